@@ -1,0 +1,770 @@
+# SPDX-License-Identifier: MIT
+"""Runs tests against a real mount.
+
+A test is a function test_a_sentence(box) in a module that ends with harness.main(globals()).  Each
+one runs in a process of its own with a time limit; box makes mounts and temporary folders, and
+whatever the test leaves behind (mounts, daemons, files) is a failure and is cleaned up.
+
+Environment:
+  SESSFS           the program; otherwise sessfs here, or build/sessfs below the top folder
+  SESSFS_PATIENCE  multiplies every time limit (slow machines, sanitizers); default 1
+  TMPDIR           where temporary folders are made
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import stat
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(os.path.dirname(HERE))
+TABLE = "agentscope_sessions"
+INSERT = f"INSERT INTO {TABLE} (session_id, state_key, item_index, state_data) VALUES (?, ?, ?, ?)"
+PATIENCE = float(os.environ.get("SESSFS_PATIENCE", "1"))
+LIMIT = 60  # seconds a test may take, unless it says otherwise
+BOUND = 2.0  # seconds within which the contract's 100 ms must be seen on a loaded machine
+
+SANITIZER_REPORT = re.compile(
+    r"(ERROR|WARNING): \w*Sanitizer|runtime error:|SUMMARY: \w*Sanitizer"
+    r"|ERROR SUMMARY: [1-9]|definitely lost: [1-9]"
+)
+
+
+class Skip(Exception):
+    """The machine lacks what the test needs."""
+
+
+def limit(seconds):
+    """Gives a test another time limit."""
+
+    def mark(function):
+        function.limit = seconds
+        return function
+
+    return mark
+
+
+def program():
+    named = os.environ.get("SESSFS")
+    candidates = [named] if named else ["sessfs", os.path.join(TOP, "build", "sessfs")]
+    for candidate in candidates:
+        if os.access(candidate, os.X_OK):
+            return os.path.abspath(candidate)
+    return None
+
+
+def need_tool(name):
+    if not shutil.which(name):
+        raise Skip(f"{name} is not installed")
+
+
+def need_root():
+    if os.geteuid() != 0:
+        raise Skip("needs root")
+
+
+# Mounts of the system
+
+
+def mounts_below(folder):
+    """Mount points at or below a folder, innermost first."""
+    folder = os.path.realpath(folder)
+    found = []
+    with open("/proc/self/mountinfo", "rb") as table:
+        for line in table:
+            point = line.split()[4]
+            point = re.sub(rb"\\([0-7]{3})", lambda m: bytes([int(m[1], 8)]), point)
+            point = os.fsdecode(point)
+            if point == folder or point.startswith(folder + "/"):
+                found.append(point)
+    return sorted(found, reverse=True)
+
+
+def detach(point):
+    """Gets rid of a mount whatever its state."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "timeout": 30}
+    for command in ("fusermount3 -u", "fusermount3 -uz", "umount -l"):
+        subprocess.run(command.split() + [point], **quiet)
+        if point not in mounts_below(point):
+            return True
+    return False
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as status:
+            return status.read().rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def processes_of(binary, argument):
+    """Processes of a program that were started with this argument."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                with open(f"/proc/{name}/cmdline", "rb") as line:
+                    fits = os.fsencode(argument) in line.read().split(b"\0")
+                if fits and os.path.samefile(f"/proc/{name}/exe", binary):
+                    found.append(int(name))
+    return found
+
+
+def mentions(pid, folder):
+    """Whether a process has an argument below a folder: a number alone may have been used again."""
+    with contextlib.suppress(OSError):
+        with open(f"/proc/{pid}/cmdline", "rb") as line:
+            return os.fsencode(folder) + b"/" in line.read()
+    return False
+
+
+# Files
+
+
+def read(path):
+    with open(path, "rb", buffering=0) as file:
+        return file.readall()
+
+
+def put(fd, data):
+    """Writes all of it; a short write is continued as real writers do."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def write(path, data):
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        put(fd, data)
+    finally:
+        os.close(fd)
+
+
+def append(path, data):
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        put(fd, data)
+    finally:
+        os.close(fd)
+
+
+def kind_of(mode):
+    for test, name in (
+        (stat.S_ISREG, "file"),
+        (stat.S_ISDIR, "directory"),
+        (stat.S_ISLNK, "symlink"),
+        (stat.S_ISFIFO, "fifo"),
+        (stat.S_ISSOCK, "socket"),
+    ):
+        if test(mode):
+            return name
+    return "special"
+
+
+def tree(root, times=False):
+    """What a tree holds: path -> what lstat and read say, to be compared with another tree."""
+    found = {}
+    root = os.fsencode(root)
+
+    def look(path):
+        status = os.lstat(path)
+        kind = kind_of(status.st_mode)
+        entry = {"type": kind, "mode": oct(stat.S_IMODE(status.st_mode))}
+        entry["owner"] = (status.st_uid, status.st_gid)
+        if kind in ("file", "symlink"):
+            entry["size"] = status.st_size
+        if kind == "file":
+            entry["bytes"] = read(path)
+            entry["links"] = status.st_nlink
+        if kind == "symlink":
+            entry["target"] = os.readlink(path)
+        if times:
+            entry["mtime"] = status.st_mtime_ns
+        found[path[len(root) + 1 :].decode("utf-8", "surrogateescape")] = entry
+        if kind == "directory":
+            for name in os.listdir(path):
+                look(os.path.join(path, name))
+
+    look(root)
+    return found
+
+
+def shorten(value, room=160):
+    text = repr(value)
+    return text if len(text) <= room else text[: room // 2] + " … " + text[-room // 2 :]
+
+
+def same_trees(expected, seen, hint=""):
+    """Fails with the first differences between two results of tree()."""
+    wrong = []
+    for path in sorted(expected.keys() | seen.keys()):
+        if path not in seen:
+            wrong.append(f"{path!r} is missing")
+        elif path not in expected:
+            wrong.append(f"{path!r} is too many")
+        else:
+            for field in expected[path].keys() | seen[path].keys():
+                want, got = expected[path].get(field), seen[path].get(field)
+                if want != got:
+                    wrong.append(f"{path!r} {field}: expected {shorten(want)}, got {shorten(got)}")
+    if wrong:
+        more = f" (and {len(wrong) - 4} more)" if len(wrong) > 4 else ""
+        raise AssertionError(hint + "; ".join(wrong[:4]) + more)
+
+
+def same(seen, expected, what):
+    if seen != expected:
+        raise AssertionError(f"{what}: expected {shorten(expected)}, got {shorten(seen)}")
+
+
+def same_lists(expected, seen, what):
+    """Fails with the first difference between two lists of (label, value)."""
+    for place, (want, got) in enumerate(zip(expected, seen)):
+        same(got, want, f"{what}: step {place}")
+    same(len(seen), len(expected), f"{what}: number of steps")
+
+
+def errno_of(function, *arguments, **named):
+    """0, or the number of the error that the call raised."""
+    try:
+        function(*arguments, **named)
+    except OSError as error:
+        return error.errno
+    return 0
+
+
+def eventually(condition, what, bound=BOUND):
+    """Waits till the condition holds; returns the seconds that it took."""
+    start = time.monotonic()
+    while True:
+        if condition():
+            return time.monotonic() - start
+        if time.monotonic() - start > bound * PATIENCE:
+            raise AssertionError(f"not within {bound * PATIENCE:g} s: {what}")
+        time.sleep(0.002)
+
+
+def tool(*command, check=True, seconds=60, stdin=b"", **named):
+    """Runs a program to its end; returns the finished process with its output as bytes."""
+    done = subprocess.run(
+        command,
+        input=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        timeout=seconds * PATIENCE,
+        env={**os.environ, "LC_ALL": "C.UTF-8", **named.pop("env", {})},
+        **named,
+    )
+    if check and done.returncode != 0:
+        output = (done.stdout + done.stderr).decode("utf-8", "replace").strip()
+        line = " ".join(map(str, command))
+        raise AssertionError(f"{line} ended with {done.returncode}: {output}")
+    return done
+
+
+def shell(script, *arguments, **named):
+    return tool("sh", "-c", script, "sh", *arguments, **named)
+
+
+# JSON, by the letter of RFC 8259
+
+
+def refuse(constant):
+    raise ValueError(f"{constant} is not JSON")
+
+
+def is_json(data):
+    try:
+        text = data.decode("utf-8", "strict")
+        json.loads(text, parse_constant=refuse, parse_int=str, parse_float=str)
+    except ValueError:
+        return False
+    return True
+
+
+def split_lines(data):
+    """Lines without their newline; the last one counts when it is not empty."""
+    lines = data.split(b"\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+def valid_lines(data):
+    return [line for line in split_lines(data) if is_json(line)]
+
+
+# Mounts of ours
+
+
+class Mount:
+    """A store, mounted.  In the foreground (as a child) unless background is set."""
+
+    def __init__(self, box, store, path, options=(), background=False, wrap=(), binary=None):
+        self.box = box
+        self.store = store
+        self.path = path
+        self.options = list(options)
+        self.background = background
+        self.wrap = list(wrap)
+        self.binary = binary or box.program
+        self.process = None
+        self.pid = None
+        self.output = b""
+
+    def at(self, *names):
+        return os.path.join(self.path, *names)
+
+    def command(self):
+        command = self.wrap + [self.binary, "mount"]
+        if not self.background:
+            command.append("-f")
+        for option in self.options:
+            command += ["-o", option]
+        return command + [self.store, self.path]
+
+    def environment(self):
+        names = {"ASAN_OPTIONS": "", "UBSAN_OPTIONS": "print_stacktrace=1", "TSAN_OPTIONS": ""}
+        report = os.path.join(self.box.folder, "sanitizer") if self.background else "stderr"
+        result = dict(os.environ)
+        for name, extra in names.items():
+            parts = [os.environ.get(name, ""), extra, "exitcode=99", f"log_path={report}"]
+            result[name] = ":".join(part for part in parts if part)
+        return result
+
+    def start(self):
+        os.makedirs(self.path, exist_ok=True)
+        if self.background:
+            done = subprocess.run(
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                timeout=30 * PATIENCE,
+                env=self.environment(),
+            )
+            if done.returncode != 0:
+                raise AssertionError(f"mount ended with {done.returncode}: {shorten(done.stderr)}")
+            found = processes_of(self.binary, self.path)
+            same(len(found), 1, "daemons after mount has returned")
+            self.pid = found[0]
+            self.box.remember(self.pid)
+        else:
+            self.log_file = open(self.box.new_path("log"), "w+b")
+            self.process = subprocess.Popen(
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=self.log_file,
+                stderr=self.log_file,
+                env=self.environment(),
+                start_new_session=True,
+            )
+            self.pid = self.process.pid
+            self.box.remember(self.pid)
+            self.wait_until_it_answers()
+        return self
+
+    def wait_until_it_answers(self):
+        deadline = time.monotonic() + 30 * PATIENCE
+        while not mounts_below(self.path):
+            if self.process.poll() is not None:
+                status = self.process.returncode
+                raise AssertionError(f"mount ended with {status}: {self.log()}")
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not mounted in time: {self.log()}")
+            time.sleep(0.01)
+        os.listdir(self.path)
+
+    def log(self):
+        """What the daemon has said so far (in the foreground only)."""
+        if self.process is None and not self.output:
+            return ""
+        if self.process is not None:
+            # pread: the descriptor's offset is shared with the daemon.
+            size = os.fstat(self.log_file.fileno()).st_size
+            self.output = os.pread(self.log_file.fileno(), size, 0)
+        return self.output.decode("utf-8", "replace")
+
+    def stop(self):
+        """Unmounts, and fails when the daemon did not end well."""
+        if self.pid is None:
+            return
+        try:
+            self.unmount()
+            status = self.wait_for_end()
+        finally:
+            text = self.forget()
+        report = SANITIZER_REPORT.search(text)
+        if report:
+            raise AssertionError(f"the daemon reports: {text[report.start() :][:3000]}")
+        if status not in (0, None):
+            raise AssertionError(f"the daemon ended with {status}: {text[-2000:]}")
+
+    def unmount(self):
+        deadline = time.monotonic() + 10 * PATIENCE
+        while mounts_below(self.path):
+            done = tool("fusermount3", "-u", self.path, check=False)
+            if done.returncode == 0:
+                return
+            if time.monotonic() > deadline:
+                raise AssertionError(f"cannot unmount: {shorten(done.stderr)}")
+            time.sleep(0.05)
+
+    def wait_for_end(self, seconds=60):
+        """The daemon's exit status; None when it is not our child."""
+        if self.process is not None:
+            return self.process.wait(timeout=seconds * PATIENCE)
+        eventually(lambda: not alive(self.pid), "the daemon ends after unmounting", seconds)
+        return None
+
+    def forget(self):
+        text = self.log()
+        if self.process is not None:
+            self.log_file.close()
+        self.process = self.pid = None
+        return text
+
+    def kill9(self):
+        """Kills the daemon, and clears away the dead mount."""
+        self.kill_only()
+        while mounts_below(self.path):
+            if not detach(self.path):
+                raise AssertionError("cannot detach the dead mount")
+
+    def kill_only(self):
+        os.kill(self.pid, signal.SIGKILL)
+        self.wait_for_end()
+        self.forget()
+
+    def remount(self, options=None):
+        self.stop()
+        if options is not None:
+            self.options = list(options)
+        return self.start()
+
+    # SQL, as any other client of the store would use it
+
+    def connect(self):
+        base = sqlite3.connect(self.store, timeout=20, isolation_level=None)
+        base.text_factory = bytes
+        return base
+
+    def sql(self, query, parameters=()):
+        with contextlib.closing(self.connect()) as base:
+            return base.execute(query, parameters).fetchall()
+
+    def rows(self, session, key):
+        """The rows of a key in order, as bytes."""
+        query = f"SELECT CAST(state_data AS BLOB) FROM {TABLE}"
+        query += " WHERE session_id = ? AND state_key = ? ORDER BY item_index"
+        return [row[0] for row in self.sql(query, (session, key))]
+
+    def indexes(self, session, key):
+        query = f"SELECT item_index FROM {TABLE} WHERE session_id = ? AND state_key = ? ORDER BY 1"
+        return [row[0] for row in self.sql(query, (session, key))]
+
+    def stamps(self, session, key):
+        query = "SELECT item_index, CAST(created_at AS TEXT), CAST(updated_at AS TEXT)"
+        query += f" FROM {TABLE} WHERE session_id = ? AND state_key = ? ORDER BY 1"
+        return self.sql(query, (session, key))
+
+    def insert(self, session, key, index, data):
+        self.sql(INSERT, (session, key, index, data))
+
+    def keys(self):
+        return self.sql(f"SELECT DISTINCT session_id, state_key FROM {TABLE} ORDER BY 1, 2")
+
+    def check(self):
+        """sessfs check finds nothing broken; returns what it prints."""
+        done = tool(self.binary, "check", self.store, check=False)
+        text = (done.stdout + done.stderr).decode("utf-8", "replace")
+        if done.returncode != 0:
+            raise AssertionError(f"sessfs check ended with {done.returncode}: {text[-2000:]}")
+        if SANITIZER_REPORT.search(text):
+            raise AssertionError(f"sessfs check reports: {text[-3000:]}")
+        return text
+
+
+class Box:
+    """What one test may use."""
+
+    def __init__(self, folder, binary):
+        self.folder = folder
+        self.program = binary
+        self.mounts = []
+        self.notes = []
+        self.times = {}
+        self.count = 0
+
+    def new_path(self, name):
+        self.count += 1
+        return os.path.join(self.folder, f"{name}{self.count}")
+
+    def new_folder(self, name="folder"):
+        path = self.new_path(name)
+        os.mkdir(path)
+        return path
+
+    def remember(self, pid):
+        """So that the runner can end the daemon when the test cannot."""
+        with open(os.path.join(self.folder, "daemons"), "a") as file:
+            file.write(f"{pid}\n")
+
+    def mount(self, store=None, path=None, options=(), **named):
+        """Mounts a store (a new one unless given) and waits till it answers."""
+        store = store or self.new_path("store") + ".db"
+        mount = Mount(self, store, path or self.new_path("mnt"), options, **named)
+        self.mounts.append(mount)
+        return mount.start()
+
+    def session(self, name="s", **named):
+        """A mount with one session; returns the mount and the path of the session."""
+        mount = self.mount(**named)
+        os.mkdir(mount.at(name))
+        return mount, mount.at(name)
+
+    def sessfs(self, *arguments, check=False, **named):
+        """Runs a command of the program that ends by itself."""
+        return tool(self.program, *arguments, check=check, **named)
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def seen(self, what, seconds):
+        self.times.setdefault(what, []).append(seconds)
+
+    def finish(self):
+        """Ends all mounts; returns what went wrong."""
+        wrong = []
+        for mount in reversed(self.mounts):
+            try:
+                mount.stop()
+            except Exception as error:
+                wrong.append(str(error))
+        for name in sorted(os.listdir(self.folder)):
+            if name.startswith("sanitizer."):
+                with open(os.path.join(self.folder, name), errors="replace") as report:
+                    wrong.append(f"the daemon reports: {report.read(3000)}")
+        for what, times in self.times.items():
+            self.note(f"{what}: median {statistics.median(times) * 1000:.0f} ms of {len(times)}")
+        return wrong
+
+
+# The runner
+
+
+def describe(error):
+    """The reason of a failure, with the line of the test that it came from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if os.path.dirname(frame.filename) == HERE]
+    frames = [frame for frame in own if frame.filename != os.path.abspath(__file__)] or own
+    place = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}: " if frames else ""
+    text = str(error) or repr(error)
+    if not isinstance(error, AssertionError):
+        text = f"{type(error).__name__}: {text}"
+    elif not str(error) and frames:
+        text = frames[-1].line
+    return place + text
+
+
+def too_late(number, frame):
+    raise TimeoutError("the test takes too long")
+
+
+def run_inside(function, folder, binary, seconds):
+    """In the test's own process: the test, its unmounting, its result."""
+    signal.signal(signal.SIGALRM, too_late)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    box = Box(folder, binary)
+    result = {"status": "ok", "reason": ""}
+    try:
+        signal.alarm(int(seconds))
+        function(box)
+    except Skip as skip:
+        result = {"status": "skip", "reason": str(skip)}
+    except BaseException as error:
+        logs = "".join(mount.log() for mount in box.mounts)
+        tail = f"\n  log of the daemon: {logs[-1500:].strip()}" if logs.strip() else ""
+        result = {"status": "not ok", "reason": describe(error) + tail}
+    signal.alarm(int(max(60, seconds)))
+    try:
+        wrong = box.finish()
+    except BaseException as error:
+        wrong = [describe(error)]
+    if wrong:
+        reasons = [result["reason"]] if result["status"] == "not ok" else []
+        result = {"status": "not ok", "reason": "\n  ".join(reasons + wrong)}
+    result["notes"] = box.notes
+    return result
+
+
+def wait_for_result(pipe, seconds):
+    """What the test's process says; None when it says nothing in time."""
+    data = b""
+    deadline = time.monotonic() + seconds
+    os.set_blocking(pipe, False)
+    while time.monotonic() < deadline:
+        with contextlib.suppress(BlockingIOError):
+            piece = os.read(pipe, 65536)
+            if not piece:
+                break
+            data += piece
+            continue
+        time.sleep(0.01)
+    try:
+        return json.loads(data)
+    except ValueError:
+        return None
+
+
+def clean_up(folder):
+    """Ends what a test has left behind; returns what it was."""
+    left = []
+    for point in mounts_below(folder):
+        left.append(f"left a mount at {os.path.basename(point)}")
+        if not detach(point):
+            left.append("which cannot be detached")
+    with contextlib.suppress(FileNotFoundError):
+        with open(os.path.join(folder, "daemons")) as file:
+            for pid in map(int, file.read().split()):
+                if alive(pid) and mentions(pid, folder):
+                    left.append("left a daemon running")
+                    os.kill(pid, signal.SIGKILL)
+    return left
+
+
+def run_test(function, binary):
+    seconds = getattr(function, "limit", LIMIT) * PATIENCE
+    folder = os.path.realpath(tempfile.mkdtemp(prefix="sessfs-test-"))
+    reading, writing = os.pipe()
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        os.setsid()
+        result = run_inside(function, folder, binary, seconds)
+        put(writing, json.dumps(result).encode())
+        os._exit(0)
+    os.close(writing)
+    result = None
+    try:
+        result = wait_for_result(reading, seconds + max(60, seconds) + 30)
+    finally:
+        os.close(reading)
+        if result is None:
+            kill_group(child)
+        left = clean_up(folder)
+        os.waitpid(child, 0)
+        kill_group(child)
+        if not mounts_below(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+    if result is None:
+        result = {"status": "not ok", "reason": "the test died or hung", "notes": []}
+    if left:
+        result["reason"] = "; ".join(filter(None, [result["reason"], *left]))
+        if result["status"] == "ok":
+            result["status"] = "not ok"
+    return result
+
+
+def kill_group(leader):
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def run_tests(namespace, pattern):
+    binary = program()
+    missing = None
+    if not binary:
+        missing = "the program is not built (set SESSFS)"
+    elif not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        missing = "/dev/fuse is not usable here"
+    elif not shutil.which("fusermount3"):
+        missing = "fusermount3 is not installed"
+    counts = {"ok": 0, "not ok": 0, "skip": 0}
+    for name, function in list(namespace.items()):
+        if not name.startswith("test_") or not callable(function):
+            continue
+        sentence = name[len("test_") :].replace("_", " ")
+        if pattern and pattern not in name and pattern not in sentence:
+            continue
+        if missing:
+            result = {"status": "skip", "reason": missing, "notes": []}
+        else:
+            result = run_test(function, binary)
+        counts[result["status"]] += 1
+        if result["status"] == "skip":
+            print(f"ok - {sentence} # SKIP {result['reason']}")
+        else:
+            print(f"{result['status']} - {sentence}")
+        if result["status"] == "not ok":
+            print("  " + result["reason"])
+        for note in result["notes"]:
+            print(f"  # {note}")
+        sys.stdout.flush()
+    skipped = f", {counts['skip']} skipped" if counts["skip"] else ""
+    print(f"{counts['ok']} passed, {counts['not ok']} failed{skipped}")
+    if counts["not ok"]:
+        return 1
+    return 77 if counts["skip"] and not counts["ok"] else 0
+
+
+PRIVATE_DEVICE = """
+set -e
+mkdir "$1/dev"
+mount -t tmpfs -o mode=755,dev tmpfs "$1/dev"
+mknod -m 666 "$1/dev/fuse" c 10 229
+mount --bind "$1/dev/fuse" /dev/fuse
+shift
+exec "$@"
+"""
+
+AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
+
+
+def in_private_namespace(folder, command):
+    """The command with mounts of its own and a /dev/fuse that every user may open."""
+    inside = ["sh", "-c", PRIVATE_DEVICE, "sh", folder]
+    return ["unshare", "-m", "--propagation", "private"] + inside + command
+
+
+def run_as_user(arguments):
+    """Starts the module again as nobody."""
+    if os.geteuid() != 0:
+        sys.exit("--as-user must be started by root")
+    folder = tempfile.mkdtemp(prefix="sessfs-user-")
+    os.chmod(folder, 0o755)
+    home = os.path.join(folder, "tmp")
+    os.mkdir(home)
+    os.chown(home, 65534, 65534)
+    environment = {**os.environ, "TMPDIR": home, "HOME": home}
+    if program():
+        environment["SESSFS"] = program()
+    command = AS_NOBODY + [sys.executable, "-B", os.path.abspath(sys.argv[0])] + arguments
+    try:
+        return subprocess.run(in_private_namespace(folder, command), env=environment).returncode
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main(namespace):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-k", metavar="TEXT", help="only tests whose name holds TEXT")
+    parser.add_argument("--as-user", action="store_true", help="run as nobody (needs root)")
+    options = parser.parse_args()
+    os.umask(0o022)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(1))
+    if options.as_user:
+        sys.exit(run_as_user(["-k", options.k] if options.k else []))
+    sys.exit(run_tests(namespace, options.k))
