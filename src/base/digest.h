@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BASE_DIGEST_H
+#define BASE_DIGEST_H
+
+/*
+ * SipHash-2-4 with 128 bits of output (Aumasson and Bernstein, 2012): a short name for long bytes.
+ *
+ * With a key that is no secret it tells bytes apart that differ by chance; whoever wants to can
+ * make two that collide, so a user of it must bear a collision.
+ */
+
+#include <stdint.h>
+
+#include "src/base/buf.h"
+
+enum { DIGEST_SIZE = 16 };
+
+void digest_make(const uint8_t key[16], struct bytes data, uint8_t ret_digest[DIGEST_SIZE]);
+
+#endif
