@@ -178,7 +178,7 @@ static int is_escaped(enum names_scope scope, struct bytes name)
 
 static int append_cut(struct bytes component, size_t limit, struct buf *name)
 {
-	/* The key is no secret; it tells these digests from other uses. */
+	/* The key is no secret; it tells these reconciles from other uses. */
 	static const uint8_t key[16] = "sessfs-cut-name";
 	uint8_t digest[DIGEST_SIZE];
 	int r = escape(component, limit - CUT_SIZE, name);

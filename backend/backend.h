@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_BACKEND_H
+#define BACKEND_BACKEND_H
+
+/*
+ * The contract between the filesystem and a store.
+ *
+ * A store keeps opaque bytes under (session, key, index) - the *rows*, which other programs read
+ * and write too - and beside them what a filesystem must remember: nodes (one a file, by inode
+ * number), entries (names in directories), extended attributes, chunks (the bytes of ordinary files
+ * and of drafts), pieces (bytes of a list that are not rows) and marks (a sparse index from an
+ * offset in a list to an item index).  The store does not know what a path or a line is, nor what
+ * JSON is; the model (fs/model/) decides that and says it in operations.
+ *
+ * Shape of the interface
+ *
+ *   Reads are made in a snapshot: all reads in one snapshot see one committed state of the store.
+ *   Writes are made in a batch: an array of operations, applied whole or not at all, in order.
+ *   A network store can send a batch in one round trip and a range of rows in one answer.
+ *
+ * Others' changes
+ *
+ *   Other programs may change rows at any time (they never touch the rest).  The store keeps a log
+ *   of the keys that others have changed, until the model has digested them (BACKEND_CHANGE_DONE).
+ *   While such keys are waiting, snapshot_begin() and commit() answer -ESTALE unless called with
+ *   BACKEND_ANYWAY: so a reader never combines its marks and pieces with rows that it does not
+ *   know, and a writer never overwrites a change that it has not seen.  The caller then digests
+ *   the changes and tries again.
+ *
+ * Conventions
+ *
+ *   Every function returns 0 (or a count where it says so) or -errno:
+ *     -ENOENT  nothing there              -EEXIST  a row, node, entry is there already
+ *     -ESTALE  others changed keys        -ENOSPC  no room on the medium, or quota reached
+ *     -EFBIG   larger than max_item       -EROFS   the store was opened read-only
+ *     -EBUSY   another program holds the store's lock for too long (ten seconds)
+ *     -EIO     the medium failed (or the store is damaged); -ENOMEM
+ *   For -EIO, -ENOSPC and -EBUSY the store has written the sentence of its own library to the log.
+ *   Inputs are borrowed for the call.  Bytes handed to a callback live until it returns.  A callback
+ *   returns 0 to go on, a positive number to stop (the function then returns 0), -errno to stop
+ *   with that error; it must not call the store with the same snapshot.
+ *
+ * Threads
+ *
+ *   All functions may be called from any thread.  A snapshot is used by one thread at a time.
+ *   Commits of several threads may be gathered into one transaction of the store; each batch is
+ *   still whole or absent for itself, and commit() returns when it is durable against a crash of
+ *   this process.  Only sync() makes it durable against power loss.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/base/buf.h"
+
+/* Bytes of one chunk of an ordinary file or a draft. */
+enum { BACKEND_CHUNK = 32768 };
+
+enum { BACKEND_ROOT = 1 }; /* the inode number of the root; its node always exists */
+
+/* What a node is to the model; written to the store, so numbers never change. */
+enum backend_kind {
+	BACKEND_ORDINARY = 0, /* files outside sessions or without a key, symlinks, directories, ... */
+	BACKEND_SESSION = 1,  /* a directory at the root; session is set */
+	BACKEND_SINGLE = 2,   /* one state: row (session, key, 0) */
+	BACKEND_LIST = 3,     /* a list state: rows (session, key, 0 ... n-1) and pieces */
+	BACKEND_HASH = 4,     /* a sidecar: row (session, key, 0), plain text */
+};
+
+enum backend_node_flags {
+	/* The file's bytes are in chunks, node.size of them; the rows are the last valid state. */
+	BACKEND_DRAFT = 1 << 0,
+	/* The last line of the list is a row and has no newline. */
+	BACKEND_NO_NEWLINE = 1 << 1,
+	/* The node was made for rows that another program wrote; no save of ours has decided on its
+	 * name yet. */
+	BACKEND_ADOPTED = 1 << 2,
+};
+
+struct backend_node {
+	uint64_t ino;
+	uint64_t parent; /* directory that holds the node's entry (the newest, if several) */
+	uint64_t entry;	 /* id of that entry; 0 for the root and for orphans */
+	uint32_t kind;	 /* enum backend_kind */
+	uint32_t flags;	 /* enum backend_node_flags */
+	uint32_t mode;	 /* type and permissions, as st_mode */
+	uint32_t uid;
+	uint32_t gid;
+	uint32_t nlink; /* entries; 0: an orphan, to be deleted.  A directory counts as stat does */
+	uint64_t rdev;
+	uint64_t size; /* bytes of an ordinary file or draft; otherwise 0: it follows from the rows */
+	int64_t atime; /* nanoseconds since 1970, as the other three */
+	int64_t mtime;
+	int64_t ctime;
+	int64_t btime;
+	/* Borrowed when handed in; owned by the struct when handed out (backend_node_done). */
+	struct bytes session; /* data NULL when the node has none */
+	struct bytes key;     /* data NULL when the node has none; may be the empty string */
+	struct bytes target;  /* of a symbolic link */
+	void *owned;	      /* memory behind the three, or NULL */
+};
+
+struct backend_entry {
+	uint64_t parent;
+	uint64_t id; /* > 0, never used again in its directory: the position in a listing */
+	struct bytes name;
+	uint64_t ino;
+};
+
+/* A position in a list: the segment that begins at offset is the pieces before row index, then
+ * that row. */
+struct backend_mark {
+	uint64_t offset;
+	int64_t index;
+};
+
+struct backend_key_stat {
+	int64_t first; /* lowest and highest index */
+	int64_t last;
+	int64_t created; /* of the highest row, nanoseconds since 1970; 0 when the store does not know */
+	int64_t updated;
+};
+
+/* A key that others changed since the model last digested it. */
+struct backend_change {
+	struct bytes session; /* data NULL: any key may have changed */
+	struct bytes key;
+	int64_t first;	 /* lowest index that was inserted, updated or deleted */
+	int64_t deleted; /* lowest index that was deleted; INT64_MAX: none */
+	int64_t stamp;	 /* moves with each further change of this key; for BACKEND_CHANGE_DONE */
+};
+
+struct backend_space {
+	uint64_t total; /* bytes, of the medium or the quota */
+	uint64_t free;	/* bytes that an unprivileged user may still write */
+	uint64_t used;	/* bytes that the store itself takes */
+};
+
+enum backend_op_type {
+	/* Rows.  created and updated are the store's business: it sets both on insert, and updated
+	 * when the data changes. */
+	BACKEND_ROW_INSERT, /* session, key, at = index, data; -EEXIST when there is one */
+	BACKEND_ROW_PUT,    /* session, key, at = index, data; does not touch a row that is equal */
+	BACKEND_ROW_DELETE, /* session, key, at = first index, to = last index (inclusive) */
+	BACKEND_KEY_MOVE,   /* session, key -> session_to, key_to: all rows, with their times; rows
+			     * that were there before are deleted */
+	/* Nodes. */
+	BACKEND_NODE_PUT,    /* node: insert or replace */
+	BACKEND_NODE_DELETE, /* ino: the node, its attributes, chunks, pieces, marks; not its rows */
+	/* Entries. */
+	BACKEND_ENTRY_PUT,    /* ino, parent, at = id, name; -EEXIST when the name or id is taken */
+	BACKEND_ENTRY_DELETE, /* parent, at = id; deleting what is not there is no error, here and
+			       * in all deletes */
+	/* Extended attributes. */
+	BACKEND_XATTR_PUT,    /* ino, name, data */
+	BACKEND_XATTR_DELETE, /* ino, name */
+	/* Chunks: at = chunk number.  Bytes missing at a chunk's end, and missing chunks, read as
+	 * zeros. */
+	BACKEND_CHUNK_PUT,    /* ino, at, data (at most BACKEND_CHUNK bytes) */
+	BACKEND_CHUNK_DELETE, /* ino, at = first, to = last (inclusive) */
+	/* Pieces: the bytes that stand before row index at; several with rising seq stand in that
+	 * order. */
+	BACKEND_PIECE_PUT,    /* ino, at = index, seq, data; insert or replace */
+	BACKEND_PIECE_DELETE, /* ino, at = first index, to = last index (inclusive), every seq >= seq
+			       * of index at, and every seq of the following */
+	/* Marks. */
+	BACKEND_MARK_PUT,    /* ino, at = index, offset */
+	BACKEND_MARK_DELETE, /* ino, offset: every mark at or behind it */
+	/* Others' changes. */
+	BACKEND_CHANGE_DONE, /* session, key, at = stamp: digested, unless it has moved on */
+	BACKEND_OP_TYPES,
+};
+
+struct backend_op {
+	enum backend_op_type type;
+	uint64_t ino;
+	uint64_t parent;
+	uint64_t offset;
+	int64_t at;
+	int64_t to;
+	int64_t seq;
+	struct bytes session;
+	struct bytes key;
+	struct bytes session_to;
+	struct bytes key_to;
+	struct bytes name;
+	struct bytes data;
+	const struct backend_node *node;
+};
+
+/*
+ * A batch: ops[0 ... count-1], then, if more is set, whatever it puts there until it returns 0.
+ * more() is called while the store holds its write lock: it must not call the store and should not
+ * wait; it returns 1 with new ops and count, 0 at the end, -errno to give the whole batch up.  A
+ * batch with more() is never started twice.
+ */
+struct backend_batch {
+	const struct backend_op *ops;
+	size_t count;
+	int (*more)(struct backend_batch *batch);
+	void *arg;
+};
+
+enum backend_flags {
+	/* Do not mind others' changes that were not digested yet. */
+	BACKEND_ANYWAY = 1 << 0,
+};
+
+typedef int backend_row_fn(void *arg, int64_t index, struct bytes data);
+typedef int backend_entry_fn(void *arg, const struct backend_entry *entry,
+			     const struct backend_node *node);
+typedef int backend_name_fn(void *arg, struct bytes name);
+typedef int backend_chunk_fn(void *arg, int64_t chunk, struct bytes data);
+typedef int backend_piece_fn(void *arg, int64_t index, int64_t seq, struct bytes data);
+typedef int backend_key_fn(void *arg, struct bytes session, struct bytes key,
+			   const struct backend_key_stat *stat);
+typedef int backend_node_fn(void *arg, const struct backend_node *node);
+typedef int backend_change_fn(void *arg, const struct backend_change *change);
+typedef void backend_report_fn(void *arg, const char *sentence);
+
+struct backend;
+struct backend_snapshot; /* each backend's own */
+
+/* One slot a function; a wrapper implements them by calling the store inside. */
+struct backend_ops {
+	const char *name;
+
+	void (*close)(struct backend *backend);
+
+	/* A view of the last committed state.  -ESTALE while others' changes wait (see above).  Cheap;
+	 * hold it for one request, not longer.  Ended with snapshot_end(). */
+	int (*snapshot_begin)(struct backend *backend, unsigned flags,
+			      struct backend_snapshot **ret_snapshot);
+	void (*snapshot_end)(struct backend *backend, struct backend_snapshot *snapshot);
+
+	/* The node with this number; free with backend_node_done().  -ENOENT. */
+	int (*node_get)(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+			struct backend_node *ret_node);
+	/* The state file of a key, or with key.data NULL the directory of a session; orphans are not
+	 * found.  -ENOENT. */
+	int (*node_find)(struct backend *backend, struct backend_snapshot *snapshot,
+			 struct bytes session, struct bytes key, struct backend_node *ret_node);
+	/* All nodes in the order of their numbers, from ino after + 1 on; or only the orphans. */
+	int (*node_list)(struct backend *backend, struct backend_snapshot *snapshot, uint64_t after,
+			 bool orphans_only, backend_node_fn *fn, void *arg);
+
+	/* The entry of a name: its id, and the node behind it.  -ENOENT. */
+	int (*entry_find)(struct backend *backend, struct backend_snapshot *snapshot,
+			  uint64_t parent, struct bytes name, uint64_t *ret_id,
+			  struct backend_node *ret_node);
+	/* The name of an entry by its id.  -ENOENT.  The buffer is appended to. */
+	int (*entry_name)(struct backend *backend, struct backend_snapshot *snapshot,
+			  uint64_t parent, uint64_t id, struct buf *name);
+	/* Entries of a directory with ids above after, in rising order of id, each with its node. */
+	int (*entry_list)(struct backend *backend, struct backend_snapshot *snapshot,
+			  uint64_t parent, uint64_t after, backend_entry_fn *fn, void *arg);
+
+	/* The value is appended to the buffer.  -ENODATA. */
+	int (*xattr_get)(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+			 struct bytes name, struct buf *value);
+	/* In the order of their names. */
+	int (*xattr_list)(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+			  backend_name_fn *fn, void *arg);
+
+	/* Chunks that exist with first <= number <= last, in rising order. */
+	int (*chunk_read)(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+			  int64_t first, int64_t last, backend_chunk_fn *fn, void *arg);
+
+	/* Rows with index >= first, in rising order, until fn stops. */
+	int (*row_read)(struct backend *backend, struct backend_snapshot *snapshot,
+			struct bytes session, struct bytes key, int64_t first, backend_row_fn *fn,
+			void *arg);
+	/* -ENOENT when the key has no row. */
+	int (*key_stat)(struct backend *backend, struct backend_snapshot *snapshot,
+			struct bytes session, struct bytes key, struct backend_key_stat *ret_stat);
+	/* All keys that have rows, in the order of (session, key), behind (after_session, after_key);
+	 * with after_session.data NULL from the beginning.  Costs a seek a key, not a scan of the
+	 * rows. */
+	int (*key_list)(struct backend *backend, struct backend_snapshot *snapshot,
+			struct bytes after_session, struct bytes after_key, backend_key_fn *fn,
+			void *arg);
+
+	/* Pieces that stand before rows of index >= first, in rising order of (index, seq). */
+	int (*piece_read)(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+			  int64_t first, backend_piece_fn *fn, void *arg);
+	/* The mark with the highest offset <= offset.  -ENOENT. */
+	int (*mark_find)(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+			 uint64_t offset, struct backend_mark *ret_mark);
+	/* The mark with the highest index <= index.  -ENOENT. */
+	int (*mark_find_index)(struct backend *backend, struct backend_snapshot *snapshot,
+			       uint64_t ino, int64_t index, struct backend_mark *ret_mark);
+
+	/* The highest inode number and entry id in use. */
+	int (*last_ids)(struct backend *backend, struct backend_snapshot *snapshot,
+			uint64_t *ret_ino, uint64_t *ret_entry);
+
+	/* The waiting changes of others.  One change with session.data NULL says: anything may have
+	 * changed (a store that cannot log); it counts as digested once handed out. */
+	int (*change_list)(struct backend *backend, struct backend_snapshot *snapshot,
+			   backend_change_fn *fn, void *arg);
+	/* Wait until others may have changed something, wake() was called (both return 1), or the time
+	 * has passed (returns 0).  May return 1 too often, never too seldom by more than 50 ms. */
+	int (*change_wait)(struct backend *backend, int timeout_ms);
+	void (*wake)(struct backend *backend);
+
+	/* Apply a batch whole or not at all.  -ESTALE while others' changes wait. */
+	int (*commit)(struct backend *backend, struct backend_batch *batch, unsigned flags);
+	/* All that was committed before the call survives power loss when this returns. */
+	int (*sync)(struct backend *backend);
+
+	int (*space)(struct backend *backend, struct backend_space *ret_space);
+	/* The store's own invariants, a sentence for each that is broken.  Returns how many. */
+	int (*check)(struct backend *backend, backend_report_fn *report, void *arg);
+};
+
+/* The head of every backend's own struct. */
+struct backend {
+	const struct backend_ops *ops;
+	uint64_t max_item; /* bytes of one row, piece or chunk at the most */
+	bool read_only;
+};
+
+struct backend_options {
+	const char *table; /* the name of the rows' table; NULL: agentscope_sessions */
+	bool read_only;	   /* nothing is added or changed, also no table of our own */
+	bool create;	   /* make the store when there is none */
+	/* Be the one writer-mount; what to tell a second one that asks who holds the store, such as
+	 * "process 812 for /home/a/sessions".  NULL: be a guest, who may still commit. */
+	const char *owner;
+	uint64_t max_size; /* quota of the store in bytes; 0: none */
+};
+
+/*
+ * Open a store by its name: "memory:" or the path of a SQLite file.  On failure *ret_why (when
+ * ret_why is not NULL) is a sentence for the user that says what to do, owned by the caller:
+ *   -ENOENT none there   -EBUSY held by another writer-mount   -EMEDIUMTYPE not a store of ours
+ *   -EACCES, -EROFS, -EISDIR ... as the system said            -EPROTONOSUPPORT newer format
+ */
+int backend_open(const char *store, const struct backend_options *options,
+		 struct backend **ret_backend, char **ret_why);
+void backend_close(struct backend *backend); /* NULL is fine */
+/* Whether a writer-mount, in any process, holds the store; for waiting until one has ended. */
+bool backend_is_owned(const char *store);
+static inline void backend_closep(struct backend **backend)
+{
+	backend_close(*backend);
+}
+
+void backend_node_done(struct backend_node *node);
+/* A copy that owns its bytes. */
+int backend_node_copy(const struct backend_node *node, struct backend_node *ret_node);
+
+/* The name of an operation, for logs: "row-insert", "node-put" ... */
+const char *backend_op_name(enum backend_op_type type);
+
+/* Apply an array of operations. */
+static inline int backend_commit(struct backend *backend, const struct backend_op *ops,
+				 size_t count, unsigned flags)
+{
+	struct backend_batch batch = { .ops = ops, .count = count };
+
+	return backend->ops->commit(backend, &batch, flags);
+}
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_KERNEL_INTERNAL_H
+#define FS_KERNEL_INTERNAL_H
+
+/*
+ * Inside the kernel side.
+ *
+ *   A nodeid is the inode's number; the kernel's lookup count is a count of the struct inode, so the
+ *   inode of every request is in the tree's table.  fi->fh is a struct open_file.
+ *
+ *   The kernel keeps names, attributes and pages as long as it likes (KEEP_SECONDS): whatever changes behind
+ *   its back is told to it (notify.c).  Handles of state files that can write bypass the page cache,
+ *   since the bytes that a writer holds back are nobody else's; readers have it.
+ */
+
+#include <fuse_lowlevel.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "fs/kernel/session.h"
+#include "fs/model/tree.h"
+
+/* An open file, in the session's list so that the end of the mount can free what is left. */
+struct open_file {
+	struct handle *handle;
+	struct open_file *next;
+	struct open_file **link;
+};
+
+struct notify; /* notify.c */
+
+struct session {
+	struct tree *tree;
+	struct fuse_session *fuse;
+	struct session_options options;
+	char *mountpoint;
+	bool mounted;
+	double keep; /* seconds that the kernel may keep names and attributes */
+	unsigned threads;
+	struct notify *notify;
+	pthread_mutex_t files_lock;
+	struct open_file *files;
+};
+
+extern const struct fuse_lowlevel_ops session_ops;
+
+struct open_file *open_file_new(struct session *session, struct handle *handle);
+/* Takes it out of the list; the caller frees the handle inside. */
+struct handle *open_file_free(struct session *session, struct open_file *file);
+
+#endif

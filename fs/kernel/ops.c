@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The requests of the kernel: each handler unpacks, makes one call of the tree, sends one reply. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fs/kernel/reply.h"
+#include "src/base/cleanup.h"
+
+static struct tree *request_tree(fuse_req_t req)
+{
+	return request_session(req)->tree;
+}
+
+/* The inode of a request; the kernel counts it, so it is there. */
+static struct inode *request_inode(fuse_req_t req, fuse_ino_t nodeid)
+{
+	return tree_inode(request_tree(req), nodeid);
+}
+
+static struct handle *request_handle(const struct fuse_file_info *fi)
+{
+	struct open_file *file = fi ? (struct open_file *)(uintptr_t)fi->fh : NULL;
+
+	return file ? file->handle : NULL;
+}
+
+static struct caller request_caller(fuse_req_t req)
+{
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+
+	return (struct caller){ .uid = ctx->uid, .gid = ctx->gid };
+}
+
+static void op_init(void *userdata, struct fuse_conn_info *conn)
+{
+	struct session *session = userdata;
+
+	/* Pages are dropped when we say so, not whenever a size has changed. */
+	conn->want &= ~(unsigned)FUSE_CAP_AUTO_INVAL_DATA;
+	if (conn->capable & FUSE_CAP_EXPLICIT_INVAL_DATA)
+		conn->want |= FUSE_CAP_EXPLICIT_INVAL_DATA;
+	if (conn->capable & FUSE_CAP_ATOMIC_O_TRUNC)
+		conn->want |= FUSE_CAP_ATOMIC_O_TRUNC;
+	if (session->options.ready)
+		session->options.ready(session->options.arg);
+}
+
+/* Names. */
+
+static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	struct inode *inode = NULL;
+	int r = tree_lookup(request_tree(req), request_inode(req, parent), bytes_str(name), &inode);
+
+	reply_entry(req, r, inode);
+}
+
+static void op_forget(fuse_req_t req, fuse_ino_t nodeid, uint64_t count)
+{
+	struct inode *inode = request_inode(req, nodeid);
+
+	if (inode)
+		inode_forget(request_tree(req), inode, count);
+	reply_nothing(req);
+}
+
+static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct inode *inode = request_inode(req, forgets[i].ino);
+
+		if (inode)
+			inode_forget(request_tree(req), inode, forgets[i].nlookup);
+	}
+	reply_nothing(req);
+}
+
+static int make(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev,
+		const char *target, struct inode **ret_inode)
+{
+	const struct caller caller = request_caller(req);
+
+	return tree_make(request_tree(req), &caller, request_inode(req, parent), bytes_str(name),
+			 mode, rdev, bytes_str(target), ret_inode);
+}
+
+/* A new name is never "not there". */
+static void reply_made(fuse_req_t req, int error, struct inode *inode)
+{
+	if (error < 0)
+		reply_error(req, error);
+	else
+		reply_entry(req, 0, inode);
+}
+
+static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
+{
+	struct inode *inode = NULL;
+	int r = make(req, parent, name, mode, rdev, "", &inode);
+
+	reply_made(req, r, inode);
+}
+
+static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
+{
+	struct inode *inode = NULL;
+	int r = make(req, parent, name, S_IFDIR | (mode & 07777), 0, "", &inode);
+
+	reply_made(req, r, inode);
+}
+
+static void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, const char *name)
+{
+	struct inode *inode = NULL;
+	int r = make(req, parent, name, S_IFLNK | 0777, 0, target, &inode);
+
+	reply_made(req, r, inode);
+}
+
+static void op_link(fuse_req_t req, fuse_ino_t nodeid, fuse_ino_t parent, const char *name)
+{
+	struct inode *inode = request_inode(req, nodeid);
+	int r = tree_link(request_tree(req), inode, request_inode(req, parent), bytes_str(name));
+
+	/* The answer is one more lookup. */
+	if (r == 0)
+		r = tree_lookup(request_tree(req), request_inode(req, parent), bytes_str(name),
+				&inode);
+	reply_made(req, r, inode);
+}
+
+static void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	reply_error(req, tree_unlink(request_tree(req), request_inode(req, parent),
+				     bytes_str(name)));
+}
+
+static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	reply_error(req,
+		    tree_rmdir(request_tree(req), request_inode(req, parent), bytes_str(name)));
+}
+
+static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t parent_to,
+		      const char *name_to, unsigned flags)
+{
+	reply_error(req, tree_rename(request_tree(req), request_inode(req, parent), bytes_str(name),
+				     request_inode(req, parent_to), bytes_str(name_to), flags));
+}
+
+static void op_readlink(fuse_req_t req, fuse_ino_t nodeid)
+{
+	_cleanup_(buf_done) struct buf target = { 0 };
+	int r = tree_readlink(request_tree(req), request_inode(req, nodeid), &target);
+
+	if (r == 0)
+		r = buf_append_byte(&target, '\0');
+	reply_text(req, r, target.data);
+}
+
+/* Attributes. */
+
+static void op_getattr(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
+{
+	struct stat st;
+	int r = tree_stat(request_tree(req), request_inode(req, nodeid), &st);
+
+	(void)fi;
+	reply_attr(req, r, &st);
+}
+
+static void op_setattr(fuse_req_t req, fuse_ino_t nodeid, struct stat *attr, int to_set,
+		       struct fuse_file_info *fi)
+{
+	static const struct {
+		int fuse;
+		unsigned tree;
+	} map[] = {
+		{ FUSE_SET_ATTR_MODE, TREE_SET_MODE },
+		{ FUSE_SET_ATTR_UID, TREE_SET_UID },
+		{ FUSE_SET_ATTR_GID, TREE_SET_GID },
+		{ FUSE_SET_ATTR_SIZE, TREE_SET_SIZE },
+		{ FUSE_SET_ATTR_ATIME, TREE_SET_ATIME },
+		{ FUSE_SET_ATTR_MTIME, TREE_SET_MTIME },
+		{ FUSE_SET_ATTR_ATIME_NOW, TREE_SET_ATIME_NOW },
+		{ FUSE_SET_ATTR_MTIME_NOW, TREE_SET_MTIME_NOW },
+		{ FUSE_SET_ATTR_CTIME, TREE_SET_CTIME },
+	};
+	unsigned mask = 0;
+	struct stat st;
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(map); i++)
+		if (to_set & map[i].fuse)
+			mask |= map[i].tree;
+	/* "Now" is ours to tell, not the time in the request. */
+	if (mask & TREE_SET_ATIME_NOW)
+		mask &= ~(unsigned)TREE_SET_ATIME;
+	if (mask & TREE_SET_MTIME_NOW)
+		mask &= ~(unsigned)TREE_SET_MTIME;
+	r = tree_set_attr(request_tree(req), request_inode(req, nodeid), request_handle(fi), attr,
+			  mask, &st);
+	reply_attr(req, r, &st);
+}
+
+static void op_statfs(fuse_req_t req, fuse_ino_t nodeid)
+{
+	struct statvfs st;
+
+	(void)nodeid;
+	reply_statfs(req, tree_statfs(request_tree(req), &st), &st);
+}
+
+static void op_setxattr(fuse_req_t req, fuse_ino_t nodeid, const char *name, const char *value,
+			size_t size, int flags)
+{
+	reply_error(req, tree_set_xattr(request_tree(req), request_inode(req, nodeid),
+					bytes_str(name), bytes_make(value, size), flags));
+}
+
+static void op_getxattr(fuse_req_t req, fuse_ino_t nodeid, const char *name, size_t size)
+{
+	_cleanup_(buf_done) struct buf value = { 0 };
+	int r = tree_get_xattr(request_tree(req), request_inode(req, nodeid), bytes_str(name),
+			       &value);
+
+	reply_xattr(req, r, buf_bytes(&value), size);
+}
+
+static void op_listxattr(fuse_req_t req, fuse_ino_t nodeid, size_t size)
+{
+	_cleanup_(buf_done) struct buf names = { 0 };
+	int r = tree_list_xattr(request_tree(req), request_inode(req, nodeid), &names);
+
+	reply_xattr(req, r, buf_bytes(&names), size);
+}
+
+static void op_removexattr(fuse_req_t req, fuse_ino_t nodeid, const char *name)
+{
+	reply_error(req, tree_remove_xattr(request_tree(req), request_inode(req, nodeid),
+					   bytes_str(name)));
+}
+
+/* Open files. */
+
+static int request_open(fuse_req_t req, struct inode *inode, struct fuse_file_info *fi)
+{
+	struct session *session = request_session(req);
+	bool writes = (fi->flags & O_ACCMODE) != O_RDONLY;
+	struct open_file *file;
+	struct handle *handle;
+	int r;
+
+	r = tree_open_file(session->tree, inode, fi->flags, &handle);
+	if (r < 0)
+		return r;
+	file = open_file_new(session, handle);
+	if (!file) {
+		handle_free(session->tree, handle);
+		return -ENOMEM;
+	}
+	fi->fh = (uintptr_t)file;
+	if (inode_is_state(inode) && writes) {
+		fi->direct_io = 1;
+	} else {
+		inode_set_cached(inode);
+		fi->keep_cache = !(fi->flags & O_TRUNC);
+		/* Nothing is held back: closing needs no word. */
+		fi->noflush = 1;
+	}
+	return 0;
+}
+
+static void op_open(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
+{
+	reply_open(req, request_open(req, request_inode(req, nodeid), fi), fi);
+}
+
+static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+		      struct fuse_file_info *fi)
+{
+	struct inode *inode = NULL;
+	int r = make(req, parent, name, S_IFREG | (mode & 07777), 0, "", &inode);
+
+	/* Another machine's or program's file came in between: it is opened, as open(2) would. */
+	if (r == -EEXIST && !(fi->flags & O_EXCL))
+		r = tree_lookup(request_tree(req), request_inode(req, parent), bytes_str(name),
+				&inode);
+	if (r == 0) {
+		r = request_open(req, inode, fi);
+		if (r < 0)
+			inode_forget(request_tree(req), inode, 1);
+	}
+	reply_create(req, r, inode, fi);
+}
+
+static void op_read(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t offset,
+		    struct fuse_file_info *fi)
+{
+	_cleanup_(buf_done) struct buf data = { 0 };
+	int r = handle_read(request_tree(req), request_handle(fi), (uint64_t)offset, size, &data);
+
+	(void)nodeid;
+	reply_buf(req, r, buf_bytes(&data));
+}
+
+static void op_write(fuse_req_t req, fuse_ino_t nodeid, const char *data, size_t size,
+		     off_t offset, struct fuse_file_info *fi)
+{
+	(void)nodeid;
+	reply_write(req, handle_write(request_tree(req), request_handle(fi), (uint64_t)offset,
+				      bytes_make(data, size)));
+}
+
+static void op_flush(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
+{
+	(void)nodeid;
+	reply_error(req, handle_flush(request_tree(req), request_handle(fi)));
+}
+
+static void op_release(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
+{
+	struct session *session = request_session(req);
+	struct open_file *file = (struct open_file *)(uintptr_t)fi->fh;
+
+	(void)nodeid;
+	handle_free(session->tree, open_file_free(session, file));
+	reply_error(req, 0);
+}
+
+static void op_fsync(fuse_req_t req, fuse_ino_t nodeid, int datasync, struct fuse_file_info *fi)
+{
+	(void)nodeid;
+	(void)datasync;
+	reply_error(req, handle_sync(request_tree(req), request_handle(fi)));
+}
+
+static void op_fallocate(fuse_req_t req, fuse_ino_t nodeid, int mode, off_t offset, off_t length,
+			 struct fuse_file_info *fi)
+{
+	(void)nodeid;
+	reply_error(req, handle_allocate(request_tree(req), request_handle(fi), mode,
+					 (uint64_t)offset, (uint64_t)length));
+}
+
+static void op_lseek(fuse_req_t req, fuse_ino_t nodeid, off_t offset, int whence,
+		     struct fuse_file_info *fi)
+{
+	uint64_t found = 0;
+	int r = handle_seek(request_tree(req), request_handle(fi), (uint64_t)offset, whence,
+			    &found);
+
+	(void)nodeid;
+	reply_seek(req, r, found);
+}
+
+/* Directories. */
+
+struct dir_reply {
+	fuse_req_t req;
+	struct session *session;
+	char *data;
+	size_t size;
+	size_t used;
+};
+
+static int dir_add(void *arg, struct bytes name, struct inode *inode, const struct stat *st,
+		   uint64_t position)
+{
+	struct dir_reply *reply = arg;
+	char text[NAME_MAX + 1];
+	size_t size;
+
+	(void)inode;
+	snprintf(text, sizeof(text), "%.*s", (int)name.size, name.data);
+	size = fuse_add_direntry(reply->req, reply->data + reply->used, reply->size - reply->used,
+				 text, st, (off_t)position);
+	if (size > reply->size - reply->used)
+		return 1;
+	reply->used += size;
+	return 0;
+}
+
+static int dir_add_plus(void *arg, struct bytes name, struct inode *inode, const struct stat *st,
+			uint64_t position)
+{
+	struct dir_reply *reply = arg;
+	struct fuse_entry_param entry = {
+		.ino = inode ? inode_number(inode) : 0,
+		.attr = *st,
+		.attr_timeout = reply->session->keep,
+		.entry_timeout = reply->session->keep,
+	};
+	char text[NAME_MAX + 1];
+	size_t size;
+
+	snprintf(text, sizeof(text), "%.*s", (int)name.size, name.data);
+	size = fuse_add_direntry_plus(reply->req, reply->data + reply->used,
+				      reply->size - reply->used, text, &entry, (off_t)position);
+	if (size > reply->size - reply->used)
+		return 1;
+	reply->used += size;
+	return 0;
+}
+
+static void list_dir(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t position, bool plus)
+{
+	struct dir_reply reply = {
+		.req = req,
+		.session = request_session(req),
+		.data = malloc(size),
+		.size = size,
+	};
+	int r = -ENOMEM;
+
+	if (reply.data)
+		r = tree_list(request_tree(req), request_inode(req, nodeid), (uint64_t)position,
+			      plus, plus ? dir_add_plus : dir_add, &reply);
+	/* What was handed out must reach the kernel; the error comes again with the next block. */
+	if (r < 0 && reply.used)
+		r = 0;
+	reply_buf(req, r, bytes_make(reply.data, reply.used));
+	free(reply.data);
+}
+
+static void op_opendir(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
+{
+	(void)nodeid;
+	fi->fh = 0;
+	fuse_reply_open(req, fi);
+}
+
+static void op_readdir(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t position,
+		       struct fuse_file_info *fi)
+{
+	(void)fi;
+	list_dir(req, nodeid, size, position, false);
+}
+
+static void op_readdirplus(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t position,
+			   struct fuse_file_info *fi)
+{
+	(void)fi;
+	list_dir(req, nodeid, size, position, true);
+}
+
+static void op_releasedir(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
+{
+	(void)nodeid;
+	(void)fi;
+	reply_error(req, 0);
+}
+
+static void op_fsyncdir(fuse_req_t req, fuse_ino_t nodeid, int datasync, struct fuse_file_info *fi)
+{
+	(void)nodeid;
+	(void)datasync;
+	(void)fi;
+	reply_error(req, handle_sync(request_tree(req), NULL));
+}
+
+const struct fuse_lowlevel_ops session_ops = {
+	.init = op_init,
+	.lookup = op_lookup,
+	.forget = op_forget,
+	.forget_multi = op_forget_multi,
+	.getattr = op_getattr,
+	.setattr = op_setattr,
+	.readlink = op_readlink,
+	.mknod = op_mknod,
+	.mkdir = op_mkdir,
+	.unlink = op_unlink,
+	.rmdir = op_rmdir,
+	.symlink = op_symlink,
+	.rename = op_rename,
+	.link = op_link,
+	.open = op_open,
+	.create = op_create,
+	.read = op_read,
+	.write = op_write,
+	.flush = op_flush,
+	.release = op_release,
+	.fsync = op_fsync,
+	.fallocate = op_fallocate,
+	.lseek = op_lseek,
+	.opendir = op_opendir,
+	.readdir = op_readdir,
+	.readdirplus = op_readdirplus,
+	.releasedir = op_releasedir,
+	.fsyncdir = op_fsyncdir,
+	.statfs = op_statfs,
+	.setxattr = op_setxattr,
+	.getxattr = op_getxattr,
+	.listxattr = op_listxattr,
+	.removexattr = op_removexattr,
+};

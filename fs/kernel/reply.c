@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+#include "fs/kernel/reply.h"
+
+#include <errno.h>
+
+#include "src/base/log.h"
+
+struct session *request_session(fuse_req_t req)
+{
+	return fuse_req_userdata(req);
+}
+
+void reply_error(fuse_req_t req, int error)
+{
+	fuse_reply_err(req, -error);
+}
+
+static int fill_entry(fuse_req_t req, struct inode *inode, struct fuse_entry_param *entry)
+{
+	struct session *session = request_session(req);
+
+	*entry = (struct fuse_entry_param){
+		.ino = inode_number(inode),
+		.attr_timeout = session->keep,
+		.entry_timeout = session->keep,
+	};
+	return tree_stat(session->tree, inode, &entry->attr);
+}
+
+void reply_entry(fuse_req_t req, int error, struct inode *inode)
+{
+	struct session *session = request_session(req);
+	struct fuse_entry_param entry = { .entry_timeout = session->keep };
+
+	if (error == -ENOENT) {
+		fuse_reply_entry(req, &entry);
+		return;
+	}
+	if (error == 0) {
+		error = fill_entry(req, inode, &entry);
+		if (error < 0)
+			inode_forget(session->tree, inode, 1);
+	}
+	if (error < 0)
+		fuse_reply_err(req, -error);
+	else if (fuse_reply_entry(req, &entry) < 0)
+		inode_forget(session->tree, inode, 1);
+}
+
+void reply_create(fuse_req_t req, int error, struct inode *inode, struct fuse_file_info *fi)
+{
+	struct session *session = request_session(req);
+	struct open_file *file = (struct open_file *)(uintptr_t)fi->fh;
+	struct fuse_entry_param entry;
+
+	if (error < 0) {
+		fuse_reply_err(req, -error);
+		return;
+	}
+	error = fill_entry(req, inode, &entry);
+	if (error < 0)
+		fuse_reply_err(req, -error);
+	else if (fuse_reply_create(req, &entry, fi) == 0)
+		return;
+	handle_free(session->tree, open_file_free(session, file));
+	inode_forget(session->tree, inode, 1);
+}
+
+void reply_attr(fuse_req_t req, int error, const struct stat *st)
+{
+	if (error < 0)
+		fuse_reply_err(req, -error);
+	else
+		fuse_reply_attr(req, st, request_session(req)->keep);
+}
+
+void reply_open(fuse_req_t req, int error, struct fuse_file_info *fi)
+{
+	struct session *session = request_session(req);
+	struct open_file *file = (struct open_file *)(uintptr_t)fi->fh;
+
+	if (error < 0)
+		fuse_reply_err(req, -error);
+	else if (fuse_reply_open(req, fi) < 0)
+		/* The open was interrupted; no release will come. */
+		handle_free(session->tree, open_file_free(session, file));
+}
+
+void reply_buf(fuse_req_t req, int error, struct bytes bytes)
+{
+	if (error < 0)
+		fuse_reply_err(req, -error);
+	else
+		fuse_reply_buf(req, bytes.data, bytes.size);
+}
+
+void reply_text(fuse_req_t req, int error, const char *text)
+{
+	if (error < 0)
+		fuse_reply_err(req, -error);
+	else
+		fuse_reply_readlink(req, text);
+}
+
+void reply_write(fuse_req_t req, ssize_t count)
+{
+	if (count < 0)
+		fuse_reply_err(req, (int)-count);
+	else
+		fuse_reply_write(req, (size_t)count);
+}
+
+void reply_xattr(fuse_req_t req, int error, struct bytes value, size_t size)
+{
+	if (error < 0)
+		fuse_reply_err(req, -error);
+	else if (size == 0)
+		fuse_reply_xattr(req, value.size);
+	else if (value.size > size)
+		fuse_reply_err(req, ERANGE);
+	else
+		fuse_reply_buf(req, value.data, value.size);
+}
+
+void reply_statfs(fuse_req_t req, int error, const struct statvfs *st)
+{
+	if (error < 0)
+		fuse_reply_err(req, -error);
+	else
+		fuse_reply_statfs(req, st);
+}
+
+void reply_seek(fuse_req_t req, int error, uint64_t offset)
+{
+	if (error < 0)
+		fuse_reply_err(req, -error);
+	else
+		fuse_reply_lseek(req, (off_t)offset);
+}
+
+void reply_nothing(fuse_req_t req)
+{
+	fuse_reply_none(req);
+}

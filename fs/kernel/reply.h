@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_KERNEL_REPLY_H
+#define FS_KERNEL_REPLY_H
+
+/*
+ * Replies: every request is answered here, once.  error is 0 or -errno; with an error the rest is not looked
+ * at.
+ */
+
+#include "fs/kernel/internal.h"
+
+/* The session of a request. */
+struct session *request_session(fuse_req_t req);
+
+void reply_error(fuse_req_t req, int error);
+/* An inode that the caller has counted; it is given back when the kernel does not take the answer.
+ * -ENOENT is told as a name that may be remembered as not there. */
+void reply_entry(fuse_req_t req, int error, struct inode *inode);
+void reply_create(fuse_req_t req, int error, struct inode *inode, struct fuse_file_info *fi);
+void reply_attr(fuse_req_t req, int error, const struct stat *st);
+void reply_open(fuse_req_t req, int error, struct fuse_file_info *fi);
+void reply_buf(fuse_req_t req, int error, struct bytes bytes);
+void reply_text(fuse_req_t req, int error, const char *text);
+/* count or -errno */
+void reply_write(fuse_req_t req, ssize_t count);
+/* size 0: tell how large the answer is. */
+void reply_xattr(fuse_req_t req, int error, struct bytes value, size_t size);
+void reply_statfs(fuse_req_t req, int error, const struct statvfs *st);
+void reply_seek(fuse_req_t req, int error, uint64_t offset);
+void reply_nothing(fuse_req_t req);
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+#include "fs/kernel/session.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fs/kernel/internal.h"
+#include "fs/kernel/notify.h"
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+
+enum {
+	THREADS = 32,	   /* that serve requests, at most, unless the options say otherwise */
+	THREADS_IDLE = 4,  /* that stay when there is nothing to do */
+	KEEP_SECONDS = 86400,
+};
+
+/* A mount that may not write its own tables cannot name what changed: short memories instead. */
+static const double KEEP_READ_ONLY = 0.05;
+
+static void explain(char **ret_why, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void explain(char **ret_why, const char *format, ...)
+{
+	va_list args;
+
+	if (!ret_why)
+		return;
+	va_start(args, format);
+	if (vasprintf(ret_why, format, args) < 0)
+		*ret_why = NULL;
+	va_end(args);
+}
+
+struct open_file *open_file_new(struct session *session, struct handle *handle)
+{
+	struct open_file *file = calloc(1, sizeof(*file));
+
+	if (!file)
+		return NULL;
+	file->handle = handle;
+	pthread_mutex_lock(&session->files_lock);
+	file->next = session->files;
+	file->link = &session->files;
+	if (file->next)
+		file->next->link = &file->next;
+	session->files = file;
+	pthread_mutex_unlock(&session->files_lock);
+	return file;
+}
+
+struct handle *open_file_free(struct session *session, struct open_file *file)
+{
+	struct handle *handle = file->handle;
+
+	pthread_mutex_lock(&session->files_lock);
+	*file->link = file->next;
+	if (file->next)
+		file->next->link = file->link;
+	pthread_mutex_unlock(&session->files_lock);
+	free(file);
+	return handle;
+}
+
+/* The mount options: never setuid programs or devices, the kernel checks permissions. */
+static char *mount_options(const struct session_options *options)
+{
+	char *list = NULL;
+	_cleanup_(freep) char *source = NULL;
+	int r = 0;
+
+	if (asprintf(&source, "fsname=%s", options->source) < 0) {
+		source = NULL;
+		return NULL;
+	}
+	r |= fuse_opt_add_opt(&list, "default_permissions,nosuid,nodev,noatime,subtype=sessfs");
+	r |= fuse_opt_add_opt_escaped(&list, source);
+	if (options->read_only)
+		r |= fuse_opt_add_opt(&list, "ro");
+	if (options->allow_other)
+		r |= fuse_opt_add_opt(&list, "allow_other");
+	if (options->auto_unmount)
+		r |= fuse_opt_add_opt(&list, "auto_unmount");
+	if (options->extra && *options->extra)
+		r |= fuse_opt_add_opt(&list, options->extra);
+	if (r < 0) {
+		free(list);
+		return NULL;
+	}
+	return list;
+}
+
+static int session_create(struct session *session, char **ret_why)
+{
+	_cleanup_(freep) char *list = mount_options(&session->options);
+	char *argv[] = { (char *)"sessfs", (char *)"-o", list, (char *)"-d", NULL };
+	struct fuse_args args = FUSE_ARGS_INIT(session->options.debug ? 4 : 3, argv);
+
+	if (!list)
+		return -ENOMEM;
+	session->fuse = fuse_session_new(&args, &session_ops, sizeof(session_ops), session);
+	fuse_opt_free_args(&args);
+	if (!session->fuse) {
+		explain(ret_why, "the mount options were refused; see `sessfs mount --help`");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int session_mount(struct tree *tree, const struct session_options *options,
+		  struct session **ret_session, char **ret_why)
+{
+	struct session *session = calloc(1, sizeof(*session));
+	int r = -ENOMEM;
+
+	if (!session)
+		return -ENOMEM;
+	session->tree = tree;
+	session->options = *options;
+	session->threads = options->threads ? options->threads : THREADS;
+	session->keep = tree_is_read_only(tree) ? KEEP_READ_ONLY : KEEP_SECONDS;
+	pthread_mutex_init(&session->files_lock, NULL);
+	session->mountpoint = strdup(options->mountpoint);
+	if (session->mountpoint)
+		r = session_create(session, ret_why);
+	if (r < 0)
+		goto fail;
+	errno = 0;
+	if (fuse_session_mount(session->fuse, session->mountpoint) < 0) {
+		r = errno ? -errno : -EPERM;
+		explain(ret_why,
+			"cannot mount on %s (%s); is /dev/fuse there, and fusermount3 installed?",
+			session->mountpoint, strerror(-r));
+		goto fail;
+	}
+	session->mounted = true;
+	r = notify_start(session);
+	if (r < 0)
+		goto fail;
+	*ret_session = session;
+	return 0;
+fail:
+	session_free(session);
+	return r;
+}
+
+int session_serve(struct session *session)
+{
+	struct fuse_loop_config *config = fuse_loop_cfg_create();
+	int r;
+
+	if (!config)
+		return -ENOMEM;
+	fuse_loop_cfg_set_max_threads(config, session->threads);
+	fuse_loop_cfg_set_idle_threads(config, THREADS_IDLE);
+	r = session->threads == 1 ? fuse_session_loop(session->fuse) :
+				    fuse_session_loop_mt(session->fuse, config);
+	fuse_loop_cfg_destroy(config);
+	/* Positive: a signal ended the loop. */
+	return MIN(r, 0);
+}
+
+void session_stop(struct session *session)
+{
+	fuse_session_exit(session->fuse);
+}
+
+void session_free(struct session *session)
+{
+	if (!session)
+		return;
+	notify_stop(session);
+	if (session->mounted)
+		fuse_session_unmount(session->fuse);
+	while (session->files)
+		handle_abandon(session->tree, open_file_free(session, session->files));
+	if (session->fuse)
+		fuse_session_destroy(session->fuse);
+	pthread_mutex_destroy(&session->files_lock);
+	free(session->mountpoint);
+	free(session);
+}

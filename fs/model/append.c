@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * The life of an append
+ *
+ *   A write at the end of a list is cut behind its last newline.  What comes after stays with the writer
+ *   (handle.piece) until its newline comes, or until close or fsync.  The whole lines are given to
+ *   append_lines(), which turns each into one row, or one piece if it is not JSON, and commits all of them
+ *   in one transaction before the write is answered.
+ *
+ *   The list may end in a tail: bytes without a newline, left by a writer that closed or died.  The first
+ *   line then decides:
+ *
+ *     the tail is the same writer's own           glued: the line goes on where it stopped
+ *     the glued line is valid JSON                glued (cat part2 >> f)
+ *     the line is valid alone, glued is not       the tail is closed off with a newline first
+ *     neither is valid                            glued, as any file would
+ *
+ *   Every line of pieces begins a new seq, so that a tail can be taken away again by its seq.
+ *
+ *   A list that is a draft has no rows to append to: its content is taken into a stage, the bytes are
+ *   appended there by the same rules, and the whole is published, which ends the draft when the torn
+ *   line was completed.
+ */
+
+#include <errno.h>
+
+#include "fs/model/internal.h"
+#include "fs/model/lines.h"
+
+enum { PIECE_MAX = 1 << 20 }; /* bytes of one piece; longer ones are several */
+
+struct appending {
+	struct tree *tree;
+	struct inode *inode;
+	struct list_state list; /* as it will be */
+	struct batch batch;
+};
+
+static void append_mark(struct appending *appending)
+{
+	struct list_state *list = &appending->list;
+
+	/* A mark stands only where no piece of the same index is before it. */
+	if (list->piece_seq || !list_mark_due(list->size - list->mark_offset, list->mark_rows))
+		return;
+	batch_mark_put(&appending->batch, appending->inode->node.ino, list->size, list->next);
+	list->mark_offset = list->size;
+	list->mark_index = list->next;
+	list->mark_rows = 0;
+}
+
+static void append_piece(struct appending *appending, struct bytes data)
+{
+	struct list_state *list = &appending->list;
+
+	list->size += data.size;
+	while (data.size) {
+		size_t part = MIN(data.size, (size_t)PIECE_MAX);
+
+		batch_piece_put(&appending->batch, appending->inode->node.ino, list->next,
+				list->piece_seq++, bytes_make(data.data, part));
+		data = bytes_make(data.data + part, data.size - part);
+	}
+}
+
+/* A line behind a newline, or instead of a tail that was taken away.  over_row: a row with index
+ * list.next is there and will be replaced. */
+static void append_line(struct appending *appending, const struct line *line, bool over_row)
+{
+	const struct backend_node *node = &appending->inode->node;
+	struct list_state *list = &appending->list;
+
+	append_mark(appending);
+	if (!lines_is_row(line->text, NULL)) {
+		if (over_row)
+			batch_row_delete(&appending->batch, node->session, node->key, list->next,
+					 list->next);
+		list->tail_seq = list->piece_seq;
+		list->tail_size = line->newline ? 0 : line->size;
+		append_piece(appending, bytes_make(line->text.data, line->size));
+		return;
+	}
+	if (over_row)
+		batch_row_put(&appending->batch, node->session, node->key, list->next, line->text);
+	else
+		batch_row_insert(&appending->batch, node->session, node->key, list->next,
+				 line->text);
+	list->size += line->size;
+	list->tail_is_row = !line->newline;
+	list->tail_row = list->next;
+	list->tail_size = line->newline ? 0 : line->size;
+	list->mark_rows++;
+	list->next++;
+	list->piece_seq = 0;
+}
+
+/* Close the tail off. */
+static void append_seal(struct appending *appending)
+{
+	struct list_state *list = &appending->list;
+
+	if (list->tail_is_row)
+		list->size++;
+	else
+		append_piece(appending, BYTES("\n"));
+	list->tail_is_row = false;
+	list->tail_size = 0;
+}
+
+/* Take the tail away; true when it is a row that stands at list.next now. */
+static bool append_take_tail(struct appending *appending)
+{
+	struct list_state *list = &appending->list;
+	bool was_row = list->tail_is_row;
+
+	list->size -= list->tail_size;
+	if (was_row) {
+		list->next = list->tail_row;
+		list->mark_rows -= MIN(list->mark_rows, 1);
+	} else {
+		batch_piece_delete(&appending->batch, appending->inode->node.ino, list->next,
+				   list->tail_seq);
+		list->piece_seq = list->tail_seq;
+	}
+	list->tail_is_row = false;
+	list->tail_size = 0;
+	return was_row;
+}
+
+static bool append_shall_glue(struct tree *tree, bool own_tail, struct bytes glued,
+			      struct bytes line)
+{
+	return own_tail || tree->options.exact || lines_is_row(glued, NULL) ||
+	       !lines_is_row(line, NULL);
+}
+
+/* The first line meets a tail.  glued becomes the bytes of both. */
+static int append_to_tail(struct appending *appending, struct view *view, const struct line *first,
+			  bool own_tail, struct buf *glued)
+{
+	struct line line = *first;
+	bool was_row;
+	int r;
+
+	r = list_read_tail(view, appending->inode, glued);
+	if (r < 0)
+		return r;
+	if (glued->size != appending->list.tail_size)
+		return -EIO;
+	r = buf_append(glued, first->text.data, first->size);
+	if (r < 0)
+		return r;
+	line.text = bytes_make(glued->data, glued->size - (first->newline ? 1 : 0));
+	line.size = glued->size;
+	if (!append_shall_glue(appending->tree, own_tail, line.text, first->text)) {
+		append_seal(appending);
+		append_line(appending, first, false);
+		return 0;
+	}
+	was_row = append_take_tail(appending);
+	append_line(appending, &line, was_row);
+	return 0;
+}
+
+static int append_commit(struct appending *appending)
+{
+	struct inode *inode = appending->inode;
+	struct backend_node node = inode->node;
+	bool tail_changed = inode->list.tail_size != 0;
+	int r;
+
+	node.mtime = node.ctime = time_now();
+	node.flags &= ~(uint32_t)(BACKEND_NO_NEWLINE | BACKEND_ADOPTED);
+	if (appending->list.tail_is_row)
+		node.flags |= BACKEND_NO_NEWLINE;
+	if (node.flags != inode->node.flags)
+		batch_node_put(&appending->batch, &node);
+	r = batch_commit(&appending->batch, appending->tree->backend, 0);
+	if (r == -EEXIST) {
+		/* Someone else's row stands where ours should; look again. */
+		inode->loaded = false;
+		return appending->list.next == INT64_MAX ? -EFBIG : -ESTALE;
+	}
+	if (r < 0)
+		return r;
+	if (node.flags == inode->node.flags)
+		inode_times_dirty(appending->tree, inode);
+	inode->node = node;
+	inode->list = appending->list;
+	if (tail_changed)
+		inode->version++;
+	return 0;
+}
+
+/* A draft: by the same rules, in a stage. */
+static int append_to_draft(struct tree *tree, struct view *view, struct inode *inode,
+			   struct bytes data, bool own_tail)
+{
+	_cleanup_(stage_done) struct stage stage = { 0 };
+	_cleanup_(buf_done) struct buf glued = { 0 };
+	struct bytes content, tail, rest = data;
+	struct line first;
+	int r;
+
+	r = content_to_stage(tree, view, inode, &stage);
+	if (r == 0)
+		r = stage_map(&stage, &content);
+	if (r < 0)
+		return r;
+	tail = content;
+	while (tail.size && tail.data[tail.size - 1] != '\n')
+		tail.size--;
+	tail = bytes_make(content.data + tail.size, content.size - tail.size);
+	if (tail.size && lines_next(&rest, &first)) {
+		r = buf_append_bytes(&glued, tail);
+		if (r == 0)
+			r = buf_append_bytes(&glued, first.text);
+		if (r == 0 && !append_shall_glue(tree, own_tail, buf_bytes(&glued), first.text))
+			r = stage_write(&stage, stage.size, BYTES("\n"));
+	}
+	if (r == 0)
+		r = stage_write(&stage, stage.size, data);
+	if (r < 0)
+		return r;
+	view_end(view);
+	return save_publish(tree, inode, &stage, time_now());
+}
+
+int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool own_tail)
+{
+	struct appending appending = { .tree = tree, .inode = inode };
+	_cleanup_(buf_done) struct buf glued = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	struct line line;
+	int r = 0;
+
+	if (!data.size)
+		return 0;
+	if (!inode->loaded || inode->list.tail_size) {
+		r = view_begin(tree, 0, &view);
+		if (r < 0)
+			return r;
+		if (inode_is_draft(inode))
+			return append_to_draft(tree, &view, inode, data, own_tail);
+		r = content_load(tree, &view, inode);
+		if (r < 0)
+			return r;
+	}
+	appending.list = inode->list;
+	if (appending.list.tail_size && lines_next(&data, &line))
+		r = append_to_tail(&appending, &view, &line, own_tail, &glued);
+	view_end(&view);
+	while (r == 0 && lines_next(&data, &line))
+		append_line(&appending, &line, false);
+	if (r == 0)
+		r = append_commit(&appending);
+	batch_done(&appending.batch);
+	return r;
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Attributes: what stat shows, what chmod, chown, utimensat and truncate change, extended attributes. */
+
+#include <errno.h>
+#include <limits.h>
+#include <sys/xattr.h>
+
+#include "fs/model/internal.h"
+
+static void attr_fill(const struct tree *tree, const struct inode *inode, uint64_t size, struct stat *st)
+{
+	const struct backend_node *node = &inode->node;
+	const struct tree_options *options = &tree->options;
+
+	*st = (struct stat){
+		.st_ino = node->ino,
+		.st_mode = node->mode,
+		.st_nlink = node->nlink,
+		.st_uid = options->set_uid ? options->uid : node->uid,
+		.st_gid = options->set_gid ? options->gid : node->gid,
+		.st_rdev = node->rdev,
+		.st_size = (off_t)size,
+		.st_blksize = 4096,
+		.st_blocks = (blkcnt_t)((size + 511) / 512),
+		.st_atim = time_split(node->atime),
+		.st_mtim = time_split(node->mtime),
+		.st_ctim = time_split(node->ctime),
+	};
+	if (options->set_umask)
+		st->st_mode &= ~options->umask;
+	if (S_ISDIR(node->mode))
+		st->st_size = 4096;
+	if (S_ISLNK(node->mode))
+		st->st_size = (off_t)node->target.size;
+}
+
+int inode_stat(struct tree *tree, struct view *view, struct inode *inode, struct stat *ret_stat)
+{
+	uint64_t size;
+	int r = content_size(tree, view, inode, &size);
+
+	if (r == 0)
+		attr_fill(tree, inode, size, ret_stat);
+	return r;
+}
+
+/* Most questions need no view: the size is known. */
+static int stat_locked(struct tree *tree, struct inode *inode, struct stat *ret_stat)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	int r;
+
+	if (inode_is_state(inode) && !inode_is_draft(inode) && !inode->loaded) {
+		r = view_begin(tree, 0, &view);
+		if (r < 0)
+			return r;
+	}
+	return inode_stat(tree, &view, inode, ret_stat);
+}
+
+static int stat_once(struct tree *tree, struct inode *inode, struct stat *ret_stat)
+{
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+
+	return stat_locked(tree, inode, ret_stat);
+}
+
+int tree_stat(struct tree *tree, struct inode *inode, struct stat *ret_stat)
+{
+	return TREE_RETRY(tree, stat_once(tree, inode, ret_stat));
+}
+
+static void apply_attr(struct backend_node *node, const struct stat *st, unsigned mask)
+{
+	int64_t now = time_now();
+
+	if (mask & TREE_SET_MODE)
+		node->mode = (node->mode & S_IFMT) | (st->st_mode & 07777);
+	if (mask & TREE_SET_UID)
+		node->uid = st->st_uid;
+	if (mask & TREE_SET_GID)
+		node->gid = st->st_gid;
+	if (mask & TREE_SET_ATIME)
+		node->atime = time_join(st->st_atim);
+	if (mask & TREE_SET_MTIME)
+		node->mtime = time_join(st->st_mtim);
+	if (mask & TREE_SET_ATIME_NOW)
+		node->atime = now;
+	if (mask & TREE_SET_MTIME_NOW)
+		node->mtime = now;
+	node->ctime = mask & TREE_SET_CTIME ? time_join(st->st_ctim) : now;
+}
+
+static int set_attr_once(struct tree *tree, struct inode *inode, struct handle *handle,
+			 const struct stat *st, unsigned mask, struct stat *ret_stat,
+			 struct notes *notes)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	struct backend_node node;
+	int r = 0;
+
+	if (mask & TREE_SET_SIZE) {
+		if (inode_is_state(inode))
+			r = handle_truncate(tree, inode, handle, (uint64_t)st->st_size, notes);
+		else
+			r = file_truncate(tree, inode, (uint64_t)st->st_size);
+	}
+	if (r < 0)
+		return r;
+	node = inode->node;
+	if (mask & ~(unsigned)TREE_SET_SIZE) {
+		apply_attr(&node, st, mask);
+		batch_node_put(&batch, &node);
+		r = batch_commit(&batch, tree->backend, 0);
+		if (r < 0)
+			return r;
+		inode->node = node;
+	}
+	if (mask & (TREE_SET_MTIME | TREE_SET_MTIME_NOW))
+		handles_times_set(inode);
+	return stat_locked(tree, inode, ret_stat);
+}
+
+int tree_set_attr(struct tree *tree, struct inode *inode, struct handle *handle,
+		  const struct stat *st, unsigned mask, struct stat *ret_stat)
+{
+	struct notes notes = { 0 };
+	int r;
+
+	if (tree->options.read_only)
+		return -EROFS;
+	r = TREE_RETRY(tree, set_attr_once(tree, inode, handle, st, mask, ret_stat, &notes));
+	notes_tell(&notes, tree, true);
+	return r;
+}
+
+int tree_statfs(struct tree *tree, struct statvfs *ret_statvfs)
+{
+	struct backend_space space;
+	int r = tree->backend->ops->space(tree->backend, &space);
+
+	if (r < 0)
+		return r;
+	*ret_statvfs = (struct statvfs){
+		.f_bsize = 4096,
+		.f_frsize = 4096,
+		.f_blocks = space.total / 4096,
+		.f_bfree = space.free / 4096,
+		.f_bavail = space.free / 4096,
+		/* Files are rows: as many as there is room for. */
+		.f_files = space.total / 512,
+		.f_ffree = space.free / 512,
+		.f_favail = space.free / 512,
+		.f_namemax = NAME_MAX,
+	};
+	return 0;
+}
+
+/* Extended attributes. */
+
+static bool xattr_is_stored(struct bytes name)
+{
+	static const char *const spaces[] = { "user.", "trusted.", "security." };
+
+	for (size_t i = 0; i < ARRAY_SIZE(spaces); i++)
+		if (name.size > strlen(spaces[i]) &&
+		    memcmp(name.data, spaces[i], strlen(spaces[i])) == 0)
+			return true;
+	return false;
+}
+
+static int change_xattr(struct tree *tree, struct inode *inode, struct batch *batch)
+{
+	struct backend_node node = inode->node;
+	int r;
+
+	node.ctime = time_now();
+	batch_node_put(batch, &node);
+	r = batch_commit(batch, tree->backend, 0);
+	if (r == 0)
+		inode->node = node;
+	return r;
+}
+
+static int has_xattr(struct tree *tree, struct inode *inode, struct bytes name)
+{
+	_cleanup_(buf_done) struct buf value = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r < 0)
+		return r;
+	r = view.backend->ops->xattr_get(view.backend, view.snapshot, inode->node.ino, name,
+					 &value);
+	return r == 0 ? 1 : r == -ENODATA ? 0 : r;
+}
+
+static int set_xattr_once(struct tree *tree, struct inode *inode, struct bytes name,
+			  struct bytes value, int flags)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	int r = 0;
+
+	if (flags) {
+		r = has_xattr(tree, inode, name);
+		if (r == 1 && (flags & XATTR_CREATE))
+			return -EEXIST;
+		if (r == 0 && (flags & XATTR_REPLACE))
+			return -ENODATA;
+	}
+	if (r < 0)
+		return r;
+	batch_xattr_put(&batch, inode->node.ino, name, value);
+	return change_xattr(tree, inode, &batch);
+}
+
+int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, struct bytes value,
+		   int flags)
+{
+	if (tree->options.read_only)
+		return -EROFS;
+	if (!xattr_is_stored(name))
+		return -EOPNOTSUPP;
+	return TREE_RETRY(tree, set_xattr_once(tree, inode, name, value, flags));
+}
+
+static int get_xattr_once(struct tree *tree, struct inode *inode, struct bytes name,
+			  struct buf *value)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	WITH_READ_LOCK(tree);
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r < 0)
+		return r;
+	return view.backend->ops->xattr_get(view.backend, view.snapshot, inode->node.ino, name,
+					    value);
+}
+
+int tree_get_xattr(struct tree *tree, struct inode *inode, struct bytes name, struct buf *value)
+{
+	if (!xattr_is_stored(name))
+		return -EOPNOTSUPP;
+	return TREE_RETRY(tree, get_xattr_once(tree, inode, name, value));
+}
+
+static int keep_name(void *arg, struct bytes name)
+{
+	struct buf *names = arg;
+	int r = buf_append_bytes(names, name);
+
+	return r < 0 ? r : buf_append_byte(names, '\0');
+}
+
+static int list_xattr_once(struct tree *tree, struct inode *inode, struct buf *names)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	WITH_READ_LOCK(tree);
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r < 0)
+		return r;
+	return view.backend->ops->xattr_list(view.backend, view.snapshot, inode->node.ino,
+					     keep_name, names);
+}
+
+int tree_list_xattr(struct tree *tree, struct inode *inode, struct buf *names)
+{
+	return TREE_RETRY(tree, list_xattr_once(tree, inode, names));
+}
+
+static int remove_xattr_once(struct tree *tree, struct inode *inode, struct bytes name)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	int r;
+
+	r = has_xattr(tree, inode, name);
+	if (r <= 0)
+		return r < 0 ? r : -ENODATA;
+	batch_xattr_delete(&batch, inode->node.ino, name);
+	return change_xattr(tree, inode, &batch);
+}
+
+int tree_remove_xattr(struct tree *tree, struct inode *inode, struct bytes name)
+{
+	if (tree->options.read_only)
+		return -EROFS;
+	if (!xattr_is_stored(name))
+		return -EOPNOTSUPP;
+	return TREE_RETRY(tree, remove_xattr_once(tree, inode, name));
+}

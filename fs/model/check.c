@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Checking a store.
+ *
+ *   Violations are what no program of ours writes: a node without its name, a list whose marks lie, a
+ *   row that is not JSON.  Notes are what users wrote and what is kept for them: drafts, lines that are not
+ *   JSON; and what other programs did that a mount will put right.
+ */
+
+#include "fs/model/check.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fs/model/internal.h"
+#include "fs/model/lines.h"
+#include "fs/model/names.h"
+
+struct checking {
+	struct backend *backend;
+	struct view view;
+	backend_report_fn *report;
+	void *arg;
+	struct check_result result;
+};
+
+static void say(struct checking *checking, uint64_t *counter, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void say(struct checking *checking, uint64_t *counter, const char *format, ...)
+{
+	char sentence[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(sentence, sizeof(sentence), format, args);
+	va_end(args);
+	++*counter;
+	checking->report(checking->arg, sentence);
+}
+
+#define violation(checking, ...) say(checking, &(checking)->result.violations, __VA_ARGS__)
+#define note(checking, ...) say(checking, &(checking)->result.notes, __VA_ARGS__)
+
+/* Ids as a person can read them, in any case on one line. */
+static const char *shown(struct bytes bytes, char *text, size_t room)
+{
+	_cleanup_(buf_done) struct buf name = { 0 };
+
+	if (names_encode(NAMES_SESSION, bytes, NAME_LIMIT, &name) < 0)
+		return "?";
+	snprintf(text, room, "%.*s", (int)name.size, name.data);
+	return text;
+}
+
+#define SHOWN(bytes) shown((bytes), (char[NAME_LIMIT + 1]){ 0 }, NAME_LIMIT + 1)
+
+/* Rows. */
+
+struct row_check {
+	struct checking *checking;
+	struct bytes session;
+	struct bytes key;
+	bool is_hash;
+	int64_t expected;
+	bool holes;
+};
+
+static int check_row(void *arg, int64_t index, struct bytes data)
+{
+	struct row_check *row = arg;
+	struct json_error error;
+
+	row->checking->result.rows++;
+	row->holes |= index != row->expected;
+	row->expected = index < INT64_MAX ? index + 1 : index;
+	if (!row->is_hash && !json_valid(data, &error))
+		violation(row->checking,
+			  "session %s, key %s, item %" PRId64 ": the row is not JSON: %s at byte %zu",
+			  SHOWN(row->session), SHOWN(row->key), index, error.reason, error.offset);
+	return 0;
+}
+
+struct key_item {
+	char *session;
+	size_t session_size;
+	char *key;
+	size_t key_size;
+};
+
+struct key_items {
+	struct key_item *item;
+	size_t count;
+	size_t room;
+};
+
+static int keep_key_item(void *arg, struct bytes session, struct bytes key,
+			 const struct backend_key_stat *stat)
+{
+	struct key_items *items = arg;
+	struct key_item *item;
+
+	(void)stat;
+	if (items->count == items->room) {
+		size_t room = items->room ? items->room * 2 : 64;
+
+		item = reallocarray(items->item, room, sizeof(*item));
+		if (!item)
+			return -ENOMEM;
+		items->item = item;
+		items->room = room;
+	}
+	item = &items->item[items->count];
+	*item = (struct key_item){ .session = bytes_dup(session), .session_size = session.size,
+				   .key = bytes_dup(key), .key_size = key.size };
+	items->count++;
+	return item->session && item->key ? 0 : -ENOMEM;
+}
+
+static int check_key(struct checking *checking, const struct key_item *item)
+{
+	struct view *view = &checking->view;
+	const struct backend_ops *ops = view->backend->ops;
+	struct row_check row = {
+		.checking = checking,
+		.session = bytes_make(item->session, item->session_size),
+		.key = bytes_make(item->key, item->key_size),
+	};
+	struct backend_node node;
+	int r;
+
+	row.is_hash = bytes_ends_with(row.key, names_hash_suffix);
+	r = ops->node_find(view->backend, view->snapshot, row.session, row.key, &node);
+	if (r == 0) {
+		row.is_hash = node.kind == BACKEND_HASH;
+		backend_node_done(&node);
+	} else if (r == -ENOENT) {
+		note(checking, "session %s, key %s: has rows and no file yet; a mount makes it",
+		     SHOWN(row.session), SHOWN(row.key));
+	} else {
+		return r;
+	}
+	r = ops->row_read(view->backend, view->snapshot, row.session, row.key, INT64_MIN, check_row,
+			  &row);
+	if (r == 0 && row.holes)
+		note(checking, "session %s, key %s: the items are not numbered 0, 1, 2, ...; the "
+			       "next save puts that right",
+		     SHOWN(row.session), SHOWN(row.key));
+	return r;
+}
+
+static int check_keys(struct checking *checking)
+{
+	struct view *view = &checking->view;
+	struct key_items items = { 0 };
+	struct bytes none = { 0 };
+	int r;
+
+	r = view->backend->ops->key_list(view->backend, view->snapshot, none, none, keep_key_item,
+					 &items);
+	for (size_t i = 0; i < items.count; i++) {
+		if (r == 0)
+			r = check_key(checking, &items.item[i]);
+		free(items.item[i].session);
+		free(items.item[i].key);
+	}
+	free(items.item);
+	return r;
+}
+
+/* Lists: marks, and lines that are no rows. */
+
+struct list_check {
+	struct checking *checking;
+	const struct backend_node *node;
+	struct backend_mark *marks; /* in falling order */
+	size_t mark_count;
+	uint64_t offset;
+	uint64_t line;	    /* from 1 */
+	bool at_piece;	    /* pieces of this row index came before */
+	struct buf unfinished; /* bytes of a line that spans pieces, at most some */
+	bool in_line;
+};
+
+enum { LINE_SHOWN = 4096 }; /* bytes of a bad line that are looked at for the reason */
+
+static void check_bad_line(struct list_check *list)
+{
+	struct json_error error = { .reason = "not one value" };
+
+	if (lines_is_blank(buf_bytes(&list->unfinished)))
+		return;
+	json_valid(buf_bytes(&list->unfinished), &error);
+	note(list->checking, "session %s, key %s, line %" PRIu64 ", column %zu: no JSON: %s",
+	     SHOWN(list->node->session), SHOWN(list->node->key), list->line, error.offset + 1,
+	     error.reason);
+}
+
+static int check_piece(struct list_check *list, struct bytes data)
+{
+	struct line line;
+	int r;
+
+	list->offset += data.size;
+	list->at_piece = true;
+	while (lines_next(&data, &line)) {
+		size_t room = LINE_SHOWN - MIN(list->unfinished.size, (size_t)LINE_SHOWN);
+
+		r = buf_append(&list->unfinished, line.text.data, MIN(line.text.size, room));
+		if (r < 0)
+			return r;
+		list->in_line = !line.newline;
+		if (!line.newline)
+			break;
+		check_bad_line(list);
+		buf_clear(&list->unfinished);
+		list->line++;
+	}
+	return 0;
+}
+
+static int check_segment(void *arg, const struct segment *segment)
+{
+	struct list_check *list = arg;
+	const struct backend_mark *mark;
+
+	mark = list->mark_count ? &list->marks[list->mark_count - 1] : NULL;
+	if (mark && !list->at_piece && mark->index <= segment->index) {
+		if (mark->index != segment->index || mark->offset != list->offset)
+			violation(list->checking,
+				  "session %s, key %s: a mark says that item %" PRId64
+				  " begins at byte %" PRIu64 ", it is item %" PRId64
+				  " at byte %" PRIu64,
+				  SHOWN(list->node->session), SHOWN(list->node->key), mark->index,
+				  mark->offset, segment->index, list->offset);
+		list->mark_count--;
+	}
+	if (!segment->is_row)
+		return check_piece(list, segment->data);
+	if (list->in_line)
+		violation(list->checking,
+			  "session %s, key %s, line %" PRIu64 ": a torn line runs into item %" PRId64,
+			  SHOWN(list->node->session), SHOWN(list->node->key), list->line,
+			  segment->index);
+	list->in_line = false;
+	buf_clear(&list->unfinished);
+	list->at_piece = false;
+	list->offset += segment->data.size + 1;
+	list->line++;
+	return 0;
+}
+
+static int load_marks(struct view *view, struct list_check *list)
+{
+	uint64_t offset = INT64_MAX;
+
+	for (;;) {
+		struct backend_mark mark;
+		struct backend_mark *marks;
+		int r = view->backend->ops->mark_find(view->backend, view->snapshot,
+						      list->node->ino, offset, &mark);
+
+		if (r == -ENOENT)
+			return 0;
+		if (r < 0)
+			return r;
+		marks = reallocarray(list->marks, list->mark_count + 1, sizeof(*marks));
+		if (!marks)
+			return -ENOMEM;
+		list->marks = marks;
+		list->marks[list->mark_count++] = mark;
+		if (!mark.offset)
+			return 0;
+		offset = mark.offset - 1;
+	}
+}
+
+static int check_list(struct checking *checking, const struct backend_node *node)
+{
+	const struct inode inode = { .node = *node };
+	struct list_check list = { .checking = checking, .node = node, .line = 1 };
+	int r;
+
+	r = load_marks(&checking->view, &list);
+	if (r == 0)
+		r = list_walk(&checking->view, &inode, INT64_MIN, check_segment, &list);
+	if (r == 0 && list.in_line)
+		check_bad_line(&list);
+	if (r == 0 && list.mark_count)
+		violation(checking, "session %s, key %s: a mark points behind the last item",
+			  SHOWN(node->session), SHOWN(node->key));
+	free(list.marks);
+	buf_done(&list.unfinished);
+	return r;
+}
+
+/* Nodes. */
+
+static int check_draft(struct checking *checking, const struct backend_node *node)
+{
+	_cleanup_(buf_done) struct buf bytes = { 0 };
+	struct json_error error = { .reason = "torn or not text" };
+	uint64_t line = 1, column = 1;
+	int r;
+
+	r = file_read(&checking->view, node->ino, node->size, 0, MIN(node->size, 1u << 24), &bytes);
+	if (r < 0)
+		return r;
+	if (!json_valid(buf_bytes(&bytes), &error))
+		for (size_t i = 0; i < error.offset && i < bytes.size; i++) {
+			column = bytes.data[i] == '\n' ? 1 : column + 1;
+			line += bytes.data[i] == '\n';
+		}
+	note(checking,
+	     "session %s, key %s: a draft of %" PRIu64 " bytes, line %" PRIu64 ", column %" PRIu64
+	     ": %s; SQL sees the last valid state",
+	     SHOWN(node->session), SHOWN(node->key), node->size, line, column, error.reason);
+	return 0;
+}
+
+static int check_entry(struct checking *checking, const struct backend_node *node)
+{
+	struct view *view = &checking->view;
+	_cleanup_(buf_done) struct buf name = { 0 };
+	struct backend_node parent;
+	int r;
+
+	if (node->ino == BACKEND_ROOT || !node->nlink || !node->entry)
+		return 0;
+	r = view->backend->ops->node_get(view->backend, view->snapshot, node->parent, &parent);
+	if (r == 0) {
+		if (!S_ISDIR(parent.mode))
+			violation(checking, "inode %" PRIu64 ": its parent %" PRIu64
+					    " is not a directory",
+				  node->ino, node->parent);
+		backend_node_done(&parent);
+		r = view->backend->ops->entry_name(view->backend, view->snapshot, node->parent,
+						   node->entry, &name);
+	}
+	if (r == -ENOENT) {
+		violation(checking, "inode %" PRIu64 ": no name leads to it", node->ino);
+		return 0;
+	}
+	return r;
+}
+
+static int check_state(struct checking *checking, const struct backend_node *node)
+{
+	struct view *view = &checking->view;
+	struct backend_key_stat stat;
+	int r;
+
+	if (!node->session.data || !node->key.data) {
+		violation(checking, "inode %" PRIu64 ": a state file without a key", node->ino);
+		return 0;
+	}
+	if (node->flags & BACKEND_DRAFT)
+		return check_draft(checking, node);
+	if (node->kind == BACKEND_LIST)
+		return check_list(checking, node);
+	r = view->backend->ops->key_stat(view->backend, view->snapshot, node->session, node->key,
+					 &stat);
+	if (r == -ENOENT) {
+		note(checking, "session %s, key %s: the row was deleted; a mount removes the file",
+		     SHOWN(node->session), SHOWN(node->key));
+		return 0;
+	}
+	return r;
+}
+
+static int check_node(struct checking *checking, const struct backend_node *node)
+{
+	int r = check_entry(checking, node);
+
+	if (r < 0)
+		return r;
+	checking->result.sessions += node->kind == BACKEND_SESSION;
+	checking->result.files += !S_ISDIR(node->mode);
+	if (!node->nlink)
+		note(checking, "inode %" PRIu64 ": unlinked while open; the next mount deletes it",
+		     node->ino);
+	if (node->kind > BACKEND_HASH)
+		violation(checking, "inode %" PRIu64 ": of an unknown kind, %" PRIu32, node->ino,
+			  node->kind);
+	return kind_is_state(node->kind) && node->nlink ? check_state(checking, node) : 0;
+}
+
+static int keep_node(void *arg, const struct backend_node *node)
+{
+	int r = backend_node_copy(node, arg);
+
+	return r < 0 ? r : 1;
+}
+
+static int check_nodes(struct checking *checking)
+{
+	struct view *view = &checking->view;
+	int r = 0;
+
+	for (uint64_t after = 0; r == 0;) {
+		struct backend_node node = { 0 };
+
+		r = view->backend->ops->node_list(view->backend, view->snapshot, after, false,
+						  keep_node, &node);
+		if (r < 0 || !node.ino)
+			return r;
+		after = node.ino;
+		r = check_node(checking, &node);
+		backend_node_done(&node);
+	}
+	return r;
+}
+
+int check_store(struct backend *backend, backend_report_fn *report, void *arg,
+		struct check_result *ret_result)
+{
+	struct checking checking = { .backend = backend, .report = report, .arg = arg };
+	int r;
+
+	r = backend->ops->check(backend, report, arg);
+	if (r < 0)
+		return r;
+	checking.result.violations = (uint64_t)r;
+	r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &checking.view.snapshot);
+	if (r < 0)
+		return r;
+	checking.view.backend = backend;
+	r = check_nodes(&checking);
+	if (r == 0)
+		r = check_keys(&checking);
+	view_end(&checking.view);
+	if (r < 0)
+		return r;
+	*ret_result = checking.result;
+	return 0;
+}

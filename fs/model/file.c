@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Ordinary files, and drafts of state files: bytes in chunks of BACKEND_CHUNK.
+ *
+ * A chunk holds the bytes that were written, up to its last one; bytes behind it, and chunks that do
+ * not exist, are holes.  The node's size is exact.  Invariant: no stored byte lies at or behind the size, so
+ * that a file that grows again shows zeros.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <unistd.h>
+
+#include "fs/model/internal.h"
+
+struct reading {
+	uint64_t offset;
+	size_t size;
+	char *out;
+};
+
+static int read_chunk(void *arg, int64_t chunk, struct bytes data)
+{
+	struct reading *reading = arg;
+	uint64_t start = (uint64_t)chunk * BACKEND_CHUNK;
+	uint64_t from = MAX(start, reading->offset);
+	uint64_t to = MIN(start + data.size, reading->offset + reading->size);
+
+	if (from < to)
+		memcpy(reading->out + (from - reading->offset), data.data + (from - start),
+		       to - from);
+	return 0;
+}
+
+int file_read(struct view *view, uint64_t ino, uint64_t file_size, uint64_t offset, size_t size,
+	      struct buf *out)
+{
+	struct reading reading = { .offset = offset };
+	int r;
+
+	if (offset >= file_size || !size)
+		return 0;
+	reading.size = MIN(size, file_size - offset);
+	r = buf_append_zeros(out, reading.size);
+	if (r < 0)
+		return r;
+	reading.out = out->data + out->size - reading.size;
+	r = view->backend->ops->chunk_read(view->backend, view->snapshot, ino,
+					   (int64_t)(offset / BACKEND_CHUNK),
+					   (int64_t)((offset + reading.size - 1) / BACKEND_CHUNK),
+					   read_chunk, &reading);
+	if (r < 0)
+		out->size -= reading.size;
+	return r;
+}
+
+static int keep_chunk(void *arg, int64_t chunk, struct bytes data)
+{
+	struct buf *buf = arg;
+
+	(void)chunk;
+	return buf_append_bytes(buf, data);
+}
+
+/* What a chunk holds, without the hole at its end. */
+static int chunk_load(struct view *view, uint64_t ino, int64_t chunk, struct buf *data)
+{
+	return view->backend->ops->chunk_read(view->backend, view->snapshot, ino, chunk, chunk,
+					      keep_chunk, data);
+}
+
+/* Lay bytes over a chunk's present content. */
+static int chunk_overlay(struct tree *tree, uint64_t ino, int64_t chunk, size_t at,
+			 struct bytes data, struct batch *batch)
+{
+	_cleanup_(buf_done) struct buf merged = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = chunk_load(&view, ino, chunk, &merged);
+	if (r == 0 && merged.size < at + data.size)
+		r = buf_append_zeros(&merged, at + data.size - merged.size);
+	if (r < 0)
+		return r;
+	memcpy(merged.data + at, data.data, data.size);
+	batch_chunk_put(batch, ino, chunk, batch_keep(batch, buf_bytes(&merged)));
+	return batch->error;
+}
+
+static int file_write_batch(struct tree *tree, struct inode *inode, uint64_t offset,
+			    struct bytes data, struct batch *batch)
+{
+	while (data.size) {
+		int64_t chunk = (int64_t)(offset / BACKEND_CHUNK);
+		size_t at = offset % BACKEND_CHUNK;
+		size_t part = MIN(data.size, BACKEND_CHUNK - at);
+		struct bytes here = bytes_make(data.data, part);
+		bool whole = at == 0 && (part == BACKEND_CHUNK || offset + part >= inode->node.size);
+		int r = 0;
+
+		if (whole)
+			batch_chunk_put(batch, inode->node.ino, chunk, here);
+		else
+			r = chunk_overlay(tree, inode->node.ino, chunk, at, here, batch);
+		if (r < 0)
+			return r;
+		offset += part;
+		data = bytes_make(data.data + part, data.size - part);
+	}
+	return batch->error;
+}
+
+int file_write(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	struct backend_node node = inode->node;
+	int r;
+
+	if (offset + data.size > INT64_MAX || offset + data.size < offset)
+		return -EFBIG;
+	r = file_write_batch(tree, inode, offset, data, &batch);
+	if (r < 0)
+		return r;
+	node.size = MAX(node.size, offset + data.size);
+	node.mtime = node.ctime = time_now();
+	if (node.size != inode->node.size)
+		batch_node_put(&batch, &node);
+	r = batch_commit(&batch, tree->backend, 0);
+	if (r < 0)
+		return r;
+	if (node.size == inode->node.size)
+		inode_times_dirty(tree, inode);
+	inode->node = node;
+	return 0;
+}
+
+/* Operations that cut the bytes at and behind size. */
+static int file_cut(struct tree *tree, struct inode *inode, uint64_t size, struct batch *batch)
+{
+	int64_t chunk = (int64_t)(size / BACKEND_CHUNK);
+	size_t keep = size % BACKEND_CHUNK;
+	_cleanup_(buf_done) struct buf last = { 0 };
+	int r;
+
+	if (keep) {
+		_cleanup_(view_end) struct view view = { 0 };
+
+		r = view_begin(tree, 0, &view);
+		if (r == 0)
+			r = chunk_load(&view, inode->node.ino, chunk, &last);
+		if (r < 0)
+			return r;
+		if (last.size > keep)
+			batch_chunk_put(batch, inode->node.ino, chunk,
+					batch_keep(batch, bytes_make(last.data, keep)));
+		chunk++;
+	}
+	batch_chunk_delete(batch, inode->node.ino, chunk, INT64_MAX);
+	return batch->error;
+}
+
+int file_truncate(struct tree *tree, struct inode *inode, uint64_t size)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	struct backend_node node = inode->node;
+	int r = 0;
+
+	if (size > INT64_MAX)
+		return -EFBIG;
+	if (size < node.size)
+		r = file_cut(tree, inode, size, &batch);
+	if (r < 0)
+		return r;
+	node.size = size;
+	node.mtime = node.ctime = time_now();
+	batch_node_put(&batch, &node);
+	r = batch_commit(&batch, tree->backend, 0);
+	if (r == 0)
+		inode->node = node;
+	return r;
+}
+
+/* Zeros in [offset, end): whole chunks become holes, the rest is overlaid. */
+static int file_zero(struct tree *tree, struct inode *inode, uint64_t offset, uint64_t end,
+		     struct batch *batch)
+{
+	static const char zeros[BACKEND_CHUNK];
+	int64_t first = (int64_t)((offset + BACKEND_CHUNK - 1) / BACKEND_CHUNK);
+	int64_t last = (int64_t)(end / BACKEND_CHUNK) - 1;
+
+	end = MIN(end, inode->node.size);
+	while (offset < end) {
+		int64_t chunk = (int64_t)(offset / BACKEND_CHUNK);
+		size_t at = offset % BACKEND_CHUNK;
+		size_t part = MIN(end - offset, BACKEND_CHUNK - at);
+		int r = 0;
+
+		if (chunk >= first && chunk <= last) {
+			offset = MIN(end, (uint64_t)(last + 1) * BACKEND_CHUNK);
+			continue;
+		}
+		r = chunk_overlay(tree, inode->node.ino, chunk, at, bytes_make(zeros, part), batch);
+		if (r < 0)
+			return r;
+		offset += part;
+	}
+	if (first <= last)
+		batch_chunk_delete(batch, inode->node.ino, first, last);
+	return batch->error;
+}
+
+int file_allocate(struct tree *tree, struct inode *inode, int mode, uint64_t offset, uint64_t size)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	struct backend_node node = inode->node;
+	uint64_t end = offset + size;
+	int kind = mode & ~FALLOC_FL_KEEP_SIZE;
+	int r = 0;
+
+	if (!size)
+		return -EINVAL;
+	if (end < offset || end > INT64_MAX)
+		return -EFBIG;
+	if (kind == FALLOC_FL_PUNCH_HOLE && !(mode & FALLOC_FL_KEEP_SIZE))
+		return -EOPNOTSUPP;
+	if (kind == FALLOC_FL_PUNCH_HOLE || kind == FALLOC_FL_ZERO_RANGE)
+		r = file_zero(tree, inode, offset, end, &batch);
+	else if (kind != 0)
+		return -EOPNOTSUPP;
+	if (r < 0)
+		return r;
+	if (!(mode & FALLOC_FL_KEEP_SIZE))
+		node.size = MAX(node.size, end);
+	node.ctime = time_now();
+	if (kind || node.size != inode->node.size)
+		node.mtime = node.ctime;
+	batch_node_put(&batch, &node);
+	r = batch_commit(&batch, tree->backend, 0);
+	if (r == 0)
+		inode->node = node;
+	return r;
+}
+
+struct seeking {
+	int whence;
+	uint64_t offset; /* answer so far */
+	bool found;
+};
+
+static int seek_chunk(void *arg, int64_t chunk, struct bytes data)
+{
+	struct seeking *seeking = arg;
+	uint64_t start = (uint64_t)chunk * BACKEND_CHUNK;
+
+	(void)data;
+	if (seeking->whence == SEEK_DATA) {
+		seeking->offset = MAX(seeking->offset, start);
+		seeking->found = true;
+		return 1;
+	}
+	if (start > seeking->offset)
+		return 1;
+	seeking->offset = start + BACKEND_CHUNK;
+	return 0;
+}
+
+int file_seek(struct tree *tree, struct inode *inode, uint64_t offset, int whence,
+	      uint64_t *ret_offset)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	struct seeking seeking = { .whence = whence, .offset = offset };
+	int r;
+
+	if (offset >= inode->node.size)
+		return -ENXIO;
+	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = view.backend->ops->chunk_read(view.backend, view.snapshot, inode->node.ino,
+						  (int64_t)(offset / BACKEND_CHUNK), INT64_MAX,
+						  seek_chunk, &seeking);
+	if (r < 0)
+		return r;
+	if (whence == SEEK_DATA && (!seeking.found || seeking.offset >= inode->node.size))
+		return -ENXIO;
+	*ret_offset = MIN(seeking.offset, inode->node.size);
+	return 0;
+}

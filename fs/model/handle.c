@@ -1,0 +1,608 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * The states of a handle
+ *
+ *   HANDLE_PLAIN    holds nothing back.  Reads show the published content; writes of ordinary files go
+ *                   through.  A write to a state file leads to one of the others:
+ *   HANDLE_APPEND   writes at the end of a list: with O_APPEND, or in sequence into a list that was
+ *                   empty when it was opened.  Whole lines are published by the write, the piece
+ *                   of an unfinished one is held back until flush.
+ *   HANDLE_SAVE     everything else: O_TRUNC, truncation, writes anywhere.  The stage holds the new
+ *                   content until flush; it is the handle's own view of the file meanwhile.
+ *
+ *   Flush (each close of a descriptor, and fsync) publishes and leaves the state as it is: a descriptor that
+ *   was duplicated may go on writing, and what it adds is laid over its own stage, never over the
+ *   content of another writer: the last close wins, entire.  A stage that is published counts as a view
+ *   of the file only until somebody else publishes; the next read drops it then, so that lock, read,
+ *   change, write back sees the newest content.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "fs/model/internal.h"
+#include "fs/model/lines.h"
+#include "src/base/log.h"
+
+struct inode *handle_inode(struct handle *handle)
+{
+	return handle->inode;
+}
+
+static bool handle_writes(const struct handle *handle)
+{
+	return (handle->flags & O_ACCMODE) != O_RDONLY;
+}
+
+void handles_times_set(struct inode *inode)
+{
+	for (struct handle *handle = inode->open; handle; handle = handle->next)
+		handle->times_set = true;
+}
+
+/* From now on a stage; with keep it begins as the published content. */
+static int handle_begin_save(struct tree *tree, struct handle *handle, bool keep)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	_cleanup_(stage_done) struct stage stage = { 0 };
+	int r;
+
+	if (handle->mode == HANDLE_SAVE)
+		return 0;
+	if (keep) {
+		r = view_begin(tree, 0, &view);
+		if (r == 0)
+			r = content_to_stage(tree, &view, handle->inode, &stage);
+		if (r < 0)
+			return r;
+	}
+	/* A piece that was held back is part of what the writer sees. */
+	if (keep && handle->piece.size) {
+		struct bytes piece;
+
+		r = stage_map(&handle->piece, &piece);
+		if (r == 0)
+			r = stage_write(&stage, stage.size, piece);
+		if (r < 0)
+			return r;
+	}
+	stage_done(&handle->piece);
+	stage_done(&handle->stage);
+	handle->stage = stage;
+	stage = (struct stage){ 0 };
+	handle->mode = HANDLE_SAVE;
+	handle->dirty = false;
+	handle->version = handle->inode->version;
+	return 0;
+}
+
+static void handle_staged(struct handle *handle)
+{
+	handle->dirty = true;
+	handle->written = time_now();
+	handle->times_set = false;
+}
+
+/* Opening. */
+
+static int handle_open_state(struct tree *tree, struct handle *handle)
+{
+	struct inode *inode = handle->inode;
+	uint64_t size = 0;
+	int r;
+
+	if (!handle_writes(handle))
+		return 0;
+	if (inode->node.kind == BACKEND_LIST && !inode_is_draft(inode)) {
+		_cleanup_(view_end) struct view view = { 0 };
+
+		r = view_begin(tree, 0, &view);
+		if (r == 0)
+			r = content_size(tree, &view, inode, &size);
+		if (r < 0)
+			return r;
+		handle->streams = size == 0;
+	}
+	if (!(handle->flags & O_TRUNC) || handle->streams)
+		return 0;
+	r = handle_begin_save(tree, handle, false);
+	if (r == 0)
+		handle_staged(handle);
+	return r;
+}
+
+static int open_once(struct tree *tree, struct handle *handle)
+{
+	struct inode *inode = handle->inode;
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	int r = 0;
+
+	if (inode_is_state(inode))
+		r = handle_open_state(tree, handle);
+	else if ((handle->flags & O_TRUNC) && S_ISREG(inode->node.mode))
+		r = file_truncate(tree, inode, 0);
+	if (r < 0)
+		return r;
+	handle->next = inode->open;
+	inode->open = handle;
+	return 0;
+}
+
+int tree_open_file(struct tree *tree, struct inode *inode, int flags, struct handle **ret_handle)
+{
+	struct handle *handle;
+	int r;
+
+	if (tree->options.read_only &&
+	    ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC)))
+		return -EROFS;
+	handle = calloc(1, sizeof(*handle));
+	if (!handle)
+		return -ENOMEM;
+	handle->inode = inode;
+	handle->flags = flags;
+	r = TREE_RETRY(tree, open_once(tree, handle));
+	if (r < 0) {
+		stage_done(&handle->stage);
+		free(handle);
+		return r;
+	}
+	inode_ref(tree, inode);
+	*ret_handle = handle;
+	return 0;
+}
+
+/* Reading. */
+
+static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
+		     struct buf *out)
+{
+	struct inode *inode = handle->inode;
+	_cleanup_(view_end) struct view view = { 0 };
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	int r;
+
+	if (handle->mode == HANDLE_SAVE && handle->dirty)
+		return stage_read(&handle->stage, offset, size, out);
+	if (handle->mode == HANDLE_SAVE && handle->version != inode->version) {
+		stage_done(&handle->stage);
+		handle->mode = HANDLE_PLAIN;
+	}
+	r = view_begin(tree, 0, &view);
+	if (r < 0)
+		return r;
+	return content_read(tree, &view, inode, handle, offset, size, out);
+}
+
+int handle_read(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
+		struct buf *out)
+{
+	return TREE_RETRY(tree, read_once(tree, handle, offset, size, out));
+}
+
+/* Appending. */
+
+/* The end of a writer's last whole line in data, whose start goes on behind the piece. */
+static struct bytes whole_lines(struct bytes data)
+{
+	const char *newline = data.size ? memrchr(data.data, '\n', data.size) : NULL;
+
+	return bytes_make(data.data, newline ? (size_t)(newline - data.data) + 1 : 0);
+}
+
+/* -EFBIG when a line is longer than the store can take. */
+static int check_line_lengths(struct tree *tree, const struct handle *handle, struct bytes data)
+{
+	uint64_t before = handle->piece.size;
+	struct line line;
+
+	if (before + data.size <= tree->backend->max_item)
+		return 0;
+	while (lines_next(&data, &line)) {
+		if (before + line.size > tree->backend->max_item)
+			return -EFBIG;
+		before = 0;
+	}
+	return 0;
+}
+
+static bool tail_is_own(const struct handle *handle)
+{
+	const struct inode *inode = handle->inode;
+
+	return handle->owns_tail && inode->loaded && inode->list.tail_size &&
+	       inode->list.size == handle->tail_end;
+}
+
+/* Publish lines that follow the piece; on failure the piece is as before. */
+static int append_behind_piece(struct tree *tree, struct handle *handle, struct bytes lines)
+{
+	uint64_t before = handle->piece.size;
+	bool own = tail_is_own(handle);
+	struct bytes all = lines;
+	int r = 0;
+
+	if (before) {
+		r = stage_write(&handle->piece, before, lines);
+		if (r == 0)
+			r = stage_map(&handle->piece, &all);
+	}
+	if (r == 0)
+		r = append_lines(tree, handle->inode, all, own);
+	if (r < 0 && before)
+		stage_truncate(&handle->piece, before);
+	if (r == 0)
+		stage_done(&handle->piece);
+	return r;
+}
+
+/* With -o strict: the lines up to the first one that is no JSON. */
+static struct bytes strict_part(const struct handle *handle, struct bytes lines)
+{
+	size_t good = 0;
+	struct bytes rest = lines;
+	struct line line;
+
+	while (lines_next(&rest, &line)) {
+		/* What continues a piece is judged with it, when it is published. */
+		bool continues = good == 0 && handle->piece.size;
+
+		if (!continues && !lines_is_blank(line.text) && !lines_is_row(line.text, NULL))
+			break;
+		good += line.size;
+	}
+	return bytes_make(lines.data, good);
+}
+
+static ssize_t handle_append(struct tree *tree, struct handle *handle, struct bytes data)
+{
+	struct bytes lines = whole_lines(data);
+	size_t taken = data.size;
+	struct bytes rest;
+	int r;
+
+	r = check_line_lengths(tree, handle, data);
+	if (r < 0)
+		return r;
+	if (tree->options.strict) {
+		struct bytes good = strict_part(handle, lines);
+
+		if (lines.size && !good.size)
+			return -EINVAL;
+		if (good.size < lines.size)
+			taken = good.size;
+		lines = good;
+	}
+	if (lines.size) {
+		r = append_behind_piece(tree, handle, lines);
+		if (r < 0)
+			return r;
+		handle->owns_tail = false;
+	}
+	handle->mode = HANDLE_APPEND;
+	rest = bytes_make(data.data + lines.size, taken - lines.size);
+	if (rest.size) {
+		r = stage_write(&handle->piece, handle->piece.size, rest);
+		/* The lines before it are committed: a short write tells what was taken. */
+		if (r < 0 && !lines.size)
+			return r;
+		if (r < 0)
+			taken = lines.size;
+	}
+	handle->stream_end += taken;
+	return (ssize_t)taken;
+}
+
+static bool write_appends(struct tree *tree, struct handle *handle, uint64_t offset)
+{
+	struct inode *inode = handle->inode;
+
+	if (inode->node.kind != BACKEND_LIST || handle->mode == HANDLE_SAVE)
+		return false;
+	if (handle->flags & O_APPEND)
+		return true;
+	if (!handle->streams || offset != handle->stream_end)
+		return false;
+	/* Only as long as nobody else has written: then the place would not be the end. */
+	if (!inode->loaded) {
+		_cleanup_(view_end) struct view view = { 0 };
+
+		if (view_begin(tree, 0, &view) < 0 || content_load(tree, &view, inode) < 0)
+			return false;
+	}
+	return !inode_is_draft(inode) &&
+	       inode->list.size + handle->piece.size == handle->stream_end;
+}
+
+/* Writing. */
+
+static ssize_t write_once(struct tree *tree, struct handle *handle, uint64_t offset,
+			  struct bytes data)
+{
+	struct inode *inode = handle->inode;
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	bool append = handle->flags & O_APPEND;
+	int r;
+
+	if (!inode_is_state(inode) && handle->mode == HANDLE_PLAIN) {
+		r = file_write(tree, inode, append ? inode->node.size : offset, data);
+		return r < 0 ? r : (ssize_t)data.size;
+	}
+	if (write_appends(tree, handle, offset))
+		return handle_append(tree, handle, data);
+	if (append && handle->mode == HANDLE_SAVE && !handle->dirty)
+		handle->mode = HANDLE_PLAIN; /* the end is where the file ends now */
+	r = handle_begin_save(tree, handle, true);
+	if (r < 0)
+		return r;
+	if (append)
+		offset = handle->stage.size;
+	if (inode->node.kind != BACKEND_LIST && inode->node.kind != BACKEND_ORDINARY &&
+	    offset + data.size > tree->backend->max_item)
+		return -EFBIG;
+	r = stage_write(&handle->stage, offset, data);
+	if (r < 0)
+		return r;
+	handle_staged(handle);
+	return (ssize_t)data.size;
+}
+
+/* Where bytes became visible to others: everything behind offset. */
+static void tell_content(struct tree *tree, struct inode *inode, uint64_t offset)
+{
+	struct notes notes = { 0 };
+
+	/* The kernel itself forgets the attributes of a file that it has written. */
+	if (!inode->cached)
+		return;
+	notes_content(&notes, inode->node.ino, offset);
+	notes_tell(&notes, tree, true);
+}
+
+ssize_t handle_write(struct tree *tree, struct handle *handle, uint64_t offset, struct bytes data)
+{
+	struct inode *inode = handle->inode;
+	bool was_state = inode_is_state(inode);
+	uint64_t before = inode->loaded ? inode->list.size : 0;
+	ssize_t r = TREE_RETRY(tree, write_once(tree, handle, offset, data));
+
+	if (r > 0 && was_state && handle->mode == HANDLE_APPEND)
+		tell_content(tree, inode, before);
+	return r;
+}
+
+/* Publishing what was held back. */
+
+static int join_piece(struct tree *tree, struct handle *handle)
+{
+	struct inode *inode = handle->inode;
+	struct bytes piece;
+	int r;
+
+	if (inode->node.kind != BACKEND_LIST) {
+		/* The file was renamed or unlinked meanwhile and is no list any more. */
+		r = handle_begin_save(tree, handle, true);
+		if (r == 0)
+			handle_staged(handle);
+		return r;
+	}
+	r = stage_map(&handle->piece, &piece);
+	if (r == 0)
+		r = append_lines(tree, inode, piece, tail_is_own(handle));
+	if (r < 0)
+		return r;
+	stage_done(&handle->piece);
+	handle->owns_tail = inode->loaded && inode->list.tail_size;
+	handle->tail_end = inode->list.size;
+	return 0;
+}
+
+static int flush_once(struct tree *tree, struct handle *handle, bool *published)
+{
+	struct inode *inode = handle->inode;
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	int r = 0;
+
+	*published = false;
+	if (handle->mode == HANDLE_APPEND && handle->piece.size) {
+		r = join_piece(tree, handle);
+		*published = r == 0;
+	}
+	if (r == 0 && handle->mode == HANDLE_SAVE && handle->dirty) {
+		r = save_publish(tree, inode, &handle->stage,
+				 handle->times_set ? inode->node.mtime : handle->written);
+		if (r < 0)
+			return r;
+		*published = true;
+		handle->dirty = false;
+		handle->version = inode->version;
+		if (tree->options.strict && inode_is_draft(inode))
+			r = -EINVAL;
+	}
+	return r;
+}
+
+int handle_flush(struct tree *tree, struct handle *handle)
+{
+	bool published = false;
+	int r;
+
+	if (!handle_writes(handle))
+		return 0;
+	r = TREE_RETRY(tree, flush_once(tree, handle, &published));
+	if (published) {
+		struct notes notes = { 0 };
+
+		notes_content(&notes, handle->inode->node.ino, 0);
+		notes_tell(&notes, tree, true);
+	}
+	return r;
+}
+
+int handle_sync(struct tree *tree, struct handle *handle)
+{
+	struct backend *backend = tree->backend;
+	int r = handle ? handle_flush(tree, handle) : 0;
+
+	if (r < 0 || backend->read_only)
+		return r;
+	r = tree_write_times(tree);
+	if (r == 0)
+		r = backend->ops->sync(backend);
+	return r;
+}
+
+static void handle_close(struct tree *tree, struct handle *handle)
+{
+	struct inode *inode = handle->inode;
+	struct handle **link = &inode->open;
+
+	{
+		WITH_READ_LOCK(tree);
+		WITH_INODE_LOCK(inode);
+
+		while (*link != handle)
+			link = &(*link)->next;
+		*link = handle->next;
+	}
+	stage_done(&handle->stage);
+	stage_done(&handle->piece);
+	buf_done(&handle->whole);
+	free(handle);
+	inode_forget(tree, inode, 1);
+}
+
+void handle_free(struct tree *tree, struct handle *handle)
+{
+	int r = handle_flush(tree, handle);
+
+	if (r < 0)
+		log_error("the last content of inode %llu could not be saved: %s",
+			  (unsigned long long)handle->inode->node.ino, strerror(-r));
+	handle_close(tree, handle);
+}
+
+void handle_abandon(struct tree *tree, struct handle *handle)
+{
+	if (handle->mode == HANDLE_SAVE && handle->dirty) {
+		log_warning("a save of inode %llu was not finished when the mount ended; the "
+			    "previous content stays",
+			    (unsigned long long)handle->inode->node.ino);
+		handle->dirty = false;
+	}
+	handle_free(tree, handle);
+}
+
+/* Size, space, holes. */
+
+static int truncate_by_handle(struct tree *tree, struct handle *handle, uint64_t size)
+{
+	struct inode *inode = handle->inode;
+	int r;
+
+	/* What is empty and stays empty goes on as a stream. */
+	if (size == 0 && handle->mode != HANDLE_SAVE && !handle->piece.size && inode->loaded &&
+	    inode->node.kind == BACKEND_LIST && !inode->list.size)
+		return 0;
+	r = handle_begin_save(tree, handle, size > 0);
+	if (r == 0)
+		r = stage_truncate(&handle->stage, size);
+	if (r == 0)
+		handle_staged(handle);
+	return r;
+}
+
+int handle_truncate(struct tree *tree, struct inode *inode, struct handle *handle, uint64_t size,
+		    struct notes *notes)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	_cleanup_(stage_done) struct stage stage = { 0 };
+	int r = 0;
+
+	if (size > (uint64_t)INT64_MAX)
+		return -EFBIG;
+	if (inode->node.kind != BACKEND_LIST && size > tree->backend->max_item)
+		return -EFBIG;
+	if (handle && handle_writes(handle))
+		return truncate_by_handle(tree, handle, size);
+	if (size) {
+		r = view_begin(tree, 0, &view);
+		if (r == 0)
+			r = content_to_stage(tree, &view, inode, &stage);
+		view_end(&view);
+	}
+	if (r == 0 && size != stage.size)
+		r = stage_truncate(&stage, size);
+	if (r == 0)
+		r = save_publish(tree, inode, &stage, time_now());
+	if (r == 0)
+		notes_content(notes, inode->node.ino, 0);
+	return r;
+}
+
+static int allocate_once(struct tree *tree, struct handle *handle, int mode, uint64_t offset,
+			 uint64_t size)
+{
+	struct inode *inode = handle->inode;
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	int r;
+
+	if (!inode_is_state(inode))
+		return file_allocate(tree, inode, mode, offset, size);
+	if (mode & ~FALLOC_FL_KEEP_SIZE)
+		return -EOPNOTSUPP;
+	if (offset + size < offset || offset + size > tree->backend->max_item)
+		return -EFBIG;
+	if (mode & FALLOC_FL_KEEP_SIZE)
+		return 0;
+	r = handle_begin_save(tree, handle, true);
+	if (r == 0 && offset + size > handle->stage.size) {
+		r = stage_truncate(&handle->stage, offset + size);
+		if (r == 0)
+			handle_staged(handle);
+	}
+	return r;
+}
+
+int handle_allocate(struct tree *tree, struct handle *handle, int mode, uint64_t offset,
+		    uint64_t size)
+{
+	return TREE_RETRY(tree, allocate_once(tree, handle, mode, offset, size));
+}
+
+static int seek_once(struct tree *tree, struct handle *handle, uint64_t offset, int whence,
+		     uint64_t *ret_offset)
+{
+	struct inode *inode = handle->inode;
+	_cleanup_(view_end) struct view view = { 0 };
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	uint64_t size;
+	int r;
+
+	if (!inode_is_state(inode))
+		return file_seek(tree, inode, offset, whence, ret_offset);
+	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = content_size(tree, &view, inode, &size);
+	if (r < 0)
+		return r;
+	if (offset >= size)
+		return -ENXIO;
+	*ret_offset = whence == SEEK_DATA ? offset : size;
+	return 0;
+}
+
+int handle_seek(struct tree *tree, struct handle *handle, uint64_t offset, int whence,
+		uint64_t *ret_offset)
+{
+	return TREE_RETRY(tree, seek_once(tree, handle, offset, whence, ret_offset));
+}

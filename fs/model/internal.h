@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_MODEL_INTERNAL_H
+#define FS_MODEL_INTERNAL_H
+
+/*
+ * Inside the model: what its files share.
+ *
+ * What is where
+ *
+ *   The store is the truth for names, nodes and content.  In memory are the inodes that somebody
+ *   counts (the kernel, an open handle, a child directory, the list of unwritten times), each with a copy of
+ *   its node, and what was learnt about its content: sizes, the end of a list.  Nothing in
+ *   memory is needed to open the store again.
+ *
+ * Locks, in the order in which they are taken
+ *
+ *   tree.lock    read: anything that uses content, attributes or names; write: anything that
+ *                changes which name leads where, which key a file has, or that takes in changes of
+ *                others.  Who holds it for writing is alone: no inode lock is needed then.
+ *   inode.lock   one at a time, under tree.lock for reading: the node copy and content of one file,
+ *                and all handles of it.
+ *   tree.table_lock, tree.times_lock   leaves, held for a few instructions, never over a call of
+ *                the store.
+ *   the store's own locks.
+ *
+ *   The watcher (tree.watcher) is called with none of them held, since the kernel may wait for a
+ *   page that only another request of ours can fill: changes are collected in a struct
+ *   notes and told when the locks are free.
+ *
+ * Changes of others
+ *
+ *   A call of the store that answers -ESTALE means that other programs changed rows.  The call is
+ *   given up (nothing in memory has changed by then), tree_reconcile() takes the changes in, and the whole
+ *   operation runs again: every operation is a function that can be run again, wrapped in TREE_RETRY.
+ *
+ * Times
+ *
+ *   An append changes no table but the rows': its times stay in memory and are written within
+ *   a second (tree_write_times), at fsync, and at the end.  All other changes of a node are written with
+ *   what caused them.
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "backend/backend.h"
+#include "fs/model/batch.h"
+#include "fs/model/stage.h"
+#include "fs/model/tree.h"
+#include "src/base/cleanup.h"
+
+/* What is known of a list's end and size; valid while loaded. */
+struct list_state {
+	uint64_t size;
+	int64_t next;	      /* index of the next row */
+	int64_t piece_seq;    /* seq of the next piece before row next */
+	uint64_t mark_offset; /* the last mark, or 0 and the first index */
+	int64_t mark_index;
+	uint64_t mark_rows; /* rows behind it */
+	/* The bytes behind the last newline: a row, or pieces from tail_seq on before row next. */
+	uint64_t tail_size; /* 0: the list is empty or ends in a newline */
+	bool tail_is_row;
+	int64_t tail_row;
+	int64_t tail_seq;
+};
+
+struct inode {
+	struct inode *next; /* in the table's chain */
+	uint64_t count;	    /* tree.table_lock */
+	pthread_mutex_t lock;
+	struct backend_node node;
+	struct inode *parent; /* of a directory, counted; NULL for the root */
+	char *name;	      /* of a directory */
+	struct handle *open;  /* its handles */
+	bool gone;	      /* its node was deleted from the store */
+	_Atomic bool cached;  /* the kernel may have pages of it */
+	bool loaded;	      /* the following are known */
+	uint64_t size;	      /* bytes of a single or hash that is no draft */
+	struct list_state list;
+	uint64_t version; /* moves with every change of content that is not an append */
+	bool times_dirty; /* tree.times_lock: counted by, and in, the list of unwritten times */
+	struct inode *times_next;
+};
+
+enum handle_mode {
+	HANDLE_PLAIN,  /* nothing held back: reads, and writes of ordinary files */
+	HANDLE_APPEND, /* whole lines become rows at once; piece holds the unfinished one */
+	HANDLE_SAVE,   /* stage holds the new content until flush */
+};
+
+struct handle {
+	struct inode *inode;
+	int flags; /* of open(2) */
+	enum handle_mode mode;
+	bool dirty;	     /* the stage was changed since it was published */
+	uint64_t version;    /* inode.version that the stage was published as */
+	struct stage stage;  /* HANDLE_SAVE */
+	int64_t written;     /* time of the last write into the stage */
+	bool times_set;	     /* an explicit time was set since that write */
+	struct stage piece;  /* HANDLE_APPEND: begins behind a newline, holds none */
+	bool owns_tail;	     /* the list's tail is this writer's own (it was flushed by fsync) */
+	uint64_t tail_end;   /* then: the size that the list had */
+	bool streams;	     /* writes at the end of a list that was empty when opened */
+	uint64_t stream_end; /* where its next write is expected */
+	struct buf whole;    /* a single's row, for the reads that follow the first */
+	uint64_t whole_version;
+	bool whole_valid;
+	uint64_t cursor_offset; /* a list position that the last read came to */
+	int64_t cursor_index;
+	uint64_t cursor_version;
+	bool cursor_valid;
+	struct handle *next; /* the inode's other handles */
+};
+
+struct tree {
+	struct backend *backend;
+	struct tree_options options;
+	pthread_rwlock_t lock;
+	pthread_mutex_t table_lock;
+	struct inode **table;
+	size_t table_size; /* a power of two */
+	size_t table_count;
+	struct inode *root;
+	_Atomic uint64_t last_ino;
+	_Atomic uint64_t last_entry;
+	pthread_mutex_t times_lock;
+	struct inode *times_first;
+	struct tree_watcher watcher;
+	pthread_t keeper; /* takes in others' changes, writes times */
+	bool keeper_runs;
+	_Atomic bool stopping;
+};
+
+/* Changes to be told to the watcher once the locks are free. */
+struct note {
+	bool is_entry;
+	uint64_t ino; /* or the parent */
+	uint64_t offset;
+	char *name;
+	size_t name_size;
+};
+
+struct notes {
+	struct note *note;
+	size_t count;
+	size_t room;
+};
+
+void notes_content(struct notes *notes, uint64_t ino, uint64_t offset);
+void notes_entry(struct notes *notes, uint64_t parent, struct bytes name);
+/* Tell and free; now as in struct tree_watcher. */
+void notes_tell(struct notes *notes, struct tree *tree, bool now);
+
+/* tree.c */
+
+/* Run an operation again as long as changes of others come in between. */
+#define TREE_RETRY(tree, call)                                                                     \
+	({                                                                                         \
+		__typeof__(call) r_;                                                               \
+		unsigned tries_ = 0;                                                               \
+		while ((r_ = (call)) == -ESTALE) {                                                 \
+			int caught_up_ = tree_catch_up((tree), &tries_);                           \
+			if (caught_up_ < 0) {                                                      \
+				r_ = caught_up_;                                                   \
+				break;                                                             \
+			}                                                                          \
+		}                                                                                  \
+		r_;                                                                                \
+	})
+/* Reconcile, unless it was tried too often (-EBUSY). */
+int tree_catch_up(struct tree *tree, unsigned *tries);
+
+int64_t time_now(void);
+struct timespec time_split(int64_t time);
+int64_t time_join(struct timespec time);
+
+static inline void tree_unlockp(struct tree **tree)
+{
+	if (*tree)
+		pthread_rwlock_unlock(&(*tree)->lock);
+}
+static inline struct tree *tree_read_lock(struct tree *tree)
+{
+	pthread_rwlock_rdlock(&tree->lock);
+	return tree;
+}
+static inline struct tree *tree_write_lock(struct tree *tree)
+{
+	pthread_rwlock_wrlock(&tree->lock);
+	return tree;
+}
+static inline void inode_unlockp(struct inode **inode)
+{
+	if (*inode)
+		pthread_mutex_unlock(&(*inode)->lock);
+}
+static inline struct inode *inode_lock(struct inode *inode)
+{
+	pthread_mutex_lock(&inode->lock);
+	return inode;
+}
+#define WITH_READ_LOCK(of)                                                                         \
+	__attribute__((unused)) _cleanup_(tree_unlockp) struct tree *read_locked_ =                \
+		tree_read_lock(of)
+#define WITH_WRITE_LOCK(of)                                                                        \
+	__attribute__((unused)) _cleanup_(tree_unlockp) struct tree *write_locked_ =               \
+		tree_write_lock(of)
+#define WITH_INODE_LOCK(of)                                                                        \
+	__attribute__((unused)) _cleanup_(inode_unlockp) struct inode *inode_locked_ =             \
+		inode_lock(of)
+
+/* A snapshot that ends with its scope. */
+struct view {
+	struct backend *backend;
+	struct backend_snapshot *snapshot;
+};
+int view_begin(struct tree *tree, unsigned flags, struct view *view);
+void view_end(struct view *view);
+
+/* Inode cache.  inode_of_node() takes the node over (also on failure) and counts the inode. */
+int inode_of_node(struct tree *tree, struct view *view, struct backend_node *node,
+		  struct inode **ret_inode);
+/* An inode for a node that is new; parent and name are a directory's. */
+int inode_create(struct tree *tree, struct backend_node *node, struct inode *parent,
+		 struct bytes name, struct inode **ret_inode);
+/* Replace the copy of the node by this one, which owns its bytes; takes it over. */
+void inode_set_node(struct inode *inode, struct backend_node *node);
+/* The inode if somebody counts it, counted once more; or NULL. */
+struct inode *inode_known(struct tree *tree, uint64_t ino);
+/* The inode of a number, from the store if need be. */
+int inode_get(struct tree *tree, struct view *view, uint64_t ino, struct inode **ret_inode);
+static inline struct inode *inode_ref(struct tree *tree, struct inode *inode)
+{
+	pthread_mutex_lock(&tree->table_lock);
+	inode->count++;
+	pthread_mutex_unlock(&tree->table_lock);
+	return inode;
+}
+/* Remember that the times in memory are newer than in the store. */
+void inode_times_dirty(struct tree *tree, struct inode *inode);
+int tree_write_times(struct tree *tree);
+
+static inline bool inode_is_dir(const struct inode *inode)
+{
+	return S_ISDIR(inode->node.mode);
+}
+static inline bool inode_is_draft(const struct inode *inode)
+{
+	return inode->node.flags & BACKEND_DRAFT;
+}
+static inline bool kind_is_state(uint32_t kind)
+{
+	return kind == BACKEND_SINGLE || kind == BACKEND_LIST || kind == BACKEND_HASH;
+}
+/* The session that a directory belongs to, or NULL. */
+struct inode *inode_session(struct inode *dir);
+/* Appends the decoded names of the directories below the session, each with '/' behind it. */
+int inode_key_dirs(struct inode *dir, struct buf *dirs);
+
+/* attr.c */
+
+/* Under inode.lock, or tree.lock for writing. */
+int inode_stat(struct tree *tree, struct view *view, struct inode *inode, struct stat *ret_stat);
+
+/* place.c */
+
+/* What a file is by its place: the kind, and the session and key, which the buffers get. */
+struct place {
+	uint32_t kind;
+	struct buf session;
+	struct buf key;
+};
+void place_done(struct place *place);
+/* For a file of this type under a name in dir.  A key that the node except has counts as free. */
+int place_find(struct view *view, struct inode *dir, struct bytes name, mode_t mode,
+	       uint64_t except, struct place *place);
+/* Let a node refer to the place's bytes. */
+void place_apply(const struct place *place, struct backend_node *node);
+
+/* Files that keep their content but get another session or key. */
+struct relocation {
+	struct backend_node old; /* owns its bytes; so does */
+	struct backend_node new;
+};
+struct relocations {
+	struct relocation *item;
+	size_t count;
+	size_t room;
+};
+int relocations_add(struct relocations *list, const struct backend_node *old,
+		    const struct backend_node *new);
+/* All state files below a directory that moves to dir_to under name_to and will belong to session. */
+int relocations_below(struct view *view, struct inode *dir, struct bytes session,
+		      struct bytes dirs, struct bytes dirs_to, struct relocations *list);
+void relocations_emit(const struct relocations *list, struct batch *batch);
+/* Two lists whose keys may be each other's. */
+void relocations_emit_exchange(const struct relocations *a, const struct relocations *b,
+			       struct batch *batch);
+/* After the commit: let the inodes in memory know. */
+void relocations_apply(struct tree *tree, struct relocations *list);
+void relocations_done(struct relocations *list);
+
+/* content.c: bytes of a file, whatever keeps them.  Under inode.lock, or tree.lock for writing. */
+
+/* Make size (and for a list its end) known. */
+int content_load(struct tree *tree, struct view *view, struct inode *inode);
+int content_size(struct tree *tree, struct view *view, struct inode *inode, uint64_t *ret_size);
+/* handle may be NULL; it remembers where sequential reads are. */
+int content_read(struct tree *tree, struct view *view, struct inode *inode, struct handle *handle,
+		 uint64_t offset, size_t size, struct buf *out);
+int content_to_stage(struct tree *tree, struct view *view, struct inode *inode,
+		     struct stage *stage);
+/* Operations that remove all content of a file from the store: rows, chunks, pieces, marks. */
+void content_remove(const struct inode *inode, struct batch *batch);
+
+/* file.c: ordinary files and drafts, in chunks. */
+int file_read(struct view *view, uint64_t ino, uint64_t file_size, uint64_t offset, size_t size,
+	      struct buf *out);
+int file_write(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data);
+int file_truncate(struct tree *tree, struct inode *inode, uint64_t size);
+int file_allocate(struct tree *tree, struct inode *inode, int mode, uint64_t offset, uint64_t size);
+int file_seek(struct tree *tree, struct inode *inode, uint64_t offset, int whence,
+	      uint64_t *ret_offset);
+
+/* list.c */
+int list_load(struct tree *tree, struct view *view, struct inode *inode);
+int list_read(struct view *view, struct inode *inode, struct handle *handle, uint64_t offset,
+	      size_t size, struct buf *out);
+/* The bytes of the tail, appended to out. */
+int list_read_tail(struct view *view, struct inode *inode, struct buf *out);
+/* When a mark is due behind so many bytes and rows. */
+bool list_mark_due(uint64_t bytes, uint64_t rows);
+
+/* append.c */
+
+/* Append bytes to a list: whole lines, and with closing an unfinished one at the end.  own_tail: the
+ * list's tail was written by the same writer.  Committed when it returns. */
+int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool own_tail);
+
+/* save.c */
+
+/*
+ * Where content is published: the same file, or what a rename makes of it.
+ *
+ * node is the node as it shall be: ino, kind, session, key and times are the caller's; flags and size
+ * are set by the plan.  same: ino already was the file of this key, so its pieces and marks belong
+ * to the rows that are there.  had_chunks: ino has chunks to be dropped or overwritten.
+ */
+struct save_target {
+	struct backend_node *node;
+	bool same;
+	bool had_chunks;
+	bool fresh; /* rows that the key has now are another file's: do not compare with them */
+};
+
+/* A save that was planned: what differs between a stage and the store.  The stage is borrowed. */
+struct save;
+int save_plan(struct tree *tree, struct view *view, const struct save_target *target,
+	      struct stage *stage, struct save **ret_save);
+/* Add about limit operations at most; 1 when there are more, 0 when all are there, -errno. */
+int save_emit(struct save *save, struct batch *batch, size_t limit);
+void save_free(struct save *save);
+static inline void save_freep(struct save **save)
+{
+	save_free(*save);
+}
+/* Commit the operations in batch and then all of the save, as one transaction. */
+int save_commit(struct tree *tree, struct save *save, struct batch *batch);
+
+/* Replace the content of a file by a stage, with this time of change. */
+int save_publish(struct tree *tree, struct inode *inode, struct stage *stage, int64_t mtime);
+
+/* handle.c */
+
+/* An explicit time was set: saves that are under way shall not move it. */
+void handles_times_set(struct inode *inode);
+/* Set the size of a state file by one of its handles, or as a save of its own when handle is NULL. */
+int handle_truncate(struct tree *tree, struct inode *inode, struct handle *handle, uint64_t size,
+		    struct notes *notes);
+
+/* reconcile.c */
+
+/* Take in what others changed. */
+int tree_reconcile(struct tree *tree);
+
+#endif

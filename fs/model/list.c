@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Lists: the bytes of rows and pieces in their order.
+ *
+ * A list is a sequence of segments: the pieces before row i, row i with its newline, and so on; pieces
+ * behind the last row stand before the row that would be next.  Offsets are found through marks, of
+ * which there is one every MARK_BYTES or MARK_ROWS, so that no read walks more than that; the
+ * size is the last mark's offset and what is walked from there.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fs/model/internal.h"
+#include "fs/model/lines.h"
+
+enum {
+	MARK_BYTES = 65536,
+	MARK_ROWS = 256,
+	WALK_PIECES = 64,	/* pieces fetched at a time, at most */
+	WALK_BYTES = 4 << 20,	/* and bytes of them */
+};
+
+bool list_mark_due(uint64_t bytes, uint64_t rows)
+{
+	return bytes >= MARK_BYTES || rows >= MARK_ROWS;
+}
+
+struct walk_piece {
+	int64_t index;
+	int64_t seq;
+	size_t start;
+	size_t size;
+};
+
+struct walk {
+	struct view *view;
+	const struct inode *inode;
+	segment_fn *fn;
+	void *arg;
+	int64_t row; /* next row index to be visited */
+	bool stopped;
+	/* Pieces fetched and not yet visited. */
+	struct walk_piece piece[WALK_PIECES];
+	size_t piece_at;
+	size_t piece_count;
+	struct buf piece_bytes;
+	bool pieces_end; /* the store has no more of them */
+	int64_t last_index;
+	int64_t last_seq;
+};
+
+static int walk_keep_piece(void *arg, int64_t index, int64_t seq, struct bytes data)
+{
+	struct walk *walk = arg;
+	int r;
+
+	if (index == walk->last_index && seq <= walk->last_seq)
+		return 0;
+	if (walk->piece_count == WALK_PIECES ||
+	    (walk->piece_count && walk->piece_bytes.size + data.size > WALK_BYTES)) {
+		walk->pieces_end = false;
+		return 1;
+	}
+	walk->piece[walk->piece_count++] = (struct walk_piece){
+		.index = index, .seq = seq, .start = walk->piece_bytes.size, .size = data.size
+	};
+	r = buf_append_bytes(&walk->piece_bytes, data);
+	return r;
+}
+
+/* Have the next pieces at hand, if there are any. */
+static int walk_fetch_pieces(struct walk *walk)
+{
+	if (walk->piece_at < walk->piece_count || walk->pieces_end)
+		return 0;
+	walk->piece_at = walk->piece_count = 0;
+	buf_clear(&walk->piece_bytes);
+	walk->pieces_end = true;
+	return walk->view->backend->ops->piece_read(walk->view->backend, walk->view->snapshot,
+						    walk->inode->node.ino,
+						    MAX(walk->row, walk->last_index),
+						    walk_keep_piece, walk);
+}
+
+static int walk_row(void *arg, int64_t index, struct bytes data)
+{
+	struct walk *walk = arg;
+	struct segment segment = { .is_row = true, .index = index, .data = data };
+	int r;
+
+	if (walk->piece_at < walk->piece_count && index >= walk->piece[walk->piece_at].index) {
+		walk->row = index;
+		return 1;
+	}
+	r = walk->fn(walk->arg, &segment);
+	if (r > 0)
+		walk->stopped = true;
+	if (index == INT64_MAX)
+		walk->stopped = true;
+	else
+		walk->row = index + 1;
+	return r;
+}
+
+/* All pieces at hand that stand before row walk->row. */
+static int walk_visit_pieces(struct walk *walk)
+{
+	int r = 0;
+
+	while (r == 0 && walk->piece_at < walk->piece_count) {
+		struct walk_piece *piece = &walk->piece[walk->piece_at];
+		struct segment segment = {
+			.index = piece->index,
+			.seq = piece->seq,
+			.data = bytes_make(walk->piece_bytes.data + piece->start, piece->size),
+		};
+
+		if (piece->index > walk->row)
+			return 0;
+		walk->last_index = piece->index;
+		walk->last_seq = piece->seq;
+		r = walk->fn(walk->arg, &segment);
+		if (r > 0)
+			walk->stopped = true;
+		walk->piece_at++;
+		if (r == 0)
+			r = walk_fetch_pieces(walk);
+	}
+	return r;
+}
+
+int list_walk(struct view *view, const struct inode *inode, int64_t first, segment_fn *fn,
+		     void *arg)
+{
+	struct walk *walk = calloc(1, sizeof(*walk));
+	int r;
+
+	if (!walk)
+		return -ENOMEM;
+	*walk = (struct walk){ .view = view, .inode = inode, .fn = fn, .arg = arg, .row = first,
+			       .last_index = INT64_MIN, .last_seq = INT64_MIN };
+	do {
+		r = walk_fetch_pieces(walk);
+		if (r < 0)
+			break;
+		r = view->backend->ops->row_read(view->backend, view->snapshot, inode->node.session,
+						 inode->node.key, walk->row, walk_row, walk);
+		if (r < 0 || walk->stopped || walk->piece_at == walk->piece_count)
+			break;
+		/* No row lies before the next piece any more. */
+		walk->row = MAX(walk->row, walk->piece[walk->piece_at].index);
+		r = walk_visit_pieces(walk);
+	} while (r == 0 && !walk->stopped);
+	buf_done(&walk->piece_bytes);
+	free(walk);
+	return MIN(r, 0);
+}
+
+/* Loading: the size, the next index, the tail. */
+
+struct loading {
+	struct list_state list;
+	struct inode *inode;
+	struct batch *marks; /* marks that were missing */
+	bool at_piece;	     /* the segment before was a piece of row index list.next */
+};
+
+static int load_row(struct loading *loading, const struct segment *segment)
+{
+	struct list_state *list = &loading->list;
+
+	/* A mark may stand only where no piece of the same index is before it. */
+	if (!loading->at_piece &&
+	    list_mark_due(list->size - list->mark_offset, list->mark_rows)) {
+		batch_mark_put(loading->marks, loading->inode->node.ino, list->size,
+			       segment->index);
+		list->mark_offset = list->size;
+		list->mark_index = segment->index;
+		list->mark_rows = 0;
+	}
+	list->mark_rows++;
+	list->size += segment->data.size + 1;
+	list->next = segment->index < INT64_MAX ? MAX(segment->index + 1, 0) : INT64_MAX;
+	list->piece_seq = 0;
+	list->tail_size = 0;
+	list->tail_row = segment->index;
+	/* The size of the last row, should it turn out to be the tail. */
+	list->tail_seq = (int64_t)segment->data.size;
+	loading->at_piece = false;
+	return 0;
+}
+
+static int load_piece(struct loading *loading, const struct segment *segment)
+{
+	struct list_state *list = &loading->list;
+	struct bytes data = segment->data;
+	const char *newline;
+
+	list->next = MAX(list->next, segment->index);
+	list->size += data.size;
+	list->piece_seq = segment->seq + 1;
+	newline = data.size ? memrchr(data.data, '\n', data.size) : NULL;
+	if (newline) {
+		list->tail_size = (size_t)(data.data + data.size - newline) - 1;
+		list->tail_seq = segment->seq;
+	} else if (data.size) {
+		if (!list->tail_size)
+			list->tail_seq = segment->seq;
+		list->tail_size += data.size;
+	}
+	loading->at_piece = true;
+	return 0;
+}
+
+static int load_segment(void *arg, const struct segment *segment)
+{
+	return segment->is_row ? load_row(arg, segment) : load_piece(arg, segment);
+}
+
+int list_load(struct tree *tree, struct view *view, struct inode *inode)
+{
+	_cleanup_(batch_done) struct batch marks = { 0 };
+	struct loading loading = { .inode = inode, .marks = &marks };
+	struct list_state *list = &loading.list;
+	struct backend_mark mark = { .offset = 0, .index = INT64_MIN };
+	int r;
+
+	r = view->backend->ops->mark_find(view->backend, view->snapshot, inode->node.ino,
+					  INT64_MAX, &mark);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	list->size = list->mark_offset = mark.offset;
+	list->mark_index = mark.index;
+	list->next = MAX(mark.index, 0);
+	r = list_walk(view, inode, mark.index, load_segment, &loading);
+	if (r < 0)
+		return r;
+	if (!loading.at_piece && list->size && (inode->node.flags & BACKEND_NO_NEWLINE)) {
+		list->tail_is_row = true;
+		list->tail_size = (uint64_t)list->tail_seq;
+		list->tail_seq = 0;
+		list->size--;
+	}
+	/* Marks only save time: when they cannot be written, nothing is lost. */
+	if (marks.count && !tree->backend->read_only)
+		batch_commit(&marks, tree->backend, 0);
+	inode->list = *list;
+	inode->loaded = true;
+	return 0;
+}
+
+/* Reading. */
+
+struct list_reading {
+	const struct inode *inode;
+	uint64_t at; /* offset of the segment */
+	uint64_t offset;
+	uint64_t end;
+	struct buf *out;
+	struct handle *handle;
+	bool at_piece;
+};
+
+/* The part of bytes, which lie at reading->at, that was asked for. */
+static int read_part(struct list_reading *reading, struct bytes bytes, bool is_row)
+{
+	uint64_t from = MAX(reading->at, reading->offset);
+	uint64_t to = MIN(reading->at + bytes.size, reading->end);
+	int r = 0;
+
+	if (from < to) {
+		struct bytes part =
+			bytes_make(bytes.data + (from - reading->at), to - from);
+
+		r = is_row ? lines_show_row(part, reading->out) :
+			     buf_append_bytes(reading->out, part);
+	}
+	reading->at += bytes.size;
+	return r;
+}
+
+static void read_cursor(struct list_reading *reading, int64_t index)
+{
+	struct handle *handle = reading->handle;
+
+	if (!handle || reading->at_piece)
+		return;
+	handle->cursor_offset = reading->at;
+	handle->cursor_index = index;
+	handle->cursor_version = reading->inode->version;
+	handle->cursor_valid = true;
+}
+
+static int read_segment(void *arg, const struct segment *segment)
+{
+	struct list_reading *reading = arg;
+	const struct list_state *list = &reading->inode->list;
+	bool is_tail = list->tail_is_row && segment->index == list->tail_row;
+	int r;
+
+	if (reading->at >= reading->end)
+		return 1;
+	if (!segment->is_row) {
+		if (!reading->at_piece)
+			read_cursor(reading, segment->index);
+		reading->at_piece = true;
+		r = read_part(reading, segment->data, false);
+		return r < 0 ? r : reading->at >= reading->end;
+	}
+	read_cursor(reading, segment->index);
+	reading->at_piece = false;
+	r = read_part(reading, segment->data, true);
+	if (r == 0 && !is_tail)
+		r = read_part(reading, BYTES("\n"), false);
+	/* What stands behind a tail moves when it is completed. */
+	if (r == 0 && !is_tail && reading->at <= reading->end && segment->index < INT64_MAX)
+		read_cursor(reading, segment->index + 1);
+	return r < 0 ? r : reading->at >= reading->end;
+}
+
+int list_read(struct view *view, struct inode *inode, struct handle *handle, uint64_t offset,
+	      size_t size, struct buf *out)
+{
+	struct backend_mark mark = { .offset = 0, .index = INT64_MIN };
+	struct list_reading reading = {
+		.inode = inode,
+		.offset = offset,
+		.out = out,
+		.handle = handle,
+	};
+	int r;
+
+	if (offset >= inode->list.size || !size)
+		return 0;
+	reading.end = offset + MIN(size, inode->list.size - offset);
+	if (handle && handle->cursor_valid && handle->cursor_version == inode->version &&
+	    handle->cursor_offset <= offset && offset - handle->cursor_offset <= MARK_BYTES) {
+		mark.offset = handle->cursor_offset;
+		mark.index = handle->cursor_index;
+	} else {
+		r = view->backend->ops->mark_find(view->backend, view->snapshot, inode->node.ino,
+						  offset, &mark);
+		if (r < 0 && r != -ENOENT)
+			return r;
+	}
+	reading.at = mark.offset;
+	return list_walk(view, inode, mark.index, read_segment, &reading);
+}
+
+int list_read_tail(struct view *view, struct inode *inode, struct buf *out)
+{
+	return list_read(view, inode, NULL, inode->list.size - inode->list.tail_size,
+			 inode->list.tail_size, out);
+}

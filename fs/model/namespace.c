@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Names: looking up, making, linking, unlinking, listing.  (rename.c has the moving.) */
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#include "fs/model/internal.h"
+#include "fs/model/names.h"
+#include "fs/model/namespace.h"
+#include "src/base/log.h"
+
+int name_check(struct bytes name)
+{
+	return name.size > NAME_LIMIT ? -ENAMETOOLONG : 0;
+}
+
+int entry_open(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
+	       uint64_t *ret_id, struct inode **ret_inode)
+{
+	struct backend_node node;
+	int r;
+
+	if (!inode_is_dir(dir))
+		return -ENOTDIR;
+	r = name_check(name);
+	if (r < 0)
+		return r;
+	r = view->backend->ops->entry_find(view->backend, view->snapshot, dir->node.ino, name,
+					   ret_id, &node);
+	if (r < 0)
+		return r;
+	return inode_of_node(tree, view, &node, ret_inode);
+}
+
+static int lookup_once(struct tree *tree, struct inode *dir, struct bytes name,
+		       struct inode **ret_inode)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	WITH_READ_LOCK(tree);
+	uint64_t id;
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r < 0)
+		return r;
+	return entry_open(tree, &view, dir, name, &id, ret_inode);
+}
+
+int tree_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode)
+{
+	return TREE_RETRY(tree, lookup_once(tree, dir, name, ret_inode));
+}
+
+/* Making. */
+
+void dir_changed(struct inode *dir, int links, struct backend_node *ret_node)
+{
+	*ret_node = dir->node;
+	ret_node->nlink = (uint32_t)((int64_t)ret_node->nlink + links);
+	ret_node->mtime = ret_node->ctime = time_now();
+}
+
+/* Take over times and link count after the commit. */
+void dir_apply(struct inode *dir, const struct backend_node *node)
+{
+	dir->node.nlink = node->nlink;
+	dir->node.mtime = node->mtime;
+	dir->node.ctime = node->ctime;
+}
+
+struct make_request {
+	const struct caller *caller;
+	struct inode *dir;
+	struct bytes name;
+	mode_t mode;
+	dev_t rdev;
+	struct bytes target;
+};
+
+static void make_node(struct tree *tree, const struct make_request *request,
+		      struct backend_node *node)
+{
+	const struct backend_node *dir = &request->dir->node;
+	bool inherits = dir->mode & S_ISGID;
+
+	*node = (struct backend_node){
+		.ino = atomic_fetch_add(&tree->last_ino, 1) + 1,
+		.parent = dir->ino,
+		.entry = atomic_fetch_add(&tree->last_entry, 1) + 1,
+		.mode = request->mode,
+		.uid = request->caller->uid,
+		.gid = inherits ? dir->gid : request->caller->gid,
+		.nlink = S_ISDIR(request->mode) ? 2 : 1,
+		.rdev = request->rdev,
+		.target = request->target,
+	};
+	if (inherits && S_ISDIR(request->mode))
+		node->mode |= S_ISGID;
+	node->atime = node->mtime = node->ctime = node->btime = time_now();
+}
+
+static int make_once(struct tree *tree, const struct make_request *request,
+		     struct inode **ret_inode)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	_cleanup_(place_done) struct place place = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	struct backend_node node, dir_node;
+	WITH_WRITE_LOCK(tree);
+	struct inode *there;
+	uint64_t id;
+	int r;
+
+	if (!request->dir->node.nlink)
+		return -ENOENT;
+	r = view_begin(tree, 0, &view);
+	if (r < 0)
+		return r;
+	r = entry_open(tree, &view, request->dir, request->name, &id, &there);
+	if (r == 0) {
+		inode_forget(tree, there, 1);
+		return -EEXIST;
+	}
+	if (r != -ENOENT)
+		return r;
+	r = place_find(&view, request->dir, request->name, request->mode, 0, &place);
+	if (r < 0)
+		return r;
+	view_end(&view);
+	make_node(tree, request, &node);
+	place_apply(&place, &node);
+	/* Nothing is no JSON: a new single has its bytes, none, as a draft. */
+	if (node.kind == BACKEND_SINGLE || node.kind == BACKEND_HASH)
+		node.flags |= BACKEND_DRAFT;
+	dir_changed(request->dir, S_ISDIR(node.mode), &dir_node);
+	batch_node_put(&batch, &node);
+	batch_entry_put(&batch, node.parent, node.entry, request->name, node.ino);
+	batch_node_put(&batch, &dir_node);
+	r = batch_commit(&batch, tree->backend, 0);
+	if (r < 0)
+		return r;
+	dir_apply(request->dir, &dir_node);
+	return inode_create(tree, &node, request->dir, request->name, ret_inode);
+}
+
+int tree_make(struct tree *tree, const struct caller *caller, struct inode *dir, struct bytes name,
+	      mode_t mode, dev_t rdev, struct bytes target, struct inode **ret_inode)
+{
+	const struct make_request request = {
+		.caller = caller,
+		.dir = dir,
+		.name = name,
+		.mode = mode,
+		.rdev = rdev,
+		.target = target,
+	};
+
+	if (tree->options.read_only)
+		return -EROFS;
+	if (S_ISLNK(mode) && target.size >= PATH_MAX)
+		return -ENAMETOOLONG;
+	return TREE_RETRY(tree, make_once(tree, &request, ret_inode));
+}
+
+static int link_once(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	_cleanup_(place_done) struct place place = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	struct backend_node node, dir_node;
+	WITH_WRITE_LOCK(tree);
+	struct inode *there;
+	uint64_t id;
+	int r;
+
+	if (!dir->node.nlink || !inode->node.nlink)
+		return -ENOENT;
+	if (inode_is_dir(inode) || inode_is_state(inode))
+		return -EPERM;
+	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = entry_open(tree, &view, dir, name, &id, &there);
+	if (r == 0) {
+		inode_forget(tree, there, 1);
+		return -EEXIST;
+	}
+	if (r != -ENOENT)
+		return r;
+	r = place_find(&view, dir, name, inode->node.mode, 0, &place);
+	if (r < 0)
+		return r;
+	if (kind_is_state(place.kind))
+		return -EPERM;
+	view_end(&view);
+	node = inode->node;
+	node.nlink++;
+	node.ctime = time_now();
+	node.parent = dir->node.ino;
+	node.entry = atomic_fetch_add(&tree->last_entry, 1) + 1;
+	dir_changed(dir, 0, &dir_node);
+	batch_node_put(&batch, &node);
+	batch_entry_put(&batch, node.parent, node.entry, name, node.ino);
+	batch_node_put(&batch, &dir_node);
+	r = batch_commit(&batch, tree->backend, 0);
+	if (r < 0)
+		return r;
+	inode->node = node;
+	dir_apply(dir, &dir_node);
+	return 0;
+}
+
+int tree_link(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name)
+{
+	if (tree->options.read_only)
+		return -EROFS;
+	return TREE_RETRY(tree, link_once(tree, inode, dir, name));
+}
+
+/* Unlinking. */
+
+void unlinking_done(struct unlinking *unlinking)
+{
+	save_free(unlinking->save);
+	stage_done(&unlinking->stage);
+}
+
+/* Who has an unlinked state file open goes on reading and writing it: its bytes move into
+ * chunks, as an ordinary file without a name. */
+static int unlink_open_state(struct tree *tree, struct view *view, struct unlinking *unlinking,
+			     struct batch *batch)
+{
+	struct inode *inode = unlinking->inode;
+	struct save_target target = { .node = &unlinking->node, .had_chunks = true };
+	int r;
+
+	r = content_to_stage(tree, view, inode, &unlinking->stage);
+	if (r < 0)
+		return r;
+	unlinking->node.kind = BACKEND_ORDINARY;
+	unlinking->node.session = unlinking->node.key = (struct bytes){ 0 };
+	r = save_plan(tree, view, &target, &unlinking->stage, &unlinking->save);
+	if (r < 0)
+		return r;
+	if (inode->node.kind == BACKEND_LIST) {
+		batch_piece_delete(batch, inode->node.ino, INT64_MIN, INT64_MIN);
+		batch_mark_delete(batch, inode->node.ino, 0);
+	}
+	do
+		r = save_emit(unlinking->save, batch, SIZE_MAX);
+	while (r > 0);
+	return r;
+}
+
+int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, bool keep_rows,
+		    struct unlinking *unlinking, struct batch *batch)
+{
+	struct backend_node *node = &unlinking->node;
+
+	unlinking->inode = inode;
+	*node = inode->node;
+	node->nlink = inode_is_dir(inode) ? 0 : node->nlink - 1;
+	node->ctime = time_now();
+	if (node->nlink) {
+		batch_node_put(batch, node);
+		return batch->error;
+	}
+	node->parent = node->entry = 0;
+	if (inode_is_state(inode) && !keep_rows)
+		batch_row_delete(batch, node->session, node->key, INT64_MIN, INT64_MAX);
+	if (!inode->open) {
+		unlinking->gone = true;
+		batch_node_delete(batch, node->ino);
+		return batch->error;
+	}
+	if (inode_is_state(inode))
+		return unlink_open_state(tree, view, unlinking, batch);
+	batch_node_put(batch, node);
+	return batch->error;
+}
+
+void unlinking_apply(struct unlinking *unlinking)
+{
+	struct inode *inode = unlinking->inode;
+
+	if (unlinking->gone) {
+		inode->gone = true;
+		inode->node.nlink = 0;
+		return;
+	}
+	if (unlinking->save) {
+		inode->loaded = false;
+		inode->version++;
+	}
+	/* The strings of the old node stay owned by it. */
+	unlinking->node.owned = inode->node.owned;
+	inode->node = unlinking->node;
+}
+
+static int unlink_entry(struct tree *tree, struct view *view, struct inode *dir, uint64_t id,
+			struct inode *inode)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	_cleanup_(unlinking_done) struct unlinking unlinking = { 0 };
+	struct backend_node dir_node;
+	int r;
+
+	dir_changed(dir, inode_is_dir(inode) ? -1 : 0, &dir_node);
+	batch_entry_delete(&batch, dir->node.ino, id);
+	r = unlinking_begin(tree, view, inode, false, &unlinking, &batch);
+	if (r < 0)
+		return r;
+	view_end(view);
+	batch_node_put(&batch, &dir_node);
+	r = batch_commit(&batch, tree->backend, 0);
+	if (r < 0)
+		return r;
+	dir_apply(dir, &dir_node);
+	unlinking_apply(&unlinking);
+	return 0;
+}
+
+static int entry_any(void *arg, const struct backend_entry *entry, const struct backend_node *node)
+{
+	(void)entry;
+	(void)node;
+	*(bool *)arg = true;
+	return 1;
+}
+
+int dir_is_empty(struct view *view, uint64_t ino)
+{
+	bool any = false;
+	int r = view->backend->ops->entry_list(view->backend, view->snapshot, ino, 0, entry_any,
+					       &any);
+
+	return r < 0 ? r : !any;
+}
+
+static int remove_once(struct tree *tree, struct inode *dir, struct bytes name, bool is_rmdir)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	WITH_WRITE_LOCK(tree);
+	struct inode *inode;
+	uint64_t id;
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = entry_open(tree, &view, dir, name, &id, &inode);
+	if (r < 0)
+		return r;
+	if (is_rmdir && !inode_is_dir(inode))
+		r = -ENOTDIR;
+	else if (!is_rmdir && inode_is_dir(inode))
+		r = -EISDIR;
+	else if (is_rmdir) {
+		r = dir_is_empty(&view, inode->node.ino);
+		r = r < 0 ? r : r ? 0 : -ENOTEMPTY;
+	}
+	if (r == 0)
+		r = unlink_entry(tree, &view, dir, id, inode);
+	view_end(&view);
+	inode_forget(tree, inode, 1);
+	return r;
+}
+
+int tree_unlink(struct tree *tree, struct inode *dir, struct bytes name)
+{
+	if (tree->options.read_only)
+		return -EROFS;
+	return TREE_RETRY(tree, remove_once(tree, dir, name, false));
+}
+
+int tree_rmdir(struct tree *tree, struct inode *dir, struct bytes name)
+{
+	if (tree->options.read_only)
+		return -EROFS;
+	return TREE_RETRY(tree, remove_once(tree, dir, name, true));
+}
+
+int tree_readlink(struct tree *tree, struct inode *inode, struct buf *target)
+{
+	WITH_READ_LOCK(tree);
+
+	if (!S_ISLNK(inode->node.mode))
+		return -EINVAL;
+	return buf_append_bytes(target, inode->node.target);
+}
+
+/* Listing. */
+
+enum {
+	LIST_BLOCK = 128, /* entries fetched at a time */
+	LIST_DOTS = 2,	  /* "." and ".." have the positions 1 and 2 */
+};
+
+struct listed {
+	char *name;
+	size_t name_size;
+	uint64_t id;
+	struct backend_node node;
+};
+
+struct listing {
+	struct listed entry[LIST_BLOCK];
+	size_t count;
+	bool with_nodes;
+};
+
+static int list_keep(void *arg, const struct backend_entry *entry, const struct backend_node *node)
+{
+	struct listing *listing = arg;
+	struct listed *listed = &listing->entry[listing->count];
+
+	if (listing->count == LIST_BLOCK)
+		return 1;
+	*listed = (struct listed){ .id = entry->id, .name_size = entry->name.size };
+	listed->name = bytes_dup(entry->name);
+	if (!listed->name)
+		return -ENOMEM;
+	if (listing->with_nodes) {
+		if (backend_node_copy(node, &listed->node) < 0) {
+			free(listed->name);
+			return -ENOMEM;
+		}
+	} else {
+		listed->node.ino = node->ino;
+		listed->node.mode = node->mode;
+	}
+	listing->count++;
+	return 0;
+}
+
+static int list_entry(struct tree *tree, struct view *view, struct listed *listed, bool with_inode,
+		      tree_entry_fn *fn, void *arg)
+{
+	struct stat st = { .st_ino = listed->node.ino, .st_mode = listed->node.mode };
+	struct bytes name = bytes_make(listed->name, listed->name_size);
+	struct inode *inode = NULL;
+	int r = 0;
+
+	if (with_inode) {
+		r = inode_of_node(tree, view, &listed->node, &inode);
+		if (r < 0)
+			return r;
+		WITH_INODE_LOCK(inode);
+		r = inode_stat(tree, view, inode, &st);
+	}
+	if (r == 0)
+		r = fn(arg, name, inode, &st, listed->id + LIST_DOTS);
+	if (r != 0 && inode)
+		inode_forget(tree, inode, 1);
+	return r;
+}
+
+static int list_dots(struct inode *dir, uint64_t position, tree_entry_fn *fn, void *arg)
+{
+	const struct inode *parent = dir->parent ? dir->parent : dir;
+	const struct stat self = { .st_ino = dir->node.ino, .st_mode = S_IFDIR };
+	const struct stat up = { .st_ino = parent->node.ino, .st_mode = S_IFDIR };
+	int r = 0;
+
+	if (position < 1)
+		r = fn(arg, BYTES("."), NULL, &self, 1);
+	if (r == 0 && position < 2)
+		r = fn(arg, BYTES(".."), NULL, &up, 2);
+	return r;
+}
+
+/* One block of entries behind *after; 1 when there may be more. */
+static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, bool with_inodes,
+		      tree_entry_fn *fn, void *arg)
+{
+	_cleanup_(freep) struct listing *listing = calloc(1, sizeof(*listing));
+	_cleanup_(view_end) struct view view = { 0 };
+	WITH_READ_LOCK(tree);
+	bool full;
+	int r;
+
+	if (!listing)
+		return -ENOMEM;
+	listing->with_nodes = with_inodes;
+	r = view_begin(tree, 0, &view);
+	if (r < 0)
+		return r;
+	r = view.backend->ops->entry_list(view.backend, view.snapshot, dir->node.ino, *after,
+					  list_keep, listing);
+	full = listing->count == LIST_BLOCK;
+	for (size_t i = 0; i < listing->count; i++) {
+		struct listed *listed = &listing->entry[i];
+
+		if (r == 0)
+			r = list_entry(tree, &view, listed, with_inodes, fn, arg);
+		if (r == 0)
+			*after = listed->id;
+		free(listed->name);
+		backend_node_done(&listed->node);
+	}
+	if (r > 0)
+		return 0;
+	return r < 0 ? r : full;
+}
+
+int tree_list(struct tree *tree, struct inode *dir, uint64_t position, bool with_inodes,
+	      tree_entry_fn *fn, void *arg)
+{
+	uint64_t after = position > LIST_DOTS ? position - LIST_DOTS : 0;
+	int r = list_dots(dir, position, fn, arg);
+
+	if (r != 0)
+		return MIN(r, 0);
+	do
+		r = TREE_RETRY(tree, list_block(tree, dir, &after, with_inodes, fn, arg));
+	while (r > 0);
+	return r;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_MODEL_NAMESPACE_H
+#define FS_MODEL_NAMESPACE_H
+
+/* What making, unlinking and renaming share.  All of it under tree.lock for writing. */
+
+#include "fs/model/internal.h"
+
+/* -ENAMETOOLONG */
+int name_check(struct bytes name);
+/* The entry of a name, with its inode counted. */
+int entry_open(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
+	       uint64_t *ret_id, struct inode **ret_inode);
+/* 1 when a directory has no entries. */
+int dir_is_empty(struct view *view, uint64_t ino);
+
+/* A directory's node after a change of its entries, and taking it over after the commit. */
+void dir_changed(struct inode *dir, int links, struct backend_node *ret_node);
+void dir_apply(struct inode *dir, const struct backend_node *node);
+
+/* One name less for an inode. */
+struct unlinking {
+	struct inode *inode;
+	struct backend_node node; /* as it will be */
+	bool gone;		  /* it will be deleted from the store */
+	struct stage stage;
+	struct save *save;
+};
+/* Add the operations; keep_rows: another file takes the rows over. */
+int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, bool keep_rows,
+		    struct unlinking *unlinking, struct batch *batch);
+/* After the commit. */
+void unlinking_apply(struct unlinking *unlinking);
+void unlinking_done(struct unlinking *unlinking);
+
+#endif

@@ -1,0 +1,705 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Reconciling what other programs changed.
+ *
+ *   Others change rows and nothing else.  For each key that they changed, the tree is made to fit:
+ *
+ *     rows, no file    the key is adopted: a file for it, and the directories on the way
+ *     rows and a file  what was known of the content (marks, size, draft) is dropped where it may be wrong; a
+ *                      single that has become a list changes its name
+ *     no rows, a file  the file goes, and directories that it leaves empty, up to the session
+ *
+ *   A draft yields to the other program's rows, which are newer, but not to their absence.  A torn line
+ *   that another program's row now follows is closed off, so that no line is mixed.
+ *
+ *   Reconciling runs alone (tree.lock for writing), one commit a key, each with the note that this key
+ *   is done: when it is interrupted, it goes on where it stopped.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fs/model/names.h"
+#include "fs/model/namespace.h"
+#include "src/base/log.h"
+
+enum { PATH_ATTEMPTS = 1000 };
+
+struct changed_key {
+	struct buf session;
+	struct buf key;
+	int64_t first;
+	int64_t stamp;
+	bool logged; /* the store waits for BACKEND_CHANGE_DONE */
+};
+
+struct reconciling {
+	struct tree *tree;
+	struct view view;
+	struct notes notes;
+	struct changed_key *keys;
+	size_t count;
+	size_t room;
+	bool all; /* any key may have changed */
+};
+
+static struct bytes key_session(const struct changed_key *key)
+{
+	return buf_bytes(&key->session);
+}
+
+static struct bytes key_key(const struct changed_key *key)
+{
+	return buf_bytes(&key->key);
+}
+
+/* Collecting the keys. */
+
+static int reconcile_add(struct reconciling *reconciling, struct bytes session, struct bytes key,
+		      int64_t first, int64_t stamp, bool logged)
+{
+	struct changed_key *item;
+	int r;
+
+	if (reconciling->count == reconciling->room) {
+		size_t room = reconciling->room ? reconciling->room * 2 : 16;
+
+		item = reallocarray(reconciling->keys, room, sizeof(*item));
+		if (!item)
+			return -ENOMEM;
+		reconciling->keys = item;
+		reconciling->room = room;
+	}
+	item = &reconciling->keys[reconciling->count];
+	*item = (struct changed_key){ .first = first, .stamp = stamp, .logged = logged };
+	reconciling->count++;
+	r = buf_reserve(&item->session, 1);
+	if (r == 0)
+		r = buf_append_bytes(&item->session, session);
+	if (r == 0)
+		r = buf_reserve(&item->key, 1);
+	if (r == 0)
+		r = buf_append_bytes(&item->key, key);
+	return r;
+}
+
+static int keep_change(void *arg, const struct backend_change *change)
+{
+	struct reconciling *reconciling = arg;
+
+	if (!change->session.data) {
+		reconciling->all = true;
+		return 0;
+	}
+	return reconcile_add(reconciling, change->session, change->key, change->first, change->stamp,
+			  true);
+}
+
+static int keep_key(void *arg, struct bytes session, struct bytes key,
+		    const struct backend_key_stat *stat)
+{
+	(void)stat;
+	return reconcile_add(arg, session, key, INT64_MIN, 0, false);
+}
+
+static int keep_state_node(void *arg, const struct backend_node *node)
+{
+	if (!kind_is_state(node->kind) || node->kind == BACKEND_LIST || !node->nlink)
+		return 0;
+	return reconcile_add(arg, node->session, node->key, INT64_MIN, 0, false);
+}
+
+static int reconcile_collect(struct reconciling *reconciling)
+{
+	struct view *view = &reconciling->view;
+	const struct backend_ops *ops = view->backend->ops;
+	struct bytes none = { 0 };
+	int r;
+
+	r = ops->change_list(view->backend, view->snapshot, keep_change, reconciling);
+	if (r == 0 && reconciling->all)
+		r = ops->key_list(view->backend, view->snapshot, none, none, keep_key, reconciling);
+	if (r == 0 && reconciling->all)
+		r = ops->node_list(view->backend, view->snapshot, 0, false, keep_state_node,
+				   reconciling);
+	return r;
+}
+
+/* The view again, after a commit. */
+static int reconcile_renew(struct reconciling *reconciling)
+{
+	view_end(&reconciling->view);
+	return view_begin(reconciling->tree, BACKEND_ANYWAY, &reconciling->view);
+}
+
+static int reconcile_commit(struct reconciling *reconciling, struct batch *batch)
+{
+	int r = batch_commit(batch, reconciling->tree->backend, BACKEND_ANYWAY);
+
+	return r < 0 ? r : reconcile_renew(reconciling);
+}
+
+static void reconcile_done(const struct changed_key *key, struct batch *batch)
+{
+	if (key->logged)
+		batch_change_done(batch, key_session(key), key_key(key), key->stamp);
+}
+
+/* Adopting. */
+
+struct adopting {
+	struct reconciling *reconciling;
+	const struct changed_key *key;
+	const struct backend_key_stat *stat;
+	uint32_t kind;
+	struct inode *dir; /* counted */
+	bool taken;	   /* a name on the way is used otherwise */
+};
+
+static void adopt_node(struct adopting *adopting, mode_t mode, struct backend_node *node)
+{
+	struct tree *tree = adopting->reconciling->tree;
+	const struct backend_node *root = &tree->root->node;
+	int64_t now = time_now();
+
+	*node = (struct backend_node){
+		.ino = atomic_fetch_add(&tree->last_ino, 1) + 1,
+		.parent = adopting->dir->node.ino,
+		.entry = atomic_fetch_add(&tree->last_entry, 1) + 1,
+		.mode = mode | (root->mode & (S_ISDIR(mode) ? 0777 : 0666)),
+		.uid = root->uid,
+		.gid = root->gid,
+		.nlink = S_ISDIR(mode) ? 2 : 1,
+		.atime = now,
+		.mtime = now,
+		.ctime = now,
+		.btime = now,
+	};
+	if (!S_ISDIR(mode) && adopting->stat->updated)
+		node->atime = node->mtime = adopting->stat->updated;
+	if (!S_ISDIR(mode) && adopting->stat->created)
+		node->btime = adopting->stat->created;
+}
+
+/* Put a new node under a name; a directory becomes the place to go on from. */
+static int adopt_enter(struct adopting *adopting, struct backend_node *node, struct bytes name,
+		       bool last)
+{
+	struct reconciling *reconciling = adopting->reconciling;
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	struct inode *dir = adopting->dir, *made;
+	struct backend_node dir_node;
+	int r;
+
+	dir_changed(dir, S_ISDIR(node->mode), &dir_node);
+	batch_node_put(&batch, node);
+	batch_entry_put(&batch, node->parent, node->entry, name, node->ino);
+	batch_node_put(&batch, &dir_node);
+	if (last)
+		reconcile_done(adopting->key, &batch);
+	r = reconcile_commit(reconciling, &batch);
+	if (r < 0)
+		return r;
+	dir_apply(dir, &dir_node);
+	notes_entry(&reconciling->notes, dir->node.ino, name);
+	notes_content(&reconciling->notes, dir->node.ino, 0);
+	if (last)
+		return 0;
+	r = inode_create(reconciling->tree, node, dir, name, &made);
+	if (r < 0)
+		return r;
+	inode_forget(reconciling->tree, dir, 1);
+	adopting->dir = made;
+	return 0;
+}
+
+/* One name on the way to the file, or the file itself. */
+static int adopt_component(void *arg, struct bytes name, bool last)
+{
+	struct adopting *adopting = arg;
+	struct reconciling *reconciling = adopting->reconciling;
+	struct backend_node node;
+	struct inode *there;
+	uint64_t id;
+	int r;
+
+	r = entry_open(reconciling->tree, &reconciling->view, adopting->dir, name, &id, &there);
+	if (r == 0 && (last || !inode_is_dir(there))) {
+		inode_forget(reconciling->tree, there, 1);
+		adopting->taken = true;
+		return -EEXIST;
+	}
+	if (r == 0) {
+		inode_forget(reconciling->tree, adopting->dir, 1);
+		adopting->dir = there;
+		return 0;
+	}
+	if (r != -ENOENT)
+		return r;
+	adopt_node(adopting, last ? S_IFREG : S_IFDIR, &node);
+	if (last) {
+		node.kind = adopting->kind;
+		node.flags = BACKEND_ADOPTED;
+		node.session = key_session(adopting->key);
+		node.key = key_key(adopting->key);
+	}
+	return adopt_enter(adopting, &node, name, last);
+}
+
+/* The session's directory, made if need be; adopting.dir is the root before. */
+static int adopt_session(struct adopting *adopting)
+{
+	struct reconciling *reconciling = adopting->reconciling;
+	struct view *view = &reconciling->view;
+	struct bytes session = key_session(adopting->key), none = { 0 };
+	_cleanup_(buf_done) struct buf name = { 0 };
+	struct backend_node node;
+	struct inode *there;
+	uint64_t id;
+	int r;
+
+	r = view->backend->ops->node_find(view->backend, view->snapshot, session, none, &node);
+	if (r == 0) {
+		r = inode_of_node(reconciling->tree, view, &node, &there);
+		if (r < 0)
+			return r;
+		inode_forget(reconciling->tree, adopting->dir, 1);
+		adopting->dir = there;
+		return 0;
+	}
+	if (r != -ENOENT)
+		return r;
+	for (unsigned attempt = 0; attempt < PATH_ATTEMPTS; attempt++) {
+		buf_clear(&name);
+		r = names_encode(NAMES_SESSION, session,
+				 attempt ? NAME_LIMIT - 8 : NAME_LIMIT, &name);
+		if (r == 0 && attempt)
+			r = buf_printf(&name, "%%~%u", attempt);
+		if (r < 0)
+			return r;
+		r = entry_open(reconciling->tree, view, adopting->dir, buf_bytes(&name), &id, &there);
+		if (r < 0)
+			break;
+		inode_forget(reconciling->tree, there, 1);
+	}
+	if (r != -ENOENT)
+		return r < 0 ? r : -EEXIST;
+	adopt_node(adopting, S_IFDIR, &node);
+	node.kind = BACKEND_SESSION;
+	node.session = session;
+	return adopt_enter(adopting, &node, buf_bytes(&name), false);
+}
+
+/* A file for a key that has rows. */
+static int reconcile_adopt(struct reconciling *reconciling, const struct changed_key *key, uint32_t kind,
+			const struct backend_key_stat *stat)
+{
+	struct adopting adopting = {
+		.reconciling = reconciling, .key = key, .stat = stat, .kind = kind
+	};
+	int r = -EEXIST;
+
+	for (unsigned attempt = 0; r == -EEXIST && attempt < PATH_ATTEMPTS; attempt++) {
+		adopting.taken = false;
+		adopting.dir = inode_ref(reconciling->tree, reconciling->tree->root);
+		r = adopt_session(&adopting);
+		if (r == 0)
+			r = names_path(key_key(key), kind, attempt, adopt_component, &adopting);
+		inode_forget(reconciling->tree, adopting.dir, 1);
+		if (r == -EEXIST && !adopting.taken)
+			break;
+	}
+	return r;
+}
+
+/* Kinds. */
+
+static bool is_hash_key(struct bytes key)
+{
+	return bytes_ends_with(key, names_hash_suffix);
+}
+
+/* What the rows of a key say that it is. */
+static int reconcile_kind(struct reconciling *reconciling, struct bytes session, struct bytes key,
+		       const struct backend_key_stat *stat, uint32_t *ret_kind)
+{
+	struct view *view = &reconciling->view;
+	_cleanup_(buf_done) struct buf sidecar = { 0 };
+	struct backend_key_stat other;
+	int r;
+
+	*ret_kind = BACKEND_LIST;
+	if (is_hash_key(key)) {
+		*ret_kind = BACKEND_HASH;
+		return 0;
+	}
+	if (stat->first != 0 || stat->last != 0)
+		return 0;
+	r = buf_append_bytes(&sidecar, key);
+	if (r == 0)
+		r = buf_append_bytes(&sidecar, names_hash_suffix);
+	if (r < 0)
+		return r;
+	r = view->backend->ops->key_stat(view->backend, view->snapshot, session,
+					 buf_bytes(&sidecar), &other);
+	if (r == -ENOENT)
+		*ret_kind = BACKEND_SINGLE;
+	return r == -ENOENT ? 0 : r;
+}
+
+/* Whether a single must be shown as a list from now on. */
+static bool becomes_list(const struct backend_node *node, uint32_t kind,
+			 const struct backend_key_stat *stat)
+{
+	if (node->kind != BACKEND_SINGLE || kind != BACKEND_LIST)
+		return false;
+	return stat->first != 0 || stat->last != 0 || (node->flags & BACKEND_ADOPTED);
+}
+
+/* Its new name: k.json is k.jsonl now, or, if there is such a file, k%~1.jsonl ... */
+static int list_name(struct reconciling *reconciling, struct inode *dir, struct bytes name,
+		     struct buf *new_name)
+{
+	struct bytes suffix = names_suffix(BACKEND_SINGLE);
+	size_t stem = bytes_ends_with(name, suffix) ? name.size - suffix.size : name.size;
+	struct inode *there;
+	uint64_t id;
+	int r = 0;
+
+	for (unsigned attempt = 0; r == 0 && attempt < PATH_ATTEMPTS; attempt++) {
+		buf_clear(new_name);
+		r = buf_append(new_name, name.data, MIN(stem, (size_t)NAME_LIMIT - 16));
+		if (r == 0 && attempt)
+			r = buf_printf(new_name, "%%~%u", attempt);
+		if (r == 0)
+			r = buf_append_bytes(new_name, names_suffix(BACKEND_LIST));
+		if (r < 0)
+			return r;
+		r = entry_open(reconciling->tree, &reconciling->view, dir, buf_bytes(new_name), &id,
+			       &there);
+		if (r == 0)
+			inode_forget(reconciling->tree, there, 1);
+	}
+	return r == -ENOENT ? 0 : r < 0 ? r : -EEXIST;
+}
+
+static int reconcile_to_list(struct reconciling *reconciling, struct inode *inode,
+			  struct backend_node *node, struct batch *batch)
+{
+	struct view *view = &reconciling->view;
+	_cleanup_(buf_done) struct buf name = { 0 };
+	_cleanup_(buf_done) struct buf new_name = { 0 };
+	struct backend_node dir_node;
+	struct inode *dir;
+	int r;
+
+	r = view->backend->ops->entry_name(view->backend, view->snapshot, inode->node.parent,
+					   inode->node.entry, &name);
+	if (r == 0)
+		r = inode_get(reconciling->tree, view, inode->node.parent, &dir);
+	if (r < 0)
+		return r;
+	r = list_name(reconciling, dir, buf_bytes(&name), &new_name);
+	if (r == 0) {
+		node->kind = BACKEND_LIST;
+		node->entry = atomic_fetch_add(&reconciling->tree->last_entry, 1) + 1;
+		batch_entry_delete(batch, node->parent, inode->node.entry);
+		batch_entry_put(batch, node->parent, node->entry,
+				batch_keep(batch, buf_bytes(&new_name)), node->ino);
+		dir_changed(dir, 0, &dir_node);
+		batch_node_put(batch, &dir_node);
+		notes_entry(&reconciling->notes, node->parent, buf_bytes(&name));
+		notes_entry(&reconciling->notes, node->parent, buf_bytes(&new_name));
+		notes_content(&reconciling->notes, node->parent, 0);
+	}
+	inode_forget(reconciling->tree, dir, 1);
+	return r;
+}
+
+/* Changed content. */
+
+struct sealing {
+	struct batch *batch;
+	uint64_t ino;
+	int64_t last_row;
+	int64_t index;
+	int64_t seq;
+	bool open; /* the pieces before row index do not end in a newline */
+};
+
+static void seal_group(struct sealing *sealing)
+{
+	if (sealing->open && sealing->index <= sealing->last_row)
+		batch_piece_put(sealing->batch, sealing->ino, sealing->index, sealing->seq + 1,
+				BYTES("\n"));
+	sealing->open = false;
+}
+
+static int seal_piece(void *arg, int64_t index, int64_t seq, struct bytes data)
+{
+	struct sealing *sealing = arg;
+
+	if (index != sealing->index)
+		seal_group(sealing);
+	sealing->index = index;
+	sealing->seq = seq;
+	sealing->open = data.size && data.data[data.size - 1] != '\n';
+	return 0;
+}
+
+/* What was remembered of a list from row first on may be wrong. */
+static int reconcile_list(struct reconciling *reconciling, const struct changed_key *key, uint64_t ino,
+		       const struct backend_key_stat *stat, struct batch *batch)
+{
+	struct view *view = &reconciling->view;
+	const struct backend_ops *ops = view->backend->ops;
+	struct sealing sealing = { .batch = batch, .ino = ino, .last_row = stat->last };
+	struct backend_mark mark = { 0 };
+	int r;
+
+	r = ops->mark_find_index(view->backend, view->snapshot, ino, key->first, &mark);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	batch_mark_delete(batch, ino, mark.offset + 1);
+	r = ops->piece_read(view->backend, view->snapshot, ino, key->first, seal_piece, &sealing);
+	if (r == 0)
+		seal_group(&sealing);
+	return r;
+}
+
+static int reconcile_changed(struct reconciling *reconciling, const struct changed_key *key,
+			  struct inode *inode, uint32_t kind, const struct backend_key_stat *stat)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	struct backend_node node = inode->node;
+	int r = 0;
+
+	node.mtime = node.ctime = time_now();
+	if (node.flags & BACKEND_DRAFT) {
+		node.size = 0;
+		batch_chunk_delete(&batch, node.ino, 0, INT64_MAX);
+	}
+	node.flags &= (uint32_t)BACKEND_ADOPTED;
+	if (becomes_list(&node, kind, stat))
+		r = reconcile_to_list(reconciling, inode, &node, &batch);
+	if (r == 0 && node.kind == BACKEND_LIST)
+		r = reconcile_list(reconciling, key, node.ino, stat, &batch);
+	if (r < 0)
+		return r;
+	batch_node_put(&batch, &node);
+	reconcile_done(key, &batch);
+	r = reconcile_commit(reconciling, &batch);
+	if (r < 0)
+		return r;
+	inode->node = node;
+	inode->loaded = false;
+	inode->version++;
+	notes_content(&reconciling->notes, node.ino, 0);
+	return 0;
+}
+
+/* Files whose rows went. */
+
+static int reconcile_unlink(struct reconciling *reconciling, const struct changed_key *key,
+			 struct inode *inode, struct inode *dir)
+{
+	struct view *view = &reconciling->view;
+	_cleanup_(buf_done) struct buf name = { 0 };
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	_cleanup_(unlinking_done) struct unlinking unlinking = { 0 };
+	struct backend_node dir_node;
+	int r;
+
+	r = view->backend->ops->entry_name(view->backend, view->snapshot, dir->node.ino,
+					   inode->node.entry, &name);
+	if (r < 0)
+		return r;
+	dir_changed(dir, inode_is_dir(inode) ? -1 : 0, &dir_node);
+	batch_entry_delete(&batch, dir->node.ino, inode->node.entry);
+	r = unlinking_begin(reconciling->tree, view, inode, false, &unlinking, &batch);
+	if (r < 0)
+		return r;
+	batch_node_put(&batch, &dir_node);
+	if (key)
+		reconcile_done(key, &batch);
+	r = reconcile_commit(reconciling, &batch);
+	if (r < 0)
+		return r;
+	dir_apply(dir, &dir_node);
+	unlinking_apply(&unlinking);
+	notes_entry(&reconciling->notes, dir->node.ino, buf_bytes(&name));
+	notes_content(&reconciling->notes, dir->node.ino, 0);
+	return 0;
+}
+
+/* The file, and directories that it leaves empty, up to the session. */
+static int reconcile_remove(struct reconciling *reconciling, const struct changed_key *key,
+			 struct inode *inode)
+{
+	struct tree *tree = reconciling->tree;
+	struct inode *dir, *parent;
+	int r;
+
+	r = inode_get(tree, &reconciling->view, inode->node.parent, &dir);
+	if (r < 0)
+		return r;
+	r = reconcile_unlink(reconciling, key, inode, dir);
+	while (r == 0 && dir != tree->root && dir_is_empty(&reconciling->view, dir->node.ino) == 1) {
+		parent = inode_ref(tree, dir->parent);
+		r = reconcile_unlink(reconciling, NULL, dir, parent);
+		inode_forget(tree, dir, 1);
+		dir = parent;
+	}
+	inode_forget(tree, dir, 1);
+	return r;
+}
+
+/* One key. */
+
+static int reconcile_only_done(struct reconciling *reconciling, const struct changed_key *key)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+
+	reconcile_done(key, &batch);
+	return batch.count ? reconcile_commit(reconciling, &batch) : 0;
+}
+
+static int reconcile_file(struct reconciling *reconciling, const struct changed_key *key,
+		       struct inode *inode, bool has_rows, uint32_t kind,
+		       const struct backend_key_stat *stat)
+{
+	if (has_rows)
+		return reconcile_changed(reconciling, key, inode, kind, stat);
+	if (inode_is_draft(inode))
+		return reconcile_only_done(reconciling, key);
+	return reconcile_remove(reconciling, key, inode);
+}
+
+static int reconcile_one(struct reconciling *reconciling, const struct changed_key *key)
+{
+	struct view *view = &reconciling->view;
+	const struct backend_ops *ops = view->backend->ops;
+	struct backend_key_stat stat = { 0 };
+	uint32_t kind = BACKEND_ORDINARY;
+	struct backend_node node;
+	struct inode *inode;
+	bool has_rows;
+	int r;
+
+	r = ops->key_stat(view->backend, view->snapshot, key_session(key), key_key(key), &stat);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	has_rows = r == 0;
+	if (has_rows) {
+		r = reconcile_kind(reconciling, key_session(key), key_key(key), &stat, &kind);
+		if (r < 0)
+			return r;
+	}
+	r = ops->node_find(view->backend, view->snapshot, key_session(key), key_key(key), &node);
+	if (r == -ENOENT)
+		return has_rows ? reconcile_adopt(reconciling, key, kind, &stat) :
+				  reconcile_only_done(reconciling, key);
+	if (r == 0)
+		r = inode_of_node(reconciling->tree, view, &node, &inode);
+	if (r < 0)
+		return r;
+	r = reconcile_file(reconciling, key, inode, has_rows, kind, &stat);
+	inode_forget(reconciling->tree, inode, 1);
+	return r;
+}
+
+/* A sidecar that came may make a list of the single beside it. */
+static int reconcile_neighbour(struct reconciling *reconciling, const struct changed_key *key)
+{
+	struct changed_key other = { .first = INT64_MAX };
+	struct view *view = &reconciling->view;
+	struct bytes base = key_key(key);
+	struct backend_node node;
+	int r;
+
+	if (!is_hash_key(base))
+		return 0;
+	base.size -= names_hash_suffix.size;
+	r = view->backend->ops->node_find(view->backend, view->snapshot, key_session(key), base,
+					  &node);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	if (node.kind == BACKEND_SINGLE && (node.flags & BACKEND_ADOPTED)) {
+		r = buf_append_bytes(&other.session, key_session(key));
+		if (r == 0)
+			r = buf_append_bytes(&other.key, base);
+		if (r == 0)
+			r = reconcile_one(reconciling, &other);
+		buf_done(&other.session);
+		buf_done(&other.key);
+	}
+	backend_node_done(&node);
+	return r;
+}
+
+/* Nothing of ours may be written: forget what is known, so that it is read again. */
+static int reconcile_reload(struct reconciling *reconciling)
+{
+	struct tree *tree = reconciling->tree;
+	struct view *view = &reconciling->view;
+
+	for (size_t i = 0; i < tree->table_size; i++)
+		for (struct inode *inode = tree->table[i]; inode; inode = inode->next) {
+			struct backend_node node;
+
+			if (view->backend->ops->node_get(view->backend, view->snapshot,
+							 inode->node.ino, &node) == 0)
+				inode_set_node(inode, &node);
+			inode->loaded = false;
+			inode->version++;
+			notes_content(&reconciling->notes, inode->node.ino, 0);
+		}
+	return 0;
+}
+
+static int reconcile_all_done(struct reconciling *reconciling)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	struct bytes none = { 0 };
+
+	batch_change_done(&batch, none, none, 0);
+	return reconcile_commit(reconciling, &batch);
+}
+
+static int reconcile_locked(struct reconciling *reconciling)
+{
+	int r;
+
+	WITH_WRITE_LOCK(reconciling->tree);
+	r = view_begin(reconciling->tree, BACKEND_ANYWAY, &reconciling->view);
+	if (r == 0)
+		r = reconcile_collect(reconciling);
+	for (size_t i = 0; r == 0 && i < reconciling->count; i++) {
+		r = reconcile_one(reconciling, &reconciling->keys[i]);
+		if (r == 0)
+			r = reconcile_neighbour(reconciling, &reconciling->keys[i]);
+	}
+	if (r == 0 && reconciling->all)
+		r = reconcile_all_done(reconciling);
+	if (r == -EROFS)
+		r = reconcile_reload(reconciling);
+	view_end(&reconciling->view);
+	return r;
+}
+
+int tree_reconcile(struct tree *tree)
+{
+	struct reconciling reconciling = { .tree = tree };
+	int r = reconcile_locked(&reconciling);
+
+	for (size_t i = 0; i < reconciling.count; i++) {
+		buf_done(&reconciling.keys[i].session);
+		buf_done(&reconciling.keys[i].key);
+	}
+	free(reconciling.keys);
+	notes_tell(&reconciling.notes, tree, false);
+	if (r < 0)
+		log_error("changes of another program could not be taken in: %s", strerror(-r));
+	return r;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_MODEL_TREE_OPTIONS_H
+#define FS_MODEL_TREE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "backend/backend.h"
+
+struct tree;
+
+struct tree_options {
+	bool read_only;
+	bool strict;  /* refuse bytes that are not JSON with EINVAL (contract, section 6) */
+	bool exact;   /* never close off a torn line of a dead writer (contract, section 5) */
+	bool set_uid; /* show every file as owned by uid; likewise gid */
+	bool set_gid;
+	bool set_umask; /* clear these bits in every mode shown */
+	uid_t uid;
+	gid_t gid;
+	mode_t umask;
+};
+
+/* Make a tree over a store; takes the store over on success and closes it in tree_close().  On failure
+ * *ret_why is a sentence for the user, owned by the caller.  Starts a thread of its own, so call
+ * it after any fork. */
+int tree_open(struct backend *backend, const struct tree_options *options, struct tree **ret_tree,
+	      char **ret_why);
+/* Write what is pending, sync and close.  NULL is fine. */
+void tree_close(struct tree *tree);
+
+#endif

@@ -1,0 +1,628 @@
+/* SPDX-License-Identifier: MIT */
+#include "fs/model/tree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "fs/model/internal.h"
+#include "fs/model/names.h"
+#include "src/base/log.h"
+
+enum {
+	TABLE_FIRST = 64,	/* slots of a new inode table */
+	CATCH_UP_MAX = 200,	/* how often one operation is run again */
+	TIMES_INTERVAL = 500,	/* milliseconds between two writes of pending times */
+};
+
+/* Notes. */
+
+static struct note *notes_add(struct notes *notes)
+{
+	if (notes->count == notes->room) {
+		size_t room = notes->room ? notes->room * 2 : 8;
+		struct note *note = reallocarray(notes->note, room, sizeof(*note));
+
+		if (!note)
+			return NULL;
+		notes->note = note;
+		notes->room = room;
+	}
+	notes->note[notes->count] = (struct note){ 0 };
+	return &notes->note[notes->count++];
+}
+
+void notes_content(struct notes *notes, uint64_t ino, uint64_t offset)
+{
+	struct note *note = notes_add(notes);
+
+	if (!note) {
+		log_error("out of memory: the kernel may show old bytes of inode %llu",
+			  (unsigned long long)ino);
+		return;
+	}
+	note->ino = ino;
+	note->offset = offset;
+}
+
+void notes_entry(struct notes *notes, uint64_t parent, struct bytes name)
+{
+	char *copy = bytes_dup(name);
+	struct note *note = copy ? notes_add(notes) : NULL;
+
+	if (!note) {
+		free(copy);
+		log_error("out of memory: the kernel may show an old name in inode %llu",
+			  (unsigned long long)parent);
+		return;
+	}
+	note->is_entry = true;
+	note->ino = parent;
+	note->name = copy;
+	note->name_size = name.size;
+}
+
+void notes_tell(struct notes *notes, struct tree *tree, bool now)
+{
+	const struct tree_watcher *watcher = &tree->watcher;
+
+	for (size_t i = 0; i < notes->count; i++) {
+		struct note *note = &notes->note[i];
+
+		if (note->is_entry && watcher->entry)
+			watcher->entry(watcher->arg, note->ino,
+				       bytes_make(note->name, note->name_size));
+		if (!note->is_entry && watcher->content)
+			watcher->content(watcher->arg, note->ino, note->offset, now);
+		free(note->name);
+	}
+	free(notes->note);
+	*notes = (struct notes){ 0 };
+}
+
+void tree_set_watcher(struct tree *tree, const struct tree_watcher *watcher)
+{
+	WITH_WRITE_LOCK(tree);
+	tree->watcher = *watcher;
+}
+
+/* Time. */
+
+int64_t time_join(struct timespec time)
+{
+	/* What does not fit into nanoseconds (before 1678, after 2261) is shown as the nearest. */
+	if (time.tv_sec > INT64_MAX / 1000000000 - 1)
+		return INT64_MAX / 1000000000 * 1000000000 - 1;
+	if (time.tv_sec < INT64_MIN / 1000000000 + 1)
+		return INT64_MIN / 1000000000 * 1000000000 + 1;
+	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+struct timespec time_split(int64_t time)
+{
+	int64_t sec = time / 1000000000;
+	int64_t nsec = time % 1000000000;
+
+	if (nsec < 0) {
+		nsec += 1000000000;
+		sec--;
+	}
+	return (struct timespec){ .tv_sec = sec, .tv_nsec = nsec };
+}
+
+int64_t time_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return time_join(now);
+}
+
+/* Views. */
+
+int view_begin(struct tree *tree, unsigned flags, struct view *view)
+{
+	int r = tree->backend->ops->snapshot_begin(tree->backend, flags, &view->snapshot);
+
+	view->backend = r < 0 ? NULL : tree->backend;
+	return r;
+}
+
+void view_end(struct view *view)
+{
+	if (view->backend)
+		view->backend->ops->snapshot_end(view->backend, view->snapshot);
+	view->backend = NULL;
+}
+
+int tree_catch_up(struct tree *tree, unsigned *tries)
+{
+	if (++*tries > CATCH_UP_MAX) {
+		log_error("another program changes the store without a pause; giving up one request");
+		return -EBUSY;
+	}
+	return tree_reconcile(tree);
+}
+
+/* The inode table. */
+
+static struct inode **table_slot(struct tree *tree, uint64_t ino)
+{
+	uint64_t hash = ino * 0x9e3779b97f4a7c15u;
+	struct inode **slot = &tree->table[(hash >> 32) & (tree->table_size - 1)];
+
+	while (*slot && (*slot)->node.ino != ino)
+		slot = &(*slot)->next;
+	return slot;
+}
+
+/* Failing to grow only makes chains longer. */
+static void table_grow(struct tree *tree)
+{
+	struct inode **old = tree->table;
+	size_t old_size = tree->table_size;
+	struct inode **table = calloc(old_size * 2, sizeof(struct inode *));
+
+	if (!table)
+		return;
+	tree->table = table;
+	tree->table_size = old_size * 2;
+	for (size_t i = 0; i < old_size; i++) {
+		struct inode *inode = old[i];
+
+		while (inode) {
+			struct inode *next = inode->next;
+			struct inode **slot = table_slot(tree, inode->node.ino);
+
+			inode->next = NULL;
+			*slot = inode;
+			inode = next;
+		}
+	}
+	free(old);
+}
+
+static void inode_destroy(struct inode *inode)
+{
+	if (!inode)
+		return;
+	pthread_mutex_destroy(&inode->lock);
+	backend_node_done(&inode->node);
+	free(inode->name);
+	free(inode);
+}
+
+struct inode *inode_known(struct tree *tree, uint64_t ino)
+{
+	struct inode *inode;
+
+	pthread_mutex_lock(&tree->table_lock);
+	inode = *table_slot(tree, ino);
+	if (inode)
+		inode->count++;
+	pthread_mutex_unlock(&tree->table_lock);
+	return inode;
+}
+
+/* Put a new inode into the table, unless another thread was first: then that one is counted and
+ * returned, and ours is not used. */
+static struct inode *table_enter(struct tree *tree, struct inode *inode)
+{
+	struct inode **slot, *winner;
+
+	pthread_mutex_lock(&tree->table_lock);
+	if (tree->table_count >= tree->table_size)
+		table_grow(tree);
+	slot = table_slot(tree, inode->node.ino);
+	if (!*slot) {
+		*slot = inode;
+		tree->table_count++;
+	}
+	winner = *slot;
+	winner->count++;
+	pthread_mutex_unlock(&tree->table_lock);
+	return winner;
+}
+
+/* A directory knows its parent and its name, since the keys below it are made of them. */
+static int inode_fill_dir(struct tree *tree, struct view *view, struct inode *inode)
+{
+	_cleanup_(buf_done) struct buf name = { 0 };
+	int r;
+
+	if (inode->node.ino == BACKEND_ROOT || !inode->node.entry)
+		return 0;
+	r = view->backend->ops->entry_name(view->backend, view->snapshot, inode->node.parent,
+					   inode->node.entry, &name);
+	if (r < 0)
+		return r == -ENOENT ? -EIO : r;
+	inode->name = bytes_dup(buf_bytes(&name));
+	if (!inode->name)
+		return -ENOMEM;
+	return inode_get(tree, view, inode->node.parent, &inode->parent);
+}
+
+int inode_of_node(struct tree *tree, struct view *view, struct backend_node *node,
+		  struct inode **ret_inode)
+{
+	struct inode *inode = inode_known(tree, node->ino);
+	int r;
+
+	if (inode) {
+		backend_node_done(node);
+		*ret_inode = inode;
+		return 0;
+	}
+	inode = calloc(1, sizeof(*inode));
+	if (!inode) {
+		backend_node_done(node);
+		return -ENOMEM;
+	}
+	pthread_mutex_init(&inode->lock, NULL);
+	inode->node = *node;
+	*node = (struct backend_node){ 0 };
+	if (inode_is_dir(inode)) {
+		r = inode_fill_dir(tree, view, inode);
+		if (r < 0) {
+			inode_destroy(inode);
+			return r;
+		}
+	}
+	*ret_inode = table_enter(tree, inode);
+	if (*ret_inode != inode) {
+		if (inode->parent)
+			inode_forget(tree, inode->parent, 1);
+		inode_destroy(inode);
+	}
+	return 0;
+}
+
+int inode_create(struct tree *tree, struct backend_node *node, struct inode *parent,
+		 struct bytes name, struct inode **ret_inode)
+{
+	struct inode *inode = calloc(1, sizeof(*inode));
+
+	if (!inode)
+		return -ENOMEM;
+	if (backend_node_copy(node, &inode->node) < 0)
+		goto fail;
+	if (S_ISDIR(node->mode)) {
+		inode->name = bytes_dup(name);
+		if (!inode->name)
+			goto fail;
+		inode->parent = inode_ref(tree, parent);
+	}
+	pthread_mutex_init(&inode->lock, NULL);
+	*ret_inode = table_enter(tree, inode);
+	return 0;
+fail:
+	backend_node_done(&inode->node);
+	free(inode);
+	return -ENOMEM;
+}
+
+void inode_set_node(struct inode *inode, struct backend_node *node)
+{
+	backend_node_done(&inode->node);
+	inode->node = *node;
+	*node = (struct backend_node){ 0 };
+}
+
+int inode_get(struct tree *tree, struct view *view, uint64_t ino, struct inode **ret_inode)
+{
+	struct backend_node node;
+	struct inode *inode = inode_known(tree, ino);
+	int r;
+
+	if (inode) {
+		*ret_inode = inode;
+		return 0;
+	}
+	r = view->backend->ops->node_get(view->backend, view->snapshot, ino, &node);
+	if (r < 0)
+		return r;
+	return inode_of_node(tree, view, &node, ret_inode);
+}
+
+/* Nobody can reach an orphan any more: delete it from the store. */
+static void inode_delete_orphan(struct tree *tree, uint64_t ino)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	int r;
+
+	batch_node_delete(&batch, ino);
+	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY);
+	if (r < 0)
+		log_warning("inode %llu was unlinked but could not be deleted (%s); the next mount "
+			    "does it",
+			    (unsigned long long)ino, strerror(-r));
+}
+
+void inode_forget(struct tree *tree, struct inode *inode, uint64_t count)
+{
+	struct inode **slot, *parent;
+
+	pthread_mutex_lock(&tree->table_lock);
+	inode->count -= count;
+	if (inode->count) {
+		pthread_mutex_unlock(&tree->table_lock);
+		return;
+	}
+	slot = table_slot(tree, inode->node.ino);
+	*slot = inode->next;
+	tree->table_count--;
+	pthread_mutex_unlock(&tree->table_lock);
+
+	if (!inode->node.nlink && !inode->gone && !tree->backend->read_only)
+		inode_delete_orphan(tree, inode->node.ino);
+	parent = inode->parent;
+	inode_destroy(inode);
+	if (parent)
+		inode_forget(tree, parent, 1);
+}
+
+uint64_t inode_number(const struct inode *inode)
+{
+	return inode->node.ino;
+}
+
+bool inode_is_state(const struct inode *inode)
+{
+	return kind_is_state(inode->node.kind);
+}
+
+void inode_set_cached(struct inode *inode)
+{
+	inode->cached = true;
+}
+
+struct inode *tree_inode(struct tree *tree, uint64_t ino)
+{
+	struct inode *inode;
+
+	pthread_mutex_lock(&tree->table_lock);
+	inode = *table_slot(tree, ino);
+	pthread_mutex_unlock(&tree->table_lock);
+	return inode;
+}
+
+bool tree_is_read_only(const struct tree *tree)
+{
+	return tree->options.read_only;
+}
+
+struct inode *inode_session(struct inode *dir)
+{
+	while (dir && dir->node.kind != BACKEND_SESSION)
+		dir = dir->parent;
+	return dir;
+}
+
+int inode_key_dirs(struct inode *dir, struct buf *dirs)
+{
+	int r;
+
+	if (!dir->parent || dir->node.kind == BACKEND_SESSION)
+		return 0;
+	r = inode_key_dirs(dir->parent, dirs);
+	if (r < 0)
+		return r;
+	r = names_decode(NAMES_KEY, bytes_str(dir->name), dirs);
+	if (r < 0)
+		return r;
+	return buf_append_byte(dirs, '/');
+}
+
+/* Times. */
+
+void inode_times_dirty(struct tree *tree, struct inode *inode)
+{
+	pthread_mutex_lock(&tree->times_lock);
+	if (!inode->times_dirty) {
+		inode->times_dirty = true;
+		inode->times_next = tree->times_first;
+		tree->times_first = inode_ref(tree, inode);
+	}
+	pthread_mutex_unlock(&tree->times_lock);
+}
+
+static struct inode *times_take(struct tree *tree)
+{
+	struct inode *first;
+
+	pthread_mutex_lock(&tree->times_lock);
+	first = tree->times_first;
+	tree->times_first = NULL;
+	pthread_mutex_unlock(&tree->times_lock);
+	return first;
+}
+
+int tree_write_times(struct tree *tree)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	struct inode *first, *inode;
+	int r;
+
+	{
+		/* Alone, so that the nodes hold still until they are committed. */
+		WITH_WRITE_LOCK(tree);
+		first = times_take(tree);
+		for (inode = first; inode; inode = inode->times_next) {
+			inode->times_dirty = false;
+			if (!inode->gone)
+				batch_node_put(&batch, &inode->node);
+		}
+		r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY);
+	}
+	while (first) {
+		inode = first;
+		first = inode->times_next;
+		if (r < 0 && !tree->stopping)
+			inode_times_dirty(tree, inode);
+		inode_forget(tree, inode, 1);
+	}
+	return r;
+}
+
+/* Waits for changes of others and takes them in; writes pending times. */
+static void *tree_keep(void *arg)
+{
+	struct tree *tree = arg;
+	int64_t times_at = time_now();
+
+	while (!tree->stopping) {
+		int r = tree->backend->ops->change_wait(tree->backend, TIMES_INTERVAL);
+
+		if (tree->stopping)
+			break;
+		if (r > 0)
+			tree_reconcile(tree);
+		if (time_now() - times_at >= (int64_t)TIMES_INTERVAL * 1000000 || r == 0) {
+			tree_write_times(tree);
+			times_at = time_now();
+		}
+	}
+	return NULL;
+}
+
+/* Opening and closing. */
+
+static int orphan_fn(void *arg, const struct backend_node *node)
+{
+	struct batch *batch = arg;
+
+	batch_node_delete(batch, node->ino);
+	return batch->error;
+}
+
+/* Files that were unlinked while open when the last mount ended without a word. */
+static int tree_delete_orphans(struct tree *tree)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	int r;
+
+	r = view_begin(tree, BACKEND_ANYWAY, &view);
+	if (r < 0)
+		return r;
+	r = view.backend->ops->node_list(view.backend, view.snapshot, 0, true, orphan_fn, &batch);
+	if (r < 0)
+		return r;
+	view_end(&view);
+	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY);
+	return r == -EROFS ? 0 : r;
+}
+
+static int tree_load_root(struct tree *tree)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	uint64_t last_ino, last_entry;
+	int r;
+
+	r = view_begin(tree, BACKEND_ANYWAY, &view);
+	if (r < 0)
+		return r;
+	r = view.backend->ops->last_ids(view.backend, view.snapshot, &last_ino, &last_entry);
+	if (r < 0)
+		return r;
+	atomic_store(&tree->last_ino, last_ino);
+	atomic_store(&tree->last_entry, last_entry);
+	return inode_get(tree, &view, BACKEND_ROOT, &tree->root);
+}
+
+static void tree_free(struct tree *tree)
+{
+	pthread_rwlock_destroy(&tree->lock);
+	pthread_mutex_destroy(&tree->table_lock);
+	pthread_mutex_destroy(&tree->times_lock);
+	for (size_t i = 0; i < tree->table_size; i++)
+		while (tree->table[i]) {
+			struct inode *inode = tree->table[i];
+
+			tree->table[i] = inode->next;
+			inode_destroy(inode);
+		}
+	free(tree->table);
+	free(tree);
+}
+
+static struct tree *tree_alloc(struct backend *backend, const struct tree_options *options)
+{
+	pthread_rwlockattr_t attr;
+	struct tree *tree = calloc(1, sizeof(*tree));
+
+	if (!tree)
+		return NULL;
+	tree->table = calloc(TABLE_FIRST, sizeof(struct inode *));
+	if (!tree->table) {
+		free(tree);
+		return NULL;
+	}
+	tree->table_size = TABLE_FIRST;
+	tree->backend = backend;
+	tree->options = *options;
+	pthread_rwlockattr_init(&attr);
+	/* A stream of readers must not starve who renames or reconciles. */
+	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	pthread_rwlock_init(&tree->lock, &attr);
+	pthread_rwlockattr_destroy(&attr);
+	pthread_mutex_init(&tree->table_lock, NULL);
+	pthread_mutex_init(&tree->times_lock, NULL);
+	return tree;
+}
+
+int tree_open(struct backend *backend, const struct tree_options *options, struct tree **ret_tree,
+	      char **ret_why)
+{
+	struct tree *tree = tree_alloc(backend, options);
+	int r = tree ? 0 : -ENOMEM;
+
+	if (r == 0 && !options->read_only)
+		r = tree_delete_orphans(tree);
+	if (r == 0)
+		r = tree_load_root(tree);
+	if (r == 0)
+		r = tree_reconcile(tree);
+	if (r == 0)
+		r = -pthread_create(&tree->keeper, NULL, tree_keep, tree);
+	if (r < 0) {
+		struct buf why = { 0 };
+
+		if (ret_why && buf_printf(&why, "cannot read the store's tree: %s",
+					  strerror(-r)) == 0 &&
+		    buf_append_byte(&why, '\0') == 0)
+			*ret_why = steal_ptr(why.data);
+		buf_done(&why);
+		if (tree)
+			tree_free(tree);
+		return r;
+	}
+	tree->keeper_runs = true;
+	*ret_tree = tree;
+	return 0;
+}
+
+void tree_close(struct tree *tree)
+{
+	struct backend *backend;
+	int r;
+
+	if (!tree)
+		return;
+	tree->stopping = true;
+	tree->backend->ops->wake(tree->backend);
+	if (tree->keeper_runs)
+		pthread_join(tree->keeper, NULL);
+	backend = tree->backend;
+	if (!backend->read_only) {
+		r = tree_write_times(tree);
+		if (r >= 0)
+			tree_delete_orphans(tree);
+		if (r >= 0)
+			r = backend->ops->sync(backend);
+		if (r < 0)
+			log_error("the last changes could not be synced: %s", strerror(-r));
+	}
+	tree_free(tree);
+	backend_close(backend);
+}

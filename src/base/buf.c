@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/base/buf.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "src/base/cleanup.h"
+
+int bytes_compare(struct bytes a, struct bytes b)
+{
+	size_t common = MIN(a.size, b.size);
+	int order = common ? memcmp(a.data, b.data, common) : 0;
+
+	if (order)
+		return order;
+	return (a.size > b.size) - (a.size < b.size);
+}
+
+bool bytes_ends_with(struct bytes bytes, struct bytes end)
+{
+	return end.size == 0 || (bytes.size >= end.size &&
+	       bytes_equal(bytes_make(bytes.data + bytes.size - end.size, end.size), end));
+}
+
+char *bytes_dup(struct bytes bytes)
+{
+	char *copy = malloc(bytes.size + 1);
+
+	if (!copy)
+		return NULL;
+	if (bytes.size)
+		memcpy(copy, bytes.data, bytes.size);
+	copy[bytes.size] = '\0';
+	return copy;
+}
+
+int buf_reserve(struct buf *buf, size_t extra)
+{
+	size_t room = buf->room ? buf->room : 64;
+	char *data;
+
+	if (extra > SIZE_MAX / 2 - buf->size)
+		return -ENOMEM;
+	if (buf->size + extra <= buf->room)
+		return 0;
+	while (room < buf->size + extra)
+		room *= 2;
+	data = realloc(buf->data, room);
+	if (!data)
+		return -ENOMEM;
+	buf->data = data;
+	buf->room = room;
+	return 0;
+}
+
+int buf_append(struct buf *buf, const void *data, size_t size)
+{
+	int r = buf_reserve(buf, size);
+
+	if (r < 0)
+		return r;
+	if (size)
+		memcpy(buf->data + buf->size, data, size);
+	buf->size += size;
+	return 0;
+}
+
+int buf_append_bytes(struct buf *buf, struct bytes bytes)
+{
+	return buf_append(buf, bytes.data, bytes.size);
+}
+
+int buf_append_str(struct buf *buf, const char *text)
+{
+	return buf_append(buf, text, strlen(text));
+}
+
+int buf_append_byte(struct buf *buf, char byte)
+{
+	return buf_append(buf, &byte, 1);
+}
+
+int buf_printf(struct buf *buf, const char *format, ...)
+{
+	va_list args;
+	int size, r;
+
+	va_start(args, format);
+	size = vsnprintf(NULL, 0, format, args);
+	va_end(args);
+	if (size < 0)
+		return -EINVAL;
+	r = buf_reserve(buf, (size_t)size + 1);
+	if (r < 0)
+		return r;
+	va_start(args, format);
+	vsnprintf(buf->data + buf->size, (size_t)size + 1, format, args);
+	va_end(args);
+	buf->size += (size_t)size;
+	return 0;
+}
+
+int buf_append_zeros(struct buf *buf, size_t size)
+{
+	int r = buf_reserve(buf, size);
+
+	if (r < 0)
+		return r;
+	if (size)
+		memset(buf->data + buf->size, 0, size);
+	buf->size += size;
+	return 0;
+}
+
+void buf_consume(struct buf *buf, size_t size)
+{
+	if (!size)
+		return;
+	memmove(buf->data, buf->data + size, buf->size - size);
+	buf->size -= size;
+}
+
+void buf_done(struct buf *buf)
+{
+	if (!buf)
+		return;
+	free(buf->data);
+	*buf = (struct buf){ 0 };
+}

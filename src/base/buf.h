@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BASE_BUF_H
+#define BASE_BUF_H
+
+/*
+ * Bytes: a borrowed run of bytes (struct bytes) and a growing owned one (struct buf).
+ *
+ * Nothing here is text: a NUL byte is a byte.  struct bytes never owns; whoever stores one says
+ * in a comment who does.  A zeroed struct buf is an empty buffer.  Functions that may allocate
+ * return 0 or -ENOMEM and leave the buffer as it was on failure.  Not thread-safe.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+struct bytes {
+	const char *data; /* may be NULL when size is 0 */
+	size_t size;
+};
+
+struct buf {
+	char *data;
+	size_t size;
+	size_t room; /* bytes allocated */
+};
+
+#define BYTES(literal) ((struct bytes){ (literal), sizeof(literal) - 1 })
+
+static inline struct bytes bytes_make(const void *data, size_t size)
+{
+	return (struct bytes){ data, size };
+}
+
+/* The bytes of a C string, without its NUL. */
+static inline struct bytes bytes_str(const char *text)
+{
+	return (struct bytes){ text, strlen(text) };
+}
+
+static inline bool bytes_equal(struct bytes a, struct bytes b)
+{
+	return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
+}
+
+/* Order as SQLite's BINARY collation: memcmp, then the shorter one first. */
+int bytes_compare(struct bytes a, struct bytes b);
+
+bool bytes_ends_with(struct bytes bytes, struct bytes end);
+
+/* A copy with a NUL behind it, owned by the caller; NULL when there is no memory. */
+char *bytes_dup(struct bytes bytes);
+
+static inline struct bytes buf_bytes(const struct buf *buf)
+{
+	return (struct bytes){ buf->data, buf->size };
+}
+
+/* Room for at least extra bytes behind the present ones. */
+int buf_reserve(struct buf *buf, size_t extra);
+int buf_append(struct buf *buf, const void *data, size_t size);
+int buf_append_bytes(struct buf *buf, struct bytes bytes);
+int buf_append_str(struct buf *buf, const char *text);
+int buf_append_byte(struct buf *buf, char byte);
+int buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* size bytes of value zero. */
+int buf_append_zeros(struct buf *buf, size_t size);
+/* Drop size bytes from the front. */
+void buf_consume(struct buf *buf, size_t size);
+static inline void buf_clear(struct buf *buf)
+{
+	buf->size = 0;
+}
+void buf_done(struct buf *buf);
+
+#endif
