@@ -323,6 +323,20 @@ int file_seek(struct tree *tree, struct inode *inode, uint64_t offset, int whenc
 	      uint64_t *ret_offset);
 
 /* list.c */
+
+/* One segment of a list: a row, or a piece when is_row is false. */
+struct segment {
+	bool is_row;
+	int64_t index;
+	int64_t seq;
+	struct bytes data;
+};
+/* Returns 0 to go on, 1 to stop, -errno. */
+typedef int segment_fn(void *arg, const struct segment *segment);
+/* Visit the segments in the order of the file, from the pieces before row first on. */
+int list_walk(struct view *view, const struct inode *inode, int64_t first, segment_fn *fn,
+	      void *arg);
+
 int list_load(struct tree *tree, struct view *view, struct inode *inode);
 int list_read(struct view *view, struct inode *inode, struct handle *handle, uint64_t offset,
 	      size_t size, struct buf *out);
