@@ -146,7 +146,8 @@ enum backend_op_type {
 	BACKEND_KEY_MOVE,   /* session, key -> session_to, key_to: all rows, with their times; rows
 			     * that were there before are deleted */
 	/* Nodes. */
-	BACKEND_NODE_PUT,    /* node: insert or replace */
+	BACKEND_NODE_PUT,    /* node: insert or replace; -EEXIST when another live node (nlink > 0) is
+			      * the session's directory or the key's state file already */
 	BACKEND_NODE_DELETE, /* ino: the node, its attributes, chunks, pieces, marks; not its rows */
 	/* Entries. */
 	BACKEND_ENTRY_PUT,    /* ino, parent, at = id, name; -EEXIST when the name or id is taken */
@@ -168,7 +169,8 @@ enum backend_op_type {
 	BACKEND_MARK_PUT,    /* ino, at = index, offset */
 	BACKEND_MARK_DELETE, /* ino, offset: every mark at or behind it */
 	/* Others' changes. */
-	BACKEND_CHANGE_DONE, /* session, key, at = stamp: digested, unless it has moved on */
+	BACKEND_CHANGE_DONE, /* session, key, at = stamp: digested, unless it has moved on;
+			      * session.data NULL: everything up to the stamp */
 	BACKEND_OP_TYPES,
 };
 
@@ -296,7 +298,9 @@ struct backend_ops {
 			uint64_t *ret_ino, uint64_t *ret_entry);
 
 	/* The waiting changes of others.  One change with session.data NULL says: anything may have
-	 * changed (a store that cannot log); it counts as digested once handed out. */
+	 * changed (just adopted, or a store that cannot log).  It stays until a CHANGE_DONE with
+	 * session.data NULL and its stamp is committed, which covers all changes up to then; only
+	 * where every commit answers -EROFS it counts as digested once handed out. */
 	int (*change_list)(struct backend *backend, struct backend_snapshot *snapshot,
 			   backend_change_fn *fn, void *arg);
 	/* Wait until others may have changed something, wake() was called (both return 1), or the time
@@ -322,9 +326,11 @@ struct backend {
 };
 
 struct backend_options {
-	const char *table; /* the name of the rows' table; NULL: agentscope_sessions */
-	bool read_only;	   /* nothing is added or changed, also no table of our own */
-	bool create;	   /* make the store when there is none */
+	/* The name of the rows' table; NULL: the one that the store serves, agentscope_sessions in a
+	 * new one. */
+	const char *table;
+	bool read_only; /* no row is changed, nothing added to what is not ours: sqlite/open.c */
+	bool create;	/* make the store when there is none */
 	/* Be the one writer-mount; what to tell a second one that asks who holds the store, such as
 	 * "process 812 for /home/a/sessions".  NULL: be a guest, who may still commit. */
 	const char *owner;

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_FAULT_FAULT_H
+#define BACKEND_FAULT_FAULT_H
+
+/*
+ * A wrapper that makes calls of the store inside fail, for tests.  It counts every call that can
+ * fail (snapshot_begin, each read, commit, sync, space, ...).  Takes over inner and closes it.
+ */
+
+#include "backend/backend.h"
+
+int fault_backend_open(struct backend *inner, struct backend **ret_backend);
+
+/* Let the count-th call from now on (1: the next) fail with error (a negative errno), and with
+ * lasting every one after it too; 0: none.  A failing commit applies nothing. */
+void fault_backend_set(struct backend *backend, uint64_t count, int error, bool lasting);
+/* Calls counted since the last fault_backend_set(). */
+uint64_t fault_backend_calls(struct backend *backend);
+
+#endif

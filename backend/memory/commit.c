@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Batches: each operation makes a new map out of the one before; the last one becomes the store, or
+ * all are dropped.
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "backend/memory/internal.h"
+#include "src/base/cleanup.h"
+
+struct transaction {
+	struct memory *memory;
+	struct map *map; /* a reference */
+	uint64_t used;
+	int64_t now;
+};
+
+static uint64_t weight(const struct map_entry *entry)
+{
+	return entry ? entry->key.size + entry->value.size : 0;
+}
+
+static void replace_map(struct transaction *transaction, struct map *map)
+{
+	map_unref(transaction->map);
+	transaction->map = map;
+}
+
+/* Keys are made with functions that remember a failure; it comes out here. */
+static int put(struct transaction *transaction, const struct key *key, struct bytes value)
+{
+	uint64_t used, limit = transaction->memory->max_size;
+	const struct map_entry *old;
+	struct map *map;
+	int r;
+
+	if (key->error < 0)
+		return key->error;
+	old = map_find(transaction->map, key_bytes(key));
+	used = transaction->used - weight(old) + key->buf.size + value.size;
+	if (limit && used > limit && used > transaction->used)
+		return -ENOSPC;
+	r = map_put(transaction->map, key_bytes(key), value, &map);
+	if (r < 0)
+		return r;
+	replace_map(transaction, map);
+	transaction->used = used;
+	return 0;
+}
+
+static int erase(struct transaction *transaction, struct bytes key)
+{
+	uint64_t freed = weight(map_find(transaction->map, key));
+	struct map *map;
+	int r = map_delete(transaction->map, key, &map);
+
+	if (r < 0)
+		return r;
+	replace_map(transaction, map);
+	transaction->used -= freed;
+	return 0;
+}
+
+static int erase_key(struct transaction *transaction, const struct key *key)
+{
+	return key->error < 0 ? key->error : erase(transaction, key_bytes(key));
+}
+
+static const struct map_entry *find(const struct transaction *transaction, const struct key *key)
+{
+	return key->error < 0 ? NULL : map_find(transaction->map, key_bytes(key));
+}
+
+static struct bytes number_bytes(const int64_t *number)
+{
+	return bytes_make(number, sizeof(*number));
+}
+
+static bool begins_with(struct bytes bytes, struct bytes prefix)
+{
+	return bytes.size >= prefix.size &&
+	       bytes_equal(bytes_make(bytes.data, prefix.size), prefix);
+}
+
+/* Erase what has a key of at least from and less than or equal to the longest that begins with to.
+ */
+static int erase_range(struct transaction *transaction, const struct key *from,
+		       const struct key *to)
+{
+	const struct map_entry *entry;
+	int r = from->error < 0 ? from->error : to->error;
+
+	while (r == 0) {
+		entry = map_after(transaction->map, key_bytes(from), true);
+		if (!entry || (bytes_compare(entry->key, key_bytes(to)) > 0 &&
+			       !begins_with(entry->key, key_bytes(to))))
+			return 0;
+		r = erase(transaction, entry->key);
+	}
+	return r;
+}
+
+static void row_key(struct key *key, struct bytes session, struct bytes state)
+{
+	key_start(key, KEY_ROW);
+	key_add_text(key, session);
+	key_add_text(key, state);
+}
+
+static int put_row(struct transaction *transaction, const struct key *key, struct memory_row row,
+		   struct bytes data)
+{
+	_cleanup_(buf_done) struct buf value = { 0 };
+	int r = buf_append(&value, &row, sizeof(row));
+
+	if (r == 0)
+		r = buf_append_bytes(&value, data);
+	return r < 0 ? r : put(transaction, key, buf_bytes(&value));
+}
+
+static int apply_row(struct transaction *transaction, const struct backend_op *op)
+{
+	struct memory_row row = { transaction->now, transaction->now };
+	_cleanup_(key_done) struct key key = { 0 };
+	const struct map_entry *old;
+
+	row_key(&key, op->session, op->key);
+	key_add_number(&key, op->at);
+	old = find(transaction, &key);
+	if (old && op->type == BACKEND_ROW_INSERT)
+		return -EEXIST;
+	if (old) {
+		memcpy(&row, old->value.data, sizeof(row));
+		row.updated = transaction->now;
+		if (bytes_equal(bytes_make(old->value.data + sizeof(row),
+					   old->value.size - sizeof(row)),
+				op->data))
+			return 0;
+	}
+	return put_row(transaction, &key, row, op->data);
+}
+
+static int apply_row_delete(struct transaction *transaction, const struct backend_op *op)
+{
+	_cleanup_(key_done) struct key from = { 0 };
+	_cleanup_(key_done) struct key to = { 0 };
+
+	if (op->at > op->to)
+		return 0;
+	row_key(&from, op->session, op->key);
+	key_add_number(&from, op->at);
+	row_key(&to, op->session, op->key);
+	key_add_number(&to, op->to);
+	return erase_range(transaction, &from, &to);
+}
+
+static int apply_key_move(struct transaction *transaction, const struct backend_op *op)
+{
+	_cleanup_(key_done) struct key from = { 0 };
+	_cleanup_(key_done) struct key to = { 0 };
+	const struct map_entry *entry;
+	int r;
+
+	if (bytes_equal(op->session, op->session_to) && bytes_equal(op->key, op->key_to))
+		return 0;
+	row_key(&to, op->session_to, op->key_to);
+	r = erase_range(transaction, &to, &to);
+	row_key(&from, op->session, op->key);
+	if (from.error < 0)
+		return from.error;
+	while (r == 0 && (entry = map_after(transaction->map, key_bytes(&from), true)) &&
+	       begins_with(entry->key, key_bytes(&from))) {
+		struct bytes index = bytes_make(entry->key.data + from.buf.size,
+						entry->key.size - from.buf.size);
+
+		row_key(&to, op->session_to, op->key_to);
+		key_add_number(&to, key_take_number(&index));
+		r = put(transaction, &to, entry->value);
+		/* Found again: the map that held the first is gone. */
+		entry = map_after(transaction->map, key_bytes(&from), true);
+		if (r == 0)
+			r = erase(transaction, entry->key);
+	}
+	return r;
+}
+
+/* The key in the index of live state files and session directories; false: it is in none. */
+static bool index_key(struct key *key, const struct backend_node *node)
+{
+	if (node->nlink == 0 || !node->session.data)
+		return false;
+	if (node->kind == BACKEND_SESSION) {
+		key_start(key, KEY_SESSION);
+		key_add_text(key, node->session);
+		return true;
+	}
+	if (node->kind < BACKEND_SINGLE || !node->key.data)
+		return false;
+	key_start(key, KEY_FILE);
+	key_add_text(key, node->session);
+	key_add_text(key, node->key);
+	return true;
+}
+
+static void node_key(struct key *key, enum key_table table, uint64_t ino)
+{
+	key_start(key, table);
+	key_add_number(key, (int64_t)ino);
+}
+
+/* Take a node out of the table and the indexes. */
+static int forget_node(struct transaction *transaction, uint64_t ino)
+{
+	_cleanup_(key_done) struct key key = { 0 };
+	_cleanup_(key_done) struct key index = { 0 };
+	const struct map_entry *entry;
+	struct backend_node node;
+	bool indexed;
+	int r;
+
+	node_key(&key, KEY_NODE, ino);
+	entry = find(transaction, &key);
+	if (!entry)
+		return key.error;
+	node = memory_node(entry->value);
+	indexed = index_key(&index, &node);
+	r = erase_key(transaction, &key);
+	if (r == 0 && indexed)
+		r = erase_key(transaction, &index);
+	node_key(&key, KEY_ORPHAN, ino);
+	return r < 0 ? r : erase_key(transaction, &key);
+}
+
+static int write_node(struct buf *value, const struct backend_node *node)
+{
+	int r = buf_append(value, node, sizeof(*node));
+
+	if (r == 0)
+		r = buf_append_bytes(value, node->session);
+	if (r == 0)
+		r = buf_append_bytes(value, node->key);
+	return r < 0 ? r : buf_append_bytes(value, node->target);
+}
+
+static int apply_node_put(struct transaction *transaction, const struct backend_op *op)
+{
+	_cleanup_(buf_done) struct buf value = { 0 };
+	_cleanup_(key_done) struct key key = { 0 };
+	const struct backend_node *node = op->node;
+	const int64_t ino = (int64_t)node->ino;
+	int r = forget_node(transaction, node->ino);
+
+	if (r == 0 && index_key(&key, node)) {
+		if (find(transaction, &key))
+			return -EEXIST;
+		r = put(transaction, &key, number_bytes(&ino));
+	}
+	if (r == 0 && node->nlink == 0) {
+		node_key(&key, KEY_ORPHAN, node->ino);
+		r = put(transaction, &key, bytes_make(NULL, 0));
+	}
+	if (r == 0)
+		r = write_node(&value, node);
+	node_key(&key, KEY_NODE, node->ino);
+	return r < 0 ? r : put(transaction, &key, buf_bytes(&value));
+}
+
+static int apply_node_delete(struct transaction *transaction, const struct backend_op *op)
+{
+	static const enum key_table tables[] = { KEY_XATTR, KEY_CHUNK, KEY_PIECE, KEY_MARK,
+						 KEY_MARK_INDEX };
+	_cleanup_(key_done) struct key key = { 0 };
+	int r = forget_node(transaction, op->ino);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(tables); i++) {
+		node_key(&key, tables[i], op->ino);
+		r = erase_range(transaction, &key, &key);
+	}
+	return r;
+}
+
+static int apply_entry_put(struct transaction *transaction, const struct backend_op *op)
+{
+	_cleanup_(buf_done) struct buf value = { 0 };
+	_cleanup_(key_done) struct key name = { 0 };
+	_cleanup_(key_done) struct key key = { 0 };
+	const int64_t ino = (int64_t)op->ino;
+	int r = buf_append(&value, &ino, sizeof(ino));
+
+	if (r == 0)
+		r = buf_append_bytes(&value, op->name);
+	node_key(&key, KEY_ENTRY, op->parent);
+	key_add_number(&key, op->at);
+	node_key(&name, KEY_NAME, op->parent);
+	key_add_text(&name, op->name);
+	if (find(transaction, &key) || find(transaction, &name))
+		return -EEXIST;
+	if (r == 0)
+		r = put(transaction, &key, buf_bytes(&value));
+	return r < 0 ? r : put(transaction, &name, number_bytes(&op->at));
+}
+
+static int apply_entry_delete(struct transaction *transaction, const struct backend_op *op)
+{
+	_cleanup_(key_done) struct key name = { 0 };
+	_cleanup_(key_done) struct key key = { 0 };
+	const struct map_entry *entry;
+	int r;
+
+	node_key(&key, KEY_ENTRY, op->parent);
+	key_add_number(&key, op->at);
+	entry = find(transaction, &key);
+	if (!entry)
+		return key.error;
+	node_key(&name, KEY_NAME, op->parent);
+	key_add_text(&name, bytes_make(entry->value.data + sizeof(int64_t),
+				       entry->value.size - sizeof(int64_t)));
+	r = erase_key(transaction, &name);
+	return r < 0 ? r : erase_key(transaction, &key);
+}
+
+static int apply_xattr(struct transaction *transaction, const struct backend_op *op)
+{
+	_cleanup_(key_done) struct key key = { 0 };
+
+	node_key(&key, KEY_XATTR, op->ino);
+	key_add_text(&key, op->name);
+	if (op->type == BACKEND_XATTR_PUT)
+		return put(transaction, &key, op->data);
+	return erase_key(transaction, &key);
+}
+
+static int apply_chunk_put(struct transaction *transaction, const struct backend_op *op)
+{
+	_cleanup_(key_done) struct key key = { 0 };
+
+	if (op->data.size > BACKEND_CHUNK)
+		return -EINVAL;
+	node_key(&key, KEY_CHUNK, op->ino);
+	key_add_number(&key, op->at);
+	return put(transaction, &key, op->data);
+}
+
+static int apply_piece_put(struct transaction *transaction, const struct backend_op *op)
+{
+	_cleanup_(key_done) struct key key = { 0 };
+
+	node_key(&key, KEY_PIECE, op->ino);
+	key_add_number(&key, op->at);
+	key_add_number(&key, op->seq);
+	return put(transaction, &key, op->data);
+}
+
+/* Chunks from at to to; pieces from (at, seq) to the last of to. */
+static int apply_range_delete(struct transaction *transaction, const struct backend_op *op)
+{
+	bool pieces = op->type == BACKEND_PIECE_DELETE;
+	_cleanup_(key_done) struct key from = { 0 };
+	_cleanup_(key_done) struct key to = { 0 };
+
+	if (op->at > op->to)
+		return 0;
+	node_key(&from, pieces ? KEY_PIECE : KEY_CHUNK, op->ino);
+	key_add_number(&from, op->at);
+	if (pieces)
+		key_add_number(&from, op->seq);
+	node_key(&to, pieces ? KEY_PIECE : KEY_CHUNK, op->ino);
+	key_add_number(&to, op->to);
+	return erase_range(transaction, &from, &to);
+}
+
+static void mark_keys(struct key *key, struct key *index, uint64_t ino, int64_t offset, int64_t at)
+{
+	node_key(key, KEY_MARK, ino);
+	key_add_number(key, offset);
+	node_key(index, KEY_MARK_INDEX, ino);
+	key_add_number(index, at);
+	key_add_number(index, offset);
+}
+
+static int erase_mark(struct transaction *transaction, uint64_t ino, int64_t offset, int64_t at)
+{
+	_cleanup_(key_done) struct key key = { 0 };
+	_cleanup_(key_done) struct key index = { 0 };
+	int r;
+
+	mark_keys(&key, &index, ino, offset, at);
+	r = erase_key(transaction, &key);
+	return r < 0 ? r : erase_key(transaction, &index);
+}
+
+static int apply_mark_put(struct transaction *transaction, const struct backend_op *op)
+{
+	int64_t offset = (int64_t)MIN(op->offset, (uint64_t)INT64_MAX);
+	_cleanup_(key_done) struct key key = { 0 };
+	_cleanup_(key_done) struct key index = { 0 };
+	const struct map_entry *old;
+	int r = 0;
+
+	mark_keys(&key, &index, op->ino, offset, op->at);
+	old = find(transaction, &key);
+	if (old)
+		r = erase_mark(transaction, op->ino, offset, memory_number(old->value));
+	if (r == 0)
+		r = put(transaction, &key, number_bytes(&op->at));
+	return r < 0 ? r : put(transaction, &index, bytes_make(NULL, 0));
+}
+
+static int apply_mark_delete(struct transaction *transaction, const struct backend_op *op)
+{
+	_cleanup_(key_done) struct key from = { 0 };
+	_cleanup_(key_done) struct key table = { 0 };
+	const struct map_entry *entry;
+	int r = 0;
+
+	node_key(&table, KEY_MARK, op->ino);
+	node_key(&from, KEY_MARK, op->ino);
+	key_add_number(&from, (int64_t)MIN(op->offset, (uint64_t)INT64_MAX));
+	if (from.error < 0 || table.error < 0)
+		return -ENOMEM;
+	while (r == 0 && (entry = map_after(transaction->map, key_bytes(&from), true)) &&
+	       begins_with(entry->key, key_bytes(&table))) {
+		struct bytes rest = bytes_make(entry->key.data + table.buf.size,
+					       entry->key.size - table.buf.size);
+
+		r = erase_mark(transaction, op->ino, key_take_number(&rest),
+			       memory_number(entry->value));
+	}
+	return r;
+}
+
+static int apply_nothing(struct transaction *transaction, const struct backend_op *op)
+{
+	(void)transaction;
+	(void)op;
+	return 0;
+}
+
+struct recipe {
+	int (*apply)(struct transaction *transaction, const struct backend_op *op);
+	bool rows; /* changes rows */
+};
+
+static const struct recipe recipes[BACKEND_OP_TYPES] = {
+	[BACKEND_ROW_INSERT] = { apply_row, true },
+	[BACKEND_ROW_PUT] = { apply_row, true },
+	[BACKEND_ROW_DELETE] = { apply_row_delete, true },
+	[BACKEND_KEY_MOVE] = { apply_key_move, true },
+	[BACKEND_NODE_PUT] = { apply_node_put, false },
+	[BACKEND_NODE_DELETE] = { apply_node_delete, false },
+	[BACKEND_ENTRY_PUT] = { apply_entry_put, false },
+	[BACKEND_ENTRY_DELETE] = { apply_entry_delete, false },
+	[BACKEND_XATTR_PUT] = { apply_xattr, false },
+	[BACKEND_XATTR_DELETE] = { apply_xattr, false },
+	[BACKEND_CHUNK_PUT] = { apply_chunk_put, false },
+	[BACKEND_CHUNK_DELETE] = { apply_range_delete, false },
+	[BACKEND_PIECE_PUT] = { apply_piece_put, false },
+	[BACKEND_PIECE_DELETE] = { apply_range_delete, false },
+	[BACKEND_MARK_PUT] = { apply_mark_put, false },
+	[BACKEND_MARK_DELETE] = { apply_mark_delete, false },
+	[BACKEND_CHANGE_DONE] = { apply_nothing, false },
+};
+
+static int apply_op(struct transaction *transaction, const struct backend_op *op)
+{
+	const struct backend *backend = &transaction->memory->backend;
+
+	if ((unsigned)op->type >= BACKEND_OP_TYPES)
+		return -EINVAL;
+	if (recipes[op->type].rows && backend->read_only)
+		return -EROFS;
+	if (op->data.size > backend->max_item)
+		return -EFBIG;
+	return recipes[op->type].apply(transaction, op);
+}
+
+static int apply_batch(struct transaction *transaction, struct backend_batch *batch)
+{
+	int r;
+
+	for (;;) {
+		for (size_t i = 0; i < batch->count; i++) {
+			r = apply_op(transaction, &batch->ops[i]);
+			if (r < 0)
+				return r;
+		}
+		if (!batch->more)
+			return 0;
+		r = batch->more(batch);
+		if (r <= 0)
+			return r;
+	}
+}
+
+int memory_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
+{
+	struct memory *memory = memory_of(backend);
+	struct transaction transaction = { .memory = memory };
+	struct timespec now;
+	int r;
+
+	(void)flags;
+	clock_gettime(CLOCK_REALTIME, &now);
+	transaction.now = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	pthread_mutex_lock(&memory->commit_lock);
+	/* Nobody else writes these two while we hold the lock. */
+	transaction.map = map_ref(memory->map);
+	transaction.used = memory->used;
+	r = apply_batch(&transaction, batch);
+	if (r == 0) {
+		struct map *old = memory->map;
+
+		pthread_mutex_lock(&memory->map_lock);
+		memory->map = transaction.map;
+		memory->used = transaction.used;
+		pthread_mutex_unlock(&memory->map_lock);
+		transaction.map = old;
+	}
+	pthread_mutex_unlock(&memory->commit_lock);
+	map_unref(transaction.map);
+	return r;
+}

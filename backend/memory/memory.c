@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+#include "backend/memory/memory.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "backend/memory/internal.h"
+#include "src/base/cleanup.h"
+
+static void memory_close(struct backend *backend)
+{
+	struct memory *memory = memory_of(backend);
+
+	map_unref(memory->map);
+	close(memory->wake);
+	pthread_mutex_destroy(&memory->commit_lock);
+	pthread_mutex_destroy(&memory->map_lock);
+	free(memory);
+}
+
+static int memory_change_wait(struct backend *backend, int timeout_ms)
+{
+	struct memory *memory = memory_of(backend);
+	struct pollfd wake = { .fd = memory->wake, .events = POLLIN };
+	uint64_t count;
+
+	if (poll(&wake, 1, timeout_ms) <= 0)
+		return 0;
+	return read(memory->wake, &count, sizeof(count)) > 0;
+}
+
+static void memory_wake(struct backend *backend)
+{
+	const uint64_t one = 1;
+	ssize_t written = write(memory_of(backend)->wake, &one, sizeof(one));
+
+	/* It only fails when the counter is full, and then the waiter is awake already. */
+	(void)written;
+}
+
+static int memory_sync(struct backend *backend)
+{
+	(void)backend;
+	return 0;
+}
+
+static int memory_space(struct backend *backend, struct backend_space *ret_space)
+{
+	struct memory *memory = memory_of(backend);
+	uint64_t total = memory->max_size, left, used;
+	struct sysinfo info;
+
+	if (sysinfo(&info) < 0)
+		return -errno;
+	pthread_mutex_lock(&memory->map_lock);
+	used = memory->used;
+	pthread_mutex_unlock(&memory->map_lock);
+	left = (uint64_t)info.freeram * info.mem_unit;
+	if (total)
+		left = MIN(left, total > used ? total - used : 0);
+	else
+		total = (uint64_t)info.totalram * info.mem_unit;
+	*ret_space = (struct backend_space){ .total = total, .free = left, .used = used };
+	return 0;
+}
+
+static int memory_check(struct backend *backend, backend_report_fn *report, void *arg)
+{
+	(void)backend;
+	(void)report;
+	(void)arg;
+	return 0; /* there is no medium that could have changed anything */
+}
+
+static const struct backend_ops memory_ops = {
+	.name = "memory",
+	.close = memory_close,
+	.snapshot_begin = memory_snapshot_begin,
+	.snapshot_end = memory_snapshot_end,
+	.node_get = memory_node_get,
+	.node_find = memory_node_find,
+	.node_list = memory_node_list,
+	.entry_find = memory_entry_find,
+	.entry_name = memory_entry_name,
+	.entry_list = memory_entry_list,
+	.xattr_get = memory_xattr_get,
+	.xattr_list = memory_xattr_list,
+	.chunk_read = memory_chunk_read,
+	.row_read = memory_row_read,
+	.key_stat = memory_key_stat,
+	.key_list = memory_key_list,
+	.piece_read = memory_piece_read,
+	.mark_find = memory_mark_find,
+	.mark_find_index = memory_mark_find_index,
+	.last_ids = memory_last_ids,
+	.change_list = memory_change_list,
+	.change_wait = memory_change_wait,
+	.wake = memory_wake,
+	.commit = memory_commit,
+	.sync = memory_sync,
+	.space = memory_space,
+	.check = memory_check,
+};
+
+/* As SQLite's default for one value, so that both refuse the same. */
+static const uint64_t ITEM_MAX = 1000000000 - 65536;
+
+int memory_backend_open(const struct backend_options *options, struct backend **ret_backend)
+{
+	struct memory *memory = calloc(1, sizeof(*memory));
+
+	if (!memory)
+		return -ENOMEM;
+	memory->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (memory->wake < 0) {
+		int r = -errno;
+
+		free(memory);
+		return r;
+	}
+	pthread_mutex_init(&memory->commit_lock, NULL);
+	pthread_mutex_init(&memory->map_lock, NULL);
+	memory->backend = (struct backend){ .ops = &memory_ops,
+					    .max_item = ITEM_MAX,
+					    .read_only = options->read_only };
+	memory->max_size = options->max_size;
+	*ret_backend = &memory->backend;
+	return 0;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Others' changes: which keys, and when.
+ *
+ * "Which" is the table sessfs_change, filled by triggers.  "When" is a watch on the file and its
+ * WAL: every commit of anybody writes to one of them, our own too, so a wake-up only says that
+ * it is time to ask, and asking is limited to once in PAUSE_MS.  Where there is nothing to
+ * watch (no inotify left, no WAL yet), it is asked every POLL_MS.
+ *
+ * Without triggers (MODE_ASIDE, MODE_FROZEN) all that can be known is data_version: another
+ * connection has changed something.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <time.h>
+
+#include "backend/sqlite/internal.h"
+#include "src/base/cleanup.h"
+
+enum { PAUSE_MS = 20, POLL_MS = 40 };
+
+/* The WAL comes and goes with the connections that use it; while one of ours has it open, it is
+ * always the same file. */
+static void watch_wal(struct sqlite *store)
+{
+	char name[PATH_MAX + 8];
+
+	if (store->watch.inotify < 0 || store->watch.wal_watch >= 0)
+		return;
+	snprintf(name, sizeof(name), "%s-wal", store->place.path);
+	store->watch.wal_watch = inotify_add_watch(store->watch.inotify, name, IN_MODIFY);
+}
+
+int sqlite_watch_start(struct sqlite *store)
+{
+	int r;
+
+	store->watch.wal_watch = -1;
+	store->watch.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (store->watch.wake < 0)
+		return -errno;
+	r = sqlite_conn_open(store, true, &store->watcher);
+	if (r < 0)
+		return r;
+	/* Failing is no failure: then we poll. */
+	store->watch.inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (store->watch.inotify >= 0 &&
+	    inotify_add_watch(store->watch.inotify, store->place.path, IN_MODIFY) < 0) {
+		close(store->watch.inotify);
+		store->watch.inotify = -1;
+	}
+	return sqlite_version(store, &store->handed_out);
+}
+
+void sqlite_watch_stop(struct sqlite *store)
+{
+	sqlite_conn_close(&store->watcher);
+	closep(&store->watch.inotify);
+	closep(&store->watch.wake);
+}
+
+int sqlite_version(struct sqlite *store, int64_t *ret_version)
+{
+	int r;
+
+	pthread_mutex_lock(&store->version_lock);
+	r = sqlite_conn_number(&store->watcher, SQL_DATA_VERSION, ret_version);
+	pthread_mutex_unlock(&store->version_lock);
+	return r;
+}
+
+static int hand_out_everything(int64_t stamp, backend_change_fn *fn, void *arg)
+{
+	const struct backend_change change = { .deleted = 0, .stamp = stamp };
+
+	return MIN(fn(arg, &change), 0);
+}
+
+static int list_everything(struct sqlite *store, struct backend_snapshot *snapshot,
+			   backend_change_fn *fn, void *arg)
+{
+	bool moved = snapshot->everything;
+
+	if (store->mode == MODE_FROZEN) {
+		pthread_mutex_lock(&store->version_lock);
+		moved = store->handed_out != snapshot->version;
+		store->handed_out = snapshot->version;
+		pthread_mutex_unlock(&store->version_lock);
+	}
+	return moved ? hand_out_everything(snapshot->version, fn, arg) : 0;
+}
+
+static int list_logged(struct backend_snapshot *snapshot, backend_change_fn *fn, void *arg)
+{
+	const struct sqlite *store = snapshot->conn.store;
+	sqlite3_stmt *statement;
+	int r = 0, code;
+
+	statement = sqlite_conn_take(&snapshot->conn, SQL_CHANGE_LIST, &r);
+	if (!statement)
+		return r;
+	while (r == 0 && (code = sqlite3_step(statement)) != SQLITE_DONE) {
+		const struct backend_change change = {
+			.session = sqlite_column_bytes(store, statement, 0),
+			.key = sqlite_column_bytes(store, statement, 1),
+			.first = sqlite3_column_int64(statement, 2),
+			.deleted = sqlite3_column_int64(statement, 3),
+			.stamp = sqlite3_column_int64(statement, 4),
+		};
+
+		r = sqlite_result(&snapshot->conn, code);
+		if (r == 0)
+			r = fn(arg, &change);
+	}
+	sqlite3_reset(statement);
+	return MIN(r, 0);
+}
+
+int sqlite_change_list(struct backend *backend, struct backend_snapshot *snapshot,
+		       backend_change_fn *fn, void *arg)
+{
+	struct sqlite *store = sqlite_of(backend);
+	int64_t stamp = 0;
+	int r;
+
+	if (store->mode == MODE_ASIDE || store->mode == MODE_FROZEN)
+		return list_everything(store, snapshot, fn, arg);
+	/* It stands for all others, so the stamp is the newest of any. */
+	r = sqlite_conn_number(&snapshot->conn, SQL_CHANGE_EVERYTHING, &stamp);
+	if (r == 0)
+		return hand_out_everything(stamp, fn, arg);
+	return r == -ENOENT ? list_logged(snapshot, fn, arg) : r;
+}
+
+/* 1 when others have changed something that was not digested. */
+static int ask(struct sqlite *store, int64_t *version)
+{
+	int64_t digested = 0, now = 0;
+	bool pending = false, cut = false;
+	int r;
+
+	pthread_mutex_lock(&store->version_lock);
+	switch (store->mode) {
+	case MODE_ASIDE:
+		r = sqlite_conn_number(&store->watcher, SQL_DATA_VERSION, &now);
+		if (r == 0)
+			r = sqlite_conn_number(&store->watcher, SQL_DIGESTED, &digested);
+		pending = now != digested;
+		break;
+	case MODE_FROZEN:
+		r = sqlite_conn_number(&store->watcher, SQL_DATA_VERSION, &now);
+		pending = now != *version;
+		*version = now;
+		break;
+	default:
+		r = sqlite_conn_pending(&store->watcher, &pending, &cut);
+	}
+	pthread_mutex_unlock(&store->version_lock);
+	return r < 0 ? r : pending || cut;
+}
+
+static int64_t milliseconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Sleep for so long or until wake(), then 1; with files also until one of them was written. */
+static int doze(struct sqlite *store, int64_t timeout, bool files)
+{
+	struct pollfd polls[2] = {
+		{ .fd = store->watch.wake, .events = POLLIN },
+		{ .fd = files ? store->watch.inotify : -1, .events = POLLIN },
+	};
+	char events[4096];
+	uint64_t count;
+
+	if (poll(polls, ARRAY_SIZE(polls), (int)MIN(timeout, INT_MAX)) <= 0)
+		return 0;
+	if (polls[1].revents)
+		while (read(store->watch.inotify, events, sizeof(events)) > 0)
+			;
+	return polls[0].revents && read(store->watch.wake, &count, sizeof(count)) > 0;
+}
+
+int sqlite_change_wait(struct backend *backend, int timeout_ms)
+{
+	struct sqlite *store = sqlite_of(backend);
+	int64_t deadline = milliseconds() + timeout_ms, rest = timeout_ms;
+	int64_t version = 0;
+	int r;
+
+	pthread_mutex_lock(&store->version_lock);
+	version = store->handed_out;
+	pthread_mutex_unlock(&store->version_lock);
+	for (;;) {
+		/* First of all the pause: so a caller in a loop never spins, whatever we answer. */
+		if (doze(store, MIN(rest, PAUSE_MS), false))
+			return 1;
+		r = ask(store, &version);
+		if (r)
+			return r;
+		rest = deadline - milliseconds();
+		if (rest <= 0)
+			return 0;
+		watch_wal(store);
+		if (store->watch.wal_watch < 0)
+			rest = MIN(rest, POLL_MS);
+		if (doze(store, rest, true))
+			return 1;
+		rest = MAX(deadline - milliseconds(), 0);
+	}
+}
+
+void sqlite_wake(struct backend *backend)
+{
+	const uint64_t one = 1;
+	ssize_t written = write(sqlite_of(backend)->watch.wake, &one, sizeof(one));
+
+	/* It only fails when the counter is full, and then the waiter is awake already. */
+	(void)written;
+}

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Writes.  There is one writer's connection and a queue of batches.  Whoever finds nobody writing
+ * becomes the writer: takes what waits, applies all of it in one transaction, and wakes each owner
+ * with the result of his own batch.  So committers that come together share the cost of a commit.
+ *
+ * A failure is rare, and then the whole transaction is given up and each batch is tried again in
+ * one of its own: this finds the one that failed, lets it fail alone, and needs no savepoint (which
+ * would copy every page that a batch touches).  It also covers a COMMIT that fails and a
+ * transaction that SQLite has rolled back by itself.  A batch with more() cannot be repeated; it
+ * runs in a transaction of its own from the start.
+ */
+#include <errno.h>
+
+#include "backend/sqlite/internal.h"
+#include "src/base/cleanup.h"
+
+enum { GROUP_MAX = 64 }; /* batches in one transaction: nobody waits for ever more of the others */
+
+struct sqlite_request {
+	struct backend_batch *batch;
+	unsigned flags;
+	int result;
+	bool done;
+	struct sqlite_request *next;
+};
+
+typedef int apply_fn(struct sqlite_conn *conn, const struct backend_op *op, const char *now);
+
+/*
+ * How an operation becomes SQL: the statements, and which of its fields their parameters are, one
+ * letter each from ?1 on:
+ *	s session  k key  S session_to  K key_to  (text)    n name  d data  (blob)   D data (text)
+ *	i ino  p parent  o offset  @ at  t to  q seq        T the time
+ */
+struct recipe {
+	enum sqlite_sql statements[6]; /* ends with SQL_NONE */
+	const char *fields;
+	bool rows;	 /* changes the rows' table */
+	apply_fn *apply; /* instead */
+};
+
+static apply_fn apply_node_put, apply_change_done;
+
+static const struct recipe recipes[BACKEND_OP_TYPES] = {
+	[BACKEND_ROW_INSERT] = { { SQL_ROW_INSERT }, "sk@DT", true, NULL },
+	[BACKEND_ROW_PUT] = { { SQL_ROW_PUT }, "sk@DT", true, NULL },
+	[BACKEND_ROW_DELETE] = { { SQL_ROW_DELETE }, "sk@t", true, NULL },
+	[BACKEND_KEY_MOVE] = { { SQL_KEY_CLEAR_TARGET, SQL_KEY_MOVE }, "skSK", true, NULL },
+	[BACKEND_NODE_PUT] = { { SQL_NONE }, "", false, apply_node_put },
+	[BACKEND_NODE_DELETE] = { { SQL_NODE_DELETE, SQL_NODE_XATTRS_DELETE, SQL_NODE_CHUNKS_DELETE,
+				    SQL_NODE_PIECES_DELETE, SQL_NODE_MARKS_DELETE },
+				  "i",
+				  false,
+				  NULL },
+	[BACKEND_ENTRY_PUT] = { { SQL_ENTRY_PUT }, "p@ni", false, NULL },
+	[BACKEND_ENTRY_DELETE] = { { SQL_ENTRY_DELETE }, "p@", false, NULL },
+	[BACKEND_XATTR_PUT] = { { SQL_XATTR_PUT }, "ind", false, NULL },
+	[BACKEND_XATTR_DELETE] = { { SQL_XATTR_DELETE }, "in", false, NULL },
+	[BACKEND_CHUNK_PUT] = { { SQL_CHUNK_PUT }, "i@d", false, NULL },
+	[BACKEND_CHUNK_DELETE] = { { SQL_CHUNK_DELETE }, "i@t", false, NULL },
+	[BACKEND_PIECE_PUT] = { { SQL_PIECE_PUT }, "i@qd", false, NULL },
+	[BACKEND_PIECE_DELETE] = { { SQL_PIECE_DELETE }, "i@tq", false, NULL },
+	[BACKEND_MARK_PUT] = { { SQL_MARK_PUT }, "io@", false, NULL },
+	[BACKEND_MARK_DELETE] = { { SQL_MARK_DELETE }, "io", false, NULL },
+	[BACKEND_CHANGE_DONE] = { { SQL_NONE }, "", false, apply_change_done },
+};
+
+static int64_t clip(uint64_t number)
+{
+	return number > INT64_MAX ? INT64_MAX : (int64_t)number;
+}
+
+static void bind_field(sqlite3_stmt *statement, int index, char field, const struct backend_op *op,
+		       const char *now)
+{
+	switch (field) {
+	case 's':
+		sqlite_bind_text(statement, index, op->session);
+		break;
+	case 'k':
+		sqlite_bind_text(statement, index, op->key);
+		break;
+	case 'S':
+		sqlite_bind_text(statement, index, op->session_to);
+		break;
+	case 'K':
+		sqlite_bind_text(statement, index, op->key_to);
+		break;
+	case 'n':
+		sqlite_bind_blob(statement, index, op->name);
+		break;
+	case 'd':
+		sqlite_bind_blob(statement, index, op->data);
+		break;
+	case 'D':
+		sqlite_bind_text(statement, index, op->data);
+		break;
+	case 'T':
+		/* Tables without times have no parameter for it; SQLite then says no, and we do
+		 * not mind. */
+		sqlite_bind_text(statement, index, bytes_str(now));
+		break;
+	case 'i':
+		sqlite3_bind_int64(statement, index, clip(op->ino));
+		break;
+	case 'p':
+		sqlite3_bind_int64(statement, index, clip(op->parent));
+		break;
+	case 'o':
+		sqlite3_bind_int64(statement, index, clip(op->offset));
+		break;
+	case '@':
+		sqlite3_bind_int64(statement, index, op->at);
+		break;
+	case 't':
+		sqlite3_bind_int64(statement, index, op->to);
+		break;
+	case 'q':
+		sqlite3_bind_int64(statement, index, op->seq);
+		break;
+	}
+}
+
+static int finish(struct sqlite_conn *conn, sqlite3_stmt *statement)
+{
+	int r = sqlite_result(conn, sqlite3_step(statement));
+
+	sqlite3_reset(statement);
+	return r;
+}
+
+static int apply_recipe(struct sqlite_conn *conn, const struct recipe *recipe,
+			const struct backend_op *op, const char *now)
+{
+	int r = 0;
+
+	for (const enum sqlite_sql *sql = recipe->statements; r == 0 && *sql != SQL_NONE; sql++) {
+		sqlite3_stmt *statement = sqlite_conn_take(conn, *sql, &r);
+
+		if (!statement)
+			return r;
+		for (int i = 0; recipe->fields[i]; i++)
+			bind_field(statement, i + 1, recipe->fields[i], op, now);
+		r = finish(conn, statement);
+	}
+	return r;
+}
+
+static void bind_optional(sqlite3_stmt *statement, int index, struct bytes text, bool blob)
+{
+	if (!text.data)
+		sqlite3_bind_null(statement, index);
+	else if (blob)
+		sqlite_bind_blob(statement, index, text);
+	else
+		sqlite_bind_text(statement, index, text);
+}
+
+static int put_node(struct sqlite_conn *conn, enum sqlite_sql sql, const struct backend_node *node)
+{
+	const int64_t numbers[] = {
+		clip(node->ino), clip(node->parent), clip(node->entry), node->kind,
+		node->flags,	 node->mode,	     node->uid,		node->gid,
+		node->nlink,	 clip(node->rdev),   clip(node->size),	node->atime,
+		node->mtime,	 node->ctime,	     node->btime,
+	};
+	int r = 0, index = 0;
+	sqlite3_stmt *statement = sqlite_conn_take(conn, sql, &r);
+
+	if (!statement)
+		return r;
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		sqlite3_bind_int64(statement, ++index, numbers[i]);
+	bind_optional(statement, ++index, node->session, false);
+	bind_optional(statement, ++index, node->key, false);
+	bind_optional(statement, ++index, node->target, true);
+	return finish(conn, statement);
+}
+
+static int apply_node_put(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+{
+	int r = put_node(conn, SQL_NODE_TOUCH, op->node);
+
+	(void)now;
+	if (r == 0 && sqlite3_changes(conn->db) == 0)
+		r = put_node(conn, SQL_NODE_PUT, op->node);
+	return r;
+}
+
+static int apply_change_done(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+{
+	static const struct recipe one = { { SQL_CHANGE_DONE }, "sk@", false, NULL };
+	static const struct recipe everything = { { SQL_EVERYTHING_DONE }, "@", false, NULL };
+	static const struct recipe aside = { { SQL_DIGESTED_SET }, "@", false, NULL };
+
+	if (op->session.data)
+		return apply_recipe(conn, &one, op, now);
+	if (conn->store->mode == MODE_ASIDE)
+		return apply_recipe(conn, &aside, op, now);
+	return apply_recipe(conn, &everything, op, now);
+}
+
+static int apply_op(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+{
+	const struct backend *backend = &conn->store->backend;
+	const struct recipe *recipe;
+
+	if ((unsigned)op->type >= BACKEND_OP_TYPES)
+		return -EINVAL;
+	recipe = &recipes[op->type];
+	if (recipe->rows && conn->store->mode != MODE_WHOLE)
+		return -EROFS;
+	if (op->data.size > backend->max_item)
+		return -EFBIG;
+	if (op->type == BACKEND_CHUNK_PUT && op->data.size > BACKEND_CHUNK)
+		return -EINVAL;
+	return recipe->apply ? recipe->apply(conn, op, now) : apply_recipe(conn, recipe, op, now);
+}
+
+static int apply_batch(struct sqlite_conn *conn, struct backend_batch *batch, const char *now)
+{
+	int r;
+
+	for (;;) {
+		for (size_t i = 0; i < batch->count; i++) {
+			r = apply_op(conn, &batch->ops[i], now);
+			if (r < 0)
+				return r;
+		}
+		if (!batch->more)
+			return 0;
+		r = batch->more(batch);
+		if (r <= 0)
+			return r;
+	}
+}
+
+/*
+ * A guest (import, gc ... beside a mount) must be heard by the owner, so its changes of rows go
+ * through the triggers - if there is an owner.  Who becomes the owner takes the lock first
+ * and then this store's write lock, in which we are now: either we see him, or he reads the
+ * rows after our commit.
+ */
+static void set_triggers(struct sqlite *store)
+{
+	bool on = store->guest && store->mode == MODE_WHOLE && sqlite_file_owned(store->place.file);
+
+	if (on == store->writer_triggers)
+		return;
+	sqlite3_db_config(store->writer.db, SQLITE_DBCONFIG_ENABLE_TRIGGER, (int)on, NULL);
+	store->writer_triggers = on;
+}
+
+static int pending_now(struct sqlite *store, bool *ret_pending)
+{
+	int64_t digested = -1, version = 0;
+	bool cut = false;
+	int r;
+
+	if (store->mode != MODE_ASIDE) {
+		r = sqlite_conn_pending(&store->writer, ret_pending, &cut);
+		if (r == 0 && cut)
+			r = sqlite_schema_mend(&store->writer);
+		if (r == 0 && cut)
+			*ret_pending = true;
+		return r;
+	}
+	r = sqlite_conn_number(&store->writer, SQL_DIGESTED, &digested);
+	if (r == 0)
+		r = sqlite_version(store, &version);
+	if (r == 0)
+		*ret_pending = version != digested;
+	return r;
+}
+
+/*
+ * One transaction for the requests from first on, as far as end (exclusive).  Returns 0 when each
+ * has its result; a failure says that nothing was applied and who failed is unknown.
+ */
+static int run_group(struct sqlite *store, struct sqlite_request *first, struct sqlite_request *end)
+{
+	struct sqlite_conn *conn = &store->writer;
+	char now[SQLITE_STAMP];
+	bool pending = false;
+	int r = pending_now(store, &pending);
+
+	sqlite_stamp_now(now);
+	set_triggers(store);
+	for (struct sqlite_request *request = first; r == 0 && request != end;
+	     request = request->next) {
+		/* A batch before this one may have digested the changes. */
+		if (pending && request != first)
+			r = pending_now(store, &pending);
+		request->result = pending && !(request->flags & BACKEND_ANYWAY) ? -ESTALE : 0;
+		if (r == 0 && request->result == 0)
+			r = apply_batch(conn, request->batch, now);
+	}
+	if (r == 0)
+		r = sqlite_conn_run(conn, SQL_COMMIT);
+	if (r < 0)
+		sqlite_conn_rollback(conn);
+	return r;
+}
+
+static void set_result(struct sqlite_request *first, struct sqlite_request *end, int result)
+{
+	for (struct sqlite_request *request = first; request != end; request = request->next)
+		request->result = result;
+}
+
+static void run(struct sqlite *store, struct sqlite_request *first, struct sqlite_request *end)
+{
+	int r = sqlite_conn_run(&store->writer, SQL_BEGIN_IMMEDIATE);
+
+	/* Nobody would fare better alone, and each would wait as long again. */
+	if (r < 0) {
+		set_result(first, end, r);
+		return;
+	}
+	r = run_group(store, first, end);
+	if (r == 0)
+		sqlite_keeper_committed(store);
+	else if (first->next == end)
+		first->result = r;
+	else
+		for (struct sqlite_request *request = first; request != end;
+		     request = request->next)
+			run(store, request, request->next);
+}
+
+/* The requests that go together, from the front of the queue. */
+static struct sqlite_request *group_end(const struct sqlite *store)
+{
+	struct sqlite_request *request = store->queue.first;
+	unsigned count = 0;
+
+	if (request->batch->more)
+		return request->next;
+	while (request && !request->batch->more && count++ < GROUP_MAX)
+		request = request->next;
+	return request;
+}
+
+/* With queue.lock held; drops it meanwhile. */
+static void lead(struct sqlite *store)
+{
+	struct sqlite_request *first = store->queue.first, *end = group_end(store), *next;
+
+	/* The group stays linked up to end, and nobody appends to it any more. */
+	store->queue.first = end;
+	if (!end)
+		store->queue.last = &store->queue.first;
+	store->queue.writing = true;
+	pthread_mutex_unlock(&store->queue.lock);
+	run(store, first, end);
+	pthread_mutex_lock(&store->queue.lock);
+	store->queue.writing = false;
+	for (; first != end; first = next) {
+		next = first->next;
+		first->done = true;
+	}
+	pthread_cond_broadcast(&store->queue.moved);
+}
+
+int sqlite_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
+{
+	struct sqlite *store = sqlite_of(backend);
+	struct sqlite_request request = { .batch = batch, .flags = flags };
+
+	if (store->mode == MODE_FROZEN)
+		return -EROFS;
+	pthread_mutex_lock(&store->queue.lock);
+	*store->queue.last = &request;
+	store->queue.last = &request.next;
+	while (!request.done) {
+		if (store->queue.writing)
+			pthread_cond_wait(&store->queue.moved, &store->queue.lock);
+		else
+			lead(store);
+	}
+	pthread_mutex_unlock(&store->queue.lock);
+	return request.result;
+}
+
+void sqlite_writer_take(struct sqlite *store)
+{
+	pthread_mutex_lock(&store->queue.lock);
+	while (store->queue.writing)
+		pthread_cond_wait(&store->queue.moved, &store->queue.lock);
+	store->queue.writing = true;
+	pthread_mutex_unlock(&store->queue.lock);
+}
+
+void sqlite_writer_give(struct sqlite *store)
+{
+	pthread_mutex_lock(&store->queue.lock);
+	store->queue.writing = false;
+	pthread_cond_broadcast(&store->queue.moved);
+	pthread_mutex_unlock(&store->queue.lock);
+}
+
+int sqlite_writer_mend(struct sqlite *store)
+{
+	struct sqlite_conn *conn = &store->writer;
+	int r;
+
+	sqlite_writer_take(store);
+	r = sqlite_conn_run(conn, SQL_BEGIN_IMMEDIATE);
+	if (r == 0) {
+		r = sqlite_schema_mend(conn);
+		if (r == 0)
+			r = sqlite_conn_run(conn, SQL_COMMIT);
+		if (r < 0)
+			sqlite_conn_rollback(conn);
+	}
+	sqlite_writer_give(store);
+	return r;
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One connection of ours, and the pool of those that read.
+ *
+ * A connection is used by one thread at a time (NOMUTEX).  Statements are prepared when they are
+ * first used and kept for the life of the connection.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/sqlite/internal.h"
+#include "src/base/cleanup.h"
+
+/*
+ * A store is untrusted input.  Its triggers and views never run in our connections: our triggers
+ * are for other programs only (a guest has them on while there is an owner: commit.c), and
+ * whatever else stands in the schema is none of our business.
+ */
+static void configure(sqlite3 *db)
+{
+	static const struct {
+		int option, value;
+	} options[] = {
+		{ SQLITE_DBCONFIG_ENABLE_TRIGGER, 0 },
+		{ SQLITE_DBCONFIG_ENABLE_VIEW, 0 },
+		{ SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0 },
+		{ SQLITE_DBCONFIG_DEFENSIVE, 1 },
+	};
+
+	sqlite3_extended_result_codes(db, 1);
+	sqlite3_busy_timeout(db, SQLITE_BUSY_MS);
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
+		sqlite3_db_config(db, options[i].option, options[i].value, NULL);
+}
+
+static int set_pragmas(struct sqlite_conn *conn, bool reader)
+{
+	static const char format[] = "PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = OFF; "
+				     "PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY; "
+				     "PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0; "
+				     "PRAGMA cache_size = -%d; PRAGMA query_only = %d";
+	char *text =
+		sqlite3_mprintf(format, reader ? SQLITE_READER_CACHE_KIB : SQLITE_WRITER_CACHE_KIB,
+				reader);
+	int r = text ? sqlite_conn_exec(conn, text) : -ENOMEM;
+
+	sqlite3_free(text);
+	return r;
+}
+
+/* Our tables are in a private file: names without a schema are found there, as main has none of
+ * them. */
+static int attach_aside(struct sqlite_conn *conn, const char *aside)
+{
+	char *text = sqlite3_mprintf("ATTACH %Q AS aside; PRAGMA aside.synchronous = OFF; "
+				     "PRAGMA wal_autocheckpoint = 1000",
+				     aside);
+	int r = text ? sqlite_conn_exec(conn, text) : -ENOMEM;
+
+	sqlite3_free(text);
+	return r;
+}
+
+int sqlite_conn_open(struct sqlite *store, bool reader, struct sqlite_conn *conn)
+{
+	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW |
+		    SQLITE_OPEN_URI;
+	int r, code;
+
+	*conn = (struct sqlite_conn){ .store = store };
+	code = sqlite3_open_v2(store->name, &conn->db, flags, NULL);
+	if (code != SQLITE_OK) {
+		r = conn->db ? sqlite_result(conn, code) : -ENOMEM;
+		goto fail;
+	}
+	configure(conn->db);
+	r = set_pragmas(conn, reader);
+	if (r == 0 && store->aside)
+		r = attach_aside(conn, store->aside);
+	if (r < 0)
+		goto fail;
+	return 0;
+fail:
+	sqlite_conn_close(conn);
+	return r;
+}
+
+void sqlite_conn_close(struct sqlite_conn *conn)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(conn->statements); i++)
+		sqlite3_finalize(conn->statements[i]);
+	sqlite3_close(conn->db);
+	*conn = (struct sqlite_conn){ 0 };
+}
+
+static int prepare(struct sqlite_conn *conn, enum sqlite_sql sql)
+{
+	char *text = sqlite_sql_expand(sqlite_sql_text(sql), &conn->store->layout, "main.");
+	int code;
+
+	if (!text)
+		return -ENOMEM;
+	code = sqlite3_prepare_v3(conn->db, text, -1, SQLITE_PREPARE_PERSISTENT,
+				  &conn->statements[sql], NULL);
+	sqlite3_free(text);
+	return sqlite_result(conn, code);
+}
+
+sqlite3_stmt *sqlite_conn_take(struct sqlite_conn *conn, enum sqlite_sql sql, int *ret_error)
+{
+	if (!conn->statements[sql]) {
+		int r = prepare(conn, sql);
+
+		if (r < 0) {
+			*ret_error = r;
+			return NULL;
+		}
+	}
+	return conn->statements[sql];
+}
+
+int sqlite_conn_run(struct sqlite_conn *conn, enum sqlite_sql sql)
+{
+	int r;
+	sqlite3_stmt *statement = sqlite_conn_take(conn, sql, &r);
+
+	if (!statement)
+		return r;
+	r = sqlite_result(conn, sqlite3_step(statement));
+	sqlite3_reset(statement);
+	return r;
+}
+
+int sqlite_conn_number(struct sqlite_conn *conn, enum sqlite_sql sql, int64_t *ret_number)
+{
+	int r, code;
+	sqlite3_stmt *statement = sqlite_conn_take(conn, sql, &r);
+
+	if (!statement)
+		return r;
+	code = sqlite3_step(statement);
+	r = sqlite_result(conn, code);
+	if (code == SQLITE_ROW)
+		*ret_number = sqlite3_column_int64(statement, 0);
+	else if (r == 0)
+		r = -ENOENT;
+	sqlite3_reset(statement);
+	return r;
+}
+
+void sqlite_conn_rollback(struct sqlite_conn *conn)
+{
+	/* After a full disk or an I/O error SQLite may have rolled back by itself. */
+	if (conn->db && !sqlite3_get_autocommit(conn->db))
+		sqlite3_exec(conn->db, "ROLLBACK", NULL, NULL, NULL);
+}
+
+int sqlite_conn_exec(struct sqlite_conn *conn, const char *text)
+{
+	return sqlite_result(conn, sqlite3_exec(conn->db, text, NULL, NULL, NULL));
+}
+
+int sqlite_conn_query(struct sqlite_conn *conn, const char *text, int64_t fallback,
+		      int64_t *ret_number)
+{
+	sqlite3_stmt *statement = NULL;
+	int code = sqlite3_prepare_v2(conn->db, text, -1, &statement, NULL);
+	int r = sqlite_result(conn, code);
+
+	if (r < 0)
+		return r;
+	code = sqlite3_step(statement);
+	r = sqlite_result(conn, code);
+	if (r == 0)
+		*ret_number = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : fallback;
+	sqlite3_finalize(statement);
+	return r;
+}
+
+int sqlite_conn_pending(struct sqlite_conn *conn, bool *ret_pending, bool *ret_cut)
+{
+	sqlite3_stmt *statement;
+	int64_t pending = 0;
+	bool intact = true;
+	int r;
+
+	r = sqlite_conn_number(conn, SQL_PENDING, &pending);
+	if (r < 0)
+		return r;
+	/* SQLite had to prepare the statement again: somebody has changed the schema.  This costs
+	 * nothing where nobody did. */
+	statement = conn->statements[SQL_PENDING];
+	if (sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_REPREPARE, 1) > 0)
+		r = sqlite_schema_intact(conn, &intact);
+	if (r < 0)
+		return r;
+	*ret_pending = pending != 0;
+	*ret_cut = !intact;
+	return 0;
+}
+
+void sqlite_bind_text(sqlite3_stmt *statement, int index, struct bytes text)
+{
+	/* With a NULL pointer it would bind NULL, not ''. */
+	sqlite3_bind_text64(statement, index, text.data ? text.data : "", text.size, SQLITE_STATIC,
+			    SQLITE_UTF8);
+}
+
+void sqlite_bind_blob(sqlite3_stmt *statement, int index, struct bytes blob)
+{
+	sqlite3_bind_blob64(statement, index, blob.data ? blob.data : "", blob.size, SQLITE_STATIC);
+}
+
+struct bytes sqlite_column_bytes(const struct sqlite *store, sqlite3_stmt *statement, int index)
+{
+	int type = sqlite3_column_type(statement, index);
+	const void *data;
+
+	if (type == SQLITE_NULL)
+		return (struct bytes){ 0 };
+	/* As a blob, text is not copied to get a NUL behind it; numbers have to become text. */
+	if (type == SQLITE_BLOB || (type == SQLITE_TEXT && store->utf8))
+		data = sqlite3_column_blob(statement, index);
+	else
+		data = sqlite3_column_text(statement, index);
+	return bytes_make(data ? data : "", (size_t)sqlite3_column_bytes(statement, index));
+}
+
+static int grow(struct sqlite *store, struct backend_snapshot **ret_snapshot)
+{
+	struct backend_snapshot *snapshot = calloc(1, sizeof(*snapshot));
+	int r;
+
+	if (!snapshot)
+		return -ENOMEM;
+	r = sqlite_conn_open(store, true, &snapshot->conn);
+	if (r < 0) {
+		free(snapshot);
+		return r;
+	}
+	*ret_snapshot = snapshot;
+	return 0;
+}
+
+int sqlite_pool_get(struct sqlite *store, struct backend_snapshot **ret_snapshot)
+{
+	struct backend_snapshot *snapshot;
+	int r;
+
+	pthread_mutex_lock(&store->pool.lock);
+	while (!store->pool.idle && store->pool.count >= SQLITE_READERS)
+		pthread_cond_wait(&store->pool.freed, &store->pool.lock);
+	snapshot = store->pool.idle;
+	if (snapshot)
+		store->pool.idle = snapshot->next;
+	else
+		store->pool.count++;
+	pthread_mutex_unlock(&store->pool.lock);
+	if (snapshot) {
+		*ret_snapshot = snapshot;
+		return 0;
+	}
+
+	r = grow(store, ret_snapshot);
+	if (r < 0) {
+		pthread_mutex_lock(&store->pool.lock);
+		store->pool.count--;
+		pthread_cond_signal(&store->pool.freed);
+		pthread_mutex_unlock(&store->pool.lock);
+	}
+	return r;
+}
+
+void sqlite_pool_put(struct sqlite *store, struct backend_snapshot *snapshot)
+{
+	pthread_mutex_lock(&store->pool.lock);
+	/* The one used last is taken first: its cache is warm. */
+	snapshot->next = store->pool.idle;
+	store->pool.idle = snapshot;
+	pthread_cond_signal(&store->pool.freed);
+	pthread_mutex_unlock(&store->pool.lock);
+}
+
+void sqlite_pool_trim(struct sqlite *store)
+{
+	pthread_mutex_lock(&store->pool.lock);
+	for (struct backend_snapshot *s = store->pool.idle; s; s = s->next)
+		sqlite3_db_release_memory(s->conn.db);
+	pthread_mutex_unlock(&store->pool.lock);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "backend/sqlite/internal.h"
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+
+struct meaning {
+	int code; /* an extended code is looked for before its primary one */
+	int error;
+	bool quiet; /* an answer, not a failure */
+};
+
+static const struct meaning meanings[] = {
+	{ SQLITE_CONSTRAINT_PRIMARYKEY, -EEXIST, true },
+	{ SQLITE_CONSTRAINT_UNIQUE, -EEXIST, true },
+	{ SQLITE_CONSTRAINT_ROWID, -EEXIST, true },
+	{ SQLITE_IOERR_NOMEM, -ENOMEM, false },
+	{ SQLITE_IOERR_CORRUPTFS, -EIO, false },
+	{ SQLITE_BUSY, -EBUSY, false },
+	{ SQLITE_LOCKED, -EBUSY, false },
+	{ SQLITE_PROTOCOL, -EBUSY, false },
+	{ SQLITE_FULL, -ENOSPC, false },
+	{ SQLITE_TOOBIG, -EFBIG, true },
+	{ SQLITE_READONLY, -EROFS, false },
+	{ SQLITE_NOMEM, -ENOMEM, false },
+	{ SQLITE_CONSTRAINT, -EINVAL, false },
+	{ SQLITE_MISMATCH, -EINVAL, false },
+	{ SQLITE_PERM, -EACCES, false },
+	{ SQLITE_AUTH, -EACCES, false },
+	{ SQLITE_NOTADB, -EIO, false },
+	{ SQLITE_CORRUPT, -EIO, false },
+	{ SQLITE_IOERR, -EIO, false },
+};
+
+static const struct meaning *find(int code)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(meanings); i++)
+		if (meanings[i].code == code)
+			return &meanings[i];
+	return NULL;
+}
+
+/* SQLite says SQLITE_IOERR where it grows the -shm file on a full disk, and SQLITE_CANTOPEN
+ * where it has run out of descriptors; the system's own number knows better. */
+static int better(sqlite3 *db, int code, int error)
+{
+	int system = db ? sqlite3_system_errno(db) : 0;
+
+	if ((code & 0xff) != SQLITE_IOERR && (code & 0xff) != SQLITE_CANTOPEN)
+		return error;
+	switch (system) {
+	case ENOSPC:
+	case EDQUOT:
+		return -ENOSPC;
+	case ENOMEM:
+	case EACCES:
+	case EROFS:
+	case EMFILE:
+	case ENFILE:
+		return -system;
+	default:
+		return error;
+	}
+}
+
+int sqlite_error(sqlite3 *db, int code, const char *path)
+{
+	const struct meaning *meaning = find(code);
+	int error;
+
+	if (!meaning)
+		meaning = find(code & 0xff);
+	error = better(db, code, meaning ? meaning->error : -EIO);
+	if (!meaning || !meaning->quiet)
+		log_error("%s: %s (SQLite error %d)", path,
+			  db ? sqlite3_errmsg(db) : sqlite3_errstr(code), code);
+	return error;
+}
+
+int sqlite_result(struct sqlite_conn *conn, int code)
+{
+	if (code == SQLITE_OK || code == SQLITE_ROW || code == SQLITE_DONE)
+		return 0;
+	return sqlite_error(conn->db, code, conn->store->place.path);
+}
+
+int sqlite_refuse(char **ret_why, int error, const char *format, ...)
+{
+	va_list args;
+	char *why;
+
+	if (!ret_why)
+		return error;
+	va_start(args, format);
+	if (vasprintf(&why, format, args) < 0)
+		why = NULL;
+	va_end(args);
+	free(*ret_why);
+	*ret_why = why;
+	return error;
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The store's file: where it is, whether it looks like a database, and who owns it.
+ *
+ * Owning is an OFD lock on one byte far behind those that SQLite locks (0x40000000 to 0x400001ff).
+ * The kernel drops it with the process, so a dead owner never stands in the way.  It lives on a
+ * descriptor of our own, and here is the trap: SQLite uses the older POSIX locks, and closing *any*
+ * descriptor of a file drops all POSIX locks that the process has on it.  So the descriptor is
+ * opened once for each file and process, counted, and closed only when the last store on that
+ * file has closed its connections.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "backend/sqlite/internal.h"
+#include "src/base/cleanup.h"
+
+static const off_t OWNER_BYTE = 0x7365737366;
+
+struct sqlite_file {
+	struct sqlite_file *next;
+	dev_t device;
+	ino_t inode;
+	unsigned users;
+	int fd;
+	int write_error; /* why it could not be opened for writing; 0: it could */
+	bool owned;	 /* by a store in this process */
+};
+
+static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sqlite_file *files;
+
+static struct sqlite_file *file_find(const struct stat *st)
+{
+	for (struct sqlite_file *file = files; file; file = file->next)
+		if (file->device == st->st_dev && file->inode == st->st_ino)
+			return file;
+	return NULL;
+}
+
+/* Takes the descriptor over. */
+static int file_add(int fd, int write_error, struct sqlite_file **ret_file)
+{
+	struct sqlite_file *file;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	file = calloc(1, sizeof(*file));
+	if (!file)
+		return -ENOMEM;
+	*file = (struct sqlite_file){ .next = files,
+				      .device = st.st_dev,
+				      .inode = st.st_ino,
+				      .users = 1,
+				      .fd = fd,
+				      .write_error = write_error };
+	files = file;
+	*ret_file = file;
+	return 0;
+}
+
+static int file_open(const char *path, struct sqlite_file **ret_file)
+{
+	_cleanup_(closep) int fd = -1;
+	int write_error = 0;
+	struct stat st;
+	int r;
+
+	if (stat(path, &st) < 0)
+		return -errno;
+	if (S_ISDIR(st.st_mode))
+		return -EISDIR;
+	if (!S_ISREG(st.st_mode))
+		return -EMEDIUMTYPE;
+	*ret_file = file_find(&st);
+	if (*ret_file) {
+		(*ret_file)->users++;
+		return 0;
+	}
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0) {
+		write_error = -errno;
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	}
+	if (fd < 0)
+		return -errno;
+	r = file_add(fd, write_error, ret_file);
+	if (r == 0)
+		fd = -1;
+	return r;
+}
+
+static int file_create(const char *path, struct sqlite_file **ret_file)
+{
+	_cleanup_(closep) int fd =
+		open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = file_add(fd, 0, ret_file);
+	if (r == 0)
+		fd = -1;
+	return r;
+}
+
+static void file_release(struct sqlite_file *file)
+{
+	struct sqlite_file **link = &files;
+
+	if (!file || --file->users > 0)
+		return;
+	while (*link != file)
+		link = &(*link)->next;
+	*link = file->next;
+	close(file->fd);
+	free(file);
+}
+
+static int own(struct sqlite_file *file)
+{
+	struct flock lock = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = OWNER_BYTE, .l_len = 1
+	};
+
+	/* The descriptor is shared in this process, and so would be the lock. */
+	if (file->owned)
+		return -EBUSY;
+	if (file->write_error)
+		return file->write_error;
+	if (fcntl(file->fd, F_OFD_SETLK, &lock) < 0)
+		return errno == EAGAIN || errno == EACCES ? -EBUSY : -errno;
+	file->owned = true;
+	return 0;
+}
+
+int sqlite_file_own(struct sqlite_file *file)
+{
+	int r;
+
+	pthread_mutex_lock(&files_lock);
+	r = own(file);
+	pthread_mutex_unlock(&files_lock);
+	return r;
+}
+
+void sqlite_file_disown(struct sqlite_file *file)
+{
+	struct flock lock = {
+		.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = OWNER_BYTE, .l_len = 1
+	};
+
+	pthread_mutex_lock(&files_lock);
+	fcntl(file->fd, F_OFD_SETLK, &lock);
+	file->owned = false;
+	pthread_mutex_unlock(&files_lock);
+}
+
+bool sqlite_file_owned(struct sqlite_file *file)
+{
+	struct flock lock = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = OWNER_BYTE, .l_len = 1
+	};
+	bool owned;
+
+	pthread_mutex_lock(&files_lock);
+	owned = file->owned;
+	pthread_mutex_unlock(&files_lock);
+	if (owned)
+		return true;
+	/* Unsure counts as owned: the owner then looks at its rows once more than needed. */
+	return fcntl(file->fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
+}
+
+static uint64_t big_endian(const unsigned char *bytes)
+{
+	return (uint64_t)bytes[0] << 24 | (uint64_t)bytes[1] << 16 | (uint64_t)bytes[2] << 8 |
+	       bytes[3];
+}
+
+/* Pages that a crash left in the WAL only are not missing. */
+static bool has_wal(const char *path)
+{
+	char name[PATH_MAX + 8];
+	struct stat st;
+
+	return snprintf(name, sizeof(name), "%s-wal", path) < (int)sizeof(name) &&
+	       stat(name, &st) == 0 && st.st_size > 0;
+}
+
+enum { HEADER = 100 };
+
+/* What SQLite would only tell as "malformed" or "not a database", some time later. */
+static int check_header(const char *path, int fd, bool *ret_empty, char **ret_why)
+{
+	static const char magic[16] = "SQLite format 3";
+	unsigned char header[HEADER];
+	uint64_t page, size;
+	struct stat st;
+	ssize_t got = pread(fd, header, sizeof(header), 0);
+
+	if (got < 0 || fstat(fd, &st) < 0)
+		return sqlite_refuse(ret_why, -errno, "cannot read %s: %s", path, strerror(errno));
+	*ret_empty = got == 0;
+	if (got == 0)
+		return 0;
+	if (memcmp(header, magic, MIN((size_t)got, sizeof(magic))) != 0)
+		return sqlite_refuse(ret_why, -EMEDIUMTYPE,
+				     "%s is not a SQLite database, so it is not a store", path);
+	if (got < HEADER)
+		return sqlite_refuse(ret_why, -EIO,
+				     "%s is damaged: the file ends after %zd bytes, within its "
+				     "header",
+				     path, got);
+	page = (uint64_t)header[16] << 8 | header[17];
+	size = (page == 1 ? 65536 : page) * big_endian(header + 28);
+	/* The size in the header counts when it was written by the last writer. */
+	if (big_endian(header + 24) == big_endian(header + 92) && (uint64_t)st.st_size < size &&
+	    !has_wal(path))
+		return sqlite_refuse(ret_why, -EIO,
+				     "%s is damaged: the file ends after %lld of %llu bytes", path,
+				     (long long)st.st_size, (unsigned long long)size);
+	return 0;
+}
+
+/* The directory of a path that does not exist, without symbolic links, and the last name. */
+static int resolve_new(const char *path, char **ret_path)
+{
+	_cleanup_(freep) char *copy = strdup(path);
+	_cleanup_(freep) char *directory = NULL;
+	const char *name;
+	char *slash, *joined;
+
+	if (!copy)
+		return -ENOMEM;
+	slash = strrchr(copy, '/');
+	name = slash ? slash + 1 : copy;
+	if (!*name)
+		return -EISDIR;
+	if (slash)
+		*slash = '\0';
+	directory = realpath(!slash ? "." : slash == copy ? "/" : copy, NULL);
+	if (!directory)
+		return -errno;
+	if (asprintf(&joined, "%s/%s", strcmp(directory, "/") == 0 ? "" : directory, name) < 0)
+		return -ENOMEM;
+	*ret_path = joined;
+	return 0;
+}
+
+static int find_existing(const char *path, struct sqlite_place *place, char **ret_why)
+{
+	int r;
+
+	place->path = realpath(path, NULL);
+	r = place->path ? file_open(place->path, &place->file) : -errno;
+	switch (r) {
+	case 0:
+		return 0;
+	case -ENOENT: /* perhaps to be created */
+		return r;
+	case -EISDIR:
+		return sqlite_refuse(ret_why, r, "%s is a directory, not a store", path);
+	case -EMEDIUMTYPE:
+		return sqlite_refuse(ret_why, r, "%s is not a regular file, so it is not a store",
+				     path);
+	default:
+		return sqlite_refuse(ret_why, r, "cannot open %s: %s", path, strerror(-r));
+	}
+}
+
+static int make_new(const char *path, struct sqlite_place *place, char **ret_why)
+{
+	int r = resolve_new(path, &place->path);
+
+	if (r == -ENOENT || r == -ENOTDIR)
+		return sqlite_refuse(ret_why, r,
+				     "cannot make %s: its directory does not exist; make it first",
+				     path);
+	if (r == 0)
+		r = file_create(place->path, &place->file);
+	if (r == -EEXIST)
+		return sqlite_refuse(ret_why, r,
+				     "cannot make %s: it is a symbolic link that leads nowhere",
+				     path);
+	if (r < 0)
+		return sqlite_refuse(ret_why, r, "cannot make %s: %s", path, strerror(-r));
+	place->created = true;
+	return 0;
+}
+
+static int find_or_make(const char *path, const struct backend_options *options,
+			struct sqlite_place *place, char **ret_why)
+{
+	int r = find_existing(path, place, ret_why);
+
+	if (r != -ENOENT)
+		return r;
+	if (options->create && !options->read_only)
+		return make_new(path, place, ret_why);
+	return sqlite_refuse(ret_why, -ENOENT, "there is no store at %s", path);
+}
+
+int sqlite_place_find(const char *path, const struct backend_options *options,
+		      struct sqlite_place *ret_place, char **ret_why)
+{
+	struct sqlite_place place = { 0 };
+	int r;
+
+	pthread_mutex_lock(&files_lock);
+	r = find_or_make(path, options, &place, ret_why);
+	pthread_mutex_unlock(&files_lock);
+	if (r == 0)
+		r = check_header(path, place.file->fd, &place.empty, ret_why);
+	if (r == 0 && place.file->write_error && !options->read_only)
+		r = sqlite_refuse(ret_why, place.file->write_error, "cannot write to %s: %s", path,
+				  strerror(-place.file->write_error));
+	if (r < 0) {
+		sqlite_place_done(&place);
+		return r;
+	}
+	place.writable = !place.file->write_error;
+	*ret_place = place;
+	return 0;
+}
+
+void sqlite_place_done(struct sqlite_place *place)
+{
+	pthread_mutex_lock(&files_lock);
+	file_release(place->file);
+	pthread_mutex_unlock(&files_lock);
+	free(place->path);
+	*place = (struct sqlite_place){ 0 };
+}

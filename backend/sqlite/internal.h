@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_SQLITE_INTERNAL_H
+#define BACKEND_SQLITE_INTERNAL_H
+
+/*
+ * What the files of the SQLite backend share.  Nobody outside this folder includes it.
+ *
+ *   open.c    open and close: which mode, which refusals
+ *   file.c    the file itself: finding, creating, its header, who owns it
+ *   layout.c  the rows' table as we find it: may we use it, which columns has it
+ *   schema.c  our tables, their versions, the triggers that log others' changes
+ *   conn.c    one connection, its prepared statements; the pool of readers
+ *   sql.c     every statement that runs more than once, as one table
+ *   read.c    the reading half of backend.h
+ *   commit.c  the writing half: group commit, operations
+ *   changes.c others' changes: listing them, waiting for them
+ *   keeper.c  the thread that syncs and checkpoints
+ *   check.c   space() and check()
+ *   times.c   time stamps of rows
+ *   error.c   SQLITE_* to -errno, and the sentences
+ *
+ * Lock order: queue.lock (or being the writer) before pool.lock before version_lock; keeper.lock
+ * and keeper.sync_lock are leaves.
+ */
+
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "backend/backend.h"
+
+enum {
+	SQLITE_APPLICATION = 0x73657366, /* "sesf" in the file's header */
+	SQLITE_SCHEMA_NEWEST = 1,
+	SQLITE_PAGE = 8192, /* of a new store */
+	SQLITE_BUSY_MS = 10000,
+	SQLITE_READERS = 16,
+	SQLITE_READER_CACHE_KIB = 1024,
+	SQLITE_WRITER_CACHE_KIB = 8192,
+};
+
+/* What we may write.  Chosen once, when the store is opened (open.c tells when which). */
+enum sqlite_mode {
+	MODE_WHOLE,	  /* everything */
+	MODE_BOOKKEEPING, /* our tables, never the rows */
+	MODE_ASIDE,	  /* nothing in the file; our tables are in a private file beside it */
+	MODE_FROZEN,	  /* nothing */
+};
+
+/* --- sql.c -------------------------------------------------------------------------------------
+ */
+
+enum sqlite_sql {
+	SQL_NONE, /* ends a list */
+	SQL_BEGIN,
+	SQL_BEGIN_IMMEDIATE,
+	SQL_COMMIT,
+	SQL_PENDING,
+	SQL_DATA_VERSION,
+	SQL_DIGESTED,
+	SQL_TRIGGERS,
+	SQL_NODE_GET,
+	SQL_NODE_FIND_KEY,
+	SQL_NODE_FIND_SESSION,
+	SQL_NODE_LIST,
+	SQL_NODE_LIST_ORPHANS,
+	SQL_ENTRY_FIND,
+	SQL_ENTRY_NAME,
+	SQL_ENTRY_LIST,
+	SQL_XATTR_GET,
+	SQL_XATTR_LIST,
+	SQL_CHUNK_READ,
+	SQL_ROW_READ,
+	SQL_KEY_FIRST,
+	SQL_KEY_LAST,
+	SQL_NEXT_SESSION,
+	SQL_NEXT_KEY,
+	SQL_PIECE_READ,
+	SQL_MARK_FIND,
+	SQL_MARK_FIND_INDEX,
+	SQL_LAST_INO,
+	SQL_LAST_ENTRY,
+	SQL_CHANGE_LIST,
+	SQL_CHANGE_EVERYTHING,
+	SQL_ROW_INSERT,
+	SQL_ROW_PUT,
+	SQL_ROW_DELETE,
+	SQL_KEY_CLEAR_TARGET,
+	SQL_KEY_MOVE,
+	SQL_NODE_TOUCH,
+	SQL_NODE_PUT,
+	SQL_NODE_DELETE,
+	SQL_NODE_XATTRS_DELETE,
+	SQL_NODE_CHUNKS_DELETE,
+	SQL_NODE_PIECES_DELETE,
+	SQL_NODE_MARKS_DELETE,
+	SQL_ENTRY_PUT,
+	SQL_ENTRY_DELETE,
+	SQL_XATTR_PUT,
+	SQL_XATTR_DELETE,
+	SQL_CHUNK_PUT,
+	SQL_CHUNK_DELETE,
+	SQL_PIECE_PUT,
+	SQL_PIECE_DELETE,
+	SQL_MARK_PUT,
+	SQL_MARK_DELETE,
+	SQL_CHANGE_DONE,
+	SQL_EVERYTHING_DONE,
+	SQL_DIGESTED_SET,
+	SQL_COUNT,
+};
+
+struct sqlite_layout;
+
+/* The text with the names of this store put in for {rows} and its like; sqlite3_free() it.  NULL
+ * when there is no memory. */
+char *sqlite_sql_expand(const char *text, const struct sqlite_layout *layout, const char *schema);
+const char *sqlite_sql_text(enum sqlite_sql sql);
+
+/* --- file.c ------------------------------------------------------------------------------------
+ */
+
+struct sqlite_file; /* the store's file, once a process however often it is opened */
+
+struct sqlite_place {
+	char *path;    /* without symbolic links; owned */
+	bool created;  /* we made the file just now */
+	bool writable; /* the system lets us write to it */
+	bool empty;
+	struct sqlite_file *file;
+};
+
+int sqlite_place_find(const char *path, const struct backend_options *options,
+		      struct sqlite_place *ret_place, char **ret_why);
+/* Only when all connections are closed (file.c says why). */
+void sqlite_place_done(struct sqlite_place *place);
+/* Become the owner until sqlite_place_done(); -EBUSY. */
+int sqlite_file_own(struct sqlite_file *file);
+void sqlite_file_disown(struct sqlite_file *file);
+/* Does anybody, here or in another process, own it? */
+bool sqlite_file_owned(struct sqlite_file *file);
+
+/* --- conn.c ------------------------------------------------------------------------------------
+ */
+
+struct sqlite;
+
+struct sqlite_conn {
+	struct sqlite *store; /* borrowed */
+	sqlite3 *db;
+	sqlite3_stmt *statements[SQL_COUNT]; /* prepared when first used */
+};
+
+struct backend_snapshot {
+	struct sqlite_conn conn;
+	struct backend_snapshot *next; /* in the pool */
+	int64_t version;	       /* MODE_ASIDE, MODE_FROZEN: at least this is visible */
+	bool everything;	       /* MODE_ASIDE, MODE_FROZEN: and that was not digested yet */
+};
+
+int sqlite_conn_open(struct sqlite *store, bool reader, struct sqlite_conn *conn);
+/* Opened in vain or never: fine. */
+void sqlite_conn_close(struct sqlite_conn *conn);
+/* The statement, ready to be bound; NULL after a failure that was logged, *ret_error set. */
+sqlite3_stmt *sqlite_conn_take(struct sqlite_conn *conn, enum sqlite_sql sql, int *ret_error);
+/* Run one that has no parameters and whose result does not matter. */
+int sqlite_conn_run(struct sqlite_conn *conn, enum sqlite_sql sql);
+/* One that yields one number. */
+int sqlite_conn_number(struct sqlite_conn *conn, enum sqlite_sql sql, int64_t *ret_number);
+/* End a transaction that may or may not be open, without a word. */
+void sqlite_conn_rollback(struct sqlite_conn *conn);
+/* Run a text once.  With ret_number the first column of the first row (fallback without one). */
+int sqlite_conn_exec(struct sqlite_conn *conn, const char *text);
+int sqlite_conn_query(struct sqlite_conn *conn, const char *text, int64_t fallback,
+		      int64_t *ret_number);
+/* Do others' changes wait?  Repaired is set when the schema was changed under us in a way that
+ * cut our triggers off: the caller has to mend it (sqlite_schema_mend). */
+int sqlite_conn_pending(struct sqlite_conn *conn, bool *ret_pending, bool *ret_cut);
+
+void sqlite_bind_text(sqlite3_stmt *statement, int index, struct bytes text);
+void sqlite_bind_blob(sqlite3_stmt *statement, int index, struct bytes blob);
+/* The bytes of a column of any type; data is never NULL unless the column is. */
+struct bytes sqlite_column_bytes(const struct sqlite *store, sqlite3_stmt *statement, int index);
+
+int sqlite_pool_get(struct sqlite *store, struct backend_snapshot **ret_snapshot);
+void sqlite_pool_put(struct sqlite *store, struct backend_snapshot *snapshot);
+/* Give the idle readers' page caches back to the system. */
+void sqlite_pool_trim(struct sqlite *store);
+
+/* --- layout.c ----------------------------------------------------------------------------------
+ */
+
+struct sqlite_layout {
+	char *name;   /* of the rows' table; sqlite3_free() */
+	char *quoted; /* the same as SQL wants it; sqlite3_free() */
+	bool has_created;
+	bool has_updated;
+};
+
+int sqlite_layout_name(struct sqlite_layout *layout, const char *name);
+void sqlite_layout_done(struct sqlite_layout *layout);
+/* Look at the rows' table in conn.  0, or -ENOENT when there is none, or -EMEDIUMTYPE with a reason
+ * why it cannot serve. */
+int sqlite_layout_look(struct sqlite_conn *conn, struct sqlite_layout *layout, const char *path,
+		       char **ret_why);
+
+/* --- schema.c ----------------------------------------------------------------------------------
+ */
+
+/* Make, adopt or migrate; in one transaction.  new_store: the file was empty. */
+int sqlite_schema_bring(struct sqlite *store, int64_t from, bool new_store);
+/* The same tables in the private file of MODE_ASIDE. */
+int sqlite_schema_aside(struct sqlite *store);
+/* Inside a write transaction: the rows' table was changed by another program in a way that cut our
+ * triggers off.  Put them back, and log that anything may have changed. */
+int sqlite_schema_mend(struct sqlite_conn *conn);
+/* Are the triggers in place? */
+int sqlite_schema_intact(struct sqlite_conn *conn, bool *ret_intact);
+int sqlite_meta_put(struct sqlite_conn *conn, const char *key, const char *value);
+/* NULL when there is none; free(). */
+char *sqlite_meta_get(struct sqlite_conn *conn, const char *key);
+
+/* --- the store ---------------------------------------------------------------------------------
+ */
+
+struct sqlite_request; /* a batch that waits for its turn: commit.c */
+
+struct sqlite {
+	struct backend backend; /* must be first */
+	enum sqlite_mode mode;
+	bool owner; /* we hold the file's owner lock */
+	bool guest; /* not the owner: then our row changes are "others' changes" to the owner */
+	struct sqlite_place place;
+	struct sqlite_layout layout;
+	char *name;  /* what SQLite is told to open: a path or a URI; sqlite3_free() */
+	char *aside; /* MODE_ASIDE: path of the private file; free() */
+	bool utf8;   /* text is stored as we hand it in and out */
+	uint64_t max_size;
+
+	struct {
+		pthread_mutex_t lock;
+		pthread_cond_t freed;
+		struct backend_snapshot *idle;
+		unsigned count; /* idle or not */
+	} pool;
+
+	struct {
+		pthread_mutex_t lock;
+		pthread_cond_t moved;
+		struct sqlite_request *first;
+		struct sqlite_request **last;
+		bool writing; /* somebody is the writer: he alone uses the connection below */
+	} queue;
+	struct sqlite_conn writer;
+	bool writer_triggers; /* as last set on the writer */
+
+	/* data_version is a number of one connection, so one connection answers for all. */
+	pthread_mutex_t version_lock;
+	struct sqlite_conn watcher;
+	int64_t handed_out; /* MODE_FROZEN: the version that change_list() last told about */
+
+	struct {
+		int inotify; /* -1: poll */
+		int wal_watch;
+		int wake; /* an eventfd */
+	} watch;
+
+	struct {
+		pthread_t thread;
+		bool running;
+		pthread_mutex_t lock;
+		pthread_cond_t moved;
+		bool stop;
+		bool dirty; /* commits since the last sync */
+		atomic_uint_fast64_t commits;
+		atomic_int wal_pages; /* in the WAL, as of the last commit */
+		pthread_mutex_t sync_lock;
+		uint64_t synced; /* commits that are durable */
+		bool failed;	 /* a sync failed: what it lost stays lost */
+		int wal;	 /* descriptor of the -wal file, -1 */
+		struct sqlite_conn conn;
+	} keeper;
+};
+
+static inline struct sqlite *sqlite_of(struct backend *backend)
+{
+	return (struct sqlite *)backend;
+}
+
+/* --- read.c ------------------------------------------------------------------------------------
+ */
+
+int sqlite_snapshot_begin(struct backend *backend, unsigned flags,
+			  struct backend_snapshot **ret_snapshot);
+void sqlite_snapshot_end(struct backend *backend, struct backend_snapshot *snapshot);
+int sqlite_node_get(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		    struct backend_node *ret_node);
+int sqlite_node_find(struct backend *backend, struct backend_snapshot *snapshot,
+		     struct bytes session, struct bytes key, struct backend_node *ret_node);
+int sqlite_node_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t after,
+		     bool orphans_only, backend_node_fn *fn, void *arg);
+int sqlite_entry_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
+		      struct bytes name, uint64_t *ret_id, struct backend_node *ret_node);
+int sqlite_entry_name(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
+		      uint64_t id, struct buf *name);
+int sqlite_entry_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
+		      uint64_t after, backend_entry_fn *fn, void *arg);
+int sqlite_xattr_get(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		     struct bytes name, struct buf *value);
+int sqlite_xattr_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		      backend_name_fn *fn, void *arg);
+int sqlite_chunk_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		      int64_t first, int64_t last, backend_chunk_fn *fn, void *arg);
+int sqlite_row_read(struct backend *backend, struct backend_snapshot *snapshot,
+		    struct bytes session, struct bytes key, int64_t first, backend_row_fn *fn,
+		    void *arg);
+int sqlite_key_stat(struct backend *backend, struct backend_snapshot *snapshot,
+		    struct bytes session, struct bytes key, struct backend_key_stat *ret_stat);
+int sqlite_key_list(struct backend *backend, struct backend_snapshot *snapshot,
+		    struct bytes after_session, struct bytes after_key, backend_key_fn *fn,
+		    void *arg);
+int sqlite_piece_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		      int64_t first, backend_piece_fn *fn, void *arg);
+int sqlite_mark_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		     uint64_t offset, struct backend_mark *ret_mark);
+int sqlite_mark_find_index(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+			   int64_t index, struct backend_mark *ret_mark);
+int sqlite_last_ids(struct backend *backend, struct backend_snapshot *snapshot, uint64_t *ret_ino,
+		    uint64_t *ret_entry);
+
+/* --- commit.c ----------------------------------------------------------------------------------
+ */
+
+int sqlite_commit(struct backend *backend, struct backend_batch *batch, unsigned flags);
+/* Be the writer, who alone uses store->writer; waits for the present one. */
+void sqlite_writer_take(struct sqlite *store);
+void sqlite_writer_give(struct sqlite *store);
+/* Take the writer and mend the schema. */
+int sqlite_writer_mend(struct sqlite *store);
+
+/* --- changes.c ---------------------------------------------------------------------------------
+ */
+
+int sqlite_watch_start(struct sqlite *store);
+void sqlite_watch_stop(struct sqlite *store);
+/* A number that moves when another connection changed the file. */
+int sqlite_version(struct sqlite *store, int64_t *ret_version);
+int sqlite_change_list(struct backend *backend, struct backend_snapshot *snapshot,
+		       backend_change_fn *fn, void *arg);
+int sqlite_change_wait(struct backend *backend, int timeout_ms);
+void sqlite_wake(struct backend *backend);
+
+/* --- keeper.c ----------------------------------------------------------------------------------
+ */
+
+int sqlite_keeper_start(struct sqlite *store);
+void sqlite_keeper_stop(struct sqlite *store);
+/* A commit has succeeded: have it synced within a second. */
+void sqlite_keeper_committed(struct sqlite *store);
+int sqlite_sync(struct backend *backend);
+
+/* --- check.c -----------------------------------------------------------------------------------
+ */
+
+int sqlite_space(struct backend *backend, struct backend_space *ret_space);
+int sqlite_check(struct backend *backend, backend_report_fn *report, void *arg);
+
+/* --- times.c -----------------------------------------------------------------------------------
+ */
+
+enum { SQLITE_STAMP = 32 }; /* bytes of room for a time stamp */
+
+/* Now, as the rows have it: "2026-01-31 23:59:59.123", UTC. */
+void sqlite_stamp_now(char stamp[SQLITE_STAMP]);
+/* Nanoseconds since 1970 of what any program may have put there; 0 when it is no time. */
+int64_t sqlite_stamp_read(sqlite3_stmt *statement, int index);
+
+/* --- error.c -----------------------------------------------------------------------------------
+ */
+
+/* The one place where SQLITE_* becomes -errno.  Logs SQLite's sentence where the header of
+ * backend.h promises it. */
+int sqlite_error(sqlite3 *db, int code, const char *path);
+/* The same for a connection, and 0 for SQLITE_OK, SQLITE_ROW and SQLITE_DONE. */
+int sqlite_result(struct sqlite_conn *conn, int code);
+/* Put a sentence in *ret_why (unless ret_why is NULL) and return error. */
+int sqlite_refuse(char **ret_why, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+#endif

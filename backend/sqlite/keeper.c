@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The thread that does what no request should wait for: checkpoints, and the sync that makes
+ * everything durable a second after it was committed.
+ *
+ * Why a sync of the WAL is enough.  In WAL mode a commit is appended to the WAL and, with
+ * synchronous=NORMAL, not synced.  A checkpoint syncs the WAL, copies its pages to the database,
+ * syncs that, and only then may the WAL be written from its beginning again.  So at any time, all
+ * that was committed is either in the database and durable, or in the WAL; syncing the WAL makes
+ * the rest durable.
+ *
+ * The sync is done on a descriptor of ours.  Closing a descriptor of the database would drop
+ * SQLite's POSIX locks on it (file.c), but there are none on the -wal file; and as long as one of
+ * our connections is open, nobody deletes the -wal file or puts another in its place.  SQLite
+ * makes the directory durable when it syncs a new -wal file for the first time; as we sync in its
+ * place, we do that too, once.
+ *
+ * Checkpoints are PASSIVE and so wait for nobody.  While somebody is writing all the time, they
+ * never reach the end of the WAL, which would grow for ever; so when it has become large, the rest
+ * is copied while the writer is held.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "backend/sqlite/internal.h"
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+
+enum {
+	SYNC_MS = 400,	/* from a commit to its sync, at the most, and the sync itself */
+	IDLE_MS = 3000, /* without a commit: empty the WAL, give memory back */
+	CHECKPOINT_KIB = 4096,
+	HOLD_KIB = 65536,
+};
+
+static int count_pages(void *arg, sqlite3 *db, const char *schema, int pages)
+{
+	struct sqlite *store = arg;
+
+	(void)db;
+	(void)schema;
+	atomic_store(&store->keeper.wal_pages, pages);
+	return SQLITE_OK;
+}
+
+/* The directory holds the name of a new -wal file. */
+static void sync_directory(const char *path)
+{
+	_cleanup_(freep) char *directory =
+		bytes_dup(bytes_make(path, (size_t)(strrchr(path, '/') - path)));
+	_cleanup_(closep) int fd = -1;
+
+	if (!directory)
+		return;
+	fd = open(*directory ? directory : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fsync(fd) < 0)
+		log_warning("cannot sync the directory of %s: %s", path, strerror(errno));
+}
+
+static int open_wal(struct sqlite *store)
+{
+	char *name;
+
+	if (asprintf(&name, "%s-wal", store->place.path) < 0)
+		return -ENOMEM;
+	store->keeper.wal = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	free(name);
+	if (store->keeper.wal < 0)
+		return -errno;
+	sync_directory(store->place.path);
+	return 0;
+}
+
+static int sync_wal(struct sqlite *store)
+{
+	int r;
+
+	if (store->keeper.failed)
+		return -EIO;
+	if (store->keeper.wal < 0) {
+		r = open_wal(store);
+		if (r < 0)
+			return r;
+	}
+	if (fdatasync(store->keeper.wal) == 0)
+		return 0;
+	r = -errno;
+	log_error("cannot sync %s-wal: %s", store->place.path, strerror(-r));
+	/* The kernel reports a lost page once and then forgets it; a second sync would lie. */
+	store->keeper.failed = r == -EIO;
+	return r;
+}
+
+int sqlite_sync(struct backend *backend)
+{
+	struct sqlite *store = sqlite_of(backend);
+	uint64_t commits = atomic_load(&store->keeper.commits);
+	int r = 0;
+
+	if (store->mode == MODE_ASIDE || store->mode == MODE_FROZEN)
+		return 0;
+	pthread_mutex_lock(&store->keeper.sync_lock);
+	/* Who came while another one synced may find it done. */
+	if (store->keeper.synced < commits) {
+		commits = atomic_load(&store->keeper.commits);
+		r = sync_wal(store);
+		if (r == 0)
+			store->keeper.synced = commits;
+	}
+	pthread_mutex_unlock(&store->keeper.sync_lock);
+	return r;
+}
+
+void sqlite_keeper_committed(struct sqlite *store)
+{
+	atomic_fetch_add(&store->keeper.commits, 1);
+	pthread_mutex_lock(&store->keeper.lock);
+	if (!store->keeper.dirty) {
+		store->keeper.dirty = true;
+		pthread_cond_signal(&store->keeper.moved);
+	}
+	pthread_mutex_unlock(&store->keeper.lock);
+}
+
+/* Returns the pages that are left in the WAL. */
+static int checkpoint(struct sqlite *store)
+{
+	int pages = 0, copied = 0;
+	int code = sqlite3_wal_checkpoint_v2(store->keeper.conn.db, "main",
+					     SQLITE_CHECKPOINT_PASSIVE, &pages, &copied);
+
+	if (code == SQLITE_BUSY) /* another program is doing it */
+		return 0;
+	if (sqlite_result(&store->keeper.conn, code) < 0)
+		return 0;
+	return pages - copied;
+}
+
+static void checkpoint_if(struct sqlite *store, int64_t threshold, int64_t hold)
+{
+	int pages = atomic_load(&store->keeper.wal_pages);
+
+	if (pages <= threshold)
+		return;
+	atomic_store(&store->keeper.wal_pages, 0);
+	if (checkpoint(store) == 0 || pages <= hold)
+		return;
+	sqlite_writer_take(store);
+	checkpoint(store);
+	sqlite_writer_give(store);
+}
+
+static void deadline(int timeout_ms, struct timespec *ret_until)
+{
+	clock_gettime(CLOCK_MONOTONIC, ret_until);
+	ret_until->tv_nsec += timeout_ms % 1000 * 1000000L;
+	ret_until->tv_sec += timeout_ms / 1000 + ret_until->tv_nsec / 1000000000;
+	ret_until->tv_nsec %= 1000000000;
+}
+
+/* Wait for a first commit: without end, or that long.  False when it is time to stop. */
+static bool wait_for_commit(struct sqlite *store, int timeout_ms, bool *ret_dirty)
+{
+	struct timespec until;
+	int r = 0;
+	bool stop;
+
+	deadline(MAX(timeout_ms, 0), &until);
+	pthread_mutex_lock(&store->keeper.lock);
+	while (!store->keeper.stop && !store->keeper.dirty && r != ETIMEDOUT) {
+		if (timeout_ms < 0)
+			pthread_cond_wait(&store->keeper.moved, &store->keeper.lock);
+		else
+			r = pthread_cond_timedwait(&store->keeper.moved, &store->keeper.lock,
+						   &until);
+	}
+	*ret_dirty = store->keeper.dirty;
+	stop = store->keeper.stop;
+	pthread_mutex_unlock(&store->keeper.lock);
+	return !stop;
+}
+
+/* Let commits gather, unless it is time to stop. */
+static void gather(struct sqlite *store)
+{
+	struct timespec until;
+
+	deadline(SYNC_MS, &until);
+	pthread_mutex_lock(&store->keeper.lock);
+	while (!store->keeper.stop)
+		if (pthread_cond_timedwait(&store->keeper.moved, &store->keeper.lock, &until) ==
+		    ETIMEDOUT)
+			break;
+	store->keeper.dirty = false;
+	pthread_mutex_unlock(&store->keeper.lock);
+}
+
+static void *keep(void *arg)
+{
+	struct sqlite *store = arg;
+	int64_t page = SQLITE_PAGE;
+	bool dirty, tidy = true;
+
+	sqlite_conn_query(&store->keeper.conn, "PRAGMA main.page_size", page, &page);
+	while (wait_for_commit(store, tidy ? -1 : IDLE_MS, &dirty)) {
+		if (dirty) {
+			gather(store);
+			sqlite_sync(&store->backend);
+			checkpoint_if(store, CHECKPOINT_KIB * 1024 / page, HOLD_KIB * 1024 / page);
+		} else {
+			checkpoint_if(store, 0, INT64_MAX);
+			sqlite_pool_trim(store);
+		}
+		tidy = !dirty;
+	}
+	return NULL;
+}
+
+int sqlite_keeper_start(struct sqlite *store)
+{
+	int r;
+
+	if (store->mode == MODE_ASIDE || store->mode == MODE_FROZEN)
+		return 0;
+	r = sqlite_conn_open(store, false, &store->keeper.conn);
+	if (r < 0)
+		return r;
+	sqlite3_wal_hook(store->writer.db, count_pages, store);
+	r = -pthread_create(&store->keeper.thread, NULL, keep, store);
+	store->keeper.running = r == 0;
+	return r;
+}
+
+void sqlite_keeper_stop(struct sqlite *store)
+{
+	if (store->keeper.running) {
+		pthread_mutex_lock(&store->keeper.lock);
+		store->keeper.stop = true;
+		pthread_cond_signal(&store->keeper.moved);
+		pthread_mutex_unlock(&store->keeper.lock);
+		pthread_join(store->keeper.thread, NULL);
+		store->keeper.running = false;
+	}
+	sqlite_conn_close(&store->keeper.conn);
+	closep(&store->keeper.wal);
+}

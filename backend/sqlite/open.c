@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Opening a store: what kind of database is it, and what may we do with it?
+ *
+ *	the database is ...		opened for writing	opened read-only
+ *	new or empty			made a store		refused
+ *	ours, or adopted before		MODE_WHOLE		MODE_BOOKKEEPING or MODE_FROZEN
+ *	another program's, has rows	adopted: MODE_WHOLE	MODE_ASIDE
+ *	anything else			refused			refused
+ *
+ * Read-only means that rows are never written and a database that is not ours gets nothing
+ * added.  But to show rows that others have changed, marks and nodes must follow, so we write
+ * our own tables as a journalling filesystem replays its journal at a read-only mount
+ * (MODE_BOOKKEEPING) - if the system lets us, and if nobody else is the owner, who does it
+ * already.  Otherwise the tables are read as they are (MODE_FROZEN).  In a database that has
+ * none of our tables, they are put into a private file that is attached to each connection and
+ * deleted at the end (MODE_ASIDE).
+ *
+ * On a medium that cannot be written at all SQLite cannot make the -shm file that WAL needs; then
+ * the file is opened as immutable, which it is.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "backend/sqlite/internal.h"
+#include "backend/sqlite/sqlite.h"
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+
+static const char default_table[] = "agentscope_sessions";
+
+/* What the database says about itself. */
+struct look {
+	int64_t application;
+	int64_t user_version;
+	int64_t tables;	 /* and views */
+	int64_t version; /* of our schema; 0: none */
+	bool made;	 /* by us, not adopted */
+	bool new_store;	 /* nothing is in it yet */
+	bool rows_lost;	 /* ours, but somebody dropped the rows' table */
+};
+
+static void sqlite_close(struct backend *backend)
+{
+	struct sqlite *store = sqlite_of(backend);
+	struct backend_snapshot *snapshot;
+
+	sqlite_keeper_stop(store);
+	sqlite_watch_stop(store);
+	while ((snapshot = store->pool.idle)) {
+		store->pool.idle = snapshot->next;
+		sqlite_conn_close(&snapshot->conn);
+		free(snapshot);
+	}
+	/* The last one to close empties the WAL and deletes it. */
+	sqlite_conn_close(&store->writer);
+	if (store->aside)
+		unlink(store->aside);
+	free(store->aside);
+	sqlite3_free(store->name);
+	sqlite_layout_done(&store->layout);
+	if (store->owner)
+		sqlite_file_disown(store->place.file);
+	sqlite_place_done(&store->place);
+	pthread_mutex_destroy(&store->pool.lock);
+	pthread_cond_destroy(&store->pool.freed);
+	pthread_mutex_destroy(&store->queue.lock);
+	pthread_cond_destroy(&store->queue.moved);
+	pthread_mutex_destroy(&store->version_lock);
+	pthread_mutex_destroy(&store->keeper.lock);
+	pthread_mutex_destroy(&store->keeper.sync_lock);
+	pthread_cond_destroy(&store->keeper.moved);
+	free(store);
+}
+
+static const struct backend_ops sqlite_ops = {
+	.name = "sqlite",
+	.close = sqlite_close,
+	.snapshot_begin = sqlite_snapshot_begin,
+	.snapshot_end = sqlite_snapshot_end,
+	.node_get = sqlite_node_get,
+	.node_find = sqlite_node_find,
+	.node_list = sqlite_node_list,
+	.entry_find = sqlite_entry_find,
+	.entry_name = sqlite_entry_name,
+	.entry_list = sqlite_entry_list,
+	.xattr_get = sqlite_xattr_get,
+	.xattr_list = sqlite_xattr_list,
+	.chunk_read = sqlite_chunk_read,
+	.row_read = sqlite_row_read,
+	.key_stat = sqlite_key_stat,
+	.key_list = sqlite_key_list,
+	.piece_read = sqlite_piece_read,
+	.mark_find = sqlite_mark_find,
+	.mark_find_index = sqlite_mark_find_index,
+	.last_ids = sqlite_last_ids,
+	.change_list = sqlite_change_list,
+	.change_wait = sqlite_change_wait,
+	.wake = sqlite_wake,
+	.commit = sqlite_commit,
+	.sync = sqlite_sync,
+	.space = sqlite_space,
+	.check = sqlite_check,
+};
+
+/* Timed waits are not to be moved by who sets the clock. */
+static int init_monotonic(pthread_cond_t *cond)
+{
+	pthread_condattr_t attr;
+	int r = pthread_condattr_init(&attr);
+
+	if (r)
+		return -r;
+	r = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	if (r == 0)
+		r = pthread_cond_init(cond, &attr);
+	pthread_condattr_destroy(&attr);
+	return -r;
+}
+
+static int allocate(const struct backend_options *options, struct sqlite **ret_store)
+{
+	struct sqlite *store = calloc(1, sizeof(*store));
+
+	if (!store)
+		return -ENOMEM;
+	if (init_monotonic(&store->keeper.moved) < 0) {
+		free(store);
+		return -ENOMEM;
+	}
+	/* Default attributes: these cannot fail on Linux. */
+	pthread_mutex_init(&store->pool.lock, NULL);
+	pthread_cond_init(&store->pool.freed, NULL);
+	pthread_mutex_init(&store->queue.lock, NULL);
+	pthread_cond_init(&store->queue.moved, NULL);
+	pthread_mutex_init(&store->version_lock, NULL);
+	pthread_mutex_init(&store->keeper.lock, NULL);
+	pthread_mutex_init(&store->keeper.sync_lock, NULL);
+	store->backend.ops = &sqlite_ops;
+	store->backend.read_only = options->read_only;
+	store->queue.last = &store->queue.first;
+	store->guest = !options->owner;
+	store->max_size = options->max_size;
+	store->keeper.wal = -1;
+	store->watch.inotify = store->watch.wake = -1;
+	*ret_store = store;
+	return 0;
+}
+
+/* The path as a URI, so that it can carry a parameter. */
+static char *make_uri(const char *path, const char *parameter)
+{
+	sqlite3_str *uri = sqlite3_str_new(NULL);
+
+	sqlite3_str_appendall(uri, "file:");
+	for (const char *p = path; *p; p++) {
+		if (strchr("?#%", *p))
+			sqlite3_str_appendf(uri, "%%%02X", (unsigned)(unsigned char)*p);
+		else
+			sqlite3_str_appendchar(uri, 1, *p);
+	}
+	sqlite3_str_appendf(uri, "?%s", parameter);
+	return sqlite3_str_finish(uri);
+}
+
+/* (Re)open the connection that everything here is done with; parameter NULL: for writing. */
+static int open_writer(struct sqlite *store, const char *parameter)
+{
+	const char *path = store->place.path;
+
+	sqlite_conn_close(&store->writer);
+	sqlite3_free(store->name);
+	store->name = parameter ? make_uri(path, parameter) : sqlite3_mprintf("%s", path);
+	if (!store->name)
+		return -ENOMEM;
+	return sqlite_conn_open(store, false, &store->writer);
+}
+
+static int read_numbers(struct sqlite_conn *conn, struct look *look)
+{
+	static const char count[] = "SELECT count(*) FROM main.sqlite_schema WHERE "
+				    "name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
+	static const char meta[] = "SELECT count(*) FROM main.sqlite_schema WHERE "
+				   "type = 'table' AND name = 'sessfs_meta'";
+	_cleanup_(freep) char *version = NULL;
+	_cleanup_(freep) char *made = NULL;
+	int64_t has_meta = 0;
+	int r = sqlite_conn_query(conn, "PRAGMA main.application_id", 0, &look->application);
+
+	if (r == 0)
+		r = sqlite_conn_query(conn, "PRAGMA main.user_version", 0, &look->user_version);
+	if (r == 0)
+		r = sqlite_conn_query(conn, count, 0, &look->tables);
+	if (r == 0)
+		r = sqlite_conn_query(conn, meta, 0, &has_meta);
+	if (r < 0 || !has_meta)
+		return r;
+	version = sqlite_meta_get(conn, "schema_version");
+	made = sqlite_meta_get(conn, "made");
+	look->version = version ? strtoll(version, NULL, 10) : 0;
+	look->made = made && strcmp(made, "1") == 0;
+	return look->version > 0 ? 0 : -EIO;
+}
+
+static int read_look(struct sqlite *store, bool read_only, struct look *look)
+{
+	int r = open_writer(store, read_only ? "mode=ro" : NULL);
+
+	if (r == 0)
+		r = read_numbers(&store->writer, look);
+	if (r == 0 || r == -EBUSY || r == -ENOMEM || !read_only ||
+	    access(store->place.path, W_OK) == 0)
+		return r;
+	log_info("%s: trying again as a file that cannot change", store->place.path);
+	r = open_writer(store, "immutable=1");
+	return r < 0 ? r : read_numbers(&store->writer, look);
+}
+
+static int refuse_unreadable(int error, const char *path, char **ret_why)
+{
+	static const struct {
+		int error;
+		const char *format;
+	} sentences[] = {
+		{ -EBUSY, "%s is locked: another program has held a lock on it for ten seconds" },
+		{ -EIO,
+		  "%s cannot be read: the database is damaged or its medium fails (SQLite's own "
+		  "message is in the log)" },
+		{ -ENOSPC, "%s cannot be opened: its filesystem is full" },
+		{ -EROFS, "%s or its directory cannot be written; open it read-only" },
+		{ -EACCES, "%s cannot be opened: its directory does not let us make files" },
+	};
+
+	if (ret_why && *ret_why) /* somebody has found better words already */
+		return error;
+	for (size_t i = 0; i < ARRAY_SIZE(sentences); i++)
+		if (sentences[i].error == error)
+			return sqlite_refuse(ret_why, error, sentences[i].format, path);
+	return sqlite_refuse(ret_why, error, "%s cannot be opened: %s", path, strerror(-error));
+}
+
+static int refuse_newer(const char *path, int64_t version, char **ret_why)
+{
+	return sqlite_refuse(
+		ret_why, -EPROTONOSUPPORT,
+		"%s has the format %lld, and this sessfs knows formats up to %d; use a "
+		"newer sessfs",
+		path, (long long)version, SQLITE_SCHEMA_NEWEST);
+}
+
+/* The table is the one that the store has always served. */
+static int choose_table(struct sqlite *store, const struct backend_options *options,
+			const struct look *look, const char *path, char **ret_why)
+{
+	_cleanup_(freep) char *served = NULL;
+	const char *wanted = options->table;
+
+	if (look->version)
+		served = sqlite_meta_get(&store->writer, "table");
+	if (served && wanted && strcasecmp(served, wanted) != 0)
+		return sqlite_refuse(ret_why, -EINVAL,
+				     "%s keeps its sessions in the table %s, not in %s", path,
+				     served, wanted);
+	if (!wanted)
+		wanted = served ? served : default_table;
+	if (!*wanted || strncasecmp(wanted, "sqlite_", 7) == 0 ||
+	    strncasecmp(wanted, "sessfs_", 7) == 0)
+		return sqlite_refuse(ret_why, -EINVAL, "'%s' cannot be the name of a table of rows",
+				     wanted);
+	return sqlite_layout_name(&store->layout, wanted);
+}
+
+/* Nothing of ours and no rows are in it. */
+static int judge_other(const struct backend_options *options, const char *path, struct look *look,
+		       char **ret_why)
+{
+	if (look->tables || (look->application && look->application != SQLITE_APPLICATION))
+		return sqlite_refuse(
+			ret_why, -EMEDIUMTYPE,
+			"%s belongs to another program: it is a SQLite database without "
+			"a table of sessions",
+			path);
+	if (!options->create || options->read_only)
+		return sqlite_refuse(ret_why, -EMEDIUMTYPE, "%s is empty, so it is not a store",
+				     path);
+	look->new_store = true;
+	return 0;
+}
+
+static int judge(struct sqlite *store, const struct backend_options *options, const char *path,
+		 struct look *look, char **ret_why)
+{
+	bool ours = look->application == SQLITE_APPLICATION && (look->made || !look->version);
+	int64_t version = ours ? MAX(look->version, look->user_version) : look->version;
+	int r;
+
+	if (version > SQLITE_SCHEMA_NEWEST)
+		return refuse_newer(path, version, ret_why);
+	r = choose_table(store, options, look, path, ret_why);
+	if (r == 0)
+		r = sqlite_layout_look(&store->writer, &store->layout, path, ret_why);
+	if (r != -ENOENT)
+		return r;
+	if (!look->version)
+		return judge_other(options, path, look, ret_why);
+	if (options->read_only)
+		return sqlite_refuse(ret_why, -EMEDIUMTYPE, "%s has lost its table %s", path,
+				     store->layout.name);
+	look->rows_lost = true;
+	return 0;
+}
+
+static int refuse_owned(struct sqlite *store, const char *path, char **ret_why)
+{
+	_cleanup_(freep) char *owner = NULL;
+
+	/* Before the first owner has written his name there may be no such table. */
+	owner = sqlite_meta_get(&store->writer, "owner");
+	return sqlite_refuse(ret_why, -EBUSY, "%s is in use by %s", path,
+			     owner ? owner : "another process");
+}
+
+static int choose_mode(struct sqlite *store, const struct backend_options *options,
+		       const struct look *look, const char *path, char **ret_why)
+{
+	int r = options->owner ? 0 : -EPERM;
+
+	if (r == 0 && store->place.writable && (look->version || !options->read_only))
+		r = sqlite_file_own(store->place.file);
+	else
+		r = -EPERM;
+	store->owner = r == 0;
+	if (!options->read_only) {
+		store->mode = MODE_WHOLE;
+		if (r == -EBUSY)
+			return refuse_owned(store, path, ret_why);
+		if (r < 0 && options->owner)
+			return sqlite_refuse(ret_why, r, "cannot lock %s: %s", path, strerror(-r));
+		return 0;
+	}
+	store->mode = !look->version ? MODE_ASIDE : r == 0 ? MODE_BOOKKEEPING : MODE_FROZEN;
+	if (store->mode == MODE_FROZEN && look->version < SQLITE_SCHEMA_NEWEST)
+		return sqlite_refuse(ret_why, -EROFS,
+				     "%s has an older format; mount it once for writing", path);
+	return 0;
+}
+
+static int set_wal(struct sqlite *store, const char *path, char **ret_why)
+{
+	sqlite3_stmt *statement = NULL;
+	const char *mode;
+	int code, r = 0;
+
+	code = sqlite3_prepare_v2(store->writer.db, "PRAGMA main.journal_mode = WAL", -1,
+				  &statement, NULL);
+	if (code == SQLITE_OK)
+		code = sqlite3_step(statement);
+	if (code == SQLITE_ROW) {
+		mode = (const char *)sqlite3_column_text(statement, 0);
+		if (!mode || strcmp(mode, "wal") != 0)
+			r = sqlite_refuse(ret_why, -EOPNOTSUPP,
+					  "%s cannot be used: its filesystem does not allow a "
+					  "write-ahead log (shared memory)",
+					  path);
+	} else {
+		r = sqlite_result(&store->writer, code);
+	}
+	sqlite3_finalize(statement);
+	return r;
+}
+
+static int limit_size(struct sqlite *store)
+{
+	int64_t page = SQLITE_PAGE;
+	char text[64];
+	int r;
+
+	if (!store->max_size || store->mode == MODE_ASIDE || store->mode == MODE_FROZEN)
+		return 0;
+	r = sqlite_conn_query(&store->writer, "PRAGMA main.page_size", page, &page);
+	if (r < 0)
+		return r;
+	snprintf(text, sizeof(text), "PRAGMA main.max_page_count = %llu",
+		 (unsigned long long)MAX(store->max_size / (uint64_t)page, 1));
+	return sqlite_conn_exec(&store->writer, text);
+}
+
+static int bring_main(struct sqlite *store, const struct backend_options *options,
+		      const struct look *look, const char *path, char **ret_why)
+{
+	char page[48];
+	int r = 0;
+
+	if (options->read_only)
+		r = open_writer(store, NULL);
+	if (r == 0 && look->new_store) {
+		snprintf(page, sizeof(page), "PRAGMA main.page_size = %d", SQLITE_PAGE);
+		r = sqlite_conn_exec(&store->writer, page);
+	}
+	if (r == 0)
+		r = set_wal(store, path, ret_why);
+	if (r == 0)
+		r = sqlite_schema_bring(store, look->version, look->new_store || look->rows_lost);
+	/* Not only a courtesy to who is refused: set_triggers() in commit.c needs a new owner to
+	 * take the write lock once, before he reads the rows. */
+	if (r == 0 && store->owner)
+		r = sqlite_meta_put(&store->writer, "owner", options->owner);
+	return r;
+}
+
+static int make_aside(struct sqlite *store)
+{
+	const char *place = getenv("TMPDIR");
+	_cleanup_(freep) char *directory = realpath(place && *place ? place : "/tmp", NULL);
+	char *path;
+	int fd;
+
+	if (!directory)
+		return -errno;
+	if (asprintf(&path, "%s/sessfs-XXXXXX", directory) < 0)
+		return -ENOMEM;
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd < 0) {
+		free(path);
+		return -errno;
+	}
+	close(fd);
+	store->aside = path;
+	return 0;
+}
+
+static int bring_aside(struct sqlite *store)
+{
+	int r = make_aside(store);
+
+	if (r == 0)
+		r = open_writer(store, "mode=ro");
+	if (r == 0)
+		r = sqlite_schema_aside(store);
+	return r;
+}
+
+static int is_utf8(struct sqlite *store)
+{
+	int64_t same = 0;
+	int r = sqlite_conn_query(&store->writer, "SELECT encoding = 'UTF-8' FROM pragma_encoding",
+				  0, &same);
+
+	store->utf8 = same;
+	return r;
+}
+
+/* Room for the ids and numbers beside the data in one record. */
+enum { RECORD_ROOM = 65536 };
+
+static int open_store(struct sqlite *store, const char *path, const struct backend_options *options,
+		      char **ret_why)
+{
+	struct look look = { 0 };
+	int r = read_look(store, options->read_only, &look);
+
+	if (r == 0)
+		r = judge(store, options, path, &look, ret_why);
+	if (r == 0)
+		r = choose_mode(store, options, &look, path, ret_why);
+	if (r < 0)
+		return r;
+	if (store->mode == MODE_ASIDE)
+		r = bring_aside(store);
+	else if (store->mode != MODE_FROZEN)
+		r = bring_main(store, options, &look, path, ret_why);
+	if (r == 0)
+		r = is_utf8(store);
+	if (r == 0)
+		r = limit_size(store);
+	if (r < 0)
+		return r;
+	store->backend.max_item =
+		(uint64_t)sqlite3_limit(store->writer.db, SQLITE_LIMIT_LENGTH, -1) - RECORD_ROOM;
+	r = sqlite_watch_start(store);
+	if (r == 0)
+		r = sqlite_keeper_start(store);
+	return r;
+}
+
+int sqlite_backend_open(const char *path, const struct backend_options *options,
+			struct backend **ret_backend, char **ret_why)
+{
+	struct sqlite *store;
+	int r = allocate(options, &store);
+
+	if (r < 0)
+		return sqlite_refuse(ret_why, r, "out of memory");
+	r = sqlite_place_find(path, options, &store->place, ret_why);
+	if (r == 0)
+		r = open_store(store, path, options, ret_why);
+	if (r < 0) {
+		refuse_unreadable(r, path, ret_why);
+		/* What we made in vain we take away again. */
+		if (store->place.created)
+			unlink(store->place.path);
+		sqlite_close(&store->backend);
+		return r;
+	}
+	*ret_backend = &store->backend;
+	return 0;
+}

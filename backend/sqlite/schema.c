@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Our tables, their versions, and the triggers that log others' changes.
+ *
+ * sessfs_meta is the truth about the version.  The numbers in the file's header (application_id,
+ * user_version) say the same in a store that we made; in a database that another program made and
+ * we adopted, user_version is that program's, and application_id is set only where it was 0.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/sqlite/internal.h"
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+
+/* The rows of a store that we make. */
+static const char rows_table[] =
+	"CREATE TABLE IF NOT EXISTS main.{rows} (\n"
+	"  -- What the sessions hold: one row a state, or one row an item of a list state.\n"
+	"  session_id TEXT    NOT NULL,\n"
+	"  state_key  TEXT    NOT NULL,\n"
+	"  item_index INTEGER NOT NULL DEFAULT 0, -- lists: 0, 1, 2 ... without holes\n"
+	"  state_data TEXT    NOT NULL, -- JSON as it was written; plain text if the key ends in "
+	":_hash\n"
+	"  created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, -- UTC\n"
+	"  updated_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, -- UTC; moves when state_data changes\n"
+	"  PRIMARY KEY (session_id, state_key, item_index)\n"
+	") WITHOUT ROWID";
+
+/*
+ * Names, symbolic links' targets and attributes are any bytes, so they are stored as BLOB always:
+ * to SQLite a text and a blob of the same bytes are two different values.  Ids are text, as in the
+ * rows.
+ */
+static const char tables_1[] =
+	"CREATE TABLE {schema}sessfs_meta (\n"
+	"  -- About this store: schema_version, table (that holds the rows), owner (who has it\n"
+	"  -- mounted, or had), stamp (the newest in sessfs_change), made (1: sessfs made the "
+	"file).\n"
+	"  key   TEXT PRIMARY KEY,\n"
+	"  value\n"
+	") WITHOUT ROWID;\n"
+	"CREATE TABLE {schema}sessfs_node (\n"
+	"  -- One row a file or directory.  Times are nanoseconds since 1970.\n"
+	"  ino        INTEGER PRIMARY KEY,\n"
+	"  parent     INTEGER NOT NULL, -- the directory that holds it: its ino\n"
+	"  entry      INTEGER NOT NULL, -- and the id of its entry there; 0: none\n"
+	"  kind       INTEGER NOT NULL, -- 0 ordinary, 1 session, 2 single, 3 list, 4 hash\n"
+	"  flags      INTEGER NOT NULL, -- 1 draft, 2 no newline at the end, 4 adopted\n"
+	"  mode       INTEGER NOT NULL, -- as in stat(2)\n"
+	"  uid        INTEGER NOT NULL,\n"
+	"  gid        INTEGER NOT NULL,\n"
+	"  nlink      INTEGER NOT NULL, -- 0: deleted, but still in use\n"
+	"  rdev       INTEGER NOT NULL,\n"
+	"  size       INTEGER NOT NULL, -- of the bytes in sessfs_chunk\n"
+	"  atime      INTEGER NOT NULL,\n"
+	"  mtime      INTEGER NOT NULL,\n"
+	"  ctime      INTEGER NOT NULL,\n"
+	"  btime      INTEGER NOT NULL,\n"
+	"  session_id TEXT,             -- whose rows it shows\n"
+	"  state_key  TEXT,\n"
+	"  target     BLOB              -- of a symbolic link\n"
+	");\n"
+	"CREATE UNIQUE INDEX {schema}sessfs_node_key ON sessfs_node (session_id, state_key)\n"
+	"  WHERE kind >= 2 AND nlink > 0;\n"
+	"CREATE UNIQUE INDEX {schema}sessfs_node_session ON sessfs_node (session_id)\n"
+	"  WHERE kind = 1 AND nlink > 0;\n"
+	"CREATE INDEX {schema}sessfs_node_orphan ON sessfs_node (ino) WHERE nlink = 0;\n"
+	"CREATE TABLE {schema}sessfs_entry (\n"
+	"  -- Names in directories.\n"
+	"  parent INTEGER NOT NULL, -- ino of the directory\n"
+	"  id     INTEGER NOT NULL, -- rises; the order of a listing\n"
+	"  name   BLOB    NOT NULL,\n"
+	"  ino    INTEGER NOT NULL,\n"
+	"  PRIMARY KEY (parent, id),\n"
+	"  UNIQUE (parent, name)\n"
+	") WITHOUT ROWID;\n"
+	"CREATE TABLE {schema}sessfs_xattr (\n"
+	"  -- Extended attributes.\n"
+	"  ino   INTEGER NOT NULL,\n"
+	"  name  BLOB    NOT NULL,\n"
+	"  value BLOB    NOT NULL,\n"
+	"  PRIMARY KEY (ino, name)\n"
+	") WITHOUT ROWID;\n"
+	"CREATE TABLE {schema}sessfs_chunk (\n"
+	"  -- Bytes of ordinary files and drafts, 32768 a chunk; what is missing reads as zeros.\n"
+	"  ino   INTEGER NOT NULL,\n"
+	"  chunk INTEGER NOT NULL,\n"
+	"  data  BLOB    NOT NULL,\n"
+	"  PRIMARY KEY (ino, chunk)\n"
+	") WITHOUT ROWID;\n"
+	"CREATE TABLE {schema}sessfs_piece (\n"
+	"  -- Bytes of a list file that are not rows, before the row item_index.\n"
+	"  ino        INTEGER NOT NULL,\n"
+	"  item_index INTEGER NOT NULL,\n"
+	"  seq        INTEGER NOT NULL,\n"
+	"  data       BLOB    NOT NULL,\n"
+	"  PRIMARY KEY (ino, item_index, seq)\n"
+	") WITHOUT ROWID;\n"
+	"CREATE TABLE {schema}sessfs_mark (\n"
+	"  -- Where rows begin in a list file: a sparse index.\n"
+	"  ino         INTEGER NOT NULL,\n"
+	"  byte_offset INTEGER NOT NULL,\n"
+	"  item_index  INTEGER NOT NULL,\n"
+	"  PRIMARY KEY (ino, byte_offset)\n"
+	") WITHOUT ROWID;\n"
+	"CREATE INDEX {schema}sessfs_mark_index ON sessfs_mark (ino, item_index);\n"
+	"CREATE TABLE {schema}sessfs_change (\n"
+	"  -- Keys that other programs changed and sessfs has not looked at yet, written by the\n"
+	"  -- triggers on the rows.  The key (x'', x''), two blobs, says: anything may have "
+	"changed.\n"
+	"  session_id    NOT NULL,\n"
+	"  state_key     NOT NULL,\n"
+	"  first_index   INTEGER NOT NULL, -- lowest index that was changed\n"
+	"  deleted_index INTEGER NOT NULL, -- lowest index that was deleted\n"
+	"  stamp         INTEGER NOT NULL, -- never used twice\n"
+	"  PRIMARY KEY (session_id, state_key)\n"
+	") WITHOUT ROWID;\n"
+	"INSERT INTO {schema}sessfs_meta (key, value) VALUES ('stamp', 0);\n";
+
+/* Step i leads from version i to version i + 1. */
+static const char *const steps[SQLITE_SCHEMA_NEWEST] = {
+	tables_1,
+};
+
+/*
+ * The triggers.  They run in other programs' connections only (in ours they are off), so only
+ * those pay.  They log; a client that replaces a row (INSERT OR REPLACE) is seen by the insert.
+ * What has no text for ids and no integer for an index is nothing that we show.
+ */
+#define NEXT_STAMP "  UPDATE sessfs_meta SET value = value + 1 WHERE key = 'stamp';\n"
+#define LOG(row, deleted, condition)                                                               \
+	"  INSERT INTO sessfs_change (session_id, state_key, first_index, deleted_index, stamp)\n" \
+	"    SELECT " row ".session_id, " row ".state_key, " row ".item_index, " deleted ",\n"     \
+	"      (SELECT value FROM sessfs_meta WHERE key = 'stamp')\n"                              \
+	"    WHERE typeof(" row ".session_id) = 'text' AND typeof(" row ".state_key) = 'text'\n"   \
+	"      AND typeof(" row ".item_index) = 'integer'" condition "\n"                          \
+	"    ON CONFLICT (session_id, state_key) DO UPDATE SET\n"                                  \
+	"      first_index = min(first_index, excluded.first_index),\n"                            \
+	"      deleted_index = min(deleted_index, excluded.deleted_index),\n"                      \
+	"      stamp = excluded.stamp;\n"
+#define NONE_DELETED "9223372036854775807"
+#define KEY_MOVED                                                                                  \
+	" AND (old.session_id IS NOT new.session_id\n"                                             \
+	"        OR old.state_key IS NOT new.state_key OR old.item_index IS NOT new.item_index)"
+
+/* clang-format off: the text of three triggers, as SQL */
+static const char triggers[] =
+	"CREATE TRIGGER main.sessfs_row_insert AFTER INSERT ON {rows} BEGIN\n" NEXT_STAMP LOG(
+		"new", NONE_DELETED,
+		"") "END;\n"
+		    "CREATE TRIGGER main.sessfs_row_delete AFTER DELETE ON {rows} "
+		    "BEGIN\n" NEXT_STAMP LOG(
+			    "old", "old.item_index",
+			    "") "END;\n"
+				"CREATE TRIGGER main.sessfs_row_update\n"
+				"AFTER UPDATE OF session_id, state_key, item_index, state_data ON "
+				"{rows} BEGIN\n" NEXT_STAMP LOG("new", NONE_DELETED, "")
+					LOG("old", "old.item_index", KEY_MOVED) "END;\n";
+/* clang-format on */
+
+/* Setting updated_at alone fires none of them, so nothing recurses. */
+static const char trigger_updated[] =
+	"CREATE TRIGGER main.sessfs_row_updated_at AFTER UPDATE OF state_data ON {rows}\n"
+	"WHEN new.state_data IS NOT old.state_data AND new.updated_at IS old.updated_at BEGIN\n"
+	"  UPDATE {rows} SET updated_at = CURRENT_TIMESTAMP WHERE session_id = new.session_id\n"
+	"    AND state_key = new.state_key AND item_index = new.item_index;\n"
+	"END";
+
+static const char drop_triggers[] = "DROP TRIGGER IF EXISTS main.sessfs_row_insert; "
+				    "DROP TRIGGER IF EXISTS main.sessfs_row_update; "
+				    "DROP TRIGGER IF EXISTS main.sessfs_row_delete; "
+				    "DROP TRIGGER IF EXISTS main.sessfs_row_updated_at";
+
+static const char log_everything[] =
+	"UPDATE sessfs_meta SET value = value + 1 WHERE key = 'stamp'; "
+	"INSERT OR REPLACE INTO sessfs_change (session_id, state_key, first_index, deleted_index, "
+	"stamp) VALUES (x'', x'', 0, 0, (SELECT value FROM sessfs_meta WHERE key = 'stamp'))";
+
+static int run(struct sqlite_conn *conn, const char *text, const char *schema)
+{
+	char *sql = sqlite_sql_expand(text, &conn->store->layout, schema);
+	int r = sql ? sqlite_conn_exec(conn, sql) : -ENOMEM;
+
+	sqlite3_free(sql);
+	return r;
+}
+
+int sqlite_meta_put(struct sqlite_conn *conn, const char *key, const char *value)
+{
+	char *text = sqlite3_mprintf("INSERT OR REPLACE INTO sessfs_meta (key, value) "
+				     "VALUES (%Q, %Q)",
+				     key, value);
+	int r = text ? sqlite_conn_exec(conn, text) : -ENOMEM;
+
+	sqlite3_free(text);
+	return r;
+}
+
+char *sqlite_meta_get(struct sqlite_conn *conn, const char *key)
+{
+	static const char text[] = "SELECT value FROM sessfs_meta WHERE key = ?1";
+	sqlite3_stmt *statement = NULL;
+	const char *value = NULL;
+	char *copy = NULL;
+
+	if (sqlite3_prepare_v2(conn->db, text, -1, &statement, NULL) != SQLITE_OK)
+		return NULL;
+	sqlite_bind_text(statement, 1, bytes_str(key));
+	if (sqlite3_step(statement) == SQLITE_ROW)
+		value = (const char *)sqlite3_column_text(statement, 0);
+	if (value)
+		copy = strdup(value);
+	sqlite3_finalize(statement);
+	return copy;
+}
+
+static int put_version(struct sqlite_conn *conn, bool made)
+{
+	char number[16];
+	int64_t application = 0;
+	char text[64];
+	int r;
+
+	snprintf(number, sizeof(number), "%d", SQLITE_SCHEMA_NEWEST);
+	r = sqlite_meta_put(conn, "schema_version", number);
+	if (r == 0)
+		r = sqlite_conn_query(conn, "PRAGMA main.application_id", 0, &application);
+	if (r == 0 && application == 0) {
+		snprintf(text, sizeof(text), "PRAGMA main.application_id = %d", SQLITE_APPLICATION);
+		r = sqlite_conn_exec(conn, text);
+	}
+	if (r == 0 && made) {
+		snprintf(text, sizeof(text), "PRAGMA main.user_version = %d", SQLITE_SCHEMA_NEWEST);
+		r = sqlite_conn_exec(conn, text);
+	}
+	return r;
+}
+
+static int put_triggers(struct sqlite_conn *conn)
+{
+	int r = run(conn, drop_triggers, "");
+
+	if (r == 0)
+		r = run(conn, triggers, "");
+	if (r == 0 && conn->store->layout.has_updated)
+		r = run(conn, trigger_updated, "");
+	return r;
+}
+
+static int log_rows(struct sqlite_conn *conn)
+{
+	char *text = sqlite_sql_expand("SELECT 1 FROM {rows} LIMIT 1", &conn->store->layout, "");
+	int64_t any = 0;
+	int r = text ? sqlite_conn_query(conn, text, 0, &any) : -ENOMEM;
+
+	sqlite3_free(text);
+	if (r == 0 && any)
+		r = sqlite_conn_exec(conn, log_everything);
+	return r;
+}
+
+static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
+{
+	struct sqlite *store = conn->store;
+	bool intact = false;
+	int r = 0;
+
+	if (new_store)
+		r = run(conn, rows_table, "main.");
+	for (int64_t i = from; r == 0 && i < SQLITE_SCHEMA_NEWEST; i++)
+		r = run(conn, steps[i], "main.");
+	if (r == 0 && from == 0)
+		r = sqlite_meta_put(conn, "table", store->layout.name);
+	if (r == 0 && from == 0)
+		r = sqlite_meta_put(conn, "made", new_store ? "1" : "0");
+	if (r == 0 && from < SQLITE_SCHEMA_NEWEST) {
+		_cleanup_(freep) char *made = sqlite_meta_get(conn, "made");
+
+		r = put_version(conn, made && strcmp(made, "1") == 0);
+	}
+	if (r == 0)
+		r = sqlite_schema_intact(conn, &intact);
+	if (r == 0 && !intact) {
+		r = put_triggers(conn);
+		/* Rows that nobody logged: of the program that made the database, or written while
+		 * the triggers were gone. */
+		if (r == 0)
+			r = log_rows(conn);
+	}
+	return r;
+}
+
+int sqlite_schema_bring(struct sqlite *store, int64_t from, bool new_store)
+{
+	struct sqlite_conn *conn = &store->writer;
+	int r = sqlite_conn_exec(conn, "BEGIN IMMEDIATE");
+
+	if (r == 0)
+		r = bring(conn, from, new_store);
+	if (r == 0)
+		r = sqlite_conn_exec(conn, "COMMIT");
+	if (r < 0)
+		sqlite_conn_rollback(conn);
+	return r;
+}
+
+int sqlite_schema_aside(struct sqlite *store)
+{
+	struct sqlite_conn *conn = &store->writer;
+	int r = sqlite_conn_exec(conn, "PRAGMA aside.journal_mode = WAL; BEGIN");
+
+	for (int i = 0; r == 0 && i < SQLITE_SCHEMA_NEWEST; i++)
+		r = run(conn, steps[i], "aside.");
+	/* No version is -1: at first, anything may have changed. */
+	if (r == 0)
+		r = sqlite_meta_put(conn, "digested", "-1");
+	if (r == 0)
+		r = sqlite_conn_exec(conn, "COMMIT");
+	if (r < 0)
+		sqlite_conn_rollback(conn);
+	return r;
+}
+
+int sqlite_schema_intact(struct sqlite_conn *conn, bool *ret_intact)
+{
+	int64_t count = 0;
+	int r = sqlite_conn_number(conn, SQL_TRIGGERS, &count);
+
+	if (r == 0)
+		*ret_intact = count == 3;
+	return r;
+}
+
+/* Statements that name a column which is gone cannot be mended while others use them. */
+static int look_again(struct sqlite_conn *conn, char **ret_why)
+{
+	const struct sqlite_layout *layout = &conn->store->layout;
+	struct sqlite_layout now = *layout;
+	int r = sqlite_layout_look(conn, &now, conn->store->place.path, ret_why);
+
+	if (r < 0)
+		return r;
+	if ((layout->has_created && !now.has_created) || (layout->has_updated && !now.has_updated))
+		return sqlite_refuse(ret_why, -EMEDIUMTYPE,
+				     "%s: the table %s has lost a column; mount the store again",
+				     conn->store->place.path, layout->name);
+	return 0;
+}
+
+int sqlite_schema_mend(struct sqlite_conn *conn)
+{
+	struct sqlite *store = conn->store;
+	_cleanup_(freep) char *why = NULL;
+	bool intact = false;
+	int r = sqlite_schema_intact(conn, &intact);
+
+	if (r < 0 || intact)
+		return r;
+	log_warning("%s: another program has replaced the table %s; all of it is read anew",
+		    store->place.path, store->layout.name);
+	r = look_again(conn, &why);
+	if (r == -ENOENT) {
+		log_warning("%s: the table %s is gone; a new, empty one takes its place",
+			    store->place.path, store->layout.name);
+		r = run(conn, rows_table, "main.");
+	}
+	if (why)
+		log_error("%s", why);
+	if (r == 0)
+		r = put_triggers(conn);
+	if (r == 0)
+		r = sqlite_conn_exec(conn, log_everything);
+	return r == -EMEDIUMTYPE ? -EIO : r;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_SQLITE_SQLITE_H
+#define BACKEND_SQLITE_SQLITE_H
+
+#include "backend/backend.h"
+
+/* A store in a SQLite file; errors as backend_open().  Starts a thread of its own and holds locks
+ * that a child would not inherit: open it in the process that will use it, after any fork. */
+int sqlite_backend_open(const char *path, const struct backend_options *options,
+			struct backend **ret_backend, char **ret_why);
+
+/* As backend_is_owned(). */
+bool sqlite_backend_is_owned(const char *path);
+
+#endif
