@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: MIT */
+#include <dirent.h>
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "backend/backend.h"
+#include "fs/kernel/session.h"
+#include "fs/model/tree-options.h"
+#include "src/base/buf.h"
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+#include "src/cmd.h"
+#include "src/daemon.h"
+#include "src/mounts.h"
+#include "src/options.h"
+#include "src/say.h"
+
+/* How many dead mounts may lie on top of each other before we give up. */
+enum { DEAD_MOUNTS_MAX = 16 };
+
+struct mount {
+	struct options options;
+	bool foreground;
+	char *store; /* absolute, or memory: */
+	char *dir;   /* absolute */
+};
+
+/* The session that the signals stop. */
+static struct session *serving;
+
+static void mount_done(struct mount *mount)
+{
+	options_done(&mount->options);
+	free(mount->store);
+	free(mount->dir);
+}
+
+/* A sentence of a lower room, or the plain error when there was no memory for one. */
+static void say_why(const char *why, int error)
+{
+	log_error("%s", why ? why : strerror(-error));
+}
+
+static void on_stop(int number)
+{
+	(void)number;
+	session_stop(serving);
+}
+
+static void stop_signals(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGHUP);
+}
+
+/* From here on the signals end the session.  They were blocked since before there was a mount, so
+ * none can end the process and leave a dead mount behind. */
+static void watch_signals(struct session *session)
+{
+	struct sigaction action = { .sa_handler = on_stop };
+	sigset_t set;
+
+	serving = session;
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
+	stop_signals(&set);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static void forget_signals(void)
+{
+	sigset_t set;
+
+	stop_signals(&set);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	serving = NULL;
+}
+
+static void on_ready(void *arg)
+{
+	const struct mount *mount = arg;
+
+	daemon_ready();
+	log_info("%s is mounted on %s", mount->store, mount->dir);
+}
+
+static int open_store(const struct mount *mount, struct backend **ret_backend, char **ret_why)
+{
+	const struct options *options = &mount->options;
+	_cleanup_(buf_done) struct buf owner = { 0 };
+	struct backend_options wanted = {
+		.table = options->table,
+		.read_only = options->read_only,
+		.create = !options->read_only,
+		.max_size = options->max_size,
+	};
+	int r = buf_printf(&owner, "process %d, mounted on %s", (int)getpid(), mount->dir);
+
+	if (r < 0)
+		return r;
+	wanted.owner = owner.data;
+	return backend_open(mount->store, &wanted, ret_backend, ret_why);
+}
+
+static int open_tree(const struct mount *mount, struct tree **ret_tree, char **ret_why)
+{
+	const struct options *options = &mount->options;
+	struct tree_options wanted = {
+		.read_only = options->read_only,
+		.strict = options->strict,
+		.exact = options->exact,
+		.set_uid = options->set_uid,
+		.set_gid = options->set_gid,
+		.set_umask = options->set_umask,
+		.uid = options->uid,
+		.gid = options->gid,
+		.umask = options->umask,
+	};
+	struct backend *backend;
+	int r = open_store(mount, &backend, ret_why);
+
+	if (r < 0)
+		return r;
+	r = tree_open(backend, &wanted, ret_tree, ret_why);
+	if (r < 0)
+		backend_close(backend);
+	return r;
+}
+
+static int open_session(struct mount *mount, struct tree *tree, struct session **ret_session,
+			char **ret_why)
+{
+	const struct options *options = &mount->options;
+	struct session_options wanted = {
+		.mountpoint = mount->dir,
+		.source = mount->store,
+		.allow_other = options->allow_other,
+		.read_only = options->read_only,
+		.auto_unmount = options->auto_unmount,
+		.debug = options->debug,
+		.threads = options->threads,
+		.extra = options->extra.data,
+		.ready = on_ready,
+		.arg = mount,
+	};
+
+	return session_mount(tree, &wanted, ret_session, ret_why);
+}
+
+/* Mount and serve until the end; the exit status.  The store's file is for its owner alone, since
+ * the modes of the files in it do not bind who reads the database. */
+static int serve(void *arg)
+{
+	struct mount *mount = arg;
+	_cleanup_(freep) char *why = NULL;
+	struct session *session;
+	struct tree *tree;
+	sigset_t set;
+	int r;
+
+	umask(077);
+	signal(SIGPIPE, SIG_IGN);
+	stop_signals(&set);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	r = open_tree(mount, &tree, &why);
+	if (r < 0) {
+		say_why(why, r);
+		return CMD_FAILED;
+	}
+	r = open_session(mount, tree, &session, &why);
+	if (r < 0) {
+		say_why(why, r);
+		tree_close(tree);
+		return CMD_FAILED;
+	}
+	watch_signals(session);
+	r = session_serve(session);
+	forget_signals();
+	if (r < 0)
+		log_error("the mount on %s has failed: %s", mount->dir, strerror(-r));
+	session_free(session);
+	tree_close(tree);
+	return r < 0 ? CMD_FAILED : CMD_DONE;
+}
+
+static int answers(void *arg)
+{
+	const struct mount *mount = arg;
+	struct statfs space;
+
+	if (statfs(mount->dir, &space) == 0)
+		return 0;
+	log_error("the mount on %s does not answer: %s", mount->dir, strerror(errno));
+	return -EIO;
+}
+
+/* A daemon that was killed leaves a mount point that answers ENOTCONN: take it away. */
+static int detach_dead(const struct mount *mount)
+{
+	struct stat status;
+
+	for (int i = 0; i < DEAD_MOUNTS_MAX; i++) {
+		_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
+		_cleanup_(freep) char *why = NULL;
+		int r;
+
+		if (stat(mount->dir, &status) == 0 || errno != ENOTCONN)
+			return 0;
+		r = mounts_find(mount->dir, &entry);
+		if (r == 0 && strcmp(entry.type, MOUNTS_TYPE) != 0) {
+			log_error("%s is a dead mount of type %s; unmount it first", mount->dir,
+				  entry.type);
+			return -EBUSY;
+		}
+		r = mounts_end(mount->dir, true, &why);
+		if (r < 0) {
+			say_why(why, r);
+			return r;
+		}
+		log_info("took away a dead mount on %s", mount->dir);
+	}
+	return 0;
+}
+
+static bool is_dots(const char *name)
+{
+	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+static int check_empty(const struct mount *mount)
+{
+	const struct dirent *entry;
+	DIR *dir = opendir(mount->dir);
+	int r = 0;
+
+	if (!dir) {
+		r = -errno;
+		log_error("cannot look into %s: %s", mount->dir, strerror(-r));
+		return r;
+	}
+	do
+		entry = readdir(dir);
+	while (entry && is_dots(entry->d_name));
+	if (entry) {
+		log_error("%s is not empty, and a mount would hide what is in it; choose an empty "
+			  "directory, or add -o nonempty",
+			  mount->dir);
+		r = -ENOTEMPTY;
+	}
+	closedir(dir);
+	return r;
+}
+
+/* A store below the mount point could not be reached any more, least of all by its own daemon. */
+static int check_store_outside(const struct mount *mount)
+{
+	size_t size = strlen(mount->dir);
+
+	if (strncmp(mount->store, mount->dir, size) != 0 || mount->store[size] != '/')
+		return 0;
+	log_error("the store %s lies in the mount point %s; put it elsewhere", mount->store,
+		  mount->dir);
+	return -EINVAL;
+}
+
+static int check_dir(const struct mount *mount)
+{
+	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
+	struct stat status;
+	int r = mounts_find(mount->dir, &entry);
+
+	if (r == 0 && strcmp(entry.type, MOUNTS_TYPE) == 0) {
+		log_error("%s is in use: %s is mounted there ('sessfs umount %s' ends that)",
+			  mount->dir, entry.source, mount->dir);
+		return -EBUSY;
+	}
+	if (stat(mount->dir, &status) < 0) {
+		r = -errno;
+		log_error("cannot use %s as mount point: %s", mount->dir, strerror(-r));
+		return r;
+	}
+	if (!S_ISDIR(status.st_mode)) {
+		log_error("%s is not a directory; the mount point must be one", mount->dir);
+		return -ENOTDIR;
+	}
+	if (mount->options.nonempty)
+		return 0;
+	return check_empty(mount);
+}
+
+static int find_store(struct mount *mount, const char *store)
+{
+	int r;
+
+	if (strcmp(store, "memory:") == 0) {
+		mount->store = bytes_dup(bytes_str(store));
+		return mount->store ? 0 : -ENOMEM;
+	}
+	r = mounts_absolute(store, &mount->store);
+	if (r == -ENOENT)
+		log_error("the directory of the store %s does not exist; make it first", store);
+	else if (r < 0)
+		log_error("cannot reach the store %s: %s", store, strerror(-r));
+	return r;
+}
+
+static int find_dir(struct mount *mount, const char *dir)
+{
+	int r = mounts_absolute(dir, &mount->dir);
+
+	if (r < 0)
+		log_error("cannot reach the mount point %s: %s", dir, strerror(-r));
+	return r;
+}
+
+/* Everything that can be found out before the store is opened. */
+static int prepare(struct mount *mount, const char *store, const char *dir)
+{
+	int r = find_store(mount, store);
+
+	if (r == 0)
+		r = find_dir(mount, dir);
+	if (r == 0)
+		r = detach_dead(mount);
+	if (r == 0)
+		r = check_dir(mount);
+	if (r == 0)
+		r = check_store_outside(mount);
+	return r;
+}
+
+static int take_options(struct mount *mount, const char *text)
+{
+	_cleanup_(freep) char *why = NULL;
+	int r = options_parse(&mount->options, text, &why);
+
+	if (r < 0)
+		say_why(why, r);
+	return r;
+}
+
+/* The operands are then argv[optind] and argv[optind + 1]. */
+static int parse(struct mount *mount, int argc, char **argv)
+{
+	static const struct option none[] = { { NULL, 0, NULL, 0 } };
+	int option;
+
+	opterr = 0;
+	optind = 1;
+	while ((option = getopt_long(argc, argv, ":fdo:", none, NULL)) != -1) {
+		switch (option) {
+		case 'f':
+			mount->foreground = true;
+			break;
+		case 'd':
+			mount->options.debug = true;
+			break;
+		case 'o':
+			if (take_options(mount, optarg) < 0)
+				return CMD_USAGE;
+			break;
+		case ':':
+			return cmd_misused(&cmd_mount, "the options are missing behind -o");
+		default:
+			return cmd_misused(&cmd_mount, "the option '%s' is unknown",
+					   argv[optind - 1]);
+		}
+	}
+	if (argc - optind != 2)
+		return cmd_misused(&cmd_mount, "mount takes a store and a directory");
+	return CMD_DONE;
+}
+
+static int run_mount(int argc, char **argv)
+{
+	_cleanup_(mount_done) struct mount mount = { 0 };
+	struct daemon daemon = { .run = serve, .answers = answers, .arg = &mount };
+	int status = parse(&mount, argc, argv);
+
+	if (status != CMD_DONE)
+		return status;
+	if (mount.options.debug)
+		mount.foreground = true;
+	if (mount.foreground)
+		say_to_stderr(mount.options.debug ? LOG_DEBUG : LOG_INFO);
+	else
+		say_while_starting();
+	if (prepare(&mount, argv[optind], argv[optind + 1]) < 0)
+		return CMD_FAILED;
+	return mount.foreground ? serve(&mount) : daemon_start(&daemon);
+}
+
+static void help(void)
+{
+	printf("STORE is a file, made when it is not there, or 'memory:' for a store that is gone "
+	       "when\n"
+	       "the mount ends.  DIR is an empty directory.  Returns when the mount can be used.\n"
+	       "\n"
+	       "  -f            stay in the foreground\n"
+	       "  -d            stay in the foreground and log every request\n"
+	       "  -o OPTIONS    options with commas between them:\n"
+	       "\n");
+	options_print(stdout);
+	printf("\n"
+	       "nosuid, nodev and default_permissions are always on.  Further words of mount(8) "
+	       "and\n"
+	       "fstab(5), such as rw, noatime, user and x-systemd.automount, are accepted.\n"
+	       "The exit status is 0, 1 when the store cannot be mounted, 2 for a wrong command "
+	       "line.\n");
+}
+
+const struct command cmd_mount = {
+	.name = "mount",
+	.arguments = "[-f] [-d] [-o OPTIONS] STORE DIR",
+	.summary = "show a store as a directory",
+	.help = help,
+	.run = run_mount,
+};

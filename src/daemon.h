@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DAEMON_H
+#define DAEMON_H
+
+/*
+ * Going into the background: a child does the work, the parent waits until it can be used.
+ *
+ * The child keeps its parent's stderr, terminal and folder until it calls daemon_ready(), so
+ * whatever goes wrong before is said where the user looks, and ^C ends both.  Threads and open
+ * databases do not survive a fork: run() must open and start everything.
+ */
+
+struct daemon {
+	int (*run)(void *arg);	   /* in the child; its result is the child's exit status */
+	int (*answers)(void *arg); /* in the parent, when the child is ready: 0 if all is well, or
+				    * -errno after a sentence; then the child is told to end */
+	void *arg;
+};
+
+/* In the parent: 0 when the child is ready and answers, otherwise an exit status; whoever failed
+ * has said why. */
+int daemon_start(const struct daemon *daemon);
+
+/* In the child, from any thread: leave the terminal, and let the parent go.  Does nothing in a
+ * process that is not such a child. */
+void daemon_ready(void);
+
+#endif

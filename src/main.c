@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+#include "src/cmd.h"
+#include "src/say.h"
+
+static const struct command *const commands[] = {
+	&cmd_mount,
+	&cmd_umount,
+	&cmd_check,
+};
+
+static const struct command *main_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (strcmp(commands[i]->name, name) == 0)
+			return commands[i];
+	}
+	return NULL;
+}
+
+static void print_usage(const struct command *command)
+{
+	printf("usage: sessfs %s %s\n\n%s\n", command->name, command->arguments, command->summary);
+	if (command->help) {
+		printf("\n");
+		command->help();
+	}
+}
+
+static void print_overview(void)
+{
+	printf("usage: sessfs COMMAND [ARGUMENT...]\n"
+	       "\n"
+	       "Shows the sessions of agents, which live in a SQLite database (the store), as "
+	       "files.\n"
+	       "\n");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		printf("  %-7s %s\n", commands[i]->name, commands[i]->summary);
+	printf("  help    tell more about a command: sessfs help COMMAND\n"
+	       "\n"
+	       "'sessfs STORE DIR [-o OPTIONS]' mounts, too: so mount(8) and fstab(5) call it.\n"
+	       "The exit status is 0 when the command did its work, 1 when it failed, and 2 when "
+	       "the\n"
+	       "command line was wrong.\n");
+}
+
+int cmd_misused(const struct command *command, const char *format, ...)
+{
+	char why[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, sizeof(why), format, args);
+	va_end(args);
+	log_error("%s; 'sessfs help %s' tells how it is used", why, command->name);
+	return CMD_USAGE;
+}
+
+static int run_help(int argc, char **argv)
+{
+	const struct command *command = argc > 1 ? main_find(argv[1]) : NULL;
+
+	if (argc > 1 && !command) {
+		log_error("there is no command '%s'; 'sessfs help' lists them", argv[1]);
+		return CMD_USAGE;
+	}
+	if (command)
+		print_usage(command);
+	else
+		print_overview();
+	return say_finish() < 0 ? CMD_FAILED : CMD_DONE;
+}
+
+static bool main_asks_for_help(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+			return true;
+	}
+	return false;
+}
+
+static int main_run(const struct command *command, int argc, char **argv)
+{
+	if (main_asks_for_help(argc, argv)) {
+		print_usage(command);
+		return say_finish() < 0 ? CMD_FAILED : CMD_DONE;
+	}
+	return command->run(argc, argv);
+}
+
+/* mount(8) calls "sessfs STORE DIR -o OPTIONS": two operands of which the first is no command. */
+static bool main_means_mount(int argc, char **argv)
+{
+	int operands = 0;
+
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "-o") == 0)
+			i++;
+		else if (argv[i][0] != '-')
+			operands++;
+	}
+	return operands == 2;
+}
+
+int main(int argc, char **argv)
+{
+	const char *word = argc > 1 ? argv[1] : "";
+	const struct command *command = main_find(word);
+
+	say_to_stderr(LOG_WARNING);
+	if (command)
+		return main_run(command, argc - 1, argv + 1);
+	if (strcmp(word, "help") == 0)
+		return run_help(argc - 1, argv + 1);
+	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+		return run_help(1, argv);
+	if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
+		printf("sessfs %s\n", PACKAGE_VERSION);
+		return say_finish() < 0 ? CMD_FAILED : CMD_DONE;
+	}
+	if (main_means_mount(argc, argv))
+		return main_run(&cmd_mount, argc, argv);
+	if (argc < 2)
+		log_error("a command is missing; 'sessfs help' lists them");
+	else
+		log_error("there is no command '%s'; 'sessfs help' lists them", word);
+	return CMD_USAGE;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/mounts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "src/base/buf.h"
+#include "src/base/cleanup.h"
+
+static void fclosep(FILE **file)
+{
+	if (*file)
+		fclose(*file);
+}
+
+int mounts_absolute_unasked(const char *path, char **ret_path)
+{
+	_cleanup_(freep) char *copy = bytes_dup(bytes_str(path));
+	_cleanup_(freep) char *parent = NULL;
+	_cleanup_(buf_done) struct buf whole = { 0 };
+	char *slash, *last;
+	int r;
+
+	if (!copy)
+		return -ENOMEM;
+	for (size_t size = strlen(copy); size > 1 && copy[size - 1] == '/'; size--)
+		copy[size - 1] = '\0';
+	slash = strrchr(copy, '/');
+	last = slash ? slash + 1 : copy;
+	if (!*last || strcmp(last, ".") == 0 || strcmp(last, "..") == 0)
+		return -EINVAL;
+	if (slash)
+		*slash = '\0';
+	parent = realpath(!slash ? "." : slash == copy ? "/" : copy, NULL);
+	if (!parent)
+		return -errno;
+	r = buf_printf(&whole, "%s/%s", strcmp(parent, "/") == 0 ? "" : parent, last);
+	if (r < 0)
+		return r;
+	*ret_path = steal_ptr(whole.data);
+	return 0;
+}
+
+int mounts_absolute(const char *path, char **ret_path)
+{
+	char *real = realpath(path, NULL);
+	int error = errno;
+	int r;
+
+	if (real) {
+		*ret_path = real;
+		return 0;
+	}
+	r = mounts_absolute_unasked(path, ret_path);
+	return r == -EINVAL ? -error : r;
+}
+
+/* The table writes blanks and the like as \ooo. */
+static void unescape(char *text)
+{
+	char *to = text;
+
+	for (const char *from = text; *from; to++) {
+		if (from[0] == '\\' && strspn(from + 1, "01234567") >= 3) {
+			*to = (char)((from[1] - '0') << 6 | (from[2] - '0') << 3 | (from[3] - '0'));
+			from += 4;
+		} else {
+			*to = *from++;
+		}
+	}
+	*to = '\0';
+}
+
+/* A line is: id parent device root POINT FLAGS [more...] - TYPE SOURCE flags */
+static bool line_fits(char *line, const char *path, char **ret_type, char **ret_source,
+		      bool *ret_read_only)
+{
+	char *behind = strstr(line, " - ");
+	char *place = NULL;
+	char *point, *flags, *type, *source;
+
+	if (!behind)
+		return false;
+	*behind = '\0';
+	point = strtok_r(line, " ", &place);
+	for (int i = 0; i < 4 && point; i++)
+		point = strtok_r(NULL, " ", &place);
+	flags = strtok_r(NULL, " ", &place);
+	if (!point || !flags)
+		return false;
+	unescape(point);
+	if (strcmp(point, path) != 0)
+		return false;
+	type = strtok_r(behind + 3, " ", &place);
+	source = strtok_r(NULL, " ", &place);
+	if (!type || !source)
+		return false;
+	unescape(source);
+	*ret_type = type;
+	*ret_source = source;
+	*ret_read_only = strncmp(flags, "ro", 2) == 0 && (flags[2] == ',' || !flags[2]);
+	return true;
+}
+
+int mounts_find(const char *path, struct mount_entry *ret_entry)
+{
+	_cleanup_(fclosep) FILE *table = fopen("/proc/self/mountinfo", "re");
+	_cleanup_(freep) char *line = NULL;
+	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
+	size_t room = 0;
+
+	if (!table)
+		return -errno;
+	while (getline(&line, &room, table) > 0) {
+		char *type, *source;
+		bool read_only;
+
+		if (!line_fits(line, path, &type, &source, &read_only))
+			continue;
+		mount_entry_done(&entry);
+		entry.type = bytes_dup(bytes_str(type));
+		entry.source = bytes_dup(bytes_str(source));
+		entry.read_only = read_only;
+		if (!entry.type || !entry.source)
+			return -ENOMEM;
+	}
+	if (ferror(table))
+		return -EIO;
+	if (!entry.type)
+		return -ENOENT;
+	*ret_entry = entry;
+	entry = (struct mount_entry){ 0 };
+	return 0;
+}
+
+void mount_entry_done(struct mount_entry *entry)
+{
+	free(entry->type);
+	free(entry->source);
+	*entry = (struct mount_entry){ 0 };
+}
+
+/* Run fusermount3 and keep what it says. */
+static int run_helper(const char *path, const char *flags, struct buf *said)
+{
+	char chunk[256];
+	int ends[2];
+	int status;
+	ssize_t size;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -errno;
+	pid = fork();
+	if (pid < 0) {
+		close(ends[0]);
+		close(ends[1]);
+		return -errno;
+	}
+	if (pid == 0) {
+		dup2(ends[1], STDOUT_FILENO);
+		dup2(ends[1], STDERR_FILENO);
+		execlp("fusermount3", "fusermount3", flags, "--", path, (char *)NULL);
+		_exit(127);
+	}
+	close(ends[1]);
+	while ((size = read(ends[0], chunk, sizeof(chunk))) > 0)
+		buf_append(said, chunk, (size_t)size);
+	close(ends[0]);
+	if (waitpid(pid, &status, 0) < 0)
+		return -errno;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -EIO;
+}
+
+static int refuse(char **ret_why, int error, const char *format, const char *path, const char *more)
+{
+	struct buf why = { 0 };
+
+	if (buf_printf(&why, format, path, more) < 0)
+		return -ENOMEM;
+	*ret_why = why.data;
+	return error;
+}
+
+static int refuse_busy(const char *path, char **ret_why)
+{
+	return refuse(ret_why, -EBUSY,
+		      "%s is busy: a program has files open in it or works there"
+		      " ('fuser -vm %s' tells which)",
+		      path, path);
+}
+
+static int end_by_helper(const char *path, bool lazily, char **ret_why)
+{
+	_cleanup_(buf_done) struct buf said = { 0 };
+	int status = run_helper(path, lazily ? "-uz" : "-u", &said);
+	int r;
+
+	if (status == 0)
+		return 0;
+	if (status < 0)
+		return refuse(ret_why, status, "cannot unmount %s: %s", path, strerror(-status));
+	if (status == 127)
+		return refuse(ret_why, -ENOENT,
+			      "cannot unmount %s: fusermount3 is missing, install fuse3%s", path,
+			      "");
+	r = buf_append_byte(&said, '\0');
+	if (r < 0)
+		return r;
+	if (strstr(said.data, "busy"))
+		return refuse_busy(path, ret_why);
+	said.data[strcspn(said.data, "\n")] = '\0';
+	return refuse(ret_why, -EPERM, "cannot unmount %s: %s", path, said.data);
+}
+
+int mounts_end(const char *path, bool lazily, char **ret_why)
+{
+	if (umount2(path, UMOUNT_NOFOLLOW | (lazily ? MNT_DETACH : 0)) == 0)
+		return 0;
+	if (errno == EPERM)
+		return end_by_helper(path, lazily, ret_why);
+	if (errno == EBUSY)
+		return refuse_busy(path, ret_why);
+	return refuse(ret_why, -errno, "cannot unmount %s: %s", path, strerror(errno));
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MOUNTS_H
+#define MOUNTS_H
+
+/*
+ * What is mounted where, and how to end it.
+ *
+ * A mount whose daemon was killed answers ENOTCONN to everything, and one that hangs does not
+ * answer at all, so the functions here take absolute paths and look into the table of the kernel.
+ */
+
+#include <stdbool.h>
+
+/* The type that the kernel shows for our mounts. */
+#define MOUNTS_TYPE "fuse.sessfs"
+
+struct mount_entry {
+	char *type;
+	char *source;
+	bool read_only;
+};
+
+/* The path from the root.  Links are followed, also in the last component if it answers; it need
+ * not exist.  0 or -errno. */
+int mounts_absolute(const char *path, char **ret_path);
+/* Likewise, without touching what the last component names.  -EINVAL when it is no name. */
+int mounts_absolute_unasked(const char *path, char **ret_path);
+
+/* The topmost mount on this absolute path.  -ENOENT: none.  Free with mount_entry_done(). */
+int mounts_find(const char *path, struct mount_entry *ret_entry);
+void mount_entry_done(struct mount_entry *entry);
+
+/* Unmount; with lazily also when it is busy or its daemon is dead.  0, -EBUSY, or another -errno
+ * with a sentence in *ret_why (owned by the caller; also for -EBUSY). */
+int mounts_end(const char *path, bool lazily, char **ret_why);
+
+#endif

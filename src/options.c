@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "src/base/cleanup.h"
+
+struct option_row;
+typedef int option_fn(struct options *options, const struct option_row *row, const char *value);
+
+/* What an option does, and what its value is like. */
+struct option_kind {
+	option_fn *take;   /* -EINVAL: the value is not like that */
+	const char *value; /* in words; NULL: none */
+	bool any_value;	   /* whether there is a value or not does not matter */
+};
+
+struct option_row {
+	const char *name; /* a '*' at its end stands for anything */
+	const struct option_kind *kind;
+	size_t place;	  /* of the field in struct options */
+	size_t given;	  /* of the field that tells that the option was given; 0: none */
+	const char *help; /* NULL: not worth a line in the help */
+};
+
+static void *field_at(struct options *options, size_t place)
+{
+	return (char *)options + place;
+}
+
+/* A number up to most; end is what stands behind it. */
+static int parse_number(const char *text, int base, uint64_t most, uint64_t *ret_number, char **end)
+{
+	unsigned long long number;
+
+	if (*text < '0' || *text > '9')
+		return -EINVAL;
+	errno = 0;
+	number = strtoull(text, end, base);
+	if (errno || number > most)
+		return -EINVAL;
+	*ret_number = number;
+	return 0;
+}
+
+/* A number up to most with nothing behind it, to a field of 32 bits. */
+static int take_number(struct options *options, const struct option_row *row, const char *value,
+		       int base, uint64_t most)
+{
+	uint32_t *field = field_at(options, row->place);
+	uint64_t number;
+	char *end;
+	int r = parse_number(value, base, most, &number, &end);
+
+	if (r < 0 || *end)
+		return -EINVAL;
+	*field = (uint32_t)number;
+	if (row->given)
+		*(bool *)field_at(options, row->given) = true;
+	return 0;
+}
+
+static int take_yes(struct options *options, const struct option_row *row, const char *value)
+{
+	(void)value;
+	*(bool *)field_at(options, row->place) = true;
+	return 0;
+}
+
+static int take_no(struct options *options, const struct option_row *row, const char *value)
+{
+	(void)value;
+	*(bool *)field_at(options, row->place) = false;
+	return 0;
+}
+
+/* The highest number is how the kernel says "no id". */
+static int take_id(struct options *options, const struct option_row *row, const char *value)
+{
+	return take_number(options, row, value, 10, UINT32_MAX - 1);
+}
+
+static int take_mode(struct options *options, const struct option_row *row, const char *value)
+{
+	return take_number(options, row, value, 8, 0777);
+}
+
+static int take_count(struct options *options, const struct option_row *row, const char *value)
+{
+	return take_number(options, row, value, 10, 1024);
+}
+
+static int take_size(struct options *options, const struct option_row *row, const char *value)
+{
+	static const char units[] = "KMGT";
+	uint64_t *field = field_at(options, row->place);
+	const char *unit;
+	uint64_t number;
+	unsigned shift = 0;
+	char *end;
+	int r = parse_number(value, 10, INT64_MAX, &number, &end);
+
+	if (r < 0)
+		return r;
+	unit = *end ? strchr(units, *end & ~0x20) : NULL;
+	if (unit) {
+		shift = 10 * (unsigned)(unit - units + 1);
+		end++;
+	}
+	if (*end || number > (uint64_t)INT64_MAX >> shift)
+		return -EINVAL;
+	*field = number << shift;
+	return 0;
+}
+
+static int take_text(struct options *options, const struct option_row *row, const char *value)
+{
+	char **field = field_at(options, row->place);
+	char *copy;
+
+	if (!*value)
+		return -EINVAL;
+	copy = bytes_dup(bytes_str(value));
+	if (!copy)
+		return -ENOMEM;
+	free(*field);
+	*field = copy;
+	return 0;
+}
+
+static int take_extra(struct options *options, const struct option_row *row, const char *value)
+{
+	struct buf *extra = &options->extra;
+	int r;
+
+	(void)value;
+	if (extra->size)
+		extra->data[extra->size - 1] = ',';
+	r = buf_append_str(extra, row->name);
+	if (r < 0)
+		return r;
+	return buf_append_byte(extra, '\0');
+}
+
+static int take_nothing(struct options *options, const struct option_row *row, const char *value)
+{
+	(void)options;
+	(void)row;
+	(void)value;
+	return 0;
+}
+
+static const struct option_kind option_yes = { .take = take_yes };
+static const struct option_kind option_no = { .take = take_no };
+static const struct option_kind option_id = { .take = take_id, .value = "a number (uid=1000)" };
+static const struct option_kind option_mode = { .take = take_mode,
+						.value = "an octal number (umask=027)" };
+static const struct option_kind option_count = { .take = take_count,
+						 .value = "a number up to 1024" };
+static const struct option_kind option_size = {
+	.take = take_size, .value = "a number with K, M, G or T (max_size=2G)"
+};
+static const struct option_kind option_text = { .take = take_text, .value = "a name" };
+static const struct option_kind option_extra = { .take = take_extra };
+static const struct option_kind option_ignored = { .take = take_nothing, .any_value = true };
+
+#define FIELD(name) offsetof(struct options, name)
+
+static const struct option_row option_rows[] = {
+	{ "ro", &option_yes, FIELD(read_only), 0,
+	  "nothing can be changed; the store is left alone" },
+	{ "rw", &option_no, FIELD(read_only), 0, NULL },
+	{ "allow_other", &option_yes, FIELD(allow_other), 0,
+	  "other users may use the mount, as far as modes allow" },
+	{ "uid=", &option_id, FIELD(uid), FIELD(set_uid), "show all files as owned by this user" },
+	{ "gid=", &option_id, FIELD(gid), FIELD(set_gid), "show all files as owned by this group" },
+	{ "umask=", &option_mode, FIELD(umask), FIELD(set_umask),
+	  "clear these bits (octal) in all modes" },
+	{ "table=", &option_text, FIELD(table), 0,
+	  "the table of the rows, instead of agentscope_sessions" },
+	{ "strict", &option_yes, FIELD(strict), 0,
+	  "refuse bytes that are not JSON, instead of keeping them apart" },
+	{ "exact", &option_yes, FIELD(exact), 0,
+	  "do not close off the torn line of a writer that died" },
+	{ "max_size=", &option_size, FIELD(max_size), 0,
+	  "how large the store may grow, such as 500M or 2G" },
+	{ "threads=", &option_count, FIELD(threads), 0, "how many threads may serve requests" },
+	{ "auto_unmount", &option_yes, FIELD(auto_unmount), 0,
+	  "unmount also when the daemon is killed" },
+	{ "nonempty", &option_yes, FIELD(nonempty), 0, "hide the files that are in DIR" },
+	{ "debug", &option_yes, FIELD(debug), 0, "as -d" },
+	{ "noexec", &option_extra, 0, 0, "no file of the mount can be executed" },
+	{ "sync", &option_extra, 0, 0, NULL },
+	{ "dirsync", &option_extra, 0, 0, NULL },
+	/* Words of mount(8) and fstab(5) that change nothing here: nosuid and nodev are always on,
+	 * reading never moves the access time, the kernel checks permissions. */
+	{ "async", &option_ignored, 0, 0, NULL },
+	{ "atime", &option_ignored, 0, 0, NULL },
+	{ "auto", &option_ignored, 0, 0, NULL },
+	{ "comment", &option_ignored, 0, 0, NULL },
+	{ "default_permissions", &option_ignored, 0, 0, NULL },
+	{ "defaults", &option_ignored, 0, 0, NULL },
+	{ "dev", &option_ignored, 0, 0, NULL },
+	{ "diratime", &option_ignored, 0, 0, NULL },
+	{ "exec", &option_ignored, 0, 0, NULL },
+	{ "group", &option_ignored, 0, 0, NULL },
+	{ "lazytime", &option_ignored, 0, 0, NULL },
+	{ "_netdev", &option_ignored, 0, 0, NULL },
+	{ "noatime", &option_ignored, 0, 0, NULL },
+	{ "noauto", &option_ignored, 0, 0, NULL },
+	{ "nodev", &option_ignored, 0, 0, NULL },
+	{ "nodiratime", &option_ignored, 0, 0, NULL },
+	{ "nofail", &option_ignored, 0, 0, NULL },
+	{ "nosuid", &option_ignored, 0, 0, NULL },
+	{ "nouser", &option_ignored, 0, 0, NULL },
+	{ "owner", &option_ignored, 0, 0, NULL },
+	{ "relatime", &option_ignored, 0, 0, NULL },
+	{ "strictatime", &option_ignored, 0, 0, NULL },
+	{ "suid", &option_ignored, 0, 0, NULL },
+	{ "user", &option_ignored, 0, 0, NULL },
+	{ "users", &option_ignored, 0, 0, NULL },
+	{ "x-*", &option_ignored, 0, 0, NULL },
+};
+
+/* Whether the row is for this option; *ret_value is its value, or NULL when it has none. */
+static bool row_fits(const struct option_row *row, const char *option, const char **ret_value)
+{
+	size_t size = strcspn(row->name, "=*");
+	const char *behind = option + size;
+
+	if (strncmp(row->name, option, size) != 0)
+		return false;
+	if (row->name[size] != '*' && *behind && *behind != '=')
+		return false;
+	*ret_value = *behind == '=' ? behind + 1 : NULL;
+	return true;
+}
+
+static int refuse(char **ret_why, const char *format, const char *option, const char *more)
+{
+	struct buf why = { 0 };
+
+	if (buf_printf(&why, format, option, more) < 0)
+		return -ENOMEM;
+	*ret_why = why.data; /* buf_printf() leaves a NUL behind the text */
+	return -EINVAL;
+}
+
+static int take_option(struct options *options, const char *option, char **ret_why)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(option_rows); i++) {
+		const struct option_row *row = &option_rows[i];
+		const char *value;
+		int r;
+
+		if (!row_fits(row, option, &value))
+			continue;
+		if (value && !row->kind->value && !row->kind->any_value)
+			return refuse(ret_why, "the option '%s' takes no value%s", option, "");
+		r = !value && row->kind->value ? -EINVAL : row->kind->take(options, row, value);
+		if (r == -EINVAL)
+			return refuse(ret_why, "the option '%s' is not understood: it takes %s",
+				      option, row->kind->value);
+		return r;
+	}
+	return refuse(ret_why,
+		      "the option '%s' is unknown; 'sessfs help mount' lists the options%s", option,
+		      "");
+}
+
+int options_parse(struct options *options, const char *text, char **ret_why)
+{
+	_cleanup_(freep) char *copy = bytes_dup(bytes_str(text));
+	char *place = NULL;
+
+	if (!copy)
+		return -ENOMEM;
+	for (char *option = strtok_r(copy, ",", &place); option;
+	     option = strtok_r(NULL, ",", &place)) {
+		int r = take_option(options, option, ret_why);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+void options_done(struct options *options)
+{
+	free(options->table);
+	buf_done(&options->extra);
+	*options = (struct options){ 0 };
+}
+
+void options_print(FILE *out)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(option_rows); i++) {
+		if (option_rows[i].help)
+			fprintf(out, "  %-13s %s\n", option_rows[i].name, option_rows[i].help);
+	}
+}
