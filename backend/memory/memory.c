@@ -5,7 +5,9 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <sys/sysinfo.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "backend/memory/internal.h"
@@ -76,6 +78,23 @@ static int memory_check(struct backend *backend, backend_report_fn *report, void
 	return 0; /* there is no medium that could have changed anything */
 }
 
+static int put_root(struct backend *backend)
+{
+	struct backend_node root = { .ino = BACKEND_ROOT,
+				     .parent = BACKEND_ROOT,
+				     .mode = S_IFDIR | 0755,
+				     .uid = geteuid(),
+				     .gid = getegid(),
+				     .nlink = 2 };
+	const struct backend_op op = { .type = BACKEND_NODE_PUT, .node = &root };
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	root.atime = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	root.mtime = root.ctime = root.btime = root.atime;
+	return backend_commit(backend, &op, 1, 0);
+}
+
 static const struct backend_ops memory_ops = {
 	.name = "memory",
 	.close = memory_close,
@@ -112,13 +131,13 @@ static const uint64_t ITEM_MAX = 1000000000 - 65536;
 int memory_backend_open(const struct backend_options *options, struct backend **ret_backend)
 {
 	struct memory *memory = calloc(1, sizeof(*memory));
+	int r;
 
 	if (!memory)
 		return -ENOMEM;
 	memory->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (memory->wake < 0) {
-		int r = -errno;
-
+		r = -errno;
 		free(memory);
 		return r;
 	}
@@ -127,6 +146,11 @@ int memory_backend_open(const struct backend_options *options, struct backend **
 	memory->backend = (struct backend){ .ops = &memory_ops,
 					    .max_item = ITEM_MAX,
 					    .read_only = options->read_only };
+	r = put_root(&memory->backend);
+	if (r < 0) {
+		memory_close(&memory->backend);
+		return r;
+	}
 	memory->max_size = options->max_size;
 	*ret_backend = &memory->backend;
 	return 0;

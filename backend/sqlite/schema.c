@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 
 #include "backend/sqlite/internal.h"
 #include "src/base/cleanup.h"
@@ -239,6 +241,31 @@ static int put_version(struct sqlite_conn *conn, bool made)
 	return r;
 }
 
+/* The root belongs to whoever the store's file belongs to. */
+static int put_root(struct sqlite_conn *conn)
+{
+	static const char format[] =
+		"INSERT INTO sessfs_node (ino, parent, entry, kind, flags, mode, uid, gid, nlink, "
+		"rdev, "
+		"size, atime, mtime, ctime, btime) VALUES (%d, %d, 0, %d, 0, %d, %u, %u, 2, 0, 0, "
+		"%lld, %lld, %lld, %lld)";
+	struct timespec time;
+	struct stat st;
+	long long now;
+	char *text;
+	int r;
+
+	if (stat(conn->store->place.path, &st) < 0)
+		return -errno;
+	clock_gettime(CLOCK_REALTIME, &time);
+	now = (long long)time.tv_sec * 1000000000 + time.tv_nsec;
+	text = sqlite3_mprintf(format, BACKEND_ROOT, BACKEND_ROOT, BACKEND_ORDINARY, S_IFDIR | 0755,
+			       st.st_uid, st.st_gid, now, now, now, now);
+	r = text ? sqlite_conn_exec(conn, text) : -ENOMEM;
+	sqlite3_free(text);
+	return r;
+}
+
 static int put_triggers(struct sqlite_conn *conn)
 {
 	int r = run(conn, drop_triggers, "");
@@ -272,6 +299,8 @@ static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
 		r = run(conn, rows_table, "main.");
 	for (int64_t i = from; r == 0 && i < SQLITE_SCHEMA_NEWEST; i++)
 		r = run(conn, steps[i], "main.");
+	if (r == 0 && from == 0)
+		r = put_root(conn);
 	if (r == 0 && from == 0)
 		r = sqlite_meta_put(conn, "table", store->layout.name);
 	if (r == 0 && from == 0)
@@ -314,6 +343,8 @@ int sqlite_schema_aside(struct sqlite *store)
 
 	for (int i = 0; r == 0 && i < SQLITE_SCHEMA_NEWEST; i++)
 		r = run(conn, steps[i], "aside.");
+	if (r == 0)
+		r = put_root(conn);
 	/* No version is -1: at first, anything may have changed. */
 	if (r == 0)
 		r = sqlite_meta_put(conn, "digested", "-1");
