@@ -1,0 +1,52 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# The files speak of the project, not of the machine that somebody happened to build it on.
+
+here=$(dirname "$0")
+. "$here/cases.sh"
+
+all_files() {
+	files_of "$top" .c .h .am .ac .sh .py .md .supp .service .conf .json .txt bootstrap run runner \
+		NEWS LICENSE .clang-format .editorconfig .gitignore
+}
+
+# $1: text that must not stand in any file of the tree $2.
+nowhere() {
+	files_of "$2" '' | grep -v -e '^Makefile\.in$' -e '^configure$' -e '^configure~$' |
+		while read -r file; do
+			grep -nF -e "$1" "$2/$file" | sed "s|^|$file:|"
+		done | nothing
+}
+
+# Folders that only some machine has, wherever the build is.
+no_foreign_folders() {
+	all_files | while read -r file; do
+		grep -nE '(^|[^[:alnum:]_.})/-])/(root|work|workspace|builds?|Users)/[[:alnum:]]' \
+			"$top/$file" | sed "s|^|$file:|"
+	done | nothing
+}
+
+is_deep() {
+	case $1 in
+	/*/*) true ;;
+	*) false ;;
+	esac
+}
+
+seen_in_a_file() {
+	mkdir -p "$scratch/tree/src"
+	echo "/* made in $1/src */" >"$scratch/tree/src/x.c"
+	! nowhere "$1" "$scratch/tree"
+}
+
+source_tree=$(cd "$top" && pwd -P)
+build_tree=$(cd "${top_builddir:-$top}" && pwd -P)
+expect "a folder that is named in a file is found" seen_in_a_file "$source_tree"
+for folder in "$source_tree" "$build_tree"; do
+	is_deep "$folder" || continue
+	expect "no file names the folder of the ${word:-source} tree" nowhere "$folder" "$top"
+	word=build
+done
+expect "no file names a folder of a build machine" no_foreign_folders
+finish
