@@ -205,17 +205,18 @@ static int answers(void *arg)
 	return -EIO;
 }
 
-/* A daemon that was killed leaves a mount point that answers ENOTCONN: take it away. */
+/* A daemon that was killed leaves a mount point that answers ENOTCONN: take it away.  The kernel
+ * may still know what stat() asks for, but never what statfs() does. */
 static int detach_dead(const struct mount *mount)
 {
-	struct stat status;
+	struct statfs space;
 
 	for (int i = 0; i < DEAD_MOUNTS_MAX; i++) {
 		_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
 		_cleanup_(freep) char *why = NULL;
 		int r;
 
-		if (stat(mount->dir, &status) == 0 || errno != ENOTCONN)
+		if (statfs(mount->dir, &space) == 0 || errno != ENOTCONN)
 			return 0;
 		r = mounts_find(mount->dir, &entry);
 		if (r == 0 && strcmp(entry.type, MOUNTS_TYPE) != 0) {
