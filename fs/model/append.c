@@ -34,6 +34,7 @@ struct appending {
 	struct tree *tree;
 	struct inode *inode;
 	struct list_state list; /* as it will be */
+	int64_t mtime;
 	struct batch batch;
 };
 
@@ -170,7 +171,8 @@ static int append_commit(struct appending *appending)
 	bool tail_changed = inode->list.tail_size != 0;
 	int r;
 
-	node.mtime = node.ctime = time_now();
+	node.mtime = appending->mtime;
+	node.ctime = time_now();
 	node.flags &= ~(uint32_t)(BACKEND_NO_NEWLINE | BACKEND_ADOPTED);
 	if (appending->list.tail_is_row)
 		node.flags |= BACKEND_NO_NEWLINE;
@@ -180,7 +182,7 @@ static int append_commit(struct appending *appending)
 	if (r == -EEXIST) {
 		/* Someone else's row stands where ours should; look again. */
 		inode->loaded = false;
-		return appending->list.next == INT64_MAX ? -EFBIG : -ESTALE;
+		return -ESTALE;
 	}
 	if (r < 0)
 		return r;
@@ -195,7 +197,7 @@ static int append_commit(struct appending *appending)
 
 /* A draft: by the same rules, in a stage. */
 static int append_to_draft(struct tree *tree, struct view *view, struct inode *inode,
-			   struct bytes data, bool own_tail)
+			   struct bytes data, bool own_tail, int64_t mtime)
 {
 	_cleanup_(stage_done) struct stage stage = { 0 };
 	_cleanup_(buf_done) struct buf glued = { 0 };
@@ -224,12 +226,13 @@ static int append_to_draft(struct tree *tree, struct view *view, struct inode *i
 	if (r < 0)
 		return r;
 	view_end(view);
-	return save_publish(tree, inode, &stage, time_now());
+	return save_publish(tree, inode, &stage, mtime);
 }
 
-int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool own_tail)
+int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool own_tail,
+		 int64_t mtime)
 {
-	struct appending appending = { .tree = tree, .inode = inode };
+	struct appending appending = { .tree = tree, .inode = inode, .mtime = mtime };
 	_cleanup_(buf_done) struct buf glued = { 0 };
 	_cleanup_(view_end) struct view view = { 0 };
 	struct line line;
@@ -242,12 +245,15 @@ int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool
 		if (r < 0)
 			return r;
 		if (inode_is_draft(inode))
-			return append_to_draft(tree, &view, inode, data, own_tail);
+			return append_to_draft(tree, &view, inode, data, own_tail, mtime);
 		r = content_load(tree, &view, inode);
 		if (r < 0)
 			return r;
 	}
 	appending.list = inode->list;
+	/* Somebody has put a row at the very end of the numbers; none fits behind it. */
+	if (inode->list.next > INT64_MAX - (int64_t)data.size)
+		return -EFBIG;
 	if (appending.list.tail_size && lines_next(&data, &line))
 		r = append_to_tail(&appending, &view, &line, own_tail, &glued);
 	view_end(&view);

@@ -76,6 +76,36 @@ static int keep_row_part(void *arg, int64_t index, struct bytes data)
 	return r < 0 ? r : 1;
 }
 
+int handle_keep_row(struct handle *handle, uint64_t offset, struct bytes row)
+{
+	int r;
+
+	handle->whole_valid = false;
+	stage_done(&handle->whole);
+	r = stage_write(&handle->whole, 0, row);
+	if (r < 0)
+		return r;
+	handle->whole_valid = true;
+	handle->whole_offset = offset;
+	handle->whole_version = handle->inode->version;
+	return 0;
+}
+
+bool handle_has_row(const struct handle *handle, uint64_t offset)
+{
+	return handle->whole_valid && handle->whole_version == handle->inode->version &&
+	       offset >= handle->whole_offset &&
+	       offset - handle->whole_offset < handle->whole.size;
+}
+
+static int keep_single(void *arg, int64_t index, struct bytes data)
+{
+	int r = handle_keep_row(arg, 0, data);
+
+	(void)index;
+	return r < 0 ? r : 1;
+}
+
 /* A reader that takes a large row in several reads keeps the whole of it, so that the store
  * hands it out once. */
 static int single_read(struct view *view, struct inode *inode, struct handle *handle,
@@ -88,20 +118,14 @@ static int single_read(struct view *view, struct inode *inode, struct handle *ha
 		return view->backend->ops->row_read(view->backend, view->snapshot,
 						    inode->node.session, inode->node.key, INT64_MIN,
 						    keep_row_part, &part);
-	if (!handle->whole_valid || handle->whole_version != inode->version) {
-		struct row_part all = { .offset = 0, .size = SIZE_MAX, .out = &handle->whole };
-
-		buf_clear(&handle->whole);
-		handle->whole_valid = false;
+	if (!handle_has_row(handle, offset)) {
 		r = view->backend->ops->row_read(view->backend, view->snapshot,
 						 inode->node.session, inode->node.key, INT64_MIN,
-						 keep_row_part, &all);
+						 keep_single, handle);
 		if (r < 0)
 			return r;
-		handle->whole_valid = true;
-		handle->whole_version = inode->version;
 	}
-	return MIN(keep_row_part(&part, 0, buf_bytes(&handle->whole)), 0);
+	return handle_has_row(handle, offset) ? stage_read(&handle->whole, offset, size, out) : 0;
 }
 
 int content_read(struct tree *tree, struct view *view, struct inode *inode, struct handle *handle,

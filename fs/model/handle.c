@@ -233,7 +233,7 @@ static int append_behind_piece(struct tree *tree, struct handle *handle, struct 
 			r = stage_map(&handle->piece, &all);
 	}
 	if (r == 0)
-		r = append_lines(tree, handle->inode, all, own);
+		r = append_lines(tree, handle->inode, all, own, time_now());
 	if (r < 0 && before)
 		stage_truncate(&handle->piece, before);
 	if (r == 0)
@@ -295,6 +295,8 @@ static ssize_t handle_append(struct tree *tree, struct handle *handle, struct by
 			taken = lines.size;
 	}
 	handle->stream_end += taken;
+	handle->written = time_now();
+	handle->times_set = false;
 	return (ssize_t)taken;
 }
 
@@ -394,7 +396,8 @@ static int join_piece(struct tree *tree, struct handle *handle)
 	}
 	r = stage_map(&handle->piece, &piece);
 	if (r == 0)
-		r = append_lines(tree, inode, piece, tail_is_own(handle));
+		r = append_lines(tree, inode, piece, tail_is_own(handle),
+				 handle->times_set ? inode->node.mtime : handle->written);
 	if (r < 0)
 		return r;
 	stage_done(&handle->piece);
@@ -474,7 +477,7 @@ static void handle_close(struct tree *tree, struct handle *handle)
 	}
 	stage_done(&handle->stage);
 	stage_done(&handle->piece);
-	buf_done(&handle->whole);
+	stage_done(&handle->whole);
 	free(handle);
 	inode_forget(tree, inode, 1);
 }

@@ -102,7 +102,8 @@ struct handle {
 	uint64_t tail_end;   /* then: the size that the list had */
 	bool streams;	     /* writes at the end of a list that was empty when opened */
 	uint64_t stream_end; /* where its next write is expected */
-	struct buf whole;    /* a single's row, for the reads that follow the first */
+	struct stage whole;  /* a large row, for the reads that follow the first */
+	uint64_t whole_offset; /* where it stands in the file */
 	uint64_t whole_version;
 	bool whole_valid;
 	uint64_t cursor_offset; /* a list position that the last read came to */
@@ -313,6 +314,11 @@ int content_to_stage(struct tree *tree, struct view *view, struct inode *inode,
 /* Operations that remove all content of a file from the store: rows, chunks, pieces, marks. */
 void content_remove(const struct inode *inode, struct batch *batch);
 
+/* Keep a row that stands at offset for later reads, as it is shown. */
+int handle_keep_row(struct handle *handle, uint64_t offset, struct bytes row);
+/* Whether the row that is kept holds this byte of the present content. */
+bool handle_has_row(const struct handle *handle, uint64_t offset);
+
 /* file.c: ordinary files and drafts, in chunks. */
 int file_read(struct view *view, uint64_t ino, uint64_t file_size, uint64_t offset, size_t size,
 	      struct buf *out);
@@ -348,8 +354,10 @@ bool list_mark_due(uint64_t bytes, uint64_t rows);
 /* append.c */
 
 /* Append bytes to a list: whole lines, and with closing an unfinished one at the end.  own_tail: the
- * list's tail was written by the same writer.  Committed when it returns. */
-int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool own_tail);
+ * list's tail was written by the same writer.  mtime is the time of change.  Committed when it
+ * returns. */
+int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool own_tail,
+		 int64_t mtime);
 
 /* save.c */
 

@@ -20,6 +20,7 @@ enum {
 	MARK_ROWS = 256,
 	WALK_PIECES = 64,	/* pieces fetched at a time, at most */
 	WALK_BYTES = 4 << 20,	/* and bytes of them */
+	ROW_LARGE = 1 << 20,	/* bytes of a row that a reader keeps */
 };
 
 bool list_mark_due(uint64_t bytes, uint64_t rows)
@@ -311,6 +312,12 @@ static int read_segment(void *arg, const struct segment *segment)
 	}
 	read_cursor(reading, segment->index);
 	reading->at_piece = false;
+	if (reading->handle && segment->data.size > ROW_LARGE &&
+	    !memchr(segment->data.data, '\n', segment->data.size)) {
+		r = handle_keep_row(reading->handle, reading->at, segment->data);
+		if (r < 0)
+			return r;
+	}
 	r = read_part(reading, segment->data, true);
 	if (r == 0 && !is_tail)
 		r = read_part(reading, BYTES("\n"), false);
@@ -334,7 +341,20 @@ int list_read(struct view *view, struct inode *inode, struct handle *handle, uin
 
 	if (offset >= inode->list.size || !size)
 		return 0;
-	reading.end = offset + MIN(size, inode->list.size - offset);
+	size = MIN(size, inode->list.size - offset);
+	if (handle && handle_has_row(handle, offset)) {
+		size_t before = out->size;
+
+		r = stage_read(&handle->whole, offset - handle->whole_offset, size, out);
+		if (r < 0)
+			return r;
+		offset += out->size - before;
+		size -= out->size - before;
+		if (!size)
+			return 0;
+		reading.offset = offset;
+	}
+	reading.end = offset + size;
 	if (handle && handle->cursor_valid && handle->cursor_version == inode->version &&
 	    handle->cursor_offset <= offset && offset - handle->cursor_offset <= MARK_BYTES) {
 		mark.offset = handle->cursor_offset;

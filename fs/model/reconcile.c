@@ -215,9 +215,8 @@ static int adopt_enter(struct adopting *adopting, struct backend_node *node, str
 }
 
 /* One name on the way to the file, or the file itself. */
-static int adopt_component(void *arg, struct bytes name, bool last)
+static int adopt_name(struct adopting *adopting, struct bytes name, bool last)
 {
-	struct adopting *adopting = arg;
 	struct reconciling *reconciling = adopting->reconciling;
 	struct backend_node node;
 	struct inode *there;
@@ -245,6 +244,25 @@ static int adopt_component(void *arg, struct bytes name, bool last)
 		node.key = key_key(adopting->key);
 	}
 	return adopt_enter(adopting, &node, name, last);
+}
+
+/* A directory whose name a file has already gets a number, like a file whose name is taken. */
+static int adopt_component(void *arg, struct bytes name, bool last)
+{
+	struct adopting *adopting = arg;
+	_cleanup_(buf_done) struct buf numbered = { 0 };
+	int r = adopt_name(adopting, name, last);
+
+	for (unsigned attempt = 1; r == -EEXIST && !last && attempt < PATH_ATTEMPTS; attempt++) {
+		adopting->taken = false;
+		buf_clear(&numbered);
+		r = buf_append(&numbered, name.data, MIN(name.size, (size_t)NAME_LIMIT - 8));
+		if (r == 0)
+			r = buf_printf(&numbered, "%%~%u", attempt);
+		if (r == 0)
+			r = adopt_name(adopting, buf_bytes(&numbered), false);
+	}
+	return r;
 }
 
 /* The session's directory, made if need be; adopting.dir is the root before. */

@@ -285,6 +285,18 @@ static int emit_all(struct save *save, struct batch *batch)
 	return r;
 }
 
+/* The node as one without a session or key, for the time inside the transaction. */
+static void moving_emit_aside(const struct moving *moving, struct batch *batch)
+{
+	struct backend_node between = moving->node;
+
+	if (moving->files.count && !inode_is_dir(moving->inode))
+		return;
+	between.kind = BACKEND_ORDINARY;
+	between.session = between.key = (struct bytes){ 0 };
+	batch_node_put(batch, &between);
+}
+
 static int exchange_plan(struct tree *tree, struct view *view, struct moving *a, struct moving *b,
 			 struct batch *batch)
 {
@@ -302,14 +314,9 @@ static int exchange_plan(struct tree *tree, struct view *view, struct moving *a,
 	batch_entry_delete(batch, a->dir->node.ino, a->id);
 	batch_entry_delete(batch, b->dir->node.ino, b->id);
 	relocations_emit_exchange(&a->files, &b->files, batch);
-	/* Two sessions: neither may have the other's id while the other still has it. */
-	if (a->node.kind == BACKEND_SESSION) {
-		struct backend_node between = a->node;
-
-		between.session = BYTES("\x7fsessfs exchange");
-		batch_node_put(batch, &between);
-		moving_emit_node(b, batch);
-	}
+	/* Neither may have the other's session or key while the other still has it. */
+	moving_emit_aside(a, batch);
+	moving_emit_aside(b, batch);
 	moving_emit_node(a, batch);
 	moving_emit_node(b, batch);
 	r = emit_all(a->save, batch);
