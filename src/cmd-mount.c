@@ -288,7 +288,10 @@ static int check_dir(const struct mount *mount)
 	}
 	if (stat(mount->dir, &status) < 0) {
 		r = -errno;
-		log_error("cannot use %s as mount point: %s", mount->dir, strerror(-r));
+		if (r == -ENOENT)
+			log_error("the mount point %s does not exist; make it first", mount->dir);
+		else
+			log_error("cannot use %s as mount point: %s", mount->dir, strerror(-r));
 		return r;
 	}
 	if (!S_ISDIR(status.st_mode)) {
