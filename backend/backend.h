@@ -76,6 +76,8 @@ enum backend_node_flags {
 	/* The node was made for rows that another program wrote; no save of ours has decided on its
 	 * name yet. */
 	BACKEND_ADOPTED = 1 << 2,
+	/* An ordinary file that may have holes: its chunks tell how much is stored. */
+	BACKEND_SPARSE = 1 << 3,
 };
 
 struct backend_node {

@@ -515,8 +515,11 @@ int memory_last_ids(struct backend *backend, struct backend_snapshot *snapshot, 
 	key_start(&walk.prefix, KEY_ENTRY);
 	walk.prefix_size = walk.prefix.buf.size;
 	for (r = walk_start(&walk, false); r > 0 && walk_here(&walk, &rest); walk_next(&walk)) {
-		key_take_number(&rest);
-		last = MAX(last, key_take_number(&rest));
+		int64_t id;
+
+		key_take_number(&rest); /* the directory */
+		id = key_take_number(&rest);
+		last = MAX(last, id);
 	}
 	if (r < 0)
 		return r;

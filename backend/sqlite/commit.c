@@ -262,8 +262,10 @@ static int pending_now(struct sqlite *store, bool *ret_pending)
 		r = sqlite_conn_pending(&store->writer, ret_pending, &cut);
 		if (r == 0 && cut)
 			r = sqlite_schema_mend(&store->writer);
-		if (r == 0 && cut)
+		if (r == 0 && cut) {
+			sqlite_conn_renew(&store->writer);
 			*ret_pending = true;
+		}
 		return r;
 	}
 	r = sqlite_conn_number(&store->writer, SQL_DIGESTED, &digested);

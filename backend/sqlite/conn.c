@@ -68,7 +68,8 @@ int sqlite_conn_open(struct sqlite *store, bool reader, struct sqlite_conn *conn
 		    SQLITE_OPEN_URI;
 	int r, code;
 
-	*conn = (struct sqlite_conn){ .store = store };
+	*conn = (struct sqlite_conn){ .store = store,
+				      .generation = atomic_load(&store->generation) };
 	code = sqlite3_open_v2(store->name, &conn->db, flags, NULL);
 	if (code != SQLITE_OK) {
 		r = conn->db ? sqlite_result(conn, code) : -ENOMEM;
@@ -86,10 +87,27 @@ fail:
 	return r;
 }
 
+static void forget_statements(struct sqlite_conn *conn)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(conn->statements); i++) {
+		sqlite3_finalize(conn->statements[i]);
+		conn->statements[i] = NULL;
+	}
+}
+
+void sqlite_conn_renew(struct sqlite_conn *conn)
+{
+	unsigned generation = atomic_load(&conn->store->generation);
+
+	if (conn->generation == generation)
+		return;
+	forget_statements(conn);
+	conn->generation = generation;
+}
+
 void sqlite_conn_close(struct sqlite_conn *conn)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(conn->statements); i++)
-		sqlite3_finalize(conn->statements[i]);
+	forget_statements(conn);
 	sqlite3_close(conn->db);
 	*conn = (struct sqlite_conn){ 0 };
 }
@@ -180,18 +198,20 @@ int sqlite_conn_query(struct sqlite_conn *conn, const char *text, int64_t fallba
 
 int sqlite_conn_pending(struct sqlite_conn *conn, bool *ret_pending, bool *ret_cut)
 {
-	sqlite3_stmt *statement;
+	bool intact = true, first;
 	int64_t pending = 0;
-	bool intact = true;
 	int r;
 
+	sqlite_conn_renew(conn);
+	first = !conn->statements[SQL_PENDING];
 	r = sqlite_conn_number(conn, SQL_PENDING, &pending);
 	if (r < 0)
 		return r;
-	/* SQLite had to prepare the statement again: somebody has changed the schema.  This costs
-	 * nothing where nobody did. */
-	statement = conn->statements[SQL_PENDING];
-	if (sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_REPREPARE, 1) > 0)
+	/* If SQLite had to prepare the statement again, somebody has changed the schema.  Asking
+	 * for this costs nothing where nobody did. */
+	if (sqlite3_stmt_status(conn->statements[SQL_PENDING], SQLITE_STMTSTATUS_REPREPARE, 1) > 0)
+		first = true;
+	if (first)
 		r = sqlite_schema_intact(conn, &intact);
 	if (r < 0)
 		return r;

@@ -152,6 +152,7 @@ struct sqlite_conn {
 	struct sqlite *store; /* borrowed */
 	sqlite3 *db;
 	sqlite3_stmt *statements[SQL_COUNT]; /* prepared when first used */
+	unsigned generation;		     /* of the layout that they were prepared for */
 };
 
 struct backend_snapshot {
@@ -164,6 +165,8 @@ struct backend_snapshot {
 int sqlite_conn_open(struct sqlite *store, bool reader, struct sqlite_conn *conn);
 /* Opened in vain or never: fine. */
 void sqlite_conn_close(struct sqlite_conn *conn);
+/* Forget the statements if the layout has changed; none may be under way. */
+void sqlite_conn_renew(struct sqlite_conn *conn);
 /* The statement, ready to be bound; NULL after a failure that was logged, *ret_error set. */
 sqlite3_stmt *sqlite_conn_take(struct sqlite_conn *conn, enum sqlite_sql sql, int *ret_error);
 /* Run one that has no parameters and whose result does not matter. */
@@ -176,7 +179,7 @@ void sqlite_conn_rollback(struct sqlite_conn *conn);
 int sqlite_conn_exec(struct sqlite_conn *conn, const char *text);
 int sqlite_conn_query(struct sqlite_conn *conn, const char *text, int64_t fallback,
 		      int64_t *ret_number);
-/* Do others' changes wait?  Repaired is set when the schema was changed under us in a way that
+/* Do others' changes wait?  *ret_cut says that the schema was changed under us in a way that
  * cut our triggers off: the caller has to mend it (sqlite_schema_mend). */
 int sqlite_conn_pending(struct sqlite_conn *conn, bool *ret_pending, bool *ret_cut);
 
@@ -196,8 +199,9 @@ void sqlite_pool_trim(struct sqlite *store);
 struct sqlite_layout {
 	char *name;   /* of the rows' table; sqlite3_free() */
 	char *quoted; /* the same as SQL wants it; sqlite3_free() */
-	bool has_created;
-	bool has_updated;
+	/* They may become false while the store is open: sqlite_schema_mend(). */
+	atomic_bool has_created;
+	atomic_bool has_updated;
 };
 
 int sqlite_layout_name(struct sqlite_layout *layout, const char *name);
@@ -235,9 +239,10 @@ struct sqlite {
 	bool guest; /* not the owner: then our row changes are "others' changes" to the owner */
 	struct sqlite_place place;
 	struct sqlite_layout layout;
-	char *name;  /* what SQLite is told to open: a path or a URI; sqlite3_free() */
-	char *aside; /* MODE_ASIDE: path of the private file; free() */
-	bool utf8;   /* text is stored as we hand it in and out */
+	atomic_uint generation; /* moves when the layout loses a column */
+	char *name;		/* what SQLite is told to open: a path or a URI; sqlite3_free() */
+	char *aside;		/* MODE_ASIDE: path of the private file; free() */
+	bool utf8;		/* text is stored as we hand it in and out */
 	uint64_t max_size;
 
 	struct {

@@ -34,7 +34,7 @@ void sqlite_layout_done(struct sqlite_layout *layout)
 {
 	sqlite3_free(layout->name);
 	sqlite3_free(layout->quoted);
-	*layout = (struct sqlite_layout){ 0 };
+	layout->name = layout->quoted = NULL;
 }
 
 enum {

@@ -217,7 +217,9 @@ static int read_look(struct sqlite *store, bool read_only, struct look *look)
 	if (r == 0 || r == -EBUSY || r == -ENOMEM || !read_only ||
 	    access(store->place.path, W_OK) == 0)
 		return r;
-	log_info("%s: trying again as a file that cannot change", store->place.path);
+	log_warning("%s: nothing can be written beside it, so it is read as a file that nobody "
+		    "changes",
+		    store->place.path);
 	r = open_writer(store, "immutable=1");
 	return r < 0 ? r : read_numbers(&store->writer, look);
 }

@@ -365,19 +365,26 @@ int sqlite_schema_intact(struct sqlite_conn *conn, bool *ret_intact)
 	return r;
 }
 
-/* Statements that name a column which is gone cannot be mended while others use them. */
+/*
+ * A column that is gone must not be named any more.  The flags only ever become false, so a
+ * statement made from them fits the table as it was as well as the table as it will be; and they do
+ * before the transaction ends, so nobody sees the new table with the old flags.  A column that has
+ * come along does not matter.
+ */
 static int look_again(struct sqlite_conn *conn, char **ret_why)
 {
-	const struct sqlite_layout *layout = &conn->store->layout;
-	struct sqlite_layout now = *layout;
-	int r = sqlite_layout_look(conn, &now, conn->store->place.path, ret_why);
+	struct sqlite *store = conn->store;
+	struct sqlite_layout now = { .name = store->layout.name, .quoted = store->layout.quoted };
+	int r = sqlite_layout_look(conn, &now, store->place.path, ret_why);
 
 	if (r < 0)
 		return r;
-	if ((layout->has_created && !now.has_created) || (layout->has_updated && !now.has_updated))
-		return sqlite_refuse(ret_why, -EMEDIUMTYPE,
-				     "%s: the table %s has lost a column; mount the store again",
-				     conn->store->place.path, layout->name);
+	if (store->layout.has_created > now.has_created ||
+	    store->layout.has_updated > now.has_updated) {
+		store->layout.has_created = store->layout.has_created && now.has_created;
+		store->layout.has_updated = store->layout.has_updated && now.has_updated;
+		atomic_fetch_add(&store->generation, 1);
+	}
 	return 0;
 }
 

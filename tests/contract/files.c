@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: MIT */
+/* Nodes, entries, attributes, chunks, pieces, marks. */
+#include "tests/contract/contract.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+static int node_error(struct backend *backend, uint64_t ino)
+{
+	struct backend_snapshot *snapshot = look(backend);
+	struct backend_node node = { 0 };
+	int r = backend->ops->node_get(backend, snapshot, ino, &node);
+
+	unlook(backend, snapshot);
+	backend_node_done(&node);
+	return r;
+}
+
+EveryStore(nodes, include_the_root_from_the_beginning)
+{
+	struct backend_snapshot *snapshot = look(backend);
+	struct backend_node root = { 0 };
+
+	cr_assert_eq(backend->ops->node_get(backend, snapshot, BACKEND_ROOT, &root), 0);
+	cr_assert(S_ISDIR(root.mode));
+	cr_assert_eq(root.nlink, 2);
+	cr_assert_gt(root.mtime, 0);
+	unlook(backend, snapshot);
+}
+
+EveryStore(nodes, keep_every_field)
+{
+	const struct backend_node put = { .ino = (uint64_t)1 << 40,
+					  .parent = 7,
+					  .entry = 9,
+					  .kind = BACKEND_LIST,
+					  .flags = BACKEND_NO_NEWLINE | BACKEND_ADOPTED,
+					  .mode = 0100640,
+					  .uid = 4294967294u,
+					  .gid = 12,
+					  .nlink = 1,
+					  .rdev = 0x801,
+					  .size = (uint64_t)5 << 40,
+					  .atime = -5,
+					  .mtime = 1234567890123456789,
+					  .ctime = 3,
+					  .btime = 4,
+					  .session = BYTES("s\0x"),
+					  .key = BYTES(""),
+					  .target = BYTES("\xff\0y") };
+	struct backend_snapshot *snapshot;
+	struct backend_node got = { 0 };
+
+	cr_assert_eq(COMMIT(backend, node_put(&put)), 0);
+	snapshot = look(backend);
+	cr_assert_eq(backend->ops->node_get(backend, snapshot, put.ino, &got), 0);
+	unlook(backend, snapshot);
+
+	cr_assert_eq(got.parent, put.parent);
+	cr_assert_eq(got.entry, put.entry);
+	cr_assert_eq(got.kind, put.kind);
+	cr_assert_eq(got.flags, put.flags);
+	cr_assert_eq(got.mode, put.mode);
+	cr_assert_eq(got.uid, put.uid);
+	cr_assert_eq(got.gid, put.gid);
+	cr_assert_eq(got.nlink, put.nlink);
+	cr_assert_eq(got.rdev, put.rdev);
+	cr_assert_eq(got.size, put.size);
+	cr_assert_eq(got.atime, put.atime);
+	cr_assert_eq(got.mtime, put.mtime);
+	cr_assert_eq(got.ctime, put.ctime);
+	cr_assert_eq(got.btime, put.btime);
+	cr_assert(bytes_equal(got.session, put.session));
+	cr_assert(got.key.data && got.key.size == 0, "an empty key is a key");
+	cr_assert(bytes_equal(got.target, put.target));
+	backend_node_done(&got);
+}
+
+EveryStore(nodes, without_a_session_come_back_without)
+{
+	struct backend_node node = plain_node(5), got = { 0 };
+	struct backend_snapshot *snapshot;
+
+	COMMIT(backend, node_put(&node));
+	snapshot = look(backend);
+	cr_assert_eq(backend->ops->node_get(backend, snapshot, 5, &got), 0);
+	unlook(backend, snapshot);
+
+	cr_assert_null(got.session.data);
+	cr_assert_null(got.key.data);
+	cr_assert_null(got.target.data);
+	backend_node_done(&got);
+}
+
+static uint64_t found(struct backend *backend, struct bytes session, struct bytes key)
+{
+	struct backend_snapshot *snapshot = look(backend);
+	struct backend_node node = { 0 };
+	int r = backend->ops->node_find(backend, snapshot, session, key, &node);
+	uint64_t ino = node.ino;
+
+	unlook(backend, snapshot);
+	backend_node_done(&node);
+	cr_assert(r == 0 || r == -ENOENT, "node_find: %d", r);
+	return r == 0 ? ino : 0;
+}
+
+EveryStore(nodes, are_found_by_session_and_key)
+{
+	const struct bytes none = { 0 }, empty = BYTES("");
+	struct backend_node a = state_node(5, S, K), b = state_node(6, S, none),
+			    c = state_node(7, S, empty);
+
+	cr_assert_eq(COMMIT(backend, node_put(&a), node_put(&b), node_put(&c)), 0);
+
+	cr_assert_eq(found(backend, S, K), 5);
+	cr_assert_eq(found(backend, S, none), 6);
+	cr_assert_eq(found(backend, S, empty), 7);
+	cr_assert_eq(found(backend, BYTES("other"), none), 0);
+}
+
+EveryStore(nodes, are_no_longer_found_when_they_are_orphans_or_have_moved)
+{
+	struct backend_node node = state_node(5, S, K);
+
+	COMMIT(backend, node_put(&node));
+	node.key = BYTES("moved");
+	COMMIT(backend, node_put(&node));
+	cr_assert_eq(found(backend, S, K), 0);
+	cr_assert_eq(found(backend, S, node.key), 5);
+
+	node.nlink = 0;
+	COMMIT(backend, node_put(&node));
+	cr_assert_eq(found(backend, S, node.key), 0);
+	cr_assert_eq(node_error(backend, 5), 0);
+}
+
+EveryStore(nodes, of_one_key_are_live_one_at_a_time)
+{
+	struct backend_node first = state_node(5, S, K), second = state_node(6, S, K);
+
+	COMMIT(backend, node_put(&first));
+	cr_assert_eq(COMMIT(backend, node_put(&second)), -EEXIST);
+
+	first.nlink = 0;
+	cr_assert_eq(COMMIT(backend, node_put(&first), node_put(&second)), 0);
+	cr_assert_eq(found(backend, S, K), 6);
+}
+
+EveryStore(nodes, of_one_session_directory_are_live_one_at_a_time)
+{
+	const struct bytes none = { 0 };
+	struct backend_node first = state_node(5, S, none), second = state_node(6, S, none);
+
+	COMMIT(backend, node_put(&first));
+
+	cr_assert_eq(COMMIT(backend, node_put(&second)), -EEXIST);
+	cr_assert_eq(COMMIT(backend, node_delete(5), node_put(&second)), 0);
+}
+
+EveryStore(nodes, are_listed_in_order_all_or_only_orphans)
+{
+	struct backend_node a = plain_node(12), b = plain_node(3), c = plain_node(300);
+
+	b.nlink = c.nlink = 0;
+	COMMIT(backend, node_put(&a), node_put(&b), node_put(&c));
+
+	cr_assert_str_eq(nodes_of(backend, 0, false), "1 3 12 300");
+	cr_assert_str_eq(nodes_of(backend, 3, false), "12 300");
+	cr_assert_str_eq(nodes_of(backend, 0, true), "3 300");
+	cr_assert_str_eq(nodes_of(backend, 3, true), "300");
+}
+
+EveryStore(nodes, take_everything_but_rows_and_entries_along_when_deleted)
+{
+	struct backend_node node = state_node(5, S, K), other = plain_node(6);
+	struct backend_snapshot *snapshot;
+	struct backend_mark mark;
+
+	COMMIT(backend, node_put(&node), node_put(&other), entry_put(1, 1, BYTES("f"), 5),
+	       row_insert(S, K, 0, BYTES("a")), xattr_put(5, BYTES("user.a"), BYTES("1")),
+	       xattr_put(6, BYTES("user.b"), BYTES("2")), chunk_put(5, 0, BYTES("x")),
+	       chunk_put(6, 0, BYTES("y")), piece_put(5, 0, 0, BYTES("p")), mark_put(5, 0, 0));
+
+	cr_assert_eq(COMMIT(backend, node_delete(5)), 0);
+
+	cr_assert_eq(node_error(backend, 5), -ENOENT);
+	cr_assert_eq(found(backend, S, K), 0);
+	cr_assert_str_eq(xattrs_of(backend, 5), "");
+	cr_assert_str_eq(chunks_of(backend, 5, 0, INT64_MAX), "");
+	cr_assert_str_eq(pieces_of(backend, 5, INT64_MIN), "");
+	snapshot = look(backend);
+	cr_assert_eq(backend->ops->mark_find(backend, snapshot, 5, 99, &mark), -ENOENT);
+	cr_assert_eq(backend->ops->mark_find_index(backend, snapshot, 5, 99, &mark), -ENOENT);
+	unlook(backend, snapshot);
+	cr_assert_str_eq(rows_of(backend, S, K), "0=a");
+	cr_assert_str_eq(xattrs_of(backend, 6), "user.b");
+	cr_assert_str_eq(chunks_of(backend, 6, 0, 0), "0=y");
+}
+
+EveryStore(nodes, that_are_not_there_may_be_deleted)
+{
+	cr_assert_eq(COMMIT(backend, node_delete(77)), 0);
+	cr_assert_eq(node_error(backend, 77), -ENOENT);
+}
+
+EveryStore(entries, are_found_by_any_bytes)
+{
+	const struct bytes name = BYTES("\xff\xfe name\n");
+	struct backend_node node = plain_node(5), got = { 0 };
+	struct backend_snapshot *snapshot;
+	_cleanup_(buf_done) struct buf shown = { 0 };
+	uint64_t id = 0;
+
+	cr_assert_eq(COMMIT(backend, node_put(&node), entry_put(1, 17, name, 5)), 0);
+	snapshot = look(backend);
+	cr_assert_eq(backend->ops->entry_find(backend, snapshot, 1, name, &id, &got), 0);
+	cr_assert_eq(backend->ops->entry_name(backend, snapshot, 1, 17, &shown), 0);
+	cr_assert_eq(backend->ops->entry_find(backend, snapshot, 2, name, &id, &got), -ENOENT);
+	cr_assert_eq(backend->ops->entry_name(backend, snapshot, 1, 18, &shown), -ENOENT);
+	unlook(backend, snapshot);
+
+	cr_assert_eq(id, 17);
+	cr_assert_eq(got.ino, 5);
+	cr_assert(bytes_equal(buf_bytes(&shown), name));
+	backend_node_done(&got);
+}
+
+EveryStore(entries, are_listed_by_id_each_with_its_node)
+{
+	struct backend_node a = plain_node(5), b = plain_node(6);
+
+	COMMIT(backend, node_put(&a), node_put(&b), entry_put(1, 300, BYTES("a"), 5),
+	       entry_put(1, 2, BYTES("z"), 6), entry_put(1, 20, BYTES("m"), 5),
+	       entry_put(9, 4, BYTES("elsewhere"), 5));
+
+	cr_assert_str_eq(entries_of(backend, 1, 0), "2:z=6 20:m=5 300:a=5");
+	cr_assert_str_eq(entries_of(backend, 1, 2), "20:m=5 300:a=5");
+	cr_assert_str_eq(entries_of(backend, 1, 300), "");
+}
+
+EveryStore(entries, are_refused_when_name_or_id_is_taken)
+{
+	struct backend_node node = plain_node(5);
+
+	COMMIT(backend, node_put(&node), entry_put(1, 2, BYTES("a"), 5));
+
+	cr_assert_eq(COMMIT(backend, entry_put(1, 3, BYTES("a"), 5)), -EEXIST);
+	cr_assert_eq(COMMIT(backend, entry_put(1, 2, BYTES("b"), 5)), -EEXIST);
+	cr_assert_eq(COMMIT(backend, entry_put(2, 2, BYTES("a"), 5)), 0);
+}
+
+EveryStore(entries, free_their_name_when_deleted)
+{
+	struct backend_node node = plain_node(5);
+	const struct backend_op delete = { .type = BACKEND_ENTRY_DELETE, .parent = 1, .at = 2 };
+
+	COMMIT(backend, node_put(&node), entry_put(1, 2, BYTES("a"), 5));
+
+	cr_assert_eq(COMMIT(backend, delete, delete, entry_put(1, 3, BYTES("a"), 5)), 0);
+	cr_assert_str_eq(entries_of(backend, 1, 0), "3:a=5");
+}
+
+EveryStore(attributes, keep_any_bytes_under_any_name)
+{
+	struct backend_snapshot *snapshot;
+	_cleanup_(buf_done) struct buf value = { 0 };
+
+	COMMIT(backend, xattr_put(5, BYTES("user.b\xff"), BYTES("\0\xff")),
+	       xattr_put(5, BYTES("user.a"), BYTES("")), xattr_put(6, BYTES("user.c"), BYTES("x")));
+	snapshot = look(backend);
+
+	cr_assert_eq(backend->ops->xattr_get(backend, snapshot, 5, BYTES("user.b\xff"), &value), 0);
+	cr_assert(bytes_equal(buf_bytes(&value), BYTES("\0\xff")));
+	cr_assert_eq(backend->ops->xattr_get(backend, snapshot, 5, BYTES("user.a"), &value), 0);
+	cr_assert_eq(value.size, 2, "the value is appended");
+	cr_assert_eq(backend->ops->xattr_get(backend, snapshot, 5, BYTES("user.c"), &value),
+		     -ENODATA);
+	unlook(backend, snapshot);
+	cr_assert_str_eq(xattrs_of(backend, 5), "user.a user.b\xff");
+}
+
+EveryStore(attributes, are_replaced_and_deleted)
+{
+	const struct backend_op delete = { .type = BACKEND_XATTR_DELETE,
+					   .ino = 5,
+					   .name = BYTES("user.a") };
+	_cleanup_(buf_done) struct buf value = { 0 };
+	struct backend_snapshot *snapshot;
+
+	COMMIT(backend, xattr_put(5, BYTES("user.a"), BYTES("old")));
+	COMMIT(backend, xattr_put(5, BYTES("user.a"), BYTES("new")));
+	snapshot = look(backend);
+	cr_assert_eq(backend->ops->xattr_get(backend, snapshot, 5, BYTES("user.a"), &value), 0);
+	unlook(backend, snapshot);
+	cr_assert(bytes_equal(buf_bytes(&value), BYTES("new")));
+
+	cr_assert_eq(COMMIT(backend, delete, delete), 0);
+	cr_assert_str_eq(xattrs_of(backend, 5), "");
+}
+
+EveryStore(chunks, are_read_by_range_and_replaced_one_by_one)
+{
+	COMMIT(backend, chunk_put(5, 3, BYTES("d")), chunk_put(5, 0, BYTES("a")),
+	       chunk_put(5, 1, BYTES("b")), chunk_put(6, 1, BYTES("other")));
+	COMMIT(backend, chunk_put(5, 1, BYTES("B\0")));
+
+	cr_assert_str_eq(chunks_of(backend, 5, 0, INT64_MAX), "0=a 1=B\\0 3=d");
+	cr_assert_str_eq(chunks_of(backend, 5, 1, 2), "1=B\\0");
+	cr_assert_str_eq(chunks_of(backend, 5, 4, 9), "");
+}
+
+EveryStore(chunks, are_deleted_by_an_inclusive_range)
+{
+	const struct backend_op delete = {
+		.type = BACKEND_CHUNK_DELETE, .ino = 5, .at = 1, .to = INT64_MAX
+	};
+
+	COMMIT(backend, chunk_put(5, 0, BYTES("a")), chunk_put(5, 1, BYTES("b")),
+	       chunk_put(5, 9, BYTES("c")), chunk_put(6, 1, BYTES("other")));
+
+	cr_assert_eq(COMMIT(backend, delete), 0);
+	cr_assert_str_eq(chunks_of(backend, 5, 0, INT64_MAX), "0=a");
+	cr_assert_str_eq(chunks_of(backend, 6, 0, INT64_MAX), "1=other");
+}
+
+EveryStore(chunks, hold_32768_bytes_and_not_one_more)
+{
+	static const char bytes[BACKEND_CHUNK + 1];
+
+	cr_assert_eq(COMMIT(backend, chunk_put(5, 0, bytes_make(bytes, BACKEND_CHUNK))), 0);
+	cr_assert_eq(COMMIT(backend, chunk_put(5, 1, bytes_make(bytes, BACKEND_CHUNK + 1))),
+		     -EINVAL);
+}
+
+EveryStore(pieces, stand_in_the_order_of_index_and_sequence)
+{
+	COMMIT(backend, piece_put(5, 2, 1, BYTES("d")), piece_put(5, 0, 5, BYTES("b")),
+	       piece_put(5, 0, -1, BYTES("a")), piece_put(5, 2, 0, BYTES("c")));
+	COMMIT(backend, piece_put(5, 2, 1, BYTES("D")));
+
+	cr_assert_str_eq(pieces_of(backend, 5, 0), "0.-1=a 0.5=b 2.0=c 2.1=D");
+	cr_assert_str_eq(pieces_of(backend, 5, 1), "2.0=c 2.1=D");
+}
+
+EveryStore(pieces, are_deleted_from_a_sequence_of_an_index_on)
+{
+	const struct backend_op delete = {
+		.type = BACKEND_PIECE_DELETE, .ino = 5, .at = 1, .to = 2, .seq = 1
+	};
+
+	COMMIT(backend, piece_put(5, 0, 9, BYTES("a")), piece_put(5, 1, 0, BYTES("b")),
+	       piece_put(5, 1, 1, BYTES("c")), piece_put(5, 2, 0, BYTES("d")),
+	       piece_put(5, 3, 0, BYTES("e")), piece_put(6, 1, 1, BYTES("other")));
+
+	cr_assert_eq(COMMIT(backend, delete), 0);
+	cr_assert_str_eq(pieces_of(backend, 5, 0), "0.9=a 1.0=b 3.0=e");
+	cr_assert_str_eq(pieces_of(backend, 6, 0), "1.1=other");
+}
+
+static int64_t index_at(struct backend *backend, uint64_t offset)
+{
+	struct backend_snapshot *snapshot = look(backend);
+	struct backend_mark mark = { .index = -1 };
+	int r = backend->ops->mark_find(backend, snapshot, 5, offset, &mark);
+
+	unlook(backend, snapshot);
+	cr_assert(r == 0 || r == -ENOENT);
+	return mark.index;
+}
+
+EveryStore(marks, are_found_at_or_before_an_offset)
+{
+	COMMIT(backend, mark_put(5, 0, 0), mark_put(5, 1000, 10), mark_put(5, 70000, 20),
+	       mark_put(6, 500, 99));
+
+	cr_assert_eq(index_at(backend, 0), 0);
+	cr_assert_eq(index_at(backend, 999), 0);
+	cr_assert_eq(index_at(backend, 1000), 10);
+	cr_assert_eq(index_at(backend, UINT64_MAX), 20);
+}
+
+EveryStore(marks, are_found_at_or_before_an_index)
+{
+	struct backend_snapshot *snapshot;
+	struct backend_mark mark;
+
+	COMMIT(backend, mark_put(5, 300, 10), mark_put(5, 70000, 20), mark_put(6, 500, 15));
+	snapshot = look(backend);
+
+	cr_assert_eq(backend->ops->mark_find_index(backend, snapshot, 5, 19, &mark), 0);
+	cr_assert_eq(mark.index, 10);
+	cr_assert_eq(mark.offset, 300);
+	cr_assert_eq(backend->ops->mark_find_index(backend, snapshot, 5, 20, &mark), 0);
+	cr_assert_eq(mark.offset, 70000);
+	cr_assert_eq(backend->ops->mark_find_index(backend, snapshot, 5, 9, &mark), -ENOENT);
+	unlook(backend, snapshot);
+}
+
+EveryStore(marks, are_replaced_and_deleted_from_an_offset_on)
+{
+	const struct backend_op delete = { .type = BACKEND_MARK_DELETE, .ino = 5, .offset = 100 };
+	struct backend_snapshot *snapshot;
+	struct backend_mark mark;
+
+	COMMIT(backend, mark_put(5, 0, 0), mark_put(5, 100, 10), mark_put(5, 200, 20));
+	COMMIT(backend, mark_put(5, 100, 11));
+	cr_assert_eq(index_at(backend, 150), 11);
+
+	cr_assert_eq(COMMIT(backend, delete), 0);
+	cr_assert_eq(index_at(backend, UINT64_MAX), 0);
+	snapshot = look(backend);
+	cr_assert_eq(backend->ops->mark_find_index(backend, snapshot, 5, 99, &mark), 0);
+	cr_assert_eq(mark.index, 0);
+	unlook(backend, snapshot);
+}
+
+EveryStore(ids, in_use_are_known_by_their_highest)
+{
+	struct backend_node node = plain_node(812);
+	struct backend_snapshot *snapshot = look(backend);
+	uint64_t ino = 0, entry = 99;
+
+	cr_assert_eq(backend->ops->last_ids(backend, snapshot, &ino, &entry), 0);
+	cr_assert_eq(ino, BACKEND_ROOT);
+	cr_assert_eq(entry, 0);
+	unlook(backend, snapshot);
+
+	COMMIT(backend, node_put(&node), entry_put(3, 70, BYTES("a"), 812),
+	       entry_put(1, 900, BYTES("a"), 812), entry_put(500, 12, BYTES("a"), 812));
+	snapshot = look(backend);
+	cr_assert_eq(backend->ops->last_ids(backend, snapshot, &ino, &entry), 0);
+	cr_assert_eq(ino, 812);
+	cr_assert_eq(entry, 900);
+	unlook(backend, snapshot);
+}
+
+EveryStore(space, is_told_with_used_below_total)
+{
+	struct backend_space space = { 0 };
+
+	cr_assert_eq(backend->ops->space(backend, &space), 0);
+	cr_assert_gt(space.total, 0);
+	cr_assert_gt(space.used, 0);
+	cr_assert_leq(space.free, space.total);
+}
+
+static void no_report(void *arg, const char *sentence)
+{
+	(void)arg;
+	cr_assert_fail("%s", sentence);
+}
+
+EveryStore(checks, find_nothing_in_a_sound_store)
+{
+	struct backend_node node = state_node(5, S, K);
+
+	COMMIT(backend, node_put(&node), entry_put(1, 2, BYTES("a"), 5),
+	       chunk_put(5, 0, BYTES("x")), xattr_put(5, BYTES("user.a"), BYTES("1")),
+	       row_insert(S, K, 0, BYTES("{}")));
+
+	cr_assert_eq(backend->ops->check(backend, no_report, NULL), 0);
+}
+
+EveryStore(sync, succeeds_with_and_without_commits)
+{
+	cr_assert_eq(backend->ops->sync(backend), 0);
+	COMMIT(backend, row_insert(S, K, 0, BYTES("{}")));
+	cr_assert_eq(backend->ops->sync(backend), 0);
+	cr_assert_eq(backend->ops->sync(backend), 0);
+}

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: MIT */
+/* Opening: what is made, what is refused and how, who owns. */
+#include "tests/contract/contract.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const struct backend_options owner = { .create = true, .owner = "the test" };
+static const struct backend_options guest = { 0 };
+
+TestSuite(opening, .fini = close_stores);
+
+static void write_file(const char *path, const void *data, size_t size)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(write(fd, data, size), (ssize_t)size);
+	close(fd);
+}
+
+/* It is refused with this error and a sentence that has these words and names the file. */
+static void expect_refusal(const char *path, const struct backend_options *options, int error,
+			   const char *words)
+{
+	_cleanup_(freep) char *why = NULL;
+
+	cr_assert_eq(refused_at(path, options, &why), error, "%s", why);
+	cr_assert(strstr(why, words), "\"%s\" does not say \"%s\"", why, words);
+	cr_assert(strstr(why, path), "\"%s\" does not name the file", why);
+}
+
+static void make_other(const char *path, const char *sql)
+{
+	sqlite3 *db = other_open(path);
+
+	other_runs(db, sql);
+	other_close(db);
+}
+
+static void make_store(const char *path)
+{
+	struct backend *backend = open_at(path, &owner);
+
+	cr_assert_eq(COMMIT(backend, row_insert(S, K, 0, BYTES("{}"))), 0);
+	shut(backend);
+}
+
+Test(opening, makes_a_store_that_nobody_else_may_read)
+{
+	const char *path = scratch_path("store.db");
+	struct stat st;
+
+	umask(0);
+	make_store(path);
+
+	cr_assert_eq(stat(path, &st), 0);
+	cr_assert_eq(st.st_mode & 07777, 0600);
+}
+
+Test(opening, makes_a_store_that_explains_itself)
+{
+	const char *path = scratch_path("store.db");
+	sqlite3 *db;
+
+	make_store(path);
+	db = other_open(path);
+
+	cr_assert_str_eq(other_asks(db, "PRAGMA application_id"), "1936028518");
+	cr_assert_str_eq(other_asks(db, "PRAGMA user_version"), "1");
+	cr_assert_str_eq(other_asks(db, "PRAGMA journal_mode"), "wal");
+	cr_assert_str_eq(other_asks(db, "SELECT sql LIKE '%-- One row a file or directory%' FROM "
+					"sqlite_schema WHERE name = 'sessfs_node'"),
+			 "1");
+	cr_assert_str_eq(other_asks(db, "SELECT state_data FROM agentscope_sessions WHERE "
+					"session_id = 'sess' AND state_key = 'messages'"),
+			 "{}");
+	other_runs(db, "INSERT INTO agentscope_sessions (session_id, state_key, state_data) "
+		       "VALUES ('s', 'k', '1')");
+	cr_assert_str_eq(other_asks(db, "SELECT item_index || (created_at = updated_at) FROM "
+					"agentscope_sessions WHERE session_id = 's'"),
+			 "01");
+	other_close(db);
+}
+
+Test(opening, finds_again_what_was_committed)
+{
+	const char *path = scratch_path("store.db");
+	struct backend *backend;
+
+	make_store(path);
+	backend = open_at(path, &guest);
+
+	cr_assert_str_eq(rows_of(backend, S, K), "0={}");
+	cr_assert_eq(snapshot_error(backend), 0);
+}
+
+Test(opening, goes_through_a_symbolic_link)
+{
+	const char *path = scratch_path("store.db"), *link = scratch_path("link");
+
+	make_store(path);
+	cr_assert_eq(symlink(path, link), 0);
+
+	cr_assert_str_eq(rows_of(open_at(link, &guest), S, K), "0={}");
+}
+
+Test(opening, refuses_a_link_to_nowhere)
+{
+	const char *link = scratch_path("link");
+
+	cr_assert_eq(symlink("/nonexistent/x", link), 0);
+	expect_refusal(link, &owner, -EEXIST, "leads nowhere");
+}
+
+Test(opening, refuses_a_store_that_is_not_there)
+{
+	expect_refusal(scratch_path("none.db"), &guest, -ENOENT, "no store");
+	cr_assert_eq(access(scratch_path("none.db"), F_OK), -1);
+}
+
+Test(opening, refuses_a_directory_that_is_missing)
+{
+	expect_refusal(scratch_path("no/where/store.db"), &owner, -ENOENT, "make it first");
+}
+
+Test(opening, refuses_a_directory)
+{
+	const char *path = scratch_path("dir");
+
+	cr_assert_eq(mkdir(path, 0700), 0);
+	expect_refusal(path, &owner, -EISDIR, "is a directory");
+}
+
+Test(opening, refuses_a_pipe)
+{
+	const char *path = scratch_path("pipe");
+
+	cr_assert_eq(mkfifo(path, 0600), 0);
+	expect_refusal(path, &owner, -EMEDIUMTYPE, "regular file");
+}
+
+Test(opening, refuses_what_is_not_sqlite_and_leaves_it_alone)
+{
+	const char *path = scratch_path("notes.txt");
+	char text[32] = "";
+	int fd;
+
+	write_file(path, "dear diary", 10);
+	expect_refusal(path, &owner, -EMEDIUMTYPE, "not a SQLite database");
+
+	fd = open(path, O_RDONLY);
+	cr_assert_eq(read(fd, text, sizeof(text)), 10);
+	cr_assert_str_eq(text, "dear diary");
+	close(fd);
+}
+
+Test(opening, refuses_an_empty_file_unless_it_may_make_a_store)
+{
+	const char *path = scratch_path("empty.db");
+
+	write_file(path, "", 0);
+	expect_refusal(path, &guest, -EMEDIUMTYPE, "empty");
+
+	make_store(path);
+	cr_assert_str_eq(rows_of(open_at(path, &guest), S, K), "0={}");
+}
+
+Test(opening, refuses_a_truncated_store)
+{
+	const char *path = scratch_path("store.db");
+
+	make_store(path);
+	cr_assert_eq(truncate(path, 20000), 0);
+	expect_refusal(path, &owner, -EIO, "damaged");
+	cr_assert_eq(truncate(path, 50), 0);
+	expect_refusal(path, &owner, -EIO, "damaged");
+}
+
+Test(opening, refuses_a_store_whose_schema_is_garbage)
+{
+	const char *path = scratch_path("store.db");
+	char garbage[4000];
+	int fd;
+
+	make_store(path);
+	memset(garbage, 0x5a, sizeof(garbage));
+	fd = open(path, O_WRONLY);
+	cr_assert_eq(pwrite(fd, garbage, sizeof(garbage), 100), (ssize_t)sizeof(garbage));
+	close(fd);
+
+	expect_refusal(path, &owner, -EIO, "damaged");
+}
+
+Test(opening, refuses_the_database_of_another_program)
+{
+	const char *path = scratch_path("browser.db");
+
+	make_other(path, "CREATE TABLE bookmarks (url TEXT)");
+	expect_refusal(path, &owner, -EMEDIUMTYPE, "another program");
+}
+
+Test(opening, refuses_an_empty_database_with_the_mark_of_another_program)
+{
+	const char *path = scratch_path("other.db");
+
+	make_other(path, "PRAGMA application_id = 77; CREATE TABLE t (x); DROP TABLE t");
+	expect_refusal(path, &owner, -EMEDIUMTYPE, "another program");
+}
+
+Test(opening, refuses_a_newer_format)
+{
+	const char *path = scratch_path("store.db");
+
+	make_store(path);
+	make_other(path, "UPDATE sessfs_meta SET value = 2 WHERE key = 'schema_version'");
+	expect_refusal(path, &owner, -EPROTONOSUPPORT, "newer");
+	make_other(path, "UPDATE sessfs_meta SET value = 1 WHERE key = 'schema_version'; "
+			 "PRAGMA user_version = 9");
+	expect_refusal(path, &owner, -EPROTONOSUPPORT, "format 9");
+}
+
+Test(opening, refuses_the_older_layout_with_a_hint)
+{
+	const char *path = scratch_path("old.db");
+
+	make_other(path, "CREATE TABLE agentscope_sessions (session_id TEXT PRIMARY KEY, "
+			 "session_data TEXT)");
+	expect_refusal(path, &owner, -EMEDIUMTYPE, "sessfs import");
+}
+
+Test(opening, refuses_rows_without_a_unique_key)
+{
+	const char *path = scratch_path("foreign.db");
+
+	make_other(path, "CREATE TABLE agentscope_sessions (session_id TEXT, state_key TEXT, "
+			 "item_index INTEGER, state_data TEXT); CREATE UNIQUE INDEX i ON "
+			 "agentscope_sessions (session_id, state_key)");
+	expect_refusal(path, &owner, -EMEDIUMTYPE, "unique index");
+}
+
+Test(opening, refuses_keys_that_do_not_tell_letters_apart)
+{
+	const char *path = scratch_path("foreign.db");
+
+	make_other(path, "CREATE TABLE agentscope_sessions (session_id TEXT COLLATE NOCASE, "
+			 "state_key TEXT, item_index INTEGER, state_data TEXT, PRIMARY KEY "
+			 "(session_id, state_key, item_index))");
+	expect_refusal(path, &owner, -EMEDIUMTYPE, "unique index");
+}
+
+Test(opening, refuses_columns_that_would_change_what_is_written)
+{
+	const char *path = scratch_path("foreign.db");
+
+	make_other(path, "CREATE TABLE agentscope_sessions (session_id STRING, state_key TEXT, "
+			 "item_index INTEGER, state_data TEXT, PRIMARY KEY (session_id, state_key, "
+			 "item_index))");
+	expect_refusal(path, &owner, -EMEDIUMTYPE, "STRING");
+}
+
+Test(opening, refuses_a_table_that_takes_no_rows_of_ours)
+{
+	const char *path = scratch_path("foreign.db");
+
+	make_other(path, "CREATE TABLE agentscope_sessions (session_id TEXT, state_key TEXT, "
+			 "item_index INTEGER, state_data TEXT, tenant TEXT NOT NULL, PRIMARY KEY "
+			 "(session_id, state_key, item_index))");
+	expect_refusal(path, &owner, -EMEDIUMTYPE, "tenant");
+}
+
+Test(opening, refuses_another_table_than_the_one_it_serves)
+{
+	const struct backend_options named = { .table = "other", .create = true };
+	const char *path = scratch_path("store.db");
+
+	make_store(path);
+	expect_refusal(path, &named, -EINVAL, "agentscope_sessions");
+}
+
+Test(opening, makes_a_table_of_another_name)
+{
+	const struct backend_options named = { .table = "chats", .create = true };
+	const char *path = scratch_path("store.db");
+	struct backend *backend = open_at(path, &named);
+	sqlite3 *db;
+
+	COMMIT(backend, row_insert(S, K, 0, BYTES("{}")));
+	db = other_open(path);
+	cr_assert_str_eq(other_asks(db, "SELECT count(*) FROM chats"), "1");
+	other_close(db);
+}
+
+Test(opening, puts_back_a_table_of_rows_that_was_lost)
+{
+	const char *path = scratch_path("store.db");
+	struct backend *backend;
+
+	make_store(path);
+	make_other(path, "DROP TABLE agentscope_sessions");
+	backend = open_at(path, &owner);
+
+	cr_assert_eq(COMMIT(backend, row_insert(S, K, 0, BYTES("{}"))), 0);
+	cr_assert_str_eq(rows_of(backend, S, K), "0={}");
+}
+
+/* Owners. */
+
+Test(opening, is_refused_while_another_owns_the_store)
+{
+	const char *path = scratch_path("store.db");
+	struct backend *first = open_at(path, &owner);
+
+	expect_refusal(path, &owner, -EBUSY, "in use by the test");
+	cr_assert_str_eq(rows_of(open_at(path, &guest), S, K), "", "guests are welcome");
+	cr_assert_eq(COMMIT(first, row_insert(S, K, 0, BYTES("{}"))), 0);
+	shut(first);
+	open_at(path, &owner);
+}
+
+/* A process that owns the store until it is killed. */
+static pid_t own_elsewhere(const char *path)
+{
+	const struct backend_options elsewhere = { .create = true, .owner = "process 4711" };
+	int fds[2];
+	pid_t pid;
+	char byte;
+
+	cr_assert_eq(pipe(fds), 0);
+	pid = fork();
+	cr_assert_geq(pid, 0);
+	if (pid == 0) {
+		struct backend *backend;
+
+		if (backend_open(path, &elsewhere, &backend, NULL) == 0 &&
+		    COMMIT(backend, row_insert(S, K, 0, BYTES("{}"))) == 0 &&
+		    write(fds[1], "", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	close(fds[1]);
+	cr_assert_eq(read(fds[0], &byte, 1), 1);
+	close(fds[0]);
+	return pid;
+}
+
+Test(opening, is_refused_only_as_long_as_the_owner_lives)
+{
+	const char *path = scratch_path("store.db");
+	pid_t pid = own_elsewhere(path);
+
+	expect_refusal(path, &owner, -EBUSY, "in use by process 4711");
+	kill(pid, SIGKILL);
+	cr_assert_eq(waitpid(pid, NULL, 0), pid);
+
+	cr_assert_str_eq(rows_of(open_at(path, &owner), S, K), "0={}");
+}
+
+Test(opening, for_reading_is_possible_beside_an_owner_but_writes_nothing)
+{
+	const struct backend_options read_only = { .read_only = true, .owner = "the test" };
+	const char *path = scratch_path("store.db");
+	pid_t pid = own_elsewhere(path);
+	struct backend_node node = plain_node(5);
+	struct backend *backend = open_at(path, &read_only);
+
+	cr_assert_str_eq(rows_of(backend, S, K), "0={}");
+	cr_assert_eq(COMMIT(backend, node_put(&node)), -EROFS);
+	kill(pid, SIGKILL);
+	cr_assert_eq(waitpid(pid, NULL, 0), pid);
+}
+
+Test(opening, for_reading_tells_a_frozen_reader_once_that_something_moved)
+{
+	const struct backend_options read_only = { .read_only = true };
+	const char *path = scratch_path("store.db");
+	struct backend *writer = open_at(path, &owner), *backend = open_at(path, &read_only);
+
+	cr_assert_str_eq(changes_of(backend), "");
+	COMMIT(writer, row_insert(S, K, 0, BYTES("{}")));
+	cr_assert_eq(backend->ops->change_wait(backend, 1000), 1);
+	cr_assert_eq(snapshot_error(backend), 0);
+	cr_assert_str_eq(changes_of(backend), "everything");
+	cr_assert_str_eq(changes_of(backend), "");
+}
+
+Test(opening, for_reading_writes_our_own_tables_but_no_row)
+{
+	const struct backend_options read_only = { .read_only = true, .owner = "the test" };
+	const char *path = scratch_path("store.db");
+	struct backend_node node = plain_node(5);
+	struct backend *backend;
+
+	make_store(path);
+	backend = open_at(path, &read_only);
+
+	cr_assert_eq(COMMIT(backend, node_put(&node)), 0);
+	cr_assert_eq(COMMIT(backend, row_put(S, K, 0, BYTES("no"))), -EROFS);
+	cr_assert_eq(COMMIT(backend, row_delete(S, K, 0, 0)), -EROFS);
+	cr_assert_str_eq(rows_of(backend, S, K), "0={}");
+	cr_assert_str_eq(nodes_of(backend, 1, false), "5");
+}
+
+/* Rights are only felt by who is not root. */
+static void as_nobody(void (*act)(const char *path), const char *path)
+{
+	int status;
+	pid_t pid = fork();
+
+	cr_assert_geq(pid, 0);
+	if (pid == 0) {
+		if (geteuid() == 0 && (setgid(65534) < 0 || setuid(65534) < 0))
+			_exit(2);
+		act(path);
+		_exit(0);
+	}
+	cr_assert_eq(waitpid(pid, &status, 0), pid);
+	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", status);
+}
+
+static void read_frozen(const char *path)
+{
+	const struct backend_options read_only = { .read_only = true, .owner = "nobody" };
+	struct backend_snapshot *snapshot;
+	struct backend_key_stat stat;
+	struct backend *backend;
+	char *why = NULL;
+
+	if (backend_open(path, &read_only, &backend, &why) < 0)
+		_exit(3);
+	if (backend->ops->snapshot_begin(backend, 0, &snapshot) < 0 ||
+	    backend->ops->key_stat(backend, snapshot, S, K, &stat) < 0)
+		_exit(4);
+	backend->ops->snapshot_end(backend, snapshot);
+	if (COMMIT(backend, row_put(S, K, 0, BYTES("no"))) != -EROFS)
+		_exit(5);
+	backend_close(backend);
+}
+
+static void fail_to_write(const char *path)
+{
+	struct backend *backend;
+	char *why = NULL;
+
+	if (backend_open(path, &owner, &backend, &why) != -EACCES || !strstr(why, path))
+		_exit(6);
+	free(why);
+}
+
+Test(opening, for_reading_needs_no_right_to_write)
+{
+	const char *path = scratch_path("store.db");
+
+	make_store(path);
+	cr_assert_eq(chmod(path, 0444), 0);
+	cr_assert_eq(chmod(scratch_path("."), 0555), 0);
+
+	as_nobody(read_frozen, path);
+	as_nobody(fail_to_write, path);
+	cr_assert_eq(chmod(scratch_path("."), 0700), 0);
+}
+
+/* Room. */
+
+Test(opening, with_a_quota_ends_in_enospc_and_goes_on_after_a_deletion)
+{
+	const struct backend_options small = { .create = true,
+					       .owner = "the test",
+					       .max_size = 1 << 20 };
+	struct backend *backend = open_at(scratch_path("store.db"), &small);
+	static char data[50000];
+	struct backend_space space;
+	int64_t count = 0;
+	int r;
+
+	memset(data, 'x', sizeof(data));
+	while ((r = COMMIT(backend, row_insert(S, K, count, bytes_make(data, sizeof(data))))) == 0)
+		cr_assert_lt(++count, 30);
+	cr_assert_eq(r, -ENOSPC);
+	cr_assert_gt(count, 10);
+	cr_assert_eq(backend->ops->space(backend, &space), 0);
+	cr_assert_eq(space.total, 1 << 20);
+	cr_assert_lt(space.free, 60000);
+
+	cr_assert_eq(COMMIT(backend, row_delete(S, K, 0, 3)), 0);
+	cr_assert_eq(COMMIT(backend, row_insert(S, K, 0, bytes_make(data, sizeof(data)))), 0);
+}
+
+Test(opening, of_a_memory_store_minds_its_quota)
+{
+	const struct backend_options small = { .max_size = 100000 };
+	struct backend *backend = open_at("memory:", &small);
+	static char data[60000];
+
+	cr_assert_eq(COMMIT(backend, row_insert(S, K, 0, bytes_make(data, sizeof(data)))), 0);
+	cr_assert_eq(COMMIT(backend, row_insert(S, K, 1, bytes_make(data, sizeof(data)))), -ENOSPC);
+	cr_assert_eq(COMMIT(backend, row_delete(S, K, 0, 0)), 0);
+	cr_assert_eq(COMMIT(backend, row_insert(S, K, 1, bytes_make(data, sizeof(data)))), 0);
+}
+
+Test(opening, waits_for_a_program_that_holds_a_lock)
+{
+	const char *path = scratch_path("store.db");
+	struct backend *backend = open_at(path, &owner);
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	cr_assert_eq(pipe(ready), 0);
+	pid = fork();
+	cr_assert_geq(pid, 0);
+	if (pid == 0) {
+		sqlite3 *db = NULL;
+
+		if (sqlite3_open(path, &db) != SQLITE_OK ||
+		    sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) != SQLITE_OK ||
+		    write(ready[1], "", 1) != 1)
+			_exit(1);
+		usleep(300000);
+		_exit(sqlite3_exec(db, "COMMIT", NULL, NULL, NULL));
+	}
+	cr_assert_eq(read(ready[0], &byte, 1), 1);
+
+	cr_assert_eq(COMMIT(backend, row_insert(S, K, 0, BYTES("{}"))), 0);
+	cr_assert_eq(waitpid(pid, NULL, 0), pid);
+	close(ready[0]);
+	close(ready[1]);
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/contract/contract.h"
+
+#include <errno.h>
+#include <time.h>
+#include <unistd.h>
+
+EveryStore(rows, are_read_in_the_order_of_their_index)
+{
+	int r = COMMIT(backend, row_insert(S, K, 10, BYTES("c")), row_insert(S, K, 2, BYTES("b")),
+		       row_insert(S, K, 0, BYTES("a")));
+
+	cr_assert_eq(r, 0);
+	cr_assert_str_eq(rows_of(backend, S, K), "0=a 2=b 10=c");
+}
+
+EveryStore(rows, with_negative_indexes_are_handed_out_as_they_are)
+{
+	COMMIT(backend, row_insert(S, K, 1, BYTES("b")), row_insert(S, K, -7, BYTES("a")));
+
+	cr_assert_str_eq(rows_of(backend, S, K), "-7=a 1=b");
+}
+
+EveryStore(rows, are_read_from_an_index_on)
+{
+	struct backend_snapshot *snapshot;
+
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")), row_insert(S, K, 1, BYTES("b")),
+	       row_insert(S, K, 5, BYTES("c")));
+	snapshot = look(backend);
+
+	cr_assert_str_eq(rows_seen(backend, snapshot, S, K, 1), "1=b 5=c");
+	cr_assert_str_eq(rows_seen(backend, snapshot, S, K, 6), "");
+	unlook(backend, snapshot);
+}
+
+static int stop_with(void *arg, int64_t index, struct bytes data)
+{
+	(void)index;
+	(void)data;
+	return *(int *)arg;
+}
+
+EveryStore(rows, end_when_the_callback_says_so)
+{
+	struct backend_snapshot *snapshot;
+	int stop = 1, fail = -ELOOP;
+
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")));
+	snapshot = look(backend);
+
+	cr_assert_eq(backend->ops->row_read(backend, snapshot, S, K, 0, stop_with, &stop), 0);
+	cr_assert_eq(backend->ops->row_read(backend, snapshot, S, K, 0, stop_with, &fail), -ELOOP);
+	cr_assert_str_eq(rows_seen(backend, snapshot, S, K, 0), "0=a");
+	unlook(backend, snapshot);
+}
+
+EveryStore(rows, of_one_key_never_show_in_another)
+{
+	COMMIT(backend, row_insert(BYTES("a"), BYTES("bc"), 0, BYTES("1")),
+	       row_insert(BYTES("ab"), BYTES("c"), 0, BYTES("2")),
+	       row_insert(BYTES("a"), BYTES("b"), 0, BYTES("3")));
+
+	cr_assert_str_eq(rows_of(backend, BYTES("a"), BYTES("bc")), "0=1");
+	cr_assert_str_eq(rows_of(backend, BYTES("ab"), BYTES("c")), "0=2");
+	cr_assert_str_eq(rows_of(backend, BYTES("a"), BYTES("B")), "");
+}
+
+EveryStore(rows, that_exist_are_not_inserted_again)
+{
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")));
+
+	cr_assert_eq(COMMIT(backend, row_insert(S, K, 0, BYTES("b"))), -EEXIST);
+	cr_assert_str_eq(rows_of(backend, S, K), "0=a");
+}
+
+EveryStore(rows, are_put_whether_they_exist_or_not)
+{
+	COMMIT(backend, row_put(S, K, 0, BYTES("a")), row_put(S, K, 1, BYTES("b")));
+
+	cr_assert_eq(COMMIT(backend, row_put(S, K, 1, BYTES("c"))), 0);
+	cr_assert_str_eq(rows_of(backend, S, K), "0=a 1=c");
+}
+
+EveryStore(rows, are_deleted_by_an_inclusive_range)
+{
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")), row_insert(S, K, 1, BYTES("b")),
+	       row_insert(S, K, 2, BYTES("c")), row_insert(S, K, 3, BYTES("d")),
+	       row_insert(S, BYTES("other"), 1, BYTES("x")));
+
+	cr_assert_eq(COMMIT(backend, row_delete(S, K, 1, 2)), 0);
+	cr_assert_str_eq(rows_of(backend, S, K), "0=a 3=d");
+	cr_assert_str_eq(rows_of(backend, S, BYTES("other")), "1=x");
+}
+
+EveryStore(rows, that_are_not_there_may_be_deleted)
+{
+	cr_assert_eq(COMMIT(backend, row_delete(S, K, INT64_MIN, INT64_MAX)), 0);
+	cr_assert_eq(COMMIT(backend, row_delete(S, K, 5, 4)), 0);
+}
+
+EveryStore(rows, may_be_empty)
+{
+	COMMIT(backend, row_insert(S, K, 0, bytes_make(NULL, 0)));
+
+	cr_assert_str_eq(rows_of(backend, S, K), "0=");
+}
+
+EveryStore(rows, keep_ids_that_contain_nul_bytes_apart)
+{
+	const struct bytes one = BYTES("a\0b"), two = BYTES("a\0c"), three = BYTES("a");
+
+	COMMIT(backend, row_insert(one, one, 0, BYTES("1")), row_insert(two, one, 0, BYTES("2")),
+	       row_insert(three, one, 0, BYTES("3")), row_insert(three, three, 0, BYTES("4")));
+
+	cr_assert_str_eq(rows_of(backend, one, one), "0=1");
+	cr_assert_str_eq(rows_of(backend, two, one), "0=2");
+	cr_assert_str_eq(keys_of(backend),
+			 "a/a[0-0] a/a\\0b[0-0] a\\0b/a\\0b[0-0] a\\0c/a\\0b[0-0]");
+}
+
+EveryStore(rows, may_have_empty_ids)
+{
+	const struct bytes empty = BYTES("");
+
+	COMMIT(backend, row_insert(empty, empty, 0, BYTES("1")),
+	       row_insert(empty, K, 0, BYTES("2")), row_insert(S, empty, 0, BYTES("3")));
+
+	cr_assert_str_eq(rows_of(backend, empty, empty), "0=1");
+	cr_assert_str_eq(keys_of(backend), "/[0-0] /messages[0-0] sess/[0-0]");
+}
+
+EveryStore(rows, have_ids_of_4000_bytes)
+{
+	char long_id[4000], longer_id[4001];
+	struct bytes id = bytes_make(long_id, sizeof(long_id));
+
+	memset(long_id, 'x', sizeof(long_id));
+	memset(longer_id, 'x', sizeof(longer_id));
+
+	cr_assert_eq(COMMIT(backend, row_insert(id, id, 0, BYTES("1")),
+			    row_insert(bytes_make(longer_id, sizeof(longer_id)), id, 0,
+				       BYTES("2"))),
+		     0);
+	cr_assert_str_eq(rows_of(backend, id, id), "0=1");
+}
+
+static int check_big(void *arg, int64_t index, struct bytes data)
+{
+	const struct bytes *expected = arg;
+
+	cr_assert_eq(index, 3);
+	cr_assert(bytes_equal(data, *expected), "%zu bytes came back", data.size);
+	return 0;
+}
+
+EveryStore(rows, of_many_megabytes_come_back_as_they_were)
+{
+	struct bytes data = { NULL, 20 << 20 };
+	struct backend_snapshot *snapshot;
+	char *bytes = malloc(data.size);
+
+	cr_assert_not_null(bytes);
+	for (size_t i = 0; i < data.size; i++)
+		bytes[i] = (char)(i * 2654435761u >> 13);
+	data.data = bytes;
+
+	cr_assert_eq(COMMIT(backend, row_insert(S, K, 3, data)), 0);
+	snapshot = look(backend);
+	cr_assert_eq(backend->ops->row_read(backend, snapshot, S, K, 0, check_big, &data), 0);
+	unlook(backend, snapshot);
+	free(bytes);
+}
+
+EveryStore(rows, above_the_limit_are_refused)
+{
+	/* Nobody looks at the bytes, so they need not exist. */
+	struct bytes data = { "x", backend->max_item + 1 };
+
+	cr_assert_gt(backend->max_item, 100000000);
+	cr_assert_eq(COMMIT(backend, row_insert(S, K, 0, data)), -EFBIG);
+	cr_assert_str_eq(rows_of(backend, S, K), "");
+}
+
+static struct backend_key_stat stat_of(struct backend *backend, struct bytes key)
+{
+	struct backend_snapshot *snapshot = look(backend);
+	struct backend_key_stat stat = { 0 };
+	int r = backend->ops->key_stat(backend, snapshot, S, key, &stat);
+
+	cr_assert_eq(r, 0, "key_stat: %d", r);
+	unlook(backend, snapshot);
+	return stat;
+}
+
+EveryStore(keys, know_their_first_and_last_index)
+{
+	struct backend_key_stat stat;
+
+	COMMIT(backend, row_insert(S, K, 7, BYTES("a")), row_insert(S, K, 3, BYTES("b")),
+	       row_insert(S, BYTES("messagesx"), 99, BYTES("c")));
+	stat = stat_of(backend, K);
+
+	cr_assert_eq(stat.first, 3);
+	cr_assert_eq(stat.last, 7);
+}
+
+EveryStore(keys, without_rows_do_not_exist)
+{
+	struct backend_snapshot *snapshot = look(backend);
+	struct backend_key_stat stat;
+
+	cr_assert_eq(backend->ops->key_stat(backend, snapshot, S, K, &stat), -ENOENT);
+	unlook(backend, snapshot);
+	cr_assert_str_eq(keys_of(backend), "");
+}
+
+EveryStore(keys, know_when_the_last_row_was_made_and_changed)
+{
+	int64_t now = (int64_t)time(NULL) * 1000000000, second = 1000000000;
+	struct backend_key_stat before, same, after;
+
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")));
+	before = stat_of(backend, K);
+	usleep(5000);
+	COMMIT(backend, row_put(S, K, 0, BYTES("a")));
+	same = stat_of(backend, K);
+	COMMIT(backend, row_put(S, K, 0, BYTES("b")));
+	after = stat_of(backend, K);
+
+	cr_assert_lt(llabs(before.created - now), 5 * second);
+	cr_assert_eq(same.updated, before.updated, "an equal row was touched");
+	cr_assert_gt(after.updated, before.updated);
+	cr_assert_eq(after.created, before.created);
+}
+
+EveryStore(keys, are_listed_in_order_and_from_any_point_on)
+{
+	COMMIT(backend, row_insert(BYTES("b"), BYTES("y"), 0, BYTES("1")),
+	       row_insert(BYTES("a"), BYTES("z"), 0, BYTES("1")),
+	       row_insert(BYTES("a"), BYTES("z"), 1, BYTES("1")),
+	       row_insert(BYTES("a"), BYTES("k"), 4, BYTES("1")),
+	       row_insert(BYTES("B"), BYTES("k"), 0, BYTES("1")));
+
+	cr_assert_str_eq(keys_of(backend), "B/k[0-0] a/k[4-4] a/z[0-1] b/y[0-0]");
+	cr_assert_str_eq(keys_after(backend, BYTES("a"), BYTES("k")), "a/z[0-1] b/y[0-0]");
+	cr_assert_str_eq(keys_after(backend, BYTES("a"), BYTES("l")), "a/z[0-1] b/y[0-0]");
+	cr_assert_str_eq(keys_after(backend, BYTES("aa"), BYTES("")), "b/y[0-0]");
+	cr_assert_str_eq(keys_after(backend, BYTES("b"), BYTES("y")), "");
+}
+
+static int stop_after_two(void *arg, struct bytes session, struct bytes key,
+			  const struct backend_key_stat *stat)
+{
+	(void)session;
+	(void)key;
+	(void)stat;
+	return ++*(int *)arg == 2;
+}
+
+EveryStore(keys, are_listed_until_the_callback_has_enough)
+{
+	struct backend_snapshot *snapshot;
+	struct bytes none = { 0 };
+	int count = 0;
+
+	COMMIT(backend, row_insert(S, BYTES("a"), 0, BYTES("1")),
+	       row_insert(S, BYTES("b"), 0, BYTES("1")), row_insert(S, BYTES("c"), 0, BYTES("1")));
+	snapshot = look(backend);
+
+	cr_assert_eq(backend->ops->key_list(backend, snapshot, none, none, stop_after_two, &count),
+		     0);
+	cr_assert_eq(count, 2);
+	unlook(backend, snapshot);
+}
+
+static struct backend_op key_move(struct bytes session_to, struct bytes key_to)
+{
+	return (struct backend_op){ .type = BACKEND_KEY_MOVE,
+				    .session = S,
+				    .key = K,
+				    .session_to = session_to,
+				    .key_to = key_to };
+}
+
+EveryStore(keys, move_with_all_rows_and_their_times)
+{
+	struct backend_key_stat before, after;
+
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")), row_insert(S, K, 1, BYTES("b")));
+	before = stat_of(backend, K);
+	usleep(5000);
+
+	cr_assert_eq(COMMIT(backend, key_move(S, BYTES("to"))), 0);
+	after = stat_of(backend, BYTES("to"));
+	cr_assert_str_eq(keys_of(backend), "sess/to[0-1]");
+	cr_assert_str_eq(rows_of(backend, S, BYTES("to")), "0=a 1=b");
+	cr_assert_eq(after.created, before.created);
+	cr_assert_eq(after.updated, before.updated);
+}
+
+EveryStore(keys, that_move_replace_all_rows_that_were_there)
+{
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")),
+	       row_insert(BYTES("t"), BYTES("k"), 0, BYTES("old")),
+	       row_insert(BYTES("t"), BYTES("k"), 9, BYTES("old")));
+
+	cr_assert_eq(COMMIT(backend, key_move(BYTES("t"), BYTES("k"))), 0);
+	cr_assert_str_eq(keys_of(backend), "t/k[0-0]");
+	cr_assert_str_eq(rows_of(backend, BYTES("t"), BYTES("k")), "0=a");
+}
+
+EveryStore(keys, that_move_to_themselves_stay)
+{
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")));
+
+	cr_assert_eq(COMMIT(backend, key_move(S, K)), 0);
+	cr_assert_str_eq(rows_of(backend, S, K), "0=a");
+}
