@@ -25,6 +25,9 @@
 /* How many dead mounts may lie on top of each other before we give up. */
 enum { DEAD_MOUNTS_MAX = 16 };
 
+/* Milliseconds that a daemon gets to finish, when umount(8) has returned before it was done. */
+enum { LAST_OWNER_LIMIT = 1000 };
+
 struct mount {
 	struct options options;
 	bool foreground;
@@ -110,6 +113,8 @@ static int open_store(const struct mount *mount, struct backend **ret_backend, c
 	if (r < 0)
 		return r;
 	wanted.owner = owner.data;
+	if (!options->read_only)
+		mounts_wait_unowned(mount->store, LAST_OWNER_LIMIT);
 	return backend_open(mount->store, &wanted, ret_backend, ret_why);
 }
 

@@ -3,33 +3,26 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#include "backend/backend.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
 #include "src/cmd.h"
 #include "src/mounts.h"
 
+/* Milliseconds to wait for the end of the daemon. */
 enum {
-	WAIT_STEP = 20,	    /* milliseconds between two looks */
-	WAIT_LIMIT = 30000, /* and until we stop waiting */
-	WAIT_READER = 1000, /* likewise for a mount that only read: others may well own the store */
+	WAIT_LIMIT = 30000,
+	WAIT_READER = 1000, /* of a mount that only read: others may well own the store */
 };
 
 /* The kernel has let go of the mount; the daemon still writes what is pending and syncs.  Whoever
  * mounts or copies the store next wants that to be over. */
-static void wait_for_store(const char *store, int limit)
+static void wait_for_end(const struct mount_entry *entry)
 {
-	const struct timespec step = { .tv_nsec = WAIT_STEP * 1000000L };
-
-	for (int waited = 0; waited < limit; waited += WAIT_STEP) {
-		if (!backend_is_owned(store))
-			return;
-		nanosleep(&step, NULL);
-	}
-	if (limit == WAIT_LIMIT)
-		log_warning("unmounted, but the daemon still holds the store %s", store);
+	if (mounts_wait_unowned(entry->source, entry->read_only ? WAIT_READER : WAIT_LIMIT) ||
+	    entry->read_only)
+		return;
+	log_warning("unmounted, but the daemon still holds the store %s", entry->source);
 }
 
 /* The path without asking the mount first, since it may not answer; through a link if need be. */
@@ -75,7 +68,7 @@ static int umount(const char *dir)
 		log_error("%s", why ? why : strerror(-r));
 		return CMD_FAILED;
 	}
-	wait_for_store(entry.source, entry.read_only ? WAIT_READER : WAIT_LIMIT);
+	wait_for_end(&entry);
 	return CMD_DONE;
 }
 

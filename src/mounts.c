@@ -9,8 +9,10 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "backend/backend.h"
 #include "src/base/buf.h"
 #include "src/base/cleanup.h"
 
@@ -229,4 +231,17 @@ int mounts_end(const char *path, bool lazily, char **ret_why)
 	if (errno == EBUSY)
 		return refuse_busy(path, ret_why);
 	return refuse(ret_why, -errno, "cannot unmount %s: %s", path, strerror(errno));
+}
+
+bool mounts_wait_unowned(const char *store, int limit)
+{
+	enum { STEP = 20 };
+	const struct timespec step = { .tv_nsec = STEP * 1000000L };
+
+	for (int waited = 0; backend_is_owned(store); waited += STEP) {
+		if (waited >= limit)
+			return false;
+		nanosleep(&step, NULL);
+	}
+	return true;
 }

@@ -34,4 +34,7 @@ void mount_entry_done(struct mount_entry *entry);
  * with a sentence in *ret_why (owned by the caller; also for -EBUSY). */
 int mounts_end(const char *path, bool lazily, char **ret_why);
 
+/* Wait until no mount owns the store any more; false when some does after limit milliseconds. */
+bool mounts_wait_unowned(const char *store, int limit);
+
 #endif
