@@ -78,8 +78,9 @@ def need_root():
 
 
 def mounts_below(folder):
-    """Mount points at or below a folder, innermost first."""
-    folder = os.path.realpath(folder)
+    """Mount points at or below a folder (without symlinks in its path), innermost first.
+
+    Only the table is read: whatever looks at the folder itself may hang with its daemon."""
     found = []
     with open("/proc/self/mountinfo", "rb") as table:
         for line in table:
@@ -544,6 +545,14 @@ class Box:
     def seen(self, what, seconds):
         self.times.setdefault(what, []).append(seconds)
 
+    def let_go(self):
+        """Closes the files of the mounts that a test has left open when it failed."""
+        for fd in map(int, os.listdir("/proc/self/fd")):
+            with contextlib.suppress(OSError):
+                target = os.readlink(f"/proc/self/fd/{fd}")
+                if any(target.startswith(mount.path + "/") for mount in self.mounts):
+                    os.close(fd)
+
     def finish(self):
         """Ends all mounts; returns what went wrong."""
         wrong = []
@@ -567,8 +576,8 @@ class Box:
 def describe(error):
     """The reason of a failure, with the line of the test that it came from."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if os.path.dirname(frame.filename) == HERE]
-    frames = [frame for frame in own if frame.filename != os.path.abspath(__file__)] or own
+    ours = [frame for frame in frames if os.path.dirname(os.path.abspath(frame.filename)) == HERE]
+    frames = [frame for frame in ours if os.path.basename(frame.filename) != "harness.py"] or ours
     place = f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}: " if frames else ""
     text = str(error) or repr(error)
     if not isinstance(error, AssertionError):
@@ -598,6 +607,8 @@ def run_inside(function, folder, binary, seconds):
         tail = f"\n  log of the daemon: {logs[-1500:].strip()}" if logs.strip() else ""
         result = {"status": "not ok", "reason": describe(error) + tail}
     signal.alarm(int(max(60, seconds)))
+    if result["status"] != "ok":
+        box.let_go()
     try:
         wrong = box.finish()
     except BaseException as error:
@@ -630,17 +641,16 @@ def wait_for_result(pipe, seconds):
 
 def clean_up(folder):
     """Ends what a test has left behind; returns what it was."""
-    left = []
-    for point in mounts_below(folder):
-        left.append(f"left a mount at {os.path.basename(point)}")
-        if not detach(point):
-            left.append("which cannot be detached")
+    left = [f"left a mount at {os.path.basename(point)}" for point in mounts_below(folder)]
     with contextlib.suppress(FileNotFoundError):
         with open(os.path.join(folder, "daemons")) as file:
             for pid in map(int, file.read().split()):
                 if alive(pid) and mentions(pid, folder):
                     left.append("left a daemon running")
                     os.kill(pid, signal.SIGKILL)
+    for point in mounts_below(folder):
+        if not detach(point):
+            left.append(f"cannot detach {point}")
     return left
 
 

@@ -154,6 +154,40 @@ def test_a_save_is_published_whole_by_close_of_the_last_writer(box):
     same(mount.rows("s", "k"), [read(path)], "the row")
 
 
+def test_a_writer_in_place_is_not_seen_by_readers_until_it_closes(box):
+    mount, session = box.session()
+    for name in ("k.json", "l.jsonl"):
+        path = os.path.join(session, name)
+        write(path, b'["old"]\n')
+        reader = os.open(path, os.O_RDONLY)
+        same(os.pread(reader, 100, 0), b'["old"]\n', f"{name} before")
+        writer = os.open(path, os.O_WRONLY)
+        for _ in range(3):
+            os.write(writer, b'["' + b"n" * 8187 + b'"]\n')
+            same(read(path), b'["old"]\n', f"{name} for a new reader")
+            same(os.pread(reader, 10000, 0), b'["old"]\n', f"{name} for a reader that is there")
+            same(os.stat(path).st_size, 8, f"size of {name}")
+        os.close(writer)
+        same(len(read(path)), 3 * 8192, f"size of {name} after close")
+        os.close(reader)
+
+
+def test_the_writer_of_a_save_sees_its_own_size_and_bytes(box):
+    mount, session = box.session()
+    for name in ("k.json", "l.jsonl", "plain"):
+        path = os.path.join(session, name)
+        write(path, b"[1]\n[2]\n[3]\n")
+        fd = os.open(path, os.O_RDWR)
+        os.ftruncate(fd, 4)
+        same(os.fstat(fd).st_size, 4, f"size of {name} after ftruncate")
+        same(os.lseek(fd, 0, os.SEEK_END), 4, f"end of {name} after ftruncate")
+        os.write(fd, b"[4]\n[5]\n")
+        same(os.fstat(fd).st_size, 12, f"size of {name} after write")
+        same(os.pread(fd, 100, 0), b"[1]\n[4]\n[5]\n", f"{name} by its writer")
+        os.close(fd)
+        same(read(path), b"[1]\n[4]\n[5]\n", f"{name} after close")
+
+
 def test_fsync_publishes_a_save_before_close(box):
     mount, session = box.session()
     for name in ("k.json", "k2.jsonl"):
@@ -265,12 +299,15 @@ def test_strict_refuses_a_document_that_is_not_json_at_fsync_and_close(box):
     fd = os.open(path, os.O_WRONLY | os.O_TRUNC)
     os.write(fd, b'{"v": ')
     same(errno_of(os.fsync, fd), errno.EINVAL, "fsync")
+    os.write(fd, b"1}")
+    os.fsync(fd)
+    os.write(fd, b" and more")
     same(errno_of(os.close, fd), errno.EINVAL, "close")
-    same(read(path), b'{"v": ', "the refused bytes are the draft")
-    same(mount.rows("s", "k"), [b'{"v": 0}'], "the last valid state")
+    same(read(path), b'{"v": 1} and more', "the refused bytes are the draft")
+    same(mount.rows("s", "k"), [b'{"v": 1}'], "the last valid state")
     write(os.path.join(session, "note.txt"), b"not json")
-    write(path, b'{"v": 1}')
-    same(mount.rows("s", "k"), [b'{"v": 1}'], "the next valid state")
+    write(path, b'{"v": 2}')
+    same(mount.rows("s", "k"), [b'{"v": 2}'], "the next valid state")
 
 
 # Bad input
