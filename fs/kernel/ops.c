@@ -167,11 +167,13 @@ static void op_readlink(fuse_req_t req, fuse_ino_t nodeid)
 
 static void op_getattr(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
 {
+	bool own = false;
 	struct stat st;
-	int r = tree_stat(request_tree(req), request_inode(req, nodeid), &st);
+	int r = tree_stat_for(request_tree(req), request_inode(req, nodeid),
+			      fuse_req_ctx(req)->pid, &st, &own);
 
 	(void)fi;
-	reply_attr(req, r, &st);
+	reply_attr(req, r, &st, own);
 }
 
 static void op_setattr(fuse_req_t req, fuse_ino_t nodeid, struct stat *attr, int to_set,
@@ -192,6 +194,7 @@ static void op_setattr(fuse_req_t req, fuse_ino_t nodeid, struct stat *attr, int
 		{ FUSE_SET_ATTR_CTIME, TREE_SET_CTIME },
 	};
 	unsigned mask = 0;
+	bool own = false;
 	struct stat st;
 	int r;
 
@@ -203,9 +206,9 @@ static void op_setattr(fuse_req_t req, fuse_ino_t nodeid, struct stat *attr, int
 		mask &= ~(unsigned)TREE_SET_ATIME;
 	if (mask & TREE_SET_MTIME_NOW)
 		mask &= ~(unsigned)TREE_SET_MTIME;
-	r = tree_set_attr(request_tree(req), request_inode(req, nodeid), request_handle(fi), attr,
-			  mask, &st);
-	reply_attr(req, r, &st);
+	r = tree_set_attr(request_tree(req), request_inode(req, nodeid), request_handle(fi),
+			  fuse_req_ctx(req)->pid, attr, mask, &st, &own);
+	reply_attr(req, r, &st, own);
 }
 
 static void op_statfs(fuse_req_t req, fuse_ino_t nodeid)
@@ -256,7 +259,7 @@ static int request_open(fuse_req_t req, struct inode *inode, struct fuse_file_in
 	struct handle *handle;
 	int r;
 
-	r = tree_open_file(session->tree, inode, fi->flags, &handle);
+	r = tree_open_file(session->tree, inode, fi->flags, fuse_req_ctx(req)->pid, &handle);
 	if (r < 0)
 		return r;
 	file = open_file_new(session, handle);

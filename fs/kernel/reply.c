@@ -66,12 +66,12 @@ void reply_create(fuse_req_t req, int error, struct inode *inode, struct fuse_fi
 	inode_forget(session->tree, inode, 1);
 }
 
-void reply_attr(fuse_req_t req, int error, const struct stat *st)
+void reply_attr(fuse_req_t req, int error, const struct stat *st, bool own)
 {
 	if (error < 0)
 		fuse_reply_err(req, -error);
 	else
-		fuse_reply_attr(req, st, request_session(req)->keep);
+		fuse_reply_attr(req, st, own ? 0 : request_session(req)->keep);
 }
 
 void reply_open(fuse_req_t req, int error, struct fuse_file_info *fi)

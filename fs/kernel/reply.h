@@ -17,7 +17,8 @@ void reply_error(fuse_req_t req, int error);
  * -ENOENT is told as a name that may be remembered as not there. */
 void reply_entry(fuse_req_t req, int error, struct inode *inode);
 void reply_create(fuse_req_t req, int error, struct inode *inode, struct fuse_file_info *fi);
-void reply_attr(fuse_req_t req, int error, const struct stat *st);
+/* own: the answer is for this process only and is not to be kept. */
+void reply_attr(fuse_req_t req, int error, const struct stat *st, bool own);
 void reply_open(fuse_req_t req, int error, struct fuse_file_info *fi);
 void reply_buf(fuse_req_t req, int error, struct bytes bytes);
 void reply_text(fuse_req_t req, int error, const char *text);

@@ -8,7 +8,8 @@
 
 #include "fs/model/internal.h"
 
-static void attr_fill(const struct tree *tree, const struct inode *inode, uint64_t size, struct stat *st)
+static void attr_fill(const struct tree *tree, const struct inode *inode, uint64_t size,
+		      uint64_t stored, struct stat *st)
 {
 	const struct backend_node *node = &inode->node;
 	const struct tree_options *options = &tree->options;
@@ -22,7 +23,7 @@ static void attr_fill(const struct tree *tree, const struct inode *inode, uint64
 		.st_rdev = node->rdev,
 		.st_size = (off_t)size,
 		.st_blksize = 4096,
-		.st_blocks = (blkcnt_t)((size + 511) / 512),
+		.st_blocks = (blkcnt_t)((stored + 511) / 512),
 		.st_atim = time_split(node->atime),
 		.st_mtim = time_split(node->mtime),
 		.st_ctim = time_split(node->ctime),
@@ -37,11 +38,14 @@ static void attr_fill(const struct tree *tree, const struct inode *inode, uint64
 
 int inode_stat(struct tree *tree, struct view *view, struct inode *inode, struct stat *ret_stat)
 {
-	uint64_t size;
+	uint64_t size, stored;
 	int r = content_size(tree, view, inode, &size);
 
+	stored = size;
+	if (r == 0 && (inode->node.flags & BACKEND_SPARSE))
+		r = file_stored(view, inode, &stored);
 	if (r == 0)
-		attr_fill(tree, inode, size, ret_stat);
+		attr_fill(tree, inode, size, stored, ret_stat);
 	return r;
 }
 
@@ -51,7 +55,8 @@ static int stat_locked(struct tree *tree, struct inode *inode, struct stat *ret_
 	_cleanup_(view_end) struct view view = { 0 };
 	int r;
 
-	if (inode_is_state(inode) && !inode_is_draft(inode) && !inode->loaded) {
+	if ((inode_is_state(inode) && !inode_is_draft(inode) && !inode->loaded) ||
+	    (inode->node.flags & BACKEND_SPARSE)) {
 		r = view_begin(tree, 0, &view);
 		if (r < 0)
 			return r;
@@ -59,17 +64,40 @@ static int stat_locked(struct tree *tree, struct inode *inode, struct stat *ret_
 	return inode_stat(tree, &view, inode, ret_stat);
 }
 
-static int stat_once(struct tree *tree, struct inode *inode, struct stat *ret_stat)
+/* Under inode.lock; pid 0: as nobody in particular. */
+static int stat_for(struct tree *tree, struct inode *inode, pid_t pid, struct stat *ret_stat,
+		    bool *ret_own)
+{
+	uint64_t size;
+	int r = stat_locked(tree, inode, ret_stat);
+
+	*ret_own = r == 0 && pid && inode_is_state(inode) &&
+		   handles_own_size(inode, (uint64_t)ret_stat->st_size, pid, &size);
+	if (*ret_own)
+		ret_stat->st_size = (off_t)size;
+	return r;
+}
+
+static int stat_once(struct tree *tree, struct inode *inode, pid_t pid, struct stat *ret_stat,
+		     bool *ret_own)
 {
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 
-	return stat_locked(tree, inode, ret_stat);
+	return stat_for(tree, inode, pid, ret_stat, ret_own);
 }
 
 int tree_stat(struct tree *tree, struct inode *inode, struct stat *ret_stat)
 {
-	return TREE_RETRY(tree, stat_once(tree, inode, ret_stat));
+	bool own;
+
+	return TREE_RETRY(tree, stat_once(tree, inode, 0, ret_stat, &own));
+}
+
+int tree_stat_for(struct tree *tree, struct inode *inode, pid_t pid, struct stat *ret_stat,
+		  bool *ret_own)
+{
+	return TREE_RETRY(tree, stat_once(tree, inode, pid, ret_stat, ret_own));
 }
 
 static void apply_attr(struct backend_node *node, const struct stat *st, unsigned mask)
@@ -93,9 +121,9 @@ static void apply_attr(struct backend_node *node, const struct stat *st, unsigne
 	node->ctime = mask & TREE_SET_CTIME ? time_join(st->st_ctim) : now;
 }
 
-static int set_attr_once(struct tree *tree, struct inode *inode, struct handle *handle,
+static int set_attr_once(struct tree *tree, struct inode *inode, struct handle *handle, pid_t pid,
 			 const struct stat *st, unsigned mask, struct stat *ret_stat,
-			 struct notes *notes)
+			 bool *ret_own, struct notes *notes)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	WITH_READ_LOCK(tree);
@@ -122,18 +150,19 @@ static int set_attr_once(struct tree *tree, struct inode *inode, struct handle *
 	}
 	if (mask & (TREE_SET_MTIME | TREE_SET_MTIME_NOW))
 		handles_times_set(inode);
-	return stat_locked(tree, inode, ret_stat);
+	return stat_for(tree, inode, pid, ret_stat, ret_own);
 }
 
-int tree_set_attr(struct tree *tree, struct inode *inode, struct handle *handle,
-		  const struct stat *st, unsigned mask, struct stat *ret_stat)
+int tree_set_attr(struct tree *tree, struct inode *inode, struct handle *handle, pid_t pid,
+		  const struct stat *st, unsigned mask, struct stat *ret_stat, bool *ret_own)
 {
 	struct notes notes = { 0 };
 	int r;
 
 	if (tree->options.read_only)
 		return -EROFS;
-	r = TREE_RETRY(tree, set_attr_once(tree, inode, handle, st, mask, ret_stat, &notes));
+	r = TREE_RETRY(tree, set_attr_once(tree, inode, handle, pid, st, mask, ret_stat, ret_own,
+					   &notes));
 	notes_tell(&notes, tree, true);
 	return r;
 }

@@ -33,7 +33,7 @@ static void say(struct checking *checking, uint64_t *counter, const char *format
 
 static void say(struct checking *checking, uint64_t *counter, const char *format, ...)
 {
-	char sentence[1024];
+	char sentence[2048];
 	va_list args;
 
 	va_start(args, format);
@@ -46,18 +46,27 @@ static void say(struct checking *checking, uint64_t *counter, const char *format
 #define violation(checking, ...) say(checking, &(checking)->result.violations, __VA_ARGS__)
 #define note(checking, ...) say(checking, &(checking)->result.notes, __VA_ARGS__)
 
-/* Ids as a person can read them, in any case on one line. */
+enum { ID_SHOWN = 200 }; /* bytes of an id that a sentence shows */
+
+/* Ids as a person can read them, in quotes and on one line. */
 static const char *shown(struct bytes bytes, char *text, size_t room)
 {
-	_cleanup_(buf_done) struct buf name = { 0 };
+	size_t used = 1;
 
-	if (names_encode(NAMES_SESSION, bytes, NAME_LIMIT, &name) < 0)
-		return "?";
-	snprintf(text, room, "%.*s", (int)name.size, name.data);
+	text[0] = '\'';
+	for (size_t i = 0; i < bytes.size && i < ID_SHOWN; i++) {
+		unsigned char byte = (unsigned char)bytes.data[i];
+
+		if (byte < 0x20 || byte == 0x7f)
+			used += (size_t)snprintf(text + used, room - used, "\\x%02x", byte);
+		else
+			text[used++] = (char)byte;
+	}
+	snprintf(text + used, room - used, bytes.size > ID_SHOWN ? "...'" : "'");
 	return text;
 }
 
-#define SHOWN(bytes) shown((bytes), (char[NAME_LIMIT + 1]){ 0 }, NAME_LIMIT + 1)
+#define SHOWN(bytes) shown((bytes), (char[4 * ID_SHOWN + 8]){ 0 }, 4 * ID_SHOWN + 8)
 
 /* Rows. */
 

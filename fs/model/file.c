@@ -125,6 +125,8 @@ int file_write(struct tree *tree, struct inode *inode, uint64_t offset, struct b
 	r = file_write_batch(tree, inode, offset, data, &batch);
 	if (r < 0)
 		return r;
+	if (offset > node.size)
+		node.flags |= BACKEND_SPARSE;
 	node.size = MAX(node.size, offset + data.size);
 	node.mtime = node.ctime = time_now();
 	if (node.size != inode->node.size)
@@ -175,6 +177,8 @@ int file_truncate(struct tree *tree, struct inode *inode, uint64_t size)
 		r = file_cut(tree, inode, size, &batch);
 	if (r < 0)
 		return r;
+	if (size > node.size)
+		node.flags |= BACKEND_SPARSE;
 	node.size = size;
 	node.mtime = node.ctime = time_now();
 	batch_node_put(&batch, &node);
@@ -235,6 +239,8 @@ int file_allocate(struct tree *tree, struct inode *inode, int mode, uint64_t off
 		return r;
 	if (!(mode & FALLOC_FL_KEEP_SIZE))
 		node.size = MAX(node.size, end);
+	if (kind || node.size != inode->node.size)
+		node.flags |= BACKEND_SPARSE;
 	node.ctime = time_now();
 	if (kind || node.size != inode->node.size)
 		node.mtime = node.ctime;
@@ -243,6 +249,20 @@ int file_allocate(struct tree *tree, struct inode *inode, int mode, uint64_t off
 	if (r == 0)
 		inode->node = node;
 	return r;
+}
+
+static int add_stored(void *arg, int64_t chunk, struct bytes data)
+{
+	(void)chunk;
+	*(uint64_t *)arg += data.size;
+	return 0;
+}
+
+int file_stored(struct view *view, const struct inode *inode, uint64_t *ret_stored)
+{
+	*ret_stored = 0;
+	return view->backend->ops->chunk_read(view->backend, view->snapshot, inode->node.ino, 0,
+					      INT64_MAX, add_stored, ret_stored);
 }
 
 struct seeking {

@@ -20,6 +20,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -41,6 +42,43 @@ void handles_times_set(struct inode *inode)
 {
 	for (struct handle *handle = inode->open; handle; handle = handle->next)
 		handle->times_set = true;
+}
+
+/* The process of a thread; the thread itself when it has ended or is in another pid namespace. */
+static pid_t process_of(pid_t pid)
+{
+	char path[32], line[128];
+	pid_t process = pid;
+	FILE *status;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	status = fopen(path, "re");
+	if (!status)
+		return pid;
+	while (fgets(line, sizeof(line), status))
+		if (sscanf(line, "Tgid: %d", &process) == 1)
+			break;
+	fclose(status);
+	return process;
+}
+
+bool handles_own_size(const struct inode *inode, uint64_t published, pid_t pid, uint64_t *ret_size)
+{
+	pid_t process = 0;
+
+	for (const struct handle *handle = inode->open; handle; handle = handle->next) {
+		bool saving = handle->mode == HANDLE_SAVE && handle->dirty;
+
+		if (!saving && !handle->piece.size)
+			continue;
+		if (!process)
+			process = process_of(pid);
+		if (handle->process != process)
+			continue;
+		*ret_size = saving ? handle->stage.size : published + handle->piece.size;
+		return true;
+	}
+	return false;
 }
 
 /* From now on a stage; with keep it begins as the published content. */
@@ -132,7 +170,8 @@ static int open_once(struct tree *tree, struct handle *handle)
 	return 0;
 }
 
-int tree_open_file(struct tree *tree, struct inode *inode, int flags, struct handle **ret_handle)
+int tree_open_file(struct tree *tree, struct inode *inode, int flags, pid_t pid,
+		   struct handle **ret_handle)
 {
 	struct handle *handle;
 	int r;
@@ -145,6 +184,8 @@ int tree_open_file(struct tree *tree, struct inode *inode, int flags, struct han
 		return -ENOMEM;
 	handle->inode = inode;
 	handle->flags = flags;
+	if (inode_is_state(inode) && handle_writes(handle))
+		handle->process = process_of(pid);
 	r = TREE_RETRY(tree, open_once(tree, handle));
 	if (r < 0) {
 		stage_done(&handle->stage);

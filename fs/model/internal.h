@@ -91,6 +91,7 @@ enum handle_mode {
 struct handle {
 	struct inode *inode;
 	int flags; /* of open(2) */
+	pid_t process; /* that opened it */
 	enum handle_mode mode;
 	bool dirty;	     /* the stage was changed since it was published */
 	uint64_t version;    /* inode.version that the stage was published as */
@@ -322,6 +323,8 @@ bool handle_has_row(const struct handle *handle, uint64_t offset);
 /* file.c: ordinary files and drafts, in chunks. */
 int file_read(struct view *view, uint64_t ino, uint64_t file_size, uint64_t offset, size_t size,
 	      struct buf *out);
+/* Bytes that are stored of a file with holes. */
+int file_stored(struct view *view, const struct inode *inode, uint64_t *ret_stored);
 int file_write(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data);
 int file_truncate(struct tree *tree, struct inode *inode, uint64_t size);
 int file_allocate(struct tree *tree, struct inode *inode, int mode, uint64_t offset, uint64_t size);
@@ -394,6 +397,9 @@ int save_publish(struct tree *tree, struct inode *inode, struct stage *stage, in
 
 /* handle.c */
 
+/* The size that a process sees that holds back content of the file, if pid is a thread of one. */
+bool handles_own_size(const struct inode *inode, uint64_t published, pid_t pid,
+		      uint64_t *ret_size);
 /* An explicit time was set: saves that are under way shall not move it. */
 void handles_times_set(struct inode *inode);
 /* Set the size of a state file by one of its handles, or as a save of its own when handle is NULL. */

@@ -41,7 +41,8 @@ struct reconciling {
 	struct changed_key *keys;
 	size_t count;
 	size_t room;
-	bool all; /* any key may have changed */
+	bool all; /* any key may have changed, up to this stamp */
+	int64_t all_stamp;
 };
 
 static struct bytes key_session(const struct changed_key *key)
@@ -90,6 +91,7 @@ static int keep_change(void *arg, const struct backend_change *change)
 
 	if (!change->session.data) {
 		reconciling->all = true;
+		reconciling->all_stamp = change->stamp;
 		return 0;
 	}
 	return reconcile_add(reconciling, change->session, change->key, change->first, change->stamp,
@@ -402,13 +404,14 @@ static int list_name(struct reconciling *reconciling, struct inode *dir, struct 
 	return r == -ENOENT ? 0 : r < 0 ? r : -EEXIST;
 }
 
+/* The directory, counted, and its node as it will be are handed out for after the commit. */
 static int reconcile_to_list(struct reconciling *reconciling, struct inode *inode,
-			  struct backend_node *node, struct batch *batch)
+			     struct backend_node *node, struct batch *batch,
+			     struct inode **ret_dir, struct backend_node *ret_dir_node)
 {
 	struct view *view = &reconciling->view;
 	_cleanup_(buf_done) struct buf name = { 0 };
 	_cleanup_(buf_done) struct buf new_name = { 0 };
-	struct backend_node dir_node;
 	struct inode *dir;
 	int r;
 
@@ -419,20 +422,22 @@ static int reconcile_to_list(struct reconciling *reconciling, struct inode *inod
 	if (r < 0)
 		return r;
 	r = list_name(reconciling, dir, buf_bytes(&name), &new_name);
-	if (r == 0) {
-		node->kind = BACKEND_LIST;
-		node->entry = atomic_fetch_add(&reconciling->tree->last_entry, 1) + 1;
-		batch_entry_delete(batch, node->parent, inode->node.entry);
-		batch_entry_put(batch, node->parent, node->entry,
-				batch_keep(batch, buf_bytes(&new_name)), node->ino);
-		dir_changed(dir, 0, &dir_node);
-		batch_node_put(batch, &dir_node);
-		notes_entry(&reconciling->notes, node->parent, buf_bytes(&name));
-		notes_entry(&reconciling->notes, node->parent, buf_bytes(&new_name));
-		notes_content(&reconciling->notes, node->parent, 0);
+	if (r < 0) {
+		inode_forget(reconciling->tree, dir, 1);
+		return r;
 	}
-	inode_forget(reconciling->tree, dir, 1);
-	return r;
+	node->kind = BACKEND_LIST;
+	node->entry = atomic_fetch_add(&reconciling->tree->last_entry, 1) + 1;
+	batch_entry_delete(batch, node->parent, inode->node.entry);
+	batch_entry_put(batch, node->parent, node->entry, batch_keep(batch, buf_bytes(&new_name)),
+			node->ino);
+	dir_changed(dir, 0, ret_dir_node);
+	batch_node_put(batch, ret_dir_node);
+	notes_entry(&reconciling->notes, node->parent, buf_bytes(&name));
+	notes_entry(&reconciling->notes, node->parent, buf_bytes(&new_name));
+	notes_content(&reconciling->notes, node->parent, 0);
+	*ret_dir = dir;
+	return 0;
 }
 
 /* Changed content. */
@@ -490,7 +495,8 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 			  struct inode *inode, uint32_t kind, const struct backend_key_stat *stat)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
-	struct backend_node node = inode->node;
+	struct backend_node node = inode->node, dir_node;
+	struct inode *dir = NULL;
 	int r = 0;
 
 	node.mtime = node.ctime = time_now();
@@ -500,14 +506,18 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 	}
 	node.flags &= (uint32_t)BACKEND_ADOPTED;
 	if (becomes_list(&node, kind, stat))
-		r = reconcile_to_list(reconciling, inode, &node, &batch);
+		r = reconcile_to_list(reconciling, inode, &node, &batch, &dir, &dir_node);
 	if (r == 0 && node.kind == BACKEND_LIST)
 		r = reconcile_list(reconciling, key, node.ino, stat, &batch);
-	if (r < 0)
-		return r;
-	batch_node_put(&batch, &node);
-	reconcile_done(key, &batch);
-	r = reconcile_commit(reconciling, &batch);
+	if (r == 0) {
+		batch_node_put(&batch, &node);
+		reconcile_done(key, &batch);
+		r = reconcile_commit(reconciling, &batch);
+	}
+	if (r == 0 && dir)
+		dir_apply(dir, &dir_node);
+	if (dir)
+		inode_forget(reconciling->tree, dir, 1);
 	if (r < 0)
 		return r;
 	inode->node = node;
@@ -681,7 +691,7 @@ static int reconcile_all_done(struct reconciling *reconciling)
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	struct bytes none = { 0 };
 
-	batch_change_done(&batch, none, none, 0);
+	batch_change_done(&batch, none, none, reconciling->all_stamp);
 	return reconcile_commit(reconciling, &batch);
 }
 

@@ -86,6 +86,11 @@ int tree_list(struct tree *tree, struct inode *dir, uint64_t position, bool with
 
 /* Attributes. */
 int tree_stat(struct tree *tree, struct inode *inode, struct stat *ret_stat);
+/* As tree_stat(), as the thread pid sees it: a process that is saving the file sees the size of what it
+ * has written so far.  *ret_own tells that this is so, and that the answer is nobody else's. */
+int tree_stat_for(struct tree *tree, struct inode *inode, pid_t pid, struct stat *ret_stat,
+		  bool *ret_own);
+
 
 enum tree_set {
 	TREE_SET_MODE = 1 << 0,
@@ -98,9 +103,10 @@ enum tree_set {
 	TREE_SET_MTIME_NOW = 1 << 7,
 	TREE_SET_CTIME = 1 << 8,
 };
-/* Set what the mask says from st.  handle is the open file by which the size is set, or NULL. */
-int tree_set_attr(struct tree *tree, struct inode *inode, struct handle *handle,
-		  const struct stat *st, unsigned mask, struct stat *ret_stat);
+/* Set what the mask says from st.  handle is the open file by which the size is set, or NULL; pid and
+ * ret_own as for tree_stat_for(). */
+int tree_set_attr(struct tree *tree, struct inode *inode, struct handle *handle, pid_t pid,
+		  const struct stat *st, unsigned mask, struct stat *ret_stat, bool *ret_own);
 int tree_statfs(struct tree *tree, struct statvfs *ret_statvfs);
 
 /* flags: XATTR_CREATE, XATTR_REPLACE. */
@@ -113,7 +119,9 @@ int tree_list_xattr(struct tree *tree, struct inode *inode, struct buf *names);
 int tree_remove_xattr(struct tree *tree, struct inode *inode, struct bytes name);
 
 /* Open files; flags are those of open(2). */
-int tree_open_file(struct tree *tree, struct inode *inode, int flags, struct handle **ret_handle);
+/* pid: the thread that opens. */
+int tree_open_file(struct tree *tree, struct inode *inode, int flags, pid_t pid,
+		   struct handle **ret_handle);
 /* At most size bytes from offset, appended to out. */
 int handle_read(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
 		struct buf *out);
