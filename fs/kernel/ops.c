@@ -80,13 +80,13 @@ static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_dat
 	reply_nothing(req);
 }
 
-static int make(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev,
-		const char *target, struct inode **ret_inode)
+static int make(fuse_req_t req, fuse_ino_t parent, const char *name, const struct tree_new *what,
+		struct inode **ret_inode)
 {
 	const struct caller caller = request_caller(req);
 
 	return tree_make(request_tree(req), &caller, request_inode(req, parent), bytes_str(name),
-			 mode, rdev, bytes_str(target), ret_inode);
+			 what, ret_inode);
 }
 
 /* A new name is never "not there". */
@@ -100,24 +100,27 @@ static void reply_made(fuse_req_t req, int error, struct inode *inode)
 
 static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
 {
+	const struct tree_new what = { .mode = mode, .rdev = rdev };
 	struct inode *inode = NULL;
-	int r = make(req, parent, name, mode, rdev, "", &inode);
+	int r = make(req, parent, name, &what, &inode);
 
 	reply_made(req, r, inode);
 }
 
 static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
+	const struct tree_new what = { .mode = S_IFDIR | (mode & 07777) };
 	struct inode *inode = NULL;
-	int r = make(req, parent, name, S_IFDIR | (mode & 07777), 0, "", &inode);
+	int r = make(req, parent, name, &what, &inode);
 
 	reply_made(req, r, inode);
 }
 
 static void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, const char *name)
 {
+	const struct tree_new what = { .mode = S_IFLNK | 0777, .target = bytes_str(target) };
 	struct inode *inode = NULL;
-	int r = make(req, parent, name, S_IFLNK | 0777, 0, target, &inode);
+	int r = make(req, parent, name, &what, &inode);
 
 	reply_made(req, r, inode);
 }
@@ -268,8 +271,9 @@ static int request_open(fuse_req_t req, struct inode *inode, struct fuse_file_in
 		return -ENOMEM;
 	}
 	fi->fh = (uintptr_t)file;
-	if (inode_is_state(inode) && writes) {
+	if (inode_is_state(inode) && (writes || inode_is_written(session->tree, inode))) {
 		fi->direct_io = 1;
+		fi->noflush = !writes;
 	} else {
 		inode_set_cached(inode);
 		fi->keep_cache = !(fi->flags & O_TRUNC);
@@ -287,8 +291,12 @@ static void op_open(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi
 static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 		      struct fuse_file_info *fi)
 {
+	const struct tree_new what = {
+		.mode = S_IFREG | (mode & 07777),
+		.will_write = (fi->flags & O_ACCMODE) != O_RDONLY,
+	};
 	struct inode *inode = NULL;
-	int r = make(req, parent, name, S_IFREG | (mode & 07777), 0, "", &inode);
+	int r = make(req, parent, name, &what, &inode);
 
 	/* Another machine's or program's file came in between: it is opened, as open(2) would. */
 	if (r == -EEXIST && !(fi->flags & O_EXCL))

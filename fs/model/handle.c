@@ -124,6 +124,17 @@ static void handle_staged(struct handle *handle)
 	handle->times_set = false;
 }
 
+bool inode_is_written(struct tree *tree, struct inode *inode)
+{
+	bool written = false;
+
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	for (const struct handle *handle = inode->open; handle; handle = handle->next)
+		written |= handle_writes(handle);
+	return written;
+}
+
 /* Opening. */
 
 static int handle_open_state(struct tree *tree, struct handle *handle)
@@ -134,6 +145,14 @@ static int handle_open_state(struct tree *tree, struct handle *handle)
 
 	if (!handle_writes(handle))
 		return 0;
+	if (inode->inherited) {
+		/* Unlink and write again is a save: others see the previous content until then. */
+		inode->inherited = false;
+		r = handle_begin_save(tree, handle, false);
+		if (r == 0)
+			handle_staged(handle);
+		return r;
+	}
 	if (inode->node.kind == BACKEND_LIST && !inode_is_draft(inode)) {
 		_cleanup_(view_end) struct view view = { 0 };
 

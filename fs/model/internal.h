@@ -73,6 +73,7 @@ struct inode {
 	char *name;	      /* of a directory */
 	struct handle *open;  /* its handles */
 	bool gone;	      /* its node was deleted from the store */
+	bool inherited;	      /* new, with the rows of the file that it follows; see ghost.c */
 	_Atomic bool cached;  /* the kernel may have pages of it */
 	bool loaded;	      /* the following are known */
 	uint64_t size;	      /* bytes of a single or hash that is no draft */
@@ -128,7 +129,8 @@ struct tree {
 	pthread_mutex_t times_lock;
 	struct inode *times_first;
 	struct tree_watcher watcher;
-	pthread_t keeper; /* takes in others' changes, writes times */
+	struct ghost *ghosts; /* ghost.c; tree.lock for writing */
+	pthread_t keeper;     /* takes in others' changes, writes times */
 	bool keeper_runs;
 	_Atomic bool stopping;
 };
@@ -394,6 +396,31 @@ int save_commit(struct tree *tree, struct save *save, struct batch *batch);
 
 /* Replace the content of a file by a stage, with this time of change. */
 int save_publish(struct tree *tree, struct inode *inode, struct stage *stage, int64_t mtime);
+
+/* ghost.c, all under tree.lock for writing */
+
+struct ghost;
+/* Make a ghost of a state file that has lost its name; after the commit.  Takes over a count. */
+int ghost_add(struct tree *tree, struct inode *inode, uint64_t parent);
+/* The ghost that has the rows of a key, or NULL. */
+struct ghost *ghost_find(struct tree *tree, struct bytes session, struct bytes key);
+/* Operations that end a ghost: its node goes, its rows too unless somebody takes them over.  Those who
+ * have it open keep its bytes. */
+struct ghost_end;
+int ghost_end_begin(struct tree *tree, struct view *view, struct ghost *ghost, bool keep_rows,
+		    struct batch *batch, struct ghost_end **ret_end);
+/* After the commit; frees. */
+void ghost_end_apply(struct tree *tree, struct ghost_end *end);
+/* Instead, when there was none; frees.  NULL is fine. */
+void ghost_end_free(struct ghost_end *end);
+static inline void ghost_end_freep(struct ghost_end **end)
+{
+	ghost_end_free(*end);
+}
+/* End ghosts whose time has come; with now all of them; parent != 0: those of a directory. */
+int ghosts_end(struct tree *tree, bool now, uint64_t parent);
+/* Milliseconds until the next one's time has come, at most limit. */
+int ghosts_wait(struct tree *tree, int limit);
 
 /* handle.c */
 

@@ -74,9 +74,7 @@ struct make_request {
 	const struct caller *caller;
 	struct inode *dir;
 	struct bytes name;
-	mode_t mode;
-	dev_t rdev;
-	struct bytes target;
+	const struct tree_new *what;
 };
 
 static void make_node(struct tree *tree, const struct make_request *request,
@@ -89,14 +87,14 @@ static void make_node(struct tree *tree, const struct make_request *request,
 		.ino = atomic_fetch_add(&tree->last_ino, 1) + 1,
 		.parent = dir->ino,
 		.entry = atomic_fetch_add(&tree->last_entry, 1) + 1,
-		.mode = request->mode,
+		.mode = request->what->mode,
 		.uid = request->caller->uid,
 		.gid = inherits ? dir->gid : request->caller->gid,
-		.nlink = S_ISDIR(request->mode) ? 2 : 1,
-		.rdev = request->rdev,
-		.target = request->target,
+		.nlink = S_ISDIR(request->what->mode) ? 2 : 1,
+		.rdev = request->what->rdev,
+		.target = request->what->target,
 	};
-	if (inherits && S_ISDIR(request->mode))
+	if (inherits && S_ISDIR(request->what->mode))
 		node->mode |= S_ISGID;
 	node->atime = node->mtime = node->ctime = node->btime = time_now();
 }
@@ -107,7 +105,9 @@ static int make_once(struct tree *tree, const struct make_request *request,
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	_cleanup_(place_done) struct place place = { 0 };
 	_cleanup_(view_end) struct view view = { 0 };
+	_cleanup_(ghost_end_freep) struct ghost_end *end = NULL;
 	struct backend_node node, dir_node;
+	struct ghost *ghost = NULL;
 	WITH_WRITE_LOCK(tree);
 	struct inode *there;
 	uint64_t id;
@@ -125,14 +125,21 @@ static int make_once(struct tree *tree, const struct make_request *request,
 	}
 	if (r != -ENOENT)
 		return r;
-	r = place_find(&view, request->dir, request->name, request->mode, 0, &place);
+	r = place_find(&view, request->dir, request->name, request->what->mode, 0, &place);
+	if (r < 0)
+		return r;
+	make_node(tree, request, &node);
+	place_apply(&place, &node);
+	if (kind_is_state(node.kind))
+		ghost = ghost_find(tree, node.session, node.key);
+	if (ghost)
+		r = ghost_end_begin(tree, &view, ghost, request->what->will_write, &batch, &end);
 	if (r < 0)
 		return r;
 	view_end(&view);
-	make_node(tree, request, &node);
-	place_apply(&place, &node);
 	/* Nothing is no JSON: a new single has its bytes, none, as a draft. */
-	if (node.kind == BACKEND_SINGLE || node.kind == BACKEND_HASH)
+	if ((node.kind == BACKEND_SINGLE || node.kind == BACKEND_HASH) &&
+	    !(ghost && request->what->will_write))
 		node.flags |= BACKEND_DRAFT;
 	dir_changed(request->dir, S_ISDIR(node.mode), &dir_node);
 	batch_node_put(&batch, &node);
@@ -142,24 +149,27 @@ static int make_once(struct tree *tree, const struct make_request *request,
 	if (r < 0)
 		return r;
 	dir_apply(request->dir, &dir_node);
-	return inode_create(tree, &node, request->dir, request->name, ret_inode);
+	if (end)
+		ghost_end_apply(tree, steal_ptr(end));
+	r = inode_create(tree, &node, request->dir, request->name, ret_inode);
+	if (r == 0)
+		(*ret_inode)->inherited = ghost && request->what->will_write;
+	return r;
 }
 
 int tree_make(struct tree *tree, const struct caller *caller, struct inode *dir, struct bytes name,
-	      mode_t mode, dev_t rdev, struct bytes target, struct inode **ret_inode)
+	      const struct tree_new *what, struct inode **ret_inode)
 {
 	const struct make_request request = {
 		.caller = caller,
 		.dir = dir,
 		.name = name,
-		.mode = mode,
-		.rdev = rdev,
-		.target = target,
+		.what = what,
 	};
 
 	if (tree->options.read_only)
 		return -EROFS;
-	if (S_ISLNK(mode) && target.size >= PATH_MAX)
+	if (S_ISLNK(what->mode) && what->target.size >= PATH_MAX)
 		return -ENAMETOOLONG;
 	return TREE_RETRY(tree, make_once(tree, &request, ret_inode));
 }
@@ -260,7 +270,7 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 
 	unlinking->inode = inode;
 	*node = inode->node;
-	node->nlink = inode_is_dir(inode) ? 0 : node->nlink - 1;
+	node->nlink = inode_is_dir(inode) || !node->nlink ? 0 : node->nlink - 1;
 	node->ctime = time_now();
 	if (node->nlink) {
 		batch_node_put(batch, node);
@@ -296,6 +306,29 @@ void unlinking_apply(struct unlinking *unlinking)
 	/* The strings of the old node stay owned by it. */
 	unlinking->node.owned = inode->node.owned;
 	inode->node = unlinking->node;
+}
+
+/* A state file that loses its name becomes a ghost. */
+static int unlink_state(struct tree *tree, struct inode *dir, uint64_t id, struct inode *inode)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	struct backend_node node = inode->node, dir_node;
+	uint64_t parent = node.parent;
+	int r;
+
+	node.nlink = 0;
+	node.parent = node.entry = 0;
+	node.ctime = time_now();
+	dir_changed(dir, 0, &dir_node);
+	batch_entry_delete(&batch, dir->node.ino, id);
+	batch_node_put(&batch, &node);
+	batch_node_put(&batch, &dir_node);
+	r = batch_commit(&batch, tree->backend, 0);
+	if (r < 0)
+		return r;
+	dir_apply(dir, &dir_node);
+	inode->node = node;
+	return ghost_add(tree, inode_ref(tree, inode), parent);
 }
 
 static int unlink_entry(struct tree *tree, struct view *view, struct inode *dir, uint64_t id,
@@ -359,8 +392,14 @@ static int remove_once(struct tree *tree, struct inode *dir, struct bytes name, 
 		r = dir_is_empty(&view, inode->node.ino);
 		r = r < 0 ? r : r ? 0 : -ENOTEMPTY;
 	}
-	if (r == 0)
+	if (r == 0 && is_rmdir)
+		r = ghosts_end(tree, true, inode->node.ino);
+	if (r == 0 && inode_is_state(inode)) {
+		view_end(&view);
+		r = unlink_state(tree, dir, id, inode);
+	} else if (r == 0) {
 		r = unlink_entry(tree, &view, dir, id, inode);
+	}
 	view_end(&view);
 	inode_forget(tree, inode, 1);
 	return r;

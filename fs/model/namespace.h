@@ -26,7 +26,7 @@ struct unlinking {
 	struct stage stage;
 	struct save *save;
 };
-/* Add the operations; keep_rows: another file takes the rows over. */
+/* Add the operations; inode may be a ghost already; keep_rows: another file takes the rows over. */
 int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, bool keep_rows,
 		    struct unlinking *unlinking, struct batch *batch);
 /* After the commit. */

@@ -604,6 +604,25 @@ static int reconcile_file(struct reconciling *reconciling, const struct changed_
 	return reconcile_remove(reconciling, key, inode);
 }
 
+/* Rows of a file that was just unlinked belong to whoever has written to them since. */
+static int reconcile_ghost(struct reconciling *reconciling, const struct changed_key *key)
+{
+	struct tree *tree = reconciling->tree;
+	struct ghost *ghost = ghost_find(tree, key_session(key), key_key(key));
+	_cleanup_(ghost_end_freep) struct ghost_end *end = NULL;
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	int r;
+
+	if (!ghost)
+		return 0;
+	r = ghost_end_begin(tree, &reconciling->view, ghost, true, &batch, &end);
+	if (r == 0)
+		r = reconcile_commit(reconciling, &batch);
+	if (r == 0)
+		ghost_end_apply(tree, steal_ptr(end));
+	return r;
+}
+
 static int reconcile_one(struct reconciling *reconciling, const struct changed_key *key)
 {
 	struct view *view = &reconciling->view;
@@ -615,6 +634,9 @@ static int reconcile_one(struct reconciling *reconciling, const struct changed_k
 	bool has_rows;
 	int r;
 
+	r = reconcile_ghost(reconciling, key);
+	if (r < 0)
+		return r;
 	r = ops->key_stat(view->backend, view->snapshot, key_session(key), key_key(key), &stat);
 	if (r < 0 && r != -ENOENT)
 		return r;

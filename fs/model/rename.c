@@ -34,6 +34,7 @@ struct moving {
 	struct relocations files; /* state files that get another key: itself, or below it */
 	struct stage stage;	  /* content that is published anew */
 	struct save *save;
+	struct ghost_end *ghost; /* whose rows are there */
 };
 
 static void moving_done(struct moving *moving)
@@ -42,6 +43,7 @@ static void moving_done(struct moving *moving)
 	relocations_done(&moving->files);
 	save_free(moving->save);
 	stage_done(&moving->stage);
+	ghost_end_free(moving->ghost);
 }
 
 /* Whether dir is inode or lies below it. */
@@ -109,6 +111,7 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 {
 	struct inode *inode = moving->inode;
 	struct backend_node *node = &moving->node;
+	struct ghost *ghost = NULL;
 	bool takes_over;
 	int r;
 
@@ -134,10 +137,16 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 		return move_dir(view, moving);
 	if (!inode_is_state(inode) && !kind_is_state(node->kind))
 		return 0;
-	if (inode->node.kind == node->kind && (exchange || !takes_over))
+	if (kind_is_state(node->kind))
+		ghost = ghost_find(tree, node->session, node->key);
+	if (ghost)
+		r = ghost_end_begin(tree, view, ghost, true, batch, &moving->ghost);
+	if (r < 0)
+		return r;
+	if (inode->node.kind == node->kind && (exchange || (!takes_over && !ghost)))
 		return relocations_add(&moving->files, &inode->node, node);
 	return move_content(tree, view, moving,
-			    exchange || !over || same_key(&inode->node, node), batch);
+			    exchange || !(over || ghost) || same_key(&inode->node, node), batch);
 }
 
 /* The inode's copy of the node after the commit. */
@@ -164,6 +173,8 @@ static void moving_apply(struct tree *tree, struct moving *moving, struct backen
 	node->size = moving->node.size;
 	inode_set_node(inode, node);
 	relocations_apply(tree, &moving->files);
+	if (moving->ghost)
+		ghost_end_apply(tree, steal_ptr(moving->ghost));
 	if (moving->save) {
 		inode->loaded = false;
 		inode->version++;

@@ -464,6 +464,26 @@ int tree_write_times(struct tree *tree)
 	return r;
 }
 
+static int tree_ghosts_wait(struct tree *tree, int limit)
+{
+	WITH_WRITE_LOCK(tree);
+
+	return ghosts_wait(tree, limit);
+}
+
+static void tree_end_ghosts(struct tree *tree, bool now)
+{
+	int r;
+
+	{
+		WITH_WRITE_LOCK(tree);
+		r = ghosts_end(tree, now, 0);
+	}
+	if (r < 0 && r != -ESTALE)
+		log_error("rows of unlinked files could not be deleted (%s); it is tried again",
+			  strerror(-r));
+}
+
 /* Waits for changes of others and takes them in; writes pending times. */
 static void *tree_keep(void *arg)
 {
@@ -471,12 +491,14 @@ static void *tree_keep(void *arg)
 	int64_t times_at = time_now();
 
 	while (!tree->stopping) {
-		int r = tree->backend->ops->change_wait(tree->backend, TIMES_INTERVAL);
+		int r = tree->backend->ops->change_wait(tree->backend,
+							tree_ghosts_wait(tree, TIMES_INTERVAL));
 
 		if (tree->stopping)
 			break;
 		if (r > 0)
 			tree_reconcile(tree);
+		tree_end_ghosts(tree, false);
 		if (time_now() - times_at >= (int64_t)TIMES_INTERVAL * 1000000 || r == 0) {
 			tree_write_times(tree);
 			times_at = time_now();
@@ -491,6 +513,10 @@ static int orphan_fn(void *arg, const struct backend_node *node)
 {
 	struct batch *batch = arg;
 
+	/* A ghost that was not ended still has its rows. */
+	if (kind_is_state(node->kind) && node->key.data)
+		batch_row_delete(batch, batch_keep(batch, node->session),
+				 batch_keep(batch, node->key), INT64_MIN, INT64_MAX);
 	batch_node_delete(batch, node->ino);
 	return batch->error;
 }
@@ -615,6 +641,7 @@ void tree_close(struct tree *tree)
 		pthread_join(tree->keeper, NULL);
 	backend = tree->backend;
 	if (!backend->read_only) {
+		tree_end_ghosts(tree, true);
 		r = tree_write_times(tree);
 		if (r >= 0)
 			tree_delete_orphans(tree);

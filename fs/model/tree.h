@@ -57,15 +57,26 @@ struct inode *tree_inode(struct tree *tree, uint64_t ino);
 uint64_t inode_number(const struct inode *inode);
 /* Whether the file is a view over rows: its handles that write must bypass the page cache. */
 bool inode_is_state(const struct inode *inode);
+/* Whether somebody has a state file open for writing: the kernel's idea of its size is then that of
+ * the writer, and no reader should go by it. */
+bool inode_is_written(struct tree *tree, struct inode *inode);
 /* Say that the kernel may keep pages of the file from now on, so that writers tell it of changes. */
 void inode_set_cached(struct inode *inode);
 void inode_forget(struct tree *tree, struct inode *inode, uint64_t count);
 
 /* Names. */
 int tree_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode);
-/* A file of the type and permissions in mode; target is a symbolic link's, otherwise empty. */
+/* A file of the type and permissions in mode; target is a symbolic link's, otherwise empty.  will_write:
+ * the caller opens it for writing next, so that its first save may follow on a file of that name that
+ * was unlinked a moment ago. */
+struct tree_new {
+	mode_t mode;
+	dev_t rdev;
+	struct bytes target;
+	bool will_write;
+};
 int tree_make(struct tree *tree, const struct caller *caller, struct inode *dir, struct bytes name,
-	      mode_t mode, dev_t rdev, struct bytes target, struct inode **ret_inode);
+	      const struct tree_new *what, struct inode **ret_inode);
 int tree_link(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name);
 int tree_unlink(struct tree *tree, struct inode *dir, struct bytes name);
 int tree_rmdir(struct tree *tree, struct inode *dir, struct bytes name);

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Ghosts: state files that were just unlinked.
+ *
+ *   Clients rewrite a list by unlinking it and writing it again.  That is one save: until the new file
+ *   is closed everybody else sees the previous rows, and then only those change that differ.  So
+ *   unlinking takes the name away and leaves the rows, for GHOST_MS at the most; the node stays
+ *   in the store with no link and its key, which marks the rows as going to be deleted should the
+ *   daemon die.
+ *
+ *   A file that is made under the same key for writing inherits the rows: its first handle begins as a save
+ *   of nothing, like one with O_TRUNC.  When nobody comes, or the directory is removed, or
+ *   another program writes to the key, the ghost ends.  Who has the unlinked file open keeps its
+ *   bytes: they move into chunks then.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fs/model/namespace.h"
+
+enum { GHOST_MS = 300 };
+
+struct ghost {
+	struct ghost *next;
+	struct inode *inode; /* counted */
+	uint64_t parent;
+	int64_t until;
+};
+
+struct ghost_end {
+	struct ghost *ghost;
+	struct unlinking unlinking;
+};
+
+int ghost_add(struct tree *tree, struct inode *inode, uint64_t parent)
+{
+	struct ghost *ghost = calloc(1, sizeof(*ghost));
+
+	if (!ghost) {
+		/* The next mount deletes it. */
+		inode_forget(tree, inode, 1);
+		return -ENOMEM;
+	}
+	ghost->inode = inode;
+	ghost->parent = parent;
+	ghost->until = time_now() + (int64_t)GHOST_MS * 1000000;
+	ghost->next = tree->ghosts;
+	tree->ghosts = ghost;
+	tree->backend->ops->wake(tree->backend);
+	return 0;
+}
+
+struct ghost *ghost_find(struct tree *tree, struct bytes session, struct bytes key)
+{
+	for (struct ghost *ghost = tree->ghosts; ghost; ghost = ghost->next)
+		if (bytes_equal(ghost->inode->node.session, session) &&
+		    bytes_equal(ghost->inode->node.key, key))
+			return ghost;
+	return NULL;
+}
+
+int ghost_end_begin(struct tree *tree, struct view *view, struct ghost *ghost, bool keep_rows,
+		    struct batch *batch, struct ghost_end **ret_end)
+{
+	struct ghost_end *end = calloc(1, sizeof(*end));
+	int r;
+
+	if (!end)
+		return -ENOMEM;
+	end->ghost = ghost;
+	r = unlinking_begin(tree, view, ghost->inode, keep_rows, &end->unlinking, batch);
+	if (r < 0) {
+		ghost_end_free(end);
+		return r;
+	}
+	*ret_end = end;
+	return 0;
+}
+
+void ghost_end_free(struct ghost_end *end)
+{
+	if (!end)
+		return;
+	unlinking_done(&end->unlinking);
+	free(end);
+}
+
+void ghost_end_apply(struct tree *tree, struct ghost_end *end)
+{
+	struct ghost *ghost = end->ghost, **link = &tree->ghosts;
+
+	while (*link != ghost)
+		link = &(*link)->next;
+	*link = ghost->next;
+	unlinking_apply(&end->unlinking);
+	inode_forget(tree, ghost->inode, 1);
+	free(ghost);
+	ghost_end_free(end);
+}
+
+static int ghost_end_now(struct tree *tree, struct ghost *ghost)
+{
+	_cleanup_(ghost_end_freep) struct ghost_end *end = NULL;
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = ghost_end_begin(tree, &view, ghost, false, &batch, &end);
+	view_end(&view);
+	if (r == 0)
+		r = batch_commit(&batch, tree->backend, 0);
+	if (r == 0)
+		ghost_end_apply(tree, steal_ptr(end));
+	return r;
+}
+
+int ghosts_end(struct tree *tree, bool now, uint64_t parent)
+{
+	int64_t time = time_now();
+	struct ghost *next;
+
+	for (struct ghost *ghost = tree->ghosts; ghost; ghost = next) {
+		int r;
+
+		next = ghost->next;
+		if ((parent && ghost->parent != parent) || (!now && ghost->until > time))
+			continue;
+		r = ghost_end_now(tree, ghost);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int ghosts_wait(struct tree *tree, int limit)
+{
+	int64_t time = time_now();
+
+	for (struct ghost *ghost = tree->ghosts; ghost; ghost = ghost->next) {
+		int64_t left = (ghost->until - time) / 1000000 + 1;
+
+		limit = (int)MIN(MAX(left, 1), limit);
+	}
+	return limit;
+}
