@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/options.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "src/base/cleanup.h"
+
+/* Parses onto the defaults; the case fails when it is refused. */
+static struct options parsed(const char *text)
+{
+	struct options options = { 0 };
+	char *why = NULL;
+	int r = options_parse(&options, text, &why);
+
+	cr_assert_eq(r, 0, "%s: %s", text, why ? why : "no reason");
+	return options;
+}
+
+/* Whether a text is refused with a sentence that holds the word. */
+static bool refused(const char *text, const char *word)
+{
+	_cleanup_(options_done) struct options options = { 0 };
+	_cleanup_(freep) char *why = NULL;
+
+	return options_parse(&options, text, &why) == -EINVAL && why && strstr(why, word);
+}
+
+Test(options, nothing_is_set_when_nothing_is_said)
+{
+	/* when */
+	_cleanup_(options_done) struct options options = parsed("");
+
+	/* then */
+	cr_assert_not(options.read_only || options.strict || options.allow_other);
+	cr_assert_not(options.set_uid || options.set_gid || options.set_umask);
+	cr_assert_eq(options.max_size, 0);
+	cr_assert_null(options.table);
+	cr_assert_eq(options.extra.size, 0);
+}
+
+Test(options, every_word_between_commas_counts)
+{
+	/* when */
+	_cleanup_(options_done) struct options options =
+		parsed("ro,strict,exact,allow_other,auto_unmount,nonempty,debug");
+
+	/* then */
+	cr_assert(options.read_only && options.strict && options.exact && options.allow_other);
+	cr_assert(options.auto_unmount && options.nonempty && options.debug);
+}
+
+Test(options, what_is_said_last_counts)
+{
+	/* given */
+	_cleanup_(options_done) struct options options = parsed("ro,uid=1,table=first");
+	char *why = NULL;
+
+	/* when */
+	int r = options_parse(&options, "rw,uid=2,table=second", &why);
+
+	/* then */
+	cr_assert_eq(r, 0);
+	cr_assert_not(options.read_only);
+	cr_assert_eq(options.uid, 2);
+	cr_assert_str_eq(options.table, "second");
+}
+
+Test(options, ids_and_modes_tell_that_they_were_given)
+{
+	/* when */
+	_cleanup_(options_done) struct options options = parsed("uid=0,gid=4294967294,umask=0027");
+
+	/* then */
+	cr_assert(options.set_uid && options.set_gid && options.set_umask);
+	cr_assert_eq(options.uid, 0);
+	cr_assert_eq(options.gid, 4294967294);
+	cr_assert_eq(options.umask, 027);
+}
+
+Test(options, sizes_have_units)
+{
+	static const struct {
+		const char *text;
+		uint64_t size;
+	} cases[] = {
+		{ "max_size=4096", 4096 },     { "max_size=1K", 1024 },
+		{ "max_size=3m", 3 << 20 },    { "max_size=2G", 2ULL << 30 },
+		{ "max_size=1T", 1ULL << 40 }, { "max_size=9223372036854775807", INT64_MAX },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(options_done) struct options options = parsed(cases[i].text);
+
+		cr_assert_eq(options.max_size, cases[i].size, "%s", cases[i].text);
+	}
+}
+
+Test(options, values_that_make_no_sense_are_refused_by_name)
+{
+	static const char *const cases[] = {
+		"uid=",		  "uid=me",	    "uid=-1",
+		"uid=4294967295", "uid=1x",	    "gid= 1",
+		"umask=8",	  "umask=01000",    "uid",
+		"threads=1025",	  "max_size=",	    "max_size=K",
+		"max_size=1X",	  "max_size=1KB",   "max_size=-1",
+		"max_size=1 K",	  "max_size=9999P", "table=",
+		"table",	  "max_size=1.5G",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		cr_assert(refused(cases[i], cases[i]), "%s", cases[i]);
+}
+
+Test(options, a_size_that_no_file_can_have_is_refused)
+{
+	cr_assert(refused("max_size=8388608T", "max_size=8388608T"));
+	cr_assert(refused("max_size=9223372036854775808", "max_size"));
+}
+
+Test(options, a_value_where_none_belongs_is_refused)
+{
+	cr_assert(refused("ro=1", "'ro=1' takes no value"));
+	cr_assert(refused("noexec=1", "'noexec=1' takes no value"));
+}
+
+Test(options, an_unknown_word_is_refused_with_a_hint_to_the_help)
+{
+	cr_assert(refused("ro,nonsense=1,strict", "'nonsense=1'"));
+	cr_assert(refused("nonsense", "sessfs help mount"));
+	/* A known word with something behind it is another word. */
+	cr_assert(refused("rox", "'rox'"));
+	cr_assert(refused("uids=1", "'uids=1'"));
+}
+
+Test(options, words_of_fstab_change_nothing)
+{
+	/* when */
+	_cleanup_(options_done) struct options options =
+		parsed("rw,nosuid,nodev,suid,dev,exec,noatime,user,user=somebody,users,nofail,"
+		       "_netdev,auto,noauto,defaults,x-systemd.automount,x-gvfs-show,comment=x");
+
+	/* then */
+	cr_assert_not(options.read_only);
+	cr_assert_eq(options.extra.size, 0);
+}
+
+Test(options, words_for_the_kernel_are_handed_on)
+{
+	/* when */
+	_cleanup_(options_done) struct options options = parsed("noexec,ro,dirsync");
+
+	/* then */
+	cr_assert_str_eq(options.extra.data, "noexec,dirsync");
+}
