@@ -761,7 +761,10 @@ def run_as_user(arguments):
     environment = {**os.environ, "TMPDIR": home, "HOME": home}
     if program():
         environment["SESSFS"] = program()
-    command = AS_NOBODY + [sys.executable, "-B", os.path.abspath(sys.argv[0])] + arguments
+    python = sys.executable
+    if tool(*AS_NOBODY, "test", "-x", python, check=False).returncode != 0:
+        python = "/usr/bin/python3"
+    command = AS_NOBODY + [python, "-B", os.path.abspath(sys.argv[0])] + arguments
     try:
         return subprocess.run(in_private_namespace(folder, command), env=environment).returncode
     finally:
