@@ -34,6 +34,7 @@ INSERT = f"INSERT INTO {TABLE} (session_id, state_key, item_index, state_data) V
 PATIENCE = float(os.environ.get("SESSFS_PATIENCE", "1"))
 LIMIT = 60  # seconds a test may take, unless it says otherwise
 BOUND = 2.0  # seconds within which the contract's 100 ms must be seen on a loaded machine
+GONE = 10  # seconds within which the rows of an unlinked file go: it may be written again at once
 
 SANITIZER_REPORT = re.compile(
     r"(ERROR|WARNING): \w*Sanitizer|runtime error:|SUMMARY: \w*Sanitizer"

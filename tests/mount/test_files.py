@@ -18,8 +18,10 @@ import sys
 
 import harness
 from harness import (
+    GONE,
     append,
     errno_of,
+    eventually,
     limit,
     need_root,
     put,
@@ -238,7 +240,7 @@ def test_names_whose_keys_collide_both_work_and_deleting_one_leaves_the_other(bo
         os.unlink(paths[1])
         same(read(paths[0]), b'{"first": 1}\n', first)
         same(read(sidecar), b"deadbeef", "the sidecar")
-        eventually(lambda: mount.rows("s", second) == [], "the rows of the deleted file go")
+        eventually(lambda: mount.rows("s", second) == [], "the rows of the deleted file go", GONE)
         write(paths[1], b'{"again": 3}\n')
         os.unlink(paths[0])
         same(read(paths[1]), b'{"again": 3}\n', second)

@@ -232,6 +232,21 @@ def test_after_kill_9_mounting_again_on_the_same_folder_works_and_nothing_is_los
         )
 
 
+def test_files_deleted_just_before_kill_9_stay_deleted_and_their_rows_go(box):
+    mount, session = box.session()
+    for name in ("k.json", "l.jsonl", "kept.jsonl"):
+        append(os.path.join(session, name), b'{"n": 1}\n')
+    os.unlink(os.path.join(session, "k.json"))
+    os.unlink(os.path.join(session, "l.jsonl"))
+    mount.kill9()
+    mount.start()
+    same(os.listdir(session), ["kept.jsonl"], "names")
+    left = [(b"s", b"kept")]
+    eventually(lambda: mount.keys() == left, "the rows of the deleted files go", harness.GONE)
+    same(os.listdir(session), ["kept.jsonl"], "names after the rows have gone")
+    mount.check()
+
+
 def test_a_mount_point_that_is_in_use_is_refused_for_another_store(box):
     mount = box.mount()
     other = box.new_path("other") + ".db"

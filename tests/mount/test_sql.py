@@ -13,6 +13,7 @@ import time
 
 import harness
 from harness import (
+    GONE,
     INSERT,
     TABLE,
     append,
@@ -270,8 +271,7 @@ def test_a_document_is_selected_as_soon_as_its_writer_has_closed_it(box):
         write(path, b'{"n": %d}' % number)
         same(mount.rows("s", "k"), [b'{"n": %d}' % number], "the row")
     os.unlink(path)
-    # They are kept for a moment, for a writer that unlinks a file to write it again.
-    eventually(lambda: mount.rows("s", "k") == [], "the row of a file that was deleted goes")
+    eventually(lambda: mount.rows("s", "k") == [], "the row of a deleted file goes", GONE)
 
 
 def test_text_is_kept_exactly_and_never_encoded_again(box):
