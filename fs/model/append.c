@@ -25,7 +25,7 @@
 
 #include <errno.h>
 
-#include "fs/model/internal.h"
+#include "fs/model/invalid.h"
 #include "fs/model/lines.h"
 
 enum { PIECE_MAX = 1 << 20 }; /* bytes of one piece; longer ones are several */
@@ -35,6 +35,7 @@ struct appending {
 	struct inode *inode;
 	struct list_state list; /* as it will be */
 	int64_t mtime;
+	bool told; /* the log knows of a bad line */
 	struct batch batch;
 };
 
@@ -71,9 +72,13 @@ static void append_line(struct appending *appending, const struct line *line, bo
 {
 	const struct backend_node *node = &appending->inode->node;
 	struct list_state *list = &appending->list;
+	struct json_error error;
 
 	append_mark(appending);
-	if (!lines_is_row(line->text, NULL)) {
+	if (!lines_is_row(line->text, &error)) {
+		if (!lines_is_blank(line->text) && line->newline && !appending->told)
+			invalid_log(node, "before item", (uint64_t)list->next, &error);
+		appending->told |= line->newline;
 		if (over_row)
 			batch_row_delete(&appending->batch, node->session, node->key, list->next,
 					 list->next);

@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <sys/xattr.h>
 
-#include "fs/model/internal.h"
+#include "fs/model/invalid.h"
 
 static void attr_fill(const struct tree *tree, const struct inode *inode, uint64_t size,
 		      uint64_t stored, struct stat *st)
@@ -202,6 +202,12 @@ static bool xattr_is_stored(struct bytes name)
 	return false;
 }
 
+/* Reachable by name, never listed, and not stored: a copy of it that a tool brings back is dropped. */
+static bool xattr_is_own(struct bytes name)
+{
+	return bytes_equal(name, BYTES("user.sessfs.invalid"));
+}
+
 static int change_xattr(struct tree *tree, struct inode *inode, struct batch *batch)
 {
 	struct backend_node node = inode->node;
@@ -257,6 +263,8 @@ int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 		return -EROFS;
 	if (!xattr_is_stored(name))
 		return -EOPNOTSUPP;
+	if (xattr_is_own(name))
+		return 0;
 	return TREE_RETRY(tree, set_xattr_once(tree, inode, name, value, flags));
 }
 
@@ -265,11 +273,14 @@ static int get_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 {
 	_cleanup_(view_end) struct view view = { 0 };
 	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
 	int r;
 
 	r = view_begin(tree, 0, &view);
 	if (r < 0)
 		return r;
+	if (xattr_is_own(name))
+		return invalid_describe(&view, inode, value);
 	return view.backend->ops->xattr_get(view.backend, view.snapshot, inode->node.ino, name,
 					    value);
 }

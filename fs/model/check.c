@@ -16,8 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "fs/model/internal.h"
-#include "fs/model/lines.h"
+#include "fs/model/invalid.h"
 #include "fs/model/names.h"
 
 struct checking {
@@ -45,28 +44,6 @@ static void say(struct checking *checking, uint64_t *counter, const char *format
 
 #define violation(checking, ...) say(checking, &(checking)->result.violations, __VA_ARGS__)
 #define note(checking, ...) say(checking, &(checking)->result.notes, __VA_ARGS__)
-
-enum { ID_SHOWN = 200 }; /* bytes of an id that a sentence shows */
-
-/* Ids as a person can read them, in quotes and on one line. */
-static const char *shown(struct bytes bytes, char *text, size_t room)
-{
-	size_t used = 1;
-
-	text[0] = '\'';
-	for (size_t i = 0; i < bytes.size && i < ID_SHOWN; i++) {
-		unsigned char byte = (unsigned char)bytes.data[i];
-
-		if (byte < 0x20 || byte == 0x7f)
-			used += (size_t)snprintf(text + used, room - used, "\\x%02x", byte);
-		else
-			text[used++] = (char)byte;
-	}
-	snprintf(text + used, room - used, bytes.size > ID_SHOWN ? "...'" : "'");
-	return text;
-}
-
-#define SHOWN(bytes) shown((bytes), (char[4 * ID_SHOWN + 8]){ 0 }, 4 * ID_SHOWN + 8)
 
 /* Rows. */
 
@@ -189,48 +166,9 @@ struct list_check {
 	struct backend_mark *marks; /* in falling order */
 	size_t mark_count;
 	uint64_t offset;
-	uint64_t line;	    /* from 1 */
-	bool at_piece;	    /* pieces of this row index came before */
-	struct buf unfinished; /* bytes of a line that spans pieces, at most some */
-	bool in_line;
+	bool at_piece; /* pieces of this row index came before */
+	bool in_line;  /* they do not end in a newline */
 };
-
-enum { LINE_SHOWN = 4096 }; /* bytes of a bad line that are looked at for the reason */
-
-static void check_bad_line(struct list_check *list)
-{
-	struct json_error error = { .reason = "not one value" };
-
-	if (lines_is_blank(buf_bytes(&list->unfinished)))
-		return;
-	json_valid(buf_bytes(&list->unfinished), &error);
-	note(list->checking, "session %s, key %s, line %" PRIu64 ", column %zu: no JSON: %s",
-	     SHOWN(list->node->session), SHOWN(list->node->key), list->line, error.offset + 1,
-	     error.reason);
-}
-
-static int check_piece(struct list_check *list, struct bytes data)
-{
-	struct line line;
-	int r;
-
-	list->offset += data.size;
-	list->at_piece = true;
-	while (lines_next(&data, &line)) {
-		size_t room = LINE_SHOWN - MIN(list->unfinished.size, (size_t)LINE_SHOWN);
-
-		r = buf_append(&list->unfinished, line.text.data, MIN(line.text.size, room));
-		if (r < 0)
-			return r;
-		list->in_line = !line.newline;
-		if (!line.newline)
-			break;
-		check_bad_line(list);
-		buf_clear(&list->unfinished);
-		list->line++;
-	}
-	return 0;
-}
 
 static int check_segment(void *arg, const struct segment *segment)
 {
@@ -248,18 +186,21 @@ static int check_segment(void *arg, const struct segment *segment)
 				  mark->offset, segment->index, list->offset);
 		list->mark_count--;
 	}
-	if (!segment->is_row)
-		return check_piece(list, segment->data);
+	if (!segment->is_row) {
+		struct bytes data = segment->data;
+
+		list->offset += data.size;
+		list->at_piece = true;
+		if (data.size)
+			list->in_line = data.data[data.size - 1] != '\n';
+		return 0;
+	}
 	if (list->in_line)
-		violation(list->checking,
-			  "session %s, key %s, line %" PRIu64 ": a torn line runs into item %" PRId64,
-			  SHOWN(list->node->session), SHOWN(list->node->key), list->line,
-			  segment->index);
+		violation(list->checking, "session %s, key %s: a torn line runs into item %" PRId64,
+			  SHOWN(list->node->session), SHOWN(list->node->key), segment->index);
 	list->in_line = false;
-	buf_clear(&list->unfinished);
 	list->at_piece = false;
 	list->offset += segment->data.size + 1;
-	list->line++;
 	return 0;
 }
 
@@ -291,43 +232,35 @@ static int load_marks(struct view *view, struct list_check *list)
 static int check_list(struct checking *checking, const struct backend_node *node)
 {
 	const struct inode inode = { .node = *node };
-	struct list_check list = { .checking = checking, .node = node, .line = 1 };
+	struct list_check list = { .checking = checking, .node = node };
 	int r;
 
 	r = load_marks(&checking->view, &list);
 	if (r == 0)
 		r = list_walk(&checking->view, &inode, INT64_MIN, check_segment, &list);
-	if (r == 0 && list.in_line)
-		check_bad_line(&list);
 	if (r == 0 && list.mark_count)
 		violation(checking, "session %s, key %s: a mark points behind the last item",
 			  SHOWN(node->session), SHOWN(node->key));
 	free(list.marks);
-	buf_done(&list.unfinished);
 	return r;
 }
 
 /* Nodes. */
 
-static int check_draft(struct checking *checking, const struct backend_node *node)
-{
-	_cleanup_(buf_done) struct buf bytes = { 0 };
-	struct json_error error = { .reason = "torn or not text" };
-	uint64_t line = 1, column = 1;
-	int r;
+struct invalid_check {
+	struct checking *checking;
+	const struct backend_node *node;
+};
 
-	r = file_read(&checking->view, node->ino, node->size, 0, MIN(node->size, 1u << 24), &bytes);
-	if (r < 0)
-		return r;
-	if (!json_valid(buf_bytes(&bytes), &error))
-		for (size_t i = 0; i < error.offset && i < bytes.size; i++) {
-			column = bytes.data[i] == '\n' ? 1 : column + 1;
-			line += bytes.data[i] == '\n';
-		}
-	note(checking,
-	     "session %s, key %s: a draft of %" PRIu64 " bytes, line %" PRIu64 ", column %" PRIu64
-	     ": %s; SQL sees the last valid state",
-	     SHOWN(node->session), SHOWN(node->key), node->size, line, column, error.reason);
+static int check_invalid(void *arg, const struct invalid_place *place)
+{
+	const struct invalid_check *check = arg;
+	bool draft = check->node->flags & BACKEND_DRAFT;
+
+	note(check->checking,
+	     "session %s, key %s, line %" PRIu64 ", column %" PRIu64 ": not JSON: %s%s",
+	     SHOWN(check->node->session), SHOWN(check->node->key), place->line, place->column,
+	     place->reason, draft ? " (a draft: SQL sees the last valid state)" : "");
 	return 0;
 }
 
@@ -359,6 +292,8 @@ static int check_entry(struct checking *checking, const struct backend_node *nod
 
 static int check_state(struct checking *checking, const struct backend_node *node)
 {
+	struct invalid_check invalid = { .checking = checking, .node = node };
+	const struct inode inode = { .node = *node };
 	struct view *view = &checking->view;
 	struct backend_key_stat stat;
 	int r;
@@ -367,8 +302,9 @@ static int check_state(struct checking *checking, const struct backend_node *nod
 		violation(checking, "inode %" PRIu64 ": a state file without a key", node->ino);
 		return 0;
 	}
-	if (node->flags & BACKEND_DRAFT)
-		return check_draft(checking, node);
+	r = invalid_find(&checking->view, &inode, check_invalid, &invalid);
+	if (r < 0 || (node->flags & BACKEND_DRAFT))
+		return r;
 	if (node->kind == BACKEND_LIST)
 		return check_list(checking, node);
 	r = view->backend->ops->key_stat(view->backend, view->snapshot, node->session, node->key,

@@ -23,7 +23,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "fs/model/internal.h"
+#include "fs/model/invalid.h"
 #include "fs/model/lines.h"
 
 enum {
@@ -53,6 +53,7 @@ struct save {
 	struct buf codes;	/* SAVE_LINES: an enum line_code for each line */
 	bool had_pieces;	/* the file has pieces in the store */
 	bool any_row;
+	bool told;		/* the log knows of a bad line */
 	int64_t first_row;	/* of the rows that are there */
 	int64_t last_row;
 	int64_t rows;		/* of the new content */
@@ -80,11 +81,16 @@ struct planning {
 static int plan_code(struct planning *planning, const struct line *line, enum line_code code)
 {
 	struct save *save = planning->save;
+	struct json_error error;
 
 	if (code != LINE_KEPT)
 		save->first_change = MIN(save->first_change, planning->offset);
 	if (code != LINE_PIECE)
 		save->rows++;
+	else if (!save->told && !lines_is_row(line->text, &error) && !lines_is_blank(line->text)) {
+		invalid_log(save->target.node, "line", save->codes.size + 1, &error);
+		save->told = true;
+	}
 	planning->offset += line->size;
 	return buf_append_byte(&save->codes, (char)code);
 }
@@ -185,10 +191,26 @@ static int plan_lines(struct tree *tree, struct view *view, struct save *save)
 
 static bool plan_is_valid(const struct save *save)
 {
-	if (save->how == SAVE_ROW && save->target.node->kind == BACKEND_HASH)
+	const struct backend_node *node = save->target.node;
+	struct json_error error;
+	uint64_t line = 1;
+	size_t start = 0;
+
+	if (node->kind == BACKEND_HASH)
 		return save->bytes.size && utf8_valid(save->bytes) &&
 		       !memchr(save->bytes.data, '\0', save->bytes.size);
-	return json_valid(save->bytes, NULL);
+	if (json_valid(save->bytes, &error))
+		return true;
+	for (size_t i = 0; i < error.offset; i++)
+		if (save->bytes.data[i] == '\n') {
+			line++;
+			start = i + 1;
+		}
+	error.offset -= start;
+	/* An empty file is what every new one is for a moment. */
+	if (save->bytes.size)
+		invalid_log(node, "line", line, &error);
+	return false;
 }
 
 static int plan_whole(struct tree *tree, struct save *save)
