@@ -36,9 +36,9 @@
  *     -EBUSY   another program holds the store's lock for too long (ten seconds)
  *     -EIO     the medium failed (or the store is damaged); -ENOMEM
  *   For -EIO, -ENOSPC and -EBUSY the store has written the sentence of its own library to the log.
- *   Inputs are borrowed for the call.  Bytes handed to a callback live until it returns.  A callback
- *   returns 0 to go on, a positive number to stop (the function then returns 0), -errno to stop
- *   with that error; it must not call the store with the same snapshot.
+ *   Inputs are borrowed for the call.  Bytes handed to a callback live until it returns.  A
+ *   callback returns 0 to go on, a positive number to stop (the function then returns 0), -errno to
+ *   stop with that error; it must not call the store with the same snapshot.
  *
  * Threads
  *
@@ -61,7 +61,7 @@ enum { BACKEND_ROOT = 1 }; /* the inode number of the root; its node always exis
 
 /* What a node is to the model; written to the store, so numbers never change. */
 enum backend_kind {
-	BACKEND_ORDINARY = 0, /* files outside sessions or without a key, symlinks, directories, ... */
+	BACKEND_ORDINARY = 0, /* outside sessions or without a key, symlinks, directories, ... */
 	BACKEND_SESSION = 1,  /* a directory at the root; session is set */
 	BACKEND_SINGLE = 2,   /* one state: row (session, key, 0) */
 	BACKEND_LIST = 3,     /* a list state: rows (session, key, 0 ... n-1) and pieces */
@@ -91,7 +91,7 @@ struct backend_node {
 	uint32_t gid;
 	uint32_t nlink; /* entries; 0: an orphan, to be deleted.  A directory counts as stat does */
 	uint64_t rdev;
-	uint64_t size; /* bytes of an ordinary file or draft; otherwise 0: it follows from the rows */
+	uint64_t size; /* of an ordinary file or draft; otherwise 0: it follows from the rows */
 	int64_t atime; /* nanoseconds since 1970, as the other three */
 	int64_t mtime;
 	int64_t ctime;
@@ -120,7 +120,7 @@ struct backend_mark {
 struct backend_key_stat {
 	int64_t first; /* lowest and highest index */
 	int64_t last;
-	int64_t created; /* of the highest row, nanoseconds since 1970; 0 when the store does not know */
+	int64_t created; /* of the highest row, in nanoseconds; 0 when the store does not know */
 	int64_t updated;
 };
 
@@ -148,9 +148,9 @@ enum backend_op_type {
 	BACKEND_KEY_MOVE,   /* session, key -> session_to, key_to: all rows, with their times; rows
 			     * that were there before are deleted */
 	/* Nodes. */
-	BACKEND_NODE_PUT,    /* node: insert or replace; -EEXIST when another live node (nlink > 0) is
-			      * the session's directory or the key's state file already */
-	BACKEND_NODE_DELETE, /* ino: the node, its attributes, chunks, pieces, marks; not its rows */
+	BACKEND_NODE_PUT,    /* node: insert or replace; -EEXIST when another live node (nlink > 0)
+			      * is the session's directory or the key's state file already */
+	BACKEND_NODE_DELETE, /* ino: the node, its attributes, chunks, pieces, marks; no rows */
 	/* Entries. */
 	BACKEND_ENTRY_PUT,    /* ino, parent, at = id, name; -EEXIST when the name or id is taken */
 	BACKEND_ENTRY_DELETE, /* parent, at = id; deleting what is not there is no error, here and
@@ -165,8 +165,8 @@ enum backend_op_type {
 	/* Pieces: the bytes that stand before row index at; several with rising seq stand in that
 	 * order. */
 	BACKEND_PIECE_PUT,    /* ino, at = index, seq, data; insert or replace */
-	BACKEND_PIECE_DELETE, /* ino, at = first index, to = last index (inclusive), every seq >= seq
-			       * of index at, and every seq of the following */
+	BACKEND_PIECE_DELETE, /* ino, at = first index, to = last index (inclusive), every seq >=
+			       * seq of index at, and every seq of the following */
 	/* Marks. */
 	BACKEND_MARK_PUT,    /* ino, at = index, offset */
 	BACKEND_MARK_DELETE, /* ino, offset: every mark at or behind it */
@@ -232,8 +232,8 @@ struct backend_ops {
 
 	void (*close)(struct backend *backend);
 
-	/* A view of the last committed state.  -ESTALE while others' changes wait (see above).  Cheap;
-	 * hold it for one request, not longer.  Ended with snapshot_end(). */
+	/* A view of the last committed state.  -ESTALE while others' changes wait (see above).
+	 * Cheap; hold it for one request, not longer.  Ended with snapshot_end(). */
 	int (*snapshot_begin)(struct backend *backend, unsigned flags,
 			      struct backend_snapshot **ret_snapshot);
 	void (*snapshot_end)(struct backend *backend, struct backend_snapshot *snapshot);
@@ -241,8 +241,8 @@ struct backend_ops {
 	/* The node with this number; free with backend_node_done().  -ENOENT. */
 	int (*node_get)(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 			struct backend_node *ret_node);
-	/* The state file of a key, or with key.data NULL the directory of a session; orphans are not
-	 * found.  -ENOENT. */
+	/* The state file of a key, or with key.data NULL the directory of a session; orphans are
+	 * not found.  -ENOENT. */
 	int (*node_find)(struct backend *backend, struct backend_snapshot *snapshot,
 			 struct bytes session, struct bytes key, struct backend_node *ret_node);
 	/* All nodes in the order of their numbers, from ino after + 1 on; or only the orphans. */
@@ -256,7 +256,8 @@ struct backend_ops {
 	/* The name of an entry by its id.  -ENOENT.  The buffer is appended to. */
 	int (*entry_name)(struct backend *backend, struct backend_snapshot *snapshot,
 			  uint64_t parent, uint64_t id, struct buf *name);
-	/* Entries of a directory with ids above after, in rising order of id, each with its node. */
+	/* Entries of a directory with ids above after, in rising order of id, each with its
+	 * node. */
 	int (*entry_list)(struct backend *backend, struct backend_snapshot *snapshot,
 			  uint64_t parent, uint64_t after, backend_entry_fn *fn, void *arg);
 
@@ -278,9 +279,9 @@ struct backend_ops {
 	/* -ENOENT when the key has no row. */
 	int (*key_stat)(struct backend *backend, struct backend_snapshot *snapshot,
 			struct bytes session, struct bytes key, struct backend_key_stat *ret_stat);
-	/* All keys that have rows, in the order of (session, key), behind (after_session, after_key);
-	 * with after_session.data NULL from the beginning.  Costs a seek a key, not a scan of the
-	 * rows. */
+	/* All keys that have rows, in the order of (session, key), behind (after_session,
+	 * after_key); with after_session.data NULL from the beginning.  Costs a seek a key, not a
+	 * scan of the rows. */
 	int (*key_list)(struct backend *backend, struct backend_snapshot *snapshot,
 			struct bytes after_session, struct bytes after_key, backend_key_fn *fn,
 			void *arg);
@@ -305,8 +306,9 @@ struct backend_ops {
 	 * where every commit answers -EROFS it counts as digested once handed out. */
 	int (*change_list)(struct backend *backend, struct backend_snapshot *snapshot,
 			   backend_change_fn *fn, void *arg);
-	/* Wait until others may have changed something, wake() was called (both return 1), or the time
-	 * has passed (returns 0).  May return 1 too often, never too seldom by more than 50 ms. */
+	/* Wait until others may have changed something, wake() was called (both return 1), or the
+	 * time has passed (returns 0).  May return 1 too often, never too seldom by more than 50
+	 * ms. */
 	int (*change_wait)(struct backend *backend, int timeout_ms);
 	void (*wake)(struct backend *backend);
 
@@ -328,8 +330,8 @@ struct backend {
 };
 
 struct backend_options {
-	/* The name of the rows' table; NULL: the one that the store serves, agentscope_sessions in a
-	 * new one. */
+	/* The name of the rows' table; NULL: the one that the store serves, agentscope_sessions in
+	 * a new one. */
 	const char *table;
 	bool read_only; /* no row is changed, nothing added to what is not ours: sqlite/open.c */
 	bool create;	/* make the store when there is none */

@@ -5,12 +5,12 @@
 /*
  * Inside the kernel side.
  *
- *   A nodeid is the inode's number; the kernel's lookup count is a count of the struct inode, so the
- *   inode of every request is in the tree's table.  fi->fh is a struct open_file.
+ *   A nodeid is the inode's number; the kernel's lookup count is a count of the struct inode, so
+ *   the inode of every request is in the tree's table.  fi->fh is a struct open_file.
  *
- *   The kernel keeps names, attributes and pages as long as it likes (KEEP_SECONDS): whatever changes behind
- *   its back is told to it (notify.c).  Handles of state files that can write bypass the page cache,
- *   since the bytes that a writer holds back are nobody else's; readers have it.
+ *   The kernel keeps names, attributes and pages as long as it likes (KEEP_SECONDS): whatever
+ *   changes behind its back is told to it (notify.c).  Handles of state files that can write bypass
+ *   the page cache, since the bytes that a writer holds back are nobody else's; readers have it.
  */
 
 #include <fuse_lowlevel.h>

@@ -5,11 +5,11 @@
 /*
  * Telling the kernel what it must not believe any longer.
  *
- * Forgetting a name takes the directory's lock in the kernel, and forgetting pages waits for reads that
- * are under way; both may be held up by the very request that a thread of ours is serving.  So notices
- * go through a queue to a thread of its own.  A writer's own notice about content may be sent by
- * itself (now): the kernel holds no page of it for that request, and enough threads are left to
- * serve the reads that it may wait for.
+ * Forgetting a name takes the directory's lock in the kernel, and forgetting pages waits for reads
+ * that are under way; both may be held up by the very request that a thread of ours is serving.  So
+ * notices go through a queue to a thread of its own.  A writer's own notice about content may be
+ * sent by itself (now): the kernel holds no page of it for that request, and enough threads are
+ * left to serve the reads that it may wait for.
  */
 
 #include "fs/kernel/internal.h"

@@ -139,8 +139,8 @@ static void op_link(fuse_req_t req, fuse_ino_t nodeid, fuse_ino_t parent, const 
 
 static void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-	reply_error(req, tree_unlink(request_tree(req), request_inode(req, parent),
-				     bytes_str(name)));
+	reply_error(req,
+		    tree_unlink(request_tree(req), request_inode(req, parent), bytes_str(name)));
 }
 
 static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -172,8 +172,8 @@ static void op_getattr(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info 
 {
 	bool own = false;
 	struct stat st;
-	int r = tree_stat_for(request_tree(req), request_inode(req, nodeid),
-			      fuse_req_ctx(req)->pid, &st, &own);
+	int r = tree_stat_for(request_tree(req), request_inode(req, nodeid), fuse_req_ctx(req)->pid,
+			      &st, &own);
 
 	(void)fi;
 	reply_attr(req, r, &st, own);
@@ -320,8 +320,8 @@ static void op_read(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t offset
 	reply_buf(req, r, buf_bytes(&data));
 }
 
-static void op_write(fuse_req_t req, fuse_ino_t nodeid, const char *data, size_t size,
-		     off_t offset, struct fuse_file_info *fi)
+static void op_write(fuse_req_t req, fuse_ino_t nodeid, const char *data, size_t size, off_t offset,
+		     struct fuse_file_info *fi)
 {
 	(void)nodeid;
 	reply_write(req, handle_write(request_tree(req), request_handle(fi), (uint64_t)offset,

@@ -3,8 +3,8 @@
 #define FS_KERNEL_REPLY_H
 
 /*
- * Replies: every request is answered here, once.  error is 0 or -errno; with an error the rest is not looked
- * at.
+ * Replies: every request is answered here, once.  error is 0 or -errno; with an error the rest is
+ * not looked at.
  */
 
 #include "fs/kernel/internal.h"

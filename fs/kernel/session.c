@@ -13,16 +13,15 @@
 #include "src/base/log.h"
 
 enum {
-	THREADS = 32,	   /* that serve requests, at most, unless the options say otherwise */
-	THREADS_IDLE = 4,  /* that stay when there is nothing to do */
+	THREADS = 32,	  /* that serve requests, at most, unless the options say otherwise */
+	THREADS_IDLE = 4, /* that stay when there is nothing to do */
 	KEEP_SECONDS = 86400,
 };
 
 /* A mount that may not write its own tables cannot name what changed: short memories instead. */
 static const double KEEP_READ_ONLY = 0.05;
 
-static void explain(char **ret_why, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+static void explain(char **ret_why, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static void explain(char **ret_why, const char *format, ...)
 {

@@ -21,9 +21,9 @@ struct session_options {
 	bool allow_other;
 	bool read_only;
 	bool auto_unmount;
-	bool debug;	      /* libfuse prints each request to stderr */
-	unsigned threads;     /* at the most; 0: a default */
-	const char *extra;    /* mount options that are handed on unchanged ("noexec,dev"), or NULL */
+	bool debug;	   /* libfuse prints each request to stderr */
+	unsigned threads;  /* at the most; 0: a default */
+	const char *extra; /* options that are handed on unchanged ("noexec,sync"), or NULL */
 	void (*ready)(void *arg); /* called once, when the kernel has said hello; may be NULL */
 	void *arg;
 };

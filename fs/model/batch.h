@@ -5,9 +5,9 @@
 /*
  * Builds an array of store operations for one commit.
  *
- * A zeroed struct batch is empty.  The first error sticks: later calls do nothing and batch_commit()
- * returns it, so a sequence of calls needs one check at its end.  Bytes and nodes handed in are
- * borrowed until the commit, except where a function says that it copies.
+ * A zeroed struct batch is empty.  The first error sticks: later calls do nothing and
+ * batch_commit() returns it, so a sequence of calls needs one check at its end.  Bytes and nodes
+ * handed in are borrowed until the commit, except where a function says that it copies.
  */
 
 #include "backend/backend.h"

@@ -3,9 +3,9 @@
 /*
  * Checking a store.
  *
- *   Violations are what no program of ours writes: a node without its name, a list whose marks lie, a
- *   row that is not JSON.  Notes are what users wrote and what is kept for them: drafts, lines that are not
- *   JSON; and what other programs did that a mount will put right.
+ *   Violations are what no program of ours writes: a node without its name, a list whose marks lie,
+ *   a row that is not JSON.  Notes are what users wrote and what is kept for them: drafts, lines
+ *   that are not JSON; and what other programs did that a mount will put right.
  */
 
 #include "fs/model/check.h"
@@ -66,7 +66,8 @@ static int check_row(void *arg, int64_t index, struct bytes data)
 	row->expected = index < INT64_MAX ? index + 1 : index;
 	if (!row->is_hash && !json_valid(data, &error))
 		violation(row->checking,
-			  "session %s, key %s, item %" PRId64 ": the row is not JSON: %s at byte %zu",
+			  "session %s, key %s, item %" PRId64
+			  ": the row is not JSON: %s at byte %zu",
 			  SHOWN(row->session), SHOWN(row->key), index, error.reason, error.offset);
 	return 0;
 }
@@ -101,8 +102,10 @@ static int keep_key_item(void *arg, struct bytes session, struct bytes key,
 		items->room = room;
 	}
 	item = &items->item[items->count];
-	*item = (struct key_item){ .session = bytes_dup(session), .session_size = session.size,
-				   .key = bytes_dup(key), .key_size = key.size };
+	*item = (struct key_item){ .session = bytes_dup(session),
+				   .session_size = session.size,
+				   .key = bytes_dup(key),
+				   .key_size = key.size };
 	items->count++;
 	return item->session && item->key ? 0 : -ENOMEM;
 }
@@ -133,8 +136,9 @@ static int check_key(struct checking *checking, const struct key_item *item)
 	r = ops->row_read(view->backend, view->snapshot, row.session, row.key, INT64_MIN, check_row,
 			  &row);
 	if (r == 0 && row.holes)
-		note(checking, "session %s, key %s: the items are not numbered 0, 1, 2, ...; the "
-			       "next save puts that right",
+		note(checking,
+		     "session %s, key %s: the items are not numbered 0, 1, 2, ...; the "
+		     "next save puts that right",
 		     SHOWN(row.session), SHOWN(row.key));
 	return r;
 }
@@ -276,8 +280,8 @@ static int check_entry(struct checking *checking, const struct backend_node *nod
 	r = view->backend->ops->node_get(view->backend, view->snapshot, node->parent, &parent);
 	if (r == 0) {
 		if (!S_ISDIR(parent.mode))
-			violation(checking, "inode %" PRIu64 ": its parent %" PRIu64
-					    " is not a directory",
+			violation(checking,
+				  "inode %" PRIu64 ": its parent %" PRIu64 " is not a directory",
 				  node->ino, node->parent);
 		backend_node_done(&parent);
 		r = view->backend->ops->entry_name(view->backend, view->snapshot, node->parent,

@@ -94,8 +94,7 @@ int handle_keep_row(struct handle *handle, uint64_t offset, struct bytes row)
 bool handle_has_row(const struct handle *handle, uint64_t offset)
 {
 	return handle->whole_valid && handle->whole_version == handle->inode->version &&
-	       offset >= handle->whole_offset &&
-	       offset - handle->whole_offset < handle->whole.size;
+	       offset >= handle->whole_offset && offset - handle->whole_offset < handle->whole.size;
 }
 
 static int keep_single(void *arg, int64_t index, struct bytes data)
@@ -119,9 +118,8 @@ static int single_read(struct view *view, struct inode *inode, struct handle *ha
 						    inode->node.session, inode->node.key, INT64_MIN,
 						    keep_row_part, &part);
 	if (!handle_has_row(handle, offset)) {
-		r = view->backend->ops->row_read(view->backend, view->snapshot,
-						 inode->node.session, inode->node.key, INT64_MIN,
-						 keep_single, handle);
+		r = view->backend->ops->row_read(view->backend, view->snapshot, inode->node.session,
+						 inode->node.key, INT64_MIN, keep_single, handle);
 		if (r < 0)
 			return r;
 	}
@@ -147,8 +145,8 @@ int content_to_stage(struct tree *tree, struct view *view, struct inode *inode, 
 {
 	_cleanup_(buf_done) struct buf part = { 0 };
 	/* A row comes whole in any case. */
-	size_t step = content_in_chunks(inode) || inode->node.kind == BACKEND_LIST ? 1 << 20 :
-										    SIZE_MAX;
+	size_t step =
+		content_in_chunks(inode) || inode->node.kind == BACKEND_LIST ? 1 << 20 : SIZE_MAX;
 	uint64_t size, offset = 0;
 	int r;
 

@@ -3,9 +3,9 @@
 /*
  * Ordinary files, and drafts of state files: bytes in chunks of BACKEND_CHUNK.
  *
- * A chunk holds the bytes that were written, up to its last one; bytes behind it, and chunks that do
- * not exist, are holes.  The node's size is exact.  Invariant: no stored byte lies at or behind the size, so
- * that a file that grows again shows zeros.
+ * A chunk holds the bytes that were written, up to its last one; bytes behind it, and chunks that
+ * do not exist, are holes.  The node's size is exact.  Invariant: no stored byte lies at or behind
+ * the size, so that a file that grows again shows zeros.
  */
 
 #include <errno.h>
@@ -99,7 +99,8 @@ static int file_write_batch(struct tree *tree, struct inode *inode, uint64_t off
 		size_t at = offset % BACKEND_CHUNK;
 		size_t part = MIN(data.size, BACKEND_CHUNK - at);
 		struct bytes here = bytes_make(data.data, part);
-		bool whole = at == 0 && (part == BACKEND_CHUNK || offset + part >= inode->node.size);
+		bool whole =
+			at == 0 && (part == BACKEND_CHUNK || offset + part >= inode->node.size);
 		int r = 0;
 
 		if (whole)

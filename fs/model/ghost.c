@@ -3,15 +3,15 @@
 /*
  * Ghosts: state files that were just unlinked.
  *
- *   Clients rewrite a list by unlinking it and writing it again.  That is one save: until the new file
- *   is closed everybody else sees the previous rows, and then only those change that differ.  So
- *   unlinking takes the name away and leaves the rows, for GHOST_MS at the most; the node stays
+ *   Clients rewrite a list by unlinking it and writing it again.  That is one save: until the new
+ *   file is closed everybody else sees the previous rows, and then only those change that differ.
+ *   So unlinking takes the name away and leaves the rows, for GHOST_MS at the most; the node stays
  *   in the store with no link and its key, which marks the rows as going to be deleted should the
  *   daemon die.
  *
- *   A file that is made under the same key for writing inherits the rows: its first handle begins as a save
- *   of nothing, like one with O_TRUNC.  When nobody comes, or the directory is removed, or
- *   another program writes to the key, the ghost ends.  Who has the unlinked file open keeps its
+ *   A file that is made under the same key for writing inherits the rows: its first handle begins
+ *   as a save of nothing, like one with O_TRUNC.  When nobody comes, or the directory is removed,
+ *   or another program writes to the key, the ghost ends.  Who has the unlinked file open keeps its
  *   bytes: they move into chunks then.
  */
 

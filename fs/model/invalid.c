@@ -168,7 +168,8 @@ int invalid_describe(struct view *view, const struct inode *inode, struct buf *t
 		return r;
 	if (!describing.count)
 		return -ENODATA;
-	return buf_printf(text, "%" PRIu64 " invalid, first at line %" PRIu64 ", column %" PRIu64 ": %s",
+	return buf_printf(text,
+			  "%" PRIu64 " invalid, first at line %" PRIu64 ", column %" PRIu64 ": %s",
 			  describing.count, describing.first.line, describing.first.column,
 			  describing.first.reason);
 }
@@ -176,7 +177,8 @@ int invalid_describe(struct view *view, const struct inode *inode, struct buf *t
 void invalid_log(const struct backend_node *node, const char *where, uint64_t number,
 		 const struct json_error *error)
 {
-	log_warning("session %s, key %s, %s %" PRIu64 ", column %zu: not JSON: %s; the bytes are kept, "
+	log_warning("session %s, key %s, %s %" PRIu64
+		    ", column %zu: not JSON: %s; the bytes are kept, "
 		    "SQL does not see them",
 		    SHOWN(node->session), SHOWN(node->key), where, number, error->offset + 1,
 		    error->reason);

@@ -22,7 +22,8 @@ struct invalid_place {
 };
 typedef int invalid_fn(void *arg, const struct invalid_place *place);
 
-/* Every such line of a list that is no draft; or the one place of a draft.  Blank lines do not count. */
+/* Every such line of a list that is no draft; or the one place of a draft.  Blank lines do not
+ * count. */
 int invalid_find(struct view *view, const struct inode *inode, invalid_fn *fn, void *arg);
 
 /* The attribute user.sessfs.invalid: -ENODATA when there is nothing to tell. */

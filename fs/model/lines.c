@@ -9,8 +9,8 @@ bool lines_next(struct bytes *rest, struct line *ret_line)
 		return false;
 	newline = memchr(rest->data, '\n', rest->size);
 	ret_line->newline = newline != NULL;
-	ret_line->text = bytes_make(rest->data,
-				    newline ? (size_t)(newline - rest->data) : rest->size);
+	ret_line->text =
+		bytes_make(rest->data, newline ? (size_t)(newline - rest->data) : rest->size);
 	ret_line->size = ret_line->text.size + (newline ? 1 : 0);
 	*rest = bytes_make(rest->data + ret_line->size, rest->size - ret_line->size);
 	return true;

@@ -6,14 +6,14 @@
  * Lines: bytes of a list to rows and back.
  *
  * The bytes of a list are cut at '\n' and nowhere else.  A line whose text (without the newline) is
- * valid JSON is a row, and the row's data is exactly that text: a '\r' before the newline, or blanks
- * around the value, are JSON white space and stay.  All other lines - blank, torn, garbage - are not
- * rows; they are kept as pieces with their newline.  Joining the segments in order gives the bytes
- * again, exactly.
+ * valid JSON is a row, and the row's data is exactly that text: a '\r' before the newline, or
+ * blanks around the value, are JSON white space and stay.  All other lines - blank, torn, garbage -
+ * are not rows; they are kept as pieces with their newline.  Joining the segments in order gives
+ * the bytes again, exactly.
  *
- * A row that another program wrote may hold newlines (pretty-printed JSON).  In a list it is shown with
- * each '\n' replaced by a blank, which in JSON means the same and keeps the size; such a row counts
- * as equal to the line that it is shown as.
+ * A row that another program wrote may hold newlines (pretty-printed JSON).  In a list it is shown
+ * with each '\n' replaced by a blank, which in JSON means the same and keeps the size; such a row
+ * counts as equal to the line that it is shown as.
  */
 
 #include <stdbool.h>

@@ -3,10 +3,10 @@
 /*
  * Lists: the bytes of rows and pieces in their order.
  *
- * A list is a sequence of segments: the pieces before row i, row i with its newline, and so on; pieces
- * behind the last row stand before the row that would be next.  Offsets are found through marks, of
- * which there is one every MARK_BYTES or MARK_ROWS, so that no read walks more than that; the
- * size is the last mark's offset and what is walked from there.
+ * A list is a sequence of segments: the pieces before row i, row i with its newline, and so on;
+ * pieces behind the last row stand before the row that would be next.  Offsets are found through
+ * marks, of which there is one every MARK_BYTES or MARK_ROWS, so that no read walks more than that;
+ * the size is the last mark's offset and what is walked from there.
  */
 
 #include <errno.h>
@@ -18,9 +18,9 @@
 enum {
 	MARK_BYTES = 65536,
 	MARK_ROWS = 256,
-	WALK_PIECES = 64,	/* pieces fetched at a time, at most */
-	WALK_BYTES = 4 << 20,	/* and bytes of them */
-	ROW_LARGE = 1 << 20,	/* bytes of a row that a reader keeps */
+	WALK_PIECES = 64,     /* pieces fetched at a time, at most */
+	WALK_BYTES = 4 << 20, /* and bytes of them */
+	ROW_LARGE = 1 << 20,  /* bytes of a row that a reader keeps */
 };
 
 bool list_mark_due(uint64_t bytes, uint64_t rows)
@@ -133,15 +133,20 @@ static int walk_visit_pieces(struct walk *walk)
 }
 
 int list_walk(struct view *view, const struct inode *inode, int64_t first, segment_fn *fn,
-		     void *arg)
+	      void *arg)
 {
 	struct walk *walk = calloc(1, sizeof(*walk));
 	int r;
 
 	if (!walk)
 		return -ENOMEM;
-	*walk = (struct walk){ .view = view, .inode = inode, .fn = fn, .arg = arg, .row = first,
-			       .last_index = INT64_MIN, .last_seq = INT64_MIN };
+	*walk = (struct walk){ .view = view,
+			       .inode = inode,
+			       .fn = fn,
+			       .arg = arg,
+			       .row = first,
+			       .last_index = INT64_MIN,
+			       .last_seq = INT64_MIN };
 	do {
 		r = walk_fetch_pieces(walk);
 		if (r < 0)
@@ -173,8 +178,7 @@ static int load_row(struct loading *loading, const struct segment *segment)
 	struct list_state *list = &loading->list;
 
 	/* A mark may stand only where no piece of the same index is before it. */
-	if (!loading->at_piece &&
-	    list_mark_due(list->size - list->mark_offset, list->mark_rows)) {
+	if (!loading->at_piece && list_mark_due(list->size - list->mark_offset, list->mark_rows)) {
 		batch_mark_put(loading->marks, loading->inode->node.ino, list->size,
 			       segment->index);
 		list->mark_offset = list->size;
@@ -228,8 +232,8 @@ int list_load(struct tree *tree, struct view *view, struct inode *inode)
 	struct backend_mark mark = { .offset = 0, .index = INT64_MIN };
 	int r;
 
-	r = view->backend->ops->mark_find(view->backend, view->snapshot, inode->node.ino,
-					  INT64_MAX, &mark);
+	r = view->backend->ops->mark_find(view->backend, view->snapshot, inode->node.ino, INT64_MAX,
+					  &mark);
 	if (r < 0 && r != -ENOENT)
 		return r;
 	list->size = list->mark_offset = mark.offset;
@@ -272,8 +276,7 @@ static int read_part(struct list_reading *reading, struct bytes bytes, bool is_r
 	int r = 0;
 
 	if (from < to) {
-		struct bytes part =
-			bytes_make(bytes.data + (from - reading->at), to - from);
+		struct bytes part = bytes_make(bytes.data + (from - reading->at), to - from);
 
 		r = is_row ? lines_show_row(part, reading->out) :
 			     buf_append_bytes(reading->out, part);

@@ -3,9 +3,10 @@
 /*
  * Places: what a file is by where it lies, and what a move changes.
  *
- * A directory at the root is a session.  A regular file anywhere below a session is a view over rows
- * when its name leaves a key; everything else is an ordinary file.  The key is made of the names on
- * the way; when another file of the session has it already, the file gets a key of its own.
+ * A directory at the root is a session.  A regular file anywhere below a session is a view over
+ * rows when its name leaves a key; everything else is an ordinary file.  The key is made of the
+ * names on the way; when another file of the session has it already, the file gets a key of its
+ * own.
  */
 
 #include <errno.h>
@@ -254,8 +255,8 @@ static int relocate_child(struct view *view, const struct child *child, struct b
 		r = buf_append_byte(&below_to, '/');
 	if (r < 0)
 		return r;
-	return relocate_dir(view, child->node.ino, session, buf_bytes(&below),
-			    buf_bytes(&below_to), list);
+	return relocate_dir(view, child->node.ino, session, buf_bytes(&below), buf_bytes(&below_to),
+			    list);
 }
 
 static int relocate_dir(struct view *view, uint64_t ino, struct bytes session, struct bytes dirs,

@@ -6,15 +6,15 @@
  *   Others change rows and nothing else.  For each key that they changed, the tree is made to fit:
  *
  *     rows, no file    the key is adopted: a file for it, and the directories on the way
- *     rows and a file  what was known of the content (marks, size, draft) is dropped where it may be wrong; a
- *                      single that has become a list changes its name
+ *     rows and a file  what was known of the content (marks, size, draft) is dropped where it may
+ *                      be wrong; a single that has become a list changes its name
  *     no rows, a file  the file goes, and directories that it leaves empty, up to the session
  *
- *   A draft yields to the other program's rows, which are newer, but not to their absence.  A torn line
- *   that another program's row now follows is closed off, so that no line is mixed.
+ *   A draft yields to the other program's rows, which are newer, but not to their absence.  A torn
+ *   line that another program's row now follows is closed off, so that no line is mixed.
  *
- *   Reconciling runs alone (tree.lock for writing), one commit a key, each with the note that this key
- *   is done: when it is interrupted, it goes on where it stopped.
+ *   Reconciling runs alone (tree.lock for writing), one commit a key, each with the note that this
+ *   key is done: when it is interrupted, it goes on where it stopped.
  */
 
 #include <errno.h>
@@ -58,7 +58,7 @@ static struct bytes key_key(const struct changed_key *key)
 /* Collecting the keys. */
 
 static int reconcile_add(struct reconciling *reconciling, struct bytes session, struct bytes key,
-		      int64_t first, int64_t stamp, bool logged)
+			 int64_t first, int64_t stamp, bool logged)
 {
 	struct changed_key *item;
 	int r;
@@ -94,8 +94,8 @@ static int keep_change(void *arg, const struct backend_change *change)
 		reconciling->all_stamp = change->stamp;
 		return 0;
 	}
-	return reconcile_add(reconciling, change->session, change->key, change->first, change->stamp,
-			  true);
+	return reconcile_add(reconciling, change->session, change->key, change->first,
+			     change->stamp, true);
 }
 
 static int keep_key(void *arg, struct bytes session, struct bytes key,
@@ -292,13 +292,14 @@ static int adopt_session(struct adopting *adopting)
 		return r;
 	for (unsigned attempt = 0; attempt < PATH_ATTEMPTS; attempt++) {
 		buf_clear(&name);
-		r = names_encode(NAMES_SESSION, session,
-				 attempt ? NAME_LIMIT - 8 : NAME_LIMIT, &name);
+		r = names_encode(NAMES_SESSION, session, attempt ? NAME_LIMIT - 8 : NAME_LIMIT,
+				 &name);
 		if (r == 0 && attempt)
 			r = buf_printf(&name, "%%~%u", attempt);
 		if (r < 0)
 			return r;
-		r = entry_open(reconciling->tree, view, adopting->dir, buf_bytes(&name), &id, &there);
+		r = entry_open(reconciling->tree, view, adopting->dir, buf_bytes(&name), &id,
+			       &there);
 		if (r < 0)
 			break;
 		inode_forget(reconciling->tree, there, 1);
@@ -312,8 +313,8 @@ static int adopt_session(struct adopting *adopting)
 }
 
 /* A file for a key that has rows. */
-static int reconcile_adopt(struct reconciling *reconciling, const struct changed_key *key, uint32_t kind,
-			const struct backend_key_stat *stat)
+static int reconcile_adopt(struct reconciling *reconciling, const struct changed_key *key,
+			   uint32_t kind, const struct backend_key_stat *stat)
 {
 	struct adopting adopting = {
 		.reconciling = reconciling, .key = key, .stat = stat, .kind = kind
@@ -342,7 +343,7 @@ static bool is_hash_key(struct bytes key)
 
 /* What the rows of a key say that it is. */
 static int reconcile_kind(struct reconciling *reconciling, struct bytes session, struct bytes key,
-		       const struct backend_key_stat *stat, uint32_t *ret_kind)
+			  const struct backend_key_stat *stat, uint32_t *ret_kind)
 {
 	struct view *view = &reconciling->view;
 	_cleanup_(buf_done) struct buf sidecar = { 0 };
@@ -406,8 +407,8 @@ static int list_name(struct reconciling *reconciling, struct inode *dir, struct 
 
 /* The directory, counted, and its node as it will be are handed out for after the commit. */
 static int reconcile_to_list(struct reconciling *reconciling, struct inode *inode,
-			     struct backend_node *node, struct batch *batch,
-			     struct inode **ret_dir, struct backend_node *ret_dir_node)
+			     struct backend_node *node, struct batch *batch, struct inode **ret_dir,
+			     struct backend_node *ret_dir_node)
 {
 	struct view *view = &reconciling->view;
 	_cleanup_(buf_done) struct buf name = { 0 };
@@ -472,8 +473,8 @@ static int seal_piece(void *arg, int64_t index, int64_t seq, struct bytes data)
 }
 
 /* What was remembered of a list from row first on may be wrong. */
-static int reconcile_list(struct reconciling *reconciling, const struct changed_key *key, uint64_t ino,
-		       const struct backend_key_stat *stat, struct batch *batch)
+static int reconcile_list(struct reconciling *reconciling, const struct changed_key *key,
+			  uint64_t ino, const struct backend_key_stat *stat, struct batch *batch)
 {
 	struct view *view = &reconciling->view;
 	const struct backend_ops *ops = view->backend->ops;
@@ -492,7 +493,8 @@ static int reconcile_list(struct reconciling *reconciling, const struct changed_
 }
 
 static int reconcile_changed(struct reconciling *reconciling, const struct changed_key *key,
-			  struct inode *inode, uint32_t kind, const struct backend_key_stat *stat)
+			     struct inode *inode, uint32_t kind,
+			     const struct backend_key_stat *stat)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	struct backend_node node = inode->node, dir_node;
@@ -530,7 +532,7 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 /* Files whose rows went. */
 
 static int reconcile_unlink(struct reconciling *reconciling, const struct changed_key *key,
-			 struct inode *inode, struct inode *dir)
+			    struct inode *inode, struct inode *dir)
 {
 	struct view *view = &reconciling->view;
 	_cleanup_(buf_done) struct buf name = { 0 };
@@ -563,7 +565,7 @@ static int reconcile_unlink(struct reconciling *reconciling, const struct change
 
 /* The file, and directories that it leaves empty, up to the session. */
 static int reconcile_remove(struct reconciling *reconciling, const struct changed_key *key,
-			 struct inode *inode)
+			    struct inode *inode)
 {
 	struct tree *tree = reconciling->tree;
 	struct inode *dir, *parent;
@@ -573,7 +575,8 @@ static int reconcile_remove(struct reconciling *reconciling, const struct change
 	if (r < 0)
 		return r;
 	r = reconcile_unlink(reconciling, key, inode, dir);
-	while (r == 0 && dir != tree->root && dir_is_empty(&reconciling->view, dir->node.ino) == 1) {
+	while (r == 0 && dir != tree->root &&
+	       dir_is_empty(&reconciling->view, dir->node.ino) == 1) {
 		parent = inode_ref(tree, dir->parent);
 		r = reconcile_unlink(reconciling, NULL, dir, parent);
 		inode_forget(tree, dir, 1);
@@ -594,8 +597,8 @@ static int reconcile_only_done(struct reconciling *reconciling, const struct cha
 }
 
 static int reconcile_file(struct reconciling *reconciling, const struct changed_key *key,
-		       struct inode *inode, bool has_rows, uint32_t kind,
-		       const struct backend_key_stat *stat)
+			  struct inode *inode, bool has_rows, uint32_t kind,
+			  const struct backend_key_stat *stat)
 {
 	if (has_rows)
 		return reconcile_changed(reconciling, key, inode, kind, stat);

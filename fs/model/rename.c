@@ -8,8 +8,8 @@
  *
  *     ordinary -> ordinary              names only
  *     state -> same kind, free key      the rows get the new key, with their times
- *     anything else                     the content is taken into a stage and published as a save under the
- *                                       new key, which changes only the rows that differ
+ *     anything else                     the content is taken into a stage and published as a save
+ *                                       under the new key, which changes only the rows that differ
  *
  *   So a client that writes X.tmp and renames it over X saves like one that writes X in place.
  *   A directory that moves takes the keys of all state files below it along.
@@ -25,9 +25,9 @@
 /* One of the two files of a rename. */
 struct moving {
 	struct inode *inode;
-	struct inode *dir;     /* where it is */
-	uint64_t id;	       /* its entry there */
-	struct inode *dir_to;  /* where it goes */
+	struct inode *dir;    /* where it is */
+	uint64_t id;	      /* its entry there */
+	struct inode *dir_to; /* where it goes */
 	struct bytes name_to;
 	struct place place;	  /* what it is there */
 	struct backend_node node; /* as it will be; borrows from place */
@@ -120,8 +120,8 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 	if (r < 0)
 		return r;
 	/* The replaced file may have a key of its own: then that is the name's key. */
-	takes_over = over && kind_is_state(moving->place.kind) &&
-		     over->node.kind == moving->place.kind;
+	takes_over =
+		over && kind_is_state(moving->place.kind) && over->node.kind == moving->place.kind;
 	if (takes_over) {
 		buf_clear(&moving->place.key);
 		r = buf_append_bytes(&moving->place.key, over->node.key);
@@ -355,10 +355,10 @@ static int rename_exchange(struct tree *tree, struct view *view, struct moving *
 		r = moving_prepare(b, &b_copy, &b_name);
 	if (r < 0)
 		return r;
-	dir_changed(a->dir,
-		    dirs_link_change(a, NULL, a->dir) + dirs_link_change(b, NULL, a->dir), &a_dir);
-	dir_changed(b->dir,
-		    dirs_link_change(a, NULL, b->dir) + dirs_link_change(b, NULL, b->dir), &b_dir);
+	dir_changed(a->dir, dirs_link_change(a, NULL, a->dir) + dirs_link_change(b, NULL, a->dir),
+		    &a_dir);
+	dir_changed(b->dir, dirs_link_change(a, NULL, b->dir) + dirs_link_change(b, NULL, b->dir),
+		    &b_dir);
 	batch_node_put(&batch, &a_dir);
 	if (a->dir != b->dir)
 		batch_node_put(&batch, &b_dir);
@@ -401,9 +401,9 @@ static int rename_found(struct tree *tree, struct view *view, struct moving *mov
 static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
 		       struct inode *dir_to, struct bytes name_to, unsigned flags)
 {
-	_cleanup_(moving_done) struct moving moving = {
-		.dir = dir, .dir_to = dir_to, .name_to = name_to
-	};
+	_cleanup_(moving_done) struct moving moving = { .dir = dir,
+							.dir_to = dir_to,
+							.name_to = name_to };
 	_cleanup_(view_end) struct view view = { 0 };
 	WITH_WRITE_LOCK(tree);
 	struct inode *over = NULL;

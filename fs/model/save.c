@@ -3,21 +3,21 @@
 /*
  * The life of a save
  *
- *   A writer that replaces content works on a stage of its own, which nobody else sees.  When it closes
- *   or syncs, the stage is published: planned, then emitted.
+ *   A writer that replaces content works on a stage of its own, which nobody else sees.  When it
+ *   closes or syncs, the stage is published: planned, then emitted.
  *
  *   The plan compares the stage with the rows in one pass over both, in step: line by line, row by
- *   row.  It remembers one code a line (a piece, a row that is there already, a row to be written), so a
- *   plan is small however large the save is.  Nothing is written meanwhile, and if another program
- *   changes a row before the commit, the commit answers -ESTALE and all begins again.
+ *   row.  It remembers one code a line (a piece, a row that is there already, a row to be written),
+ *   so a plan is small however large the save is.  Nothing is written meanwhile, and if another
+ *   program changes a row before the commit, the commit answers -ESTALE and all begins again.
  *
- *   Emitting turns the plan into operations, a block at a time: first what goes away, then rows, pieces
- *   and marks in the order of the file.  The store applies the blocks as one transaction.  Rows that did
- *   not change are not mentioned, so they keep their times.
+ *   Emitting turns the plan into operations, a block at a time: first what goes away, then rows,
+ *   pieces and marks in the order of the file.  The store applies the blocks as one transaction.
+ *   Rows that did not change are not mentioned, so they keep their times.
  *
  *   Bytes that cannot be rows become a draft instead: all of them in chunks, the rows left as
- *   they are.  That is a single that is not JSON, a sidecar that is not text, and a list that had rows and
- *   ends in a torn line.
+ *   they are.  That is a single that is not JSON, a sidecar that is not text, and a list that had
+ *   rows and ends in a torn line.
  */
 
 #include <errno.h>
@@ -27,9 +27,9 @@
 #include "fs/model/lines.h"
 
 enum {
-	EMIT_FIRST = 1000,	/* operations of a save that is committed as a plain array */
-	EMIT_BLOCK = 256,	/* operations of one block of a larger one */
-	EMIT_BYTES = 8 << 20,	/* bytes that one block refers to, about */
+	EMIT_FIRST = 1000,    /* operations of a save that is committed as a plain array */
+	EMIT_BLOCK = 256,     /* operations of one block of a larger one */
+	EMIT_BYTES = 8 << 20, /* bytes that one block refers to, about */
 	SAVE_PIECE_MAX = 1 << 20,
 };
 
@@ -50,14 +50,14 @@ struct save {
 	struct stage *stage;
 	struct bytes bytes;
 	enum save_how how;
-	struct buf codes;	/* SAVE_LINES: an enum line_code for each line */
-	bool had_pieces;	/* the file has pieces in the store */
+	struct buf codes; /* SAVE_LINES: an enum line_code for each line */
+	bool had_pieces;  /* the file has pieces in the store */
 	bool any_row;
-	bool told;		/* the log knows of a bad line */
-	int64_t first_row;	/* of the rows that are there */
+	bool told;	   /* the log knows of a bad line */
+	int64_t first_row; /* of the rows that are there */
 	int64_t last_row;
-	int64_t rows;		/* of the new content */
-	uint64_t first_change;	/* offset of the first byte that differs */
+	int64_t rows;	       /* of the new content */
+	uint64_t first_change; /* offset of the first byte that differs */
 	/* Where emitting is. */
 	bool begun;
 	struct bytes rest;
@@ -110,8 +110,7 @@ static int plan_row(void *arg, int64_t index, struct bytes data)
 	while (lines_next(&planning->rest, &line)) {
 		bool numbered = index == save->rows;
 
-		if (numbered && lines_row_equals(data, line.text) &&
-		    !lines_is_blank(line.text))
+		if (numbered && lines_row_equals(data, line.text) && !lines_is_blank(line.text))
 			return plan_code(planning, &line, LINE_KEPT);
 		if (lines_is_row(line.text, NULL))
 			return plan_code(planning, &line, LINE_ROW);

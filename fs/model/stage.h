@@ -5,10 +5,10 @@
 /*
  * A stage: the bytes of a file that one writer is replacing, seen by nobody else.
  *
- * Small content lies in memory, content above STAGE_MEMORY in an unlinked temporary file ($TMPDIR or
- * /var/tmp), so that the size of a save is bounded by disk and not by memory.  A zeroed struct stage is
- * empty.  All functions return 0 or -errno (-ENOSPC when the temporary file's disk is full); after an
- * error the bytes are as before.  Not thread-safe.
+ * Small content lies in memory, content above STAGE_MEMORY in an unlinked temporary file ($TMPDIR
+ * or /var/tmp), so that the size of a save is bounded by disk and not by memory.  A zeroed struct
+ * stage is empty.  All functions return 0 or -errno (-ENOSPC when the temporary file's disk is
+ * full); after an error the bytes are as before.  Not thread-safe.
  */
 
 #include <stdint.h>

@@ -22,9 +22,9 @@ struct tree_options {
 	mode_t umask;
 };
 
-/* Make a tree over a store; takes the store over on success and closes it in tree_close().  On failure
- * *ret_why is a sentence for the user, owned by the caller.  Starts a thread of its own, so call
- * it after any fork. */
+/* Make a tree over a store; takes the store over on success and closes it in tree_close().  On
+ * failure *ret_why is a sentence for the user, owned by the caller.  Starts a thread of its own, so
+ * call it after any fork. */
 int tree_open(struct backend *backend, const struct tree_options *options, struct tree **ret_tree,
 	      char **ret_why);
 /* Write what is pending, sync and close.  NULL is fine. */

@@ -60,15 +60,16 @@ bool inode_is_state(const struct inode *inode);
 /* Whether somebody has a state file open for writing: the kernel's idea of its size is then that of
  * the writer, and no reader should go by it. */
 bool inode_is_written(struct tree *tree, struct inode *inode);
-/* Say that the kernel may keep pages of the file from now on, so that writers tell it of changes. */
+/* Say that the kernel may keep pages of the file from now on, so that writers tell it of
+ * changes. */
 void inode_set_cached(struct inode *inode);
 void inode_forget(struct tree *tree, struct inode *inode, uint64_t count);
 
 /* Names. */
 int tree_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode);
-/* A file of the type and permissions in mode; target is a symbolic link's, otherwise empty.  will_write:
- * the caller opens it for writing next, so that its first save may follow on a file of that name that
- * was unlinked a moment ago. */
+/* A file of the type and permissions in mode; target is a symbolic link's, otherwise empty.
+ * will_write: the caller opens it for writing next, so that its first save may follow on a file of
+ * that name that was unlinked a moment ago. */
 struct tree_new {
 	mode_t mode;
 	dev_t rdev;
@@ -90,18 +91,18 @@ int tree_readlink(struct tree *tree, struct inode *inode, struct buf *target);
 typedef int tree_entry_fn(void *arg, struct bytes name, struct inode *inode, const struct stat *st,
 			  uint64_t position);
 /* Entries behind position (0: from the beginning), "." and ".." first.  With with_inodes each
- * entry but "." and ".." is handed out with its inode, counted once if fn returns 0; without, inode is
- * NULL and only st_ino and the type in st_mode are set. */
+ * entry but "." and ".." is handed out with its inode, counted once if fn returns 0; without, inode
+ * is NULL and only st_ino and the type in st_mode are set. */
 int tree_list(struct tree *tree, struct inode *dir, uint64_t position, bool with_inodes,
 	      tree_entry_fn *fn, void *arg);
 
 /* Attributes. */
 int tree_stat(struct tree *tree, struct inode *inode, struct stat *ret_stat);
-/* As tree_stat(), as the thread pid sees it: a process that is saving the file sees the size of what it
- * has written so far.  *ret_own tells that this is so, and that the answer is nobody else's. */
+/* As tree_stat(), as the thread pid sees it: a process that is saving the file sees the size of
+ * what it has written so far.  *ret_own tells that this is so, and that the answer is nobody
+ * else's. */
 int tree_stat_for(struct tree *tree, struct inode *inode, pid_t pid, struct stat *ret_stat,
 		  bool *ret_own);
-
 
 enum tree_set {
 	TREE_SET_MODE = 1 << 0,
@@ -114,8 +115,8 @@ enum tree_set {
 	TREE_SET_MTIME_NOW = 1 << 7,
 	TREE_SET_CTIME = 1 << 8,
 };
-/* Set what the mask says from st.  handle is the open file by which the size is set, or NULL; pid and
- * ret_own as for tree_stat_for(). */
+/* Set what the mask says from st.  handle is the open file by which the size is set, or NULL; pid
+ * and ret_own as for tree_stat_for(). */
 int tree_set_attr(struct tree *tree, struct inode *inode, struct handle *handle, pid_t pid,
 		  const struct stat *st, unsigned mask, struct stat *ret_stat, bool *ret_own);
 int tree_statfs(struct tree *tree, struct statvfs *ret_statvfs);
@@ -149,8 +150,8 @@ int handle_seek(struct tree *tree, struct handle *handle, uint64_t offset, int w
 		uint64_t *ret_offset);
 /* Publish what is left and free. */
 void handle_free(struct tree *tree, struct handle *handle);
-/* Free at the end of a mount, when the writer has not closed: a save that is not finished is dropped, so that
- * the previous content stays whole; an unfinished line is kept as it is. */
+/* Free at the end of a mount, when the writer has not closed: a save that is not finished is
+ * dropped, so that the previous content stays whole; an unfinished line is kept as it is. */
 void handle_abandon(struct tree *tree, struct handle *handle);
 struct inode *handle_inode(struct handle *handle);
 

@@ -21,8 +21,9 @@ int bytes_compare(struct bytes a, struct bytes b)
 
 bool bytes_ends_with(struct bytes bytes, struct bytes end)
 {
-	return end.size == 0 || (bytes.size >= end.size &&
-	       bytes_equal(bytes_make(bytes.data + bytes.size - end.size, end.size), end));
+	return end.size == 0 ||
+	       (bytes.size >= end.size &&
+		bytes_equal(bytes_make(bytes.data + bytes.size - end.size, end.size), end));
 }
 
 char *bytes_dup(struct bytes bytes)
