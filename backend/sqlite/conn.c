@@ -38,11 +38,12 @@ static int set_pragmas(struct sqlite_conn *conn, bool reader)
 {
 	static const char format[] = "PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = OFF; "
 				     "PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY; "
+				     "PRAGMA journal_size_limit = %lld; "
 				     "PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0; "
 				     "PRAGMA cache_size = -%d; PRAGMA query_only = %d";
 	char *text =
-		sqlite3_mprintf(format, reader ? SQLITE_READER_CACHE_KIB : SQLITE_WRITER_CACHE_KIB,
-				reader);
+		sqlite3_mprintf(format, SQLITE_WAL_KIB * 1024LL,
+				reader ? SQLITE_READER_CACHE_KIB : SQLITE_WRITER_CACHE_KIB, reader);
 	int r = text ? sqlite_conn_exec(conn, text) : -ENOMEM;
 
 	sqlite3_free(text);

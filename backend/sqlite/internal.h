@@ -40,6 +40,7 @@ enum {
 	SQLITE_READERS = 16,
 	SQLITE_READER_CACHE_KIB = 1024,
 	SQLITE_WRITER_CACHE_KIB = 8192,
+	SQLITE_WAL_KIB = 65536, /* a WAL is not to become much larger */
 };
 
 /* What we may write.  Chosen once, when the store is opened (open.c tells when which). */
@@ -279,7 +280,9 @@ struct sqlite {
 		pthread_mutex_t lock;
 		pthread_cond_t moved;
 		bool stop;
-		bool dirty; /* commits since the last sync */
+		bool dirty;	 /* commits since the last sync */
+		bool hurry;	 /* and the WAL has grown a lot */
+		int hurry_pages; /* that is so many; constant */
 		atomic_uint_fast64_t commits;
 		atomic_int wal_pages; /* in the WAL, as of the last commit */
 		pthread_mutex_t sync_lock;

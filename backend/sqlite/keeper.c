@@ -21,6 +21,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -30,10 +31,12 @@
 #include "src/base/log.h"
 
 enum {
-	SYNC_MS = 400,	/* from a commit to its sync, at the most, and the sync itself */
-	IDLE_MS = 3000, /* without a commit: empty the WAL, give memory back */
-	CHECKPOINT_KIB = 4096,
-	HOLD_KIB = 65536,
+	SYNC_MS = 400,	       /* from a commit to its sync, at the most, and the sync itself */
+	IDLE_MS = 3000,	       /* without a commit: empty the WAL, give memory back */
+	CHECKPOINT_KIB = 4096, /* of WAL make a checkpoint worth while */
+	HURRY_KIB = 16384,     /* make it urgent */
+	ROUNDS = 8,	       /* to come close to the writer before he is held */
+	SLOW_US = 20000,       /* a commit's delay when the WAL is twice as large as it should be */
 };
 
 static int count_pages(void *arg, sqlite3 *db, const char *schema, int pages)
@@ -114,18 +117,36 @@ int sqlite_sync(struct backend *backend)
 	return r;
 }
 
-void sqlite_keeper_committed(struct sqlite *store)
+/*
+ * A medium that is slower than the writer has to slow him down in the end.  Better a little at each
+ * commit than seconds at once, when the WAL is as large as it may be.
+ */
+static void slow_down(const struct sqlite *store, int pages)
 {
-	atomic_fetch_add(&store->keeper.commits, 1);
-	pthread_mutex_lock(&store->keeper.lock);
-	if (!store->keeper.dirty) {
-		store->keeper.dirty = true;
-		pthread_cond_signal(&store->keeper.moved);
-	}
-	pthread_mutex_unlock(&store->keeper.lock);
+	int64_t limit = (int64_t)SQLITE_WAL_KIB / HURRY_KIB * store->keeper.hurry_pages;
+	int64_t delay = (pages - limit) * SLOW_US / limit;
+
+	if (delay > 0)
+		usleep((useconds_t)MIN(delay, SLOW_US));
 }
 
-/* Returns the pages that are left in the WAL. */
+void sqlite_keeper_committed(struct sqlite *store)
+{
+	int pages = atomic_load(&store->keeper.wal_pages);
+	bool urgent = store->keeper.running && pages > store->keeper.hurry_pages;
+
+	atomic_fetch_add(&store->keeper.commits, 1);
+	pthread_mutex_lock(&store->keeper.lock);
+	if (!store->keeper.dirty || (urgent && !store->keeper.hurry))
+		pthread_cond_signal(&store->keeper.moved);
+	store->keeper.dirty = true;
+	store->keeper.hurry |= urgent;
+	pthread_mutex_unlock(&store->keeper.lock);
+	if (urgent)
+		slow_down(store, pages);
+}
+
+/* Returns how many pages of the WAL are in the database now. */
 static int checkpoint(struct sqlite *store)
 {
 	int pages = 0, copied = 0;
@@ -134,20 +155,24 @@ static int checkpoint(struct sqlite *store)
 
 	if (code == SQLITE_BUSY) /* another program is doing it */
 		return 0;
-	if (sqlite_result(&store->keeper.conn, code) < 0)
-		return 0;
-	return pages - copied;
+	return sqlite_result(&store->keeper.conn, code) < 0 ? 0 : copied;
 }
 
-static void checkpoint_if(struct sqlite *store, int64_t threshold, int64_t hold)
+/*
+ * Copy what is in the WAL.  When it has become larger than limit, go after the writer, who is
+ * slowed down meanwhile, until the rest is small; and then copy that while he has to wait.  He will
+ * begin the WAL anew.
+ */
+static void empty_wal(struct sqlite *store, int limit)
 {
-	int pages = atomic_load(&store->keeper.wal_pages);
+	int copied = checkpoint(store), pages = atomic_load(&store->keeper.wal_pages);
 
-	if (pages <= threshold)
+	if (pages <= limit)
 		return;
-	atomic_store(&store->keeper.wal_pages, 0);
-	if (checkpoint(store) == 0 || pages <= hold)
-		return;
+	for (int round = 0; round < ROUNDS && pages - copied > limit / 32; round++) {
+		copied = checkpoint(store);
+		pages = atomic_load(&store->keeper.wal_pages);
+	}
 	sqlite_writer_take(store);
 	checkpoint(store);
 	sqlite_writer_give(store);
@@ -183,36 +208,48 @@ static bool wait_for_commit(struct sqlite *store, int timeout_ms, bool *ret_dirt
 	return !stop;
 }
 
-/* Let commits gather, unless it is time to stop. */
+/* Let commits gather, unless it is urgent or time to stop. */
 static void gather(struct sqlite *store)
 {
 	struct timespec until;
 
 	deadline(SYNC_MS, &until);
 	pthread_mutex_lock(&store->keeper.lock);
-	while (!store->keeper.stop)
+	while (!store->keeper.stop && !store->keeper.hurry)
 		if (pthread_cond_timedwait(&store->keeper.moved, &store->keeper.lock, &until) ==
 		    ETIMEDOUT)
 			break;
-	store->keeper.dirty = false;
+	store->keeper.dirty = store->keeper.hurry = false;
 	pthread_mutex_unlock(&store->keeper.lock);
+}
+
+/* Page caches, which are filled again soon enough when somebody comes. */
+static void give_memory_back(struct sqlite *store)
+{
+	sqlite_pool_trim(store);
+	sqlite_writer_take(store);
+	sqlite3_db_release_memory(store->writer.db);
+	sqlite_writer_give(store);
+	sqlite3_db_release_memory(store->keeper.conn.db);
+	malloc_trim(0);
 }
 
 static void *keep(void *arg)
 {
 	struct sqlite *store = arg;
-	int64_t page = SQLITE_PAGE;
+	int hurry = store->keeper.hurry_pages, some = hurry / (HURRY_KIB / CHECKPOINT_KIB);
 	bool dirty, tidy = true;
 
-	sqlite_conn_query(&store->keeper.conn, "PRAGMA main.page_size", page, &page);
 	while (wait_for_commit(store, tidy ? -1 : IDLE_MS, &dirty)) {
 		if (dirty) {
 			gather(store);
+			if (atomic_load(&store->keeper.wal_pages) > some)
+				empty_wal(store, SQLITE_WAL_KIB / HURRY_KIB * hurry);
+			/* A checkpoint has synced most of it. */
 			sqlite_sync(&store->backend);
-			checkpoint_if(store, CHECKPOINT_KIB * 1024 / page, HOLD_KIB * 1024 / page);
 		} else {
-			checkpoint_if(store, 0, INT64_MAX);
-			sqlite_pool_trim(store);
+			checkpoint(store);
+			give_memory_back(store);
 		}
 		tidy = !dirty;
 	}
@@ -221,16 +258,23 @@ static void *keep(void *arg)
 
 int sqlite_keeper_start(struct sqlite *store)
 {
+	int64_t page = SQLITE_PAGE;
 	int r;
 
 	if (store->mode == MODE_ASIDE || store->mode == MODE_FROZEN)
 		return 0;
 	r = sqlite_conn_open(store, false, &store->keeper.conn);
+	if (r == 0)
+		r = sqlite_conn_query(&store->keeper.conn, "PRAGMA main.page_size", page, &page);
 	if (r < 0)
 		return r;
+	store->keeper.hurry_pages = (int)(HURRY_KIB * 1024 / page);
 	sqlite3_wal_hook(store->writer.db, count_pages, store);
 	r = -pthread_create(&store->keeper.thread, NULL, keep, store);
 	store->keeper.running = r == 0;
+	/* The owner may have made or changed the store when it was opened. */
+	if (store->owner)
+		sqlite_keeper_committed(store);
 	return r;
 }
 

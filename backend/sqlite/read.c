@@ -212,7 +212,7 @@ static int one_node(struct cursor *cursor, uint64_t *ret_id, struct backend_node
 int sqlite_node_get(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		    struct backend_node *ret_node)
 {
-	struct cursor cursor;
+	struct cursor cursor = { 0 };
 	int r = cursor_open(snapshot, SQL_NODE_GET, &cursor);
 
 	(void)backend;
@@ -225,7 +225,7 @@ int sqlite_node_get(struct backend *backend, struct backend_snapshot *snapshot, 
 int sqlite_node_find(struct backend *backend, struct backend_snapshot *snapshot,
 		     struct bytes session, struct bytes key, struct backend_node *ret_node)
 {
-	struct cursor cursor;
+	struct cursor cursor = { 0 };
 	int r = cursor_open(snapshot, key.data ? SQL_NODE_FIND_KEY : SQL_NODE_FIND_SESSION,
 			    &cursor);
 
@@ -241,7 +241,7 @@ int sqlite_node_find(struct backend *backend, struct backend_snapshot *snapshot,
 int sqlite_node_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t after,
 		     bool orphans_only, backend_node_fn *fn, void *arg)
 {
-	struct cursor cursor;
+	struct cursor cursor = { 0 };
 	int r = cursor_open(snapshot, orphans_only ? SQL_NODE_LIST_ORPHANS : SQL_NODE_LIST,
 			    &cursor);
 
@@ -263,7 +263,7 @@ int sqlite_node_list(struct backend *backend, struct backend_snapshot *snapshot,
 int sqlite_entry_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
 		      struct bytes name, uint64_t *ret_id, struct backend_node *ret_node)
 {
-	struct cursor cursor;
+	struct cursor cursor = { 0 };
 	int r = cursor_open(snapshot, SQL_ENTRY_FIND, &cursor);
 
 	(void)backend;
@@ -290,7 +290,7 @@ static int one_value(struct cursor *cursor, int missing, struct buf *value)
 int sqlite_entry_name(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
 		      uint64_t id, struct buf *name)
 {
-	struct cursor cursor;
+	struct cursor cursor = { 0 };
 	int r = cursor_open(snapshot, SQL_ENTRY_NAME, &cursor);
 
 	(void)backend;
@@ -304,7 +304,7 @@ int sqlite_entry_name(struct backend *backend, struct backend_snapshot *snapshot
 int sqlite_entry_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
 		      uint64_t after, backend_entry_fn *fn, void *arg)
 {
-	struct cursor cursor;
+	struct cursor cursor = { 0 };
 	int r = cursor_open(snapshot, SQL_ENTRY_LIST, &cursor);
 
 	(void)backend;
@@ -332,7 +332,7 @@ int sqlite_entry_list(struct backend *backend, struct backend_snapshot *snapshot
 int sqlite_xattr_get(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		     struct bytes name, struct buf *value)
 {
-	struct cursor cursor;
+	struct cursor cursor = { 0 };
 	int r = cursor_open(snapshot, SQL_XATTR_GET, &cursor);
 
 	(void)backend;
@@ -346,7 +346,7 @@ int sqlite_xattr_get(struct backend *backend, struct backend_snapshot *snapshot,
 int sqlite_xattr_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		      backend_name_fn *fn, void *arg)
 {
-	struct cursor cursor;
+	struct cursor cursor = { 0 };
 	int r = cursor_open(snapshot, SQL_XATTR_LIST, &cursor);
 
 	(void)backend;
@@ -365,7 +365,7 @@ int sqlite_xattr_list(struct backend *backend, struct backend_snapshot *snapshot
 int sqlite_chunk_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		      int64_t first, int64_t last, backend_chunk_fn *fn, void *arg)
 {
-	struct cursor cursor;
+	struct cursor cursor = { 0 };
 	int r = cursor_open(snapshot, SQL_CHUNK_READ, &cursor);
 
 	(void)backend;
@@ -387,7 +387,7 @@ int sqlite_row_read(struct backend *backend, struct backend_snapshot *snapshot,
 		    struct bytes session, struct bytes key, int64_t first, backend_row_fn *fn,
 		    void *arg)
 {
-	struct cursor cursor;
+	struct cursor cursor = { 0 };
 	int r = cursor_open(snapshot, SQL_ROW_READ, &cursor);
 
 	(void)backend;
@@ -412,7 +412,7 @@ int sqlite_key_stat(struct backend *backend, struct backend_snapshot *snapshot,
 		    struct bytes session, struct bytes key, struct backend_key_stat *ret_stat)
 {
 	struct backend_key_stat stat = { 0 };
-	struct cursor first, last;
+	struct cursor first = { 0 }, last = { 0 };
 	int r = cursor_open(snapshot, SQL_KEY_FIRST, &first);
 
 	(void)backend;
@@ -468,7 +468,7 @@ struct walk {
 
 static int next_session(struct walk *walk)
 {
-	struct cursor cursor;
+	struct cursor cursor = { 0 };
 	int r = cursor_open(walk->snapshot, SQL_NEXT_SESSION, &cursor);
 
 	if (r < 0)
@@ -479,7 +479,7 @@ static int next_session(struct walk *walk)
 
 static int next_key(struct walk *walk)
 {
-	struct cursor cursor;
+	struct cursor cursor = { 0 };
 	int r = cursor_open(walk->snapshot, SQL_NEXT_KEY, &cursor);
 
 	if (r < 0)
@@ -561,7 +561,7 @@ int sqlite_key_list(struct backend *backend, struct backend_snapshot *snapshot,
 int sqlite_piece_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		      int64_t first, backend_piece_fn *fn, void *arg)
 {
-	struct cursor cursor;
+	struct cursor cursor = { 0 };
 	int r = cursor_open(snapshot, SQL_PIECE_READ, &cursor);
 
 	(void)backend;
@@ -581,7 +581,7 @@ int sqlite_piece_read(struct backend *backend, struct backend_snapshot *snapshot
 static int find_mark(struct backend_snapshot *snapshot, enum sqlite_sql sql, uint64_t ino,
 		     int64_t position, struct backend_mark *ret_mark)
 {
-	struct cursor cursor;
+	struct cursor cursor = { 0 };
 	int r = cursor_open(snapshot, sql, &cursor);
 
 	if (r < 0)

@@ -50,7 +50,7 @@ static const char tables_1[] =
 	"  parent     INTEGER NOT NULL, -- the directory that holds it: its ino\n"
 	"  entry      INTEGER NOT NULL, -- and the id of its entry there; 0: none\n"
 	"  kind       INTEGER NOT NULL, -- 0 ordinary, 1 session, 2 single, 3 list, 4 hash\n"
-	"  flags      INTEGER NOT NULL, -- 1 draft, 2 no newline at the end, 4 adopted\n"
+	"  flags      INTEGER NOT NULL, -- 1 draft, 2 no newline at the end, 4 adopted, 8 sparse\n"
 	"  mode       INTEGER NOT NULL, -- as in stat(2)\n"
 	"  uid        INTEGER NOT NULL,\n"
 	"  gid        INTEGER NOT NULL,\n"

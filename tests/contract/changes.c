@@ -515,3 +515,50 @@ Test(others, may_be_guests_of_ours_whom_the_owner_hears)
 	cr_assert_eq(COMMIT(guest, row_insert(S, K, 1, BYTES("{}"))), 0);
 	cr_assert_str_eq(changes_of(guest), "", "without an owner nobody needs to hear");
 }
+
+/* Time stamps that other programs write. */
+
+static int64_t last_updated(struct backend *backend)
+{
+	struct backend_snapshot *snapshot = look(backend);
+	struct backend_key_stat stat = { 0 };
+	int r = backend->ops->key_stat(backend, snapshot, BYTES("s"), BYTES("k"), &stat);
+
+	unlook(backend, snapshot);
+	cr_assert_eq(r, 0);
+	return stat.updated;
+}
+
+Test(others, write_times_in_many_forms)
+{
+	static const struct {
+		const char *sql;
+		int64_t nanoseconds;
+	} forms[] = {
+		{ "'2009-02-13 23:31:30'", 1234567890000000000 },
+		{ "'2009-02-13 23:31:30.123'", 1234567890123000000 },
+		{ "'2009-02-13T23:31:30.123456Z'", 1234567890123456000 },
+		{ "'2009-02-14T01:31:30+02:00'", 1234567890000000000 },
+		{ "'2009-02-13 18:01:30.5-0530'", 1234567890500000000 },
+		{ "'2009-02-13'", 1234483200000000000 },
+		{ "1234567890", 1234567890000000000 },
+		{ "1234567890123", 1234567890123000000 },
+		{ "1234567890.5", 1234567890500000000 },
+		{ "NULL", 0 },
+		{ "'yesterday'", 0 },
+		{ "'9999-12-31 23:59:59'", 0 },
+		{ "9223372036854775807", 9223372036854775807 },
+		{ "x'00'", 0 },
+	};
+
+	other_runs(other, INSERT "VALUES ('s', 'k', 0, '{}')");
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		char sql[200];
+
+		snprintf(sql, sizeof(sql), "UPDATE agentscope_sessions SET updated_at = %s",
+			 forms[i].sql);
+		other_runs(other, sql);
+		cr_assert_eq(last_updated(store), forms[i].nanoseconds, "%s: %lld", forms[i].sql,
+			     (long long)last_updated(store));
+	}
+}
