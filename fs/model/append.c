@@ -35,6 +35,7 @@ struct appending {
 	struct inode *inode;
 	struct list_state list; /* as it will be */
 	int64_t mtime;
+	uint64_t piece_lines; /* that this batch adds */
 	bool told; /* the log knows of a bad line */
 	struct batch batch;
 };
@@ -66,6 +67,32 @@ static void append_piece(struct appending *appending, struct bytes data)
 	}
 }
 
+static int count_newlines(void *arg, int64_t index, int64_t seq, struct bytes data)
+{
+	uint64_t *lines = arg;
+	struct line line;
+
+	(void)index;
+	(void)seq;
+	while (lines_next(&data, &line))
+		*lines += line.newline;
+	return 0;
+}
+
+/* Lines that are no rows, for the number of the next line; once a list. */
+static void append_count_lines(struct appending *appending)
+{
+	struct list_state *list = &appending->list;
+	_cleanup_(view_end) struct view view = { 0 };
+
+	if (list->pieces_counted || view_begin(appending->tree, BACKEND_ANYWAY, &view) < 0)
+		return;
+	list->piece_lines = appending->piece_lines;
+	if (view.backend->ops->piece_read(view.backend, view.snapshot, appending->inode->node.ino,
+					  INT64_MIN, count_newlines, &list->piece_lines) == 0)
+		list->pieces_counted = true;
+}
+
 /* A line behind a newline, or instead of a tail that was taken away.  over_row: a row with index
  * list.next is there and will be replaced. */
 static void append_line(struct appending *appending, const struct line *line, bool over_row)
@@ -76,9 +103,14 @@ static void append_line(struct appending *appending, const struct line *line, bo
 
 	append_mark(appending);
 	if (!lines_is_row(line->text, &error)) {
-		if (!lines_is_blank(line->text) && line->newline && !appending->told)
-			invalid_log(node, "before item", (uint64_t)list->next, &error);
-		appending->told |= line->newline;
+		if (line->newline && !lines_is_blank(line->text) && !appending->told) {
+			append_count_lines(appending);
+			invalid_log(node, "line", (uint64_t)list->next + list->piece_lines + 1,
+				    &error);
+			appending->told = true;
+		}
+		list->piece_lines += line->newline;
+		appending->piece_lines += line->newline;
 		if (over_row)
 			batch_row_delete(&appending->batch, node->session, node->key, list->next,
 					 list->next);

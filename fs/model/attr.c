@@ -72,7 +72,7 @@ static int stat_for(struct tree *tree, struct inode *inode, pid_t pid, struct st
 	int r = stat_locked(tree, inode, ret_stat);
 
 	*ret_own = r == 0 && pid && inode_is_state(inode) &&
-		   handles_own_size(inode, (uint64_t)ret_stat->st_size, pid, &size);
+		   handles_own_size(inode, pid, &size);
 	if (*ret_own)
 		ret_stat->st_size = (off_t)size;
 	return r;

@@ -28,6 +28,9 @@
 #include "fs/model/lines.h"
 #include "src/base/log.h"
 
+/* Nanoseconds without a write after which a writer has paused. */
+static const int64_t PAUSE = 1000000000;
+
 struct inode *handle_inode(struct handle *handle)
 {
 	return handle->inode;
@@ -62,20 +65,18 @@ static pid_t process_of(pid_t pid)
 	return process;
 }
 
-bool handles_own_size(const struct inode *inode, uint64_t published, pid_t pid, uint64_t *ret_size)
+bool handles_own_size(const struct inode *inode, pid_t pid, uint64_t *ret_size)
 {
 	pid_t process = 0;
 
 	for (const struct handle *handle = inode->open; handle; handle = handle->next) {
-		bool saving = handle->mode == HANDLE_SAVE && handle->dirty;
-
-		if (!saving && !handle->piece.size)
+		if (handle->mode != HANDLE_SAVE || !handle->dirty)
 			continue;
 		if (!process)
 			process = process_of(pid);
 		if (handle->process != process)
 			continue;
-		*ret_size = saving ? handle->stage.size : published + handle->piece.size;
+		*ret_size = handle->stage.size;
 		return true;
 	}
 	return false;
@@ -117,8 +118,17 @@ static int handle_begin_save(struct tree *tree, struct handle *handle, bool keep
 	return 0;
 }
 
-static void handle_staged(struct handle *handle)
+static void handle_staged(struct tree *tree, struct handle *handle)
 {
+	if (!handle->saver_link) {
+		pthread_mutex_lock(&tree->times_lock);
+		handle->saver_next = tree->savers;
+		handle->saver_link = &tree->savers;
+		if (handle->saver_next)
+			handle->saver_next->saver_link = &handle->saver_next;
+		tree->savers = handle;
+		pthread_mutex_unlock(&tree->times_lock);
+	}
 	handle->dirty = true;
 	handle->written = time_now();
 	handle->times_set = false;
@@ -150,7 +160,7 @@ static int handle_open_state(struct tree *tree, struct handle *handle)
 		inode->inherited = false;
 		r = handle_begin_save(tree, handle, false);
 		if (r == 0)
-			handle_staged(handle);
+			handle_staged(tree, handle);
 		return r;
 	}
 	if (inode->node.kind == BACKEND_LIST && !inode_is_draft(inode)) {
@@ -167,7 +177,7 @@ static int handle_open_state(struct tree *tree, struct handle *handle)
 		return 0;
 	r = handle_begin_save(tree, handle, false);
 	if (r == 0)
-		handle_staged(handle);
+		handle_staged(tree, handle);
 	return r;
 }
 
@@ -411,7 +421,7 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, uint64_t off
 	r = stage_write(&handle->stage, offset, data);
 	if (r < 0)
 		return r;
-	handle_staged(handle);
+	handle_staged(tree, handle);
 	return (ssize_t)data.size;
 }
 
@@ -451,7 +461,7 @@ static int join_piece(struct tree *tree, struct handle *handle)
 		/* The file was renamed or unlinked meanwhile and is no list any more. */
 		r = handle_begin_save(tree, handle, true);
 		if (r == 0)
-			handle_staged(handle);
+			handle_staged(tree, handle);
 		return r;
 	}
 	r = stage_map(&handle->piece, &piece);
@@ -464,6 +474,54 @@ static int join_piece(struct tree *tree, struct handle *handle)
 	handle->owns_tail = inode->loaded && inode->list.tail_size;
 	handle->tail_end = inode->list.size;
 	return 0;
+}
+
+static int publish_stage(struct tree *tree, struct handle *handle)
+{
+	struct inode *inode = handle->inode;
+	int r = save_publish(tree, inode, &handle->stage,
+			     handle->times_set ? inode->node.mtime : handle->written);
+
+	if (r < 0)
+		return r;
+	handle->dirty = false;
+	handle->version = inode->version;
+	return 0;
+}
+
+/* A half-written line or document is not published because its writer thinks. */
+static bool stage_is_whole(struct handle *handle)
+{
+	struct bytes bytes, tail;
+
+	if (stage_map(&handle->stage, &bytes) < 0)
+		return false;
+	if (handle->inode->node.kind == BACKEND_SINGLE)
+		return json_valid(bytes, NULL);
+	tail = whole_lines(bytes);
+	tail = bytes_make(bytes.data + tail.size, bytes.size - tail.size);
+	return handle->inode->node.kind == BACKEND_LIST &&
+	       (!tail.size || lines_is_row(tail, NULL));
+}
+
+void handles_publish_paused(struct tree *tree)
+{
+	struct notes notes = { 0 };
+	int64_t now = time_now();
+
+	{
+		/* Alone: no handle is used or closed meanwhile. */
+		WITH_WRITE_LOCK(tree);
+		for (struct handle *handle = tree->savers; handle; handle = handle->saver_next) {
+			if (handle->mode != HANDLE_SAVE || !handle->dirty ||
+			    now - handle->written < PAUSE || handle->paused_at == handle->written)
+				continue;
+			handle->paused_at = handle->written;
+			if (stage_is_whole(handle) && publish_stage(tree, handle) == 0)
+				notes_content(&notes, handle->inode->node.ino, 0);
+		}
+	}
+	notes_tell(&notes, tree, false);
 }
 
 static int flush_once(struct tree *tree, struct handle *handle, bool *published)
@@ -479,13 +537,10 @@ static int flush_once(struct tree *tree, struct handle *handle, bool *published)
 		*published = r == 0;
 	}
 	if (r == 0 && handle->mode == HANDLE_SAVE && handle->dirty) {
-		r = save_publish(tree, inode, &handle->stage,
-				 handle->times_set ? inode->node.mtime : handle->written);
+		r = publish_stage(tree, handle);
 		if (r < 0)
 			return r;
 		*published = true;
-		handle->dirty = false;
-		handle->version = inode->version;
 		if (tree->options.strict && inode_is_draft(inode))
 			r = -EINVAL;
 	}
@@ -535,6 +590,13 @@ static void handle_close(struct tree *tree, struct handle *handle)
 			link = &(*link)->next;
 		*link = handle->next;
 	}
+	if (handle->saver_link) {
+		pthread_mutex_lock(&tree->times_lock);
+		*handle->saver_link = handle->saver_next;
+		if (handle->saver_next)
+			handle->saver_next->saver_link = handle->saver_link;
+		pthread_mutex_unlock(&tree->times_lock);
+	}
 	stage_done(&handle->stage);
 	stage_done(&handle->piece);
 	stage_done(&handle->whole);
@@ -578,7 +640,7 @@ static int truncate_by_handle(struct tree *tree, struct handle *handle, uint64_t
 	if (r == 0)
 		r = stage_truncate(&handle->stage, size);
 	if (r == 0)
-		handle_staged(handle);
+		handle_staged(tree, handle);
 	return r;
 }
 
@@ -630,7 +692,7 @@ static int allocate_once(struct tree *tree, struct handle *handle, int mode, uin
 	if (r == 0 && offset + size > handle->stage.size) {
 		r = stage_truncate(&handle->stage, offset + size);
 		if (r == 0)
-			handle_staged(handle);
+			handle_staged(tree, handle);
 	}
 	return r;
 }

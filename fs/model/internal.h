@@ -62,6 +62,8 @@ struct list_state {
 	bool tail_is_row;
 	int64_t tail_row;
 	int64_t tail_seq;
+	uint64_t piece_lines; /* newlines in pieces, for line numbers; while pieces_counted */
+	bool pieces_counted;
 };
 
 struct inode {
@@ -113,6 +115,10 @@ struct handle {
 	uint64_t cursor_version;
 	bool cursor_valid;
 	struct handle *next; /* the inode's other handles */
+	/* tree.times_lock: the list of handles that have staged something. */
+	struct handle *saver_next;
+	struct handle **saver_link; /* NULL: not in it */
+	int64_t paused_at;	    /* time of the write after which a pause was looked at */
 };
 
 struct tree {
@@ -129,6 +135,7 @@ struct tree {
 	pthread_mutex_t times_lock;
 	struct inode *times_first;
 	struct tree_watcher watcher;
+	struct handle *savers; /* tree.times_lock */
 	struct ghost *ghosts; /* ghost.c; tree.lock for writing */
 	pthread_t keeper;     /* takes in others' changes, writes times */
 	bool keeper_runs;
@@ -425,8 +432,9 @@ int ghosts_wait(struct tree *tree, int limit);
 /* handle.c */
 
 /* The size that a process sees that holds back content of the file, if pid is a thread of one. */
-bool handles_own_size(const struct inode *inode, uint64_t published, pid_t pid,
-		      uint64_t *ret_size);
+bool handles_own_size(const struct inode *inode, pid_t pid, uint64_t *ret_size);
+/* Publish what writers hold back that have paused for about a second, if it is whole. */
+void handles_publish_paused(struct tree *tree);
 /* An explicit time was set: saves that are under way shall not move it. */
 void handles_times_set(struct inode *inode);
 /* Set the size of a state file by one of its handles, or as a save of its own when handle is NULL. */

@@ -499,6 +499,7 @@ static void *tree_keep(void *arg)
 		if (r > 0)
 			tree_reconcile(tree);
 		tree_end_ghosts(tree, false);
+		handles_publish_paused(tree);
 		if (time_now() - times_at >= (int64_t)TIMES_INTERVAL * 1000000 || r == 0) {
 			tree_write_times(tree);
 			times_at = time_now();

@@ -58,7 +58,7 @@ def test_help_is_printed_on_request_and_names_the_commands(box):
     for arguments in (["--help"], ["help"], ["-h"]):
         done = box.sessfs(*arguments)
         same((done.returncode, done.stderr), (0, b""), f"{arguments}")
-        for command in (b"mount", b"umount", b"check", b"import"):
+        for command in (b"mount", b"umount", b"check"):
             assert command in done.stdout, f"{arguments} does not name {command}"
     done = box.sessfs("mount", "--help")
     same(done.returncode, 0, "mount --help")
