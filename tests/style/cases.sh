@@ -42,9 +42,13 @@ files_of() {
 	tree=$1
 	shift
 	for end; do
-		(cd "$tree" && find .ci src fs backend tests contrib doc -type f -name "*$end" 2>/dev/null
-		find . -maxdepth 1 -type f -name "*$end" | cut -c 3-)
-	done | grep -v -e '^tests/golden/' -e '^tests/data/' -e '^aclocal\.m4$' -e '/__pycache__/' | sort -u
+		(
+			cd "$tree" || exit
+			find .ci src fs backend tests contrib doc -type f -name "*$end" 2>/dev/null
+			find . -maxdepth 1 -type f -name "*$end" | cut -c 3-
+		)
+	done | grep -v -e '^tests/golden/' -e '^tests/data/' -e '^aclocal\.m4$' -e '/__pycache__/' |
+		sort -u
 }
 
 code_of() {

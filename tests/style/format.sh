@@ -34,9 +34,10 @@ no_trailing_blanks() {
 }
 
 final_newlines() {
-	files_of "$top" .c .h .am .ac .sh .py .md bootstrap run runner .supp NEWS | while read -r file; do
-		[ -z "$(tail -c 1 "$top/$file")" ] || echo "$file"
-	done | nothing
+	files_of "$top" .c .h .am .ac .sh .py .md bootstrap run runner .supp NEWS |
+		while read -r file; do
+			[ -z "$(tail -c 1 "$top/$file")" ] || echo "$file"
+		done | nothing
 }
 
 # Characters, not bytes; tabs reach to the next multiple of eight.

@@ -7,8 +7,8 @@ here=$(dirname "$0")
 . "$here/cases.sh"
 
 all_files() {
-	files_of "$top" .c .h .am .ac .sh .py .md .supp .service .conf .json .txt bootstrap run runner \
-		NEWS LICENSE .clang-format .editorconfig .gitignore
+	files_of "$top" .c .h .am .ac .sh .bash .py .md .supp .service bootstrap run runner \
+		Containerfile fstab NEWS LICENSE .clang-format .editorconfig .gitignore
 }
 
 # $1: text that must not stand in any file of the tree $2.

@@ -29,7 +29,8 @@ expect "a program that fails is one case that failed" \
 expect "a program that skips itself is one case that was skipped" \
 	counts '0 passed, 0 failed, 1 skipped' 77 'exit 77'
 expect "the numbers that a script prints last count" \
-	counts '4 passed, 0 failed, 2 skipped' 0 'echo 1 passed, 0 failed; echo 4 passed, 0 failed, 2 skipped'
+	counts '4 passed, 0 failed, 2 skipped' 0 \
+	'echo 1 passed, 0 failed; echo 4 passed, 0 failed, 2 skipped'
 expect "a failure that a script prints is one, whatever its status" \
 	counts '4 passed, 1 failed, 0 skipped' 1 'echo 4 passed, 1 failed'
 expect "a script that fails without a failed case has a failed case" \
