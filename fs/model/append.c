@@ -3,13 +3,13 @@
 /*
  * The life of an append
  *
- *   A write at the end of a list is cut behind its last newline.  What comes after stays with the writer
- *   (handle.piece) until its newline comes, or until close or fsync.  The whole lines are given to
- *   append_lines(), which turns each into one row, or one piece if it is not JSON, and commits all of them
- *   in one transaction before the write is answered.
+ *   A write at the end of a list is cut behind its last newline.  What comes after stays with the
+ *   writer (handle.piece) until its newline comes, or until close or fsync.  The whole lines are
+ *   given to append_lines(), which turns each into one row, or one piece if it is not JSON, and
+ *   commits all of them in one transaction before the write is answered.
  *
- *   The list may end in a tail: bytes without a newline, left by a writer that closed or died.  The first
- *   line then decides:
+ *   The list may end in a tail: bytes without a newline, left by a writer that closed or died.  The
+ *   first line then decides:
  *
  *     the tail is the same writer's own           glued: the line goes on where it stopped
  *     the glued line is valid JSON                glued (cat part2 >> f)
@@ -18,9 +18,9 @@
  *
  *   Every line of pieces begins a new seq, so that a tail can be taken away again by its seq.
  *
- *   A list that is a draft has no rows to append to: its content is taken into a stage, the bytes are
- *   appended there by the same rules, and the whole is published, which ends the draft when the torn
- *   line was completed.
+ *   A list that is a draft has no rows to append to: its content is taken into a stage, the bytes
+ *   are appended there by the same rules, and the whole is published, which ends the draft when the
+ *   torn line was completed.
  */
 
 #include <errno.h>
@@ -36,7 +36,7 @@ struct appending {
 	struct list_state list; /* as it will be */
 	int64_t mtime;
 	uint64_t piece_lines; /* that this batch adds */
-	bool told; /* the log knows of a bad line */
+	bool told;	      /* the log knows of a bad line */
 	struct batch batch;
 };
 

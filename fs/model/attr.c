@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Attributes: what stat shows, what chmod, chown, utimensat and truncate change, extended attributes. */
+/* Attributes: what stat shows, what chmod, chown, utimensat and truncate change, extended
+ * attributes. */
 
 #include <errno.h>
 #include <limits.h>
@@ -71,8 +72,7 @@ static int stat_for(struct tree *tree, struct inode *inode, pid_t pid, struct st
 	uint64_t size;
 	int r = stat_locked(tree, inode, ret_stat);
 
-	*ret_own = r == 0 && pid && inode_is_state(inode) &&
-		   handles_own_size(inode, pid, &size);
+	*ret_own = r == 0 && pid && inode_is_state(inode) && handles_own_size(inode, pid, &size);
 	if (*ret_own)
 		ret_stat->st_size = (off_t)size;
 	return r;
@@ -122,8 +122,8 @@ static void apply_attr(struct backend_node *node, const struct stat *st, unsigne
 }
 
 static int set_attr_once(struct tree *tree, struct inode *inode, struct handle *handle, pid_t pid,
-			 const struct stat *st, unsigned mask, struct stat *ret_stat,
-			 bool *ret_own, struct notes *notes)
+			 const struct stat *st, unsigned mask, struct stat *ret_stat, bool *ret_own,
+			 struct notes *notes)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	WITH_READ_LOCK(tree);
@@ -202,7 +202,8 @@ static bool xattr_is_stored(struct bytes name)
 	return false;
 }
 
-/* Reachable by name, never listed, and not stored: a copy of it that a tool brings back is dropped. */
+/* Reachable by name, never listed, and not stored: a copy of it that a tool brings back is
+ * dropped. */
 static bool xattr_is_own(struct bytes name)
 {
 	return bytes_equal(name, BYTES("user.sessfs.invalid"));
