@@ -321,6 +321,19 @@ static void run(struct sqlite *store, struct sqlite_request *first, struct sqlit
 		return;
 	}
 	r = run_group(store, first, end);
+	if (r == -ENOSPC && !store->making_room) {
+		/* What failed has left its pages in the WAL: with them gone there may be room for
+		 * something smaller, such as deleting a file. */
+		store->making_room = true;
+		sqlite3_wal_checkpoint_v2(store->writer.db, "main", SQLITE_CHECKPOINT_TRUNCATE,
+					  NULL, NULL);
+		if (!first->batch->more || first->next != end)
+			run(store, first, end);
+		else
+			first->result = r;
+		store->making_room = false;
+		return;
+	}
 	if (r == 0)
 		sqlite_keeper_committed(store);
 	else if (first->next == end)

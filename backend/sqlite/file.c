@@ -219,6 +219,10 @@ static int check_header(const char *path, int fd, bool *ret_empty, char **ret_wh
 				     "header",
 				     path, got);
 	page = (uint64_t)header[16] << 8 | header[17];
+	if (page != 1 && (page < 512 || (page & (page - 1))))
+		return sqlite_refuse(ret_why, -EIO,
+				     "%s is damaged: its header names no page size of SQLite's",
+				     path);
 	size = (page == 1 ? 65536 : page) * big_endian(header + 28);
 	/* The size in the header counts when it was written by the last writer. */
 	if (big_endian(header + 24) == big_endian(header + 92) && (uint64_t)st.st_size < size &&

@@ -261,6 +261,7 @@ struct sqlite {
 		bool writing; /* somebody is the writer: he alone uses the connection below */
 	} queue;
 	struct sqlite_conn writer;
+	bool making_room;     /* the writer's: the disk was full, and a commit is tried again */
 	bool writer_triggers; /* as last set on the writer */
 
 	/* data_version is a number of one connection, so one connection answers for all. */

@@ -410,8 +410,9 @@ static int bring_main(struct sqlite *store, const struct backend_options *option
 	if (r == 0)
 		r = sqlite_schema_bring(store, look->version, look->new_store || look->rows_lost);
 	/* Not only a courtesy to who is refused: set_triggers() in commit.c needs a new owner to
-	 * take the write lock once, before he reads the rows. */
-	if (r == 0 && store->owner)
+	 * take the write lock once, before he reads the rows.  A read-only mount leaves the bytes
+	 * of the store as they are when there is nothing to do. */
+	if (r == 0 && store->owner && !options->read_only)
 		r = sqlite_meta_put(&store->writer, "owner", options->owner);
 	return r;
 }

@@ -271,7 +271,7 @@ static int request_open(fuse_req_t req, struct inode *inode, struct fuse_file_in
 		return -ENOMEM;
 	}
 	fi->fh = (uintptr_t)file;
-	if (inode_is_state(inode) && (writes || inode_is_written(session->tree, inode))) {
+	if (inode_is_state(inode) && (writes || inode_reads_direct(session->tree, inode))) {
 		fi->direct_io = 1;
 		fi->noflush = !writes;
 	} else {
@@ -324,14 +324,15 @@ static void op_write(fuse_req_t req, fuse_ino_t nodeid, const char *data, size_t
 		     struct fuse_file_info *fi)
 {
 	(void)nodeid;
-	reply_write(req, handle_write(request_tree(req), request_handle(fi), (uint64_t)offset,
-				      bytes_make(data, size)));
+	reply_write(req, handle_write(request_tree(req), request_handle(fi), fuse_req_ctx(req)->pid,
+				      (uint64_t)offset, bytes_make(data, size)));
 }
 
 static void op_flush(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
 {
 	(void)nodeid;
-	reply_error(req, handle_flush(request_tree(req), request_handle(fi)));
+	reply_error(req,
+		    handle_flush(request_tree(req), request_handle(fi), fuse_req_ctx(req)->pid));
 }
 
 static void op_release(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)

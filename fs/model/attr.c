@@ -142,7 +142,8 @@ static int set_attr_once(struct tree *tree, struct inode *inode, struct handle *
 	node = inode->node;
 	if (mask & ~(unsigned)TREE_SET_SIZE) {
 		apply_attr(&node, st, mask);
-		batch_node_put(&batch, &node);
+		if (!inode->gone)
+			batch_node_put(&batch, &node);
 		r = batch_commit(&batch, tree->backend, 0);
 		if (r < 0)
 			return r;
@@ -214,6 +215,8 @@ static int change_xattr(struct tree *tree, struct inode *inode, struct batch *ba
 	struct backend_node node = inode->node;
 	int r;
 
+	if (inode->gone)
+		return -ENOENT;
 	node.ctime = time_now();
 	batch_node_put(batch, &node);
 	r = batch_commit(batch, tree->backend, 0);

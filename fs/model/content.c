@@ -6,6 +6,7 @@
  *   ordinary, or any draft   chunks; the size is in the node
  *   single, hash             the first row of the key
  *   list                     rows and pieces (list.c)
+ *   an unlinked state file   a stage in memory, for those who have it open
  */
 
 #include <errno.h>
@@ -30,7 +31,7 @@ int content_load(struct tree *tree, struct view *view, struct inode *inode)
 {
 	int r;
 
-	if (inode->loaded || content_in_chunks(inode) || !inode_is_state(inode))
+	if (inode->loaded || inode->orphaned || content_in_chunks(inode) || !inode_is_state(inode))
 		return 0;
 	if (inode->node.kind == BACKEND_LIST)
 		return list_load(tree, view, inode);
@@ -46,6 +47,10 @@ int content_size(struct tree *tree, struct view *view, struct inode *inode, uint
 {
 	int r;
 
+	if (inode->orphaned) {
+		*ret_size = inode->orphan.size;
+		return 0;
+	}
 	if (content_in_chunks(inode) || !inode_is_state(inode)) {
 		*ret_size = inode->node.size;
 		return 0;
@@ -97,33 +102,13 @@ bool handle_has_row(const struct handle *handle, uint64_t offset)
 	       offset >= handle->whole_offset && offset - handle->whole_offset < handle->whole.size;
 }
 
-static int keep_single(void *arg, int64_t index, struct bytes data)
-{
-	int r = handle_keep_row(arg, 0, data);
-
-	(void)index;
-	return r < 0 ? r : 1;
-}
-
-/* A reader that takes a large row in several reads keeps the whole of it, so that the store
- * hands it out once. */
-static int single_read(struct view *view, struct inode *inode, struct handle *handle,
-		       uint64_t offset, size_t size, struct buf *out)
+static int single_read(struct view *view, struct inode *inode, uint64_t offset, size_t size,
+		       struct buf *out)
 {
 	struct row_part part = { .offset = offset, .size = size, .out = out };
-	int r;
 
-	if (!handle || size >= inode->size)
-		return view->backend->ops->row_read(view->backend, view->snapshot,
-						    inode->node.session, inode->node.key, INT64_MIN,
-						    keep_row_part, &part);
-	if (!handle_has_row(handle, offset)) {
-		r = view->backend->ops->row_read(view->backend, view->snapshot, inode->node.session,
-						 inode->node.key, INT64_MIN, keep_single, handle);
-		if (r < 0)
-			return r;
-	}
-	return handle_has_row(handle, offset) ? stage_read(&handle->whole, offset, size, out) : 0;
+	return view->backend->ops->row_read(view->backend, view->snapshot, inode->node.session,
+					    inode->node.key, INT64_MIN, keep_row_part, &part);
 }
 
 int content_read(struct tree *tree, struct view *view, struct inode *inode, struct handle *handle,
@@ -131,6 +116,8 @@ int content_read(struct tree *tree, struct view *view, struct inode *inode, stru
 {
 	int r;
 
+	if (inode->orphaned)
+		return stage_read(&inode->orphan, offset, size, out);
 	if (content_in_chunks(inode))
 		return file_read(view, inode->node.ino, inode->node.size, offset, size, out);
 	r = content_load(tree, view, inode);
@@ -138,7 +125,7 @@ int content_read(struct tree *tree, struct view *view, struct inode *inode, stru
 		return r;
 	if (inode->node.kind == BACKEND_LIST)
 		return list_read(view, inode, handle, offset, size, out);
-	return single_read(view, inode, handle, offset, size, out);
+	return single_read(view, inode, offset, size, out);
 }
 
 int content_to_stage(struct tree *tree, struct view *view, struct inode *inode, struct stage *stage)

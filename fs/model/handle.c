@@ -3,19 +3,20 @@
 /*
  * The states of a handle
  *
- *   HANDLE_PLAIN    holds nothing back.  Reads show the published content; writes of ordinary files go
- *                   through.  A write to a state file leads to one of the others:
+ *   HANDLE_PLAIN    holds nothing back.  Reads show the published content; writes of ordinary files
+ *                   go through.  A write to a state file leads to one of the others:
  *   HANDLE_APPEND   writes at the end of a list: with O_APPEND, or in sequence into a list that was
  *                   empty when it was opened.  Whole lines are published by the write, the piece
  *                   of an unfinished one is held back until flush.
  *   HANDLE_SAVE     everything else: O_TRUNC, truncation, writes anywhere.  The stage holds the new
  *                   content until flush; it is the handle's own view of the file meanwhile.
  *
- *   Flush (each close of a descriptor, and fsync) publishes and leaves the state as it is: a descriptor that
- *   was duplicated may go on writing, and what it adds is laid over its own stage, never over the
- *   content of another writer: the last close wins, entire.  A stage that is published counts as a view
- *   of the file only until somebody else publishes; the next read drops it then, so that lock, read,
- *   change, write back sees the newest content.
+ *   Flush (each close of a descriptor, and fsync; but not the close by a child that has only
+ *   inherited the descriptor: the writer goes on) publishes and leaves the state as it is: a
+ *   descriptor that was duplicated may go on writing, and what it adds is laid over its own stage,
+ *   never over the content of another writer: the last close wins, entire.  A stage that is
+ *   published counts as a view of the file only until somebody else publishes; the next read drops
+ *   it then, so that lock, read, change, write back sees the newest content.
  */
 
 #include <errno.h>
@@ -63,6 +64,22 @@ static pid_t process_of(pid_t pid)
 			break;
 	fclose(status);
 	return process;
+}
+
+/* Looking a process up takes longer than a write: only when the thread is another one. */
+static void handle_written_by(struct handle *handle, pid_t pid)
+{
+	if (handle->process && handle->writer == pid)
+		return;
+	handle->writer = pid;
+	handle->process = process_of(pid);
+}
+
+/* Whether a thread belongs to the process that writes; one that we cannot see (0) may. */
+static bool handle_is_written_by(const struct handle *handle, pid_t pid)
+{
+	return !pid || pid == handle->writer || !handle->process ||
+	       process_of(pid) == handle->process;
 }
 
 bool handles_own_size(const struct inode *inode, pid_t pid, uint64_t *ret_size)
@@ -134,15 +151,16 @@ static void handle_staged(struct tree *tree, struct handle *handle)
 	handle->times_set = false;
 }
 
-bool inode_is_written(struct tree *tree, struct inode *inode)
+bool inode_reads_direct(struct tree *tree, struct inode *inode)
 {
-	bool written = false;
+	bool direct = false;
 
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
+	direct = inode->node.kind != BACKEND_LIST;
 	for (const struct handle *handle = inode->open; handle; handle = handle->next)
-		written |= handle_writes(handle);
-	return written;
+		direct |= handle_writes(handle);
+	return direct;
 }
 
 /* Opening. */
@@ -163,7 +181,7 @@ static int handle_open_state(struct tree *tree, struct handle *handle)
 			handle_staged(tree, handle);
 		return r;
 	}
-	if (inode->node.kind == BACKEND_LIST && !inode_is_draft(inode)) {
+	if (inode->node.kind == BACKEND_LIST && !inode_is_draft(inode) && !inode->orphaned) {
 		_cleanup_(view_end) struct view view = { 0 };
 
 		r = view_begin(tree, 0, &view);
@@ -181,6 +199,7 @@ static int handle_open_state(struct tree *tree, struct handle *handle)
 	return r;
 }
 
+/* 1 when the file was replaced or removed between its lookup and now, and nobody kept its bytes. */
 static int open_once(struct tree *tree, struct handle *handle)
 {
 	struct inode *inode = handle->inode;
@@ -188,6 +207,8 @@ static int open_once(struct tree *tree, struct handle *handle)
 	WITH_INODE_LOCK(inode);
 	int r = 0;
 
+	if (inode->gone && !inode->orphaned)
+		return 1;
 	if (inode_is_state(inode))
 		r = handle_open_state(tree, handle);
 	else if ((handle->flags & O_TRUNC) && S_ISREG(inode->node.mode))
@@ -205,8 +226,7 @@ int tree_open_file(struct tree *tree, struct inode *inode, int flags, pid_t pid,
 	struct handle *handle;
 	int r;
 
-	if (tree->options.read_only &&
-	    ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC)))
+	if (tree->options.read_only && ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC)))
 		return -EROFS;
 	handle = calloc(1, sizeof(*handle));
 	if (!handle)
@@ -214,12 +234,12 @@ int tree_open_file(struct tree *tree, struct inode *inode, int flags, pid_t pid,
 	handle->inode = inode;
 	handle->flags = flags;
 	if (inode_is_state(inode) && handle_writes(handle))
-		handle->process = process_of(pid);
+		handle_written_by(handle, pid);
 	r = TREE_RETRY(tree, open_once(tree, handle));
-	if (r < 0) {
+	if (r != 0) {
 		stage_done(&handle->stage);
 		free(handle);
-		return r;
+		return r < 0 ? r : -ESTALE;
 	}
 	inode_ref(tree, inode);
 	*ret_handle = handle;
@@ -227,6 +247,24 @@ int tree_open_file(struct tree *tree, struct inode *inode, int flags, pid_t pid,
 }
 
 /* Reading. */
+
+/* A reader of a document sees one version of it, from a read at its start until the next one: the
+ * content is kept then, and what follows is read from there. */
+static bool handle_reads_pinned(const struct handle *handle, uint64_t offset)
+{
+	return handle->pinned && offset > 0;
+}
+
+static int handle_pin(struct tree *tree, struct view *view, struct handle *handle)
+{
+	int r;
+
+	handle->pinned = handle->whole_valid = false;
+	stage_done(&handle->whole);
+	r = content_to_stage(tree, view, handle->inode, &handle->whole);
+	handle->pinned = r == 0;
+	return r;
+}
 
 static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
 		     struct buf *out)
@@ -243,9 +281,15 @@ static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 		stage_done(&handle->stage);
 		handle->mode = HANDLE_PLAIN;
 	}
+	if (handle_reads_pinned(handle, offset))
+		return stage_read(&handle->whole, offset, size, out);
 	r = view_begin(tree, 0, &view);
 	if (r < 0)
 		return r;
+	if (inode_is_state(inode) && inode->node.kind != BACKEND_LIST) {
+		r = handle_pin(tree, &view, handle);
+		return r < 0 ? r : stage_read(&handle->whole, offset, size, out);
+	}
 	return content_read(tree, &view, inode, handle, offset, size, out);
 }
 
@@ -393,8 +437,9 @@ static bool write_appends(struct tree *tree, struct handle *handle, uint64_t off
 
 /* Writing. */
 
+/* *ret_from: where bytes became visible to others, if they did. */
 static ssize_t write_once(struct tree *tree, struct handle *handle, uint64_t offset,
-			  struct bytes data)
+			  struct bytes data, uint64_t *ret_from)
 {
 	struct inode *inode = handle->inode;
 	WITH_READ_LOCK(tree);
@@ -406,8 +451,14 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, uint64_t off
 		r = file_write(tree, inode, append ? inode->node.size : offset, data);
 		return r < 0 ? r : (ssize_t)data.size;
 	}
-	if (write_appends(tree, handle, offset))
+	if (inode->orphaned && handle->mode != HANDLE_SAVE) {
+		r = stage_write(&inode->orphan, append ? inode->orphan.size : offset, data);
+		return r < 0 ? r : (ssize_t)data.size;
+	}
+	if (write_appends(tree, handle, offset)) {
+		*ret_from = inode->loaded ? inode->list.size - inode->list.tail_size : 0;
 		return handle_append(tree, handle, data);
+	}
 	if (append && handle->mode == HANDLE_SAVE && !handle->dirty)
 		handle->mode = HANDLE_PLAIN; /* the end is where the file ends now */
 	r = handle_begin_save(tree, handle, true);
@@ -433,19 +484,23 @@ static void tell_content(struct tree *tree, struct inode *inode, uint64_t offset
 	/* The kernel itself forgets the attributes of a file that it has written. */
 	if (!inode->cached)
 		return;
-	notes_content(&notes, inode->node.ino, offset);
+	notes_content(&notes, inode->ino, offset);
 	notes_tell(&notes, tree, true);
 }
 
-ssize_t handle_write(struct tree *tree, struct handle *handle, uint64_t offset, struct bytes data)
+ssize_t handle_write(struct tree *tree, struct handle *handle, pid_t pid, uint64_t offset,
+		     struct bytes data)
 {
 	struct inode *inode = handle->inode;
-	bool was_state = inode_is_state(inode);
-	uint64_t before = inode->loaded ? inode->list.size : 0;
-	ssize_t r = TREE_RETRY(tree, write_once(tree, handle, offset, data));
+	uint64_t from = UINT64_MAX;
+	ssize_t r;
 
-	if (r > 0 && was_state && handle->mode == HANDLE_APPEND)
-		tell_content(tree, inode, before);
+	if (inode_is_state(inode))
+		handle_written_by(handle, pid);
+	r = TREE_RETRY(tree, write_once(tree, handle, offset, data, &from));
+
+	if (r > 0 && from != UINT64_MAX)
+		tell_content(tree, inode, from);
 	return r;
 }
 
@@ -457,7 +512,7 @@ static int join_piece(struct tree *tree, struct handle *handle)
 	struct bytes piece;
 	int r;
 
-	if (inode->node.kind != BACKEND_LIST) {
+	if (inode->node.kind != BACKEND_LIST || inode->orphaned) {
 		/* The file was renamed or unlinked meanwhile and is no list any more. */
 		r = handle_begin_save(tree, handle, true);
 		if (r == 0)
@@ -500,8 +555,7 @@ static bool stage_is_whole(struct handle *handle)
 		return json_valid(bytes, NULL);
 	tail = whole_lines(bytes);
 	tail = bytes_make(bytes.data + tail.size, bytes.size - tail.size);
-	return handle->inode->node.kind == BACKEND_LIST &&
-	       (!tail.size || lines_is_row(tail, NULL));
+	return handle->inode->node.kind == BACKEND_LIST && (!tail.size || lines_is_row(tail, NULL));
 }
 
 void handles_publish_paused(struct tree *tree)
@@ -518,7 +572,7 @@ void handles_publish_paused(struct tree *tree)
 				continue;
 			handle->paused_at = handle->written;
 			if (stage_is_whole(handle) && publish_stage(tree, handle) == 0)
-				notes_content(&notes, handle->inode->node.ino, 0);
+				notes_content(&notes, handle->inode->ino, 0);
 		}
 	}
 	notes_tell(&notes, tree, false);
@@ -547,18 +601,18 @@ static int flush_once(struct tree *tree, struct handle *handle, bool *published)
 	return r;
 }
 
-int handle_flush(struct tree *tree, struct handle *handle)
+int handle_flush(struct tree *tree, struct handle *handle, pid_t pid)
 {
 	bool published = false;
 	int r;
 
-	if (!handle_writes(handle))
+	if (!handle_writes(handle) || !handle_is_written_by(handle, pid))
 		return 0;
 	r = TREE_RETRY(tree, flush_once(tree, handle, &published));
 	if (published) {
 		struct notes notes = { 0 };
 
-		notes_content(&notes, handle->inode->node.ino, 0);
+		notes_content(&notes, handle->inode->ino, 0);
 		notes_tell(&notes, tree, true);
 	}
 	return r;
@@ -567,7 +621,7 @@ int handle_flush(struct tree *tree, struct handle *handle)
 int handle_sync(struct tree *tree, struct handle *handle)
 {
 	struct backend *backend = tree->backend;
-	int r = handle ? handle_flush(tree, handle) : 0;
+	int r = handle ? handle_flush(tree, handle, 0) : 0;
 
 	if (r < 0 || backend->read_only)
 		return r;
@@ -606,11 +660,11 @@ static void handle_close(struct tree *tree, struct handle *handle)
 
 void handle_free(struct tree *tree, struct handle *handle)
 {
-	int r = handle_flush(tree, handle);
+	int r = handle_flush(tree, handle, 0);
 
 	if (r < 0)
 		log_error("the last content of inode %llu could not be saved: %s",
-			  (unsigned long long)handle->inode->node.ino, strerror(-r));
+			  (unsigned long long)handle->inode->ino, strerror(-r));
 	handle_close(tree, handle);
 }
 
@@ -619,7 +673,7 @@ void handle_abandon(struct tree *tree, struct handle *handle)
 	if (handle->mode == HANDLE_SAVE && handle->dirty) {
 		log_warning("a save of inode %llu was not finished when the mount ended; the "
 			    "previous content stays",
-			    (unsigned long long)handle->inode->node.ino);
+			    (unsigned long long)handle->inode->ino);
 		handle->dirty = false;
 	}
 	handle_free(tree, handle);

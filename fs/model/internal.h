@@ -8,9 +8,9 @@
  * What is where
  *
  *   The store is the truth for names, nodes and content.  In memory are the inodes that somebody
- *   counts (the kernel, an open handle, a child directory, the list of unwritten times), each with a copy of
- *   its node, and what was learnt about its content: sizes, the end of a list.  Nothing in
- *   memory is needed to open the store again.
+ *   counts (the kernel, an open handle, a child directory, the list of unwritten times), each with
+ *   a copy of its node, and what was learnt about its content: sizes, the end of a list.  Nothing
+ *   in memory is needed to open the store again.
  *
  * Locks, in the order in which they are taken
  *
@@ -30,14 +30,15 @@
  * Changes of others
  *
  *   A call of the store that answers -ESTALE means that other programs changed rows.  The call is
- *   given up (nothing in memory has changed by then), tree_reconcile() takes the changes in, and the whole
- *   operation runs again: every operation is a function that can be run again, wrapped in TREE_RETRY.
+ *   given up (nothing in memory has changed by then), tree_reconcile() takes the changes in, and
+ *   the whole operation runs again: every operation is a function that can be run again, wrapped in
+ *   TREE_RETRY.
  *
  * Times
  *
  *   An append changes no table but the rows': its times stay in memory and are written within
- *   a second (tree_write_times), at fsync, and at the end.  All other changes of a node are written with
- *   what caused them.
+ *   a second (tree_write_times), at fsync, and at the end.  All other changes of a node are written
+ *   with what caused them.
  */
 
 #include <pthread.h>
@@ -68,17 +69,21 @@ struct list_state {
 
 struct inode {
 	struct inode *next; /* in the table's chain */
+	uint64_t ino;	    /* never changes, so it needs no lock */
 	uint64_t count;	    /* tree.table_lock */
+	_Atomic bool state; /* a view over rows; follows node.kind */
 	pthread_mutex_t lock;
 	struct backend_node node;
 	struct inode *parent; /* of a directory, counted; NULL for the root */
 	char *name;	      /* of a directory */
 	struct handle *open;  /* its handles */
 	bool gone;	      /* its node was deleted from the store */
-	bool inherited;	      /* new, with the rows of the file that it follows; see ghost.c */
-	_Atomic bool cached;  /* the kernel may have pages of it */
-	bool loaded;	      /* the following are known */
-	uint64_t size;	      /* bytes of a single or hash that is no draft */
+	bool orphaned;	      /* gone, and orphan has the bytes of the state file */
+	struct stage orphan;
+	bool inherited;	     /* new, with the rows of the file that it follows; see ghost.c */
+	_Atomic bool cached; /* the kernel may have pages of it */
+	bool loaded;	     /* the following are known */
+	uint64_t size;	     /* bytes of a single or hash that is no draft */
 	struct list_state list;
 	uint64_t version; /* moves with every change of content that is not an append */
 	bool times_dirty; /* tree.times_lock: counted by, and in, the list of unwritten times */
@@ -93,23 +98,25 @@ enum handle_mode {
 
 struct handle {
 	struct inode *inode;
-	int flags; /* of open(2) */
-	pid_t process; /* that opened it */
+	int flags;     /* of open(2) */
+	pid_t writer;  /* thread that wrote last, or opened it */
+	pid_t process; /* its process */
 	enum handle_mode mode;
-	bool dirty;	     /* the stage was changed since it was published */
-	uint64_t version;    /* inode.version that the stage was published as */
-	struct stage stage;  /* HANDLE_SAVE */
-	int64_t written;     /* time of the last write into the stage */
-	bool times_set;	     /* an explicit time was set since that write */
-	struct stage piece;  /* HANDLE_APPEND: begins behind a newline, holds none */
-	bool owns_tail;	     /* the list's tail is this writer's own (it was flushed by fsync) */
-	uint64_t tail_end;   /* then: the size that the list had */
-	bool streams;	     /* writes at the end of a list that was empty when opened */
-	uint64_t stream_end; /* where its next write is expected */
-	struct stage whole;  /* a large row, for the reads that follow the first */
+	bool dirty;	       /* the stage was changed since it was published */
+	uint64_t version;      /* inode.version that the stage was published as */
+	struct stage stage;    /* HANDLE_SAVE */
+	int64_t written;       /* time of the last write into the stage */
+	bool times_set;	       /* an explicit time was set since that write */
+	struct stage piece;    /* HANDLE_APPEND: begins behind a newline, holds none */
+	bool owns_tail;	       /* the list's tail is this writer's own (it was flushed by fsync) */
+	uint64_t tail_end;     /* then: the size that the list had */
+	bool streams;	       /* writes at the end of a list that was empty when opened */
+	uint64_t stream_end;   /* where its next write is expected */
+	struct stage whole;    /* a large row, for the reads that follow the first */
 	uint64_t whole_offset; /* where it stands in the file */
 	uint64_t whole_version;
 	bool whole_valid;
+	bool pinned;		/* whole is a document, as it was at the last read of its start */
 	uint64_t cursor_offset; /* a list position that the last read came to */
 	int64_t cursor_index;
 	uint64_t cursor_version;
@@ -136,8 +143,8 @@ struct tree {
 	struct inode *times_first;
 	struct tree_watcher watcher;
 	struct handle *savers; /* tree.times_lock */
-	struct ghost *ghosts; /* ghost.c; tree.lock for writing */
-	pthread_t keeper;     /* takes in others' changes, writes times */
+	struct ghost *ghosts;  /* ghost.c; tree.lock for writing */
+	pthread_t keeper;      /* takes in others' changes, writes times */
 	bool keeper_runs;
 	_Atomic bool stopping;
 };
@@ -236,6 +243,8 @@ int inode_create(struct tree *tree, struct backend_node *node, struct inode *par
 		 struct bytes name, struct inode **ret_inode);
 /* Replace the copy of the node by this one, which owns its bytes; takes it over. */
 void inode_set_node(struct inode *inode, struct backend_node *node);
+/* After node.kind was changed in place. */
+void inode_node_changed(struct inode *inode);
 /* The inode if somebody counts it, counted once more; or NULL. */
 struct inode *inode_known(struct tree *tree, uint64_t ino);
 /* The inode of a number, from the store if need be. */
@@ -300,9 +309,10 @@ struct relocations {
 };
 int relocations_add(struct relocations *list, const struct backend_node *old,
 		    const struct backend_node *new);
-/* All state files below a directory that moves to dir_to under name_to and will belong to session. */
-int relocations_below(struct view *view, struct inode *dir, struct bytes session,
-		      struct bytes dirs, struct bytes dirs_to, struct relocations *list);
+/* All state files below a directory that moves to dir_to under name_to and will belong to
+ * session. */
+int relocations_below(struct view *view, struct inode *dir, struct bytes session, struct bytes dirs,
+		      struct bytes dirs_to, struct relocations *list);
 void relocations_emit(const struct relocations *list, struct batch *batch);
 /* Two lists whose keys may be each other's. */
 void relocations_emit_exchange(const struct relocations *a, const struct relocations *b,
@@ -365,8 +375,8 @@ bool list_mark_due(uint64_t bytes, uint64_t rows);
 
 /* append.c */
 
-/* Append bytes to a list: whole lines, and with closing an unfinished one at the end.  own_tail: the
- * list's tail was written by the same writer.  mtime is the time of change.  Committed when it
+/* Append bytes to a list: whole lines, and with closing an unfinished one at the end.  own_tail:
+ * the list's tail was written by the same writer.  mtime is the time of change.  Committed when it
  * returns. */
 int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool own_tail,
 		 int64_t mtime);
@@ -376,9 +386,9 @@ int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool
 /*
  * Where content is published: the same file, or what a rename makes of it.
  *
- * node is the node as it shall be: ino, kind, session, key and times are the caller's; flags and size
- * are set by the plan.  same: ino already was the file of this key, so its pieces and marks belong
- * to the rows that are there.  had_chunks: ino has chunks to be dropped or overwritten.
+ * node is the node as it shall be: ino, kind, session, key and times are the caller's; flags and
+ * size are set by the plan.  same: ino already was the file of this key, so its pieces and marks
+ * belong to the rows that are there.  had_chunks: ino has chunks to be dropped or overwritten.
  */
 struct save_target {
 	struct backend_node *node;
@@ -401,7 +411,8 @@ static inline void save_freep(struct save **save)
 /* Commit the operations in batch and then all of the save, as one transaction. */
 int save_commit(struct tree *tree, struct save *save, struct batch *batch);
 
-/* Replace the content of a file by a stage, with this time of change. */
+/* Replace the content of a file by a stage, with this time of change.  A state file that is gone
+ * gets it too: who has it open goes on. */
 int save_publish(struct tree *tree, struct inode *inode, struct stage *stage, int64_t mtime);
 
 /* ghost.c, all under tree.lock for writing */
@@ -411,8 +422,8 @@ struct ghost;
 int ghost_add(struct tree *tree, struct inode *inode, uint64_t parent);
 /* The ghost that has the rows of a key, or NULL. */
 struct ghost *ghost_find(struct tree *tree, struct bytes session, struct bytes key);
-/* Operations that end a ghost: its node goes, its rows too unless somebody takes them over.  Those who
- * have it open keep its bytes. */
+/* Operations that end a ghost: its node goes, its rows too unless somebody takes them over.  Those
+ * who have it open keep its bytes. */
 struct ghost_end;
 int ghost_end_begin(struct tree *tree, struct view *view, struct ghost *ghost, bool keep_rows,
 		    struct batch *batch, struct ghost_end **ret_end);
@@ -437,7 +448,8 @@ bool handles_own_size(const struct inode *inode, pid_t pid, uint64_t *ret_size);
 void handles_publish_paused(struct tree *tree);
 /* An explicit time was set: saves that are under way shall not move it. */
 void handles_times_set(struct inode *inode);
-/* Set the size of a state file by one of its handles, or as a save of its own when handle is NULL. */
+/* Set the size of a state file by one of its handles, or as a save of its own when handle is
+ * NULL. */
 int handle_truncate(struct tree *tree, struct inode *inode, struct handle *handle, uint64_t size,
 		    struct notes *notes);
 

@@ -138,7 +138,7 @@ static int find_in_draft(struct view *view, const struct inode *inode, invalid_f
 
 int invalid_find(struct view *view, const struct inode *inode, invalid_fn *fn, void *arg)
 {
-	if (!inode_is_state(inode))
+	if (!kind_is_state(inode->node.kind))
 		return 0;
 	if (inode_is_draft(inode))
 		return find_in_draft(view, inode, fn, arg);

@@ -230,37 +230,31 @@ int tree_link(struct tree *tree, struct inode *inode, struct inode *dir, struct 
 
 /* Unlinking. */
 
+enum { UNLINK_KEEP = 1 << 20 }; /* bytes kept for who may be about to open the file */
+
 void unlinking_done(struct unlinking *unlinking)
 {
-	save_free(unlinking->save);
 	stage_done(&unlinking->stage);
 }
 
-/* Who has an unlinked state file open goes on reading and writing it: its bytes move into
- * chunks, as an ordinary file without a name. */
-static int unlink_open_state(struct tree *tree, struct view *view, struct unlinking *unlinking,
-			     struct batch *batch)
+/* Who has an unlinked state file open, or is just about to open it, goes on reading and writing it:
+ * its bytes move into a stage, which ends with the inode.  Large content is kept only for those who
+ * have it open already. */
+static int unlink_keep(struct tree *tree, struct view *view, struct unlinking *unlinking)
 {
 	struct inode *inode = unlinking->inode;
-	struct save_target target = { .node = &unlinking->node, .had_chunks = true };
+	uint64_t size;
 	int r;
 
-	r = content_to_stage(tree, view, inode, &unlinking->stage);
-	if (r < 0)
-		return r;
-	unlinking->node.kind = BACKEND_ORDINARY;
-	unlinking->node.session = unlinking->node.key = (struct bytes){ 0 };
-	r = save_plan(tree, view, &target, &unlinking->stage, &unlinking->save);
-	if (r < 0)
-		return r;
-	if (inode->node.kind == BACKEND_LIST) {
-		batch_piece_delete(batch, inode->node.ino, INT64_MIN, INT64_MIN);
-		batch_mark_delete(batch, inode->node.ino, 0);
+	if (unlinking->empty) {
+		unlinking->orphaned = true;
+		return 0;
 	}
-	do
-		r = save_emit(unlinking->save, batch, SIZE_MAX);
-	while (r > 0);
-	return r;
+	r = content_size(tree, view, inode, &size);
+	if (r < 0 || (!inode->open && size > UNLINK_KEEP))
+		return r;
+	unlinking->orphaned = true;
+	return content_to_stage(tree, view, inode, &unlinking->stage);
 }
 
 int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, bool keep_rows,
@@ -277,16 +271,19 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 		return batch->error;
 	}
 	node->parent = node->entry = 0;
-	if (inode_is_state(inode) && !keep_rows)
-		batch_row_delete(batch, node->session, node->key, INT64_MIN, INT64_MAX);
-	if (!inode->open) {
-		unlinking->gone = true;
-		batch_node_delete(batch, node->ino);
+	if (inode_is_state(inode)) {
+		int r = unlink_keep(tree, view, unlinking);
+
+		if (r < 0)
+			return r;
+		if (!keep_rows)
+			batch_row_delete(batch, node->session, node->key, INT64_MIN, INT64_MAX);
+	} else if (inode->open) {
+		batch_node_put(batch, node);
 		return batch->error;
 	}
-	if (inode_is_state(inode))
-		return unlink_open_state(tree, view, unlinking, batch);
-	batch_node_put(batch, node);
+	unlinking->gone = true;
+	batch_node_delete(batch, node->ino);
 	return batch->error;
 }
 
@@ -297,15 +294,17 @@ void unlinking_apply(struct unlinking *unlinking)
 	if (unlinking->gone) {
 		inode->gone = true;
 		inode->node.nlink = 0;
-		return;
-	}
-	if (unlinking->save) {
+		inode->orphaned = unlinking->orphaned;
+		inode->orphan = unlinking->stage;
+		unlinking->stage = (struct stage){ 0 };
 		inode->loaded = false;
 		inode->version++;
+		return;
 	}
 	/* The strings of the old node stay owned by it. */
 	unlinking->node.owned = inode->node.owned;
 	inode->node = unlinking->node;
+	inode_node_changed(inode);
 }
 
 /* A state file that loses its name becomes a ghost. */

@@ -23,8 +23,9 @@ struct unlinking {
 	struct inode *inode;
 	struct backend_node node; /* as it will be */
 	bool gone;		  /* it will be deleted from the store */
+	bool empty;		  /* set before: a state file's rows are gone already */
+	bool orphaned;		  /* stage has its bytes, for those who have it open */
 	struct stage stage;
-	struct save *save;
 };
 /* Add the operations; inode may be a ghost already; keep_rows: another file takes the rows over. */
 int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, bool keep_rows,

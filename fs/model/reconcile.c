@@ -523,6 +523,7 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 	if (r < 0)
 		return r;
 	inode->node = node;
+	inode_node_changed(inode);
 	inode->loaded = false;
 	inode->version++;
 	notes_content(&reconciling->notes, node.ino, 0);
@@ -547,6 +548,8 @@ static int reconcile_unlink(struct reconciling *reconciling, const struct change
 		return r;
 	dir_changed(dir, inode_is_dir(inode) ? -1 : 0, &dir_node);
 	batch_entry_delete(&batch, dir->node.ino, inode->node.entry);
+	/* Its rows are gone already: there is nothing to keep. */
+	unlinking.empty = true;
 	r = unlinking_begin(reconciling->tree, view, inode, false, &unlinking, &batch);
 	if (r < 0)
 		return r;

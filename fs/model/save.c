@@ -390,6 +390,25 @@ int save_commit(struct tree *tree, struct save *save, struct batch *batch)
 	return tree->backend->ops->commit(tree->backend, &source, 0);
 }
 
+static int orphan_replace(struct inode *inode, struct stage *stage, const struct backend_node *node)
+{
+	struct stage copy = { 0 };
+	struct bytes bytes;
+	int r = stage_map(stage, &bytes);
+
+	if (r == 0)
+		r = stage_write(&copy, 0, bytes);
+	if (r < 0) {
+		stage_done(&copy);
+		return r;
+	}
+	stage_done(&inode->orphan);
+	inode->orphan = copy;
+	inode->node = *node;
+	inode->version++;
+	return 0;
+}
+
 int save_publish(struct tree *tree, struct inode *inode, struct stage *stage, int64_t mtime)
 {
 	struct backend_node node = inode->node;
@@ -405,6 +424,8 @@ int save_publish(struct tree *tree, struct inode *inode, struct stage *stage, in
 
 	node.mtime = mtime;
 	node.ctime = time_now();
+	if (inode->orphaned)
+		return orphan_replace(inode, stage, &node);
 	r = view_begin(tree, 0, &view);
 	if (r == 0)
 		r = save_plan(tree, &view, &target, stage, &save);

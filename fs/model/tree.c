@@ -10,9 +10,9 @@
 #include "src/base/log.h"
 
 enum {
-	TABLE_FIRST = 64,	/* slots of a new inode table */
-	CATCH_UP_MAX = 200,	/* how often one operation is run again */
-	TIMES_INTERVAL = 500,	/* milliseconds between two writes of pending times */
+	TABLE_FIRST = 64,     /* slots of a new inode table */
+	CATCH_UP_MAX = 200,   /* how often one operation is run again */
+	TIMES_INTERVAL = 500, /* milliseconds between two writes of pending times */
 };
 
 /* Notes. */
@@ -138,7 +138,8 @@ void view_end(struct view *view)
 int tree_catch_up(struct tree *tree, unsigned *tries)
 {
 	if (++*tries > CATCH_UP_MAX) {
-		log_error("another program changes the store without a pause; giving up one request");
+		log_error(
+			"another program changes the store without a pause; giving up one request");
 		return -EBUSY;
 	}
 	return tree_reconcile(tree);
@@ -151,7 +152,7 @@ static struct inode **table_slot(struct tree *tree, uint64_t ino)
 	uint64_t hash = ino * 0x9e3779b97f4a7c15u;
 	struct inode **slot = &tree->table[(hash >> 32) & (tree->table_size - 1)];
 
-	while (*slot && (*slot)->node.ino != ino)
+	while (*slot && (*slot)->ino != ino)
 		slot = &(*slot)->next;
 	return slot;
 }
@@ -172,7 +173,7 @@ static void table_grow(struct tree *tree)
 
 		while (inode) {
 			struct inode *next = inode->next;
-			struct inode **slot = table_slot(tree, inode->node.ino);
+			struct inode **slot = table_slot(tree, inode->ino);
 
 			inode->next = NULL;
 			*slot = inode;
@@ -187,6 +188,7 @@ static void inode_destroy(struct inode *inode)
 	if (!inode)
 		return;
 	pthread_mutex_destroy(&inode->lock);
+	stage_done(&inode->orphan);
 	backend_node_done(&inode->node);
 	free(inode->name);
 	free(inode);
@@ -213,7 +215,7 @@ static struct inode *table_enter(struct tree *tree, struct inode *inode)
 	pthread_mutex_lock(&tree->table_lock);
 	if (tree->table_count >= tree->table_size)
 		table_grow(tree);
-	slot = table_slot(tree, inode->node.ino);
+	slot = table_slot(tree, inode->ino);
 	if (!*slot) {
 		*slot = inode;
 		tree->table_count++;
@@ -259,8 +261,8 @@ int inode_of_node(struct tree *tree, struct view *view, struct backend_node *nod
 		return -ENOMEM;
 	}
 	pthread_mutex_init(&inode->lock, NULL);
-	inode->node = *node;
-	*node = (struct backend_node){ 0 };
+	inode->ino = node->ino;
+	inode_set_node(inode, node);
 	if (inode_is_dir(inode)) {
 		r = inode_fill_dir(tree, view, inode);
 		if (r < 0) {
@@ -292,6 +294,8 @@ int inode_create(struct tree *tree, struct backend_node *node, struct inode *par
 			goto fail;
 		inode->parent = inode_ref(tree, parent);
 	}
+	inode->ino = node->ino;
+	inode_node_changed(inode);
 	pthread_mutex_init(&inode->lock, NULL);
 	*ret_inode = table_enter(tree, inode);
 	return 0;
@@ -306,6 +310,12 @@ void inode_set_node(struct inode *inode, struct backend_node *node)
 	backend_node_done(&inode->node);
 	inode->node = *node;
 	*node = (struct backend_node){ 0 };
+	inode_node_changed(inode);
+}
+
+void inode_node_changed(struct inode *inode)
+{
+	inode->state = kind_is_state(inode->node.kind);
 }
 
 int inode_get(struct tree *tree, struct view *view, uint64_t ino, struct inode **ret_inode)
@@ -348,7 +358,7 @@ void inode_forget(struct tree *tree, struct inode *inode, uint64_t count)
 		pthread_mutex_unlock(&tree->table_lock);
 		return;
 	}
-	slot = table_slot(tree, inode->node.ino);
+	slot = table_slot(tree, inode->ino);
 	*slot = inode->next;
 	tree->table_count--;
 	pthread_mutex_unlock(&tree->table_lock);
@@ -363,12 +373,12 @@ void inode_forget(struct tree *tree, struct inode *inode, uint64_t count)
 
 uint64_t inode_number(const struct inode *inode)
 {
-	return inode->node.ino;
+	return inode->ino;
 }
 
 bool inode_is_state(const struct inode *inode)
 {
-	return kind_is_state(inode->node.kind);
+	return inode->state;
 }
 
 void inode_set_cached(struct inode *inode)
@@ -615,8 +625,8 @@ int tree_open(struct backend *backend, const struct tree_options *options, struc
 	if (r < 0) {
 		struct buf why = { 0 };
 
-		if (ret_why && buf_printf(&why, "cannot read the store's tree: %s",
-					  strerror(-r)) == 0 &&
+		if (ret_why &&
+		    buf_printf(&why, "cannot read the store's tree: %s", strerror(-r)) == 0 &&
 		    buf_append_byte(&why, '\0') == 0)
 			*ret_why = steal_ptr(why.data);
 		buf_done(&why);

@@ -57,9 +57,10 @@ struct inode *tree_inode(struct tree *tree, uint64_t ino);
 uint64_t inode_number(const struct inode *inode);
 /* Whether the file is a view over rows: its handles that write must bypass the page cache. */
 bool inode_is_state(const struct inode *inode);
-/* Whether somebody has a state file open for writing: the kernel's idea of its size is then that of
- * the writer, and no reader should go by it. */
-bool inode_is_written(struct tree *tree, struct inode *inode);
+/* Whether a reader of a state file should bypass the page cache: a document, of which each reader
+ * sees one version; or a list that somebody has open for writing, since the kernel's idea of its
+ * size is then that of the writer. */
+bool inode_reads_direct(struct tree *tree, struct inode *inode);
 /* Say that the kernel may keep pages of the file from now on, so that writers tell it of
  * changes. */
 void inode_set_cached(struct inode *inode);
@@ -130,17 +131,22 @@ int tree_get_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 int tree_list_xattr(struct tree *tree, struct inode *inode, struct buf *names);
 int tree_remove_xattr(struct tree *tree, struct inode *inode, struct bytes name);
 
-/* Open files; flags are those of open(2). */
+/* Open files; flags are those of open(2).  -ESTALE when the file was replaced since it was looked
+ * up: its name leads to another one by now. */
 /* pid: the thread that opens. */
 int tree_open_file(struct tree *tree, struct inode *inode, int flags, pid_t pid,
 		   struct handle **ret_handle);
 /* At most size bytes from offset, appended to out. */
 int handle_read(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
 		struct buf *out);
-/* Returns how many bytes were taken: all, or less when the rest was refused. */
-ssize_t handle_write(struct tree *tree, struct handle *handle, uint64_t offset, struct bytes data);
-/* Publish what the handle holds back: at each close of a descriptor. */
-int handle_flush(struct tree *tree, struct handle *handle);
+/* Returns how many bytes were taken: all, or less when the rest was refused.  pid: the thread that
+ * writes. */
+ssize_t handle_write(struct tree *tree, struct handle *handle, pid_t pid, uint64_t offset,
+		     struct bytes data);
+/* Publish what the handle holds back: at each close of a descriptor by thread pid.  A process that
+ * has only inherited the descriptor from the one that writes publishes nothing when it closes
+ * it. */
+int handle_flush(struct tree *tree, struct handle *handle, pid_t pid);
 /* handle may be NULL (a directory). */
 int handle_sync(struct tree *tree, struct handle *handle);
 int handle_allocate(struct tree *tree, struct handle *handle, int mode, uint64_t offset,

@@ -910,8 +910,10 @@ def test_mapped_files_are_read_and_ordinary_ones_written(box):
         path = os.path.join(session, name)
         data = CONTENT[name] * 1000
         write(path, data)
-        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as view:
-            same(view[:], data, f"{name} mapped")
+        # A document is mapped privately only: its readers see one version each.
+        if not name.endswith((".json", ".hash")):
+            with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as view:
+                same(view[:], data, f"{name} mapped")
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) as view:
             view[0:1] = b"X"
             same(view[1:], data[1:], f"{name} mapped privately")
@@ -978,7 +980,8 @@ import os, sys
 fd = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 data = b"".join(b'{"n": %d, "pad": "%s"}\\n' % (n, b"x" * (n % 300)) for n in range(8000))
 cut = int(sys.argv[2])
-for piece in [data[i : i + cut] for i in range(0, len(data), cut)] if cut else data.splitlines(True):
+    pieces = [data[i : i + cut] for i in range(0, len(data), cut)] if cut else data.splitlines(True)
+    for piece in pieces:
     os.write(fd, piece)
 os.close(fd)
 """
