@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Appending to lists: lines are rows, whole ones, whoever writes beside them. */
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/unit/world.h"
+
+static struct handle *appender(const char *path)
+{
+	return open_at(path, O_WRONLY | O_CREAT | O_APPEND);
+}
+
+EveryStore(append, makes_each_whole_line_a_row_at_once)
+{
+	struct handle *handle = appender("s/l.jsonl");
+
+	append_to(handle, "1\n{\"a\": 2}\n");
+
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1={\"a\": 2}");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n{\"a\": 2}\n");
+	cr_expect_eq(stat_of("s/l.jsonl").st_size, 11);
+	close_handle(handle);
+}
+
+EveryStore(append, keeps_an_unfinished_line_with_its_writer)
+{
+	struct handle *handle = appender("s/l.jsonl");
+
+	append_to(handle, "1\n{\"a\"");
+	append_to(handle, ":2");
+	cr_expect_str_eq(rows_of("s", "l"), "0=1");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n");
+	cr_expect_eq(stat_of("s/l.jsonl").st_size, 2);
+
+	append_to(handle, "}\n3");
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1={\"a\":2}");
+
+	close_handle(handle);
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1={\"a\":2} 2=3");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n{\"a\":2}\n3");
+}
+
+EveryStore(append, of_two_writers_never_mixes_pieces_of_lines)
+{
+	struct handle *a = appender("s/l.jsonl"), *b = appender("s/l.jsonl");
+
+	append_to(a, "{\"a\":");
+	append_to(b, "[\"b\"");
+	append_to(a, "1}\n{\"a\":");
+	append_to(b, ",1]\n[\"b\",");
+	append_to(b, "2]\n");
+	append_to(a, "2}\n");
+	close_handle(a);
+	close_handle(b);
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "{\"a\":1}\n[\"b\",1]\n[\"b\",2]\n{\"a\":2}\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0={\"a\":1} 1=[\"b\",1] 2=[\"b\",2] 3={\"a\":2}");
+}
+
+EveryStore(append, puts_an_unfinished_line_into_the_file_by_fsync)
+{
+	struct handle *handle = appender("s/l.jsonl");
+
+	append_to(handle, "1\n{\"a\":");
+	cr_assert_eq(handle_sync(world_tree, handle), 0);
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n{\"a\":");
+	cr_expect_str_eq(rows_of("s", "l"), "0=1");
+	close_handle(handle);
+}
+
+EveryStore(append, goes_on_behind_a_line_that_its_own_fsync_has_cut)
+{
+	struct handle *handle = appender("s/l.jsonl");
+
+	append_to(handle, "[1, ");
+	cr_assert_eq(handle_sync(world_tree, handle), 0);
+	/* Valid on its own: only who has written the piece glues it. */
+	append_to(handle, "2\n");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "[1, 2\n");
+
+	append_to(handle, "12");
+	cr_assert_eq(handle_sync(world_tree, handle), 0);
+	cr_expect_str_eq(rows_of("s", "l"), "0=12");
+	append_to(handle, "34\n");
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "[1, 2\n1234\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0=1234");
+	close_handle(handle);
+}
+
+EveryStore(append, by_a_duplicate_after_a_close_goes_on_in_the_line)
+{
+	struct handle *handle = appender("s/l.jsonl");
+
+	append_to(handle, "{\"a\":");
+	cr_assert_eq(handle_flush(world_tree, handle, getpid()), 0);
+	append_to(handle, "1}\n");
+
+	cr_expect_str_eq(rows_of("s", "l"), "0={\"a\":1}");
+	close_handle(handle);
+	cr_expect_str_eq(content_of("s/l.jsonl"), "{\"a\":1}\n");
+}
+
+/* What a dead writer has left, what the next one writes, and what the file is then. */
+struct tail_case {
+	const char *name;
+	const char *left;
+	const char *next;
+	const char *content;
+	const char *rows;
+	const char *exact_content; /* with -o exact; NULL: the same */
+	const char *exact_rows;
+};
+
+static const struct tail_case tail_cases[] = {
+	{ "a torn line is closed off before a valid one", "1\n{\"a\":", "{\"b\":2}\n",
+	  "1\n{\"a\":\n{\"b\":2}\n", "0=1 1={\"b\":2}", "1\n{\"a\":{\"b\":2}\n", "0=1" },
+	{ "a line that is valid glued is glued", "1\n{\"a\":", "2}\n", "1\n{\"a\":2}\n",
+	  "0=1 1={\"a\":2}", NULL, NULL },
+	{ "valid alone and valid glued is glued", "[1,", "2]\n", "[1,2]\n", "0=[1,2]", NULL, NULL },
+	{ "a number goes on", "12", "34\n", "1234\n", "0=1234", NULL, NULL },
+	{ "valid neither way is glued", "{\"a\":", "{\"b\":\n", "{\"a\":{\"b\":\n", "", NULL,
+	  NULL },
+	{ "a valid row without newline is closed off", "{\"a\":1}", "{\"b\":2}\n",
+	  "{\"a\":1}\n{\"b\":2}\n", "0={\"a\":1} 1={\"b\":2}", "{\"a\":1}{\"b\":2}\n", "" },
+	{ "a valid row gets its newline", "{\"a\":1}", "\n", "{\"a\":1}\n", "0={\"a\":1}", NULL,
+	  NULL },
+	{ "a valid row gets its newline and a next line", "{\"a\":1}", "\n2\n", "{\"a\":1}\n2\n",
+	  "0={\"a\":1} 1=2", NULL, NULL },
+	{ "a torn line gets its newline", "{\"a\":", "\n2\n", "{\"a\":\n2\n", "0=2", NULL, NULL },
+	{ "garbage behind a valid row spoils it", "1\n{\"a\":1}", "x\n", "1\n{\"a\":1}x\n", "0=1",
+	  NULL, NULL },
+	{ "white space behind a valid row is part of it", "1", " \n", "1 \n", "0=1 ", NULL, NULL },
+	{ "a blank tail is part of the next line", "1\n  ", "2\n", "1\n  2\n", "0=1 1=  2", NULL,
+	  NULL },
+	{ "the rest of a string is glued", "\"ab", "cd\"\n", "\"abcd\"\n", "0=\"abcd\"", NULL,
+	  NULL },
+	{ "a character that was cut is glued", "\"\xe6\x97", "\xa5\"\n", "\"\xe6\x97\xa5\"\n",
+	  "0=\"\xe6\x97\xa5\"", NULL, NULL },
+	{ "NULs are closed off", "1\n\x01\x01", "2\n", "1\n\x01\x01\n2\n", "0=1 1=2",
+	  "1\n\x01\x01"
+	  "2\n",
+	  "0=1" },
+	{ "only the first line matters", "{\"a\":", "1}\n2\nx\n3\n", "{\"a\":1}\n2\nx\n3\n",
+	  "0={\"a\":1} 1=2 2=3", NULL, NULL },
+	{ "an unfinished next line is glued at its close", "1\n{\"a\":", "{\"b\"",
+	  "1\n{\"a\":{\"b\"", "0=1", NULL, NULL },
+	{ "a next line that is valid without newline is closed off", "{\"a\":", "{\"b\":1}",
+	  "{\"a\":\n{\"b\":1}", "0={\"b\":1}", "{\"a\":{\"b\":1}", "" },
+};
+
+static void try_tail(const struct tail_case *tail, const char *path, const char *key, bool exact)
+{
+	const char *content = exact && tail->exact_content ? tail->exact_content : tail->content;
+	const char *rows = exact && tail->exact_rows ? tail->exact_rows : tail->rows;
+
+	append(path, tail->left);
+	append(path, tail->next);
+
+	cr_expect_str_eq(content_of(path), content, "%s: %s", tail->name, content_of(path));
+	cr_expect_str_eq(rows_of("s", key), rows, "%s: %s", tail->name, rows_of("s", key));
+	cr_expect_eq(stat_of(path).st_size, (off_t)strlen(content), "%s", tail->name);
+}
+
+static void try_tails(bool exact)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(tail_cases); i++) {
+		char path[32], key[16];
+
+		snprintf(key, sizeof(key), "l%zu", i);
+		snprintf(path, sizeof(path), "s/%s.jsonl", key);
+		try_tail(&tail_cases[i], path, key, exact);
+	}
+}
+
+EveryStore(append, glues_or_closes_off_what_a_dead_writer_has_left)
+{
+	try_tails(false);
+}
+
+EveryStore(append, glues_everything_when_bytes_shall_be_exact)
+{
+	world_options.exact = true;
+	world_reopen();
+	try_tails(true);
+}
+
+EveryStore(append, glues_or_closes_off_after_a_new_start_as_well)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(tail_cases); i++) {
+		const struct tail_case *tail = &tail_cases[i];
+		char path[32], key[16];
+
+		snprintf(key, sizeof(key), "l%zu", i);
+		snprintf(path, sizeof(path), "s/%s.jsonl", key);
+		append(path, tail->left);
+		world_reopen();
+		append(path, tail->next);
+
+		cr_expect_str_eq(content_of(path), tail->content, "%s", tail->name);
+		cr_expect_str_eq(rows_of("s", key), tail->rows, "%s", tail->name);
+	}
+}
+
+/* What a save has left, a list with rows that ends in a torn line, is a draft. */
+EveryStore(append, ends_a_draft_when_it_completes_the_line)
+{
+	save("s/l.jsonl", "1\n2\n");
+	save("s/l.jsonl", "1\n3\n{\"a\":");
+	cr_assert_str_eq(rows_of("s", "l"), "0=1 1=2");
+	cr_assert_str_eq(content_of("s/l.jsonl"), "1\n3\n{\"a\":");
+
+	append("s/l.jsonl", "4}\n5\n");
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n3\n{\"a\":4}\n5\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1=3 2={\"a\":4} 3=5");
+}
+
+EveryStore(append, closes_off_the_torn_line_of_a_draft)
+{
+	save("s/l.jsonl", "1\n2\n");
+	save("s/l.jsonl", "1\n3\n{\"a\":");
+
+	append("s/l.jsonl", "{\"b\":1}\n");
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n3\n{\"a\":\n{\"b\":1}\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1=3 2={\"b\":1}");
+}
+
+EveryStore(append, behind_another_writers_unfinished_line_is_not_mixed_with_it)
+{
+	struct handle *dead = appender("s/l.jsonl");
+
+	append_to(dead, "1\n{\"torn\":");
+	append("s/l.jsonl", "2\n");
+	close_handle(dead);
+	append("s/l.jsonl", "3\n");
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n{\"torn\":\n3\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1=2 2=3");
+}
+
+EveryStore(append, that_is_abandoned_keeps_its_unfinished_line)
+{
+	struct handle *handle = appender("s/l.jsonl");
+
+	append_to(handle, "1\n{\"a\":");
+	handle_abandon(world_tree, handle);
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n{\"a\":");
+}
+
+EveryStore(append, goes_to_the_end_whatever_offset_it_is_told)
+{
+	struct handle *handle = appender("s/l.jsonl");
+
+	write_at(handle, 0, BYTES("1\n"));
+	write_at(handle, 0, BYTES("2\n"));
+	write_at(handle, 4711, BYTES("3\n"));
+	close_handle(handle);
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n3\n");
+}
+
+EveryStore(append, in_sequence_to_a_list_that_was_empty_is_a_stream)
+{
+	struct handle *handle = open_at("s/l.jsonl", O_WRONLY | O_CREAT | O_TRUNC);
+
+	write_at(handle, 0, BYTES("1\n2"));
+	cr_expect_str_eq(rows_of("s", "l"), "0=1");
+	write_at(handle, 3, BYTES("3\n4\n"));
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1=23 2=4");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n23\n4\n");
+	close_handle(handle);
+}
+
+EveryStore(append, that_streams_may_go_back_and_is_a_save_then)
+{
+	struct handle *handle = open_at("s/l.jsonl", O_RDWR | O_CREAT);
+
+	write_at(handle, 0, BYTES("1\n2\n3"));
+	write_at(handle, 2, BYTES("9"));
+
+	cr_expect_str_eq(read_by(handle), "1\n9\n3");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n");
+	close_handle(handle);
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n9\n3");
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1=9 2=3");
+}
+
+EveryStore(append, survives_a_new_start_without_a_close)
+{
+	struct handle *handle = appender("s/l.jsonl");
+
+	append_to(handle, "1\n2\n");
+	handle_free(world_tree, handle);
+	world_reopen();
+	append("s/l.jsonl", "3\n");
+
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1=2 2=3");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n3\n");
+}
+
+EveryStore(append, keeps_blank_and_broken_lines_at_their_place)
+{
+	append("s/l.jsonl", "\n\n1\n# no\n");
+	append("s/l.jsonl", "2\n\n");
+	append("s/l.jsonl", "x\n");
+	append("s/l.jsonl", "3\n");
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "\n\n1\n# no\n2\n\nx\n3\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1=2 2=3");
+	world_reopen();
+	cr_expect_str_eq(content_of("s/l.jsonl"), "\n\n1\n# no\n2\n\nx\n3\n");
+}
+
+/* ---- strict ---- */
+
+static void be_strict(void)
+{
+	world_options.strict = true;
+	world_reopen();
+}
+
+EveryStore(append, that_is_strict_takes_the_lines_before_a_bad_one)
+{
+	struct handle *handle;
+
+	be_strict();
+	handle = appender("s/l.jsonl");
+
+	cr_expect_eq(handle_write(world_tree, handle, getpid(), 0, BYTES("1\n\n2\nx\n3\n")), 5);
+	cr_expect_eq(handle_write(world_tree, handle, getpid(), 0, BYTES("x\n3\n")), -EINVAL);
+	append_to(handle, "3\n");
+	close_handle(handle);
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n\n2\n3\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1=2 2=3");
+}
+
+EveryStore(append, that_is_strict_takes_a_good_line_in_pieces)
+{
+	struct handle *handle;
+
+	be_strict();
+	handle = appender("s/l.jsonl");
+	append_to(handle, "{\"a\"");
+	append_to(handle, ":1}\n");
+	close_handle(handle);
+
+	cr_expect_str_eq(rows_of("s", "l"), "0={\"a\":1}");
+}
+
+EveryStore(append, that_is_strict_refuses_the_write_that_completes_a_bad_line)
+{
+	struct handle *handle;
+
+	be_strict();
+	handle = appender("s/l.jsonl");
+	append_to(handle, "1\n{\"a\"");
+
+	cr_expect_eq(handle_write(world_tree, handle, getpid(), 0, BYTES(" 1}\n")), -EINVAL);
+
+	cr_expect_str_eq(rows_of("s", "l"), "0=1");
+	handle_free(world_tree, handle);
+}
+
+/* ---- long lists ---- */
+
+EveryStore(append, to_a_long_list_keeps_every_byte_at_its_offset)
+{
+	_cleanup_(buf_done) struct buf expected = { 0 };
+	struct handle *handle = appender("s/l.jsonl");
+
+	for (unsigned i = 0; i < 3000; i++) {
+		size_t before = expected.size;
+
+		cr_assert_eq(buf_printf(&expected, i % 97 ? "{\"n\":%u}\n" : "bad %u\n", i), 0);
+		write_at(handle, 0, bytes_make(expected.data + before, expected.size - before));
+	}
+	close_handle(handle);
+	world_check();
+	world_reopen();
+
+	cr_expect(bytes_equal(bytes_of("s/l.jsonl"), buf_bytes(&expected)));
+	handle = open_at("s/l.jsonl", O_RDONLY);
+	for (size_t at = 0; at < expected.size; at += 1013) {
+		_cleanup_(buf_done) struct buf out = { 0 };
+
+		cr_assert_eq(handle_read(world_tree, handle, expected.size - at, 50, &out), 0);
+		cr_assert(bytes_equal(buf_bytes(&out),
+				      bytes_make(expected.data + expected.size - at, MIN(at, 50))));
+	}
+	handle_free(world_tree, handle);
+}
+
+EveryStore(append, of_one_long_line_is_one_row)
+{
+	_cleanup_(buf_done) struct buf line = { 0 };
+	struct handle *handle = appender("s/l.jsonl");
+
+	cr_assert_eq(buf_append_byte(&line, '"'), 0);
+	for (unsigned i = 0; i < 400000; i++)
+		cr_assert_eq(buf_append_str(&line, "0123456789abcde"), 0);
+	cr_assert_eq(buf_append_str(&line, "\"\n"), 0);
+	for (size_t at = 0; at < line.size; at += 131072)
+		write_at(handle, 0, bytes_make(line.data + at, MIN(131072, line.size - at)));
+	append_to(handle, "2\n");
+	close_handle(handle);
+
+	cr_expect_eq(stat_of("s/l.jsonl").st_size, (off_t)line.size + 2);
+	cr_expect_str_eq(keys(), "s/l[0-1]");
+	cr_assert_eq(buf_append_str(&line, "2\n"), 0);
+	cr_expect(bytes_equal(bytes_of("s/l.jsonl"), buf_bytes(&line)));
+}

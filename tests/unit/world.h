@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_UNIT_WORLD_H
+#define TESTS_UNIT_WORLD_H
+
+/*
+ * A store with its tree, and files in it by their paths ("s/l.jsonl", "" is the root).
+ *
+ * A case has one world, which lives in the variables below, since Criterion runs each case in a
+ * process of its own.  Whatever is not asked for its error must succeed.  Text that is returned
+ * stays until the eighth call from then.  Bytes are shown as they are, but NULs as "\0".
+ */
+
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "fs/model/tree.h"
+#include "src/base/cleanup.h"
+
+enum { WORLD_MEMORY, WORLD_SQLITE, WORLD_KINDS };
+
+extern struct tree *world_tree;
+extern struct backend *world_store;	  /* what the tree works on */
+extern struct tree_options world_options; /* of the next tree; zero unless set */
+
+void world_open(int kind);
+/* Lay something between the tree and each store that is opened from now on. */
+typedef int world_wrapper(struct backend *inner, struct backend **ret_backend);
+void world_wrap(world_wrapper *wrapper);
+/* A tree as after an unmount and a mount. */
+void world_reopen(void);
+/* Assert that nobody is known but who has a handle (the root counts as one), that the store is
+ * whole, and close it for good. */
+void world_close(void);
+/* Rows of unlinked files go, times are written: what the tree does in a second at the latest. */
+void world_settle(void);
+/* Inodes in memory, after settling: at least the root. */
+size_t world_inodes(void);
+/* Assert that check_store() finds no violation, beside the open tree. */
+void world_check(void);
+
+/* A case for each kind of store, with a session "s". */
+struct criterion_test_params every_kind(void);
+#define EveryStore(suite, name)                                                                    \
+	static void suite##_##name##_body(void);                                                   \
+	ParameterizedTestParameters(suite, name)                                                   \
+	{                                                                                          \
+		return every_kind();                                                               \
+	}                                                                                          \
+	ParameterizedTest(const int *kind, suite, name)                                            \
+	{                                                                                          \
+		world_open(*kind);                                                                 \
+		make_dir("s");                                                                     \
+		suite##_##name##_body();                                                           \
+		world_close();                                                                     \
+	}                                                                                          \
+	static void suite##_##name##_body(void)
+/* A case with a SQLite store, and the session "s". */
+#define SqliteStore(suite, name)                                                                   \
+	static void suite##_##name##_body(void);                                                   \
+	Test(suite, name)                                                                          \
+	{                                                                                          \
+		world_open(WORLD_SQLITE);                                                          \
+		make_dir("s");                                                                     \
+		suite##_##name##_body();                                                           \
+		world_close();                                                                     \
+	}                                                                                          \
+	static void suite##_##name##_body(void)
+
+/* Another program at the SQLite file. */
+void sql_runs(const char *sql);
+/* The first column of the first row as text, "NULL" for null, "" for no row. */
+const char *sql_asks(const char *sql);
+
+/* Names. */
+void make_dir(const char *path);
+int make_file(const char *path, mode_t mode); /* the error */
+int looked_up(const char *path);	      /* the error */
+int unlinked(const char *path);
+int removed_dir(const char *path);
+int linked(const char *path, const char *path_to);
+int renamed(const char *path, const char *path_to, unsigned flags);
+/* The inode, counted: to be given back with forget(). */
+struct inode *inode_at(const char *path);
+void forget(struct inode *inode);
+/* Names in a directory, with blanks between them, without "." and "..", in the order listed. */
+const char *names_in(const char *path);
+
+/* Attributes. */
+struct stat stat_of(const char *path);
+struct stat stat_of_inode(struct inode *inode);
+int set_attr(const char *path, const struct stat *st, unsigned mask);
+/* By an open file. */
+int set_attr_by(struct handle *handle, const struct stat *st, unsigned mask);
+int64_t nanoseconds(struct timespec time);
+
+/* Open files; flags as open(2), O_CREAT and O_EXCL among them. */
+struct handle *open_at(const char *path, int flags);
+int open_error(const char *path, int flags);
+void write_at(struct handle *handle, uint64_t offset, struct bytes data);
+void append_to(struct handle *handle, const char *text);
+/* Flush and free: both ends of a close. */
+void close_handle(struct handle *handle);
+const char *read_by(struct handle *handle);
+
+/* Whole files. */
+void save(const char *path, const char *text);
+void append(const char *path, const char *text);
+struct bytes bytes_of(const char *path);
+const char *content_of(const char *path);
+
+/* Rows as "0=... 1=...", and pieces as "0.0=... ". */
+const char *rows_of(const char *session, const char *key);
+const char *pieces_of(const char *path);
+/* All keys that have rows, as "session/key[first-last] ...". */
+const char *keys(void);
+
+#endif
