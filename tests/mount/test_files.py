@@ -980,8 +980,8 @@ import os, sys
 fd = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 data = b"".join(b'{"n": %d, "pad": "%s"}\\n' % (n, b"x" * (n % 300)) for n in range(8000))
 cut = int(sys.argv[2])
-    pieces = [data[i : i + cut] for i in range(0, len(data), cut)] if cut else data.splitlines(True)
-    for piece in pieces:
+pieces = [data[i : i + cut] for i in range(0, len(data), cut)] if cut else data.splitlines(True)
+for piece in pieces:
     os.write(fd, piece)
 os.close(fd)
 """
