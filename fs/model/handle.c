@@ -137,7 +137,8 @@ static int handle_begin_save(struct tree *tree, struct handle *handle, bool keep
 
 static void handle_staged(struct tree *tree, struct handle *handle)
 {
-	if (!handle->saver_link) {
+	if (!handle->is_saver) {
+		handle->is_saver = true;
 		pthread_mutex_lock(&tree->times_lock);
 		handle->saver_next = tree->savers;
 		handle->saver_link = &tree->savers;
@@ -355,18 +356,30 @@ static int append_behind_piece(struct tree *tree, struct handle *handle, struct 
 	return r;
 }
 
+/* Whether a line that goes on behind the piece is JSON together with it. */
+static bool strict_piece(struct handle *handle, struct bytes text)
+{
+	_cleanup_(buf_done) struct buf whole = { 0 };
+	struct bytes piece;
+
+	if (stage_map(&handle->piece, &piece) < 0 || buf_append_bytes(&whole, piece) < 0 ||
+	    buf_append_bytes(&whole, text) < 0)
+		return false;
+	return lines_is_row(buf_bytes(&whole), NULL);
+}
+
 /* With -o strict: the lines up to the first one that is no JSON. */
-static struct bytes strict_part(const struct handle *handle, struct bytes lines)
+static struct bytes strict_part(struct handle *handle, struct bytes lines)
 {
 	size_t good = 0;
 	struct bytes rest = lines;
 	struct line line;
 
 	while (lines_next(&rest, &line)) {
-		/* What continues a piece is judged with it, when it is published. */
-		bool continues = good == 0 && handle->piece.size;
+		bool is_row = good == 0 && handle->piece.size ? strict_piece(handle, line.text) :
+								lines_is_row(line.text, NULL);
 
-		if (!continues && !lines_is_blank(line.text) && !lines_is_row(line.text, NULL))
+		if (!is_row && !lines_is_blank(line.text))
 			break;
 		good += line.size;
 	}
@@ -644,7 +657,7 @@ static void handle_close(struct tree *tree, struct handle *handle)
 			link = &(*link)->next;
 		*link = handle->next;
 	}
-	if (handle->saver_link) {
+	if (handle->is_saver) {
 		pthread_mutex_lock(&tree->times_lock);
 		*handle->saver_link = handle->saver_next;
 		if (handle->saver_next)

@@ -124,8 +124,9 @@ struct handle {
 	struct handle *next; /* the inode's other handles */
 	/* tree.times_lock: the list of handles that have staged something. */
 	struct handle *saver_next;
-	struct handle **saver_link; /* NULL: not in it */
-	int64_t paused_at;	    /* time of the write after which a pause was looked at */
+	struct handle **saver_link;
+	bool is_saver;	   /* it is in it */
+	int64_t paused_at; /* time of the write after which a pause was looked at */
 };
 
 struct tree {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "src/base/cleanup.h"
+#include "src/base/log.h"
 
 static void stage_unmap(struct stage *stage)
 {
@@ -94,8 +95,13 @@ int stage_write(struct stage *stage, uint64_t offset, struct bytes data)
 		return r;
 	if (stage->spilled) {
 		r = write_all(stage->fd, data, offset);
-		if (r < 0)
+		if (r < 0) {
+			/* What fitted of it is not part of the content. */
+			if (ftruncate(stage->fd, (off_t)stage->size) < 0)
+				log_warning("a temporary file could not be cut: %s",
+					    strerror(errno));
 			return r;
+		}
 	} else {
 		if (end > stage->memory.size)
 			r = memory_resize(&stage->memory, end);
