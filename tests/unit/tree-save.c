@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Saves: content is replaced whole, at the end, and only what differs. */
+
+#include <string.h>
+#include <sys/xattr.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/unit/world.h"
+
+/* Rows that were not touched since backdate() as "0,1 " and those that keep their creation. */
+static void backdate(void)
+{
+	sql_runs("UPDATE agentscope_sessions SET created_at = '2001-02-03 04:05:06', "
+		 "updated_at = '2001-02-03 04:05:06'");
+}
+
+static const char *untouched(void)
+{
+	return sql_asks("SELECT group_concat(item_index) FROM (SELECT item_index FROM "
+			"agentscope_sessions WHERE updated_at = '2001-02-03 04:05:06' "
+			"AND created_at = '2001-02-03 04:05:06' ORDER BY item_index)");
+}
+
+static const char *updated_in_place(void)
+{
+	return sql_asks("SELECT group_concat(item_index) FROM (SELECT item_index FROM "
+			"agentscope_sessions WHERE updated_at <> '2001-02-03 04:05:06' "
+			"AND created_at = '2001-02-03 04:05:06' ORDER BY item_index)");
+}
+
+/* ---- until the end nobody sees it ---- */
+
+EveryStore(save, is_seen_by_its_writer_alone_until_it_is_closed)
+{
+	struct handle *handle;
+
+	save("s/k.json", "{\"old\":1}");
+	save("s/l.jsonl", "1\n2\n");
+
+	handle = open_at("s/k.json", O_RDWR | O_TRUNC);
+	write_at(handle, 0, BYTES("[2]"));
+	cr_expect_str_eq(content_of("s/k.json"), "{\"old\":1}");
+	cr_expect_str_eq(rows_of("s", "k"), "0={\"old\":1}");
+	cr_expect_str_eq(read_by(handle), "[2]");
+	close_handle(handle);
+	cr_expect_str_eq(content_of("s/k.json"), "[2]");
+	cr_expect_str_eq(rows_of("s", "k"), "0=[2]");
+
+	handle = open_at("s/l.jsonl", O_RDWR | O_TRUNC);
+	write_at(handle, 0, BYTES("3\n4\n5\n"));
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n");
+	cr_expect_eq(stat_of("s/l.jsonl").st_size, 4);
+	cr_expect_str_eq(read_by(handle), "3\n4\n5\n");
+	close_handle(handle);
+	cr_expect_str_eq(rows_of("s", "l"), "0=3 1=4 2=5");
+}
+
+EveryStore(save, by_two_writers_is_that_of_the_last_close_entire)
+{
+	struct handle *a, *b;
+
+	save("s/l.jsonl", "0\n");
+	a = open_at("s/l.jsonl", O_WRONLY | O_TRUNC);
+	b = open_at("s/l.jsonl", O_WRONLY | O_TRUNC);
+	write_at(a, 0, BYTES("[\"a\",1]\n"));
+	write_at(b, 0, BYTES("[\"b\",1]\n[\"b\",2]\n[\"b\",3]\n"));
+	write_at(a, 8, BYTES("[\"a\",2]\n"));
+	close_handle(b);
+	close_handle(a);
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "[\"a\",1]\n[\"a\",2]\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0=[\"a\",1] 1=[\"a\",2]");
+}
+
+EveryStore(save, that_is_abandoned_leaves_what_was_there)
+{
+	struct handle *handle;
+
+	save("s/l.jsonl", "1\n2\n");
+	handle = open_at("s/l.jsonl", O_WRONLY | O_TRUNC);
+	write_at(handle, 0, BYTES("3\n"));
+	handle_abandon(world_tree, handle);
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1=2");
+}
+
+EveryStore(save, is_published_by_fsync_and_by_each_close)
+{
+	struct handle *handle;
+
+	save("s/k.json", "1");
+	handle = open_at("s/k.json", O_WRONLY | O_TRUNC);
+	write_at(handle, 0, BYTES("23"));
+	cr_assert_eq(handle_sync(world_tree, handle), 0);
+	cr_expect_str_eq(rows_of("s", "k"), "0=23");
+
+	write_at(handle, 2, BYTES("4"));
+	cr_expect_str_eq(rows_of("s", "k"), "0=23");
+	cr_assert_eq(handle_flush(world_tree, handle, getpid()), 0);
+	cr_expect_str_eq(rows_of("s", "k"), "0=234");
+	close_handle(handle);
+}
+
+EveryStore(save, in_place_begins_with_what_is_there)
+{
+	struct handle *handle;
+
+	save("s/l.jsonl", "10\n20\n30\n");
+	handle = open_at("s/l.jsonl", O_RDWR);
+	write_at(handle, 3, BYTES("99"));
+	cr_expect_str_eq(read_by(handle), "10\n99\n30\n");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "10\n20\n30\n");
+	close_handle(handle);
+
+	cr_expect_str_eq(rows_of("s", "l"), "0=10 1=99 2=30");
+}
+
+EveryStore(save, by_a_second_close_lies_over_its_own_and_not_over_another_one)
+{
+	struct handle *a, *b;
+
+	save("s/l.jsonl", "1\n");
+	a = open_at("s/l.jsonl", O_WRONLY | O_TRUNC);
+	write_at(a, 0, BYTES("2\n"));
+	cr_assert_eq(handle_flush(world_tree, a, getpid()), 0);
+	b = open_at("s/l.jsonl", O_WRONLY | O_TRUNC);
+	write_at(b, 0, BYTES("8\n9\n"));
+	close_handle(b);
+	write_at(a, 2, BYTES("3\n"));
+	close_handle(a);
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "2\n3\n");
+}
+
+EveryStore(save, of_a_writer_that_pauses_is_published_when_it_is_whole)
+{
+	const struct timespec moment = { .tv_nsec = 20000000 };
+	struct handle *list, *single, *torn;
+
+	save("s/l.jsonl", "1\n2\n");
+	save("s/k.json", "1");
+	save("s/t.jsonl", "1\n");
+	list = open_at("s/l.jsonl", O_WRONLY | O_TRUNC);
+	write_at(list, 0, BYTES("3\n4\n"));
+	single = open_at("s/k.json", O_WRONLY | O_TRUNC);
+	write_at(single, 0, BYTES("{}"));
+	torn = open_at("s/t.jsonl", O_WRONLY | O_TRUNC);
+	write_at(torn, 0, BYTES("2\n{\"a"));
+
+	for (unsigned i = 0; i < 500 && strcmp(rows_of("s", "k"), "0=1") == 0; i++)
+		nanosleep(&moment, NULL);
+
+	cr_expect_str_eq(rows_of("s", "l"), "0=3 1=4");
+	cr_expect_str_eq(rows_of("s", "k"), "0={}");
+	cr_expect_str_eq(rows_of("s", "t"), "0=1");
+	close_handle(list);
+	close_handle(single);
+	close_handle(torn);
+}
+
+/* ---- readers ---- */
+
+EveryStore(save, does_not_mix_into_the_version_that_a_reader_is_in)
+{
+	_cleanup_(buf_done) struct buf out = { 0 };
+	struct handle *reader;
+
+	save("s/k.json", "[\"an old document\"]");
+	reader = open_at("s/k.json", O_RDONLY);
+	cr_assert_eq(handle_read(world_tree, reader, 0, 8, &out), 0);
+	save("s/k.json", "[\"another, which is longer\"]");
+
+	cr_assert_eq(handle_read(world_tree, reader, 8, 100, &out), 0);
+	cr_expect(bytes_equal(buf_bytes(&out), BYTES("[\"an old document\"]")));
+
+	buf_clear(&out);
+	cr_assert_eq(handle_read(world_tree, reader, 0, 100, &out), 0);
+	cr_expect(bytes_equal(buf_bytes(&out), BYTES("[\"another, which is longer\"]")));
+	handle_free(world_tree, reader);
+}
+
+EveryStore(save, is_read_by_another_handle_that_reads_and_writes)
+{
+	struct handle *handle;
+
+	save("s/k.json", "1");
+	handle = open_at("s/k.json", O_RDWR);
+	cr_expect_str_eq(read_by(handle), "1");
+	save("s/k.json", "22");
+
+	cr_expect_str_eq(read_by(handle), "22");
+	write_at(handle, 2, BYTES("3"));
+	close_handle(handle);
+	cr_expect_str_eq(rows_of("s", "k"), "0=223");
+}
+
+/* ---- only what differs ---- */
+
+struct diff_case {
+	const char *before;
+	const char *after;
+	const char *untouched;
+	const char *updated;
+};
+
+static const struct diff_case diff_cases[] = {
+	{ "1\n2\n3\n", "1\n2\n3\n", "0,1,2", "NULL" },
+	{ "1\n2\n3\n", "1\n2\n3\n4\n", "0,1,2", "NULL" },
+	{ "1\n2\n3\n", "1\n9\n3\n", "0,2", "1" },
+	{ "1\n2\n3\n", "1\n2\n", "0,1", "NULL" },
+	{ "1\n2\n3\n", "1\n2", "0,1", "NULL" },
+	{ "1\n2\n3\n", "# new\n1\n\n2\n3\n", "0,1,2", "NULL" },
+	{ "x\n1\n2\n\n3\n", "1\n2\n3\n", "0,1,2", "NULL" },
+	{ "1\n2\n3\n", "0\n1\n2\n3\n", "NULL", "0,1,2" },
+	{ "1\n2\n3\n", "2\n2\n3\n", "1,2", "0" },
+	{ "1\n2\n3\n", "1\n2 \n3\n", "0,2", "1" },
+	{ "1\n2\n3\n", "1\n2\n{\"torn", "0,1,2", "NULL" },
+	{ "1\n2\n3\n", "", "NULL", "NULL" },
+};
+
+static void by_truncation(const char *text)
+{
+	save("s/l.jsonl", text);
+}
+
+static void by_unlinking(const char *text)
+{
+	cr_assert_eq(unlinked("s/l.jsonl"), 0);
+	save("s/l.jsonl", text);
+}
+
+static void by_rename(const char *text)
+{
+	save("s/l.jsonl.tmp", text);
+	cr_assert_eq(renamed("s/l.jsonl.tmp", "s/l.jsonl", 0), 0);
+}
+
+static void in_place(const char *text)
+{
+	const struct stat size = { .st_size = (off_t)strlen(text) };
+	struct handle *handle = open_at("s/l.jsonl", O_RDWR);
+
+	write_at(handle, 0, bytes_str(text));
+	cr_assert_eq(set_attr_by(handle, &size, TREE_SET_SIZE), 0);
+	close_handle(handle);
+}
+
+static void try_diffs(void (*save_as)(const char *text))
+{
+	for (size_t i = 0; i < ARRAY_SIZE(diff_cases); i++) {
+		const struct diff_case *diff = &diff_cases[i];
+
+		save("s/l.jsonl", diff->before);
+		backdate();
+		save_as(diff->after);
+
+		cr_expect_str_eq(content_of("s/l.jsonl"), diff->after);
+		cr_expect_str_eq(untouched(), diff->untouched, "case %zu: untouched are %s", i,
+				 untouched());
+		cr_expect_str_eq(updated_in_place(), diff->updated, "case %zu: updated are %s", i,
+				 updated_in_place());
+		cr_assert_eq(unlinked("s/l.jsonl"), 0);
+		world_settle();
+		cr_assert_str_eq(keys(), "");
+	}
+}
+
+SqliteStore(save, touches_only_rows_that_differ)
+{
+	try_diffs(by_truncation);
+}
+
+SqliteStore(save, by_unlinking_and_writing_again_touches_only_rows_that_differ)
+{
+	try_diffs(by_unlinking);
+}
+
+SqliteStore(save, by_renaming_over_touches_only_rows_that_differ)
+{
+	try_diffs(by_rename);
+}
+
+SqliteStore(save, in_place_touches_only_rows_that_differ)
+{
+	try_diffs(in_place);
+}
+
+SqliteStore(save, of_an_equal_document_leaves_its_times)
+{
+	save("s/k.json", "{\"a\": 1}");
+	backdate();
+	save("s/k.json", "{\"a\": 1}");
+	cr_expect_str_eq(untouched(), "0");
+	cr_assert_eq(unlinked("s/k.json"), 0);
+	save("s/k.json", "{\"a\": 1}");
+	cr_expect_str_eq(untouched(), "0");
+
+	save("s/k.json", "{\"a\": 2}");
+	cr_expect_str_eq(untouched(), "NULL");
+	cr_expect_str_eq(updated_in_place(), "0");
+}
+
+SqliteStore(save, that_follows_an_unlink_shows_the_old_rows_until_it_is_closed)
+{
+	struct handle *handle;
+
+	save("s/l.jsonl", "1\n2\n");
+	cr_assert_eq(unlinked("s/l.jsonl"), 0);
+	handle = open_at("s/l.jsonl", O_WRONLY | O_CREAT | O_EXCL);
+	write_at(handle, 0, BYTES("1\n"));
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1=2");
+	write_at(handle, 2, BYTES("3\n"));
+	close_handle(handle);
+
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1=3");
+}
+
+EveryStore(save, that_never_follows_an_unlink_lets_the_rows_go)
+{
+	save("s/l.jsonl", "1\n2\n");
+	save("s/k.json", "1");
+	cr_assert_eq(unlinked("s/l.jsonl"), 0);
+	cr_assert_eq(unlinked("s/k.json"), 0);
+	cr_expect_eq(looked_up("s/l.jsonl"), -ENOENT);
+
+	world_settle();
+
+	cr_expect_str_eq(keys(), "");
+	cr_expect_str_eq(names_in("s"), "");
+}
+
+EveryStore(save, that_never_follows_an_unlink_lets_the_rows_go_soon_by_itself)
+{
+	const struct timespec moment = { .tv_nsec = 20000000 };
+
+	save("s/l.jsonl", "1\n2\n");
+	cr_assert_eq(unlinked("s/l.jsonl"), 0);
+
+	for (unsigned i = 0; i < 500 && *keys(); i++)
+		nanosleep(&moment, NULL);
+
+	cr_expect_str_eq(keys(), "");
+}
+
+EveryStore(save, of_unlinked_rows_does_not_come_back_after_a_new_start)
+{
+	save("s/l.jsonl", "1\n2\n");
+	cr_assert_eq(unlinked("s/l.jsonl"), 0);
+	world_reopen();
+
+	cr_expect_str_eq(keys(), "");
+	cr_expect_str_eq(names_in("s"), "");
+}
+
+EveryStore(save, by_an_append_after_an_unlink_begins_anew)
+{
+	save("s/l.jsonl", "1\n2\n");
+	cr_assert_eq(unlinked("s/l.jsonl"), 0);
+	append("s/l.jsonl", "3\n");
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "3\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0=3");
+}
+
+/* ---- drafts ---- */
+
+struct draft_case {
+	const char *name;
+	const char *path;
+	const char *key;
+	struct bytes valid;
+	struct bytes draft;
+};
+
+static const struct draft_case draft_cases[] = {
+	{ "empty", "s/a.json", "a", { "[1]", 3 }, { "", 0 } },
+	{ "half", "s/b.json", "b", { "[1]", 3 }, { "[1", 2 } },
+	{ "with a comment", "s/c.json", "c", { "[1]", 3 }, { "[1] // one", 10 } },
+	{ "NaN", "s/d.json", "d", { "[1]", 3 }, { "{\"a\":NaN}", 9 } },
+	{ "two documents", "s/e.json", "e", { "[1]", 3 }, { "1\n2\n", 4 } },
+	{ "NULs", "s/f.json", "f", { "[1]", 3 }, { "\0\0\0\0", 4 } },
+	{ "a torn list", "s/g.jsonl", "g", { "1\n2", 3 }, { "1\n{\"a", 6 } },
+	{ "an empty sidecar", "s/h.hash", "h:_hash", { "abc", 3 }, { "", 0 } },
+	{ "a sidecar that is no text", "s/i.hash", "i:_hash", { "abc", 3 }, { "a\0c\xff", 4 } },
+};
+
+static void write_whole(const char *path, struct bytes bytes)
+{
+	struct handle *handle = open_at(path, O_WRONLY | O_CREAT | O_TRUNC);
+
+	write_at(handle, 0, bytes);
+	close_handle(handle);
+}
+
+static void check_draft(const struct draft_case *draft, const char *rows)
+{
+	cr_expect(bytes_equal(bytes_of(draft->path), draft->draft), "%s", draft->name);
+	cr_expect_eq(stat_of(draft->path).st_size, (off_t)draft->draft.size, "%s", draft->name);
+	cr_expect_str_eq(rows_of("s", draft->key), rows, "%s", draft->name);
+}
+
+EveryStore(save, that_is_no_json_keeps_its_bytes_and_the_last_valid_rows)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(draft_cases); i++) {
+		const struct draft_case *draft = &draft_cases[i];
+		char rows[64];
+
+		write_whole(draft->path, draft->valid);
+		strcpy(rows, rows_of("s", draft->key));
+		cr_assert_neq(*rows, '\0', "%s", draft->name);
+		write_whole(draft->path, draft->draft);
+		check_draft(draft, rows);
+		world_reopen();
+		check_draft(draft, rows);
+
+		write_whole(draft->path, draft->valid);
+		cr_expect(bytes_equal(bytes_of(draft->path), draft->valid), "%s", draft->name);
+		cr_expect_str_eq(rows_of("s", draft->key), rows, "%s", draft->name);
+	}
+}
+
+EveryStore(save, of_a_new_file_that_is_no_json_has_no_row)
+{
+	save("s/k.json", "{");
+	cr_expect_str_eq(content_of("s/k.json"), "{");
+	cr_assert_eq(make_file("s/e.json", S_IFREG | 0644), 0);
+	cr_expect_eq(stat_of("s/e.json").st_size, 0);
+	cr_expect_str_eq(keys(), "");
+	world_reopen();
+	cr_expect_str_eq(content_of("s/k.json"), "{");
+	cr_expect_str_eq(content_of("s/e.json"), "");
+	cr_expect_str_eq(names_in("s"), "k.json e.json");
+}
+
+EveryStore(save, that_is_strict_and_no_json_fails_at_its_close)
+{
+	struct handle *handle;
+
+	save("s/k.json", "[1]");
+	world_options.strict = true;
+	world_reopen();
+	handle = open_at("s/k.json", O_WRONLY | O_TRUNC);
+	write_at(handle, 0, BYTES("[1"));
+
+	cr_expect_eq(handle_flush(world_tree, handle, getpid()), -EINVAL);
+	handle_free(world_tree, handle);
+
+	cr_expect_str_eq(content_of("s/k.json"), "[1");
+	cr_expect_str_eq(rows_of("s", "k"), "0=[1]");
+}
+
+EveryStore(save, says_where_a_file_is_no_json)
+{
+	_cleanup_(buf_done) struct buf value = { 0 };
+	struct inode *inode;
+
+	save("s/l.jsonl", "1\n\nx\n2\ny\n");
+	inode = inode_at("s/l.jsonl");
+	cr_assert_eq(tree_get_xattr(world_tree, inode, BYTES("user.sessfs.invalid"), &value), 0);
+	cr_assert_eq(buf_append_byte(&value, '\0'), 0);
+	cr_expect_not_null(strstr(value.data, "2"), "how many: %s", value.data);
+	cr_expect_not_null(strstr(value.data, "line 3"), "where: %s", value.data);
+	forget(inode);
+
+	save("s/l.jsonl", "1\n2\n");
+	inode = inode_at("s/l.jsonl");
+	cr_expect_eq(tree_get_xattr(world_tree, inode, BYTES("user.sessfs.invalid"), &value),
+		     -ENODATA);
+	forget(inode);
+}
+
+/* ---- truncation ---- */
+
+EveryStore(save, by_truncation_without_a_handle_is_seen_at_once)
+{
+	const struct stat four = { .st_size = 4 }, none = { .st_size = 0 };
+
+	save("s/l.jsonl", "1\n2\n3\n");
+	cr_assert_eq(set_attr("s/l.jsonl", &four, TREE_SET_SIZE), 0);
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1=2");
+	cr_assert_eq(set_attr("s/l.jsonl", &none, TREE_SET_SIZE), 0);
+	cr_expect_str_eq(rows_of("s", "l"), "");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "");
+}
+
+EveryStore(save, that_grows_a_list_by_truncation_adds_zeros)
+{
+	const struct stat six = { .st_size = 6 };
+
+	save("s/l.jsonl", "1\n2\n");
+	cr_assert_eq(set_attr("s/l.jsonl", &six, TREE_SET_SIZE), 0);
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n\\0\\0");
+}
+
+EveryStore(save, that_truncates_to_nothing_first_is_published_whole)
+{
+	const struct stat none = { .st_size = 0 };
+	struct handle *handle;
+
+	save("s/l.jsonl", "1\n2\n");
+	handle = open_at("s/l.jsonl", O_RDWR);
+	cr_assert_eq(set_attr_by(handle, &none, TREE_SET_SIZE), 0);
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n");
+	write_at(handle, 0, BYTES("3\n"));
+	close_handle(handle);
+	cr_expect_str_eq(content_of("s/l.jsonl"), "3\n");
+}
+
+/* ---- attributes ---- */
+
+EveryStore(save, keeps_times_that_were_set_before_its_close)
+{
+	const struct stat times = { .st_atim = { 1000, 1 }, .st_mtim = { 2000, 123456789 } };
+	static const char *const paths[] = { "s/l.jsonl", "s/k.json", "s/o.txt", "s/h.hash" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		struct handle *handle = open_at(paths[i], O_WRONLY | O_CREAT | O_TRUNC);
+
+		write_at(handle, 0, BYTES("1"));
+		cr_assert_eq(set_attr_by(handle, &times, TREE_SET_ATIME | TREE_SET_MTIME), 0);
+		close_handle(handle);
+		cr_expect_eq(nanoseconds(stat_of(paths[i]).st_mtim), 2000123456789, "%s", paths[i]);
+	}
+	world_reopen();
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		cr_expect_eq(nanoseconds(stat_of(paths[i]).st_mtim), 2000123456789, "%s", paths[i]);
+		cr_expect_eq(nanoseconds(stat_of(paths[i]).st_atim), 1000000000001, "%s", paths[i]);
+	}
+}
+
+EveryStore(save, moves_the_time_of_change_and_keeps_mode_and_number)
+{
+	const struct stat set = { .st_mode = 0600, .st_mtim = { 1000, 0 } };
+	struct stat before, after;
+
+	save("s/l.jsonl", "1\n");
+	cr_assert_eq(set_attr("s/l.jsonl", &set, TREE_SET_MODE | TREE_SET_MTIME), 0);
+	before = stat_of("s/l.jsonl");
+	cr_assert_eq(nanoseconds(before.st_mtim), 1000000000000);
+	save("s/l.jsonl", "2\n");
+	after = stat_of("s/l.jsonl");
+
+	cr_expect_gt(nanoseconds(after.st_mtim), nanoseconds(before.st_mtim));
+	cr_expect_gt(nanoseconds(after.st_ctim), nanoseconds(before.st_ctim));
+	cr_expect_eq(after.st_mode, S_IFREG | 0600);
+	cr_expect_eq(after.st_ino, before.st_ino);
+	world_reopen();
+	cr_expect_eq(stat_of("s/l.jsonl").st_mode, S_IFREG | 0600);
+	cr_expect_eq(stat_of("s/l.jsonl").st_ino, before.st_ino);
+	cr_expect_eq(nanoseconds(stat_of("s/l.jsonl").st_mtim), nanoseconds(after.st_mtim));
+}
+
+EveryStore(save, that_appends_moves_the_time_of_change_also_over_a_new_start)
+{
+	const struct stat set = { .st_mtim = { 1000, 0 } };
+	struct stat after;
+
+	append("s/l.jsonl", "1\n");
+	cr_assert_eq(set_attr("s/l.jsonl", &set, TREE_SET_MTIME), 0);
+	append("s/l.jsonl", "2\n");
+	after = stat_of("s/l.jsonl");
+	cr_expect_gt(nanoseconds(after.st_mtim), 1000000000000);
+	world_reopen();
+	cr_expect_eq(nanoseconds(stat_of("s/l.jsonl").st_mtim), nanoseconds(after.st_mtim));
+}
+
+EveryStore(save, keeps_extended_attributes)
+{
+	_cleanup_(buf_done) struct buf value = { 0 };
+	struct inode *inode;
+
+	save("s/l.jsonl", "1\n");
+	inode = inode_at("s/l.jsonl");
+	cr_assert_eq(tree_set_xattr(world_tree, inode, BYTES("user.a"), BYTES("x\0y"), 0), 0);
+	forget(inode);
+	save("s/l.jsonl", "2\n");
+	world_reopen();
+
+	inode = inode_at("s/l.jsonl");
+	cr_assert_eq(tree_get_xattr(world_tree, inode, BYTES("user.a"), &value), 0);
+	cr_expect(bytes_equal(buf_bytes(&value), BYTES("x\0y")));
+	forget(inode);
+}
