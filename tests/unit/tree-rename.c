@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Renaming: what a file is follows from where it lies, and its rows follow it. */
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/unit/world.h"
+
+/* A kind of file: where it lies, and what it holds. */
+struct kind {
+	const char *path;
+	const char *path_to;
+	const char *key; /* NULL: an ordinary file */
+	const char *key_to;
+};
+
+static const struct kind kinds[] = {
+	{ "s/a.txt", "s/b.txt", NULL, NULL },	{ "s/a.json", "s/b.json", "a", "b" },
+	{ "s/a.jsonl", "s/b.jsonl", "a", "b" }, { "s/a.hash", "s/b.hash", "a:_hash", "b:_hash" },
+	{ "a.json", "b.json", NULL, NULL },
+};
+
+/* Bytes that are rows of some kinds and drafts or pieces of others. */
+static const char *const contents[] = {
+	"{\"a\":1}", "1\n2\n", "1\n2\n\n# three\n", "", "not JSON", "1\n{\"torn",
+};
+
+/* The rows that a new file of this kind has with these bytes. */
+static void rows_as_new(const struct kind *kind, const char *content, char *rows)
+{
+	char path[64];
+	const char *dot = strrchr(kind->path, '.');
+
+	*rows = '\0';
+	if (!kind->key)
+		return;
+	snprintf(path, sizeof(path), "s/fresh%s", dot);
+	save(path, content);
+	snprintf(path, sizeof(path), "fresh%s", strchr(kind->key, ':') ? ":_hash" : "");
+	strcpy(rows, rows_of("s", path));
+	snprintf(path, sizeof(path), "s/fresh%s", dot);
+	cr_assert_eq(unlinked(path), 0);
+	world_settle();
+}
+
+static void try_move(const struct kind *from, const struct kind *to, const char *content)
+{
+	char rows[256];
+	uint64_t ino;
+
+	rows_as_new(to, content, rows);
+	save(from->path, content);
+	ino = stat_of(from->path).st_ino;
+
+	cr_assert_eq(renamed(from->path, to->path_to, 0), 0);
+
+	cr_expect_str_eq(content_of(to->path_to), content, "%s to %s", from->path, to->path_to);
+	cr_expect_eq(stat_of(to->path_to).st_ino, ino);
+	cr_expect_eq(looked_up(from->path), -ENOENT);
+	if (to->key)
+		cr_expect_str_eq(rows_of("s", to->key_to), rows, "%s to %s: '%s'", from->path,
+				 to->path_to, content);
+	if (from->key)
+		cr_expect_str_eq(rows_of("s", from->key), "", "%s to %s: rows are left behind",
+				 from->path, to->path_to);
+	cr_assert_eq(unlinked(to->path_to), 0);
+	world_settle();
+	cr_assert_str_eq(keys(), "", "%s to %s", from->path, to->path_to);
+}
+
+EveryStore(rename, makes_of_a_file_what_its_new_name_says)
+{
+	for (size_t from = 0; from < ARRAY_SIZE(kinds); from++)
+		for (size_t to = 0; to < ARRAY_SIZE(kinds); to++)
+			for (size_t i = 0; i < ARRAY_SIZE(contents); i++)
+				try_move(&kinds[from], &kinds[to], contents[i]);
+}
+
+/* Over a file with rows: a save; what is no JSON is a draft over the rows of before. */
+struct over_case {
+	const char *before;
+	const char *content;
+	const char *rows;
+};
+
+static const struct over_case over_lists[] = {
+	{ "1\n2\n", "1\n3\n", "0=1 1=3" },     { "1\n2\n", "", "" }, { "1\n2\n", "x\n", "" },
+	{ "1\n2\n", "1\n{\"torn", "0=1 1=2" }, { "", "1\n", "0=1" },
+};
+
+static const struct over_case over_singles[] = {
+	{ "1", "[2]", "0=[2]" },
+	{ "1", "", "0=1" },
+	{ "1", "[2", "0=1" },
+	{ "[", "2", "0=2" },
+};
+
+static void try_over(const struct kind *from, const char *path, const char *key,
+		     const struct over_case *over)
+{
+	save(path, over->before);
+	save(from->path, over->content);
+	cr_assert_eq(renamed(from->path, path, 0), 0);
+
+	cr_expect_str_eq(content_of(path), over->content, "%s over %s", from->path, path);
+	cr_expect_str_eq(rows_of("s", key), over->rows, "%s over %s with '%s': %s", from->path,
+			 path, over->content, rows_of("s", key));
+	cr_expect_eq(looked_up(from->path), -ENOENT);
+	cr_assert_eq(unlinked(path), 0);
+	world_settle();
+	cr_assert_str_eq(keys(), "", "%s over %s", from->path, path);
+}
+
+EveryStore(rename, over_a_state_file_saves_it)
+{
+	for (size_t from = 0; from < ARRAY_SIZE(kinds); from++) {
+		for (size_t i = 0; i < ARRAY_SIZE(over_lists); i++)
+			try_over(&kinds[from], "s/o.jsonl", "o", &over_lists[i]);
+		for (size_t i = 0; i < ARRAY_SIZE(over_singles); i++)
+			try_over(&kinds[from], "s/o.json", "o", &over_singles[i]);
+	}
+}
+
+SqliteStore(rename, to_a_free_name_keeps_the_times_of_the_rows)
+{
+	save("s/l.jsonl", "1\n2\n");
+	save("s/k.json", "1");
+	sql_runs("UPDATE agentscope_sessions SET created_at = '2001-02-03 04:05:06', "
+		 "updated_at = '2001-02-03 04:05:06'");
+
+	cr_assert_eq(renamed("s/l.jsonl", "s/m.jsonl", 0), 0);
+	cr_assert_eq(renamed("s/k.json", "s/n.json", 0), 0);
+	make_dir("s/d");
+	cr_assert_eq(renamed("s/m.jsonl", "s/d/m.jsonl", 0), 0);
+
+	cr_expect_str_eq(keys(), "s/d/m[0-1] s/n[0-0]");
+	cr_expect_str_eq(sql_asks("SELECT count(*) FROM agentscope_sessions WHERE "
+				  "updated_at = '2001-02-03 04:05:06' AND "
+				  "created_at = '2001-02-03 04:05:06'"),
+			 "3");
+}
+
+/* ---- directories ---- */
+
+static void make_session(const char *name)
+{
+	char path[64];
+
+	make_dir(name);
+	snprintf(path, sizeof(path), "%s/k.json", name);
+	save(path, "{}");
+	snprintf(path, sizeof(path), "%s/l.jsonl", name);
+	save(path, "1\nx\n2\n");
+	snprintf(path, sizeof(path), "%s/o.txt", name);
+	save(path, "text");
+	snprintf(path, sizeof(path), "%s/d", name);
+	make_dir(path);
+	snprintf(path, sizeof(path), "%s/d/l.jsonl", name);
+	save(path, "3\n");
+	snprintf(path, sizeof(path), "%s/d/l.hash", name);
+	save(path, "abc");
+}
+
+EveryStore(rename, of_a_session_takes_its_keys_along)
+{
+	make_session("t");
+	cr_assert_eq(renamed("t", "u", 0), 0);
+
+	cr_expect_str_eq(keys(), "u/d/l[0-0] u/d/l:_hash[0-0] u/k[0-0] u/l[0-1]");
+	cr_expect_str_eq(content_of("u/l.jsonl"), "1\nx\n2\n");
+	cr_expect_str_eq(content_of("u/d/l.hash"), "abc");
+	cr_expect_str_eq(content_of("u/o.txt"), "text");
+	append("u/l.jsonl", "4\n");
+	cr_expect_str_eq(rows_of("u", "l"), "0=1 1=2 2=4");
+	world_reopen();
+	cr_expect_str_eq(content_of("u/l.jsonl"), "1\nx\n2\n4\n");
+	cr_expect_str_eq(names_in(""), "s u");
+}
+
+EveryStore(rename, of_a_directory_below_a_session_changes_the_keys_below)
+{
+	make_session("t");
+	cr_assert_eq(renamed("t/d", "t/e", 0), 0);
+	cr_expect_str_eq(keys(), "t/e/l[0-0] t/e/l:_hash[0-0] t/k[0-0] t/l[0-1]");
+
+	cr_assert_eq(renamed("t/e", "s/f", 0), 0);
+	cr_expect_str_eq(keys(), "s/f/l[0-0] s/f/l:_hash[0-0] t/k[0-0] t/l[0-1]");
+
+	cr_assert_eq(renamed("s/f", "g", 0), 0);
+	cr_expect_str_eq(keys(), "g/l[0-0] g/l:_hash[0-0] t/k[0-0] t/l[0-1]");
+
+	cr_assert_eq(renamed("t", "s/t", 0), 0);
+	cr_expect_str_eq(keys(), "g/l[0-0] g/l:_hash[0-0] s/t/k[0-0] s/t/l[0-1]");
+	cr_expect_str_eq(content_of("s/t/l.jsonl"), "1\nx\n2\n");
+	cr_expect_str_eq(content_of("g/l.jsonl"), "3\n");
+}
+
+EveryStore(rename, of_a_directory_goes_over_an_empty_one_only)
+{
+	make_session("t");
+	make_dir("u");
+	cr_expect_eq(renamed("u", "t", 0), -ENOTEMPTY);
+	cr_expect_eq(renamed("t", "t/d/x", 0), -EINVAL);
+	cr_expect_eq(renamed("u", "t/k.json", 0), -ENOTDIR);
+	cr_expect_eq(renamed("t/k.json", "u", 0), -EISDIR);
+
+	cr_assert_eq(renamed("t", "u", 0), 0);
+
+	cr_expect_str_eq(keys(), "u/d/l[0-0] u/d/l:_hash[0-0] u/k[0-0] u/l[0-1]");
+	cr_expect_eq(stat_of("").st_nlink, 4);
+}
+
+EveryStore(rename, moves_an_open_writer_along)
+{
+	struct handle *appender, *saver;
+
+	save("s/l.jsonl", "1\n");
+	save("s/k.json", "1");
+	appender = open_at("s/l.jsonl", O_WRONLY | O_APPEND);
+	append_to(appender, "2\n{\"a\":");
+	saver = open_at("s/k.json", O_WRONLY | O_TRUNC);
+	write_at(saver, 0, BYTES("[2"));
+	cr_assert_eq(renamed("s/l.jsonl", "s/m.jsonl", 0), 0);
+	cr_assert_eq(renamed("s/k.json", "s/n.json", 0), 0);
+	append_to(appender, "3}\n");
+	write_at(saver, 2, BYTES("]"));
+	close_handle(appender);
+	close_handle(saver);
+
+	cr_expect_str_eq(keys(), "s/m[0-2] s/n[0-0]");
+	cr_expect_str_eq(content_of("s/m.jsonl"), "1\n2\n{\"a\":3}\n");
+	cr_expect_str_eq(content_of("s/n.json"), "[2]");
+}
+
+EveryStore(rename, over_an_open_file_leaves_its_bytes_to_who_has_it_open)
+{
+	static const char *const paths[] = { "s/l.jsonl", "s/k.json", "s/o.txt" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		struct handle *reader;
+
+		save(paths[i], "1\n");
+		reader = open_at(paths[i], O_RDONLY);
+		save("s/new.tmp", "2\n");
+		cr_assert_eq(renamed("s/new.tmp", paths[i], 0), 0);
+
+		cr_expect_str_eq(read_by(reader), "1\n", "%s", paths[i]);
+		cr_expect_str_eq(content_of(paths[i]), "2\n", "%s", paths[i]);
+		cr_expect_eq(stat_of_inode(handle_inode(reader)).st_nlink, 0, "%s", paths[i]);
+		handle_free(world_tree, reader);
+	}
+}
+
+EveryStore(rename, obeys_its_flags)
+{
+	save("s/a.json", "1");
+	save("s/b.json", "2");
+	cr_expect_eq(renamed("s/a.json", "s/b.json", RENAME_NOREPLACE), -EEXIST);
+	cr_expect_eq(renamed("s/a.json", "s/c.json", RENAME_EXCHANGE), -ENOENT);
+	cr_expect_eq(renamed("s/c.json", "s/d.json", 0), -ENOENT);
+	cr_expect_eq(renamed("s/a.json", "s/b.json", RENAME_NOREPLACE | RENAME_EXCHANGE), -EINVAL);
+	cr_expect_eq(renamed("s/a.json", "s/b.json", 1u << 20), -EINVAL);
+	cr_expect_eq(renamed("s/a.json", "s/a.json", 0), 0);
+	cr_expect_str_eq(keys(), "s/a[0-0] s/b[0-0]");
+
+	cr_expect_eq(renamed("s/a.json", "s/c.json", RENAME_NOREPLACE), 0);
+	cr_expect_str_eq(keys(), "s/b[0-0] s/c[0-0]");
+}
+
+/* ---- exchange ---- */
+
+static void try_exchange(const struct kind *a, const struct kind *b)
+{
+	uint64_t a_ino, b_ino;
+
+	save(a->path, "{\"a\":1}\n");
+	save(b->path_to, "{\"b\":1}\n{\"b\":2}");
+	a_ino = stat_of(a->path).st_ino;
+	b_ino = stat_of(b->path_to).st_ino;
+
+	cr_assert_eq(renamed(a->path, b->path_to, RENAME_EXCHANGE), 0, "%s and %s", a->path,
+		     b->path_to);
+
+	cr_expect_str_eq(content_of(a->path), "{\"b\":1}\n{\"b\":2}");
+	cr_expect_str_eq(content_of(b->path_to), "{\"a\":1}\n");
+	cr_expect_eq(stat_of(a->path).st_ino, b_ino);
+	cr_expect_eq(stat_of(b->path_to).st_ino, a_ino);
+	world_check();
+	cr_assert_eq(unlinked(a->path), 0);
+	cr_assert_eq(unlinked(b->path_to), 0);
+	world_settle();
+	cr_assert_str_eq(keys(), "", "%s and %s", a->path, b->path_to);
+}
+
+EveryStore(rename, exchanges_files_of_all_kinds)
+{
+	for (size_t a = 0; a < ARRAY_SIZE(kinds); a++)
+		for (size_t b = 0; b < ARRAY_SIZE(kinds); b++)
+			try_exchange(&kinds[a], &kinds[b]);
+}
+
+EveryStore(rename, exchanges_the_rows_of_two_lists)
+{
+	save("s/a.jsonl", "1\n2\n");
+	save("s/b.jsonl", "3\n");
+	cr_assert_eq(renamed("s/a.jsonl", "s/b.jsonl", RENAME_EXCHANGE), 0);
+
+	cr_expect_str_eq(rows_of("s", "a"), "0=3");
+	cr_expect_str_eq(rows_of("s", "b"), "0=1 1=2");
+}
+
+EveryStore(rename, exchanges_sessions_and_directories)
+{
+	make_session("t");
+	make_dir("u");
+	save("u/k.json", "[9]");
+	cr_assert_eq(renamed("t", "u", RENAME_EXCHANGE), 0);
+	cr_expect_str_eq(keys(), "t/k[0-0] u/d/l[0-0] u/d/l:_hash[0-0] u/k[0-0] u/l[0-1]");
+	cr_expect_str_eq(content_of("t/k.json"), "[9]");
+
+	cr_assert_eq(renamed("t", "u/d", RENAME_EXCHANGE), 0);
+	cr_expect_str_eq(keys(), "t/l[0-0] t/l:_hash[0-0] u/d/k[0-0] u/k[0-0] u/l[0-1]");
+	cr_expect_eq(renamed("u", "u/d", RENAME_EXCHANGE), -EINVAL);
+	cr_expect_eq(renamed("u/d", "u", RENAME_EXCHANGE), -EINVAL);
+}
+
+/* ---- names that are in the way ---- */
+
+EveryStore(rename, to_a_taken_key_gives_a_key_of_its_own)
+{
+	save("s/k.jsonl", "1\n2\n");
+	save("s/x.txt", "{}");
+	cr_assert_eq(renamed("s/x.txt", "s/k.json", 0), 0);
+
+	cr_expect_str_eq(rows_of("s", "k"), "0=1 1=2");
+	cr_expect_str_eq(rows_of("s", "k.json"), "0={}");
+	cr_assert_eq(unlinked("s/k.json"), 0);
+	world_settle();
+	cr_expect_str_eq(keys(), "s/k[0-1]");
+}
+
+EveryStore(rename, of_a_file_to_the_other_suffix_frees_its_own_key_for_it)
+{
+	save("s/k.json", "[1]");
+	cr_assert_eq(renamed("s/k.json", "s/k.jsonl", 0), 0);
+	cr_expect_str_eq(keys(), "s/k[0-0]");
+	append("s/k.jsonl", "\n2\n");
+	cr_expect_str_eq(rows_of("s", "k"), "0=[1] 1=2");
+
+	cr_assert_eq(renamed("s/k.jsonl", "s/k.json", 0), 0);
+	cr_expect_str_eq(content_of("s/k.json"), "[1]\n2\n");
+	world_check();
+}
+
+EveryStore(rename, over_a_file_with_a_key_of_its_own_keeps_that_key)
+{
+	save("s/k.jsonl", "1\n");
+	save("s/k.json", "2");
+	cr_assert_str_eq(rows_of("s", "k.json"), "0=2");
+	save("s/k.json.tmp", "3");
+	cr_assert_eq(renamed("s/k.json.tmp", "s/k.json", 0), 0);
+
+	cr_expect_str_eq(rows_of("s", "k.json"), "0=3");
+	cr_expect_str_eq(rows_of("s", "k"), "0=1");
+}
+
+EveryStore(rename, to_the_name_of_an_unlinked_file_saves_it)
+{
+	save("s/l.jsonl", "1\n2\n");
+	cr_assert_eq(unlinked("s/l.jsonl"), 0);
+	save("s/l.tmp", "1\n3\n");
+	cr_assert_eq(renamed("s/l.tmp", "s/l.jsonl", 0), 0);
+	world_settle();
+
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1=3");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n3\n");
+}
+
+EveryStore(rename, of_a_backup_chain_keeps_all_versions_apart)
+{
+	save("s/l.jsonl", "1\n");
+	for (unsigned i = 0; i < 5; i++) {
+		char text[16];
+
+		if (looked_up("s/l.bak.jsonl") == 0)
+			cr_assert_eq(unlinked("s/l.bak.jsonl"), 0);
+		cr_assert_eq(renamed("s/l.jsonl", "s/l.bak.jsonl", 0), 0);
+		snprintf(text, sizeof(text), "%u\n", i + 2);
+		save("s/l.jsonl", text);
+	}
+	world_settle();
+
+	cr_expect_str_eq(rows_of("s", "l"), "0=6");
+	cr_expect_str_eq(rows_of("s", "l.bak"), "0=5");
+	cr_expect_str_eq(keys(), "s/l[0-0] s/l.bak[0-0]");
+}
