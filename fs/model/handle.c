@@ -451,7 +451,7 @@ static bool write_appends(struct tree *tree, struct handle *handle, uint64_t off
 /* Writing. */
 
 /* *ret_from: where bytes became visible to others, if they did. */
-static ssize_t write_once(struct tree *tree, struct handle *handle, uint64_t offset,
+static ssize_t write_once(struct tree *tree, struct handle *handle, pid_t pid, uint64_t offset,
 			  struct bytes data, uint64_t *ret_from)
 {
 	struct inode *inode = handle->inode;
@@ -460,6 +460,8 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, uint64_t off
 	bool append = handle->flags & O_APPEND;
 	int r;
 
+	if (inode_is_state(inode))
+		handle_written_by(handle, pid);
 	if (!inode_is_state(inode) && handle->mode == HANDLE_PLAIN) {
 		r = file_write(tree, inode, append ? inode->node.size : offset, data);
 		return r < 0 ? r : (ssize_t)data.size;
@@ -506,11 +508,7 @@ ssize_t handle_write(struct tree *tree, struct handle *handle, pid_t pid, uint64
 {
 	struct inode *inode = handle->inode;
 	uint64_t from = UINT64_MAX;
-	ssize_t r;
-
-	if (inode_is_state(inode))
-		handle_written_by(handle, pid);
-	r = TREE_RETRY(tree, write_once(tree, handle, offset, data, &from));
+	ssize_t r = TREE_RETRY(tree, write_once(tree, handle, pid, offset, data, &from));
 
 	if (r > 0 && from != UINT64_MAX)
 		tell_content(tree, inode, from);
@@ -591,7 +589,7 @@ void handles_publish_paused(struct tree *tree)
 	notes_tell(&notes, tree, false);
 }
 
-static int flush_once(struct tree *tree, struct handle *handle, bool *published)
+static int flush_once(struct tree *tree, struct handle *handle, pid_t pid, bool *published)
 {
 	struct inode *inode = handle->inode;
 	WITH_READ_LOCK(tree);
@@ -599,6 +597,8 @@ static int flush_once(struct tree *tree, struct handle *handle, bool *published)
 	int r = 0;
 
 	*published = false;
+	if (!handle_is_written_by(handle, pid))
+		return 0;
 	if (handle->mode == HANDLE_APPEND && handle->piece.size) {
 		r = join_piece(tree, handle);
 		*published = r == 0;
@@ -619,9 +619,9 @@ int handle_flush(struct tree *tree, struct handle *handle, pid_t pid)
 	bool published = false;
 	int r;
 
-	if (!handle_writes(handle) || !handle_is_written_by(handle, pid))
+	if (!handle_writes(handle))
 		return 0;
-	r = TREE_RETRY(tree, flush_once(tree, handle, &published));
+	r = TREE_RETRY(tree, flush_once(tree, handle, pid, &published));
 	if (published) {
 		struct notes notes = { 0 };
 
