@@ -70,9 +70,8 @@ static struct backend *bare_store(const char *owner)
 	return world_kind == WORLD_MEMORY ? memory_open() : file_open(owner);
 }
 
-static void tree_begin(void)
+int world_try(char **ret_why)
 {
-	_cleanup_(freep) char *why = NULL;
 	int r;
 
 	world_store = bare_store("the test");
@@ -81,7 +80,17 @@ static void tree_begin(void)
 
 		cr_assert_eq(wrapper(inner, &world_store), 0);
 	}
-	r = tree_open(world_store, &world_options, &world_tree, &why);
+	r = tree_open(world_store, &world_options, &world_tree, ret_why);
+	if (r < 0)
+		backend_close(world_store);
+	return r;
+}
+
+static void tree_begin(void)
+{
+	_cleanup_(freep) char *why = NULL;
+	int r = world_try(&why);
+
 	cr_assert_eq(r, 0, "tree_open: %s", why ? why : strerror(-r));
 }
 
@@ -287,8 +296,7 @@ const char *sql_asks(const char *sql)
 
 static const struct caller caller = { .uid = 1000, .gid = 1000 };
 
-/* The inode at a path, counted, or the error. */
-static int walk(const char *path, struct inode **ret_inode)
+int find_inode(const char *path, struct inode **ret_inode)
 {
 	struct inode *inode = inode_ref(world_tree, world_tree->root);
 
@@ -311,7 +319,7 @@ static int walk(const char *path, struct inode **ret_inode)
 struct inode *inode_at(const char *path)
 {
 	struct inode *inode = NULL;
-	int r = walk(path, &inode);
+	int r = find_inode(path, &inode);
 
 	cr_assert_eq(r, 0, "%s: %s", path, strerror(-r));
 	return inode;
@@ -325,7 +333,7 @@ void forget(struct inode *inode)
 int looked_up(const char *path)
 {
 	struct inode *inode;
-	int r = walk(path, &inode);
+	int r = find_inode(path, &inode);
 
 	if (r == 0)
 		forget(inode);
@@ -333,7 +341,7 @@ int looked_up(const char *path)
 }
 
 /* The directory of a path, counted; *ret_name is the rest of the path. */
-static struct inode *dir_of(const char *path, struct bytes *ret_name)
+static int find_dir(const char *path, struct inode **ret_dir, struct bytes *ret_name)
 {
 	const char *slash = strrchr(path, '/');
 	char dir[1024] = "";
@@ -342,16 +350,19 @@ static struct inode *dir_of(const char *path, struct bytes *ret_name)
 	if (slash)
 		memcpy(dir, path, (size_t)(slash - path));
 	*ret_name = bytes_str(slash ? slash + 1 : path);
-	return inode_at(dir);
+	return find_inode(dir, ret_dir);
 }
 
 static int make_at(const char *path, mode_t mode, bool will_write, struct inode **ret_inode)
 {
 	const struct tree_new what = { .mode = mode, .will_write = will_write };
 	struct bytes name;
-	struct inode *dir = dir_of(path, &name);
-	int r = tree_make(world_tree, &caller, dir, name, &what, ret_inode);
+	struct inode *dir;
+	int r = find_dir(path, &dir, &name);
 
+	if (r < 0)
+		return r;
+	r = tree_make(world_tree, &caller, dir, name, &what, ret_inode);
 	forget(dir);
 	return r;
 }
@@ -376,9 +387,12 @@ void make_dir(const char *path)
 int unlinked(const char *path)
 {
 	struct bytes name;
-	struct inode *dir = dir_of(path, &name);
-	int r = tree_unlink(world_tree, dir, name);
+	struct inode *dir;
+	int r = find_dir(path, &dir, &name);
 
+	if (r < 0)
+		return r;
+	r = tree_unlink(world_tree, dir, name);
 	forget(dir);
 	return r;
 }
@@ -386,21 +400,29 @@ int unlinked(const char *path)
 int removed_dir(const char *path)
 {
 	struct bytes name;
-	struct inode *dir = dir_of(path, &name);
-	int r = tree_rmdir(world_tree, dir, name);
+	struct inode *dir;
+	int r = find_dir(path, &dir, &name);
 
+	if (r < 0)
+		return r;
+	r = tree_rmdir(world_tree, dir, name);
 	forget(dir);
 	return r;
 }
 
 int linked(const char *path, const char *path_to)
 {
-	struct inode *inode = inode_at(path);
+	struct inode *inode, *dir;
 	struct bytes name;
-	struct inode *dir = dir_of(path_to, &name);
-	int r = tree_link(world_tree, inode, dir, name);
+	int r = find_inode(path, &inode);
 
-	forget(dir);
+	if (r < 0)
+		return r;
+	r = find_dir(path_to, &dir, &name);
+	if (r == 0) {
+		r = tree_link(world_tree, inode, dir, name);
+		forget(dir);
+	}
 	forget(inode);
 	return r;
 }
@@ -408,10 +430,16 @@ int linked(const char *path, const char *path_to)
 int renamed(const char *path, const char *path_to, unsigned flags)
 {
 	struct bytes name, name_to;
-	struct inode *dir = dir_of(path, &name), *dir_to = dir_of(path_to, &name_to);
-	int r = tree_rename(world_tree, dir, name, dir_to, name_to, flags);
+	struct inode *dir, *dir_to;
+	int r = find_dir(path, &dir, &name);
 
-	forget(dir_to);
+	if (r < 0)
+		return r;
+	r = find_dir(path_to, &dir_to, &name_to);
+	if (r == 0) {
+		r = tree_rename(world_tree, dir, name, dir_to, name_to, flags);
+		forget(dir_to);
+	}
 	forget(dir);
 	return r;
 }
@@ -461,11 +489,14 @@ struct stat stat_of(const char *path)
 
 int set_attr(const char *path, const struct stat *st, unsigned mask)
 {
-	struct inode *inode = inode_at(path);
+	struct inode *inode;
 	struct stat now;
 	bool own;
-	int r = tree_set_attr(world_tree, inode, NULL, getpid(), st, mask, &now, &own);
+	int r = find_inode(path, &inode);
 
+	if (r < 0)
+		return r;
+	r = tree_set_attr(world_tree, inode, NULL, getpid(), st, mask, &now, &own);
 	forget(inode);
 	return r;
 }
@@ -486,11 +517,11 @@ int64_t nanoseconds(struct timespec time)
 
 /* Open files. */
 
-static int open_once(const char *path, int flags, struct handle **ret_handle)
+int try_open(const char *path, int flags, struct handle **ret_handle)
 {
 	bool writes = (flags & O_ACCMODE) != O_RDONLY;
 	struct inode *inode;
-	int r = walk(path, &inode);
+	int r = find_inode(path, &inode);
 
 	if (r == 0 && (flags & O_CREAT) && (flags & O_EXCL)) {
 		forget(inode);
@@ -508,7 +539,7 @@ static int open_once(const char *path, int flags, struct handle **ret_handle)
 struct handle *open_at(const char *path, int flags)
 {
 	struct handle *handle = NULL;
-	int r = open_once(path, flags, &handle);
+	int r = try_open(path, flags, &handle);
 
 	cr_assert_eq(r, 0, "%s: %s", path, strerror(-r));
 	return handle;
@@ -517,7 +548,7 @@ struct handle *open_at(const char *path, int flags)
 int open_error(const char *path, int flags)
 {
 	struct handle *handle;
-	int r = open_once(path, flags, &handle);
+	int r = try_open(path, flags, &handle);
 
 	if (r == 0)
 		handle_free(world_tree, handle);

@@ -31,6 +31,9 @@ void world_open(int kind);
 /* Lay something between the tree and each store that is opened from now on. */
 typedef int world_wrapper(struct backend *inner, struct backend **ret_backend);
 void world_wrap(world_wrapper *wrapper);
+/* Open a tree on the store of the tree that was closed by tree_close(); the error, and its sentence,
+ * to be freed. */
+int world_try(char **ret_why);
 /* A tree as after an unmount and a mount. */
 void world_reopen(void);
 /* Assert that nobody is known but who has a handle (the root counts as one), that the store is
@@ -76,15 +79,16 @@ void sql_runs(const char *sql);
 /* The first column of the first row as text, "NULL" for null, "" for no row. */
 const char *sql_asks(const char *sql);
 
-/* Names. */
+/* Names; what returns an int returns the error. */
 void make_dir(const char *path);
-int make_file(const char *path, mode_t mode); /* the error */
-int looked_up(const char *path);	      /* the error */
+int make_file(const char *path, mode_t mode);
+int looked_up(const char *path);
 int unlinked(const char *path);
 int removed_dir(const char *path);
 int linked(const char *path, const char *path_to);
 int renamed(const char *path, const char *path_to, unsigned flags);
 /* The inode, counted: to be given back with forget(). */
+int find_inode(const char *path, struct inode **ret_inode);
 struct inode *inode_at(const char *path);
 void forget(struct inode *inode);
 /* Names in a directory, with blanks between them, without "." and "..", in the order listed. */
@@ -99,6 +103,7 @@ int set_attr_by(struct handle *handle, const struct stat *st, unsigned mask);
 int64_t nanoseconds(struct timespec time);
 
 /* Open files; flags as open(2), O_CREAT and O_EXCL among them. */
+int try_open(const char *path, int flags, struct handle **ret_handle);
 struct handle *open_at(const char *path, int flags);
 int open_error(const char *path, int flags);
 void write_at(struct handle *handle, uint64_t offset, struct bytes data);
