@@ -127,6 +127,7 @@ static void append_line(struct appending *appending, const struct line *line, bo
 	list->size += line->size;
 	list->tail_is_row = !line->newline;
 	list->tail_row = list->next;
+	list->tail_row_seq = list->piece_seq;
 	list->tail_size = line->newline ? 0 : line->size;
 	list->mark_rows++;
 	list->next++;
@@ -155,6 +156,7 @@ static bool append_take_tail(struct appending *appending)
 	list->size -= list->tail_size;
 	if (was_row) {
 		list->next = list->tail_row;
+		list->piece_seq = list->tail_row_seq;
 		list->mark_rows -= MIN(list->mark_rows, 1);
 	} else {
 		batch_piece_delete(&appending->batch, appending->inode->node.ino, list->next,

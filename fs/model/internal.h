@@ -62,6 +62,7 @@ struct list_state {
 	uint64_t tail_size; /* 0: the list is empty or ends in a newline */
 	bool tail_is_row;
 	int64_t tail_row;
+	int64_t tail_row_seq; /* seq of the next piece before that row */
 	int64_t tail_seq;
 	uint64_t piece_lines; /* newlines in pieces, for line numbers; while pieces_counted */
 	bool pieces_counted;

@@ -188,6 +188,7 @@ static int load_row(struct loading *loading, const struct segment *segment)
 	list->mark_rows++;
 	list->size += segment->data.size + 1;
 	list->next = segment->index < INT64_MAX ? MAX(segment->index + 1, 0) : INT64_MAX;
+	list->tail_row_seq = list->piece_seq;
 	list->piece_seq = 0;
 	list->tail_size = 0;
 	list->tail_row = segment->index;
