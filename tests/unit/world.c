@@ -113,14 +113,17 @@ void world_reopen(void)
 	tree_begin();
 }
 
+static int end_ghosts(void)
+{
+	WITH_WRITE_LOCK(world_tree);
+
+	return ghosts_end(world_tree, true, 0);
+}
+
 void world_settle(void)
 {
-	int r;
+	int r = TREE_RETRY(world_tree, end_ghosts());
 
-	{
-		WITH_WRITE_LOCK(world_tree);
-		r = ghosts_end(world_tree, true, 0);
-	}
 	cr_assert_eq(r, 0, "ghosts_end: %s", strerror(-r));
 	r = tree_write_times(world_tree);
 	cr_assert_eq(r, 0, "tree_write_times: %s", strerror(-r));

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What other programs do to the rows, seen through the tree, which takes it in by itself. */
+
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/unit/world.h"
+
+#define INSERT                                                                                     \
+	"INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) VALUES "
+
+SqliteStore(sql, that_inserts_makes_files)
+{
+	sql_runs(INSERT "('s', 'k', 0, '{\"a\":1}'), ('s', 'l', 0, '1'), ('s', 'l', 1, '[2]'), "
+			"('new', 'k', 0, '3'), ('s', 'a/b/k', 0, '4')");
+
+	cr_expect_str_eq(content_of("s/k.json"), "{\"a\":1}");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n[2]\n");
+	cr_expect_eq(stat_of("s/l.jsonl").st_size, 6);
+	cr_expect_str_eq(content_of("new/k.json"), "3");
+	cr_expect_str_eq(content_of("s/a/b/k.json"), "4");
+	cr_expect_eq(stat_of("s").st_nlink, 3);
+	world_reopen();
+	cr_expect_str_eq(content_of("s/a/b/k.json"), "4");
+}
+
+SqliteStore(sql, that_inserts_a_sidecar_makes_a_list)
+{
+	sql_runs(INSERT "('s', 'm', 0, '1'), ('s', 'm:_hash', 0, 'abc')");
+
+	cr_expect_str_eq(content_of("s/m.jsonl"), "1\n");
+	cr_expect_str_eq(content_of("s/m.hash"), "abc");
+	cr_expect_eq(looked_up("s/m.json"), -ENOENT);
+}
+
+SqliteStore(sql, that_adds_a_sidecar_later_makes_a_list_of_the_document)
+{
+	uint64_t ino;
+
+	sql_runs(INSERT "('s', 'm', 0, '1')");
+	ino = stat_of("s/m.json").st_ino;
+	sql_runs(INSERT "('s', 'm:_hash', 0, 'abc')");
+
+	cr_expect_str_eq(content_of("s/m.jsonl"), "1\n");
+	cr_expect_eq(stat_of("s/m.jsonl").st_ino, ino);
+	cr_expect_eq(looked_up("s/m.json"), -ENOENT);
+}
+
+SqliteStore(sql, that_adds_a_second_item_makes_a_list_of_the_document)
+{
+	save("s/k.json", "1");
+	sql_runs(INSERT "('s', 'k', 1, '2')");
+
+	cr_expect_str_eq(content_of("s/k.jsonl"), "1\n2\n");
+	cr_expect_eq(looked_up("s/k.json"), -ENOENT);
+	append("s/k.jsonl", "3\n");
+	cr_expect_str_eq(rows_of("s", "k"), "0=1 1=2 2=3");
+}
+
+SqliteStore(sql, that_changes_rows_changes_files_that_are_open)
+{
+	struct handle *list, *document;
+
+	append("s/l.jsonl", "1\nx\n2\n");
+	save("s/k.json", "1");
+	list = open_at("s/l.jsonl", O_RDONLY);
+	document = open_at("s/k.json", O_RDONLY);
+	cr_assert_str_eq(read_by(list), "1\nx\n2\n");
+	cr_assert_str_eq(read_by(document), "1");
+
+	sql_runs("UPDATE agentscope_sessions SET state_data = '[11, 12]' WHERE state_key = 'l' AND "
+		 "item_index = 0");
+	sql_runs("UPDATE agentscope_sessions SET state_data = '{}' WHERE state_key = 'k'");
+	sql_runs(INSERT "('s', 'l', 2, '3')");
+
+	cr_expect_str_eq(read_by(list), "[11, 12]\nx\n2\n3\n");
+	cr_expect_str_eq(read_by(document), "{}");
+	cr_expect_eq(stat_of("s/l.jsonl").st_size, 15);
+	cr_expect_eq(stat_of("s/k.json").st_size, 2);
+	handle_free(world_tree, list);
+	handle_free(world_tree, document);
+}
+
+SqliteStore(sql, that_deletes_removes_files_and_the_directories_that_they_leave_empty)
+{
+	sql_runs(INSERT "('t', 'a/b/k', 0, '4'), ('t', 'k', 0, '1')");
+	save("s/k.json", "1");
+	save("s/o.txt", "x");
+	cr_assert_str_eq(content_of("t/a/b/k.json"), "4");
+
+	sql_runs("DELETE FROM agentscope_sessions WHERE state_key = 'a/b/k'");
+	cr_expect_str_eq(names_in("t"), "k.json");
+	sql_runs("DELETE FROM agentscope_sessions");
+	cr_expect_str_eq(names_in(""), "s");
+	cr_expect_str_eq(names_in("s"), "o.txt");
+}
+
+SqliteStore(sql, that_deletes_leaves_the_bytes_to_who_has_the_file_open)
+{
+	struct handle *handle;
+
+	save("s/l.jsonl", "1\n2\n");
+	handle = open_at("s/l.jsonl", O_RDONLY);
+	cr_assert_str_eq(read_by(handle), "1\n2\n");
+	sql_runs("DELETE FROM agentscope_sessions");
+
+	cr_expect_eq(looked_up("s/l.jsonl"), -ENOENT);
+	handle_free(world_tree, handle);
+}
+
+SqliteStore(sql, that_inserts_what_an_appender_would_does_not_lose_either)
+{
+	struct handle *handle = open_at("s/l.jsonl", O_WRONLY | O_CREAT | O_APPEND);
+
+	append_to(handle, "1\n");
+	sql_runs(INSERT "('s', 'l', 1, '\"other\"')");
+	append_to(handle, "2\n{\"torn");
+	sql_runs(INSERT "('s', 'l', 3, '\"other\"')");
+	close_handle(handle);
+
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1=\"other\" 2=2 3=\"other\"");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n\"other\"\n2\n\"other\"\n{\"torn");
+}
+
+SqliteStore(sql, that_inserts_behind_a_torn_line_closes_it_off)
+{
+	append("s/l.jsonl", "1\n{\"torn");
+	sql_runs(INSERT "('s', 'l', 1, '2')");
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n{\"torn\n2\n");
+	append("s/l.jsonl", "3\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1=2 2=3");
+}
+
+SqliteStore(sql, that_inserts_behind_a_line_without_newline_begins_a_line)
+{
+	append("s/l.jsonl", "1\n2");
+	sql_runs(INSERT "('s', 'l', 2, '3')");
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n3\n");
+}
+
+SqliteStore(sql, that_changes_a_row_under_a_draft_replaces_it)
+{
+	save("s/k.json", "1");
+	save("s/k.json", "{");
+	cr_assert_str_eq(content_of("s/k.json"), "{");
+	sql_runs("UPDATE agentscope_sessions SET state_data = '2'");
+
+	cr_expect_str_eq(content_of("s/k.json"), "2");
+}
+
+SqliteStore(sql, that_changes_a_row_during_a_save_is_overwritten_by_the_close)
+{
+	struct handle *handle;
+
+	save("s/l.jsonl", "1\n2\n");
+	handle = open_at("s/l.jsonl", O_WRONLY | O_TRUNC);
+	write_at(handle, 0, BYTES("3\n"));
+	sql_runs(INSERT "('s', 'l', 2, '9')");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n9\n");
+	close_handle(handle);
+
+	cr_expect_str_eq(rows_of("s", "l"), "0=3");
+}
+
+SqliteStore(sql, that_brings_a_key_back_after_an_unlink_keeps_it)
+{
+	save("s/l.jsonl", "1\n2\n");
+	cr_assert_eq(unlinked("s/l.jsonl"), 0);
+	sql_runs("UPDATE agentscope_sessions SET state_data = '9' WHERE item_index = 0");
+	world_settle();
+	world_reopen();
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "9\n2\n");
+}
+
+SqliteStore(sql, with_strange_ids_makes_no_path_outside_a_session)
+{
+	sql_runs(INSERT
+		 "('a/b', 'k', 0, '1'), ('..', 'k', 0, '2'), ('', 'k', 0, '3'), "
+		 "('s', '../x', 0, '4'), ('s', '/etc/x', 0, '5'), ('s', '', 0, '6'), "
+		 "('s', 'a//b', 0, '7'), ('s', 'tab' || char(9), 0, '8'), ('.', '..', 0, '9')");
+
+	cr_expect_str_eq(content_of("a%2Fb/k.json"), "1");
+	cr_expect_str_eq(content_of("%2E%2E/k.json"), "2");
+	cr_expect_str_eq(content_of("%/k.json"), "3");
+	cr_expect_str_eq(content_of("s/%2E%2E/x.json"), "4");
+	cr_expect_str_eq(content_of("s/%/etc/x.json"), "5");
+	cr_expect_str_eq(content_of("s/a/%/b.json"), "7");
+	cr_expect_str_eq(content_of("s/tab%09.json"), "8");
+	cr_expect_eq(looked_up("x.json"), -ENOENT);
+
+	/* A save goes back to the same row. */
+	save("s/%2E%2E/x.json", "44");
+	append("a%2Fb/k.json", "1");
+	cr_expect_str_eq(rows_of("s", "../x"), "0=44");
+	cr_expect_str_eq(rows_of("a/b", "k"), "0=11");
+	cr_expect_str_eq(sql_asks("SELECT count(*) FROM agentscope_sessions"), "9");
+}
+
+SqliteStore(sql, with_a_taken_name_makes_a_file_under_another)
+{
+	save("s/k.json", "1");
+	save("s/k.jsonl", "2\n");
+	cr_assert_str_eq(keys(), "s/k[0-0] s/k.jsonl[0-0]");
+	/* k.jsonl.json would be its name, and k.json is another key. */
+	sql_runs(INSERT "('s', 'k.json', 0, '3')");
+
+	cr_expect_str_eq(content_of("s/k.json"), "1");
+	cr_expect_str_eq(content_of("s/k.jsonl"), "2\n");
+	cr_expect_str_eq(content_of("s/k.json.json"), "3");
+}
+
+SqliteStore(sql, that_pretty_prints_shows_a_line_a_row)
+{
+	sql_runs(INSERT "('s', 'l', 0, '{' || char(10) || ' \"a\": 1' || char(10) || '}'), "
+			"('s', 'l', 1, '2'), "
+			"('s', 'k', 0, '{' || char(10) || ' \"a\": 1' || char(10) || '}')");
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "{  \"a\": 1 }\n2\n");
+	cr_expect_str_eq(content_of("s/k.json"), "{\n \"a\": 1\n}");
+	/* A client that rewrites what it has read leaves the row as it is. */
+	save("s/l.jsonl", "{  \"a\": 1 }\n2\n3\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0={\n \"a\": 1\n} 1=2 2=3");
+}
+
+SqliteStore(sql, that_leaves_holes_shows_the_rows_in_their_order)
+{
+	sql_runs(INSERT "('s', 'l', 3, '3'), ('s', 'l', 7, '7'), ('s', 'l', -2, '0')");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "0\n3\n7\n");
+	append("s/l.jsonl", "8\n");
+	cr_expect_str_eq(rows_of("s", "l"), "-2=0 3=3 7=7 8=8");
+	save("s/l.jsonl", "0\n3\n7\n8\n9\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0=0 1=3 2=7 3=8 4=9");
+}
+
+SqliteStore(sql, that_shortens_a_list_leaves_pieces_in_their_order)
+{
+	append("s/l.jsonl", "1\nx\n2\ny\n3\nz\n");
+	sql_runs("DELETE FROM agentscope_sessions WHERE item_index >= 1");
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\nx\ny\nz\n");
+	append("s/l.jsonl", "4\n");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\nx\ny\nz\n4\n");
+}
+
+SqliteStore(sql, that_changes_a_long_list_leaves_it_right_at_every_offset)
+{
+	_cleanup_(buf_done) struct buf expected = { 0 };
+	struct handle *handle;
+
+	for (unsigned i = 0; i < 2000; i++)
+		cr_assert_eq(buf_printf(&expected, "{\"n\":%u}\n", i + 1000), 0);
+	cr_assert_eq(buf_append_byte(&expected, '\0'), 0);
+	append("s/l.jsonl", expected.data);
+	sql_runs("UPDATE agentscope_sessions SET state_data = '\"' || item_index || '\"'"
+		 " WHERE item_index % 3 = 0");
+
+	buf_clear(&expected);
+	for (unsigned i = 0; i < 2000; i++)
+		cr_assert_eq(buf_printf(&expected, i % 3 ? "{\"n\":%u}\n" : "\"%u\"\n",
+					i % 3 ? i + 1000 : i),
+			     0);
+	handle = open_at("s/l.jsonl", O_RDONLY);
+	for (size_t at = 0; at < expected.size; at += 997) {
+		_cleanup_(buf_done) struct buf out = { 0 };
+		size_t from = expected.size - 1 - at;
+
+		cr_assert_eq(handle_read(world_tree, handle, from, 20, &out), 0);
+		cr_assert(bytes_equal(buf_bytes(&out), bytes_make(expected.data + from,
+								  MIN(20, expected.size - from))),
+			  "at %zu", from);
+	}
+	handle_free(world_tree, handle);
+}
+
+static _Atomic unsigned entries_told;
+
+static void count_entry(void *arg, uint64_t parent, struct bytes name)
+{
+	(void)arg;
+	(void)parent;
+	(void)name;
+	entries_told++;
+}
+
+SqliteStore(sql, is_taken_in_within_a_moment_without_anyone_asking)
+{
+	const struct tree_watcher watcher = { .entry = count_entry };
+	const struct timespec moment = { .tv_nsec = 5000000 };
+	unsigned waited = 0;
+
+	tree_set_watcher(world_tree, &watcher);
+	sql_runs(INSERT "('s', 'k', 0, '1')");
+	while (!entries_told && waited++ < 400)
+		nanosleep(&moment, NULL);
+
+	cr_expect_gt(entries_told, 0);
+}
+
+SqliteStore(sql, that_changed_rows_while_nobody_had_them_mounted_is_seen)
+{
+	append("s/l.jsonl", "1\nx\n2\n");
+	save("s/k.json", "{");
+	save("s/m.json", "1");
+	tree_close(world_tree);
+	sql_runs(INSERT "('s', 'l', 2, '3'), ('s', 'k', 0, '[]'), ('t', 'k', 0, '4')");
+	sql_runs("DELETE FROM agentscope_sessions WHERE state_key = 'm'");
+	cr_assert_eq(world_try(NULL), 0);
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\nx\n2\n3\n");
+	cr_expect_str_eq(content_of("s/k.json"), "[]");
+	cr_expect_str_eq(content_of("t/k.json"), "4");
+	cr_expect_eq(looked_up("s/m.json"), -ENOENT);
+}
