@@ -2,8 +2,8 @@
 
 /*
  * A store that fails now and then: the Nth of its calls fails, for N = 1, 2, 3 ... until the script
- * gets through without one.  The call that it happens in says so; when it is made again all is as if
- * nothing had happened.
+ * gets through without one.  The call that it happens in says so; when it is made again all is as
+ * if nothing had happened.
  */
 
 #include <stdio.h>
@@ -298,8 +298,8 @@ static void check_end(void)
 	cr_assert_eq(stat_of("t").st_nlink, 3);
 }
 
-/* Whether the count-th call came before the end.  lasting: all calls fail from there on until one of
- * the script has told. */
+/* Whether the count-th call came before the end.  lasting: all calls fail from there on until one
+ * of the script has told. */
 static bool run_script(uint64_t count, int error, bool lasting)
 {
 	bool struck = false;

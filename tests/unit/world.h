@@ -31,8 +31,8 @@ void world_open(int kind);
 /* Lay something between the tree and each store that is opened from now on. */
 typedef int world_wrapper(struct backend *inner, struct backend **ret_backend);
 void world_wrap(world_wrapper *wrapper);
-/* Open a tree on the store of the tree that was closed by tree_close(); the error, and its sentence,
- * to be freed. */
+/* Open a tree on the store of the tree that was closed by tree_close(); the error, and its
+ * sentence, to be freed. */
 int world_try(char **ret_why);
 /* A tree as after an unmount and a mount. */
 void world_reopen(void);
