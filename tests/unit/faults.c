@@ -2,8 +2,8 @@
 
 /*
  * A store that fails now and then: the Nth of its calls fails, for N = 1, 2, 3 ... until the script
- * gets through without one.  The call that it happens in says so; when it is made again all is as
- * if nothing had happened.
+ * gets through without one.  The operation that it happens in says so; when it is made again all is
+ * as if nothing had happened.
  */
 
 #include <stdio.h>

@@ -207,8 +207,8 @@ static const char *const befores[] = {
 };
 static const char *const before_rows[] = {
 	"0\t1\n",
-	"0\t{\"a\":1}\n1\t{\"b\":2}\n2\t{\"c\":3}\n3\t[4]\n4\t5\n5\t6\n6\t7\n7\t8\n8\t9\n"
-	"9\t10\n10\t11\n11\t12\n",
+	("0\t{\"a\":1}\n1\t{\"b\":2}\n2\t{\"c\":3}\n3\t[4]\n4\t5\n5\t6\n6\t7\n7\t8\n"
+	 "8\t9\n9\t10\n10\t11\n11\t12\n"),
 	"0\t{}\n",
 };
 

@@ -365,6 +365,78 @@ EveryStore(save, by_an_append_after_an_unlink_begins_anew)
 	cr_expect_str_eq(rows_of("s", "l"), "0=3");
 }
 
+/* ---- large ---- */
+
+static void numbered_lines(struct buf *text, unsigned count, unsigned special)
+{
+	buf_clear(text);
+	for (unsigned i = 0; i < count; i++)
+		cr_assert_eq(buf_printf(text,
+					i % 1000 == 999 ? "note %u %0200u\n" :
+							  "{\"n\":%u,\"text\":\"%0200u\"}\n",
+					i, i == special ? 1 : 0),
+			     0);
+}
+
+static void write_text(const char *path, int flags, const struct buf *text)
+{
+	struct handle *handle = open_at(path, flags);
+
+	for (size_t at = 0; at < text->size; at += 131072)
+		write_at(handle, at, bytes_make(text->data + at, MIN(131072, text->size - at)));
+	close_handle(handle);
+}
+
+/* More operations than one block, more bytes than stay in memory. */
+SqliteStore(save, of_a_large_list_touches_only_rows_that_differ)
+{
+	_cleanup_(buf_done) struct buf text = { 0 };
+
+	numbered_lines(&text, 25000, 0);
+	write_text("s/l.jsonl", O_WRONLY | O_CREAT, &text);
+	cr_assert_str_eq(keys(), "s/l[0-24974]");
+	backdate();
+
+	numbered_lines(&text, 25000, 12345);
+	write_text("s/l.jsonl", O_WRONLY | O_TRUNC, &text);
+	cr_expect(bytes_equal(bytes_of("s/l.jsonl"), buf_bytes(&text)));
+	cr_expect_str_eq(updated_in_place(), "0,12333");
+
+	write_text("s/l.tmp", O_WRONLY | O_CREAT, &text);
+	backdate();
+	cr_assert_eq(renamed("s/l.tmp", "s/l.jsonl", 0), 0);
+	cr_expect_str_eq(updated_in_place(), "NULL");
+	cr_expect(bytes_equal(bytes_of("s/l.jsonl"), buf_bytes(&text)));
+	world_check();
+
+	cr_assert_eq(renamed("s/l.jsonl", "s/l.txt", 0), 0);
+	cr_expect_str_eq(keys(), "");
+	cr_assert_eq(renamed("s/l.txt", "s/m.jsonl", 0), 0);
+	cr_expect_str_eq(keys(), "s/m[0-24974]");
+	world_reopen();
+	cr_expect(bytes_equal(bytes_of("s/m.jsonl"), buf_bytes(&text)));
+}
+
+EveryStore(save, of_a_file_that_was_replaced_meanwhile_stays_with_its_writer)
+{
+	static const char *const paths[] = { "s/l.jsonl", "s/k.json", "s/h.hash" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		struct handle *handle;
+
+		save(paths[i], "1\n");
+		handle = open_at(paths[i], O_RDWR | O_TRUNC);
+		write_at(handle, 0, BYTES("2\n"));
+		save("s/new", "3\n");
+		cr_assert_eq(renamed("s/new", paths[i], 0), 0);
+		write_at(handle, 2, BYTES("4\n"));
+		cr_expect_str_eq(read_by(handle), "2\n4\n", "%s", paths[i]);
+		close_handle(handle);
+
+		cr_expect_str_eq(content_of(paths[i]), "3\n", "%s", paths[i]);
+	}
+}
+
 /* ---- drafts ---- */
 
 struct draft_case {
