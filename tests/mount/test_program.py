@@ -4,6 +4,7 @@
 
 import contextlib
 import errno
+import itertools
 import os
 import random
 import shutil
@@ -383,10 +384,12 @@ def use_damaged(box, store):
     try:
         eventually(lambda: mounts_below(folder) or process.poll() is not None, "an answer", 30)
         if process.poll() is None:
-            for top, _, names in os.walk(folder):
-                for name in names:
+            # Damage may make a file huge, or a folder its own: a part of it tells enough.
+            for top, _, names in itertools.islice(os.walk(folder), 200):
+                for name in names[:50]:
                     with contextlib.suppress(OSError):
-                        read(os.path.join(top, name))
+                        with open(os.path.join(top, name), "rb") as file:
+                            file.read(1 << 20)
             for call in (
                 lambda: append(os.path.join(folder, "s", "l.jsonl"), b"1\n"),
                 lambda: write(os.path.join(folder, "s", "new.json"), b"1"),
