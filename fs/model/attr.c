@@ -51,7 +51,7 @@ int inode_stat(struct tree *tree, struct view *view, struct inode *inode, struct
 }
 
 /* Most questions need no view: the size is known. */
-static int stat_locked(struct tree *tree, struct inode *inode, struct stat *ret_stat)
+int inode_stat_fresh(struct tree *tree, struct inode *inode, struct stat *ret_stat)
 {
 	_cleanup_(view_end) struct view view = { 0 };
 	int r;
@@ -70,7 +70,7 @@ static int stat_for(struct tree *tree, struct inode *inode, pid_t pid, struct st
 		    bool *ret_own)
 {
 	uint64_t size;
-	int r = stat_locked(tree, inode, ret_stat);
+	int r = inode_stat_fresh(tree, inode, ret_stat);
 
 	*ret_own = r == 0 && pid && inode_is_state(inode) && handles_own_size(inode, pid, &size);
 	if (*ret_own)

@@ -283,6 +283,8 @@ int inode_key_dirs(struct inode *dir, struct buf *dirs);
 
 /* Under inode.lock, or tree.lock for writing. */
 int inode_stat(struct tree *tree, struct view *view, struct inode *inode, struct stat *ret_stat);
+/* In a view of its own, if one is needed. */
+int inode_stat_fresh(struct tree *tree, struct inode *inode, struct stat *ret_stat);
 
 /* place.c */
 

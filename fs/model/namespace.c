@@ -484,7 +484,8 @@ static int list_entry(struct tree *tree, struct view *view, struct listed *liste
 		if (r < 0)
 			return r;
 		WITH_INODE_LOCK(inode);
-		r = inode_stat(tree, view, inode, &st);
+		/* Not in the listing's view: the file may have been saved since that began. */
+		r = inode_stat_fresh(tree, inode, &st);
 	}
 	if (r == 0)
 		r = fn(arg, name, inode, &st, listed->id + LIST_DOTS);
