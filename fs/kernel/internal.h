@@ -5,12 +5,13 @@
 /*
  * Inside the kernel side.
  *
- *   A nodeid is the inode's number; the kernel's lookup count is a count of the struct inode, so
- *   the inode of every request is in the tree's table.  fi->fh is a struct open_file.
+ *   The kernel's lookup counts of the nodeids of a file are counts of the struct inode, so the inode
+ *   of every request is in the tree's table.  fi->fh is a struct open_file.
  *
  *   The kernel keeps names, attributes and pages as long as it likes (KEEP_SECONDS): whatever
- *   changes behind its back is told to it (notify.c).  Handles of state files that can write bypass
- *   the page cache, since the bytes that a writer holds back are nobody else's; readers have it.
+ *   changes behind its back is told to it (notify.c).  Handles of state files that can write, and
+ *   those that read something small, bypass the page cache: the bytes that a writer holds back are
+ *   nobody else's, and a reader sees one version.
  */
 
 #include <fuse_lowlevel.h>
@@ -27,8 +28,6 @@ struct open_file {
 	struct open_file **link;
 };
 
-struct notify; /* notify.c */
-
 struct session {
 	struct tree *tree;
 	struct fuse_session *fuse;
@@ -37,7 +36,8 @@ struct session {
 	bool mounted;
 	double keep; /* seconds that the kernel may keep names and attributes */
 	unsigned threads;
-	struct notify *notify;
+	uint64_t hello;	  /* device.c: the number of the first request */
+	bool direct_mmap; /* the kernel can map files that bypass the page cache */
 	pthread_mutex_t files_lock;
 	struct open_file *files;
 };

@@ -2,164 +2,84 @@
 #include "fs/kernel/notify.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
 
-struct notice {
-	struct notice *next;
-	uint64_t ino;
-	uint64_t offset;
-	bool is_entry;
-	size_t name_size;
-	char name[];
+enum {
+	STOP_SECONDS = 5,      /* after which what is left is not told */
+	STOP_MILLISECONDS = 5, /* between two looks */
 };
 
-struct notify {
-	pthread_t thread;
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	struct notice *first;
-	struct notice **last;
-	bool stopping;
-	_Atomic unsigned waiting; /* threads that send by themselves */
-};
-
-static void notify_send(struct session *session, const struct notice *notice)
+/* -ENOENT: the kernel does not know it anyway. */
+static void notify_check(int r, uint64_t nodeid)
 {
-	int r;
-
-	if (notice->is_entry)
-		r = fuse_lowlevel_notify_inval_entry(session->fuse, notice->ino, notice->name,
-						     notice->name_size);
-	else
-		r = fuse_lowlevel_notify_inval_inode(session->fuse, notice->ino,
-						     (off_t)notice->offset, 0);
-	/* -ENOENT: the kernel does not know it anyway. */
 	if (r < 0 && r != -ENOENT && r != -ENOTCONN && r != -EBADF && r != -ENODEV)
 		log_debug("the kernel did not take a notice about inode %llu: %s",
-			  (unsigned long long)notice->ino, strerror(-r));
+			  (unsigned long long)nodeid_ino(nodeid), strerror(-r));
 }
 
-static void *notify_run(void *arg)
+static void notify_forget(void *arg, uint64_t nodeid, int64_t offset)
 {
 	struct session *session = arg;
-	struct notify *notify = session->notify;
 
-	pthread_mutex_lock(&notify->lock);
-	while (!notify->stopping) {
-		struct notice *notice = notify->first;
-
-		if (!notice) {
-			pthread_cond_wait(&notify->changed, &notify->lock);
-			continue;
-		}
-		notify->first = notice->next;
-		if (!notify->first)
-			notify->last = &notify->first;
-		pthread_mutex_unlock(&notify->lock);
-		notify_send(session, notice);
-		free(notice);
-		pthread_mutex_lock(&notify->lock);
-	}
-	pthread_mutex_unlock(&notify->lock);
-	return NULL;
+	notify_check(fuse_lowlevel_notify_inval_inode(session->fuse, nodeid, offset, 0), nodeid);
 }
 
-static void notify_queue(struct session *session, bool is_entry, uint64_t ino, uint64_t offset,
-			 struct bytes name)
-{
-	struct notify *notify = session->notify;
-	struct notice *notice = calloc(1, sizeof(*notice) + name.size + 1);
-
-	if (!notice) {
-		log_error("out of memory: the kernel may show what is old of inode %llu",
-			  (unsigned long long)ino);
-		return;
-	}
-	notice->is_entry = is_entry;
-	notice->ino = ino;
-	notice->offset = offset;
-	notice->name_size = name.size;
-	if (name.size)
-		memcpy(notice->name, name.data, name.size);
-	pthread_mutex_lock(&notify->lock);
-	*notify->last = notice;
-	notify->last = &notice->next;
-	pthread_cond_signal(&notify->changed);
-	pthread_mutex_unlock(&notify->lock);
-}
-
-static void notify_content(void *arg, uint64_t ino, uint64_t offset, bool now)
+static void notify_grown(void *arg, uint64_t nodeid, uint64_t size, char last)
 {
 	struct session *session = arg;
-	const struct notice notice = { .ino = ino, .offset = offset };
-	struct notify *notify = session->notify;
+	struct fuse_bufvec vec = FUSE_BUFVEC_INIT(1);
 
-	/* Half of the threads stay free for the reads that the kernel may wait for. */
-	if (now && atomic_fetch_add(&notify->waiting, 1) < session->threads / 2) {
-		notify_send(session, &notice);
-		atomic_fetch_sub(&notify->waiting, 1);
-		return;
-	}
-	if (now)
-		atomic_fetch_sub(&notify->waiting, 1);
-	notify_queue(session, false, ino, offset, (struct bytes){ 0 });
+	vec.buf[0].mem = &last;
+	notify_check(fuse_lowlevel_notify_store(session->fuse, nodeid, (off_t)size - 1, &vec, 0),
+		     nodeid);
 }
 
 static void notify_entry(void *arg, uint64_t parent, struct bytes name)
 {
-	notify_queue(arg, true, parent, 0, name);
+	struct session *session = arg;
+
+	notify_check(fuse_lowlevel_notify_inval_entry(session->fuse, parent, name.data, name.size),
+		     parent);
 }
 
-int notify_start(struct session *session)
+void notify_start(struct session *session)
 {
-	struct notify *notify = calloc(1, sizeof(*notify));
 	const struct tree_watcher watcher = {
-		.content = notify_content,
+		.forget = notify_forget,
+		.grown = notify_grown,
 		.entry = notify_entry,
+		/* Half of the threads stay free for the reads that the kernel may wait for. */
+		.at_once = session->threads / 2,
 		.arg = session,
 	};
-	int r;
 
-	if (!notify)
-		return -ENOMEM;
-	pthread_mutex_init(&notify->lock, NULL);
-	pthread_cond_init(&notify->changed, NULL);
-	notify->last = &notify->first;
-	session->notify = notify;
-	r = -pthread_create(&notify->thread, NULL, notify_run, session);
-	if (r < 0) {
-		session->notify = NULL;
-		free(notify);
-		return r;
-	}
 	tree_set_watcher(session->tree, &watcher);
-	return 0;
+}
+
+/* One request, if there is one: the kernel may wait for its answer before it takes a notice. */
+static void serve_one(struct session *session, struct fuse_buf *buf)
+{
+	struct pollfd ready = { .fd = fuse_session_fd(session->fuse), .events = POLLIN };
+
+	if (poll(&ready, 1, STOP_MILLISECONDS) <= 0 || !(ready.revents & POLLIN))
+		return;
+	if (fuse_session_receive_buf(session->fuse, buf) > 0)
+		fuse_session_process_buf(session->fuse, buf);
 }
 
 void notify_stop(struct session *session)
 {
-	struct notify *notify = session->notify;
 	const struct tree_watcher nobody = { 0 };
+	struct fuse_buf buf = { 0 };
+	time_t end = time(NULL) + STOP_SECONDS;
 
-	if (!notify)
-		return;
+	while (tree_is_telling(session->tree) && time(NULL) < end)
+		serve_one(session, &buf);
+	free(buf.mem);
 	tree_set_watcher(session->tree, &nobody);
-	pthread_mutex_lock(&notify->lock);
-	notify->stopping = true;
-	pthread_cond_signal(&notify->changed);
-	pthread_mutex_unlock(&notify->lock);
-	pthread_join(notify->thread, NULL);
-	while (notify->first) {
-		struct notice *notice = notify->first;
-
-		notify->first = notice->next;
-		free(notice);
-	}
-	pthread_cond_destroy(&notify->changed);
-	pthread_mutex_destroy(&notify->lock);
-	free(notify);
-	session->notify = NULL;
 }

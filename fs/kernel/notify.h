@@ -3,19 +3,14 @@
 #define FS_KERNEL_NOTIFY_H
 
 /*
- * Telling the kernel what it must not believe any longer.
- *
- * Forgetting a name takes the directory's lock in the kernel, and forgetting pages waits for reads
- * that are under way; both may be held up by the very request that a thread of ours is serving.  So
- * notices go through a queue to a thread of its own.  A writer's own notice about content may be
- * sent by itself (now): the kernel holds no page of it for that request, and enough threads are
- * left to serve the reads that it may wait for.
+ * Telling the kernel what it must not believe any longer: the tree's watcher (fs/model/tree.h), in
+ * terms of FUSE.  fs/model/change.c says who tells what, when and in which order.
  */
 
 #include "fs/kernel/internal.h"
 
-int notify_start(struct session *session);
-/* Sends nothing more; the thread has ended when it returns. */
+void notify_start(struct session *session);
+/* Serves what the kernel still asks until all is told, and then tells nothing more. */
 void notify_stop(struct session *session);
 
 #endif

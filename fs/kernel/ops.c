@@ -46,6 +46,7 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 		conn->want |= FUSE_CAP_EXPLICIT_INVAL_DATA;
 	if (conn->capable & FUSE_CAP_ATOMIC_O_TRUNC)
 		conn->want |= FUSE_CAP_ATOMIC_O_TRUNC;
+	tree_set_direct_mmap(session->tree, session->direct_mmap);
 	if (session->options.ready)
 		session->options.ready(session->options.arg);
 }
@@ -172,8 +173,8 @@ static void op_getattr(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info 
 {
 	bool own = false;
 	struct stat st;
-	int r = tree_stat_for(request_tree(req), request_inode(req, nodeid), fuse_req_ctx(req)->pid,
-			      &st, &own);
+	int r = tree_stat_for(request_tree(req), request_inode(req, nodeid), nodeid_face(nodeid),
+			      fuse_req_ctx(req)->pid, &st, &own);
 
 	(void)fi;
 	reply_attr(req, r, &st, own);
@@ -196,6 +197,12 @@ static void op_setattr(fuse_req_t req, fuse_ino_t nodeid, struct stat *attr, int
 		{ FUSE_SET_ATTR_MTIME_NOW, TREE_SET_MTIME_NOW },
 		{ FUSE_SET_ATTR_CTIME, TREE_SET_CTIME },
 	};
+	struct set_attr set = {
+		.face = nodeid_face(nodeid),
+		.handle = request_handle(fi),
+		.pid = fuse_req_ctx(req)->pid,
+		.st = attr,
+	};
 	unsigned mask = 0;
 	bool own = false;
 	struct stat st;
@@ -209,8 +216,8 @@ static void op_setattr(fuse_req_t req, fuse_ino_t nodeid, struct stat *attr, int
 		mask &= ~(unsigned)TREE_SET_ATIME;
 	if (mask & TREE_SET_MTIME_NOW)
 		mask &= ~(unsigned)TREE_SET_MTIME;
-	r = tree_set_attr(request_tree(req), request_inode(req, nodeid), request_handle(fi),
-			  fuse_req_ctx(req)->pid, attr, mask, &st, &own);
+	set.mask = mask;
+	r = tree_set_attr(request_tree(req), request_inode(req, nodeid), &set, &st, &own);
 	reply_attr(req, r, &st, own);
 }
 
@@ -254,15 +261,15 @@ static void op_removexattr(fuse_req_t req, fuse_ino_t nodeid, const char *name)
 
 /* Open files. */
 
-static int request_open(fuse_req_t req, struct inode *inode, struct fuse_file_info *fi)
+static int request_open(fuse_req_t req, struct inode *inode, unsigned face,
+			struct fuse_file_info *fi)
 {
 	struct session *session = request_session(req);
-	bool writes = (fi->flags & O_ACCMODE) != O_RDONLY;
 	struct open_file *file;
 	struct handle *handle;
 	int r;
 
-	r = tree_open_file(session->tree, inode, fi->flags, fuse_req_ctx(req)->pid, &handle);
+	r = tree_open_file(session->tree, inode, face, fi->flags, fuse_req_ctx(req)->pid, &handle);
 	if (r < 0)
 		return r;
 	file = open_file_new(session, handle);
@@ -271,21 +278,17 @@ static int request_open(fuse_req_t req, struct inode *inode, struct fuse_file_in
 		return -ENOMEM;
 	}
 	fi->fh = (uintptr_t)file;
-	if (inode_is_state(inode) && (writes || inode_reads_direct(session->tree, inode))) {
-		fi->direct_io = 1;
-		fi->noflush = !writes;
-	} else {
-		inode_set_cached(inode);
-		fi->keep_cache = !(fi->flags & O_TRUNC);
-		/* Nothing is held back: closing needs no word. */
-		fi->noflush = 1;
-	}
+	fi->direct_io = handle_is_direct(handle);
+	/* The kernel is told what to forget. */
+	fi->keep_cache = !fi->direct_io && !(fi->flags & O_TRUNC);
+	/* Where nothing is held back, closing needs no word. */
+	fi->noflush = !handle_holds_back(handle);
 	return 0;
 }
 
 static void op_open(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
 {
-	reply_open(req, request_open(req, request_inode(req, nodeid), fi), fi);
+	reply_open(req, request_open(req, request_inode(req, nodeid), nodeid_face(nodeid), fi), fi);
 }
 
 static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
@@ -303,7 +306,7 @@ static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
 		r = tree_lookup(request_tree(req), request_inode(req, parent), bytes_str(name),
 				&inode);
 	if (r == 0) {
-		r = request_open(req, inode, fi);
+		r = request_open(req, inode, FACE_ANY, fi);
 		if (r < 0)
 			inode_forget(request_tree(req), inode, 1);
 	}
@@ -314,7 +317,11 @@ static void op_read(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t offset
 		    struct fuse_file_info *fi)
 {
 	_cleanup_(buf_done) struct buf data = { 0 };
-	int r = handle_read(request_tree(req), request_handle(fi), (uint64_t)offset, size, &data);
+	struct handle *handle = request_handle(fi);
+	/* Only who fills the page cache reads in nobody's name. */
+	bool fill = !fi->lock_owner;
+	int r = (fill ? handle_fill : handle_read)(request_tree(req), handle, (uint64_t)offset,
+						   size, &data);
 
 	(void)nodeid;
 	reply_buf(req, r, buf_bytes(&data));
@@ -324,7 +331,8 @@ static void op_write(fuse_req_t req, fuse_ino_t nodeid, const char *data, size_t
 		     struct fuse_file_info *fi)
 {
 	(void)nodeid;
-	reply_write(req, handle_write(request_tree(req), request_handle(fi), fuse_req_ctx(req)->pid,
+	reply_write(req, handle_write(request_tree(req), request_handle(fi),
+				      fi->writepage ? HANDLE_PAGES : fuse_req_ctx(req)->pid,
 				      (uint64_t)offset, bytes_make(data, size)));
 }
 
@@ -381,7 +389,7 @@ struct dir_reply {
 	size_t used;
 };
 
-static int dir_add(void *arg, struct bytes name, struct inode *inode, const struct stat *st,
+static int dir_add(void *arg, struct bytes name, struct inode *inode, const struct shown *shown,
 		   uint64_t position)
 {
 	struct dir_reply *reply = arg;
@@ -391,21 +399,21 @@ static int dir_add(void *arg, struct bytes name, struct inode *inode, const stru
 	(void)inode;
 	snprintf(text, sizeof(text), "%.*s", (int)name.size, name.data);
 	size = fuse_add_direntry(reply->req, reply->data + reply->used, reply->size - reply->used,
-				 text, st, (off_t)position);
+				 text, &shown->st, (off_t)position);
 	if (size > reply->size - reply->used)
 		return 1;
 	reply->used += size;
 	return 0;
 }
 
-static int dir_add_plus(void *arg, struct bytes name, struct inode *inode, const struct stat *st,
-			uint64_t position)
+static int dir_add_plus(void *arg, struct bytes name, struct inode *inode,
+			const struct shown *shown, uint64_t position)
 {
 	struct dir_reply *reply = arg;
 	struct fuse_entry_param entry = {
-		.ino = inode ? inode_number(inode) : 0,
-		.attr = *st,
-		.attr_timeout = reply->session->keep,
+		.ino = inode ? shown->nodeid : 0,
+		.attr = shown->st,
+		.attr_timeout = shown->own ? 0 : reply->session->keep,
 		.entry_timeout = reply->session->keep,
 	};
 	char text[NAME_MAX + 1];

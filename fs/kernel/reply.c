@@ -15,35 +15,38 @@ void reply_error(fuse_req_t req, int error)
 	fuse_reply_err(req, -error);
 }
 
-static int fill_entry(fuse_req_t req, struct inode *inode, struct fuse_entry_param *entry)
+static void fill_entry(const struct session *session, const struct shown *shown,
+		       struct fuse_entry_param *entry)
 {
-	struct session *session = request_session(req);
-
 	*entry = (struct fuse_entry_param){
-		.ino = inode_number(inode),
-		.attr_timeout = session->keep,
+		.ino = shown->nodeid,
+		.attr = shown->st,
+		.attr_timeout = shown->own ? 0 : session->keep,
 		.entry_timeout = session->keep,
 	};
-	return tree_stat(session->tree, inode, &entry->attr);
 }
 
 void reply_entry(fuse_req_t req, int error, struct inode *inode)
 {
 	struct session *session = request_session(req);
 	struct fuse_entry_param entry = { .entry_timeout = session->keep };
+	struct shown shown;
 
 	if (error == -ENOENT) {
 		fuse_reply_entry(req, &entry);
 		return;
 	}
 	if (error == 0) {
-		error = fill_entry(req, inode, &entry);
+		error = tree_enter(session->tree, inode, fuse_req_ctx(req)->pid, &shown);
 		if (error < 0)
 			inode_forget(session->tree, inode, 1);
 	}
-	if (error < 0)
+	if (error < 0) {
 		fuse_reply_err(req, -error);
-	else if (fuse_reply_entry(req, &entry) < 0)
+		return;
+	}
+	fill_entry(session, &shown, &entry);
+	if (fuse_reply_entry(req, &entry) < 0)
 		inode_forget(session->tree, inode, 1);
 }
 
@@ -52,16 +55,20 @@ void reply_create(fuse_req_t req, int error, struct inode *inode, struct fuse_fi
 	struct session *session = request_session(req);
 	struct open_file *file = (struct open_file *)(uintptr_t)fi->fh;
 	struct fuse_entry_param entry;
+	struct shown shown;
 
 	if (error < 0) {
 		fuse_reply_err(req, -error);
 		return;
 	}
-	error = fill_entry(req, inode, &entry);
-	if (error < 0)
+	error = handle_show(session->tree, file->handle, &shown);
+	if (error < 0) {
 		fuse_reply_err(req, -error);
-	else if (fuse_reply_create(req, &entry, fi) == 0)
-		return;
+	} else {
+		fill_entry(session, &shown, &entry);
+		if (fuse_reply_create(req, &entry, fi) == 0)
+			return;
+	}
 	handle_free(session->tree, open_file_free(session, file));
 	inode_forget(session->tree, inode, 1);
 }

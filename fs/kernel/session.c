@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fs/kernel/internal.h"
+#include "fs/kernel/device.h"
 #include "fs/kernel/notify.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
@@ -137,9 +137,10 @@ int session_mount(struct tree *tree, const struct session_options *options,
 		goto fail;
 	}
 	session->mounted = true;
-	r = notify_start(session);
+	r = device_start(session);
 	if (r < 0)
 		goto fail;
+	notify_start(session);
 	*ret_session = session;
 	return 0;
 fail:
@@ -172,9 +173,10 @@ void session_free(struct session *session)
 {
 	if (!session)
 		return;
-	notify_stop(session);
-	if (session->mounted)
+	if (session->mounted) {
+		notify_stop(session);
 		fuse_session_unmount(session->fuse);
+	}
 	while (session->files)
 		handle_abandon(session->tree, open_file_free(session, session->files));
 	if (session->fuse)

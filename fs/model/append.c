@@ -37,6 +37,8 @@ struct appending {
 	int64_t mtime;
 	uint64_t piece_lines; /* that this batch adds */
 	bool told;	      /* the log knows of a bad line */
+	const struct face *by;
+	struct notes *notes;
 	struct batch batch;
 };
 
@@ -208,6 +210,7 @@ static int append_commit(struct appending *appending)
 	struct inode *inode = appending->inode;
 	struct backend_node node = inode->node;
 	bool tail_changed = inode->list.tail_size != 0;
+	uint64_t size = inode->list.size;
 	int r;
 
 	node.mtime = appending->mtime;
@@ -231,12 +234,13 @@ static int append_commit(struct appending *appending)
 	inode->list = appending->list;
 	if (tail_changed)
 		inode->version++;
+	notes_change(appending->notes, appending->tree, inode, CHANGE_GREW, size, appending->by);
 	return 0;
 }
 
 /* A draft: by the same rules, in a stage. */
 static int append_to_draft(struct tree *tree, struct view *view, struct inode *inode,
-			   struct bytes data, bool own_tail, int64_t mtime)
+			   struct bytes data, bool own_tail, int64_t mtime, struct notes *notes)
 {
 	_cleanup_(stage_done) struct stage stage = { 0 };
 	_cleanup_(buf_done) struct buf glued = { 0 };
@@ -265,13 +269,19 @@ static int append_to_draft(struct tree *tree, struct view *view, struct inode *i
 	if (r < 0)
 		return r;
 	view_end(view);
-	return save_publish(tree, inode, &stage, mtime);
+	return save_publish(tree, inode, NULL, &stage, mtime, notes);
 }
 
 int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool own_tail,
-		 int64_t mtime)
+		 int64_t mtime, const struct face *by, struct notes *notes)
 {
-	struct appending appending = { .tree = tree, .inode = inode, .mtime = mtime };
+	struct appending appending = {
+		.tree = tree,
+		.inode = inode,
+		.mtime = mtime,
+		.by = by,
+		.notes = notes,
+	};
 	_cleanup_(buf_done) struct buf glued = { 0 };
 	_cleanup_(view_end) struct view view = { 0 };
 	struct line line;
@@ -284,7 +294,7 @@ int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool
 		if (r < 0)
 			return r;
 		if (inode_is_draft(inode))
-			return append_to_draft(tree, &view, inode, data, own_tail, mtime);
+			return append_to_draft(tree, &view, inode, data, own_tail, mtime, notes);
 		r = content_load(tree, &view, inode);
 		if (r < 0)
 			return r;

@@ -7,7 +7,10 @@
 #include <limits.h>
 #include <sys/xattr.h>
 
+#include "fs/model/face.h"
 #include "fs/model/invalid.h"
+
+enum { SET_ELSEWHERE = 1 };
 
 static void attr_fill(const struct tree *tree, const struct inode *inode, uint64_t size,
 		      uint64_t stored, struct stat *st)
@@ -65,39 +68,98 @@ int inode_stat_fresh(struct tree *tree, struct inode *inode, struct stat *ret_st
 	return inode_stat(tree, &view, inode, ret_stat);
 }
 
-/* Under inode.lock; pid 0: as nobody in particular. */
-static int stat_for(struct tree *tree, struct inode *inode, pid_t pid, struct stat *ret_stat,
-		    bool *ret_own)
+/* What a face shows of the size, to thread pid; *ret_own: the kernel may not keep the answer. */
+static void face_size(struct inode *inode, struct face *face, pid_t pid, struct stat *st,
+		      bool *ret_own)
 {
-	uint64_t size;
+	uint64_t size = (uint64_t)st->st_size;
+
+	*ret_own = face->open[FACE_WRITE] != 0;
+	if (face->old) {
+		face->old_used = time_now();
+		size = face->old->stage.size;
+		/* Who asks by the name is to ask again. */
+		*ret_own = true;
+	} else if (face->bound < size) {
+		size = face->bound;
+		*ret_own = true;
+	} else if (pid && !face->open[FACE_READ] &&
+		   handles_own_size(inode, pid, (uint64_t)st->st_size, &size)) {
+		*ret_own = true;
+	}
+	st->st_size = (off_t)size;
+	if (!*ret_own)
+		face->shown = true;
+}
+
+/* Under inode.lock; pid 0: as nobody in particular. */
+static int stat_face(struct tree *tree, struct inode *inode, struct face *face, pid_t pid,
+		     struct stat *ret_stat, bool *ret_own)
+{
 	int r = inode_stat_fresh(tree, inode, ret_stat);
 
-	*ret_own = r == 0 && pid && inode_is_state(inode) && handles_own_size(inode, pid, &size);
-	if (*ret_own)
-		ret_stat->st_size = (off_t)size;
+	*ret_own = false;
+	if (r == 0 && inode_is_state(inode))
+		face_size(inode, face, pid, ret_stat, ret_own);
 	return r;
 }
 
-static int stat_once(struct tree *tree, struct inode *inode, pid_t pid, struct stat *ret_stat,
-		     bool *ret_own)
+static int stat_once(struct tree *tree, struct inode *inode, unsigned face, pid_t pid,
+		     struct stat *ret_stat, bool *ret_own)
 {
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 
-	return stat_for(tree, inode, pid, ret_stat, ret_own);
+	return stat_face(tree, inode, inode_face(inode, face), pid, ret_stat, ret_own);
 }
 
 int tree_stat(struct tree *tree, struct inode *inode, struct stat *ret_stat)
 {
 	bool own;
 
-	return TREE_RETRY(tree, stat_once(tree, inode, 0, ret_stat, &own));
+	return TREE_RETRY(tree, stat_once(tree, inode, 0, 0, ret_stat, &own));
 }
 
-int tree_stat_for(struct tree *tree, struct inode *inode, pid_t pid, struct stat *ret_stat,
-		  bool *ret_own)
+int tree_stat_for(struct tree *tree, struct inode *inode, unsigned face, pid_t pid,
+		  struct stat *ret_stat, bool *ret_own)
 {
-	return TREE_RETRY(tree, stat_once(tree, inode, pid, ret_stat, ret_own));
+	return TREE_RETRY(tree, stat_once(tree, inode, face, pid, ret_stat, ret_own));
+}
+
+static int enter_once(struct tree *tree, struct inode *inode, pid_t pid, struct shown *shown)
+{
+	WITH_READ_LOCK(tree);
+
+	return inode_show(tree, inode, pid, shown);
+}
+
+int inode_show(struct tree *tree, struct inode *inode, pid_t pid, struct shown *shown)
+{
+	WITH_INODE_LOCK(inode);
+	struct face *face = face_for_lookup(inode, pid);
+
+	shown->nodeid = inode_nodeid(inode, face->number);
+	return stat_face(tree, inode, face, pid, &shown->st, &shown->own);
+}
+
+int tree_enter(struct tree *tree, struct inode *inode, pid_t pid, struct shown *ret_shown)
+{
+	return TREE_RETRY(tree, enter_once(tree, inode, pid, ret_shown));
+}
+
+static int created_once(struct tree *tree, struct handle *handle, struct shown *shown)
+{
+	struct inode *inode = handle->inode;
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+
+	shown->nodeid = handle_nodeid(handle);
+	return stat_face(tree, inode, handle->face, handle->writer, &shown->st, &shown->own);
+}
+
+int handle_show(struct tree *tree, struct handle *handle, struct shown *ret_shown)
+{
+	return TREE_RETRY(tree, created_once(tree, handle, ret_shown));
 }
 
 static void apply_attr(struct backend_node *node, const struct stat *st, unsigned mask)
@@ -121,16 +183,22 @@ static void apply_attr(struct backend_node *node, const struct stat *st, unsigne
 	node->ctime = mask & TREE_SET_CTIME ? time_join(st->st_ctim) : now;
 }
 
-static int set_attr_once(struct tree *tree, struct inode *inode, struct handle *handle, pid_t pid,
-			 const struct stat *st, unsigned mask, struct stat *ret_stat, bool *ret_own,
-			 struct notes *notes)
+static int set_attr_once(struct tree *tree, struct inode *inode, const struct set_attr *set,
+			 struct stat *ret_stat, bool *ret_own, struct notes *notes)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
+	struct face *face = inode_face(inode, set->face);
+	struct handle *handle = set->handle;
+	const struct stat *st = set->st;
+	unsigned mask = set->mask;
 	struct backend_node node;
 	int r = 0;
 
+	/* The kernel cuts the pages of the face: nobody may be reading there. */
+	if ((mask & TREE_SET_SIZE) && !handle && !face_for_truncate(inode, set->face, set->pid))
+		return SET_ELSEWHERE;
 	if (mask & TREE_SET_SIZE) {
 		if (inode_is_state(inode))
 			r = handle_truncate(tree, inode, handle, (uint64_t)st->st_size, notes);
@@ -148,24 +216,24 @@ static int set_attr_once(struct tree *tree, struct inode *inode, struct handle *
 		if (r < 0)
 			return r;
 		inode->node = node;
+		notes_change(notes, tree, inode, CHANGE_ATTR, 0, face);
 	}
 	if (mask & (TREE_SET_MTIME | TREE_SET_MTIME_NOW))
 		handles_times_set(inode);
-	return stat_for(tree, inode, pid, ret_stat, ret_own);
+	return stat_face(tree, inode, face, set->pid, ret_stat, ret_own);
 }
 
-int tree_set_attr(struct tree *tree, struct inode *inode, struct handle *handle, pid_t pid,
-		  const struct stat *st, unsigned mask, struct stat *ret_stat, bool *ret_own)
+int tree_set_attr(struct tree *tree, struct inode *inode, const struct set_attr *set,
+		  struct stat *ret_stat, bool *ret_own)
 {
 	struct notes notes = { 0 };
 	int r;
 
 	if (tree->options.read_only)
 		return -EROFS;
-	r = TREE_RETRY(tree, set_attr_once(tree, inode, handle, pid, st, mask, ret_stat, ret_own,
-					   &notes));
+	r = TREE_RETRY(tree, set_attr_once(tree, inode, set, ret_stat, ret_own, &notes));
 	notes_tell(&notes, tree, true);
-	return r;
+	return r == SET_ELSEWHERE ? -ESTALE : r;
 }
 
 int tree_statfs(struct tree *tree, struct statvfs *ret_statvfs)
@@ -210,7 +278,8 @@ static bool xattr_is_own(struct bytes name)
 	return bytes_equal(name, BYTES("user.sessfs.invalid"));
 }
 
-static int change_xattr(struct tree *tree, struct inode *inode, struct batch *batch)
+static int change_xattr(struct tree *tree, struct inode *inode, struct batch *batch,
+			struct notes *notes)
 {
 	struct backend_node node = inode->node;
 	int r;
@@ -220,9 +289,11 @@ static int change_xattr(struct tree *tree, struct inode *inode, struct batch *ba
 	node.ctime = time_now();
 	batch_node_put(batch, &node);
 	r = batch_commit(batch, tree->backend, 0);
-	if (r == 0)
-		inode->node = node;
-	return r;
+	if (r < 0)
+		return r;
+	inode->node = node;
+	notes_change(notes, tree, inode, CHANGE_ATTR, 0, NULL);
+	return 0;
 }
 
 static int has_xattr(struct tree *tree, struct inode *inode, struct bytes name)
@@ -240,7 +311,7 @@ static int has_xattr(struct tree *tree, struct inode *inode, struct bytes name)
 }
 
 static int set_xattr_once(struct tree *tree, struct inode *inode, struct bytes name,
-			  struct bytes value, int flags)
+			  struct bytes value, int flags, struct notes *notes)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	WITH_READ_LOCK(tree);
@@ -257,19 +328,24 @@ static int set_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 	if (r < 0)
 		return r;
 	batch_xattr_put(&batch, inode->node.ino, name, value);
-	return change_xattr(tree, inode, &batch);
+	return change_xattr(tree, inode, &batch, notes);
 }
 
 int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, struct bytes value,
 		   int flags)
 {
+	struct notes notes = { 0 };
+	int r;
+
 	if (tree->options.read_only)
 		return -EROFS;
 	if (!xattr_is_stored(name))
 		return -EOPNOTSUPP;
 	if (xattr_is_own(name))
 		return 0;
-	return TREE_RETRY(tree, set_xattr_once(tree, inode, name, value, flags));
+	r = TREE_RETRY(tree, set_xattr_once(tree, inode, name, value, flags, &notes));
+	notes_tell(&notes, tree, true);
+	return r;
 }
 
 static int get_xattr_once(struct tree *tree, struct inode *inode, struct bytes name,
@@ -322,7 +398,8 @@ int tree_list_xattr(struct tree *tree, struct inode *inode, struct buf *names)
 	return TREE_RETRY(tree, list_xattr_once(tree, inode, names));
 }
 
-static int remove_xattr_once(struct tree *tree, struct inode *inode, struct bytes name)
+static int remove_xattr_once(struct tree *tree, struct inode *inode, struct bytes name,
+			     struct notes *notes)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	WITH_READ_LOCK(tree);
@@ -333,14 +410,19 @@ static int remove_xattr_once(struct tree *tree, struct inode *inode, struct byte
 	if (r <= 0)
 		return r < 0 ? r : -ENODATA;
 	batch_xattr_delete(&batch, inode->node.ino, name);
-	return change_xattr(tree, inode, &batch);
+	return change_xattr(tree, inode, &batch, notes);
 }
 
 int tree_remove_xattr(struct tree *tree, struct inode *inode, struct bytes name)
 {
+	struct notes notes = { 0 };
+	int r;
+
 	if (tree->options.read_only)
 		return -EROFS;
 	if (!xattr_is_stored(name))
 		return -EOPNOTSUPP;
-	return TREE_RETRY(tree, remove_xattr_once(tree, inode, name));
+	r = TREE_RETRY(tree, remove_xattr_once(tree, inode, name, &notes));
+	notes_tell(&notes, tree, true);
+	return r;
 }

@@ -20,27 +20,11 @@
  */
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#include "fs/model/internal.h"
+#include "fs/model/handle.h"
 #include "fs/model/lines.h"
-#include "src/base/log.h"
-
-/* Nanoseconds without a write after which a writer has paused. */
-static const int64_t PAUSE = 1000000000;
-
-struct inode *handle_inode(struct handle *handle)
-{
-	return handle->inode;
-}
-
-static bool handle_writes(const struct handle *handle)
-{
-	return (handle->flags & O_ACCMODE) != O_RDONLY;
-}
 
 void handles_times_set(struct inode *inode)
 {
@@ -66,8 +50,7 @@ static pid_t process_of(pid_t pid)
 	return process;
 }
 
-/* Looking a process up takes longer than a write: only when the thread is another one. */
-static void handle_written_by(struct handle *handle, pid_t pid)
+void handle_written_by(struct handle *handle, pid_t pid)
 {
 	if (handle->process && handle->writer == pid)
 		return;
@@ -75,32 +58,43 @@ static void handle_written_by(struct handle *handle, pid_t pid)
 	handle->process = process_of(pid);
 }
 
-/* Whether a thread belongs to the process that writes; one that we cannot see (0) may. */
-static bool handle_is_written_by(const struct handle *handle, pid_t pid)
+bool handle_is_written_by(const struct handle *handle, pid_t pid)
 {
 	return !pid || pid == handle->writer || !handle->process ||
 	       process_of(pid) == handle->process;
 }
 
-bool handles_own_size(const struct inode *inode, pid_t pid, uint64_t *ret_size)
+/* What a handle holds back makes its process see another size. */
+static bool handle_size(const struct handle *handle, uint64_t published, uint64_t *ret_size)
+{
+	if (handle->mode == HANDLE_SAVE && handle->dirty)
+		*ret_size = handle->stage.size;
+	else if (handle->mode == HANDLE_APPEND && handle->piece.size)
+		*ret_size = published + handle->piece.size;
+	else
+		return false;
+	return true;
+}
+
+bool handles_own_size(const struct inode *inode, pid_t pid, uint64_t published, uint64_t *ret_size)
 {
 	pid_t process = 0;
+	uint64_t size;
 
 	for (const struct handle *handle = inode->open; handle; handle = handle->next) {
-		if (handle->mode != HANDLE_SAVE || !handle->dirty)
+		if (!handle_size(handle, published, &size))
 			continue;
 		if (!process)
 			process = process_of(pid);
 		if (handle->process != process)
 			continue;
-		*ret_size = handle->stage.size;
+		*ret_size = size;
 		return true;
 	}
 	return false;
 }
 
-/* From now on a stage; with keep it begins as the published content. */
-static int handle_begin_save(struct tree *tree, struct handle *handle, bool keep)
+int handle_begin_save(struct tree *tree, struct handle *handle, bool keep)
 {
 	_cleanup_(view_end) struct view view = { 0 };
 	_cleanup_(stage_done) struct stage stage = { 0 };
@@ -135,7 +129,7 @@ static int handle_begin_save(struct tree *tree, struct handle *handle, bool keep
 	return 0;
 }
 
-static void handle_staged(struct tree *tree, struct handle *handle)
+void handle_staged(struct tree *tree, struct handle *handle)
 {
 	if (!handle->is_saver) {
 		handle->is_saver = true;
@@ -152,110 +146,16 @@ static void handle_staged(struct tree *tree, struct handle *handle)
 	handle->times_set = false;
 }
 
-bool inode_reads_direct(struct tree *tree, struct inode *inode)
-{
-	bool direct = false;
-
-	WITH_READ_LOCK(tree);
-	WITH_INODE_LOCK(inode);
-	direct = inode->node.kind != BACKEND_LIST;
-	for (const struct handle *handle = inode->open; handle; handle = handle->next)
-		direct |= handle_writes(handle);
-	return direct;
-}
-
-/* Opening. */
-
-static int handle_open_state(struct tree *tree, struct handle *handle)
-{
-	struct inode *inode = handle->inode;
-	uint64_t size = 0;
-	int r;
-
-	if (!handle_writes(handle))
-		return 0;
-	if (inode->inherited) {
-		/* Unlink and write again is a save: others see the previous content until then. */
-		inode->inherited = false;
-		r = handle_begin_save(tree, handle, false);
-		if (r == 0)
-			handle_staged(tree, handle);
-		return r;
-	}
-	if (inode->node.kind == BACKEND_LIST && !inode_is_draft(inode) && !inode->orphaned) {
-		_cleanup_(view_end) struct view view = { 0 };
-
-		r = view_begin(tree, 0, &view);
-		if (r == 0)
-			r = content_size(tree, &view, inode, &size);
-		if (r < 0)
-			return r;
-		handle->streams = size == 0;
-	}
-	if (!(handle->flags & O_TRUNC) || handle->streams)
-		return 0;
-	r = handle_begin_save(tree, handle, false);
-	if (r == 0)
-		handle_staged(tree, handle);
-	return r;
-}
-
-/* 1 when the file was replaced or removed between its lookup and now, and nobody kept its bytes. */
-static int open_once(struct tree *tree, struct handle *handle)
-{
-	struct inode *inode = handle->inode;
-	WITH_READ_LOCK(tree);
-	WITH_INODE_LOCK(inode);
-	int r = 0;
-
-	if (inode->gone && !inode->orphaned)
-		return 1;
-	if (inode_is_state(inode))
-		r = handle_open_state(tree, handle);
-	else if ((handle->flags & O_TRUNC) && S_ISREG(inode->node.mode))
-		r = file_truncate(tree, inode, 0);
-	if (r < 0)
-		return r;
-	handle->next = inode->open;
-	inode->open = handle;
-	return 0;
-}
-
-int tree_open_file(struct tree *tree, struct inode *inode, int flags, pid_t pid,
-		   struct handle **ret_handle)
-{
-	struct handle *handle;
-	int r;
-
-	if (tree->options.read_only && ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC)))
-		return -EROFS;
-	handle = calloc(1, sizeof(*handle));
-	if (!handle)
-		return -ENOMEM;
-	handle->inode = inode;
-	handle->flags = flags;
-	if (inode_is_state(inode) && handle_writes(handle))
-		handle_written_by(handle, pid);
-	r = TREE_RETRY(tree, open_once(tree, handle));
-	if (r != 0) {
-		stage_done(&handle->stage);
-		free(handle);
-		return r < 0 ? r : -ESTALE;
-	}
-	inode_ref(tree, inode);
-	*ret_handle = handle;
-	return 0;
-}
-
 /* Reading. */
+
+void handle_drop_old(struct handle *handle)
+{
+	version_drop(&handle->old);
+	handle->pinned = false;
+}
 
 /* A reader of a document sees one version of it, from a read at its start until the next one: the
  * content is kept then, and what follows is read from there. */
-static bool handle_reads_pinned(const struct handle *handle, uint64_t offset)
-{
-	return handle->pinned && offset > 0;
-}
-
 static int handle_pin(struct tree *tree, struct view *view, struct handle *handle)
 {
 	int r;
@@ -264,46 +164,124 @@ static int handle_pin(struct tree *tree, struct view *view, struct handle *handl
 	stage_done(&handle->whole);
 	r = content_to_stage(tree, view, handle->inode, &handle->whole);
 	handle->pinned = r == 0;
-	return r;
+	/* Without room for it the reader sees what there is. */
+	return r == -ESTALE || r == -EIO ? r : 0;
 }
 
-static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
-		     struct buf *out)
+/* The line that the writer has not finished stands behind the list for itself. */
+static int read_piece(struct tree *tree, struct view *view, struct handle *handle, uint64_t offset,
+		      size_t size, struct buf *out)
+{
+	uint64_t end;
+	int r;
+
+	if (handle->mode != HANDLE_APPEND || !handle->piece.size || !size)
+		return 0;
+	r = content_size(tree, view, handle->inode, &end);
+	if (r < 0 || offset < end)
+		return r;
+	return stage_read(&handle->piece, offset - end, size, out);
+}
+
+static int read_newest(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
+		       struct buf *out)
 {
 	struct inode *inode = handle->inode;
 	_cleanup_(view_end) struct view view = { 0 };
+	size_t before;
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r < 0)
+		return r;
+	if (inode_is_state(inode) && inode->node.kind != BACKEND_LIST && !inode->orphaned)
+		r = handle_pin(tree, &view, handle);
+	if (r < 0)
+		return r;
+	if (handle->pinned)
+		return stage_read(&handle->whole, offset, size, out);
+	before = out->size;
+	r = content_read(tree, &view, inode, handle, offset, size, out);
+	if (r < 0)
+		return r;
+	before = out->size - before;
+	return read_piece(tree, &view, handle, offset + before, size - before, out);
+}
+
+/* out has so many bytes before. */
+static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
+		     size_t before, struct buf *out)
+{
+	struct inode *inode = handle->inode;
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 	int r;
 
+	out->size = before;
 	if (handle->mode == HANDLE_SAVE && handle->dirty)
 		return stage_read(&handle->stage, offset, size, out);
 	if (handle->mode == HANDLE_SAVE && handle->version != inode->version) {
 		stage_done(&handle->stage);
 		handle->mode = HANDLE_PLAIN;
 	}
-	if (handle_reads_pinned(handle, offset))
-		return stage_read(&handle->whole, offset, size, out);
-	r = view_begin(tree, 0, &view);
-	if (r < 0)
-		return r;
-	if (inode_is_state(inode) && inode->node.kind != BACKEND_LIST) {
-		r = handle_pin(tree, &view, handle);
-		return r < 0 ? r : stage_read(&handle->whole, offset, size, out);
-	}
-	return content_read(tree, &view, inode, handle, offset, size, out);
+	if (!offset)
+		handle_drop_old(handle);
+	if (handle->old)
+		r = stage_read(&handle->old->stage, offset, size, out);
+	else if (handle->pinned)
+		r = stage_read(&handle->whole, offset, size, out);
+	else
+		r = read_newest(tree, handle, offset, size, out);
+	handle->middle = r == 0 && out->size - before == size;
+	if (!handle->middle)
+		version_drop(&handle->old);
+	return r;
 }
 
 int handle_read(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
 		struct buf *out)
 {
-	return TREE_RETRY(tree, read_once(tree, handle, offset, size, out));
+	size_t before = out->size;
+
+	return TREE_RETRY(tree, read_once(tree, handle, offset, size, before, out));
+}
+
+/* The kernel fills its pages. */
+static int fill_once(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
+		     size_t before, struct buf *out)
+{
+	struct inode *inode = handle->inode;
+	struct face *face = handle->face;
+	_cleanup_(view_end) struct view view = { 0 };
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	int r;
+
+	out->size = before;
+	face->filled = true;
+	if (face->old) {
+		face->old_used = time_now();
+		return stage_read(&face->old->stage, offset, size, out);
+	}
+	if (handle->mode == HANDLE_SAVE && handle->dirty)
+		return stage_read(&handle->stage, offset, size, out);
+	r = view_begin(tree, 0, &view);
+	if (r < 0)
+		return r;
+	return content_read(tree, &view, inode, handle, offset, size, out);
+}
+
+int handle_fill(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
+		struct buf *out)
+{
+	size_t before = out->size;
+
+	return TREE_RETRY(tree, fill_once(tree, handle, offset, size, before, out));
 }
 
 /* Appending. */
 
-/* The end of a writer's last whole line in data, whose start goes on behind the piece. */
-static struct bytes whole_lines(struct bytes data)
+struct bytes whole_lines(struct bytes data)
 {
 	const char *newline = data.size ? memrchr(data.data, '\n', data.size) : NULL;
 
@@ -326,7 +304,7 @@ static int check_line_lengths(struct tree *tree, const struct handle *handle, st
 	return 0;
 }
 
-static bool tail_is_own(const struct handle *handle)
+bool handle_owns_tail(const struct handle *handle)
 {
 	const struct inode *inode = handle->inode;
 
@@ -335,10 +313,11 @@ static bool tail_is_own(const struct handle *handle)
 }
 
 /* Publish lines that follow the piece; on failure the piece is as before. */
-static int append_behind_piece(struct tree *tree, struct handle *handle, struct bytes lines)
+static int append_behind_piece(struct tree *tree, struct handle *handle, struct bytes lines,
+			       struct notes *notes)
 {
 	uint64_t before = handle->piece.size;
-	bool own = tail_is_own(handle);
+	bool own = handle_owns_tail(handle);
 	struct bytes all = lines;
 	int r = 0;
 
@@ -348,7 +327,7 @@ static int append_behind_piece(struct tree *tree, struct handle *handle, struct 
 			r = stage_map(&handle->piece, &all);
 	}
 	if (r == 0)
-		r = append_lines(tree, handle->inode, all, own, time_now());
+		r = append_lines(tree, handle->inode, all, own, time_now(), handle->face, notes);
 	if (r < 0 && before)
 		stage_truncate(&handle->piece, before);
 	if (r == 0)
@@ -356,28 +335,42 @@ static int append_behind_piece(struct tree *tree, struct handle *handle, struct 
 	return r;
 }
 
-/* Whether a line that goes on behind the piece is JSON together with it. */
-static bool strict_piece(struct handle *handle, struct bytes text)
+/* With -o strict: whether the first line is JSON together with what it goes on behind: the tail of
+ * the list, if append_lines() will glue it to that, and the piece. */
+static bool strict_first(struct tree *tree, struct handle *handle, struct bytes text)
 {
-	_cleanup_(buf_done) struct buf whole = { 0 };
+	struct inode *inode = handle->inode;
+	_cleanup_(buf_done) struct buf line = { 0 };
+	_cleanup_(buf_done) struct buf glued = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
 	struct bytes piece;
 
-	if (stage_map(&handle->piece, &piece) < 0 || buf_append_bytes(&whole, piece) < 0 ||
-	    buf_append_bytes(&whole, text) < 0)
+	if (stage_map(&handle->piece, &piece) < 0 || buf_append_bytes(&line, piece) < 0 ||
+	    buf_append_bytes(&line, text) < 0)
 		return false;
-	return lines_is_row(buf_bytes(&whole), NULL);
+	if (view_begin(tree, BACKEND_ANYWAY, &view) < 0 || content_load(tree, &view, inode) < 0)
+		return false;
+	if (inode_is_draft(inode) || inode->orphaned || !inode->list.tail_size)
+		return lines_is_row(buf_bytes(&line), NULL);
+	if (list_read_tail(&view, inode, &glued) < 0 ||
+	    buf_append_bytes(&glued, buf_bytes(&line)) < 0)
+		return false;
+	if (lines_is_row(buf_bytes(&glued), NULL))
+		return true;
+	return !handle_owns_tail(handle) && !tree->options.exact &&
+	       lines_is_row(buf_bytes(&line), NULL);
 }
 
 /* With -o strict: the lines up to the first one that is no JSON. */
-static struct bytes strict_part(struct handle *handle, struct bytes lines)
+static struct bytes strict_part(struct tree *tree, struct handle *handle, struct bytes lines)
 {
-	size_t good = 0;
 	struct bytes rest = lines;
 	struct line line;
+	size_t good = 0;
 
 	while (lines_next(&rest, &line)) {
-		bool is_row = good == 0 && handle->piece.size ? strict_piece(handle, line.text) :
-								lines_is_row(line.text, NULL);
+		bool is_row = good == 0 ? strict_first(tree, handle, line.text) :
+					  lines_is_row(line.text, NULL);
 
 		if (!is_row && !lines_is_blank(line.text))
 			break;
@@ -386,7 +379,8 @@ static struct bytes strict_part(struct handle *handle, struct bytes lines)
 	return bytes_make(lines.data, good);
 }
 
-static ssize_t handle_append(struct tree *tree, struct handle *handle, struct bytes data)
+static ssize_t handle_append(struct tree *tree, struct handle *handle, struct bytes data,
+			     struct notes *notes)
 {
 	struct bytes lines = whole_lines(data);
 	size_t taken = data.size;
@@ -397,7 +391,7 @@ static ssize_t handle_append(struct tree *tree, struct handle *handle, struct by
 	if (r < 0)
 		return r;
 	if (tree->options.strict) {
-		struct bytes good = strict_part(handle, lines);
+		struct bytes good = strict_part(tree, handle, lines);
 
 		if (lines.size && !good.size)
 			return -EINVAL;
@@ -406,7 +400,7 @@ static ssize_t handle_append(struct tree *tree, struct handle *handle, struct by
 		lines = good;
 	}
 	if (lines.size) {
-		r = append_behind_piece(tree, handle, lines);
+		r = append_behind_piece(tree, handle, lines, notes);
 		if (r < 0)
 			return r;
 		handle->owns_tail = false;
@@ -450,17 +444,17 @@ static bool write_appends(struct tree *tree, struct handle *handle, uint64_t off
 
 /* Writing. */
 
-/* *ret_from: where bytes became visible to others, if they did. */
 static ssize_t write_once(struct tree *tree, struct handle *handle, pid_t pid, uint64_t offset,
-			  struct bytes data, uint64_t *ret_from)
+			  struct bytes data, struct notes *notes)
 {
 	struct inode *inode = handle->inode;
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
-	bool append = handle->flags & O_APPEND;
+	bool append = (handle->flags & O_APPEND) && pid != HANDLE_PAGES;
 	int r;
 
-	if (inode_is_state(inode))
+	/* Pages of a shared mapping come from whatever thread the kernel has. */
+	if (inode_is_state(inode) && pid != HANDLE_PAGES)
 		handle_written_by(handle, pid);
 	if (!inode_is_state(inode) && handle->mode == HANDLE_PLAIN) {
 		r = file_write(tree, inode, append ? inode->node.size : offset, data);
@@ -470,10 +464,8 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, pid_t pid, u
 		r = stage_write(&inode->orphan, append ? inode->orphan.size : offset, data);
 		return r < 0 ? r : (ssize_t)data.size;
 	}
-	if (write_appends(tree, handle, offset)) {
-		*ret_from = inode->loaded ? inode->list.size - inode->list.tail_size : 0;
-		return handle_append(tree, handle, data);
-	}
+	if (pid != HANDLE_PAGES && write_appends(tree, handle, offset))
+		return handle_append(tree, handle, data, notes);
 	if (append && handle->mode == HANDLE_SAVE && !handle->dirty)
 		handle->mode = HANDLE_PLAIN; /* the end is where the file ends now */
 	r = handle_begin_save(tree, handle, true);
@@ -491,205 +483,14 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, pid_t pid, u
 	return (ssize_t)data.size;
 }
 
-/* Where bytes became visible to others: everything behind offset. */
-static void tell_content(struct tree *tree, struct inode *inode, uint64_t offset)
-{
-	struct notes notes = { 0 };
-
-	/* The kernel itself forgets the attributes of a file that it has written. */
-	if (!inode->cached)
-		return;
-	notes_content(&notes, inode->ino, offset);
-	notes_tell(&notes, tree, true);
-}
-
 ssize_t handle_write(struct tree *tree, struct handle *handle, pid_t pid, uint64_t offset,
 		     struct bytes data)
 {
-	struct inode *inode = handle->inode;
-	uint64_t from = UINT64_MAX;
-	ssize_t r = TREE_RETRY(tree, write_once(tree, handle, pid, offset, data, &from));
-
-	if (r > 0 && from != UINT64_MAX)
-		tell_content(tree, inode, from);
-	return r;
-}
-
-/* Publishing what was held back. */
-
-static int join_piece(struct tree *tree, struct handle *handle)
-{
-	struct inode *inode = handle->inode;
-	struct bytes piece;
-	int r;
-
-	if (inode->node.kind != BACKEND_LIST || inode->orphaned) {
-		/* The file was renamed or unlinked meanwhile and is no list any more. */
-		r = handle_begin_save(tree, handle, true);
-		if (r == 0)
-			handle_staged(tree, handle);
-		return r;
-	}
-	r = stage_map(&handle->piece, &piece);
-	if (r == 0)
-		r = append_lines(tree, inode, piece, tail_is_own(handle),
-				 handle->times_set ? inode->node.mtime : handle->written);
-	if (r < 0)
-		return r;
-	stage_done(&handle->piece);
-	handle->owns_tail = inode->loaded && inode->list.tail_size;
-	handle->tail_end = inode->list.size;
-	return 0;
-}
-
-static int publish_stage(struct tree *tree, struct handle *handle)
-{
-	struct inode *inode = handle->inode;
-	int r = save_publish(tree, inode, &handle->stage,
-			     handle->times_set ? inode->node.mtime : handle->written);
-
-	if (r < 0)
-		return r;
-	handle->dirty = false;
-	handle->version = inode->version;
-	return 0;
-}
-
-/* A half-written line or document is not published because its writer thinks. */
-static bool stage_is_whole(struct handle *handle)
-{
-	struct bytes bytes, tail;
-
-	if (stage_map(&handle->stage, &bytes) < 0)
-		return false;
-	if (handle->inode->node.kind == BACKEND_SINGLE)
-		return json_valid(bytes, NULL);
-	tail = whole_lines(bytes);
-	tail = bytes_make(bytes.data + tail.size, bytes.size - tail.size);
-	return handle->inode->node.kind == BACKEND_LIST && (!tail.size || lines_is_row(tail, NULL));
-}
-
-void handles_publish_paused(struct tree *tree)
-{
 	struct notes notes = { 0 };
-	int64_t now = time_now();
+	ssize_t r = TREE_RETRY(tree, write_once(tree, handle, pid, offset, data, &notes));
 
-	{
-		/* Alone: no handle is used or closed meanwhile. */
-		WITH_WRITE_LOCK(tree);
-		for (struct handle *handle = tree->savers; handle; handle = handle->saver_next) {
-			if (handle->mode != HANDLE_SAVE || !handle->dirty ||
-			    now - handle->written < PAUSE || handle->paused_at == handle->written)
-				continue;
-			handle->paused_at = handle->written;
-			if (stage_is_whole(handle) && publish_stage(tree, handle) == 0)
-				notes_content(&notes, handle->inode->ino, 0);
-		}
-	}
-	notes_tell(&notes, tree, false);
-}
-
-static int flush_once(struct tree *tree, struct handle *handle, pid_t pid, bool *published)
-{
-	struct inode *inode = handle->inode;
-	WITH_READ_LOCK(tree);
-	WITH_INODE_LOCK(inode);
-	int r = 0;
-
-	*published = false;
-	if (!handle_is_written_by(handle, pid))
-		return 0;
-	if (handle->mode == HANDLE_APPEND && handle->piece.size) {
-		r = join_piece(tree, handle);
-		*published = r == 0;
-	}
-	if (r == 0 && handle->mode == HANDLE_SAVE && handle->dirty) {
-		r = publish_stage(tree, handle);
-		if (r < 0)
-			return r;
-		*published = true;
-		if (tree->options.strict && inode_is_draft(inode))
-			r = -EINVAL;
-	}
+	notes_tell(&notes, tree, true);
 	return r;
-}
-
-int handle_flush(struct tree *tree, struct handle *handle, pid_t pid)
-{
-	bool published = false;
-	int r;
-
-	if (!handle_writes(handle))
-		return 0;
-	r = TREE_RETRY(tree, flush_once(tree, handle, pid, &published));
-	if (published) {
-		struct notes notes = { 0 };
-
-		notes_content(&notes, handle->inode->ino, 0);
-		notes_tell(&notes, tree, true);
-	}
-	return r;
-}
-
-int handle_sync(struct tree *tree, struct handle *handle)
-{
-	struct backend *backend = tree->backend;
-	int r = handle ? handle_flush(tree, handle, 0) : 0;
-
-	if (r < 0 || backend->read_only)
-		return r;
-	r = tree_write_times(tree);
-	if (r == 0)
-		r = backend->ops->sync(backend);
-	return r;
-}
-
-static void handle_close(struct tree *tree, struct handle *handle)
-{
-	struct inode *inode = handle->inode;
-	struct handle **link = &inode->open;
-
-	{
-		WITH_READ_LOCK(tree);
-		WITH_INODE_LOCK(inode);
-
-		while (*link != handle)
-			link = &(*link)->next;
-		*link = handle->next;
-	}
-	if (handle->is_saver) {
-		pthread_mutex_lock(&tree->times_lock);
-		*handle->saver_link = handle->saver_next;
-		if (handle->saver_next)
-			handle->saver_next->saver_link = handle->saver_link;
-		pthread_mutex_unlock(&tree->times_lock);
-	}
-	stage_done(&handle->stage);
-	stage_done(&handle->piece);
-	stage_done(&handle->whole);
-	free(handle);
-	inode_forget(tree, inode, 1);
-}
-
-void handle_free(struct tree *tree, struct handle *handle)
-{
-	int r = handle_flush(tree, handle, 0);
-
-	if (r < 0)
-		log_error("the last content of inode %llu could not be saved: %s",
-			  (unsigned long long)handle->inode->ino, strerror(-r));
-	handle_close(tree, handle);
-}
-
-void handle_abandon(struct tree *tree, struct handle *handle)
-{
-	if (handle->mode == HANDLE_SAVE && handle->dirty) {
-		log_warning("a save of inode %llu was not finished when the mount ended; the "
-			    "previous content stays",
-			    (unsigned long long)handle->inode->ino);
-		handle->dirty = false;
-	}
-	handle_free(tree, handle);
 }
 
 /* Size, space, holes. */
@@ -732,11 +533,7 @@ int handle_truncate(struct tree *tree, struct inode *inode, struct handle *handl
 	}
 	if (r == 0 && size != stage.size)
 		r = stage_truncate(&stage, size);
-	if (r == 0)
-		r = save_publish(tree, inode, &stage, time_now());
-	if (r == 0)
-		notes_content(notes, inode->node.ino, 0);
-	return r;
+	return r < 0 ? r : save_publish(tree, inode, NULL, &stage, time_now(), notes);
 }
 
 static int allocate_once(struct tree *tree, struct handle *handle, int mode, uint64_t offset,

@@ -19,8 +19,8 @@
  *                others.  Who holds it for writing is alone: no inode lock is needed then.
  *   inode.lock   one at a time, under tree.lock for reading: the node copy and content of one file,
  *                and all handles of it.
- *   tree.table_lock, tree.times_lock   leaves, held for a few instructions, never over a call of
- *                the store.
+ *   tree.table_lock, tree.times_lock, tree.tell_lock   leaves, held for a few instructions, never
+ *                over a call of the store.
  *   the store's own locks.
  *
  *   The watcher (tree.watcher) is called with none of them held, since the kernel may wait for a
@@ -68,6 +68,31 @@ struct list_state {
 	bool pieces_counted;
 };
 
+enum face_kind { FACE_READ, FACE_WRITE, FACE_KINDS };
+
+/* One nodeid of a file; see face.h. */
+struct face {
+	struct face *next;
+	unsigned number;
+	unsigned open[FACE_KINDS]; /* handles */
+	bool filled;		   /* the kernel may have pages */
+	bool shown;		   /* and attributes */
+	unsigned untold;	   /* changes whose pages it has yet to forget */
+	uint64_t bound;		   /* shown as no larger than this, while a change is told */
+	struct version *old;	   /* what it shows, if that is not the newest */
+	int64_t old_used;	   /* time of the last question about an old one */
+	bool renewing;		   /* the kernel is being told that it is old no longer */
+};
+
+/* A thread that was told ESTALE and looks the name up again. */
+struct led {
+	struct led *next;
+	struct face *face;
+	enum face_kind kind;
+	pid_t pid;
+	int64_t until;
+};
+
 struct inode {
 	struct inode *next; /* in the table's chain */
 	uint64_t ino;	    /* never changes, so it needs no lock */
@@ -81,10 +106,15 @@ struct inode {
 	bool gone;	      /* its node was deleted from the store */
 	bool orphaned;	      /* gone, and orphan has the bytes of the state file */
 	struct stage orphan;
-	bool inherited;	     /* new, with the rows of the file that it follows; see ghost.c */
-	_Atomic bool cached; /* the kernel may have pages of it */
-	bool loaded;	     /* the following are known */
-	uint64_t size;	     /* bytes of a single or hash that is no draft */
+	bool inherited;	  /* new, with the rows of the file that it follows; see ghost.c */
+	struct face face; /* the first; its list has all */
+	unsigned face_count;
+	unsigned lookup; /* number of the face that the name leads to */
+	struct led *led;
+	uint64_t changes;      /* of content that were to be told; see change.c */
+	uint64_t changes_told; /* tree.tell_lock */
+	bool loaded;	       /* the following are known */
+	uint64_t size;	       /* bytes of a single or hash that is no draft */
 	struct list_state list;
 	uint64_t version; /* moves with every change of content that is not an append */
 	bool times_dirty; /* tree.times_lock: counted by, and in, the list of unwritten times */
@@ -113,6 +143,11 @@ struct handle {
 	uint64_t tail_end;     /* then: the size that the list had */
 	bool streams;	       /* writes at the end of a list that was empty when opened */
 	uint64_t stream_end;   /* where its next write is expected */
+	struct face *face;     /* that it was opened on */
+	enum face_kind kind;   /* as which it counts there */
+	bool direct;	       /* its reads bypass the page cache */
+	bool middle;	       /* its last direct read did not come to the end */
+	struct version *old;   /* what it reads, if that is not the newest */
 	struct stage whole;    /* a large row, for the reads that follow the first */
 	uint64_t whole_offset; /* where it stands in the file */
 	uint64_t whole_version;
@@ -145,19 +180,30 @@ struct tree {
 	struct inode *times_first;
 	struct tree_watcher watcher;
 	struct handle *savers; /* tree.times_lock */
-	struct ghost *ghosts;  /* ghost.c; tree.lock for writing */
-	pthread_t keeper;      /* takes in others' changes, writes times */
-	bool keeper_runs;
+	_Atomic unsigned old_faces;
+	_Atomic bool direct_mmap; /* the kernel can map files that bypass the page cache */
+	struct ghost *ghosts;	  /* ghost.c; tree.lock for writing */
+	pthread_t keeper;	  /* takes in others' changes, writes times */
 	_Atomic bool stopping;
+	/* change.c: what the teller tells, and who waits for its turn. */
+	pthread_mutex_t tell_lock;
+	pthread_cond_t tell_changed;
+	pthread_t teller;
+	struct tell_job *jobs;
+	struct tell_job **jobs_end;
+	bool teller_busy;
+	bool teller_stops;
+	unsigned telling; /* callers that tell by themselves */
 };
 
-/* Changes to be told to the watcher once the locks are free. */
+/* What is to be told to the watcher once the locks are free. */
 struct note {
 	bool is_entry;
-	uint64_t ino; /* or the parent */
-	uint64_t offset;
+	uint64_t number; /* the directory's, or a nodeid */
+	int64_t offset;
 	char *name;
 	size_t name_size;
+	struct telling *telling; /* instead: a change of a file with faces */
 };
 
 struct notes {
@@ -166,10 +212,29 @@ struct notes {
 	size_t room;
 };
 
-void notes_content(struct notes *notes, uint64_t ino, uint64_t offset);
+/* change.c */
+
+enum change {
+	CHANGE_ATTR,	 /* attributes only */
+	CHANGE_GREW,	 /* bytes were added behind those that were there */
+	CHANGE_REPLACED, /* anything else */
+};
+/* The content or attributes of a file have changed; what was there before offset has not.  by: the
+ * face through which the kernel changed it and so knows, or NULL.  Under inode.lock, or tree.lock
+ * for writing. */
+void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, enum change change,
+		  uint64_t offset, const struct face *by);
+/* A directory's entries have changed. */
+void notes_dir(struct notes *notes, uint64_t ino);
 void notes_entry(struct notes *notes, uint64_t parent, struct bytes name);
-/* Tell and free; now as in struct tree_watcher. */
+/* The name of a state file shall be looked up again. */
+void notes_own_entry(struct notes *notes, struct tree *tree, const struct inode *inode);
+/* The kernel shall forget all of an old face, which is old no longer then. */
+void notes_renew(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face);
+/* Tell and free.  now: the caller waits until the kernel knows; otherwise the tree's teller does
+ * it. */
 void notes_tell(struct notes *notes, struct tree *tree, bool now);
+void *tree_tell(void *arg);
 
 /* tree.c */
 
@@ -285,6 +350,9 @@ int inode_key_dirs(struct inode *dir, struct buf *dirs);
 int inode_stat(struct tree *tree, struct view *view, struct inode *inode, struct stat *ret_stat);
 /* In a view of its own, if one is needed. */
 int inode_stat_fresh(struct tree *tree, struct inode *inode, struct stat *ret_stat);
+/* What a lookup by thread pid is answered with; under tree.lock for reading.  NOBODY: any. */
+int inode_show(struct tree *tree, struct inode *inode, pid_t pid, struct shown *shown);
+enum { NOBODY = -1 };
 
 /* place.c */
 
@@ -380,10 +448,10 @@ bool list_mark_due(uint64_t bytes, uint64_t rows);
 /* append.c */
 
 /* Append bytes to a list: whole lines, and with closing an unfinished one at the end.  own_tail:
- * the list's tail was written by the same writer.  mtime is the time of change.  Committed when it
- * returns. */
+ * the list's tail was written by the same writer.  mtime is the time of change.  by: the face through
+ * which the kernel knows, or NULL.  Committed when it returns. */
 int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool own_tail,
-		 int64_t mtime);
+		 int64_t mtime, const struct face *by, struct notes *notes);
 
 /* save.c */
 
@@ -415,9 +483,10 @@ static inline void save_freep(struct save **save)
 /* Commit the operations in batch and then all of the save, as one transaction. */
 int save_commit(struct tree *tree, struct save *save, struct batch *batch);
 
-/* Replace the content of a file by a stage, with this time of change.  A state file that is gone
- * gets it too: who has it open goes on. */
-int save_publish(struct tree *tree, struct inode *inode, struct stage *stage, int64_t mtime);
+/* Replace the content of a file by a stage, with this time of change; saver is the handle that
+ * does it, or NULL.  A state file that is gone gets it too: who has it open goes on. */
+int save_publish(struct tree *tree, struct inode *inode, struct handle *saver, struct stage *stage,
+		 int64_t mtime, struct notes *notes);
 
 /* ghost.c, all under tree.lock for writing */
 
@@ -444,10 +513,10 @@ int ghosts_end(struct tree *tree, bool now, uint64_t parent);
 /* Milliseconds until the next one's time has come, at most limit. */
 int ghosts_wait(struct tree *tree, int limit);
 
-/* handle.c */
+/* handle.c, publish.c */
 
 /* The size that a process sees that holds back content of the file, if pid is a thread of one. */
-bool handles_own_size(const struct inode *inode, pid_t pid, uint64_t *ret_size);
+bool handles_own_size(const struct inode *inode, pid_t pid, uint64_t published, uint64_t *ret_size);
 /* Publish what writers hold back that have paused for about a second, if it is whole. */
 void handles_publish_paused(struct tree *tree);
 /* An explicit time was set: saves that are under way shall not move it. */

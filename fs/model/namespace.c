@@ -308,7 +308,8 @@ void unlinking_apply(struct unlinking *unlinking)
 }
 
 /* A state file that loses its name becomes a ghost. */
-static int unlink_state(struct tree *tree, struct inode *dir, uint64_t id, struct inode *inode)
+static int unlink_state(struct tree *tree, struct inode *dir, uint64_t id, struct inode *inode,
+			struct notes *notes)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	struct backend_node node = inode->node, dir_node;
@@ -327,6 +328,7 @@ static int unlink_state(struct tree *tree, struct inode *dir, uint64_t id, struc
 		return r;
 	dir_apply(dir, &dir_node);
 	inode->node = node;
+	notes_change(notes, tree, inode, CHANGE_ATTR, 0, NULL);
 	return ghost_add(tree, inode_ref(tree, inode), parent);
 }
 
@@ -370,7 +372,8 @@ int dir_is_empty(struct view *view, uint64_t ino)
 	return r < 0 ? r : !any;
 }
 
-static int remove_once(struct tree *tree, struct inode *dir, struct bytes name, bool is_rmdir)
+static int remove_once(struct tree *tree, struct inode *dir, struct bytes name, bool is_rmdir,
+		       struct notes *notes)
 {
 	_cleanup_(view_end) struct view view = { 0 };
 	WITH_WRITE_LOCK(tree);
@@ -395,7 +398,7 @@ static int remove_once(struct tree *tree, struct inode *dir, struct bytes name, 
 		r = ghosts_end(tree, true, inode->node.ino);
 	if (r == 0 && inode_is_state(inode)) {
 		view_end(&view);
-		r = unlink_state(tree, dir, id, inode);
+		r = unlink_state(tree, dir, id, inode, notes);
 	} else if (r == 0) {
 		r = unlink_entry(tree, &view, dir, id, inode);
 	}
@@ -404,18 +407,26 @@ static int remove_once(struct tree *tree, struct inode *dir, struct bytes name, 
 	return r;
 }
 
-int tree_unlink(struct tree *tree, struct inode *dir, struct bytes name)
+static int tree_remove(struct tree *tree, struct inode *dir, struct bytes name, bool is_rmdir)
 {
+	struct notes notes = { 0 };
+	int r;
+
 	if (tree->options.read_only)
 		return -EROFS;
-	return TREE_RETRY(tree, remove_once(tree, dir, name, false));
+	r = TREE_RETRY(tree, remove_once(tree, dir, name, is_rmdir, &notes));
+	notes_tell(&notes, tree, false);
+	return r;
+}
+
+int tree_unlink(struct tree *tree, struct inode *dir, struct bytes name)
+{
+	return tree_remove(tree, dir, name, false);
 }
 
 int tree_rmdir(struct tree *tree, struct inode *dir, struct bytes name)
 {
-	if (tree->options.read_only)
-		return -EROFS;
-	return TREE_RETRY(tree, remove_once(tree, dir, name, true));
+	return tree_remove(tree, dir, name, true);
 }
 
 int tree_readlink(struct tree *tree, struct inode *inode, struct buf *target)
@@ -474,7 +485,9 @@ static int list_keep(void *arg, const struct backend_entry *entry, const struct 
 static int list_entry(struct tree *tree, struct view *view, struct listed *listed, bool with_inode,
 		      tree_entry_fn *fn, void *arg)
 {
-	struct stat st = { .st_ino = listed->node.ino, .st_mode = listed->node.mode };
+	struct shown shown = {
+		.st = { .st_ino = listed->node.ino, .st_mode = listed->node.mode },
+	};
 	struct bytes name = bytes_make(listed->name, listed->name_size);
 	struct inode *inode = NULL;
 	int r = 0;
@@ -483,12 +496,11 @@ static int list_entry(struct tree *tree, struct view *view, struct listed *liste
 		r = inode_of_node(tree, view, &listed->node, &inode);
 		if (r < 0)
 			return r;
-		WITH_INODE_LOCK(inode);
 		/* Not in the listing's view: the file may have been saved since that began. */
-		r = inode_stat_fresh(tree, inode, &st);
+		r = inode_show(tree, inode, NOBODY, &shown);
 	}
 	if (r == 0)
-		r = fn(arg, name, inode, &st, listed->id + LIST_DOTS);
+		r = fn(arg, name, inode, &shown, listed->id + LIST_DOTS);
 	if (r != 0 && inode)
 		inode_forget(tree, inode, 1);
 	return r;
@@ -497,8 +509,8 @@ static int list_entry(struct tree *tree, struct view *view, struct listed *liste
 static int list_dots(struct inode *dir, uint64_t position, tree_entry_fn *fn, void *arg)
 {
 	const struct inode *parent = dir->parent ? dir->parent : dir;
-	const struct stat self = { .st_ino = dir->node.ino, .st_mode = S_IFDIR };
-	const struct stat up = { .st_ino = parent->node.ino, .st_mode = S_IFDIR };
+	const struct shown self = { .st = { .st_ino = dir->node.ino, .st_mode = S_IFDIR } };
+	const struct shown up = { .st = { .st_ino = parent->node.ino, .st_mode = S_IFDIR } };
 	int r = 0;
 
 	if (position < 1)

@@ -205,7 +205,7 @@ static int adopt_enter(struct adopting *adopting, struct backend_node *node, str
 		return r;
 	dir_apply(dir, &dir_node);
 	notes_entry(&reconciling->notes, dir->node.ino, name);
-	notes_content(&reconciling->notes, dir->node.ino, 0);
+	notes_dir(&reconciling->notes, dir->node.ino);
 	if (last)
 		return 0;
 	r = inode_create(reconciling->tree, node, dir, name, &made);
@@ -436,7 +436,7 @@ static int reconcile_to_list(struct reconciling *reconciling, struct inode *inod
 	batch_node_put(batch, ret_dir_node);
 	notes_entry(&reconciling->notes, node->parent, buf_bytes(&name));
 	notes_entry(&reconciling->notes, node->parent, buf_bytes(&new_name));
-	notes_content(&reconciling->notes, node->parent, 0);
+	notes_dir(&reconciling->notes, node->parent);
 	*ret_dir = dir;
 	return 0;
 }
@@ -526,7 +526,7 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 	inode_node_changed(inode);
 	inode->loaded = false;
 	inode->version++;
-	notes_content(&reconciling->notes, node.ino, 0);
+	notes_change(&reconciling->notes, reconciling->tree, inode, CHANGE_REPLACED, 0, NULL);
 	return 0;
 }
 
@@ -562,7 +562,7 @@ static int reconcile_unlink(struct reconciling *reconciling, const struct change
 	dir_apply(dir, &dir_node);
 	unlinking_apply(&unlinking);
 	notes_entry(&reconciling->notes, dir->node.ino, buf_bytes(&name));
-	notes_content(&reconciling->notes, dir->node.ino, 0);
+	notes_dir(&reconciling->notes, dir->node.ino);
 	return 0;
 }
 
@@ -709,7 +709,11 @@ static int reconcile_reload(struct reconciling *reconciling)
 				inode_set_node(inode, &node);
 			inode->loaded = false;
 			inode->version++;
-			notes_content(&reconciling->notes, inode->node.ino, 0);
+			if (inode_is_dir(inode))
+				notes_dir(&reconciling->notes, inode->ino);
+			else
+				notes_change(&reconciling->notes, tree, inode, CHANGE_REPLACED, 0,
+					     NULL);
 		}
 	return 0;
 }

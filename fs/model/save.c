@@ -23,6 +23,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "fs/model/face.h"
 #include "fs/model/invalid.h"
 #include "fs/model/lines.h"
 
@@ -177,7 +178,8 @@ static int plan_lines(struct tree *tree, struct view *view, struct save *save)
 		return r;
 	if (save->had_pieces || (save->any_row && save->first_row != 0))
 		save->first_change = 0;
-	if (save->any_row && tail.size && !lines_is_blank(tail) && !lines_is_row(tail, NULL)) {
+	if ((save->any_row && tail.size && !lines_is_blank(tail) && !lines_is_row(tail, NULL)) ||
+	    (save->told && tree->options.strict)) {
 		node->flags |= BACKEND_DRAFT;
 		node->size = save->bytes.size;
 		save->how = SAVE_CHUNKS;
@@ -409,7 +411,15 @@ static int orphan_replace(struct inode *inode, struct stage *stage, const struct
 	return 0;
 }
 
-int save_publish(struct tree *tree, struct inode *inode, struct stage *stage, int64_t mtime)
+/* Whether a list keeps all its bytes and only gets more. */
+static bool save_only_adds(const struct save *save, const struct inode *inode, uint64_t size_before)
+{
+	return save->how == SAVE_LINES && !inode_is_draft(inode) &&
+	       save->first_change >= size_before;
+}
+
+int save_publish(struct tree *tree, struct inode *inode, struct handle *saver, struct stage *stage,
+		 int64_t mtime, struct notes *notes)
 {
 	struct backend_node node = inode->node;
 	struct save_target target = {
@@ -419,7 +429,10 @@ int save_publish(struct tree *tree, struct inode *inode, struct stage *stage, in
 	};
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	_cleanup_(save_freep) struct save *save = NULL;
+	_cleanup_(version_drop) struct version *version = NULL;
 	_cleanup_(view_end) struct view view = { 0 };
+	uint64_t size_before = 0;
+	bool adds = false;
 	int r;
 
 	node.mtime = mtime;
@@ -428,14 +441,24 @@ int save_publish(struct tree *tree, struct inode *inode, struct stage *stage, in
 		return orphan_replace(inode, stage, &node);
 	r = view_begin(tree, 0, &view);
 	if (r == 0)
-		r = save_plan(tree, &view, &target, stage, &save);
-	view_end(&view);
+		r = content_size(tree, &view, inode, &size_before);
 	if (r == 0)
-		r = save_commit(tree, save, &batch);
+		r = save_plan(tree, &view, &target, stage, &save);
+	if (r < 0)
+		return r;
+	adds = save_only_adds(save, inode, size_before);
+	if (!adds && versions_wanted(inode, saver))
+		version = version_take(tree, &view, inode);
+	view_end(&view);
+	r = save_commit(tree, save, &batch);
 	if (r < 0)
 		return r;
 	inode->node = node;
 	inode->loaded = false;
 	inode->version++;
+	if (version && versions_apply(tree, inode, saver, version))
+		notes_own_entry(notes, tree, inode);
+	notes_change(notes, tree, inode, adds ? CHANGE_GREW : CHANGE_REPLACED,
+		     adds ? size_before : 0, NULL);
 	return 0;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "fs/model/internal.h"
+#include "fs/model/face.h"
 #include "fs/model/names.h"
 #include "src/base/log.h"
 
@@ -14,77 +14,6 @@ enum {
 	CATCH_UP_MAX = 200,   /* how often one operation is run again */
 	TIMES_INTERVAL = 500, /* milliseconds between two writes of pending times */
 };
-
-/* Notes. */
-
-static struct note *notes_add(struct notes *notes)
-{
-	if (notes->count == notes->room) {
-		size_t room = notes->room ? notes->room * 2 : 8;
-		struct note *note = reallocarray(notes->note, room, sizeof(*note));
-
-		if (!note)
-			return NULL;
-		notes->note = note;
-		notes->room = room;
-	}
-	notes->note[notes->count] = (struct note){ 0 };
-	return &notes->note[notes->count++];
-}
-
-void notes_content(struct notes *notes, uint64_t ino, uint64_t offset)
-{
-	struct note *note = notes_add(notes);
-
-	if (!note) {
-		log_error("out of memory: the kernel may show old bytes of inode %llu",
-			  (unsigned long long)ino);
-		return;
-	}
-	note->ino = ino;
-	note->offset = offset;
-}
-
-void notes_entry(struct notes *notes, uint64_t parent, struct bytes name)
-{
-	char *copy = bytes_dup(name);
-	struct note *note = copy ? notes_add(notes) : NULL;
-
-	if (!note) {
-		free(copy);
-		log_error("out of memory: the kernel may show an old name in inode %llu",
-			  (unsigned long long)parent);
-		return;
-	}
-	note->is_entry = true;
-	note->ino = parent;
-	note->name = copy;
-	note->name_size = name.size;
-}
-
-void notes_tell(struct notes *notes, struct tree *tree, bool now)
-{
-	const struct tree_watcher *watcher = &tree->watcher;
-
-	for (size_t i = 0; i < notes->count; i++) {
-		struct note *note = &notes->note[i];
-
-		if (note->is_entry && watcher->entry)
-			watcher->entry(watcher->arg, note->ino,
-				       bytes_make(note->name, note->name_size));
-		if (!note->is_entry && watcher->content)
-			watcher->content(watcher->arg, note->ino, note->offset, now);
-		free(note->name);
-	}
-	free(notes->note);
-	*notes = (struct notes){ 0 };
-}
-
-void tree_set_watcher(struct tree *tree, const struct tree_watcher *watcher)
-{
-	WITH_WRITE_LOCK(tree);
-	tree->watcher = *watcher;
-}
 
 /* Time. */
 
@@ -188,10 +117,24 @@ static void inode_destroy(struct inode *inode)
 	if (!inode)
 		return;
 	pthread_mutex_destroy(&inode->lock);
+	faces_done(inode);
 	stage_done(&inode->orphan);
 	backend_node_done(&inode->node);
 	free(inode->name);
 	free(inode);
+}
+
+static struct inode *inode_alloc(uint64_t ino)
+{
+	struct inode *inode = calloc(1, sizeof(*inode));
+
+	if (!inode)
+		return NULL;
+	inode->ino = ino;
+	inode->face_count = 1;
+	inode->face.bound = UINT64_MAX;
+	pthread_mutex_init(&inode->lock, NULL);
+	return inode;
 }
 
 struct inode *inode_known(struct tree *tree, uint64_t ino)
@@ -255,13 +198,11 @@ int inode_of_node(struct tree *tree, struct view *view, struct backend_node *nod
 		*ret_inode = inode;
 		return 0;
 	}
-	inode = calloc(1, sizeof(*inode));
+	inode = inode_alloc(node->ino);
 	if (!inode) {
 		backend_node_done(node);
 		return -ENOMEM;
 	}
-	pthread_mutex_init(&inode->lock, NULL);
-	inode->ino = node->ino;
 	inode_set_node(inode, node);
 	if (inode_is_dir(inode)) {
 		r = inode_fill_dir(tree, view, inode);
@@ -282,7 +223,7 @@ int inode_of_node(struct tree *tree, struct view *view, struct backend_node *nod
 int inode_create(struct tree *tree, struct backend_node *node, struct inode *parent,
 		 struct bytes name, struct inode **ret_inode)
 {
-	struct inode *inode = calloc(1, sizeof(*inode));
+	struct inode *inode = inode_alloc(node->ino);
 
 	if (!inode)
 		return -ENOMEM;
@@ -294,14 +235,11 @@ int inode_create(struct tree *tree, struct backend_node *node, struct inode *par
 			goto fail;
 		inode->parent = inode_ref(tree, parent);
 	}
-	inode->ino = node->ino;
 	inode_node_changed(inode);
-	pthread_mutex_init(&inode->lock, NULL);
 	*ret_inode = table_enter(tree, inode);
 	return 0;
 fail:
-	backend_node_done(&inode->node);
-	free(inode);
+	inode_destroy(inode);
 	return -ENOMEM;
 }
 
@@ -381,19 +319,22 @@ bool inode_is_state(const struct inode *inode)
 	return inode->state;
 }
 
-void inode_set_cached(struct inode *inode)
-{
-	inode->cached = true;
-}
-
-struct inode *tree_inode(struct tree *tree, uint64_t ino)
+struct inode *tree_inode(struct tree *tree, uint64_t nodeid)
 {
 	struct inode *inode;
 
 	pthread_mutex_lock(&tree->table_lock);
-	inode = *table_slot(tree, ino);
+	inode = *table_slot(tree, nodeid_ino(nodeid));
+	/* A number so large is the inode's own: then it has one face. */
+	if (!inode)
+		inode = *table_slot(tree, nodeid);
 	pthread_mutex_unlock(&tree->table_lock);
 	return inode;
+}
+
+void tree_set_direct_mmap(struct tree *tree, bool can)
+{
+	tree->direct_mmap = can;
 }
 
 bool tree_is_read_only(const struct tree *tree)
@@ -436,55 +377,79 @@ void inode_times_dirty(struct tree *tree, struct inode *inode)
 	pthread_mutex_unlock(&tree->times_lock);
 }
 
-static struct inode *times_take(struct tree *tree)
+struct times {
+	struct inode **inode;
+	size_t count;
+};
+
+/* An array of its own, since the inodes are linked into the list again as soon as they change. */
+static int times_take(struct tree *tree, struct times *times)
 {
-	struct inode *first;
+	struct inode *inode;
+	int r = 0;
 
 	pthread_mutex_lock(&tree->times_lock);
-	first = tree->times_first;
-	tree->times_first = NULL;
+	for (inode = tree->times_first; inode; inode = inode->times_next)
+		times->count++;
+	times->inode = calloc(times->count + 1, sizeof(struct inode *));
+	if (!times->inode)
+		r = -ENOMEM;
+	times->count = 0;
+	for (inode = tree->times_first; r == 0 && inode; inode = inode->times_next) {
+		inode->times_dirty = false;
+		times->inode[times->count++] = inode;
+	}
+	if (r == 0)
+		tree->times_first = NULL;
 	pthread_mutex_unlock(&tree->times_lock);
-	return first;
+	return r;
 }
 
 int tree_write_times(struct tree *tree)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
-	struct inode *first, *inode;
+	struct times times = { 0 };
 	int r;
 
 	{
 		/* Alone, so that the nodes hold still until they are committed. */
 		WITH_WRITE_LOCK(tree);
-		first = times_take(tree);
-		for (inode = first; inode; inode = inode->times_next) {
-			inode->times_dirty = false;
-			if (!inode->gone)
-				batch_node_put(&batch, &inode->node);
-		}
-		r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY);
+		r = times_take(tree, &times);
+		for (size_t i = 0; i < times.count; i++)
+			if (!times.inode[i]->gone)
+				batch_node_put(&batch, &times.inode[i]->node);
+		if (r == 0)
+			r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY);
 	}
-	while (first) {
-		inode = first;
-		first = inode->times_next;
+	for (size_t i = 0; i < times.count; i++) {
 		if (r < 0 && !tree->stopping)
-			inode_times_dirty(tree, inode);
-		inode_forget(tree, inode, 1);
+			inode_times_dirty(tree, times.inode[i]);
+		inode_forget(tree, times.inode[i], 1);
 	}
+	free(times.inode);
 	return r;
 }
 
 static int tree_ghosts_wait(struct tree *tree, int limit)
 {
-	WITH_WRITE_LOCK(tree);
+	WITH_READ_LOCK(tree);
 
 	return ghosts_wait(tree, limit);
+}
+
+static bool tree_has_ghosts(struct tree *tree)
+{
+	WITH_READ_LOCK(tree);
+
+	return tree->ghosts != NULL;
 }
 
 static void tree_end_ghosts(struct tree *tree, bool now)
 {
 	int r;
 
+	if (!tree_has_ghosts(tree))
+		return;
 	{
 		WITH_WRITE_LOCK(tree);
 		r = ghosts_end(tree, now, 0);
@@ -495,6 +460,14 @@ static void tree_end_ghosts(struct tree *tree, bool now)
 }
 
 /* Waits for changes of others and takes them in; writes pending times. */
+static void tree_expire(struct tree *tree)
+{
+	struct notes notes = { 0 };
+
+	faces_expire(tree, &notes);
+	notes_tell(&notes, tree, false);
+}
+
 static void *tree_keep(void *arg)
 {
 	struct tree *tree = arg;
@@ -510,6 +483,7 @@ static void *tree_keep(void *arg)
 			tree_reconcile(tree);
 		tree_end_ghosts(tree, false);
 		handles_publish_paused(tree);
+		tree_expire(tree);
 		if (time_now() - times_at >= (int64_t)TIMES_INTERVAL * 1000000 || r == 0) {
 			tree_write_times(tree);
 			times_at = time_now();
@@ -572,6 +546,8 @@ static void tree_free(struct tree *tree)
 	pthread_rwlock_destroy(&tree->lock);
 	pthread_mutex_destroy(&tree->table_lock);
 	pthread_mutex_destroy(&tree->times_lock);
+	pthread_mutex_destroy(&tree->tell_lock);
+	pthread_cond_destroy(&tree->tell_changed);
 	for (size_t i = 0; i < tree->table_size; i++)
 		while (tree->table[i]) {
 			struct inode *inode = tree->table[i];
@@ -605,7 +581,31 @@ static struct tree *tree_alloc(struct backend *backend, const struct tree_option
 	pthread_rwlockattr_destroy(&attr);
 	pthread_mutex_init(&tree->table_lock, NULL);
 	pthread_mutex_init(&tree->times_lock, NULL);
+	pthread_mutex_init(&tree->tell_lock, NULL);
+	pthread_cond_init(&tree->tell_changed, NULL);
+	tree->jobs_end = &tree->jobs;
 	return tree;
+}
+
+static void tree_stop_teller(struct tree *tree)
+{
+	pthread_mutex_lock(&tree->tell_lock);
+	tree->teller_stops = true;
+	pthread_cond_broadcast(&tree->tell_changed);
+	pthread_mutex_unlock(&tree->tell_lock);
+	pthread_join(tree->teller, NULL);
+}
+
+static int tree_start(struct tree *tree)
+{
+	int r = -pthread_create(&tree->teller, NULL, tree_tell, tree);
+
+	if (r < 0)
+		return r;
+	r = -pthread_create(&tree->keeper, NULL, tree_keep, tree);
+	if (r < 0)
+		tree_stop_teller(tree);
+	return r;
 }
 
 int tree_open(struct backend *backend, const struct tree_options *options, struct tree **ret_tree,
@@ -621,7 +621,7 @@ int tree_open(struct backend *backend, const struct tree_options *options, struc
 	if (r == 0)
 		r = tree_reconcile(tree);
 	if (r == 0)
-		r = -pthread_create(&tree->keeper, NULL, tree_keep, tree);
+		r = tree_start(tree);
 	if (r < 0) {
 		struct buf why = { 0 };
 
@@ -634,7 +634,6 @@ int tree_open(struct backend *backend, const struct tree_options *options, struc
 			tree_free(tree);
 		return r;
 	}
-	tree->keeper_runs = true;
 	*ret_tree = tree;
 	return 0;
 }
@@ -648,8 +647,8 @@ void tree_close(struct tree *tree)
 		return;
 	tree->stopping = true;
 	tree->backend->ops->wake(tree->backend);
-	if (tree->keeper_runs)
-		pthread_join(tree->keeper, NULL);
+	pthread_join(tree->keeper, NULL);
+	tree_stop_teller(tree);
 	backend = tree->backend;
 	if (!backend->read_only) {
 		tree_end_ghosts(tree, true);

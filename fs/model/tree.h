@@ -26,6 +26,19 @@
 struct inode;
 struct handle;
 
+/* Nodeids: a state file that is read and written at once has several (fs/model/face.h); the first
+ * face's is the inode's number. */
+uint64_t nodeid_ino(uint64_t nodeid);
+unsigned nodeid_face(uint64_t nodeid);
+uint64_t inode_nodeid(const struct inode *inode, unsigned face);
+
+/* What a name is answered with. */
+struct shown {
+	uint64_t nodeid;
+	struct stat st;
+	bool own; /* the attributes are not to be kept */
+};
+
 /* Who asks. */
 struct caller {
 	uid_t uid;
@@ -34,36 +47,35 @@ struct caller {
 
 /*
  * What the tree tells about changes that the kernel may have cached, set with tree_set_watcher().
- * Called from a thread of the tree or of the caller, never with a lock of the tree held.  An inode
- * number is that of inode_number(); the watcher knows whether the kernel holds it.
+ * Called from a thread of the tree or of the caller, never with a lock of the tree held.  The
+ * watcher knows whether the kernel holds the number.
  */
 struct tree_watcher {
-	/* The attributes, and the bytes from offset to the end.  now: the caller waits until the
-	 * kernel knows, because the change must be seen when its request is answered; otherwise the
-	 * caller may be serving a request that the kernel would have to finish first. */
-	void (*content)(void *arg, uint64_t ino, uint64_t offset, bool now);
-	/* The name now means something else, or something where nothing was; never now. */
+	/* Forget the attributes, and the pages from offset on unless that is negative. */
+	void (*forget)(void *arg, uint64_t nodeid, int64_t offset);
+	/* The file is size bytes long and ends in this one. */
+	void (*grown)(void *arg, uint64_t nodeid, uint64_t size, char last);
+	/* The name now means something else, or something where nothing was. */
 	void (*entry)(void *arg, uint64_t parent, struct bytes name);
+	unsigned at_once; /* callers of the tree that may call these at a time */
 	void *arg;
 };
+/* Without arg: returns when nobody calls the one before any more. */
 void tree_set_watcher(struct tree *tree, const struct tree_watcher *watcher);
+/* Whether somebody calls the watcher, or is about to. */
+bool tree_is_telling(struct tree *tree);
+/* Say that the kernel can map files whose handles bypass the page cache. */
+void tree_set_direct_mmap(struct tree *tree, bool can);
 
 bool tree_is_read_only(const struct tree *tree);
 
 /* Inodes. */
-/* The inode with this number, not counted again: for callers that hold a count already.  NULL when
- * nobody counts it. */
-struct inode *tree_inode(struct tree *tree, uint64_t ino);
+/* The inode that the kernel knows under this nodeid, not counted again: for callers that hold a
+ * count already.  NULL when nobody counts it. */
+struct inode *tree_inode(struct tree *tree, uint64_t nodeid);
 uint64_t inode_number(const struct inode *inode);
-/* Whether the file is a view over rows: its handles that write must bypass the page cache. */
+/* Whether the file is a view over rows. */
 bool inode_is_state(const struct inode *inode);
-/* Whether a reader of a state file should bypass the page cache: a document, of which each reader
- * sees one version; or a list that somebody has open for writing, since the kernel's idea of its
- * size is then that of the writer. */
-bool inode_reads_direct(struct tree *tree, struct inode *inode);
-/* Say that the kernel may keep pages of the file from now on, so that writers tell it of
- * changes. */
-void inode_set_cached(struct inode *inode);
 void inode_forget(struct tree *tree, struct inode *inode, uint64_t count);
 
 /* Names. */
@@ -89,21 +101,22 @@ int tree_readlink(struct tree *tree, struct inode *inode, struct buf *target);
 
 /* One entry of a directory, position is where to go on.  Returns 0 to go on, 1 to stop before
  * this entry. */
-typedef int tree_entry_fn(void *arg, struct bytes name, struct inode *inode, const struct stat *st,
-			  uint64_t position);
+typedef int tree_entry_fn(void *arg, struct bytes name, struct inode *inode,
+			  const struct shown *shown, uint64_t position);
 /* Entries behind position (0: from the beginning), "." and ".." first.  With with_inodes each
  * entry but "." and ".." is handed out with its inode, counted once if fn returns 0; without, inode
- * is NULL and only st_ino and the type in st_mode are set. */
+ * is NULL and only st_ino and the type in st_mode are told. */
 int tree_list(struct tree *tree, struct inode *dir, uint64_t position, bool with_inodes,
 	      tree_entry_fn *fn, void *arg);
 
 /* Attributes. */
 int tree_stat(struct tree *tree, struct inode *inode, struct stat *ret_stat);
-/* As tree_stat(), as the thread pid sees it: a process that is saving the file sees the size of
- * what it has written so far.  *ret_own tells that this is so, and that the answer is nobody
- * else's. */
-int tree_stat_for(struct tree *tree, struct inode *inode, pid_t pid, struct stat *ret_stat,
-		  bool *ret_own);
+/* As a face shows it to thread pid: a process that is saving the file sees the size of what it has
+ * written so far.  *ret_own tells that the answer is not to be kept. */
+int tree_stat_for(struct tree *tree, struct inode *inode, unsigned face, pid_t pid,
+		  struct stat *ret_stat, bool *ret_own);
+/* What a lookup by thread pid is answered with. */
+int tree_enter(struct tree *tree, struct inode *inode, pid_t pid, struct shown *ret_shown);
 
 enum tree_set {
 	TREE_SET_MODE = 1 << 0,
@@ -116,10 +129,16 @@ enum tree_set {
 	TREE_SET_MTIME_NOW = 1 << 7,
 	TREE_SET_CTIME = 1 << 8,
 };
-/* Set what the mask says from st.  handle is the open file by which the size is set, or NULL; pid
- * and ret_own as for tree_stat_for(). */
-int tree_set_attr(struct tree *tree, struct inode *inode, struct handle *handle, pid_t pid,
-		  const struct stat *st, unsigned mask, struct stat *ret_stat, bool *ret_own);
+struct set_attr {
+	unsigned face;
+	struct handle *handle; /* by which the size is set, or NULL */
+	pid_t pid;
+	const struct stat *st;
+	unsigned mask;
+};
+/* -ESTALE: the name is to be looked up again.  *ret_own as for tree_stat_for(). */
+int tree_set_attr(struct tree *tree, struct inode *inode, const struct set_attr *set,
+		  struct stat *ret_stat, bool *ret_own);
 int tree_statfs(struct tree *tree, struct statvfs *ret_statvfs);
 
 /* flags: XATTR_CREATE, XATTR_REPLACE. */
@@ -131,16 +150,28 @@ int tree_get_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 int tree_list_xattr(struct tree *tree, struct inode *inode, struct buf *names);
 int tree_remove_xattr(struct tree *tree, struct inode *inode, struct bytes name);
 
-/* Open files; flags are those of open(2).  -ESTALE when the file was replaced since it was looked
- * up: its name leads to another one by now. */
-/* pid: the thread that opens. */
-int tree_open_file(struct tree *tree, struct inode *inode, int flags, pid_t pid,
+/* Open files; flags are those of open(2), pid is the thread that opens.  -ESTALE when the name is to
+ * be looked up again: the file was replaced since, or the thread is to open another face.  FACE_ANY:
+ * whichever is right, told by handle_show(). */
+enum { FACE_ANY = 0x10000 };
+int tree_open_file(struct tree *tree, struct inode *inode, unsigned face, int flags, pid_t pid,
 		   struct handle **ret_handle);
+uint64_t handle_nodeid(const struct handle *handle);
+/* The answer for a file that was created or found, and opened. */
+int handle_show(struct tree *tree, struct handle *handle, struct shown *ret_shown);
+/* Whether reads and writes must bypass the page cache. */
+bool handle_is_direct(const struct handle *handle);
+/* Whether closing may have something to publish. */
+bool handle_holds_back(const struct handle *handle);
 /* At most size bytes from offset, appended to out. */
 int handle_read(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
 		struct buf *out);
+/* As handle_read(), for a page of the kernel's cache. */
+int handle_fill(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
+		struct buf *out);
 /* Returns how many bytes were taken: all, or less when the rest was refused.  pid: the thread that
- * writes. */
+ * writes; HANDLE_PAGES: the kernel writes back pages of a shared mapping. */
+enum { HANDLE_PAGES = -1 };
 ssize_t handle_write(struct tree *tree, struct handle *handle, pid_t pid, uint64_t offset,
 		     struct bytes data);
 /* Publish what the handle holds back: at each close of a descriptor by thread pid.  A process that

@@ -172,12 +172,12 @@ static int do_read(const struct step *step)
 	return r;
 }
 
-static int list_name(void *arg, struct bytes name, struct inode *inode, const struct stat *st,
+static int list_name(void *arg, struct bytes name, struct inode *inode, const struct shown *shown,
 		     uint64_t position)
 {
 	struct buf *names = arg;
 
-	(void)st;
+	(void)shown;
 	if (position <= 2)
 		return 0;
 	cr_assert_not_null(inode);

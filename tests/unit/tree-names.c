@@ -218,7 +218,7 @@ EveryStore(names, that_are_looked_up_are_known_until_they_are_forgotten)
 	cr_expect_eq(world_inodes(), 1);
 }
 
-static int keep_inode(void *arg, struct bytes name, struct inode *inode, const struct stat *st,
+static int keep_inode(void *arg, struct bytes name, struct inode *inode, const struct shown *shown,
 		      uint64_t position)
 {
 	struct inode ***next = arg;
@@ -227,7 +227,7 @@ static int keep_inode(void *arg, struct bytes name, struct inode *inode, const s
 	(void)position;
 	if (!inode)
 		return 0;
-	cr_assert_eq(inode_number(inode), st->st_ino);
+	cr_assert_eq(inode_number(inode), shown->st.st_ino);
 	*(*next)++ = inode;
 	return 0;
 }
@@ -248,11 +248,11 @@ EveryStore(names, that_are_listed_with_inodes_are_counted)
 	cr_expect_eq(world_inodes(), 1);
 }
 
-static int stop_at_k(void *arg, struct bytes name, struct inode *inode, const struct stat *st,
+static int stop_at_k(void *arg, struct bytes name, struct inode *inode, const struct shown *shown,
 		     uint64_t position)
 {
 	(void)inode;
-	(void)st;
+	(void)shown;
 	if (name.data[0] == 'k')
 		return 1;
 	*(uint64_t *)arg = position;
@@ -368,13 +368,13 @@ struct listed {
 	size_t limit;
 };
 
-static int list_some(void *arg, struct bytes name, struct inode *inode, const struct stat *st,
+static int list_some(void *arg, struct bytes name, struct inode *inode, const struct shown *shown,
 		     uint64_t position)
 {
 	struct listed *listed = arg;
 
 	(void)inode;
-	(void)st;
+	(void)shown;
 	if (listed->count == listed->limit)
 		return 1;
 	listed->positions[listed->count++] = position;

@@ -447,11 +447,11 @@ int renamed(const char *path, const char *path_to, unsigned flags)
 	return r;
 }
 
-static int show_entry(void *arg, struct bytes name, struct inode *inode, const struct stat *st,
+static int show_entry(void *arg, struct bytes name, struct inode *inode, const struct shown *shown,
 		      uint64_t position)
 {
 	(void)inode;
-	(void)st;
+	(void)shown;
 	if (position <= 2)
 		return 0;
 	show_gap(arg);
@@ -492,6 +492,7 @@ struct stat stat_of(const char *path)
 
 int set_attr(const char *path, const struct stat *st, unsigned mask)
 {
+	struct set_attr set = { .pid = getpid(), .st = st, .mask = mask };
 	struct inode *inode;
 	struct stat now;
 	bool own;
@@ -499,18 +500,23 @@ int set_attr(const char *path, const struct stat *st, unsigned mask)
 
 	if (r < 0)
 		return r;
-	r = tree_set_attr(world_tree, inode, NULL, getpid(), st, mask, &now, &own);
+	r = tree_set_attr(world_tree, inode, &set, &now, &own);
 	forget(inode);
 	return r;
 }
 
 int set_attr_by(struct handle *handle, const struct stat *st, unsigned mask)
 {
+	const struct set_attr set = {
+		.handle = handle,
+		.pid = getpid(),
+		.st = st,
+		.mask = mask,
+	};
 	struct stat now;
 	bool own;
 
-	return tree_set_attr(world_tree, handle_inode(handle), handle, getpid(), st, mask, &now,
-			     &own);
+	return tree_set_attr(world_tree, handle_inode(handle), &set, &now, &own);
 }
 
 int64_t nanoseconds(struct timespec time)
@@ -534,7 +540,7 @@ int try_open(const char *path, int flags, struct handle **ret_handle)
 		r = make_at(path, S_IFREG | 0644, writes, &inode);
 	if (r < 0)
 		return r;
-	r = tree_open_file(world_tree, inode, flags, getpid(), ret_handle);
+	r = tree_open_file(world_tree, inode, FACE_ANY, flags, getpid(), ret_handle);
 	forget(inode);
 	return r;
 }

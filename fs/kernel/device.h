@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_KERNEL_DEVICE_H
+#define FS_KERNEL_DEVICE_H
+
+/*
+ * The device that requests come from, /dev/fuse.
+ *
+ * libfuse 3.14 reads and writes it by itself, and knows nothing of FUSE_DIRECT_IO_ALLOW_MMAP (Linux
+ * 6.6, include/uapi/linux/fuse.h): files whose handles bypass the page cache can be mapped all the
+ * same.  So the session reads and writes the device by functions of ours, which ask for that when
+ * the kernel says hello.
+ */
+
+#include "fs/kernel/internal.h"
+
+/* After the mount; 0 or -errno. */
+int device_start(struct session *session);
+
+#endif

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Telling the kernel
+ *
+ *   Whatever changes behind the kernel's back is told to it: names, attributes, pages.  What is to be
+ *   told is noted while the locks are held and told when they are free, since the kernel may wait for
+ *   a page that only another request of ours can fill.
+ *
+ *   A file that grew has pages in the kernel whose last one ends, filled up with zeros, at the old
+ *   size.  Nobody may see the new size as long as it is there.  So, for each face that readers have:
+ *
+ *     1. with the commit, under the same lock: the face shows the old size for now (face.bound);
+ *     2. the kernel forgets the pages from the old end on, which waits for reads that are under way;
+ *     3. the bound is lifted;
+ *     4. the last byte is stored into the kernel's cache.  That sets the kernel's idea of the size,
+ *        which an answer to GETATTR may fail to do: the kernel drops its size when anything else was
+ *        told about the file meanwhile.
+ *
+ *   The write is answered after that.  Changes of one file are told in the order of their commits:
+ *   each has a number (inode.changes), and who tells one waits until those before it are told.  A
+ *   thread that waits for its turn holds no lock, and the numbers are given in the order in which a
+ *   thread will tell, so two threads never wait for each other.
+ *
+ *   A file that was replaced has old faces (face.h), of which nothing is told, and faces that nobody
+ *   has open: these forget all their pages, and no reader gets one before that was told
+ *   (face.untold).
+ *
+ *   A caller that serves a request tells by itself (now), so that all is known when the request is
+ *   answered.  Half of the threads at most do that, the others are left to serve the reads that the
+ *   kernel may wait for; what they do not tell, and what is told for others, is the teller's: a thread
+ *   that does nothing else.  Names are always the teller's unless the request is one that the
+ *   kernel sends without holding the directory (write, flush, fsync, setattr, unlocking).
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fs/model/face.h"
+#include "src/base/log.h"
+
+/* What one face is to be told. */
+struct told_face {
+	unsigned number;
+	bool pages; /* forget pages from offset on, and attributes; otherwise attributes only */
+	int64_t offset;
+	bool grown; /* then store the last byte */
+	bool untold;
+	bool renew;
+};
+
+struct telling {
+	struct inode *inode; /* counted */
+	uint64_t change;     /* its number */
+	uint64_t size;	     /* when it was noted */
+	char last;	     /* byte, if the file grew */
+	size_t count;
+	struct told_face face[];
+};
+
+struct tell_job {
+	struct tell_job *next;
+	struct notes notes;
+};
+
+/* Notes. */
+
+static struct note *notes_add(struct notes *notes)
+{
+	if (notes->count == notes->room) {
+		size_t room = notes->room ? notes->room * 2 : 8;
+		struct note *note = reallocarray(notes->note, room, sizeof(*note));
+
+		if (!note)
+			return NULL;
+		notes->note = note;
+		notes->room = room;
+	}
+	notes->note[notes->count] = (struct note){ 0 };
+	return &notes->note[notes->count++];
+}
+
+void notes_dir(struct notes *notes, uint64_t ino)
+{
+	struct note *note = notes_add(notes);
+
+	if (!note) {
+		log_error("out of memory: the kernel may show an old list of inode %llu",
+			  (unsigned long long)ino);
+		return;
+	}
+	note->number = ino;
+}
+
+void notes_entry(struct notes *notes, uint64_t parent, struct bytes name)
+{
+	char *copy = bytes_dup(name);
+	struct note *note = copy ? notes_add(notes) : NULL;
+
+	if (!note) {
+		free(copy);
+		log_error("out of memory: the kernel may show an old name in inode %llu",
+			  (unsigned long long)parent);
+		return;
+	}
+	note->is_entry = true;
+	note->number = parent;
+	note->name = copy;
+	note->name_size = name.size;
+}
+
+void notes_own_entry(struct notes *notes, struct tree *tree, const struct inode *inode)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	_cleanup_(buf_done) struct buf name = { 0 };
+	int r;
+
+	if (!inode->node.entry)
+		return;
+	r = view_begin(tree, BACKEND_ANYWAY, &view);
+	if (r == 0)
+		r = view.backend->ops->entry_name(view.backend, view.snapshot, inode->node.parent,
+						  inode->node.entry, &name);
+	if (r == 0)
+		notes_entry(notes, inode->node.parent, buf_bytes(&name));
+}
+
+static struct telling *telling_new(struct notes *notes, struct tree *tree, struct inode *inode)
+{
+	struct telling *telling =
+		calloc(1, sizeof(*telling) + inode->face_count * sizeof(telling->face[0]));
+	struct note *note = telling ? notes_add(notes) : NULL;
+
+	if (!note) {
+		free(telling);
+		log_error("out of memory: the kernel may show old bytes of inode %llu",
+			  (unsigned long long)inode->ino);
+		return NULL;
+	}
+	note->telling = telling;
+	telling->inode = inode_ref(tree, inode);
+	telling->change = ++inode->changes;
+	return telling;
+}
+
+/* The last byte of a file that has grown. */
+static void telling_end(struct telling *telling, struct tree *tree, struct inode *inode)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	_cleanup_(buf_done) struct buf last = { 0 };
+	uint64_t size = 0;
+
+	if (inode->node.kind == BACKEND_LIST && inode->loaded && !inode->list.tail_size) {
+		telling->size = inode->list.size;
+		telling->last = '\n';
+		return;
+	}
+	if (view_begin(tree, BACKEND_ANYWAY, &view) < 0 ||
+	    content_size(tree, &view, inode, &size) < 0 || !size ||
+	    content_read(tree, &view, inode, NULL, size - 1, 1, &last) < 0 || !last.size)
+		return;
+	telling->size = size;
+	telling->last = last.data[0];
+}
+
+static bool face_is_concerned(const struct face *face, enum change change)
+{
+	return !face->old && (face->shown || (change != CHANGE_ATTR && face->filled) ||
+			      (change == CHANGE_GREW && face->open[FACE_READ]));
+}
+
+static void telling_add(struct telling *telling, struct face *face, enum change change,
+			uint64_t offset)
+{
+	struct told_face *told = &telling->face[telling->count++];
+
+	*told = (struct told_face){ .number = face->number };
+	face->shown = false;
+	if (change == CHANGE_ATTR)
+		return;
+	told->pages = face->filled;
+	if (face->open[FACE_READ]) {
+		told->offset = (int64_t)offset;
+		told->grown = true;
+		if (change == CHANGE_GREW)
+			face->bound = MIN(face->bound, offset);
+		return;
+	}
+	/* Nobody reads it now: it begins anew when somebody does. */
+	told->untold = true;
+	face->untold++;
+	face->filled = false;
+}
+
+void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, enum change change,
+		  uint64_t offset, const struct face *by)
+{
+	struct telling *telling = NULL;
+	bool grown = false;
+
+	for (struct face *face = &inode->face; face; face = face->next) {
+		if (face == by || !face_is_concerned(face, change))
+			continue;
+		if (!telling)
+			telling = telling_new(notes, tree, inode);
+		if (!telling)
+			return;
+		telling_add(telling, face, change, offset);
+		grown |= telling->face[telling->count - 1].grown;
+	}
+	if (grown)
+		telling_end(telling, tree, inode);
+}
+
+void notes_renew(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face)
+{
+	struct telling *telling = face->renewing ? NULL : telling_new(notes, tree, inode);
+
+	if (!telling)
+		return;
+	face->renewing = true;
+	telling->face[telling->count++] = (struct told_face){
+		.number = face->number,
+		.pages = true,
+		.grown = face->open[FACE_READ] != 0,
+		.renew = true,
+	};
+	face->shown = false;
+	if (face->open[FACE_READ])
+		telling_end(telling, tree, inode);
+}
+
+/* Telling. */
+
+static void tell_turn(struct tree *tree, const struct telling *telling)
+{
+	pthread_mutex_lock(&tree->tell_lock);
+	while (telling->inode->changes_told + 1 != telling->change)
+		pthread_cond_wait(&tree->tell_changed, &tree->tell_lock);
+	pthread_mutex_unlock(&tree->tell_lock);
+}
+
+static void tell_turn_end(struct tree *tree, const struct telling *telling)
+{
+	pthread_mutex_lock(&tree->tell_lock);
+	telling->inode->changes_told = telling->change;
+	pthread_cond_broadcast(&tree->tell_changed);
+	pthread_mutex_unlock(&tree->tell_lock);
+}
+
+/* The kernel has forgotten what it had: it may see what there is. */
+static void tell_settle(struct tree *tree, const struct telling *telling)
+{
+	struct inode *inode = telling->inode;
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+
+	for (size_t i = 0; i < telling->count; i++) {
+		const struct told_face *told = &telling->face[i];
+		struct face *face = inode_face(inode, told->number);
+
+		if (told->untold)
+			face->untold--;
+		if (told->renew)
+			face_renew(tree, face);
+		else if (told->grown)
+			face->bound =
+				inode->changes == telling->change ? UINT64_MAX : telling->size;
+	}
+}
+
+static void tell_change(struct tree *tree, const struct tree_watcher *watcher,
+			const struct telling *telling)
+{
+	tell_turn(tree, telling);
+	for (size_t i = 0; i < telling->count; i++) {
+		const struct told_face *told = &telling->face[i];
+
+		/* Storing a byte tells that the attributes have changed, too. */
+		if (watcher->forget && (told->pages || !told->grown))
+			watcher->forget(watcher->arg, inode_nodeid(telling->inode, told->number),
+					told->pages ? told->offset : -1);
+	}
+	tell_settle(tree, telling);
+	for (size_t i = 0; i < telling->count; i++) {
+		const struct told_face *told = &telling->face[i];
+
+		if (watcher->grown && told->grown && telling->size)
+			watcher->grown(watcher->arg, inode_nodeid(telling->inode, told->number),
+				       telling->size, telling->last);
+	}
+	tell_turn_end(tree, telling);
+}
+
+static void tell_all(struct tree *tree, struct notes *notes)
+{
+	struct tree_watcher watcher;
+
+	pthread_mutex_lock(&tree->tell_lock);
+	watcher = tree->watcher;
+	pthread_mutex_unlock(&tree->tell_lock);
+	for (size_t i = 0; i < notes->count; i++) {
+		struct note *note = &notes->note[i];
+
+		if (note->telling) {
+			tell_change(tree, &watcher, note->telling);
+			inode_forget(tree, note->telling->inode, 1);
+			free(note->telling);
+		} else if (note->is_entry && watcher.entry) {
+			watcher.entry(watcher.arg, note->number,
+				      bytes_make(note->name, note->name_size));
+		} else if (!note->is_entry && watcher.forget) {
+			watcher.forget(watcher.arg, note->number, note->offset);
+		}
+		free(note->name);
+	}
+	free(notes->note);
+	*notes = (struct notes){ 0 };
+}
+
+static bool tell_by_itself(struct tree *tree, bool now)
+{
+	bool may;
+
+	pthread_mutex_lock(&tree->tell_lock);
+	may = tree->teller_stops || (now && tree->telling < tree->watcher.at_once);
+	if (may)
+		tree->telling++;
+	pthread_mutex_unlock(&tree->tell_lock);
+	return may;
+}
+
+void notes_tell(struct notes *notes, struct tree *tree, bool now)
+{
+	struct tell_job *job;
+
+	if (!notes->count)
+		return;
+	job = tell_by_itself(tree, now) ? NULL : calloc(1, sizeof(*job));
+	if (job) {
+		job->notes = *notes;
+		*notes = (struct notes){ 0 };
+		pthread_mutex_lock(&tree->tell_lock);
+		*tree->jobs_end = job;
+		tree->jobs_end = &job->next;
+		pthread_cond_broadcast(&tree->tell_changed);
+		pthread_mutex_unlock(&tree->tell_lock);
+		return;
+	}
+	tell_all(tree, notes);
+	pthread_mutex_lock(&tree->tell_lock);
+	tree->telling--;
+	pthread_cond_broadcast(&tree->tell_changed);
+	pthread_mutex_unlock(&tree->tell_lock);
+}
+
+void *tree_tell(void *arg)
+{
+	struct tree *tree = arg;
+
+	pthread_mutex_lock(&tree->tell_lock);
+	while (tree->jobs || !tree->teller_stops) {
+		struct tell_job *job = tree->jobs;
+
+		if (!job) {
+			pthread_cond_wait(&tree->tell_changed, &tree->tell_lock);
+			continue;
+		}
+		tree->jobs = job->next;
+		if (!tree->jobs)
+			tree->jobs_end = &tree->jobs;
+		tree->teller_busy = true;
+		pthread_mutex_unlock(&tree->tell_lock);
+		tell_all(tree, &job->notes);
+		free(job);
+		pthread_mutex_lock(&tree->tell_lock);
+		tree->teller_busy = false;
+		pthread_cond_broadcast(&tree->tell_changed);
+	}
+	pthread_mutex_unlock(&tree->tell_lock);
+	return NULL;
+}
+
+void tree_set_watcher(struct tree *tree, const struct tree_watcher *watcher)
+{
+	pthread_mutex_lock(&tree->tell_lock);
+	tree->watcher = *watcher;
+	while (!watcher->arg && (tree->jobs || tree->teller_busy || tree->telling))
+		pthread_cond_wait(&tree->tell_changed, &tree->tell_lock);
+	pthread_mutex_unlock(&tree->tell_lock);
+}
+
+bool tree_is_telling(struct tree *tree)
+{
+	bool telling;
+
+	pthread_mutex_lock(&tree->tell_lock);
+	telling = tree->jobs || tree->teller_busy || tree->telling;
+	pthread_mutex_unlock(&tree->tell_lock);
+	return telling;
+}

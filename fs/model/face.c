@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+#include "fs/model/face.h"
+
+#include <stdlib.h>
+
+enum {
+	FACE_SHIFT = 48, /* bits of a nodeid that are the inode's number */
+	FACE_MAX = 1000, /* of one file; so many versions at once are somebody's mistake */
+};
+
+static const int64_t FACE_IDLE = (int64_t)10 * 1000000000;
+static const int64_t LED_TIME = (int64_t)5 * 1000000000;
+
+uint64_t nodeid_ino(uint64_t nodeid)
+{
+	return nodeid & (((uint64_t)1 << FACE_SHIFT) - 1);
+}
+
+unsigned nodeid_face(uint64_t nodeid)
+{
+	return (unsigned)(nodeid >> FACE_SHIFT);
+}
+
+uint64_t inode_nodeid(const struct inode *inode, unsigned face)
+{
+	return inode->ino | (uint64_t)face << FACE_SHIFT;
+}
+
+struct face *inode_face(struct inode *inode, unsigned number)
+{
+	struct face *face = &inode->face;
+
+	while (face && face->number != number)
+		face = face->next;
+	/* The kernel asks only for what it was told of. */
+	return face ? face : &inode->face;
+}
+
+static struct face *face_new(struct inode *inode)
+{
+	struct face *face, *last = &inode->face;
+
+	if (inode->ino >> FACE_SHIFT || inode->face_count >= FACE_MAX)
+		return NULL;
+	face = calloc(1, sizeof(*face));
+	if (!face)
+		return NULL;
+	while (last->next)
+		last = last->next;
+	last->next = face;
+	face->number = inode->face_count++;
+	face->bound = UINT64_MAX;
+	return face;
+}
+
+/* Leading. */
+
+static struct led **led_find(struct inode *inode, pid_t pid)
+{
+	struct led **link = &inode->led;
+
+	while (*link && (*link)->pid != pid)
+		link = &(*link)->next;
+	return link;
+}
+
+static void led_end(struct led **link)
+{
+	struct led *led = *link;
+
+	if (!led)
+		return;
+	*link = led->next;
+	free(led);
+}
+
+static bool face_is_kept(struct inode *inode, const struct face *face, enum face_kind kind,
+			 pid_t pid)
+{
+	struct led **link = &inode->led;
+	int64_t now = inode->led ? time_now() : 0;
+
+	while (*link) {
+		if ((*link)->until < now) {
+			led_end(link);
+			continue;
+		}
+		if ((*link)->face == face && (*link)->kind != kind && (*link)->pid != pid)
+			return true;
+		link = &(*link)->next;
+	}
+	return false;
+}
+
+static bool face_is_free(struct inode *inode, const struct face *face, enum face_kind kind,
+			 pid_t pid)
+{
+	enum face_kind other = kind == FACE_READ ? FACE_WRITE : FACE_READ;
+
+	return !face->old && (kind == FACE_WRITE || !face->untold) && !face->open[other] &&
+	       !face_is_kept(inode, face, kind, pid);
+}
+
+static struct face *face_find(struct inode *inode, enum face_kind kind, pid_t pid)
+{
+	for (struct face *face = &inode->face; face; face = face->next)
+		if (face_is_free(inode, face, kind, pid))
+			return face;
+	return face_new(inode);
+}
+
+/* Lead a thread to a face that is free for it; false when there is none. */
+static bool face_lead(struct inode *inode, enum face_kind kind, pid_t pid)
+{
+	struct face *face = face_find(inode, kind, pid);
+	struct led *led = face ? malloc(sizeof(*led)) : NULL;
+
+	if (!led)
+		return false;
+	*led = (struct led){
+		.next = inode->led,
+		.face = face,
+		.kind = kind,
+		.pid = pid,
+		.until = time_now() + LED_TIME,
+	};
+	inode->led = led;
+	return true;
+}
+
+struct face *face_for_lookup(struct inode *inode, pid_t pid)
+{
+	struct led *led = *led_find(inode, pid);
+	struct face *face = led ? led->face : inode_face(inode, inode->lookup);
+
+	if (!inode_is_state(inode))
+		face = &inode->face;
+	else if (!led && face->old)
+		face = face_find(inode, FACE_READ, pid);
+	/* Better one that somebody writes to than one that shows what is old. */
+	for (struct face *any = &inode->face; !face && any; any = any->next)
+		if (!any->old)
+			face = any;
+	if (!face)
+		face = &inode->face;
+	inode->lookup = face->number;
+	return face;
+}
+
+struct face *face_for_open(struct inode *inode, unsigned number, enum face_kind kind, pid_t pid)
+{
+	struct led *led = *led_find(inode, pid);
+	struct face *face = inode_face(inode, number);
+
+	if (led || !inode_is_state(inode) || face_is_free(inode, face, kind, pid))
+		return face;
+	return face_lead(inode, kind, pid) ? NULL : face;
+}
+
+struct face *face_for_create(struct inode *inode, enum face_kind kind)
+{
+	struct face *face = inode_is_state(inode) ? face_find(inode, kind, -1) : NULL;
+
+	if (!face)
+		face = &inode->face;
+	inode->lookup = face->number;
+	return face;
+}
+
+bool face_for_truncate(struct inode *inode, unsigned number, pid_t pid)
+{
+	if (!face_for_open(inode, number, FACE_WRITE, pid))
+		return false;
+	led_end(led_find(inode, pid));
+	return true;
+}
+
+/* Open faces. */
+
+void face_opened(struct face *face, struct handle *handle, pid_t pid)
+{
+	led_end(led_find(handle->inode, pid));
+	handle->face = face;
+	/* Who comes where the other sort is counts as a writer: readers go elsewhere. */
+	if (handle->kind == FACE_READ && face->open[FACE_WRITE])
+		handle->kind = FACE_WRITE;
+	face->open[handle->kind]++;
+}
+
+int face_closed(struct handle *handle)
+{
+	struct face *face = handle->face;
+
+	face->open[handle->kind]--;
+	return face->old && !face->open[FACE_READ];
+}
+
+void face_renew(struct tree *tree, struct face *face)
+{
+	tree->old_faces--;
+	version_drop(&face->old);
+	face->renewing = false;
+	face->filled = face->open[FACE_READ] != 0;
+}
+
+static void expire_inode(struct tree *tree, struct inode *inode, int64_t now, struct notes *notes)
+{
+	for (struct face *face = &inode->face; face; face = face->next) {
+		if (face->old && now - face->old_used >= FACE_IDLE)
+			notes_renew(notes, tree, inode, face);
+	}
+}
+
+void faces_expire(struct tree *tree, struct notes *notes)
+{
+	int64_t now = time_now();
+
+	if (!tree->old_faces)
+		return;
+	WITH_WRITE_LOCK(tree);
+	for (size_t i = 0; i < tree->table_size; i++)
+		for (struct inode *inode = tree->table[i]; inode; inode = inode->next)
+			expire_inode(tree, inode, now, notes);
+}
+
+void faces_done(struct inode *inode)
+{
+	while (inode->led)
+		led_end(&inode->led);
+	version_drop(&inode->face.old);
+	while (inode->face.next) {
+		struct face *face = inode->face.next;
+
+		inode->face.next = face->next;
+		version_drop(&face->old);
+		free(face);
+	}
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Opening and closing files; handle.c has the states of a handle, face.h says which face it is on. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fs/model/handle.h"
+#include "src/base/log.h"
+
+struct inode *handle_inode(struct handle *handle)
+{
+	return handle->inode;
+}
+
+uint64_t handle_nodeid(const struct handle *handle)
+{
+	return inode_nodeid(handle->inode, handle->face->number);
+}
+
+bool handle_is_direct(const struct handle *handle)
+{
+	return handle->direct;
+}
+
+bool handle_holds_back(const struct handle *handle)
+{
+	return inode_is_state(handle->inode) && handle_writes(handle);
+}
+
+/* Readers of a large list have the page cache; who reads something small sees one version, from a
+ * read at its start on. */
+static int open_direct(struct tree *tree, struct handle *handle)
+{
+	struct inode *inode = handle->inode;
+	_cleanup_(view_end) struct view view = { 0 };
+	uint64_t size;
+	int r;
+
+	handle->direct = true;
+	if (handle_writes(handle) || inode->node.kind != BACKEND_LIST || inode->orphaned)
+		return 0;
+	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = content_size(tree, &view, inode, &size);
+	if (r == 0)
+		handle->direct = tree->direct_mmap && size < FACE_CACHED;
+	return r;
+}
+
+/* A list that is empty is streamed. */
+static int open_streams(struct tree *tree, struct handle *handle)
+{
+	struct inode *inode = handle->inode;
+	_cleanup_(view_end) struct view view = { 0 };
+	uint64_t size = 0;
+	int r;
+
+	if (inode->node.kind != BACKEND_LIST || inode_is_draft(inode) || inode->orphaned)
+		return 0;
+	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = content_size(tree, &view, inode, &size);
+	handle->streams = r == 0 && size == 0;
+	return r;
+}
+
+static int open_state(struct tree *tree, struct handle *handle)
+{
+	struct inode *inode = handle->inode;
+	int r;
+
+	r = open_direct(tree, handle);
+	if (r < 0 || !handle_writes(handle))
+		return r;
+	/* Unlink and write again is a save: others see the previous content until then. */
+	if (!inode->inherited) {
+		r = open_streams(tree, handle);
+		if (r < 0 || !(handle->flags & O_TRUNC) || handle->streams)
+			return r;
+	}
+	inode->inherited = false;
+	r = handle_begin_save(tree, handle, false);
+	if (r == 0)
+		handle_staged(tree, handle);
+	return r;
+}
+
+static struct face *open_face(struct handle *handle, unsigned face, pid_t pid)
+{
+	if (face == FACE_ANY)
+		return face_for_create(handle->inode, handle->kind);
+	return face_for_open(handle->inode, face, handle->kind, pid);
+}
+
+/* 1 when the name is to be looked up again: the file was replaced or removed since and nobody kept
+ * its bytes, or another face is to be opened. */
+static int open_once(struct tree *tree, struct handle *handle, unsigned number, pid_t pid)
+{
+	struct inode *inode = handle->inode;
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	struct face *face;
+	int r = 0;
+
+	if (inode->gone && !inode->orphaned)
+		return 1;
+	face = open_face(handle, number, pid);
+	if (!face)
+		return 1;
+	if (inode_is_state(inode))
+		r = open_state(tree, handle);
+	else if ((handle->flags & O_TRUNC) && S_ISREG(inode->node.mode))
+		r = file_truncate(tree, inode, 0);
+	if (r < 0)
+		return r;
+	face_opened(face, handle, pid);
+	if (!handle->direct)
+		face->filled = true;
+	handle->next = inode->open;
+	inode->open = handle;
+	return 0;
+}
+
+int tree_open_file(struct tree *tree, struct inode *inode, unsigned face, int flags, pid_t pid,
+		   struct handle **ret_handle)
+{
+	struct handle *handle;
+	int r;
+
+	if (tree->options.read_only && ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC)))
+		return -EROFS;
+	handle = calloc(1, sizeof(*handle));
+	if (!handle)
+		return -ENOMEM;
+	handle->inode = inode;
+	handle->flags = flags;
+	handle->kind = handle_writes(handle) ? FACE_WRITE : FACE_READ;
+	if (inode_is_state(inode) && handle_writes(handle))
+		handle_written_by(handle, pid);
+	r = TREE_RETRY(tree, open_once(tree, handle, face, pid));
+	if (r != 0) {
+		stage_done(&handle->stage);
+		free(handle);
+		return r < 0 ? r : -ESTALE;
+	}
+	inode_ref(tree, inode);
+	*ret_handle = handle;
+	return 0;
+}
+
+static void saver_unlink(struct tree *tree, struct handle *handle)
+{
+	pthread_mutex_lock(&tree->times_lock);
+	*handle->saver_link = handle->saver_next;
+	if (handle->saver_next)
+		handle->saver_next->saver_link = handle->saver_link;
+	pthread_mutex_unlock(&tree->times_lock);
+}
+
+static void handle_close(struct tree *tree, struct handle *handle)
+{
+	struct inode *inode = handle->inode;
+	struct notes notes = { 0 };
+
+	{
+		/* The list of savers is walked with the lock for writing. */
+		WITH_READ_LOCK(tree);
+		WITH_INODE_LOCK(inode);
+		struct handle **link = &inode->open;
+
+		while (*link != handle)
+			link = &(*link)->next;
+		*link = handle->next;
+		if (face_closed(handle))
+			notes_renew(&notes, tree, inode, handle->face);
+		version_drop(&handle->old);
+		if (handle->is_saver)
+			saver_unlink(tree, handle);
+	}
+	notes_tell(&notes, tree, false);
+	stage_done(&handle->stage);
+	stage_done(&handle->piece);
+	stage_done(&handle->whole);
+	free(handle);
+	inode_forget(tree, inode, 1);
+}
+
+void handle_free(struct tree *tree, struct handle *handle)
+{
+	int r = handle_flush(tree, handle, 0);
+
+	if (r < 0)
+		log_error("the last content of inode %llu could not be saved: %s",
+			  (unsigned long long)handle->inode->ino, strerror(-r));
+	handle_close(tree, handle);
+}
+
+void handle_abandon(struct tree *tree, struct handle *handle)
+{
+	if (handle->mode == HANDLE_SAVE && handle->dirty) {
+		log_warning("a save of inode %llu was not finished when the mount ended; the "
+			    "previous content stays",
+			    (unsigned long long)handle->inode->ino);
+		handle->dirty = false;
+	}
+	handle_free(tree, handle);
+}

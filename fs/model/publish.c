@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Publishing what a writer held back: at close, at fsync, when it pauses. */
+
+#include <errno.h>
+
+#include "fs/model/handle.h"
+#include "fs/model/lines.h"
+
+/* Nanoseconds without a write after which a writer has paused. */
+static const int64_t PAUSE = 1000000000;
+
+/* The unfinished line joins the list. */
+static int join_piece(struct tree *tree, struct handle *handle, struct notes *notes)
+{
+	struct inode *inode = handle->inode;
+	struct bytes piece;
+	int r;
+
+	if (inode->node.kind != BACKEND_LIST || inode->orphaned) {
+		/* The file was renamed or unlinked meanwhile and is no list any more. */
+		r = handle_begin_save(tree, handle, true);
+		if (r == 0)
+			handle_staged(tree, handle);
+		return r;
+	}
+	r = stage_map(&handle->piece, &piece);
+	if (r == 0)
+		r = append_lines(tree, inode, piece, handle_owns_tail(handle),
+				 handle->times_set ? inode->node.mtime : handle->written, NULL,
+				 notes);
+	if (r < 0)
+		return r;
+	stage_done(&handle->piece);
+	handle->owns_tail = inode->loaded && inode->list.tail_size;
+	handle->tail_end = inode->list.size;
+	return 0;
+}
+
+static int publish_stage(struct tree *tree, struct handle *handle, struct notes *notes)
+{
+	struct inode *inode = handle->inode;
+	int r = save_publish(tree, inode, handle, &handle->stage,
+			     handle->times_set ? inode->node.mtime : handle->written, notes);
+
+	if (r < 0)
+		return r;
+	handle->dirty = false;
+	handle->version = inode->version;
+	return 0;
+}
+
+/* With -o strict: whether a list holds a line that is refused. */
+static bool has_bad_line(struct bytes lines)
+{
+	struct line line;
+
+	while (lines_next(&lines, &line))
+		if (!lines_is_blank(line.text) && !lines_is_row(line.text, NULL))
+			return true;
+	return false;
+}
+
+/* A half-written line or document is not published because its writer thinks. */
+static bool stage_is_whole(struct tree *tree, struct handle *handle)
+{
+	struct bytes bytes, tail;
+
+	if (stage_map(&handle->stage, &bytes) < 0)
+		return false;
+	if (handle->inode->node.kind == BACKEND_SINGLE)
+		return json_valid(bytes, NULL);
+	if (handle->inode->node.kind != BACKEND_LIST)
+		return false;
+	tail = whole_lines(bytes);
+	tail = bytes_make(bytes.data + tail.size, bytes.size - tail.size);
+	if (tail.size && !lines_is_row(tail, NULL))
+		return false;
+	return !tree->options.strict || !has_bad_line(bytes);
+}
+
+static bool tree_has_savers(struct tree *tree)
+{
+	bool any;
+
+	pthread_mutex_lock(&tree->times_lock);
+	any = tree->savers != NULL;
+	pthread_mutex_unlock(&tree->times_lock);
+	return any;
+}
+
+void handles_publish_paused(struct tree *tree)
+{
+	struct notes notes = { 0 };
+	int64_t now = time_now();
+
+	if (!tree_has_savers(tree))
+		return;
+	{
+		/* Alone: no handle is used or closed meanwhile. */
+		WITH_WRITE_LOCK(tree);
+		for (struct handle *handle = tree->savers; handle; handle = handle->saver_next) {
+			if (handle->mode != HANDLE_SAVE || !handle->dirty ||
+			    now - handle->written < PAUSE || handle->paused_at == handle->written)
+				continue;
+			handle->paused_at = handle->written;
+			if (stage_is_whole(tree, handle))
+				publish_stage(tree, handle, &notes);
+		}
+	}
+	notes_tell(&notes, tree, false);
+}
+
+static int flush_once(struct tree *tree, struct handle *handle, pid_t pid, struct notes *notes)
+{
+	struct inode *inode = handle->inode;
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	int r = 0;
+
+	if (!handle_is_written_by(handle, pid))
+		return 0;
+	if (handle->mode == HANDLE_APPEND && handle->piece.size)
+		r = join_piece(tree, handle, notes);
+	if (r == 0 && handle->mode == HANDLE_SAVE && handle->dirty) {
+		r = publish_stage(tree, handle, notes);
+		if (r == 0 && tree->options.strict && inode_is_draft(inode))
+			r = -EINVAL;
+	}
+	return r;
+}
+
+int handle_flush(struct tree *tree, struct handle *handle, pid_t pid)
+{
+	struct notes notes = { 0 };
+	int r;
+
+	if (!handle_writes(handle))
+		return 0;
+	r = TREE_RETRY(tree, flush_once(tree, handle, pid, &notes));
+	notes_tell(&notes, tree, true);
+	return r;
+}
+
+int handle_sync(struct tree *tree, struct handle *handle)
+{
+	struct backend *backend = tree->backend;
+	int r = handle ? handle_flush(tree, handle, 0) : 0;
+
+	if (r < 0 || backend->read_only)
+		return r;
+	r = tree_write_times(tree);
+	if (r == 0)
+		r = backend->ops->sync(backend);
+	return r;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Versions: what a file had before a save, for those who are in the middle of it.
+ *
+ *   Who reads by direct reads is in the middle from its first read until one comes to the end
+ *   (handle.middle).  Who has a face open for reading may have pages of it in the kernel.  When a
+ *   save replaces the content, and does not only add to it, the content is copied once before the
+ *   commit, and they all share the copy.
+ *
+ *   A reader of a document needs none: it has the row that it reads in any case (handle_pin()).
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fs/model/face.h"
+#include "src/base/log.h"
+
+static bool handle_wants(const struct handle *handle, const struct handle *saver)
+{
+	return handle != saver && handle->middle && !handle->old && !handle->pinned &&
+	       handle->mode != HANDLE_SAVE;
+}
+
+static bool face_wants(const struct face *face)
+{
+	return face->open[FACE_READ] && !face->old;
+}
+
+bool versions_wanted(const struct inode *inode, const struct handle *saver)
+{
+	for (const struct face *face = &inode->face; face; face = face->next)
+		if (face_wants(face))
+			return true;
+	for (const struct handle *handle = inode->open; handle; handle = handle->next)
+		if (handle_wants(handle, saver))
+			return true;
+	return false;
+}
+
+struct version *version_take(struct tree *tree, struct view *view, struct inode *inode)
+{
+	struct version *version = calloc(1, sizeof(*version));
+	int r = version ? content_to_stage(tree, view, inode, &version->stage) : -ENOMEM;
+
+	if (r < 0) {
+		log_warning("there is no room for the previous content of inode %llu (%s): who is "
+			    "in the middle of it goes on with the new one",
+			    (unsigned long long)inode->ino, strerror(-r));
+		if (version)
+			stage_done(&version->stage);
+		free(version);
+		return NULL;
+	}
+	version->count = 1;
+	return version;
+}
+
+bool versions_apply(struct tree *tree, struct inode *inode, const struct handle *saver,
+		    struct version *version)
+{
+	int64_t now = time_now();
+	bool any_face = false;
+
+	for (struct face *face = &inode->face; face; face = face->next) {
+		if (!face_wants(face))
+			continue;
+		face->old = version;
+		face->old_used = now;
+		version->count++;
+		tree->old_faces++;
+		any_face = true;
+	}
+	for (struct handle *handle = inode->open; handle; handle = handle->next) {
+		if (!handle_wants(handle, saver))
+			continue;
+		handle->old = version;
+		version->count++;
+	}
+	return any_face;
+}
+
+void version_drop(struct version **version)
+{
+	if (*version && --(*version)->count == 0) {
+		stage_done(&(*version)->stage);
+		free(*version);
+	}
+	*version = NULL;
+}
