@@ -87,7 +87,10 @@ static void face_size(struct inode *inode, struct face *face, pid_t pid, struct 
 		   handles_own_size(inode, pid, (uint64_t)st->st_size, &size)) {
 		*ret_own = true;
 	}
-	st->st_size = (off_t)size;
+	if (size != (uint64_t)st->st_size) {
+		st->st_size = (off_t)size;
+		st->st_blocks = (blkcnt_t)((size + 511) / 512);
+	}
 	if (!*ret_own)
 		face->shown = true;
 }

@@ -163,15 +163,17 @@ static void telling_end(struct telling *telling, struct tree *tree, struct inode
 	telling->last = last.data[0];
 }
 
-static bool face_is_concerned(const struct face *face, enum change change)
+static bool face_is_concerned(const struct inode *inode, const struct face *face,
+			      enum change change)
 {
 	return !face->old && (face->shown || (change != CHANGE_ATTR && face->filled) ||
-			      (change == CHANGE_GREW && face->open[FACE_READ]));
+			      (change == CHANGE_GREW && face_is_read(inode, face)));
 }
 
 static void telling_add(struct telling *telling, struct face *face, enum change change,
 			uint64_t offset)
 {
+	const struct inode *inode = telling->inode;
 	struct told_face *told = &telling->face[telling->count++];
 
 	*told = (struct told_face){ .number = face->number };
@@ -179,7 +181,7 @@ static void telling_add(struct telling *telling, struct face *face, enum change 
 	if (change == CHANGE_ATTR)
 		return;
 	told->pages = face->filled;
-	if (face->open[FACE_READ]) {
+	if (face_is_read(inode, face)) {
 		told->offset = (int64_t)offset;
 		told->grown = true;
 		if (change == CHANGE_GREW)
@@ -199,7 +201,7 @@ void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, e
 	bool grown = false;
 
 	for (struct face *face = &inode->face; face; face = face->next) {
-		if (face == by || !face_is_concerned(face, change))
+		if (face == by || !face_is_concerned(inode, face, change))
 			continue;
 		if (!telling)
 			telling = telling_new(notes, tree, inode);
@@ -231,6 +233,14 @@ void notes_renew(struct notes *notes, struct tree *tree, struct inode *inode, st
 }
 
 /* Telling. */
+
+/* Under tell_lock. */
+static bool note_has_turn(const struct note *note)
+{
+	const struct telling *telling = note->telling;
+
+	return !telling || telling->inode->changes_told + 1 == telling->change;
+}
 
 static void tell_turn(struct tree *tree, const struct telling *telling)
 {
@@ -292,66 +302,82 @@ static void tell_change(struct tree *tree, const struct tree_watcher *watcher,
 	tell_turn_end(tree, telling);
 }
 
-static void tell_all(struct tree *tree, struct notes *notes)
+static void tell_note(struct tree *tree, const struct tree_watcher *watcher, struct note *note)
 {
-	struct tree_watcher watcher;
-
-	pthread_mutex_lock(&tree->tell_lock);
-	watcher = tree->watcher;
-	pthread_mutex_unlock(&tree->tell_lock);
-	for (size_t i = 0; i < notes->count; i++) {
-		struct note *note = &notes->note[i];
-
-		if (note->telling) {
-			tell_change(tree, &watcher, note->telling);
-			inode_forget(tree, note->telling->inode, 1);
-			free(note->telling);
-		} else if (note->is_entry && watcher.entry) {
-			watcher.entry(watcher.arg, note->number,
-				      bytes_make(note->name, note->name_size));
-		} else if (!note->is_entry && watcher.forget) {
-			watcher.forget(watcher.arg, note->number, note->offset);
-		}
-		free(note->name);
+	if (note->telling) {
+		tell_change(tree, watcher, note->telling);
+		inode_forget(tree, note->telling->inode, 1);
+		free(note->telling);
+	} else if (note->is_entry && watcher->entry) {
+		watcher->entry(watcher->arg, note->number, bytes_make(note->name, note->name_size));
+	} else if (!note->is_entry && watcher->forget) {
+		watcher->forget(watcher->arg, note->number, note->offset);
 	}
+	free(note->name);
+}
+
+/* Under tell_lock, which it drops meanwhile: tell the next notes; with wait all of them, otherwise
+ * those whose turn it is. */
+static void tell_notes(struct tree *tree, struct notes *notes, bool wait)
+{
+	struct tree_watcher watcher = tree->watcher;
+
+	while (notes->told < notes->count && (wait || note_has_turn(&notes->note[notes->told]))) {
+		pthread_mutex_unlock(&tree->tell_lock);
+		tell_note(tree, &watcher, &notes->note[notes->told++]);
+		pthread_mutex_lock(&tree->tell_lock);
+	}
+	if (notes->told < notes->count)
+		return;
 	free(notes->note);
 	*notes = (struct notes){ 0 };
 }
 
-static bool tell_by_itself(struct tree *tree, bool now)
+static void job_add(struct tree *tree, struct tell_job *job)
 {
-	bool may;
-
-	pthread_mutex_lock(&tree->tell_lock);
-	may = tree->teller_stops || (now && tree->telling < tree->watcher.at_once);
-	if (may)
-		tree->telling++;
-	pthread_mutex_unlock(&tree->tell_lock);
-	return may;
+	job->next = NULL;
+	*tree->jobs_end = job;
+	tree->jobs_end = &job->next;
+	pthread_cond_broadcast(&tree->tell_changed);
 }
 
 void notes_tell(struct notes *notes, struct tree *tree, bool now)
 {
-	struct tell_job *job;
+	struct tell_job *job = NULL;
 
 	if (!notes->count)
 		return;
-	job = tell_by_itself(tree, now) ? NULL : calloc(1, sizeof(*job));
+	pthread_mutex_lock(&tree->tell_lock);
+	if (!tree->teller_stops && (!now || tree->telling >= tree->watcher.at_once))
+		job = calloc(1, sizeof(*job));
 	if (job) {
 		job->notes = *notes;
 		*notes = (struct notes){ 0 };
-		pthread_mutex_lock(&tree->tell_lock);
-		*tree->jobs_end = job;
-		tree->jobs_end = &job->next;
+		job_add(tree, job);
+	} else {
+		tree->telling++;
+		tell_notes(tree, notes, true);
+		tree->telling--;
 		pthread_cond_broadcast(&tree->tell_changed);
-		pthread_mutex_unlock(&tree->tell_lock);
-		return;
 	}
-	tell_all(tree, notes);
-	pthread_mutex_lock(&tree->tell_lock);
-	tree->telling--;
-	pthread_cond_broadcast(&tree->tell_changed);
 	pthread_mutex_unlock(&tree->tell_lock);
+}
+
+/* The first job whose turn it is.  Jobs come into the list later than their changes got their
+ * numbers, so it need not be the first one. */
+static struct tell_job *job_take(struct tree *tree)
+{
+	struct tell_job **link = &tree->jobs, *job;
+
+	while (*link && !note_has_turn(&(*link)->notes.note[(*link)->notes.told]))
+		link = &(*link)->next;
+	job = *link;
+	if (!job)
+		return NULL;
+	*link = job->next;
+	if (!*link)
+		tree->jobs_end = link;
+	return job;
 }
 
 void *tree_tell(void *arg)
@@ -360,21 +386,19 @@ void *tree_tell(void *arg)
 
 	pthread_mutex_lock(&tree->tell_lock);
 	while (tree->jobs || !tree->teller_stops) {
-		struct tell_job *job = tree->jobs;
+		struct tell_job *job = job_take(tree);
 
 		if (!job) {
 			pthread_cond_wait(&tree->tell_changed, &tree->tell_lock);
 			continue;
 		}
-		tree->jobs = job->next;
-		if (!tree->jobs)
-			tree->jobs_end = &tree->jobs;
 		tree->teller_busy = true;
-		pthread_mutex_unlock(&tree->tell_lock);
-		tell_all(tree, &job->notes);
-		free(job);
-		pthread_mutex_lock(&tree->tell_lock);
+		tell_notes(tree, &job->notes, false);
 		tree->teller_busy = false;
+		if (job->notes.count)
+			job_add(tree, job);
+		else
+			free(job);
 		pthread_cond_broadcast(&tree->tell_changed);
 	}
 	pthread_mutex_unlock(&tree->tell_lock);

@@ -92,6 +92,16 @@ static bool face_is_kept(struct inode *inode, const struct face *face, enum face
 	return false;
 }
 
+bool face_is_read(const struct inode *inode, const struct face *face)
+{
+	if (face->open[FACE_READ])
+		return true;
+	for (const struct led *led = inode->led; led; led = led->next)
+		if (led->face == face && led->kind == FACE_READ)
+			return true;
+	return false;
+}
+
 static bool face_is_free(struct inode *inode, const struct face *face, enum face_kind kind,
 			 pid_t pid)
 {

@@ -54,6 +54,8 @@ struct face *face_for_create(struct inode *inode, enum face_kind kind);
 /* Whether the size may be set through this face; if not, the thread was led to another. */
 bool face_for_truncate(struct inode *inode, unsigned number, pid_t pid);
 
+/* Whether readers have a face open, or one is led to it. */
+bool face_is_read(const struct inode *inode, const struct face *face);
 /* A handle was opened on a face, and closed.  1 when the face was old and nobody has it open any
  * more: notes_renew() is due. */
 void face_opened(struct face *face, struct handle *handle, pid_t pid);

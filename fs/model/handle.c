@@ -232,8 +232,9 @@ static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 		r = stage_read(&handle->whole, offset, size, out);
 	else
 		r = read_newest(tree, handle, offset, size, out);
-	handle->middle = r == 0 && out->size - before == size;
-	if (!handle->middle)
+	/* Who has been told that the file ends here waits for what comes. */
+	handle->middle = r == 0 && out->size > before;
+	if (r == 0 && !handle->middle)
 		version_drop(&handle->old);
 	return r;
 }
@@ -567,6 +568,23 @@ int handle_allocate(struct tree *tree, struct handle *handle, int mode, uint64_t
 	return TREE_RETRY(tree, allocate_once(tree, handle, mode, offset, size));
 }
 
+/* The size of what the handle reads. */
+static int handle_seen_size(struct tree *tree, struct view *view, const struct handle *handle,
+			    uint64_t *ret_size)
+{
+	if (handle->mode == HANDLE_SAVE && handle->dirty)
+		*ret_size = handle->stage.size;
+	else if (handle->old)
+		*ret_size = handle->old->stage.size;
+	else if (handle->face->old)
+		*ret_size = handle->face->old->stage.size;
+	else if (handle->pinned)
+		*ret_size = handle->whole.size;
+	else
+		return content_size(tree, view, handle->inode, ret_size);
+	return 0;
+}
+
 static int seek_once(struct tree *tree, struct handle *handle, uint64_t offset, int whence,
 		     uint64_t *ret_offset)
 {
@@ -574,14 +592,14 @@ static int seek_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 	_cleanup_(view_end) struct view view = { 0 };
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
-	uint64_t size;
+	uint64_t size = 0;
 	int r;
 
 	if (!inode_is_state(inode))
 		return file_seek(tree, inode, offset, whence, ret_offset);
 	r = view_begin(tree, 0, &view);
 	if (r == 0)
-		r = content_size(tree, &view, inode, &size);
+		r = handle_seen_size(tree, &view, handle, &size);
 	if (r < 0)
 		return r;
 	if (offset >= size)

@@ -146,7 +146,7 @@ struct handle {
 	struct face *face;     /* that it was opened on */
 	enum face_kind kind;   /* as which it counts there */
 	bool direct;	       /* its reads bypass the page cache */
-	bool middle;	       /* its last direct read did not come to the end */
+	bool middle;	       /* its last direct read was not told that the file ends there */
 	struct version *old;   /* what it reads, if that is not the newest */
 	struct stage whole;    /* a large row, for the reads that follow the first */
 	uint64_t whole_offset; /* where it stands in the file */
@@ -210,6 +210,7 @@ struct notes {
 	struct note *note;
 	size_t count;
 	size_t room;
+	size_t told; /* the first so many are told already */
 };
 
 /* change.c */

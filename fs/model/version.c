@@ -3,8 +3,8 @@
 /*
  * Versions: what a file had before a save, for those who are in the middle of it.
  *
- *   Who reads by direct reads is in the middle from its first read until one comes to the end
- *   (handle.middle).  Who has a face open for reading may have pages of it in the kernel.  When a
+ *   Who reads by direct reads is in the middle from its first read until it is told that the file
+ *   ends (handle.middle).  Who has a face open for reading may have pages of it in the kernel.  When a
  *   save replaces the content, and does not only add to it, the content is copied once before the
  *   commit, and they all share the copy.
  *
@@ -24,15 +24,15 @@ static bool handle_wants(const struct handle *handle, const struct handle *saver
 	       handle->mode != HANDLE_SAVE;
 }
 
-static bool face_wants(const struct face *face)
+static bool face_wants(const struct inode *inode, const struct face *face)
 {
-	return face->open[FACE_READ] && !face->old;
+	return !face->old && face_is_read(inode, face);
 }
 
 bool versions_wanted(const struct inode *inode, const struct handle *saver)
 {
 	for (const struct face *face = &inode->face; face; face = face->next)
-		if (face_wants(face))
+		if (face_wants(inode, face))
 			return true;
 	for (const struct handle *handle = inode->open; handle; handle = handle->next)
 		if (handle_wants(handle, saver))
@@ -65,7 +65,7 @@ bool versions_apply(struct tree *tree, struct inode *inode, const struct handle 
 	bool any_face = false;
 
 	for (struct face *face = &inode->face; face; face = face->next) {
-		if (!face_wants(face))
+		if (!face_wants(inode, face))
 			continue;
 		face->old = version;
 		face->old_used = now;

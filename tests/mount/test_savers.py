@@ -1,0 +1,191 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: MIT
+"""Savers at once, beside readers of every sort: nobody ever sees anything but one whole save.
+
+  SESSFS_SAVES  how often each of the eight savers saves; default 12
+  SESSFS_SEED   of the sizes
+"""
+
+import hashlib
+import json
+import os
+import random
+import sqlite3
+import time
+
+import crowd
+import harness
+from harness import TABLE, limit, read, same, write
+
+SAVES = int(os.environ.get("SESSFS_SAVES", "12"))
+SEED = int(os.environ.get("SESSFS_SEED") or time.time_ns() % 1_000_000)
+SAVERS = 8
+BUFFER = 8192
+LIMIT = 120 + 3 * SAVES
+
+
+# What is saved: each version proves by itself that it is whole.
+
+
+def document(writer, number):
+    rng = random.Random(f"{SEED} {writer} {number}")
+    fill = "%02d" % writer * rng.randrange(150_000, 250_000)
+    head = f'{{"writer": {writer}, "number": {number}, "sum": "'
+    return (head + hashlib.sha256(fill.encode()).hexdigest() + f'", "fill": "{fill}"}}').encode()
+
+
+def judge_document(data):
+    value = json.loads(data)
+    if hashlib.sha256(value["fill"].encode()).hexdigest() != value["sum"]:
+        raise AssertionError(f"a mixture of {len(data)} bytes")
+
+
+def items(writer, number):
+    rng = random.Random(f"{SEED} {writer} {number}")
+    count = rng.randrange(1800, 2200)
+    return b"".join(
+        b'{"writer": %d, "number": %d, "line": %d, "of": %d, "pad": "%s"}\n'
+        % (writer, number, line, count, b"x" * rng.randrange(120))
+        for line in range(count)
+    )
+
+
+def judge_lines(lines):
+    values = [json.loads(line) for line in lines]
+    first = values[0]
+    for line, value in enumerate(values):
+        same_save = all(value[name] == first[name] for name in ("writer", "number", "of"))
+        if not same_save or value["line"] != line:
+            raise AssertionError(f"line {line}: {value} in a save that begins with {first}")
+    if len(values) != first["of"]:
+        raise AssertionError(f"{len(values)} lines of {first['of']}")
+
+
+def judge_list(data):
+    if not data.endswith(b"\n"):
+        raise AssertionError(f"{len(data)} bytes end in {data[-40:]!r}")
+    judge_lines(data.splitlines())
+
+
+# Who saves
+
+
+def save_in_place(path, make, writer):
+    for number in range(SAVES):
+        with open(path, "wb", buffering=BUFFER) as file:
+            data = make(writer, number)
+            for start in range(0, len(data), 5000):
+                file.write(data[start : start + 5000])
+
+
+def save_by_rename(path, make, writer):
+    folder, name = os.path.split(path)
+    for number in range(SAVES):
+        temporary = os.path.join(folder, f".{name}.{writer}.tmp")
+        write(temporary, make(writer, number))
+        os.rename(temporary, path)
+
+
+# Who looks
+
+
+def look(way, path, judge, go_on):
+    while go_on():
+        data = way(path)
+        try:
+            judge(data)
+        except (AssertionError, ValueError, KeyError) as error:
+            raise AssertionError(f"{way.__name__}: {error}") from error
+
+
+def look_in_sql(store, judge, go_on):
+    with sqlite3.connect(store, timeout=30) as database:
+        while go_on():
+            rows = database.execute(
+                f"SELECT state_data FROM {TABLE} WHERE session_id = 's' AND state_key = 'k'"
+                " ORDER BY item_index"
+            ).fetchall()
+            judge([row[0] for row in rows])
+
+
+def crowd_saves(box, suffix, save, make, judge, ways, judge_rows):
+    print(f"# seed {SEED}")
+    mount, session = box.session()
+    path = os.path.join(session, "k" + suffix)
+    write(path, make(0, 0))
+    crowd.run_together(
+        [(save, path, make, writer) for writer in range(SAVERS)],
+        [(look, way, path, judge) for way in ways] + [(look_in_sql, mount.store, judge_rows)],
+    )
+    judge(read(path))
+    mount.check()
+
+
+def judge_row(rows):
+    same(len(rows), 1, "rows of a document")
+    judge_document(rows[0])
+
+
+def define(suffix, make, judge, judge_rows, kind):
+    halves = (crowd.WAYS[::2], crowd.WAYS[1::2])
+    for save in (save_in_place, save_by_rename):
+        for half, ways in enumerate(halves):
+            names = " ".join(way.__name__ for way in ways)
+
+            @limit(LIMIT)
+            def test(box, save=save, ways=ways):
+                crowd_saves(box, suffix, save, make, judge, ways, judge_rows)
+
+            how = "in place" if save == save_in_place else "by rename"
+            text = f"test_{kind} saved {how} are read whole {names}".replace(" ", "_")
+            test.__name__ = text
+            globals()[text] = test
+
+
+define(".json", document, judge_document, judge_row, "documents")
+define(".jsonl", items, judge_list, judge_lines, "lists")
+
+
+# One reader in the middle
+
+
+def test_who_is_in_the_middle_of_a_file_finishes_that_version(box):
+    mount, session = box.session()
+    for suffix, make in ((".json", document), (".jsonl", items)):
+        path = os.path.join(session, "m" + suffix)
+        old, new = make(1, 0), make(2, 0)
+        write(path, old)
+        with open(path, "rb", buffering=0) as reader:
+            begin = reader.read(50_000)
+            write(path, new)
+            same(read(path), new, f"the {suffix} to others")
+            same(os.stat(path).st_size, len(new), "its size")
+            rest = b"".join(iter(lambda: reader.read(50_000), b""))
+            same(begin + rest == old, True, f"the {suffix} to who was in the middle")
+            reader.seek(0)
+            again = b"".join(iter(lambda: reader.read(50_000), b""))
+            same(again == new, True, f"the {suffix} from its start")
+
+
+def test_a_copy_in_the_middle_of_a_file_finishes_that_version(box):
+    mount, session = box.session()
+    for suffix, make in ((".json", document), (".jsonl", items)):
+        path = os.path.join(session, "c" + suffix)
+        old, new = make(1, 0), make(2, 0)
+        copied = box.new_path("copy")
+        write(path, old)
+        with open(path, "rb") as source, open(copied, "wb") as target:
+            size = os.fstat(source.fileno()).st_size
+            done = os.sendfile(target.fileno(), source.fileno(), 0, 40_000)
+            write(path, new)
+            same(os.fstat(source.fileno()).st_size, size, "the size to who copies")
+            while True:
+                part = os.sendfile(target.fileno(), source.fileno(), done, 100_000)
+                if not part:
+                    break
+                done += part
+        same(read(copied) == old, True, f"the copy of the {suffix}")
+        same(crowd.by_copy(path) == new, True, f"the next copy of the {suffix}")
+
+
+harness.main(globals())
