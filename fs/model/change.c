@@ -171,7 +171,7 @@ static bool face_is_concerned(const struct inode *inode, const struct face *face
 }
 
 static void telling_add(struct telling *telling, struct face *face, enum change change,
-			uint64_t offset)
+			uint64_t size_before)
 {
 	const struct inode *inode = telling->inode;
 	struct told_face *told = &telling->face[telling->count++];
@@ -182,10 +182,9 @@ static void telling_add(struct telling *telling, struct face *face, enum change 
 		return;
 	told->pages = face->filled;
 	if (face_is_read(inode, face)) {
-		told->offset = (int64_t)offset;
+		told->offset = change == CHANGE_GREW ? (int64_t)size_before : 0;
 		told->grown = true;
-		if (change == CHANGE_GREW)
-			face->bound = MIN(face->bound, offset);
+		face->bound = MIN(face->bound, size_before);
 		return;
 	}
 	/* Nobody reads it now: it begins anew when somebody does. */
@@ -195,7 +194,7 @@ static void telling_add(struct telling *telling, struct face *face, enum change 
 }
 
 void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, enum change change,
-		  uint64_t offset, const struct face *by)
+		  uint64_t size_before, const struct face *by)
 {
 	struct telling *telling = NULL;
 	bool grown = false;
@@ -207,7 +206,7 @@ void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, e
 			telling = telling_new(notes, tree, inode);
 		if (!telling)
 			return;
-		telling_add(telling, face, change, offset);
+		telling_add(telling, face, change, size_before);
 		grown |= telling->face[telling->count - 1].grown;
 	}
 	if (grown)

@@ -220,11 +220,11 @@ enum change {
 	CHANGE_GREW,	 /* bytes were added behind those that were there */
 	CHANGE_REPLACED, /* anything else */
 };
-/* The content or attributes of a file have changed; what was there before offset has not.  by: the
- * face through which the kernel changed it and so knows, or NULL.  Under inode.lock, or tree.lock
- * for writing. */
+/* The content or attributes of a file have changed.  size_before: what it had, or UINT64_MAX when
+ * that is not known.  by: the face through which the kernel changed it and so knows, or NULL.  Under
+ * inode.lock, or tree.lock for writing. */
 void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, enum change change,
-		  uint64_t offset, const struct face *by);
+		  uint64_t size_before, const struct face *by);
 /* A directory's entries have changed. */
 void notes_dir(struct notes *notes, uint64_t ino);
 void notes_entry(struct notes *notes, uint64_t parent, struct bytes name);

@@ -492,12 +492,30 @@ static int reconcile_list(struct reconciling *reconciling, const struct changed_
 	return r;
 }
 
+static uint64_t known_size(const struct inode *inode)
+{
+	if (inode_is_draft(inode))
+		return inode->node.size;
+	if (!inode->loaded)
+		return UINT64_MAX;
+	return inode->node.kind == BACKEND_LIST ? inode->list.size : inode->size;
+}
+
+/* Whether all that changed of a list is behind what was there. */
+static bool only_adds(const struct inode *inode, const struct changed_key *key)
+{
+	return inode->node.kind == BACKEND_LIST && inode->loaded && !inode_is_draft(inode) &&
+	       key->first >= inode->list.next;
+}
+
 static int reconcile_changed(struct reconciling *reconciling, const struct changed_key *key,
 			     struct inode *inode, uint32_t kind,
 			     const struct backend_key_stat *stat)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	struct backend_node node = inode->node, dir_node;
+	uint64_t size_before = known_size(inode);
+	bool adds = only_adds(inode, key);
 	struct inode *dir = NULL;
 	int r = 0;
 
@@ -526,7 +544,8 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 	inode_node_changed(inode);
 	inode->loaded = false;
 	inode->version++;
-	notes_change(&reconciling->notes, reconciling->tree, inode, CHANGE_REPLACED, 0, NULL);
+	notes_change(&reconciling->notes, reconciling->tree, inode,
+		     adds ? CHANGE_GREW : CHANGE_REPLACED, size_before, NULL);
 	return 0;
 }
 
@@ -712,8 +731,8 @@ static int reconcile_reload(struct reconciling *reconciling)
 			if (inode_is_dir(inode))
 				notes_dir(&reconciling->notes, inode->ino);
 			else
-				notes_change(&reconciling->notes, tree, inode, CHANGE_REPLACED, 0,
-					     NULL);
+				notes_change(&reconciling->notes, tree, inode, CHANGE_REPLACED,
+					     UINT64_MAX, NULL);
 		}
 	return 0;
 }

@@ -458,7 +458,6 @@ int save_publish(struct tree *tree, struct inode *inode, struct handle *saver, s
 	inode->version++;
 	if (version && versions_apply(tree, inode, saver, version))
 		notes_own_entry(notes, tree, inode);
-	notes_change(notes, tree, inode, adds ? CHANGE_GREW : CHANGE_REPLACED,
-		     adds ? size_before : 0, NULL);
+	notes_change(notes, tree, inode, adds ? CHANGE_GREW : CHANGE_REPLACED, size_before, NULL);
 	return 0;
 }
