@@ -125,6 +125,8 @@ static int open_tree(const struct mount *mount, struct tree **ret_tree, char **r
 		.read_only = options->read_only,
 		.strict = options->strict,
 		.exact = options->exact,
+		.set_pause = options->set_pause,
+		.pause = options->pause,
 		.set_uid = options->set_uid,
 		.set_gid = options->set_gid,
 		.set_umask = options->set_umask,

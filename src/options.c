@@ -185,6 +185,8 @@ static const struct option_row option_rows[] = {
 	  "do not close off the torn line of a writer that died" },
 	{ "max_size=", &option_size, FIELD(max_size), 0,
 	  "how large the store may grow, such as 500M or 2G" },
+	{ "pause=", &option_count, FIELD(pause), FIELD(set_pause),
+	  "seconds after which a paused writer's save is published; 0: at close only" },
 	{ "threads=", &option_count, FIELD(threads), 0, "how many threads may serve requests" },
 	{ "auto_unmount", &option_yes, FIELD(auto_unmount), 0,
 	  "unmount also when the daemon is killed" },

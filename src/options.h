@@ -30,6 +30,8 @@ struct options {
 	uid_t uid;
 	gid_t gid;
 	mode_t umask;
+	bool set_pause;
+	unsigned pause;	   /* seconds */
 	unsigned threads;  /* 0: not given */
 	uint64_t max_size; /* bytes; 0: not given */
 	char *table;	   /* NULL: not given */

@@ -139,7 +139,7 @@ static int enter_once(struct tree *tree, struct inode *inode, pid_t pid, struct 
 int inode_show(struct tree *tree, struct inode *inode, pid_t pid, struct shown *shown)
 {
 	WITH_INODE_LOCK(inode);
-	struct face *face = face_for_lookup(inode, pid);
+	struct face *face = face_for_lookup(tree, inode, pid);
 
 	shown->nodeid = inode_nodeid(inode, face->number);
 	return stat_face(tree, inode, face, pid, &shown->st, &shown->own);
@@ -200,7 +200,8 @@ static int set_attr_once(struct tree *tree, struct inode *inode, const struct se
 	int r = 0;
 
 	/* The kernel cuts the pages of the face: nobody may be reading there. */
-	if ((mask & TREE_SET_SIZE) && !handle && !face_for_truncate(inode, set->face, set->pid))
+	if ((mask & TREE_SET_SIZE) && !handle &&
+	    !face_for_truncate(tree, inode, set->face, set->pid))
 		return SET_ELSEWHERE;
 	if (mask & TREE_SET_SIZE) {
 		if (inode_is_state(inode))
@@ -236,7 +237,13 @@ int tree_set_attr(struct tree *tree, struct inode *inode, const struct set_attr 
 		return -EROFS;
 	r = TREE_RETRY(tree, set_attr_once(tree, inode, set, ret_stat, ret_own, &notes));
 	notes_tell(&notes, tree, true);
-	return r == SET_ELSEWHERE ? -ESTALE : r;
+	if (r == SET_ELSEWHERE) {
+		again_add(tree, set->pid, FACE_WRITE);
+		return -ESTALE;
+	}
+	if (set->mask & TREE_SET_SIZE)
+		again_end(tree, set->pid);
+	return r;
 }
 
 int tree_statfs(struct tree *tree, struct statvfs *ret_statvfs)

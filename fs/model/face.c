@@ -53,6 +53,63 @@ static struct face *face_new(struct inode *inode)
 	return face;
 }
 
+/* Threads that were told ESTALE. */
+
+static struct told_again *again_find(struct tree *tree, pid_t pid)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(tree->again); i++)
+		if (tree->again[i].pid == pid && tree->again[i].until)
+			return &tree->again[i];
+	return NULL;
+}
+
+void again_add(struct tree *tree, pid_t pid, enum face_kind kind)
+{
+	struct told_again *again, *oldest = tree->again;
+
+	pthread_mutex_lock(&tree->table_lock);
+	again = again_find(tree, pid);
+	for (size_t i = 0; !again && i < ARRAY_SIZE(tree->again); i++)
+		if (tree->again[i].until < oldest->until)
+			oldest = &tree->again[i];
+	if (!again)
+		again = oldest;
+	if (!again->until)
+		tree->again_count++;
+	*again = (struct told_again){ .pid = pid, .kind = kind, .until = time_now() + LED_TIME };
+	pthread_mutex_unlock(&tree->table_lock);
+}
+
+void again_end(struct tree *tree, pid_t pid)
+{
+	struct told_again *again;
+
+	if (!tree->again_count)
+		return;
+	pthread_mutex_lock(&tree->table_lock);
+	again = again_find(tree, pid);
+	if (again) {
+		again->until = 0;
+		tree->again_count--;
+	}
+	pthread_mutex_unlock(&tree->table_lock);
+}
+
+/* Whether a thread was told, and what it wants. */
+static bool again_get(struct tree *tree, pid_t pid, enum face_kind *ret_kind)
+{
+	struct told_again *again;
+
+	if (!tree->again_count || pid == NOBODY)
+		return false;
+	pthread_mutex_lock(&tree->table_lock);
+	again = again_find(tree, pid);
+	if (again)
+		*ret_kind = again->kind;
+	pthread_mutex_unlock(&tree->table_lock);
+	return again && again->until >= time_now();
+}
+
 /* Leading. */
 
 static struct led **led_find(struct inode *inode, pid_t pid)
@@ -119,14 +176,14 @@ static struct face *face_find(struct inode *inode, enum face_kind kind, pid_t pi
 	return face_new(inode);
 }
 
-/* Lead a thread to a face that is free for it; false when there is none. */
-static bool face_lead(struct inode *inode, enum face_kind kind, pid_t pid)
+/* Keep a free face for a thread; NULL when there is none. */
+static struct face *face_lead(struct inode *inode, enum face_kind kind, pid_t pid)
 {
 	struct face *face = face_find(inode, kind, pid);
 	struct led *led = face ? malloc(sizeof(*led)) : NULL;
 
 	if (!led)
-		return false;
+		return NULL;
 	*led = (struct led){
 		.next = inode->led,
 		.face = face,
@@ -135,18 +192,32 @@ static bool face_lead(struct inode *inode, enum face_kind kind, pid_t pid)
 		.until = time_now() + LED_TIME,
 	};
 	inode->led = led;
-	return true;
+	return face;
 }
 
-struct face *face_for_lookup(struct inode *inode, pid_t pid)
+/* The face that is kept for a thread which opens again.  By now the name may lead to another file
+ * than when it was told so. */
+static struct face *face_of_led(struct tree *tree, struct inode *inode, pid_t pid)
 {
 	struct led *led = *led_find(inode, pid);
-	struct face *face = led ? led->face : inode_face(inode, inode->lookup);
+	enum face_kind kind;
+
+	if (led)
+		return led->face;
+	return again_get(tree, pid, &kind) ? face_lead(inode, kind, pid) : NULL;
+}
+
+struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid)
+{
+	struct face *face;
 
 	if (!inode_is_state(inode))
-		face = &inode->face;
-	else if (!led && face->old)
-		face = face_find(inode, FACE_READ, pid);
+		return &inode->face;
+	face = face_of_led(tree, inode, pid);
+	if (!face)
+		face = inode_face(inode, inode->lookup);
+	if (face->old)
+		face = face_find(inode, FACE_READ, NOBODY);
 	/* Better one that somebody writes to than one that shows what is old. */
 	for (struct face *any = &inode->face; !face && any; any = any->next)
 		if (!any->old)
@@ -157,19 +228,21 @@ struct face *face_for_lookup(struct inode *inode, pid_t pid)
 	return face;
 }
 
-struct face *face_for_open(struct inode *inode, unsigned number, enum face_kind kind, pid_t pid)
+struct face *face_for_open(struct tree *tree, struct inode *inode, unsigned number,
+			   enum face_kind kind, pid_t pid)
 {
-	struct led *led = *led_find(inode, pid);
 	struct face *face = inode_face(inode, number);
+	enum face_kind told;
 
-	if (led || !inode_is_state(inode) || face_is_free(inode, face, kind, pid))
+	if (!inode_is_state(inode) || *led_find(inode, pid) ||
+	    face_is_free(inode, face, kind, pid) || again_get(tree, pid, &told))
 		return face;
 	return face_lead(inode, kind, pid) ? NULL : face;
 }
 
 struct face *face_for_create(struct inode *inode, enum face_kind kind)
 {
-	struct face *face = inode_is_state(inode) ? face_find(inode, kind, -1) : NULL;
+	struct face *face = inode_is_state(inode) ? face_find(inode, kind, NOBODY) : NULL;
 
 	if (!face)
 		face = &inode->face;
@@ -177,9 +250,9 @@ struct face *face_for_create(struct inode *inode, enum face_kind kind)
 	return face;
 }
 
-bool face_for_truncate(struct inode *inode, unsigned number, pid_t pid)
+bool face_for_truncate(struct tree *tree, struct inode *inode, unsigned number, pid_t pid)
 {
-	if (!face_for_open(inode, number, FACE_WRITE, pid))
+	if (!face_for_open(tree, inode, number, FACE_WRITE, pid))
 		return false;
 	led_end(led_find(inode, pid));
 	return true;
@@ -221,16 +294,26 @@ static void expire_inode(struct tree *tree, struct inode *inode, int64_t now, st
 	}
 }
 
+static bool has_old_face(const struct inode *inode)
+{
+	for (const struct face *face = &inode->face; face; face = face->next)
+		if (face->old)
+			return true;
+	return false;
+}
+
 void faces_expire(struct tree *tree, struct notes *notes)
 {
+	struct inodes old;
 	int64_t now = time_now();
 
 	if (!tree->old_faces)
 		return;
 	WITH_WRITE_LOCK(tree);
-	for (size_t i = 0; i < tree->table_size; i++)
-		for (struct inode *inode = tree->table[i]; inode; inode = inode->next)
-			expire_inode(tree, inode, now, notes);
+	old = inodes_get(tree, has_old_face);
+	for (size_t i = 0; i < old.count; i++)
+		expire_inode(tree, old.inode[i], now, notes);
+	inodes_forget(tree, &old);
 }
 
 void faces_done(struct inode *inode)

@@ -20,8 +20,10 @@
  *   content.  The kernel opens the nodeid that it remembers for a name; when that face is not free,
  *   the answer is ESTALE: the kernel looks the name up again and tries once more, all in the same
  *   thread.  That thread is led: the lookup gives it a face that is free, which is kept for it until
- *   it comes (struct led).  Who comes to a face that is not free although it was led elsewhere (it
- *   opened through /proc/self/fd, so no name was looked up) is served there all the same.
+ *   it comes (struct led).  The kernel tries once more only, so who was told ESTALE is never told so
+ *   again (tree.again): when the name leads to another file by then, a face of that is kept instead;
+ *   who comes to a face that is not free all the same (it opened through /proc/self/fd, so no name
+ *   was looked up) is served there.
  *
  * Old faces
  *
@@ -45,14 +47,19 @@ enum { FACE_CACHED = 1 << 20 };
 
 struct face *inode_face(struct inode *inode, unsigned number);
 /* The face that a name leads to for this thread; NULL when there is no memory for one. */
-struct face *face_for_lookup(struct inode *inode, pid_t pid);
+struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid);
 /* The face that a handle is opened on: the one that the kernel asks for, if it is free or the
  * thread was led here or cannot be led; NULL when the answer is to be ESTALE. */
-struct face *face_for_open(struct inode *inode, unsigned number, enum face_kind kind, pid_t pid);
+struct face *face_for_open(struct tree *tree, struct inode *inode, unsigned number,
+			   enum face_kind kind, pid_t pid);
 /* As face_for_open(), when the answer tells the nodeid: always one that is free, if possible. */
 struct face *face_for_create(struct inode *inode, enum face_kind kind);
 /* Whether the size may be set through this face; if not, the thread was led to another. */
-bool face_for_truncate(struct inode *inode, unsigned number, pid_t pid);
+bool face_for_truncate(struct tree *tree, struct inode *inode, unsigned number, pid_t pid);
+
+/* A thread is told ESTALE; and its next try has ended. */
+void again_add(struct tree *tree, pid_t pid, enum face_kind kind);
+void again_end(struct tree *tree, pid_t pid);
 
 /* Whether readers have a face open, or one is led to it. */
 bool face_is_read(const struct inode *inode, const struct face *face);

@@ -194,7 +194,7 @@ static int read_newest(struct tree *tree, struct handle *handle, uint64_t offset
 	r = view_begin(tree, 0, &view);
 	if (r < 0)
 		return r;
-	if (inode_is_state(inode) && inode->node.kind != BACKEND_LIST && !inode->orphaned)
+	if (inode_is_state(inode) && inode->node.kind != BACKEND_LIST)
 		r = handle_pin(tree, &view, handle);
 	if (r < 0)
 		return r;

@@ -93,6 +93,13 @@ struct led {
 	int64_t until;
 };
 
+/* A thread that was told so lately; until 0: nobody. */
+struct told_again {
+	pid_t pid;
+	enum face_kind kind;
+	int64_t until;
+};
+
 struct inode {
 	struct inode *next; /* in the table's chain */
 	uint64_t ino;	    /* never changes, so it needs no lock */
@@ -179,7 +186,9 @@ struct tree {
 	pthread_mutex_t times_lock;
 	struct inode *times_first;
 	struct tree_watcher watcher;
-	struct handle *savers; /* tree.times_lock */
+	struct handle *savers;	      /* tree.times_lock */
+	struct told_again again[128]; /* table_lock; face.c */
+	_Atomic unsigned again_count;
 	_Atomic unsigned old_faces;
 	_Atomic bool direct_mmap; /* the kernel can map files that bypass the page cache */
 	struct ghost *ghosts;	  /* ghost.c; tree.lock for writing */
@@ -324,6 +333,14 @@ static inline struct inode *inode_ref(struct tree *tree, struct inode *inode)
 	pthread_mutex_unlock(&tree->table_lock);
 	return inode;
 }
+/* Counted inodes. */
+struct inodes {
+	struct inode **inode;
+	size_t count;
+};
+/* Those that somebody counts; wanted may be NULL.  None when there is no memory. */
+struct inodes inodes_get(struct tree *tree, bool (*wanted)(const struct inode *inode));
+void inodes_forget(struct tree *tree, struct inodes *inodes);
 /* Remember that the times in memory are newer than in the store. */
 void inode_times_dirty(struct tree *tree, struct inode *inode);
 int tree_write_times(struct tree *tree);

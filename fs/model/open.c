@@ -87,11 +87,11 @@ static int open_state(struct tree *tree, struct handle *handle)
 	return r;
 }
 
-static struct face *open_face(struct handle *handle, unsigned face, pid_t pid)
+static struct face *open_face(struct tree *tree, struct handle *handle, unsigned face, pid_t pid)
 {
 	if (face == FACE_ANY)
 		return face_for_create(handle->inode, handle->kind);
-	return face_for_open(handle->inode, face, handle->kind, pid);
+	return face_for_open(tree, handle->inode, face, handle->kind, pid);
 }
 
 /* 1 when the name is to be looked up again: the file was replaced or removed since and nobody kept
@@ -106,7 +106,7 @@ static int open_once(struct tree *tree, struct handle *handle, unsigned number, 
 
 	if (inode->gone && !inode->orphaned)
 		return 1;
-	face = open_face(handle, number, pid);
+	face = open_face(tree, handle, number, pid);
 	if (!face)
 		return 1;
 	if (inode_is_state(inode))
@@ -140,6 +140,10 @@ int tree_open_file(struct tree *tree, struct inode *inode, unsigned face, int fl
 	if (inode_is_state(inode) && handle_writes(handle))
 		handle_written_by(handle, pid);
 	r = TREE_RETRY(tree, open_once(tree, handle, face, pid));
+	if (r > 0)
+		again_add(tree, pid, handle->kind);
+	else
+		again_end(tree, pid);
 	if (r != 0) {
 		stage_done(&handle->stage);
 		free(handle);

@@ -7,9 +7,6 @@
 #include "fs/model/handle.h"
 #include "fs/model/lines.h"
 
-/* Nanoseconds without a write after which a writer has paused. */
-static const int64_t PAUSE = 1000000000;
-
 /* The unfinished line joins the list. */
 static int join_piece(struct tree *tree, struct handle *handle, struct notes *notes)
 {
@@ -79,6 +76,14 @@ static bool stage_is_whole(struct tree *tree, struct handle *handle)
 	return !tree->options.strict || !has_bad_line(bytes);
 }
 
+/* Nanoseconds without a write after which a writer has paused. */
+static int64_t pause_time(const struct tree *tree)
+{
+	unsigned seconds = tree->options.set_pause ? tree->options.pause : 1;
+
+	return seconds ? (int64_t)seconds * 1000000000 : INT64_MAX;
+}
+
 static bool tree_has_savers(struct tree *tree)
 {
 	bool any;
@@ -101,7 +106,8 @@ void handles_publish_paused(struct tree *tree)
 		WITH_WRITE_LOCK(tree);
 		for (struct handle *handle = tree->savers; handle; handle = handle->saver_next) {
 			if (handle->mode != HANDLE_SAVE || !handle->dirty ||
-			    now - handle->written < PAUSE || handle->paused_at == handle->written)
+			    now - handle->written < pause_time(tree) ||
+			    handle->paused_at == handle->written)
 				continue;
 			handle->paused_at = handle->written;
 			if (stage_is_whole(tree, handle))

@@ -718,22 +718,24 @@ static int reconcile_reload(struct reconciling *reconciling)
 {
 	struct tree *tree = reconciling->tree;
 	struct view *view = &reconciling->view;
+	struct inodes all = inodes_get(tree, NULL);
 
-	for (size_t i = 0; i < tree->table_size; i++)
-		for (struct inode *inode = tree->table[i]; inode; inode = inode->next) {
-			struct backend_node node;
+	for (size_t i = 0; i < all.count; i++) {
+		struct inode *inode = all.inode[i];
+		struct backend_node node;
 
-			if (view->backend->ops->node_get(view->backend, view->snapshot,
-							 inode->node.ino, &node) == 0)
-				inode_set_node(inode, &node);
-			inode->loaded = false;
-			inode->version++;
-			if (inode_is_dir(inode))
-				notes_dir(&reconciling->notes, inode->ino);
-			else
-				notes_change(&reconciling->notes, tree, inode, CHANGE_REPLACED,
-					     UINT64_MAX, NULL);
-		}
+		if (view->backend->ops->node_get(view->backend, view->snapshot, inode->node.ino,
+						 &node) == 0)
+			inode_set_node(inode, &node);
+		inode->loaded = false;
+		inode->version++;
+		if (inode_is_dir(inode))
+			notes_dir(&reconciling->notes, inode->ino);
+		else
+			notes_change(&reconciling->notes, tree, inode, CHANGE_REPLACED, UINT64_MAX,
+				     NULL);
+	}
+	inodes_forget(tree, &all);
 	return 0;
 }
 

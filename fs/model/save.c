@@ -392,7 +392,8 @@ int save_commit(struct tree *tree, struct save *save, struct batch *batch)
 	return tree->backend->ops->commit(tree->backend, &source, 0);
 }
 
-static int orphan_replace(struct inode *inode, struct stage *stage, const struct backend_node *node)
+/* A file that is gone has its bytes in a stage. */
+static int orphan_replace(struct inode *inode, struct stage *stage)
 {
 	struct stage copy = { 0 };
 	struct bytes bytes;
@@ -406,8 +407,6 @@ static int orphan_replace(struct inode *inode, struct stage *stage, const struct
 	}
 	stage_done(&inode->orphan);
 	inode->orphan = copy;
-	inode->node = *node;
-	inode->version++;
 	return 0;
 }
 
@@ -418,46 +417,88 @@ static bool save_only_adds(const struct save *save, const struct inode *inode, u
 	       save->first_change >= size_before;
 }
 
-int save_publish(struct tree *tree, struct inode *inode, struct handle *saver, struct stage *stage,
-		 int64_t mtime, struct notes *notes)
+/* What is published, and what that does to those who have the file open. */
+struct publishing {
+	struct tree *tree;
+	struct inode *inode;
+	struct stage *stage;
+	struct backend_node node; /* as it will be */
+	const struct handle *saver;
+	struct version *version; /* the previous content, if somebody needs it */
+	uint64_t size_before;
+	bool adds; /* to what was there, and changes nothing of that */
+};
+
+static void publishing_done(struct publishing *publishing)
 {
-	struct backend_node node = inode->node;
+	version_drop(&publishing->version);
+}
+
+static void publishing_keep(struct publishing *publishing, struct view *view)
+{
+	struct inode *inode = publishing->inode;
+
+	if (!publishing->adds && versions_wanted(inode, publishing->saver))
+		publishing->version = version_take(publishing->tree, view, inode);
+}
+
+static int publish_to_store(struct publishing *publishing)
+{
+	struct tree *tree = publishing->tree;
+	struct inode *inode = publishing->inode;
 	struct save_target target = {
-		.node = &node,
+		.node = &publishing->node,
 		.same = true,
 		.had_chunks = inode_is_draft(inode) || inode->node.kind == BACKEND_ORDINARY,
 	};
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	_cleanup_(save_freep) struct save *save = NULL;
-	_cleanup_(version_drop) struct version *version = NULL;
 	_cleanup_(view_end) struct view view = { 0 };
-	uint64_t size_before = 0;
-	bool adds = false;
 	int r;
 
-	node.mtime = mtime;
-	node.ctime = time_now();
-	if (inode->orphaned)
-		return orphan_replace(inode, stage, &node);
 	r = view_begin(tree, 0, &view);
 	if (r == 0)
-		r = content_size(tree, &view, inode, &size_before);
+		r = content_size(tree, &view, inode, &publishing->size_before);
 	if (r == 0)
-		r = save_plan(tree, &view, &target, stage, &save);
+		r = save_plan(tree, &view, &target, publishing->stage, &save);
 	if (r < 0)
 		return r;
-	adds = save_only_adds(save, inode, size_before);
-	if (!adds && versions_wanted(inode, saver))
-		version = version_take(tree, &view, inode);
+	publishing->adds = save_only_adds(save, inode, publishing->size_before);
+	publishing_keep(publishing, &view);
 	view_end(&view);
-	r = save_commit(tree, save, &batch);
+	return save_commit(tree, save, &batch);
+}
+
+static int publish_to_orphan(struct publishing *publishing)
+{
+	publishing->size_before = publishing->inode->orphan.size;
+	publishing_keep(publishing, NULL);
+	return orphan_replace(publishing->inode, publishing->stage);
+}
+
+int save_publish(struct tree *tree, struct inode *inode, struct handle *saver, struct stage *stage,
+		 int64_t mtime, struct notes *notes)
+{
+	_cleanup_(publishing_done) struct publishing publishing = {
+		.tree = tree,
+		.inode = inode,
+		.saver = saver,
+		.stage = stage,
+		.node = inode->node,
+	};
+	int r;
+
+	publishing.node.mtime = mtime;
+	publishing.node.ctime = time_now();
+	r = inode->orphaned ? publish_to_orphan(&publishing) : publish_to_store(&publishing);
 	if (r < 0)
 		return r;
-	inode->node = node;
+	inode->node = publishing.node;
 	inode->loaded = false;
 	inode->version++;
-	if (version && versions_apply(tree, inode, saver, version))
+	if (publishing.version && versions_apply(tree, inode, saver, publishing.version))
 		notes_own_entry(notes, tree, inode);
-	notes_change(notes, tree, inode, adds ? CHANGE_GREW : CHANGE_REPLACED, size_before, NULL);
+	notes_change(notes, tree, inode, publishing.adds ? CHANGE_GREW : CHANGE_REPLACED,
+		     publishing.size_before, NULL);
 	return 0;
 }

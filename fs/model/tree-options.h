@@ -12,9 +12,12 @@ struct tree;
 
 struct tree_options {
 	bool read_only;
-	bool strict;  /* refuse bytes that are not JSON with EINVAL (contract, section 6) */
-	bool exact;   /* never close off a torn line of a dead writer (contract, section 5) */
-	bool set_uid; /* show every file as owned by uid; likewise gid */
+	bool strict; /* refuse bytes that are not JSON with EINVAL (contract, section 6) */
+	bool exact;  /* never close off a torn line of a dead writer (contract, section 5) */
+	bool set_pause;
+	unsigned pause; /* seconds without a write after which a save is published that is whole;
+			   0: only when its writer closes or syncs; not set: 1 */
+	bool set_uid;	/* show every file as owned by uid; likewise gid */
 	bool set_gid;
 	bool set_umask; /* clear these bits in every mode shown */
 	uid_t uid;

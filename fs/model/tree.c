@@ -169,6 +169,30 @@ static struct inode *table_enter(struct tree *tree, struct inode *inode)
 	return winner;
 }
 
+struct inodes inodes_get(struct tree *tree, bool (*wanted)(const struct inode *inode))
+{
+	struct inodes found = { 0 };
+
+	pthread_mutex_lock(&tree->table_lock);
+	found.inode = calloc(tree->table_count + 1, sizeof(struct inode *));
+	for (size_t i = 0; found.inode && i < tree->table_size; i++)
+		for (struct inode *inode = tree->table[i]; inode; inode = inode->next)
+			if (!wanted || wanted(inode)) {
+				inode->count++;
+				found.inode[found.count++] = inode;
+			}
+	pthread_mutex_unlock(&tree->table_lock);
+	return found;
+}
+
+void inodes_forget(struct tree *tree, struct inodes *inodes)
+{
+	for (size_t i = 0; i < inodes->count; i++)
+		inode_forget(tree, inodes->inode[i], 1);
+	free(inodes->inode);
+	*inodes = (struct inodes){ 0 };
+}
+
 /* A directory knows its parent and its name, since the keys below it are made of them. */
 static int inode_fill_dir(struct tree *tree, struct view *view, struct inode *inode)
 {
@@ -377,13 +401,8 @@ void inode_times_dirty(struct tree *tree, struct inode *inode)
 	pthread_mutex_unlock(&tree->times_lock);
 }
 
-struct times {
-	struct inode **inode;
-	size_t count;
-};
-
 /* An array of its own, since the inodes are linked into the list again as soon as they change. */
-static int times_take(struct tree *tree, struct times *times)
+static int times_take(struct tree *tree, struct inodes *times)
 {
 	struct inode *inode;
 	int r = 0;
@@ -408,7 +427,7 @@ static int times_take(struct tree *tree, struct times *times)
 int tree_write_times(struct tree *tree)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
-	struct times times = { 0 };
+	struct inodes times = { 0 };
 	int r;
 
 	{
