@@ -23,11 +23,13 @@
 /* An open file, in the session's list so that the end of the mount can free what is left. */
 struct open_file {
 	struct handle *handle;
+	uint64_t id; /* never used again */
 	struct open_file *next;
 	struct open_file **link;
 };
 
-struct notify; /* notify.c */
+struct lock_requests; /* lock-requests.c */
+struct notify;	      /* notify.c */
 
 struct session {
 	struct tree *tree;
@@ -38,8 +40,10 @@ struct session {
 	double keep; /* seconds that the kernel may keep names and attributes */
 	unsigned threads;
 	struct notify *notify;
+	struct lock_requests *locks;
 	pthread_mutex_t files_lock;
 	struct open_file *files;
+	uint64_t last_file;
 };
 
 extern const struct fuse_lowlevel_ops session_ops;

@@ -2,6 +2,7 @@
 #include "fs/kernel/notify.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "src/base/cleanup.h"
@@ -12,8 +13,9 @@ struct notice {
 	uint64_t ino;
 	uint64_t offset;
 	bool is_entry;
-	size_t name_size;
-	char name[];
+	notify_fn *then; /* no notice, but what was to follow those before it */
+	size_t size;
+	_Alignas(max_align_t) char data[]; /* the name, or the argument of then */
 };
 
 struct notify {
@@ -22,6 +24,7 @@ struct notify {
 	pthread_cond_t changed;
 	struct notice *first;
 	struct notice **last;
+	bool sending;
 	bool stopping;
 	_Atomic unsigned waiting; /* threads that send by themselves */
 };
@@ -30,9 +33,13 @@ static void notify_send(struct session *session, const struct notice *notice)
 {
 	int r;
 
+	if (notice->then) {
+		notice->then(session, (void *)notice->data);
+		return;
+	}
 	if (notice->is_entry)
-		r = fuse_lowlevel_notify_inval_entry(session->fuse, notice->ino, notice->name,
-						     notice->name_size);
+		r = fuse_lowlevel_notify_inval_entry(session->fuse, notice->ino, notice->data,
+						     notice->size);
 	else
 		r = fuse_lowlevel_notify_inval_inode(session->fuse, notice->ino,
 						     (off_t)notice->offset, 0);
@@ -58,20 +65,42 @@ static void *notify_run(void *arg)
 		notify->first = notice->next;
 		if (!notify->first)
 			notify->last = &notify->first;
+		notify->sending = true;
 		pthread_mutex_unlock(&notify->lock);
 		notify_send(session, notice);
 		free(notice);
 		pthread_mutex_lock(&notify->lock);
+		notify->sending = false;
 	}
 	pthread_mutex_unlock(&notify->lock);
 	return NULL;
+}
+
+static struct notice *notice_new(struct bytes data)
+{
+	struct notice *notice = calloc(1, sizeof(*notice) + data.size + 1);
+
+	if (!notice)
+		return NULL;
+	notice->size = data.size;
+	if (data.size)
+		memcpy(notice->data, data.data, data.size);
+	return notice;
+}
+
+/* With the lock held. */
+static void notice_queue(struct notify *notify, struct notice *notice)
+{
+	*notify->last = notice;
+	notify->last = &notice->next;
+	pthread_cond_signal(&notify->changed);
 }
 
 static void notify_queue(struct session *session, bool is_entry, uint64_t ino, uint64_t offset,
 			 struct bytes name)
 {
 	struct notify *notify = session->notify;
-	struct notice *notice = calloc(1, sizeof(*notice) + name.size + 1);
+	struct notice *notice = notice_new(name);
 
 	if (!notice) {
 		log_error("out of memory: the kernel may show what is old of inode %llu",
@@ -81,14 +110,27 @@ static void notify_queue(struct session *session, bool is_entry, uint64_t ino, u
 	notice->is_entry = is_entry;
 	notice->ino = ino;
 	notice->offset = offset;
-	notice->name_size = name.size;
-	if (name.size)
-		memcpy(notice->name, name.data, name.size);
 	pthread_mutex_lock(&notify->lock);
-	*notify->last = notice;
-	notify->last = &notice->next;
-	pthread_cond_signal(&notify->changed);
+	notice_queue(notify, notice);
 	pthread_mutex_unlock(&notify->lock);
+}
+
+void notify_then(struct session *session, notify_fn *function, void *arg, size_t size)
+{
+	struct notify *notify = session->notify;
+	struct notice *notice = NULL;
+
+	pthread_mutex_lock(&notify->lock);
+	if (notify->first || notify->sending)
+		notice = notice_new(bytes_make(arg, size));
+	if (notice) {
+		notice->then = function;
+		notice_queue(notify, notice);
+	}
+	pthread_mutex_unlock(&notify->lock);
+	/* Without memory, too: late is worse than early for who waits. */
+	if (!notice)
+		function(session, arg);
 }
 
 static void notify_content(void *arg, uint64_t ino, uint64_t offset, bool now)
@@ -156,6 +198,8 @@ void notify_stop(struct session *session)
 		struct notice *notice = notify->first;
 
 		notify->first = notice->next;
+		if (notice->then)
+			notify_send(session, notice);
 		free(notice);
 	}
 	pthread_cond_destroy(&notify->changed);

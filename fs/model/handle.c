@@ -631,6 +631,79 @@ int handle_flush(struct tree *tree, struct handle *handle, pid_t pid)
 	return r;
 }
 
+/* Locks. */
+
+void handle_lock_granted(struct tree *tree, struct handle *handle)
+{
+	struct inode *inode = handle->inode;
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+
+	handle->pinned = handle->whole_valid = false;
+	if (handle->mode == HANDLE_SAVE && !handle->dirty && handle->version != inode->version) {
+		stage_done(&handle->stage);
+		handle->mode = HANDLE_PLAIN;
+	}
+}
+
+/* Whether the next one that gets the lock may see the stage.  Where there is neither JSON nor
+ * lines, the writer alone knows, and has just said so. */
+static bool stage_is_done(const struct tree *tree, struct handle *handle)
+{
+	uint32_t kind = handle->inode->node.kind;
+	struct bytes rest;
+	struct line line;
+
+	if (kind != BACKEND_SINGLE && kind != BACKEND_LIST)
+		return true;
+	if (!stage_is_whole(handle))
+		return false;
+	if (kind == BACKEND_SINGLE || !tree->options.strict)
+		return true;
+	if (stage_map(&handle->stage, &rest) < 0)
+		return false;
+	while (lines_next(&rest, &line))
+		if (!lines_is_row(line.text, NULL) && !lines_is_blank(line.text))
+			return false;
+	return true;
+}
+
+static int unlocking_once(struct tree *tree, struct handle *handle, bool *published)
+{
+	struct inode *inode = handle->inode;
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	int r;
+
+	*published = false;
+	if (handle->mode != HANDLE_SAVE || !handle->dirty || !stage_is_done(tree, handle))
+		return 0;
+	r = publish_stage(tree, handle);
+	*published = r == 0;
+	return r;
+}
+
+int handle_unlocking(struct tree *tree, struct handle *handle)
+{
+	bool published = false;
+	int r;
+
+	if (!handle_writes(handle))
+		return 0;
+	r = TREE_RETRY(tree, unlocking_once(tree, handle, &published));
+	if (published) {
+		struct notes notes = { 0 };
+
+		notes_content(&notes, handle->inode->ino, 0);
+		notes_tell(&notes, tree, true);
+	}
+	if (r < 0)
+		log_error("what was written to inode %llu could not be saved before it was "
+			  "unlocked: %s",
+			  (unsigned long long)handle->inode->ino, strerror(-r));
+	return r;
+}
+
 int handle_sync(struct tree *tree, struct handle *handle)
 {
 	struct backend *backend = tree->backend;

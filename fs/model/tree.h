@@ -147,6 +147,13 @@ ssize_t handle_write(struct tree *tree, struct handle *handle, pid_t pid, uint64
  * has only inherited the descriptor from the one that writes publishes nothing when it closes
  * it. */
 int handle_flush(struct tree *tree, struct handle *handle, pid_t pid);
+/* The process has got a lock of the file by this handle: what the handle reads next, wherever, is
+ * the newest content. */
+void handle_lock_granted(struct tree *tree, struct handle *handle);
+/* The process is about to give up its lock: publish what it has staged by this handle, if that is
+ * whole.  The lock may go when it returns and the watcher has done what it was told; with an error,
+ * too, as at a close. */
+int handle_unlocking(struct tree *tree, struct handle *handle);
 /* handle may be NULL (a directory). */
 int handle_sync(struct tree *tree, struct handle *handle);
 int handle_allocate(struct tree *tree, struct handle *handle, int mode, uint64_t offset,
