@@ -23,7 +23,8 @@
 /* An open file, in the session's list so that the end of the mount can free what is left. */
 struct open_file {
 	struct handle *handle;
-	uint64_t id; /* never used again */
+	uint64_t id;  /* never used again */
+	bool flushes; /* the kernel tells of each close of a descriptor */
 	struct open_file *next;
 	struct open_file **link;
 };

@@ -183,12 +183,14 @@ static struct lock_request *request_new(fuse_req_t req, struct open_file *file)
 
 	if (!request)
 		return NULL;
+	inode_set_locked(handle_inode(file->handle));
 	request->req = req;
 	request->handle = file->handle;
 	request->wait.who = req;
 	request->wait.lock = (struct lock){
 		.ino = inode_number(handle_inode(file->handle)),
 		.file = file->id,
+		.silent = !file->flushes,
 	};
 	return request;
 }

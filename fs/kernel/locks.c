@@ -393,7 +393,8 @@ static bool are_closing(const struct locks *locks, const struct lock *lock, int6
 	const struct held *held = NULL;
 
 	while (file && (held = next_in_the_way(file, held, lock)))
-		if (!held->flushed || now - held->flushed_at >= LOCKS_CLOSING_TIME)
+		if (!held->lock.silent &&
+		    (!held->flushed || now - held->flushed_at >= LOCKS_CLOSING_TIME))
 			return false;
 	return true;
 }

@@ -25,8 +25,8 @@
  *
  * A close that has returned to its caller may not have reached us whole: FLUSH is answered before
  * close returns, RELEASE comes after it, and may be overtaken by the next request.  So a lock whose
- * open file was flushed a moment ago is "closing": who asks for it without wanting to wait is
- * refused only after LOCKS_CLOSING_TIME.
+ * open file was flushed a moment ago, or is not flushed at all, is "closing": who asks for it
+ * without wanting to wait is refused only after LOCKS_CLOSING_TIME.
  */
 
 #include <stdbool.h>
@@ -41,6 +41,7 @@
 struct lock {
 	uint64_t ino;
 	uint64_t file;	/* the open file: a number that is never used again */
+	bool silent;	/* no close of a descriptor of that file is told, but the last */
 	bool whole;	/* flock */
 	short type;	/* F_RDLCK, F_WRLCK, F_UNLCK */
 	uint64_t owner; /* of a range */

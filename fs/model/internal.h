@@ -83,6 +83,7 @@ struct inode {
 	struct stage orphan;
 	bool inherited;	     /* new, with the rows of the file that it follows; see ghost.c */
 	_Atomic bool cached; /* the kernel may have pages of it */
+	_Atomic bool locked; /* somebody has asked for a lock of it */
 	bool loaded;	     /* the following are known */
 	uint64_t size;	     /* bytes of a single or hash that is no draft */
 	struct list_state list;

@@ -386,6 +386,16 @@ void inode_set_cached(struct inode *inode)
 	inode->cached = true;
 }
 
+void inode_set_locked(struct inode *inode)
+{
+	inode->locked = true;
+}
+
+bool inode_was_locked(const struct inode *inode)
+{
+	return inode->locked;
+}
+
 struct inode *tree_inode(struct tree *tree, uint64_t ino)
 {
 	struct inode *inode;

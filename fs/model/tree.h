@@ -64,6 +64,9 @@ bool inode_reads_direct(struct tree *tree, struct inode *inode);
 /* Say that the kernel may keep pages of the file from now on, so that writers tell it of
  * changes. */
 void inode_set_cached(struct inode *inode);
+/* Remember that somebody has asked for a lock of the file. */
+void inode_set_locked(struct inode *inode);
+bool inode_was_locked(const struct inode *inode);
 void inode_forget(struct tree *tree, struct inode *inode, uint64_t count);
 
 /* Names. */
