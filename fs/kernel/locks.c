@@ -12,7 +12,7 @@ enum { DEADLOCK_OWNERS = 128 };
 
 struct held {
 	struct lock lock;
-	bool flushed; /* a descriptor of its open file was closed since it was taken, */
+	bool flushed; /* a descriptor of its open file was closed since that last took a lock, */
 	int64_t flushed_at;
 	struct held *next;
 };
@@ -99,12 +99,6 @@ static void file_put(struct locks *locks, struct lock_file *file)
 	free(file);
 }
 
-static void held_add(struct lock_file *file, struct held *held)
-{
-	held->next = file->held;
-	file->held = held;
-}
-
 static void held_remove(struct held **link)
 {
 	struct held *held = *link;
@@ -162,6 +156,18 @@ static bool is_granted(const struct locks *locks, const struct lock *lock)
 static bool is_less(short type, short than)
 {
 	return type == F_UNLCK || (type == F_RDLCK && than == F_WRLCK);
+}
+
+/* Who takes a lock is not closing. */
+static void held_take(struct lock_file *file, const struct lock *lock, struct spare *spare)
+{
+	struct held *taken = spare_take(spare);
+
+	for (struct held *held = file->held; held; held = held->next)
+		if (held->lock.file == lock->file)
+			held->flushed = false;
+	*taken = (struct held){ .lock = *lock, .next = file->held };
+	file->held = taken;
 }
 
 static bool whole_drop(struct lock_file *file, const struct lock *lock)
@@ -234,12 +240,8 @@ static bool range_apply(struct lock_file *file, struct lock lock, struct spare *
 		if (stays)
 			link = &(*link)->next;
 	}
-	if (lock.type != F_UNLCK) {
-		struct held *held = spare_take(spare);
-
-		*held = (struct held){ .lock = lock };
-		held_add(file, held);
-	}
+	if (lock.type != F_UNLCK)
+		held_take(file, &lock, spare);
 	return less;
 }
 
@@ -248,15 +250,9 @@ static bool whole_apply(struct lock_file *file, const struct lock *lock, struct 
 	const struct held *own = whole_held(file, lock);
 	bool less = own && is_less(lock->type, own->lock.type);
 
-	if (own && own->lock.type == lock->type)
-		return false;
 	whole_drop(file, lock);
-	if (lock->type != F_UNLCK) {
-		struct held *held = spare_take(spare);
-
-		*held = (struct held){ .lock = *lock };
-		held_add(file, held);
-	}
+	if (lock->type != F_UNLCK)
+		held_take(file, lock, spare);
 	return less;
 }
 
