@@ -79,8 +79,8 @@ void locks_done(struct locks *locks);
  */
 int locks_set(struct locks *locks, struct lock_wait *wait, int64_t now,
 	      struct lock_wait **ret_ended);
-/* Whether a range would be granted; otherwise *ret_lock is the first one that is in its way.  With
- * F_UNLCK: whether its owner holds nothing there; otherwise *ret_lock is the first that it holds. */
+/* Whether a range would be granted; otherwise *ret_lock is the first one in its way.  With F_UNLCK:
+ * whether its owner holds nothing there; otherwise *ret_lock is the first that it holds. */
 bool locks_test(const struct locks *locks, const struct lock *lock, struct lock *ret_lock);
 /* Whether its owner would have less by this request than it has now. */
 bool locks_gives_up(const struct locks *locks, const struct lock *lock);

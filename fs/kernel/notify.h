@@ -14,7 +14,7 @@
 
 #include "fs/kernel/internal.h"
 
-/* Call function when the kernel knows all that it was told of before: at once, or in the thread that
+/* Call function when the kernel knows all that it was told before: at once, or in the thread that
  * sends.  The bytes of arg are copied. */
 typedef void notify_fn(struct session *session, void *arg);
 void notify_then(struct session *session, notify_fn *function, void *arg, size_t size);

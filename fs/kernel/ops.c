@@ -265,8 +265,8 @@ static void op_removexattr(fuse_req_t req, fuse_ino_t nodeid, const char *name)
 /*
  * A request at each close of a descriptor publishes what writers hold back and ends the locks of
  * the process.  For readers it would take a third of the time of open, read and close, so they go
- * without it until somebody has asked for a lock of the file.  A lock that is taken by a reader that
- * was open by then goes when the last of its descriptors is closed.
+ * without it until somebody has asked for a lock of the file.  A lock taken by a reader that was
+ * open by then goes when the last of its descriptors is closed.
  */
 static int request_open(fuse_req_t req, struct inode *inode, struct fuse_file_info *fi)
 {
