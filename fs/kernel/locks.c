@@ -382,27 +382,31 @@ static bool is_deadlock(const struct locks *locks, const struct lock *lock)
 	return false;
 }
 
-/* Whether all that are in the way may just be going. */
-static bool are_closing(const struct locks *locks, const struct lock *lock, int64_t now)
+/* Until when all that are in the way may just be going; 0 when one of them is not. */
+static int64_t closing_until(const struct locks *locks, const struct lock *lock, int64_t now)
 {
 	const struct lock_file *file = file_find(locks, lock->ino);
 	const struct held *held = NULL;
+	int64_t until = 0;
 
-	while (file && (held = next_in_the_way(file, held, lock)))
-		if (!held->lock.silent &&
-		    (!held->flushed || now - held->flushed_at >= LOCKS_CLOSING_TIME))
-			return false;
-	return true;
+	while (file && (held = next_in_the_way(file, held, lock))) {
+		int64_t since = held->lock.silent ? now : held->flushed_at;
+
+		if (!(held->lock.silent || held->flushed) || now - since >= LOCKS_CLOSING_TIME)
+			return 0;
+		until = MAX(until, since + LOCKS_CLOSING_TIME);
+	}
+	return until;
 }
 
 /* The lock cannot be had now. */
 static int must_wait(struct locks *locks, struct lock_wait *wait, int64_t now)
 {
-	if (!wait->sleeps && !are_closing(locks, &wait->lock, now))
+	wait->until = wait->sleeps ? INT64_MAX : closing_until(locks, &wait->lock, now);
+	if (!wait->until)
 		return -EAGAIN;
 	if (wait->sleeps && !wait->lock.whole && is_deadlock(locks, &wait->lock))
 		return -EDEADLK;
-	wait->until = wait->sleeps ? INT64_MAX : now + LOCKS_CLOSING_TIME;
 	wait_add(locks, wait);
 	return 1;
 }

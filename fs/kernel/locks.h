@@ -26,7 +26,7 @@
  * A close that has returned to its caller may not have reached us whole: FLUSH is answered before
  * close returns, RELEASE comes after it, and may be overtaken by the next request.  So a lock whose
  * open file was flushed a moment ago, or is not flushed at all, is "closing": who asks for it
- * without wanting to wait is refused only after LOCKS_CLOSING_TIME.
+ * without wanting to wait is refused only LOCKS_CLOSING_TIME after that.
  */
 
 #include <stdbool.h>

@@ -220,14 +220,14 @@ Test(locks, of_a_file_that_is_being_closed_are_refused_late)
 {
 	ask(1, whole(1, F_WRLCK), false);
 	cr_expect_eq(ask(2, whole(2, F_WRLCK), false), -EAGAIN);
-	locks_flush(&table, INO, 1, 5, 1, &ended);
+	locks_flush(&table, INO, 1, 5, 0, &ended);
 
 	cr_expect_eq(ask(2, whole(2, F_WRLCK), false), 1);
 	cr_expect_eq(ask(3, whole(3, F_WRLCK), false), 1);
-	cr_expect_eq(locks_expire(&table, 1, &ended), 1 + LOCKS_CLOSING_TIME);
+	cr_expect_eq(locks_expire(&table, 1, &ended), LOCKS_CLOSING_TIME);
 	locks_release(&table, INO, 1, &ended);
 	cr_expect_str_eq(who_ended(), "2 ");
-	cr_expect_eq(locks_expire(&table, 1 + LOCKS_CLOSING_TIME, &ended), INT64_MAX);
+	cr_expect_eq(locks_expire(&table, LOCKS_CLOSING_TIME, &ended), INT64_MAX);
 	cr_expect_str_eq(who_ended(), "3! ");
 }
 
