@@ -24,9 +24,13 @@
 /* An open file, in the session's list so that the end of the mount can free what is left. */
 struct open_file {
 	struct handle *handle;
+	uint64_t id;  /* never used again */
+	bool flushes; /* the kernel tells of each close of a descriptor */
 	struct open_file *next;
 	struct open_file **link;
 };
+
+struct lock_requests; /* lock-requests.c */
 
 struct session {
 	struct tree *tree;
@@ -40,6 +44,8 @@ struct session {
 	bool direct_mmap; /* the kernel can map files that bypass the page cache */
 	pthread_mutex_t files_lock;
 	struct open_file *files;
+	uint64_t last_file;
+	struct lock_requests *locks;
 };
 
 extern const struct fuse_lowlevel_ops session_ops;

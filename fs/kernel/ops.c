@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "fs/kernel/lock-requests.h"
 #include "fs/kernel/reply.h"
 #include "src/base/cleanup.h"
 
@@ -22,9 +23,14 @@ static struct inode *request_inode(fuse_req_t req, fuse_ino_t nodeid)
 	return tree_inode(request_tree(req), nodeid);
 }
 
+static struct open_file *request_file(const struct fuse_file_info *fi)
+{
+	return fi ? (struct open_file *)(uintptr_t)fi->fh : NULL;
+}
+
 static struct handle *request_handle(const struct fuse_file_info *fi)
 {
-	struct open_file *file = fi ? (struct open_file *)(uintptr_t)fi->fh : NULL;
+	struct open_file *file = request_file(fi);
 
 	return file ? file->handle : NULL;
 }
@@ -46,6 +52,8 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 		conn->want |= FUSE_CAP_EXPLICIT_INVAL_DATA;
 	if (conn->capable & FUSE_CAP_ATOMIC_O_TRUNC)
 		conn->want |= FUSE_CAP_ATOMIC_O_TRUNC;
+	/* One st_ino may be several nodeids, so the kernel's locks of a nodeid would not do. */
+	conn->want |= conn->capable & (FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS);
 	tree_set_direct_mmap(session->tree, session->direct_mmap);
 	if (session->options.ready)
 		session->options.ready(session->options.arg);
@@ -261,6 +269,12 @@ static void op_removexattr(fuse_req_t req, fuse_ino_t nodeid, const char *name)
 
 /* Open files. */
 
+/*
+ * A request at each close of a descriptor publishes what writers hold back and ends the locks of
+ * the process.  For readers it would take a third of the time of open, read and close, so they go
+ * without it until somebody has asked for a lock of the file.  A lock taken by a reader that was
+ * open by then goes when the last of its descriptors is closed.
+ */
 static int request_open(fuse_req_t req, struct inode *inode, unsigned face,
 			struct fuse_file_info *fi)
 {
@@ -281,8 +295,8 @@ static int request_open(fuse_req_t req, struct inode *inode, unsigned face,
 	fi->direct_io = handle_is_direct(handle);
 	/* The kernel is told what to forget. */
 	fi->keep_cache = !fi->direct_io && !(fi->flags & O_TRUNC);
-	/* Where nothing is held back, closing needs no word. */
-	fi->noflush = !handle_holds_back(handle);
+	file->flushes = (fi->flags & O_ACCMODE) != O_RDONLY || inode_was_locked(inode);
+	fi->noflush = !file->flushes;
 	return 0;
 }
 
@@ -338,19 +352,22 @@ static void op_write(fuse_req_t req, fuse_ino_t nodeid, const char *data, size_t
 
 static void op_flush(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
 {
+	int r = handle_flush(request_tree(req), request_handle(fi), fuse_req_ctx(req)->pid);
+
 	(void)nodeid;
-	reply_error(req,
-		    handle_flush(request_tree(req), request_handle(fi), fuse_req_ctx(req)->pid));
+	lock_request_flush(req, request_file(fi), fi->lock_owner, r);
 }
 
 static void op_release(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
 {
 	struct session *session = request_session(req);
-	struct open_file *file = (struct open_file *)(uintptr_t)fi->fh;
+	struct open_file *file = request_file(fi);
+	uint64_t ino = inode_number(handle_inode(file->handle));
+	uint64_t id = file->id;
 
 	(void)nodeid;
 	handle_free(session->tree, open_file_free(session, file));
-	reply_error(req, 0);
+	lock_request_release(req, ino, id);
 }
 
 static void op_fsync(fuse_req_t req, fuse_ino_t nodeid, int datasync, struct fuse_file_info *fi)
@@ -377,6 +394,28 @@ static void op_lseek(fuse_req_t req, fuse_ino_t nodeid, off_t offset, int whence
 
 	(void)nodeid;
 	reply_seek(req, r, found);
+}
+
+/* Locks: those of directories are the kernel's own. */
+
+static void op_getlk(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi,
+		     struct flock *range)
+{
+	(void)nodeid;
+	lock_request_test(req, request_file(fi), fi->lock_owner, range);
+}
+
+static void op_setlk(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi,
+		     struct flock *range, int sleeps)
+{
+	(void)nodeid;
+	lock_request_range(req, request_file(fi), fi->lock_owner, range, sleeps);
+}
+
+static void op_flock(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi, int operation)
+{
+	(void)nodeid;
+	lock_request_whole(req, request_file(fi), operation);
 }
 
 /* Directories. */
@@ -508,6 +547,9 @@ const struct fuse_lowlevel_ops session_ops = {
 	.fsync = op_fsync,
 	.fallocate = op_fallocate,
 	.lseek = op_lseek,
+	.getlk = op_getlk,
+	.setlk = op_setlk,
+	.flock = op_flock,
 	.opendir = op_opendir,
 	.readdir = op_readdir,
 	.readdirplus = op_readdirplus,

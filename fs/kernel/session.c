@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "fs/kernel/device.h"
+#include "fs/kernel/lock-requests.h"
 #include "fs/kernel/notify.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
@@ -43,6 +44,7 @@ struct open_file *open_file_new(struct session *session, struct handle *handle)
 		return NULL;
 	file->handle = handle;
 	pthread_mutex_lock(&session->files_lock);
+	file->id = ++session->last_file;
 	file->next = session->files;
 	file->link = &session->files;
 	if (file->next)
@@ -138,6 +140,8 @@ int session_mount(struct tree *tree, const struct session_options *options,
 	}
 	session->mounted = true;
 	r = device_start(session);
+	if (r == 0)
+		r = lock_requests_start(session);
 	if (r < 0)
 		goto fail;
 	notify_start(session);
@@ -175,6 +179,7 @@ void session_free(struct session *session)
 		return;
 	if (session->mounted) {
 		notify_stop(session);
+		lock_requests_stop(session);
 		fuse_session_unmount(session->fuse);
 	}
 	while (session->files)

@@ -34,7 +34,9 @@
  */
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fs/model/face.h"
 #include "src/base/log.h"
@@ -61,6 +63,9 @@ struct telling {
 struct tell_job {
 	struct tell_job *next;
 	struct notes notes;
+	tree_told_fn *then; /* instead: what was to follow the jobs before it */
+	void *owner;
+	_Alignas(max_align_t) char arg[];
 };
 
 /* Notes. */
@@ -362,13 +367,18 @@ void notes_tell(struct notes *notes, struct tree *tree, bool now)
 	pthread_mutex_unlock(&tree->tell_lock);
 }
 
+static bool job_has_turn(const struct tell_job *job, bool first)
+{
+	return job->then ? first : note_has_turn(&job->notes.note[job->notes.told]);
+}
+
 /* The first job whose turn it is.  Jobs come into the list later than their changes got their
  * numbers, so it need not be the first one. */
 static struct tell_job *job_take(struct tree *tree)
 {
 	struct tell_job **link = &tree->jobs, *job;
 
-	while (*link && !note_has_turn(&(*link)->notes.note[(*link)->notes.told]))
+	while (*link && !job_has_turn(*link, link == &tree->jobs))
 		link = &(*link)->next;
 	job = *link;
 	if (!job)
@@ -377,6 +387,46 @@ static struct tell_job *job_take(struct tree *tree)
 	if (!*link)
 		tree->jobs_end = link;
 	return job;
+}
+
+static void job_put_back(struct tree *tree, struct tell_job *job)
+{
+	job->next = tree->jobs;
+	tree->jobs = job;
+	if (!job->next)
+		tree->jobs_end = &job->next;
+}
+
+/* Under tell_lock, which it drops meanwhile. */
+static void job_run(struct tree *tree, struct tell_job *job)
+{
+	if (!job->then) {
+		tell_notes(tree, &job->notes, false);
+		return;
+	}
+	pthread_mutex_unlock(&tree->tell_lock);
+	job->then(job->owner, job->arg);
+	pthread_mutex_lock(&tree->tell_lock);
+}
+
+void tree_when_told(struct tree *tree, tree_told_fn *function, void *owner, const void *arg,
+		    size_t size)
+{
+	struct tell_job *job = NULL;
+
+	pthread_mutex_lock(&tree->tell_lock);
+	if (tree->jobs || tree->teller_busy)
+		job = calloc(1, sizeof(*job) + size);
+	if (job) {
+		job->then = function;
+		job->owner = owner;
+		memcpy(job->arg, arg, size);
+		job_add(tree, job);
+	}
+	pthread_mutex_unlock(&tree->tell_lock);
+	/* Without memory, too: early is better than never for who waits. */
+	if (!job)
+		function(owner, (void *)(uintptr_t)arg);
 }
 
 void *tree_tell(void *arg)
@@ -392,10 +442,10 @@ void *tree_tell(void *arg)
 			continue;
 		}
 		tree->teller_busy = true;
-		tell_notes(tree, &job->notes, false);
+		job_run(tree, job);
 		tree->teller_busy = false;
 		if (job->notes.count)
-			job_add(tree, job);
+			job_put_back(tree, job);
 		else
 			free(job);
 		pthread_cond_broadcast(&tree->tell_changed);

@@ -148,6 +148,15 @@ void handle_staged(struct tree *tree, struct handle *handle)
 
 /* Reading. */
 
+void handle_drop_outdated(struct handle *handle)
+{
+	if (handle->mode != HANDLE_SAVE || handle->dirty ||
+	    handle->version == handle->inode->version)
+		return;
+	stage_done(&handle->stage);
+	handle->mode = HANDLE_PLAIN;
+}
+
 void handle_drop_old(struct handle *handle)
 {
 	version_drop(&handle->old);
@@ -220,10 +229,7 @@ static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 	out->size = before;
 	if (handle->mode == HANDLE_SAVE && handle->dirty)
 		return stage_read(&handle->stage, offset, size, out);
-	if (handle->mode == HANDLE_SAVE && handle->version != inode->version) {
-		stage_done(&handle->stage);
-		handle->mode = HANDLE_PLAIN;
-	}
+	handle_drop_outdated(handle);
 	if (!offset)
 		handle_drop_old(handle);
 	if (handle->old)
@@ -259,7 +265,7 @@ static int fill_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 	int r;
 
 	out->size = before;
-	face->filled = true;
+	face->filled = handle->fills = true;
 	if (face->old) {
 		face->old_used = time_now();
 		return stage_read(&face->old->stage, offset, size, out);

@@ -27,6 +27,8 @@ void handle_staged(struct tree *tree, struct handle *handle);
 bool handle_owns_tail(const struct handle *handle);
 /* What lies before the end of the last whole line. */
 struct bytes whole_lines(struct bytes data);
+/* A stage that was published is a view of the file only until somebody else publishes. */
+void handle_drop_outdated(struct handle *handle);
 /* The next read of the handle shows the newest content. */
 void handle_drop_old(struct handle *handle);
 

@@ -116,7 +116,8 @@ struct inode {
 	bool inherited;	  /* new, with the rows of the file that it follows; see ghost.c */
 	struct face face; /* the first; its list has all */
 	unsigned face_count;
-	unsigned lookup; /* number of the face that the name leads to */
+	_Atomic bool locked; /* somebody has asked for a lock of it */
+	unsigned lookup;     /* number of the face that the name leads to */
 	struct led *led;
 	uint64_t changes;      /* of content that were to be told; see change.c */
 	uint64_t changes_told; /* tree.tell_lock */
@@ -153,6 +154,7 @@ struct handle {
 	struct face *face;     /* that it was opened on */
 	enum face_kind kind;   /* as which it counts there */
 	bool direct;	       /* its reads bypass the page cache */
+	bool fills;	       /* but not all do: the kernel may have pages for it */
 	bool middle;	       /* its last direct read was not told that the file ends there */
 	struct version *old;   /* what it reads, if that is not the newest */
 	struct stage whole;    /* a large row, for the reads that follow the first */

@@ -24,11 +24,6 @@ bool handle_is_direct(const struct handle *handle)
 	return handle->direct;
 }
 
-bool handle_holds_back(const struct handle *handle)
-{
-	return inode_is_state(handle->inode) && handle_writes(handle);
-}
-
 /* Readers of a large list have the page cache; who reads something small sees one version, from a
  * read at its start on. */
 static int open_direct(struct tree *tree, struct handle *handle)
@@ -117,7 +112,7 @@ static int open_once(struct tree *tree, struct handle *handle, unsigned number, 
 		return r;
 	face_opened(face, handle, pid);
 	if (!handle->direct)
-		face->filled = true;
+		face->filled = handle->fills = true;
 	handle->next = inode->open;
 	inode->open = handle;
 	return 0;

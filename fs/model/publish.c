@@ -3,9 +3,11 @@
 /* Publishing what a writer held back: at close, at fsync, when it pauses. */
 
 #include <errno.h>
+#include <string.h>
 
 #include "fs/model/handle.h"
 #include "fs/model/lines.h"
+#include "src/base/log.h"
 
 /* The unfinished line joins the list. */
 static int join_piece(struct tree *tree, struct handle *handle, struct notes *notes)
@@ -145,6 +147,62 @@ int handle_flush(struct tree *tree, struct handle *handle, pid_t pid)
 		return 0;
 	r = TREE_RETRY(tree, flush_once(tree, handle, pid, &notes));
 	notes_tell(&notes, tree, true);
+	return r;
+}
+
+/* Locks. */
+
+void handle_lock_granted(struct tree *tree, struct handle *handle)
+{
+	struct inode *inode = handle->inode;
+	struct notes notes = { 0 };
+
+	{
+		WITH_READ_LOCK(tree);
+		WITH_INODE_LOCK(inode);
+
+		handle_drop_outdated(handle);
+		handle_drop_old(handle);
+		handle->middle = false;
+		if (handle->face->old && handle->fills)
+			notes_renew(&notes, tree, inode, handle->face);
+	}
+	notes_tell(&notes, tree, true);
+}
+
+/* Whether the next one that gets the lock may see the stage.  Where there is neither JSON nor
+ * lines, the writer alone knows, and has just said so. */
+static bool stage_is_done(struct tree *tree, struct handle *handle)
+{
+	uint32_t kind = handle->inode->node.kind;
+
+	return (kind != BACKEND_SINGLE && kind != BACKEND_LIST) || stage_is_whole(tree, handle);
+}
+
+static int unlocking_once(struct tree *tree, struct handle *handle, struct notes *notes)
+{
+	struct inode *inode = handle->inode;
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+
+	if (handle->mode != HANDLE_SAVE || !handle->dirty || !stage_is_done(tree, handle))
+		return 0;
+	return publish_stage(tree, handle, notes);
+}
+
+int handle_unlocking(struct tree *tree, struct handle *handle)
+{
+	struct notes notes = { 0 };
+	int r;
+
+	if (!handle_writes(handle))
+		return 0;
+	r = TREE_RETRY(tree, unlocking_once(tree, handle, &notes));
+	notes_tell(&notes, tree, true);
+	if (r < 0)
+		log_error("what was written to inode %llu could not be saved before it was "
+			  "unlocked: %s",
+			  (unsigned long long)handle->inode->ino, strerror(-r));
 	return r;
 }
 

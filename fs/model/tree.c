@@ -361,6 +361,16 @@ void tree_set_direct_mmap(struct tree *tree, bool can)
 	tree->direct_mmap = can;
 }
 
+void inode_set_locked(struct inode *inode)
+{
+	inode->locked = true;
+}
+
+bool inode_was_locked(const struct inode *inode)
+{
+	return inode->locked;
+}
+
 bool tree_is_read_only(const struct tree *tree)
 {
 	return tree->options.read_only;

@@ -64,6 +64,11 @@ struct tree_watcher {
 void tree_set_watcher(struct tree *tree, const struct tree_watcher *watcher);
 /* Whether somebody calls the watcher, or is about to. */
 bool tree_is_telling(struct tree *tree);
+/* Call a function when the watcher has been told all that was noted before: at once, or in a thread
+ * of the tree.  The bytes of arg are copied. */
+typedef void tree_told_fn(void *owner, void *arg);
+void tree_when_told(struct tree *tree, tree_told_fn *function, void *owner, const void *arg,
+		    size_t size);
 /* Say that the kernel can map files whose handles bypass the page cache. */
 void tree_set_direct_mmap(struct tree *tree, bool can);
 
@@ -76,6 +81,9 @@ struct inode *tree_inode(struct tree *tree, uint64_t nodeid);
 uint64_t inode_number(const struct inode *inode);
 /* Whether the file is a view over rows. */
 bool inode_is_state(const struct inode *inode);
+/* Remember that somebody has asked for a lock of the file. */
+void inode_set_locked(struct inode *inode);
+bool inode_was_locked(const struct inode *inode);
 void inode_forget(struct tree *tree, struct inode *inode, uint64_t count);
 
 /* Names. */
@@ -161,8 +169,6 @@ uint64_t handle_nodeid(const struct handle *handle);
 int handle_show(struct tree *tree, struct handle *handle, struct shown *ret_shown);
 /* Whether reads and writes must bypass the page cache. */
 bool handle_is_direct(const struct handle *handle);
-/* Whether closing may have something to publish. */
-bool handle_holds_back(const struct handle *handle);
 /* At most size bytes from offset, appended to out. */
 int handle_read(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
 		struct buf *out);
@@ -178,6 +184,12 @@ ssize_t handle_write(struct tree *tree, struct handle *handle, pid_t pid, uint64
  * has only inherited the descriptor from the one that writes publishes nothing when it closes
  * it. */
 int handle_flush(struct tree *tree, struct handle *handle, pid_t pid);
+/* The process has got a lock of the file by this handle: what the handle reads next, wherever, is
+ * the newest content. */
+void handle_lock_granted(struct tree *tree, struct handle *handle);
+/* The process is about to give up its lock: publish what it has staged by this handle, if that is
+ * whole.  The lock may go when that is told (tree_when_told()); with an error, too, as at a close. */
+int handle_unlocking(struct tree *tree, struct handle *handle);
 /* handle may be NULL (a directory). */
 int handle_sync(struct tree *tree, struct handle *handle);
 int handle_allocate(struct tree *tree, struct handle *handle, int mode, uint64_t offset,

@@ -547,7 +547,14 @@ class Box:
         self.times.setdefault(what, []).append(seconds)
 
     def let_go(self):
-        """Closes the files of the mounts that a test has left open when it failed."""
+        """Ends the processes, and closes the files of the mounts, that a failed test has left."""
+        daemons = [mount.pid for mount in self.mounts]
+        with contextlib.suppress(OSError):
+            with open(f"/proc/self/task/{os.getpid()}/children") as children:
+                for child in map(int, children.read().split()):
+                    if child not in daemons:
+                        os.kill(child, signal.SIGKILL)
+                        os.waitpid(child, 0)
         for fd in map(int, os.listdir("/proc/self/fd")):
             with contextlib.suppress(OSError):
                 target = os.readlink(f"/proc/self/fd/{fd}")

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+#include "fs/kernel/lock-requests.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <time.h>
+
+#include "fs/kernel/locks.h"
+#include "fs/kernel/reply.h"
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+
+struct lock_requests {
+	pthread_mutex_t lock;
+	struct locks locks;
+	pthread_t thread; /* ends the waits that have a time to end at */
+	pthread_cond_t changed;
+	bool stopping;
+};
+
+/* A request for a lock, which may come to wait. */
+struct lock_request {
+	struct lock_wait wait; /* first: a wait is a request */
+	fuse_req_t req;
+	struct handle *handle;
+	int error; /* of what was to be done before */
+};
+
+static int64_t clock_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* Answer the requests whose wait has ended.  The handles are there: the kernel closes no file that
+ * a request is about. */
+static void answer(struct session *session, struct lock_wait *ended)
+{
+	while (ended) {
+		struct lock_request *request = (struct lock_request *)ended;
+
+		ended = ended->next;
+		if (request->wait.error == 0 && request->wait.lock.type != F_UNLCK)
+			handle_lock_granted(session->tree, request->handle);
+		reply_error(request->req, request->wait.error);
+		free(request);
+	}
+}
+
+static void *expire_run(void *arg)
+{
+	struct session *session = arg;
+	struct lock_requests *requests = session->locks;
+
+	pthread_mutex_lock(&requests->lock);
+	while (!requests->stopping) {
+		struct lock_wait *ended;
+		int64_t next = locks_expire(&requests->locks, clock_now(), &ended);
+
+		if (ended) {
+			pthread_mutex_unlock(&requests->lock);
+			answer(session, ended);
+			pthread_mutex_lock(&requests->lock);
+		} else if (next == INT64_MAX) {
+			pthread_cond_wait(&requests->changed, &requests->lock);
+		} else {
+			const struct timespec until = {
+				.tv_sec = next / 1000000000,
+				.tv_nsec = next % 1000000000,
+			};
+
+			pthread_cond_timedwait(&requests->changed, &requests->lock, &until);
+		}
+	}
+	pthread_mutex_unlock(&requests->lock);
+	return NULL;
+}
+
+int lock_requests_start(struct session *session)
+{
+	struct lock_requests *requests = calloc(1, sizeof(*requests));
+	pthread_condattr_t attr;
+	int r;
+
+	if (!requests)
+		return -ENOMEM;
+	locks_init(&requests->locks);
+	pthread_mutex_init(&requests->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&requests->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	session->locks = requests;
+	r = -pthread_create(&requests->thread, NULL, expire_run, session);
+	if (r < 0) {
+		session->locks = NULL;
+		free(requests);
+	}
+	return r;
+}
+
+void lock_requests_stop(struct session *session)
+{
+	struct lock_requests *requests = session->locks;
+	struct lock_wait *ended;
+
+	if (!requests)
+		return;
+	pthread_mutex_lock(&requests->lock);
+	requests->stopping = true;
+	locks_end(&requests->locks, -ENOTCONN, &ended);
+	pthread_cond_signal(&requests->changed);
+	pthread_mutex_unlock(&requests->lock);
+	answer(session, ended);
+	pthread_join(requests->thread, NULL);
+	locks_done(&requests->locks);
+	pthread_cond_destroy(&requests->changed);
+	pthread_mutex_destroy(&requests->lock);
+	free(requests);
+	session->locks = NULL;
+}
+
+/* The waiting process has got a signal.  It may come before the request waits: see below. */
+static void interrupted(fuse_req_t req, void *arg)
+{
+	struct session *session = arg;
+	struct lock_wait *wait;
+
+	pthread_mutex_lock(&session->locks->lock);
+	wait = locks_cancel(&session->locks->locks, req);
+	pthread_mutex_unlock(&session->locks->lock);
+	if (!wait)
+		return;
+	wait->error = -EINTR;
+	answer(session, wait);
+}
+
+/* With the mutex held: a signal that came before the request waited found nothing to end. */
+static int set_unless_interrupted(struct lock_requests *requests, struct lock_request *request,
+				  struct lock_wait **ret_ended)
+{
+	int r = locks_set(&requests->locks, &request->wait, clock_now(), ret_ended);
+
+	if (r > 0 && fuse_req_interrupted(request->req)) {
+		locks_cancel(&requests->locks, request->req);
+		return -EINTR;
+	}
+	if (r > 0 && !request->wait.sleeps)
+		pthread_cond_signal(&requests->changed);
+	return r;
+}
+
+/* Take, change or give up a lock, and answer or leave it waiting. */
+static void request_set(void *owner, void *arg)
+{
+	struct session *session = owner;
+	struct lock_requests *requests = session->locks;
+	struct lock_request *request = *(struct lock_request **)arg;
+	struct lock_wait *ended;
+	int r;
+
+	if (request->wait.lock.type != F_UNLCK)
+		fuse_req_interrupt_func(request->req, interrupted, session);
+	pthread_mutex_lock(&requests->lock);
+	r = set_unless_interrupted(requests, request, &ended);
+	pthread_mutex_unlock(&requests->lock);
+	answer(session, ended);
+	if (r > 0)
+		return;
+	/* Given up in any case; then the caller hears what became of its content. */
+	request->wait.error = r < 0 ? r : request->error;
+	request->wait.next = NULL;
+	answer(session, &request->wait);
+}
+
+static struct lock_request *request_new(fuse_req_t req, struct open_file *file)
+{
+	struct lock_request *request = calloc(1, sizeof(*request));
+
+	if (!request)
+		return NULL;
+	inode_set_locked(handle_inode(file->handle));
+	request->req = req;
+	request->handle = file->handle;
+	request->wait.who = req;
+	request->wait.lock = (struct lock){
+		.ino = inode_number(handle_inode(file->handle)),
+		.file = file->id,
+		.silent = !file->flushes,
+	};
+	return request;
+}
+
+/* Who gives up a lock, or lets others read, is done with what it has written. */
+static void request_start(struct lock_request *request)
+{
+	struct session *session = request_session(request->req);
+	struct lock_requests *requests = session->locks;
+	bool gives_up;
+
+	pthread_mutex_lock(&requests->lock);
+	gives_up = locks_gives_up(&requests->locks, &request->wait.lock);
+	pthread_mutex_unlock(&requests->lock);
+	if (!gives_up) {
+		request_set(session, &request);
+		return;
+	}
+	request->error = handle_unlocking(session->tree, request->handle);
+	tree_when_told(session->tree, request_set, session, &request, sizeof(request));
+}
+
+static bool range_set(struct lock *lock, uint64_t owner, const struct flock *range)
+{
+	if (range->l_start < 0 || range->l_len < 0 || range->l_len > INT64_MAX - range->l_start)
+		return false;
+	lock->type = range->l_type;
+	lock->owner = owner;
+	lock->start = (uint64_t)range->l_start;
+	lock->end = range->l_len ? (uint64_t)(range->l_start + range->l_len - 1) : INT64_MAX;
+	lock->pid = range->l_pid;
+	return lock->type == F_RDLCK || lock->type == F_WRLCK || lock->type == F_UNLCK;
+}
+
+void lock_request_test(fuse_req_t req, struct open_file *file, uint64_t owner,
+		       const struct flock *range)
+{
+	struct lock_requests *requests = request_session(req)->locks;
+	struct lock lock = { .ino = inode_number(handle_inode(file->handle)) };
+	struct flock found = { .l_type = F_UNLCK };
+	struct lock held;
+	bool granted;
+
+	if (!range_set(&lock, owner, range)) {
+		reply_error(req, -EINVAL);
+		return;
+	}
+	pthread_mutex_lock(&requests->lock);
+	granted = locks_test(&requests->locks, &lock, &held);
+	pthread_mutex_unlock(&requests->lock);
+	if (!granted) {
+		found.l_type = held.type;
+		found.l_whence = SEEK_SET;
+		found.l_start = (off_t)held.start;
+		found.l_len = held.end == INT64_MAX ? 0 : (off_t)(held.end - held.start + 1);
+		found.l_pid = held.pid;
+	}
+	reply_lock(req, &found);
+}
+
+void lock_request_range(fuse_req_t req, struct open_file *file, uint64_t owner,
+			const struct flock *range, bool sleeps)
+{
+	struct lock_request *request = request_new(req, file);
+
+	if (!request || !range_set(&request->wait.lock, owner, range)) {
+		reply_error(req, request ? -EINVAL : -ENOLCK);
+		free(request);
+		return;
+	}
+	request->wait.sleeps = sleeps;
+	request_start(request);
+}
+
+void lock_request_whole(fuse_req_t req, struct open_file *file, int operation)
+{
+	static const struct {
+		int operation;
+		short type;
+	} map[] = {
+		{ LOCK_SH, F_RDLCK },
+		{ LOCK_EX, F_WRLCK },
+		{ LOCK_UN, F_UNLCK },
+	};
+	struct lock_request *request = request_new(req, file);
+
+	for (size_t i = 0; request && i < ARRAY_SIZE(map); i++) {
+		if ((operation & ~LOCK_NB) != map[i].operation)
+			continue;
+		request->wait.lock.whole = true;
+		request->wait.lock.type = map[i].type;
+		request->wait.sleeps = !(operation & LOCK_NB);
+		request_start(request);
+		return;
+	}
+	reply_error(req, request ? -EINVAL : -ENOLCK);
+	free(request);
+}
+
+/* Giving up at a close: what was written is published by then. */
+struct lock_close {
+	fuse_req_t req;
+	int error;
+	uint64_t ino;
+	uint64_t file;
+	bool flush;
+	uint64_t owner;
+};
+
+static void close_now(void *owner, void *arg)
+{
+	struct session *session = owner;
+	struct lock_requests *requests = session->locks;
+	const struct lock_close *close = arg;
+	struct lock_wait *ended;
+
+	pthread_mutex_lock(&requests->lock);
+	if (close->flush)
+		locks_flush(&requests->locks, close->ino, close->file, close->owner, clock_now(),
+			    &ended);
+	else
+		locks_release(&requests->locks, close->ino, close->file, &ended);
+	pthread_mutex_unlock(&requests->lock);
+	answer(session, ended);
+	reply_error(close->req, close->error);
+}
+
+static void close_start(struct lock_close *close)
+{
+	struct session *session = request_session(close->req);
+	bool locked;
+
+	pthread_mutex_lock(&session->locks->lock);
+	locked = locks_any(&session->locks->locks, close->ino);
+	pthread_mutex_unlock(&session->locks->lock);
+	if (locked)
+		tree_when_told(session->tree, close_now, session, close, sizeof(*close));
+	else
+		reply_error(close->req, close->error);
+}
+
+void lock_request_flush(fuse_req_t req, struct open_file *file, uint64_t owner, int error)
+{
+	struct lock_close close = {
+		.req = req,
+		.error = error,
+		.ino = inode_number(handle_inode(file->handle)),
+		.file = file->id,
+		.flush = true,
+		.owner = owner,
+	};
+
+	close_start(&close);
+}
+
+void lock_request_release(fuse_req_t req, uint64_t ino, uint64_t file_id)
+{
+	struct lock_close close = { .req = req, .ino = ino, .file = file_id };
+
+	close_start(&close);
+}
