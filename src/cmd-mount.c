@@ -212,30 +212,17 @@ static int answers(void *arg)
 	return -EIO;
 }
 
-/* A daemon that was killed leaves a mount point that answers ENOTCONN: take it away.  The kernel
- * may still know what stat() asks for, but never what statfs() does. */
+/* A daemon that was killed leaves a mount point that answers ENOTCONN: take it away. */
 static int detach_dead(const struct mount *mount)
 {
-	struct statfs space;
-
 	for (int i = 0; i < DEAD_MOUNTS_MAX; i++) {
-		_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
 		_cleanup_(freep) char *why = NULL;
-		int r;
+		int r = mounts_end_dead(mount->dir, &why);
 
-		if (statfs(mount->dir, &space) == 0 || errno != ENOTCONN)
-			return 0;
-		r = mounts_find(mount->dir, &entry);
-		if (r == 0 && strcmp(entry.type, MOUNTS_TYPE) != 0) {
-			log_error("%s is a dead mount of type %s; unmount it first", mount->dir,
-				  entry.type);
-			return -EBUSY;
-		}
-		r = mounts_end(mount->dir, true, &why);
-		if (r < 0) {
+		if (r < 0)
 			say_why(why, r);
+		if (r <= 0)
 			return r;
-		}
 		log_info("took away a dead mount on %s", mount->dir);
 	}
 	return 0;
@@ -244,6 +231,18 @@ static int detach_dead(const struct mount *mount)
 static bool is_dots(const char *name)
 {
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+static int check_unused(const struct mount *mount)
+{
+	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
+	int r = mounts_find(mount->dir, &entry);
+
+	if (r < 0 || strcmp(entry.type, MOUNTS_TYPE) != 0)
+		return 0;
+	log_error("%s is in use: %s is mounted there ('sessfs umount %s' ends that)", mount->dir,
+		  entry.source, mount->dir);
+	return -EBUSY;
 }
 
 static int check_empty(const struct mount *mount)
@@ -260,7 +259,10 @@ static int check_empty(const struct mount *mount)
 	do
 		entry = readdir(dir);
 	while (entry && is_dots(entry->d_name));
-	if (entry) {
+	/* It may be another mount by now, which came at the same time. */
+	if (entry)
+		r = check_unused(mount);
+	if (entry && r == 0) {
 		log_error("%s is not empty, and a mount would hide what is in it; choose an empty "
 			  "directory, or add -o nonempty",
 			  mount->dir);
@@ -284,15 +286,11 @@ static int check_store_outside(const struct mount *mount)
 
 static int check_dir(const struct mount *mount)
 {
-	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
 	struct stat status;
-	int r = mounts_find(mount->dir, &entry);
+	int r = check_unused(mount);
 
-	if (r == 0 && strcmp(entry.type, MOUNTS_TYPE) == 0) {
-		log_error("%s is in use: %s is mounted there ('sessfs umount %s' ends that)",
-			  mount->dir, entry.source, mount->dir);
-		return -EBUSY;
-	}
+	if (r < 0)
+		return r;
 	if (stat(mount->dir, &status) < 0) {
 		r = -errno;
 		if (r == -ENOENT)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/statfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -231,6 +232,43 @@ int mounts_end(const char *path, bool lazily, char **ret_why)
 	if (errno == EBUSY)
 		return refuse_busy(path, ret_why);
 	return refuse(ret_why, -errno, "cannot unmount %s: %s", path, strerror(errno));
+}
+
+/* The kernel may still know what stat() asks for, but never what statfs() does. */
+static bool is_dead(int fd)
+{
+	struct statfs space;
+
+	return fstatfs(fd, &space) < 0 && errno == ENOTCONN;
+}
+
+/* The mount that the descriptor was opened on, whatever stands on its path now. */
+static int detach(int fd, const char *path, char **ret_why)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	if (umount2(name, MNT_DETACH) == 0 || errno == EINVAL) /* somebody else was faster */
+		return 0;
+	if (errno == EPERM)
+		return end_by_helper(path, true, ret_why);
+	return refuse(ret_why, -errno, "cannot unmount %s: %s", path, strerror(errno));
+}
+
+int mounts_end_dead(const char *path, char **ret_why)
+{
+	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
+	_cleanup_(closep) int fd = open(path, O_PATH | O_CLOEXEC);
+	int r;
+
+	if (fd < 0 || !is_dead(fd))
+		return 0;
+	r = mounts_find(path, &entry);
+	if (r == 0 && strcmp(entry.type, MOUNTS_TYPE) != 0)
+		return refuse(ret_why, -EBUSY, "%s is a dead mount of type %s; unmount it first",
+			      path, entry.type);
+	r = detach(fd, path, ret_why);
+	return r < 0 ? r : 1;
 }
 
 bool mounts_wait_unowned(const char *store, int limit)

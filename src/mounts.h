@@ -34,6 +34,10 @@ void mount_entry_done(struct mount_entry *entry);
  * with a sentence in *ret_why (owned by the caller; also for -EBUSY). */
 int mounts_end(const char *path, bool lazily, char **ret_why);
 
+/* Detach the topmost mount on the path if it is one of ours whose daemon is dead, and not one that
+ * somebody else puts there meanwhile.  1 when there was one; 0; -errno as above. */
+int mounts_end_dead(const char *path, char **ret_why);
+
 /* Wait until no mount owns the store any more; false when some does after limit milliseconds. */
 bool mounts_wait_unowned(const char *store, int limit);
 

@@ -290,9 +290,7 @@ static int make_new(const char *path, struct sqlite_place *place, char **ret_why
 	if (r == 0)
 		r = file_create(place->path, &place->file);
 	if (r == -EEXIST)
-		return sqlite_refuse(ret_why, r,
-				     "cannot make %s: it is a symbolic link that leads nowhere",
-				     path);
+		return r;
 	if (r < 0)
 		return sqlite_refuse(ret_why, r, "cannot make %s: %s", path, strerror(-r));
 	place->created = true;
@@ -306,9 +304,19 @@ static int find_or_make(const char *path, const struct backend_options *options,
 
 	if (r != -ENOENT)
 		return r;
-	if (options->create && !options->read_only)
-		return make_new(path, place, ret_why);
-	return sqlite_refuse(ret_why, -ENOENT, "there is no store at %s", path);
+	if (!options->create || options->read_only)
+		return sqlite_refuse(ret_why, -ENOENT, "there is no store at %s", path);
+	r = make_new(path, place, ret_why);
+	if (r != -EEXIST)
+		return r;
+	/* Somebody was faster; or nobody can make it. */
+	freep(&place->path);
+	place->path = NULL;
+	r = find_existing(path, place, ret_why);
+	if (r != -ENOENT)
+		return r;
+	return sqlite_refuse(ret_why, -EEXIST,
+			     "cannot make %s: it is a symbolic link that leads nowhere", path);
 }
 
 int sqlite_place_find(const char *path, const struct backend_options *options,
@@ -332,6 +340,14 @@ int sqlite_place_find(const char *path, const struct backend_options *options,
 	place.writable = !place.file->write_error;
 	*ret_place = place;
 	return 0;
+}
+
+bool sqlite_place_stands(const struct sqlite_place *place)
+{
+	struct stat st;
+
+	return stat(place->path, &st) == 0 && st.st_dev == place->file->device &&
+	       st.st_ino == place->file->inode;
 }
 
 void sqlite_place_done(struct sqlite_place *place)

@@ -137,6 +137,8 @@ struct sqlite_place {
 int sqlite_place_find(const char *path, const struct backend_options *options,
 		      struct sqlite_place *ret_place, char **ret_why);
 /* Only when all connections are closed (file.c says why). */
+/* Whether the path still leads to the file. */
+bool sqlite_place_stands(const struct sqlite_place *place);
 void sqlite_place_done(struct sqlite_place *place);
 /* Become the owner until sqlite_place_done(); -EBUSY. */
 int sqlite_file_own(struct sqlite_file *file);

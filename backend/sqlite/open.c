@@ -328,24 +328,61 @@ static int refuse_owned(struct sqlite *store, const char *path, char **ret_why)
 			     owner ? owner : "another process");
 }
 
+/*
+ * Of those who come at the same time for a store that is not there one makes the file, another may
+ * be the first to own it.  So who was refused takes a file that he has made away only when he can
+ * own it, and who owns a file looks whether it is still the one that the path leads to: -ESTALE
+ * when it is not.  The file is never another one while its owner lives.
+ */
+static int own_place(struct sqlite *store)
+{
+	int r = sqlite_file_own(store->place.file);
+
+	if (r < 0)
+		return r;
+	if (!sqlite_place_stands(&store->place)) {
+		sqlite_file_disown(store->place.file);
+		return -ESTALE;
+	}
+	store->owner = true;
+	return 0;
+}
+
+/* What we made in vain we take away again. */
+static void take_place_away(struct sqlite *store)
+{
+	if (store->place.created && (store->owner || own_place(store) == 0))
+		unlink(store->place.path);
+}
+
+/* Who wants to write owns the store before he looks at it: it may be in the making still. */
+static int own_to_write(struct sqlite *store, const char *path, char **ret_why)
+{
+	int r = own_place(store);
+
+	if (r == -EBUSY) {
+		/* For the owner's name, which may not be there yet. */
+		open_writer(store, "mode=ro");
+		return refuse_owned(store, path, ret_why);
+	}
+	if (r < 0 && r != -ESTALE)
+		return sqlite_refuse(ret_why, r, "cannot lock %s: %s", path, strerror(-r));
+	return r;
+}
+
 static int choose_mode(struct sqlite *store, const struct backend_options *options,
 		       const struct look *look, const char *path, char **ret_why)
 {
-	int r = options->owner ? 0 : -EPERM;
+	int r = -EPERM;
 
-	if (r == 0 && store->place.writable && (look->version || !options->read_only))
-		r = sqlite_file_own(store->place.file);
-	else
-		r = -EPERM;
-	store->owner = r == 0;
 	if (!options->read_only) {
 		store->mode = MODE_WHOLE;
-		if (r == -EBUSY)
-			return refuse_owned(store, path, ret_why);
-		if (r < 0 && options->owner)
-			return sqlite_refuse(ret_why, r, "cannot lock %s: %s", path, strerror(-r));
 		return 0;
 	}
+	if (options->owner && store->place.writable && look->version)
+		r = own_place(store);
+	if (r == -ESTALE)
+		return r;
 	store->mode = !look->version ? MODE_ASIDE : r == 0 ? MODE_BOOKKEEPING : MODE_FROZEN;
 	if (store->mode == MODE_FROZEN && look->version < SQLITE_SCHEMA_NEWEST)
 		return sqlite_refuse(ret_why, -EROFS,
@@ -459,6 +496,9 @@ static int is_utf8(struct sqlite *store)
 	return r;
 }
 
+/* How often another program may take the file away from under our hands. */
+enum { OPEN_TRIES = 10 };
+
 /* Room for the ids and numbers beside the data in one record. */
 enum { RECORD_ROOM = 65536 };
 
@@ -466,8 +506,12 @@ static int open_store(struct sqlite *store, const char *path, const struct backe
 		      char **ret_why)
 {
 	struct look look = { 0 };
-	int r = read_look(store, options->read_only, &look);
+	int r = 0;
 
+	if (options->owner && !options->read_only)
+		r = own_to_write(store, path, ret_why);
+	if (r == 0)
+		r = read_look(store, options->read_only, &look);
 	if (r == 0)
 		r = judge(store, options, path, &look, ret_why);
 	if (r == 0)
@@ -492,8 +536,8 @@ static int open_store(struct sqlite *store, const char *path, const struct backe
 	return r;
 }
 
-int sqlite_backend_open(const char *path, const struct backend_options *options,
-			struct backend **ret_backend, char **ret_why)
+static int open_once(const char *path, const struct backend_options *options,
+		     struct backend **ret_backend, char **ret_why)
 {
 	struct sqlite *store;
 	int r = allocate(options, &store);
@@ -504,13 +548,21 @@ int sqlite_backend_open(const char *path, const struct backend_options *options,
 	if (r == 0)
 		r = open_store(store, path, options, ret_why);
 	if (r < 0) {
-		refuse_unreadable(r, path, ret_why);
-		/* What we made in vain we take away again. */
-		if (store->place.created)
-			unlink(store->place.path);
+		take_place_away(store);
 		sqlite_close(&store->backend);
 		return r;
 	}
 	*ret_backend = &store->backend;
 	return 0;
+}
+
+int sqlite_backend_open(const char *path, const struct backend_options *options,
+			struct backend **ret_backend, char **ret_why)
+{
+	int r, tries = 0;
+
+	do
+		r = open_once(path, options, ret_backend, ret_why);
+	while (r == -ESTALE && ++tries < OPEN_TRIES);
+	return r < 0 ? refuse_unreadable(r, path, ret_why) : 0;
 }

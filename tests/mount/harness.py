@@ -346,7 +346,8 @@ class Mount:
         return result
 
     def start(self):
-        os.makedirs(self.path, exist_ok=True)
+        if not mounts_below(self.path):  # there may be one whose daemon was killed
+            os.makedirs(self.path, exist_ok=True)
         if self.background:
             done = subprocess.run(
                 self.command(),
@@ -379,14 +380,13 @@ class Mount:
 
     def wait_until_it_answers(self):
         deadline = time.monotonic() + 30 * PATIENCE
-        while not mounts_below(self.path):
+        while "is mounted on" not in self.log() or errno_of(os.statvfs, self.path):
             if self.process.poll() is not None:
                 status = self.process.returncode
                 raise AssertionError(f"mount ended with {status}: {self.log()}")
             if time.monotonic() > deadline:
                 raise AssertionError(f"not mounted in time: {self.log()}")
             time.sleep(0.01)
-        os.listdir(self.path)
 
     def log(self):
         """What the daemon has said so far (in the foreground only)."""
