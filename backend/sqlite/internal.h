@@ -172,6 +172,8 @@ void sqlite_conn_renew(struct sqlite_conn *conn);
 sqlite3_stmt *sqlite_conn_take(struct sqlite_conn *conn, enum sqlite_sql sql, int *ret_error);
 /* Run one that has no parameters and whose result does not matter. */
 int sqlite_conn_run(struct sqlite_conn *conn, enum sqlite_sql sql);
+/* Run one that begins a transaction. */
+int sqlite_conn_begin(struct sqlite_conn *conn, enum sqlite_sql sql);
 /* One that yields one number. */
 int sqlite_conn_number(struct sqlite_conn *conn, enum sqlite_sql sql, int64_t *ret_number);
 /* End a transaction that may or may not be open, without a word. */
