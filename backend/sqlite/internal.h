@@ -130,7 +130,6 @@ struct sqlite_place {
 	char *path;    /* without symbolic links; owned */
 	bool created;  /* we made the file just now */
 	bool writable; /* the system lets us write to it */
-	bool empty;
 	struct sqlite_file *file;
 };
 
