@@ -14,7 +14,6 @@
  * seed.
  */
 
-#include <ftw.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,17 +22,14 @@
 
 #include "fs/model/check.h"
 #include "fs/model/internal.h"
-#include "src/base/log.h"
 #include "tests/unit/random.h"
-#include "tests/unit/world.h"
-#include "tests/vfs/shim.h"
+#include "tests/vfs/place.h"
 
 enum {
 	CUTS = 300,	  /* in `make check` */
 	CUTS_A_LOAD = 25, /* about */
 	STEPS = 45,	  /* of a load */
 	APPENDERS = 3,
-	PATH = 128,
 };
 
 /* ---- the clock stands still unless a step moves it ---- */
@@ -51,73 +47,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 	return 0;
 }
 
-/* ---- directories ---- */
-
-static char scratch[64];
-
-static const char *dir_path(const char *name)
-{
-	static char path[4][PATH];
-	static unsigned next;
-	char *shown = path[next++ % 4];
-
-	snprintf(shown, PATH, "%s/%s", scratch, name);
-	return shown;
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	return remove(path);
-}
-
-static const char *fresh_dir(const char *name)
-{
-	const char *path = dir_path(name);
-
-	nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-	cr_assert_eq(mkdir(path, 0700), 0, "%s: %s", path, strerror(errno));
-	return path;
-}
-
-/* ---- the log of sessfs ---- */
-
-static pthread_mutex_t said_lock = PTHREAD_MUTEX_INITIALIZER;
-static char said[1024]; /* the first error */
-
-static void hear(int level, const char *sentence)
-{
-	pthread_mutex_lock(&said_lock);
-	if (level <= LOG_ERR && !*said)
-		snprintf(said, sizeof(said), "%s", sentence);
-	pthread_mutex_unlock(&said_lock);
-}
-
-/* ---- a tree, and what it shows ---- */
-
-static int open_store(const char *dir, char **ret_why)
-{
-	const struct backend_options options = { .create = true, .owner = "the test" };
-	char path[PATH + 16];
-	int r;
-
-	snprintf(path, sizeof(path), "%s/store.db", dir);
-	r = backend_open(path, &options, &world_store, ret_why);
-	if (r < 0)
-		return r;
-	r = tree_open(world_store, &world_options, &world_tree, ret_why);
-	if (r < 0)
-		backend_close(world_store);
-	return r;
-}
-
-static void close_store(void)
-{
-	tree_close(world_tree);
-	world_tree = NULL;
-}
+/* ---- what a tree shows ---- */
 
 static int show_content(struct inode *inode, struct buf *text)
 {
@@ -225,7 +155,7 @@ static void expect(const char *what, int r)
 	for (size_t i = 0; i < ARRAY_SIZE(fine); i++)
 		if (r == fine[i])
 			return;
-	cr_assert_fail("%s: %s (%s)", what, strerror(-r), said);
+	cr_assert_fail("%s: %s (%s)", what, strerror(-r), place_error());
 }
 
 /* The state that follows on the call just made. */
@@ -503,13 +433,8 @@ static void do_pause(struct load *load)
 
 static void begin_load(struct load *load)
 {
-	_cleanup_(freep) char *why = NULL;
-	char path[PATH + 16];
-	int r = open_store(load->dir, &why);
-
-	cr_assert_eq(r, 0, "%s", why ? why : strerror(-r));
-	snprintf(path, sizeof(path), "%s/store.db", load->dir);
-	cr_assert_eq(sqlite3_open(path, &load->other), SQLITE_OK);
+	place_must_open(load->dir);
+	cr_assert_eq(sqlite3_open(place_store(load->dir), &load->other), SQLITE_OK);
 	sqlite3_busy_timeout(load->other, 5000);
 }
 
@@ -518,7 +443,7 @@ static void end_load(struct load *load)
 	for (size_t i = 0; i < APPENDERS; i++)
 		end_appender(load, i);
 	cr_assert_eq(sqlite3_close(load->other), SQLITE_OK);
-	close_store();
+	place_close();
 }
 
 static void do_remount(struct load *load)
@@ -569,7 +494,7 @@ static void show_nothing(struct load *load)
 /* Run it, and hand out the log.  with_birth: the store is made while the log is kept. */
 static struct shim_log *run_load(struct load *load, bool with_birth)
 {
-	load->dir = fresh_dir("load");
+	load->dir = place_fresh("load");
 	show_nothing(load);
 	if (!with_birth) {
 		begin_load(load);
@@ -610,22 +535,23 @@ static void look_at(const char *dir, struct buf *shown, struct buf *wrong)
 	struct check_result result = { 0 };
 	int r;
 
-	*said = '\0';
-	r = open_store(dir, &why);
+	place_hush();
+	r = place_open(dir, &why);
 	if (r < 0) {
-		buf_printf(wrong, "it does not open: %s (%s)", why ? why : strerror(-r), said);
+		buf_printf(wrong, "it does not open: %s (%s)", why ? why : strerror(-r),
+			   place_error());
 		return;
 	}
 	r = show_tree(world_tree->root, "", shown);
 	if (r < 0)
-		buf_printf(wrong, "it cannot be read: %s (%s)", strerror(-r), said);
+		buf_printf(wrong, "it cannot be read: %s (%s)", strerror(-r), place_error());
 	r = check_store(world_store, count_sentence, &found, &result);
 	if (r < 0 || result.violations)
 		buf_printf(wrong, "%s, %" PRIu64 " violations: %.*s", strerror(-r),
 			   result.violations, (int)found.size, found.data);
-	close_store();
-	if (!wrong->size && *said)
-		buf_printf(wrong, "the log has an error: %s", said);
+	place_close();
+	if (!wrong->size && place_errors())
+		buf_printf(wrong, "the log has an error: %s", place_error());
 }
 
 /* Which states may be left: from the last that is durable to the last that was begun. */
@@ -671,7 +597,7 @@ static void judge(const struct load *load, const struct shim_log *log, const str
 		  struct buf *shown, struct buf *wrong, size_t *ret_lost)
 {
 	struct bounds bounds = bounds_at(log, cut);
-	const char *dir = fresh_dir("cut");
+	const char *dir = place_fresh("cut");
 	ssize_t state;
 
 	shim_cut(log, cut, dir);
@@ -731,15 +657,15 @@ static void cut_again(const struct buf *shown, uint64_t *state, struct buf *wron
 	struct shim_log *log;
 	struct shim_cut cut;
 
-	shim_record(dir_path("again"));
-	look_at(dir_path("again"), &first, wrong);
+	shim_record(place_path("again"));
+	look_at(place_path("again"), &first, wrong);
 	log = shim_recorded();
 	if (!wrong->size && !bytes_equal(buf_bytes(&first), buf_bytes(shown)))
 		buf_printf(wrong, "opened once more it shows another state");
 	if (!wrong->size) {
 		cut = choose_cut(log, state);
-		shim_cut(log, &cut, fresh_dir("cut"));
-		look_at(dir_path("cut"), &again, wrong);
+		shim_cut(log, &cut, place_fresh("cut"));
+		look_at(place_path("cut"), &again, wrong);
 		if (!wrong->size && !bytes_equal(buf_bytes(&again), buf_bytes(shown)))
 			buf_printf(wrong, "entry %zu of opening, %s: the state is another", cut.at,
 				   shim_pattern_name(cut.pattern));
@@ -748,19 +674,6 @@ static void cut_again(const struct buf *shown, uint64_t *state, struct buf *wron
 }
 
 /* ---- the cases ---- */
-
-static void begin(void)
-{
-	shim_install();
-	log_set_sink(hear);
-	strcpy(scratch, "/tmp/sessfs-power-XXXXXX");
-	cr_assert_not_null(mkdtemp(scratch));
-}
-
-static void end(void)
-{
-	nftw(scratch, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
 
 static unsigned cuts_wanted(void)
 {
@@ -791,7 +704,7 @@ static void cut_once(const struct load *load, const struct shim_log *log, uint64
 	if (random_below(state, 6))
 		return;
 	tally->again++;
-	shim_cut(log, &cut, fresh_dir("again"));
+	shim_cut(log, &cut, place_fresh("again"));
 	cut_again(&shown, state, &wrong);
 	cr_assert_eq(wrong.size, 0, "cut at %zu of %zu, %s, seed %" PRIu64 ", and again: %.*s",
 		     cut.at, shim_log_size(log), shim_pattern_name(cut.pattern), cut.seed,
@@ -806,8 +719,8 @@ static void tell(const struct tally *tally)
 	fprintf(stderr, "power: %u cuts were followed by another one\n", tally->again);
 }
 
-Test(power, loss_leaves_a_state_that_was_shown_and_no_older_one_than_was_synced, .init = begin,
-     .fini = end)
+Test(power, loss_leaves_a_state_that_was_shown_and_no_older_one_than_was_synced,
+     .init = place_begin, .fini = place_end)
 {
 	uint64_t state = random_seed("power");
 	unsigned wanted = cuts_wanted();
@@ -829,7 +742,7 @@ Test(power, loss_leaves_a_state_that_was_shown_and_no_older_one_than_was_synced,
 	cr_assert_eq(tally.lossy[SHIM_KEEP_ALL], 0);
 }
 
-Test(power, loss_is_found_when_syncs_lie, .init = begin, .fini = end)
+Test(power, loss_is_found_when_syncs_lie, .init = place_begin, .fini = place_end)
 {
 	uint64_t state = random_seed("power, lying");
 	struct load load = { .state = random_next(&state) };
