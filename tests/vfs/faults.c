@@ -94,11 +94,10 @@ static void check_tree(void)
 /* Run the script with a fault; how many calls there were. */
 static uint64_t run_script(const struct shim_fault *fault)
 {
-	const char *dir = place_fresh("store");
 	uint64_t calls;
 
 	describe(fault, "the script");
-	place_must_open(dir);
+	place_must_open(place_fresh("store"));
 	shim_fail(fault);
 	for (size_t i = 0; i < script_steps(); i++)
 		run_step(fault, i);
@@ -106,7 +105,7 @@ static uint64_t run_script(const struct shim_fault *fault)
 	shim_heal();
 	check_tree();
 	place_close();
-	place_must_open(dir);
+	place_must_open(place_path("store"));
 	check_tree();
 	place_close();
 	*trying = '\0';
@@ -190,6 +189,28 @@ ParameterizedTest(const int *call, faults, in_the_background_harm_nothing, .init
 	try_kind((enum shim_call) * call, SHIM_OTHER_THREADS, true, run_script);
 }
 
+/* ---- the first sync ---- */
+
+Test(faults, of_the_directory_are_told_and_it_is_synced_again, .init = begin, .fini = end)
+{
+	const struct shim_fault fault = { .call = SHIM_SYNC, .error = SHIM_FULL, .nth = 1 };
+	int r;
+
+	place_must_open(place_fresh("store"));
+	cr_assert_eq(make_file("t", S_IFDIR | 0755), 0);
+
+	shim_fail(&fault);
+	r = handle_sync(world_tree, NULL);
+	cr_assert_eq(r, -ENOSPC, "the name of the WAL may be lost, but: %s", strerror(-r));
+	cr_assert_gt(place_errors(), 0, "nothing in the log");
+
+	r = handle_sync(world_tree, NULL);
+	cr_assert_eq(r, 0, "again: %s", strerror(-r));
+	cr_assert_geq(shim_calls(), 3, "the directory was not synced again");
+	shim_heal();
+	place_close();
+}
+
 /* ---- opening ---- */
 
 static struct shim_log *killed; /* a store as its process left it that was killed */
@@ -208,23 +229,22 @@ static void leave_store(void)
 static uint64_t run_opening(const struct shim_fault *fault)
 {
 	const struct shim_cut cut = { .at = shim_log_size(killed), .pattern = SHIM_KEEP_ALL };
-	const char *dir = place_fresh("left");
 	_cleanup_(freep) char *why = NULL;
 	int wanted = shim_errno(fault->error), r;
 	uint64_t calls;
 
 	describe(fault, "opening");
-	shim_cut(killed, &cut, dir);
+	shim_cut(killed, &cut, place_fresh("left"));
 	place_hush();
 	shim_fail(fault);
-	r = place_open(dir, &why);
+	r = place_open(place_path("left"), &why);
 	calls = shim_calls();
 	shim_heal();
 	cr_assert(r == 0 || r == wanted, "%s: %s: %s (%s)", trying, strerror(-r), why,
 		  place_error());
 	cr_assert(r == 0 || (why && *why), "%s: no sentence", trying);
 	if (r < 0)
-		place_must_open(dir);
+		place_must_open(place_path("left"));
 	check_tree();
 	place_close();
 	*trying = '\0';

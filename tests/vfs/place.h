@@ -15,7 +15,8 @@
 void place_begin(void);
 void place_end(void);
 
-/* A directory of this name, which is new and empty; its path, which stays for a while. */
+/* A directory of this name, which is new and empty; its path.  Paths stay until the eighth call
+ * from then. */
 const char *place_fresh(const char *name);
 /* Its path, as it is. */
 const char *place_path(const char *name);

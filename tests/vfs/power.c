@@ -127,7 +127,6 @@ struct load {
 	struct buf *shown;
 	size_t count;
 	size_t room;
-	const char *dir;
 	sqlite3 *other; /* another program */
 	struct handle *appender[APPENDERS];
 	unsigned number; /* of the next line */
@@ -433,8 +432,8 @@ static void do_pause(struct load *load)
 
 static void begin_load(struct load *load)
 {
-	place_must_open(load->dir);
-	cr_assert_eq(sqlite3_open(place_store(load->dir), &load->other), SQLITE_OK);
+	place_must_open(place_path("load"));
+	cr_assert_eq(sqlite3_open(place_store(place_path("load")), &load->other), SQLITE_OK);
 	sqlite3_busy_timeout(load->other, 5000);
 }
 
@@ -494,13 +493,13 @@ static void show_nothing(struct load *load)
 /* Run it, and hand out the log.  with_birth: the store is made while the log is kept. */
 static struct shim_log *run_load(struct load *load, bool with_birth)
 {
-	load->dir = place_fresh("load");
+	place_fresh("load");
 	show_nothing(load);
 	if (!with_birth) {
 		begin_load(load);
 		end_load(load);
 	}
-	shim_record(load->dir);
+	shim_record(place_path("load"));
 	mark(load, BEGUN);
 	begin_load(load);
 	show_state(load);
@@ -740,6 +739,36 @@ Test(power, loss_leaves_a_state_that_was_shown_and_no_older_one_than_was_synced,
 	cr_assert_gt(tally.lossy[SHIM_DROP_ALL], 0);
 	cr_assert_gt(tally.lossy[SHIM_TEAR_512], 0);
 	cr_assert_eq(tally.lossy[SHIM_KEEP_ALL], 0);
+}
+
+/* All of it: few entries, and some of the worst. */
+Test(power, loss_while_a_store_is_made_leaves_none_or_an_empty_one, .init = place_begin,
+     .fini = place_end)
+{
+	static const enum shim_pattern patterns[] = { SHIM_DROP_ALL, SHIM_TEAR_512,
+						      SHIM_GARBAGE_TAIL };
+	uint64_t state = random_seed("power, birth");
+	struct shim_log *log;
+
+	shim_record(place_fresh("load"));
+	place_must_open(place_path("load"));
+	place_close();
+	log = shim_recorded();
+	for (size_t at = 0; at <= shim_log_size(log); at++) {
+		_cleanup_(buf_done) struct buf shown = { 0 }, wrong = { 0 };
+		struct shim_cut cut = {
+			.at = at,
+			.pattern = patterns[at % ARRAY_SIZE(patterns)],
+			.seed = random_next(&state),
+		};
+
+		shim_cut(log, &cut, place_fresh("cut"));
+		look_at(place_path("cut"), &shown, &wrong);
+		cr_assert(!wrong.size && !shown.size, "cut at %zu of %zu, %s: %.*s%.*s", at,
+			  shim_log_size(log), shim_pattern_name(cut.pattern), (int)wrong.size,
+			  wrong.data, (int)shown.size, shown.data);
+	}
+	shim_log_free(log);
 }
 
 Test(power, loss_is_found_when_syncs_lie, .init = place_begin, .fini = place_end)
