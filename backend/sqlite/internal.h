@@ -226,8 +226,8 @@ int sqlite_schema_mend(struct sqlite_conn *conn);
 /* Are the triggers in place? */
 int sqlite_schema_intact(struct sqlite_conn *conn, bool *ret_intact);
 int sqlite_meta_put(struct sqlite_conn *conn, const char *key, const char *value);
-/* NULL when there is none; free(). */
-char *sqlite_meta_get(struct sqlite_conn *conn, const char *key);
+/* *ret_value is NULL when there is none; free(). */
+int sqlite_meta_get(struct sqlite_conn *conn, const char *key, char **ret_value);
 
 /* --- the store ---------------------------------------------------------------------------------
  */
