@@ -141,19 +141,19 @@ static const struct step script[] = {
 	{ TIMES, NULL, NULL, 0 },
 };
 
-static int do_read(const struct step *step)
+int script_read(const char *path, const char *text)
 {
 	_cleanup_(buf_done) struct buf out = { 0 };
 	struct handle *handle;
-	int r = try_open(step->path, O_RDONLY, &handle);
+	int r = try_open(path, O_RDONLY, &handle);
 
 	if (r < 0)
 		return r;
 	r = handle_read(world_tree, handle, 0, 4096, &out);
 	handle_free(world_tree, handle);
 	if (r == 0)
-		cr_assert(bytes_equal(buf_bytes(&out), bytes_str(step->text)), "%s is\n%.*s",
-			  step->path, (int)out.size, out.data);
+		cr_assert(bytes_equal(buf_bytes(&out), bytes_str(text)), "%s is\n%.*s", path,
+			  (int)out.size, out.data);
 	return r;
 }
 
@@ -172,19 +172,19 @@ static int list_name(void *arg, struct bytes name, struct inode *inode, const st
 	return buf_append_bytes(names, name);
 }
 
-static int do_list(const struct step *step)
+int script_list(const char *path, const char *text)
 {
 	_cleanup_(buf_done) struct buf names = { 0 };
 	struct inode *inode;
-	int r = find_inode(step->path, &inode);
+	int r = find_inode(path, &inode);
 
 	if (r < 0)
 		return r;
 	r = tree_list(world_tree, inode, 0, true, list_name, &names);
 	forget(inode);
 	if (r == 0)
-		cr_assert(bytes_equal(buf_bytes(&names), bytes_str(step->text)), "%s has %.*s",
-			  step->path, (int)names.size, names.data);
+		cr_assert(bytes_equal(buf_bytes(&names), bytes_str(text)), "%s has %.*s", path,
+			  (int)names.size, names.data);
 	return r;
 }
 
@@ -252,9 +252,9 @@ static int run(const struct step *step)
 	case XATTR:
 		return do_xattr(step);
 	case READ:
-		return do_read(step);
+		return script_read(step->path, step->text);
 	case LIST:
-		return do_list(step);
+		return script_list(step->path, step->text);
 	case STAT:
 		return do_stat(step);
 	case STATFS:

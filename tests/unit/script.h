@@ -16,6 +16,9 @@ size_t script_steps(void);
 int script_run(size_t step);
 /* Whether the step answers for the medium. */
 bool script_syncs(size_t step);
+/* Read a file, or list a directory, and assert that this is in it; the error. */
+int script_read(const char *path, const char *text);
+int script_list(const char *path, const char *names);
 /* Assert that the tree is as it must be behind the last step. */
 void script_check_end(void);
 
