@@ -21,7 +21,9 @@
 #include "tests/vfs/place.h"
 
 enum {
-	SAMPLES = 2,	 /* of the calls of one kind, in `make check` */
+	FEW = 1, /* samples of the calls of one kind, in `make check` */
+	SOME = 2,
+	MORE = 5,
 	ENOUGH = 100000, /* calls, in which something must get through */
 };
 
@@ -134,10 +136,10 @@ static const char *asked(void)
 }
 
 /* Some of 1 to count, or as many as were asked for. */
-static void try_calls(struct shim_fault fault, uint64_t count,
+static void try_calls(struct shim_fault fault, uint64_t count, unsigned samples,
 		      uint64_t run(const struct shim_fault *))
 {
-	uint64_t step = asked() ? 1 : MAX(count / SAMPLES, 1);
+	uint64_t step = asked() ? 1 : MAX(count / samples, 1);
 	uint64_t only = asked() ? strtoull(asked(), NULL, 10) : 0;
 
 	for (uint64_t first = 1; first <= count; first += step) {
@@ -148,7 +150,7 @@ static void try_calls(struct shim_fault fault, uint64_t count,
 }
 
 /* Each way in which a call of a kind can fail. */
-static void try_kind(enum shim_call call, enum shim_threads threads, bool lasting,
+static void try_kind(enum shim_call call, enum shim_threads threads, bool lasting, unsigned samples,
 		     uint64_t run(const struct shim_fault *))
 {
 	struct shim_fault fault = { .call = call, .threads = threads, .lasting = lasting };
@@ -157,7 +159,7 @@ static void try_kind(enum shim_call call, enum shim_threads threads, bool lastin
 	fprintf(stderr, "faults: %" PRIu64 " calls of %s\n", count, shim_call_name(call));
 	for (fault.error = 0; fault.error < SHIM_ERRORS; fault.error++)
 		if (shim_can_fail(call, fault.error))
-			try_calls(fault, count, run);
+			try_calls(fault, count, samples, run);
 }
 
 static int kinds[SHIM_CALLS];
@@ -177,7 +179,7 @@ ParameterizedTestParameters(faults, of_one_call_are_told_and_harm_nothing)
 ParameterizedTest(const int *call, faults, of_one_call_are_told_and_harm_nothing, .init = begin,
 		  .fini = end)
 {
-	try_kind((enum shim_call) * call, SHIM_THIS_THREAD, false, run_script);
+	try_kind((enum shim_call) * call, SHIM_THIS_THREAD, false, SOME, run_script);
 }
 
 ParameterizedTestParameters(faults, that_last_are_told_and_harm_nothing)
@@ -188,7 +190,7 @@ ParameterizedTestParameters(faults, that_last_are_told_and_harm_nothing)
 ParameterizedTest(const int *call, faults, that_last_are_told_and_harm_nothing, .init = begin,
 		  .fini = end)
 {
-	try_kind((enum shim_call) * call, SHIM_ALL_THREADS, true, run_script);
+	try_kind((enum shim_call) * call, SHIM_ALL_THREADS, true, SOME, run_script);
 }
 
 /* ---- changes of other programs ---- */
@@ -273,8 +275,8 @@ ParameterizedTestParameters(faults, while_changes_are_taken_in_harm_nothing)
 ParameterizedTest(const int *call, faults, while_changes_are_taken_in_harm_nothing, .init = begin,
 		  .fini = end)
 {
-	try_kind((enum shim_call) * call, SHIM_ALL_THREADS, false, run_changes);
-	try_kind((enum shim_call) * call, SHIM_ALL_THREADS, true, run_changes);
+	try_kind((enum shim_call) * call, SHIM_ALL_THREADS, false, MORE, run_changes);
+	try_kind((enum shim_call) * call, SHIM_ALL_THREADS, true, MORE, run_changes);
 }
 
 /* ---- in the background ---- */
@@ -342,7 +344,7 @@ ParameterizedTestParameters(faults, in_the_background_harm_nothing)
 ParameterizedTest(const int *call, faults, in_the_background_harm_nothing, .init = begin,
 		  .fini = end)
 {
-	try_kind((enum shim_call) * call, SHIM_OTHER_THREADS, true, run_background);
+	try_kind((enum shim_call) * call, SHIM_OTHER_THREADS, true, FEW, run_background);
 }
 
 /* ---- the first sync ---- */
@@ -414,7 +416,7 @@ ParameterizedTest(const int *call, faults, of_opening_come_with_a_sentence_and_h
 		  .init = begin, .fini = end)
 {
 	leave_store();
-	try_kind((enum shim_call) * call, SHIM_THIS_THREAD, false, run_opening);
-	try_kind((enum shim_call) * call, SHIM_ALL_THREADS, true, run_opening);
+	try_kind((enum shim_call) * call, SHIM_THIS_THREAD, false, SOME, run_opening);
+	try_kind((enum shim_call) * call, SHIM_ALL_THREADS, true, SOME, run_opening);
 	shim_log_free(killed);
 }
