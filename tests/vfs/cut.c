@@ -2,7 +2,7 @@
 /*
  * The log, and what it leaves.  A cut is made by going through the log from its beginning: each
  * file has the bytes that are durable, and the changes since its last sync, to which the pattern is
- * applied in the end.  Errors of the test machine end the program.
+ * applied in the end.
  */
 #include "tests/vfs/log.h"
 
@@ -14,14 +14,6 @@
 
 #include "src/base/cleanup.h"
 #include "tests/unit/random.h"
-
-#define MUST(condition)                                                                            \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);            \
-			abort();                                                                   \
-		}                                                                                  \
-	} while (0)
 
 void shim_log_add(struct shim_log *log, enum shim_entry entry, unsigned file, uint64_t offset,
 		  struct bytes data)

@@ -4,8 +4,20 @@
 
 /* The shim's log, from the inside. */
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "src/base/buf.h"
 #include "tests/vfs/shim.h"
+
+/* The machine that tests may fail, too: then there is nothing to be learnt. */
+#define MUST(condition)                                                                            \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);            \
+			abort();                                                                   \
+		}                                                                                  \
+	} while (0)
 
 enum { SHIM_FILES = 256 }; /* made while one log is kept */
 

@@ -16,14 +16,6 @@
 #include "src/base/cleanup.h"
 #include "tests/vfs/log.h"
 
-#define MUST(condition)                                                                            \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);            \
-			abort();                                                                   \
-		}                                                                                  \
-	} while (0)
-
 struct shim_file {
 	sqlite3_file base; /* must be first */
 	int number;	   /* in the log; -1: not in it */
