@@ -313,7 +313,7 @@ static void set_result(struct sqlite_request *first, struct sqlite_request *end,
 
 static void run(struct sqlite *store, struct sqlite_request *first, struct sqlite_request *end)
 {
-	int r = sqlite_conn_run(&store->writer, SQL_BEGIN_IMMEDIATE);
+	int r = sqlite_conn_begin(&store->writer, SQL_BEGIN_IMMEDIATE);
 
 	/* Nobody would fare better alone, and each would wait as long again. */
 	if (r < 0) {
@@ -421,7 +421,7 @@ int sqlite_writer_mend(struct sqlite *store)
 	int r;
 
 	sqlite_writer_take(store);
-	r = sqlite_conn_run(conn, SQL_BEGIN_IMMEDIATE);
+	r = sqlite_conn_begin(conn, SQL_BEGIN_IMMEDIATE);
 	if (r == 0) {
 		r = sqlite_schema_mend(conn);
 		if (r == 0)

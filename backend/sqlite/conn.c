@@ -151,6 +151,13 @@ int sqlite_conn_run(struct sqlite_conn *conn, enum sqlite_sql sql)
 	return r;
 }
 
+int sqlite_conn_begin(struct sqlite_conn *conn, enum sqlite_sql sql)
+{
+	/* Without memory the last one could not even be rolled back. */
+	sqlite_conn_rollback(conn);
+	return sqlite_conn_run(conn, sql);
+}
+
 int sqlite_conn_number(struct sqlite_conn *conn, enum sqlite_sql sql, int64_t *ret_number)
 {
 	int r, code;

@@ -184,30 +184,34 @@ static uint64_t big_endian(const unsigned char *bytes)
 	       bytes[3];
 }
 
-/* Pages that a crash left in the WAL only are not missing. */
-static bool has_wal(const char *path)
+/* Whether something is left in a file that SQLite keeps beside the store. */
+static bool has_beside(const char *path, const char *suffix)
 {
-	char name[PATH_MAX + 8];
+	char name[PATH_MAX + 16];
 	struct stat st;
 
-	return snprintf(name, sizeof(name), "%s-wal", path) < (int)sizeof(name) &&
+	return snprintf(name, sizeof(name), "%s%s", path, suffix) < (int)sizeof(name) &&
 	       stat(name, &st) == 0 && st.st_size > 0;
 }
 
 enum { HEADER = 100 };
 
 /* What SQLite would only tell as "malformed" or "not a database", some time later. */
-static int check_header(const char *path, int fd, bool *ret_empty, char **ret_why)
+static int check_header(const char *path, int fd, char **ret_why)
 {
 	static const char magic[16] = "SQLite format 3";
 	unsigned char header[HEADER];
 	uint64_t page, size;
 	struct stat st;
-	ssize_t got = pread(fd, header, sizeof(header), 0);
+	ssize_t got;
+
+	/* The power failed while the journal was needed: SQLite is going to take it back first. */
+	if (has_beside(path, "-journal"))
+		return 0;
+	got = pread(fd, header, sizeof(header), 0);
 
 	if (got < 0 || fstat(fd, &st) < 0)
 		return sqlite_refuse(ret_why, -errno, "cannot read %s: %s", path, strerror(errno));
-	*ret_empty = got == 0;
 	if (got == 0)
 		return 0;
 	if (memcmp(header, magic, MIN((size_t)got, sizeof(magic))) != 0)
@@ -224,9 +228,10 @@ static int check_header(const char *path, int fd, bool *ret_empty, char **ret_wh
 				     "%s is damaged: its header names no page size of SQLite's",
 				     path);
 	size = (page == 1 ? 65536 : page) * big_endian(header + 28);
-	/* The size in the header counts when it was written by the last writer. */
+	/* The size in the header counts when it was written by the last writer; and pages that a
+	 * crash left in the WAL only are not missing. */
 	if (big_endian(header + 24) == big_endian(header + 92) && (uint64_t)st.st_size < size &&
-	    !has_wal(path))
+	    !has_beside(path, "-wal"))
 		return sqlite_refuse(ret_why, -EIO,
 				     "%s is damaged: the file ends after %lld of %llu bytes", path,
 				     (long long)st.st_size, (unsigned long long)size);
@@ -329,7 +334,7 @@ int sqlite_place_find(const char *path, const struct backend_options *options,
 	r = find_or_make(path, options, &place, ret_why);
 	pthread_mutex_unlock(&files_lock);
 	if (r == 0)
-		r = check_header(path, place.file->fd, &place.empty, ret_why);
+		r = check_header(path, place.file->fd, ret_why);
 	if (r == 0 && place.file->write_error && !options->read_only)
 		r = sqlite_refuse(ret_why, place.file->write_error, "cannot write to %s: %s", path,
 				  strerror(-place.file->write_error));

@@ -130,7 +130,6 @@ struct sqlite_place {
 	char *path;    /* without symbolic links; owned */
 	bool created;  /* we made the file just now */
 	bool writable; /* the system lets us write to it */
-	bool empty;
 	struct sqlite_file *file;
 };
 
@@ -174,6 +173,8 @@ void sqlite_conn_renew(struct sqlite_conn *conn);
 sqlite3_stmt *sqlite_conn_take(struct sqlite_conn *conn, enum sqlite_sql sql, int *ret_error);
 /* Run one that has no parameters and whose result does not matter. */
 int sqlite_conn_run(struct sqlite_conn *conn, enum sqlite_sql sql);
+/* Run one that begins a transaction. */
+int sqlite_conn_begin(struct sqlite_conn *conn, enum sqlite_sql sql);
 /* One that yields one number. */
 int sqlite_conn_number(struct sqlite_conn *conn, enum sqlite_sql sql, int64_t *ret_number);
 /* End a transaction that may or may not be open, without a word. */
@@ -227,8 +228,8 @@ int sqlite_schema_mend(struct sqlite_conn *conn);
 /* Are the triggers in place? */
 int sqlite_schema_intact(struct sqlite_conn *conn, bool *ret_intact);
 int sqlite_meta_put(struct sqlite_conn *conn, const char *key, const char *value);
-/* NULL when there is none; free(). */
-char *sqlite_meta_get(struct sqlite_conn *conn, const char *key);
+/* *ret_value is NULL when there is none; free(). */
+int sqlite_meta_get(struct sqlite_conn *conn, const char *key, char **ret_value);
 
 /* --- the store ---------------------------------------------------------------------------------
  */

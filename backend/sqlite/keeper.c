@@ -50,30 +50,40 @@ static int count_pages(void *arg, sqlite3 *db, const char *schema, int pages)
 }
 
 /* The directory holds the name of a new -wal file. */
-static void sync_directory(const char *path)
+static int sync_directory(const char *path)
 {
 	_cleanup_(freep) char *directory =
 		bytes_dup(bytes_make(path, (size_t)(strrchr(path, '/') - path)));
 	_cleanup_(closep) int fd = -1;
+	int r;
 
 	if (!directory)
-		return;
+		return -ENOMEM;
 	fd = open(*directory ? directory : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || fsync(fd) < 0)
+	/* Some filesystems have no sync for directories, and then need none. */
+	r = fd >= 0 && fsync(fd) < 0 && errno != EINVAL ? -errno : 0;
+	if (fd < 0)
 		log_warning("cannot sync the directory of %s: %s", path, strerror(errno));
+	if (r < 0)
+		log_error("cannot sync the directory of %s: %s", path, strerror(-r));
+	return r;
 }
 
 static int open_wal(struct sqlite *store)
 {
+	_cleanup_(closep) int fd = -1;
 	char *name;
+	int r;
 
 	if (asprintf(&name, "%s-wal", store->place.path) < 0)
 		return -ENOMEM;
-	store->keeper.wal = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	r = fd < 0 ? -errno : sync_directory(store->place.path);
 	free(name);
-	if (store->keeper.wal < 0)
-		return -errno;
-	sync_directory(store->place.path);
+	if (r < 0)
+		return r;
+	store->keeper.wal = fd;
+	fd = -1;
 	return 0;
 }
 

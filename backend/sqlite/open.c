@@ -201,11 +201,17 @@ static int read_numbers(struct sqlite_conn *conn, struct look *look)
 		r = sqlite_conn_query(conn, meta, 0, &has_meta);
 	if (r < 0 || !has_meta)
 		return r;
-	version = sqlite_meta_get(conn, "schema_version");
-	made = sqlite_meta_get(conn, "made");
+	r = sqlite_meta_get(conn, "schema_version", &version);
+	if (r == 0)
+		r = sqlite_meta_get(conn, "made", &made);
+	if (r < 0)
+		return r;
 	look->version = version ? strtoll(version, NULL, 10) : 0;
 	look->made = made && strcmp(made, "1") == 0;
-	return look->version > 0 ? 0 : -EIO;
+	if (look->version > 0)
+		return 0;
+	log_error("%s: its table sessfs_meta names no version", conn->store->place.path);
+	return -EIO;
 }
 
 static int read_look(struct sqlite *store, bool read_only, struct look *look)
@@ -262,9 +268,12 @@ static int choose_table(struct sqlite *store, const struct backend_options *opti
 {
 	_cleanup_(freep) char *served = NULL;
 	const char *wanted = options->table;
+	int r = 0;
 
 	if (look->version)
-		served = sqlite_meta_get(&store->writer, "table");
+		r = sqlite_meta_get(&store->writer, "table", &served);
+	if (r < 0)
+		return r;
 	if (served && wanted && strcasecmp(served, wanted) != 0)
 		return sqlite_refuse(ret_why, -EINVAL,
 				     "%s keeps its sessions in the table %s, not in %s", path,
@@ -322,8 +331,10 @@ static int refuse_owned(struct sqlite *store, const char *path, char **ret_why)
 {
 	_cleanup_(freep) char *owner = NULL;
 
-	/* Before the first owner has written his name there may be no such table. */
-	owner = sqlite_meta_get(&store->writer, "owner");
+	/* Before the first owner has written his name there may be no such table; and a name that
+	 * cannot be read does not matter. */
+	if (store->writer.db)
+		(void)sqlite_meta_get(&store->writer, "owner", &owner);
 	return sqlite_refuse(ret_why, -EBUSY, "%s is in use by %s", path,
 			     owner ? owner : "another process");
 }

@@ -49,7 +49,7 @@ static int begin_frozen(struct backend_snapshot *snapshot, bool *ret_pending)
 
 static int begin(struct backend_snapshot *snapshot, bool *ret_pending, bool *ret_cut)
 {
-	int r = sqlite_conn_run(&snapshot->conn, SQL_BEGIN);
+	int r = sqlite_conn_begin(&snapshot->conn, SQL_BEGIN);
 
 	if (r < 0)
 		return r;

@@ -201,22 +201,29 @@ int sqlite_meta_put(struct sqlite_conn *conn, const char *key, const char *value
 	return r;
 }
 
-char *sqlite_meta_get(struct sqlite_conn *conn, const char *key)
+int sqlite_meta_get(struct sqlite_conn *conn, const char *key, char **ret_value)
 {
 	static const char text[] = "SELECT value FROM sessfs_meta WHERE key = ?1";
 	sqlite3_stmt *statement = NULL;
-	const char *value = NULL;
 	char *copy = NULL;
+	int code, r;
 
-	if (sqlite3_prepare_v2(conn->db, text, -1, &statement, NULL) != SQLITE_OK)
-		return NULL;
-	sqlite_bind_text(statement, 1, bytes_str(key));
-	if (sqlite3_step(statement) == SQLITE_ROW)
-		value = (const char *)sqlite3_column_text(statement, 0);
-	if (value)
-		copy = strdup(value);
+	code = sqlite3_prepare_v2(conn->db, text, -1, &statement, NULL);
+	if (code == SQLITE_OK) {
+		sqlite_bind_text(statement, 1, bytes_str(key));
+		code = sqlite3_step(statement);
+	}
+	r = sqlite_result(conn, code);
+	if (code == SQLITE_ROW && sqlite3_column_type(statement, 0) != SQLITE_NULL) {
+		const char *value = (const char *)sqlite3_column_text(statement, 0);
+
+		copy = value ? strdup(value) : NULL;
+		r = copy ? 0 : -ENOMEM;
+	}
 	sqlite3_finalize(statement);
-	return copy;
+	if (r == 0)
+		*ret_value = copy;
+	return r;
 }
 
 static int put_version(struct sqlite_conn *conn, bool made)
@@ -306,9 +313,11 @@ static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
 	if (r == 0 && from == 0)
 		r = sqlite_meta_put(conn, "made", new_store ? "1" : "0");
 	if (r == 0 && from < SQLITE_SCHEMA_NEWEST) {
-		_cleanup_(freep) char *made = sqlite_meta_get(conn, "made");
+		_cleanup_(freep) char *made = NULL;
 
-		r = put_version(conn, made && strcmp(made, "1") == 0);
+		r = sqlite_meta_get(conn, "made", &made);
+		if (r == 0)
+			r = put_version(conn, made && strcmp(made, "1") == 0);
 	}
 	if (r == 0)
 		r = sqlite_schema_intact(conn, &intact);

@@ -43,6 +43,7 @@ struct reconciling {
 	size_t room;
 	bool all; /* any key may have changed, up to this stamp */
 	int64_t all_stamp;
+	int view_error; /* of renewing the view behind a commit */
 };
 
 static struct bytes key_session(const struct changed_key *key)
@@ -139,7 +140,9 @@ static int reconcile_commit(struct reconciling *reconciling, struct batch *batch
 {
 	int r = batch_commit(batch, reconciling->tree->backend, BACKEND_ANYWAY);
 
-	return r < 0 ? r : reconcile_renew(reconciling);
+	if (r == 0)
+		reconciling->view_error = reconcile_renew(reconciling);
+	return r;
 }
 
 static void reconcile_done(const struct changed_key *key, struct batch *batch)
@@ -207,13 +210,13 @@ static int adopt_enter(struct adopting *adopting, struct backend_node *node, str
 	notes_entry(&reconciling->notes, dir->node.ino, name);
 	notes_dir(&reconciling->notes, dir->node.ino);
 	if (last)
-		return 0;
+		return reconciling->view_error;
 	r = inode_create(reconciling->tree, node, dir, name, &made);
 	if (r < 0)
 		return r;
 	inode_forget(reconciling->tree, dir, 1);
 	adopting->dir = made;
-	return 0;
+	return reconciling->view_error;
 }
 
 /* One name on the way to the file, or the file itself. */
@@ -546,7 +549,7 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 	inode->version++;
 	notes_change(&reconciling->notes, reconciling->tree, inode,
 		     adds ? CHANGE_GREW : CHANGE_REPLACED, size_before, NULL);
-	return 0;
+	return reconciling->view_error;
 }
 
 /* Files whose rows went. */
@@ -582,7 +585,7 @@ static int reconcile_unlink(struct reconciling *reconciling, const struct change
 	unlinking_apply(&unlinking);
 	notes_entry(&reconciling->notes, dir->node.ino, buf_bytes(&name));
 	notes_dir(&reconciling->notes, dir->node.ino);
-	return 0;
+	return reconciling->view_error;
 }
 
 /* The file, and directories that it leaves empty, up to the session. */
@@ -614,8 +617,13 @@ static int reconcile_only_done(struct reconciling *reconciling, const struct cha
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 
+	int r;
+
 	reconcile_done(key, &batch);
-	return batch.count ? reconcile_commit(reconciling, &batch) : 0;
+	if (!batch.count)
+		return batch.error;
+	r = reconcile_commit(reconciling, &batch);
+	return r < 0 ? r : reconciling->view_error;
 }
 
 static int reconcile_file(struct reconciling *reconciling, const struct changed_key *key,
@@ -643,9 +651,10 @@ static int reconcile_ghost(struct reconciling *reconciling, const struct changed
 	r = ghost_end_begin(tree, &reconciling->view, ghost, true, &batch, &end);
 	if (r == 0)
 		r = reconcile_commit(reconciling, &batch);
-	if (r == 0)
-		ghost_end_apply(tree, steal_ptr(end));
-	return r;
+	if (r < 0)
+		return r;
+	ghost_end_apply(tree, steal_ptr(end));
+	return reconciling->view_error;
 }
 
 static int reconcile_one(struct reconciling *reconciling, const struct changed_key *key)
@@ -745,6 +754,7 @@ static int reconcile_all_done(struct reconciling *reconciling)
 	struct bytes none = { 0 };
 
 	batch_change_done(&batch, none, none, reconciling->all_stamp);
+	/* Nobody needs the view any more. */
 	return reconcile_commit(reconciling, &batch);
 }
 
