@@ -9,6 +9,9 @@
  * would copy every page that a batch touches).  It also covers a COMMIT that fails and a
  * transaction that SQLite has rolled back by itself.  A batch with more() cannot be repeated; it
  * runs in a transaction of its own from the start.
+ *
+ * Where the disk is full, room is made before anything fails, and who frees gets the reserve
+ * (room.c).
  */
 #include <errno.h>
 
@@ -218,18 +221,31 @@ static int apply_op(struct sqlite_conn *conn, const struct backend_op *op, const
 	return recipe->apply ? recipe->apply(conn, op, now) : apply_recipe(conn, recipe, op, now);
 }
 
+/* What a block of operations writes, about. */
+static uint64_t weigh(const struct backend_batch *batch)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < batch->count; i++)
+		bytes += batch->ops[i].data.size + SQLITE_PAGE;
+	return bytes;
+}
+
 static int apply_batch(struct sqlite_conn *conn, struct backend_batch *batch, const char *now)
 {
 	int r;
 
 	for (;;) {
+		uint64_t bytes = weigh(batch);
+
 		for (size_t i = 0; i < batch->count; i++) {
 			r = apply_op(conn, &batch->ops[i], now);
 			if (r < 0)
 				return r;
 		}
-		if (!batch->more)
-			return 0;
+		r = sqlite_room_check(conn->store, bytes);
+		if (r < 0 || !batch->more)
+			return r;
 		r = batch->more(batch);
 		if (r <= 0)
 			return r;
@@ -287,6 +303,7 @@ static int run_group(struct sqlite *store, struct sqlite_request *first, struct 
 	bool pending = false;
 	int r = pending_now(store, &pending);
 
+	store->room.written = 0;
 	sqlite_stamp_now(now);
 	set_triggers(store);
 	for (struct sqlite_request *request = first; r == 0 && request != end;
@@ -311,31 +328,55 @@ static void set_result(struct sqlite_request *first, struct sqlite_request *end,
 		request->result = result;
 }
 
-static void run(struct sqlite *store, struct sqlite_request *first, struct sqlite_request *end)
+static int run_alone(struct sqlite *store, struct sqlite_request *request)
 {
 	int r = sqlite_conn_run(&store->writer, SQL_BEGIN_IMMEDIATE);
 
-	/* Nobody would fare better alone, and each would wait as long again. */
-	if (r < 0) {
-		set_result(first, end, r);
-		return;
+	return r < 0 ? r : run_group(store, request, request->next);
+}
+
+/* One request alone.  The disk is full: what failed has left its pages in the WAL, and with them
+ * gone there may be room for something smaller, such as deleting a file. */
+static int try_harder(struct sqlite *store, struct sqlite_request *request)
+{
+	bool made = sqlite_room_make(store);
+	int r = -ENOSPC;
+
+	if (request->batch->more)
+		return r;
+	if (made)
+		r = run_alone(store, request);
+	if (r == -ENOSPC && (request->flags & BACKEND_FREES) && sqlite_room_lend(store)) {
+		r = run_alone(store, request);
+		sqlite_room_return(store);
 	}
-	r = run_group(store, first, end);
-	if (r == -ENOSPC && !store->making_room) {
-		/* What failed has left its pages in the WAL: with them gone there may be room for
-		 * something smaller, such as deleting a file. */
-		store->making_room = true;
-		sqlite3_wal_checkpoint_v2(store->writer.db, "main", SQLITE_CHECKPOINT_TRUNCATE,
-					  NULL, NULL);
-		if (!first->batch->more || first->next != end)
-			run(store, first, end);
-		else
-			first->result = r;
-		store->making_room = false;
-		return;
-	}
+	return r;
+}
+
+/* A batch that cannot be repeated gets the reserve beforehand, where it may come to need it. */
+static bool lend_before(struct sqlite *store, const struct sqlite_request *request)
+{
+	return request->batch->more && (request->flags & BACKEND_FREES) &&
+	       store->room.nearly_full && sqlite_room_make(store) && sqlite_room_lend(store);
+}
+
+static void run(struct sqlite *store, struct sqlite_request *first, struct sqlite_request *end)
+{
+	bool lent = lend_before(store, first);
+	int r = sqlite_conn_run(&store->writer, SQL_BEGIN_IMMEDIATE);
+	bool begun = r == 0;
+
+	if (begun)
+		r = run_group(store, first, end);
+	if (lent)
+		sqlite_room_return(store);
+	if (r == -ENOSPC && first->next == end)
+		r = try_harder(store, first);
 	if (r == 0)
 		sqlite_keeper_committed(store);
+	else if (!begun && r != -ENOSPC)
+		/* Nobody would fare better alone, and each would wait as long again. */
+		set_result(first, end, r);
 	else if (first->next == end)
 		first->result = r;
 	else

@@ -238,8 +238,12 @@ static void *keep(void *arg)
 {
 	struct sqlite *store = arg;
 	int hurry = store->keeper.hurry_pages, some = hurry / (HURRY_KIB / CHECKPOINT_KIB);
+	int half = (int)(store->room.size / store->room.page / 2);
 	bool dirty, tidy = true;
 
+	/* If somebody else fills the disk, the reserve has to be enough for the next checkpoint. */
+	if (half)
+		some = MIN(some, half);
 	while (wait_for_commit(store, tidy ? -1 : IDLE_MS, &dirty)) {
 		if (dirty) {
 			gather(store);
@@ -249,6 +253,7 @@ static void *keep(void *arg)
 			sqlite_sync(&store->backend);
 		} else {
 			checkpoint(store);
+			sqlite_room_tidy(store);
 			give_memory_back(store);
 		}
 		tidy = !dirty;

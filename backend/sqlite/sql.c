@@ -76,6 +76,7 @@ static const char *const texts[SQL_COUNT] = {
 		"FROM directory WHERE directory.ino NOT NULL) "
 		"SELECT max((SELECT max(id) FROM sessfs_entry WHERE parent = directory.ino)) "
 		"FROM directory",
+	[SQL_PAGE_COUNT] = "PRAGMA main.page_count",
 	[SQL_CHANGE_LIST] = "SELECT session_id, state_key, first_index, deleted_index, stamp "
 			    "FROM sessfs_change",
 	/* The stamp of the newest change, if "anything may have changed" is among them. */

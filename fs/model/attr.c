@@ -144,7 +144,7 @@ static int set_attr_once(struct tree *tree, struct inode *inode, struct handle *
 		apply_attr(&node, st, mask);
 		if (!inode->gone)
 			batch_node_put(&batch, &node);
-		r = batch_commit(&batch, tree->backend, 0);
+		r = batch_commit(&batch, tree->backend, BACKEND_FREES);
 		if (r < 0)
 			return r;
 		inode->node = node;
@@ -210,7 +210,7 @@ static bool xattr_is_own(struct bytes name)
 	return bytes_equal(name, BYTES("user.sessfs.invalid"));
 }
 
-static int change_xattr(struct tree *tree, struct inode *inode, struct batch *batch)
+static int change_xattr(struct tree *tree, struct inode *inode, struct batch *batch, unsigned flags)
 {
 	struct backend_node node = inode->node;
 	int r;
@@ -219,7 +219,7 @@ static int change_xattr(struct tree *tree, struct inode *inode, struct batch *ba
 		return -ENOENT;
 	node.ctime = time_now();
 	batch_node_put(batch, &node);
-	r = batch_commit(batch, tree->backend, 0);
+	r = batch_commit(batch, tree->backend, flags);
 	if (r == 0)
 		inode->node = node;
 	return r;
@@ -257,7 +257,7 @@ static int set_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 	if (r < 0)
 		return r;
 	batch_xattr_put(&batch, inode->node.ino, name, value);
-	return change_xattr(tree, inode, &batch);
+	return change_xattr(tree, inode, &batch, 0);
 }
 
 int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, struct bytes value,
@@ -333,7 +333,7 @@ static int remove_xattr_once(struct tree *tree, struct inode *inode, struct byte
 	if (r <= 0)
 		return r < 0 ? r : -ENODATA;
 	batch_xattr_delete(&batch, inode->node.ino, name);
-	return change_xattr(tree, inode, &batch);
+	return change_xattr(tree, inode, &batch, BACKEND_FREES);
 }
 
 int tree_remove_xattr(struct tree *tree, struct inode *inode, struct bytes name)

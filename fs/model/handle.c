@@ -148,6 +148,7 @@ static void handle_staged(struct tree *tree, struct handle *handle)
 		pthread_mutex_unlock(&tree->times_lock);
 	}
 	handle->dirty = true;
+	handle->failed = 0;
 	handle->written = time_now();
 	handle->times_set = false;
 }
@@ -412,6 +413,7 @@ static ssize_t handle_append(struct tree *tree, struct handle *handle, struct by
 		handle->owns_tail = false;
 	}
 	handle->mode = HANDLE_APPEND;
+	handle->failed = 0;
 	rest = bytes_make(data.data + lines.size, taken - lines.size);
 	if (rest.size) {
 		r = stage_write(&handle->piece, handle->piece.size, rest);
@@ -450,6 +452,23 @@ static bool write_appends(struct tree *tree, struct handle *handle, uint64_t off
 
 /* Writing. */
 
+/* A write that was refused (a full disk) leaves a gap, and content with a gap is never published:
+ * whoever closes after such an error keeps the previous content. */
+static void handle_refuse(struct handle *handle, uint64_t offset, int error)
+{
+	if (handle->refused && handle->refused_at <= offset)
+		return;
+	handle->refused = error;
+	handle->refused_at = offset;
+}
+
+/* Until the writer tries again from there, with success. */
+static void handle_repair(struct handle *handle, uint64_t from, uint64_t to)
+{
+	if (from <= handle->refused_at && handle->refused_at < to)
+		handle->refused = 0;
+}
+
 /* *ret_from: where bytes became visible to others, if they did. */
 static ssize_t write_once(struct tree *tree, struct handle *handle, pid_t pid, uint64_t offset,
 			  struct bytes data, uint64_t *ret_from)
@@ -483,10 +502,14 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, pid_t pid, u
 		offset = handle->stage.size;
 	if (inode->node.kind != BACKEND_LIST && inode->node.kind != BACKEND_ORDINARY &&
 	    offset + data.size > tree->backend->max_item)
-		return -EFBIG;
-	r = stage_write(&handle->stage, offset, data);
-	if (r < 0)
+		r = -EFBIG;
+	if (r == 0)
+		r = stage_write(&handle->stage, offset, data);
+	if (r < 0) {
+		handle_refuse(handle, offset, r);
 		return r;
+	}
+	handle_repair(handle, offset, offset + data.size);
 	handle_staged(tree, handle);
 	return (ssize_t)data.size;
 }
@@ -578,7 +601,7 @@ void handles_publish_paused(struct tree *tree)
 		/* Alone: no handle is used or closed meanwhile. */
 		WITH_WRITE_LOCK(tree);
 		for (struct handle *handle = tree->savers; handle; handle = handle->saver_next) {
-			if (handle->mode != HANDLE_SAVE || !handle->dirty ||
+			if (handle->mode != HANDLE_SAVE || !handle->dirty || handle->refused ||
 			    now - handle->written < PAUSE || handle->paused_at == handle->written)
 				continue;
 			handle->paused_at = handle->written;
@@ -604,7 +627,7 @@ static int flush_once(struct tree *tree, struct handle *handle, pid_t pid, bool 
 		*published = r == 0;
 	}
 	if (r == 0 && handle->mode == HANDLE_SAVE && handle->dirty) {
-		r = publish_stage(tree, handle);
+		r = handle->refused ? handle->refused : publish_stage(tree, handle);
 		if (r < 0)
 			return r;
 		*published = true;
@@ -622,6 +645,7 @@ int handle_flush(struct tree *tree, struct handle *handle, pid_t pid)
 	if (!handle_writes(handle))
 		return 0;
 	r = TREE_RETRY(tree, flush_once(tree, handle, pid, &published));
+	handle->failed = published ? 0 : r;
 	if (published) {
 		struct notes notes = { 0 };
 
@@ -673,7 +697,8 @@ static void handle_close(struct tree *tree, struct handle *handle)
 
 void handle_free(struct tree *tree, struct handle *handle)
 {
-	int r = handle_flush(tree, handle, 0);
+	/* Who was told that it failed is not to be surprised by a later success. */
+	int r = handle->failed ? handle->failed : handle_flush(tree, handle, 0);
 
 	if (r < 0)
 		log_error("the last content of inode %llu could not be saved: %s",
@@ -706,8 +731,11 @@ static int truncate_by_handle(struct tree *tree, struct handle *handle, uint64_t
 	r = handle_begin_save(tree, handle, size > 0);
 	if (r == 0)
 		r = stage_truncate(&handle->stage, size);
-	if (r == 0)
+	if (r == 0) {
+		if (size <= handle->refused_at)
+			handle->refused = 0;
 		handle_staged(tree, handle);
+	}
 	return r;
 }
 

@@ -375,7 +375,7 @@ static int emit_more(struct backend_batch *source)
 	return source->count > 0;
 }
 
-int save_commit(struct tree *tree, struct save *save, struct batch *batch)
+int save_commit(struct tree *tree, struct save *save, struct batch *batch, unsigned flags)
 {
 	struct backend_batch source = { .more = emit_more, .arg = save };
 	int r = save_emit(save, batch, batch->count + EMIT_FIRST);
@@ -383,11 +383,11 @@ int save_commit(struct tree *tree, struct save *save, struct batch *batch)
 	if (r < 0)
 		return r;
 	if (r == 0)
-		return batch_commit(batch, tree->backend, 0);
+		return batch_commit(batch, tree->backend, flags);
 	save->block = batch;
 	source.ops = batch->ops;
 	source.count = batch->count;
-	return tree->backend->ops->commit(tree->backend, &source, 0);
+	return tree->backend->ops->commit(tree->backend, &source, flags);
 }
 
 static int orphan_replace(struct inode *inode, struct stage *stage, const struct backend_node *node)
@@ -409,7 +409,8 @@ static int orphan_replace(struct inode *inode, struct stage *stage, const struct
 	return 0;
 }
 
-int save_publish(struct tree *tree, struct inode *inode, struct stage *stage, int64_t mtime)
+static int publish_once(struct tree *tree, struct inode *inode, struct stage *stage, int64_t mtime,
+			unsigned flags)
 {
 	struct backend_node node = inode->node;
 	struct save_target target = {
@@ -431,11 +432,34 @@ int save_publish(struct tree *tree, struct inode *inode, struct stage *stage, in
 		r = save_plan(tree, &view, &target, stage, &save);
 	view_end(&view);
 	if (r == 0)
-		r = save_commit(tree, save, &batch);
+		r = save_commit(tree, save, &batch, flags);
 	if (r < 0)
 		return r;
 	inode->node = node;
 	inode->loaded = false;
 	inode->version++;
 	return 0;
+}
+
+static bool is_smaller(struct tree *tree, struct inode *inode, const struct stage *stage)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	uint64_t size;
+
+	return view_begin(tree, 0, &view) == 0 && content_size(tree, &view, inode, &size) == 0 &&
+	       stage->size < size;
+}
+
+int save_publish(struct tree *tree, struct inode *inode, struct stage *stage, int64_t mtime)
+{
+	int r = publish_once(tree, inode, stage, mtime, 0);
+
+	if (r != -ENOSPC || !is_smaller(tree, inode, stage))
+		return r;
+	r = publish_once(tree, inode, stage, mtime, BACKEND_FREES);
+	if (r != -ENOSPC || stage->size)
+		return r;
+	/* What is emptied may go in parts, what is replaced may not. */
+	r = shed_content(tree, inode, 0);
+	return r < 0 ? r : publish_once(tree, inode, stage, mtime, BACKEND_FREES);
 }

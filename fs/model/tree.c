@@ -335,13 +335,19 @@ int inode_get(struct tree *tree, struct view *view, uint64_t ino, struct inode *
 }
 
 /* Nobody can reach an orphan any more: delete it from the store. */
-static void inode_delete_orphan(struct tree *tree, uint64_t ino)
+static void inode_delete_orphan(struct tree *tree, const struct backend_node *node)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
+	uint64_t ino = node->ino;
 	int r;
 
 	batch_node_delete(&batch, ino);
-	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY);
+	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	if (r == -ENOSPC && node->kind == BACKEND_ORDINARY) {
+		r = shed_hidden(tree, node);
+		if (r == 0)
+			r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	}
 	if (r < 0)
 		log_warning("inode %llu was unlinked but could not be deleted (%s); the next mount "
 			    "does it",
@@ -364,7 +370,7 @@ void inode_forget(struct tree *tree, struct inode *inode, uint64_t count)
 	pthread_mutex_unlock(&tree->table_lock);
 
 	if (!inode->node.nlink && !inode->gone && !tree->backend->read_only)
-		inode_delete_orphan(tree, inode->node.ino);
+		inode_delete_orphan(tree, &inode->node);
 	parent = inode->parent;
 	inode_destroy(inode);
 	if (parent)
@@ -462,7 +468,7 @@ int tree_write_times(struct tree *tree)
 			if (!inode->gone)
 				batch_node_put(&batch, &inode->node);
 		}
-		r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY);
+		r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
 	}
 	while (first) {
 		inode = first;
@@ -546,7 +552,9 @@ static int tree_delete_orphans(struct tree *tree)
 	if (r < 0)
 		return r;
 	view_end(&view);
-	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY);
+	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	if (r == -ENOSPC)
+		r = shed_orphans(tree);
 	return r == -EROFS ? 0 : r;
 }
 
