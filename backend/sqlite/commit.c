@@ -18,7 +18,10 @@
 #include "backend/sqlite/internal.h"
 #include "src/base/cleanup.h"
 
-enum { GROUP_MAX = 64 }; /* batches in one transaction: nobody waits for ever more of the others */
+enum {
+	GROUP_MAX = 64, /* batches in one transaction: nobody waits for ever more of the others */
+	ROW_LARGE = 1 << 20, /* bytes of a row that is not to be held many times */
+};
 
 struct sqlite_request {
 	struct backend_batch *batch;
@@ -43,11 +46,11 @@ struct recipe {
 	apply_fn *apply; /* instead */
 };
 
-static apply_fn apply_node_put, apply_change_done;
+static apply_fn apply_row_put, apply_node_put, apply_change_done;
 
 static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_ROW_INSERT] = { { SQL_ROW_INSERT }, "sk@DT", true, NULL },
-	[BACKEND_ROW_PUT] = { { SQL_ROW_PUT }, "sk@DT", true, NULL },
+	[BACKEND_ROW_PUT] = { { SQL_ROW_PUT }, "sk@DT", true, apply_row_put },
 	[BACKEND_ROW_DELETE] = { { SQL_ROW_DELETE }, "sk@t", true, NULL },
 	[BACKEND_KEY_MOVE] = { { SQL_KEY_CLEAR_TARGET, SQL_KEY_MOVE }, "skSK", true, NULL },
 	[BACKEND_NODE_PUT] = { { SQL_NONE }, "", false, apply_node_put },
@@ -148,6 +151,41 @@ static int apply_recipe(struct sqlite_conn *conn, const struct recipe *recipe,
 		r = finish(conn, statement);
 	}
 	return r;
+}
+
+static int row_is_same(struct sqlite_conn *conn, const struct backend_op *op)
+{
+	int r = 0, code;
+	sqlite3_stmt *statement = sqlite_conn_take(conn, SQL_ROW_SAME, &r);
+
+	if (!statement)
+		return r;
+	for (int i = 0; "sk@D"[i]; i++)
+		bind_field(statement, i + 1, "sk@D"[i], op, NULL);
+	code = sqlite3_step(statement);
+	r = sqlite_result(conn, code);
+	sqlite3_reset(statement);
+	return r < 0 ? r : code == SQLITE_ROW;
+}
+
+/* An insert that turns into an update has the old row, the new one, and two records in memory: for
+ * a large one it is better done in steps. */
+static int apply_row_put(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+{
+	static const struct recipe put = { { SQL_ROW_PUT }, "sk@DT", true, NULL };
+	static const struct recipe update = { { SQL_ROW_UPDATE }, "sk@DT", true, NULL };
+	static const struct recipe ensure = { { SQL_ROW_ENSURE }, "sk@DT", true, NULL };
+	int r;
+
+	if (op->data.size < ROW_LARGE)
+		return apply_recipe(conn, &put, op, now);
+	r = row_is_same(conn, op);
+	if (r != 0)
+		return MIN(r, 0);
+	r = apply_recipe(conn, &update, op, now);
+	if (r < 0 || sqlite3_changes(conn->db) > 0)
+		return r;
+	return apply_recipe(conn, &ensure, op, now);
 }
 
 static void bind_optional(sqlite3_stmt *statement, int index, struct bytes text, bool blob)

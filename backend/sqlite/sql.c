@@ -91,6 +91,13 @@ static const char *const texts[SQL_COUNT] = {
 			"ON CONFLICT (session_id, state_key, item_index) DO UPDATE SET "
 			"state_data = excluded.state_data{set_updated} "
 			"WHERE state_data IS NOT excluded.state_data",
+	[SQL_ROW_UPDATE] = "UPDATE {rows} SET state_data = ?4{set_updated_to} WHERE session_id = ?1 "
+			   "AND state_key = ?2 AND item_index = ?3",
+	[SQL_ROW_SAME] = "SELECT 1 FROM {rows} WHERE session_id = ?1 AND state_key = ?2 "
+			 "AND item_index = ?3 AND state_data IS ?4",
+	[SQL_ROW_ENSURE] = "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
+			   "{time_columns}) VALUES (?1, ?2, ?3, ?4{time_values}) "
+			   "ON CONFLICT (session_id, state_key, item_index) DO NOTHING",
 	[SQL_ROW_DELETE] = "DELETE FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND "
 			   "item_index BETWEEN ?3 AND ?4",
 	[SQL_KEY_CLEAR_TARGET] = "DELETE FROM {rows} WHERE session_id = ?3 AND state_key = ?4 "
@@ -174,6 +181,7 @@ char *sqlite_sql_expand(const char *text, const struct sqlite_layout *layout, co
 		  created && updated ? "created_at, updated_at" :
 				       (created ? "created_at" : "updated_at") },
 		{ "{time_values}", ", %s", created && updated ? "?5, ?5" : "?5" },
+		{ "{set_updated_to}", "%s", updated ? ", updated_at = ?5" : "" },
 		{ "{set_updated}", "%s", updated ? ", updated_at = excluded.updated_at" : "" },
 	};
 	sqlite3_str *sql = sqlite3_str_new(NULL);

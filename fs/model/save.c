@@ -7,8 +7,9 @@
  *   closes or syncs, the stage is published: planned, then emitted.
  *
  *   The plan compares the stage with the rows in one pass over both, in step: line by line, row by
- *   row.  It remembers one code a line (a piece, a row that is there already, a row to be written),
- *   so a plan is small however large the save is.  Nothing is written meanwhile, and if another
+ *   row.  It remembers what each line is (a piece, a row that is there already, a row to be
+ *   written), as runs of equal ones, so a plan is small however large the save is; and what was
+ *   read of the stage is given back to the system on the way.  Nothing is written meanwhile, and if another
  *   program changes a row before the commit, the commit answers -ESTALE and all begins again.
  *
  *   Emitting turns the plan into operations, a block at a time: first what goes away, then rows,
@@ -30,7 +31,10 @@ enum {
 	EMIT_FIRST = 1000,    /* operations of a save that is committed as a plain array */
 	EMIT_BLOCK = 256,     /* operations of one block of a larger one */
 	EMIT_BYTES = 8 << 20, /* bytes that one block refers to, about */
+	PLAN_BYTES = 8 << 20, /* read before they are given back */
 	SAVE_PIECE_MAX = 1 << 20,
+	RUN_BITS = 6, /* of a byte in the codes: the length of the run, less one */
+	RUN_MAX = 1 << RUN_BITS,
 };
 
 enum save_how {
@@ -50,7 +54,7 @@ struct save {
 	struct stage *stage;
 	struct bytes bytes;
 	enum save_how how;
-	struct buf codes; /* SAVE_LINES: an enum line_code for each line */
+	struct buf codes; /* SAVE_LINES: runs, a byte each: an enum line_code and their number */
 	bool had_pieces;  /* the file has pieces in the store */
 	bool any_row;
 	bool told;	   /* the log knows of a bad line */
@@ -61,7 +65,8 @@ struct save {
 	/* Where emitting is. */
 	bool begun;
 	struct bytes rest;
-	size_t line;
+	size_t run;
+	unsigned run_used; /* lines of that run that were emitted */
 	uint64_t offset;
 	int64_t index;
 	int64_t seq;
@@ -76,23 +81,56 @@ struct planning {
 	struct save *save;
 	struct bytes rest;
 	uint64_t offset;
+	uint64_t passed; /* bytes that were given back */
+	uint64_t lines;
+	uint64_t max_item;
 };
+
+static int codes_add(struct buf *codes, enum line_code code)
+{
+	unsigned char *last = codes->size ? (unsigned char *)&codes->data[codes->size - 1] : NULL;
+
+	if (last && *last >> RUN_BITS == code && *last % RUN_MAX < RUN_MAX - 1) {
+		++*last;
+		return 0;
+	}
+	return buf_append_byte(codes, (char)(code << RUN_BITS));
+}
+
+static enum line_code codes_next(struct save *save)
+{
+	unsigned char run = (unsigned char)save->codes.data[save->run];
+
+	if (++save->run_used > run % RUN_MAX) {
+		save->run++;
+		save->run_used = 0;
+	}
+	return (enum line_code)(run >> RUN_BITS);
+}
 
 static int plan_code(struct planning *planning, const struct line *line, enum line_code code)
 {
 	struct save *save = planning->save;
 	struct json_error error;
 
+	/* Before anything is taken. */
+	if (line->size > planning->max_item)
+		return -EFBIG;
+	planning->lines++;
 	if (code != LINE_KEPT)
 		save->first_change = MIN(save->first_change, planning->offset);
 	if (code != LINE_PIECE)
 		save->rows++;
 	else if (!save->told && !lines_is_row(line->text, &error) && !lines_is_blank(line->text)) {
-		invalid_log(save->target.node, "line", save->codes.size + 1, &error);
+		invalid_log(save->target.node, "line", planning->lines, &error);
 		save->told = true;
 	}
 	planning->offset += line->size;
-	return buf_append_byte(&save->codes, (char)code);
+	if (planning->offset - planning->passed >= PLAN_BYTES) {
+		planning->passed = planning->offset;
+		stage_passed(save->stage, planning->passed);
+	}
+	return codes_add(&save->codes, code);
 }
 
 /* The next row of the store meets the lines up to the next one that is a row. */
@@ -139,30 +177,19 @@ static struct bytes last_line(struct bytes bytes)
 	return bytes_make(bytes.data + start, bytes.size - start);
 }
 
-static int plan_longest(struct bytes bytes, uint64_t max_item)
-{
-	struct line line;
-
-	if (bytes.size <= max_item)
-		return 0;
-	while (lines_next(&bytes, &line))
-		if (line.size > max_item)
-			return -EFBIG;
-	return 0;
-}
-
 static int plan_lines(struct tree *tree, struct view *view, struct save *save)
 {
 	const struct backend_ops *ops = view->backend->ops;
 	struct backend_node *node = save->target.node;
-	struct planning planning = { .save = save, .rest = save->bytes };
+	struct planning planning = {
+		.save = save,
+		.rest = save->bytes,
+		.max_item = tree->backend->max_item,
+	};
 	struct bytes tail = last_line(save->bytes);
 	struct line line;
-	int r;
+	int r = 0;
 
-	r = plan_longest(save->bytes, tree->backend->max_item);
-	if (r < 0)
-		return r;
 	save->first_change = save->bytes.size;
 	if (!save->target.fresh)
 		r = ops->row_read(view->backend, view->snapshot, node->session, node->key,
@@ -315,7 +342,7 @@ static void emit_piece(struct save *save, struct batch *batch, struct bytes data
 static void emit_line(struct save *save, struct batch *batch)
 {
 	const struct backend_node *node = save->target.node;
-	enum line_code code = (enum line_code)save->codes.data[save->line++];
+	enum line_code code = codes_next(save);
 	struct line line;
 
 	lines_next(&save->rest, &line);
