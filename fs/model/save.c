@@ -84,6 +84,7 @@ struct planning {
 	uint64_t passed; /* bytes that were given back */
 	uint64_t lines;
 	uint64_t max_item;
+	struct bytes tail; /* the last line, if it has no newline */
 };
 
 static int codes_add(struct buf *codes, enum line_code code)
@@ -117,6 +118,8 @@ static int plan_code(struct planning *planning, const struct line *line, enum li
 	if (line->size > planning->max_item)
 		return -EFBIG;
 	planning->lines++;
+	if (!line->newline)
+		planning->tail = line->text;
 	if (code != LINE_KEPT)
 		save->first_change = MIN(save->first_change, planning->offset);
 	if (code != LINE_PIECE)
@@ -168,15 +171,6 @@ static int plan_any_piece(void *arg, int64_t index, int64_t seq, struct bytes da
 	return 1;
 }
 
-/* The last line, if it has no newline. */
-static struct bytes last_line(struct bytes bytes)
-{
-	const char *newline = bytes.size ? memrchr(bytes.data, '\n', bytes.size) : NULL;
-	size_t start = newline ? (size_t)(newline - bytes.data) + 1 : 0;
-
-	return bytes_make(bytes.data + start, bytes.size - start);
-}
-
 static int plan_lines(struct tree *tree, struct view *view, struct save *save)
 {
 	const struct backend_ops *ops = view->backend->ops;
@@ -186,7 +180,7 @@ static int plan_lines(struct tree *tree, struct view *view, struct save *save)
 		.rest = save->bytes,
 		.max_item = tree->backend->max_item,
 	};
-	struct bytes tail = last_line(save->bytes);
+	struct bytes tail;
 	struct line line;
 	int r = 0;
 
@@ -202,6 +196,7 @@ static int plan_lines(struct tree *tree, struct view *view, struct save *save)
 				    plan_any_piece, &save->had_pieces);
 	if (r < 0)
 		return r;
+	tail = planning.tail;
 	if (save->had_pieces || (save->any_row && save->first_row != 0))
 		save->first_change = 0;
 	if (save->any_row && tail.size && !lines_is_blank(tail) && !lines_is_row(tail, NULL)) {
@@ -392,9 +387,12 @@ static int emit_more(struct backend_batch *source)
 	struct save *save = source->arg;
 	int r;
 
-	stage_passed(save->stage, (uint64_t)(save->rest.data - save->bytes.data));
-	batch_clear(save->block);
-	r = save_emit(save, save->block, EMIT_BLOCK);
+	/* A block in which nothing differs has no operations, and is not the end. */
+	do {
+		stage_passed(save->stage, (uint64_t)(save->rest.data - save->bytes.data));
+		batch_clear(save->block);
+		r = save_emit(save, save->block, EMIT_BLOCK);
+	} while (r > 0 && !save->block->count);
 	if (r < 0)
 		return r;
 	source->ops = save->block->ops;
