@@ -39,18 +39,18 @@
 #include "src/base/log.h"
 
 enum {
-	RESERVE_PART = 16,	/* of the filesystem: one in so many blocks */
-	RESERVE_MAX = 4 << 20,	/* bytes */
-	RESERVE_LEFT = 4096,	/* of it when it is given up: the sentence */
-	QUOTA_EXTRA = 64,	/* pages above the quota for who frees */
-	SLACK = 128 << 10,	/* for the commit itself and the WAL's index */
+	RESERVE_PART = 16,     /* of the filesystem: one in so many blocks */
+	RESERVE_MAX = 4 << 20, /* bytes */
+	RESERVE_LEFT = 4096,   /* of it when it is given up: the sentence */
+	QUOTA_EXTRA = 64,      /* pages above the quota for who frees */
+	SLACK = 128 << 10,     /* for the commit itself and the WAL's index */
 	ALLOWANCE_MAX = 16 << 20,
-	CHECKPOINT_MS = 200,	/* to wait for readers of other processes */
-	SLICE_PAGES = 16,	/* given back in one transaction, at least */
-	SLICE_PART = 8,		/* or this part of the reserve */
+	CHECKPOINT_MS = 200, /* to wait for readers of other processes */
+	SLICE_PAGES = 16,    /* given back in one transaction, at least */
+	SLICE_PART = 8,	     /* or this part of the reserve */
 	SLICES_AT_ONCE = 32,
-	UNUSED_PAGES = 64,	/* not worth giving back as long as there is room */
-	UNUSED_PART = 16,	/* nor one in so many */
+	UNUSED_PAGES = 64, /* not worth giving back as long as there is room */
+	UNUSED_PART = 16,  /* nor one in so many */
 };
 
 static const char sentence[] = "sessfs keeps this room to be able to delete on a full disk.  The "
@@ -71,8 +71,7 @@ static int reserve_open(const char *path, int flags)
 
 	if (!make_name(path, name) || stat(path, &store) < 0)
 		return -ENAMETOOLONG;
-	fd = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags,
-		  store.st_mode & 0666);
+	fd = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags, store.st_mode & 0666);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
 	if (!S_ISREG(st.st_mode) || st.st_nlink != 1)
@@ -212,7 +211,8 @@ void sqlite_room_close(struct sqlite *store)
 bool sqlite_room_lend_unopened(const char *path)
 {
 	_cleanup_(freep) char *real = realpath(path, NULL);
-	_cleanup_(closep) int fd = real && !sqlite_backend_is_owned(real) ? reserve_open(real, 0) : -1;
+	_cleanup_(closep) int fd =
+		real && !sqlite_backend_is_owned(real) ? reserve_open(real, 0) : -1;
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size <= RESERVE_LEFT)
