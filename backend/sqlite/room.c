@@ -2,16 +2,16 @@
 /*
  * Full disks.
  *
- * The trouble with a full disk is that deleting needs room as well: a deletion is a commit, a commit
- * is appended to the WAL, and what is in the WAL has to fit into the database before the WAL can be
- * written from its beginning again.  So three things are done:
+ * The trouble with a full disk is that deleting needs room as well: a deletion is a commit, a
+ * commit is appended to the WAL, and what is in the WAL has to fit into the database before the WAL
+ * can be written from its beginning again.  So three things are done:
  *
  *   - A transaction that could not be brought into the database any more is not committed
  *     (sqlite_room_check).  So a checkpoint always succeeds, however full the disk is, unless
  *     somebody else has filled it meanwhile; and after it, the WAL can be cut to nothing.
- *   - Room is kept in reserve, as a file of allocated blocks beside the store.  It is cut to nothing
- *     for a transaction that frees (BACKEND_FREES) and would fail otherwise, and for a checkpoint;
- *     then it is allocated again.  Nothing else ever gets it.
+ *   - Room is kept in reserve, as a file of allocated blocks beside the store.  It is cut to
+ *     nothing for a transaction that frees (BACKEND_FREES) and would fail otherwise, and for a
+ *     checkpoint; then it is allocated again.  Nothing else ever gets it.
  *   - Pages that are free in the database go back to the filesystem, in small slices: at once when
  *     the reserve was needed, and when nobody is writing.  This works in stores that sessfs has
  *     made (auto_vacuum); in others free pages are used again by what is written next.

@@ -91,8 +91,9 @@ static const char *const texts[SQL_COUNT] = {
 			"ON CONFLICT (session_id, state_key, item_index) DO UPDATE SET "
 			"state_data = excluded.state_data{set_updated} "
 			"WHERE state_data IS NOT excluded.state_data",
-	[SQL_ROW_UPDATE] = "UPDATE {rows} SET state_data = ?4{set_updated_to} WHERE session_id = ?1 "
-			   "AND state_key = ?2 AND item_index = ?3",
+	[SQL_ROW_UPDATE] =
+		"UPDATE {rows} SET state_data = ?4{set_updated_to} WHERE session_id = ?1 "
+		"AND state_key = ?2 AND item_index = ?3",
 	[SQL_ROW_SAME] = "SELECT 1 FROM {rows} WHERE session_id = ?1 AND state_key = ?2 "
 			 "AND item_index = ?3 AND state_data IS ?4",
 	[SQL_ROW_ENSURE] = "INSERT INTO {rows} (session_id, state_key, item_index, state_data"

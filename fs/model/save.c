@@ -9,8 +9,9 @@
  *   The plan compares the stage with the rows in one pass over both, in step: line by line, row by
  *   row.  It remembers what each line is (a piece, a row that is there already, a row to be
  *   written), as runs of equal ones, so a plan is small however large the save is; and what was
- *   read of the stage is given back to the system on the way.  Nothing is written meanwhile, and if another
- *   program changes a row before the commit, the commit answers -ESTALE and all begins again.
+ *   read of the stage is given back to the system on the way.  Nothing is written meanwhile, and
+ *   if another program changes a row before the commit, the commit answers -ESTALE and all begins
+ *   again.
  *
  *   Emitting turns the plan into operations, a block at a time: first what goes away, then rows,
  *   pieces and marks in the order of the file.  The store applies the blocks as one transaction.
