@@ -37,6 +37,7 @@ enum {
 	HURRY_KIB = 16384,     /* make it urgent */
 	ROUNDS = 8,	       /* to come close to the writer before he is held */
 	SLOW_US = 20000,       /* a commit's delay when the WAL is twice as large as it should be */
+	SLOWEST = 10,	       /* times that, when it has become much larger */
 };
 
 static int count_pages(void *arg, sqlite3 *db, const char *schema, int pages)
@@ -127,7 +128,7 @@ static void slow_down(const struct sqlite *store, int pages)
 	int64_t delay = (pages - limit) * SLOW_US / limit;
 
 	if (delay > 0)
-		usleep((useconds_t)MIN(delay, SLOW_US));
+		usleep((useconds_t)MIN(delay, SLOW_US * SLOWEST));
 }
 
 void sqlite_keeper_committed(struct sqlite *store)

@@ -21,9 +21,9 @@ from harness import (
 )
 
 PEAK = 128 << 20
-LINE = 100
-BLOCK = 10000  # lines
 LARGE = int(os.environ.get("SESSFS_LARGE_MB", "0"))
+LINE = 400 if LARGE else 100  # ids and times take room beside each
+BLOCK = 10000  # lines
 SECONDS = 90 + LARGE
 
 
