@@ -269,6 +269,17 @@ static uint64_t weigh(const struct backend_batch *batch)
 	return bytes;
 }
 
+static uint64_t weigh_all(const struct sqlite_request *first, const struct sqlite_request *end)
+{
+	uint64_t bytes = 0;
+
+	if (first->batch->more)
+		return UINT64_MAX;
+	for (; first != end; first = first->next)
+		bytes += weigh(first->batch);
+	return bytes;
+}
+
 static int apply_batch(struct sqlite_conn *conn, struct backend_batch *batch, const char *now)
 {
 	int r;
@@ -401,9 +412,13 @@ static bool lend_before(struct sqlite *store, const struct sqlite_request *reque
 static void run(struct sqlite *store, struct sqlite_request *first, struct sqlite_request *end)
 {
 	bool lent = lend_before(store, first);
-	int r = sqlite_conn_run(&store->writer, SQL_BEGIN_IMMEDIATE);
-	bool begun = r == 0;
+	int r;
+	bool begun;
 
+	if (store->room.nearly_full)
+		sqlite_room_prepare(store, weigh_all(first, end));
+	r = sqlite_conn_run(&store->writer, SQL_BEGIN_IMMEDIATE);
+	begun = r == 0;
 	if (begun)
 		r = run_group(store, first, end);
 	if (lent)

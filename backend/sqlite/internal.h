@@ -273,6 +273,7 @@ struct sqlite {
 		int fd;		    /* of the reserve, -1 */
 		uint64_t size;	    /* that it shall have */
 		uint64_t held;	    /* that it has */
+		uint64_t had;	    /* before it was given up */
 		uint64_t page;	    /* of the database */
 		uint64_t written;   /* by the transaction, and perhaps in memory only; about */
 		uint64_t allowance; /* that may be written before the disk is looked at again */
@@ -399,6 +400,8 @@ void sqlite_room_ending(struct sqlite *store);
 void sqlite_room_close(struct sqlite *store);
 /* The store could not be opened for want of room: true when there was a reserve to give up. */
 bool sqlite_room_lend_unopened(const char *path);
+/* Before a transaction that will write about so many bytes. */
+void sqlite_room_prepare(struct sqlite *store, uint64_t bytes);
 /* Inside a write transaction that has written about so many bytes since the last call, and before
  * it commits: 0 to go on, -ENOSPC when what it has written could not be brought into the database
  * any more. */

@@ -41,9 +41,10 @@
 enum {
 	RESERVE_PART = 16,     /* of the filesystem: one in so many blocks */
 	RESERVE_MAX = 4 << 20, /* bytes */
+	WAL_LEAST = 384 << 10, /* that the reserve leaves to the WAL */
 	RESERVE_LEFT = 4096,   /* of it when it is given up: the sentence */
 	QUOTA_EXTRA = 64,      /* pages above the quota for who frees */
-	SLACK = 128 << 10,     /* for the commit itself and the WAL's index */
+	SLACK = 64 << 10,      /* for the commit itself and the WAL's index */
 	ALLOWANCE_MAX = 16 << 20,
 	CHECKPOINT_MS = 200, /* to wait for readers of other processes */
 	SLICE_PAGES = 16,    /* given back in one transaction, at least */
@@ -119,26 +120,37 @@ static bool look(struct sqlite *store, struct room *room)
 	return true;
 }
 
-/* Have the reserve as large as it shall be, but leave as much as it takes: who deletes nothing
- * needs room in the WAL, too. */
+/* What the reserve may take: who deletes nothing needs room in the WAL, too.  But it takes back what
+ * it has given up, so that nobody else gets that. */
+static bool reserve_share(const struct sqlite *store, uint64_t *ret_left, uint64_t *ret_want)
+{
+	uint64_t total, both, want;
+
+	if (store->room.fd < 0 || !free_bytes(store, &total, ret_left))
+		return false;
+	both = store->room.held + *ret_left;
+	want = MIN(both / 2, both - MIN(both, (uint64_t)WAL_LEAST));
+	want = MAX(want, MIN(both, store->room.had));
+	want = MIN(want, store->room.size);
+	*ret_want = want - want % RESERVE_LEFT;
+	return true;
+}
+
 static void reserve_build(struct sqlite *store)
 {
-	uint64_t total, left, want;
-	ssize_t size = sizeof(sentence) - 1;
+	const ssize_t size = sizeof(sentence) - 1;
+	uint64_t left, want;
 
-	if (store->room.fd < 0 || store->room.held >= store->room.size ||
-	    !free_bytes(store, &total, &left))
-		return;
-	want = MIN(store->room.size, (store->room.held + left) / 2);
-	want -= want % RESERVE_LEFT;
-	if (want <= store->room.held || pwrite(store->room.fd, sentence, (size_t)size, 0) != size)
+	if (store->room.held >= store->room.size || !reserve_share(store, &left, &want) ||
+	    want <= store->room.held || pwrite(store->room.fd, sentence, (size_t)size, 0) != size)
 		return;
 	if (fallocate(store->room.fd, 0, 0, (off_t)want) == 0) {
 		store->room.held = want;
+		store->room.had = 0;
 		return;
 	}
 	if (errno == EOPNOTSUPP) { /* the filesystem cannot promise blocks */
-		closep(&store->room.fd);
+		close(store->room.fd);
 		store->room.fd = -1;
 		return;
 	}
@@ -148,12 +160,29 @@ static void reserve_build(struct sqlite *store)
 			    strerror(errno));
 }
 
+/* Where pages of the database are free that it does not give back, the WAL alone is what is short
+ * of room: the reserve shares its own with it. */
+static void reserve_yield(struct sqlite *store)
+{
+	uint64_t left, want;
+	int64_t unused = 0;
+
+	if (!reserve_share(store, &left, &want) || left >= WAL_LEAST || want >= store->room.held ||
+	    sqlite_conn_query(&store->writer, "PRAGMA main.freelist_count", 0, &unused) < 0 ||
+	    (uint64_t)unused * store->room.page < WAL_LEAST)
+		return;
+	want = MAX(want, RESERVE_LEFT);
+	if (ftruncate(store->room.fd, (off_t)want) == 0)
+		store->room.held = want;
+}
+
 static bool reserve_give_up(struct sqlite *store)
 {
 	if (store->room.fd < 0 || store->room.held <= RESERVE_LEFT)
 		return false;
 	if (ftruncate(store->room.fd, RESERVE_LEFT) < 0)
 		return false;
+	store->room.had = MAX(store->room.had, store->room.held);
 	store->room.held = RESERVE_LEFT;
 	return true;
 }
@@ -283,13 +312,26 @@ bool sqlite_room_make(struct sqlite *store)
 		return false;
 	code = empty_wal(store);
 	/* Busy: what could be copied was copied. */
-	if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY)
+	if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY) {
+		reserve_yield(store);
 		return true;
+	}
 	if (!reserve_give_up(store))
 		return false;
 	code = empty_wal(store);
 	reserve_build(store);
 	return code == SQLITE_OK;
+}
+
+/* A transaction that fails leaves its pages in the WAL, and then there may be no room for what is to
+ * be copied out of it: on a disk that is nearly full, that is done before. */
+void sqlite_room_prepare(struct sqlite *store, uint64_t bytes)
+{
+	struct room room;
+
+	if (store->room.nearly_full && has_database(store) && look(store, &room) && room.growth &&
+	    (bytes > room.free || room.free - bytes < room.growth + SLACK))
+		empty_wal(store);
 }
 
 static int set_quota(struct sqlite *store, unsigned extra)

@@ -17,7 +17,6 @@ from harness import (
     append,
     errno_of,
     eventually,
-    limit,
     main,
     need_root,
     read,
@@ -32,7 +31,7 @@ BLOCK = 32768
 
 
 class Disk:
-    """A filesystem of 16 MB with a store and one session in it."""
+    """A small filesystem with a store and one session in it."""
 
     def __init__(self, box, folder, options):
         self.box = box
@@ -53,10 +52,10 @@ class Disk:
 
 
 @contextlib.contextmanager
-def disk(box, options=(), prepare=None):
+def disk(box, options=(), prepare=None, size=SIZE):
     need_root()
     folder = box.new_folder("disk")
-    tool("mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", folder)
+    tool("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder)
     try:
         if prepare:
             prepare(folder)
@@ -76,7 +75,7 @@ def lines(count, start=0):
     return b"".join(b'{"n": %d, ' % (start + i) + LINE[1:] for i in range(count))
 
 
-def fill_list(path, step=200, smallest=1):
+def fill_list(path, step=800, smallest=1):
     """Appends whole lines until not even the smallest block goes in; returns what was taken."""
     taken, count = [], 0
     while step >= smallest:
@@ -208,7 +207,7 @@ def test_names_are_refused_and_what_was_made_stays(box):
 
 def freeing(box, free, fill=fill_list, name="l.jsonl", options=(), prepare=None):
     """On a disk that is full of one file: this makes room."""
-    with disk(box, options, prepare) as small:
+    with disk(box, options, prepare, SIZE // 2) as small:
         os.mkdir(small.at("kept"))
         write(small.at("kept", "list.jsonl"), LINE)
         fill(small.at(name))
@@ -274,7 +273,7 @@ def test_a_smaller_file_is_renamed_over_one_that_fills_the_disk(box):
 
 def test_room_that_is_made_elsewhere_is_used(box):
     def prepare(folder):
-        write(folder + "/elsewhere", b"e" * (8 << 20))
+        write(folder + "/elsewhere", b"e" * (4 << 20))
 
     def free(small, path):
         os.unlink(small.folder + "/elsewhere")
@@ -291,10 +290,10 @@ def fill_elsewhere(small):
 
 def test_a_disk_that_others_fill_to_the_last_byte_allows_deletions(box):
     def fill(path):
-        append(path, lines(8000))
+        append(path, lines(4000))
 
     def free(small, path):
-        grown = lambda: os.stat(small.store).st_size > 2 << 20
+        grown = lambda: os.stat(small.store).st_size > 1 << 20
         eventually(grown, "what was written comes into the database", GONE)
         fill_elsewhere(small)
         fill_list(small.at("more.jsonl"))
@@ -320,15 +319,15 @@ def test_a_database_of_another_program_allows_deletions(box):
 
 def test_a_store_at_its_quota_allows_deletions(box):
     def free(small, path):
-        assert os.stat(small.store).st_size <= 5 << 20, "the store is larger than its quota"
+        assert os.stat(small.store).st_size <= 3 << 20, "the store is larger than its quota"
         os.unlink(path)
 
-    freeing(box, free, options=["max_size=4M"])
-    freeing(box, lambda small, path: os.truncate(path, 0), options=["max_size=4M"])
+    freeing(box, free, options=["max_size=2M"])
+    freeing(box, lambda small, path: os.truncate(path, 0), options=["max_size=2M"])
 
 
 def test_a_full_disk_is_mounted_again_after_a_kill(box):
-    with disk(box) as small:
+    with disk(box, size=SIZE // 2) as small:
         taken = fill_list(small.at("l.jsonl"))
         small.mount.kill9()
         fill_elsewhere(small)
@@ -339,7 +338,7 @@ def test_a_full_disk_is_mounted_again_after_a_kill(box):
 
 
 def test_a_list_that_was_unlinked_before_a_kill_goes_at_the_next_mount(box):
-    with disk(box) as small:
+    with disk(box, size=SIZE // 2) as small:
         fill_list(small.at("l.jsonl"))
         os.unlink(small.at("l.jsonl"))
         small.mount.kill9()
@@ -350,7 +349,7 @@ def test_a_list_that_was_unlinked_before_a_kill_goes_at_the_next_mount(box):
 
 
 def test_a_check_beside_a_mount_leaves_the_reserve_alone(box):
-    with disk(box) as small:
+    with disk(box, size=SIZE // 2) as small:
         fill_list(small.at("l.jsonl"))
         before = os.stat(small.store + "-reserve").st_blocks
         assert before > 0, "nothing is kept in reserve"
