@@ -120,8 +120,8 @@ static bool look(struct sqlite *store, struct room *room)
 	return true;
 }
 
-/* What the reserve may take: who deletes nothing needs room in the WAL, too.  But it takes back what
- * it has given up, so that nobody else gets that. */
+/* What the reserve may take: who deletes nothing needs room in the WAL, too.  But it takes back
+ * what it has given up, so that nobody else gets that. */
 static bool reserve_share(const struct sqlite *store, uint64_t *ret_left, uint64_t *ret_want)
 {
 	uint64_t total, both, want;
@@ -323,8 +323,8 @@ bool sqlite_room_make(struct sqlite *store)
 	return code == SQLITE_OK;
 }
 
-/* A transaction that fails leaves its pages in the WAL, and then there may be no room for what is to
- * be copied out of it: on a disk that is nearly full, that is done before. */
+/* A transaction that fails leaves its pages in the WAL, and then there may be no room for what is
+ * to be copied out of it: on a disk that is nearly full, that is done before. */
 void sqlite_room_prepare(struct sqlite *store, uint64_t bytes)
 {
 	struct room room;
