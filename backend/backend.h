@@ -209,6 +209,9 @@ struct backend_batch {
 enum backend_flags {
 	/* Do not mind others' changes that were not digested yet. */
 	BACKEND_ANYWAY = 1 << 0,
+	/* In the end this takes no more room than before: on a full medium it may use what the
+	 * store keeps in reserve for that. */
+	BACKEND_FREES = 1 << 1,
 };
 
 typedef int backend_row_fn(void *arg, int64_t index, struct bytes data);

@@ -9,13 +9,19 @@
  * would copy every page that a batch touches).  It also covers a COMMIT that fails and a
  * transaction that SQLite has rolled back by itself.  A batch with more() cannot be repeated; it
  * runs in a transaction of its own from the start.
+ *
+ * Where the disk is full, room is made before anything fails, and who frees gets the reserve
+ * (room.c).
  */
 #include <errno.h>
 
 #include "backend/sqlite/internal.h"
 #include "src/base/cleanup.h"
 
-enum { GROUP_MAX = 64 }; /* batches in one transaction: nobody waits for ever more of the others */
+enum {
+	GROUP_MAX = 64, /* batches in one transaction: nobody waits for ever more of the others */
+	ROW_LARGE = 1 << 20, /* bytes of a row that is not to be held many times */
+};
 
 struct sqlite_request {
 	struct backend_batch *batch;
@@ -40,11 +46,11 @@ struct recipe {
 	apply_fn *apply; /* instead */
 };
 
-static apply_fn apply_node_put, apply_change_done;
+static apply_fn apply_row_put, apply_node_put, apply_change_done;
 
 static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_ROW_INSERT] = { { SQL_ROW_INSERT }, "sk@DT", true, NULL },
-	[BACKEND_ROW_PUT] = { { SQL_ROW_PUT }, "sk@DT", true, NULL },
+	[BACKEND_ROW_PUT] = { { SQL_ROW_PUT }, "sk@DT", true, apply_row_put },
 	[BACKEND_ROW_DELETE] = { { SQL_ROW_DELETE }, "sk@t", true, NULL },
 	[BACKEND_KEY_MOVE] = { { SQL_KEY_CLEAR_TARGET, SQL_KEY_MOVE }, "skSK", true, NULL },
 	[BACKEND_NODE_PUT] = { { SQL_NONE }, "", false, apply_node_put },
@@ -147,6 +153,41 @@ static int apply_recipe(struct sqlite_conn *conn, const struct recipe *recipe,
 	return r;
 }
 
+static int row_is_same(struct sqlite_conn *conn, const struct backend_op *op)
+{
+	int r = 0, code;
+	sqlite3_stmt *statement = sqlite_conn_take(conn, SQL_ROW_SAME, &r);
+
+	if (!statement)
+		return r;
+	for (int i = 0; "sk@D"[i]; i++)
+		bind_field(statement, i + 1, "sk@D"[i], op, NULL);
+	code = sqlite3_step(statement);
+	r = sqlite_result(conn, code);
+	sqlite3_reset(statement);
+	return r < 0 ? r : code == SQLITE_ROW;
+}
+
+/* An insert that turns into an update has the old row, the new one, and two records in memory: for
+ * a large one it is better done in steps. */
+static int apply_row_put(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+{
+	static const struct recipe put = { { SQL_ROW_PUT }, "sk@DT", true, NULL };
+	static const struct recipe update = { { SQL_ROW_UPDATE }, "sk@DT", true, NULL };
+	static const struct recipe ensure = { { SQL_ROW_ENSURE }, "sk@DT", true, NULL };
+	int r;
+
+	if (op->data.size < ROW_LARGE)
+		return apply_recipe(conn, &put, op, now);
+	r = row_is_same(conn, op);
+	if (r != 0)
+		return MIN(r, 0);
+	r = apply_recipe(conn, &update, op, now);
+	if (r < 0 || sqlite3_changes(conn->db) > 0)
+		return r;
+	return apply_recipe(conn, &ensure, op, now);
+}
+
 static void bind_optional(sqlite3_stmt *statement, int index, struct bytes text, bool blob)
 {
 	if (!text.data)
@@ -218,18 +259,42 @@ static int apply_op(struct sqlite_conn *conn, const struct backend_op *op, const
 	return recipe->apply ? recipe->apply(conn, op, now) : apply_recipe(conn, recipe, op, now);
 }
 
+/* What a block of operations writes, about. */
+static uint64_t weigh(const struct backend_batch *batch)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < batch->count; i++)
+		bytes += batch->ops[i].data.size + SQLITE_PAGE;
+	return bytes;
+}
+
+static uint64_t weigh_all(const struct sqlite_request *first, const struct sqlite_request *end)
+{
+	uint64_t bytes = 0;
+
+	if (first->batch->more)
+		return UINT64_MAX;
+	for (; first != end; first = first->next)
+		bytes += weigh(first->batch);
+	return bytes;
+}
+
 static int apply_batch(struct sqlite_conn *conn, struct backend_batch *batch, const char *now)
 {
 	int r;
 
 	for (;;) {
+		uint64_t bytes = weigh(batch);
+
 		for (size_t i = 0; i < batch->count; i++) {
 			r = apply_op(conn, &batch->ops[i], now);
 			if (r < 0)
 				return r;
 		}
-		if (!batch->more)
-			return 0;
+		r = sqlite_room_check(conn->store, bytes);
+		if (r < 0 || !batch->more)
+			return r;
 		r = batch->more(batch);
 		if (r <= 0)
 			return r;
@@ -287,6 +352,7 @@ static int run_group(struct sqlite *store, struct sqlite_request *first, struct 
 	bool pending = false;
 	int r = pending_now(store, &pending);
 
+	store->room.written = 0;
 	sqlite_stamp_now(now);
 	set_triggers(store);
 	for (struct sqlite_request *request = first; r == 0 && request != end;
@@ -311,31 +377,59 @@ static void set_result(struct sqlite_request *first, struct sqlite_request *end,
 		request->result = result;
 }
 
-static void run(struct sqlite *store, struct sqlite_request *first, struct sqlite_request *end)
+static int run_alone(struct sqlite *store, struct sqlite_request *request)
 {
 	int r = sqlite_conn_begin(&store->writer, SQL_BEGIN_IMMEDIATE);
 
-	/* Nobody would fare better alone, and each would wait as long again. */
-	if (r < 0) {
-		set_result(first, end, r);
-		return;
+	return r < 0 ? r : run_group(store, request, request->next);
+}
+
+/* One request alone.  The disk is full: what failed has left its pages in the WAL, and with them
+ * gone there may be room for something smaller, such as deleting a file. */
+static int try_harder(struct sqlite *store, struct sqlite_request *request)
+{
+	bool made = sqlite_room_make(store);
+	int r = -ENOSPC;
+
+	if (request->batch->more)
+		return r;
+	if (made)
+		r = run_alone(store, request);
+	if (r == -ENOSPC && (request->flags & BACKEND_FREES) && sqlite_room_lend(store)) {
+		r = run_alone(store, request);
+		sqlite_room_return(store);
 	}
-	r = run_group(store, first, end);
-	if (r == -ENOSPC && !store->making_room) {
-		/* What failed has left its pages in the WAL: with them gone there may be room for
-		 * something smaller, such as deleting a file. */
-		store->making_room = true;
-		sqlite3_wal_checkpoint_v2(store->writer.db, "main", SQLITE_CHECKPOINT_TRUNCATE,
-					  NULL, NULL);
-		if (!first->batch->more || first->next != end)
-			run(store, first, end);
-		else
-			first->result = r;
-		store->making_room = false;
-		return;
-	}
+	return r;
+}
+
+/* A batch that cannot be repeated gets the reserve beforehand, where it may come to need it. */
+static bool lend_before(struct sqlite *store, const struct sqlite_request *request)
+{
+	return request->batch->more && (request->flags & BACKEND_FREES) &&
+	       store->room.nearly_full && sqlite_room_make(store) && sqlite_room_lend(store);
+}
+
+static void run(struct sqlite *store, struct sqlite_request *first, struct sqlite_request *end)
+{
+	bool lent = lend_before(store, first);
+	int r;
+	bool begun;
+
+	if (store->room.nearly_full)
+		sqlite_room_prepare(store, weigh_all(first, end));
+	r = sqlite_conn_run(&store->writer, SQL_BEGIN_IMMEDIATE);
+	begun = r == 0;
+	if (begun)
+		r = run_group(store, first, end);
+	if (lent)
+		sqlite_room_return(store);
+	if (r == -ENOSPC && first->next == end)
+		r = try_harder(store, first);
 	if (r == 0)
 		sqlite_keeper_committed(store);
+	else if (!begun && r != -ENOSPC)
+		/* Nobody would fare better alone, and each would wait as long again. */
+		set_result(first, end, r);
 	else if (first->next == end)
 		first->result = r;
 	else

@@ -34,12 +34,15 @@ static void configure(sqlite3 *db)
 		sqlite3_db_config(db, options[i].option, options[i].value, NULL);
 }
 
+/* secure_delete: some builds overwrite all that is deleted with zeros, so that deleting writes as
+ * much as was there, which a full disk does not allow. */
 static int set_pragmas(struct sqlite_conn *conn, bool reader)
 {
 	static const char format[] = "PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = OFF; "
 				     "PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY; "
 				     "PRAGMA journal_size_limit = %lld; "
 				     "PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0; "
+				     "PRAGMA secure_delete = FAST; "
 				     "PRAGMA cache_size = -%d; PRAGMA query_only = %d";
 	char *text =
 		sqlite3_mprintf(format, SQLITE_WAL_KIB * 1024LL,

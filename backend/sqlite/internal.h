@@ -15,6 +15,7 @@
  *   commit.c  the writing half: group commit, operations
  *   changes.c others' changes: listing them, waiting for them
  *   keeper.c  the thread that syncs and checkpoints
+ *   room.c    full disks: what may still be written, and the reserve for deletions
  *   check.c   space() and check()
  *   times.c   time stamps of rows
  *   error.c   SQLITE_* to -errno, and the sentences
@@ -84,10 +85,14 @@ enum sqlite_sql {
 	SQL_MARK_FIND_INDEX,
 	SQL_LAST_INO,
 	SQL_LAST_ENTRY,
+	SQL_PAGE_COUNT,
 	SQL_CHANGE_LIST,
 	SQL_CHANGE_EVERYTHING,
 	SQL_ROW_INSERT,
 	SQL_ROW_PUT,
+	SQL_ROW_SAME,
+	SQL_ROW_UPDATE,
+	SQL_ROW_ENSURE,
 	SQL_ROW_DELETE,
 	SQL_KEY_CLEAR_TARGET,
 	SQL_KEY_MOVE,
@@ -264,8 +269,20 @@ struct sqlite {
 		bool writing; /* somebody is the writer: he alone uses the connection below */
 	} queue;
 	struct sqlite_conn writer;
-	bool making_room;     /* the writer's: the disk was full, and a commit is tried again */
 	bool writer_triggers; /* as last set on the writer */
+
+	/* The writer's.  Bytes. */
+	struct {
+		int fd;		    /* of the reserve, -1 */
+		uint64_t size;	    /* that it shall have */
+		uint64_t held;	    /* that it has */
+		uint64_t had;	    /* before it was given up */
+		uint64_t page;	    /* of the database */
+		uint64_t written;   /* by the transaction, and perhaps in memory only; about */
+		uint64_t allowance; /* that may be written before the disk is looked at again */
+		bool lent;	    /* to the transaction that is under way */
+		bool nearly_full;   /* as of the last look */
+	} room;
 
 	/* data_version is a number of one connection, so one connection answers for all. */
 	pthread_mutex_t version_lock;
@@ -373,6 +390,32 @@ void sqlite_keeper_stop(struct sqlite *store);
 /* A commit has succeeded: have it synced within a second. */
 void sqlite_keeper_committed(struct sqlite *store);
 int sqlite_sync(struct backend *backend);
+
+/* --- room.c ------------------------------------------------------------------------------------
+ *
+ * Only who is the writer calls these, or nobody else knows the store yet or any more.
+ */
+
+/* Find or make the reserve, if this store is to have one. */
+void sqlite_room_open(struct sqlite *store);
+/* Before and after the connections are closed. */
+void sqlite_room_ending(struct sqlite *store);
+void sqlite_room_close(struct sqlite *store);
+/* The store could not be opened for want of room: true when there was a reserve to give up. */
+bool sqlite_room_lend_unopened(const char *path);
+/* Before a transaction that will write about so many bytes. */
+void sqlite_room_prepare(struct sqlite *store, uint64_t bytes);
+/* Inside a write transaction that has written about so many bytes since the last call, and before
+ * it commits: 0 to go on, -ENOSPC when what it has written could not be brought into the database
+ * any more. */
+int sqlite_room_check(struct sqlite *store, uint64_t bytes);
+/* Outside of one, after -ENOSPC: empty the WAL.  True when that may have helped. */
+bool sqlite_room_make(struct sqlite *store);
+/* Let the next transaction have the reserve; false when there is none.  And take it back. */
+bool sqlite_room_lend(struct sqlite *store);
+void sqlite_room_return(struct sqlite *store);
+/* For idle times: give unused pages back to the filesystem.  Takes the writer by itself. */
+void sqlite_room_tidy(struct sqlite *store);
 
 /* --- check.c -----------------------------------------------------------------------------------
  */

@@ -37,6 +37,7 @@ enum {
 	HURRY_KIB = 16384,     /* make it urgent */
 	ROUNDS = 8,	       /* to come close to the writer before he is held */
 	SLOW_US = 20000,       /* a commit's delay when the WAL is twice as large as it should be */
+	SLOWEST = 10,	       /* times that, when it has become much larger */
 };
 
 static int count_pages(void *arg, sqlite3 *db, const char *schema, int pages)
@@ -137,7 +138,7 @@ static void slow_down(const struct sqlite *store, int pages)
 	int64_t delay = (pages - limit) * SLOW_US / limit;
 
 	if (delay > 0)
-		usleep((useconds_t)MIN(delay, SLOW_US));
+		usleep((useconds_t)MIN(delay, SLOW_US * SLOWEST));
 }
 
 void sqlite_keeper_committed(struct sqlite *store)
@@ -248,8 +249,12 @@ static void *keep(void *arg)
 {
 	struct sqlite *store = arg;
 	int hurry = store->keeper.hurry_pages, some = hurry / (HURRY_KIB / CHECKPOINT_KIB);
+	int half = (int)(store->room.size / store->room.page / 2);
 	bool dirty, tidy = true;
 
+	/* If somebody else fills the disk, the reserve has to be enough for the next checkpoint. */
+	if (half)
+		some = MIN(some, half);
 	while (wait_for_commit(store, tidy ? -1 : IDLE_MS, &dirty)) {
 		if (dirty) {
 			gather(store);
@@ -259,6 +264,7 @@ static void *keep(void *arg)
 			sqlite_sync(&store->backend);
 		} else {
 			checkpoint(store);
+			sqlite_room_tidy(store);
 			give_memory_back(store);
 		}
 		tidy = !dirty;

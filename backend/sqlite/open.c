@@ -53,6 +53,7 @@ static void sqlite_close(struct backend *backend)
 
 	sqlite_keeper_stop(store);
 	sqlite_watch_stop(store);
+	sqlite_room_ending(store);
 	while ((snapshot = store->pool.idle)) {
 		store->pool.idle = snapshot->next;
 		sqlite_conn_close(&snapshot->conn);
@@ -60,6 +61,7 @@ static void sqlite_close(struct backend *backend)
 	}
 	/* The last one to close empties the WAL and deletes it. */
 	sqlite_conn_close(&store->writer);
+	sqlite_room_close(store);
 	if (store->aside)
 		unlink(store->aside);
 	free(store->aside);
@@ -149,6 +151,7 @@ static int allocate(const struct backend_options *options, struct sqlite **ret_s
 	store->max_size = options->max_size;
 	store->keeper.wal = -1;
 	store->watch.inotify = store->watch.wake = -1;
+	store->room.fd = -1;
 	*ret_store = store;
 	return 0;
 }
@@ -444,13 +447,15 @@ static int limit_size(struct sqlite *store)
 static int bring_main(struct sqlite *store, const struct backend_options *options,
 		      const struct look *look, const char *path, char **ret_why)
 {
-	char page[48];
+	char page[96];
 	int r = 0;
 
 	if (options->read_only)
 		r = open_writer(store, NULL);
 	if (r == 0 && look->new_store) {
-		snprintf(page, sizeof(page), "PRAGMA main.page_size = %d", SQLITE_PAGE);
+		snprintf(page, sizeof(page),
+			 "PRAGMA main.page_size = %d; PRAGMA main.auto_vacuum = INCREMENTAL",
+			 SQLITE_PAGE);
 		r = sqlite_conn_exec(&store->writer, page);
 	}
 	if (r == 0)
@@ -543,6 +548,8 @@ static int open_store(struct sqlite *store, const char *path, const struct backe
 		(uint64_t)sqlite3_limit(store->writer.db, SQLITE_LIMIT_LENGTH, -1) - RECORD_ROOM;
 	r = sqlite_watch_start(store);
 	if (r == 0)
+		sqlite_room_open(store);
+	if (r == 0)
 		r = sqlite_keeper_start(store);
 	return r;
 }
@@ -567,13 +574,30 @@ static int open_once(const char *path, const struct backend_options *options,
 	return 0;
 }
 
-int sqlite_backend_open(const char *path, const struct backend_options *options,
-			struct backend **ret_backend, char **ret_why)
+static int open_tries(const char *path, const struct backend_options *options,
+		      struct backend **ret_backend, char **ret_why)
 {
 	int r, tries = 0;
 
 	do
 		r = open_once(path, options, ret_backend, ret_why);
 	while (r == -ESTALE && ++tries < OPEN_TRIES);
+	return r;
+}
+
+int sqlite_backend_open(const char *path, const struct backend_options *options,
+			struct backend **ret_backend, char **ret_why)
+{
+	int r = open_tries(path, options, ret_backend, ret_why);
+
+	/* Whoever wants to delete on a full disk has to mount it first. */
+	if (r == -ENOSPC && !options->read_only && options->owner &&
+	    sqlite_room_lend_unopened(path)) {
+		if (ret_why) {
+			free(*ret_why);
+			*ret_why = NULL;
+		}
+		r = open_tries(path, options, ret_backend, ret_why);
+	}
 	return r < 0 ? refuse_unreadable(r, path, ret_why) : 0;
 }

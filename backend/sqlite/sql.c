@@ -76,6 +76,7 @@ static const char *const texts[SQL_COUNT] = {
 		"FROM directory WHERE directory.ino NOT NULL) "
 		"SELECT max((SELECT max(id) FROM sessfs_entry WHERE parent = directory.ino)) "
 		"FROM directory",
+	[SQL_PAGE_COUNT] = "PRAGMA main.page_count",
 	[SQL_CHANGE_LIST] = "SELECT session_id, state_key, first_index, deleted_index, stamp "
 			    "FROM sessfs_change",
 	/* The stamp of the newest change, if "anything may have changed" is among them. */
@@ -90,6 +91,14 @@ static const char *const texts[SQL_COUNT] = {
 			"ON CONFLICT (session_id, state_key, item_index) DO UPDATE SET "
 			"state_data = excluded.state_data{set_updated} "
 			"WHERE state_data IS NOT excluded.state_data",
+	[SQL_ROW_UPDATE] =
+		"UPDATE {rows} SET state_data = ?4{set_updated_to} WHERE session_id = ?1 "
+		"AND state_key = ?2 AND item_index = ?3",
+	[SQL_ROW_SAME] = "SELECT 1 FROM {rows} WHERE session_id = ?1 AND state_key = ?2 "
+			 "AND item_index = ?3 AND state_data IS ?4",
+	[SQL_ROW_ENSURE] = "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
+			   "{time_columns}) VALUES (?1, ?2, ?3, ?4{time_values}) "
+			   "ON CONFLICT (session_id, state_key, item_index) DO NOTHING",
 	[SQL_ROW_DELETE] = "DELETE FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND "
 			   "item_index BETWEEN ?3 AND ?4",
 	[SQL_KEY_CLEAR_TARGET] = "DELETE FROM {rows} WHERE session_id = ?3 AND state_key = ?4 "
@@ -173,6 +182,7 @@ char *sqlite_sql_expand(const char *text, const struct sqlite_layout *layout, co
 		  created && updated ? "created_at, updated_at" :
 				       (created ? "created_at" : "updated_at") },
 		{ "{time_values}", ", %s", created && updated ? "?5, ?5" : "?5" },
+		{ "{set_updated_to}", "%s", updated ? ", updated_at = ?5" : "" },
 		{ "{set_updated}", "%s", updated ? ", updated_at = excluded.updated_at" : "" },
 	};
 	sqlite3_str *sql = sqlite3_str_new(NULL);

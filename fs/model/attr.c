@@ -216,7 +216,7 @@ static int set_attr_once(struct tree *tree, struct inode *inode, const struct se
 		apply_attr(&node, st, mask);
 		if (!inode->gone)
 			batch_node_put(&batch, &node);
-		r = batch_commit(&batch, tree->backend, 0);
+		r = batch_commit(&batch, tree->backend, BACKEND_FREES);
 		if (r < 0)
 			return r;
 		inode->node = node;
@@ -288,7 +288,7 @@ static bool xattr_is_own(struct bytes name)
 	return bytes_equal(name, BYTES("user.sessfs.invalid"));
 }
 
-static int change_xattr(struct tree *tree, struct inode *inode, struct batch *batch,
+static int change_xattr(struct tree *tree, struct inode *inode, struct batch *batch, unsigned flags,
 			struct notes *notes)
 {
 	struct backend_node node = inode->node;
@@ -298,7 +298,7 @@ static int change_xattr(struct tree *tree, struct inode *inode, struct batch *ba
 		return -ENOENT;
 	node.ctime = time_now();
 	batch_node_put(batch, &node);
-	r = batch_commit(batch, tree->backend, 0);
+	r = batch_commit(batch, tree->backend, flags);
 	if (r < 0)
 		return r;
 	inode->node = node;
@@ -338,7 +338,7 @@ static int set_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 	if (r < 0)
 		return r;
 	batch_xattr_put(&batch, inode->node.ino, name, value);
-	return change_xattr(tree, inode, &batch, notes);
+	return change_xattr(tree, inode, &batch, 0, notes);
 }
 
 int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, struct bytes value,
@@ -420,7 +420,7 @@ static int remove_xattr_once(struct tree *tree, struct inode *inode, struct byte
 	if (r <= 0)
 		return r < 0 ? r : -ENODATA;
 	batch_xattr_delete(&batch, inode->node.ino, name);
-	return change_xattr(tree, inode, &batch, notes);
+	return change_xattr(tree, inode, &batch, BACKEND_FREES, notes);
 }
 
 int tree_remove_xattr(struct tree *tree, struct inode *inode, struct bytes name)

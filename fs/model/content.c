@@ -128,19 +128,31 @@ int content_read(struct tree *tree, struct view *view, struct inode *inode, stru
 	return single_read(view, inode, offset, size, out);
 }
 
+static int keep_row(void *arg, int64_t index, struct bytes data)
+{
+	int r = stage_write(arg, 0, data);
+
+	(void)index;
+	return r < 0 ? r : 1;
+}
+
+enum { STEP = 1 << 20 };
+
 int content_to_stage(struct tree *tree, struct view *view, struct inode *inode, struct stage *stage)
 {
 	_cleanup_(buf_done) struct buf part = { 0 };
-	/* A row comes whole in any case. */
-	size_t step =
-		content_in_chunks(inode) || inode->node.kind == BACKEND_LIST ? 1 << 20 : SIZE_MAX;
 	uint64_t size, offset = 0;
 	int r;
 
+	/* A row comes whole in any case; it is not to be held twice. */
+	if (!inode->orphaned && !content_in_chunks(inode) && inode->node.kind != BACKEND_LIST)
+		return view->backend->ops->row_read(view->backend, view->snapshot,
+						    inode->node.session, inode->node.key, INT64_MIN,
+						    keep_row, stage);
 	r = content_size(tree, view, inode, &size);
 	while (r == 0 && offset < size) {
 		buf_clear(&part);
-		r = content_read(tree, view, inode, NULL, offset, step, &part);
+		r = content_read(tree, view, inode, NULL, offset, STEP, &part);
 		if (r == 0 && !part.size)
 			r = -EIO;
 		if (r == 0)

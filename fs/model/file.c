@@ -166,7 +166,7 @@ static int file_cut(struct tree *tree, struct inode *inode, uint64_t size, struc
 	return batch->error;
 }
 
-int file_truncate(struct tree *tree, struct inode *inode, uint64_t size)
+static int truncate_once(struct tree *tree, struct inode *inode, uint64_t size)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	struct backend_node node = inode->node;
@@ -183,10 +183,20 @@ int file_truncate(struct tree *tree, struct inode *inode, uint64_t size)
 	node.size = size;
 	node.mtime = node.ctime = time_now();
 	batch_node_put(&batch, &node);
-	r = batch_commit(&batch, tree->backend, 0);
+	r = batch_commit(&batch, tree->backend, size < inode->node.size ? BACKEND_FREES : 0);
 	if (r == 0)
 		inode->node = node;
 	return r;
+}
+
+int file_truncate(struct tree *tree, struct inode *inode, uint64_t size)
+{
+	int r = truncate_once(tree, inode, size);
+
+	if (r != -ENOSPC || size >= inode->node.size)
+		return r;
+	r = shed_content(tree, inode, size);
+	return r < 0 ? r : truncate_once(tree, inode, size);
 }
 
 /* Zeros in [offset, end): whole chunks become holes, the rest is overlaid. */
@@ -246,7 +256,7 @@ int file_allocate(struct tree *tree, struct inode *inode, int mode, uint64_t off
 	if (kind || node.size != inode->node.size)
 		node.mtime = node.ctime;
 	batch_node_put(&batch, &node);
-	r = batch_commit(&batch, tree->backend, 0);
+	r = batch_commit(&batch, tree->backend, kind == FALLOC_FL_PUNCH_HOLE ? BACKEND_FREES : 0);
 	if (r == 0)
 		inode->node = node;
 	return r;

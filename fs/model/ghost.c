@@ -20,7 +20,10 @@
 
 #include "fs/model/namespace.h"
 
-enum { GHOST_MS = 300 };
+enum {
+	GHOST_MS = 300,
+	AGAIN_MS = 1000, /* after a failure, such as a full disk */
+};
 
 struct ghost {
 	struct ghost *next;
@@ -112,7 +115,14 @@ static int ghost_end_now(struct tree *tree, struct ghost *ghost)
 		r = ghost_end_begin(tree, &view, ghost, false, &batch, &end);
 	view_end(&view);
 	if (r == 0)
-		r = batch_commit(&batch, tree->backend, 0);
+		r = batch_commit(&batch, tree->backend, BACKEND_FREES);
+	if (r == -ENOSPC) {
+		r = shed_hidden(tree, &ghost->inode->node);
+		if (r == 0)
+			r = batch_commit(&batch, tree->backend, BACKEND_FREES);
+		ghost->inode->loaded = false;
+		ghost->inode->version++;
+	}
 	if (r == 0)
 		ghost_end_apply(tree, steal_ptr(end));
 	return r;
@@ -122,6 +132,7 @@ int ghosts_end(struct tree *tree, bool now, uint64_t parent)
 {
 	int64_t time = time_now();
 	struct ghost *next;
+	int first = 0;
 
 	for (struct ghost *ghost = tree->ghosts; ghost; ghost = next) {
 		int r;
@@ -130,10 +141,13 @@ int ghosts_end(struct tree *tree, bool now, uint64_t parent)
 		if ((parent && ghost->parent != parent) || (!now && ghost->until > time))
 			continue;
 		r = ghost_end_now(tree, ghost);
-		if (r < 0)
-			return r;
+		/* One that fails keeps none of the others from ending. */
+		if (r < 0 && r != -ESTALE)
+			ghost->until = time_now() + (int64_t)AGAIN_MS * 1000000;
+		if (r < 0 && first == 0)
+			first = r;
 	}
-	return 0;
+	return first;
 }
 
 int ghosts_wait(struct tree *tree, int limit)

@@ -142,6 +142,7 @@ void handle_staged(struct tree *tree, struct handle *handle)
 		pthread_mutex_unlock(&tree->times_lock);
 	}
 	handle->dirty = true;
+	handle->failed = 0;
 	handle->written = time_now();
 	handle->times_set = false;
 }
@@ -413,6 +414,7 @@ static ssize_t handle_append(struct tree *tree, struct handle *handle, struct by
 		handle->owns_tail = false;
 	}
 	handle->mode = HANDLE_APPEND;
+	handle->failed = 0;
 	rest = bytes_make(data.data + lines.size, taken - lines.size);
 	if (rest.size) {
 		r = stage_write(&handle->piece, handle->piece.size, rest);
@@ -451,6 +453,23 @@ static bool write_appends(struct tree *tree, struct handle *handle, uint64_t off
 
 /* Writing. */
 
+/* A write that was refused (a full disk) leaves a gap, and content with a gap is never published:
+ * whoever closes after such an error keeps the previous content. */
+static void handle_refuse(struct handle *handle, uint64_t offset, int error)
+{
+	if (handle->refused && handle->refused_at <= offset)
+		return;
+	handle->refused = error;
+	handle->refused_at = offset;
+}
+
+/* Until the writer tries again from there, with success. */
+static void handle_repair(struct handle *handle, uint64_t from, uint64_t to)
+{
+	if (from <= handle->refused_at && handle->refused_at < to)
+		handle->refused = 0;
+}
+
 static ssize_t write_once(struct tree *tree, struct handle *handle, pid_t pid, uint64_t offset,
 			  struct bytes data, struct notes *notes)
 {
@@ -482,10 +501,14 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, pid_t pid, u
 		offset = handle->stage.size;
 	if (inode->node.kind != BACKEND_LIST && inode->node.kind != BACKEND_ORDINARY &&
 	    offset + data.size > tree->backend->max_item)
-		return -EFBIG;
-	r = stage_write(&handle->stage, offset, data);
-	if (r < 0)
+		r = -EFBIG;
+	if (r == 0)
+		r = stage_write(&handle->stage, offset, data);
+	if (r < 0) {
+		handle_refuse(handle, offset, r);
 		return r;
+	}
+	handle_repair(handle, offset, offset + data.size);
 	handle_staged(tree, handle);
 	return (ssize_t)data.size;
 }
@@ -514,8 +537,11 @@ static int truncate_by_handle(struct tree *tree, struct handle *handle, uint64_t
 	r = handle_begin_save(tree, handle, size > 0);
 	if (r == 0)
 		r = stage_truncate(&handle->stage, size);
-	if (r == 0)
+	if (r == 0) {
+		if (size <= handle->refused_at)
+			handle->refused = 0;
 		handle_staged(tree, handle);
+	}
 	return r;
 }
 

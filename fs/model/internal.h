@@ -142,6 +142,9 @@ struct handle {
 	pid_t process; /* its process */
 	enum handle_mode mode;
 	bool dirty;	       /* the stage was changed since it was published */
+	int refused;	       /* a write was, and its bytes are missing in the stage: why */
+	uint64_t refused_at;   /* where */
+	int failed;	       /* why the last flush failed */
 	uint64_t version;      /* inode.version that the stage was published as */
 	struct stage stage;    /* HANDLE_SAVE */
 	int64_t written;       /* time of the last write into the stage */
@@ -501,12 +504,22 @@ static inline void save_freep(struct save **save)
 	save_free(*save);
 }
 /* Commit the operations in batch and then all of the save, as one transaction. */
-int save_commit(struct tree *tree, struct save *save, struct batch *batch);
+int save_commit(struct tree *tree, struct save *save, struct batch *batch, unsigned flags);
 
 /* Replace the content of a file by a stage, with this time of change; saver is the handle that
  * does it, or NULL.  A state file that is gone gets it too: who has it open goes on. */
 int save_publish(struct tree *tree, struct inode *inode, struct handle *saver, struct stage *stage,
 		 int64_t mtime, struct notes *notes);
+
+/* shed.c, for full disks: deleting in parts what cannot be deleted in one transaction.  When they
+ * return 0, what is left is small enough for one. */
+
+/* Of a file without a name: all. */
+int shed_hidden(struct tree *tree, const struct backend_node *node);
+/* Of a file that is about to be cut to size (a list: to 0), which others see getting shorter. */
+int shed_content(struct tree *tree, struct inode *inode, uint64_t size);
+/* All files that were without a name when the last mount ended. */
+int shed_orphans(struct tree *tree);
 
 /* ghost.c, all under tree.lock for writing */
 

@@ -278,7 +278,7 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 			return r;
 		if (!keep_rows)
 			batch_row_delete(batch, node->session, node->key, INT64_MIN, INT64_MAX);
-	} else if (inode->open) {
+	} else if (inode->open || unlinking->hide) {
 		batch_node_put(batch, node);
 		return batch->error;
 	}
@@ -323,7 +323,7 @@ static int unlink_state(struct tree *tree, struct inode *dir, uint64_t id, struc
 	batch_entry_delete(&batch, dir->node.ino, id);
 	batch_node_put(&batch, &node);
 	batch_node_put(&batch, &dir_node);
-	r = batch_commit(&batch, tree->backend, 0);
+	r = batch_commit(&batch, tree->backend, BACKEND_FREES);
 	if (r < 0)
 		return r;
 	dir_apply(dir, &dir_node);
@@ -332,11 +332,12 @@ static int unlink_state(struct tree *tree, struct inode *dir, uint64_t id, struc
 	return ghost_add(tree, inode_ref(tree, inode), parent);
 }
 
-static int unlink_entry(struct tree *tree, struct view *view, struct inode *dir, uint64_t id,
-			struct inode *inode)
+/* hide: only the name; the content goes when nobody counts the inode any more. */
+static int unlink_name(struct tree *tree, struct view *view, struct inode *dir, uint64_t id,
+		       struct inode *inode, bool hide)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
-	_cleanup_(unlinking_done) struct unlinking unlinking = { 0 };
+	_cleanup_(unlinking_done) struct unlinking unlinking = { .hide = hide };
 	struct backend_node dir_node;
 	int r;
 
@@ -347,12 +348,23 @@ static int unlink_entry(struct tree *tree, struct view *view, struct inode *dir,
 		return r;
 	view_end(view);
 	batch_node_put(&batch, &dir_node);
-	r = batch_commit(&batch, tree->backend, 0);
+	r = batch_commit(&batch, tree->backend, BACKEND_FREES);
 	if (r < 0)
 		return r;
 	dir_apply(dir, &dir_node);
 	unlinking_apply(&unlinking);
 	return 0;
+}
+
+static int unlink_entry(struct tree *tree, struct view *view, struct inode *dir, uint64_t id,
+			struct inode *inode)
+{
+	int r = unlink_name(tree, view, dir, id, inode, false);
+
+	/* Too large for one transaction on a full disk: in two steps, then. */
+	if (r == -ENOSPC && S_ISREG(inode->node.mode))
+		r = unlink_name(tree, view, dir, id, inode, true);
+	return r;
 }
 
 static int entry_any(void *arg, const struct backend_entry *entry, const struct backend_node *node)
@@ -394,8 +406,13 @@ static int remove_once(struct tree *tree, struct inode *dir, struct bytes name, 
 		r = dir_is_empty(&view, inode->node.ino);
 		r = r < 0 ? r : r ? 0 : -ENOTEMPTY;
 	}
-	if (r == 0 && is_rmdir)
+	if (r == 0 && is_rmdir) {
+		/* On a full disk a view that is open keeps room from being made. */
+		view_end(&view);
 		r = ghosts_end(tree, true, inode->node.ino);
+		if (r == 0)
+			r = view_begin(tree, 0, &view);
+	}
 	if (r == 0 && inode_is_state(inode)) {
 		view_end(&view);
 		r = unlink_state(tree, dir, id, inode, notes);

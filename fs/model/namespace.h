@@ -24,6 +24,7 @@ struct unlinking {
 	struct backend_node node; /* as it will be */
 	bool gone;		  /* it will be deleted from the store */
 	bool empty;		  /* set before: a state file's rows are gone already */
+	bool hide;		  /* set before: only its name goes for now */
 	bool orphaned;		  /* stage has its bytes, for those who have it open */
 	struct stage stage;
 };

@@ -188,7 +188,8 @@ static void handle_close(struct tree *tree, struct handle *handle)
 
 void handle_free(struct tree *tree, struct handle *handle)
 {
-	int r = handle_flush(tree, handle, 0);
+	/* Who was told that it failed is not to be surprised by a later success. */
+	int r = handle->failed ? handle->failed : handle_flush(tree, handle, 0);
 
 	if (r < 0)
 		log_error("the last content of inode %llu could not be saved: %s",

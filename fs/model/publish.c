@@ -107,7 +107,7 @@ void handles_publish_paused(struct tree *tree)
 		/* Alone: no handle is used or closed meanwhile. */
 		WITH_WRITE_LOCK(tree);
 		for (struct handle *handle = tree->savers; handle; handle = handle->saver_next) {
-			if (handle->mode != HANDLE_SAVE || !handle->dirty ||
+			if (handle->mode != HANDLE_SAVE || !handle->dirty || handle->refused ||
 			    now - handle->written < pause_time(tree) ||
 			    handle->paused_at == handle->written)
 				continue;
@@ -131,7 +131,7 @@ static int flush_once(struct tree *tree, struct handle *handle, pid_t pid, struc
 	if (handle->mode == HANDLE_APPEND && handle->piece.size)
 		r = join_piece(tree, handle, notes);
 	if (r == 0 && handle->mode == HANDLE_SAVE && handle->dirty) {
-		r = publish_stage(tree, handle, notes);
+		r = handle->refused ? handle->refused : publish_stage(tree, handle, notes);
 		if (r == 0 && tree->options.strict && inode_is_draft(inode))
 			r = -EINVAL;
 	}
@@ -146,6 +146,8 @@ int handle_flush(struct tree *tree, struct handle *handle, pid_t pid)
 	if (!handle_writes(handle))
 		return 0;
 	r = TREE_RETRY(tree, flush_once(tree, handle, pid, &notes));
+	/* A draft that strictness refuses is published all the same. */
+	handle->failed = handle->dirty || handle->piece.size ? r : 0;
 	notes_tell(&notes, tree, true);
 	return r;
 }
@@ -185,7 +187,8 @@ static int unlocking_once(struct tree *tree, struct handle *handle, struct notes
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 
-	if (handle->mode != HANDLE_SAVE || !handle->dirty || !stage_is_done(tree, handle))
+	if (handle->mode != HANDLE_SAVE || !handle->dirty || handle->refused ||
+	    !stage_is_done(tree, handle))
 		return 0;
 	return publish_stage(tree, handle, notes);
 }

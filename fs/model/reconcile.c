@@ -129,20 +129,18 @@ static int reconcile_collect(struct reconciling *reconciling)
 	return r;
 }
 
-/* The view again, after a commit. */
-static int reconcile_renew(struct reconciling *reconciling)
-{
-	view_end(&reconciling->view);
-	return view_begin(reconciling->tree, BACKEND_ANYWAY, &reconciling->view);
-}
-
+/* With a new view behind it.  Nothing works as long as changes wait, so they are taken in on a full
+ * disk, too. */
 static int reconcile_commit(struct reconciling *reconciling, struct batch *batch)
 {
-	int r = batch_commit(batch, reconciling->tree->backend, BACKEND_ANYWAY);
+	int r, renewed;
 
+	view_end(&reconciling->view);
+	r = batch_commit(batch, reconciling->tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	renewed = view_begin(reconciling->tree, BACKEND_ANYWAY, &reconciling->view);
 	if (r == 0)
-		reconciling->view_error = reconcile_renew(reconciling);
-	return r;
+		reconciling->view_error = renewed;
+	return r < 0 ? r : 0;
 }
 
 static void reconcile_done(const struct changed_key *key, struct batch *batch)

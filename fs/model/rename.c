@@ -234,6 +234,16 @@ static int rename_check(struct view *view, const struct moving *moving, const st
 	return r < 0 ? r : r ? 0 : -ENOTEMPTY;
 }
 
+/* Whether a file is not larger than the one that it replaces. */
+static bool replaces_larger(struct tree *tree, struct view *view, struct inode *inode,
+			    struct inode *over)
+{
+	uint64_t size, size_over;
+
+	return content_size(tree, view, inode, &size) == 0 &&
+	       content_size(tree, view, over, &size_over) == 0 && size <= size_over;
+}
+
 /* Move one file; over is the file at the new name, or NULL. */
 static int rename_plain(struct tree *tree, struct view *view, struct moving *moving,
 			struct inode *over, uint64_t over_id)
@@ -243,12 +253,15 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 	_cleanup_(backend_node_done) struct backend_node copy = { 0 };
 	_cleanup_(freep) char *name = NULL;
 	struct backend_node from_node, to_node;
+	unsigned flags = 0;
 	int r;
 
 	r = rename_check(view, moving, over);
 	if (r < 0)
 		return r;
 	batch_entry_delete(&batch, moving->dir->node.ino, moving->id);
+	if (over && replaces_larger(tree, view, moving->inode, over))
+		flags = BACKEND_FREES;
 	if (over) {
 		bool keep_rows = S_ISREG(moving->inode->node.mode);
 
@@ -271,8 +284,8 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 	batch_node_put(&batch, &from_node);
 	if (moving->dir != moving->dir_to)
 		batch_node_put(&batch, &to_node);
-	r = moving->save ? save_commit(tree, moving->save, &batch) :
-			   batch_commit(&batch, tree->backend, 0);
+	r = moving->save ? save_commit(tree, moving->save, &batch, flags) :
+			   batch_commit(&batch, tree->backend, flags);
 	if (r < 0)
 		return r;
 	dir_apply(moving->dir, &from_node);

@@ -7,9 +7,11 @@
  *   closes or syncs, the stage is published: planned, then emitted.
  *
  *   The plan compares the stage with the rows in one pass over both, in step: line by line, row by
- *   row.  It remembers one code a line (a piece, a row that is there already, a row to be written),
- *   so a plan is small however large the save is.  Nothing is written meanwhile, and if another
- *   program changes a row before the commit, the commit answers -ESTALE and all begins again.
+ *   row.  It remembers what each line is (a piece, a row that is there already, a row to be
+ *   written), as runs of equal ones, so a plan is small however large the save is; and what was
+ *   read of the stage is given back to the system on the way.  Nothing is written meanwhile, and
+ *   if another program changes a row before the commit, the commit answers -ESTALE and all begins
+ *   again.
  *
  *   Emitting turns the plan into operations, a block at a time: first what goes away, then rows,
  *   pieces and marks in the order of the file.  The store applies the blocks as one transaction.
@@ -31,7 +33,10 @@ enum {
 	EMIT_FIRST = 1000,    /* operations of a save that is committed as a plain array */
 	EMIT_BLOCK = 256,     /* operations of one block of a larger one */
 	EMIT_BYTES = 8 << 20, /* bytes that one block refers to, about */
+	PLAN_BYTES = 8 << 20, /* read before they are given back */
 	SAVE_PIECE_MAX = 1 << 20,
+	RUN_BITS = 6, /* of a byte in the codes: the length of the run, less one */
+	RUN_MAX = 1 << RUN_BITS,
 };
 
 enum save_how {
@@ -51,7 +56,7 @@ struct save {
 	struct stage *stage;
 	struct bytes bytes;
 	enum save_how how;
-	struct buf codes; /* SAVE_LINES: an enum line_code for each line */
+	struct buf codes; /* SAVE_LINES: runs, a byte each: an enum line_code and their number */
 	bool had_pieces;  /* the file has pieces in the store */
 	bool any_row;
 	bool told;	   /* the log knows of a bad line */
@@ -62,7 +67,8 @@ struct save {
 	/* Where emitting is. */
 	bool begun;
 	struct bytes rest;
-	size_t line;
+	size_t run;
+	unsigned run_used; /* lines of that run that were emitted */
 	uint64_t offset;
 	int64_t index;
 	int64_t seq;
@@ -77,23 +83,59 @@ struct planning {
 	struct save *save;
 	struct bytes rest;
 	uint64_t offset;
+	uint64_t passed; /* bytes that were given back */
+	uint64_t lines;
+	uint64_t max_item;
+	struct bytes tail; /* the last line, if it has no newline */
 };
+
+static int codes_add(struct buf *codes, enum line_code code)
+{
+	unsigned char *last = codes->size ? (unsigned char *)&codes->data[codes->size - 1] : NULL;
+
+	if (last && *last >> RUN_BITS == code && *last % RUN_MAX < RUN_MAX - 1) {
+		++*last;
+		return 0;
+	}
+	return buf_append_byte(codes, (char)(code << RUN_BITS));
+}
+
+static enum line_code codes_next(struct save *save)
+{
+	unsigned char run = (unsigned char)save->codes.data[save->run];
+
+	if (++save->run_used > run % RUN_MAX) {
+		save->run++;
+		save->run_used = 0;
+	}
+	return (enum line_code)(run >> RUN_BITS);
+}
 
 static int plan_code(struct planning *planning, const struct line *line, enum line_code code)
 {
 	struct save *save = planning->save;
 	struct json_error error;
 
+	/* Before anything is taken. */
+	if (line->size > planning->max_item)
+		return -EFBIG;
+	planning->lines++;
+	if (!line->newline)
+		planning->tail = line->text;
 	if (code != LINE_KEPT)
 		save->first_change = MIN(save->first_change, planning->offset);
 	if (code != LINE_PIECE)
 		save->rows++;
 	else if (!save->told && !lines_is_row(line->text, &error) && !lines_is_blank(line->text)) {
-		invalid_log(save->target.node, "line", save->codes.size + 1, &error);
+		invalid_log(save->target.node, "line", planning->lines, &error);
 		save->told = true;
 	}
 	planning->offset += line->size;
-	return buf_append_byte(&save->codes, (char)code);
+	if (planning->offset - planning->passed >= PLAN_BYTES) {
+		planning->passed = planning->offset;
+		stage_passed(save->stage, planning->passed);
+	}
+	return codes_add(&save->codes, code);
 }
 
 /* The next row of the store meets the lines up to the next one that is a row. */
@@ -131,39 +173,19 @@ static int plan_any_piece(void *arg, int64_t index, int64_t seq, struct bytes da
 	return 1;
 }
 
-/* The last line, if it has no newline. */
-static struct bytes last_line(struct bytes bytes)
-{
-	const char *newline = bytes.size ? memrchr(bytes.data, '\n', bytes.size) : NULL;
-	size_t start = newline ? (size_t)(newline - bytes.data) + 1 : 0;
-
-	return bytes_make(bytes.data + start, bytes.size - start);
-}
-
-static int plan_longest(struct bytes bytes, uint64_t max_item)
-{
-	struct line line;
-
-	if (bytes.size <= max_item)
-		return 0;
-	while (lines_next(&bytes, &line))
-		if (line.size > max_item)
-			return -EFBIG;
-	return 0;
-}
-
 static int plan_lines(struct tree *tree, struct view *view, struct save *save)
 {
 	const struct backend_ops *ops = view->backend->ops;
 	struct backend_node *node = save->target.node;
-	struct planning planning = { .save = save, .rest = save->bytes };
-	struct bytes tail = last_line(save->bytes);
+	struct planning planning = {
+		.save = save,
+		.rest = save->bytes,
+		.max_item = tree->backend->max_item,
+	};
+	struct bytes tail;
 	struct line line;
-	int r;
+	int r = 0;
 
-	r = plan_longest(save->bytes, tree->backend->max_item);
-	if (r < 0)
-		return r;
 	save->first_change = save->bytes.size;
 	if (!save->target.fresh)
 		r = ops->row_read(view->backend, view->snapshot, node->session, node->key,
@@ -176,6 +198,7 @@ static int plan_lines(struct tree *tree, struct view *view, struct save *save)
 				    plan_any_piece, &save->had_pieces);
 	if (r < 0)
 		return r;
+	tail = planning.tail;
 	if (save->had_pieces || (save->any_row && save->first_row != 0))
 		save->first_change = 0;
 	if ((save->any_row && tail.size && !lines_is_blank(tail) && !lines_is_row(tail, NULL)) ||
@@ -317,7 +340,7 @@ static void emit_piece(struct save *save, struct batch *batch, struct bytes data
 static void emit_line(struct save *save, struct batch *batch)
 {
 	const struct backend_node *node = save->target.node;
-	enum line_code code = (enum line_code)save->codes.data[save->line++];
+	enum line_code code = codes_next(save);
 	struct line line;
 
 	lines_next(&save->rest, &line);
@@ -367,9 +390,12 @@ static int emit_more(struct backend_batch *source)
 	struct save *save = source->arg;
 	int r;
 
-	stage_passed(save->stage, (uint64_t)(save->rest.data - save->bytes.data));
-	batch_clear(save->block);
-	r = save_emit(save, save->block, EMIT_BLOCK);
+	/* A block in which nothing differs has no operations, and is not the end. */
+	do {
+		stage_passed(save->stage, (uint64_t)(save->rest.data - save->bytes.data));
+		batch_clear(save->block);
+		r = save_emit(save, save->block, EMIT_BLOCK);
+	} while (r > 0 && !save->block->count);
 	if (r < 0)
 		return r;
 	source->ops = save->block->ops;
@@ -377,7 +403,7 @@ static int emit_more(struct backend_batch *source)
 	return source->count > 0;
 }
 
-int save_commit(struct tree *tree, struct save *save, struct batch *batch)
+int save_commit(struct tree *tree, struct save *save, struct batch *batch, unsigned flags)
 {
 	struct backend_batch source = { .more = emit_more, .arg = save };
 	int r = save_emit(save, batch, batch->count + EMIT_FIRST);
@@ -385,11 +411,11 @@ int save_commit(struct tree *tree, struct save *save, struct batch *batch)
 	if (r < 0)
 		return r;
 	if (r == 0)
-		return batch_commit(batch, tree->backend, 0);
+		return batch_commit(batch, tree->backend, flags);
 	save->block = batch;
 	source.ops = batch->ops;
 	source.count = batch->count;
-	return tree->backend->ops->commit(tree->backend, &source, 0);
+	return tree->backend->ops->commit(tree->backend, &source, flags);
 }
 
 /* A file that is gone has its bytes in a stage. */
@@ -423,6 +449,8 @@ struct publishing {
 	struct inode *inode;
 	struct stage *stage;
 	struct backend_node node; /* as it will be */
+	int64_t mtime;
+	unsigned flags; /* of the commit */
 	const struct handle *saver;
 	struct version *version; /* the previous content, if somebody needs it */
 	uint64_t size_before;
@@ -466,7 +494,7 @@ static int publish_to_store(struct publishing *publishing)
 	publishing->adds = save_only_adds(save, inode, publishing->size_before);
 	publishing_keep(publishing, &view);
 	view_end(&view);
-	return save_commit(tree, save, &batch);
+	return save_commit(tree, save, &batch, publishing->flags);
 }
 
 static int publish_to_orphan(struct publishing *publishing)
@@ -474,6 +502,32 @@ static int publish_to_orphan(struct publishing *publishing)
 	publishing->size_before = publishing->inode->orphan.size;
 	publishing_keep(publishing, NULL);
 	return orphan_replace(publishing->inode, publishing->stage);
+}
+
+static int publish_once(struct publishing *publishing)
+{
+	version_drop(&publishing->version);
+	publishing->node = publishing->inode->node;
+	publishing->node.mtime = publishing->mtime;
+	publishing->node.ctime = time_now();
+	return publishing->inode->orphaned ? publish_to_orphan(publishing) :
+					     publish_to_store(publishing);
+}
+
+/* On a full disk what becomes smaller may use the reserve. */
+static int publish_on_full_disk(struct publishing *publishing)
+{
+	int r;
+
+	if (publishing->stage->size >= publishing->size_before)
+		return -ENOSPC;
+	publishing->flags = BACKEND_FREES;
+	r = publish_once(publishing);
+	if (r != -ENOSPC || publishing->stage->size)
+		return r;
+	/* What is emptied may go in parts, what is replaced may not. */
+	r = shed_content(publishing->tree, publishing->inode, 0);
+	return r < 0 ? r : publish_once(publishing);
 }
 
 int save_publish(struct tree *tree, struct inode *inode, struct handle *saver, struct stage *stage,
@@ -484,13 +538,12 @@ int save_publish(struct tree *tree, struct inode *inode, struct handle *saver, s
 		.inode = inode,
 		.saver = saver,
 		.stage = stage,
-		.node = inode->node,
+		.mtime = mtime,
 	};
-	int r;
+	int r = publish_once(&publishing);
 
-	publishing.node.mtime = mtime;
-	publishing.node.ctime = time_now();
-	r = inode->orphaned ? publish_to_orphan(&publishing) : publish_to_store(&publishing);
+	if (r == -ENOSPC)
+		r = publish_on_full_disk(&publishing);
 	if (r < 0)
 		return r;
 	inode->node = publishing.node;

@@ -297,13 +297,19 @@ int inode_get(struct tree *tree, struct view *view, uint64_t ino, struct inode *
 }
 
 /* Nobody can reach an orphan any more: delete it from the store. */
-static void inode_delete_orphan(struct tree *tree, uint64_t ino)
+static void inode_delete_orphan(struct tree *tree, const struct backend_node *node)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
+	uint64_t ino = node->ino;
 	int r;
 
 	batch_node_delete(&batch, ino);
-	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY);
+	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	if (r == -ENOSPC && node->kind == BACKEND_ORDINARY) {
+		r = shed_hidden(tree, node);
+		if (r == 0)
+			r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	}
 	if (r < 0)
 		log_warning("inode %llu was unlinked but could not be deleted (%s); the next mount "
 			    "does it",
@@ -326,7 +332,7 @@ void inode_forget(struct tree *tree, struct inode *inode, uint64_t count)
 	pthread_mutex_unlock(&tree->table_lock);
 
 	if (!inode->node.nlink && !inode->gone && !tree->backend->read_only)
-		inode_delete_orphan(tree, inode->node.ino);
+		inode_delete_orphan(tree, &inode->node);
 	parent = inode->parent;
 	inode_destroy(inode);
 	if (parent)
@@ -448,7 +454,7 @@ int tree_write_times(struct tree *tree)
 			if (!times.inode[i]->gone)
 				batch_node_put(&batch, &times.inode[i]->node);
 		if (r == 0)
-			r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY);
+			r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
 	}
 	for (size_t i = 0; i < times.count; i++) {
 		if (r < 0 && !tree->stopping)
@@ -549,7 +555,9 @@ static int tree_delete_orphans(struct tree *tree)
 	if (r < 0)
 		return r;
 	view_end(&view);
-	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY);
+	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	if (r == -ENOSPC)
+		r = shed_orphans(tree);
 	return r == -EROFS ? 0 : r;
 }
 

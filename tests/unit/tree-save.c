@@ -2,6 +2,7 @@
 
 /* Saves: content is replaced whole, at the end, and only what differs. */
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/xattr.h>
 #include <time.h>
@@ -655,4 +656,89 @@ EveryStore(save, keeps_extended_attributes)
 	cr_assert_eq(tree_get_xattr(world_tree, inode, BYTES("user.a"), &value), 0);
 	cr_expect(bytes_equal(buf_bytes(&value), BYTES("x\0y")));
 	forget(inode);
+}
+
+/* ---- large ---- */
+
+enum { MANY = 40, WIDE = 512 << 10 };
+
+/* Many lines of equal width, as one text. */
+static char *many_lines(void)
+{
+	char *text = malloc((size_t)MANY * WIDE + 1);
+
+	cr_assert_not_null(text);
+	memset(text, 'x', (size_t)MANY * WIDE);
+	for (char *line = text; line < text + (size_t)MANY * WIDE; line += WIDE) {
+		line[0] = line[WIDE - 2] = '"';
+		line[WIDE - 1] = '\n';
+	}
+	text[(size_t)MANY * WIDE] = '\0';
+	return text;
+}
+
+EveryStore(save, changes_a_row_that_many_equal_ones_stand_before)
+{
+	_cleanup_(freep) char *text = many_lines();
+
+	save("s/l.jsonl", text);
+
+	text[(size_t)(MANY - 5) * WIDE + 50] = '!';
+	save("s/l.jsonl", text);
+	cr_expect(bytes_equal(bytes_of("s/l.jsonl"), bytes_str(text)));
+}
+
+/* ---- refused ---- */
+
+static void grow_beyond(struct handle *handle)
+{
+	struct stat st = { .st_size = (off_t)world_store->max_item + 100 };
+
+	cr_assert_eq(set_attr_by(handle, &st, TREE_SET_SIZE), 0);
+}
+
+EveryStore(save, with_a_line_that_is_too_long_keeps_the_previous_content)
+{
+	struct handle *handle;
+
+	save("s/l.jsonl", "1\n2\n");
+
+	handle = open_at("s/l.jsonl", O_RDWR);
+	grow_beyond(handle);
+	cr_expect_eq(handle_flush(world_tree, handle, 0), -EFBIG);
+	handle_free(world_tree, handle);
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1=2");
+}
+
+EveryStore(save, of_which_a_write_was_refused_is_not_published)
+{
+	uint64_t behind = world_store->max_item;
+	struct handle *handle;
+
+	save("s/k.json", "[1]");
+
+	handle = open_at("s/k.json", O_RDWR | O_TRUNC);
+	write_at(handle, 0, BYTES("[2]"));
+	cr_expect_eq(handle_write(world_tree, handle, getpid(), behind, BYTES("x")), -EFBIG);
+	cr_expect_eq(handle_flush(world_tree, handle, 0), -EFBIG);
+	handle_free(world_tree, handle);
+	cr_expect_str_eq(content_of("s/k.json"), "[1]");
+	cr_expect_str_eq(rows_of("s", "k"), "0=[1]");
+}
+
+EveryStore(save, is_published_when_the_writer_has_cut_what_was_refused)
+{
+	uint64_t behind = world_store->max_item;
+	const struct stat st = { .st_size = 3 };
+	struct handle *handle;
+
+	save("s/k.json", "[1]");
+
+	handle = open_at("s/k.json", O_RDWR | O_TRUNC);
+	write_at(handle, 0, BYTES("[2]"));
+	cr_expect_eq(handle_write(world_tree, handle, getpid(), behind, BYTES("x")), -EFBIG);
+	cr_expect_eq(set_attr_by(handle, &st, TREE_SET_SIZE), 0);
+	close_handle(handle);
+	cr_expect_str_eq(content_of("s/k.json"), "[2]");
 }

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Full disks.
+ *
+ * The trouble with a full disk is that deleting needs room as well: a deletion is a commit, a
+ * commit is appended to the WAL, and what is in the WAL has to fit into the database before the WAL
+ * can be written from its beginning again.  So three things are done:
+ *
+ *   - A transaction that could not be brought into the database any more is not committed
+ *     (sqlite_room_check).  So a checkpoint always succeeds, however full the disk is, unless
+ *     somebody else has filled it meanwhile; and after it, the WAL can be cut to nothing.
+ *   - Room is kept in reserve, as a file of allocated blocks beside the store.  It is cut to
+ *     nothing for a transaction that frees (BACKEND_FREES) and would fail otherwise, and for a
+ *     checkpoint; then it is allocated again.  Nothing else ever gets it.
+ *   - Pages that are free in the database go back to the filesystem, in small slices: at once when
+ *     the reserve was needed, and when nobody is writing.  This works in stores that sessfs has
+ *     made (auto_vacuum); in others free pages are used again by what is written next.
+ *
+ * Only a fresh commit needs the WAL to be long, so it is always tried to empty it first.  Readers
+ * of other processes may keep it from being emptied; it is not waited for them for long.
+ *
+ * With a quota the same holds for pages: who frees may have some above it for the moment.
+ *
+ * The reserve begins with a sentence that says what it is.  A file of that name which does not is
+ * somebody else's and is left alone.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "backend/sqlite/internal.h"
+#include "backend/sqlite/sqlite.h"
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+
+enum {
+	RESERVE_PART = 16,     /* of the filesystem: one in so many blocks */
+	RESERVE_MAX = 4 << 20, /* bytes */
+	WAL_LEAST = 384 << 10, /* that the reserve leaves to the WAL */
+	RESERVE_LEFT = 4096,   /* of it when it is given up: the sentence */
+	QUOTA_EXTRA = 64,      /* pages above the quota for who frees */
+	SLACK = 64 << 10,      /* for the commit itself and the WAL's index */
+	ALLOWANCE_MAX = 16 << 20,
+	CHECKPOINT_MS = 200, /* to wait for readers of other processes */
+	SLICE_PAGES = 16,    /* given back in one transaction, at least */
+	SLICE_PART = 8,	     /* or this part of the reserve */
+	SLICES_AT_ONCE = 32,
+	UNUSED_PAGES = 64, /* not worth giving back as long as there is room */
+	UNUSED_PART = 16,  /* nor one in so many */
+};
+
+static const char sentence[] = "sessfs keeps this room to be able to delete on a full disk.  The "
+			       "file may be deleted while its store is not mounted.\n";
+
+static bool make_name(const char *path, char name[PATH_MAX])
+{
+	return snprintf(name, PATH_MAX, "%s-reserve", path) < PATH_MAX;
+}
+
+/* The reserve's file, if it is ours or nobody's; -errno. */
+static int reserve_open(const char *path, int flags)
+{
+	char name[PATH_MAX], begin[sizeof(sentence) - 1];
+	_cleanup_(closep) int fd = -1;
+	struct stat st, store;
+	ssize_t got;
+
+	if (!make_name(path, name) || stat(path, &store) < 0)
+		return -ENAMETOOLONG;
+	fd = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags, store.st_mode & 0666);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode) || st.st_nlink != 1)
+		return -EEXIST;
+	got = pread(fd, begin, sizeof(begin), 0);
+	if (got != 0 && (got != sizeof(begin) || memcmp(begin, sentence, sizeof(begin)) != 0))
+		return -EEXIST;
+	/* As SQLite does with its own files beside the store. */
+	if (geteuid() == 0 && (st.st_uid != store.st_uid || st.st_gid != store.st_gid) &&
+	    fchown(fd, store.st_uid, store.st_gid) < 0)
+		return -errno;
+	got = fd;
+	fd = -1;
+	return (int)got;
+}
+
+struct room {
+	uint64_t free;	 /* bytes that the filesystem has for us */
+	uint64_t growth; /* that the next checkpoint needs of them */
+};
+
+/* False when the filesystem does not tell. */
+static bool free_bytes(const struct sqlite *store, uint64_t *ret_total, uint64_t *ret_free)
+{
+	struct statvfs fs;
+
+	if (statvfs(store->place.path, &fs) < 0 || fs.f_blocks == 0)
+		return false;
+	*ret_total = (uint64_t)fs.f_blocks * fs.f_frsize;
+	*ret_free = (uint64_t)fs.f_bavail * fs.f_frsize;
+	return true;
+}
+
+static bool look(struct sqlite *store, struct room *room)
+{
+	int64_t pages = 0;
+	uint64_t total;
+	struct stat st;
+
+	if (!free_bytes(store, &total, &room->free) || stat(store->place.path, &st) < 0 ||
+	    sqlite_conn_number(&store->writer, SQL_PAGE_COUNT, &pages) < 0)
+		return false;
+	room->growth = (uint64_t)pages * store->room.page;
+	room->growth -= MIN(room->growth, (uint64_t)st.st_size);
+	return true;
+}
+
+/* What the reserve may take: who deletes nothing needs room in the WAL, too.  But it takes back
+ * what it has given up, so that nobody else gets that. */
+static bool reserve_share(const struct sqlite *store, uint64_t *ret_left, uint64_t *ret_want)
+{
+	uint64_t total, both, want;
+
+	if (store->room.fd < 0 || !free_bytes(store, &total, ret_left))
+		return false;
+	both = store->room.held + *ret_left;
+	want = MIN(both / 2, both - MIN(both, (uint64_t)WAL_LEAST));
+	want = MAX(want, MIN(both, store->room.had));
+	want = MIN(want, store->room.size);
+	*ret_want = want - want % RESERVE_LEFT;
+	return true;
+}
+
+static void reserve_build(struct sqlite *store)
+{
+	const ssize_t size = sizeof(sentence) - 1;
+	uint64_t left, want;
+
+	if (store->room.held >= store->room.size || !reserve_share(store, &left, &want) ||
+	    want <= store->room.held || pwrite(store->room.fd, sentence, (size_t)size, 0) != size)
+		return;
+	if (fallocate(store->room.fd, 0, 0, (off_t)want) == 0) {
+		store->room.held = want;
+		store->room.had = 0;
+		return;
+	}
+	if (errno == EOPNOTSUPP) { /* the filesystem cannot promise blocks */
+		close(store->room.fd);
+		store->room.fd = -1;
+		return;
+	}
+	/* What it got of it does not count. */
+	if (ftruncate(store->room.fd, (off_t)MAX(store->room.held, RESERVE_LEFT)) < 0)
+		log_warning("the reserve of %s could not be cut: %s", store->place.path,
+			    strerror(errno));
+}
+
+/* Where pages of the database are free that it does not give back, the WAL alone is what is short
+ * of room: the reserve shares its own with it. */
+static void reserve_yield(struct sqlite *store)
+{
+	uint64_t left, want;
+	int64_t unused = 0;
+
+	if (!reserve_share(store, &left, &want) || left >= WAL_LEAST || want >= store->room.held ||
+	    sqlite_conn_query(&store->writer, "PRAGMA main.freelist_count", 0, &unused) < 0 ||
+	    (uint64_t)unused * store->room.page < WAL_LEAST)
+		return;
+	want = MAX(want, RESERVE_LEFT);
+	if (ftruncate(store->room.fd, (off_t)want) == 0)
+		store->room.held = want;
+}
+
+static bool reserve_give_up(struct sqlite *store)
+{
+	if (store->room.fd < 0 || store->room.held <= RESERVE_LEFT)
+		return false;
+	if (ftruncate(store->room.fd, RESERVE_LEFT) < 0)
+		return false;
+	store->room.had = MAX(store->room.had, store->room.held);
+	store->room.held = RESERVE_LEFT;
+	return true;
+}
+
+static bool has_database(const struct sqlite *store)
+{
+	return store->mode == MODE_WHOLE || store->mode == MODE_BOOKKEEPING;
+}
+
+void sqlite_room_open(struct sqlite *store)
+{
+	int64_t page = SQLITE_PAGE;
+	uint64_t total, left;
+	struct stat st;
+
+	if (!has_database(store))
+		return;
+	sqlite_conn_query(&store->writer, "PRAGMA main.page_size", page, &page);
+	store->room.page = (uint64_t)page;
+	if (store->mode != MODE_WHOLE || !store->owner || !free_bytes(store, &total, &left))
+		return;
+	store->room.size = MIN(total / RESERVE_PART, (uint64_t)RESERVE_MAX);
+	store->room.fd = reserve_open(store->place.path, O_CREAT);
+	if (store->room.fd < 0) {
+		log_warning("%s-reserve cannot be made (%s): on a full disk, nothing can be "
+			    "deleted",
+			    store->place.path,
+			    store->room.fd == -EEXIST ? "there is another file of that name" :
+							strerror(-store->room.fd));
+		store->room.fd = -1;
+		return;
+	}
+	if (fstat(store->room.fd, &st) == 0)
+		store->room.held = MIN((uint64_t)st.st_blocks * 512, (uint64_t)st.st_size);
+	reserve_build(store);
+}
+
+/* Closing the last connection is a checkpoint, too. */
+void sqlite_room_ending(struct sqlite *store)
+{
+	struct room room;
+
+	if (store->room.fd >= 0 && store->writer.db && look(store, &room) &&
+	    room.free < room.growth + SLACK)
+		reserve_give_up(store);
+}
+
+void sqlite_room_close(struct sqlite *store)
+{
+	reserve_build(store);
+	closep(&store->room.fd);
+	store->room.fd = -1;
+}
+
+bool sqlite_room_lend_unopened(const char *path)
+{
+	_cleanup_(freep) char *real = realpath(path, NULL);
+	_cleanup_(closep) int fd =
+		real && !sqlite_backend_is_owned(real) ? reserve_open(real, 0) : -1;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size <= RESERVE_LEFT)
+		return false;
+	return ftruncate(fd, RESERVE_LEFT) == 0;
+}
+
+/* With what is in memory only brought into the WAL, there is nothing to be guessed. */
+static int check_closely(struct sqlite *store, struct room *room)
+{
+	int code = sqlite3_db_cacheflush(store->writer.db);
+
+	if (code != SQLITE_OK && code != SQLITE_BUSY && code != SQLITE_FULL)
+		return sqlite_result(&store->writer, code);
+	store->room.written = 0;
+	if (!look(store, room) || (code != SQLITE_FULL && room->free >= room->growth + SLACK))
+		return code == SQLITE_FULL ? -ENOSPC : 0;
+	log_error("%s: its filesystem is full (%llu KiB are free, %llu needed for what is in the "
+		  "write-ahead log)",
+		  store->place.path, (unsigned long long)room->free >> 10,
+		  (unsigned long long)room->growth >> 10);
+	return -ENOSPC;
+}
+
+int sqlite_room_check(struct sqlite *store, uint64_t bytes)
+{
+	struct room room;
+	uint64_t need;
+
+	if (store->room.lent || !has_database(store))
+		return 0;
+	store->room.written += bytes;
+	if (bytes < store->room.allowance) {
+		store->room.allowance -= bytes;
+		return 0;
+	}
+	store->room.allowance = 0;
+	if (!look(store, &room))
+		return 0;
+	need = room.growth + store->room.written + SLACK;
+	store->room.nearly_full =
+		room.free < need + SQLITE_WRITER_CACHE_KIB * 1024ULL + store->room.size;
+	if (store->room.nearly_full)
+		return room.free >= need ? 0 : check_closely(store, &room);
+	if (store->room.held < store->room.size)
+		reserve_build(store);
+	else
+		store->room.allowance = MIN((room.free - need) / 4, (uint64_t)ALLOWANCE_MAX);
+	return 0;
+}
+
+static int empty_wal(struct sqlite *store)
+{
+	sqlite3 *db = store->writer.db;
+	int code;
+
+	sqlite3_busy_timeout(db, CHECKPOINT_MS);
+	code = sqlite3_wal_checkpoint_v2(db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	sqlite3_busy_timeout(db, SQLITE_BUSY_MS);
+	return code;
+}
+
+bool sqlite_room_make(struct sqlite *store)
+{
+	int code;
+
+	if (!has_database(store))
+		return false;
+	code = empty_wal(store);
+	/* Busy: what could be copied was copied. */
+	if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY) {
+		reserve_yield(store);
+		return true;
+	}
+	if (!reserve_give_up(store))
+		return false;
+	code = empty_wal(store);
+	reserve_build(store);
+	return code == SQLITE_OK;
+}
+
+/* A transaction that fails leaves its pages in the WAL, and then there may be no room for what is
+ * to be copied out of it: on a disk that is nearly full, that is done before. */
+void sqlite_room_prepare(struct sqlite *store, uint64_t bytes)
+{
+	struct room room;
+
+	if (store->room.nearly_full && has_database(store) && look(store, &room) && room.growth &&
+	    (bytes > room.free || room.free - bytes < room.growth + SLACK))
+		empty_wal(store);
+}
+
+static int set_quota(struct sqlite *store, unsigned extra)
+{
+	char text[64];
+
+	if (!store->max_size)
+		return 0;
+	snprintf(text, sizeof(text), "PRAGMA main.max_page_count = %llu",
+		 (unsigned long long)MAX(store->max_size / store->room.page, 1) + extra);
+	return sqlite_conn_exec(&store->writer, text);
+}
+
+bool sqlite_room_lend(struct sqlite *store)
+{
+	bool any = has_database(store) && reserve_give_up(store);
+
+	if (store->max_size && has_database(store) && set_quota(store, QUOTA_EXTRA) == 0)
+		any = true;
+	store->room.lent = any;
+	return any;
+}
+
+/* Unused pages of the database. */
+static uint64_t unused(struct sqlite *store, uint64_t *ret_pages)
+{
+	int64_t count = 0, pages = 0, kind = 0;
+
+	/* 2: incremental.  The others have nothing to give, or give by themselves. */
+	if (sqlite_conn_query(&store->writer, "PRAGMA main.auto_vacuum", 0, &kind) < 0 ||
+	    kind != 2 ||
+	    sqlite_conn_query(&store->writer, "PRAGMA main.freelist_count", 0, &count) < 0 ||
+	    sqlite_conn_number(&store->writer, SQL_PAGE_COUNT, &pages) < 0)
+		return 0;
+	*ret_pages = (uint64_t)pages;
+	return (uint64_t)count;
+}
+
+/* Give some pages back.  True when there are more. */
+static bool give_back(struct sqlite *store)
+{
+	uint64_t pages = 0, count = unused(store, &pages);
+	uint64_t slice = MAX(store->room.size / SLICE_PART / store->room.page, SLICE_PAGES);
+	char text[64];
+
+	if (!count || (!store->room.nearly_full && count < MAX(pages / UNUSED_PART, UNUSED_PAGES)))
+		return false;
+	snprintf(text, sizeof(text), "PRAGMA main.incremental_vacuum(%llu)",
+		 (unsigned long long)slice);
+	return sqlite3_exec(store->writer.db, text, NULL, NULL, NULL) == SQLITE_OK;
+}
+
+/* Enough for the reserve and for who comes next. */
+static bool has_room(struct sqlite *store)
+{
+	struct room room;
+
+	return !look(store, &room) || room.free > room.growth + 2 * store->room.size;
+}
+
+void sqlite_room_return(struct sqlite *store)
+{
+	store->room.lent = false;
+	set_quota(store, 0);
+	/* What was freed becomes room, which first of all the reserve needs. */
+	store->room.nearly_full = true;
+	empty_wal(store);
+	for (int i = 0; i < SLICES_AT_ONCE && !has_room(store) && give_back(store); i++)
+		if (empty_wal(store) != SQLITE_OK)
+			break;
+	reserve_build(store);
+}
+
+static bool is_wanted(struct sqlite *store)
+{
+	bool wanted;
+
+	pthread_mutex_lock(&store->keeper.lock);
+	wanted = store->keeper.stop || store->keeper.dirty;
+	pthread_mutex_unlock(&store->keeper.lock);
+	return wanted;
+}
+
+void sqlite_room_tidy(struct sqlite *store)
+{
+	bool more = true, any = false;
+
+	while (more && !is_wanted(store)) {
+		sqlite_writer_take(store);
+		more = store->mode == MODE_WHOLE && store->owner && give_back(store);
+		any |= more;
+		if (!more && (any || store->room.nearly_full))
+			empty_wal(store);
+		if (!more)
+			reserve_build(store);
+		sqlite_writer_give(store);
+	}
+}

@@ -1,0 +1,383 @@
+# SPDX-License-Identifier: MIT
+"""Full disks: a store on a small filesystem, and a store with a quota.
+
+What was refused leaves the previous state, for files and for rows; whatever takes away works on the
+full disk, too; and then there is room again."""
+
+import contextlib
+import errno
+import os
+import shutil
+import sqlite3
+import sys
+
+from harness import (
+    GONE,
+    TABLE,
+    append,
+    errno_of,
+    eventually,
+    main,
+    need_root,
+    read,
+    same,
+    tool,
+    write,
+)
+
+SIZE = 16 << 20
+LINE = b'{"role": "user", "content": "' + b"x" * 260 + b'"}\n'
+BLOCK = 32768
+
+
+class Disk:
+    """A small filesystem with a store and one session in it."""
+
+    def __init__(self, box, folder, options):
+        self.box = box
+        self.folder = folder
+        self.store = os.path.join(folder, "store.db")
+        self.mount = box.mount(store=self.store, options=options)
+        os.mkdir(self.mount.at("s"))
+
+    def at(self, *names):
+        return self.mount.at("s", *names)
+
+    def end(self):
+        """Unmounts; the store is sound."""
+        self.mount.stop()
+        self.mount.check()
+        with contextlib.closing(sqlite3.connect(self.store)) as base:
+            same(base.execute("PRAGMA integrity_check").fetchall(), [("ok",)], "the database")
+
+
+@contextlib.contextmanager
+def disk(box, options=(), prepare=None, size=SIZE):
+    need_root()
+    folder = box.new_folder("disk")
+    tool("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder)
+    try:
+        if prepare:
+            prepare(folder)
+        small = Disk(box, folder, options)
+        yield small
+        small.end()
+    finally:
+        if sys.exc_info()[0]:
+            box.let_go()
+        wrong = box.finish()
+        tool("umount", folder)
+        if wrong and not sys.exc_info()[0]:
+            raise AssertionError("; ".join(wrong))
+
+
+def lines(count, start=0):
+    return b"".join(b'{"n": %d, ' % (start + i) + LINE[1:] for i in range(count))
+
+
+def fill_list(path, step=800, smallest=1):
+    """Appends whole lines until not even the smallest block goes in; returns what was taken."""
+    taken, count = [], 0
+    while step >= smallest:
+        block = lines(step, count)
+        error = errno_of(append, path, block)
+        if error == 0:
+            taken.append(block)
+            count += step
+            continue
+        same(error, errno.ENOSPC, "an append on a full disk")
+        step //= 4
+    return b"".join(taken)
+
+
+def fill_file(path):
+    """The same with an ordinary file; returns how many bytes it has."""
+    size, step = 0, 1 << 20
+    while step >= BLOCK:
+        error = errno_of(append, path, b"b" * step)
+        if error:
+            same(error, errno.ENOSPC, "a write to a full disk")
+            size = os.stat(path).st_size
+            step //= 2
+    same(read(path), b"b" * os.stat(path).st_size, "the bytes of the file")
+    return size
+
+
+def same_list(small, name, expected):
+    same(read(small.at(name + ".jsonl")), expected, f"the bytes of {name}")
+    same(small.mount.rows("s", name), expected.split(b"\n")[:-1], f"the rows of {name}")
+
+
+def goes_in(path, data):
+    return errno_of(append, path, data) == 0
+
+
+def has_room(small, name="after.jsonl"):
+    """Room has come back: some hundred KB go in."""
+    eventually(lambda: goes_in(small.at(name), lines(500)), "there is room again", GONE)
+
+
+def test_appends_are_taken_or_refused_and_the_rows_stay(box):
+    with disk(box) as small:
+        append(small.at("other.jsonl"), LINE)
+        taken = fill_list(small.at("l.jsonl"))
+        assert len(taken) > SIZE // 3, f"only {len(taken)} bytes fitted"
+        same(errno_of(append, small.at("other.jsonl"), lines(500)), errno.ENOSPC, "another list")
+        same_list(small, "l", taken)
+        same_list(small, "other", LINE)
+        free = os.statvfs(small.mount.path)
+        assert free.f_bavail * free.f_frsize < 2 << 20, "statfs tells of room that is not there"
+        small.mount.check()
+        os.unlink(small.at("l.jsonl"))
+        has_room(small)
+        same_list(small, "other", LINE)
+
+
+def test_saves_on_a_full_disk_keep_the_previous_content(box):
+    with disk(box) as small:
+        old = lines(100)
+        text = b'{"version": 1}'
+        for name in ("doc.json", "renamed.json"):
+            write(small.at(name), text)
+        for name in ("list.jsonl", "edited.jsonl", "moved.jsonl"):
+            write(small.at(name), old)
+        write(small.at("k.hash"), b"cafe")
+        fill_file(small.at("ballast"))
+        large = b'"' + b"y" * (3 << 20) + b'"'
+        many = lines(9000, 7)
+
+        def renamed(name, data):
+            write(box.folder + "/new", data)
+            shutil.copyfile(box.folder + "/new", small.at("new.tmp"))
+            os.rename(small.at("new.tmp"), small.at(name))
+
+        def edited(name, data):
+            with open(small.at(name), "r+b", buffering=0) as file:
+                file.seek(5)
+                file.write(data)
+                os.fsync(file.fileno())
+
+        same(errno_of(write, small.at("doc.json"), large), errno.ENOSPC, "a large document")
+        same(errno_of(renamed, "renamed.json", large), errno.ENOSPC, "one that is renamed over")
+        same(errno_of(write, small.at("list.jsonl"), many), errno.ENOSPC, "a large list")
+        same(errno_of(edited, "edited.jsonl", many), errno.ENOSPC, "one that is edited")
+        same(errno_of(renamed, "moved.jsonl", many), errno.ENOSPC, "one that is renamed over")
+        same(read(small.at("doc.json")), text, "the document")
+        same(read(small.at("renamed.json")), text, "the document that was to be replaced")
+        same(small.mount.rows("s", "doc"), [text], "its row")
+        same(small.mount.rows("s", "renamed"), [text], "its row")
+        same(read(small.at("k.hash")), b"cafe", "the sidecar")
+        for name in ("list", "edited", "moved"):
+            same_list(small, name, old)
+        os.unlink(small.at("ballast"))
+        eventually(lambda: not errno_of(write, small.at("doc.json"), large), "room again", GONE)
+        same(small.mount.rows("s", "doc"), [large], "the row that was saved then")
+
+
+def test_names_are_refused_and_what_was_made_stays(box):
+    with disk(box) as small:
+        fill_file(small.at("ballast"))
+        made = {"mkdir": 0, "symlink": 0, "create": 0, "xattr": 0}
+        target = "t" * 1000
+        calls = {
+            "mkdir": lambda i: os.mkdir(small.at(f"dir{i}" + "d" * 200)),
+            "symlink": lambda i: os.symlink(target, small.at(f"link{i}")),
+            "create": lambda i: write(small.at(f"file{i}"), b"f" * 1000),
+            "xattr": lambda i: os.setxattr(small.at("ballast"), f"user.a{i}", b"v" * 4000),
+        }
+        for what, call in calls.items():
+            error = 0
+            while not error and made[what] < 3000:
+                error = errno_of(call, made[what])
+                made[what] += not error
+            same(error, errno.ENOSPC, what)
+        same(sum(name.startswith("dir") for name in os.listdir(small.at())), made["mkdir"], "dirs")
+        for i in range(made["symlink"]):
+            same(os.readlink(small.at(f"link{i}")), target, "a link")
+        for i in range(made["create"]):
+            same(read(small.at(f"file{i}")), b"f" * 1000, "a file")
+        # Whatever takes nothing works.
+        os.chmod(small.at("ballast"), 0o600)
+        os.utime(small.at("ballast"), (1, 2))
+        if made["xattr"]:
+            os.removexattr(small.at("ballast"), "user.a0")
+        os.truncate(small.at("ballast"), 1 << 20)
+        has_room(small)
+
+
+def freeing(box, free, fill=fill_list, name="l.jsonl", options=(), prepare=None):
+    """On a disk that is full of one file: this makes room."""
+    with disk(box, options, prepare, SIZE // 2) as small:
+        os.mkdir(small.at("kept"))
+        write(small.at("kept", "list.jsonl"), LINE)
+        fill(small.at(name))
+        free(small, small.at(name))
+        has_room(small)
+        same(read(small.at("kept", "list.jsonl")), LINE, "another list")
+        same(small.mount.rows("s", "kept/list"), [LINE[:-1]], "its row")
+        return small
+
+
+def test_a_list_that_fills_the_disk_is_unlinked(box):
+    freeing(box, lambda small, path: os.unlink(path))
+
+
+def test_a_list_that_fills_the_disk_is_truncated(box):
+    def free(small, path):
+        os.truncate(path, 0)
+        same(read(path), b"", "the list")
+        same(small.mount.rows("s", "l"), [], "its rows")
+
+    freeing(box, free)
+
+
+def test_a_list_that_fills_the_disk_is_opened_with_o_trunc(box):
+    def free(small, path):
+        write(path, b"")
+        same(small.mount.rows("s", "l"), [], "its rows")
+        append(path, LINE)
+        same_list(small, "l", LINE)
+
+    freeing(box, free)
+
+
+def test_an_ordinary_file_that_fills_the_disk_is_unlinked_or_cut(box):
+    freeing(box, lambda small, path: os.unlink(path), fill_file, "plain")
+    freeing(box, lambda small, path: os.truncate(path, 100), fill_file, "plain")
+
+
+def test_a_session_is_removed_from_a_full_disk(box):
+    def fill(path):
+        for i in range(20):
+            write(path + f"{i}.json", b'"' + b"z" * 9000 + b'"')
+            append(path + f"{i}.jsonl", lines(20))
+        fill_list(path)
+
+    def free(small, path):
+        tool("rm", "-r", small.at())
+        same(os.path.exists(small.at()), False, "the session")
+        same(small.mount.sql(f"SELECT count(*) FROM {TABLE}"), [(0,)], "rows that are left")
+        os.makedirs(small.at("kept"))
+        write(small.at("kept", "list.jsonl"), LINE)
+
+    freeing(box, free, fill)
+
+
+def test_a_smaller_file_is_renamed_over_one_that_fills_the_disk(box):
+    def fill(path):
+        write(path + ".tmp", LINE)
+        fill_file(path)
+
+    freeing(box, lambda small, path: os.rename(path + ".tmp", path), fill, "plain")
+
+
+def test_room_that_is_made_elsewhere_is_used(box):
+    def prepare(folder):
+        write(folder + "/elsewhere", b"e" * (4 << 20))
+
+    def free(small, path):
+        os.unlink(small.folder + "/elsewhere")
+
+    freeing(box, free, prepare=prepare)
+
+
+def fill_elsewhere(small):
+    """Another program takes the rest of the disk, to the last byte."""
+    with contextlib.suppress(OSError), open(small.folder + "/elsewhere", "wb", 0) as file:
+        while file.write(b"e" * 4096):
+            pass
+
+
+def test_a_disk_that_others_fill_to_the_last_byte_allows_deletions(box):
+    def fill(path):
+        append(path, lines(4000))
+
+    def free(small, path):
+        grown = lambda: os.stat(small.store).st_size > 1 << 20
+        eventually(grown, "what was written comes into the database", GONE)
+        fill_elsewhere(small)
+        fill_list(small.at("more.jsonl"))
+        os.unlink(path)
+
+    freeing(box, free, fill)
+
+
+def test_a_database_of_another_program_allows_deletions(box):
+    def prepare(folder):
+        with contextlib.closing(sqlite3.connect(folder + "/store.db")) as base:
+            base.execute("PRAGMA journal_mode = DELETE")
+            base.execute(
+                f"CREATE TABLE {TABLE} (session_id TEXT NOT NULL, state_key TEXT NOT NULL,"
+                " item_index INTEGER NOT NULL DEFAULT 0, state_data TEXT NOT NULL,"
+                " created_at TIMESTAMP, updated_at TIMESTAMP,"
+                " PRIMARY KEY (session_id, state_key, item_index))"
+            )
+            base.commit()
+
+    freeing(box, lambda small, path: os.unlink(path), prepare=prepare)
+
+
+def test_a_store_at_its_quota_allows_deletions(box):
+    def free(small, path):
+        assert os.stat(small.store).st_size <= 3 << 20, "the store is larger than its quota"
+        os.unlink(path)
+
+    freeing(box, free, options=["max_size=2M"])
+    freeing(box, lambda small, path: os.truncate(path, 0), options=["max_size=2M"])
+
+
+def test_a_full_disk_is_mounted_again_after_a_kill(box):
+    with disk(box, size=SIZE // 2) as small:
+        taken = fill_list(small.at("l.jsonl"))
+        small.mount.kill9()
+        fill_elsewhere(small)
+        small.mount.start()
+        same_list(small, "l", taken)
+        os.unlink(small.at("l.jsonl"))
+        has_room(small)
+
+
+def test_a_list_that_was_unlinked_before_a_kill_goes_at_the_next_mount(box):
+    with disk(box, size=SIZE // 2) as small:
+        fill_list(small.at("l.jsonl"))
+        os.unlink(small.at("l.jsonl"))
+        small.mount.kill9()
+        small.mount.start()
+        same(os.listdir(small.at()), [], "names")
+        same(small.mount.rows("s", "l"), [], "its rows")
+        has_room(small)
+
+
+def test_a_check_beside_a_mount_leaves_the_reserve_alone(box):
+    with disk(box, size=SIZE // 2) as small:
+        fill_list(small.at("l.jsonl"))
+        before = os.stat(small.store + "-reserve").st_blocks
+        assert before > 0, "nothing is kept in reserve"
+        small.mount.check()
+        same(os.stat(small.store + "-reserve").st_blocks, before, "the reserve after a check")
+        os.unlink(small.at("l.jsonl"))
+        has_room(small)
+
+
+def test_a_file_of_somebody_else_is_no_reserve(box):
+    def prepare(folder):
+        write(folder + "/store.db-reserve", b"mine" * 1000)
+
+    with disk(box, prepare=prepare) as small:
+        fill_list(small.at("l.jsonl"), smallest=50)
+        errno_of(os.unlink, small.at("l.jsonl"))
+        same(read(small.store + "-reserve"), b"mine" * 1000, "the file of that name")
+
+
+def test_a_read_only_mount_makes_no_reserve(box):
+    with disk(box) as small:
+        small.mount.stop()
+        os.unlink(small.store + "-reserve")
+        small.mount.options = ["ro"]
+        small.mount.start()
+        same(os.listdir(small.mount.at()), ["s"], "names")
+        small.mount.stop()
+        same(os.path.exists(small.store + "-reserve"), False, "there is a reserve")
+
+
+main(globals())
