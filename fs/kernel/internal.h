@@ -5,8 +5,8 @@
 /*
  * Inside the kernel side.
  *
- *   The kernel's lookup counts of the nodeids of a file are counts of the struct inode, so the inode
- *   of every request is in the tree's table.  fi->fh is a struct open_file.
+ *   The kernel's lookup counts of the nodeids of a file are counts of the struct inode, so the
+ *   inode of every request is in the tree's table.  fi->fh is a struct open_file.
  *
  *   The kernel keeps names, attributes and pages as long as it likes (KEEP_SECONDS): whatever
  *   changes behind its back is told to it (notify.c).  Handles of state files that can write, and

@@ -3,34 +3,35 @@
 /*
  * Telling the kernel
  *
- *   Whatever changes behind the kernel's back is told to it: names, attributes, pages.  What is to be
- *   told is noted while the locks are held and told when they are free, since the kernel may wait for
- *   a page that only another request of ours can fill.
+ *   Whatever changes behind the kernel's back is told to it: names, attributes, pages.  What is to
+ *   be told is noted while the locks are held and told when they are free, since the kernel may
+ *   wait for a page that only another request of ours can fill.
  *
  *   A file that grew has pages in the kernel whose last one ends, filled up with zeros, at the old
- *   size.  Nobody may see the new size as long as it is there.  So, for each face that readers have:
+ *   size.  Nobody may see the new size as long as it is there.  So, for each face that readers
+ *   have:
  *
  *     1. with the commit, under the same lock: the face shows the old size for now (face.bound);
- *     2. the kernel forgets the pages from the old end on, which waits for reads that are under way;
+ *     2. the kernel forgets the pages from the old end on, which waits for reads under way;
  *     3. the bound is lifted;
  *     4. the last byte is stored into the kernel's cache.  That sets the kernel's idea of the size,
- *        which an answer to GETATTR may fail to do: the kernel drops its size when anything else was
- *        told about the file meanwhile.
+ *        which an answer to GETATTR may fail to do: the kernel drops its size when anything else
+ *        was told about the file meanwhile.
  *
  *   The write is answered after that.  Changes of one file are told in the order of their commits:
  *   each has a number (inode.changes), and who tells one waits until those before it are told.  A
  *   thread that waits for its turn holds no lock, and the numbers are given in the order in which a
  *   thread will tell, so two threads never wait for each other.
  *
- *   A file that was replaced has old faces (face.h), of which nothing is told, and faces that nobody
- *   has open: these forget all their pages, and no reader gets one before that was told
+ *   A file that was replaced has old faces (face.h), of which nothing is told, and faces that
+ *   nobody has open: these forget all their pages, and no reader gets one before that was told
  *   (face.untold).
  *
  *   A caller that serves a request tells by itself (now), so that all is known when the request is
  *   answered.  Half of the threads at most do that, the others are left to serve the reads that the
- *   kernel may wait for; what they do not tell, and what is told for others, is the teller's: a thread
- *   that does nothing else.  Names are always the teller's unless the request is one that the
- *   kernel sends without holding the directory (write, flush, fsync, setattr, unlocking).
+ *   kernel may wait for; what they do not tell, and what is told for others, is the teller's: a
+ *   thread that does nothing else.  Names are always the teller's unless the request is one that
+ *   the kernel sends without holding the directory (write, flush, fsync, setattr, unlocking).
  */
 
 #include <errno.h>

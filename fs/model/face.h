@@ -19,20 +19,20 @@
  *   A face is free for an opener when nobody of the other sort has it open and it shows the newest
  *   content.  The kernel opens the nodeid that it remembers for a name; when that face is not free,
  *   the answer is ESTALE: the kernel looks the name up again and tries once more, all in the same
- *   thread.  That thread is led: the lookup gives it a face that is free, which is kept for it until
- *   it comes (struct led).  The kernel tries once more only, so who was told ESTALE is never told so
- *   again (tree.again): when the name leads to another file by then, a face of that is kept instead;
- *   who comes to a face that is not free all the same (it opened through /proc/self/fd, so no name
- *   was looked up) is served there.
+ *   thread.  That thread is led: the lookup gives it a face that is free, which is kept for it
+ *   until it comes (struct led).  The kernel tries once more only, so who was told ESTALE is never
+ *   told so again (tree.again): when the name leads to another file by then, a face of that is kept
+ *   instead; who comes to a face that is not free all the same (it opened through /proc/self/fd, so
+ *   no name was looked up) is served there.
  *
  * Old faces
  *
  *   When a save replaces the content of a file, the faces that readers have open stay what they
- *   are: pages, size and all.  They become old, with a copy of the previous content (struct version)
- *   for the pages that the kernel does not have yet, and the name is made to lead to another face.
- *   Nothing at all is told to the kernel about an old face, so nothing can disturb a reader in the
- *   middle.  An old face becomes a free one when its last reader has closed, or when nobody has asked
- *   anything of it for FACE_IDLE.
+ *   are: pages, size and all.  They become old, with a copy of the previous content (struct
+ *   version) for the pages that the kernel does not have yet, and the name is made to lead to
+ *   another face. Nothing at all is told to the kernel about an old face, so nothing can disturb a
+ *   reader in the middle.  An old face becomes a free one when its last reader has closed, or when
+ *   nobody has asked anything of it for FACE_IDLE.
  *
  *   Direct reads (struct handle) do not go by the face: each handle sees one version from a read at
  *   offset 0 on until the next one.
@@ -86,8 +86,8 @@ struct version {
 bool versions_wanted(const struct inode *inode, const struct handle *saver);
 /* Before the commit; failing to copy is no reason not to save. */
 struct version *version_take(struct tree *tree, struct view *view, struct inode *inode);
-/* After the commit: those who need it count it.  Whether a face is old now, so that the name must be
- * looked up again. */
+/* After the commit: those who need it count it.  Whether a face is old now, so that the name must
+ * be looked up again. */
 bool versions_apply(struct tree *tree, struct inode *inode, const struct handle *saver,
 		    struct version *version);
 /* One count less, if there is one. */

@@ -235,8 +235,8 @@ enum change {
 	CHANGE_REPLACED, /* anything else */
 };
 /* The content or attributes of a file have changed.  size_before: what it had, or UINT64_MAX when
- * that is not known.  by: the face through which the kernel changed it and so knows, or NULL.  Under
- * inode.lock, or tree.lock for writing. */
+ * that is not known.  by: the face through which the kernel changed it and so knows, or NULL.
+ * Under inode.lock, or tree.lock for writing. */
 void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, enum change change,
 		  uint64_t size_before, const struct face *by);
 /* A directory's entries have changed. */
@@ -471,8 +471,8 @@ bool list_mark_due(uint64_t bytes, uint64_t rows);
 /* append.c */
 
 /* Append bytes to a list: whole lines, and with closing an unfinished one at the end.  own_tail:
- * the list's tail was written by the same writer.  mtime is the time of change.  by: the face through
- * which the kernel knows, or NULL.  Committed when it returns. */
+ * the list's tail was written by the same writer.  mtime is the time of change.  by: the face
+ * through which the kernel knows, or NULL.  Committed when it returns. */
 int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool own_tail,
 		 int64_t mtime, const struct face *by, struct notes *notes);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Opening and closing files; handle.c has the states of a handle, face.h says which face it is on. */
+/* Opening and closing files.  handle.c has the states of a handle, face.h says what a face is. */
 
 #include <errno.h>
 #include <stdlib.h>

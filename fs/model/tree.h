@@ -158,9 +158,9 @@ int tree_get_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 int tree_list_xattr(struct tree *tree, struct inode *inode, struct buf *names);
 int tree_remove_xattr(struct tree *tree, struct inode *inode, struct bytes name);
 
-/* Open files; flags are those of open(2), pid is the thread that opens.  -ESTALE when the name is to
- * be looked up again: the file was replaced since, or the thread is to open another face.  FACE_ANY:
- * whichever is right, told by handle_show(). */
+/* Open files; flags are those of open(2), pid is the thread that opens.  -ESTALE when the name is
+ * to be looked up again: the file was replaced since, or the thread is to open another face.
+ * FACE_ANY: whichever is right, told by handle_show(). */
 enum { FACE_ANY = 0x10000 };
 int tree_open_file(struct tree *tree, struct inode *inode, unsigned face, int flags, pid_t pid,
 		   struct handle **ret_handle);
@@ -188,7 +188,8 @@ int handle_flush(struct tree *tree, struct handle *handle, pid_t pid);
  * the newest content. */
 void handle_lock_granted(struct tree *tree, struct handle *handle);
 /* The process is about to give up its lock: publish what it has staged by this handle, if that is
- * whole.  The lock may go when that is told (tree_when_told()); with an error, too, as at a close. */
+ * whole.  The lock may go when that is told (tree_when_told()); with an error, too, as at a close.
+ */
 int handle_unlocking(struct tree *tree, struct handle *handle);
 /* handle may be NULL (a directory). */
 int handle_sync(struct tree *tree, struct handle *handle);

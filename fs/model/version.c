@@ -4,9 +4,9 @@
  * Versions: what a file had before a save, for those who are in the middle of it.
  *
  *   Who reads by direct reads is in the middle from its first read until it is told that the file
- *   ends (handle.middle).  Who has a face open for reading may have pages of it in the kernel.  When
- *   a save replaces the content, and does not only add to it, the content is copied once before the
- *   commit, and they all share the copy.
+ *   ends (handle.middle).  Who has a face open for reading may have pages of it in the kernel.
+ *   When a save replaces the content, and does not only add to it, the content is copied once
+ *   before the commit, and they all share the copy.
  *
  *   A reader of a document needs none: it has the row that it reads in any case (handle_pin()).
  */
