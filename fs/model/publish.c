@@ -112,7 +112,8 @@ void handles_publish_paused(struct tree *tree)
 			    handle->paused_at == handle->written)
 				continue;
 			handle->paused_at = handle->written;
-			if (stage_is_whole(tree, handle))
+			/* Who has truncated and written nothing is about to write. */
+			if (handle->stage.size && stage_is_whole(tree, handle))
 				publish_stage(tree, handle, &notes);
 		}
 	}

@@ -529,12 +529,70 @@ static void *tree_keep(void *arg)
 
 /* Opening and closing. */
 
+struct orphans {
+	struct batch batch;
+	/* Keys that other programs have changed since: their rows are theirs. */
+	struct buf changed; /* of each the session and the key, with their sizes before them */
+	bool all;
+};
+
+static void orphans_done(struct orphans *orphans)
+{
+	batch_done(&orphans->batch);
+	buf_done(&orphans->changed);
+}
+
+static int text_add(struct buf *list, struct bytes text)
+{
+	int r = buf_append(list, (const char *)&text.size, sizeof(text.size));
+
+	return r < 0 ? r : buf_append_bytes(list, text);
+}
+
+static struct bytes text_next(struct bytes *list)
+{
+	struct bytes text = { 0 };
+
+	memcpy(&text.size, list->data, sizeof(text.size));
+	text.data = list->data + sizeof(text.size);
+	*list = bytes_make(text.data + text.size, list->size - sizeof(text.size) - text.size);
+	return text;
+}
+
+static int orphans_changed_fn(void *arg, const struct backend_change *change)
+{
+	struct orphans *orphans = arg;
+	int r;
+
+	if (!change->session.data) {
+		orphans->all = true;
+		return 0;
+	}
+	r = text_add(&orphans->changed, change->session);
+	return r < 0 ? r : text_add(&orphans->changed, change->key);
+}
+
+static bool orphan_was_changed(const struct orphans *orphans, const struct backend_node *node)
+{
+	struct bytes rest = buf_bytes(&orphans->changed);
+
+	while (rest.size) {
+		struct bytes session = text_next(&rest);
+		struct bytes key = text_next(&rest);
+
+		if (bytes_equal(session, node->session) && bytes_equal(key, node->key))
+			return true;
+	}
+	return orphans->all;
+}
+
 static int orphan_fn(void *arg, const struct backend_node *node)
 {
-	struct batch *batch = arg;
+	struct orphans *orphans = arg;
+	struct batch *batch = &orphans->batch;
 
 	/* A ghost that was not ended still has its rows. */
-	if (kind_is_state(node->kind) && node->key.data)
+	if (kind_is_state(node->kind) && node->key.data && !orphan_was_changed(orphans, node))
 		batch_row_delete(batch, batch_keep(batch, node->session),
 				 batch_keep(batch, node->key), INT64_MIN, INT64_MAX);
 	batch_node_delete(batch, node->ino);
@@ -544,18 +602,20 @@ static int orphan_fn(void *arg, const struct backend_node *node)
 /* Files that were unlinked while open when the last mount ended without a word. */
 static int tree_delete_orphans(struct tree *tree)
 {
-	_cleanup_(batch_done) struct batch batch = { 0 };
+	_cleanup_(orphans_done) struct orphans orphans = { 0 };
 	_cleanup_(view_end) struct view view = { 0 };
+	const struct backend_ops *ops = tree->backend->ops;
 	int r;
 
 	r = view_begin(tree, BACKEND_ANYWAY, &view);
-	if (r < 0)
-		return r;
-	r = view.backend->ops->node_list(view.backend, view.snapshot, 0, true, orphan_fn, &batch);
+	if (r == 0)
+		r = ops->change_list(tree->backend, view.snapshot, orphans_changed_fn, &orphans);
+	if (r == 0)
+		r = ops->node_list(tree->backend, view.snapshot, 0, true, orphan_fn, &orphans);
 	if (r < 0)
 		return r;
 	view_end(&view);
-	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	r = batch_commit(&orphans.batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
 	if (r == -ENOSPC)
 		r = shed_orphans(tree);
 	return r == -EROFS ? 0 : r;

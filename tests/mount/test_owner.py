@@ -15,7 +15,9 @@ import time
 
 import harness
 from harness import (
+    INSERT,
     PATIENCE,
+    TABLE,
     Mount,
     Skip,
     alive,
@@ -262,6 +264,21 @@ def test_after_kill_9_the_next_owner_may_come_at_once_on_any_folder(box):
     for left in mounts_below(box.folder):
         box.sessfs("umount", left, check=True)
     is_closed(mount)
+
+
+def test_what_sql_writes_to_an_unlinked_file_after_kill_9_stays(box):
+    mount, session = box.session()
+    path = os.path.join(session, "l.jsonl")
+    write(path, b'{"old": 0}\n')
+    os.unlink(path)
+    mount.kill9()
+    # Within 300 ms the rows are there still, for a save that may follow.
+    mount.sql(f"DELETE FROM {TABLE} WHERE session_id = 's' AND state_key = 'l'")
+    mount.sql(INSERT, ("s", "l", 0, '{"new": 0}'))
+    mount.sql(INSERT, ("s", "l", 1, '{"new": 1}'))
+    again = box.mount(mount.store)
+    same(read(again.at("s", "l.jsonl")), b'{"new": 0}\n{"new": 1}\n', "the list")
+    same(again.rows("s", "l"), [b'{"new": 0}', b'{"new": 1}'], "its rows")
 
 
 def test_a_dead_mount_with_open_files_and_somebody_in_it_is_taken_away(box):
