@@ -183,3 +183,11 @@ void invalid_log(const struct backend_node *node, const char *where, uint64_t nu
 		    SHOWN(node->session), SHOWN(node->key), where, number, error->offset + 1,
 		    error->reason);
 }
+
+void invalid_log_refused(const struct backend_node *node, uint64_t line,
+			 const struct json_error *error)
+{
+	log_warning("session %s, key %s, line %" PRIu64
+		    ", column %zu: not JSON: %s; it was refused (-o strict)",
+		    SHOWN(node->session), SHOWN(node->key), line, error->offset + 1, error->reason);
+}
