@@ -19,8 +19,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "fs/model/invalid.h"
 #include "fs/model/names.h"
 #include "fs/model/namespace.h"
+#include "src/base/log.h"
 
 /* One of the two files of a rename. */
 struct moving {
@@ -83,6 +85,15 @@ static int move_dir(struct view *view, struct moving *moving)
 				 &moving->files);
 }
 
+/* With -o strict.  Nothing has happened yet, so nothing does: the bytes stay under the old name. */
+static int refuse_draft(const struct backend_node *node)
+{
+	log_warning("session %s, key %s: a rename to it was refused (-o strict), since the file's "
+		    "bytes are not JSON",
+		    SHOWN(node->session), SHOWN(node->key));
+	return -EINVAL;
+}
+
 /* The content becomes what the new name says.  fresh: the rows there now are not to be kept. */
 static int move_content(struct tree *tree, struct view *view, struct moving *moving, bool fresh,
 			struct batch *batch)
@@ -97,7 +108,10 @@ static int move_content(struct tree *tree, struct view *view, struct moving *mov
 	if (r < 0)
 		return r;
 	content_remove(inode, batch);
-	return save_plan(tree, view, &target, &moving->stage, &moving->save);
+	r = save_plan(tree, view, &target, &moving->stage, &moving->save);
+	if (r == 0 && tree->options.strict && (moving->node.flags & BACKEND_DRAFT))
+		r = refuse_draft(&moving->node);
+	return r;
 }
 
 static bool same_key(const struct backend_node *a, const struct backend_node *b)
