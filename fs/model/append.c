@@ -106,7 +106,7 @@ static void append_line(struct appending *appending, const struct line *line, bo
 
 	append_mark(appending);
 	if (!lines_is_row(line->text, &error)) {
-		if (line->newline && !lines_is_blank(line->text) && !appending->told) {
+		if (!lines_is_blank(line->text) && !appending->told) {
 			count_piece_lines(appending->tree, appending->inode, appending->piece_lines,
 					  list);
 			invalid_log(node, "line", (uint64_t)list->next + list->piece_lines + 1,
