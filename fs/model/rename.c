@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "fs/model/face.h"
 #include "fs/model/invalid.h"
 #include "fs/model/names.h"
 #include "fs/model/namespace.h"
@@ -413,7 +414,8 @@ static int rename_found(struct tree *tree, struct view *view, struct moving *mov
 }
 
 static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
-		       struct inode *dir_to, struct bytes name_to, unsigned flags)
+		       struct inode *dir_to, struct bytes name_to, unsigned flags,
+		       struct notes *notes)
 {
 	_cleanup_(moving_done) struct moving moving = { .dir = dir,
 							.dir_to = dir_to,
@@ -435,6 +437,12 @@ static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
 	if (r == 0 || r == -ENOENT)
 		r = rename_found(tree, &view, &moving, over, over_id, name, flags);
 	view_end(&view);
+	/* The kernel knows by the face that the name leads to. */
+	if (r == 0)
+		notes_change(notes, tree, moving.inode, CHANGE_ATTR, 0,
+			     inode_face(moving.inode, moving.inode->lookup));
+	if (r == 0 && over)
+		notes_change(notes, tree, over, CHANGE_ATTR, 0, NULL);
 	inode_forget(tree, moving.inode, 1);
 	if (over)
 		inode_forget(tree, over, 1);
@@ -444,10 +452,15 @@ static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
 int tree_rename(struct tree *tree, struct inode *dir, struct bytes name, struct inode *dir_to,
 		struct bytes name_to, unsigned flags)
 {
+	struct notes notes = { 0 };
+	int r;
+
 	if (tree->options.read_only)
 		return -EROFS;
 	if (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE) ||
 	    flags == (RENAME_NOREPLACE | RENAME_EXCHANGE))
 		return -EINVAL;
-	return TREE_RETRY(tree, rename_once(tree, dir, name, dir_to, name_to, flags));
+	r = TREE_RETRY(tree, rename_once(tree, dir, name, dir_to, name_to, flags, &notes));
+	notes_tell(&notes, tree, false);
+	return r;
 }
