@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fs/model/internal.h"
 #include "tests/unit/world.h"
 
 /* Threads of other processes; the numbers only have to differ. */
@@ -38,6 +39,22 @@ static void say_size(void)
 	cr_assert_eq(buf_printf(&said, "(%lld) ", (long long)st.st_size), 0);
 }
 
+/* A reader that comes while the kernel has old pages of a face is led elsewhere. */
+static struct inode *probed;
+
+static void say_probe(uint64_t nodeid)
+{
+	struct handle *handle;
+	int r;
+
+	if (!probed)
+		return;
+	r = tree_open_file(world_tree, probed, nodeid_face(nodeid), O_RDONLY, SECOND, &handle);
+	if (r == 0)
+		handle_free(world_tree, handle);
+	cr_assert_eq(buf_printf(&said, "(%s) ", r == -ESTALE ? "led" : "opened"), 0);
+}
+
 static void say_forget(void *arg, uint64_t nodeid, int64_t offset)
 {
 	(void)arg;
@@ -46,6 +63,7 @@ static void say_forget(void *arg, uint64_t nodeid, int64_t offset)
 				(unsigned long long)nodeid_ino(nodeid), nodeid_face(nodeid),
 				(long long)offset),
 		     0);
+	say_probe(nodeid);
 	say_size();
 	pthread_mutex_unlock(&said_lock);
 }
@@ -91,6 +109,16 @@ static void wait_until_told(void)
 
 	while (tree_is_telling(world_tree))
 		nanosleep(&moment, NULL);
+}
+
+static bool anything_said(void)
+{
+	bool any;
+
+	pthread_mutex_lock(&said_lock);
+	any = said.size;
+	pthread_mutex_unlock(&said_lock);
+	return any;
 }
 
 /* What was told of an inode since the last call; "%" stands for its number. */
@@ -525,8 +553,13 @@ EveryStore(faces, that_nobody_reads_are_told_to_forget_all)
 	cr_expect_str_eq(fill(reader, 0, 100), "1\n2\n");
 	release(reader);
 	told(inode);
+	probed = inode;
 	append_to(writer, "3\n");
-	cr_expect_str_eq(told(inode), "forget 1@0");
+	cr_expect_str_eq(told(inode), "forget 1@0 (led)");
+	probed = NULL;
+	reader = open_face(inode, 1, O_RDONLY, READER);
+	cr_expect_str_eq(fill(reader, 0, 100), "1\n2\n3\n");
+	release(reader);
 
 	release(writer);
 	forget(inode);
@@ -623,6 +656,42 @@ EveryStore(faces, that_are_old_show_what_they_did_and_are_free_after_their_reade
 	cr_expect_eq(size_by(inode, 0, READER), 2);
 	reader = open_face(inode, 0, O_RDONLY, READER);
 	cr_expect_str_eq(fill(reader, 0, 100), "9\n");
+	release(reader);
+	forget(inode);
+	stop_watching();
+}
+
+static void let_time_pass(struct inode *inode)
+{
+	WITH_WRITE_LOCK(world_tree);
+
+	cr_assert_not_null(inode->face.old);
+	inode->face.old_used -= (int64_t)60 * 1000000000;
+}
+
+EveryStore(faces, that_are_old_and_that_nobody_asks_show_the_newest_after_a_while)
+{
+	const struct timespec moment = { .tv_nsec = 20000000 };
+	struct handle *reader;
+	struct inode *inode;
+
+	watch(1);
+	save("s/l.jsonl", "1\n2\n3\n");
+	inode = inode_at("s/l.jsonl");
+	reader = open_face(inode, 0, O_RDONLY, READER);
+	cr_expect_str_eq(fill(reader, 0, 2), "1\n");
+	replace("9\n8\n");
+	cr_expect_str_eq(fill(reader, 2, 100), "2\n3\n");
+	told(inode);
+
+	/* The one that follows a list for ever, as tail -f does. */
+	let_time_pass(inode);
+	for (unsigned i = 0; i < 500 && !anything_said(); i++)
+		nanosleep(&moment, NULL);
+
+	cr_expect_str_eq(told(inode), "forget 0@0 grown 0=4,10");
+	cr_expect_eq(size_by(inode, 0, READER), 4);
+	cr_expect_str_eq(fill(reader, 2, 100), "8\n");
 	release(reader);
 	forget(inode);
 	stop_watching();
