@@ -81,17 +81,18 @@ static int count_newlines(void *arg, int64_t index, int64_t seq, struct bytes da
 	return 0;
 }
 
-/* Lines that are no rows, for the number of the next line; once a list. */
-static void append_count_lines(struct appending *appending)
+/* Lines that are no rows, for the number of the next line; once a list.  added: those that are not
+ * in the store yet. */
+static void count_piece_lines(struct tree *tree, const struct inode *inode, uint64_t added,
+			      struct list_state *list)
 {
-	struct list_state *list = &appending->list;
 	_cleanup_(view_end) struct view view = { 0 };
 
-	if (list->pieces_counted || view_begin(appending->tree, BACKEND_ANYWAY, &view) < 0)
+	if (list->pieces_counted || view_begin(tree, BACKEND_ANYWAY, &view) < 0)
 		return;
-	list->piece_lines = appending->piece_lines;
-	if (view.backend->ops->piece_read(view.backend, view.snapshot, appending->inode->node.ino,
-					  INT64_MIN, count_newlines, &list->piece_lines) == 0)
+	list->piece_lines = added;
+	if (view.backend->ops->piece_read(view.backend, view.snapshot, inode->node.ino, INT64_MIN,
+					  count_newlines, &list->piece_lines) == 0)
 		list->pieces_counted = true;
 }
 
@@ -105,8 +106,9 @@ static void append_line(struct appending *appending, const struct line *line, bo
 
 	append_mark(appending);
 	if (!lines_is_row(line->text, &error)) {
-		if (line->newline && !lines_is_blank(line->text) && !appending->told) {
-			append_count_lines(appending);
+		if (!lines_is_blank(line->text) && !appending->told) {
+			count_piece_lines(appending->tree, appending->inode, appending->piece_lines,
+					  list);
 			invalid_log(node, "line", (uint64_t)list->next + list->piece_lines + 1,
 				    &error);
 			appending->told = true;
@@ -143,8 +145,11 @@ static void append_seal(struct appending *appending)
 
 	if (list->tail_is_row)
 		list->size++;
-	else
+	else {
 		append_piece(appending, BYTES("\n"));
+		list->piece_lines++;
+		appending->piece_lines++;
+	}
 	list->tail_is_row = false;
 	list->tail_size = 0;
 }
@@ -238,6 +243,16 @@ static int append_commit(struct appending *appending)
 	return 0;
 }
 
+/* What lies behind the last newline. */
+static struct bytes tail_of(struct bytes bytes)
+{
+	size_t start = bytes.size;
+
+	while (start && bytes.data[start - 1] != '\n')
+		start--;
+	return bytes_make(bytes.data + start, bytes.size - start);
+}
+
 /* A draft: by the same rules, in a stage. */
 static int append_to_draft(struct tree *tree, struct view *view, struct inode *inode,
 			   struct bytes data, bool own_tail, int64_t mtime, struct notes *notes)
@@ -253,10 +268,7 @@ static int append_to_draft(struct tree *tree, struct view *view, struct inode *i
 		r = stage_map(&stage, &content);
 	if (r < 0)
 		return r;
-	tail = content;
-	while (tail.size && tail.data[tail.size - 1] != '\n')
-		tail.size--;
-	tail = bytes_make(content.data + tail.size, content.size - tail.size);
+	tail = tail_of(content);
 	if (tail.size && lines_next(&rest, &first)) {
 		r = buf_append_bytes(&glued, tail);
 		if (r == 0)
@@ -312,4 +324,63 @@ int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool
 		r = append_commit(&appending);
 	batch_done(&appending.batch);
 	return r;
+}
+
+/* The tail of a list or of its draft, and the number of the line that the next byte belongs to. */
+static int read_end(struct tree *tree, struct inode *inode, struct buf *tail, uint64_t *ret_line)
+{
+	_cleanup_(stage_done) struct stage stage = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	struct bytes content;
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = content_load(tree, &view, inode);
+	if (r < 0)
+		return r;
+	if (!inode_is_draft(inode)) {
+		struct list_state *list = &inode->list;
+
+		count_piece_lines(tree, inode, 0, list);
+		*ret_line = (uint64_t)list->next + list->piece_lines + !list->tail_is_row;
+		return list->tail_size ? list_read_tail(&view, inode, tail) : 0;
+	}
+	r = content_to_stage(tree, &view, inode, &stage);
+	if (r == 0)
+		r = stage_map(&stage, &content);
+	if (r < 0)
+		return r;
+	*ret_line = 1;
+	for (size_t i = 0; i < content.size; i++)
+		*ret_line += content.data[i] == '\n';
+	return buf_append_bytes(tail, tail_of(content));
+}
+
+static bool line_is_good(struct bytes line, struct json_error *error)
+{
+	return lines_is_row(line, error) || lines_is_blank(line);
+}
+
+int append_judge(struct tree *tree, struct inode *inode, struct bytes line, bool own_tail)
+{
+	_cleanup_(buf_done) struct buf glued = { 0 };
+	struct json_error error;
+	uint64_t number = 0;
+	int r;
+
+	if (inode->loaded && !inode_is_draft(inode) && !inode->list.tail_size &&
+	    line_is_good(line, NULL))
+		return 1;
+	r = read_end(tree, inode, &glued, &number);
+	if (r == 0)
+		r = buf_append_bytes(&glued, line);
+	if (r < 0)
+		return r;
+	if (line_is_good(buf_bytes(&glued), &error))
+		return 1;
+	if (glued.size > line.size && !own_tail && !tree->options.exact && line_is_good(line, NULL))
+		return 1;
+	invalid_log_refused(&inode->node, number, &error);
+	return 0;
 }

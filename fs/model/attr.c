@@ -370,7 +370,7 @@ static int get_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 	if (r < 0)
 		return r;
 	if (xattr_is_own(name))
-		return invalid_describe(&view, inode, value);
+		return inode->gone ? -ENODATA : invalid_describe(&view, inode, value);
 	return view.backend->ops->xattr_get(view.backend, view.snapshot, inode->node.ino, name,
 					    value);
 }

@@ -312,12 +312,22 @@ static int check_line_lengths(struct tree *tree, const struct handle *handle, st
 	return 0;
 }
 
-bool handle_owns_tail(const struct handle *handle)
+int handle_list_end(struct tree *tree, struct inode *inode, uint64_t *ret_end)
 {
-	const struct inode *inode = handle->inode;
+	_cleanup_(view_end) struct view view = { 0 };
+	int r = 0;
 
-	return handle->owns_tail && inode->loaded && inode->list.tail_size &&
-	       inode->list.size == handle->tail_end;
+	if (!inode->loaded && !inode_is_draft(inode))
+		r = view_begin(tree, BACKEND_ANYWAY, &view);
+	return r < 0 ? r : content_size(tree, &view, inode, ret_end);
+}
+
+bool handle_owns_tail(struct tree *tree, const struct handle *handle)
+{
+	uint64_t end;
+
+	return handle->owns_tail && handle_list_end(tree, handle->inode, &end) == 0 &&
+	       end == handle->tail_end;
 }
 
 /* Publish lines that follow the piece; on failure the piece is as before. */
@@ -325,7 +335,7 @@ static int append_behind_piece(struct tree *tree, struct handle *handle, struct 
 			       struct notes *notes)
 {
 	uint64_t before = handle->piece.size;
-	bool own = handle_owns_tail(handle);
+	bool own = handle_owns_tail(tree, handle);
 	struct bytes all = lines;
 	int r = 0;
 
@@ -343,48 +353,44 @@ static int append_behind_piece(struct tree *tree, struct handle *handle, struct 
 	return r;
 }
 
-/* With -o strict: whether the first line is JSON together with what it goes on behind: the tail of
- * the list, if append_lines() will glue it to that, and the piece. */
-static bool strict_first(struct tree *tree, struct handle *handle, struct bytes text)
+/* With -o strict: whether the first line is good together with the piece before it; 1, 0, -errno. */
+static int strict_first(struct tree *tree, struct handle *handle, struct bytes text)
 {
-	struct inode *inode = handle->inode;
 	_cleanup_(buf_done) struct buf line = { 0 };
-	_cleanup_(buf_done) struct buf glued = { 0 };
-	_cleanup_(view_end) struct view view = { 0 };
+	bool own = handle_owns_tail(tree, handle);
 	struct bytes piece;
+	int r;
 
-	if (stage_map(&handle->piece, &piece) < 0 || buf_append_bytes(&line, piece) < 0 ||
-	    buf_append_bytes(&line, text) < 0)
-		return false;
-	if (view_begin(tree, BACKEND_ANYWAY, &view) < 0 || content_load(tree, &view, inode) < 0)
-		return false;
-	if (inode_is_draft(inode) || inode->orphaned || !inode->list.tail_size)
-		return lines_is_row(buf_bytes(&line), NULL);
-	if (list_read_tail(&view, inode, &glued) < 0 ||
-	    buf_append_bytes(&glued, buf_bytes(&line)) < 0)
-		return false;
-	if (lines_is_row(buf_bytes(&glued), NULL))
-		return true;
-	return !handle_owns_tail(handle) && !tree->options.exact &&
-	       lines_is_row(buf_bytes(&line), NULL);
+	if (!handle->piece.size)
+		return append_judge(tree, handle->inode, text, own);
+	r = stage_map(&handle->piece, &piece);
+	if (r == 0)
+		r = buf_append_bytes(&line, piece);
+	if (r == 0)
+		r = buf_append_bytes(&line, text);
+	return r < 0 ? r : append_judge(tree, handle->inode, buf_bytes(&line), own);
 }
 
 /* With -o strict: the lines up to the first one that is no JSON. */
-static struct bytes strict_part(struct tree *tree, struct handle *handle, struct bytes lines)
+static int strict_part(struct tree *tree, struct handle *handle, struct bytes lines,
+		       struct bytes *ret_good)
 {
 	struct bytes rest = lines;
 	struct line line;
 	size_t good = 0;
 
 	while (lines_next(&rest, &line)) {
-		bool is_row = good == 0 ? strict_first(tree, handle, line.text) :
-					  lines_is_row(line.text, NULL);
+		int r = good == 0 ? strict_first(tree, handle, line.text) :
+				    lines_is_row(line.text, NULL) || lines_is_blank(line.text);
 
-		if (!is_row && !lines_is_blank(line.text))
+		if (r < 0)
+			return r;
+		if (!r)
 			break;
 		good += line.size;
 	}
-	return bytes_make(lines.data, good);
+	*ret_good = bytes_make(lines.data, good);
+	return 0;
 }
 
 static ssize_t handle_append(struct tree *tree, struct handle *handle, struct bytes data,
@@ -399,8 +405,11 @@ static ssize_t handle_append(struct tree *tree, struct handle *handle, struct by
 	if (r < 0)
 		return r;
 	if (tree->options.strict) {
-		struct bytes good = strict_part(tree, handle, lines);
+		struct bytes good;
 
+		r = strict_part(tree, handle, lines, &good);
+		if (r < 0)
+			return r;
 		if (lines.size && !good.size)
 			return -EINVAL;
 		if (good.size < lines.size)
@@ -604,6 +613,8 @@ int handle_allocate(struct tree *tree, struct handle *handle, int mode, uint64_t
 static int handle_seen_size(struct tree *tree, struct view *view, const struct handle *handle,
 			    uint64_t *ret_size)
 {
+	int r;
+
 	if (handle->mode == HANDLE_SAVE && handle->dirty)
 		*ret_size = handle->stage.size;
 	else if (handle->old)
@@ -612,8 +623,13 @@ static int handle_seen_size(struct tree *tree, struct view *view, const struct h
 		*ret_size = handle->face->old->stage.size;
 	else if (handle->pinned)
 		*ret_size = handle->whole.size;
-	else
-		return content_size(tree, view, handle->inode, ret_size);
+	else {
+		r = content_size(tree, view, handle->inode, ret_size);
+		if (r < 0)
+			return r;
+		if (handle->mode == HANDLE_APPEND)
+			*ret_size += handle->piece.size;
+	}
 	return 0;
 }
 

@@ -24,7 +24,9 @@ int handle_begin_save(struct tree *tree, struct handle *handle, bool keep);
 /* The stage was changed. */
 void handle_staged(struct tree *tree, struct handle *handle);
 /* Whether the list ends in a line that this handle has left unfinished. */
-bool handle_owns_tail(const struct handle *handle);
+bool handle_owns_tail(struct tree *tree, const struct handle *handle);
+/* Where a list, or its draft, ends. */
+int handle_list_end(struct tree *tree, struct inode *inode, uint64_t *ret_end);
 /* What lies before the end of the last whole line. */
 struct bytes whole_lines(struct bytes data);
 /* A stage that was published is a view of the file only until somebody else publishes. */

@@ -475,6 +475,9 @@ bool list_mark_due(uint64_t bytes, uint64_t rows);
  * through which the kernel knows, or NULL.  Committed when it returns. */
 int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool own_tail,
 		 int64_t mtime, const struct face *by, struct notes *notes);
+/* Whether a line (without its newline) would be JSON, or blank, if append_lines() appended it: 1;
+ * 0 when it would not, which the log knows then; -errno. */
+int append_judge(struct tree *tree, struct inode *inode, struct bytes line, bool own_tail);
 
 /* save.c */
 

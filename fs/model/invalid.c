@@ -9,9 +9,8 @@
 #include "src/base/log.h"
 
 enum {
-	ID_SHOWN = 200,	      /* bytes of an id that a sentence shows */
-	LINE_LOOK = 1 << 16,  /* bytes of a bad line that are looked at for the reason */
-	DRAFT_LOOK = 1 << 24, /* likewise of a draft */
+	ID_SHOWN = 200, /* bytes of an id that a sentence shows */
+	LOOK = 1 << 26, /* bytes of a bad line, or of a draft, that are looked at for the reason */
 };
 
 const char *invalid_show_id(struct bytes id, char *text)
@@ -62,7 +61,7 @@ static int find_in_piece(struct finding *finding, struct bytes data)
 	int r = 0;
 
 	while (r == 0 && lines_next(&data, &line)) {
-		size_t room = LINE_LOOK - MIN(finding->bytes.size, (size_t)LINE_LOOK);
+		size_t room = LOOK - MIN(finding->bytes.size, (size_t)LOOK);
 
 		r = buf_append(&finding->bytes, line.text.data, MIN(line.text.size, room));
 		finding->open = !line.newline;
@@ -116,7 +115,7 @@ static int find_in_draft(struct view *view, const struct inode *inode, invalid_f
 	struct line line;
 	int r;
 
-	r = file_read(view, inode->node.ino, inode->node.size, 0, DRAFT_LOOK, &bytes);
+	r = file_read(view, inode->node.ino, inode->node.size, 0, LOOK, &bytes);
 	if (r < 0)
 		return r;
 	if (inode->node.kind == BACKEND_SINGLE && !json_valid(buf_bytes(&bytes), &error)) {
@@ -182,4 +181,12 @@ void invalid_log(const struct backend_node *node, const char *where, uint64_t nu
 		    "SQL does not see them",
 		    SHOWN(node->session), SHOWN(node->key), where, number, error->offset + 1,
 		    error->reason);
+}
+
+void invalid_log_refused(const struct backend_node *node, uint64_t line,
+			 const struct json_error *error)
+{
+	log_warning("session %s, key %s, line %" PRIu64
+		    ", column %zu: not JSON: %s; it was refused (-o strict)",
+		    SHOWN(node->session), SHOWN(node->key), line, error->offset + 1, error->reason);
 }

@@ -32,5 +32,8 @@ int invalid_describe(struct view *view, const struct inode *inode, struct buf *t
 /* One line of the log; where is "line 7" or "before item 7". */
 void invalid_log(const struct backend_node *node, const char *where, uint64_t number,
 		 const struct json_error *error);
+/* Likewise for a line that is refused (-o strict). */
+void invalid_log_refused(const struct backend_node *node, uint64_t line,
+			 const struct json_error *error);
 
 #endif

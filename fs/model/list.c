@@ -316,12 +316,10 @@ static int read_segment(void *arg, const struct segment *segment)
 	}
 	read_cursor(reading, segment->index);
 	reading->at_piece = false;
+	/* Keeping it only saves time: without room for it the reader reads it again and again. */
 	if (reading->handle && segment->data.size > ROW_LARGE &&
-	    !memchr(segment->data.data, '\n', segment->data.size)) {
-		r = handle_keep_row(reading->handle, reading->at, segment->data);
-		if (r < 0)
-			return r;
-	}
+	    !memchr(segment->data.data, '\n', segment->data.size))
+		handle_keep_row(reading->handle, reading->at, segment->data);
 	r = read_part(reading, segment->data, true);
 	if (r == 0 && !is_tail)
 		r = read_part(reading, BYTES("\n"), false);

@@ -25,14 +25,13 @@ static int join_piece(struct tree *tree, struct handle *handle, struct notes *no
 	}
 	r = stage_map(&handle->piece, &piece);
 	if (r == 0)
-		r = append_lines(tree, inode, piece, handle_owns_tail(handle),
+		r = append_lines(tree, inode, piece, handle_owns_tail(tree, handle),
 				 handle->times_set ? inode->node.mtime : handle->written, NULL,
 				 notes);
 	if (r < 0)
 		return r;
 	stage_done(&handle->piece);
-	handle->owns_tail = inode->loaded && inode->list.tail_size;
-	handle->tail_end = inode->list.size;
+	handle->owns_tail = handle_list_end(tree, inode, &handle->tail_end) == 0;
 	return 0;
 }
 
@@ -112,9 +111,11 @@ void handles_publish_paused(struct tree *tree)
 			    handle->paused_at == handle->written)
 				continue;
 			handle->paused_at = handle->written;
-			/* Who has truncated and written nothing is about to write. */
-			if (handle->stage.size && stage_is_whole(tree, handle))
-				publish_stage(tree, handle, &notes);
+			/* Who has truncated and written nothing is about to write; and changes of
+			 * others come first: it is tried again behind them. */
+			if (handle->stage.size && stage_is_whole(tree, handle) &&
+			    publish_stage(tree, handle, &notes) == -ESTALE)
+				handle->paused_at = 0;
 		}
 	}
 	notes_tell(&notes, tree, false);

@@ -19,8 +19,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "fs/model/face.h"
+#include "fs/model/invalid.h"
 #include "fs/model/names.h"
 #include "fs/model/namespace.h"
+#include "src/base/log.h"
 
 /* One of the two files of a rename. */
 struct moving {
@@ -83,6 +86,15 @@ static int move_dir(struct view *view, struct moving *moving)
 				 &moving->files);
 }
 
+/* With -o strict.  Nothing has happened yet, so nothing does: the bytes stay under the old name. */
+static int refuse_draft(const struct backend_node *node)
+{
+	log_warning("session %s, key %s: a rename to it was refused (-o strict), since the file's "
+		    "bytes are not JSON",
+		    SHOWN(node->session), SHOWN(node->key));
+	return -EINVAL;
+}
+
 /* The content becomes what the new name says.  fresh: the rows there now are not to be kept. */
 static int move_content(struct tree *tree, struct view *view, struct moving *moving, bool fresh,
 			struct batch *batch)
@@ -97,7 +109,10 @@ static int move_content(struct tree *tree, struct view *view, struct moving *mov
 	if (r < 0)
 		return r;
 	content_remove(inode, batch);
-	return save_plan(tree, view, &target, &moving->stage, &moving->save);
+	r = save_plan(tree, view, &target, &moving->stage, &moving->save);
+	if (r == 0 && tree->options.strict && (moving->node.flags & BACKEND_DRAFT))
+		r = refuse_draft(&moving->node);
+	return r;
 }
 
 static bool same_key(const struct backend_node *a, const struct backend_node *b)
@@ -412,7 +427,8 @@ static int rename_found(struct tree *tree, struct view *view, struct moving *mov
 }
 
 static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
-		       struct inode *dir_to, struct bytes name_to, unsigned flags)
+		       struct inode *dir_to, struct bytes name_to, unsigned flags,
+		       struct notes *notes)
 {
 	_cleanup_(moving_done) struct moving moving = { .dir = dir,
 							.dir_to = dir_to,
@@ -434,6 +450,12 @@ static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
 	if (r == 0 || r == -ENOENT)
 		r = rename_found(tree, &view, &moving, over, over_id, name, flags);
 	view_end(&view);
+	/* The kernel knows by the face that the name leads to. */
+	if (r == 0)
+		notes_change(notes, tree, moving.inode, CHANGE_ATTR, 0,
+			     inode_face(moving.inode, moving.inode->lookup));
+	if (r == 0 && over)
+		notes_change(notes, tree, over, CHANGE_ATTR, 0, NULL);
 	inode_forget(tree, moving.inode, 1);
 	if (over)
 		inode_forget(tree, over, 1);
@@ -443,10 +465,15 @@ static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
 int tree_rename(struct tree *tree, struct inode *dir, struct bytes name, struct inode *dir_to,
 		struct bytes name_to, unsigned flags)
 {
+	struct notes notes = { 0 };
+	int r;
+
 	if (tree->options.read_only)
 		return -EROFS;
 	if (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE) ||
 	    flags == (RENAME_NOREPLACE | RENAME_EXCHANGE))
 		return -EINVAL;
-	return TREE_RETRY(tree, rename_once(tree, dir, name, dir_to, name_to, flags));
+	r = TREE_RETRY(tree, rename_once(tree, dir, name, dir_to, name_to, flags, &notes));
+	notes_tell(&notes, tree, false);
+	return r;
 }

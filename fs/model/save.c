@@ -213,6 +213,19 @@ static int plan_lines(struct tree *tree, struct view *view, struct save *save)
 	return 0;
 }
 
+/* A sidecar. */
+static bool plan_is_text(const struct save *save)
+{
+	struct json_error error = { .reason = "not text" };
+
+	if (save->bytes.size && utf8_valid(save->bytes) &&
+	    !memchr(save->bytes.data, '\0', save->bytes.size))
+		return true;
+	if (save->bytes.size)
+		invalid_log(save->target.node, "line", 1, &error);
+	return false;
+}
+
 static bool plan_is_valid(const struct save *save)
 {
 	const struct backend_node *node = save->target.node;
@@ -221,8 +234,7 @@ static bool plan_is_valid(const struct save *save)
 	size_t start = 0;
 
 	if (node->kind == BACKEND_HASH)
-		return save->bytes.size && utf8_valid(save->bytes) &&
-		       !memchr(save->bytes.data, '\0', save->bytes.size);
+		return plan_is_text(save);
 	if (json_valid(save->bytes, &error))
 		return true;
 	for (size_t i = 0; i < error.offset; i++)

@@ -292,7 +292,7 @@ def is_json(data):
     try:
         text = data.decode("utf-8", "strict")
         json.loads(text, parse_constant=refuse, parse_int=str, parse_float=str)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
 

@@ -322,6 +322,149 @@ EveryStore(append, keeps_blank_and_broken_lines_at_their_place)
 	cr_expect_str_eq(content_of("s/l.jsonl"), "\n\n1\n# no\n2\n\nx\n3\n");
 }
 
+/* ---- what the writer itself sees ---- */
+
+struct own_case {
+	const char *name;
+	int flags;
+	const char *before;
+};
+
+/* Ways to open a list that is appended to and read by the same handle. */
+static const struct own_case own_cases[] = {
+	{ "w+", O_RDWR | O_CREAT | O_TRUNC, "" },
+	{ "a+", O_RDWR | O_CREAT | O_APPEND, "1\n" },
+	{ "a+ behind a torn line", O_RDWR | O_CREAT | O_APPEND, "1\n{\"torn" },
+	{ "r+ of an empty list", O_RDWR, "" },
+};
+
+static uint64_t sought(struct handle *handle, uint64_t offset, int whence)
+{
+	uint64_t found = UINT64_MAX;
+	int r = handle_seek(world_tree, handle, offset, whence, &found);
+
+	cr_assert_eq(r, 0, "handle_seek: %s", strerror(-r));
+	return found;
+}
+
+static void expect_own_view(struct handle *handle, const char *name, const char *text)
+{
+	uint64_t size = strlen(text), none;
+	struct stat st;
+	bool own;
+
+	cr_expect_str_eq(read_by(handle), text, "%s: %s", name, read_by(handle));
+	cr_assert_eq(tree_stat_for(world_tree, handle_inode(handle),
+				   nodeid_face(handle_nodeid(handle)), getpid(), &st, &own),
+		     0);
+	cr_expect_eq(st.st_size, (off_t)size, "%s: its size is %lld", name, (long long)st.st_size);
+	cr_expect_eq(sought(handle, 0, SEEK_HOLE), size, "%s", name);
+	cr_expect_eq(sought(handle, size - 1, SEEK_DATA), size - 1, "%s", name);
+	cr_expect_eq(sought(handle, size - 1, SEEK_HOLE), size, "%s", name);
+	cr_expect_eq(handle_seek(world_tree, handle, size, SEEK_DATA, &none), -ENXIO, "%s", name);
+}
+
+static void try_own_view(const struct own_case *own, const char *path, const char *key)
+{
+	char text[64], rows[64];
+	struct handle *handle;
+
+	append(path, own->before);
+	strcpy(rows, rows_of("s", key));
+	handle = open_at(path, own->flags);
+	write_at(handle, 0, BYTES("{\"a\":"));
+	snprintf(text, sizeof(text), "%s{\"a\":", own->before);
+
+	expect_own_view(handle, own->name, text);
+	cr_expect_str_eq(content_of(path), own->before, "%s: to others", own->name);
+	cr_expect_str_eq(rows_of("s", key), rows, "%s: to SQL", own->name);
+	close_handle(handle);
+	cr_expect_str_eq(content_of(path), text, "%s: closed", own->name);
+}
+
+EveryStore(append, shows_an_unfinished_line_to_its_writer)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(own_cases); i++) {
+		char path[32], key[16];
+
+		snprintf(key, sizeof(key), "l%zu", i);
+		snprintf(path, sizeof(path), "s/%s.jsonl", key);
+		try_own_view(&own_cases[i], path, key);
+	}
+}
+
+EveryStore(append, shows_the_middle_of_an_unfinished_line_to_its_writer)
+{
+	_cleanup_(buf_done) struct buf out = { 0 };
+	struct handle *handle = open_at("s/l.jsonl", O_RDWR | O_CREAT | O_APPEND);
+
+	append_to(handle, "1\n[2, 3");
+	cr_assert_eq(handle_read(world_tree, handle, 4, 2, &out), 0);
+	cr_expect(bytes_equal(buf_bytes(&out), BYTES(", ")));
+	buf_clear(&out);
+	cr_assert_eq(handle_read(world_tree, handle, 1, 3, &out), 0);
+	cr_expect(bytes_equal(buf_bytes(&out), BYTES("\n[2")));
+	buf_clear(&out);
+	cr_assert_eq(handle_read(world_tree, handle, 7, 100, &out), 0);
+	cr_expect_eq(out.size, 0);
+	append("s/l.jsonl", "4\n");
+	cr_expect_str_eq(read_by(handle), "1\n4\n[2, 3");
+	close_handle(handle);
+}
+
+/* ---- a piece that its writer has flushed ---- */
+
+EveryStore(append, that_goes_on_behind_its_own_piece_of_a_draft_glues)
+{
+	struct handle *handle;
+
+	save("s/l.jsonl", "1\n");
+	save("s/l.jsonl", "1\n2\n{\"a\":");
+	handle = appender("s/l.jsonl");
+	append_to(handle, "[3, ");
+	cr_assert_eq(handle_sync(world_tree, handle), 0);
+	cr_assert_str_eq(content_of("s/l.jsonl"), "1\n2\n{\"a\":[3, ");
+
+	/* Valid alone: another writer's would be closed off. */
+	append_to(handle, "4\n");
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n{\"a\":[3, 4\n");
+	close_handle(handle);
+}
+
+EveryStore(append, that_has_completed_a_draft_goes_on_in_its_line)
+{
+	struct handle *handle;
+
+	save("s/l.jsonl", "1\n");
+	save("s/l.jsonl", "1\n{\"a\":");
+	handle = appender("s/l.jsonl");
+	append_to(handle, "2}");
+	cr_assert_eq(handle_sync(world_tree, handle), 0);
+	cr_assert_str_eq(rows_of("s", "l"), "0=1 1={\"a\":2}");
+
+	append_to(handle, "3\n");
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n{\"a\":2}3\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0=1");
+	close_handle(handle);
+}
+
+SqliteStore(append, that_goes_on_after_sql_has_changed_a_row_glues_its_own_piece)
+{
+	struct handle *handle = appender("s/l.jsonl");
+
+	append_to(handle, "1\n[2, ");
+	cr_assert_eq(handle_sync(world_tree, handle), 0);
+	sql_runs("UPDATE agentscope_sessions SET state_data = '9' WHERE item_index = 0");
+	cr_assert_str_eq(content_of("s/l.jsonl"), "9\n[2, ");
+
+	append_to(handle, "3\n");
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "9\n[2, 3\n");
+	close_handle(handle);
+}
+
 /* ---- strict ---- */
 
 static void be_strict(void)
@@ -371,6 +514,153 @@ EveryStore(append, that_is_strict_refuses_the_write_that_completes_a_bad_line)
 
 	cr_expect_str_eq(rows_of("s", "l"), "0=1");
 	handle_free(world_tree, handle);
+}
+
+/* What is in the list, left by a writer that is gone unless own is set; what is written next, and
+ * what comes of it. */
+struct strict_case {
+	const char *name;
+	bool exact;
+	bool own;
+	const char *left;
+	const char *next;
+	ssize_t taken; /* or the error */
+	const char *content;
+	const char *rows;
+};
+
+static const struct strict_case strict_cases[] = {
+	{ "a line that is valid alone closes a torn one off", false, false, "1\n{\"a\":", "2\nx\n",
+	  2, "1\n{\"a\":\n2\n", "0=1 1=2" },
+	{ "a line that completes a torn one", false, false, "{\"a\":", "2}\n", 3, "{\"a\":2}\n",
+	  "0={\"a\":2}" },
+	{ "neither", false, false, "1\n{\"a\":", "x\n", -EINVAL, "1\n{\"a\":", "0=1" },
+	{ "a newline only closes off what a dead writer has left", false, false, "{\"a\":", "\n1\n",
+	  3, "{\"a\":\n1\n", "0=1" },
+	{ "exact: valid alone is not enough", true, false, "{\"a\":", "{\"b\":2}\n", -EINVAL,
+	  "{\"a\":", "" },
+	{ "exact: a newline would complete a torn line", true, false, "{\"a\":", "\n", -EINVAL,
+	  "{\"a\":", "" },
+	{ "exact: the glued line is valid", true, false, "{\"a\":", "2}\n3\n", 5, "{\"a\":2}\n3\n",
+	  "0={\"a\":2} 1=3" },
+	{ "its own: valid alone is not enough", false, true, "1\n{\"a\":", "{\"b\":2}\n", -EINVAL,
+	  "1\n{\"a\":", "0=1" },
+	{ "its own: a newline would complete a torn line", false, true, "[1,", "\n2\n", -EINVAL,
+	  "[1,", "" },
+	{ "its own: the glued line is valid", false, true, "1\n{\"a\":", "3}\n", 3,
+	  "1\n{\"a\":3}\n", "0=1 1={\"a\":3}" },
+	{ "a row without a newline gets it", false, true, "{\"a\":1}", "\n2\n", 3, "{\"a\":1}\n2\n",
+	  "0={\"a\":1} 1=2" },
+	{ "what would spoil a row without a newline", false, true, "{\"a\":1}", "x\n", -EINVAL,
+	  "{\"a\":1}", "0={\"a\":1}" },
+};
+
+static void try_strict(const struct strict_case *strict, const char *path, const char *key)
+{
+	struct handle *handle = appender(path);
+	ssize_t taken;
+
+	append_to(handle, strict->left);
+	cr_assert_eq(handle_flush(world_tree, handle, getpid()), 0);
+	if (!strict->own) {
+		handle_free(world_tree, handle);
+		handle = appender(path);
+	}
+
+	taken = handle_write(world_tree, handle, getpid(), 0, bytes_str(strict->next));
+
+	cr_expect_eq(taken, strict->taken, "%s: %zd", strict->name, taken);
+	close_handle(handle);
+	cr_expect_str_eq(content_of(path), strict->content, "%s: %s", strict->name,
+			 content_of(path));
+	cr_expect_str_eq(rows_of("s", key), strict->rows, "%s: %s", strict->name,
+			 rows_of("s", key));
+}
+
+static void try_all_strict(bool exact)
+{
+	world_options.exact = exact;
+	be_strict();
+	for (size_t i = 0; i < ARRAY_SIZE(strict_cases); i++) {
+		char path[32], key[16];
+
+		if (strict_cases[i].exact != exact)
+			continue;
+		snprintf(key, sizeof(key), "l%zu", i);
+		snprintf(path, sizeof(path), "s/%s.jsonl", key);
+		try_strict(&strict_cases[i], path, key);
+	}
+}
+
+EveryStore(append, that_is_strict_judges_a_line_as_it_will_stand_in_the_file)
+{
+	try_all_strict(false);
+}
+
+EveryStore(append, that_is_strict_and_exact_judges_the_glued_line)
+{
+	try_all_strict(true);
+}
+
+EveryStore(append, that_is_strict_goes_on_after_a_refused_line)
+{
+	struct handle *handle;
+
+	be_strict();
+	handle = appender("s/l.jsonl");
+	append_to(handle, "1\n{\"a\":");
+	cr_assert_eq(handle_sync(world_tree, handle), 0);
+
+	cr_expect_eq(handle_write(world_tree, handle, getpid(), 0, BYTES("{\"b\":2}\n")), -EINVAL);
+	append_to(handle, "3}\n");
+	close_handle(handle);
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n{\"a\":3}\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1={\"a\":3}");
+}
+
+EveryStore(append, that_is_strict_refuses_the_newline_of_its_own_torn_line)
+{
+	struct handle *handle;
+
+	be_strict();
+	handle = appender("s/l.jsonl");
+	append_to(handle, "{\"a\":");
+
+	cr_expect_eq(handle_write(world_tree, handle, getpid(), 0, BYTES("\n")), -EINVAL);
+	append_to(handle, "1}\n");
+	close_handle(handle);
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "{\"a\":1}\n");
+}
+
+EveryStore(append, that_is_strict_completes_a_draft)
+{
+	struct handle *handle;
+
+	save("s/l.jsonl", "1\n");
+	save("s/l.jsonl", "1\n2\n{\"a\":");
+	be_strict();
+	handle = appender("s/l.jsonl");
+
+	cr_expect_eq(handle_write(world_tree, handle, getpid(), 0, BYTES("x\n")), -EINVAL);
+	append_to(handle, "3}\n4\n");
+	close_handle(handle);
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n{\"a\":3}\n4\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1=2 2={\"a\":3} 3=4");
+}
+
+EveryStore(append, that_is_strict_works_on_lists_that_have_bad_lines_already)
+{
+	append("s/l.jsonl", "1\nbad\n\n2\n{\"torn");
+	be_strict();
+
+	append("s/l.jsonl", "3\n");
+	append("s/l.jsonl", "4\n");
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\nbad\n\n2\n{\"torn\n3\n4\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1=2 2=3 3=4");
 }
 
 /* ---- long lists ---- */

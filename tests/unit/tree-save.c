@@ -2,6 +2,7 @@
 
 /* Saves: content is replaced whole, at the end, and only what differs. */
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/xattr.h>
@@ -523,6 +524,74 @@ EveryStore(save, that_is_strict_and_no_json_fails_at_its_close)
 
 	cr_expect_str_eq(content_of("s/k.json"), "[1");
 	cr_expect_str_eq(rows_of("s", "k"), "0=[1]");
+}
+
+EveryStore(save, that_is_strict_and_has_a_bad_line_fails_at_its_close_and_keeps_the_rows)
+{
+	struct handle *handle;
+
+	save("s/l.jsonl", "1\n2\n");
+	world_options.strict = true;
+	world_reopen();
+	handle = open_at("s/l.jsonl", O_WRONLY | O_TRUNC);
+	write_at(handle, 0, BYTES("3\nbad\n4\n"));
+
+	cr_expect_eq(handle_flush(world_tree, handle, getpid()), -EINVAL);
+	handle_free(world_tree, handle);
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "3\nbad\n4\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1=2");
+	save("s/l.jsonl", "5\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0=5");
+}
+
+EveryStore(save, that_is_strict_and_a_rename_is_refused_and_changes_nothing)
+{
+	static const char *const over[] = { "s/k.json", "s/l.jsonl", "s/new.json" };
+
+	save("s/k.json", "1");
+	save("s/l.jsonl", "1\n2\n");
+	world_options.strict = true;
+	world_reopen();
+	for (size_t i = 0; i < ARRAY_SIZE(over); i++) {
+		save("s/tmp", "1\n[2,\n");
+		cr_expect_eq(renamed("s/tmp", over[i], 0), -EINVAL, "%s", over[i]);
+		cr_expect_str_eq(content_of("s/tmp"), "1\n[2,\n", "%s", over[i]);
+	}
+	cr_expect_eq(renamed("s/tmp", "s/k.json", RENAME_EXCHANGE), -EINVAL);
+
+	cr_expect_str_eq(names_in("s"), "k.json l.jsonl tmp");
+	cr_expect_str_eq(content_of("s/k.json"), "1");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n");
+	cr_expect_str_eq(keys(), "s/k[0-0] s/l[0-1]");
+	save("s/tmp", "3");
+	cr_expect_eq(renamed("s/tmp", "s/new.json", 0), 0);
+	cr_expect_str_eq(rows_of("s", "new"), "0=3");
+}
+
+EveryStore(save, that_is_strict_and_pauses_is_not_published_with_a_bad_line)
+{
+	const struct timespec moment = { .tv_nsec = 20000000 };
+	struct handle *bad, *good;
+
+	save("s/b.jsonl", "1\n");
+	save("s/g.jsonl", "1\n");
+	world_options.strict = true;
+	world_reopen();
+	bad = open_at("s/b.jsonl", O_WRONLY | O_TRUNC);
+	write_at(bad, 0, BYTES("2\nbad\n3\n"));
+	good = open_at("s/g.jsonl", O_WRONLY | O_TRUNC);
+	write_at(good, 0, BYTES("2\n"));
+
+	for (unsigned i = 0; i < 500 && strcmp(rows_of("s", "g"), "0=1") == 0; i++)
+		nanosleep(&moment, NULL);
+
+	cr_expect_str_eq(rows_of("s", "g"), "0=2");
+	cr_expect_str_eq(content_of("s/b.jsonl"), "1\n");
+	cr_expect_str_eq(rows_of("s", "b"), "0=1");
+	cr_expect_eq(handle_flush(world_tree, bad, getpid()), -EINVAL);
+	handle_free(world_tree, bad);
+	close_handle(good);
 }
 
 EveryStore(save, says_where_a_file_is_no_json)

@@ -1,0 +1,911 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The faces of a file: who opens what, what each one shows, and what the kernel is told. */
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/xattr.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fs/model/internal.h"
+#include "tests/unit/world.h"
+
+/* Threads of other processes; the numbers only have to differ. */
+enum { READER = 1, SECOND = 2 };
+
+/* ---- what the kernel is told ---- */
+
+static pthread_mutex_t said_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct buf said;
+
+/* Looks at the tree while it is told, when it is the kernel that does. */
+static struct inode *watched;
+static unsigned watched_face;
+
+/* What is shown at this moment to who asks by the face that is watched. */
+static void say_size(void)
+{
+	struct stat st;
+	bool own;
+
+	if (!watched)
+		return;
+	cr_assert_eq(tree_stat_for(world_tree, watched, watched_face, READER, &st, &own), 0);
+	cr_assert_eq(buf_printf(&said, "(%lld) ", (long long)st.st_size), 0);
+}
+
+/* A reader that comes while the kernel has old pages of a face is led elsewhere. */
+static struct inode *probed;
+
+static void say_probe(uint64_t nodeid)
+{
+	struct handle *handle;
+	int r;
+
+	if (!probed)
+		return;
+	r = tree_open_file(world_tree, probed, nodeid_face(nodeid), O_RDONLY, SECOND, &handle);
+	if (r == 0)
+		handle_free(world_tree, handle);
+	cr_assert_eq(buf_printf(&said, "(%s) ", r == -ESTALE ? "led" : "opened"), 0);
+}
+
+static void say_forget(void *arg, uint64_t nodeid, int64_t offset)
+{
+	(void)arg;
+	pthread_mutex_lock(&said_lock);
+	cr_assert_eq(buf_printf(&said, "forget %llu.%u@%lld ",
+				(unsigned long long)nodeid_ino(nodeid), nodeid_face(nodeid),
+				(long long)offset),
+		     0);
+	say_probe(nodeid);
+	say_size();
+	pthread_mutex_unlock(&said_lock);
+}
+
+static void say_grown(void *arg, uint64_t nodeid, uint64_t size, char last)
+{
+	(void)arg;
+	pthread_mutex_lock(&said_lock);
+	cr_assert_eq(buf_printf(&said, "grown %llu.%u=%llu,%d ",
+				(unsigned long long)nodeid_ino(nodeid), nodeid_face(nodeid),
+				(unsigned long long)size, last),
+		     0);
+	say_size();
+	pthread_mutex_unlock(&said_lock);
+}
+
+static void say_entry(void *arg, uint64_t parent, struct bytes name)
+{
+	(void)arg;
+	(void)parent;
+	pthread_mutex_lock(&said_lock);
+	cr_assert_eq(buf_printf(&said, "entry %.*s ", (int)name.size, name.data), 0);
+	pthread_mutex_unlock(&said_lock);
+}
+
+/* at_once 0: all is told by the tree's own thread. */
+static void watch(unsigned at_once)
+{
+	const struct tree_watcher watcher = {
+		.forget = say_forget,
+		.grown = say_grown,
+		.entry = say_entry,
+		.at_once = at_once,
+		.arg = &said,
+	};
+
+	tree_set_watcher(world_tree, &watcher);
+}
+
+static void wait_until_told(void)
+{
+	const struct timespec moment = { .tv_nsec = 1000000 };
+
+	while (tree_is_telling(world_tree))
+		nanosleep(&moment, NULL);
+}
+
+static bool anything_said(void)
+{
+	bool any;
+
+	pthread_mutex_lock(&said_lock);
+	any = said.size;
+	pthread_mutex_unlock(&said_lock);
+	return any;
+}
+
+/* What was told of an inode since the last call; "%" stands for its number. */
+static const char *told(struct inode *inode)
+{
+	static char text[1024];
+	char number[32];
+	size_t used = 0, length;
+
+	wait_until_told();
+	length = (size_t)snprintf(number, sizeof(number), " %llu.",
+				  (unsigned long long)inode_number(inode));
+	pthread_mutex_lock(&said_lock);
+	for (size_t i = 0; i < said.size && used < sizeof(text) - 1; i++) {
+		if (said.size - i > length && memcmp(said.data + i, number, length) == 0) {
+			text[used++] = ' ';
+			i += length - 1;
+			continue;
+		}
+		text[used++] = said.data[i];
+	}
+	buf_clear(&said);
+	pthread_mutex_unlock(&said_lock);
+	while (used && text[used - 1] == ' ')
+		used--;
+	text[used] = '\0';
+	return text;
+}
+
+static void stop_watching(void)
+{
+	const struct tree_watcher nobody = { 0 };
+
+	watched = NULL;
+	tree_set_watcher(world_tree, &nobody);
+	buf_done(&said);
+}
+
+/* ---- what the kernel does ---- */
+
+static struct shown shown_to(struct inode *inode, pid_t pid)
+{
+	struct shown shown;
+	int r = tree_enter(world_tree, inode, pid, &shown);
+
+	cr_assert_eq(r, 0, "tree_enter: %s", strerror(-r));
+	return shown;
+}
+
+static unsigned face_shown_to(struct inode *inode, pid_t pid)
+{
+	return nodeid_face(shown_to(inode, pid).nodeid);
+}
+
+static int try_face(struct inode *inode, unsigned face, int flags, pid_t pid,
+		    struct handle **ret_handle)
+{
+	return tree_open_file(world_tree, inode, face, flags, pid, ret_handle);
+}
+
+static struct handle *open_face(struct inode *inode, unsigned face, int flags, pid_t pid)
+{
+	struct handle *handle = NULL;
+	int r = try_face(inode, face, flags, pid, &handle);
+
+	cr_assert_eq(r, 0, "opening face %u: %s", face, strerror(-r));
+	return handle;
+}
+
+static unsigned face_of(const struct handle *handle)
+{
+	return nodeid_face(handle_nodeid(handle));
+}
+
+static void release(struct handle *handle)
+{
+	handle_free(world_tree, handle);
+	wait_until_told();
+}
+
+static long long size_by(struct inode *inode, unsigned face, pid_t pid)
+{
+	struct stat st;
+	bool own;
+
+	cr_assert_eq(tree_stat_for(world_tree, inode, face, pid, &st, &own), 0);
+	return st.st_size;
+}
+
+/* One request; by the page cache with fill. */
+static const char *part_of(struct handle *handle, bool fill, uint64_t offset, size_t size)
+{
+	static char text[8][128];
+	static unsigned next;
+	_cleanup_(buf_done) struct buf out = { 0 };
+	char *part = text[next++ % 8];
+	int r = (fill ? handle_fill : handle_read)(world_tree, handle, offset, size, &out);
+
+	cr_assert_eq(r, 0, "reading at %llu: %s", (unsigned long long)offset, strerror(-r));
+	cr_assert_lt(out.size, 128);
+	memcpy(part, out.data ? out.data : "", out.size);
+	part[out.size] = '\0';
+	return part;
+}
+
+static const char *fill(struct handle *handle, uint64_t offset, size_t size)
+{
+	return part_of(handle, true, offset, size);
+}
+
+static const char *direct(struct handle *handle, uint64_t offset, size_t size)
+{
+	return part_of(handle, false, offset, size);
+}
+
+/* ---- who opens what ---- */
+
+static const char *const states[] = { "s/l.jsonl", "s/k.json", "s/h.hash" };
+
+EveryStore(faces, lead_a_writer_away_from_a_reader)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+		struct handle *reader, *writer, *none;
+		struct shown shown;
+		struct inode *inode;
+
+		save(states[i], "1");
+		inode = inode_at(states[i]);
+		shown = shown_to(inode, READER);
+		cr_assert_eq(shown.nodeid, inode_number(inode));
+		reader = open_face(inode, 0, O_RDONLY, READER);
+
+		cr_expect_eq(try_face(inode, 0, O_WRONLY, getpid(), &none), -ESTALE, "%s",
+			     states[i]);
+		shown = shown_to(inode, getpid());
+		cr_expect_eq(nodeid_face(shown.nodeid), 1, "%s", states[i]);
+		cr_expect_eq(nodeid_ino(shown.nodeid), inode_number(inode));
+		cr_expect_eq(shown.st.st_ino, inode_number(inode));
+		writer = open_face(inode, 1, O_WRONLY, getpid());
+		cr_expect_eq(face_of(writer), 1, "%s", states[i]);
+		cr_expect_eq(face_of(reader), 0, "%s", states[i]);
+
+		release(writer);
+		release(reader);
+		forget(inode);
+	}
+}
+
+EveryStore(faces, lead_a_reader_away_from_a_writer)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+		struct handle *reader, *second, *writer, *none;
+		struct inode *inode;
+
+		save(states[i], "1");
+		inode = inode_at(states[i]);
+		writer = open_face(inode, 0, O_RDWR, getpid());
+
+		cr_expect_eq(try_face(inode, 0, O_RDONLY, READER, &none), -ESTALE, "%s", states[i]);
+		cr_expect_eq(face_shown_to(inode, READER), 1, "%s", states[i]);
+		reader = open_face(inode, 1, O_RDONLY, READER);
+		/* All readers may be together, and so may all writers. */
+		cr_expect_eq(face_shown_to(inode, SECOND), 1, "%s", states[i]);
+		second = open_face(inode, 1, O_RDONLY, SECOND);
+		release(second);
+		cr_expect_eq(try_face(inode, 1, O_WRONLY, SECOND, &none), -ESTALE, "%s", states[i]);
+		cr_expect_eq(face_shown_to(inode, SECOND), 0, "%s", states[i]);
+		second = open_face(inode, 0, O_WRONLY, SECOND);
+
+		release(second);
+		release(writer);
+		release(reader);
+		forget(inode);
+	}
+}
+
+EveryStore(faces, keep_the_place_of_a_thread_that_was_led)
+{
+	struct handle *reader, *writer, *none;
+	struct inode *inode;
+
+	save("s/l.jsonl", "1\n");
+	inode = inode_at("s/l.jsonl");
+	reader = open_face(inode, 0, O_RDONLY, READER);
+	cr_assert_eq(try_face(inode, 0, O_WRONLY, getpid(), &none), -ESTALE);
+	cr_assert_eq(face_shown_to(inode, getpid()), 1);
+
+	/* A reader that comes in between does not take the writer's place. */
+	cr_expect_eq(try_face(inode, 1, O_RDONLY, SECOND, &none), -ESTALE);
+	cr_expect_eq(face_shown_to(inode, SECOND), 0);
+	release(open_face(inode, 0, O_RDONLY, SECOND));
+	writer = open_face(inode, 1, O_WRONLY, getpid());
+	cr_expect_eq(face_of(writer), 1);
+
+	release(writer);
+	release(reader);
+	forget(inode);
+}
+
+EveryStore(faces, serve_who_comes_to_the_wrong_one_twice)
+{
+	struct handle *reader, *writer, *none;
+	struct inode *inode;
+
+	save("s/l.jsonl", "1\n");
+	inode = inode_at("s/l.jsonl");
+	reader = open_face(inode, 0, O_RDONLY, READER);
+	cr_assert_eq(try_face(inode, 0, O_WRONLY | O_APPEND, getpid(), &none), -ESTALE);
+
+	/* Through /proc/self/fd no name is looked up. */
+	writer = open_face(inode, 0, O_WRONLY | O_APPEND, getpid());
+	cr_expect_eq(face_of(writer), 0);
+	append_to(writer, "2\n");
+	cr_expect_str_eq(fill(reader, 0, 100), "1\n2\n");
+
+	release(writer);
+	release(reader);
+	forget(inode);
+}
+
+EveryStore(faces, of_a_file_that_is_created_are_free_at_once)
+{
+	struct handle *reader, *writer;
+	struct inode *inode;
+
+	save("s/l.jsonl", "1\n");
+	inode = inode_at("s/l.jsonl");
+	reader = open_face(inode, 0, O_RDONLY, READER);
+	writer = open_face(inode, FACE_ANY, O_WRONLY | O_CREAT, getpid());
+	cr_expect_eq(face_of(writer), 1);
+	cr_expect_eq(face_shown_to(inode, SECOND), 1);
+
+	release(writer);
+	release(reader);
+	forget(inode);
+}
+
+EveryStore(faces, of_an_ordinary_file_is_one)
+{
+	struct handle *reader, *writer;
+	struct inode *inode;
+
+	save("s/o.txt", "1\n");
+	inode = inode_at("s/o.txt");
+	reader = open_face(inode, 0, O_RDONLY, READER);
+	writer = open_face(inode, 0, O_WRONLY, getpid());
+	cr_expect_eq(face_of(writer), 0);
+
+	release(writer);
+	release(reader);
+	forget(inode);
+}
+
+EveryStore(faces, are_left_by_who_sets_the_size_by_name)
+{
+	const struct stat two = { .st_size = 2 };
+	struct set_attr set = { .pid = getpid(), .st = &two, .mask = TREE_SET_SIZE };
+	struct handle *reader;
+	struct inode *inode;
+	struct stat st;
+	bool own;
+
+	save("s/l.jsonl", "1\n2\n");
+	inode = inode_at("s/l.jsonl");
+	reader = open_face(inode, 0, O_RDONLY, READER);
+	cr_expect_str_eq(fill(reader, 0, 2), "1\n");
+
+	/* The kernel would cut the reader's pages. */
+	cr_expect_eq(tree_set_attr(world_tree, inode, &set, &st, &own), -ESTALE);
+	set.face = face_shown_to(inode, getpid());
+	cr_expect_eq(set.face, 1);
+	cr_expect_eq(tree_set_attr(world_tree, inode, &set, &st, &own), 0);
+
+	cr_expect_eq(st.st_size, 2);
+	cr_expect_str_eq(rows_of("s", "l"), "0=1");
+	cr_expect_str_eq(fill(reader, 2, 2), "2\n");
+	release(reader);
+	forget(inode);
+}
+
+/* ---- one version ---- */
+
+static const char *const versions[][2] = {
+	{ "s/l.jsonl", "[\"old\"]\n[\"old\"]\n" },
+	{ "s/k.json", "[\"old\",\n \"older\"]\n" },
+	{ "s/h.hash", "an old, long text" },
+};
+
+EveryStore(faces, show_a_direct_reader_one_version_to_its_end)
+{
+	tree_set_direct_mmap(world_tree, true);
+	for (size_t i = 0; i < ARRAY_SIZE(versions); i++) {
+		const char *path = versions[i][0], *old = versions[i][1];
+		struct handle *reader;
+
+		save(path, old);
+		reader = open_at(path, O_RDONLY);
+		cr_assert(handle_is_direct(reader), "%s", path);
+		cr_assert_eq(strncmp(direct(reader, 0, 4), old, 4), 0, "%s", path);
+		save(path, "[1]");
+		save(path, "[2]");
+
+		cr_expect_str_eq(direct(reader, 4, 100), old + 4, "%s", path);
+		cr_expect_eq(strncmp(direct(reader, 2, 3), old + 2, 3), 0, "%s", path);
+		cr_expect_str_eq(direct(reader, strlen(old), 100), "", "%s", path);
+		/* From its start on it is the newest. */
+		cr_expect_str_eq(direct(reader, 0, 100), "[2]", "%s", path);
+		save(path, "[33]");
+		cr_expect_str_eq(direct(reader, 3, 100), "", "%s", path);
+		cr_expect_str_eq(direct(reader, 0, 100), "[33]", "%s", path);
+		release(reader);
+	}
+}
+
+EveryStore(faces, let_a_direct_reader_at_the_end_see_what_comes)
+{
+	struct handle *reader;
+
+	tree_set_direct_mmap(world_tree, true);
+	save("s/l.jsonl", "1\n");
+	reader = open_at("s/l.jsonl", O_RDONLY);
+	cr_expect_str_eq(direct(reader, 0, 100), "1\n");
+	/* In the middle: nobody has told it that the list ends here. */
+	append("s/l.jsonl", "2\n");
+	cr_expect_str_eq(direct(reader, 2, 100), "2\n");
+	cr_expect_str_eq(direct(reader, 4, 100), "");
+
+	append("s/l.jsonl", "3\n");
+	cr_expect_str_eq(direct(reader, 4, 100), "3\n");
+	cr_expect_str_eq(direct(reader, 6, 100), "");
+	/* A save that replaces: who was told of the end goes on in the newest. */
+	save("s/l.jsonl", "9\n8\n7\n6\n");
+	cr_expect_str_eq(direct(reader, 6, 100), "6\n");
+	release(reader);
+}
+
+EveryStore(faces, let_a_direct_reader_finish_the_version_and_go_on_with_the_newest)
+{
+	struct handle *reader;
+
+	tree_set_direct_mmap(world_tree, true);
+	save("s/l.jsonl", "1\n2\n");
+	reader = open_at("s/l.jsonl", O_RDONLY);
+	cr_expect_str_eq(direct(reader, 0, 2), "1\n");
+	save("s/l.jsonl", "9\n8\n7\n6\n");
+	cr_expect_str_eq(direct(reader, 2, 100), "2\n");
+	cr_expect_str_eq(direct(reader, 4, 100), "");
+	cr_expect_str_eq(direct(reader, 4, 100), "7\n6\n");
+	release(reader);
+}
+
+/* ---- growing ---- */
+
+EveryStore(faces, of_readers_are_told_of_an_append_before_they_see_its_size)
+{
+	struct handle *reader, *writer;
+
+	watch(1);
+	save("s/l.jsonl", "1\n");
+	watched = inode_at("s/l.jsonl");
+	reader = open_face(watched, 0, O_RDONLY, READER);
+	writer = open_face(watched, FACE_ANY, O_WRONLY | O_APPEND, getpid());
+	cr_assert_eq(face_of(writer), 1);
+	cr_expect_str_eq(fill(reader, 0, 100), "1\n");
+	told(watched);
+
+	append_to(writer, "22\n");
+	cr_expect_str_eq(told(watched), "forget 0@2 (2) grown 0=5,10 (5)");
+	cr_expect_eq(size_by(watched, 0, READER), 5);
+	cr_expect_str_eq(fill(reader, 2, 100), "22\n");
+
+	/* A piece is nobody's business, but its writer's. */
+	append_to(writer, "3");
+	cr_expect_str_eq(told(watched), "");
+	cr_expect_eq(size_by(watched, 0, READER), 5);
+	cr_expect_eq(size_by(watched, 1, getpid()), 6);
+	cr_expect_eq(size_by(watched, 1, READER), 5);
+	cr_assert_eq(handle_flush(world_tree, writer, getpid()), 0);
+	cr_expect_str_eq(told(watched), "forget 0@5 (5) grown 0=6,51 (6)");
+
+	release(writer);
+	release(reader);
+	forget(watched);
+	stop_watching();
+}
+
+EveryStore(faces, of_readers_are_told_by_a_thread_of_the_tree_when_others_are_busy)
+{
+	struct handle *reader, *writer;
+
+	watch(0);
+	save("s/l.jsonl", "1\n");
+	watched = inode_at("s/l.jsonl");
+	reader = open_face(watched, 0, O_RDONLY, READER);
+	writer = open_face(watched, FACE_ANY, O_WRONLY | O_APPEND, getpid());
+	told(watched);
+
+	append_to(writer, "22\n");
+	append_to(writer, "3\n");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n22\n3\n");
+	wait_until_told();
+	cr_expect_eq(size_by(watched, 0, READER), 7);
+	cr_expect_not_null(strstr(told(watched), "grown 0=7,10 (7)"));
+
+	release(writer);
+	release(reader);
+	forget(watched);
+	stop_watching();
+}
+
+EveryStore(faces, that_nobody_reads_are_told_to_forget_all)
+{
+	struct handle *reader, *writer, *none;
+	struct inode *inode;
+
+	watch(1);
+	save("s/l.jsonl", "1\n");
+	inode = inode_at("s/l.jsonl");
+	reader = open_face(inode, 0, O_RDONLY, READER);
+	cr_expect_str_eq(fill(reader, 0, 100), "1\n");
+	release(reader);
+	told(inode);
+	writer = open_face(inode, FACE_ANY, O_WRONLY | O_APPEND, getpid());
+	cr_expect_eq(face_of(writer), 0);
+	append_to(writer, "2\n");
+	/* The kernel changed it by this face itself. */
+	cr_expect_str_eq(told(inode), "");
+
+	cr_expect_eq(try_face(inode, 0, O_RDONLY, READER, &none), -ESTALE);
+	reader = open_face(inode, face_shown_to(inode, READER), O_RDONLY, READER);
+	cr_expect_eq(face_of(reader), 1);
+	cr_expect_str_eq(fill(reader, 0, 100), "1\n2\n");
+	release(reader);
+	told(inode);
+	probed = inode;
+	append_to(writer, "3\n");
+	cr_expect_str_eq(told(inode), "forget 1@0 (led)");
+	probed = NULL;
+	reader = open_face(inode, 1, O_RDONLY, READER);
+	cr_expect_str_eq(fill(reader, 0, 100), "1\n2\n3\n");
+	release(reader);
+
+	release(writer);
+	forget(inode);
+	stop_watching();
+}
+
+SqliteStore(faces, of_readers_are_told_of_rows_of_other_programs)
+{
+	const struct timespec moment = { .tv_nsec = 1000000 };
+	struct handle *reader;
+
+	save("s/l.jsonl", "1\n");
+	watch(1);
+	watched = inode_at("s/l.jsonl");
+	reader = open_face(watched, 0, O_RDONLY, READER);
+	cr_expect_str_eq(fill(reader, 0, 100), "1\n");
+	told(watched);
+
+	sql_runs("INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) "
+		 "VALUES ('s', 'l', 1, '22')");
+	for (unsigned i = 0; i < 5000 && size_by(watched, 0, READER) != 5; i++)
+		nanosleep(&moment, NULL);
+	cr_expect_str_eq(told(watched), "forget 0@2 (2) grown 0=5,10 (5)");
+	cr_expect_str_eq(fill(reader, 2, 100), "22\n");
+
+	/* A row that is another one now. */
+	sql_runs("UPDATE agentscope_sessions SET state_data = '333' WHERE item_index = 0");
+	for (unsigned i = 0; i < 5000 && size_by(watched, 0, READER) != 7; i++)
+		nanosleep(&moment, NULL);
+	cr_expect_not_null(strstr(told(watched), "forget 0@0 "));
+	cr_expect_str_eq(fill(reader, 0, 100), "333\n22\n");
+
+	release(reader);
+	forget(watched);
+	stop_watching();
+}
+
+/* ---- old faces ---- */
+
+static void replace(const char *text)
+{
+	save("s/l.jsonl", text);
+}
+
+static void replace_by_rename(const char *text)
+{
+	save("s/l.tmp", text);
+	cr_assert_eq(renamed("s/l.tmp", "s/l.jsonl", 0), 0);
+}
+
+static void truncate_by_name(const char *text)
+{
+	const struct stat size = { .st_size = (off_t)strlen(text) };
+	struct set_attr set = { .pid = SECOND, .st = &size, .mask = TREE_SET_SIZE };
+	struct inode *inode = inode_at("s/l.jsonl");
+	struct stat st;
+	bool own;
+
+	cr_assert_eq(tree_set_attr(world_tree, inode, &set, &st, &own), -ESTALE);
+	set.face = face_shown_to(inode, SECOND);
+	cr_assert_eq(tree_set_attr(world_tree, inode, &set, &st, &own), 0);
+	forget(inode);
+}
+
+EveryStore(faces, that_are_old_show_what_they_did_and_are_free_after_their_reader)
+{
+	struct handle *reader, *second, *none;
+	struct inode *inode;
+
+	watch(1);
+	save("s/l.jsonl", "1\n2\n3\n");
+	inode = inode_at("s/l.jsonl");
+	reader = open_face(inode, 0, O_RDONLY, READER);
+	cr_expect_str_eq(fill(reader, 0, 2), "1\n");
+	told(inode);
+
+	replace("9\n");
+
+	/* Of the old face nothing is said, but its name leads elsewhere. */
+	cr_expect_str_eq(told(inode), "entry l.jsonl");
+	cr_expect_eq(size_by(inode, 0, READER), 6);
+	cr_expect_str_eq(fill(reader, 2, 100), "2\n3\n");
+	cr_expect_eq(try_face(inode, 0, O_RDONLY, SECOND, &none), -ESTALE);
+	cr_expect_eq(face_shown_to(inode, SECOND), 1);
+	second = open_face(inode, 1, O_RDONLY, SECOND);
+	cr_expect_str_eq(fill(second, 0, 100), "9\n");
+	cr_expect_eq(size_by(inode, 1, SECOND), 2);
+	cr_expect_eq(size_by(inode, 0, READER), 6);
+	release(second);
+
+	told(inode);
+	release(reader);
+	cr_expect_str_eq(told(inode), "forget 0@0");
+	cr_expect_eq(size_by(inode, 0, READER), 2);
+	reader = open_face(inode, 0, O_RDONLY, READER);
+	cr_expect_str_eq(fill(reader, 0, 100), "9\n");
+	release(reader);
+	forget(inode);
+	stop_watching();
+}
+
+static void let_time_pass(struct inode *inode)
+{
+	WITH_WRITE_LOCK(world_tree);
+
+	cr_assert_not_null(inode->face.old);
+	inode->face.old_used -= (int64_t)60 * 1000000000;
+}
+
+EveryStore(faces, that_are_old_and_that_nobody_asks_show_the_newest_after_a_while)
+{
+	const struct timespec moment = { .tv_nsec = 20000000 };
+	struct handle *reader;
+	struct inode *inode;
+
+	watch(1);
+	save("s/l.jsonl", "1\n2\n3\n");
+	inode = inode_at("s/l.jsonl");
+	reader = open_face(inode, 0, O_RDONLY, READER);
+	cr_expect_str_eq(fill(reader, 0, 2), "1\n");
+	replace("9\n8\n");
+	cr_expect_str_eq(fill(reader, 2, 100), "2\n3\n");
+	told(inode);
+
+	/* The one that follows a list for ever, as tail -f does. */
+	let_time_pass(inode);
+	for (unsigned i = 0; i < 500 && !anything_said(); i++)
+		nanosleep(&moment, NULL);
+
+	cr_expect_str_eq(told(inode), "forget 0@0 grown 0=4,10");
+	cr_expect_eq(size_by(inode, 0, READER), 4);
+	cr_expect_str_eq(fill(reader, 2, 100), "8\n");
+	release(reader);
+	forget(inode);
+	stop_watching();
+}
+
+EveryStore(faces, of_several_versions_each_show_their_own)
+{
+	static const char *const texts[] = { "1\n", "22\n", "333\n", "4444\n" };
+	struct handle *readers[ARRAY_SIZE(texts)];
+	struct inode *inode;
+
+	save("s/l.jsonl", texts[0]);
+	inode = inode_at("s/l.jsonl");
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		if (i)
+			replace(texts[i]);
+		readers[i] = open_face(inode, face_shown_to(inode, READER), O_RDONLY, READER);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		cr_expect_str_eq(fill(readers[i], 0, 100), texts[i]);
+		cr_expect_eq(size_by(inode, face_of(readers[i]), READER),
+			     (long long)strlen(texts[i]));
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		release(readers[i]);
+	forget(inode);
+}
+
+EveryStore(faces, that_are_old_stay_so_however_the_content_is_replaced)
+{
+	void (*const ways[])(const char *text) = { replace, replace_by_rename, truncate_by_name };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		struct handle *reader;
+		struct inode *inode;
+
+		save("s/l.jsonl", "1\n2\n3\n");
+		inode = inode_at("s/l.jsonl");
+		reader = open_face(inode, face_shown_to(inode, READER), O_RDONLY, READER);
+		cr_expect_str_eq(fill(reader, 0, 2), "1\n", "way %zu", i);
+
+		ways[i]("1\n2\n");
+		cr_expect_str_eq(fill(reader, 2, 100), "2\n3\n", "way %zu", i);
+		cr_expect_eq(size_by(inode, face_of(reader), READER), 6, "way %zu", i);
+		cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n", "way %zu", i);
+		release(reader);
+		forget(inode);
+	}
+}
+
+EveryStore(faces, of_readers_see_a_save_that_only_adds_as_an_append)
+{
+	struct handle *reader;
+
+	watch(1);
+	save("s/l.jsonl", "1\n");
+	watched = inode_at("s/l.jsonl");
+	reader = open_face(watched, 0, O_RDONLY, READER);
+	cr_expect_str_eq(fill(reader, 0, 100), "1\n");
+	told(watched);
+
+	replace("1\n2\n");
+
+	cr_expect_str_eq(told(watched), "forget 0@2 (2) grown 0=4,10 (4)");
+	cr_expect_str_eq(fill(reader, 2, 100), "2\n");
+	release(reader);
+	forget(watched);
+	stop_watching();
+}
+
+/* ---- no room for a version ---- */
+
+/* Files cannot grow from now on: nothing above 4 MiB can be copied. */
+static void leave_no_room(void)
+{
+	const struct rlimit limit = { .rlim_cur = 1 << 16, .rlim_max = RLIM_INFINITY };
+
+	signal(SIGXFSZ, SIG_IGN);
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* A string of so many bytes, and a newline. */
+static void large_text(struct buf *text, size_t size)
+{
+	cr_assert_eq(buf_append_byte(text, '"'), 0);
+	while (text->size < size)
+		cr_assert_eq(buf_append_str(text, "0123456789abcdef"), 0);
+	cr_assert_eq(buf_append_str(text, "\"\n"), 0);
+}
+
+static void save_large(const char *path, const struct buf *text)
+{
+	struct handle *handle = open_at(path, O_WRONLY | O_CREAT | O_TRUNC);
+
+	for (size_t at = 0; at < text->size; at += 1 << 20)
+		write_at(handle, at, bytes_make(text->data + at, MIN(1u << 20, text->size - at)));
+	close_handle(handle);
+}
+
+/* In the memory store, which needs no room on a disk itself. */
+Test(faces, without_room_show_large_content_all_the_same)
+{
+	static const char *const paths[] = { "s/k.json", "s/l.jsonl" };
+	_cleanup_(buf_done) struct buf text = { 0 };
+
+	world_open(WORLD_MEMORY);
+	make_dir("s");
+	tree_set_direct_mmap(world_tree, true);
+	large_text(&text, 5 << 20);
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		save_large(paths[i], &text);
+	leave_no_room();
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		for (size_t at = 0; at < text.size; at += 1 << 20) {
+			struct handle *handle = open_at(paths[i], O_RDONLY);
+			_cleanup_(buf_done) struct buf out = { 0 };
+			int r = handle_read(world_tree, handle, at, 4096, &out);
+
+			cr_assert_eq(r, 0, "%s at %zu: %s", paths[i], at, strerror(-r));
+			cr_expect(bytes_equal(buf_bytes(&out),
+					      bytes_make(text.data + at,
+							 MIN(4096u, text.size - at))));
+			handle_free(world_tree, handle);
+		}
+	world_close();
+}
+
+Test(faces, without_room_let_a_save_through_and_its_readers_go_on_with_the_new_content)
+{
+	static const char *const paths[] = { "s/k.json", "s/l.jsonl" };
+	_cleanup_(buf_done) struct buf text = { 0 };
+
+	world_open(WORLD_MEMORY);
+	make_dir("s");
+	large_text(&text, 5 << 20);
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		save_large(paths[i], &text);
+	leave_no_room();
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		struct inode *inode = inode_at(paths[i]);
+		struct handle *reader = open_face(inode, 0, O_RDONLY, READER);
+
+		cr_expect_str_eq(fill(reader, 0, 4), "\"012", "%s", paths[i]);
+		cr_expect_str_eq(direct(reader, 0, 4), "\"012", "%s", paths[i]);
+		save(paths[i], "[\"new\"]\n");
+		cr_expect_str_eq(content_of(paths[i]), "[\"new\"]\n", "%s", paths[i]);
+		cr_expect_str_eq(fill(reader, 4, 100), "w\"]\n", "%s", paths[i]);
+		cr_expect_str_eq(direct(reader, 4, 100), "w\"]\n", "%s", paths[i]);
+		cr_expect_eq(size_by(inode, 0, READER), 8, "%s", paths[i]);
+		release(reader);
+		forget(inode);
+	}
+	world_close();
+}
+
+/* ---- attributes ---- */
+
+enum attr_change { CHMOD, UTIMES, CHOWN, SETXATTR, REMOVEXATTR, UNLINK, RENAME_OVER, ATTR_CHANGES };
+
+static const char *const attr_names[] = {
+	"chmod", "utimes", "chown", "setxattr", "removexattr", "unlink", "rename over it",
+};
+
+static void change_attr(enum attr_change change, struct inode *inode)
+{
+	static const unsigned masks[] = { TREE_SET_MODE, TREE_SET_MTIME, TREE_SET_UID };
+	const struct stat st = { .st_mode = 0600, .st_uid = 7, .st_mtim = { 1000, 0 } };
+	const struct set_attr set = { .pid = SECOND, .st = &st, .mask = masks[change % 3] };
+	struct stat now;
+	bool own;
+
+	if (change <= CHOWN)
+		cr_assert_eq(tree_set_attr(world_tree, inode, &set, &now, &own), 0);
+	else if (change == SETXATTR)
+		cr_assert_eq(tree_set_xattr(world_tree, inode, BYTES("user.a"), BYTES("x"), 0), 0);
+	else if (change == REMOVEXATTR)
+		cr_assert_eq(tree_remove_xattr(world_tree, inode, BYTES("user.a")), 0);
+	else if (change == UNLINK)
+		cr_assert_eq(unlinked("s/l.jsonl"), 0);
+	else
+		cr_assert_eq(renamed("s/l.tmp", "s/l.jsonl", 0), 0);
+}
+
+/* The kernel does it by face 0; who has another one open shall see it, too. */
+EveryStore(faces, are_all_told_when_attributes_change)
+{
+	for (unsigned i = 0; i < ATTR_CHANGES; i++) {
+		struct handle *reader, *writer;
+		struct inode *inode;
+
+		watch(1);
+		save("s/l.tmp", "2\n");
+		save("s/l.jsonl", "1\n");
+		inode = inode_at("s/l.jsonl");
+		cr_assert_eq(tree_set_xattr(world_tree, inode, BYTES("user.a"), BYTES("y"), 0), 0);
+		writer = open_face(inode, 0, O_WRONLY | O_APPEND, getpid());
+		reader = open_face(inode, FACE_ANY, O_RDONLY, READER);
+		cr_assert_eq(face_of(reader), 1);
+		cr_assert_eq(size_by(inode, 1, READER), 2);
+		told(inode);
+
+		change_attr((enum attr_change)i, inode);
+
+		cr_expect_not_null(strstr(told(inode), "forget 1@-1"), "%s", attr_names[i]);
+		release(writer);
+		release(reader);
+		forget(inode);
+		stop_watching();
+		if (looked_up("s/l.jsonl") == 0)
+			cr_assert_eq(unlinked("s/l.jsonl"), 0);
+		world_settle();
+	}
+	if (looked_up("s/l.tmp") == 0)
+		cr_assert_eq(unlinked("s/l.tmp"), 0);
+}
