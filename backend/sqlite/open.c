@@ -330,14 +330,25 @@ static int judge(struct sqlite *store, const struct backend_options *options, co
 	return 0;
 }
 
+/* Before the first owner has written his name there may be no such table; and a name that cannot be
+ * read does not matter, so nothing is logged. */
+static char *owner_name(struct sqlite_conn *conn)
+{
+	static const char text[] = "SELECT value FROM sessfs_meta WHERE key = 'owner'";
+	sqlite3_stmt *statement = NULL;
+	char *name = NULL;
+
+	if (conn->db && sqlite3_prepare_v2(conn->db, text, -1, &statement, NULL) == SQLITE_OK &&
+	    sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_text(statement, 0))
+		name = strdup((const char *)sqlite3_column_text(statement, 0));
+	sqlite3_finalize(statement);
+	return name;
+}
+
 static int refuse_owned(struct sqlite *store, const char *path, char **ret_why)
 {
-	_cleanup_(freep) char *owner = NULL;
+	_cleanup_(freep) char *owner = owner_name(&store->writer);
 
-	/* Before the first owner has written his name there may be no such table; and a name that
-	 * cannot be read does not matter. */
-	if (store->writer.db)
-		(void)sqlite_meta_get(&store->writer, "owner", &owner);
 	return sqlite_refuse(ret_why, -EBUSY, "%s is in use by %s", path,
 			     owner ? owner : "another process");
 }
