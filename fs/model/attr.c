@@ -91,8 +91,6 @@ static void face_size(struct inode *inode, struct face *face, pid_t pid, struct 
 		st->st_size = (off_t)size;
 		st->st_blocks = (blkcnt_t)((size + 511) / 512);
 	}
-	if (!*ret_own)
-		face->shown = true;
 }
 
 /* Under inode.lock; pid 0: as nobody in particular. */
@@ -104,6 +102,9 @@ static int stat_face(struct tree *tree, struct inode *inode, struct face *face, 
 	*ret_own = false;
 	if (r == 0 && inode_is_state(inode))
 		face_size(inode, face, pid, ret_stat, ret_own);
+	/* Of an ordinary file, too: it may become another by a rename. */
+	if (r == 0 && !*ret_own)
+		face->shown = true;
 	return r;
 }
 

@@ -205,6 +205,9 @@ void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, e
 	struct telling *telling = NULL;
 	bool grown = false;
 
+	/* The kernel knows what it did through the only one. */
+	if (change == CHANGE_ATTR && inode->face_count == 1)
+		return;
 	for (struct face *face = &inode->face; face; face = face->next) {
 		if (face == by || !face_is_concerned(inode, face, change))
 			continue;

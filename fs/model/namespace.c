@@ -472,6 +472,7 @@ struct listed {
 struct listing {
 	struct listed entry[LIST_BLOCK];
 	size_t count;
+	uint64_t after; /* id of the last one */
 	bool with_nodes;
 };
 
@@ -482,6 +483,10 @@ static int list_keep(void *arg, const struct backend_entry *entry, const struct 
 
 	if (listing->count == LIST_BLOCK)
 		return 1;
+	/* A damaged store may have any ids; positions must rise, or a listing never ends. */
+	if (entry->id <= listing->after || entry->id > INT64_MAX - LIST_DOTS)
+		return 0;
+	listing->after = entry->id;
 	*listed = (struct listed){ .id = entry->id, .name_size = entry->name.size };
 	listed->name = bytes_dup(entry->name);
 	if (!listed->name)
@@ -550,6 +555,7 @@ static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, boo
 	if (!listing)
 		return -ENOMEM;
 	listing->with_nodes = with_inodes;
+	listing->after = *after;
 	r = view_begin(tree, 0, &view);
 	if (r < 0)
 		return r;

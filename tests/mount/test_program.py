@@ -468,6 +468,20 @@ def test_tables_of_ours_with_hostile_content_do_no_harm(box):
             use_damaged(box, copy)
 
 
+def test_a_listing_ends_whatever_the_numbers_of_its_entries_are(box):
+    store = filled_store(box)
+    for number in ("'x'", "0", "-1", "9223372036854775807", "1e300"):
+        copy = box.new_path("numbers") + ".db"
+        write(copy, read(store))
+        with contextlib.closing(sqlite3.connect(copy)) as base:
+            base.execute(f"UPDATE OR IGNORE sessfs_entry SET id = {number} WHERE id % 2 = 0")
+            base.commit()
+        mount = box.mount(copy)
+        for top, _, names in os.walk(mount.path):
+            assert len(names) < 1000, f"{len(names)} names with the number {number}"
+        mount.unmount()
+
+
 # A full disk
 
 
