@@ -353,7 +353,7 @@ static int append_behind_piece(struct tree *tree, struct handle *handle, struct 
 	return r;
 }
 
-/* With -o strict: whether the first line is good together with the piece before it; 1, 0, -errno. */
+/* With -o strict: whether the first line is good with the piece before it: 1, 0, -errno. */
 static int strict_first(struct tree *tree, struct handle *handle, struct bytes text)
 {
 	_cleanup_(buf_done) struct buf line = { 0 };

@@ -234,6 +234,30 @@ def test_who_has_flushed_a_piece_of_a_line_goes_on_in_it(box):
     all_is_told(mount, contents)
 
 
+def test_a_writer_sees_its_own_unfinished_line(box):
+    mount, session = box.session()
+    for mode, before in (("w+b", b""), ("a+b", b""), ("a+b", b"1\n"), ("a+b", b'1\n{"torn')):
+        path = os.path.join(session, f"{mode[0]}{len(before)}.jsonl")
+        append(path, before)
+        with open(path, mode, buffering=0) as file:
+            file.write(b'{"half": ')
+            data = before + b'{"half": '
+            end = len(data)
+            file.seek(0)
+            same(file.read(), data, f"what the writer reads ({mode}, {before})")
+            same(file.seek(-4, os.SEEK_CUR), end - 4, "a place in the line")
+            same(file.read(2), data[-4:-2], "the middle of the line")
+            same(os.fstat(file.fileno()).st_size, end, "the size that the writer sees")
+            same(os.lseek(file.fileno(), 0, os.SEEK_END), end, "the end")
+            same(os.lseek(file.fileno(), 0, os.SEEK_HOLE), end, "the first hole")
+            same(os.lseek(file.fileno(), end - 1, os.SEEK_DATA), end - 1, "the last byte")
+            error = errno_of(os.lseek, file.fileno(), end, os.SEEK_DATA)
+            same(error, errno.ENXIO, "data behind the end")
+            same(tool("cat", path).stdout, before, "what others read")
+            same(tool("stat", "-c", "%s", path).stdout, b"%d\n" % len(before), "their size")
+        same(read(path), data, "after close")
+
+
 def test_another_writer_closes_off_a_piece_that_was_flushed(box):
     mount, session = box.session()
     path = os.path.join(session, "l.jsonl")
