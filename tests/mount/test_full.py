@@ -1,3 +1,4 @@
+#!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: MIT
 """Full disks: a store on a small filesystem, and a store with a quota.
 
