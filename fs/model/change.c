@@ -47,6 +47,7 @@ struct told_face {
 	unsigned number;
 	bool pages; /* forget pages from offset on, and attributes; otherwise attributes only */
 	int64_t offset;
+	bool attr;  /* all attributes, not only those that move with the content */
 	bool grown; /* then store the last byte */
 	bool untold;
 	bool renew;
@@ -184,12 +185,14 @@ static void telling_add(struct telling *telling, struct face *face, enum change 
 
 	*told = (struct told_face){ .number = face->number };
 	face->shown = false;
+	told->attr = change == CHANGE_ATTR;
+	/* Whatever is told, the kernel drops the size that it is just being answered. */
+	told->grown = face_is_read(inode, face);
 	if (change == CHANGE_ATTR)
 		return;
 	told->pages = face->filled;
-	if (face_is_read(inode, face)) {
+	if (told->grown) {
 		told->offset = change == CHANGE_GREW ? (int64_t)size_before : 0;
-		told->grown = true;
 		face->bound = MIN(face->bound, size_before);
 		return;
 	}
@@ -294,8 +297,8 @@ static void tell_change(struct tree *tree, const struct tree_watcher *watcher,
 	for (size_t i = 0; i < telling->count; i++) {
 		const struct told_face *told = &telling->face[i];
 
-		/* Storing a byte tells that the attributes have changed, too. */
-		if (watcher->forget && (told->pages || !told->grown))
+		/* Storing a byte tells that size and times have changed, too. */
+		if (watcher->forget && (told->pages || told->attr || !told->grown))
 			watcher->forget(watcher->arg, inode_nodeid(telling->inode, told->number),
 					told->pages ? told->offset : -1);
 	}

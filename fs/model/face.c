@@ -196,15 +196,32 @@ static struct face *face_lead(struct inode *inode, enum face_kind kind, pid_t pi
 }
 
 /* The face that is kept for a thread which opens again.  By now the name may lead to another file
- * than when it was told so. */
+ * than when it was told so, or the face that was kept may have become old. */
 static struct face *face_of_led(struct tree *tree, struct inode *inode, pid_t pid)
 {
 	struct led *led = *led_find(inode, pid);
 	enum face_kind kind;
+	struct face *face;
 
-	if (led)
-		return led->face;
-	return again_get(tree, pid, &kind) ? face_lead(inode, kind, pid) : NULL;
+	if (!led)
+		return again_get(tree, pid, &kind) ? face_lead(inode, kind, pid) : NULL;
+	face = led->face->old ? face_find(inode, led->kind, pid) : NULL;
+	if (face)
+		led->face = face;
+	return led->face;
+}
+
+/* Any that shows the newest content: better one that somebody writes to than an old one. */
+static struct face *face_newest(struct inode *inode)
+{
+	struct face *face = inode_face(inode, inode->lookup);
+
+	if (face->old)
+		face = face_find(inode, FACE_READ, NOBODY);
+	for (struct face *any = &inode->face; !face && any; any = any->next)
+		if (!any->old)
+			face = any;
+	return face ? face : &inode->face;
 }
 
 struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid)
@@ -215,15 +232,7 @@ struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid)
 		return &inode->face;
 	face = face_of_led(tree, inode, pid);
 	if (!face)
-		face = inode_face(inode, inode->lookup);
-	if (face->old)
-		face = face_find(inode, FACE_READ, NOBODY);
-	/* Better one that somebody writes to than one that shows what is old. */
-	for (struct face *any = &inode->face; !face && any; any = any->next)
-		if (!any->old)
-			face = any;
-	if (!face)
-		face = &inode->face;
+		face = face_newest(inode);
 	inode->lookup = face->number;
 	return face;
 }

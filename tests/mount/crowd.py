@@ -49,8 +49,9 @@ def run_together(workers, others=()):
     statuses += [os.waitpid(child, 0)[1] for child in children[len(workers) :]]
     with os.fdopen(reading) as said:
         text = said.read()
-    if any(statuses):
-        raise AssertionError(f"{sum(map(bool, statuses))} processes failed: {text.strip()}")
+    codes = [os.waitstatus_to_exitcode(status) for status in statuses if status]
+    if codes:
+        raise AssertionError(f"processes ended with {codes}: {text.strip()}")
 
 
 def ended(pipe):
