@@ -102,8 +102,9 @@ static int stat_face(struct tree *tree, struct inode *inode, struct face *face, 
 	*ret_own = false;
 	if (r == 0 && inode_is_state(inode))
 		face_size(inode, face, pid, ret_stat, ret_own);
-	/* Of an ordinary file, too: it may become another by a rename. */
-	if (r == 0 && !*ret_own)
+	/* Of an ordinary file, too: it may become another by a rename.  And also what is not to be
+	 * kept: who asked may take the answer in long after others have asked again. */
+	if (r == 0)
 		face->shown = true;
 	return r;
 }

@@ -23,6 +23,12 @@
  *   thread that waits for its turn holds no lock, and the numbers are given in the order in which a
  *   thread will tell, so two threads never wait for each other.
  *
+ *   An answer with attributes is taken in by who asked, which may be long after others have asked
+ *   again: then it sets the size back, and the later answer is dropped.  The kernel refuses what was
+ *   asked for before it was told anything; so it is told that the attributes have changed when
+ *   somebody begins to read a face that has changed since it was read last (face.changed), before
+ *   the open is answered.
+ *
  *   A file that was replaced has old faces (face.h), of which nothing is told, and faces that
  *   nobody has open: these forget all their pages, and no reader gets one before that was told
  *   (face.untold).
@@ -212,6 +218,7 @@ void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, e
 	if (change == CHANGE_ATTR && inode->face_count == 1)
 		return;
 	for (struct face *face = &inode->face; face; face = face->next) {
+		face->changed |= change != CHANGE_ATTR;
 		if (face == by || !face_is_concerned(inode, face, change))
 			continue;
 		if (!telling)
@@ -342,6 +349,22 @@ static void tell_notes(struct tree *tree, struct notes *notes, bool wait)
 		return;
 	free(notes->note);
 	*notes = (struct notes){ 0 };
+}
+
+void tell_attr(struct tree *tree, const struct inode *inode, unsigned face)
+{
+	struct tree_watcher watcher;
+
+	pthread_mutex_lock(&tree->tell_lock);
+	watcher = tree->watcher;
+	tree->telling++;
+	pthread_mutex_unlock(&tree->tell_lock);
+	if (watcher.forget)
+		watcher.forget(watcher.arg, inode_nodeid(inode, face), -1);
+	pthread_mutex_lock(&tree->tell_lock);
+	tree->telling--;
+	pthread_cond_broadcast(&tree->tell_changed);
+	pthread_mutex_unlock(&tree->tell_lock);
 }
 
 static void job_add(struct tree *tree, struct tell_job *job)

@@ -269,14 +269,20 @@ bool face_for_truncate(struct tree *tree, struct inode *inode, unsigned number, 
 
 /* Open faces. */
 
-void face_opened(struct face *face, struct handle *handle, pid_t pid)
+bool face_opened(struct face *face, struct handle *handle, pid_t pid)
 {
+	bool first;
+
 	led_end(led_find(handle->inode, pid));
 	handle->face = face;
 	/* Who comes where the other sort is counts as a writer: readers go elsewhere. */
 	if (handle->kind == FACE_READ && face->open[FACE_WRITE])
 		handle->kind = FACE_WRITE;
+	first = handle->kind == FACE_READ && !face->open[FACE_READ] && face->changed;
+	if (first)
+		face->changed = false;
 	face->open[handle->kind]++;
+	return first;
 }
 
 int face_closed(struct handle *handle)
@@ -292,6 +298,7 @@ void face_renew(struct tree *tree, struct face *face)
 	tree->old_faces--;
 	version_drop(&face->old);
 	face->renewing = false;
+	face->changed = true;
 	face->filled = face->open[FACE_READ] != 0;
 }
 

@@ -76,7 +76,8 @@ struct face {
 	unsigned number;
 	unsigned open[FACE_KINDS]; /* handles */
 	bool filled;		   /* the kernel may have pages */
-	bool shown;		   /* and attributes */
+	bool shown;		   /* and attributes, or is about to take them in */
+	bool changed;		   /* since somebody began to read it */
 	unsigned untold;	   /* changes whose pages it has yet to forget */
 	uint64_t bound;		   /* shown as no larger than this, while a change is told */
 	struct version *old;	   /* what it shows, if that is not the newest */
@@ -246,6 +247,9 @@ void notes_entry(struct notes *notes, uint64_t parent, struct bytes name);
 void notes_own_entry(struct notes *notes, struct tree *tree, const struct inode *inode);
 /* The kernel shall forget all of an old face, which is old no longer then. */
 void notes_renew(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face);
+/* The kernel shall ask again for the attributes of a face.  It waits for nothing to do that, so no
+ * turn is waited for; no lock of the tree may be held. */
+void tell_attr(struct tree *tree, const struct inode *inode, unsigned face);
 /* Tell and free.  now: the caller waits until the kernel knows; otherwise the tree's teller does
  * it. */
 void notes_tell(struct notes *notes, struct tree *tree, bool now);

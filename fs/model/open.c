@@ -91,7 +91,8 @@ static struct face *open_face(struct tree *tree, struct handle *handle, unsigned
 
 /* 1 when the name is to be looked up again: the file was replaced or removed since and nobody kept
  * its bytes, or another face is to be opened. */
-static int open_once(struct tree *tree, struct handle *handle, unsigned number, pid_t pid)
+static int open_once(struct tree *tree, struct handle *handle, unsigned number, pid_t pid,
+		     bool *ret_changed)
 {
 	struct inode *inode = handle->inode;
 	WITH_READ_LOCK(tree);
@@ -110,7 +111,7 @@ static int open_once(struct tree *tree, struct handle *handle, unsigned number, 
 		r = file_truncate(tree, inode, 0);
 	if (r < 0)
 		return r;
-	face_opened(face, handle, pid);
+	*ret_changed = face_opened(face, handle, pid);
 	if (!handle->direct)
 		face->filled = handle->fills = true;
 	handle->next = inode->open;
@@ -122,6 +123,7 @@ int tree_open_file(struct tree *tree, struct inode *inode, unsigned face, int fl
 		   struct handle **ret_handle)
 {
 	struct handle *handle;
+	bool changed = false;
 	int r;
 
 	if (tree->options.read_only && ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC)))
@@ -134,7 +136,7 @@ int tree_open_file(struct tree *tree, struct inode *inode, unsigned face, int fl
 	handle->kind = handle_writes(handle) ? FACE_WRITE : FACE_READ;
 	if (inode_is_state(inode) && handle_writes(handle))
 		handle_written_by(handle, pid);
-	r = TREE_RETRY(tree, open_once(tree, handle, face, pid));
+	r = TREE_RETRY(tree, open_once(tree, handle, face, pid, &changed));
 	if (r > 0)
 		again_add(tree, pid, handle->kind);
 	else
@@ -145,6 +147,8 @@ int tree_open_file(struct tree *tree, struct inode *inode, unsigned face, int fl
 		return r < 0 ? r : -ESTALE;
 	}
 	inode_ref(tree, inode);
+	if (changed)
+		tell_attr(tree, inode, handle->face->number);
 	*ret_handle = handle;
 	return 0;
 }

@@ -553,7 +553,6 @@ int save_publish(struct tree *tree, struct inode *inode, struct handle *saver, s
 		.mtime = mtime,
 	};
 	int r = publish_once(&publishing);
-	const struct face *by;
 
 	if (r == -ENOSPC)
 		r = publish_on_full_disk(&publishing);
@@ -564,9 +563,7 @@ int save_publish(struct tree *tree, struct inode *inode, struct handle *saver, s
 	inode->version++;
 	if (publishing.version && versions_apply(tree, inode, saver, publishing.version))
 		notes_own_entry(notes, tree, inode);
-	/* The kernel keeps no attributes of a face that somebody has open for writing. */
-	by = saver && !saver->face->filled ? saver->face : NULL;
 	notes_change(notes, tree, inode, publishing.adds ? CHANGE_GREW : CHANGE_REPLACED,
-		     publishing.size_before, by);
+		     publishing.size_before, NULL);
 	return 0;
 }
