@@ -24,8 +24,8 @@
  *   thread will tell, so two threads never wait for each other.
  *
  *   An answer with attributes is taken in by who asked, which may be long after others have asked
- *   again: then it sets the size back, and the later answer is dropped.  The kernel refuses what was
- *   asked for before it was told anything; so it is told that the attributes have changed when
+ *   again: then it sets the size back, and the later answer is dropped.  The kernel refuses what
+ *   was asked for before it was told anything; so it is told that the attributes have changed when
  *   somebody begins to read a face that has changed since it was read last (face.changed), before
  *   the open is answered.
  *

@@ -63,9 +63,9 @@ void again_end(struct tree *tree, pid_t pid);
 
 /* Whether readers have a face open, or one is led to it. */
 bool face_is_read(const struct inode *inode, const struct face *face);
-/* A handle was opened on a face; true when tell_attr() is due before the open is answered.  A handle
- * is closed; 1 when the face was old and nobody has it open any
- * more: notes_renew() is due. */
+/* A handle was opened on a face; true when tell_attr() is due before the open is answered.  A
+ * handle is closed; 1 when the face was old and nobody has it open any more: notes_renew() is due.
+ */
 bool face_opened(struct face *face, struct handle *handle, pid_t pid);
 int face_closed(struct handle *handle);
 /* The kernel has forgotten what it had of an old face: it shows the newest content. */

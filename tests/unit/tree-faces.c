@@ -497,7 +497,7 @@ EveryStore(faces, of_readers_are_told_of_an_append_before_they_see_its_size)
 	cr_expect_eq(size_by(watched, 1, getpid()), 6);
 	cr_expect_eq(size_by(watched, 1, READER), 5);
 	cr_assert_eq(handle_flush(world_tree, writer, getpid()), 0);
-	cr_expect_str_eq(told(watched), "forget 0@5 (5) grown 0=6,51 (6)");
+	cr_expect_str_eq(told(watched), "forget 0@5 (5) forget 1@-1 (5) grown 0=6,51 (6)");
 
 	release(writer);
 	release(reader);
