@@ -15,7 +15,7 @@ import time
 
 import crowd
 import harness
-from harness import TABLE, limit, read, same, write
+from harness import TABLE, eventually, limit, read, same, write
 
 SAVES = int(os.environ.get("SESSFS_SAVES", "12"))
 SEED = int(os.environ.get("SESSFS_SEED") or time.time_ns() % 1_000_000)
@@ -145,6 +145,39 @@ def define(suffix, make, judge, judge_rows, kind):
 
 define(".json", document, judge_document, judge_row, "documents")
 define(".jsonl", items, judge_list, judge_lines, "lists")
+
+
+# Rewriting
+
+
+def test_a_client_that_rewrites_ten_thousand_messages_to_add_one_inserts_one_row(box):
+    mount, session = box.session()
+    path = os.path.join(session, "messages.jsonl")
+    lines = [b'{"role": "user", "content": "message %d"}\n' % n for n in range(10_000)]
+
+    def in_place(data):
+        write(path, data)
+
+    def over_it(data):
+        write(path + ".tmp", data)
+        os.rename(path + ".tmp", path)
+
+    def unlinked_first(data):
+        os.unlink(path)
+        write(path, data)
+
+    in_place(b"".join(lines))
+    for count, rewrite in enumerate((in_place, over_it, unlinked_first), 10_000):
+        mount.sql(f"UPDATE {TABLE} SET created_at = 'then', updated_at = 'then'")
+        eventually(lambda: read(path) == b"".join(lines), "the list is as it was")
+        lines.append(b'{"role": "assistant", "content": "%d more"}\n' % count)
+        rewrite(b"".join(lines))
+        same(mount.rows("s", "messages") == [line[:-1] for line in lines], True, "the rows")
+        kept = mount.sql(
+            f"SELECT count(*), max(item_index) FROM {TABLE}"
+            " WHERE created_at = 'then' AND updated_at = 'then'"
+        )
+        same(kept, [(count, count - 1)], f"rows that a rewrite {rewrite.__name__} left alone")
 
 
 # One reader in the middle
