@@ -417,7 +417,7 @@ static void run(struct sqlite *store, struct sqlite_request *first, struct sqlit
 
 	if (store->room.nearly_full)
 		sqlite_room_prepare(store, weigh_all(first, end));
-	r = sqlite_conn_run(&store->writer, SQL_BEGIN_IMMEDIATE);
+	r = sqlite_conn_begin(&store->writer, SQL_BEGIN_IMMEDIATE);
 	begun = r == 0;
 	if (begun)
 		r = run_group(store, first, end);

@@ -199,6 +199,8 @@ static void telling_add(struct telling *telling, struct face *face, enum change 
 	told->pages = face->filled;
 	if (told->grown) {
 		told->offset = change == CHANGE_GREW ? (int64_t)size_before : 0;
+		/* The byte that is stored is a page. */
+		face->filled = true;
 		face->bound = MIN(face->bound, size_before);
 		return;
 	}
@@ -219,7 +221,8 @@ void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, e
 		return;
 	for (struct face *face = &inode->face; face; face = face->next) {
 		face->changed |= change != CHANGE_ATTR;
-		if (face == by || !face_is_concerned(inode, face, change))
+		/* By itself it forgets pages only where it believes that the file ended. */
+		if ((face == by && !face->filled) || !face_is_concerned(inode, face, change))
 			continue;
 		if (!telling)
 			telling = telling_new(notes, tree, inode);
