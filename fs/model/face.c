@@ -98,16 +98,18 @@ void again_end(struct tree *tree, pid_t pid)
 /* Whether a thread was told, and what it wants. */
 static bool again_get(struct tree *tree, pid_t pid, enum face_kind *ret_kind)
 {
-	struct told_again *again;
+	const struct told_again *again;
+	bool found;
 
 	if (!tree->again_count || pid == NOBODY)
 		return false;
 	pthread_mutex_lock(&tree->table_lock);
 	again = again_find(tree, pid);
-	if (again)
+	found = again && again->until >= time_now();
+	if (found)
 		*ret_kind = again->kind;
 	pthread_mutex_unlock(&tree->table_lock);
-	return again && again->until >= time_now();
+	return found;
 }
 
 /* Leading. */

@@ -13,30 +13,8 @@ import sqlite3
 import time
 
 import harness
+from crowd import run_together
 from harness import INSERT, Skip, TABLE, append, limit, need_tool, put, read, same, write
-
-
-def run_together(workers):
-    """Each function in a process of its own; fails with what the first one says."""
-    reading, writing = os.pipe()
-    children = []
-    for function, *arguments in workers:
-        child = os.fork()
-        if child == 0:
-            status = 0
-            try:
-                function(*arguments)
-            except BaseException as error:
-                os.write(writing, f"{function.__name__}: {harness.describe(error)}\n".encode())
-                status = 1
-            os._exit(status)
-        children.append(child)
-    os.close(writing)
-    statuses = [os.waitpid(child, 0)[1] for child in children]
-    with os.fdopen(reading) as said:
-        text = said.read()
-    if any(statuses):
-        raise AssertionError(f"{sum(map(bool, statuses))} processes failed: {text.strip()}")
 
 
 # What the processes do
