@@ -14,19 +14,21 @@ enum {
 	STOP_MILLISECONDS = 5, /* between two looks */
 };
 
-/* -ENOENT: the kernel does not know it anyway. */
-static void notify_check(int r, uint64_t nodeid)
+/* Returns whether the kernel holds the number. */
+static bool notify_check(int r, uint64_t nodeid)
 {
 	if (r < 0 && r != -ENOENT && r != -ENOTCONN && r != -EBADF && r != -ENODEV)
 		log_debug("the kernel did not take a notice about inode %llu: %s",
 			  (unsigned long long)nodeid_ino(nodeid), strerror(-r));
+	return r != -ENOENT;
 }
 
-static void notify_forget(void *arg, uint64_t nodeid, int64_t offset)
+static bool notify_forget(void *arg, uint64_t nodeid, int64_t offset)
 {
 	struct session *session = arg;
 
-	notify_check(fuse_lowlevel_notify_inval_inode(session->fuse, nodeid, offset, 0), nodeid);
+	return notify_check(fuse_lowlevel_notify_inval_inode(session->fuse, nodeid, offset, 0),
+			    nodeid);
 }
 
 static void notify_grown(void *arg, uint64_t nodeid, uint64_t size, char last)

@@ -33,6 +33,10 @@
  *   nobody has open: these forget all their pages, and no reader gets one before that was told
  *   (face.untold).
  *
+ *   A number that the kernel does not hold needs nothing, unless the answer that tells of it is
+ *   still to be taken in, with the attributes from before.  So it is told once more a second later
+ *   (struct missed).
+ *
  *   A caller that serves a request tells by itself (now), so that all is known when the request is
  *   answered.  Half of the threads at most do that, the others are left to serve the reads that the
  *   kernel may wait for; what they do not tell, and what is told for others, is the teller's: a
@@ -67,6 +71,14 @@ struct telling {
 	size_t count;
 	struct told_face face[];
 };
+
+struct missed {
+	struct missed *next;
+	uint64_t nodeid;
+	int64_t at; /* time of the notice */
+};
+
+enum { MISSED_NANOSECONDS = 1000000000 };
 
 struct tell_job {
 	struct tell_job *next;
@@ -255,6 +267,24 @@ void notes_renew(struct notes *notes, struct tree *tree, struct inode *inode, st
 
 /* Telling. */
 
+static void tell_forget(struct tree *tree, const struct tree_watcher *watcher, uint64_t nodeid,
+			int64_t offset)
+{
+	struct missed *missed;
+
+	if (!watcher->forget || watcher->forget(watcher->arg, nodeid, offset))
+		return;
+	missed = malloc(sizeof(*missed));
+	if (!missed)
+		return;
+	missed->nodeid = nodeid;
+	missed->at = time_now();
+	pthread_mutex_lock(&tree->tell_lock);
+	missed->next = tree->missed;
+	tree->missed = missed;
+	pthread_mutex_unlock(&tree->tell_lock);
+}
+
 /* Under tell_lock. */
 static bool note_has_turn(const struct note *note)
 {
@@ -308,9 +338,9 @@ static void tell_change(struct tree *tree, const struct tree_watcher *watcher,
 		const struct told_face *told = &telling->face[i];
 
 		/* Storing a byte tells that size and times have changed, too. */
-		if (watcher->forget && (told->pages || told->attr || !told->grown))
-			watcher->forget(watcher->arg, inode_nodeid(telling->inode, told->number),
-					told->pages ? told->offset : -1);
+		if (told->pages || told->attr || !told->grown)
+			tell_forget(tree, watcher, inode_nodeid(telling->inode, told->number),
+				    told->pages ? told->offset : -1);
 	}
 	tell_settle(tree, telling);
 	for (size_t i = 0; i < telling->count; i++) {
@@ -331,8 +361,8 @@ static void tell_note(struct tree *tree, const struct tree_watcher *watcher, str
 		free(note->telling);
 	} else if (note->is_entry && watcher->entry) {
 		watcher->entry(watcher->arg, note->number, bytes_make(note->name, note->name_size));
-	} else if (!note->is_entry && watcher->forget) {
-		watcher->forget(watcher->arg, note->number, note->offset);
+	} else if (!note->is_entry) {
+		tell_forget(tree, watcher, note->number, note->offset);
 	}
 	free(note->name);
 }
@@ -354,6 +384,13 @@ static void tell_notes(struct tree *tree, struct notes *notes, bool wait)
 	*notes = (struct notes){ 0 };
 }
 
+/* Under tell_lock. */
+static void tell_ends(struct tree *tree)
+{
+	tree->telling--;
+	pthread_cond_broadcast(&tree->tell_changed);
+}
+
 void tell_attr(struct tree *tree, const struct inode *inode, unsigned face)
 {
 	struct tree_watcher watcher;
@@ -365,8 +402,42 @@ void tell_attr(struct tree *tree, const struct inode *inode, unsigned face)
 	if (watcher.forget)
 		watcher.forget(watcher.arg, inode_nodeid(inode, face), -1);
 	pthread_mutex_lock(&tree->tell_lock);
-	tree->telling--;
-	pthread_cond_broadcast(&tree->tell_changed);
+	tell_ends(tree);
+	pthread_mutex_unlock(&tree->tell_lock);
+}
+
+/* Under tell_lock: those that were missed before a time, which are the last of the list. */
+static struct missed *missed_take(struct tree *tree, int64_t before)
+{
+	struct missed **link = &tree->missed, *taken;
+
+	while (*link && (*link)->at > before)
+		link = &(*link)->next;
+	taken = *link;
+	*link = NULL;
+	return taken;
+}
+
+void tell_missed(struct tree *tree)
+{
+	struct tree_watcher watcher;
+	struct missed *missed, *next;
+
+	pthread_mutex_lock(&tree->tell_lock);
+	watcher = tree->watcher;
+	missed = missed_take(tree, tree->stopping ? INT64_MAX : time_now() - MISSED_NANOSECONDS);
+	tree->telling += missed != NULL;
+	pthread_mutex_unlock(&tree->tell_lock);
+	if (!missed)
+		return;
+	for (; missed; missed = next) {
+		next = missed->next;
+		if (watcher.forget)
+			watcher.forget(watcher.arg, missed->nodeid, -1);
+		free(missed);
+	}
+	pthread_mutex_lock(&tree->tell_lock);
+	tell_ends(tree);
 	pthread_mutex_unlock(&tree->tell_lock);
 }
 
@@ -394,8 +465,7 @@ void notes_tell(struct notes *notes, struct tree *tree, bool now)
 	} else {
 		tree->telling++;
 		tell_notes(tree, notes, true);
-		tree->telling--;
-		pthread_cond_broadcast(&tree->tell_changed);
+		tell_ends(tree);
 	}
 	pthread_mutex_unlock(&tree->tell_lock);
 }

@@ -208,7 +208,8 @@ struct tree {
 	struct tell_job **jobs_end;
 	bool teller_busy;
 	bool teller_stops;
-	unsigned telling; /* callers that tell by themselves */
+	unsigned telling;      /* callers that tell by themselves */
+	struct missed *missed; /* the newest first */
 };
 
 /* What is to be told to the watcher once the locks are free. */
@@ -254,6 +255,8 @@ void tell_attr(struct tree *tree, const struct inode *inode, unsigned face);
  * it. */
 void notes_tell(struct notes *notes, struct tree *tree, bool now);
 void *tree_tell(void *arg);
+/* Tell once more what the kernel did not know a second ago. */
+void tell_missed(struct tree *tree);
 
 /* tree.c */
 

@@ -519,6 +519,7 @@ static void *tree_keep(void *arg)
 		tree_end_ghosts(tree, false);
 		handles_publish_paused(tree);
 		tree_expire(tree);
+		tell_missed(tree);
 		if (time_now() - times_at >= (int64_t)TIMES_INTERVAL * 1000000 || r == 0) {
 			tree_write_times(tree);
 			times_at = time_now();
@@ -746,6 +747,7 @@ void tree_close(struct tree *tree)
 	tree->backend->ops->wake(tree->backend);
 	pthread_join(tree->keeper, NULL);
 	tree_stop_teller(tree);
+	tell_missed(tree);
 	backend = tree->backend;
 	if (!backend->read_only) {
 		tree_end_ghosts(tree, true);

@@ -51,8 +51,10 @@ struct caller {
  * watcher knows whether the kernel holds the number.
  */
 struct tree_watcher {
-	/* Forget the attributes, and the pages from offset on unless that is negative. */
-	void (*forget)(void *arg, uint64_t nodeid, int64_t offset);
+	/* Forget the attributes, and the pages from offset on unless that is negative.  Returns
+	 * whether the kernel holds the number.  If not, it may be about to take in an answer with
+	 * old attributes, so it is told once more, a second later. */
+	bool (*forget)(void *arg, uint64_t nodeid, int64_t offset);
 	/* The file is size bytes long and ends in this one. */
 	void (*grown)(void *arg, uint64_t nodeid, uint64_t size, char last);
 	/* The name now means something else, or something where nothing was. */

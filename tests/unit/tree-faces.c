@@ -55,7 +55,10 @@ static void say_probe(uint64_t nodeid)
 	cr_assert_eq(buf_printf(&said, "(%s) ", r == -ESTALE ? "led" : "opened"), 0);
 }
 
-static void say_forget(void *arg, uint64_t nodeid, int64_t offset)
+/* What it answers to that. */
+static bool kernel_knows = true;
+
+static bool say_forget(void *arg, uint64_t nodeid, int64_t offset)
 {
 	(void)arg;
 	pthread_mutex_lock(&said_lock);
@@ -66,6 +69,7 @@ static void say_forget(void *arg, uint64_t nodeid, int64_t offset)
 	say_probe(nodeid);
 	say_size();
 	pthread_mutex_unlock(&said_lock);
+	return kernel_knows;
 }
 
 static void say_grown(void *arg, uint64_t nodeid, uint64_t size, char last)
@@ -908,4 +912,33 @@ EveryStore(faces, are_all_told_when_attributes_change)
 	}
 	if (looked_up("s/l.tmp") == 0)
 		cr_assert_eq(unlinked("s/l.tmp"), 0);
+}
+
+/* The answer that tells of the number is still to be taken in, maybe. */
+EveryStore(faces, are_told_once_more_when_the_kernel_does_not_know_them)
+{
+	struct handle *reader;
+	struct inode *inode;
+
+	watch(1);
+	save("s/l.jsonl", "1\n");
+	inode = inode_at("s/l.jsonl");
+	reader = open_face(inode, 0, O_RDONLY, READER);
+	cr_expect_str_eq(fill(reader, 0, 2), "1\n");
+	release(reader);
+	told(inode);
+
+	kernel_knows = false;
+	append("s/l.jsonl", "2\n");
+	cr_expect_str_eq(told(inode), "forget 0@0");
+	for (unsigned i = 0; i < 500 && !anything_said(); i++)
+		usleep(10000);
+	cr_expect_str_eq(told(inode), "forget 0@-1", "once more");
+	usleep(2500000);
+	cr_expect_str_eq(told(inode), "", "but not for ever");
+
+	kernel_knows = true;
+	forget(inode);
+	stop_watching();
+	cr_assert_eq(unlinked("s/l.jsonl"), 0);
 }
