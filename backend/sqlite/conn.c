@@ -74,7 +74,7 @@ int sqlite_conn_open(struct sqlite *store, bool reader, struct sqlite_conn *conn
 
 	*conn = (struct sqlite_conn){ .store = store,
 				      .generation = atomic_load(&store->generation) };
-	code = sqlite3_open_v2(store->name, &conn->db, flags, NULL);
+	code = sqlite3_open_v2(store->name, &conn->db, flags, sqlite_join_name());
 	if (code != SQLITE_OK) {
 		r = conn->db ? sqlite_result(conn, code) : -ENOMEM;
 		goto fail;

@@ -14,6 +14,7 @@
  *   read.c    the reading half of backend.h
  *   commit.c  the writing half: group commit, operations
  *   changes.c others' changes: listing them, waiting for them
+ *   join.c    a layer below SQLite: one write a transaction
  *   keeper.c  the thread that syncs and checkpoints
  *   room.c    full disks: what may still be written, and the reserve for deletions
  *   check.c   space() and check()
@@ -125,6 +126,12 @@ struct sqlite_layout;
  * when there is no memory. */
 char *sqlite_sql_expand(const char *text, const struct sqlite_layout *layout, const char *schema);
 const char *sqlite_sql_text(enum sqlite_sql sql);
+
+/* --- join.c -------------------------------------------------------------------------------------
+ */
+
+/* The VFS to open databases with; NULL: SQLite's own. */
+const char *sqlite_join_name(void);
 
 /* --- file.c ------------------------------------------------------------------------------------
  */

@@ -254,11 +254,11 @@ static int check_closely(struct sqlite *store, struct room *room)
 {
 	int code = sqlite3_db_cacheflush(store->writer.db);
 
-	if (code != SQLITE_OK && code != SQLITE_BUSY && code != SQLITE_FULL)
+	if (code != SQLITE_OK && code != SQLITE_BUSY)
 		return sqlite_result(&store->writer, code);
 	store->room.written = 0;
-	if (!look(store, room) || (code != SQLITE_FULL && room->free >= room->growth + SLACK))
-		return code == SQLITE_FULL ? -ENOSPC : 0;
+	if (!look(store, room) || room->free >= room->growth + SLACK)
+		return 0;
 	log_error("%s: its filesystem is full (%llu KiB are free, %llu needed for what is in the "
 		  "write-ahead log)",
 		  store->place.path, (unsigned long long)room->free >> 10,

@@ -19,6 +19,15 @@ static void stage_unmap(struct stage *stage)
 	stage->map_size = 0;
 }
 
+/* What errno says. */
+static int failed(void)
+{
+	int error = errno;
+
+	log_error("the temporary file of a large save: %s", strerror(error));
+	return -error;
+}
+
 static int write_all(int fd, struct bytes data, uint64_t offset)
 {
 	while (data.size) {
@@ -27,7 +36,7 @@ static int write_all(int fd, struct bytes data, uint64_t offset)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return -errno;
+			return failed();
 		data = bytes_make(data.data + n, data.size - (size_t)n);
 		offset += (uint64_t)n;
 	}
@@ -38,8 +47,8 @@ static int open_temporary(void)
 {
 	const char *named = getenv("TMPDIR");
 	const char *const places[] = { named, "/var/tmp", "/tmp" };
-	int error = ENOENT;
 
+	errno = ENOENT;
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		int fd;
 
@@ -48,9 +57,8 @@ static int open_temporary(void)
 		fd = open(places[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 		if (fd >= 0)
 			return fd;
-		error = errno;
 	}
-	return -error;
+	return failed();
 }
 
 /* Move the content from memory to a temporary file. */
@@ -132,7 +140,7 @@ int stage_read(struct stage *stage, uint64_t offset, size_t size, struct buf *ou
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return -errno;
+			return failed();
 		if (n == 0)
 			return -EIO;
 		out->size += (size_t)n;
@@ -154,7 +162,7 @@ int stage_truncate(struct stage *stage, uint64_t size)
 	if (r < 0)
 		return r;
 	if (stage->spilled)
-		r = ftruncate(stage->fd, (off_t)size) < 0 ? -errno : 0;
+		r = ftruncate(stage->fd, (off_t)size) < 0 ? failed() : 0;
 	else
 		r = memory_resize(&stage->memory, size);
 	if (r < 0)
@@ -178,7 +186,7 @@ int stage_map(struct stage *stage, struct bytes *ret_bytes)
 	if (!stage->map) {
 		map = mmap(NULL, stage->size, PROT_READ, MAP_SHARED, stage->fd, 0);
 		if (map == MAP_FAILED)
-			return -errno;
+			return failed();
 		madvise(map, stage->size, MADV_SEQUENTIAL);
 		stage->map = map;
 		stage->map_size = stage->size;
