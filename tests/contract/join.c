@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The layer that joins the writes of a transaction (backend/sqlite/join.c): random transactions that
- * are larger than SQLite's cache, so that it writes, reads and corrects frames before the commit,
- * with savepoints, by turns on connections with and without the layer.  What each of them commits is
- * what the others see, and what is rolled back has never been.
+ * The layer that joins the writes of a transaction (backend/sqlite/join.c): random transactions
+ * that are larger than SQLite's cache, so that it writes, reads and corrects frames before the
+ * commit, with savepoints, by turns on connections with and without the layer.  What each of them
+ * commits is what the others see, and what is rolled back has never been.
  */
 
 #include <criterion/criterion.h>
