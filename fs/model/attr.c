@@ -60,7 +60,7 @@ int inode_stat_fresh(struct tree *tree, struct inode *inode, struct stat *ret_st
 	int r;
 
 	if ((inode_is_state(inode) && !inode_is_draft(inode) && !inode->loaded) ||
-	    (inode->node.flags & BACKEND_SPARSE)) {
+	    ((inode->node.flags & BACKEND_SPARSE) && !inode->stored_known)) {
 		r = view_begin(tree, 0, &view);
 		if (r < 0)
 			return r;
