@@ -248,6 +248,43 @@ int tree_set_attr(struct tree *tree, struct inode *inode, const struct set_attr 
 	return r;
 }
 
+static int drop_setuid_once(struct tree *tree, struct inode *inode, struct notes *notes)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	struct backend_node node = inode->node;
+	int r;
+
+	node.mode &= ~(mode_t)S_ISUID;
+	/* Without the right of the group to run it, it is no program. */
+	if (node.mode & S_IXGRP)
+		node.mode &= ~(mode_t)S_ISGID;
+	if (!S_ISREG(node.mode) || node.mode == inode->node.mode)
+		return 0;
+	node.ctime = time_now();
+	if (!inode->gone)
+		batch_node_put(&batch, &node);
+	r = batch_commit(&batch, tree->backend, BACKEND_FREES);
+	if (r < 0)
+		return r;
+	inode->node = node;
+	notes_change(notes, tree, inode, CHANGE_ATTR, 0, NULL);
+	return 0;
+}
+
+int tree_drop_setuid(struct tree *tree, struct inode *inode)
+{
+	struct notes notes = { 0 };
+	int r;
+
+	if (tree->options.read_only)
+		return -EROFS;
+	r = TREE_RETRY(tree, drop_setuid_once(tree, inode, &notes));
+	notes_tell(&notes, tree, true);
+	return r;
+}
+
 int tree_statfs(struct tree *tree, struct statvfs *ret_statvfs)
 {
 	struct backend_space space;
