@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fs/kernel/lock-requests.h"
 #include "fs/kernel/reply.h"
@@ -253,11 +254,29 @@ static void op_getxattr(fuse_req_t req, fuse_ino_t nodeid, const char *name, siz
 	reply_xattr(req, r, buf_bytes(&value), size);
 }
 
+/* Only root is told of these; the kernel refuses the others their values. */
+static void hide_trusted(struct buf *names)
+{
+	static const char space[] = "trusted.";
+	size_t kept = 0, size;
+
+	for (size_t at = 0; at < names->size; at += size) {
+		size = strlen(names->data + at) + 1;
+		if (strncmp(names->data + at, space, strlen(space)) == 0)
+			continue;
+		memmove(names->data + kept, names->data + at, size);
+		kept += size;
+	}
+	names->size = kept;
+}
+
 static void op_listxattr(fuse_req_t req, fuse_ino_t nodeid, size_t size)
 {
 	_cleanup_(buf_done) struct buf names = { 0 };
 	int r = tree_list_xattr(request_tree(req), request_inode(req, nodeid), &names);
 
+	if (fuse_req_ctx(req)->uid)
+		hide_trusted(&names);
 	reply_xattr(req, r, buf_bytes(&names), size);
 }
 

@@ -615,6 +615,47 @@ def test_writing_takes_setuid_and_setgid_away_unless_root_writes(box):
     on_both(box, play)
 
 
+def test_attributes_have_the_limits_and_the_guards_of_linux(box):
+    def play(script):
+        write(script.at("f"), b"1")
+        os.symlink("f", script.at("s"))
+        os.mkfifo(script.at("p"))
+        os.mkdir(script.at("d"))
+        for name in ("f", "d", "s", "p"):
+            script.do(os.setxattr, "/" + name, "user.a", b"1", follow_symlinks=False)
+            script.do(os.getxattr, "/" + name, "user.a", follow_symlinks=False)
+            script.do(os.removexattr, "/" + name, "user.b", follow_symlinks=False)
+            script.see(f"list {name}", os.listxattr(script.at(name), follow_symlinks=False))
+        for key in ("a", "user.", "none.a", "user." + "x" * 250, "user." + "x" * 251, ""):
+            script.do(os.setxattr, "/f", key, b"2")
+            script.do(os.getxattr, "/f", key)
+        script.do(os.setxattr, "/f", "user.large", bytes(65537))
+        if os.geteuid() == 0:
+            os.chmod(script.root, 0o777)
+            os.chmod(script.at("f"), 0o644)
+            script.do(os.setxattr, "/f", "trusted.a", b"3")
+            script.do(os.getxattr, "/f", "trusted.a")
+            for key in ("trusted.a", "user.a", "security.capability"):
+                script.see(f"{key} set by a user", as_user(os.setxattr, script.at("f"), key, b"4"))
+            script.see("user.a read", as_user(lambda: os.getxattr(script.at("f"), "user.a")[0]))
+            script.see("trusted.a read", as_user(os.getxattr, script.at("f"), "trusted.a"))
+            script.see("names for a user", as_user(os.listxattr, script.at("f")))
+
+    mount, _, real = on_both(box, play)
+    values = {f"user.{number}": bytes([number]) * 65536 for number in range(5)}
+    for key, value in values.items():
+        os.setxattr(real.at("d"), key, value)
+    small = ctypes.create_string_buffer(10)
+    path = os.fsencode(real.at("d"))
+    same(LIBC.getxattr(path, b"user.0", small, 10), -1, "a value in a small buffer")
+    same(ctypes.get_errno(), errno.ERANGE, "its error")
+    same(LIBC.getxattr(path, b"user.0", None, 0), 65536, "the room that it needs")
+    mount.remount()
+    for key, value in values.items():
+        same(os.getxattr(real.at("d"), key) == value, True, f"{key} after mounting again")
+    mount.check()
+
+
 # Times
 
 
