@@ -175,6 +175,33 @@ def test_links_to_files_of_every_kind_count_and_share_an_inode(box):
     on_both(box, play)
 
 
+def test_whichever_of_its_names_goes_a_store_with_links_is_sound(box):
+    mount, session = box.session()
+    rng = random.Random(15)
+    names = [os.path.join(session, name) for name in "abcdef"]
+    os.mkdir(os.path.join(session, "folder"))
+    names += [os.path.join(session, "folder", name) for name in "gh"]
+    for step in range(60):
+        one, other = rng.sample(names, 2)
+        action = rng.randrange(5)
+        if not os.path.exists(one):
+            write(one, b"%d" % step)
+        elif action < 2 and not os.path.exists(other):
+            os.link(one, other)
+        elif action == 2:
+            os.unlink(one)
+        elif action == 3:
+            os.rename(one, other)
+        elif os.path.exists(other):
+            renameat2(one, other, EXCHANGE)
+        if step % 10 == 9:
+            mount.check()
+    before = tree(session)
+    mount.remount()
+    same_trees(before, tree(session), "after mounting again: ")
+    mount.check()
+
+
 def test_500_links_to_one_file_are_counted_down_to_none(box):
     mount, session = box.session()
     first = os.path.join(session, "0")
