@@ -4,7 +4,6 @@
 
 import ctypes
 import errno
-import fcntl
 import json
 import mmap
 import os
@@ -12,13 +11,11 @@ import random
 import resource
 import signal
 import stat
-import sys
 import tempfile
 import threading
 
 import harness
 from harness import (
-    PATIENCE,
     append,
     errno_of,
     limit,
