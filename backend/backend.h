@@ -83,7 +83,8 @@ enum backend_node_flags {
 struct backend_node {
 	uint64_t ino;
 	uint64_t parent; /* directory that holds the node's entry (the newest, if several) */
-	uint64_t entry;	 /* id of that entry; 0 for the root and for orphans */
+	uint64_t entry;	 /* id of that entry; 0 for the root, for orphans, and where one of several
+			  * names was removed */
 	uint32_t kind;	 /* enum backend_kind */
 	uint32_t flags;	 /* enum backend_node_flags */
 	uint32_t mode;	 /* type and permissions, as st_mode */
@@ -219,6 +220,7 @@ typedef int backend_entry_fn(void *arg, const struct backend_entry *entry,
 			     const struct backend_node *node);
 typedef int backend_name_fn(void *arg, struct bytes name);
 typedef int backend_chunk_fn(void *arg, int64_t chunk, struct bytes data);
+typedef int backend_chunk_size_fn(void *arg, int64_t chunk, size_t size);
 typedef int backend_piece_fn(void *arg, int64_t index, int64_t seq, struct bytes data);
 typedef int backend_key_fn(void *arg, struct bytes session, struct bytes key,
 			   const struct backend_key_stat *stat);
@@ -274,6 +276,9 @@ struct backend_ops {
 	/* Chunks that exist with first <= number <= last, in rising order. */
 	int (*chunk_read)(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 			  int64_t first, int64_t last, backend_chunk_fn *fn, void *arg);
+	/* The same, but only how many bytes each has; the bytes are not read. */
+	int (*chunk_list)(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+			  int64_t first, int64_t last, backend_chunk_size_fn *fn, void *arg);
 
 	/* Rows with index >= first, in rising order, until fn stops. */
 	int (*row_read)(struct backend *backend, struct backend_snapshot *snapshot,

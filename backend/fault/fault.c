@@ -172,6 +172,16 @@ static int fault_chunk_read(struct backend *backend, struct backend_snapshot *sn
 	return r < 0 ? r : inner->ops->chunk_read(inner, snapshot, ino, first, last, fn, arg);
 }
 
+static int fault_chunk_list(struct backend *backend, struct backend_snapshot *snapshot,
+			    uint64_t ino, int64_t first, int64_t last, backend_chunk_size_fn *fn,
+			    void *arg)
+{
+	struct backend *inner = fault_of(backend)->inner;
+	int r = strike(backend);
+
+	return r < 0 ? r : inner->ops->chunk_list(inner, snapshot, ino, first, last, fn, arg);
+}
+
 static int fault_row_read(struct backend *backend, struct backend_snapshot *snapshot,
 			  struct bytes session, struct bytes key, int64_t first, backend_row_fn *fn,
 			  void *arg)
@@ -300,6 +310,7 @@ static const struct backend_ops fault_ops = {
 	.xattr_get = fault_xattr_get,
 	.xattr_list = fault_xattr_list,
 	.chunk_read = fault_chunk_read,
+	.chunk_list = fault_chunk_list,
 	.row_read = fault_row_read,
 	.key_stat = fault_key_stat,
 	.key_list = fault_key_list,

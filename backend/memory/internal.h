@@ -64,6 +64,8 @@ int memory_xattr_list(struct backend *backend, struct backend_snapshot *snapshot
 		      backend_name_fn *fn, void *arg);
 int memory_chunk_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		      int64_t first, int64_t last, backend_chunk_fn *fn, void *arg);
+int memory_chunk_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		      int64_t first, int64_t last, backend_chunk_size_fn *fn, void *arg);
 int memory_row_read(struct backend *backend, struct backend_snapshot *snapshot,
 		    struct bytes session, struct bytes key, int64_t first, backend_row_fn *fn,
 		    void *arg);

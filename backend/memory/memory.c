@@ -109,6 +109,7 @@ static const struct backend_ops memory_ops = {
 	.xattr_get = memory_xattr_get,
 	.xattr_list = memory_xattr_list,
 	.chunk_read = memory_chunk_read,
+	.chunk_list = memory_chunk_list,
 	.row_read = memory_row_read,
 	.key_stat = memory_key_stat,
 	.key_list = memory_key_list,

@@ -311,6 +311,26 @@ int memory_chunk_read(struct backend *backend, struct backend_snapshot *snapshot
 	return MIN(r, 0);
 }
 
+struct sizes {
+	backend_chunk_size_fn *fn;
+	void *arg;
+};
+
+static int tell_size(void *arg, int64_t chunk, struct bytes data)
+{
+	const struct sizes *sizes = arg;
+
+	return sizes->fn(sizes->arg, chunk, data.size);
+}
+
+int memory_chunk_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		      int64_t first, int64_t last, backend_chunk_size_fn *fn, void *arg)
+{
+	struct sizes sizes = { .fn = fn, .arg = arg };
+
+	return memory_chunk_read(backend, snapshot, ino, first, last, tell_size, &sizes);
+}
+
 static void walk_rows(struct walk *walk, const struct map *map, struct bytes session,
 		      struct bytes key)
 {

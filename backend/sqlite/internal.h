@@ -76,6 +76,7 @@ enum sqlite_sql {
 	SQL_XATTR_GET,
 	SQL_XATTR_LIST,
 	SQL_CHUNK_READ,
+	SQL_CHUNK_LIST,
 	SQL_ROW_READ,
 	SQL_KEY_FIRST,
 	SQL_KEY_LAST,
@@ -350,6 +351,8 @@ int sqlite_xattr_list(struct backend *backend, struct backend_snapshot *snapshot
 		      backend_name_fn *fn, void *arg);
 int sqlite_chunk_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		      int64_t first, int64_t last, backend_chunk_fn *fn, void *arg);
+int sqlite_chunk_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		      int64_t first, int64_t last, backend_chunk_size_fn *fn, void *arg);
 int sqlite_row_read(struct backend *backend, struct backend_snapshot *snapshot,
 		    struct bytes session, struct bytes key, int64_t first, backend_row_fn *fn,
 		    void *arg);

@@ -95,6 +95,7 @@ static const struct backend_ops sqlite_ops = {
 	.xattr_get = sqlite_xattr_get,
 	.xattr_list = sqlite_xattr_list,
 	.chunk_read = sqlite_chunk_read,
+	.chunk_list = sqlite_chunk_list,
 	.row_read = sqlite_row_read,
 	.key_stat = sqlite_key_stat,
 	.key_list = sqlite_key_list,

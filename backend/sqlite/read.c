@@ -383,6 +383,30 @@ int sqlite_chunk_read(struct backend *backend, struct backend_snapshot *snapshot
 	return MIN(r, 0);
 }
 
+int sqlite_chunk_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		      int64_t first, int64_t last, backend_chunk_size_fn *fn, void *arg)
+{
+	struct cursor cursor = { 0 };
+	int r = cursor_open(snapshot, SQL_CHUNK_LIST, &cursor);
+
+	(void)backend;
+	if (r < 0)
+		return r;
+	bind_number(&cursor, 1, clip(ino));
+	bind_number(&cursor, 2, first);
+	while ((r = cursor_next(&cursor)) > 0) {
+		int64_t chunk = number_at(&cursor, 0);
+
+		if (number_at(&cursor, 2) != clip(ino) || chunk > last)
+			break;
+		r = fn(arg, chunk, (size_t)number_at(&cursor, 1));
+		if (r)
+			break;
+	}
+	cursor_finish(&cursor);
+	return MIN(r, 0);
+}
+
 int sqlite_row_read(struct backend *backend, struct backend_snapshot *snapshot,
 		    struct bytes session, struct bytes key, int64_t first, backend_row_fn *fn,
 		    void *arg)

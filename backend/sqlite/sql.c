@@ -47,6 +47,10 @@ static const char *const texts[SQL_COUNT] = {
 	[SQL_XATTR_LIST] = "SELECT name FROM sessfs_xattr WHERE ino = ?1 ORDER BY name",
 	[SQL_CHUNK_READ] = "SELECT chunk, data FROM sessfs_chunk WHERE ino = ?1 AND "
 			   "chunk BETWEEN ?2 AND ?3 ORDER BY chunk",
+	/* length() of a blob reads none of it; but to see whether the end of a range has come, the
+	 * whole record would be read. */
+	[SQL_CHUNK_LIST] = "SELECT chunk, length(data), ino FROM sessfs_chunk WHERE "
+			   "(ino, chunk) >= (?1, ?2) ORDER BY ino, chunk",
 
 	[SQL_ROW_READ] = "SELECT item_index, state_data FROM {rows} WHERE session_id = ?1 AND "
 			 "state_key = ?2 AND item_index >= ?3 ORDER BY item_index",

@@ -201,6 +201,18 @@ static int trace_chunk_read(struct backend *backend, struct backend_snapshot *sn
 		    (long long)first, (long long)last);
 }
 
+static int trace_chunk_list(struct backend *backend, struct backend_snapshot *snapshot,
+			    uint64_t ino, int64_t first, int64_t last, backend_chunk_size_fn *fn,
+			    void *arg)
+{
+	struct backend *inner = inner_of(backend);
+	int64_t start = now();
+	int r = inner->ops->chunk_list(inner, snapshot, ino, first, last, fn, arg);
+
+	return tell(start, r, "chunk-list %llu from %lld to %lld", (unsigned long long)ino,
+		    (long long)first, (long long)last);
+}
+
 static int trace_row_read(struct backend *backend, struct backend_snapshot *snapshot,
 			  struct bytes session, struct bytes key, int64_t first, backend_row_fn *fn,
 			  void *arg)
@@ -337,6 +349,7 @@ static const struct backend_ops trace_ops = {
 	.xattr_get = trace_xattr_get,
 	.xattr_list = trace_xattr_list,
 	.chunk_read = trace_chunk_read,
+	.chunk_list = trace_chunk_list,
 	.row_read = trace_row_read,
 	.key_stat = trace_key_stat,
 	.key_list = trace_key_list,

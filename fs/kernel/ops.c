@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fs/kernel/lock-requests.h"
 #include "fs/kernel/reply.h"
@@ -253,11 +254,29 @@ static void op_getxattr(fuse_req_t req, fuse_ino_t nodeid, const char *name, siz
 	reply_xattr(req, r, buf_bytes(&value), size);
 }
 
+/* Only root is told of these; the kernel refuses the others their values. */
+static void hide_trusted(struct buf *names)
+{
+	static const char space[] = "trusted.";
+	size_t kept = 0, size;
+
+	for (size_t at = 0; at < names->size; at += size) {
+		size = strlen(names->data + at) + 1;
+		if (strncmp(names->data + at, space, strlen(space)) == 0)
+			continue;
+		memmove(names->data + kept, names->data + at, size);
+		kept += size;
+	}
+	names->size = kept;
+}
+
 static void op_listxattr(fuse_req_t req, fuse_ino_t nodeid, size_t size)
 {
 	_cleanup_(buf_done) struct buf names = { 0 };
 	int r = tree_list_xattr(request_tree(req), request_inode(req, nodeid), &names);
 
+	if (fuse_req_ctx(req)->uid)
+		hide_trusted(&names);
 	reply_xattr(req, r, buf_bytes(&names), size);
 }
 
@@ -268,6 +287,12 @@ static void op_removexattr(fuse_req_t req, fuse_ino_t nodeid, const char *name)
 }
 
 /* Open files. */
+
+/* The kernel takes these bits away itself when bytes pass through its page cache, and only then. */
+static int drop_setuid(fuse_req_t req, struct inode *inode)
+{
+	return fuse_req_ctx(req)->uid ? tree_drop_setuid(request_tree(req), inode) : 0;
+}
 
 /*
  * A request at each close of a descriptor publishes what writers hold back and ends the locks of
@@ -283,7 +308,10 @@ static int request_open(fuse_req_t req, struct inode *inode, unsigned face,
 	struct handle *handle;
 	int r;
 
-	r = tree_open_file(session->tree, inode, face, fi->flags, fuse_req_ctx(req)->pid, &handle);
+	r = fi->flags & O_TRUNC ? drop_setuid(req, inode) : 0;
+	if (r == 0)
+		r = tree_open_file(session->tree, inode, face, fi->flags, fuse_req_ctx(req)->pid,
+				   &handle);
 	if (r < 0)
 		return r;
 	file = open_file_new(session, handle);
@@ -344,10 +372,15 @@ static void op_read(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t offset
 static void op_write(fuse_req_t req, fuse_ino_t nodeid, const char *data, size_t size, off_t offset,
 		     struct fuse_file_info *fi)
 {
+	struct handle *handle = request_handle(fi);
+	ssize_t r = handle_write(request_tree(req), handle,
+				 fi->writepage ? HANDLE_PAGES : fuse_req_ctx(req)->pid,
+				 (uint64_t)offset, bytes_make(data, size));
+
 	(void)nodeid;
-	reply_write(req, handle_write(request_tree(req), request_handle(fi),
-				      fi->writepage ? HANDLE_PAGES : fuse_req_ctx(req)->pid,
-				      (uint64_t)offset, bytes_make(data, size)));
+	if (r > 0 && handle_is_direct(handle))
+		(void)drop_setuid(req, handle_inode(handle));
+	reply_write(req, r);
 }
 
 static void op_flush(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)

@@ -60,7 +60,7 @@ int inode_stat_fresh(struct tree *tree, struct inode *inode, struct stat *ret_st
 	int r;
 
 	if ((inode_is_state(inode) && !inode_is_draft(inode) && !inode->loaded) ||
-	    (inode->node.flags & BACKEND_SPARSE)) {
+	    ((inode->node.flags & BACKEND_SPARSE) && !inode->stored_known)) {
 		r = view_begin(tree, 0, &view);
 		if (r < 0)
 			return r;
@@ -248,6 +248,43 @@ int tree_set_attr(struct tree *tree, struct inode *inode, const struct set_attr 
 	return r;
 }
 
+static int drop_setuid_once(struct tree *tree, struct inode *inode, struct notes *notes)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	struct backend_node node = inode->node;
+	int r;
+
+	node.mode &= ~(mode_t)S_ISUID;
+	/* Without the right of the group to run it, it is no program. */
+	if (node.mode & S_IXGRP)
+		node.mode &= ~(mode_t)S_ISGID;
+	if (!S_ISREG(node.mode) || node.mode == inode->node.mode)
+		return 0;
+	node.ctime = time_now();
+	if (!inode->gone)
+		batch_node_put(&batch, &node);
+	r = batch_commit(&batch, tree->backend, BACKEND_FREES);
+	if (r < 0)
+		return r;
+	inode->node = node;
+	notes_change(notes, tree, inode, CHANGE_ATTR, 0, NULL);
+	return 0;
+}
+
+int tree_drop_setuid(struct tree *tree, struct inode *inode)
+{
+	struct notes notes = { 0 };
+	int r;
+
+	if (tree->options.read_only)
+		return -EROFS;
+	r = TREE_RETRY(tree, drop_setuid_once(tree, inode, &notes));
+	notes_tell(&notes, tree, true);
+	return r;
+}
+
 int tree_statfs(struct tree *tree, struct statvfs *ret_statvfs)
 {
 	struct backend_space space;
@@ -272,15 +309,15 @@ int tree_statfs(struct tree *tree, struct statvfs *ret_statvfs)
 
 /* Extended attributes. */
 
-static bool xattr_is_stored(struct bytes name)
+static int xattr_judge(struct bytes name)
 {
 	static const char *const spaces[] = { "user.", "trusted.", "security." };
 
 	for (size_t i = 0; i < ARRAY_SIZE(spaces); i++)
-		if (name.size > strlen(spaces[i]) &&
+		if (name.size >= strlen(spaces[i]) &&
 		    memcmp(name.data, spaces[i], strlen(spaces[i])) == 0)
-			return true;
-	return false;
+			return name.size > strlen(spaces[i]) ? 0 : -EINVAL;
+	return -EOPNOTSUPP;
 }
 
 /* Reachable by name, never listed, and not stored: a copy of it that a tool brings back is
@@ -351,8 +388,9 @@ int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 
 	if (tree->options.read_only)
 		return -EROFS;
-	if (!xattr_is_stored(name))
-		return -EOPNOTSUPP;
+	r = xattr_judge(name);
+	if (r < 0)
+		return r;
 	if (xattr_is_own(name))
 		return 0;
 	r = TREE_RETRY(tree, set_xattr_once(tree, inode, name, value, flags, &notes));
@@ -379,9 +417,9 @@ static int get_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 
 int tree_get_xattr(struct tree *tree, struct inode *inode, struct bytes name, struct buf *value)
 {
-	if (!xattr_is_stored(name))
-		return -EOPNOTSUPP;
-	return TREE_RETRY(tree, get_xattr_once(tree, inode, name, value));
+	int r = xattr_judge(name);
+
+	return r < 0 ? r : TREE_RETRY(tree, get_xattr_once(tree, inode, name, value));
 }
 
 static int keep_name(void *arg, struct bytes name)
@@ -432,8 +470,9 @@ int tree_remove_xattr(struct tree *tree, struct inode *inode, struct bytes name)
 
 	if (tree->options.read_only)
 		return -EROFS;
-	if (!xattr_is_stored(name))
-		return -EOPNOTSUPP;
+	r = xattr_judge(name);
+	if (r < 0)
+		return r;
 	r = TREE_RETRY(tree, remove_xattr_once(tree, inode, name, &notes));
 	notes_tell(&notes, tree, true);
 	return r;

@@ -115,14 +115,89 @@ static int file_write_batch(struct tree *tree, struct inode *inode, uint64_t off
 	return batch->error;
 }
 
+struct span {
+	int64_t first;
+	int64_t last;
+};
+
+static struct span span_of(uint64_t offset, uint64_t end)
+{
+	return (struct span){
+		.first = (int64_t)(offset / BACKEND_CHUNK),
+		.last = (int64_t)((end - 1) / BACKEND_CHUNK),
+	};
+}
+
+static int add_size(void *arg, int64_t chunk, size_t size)
+{
+	(void)chunk;
+	*(uint64_t *)arg += size;
+	return 0;
+}
+
+static int stored_in(struct view *view, uint64_t ino, struct span span, uint64_t *ret_stored)
+{
+	*ret_stored = 0;
+	return view->backend->ops->chunk_list(view->backend, view->snapshot, ino, span.first,
+					      span.last, add_size, ret_stored);
+}
+
+static int stored_now(struct tree *tree, uint64_t ino, struct span span, uint64_t *ret_stored)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	int r = view_begin(tree, 0, &view);
+
+	return r < 0 ? r : stored_in(&view, ino, span, ret_stored);
+}
+
+int file_stored(struct view *view, struct inode *inode, uint64_t *ret_stored)
+{
+	const struct span all = { 0, INT64_MAX };
+	int r = 0;
+
+	if (!inode->stored_known)
+		r = stored_in(view, inode->node.ino, all, &inode->stored);
+	if (r < 0)
+		return r;
+	inode->stored_known = true;
+	*ret_stored = inode->stored;
+	return 0;
+}
+
+/* Commit what changes the chunks of a span, and the node.  What is stored of a file with holes is
+ * counted once; afterwards only what changes is. */
+static int file_commit(struct tree *tree, struct inode *inode, const struct backend_node *node,
+		       struct span span, struct batch *batch, unsigned flags)
+{
+	bool known = inode->stored_known;
+	uint64_t before = 0, after;
+	int r;
+
+	inode->stored_known = false;
+	if (known)
+		known = stored_now(tree, node->ino, span, &before) == 0;
+	r = batch_commit(batch, tree->backend, flags);
+	if (r < 0)
+		return r;
+	inode->node = *node;
+	if (known && stored_now(tree, node->ino, span, &after) == 0) {
+		inode->stored += after - before;
+		inode->stored_known = true;
+	}
+	return 0;
+}
+
 int file_write(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	struct backend_node node = inode->node;
+	bool grows = offset + data.size > node.size;
 	int r;
 
 	if (offset + data.size > INT64_MAX || offset + data.size < offset)
 		return -EFBIG;
+	if (!data.size)
+		return 0;
 	r = file_write_batch(tree, inode, offset, data, &batch);
 	if (r < 0)
 		return r;
@@ -130,15 +205,12 @@ int file_write(struct tree *tree, struct inode *inode, uint64_t offset, struct b
 		node.flags |= BACKEND_SPARSE;
 	node.size = MAX(node.size, offset + data.size);
 	node.mtime = node.ctime = time_now();
-	if (node.size != inode->node.size)
+	if (grows)
 		batch_node_put(&batch, &node);
-	r = batch_commit(&batch, tree->backend, 0);
-	if (r < 0)
-		return r;
-	if (node.size == inode->node.size)
+	r = file_commit(tree, inode, &node, span_of(offset, offset + data.size), &batch, 0);
+	if (r == 0 && !grows)
 		inode_times_dirty(tree, inode);
-	inode->node = node;
-	return 0;
+	return r;
 }
 
 /* Operations that cut the bytes at and behind size. */
@@ -183,10 +255,8 @@ static int truncate_once(struct tree *tree, struct inode *inode, uint64_t size)
 	node.size = size;
 	node.mtime = node.ctime = time_now();
 	batch_node_put(&batch, &node);
-	r = batch_commit(&batch, tree->backend, size < inode->node.size ? BACKEND_FREES : 0);
-	if (r == 0)
-		inode->node = node;
-	return r;
+	return file_commit(tree, inode, &node, span_of(size, INT64_MAX), &batch,
+			   size < inode->node.size ? BACKEND_FREES : 0);
 }
 
 int file_truncate(struct tree *tree, struct inode *inode, uint64_t size)
@@ -197,6 +267,20 @@ int file_truncate(struct tree *tree, struct inode *inode, uint64_t size)
 		return r;
 	r = shed_content(tree, inode, size);
 	return r < 0 ? r : truncate_once(tree, inode, size);
+}
+
+/* Room is not taken before it is used, but more than there is is refused. */
+static int file_has_room(struct tree *tree, const struct inode *inode, uint64_t offset,
+			 uint64_t end)
+{
+	uint64_t from = MAX(offset, inode->node.size);
+	struct backend_space space;
+	int r;
+
+	if (end <= from)
+		return 0;
+	r = tree->backend->ops->space(tree->backend, &space);
+	return r < 0 ? r : end - from > space.free ? -ENOSPC : 0;
 }
 
 /* Zeros in [offset, end): whole chunks become holes, the rest is overlaid. */
@@ -242,6 +326,10 @@ int file_allocate(struct tree *tree, struct inode *inode, int mode, uint64_t off
 		return -EFBIG;
 	if (kind == FALLOC_FL_PUNCH_HOLE && !(mode & FALLOC_FL_KEEP_SIZE))
 		return -EOPNOTSUPP;
+	if (kind != FALLOC_FL_PUNCH_HOLE)
+		r = file_has_room(tree, inode, offset, end);
+	if (r < 0)
+		return r;
 	if (kind == FALLOC_FL_PUNCH_HOLE || kind == FALLOC_FL_ZERO_RANGE)
 		r = file_zero(tree, inode, offset, end, &batch);
 	else if (kind != 0)
@@ -256,24 +344,8 @@ int file_allocate(struct tree *tree, struct inode *inode, int mode, uint64_t off
 	if (kind || node.size != inode->node.size)
 		node.mtime = node.ctime;
 	batch_node_put(&batch, &node);
-	r = batch_commit(&batch, tree->backend, kind == FALLOC_FL_PUNCH_HOLE ? BACKEND_FREES : 0);
-	if (r == 0)
-		inode->node = node;
-	return r;
-}
-
-static int add_stored(void *arg, int64_t chunk, struct bytes data)
-{
-	(void)chunk;
-	*(uint64_t *)arg += data.size;
-	return 0;
-}
-
-int file_stored(struct view *view, const struct inode *inode, uint64_t *ret_stored)
-{
-	*ret_stored = 0;
-	return view->backend->ops->chunk_read(view->backend, view->snapshot, inode->node.ino, 0,
-					      INT64_MAX, add_stored, ret_stored);
+	return file_commit(tree, inode, &node, span_of(offset, end), &batch,
+			   kind == FALLOC_FL_PUNCH_HOLE ? BACKEND_FREES : 0);
 }
 
 struct seeking {
@@ -282,12 +354,12 @@ struct seeking {
 	bool found;
 };
 
-static int seek_chunk(void *arg, int64_t chunk, struct bytes data)
+static int seek_chunk(void *arg, int64_t chunk, size_t size)
 {
 	struct seeking *seeking = arg;
 	uint64_t start = (uint64_t)chunk * BACKEND_CHUNK;
 
-	(void)data;
+	(void)size;
 	if (seeking->whence == SEEK_DATA) {
 		seeking->offset = MAX(seeking->offset, start);
 		seeking->found = true;
@@ -308,9 +380,13 @@ int file_seek(struct tree *tree, struct inode *inode, uint64_t offset, int whenc
 
 	if (offset >= inode->node.size)
 		return -ENXIO;
+	if (!(inode->node.flags & BACKEND_SPARSE)) {
+		*ret_offset = whence == SEEK_DATA ? offset : inode->node.size;
+		return 0;
+	}
 	r = view_begin(tree, 0, &view);
 	if (r == 0)
-		r = view.backend->ops->chunk_read(view.backend, view.snapshot, inode->node.ino,
+		r = view.backend->ops->chunk_list(view.backend, view.snapshot, inode->node.ino,
 						  (int64_t)(offset / BACKEND_CHUNK), INT64_MAX,
 						  seek_chunk, &seeking);
 	if (r < 0)

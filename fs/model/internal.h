@@ -126,6 +126,8 @@ struct inode {
 	uint64_t size;	       /* bytes of a single or hash that is no draft */
 	struct list_state list;
 	uint64_t version; /* moves with every change of content that is not an append */
+	bool stored_known;
+	uint64_t stored;  /* bytes in the chunks of an ordinary file with holes */
 	bool times_dirty; /* tree.times_lock: counted by, and in, the list of unwritten times */
 	struct inode *times_next;
 };
@@ -445,7 +447,7 @@ bool handle_has_row(const struct handle *handle, uint64_t offset);
 int file_read(struct view *view, uint64_t ino, uint64_t file_size, uint64_t offset, size_t size,
 	      struct buf *out);
 /* Bytes that are stored of a file with holes. */
-int file_stored(struct view *view, const struct inode *inode, uint64_t *ret_stored);
+int file_stored(struct view *view, struct inode *inode, uint64_t *ret_stored);
 int file_write(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data);
 int file_truncate(struct tree *tree, struct inode *inode, uint64_t size);
 int file_allocate(struct tree *tree, struct inode *inode, int mode, uint64_t offset, uint64_t size);

@@ -266,11 +266,12 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 	*node = inode->node;
 	node->nlink = inode_is_dir(inode) || !node->nlink ? 0 : node->nlink - 1;
 	node->ctime = time_now();
+	/* Of several names it may be the one that the node knew; the others are not looked for. */
+	node->parent = node->entry = 0;
 	if (node->nlink) {
 		batch_node_put(batch, node);
 		return batch->error;
 	}
-	node->parent = node->entry = 0;
 	if (inode_is_state(inode)) {
 		int r = unlink_keep(tree, view, unlinking);
 

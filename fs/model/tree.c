@@ -278,6 +278,7 @@ void inode_set_node(struct inode *inode, struct backend_node *node)
 void inode_node_changed(struct inode *inode)
 {
 	inode->state = kind_is_state(inode->node.kind);
+	inode->stored_known = false;
 }
 
 int inode_get(struct tree *tree, struct view *view, uint64_t ino, struct inode **ret_inode)

@@ -149,6 +149,8 @@ struct set_attr {
 /* -ESTALE: the name is to be looked up again.  *ret_own as for tree_stat_for(). */
 int tree_set_attr(struct tree *tree, struct inode *inode, const struct set_attr *set,
 		  struct stat *ret_stat, bool *ret_own);
+/* A user other than root has changed the bytes: setuid and setgid go. */
+int tree_drop_setuid(struct tree *tree, struct inode *inode);
 int tree_statfs(struct tree *tree, struct statvfs *ret_statvfs);
 
 /* flags: XATTR_CREATE, XATTR_REPLACE. */

@@ -449,6 +449,23 @@ const char *chunks_of(struct backend *backend, uint64_t ino, int64_t first, int6
 	return finish(shown);
 }
 
+static int show_size(void *arg, int64_t chunk, size_t size)
+{
+	show(arg, "%" PRId64 "=%zu", chunk, size);
+	return 0;
+}
+
+const char *chunk_sizes_of(struct backend *backend, uint64_t ino, int64_t first, int64_t last)
+{
+	struct backend_snapshot *snapshot = look(backend);
+	struct buf *shown = next_shown();
+	int r = backend->ops->chunk_list(backend, snapshot, ino, first, last, show_size, shown);
+
+	cr_assert_eq(r, 0, "chunk_list: %d", r);
+	unlook(backend, snapshot);
+	return finish(shown);
+}
+
 static int show_piece(void *arg, int64_t index, int64_t seq, struct bytes data)
 {
 	show(arg, "%" PRId64 ".%" PRId64 "=%s", index, seq, plain(data));

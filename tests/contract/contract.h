@@ -81,6 +81,7 @@ const char *entries_of(struct backend *backend, uint64_t parent, uint64_t after)
 const char *nodes_of(struct backend *backend, uint64_t after, bool orphans_only);
 const char *xattrs_of(struct backend *backend, uint64_t ino);
 const char *chunks_of(struct backend *backend, uint64_t ino, int64_t first, int64_t last);
+const char *chunk_sizes_of(struct backend *backend, uint64_t ino, int64_t first, int64_t last);
 const char *pieces_of(struct backend *backend, uint64_t ino, int64_t first);
 const char *changes_of(struct backend *backend);
 

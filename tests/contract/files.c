@@ -310,6 +310,19 @@ EveryStore(chunks, are_read_by_range_and_replaced_one_by_one)
 	cr_assert_str_eq(chunks_of(backend, 5, 4, 9), "");
 }
 
+EveryStore(chunks, are_measured_by_range)
+{
+	static const char bytes[BACKEND_CHUNK];
+
+	COMMIT(backend, chunk_put(5, 3, bytes_make(bytes, BACKEND_CHUNK)),
+	       chunk_put(5, 0, BYTES("a\0b")), chunk_put(5, 1, BYTES("")),
+	       chunk_put(6, 1, BYTES("other")));
+
+	cr_assert_str_eq(chunk_sizes_of(backend, 5, 0, INT64_MAX), "0=3 1=0 3=32768");
+	cr_assert_str_eq(chunk_sizes_of(backend, 5, 1, 2), "1=0");
+	cr_assert_str_eq(chunk_sizes_of(backend, 5, 4, 9), "");
+}
+
 EveryStore(chunks, are_deleted_by_an_inclusive_range)
 {
 	const struct backend_op delete = {
