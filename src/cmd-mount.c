@@ -22,6 +22,7 @@
 #include "src/mounts.h"
 #include "src/options.h"
 #include "src/say.h"
+#include "src/trust.h"
 #include "src/unmounter.h"
 
 /* How many dead mounts may lie on top of each other before we give up. */
@@ -159,8 +160,11 @@ static int open_tree(void *arg)
 static int on_mounted(void *arg)
 {
 	const struct mount *mount = arg;
+	int r = guard_enter(&mount->guard);
 
-	return guard_enter(&mount->guard);
+	if (r < 0)
+		log_error("cannot give up root's rights: %s", strerror(-r));
+	return r;
 }
 
 static void on_unmount(void *arg)
@@ -353,6 +357,16 @@ static int check_dir(const struct mount *mount)
 	return check_empty(mount);
 }
 
+static int check_trust(const char *path, enum trust_kind kind)
+{
+	_cleanup_(freep) char *why = NULL;
+	int r = trust_path(path, kind, &why);
+
+	if (r < 0)
+		say_why(why, r);
+	return r;
+}
+
 static int find_store(struct mount *mount, const char *store)
 {
 	int r;
@@ -361,6 +375,9 @@ static int find_store(struct mount *mount, const char *store)
 		mount->store = bytes_dup(bytes_str(store));
 		return mount->store ? 0 : -ENOMEM;
 	}
+	r = check_trust(store, TRUST_STORE);
+	if (r < 0)
+		return r;
 	r = mounts_absolute(store, &mount->store);
 	if (r == -ENOENT)
 		log_error("the directory of the store %s does not exist; make it first", store);
@@ -371,8 +388,11 @@ static int find_store(struct mount *mount, const char *store)
 
 static int find_dir(struct mount *mount, const char *dir)
 {
-	int r = mounts_absolute(dir, &mount->dir);
+	int r = check_trust(dir, TRUST_MOUNTPOINT);
 
+	if (r < 0)
+		return r;
+	r = mounts_absolute(dir, &mount->dir);
 	if (r < 0)
 		log_error("cannot reach the mount point %s: %s", dir, strerror(-r));
 	return r;

@@ -146,10 +146,18 @@ void guard_done(struct guard *guard)
 	*guard = (struct guard){ 0 };
 }
 
+/* Where root may not choose its groups, it keeps those that it has. */
+static void change_groups(const struct guard *guard)
+{
+	size_t count = guard->kept ? 0 : guard->n_groups;
+
+	if (syscall(CALL_SETGROUPS, count, guard->groups) < 0)
+		log_info("the groups of root could not be given up: %s", strerror(errno));
+}
+
 static int change_ids(const struct guard *guard)
 {
-	if (syscall(CALL_SETGROUPS, guard->n_groups, guard->groups) < 0 ||
-	    syscall(CALL_SETRESGID, guard->gid, guard->gid, guard->gid) < 0 ||
+	if (syscall(CALL_SETRESGID, guard->gid, guard->gid, guard->gid) < 0 ||
 	    syscall(CALL_SETRESUID, guard->uid, guard->uid, guard->uid) < 0)
 		return -errno;
 	return 0;
@@ -195,8 +203,9 @@ static int give_up_rights(const struct guard *guard)
 {
 	int r = 0;
 
-	if (guard->becomes && !guard->kept)
-		bound_capabilities(0); /* before the right to do so goes with the id */
+	bound_capabilities(guard->kept); /* before the right to do so goes with the id */
+	if (guard->becomes)
+		change_groups(guard);
 	if (guard->becomes && !guard->kept)
 		r = change_ids(guard);
 	if (r == 0)
@@ -209,10 +218,8 @@ int guard_enter(const struct guard *guard)
 	int r = give_up_rights(guard);
 	int error;
 
-	if (r < 0) {
-		log_error("cannot give up root's rights: %s", strerror(-r));
+	if (r < 0)
 		return r;
-	}
 	error = guard_no_new_privileges();
 	if (error < 0)
 		log_info("no_new_privs could not be set: %s", why_not(error));
@@ -231,7 +238,7 @@ struct errand {
 	int (*run)(void *arg);
 	void *arg;
 	int result;
-	bool refused; /* the owner's rights are not enough */
+	bool refused; /* we cannot become the owner, or his rights are not enough */
 };
 
 /* Whether the store can be used with the rights that are left. */
@@ -250,10 +257,10 @@ static bool is_reachable(const struct guard *guard)
 static void *run_errand(void *arg)
 {
 	struct errand *errand = arg;
-	int r = guard_enter(errand->guard);
+	const struct guard *guard = errand->guard;
+	int r = guard_enter(guard);
 
-	if (r == 0 && errand->guard->becomes && !errand->guard->kept &&
-	    !is_reachable(errand->guard))
+	if (guard->becomes && !guard->kept && (r < 0 || !is_reachable(guard)))
 		errand->refused = true;
 	else
 		errand->result = r < 0 ? r : errand->run(errand->arg);
@@ -298,8 +305,8 @@ int guard_run(struct guard *guard, int (*run)(void *arg), void *arg)
 	load_late_files();
 	r = run_thread(run_errand, &errand);
 	if (r == 0 && errand.refused) {
-		log_info("the owner of %s (user %u) may not use it there, so the daemon stays "
-			 "root, with the right to change files",
+		log_info("%s cannot be used as user %u, so the daemon stays root, with the right "
+			 "to change files",
 			 guard->store, (unsigned)guard->uid);
 		errand.refused = false;
 		guard->kept = caps_of_root;
