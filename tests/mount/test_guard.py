@@ -336,6 +336,23 @@ def test_a_user_s_daemon_has_no_rights_and_is_unmounted_at_sigterm(box):
         eventually(lambda: not harness.alive(pid), "the daemon ends", 20)
 
 
+def test_the_name_of_a_store_is_no_option(box):
+    with users(box) as space:
+        folder = os.path.join(space.home, "mnt")
+        space.as_nobody("mkdir", folder)
+        for name in ("a,allow_other,b.db", "a\\,allow_other,b.db", "suid,dev\\\\,allow_other"):
+            store = os.path.join(space.home, name)
+            done = space.as_nobody(box.program, "mount", store, folder)
+            same((done.returncode, done.stderr), (0, b""), f"mount of {name}")
+            table = space.as_nobody("cat", "/proc/self/mountinfo").stdout.decode()
+            line = next(line for line in table.splitlines() if f" {folder} " in line)
+            flags = line.split()[5].split(",") + line.split()[-1].split(",")
+            same("allow_other" in flags, False, "the option that only the name has")
+            assert "nosuid" in flags and "nodev" in flags, line
+            same(space.as_nobody(box.program, "umount", folder).stderr, b"", "umount")
+            assert os.path.exists(store), name
+
+
 def unguarded_user(pid):
     return [entry for entry in unguarded(pid, NOBODY) if entry[1] != "CapBnd"]
 
