@@ -18,9 +18,12 @@
 #include "src/base/log.h"
 #include "src/cmd.h"
 #include "src/daemon.h"
+#include "src/guard.h"
 #include "src/mounts.h"
 #include "src/options.h"
 #include "src/say.h"
+#include "src/trust.h"
+#include "src/unmounter.h"
 
 /* How many dead mounts may lie on top of each other before we give up. */
 enum { DEAD_MOUNTS_MAX = 16 };
@@ -33,6 +36,10 @@ struct mount {
 	bool foreground;
 	char *store; /* absolute, or memory: */
 	char *dir;   /* absolute */
+	struct guard guard;
+	struct unmounter unmounter;
+	struct tree *tree;
+	char *why; /* the store could not be opened: a sentence for the user */
 };
 
 /* The session that the signals stop. */
@@ -43,6 +50,8 @@ static void mount_done(struct mount *mount)
 	options_done(&mount->options);
 	free(mount->store);
 	free(mount->dir);
+	free(mount->why);
+	guard_done(&mount->guard);
 }
 
 /* A sentence of a lower room, or the plain error when there was no memory for one. */
@@ -118,8 +127,10 @@ static int open_store(const struct mount *mount, struct backend **ret_backend, c
 	return backend_open(mount->store, &wanted, ret_backend, ret_why);
 }
 
-static int open_tree(const struct mount *mount, struct tree **ret_tree, char **ret_why)
+/* Runs in a thread with no more rights than the store's owner has. */
+static int open_tree(void *arg)
 {
+	struct mount *mount = arg;
 	const struct options *options = &mount->options;
 	struct tree_options wanted = {
 		.read_only = options->read_only,
@@ -135,18 +146,35 @@ static int open_tree(const struct mount *mount, struct tree **ret_tree, char **r
 		.umask = options->umask,
 	};
 	struct backend *backend;
-	int r = open_store(mount, &backend, ret_why);
+	int r = open_store(mount, &backend, &mount->why);
 
 	if (r < 0)
 		return r;
-	r = tree_open(backend, &wanted, ret_tree, ret_why);
+	r = tree_open(backend, &wanted, &mount->tree, &mount->why);
 	if (r < 0)
 		backend_close(backend);
 	return r;
 }
 
-static int open_session(struct mount *mount, struct tree *tree, struct session **ret_session,
-			char **ret_why)
+/* There is a mount, and no thread yet that serves it. */
+static int on_mounted(void *arg)
+{
+	const struct mount *mount = arg;
+	int r = guard_enter(&mount->guard);
+
+	if (r < 0)
+		log_error("cannot give up root's rights: %s", strerror(-r));
+	return r;
+}
+
+static void on_unmount(void *arg)
+{
+	struct mount *mount = arg;
+
+	unmounter_unmount(&mount->unmounter);
+}
+
+static int open_session(struct mount *mount, struct session **ret_session)
 {
 	const struct options *options = &mount->options;
 	struct session_options wanted = {
@@ -158,37 +186,22 @@ static int open_session(struct mount *mount, struct tree *tree, struct session *
 		.debug = options->debug,
 		.threads = options->threads,
 		.extra = options->extra.data,
+		.mounted = on_mounted,
 		.ready = on_ready,
+		.unmount = on_unmount,
 		.arg = mount,
 	};
 
-	return session_mount(tree, &wanted, ret_session, ret_why);
+	return session_mount(mount->tree, &wanted, ret_session, &mount->why);
 }
 
-/* Mount and serve until the end; the exit status.  The store's file is for its owner alone, since
- * the modes of the files in it do not bind who reads the database. */
-static int serve(void *arg)
+static int serve_session(struct mount *mount)
 {
-	struct mount *mount = arg;
-	_cleanup_(freep) char *why = NULL;
 	struct session *session;
-	struct tree *tree;
-	sigset_t set;
-	int r;
+	int r = open_session(mount, &session);
 
-	umask(077);
-	signal(SIGPIPE, SIG_IGN);
-	stop_signals(&set);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	r = open_tree(mount, &tree, &why);
 	if (r < 0) {
-		say_why(why, r);
-		return CMD_FAILED;
-	}
-	r = open_session(mount, tree, &session, &why);
-	if (r < 0) {
-		say_why(why, r);
-		tree_close(tree);
+		say_why(mount->why, r);
 		return CMD_FAILED;
 	}
 	watch_signals(session);
@@ -197,8 +210,44 @@ static int serve(void *arg)
 	if (r < 0)
 		log_error("the mount on %s has failed: %s", mount->dir, strerror(-r));
 	session_free(session);
-	tree_close(tree);
 	return r < 0 ? CMD_FAILED : CMD_DONE;
+}
+
+static int serve_store(struct mount *mount)
+{
+	int r = guard_run(&mount->guard, open_tree, mount);
+	int status;
+
+	if (r < 0) {
+		say_why(mount->why, r);
+		return CMD_FAILED;
+	}
+	status = serve_session(mount);
+	tree_close(mount->tree);
+	return status;
+}
+
+/* Mount and serve until the end; the exit status.  The store's file is for its owner alone, since
+ * the modes of the files in it do not bind who reads the database. */
+static int serve(void *arg)
+{
+	struct mount *mount = arg;
+	sigset_t set;
+	int status;
+	int r;
+
+	umask(077);
+	signal(SIGPIPE, SIG_IGN);
+	stop_signals(&set);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	r = unmounter_start(&mount->unmounter, mount->dir);
+	if (r < 0) {
+		log_error("cannot start a process: %s", strerror(-r));
+		return CMD_FAILED;
+	}
+	status = serve_store(mount);
+	unmounter_done(&mount->unmounter);
+	return status;
 }
 
 static int answers(void *arg)
@@ -308,6 +357,16 @@ static int check_dir(const struct mount *mount)
 	return check_empty(mount);
 }
 
+static int check_trust(const char *path, enum trust_kind kind)
+{
+	_cleanup_(freep) char *why = NULL;
+	int r = trust_path(path, kind, &why);
+
+	if (r < 0)
+		say_why(why, r);
+	return r;
+}
+
 static int find_store(struct mount *mount, const char *store)
 {
 	int r;
@@ -316,6 +375,9 @@ static int find_store(struct mount *mount, const char *store)
 		mount->store = bytes_dup(bytes_str(store));
 		return mount->store ? 0 : -ENOMEM;
 	}
+	r = check_trust(store, TRUST_STORE);
+	if (r < 0)
+		return r;
 	r = mounts_absolute(store, &mount->store);
 	if (r == -ENOENT)
 		log_error("the directory of the store %s does not exist; make it first", store);
@@ -326,11 +388,21 @@ static int find_store(struct mount *mount, const char *store)
 
 static int find_dir(struct mount *mount, const char *dir)
 {
-	int r = mounts_absolute(dir, &mount->dir);
+	int r = check_trust(dir, TRUST_MOUNTPOINT);
 
+	if (r < 0)
+		return r;
+	r = mounts_absolute(dir, &mount->dir);
 	if (r < 0)
 		log_error("cannot reach the mount point %s: %s", dir, strerror(-r));
 	return r;
+}
+
+static int plan_guard(struct mount *mount)
+{
+	const char *store = strcmp(mount->store, "memory:") == 0 ? NULL : mount->store;
+
+	return guard_plan(&mount->guard, store, mount->options.read_only);
 }
 
 /* Everything that can be found out before the store is opened. */
@@ -340,6 +412,8 @@ static int prepare(struct mount *mount, const char *store, const char *dir)
 
 	if (r == 0)
 		r = find_dir(mount, dir);
+	if (r == 0)
+		r = plan_guard(mount);
 	if (r == 0)
 		r = detach_dead(mount);
 	if (r == 0)
@@ -399,6 +473,7 @@ static int run_mount(int argc, char **argv)
 
 	if (status != CMD_DONE)
 		return status;
+	guard_begin(mount.options.debug);
 	if (mount.options.debug)
 		mount.foreground = true;
 	if (mount.foreground)

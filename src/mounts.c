@@ -83,7 +83,7 @@ static void unescape(char *text)
 
 /* A line is: id parent device root POINT FLAGS [more...] - TYPE SOURCE flags */
 static bool line_fits(char *line, const char *path, char **ret_type, char **ret_source,
-		      bool *ret_read_only)
+		      bool *ret_read_only, int *ret_id)
 {
 	char *behind = strstr(line, " - ");
 	char *place = NULL;
@@ -93,6 +93,7 @@ static bool line_fits(char *line, const char *path, char **ret_type, char **ret_
 		return false;
 	*behind = '\0';
 	point = strtok_r(line, " ", &place);
+	*ret_id = point ? atoi(point) : 0;
 	for (int i = 0; i < 4 && point; i++)
 		point = strtok_r(NULL, " ", &place);
 	flags = strtok_r(NULL, " ", &place);
@@ -124,13 +125,15 @@ int mounts_find(const char *path, struct mount_entry *ret_entry)
 	while (getline(&line, &room, table) > 0) {
 		char *type, *source;
 		bool read_only;
+		int id;
 
-		if (!line_fits(line, path, &type, &source, &read_only))
+		if (!line_fits(line, path, &type, &source, &read_only, &id))
 			continue;
 		mount_entry_done(&entry);
 		entry.type = bytes_dup(bytes_str(type));
 		entry.source = bytes_dup(bytes_str(source));
 		entry.read_only = read_only;
+		entry.id = id;
 		if (!entry.type || !entry.source)
 			return -ENOMEM;
 	}
@@ -269,6 +272,38 @@ int mounts_end_dead(const char *path, char **ret_why)
 			      path, entry.type);
 	r = detach(fd, path, ret_why);
 	return r < 0 ? r : 1;
+}
+
+/* The number that the kernel gives to the mount that a descriptor is on. */
+static int mount_id(int fd)
+{
+	_cleanup_(fclosep) FILE *info = NULL;
+	char name[64], line[256];
+	int id;
+
+	snprintf(name, sizeof(name), "/proc/self/fdinfo/%d", fd);
+	info = fopen(name, "re");
+	while (info && fgets(line, sizeof(line), info))
+		if (sscanf(line, "mnt_id: %d", &id) == 1)
+			return id;
+	return -1;
+}
+
+int mounts_end_ours(const char *path, char **ret_why)
+{
+	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
+	_cleanup_(closep) int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	int r = mounts_find(path, &entry);
+
+	if (fd < 0 || r == -ENOENT)
+		return 0;
+	if (r < 0)
+		return r;
+	if (strcmp(entry.type, MOUNTS_TYPE) != 0 || mount_id(fd) != entry.id)
+		return refuse(ret_why, -EBUSY,
+			      "%s does not lead to the mount any more, so it is not unmounted%s",
+			      path, "");
+	return detach(fd, path, ret_why);
 }
 
 bool mounts_wait_unowned(const char *store, int limit)

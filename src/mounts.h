@@ -18,6 +18,7 @@ struct mount_entry {
 	char *type;
 	char *source;
 	bool read_only;
+	int id; /* the kernel's number of the mount */
 };
 
 /* The path from the root.  Links are followed, also in the last component if it answers; it need
@@ -37,6 +38,10 @@ int mounts_end(const char *path, bool lazily, char **ret_why);
 /* Detach the topmost mount on the path if it is one of ours whose daemon is dead, and not one that
  * somebody else puts there meanwhile.  1 when there was one; 0; -errno as above. */
 int mounts_end_dead(const char *path, char **ret_why);
+
+/* Detach the topmost mount on the path if it is one of ours, dead or alive, and if the path still
+ * leads to it: somebody who owns a directory above it may have put a link there.  0, -errno. */
+int mounts_end_ours(const char *path, char **ret_why);
 
 /* Wait until no mount owns the store any more; false when some does after limit milliseconds. */
 bool mounts_wait_unowned(const char *store, int limit);

@@ -17,7 +17,7 @@
  * are for other programs only (a guest has them on while there is an owner: commit.c), and
  * whatever else stands in the schema is none of our business.
  */
-static void configure(sqlite3 *db)
+static void configure(sqlite3 *db, bool no_modules)
 {
 	static const struct {
 		int option, value;
@@ -26,8 +26,15 @@ static void configure(sqlite3 *db)
 		{ SQLITE_DBCONFIG_ENABLE_VIEW, 0 },
 		{ SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0 },
 		{ SQLITE_DBCONFIG_DEFENSIVE, 1 },
+		{ SQLITE_DBCONFIG_WRITABLE_SCHEMA, 0 },
+		{ SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0 },
+		{ SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0 },
 	};
 
+	/* Nor do virtual tables, whose modules would read tables that somebody has made up.  Who
+	 * writes with triggers on may need them: a trigger of its program may fill an index. */
+	if (no_modules)
+		sqlite3_drop_modules(db, NULL);
 	sqlite3_extended_result_codes(db, 1);
 	sqlite3_busy_timeout(db, SQLITE_BUSY_MS);
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
@@ -79,7 +86,7 @@ int sqlite_conn_open(struct sqlite *store, bool reader, struct sqlite_conn *conn
 		r = conn->db ? sqlite_result(conn, code) : -ENOMEM;
 		goto fail;
 	}
-	configure(conn->db);
+	configure(conn->db, !store->guest || store->backend.read_only);
 	r = set_pragmas(conn, reader);
 	if (r == 0 && store->aside)
 		r = attach_aside(conn, store->aside);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/kernel/device.h"
 
+#include <fcntl.h>
 #include <linux/fuse.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -72,4 +74,24 @@ int device_start(struct session *session)
 	};
 
 	return fuse_session_custom_io(session->fuse, &io, fuse_session_fd(session->fuse));
+}
+
+bool device_is_cut(const struct session *session)
+{
+	struct pollfd state = { .fd = fuse_session_fd(session->fuse) };
+
+	return poll(&state, 1, 0) == 1 && (state.revents & POLLERR);
+}
+
+/* The kernel ends the connection when the last descriptor is closed.  libfuse wants to close one
+ * itself, so it gets a pipe in its place, which shows the same error when nobody reads it. */
+void device_cut(struct session *session)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return;
+	close(ends[0]);
+	dup3(ends[1], fuse_session_fd(session->fuse), O_CLOEXEC);
+	close(ends[1]);
 }

@@ -16,4 +16,9 @@
 /* After the mount; 0 or -errno. */
 int device_start(struct session *session);
 
+/* Whether the connection has ended: the mount is gone. */
+bool device_is_cut(const struct session *session);
+/* End it, when nobody serves any more; the device then looks as if the mount were gone. */
+void device_cut(struct session *session);
+
 #endif

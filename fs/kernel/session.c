@@ -139,7 +139,9 @@ int session_mount(struct tree *tree, const struct session_options *options,
 		goto fail;
 	}
 	session->mounted = true;
-	r = device_start(session);
+	r = options->mounted ? options->mounted(options->arg) : 0;
+	if (r == 0)
+		r = device_start(session);
 	if (r == 0)
 		r = lock_requests_start(session);
 	if (r < 0)
@@ -173,6 +175,17 @@ void session_stop(struct session *session)
 	fuse_session_exit(session->fuse);
 }
 
+/* Who has given up the right to unmount lets somebody else do it.  libfuse then finds the device
+ * cut off, and does not try. */
+static void session_unmount(struct session *session)
+{
+	if (session->options.unmount && !device_is_cut(session)) {
+		session->options.unmount(session->options.arg);
+		device_cut(session);
+	}
+	fuse_session_unmount(session->fuse);
+}
+
 void session_free(struct session *session)
 {
 	if (!session)
@@ -180,7 +193,7 @@ void session_free(struct session *session)
 	if (session->mounted) {
 		notify_stop(session);
 		lock_requests_stop(session);
-		fuse_session_unmount(session->fuse);
+		session_unmount(session);
 	}
 	while (session->files)
 		handle_abandon(session->tree, open_file_free(session, session->files));

@@ -24,7 +24,10 @@ struct session_options {
 	bool debug;	   /* libfuse prints each request to stderr */
 	unsigned threads;  /* at the most; 0: a default */
 	const char *extra; /* options that are handed on unchanged ("noexec,sync"), or NULL */
-	void (*ready)(void *arg); /* called once, when the kernel has said hello; may be NULL */
+	/* Called once, and each may be NULL: */
+	int (*mounted)(void *arg);  /* by session_mount(), before it starts threads; 0 or -errno */
+	void (*ready)(void *arg);   /* when the kernel has said hello */
+	void (*unmount)(void *arg); /* by session_free(), when nobody else has unmounted; lazily */
 	void *arg;
 };
 

@@ -111,14 +111,20 @@ def alive(pid):
         return False
 
 
+def comm(pid):
+    with open(f"/proc/{pid}/comm") as name:
+        return name.read().strip()
+
+
 def processes_of(binary, argument):
-    """Processes of a program that were started with this argument."""
+    """Processes of a program that were started with this argument, without their unmounters."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             with contextlib.suppress(OSError):
                 with open(f"/proc/{name}/cmdline", "rb") as line:
                     fits = os.fsencode(argument) in line.read().split(b"\0")
+                fits = fits and comm(name) != "sessfs-unmount"
                 if fits and os.path.samefile(f"/proc/{name}/exe", binary):
                     found.append(int(name))
     return found

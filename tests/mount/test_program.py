@@ -7,7 +7,6 @@ import errno
 import itertools
 import os
 import random
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -20,16 +19,15 @@ from harness import (
     append,
     errno_of,
     eventually,
-    in_private_namespace,
     limit,
     mounts_below,
     need_root,
-    need_tool,
     read,
     same,
     tool,
     write,
 )
+from users import users
 
 
 def refused(done, *words, status=1):
@@ -511,50 +509,6 @@ def test_a_full_disk_in_the_middle_of_a_save_keeps_the_previous_state(box):
 
 
 # Other users
-
-
-class Users:
-    """A namespace of mounts in which every user may mount, entered as root or as nobody."""
-
-    def __init__(self, box):
-        need_root()
-        for name in ("unshare", "setpriv", "nsenter"):
-            need_tool(name)
-        self.folder = box.new_folder("users")
-        for path in (box.folder, self.folder):
-            os.chmod(path, 0o755)
-        self.home = os.path.join(self.folder, "home")
-        os.mkdir(self.home)
-        os.chown(self.home, 65534, 65534)
-        if tool(*AS_NOBODY, "test", "-x", box.program, check=False).returncode != 0:
-            # It lies in a directory that is closed to others, as a home directory may be.
-            box.program = shutil.copy(box.program, os.path.join(self.folder, "sessfs"))
-        holder = in_private_namespace(self.folder, ["sleep", "600"])
-        self.holder = subprocess.Popen(holder, start_new_session=True)
-        box.remember(self.holder.pid)
-        inside = ["nsenter", f"--mount=/proc/{self.holder.pid}/ns/mnt", f"--wd={self.home}"]
-        self.as_root = lambda *command: tool(*inside, *command, check=False)
-        self.as_nobody = lambda *command: tool(*inside, *AS_NOBODY, *command, check=False)
-
-        def ready():
-            with contextlib.suppress(OSError):
-                with open(f"/proc/{self.holder.pid}/cmdline", "rb") as line:
-                    return line.read().startswith(b"sleep\0")
-
-        eventually(ready, "the namespace is made", 10)
-
-    def end(self):
-        self.holder.kill()
-        self.holder.wait()
-
-
-@contextlib.contextmanager
-def users(box):
-    space = Users(box)
-    try:
-        yield space
-    finally:
-        space.end()
 
 
 def test_an_ordinary_user_mounts_through_fusermount3(box):
