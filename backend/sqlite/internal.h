@@ -17,6 +17,7 @@
  *   keeper.c  the thread that syncs and checkpoints
  *   room.c    full disks: what may still be written, and the reserve for deletions
  *   check.c   space() and check()
+ *   repair.c  a damaged store into a new one, with btree.c, image.c, salvage.c, repair-mend.c
  *   times.c   time stamps of rows
  *   error.c   SQLITE_* to -errno, and the sentences
  *
