@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include "backend/sqlite/image.h"
 #include "backend/sqlite/internal.h"
 #include "src/base/cleanup.h"
 
@@ -148,8 +149,12 @@ static int check_triggers(struct sqlite_conn *conn, backend_report_fn *report, v
 
 static int check_all(struct sqlite_conn *conn, backend_report_fn *report, void *arg)
 {
-	int found = check_integrity(conn, report, arg);
-	int r = found < 0 ? found : check_triggers(conn, report, arg);
+	int found = image_check_log(conn->store->place.path, report, arg), r;
+
+	r = found < 0 ? found : check_integrity(conn, report, arg);
+	found += MAX(r, 0);
+	if (r >= 0)
+		r = check_triggers(conn, report, arg);
 
 	for (size_t i = 0; r >= 0; i++) {
 		found += r;

@@ -250,7 +250,8 @@ static const char drop_helper[] = "DROP INDEX sessfs_repair; DROP INDEX sessfs_r
 static int bring(struct repairing *repairing)
 {
 	struct sqlite_conn *conn = &repairing->store->writer;
-	int r = sqlite_conn_exec(conn, "BEGIN IMMEDIATE");
+	/* Until all is there, nobody relies on any of it. */
+	int r = sqlite_conn_exec(conn, "PRAGMA synchronous = OFF; BEGIN IMMEDIATE");
 
 	if (r == 0)
 		r = sqlite_conn_exec(conn, helper);
@@ -269,6 +270,8 @@ static int bring(struct repairing *repairing)
 		r = sqlite_conn_exec(conn, "COMMIT");
 	if (r < 0)
 		sqlite_conn_rollback(conn);
+	if (r == 0)
+		r = sqlite_conn_exec(conn, "PRAGMA synchronous = NORMAL");
 	if (r == 0 && !repairing->repaired.records)
 		r = -ENODATA;
 	return r;
