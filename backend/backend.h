@@ -48,6 +48,7 @@
  *   this process.  Only sync() makes it durable against power loss.
  */
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -329,7 +330,9 @@ struct backend_ops {
 struct backend {
 	const struct backend_ops *ops;
 	uint64_t max_item; /* bytes of one row, piece or chunk at the most */
-	bool read_only;
+	/* It was opened so, or the store was found damaged: then nothing is written any more, every
+	 * commit answers -EROFS, and what can be read is served. */
+	atomic_bool read_only;
 };
 
 struct backend_options {

@@ -81,6 +81,9 @@ static const struct rule rules[] = {
 	{ "SELECT count(*) FROM {rows} WHERE item_index < 0", "rows have a negative item_index" },
 	{ "SELECT count(*) FROM sessfs_entry WHERE ino NOT IN (SELECT ino FROM sessfs_node)",
 	  "entries of sessfs_entry lead to no node" },
+	{ "SELECT count(*) FROM (SELECT 1 FROM sessfs_entry e JOIN sessfs_node n ON n.ino = e.ino "
+	  "WHERE (n.mode & 61440) = 16384 GROUP BY e.ino HAVING count(*) > 1)",
+	  "directories have more than one name" },
 	{ "SELECT count(DISTINCT ino) FROM sessfs_xattr WHERE ino NOT IN "
 	  "(SELECT ino FROM sessfs_node)",
 	  "nodes are missing of which sessfs_xattr has attributes" },

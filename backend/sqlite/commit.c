@@ -477,7 +477,7 @@ int sqlite_commit(struct backend *backend, struct backend_batch *batch, unsigned
 	struct sqlite *store = sqlite_of(backend);
 	struct sqlite_request request = { .batch = batch, .flags = flags };
 
-	if (store->mode == MODE_FROZEN)
+	if (store->mode == MODE_FROZEN || store->damaged)
 		return -EROFS;
 	pthread_mutex_lock(&store->queue.lock);
 	*store->queue.last = &request;

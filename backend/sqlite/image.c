@@ -271,19 +271,31 @@ static int map_frame(void *arg, const struct log *log, uint64_t number, enum fra
 
 /* The file. */
 
+/* Cells fill a page from its end on, so one that is taken for larger than it is ends too early. */
+static bool is_plausible(const uint8_t *bytes, uint32_t size, bool first)
+{
+	struct btree_page page;
+	struct btree_cell cell;
+	unsigned end = 0;
+
+	if (!btree_page_read(bytes, size, first, &page) || !page.cells)
+		return false;
+	for (unsigned i = 0; i < page.cells; i++) {
+		if (!btree_cell_read(&page, i, &cell))
+			return false;
+		end = MAX(end, cell.end);
+	}
+	return end > size - size / 4;
+}
+
 static unsigned count_plausible(int fd, uint64_t file_size, uint32_t size, uint8_t *bytes)
 {
 	uint64_t pages = file_size / size, step = MAX(pages / SAMPLES, 1);
 	unsigned plausible = 0;
 
-	for (uint64_t i = 0; i < pages; i += step) {
-		struct btree_page page;
-
-		if (read_at(fd, bytes, size, i * size) == 0 &&
-		    btree_page_read(bytes, size, i == 0, &page) && page.cells &&
-		    btree_page_whole(&page) == page.cells)
-			plausible++;
-	}
+	for (uint64_t i = 0; i < pages; i += step)
+		plausible += read_at(fd, bytes, size, i * size) == 0 &&
+			     is_plausible(bytes, size, i == 0);
 	return plausible;
 }
 
@@ -304,7 +316,7 @@ static int guess_page_size(struct image *image, const uint8_t *header, uint64_t 
 		uint64_t score = pages ? found * 1000 / pages : 0;
 
 		if (can_be && size == said && found)
-			score += 100;
+			score += 300;
 		if (score > best) {
 			best = score;
 			image->page_size = size;

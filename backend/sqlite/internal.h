@@ -253,6 +253,7 @@ struct sqlite {
 	char *name;		/* what SQLite is told to open: a path or a URI; sqlite3_free() */
 	char *aside;		/* MODE_ASIDE: path of the private file; free() */
 	bool utf8;		/* text is stored as we hand it in and out */
+	atomic_bool damaged;	/* SQLite has said so: nothing is written any more (error.c) */
 	uint64_t max_size;
 
 	struct {

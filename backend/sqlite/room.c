@@ -419,7 +419,7 @@ void sqlite_room_tidy(struct sqlite *store)
 {
 	bool more = true, any = false;
 
-	while (more && !is_wanted(store)) {
+	while (more && !store->damaged && !is_wanted(store)) {
 		sqlite_writer_take(store);
 		more = store->mode == MODE_WHOLE && store->owner && give_back(store);
 		any |= more;

@@ -22,6 +22,7 @@ from harness import (
     SANITIZER_REPORT,
     TABLE,
     append,
+    errno_of,
     limit,
     main,
     read,
@@ -244,6 +245,211 @@ def test_what_is_whole_of_a_damaged_store_is_rescued(box):
     for number in [int(ALONE)] if ALONE else range(DAMAGES):
         try_case(box, store, folder, number, tally)
     box.note(str(tally))
+
+
+# That this notices what a repair does wrong.
+
+
+WRONG = {
+    "is lost": f"DELETE FROM {TABLE} WHERE state_key = 'state'",
+    "invented": f"INSERT INTO {TABLE} (session_id, state_key, state_data) VALUES ('x', 'y', 0)",
+    "next index": f"UPDATE {TABLE} SET item_index = 9999 WHERE state_key = 'messages' AND "
+    "item_index = 0",
+    "sessfs_chunk": "DELETE FROM sessfs_chunk WHERE chunk = 0",
+    "sessfs_xattr": "UPDATE sessfs_xattr SET value = x'00'",
+    "the piece": "DELETE FROM sessfs_piece",
+}
+
+
+@limit(300)
+def test_a_repair_that_loses_or_invents_is_noticed(box):
+    store = build(box)
+    folder = box.new_folder("wrong")
+    path, new = os.path.join(folder, "store.db"), os.path.join(folder, "new.db")
+    store.put(path, store.file, store.log)
+    same(run(box, "repair", "check", "--repair", path, new)[0], 0, "a sound store")
+    for word, sql in WRONG.items():
+        copy = os.path.join(folder, "copy.db")
+        shutil.copyfile(new, copy)
+        with contextlib.closing(damage.connect(copy)) as base:
+            for trigger in ("insert", "update", "delete", "updated_at"):
+                base.execute(f"DROP TRIGGER sessfs_row_{trigger}")
+            base.execute(sql)
+            assert base.execute("SELECT changes()").fetchone()[0], sql
+            said = ""
+            try:
+                compare_lists(store, base, set(), Tally(), "")
+                for table in list(damage.TABLES)[1:]:
+                    compare_table(store, base, table, set(), Tally(), "")
+            except AssertionError as error:
+                said = str(error)
+        assert word in said, f"{sql}: {said or 'nothing was noticed'}"
+
+
+# Mounts
+
+
+def small_store(box):
+    """A store of some sessions without a log; returns its path and what is in its files."""
+    chance = random.Random(SEED)
+    mount = box.mount(options=["pause=0"])
+    for i in range(40):
+        fill_session(chance, mount.at(f"session {i}"), f"session {i}")
+    content = {}
+    for folder, _, names in os.walk(mount.path):
+        for name in names:
+            path = os.path.join(folder, name)
+            content[os.path.relpath(path, mount.path)] = read(path)
+    mount.stop()
+    return mount.store, content
+
+
+def overwrite(path, at, data):
+    with open(path, "r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+def leaf_of_rows(path):
+    """A page in the middle of the rows' table, and its size."""
+    with contextlib.closing(damage.connect(path)) as base:
+        query = "SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf' ORDER BY path"
+        leaves = base.execute(query, (TABLE,)).fetchall()
+        return leaves[len(leaves) // 2][0], base.execute("PRAGMA page_size").fetchone()[0]
+
+
+def look_at_all(root):
+    """Reads all that there is; what could be read, and how many files could not."""
+    content, failed = {}, 0
+    start = time.monotonic()
+    for folder, _, names in os.walk(root):
+        for name in names:
+            path = os.path.join(folder, name)
+            try:
+                content[os.path.relpath(path, root)] = read(path)
+            except OSError as error:
+                assert error.errno == errno.EIO, error
+                failed += 1
+        assert time.monotonic() - start < BOUND * PATIENCE, "a listing does not end"
+    return content, failed
+
+
+def test_a_mount_of_a_damaged_store_serves_the_rest_and_writes_nothing(box):
+    store, content = small_store(box)
+    page, size = leaf_of_rows(store)
+    overwrite(store, (page - 1) * size, bytes(size))
+    mount = box.mount(store=store)
+    seen, failed = look_at_all(mount.path)
+    assert failed, "no file is on the page"
+    assert len(seen) > len(content) // 2, "too much is lost"
+    for name, data in seen.items():
+        same(data, content[name], f"the bytes of {name}")
+    assert "malformed" in mount.log(), "SQLite's message is not in the log"
+    assert "from now on it is read-only" in mount.log(), "the log does not say what follows"
+    name = next(iter(seen))
+    for call in (
+        lambda: append(mount.at("session 0", "new.jsonl"), b"{}\n"),
+        lambda: os.mkdir(mount.at("a new session")),
+        lambda: os.unlink(mount.at(name)),
+    ):
+        same(errno_of(call), errno.EROFS, "a change of a damaged store")
+    same(read(mount.at(name)), content[name], "what was to be deleted")
+    mount.stop()
+    status, text = run(box, "check", "check", store)
+    same(status, 1 if "could not" not in text else 2, "the status of a check")
+    same(run(box, "repair", "check", "--repair", store)[0], 1, "the status of a repair")
+    again = box.mount(store=store + ".repaired")
+    assert len(look_at_all(again.path)[0]) > len(content) // 2
+    append(again.at("session 0", "new.jsonl"), b"{}\n")
+    again.stop()
+    again.check()
+
+
+def test_a_store_that_cannot_be_opened_is_refused_with_a_sentence(box):
+    store, _ = small_store(box)
+    with open(store, "rb") as file:
+        whole = file.read()
+    ways = {
+        "no header": bytes(100) + whole[100:],
+        "half": whole[: len(whole) // 2],
+        "a beginning": whole[:50],
+        "noise in the schema": whole[:100] + random.Random(SEED).randbytes(8092) + whole[8192:],
+        "a page size that is none": whole[:16] + b"\x12\x34" + whole[18:],
+    }
+    for what, data in ways.items():
+        folder = box.new_folder("mnt")
+        with open(store, "wb") as file:
+            file.write(data)
+        for command in (["mount", store, folder], ["mount", "-o", "ro", store, folder]):
+            done = box.sessfs(*command, seconds=BOUND)
+            same(done.returncode, 1, f"{what}: the status of {command}: {done.stderr}")
+            assert b"--repair" in done.stderr, f"{what}: {done.stderr}"
+        same(run(box, "check", "check", store)[0], 2, f"{what}: the status of a check")
+        same(read(store) == data, True, f"{what}: the store is as it was")
+
+
+def test_directories_that_lead_in_a_circle_are_an_error_and_no_crash(box):
+    mount, session = box.session()
+    os.makedirs(session + "/a/b")
+    write(session + "/a/b/k.json", b"1")
+    mount.stop()
+    with contextlib.closing(damage.connect(mount.store)) as base:
+        ((a, entry),) = base.execute("SELECT ino, id FROM sessfs_entry WHERE name = x'61'")
+        ((b,),) = base.execute("SELECT ino FROM sessfs_entry WHERE name = x'62'")
+        base.execute("INSERT INTO sessfs_entry VALUES (?, 9999, x'63', ?)", (b, a))
+        base.execute("UPDATE sessfs_node SET parent = ?, entry = 9999 WHERE ino = ?", (b, a))
+    same(run(box, "check", "check", mount.store)[0], 1, "the status of a check")
+    mount.start()
+    errors = {errno_of(os.listdir, session + path) for path in ("/a", "/a/b", "/a/b/c/b/c/b")}
+    assert errors <= {0, errno.EIO, errno.ENOENT, errno.ELOOP}, errors
+    same(os.listdir(mount.path), ["s"], "the sessions")
+    mount.stop()
+    run(box, "repair", "check", "--repair", mount.store)
+    again = box.mount(store=mount.store + ".repaired")
+    same(read(again.at("s", "a", "b", "k.json")), b"1", "the file")
+
+
+@limit(600)
+def test_mounts_of_stores_that_are_damaged_anywhere_end_well(box):
+    box.note(f"SESSFS_TEST_SEED={SEED}")
+    store, content = small_store(box)
+    with open(store, "rb") as file:
+        whole = file.read()
+    mounted = 0
+    for number in range(DAMAGES // 8):
+        chance = random.Random(SEED * 31 + number)
+        data = bytearray(whole)
+        for _ in range(chance.choice((1, 2, 5))):
+            fill = chance.choice((damage.zeros, damage.ones, damage.noise))
+            damage.overwrite(data, chance, chance.choice((1, 16, 512, 4096)), fill)
+        path = os.path.join(box.new_folder("any"), "store.db")
+        with open(path, "wb") as file:
+            file.write(data)
+        try:
+            mount = box.mount(store=path)
+        except AssertionError as error:
+            assert "mount ended with 1" in str(error), f"case {number}: {error}"
+            box.mounts.pop().forget()
+            continue
+        mounted += 1
+        look_at_all(mount.path)
+        errno_of(append, mount.at("session 0", "new.jsonl"), b"{}\n")
+        mount.stop()
+    box.note(f"{mounted} of {DAMAGES // 8} could be mounted")
+
+
+def test_a_repair_never_overwrites(box):
+    store, _ = small_store(box)
+    for name in (".repaired", ".repaired-wal"):
+        write(store + name, b"mine")
+        same(run(box, "repair", "check", "--repair", store)[0], 2, f"with {name}")
+        same(read(store + name), b"mine", "what was there")
+        os.unlink(store + name)
+    same(run(box, "repair", "check", "--repair", store)[0], 0, "the status")
+    same(os.stat(store + ".repaired").st_mode & 0o777, 0o600, "the mode")
+    write(store + ".text", b"This is no store at all.\n" * 1000)
+    same(run(box, "repair", "check", "--repair", store + ".text")[0], 2, "of a text")
+    same(os.path.exists(store + ".text.repaired"), False, "something was made of it")
 
 
 main(globals())
