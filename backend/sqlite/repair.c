@@ -55,6 +55,10 @@ void repair_tell(struct repairing *repairing, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(sentence, sizeof(sentence), format, args);
 	va_end(args);
+	/* What stands in a row cannot forge a line. */
+	for (char *at = sentence; *at; at++)
+		if ((unsigned char)*at < ' ' || *at == 0x7f)
+			*at = '?';
 	repairing->repaired.lost++;
 	repairing->repair->report(repairing->repair->arg, sentence);
 }

@@ -667,6 +667,59 @@ static void learn_table(struct salvage *salvage, const struct btree_value *value
 			salvage->roots[i] = (uint32_t)root;
 }
 
+/* A character of UTF-16; how many bytes it takes. */
+static size_t read_utf16(const uint8_t *bytes, size_t size, bool big, uint32_t *ret_code)
+{
+	uint32_t first = big ? btree_u16(bytes) : (uint32_t)bytes[1] << 8 | bytes[0], second;
+
+	*ret_code = first;
+	if (first < 0xd800 || first > 0xdbff || size < 4)
+		return 2;
+	second = big ? btree_u16(bytes + 2) : (uint32_t)bytes[3] << 8 | bytes[2];
+	if (second < 0xdc00 || second > 0xdfff)
+		return 2;
+	*ret_code = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
+	return 4;
+}
+
+static int append_utf8(struct buf *text, uint32_t code)
+{
+	char bytes[4];
+	size_t size = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+
+	for (size_t i = size - 1; i > 0; i--, code >>= 6)
+		bytes[i] = (char)(0x80 | (code & 0x3f));
+	bytes[0] = (char)(size == 1 ? code : (0xf00u >> size & 0xf0) | code);
+	return buf_append(text, bytes, size);
+}
+
+/* Texts of the schema, as everything here wants them; text keeps them. */
+static int make_utf8(const struct salvage *salvage, struct btree_value *values, int count,
+		     struct buf *text)
+{
+	size_t whole = 0;
+	int r;
+
+	buf_clear(text);
+	for (int i = 0; i < count; i++)
+		whole += values[i].bytes.size;
+	r = buf_reserve(text, whole * 2 + 1);
+	for (int i = 0; r == 0 && i < count && salvage->image.encoding != 1; i++) {
+		const uint8_t *bytes = (const uint8_t *)values[i].bytes.data;
+		size_t begin = text->size, size = values[i].bytes.size;
+		uint32_t code;
+
+		for (size_t at = 0; r == 0 && values[i].type == BTREE_TEXT && at + 2 <= size;) {
+			at += read_utf16(bytes + at, size - at, salvage->image.encoding == 3,
+					 &code);
+			r = append_utf8(text, code);
+		}
+		if (values[i].type == BTREE_TEXT)
+			values[i].bytes = bytes_make(text->data + begin, text->size - begin);
+	}
+	return r;
+}
+
 typedef int schema_fn(struct salvage *salvage, const struct btree_value *values);
 
 /* Visit the records of a tree that was walked as another table's. */
@@ -675,6 +728,7 @@ static int visit(struct salvage *salvage, int wanted, schema_fn *fn, uint32_t pa
 	struct btree_value values[SALVAGE_COLUMNS];
 	struct btree_page leaf;
 	struct btree_cell cell;
+	_cleanup_(buf_done) struct buf text = { 0 };
 	struct bytes payload;
 	uint8_t *bytes = malloc(salvage->image.page_size);
 	int r = 0;
@@ -687,8 +741,11 @@ static int visit(struct salvage *salvage, int wanted, schema_fn *fn, uint32_t pa
 		for (unsigned i = 0; r == 0 && i < leaf.cells; i++)
 			if (btree_cell_read(&leaf, i, &cell) && cell.has_payload &&
 			    read_payload(salvage, page, &cell, &payload) == 0 &&
-			    btree_record_read(payload, values, SALVAGE_COLUMNS) == wanted)
-				r = fn(salvage, values);
+			    btree_record_read(payload, values, SALVAGE_COLUMNS) == wanted) {
+				r = make_utf8(salvage, values, wanted, &text);
+				if (r == 0)
+					r = fn(salvage, values);
+			}
 	}
 	free(bytes);
 	return r;
