@@ -352,6 +352,7 @@ static int run_group(struct sqlite *store, struct sqlite_request *first, struct 
 	bool pending = false;
 	int r = pending_now(store, &pending);
 
+	sqlite_room_begin(store);
 	store->room.written = 0;
 	sqlite_stamp_now(now);
 	set_triggers(store);

@@ -282,6 +282,7 @@ struct sqlite {
 		uint64_t page;	    /* of the database */
 		uint64_t written;   /* by the transaction, and perhaps in memory only; about */
 		uint64_t allowance; /* that may be written before the disk is looked at again */
+		int64_t taken;	    /* pages in use before the transaction, if above the quota */
 		bool lent;	    /* to the transaction that is under way */
 		bool nearly_full;   /* as of the last look */
 	} room;
@@ -407,6 +408,8 @@ void sqlite_room_close(struct sqlite *store);
 bool sqlite_room_lend_unopened(const char *path);
 /* Before a transaction that will write about so many bytes. */
 void sqlite_room_prepare(struct sqlite *store, uint64_t bytes);
+/* At the beginning of one. */
+void sqlite_room_begin(struct sqlite *store);
 /* Inside a write transaction that has written about so many bytes since the last call, and before
  * it commits: 0 to go on, -ENOSPC when what it has written could not be brought into the database
  * any more. */

@@ -418,7 +418,7 @@ static bool may_be_cut_off(struct salvage *salvage, uint32_t page)
 	use = image_use(&salvage->image, page, &parent);
 	if (use == IMAGE_ROOT || use == IMAGE_BTREE)
 		return true;
-	/* The map's word alone may be damage: what it calls free must not look like it is in use. */
+	/* Where the map says nothing, the list of free pages does. */
 	return use != IMAGE_FREE && !(salvage->bits[page] & BIT_FREE);
 }
 

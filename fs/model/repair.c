@@ -781,8 +781,8 @@ static int drop_child(void *arg, const struct backend_entry *entry, const struct
 	return batch->error;
 }
 
-/* A directory that cannot be reached goes; so does what was deleted already.  The rows of that stay,
- * as nobody knows whether it is true. */
+/* A directory that cannot be reached goes; so does what was deleted already.  The rows of that
+ * stay, as nobody knows whether it is true. */
 static int drop_node(struct mending *mending, struct backend_node *node)
 {
 	struct view *view = &mending->view;
