@@ -19,6 +19,22 @@ int backend_open(const char *store, const struct backend_options *options,
 	return sqlite_backend_open(store, options, ret_backend, ret_why);
 }
 
+int backend_repair(const char *store, const char *new_store, const struct backend_repair *repair,
+		   struct backend_repaired *ret_repaired, char **ret_why)
+{
+	if (ret_why)
+		*ret_why = NULL;
+	if (strcmp(store, "memory:") == 0)
+		return -EOPNOTSUPP;
+	return sqlite_backend_repair(store, new_store, repair, ret_repaired, ret_why);
+}
+
+void backend_discard(const char *store)
+{
+	if (strcmp(store, "memory:") != 0)
+		sqlite_backend_discard(store);
+}
+
 bool backend_is_owned(const char *store)
 {
 	return strcmp(store, "memory:") != 0 && sqlite_backend_is_owned(store);

@@ -48,6 +48,7 @@
  *   this process.  Only sync() makes it durable against power loss.
  */
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -334,7 +335,9 @@ struct backend_ops {
 struct backend {
 	const struct backend_ops *ops;
 	uint64_t max_item; /* bytes of one row, piece or chunk at the most */
-	bool read_only;
+	/* It was opened so, or the store was found damaged: then nothing is written any more, every
+	 * commit answers -EROFS, and what can be read is served. */
+	atomic_bool read_only;
 };
 
 struct backend_options {
@@ -364,6 +367,49 @@ static inline void backend_closep(struct backend **backend)
 {
 	backend_close(*backend);
 }
+
+/*
+ * Repair: what can be rescued of a damaged store, in a new one.
+ *
+ * This is no operation of struct backend, since a damaged store may be one that nobody can open: it
+ * stands beside backend_open(), and each kind of store has its own way to get at what is left.  The
+ * work is divided as everywhere.  The store knows records: it hands every one that is whole over to
+ * a new store, where no key is there twice, no item of a list is missing between two others (those
+ * behind a gap move up), no piece, chunk, entry or attribute is without its node, and there are no
+ * marks, which follow from the rows.  A node of which nothing but references is left is made anew,
+ * of kind BACKEND_ORDINARY and without a name if none leads to it; it keeps the session and key if
+ * they are known from elsewhere.  What such nodes are, what their names shall be and whether every
+ * node can be reached from the root is up to the model (fs/model/repair.h), which then works on the
+ * new store as on any other.
+ *
+ * A store of rows that are JSON asks is_row() about each.  Records that are not in the new store
+ * are told in sentences: which keys and items, or between which, as far as that is known.
+ *
+ * The damaged store is opened for reading only and stays as it is, byte for byte.  new_store must
+ * not exist; it is for its owner alone (0600).  When -errno is returned, it does not exist.  Memory
+ * does not grow with the store, but for some bytes for each of its pages.
+ */
+struct backend_repair {
+	const char *table; /* as in backend_options */
+	bool (*is_row)(void *arg, struct bytes session, struct bytes key, struct bytes data);
+	backend_report_fn *report;
+	void *arg;
+};
+
+struct backend_repaired {
+	uint64_t records; /* that are in the new store */
+	uint64_t rows;	  /* of these: rows of the rows' table */
+	uint64_t found;	  /* of these: on pages that nothing led to any more */
+	uint64_t old;	  /* of these: of an older state than the last */
+	uint64_t lost;	  /* pieces of damage that were told */
+};
+
+/* -EEXIST: there is something of the new name.  -ENOENT: no store.  -ENODATA: nothing could be
+ * rescued, it may be no store at all.  Other errors as backend_open(). */
+int backend_repair(const char *store, const char *new_store, const struct backend_repair *repair,
+		   struct backend_repaired *ret_repaired, char **ret_why);
+/* Take away a store that nobody has open, which was made in vain. */
+void backend_discard(const char *store);
 
 void backend_node_done(struct backend_node *node);
 /* A copy that owns its bytes. */

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include "backend/sqlite/image.h"
 #include "backend/sqlite/internal.h"
 #include "src/base/cleanup.h"
 
@@ -80,6 +81,9 @@ static const struct rule rules[] = {
 	{ "SELECT count(*) FROM {rows} WHERE item_index < 0", "rows have a negative item_index" },
 	{ "SELECT count(*) FROM sessfs_entry WHERE ino NOT IN (SELECT ino FROM sessfs_node)",
 	  "entries of sessfs_entry lead to no node" },
+	{ "SELECT count(*) FROM (SELECT 1 FROM sessfs_entry e JOIN sessfs_node n ON n.ino = e.ino "
+	  "WHERE (n.mode & 61440) = 16384 GROUP BY e.ino HAVING count(*) > 1)",
+	  "directories have more than one name" },
 	{ "SELECT count(DISTINCT ino) FROM sessfs_xattr WHERE ino NOT IN "
 	  "(SELECT ino FROM sessfs_node)",
 	  "nodes are missing of which sessfs_xattr has attributes" },
@@ -148,8 +152,12 @@ static int check_triggers(struct sqlite_conn *conn, backend_report_fn *report, v
 
 static int check_all(struct sqlite_conn *conn, backend_report_fn *report, void *arg)
 {
-	int found = check_integrity(conn, report, arg);
-	int r = found < 0 ? found : check_triggers(conn, report, arg);
+	int found = image_check_log(conn->store->place.path, report, arg), r;
+
+	r = found < 0 ? found : check_integrity(conn, report, arg);
+	found += MAX(r, 0);
+	if (r >= 0)
+		r = check_triggers(conn, report, arg);
 
 	for (size_t i = 0; r >= 0; i++) {
 		found += r;

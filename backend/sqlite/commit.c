@@ -352,6 +352,7 @@ static int run_group(struct sqlite *store, struct sqlite_request *first, struct 
 	bool pending = false;
 	int r = pending_now(store, &pending);
 
+	sqlite_room_begin(store);
 	store->room.written = 0;
 	sqlite_stamp_now(now);
 	set_triggers(store);
@@ -477,7 +478,7 @@ int sqlite_commit(struct backend *backend, struct backend_batch *batch, unsigned
 	struct sqlite *store = sqlite_of(backend);
 	struct sqlite_request request = { .batch = batch, .flags = flags };
 
-	if (store->mode == MODE_FROZEN)
+	if (store->mode == MODE_FROZEN || store->damaged)
 		return -EROFS;
 	pthread_mutex_lock(&store->queue.lock);
 	*store->queue.last = &request;

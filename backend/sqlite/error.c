@@ -80,11 +80,32 @@ int sqlite_error(sqlite3 *db, int code, const char *path)
 	return error;
 }
 
+/*
+ * Writing to a database of which a part is damaged makes it worse: a page that two trees believe to
+ * have is overwritten, a list of free pages that is not true hands out rows as room.  So a store
+ * that is found damaged is read-only from then on, as a disk filesystem mounted with
+ * errors=remount-ro; what can be read is served.  Nobody looks for damage beforehand: that would be
+ * to read all of the store.
+ */
+static void found_damaged(struct sqlite *store)
+{
+	store->backend.read_only = true;
+	if (!atomic_exchange(&store->damaged, true) && store->owner)
+		log_error("%s is damaged: from now on it is read-only; unmount it, and rescue what "
+			  "is whole with 'sessfs check --repair'",
+			  store->place.path);
+}
+
 int sqlite_result(struct sqlite_conn *conn, int code)
 {
+	int r;
+
 	if (code == SQLITE_OK || code == SQLITE_ROW || code == SQLITE_DONE)
 		return 0;
-	return sqlite_error(conn->db, code, conn->store->place.path);
+	r = sqlite_error(conn->db, code, conn->store->place.path);
+	if ((code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB)
+		found_damaged(conn->store);
+	return r;
 }
 
 int sqlite_refuse(char **ret_why, int error, const char *format, ...)

@@ -196,6 +196,8 @@ static bool has_beside(const char *path, const char *suffix)
 
 enum { HEADER = 100 };
 
+#define RESCUE "; 'sessfs check --repair' rescues what is left"
+
 /* What SQLite would only tell as "malformed" or "not a database", some time later. */
 static int check_header(const char *path, int fd, char **ret_why)
 {
@@ -216,16 +218,19 @@ static int check_header(const char *path, int fd, char **ret_why)
 		return 0;
 	if (memcmp(header, magic, MIN((size_t)got, sizeof(magic))) != 0)
 		return sqlite_refuse(ret_why, -EMEDIUMTYPE,
-				     "%s is not a SQLite database, so it is not a store", path);
+				     "%s is not a SQLite database, so it is not a store (if it was "
+				     "one, 'sessfs check --repair' rescues what is left)",
+				     path);
 	if (got < HEADER)
 		return sqlite_refuse(ret_why, -EIO,
 				     "%s is damaged: the file ends after %zd bytes, within its "
-				     "header",
+				     "header" RESCUE,
 				     path, got);
 	page = (uint64_t)header[16] << 8 | header[17];
 	if (page != 1 && (page < 512 || (page & (page - 1))))
 		return sqlite_refuse(ret_why, -EIO,
-				     "%s is damaged: its header names no page size of SQLite's",
+				     "%s is damaged: its header names no page size of "
+				     "SQLite's" RESCUE,
 				     path);
 	size = (page == 1 ? 65536 : page) * big_endian(header + 28);
 	/* The size in the header counts when it was written by the last writer; and pages that a
@@ -233,8 +238,8 @@ static int check_header(const char *path, int fd, char **ret_why)
 	if (big_endian(header + 24) == big_endian(header + 92) && (uint64_t)st.st_size < size &&
 	    !has_beside(path, "-wal"))
 		return sqlite_refuse(ret_why, -EIO,
-				     "%s is damaged: the file ends after %lld of %llu bytes", path,
-				     (long long)st.st_size, (unsigned long long)size);
+				     "%s is damaged: the file ends after %lld of %llu bytes" RESCUE,
+				     path, (long long)st.st_size, (unsigned long long)size);
 	return 0;
 }
 

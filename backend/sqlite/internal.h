@@ -18,6 +18,7 @@
  *   keeper.c  the thread that syncs and checkpoints
  *   room.c    full disks: what may still be written, and the reserve for deletions
  *   check.c   space() and check()
+ *   repair.c  a damaged store into a new one, with btree.c, image.c, salvage.c, repair-mend.c
  *   times.c   time stamps of rows
  *   error.c   SQLITE_* to -errno, and the sentences
  *
@@ -260,6 +261,7 @@ struct sqlite {
 	char *name;		/* what SQLite is told to open: a path or a URI; sqlite3_free() */
 	char *aside;		/* MODE_ASIDE: path of the private file; free() */
 	bool utf8;		/* text is stored as we hand it in and out */
+	atomic_bool damaged;	/* SQLite has said so: nothing is written any more (error.c) */
 	uint64_t max_size;
 
 	struct {
@@ -288,6 +290,7 @@ struct sqlite {
 		uint64_t page;	    /* of the database */
 		uint64_t written;   /* by the transaction, and perhaps in memory only; about */
 		uint64_t allowance; /* that may be written before the disk is looked at again */
+		int64_t taken;	    /* pages in use before the transaction, if above the quota */
 		bool lent;	    /* to the transaction that is under way */
 		bool nearly_full;   /* as of the last look */
 	} room;
@@ -415,6 +418,8 @@ void sqlite_room_close(struct sqlite *store);
 bool sqlite_room_lend_unopened(const char *path);
 /* Before a transaction that will write about so many bytes. */
 void sqlite_room_prepare(struct sqlite *store, uint64_t bytes);
+/* At the beginning of one. */
+void sqlite_room_begin(struct sqlite *store);
 /* Inside a write transaction that has written about so many bytes since the last call, and before
  * it commits: 0 to go on, -ENOSPC when what it has written could not be brought into the database
  * any more. */

@@ -243,7 +243,7 @@ static int refuse_unreadable(int error, const char *path, char **ret_why)
 		{ -EBUSY, "%s is locked: another program has held a lock on it for ten seconds" },
 		{ -EIO,
 		  "%s cannot be read: the database is damaged or its medium fails (SQLite's own "
-		  "message is in the log)" },
+		  "message is in the log); 'sessfs check --repair' rescues what is left" },
 		{ -ENOSPC, "%s cannot be opened: its filesystem is full" },
 		{ -EROFS, "%s or its directory cannot be written; open it read-only" },
 		{ -EACCES, "%s cannot be opened: its directory does not let us make files" },

@@ -91,7 +91,8 @@ int sqlite_snapshot_begin(struct backend *backend, unsigned flags,
 		if (r == 0)
 			r = begin(snapshot, &pending, &cut);
 	}
-	if (r == 0 && pending && !(flags & BACKEND_ANYWAY)) {
+	/* In a damaged store nothing can be taken in any more. */
+	if (r == 0 && pending && !(flags & BACKEND_ANYWAY) && !store->damaged) {
 		end(snapshot);
 		r = -ESTALE;
 	}

@@ -19,7 +19,9 @@
  * Only a fresh commit needs the WAL to be long, so it is always tried to empty it first.  Readers
  * of other processes may keep it from being emptied; it is not waited for them for long.
  *
- * With a quota the same holds for pages: who frees may have some above it for the moment.
+ * With a quota the same holds for pages: who frees may have some above it for the moment.  SQLite
+ * keeps the file from growing; but where it is larger than the quota already, because that was
+ * larger once, its free pages are no room, and a transaction that would take some is refused.
  *
  * The reserve begins with a sentence that says what it is.  A file of that name which does not is
  * somebody else's and is left alone.
@@ -266,6 +268,38 @@ static int check_closely(struct sqlite *store, struct room *room)
 	return -ENOSPC;
 }
 
+/* Pages that are in use, if there are more than the quota allows; otherwise 0. */
+static int64_t over_quota(struct sqlite *store)
+{
+	int64_t pages = 0, free_pages = 0, limit;
+
+	if (!store->max_size || !has_database(store) ||
+	    sqlite_conn_number(&store->writer, SQL_PAGE_COUNT, &pages) < 0)
+		return 0;
+	limit = (int64_t)MAX(store->max_size / store->room.page, 1);
+	if (pages <= limit ||
+	    sqlite_conn_query(&store->writer, "PRAGMA main.freelist_count", 0, &free_pages) < 0)
+		return 0;
+	return pages - free_pages > limit ? pages - free_pages : 0;
+}
+
+void sqlite_room_begin(struct sqlite *store)
+{
+	store->room.taken = over_quota(store);
+}
+
+static int check_quota(struct sqlite *store)
+{
+	int64_t taken = over_quota(store);
+
+	if (taken <= store->room.taken)
+		return 0;
+	log_error("%s: its quota is full (%llu of %llu KiB are in use)", store->place.path,
+		  (unsigned long long)taken * store->room.page >> 10,
+		  (unsigned long long)store->max_size >> 10);
+	return -ENOSPC;
+}
+
 int sqlite_room_check(struct sqlite *store, uint64_t bytes)
 {
 	struct room room;
@@ -273,6 +307,8 @@ int sqlite_room_check(struct sqlite *store, uint64_t bytes)
 
 	if (store->room.lent || !has_database(store))
 		return 0;
+	if (check_quota(store) < 0)
+		return -ENOSPC;
 	store->room.written += bytes;
 	if (bytes < store->room.allowance) {
 		store->room.allowance -= bytes;
@@ -419,7 +455,7 @@ void sqlite_room_tidy(struct sqlite *store)
 {
 	bool more = true, any = false;
 
-	while (more && !is_wanted(store)) {
+	while (more && !store->damaged && !is_wanted(store)) {
 		sqlite_writer_take(store);
 		more = store->mode == MODE_WHOLE && store->owner && give_back(store);
 		any |= more;

@@ -9,6 +9,13 @@
 int sqlite_backend_open(const char *path, const struct backend_options *options,
 			struct backend **ret_backend, char **ret_why);
 
+/* As backend_repair(). */
+int sqlite_backend_repair(const char *path, const char *new_path,
+			  const struct backend_repair *repair,
+			  struct backend_repaired *ret_repaired, char **ret_why);
+/* As backend_discard(). */
+void sqlite_backend_discard(const char *path);
+
 /* As backend_is_owned(). */
 bool sqlite_backend_is_owned(const char *path);
 

@@ -312,6 +312,18 @@ static int file_zero(struct tree *tree, struct inode *inode, uint64_t offset, ui
 	return batch->error;
 }
 
+/* Room is not set aside, but what could never be written is not promised either. */
+static int file_promise(struct tree *tree, const struct inode *inode, uint64_t offset, uint64_t end)
+{
+	uint64_t begin = MAX(offset, inode->node.size);
+	struct backend_space space;
+	int r = end > begin ? tree->backend->ops->space(tree->backend, &space) : 0;
+
+	if (r == 0 && end > begin && end - begin > space.free)
+		r = -ENOSPC;
+	return r;
+}
+
 int file_allocate(struct tree *tree, struct inode *inode, int mode, uint64_t offset, uint64_t size)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
@@ -334,6 +346,8 @@ int file_allocate(struct tree *tree, struct inode *inode, int mode, uint64_t off
 		r = file_zero(tree, inode, offset, end, &batch);
 	else if (kind != 0)
 		return -EOPNOTSUPP;
+	else
+		r = file_promise(tree, inode, offset, end);
 	if (r < 0)
 		return r;
 	if (!(mode & FALLOC_FL_KEEP_SIZE))

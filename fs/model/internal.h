@@ -575,5 +575,7 @@ int handle_truncate(struct tree *tree, struct inode *inode, struct handle *handl
 
 /* Take in what others changed. */
 int tree_reconcile(struct tree *tree);
+/* Make a file for each key that has rows and none: how many, or -errno. */
+int64_t tree_adopt(struct tree *tree);
 
 #endif

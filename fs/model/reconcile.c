@@ -777,16 +777,61 @@ static int reconcile_locked(struct reconciling *reconciling)
 	return r;
 }
 
+static void reconcile_free(struct reconciling *reconciling)
+{
+	for (size_t i = 0; i < reconciling->count; i++) {
+		buf_done(&reconciling->keys[i].session);
+		buf_done(&reconciling->keys[i].key);
+	}
+	free(reconciling->keys);
+}
+
+/* As if another program had just written the rows of the keys that have no file; how many. */
+static int64_t adopt_locked(struct reconciling *reconciling)
+{
+	struct view *view = &reconciling->view;
+	struct bytes none = { 0 };
+	struct backend_node node;
+	int64_t adopted = 0;
+	int r;
+
+	WITH_WRITE_LOCK(reconciling->tree);
+	r = view_begin(reconciling->tree, BACKEND_ANYWAY, view);
+	if (r == 0)
+		r = view->backend->ops->key_list(view->backend, view->snapshot, none, none,
+						 keep_key, reconciling);
+	for (size_t i = 0; r == 0 && i < reconciling->count; i++) {
+		const struct changed_key *key = &reconciling->keys[i];
+
+		r = view->backend->ops->node_find(view->backend, view->snapshot, key_session(key),
+						  key_key(key), &node);
+		if (r == 0) {
+			backend_node_done(&node);
+		} else if (r == -ENOENT) {
+			r = reconcile_one(reconciling, key);
+			adopted++;
+		}
+	}
+	view_end(view);
+	return r < 0 ? r : adopted;
+}
+
+int64_t tree_adopt(struct tree *tree)
+{
+	struct reconciling reconciling = { .tree = tree };
+	int64_t adopted = adopt_locked(&reconciling);
+
+	reconcile_free(&reconciling);
+	notes_tell(&reconciling.notes, tree, false);
+	return adopted;
+}
+
 int tree_reconcile(struct tree *tree)
 {
 	struct reconciling reconciling = { .tree = tree };
 	int r = reconcile_locked(&reconciling);
 
-	for (size_t i = 0; i < reconciling.count; i++) {
-		buf_done(&reconciling.keys[i].session);
-		buf_done(&reconciling.keys[i].key);
-	}
-	free(reconciling.keys);
+	reconcile_free(&reconciling);
 	notes_tell(&reconciling.notes, tree, false);
 	if (r < 0)
 		log_error("changes of another program could not be taken in: %s", strerror(-r));

@@ -12,6 +12,7 @@
 enum {
 	TABLE_FIRST = 64,     /* slots of a new inode table */
 	CATCH_UP_MAX = 200,   /* how often one operation is run again */
+	DEPTH_MAX = 2100,     /* of directories; a path has not more */
 	TIMES_INTERVAL = 500, /* milliseconds between two writes of pending times */
 };
 
@@ -196,11 +197,17 @@ void inodes_forget(struct tree *tree, struct inodes *inodes)
 /* A directory knows its parent and its name, since the keys below it are made of them. */
 static int inode_fill_dir(struct tree *tree, struct view *view, struct inode *inode)
 {
+	static _Thread_local unsigned depth; /* of directories that are not in the table */
 	_cleanup_(buf_done) struct buf name = { 0 };
 	int r;
 
 	if (inode->node.ino == BACKEND_ROOT || !inode->node.entry)
 		return 0;
+	if (depth == DEPTH_MAX) {
+		log_error("inode %llu: the directories above it are a circle: the store is damaged",
+			  (unsigned long long)inode->node.ino);
+		return -EIO;
+	}
 	r = view->backend->ops->entry_name(view->backend, view->snapshot, inode->node.parent,
 					   inode->node.entry, &name);
 	if (r < 0)
@@ -208,7 +215,10 @@ static int inode_fill_dir(struct tree *tree, struct view *view, struct inode *in
 	inode->name = bytes_dup(buf_bytes(&name));
 	if (!inode->name)
 		return -ENOMEM;
-	return inode_get(tree, view, inode->node.parent, &inode->parent);
+	depth++;
+	r = inode_get(tree, view, inode->node.parent, &inode->parent);
+	depth--;
+	return r;
 }
 
 int inode_of_node(struct tree *tree, struct view *view, struct backend_node *node,
@@ -623,17 +633,23 @@ static int tree_delete_orphans(struct tree *tree)
 	return r == -EROFS ? 0 : r;
 }
 
+/* A damaged store is shown as far as it can be read; what is only needed to write is not needed. */
+static int unless_damaged(const struct tree *tree, int error)
+{
+	return error == -EIO && tree->backend->read_only ? 0 : error;
+}
+
 static int tree_load_root(struct tree *tree)
 {
 	_cleanup_(view_end) struct view view = { 0 };
-	uint64_t last_ino, last_entry;
+	uint64_t last_ino = 0, last_entry = 0;
 	int r;
 
 	r = view_begin(tree, BACKEND_ANYWAY, &view);
 	if (r < 0)
 		return r;
 	r = view.backend->ops->last_ids(view.backend, view.snapshot, &last_ino, &last_entry);
-	if (r < 0)
+	if (unless_damaged(tree, r) < 0)
 		return r;
 	atomic_store(&tree->last_ino, last_ino);
 	atomic_store(&tree->last_entry, last_entry);
@@ -714,11 +730,11 @@ int tree_open(struct backend *backend, const struct tree_options *options, struc
 	int r = tree ? 0 : -ENOMEM;
 
 	if (r == 0 && !options->read_only)
-		r = tree_delete_orphans(tree);
+		r = unless_damaged(tree, tree_delete_orphans(tree));
 	if (r == 0)
 		r = tree_load_root(tree);
 	if (r == 0)
-		r = tree_reconcile(tree);
+		r = unless_damaged(tree, tree_reconcile(tree));
 	if (r == 0)
 		r = tree_start(tree);
 	if (r < 0) {

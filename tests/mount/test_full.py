@@ -334,6 +334,125 @@ def test_a_store_at_its_quota_allows_deletions(box):
     freeing(box, lambda small, path: os.truncate(path, 0), options=["max_size=2M"])
 
 
+QUOTA = 1 << 20
+
+
+def space(path):
+    """Bytes in all, free, and free for users, as df shows them."""
+    found = os.statvfs(path)
+    return tuple(found.f_frsize * n for n in (found.f_blocks, found.f_bfree, found.f_bavail))
+
+
+def until_refused(call, most=2000):
+    """How often a call succeeds before the quota is full."""
+    for i in range(most):
+        error = errno_of(call, i)
+        if error:
+            same(error, errno.ENOSPC, "a call at the quota")
+            return i
+    raise AssertionError("nothing is refused")
+
+
+def allocate(path, size):
+    with open(path, "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, size)
+
+
+def test_all_that_takes_room_is_refused_at_the_quota_and_nothing_is_lost(box):
+    mount, path = box.session(options=[f"max_size={QUOTA}"])
+    at = lambda name: os.path.join(path, name)
+    old = lines(30)
+    write(at("doc.json"), b'{"version": 1}')
+    write(at("list.jsonl"), old)
+    write(at("plain"), b"p" * 5000)
+    os.setxattr(at("plain"), "user.kept", b"kept")
+    os.mkdir(at("kept"))
+    fill_file(at("ballast"))
+    large = b'"' + b"y" * 200000 + b'"'
+    made = {
+        "append": until_refused(lambda i: append(at("l.jsonl"), lines(1, i))),
+        "ordinary file": until_refused(lambda i: append(at("more"), b"m" * 4096)),
+        "mkdir": until_refused(lambda i: os.mkdir(at(f"dir{i}" + "d" * 200))),
+        "symlink": until_refused(lambda i: os.symlink("t" * 1000, at(f"link{i}"))),
+        "xattr": until_refused(lambda i: os.setxattr(at("plain"), f"user.a{i}", b"v" * 4000)),
+        "save": until_refused(lambda i: write(at("doc.json"), large)),
+        "list": until_refused(lambda i: write(at("list.jsonl"), lines(2000, 7))),
+        "fallocate": until_refused(lambda i: allocate(at("allocated"), QUOTA)),
+    }
+    for what in ("save", "list", "fallocate"):
+        same(made[what], 0, what)
+    assert os.stat(mount.store).st_size <= QUOTA, "the store is larger than its quota"
+    same(read(at("doc.json")), b'{"version": 1}', "the document")
+    same(mount.rows("s", "doc"), [b'{"version": 1}'], "its row")
+    same(read(at("list.jsonl")), old, "the list")
+    same(mount.rows("s", "list"), old.split(b"\n")[:-1], "its rows")
+    same(read(at("plain")), b"p" * 5000, "the ordinary file")
+    same(read(at("l.jsonl")), lines(made["append"]), "the lines that were taken")
+    same(len(mount.rows("s", "l")), made["append"], "their rows")
+    same(sum(name.startswith("dir") for name in os.listdir(path)), made["mkdir"], "directories")
+    same(len(os.listxattr(at("plain"))), made["xattr"] + 1, "attributes")
+    # Whatever takes nothing works, and what was deleted is room at once.
+    os.chmod(at("plain"), 0o600)
+    os.rename(at("plain"), at("renamed"))
+    os.removexattr(at("renamed"), "user.kept")
+    os.rmdir(at("kept"))
+    os.unlink(at("ballast"))
+    write(at("doc.json"), large)
+    same(mount.rows("s", "doc"), [large], "the row that was saved then")
+    os.truncate(at("more"), 0)
+    mount.stop()
+    mount.check()
+
+
+def test_df_tells_of_the_quota(box):
+    mount, path = box.session(options=[f"max_size={QUOTA}"])
+    at = lambda name: os.path.join(path, name)
+
+    def sane(what):
+        total, free, available = space(mount.path)
+        same(total, QUOTA, f"{what}: all of it")
+        same(free, available, f"{what}: what is free is free for users")
+        return free
+
+    empty = sane("empty")
+    assert QUOTA * 3 // 4 < empty < QUOTA, f"{empty} bytes are free in the beginning"
+    write(at("half"), b"h" * (QUOTA // 2))
+    half = sane("half")
+    assert abs(empty - half - QUOTA // 2) < QUOTA // 10, f"{half} bytes are free"
+    size = fill_file(at("rest"))
+    assert abs(size - half) < QUOTA // 10, f"{half} were said to be free, {size} fitted"
+    assert sane("full") < 2 * BLOCK, "what is full is free"
+    os.unlink(at("rest"))
+    eventually(lambda: abs(sane("again") - half) < QUOTA // 10, "free again", GONE)
+
+
+def test_a_quota_holds_after_remounting_with_another(box):
+    mount, path = box.session(options=[f"max_size={2 * QUOTA}"])
+    at = lambda name: os.path.join(path, name)
+    write(at("kept.json"), b'{"kept": 1}')
+    write(at("large"), b"l" * QUOTA)
+    write(at("gone"), b"g" * (QUOTA // 2))
+    os.unlink(at("gone"))
+    mount.remount([f"max_size={QUOTA // 2}"])
+    total, free, _ = space(mount.path)
+    same((total, free), (QUOTA // 2, 0), "what df tells above the quota")
+    assert until_refused(lambda i: append(at("more"), b"m" * 4096)) < 8, "room above the quota"
+    assert until_refused(lambda i: append(at("l.jsonl"), lines(1, i))) < 100, "likewise for rows"
+    same(errno_of(write, at("kept.json"), b'"' + b"k" * 100000 + b'"'), errno.ENOSPC, "a save")
+    same(read(at("kept.json")), b'{"kept": 1}', "the document")
+    same(mount.rows("s", "kept"), [b'{"kept": 1}'], "its row")
+    os.truncate(at("large"), 1000)
+    same(read(at("large")), b"l" * 1000, "the file that was cut")
+    eventually(lambda: goes_in(at("more"), b"m" * 50000), "room below the quota", GONE)
+    mount.remount([f"max_size={4 * QUOTA}"])
+    write(at("large"), b"l" * (2 * QUOTA))
+    same(space(mount.path)[0], 4 * QUOTA, "what df tells of a larger one")
+    mount.remount([])
+    assert space(mount.path)[0] > 4 * QUOTA, "there is no quota any more"
+    mount.stop()
+    mount.check()
+
+
 def test_a_full_disk_is_mounted_again_after_a_kill(box):
     with disk(box, size=SIZE // 2) as small:
         taken = fill_list(small.at("l.jsonl"))

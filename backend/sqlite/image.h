@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_SQLITE_IMAGE_H
+#define BACKEND_SQLITE_IMAGE_H
+
+/*
+ * The pages of a database file as they were last committed: those of the file, and above them the
+ * valid frames of the write-ahead log beside it.  Read without SQLite and opened for reading only,
+ * so that nothing is recovered, checkpointed or locked, and both files stay as they are.
+ *
+ * A frame of the log is valid when its checksum is right.  The checksum goes on from that of the
+ * frame before, as it stands there; so behind a damaged frame the others can still be judged, while
+ * SQLite gives up at the first one that is wrong.  What is behind the last commit is not committed.
+ *
+ * Memory: six bytes a page.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend/backend.h"
+
+struct image {
+	int fd;
+	int wal; /* -1: none */
+	uint32_t page_size;
+	uint32_t usable;   /* of it */
+	uint32_t pages;	   /* numbered from 1 */
+	uint32_t expected; /* that the database should have; 0: not known */
+	uint32_t file_pages;
+	bool header; /* what follows could be read in the database's header */
+	uint32_t freelist;
+	uint8_t encoding; /* 1 UTF-8, 2 UTF-16le, 3 UTF-16be */
+	bool pointer_map;
+	uint32_t *frame; /* [page]: the newest valid frame of it, from 1; 0: the file has it */
+	uint8_t *stale;	 /* [page]: a newer version of it was in a frame that is damaged */
+	uint8_t *map;	 /* the page of the pointer map that was read last, and its number */
+	uint32_t map_page;
+	struct {
+		uint64_t frames;   /* up to the last commit */
+		uint64_t damaged;  /* of these */
+		uint64_t unusable; /* behind the first damaged one, where SQLite does not get */
+		bool header;	   /* is whole */
+	} log;
+};
+
+/* report is told what is wrong with the files as such. */
+int image_open(const char *path, backend_report_fn *report, void *arg, struct image *ret_image,
+	       char **ret_why);
+void image_close(struct image *image);
+
+/* The page as it was last committed, or (older) as the file has it.  -ENODATA: not there; -EIO. */
+int image_read(struct image *image, uint32_t page, uint8_t *bytes);
+static inline bool image_has_page(const struct image *image, uint32_t page)
+{
+	return page >= 1 && page <= image->pages;
+}
+
+/* What the pointer map says about a page: its type, 0 when it says nothing, and its parent. */
+enum image_use {
+	IMAGE_UNKNOWN,
+	IMAGE_ROOT,
+	IMAGE_FREE,
+	IMAGE_OVERFLOW_FIRST, /* the parent is the page of the cell */
+	IMAGE_OVERFLOW,	      /* the parent is the page before */
+	IMAGE_BTREE,	      /* the parent is the page above */
+};
+enum image_use image_use(struct image *image, uint32_t page, uint32_t *ret_parent);
+/* Pages that are no data: of the pointer map, or for locks. */
+bool image_is_special(const struct image *image, uint32_t page);
+
+/* For check(): what is wrong with the log of a database that may be in use; how many sentences. */
+int image_check_log(const char *path, backend_report_fn *report, void *arg);
+
+#endif

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT */
+#include "backend/sqlite/repair.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backend/sqlite/sqlite.h"
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+
+enum { COMMIT_BYTES = 32 << 20 };
+
+/* The first record of a key counts: they come in the order of their worth. */
+static const char *const inserts[SALVAGE_TABLES] = {
+	[SALVAGE_NODE] = "INSERT OR IGNORE INTO sessfs_node VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, "
+			 "?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+	[SALVAGE_ENTRY] = "INSERT OR IGNORE INTO sessfs_entry (parent, id, name, ino) "
+			  "VALUES (?1, ?2, ?3, ?4)",
+	[SALVAGE_XATTR] = "INSERT OR IGNORE INTO sessfs_xattr (ino, name, value) "
+			  "VALUES (?1, ?2, ?3)",
+	[SALVAGE_CHUNK] = "INSERT OR IGNORE INTO sessfs_chunk (ino, chunk, data) "
+			  "VALUES (?1, ?2, ?3)",
+	[SALVAGE_PIECE] = "INSERT OR IGNORE INTO sessfs_piece (ino, item_index, seq, data) "
+			  "VALUES (?1, ?2, ?3, ?4)",
+	[SALVAGE_ROW] = "INSERT OR IGNORE INTO {rows} (session_id, state_key, item_index, "
+			"state_data, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+	/* What was never its own node is made one here; the kind is found out later. */
+	[SALVAGE_NODE_KEY] =
+		"INSERT OR IGNORE INTO sessfs_node (ino, parent, entry, kind, flags, mode, uid, "
+		"gid, nlink, rdev, size, atime, mtime, ctime, btime, session_id, state_key) "
+		"SELECT ?3, coalesce((SELECT parent FROM sessfs_entry WHERE ino = ?3), 0), "
+		"coalesce((SELECT id FROM sessfs_entry WHERE ino = ?3), 0), 0, 0, 33152, 0, 0, 1, "
+		"0, 0, 0, 0, 0, 0, ?1, ?2 "
+		"WHERE NOT EXISTS (SELECT 1 FROM sessfs_node WHERE ino = ?3)",
+	[SALVAGE_ENTRY_NAME] =
+		"INSERT OR IGNORE INTO sessfs_entry (parent, id, name, ino) "
+		"SELECT ?1, ?3, ?2, n.ino FROM sessfs_node n WHERE n.parent = ?1 AND n.entry = ?3 "
+		"AND NOT EXISTS (SELECT 1 FROM sessfs_entry e WHERE e.parent = ?1 AND e.id = ?3)",
+	[SALVAGE_MARK] = "INSERT OR IGNORE INTO sessfs_mark (ino, byte_offset, item_index) "
+			 "VALUES (?1, ?2, ?3)",
+};
+
+void repair_tell(struct repairing *repairing, const char *format, ...)
+{
+	char sentence[2048];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(sentence, sizeof(sentence), format, args);
+	va_end(args);
+	/* What stands in a row cannot forge a line. */
+	for (char *at = sentence; *at; at++)
+		if ((unsigned char)*at < ' ' || *at == 0x7f)
+			*at = '?';
+	repairing->repaired.lost++;
+	repairing->repair->report(repairing->repair->arg, sentence);
+}
+
+static void on_report(void *arg, const char *sentence)
+{
+	repair_tell(arg, "%s", sentence);
+}
+
+/* Whether what is whole in the eyes of the store can be what it says that it is. */
+static bool is_sound(const struct salvage_record *record)
+{
+	const struct btree_value *values = record->values;
+
+	switch (record->table) {
+	case SALVAGE_ROW:
+		return values[ROW_INDEX].integer >= 0;
+	case SALVAGE_NODE:
+		return record->rowid > 0;
+	case SALVAGE_ENTRY:
+		return values[0].integer > 0 && values[1].integer > 0 && values[3].integer > 0 &&
+		       values[2].bytes.size > 0;
+	case SALVAGE_CHUNK:
+		return values[0].integer > 0 && values[1].integer >= 0 &&
+		       values[2].bytes.size <= BACKEND_CHUNK;
+	case SALVAGE_PIECE:
+		return values[0].integer > 0 && values[1].integer >= 0;
+	default:
+		return values[0].type != BTREE_INTEGER || values[0].integer > 0;
+	}
+}
+
+static int bind(struct repairing *repairing, sqlite3_stmt *statement, int place,
+		const struct btree_value *value)
+{
+	static const unsigned char encodings[] = { SQLITE_UTF8, SQLITE_UTF8, SQLITE_UTF16LE,
+						   SQLITE_UTF16BE };
+
+	switch (value->type) {
+	case BTREE_INTEGER:
+		return sqlite3_bind_int64(statement, place, value->integer);
+	case BTREE_REAL:
+		return sqlite3_bind_double(statement, place, value->real);
+	case BTREE_BLOB:
+		return sqlite3_bind_blob64(statement, place,
+					   value->bytes.data ? value->bytes.data : "",
+					   value->bytes.size, SQLITE_STATIC);
+	case BTREE_TEXT:
+		return sqlite3_bind_text64(statement, place,
+					   value->bytes.data ? value->bytes.data : "",
+					   value->bytes.size, SQLITE_STATIC,
+					   encodings[repairing->salvage.image.encoding]);
+	default:
+		return sqlite3_bind_null(statement, place);
+	}
+}
+
+static int commit_some(struct repairing *repairing)
+{
+	struct sqlite_conn *conn = &repairing->store->writer;
+	int r = sqlite_conn_exec(conn, "COMMIT");
+
+	repairing->waiting = 0;
+	if (r == 0)
+		sqlite3_wal_checkpoint_v2(conn->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	return r == 0 ? sqlite_conn_exec(conn, "BEGIN IMMEDIATE") : r;
+}
+
+/* The root is there already, in a store that was just made. */
+static int replace_root(struct repairing *repairing)
+{
+	repairing->root = true;
+	return sqlite_conn_exec(&repairing->store->writer, "DELETE FROM sessfs_node WHERE ino = 1");
+}
+
+static void count_record(struct repairing *repairing, const struct salvage_record *record)
+{
+	if (record->table >= SALVAGE_MARK)
+		return;
+	repairing->repaired.records++;
+	repairing->repaired.rows += record->table == SALVAGE_ROW;
+	repairing->repaired.found += record->found;
+	repairing->repaired.old += record->old;
+}
+
+static int insert(struct repairing *repairing, const struct salvage_record *record)
+{
+	struct sqlite_conn *conn = &repairing->store->writer;
+	sqlite3_stmt *statement = repairing->insert[record->table];
+	int code = SQLITE_OK;
+
+	for (int i = 0; code == SQLITE_OK && i < record->count; i++)
+		code = bind(repairing, statement, i + 1, &record->values[i]);
+	if (code == SQLITE_OK && record->table == SALVAGE_NODE)
+		code = sqlite3_bind_int64(statement, 1, record->rowid);
+	if (code == SQLITE_OK)
+		code = sqlite3_step(statement);
+	sqlite3_reset(statement);
+	sqlite3_clear_bindings(statement);
+	/* Too large for this build of SQLite, or text that is none. */
+	if ((code & 0xff) == SQLITE_TOOBIG || (code & 0xff) == SQLITE_CONSTRAINT)
+		return -ENODATA;
+	if (code == SQLITE_DONE && sqlite3_changes(conn->db) > 0)
+		count_record(repairing, record);
+	return sqlite_result(conn, code);
+}
+
+/* Asked of text in UTF-8, which SQLite makes of any. */
+static bool is_row(struct repairing *repairing, const struct salvage_record *record)
+{
+	const struct backend_repair *repair = repairing->repair;
+	sqlite3_stmt *statement = repairing->text;
+	struct bytes text[3] = { { 0 } };
+
+	for (int i = 0; i < 3; i++) {
+		const struct btree_value *value =
+			&record->values[i < 2 ? ROW_SESSION + i : ROW_DATA];
+
+		text[i] = value->bytes;
+		if (repairing->salvage.image.encoding == 1)
+			continue;
+		bind(repairing, statement, i + 1, value);
+	}
+	if (repairing->salvage.image.encoding != 1 && sqlite3_step(statement) == SQLITE_ROW)
+		for (int i = 0; i < 3; i++) {
+			const void *data = sqlite3_column_text(statement, i);
+
+			text[i] = bytes_make(data ? data : "",
+					     (size_t)sqlite3_column_bytes(statement, i));
+		}
+	return repair->is_row(repair->arg, text[0], text[1], text[2]);
+}
+
+static int on_record(void *arg, const struct salvage_record *record)
+{
+	struct repairing *repairing = arg;
+	bool fits;
+	int r = 0;
+
+	if (!is_sound(record))
+		return -ENODATA;
+	fits = record->table != SALVAGE_ROW || is_row(repairing, record);
+	sqlite3_reset(repairing->text);
+	if (!fits) {
+		repair_tell(repairing,
+			    "session %.*s, key %.*s, item %" PRId64 ": the row is not JSON, it is "
+			    "lost",
+			    (int)MIN(record->values[ROW_SESSION].bytes.size, 500),
+			    record->values[ROW_SESSION].bytes.data,
+			    (int)MIN(record->values[ROW_KEY].bytes.size, 500),
+			    record->values[ROW_KEY].bytes.data, record->values[ROW_INDEX].integer);
+		return 0;
+	}
+	if (record->table == SALVAGE_NODE && record->rowid == BACKEND_ROOT && !repairing->root)
+		r = replace_root(repairing);
+	if (r == 0)
+		r = insert(repairing, record);
+	for (int i = 0; i < record->count; i++)
+		repairing->waiting += record->values[i].bytes.size + 16;
+	if (r == 0 && repairing->waiting >= COMMIT_BYTES)
+		r = commit_some(repairing);
+	return r;
+}
+
+static int prepare(struct repairing *repairing)
+{
+	struct sqlite_conn *conn = &repairing->store->writer;
+	int r = 0;
+
+	for (int i = 0; r == 0 && i < SALVAGE_TABLES; i++) {
+		char *text = inserts[i] ?
+				     sqlite_sql_expand(inserts[i], &conn->store->layout, "main.") :
+				     NULL;
+
+		if (!inserts[i])
+			continue;
+		r = !text ? -ENOMEM :
+			    sqlite_result(conn, sqlite3_prepare_v2(conn->db, text, -1,
+								   &repairing->insert[i], NULL));
+		sqlite3_free(text);
+	}
+	if (r == 0)
+		r = sqlite_result(conn, sqlite3_prepare_v2(conn->db, "SELECT ?1, ?2, ?3", -1,
+							   &repairing->text, NULL));
+	return r;
+}
+
+/* Entries that only their index has are looked for by the node's name. */
+static const char helper[] = "CREATE INDEX sessfs_repair ON sessfs_node (parent, entry);"
+			     "CREATE INDEX sessfs_repair_entry ON sessfs_entry (ino)";
+static const char drop_helper[] = "DROP INDEX sessfs_repair; DROP INDEX sessfs_repair_entry";
+
+static int bring(struct repairing *repairing)
+{
+	struct sqlite_conn *conn = &repairing->store->writer;
+	/* Until all is there, nobody relies on any of it. */
+	int r = sqlite_conn_exec(conn, "PRAGMA synchronous = OFF; BEGIN IMMEDIATE");
+
+	if (r == 0)
+		r = sqlite_conn_exec(conn, helper);
+	if (r == 0)
+		r = prepare(repairing);
+	if (r == 0)
+		r = salvage_run(&repairing->salvage, on_record, repairing);
+	for (int i = 0; i < SALVAGE_TABLES; i++)
+		sqlite3_finalize(repairing->insert[i]);
+	sqlite3_finalize(repairing->text);
+	if (r == 0)
+		r = repair_mend(repairing);
+	if (r == 0)
+		r = sqlite_conn_exec(conn, drop_helper);
+	if (r == 0)
+		r = sqlite_conn_exec(conn, "COMMIT");
+	if (r < 0)
+		sqlite_conn_rollback(conn);
+	if (r == 0)
+		r = sqlite_conn_exec(conn, "PRAGMA synchronous = NORMAL");
+	if (r == 0 && !repairing->repaired.records)
+		r = -ENODATA;
+	return r;
+}
+
+/* Made by nobody else, and for nobody else. */
+static int make_file(const char *path, char **ret_why)
+{
+	static const char *const beside[] = { "-wal", "-shm", "-journal", "-reserve" };
+	struct stat st;
+	int fd, r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(beside); i++) {
+		_cleanup_(freep) char *name = NULL;
+
+		if (asprintf(&name, "%s%s", path, beside[i]) < 0)
+			return -ENOMEM;
+		if (lstat(name, &st) == 0)
+			return sqlite_refuse(ret_why, -EEXIST,
+					     "%s is there already; name another new store", name);
+	}
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		r = -errno;
+	else
+		close(fd);
+	if (r == -EEXIST)
+		return sqlite_refuse(ret_why, r, "%s is there already; name another new store",
+				     path);
+	if (r < 0)
+		return sqlite_refuse(ret_why, r, "cannot make %s: %s", path, strerror(-r));
+	return 0;
+}
+
+void sqlite_backend_discard(const char *path)
+{
+	static const char *const files[] = { "", "-wal", "-shm" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		_cleanup_(freep) char *name = NULL;
+
+		if (asprintf(&name, "%s%s", path, files[i]) >= 0)
+			unlink(name);
+	}
+}
+
+static int bring_into(struct repairing *repairing, const char *new_path, char **ret_why)
+{
+	struct backend_options options = { .create = true, .table = repairing->salvage.table };
+	struct backend *backend;
+	int r = make_file(new_path, ret_why);
+
+	if (r < 0)
+		return r;
+	r = sqlite_backend_open(new_path, &options, &backend, ret_why);
+	if (r == 0) {
+		repairing->store = sqlite_of(backend);
+		sqlite_writer_take(repairing->store);
+		r = bring(repairing);
+		sqlite_writer_give(repairing->store);
+		if (r == 0)
+			r = sqlite_sync(backend);
+		backend->ops->close(backend);
+	}
+	if (r < 0)
+		sqlite_backend_discard(new_path);
+	return r;
+}
+
+int sqlite_backend_repair(const char *path, const char *new_path,
+			  const struct backend_repair *repair,
+			  struct backend_repaired *ret_repaired, char **ret_why)
+{
+	struct repairing repairing = { .repair = repair };
+	_cleanup_(freep) char *real = realpath(path, NULL);
+	int r;
+
+	if (!real)
+		return sqlite_refuse(ret_why, -errno, "cannot open %s: %s", path, strerror(errno));
+	r = salvage_open(real, repair->table, on_report, &repairing, &repairing.salvage, ret_why);
+	if (r == 0) {
+		r = bring_into(&repairing, new_path, ret_why);
+		salvage_close(&repairing.salvage);
+	}
+	if (r == 0)
+		*ret_repaired = repairing.repaired;
+	else if (r == -ENODATA)
+		sqlite_refuse(ret_why, r,
+			      "nothing could be rescued from %s: no whole record of a store is in "
+			      "it",
+			      path);
+	else if (ret_why && !*ret_why)
+		sqlite_refuse(ret_why, r, "%s could not be repaired: %s", path, strerror(-r));
+	return r;
+}

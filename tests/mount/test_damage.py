@@ -1,0 +1,455 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: MIT
+"""Damaged stores: check says so, --repair rescues what is whole, a mount serves what it can.
+
+SESSFS_DAMAGES=N damages a store in N ways (make soak-damage: thousands), SESSFS_TEST_SEED=N sets
+where the random ones begin; a case that fails names its number and way, and
+SESSFS_DAMAGE_CASE=NUMBER tries that one alone."""
+
+import collections
+import contextlib
+import errno
+import os
+import random
+import shutil
+import stat
+import subprocess
+import time
+
+import damage
+from harness import (
+    PATIENCE,
+    SANITIZER_REPORT,
+    TABLE,
+    append,
+    errno_of,
+    limit,
+    main,
+    read,
+    same,
+    tool,
+    write,
+)
+
+SEED = int(os.environ.get("SESSFS_TEST_SEED", "20240611"))
+DAMAGES = int(os.environ.get("SESSFS_DAMAGES", "52"))
+ALONE = os.environ.get("SESSFS_DAMAGE_CASE")
+SESSIONS = 220
+BOUND = 60  # seconds that a command may take
+
+
+WRITTEN = set()  # every row that there ever was: the session, the data
+
+
+def line(chance, session, number, size):
+    text = "".join(chance.choices("abcdefghijklmnopqrstuvwxyz ", k=size)).encode()
+    row = b'{"n": %d, "of": "%s", "text": "%s"}' % (number, session.encode(), text)
+    WRITTEN.add((session.encode(), row))
+    return row + b"\n"
+
+
+def fill_session(chance, path, session):
+    os.mkdir(path)
+    count = chance.choice((1, 2, 3, 8))
+    sizes = [chance.choice((20, 60, 200)) for _ in range(count)]
+    if session.endswith("7"):
+        sizes += [5000, 30000]
+    lines = b"".join(line(chance, session, i, size) for i, size in enumerate(sizes))
+    write(f"{path}/messages.jsonl", lines)
+    write(f"{path}/state.json", line(chance, session, -1, 40).strip())
+    if session.endswith("3"):
+        write(f"{path}/state.hash", b"0123abcd" + session.encode())
+        WRITTEN.add((session.encode(), b"0123abcd" + session.encode()))
+        os.mkdir(f"{path}/sub")
+        write(f"{path}/sub/torn.jsonl", lines[:-5] + b"\nnot JSON\n")
+        append(f"{path}/sub/torn.jsonl", line(chance, session, 50, 30))
+    if session.endswith("5"):
+        write(f"{path}/notes.txt", chance.randbytes(chance.choice((10, 3000, 40000))))
+        os.setxattr(f"{path}/notes.txt", "user.of", session.encode())
+    if session.endswith("9"):
+        write(f"{path}/draft.json", b'{"half": ' + session.encode())
+
+
+def change_session(chance, path, session):
+    append(f"{path}/messages.jsonl", line(chance, session, 1000, 100))
+    if session.endswith("2"):
+        write(f"{path}/state.json", line(chance, session, -2, 300).strip())
+    if session.endswith("4"):
+        shutil.rmtree(path)
+    if session.endswith("8"):
+        write(f"{path}/new.jsonl", b"".join(line(chance, session, i, 90) for i in range(9)))
+
+
+def build(box):
+    """A store of some hundred sessions, of which the last changes are in the log only."""
+    chance = random.Random(SEED)
+    mount = box.mount(options=["pause=0"])
+    names = [f"session {i}" for i in range(SESSIONS)]
+    for name in names:
+        fill_session(chance, mount.at(name), name)
+    write(mount.at("at the root"), b"ordinary\n" * 99)
+    os.symlink("nowhere", mount.at(names[0], "link"))
+    mount.stop()
+    mount.start()
+    folder = box.new_folder("base")
+    path = os.path.join(folder, "store.db")
+    # Who reads an old state keeps what comes later in the log.
+    with contextlib.closing(damage.connect(mount.store)) as reader:
+        reader.execute("BEGIN")
+        reader.execute(f"SELECT count(*) FROM {TABLE}").fetchall()
+        for name in names[::3]:
+            change_session(chance, mount.at(name), name)
+        time.sleep(0.5)  # rows of what was unlinked go
+        shutil.copyfile(mount.store, path)
+        shutil.copyfile(mount.store + "-wal", path + "-wal")
+    mount.stop()
+    store = damage.Store(path, folder)
+    assert len(store.interior) >= 1 and len(store.frames.offset) > 20, "the store is too simple"
+    return store
+
+
+def run(box, what, *arguments):
+    """A command on a damaged store ends in time, with a status that it knows, and says why."""
+    start = time.monotonic()
+    try:
+        done = tool(box.program, *arguments, check=False, seconds=BOUND)
+    except subprocess.TimeoutExpired:
+        raise AssertionError(f"{what} does not end") from None
+    text = (done.stdout + done.stderr).decode("utf-8", "replace")
+    report = SANITIZER_REPORT.search(text)
+    if report or done.returncode not in (0, 1, 2):
+        begin = report.start() if report else -2000
+        raise AssertionError(f"{what} ended with {done.returncode}: {text[begin:][:3000]}")
+    assert done.returncode == 0 or len(text.strip()) > 10, f"{what} does not say what is wrong"
+    box.seen(what, time.monotonic() - start)
+    return done.returncode, text
+
+
+class Tally(collections.Counter):
+    def __str__(self):
+        return ", ".join(f"{self[name]} {name}" for name in sorted(self))
+
+
+def strip_time(table, row):
+    """Without what a repair may change of a node: that a file has holes now; times of a directory
+    into which something was put back."""
+    if table != "sessfs_node":
+        return row
+    row = list(row)
+    row[2] &= ~8
+    if stat.S_ISDIR(row[3]):
+        row[8] = row[9] = None
+    return tuple(row)
+
+
+def compare_lists(store, base, spoilt, tally, way):
+    """The rows: all of the pages that nothing has happened to, in their order, and no others."""
+    rows = damage.read_rows(base, TABLE)
+    seen = {(row[0], row[1], row[3]) for row in rows}
+    hurt = 0
+    for row, pages in zip(store.rows[TABLE], store.places[TABLE]):
+        whole = not pages & spoilt
+        hurt += not whole
+        there = (row[0], row[1], row[3]) in seen
+        tally["rows rescued"] += there
+        tally["rows lost"] += not there
+        assert there or not whole, f"{row[:3]} on the pages {pages} is lost"
+    strange = [row for row in rows if (row[0], row[3]) not in WRITTEN]
+    tally["rows altered"] += len(strange)
+    allowed = 0 if way in damage.CLEAN else hurt
+    assert len(strange) <= allowed, f"{len(strange)} rows are invented: {strange[0]}"
+    last = {}
+    for session, key, index, *_ in rows:
+        same(index, last.get((session, key), -1) + 1, f"the next index of {session} {key}")
+        last[session, key] = index
+    order = {(row[0], row[1], row[3]): row[2] for row in store.rows[TABLE]}
+    at = {}
+    for session, key, _, data, *_ in rows:
+        place = order.get((session, key, data), -1)
+        if place >= 0:
+            assert at.get((session, key), -1) < place, f"{session} {key} is out of order"
+            at[session, key] = place
+
+
+def compare_table(store, base, table, spoilt, tally, way):
+    """Of the other tables: what is whole is there as it was."""
+    seen = {strip_time(table, row) for row in damage.read_rows(base, table)}
+    short = {row[0] for row in seen}
+    for row, pages in zip(store.rows[table], store.places[table]):
+        there = strip_time(table, row) in seen
+        tally["other records rescued"] += there
+        tally["other records lost"] += not there
+        if there or pages & spoilt:
+            continue
+        if table == "sessfs_entry":  # its node is on another page
+            continue
+        if table == "sessfs_piece":  # moves with the rows of its list
+            moved = {(piece[0], piece[3]) for piece in seen}
+            assert (row[0], row[3]) in moved, f"the piece {row[:3]} is lost"
+            continue
+        if table == "sessfs_node" and row[11] is not None and row[12] is not None:
+            # A state without rows goes; its rows may be on other pages.
+            assert row[0] in short or spoilt, f"the node {row[0]} is lost"
+            continue
+        raise AssertionError(f"{table}: {row[:3]} on the pages {pages} is lost")
+
+
+def try_case(box, store, folder, number, tally):
+    chance = random.Random(SEED * 1000003 + number)
+    names = list(damage.WAYS)
+    way = names[number % len(names)]
+    file, log = bytearray(store.file), bytearray(store.log)
+    damage.WAYS[way](store, file, log, chance)
+    path = os.path.join(folder, "store.db")
+    new = os.path.join(folder, "new.db")
+    file, log = bytes(file), bytes(log)
+    spoilt = store.damaged_pages(file, log)
+    store.put(path, file, log)
+    for name in (new, new + "-wal", new + "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+    try:
+        if number % 3 == 0:
+            status, _ = run(box, "check", "check", path)
+            tally[f"check said {status}"] += 1
+            # SQLite makes its files beside the store, and takes an empty log away.
+            store.put(path, file, log)
+        status, text = run(box, "repair", "check", "--repair", path, new)
+        same(read(path) == file, True, "the damaged store is as it was")
+        if log or os.path.exists(path + "-wal"):
+            same(read(path + "-wal") == log, True, "its log is as it was")
+        same(os.path.exists(path + "-shm"), False, "something is made beside it")
+        tally[f"repair said {status}"] += 1
+        if status == 2:
+            same(os.path.exists(new), False, "there is a new store in spite of it")
+            assert len(spoilt) > store.pages // 2, f"nothing was rescued: {text}"
+            return
+        same(os.stat(new).st_mode & 0o777, 0o600, "the mode of the new store")
+        with contextlib.closing(damage.connect(new)) as base:
+            compare_lists(store, base, spoilt, tally, way)
+            for table in list(damage.TABLES)[1:]:
+                compare_table(store, base, table, spoilt, tally, way)
+        if number % 5 == 0:
+            clean, text = run(box, "check of the new store", "check", new)
+            same((clean, text if clean else ""), (0, ""), "the new store is sound")
+    except AssertionError as error:
+        raise AssertionError(f"case {number} ({way}), seed {SEED}: {error}") from None
+
+
+@limit(1200 if DAMAGES < 1000 else 36000)
+def test_what_is_whole_of_a_damaged_store_is_rescued(box):
+    box.note(f"SESSFS_TEST_SEED={SEED}")
+    store = build(box)
+    folder = box.new_folder("damaged")
+    tally = Tally()
+    for number in [int(ALONE)] if ALONE else range(DAMAGES):
+        try_case(box, store, folder, number, tally)
+    box.note(str(tally))
+
+
+# That this notices what a repair does wrong.
+
+
+WRONG = {
+    "is lost": f"DELETE FROM {TABLE} WHERE state_key = 'state'",
+    "invented": f"INSERT INTO {TABLE} (session_id, state_key, state_data) VALUES ('x', 'y', 0)",
+    "next index": f"UPDATE {TABLE} SET item_index = 9999 WHERE state_key = 'messages' AND "
+    "item_index = 0",
+    "sessfs_chunk": "DELETE FROM sessfs_chunk WHERE chunk = 0",
+    "sessfs_xattr": "UPDATE sessfs_xattr SET value = x'00'",
+    "the piece": "DELETE FROM sessfs_piece",
+}
+
+
+@limit(300)
+def test_a_repair_that_loses_or_invents_is_noticed(box):
+    store = build(box)
+    folder = box.new_folder("wrong")
+    path, new = os.path.join(folder, "store.db"), os.path.join(folder, "new.db")
+    store.put(path, store.file, store.log)
+    same(run(box, "repair", "check", "--repair", path, new)[0], 0, "a sound store")
+    for word, sql in WRONG.items():
+        copy = os.path.join(folder, "copy.db")
+        shutil.copyfile(new, copy)
+        with contextlib.closing(damage.connect(copy)) as base:
+            for trigger in ("insert", "update", "delete", "updated_at"):
+                base.execute(f"DROP TRIGGER sessfs_row_{trigger}")
+            base.execute(sql)
+            assert base.execute("SELECT changes()").fetchone()[0], sql
+            said = ""
+            try:
+                compare_lists(store, base, set(), Tally(), "")
+                for table in list(damage.TABLES)[1:]:
+                    compare_table(store, base, table, set(), Tally(), "")
+            except AssertionError as error:
+                said = str(error)
+        assert word in said, f"{sql}: {said or 'nothing was noticed'}"
+
+
+# Mounts
+
+
+def small_store(box):
+    """A store of some sessions without a log; returns its path and what is in its files."""
+    chance = random.Random(SEED)
+    mount = box.mount(options=["pause=0"])
+    for i in range(40):
+        fill_session(chance, mount.at(f"session {i}"), f"session {i}")
+    content = {}
+    for folder, _, names in os.walk(mount.path):
+        for name in names:
+            path = os.path.join(folder, name)
+            content[os.path.relpath(path, mount.path)] = read(path)
+    mount.stop()
+    return mount.store, content
+
+
+def overwrite(path, at, data):
+    with open(path, "r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+def leaf_of_rows(path):
+    """A page in the middle of the rows' table, and its size."""
+    with contextlib.closing(damage.connect(path)) as base:
+        query = "SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf' ORDER BY path"
+        leaves = base.execute(query, (TABLE,)).fetchall()
+        return leaves[len(leaves) // 2][0], base.execute("PRAGMA page_size").fetchone()[0]
+
+
+def look_at_all(root):
+    """Reads all that there is; what could be read, and how many files could not."""
+    content, failed = {}, 0
+    start = time.monotonic()
+    for folder, _, names in os.walk(root):
+        for name in names:
+            path = os.path.join(folder, name)
+            try:
+                content[os.path.relpath(path, root)] = read(path)
+            except OSError as error:
+                assert error.errno == errno.EIO, error
+                failed += 1
+        assert time.monotonic() - start < BOUND * PATIENCE, "a listing does not end"
+    return content, failed
+
+
+def test_a_mount_of_a_damaged_store_serves_the_rest_and_writes_nothing(box):
+    store, content = small_store(box)
+    page, size = leaf_of_rows(store)
+    overwrite(store, (page - 1) * size, bytes(size))
+    mount = box.mount(store=store)
+    seen, failed = look_at_all(mount.path)
+    assert failed, "no file is on the page"
+    assert len(seen) > len(content) // 2, "too much is lost"
+    for name, data in seen.items():
+        same(data, content[name], f"the bytes of {name}")
+    assert "malformed" in mount.log(), "SQLite's message is not in the log"
+    assert "from now on it is read-only" in mount.log(), "the log does not say what follows"
+    name = next(iter(seen))
+    for call in (
+        lambda: append(mount.at("session 0", "new.jsonl"), b"{}\n"),
+        lambda: os.mkdir(mount.at("a new session")),
+        lambda: os.unlink(mount.at(name)),
+    ):
+        same(errno_of(call), errno.EROFS, "a change of a damaged store")
+    same(read(mount.at(name)), content[name], "what was to be deleted")
+    mount.stop()
+    status, text = run(box, "check", "check", store)
+    same(status, 1 if "could not" not in text else 2, "the status of a check")
+    same(run(box, "repair", "check", "--repair", store)[0], 1, "the status of a repair")
+    again = box.mount(store=store + ".repaired")
+    assert len(look_at_all(again.path)[0]) > len(content) // 2
+    append(again.at("session 0", "new.jsonl"), b"{}\n")
+    again.stop()
+    again.check()
+
+
+def test_a_store_that_cannot_be_opened_is_refused_with_a_sentence(box):
+    store, _ = small_store(box)
+    with open(store, "rb") as file:
+        whole = file.read()
+    ways = {
+        "no header": bytes(100) + whole[100:],
+        "half": whole[: len(whole) // 2],
+        "a beginning": whole[:50],
+        "noise in the schema": whole[:100] + random.Random(SEED).randbytes(8092) + whole[8192:],
+        "a page size that is none": whole[:16] + b"\x12\x34" + whole[18:],
+    }
+    for what, data in ways.items():
+        folder = box.new_folder("mnt")
+        with open(store, "wb") as file:
+            file.write(data)
+        for command in (["mount", store, folder], ["mount", "-o", "ro", store, folder]):
+            done = box.sessfs(*command, seconds=BOUND)
+            same(done.returncode, 1, f"{what}: the status of {command}: {done.stderr}")
+            assert b"--repair" in done.stderr, f"{what}: {done.stderr}"
+        same(run(box, "check", "check", store)[0], 2, f"{what}: the status of a check")
+        same(read(store) == data, True, f"{what}: the store is as it was")
+
+
+def test_directories_that_lead_in_a_circle_are_an_error_and_no_crash(box):
+    mount, session = box.session()
+    os.makedirs(session + "/a/b")
+    write(session + "/a/b/k.json", b"1")
+    mount.stop()
+    with contextlib.closing(damage.connect(mount.store)) as base:
+        ((a, entry),) = base.execute("SELECT ino, id FROM sessfs_entry WHERE name = x'61'")
+        ((b,),) = base.execute("SELECT ino FROM sessfs_entry WHERE name = x'62'")
+        base.execute("INSERT INTO sessfs_entry VALUES (?, 9999, x'63', ?)", (b, a))
+        base.execute("UPDATE sessfs_node SET parent = ?, entry = 9999 WHERE ino = ?", (b, a))
+    same(run(box, "check", "check", mount.store)[0], 1, "the status of a check")
+    mount.start()
+    errors = {errno_of(os.listdir, session + path) for path in ("/a", "/a/b", "/a/b/c/b/c/b")}
+    assert errors <= {0, errno.EIO, errno.ENOENT, errno.ELOOP}, errors
+    same(os.listdir(mount.path), ["s"], "the sessions")
+    mount.stop()
+    run(box, "repair", "check", "--repair", mount.store)
+    again = box.mount(store=mount.store + ".repaired")
+    same(read(again.at("s", "a", "b", "k.json")), b"1", "the file")
+
+
+@limit(600)
+def test_mounts_of_stores_that_are_damaged_anywhere_end_well(box):
+    box.note(f"SESSFS_TEST_SEED={SEED}")
+    store, content = small_store(box)
+    with open(store, "rb") as file:
+        whole = file.read()
+    mounted = 0
+    for number in range(DAMAGES // 8):
+        chance = random.Random(SEED * 31 + number)
+        data = bytearray(whole)
+        for _ in range(chance.choice((1, 2, 5))):
+            fill = chance.choice((damage.zeros, damage.ones, damage.noise))
+            damage.overwrite(data, chance, chance.choice((1, 16, 512, 4096)), fill)
+        path = os.path.join(box.new_folder("any"), "store.db")
+        with open(path, "wb") as file:
+            file.write(data)
+        try:
+            mount = box.mount(store=path)
+        except AssertionError as error:
+            assert "mount ended with 1" in str(error), f"case {number}: {error}"
+            box.mounts.pop().forget()
+            continue
+        mounted += 1
+        look_at_all(mount.path)
+        errno_of(append, mount.at("session 0", "new.jsonl"), b"{}\n")
+        mount.stop()
+    box.note(f"{mounted} of {DAMAGES // 8} could be mounted")
+
+
+def test_a_repair_never_overwrites(box):
+    store, _ = small_store(box)
+    for name in (".repaired", ".repaired-wal"):
+        write(store + name, b"mine")
+        same(run(box, "repair", "check", "--repair", store)[0], 2, f"with {name}")
+        same(read(store + name), b"mine", "what was there")
+        os.unlink(store + name)
+    same(run(box, "repair", "check", "--repair", store)[0], 0, "the status")
+    same(os.stat(store + ".repaired").st_mode & 0o777, 0o600, "the mode")
+    write(store + ".text", b"This is no store at all.\n" * 1000)
+    same(run(box, "repair", "check", "--repair", store + ".text")[0], 2, "of a text")
+    same(os.path.exists(store + ".text.repaired"), False, "something was made of it")
+
+
+main(globals())
