@@ -272,15 +272,18 @@ int tree_statfs(struct tree *tree, struct statvfs *ret_statvfs)
 
 /* Extended attributes. */
 
-static bool xattr_is_stored(struct bytes name)
+/* Whether attributes of this name are kept; that of a prefix alone is no name. */
+static int xattr_check(struct bytes name)
 {
 	static const char *const spaces[] = { "user.", "trusted.", "security." };
 
-	for (size_t i = 0; i < ARRAY_SIZE(spaces); i++)
-		if (name.size > strlen(spaces[i]) &&
-		    memcmp(name.data, spaces[i], strlen(spaces[i])) == 0)
-			return true;
-	return false;
+	for (size_t i = 0; i < ARRAY_SIZE(spaces); i++) {
+		size_t size = strlen(spaces[i]);
+
+		if (name.size >= size && memcmp(name.data, spaces[i], size) == 0)
+			return name.size == size ? -EINVAL : 0;
+	}
+	return -EOPNOTSUPP;
 }
 
 /* Reachable by name, never listed, and not stored: a copy of it that a tool brings back is
@@ -351,8 +354,9 @@ int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 
 	if (tree->options.read_only)
 		return -EROFS;
-	if (!xattr_is_stored(name))
-		return -EOPNOTSUPP;
+	r = xattr_check(name);
+	if (r < 0)
+		return r;
 	if (xattr_is_own(name))
 		return 0;
 	r = TREE_RETRY(tree, set_xattr_once(tree, inode, name, value, flags, &notes));
@@ -379,8 +383,10 @@ static int get_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 
 int tree_get_xattr(struct tree *tree, struct inode *inode, struct bytes name, struct buf *value)
 {
-	if (!xattr_is_stored(name))
-		return -EOPNOTSUPP;
+	int r = xattr_check(name);
+
+	if (r < 0)
+		return r;
 	return TREE_RETRY(tree, get_xattr_once(tree, inode, name, value));
 }
 
@@ -432,8 +438,9 @@ int tree_remove_xattr(struct tree *tree, struct inode *inode, struct bytes name)
 
 	if (tree->options.read_only)
 		return -EROFS;
-	if (!xattr_is_stored(name))
-		return -EOPNOTSUPP;
+	r = xattr_check(name);
+	if (r < 0)
+		return r;
 	r = TREE_RETRY(tree, remove_xattr_once(tree, inode, name, &notes));
 	notes_tell(&notes, tree, true);
 	return r;
