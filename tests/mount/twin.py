@@ -210,7 +210,7 @@ class Twin:
         data = read(path)
         if end == ".json" and not harness.is_json(data) or end == ".jsonl" and torn(data):
             return  # a draft: SQL sees what was valid before
-        rows = harness.valid_lines(data) if end == ".jsonl" else [data]
+        rows = harness.valid_lines(data) if end == ".jsonl" else [data] if data else []
         same(self.mount.rows(session, key), rows, f"rows of {session!r} {key!r}")
         same(self.mount.indexes(session, key), list(range(len(rows))), f"indexes of {key!r}")
 
