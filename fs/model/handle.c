@@ -11,9 +11,10 @@
  *   HANDLE_SAVE     everything else: O_TRUNC, truncation, writes anywhere.  The stage holds the new
  *                   content until flush; it is the handle's own view of the file meanwhile.
  *
- *   Flush (each close of a descriptor, and fsync; but not the close by a child that has only
- *   inherited the descriptor: the writer goes on) publishes and leaves the state as it is: a
- *   descriptor that was duplicated may go on writing, and what it adds is laid over its own stage,
+ *   Flush (the close of a descriptor, and fsync; but not the close by a child that has only
+ *   inherited the descriptor, nor one that leaves a duplicate to its process: the writer goes on)
+ *   publishes and leaves the state as it is: a child may go on writing, and what it adds is laid
+ *   over its own stage,
  *   never over the content of another writer: the last close wins, entire.  A stage that is
  *   published counts as a view of the file only until somebody else publishes; the next read drops
  *   it then, so that lock, read, change, write back sees the newest content.
@@ -241,6 +242,7 @@ static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 		r = read_newest(tree, handle, offset, size, out);
 	/* Who has been told that the file ends here waits for what comes. */
 	handle->middle = r == 0 && out->size > before;
+	handle->read_end = offset + (out->size - before);
 	if (r == 0 && !handle->middle)
 		version_drop(&handle->old);
 	return r;

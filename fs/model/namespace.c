@@ -266,8 +266,9 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 	*node = inode->node;
 	node->nlink = inode_is_dir(inode) || !node->nlink ? 0 : node->nlink - 1;
 	node->ctime = time_now();
-	/* Of several names it may be the one that the node knew; the others are not looked for. */
-	node->parent = node->entry = 0;
+	/* Of several names it knows the newest; which others there are is not known here. */
+	if (!node->nlink || node->entry == unlinking->entry)
+		node->parent = node->entry = 0;
 	if (node->nlink) {
 		batch_node_put(batch, node);
 		return batch->error;
@@ -338,7 +339,7 @@ static int unlink_name(struct tree *tree, struct view *view, struct inode *dir, 
 		       struct inode *inode, bool hide)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
-	_cleanup_(unlinking_done) struct unlinking unlinking = { .hide = hide };
+	_cleanup_(unlinking_done) struct unlinking unlinking = { .entry = id, .hide = hide };
 	struct backend_node dir_node;
 	int r;
 

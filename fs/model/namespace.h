@@ -21,6 +21,7 @@ void dir_apply(struct inode *dir, const struct backend_node *node);
 /* One name less for an inode. */
 struct unlinking {
 	struct inode *inode;
+	uint64_t entry;		  /* set before: of the name that goes */
 	struct backend_node node; /* as it will be */
 	bool gone;		  /* it will be deleted from the store */
 	bool empty;		  /* set before: a state file's rows are gone already */

@@ -1,9 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Publishing what a writer held back: at close, at fsync, when it pauses. */
+/* Publishing what a writer held back: at close, at fsync, when it pauses.
+ *
+ * A close that leaves another descriptor of the same open file to its process is no end of a save:
+ * for "command > file" a shell opens the file, makes a duplicate of the descriptor, and closes the
+ * first one before anything is written.  The kernel does not tell such a close from others, so the
+ * descriptors of the process are counted (/proc/PID/fdinfo has the inode number since Linux 5.14;
+ * where that is not to be read, each close publishes).  The last close is answered when its save is
+ * published, so in doubt it is taken for the last one.
+ */
 
+#include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fs/model/handle.h"
 #include "fs/model/lines.h"
@@ -121,6 +133,80 @@ void handles_publish_paused(struct tree *tree)
 	notes_tell(&notes, tree, false);
 }
 
+/* Whether a descriptor is of a file with this number and name, opened in the same way. */
+static bool descriptor_is(pid_t pid, const char *number, const struct handle *handle,
+			  struct bytes name)
+{
+	unsigned long long ino = 0;
+	unsigned flags = 0;
+	char path[64], line[128], target[4096];
+	FILE *info;
+	ssize_t size;
+
+	snprintf(path, sizeof(path), "/proc/%d/fdinfo/%.20s", (int)pid, number);
+	info = fopen(path, "re");
+	if (!info)
+		return false;
+	while (!ino && fgets(line, sizeof(line), info))
+		if (sscanf(line, "flags: %o", &flags) != 1)
+			sscanf(line, "ino: %llu", &ino);
+	fclose(info);
+	if (ino != handle->inode->node.ino || ((int)flags ^ handle->flags) & O_ACCMODE)
+		return false;
+	/* Other filesystems have the same numbers. */
+	snprintf(path, sizeof(path), "/proc/%d/fd/%.20s", (int)pid, number);
+	size = readlink(path, target, sizeof(target));
+	return size > (ssize_t)name.size && target[(size_t)size - name.size - 1] == '/' &&
+	       memcmp(target + (size_t)size - name.size, name.data, name.size) == 0;
+}
+
+static unsigned count_descriptors(pid_t pid, const struct handle *handle, struct bytes name)
+{
+	struct dirent *entry;
+	unsigned count = 0;
+	char path[64];
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fdinfo", (int)pid);
+	dir = opendir(path);
+	if (!dir)
+		return 0;
+	while ((entry = readdir(dir)))
+		count += entry->d_name[0] != '.' && descriptor_is(pid, entry->d_name, handle, name);
+	closedir(dir);
+	return count;
+}
+
+/* Whether the process that closes a descriptor of a handle has more of the same. */
+static bool handle_stays_open(struct tree *tree, struct handle *handle, pid_t pid)
+{
+	const struct inode *inode = handle->inode;
+	_cleanup_(view_end) struct view view = { 0 };
+	_cleanup_(buf_done) struct buf name = { 0 };
+	unsigned others = 0;
+
+	/* Any close gives up the locks of a process, and what was written under them is seen. */
+	if (!pid || inode->locked || !inode->node.entry ||
+	    view_begin(tree, BACKEND_ANYWAY, &view) < 0 ||
+	    view.backend->ops->entry_name(view.backend, view.snapshot, inode->node.parent,
+					  inode->node.entry, &name) < 0)
+		return false;
+	for (const struct handle *other = inode->open; other; other = other->next)
+		others += other != handle && !((other->flags ^ handle->flags) & O_ACCMODE);
+	return count_descriptors(pid, handle, buf_bytes(&name)) > others;
+}
+
+/* A document that is whole may be seen. */
+static bool flush_is_due(struct tree *tree, struct handle *handle, pid_t pid)
+{
+	if (handle->mode == HANDLE_APPEND)
+		return handle->piece.size && !handle_stays_open(tree, handle, pid);
+	if (handle->mode != HANDLE_SAVE || !handle->dirty)
+		return false;
+	return (handle->inode->node.kind == BACKEND_SINGLE && stage_is_whole(tree, handle)) ||
+	       !handle_stays_open(tree, handle, pid);
+}
+
 static int flush_once(struct tree *tree, struct handle *handle, pid_t pid, struct notes *notes)
 {
 	struct inode *inode = handle->inode;
@@ -128,10 +214,11 @@ static int flush_once(struct tree *tree, struct handle *handle, pid_t pid, struc
 	WITH_INODE_LOCK(inode);
 	int r = 0;
 
-	if (!handle_is_written_by(handle, pid))
+	if (!handle_is_written_by(handle, pid) || !flush_is_due(tree, handle, pid))
 		return 0;
-	if (handle->mode == HANDLE_APPEND && handle->piece.size)
+	if (handle->mode == HANDLE_APPEND)
 		r = join_piece(tree, handle, notes);
+	/* Joining may have made a save of it. */
 	if (r == 0 && handle->mode == HANDLE_SAVE && handle->dirty) {
 		r = handle->refused ? handle->refused : publish_stage(tree, handle, notes);
 		if (r == 0 && tree->options.strict && inode_is_draft(inode))

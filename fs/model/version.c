@@ -9,6 +9,12 @@
  *   before the commit, and they all share the copy.
  *
  *   A reader of a document needs none: it has the row that it reads in any case (handle_pin()).
+ *
+ *   A face becomes old for those who may have pages of it and for those who have not come to the
+ *   end of what they read.  Who has not begun to read, or has read as much as there was, is shown
+ *   the size of what the next read at the start will give: tail -f, which reads up to st_size and
+ *   no further, learns only from the size that the list was saved, and the size that fstat tells
+ *   somebody who has just opened the file is the size that he reads.
  */
 
 #include <errno.h>
@@ -24,15 +30,37 @@ static bool handle_wants(const struct handle *handle, const struct handle *saver
 	       handle->mode != HANDLE_SAVE;
 }
 
-static bool face_wants(const struct inode *inode, const struct face *face)
+/* Whether nothing is left to read of what the handle reads; previous: the content before the save
+ * that all but those have who keep something else. */
+static bool handle_is_at_end(const struct handle *handle, const struct version *previous)
 {
-	return !face->old && face_is_read(inode, face);
+	const struct stage *stage = &previous->stage;
+
+	if (!handle->middle)
+		return true;
+	if (handle->old)
+		stage = &handle->old->stage;
+	else if (handle->pinned)
+		stage = &handle->whole;
+	return handle->read_end >= stage->size;
+}
+
+static bool face_wants(const struct inode *inode, const struct face *face,
+		       const struct version *previous)
+{
+	if (face->old)
+		return false;
+	for (const struct handle *handle = inode->open; handle; handle = handle->next)
+		if (handle->face == face && handle->kind == FACE_READ &&
+		    (!handle->direct || handle->fills || !handle_is_at_end(handle, previous)))
+			return true;
+	return false;
 }
 
 bool versions_wanted(const struct inode *inode, const struct handle *saver)
 {
 	for (const struct face *face = &inode->face; face; face = face->next)
-		if (face_wants(inode, face))
+		if (!face->old && face_is_read(inode, face))
 			return true;
 	for (const struct handle *handle = inode->open; handle; handle = handle->next)
 		if (handle_wants(handle, saver))
@@ -65,7 +93,7 @@ bool versions_apply(struct tree *tree, struct inode *inode, const struct handle 
 	bool any_face = false;
 
 	for (struct face *face = &inode->face; face; face = face->next) {
-		if (!face_wants(inode, face))
+		if (!face_wants(inode, face, version))
 			continue;
 		face->old = version;
 		face->old_used = now;

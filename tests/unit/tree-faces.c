@@ -701,6 +701,37 @@ EveryStore(faces, that_are_old_and_that_nobody_asks_show_the_newest_after_a_whil
 	stop_watching();
 }
 
+EveryStore(faces, show_the_size_of_a_save_to_direct_readers_that_are_not_in_the_middle)
+{
+	struct handle *reader;
+	struct inode *inode;
+
+	tree_set_direct_mmap(world_tree, true);
+	save("s/l.jsonl", "1\n2\n");
+	inode = inode_at("s/l.jsonl");
+	reader = open_face(inode, 0, O_RDONLY, READER);
+
+	/* It has not begun: what fstat tells is what it reads. */
+	replace("9\n8\n7\n");
+	cr_expect_eq(size_by(inode, 0, READER), 6);
+	cr_expect_str_eq(direct(reader, 0, 6), "9\n8\n7\n");
+
+	/* It has read up to the size and asks for that alone, as tail -f does. */
+	replace("5\n");
+	cr_expect_eq(size_by(inode, 0, READER), 2);
+	cr_expect_str_eq(direct(reader, 6, 100), "");
+	cr_expect_str_eq(direct(reader, 0, 100), "5\n");
+
+	/* In the middle. */
+	replace("6\n7\n");
+	cr_expect_str_eq(direct(reader, 0, 2), "6\n");
+	replace("0\n");
+	cr_expect_eq(size_by(inode, 0, READER), 4);
+	cr_expect_str_eq(direct(reader, 2, 100), "7\n");
+	release(reader);
+	forget(inode);
+}
+
 EveryStore(faces, of_several_versions_each_show_their_own)
 {
 	static const char *const texts[] = { "1\n", "22\n", "333\n", "4444\n" };

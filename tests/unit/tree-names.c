@@ -136,6 +136,24 @@ EveryStore(names, of_ordinary_files_may_be_several)
 	cr_assert_eq(unlinked("c.json"), 0);
 }
 
+EveryStore(names, of_files_that_have_several_go_in_any_order)
+{
+	save("s/a.txt", "a");
+	save("s/other.txt", "other");
+	cr_assert_eq(linked("s/a.txt", "s/b.txt"), 0);
+	cr_assert_eq(unlinked("s/b.txt"), 0);
+	world_check();
+	cr_assert_eq(linked("s/a.txt", "s/c.txt"), 0);
+	cr_assert_eq(renamed("s/other.txt", "s/c.txt", 0), 0);
+	world_check();
+	world_reopen();
+	cr_expect_eq(stat_of("s/a.txt").st_nlink, 1);
+	cr_expect_str_eq(content_of("s/a.txt"), "a");
+	cr_assert_eq(renamed("s/a.txt", "s/a.json", 0), 0);
+	world_check();
+	cr_expect_str_eq(content_of("s/a.json"), "a");
+}
+
 EveryStore(names, of_special_files_keep_what_they_are)
 {
 	static const mode_t types[] = { S_IFIFO, S_IFSOCK, S_IFCHR, S_IFBLK };
