@@ -80,6 +80,10 @@ static const struct rule rules[] = {
 	{ "SELECT count(*) FROM {rows} WHERE item_index < 0", "rows have a negative item_index" },
 	{ "SELECT count(*) FROM sessfs_entry WHERE ino NOT IN (SELECT ino FROM sessfs_node)",
 	  "entries of sessfs_entry lead to no node" },
+	{ "SELECT count(*) FROM sessfs_node LEFT JOIN (SELECT ino, count(*) AS names FROM "
+	  "sessfs_entry GROUP BY ino) USING (ino) WHERE mode & 61440 <> 16384 AND "
+	  "nlink <> ifnull(names, 0)",
+	  "files have more or fewer names than sessfs_node counts links" },
 	{ "SELECT count(DISTINCT ino) FROM sessfs_xattr WHERE ino NOT IN "
 	  "(SELECT ino FROM sessfs_node)",
 	  "nodes are missing of which sessfs_xattr has attributes" },

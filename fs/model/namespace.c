@@ -267,6 +267,9 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 	node->nlink = inode_is_dir(inode) || !node->nlink ? 0 : node->nlink - 1;
 	node->ctime = time_now();
 	if (node->nlink) {
+		/* Other names stay, which they are is not known here. */
+		if (node->entry == unlinking->entry)
+			node->parent = node->entry = 0;
 		batch_node_put(batch, node);
 		return batch->error;
 	}
@@ -337,7 +340,7 @@ static int unlink_name(struct tree *tree, struct view *view, struct inode *dir, 
 		       struct inode *inode, bool hide)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
-	_cleanup_(unlinking_done) struct unlinking unlinking = { .hide = hide };
+	_cleanup_(unlinking_done) struct unlinking unlinking = { .entry = id, .hide = hide };
 	struct backend_node dir_node;
 	int r;
 
