@@ -228,6 +228,38 @@ static int file_zero(struct tree *tree, struct inode *inode, uint64_t offset, ui
 	return batch->error;
 }
 
+static int add_stored(void *arg, int64_t chunk, struct bytes data)
+{
+	(void)chunk;
+	*(uint64_t *)arg += data.size;
+	return 0;
+}
+
+int file_stored(struct view *view, const struct inode *inode, uint64_t *ret_stored)
+{
+	*ret_stored = 0;
+	return view->backend->ops->chunk_read(view->backend, view->snapshot, inode->node.ino, 0,
+					      INT64_MAX, add_stored, ret_stored);
+}
+
+/* Nothing is set aside, but what there is no room for at all is not promised. */
+static int allocate_check(struct tree *tree, struct inode *inode, uint64_t size)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	struct backend_space space;
+	uint64_t stored;
+	int r = tree->backend->ops->space(tree->backend, &space);
+
+	if (r < 0 || size <= space.free)
+		return r;
+	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = file_stored(&view, inode, &stored);
+	if (r < 0)
+		return r;
+	return size - MIN(size, stored) > space.free ? -ENOSPC : 0;
+}
+
 int file_allocate(struct tree *tree, struct inode *inode, int mode, uint64_t offset, uint64_t size)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
@@ -245,7 +277,9 @@ int file_allocate(struct tree *tree, struct inode *inode, int mode, uint64_t off
 	if (kind == FALLOC_FL_PUNCH_HOLE || kind == FALLOC_FL_ZERO_RANGE)
 		r = file_zero(tree, inode, offset, end, &batch);
 	else if (kind != 0)
-		return -EOPNOTSUPP;
+		r = -EOPNOTSUPP;
+	else
+		r = allocate_check(tree, inode, size);
 	if (r < 0)
 		return r;
 	if (!(mode & FALLOC_FL_KEEP_SIZE))
@@ -260,20 +294,6 @@ int file_allocate(struct tree *tree, struct inode *inode, int mode, uint64_t off
 	if (r == 0)
 		inode->node = node;
 	return r;
-}
-
-static int add_stored(void *arg, int64_t chunk, struct bytes data)
-{
-	(void)chunk;
-	*(uint64_t *)arg += data.size;
-	return 0;
-}
-
-int file_stored(struct view *view, const struct inode *inode, uint64_t *ret_stored)
-{
-	*ret_stored = 0;
-	return view->backend->ops->chunk_read(view->backend, view->snapshot, inode->node.ino, 0,
-					      INT64_MAX, add_stored, ret_stored);
 }
 
 struct seeking {
