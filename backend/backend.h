@@ -294,9 +294,10 @@ struct backend_ops {
 			struct bytes after_session, struct bytes after_key, backend_key_fn *fn,
 			void *arg);
 
-	/* Pieces that stand before rows of index >= first, in rising order of (index, seq). */
+	/* Pieces from (first, first_seq) on, in rising order of (index, seq): those that stand
+	 * before rows of index >= first, without those before first of which seq < first_seq. */
 	int (*piece_read)(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
-			  int64_t first, backend_piece_fn *fn, void *arg);
+			  int64_t first, int64_t first_seq, backend_piece_fn *fn, void *arg);
 	/* The mark with the highest offset <= offset.  -ENOENT. */
 	int (*mark_find)(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 			 uint64_t offset, struct backend_mark *ret_mark);

@@ -212,12 +212,13 @@ static int fault_key_list(struct backend *backend, struct backend_snapshot *snap
 }
 
 static int fault_piece_read(struct backend *backend, struct backend_snapshot *snapshot,
-			    uint64_t ino, int64_t first, backend_piece_fn *fn, void *arg)
+			    uint64_t ino, int64_t first, int64_t first_seq, backend_piece_fn *fn,
+			    void *arg)
 {
 	struct backend *inner = fault_of(backend)->inner;
 	int r = strike(backend);
 
-	return r < 0 ? r : inner->ops->piece_read(inner, snapshot, ino, first, fn, arg);
+	return r < 0 ? r : inner->ops->piece_read(inner, snapshot, ino, first, first_seq, fn, arg);
 }
 
 static int fault_mark_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,

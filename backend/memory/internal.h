@@ -75,7 +75,7 @@ int memory_key_list(struct backend *backend, struct backend_snapshot *snapshot,
 		    struct bytes after_session, struct bytes after_key, backend_key_fn *fn,
 		    void *arg);
 int memory_piece_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
-		      int64_t first, backend_piece_fn *fn, void *arg);
+		      int64_t first, int64_t first_seq, backend_piece_fn *fn, void *arg);
 int memory_mark_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		     uint64_t offset, struct backend_mark *ret_mark);
 int memory_mark_find_index(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,

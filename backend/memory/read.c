@@ -445,7 +445,7 @@ int memory_key_list(struct backend *backend, struct backend_snapshot *snapshot,
 }
 
 int memory_piece_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
-		      int64_t first, backend_piece_fn *fn, void *arg)
+		      int64_t first, int64_t first_seq, backend_piece_fn *fn, void *arg)
 {
 	_cleanup_(walk_done) struct walk walk;
 	struct bytes rest;
@@ -454,6 +454,7 @@ int memory_piece_read(struct backend *backend, struct backend_snapshot *snapshot
 	(void)backend;
 	walk_number(&walk, snapshot->map, KEY_PIECE, ino);
 	key_add_number(&walk.prefix, first);
+	key_add_number(&walk.prefix, first_seq);
 	for (r = walk_start(&walk, true); r > 0 && walk_here(&walk, &rest); walk_next(&walk)) {
 		int64_t index = key_take_number(&rest);
 

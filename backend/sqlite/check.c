@@ -84,6 +84,10 @@ static const struct rule rules[] = {
 	{ "SELECT count(*) FROM (SELECT 1 FROM sessfs_entry e JOIN sessfs_node n ON n.ino = e.ino "
 	  "WHERE (n.mode & 61440) = 16384 GROUP BY e.ino HAVING count(*) > 1)",
 	  "directories have more than one name" },
+	{ "SELECT count(*) FROM sessfs_node LEFT JOIN (SELECT ino, count(*) AS names FROM "
+	  "sessfs_entry GROUP BY ino) USING (ino) WHERE mode & 61440 <> 16384 AND "
+	  "nlink <> ifnull(names, 0)",
+	  "files have more or fewer names than sessfs_node counts links" },
 	{ "SELECT count(DISTINCT ino) FROM sessfs_xattr WHERE ino NOT IN "
 	  "(SELECT ino FROM sessfs_node)",
 	  "nodes are missing of which sessfs_xattr has attributes" },

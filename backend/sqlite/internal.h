@@ -365,7 +365,7 @@ int sqlite_key_list(struct backend *backend, struct backend_snapshot *snapshot,
 		    struct bytes after_session, struct bytes after_key, backend_key_fn *fn,
 		    void *arg);
 int sqlite_piece_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
-		      int64_t first, backend_piece_fn *fn, void *arg);
+		      int64_t first, int64_t first_seq, backend_piece_fn *fn, void *arg);
 int sqlite_mark_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		     uint64_t offset, struct backend_mark *ret_mark);
 int sqlite_mark_find_index(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,

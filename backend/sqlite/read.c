@@ -584,7 +584,7 @@ int sqlite_key_list(struct backend *backend, struct backend_snapshot *snapshot,
 }
 
 int sqlite_piece_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
-		      int64_t first, backend_piece_fn *fn, void *arg)
+		      int64_t first, int64_t first_seq, backend_piece_fn *fn, void *arg)
 {
 	struct cursor cursor = { 0 };
 	int r = cursor_open(snapshot, SQL_PIECE_READ, &cursor);
@@ -594,6 +594,7 @@ int sqlite_piece_read(struct backend *backend, struct backend_snapshot *snapshot
 		return r;
 	bind_number(&cursor, 1, clip(ino));
 	bind_number(&cursor, 2, first);
+	bind_number(&cursor, 3, first_seq);
 	while ((r = cursor_next(&cursor)) > 0) {
 		r = fn(arg, number_at(&cursor, 0), number_at(&cursor, 1), bytes_at(&cursor, 2));
 		if (r)

@@ -66,7 +66,7 @@ static const char *const texts[SQL_COUNT] = {
 			 "state_key >= ?2 AND state_key < x'' ORDER BY state_key LIMIT 1",
 
 	[SQL_PIECE_READ] = "SELECT item_index, seq, data FROM sessfs_piece WHERE ino = ?1 AND "
-			   "item_index >= ?2 ORDER BY item_index, seq",
+			   "(item_index, seq) >= (?2, ?3) ORDER BY item_index, seq",
 	[SQL_MARK_FIND] = "SELECT byte_offset, item_index FROM sessfs_mark WHERE ino = ?1 AND "
 			  "byte_offset <= ?2 ORDER BY byte_offset DESC LIMIT 1",
 	[SQL_MARK_FIND_INDEX] = "SELECT byte_offset, item_index FROM sessfs_mark WHERE ino = ?1 "

@@ -247,14 +247,15 @@ static int trace_key_list(struct backend *backend, struct backend_snapshot *snap
 }
 
 static int trace_piece_read(struct backend *backend, struct backend_snapshot *snapshot,
-			    uint64_t ino, int64_t first, backend_piece_fn *fn, void *arg)
+			    uint64_t ino, int64_t first, int64_t first_seq, backend_piece_fn *fn,
+			    void *arg)
 {
 	struct backend *inner = inner_of(backend);
 	int64_t start = now();
-	int r = inner->ops->piece_read(inner, snapshot, ino, first, fn, arg);
+	int r = inner->ops->piece_read(inner, snapshot, ino, first, first_seq, fn, arg);
 
-	return tell(start, r, "piece-read %llu from %lld", (unsigned long long)ino,
-		    (long long)first);
+	return tell(start, r, "piece-read %llu from %lld.%lld", (unsigned long long)ino,
+		    (long long)first, (long long)first_seq);
 }
 
 static int trace_mark_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,

@@ -16,7 +16,7 @@
  *     the line is valid alone, glued is not       the tail is closed off with a newline first
  *     neither is valid                            glued, as any file would
  *
- *   Every line of pieces begins a new seq, so that a tail can be taken away again by its seq.
+ *   A tail of pieces begins a new seq, so that it can be taken away again by that.
  *
  *   A list that is a draft has no rows to append to: its content is taken into a stage, the bytes
  *   are appended there by the same rules, and the whole is published, which ends the draft when the
@@ -28,7 +28,10 @@
 #include "fs/model/invalid.h"
 #include "fs/model/lines.h"
 
-enum { PIECE_MAX = 1 << 20 }; /* bytes of one piece; longer ones are several */
+enum {
+	PIECE_MAX = 1 << 20,   /* bytes of one piece; longer ones are several */
+	PIECE_LINES = 1 << 16, /* bytes of whole lines that are kept as one piece, about */
+};
 
 struct appending {
 	struct tree *tree;
@@ -55,11 +58,26 @@ static void append_mark(struct appending *appending)
 	list->mark_rows = 0;
 }
 
+/* Whether a line went to the piece before it: whole lines of one write that are no rows. */
+static bool append_to_piece(struct appending *appending, struct bytes line)
+{
+	struct backend_op *op = batch_last(&appending->batch);
+
+	if (!op || op->type != BACKEND_PIECE_PUT || op->data.data + op->data.size != line.data ||
+	    line.data[-1] != '\n' || line.data[line.size - 1] != '\n' ||
+	    op->data.size >= PIECE_LINES)
+		return false;
+	op->data.size += line.size;
+	return true;
+}
+
 static void append_piece(struct appending *appending, struct bytes data)
 {
 	struct list_state *list = &appending->list;
 
 	list->size += data.size;
+	if (append_to_piece(appending, data))
+		return;
 	while (data.size) {
 		size_t part = MIN(data.size, (size_t)PIECE_MAX);
 
@@ -92,7 +110,7 @@ static void count_piece_lines(struct tree *tree, const struct inode *inode, uint
 		return;
 	list->piece_lines = added;
 	if (view.backend->ops->piece_read(view.backend, view.snapshot, inode->node.ino, INT64_MIN,
-					  count_newlines, &list->piece_lines) == 0)
+					  INT64_MIN, count_newlines, &list->piece_lines) == 0)
 		list->pieces_counted = true;
 }
 

@@ -24,6 +24,11 @@ struct batch {
 
 /* The next operation, zeroed but for its type; NULL when memory is short. */
 struct backend_op *batch_add(struct batch *batch, enum backend_op_type type);
+/* The operation that was added last, or NULL. */
+static inline struct backend_op *batch_last(struct batch *batch)
+{
+	return batch->count && !batch->error ? &batch->ops[batch->count - 1] : NULL;
+}
 /* A copy that lives as long as the batch. */
 struct bytes batch_keep(struct batch *batch, struct bytes bytes);
 

@@ -241,7 +241,7 @@ static int check_list(struct checking *checking, const struct backend_node *node
 
 	r = load_marks(&checking->view, &list);
 	if (r == 0)
-		r = list_walk(&checking->view, &inode, INT64_MIN, check_segment, &list);
+		r = list_walk(&checking->view, &inode, LIST_START, check_segment, &list);
 	if (r == 0 && list.mark_count)
 		violation(checking, "session %s, key %s: a mark points behind the last item",
 			  SHOWN(node->session), SHOWN(node->key));

@@ -312,14 +312,17 @@ static int file_zero(struct tree *tree, struct inode *inode, uint64_t offset, ui
 	return batch->error;
 }
 
-/* Room is not set aside, but what could never be written is not promised either. */
+/* Room is not set aside, but what there is no room for at all is not promised either. */
 static int file_promise(struct tree *tree, const struct inode *inode, uint64_t offset, uint64_t end)
 {
-	uint64_t begin = MAX(offset, inode->node.size);
+	uint64_t size = end - offset, stored;
 	struct backend_space space;
-	int r = end > begin ? tree->backend->ops->space(tree->backend, &space) : 0;
+	int r = tree->backend->ops->space(tree->backend, &space);
 
-	if (r == 0 && end > begin && end - begin > space.free)
+	if (r < 0 || size <= space.free)
+		return r;
+	r = stored_now(tree, inode->node.ino, span_of(offset, end), &stored);
+	if (r == 0 && size - MIN(size, stored) > space.free)
 		r = -ENOSPC;
 	return r;
 }

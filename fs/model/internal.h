@@ -170,7 +170,8 @@ struct handle {
 	bool whole_valid;
 	bool pinned;		/* whole is a document, as it was at the last read of its start */
 	uint64_t cursor_offset; /* a list position that the last read came to */
-	int64_t cursor_index;
+	int64_t cursor_index;	/* and what is there, as in struct segment_place */
+	int64_t cursor_seq;
 	uint64_t cursor_version;
 	bool cursor_valid;
 	struct handle *next; /* the inode's other handles */
@@ -466,9 +467,16 @@ struct segment {
 };
 /* Returns 0 to go on, 1 to stop, -errno. */
 typedef int segment_fn(void *arg, const struct segment *segment);
-/* Visit the segments in the order of the file, from the pieces before row first on. */
-int list_walk(struct view *view, const struct inode *inode, int64_t first, segment_fn *fn,
-	      void *arg);
+/* A place between two segments: before the piece seq that stands before row index, or before the
+ * first one behind that. */
+struct segment_place {
+	int64_t index;
+	int64_t seq;
+};
+#define LIST_START ((struct segment_place){ INT64_MIN, INT64_MIN })
+/* Visit the segments in the order of the file, from a place on. */
+int list_walk(struct view *view, const struct inode *inode, struct segment_place from,
+	      segment_fn *fn, void *arg);
 
 int list_load(struct tree *tree, struct view *view, struct inode *inode);
 int list_read(struct view *view, struct inode *inode, struct handle *handle, uint64_t offset,

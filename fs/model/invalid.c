@@ -87,7 +87,7 @@ static int find_in_segment(void *arg, const struct segment *segment)
 static int find_in_list(struct view *view, const struct inode *inode, invalid_fn *fn, void *arg)
 {
 	struct finding finding = { .fn = fn, .arg = arg, .line = 1 };
-	int r = list_walk(view, inode, INT64_MIN, find_in_segment, &finding);
+	int r = list_walk(view, inode, LIST_START, find_in_segment, &finding);
 
 	if (r == 0 && finding.open)
 		r = find_report(&finding);

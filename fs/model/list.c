@@ -47,9 +47,8 @@ struct walk {
 	size_t piece_at;
 	size_t piece_count;
 	struct buf piece_bytes;
-	bool pieces_end; /* the store has no more of them */
-	int64_t last_index;
-	int64_t last_seq;
+	bool pieces_end;	    /* the store has no more of them */
+	struct segment_place fetch; /* otherwise: where they go on */
 };
 
 static int walk_keep_piece(void *arg, int64_t index, int64_t seq, struct bytes data)
@@ -57,10 +56,9 @@ static int walk_keep_piece(void *arg, int64_t index, int64_t seq, struct bytes d
 	struct walk *walk = arg;
 	int r;
 
-	if (index == walk->last_index && seq <= walk->last_seq)
-		return 0;
 	if (walk->piece_count == WALK_PIECES ||
 	    (walk->piece_count && walk->piece_bytes.size + data.size > WALK_BYTES)) {
+		walk->fetch = (struct segment_place){ index, seq };
 		walk->pieces_end = false;
 		return 1;
 	}
@@ -80,9 +78,8 @@ static int walk_fetch_pieces(struct walk *walk)
 	buf_clear(&walk->piece_bytes);
 	walk->pieces_end = true;
 	return walk->view->backend->ops->piece_read(walk->view->backend, walk->view->snapshot,
-						    walk->inode->node.ino,
-						    MAX(walk->row, walk->last_index),
-						    walk_keep_piece, walk);
+						    walk->inode->node.ino, walk->fetch.index,
+						    walk->fetch.seq, walk_keep_piece, walk);
 }
 
 static int walk_row(void *arg, int64_t index, struct bytes data)
@@ -120,8 +117,6 @@ static int walk_visit_pieces(struct walk *walk)
 
 		if (piece->index > walk->row)
 			return 0;
-		walk->last_index = piece->index;
-		walk->last_seq = piece->seq;
 		r = walk->fn(walk->arg, &segment);
 		if (r > 0)
 			walk->stopped = true;
@@ -132,21 +127,17 @@ static int walk_visit_pieces(struct walk *walk)
 	return r;
 }
 
-int list_walk(struct view *view, const struct inode *inode, int64_t first, segment_fn *fn,
-	      void *arg)
+int list_walk(struct view *view, const struct inode *inode, struct segment_place from,
+	      segment_fn *fn, void *arg)
 {
 	struct walk *walk = calloc(1, sizeof(*walk));
 	int r;
 
 	if (!walk)
 		return -ENOMEM;
-	*walk = (struct walk){ .view = view,
-			       .inode = inode,
-			       .fn = fn,
-			       .arg = arg,
-			       .row = first,
-			       .last_index = INT64_MIN,
-			       .last_seq = INT64_MIN };
+	*walk = (struct walk){
+		.view = view, .inode = inode, .fn = fn, .arg = arg, .row = from.index, .fetch = from
+	};
 	do {
 		r = walk_fetch_pieces(walk);
 		if (r < 0)
@@ -231,6 +222,7 @@ int list_load(struct tree *tree, struct view *view, struct inode *inode)
 	struct loading loading = { .inode = inode, .marks = &marks };
 	struct list_state *list = &loading.list;
 	struct backend_mark mark = { .offset = 0, .index = INT64_MIN };
+	struct segment_place start;
 	int r;
 
 	r = view->backend->ops->mark_find(view->backend, view->snapshot, inode->node.ino, INT64_MAX,
@@ -240,7 +232,8 @@ int list_load(struct tree *tree, struct view *view, struct inode *inode)
 	list->size = list->mark_offset = mark.offset;
 	list->mark_index = mark.index;
 	list->next = MAX(mark.index, 0);
-	r = list_walk(view, inode, mark.index, load_segment, &loading);
+	start = (struct segment_place){ mark.index, INT64_MIN };
+	r = list_walk(view, inode, start, load_segment, &loading);
 	if (r < 0)
 		return r;
 	if (!loading.at_piece && list->size && (inode->node.flags & BACKEND_NO_NEWLINE)) {
@@ -266,7 +259,6 @@ struct list_reading {
 	uint64_t end;
 	struct buf *out;
 	struct handle *handle;
-	bool at_piece;
 };
 
 /* The part of bytes, which lie at reading->at, that was asked for. */
@@ -286,14 +278,15 @@ static int read_part(struct list_reading *reading, struct bytes bytes, bool is_r
 	return r;
 }
 
-static void read_cursor(struct list_reading *reading, int64_t index)
+static void read_cursor(struct list_reading *reading, int64_t index, int64_t seq)
 {
 	struct handle *handle = reading->handle;
 
-	if (!handle || reading->at_piece)
+	if (!handle)
 		return;
 	handle->cursor_offset = reading->at;
 	handle->cursor_index = index;
+	handle->cursor_seq = seq;
 	handle->cursor_version = reading->inode->version;
 	handle->cursor_valid = true;
 }
@@ -308,14 +301,11 @@ static int read_segment(void *arg, const struct segment *segment)
 	if (reading->at >= reading->end)
 		return 1;
 	if (!segment->is_row) {
-		if (!reading->at_piece)
-			read_cursor(reading, segment->index);
-		reading->at_piece = true;
+		read_cursor(reading, segment->index, segment->seq);
 		r = read_part(reading, segment->data, false);
 		return r < 0 ? r : reading->at >= reading->end;
 	}
-	read_cursor(reading, segment->index);
-	reading->at_piece = false;
+	read_cursor(reading, segment->index, INT64_MAX);
 	/* Keeping it only saves time: without room for it the reader reads it again and again. */
 	if (reading->handle && segment->data.size > ROW_LARGE &&
 	    !memchr(segment->data.data, '\n', segment->data.size))
@@ -325,14 +315,36 @@ static int read_segment(void *arg, const struct segment *segment)
 		r = read_part(reading, BYTES("\n"), false);
 	/* What stands behind a tail moves when it is completed. */
 	if (r == 0 && !is_tail && reading->at <= reading->end && segment->index < INT64_MAX)
-		read_cursor(reading, segment->index + 1);
+		read_cursor(reading, segment->index + 1, INT64_MIN);
 	return r < 0 ? r : reading->at >= reading->end;
+}
+
+/* Where to begin: at the place that the last read came to, or at a mark that is nearer. */
+static int read_start(struct view *view, const struct inode *inode, const struct handle *handle,
+		      uint64_t offset, struct segment_place *ret_place, uint64_t *ret_offset)
+{
+	bool cursor = handle && handle->cursor_valid && handle->cursor_version == inode->version &&
+		      handle->cursor_offset <= offset;
+	struct backend_mark mark = { .offset = 0, .index = INT64_MIN };
+	int r;
+
+	if (!cursor || offset - handle->cursor_offset > MARK_BYTES) {
+		r = view->backend->ops->mark_find(view->backend, view->snapshot, inode->node.ino,
+						  offset, &mark);
+		if (r < 0 && r != -ENOENT)
+			return r;
+	}
+	cursor = cursor && handle->cursor_offset >= mark.offset;
+	*ret_offset = cursor ? handle->cursor_offset : mark.offset;
+	*ret_place = cursor ? (struct segment_place){ handle->cursor_index, handle->cursor_seq } :
+			      (struct segment_place){ mark.index, INT64_MIN };
+	return 0;
 }
 
 int list_read(struct view *view, struct inode *inode, struct handle *handle, uint64_t offset,
 	      size_t size, struct buf *out)
 {
-	struct backend_mark mark = { .offset = 0, .index = INT64_MIN };
+	struct segment_place start;
 	struct list_reading reading = {
 		.inode = inode,
 		.offset = offset,
@@ -357,18 +369,8 @@ int list_read(struct view *view, struct inode *inode, struct handle *handle, uin
 		reading.offset = offset;
 	}
 	reading.end = offset + size;
-	if (handle && handle->cursor_valid && handle->cursor_version == inode->version &&
-	    handle->cursor_offset <= offset && offset - handle->cursor_offset <= MARK_BYTES) {
-		mark.offset = handle->cursor_offset;
-		mark.index = handle->cursor_index;
-	} else {
-		r = view->backend->ops->mark_find(view->backend, view->snapshot, inode->node.ino,
-						  offset, &mark);
-		if (r < 0 && r != -ENOENT)
-			return r;
-	}
-	reading.at = mark.offset;
-	return list_walk(view, inode, mark.index, read_segment, &reading);
+	r = read_start(view, inode, handle, offset, &start, &reading.at);
+	return r < 0 ? r : list_walk(view, inode, start, read_segment, &reading);
 }
 
 int list_read_tail(struct view *view, struct inode *inode, struct buf *out)

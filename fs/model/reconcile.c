@@ -487,7 +487,8 @@ static int reconcile_list(struct reconciling *reconciling, const struct changed_
 	if (r < 0 && r != -ENOENT)
 		return r;
 	batch_mark_delete(batch, ino, mark.offset + 1);
-	r = ops->piece_read(view->backend, view->snapshot, ino, key->first, seal_piece, &sealing);
+	r = ops->piece_read(view->backend, view->snapshot, ino, key->first, INT64_MIN, seal_piece,
+			    &sealing);
 	if (r == 0)
 		seal_group(&sealing);
 	return r;

@@ -35,7 +35,8 @@ enum {
 	EMIT_BYTES = 8 << 20, /* bytes that one block refers to, about */
 	PLAN_BYTES = 8 << 20, /* read before they are given back */
 	SAVE_PIECE_MAX = 1 << 20,
-	RUN_BITS = 6, /* of a byte in the codes: the length of the run, less one */
+	SAVE_PIECE_LINES = 1 << 16, /* bytes of whole lines that are kept as one piece, about */
+	RUN_BITS = 6,		    /* of a byte in the codes: the length of the run, less one */
 	RUN_MAX = 1 << RUN_BITS,
 };
 
@@ -98,6 +99,11 @@ static int codes_add(struct buf *codes, enum line_code code)
 		return 0;
 	}
 	return buf_append_byte(codes, (char)(code << RUN_BITS));
+}
+
+static enum line_code codes_peek(const struct save *save)
+{
+	return (enum line_code)((unsigned char)save->codes.data[save->run] >> RUN_BITS);
 }
 
 static enum line_code codes_next(struct save *save)
@@ -194,7 +200,7 @@ static int plan_lines(struct tree *tree, struct view *view, struct save *save)
 		r = plan_code(&planning, &line,
 			      lines_is_row(line.text, NULL) ? LINE_ROW : LINE_PIECE);
 	if (r == 0 && save->target.same)
-		r = ops->piece_read(view->backend, view->snapshot, node->ino, INT64_MIN,
+		r = ops->piece_read(view->backend, view->snapshot, node->ino, INT64_MIN, INT64_MIN,
 				    plan_any_piece, &save->had_pieces);
 	if (r < 0)
 		return r;
@@ -349,6 +355,22 @@ static void emit_piece(struct save *save, struct batch *batch, struct bytes data
 	}
 }
 
+/* Lines that are no rows and follow a whole one may be the same piece, so that a file of blank
+ * lines is not a piece a byte.  A line without a newline is a piece of its own, since an append
+ * takes it away again. */
+static void emit_gather(struct save *save, struct line *line)
+{
+	struct bytes rest = save->rest;
+	struct line next;
+
+	while (line->size < SAVE_PIECE_LINES && lines_next(&rest, &next) && next.newline &&
+	       codes_peek(save) == LINE_PIECE) {
+		codes_next(save);
+		line->size += next.size;
+		save->rest = rest;
+	}
+}
+
 static void emit_line(struct save *save, struct batch *batch)
 {
 	const struct backend_node *node = save->target.node;
@@ -358,6 +380,7 @@ static void emit_line(struct save *save, struct batch *batch)
 	lines_next(&save->rest, &line);
 	emit_mark(save, batch);
 	if (code == LINE_PIECE) {
+		emit_gather(save, &line);
 		emit_piece(save, batch, bytes_make(line.text.data, line.size));
 	} else {
 		if (code == LINE_ROW)

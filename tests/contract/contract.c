@@ -472,15 +472,21 @@ static int show_piece(void *arg, int64_t index, int64_t seq, struct bytes data)
 	return 0;
 }
 
-const char *pieces_of(struct backend *backend, uint64_t ino, int64_t first)
+const char *pieces_from(struct backend *backend, uint64_t ino, int64_t first, int64_t first_seq)
 {
 	struct backend_snapshot *snapshot = look(backend);
 	struct buf *shown = next_shown();
-	int r = backend->ops->piece_read(backend, snapshot, ino, first, show_piece, shown);
+	int r = backend->ops->piece_read(backend, snapshot, ino, first, first_seq, show_piece,
+					 shown);
 
 	cr_assert_eq(r, 0, "piece_read: %d", r);
 	unlook(backend, snapshot);
 	return finish(shown);
+}
+
+const char *pieces_of(struct backend *backend, uint64_t ino, int64_t first)
+{
+	return pieces_from(backend, ino, first, INT64_MIN);
 }
 
 static int show_change(void *arg, const struct backend_change *change)

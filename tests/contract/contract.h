@@ -83,6 +83,7 @@ const char *xattrs_of(struct backend *backend, uint64_t ino);
 const char *chunks_of(struct backend *backend, uint64_t ino, int64_t first, int64_t last);
 const char *chunk_sizes_of(struct backend *backend, uint64_t ino, int64_t first, int64_t last);
 const char *pieces_of(struct backend *backend, uint64_t ino, int64_t first);
+const char *pieces_from(struct backend *backend, uint64_t ino, int64_t first, int64_t first_seq);
 const char *changes_of(struct backend *backend);
 
 /* A snapshot that must succeed, with BACKEND_ANYWAY. */

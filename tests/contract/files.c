@@ -354,6 +354,9 @@ EveryStore(pieces, stand_in_the_order_of_index_and_sequence)
 
 	cr_assert_str_eq(pieces_of(backend, 5, 0), "0.-1=a 0.5=b 2.0=c 2.1=D");
 	cr_assert_str_eq(pieces_of(backend, 5, 1), "2.0=c 2.1=D");
+	cr_assert_str_eq(pieces_from(backend, 5, 0, 5), "0.5=b 2.0=c 2.1=D");
+	cr_assert_str_eq(pieces_from(backend, 5, 0, INT64_MAX), "2.0=c 2.1=D");
+	cr_assert_str_eq(pieces_from(backend, 5, 2, 1), "2.1=D");
 }
 
 EveryStore(pieces, are_deleted_from_a_sequence_of_an_index_on)

@@ -711,3 +711,114 @@ EveryStore(append, of_one_long_line_is_one_row)
 	cr_assert_eq(buf_append_str(&line, "2\n"), 0);
 	cr_expect(bytes_equal(bytes_of("s/l.jsonl"), buf_bytes(&line)));
 }
+
+/* What the store is asked for, counted. */
+static struct backend_ops counting_ops;
+static int (*counted_piece_read)(struct backend *backend, struct backend_snapshot *snapshot,
+				 uint64_t ino, int64_t first, int64_t first_seq,
+				 backend_piece_fn *fn, void *arg);
+static unsigned pieces_read;
+
+struct counted {
+	backend_piece_fn *fn;
+	void *arg;
+};
+
+static int count_piece(void *arg, int64_t index, int64_t seq, struct bytes data)
+{
+	const struct counted *counted = arg;
+
+	pieces_read++;
+	return counted->fn(counted->arg, index, seq, data);
+}
+
+static int counting_piece_read(struct backend *backend, struct backend_snapshot *snapshot,
+			       uint64_t ino, int64_t first, int64_t first_seq, backend_piece_fn *fn,
+			       void *arg)
+{
+	struct counted counted = { fn, arg };
+
+	return counted_piece_read(backend, snapshot, ino, first, first_seq, count_piece, &counted);
+}
+
+static int count_pieces(struct backend *inner, struct backend **ret_backend)
+{
+	/* The store in memory is the same one again. */
+	if (inner->ops != &counting_ops) {
+		counted_piece_read = inner->ops->piece_read;
+		counting_ops = *inner->ops;
+		counting_ops.piece_read = counting_piece_read;
+		inner->ops = &counting_ops;
+	}
+	*ret_backend = inner;
+	return 0;
+}
+
+static void read_in_steps(const char *path, size_t size, size_t step)
+{
+	struct handle *handle = open_at(path, O_RDONLY);
+
+	for (size_t at = 0; at < size; at += step) {
+		_cleanup_(buf_done) struct buf out = { 0 };
+
+		cr_assert_eq(handle_read(world_tree, handle, at, step, &out), 0);
+		cr_assert_eq(out.size, MIN(step, size - at));
+	}
+	handle_free(world_tree, handle);
+}
+
+/* Lines that are no rows, each with a write of its own, so that each is a piece. */
+static void reads_each_piece_about_once(int kind)
+{
+	enum { LINES = 3000, STEP = 32, MOST = 4 * LINES };
+	struct handle *handle;
+
+	world_wrap(count_pieces);
+	world_open(kind);
+	make_dir("s");
+	handle = appender("s/l.jsonl");
+	for (unsigned i = 0; i < LINES; i++)
+		append_to(handle, "x\n");
+	close_handle(handle);
+
+	world_reopen();
+	pieces_read = 0;
+	cr_expect_eq(stat_of("s/l.jsonl").st_size, 2 * LINES);
+	cr_expect_lt(pieces_read, 2 * LINES, "%u pieces read for the size", pieces_read);
+
+	pieces_read = 0;
+	read_in_steps("s/l.jsonl", (size_t)2 * LINES, STEP);
+	/* Some are fetched ahead at each step. */
+	cr_expect_lt(pieces_read, MOST + 2 * LINES / STEP * 65, "%u pieces read", pieces_read);
+	world_wrap(NULL);
+	world_close();
+}
+
+Test(append, of_bad_lines_costs_readers_no_more_for_each_the_more_there_are)
+{
+	reads_each_piece_about_once(WORLD_MEMORY);
+	reads_each_piece_about_once(WORLD_SQLITE);
+}
+
+EveryStore(append, keeps_bad_lines_of_one_write_together_and_a_torn_one_apart)
+{
+	struct handle *handle = appender("s/l.jsonl");
+
+	append_to(handle, "x\n\ny\n{}\nz\n\nw");
+	close_handle(handle);
+	cr_expect_str_eq(pieces_of("s/l.jsonl"), "0.0=x\n\ny\n 1.0=z\n\n 1.1=w");
+
+	append("s/l.jsonl", "v\n");
+	cr_expect_str_eq(pieces_of("s/l.jsonl"), "0.0=x\n\ny\n 1.0=z\n\n 1.1=wv\n");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "x\n\ny\n{}\nz\n\nwv\n");
+
+	save("s/l.jsonl", "1\n\n\n2\na\nb\n\"\"");
+	cr_expect_str_eq(pieces_of("s/l.jsonl"), "1.0=\n\n 2.0=a\nb\n");
+	save("s/l.jsonl", "a\nb\n");
+	save("s/m.jsonl", "");
+	save("s/m.jsonl", "a\nb\nc");
+	cr_expect_str_eq(pieces_of("s/l.jsonl"), "0.0=a\nb\n");
+	cr_expect_str_eq(pieces_of("s/m.jsonl"), "0.0=a\nb\n 0.1=c");
+	append("s/m.jsonl", "d\n");
+	cr_expect_str_eq(content_of("s/m.jsonl"), "a\nb\ncd\n");
+}

@@ -589,3 +589,35 @@ EveryStore(names, on_a_tree_that_is_read_only_stay_as_they_are)
 	world_options.read_only = false;
 	world_reopen();
 }
+
+static void take_name(int how, const char *path)
+{
+	if (how) {
+		save("t.txt", "t");
+		cr_assert_eq(renamed("t.txt", path, 0), 0);
+	} else {
+		cr_assert_eq(unlinked(path), 0);
+	}
+}
+
+EveryStore(names, of_a_file_may_go_in_any_order)
+{
+	static const char *const paths[] = { "s/a.txt", "s/b.txt", "c.txt" };
+
+	for (int how = 0; how < 2; how++) {
+		for (size_t gone = 0; gone < ARRAY_SIZE(paths); gone++) {
+			save(paths[0], "x");
+			cr_assert_eq(linked(paths[0], paths[1]), 0);
+			cr_assert_eq(linked(paths[0], paths[2]), 0);
+			take_name(how, paths[gone]);
+			world_check();
+			cr_expect_eq(stat_of(paths[(gone + 1) % 3]).st_nlink, 2);
+			world_reopen();
+			take_name(how, paths[(gone + 1) % 3]);
+			world_check();
+			cr_expect_str_eq(content_of(paths[(gone + 2) % 3]), "x");
+			for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+				unlinked(paths[i]);
+		}
+	}
+}

@@ -693,8 +693,8 @@ const char *pieces_of(const char *path)
 	uint64_t ino = stat_of(path).st_ino;
 	struct backend_snapshot *snapshot = look();
 	struct buf *shown = next_shown();
-	int r = world_store->ops->piece_read(world_store, snapshot, ino, INT64_MIN, show_piece,
-					     shown);
+	int r = world_store->ops->piece_read(world_store, snapshot, ino, INT64_MIN, INT64_MIN,
+					     show_piece, shown);
 
 	world_store->ops->snapshot_end(world_store, snapshot);
 	cr_assert_eq(r, 0, "piece_read: %s", strerror(-r));
