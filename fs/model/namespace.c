@@ -266,11 +266,13 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 	*node = inode->node;
 	node->nlink = inode_is_dir(inode) || !node->nlink ? 0 : node->nlink - 1;
 	node->ctime = time_now();
+	/* A file with other names knows only of its newest. */
+	if (!node->nlink || node->entry == unlinking->entry)
+		node->parent = node->entry = 0;
 	if (node->nlink) {
 		batch_node_put(batch, node);
 		return batch->error;
 	}
-	node->parent = node->entry = 0;
 	if (inode_is_state(inode)) {
 		int r = unlink_keep(tree, view, unlinking);
 
@@ -337,7 +339,7 @@ static int unlink_name(struct tree *tree, struct view *view, struct inode *dir, 
 		       struct inode *inode, bool hide)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
-	_cleanup_(unlinking_done) struct unlinking unlinking = { .hide = hide };
+	_cleanup_(unlinking_done) struct unlinking unlinking = { .hide = hide, .entry = id };
 	struct backend_node dir_node;
 	int r;
 

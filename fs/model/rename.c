@@ -264,7 +264,7 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 			struct inode *over, uint64_t over_id)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
-	_cleanup_(unlinking_done) struct unlinking unlinking = { 0 };
+	_cleanup_(unlinking_done) struct unlinking unlinking = { .entry = over_id };
 	_cleanup_(backend_node_done) struct backend_node copy = { 0 };
 	_cleanup_(freep) char *name = NULL;
 	struct backend_node from_node, to_node;
