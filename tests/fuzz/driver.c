@@ -40,8 +40,11 @@ static void keep_input(void)
 {
 	static const char says[] = "the input that did it was kept; its file's name ends in "
 				   ".finding\n";
-	int fd = open(finding, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	int fd;
 
+	if (!running.data)
+		return;
+	fd = open(finding, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	if (fd < 0 || write(fd, running.data, running.size) < 0 || close(fd) < 0)
 		return;
 	if (write(STDERR_FILENO, says, sizeof(says) - 1) < 0)

@@ -578,8 +578,9 @@ static void end(struct game *game)
 			inode_forget(game->tree, game->inodes[i], 1);
 	place_check_inodes(game->tree);
 	place_walk(game->tree, WALK_WHOLE, &game->answers);
-	fuzz_check(place_violations(game->tree->backend, &said) == 0, "check says:\n%.*safter\n%.*s",
-		   (int)said.size, said.data, (int)game->answers.size, game->answers.data);
+	fuzz_check(place_violations(game->tree->backend, &said) == 0,
+		   "check says:\n%.*safter\n%.*s", (int)said.size, said.data,
+		   (int)game->answers.size, game->answers.data);
 	place_check_inodes(game->tree);
 	tree_close(game->tree);
 }
