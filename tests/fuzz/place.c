@@ -14,6 +14,8 @@ enum {
 	DEPTH_MAX = 40,	      /* directories in each other that are looked into */
 	ENTRIES_MAX = 100000, /* no input makes so many */
 	READ_MAX = 1 << 20,   /* bytes of one file */
+	WALK_ENTRIES = 200,   /* entries of one tree that are looked at */
+	EACH_ENTRIES = 20,    /* and that are changed */
 	PART = 4096,
 };
 
@@ -403,7 +405,7 @@ static void walk_dir(struct tree *tree, struct inode *dir, enum walk walk, unsig
 
 void place_walk(struct tree *tree, enum walk walk, struct buf *out)
 {
-	budget = 400;
+	budget = WALK_ENTRIES;
 	walk_dir(tree, tree_inode(tree, BACKEND_ROOT), walk, 0, out);
 }
 
@@ -431,7 +433,7 @@ static void each_in(struct tree *tree, struct inode *dir, enum walk walk, unsign
 
 void place_each(struct tree *tree, enum walk walk, place_fn *fn, void *arg)
 {
-	budget = 60;
+	budget = EACH_ENTRIES;
 	each_in(tree, tree_inode(tree, BACKEND_ROOT), walk, 0, fn, arg);
 }
 

@@ -15,7 +15,7 @@
 #include "tests/fuzz/place.h"
 
 const char fuzz_name[] = "rows";
-const unsigned fuzz_runs = 250;
+const unsigned fuzz_runs = 80;
 const struct bytes fuzz_words[] = {
 	BYTES("a/b"),	 BYTES(".."),	     BYTES("%2F"),	     BYTES("k:_hash"),
 	BYTES(":_hash"), BYTES("{\"a\":1}"), BYTES("{\n\"a\":\n1}"), BYTES("\n"),

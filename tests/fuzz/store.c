@@ -16,7 +16,7 @@
 #include "tests/fuzz/place.h"
 
 const char fuzz_name[] = "store";
-const unsigned fuzz_runs = 250;
+const unsigned fuzz_runs = 150;
 const struct bytes fuzz_words[] = {
 	BYTES("SQLite format 3\0"), BYTES("sessfs_node"),
 	BYTES("sessfs_meta"),	    BYTES("CREATE TABLE "),
