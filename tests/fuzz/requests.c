@@ -775,8 +775,8 @@ static void interrupt(struct game *game, uint64_t unique)
 	do_statfs(game);
 }
 
-/* What waits for a file is ended before the file is closed: the kernel closes none that a request is
- * about. */
+/* What waits for a file is ended before the file is closed: the kernel closes none that a request
+ * is about. */
 static void interrupt_all(struct game *game)
 {
 	uint64_t unique;
