@@ -115,54 +115,6 @@ static void take_parts(struct bytes cuts, size_t size, struct parts *parts)
 	parts->at[parts->count] = size;
 }
 
-static void write_parts(struct tree *tree, struct handle *handle, enum way way,
-			const struct parts *parts, struct bytes text)
-{
-	for (size_t i = 0; i < parts->count; i++) {
-		size_t n = way == WAY_BACKWARD ? parts->count - 1 - i : i;
-		size_t at = parts->at[n];
-
-		write_part(tree, handle, at, bytes_make(text.data + at, parts->at[n + 1] - at));
-		if (way == WAY_SYNC)
-			fuzz_check(handle_sync(tree, handle) == 0, "sync");
-	}
-}
-
-static void write_list(struct tree *tree, struct inode *dir, enum way way,
-		       const struct parts *parts, struct bytes text)
-{
-	bool appends = way == WAY_APPEND || way == WAY_SYNC;
-	struct handle *handle;
-
-	if (way == WAY_SAVE) {
-		handle = open_list(tree, dir, "l.jsonl", O_WRONLY);
-		write_part(tree, handle, 0, BYTES("7\n{\"old\": 1}\n# no\n8\n"));
-		close_list(tree, handle);
-	}
-	handle = open_list(tree, dir, "l.jsonl",
-			   O_WRONLY | (appends	       ? O_APPEND :
-				       way == WAY_SAVE ? O_TRUNC :
-							 0));
-	write_parts(tree, handle, way, parts, text);
-	close_list(tree, handle);
-}
-
-static void check_bytes(struct tree *tree, struct inode *dir, struct bytes expected)
-{
-	struct handle *handle = open_list(tree, dir, "l.jsonl", O_RDONLY);
-	_cleanup_(buf_done) struct buf bytes = { 0 };
-	size_t before;
-
-	do {
-		before = bytes.size;
-		fuzz_check(handle_read(tree, handle, bytes.size, 100, &bytes) == 0, "read");
-	} while (bytes.size > before);
-	handle_free(tree, handle);
-	fuzz_check(bytes_equal(buf_bytes(&bytes), expected), "%zu bytes for %zu:\n%.*s\n--\n%.*s",
-		   bytes.size, expected.size, (int)bytes.size, bytes.data, (int)expected.size,
-		   expected.data);
-}
-
 struct comparison {
 	struct bytes rest;
 	int64_t index;
@@ -207,6 +159,65 @@ static void check_rows(struct tree *tree, struct bytes text)
 				   (int)line.text.size, line.text.data);
 	}
 	ops->snapshot_end(tree->backend, snapshot);
+}
+
+/* Up to the last newline. */
+static struct bytes whole_part(struct bytes text)
+{
+	while (text.size && text.data[text.size - 1] != '\n')
+		text.size--;
+	return text;
+}
+
+static void write_parts(struct tree *tree, struct handle *handle, enum way way,
+			const struct parts *parts, struct bytes text)
+{
+	for (size_t i = 0; i < parts->count; i++) {
+		size_t n = way == WAY_BACKWARD ? parts->count - 1 - i : i;
+		size_t at = parts->at[n];
+
+		write_part(tree, handle, at, bytes_make(text.data + at, parts->at[n + 1] - at));
+		/* What is whole is there for everybody when the write returns. */
+		if (way == WAY_APPEND || way == WAY_STREAM)
+			check_rows(tree, whole_part(bytes_make(text.data, parts->at[n + 1])));
+		if (way == WAY_SYNC)
+			fuzz_check(handle_sync(tree, handle) == 0, "sync");
+	}
+}
+
+static void write_list(struct tree *tree, struct inode *dir, enum way way,
+		       const struct parts *parts, struct bytes text)
+{
+	bool appends = way == WAY_APPEND || way == WAY_SYNC;
+	struct handle *handle;
+
+	if (way == WAY_SAVE) {
+		handle = open_list(tree, dir, "l.jsonl", O_WRONLY);
+		write_part(tree, handle, 0, BYTES("7\n{\"old\": 1}\n# no\n8\n"));
+		close_list(tree, handle);
+	}
+	handle = open_list(tree, dir, "l.jsonl",
+			   O_WRONLY | (appends	       ? O_APPEND :
+				       way == WAY_SAVE ? O_TRUNC :
+							 0));
+	write_parts(tree, handle, way, parts, text);
+	close_list(tree, handle);
+}
+
+static void check_bytes(struct tree *tree, struct inode *dir, struct bytes expected)
+{
+	struct handle *handle = open_list(tree, dir, "l.jsonl", O_RDONLY);
+	_cleanup_(buf_done) struct buf bytes = { 0 };
+	size_t before;
+
+	do {
+		before = bytes.size;
+		fuzz_check(handle_read(tree, handle, bytes.size, 100, &bytes) == 0, "read");
+	} while (bytes.size > before);
+	handle_free(tree, handle);
+	fuzz_check(bytes_equal(buf_bytes(&bytes), expected), "%zu bytes for %zu:\n%.*s\n--\n%.*s",
+		   bytes.size, expected.size, (int)bytes.size, bytes.data, (int)expected.size,
+		   expected.data);
 }
 
 static void check_list(struct tree *tree, struct inode *dir, struct bytes text)
