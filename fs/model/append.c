@@ -268,7 +268,8 @@ static struct bytes tail_of(struct bytes bytes)
 
 	while (start && bytes.data[start - 1] != '\n')
 		start--;
-	return bytes_make(bytes.data + start, bytes.size - start);
+	/* Nothing may be at no address. */
+	return start ? bytes_make(bytes.data + start, bytes.size - start) : bytes;
 }
 
 /* A draft: by the same rules, in a stage. */

@@ -27,6 +27,7 @@ struct unlinking {
 	bool gone;		  /* it will be deleted from the store */
 	bool empty;		  /* set before: a state file's rows are gone already */
 	bool hide;		  /* set before: only its name goes for now */
+	uint64_t entry;		  /* set before: the id of the name, if there may be others */
 	bool orphaned;		  /* stage has its bytes, for those who have it open */
 	struct stage stage;
 };

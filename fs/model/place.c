@@ -171,6 +171,9 @@ static int keep_child(void *arg, const struct backend_entry *entry, const struct
 
 	if (!S_ISDIR(node->mode) && !kind_is_state(node->kind))
 		return 0;
+	/* A directory has one name; in a damaged store another one may seem to lead to it. */
+	if (S_ISDIR(node->mode) && (node->parent != entry->parent || node->entry != entry->id))
+		return 0;
 	if (children->count == children->room) {
 		size_t room = children->room ? children->room * 2 : 16;
 
@@ -229,54 +232,116 @@ static int relocate_file(struct view *view, const struct child *child, struct by
 	return relocations_add(list, &child->node, &node);
 }
 
-static int relocate_dir(struct view *view, uint64_t ino, struct bytes session, struct bytes dirs,
-			struct bytes dirs_to, struct relocations *list);
+/* Directories whose files are still to be relocated: what is above them in their keys, before and
+ * after. */
+struct level {
+	uint64_t ino;
+	struct buf dirs;
+	struct buf dirs_to;
+};
 
-static int relocate_child(struct view *view, const struct child *child, struct bytes session,
-			  struct bytes dirs, struct bytes dirs_to, struct relocations *list)
+struct levels {
+	struct level *item;
+	size_t count;
+	size_t room;
+	uint64_t top; /* the directory that moves */
+};
+
+static void levels_done(struct levels *levels)
 {
-	_cleanup_(buf_done) struct buf below = { 0 };
-	_cleanup_(buf_done) struct buf below_to = { 0 };
-	struct bytes name = bytes_make(child->name, child->name_size);
-	int r;
-
-	if (!S_ISDIR(child->node.mode))
-		return relocate_file(view, child, session, dirs, dirs_to, list);
-	r = buf_append_bytes(&below, dirs);
-	if (r == 0)
-		r = names_decode(NAMES_KEY, name, &below);
-	if (r == 0)
-		r = buf_append_byte(&below, '/');
-	if (r == 0)
-		r = buf_append_bytes(&below_to, dirs_to);
-	if (r == 0)
-		r = names_decode(NAMES_KEY, name, &below_to);
-	if (r == 0)
-		r = buf_append_byte(&below_to, '/');
-	if (r < 0)
-		return r;
-	return relocate_dir(view, child->node.ino, session, buf_bytes(&below), buf_bytes(&below_to),
-			    list);
+	for (size_t i = 0; i < levels->count; i++) {
+		buf_done(&levels->item[i].dirs);
+		buf_done(&levels->item[i].dirs_to);
+	}
+	free(levels->item);
 }
 
-static int relocate_dir(struct view *view, uint64_t ino, struct bytes session, struct bytes dirs,
-			struct bytes dirs_to, struct relocations *list)
+/* name.data NULL: dirs are the directory's own already. */
+static int level_fill(struct level *level, struct bytes dirs, struct bytes dirs_to,
+		      struct bytes name)
 {
-	struct children children = { 0 };
-	int r;
+	int r = buf_append_bytes(&level->dirs, dirs);
 
-	r = view->backend->ops->entry_list(view->backend, view->snapshot, ino, 0, keep_child,
-					   &children);
-	for (size_t i = 0; r == 0 && i < children.count; i++)
-		r = relocate_child(view, &children.item[i], session, dirs, dirs_to, list);
-	children_done(&children);
+	if (r == 0)
+		r = buf_append_bytes(&level->dirs_to, dirs_to);
+	if (r < 0 || !name.data)
+		return r;
+	r = names_decode(NAMES_KEY, name, &level->dirs);
+	if (r == 0)
+		r = buf_append_byte(&level->dirs, '/');
+	if (r == 0)
+		r = names_decode(NAMES_KEY, name, &level->dirs_to);
+	if (r == 0)
+		r = buf_append_byte(&level->dirs_to, '/');
 	return r;
 }
 
+static int levels_add(struct levels *levels, uint64_t ino, struct bytes dirs, struct bytes dirs_to,
+		      struct bytes name)
+{
+	struct level *level;
+
+	if (levels->count == levels->room) {
+		size_t room = levels->room ? levels->room * 2 : 16;
+
+		level = reallocarray(levels->item, room, sizeof(*level));
+		if (!level)
+			return -ENOMEM;
+		levels->item = level;
+		levels->room = room;
+	}
+	level = &levels->item[levels->count++];
+	*level = (struct level){ .ino = ino };
+	return level_fill(level, dirs, dirs_to, name);
+}
+
+/* Takes the level over; what it holds goes to the end of levels. */
+static int relocate_level(struct view *view, struct level *level, struct bytes session,
+			  struct levels *levels, struct relocations *list)
+{
+	struct bytes dirs = buf_bytes(&level->dirs), dirs_to = buf_bytes(&level->dirs_to);
+	struct children children = { 0 };
+	int r;
+
+	r = view->backend->ops->entry_list(view->backend, view->snapshot, level->ino, 0, keep_child,
+					   &children);
+	for (size_t i = 0; r == 0 && i < children.count; i++) {
+		const struct child *child = &children.item[i];
+
+		/* In a damaged store it may lie in itself. */
+		if (child->node.ino == levels->top)
+			r = -EIO;
+		else if (S_ISDIR(child->node.mode))
+			r = levels_add(levels, child->node.ino, dirs, dirs_to,
+				       bytes_make(child->name, child->name_size));
+		else
+			r = relocate_file(view, child, session, dirs, dirs_to, list);
+	}
+	children_done(&children);
+	buf_done(&level->dirs);
+	buf_done(&level->dirs_to);
+	return r;
+}
+
+/*
+ * Level by level and not by recursion, since directories may lie in each other as deep as somebody
+ * likes.
+ */
 int relocations_below(struct view *view, struct inode *dir, struct bytes session, struct bytes dirs,
 		      struct bytes dirs_to, struct relocations *list)
 {
-	return relocate_dir(view, dir->node.ino, session, dirs, dirs_to, list);
+	struct levels levels = { .top = dir->node.ino };
+	int r = levels_add(&levels, levels.top, dirs, dirs_to, bytes_make(NULL, 0));
+
+	for (size_t i = 0; r == 0 && i < levels.count; i++) {
+		struct level level = levels.item[i];
+
+		/* The array may move while more are added. */
+		levels.item[i] = (struct level){ 0 };
+		r = relocate_level(view, &level, session, &levels, list);
+	}
+	levels_done(&levels);
+	return r;
 }
 
 static void emit_move(struct batch *batch, const struct backend_node *from,

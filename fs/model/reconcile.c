@@ -569,9 +569,10 @@ static int reconcile_unlink(struct reconciling *reconciling, const struct change
 		return r;
 	dir_changed(dir, inode_is_dir(inode) ? -1 : 0, &dir_node);
 	batch_entry_delete(&batch, dir->node.ino, inode->node.entry);
-	/* Its rows are gone already: there is nothing to keep. */
+	/* Its rows are gone already: there is nothing to keep, and nothing to delete, which a
+	 * read-only mount could not. */
 	unlinking.empty = true;
-	r = unlinking_begin(reconciling->tree, view, inode, false, &unlinking, &batch);
+	r = unlinking_begin(reconciling->tree, view, inode, true, &unlinking, &batch);
 	if (r < 0)
 		return r;
 	batch_node_put(&batch, &dir_node);

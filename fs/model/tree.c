@@ -2,6 +2,7 @@
 #include "fs/model/tree.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -12,7 +13,6 @@
 enum {
 	TABLE_FIRST = 64,     /* slots of a new inode table */
 	CATCH_UP_MAX = 200,   /* how often one operation is run again */
-	DEPTH_MAX = 2100,     /* of directories; a path has not more */
 	TIMES_INTERVAL = 500, /* milliseconds between two writes of pending times */
 };
 
@@ -194,31 +194,105 @@ void inodes_forget(struct tree *tree, struct inodes *inodes)
 	*inodes = (struct inodes){ 0 };
 }
 
-/* A directory knows its parent and its name, since the keys below it are made of them. */
-static int inode_fill_dir(struct tree *tree, struct view *view, struct inode *inode)
+/* Takes the node over. */
+static struct inode *inode_from(struct backend_node *node)
+{
+	struct inode *inode = inode_alloc(node->ino);
+
+	if (inode)
+		inode_set_node(inode, node);
+	else
+		backend_node_done(node);
+	return inode;
+}
+
+/* A directory knows its name, since the keys below it are made of it.  1 when it has none. */
+static int inode_fill_name(struct view *view, struct inode *inode)
 {
 	static _Thread_local unsigned depth; /* of directories that are not in the table */
 	_cleanup_(buf_done) struct buf name = { 0 };
 	int r;
 
-	if (inode->node.ino == BACKEND_ROOT || !inode->node.entry)
-		return 0;
-	if (depth == DEPTH_MAX) {
-		log_error("inode %llu: the directories above it are a circle: the store is damaged",
-			  (unsigned long long)inode->node.ino);
-		return -EIO;
-	}
+	if (!inode_is_dir(inode) || inode->node.ino == BACKEND_ROOT || !inode->node.entry)
+		return 1;
 	r = view->backend->ops->entry_name(view->backend, view->snapshot, inode->node.parent,
 					   inode->node.entry, &name);
 	if (r < 0)
 		return r == -ENOENT ? -EIO : r;
 	inode->name = bytes_dup(buf_bytes(&name));
-	if (!inode->name)
-		return -ENOMEM;
-	depth++;
-	r = inode_get(tree, view, inode->node.parent, &inode->parent);
-	depth--;
-	return r;
+	return inode->name ? 0 : -ENOMEM;
+}
+
+/*
+ * A directory knows its parent, too.  Put the parents that nobody counts before *chain, up to one
+ * that is known or has none.  Not by recursion: they may be as many as somebody likes, and in a
+ * damaged store one may be its own ancestor.  So from time to time one is remembered that must not
+ * come again.
+ */
+static int inode_fill_parents(struct tree *tree, struct view *view, struct inode **chain)
+{
+	uint64_t remembered = (*chain)->ino, steps = 0, limit = 1;
+	int r;
+
+	while ((r = inode_fill_name(view, *chain)) == 0) {
+		struct backend_node node;
+		struct inode *parent;
+		uint64_t ino = (*chain)->node.parent;
+
+		if (ino == remembered) {
+			log_error("inode %" PRIu64 " is a directory that lies in itself", ino);
+			return -EIO;
+		}
+		if (++steps == limit) {
+			remembered = ino;
+			limit *= 2;
+			steps = 0;
+		}
+		(*chain)->parent = inode_known(tree, ino);
+		if ((*chain)->parent)
+			return 0;
+		r = view->backend->ops->node_get(view->backend, view->snapshot, ino, &node);
+		if (r < 0)
+			return r;
+		parent = inode_from(&node);
+		if (!parent)
+			return -ENOMEM;
+		parent->next = *chain;
+		*chain = parent;
+	}
+	return MIN(r, 0);
+}
+
+/* All of the chain, from the top on; the last one is counted for the caller. */
+static struct inode *chain_enter(struct tree *tree, struct inode *chain)
+{
+	struct inode *entered = NULL;
+
+	while (chain) {
+		struct inode *inode = chain;
+
+		chain = inode->next;
+		inode->next = NULL;
+		if (entered)
+			inode->parent = entered;
+		entered = table_enter(tree, inode);
+		if (entered != inode) {
+			if (inode->parent)
+				inode_forget(tree, inode->parent, 1);
+			inode_destroy(inode);
+		}
+	}
+	return entered;
+}
+
+static void chain_destroy(struct inode *chain)
+{
+	while (chain) {
+		struct inode *inode = chain;
+
+		chain = inode->next;
+		inode_destroy(inode);
+	}
 }
 
 int inode_of_node(struct tree *tree, struct view *view, struct backend_node *node,
@@ -232,25 +306,15 @@ int inode_of_node(struct tree *tree, struct view *view, struct backend_node *nod
 		*ret_inode = inode;
 		return 0;
 	}
-	inode = inode_alloc(node->ino);
-	if (!inode) {
-		backend_node_done(node);
+	inode = inode_from(node);
+	if (!inode)
 		return -ENOMEM;
+	r = inode_fill_parents(tree, view, &inode);
+	if (r < 0) {
+		chain_destroy(inode);
+		return r;
 	}
-	inode_set_node(inode, node);
-	if (inode_is_dir(inode)) {
-		r = inode_fill_dir(tree, view, inode);
-		if (r < 0) {
-			inode_destroy(inode);
-			return r;
-		}
-	}
-	*ret_inode = table_enter(tree, inode);
-	if (*ret_inode != inode) {
-		if (inode->parent)
-			inode_forget(tree, inode->parent, 1);
-		inode_destroy(inode);
-	}
+	*ret_inode = chain_enter(tree, inode);
 	return 0;
 }
 

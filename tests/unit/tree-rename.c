@@ -396,3 +396,24 @@ EveryStore(rename, of_a_backup_chain_keeps_all_versions_apart)
 	cr_expect_str_eq(rows_of("s", "l.bak"), "0=5");
 	cr_expect_str_eq(keys(), "s/l[0-0] s/l.bak[0-0]");
 }
+
+/* In a damaged store a directory may seem to lie in itself. */
+SqliteStore(rename, of_a_directory_comes_to_an_end_in_a_damaged_store)
+{
+	make_dir("s/d");
+	append("s/d/l.jsonl", "1\n");
+	sql_runs("INSERT INTO sessfs_entry SELECT ino, 1000, CAST('x' AS BLOB), ino "
+		 "FROM sessfs_entry WHERE name = CAST('d' AS BLOB)");
+
+	cr_expect_eq(renamed("s/d", "s/e", 0), 0);
+	cr_expect_str_eq(rows_of("s", "e/l"), "0=1");
+	sql_runs("UPDATE sessfs_node SET parent = ino, entry = 1000 WHERE ino IN "
+		 "(SELECT ino FROM sessfs_entry WHERE id = 1000)");
+	world_reopen();
+	cr_expect_lt(renamed("s/e", "s/f", 0), 0);
+	sql_runs("UPDATE sessfs_node SET (parent, entry) = (SELECT parent, id FROM sessfs_entry AS "
+		 "e WHERE e.ino = sessfs_node.ino AND id != 1000) WHERE entry = 1000");
+	sql_runs("DELETE FROM sessfs_entry WHERE id = 1000");
+	world_reopen();
+	cr_expect_str_eq(names_in("s"), "e");
+}

@@ -316,3 +316,22 @@ SqliteStore(sql, that_changed_rows_while_nobody_had_them_mounted_is_seen)
 	cr_expect_str_eq(content_of("t/k.json"), "4");
 	cr_expect_eq(looked_up("s/m.json"), -ENOENT);
 }
+
+/* A read-only mount still follows the rows, though it may not touch one. */
+SqliteStore(sql, that_deletes_a_key_below_a_read_only_mount_takes_its_file_away)
+{
+	save("s/k.json", "1");
+	make_dir("s/d");
+	append("s/d/l.jsonl", "1\n2\n");
+	save("s/m.json", "2");
+	world_options.read_only = true;
+	world_reopen();
+	cr_assert_str_eq(content_of("s/k.json"), "1");
+	sql_runs("DELETE FROM agentscope_sessions WHERE state_key != 'm'");
+
+	cr_expect_eq(looked_up("s/k.json"), -ENOENT);
+	cr_expect_eq(looked_up("s/d"), -ENOENT);
+	cr_expect_str_eq(content_of("s/m.json"), "2");
+	world_options.read_only = false;
+	world_reopen();
+}

@@ -50,7 +50,11 @@ static struct backend *memory_open(void)
 
 static struct backend *file_open(const char *owner)
 {
-	const struct backend_options options = { .create = true, .owner = owner };
+	const struct backend_options options = {
+		.create = !world_options.read_only,
+		.read_only = world_options.read_only,
+		.owner = owner,
+	};
 	_cleanup_(freep) char *why = NULL;
 	struct backend *backend = NULL;
 	int r;
