@@ -542,6 +542,8 @@ int ghost_end_begin(struct tree *tree, struct view *view, struct ghost *ghost, b
 		    struct batch *batch, struct ghost_end **ret_end);
 /* After the commit; frees. */
 void ghost_end_apply(struct tree *tree, struct ghost_end *end);
+/* Whether it was a file of this kind: another kind's rows are not to be taken over. */
+bool ghost_was(const struct ghost *ghost, uint32_t kind);
 /* Instead, when there was none; frees.  NULL is fine. */
 void ghost_end_free(struct ghost_end *end);
 static inline void ghost_end_freep(struct ghost_end **end)
