@@ -167,3 +167,13 @@ int ghosts_wait(struct tree *tree, int limit)
 	}
 	return limit;
 }
+
+void ghosts_done(struct tree *tree)
+{
+	while (tree->ghosts) {
+		struct ghost *ghost = tree->ghosts;
+
+		tree->ghosts = ghost->next;
+		free(ghost);
+	}
+}

@@ -561,6 +561,8 @@ int ghosts_wait(struct tree *tree, int limit);
 bool handles_own_size(const struct inode *inode, pid_t pid, uint64_t published, uint64_t *ret_size);
 /* Publish what writers hold back that have paused for about a second, if it is whole. */
 void handles_publish_paused(struct tree *tree);
+/* Free those that the store did not let end. */
+void ghosts_done(struct tree *tree);
 /* An explicit time was set: saves that are under way shall not move it. */
 void handles_times_set(struct inode *inode);
 /* Set the size of a state file by one of its handles, or as a save of its own when handle is
