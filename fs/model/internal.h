@@ -521,6 +521,9 @@ int save_publish(struct tree *tree, struct inode *inode, struct handle *saver, s
 /* shed.c, for full disks: deleting in parts what cannot be deleted in one transaction.  When they
  * return 0, what is left is small enough for one. */
 
+/* The same by a stage that begins with the present content: to readers that is an append. */
+int save_extend(struct tree *tree, struct inode *inode, struct stage *stage, int64_t mtime,
+		struct notes *notes);
 /* Of a file without a name: all. */
 int shed_hidden(struct tree *tree, const struct backend_node *node);
 /* Of a file that is about to be cut to size (a list: to 0), which others see getting shorter. */
