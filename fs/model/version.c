@@ -21,7 +21,7 @@
 static bool handle_wants(const struct handle *handle, const struct handle *saver)
 {
 	return handle != saver && handle->middle && !handle->old && !handle->pinned &&
-	       handle->mode != HANDLE_SAVE;
+	       !(handle->mode == HANDLE_SAVE && handle->dirty);
 }
 
 static bool face_wants(const struct inode *inode, const struct face *face)
