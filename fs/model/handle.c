@@ -151,8 +151,12 @@ void handle_staged(struct tree *tree, struct handle *handle)
 
 void handle_drop_outdated(struct handle *handle)
 {
+	const struct inode *inode = handle->inode;
+	bool grown = inode->node.kind == BACKEND_LIST && inode->loaded &&
+		     inode->list.size != handle->stage.size;
+
 	if (handle->mode != HANDLE_SAVE || handle->dirty ||
-	    handle->version == handle->inode->version)
+	    (handle->version == inode->version && !grown))
 		return;
 	stage_done(&handle->stage);
 	handle->mode = HANDLE_PLAIN;
