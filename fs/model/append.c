@@ -300,7 +300,7 @@ static int append_to_draft(struct tree *tree, struct view *view, struct inode *i
 	if (r < 0)
 		return r;
 	view_end(view);
-	return save_publish(tree, inode, NULL, &stage, mtime, notes);
+	return save_extend(tree, inode, &stage, mtime, notes);
 }
 
 int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool own_tail,

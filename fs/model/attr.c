@@ -7,7 +7,7 @@
 #include <limits.h>
 #include <sys/xattr.h>
 
-#include "fs/model/face.h"
+#include "fs/model/handle.h"
 #include "fs/model/invalid.h"
 
 enum { SET_ELSEWHERE = 1 };
@@ -188,6 +188,23 @@ static void apply_attr(struct backend_node *node, const struct stat *st, unsigne
 	node->ctime = mask & TREE_SET_CTIME ? time_join(st->st_ctim) : now;
 }
 
+static int set_size(struct tree *tree, struct inode *inode, const struct set_attr *set,
+		    struct notes *notes)
+{
+	uint64_t before = inode->node.size, size = (uint64_t)set->st->st_size;
+	int r;
+
+	if (set->handle && inode_is_state(inode))
+		handle_written_by(set->handle, set->pid);
+	if (inode_is_state(inode) || (set->handle && handle_holds_back(set->handle)))
+		return handle_truncate(tree, inode, set->handle, size, notes);
+	r = file_truncate(tree, inode, size);
+	if (r == 0)
+		notes_plain(notes, tree, inode, before, size,
+			    set->handle ? set->handle->face : inode_face(inode, set->face));
+	return r;
+}
+
 static int set_attr_once(struct tree *tree, struct inode *inode, const struct set_attr *set,
 			 struct stat *ret_stat, bool *ret_own, struct notes *notes)
 {
@@ -196,7 +213,6 @@ static int set_attr_once(struct tree *tree, struct inode *inode, const struct se
 	WITH_INODE_LOCK(inode);
 	struct face *face = inode_face(inode, set->face);
 	struct handle *handle = set->handle;
-	const struct stat *st = set->st;
 	unsigned mask = set->mask;
 	struct backend_node node;
 	int r = 0;
@@ -205,17 +221,13 @@ static int set_attr_once(struct tree *tree, struct inode *inode, const struct se
 	if ((mask & TREE_SET_SIZE) && !handle &&
 	    !face_for_truncate(tree, inode, set->face, set->pid))
 		return SET_ELSEWHERE;
-	if (mask & TREE_SET_SIZE) {
-		if (inode_is_state(inode))
-			r = handle_truncate(tree, inode, handle, (uint64_t)st->st_size, notes);
-		else
-			r = file_truncate(tree, inode, (uint64_t)st->st_size);
-	}
+	if (mask & TREE_SET_SIZE)
+		r = set_size(tree, inode, set, notes);
 	if (r < 0)
 		return r;
 	node = inode->node;
 	if (mask & ~(unsigned)TREE_SET_SIZE) {
-		apply_attr(&node, st, mask);
+		apply_attr(&node, set->st, mask);
 		if (!inode->gone)
 			batch_node_put(&batch, &node);
 		r = batch_commit(&batch, tree->backend, BACKEND_FREES);

@@ -233,8 +233,10 @@ void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, e
 		return;
 	for (struct face *face = &inode->face; face; face = face->next) {
 		face->changed |= change != CHANGE_ATTR;
-		/* By itself it forgets pages only where it believes that the file ended. */
-		if ((face == by && !face->filled) || !face_is_concerned(inode, face, change))
+		/* By itself it forgets pages only where it believes that the file ended; but what
+		 * it writes to an ordinary file is in its pages, which it holds meanwhile. */
+		if ((face == by && (!face->filled || !inode_is_state(inode))) ||
+		    !face_is_concerned(inode, face, change))
 			continue;
 		if (!telling)
 			telling = telling_new(notes, tree, inode);

@@ -9,8 +9,9 @@
  *   in the store with no link and its key, which marks the rows as going to be deleted should the
  *   daemon die.
  *
- *   A file that is made under the same key for writing inherits the rows: its first handle begins
- *   as a save of nothing, like one with O_TRUNC.  When nobody comes, or the directory is removed,
+ *   A file of the same kind that is made under the same key for writing inherits the rows: its
+ *   first handle begins as a save of nothing, like one with O_TRUNC.  (A list that is made where a
+ *   document was is another file.)  When nobody comes, or the directory is removed,
  *   or another program writes to the key, the ghost ends.  Who has the unlinked file open keeps its
  *   bytes: they move into chunks then.
  */
@@ -62,6 +63,11 @@ struct ghost *ghost_find(struct tree *tree, struct bytes session, struct bytes k
 		    bytes_equal(ghost->inode->node.key, key))
 			return ghost;
 	return NULL;
+}
+
+bool ghost_was(const struct ghost *ghost, uint32_t kind)
+{
+	return ghost->inode->node.kind == kind;
 }
 
 int ghost_end_begin(struct tree *tree, struct view *view, struct ghost *ghost, bool keep_rows,
@@ -160,4 +166,14 @@ int ghosts_wait(struct tree *tree, int limit)
 		limit = (int)MIN(MAX(left, 1), limit);
 	}
 	return limit;
+}
+
+void ghosts_done(struct tree *tree)
+{
+	while (tree->ghosts) {
+		struct ghost *ghost = tree->ghosts;
+
+		tree->ghosts = ghost->next;
+		free(ghost);
+	}
 }

@@ -152,8 +152,12 @@ void handle_staged(struct tree *tree, struct handle *handle)
 
 void handle_drop_outdated(struct handle *handle)
 {
+	const struct inode *inode = handle->inode;
+	bool grown = inode->node.kind == BACKEND_LIST && inode->loaded &&
+		     inode->list.size != handle->stage.size;
+
 	if (handle->mode != HANDLE_SAVE || handle->dirty ||
-	    handle->version == handle->inode->version)
+	    (handle->version == inode->version && !grown))
 		return;
 	stage_done(&handle->stage);
 	handle->mode = HANDLE_PLAIN;
@@ -205,7 +209,8 @@ static int read_newest(struct tree *tree, struct handle *handle, uint64_t offset
 	r = view_begin(tree, 0, &view);
 	if (r < 0)
 		return r;
-	if (inode_is_state(inode) && inode->node.kind != BACKEND_LIST)
+	/* What was begun as a list may have an unfinished line behind it. */
+	if (inode_is_state(inode) && inode->node.kind != BACKEND_LIST && !handle->piece.size)
 		r = handle_pin(tree, &view, handle);
 	if (r < 0)
 		return r;
@@ -445,7 +450,7 @@ static bool write_appends(struct tree *tree, struct handle *handle, uint64_t off
 {
 	struct inode *inode = handle->inode;
 
-	if (inode->node.kind != BACKEND_LIST || handle->mode == HANDLE_SAVE)
+	if (inode->node.kind != BACKEND_LIST || inode->orphaned || handle->mode == HANDLE_SAVE)
 		return false;
 	if (handle->flags & O_APPEND)
 		return true;
@@ -481,6 +486,49 @@ static void handle_repair(struct handle *handle, uint64_t from, uint64_t to)
 		handle->refused = 0;
 }
 
+bool handle_holds_back(const struct handle *handle)
+{
+	return handle->mode == HANDLE_SAVE ? handle->dirty : handle->piece.size != 0;
+}
+
+/* Whether a write goes through: to an ordinary file, or to one without a name, of which nobody sees
+ * a save.  Who still holds back what was written under another name keeps the order. */
+static bool write_is_plain(struct handle *handle)
+{
+	const struct inode *inode = handle->inode;
+
+	if ((inode_is_state(inode) && !inode->orphaned) || handle_holds_back(handle))
+		return false;
+	stage_done(&handle->stage);
+	handle->mode = HANDLE_PLAIN;
+	return true;
+}
+
+void notes_plain(struct notes *notes, struct tree *tree, struct inode *inode, uint64_t size_before,
+		 uint64_t offset, const struct face *by)
+{
+	if (inode->face_count > 1)
+		notes_change(notes, tree, inode,
+			     offset < size_before ? CHANGE_REPLACED : CHANGE_GREW, size_before, by);
+}
+
+static ssize_t write_plain(struct tree *tree, struct handle *handle, bool append, uint64_t offset,
+			   struct bytes data, struct notes *notes)
+{
+	struct inode *inode = handle->inode;
+	uint64_t size = inode->orphaned ? inode->orphan.size : inode->node.size;
+	int r;
+
+	if (append)
+		offset = size;
+	r = inode->orphaned ? stage_write(&inode->orphan, offset, data) :
+			      file_write(tree, inode, offset, data);
+	if (r < 0)
+		return r;
+	notes_plain(notes, tree, inode, size, offset, handle->face);
+	return (ssize_t)data.size;
+}
+
 static ssize_t write_once(struct tree *tree, struct handle *handle, pid_t pid, uint64_t offset,
 			  struct bytes data, struct notes *notes)
 {
@@ -493,14 +541,8 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, pid_t pid, u
 	/* Pages of a shared mapping come from whatever thread the kernel has. */
 	if (inode_is_state(inode) && pid != HANDLE_PAGES)
 		handle_written_by(handle, pid);
-	if (!inode_is_state(inode) && handle->mode == HANDLE_PLAIN) {
-		r = file_write(tree, inode, append ? inode->node.size : offset, data);
-		return r < 0 ? r : (ssize_t)data.size;
-	}
-	if (inode->orphaned && handle->mode != HANDLE_SAVE) {
-		r = stage_write(&inode->orphan, append ? inode->orphan.size : offset, data);
-		return r < 0 ? r : (ssize_t)data.size;
-	}
+	if (write_is_plain(handle))
+		return write_plain(tree, handle, append, offset, data, notes);
 	if (pid != HANDLE_PAGES && write_appends(tree, handle, offset))
 		return handle_append(tree, handle, data, notes);
 	if (append && handle->mode == HANDLE_SAVE && !handle->dirty)
@@ -530,7 +572,8 @@ ssize_t handle_write(struct tree *tree, struct handle *handle, pid_t pid, uint64
 	struct notes notes = { 0 };
 	ssize_t r = TREE_RETRY(tree, write_once(tree, handle, pid, offset, data, &notes));
 
-	notes_tell(&notes, tree, true);
+	/* Who writes pages holds them until this is answered, and another may wait for them. */
+	notes_tell(&notes, tree, handle->direct && pid != HANDLE_PAGES);
 	return r;
 }
 
@@ -565,7 +608,8 @@ int handle_truncate(struct tree *tree, struct inode *inode, struct handle *handl
 
 	if (size > (uint64_t)INT64_MAX)
 		return -EFBIG;
-	if (inode->node.kind != BACKEND_LIST && size > tree->backend->max_item)
+	if (inode->node.kind != BACKEND_LIST && inode->node.kind != BACKEND_ORDINARY &&
+	    size > tree->backend->max_item)
 		return -EFBIG;
 	if (handle && handle_writes(handle))
 		return truncate_by_handle(tree, handle, size);
@@ -588,7 +632,7 @@ static int allocate_once(struct tree *tree, struct handle *handle, int mode, uin
 	WITH_INODE_LOCK(inode);
 	int r;
 
-	if (!inode_is_state(inode))
+	if (!inode_is_state(inode) && !handle_holds_back(handle))
 		return file_allocate(tree, inode, mode, offset, size);
 	if (mode & ~FALLOC_FL_KEEP_SIZE)
 		return -EOPNOTSUPP;

@@ -245,6 +245,10 @@ enum change {
  * Under inode.lock, or tree.lock for writing. */
 void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, enum change change,
 		  uint64_t size_before, const struct face *by);
+/* The same for what was written or cut from offset on without being held back, when the file was a
+ * state file and has several faces (handle.c). */
+void notes_plain(struct notes *notes, struct tree *tree, struct inode *inode, uint64_t size_before,
+		 uint64_t offset, const struct face *by);
 /* A directory's entries have changed. */
 void notes_dir(struct notes *notes, uint64_t ino);
 void notes_entry(struct notes *notes, uint64_t parent, struct bytes name);
@@ -531,6 +535,9 @@ int save_commit(struct tree *tree, struct save *save, struct batch *batch, unsig
  * does it, or NULL.  A state file that is gone gets it too: who has it open goes on. */
 int save_publish(struct tree *tree, struct inode *inode, struct handle *saver, struct stage *stage,
 		 int64_t mtime, struct notes *notes);
+/* The same by a stage that begins with the present content: to readers that is an append. */
+int save_extend(struct tree *tree, struct inode *inode, struct stage *stage, int64_t mtime,
+		struct notes *notes);
 
 /* shed.c, for full disks: deleting in parts what cannot be deleted in one transaction.  When they
  * return 0, what is left is small enough for one. */
@@ -549,6 +556,8 @@ struct ghost;
 int ghost_add(struct tree *tree, struct inode *inode, uint64_t parent);
 /* The ghost that has the rows of a key, or NULL. */
 struct ghost *ghost_find(struct tree *tree, struct bytes session, struct bytes key);
+/* Whether it was a file of this kind: another kind's rows are not to be taken over. */
+bool ghost_was(const struct ghost *ghost, uint32_t kind);
 /* Operations that end a ghost: its node goes, its rows too unless somebody takes them over.  Those
  * who have it open keep its bytes. */
 struct ghost_end;
@@ -566,6 +575,8 @@ static inline void ghost_end_freep(struct ghost_end **end)
 int ghosts_end(struct tree *tree, bool now, uint64_t parent);
 /* Milliseconds until the next one's time has come, at most limit. */
 int ghosts_wait(struct tree *tree, int limit);
+/* Free those that the store did not let end. */
+void ghosts_done(struct tree *tree);
 
 /* handle.c, publish.c */
 
@@ -575,6 +586,9 @@ bool handles_own_size(const struct inode *inode, pid_t pid, uint64_t published, 
 void handles_publish_paused(struct tree *tree);
 /* An explicit time was set: saves that are under way shall not move it. */
 void handles_times_set(struct inode *inode);
+/* Whether a handle has something that is not published: it may, of a file that was renamed since and
+ * is ordinary now. */
+bool handle_holds_back(const struct handle *handle);
 /* Set the size of a state file by one of its handles, or as a save of its own when handle is
  * NULL. */
 int handle_truncate(struct tree *tree, struct inode *inode, struct handle *handle, uint64_t size,

@@ -109,6 +109,7 @@ static int make_once(struct tree *tree, const struct make_request *request,
 	struct backend_node node, dir_node;
 	struct ghost *ghost = NULL;
 	WITH_WRITE_LOCK(tree);
+	bool inherits = false;
 	struct inode *there;
 	uint64_t id;
 	int r;
@@ -132,14 +133,15 @@ static int make_once(struct tree *tree, const struct make_request *request,
 	place_apply(&place, &node);
 	if (kind_is_state(node.kind))
 		ghost = ghost_find(tree, node.session, node.key);
-	if (ghost)
-		r = ghost_end_begin(tree, &view, ghost, request->what->will_write, &batch, &end);
+	if (ghost) {
+		inherits = request->what->will_write && ghost_was(ghost, node.kind);
+		r = ghost_end_begin(tree, &view, ghost, inherits, &batch, &end);
+	}
 	if (r < 0)
 		return r;
 	view_end(&view);
 	/* Nothing is no JSON: a new single has its bytes, none, as a draft. */
-	if ((node.kind == BACKEND_SINGLE || node.kind == BACKEND_HASH) &&
-	    !(ghost && request->what->will_write))
+	if ((node.kind == BACKEND_SINGLE || node.kind == BACKEND_HASH) && !inherits)
 		node.flags |= BACKEND_DRAFT;
 	dir_changed(request->dir, S_ISDIR(node.mode), &dir_node);
 	batch_node_put(&batch, &node);
@@ -153,7 +155,7 @@ static int make_once(struct tree *tree, const struct make_request *request,
 		ghost_end_apply(tree, steal_ptr(end));
 	r = inode_create(tree, &node, request->dir, request->name, ret_inode);
 	if (r == 0)
-		(*ret_inode)->inherited = ghost && request->what->will_write;
+		(*ret_inode)->inherited = inherits;
 	return r;
 }
 

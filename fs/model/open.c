@@ -34,7 +34,7 @@ static int open_direct(struct tree *tree, struct handle *handle)
 	int r;
 
 	handle->direct = true;
-	if (handle_writes(handle) || inode->node.kind != BACKEND_LIST || inode->orphaned)
+	if (handle->kind == FACE_WRITE || inode->node.kind != BACKEND_LIST || inode->orphaned)
 		return 0;
 	r = view_begin(tree, 0, &view);
 	if (r == 0)
@@ -61,12 +61,15 @@ static int open_streams(struct tree *tree, struct handle *handle)
 	return r;
 }
 
-static int open_state(struct tree *tree, struct handle *handle)
+static int open_state(struct tree *tree, struct handle *handle, struct notes *notes)
 {
 	struct inode *inode = handle->inode;
 	int r;
 
 	r = open_direct(tree, handle);
+	/* Who may not write has nothing to publish later: it is truncate(2), then open(2). */
+	if (r == 0 && !handle_writes(handle) && (handle->flags & O_TRUNC))
+		r = handle_truncate(tree, inode, NULL, 0, notes);
 	if (r < 0 || !handle_writes(handle))
 		return r;
 	/* Unlink and write again is a save: others see the previous content until then. */
@@ -82,6 +85,17 @@ static int open_state(struct tree *tree, struct handle *handle)
 	return r;
 }
 
+static int open_empty(struct tree *tree, struct inode *inode, const struct face *face,
+		      struct notes *notes)
+{
+	uint64_t before = inode->node.size;
+	int r = file_truncate(tree, inode, 0);
+
+	if (r == 0)
+		notes_plain(notes, tree, inode, before, 0, face);
+	return r;
+}
+
 static struct face *open_face(struct tree *tree, struct handle *handle, unsigned face, pid_t pid)
 {
 	if (face == FACE_ANY)
@@ -92,7 +106,7 @@ static struct face *open_face(struct tree *tree, struct handle *handle, unsigned
 /* 1 when the name is to be looked up again: the file was replaced or removed since and nobody kept
  * its bytes, or another face is to be opened. */
 static int open_once(struct tree *tree, struct handle *handle, unsigned number, pid_t pid,
-		     bool *ret_changed)
+		     bool *ret_changed, struct notes *notes)
 {
 	struct inode *inode = handle->inode;
 	WITH_READ_LOCK(tree);
@@ -106,9 +120,9 @@ static int open_once(struct tree *tree, struct handle *handle, unsigned number, 
 	if (!face)
 		return 1;
 	if (inode_is_state(inode))
-		r = open_state(tree, handle);
+		r = open_state(tree, handle, notes);
 	else if ((handle->flags & O_TRUNC) && S_ISREG(inode->node.mode))
-		r = file_truncate(tree, inode, 0);
+		r = open_empty(tree, inode, face, notes);
 	if (r < 0)
 		return r;
 	*ret_changed = face_opened(face, handle, pid);
@@ -122,6 +136,7 @@ static int open_once(struct tree *tree, struct handle *handle, unsigned number, 
 int tree_open_file(struct tree *tree, struct inode *inode, unsigned face, int flags, pid_t pid,
 		   struct handle **ret_handle)
 {
+	struct notes notes = { 0 };
 	struct handle *handle;
 	bool changed = false;
 	int r;
@@ -133,10 +148,11 @@ int tree_open_file(struct tree *tree, struct inode *inode, unsigned face, int fl
 		return -ENOMEM;
 	handle->inode = inode;
 	handle->flags = flags;
-	handle->kind = handle_writes(handle) ? FACE_WRITE : FACE_READ;
+	handle->kind = handle_writes(handle) || (flags & O_TRUNC) ? FACE_WRITE : FACE_READ;
 	if (inode_is_state(inode) && handle_writes(handle))
 		handle_written_by(handle, pid);
-	r = TREE_RETRY(tree, open_once(tree, handle, face, pid, &changed));
+	r = TREE_RETRY(tree, open_once(tree, handle, face, pid, &changed, &notes));
+	notes_tell(&notes, tree, true);
 	if (r > 0)
 		again_add(tree, pid, handle->kind);
 	else

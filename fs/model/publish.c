@@ -221,7 +221,7 @@ static int flush_once(struct tree *tree, struct handle *handle, pid_t pid, struc
 	/* Joining may have made a save of it. */
 	if (r == 0 && handle->mode == HANDLE_SAVE && handle->dirty) {
 		r = handle->refused ? handle->refused : publish_stage(tree, handle, notes);
-		if (r == 0 && tree->options.strict && inode_is_draft(inode))
+		if (r == 0 && tree->options.strict && inode_is_draft(inode) && !inode->orphaned)
 			r = -EINVAL;
 	}
 	return r;

@@ -473,6 +473,43 @@ static int seal_piece(void *arg, int64_t index, int64_t seq, struct bytes data)
 	return 0;
 }
 
+struct renumbering {
+	struct batch *batch;
+	uint64_t ino;
+	int64_t index;
+	int64_t seq;
+	bool any;
+};
+
+static int renumber_piece(void *arg, int64_t index, int64_t seq, struct bytes data)
+{
+	struct renumbering *to = arg;
+
+	if (index == to->index) {
+		to->seq = seq + 1;
+		return 0;
+	}
+	batch_piece_put(to->batch, to->ino, to->index, to->seq++, batch_keep(to->batch, data));
+	to->any = true;
+	return to->batch->error;
+}
+
+/* Pieces behind rows that others have deleted stand behind the last row: the next row gets the
+ * number behind that. */
+static int renumber_pieces(struct view *view, struct batch *batch, uint64_t ino, int64_t last)
+{
+	struct renumbering to = { .batch = batch, .ino = ino, .index = last + 1 };
+	int r;
+
+	if (last >= INT64_MAX - 1)
+		return 0;
+	r = view->backend->ops->piece_read(view->backend, view->snapshot, ino, to.index, INT64_MIN,
+					   renumber_piece, &to);
+	if (r == 0 && to.any)
+		batch_piece_delete(batch, ino, to.index + 1, INT64_MIN);
+	return r;
+}
+
 /* What was remembered of a list from row first on may be wrong. */
 static int reconcile_list(struct reconciling *reconciling, const struct changed_key *key,
 			  uint64_t ino, const struct backend_key_stat *stat, struct batch *batch)
@@ -489,9 +526,10 @@ static int reconcile_list(struct reconciling *reconciling, const struct changed_
 	batch_mark_delete(batch, ino, mark.offset + 1);
 	r = ops->piece_read(view->backend, view->snapshot, ino, key->first, INT64_MIN, seal_piece,
 			    &sealing);
-	if (r == 0)
-		seal_group(&sealing);
-	return r;
+	if (r < 0)
+		return r;
+	seal_group(&sealing);
+	return renumber_pieces(view, batch, ino, stat->last);
 }
 
 static uint64_t known_size(const struct inode *inode)

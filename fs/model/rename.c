@@ -127,7 +127,7 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 	struct inode *inode = moving->inode;
 	struct backend_node *node = &moving->node;
 	struct ghost *ghost = NULL;
-	bool takes_over;
+	bool takes_over, takes_rows;
 	int r;
 
 	r = place_find(view, moving->dir_to, moving->name_to, inode->node.mode,
@@ -154,14 +154,16 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 		return 0;
 	if (kind_is_state(node->kind))
 		ghost = ghost_find(tree, node->session, node->key);
+	takes_rows = ghost && ghost_was(ghost, node->kind);
 	if (ghost)
-		r = ghost_end_begin(tree, view, ghost, true, batch, &moving->ghost);
+		r = ghost_end_begin(tree, view, ghost, takes_rows, batch, &moving->ghost);
 	if (r < 0)
 		return r;
-	if (inode->node.kind == node->kind && (exchange || (!takes_over && !ghost)))
+	if (inode->node.kind == node->kind && (exchange || (!takes_over && !takes_rows)))
 		return relocations_add(&moving->files, &inode->node, node);
 	return move_content(tree, view, moving,
-			    exchange || !(over || ghost) || same_key(&inode->node, node), batch);
+			    exchange || !(over || takes_rows) || same_key(&inode->node, node),
+			    batch);
 }
 
 /* The inode's copy of the node after the commit. */

@@ -489,7 +489,8 @@ struct publishing {
 	const struct handle *saver;
 	struct version *version; /* the previous content, if somebody needs it */
 	uint64_t size_before;
-	bool adds; /* to what was there, and changes nothing of that */
+	bool extends; /* the stage begins with what there is */
+	bool adds;    /* to what was there, and changes nothing of that */
 };
 
 static void publishing_done(struct publishing *publishing)
@@ -526,7 +527,8 @@ static int publish_to_store(struct publishing *publishing)
 		r = save_plan(tree, &view, &target, publishing->stage, &save);
 	if (r < 0)
 		return r;
-	publishing->adds = save_only_adds(save, inode, publishing->size_before);
+	publishing->adds =
+		publishing->extends || save_only_adds(save, inode, publishing->size_before);
 	publishing_keep(publishing, &view);
 	view_end(&view);
 	return save_commit(tree, save, &batch, publishing->flags);
@@ -565,6 +567,27 @@ static int publish_on_full_disk(struct publishing *publishing)
 	return r < 0 ? r : publish_once(publishing);
 }
 
+static int publish(struct publishing *publishing, struct notes *notes)
+{
+	struct tree *tree = publishing->tree;
+	struct inode *inode = publishing->inode;
+	int r = publish_once(publishing);
+
+	if (r == -ENOSPC)
+		r = publish_on_full_disk(publishing);
+	if (r < 0)
+		return r;
+	inode->node = publishing->node;
+	inode->loaded = false;
+	inode->version++;
+	if (publishing->version &&
+	    versions_apply(tree, inode, publishing->saver, publishing->version))
+		notes_own_entry(notes, tree, inode);
+	notes_change(notes, tree, inode, publishing->adds ? CHANGE_GREW : CHANGE_REPLACED,
+		     publishing->size_before, NULL);
+	return 0;
+}
+
 int save_publish(struct tree *tree, struct inode *inode, struct handle *saver, struct stage *stage,
 		 int64_t mtime, struct notes *notes)
 {
@@ -575,18 +598,20 @@ int save_publish(struct tree *tree, struct inode *inode, struct handle *saver, s
 		.stage = stage,
 		.mtime = mtime,
 	};
-	int r = publish_once(&publishing);
 
-	if (r == -ENOSPC)
-		r = publish_on_full_disk(&publishing);
-	if (r < 0)
-		return r;
-	inode->node = publishing.node;
-	inode->loaded = false;
-	inode->version++;
-	if (publishing.version && versions_apply(tree, inode, saver, publishing.version))
-		notes_own_entry(notes, tree, inode);
-	notes_change(notes, tree, inode, publishing.adds ? CHANGE_GREW : CHANGE_REPLACED,
-		     publishing.size_before, NULL);
-	return 0;
+	return publish(&publishing, notes);
+}
+
+int save_extend(struct tree *tree, struct inode *inode, struct stage *stage, int64_t mtime,
+		struct notes *notes)
+{
+	_cleanup_(publishing_done) struct publishing publishing = {
+		.tree = tree,
+		.inode = inode,
+		.stage = stage,
+		.mtime = mtime,
+		.extends = true,
+	};
+
+	return publish(&publishing, notes);
 }

@@ -734,6 +734,7 @@ static void tree_free(struct tree *tree)
 			tree->table[i] = inode->next;
 			inode_destroy(inode);
 		}
+	ghosts_done(tree);
 	free(tree->table);
 	free(tree);
 }

@@ -27,7 +27,7 @@
 static bool handle_wants(const struct handle *handle, const struct handle *saver)
 {
 	return handle != saver && handle->middle && !handle->old && !handle->pinned &&
-	       handle->mode != HANDLE_SAVE;
+	       !(handle->mode == HANDLE_SAVE && handle->dirty);
 }
 
 /* Whether nothing is left to read of what the handle reads; previous: the content before the save

@@ -822,3 +822,32 @@ EveryStore(append, keeps_bad_lines_of_one_write_together_and_a_torn_one_apart)
 	append("s/m.jsonl", "d\n");
 	cr_expect_str_eq(content_of("s/m.jsonl"), "a\nb\ncd\n");
 }
+
+EveryStore(append, to_a_list_without_a_name_keeps_the_order)
+{
+	struct handle *handle = open_at("s/l.jsonl", O_RDWR | O_CREAT | O_APPEND);
+
+	append_to(handle, "1\n{\"a\":");
+	cr_assert_eq(unlinked("s/l.jsonl"), 0);
+	world_settle();
+	append_to(handle, "2}\n");
+	cr_expect_str_eq(read_by(handle), "1\n{\"a\":2}\n");
+	cr_assert_eq(handle_sync(world_tree, handle), 0);
+	cr_expect_str_eq(read_by(handle), "1\n{\"a\":2}\n");
+	cr_expect_str_eq(keys(), "");
+	close_handle(handle);
+}
+
+EveryStore(append, to_a_draft_is_one_to_who_has_it_open)
+{
+	struct handle *handle;
+
+	save("s/l.jsonl", "1\n");
+	save("s/l.jsonl", "1\n{\"torn");
+	handle = open_at("s/l.jsonl", O_RDONLY);
+	append("s/l.jsonl", "\":2}\n");
+
+	cr_expect_eq(stat_of_inode(handle_inode(handle)).st_size, 13);
+	cr_expect_str_eq(read_by(handle), "1\n{\"torn\":2}\n");
+	handle_free(world_tree, handle);
+}

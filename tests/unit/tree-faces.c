@@ -973,3 +973,47 @@ EveryStore(faces, are_told_once_more_when_the_kernel_does_not_know_them)
 	stop_watching();
 	cr_assert_eq(unlinked("s/l.jsonl"), 0);
 }
+
+/* A file that was a state file keeps its faces when it becomes an ordinary one. */
+EveryStore(faces, of_an_ordinary_file_are_told_what_is_written_and_cut_by_another)
+{
+	const struct stat two = { .st_size = 2 };
+	struct handle *reader, *writer;
+	struct inode *inode;
+
+	save("s/k.json", "[1]");
+	inode = inode_at("s/k.json");
+	reader = open_face(inode, 0, O_RDONLY, READER);
+	writer = open_face(inode, FACE_ANY, O_RDWR, getpid());
+	cr_assert_eq(face_of(writer), 1);
+	cr_assert_eq(renamed("s/k.json", "s/k.txt", 0), 0);
+	cr_expect_str_eq(fill(reader, 0, 9), "[1]");
+	watch(1);
+	write_at(writer, 1, BYTES("2"));
+	cr_expect_str_eq(told(inode), "forget 0@0 grown 0=3,93");
+	cr_expect_str_eq(fill(reader, 0, 9), "[2]");
+	cr_assert_eq(set_attr_by(writer, &two, TREE_SET_SIZE), 0);
+	cr_expect_not_null(strstr(told(inode), "forget 0@"));
+	cr_expect_str_eq(fill(reader, 0, 9), "[2");
+
+	stop_watching();
+	release(writer);
+	release(reader);
+	forget(inode);
+}
+
+EveryStore(faces, show_one_version_to_a_reader_that_has_saved_before)
+{
+	struct handle *handle = open_at("s/l.jsonl", O_RDWR | O_CREAT | O_TRUNC);
+
+	save("s/l.jsonl", "1\n");
+	write_at(handle, 0, BYTES("[\"old\"]\n[\"old\"]\n"));
+	cr_assert_eq(handle_sync(world_tree, handle), 0);
+	cr_assert_str_eq(direct(handle, 0, 8), "[\"old\"]\n");
+	save("s/l.jsonl", "[\"newer\"]\n[\"newer\"]\n");
+
+	cr_expect_str_eq(direct(handle, 8, 100), "[\"old\"]\n");
+	cr_expect_str_eq(direct(handle, 16, 100), "");
+	cr_expect_str_eq(direct(handle, 0, 100), "[\"newer\"]\n[\"newer\"]\n");
+	release(handle);
+}

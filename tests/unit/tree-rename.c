@@ -417,3 +417,58 @@ SqliteStore(rename, of_a_directory_comes_to_an_end_in_a_damaged_store)
 	world_reopen();
 	cr_expect_str_eq(names_in("s"), "e");
 }
+
+EveryStore(rename, to_an_ordinary_name_keeps_what_the_writer_does_in_order)
+{
+	const struct stat size = { .st_size = 2 };
+	struct handle *handle;
+
+	save("s/k.json", "[1]");
+	handle = open_at("s/k.json", O_RDWR);
+	write_at(handle, 0, BYTES("[2]"));
+	cr_assert_eq(renamed("s/k.json", "s/k.txt", 0), 0);
+	cr_assert_eq(set_attr_by(handle, &size, TREE_SET_SIZE), 0);
+	cr_expect_str_eq(read_by(handle), "[2");
+	close_handle(handle);
+	cr_expect_str_eq(content_of("s/k.txt"), "[2");
+}
+
+EveryStore(rename, to_an_ordinary_name_lets_writes_through_when_all_is_published)
+{
+	struct handle *handle;
+
+	save("s/k.json", "[1]");
+	handle = open_at("s/k.json", O_RDWR);
+	write_at(handle, 0, BYTES("[2]"));
+	cr_assert_eq(handle_sync(world_tree, handle), 0);
+	cr_assert_eq(renamed("s/k.json", "s/k.txt", 0), 0);
+	write_at(handle, 1, BYTES("3"));
+	cr_expect_str_eq(content_of("s/k.txt"), "[3]");
+	close_handle(handle);
+}
+
+EveryStore(rename, of_a_list_to_a_document_leaves_its_writer_what_it_has_not_finished)
+{
+	struct handle *handle = open_at("s/l.jsonl", O_RDWR | O_CREAT | O_APPEND);
+
+	append_to(handle, "1\n{\"a");
+	cr_assert_eq(renamed("s/l.jsonl", "s/k.json", 0), 0);
+	cr_expect_str_eq(read_by(handle), "1\n{\"a");
+	close_handle(handle);
+	cr_expect_str_eq(content_of("s/k.json"), "1\n{\"a");
+}
+
+EveryStore(rename, to_a_state_leaves_the_save_to_who_cuts_it)
+{
+	struct handle *handle = open_at("s/o.txt", O_RDWR | O_CREAT);
+	const struct stat size = { .st_size = 1 };
+
+	write_at(handle, 0, BYTES("12"));
+	cr_assert_eq(renamed("s/o.txt", "s/k.json", 0), 0);
+	cr_assert_eq(set_attr_by(handle, &size, TREE_SET_SIZE), 0);
+	/* Another process has inherited the descriptor and closes it. */
+	cr_assert_eq(handle_flush(world_tree, handle, 1), 0);
+	cr_expect_str_eq(content_of("s/k.json"), "12");
+	close_handle(handle);
+	cr_expect_str_eq(content_of("s/k.json"), "1");
+}

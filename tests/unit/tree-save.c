@@ -811,3 +811,70 @@ EveryStore(save, is_published_when_the_writer_has_cut_what_was_refused)
 	close_handle(handle);
 	cr_expect_str_eq(content_of("s/k.json"), "[2]");
 }
+
+EveryStore(save, of_a_list_does_not_begin_with_the_document_that_was_there)
+{
+	struct handle *handle;
+
+	save("s/k.json", "{\"a\":1}");
+	cr_assert_eq(unlinked("s/k.json"), 0);
+	handle = open_at("s/k.jsonl", O_WRONLY | O_CREAT | O_TRUNC);
+
+	cr_expect_str_eq(content_of("s/k.jsonl"), "");
+	cr_expect_str_eq(rows_of("s", "k"), "");
+	write_at(handle, 0, BYTES("1\n"));
+	cr_expect_str_eq(rows_of("s", "k"), "0=1");
+	close_handle(handle);
+}
+
+EveryStore(save, by_opening_for_reading_with_truncation_is_one_at_once)
+{
+	struct handle *handle;
+
+	save("s/l.jsonl", "1\n");
+	save("s/k.json", "[1]");
+	handle = open_at("s/l.jsonl", O_RDONLY | O_TRUNC);
+	handle_free(world_tree, handle);
+	handle = open_at("s/k.json", O_RDONLY | O_TRUNC);
+	handle_free(world_tree, handle);
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "");
+	cr_expect_str_eq(rows_of("s", "l"), "");
+	cr_expect_str_eq(content_of("s/k.json"), "");
+	cr_expect_str_eq(rows_of("s", "k"), "0=[1]");
+}
+
+EveryStore(save, of_a_file_without_a_name_is_not_judged)
+{
+	struct handle *handle;
+
+	world_options.strict = true;
+	world_reopen();
+	save("s/l.jsonl", "1\n");
+	handle = open_at("s/l.jsonl", O_WRONLY | O_TRUNC);
+	write_at(handle, 0, BYTES("x\n"));
+	cr_assert_eq(handle_flush(world_tree, handle, getpid()), -EINVAL);
+	cr_assert_eq(unlinked("s/l.jsonl"), 0);
+	world_settle();
+	write_at(handle, 0, BYTES("2\n"));
+	close_handle(handle);
+	world_options.strict = false;
+}
+
+/* Lock, read, change, write back. */
+EveryStore(save, by_who_has_read_what_others_appended_keeps_that)
+{
+	struct handle *handle;
+
+	save("s/l.jsonl", "1\n");
+	handle = open_at("s/l.jsonl", O_RDWR);
+	write_at(handle, 0, BYTES("2\n"));
+	cr_assert_eq(handle_sync(world_tree, handle), 0);
+	append("s/l.jsonl", "3\n");
+	cr_assert_str_eq(read_by(handle), "2\n3\n");
+	write_at(handle, 0, BYTES("4\n"));
+	close_handle(handle);
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "4\n3\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0=4 1=3");
+}

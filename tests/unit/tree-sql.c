@@ -335,3 +335,15 @@ SqliteStore(sql, that_deletes_a_key_below_a_read_only_mount_takes_its_file_away)
 	world_options.read_only = false;
 	world_reopen();
 }
+
+SqliteStore(sql, that_deletes_the_last_row_leaves_its_number_to_the_next)
+{
+	append("s/l.jsonl", "1\n2\nx\n");
+	sql_runs("DELETE FROM agentscope_sessions WHERE item_index = 1");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\nx\n");
+	append("s/l.jsonl", "3\n");
+
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1=3");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\nx\n3\n");
+	world_check();
+}
