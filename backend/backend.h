@@ -84,10 +84,10 @@ enum backend_node_flags {
 struct backend_node {
 	uint64_t ino;
 	uint64_t parent; /* directory that holds the node's entry (the newest, if several) */
-	uint64_t entry; /* id of that entry; 0 for the root, orphans, and when that name has gone */
-	uint32_t kind;	/* enum backend_kind */
-	uint32_t flags; /* enum backend_node_flags */
-	uint32_t mode;	/* type and permissions, as st_mode */
+	uint64_t entry;	 /* id of that entry; 0 for the root, orphans, a name that has gone */
+	uint32_t kind;	 /* enum backend_kind */
+	uint32_t flags;	 /* enum backend_node_flags */
+	uint32_t mode;	 /* type and permissions, as st_mode */
 	uint32_t uid;
 	uint32_t gid;
 	uint32_t nlink; /* entries; 0: an orphan, to be deleted.  A directory counts as stat does */

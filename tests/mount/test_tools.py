@@ -119,11 +119,9 @@ def test_awk_edits_in_place(twin):
     same((status, b"Operation not permitted" in errors), (2, True), f"gawk with a backup: {errors}")
     twin.run("touch -d @7 .")
     twin.run("gawk '{ print > (NR % 2 ? \"odd.jsonl\" : \"even.jsonl\") }' sub/todo.jsonl")
-    twin.run(
-        "gawk '{ print >> \"odd.jsonl\" } END { close(\"odd.jsonl\"); "
-        "while ((getline x < \"odd.jsonl\")",
-        
-             " > 0) n++; print n }' chat.jsonl")
+    count = 'while ((getline x < "odd.jsonl") > 0) n++; print n'
+    appended = f'{{ print >> "odd.jsonl" }} END {{ close("odd.jsonl"); {count} }}'
+    twin.run(f"gawk '{appended}' chat.jsonl")
 
 
 @on_both("patch", "diff", "cmp")
@@ -253,7 +251,7 @@ def test_searching_finds_the_same(twin):
     twin.run(
         "find . -type f -printf '%P %y %m %s %n %T@ %U %G %d %h %f\\n' | sort; "
         "find . -type d -printf '%P %m %n %y\\n' | sort",
-        
+
              compare=False)
     twin.run(
         "find . ! -newermt 2015-01-01 -type f | sort; find . -samefile chat.jsonl; "
@@ -626,7 +624,8 @@ def test_links_and_pipes(twin):
 
 @on_both("gzip", "bzip2", "xz", "zstd")
 def test_compressors_replace_files_and_bring_them_back(twin):
-    pairs = {"gzip -n": "gunzip", "bzip2": "bunzip2", "xz": "unxz", "zstd -q --rm": "unzstd -q --rm"}
+    pairs = {"gzip -n": "gunzip", "bzip2": "bunzip2", "xz": "unxz"}
+    pairs["zstd -q --rm"] = "unzstd -q --rm"
     for squeeze, back in pairs.items():
         twin.run(f"{squeeze} {EVERY} sub/*.jsonl; ls -A . sub", compare=True)
         twin.run(
@@ -769,7 +768,7 @@ def test_tail_follows_a_name_over_renames_and_truncation(twin):
 def test_watches_of_folders_tell_the_same_events(twin):
     script = """
         inotifywait -m -r --format '%w%f %e' . >$OUT/events 2>$OUT/err & pid=$!
-        wait_for() { until grep -q "$1" $2; do sleep 0.01; done; }
+        wait_for() { until grep -qs "$1" $2; do sleep 0.01; done; }
         wait_for established $OUT/err
         echo '{}' >>chat.jsonl; echo '{}' >state.json; cat codex.jsonl >/dev/null; echo 1 >new.json
         mv new.json sub/; sed -i 1d codex.jsonl; chmod 600 note.txt; touch -d @5 note.txt
@@ -785,7 +784,7 @@ def test_watches_of_folders_tell_the_same_events(twin):
 def test_watches_of_a_file_tell_of_what_is_written_by_one_writer(twin):
     script = """
         inotifywait -m --format '%w %e' chat.jsonl state.json >$OUT/events 2>$OUT/err & pid=$!
-        wait_for() { until grep -q "$1" $2; do sleep 0.01; done; }
+        wait_for() { until grep -qs "$1" $2; do sleep 0.01; done; }
         wait_for established $OUT/err
         echo '{}' >>chat.jsonl; echo '{}' >state.json; chmod 600 chat.jsonl; rm state.json
         wait_for "state.json DELETE_SELF" $OUT/events

@@ -176,7 +176,8 @@ pathlib.Path('touched.json').unlink()
 import json, os, tempfile, shutil
 
 def save(name, value):
-    with tempfile.NamedTemporaryFile('w', dir='.', prefix=name, suffix='.tmp', delete=False) as file:
+    how = {'dir': '.', 'prefix': name, 'suffix': '.tmp', 'delete': False}
+    with tempfile.NamedTemporaryFile('w', **how) as file:
         json.dump(value, file)
         file.flush()
         os.fsync(file.fileno())
@@ -224,7 +225,8 @@ log.close()
 lines = [json.loads(line) for line in open('log.jsonl')]
 print(len(lines), lines[-1])
 with open('log.jsonl') as source, open('log.jsonl.new', 'w') as target:
-    target.writelines((json.dumps(json.loads(line)) + '\\n' for line in itertools.islice(source, 40)))
+    forty = itertools.islice(source, 40)
+    target.writelines((json.dumps(json.loads(line)) + '\\n' for line in forty))
 os.replace('log.jsonl.new', 'log.jsonl')
 with fileinput.input('log.jsonl', inplace=True, backup='.bak') as lines:
     for line in lines:
@@ -258,10 +260,11 @@ with open('log.jsonl', 'rb', buffering=0) as file:
     buffer = bytearray(100)
     print(file.readinto(buffer), os.pread(file.fileno(), 10, 5), file.seek(0, 2))
 shutil.copyfileobj(open('chat.jsonl', 'rb'), open('obj.jsonl', 'wb'))
-print(os.sendfile(os.open('sent.jsonl', os.O_CREAT | os.O_WRONLY), os.open('chat.jsonl', os.O_RDONLY), 0, 10 ** 6))
+sent = os.open('sent.jsonl', os.O_CREAT | os.O_WRONLY)
+print(os.sendfile(sent, os.open('chat.jsonl', os.O_RDONLY), 0, 10 ** 6))
 """)
     python(twin, """
-import csv, logging, logging.handlers, os, shelve, dbm.dumb, sqlite3, zipfile, gzip, pickle, configparser
+import csv, logging, logging.handlers, os, shelve, dbm.dumb, zipfile, gzip, pickle
 with dbm.dumb.open('shelf') as d:
     d['a'] = b'1'
     d['b'] = b'2' * 1000

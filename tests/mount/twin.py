@@ -14,6 +14,7 @@ import contextlib
 import functools
 import itertools
 import os
+import subprocess
 import time
 
 import harness
@@ -247,7 +248,7 @@ def on_both(*tools, **named):
 @contextlib.contextmanager
 def running(*command, **named):
     """A process that runs meanwhile and is ended afterwards."""
-    process = harness.subprocess.Popen(command, **named)
+    process = subprocess.Popen(command, **named)
     try:
         yield process
     finally:
