@@ -23,11 +23,9 @@ struct unlinking {
 	struct inode *inode;
 	uint64_t entry;		  /* set before: of the name that goes */
 	struct backend_node node; /* as it will be */
-	uint64_t entry;		  /* set before: the entry that goes */
 	bool gone;		  /* it will be deleted from the store */
 	bool empty;		  /* set before: a state file's rows are gone already */
 	bool hide;		  /* set before: only its name goes for now */
-	uint64_t entry;		  /* set before: the id of the name, if there may be others */
 	bool orphaned;		  /* stage has its bytes, for those who have it open */
 	struct stage stage;
 };

@@ -764,6 +764,8 @@ static struct tree *tree_alloc(struct backend *backend, const struct tree_option
 	pthread_mutex_init(&tree->tell_lock, NULL);
 	pthread_cond_init(&tree->tell_changed, NULL);
 	tree->jobs_end = &tree->jobs;
+	/* Until it runs, nothing is left to it. */
+	tree->teller_stops = true;
 	return tree;
 }
 
@@ -778,8 +780,10 @@ static void tree_stop_teller(struct tree *tree)
 
 static int tree_start(struct tree *tree)
 {
-	int r = -pthread_create(&tree->teller, NULL, tree_tell, tree);
+	int r;
 
+	tree->teller_stops = false;
+	r = -pthread_create(&tree->teller, NULL, tree_tell, tree);
 	if (r < 0)
 		return r;
 	r = -pthread_create(&tree->keeper, NULL, tree_keep, tree);

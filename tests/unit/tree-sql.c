@@ -347,3 +347,23 @@ SqliteStore(sql, that_deletes_the_last_row_leaves_its_number_to_the_next)
 	cr_expect_str_eq(content_of("s/l.jsonl"), "1\nx\n3\n");
 	world_check();
 }
+
+/* The changes before the one that fails have been taken in, and nobody is there to be told. */
+SqliteStore(sql, that_cannot_be_taken_in_at_a_mount_leaves_nothing_behind)
+{
+	_cleanup_(freep) char *why = NULL;
+
+	save("s/k.json", "1");
+	tree_close(world_tree);
+	sql_runs(INSERT "('a', 'k', 0, '1')");
+	sql_runs("DELETE FROM agentscope_sessions WHERE session_id = 's'");
+	sql_runs("UPDATE sessfs_node SET parent = parent + 1000 WHERE state_key = 'k' AND "
+		 "session_id = 's'");
+	cr_expect_lt(world_try(&why), 0);
+	cr_expect_not_null(why);
+	sql_runs("UPDATE sessfs_node SET parent = parent - 1000 WHERE parent > 1000");
+
+	cr_assert_eq(world_try(NULL), 0);
+	cr_expect_eq(looked_up("s"), -ENOENT);
+	cr_expect_str_eq(content_of("a/k.json"), "1");
+}
