@@ -68,7 +68,7 @@ enum image_use image_use(struct image *image, uint32_t page, uint32_t *ret_paren
 /* Pages that are no data: of the pointer map, or for locks. */
 bool image_is_special(const struct image *image, uint32_t page);
 
-/* For check(): what is wrong with the log of a database that may be in use; how many sentences. */
-int image_check_log(const char *path, backend_report_fn *report, void *arg);
+/* For check(): tell what is wrong with the log of a database that may be in use. */
+void image_check_log(const char *path, backend_report_fn *report, void *arg);
 
 #endif

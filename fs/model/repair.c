@@ -939,7 +939,8 @@ static int adopt_keys(struct mending *mending, struct tree *tree)
 {
 	int64_t adopted = tree_adopt(tree);
 
-	if (adopted > 0)
+	/* Rows that nobody has ever mounted had no files. */
+	if (adopted > 0 && mending->repaired->records > mending->repaired->rows)
 		tell(mending,
 		     "%" PRId64 " keys had lost their files; the modes and times of those "
 		     "are lost",
