@@ -466,7 +466,7 @@ static void forget_reads(struct user_file *user)
 static void staged(struct contract *contract, struct user_file *user)
 {
 	user->dirty = true;
-	user->keeps_times = false;
+	user->keeps_times = user->paused = false;
 	user->written = contract->now;
 	forget_reads(user);
 }
@@ -734,19 +734,21 @@ void user_pause(struct contract *contract, struct user_file *user)
 						  !(contract->strict && has_bad_line(stage)) :
 					  false;
 
-	if (user->state == SAVES && user->dirty && stage.size && whole)
+	if (user->state == SAVES && user->dirty && stage.size && whole && !user->paused)
 		publish_stage(contract, user);
+	user->paused = true;
 }
 
 /* ---- reading ---- */
 
-/* Whether bytes with the unfinished line behind them read so. */
-static bool reads_as(const struct user_file *user, struct bytes bytes, size_t offset, size_t size,
-		     struct bytes seen)
+/* Whether bytes with the unfinished line behind them read so; it need not be behind those of an older
+ * version. */
+static bool reads_as(const struct user_file *user, struct bytes bytes, bool with_piece,
+		     size_t offset, size_t size, struct bytes seen)
 {
 	_cleanup_(buf_done) struct buf own = { 0 };
 
-	if (user->piece.size) {
+	if (with_piece && user->piece.size) {
 		put(&own, bytes);
 		put(&own, buf_bytes(&user->piece));
 		bytes = buf_bytes(&own);
@@ -761,7 +763,9 @@ static bool reads_from(struct user_file *user, size_t offset, size_t size, struc
 	struct version *version = user->from ? user->from : user->file->now;
 
 	for (; version; version = version->next) {
-		if (reads_as(user, buf_bytes(&version->bytes), offset, size, seen)) {
+		if (reads_as(user, buf_bytes(&version->bytes), true, offset, size, seen) ||
+		    (version->next &&
+		     reads_as(user, buf_bytes(&version->bytes), false, offset, size, seen))) {
 			version_ref(version);
 			version_unref(&user->from);
 			user->from = version;
@@ -778,7 +782,7 @@ static bool may_be_pages(const struct user_file *user, size_t offset, size_t siz
 			 struct bytes seen)
 {
 	for (const struct version *version = user->opened; version; version = version->next)
-		if (reads_as(user, buf_bytes(&version->bytes), offset, size, seen))
+		if (reads_as(user, buf_bytes(&version->bytes), true, offset, size, seen))
 			return true;
 	return false;
 }
@@ -791,7 +795,7 @@ bool may_read(struct user_file *user, bool pages, size_t offset, size_t size, st
 	if (pages || user->cached)
 		return may_be_pages(user, offset, size, seen);
 	if (user->state == SAVES && user->dirty)
-		return reads_as(user, buf_bytes(&user->stage), offset, size, seen);
+		return reads_as(user, buf_bytes(&user->stage), true, offset, size, seen);
 	/* What was published is a view of the file until somebody else changes it. */
 	if (user->state == SAVES &&
 	    (user->published != file->now || user->published_size != file->now->bytes.size))

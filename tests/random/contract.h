@@ -83,6 +83,7 @@ struct user_file {
 	bool dirty;
 	bool keeps_times; /* they were set since it wrote */
 	int64_t written;  /* when it wrote last */
+	bool paused;	  /* that was looked at, and what it held was not whole */
 	struct buf piece;
 	bool owns_tail;
 	size_t tail_end;

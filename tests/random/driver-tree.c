@@ -742,8 +742,8 @@ static const struct profile profiles[] = {
 	{ .title = "memory, exact", .options = { .memory = true, .exact = true }, .ops = 1500 },
 	{ .title = "sqlite, strict", .options = { .strict = true }, .ops = 700 },
 	{ .title = "sqlite, exact", .options = { .exact = true }, .ops = 700 },
-	{ .title = "memory, big", .options = { .memory = true }, .big = true, .ops = 600 },
-	{ .title = "sqlite, big", .big = true, .ops = 300 },
+	{ .title = "memory, big", .options = { .memory = true }, .big = true, .ops = 200 },
+	{ .title = "sqlite, big", .big = true, .ops = 150 },
 };
 
 /* ---- defects ---- */

@@ -38,7 +38,7 @@ enum {
 	EXTRA = SLOTS - 1, /* a slot that is free between operations */
 	CHECK_ALL = 40,	   /* operations between looks at everything */
 	SHRINKS = 400,	   /* games that are played to find a shorter one */
-	GAME_SECONDS = 120,
+	GAME_SECONDS = 600,
 	FAILURES = 3, /* that are looked into */
 	OPS = 1,      /* at least; each seed is played in all ways */
 };
@@ -202,7 +202,7 @@ static void put_lines(struct game *game, uint64_t *state, struct buf *out)
 static void make_content(struct game *game, enum kind kind, uint64_t seed, struct buf *out)
 {
 	uint64_t state = seed;
-	size_t chance = random_below(&state, game->profile->big ? 60 : 1500);
+	size_t chance = random_below(&state, game->profile->big ? 120 : 1500);
 	size_t count = 1 + random_below(&state, 4);
 
 	if (chance == 0)
@@ -621,7 +621,7 @@ static void do_read(struct game *game, const struct op *op)
 		 op->c % 4 == 1			   ? op->b % (user->file->now->bytes.size + 10) :
 						     user->read_to;
 	read_slot(game, slot_of(game, user),
-		  (user->flags & (O_ACCMODE | O_TRUNC)) == O_RDONLY ?
+		  driver.is_mount && (user->flags & (O_ACCMODE | O_TRUNC)) == O_RDONLY ?
 			  (int)(op->c >> 8) % READ_WAYS :
 			  READ_PLAIN,
 		  offset, some_size(op->b >> 8));
