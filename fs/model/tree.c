@@ -209,7 +209,6 @@ static struct inode *inode_from(struct backend_node *node)
 /* A directory knows its name, since the keys below it are made of it.  1 when it has none. */
 static int inode_fill_name(struct view *view, struct inode *inode)
 {
-	static _Thread_local unsigned depth; /* of directories that are not in the table */
 	_cleanup_(buf_done) struct buf name = { 0 };
 	int r;
 
