@@ -12,7 +12,7 @@
  *
  *   A face becomes old for all who have it open, but not for those who have read as much as there
  * was: tail -f, which reads up to st_size and no further, learns only from the size that the list
- * was saved.  Who has not begun to read may have asked for the size already, to map or copy so much.
+ * was saved.  Who has not begun to read may have asked for the size, to map or copy so much.
  */
 
 #include <errno.h>
