@@ -10,11 +10,9 @@
  *
  *   A reader of a document needs none: it has the row that it reads in any case (handle_pin()).
  *
- *   A face becomes old for those who may have pages of it and for those who have not come to the
- *   end of what they read.  Who has not begun to read, or has read as much as there was, is shown
- *   the size of what the next read at the start will give: tail -f, which reads up to st_size and
- *   no further, learns only from the size that the list was saved, and the size that fstat tells
- *   somebody who has just opened the file is the size that he reads.
+ *   A face becomes old for all who have it open, but not for those who have read as much as there
+ * was: tail -f, which reads up to st_size and no further, learns only from the size that the list
+ * was saved.  Who has not begun to read may have asked for the size, to map or copy so much.
  */
 
 #include <errno.h>
@@ -37,7 +35,7 @@ static bool handle_is_at_end(const struct handle *handle, const struct version *
 	const struct stage *stage = &previous->stage;
 
 	if (!handle->middle)
-		return true;
+		return handle->read_end > 0;
 	if (handle->old)
 		stage = &handle->old->stage;
 	else if (handle->pinned)
