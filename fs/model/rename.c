@@ -134,6 +134,9 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 		       over ? over->node.ino : inode->node.ino, &moving->place);
 	if (r < 0)
 		return r;
+	/* A state file has one name. */
+	if (kind_is_state(moving->place.kind) && inode->node.nlink > 1)
+		return -EPERM;
 	/* The replaced file may have a key of its own: then that is the name's key. */
 	takes_over =
 		over && kind_is_state(moving->place.kind) && over->node.kind == moving->place.kind;

@@ -472,3 +472,24 @@ EveryStore(rename, to_a_state_leaves_the_save_to_who_cuts_it)
 	close_handle(handle);
 	cr_expect_str_eq(content_of("s/k.json"), "1");
 }
+
+/* Otherwise the end of one name would be the end of the other's file. */
+EveryStore(rename, of_a_file_with_two_names_makes_no_state_file)
+{
+	save("s/a", "1");
+	save("s/b.json", "2");
+	cr_assert_eq(linked("s/a", "s/c"), 0);
+
+	cr_expect_eq(renamed("s/a", "s/a.json", 0), -EPERM);
+	cr_expect_eq(renamed("s/a", "s/b.json", 0), -EPERM);
+	cr_expect_eq(renamed("s/a", "s/b.json", RENAME_EXCHANGE), -EPERM);
+	cr_expect_eq(renamed("s/b.json", "s/a", RENAME_EXCHANGE), -EPERM);
+	cr_expect_str_eq(content_of("s/a"), "1");
+	cr_expect_str_eq(content_of("s/b.json"), "2");
+	world_check();
+
+	cr_assert_eq(unlinked("s/a"), 0);
+	cr_expect_eq(renamed("s/c", "s/b.json", 0), 0);
+	cr_expect_str_eq(rows_of("s", "b"), "0=1");
+	cr_assert_eq(unlinked("s/b.json"), 0);
+}
