@@ -29,7 +29,8 @@ bool handle_owns_tail(struct tree *tree, const struct handle *handle);
 int handle_list_end(struct tree *tree, struct inode *inode, uint64_t *ret_end);
 /* What lies before the end of the last whole line. */
 struct bytes whole_lines(struct bytes data);
-/* A stage that was published is a view of the file only until somebody else publishes or appends. */
+/* A stage that was published is a view of the file only until somebody else publishes, or
+ * appends. */
 void handle_drop_outdated(struct handle *handle);
 /* The next read of the handle shows the newest content. */
 void handle_drop_old(struct handle *handle);

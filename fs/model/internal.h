@@ -572,8 +572,8 @@ bool handles_own_size(const struct inode *inode, pid_t pid, uint64_t published, 
 void handles_publish_paused(struct tree *tree);
 /* An explicit time was set: saves that are under way shall not move it. */
 void handles_times_set(struct inode *inode);
-/* Whether a handle has something that is not published: it may, of a file that was renamed since and
- * is ordinary now. */
+/* Whether a handle has something that is not published: it may, of a file that was renamed since
+ * and is ordinary now. */
 bool handle_holds_back(const struct handle *handle);
 /* Set the size of a state file by one of its handles, or as a save of its own when handle is
  * NULL. */

@@ -741,8 +741,8 @@ void user_pause(struct contract *contract, struct user_file *user)
 
 /* ---- reading ---- */
 
-/* Whether bytes with the unfinished line behind them read so; it need not be behind those of an older
- * version. */
+/* Whether bytes with the unfinished line behind them read so; it need not be behind those of an
+ * older version. */
 static bool reads_as(const struct user_file *user, struct bytes bytes, bool with_piece,
 		     size_t offset, size_t size, struct bytes seen)
 {

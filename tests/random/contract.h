@@ -128,8 +128,8 @@ void user_abandon(struct contract *contract, struct user_file *user, bool keep_p
 /* A writer has paused. */
 void user_pause(struct contract *contract, struct user_file *user);
 
-/* Whether this may be what a read answers; it is remembered that it did.  pages: it was read through
- * the page cache, which a reader keeps as it was when the file is replaced. */
+/* Whether this may be what a read answers; it is remembered that it did.  pages: it was read
+ * through the page cache, which a reader keeps as it was when the file is replaced. */
 bool may_read(struct user_file *user, bool pages, size_t offset, size_t size, struct bytes seen);
 bool may_be_size(const struct user_file *users, size_t count, const struct file *file, int process,
 		 size_t size);
