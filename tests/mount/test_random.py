@@ -1,8 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: MIT
 """Random operations of several processes on a mount, with the daemon unmounted and killed in
-between, against the contract: tests/random/game.c, which also says what the seed is and how to
-play it again.
+between, against the contract: tests/random/game.c, which also says how to play a seed again.
 
   SESSFS_RANDOM_GAME  the program that plays; otherwise tests/random/mount beside the program
   SESSFS_RANDOM_OPS   how many operations; otherwise those of two seeds
