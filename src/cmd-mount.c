@@ -23,7 +23,7 @@
 #include "src/options.h"
 #include "src/say.h"
 #include "src/trust.h"
-#include "src/unmounter.h"
+#include "src/aide.h"
 
 /* How many dead mounts may lie on top of each other before we give up. */
 enum { DEAD_MOUNTS_MAX = 16 };
@@ -37,7 +37,7 @@ struct mount {
 	char *store; /* absolute, or memory: */
 	char *dir;   /* absolute */
 	struct guard guard;
-	struct unmounter unmounter;
+	struct aide aide;
 	struct tree *tree;
 	char *why; /* the store could not be opened: a sentence for the user */
 };
@@ -127,6 +127,13 @@ static int open_store(const struct mount *mount, struct backend **ret_backend, c
 	return backend_open(mount->store, &wanted, ret_backend, ret_why);
 }
 
+static unsigned on_count(void *arg, pid_t pid, uint64_t ino, int access, struct bytes name)
+{
+	struct mount *mount = arg;
+
+	return aide_count(&mount->aide, pid, ino, access, name);
+}
+
 /* Runs in a thread with no more rights than the store's owner has. */
 static int open_tree(void *arg)
 {
@@ -144,6 +151,8 @@ static int open_tree(void *arg)
 		.uid = options->uid,
 		.gid = options->gid,
 		.umask = options->umask,
+		.count_descriptors = on_count,
+		.arg = mount,
 	};
 	struct backend *backend;
 	int r = open_store(mount, &backend, &mount->why);
@@ -171,7 +180,7 @@ static void on_unmount(void *arg)
 {
 	struct mount *mount = arg;
 
-	unmounter_unmount(&mount->unmounter);
+	aide_unmount(&mount->aide);
 }
 
 static int open_session(struct mount *mount, struct session **ret_session)
@@ -240,13 +249,13 @@ static int serve(void *arg)
 	signal(SIGPIPE, SIG_IGN);
 	stop_signals(&set);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	r = unmounter_start(&mount->unmounter, mount->dir);
+	r = aide_start(&mount->aide, mount->dir);
 	if (r < 0) {
 		log_error("cannot start a process: %s", strerror(-r));
 		return CMD_FAILED;
 	}
 	status = serve_store(mount);
-	unmounter_done(&mount->unmounter);
+	aide_done(&mount->aide);
 	return status;
 }
 

@@ -10,12 +10,9 @@
  * published, so in doubt it is taken for the last one.
  */
 
-#include <dirent.h>
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "fs/model/handle.h"
 #include "fs/model/lines.h"
@@ -133,50 +130,6 @@ void handles_publish_paused(struct tree *tree)
 	notes_tell(&notes, tree, false);
 }
 
-/* Whether a descriptor is of a file with this number and name, opened in the same way. */
-static bool descriptor_is(pid_t pid, const char *number, const struct handle *handle,
-			  struct bytes name)
-{
-	unsigned long long ino = 0;
-	unsigned flags = 0;
-	char path[64], line[128], target[4096];
-	FILE *info;
-	ssize_t size;
-
-	snprintf(path, sizeof(path), "/proc/%d/fdinfo/%.20s", (int)pid, number);
-	info = fopen(path, "re");
-	if (!info)
-		return false;
-	while (!ino && fgets(line, sizeof(line), info))
-		if (sscanf(line, "flags: %o", &flags) != 1)
-			sscanf(line, "ino: %llu", &ino);
-	fclose(info);
-	if (ino != handle->inode->node.ino || ((int)flags ^ handle->flags) & O_ACCMODE)
-		return false;
-	/* Other filesystems have the same numbers. */
-	snprintf(path, sizeof(path), "/proc/%d/fd/%.20s", (int)pid, number);
-	size = readlink(path, target, sizeof(target));
-	return size > (ssize_t)name.size && target[(size_t)size - name.size - 1] == '/' &&
-	       memcmp(target + (size_t)size - name.size, name.data, name.size) == 0;
-}
-
-static unsigned count_descriptors(pid_t pid, const struct handle *handle, struct bytes name)
-{
-	struct dirent *entry;
-	unsigned count = 0;
-	char path[64];
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "/proc/%d/fdinfo", (int)pid);
-	dir = opendir(path);
-	if (!dir)
-		return 0;
-	while ((entry = readdir(dir)))
-		count += entry->d_name[0] != '.' && descriptor_is(pid, entry->d_name, handle, name);
-	closedir(dir);
-	return count;
-}
-
 /* Whether the process that closes a descriptor of a handle has more of the same. */
 static bool handle_stays_open(struct tree *tree, struct handle *handle, pid_t pid)
 {
@@ -186,14 +139,16 @@ static bool handle_stays_open(struct tree *tree, struct handle *handle, pid_t pi
 	unsigned others = 0;
 
 	/* Any close gives up the locks of a process, and what was written under them is seen. */
-	if (!pid || inode->locked || !inode->node.entry ||
+	if (!pid || !tree->options.count_descriptors || inode->locked || !inode->node.entry ||
 	    view_begin(tree, BACKEND_ANYWAY, &view) < 0 ||
 	    view.backend->ops->entry_name(view.backend, view.snapshot, inode->node.parent,
 					  inode->node.entry, &name) < 0)
 		return false;
 	for (const struct handle *other = inode->open; other; other = other->next)
 		others += other != handle && !((other->flags ^ handle->flags) & O_ACCMODE);
-	return count_descriptors(pid, handle, buf_bytes(&name)) > others;
+	return tree->options.count_descriptors(tree->options.arg, pid, inode->ino,
+					       handle->flags & O_ACCMODE,
+					       buf_bytes(&name)) > others;
 }
 
 /* A document that is whole may be seen. */

@@ -117,14 +117,14 @@ def comm(pid):
 
 
 def processes_of(binary, argument):
-    """Processes of a program that were started with this argument, without their unmounters."""
+    """Processes of a program that were started with this argument, without their aides."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
             with contextlib.suppress(OSError):
                 with open(f"/proc/{name}/cmdline", "rb") as line:
                     fits = os.fsencode(argument) in line.read().split(b"\0")
-                fits = fits and comm(name) != "sessfs-unmount"
+                fits = fits and comm(name) != "sessfs-aide"
                 if fits and os.path.samefile(f"/proc/{name}/exe", binary):
                     found.append(int(name))
     return found

@@ -124,7 +124,7 @@ def test_the_daemon_holds_the_store_the_device_and_nothing_else(box):
             if int(name) > 2 and not target.startswith((*known, "socket:")):
                 wrong.append((name, target))
     same(wrong, [], "descriptors")
-    assert sockets <= 2, f"{sockets} sockets"  # the unmounter's, and the log's
+    assert sockets <= 2, f"{sockets} sockets"  # the aide's, and the log's
     same(os.readlink("/proc/self/fd/77"), "/etc/hostname", "the control")
 
 
@@ -242,17 +242,17 @@ def test_tables_with_code_behind_them_are_not_touched(box):
 # Unmounting by who may not
 
 
-def unmounters():
+def aides():
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
-            if harness.comm(name) == "sessfs-unmount":
+            if harness.comm(name) == "sessfs-aide":
                 found.append(int(name))
     return found
 
 
-def unmounter_of(mount):
-    for pid in unmounters():
+def aide_of(mount):
+    for pid in aides():
         with contextlib.suppress(OSError):
             with open(f"/proc/{pid}/cmdline", "rb") as line:
                 if os.fsencode(mount.path) in line.read().split(b"\0"):
@@ -262,7 +262,7 @@ def unmounter_of(mount):
 
 def test_a_busy_mount_is_taken_away_at_sigterm(box):
     mount, session = box.session()
-    helper = unmounter_of(mount)
+    helper = aide_of(mount)
     held = os.open(session, os.O_RDONLY)
     os.kill(mount.pid, signal.SIGTERM)
     same(mount.wait_for_end(), 0, "status")
@@ -270,28 +270,28 @@ def test_a_busy_mount_is_taken_away_at_sigterm(box):
     os.close(held)
     assert "rror" not in mount.log() and "ailed" not in mount.log(), mount.log()
     mount.forget()
-    eventually(lambda: not harness.alive(helper), "the unmounter ends", 10)
+    eventually(lambda: not harness.alive(helper), "the aide ends", 10)
 
 
-def test_the_unmounter_ends_with_a_daemon_that_is_killed_and_leaves_the_mount(box):
+def test_the_aide_ends_with_a_daemon_that_is_killed_and_leaves_the_mount(box):
     mount = box.mount()
-    helper = unmounter_of(mount)
+    helper = aide_of(mount)
     status = status_of(f"/proc/{helper}/status")
     if os.geteuid() == 0:
-        same((status["NoNewPrivs"], status["CapEff"]), ("1", "0000000000200004"), "its rights")
+        same((status["NoNewPrivs"], status["CapEff"]), ("1", "0000000000280004"), "its rights")
     same(sorted(os.listdir(f"/proc/{helper}/fd")), ["0", "1", "2", "3"], "its descriptors")
     os.kill(helper, signal.SIGTERM)  # sent to whole groups
     os.kill(mount.pid, signal.SIGKILL)
     mount.wait_for_end()
     mount.forget()
-    eventually(lambda: not harness.alive(helper), "the unmounter ends", 10)
+    eventually(lambda: not harness.alive(helper), "the aide ends", 10)
     same(errno_of(os.listdir, mount.path), errno.ENOTCONN, "the dead mount")
     same(mounts_below(mount.path), [mount.path], "mounts")
     mount.start()
     same(os.listdir(mount.path), [], "mounted again")
 
 
-def test_the_unmounter_takes_nothing_else_away(box):
+def test_the_aide_takes_nothing_else_away(box):
     need_root()
     folder = box.new_folder("moving")
     mount = box.mount(path=os.path.join(folder, "mnt"))
