@@ -24,8 +24,8 @@ struct tree_options {
 	gid_t gid;
 	mode_t umask;
 	/* How many descriptors a process has of a file of the mount: its number, the access for
-	 * which it was opened (O_ACCMODE), its name.  0: not known.  Called with locks held, from any
-	 * thread.  NULL: each close is taken for the last. */
+	 * which it was opened (O_ACCMODE), its name.  0: not known.  Called with locks held, from
+	 * any thread.  NULL: each close is taken for the last. */
 	unsigned (*count_descriptors)(void *arg, pid_t pid, uint64_t ino, int access,
 				      struct bytes name);
 	void *arg;
