@@ -214,11 +214,13 @@ static void telling_add(struct telling *telling, struct face *face, enum change 
 		/* The byte that is stored is a page. */
 		face->filled = true;
 		face->bound = MIN(face->bound, size_before);
-		return;
 	}
+	/* Who comes now would be shown the bound of other bytes. */
+	told->untold = !told->grown || change == CHANGE_REPLACED;
+	face->untold += told->untold;
+	if (told->grown)
+		return;
 	/* Nobody reads it now: it begins anew when somebody does. */
-	told->untold = true;
-	face->untold++;
 	face->filled = false;
 }
 

@@ -10,9 +10,10 @@
  *
  *   A reader of a document needs none: it has the row that it reads in any case (handle_pin()).
  *
- *   A face becomes old for all who have it open, but not for those who have read as much as there
- * was: tail -f, which reads up to st_size and no further, learns only from the size that the list
- * was saved.  Who has not begun to read may have asked for the size, to map or copy so much.
+ *   A face becomes old for all who have it open or are led to it, but not for those who have read as
+ *   much as there was: tail -f, which reads up to st_size and no further, learns only from the size
+ *   that the list was saved.  Who has not begun to read may have asked for the size, to map or copy
+ *   so much.
  */
 
 #include <errno.h>
@@ -51,6 +52,10 @@ static bool face_wants(const struct inode *inode, const struct face *face,
 	for (const struct handle *handle = inode->open; handle; handle = handle->next)
 		if (handle->face == face && handle->kind == FACE_READ &&
 		    (!handle->direct || handle->fills || !handle_is_at_end(handle, previous)))
+			return true;
+	/* Who is led there may have been told the size. */
+	for (const struct led *led = inode->led; led; led = led->next)
+		if (led->face == face && led->kind == FACE_READ)
 			return true;
 	return false;
 }

@@ -1043,3 +1043,55 @@ EveryStore(faces, with_pages_do_not_show_a_writer_its_own_size)
 	release(writer);
 	forget(inode);
 }
+
+/* It would be shown a size that belongs to other bytes. */
+EveryStore(faces, of_readers_at_the_end_take_in_nobody_while_a_save_is_told)
+{
+	struct handle *reader;
+	struct inode *inode;
+
+	tree_set_direct_mmap(world_tree, true);
+	watch(1);
+	save("s/l.jsonl", "1\n2\n");
+	inode = inode_at("s/l.jsonl");
+	reader = open_face(inode, 0, O_RDONLY, READER);
+	cr_expect_str_eq(direct(reader, 0, 4), "1\n2\n");
+	/* From now on there is a page, that of the last byte. */
+	cr_expect_eq(size_by(inode, 0, READER), 4);
+	replace("7\n");
+	cr_expect_str_eq(direct(reader, 0, 2), "7\n");
+	told(inode);
+
+	cr_expect_eq(size_by(inode, 0, READER), 2);
+	probed = inode;
+	replace("[1, 2, 3]\n[4, 5, 6]\n");
+	cr_expect_not_null(strstr(told(inode), "(led) "));
+	probed = NULL;
+	cr_expect_eq(size_by(inode, 0, READER), 20);
+	cr_expect_str_eq(direct(reader, 0, 100), "[1, 2, 3]\n[4, 5, 6]\n");
+	release(open_face(inode, 0, O_RDONLY, SECOND));
+
+	release(reader);
+	forget(inode);
+	stop_watching();
+}
+
+EveryStore(faces, to_which_somebody_is_led_become_old)
+{
+	struct handle *writer, *none;
+	struct inode *inode;
+	unsigned face;
+
+	save("s/l.jsonl", "1\n2\n");
+	inode = inode_at("s/l.jsonl");
+	writer = open_face(inode, FACE_ANY, O_WRONLY | O_APPEND, getpid());
+	cr_assert_eq(try_face(inode, face_of(writer), O_RDONLY, READER, &none), -ESTALE);
+	face = face_shown_to(inode, READER);
+	cr_assert_neq(face, face_of(writer));
+	replace("[1, 2, 3]\n[4, 5, 6]\n");
+
+	/* It has been told this size with the number. */
+	cr_expect_eq(size_by(inode, face, READER), 4);
+	release(writer);
+	forget(inode);
+}
