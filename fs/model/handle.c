@@ -528,7 +528,9 @@ ssize_t handle_write(struct tree *tree, struct handle *handle, pid_t pid, uint64
 	struct notes notes = { 0 };
 	ssize_t r = TREE_RETRY(tree, write_once(tree, handle, pid, offset, data, &notes));
 
-	notes_tell(&notes, tree, true);
+	/* A write through the page cache, by who opened the file when it was an ordinary one, holds
+	 * its page until it is answered: to tell of that page first would be to wait for ever. */
+	notes_tell(&notes, tree, handle->direct);
 	return r;
 }
 
