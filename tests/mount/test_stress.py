@@ -41,6 +41,8 @@ MEETING = {
     errno.EPERM,  # a second name of a state file
     errno.ENODATA,
     errno.ENXIO,  # a fifo without a reader
+    errno.EPIPE,
+    errno.EAGAIN,
     errno.ESPIPE,
     errno.ELOOP,
     errno.EOPNOTSUPP,
