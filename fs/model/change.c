@@ -41,7 +41,8 @@
  *   answered.  Half of the threads at most do that, the others are left to serve the reads that the
  *   kernel may wait for; what they do not tell, and what is told for others, is the teller's: a
  *   thread that does nothing else.  Names are always the teller's unless the request is one that
- *   the kernel sends without holding the directory (write, flush, fsync, setattr, unlocking).
+ *   the kernel sends without holding the directory (write, flush, fsync, setattr, unlocking).  A
+ *   write through the page cache holds a page of the file, so what it changes is the teller's, too.
  */
 
 #include <errno.h>
@@ -267,6 +268,21 @@ void notes_renew(struct notes *notes, struct tree *tree, struct inode *inode, st
 	face->shown = false;
 	if (face->open[FACE_READ])
 		telling_end(telling, tree, inode);
+}
+
+void notes_forget(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face)
+{
+	struct telling *telling = telling_new(notes, tree, inode);
+
+	if (!telling)
+		return;
+	telling->face[telling->count++] = (struct told_face){
+		.number = face->number,
+		.pages = true,
+		.untold = true,
+	};
+	face->untold++;
+	face->filled = face->shown = false;
 }
 
 /* Telling. */

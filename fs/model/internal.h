@@ -256,6 +256,8 @@ void notes_entry(struct notes *notes, uint64_t parent, struct bytes name);
 void notes_own_entry(struct notes *notes, struct tree *tree, const struct inode *inode);
 /* The kernel shall forget all of an old face, which is old no longer then. */
 void notes_renew(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face);
+/* The kernel shall forget the pages of a face that nobody reads. */
+void notes_forget(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face);
 /* The kernel shall ask again for the attributes of a face.  It waits for nothing to do that, so no
  * turn is waited for; no lock of the tree may be held. */
 void tell_attr(struct tree *tree, const struct inode *inode, unsigned face);

@@ -103,6 +103,15 @@ static struct face *open_face(struct tree *tree, struct handle *handle, unsigned
 	return face_for_open(tree, handle->inode, face, handle->kind, pid);
 }
 
+/* A writer is shown the size of what it has written, which must not cut pages that readers have
+ * left.  Who only appends is not, and leaves them to later readers. */
+static bool face_is_written(const struct inode *inode, const struct face *face,
+			    const struct handle *handle)
+{
+	return inode_is_state(inode) && handle_writes(handle) && !(handle->flags & O_APPEND) &&
+	       face->filled && !face_is_read(inode, face);
+}
+
 /* 1 when the name is to be looked up again: the file was replaced or removed since and nobody kept
  * its bytes, or another face is to be opened. */
 static int open_once(struct tree *tree, struct handle *handle, unsigned number, pid_t pid,
@@ -126,6 +135,8 @@ static int open_once(struct tree *tree, struct handle *handle, unsigned number, 
 	if (r < 0)
 		return r;
 	*ret_changed = face_opened(face, handle, pid);
+	if (face_is_written(inode, face, handle))
+		notes_forget(notes, tree, inode, face);
 	if (!handle->direct)
 		face->filled = handle->fills = true;
 	handle->next = inode->open;

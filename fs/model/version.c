@@ -11,9 +11,9 @@
  *   A reader of a document needs none: it has the row that it reads in any case (handle_pin()).
  *
  *   A face becomes old for all who have it open or are led to it, but not for those who have read
- *   as much as there was: tail -f, which reads up to st_size and no further, learns only from the size
- *   that the list was saved.  Who has not begun to read may have asked for the size, to map or copy
- *   so much.
+ *   as much as there was: tail -f, which reads up to st_size and no further, learns only from the
+ *   size that the list was saved.  Who has not begun to read may have asked for the size, to map or
+ *   copy so much.
  */
 
 #include <errno.h>

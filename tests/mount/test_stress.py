@@ -16,7 +16,7 @@ import stat
 
 import harness
 from crowd import run_together
-from harness import append, errno_of, limit, same, same_trees, write
+from harness import append, errno_of, eventually, limit, same, same_trees, tool, write
 
 SEED = int(os.environ.get("SESSFS_TEST_SEED") or int.from_bytes(os.urandom(4), "big"))
 OPS = int(os.environ.get("SESSFS_STRESS_OPS", "250"))
@@ -41,6 +41,8 @@ MEETING = {
     errno.EPERM,  # a second name of a state file
     errno.ENODATA,
     errno.ENXIO,  # a fifo without a reader
+    errno.EPIPE,
+    errno.EAGAIN,
     errno.ESPIPE,
     errno.ELOOP,
     errno.EOPNOTSUPP,
@@ -309,6 +311,32 @@ def test_a_file_of_blank_lines_is_quickly_read(box):
         pieces = mount.sql("SELECT count(*) FROM sessfs_piece")[0][0]
         assert pieces < 100, f"{how.__name__}: {pieces} pieces"
         same(harness.read(path)[-len(blank) :], blank, how.__name__)
+
+
+def test_who_writes_an_ordinary_file_goes_on_when_it_becomes_a_state(box):
+    """Its writes go through the kernel's pages, which nobody may wait for meanwhile."""
+    mount, session = box.session()
+    plain, path = os.path.join(session, "a"), os.path.join(session, "list.jsonl")
+
+    def write_on():
+        fd = os.open(plain, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.write(fd, b"1\n")
+        os.rename(plain, path)
+        for number in range(2, 50):
+            os.write(fd, b"%d\n" % number)
+        os.close(fd)
+
+    # A process of its own, so that an unanswered write does not hold the test up.
+    child = os.fork()
+    if child == 0:
+        write_on()
+        os._exit(0)
+    try:
+        eventually(lambda: os.waitpid(child, os.WNOHANG)[0] == child, "all is written", 10)
+    except AssertionError:
+        tool("umount", "-f", mount.path, check=False)
+        raise
+    same(harness.read(path), b"".join(b"%d\n" % number for number in range(1, 50)), "the list")
 
 
 def test_space_that_is_not_there_is_not_allocated(box):
