@@ -218,7 +218,7 @@ def test_the_rest_of_a_file_may_be_appended_by_cat(box):
 def test_who_has_flushed_a_piece_of_a_line_goes_on_in_it(box):
     mount, session = box.session()
     contents = {}
-    for flush in (os.fsync, os.fdatasync, lambda fd: os.close(os.dup(fd))):
+    for flush in (os.fsync, os.fdatasync):
         path = os.path.join(session, f"l{len(contents)}.jsonl")
         fd = appends(path, b'{"n": 1}\n[2, ')
         flush(fd)
@@ -232,6 +232,18 @@ def test_who_has_flushed_a_piece_of_a_line_goes_on_in_it(box):
         os.close(fd)
         contents[path] = b'{"n": 1}\n[2, 3\n45\n'
     all_is_told(mount, contents)
+
+
+def test_the_close_of_a_duplicate_is_no_end_of_a_line(box):
+    mount, session = box.session()
+    path = os.path.join(session, "l.jsonl")
+    fd = appends(path, b'{"n": 1}\n[2, ')
+    os.close(os.dup(fd))
+    same(read(path), b'{"n": 1}\n', "the list")
+    append(path, b'{"n": "another"}\n')
+    os.write(fd, b"3]\n")
+    os.close(fd)
+    all_is_told(mount, {path: b'{"n": 1}\n{"n": "another"}\n[2, 3]\n'})
 
 
 def test_a_writer_sees_its_own_unfinished_line(box):
