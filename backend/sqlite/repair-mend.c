@@ -301,7 +301,7 @@ static int query(struct key *key, sqlite3_stmt *statement, int64_t *ret_number)
  * indexes first, where none is in the way of another. */
 static int move_pieces(struct key *key)
 {
-	int64_t ino = 0, index = INT64_MIN, seq = 0, at, last = -1, number = 0;
+	int64_t ino = 0, index = INT64_MIN, seq = 0, at = 0, last = -1, number = 0;
 	int r;
 
 	sqlite_bind_text(key->node, 1, key->session);
