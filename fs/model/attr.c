@@ -83,9 +83,8 @@ static void face_size(struct inode *inode, struct face *face, pid_t pid, struct 
 	} else if (face->bound < size) {
 		size = face->bound;
 		*ret_own = true;
-	} else if (pid && !face->filled && !face->untold && !face_is_read(inode, face) &&
-		   handles_own_size(inode, pid, (uint64_t)st->st_size, &size)) {
-		/* Where the kernel has pages it would cut them, and show zeros later. */
+	} else if (pid && !face_is_read(inode, face) &&
+		   handles_own_size(inode, face, pid, (uint64_t)st->st_size, &size)) {
 		*ret_own = true;
 	}
 	if (size != (uint64_t)st->st_size) {

@@ -77,12 +77,18 @@ static bool handle_size(const struct handle *handle, uint64_t published, uint64_
 	return true;
 }
 
-bool handles_own_size(const struct inode *inode, pid_t pid, uint64_t published, uint64_t *ret_size)
+bool handles_own_size(const struct inode *inode, const struct face *face, pid_t pid,
+		      uint64_t published, uint64_t *ret_size)
 {
+	bool has_pages = face->filled || face->untold;
 	pid_t process = 0;
 	uint64_t size;
 
 	for (const struct handle *handle = inode->open; handle; handle = handle->next) {
+		/* Pages that it has written itself are of that size; others would be cut, and show
+		 * zeros later. */
+		if (has_pages && !(handle->fills && handle->face == face))
+			continue;
 		if (!handle_size(handle, published, &size))
 			continue;
 		if (!process)

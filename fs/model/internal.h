@@ -583,7 +583,8 @@ void ghosts_done(struct tree *tree);
 /* handle.c, publish.c */
 
 /* The size that a process sees that holds back content of the file, if pid is a thread of one. */
-bool handles_own_size(const struct inode *inode, pid_t pid, uint64_t published, uint64_t *ret_size);
+bool handles_own_size(const struct inode *inode, const struct face *face, pid_t pid,
+		      uint64_t published, uint64_t *ret_size);
 /* Publish what writers hold back that have paused for about a second, if it is whole. */
 void handles_publish_paused(struct tree *tree);
 /* An explicit time was set: saves that are under way shall not move it. */
