@@ -253,7 +253,6 @@ static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 		r = read_newest(tree, handle, offset, size, out);
 	/* Who has been told that the file ends here waits for what comes. */
 	handle->middle = r == 0 && out->size > before;
-	handle->read_end = offset + (out->size - before);
 	if (r == 0 && !handle->middle)
 		version_drop(&handle->old);
 	return r;

@@ -162,7 +162,6 @@ struct handle {
 	bool direct;	       /* its reads bypass the page cache */
 	bool fills;	       /* but not all do: the kernel may have pages for it */
 	bool middle;	       /* its last direct read was not told that the file ends there */
-	uint64_t read_end;     /* where that read ended */
 	struct version *old;   /* what it reads, if that is not the newest */
 	struct stage whole;    /* a large row, for the reads that follow the first */
 	uint64_t whole_offset; /* where it stands in the file */

@@ -9,11 +9,6 @@
  *   before the commit, and they all share the copy.
  *
  *   A reader of a document needs none: it has the row that it reads in any case (handle_pin()).
- *
- *   A face becomes old for all who have it open or are led to it, but not for those who have read
- *   as much as there was: tail -f, which reads up to st_size and no further, learns only from the
- *   size that the list was saved.  Who has not begun to read may have asked for the size, to map or
- *   copy so much.
  */
 
 #include <errno.h>
@@ -29,41 +24,15 @@ static bool handle_wants(const struct handle *handle, const struct handle *saver
 	       !(handle->mode == HANDLE_SAVE && handle->dirty);
 }
 
-/* Whether nothing is left to read of what the handle reads; previous: the content before the save
- * that all but those have who keep something else. */
-static bool handle_is_at_end(const struct handle *handle, const struct version *previous)
+static bool face_wants(const struct inode *inode, const struct face *face)
 {
-	const struct stage *stage = &previous->stage;
-
-	if (!handle->middle)
-		return handle->read_end > 0;
-	if (handle->old)
-		stage = &handle->old->stage;
-	else if (handle->pinned)
-		stage = &handle->whole;
-	return handle->read_end >= stage->size;
-}
-
-static bool face_wants(const struct inode *inode, const struct face *face,
-		       const struct version *previous)
-{
-	if (face->old)
-		return false;
-	for (const struct handle *handle = inode->open; handle; handle = handle->next)
-		if (handle->face == face && handle->kind == FACE_READ &&
-		    (!handle->direct || handle->fills || !handle_is_at_end(handle, previous)))
-			return true;
-	/* Who is led there may have been told the size. */
-	for (const struct led *led = inode->led; led; led = led->next)
-		if (led->face == face && led->kind == FACE_READ)
-			return true;
-	return false;
+	return !face->old && face_is_read(inode, face);
 }
 
 bool versions_wanted(const struct inode *inode, const struct handle *saver)
 {
 	for (const struct face *face = &inode->face; face; face = face->next)
-		if (!face->old && face_is_read(inode, face))
+		if (face_wants(inode, face))
 			return true;
 	for (const struct handle *handle = inode->open; handle; handle = handle->next)
 		if (handle_wants(handle, saver))
@@ -96,7 +65,7 @@ bool versions_apply(struct tree *tree, struct inode *inode, const struct handle 
 	bool any_face = false;
 
 	for (struct face *face = &inode->face; face; face = face->next) {
-		if (!face_wants(inode, face, version))
+		if (!face_wants(inode, face))
 			continue;
 		face->old = version;
 		face->old_used = now;

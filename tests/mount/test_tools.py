@@ -697,7 +697,9 @@ def tail(side, *options):
     path = os.path.join(side.out, "followed")
 
     def seen(text):
-        eventually(lambda: text in read(path), f"{side.name}: tail shows {text}; {read(path)}")
+        # What was replaced is shown to who has it open until ten seconds have passed.
+        what = f"{side.name}: tail shows {text}; {read(path)}"
+        eventually(lambda: text in read(path), what, 15)
 
     with open(path, "wb") as out:
         with running("tail", "-s", "0.05", *options, stdout=out, stderr=out, cwd=side.root):
@@ -732,17 +734,9 @@ def test_tail_follows_a_list_that_is_saved(twin):
         seen(b"leafUuid")
         twin.play(twin.mounted, "cp chat.jsonl t; echo '[\"added\"]' >>t; cat t >chat.jsonl; rm t")
         seen(b'["added"]\n')
-        twin.play(twin.mounted, "echo '[\"short\"]' >chat.jsonl")
-        seen(b'tail: chat.jsonl: file truncated\n["short"]\n')
-        twin.play(twin.mounted, "truncate -s 0 chat.jsonl")
-        seen(b'["short"]\ntail: chat.jsonl: file truncated\n')
-        twin.play(twin.mounted, "echo '[\"again\"]' >>chat.jsonl")
-        seen(b'["again"]\n')
-        twin.play(twin.mounted, "seq 1000 1030 >chat.jsonl; seq 1000 1031 >chat.jsonl")
-        seen(b"1030\n1031\n")
         shown = read(os.path.join(twin.mounted.out, "followed"))
     same(shown.count(b"leafUuid"), 1, "the line that stood there first")
-    twin.play(twin.plain, "seq 1000 1031 >chat.jsonl")
+    twin.play(twin.plain, "echo '[\"added\"]' >>chat.jsonl")
     twin.run("touch -d @9 .")
 
 

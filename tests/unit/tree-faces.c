@@ -701,41 +701,6 @@ EveryStore(faces, that_are_old_and_that_nobody_asks_show_the_newest_after_a_whil
 	stop_watching();
 }
 
-EveryStore(faces, show_the_size_of_a_save_to_direct_readers_at_the_end)
-{
-	struct handle *reader;
-	struct inode *inode;
-
-	tree_set_direct_mmap(world_tree, true);
-	save("s/l.jsonl", "1\n2\n");
-	inode = inode_at("s/l.jsonl");
-	reader = open_face(inode, 0, O_RDONLY, READER);
-
-	cr_expect_str_eq(direct(reader, 0, 4), "1\n2\n");
-
-	/* It has read up to the size and asks for that alone, as tail -f does. */
-	replace("5\n");
-	cr_expect_eq(size_by(inode, 0, READER), 2);
-	cr_expect_str_eq(direct(reader, 4, 100), "");
-	cr_expect_str_eq(direct(reader, 0, 100), "5\n");
-	cr_expect_str_eq(direct(reader, 2, 100), "");
-
-	/* In the middle. */
-	replace("6\n7\n");
-	cr_expect_str_eq(direct(reader, 0, 2), "6\n");
-	replace("0\n");
-	cr_expect_eq(size_by(inode, 0, READER), 4);
-	cr_expect_str_eq(direct(reader, 2, 100), "7\n");
-	release(reader);
-
-	/* Who has not begun may have asked for the size, to copy so much. */
-	reader = open_at("s/l.jsonl", O_RDONLY);
-	replace("1\n2\n");
-	cr_expect_eq(size_by(inode, face_of(reader), READER), 2);
-	release(reader);
-	forget(inode);
-}
-
 EveryStore(faces, of_several_versions_each_show_their_own)
 {
 	static const char *const texts[] = { "1\n", "22\n", "333\n", "4444\n" };
@@ -1042,38 +1007,6 @@ EveryStore(faces, with_pages_do_not_show_a_writer_its_own_size)
 	cr_expect_eq(size_by(inode, 1, getpid()), 1);
 	release(writer);
 	forget(inode);
-}
-
-/* It would be shown a size that belongs to other bytes. */
-EveryStore(faces, of_readers_at_the_end_take_in_nobody_while_a_save_is_told)
-{
-	struct handle *reader;
-	struct inode *inode;
-
-	tree_set_direct_mmap(world_tree, true);
-	watch(1);
-	save("s/l.jsonl", "1\n2\n");
-	inode = inode_at("s/l.jsonl");
-	reader = open_face(inode, 0, O_RDONLY, READER);
-	cr_expect_str_eq(direct(reader, 0, 4), "1\n2\n");
-	/* From now on there is a page, that of the last byte. */
-	cr_expect_eq(size_by(inode, 0, READER), 4);
-	replace("7\n");
-	cr_expect_str_eq(direct(reader, 0, 2), "7\n");
-	told(inode);
-
-	cr_expect_eq(size_by(inode, 0, READER), 2);
-	probed = inode;
-	replace("[1, 2, 3]\n[4, 5, 6]\n");
-	cr_expect_not_null(strstr(told(inode), "(led) "));
-	probed = NULL;
-	cr_expect_eq(size_by(inode, 0, READER), 20);
-	cr_expect_str_eq(direct(reader, 0, 100), "[1, 2, 3]\n[4, 5, 6]\n");
-	release(open_face(inode, 0, O_RDONLY, SECOND));
-
-	release(reader);
-	forget(inode);
-	stop_watching();
 }
 
 EveryStore(faces, to_which_somebody_is_led_become_old)
