@@ -269,20 +269,6 @@ int file_truncate(struct tree *tree, struct inode *inode, uint64_t size)
 	return r < 0 ? r : truncate_once(tree, inode, size);
 }
 
-/* Room is not taken before it is used, but more than there is is refused. */
-static int file_has_room(struct tree *tree, const struct inode *inode, uint64_t offset,
-			 uint64_t end)
-{
-	uint64_t from = MAX(offset, inode->node.size);
-	struct backend_space space;
-	int r;
-
-	if (end <= from)
-		return 0;
-	r = tree->backend->ops->space(tree->backend, &space);
-	return r < 0 ? r : end - from > space.free ? -ENOSPC : 0;
-}
-
 /* Zeros in [offset, end): whole chunks become holes, the rest is overlaid. */
 static int file_zero(struct tree *tree, struct inode *inode, uint64_t offset, uint64_t end,
 		     struct batch *batch)
@@ -341,16 +327,12 @@ int file_allocate(struct tree *tree, struct inode *inode, int mode, uint64_t off
 		return -EFBIG;
 	if (kind == FALLOC_FL_PUNCH_HOLE && !(mode & FALLOC_FL_KEEP_SIZE))
 		return -EOPNOTSUPP;
-	if (kind != FALLOC_FL_PUNCH_HOLE)
-		r = file_has_room(tree, inode, offset, end);
-	if (r < 0)
-		return r;
-	if (kind == FALLOC_FL_PUNCH_HOLE || kind == FALLOC_FL_ZERO_RANGE)
-		r = file_zero(tree, inode, offset, end, &batch);
-	else if (kind != 0)
+	if (kind != 0 && kind != FALLOC_FL_PUNCH_HOLE && kind != FALLOC_FL_ZERO_RANGE)
 		return -EOPNOTSUPP;
-	else
+	if (kind != FALLOC_FL_PUNCH_HOLE)
 		r = file_promise(tree, inode, offset, end);
+	if (r == 0 && kind != 0)
+		r = file_zero(tree, inode, offset, end, &batch);
 	if (r < 0)
 		return r;
 	if (!(mode & FALLOC_FL_KEEP_SIZE))

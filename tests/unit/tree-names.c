@@ -149,6 +149,7 @@ EveryStore(names, of_files_that_have_several_go_in_any_order)
 	world_reopen();
 	cr_expect_eq(stat_of("s/a.txt").st_nlink, 1);
 	cr_expect_str_eq(content_of("s/a.txt"), "a");
+	cr_expect_str_eq(content_of("s/c.txt"), "other");
 	cr_assert_eq(renamed("s/a.txt", "s/a.json", 0), 0);
 	world_check();
 	cr_expect_str_eq(content_of("s/a.json"), "a");
@@ -203,23 +204,6 @@ EveryStore(names, lead_to_the_same_inode_numbers_after_a_new_start)
 	fresh = stat_of("s/new.json").st_ino;
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
 		cr_expect_neq(inos[i], fresh, "%s has the number of a new file", paths[i]);
-}
-
-EveryStore(names, that_a_file_has_left_lead_to_it_when_its_newest_goes)
-{
-	save("s/a.txt", "text");
-	save("s/other.txt", "other");
-	cr_assert_eq(linked("s/a.txt", "s/b.txt"), 0);
-	cr_assert_eq(unlinked("s/b.txt"), 0);
-	world_check();
-	cr_assert_eq(linked("s/a.txt", "s/c.txt"), 0);
-	cr_assert_eq(renamed("s/other.txt", "s/c.txt", 0), 0);
-
-	world_check();
-	cr_expect_str_eq(content_of("s/a.txt"), "text");
-	cr_expect_str_eq(content_of("s/c.txt"), "other");
-	cr_expect_eq(stat_of("s/a.txt").st_nlink, 1);
-	cr_assert_eq(unlinked("s/a.txt"), 0);
 }
 
 EveryStore(names, count_directories_as_links)
