@@ -14,10 +14,9 @@
  *   Flush (the close of a descriptor, and fsync; but not the close by a child that has only
  *   inherited the descriptor, nor one that leaves a duplicate to its process: the writer goes on)
  *   publishes and leaves the state as it is: a child may go on writing, and what it adds is laid
- *   over its own stage,
- *   never over the content of another writer: the last close wins, entire.  A stage that is
- *   published counts as a view of the file only until somebody else publishes; the next read drops
- *   it then, so that lock, read, change, write back sees the newest content.
+ *   over its own stage, never over the content of another writer: the last close wins, entire.  A
+ *   stage that is published counts as a view of the file only until somebody else publishes; the
+ *   next read drops it then, so that lock, read, change, write back sees the newest content.
  */
 
 #include <errno.h>

@@ -272,9 +272,6 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 	if (!node->nlink || node->entry == unlinking->entry)
 		node->parent = node->entry = 0;
 	if (node->nlink) {
-		/* Other names stay, which they are is not known here. */
-		if (node->entry == unlinking->entry)
-			node->parent = node->entry = 0;
 		batch_node_put(batch, node);
 		return batch->error;
 	}

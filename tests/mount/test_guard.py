@@ -291,6 +291,28 @@ def test_the_aide_ends_with_a_daemon_that_is_killed_and_leaves_the_mount(box):
     same(os.listdir(mount.path), [], "mounted again")
 
 
+def test_a_save_is_published_at_each_close_when_the_aide_is_gone(box):
+    mount, session = box.session()
+    path = os.path.join(session, "k.json")
+    with open(path, "w") as file:
+        file.write("[1]")
+    helper = aide_of(mount)
+    for gone, expected in ((False, b"[1]"), (True, b"")):
+        if gone:
+            os.kill(helper, signal.SIGKILL)
+        fd = os.open(path, os.O_WRONLY | os.O_TRUNC)
+        os.close(os.dup(fd))
+        same(read(path), expected, f"the aide is gone: {gone}; what others see after one close")
+        os.write(fd, b"[1]")
+        os.close(fd)
+        same(read(path), b"[1]", "after the last close")
+    assert "counts descriptors does not answer" in mount.log(), mount.log()
+    # Nobody can unmount for the daemon now.
+    tool("fusermount3", "-u", mount.path)
+    same(mount.wait_for_end(), 0, "status")
+    mount.forget()
+
+
 def test_the_aide_takes_nothing_else_away(box):
     need_root()
     folder = box.new_folder("moving")
