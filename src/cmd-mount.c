@@ -482,6 +482,10 @@ static int run_mount(int argc, char **argv)
 
 	if (status != CMD_DONE)
 		return status;
+	if (mount.options.privileged && geteuid() != 0) {
+		log_error("only root may mount with -o %s", mount.options.privileged);
+		return CMD_FAILED;
+	}
 	guard_begin(mount.options.debug);
 	if (mount.options.debug)
 		mount.foreground = true;
@@ -506,9 +510,11 @@ static void help(void)
 	       "\n");
 	options_print(stdout);
 	printf("\n"
-	       "nosuid, nodev and default_permissions are always on.  Further words of mount(8) "
-	       "and\n"
-	       "fstab(5), such as rw, noatime, user and x-systemd.automount, are accepted.\n"
+	       "default_permissions is always on, and nosuid and nodev are unless allowed.  "
+	       "Further "
+	       "words of\n"
+	       "mount(8) and fstab(5), such as rw, noatime, user and x-systemd.automount, are "
+	       "accepted.\n"
 	       "The exit status is 0, 1 when the store cannot be mounted, 2 for a wrong command "
 	       "line.\n");
 }

@@ -31,11 +31,12 @@ struct options {
 	gid_t gid;
 	mode_t umask;
 	bool set_pause;
-	unsigned pause;	   /* seconds */
-	unsigned threads;  /* 0: not given */
-	uint64_t max_size; /* bytes; 0: not given */
-	char *table;	   /* NULL: not given */
-	struct buf extra;  /* options that the kernel gets, with a NUL behind them; empty: none */
+	unsigned pause;		/* seconds */
+	unsigned threads;	/* 0: not given */
+	uint64_t max_size;	/* bytes; 0: not given */
+	char *table;		/* NULL: not given */
+	const char *privileged; /* an option that only root may give, or NULL */
+	struct buf extra; /* options that the kernel gets, with a NUL behind them; empty: none */
 };
 
 /* 0, or -EINVAL with a sentence for the user in *ret_why (owned by the caller), or -ENOMEM. */
