@@ -23,9 +23,10 @@
 
 /* An open file, in the session's list so that the end of the mount can free what is left. */
 struct open_file {
-	struct handle *handle;
-	uint64_t id;  /* never used again */
-	bool flushes; /* the kernel tells of each close of a descriptor */
+	struct handle *handle; /* NULL: a directory */
+	uint64_t id;	       /* never used again */
+	bool flushes;	       /* the kernel tells of each close of a descriptor */
+	uint64_t list_end;     /* of a directory: what came later is not listed */
 	struct open_file *next;
 	struct open_file **link;
 };

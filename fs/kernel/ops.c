@@ -55,6 +55,11 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 		conn->want |= FUSE_CAP_ATOMIC_O_TRUNC;
 	/* One st_ino may be several nodeids, so the kernel's locks of a nodeid would not do. */
 	conn->want |= conn->capable & (FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS);
+	/* Numbers of files may be handed out (name_to_handle_at(2), NFS) and come back later. */
+	conn->want |= conn->capable & FUSE_CAP_EXPORT_SUPPORT;
+	/* When an asynchronous write past the page cache is done, the kernel leaves the pages in it
+	 * that another process has read meanwhile. */
+	conn->want &= ~(unsigned)FUSE_CAP_ASYNC_DIO;
 	tree_set_direct_mmap(session->tree, session->direct_mmap);
 	if (session->options.ready)
 		session->options.ready(session->options.arg);
@@ -62,11 +67,19 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 
 /* Names. */
 
+/* "." and ".." come for files whose number somebody has kept.  The kernel may know them no more. */
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
+	struct tree *tree = request_tree(req);
 	struct inode *inode = NULL;
-	int r = tree_lookup(request_tree(req), request_inode(req, parent), bytes_str(name), &inode);
+	int r;
 
+	if (strcmp(name, ".") == 0)
+		r = tree_find(tree, parent, &inode);
+	else if (strcmp(name, "..") == 0)
+		r = tree_find_parent(tree, parent, &inode);
+	else
+		r = tree_lookup(tree, request_inode(req, parent), bytes_str(name), &inode);
 	reply_entry(req, r, inode);
 }
 
@@ -288,10 +301,30 @@ static void op_removexattr(fuse_req_t req, fuse_ino_t nodeid, const char *name)
 
 /* Open files. */
 
+enum { GROUPS_MAX = 65536 }; /* of a process, to the kernel */
+
+static bool request_in_group(void *arg, gid_t gid)
+{
+	fuse_req_t req = arg;
+	_cleanup_(freep) gid_t *groups = NULL;
+	int count;
+
+	if (fuse_req_ctx(req)->gid == gid)
+		return true;
+	groups = calloc(GROUPS_MAX, sizeof(gid_t));
+	count = groups ? fuse_req_getgroups(req, GROUPS_MAX, groups) : 0;
+	for (int i = 0; i < count; i++)
+		if (groups[i] == gid)
+			return true;
+	return false;
+}
+
 /* The kernel takes these bits away itself when bytes pass through its page cache, and only then. */
 static int drop_setuid(fuse_req_t req, struct inode *inode)
 {
-	return fuse_req_ctx(req)->uid ? tree_drop_setuid(request_tree(req), inode) : 0;
+	if (fuse_req_ctx(req)->uid == 0)
+		return 0;
+	return tree_drop_setuid(request_tree(req), inode, request_in_group, req);
 }
 
 /*
@@ -413,9 +446,15 @@ static void op_fsync(fuse_req_t req, fuse_ino_t nodeid, int datasync, struct fus
 static void op_fallocate(fuse_req_t req, fuse_ino_t nodeid, int mode, off_t offset, off_t length,
 			 struct fuse_file_info *fi)
 {
+	struct handle *handle = request_handle(fi);
+	int r = handle_allocate(request_tree(req), handle, mode, (uint64_t)offset,
+				(uint64_t)length);
+
 	(void)nodeid;
-	reply_error(req, handle_allocate(request_tree(req), request_handle(fi), mode,
-					 (uint64_t)offset, (uint64_t)length));
+	/* The kernel has kept the bit for a group that the user is not in. */
+	if (r == 0)
+		r = drop_setuid(req, handle_inode(handle));
+	reply_error(req, r);
 }
 
 static void op_lseek(fuse_req_t req, fuse_ino_t nodeid, off_t offset, int whence,
@@ -500,8 +539,10 @@ static int dir_add_plus(void *arg, struct bytes name, struct inode *inode,
 	return 0;
 }
 
-static void list_dir(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t position, bool plus)
+static void list_dir(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t position,
+		     struct open_file *file, bool plus)
 {
+	struct tree *tree = request_tree(req);
 	struct dir_reply reply = {
 		.req = req,
 		.session = request_session(req),
@@ -510,8 +551,10 @@ static void list_dir(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t posit
 	};
 	int r = -ENOMEM;
 
+	if (position == 0)
+		file->list_end = tree_list_end(tree);
 	if (reply.data)
-		r = tree_list(request_tree(req), request_inode(req, nodeid), (uint64_t)position,
+		r = tree_list(tree, request_inode(req, nodeid), (uint64_t)position, file->list_end,
 			      plus, plus ? dir_add_plus : dir_add, &reply);
 	/* What was handed out must reach the kernel; the error comes again with the next block. */
 	if (r < 0 && reply.used)
@@ -522,29 +565,36 @@ static void list_dir(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t posit
 
 static void op_opendir(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
 {
+	struct session *session = request_session(req);
+	struct open_file *file = open_file_new(session, NULL);
+
 	(void)nodeid;
-	fi->fh = 0;
-	fuse_reply_open(req, fi);
+	if (!file) {
+		reply_error(req, -ENOMEM);
+		return;
+	}
+	file->list_end = tree_list_end(session->tree);
+	fi->fh = (uintptr_t)file;
+	if (fuse_reply_open(req, fi) < 0)
+		open_file_free(session, file);
 }
 
 static void op_readdir(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t position,
 		       struct fuse_file_info *fi)
 {
-	(void)fi;
-	list_dir(req, nodeid, size, position, false);
+	list_dir(req, nodeid, size, position, request_file(fi), false);
 }
 
 static void op_readdirplus(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t position,
 			   struct fuse_file_info *fi)
 {
-	(void)fi;
-	list_dir(req, nodeid, size, position, true);
+	list_dir(req, nodeid, size, position, request_file(fi), true);
 }
 
 static void op_releasedir(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
 {
 	(void)nodeid;
-	(void)fi;
+	open_file_free(request_session(req), request_file(fi));
 	reply_error(req, 0);
 }
 

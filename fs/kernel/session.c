@@ -195,8 +195,12 @@ void session_free(struct session *session)
 		lock_requests_stop(session);
 		session_unmount(session);
 	}
-	while (session->files)
-		handle_abandon(session->tree, open_file_free(session, session->files));
+	while (session->files) {
+		struct handle *handle = open_file_free(session, session->files);
+
+		if (handle)
+			handle_abandon(session->tree, handle);
+	}
 	if (session->fuse)
 		fuse_session_destroy(session->fuse);
 	pthread_mutex_destroy(&session->files_lock);

@@ -191,7 +191,7 @@ static void apply_attr(struct backend_node *node, const struct stat *st, unsigne
 static int set_size(struct tree *tree, struct inode *inode, const struct set_attr *set,
 		    struct notes *notes)
 {
-	uint64_t before = inode->node.size, size = (uint64_t)set->st->st_size;
+	uint64_t before = file_size(inode), size = (uint64_t)set->st->st_size;
 	int r;
 
 	if (set->handle && inode_is_state(inode))
@@ -260,7 +260,8 @@ int tree_set_attr(struct tree *tree, struct inode *inode, const struct set_attr 
 	return r;
 }
 
-static int drop_setuid_once(struct tree *tree, struct inode *inode, struct notes *notes)
+static int drop_setuid_once(struct tree *tree, struct inode *inode, tree_group_fn *in_group,
+			    void *arg, struct notes *notes)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	WITH_READ_LOCK(tree);
@@ -269,8 +270,9 @@ static int drop_setuid_once(struct tree *tree, struct inode *inode, struct notes
 	int r;
 
 	node.mode &= ~(mode_t)S_ISUID;
-	/* Without the right of the group to run it, it is no program. */
-	if (node.mode & S_IXGRP)
+	/* Without the right of the group to run it, it is no program, but only who is in the group
+	 * might have set this. */
+	if ((node.mode & S_ISGID) && ((node.mode & S_IXGRP) || !in_group(arg, node.gid)))
 		node.mode &= ~(mode_t)S_ISGID;
 	if (!S_ISREG(node.mode) || node.mode == inode->node.mode)
 		return 0;
@@ -285,14 +287,14 @@ static int drop_setuid_once(struct tree *tree, struct inode *inode, struct notes
 	return 0;
 }
 
-int tree_drop_setuid(struct tree *tree, struct inode *inode)
+int tree_drop_setuid(struct tree *tree, struct inode *inode, tree_group_fn *in_group, void *arg)
 {
 	struct notes notes = { 0 };
 	int r;
 
 	if (tree->options.read_only)
 		return -EROFS;
-	r = TREE_RETRY(tree, drop_setuid_once(tree, inode, &notes));
+	r = TREE_RETRY(tree, drop_setuid_once(tree, inode, in_group, arg, &notes));
 	notes_tell(&notes, tree, true);
 	return r;
 }

@@ -52,7 +52,7 @@ int content_size(struct tree *tree, struct view *view, struct inode *inode, uint
 		return 0;
 	}
 	if (content_in_chunks(inode) || !inode_is_state(inode)) {
-		*ret_size = inode->node.size;
+		*ret_size = file_size(inode);
 		return 0;
 	}
 	r = content_load(tree, view, inode);
@@ -119,7 +119,7 @@ int content_read(struct tree *tree, struct view *view, struct inode *inode, stru
 	if (inode->orphaned)
 		return stage_read(&inode->orphan, offset, size, out);
 	if (content_in_chunks(inode))
-		return file_read(view, inode->node.ino, inode->node.size, offset, size, out);
+		return file_read(view, inode, offset, size, out);
 	r = content_load(tree, view, inode);
 	if (r < 0)
 		return r;

@@ -6,14 +6,52 @@
  * A chunk holds the bytes that were written, up to its last one; bytes behind it, and chunks that
  * do not exist, are holes.  The node's size is exact.  Invariant: no stored byte lies at or behind
  * the size, so that a file that grows again shows zeros.
+ *
+ * Held bytes
+ *
+ *   A chunk is written whole, so a program that writes a few bytes at a time would write each chunk
+ *   thousands of times.  So the second small write into one chunk is held back, and those that
+ *   follow: in memory is the chunk as it shall be, for everybody who reads the file.  It is put
+ *   into the store (file_settle) together with the first write elsewhere in the file, when a
+ *   descriptor is closed or synced, before anything else changes the file, and in any case within
+ *   half a second (tree_write_times).  Until then the node's size is that of the store, so whoever
+ *   commits the node for other reasons never commits a size without its bytes; file_size() is what
+ *   everybody sees.
+ *
+ *   The first write into a chunk is committed, so that a full store is told to who writes.  What is
+ *   held may use what the store keeps in reserve, which is larger than all that is held at a time
+ *   (HELD_MAX): so it is not refused later.
  */
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "fs/model/internal.h"
+
+enum { HELD_MAX = 32 }; /* files at a time: 1 MiB */
+
+struct held {
+	int64_t chunk;
+	struct buf data;
+	size_t stored; /* bytes of it that the store has */
+};
+
+static uint64_t held_start(const struct held *held)
+{
+	return (uint64_t)held->chunk * BACKEND_CHUNK;
+}
+
+uint64_t file_size(const struct inode *inode)
+{
+	const struct held *held = inode->held;
+
+	if (!held)
+		return inode->node.size;
+	return MAX(inode->node.size, held_start(held) + held->data.size);
+}
 
 struct reading {
 	uint64_t offset;
@@ -34,23 +72,27 @@ static int read_chunk(void *arg, int64_t chunk, struct bytes data)
 	return 0;
 }
 
-int file_read(struct view *view, uint64_t ino, uint64_t file_size, uint64_t offset, size_t size,
+int file_read(struct view *view, const struct inode *inode, uint64_t offset, size_t size,
 	      struct buf *out)
 {
+	const struct held *held = inode->held;
 	struct reading reading = { .offset = offset };
+	uint64_t end = file_size(inode);
 	int r;
 
-	if (offset >= file_size || !size)
+	if (offset >= end || !size)
 		return 0;
-	reading.size = MIN(size, file_size - offset);
+	reading.size = MIN(size, end - offset);
 	r = buf_append_zeros(out, reading.size);
 	if (r < 0)
 		return r;
 	reading.out = out->data + out->size - reading.size;
-	r = view->backend->ops->chunk_read(view->backend, view->snapshot, ino,
+	r = view->backend->ops->chunk_read(view->backend, view->snapshot, inode->node.ino,
 					   (int64_t)(offset / BACKEND_CHUNK),
 					   (int64_t)((offset + reading.size - 1) / BACKEND_CHUNK),
 					   read_chunk, &reading);
+	if (r == 0 && held)
+		r = read_chunk(&reading, held->chunk, buf_bytes(&held->data));
 	if (r < 0)
 		out->size -= reading.size;
 	return r;
@@ -161,6 +203,8 @@ int file_stored(struct view *view, struct inode *inode, uint64_t *ret_stored)
 		return r;
 	inode->stored_known = true;
 	*ret_stored = inode->stored;
+	if (inode->held)
+		*ret_stored += inode->held->data.size - inode->held->stored;
 	return 0;
 }
 
@@ -187,30 +231,175 @@ static int file_commit(struct tree *tree, struct inode *inode, const struct back
 	return 0;
 }
 
-int file_write(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data)
+/* ---- held bytes ---- */
+
+static void held_free(struct held *held)
+{
+	if (!held)
+		return;
+	buf_done(&held->data);
+	free(held);
+}
+
+void file_done(struct inode *inode)
+{
+	held_free(inode->held);
+}
+
+static void held_drop(struct tree *tree, struct inode *inode)
+{
+	if (inode->held)
+		tree->held_count--;
+	held_free(steal_ptr(inode->held));
+	inode->written_chunk = -1;
+}
+
+static void held_emit(const struct inode *inode, struct batch *batch)
+{
+	const struct held *held = inode->held;
+
+	batch_chunk_put(batch, inode->node.ino, held->chunk, buf_bytes(&held->data));
+}
+
+int file_settle(struct tree *tree, struct inode *inode)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	struct backend_node node = inode->node;
-	bool grows = offset + data.size > node.size;
+	uint64_t start;
+	int r;
+
+	if (!inode->held || inode->gone) {
+		held_drop(tree, inode);
+		return 0;
+	}
+	start = held_start(inode->held);
+	node.size = file_size(inode);
+	held_emit(inode, &batch);
+	batch_node_put(&batch, &node);
+	r = file_commit(tree, inode, &node, span_of(start, start + 1), &batch,
+			BACKEND_ANYWAY | BACKEND_FREES);
+	if (r == 0)
+		held_drop(tree, inode);
+	return r;
+}
+
+/* Hold back what is written into the chunk that was written last, from now on. */
+static int held_begin(struct tree *tree, struct inode *inode, int64_t chunk)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	struct held *held;
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r < 0)
+		return r;
+	held = calloc(1, sizeof(*held));
+	if (!held)
+		return -ENOMEM;
+	held->chunk = chunk;
+	r = chunk_load(&view, inode->node.ino, chunk, &held->data);
+	if (r < 0) {
+		held_free(held);
+		return r;
+	}
+	held->stored = held->data.size;
+	inode->held = held;
+	tree->held_count++;
+	return 0;
+}
+
+static int held_write(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data)
+{
+	struct held *held = inode->held;
+	size_t at = offset % BACKEND_CHUNK;
+	int r = 0;
+
+	if (held->data.size < at + data.size)
+		r = buf_append_zeros(&held->data, at + data.size - held->data.size);
+	if (r < 0)
+		return r;
+	memcpy(held->data.data + at, data.data, data.size);
+	inode->node.mtime = inode->node.ctime = time_now();
+	inode_times_dirty(tree, inode);
+	return 0;
+}
+
+/* Whether a write is to be held back: 1, 0, or -errno. */
+static int held_fits(struct tree *tree, struct inode *inode, uint64_t offset, size_t size)
+{
+	int64_t chunk = (int64_t)(offset / BACKEND_CHUNK);
+	int r;
+
+	/* A hole before it is noted in the node. */
+	if (offset % BACKEND_CHUNK + size > BACKEND_CHUNK || offset > file_size(inode))
+		return 0;
+	if (inode->held)
+		return inode->held->chunk == chunk;
+	if (inode->written_chunk != chunk || inode->gone || tree->held_count >= HELD_MAX)
+		return 0;
+	r = held_begin(tree, inode, chunk);
+	return r < 0 ? r : 1;
+}
+
+static bool held_is_in(const struct inode *inode, uint64_t offset, size_t size)
+{
+	struct span span = span_of(offset, offset + size);
+
+	return inode->held && inode->held->chunk >= span.first && inode->held->chunk <= span.last;
+}
+
+static int write_through(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	struct backend_node node = inode->node;
+	uint64_t size = file_size(inode), end = offset + data.size;
+	struct span span = span_of(offset, end);
+	int r;
+
+	if (inode->held) {
+		held_emit(inode, &batch);
+		span.first = MIN(span.first, inode->held->chunk);
+		span.last = MAX(span.last, inode->held->chunk);
+	}
+	r = file_write_batch(tree, inode, offset, data, &batch);
+	if (r < 0)
+		return r;
+	if (offset > size)
+		node.flags |= BACKEND_SPARSE;
+	node.size = MAX(size, end);
+	node.mtime = node.ctime = time_now();
+	if (node.size != inode->node.size)
+		batch_node_put(&batch, &node);
+	else
+		inode_times_dirty(tree, inode);
+	r = file_commit(tree, inode, &node, span, &batch, 0);
+	if (r < 0)
+		return r;
+	held_drop(tree, inode);
+	inode->written_chunk = (int64_t)((end - 1) / BACKEND_CHUNK);
+	return 0;
+}
+
+int file_write(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data)
+{
 	int r;
 
 	if (offset + data.size > INT64_MAX || offset + data.size < offset)
 		return -EFBIG;
 	if (!data.size)
 		return 0;
-	r = file_write_batch(tree, inode, offset, data, &batch);
+	r = held_fits(tree, inode, offset, data.size);
 	if (r < 0)
 		return r;
-	if (offset > node.size)
-		node.flags |= BACKEND_SPARSE;
-	node.size = MAX(node.size, offset + data.size);
-	node.mtime = node.ctime = time_now();
-	if (grows)
-		batch_node_put(&batch, &node);
-	r = file_commit(tree, inode, &node, span_of(offset, offset + data.size), &batch, 0);
-	if (r == 0 && !grows)
-		inode_times_dirty(tree, inode);
-	return r;
+	if (r)
+		return held_write(tree, inode, offset, data);
+	/* Its chunk is laid over what the store has. */
+	if (held_is_in(inode, offset, data.size)) {
+		r = file_settle(tree, inode);
+		if (r < 0)
+			return r;
+	}
+	return write_through(tree, inode, offset, data);
 }
 
 /* Operations that cut the bytes at and behind size. */
@@ -244,8 +433,6 @@ static int truncate_once(struct tree *tree, struct inode *inode, uint64_t size)
 	struct backend_node node = inode->node;
 	int r = 0;
 
-	if (size > INT64_MAX)
-		return -EFBIG;
 	if (size < node.size)
 		r = file_cut(tree, inode, size, &batch);
 	if (r < 0)
@@ -261,8 +448,14 @@ static int truncate_once(struct tree *tree, struct inode *inode, uint64_t size)
 
 int file_truncate(struct tree *tree, struct inode *inode, uint64_t size)
 {
-	int r = truncate_once(tree, inode, size);
+	int r;
 
+	if (size > INT64_MAX)
+		return -EFBIG;
+	r = file_settle(tree, inode);
+	if (r == 0)
+		r = truncate_once(tree, inode, size);
+	inode->written_chunk = -1;
 	if (r != -ENOSPC || size >= inode->node.size)
 		return r;
 	r = shed_content(tree, inode, size);
@@ -316,10 +509,10 @@ static int file_promise(struct tree *tree, const struct inode *inode, uint64_t o
 int file_allocate(struct tree *tree, struct inode *inode, int mode, uint64_t offset, uint64_t size)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
-	struct backend_node node = inode->node;
+	struct backend_node node;
 	uint64_t end = offset + size;
 	int kind = mode & ~FALLOC_FL_KEEP_SIZE;
-	int r = 0;
+	int r;
 
 	if (!size)
 		return -EINVAL;
@@ -329,6 +522,10 @@ int file_allocate(struct tree *tree, struct inode *inode, int mode, uint64_t off
 		return -EOPNOTSUPP;
 	if (kind != 0 && kind != FALLOC_FL_PUNCH_HOLE && kind != FALLOC_FL_ZERO_RANGE)
 		return -EOPNOTSUPP;
+	r = file_settle(tree, inode);
+	if (r < 0)
+		return r;
+	node = inode->node;
 	if (kind != FALLOC_FL_PUNCH_HOLE)
 		r = file_promise(tree, inode, offset, end);
 	if (r == 0 && kind != 0)
@@ -375,8 +572,10 @@ int file_seek(struct tree *tree, struct inode *inode, uint64_t offset, int whenc
 {
 	_cleanup_(view_end) struct view view = { 0 };
 	struct seeking seeking = { .whence = whence, .offset = offset };
-	int r;
+	int r = file_settle(tree, inode);
 
+	if (r < 0)
+		return r;
 	if (offset >= inode->node.size)
 		return -ENXIO;
 	if (!(inode->node.flags & BACKEND_SPARSE)) {

@@ -520,7 +520,7 @@ static ssize_t write_plain(struct tree *tree, struct handle *handle, bool append
 			   struct bytes data, struct notes *notes)
 {
 	struct inode *inode = handle->inode;
-	uint64_t size = inode->orphaned ? inode->orphan.size : inode->node.size;
+	uint64_t size = inode->orphaned ? inode->orphan.size : file_size(inode);
 	int r;
 
 	if (append)

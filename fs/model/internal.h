@@ -127,7 +127,9 @@ struct inode {
 	struct list_state list;
 	uint64_t version; /* moves with every change of content that is not an append */
 	bool stored_known;
-	uint64_t stored;  /* bytes in the chunks of an ordinary file with holes */
+	uint64_t stored;       /* bytes in the chunks of an ordinary file with holes */
+	struct held *held;     /* what was written and is not in the store yet; file.c */
+	int64_t written_chunk; /* that the last write was in, or -1 */
 	bool times_dirty; /* tree.times_lock: counted by, and in, the list of unwritten times */
 	struct inode *times_next;
 };
@@ -199,9 +201,10 @@ struct tree {
 	struct told_again again[128]; /* table_lock; face.c */
 	_Atomic unsigned again_count;
 	_Atomic unsigned old_faces;
-	_Atomic bool direct_mmap; /* the kernel can map files that bypass the page cache */
-	struct ghost *ghosts;	  /* ghost.c; tree.lock for writing */
-	pthread_t keeper;	  /* takes in others' changes, writes times */
+	_Atomic unsigned held_count; /* inodes that have some */
+	_Atomic bool direct_mmap;    /* the kernel can map files that bypass the page cache */
+	struct ghost *ghosts;	     /* ghost.c; tree.lock for writing */
+	pthread_t keeper;	     /* takes in others' changes, writes times */
 	_Atomic bool stopping;
 	/* change.c: what the teller tells, and who waits for its turn. */
 	pthread_mutex_t tell_lock;
@@ -451,8 +454,12 @@ int handle_keep_row(struct handle *handle, uint64_t offset, struct bytes row);
 bool handle_has_row(const struct handle *handle, uint64_t offset);
 
 /* file.c: ordinary files and drafts, in chunks. */
-int file_read(struct view *view, uint64_t ino, uint64_t file_size, uint64_t offset, size_t size,
+uint64_t file_size(const struct inode *inode);
+int file_read(struct view *view, const struct inode *inode, uint64_t offset, size_t size,
 	      struct buf *out);
+/* Put what is held back into the store. */
+int file_settle(struct tree *tree, struct inode *inode);
+void file_done(struct inode *inode);
 /* Bytes that are stored of a file with holes. */
 int file_stored(struct view *view, struct inode *inode, uint64_t *ret_stored);
 int file_write(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data);

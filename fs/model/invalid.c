@@ -115,7 +115,7 @@ static int find_in_draft(struct view *view, const struct inode *inode, invalid_f
 	struct line line;
 	int r;
 
-	r = file_read(view, inode->node.ino, inode->node.size, 0, LOOK, &bytes);
+	r = file_read(view, inode, 0, LOOK, &bytes);
 	if (r < 0)
 		return r;
 	if (inode->node.kind == BACKEND_SINGLE && !json_valid(buf_bytes(&bytes), &error)) {

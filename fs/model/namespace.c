@@ -53,6 +53,52 @@ int tree_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct 
 	return TREE_RETRY(tree, lookup_once(tree, dir, name, ret_inode));
 }
 
+static int find_once(struct tree *tree, uint64_t nodeid, struct inode **ret_inode)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	WITH_READ_LOCK(tree);
+	struct inode *inode;
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = inode_get(tree, &view, nodeid_ino(nodeid), &inode);
+	if (r < 0)
+		return r;
+	/* A face that the kernel has forgotten shows nothing any more. */
+	if (!inode->node.nlink || nodeid_face(nodeid) >= inode->face_count) {
+		inode_forget(tree, inode, 1);
+		return -ENOENT;
+	}
+	*ret_inode = inode;
+	return 0;
+}
+
+int tree_find(struct tree *tree, uint64_t nodeid, struct inode **ret_inode)
+{
+	int r = TREE_RETRY(tree, find_once(tree, nodeid, ret_inode));
+
+	return r == -ENOENT ? -ESTALE : r;
+}
+
+int tree_find_parent(struct tree *tree, uint64_t nodeid, struct inode **ret_inode)
+{
+	struct inode *inode;
+	int r = tree_find(tree, nodeid, &inode);
+
+	if (r < 0)
+		return r;
+	if (inode_is_dir(inode)) {
+		WITH_READ_LOCK(tree);
+
+		*ret_inode = inode_ref(tree, inode->parent ? inode->parent : inode);
+	} else {
+		r = -ENOTDIR;
+	}
+	inode_forget(tree, inode, 1);
+	return r;
+}
+
 /* Making. */
 
 void dir_changed(struct inode *dir, int links, struct backend_node *ret_node)
@@ -477,6 +523,7 @@ struct listing {
 	struct listed entry[LIST_BLOCK];
 	size_t count;
 	uint64_t after; /* id of the last one */
+	uint64_t end;	/* and up to where they are wanted */
 	bool with_nodes;
 };
 
@@ -485,7 +532,7 @@ static int list_keep(void *arg, const struct backend_entry *entry, const struct 
 	struct listing *listing = arg;
 	struct listed *listed = &listing->entry[listing->count];
 
-	if (listing->count == LIST_BLOCK)
+	if (listing->count == LIST_BLOCK || entry->id > listing->end)
 		return 1;
 	/* A damaged store may have any ids; positions must rise, or a listing never ends. */
 	if (entry->id <= listing->after || entry->id > INT64_MAX - LIST_DOTS)
@@ -547,8 +594,8 @@ static int list_dots(struct inode *dir, uint64_t position, tree_entry_fn *fn, vo
 }
 
 /* One block of entries behind *after; 1 when there may be more. */
-static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, bool with_inodes,
-		      tree_entry_fn *fn, void *arg)
+static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, uint64_t end,
+		      bool with_inodes, tree_entry_fn *fn, void *arg)
 {
 	_cleanup_(freep) struct listing *listing = calloc(1, sizeof(*listing));
 	_cleanup_(view_end) struct view view = { 0 };
@@ -560,6 +607,7 @@ static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, boo
 		return -ENOMEM;
 	listing->with_nodes = with_inodes;
 	listing->after = *after;
+	listing->end = end;
 	r = view_begin(tree, 0, &view);
 	if (r < 0)
 		return r;
@@ -581,16 +629,22 @@ static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, boo
 	return r < 0 ? r : full;
 }
 
-int tree_list(struct tree *tree, struct inode *dir, uint64_t position, bool with_inodes,
-	      tree_entry_fn *fn, void *arg)
+uint64_t tree_list_end(struct tree *tree)
+{
+	return tree->last_entry + LIST_DOTS;
+}
+
+int tree_list(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,
+	      bool with_inodes, tree_entry_fn *fn, void *arg)
 {
 	uint64_t after = position > LIST_DOTS ? position - LIST_DOTS : 0;
+	uint64_t last = end > LIST_DOTS ? end - LIST_DOTS : 0;
 	int r = list_dots(dir, position, fn, arg);
 
 	if (r != 0)
 		return MIN(r, 0);
 	do
-		r = TREE_RETRY(tree, list_block(tree, dir, &after, with_inodes, fn, arg));
+		r = TREE_RETRY(tree, list_block(tree, dir, &after, last, with_inodes, fn, arg));
 	while (r > 0);
 	return r;
 }

@@ -88,7 +88,7 @@ static int open_state(struct tree *tree, struct handle *handle, struct notes *no
 static int open_empty(struct tree *tree, struct inode *inode, const struct face *face,
 		      struct notes *notes)
 {
-	uint64_t before = inode->node.size;
+	uint64_t before = file_size(inode);
 	int r = file_truncate(tree, inode, 0);
 
 	if (r == 0)

@@ -167,8 +167,10 @@ static int flush_once(struct tree *tree, struct handle *handle, pid_t pid, struc
 	struct inode *inode = handle->inode;
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
-	int r = 0;
+	int r = file_settle(tree, inode);
 
+	if (r < 0)
+		return r;
 	if (!handle_is_written_by(handle, pid) || !flush_is_due(tree, handle, pid))
 		return 0;
 	if (handle->mode == HANDLE_APPEND)

@@ -120,9 +120,10 @@ static bool same_key(const struct backend_node *a, const struct backend_node *b)
 	return bytes_equal(a->session, b->session) && bytes_equal(a->key, b->key);
 }
 
-/* Find what the file will be.  over: the file that it replaces, or NULL. */
+/* Find what the file will be.  over: the file that it replaces, or NULL; then its entry goes on
+ * under the same id, so that who lists the directory meanwhile comes upon the name. */
 static int moving_plan(struct tree *tree, struct view *view, struct moving *moving,
-		       struct inode *over, bool exchange, struct batch *batch)
+		       struct inode *over, uint64_t over_id, bool exchange, struct batch *batch)
 {
 	struct inode *inode = moving->inode;
 	struct backend_node *node = &moving->node;
@@ -148,7 +149,7 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 	}
 	*node = inode->node;
 	node->parent = moving->dir_to->node.ino;
-	node->entry = atomic_fetch_add(&tree->last_entry, 1) + 1;
+	node->entry = over ? over_id : atomic_fetch_add(&tree->last_entry, 1) + 1;
 	node->ctime = time_now();
 	place_apply(&moving->place, node);
 	if (inode_is_dir(inode))
@@ -289,7 +290,7 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 		r = unlinking_begin(tree, view, over, keep_rows, &unlinking, &batch);
 	}
 	if (r == 0)
-		r = moving_plan(tree, view, moving, over, false, &batch);
+		r = moving_plan(tree, view, moving, over, over_id, false, &batch);
 	if (r == 0)
 		r = moving_prepare(moving, &copy, &name);
 	if (r < 0)
@@ -349,9 +350,9 @@ static int exchange_plan(struct tree *tree, struct view *view, struct moving *a,
 	if ((inode_is_dir(a->inode) && dir_is_below(a->dir_to, a->inode)) ||
 	    (inode_is_dir(b->inode) && dir_is_below(b->dir_to, b->inode)))
 		return -EINVAL;
-	r = moving_plan(tree, view, a, b->inode, true, batch);
+	r = moving_plan(tree, view, a, b->inode, b->id, true, batch);
 	if (r == 0)
-		r = moving_plan(tree, view, b, a->inode, true, batch);
+		r = moving_plan(tree, view, b, a->inode, a->id, true, batch);
 	if (r < 0)
 		return r;
 	view_end(view);
@@ -431,6 +432,21 @@ static int rename_found(struct tree *tree, struct view *view, struct moving *mov
 	return r;
 }
 
+/* What a file becomes is made of what the store has. */
+static int rename_settle(struct tree *tree, struct view *view, struct inode *inode,
+			 struct inode *over)
+{
+	int r;
+
+	if (!inode->held && !(over && over->held))
+		return 0;
+	view_end(view);
+	r = file_settle(tree, inode);
+	if (r == 0 && over)
+		r = file_settle(tree, over);
+	return r < 0 ? r : view_begin(tree, 0, view);
+}
+
 static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
 		       struct inode *dir_to, struct bytes name_to, unsigned flags,
 		       struct notes *notes)
@@ -453,6 +469,8 @@ static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
 		return r;
 	r = entry_open(tree, &view, dir_to, name_to, &over_id, &over);
 	if (r == 0 || r == -ENOENT)
+		r = rename_settle(tree, &view, moving.inode, over);
+	if (r == 0)
 		r = rename_found(tree, &view, &moving, over, over_id, name, flags);
 	view_end(&view);
 	/* The kernel knows by the face that the name leads to. */

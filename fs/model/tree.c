@@ -118,6 +118,7 @@ static void inode_destroy(struct inode *inode)
 	if (!inode)
 		return;
 	pthread_mutex_destroy(&inode->lock);
+	file_done(inode);
 	faces_done(inode);
 	stage_done(&inode->orphan);
 	backend_node_done(&inode->node);
@@ -133,6 +134,7 @@ static struct inode *inode_alloc(uint64_t ino)
 		return NULL;
 	inode->ino = ino;
 	inode->face_count = 1;
+	inode->written_chunk = -1;
 	inode->face.bound = UINT64_MAX;
 	pthread_mutex_init(&inode->lock, NULL);
 	return inode;
@@ -518,17 +520,25 @@ int tree_write_times(struct tree *tree)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	struct inodes times = { 0 };
-	int r;
+	int failed = 0, r;
 
 	{
 		/* Alone, so that the nodes hold still until they are committed. */
 		WITH_WRITE_LOCK(tree);
 		r = times_take(tree, &times);
-		for (size_t i = 0; i < times.count; i++)
-			if (!times.inode[i]->gone)
-				batch_node_put(&batch, &times.inode[i]->node);
+		for (size_t i = 0; i < times.count; i++) {
+			struct inode *inode = times.inode[i];
+			int settled = file_settle(tree, inode);
+
+			if (settled < 0)
+				failed = settled;
+			if (!inode->gone)
+				batch_node_put(&batch, &inode->node);
+		}
 		if (r == 0)
 			r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+		if (r == 0)
+			r = failed;
 	}
 	for (size_t i = 0; i < times.count; i++) {
 		if (r < 0 && !tree->stopping)

@@ -90,6 +90,10 @@ void inode_forget(struct tree *tree, struct inode *inode, uint64_t count);
 
 /* Names. */
 int tree_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode);
+/* The file that has this nodeid, and the directory that such a directory is in, also when nobody
+ * counts them.  -ESTALE: there is no such file (any more). */
+int tree_find(struct tree *tree, uint64_t nodeid, struct inode **ret_inode);
+int tree_find_parent(struct tree *tree, uint64_t nodeid, struct inode **ret_inode);
 /* A file of the type and permissions in mode; target is a symbolic link's, otherwise empty.
  * will_write: the caller opens it for writing next, so that its first save may follow on a file of
  * that name that was unlinked a moment ago. */
@@ -113,11 +117,14 @@ int tree_readlink(struct tree *tree, struct inode *inode, struct buf *target);
  * this entry. */
 typedef int tree_entry_fn(void *arg, struct bytes name, struct inode *inode,
 			  const struct shown *shown, uint64_t position);
-/* Entries behind position (0: from the beginning), "." and ".." first.  With with_inodes each
- * entry but "." and ".." is handed out with its inode, counted once if fn returns 0; without, inode
- * is NULL and only st_ino and the type in st_mode are told. */
-int tree_list(struct tree *tree, struct inode *dir, uint64_t position, bool with_inodes,
-	      tree_entry_fn *fn, void *arg);
+/* Entries behind position (0: from the beginning) up to the position end, "." and ".." first.  With
+ * with_inodes each entry but "." and ".." is handed out with its inode, counted once if fn returns
+ * 0; without, inode is NULL and only st_ino and the type in st_mode are told. */
+int tree_list(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,
+	      bool with_inodes, tree_entry_fn *fn, void *arg);
+/* The position of the newest entry: a listing that goes no further ends, although others enter and
+ * rename files meanwhile. */
+uint64_t tree_list_end(struct tree *tree);
 
 /* Attributes. */
 int tree_stat(struct tree *tree, struct inode *inode, struct stat *ret_stat);
@@ -149,8 +156,10 @@ struct set_attr {
 /* -ESTALE: the name is to be looked up again.  *ret_own as for tree_stat_for(). */
 int tree_set_attr(struct tree *tree, struct inode *inode, const struct set_attr *set,
 		  struct stat *ret_stat, bool *ret_own);
-/* A user other than root has changed the bytes: setuid and setgid go. */
-int tree_drop_setuid(struct tree *tree, struct inode *inode);
+/* A user other than root has changed the bytes: setuid and setgid go.  in_group tells whether the
+ * user is in a group; it is called with locks of the tree held. */
+typedef bool tree_group_fn(void *arg, gid_t gid);
+int tree_drop_setuid(struct tree *tree, struct inode *inode, tree_group_fn *in_group, void *arg);
 int tree_statfs(struct tree *tree, struct statvfs *ret_statvfs);
 
 /* flags: XATTR_CREATE, XATTR_REPLACE. */

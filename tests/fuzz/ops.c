@@ -291,7 +291,8 @@ static void do_list(struct game *game)
 	uint64_t position = choice < 200 ? 0 : take_offset(game);
 
 	answer_code(game, "list",
-		    tree_list(game->tree, take_dir(game), position, choice & 1, list_entry, game));
+		    tree_list(game->tree, take_dir(game), position, UINT64_MAX, choice & 1,
+			      list_entry, game));
 }
 
 /* Attributes. */

@@ -252,8 +252,9 @@ static int list(struct tree *tree, struct inode *dir, enum walk walk, struct lis
 	int r;
 
 	*listing = (struct listing){ .tree = tree, .walk = walk };
-	r = tree_list(tree, dir, 0, false, list_entry, listing);
-	if (tree_list(tree, dir, 0, true, list_entry, &plus) == 0 && r == 0 && walk == WALK_WHOLE)
+	r = tree_list(tree, dir, 0, UINT64_MAX, false, list_entry, listing);
+	if (tree_list(tree, dir, 0, UINT64_MAX, true, list_entry, &plus) == 0 && r == 0 &&
+	    walk == WALK_WHOLE)
 		fuzz_check(plus.count == listing->count, "%zu entries, and %zu with inodes",
 			   listing->count, plus.count);
 	for (size_t i = 0; i < plus.count; i++)

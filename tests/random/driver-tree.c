@@ -585,7 +585,7 @@ static int tree_driver_names(const char *path, driver_name_fn *fn, void *arg)
 
 	if (r < 0)
 		return r;
-	r = tree_list(tree, dir, 0, false, say_entry, &naming);
+	r = tree_list(tree, dir, 0, UINT64_MAX, false, say_entry, &naming);
 	inode_forget(tree, dir, 1);
 	return r;
 }

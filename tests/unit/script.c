@@ -180,7 +180,7 @@ int script_list(const char *path, const char *text)
 
 	if (r < 0)
 		return r;
-	r = tree_list(world_tree, inode, 0, true, list_name, &names);
+	r = tree_list(world_tree, inode, 0, UINT64_MAX, true, list_name, &names);
 	forget(inode);
 	if (r == 0)
 		cr_assert(bytes_equal(buf_bytes(&names), bytes_str(text)), "%s has %.*s", path,

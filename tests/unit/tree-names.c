@@ -259,7 +259,7 @@ EveryStore(names, that_are_listed_with_inodes_are_counted)
 	save("s/k.json", "1");
 	save("s/o.txt", "1");
 	make_dir("s/d");
-	cr_assert_eq(tree_list(world_tree, dir, 0, true, keep_inode, &next), 0);
+	cr_assert_eq(tree_list(world_tree, dir, 0, UINT64_MAX, true, keep_inode, &next), 0);
 	cr_assert_eq(next - kept, 3);
 	while (next > kept)
 		forget(*--next);
@@ -284,7 +284,7 @@ EveryStore(names, that_a_listing_stops_at_are_not_counted)
 	uint64_t position = 0;
 
 	save("s/k.json", "1");
-	cr_assert_eq(tree_list(world_tree, dir, 0, true, stop_at_k, &position), 0);
+	cr_assert_eq(tree_list(world_tree, dir, 0, UINT64_MAX, true, stop_at_k, &position), 0);
 	cr_expect_eq(position, 2);
 	forget(dir);
 	cr_expect_eq(world_inodes(), 1);
@@ -418,7 +418,7 @@ EveryStore(names, are_listed_once_from_any_position)
 	struct inode *dir = inode_at("s");
 
 	make_numbered(300);
-	cr_assert_eq(tree_list(world_tree, dir, 0, false, list_some, &whole), 0);
+	cr_assert_eq(tree_list(world_tree, dir, 0, UINT64_MAX, false, list_some, &whole), 0);
 	cr_assert_eq(whole.count, 302);
 	cr_expect_eq(strncmp(whole.names, ". .. 0.txt 1.txt ", 17), 0);
 
@@ -428,7 +428,8 @@ EveryStore(names, are_listed_once_from_any_position)
 
 		do {
 			parts.limit = MIN(parts.count + step, 400);
-			cr_assert_eq(tree_list(world_tree, dir, position, false, list_some, &parts),
+			cr_assert_eq(tree_list(world_tree, dir, position, UINT64_MAX, false,
+					       list_some, &parts),
 				     0);
 			position = parts.positions[parts.count - 1];
 		} while (parts.count == parts.limit && parts.limit < 302);
@@ -443,13 +444,14 @@ EveryStore(names, that_stay_are_listed_also_when_others_go_and_come)
 	struct inode *dir = inode_at("s");
 
 	make_numbered(200);
-	cr_assert_eq(tree_list(world_tree, dir, 0, false, list_some, &listed), 0);
+	cr_assert_eq(tree_list(world_tree, dir, 0, UINT64_MAX, false, list_some, &listed), 0);
 	cr_assert_eq(unlinked("s/99.txt"), 0);
 	cr_assert_eq(unlinked("s/50.txt"), 0);
 	cr_assert_eq(unlinked("s/150.txt"), 0);
 	cr_assert_eq(make_file("s/new.txt", S_IFREG | 0644), 0);
 	listed.limit = 400;
-	cr_assert_eq(tree_list(world_tree, dir, listed.positions[101], false, list_some, &listed),
+	cr_assert_eq(tree_list(world_tree, dir, listed.positions[101], UINT64_MAX, false, list_some,
+			       &listed),
 		     0);
 
 	cr_expect_eq(listed.count, 202);

@@ -467,7 +467,7 @@ const char *names_in(const char *path)
 {
 	struct inode *dir = inode_at(path);
 	struct buf *shown = next_shown();
-	int r = tree_list(world_tree, dir, 0, false, show_entry, shown);
+	int r = tree_list(world_tree, dir, 0, UINT64_MAX, false, show_entry, shown);
 
 	cr_assert_eq(r, 0, "%s: %s", path, strerror(-r));
 	forget(dir);

@@ -108,7 +108,7 @@ static int show_file(struct inode *dir, const char *path, const char *name, stru
 static int show_tree(struct inode *dir, const char *path, struct buf *text)
 {
 	struct names names = { 0 };
-	int r = tree_list(world_tree, dir, 0, false, keep_name, &names);
+	int r = tree_list(world_tree, dir, 0, UINT64_MAX, false, keep_name, &names);
 
 	for (size_t at = 0; r == 0 && at < names.names.size;) {
 		const char *name = names.names.data + at;
