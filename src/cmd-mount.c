@@ -192,6 +192,8 @@ static int open_session(struct mount *mount, struct session **ret_session)
 		.allow_other = options->allow_other,
 		.read_only = options->read_only,
 		.auto_unmount = options->auto_unmount,
+		.dev = options->allow_dev && !options->nodev,
+		.suid = options->allow_suid && !options->nosuid,
 		.debug = options->debug,
 		.threads = options->threads,
 		.extra = options->extra.data,

@@ -143,13 +143,10 @@ static int take_extra(struct options *options, const struct option_row *row, con
 	return buf_append_byte(extra, '\0');
 }
 
-/* The word behind "allow_" is the kernel's. */
-static int take_allowed(struct options *options, const struct option_row *row, const char *value)
+static int take_privileged(struct options *options, const struct option_row *row, const char *value)
 {
-	const struct option_row allowed = { .name = row->name + strlen("allow_") };
-
 	options->privileged = row->name;
-	return take_extra(options, &allowed, value);
+	return take_yes(options, row, value);
 }
 
 static int take_nothing(struct options *options, const struct option_row *row, const char *value)
@@ -172,7 +169,7 @@ static const struct option_kind option_size = {
 };
 static const struct option_kind option_text = { .take = take_text, .value = "a name" };
 static const struct option_kind option_extra = { .take = take_extra };
-static const struct option_kind option_allowed = { .take = take_allowed };
+static const struct option_kind option_privileged = { .take = take_privileged };
 static const struct option_kind option_ignored = { .take = take_nothing, .any_value = true };
 
 #define FIELD(name) offsetof(struct options, name)
@@ -203,10 +200,12 @@ static const struct option_row option_rows[] = {
 	{ "nonempty", &option_yes, FIELD(nonempty), 0, "hide the files that are in DIR" },
 	{ "debug", &option_yes, FIELD(debug), 0, "as -d" },
 	{ "noexec", &option_extra, 0, 0, "no file of the mount can be executed" },
-	{ "allow_dev", &option_allowed, 0, 0, "device nodes of the mount are devices; for root" },
-	{ "allow_suid", &option_allowed, 0, 0, "setuid programs get rights; for root" },
-	{ "nodev", &option_extra, 0, 0, NULL },
-	{ "nosuid", &option_extra, 0, 0, NULL },
+	{ "allow_dev", &option_privileged, FIELD(allow_dev), 0,
+	  "device nodes of the mount are devices; for root" },
+	{ "allow_suid", &option_privileged, FIELD(allow_suid), 0,
+	  "setuid programs get rights; for root" },
+	{ "nodev", &option_yes, FIELD(nodev), 0, NULL },
+	{ "nosuid", &option_yes, FIELD(nosuid), 0, NULL },
 	{ "sync", &option_extra, 0, 0, NULL },
 	{ "dirsync", &option_extra, 0, 0, NULL },
 	/* Words of mount(8) and fstab(5) that change nothing here: nosuid and nodev are on (mount(8)

@@ -24,6 +24,10 @@ struct options {
 	bool auto_unmount;
 	bool nonempty;
 	bool debug;
+	bool allow_dev; /* unless nodev; likewise allow_suid */
+	bool nodev;
+	bool allow_suid;
+	bool nosuid;
 	bool set_uid; /* uid was given; likewise gid, umask */
 	bool set_gid;
 	bool set_umask;

@@ -67,7 +67,7 @@ struct handle *open_file_free(struct session *session, struct open_file *file)
 	return handle;
 }
 
-/* The mount options: never setuid programs or devices, the kernel checks permissions. */
+/* The mount options: the kernel checks permissions. */
 static char *mount_options(const struct session_options *options)
 {
 	char *list = NULL;
@@ -78,7 +78,9 @@ static char *mount_options(const struct session_options *options)
 		source = NULL;
 		return NULL;
 	}
-	r |= fuse_opt_add_opt(&list, "default_permissions,nosuid,nodev,noatime,subtype=sessfs");
+	r |= fuse_opt_add_opt(&list, "default_permissions,noatime,subtype=sessfs");
+	r |= fuse_opt_add_opt(&list, options->dev ? "dev" : "nodev");
+	r |= fuse_opt_add_opt(&list, options->suid ? "suid" : "nosuid");
 	r |= fuse_opt_add_opt_escaped(&list, source);
 	if (options->read_only)
 		r |= fuse_opt_add_opt(&list, "ro");

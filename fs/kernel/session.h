@@ -21,6 +21,8 @@ struct session_options {
 	bool allow_other;
 	bool read_only;
 	bool auto_unmount;
+	bool dev;	   /* device nodes are devices */
+	bool suid;	   /* set-id bits have effect */
 	bool debug;	   /* libfuse prints each request to stderr */
 	unsigned threads;  /* at the most; 0: a default */
 	const char *extra; /* options that are handed on unchanged ("noexec,sync"), or NULL */

@@ -284,7 +284,7 @@ static int drop_setuid_once(struct tree *tree, struct inode *inode, tree_group_f
 		return r;
 	inode->node = node;
 	notes_change(notes, tree, inode, CHANGE_ATTR, 0, NULL);
-	return 0;
+	return 1;
 }
 
 int tree_drop_setuid(struct tree *tree, struct inode *inode, tree_group_fn *in_group, void *arg)
@@ -296,7 +296,11 @@ int tree_drop_setuid(struct tree *tree, struct inode *inode, tree_group_fn *in_g
 		return -EROFS;
 	r = TREE_RETRY(tree, drop_setuid_once(tree, inode, in_group, arg, &notes));
 	notes_tell(&notes, tree, true);
-	return r;
+	/* Of changes of attributes the kernel is not told when a file has one face; but of this one
+	 * it does not know. */
+	if (r > 0)
+		tell_attr(tree, inode, 0);
+	return MIN(r, 0);
 }
 
 int tree_statfs(struct tree *tree, struct statvfs *ret_statvfs)
