@@ -18,6 +18,7 @@ import harness
 from harness import (
     append,
     errno_of,
+    eventually,
     limit,
     need_root,
     put,
@@ -28,7 +29,18 @@ from harness import (
     tree,
     write,
 )
-from test_files import CONTENT, EXCHANGE, LIBC, NAMES, NOREPLACE, Script, fallocate, renameat2
+from test_files import (
+    AT_FDCWD,
+    CONTENT,
+    EXCHANGE,
+    LIBC,
+    NAMES,
+    NOREPLACE,
+    Script,
+    fallocate,
+    renameat2,
+)
+from users import users
 
 NOBODY = 65534
 KEEP_SIZE, PUNCH_HOLE, COLLAPSE, ZERO_RANGE, INSERT = 1, 2, 8, 16, 32
@@ -639,6 +651,26 @@ def test_writing_takes_setuid_and_setgid_away_unless_root_writes(box):
     on_both(box, play)
 
 
+def test_fallocate_takes_setgid_from_who_is_not_in_the_group(box):
+    need_root()
+
+    def play(script):
+        for name, group in (("others", 0), ("own", NOBODY)):
+            for mode in (0o6666, 0o6676, 0o6766, 0o2660):
+                path = script.at(f"{name}-{mode:o}")
+                made(path, owner=(NOBODY, group), mode=mode)
+
+                def allocate(path=path):
+                    file = os.open(path, os.O_RDWR)
+                    fallocate(file, 0, 0, 100)
+                    os.close(file)
+
+                as_user(allocate)
+                script.see(f"{name} {mode:o}", mode_of(path))
+
+    on_both(box, play)
+
+
 def test_attributes_have_the_limits_and_the_guards_of_linux(box):
     def play(script):
         write(script.at("f"), b"1")
@@ -1208,6 +1240,69 @@ def test_folders_tell_the_kinds_and_numbers_of_their_entries(box):
         same((ino, kind), (status.st_ino, kinds[stat.S_IFMT(status.st_mode)]), name)
 
 
+class Renamer(threading.Thread):
+    """Renames by the given function until it is left."""
+
+    def __init__(self, step):
+        super().__init__()
+        self.step, self.done, self.count = step, False, 0
+
+    def run(self):
+        while not self.done:
+            self.step(self.count)
+            self.count += 1
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *error):
+        self.done = True
+        self.join()
+
+
+def test_a_listing_beside_endless_renames_ends(box):
+    _mount, session = box.session()
+    folder = os.path.join(session, "d")
+    os.mkdir(folder)
+    for i in range(300):
+        made(os.path.join(folder, f"f{i}"))
+
+    def rename(count):
+        name = os.path.join(folder, f"f{count % 300}")
+        os.rename(name, name + ".moved")
+        os.rename(name + ".moved", name)
+
+    with Renamer(rename) as renamer:
+        for _ in range(20):
+            stream = Dir(folder)
+            before = renamer.count
+            # One entry at a time, with as many renames between two.
+            names = []
+            for name in iter(stream.next, None):
+                names.append(name)
+                if len(names) % 50 == 0:
+                    eventually(lambda: renamer.count > before + 300, "there are renames", 30)
+                    before = renamer.count
+                assert len(names) < 3000, "the listing does not end"
+            stream.close()
+
+
+def test_a_listing_never_misses_a_name_that_is_replaced(box):
+    _mount, session = box.session()
+    names = [f"{i}.{kind}" for i in range(300) for kind in ("json", "jsonl", "txt")]
+    for name in names:
+        made(os.path.join(session, name), b"1\n")
+    stream = Dir(session)
+    # The rest of the first block is known already, but that is a part of them all.
+    listed = [stream.next()]
+    for name in names:
+        made(os.path.join(session, "new"), b"2\n")
+        os.rename(os.path.join(session, "new"), os.path.join(session, name))
+    same(sorted(listed + stream.rest()), sorted(names), "names")
+    stream.close()
+
+
 # The mount as a whole
 
 
@@ -1228,6 +1323,92 @@ def test_devices_and_setuid_programs_have_no_power(box):
     same(as_user(run), str(NOBODY), "who a setuid program runs as")
     node = lambda: os.mknod(os.path.join(session, "mine"), stat.S_IFCHR | 0o666, os.makedev(1, 3))
     same(as_user(node), "EPERM", "a device made by a user")
+
+
+def test_root_may_allow_devices_and_setuid(box):
+    need_root()
+    for options, wanted, missing in (
+        ([], ("nosuid", "nodev"), ()),
+        (["allow_dev", "allow_suid"], (), ("nosuid", "nodev")),
+        (["nosuid", "allow_suid", "allow_dev"], ("nosuid",), ("nodev",)),
+    ):
+        mount = box.mount(options=options)
+        with open("/proc/self/mountinfo") as table:
+            flags = next(line for line in table if f" {mount.path} " in line).split()[5].split(",")
+        for flag in wanted:
+            assert flag in flags, f"{options}: {flags}"
+        for flag in missing:
+            assert flag not in flags, f"{options}: {flags}"
+        if "allow_dev" in options:
+            path = os.path.join(mount.path, "zero")
+            os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 5))
+            with open(path, "rb") as zero:
+                same(zero.read(10), bytes(10), "/dev/zero")
+        mount.unmount()
+
+
+def test_a_user_may_not_allow_devices(box):
+    with users(box) as space:
+        for option in ("allow_dev", "allow_suid"):
+            os.makedirs(os.path.join(space.home, "m"), exist_ok=True)
+            result = space.as_nobody(box.program, "mount", "-o", option, "x.db", "m")
+            same(result.returncode, 1, option)
+            assert f"only root may mount with -o {option}" .encode() in result.stderr, result.stderr
+
+
+class FileHandle(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint),
+        ("type", ctypes.c_int),
+        ("bytes", ctypes.c_ubyte * 128),
+    ]
+
+
+def file_handle(path):
+    handle = FileHandle(size=128)
+    mount_id = ctypes.c_int()
+    arguments = (os.fsencode(path), ctypes.byref(handle), ctypes.byref(mount_id), 0)
+    if LIBC.name_to_handle_at(AT_FDCWD, *arguments) < 0:
+        raise OSError(ctypes.get_errno(), "name_to_handle_at")
+    return handle
+
+
+def open_by_handle(folder, handle, flags):
+    mount = os.open(folder, os.O_RDONLY)
+    opened = LIBC.open_by_handle_at(mount, ctypes.byref(handle), flags)
+    error = ctypes.get_errno()
+    os.close(mount)
+    if opened < 0:
+        raise OSError(error, "open_by_handle_at")
+    return opened
+
+
+def read_by_handle(folder, handle):
+    with open(open_by_handle(folder, handle, os.O_RDONLY), "rb") as file:
+        return file.read()
+
+
+def test_a_file_is_opened_by_its_handle_after_a_remount(box):
+    need_root()
+    mount, session = box.session()
+    names = ("k.json", "l.jsonl", "f.txt", "gone.txt")
+    for name in names:
+        made(os.path.join(session, name), f'"{name}"\n'.encode())
+    folder = os.path.join(session, "d")
+    os.mkdir(folder)
+    made(os.path.join(folder, "in.json"), b"1")
+    handles = {name: file_handle(os.path.join(session, name)) for name in names}
+    handles["d"] = file_handle(folder)
+    os.unlink(os.path.join(session, "gone.txt"))
+    mount.remount()
+    for name in names[:-1]:
+        same(read_by_handle(mount.path, handles[name]), f'"{name}"\n'.encode(), name)
+    by_handle = open_by_handle(mount.path, handles["d"], os.O_RDONLY | os.O_DIRECTORY)
+    same(os.listdir(by_handle), ["in.json"], "the directory")
+    same(os.readlink(f"/proc/self/fd/{by_handle}"), folder, "its path")
+    os.close(by_handle)
+    gone = errno_of(read_by_handle, mount.path, handles["gone.txt"])
+    same(gone, errno.ESTALE, "what is gone")
 
 
 def test_statvfs_is_the_same_everywhere_and_follows_what_is_written(box):

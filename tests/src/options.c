@@ -146,6 +146,19 @@ Test(options, words_of_fstab_change_nothing)
 	cr_assert_eq(options.extra.size, 0);
 }
 
+Test(options, what_only_root_may_say_is_noted)
+{
+	/* when */
+	_cleanup_(options_done) struct options none = parsed("dev,suid,allow_other");
+	_cleanup_(options_done) struct options some = parsed("allow_dev,allow_suid,nodev");
+
+	/* then */
+	cr_assert_null(none.privileged);
+	cr_assert_not(none.allow_dev || none.allow_suid);
+	cr_assert_str_eq(some.privileged, "allow_suid");
+	cr_assert(some.allow_dev && some.nodev && some.allow_suid && !some.nosuid);
+}
+
 Test(options, words_for_the_kernel_are_handed_on)
 {
 	/* when */
