@@ -21,6 +21,7 @@
 #include "src/guard.h"
 #include "src/mounts.h"
 #include "src/options.h"
+#include "src/remount.h"
 #include "src/say.h"
 #include "src/trust.h"
 #include "src/aide.h"
@@ -476,6 +477,18 @@ static int parse(struct mount *mount, int argc, char **argv)
 	return CMD_DONE;
 }
 
+static int run_remount(const struct mount *mount, const char *dir)
+{
+	_cleanup_(freep) char *path = NULL;
+	int r = mounts_absolute(dir, &path);
+
+	if (r < 0)
+		log_error("cannot reach the mount point %s: %s", dir, strerror(-r));
+	else
+		r = remount(path, &mount->options);
+	return r < 0 ? CMD_FAILED : CMD_DONE;
+}
+
 static int run_mount(int argc, char **argv)
 {
 	_cleanup_(mount_done) struct mount mount = { 0 };
@@ -488,6 +501,8 @@ static int run_mount(int argc, char **argv)
 		log_error("only root may mount with -o %s", mount.options.privileged);
 		return CMD_FAILED;
 	}
+	if (mount.options.remount)
+		return run_remount(&mount, argv[optind + 1]);
 	guard_begin(mount.options.debug);
 	if (mount.options.debug)
 		mount.foreground = true;

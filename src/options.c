@@ -204,6 +204,8 @@ static const struct option_row option_rows[] = {
 	  "device nodes are devices, for root" },
 	{ "allow_suid", &option_privileged, FIELD(allow_suid), 0,
 	  "set-id bits have effect, for root" },
+	{ "remount", &option_privileged, FIELD(remount), 0,
+	  "change ro, rw and other flags of a mount, for root" },
 	{ "nodev", &option_yes, FIELD(nodev), 0, NULL },
 	{ "nosuid", &option_yes, FIELD(nosuid), 0, NULL },
 	{ "sync", &option_extra, 0, 0, NULL },

@@ -23,6 +23,7 @@ struct options {
 	bool allow_other;
 	bool auto_unmount;
 	bool nonempty;
+	bool remount;
 	bool debug;
 	bool allow_dev; /* unless nodev; likewise allow_suid */
 	bool nodev;

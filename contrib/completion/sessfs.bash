@@ -7,7 +7,7 @@
 _sessfs() {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
 	local options='ro allow_other uid= gid= umask= table= strict exact max_size= pause= threads=
-		auto_unmount nonempty allow_dev allow_suid noexec debug'
+		auto_unmount nonempty allow_dev allow_suid remount noexec debug'
 	local head=
 
 	COMPREPLY=()

@@ -498,11 +498,12 @@ static int renumber_piece(void *arg, int64_t index, int64_t seq, struct bytes da
  * number behind that. */
 static int renumber_pieces(struct view *view, struct batch *batch, uint64_t ino, int64_t last)
 {
-	struct renumbering to = { .batch = batch, .ino = ino, .index = last + 1 };
+	struct renumbering to = { .batch = batch, .ino = ino };
 	int r;
 
 	if (last >= INT64_MAX - 1)
 		return 0;
+	to.index = last + 1;
 	r = view->backend->ops->piece_read(view->backend, view->snapshot, ino, to.index, INT64_MIN,
 					   renumber_piece, &to);
 	if (r == 0 && to.any)

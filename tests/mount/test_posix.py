@@ -26,6 +26,7 @@ from harness import (
     same,
     same_lists,
     same_trees,
+    tool,
     tree,
     write,
 )
@@ -1347,9 +1348,25 @@ def test_root_may_allow_devices_and_setuid(box):
         mount.unmount()
 
 
+def test_root_may_change_the_flags_of_a_mount(box):
+    need_root()
+    mount, session = box.session()
+    path = os.path.join(session, "k.json")
+    made(path, b"1")
+    with open(path, "r+b", buffering=0) as file:
+        again = box.sessfs(mount.store, mount.path, "-o", "remount,ro")
+        same(again.returncode, 1, "while somebody writes")
+        file.write(b"2")
+    for option, wanted in (("ro", errno.EROFS), ("rw", 0), ("ro", errno.EROFS), ("rw,noexec", 0)):
+        tool(box.program, mount.store, mount.path, "-o", f"remount,{option}")
+        same(errno_of(made, path, b"3"), wanted, option)
+    again = box.sessfs(mount.store, box.new_folder("other"), "-o", "remount,ro")
+    assert b"is no mount of sessfs" in again.stderr, again.stderr
+
+
 def test_a_user_may_not_allow_devices(box):
     with users(box) as space:
-        for option in ("allow_dev", "allow_suid"):
+        for option in ("allow_dev", "allow_suid", "remount"):
             os.makedirs(os.path.join(space.home, "m"), exist_ok=True)
             result = space.as_nobody(box.program, "mount", "-o", option, "x.db", "m")
             same(result.returncode, 1, option)
