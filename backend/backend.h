@@ -326,6 +326,14 @@ struct backend_ops {
 	/* All that was committed before the call survives power loss when this returns. */
 	int (*sync)(struct backend *backend);
 
+	/* Memory that outlives the process, if that is killed, but not the machine: what a process
+	 * has written there is found by the next one that opens the store, until the machine is
+	 * started again.  Zeros the first time, for the one writer-mount, the same at each call,
+	 * and valid until close(), which forgets it if it is all zeros.  make: otherwise -ENOENT
+	 * when there is none.  Other errors: the store has no such thing; so has one with NULL
+	 * here. */
+	int (*keep)(struct backend *backend, bool make, size_t size, void **ret_memory);
+
 	int (*space)(struct backend *backend, struct backend_space *ret_space);
 	/* The store's own invariants, a sentence for each that is broken.  Returns how many. */
 	int (*check)(struct backend *backend, backend_report_fn *report, void *arg);

@@ -273,6 +273,16 @@ static int fault_sync(struct backend *backend)
 	return r < 0 ? r : inner->ops->sync(inner);
 }
 
+static int fault_keep(struct backend *backend, bool make, size_t size, void **ret_memory)
+{
+	struct backend *inner = fault_of(backend)->inner;
+	int r = strike(backend);
+
+	if (r == 0 && !inner->ops->keep)
+		r = -EOPNOTSUPP;
+	return r < 0 ? r : inner->ops->keep(inner, make, size, ret_memory);
+}
+
 static int fault_space(struct backend *backend, struct backend_space *ret_space)
 {
 	struct backend *inner = fault_of(backend)->inner;
@@ -324,6 +334,7 @@ static const struct backend_ops fault_ops = {
 	.wake = fault_wake,
 	.commit = fault_commit,
 	.sync = fault_sync,
+	.keep = fault_keep,
 	.space = fault_space,
 	.check = fault_check,
 };

@@ -20,9 +20,10 @@ struct memory {
 	uint64_t max_size;
 	int wake;		     /* an eventfd */
 	pthread_mutex_t commit_lock; /* one batch after the other; before map_lock */
-	pthread_mutex_t map_lock;    /* the two below */
+	pthread_mutex_t map_lock;    /* what follows */
 	struct map *map;
 	uint64_t used; /* bytes of keys and values */
+	void *kept;
 };
 
 static inline struct memory *memory_of(struct backend *backend)

@@ -18,6 +18,7 @@ static void memory_close(struct backend *backend)
 	struct memory *memory = memory_of(backend);
 
 	map_unref(memory->map);
+	free(memory->kept);
 	close(memory->wake);
 	pthread_mutex_destroy(&memory->commit_lock);
 	pthread_mutex_destroy(&memory->map_lock);
@@ -48,6 +49,22 @@ static int memory_sync(struct backend *backend)
 {
 	(void)backend;
 	return 0;
+}
+
+/* Nothing of this store outlives the process, so neither need this. */
+static int memory_keep(struct backend *backend, bool make, size_t size, void **ret_memory)
+{
+	struct memory *memory = memory_of(backend);
+	int r = 0;
+
+	pthread_mutex_lock(&memory->map_lock);
+	if (!memory->kept && make)
+		memory->kept = calloc(1, size);
+	if (!memory->kept)
+		r = make ? -ENOMEM : -ENOENT;
+	*ret_memory = memory->kept;
+	pthread_mutex_unlock(&memory->map_lock);
+	return r;
 }
 
 static int memory_space(struct backend *backend, struct backend_space *ret_space)
@@ -122,6 +139,7 @@ static const struct backend_ops memory_ops = {
 	.wake = memory_wake,
 	.commit = memory_commit,
 	.sync = memory_sync,
+	.keep = memory_keep,
 	.space = memory_space,
 	.check = memory_check,
 };

@@ -295,6 +295,13 @@ struct sqlite {
 		bool nearly_full;   /* as of the last look */
 	} room;
 
+	/* Memory that outlives us: beside.c. */
+	struct {
+		pthread_mutex_t lock;
+		struct kept *memory;
+		size_t size;
+	} keep;
+
 	/* data_version is a number of one connection, so one connection answers for all. */
 	pthread_mutex_t version_lock;
 	struct sqlite_conn watcher;
@@ -403,6 +410,15 @@ void sqlite_keeper_stop(struct sqlite *store);
 /* A commit has succeeded: have it synced within a second. */
 void sqlite_keeper_committed(struct sqlite *store);
 int sqlite_sync(struct backend *backend);
+
+/* --- beside.c: files of ours beside the store ---------------------------------------------------
+ */
+
+/* The file with this ending, if it begins with the sentence or is empty, opened with further flags;
+ * -EEXIST when it is somebody else's. */
+int sqlite_beside_open(const char *path, const char *ending, const char *sentence, int flags);
+int sqlite_keep(struct backend *backend, bool make, size_t size, void **ret_memory);
+void sqlite_keep_close(struct sqlite *store);
 
 /* --- room.c ------------------------------------------------------------------------------------
  *

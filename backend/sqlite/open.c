@@ -62,6 +62,7 @@ static void sqlite_close(struct backend *backend)
 	/* The last one to close empties the WAL and deletes it. */
 	sqlite_conn_close(&store->writer);
 	sqlite_room_close(store);
+	sqlite_keep_close(store);
 	if (store->aside)
 		unlink(store->aside);
 	free(store->aside);
@@ -108,6 +109,7 @@ static const struct backend_ops sqlite_ops = {
 	.wake = sqlite_wake,
 	.commit = sqlite_commit,
 	.sync = sqlite_sync,
+	.keep = sqlite_keep,
 	.space = sqlite_space,
 	.check = sqlite_check,
 };
@@ -142,6 +144,7 @@ static int allocate(const struct backend_options *options, struct sqlite **ret_s
 	pthread_cond_init(&store->pool.freed, NULL);
 	pthread_mutex_init(&store->queue.lock, NULL);
 	pthread_cond_init(&store->queue.moved, NULL);
+	pthread_mutex_init(&store->keep.lock, NULL);
 	pthread_mutex_init(&store->version_lock, NULL);
 	pthread_mutex_init(&store->keeper.lock, NULL);
 	pthread_mutex_init(&store->keeper.sync_lock, NULL);

@@ -284,7 +284,7 @@ static int bring(struct repairing *repairing)
 /* Made by nobody else, and for nobody else. */
 static int make_file(const char *path, char **ret_why)
 {
-	static const char *const beside[] = { "-wal", "-shm", "-journal", "-reserve" };
+	static const char *const beside[] = { "-wal", "-shm", "-journal", "-reserve", "-held" };
 	struct stat st;
 	int fd, r = 0;
 

@@ -59,36 +59,10 @@ enum {
 static const char sentence[] = "sessfs keeps this room to be able to delete on a full disk.  The "
 			       "file may be deleted while its store is not mounted.\n";
 
-static bool make_name(const char *path, char name[PATH_MAX])
-{
-	return snprintf(name, PATH_MAX, "%s-reserve", path) < PATH_MAX;
-}
-
 /* The reserve's file, if it is ours or nobody's; -errno. */
 static int reserve_open(const char *path, int flags)
 {
-	char name[PATH_MAX], begin[sizeof(sentence) - 1];
-	_cleanup_(closep) int fd = -1;
-	struct stat st, store;
-	ssize_t got;
-
-	if (!make_name(path, name) || stat(path, &store) < 0)
-		return -ENAMETOOLONG;
-	fd = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags, store.st_mode & 0666);
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return -errno;
-	if (!S_ISREG(st.st_mode) || st.st_nlink != 1)
-		return -EEXIST;
-	got = pread(fd, begin, sizeof(begin), 0);
-	if (got != 0 && (got != sizeof(begin) || memcmp(begin, sentence, sizeof(begin)) != 0))
-		return -EEXIST;
-	/* As SQLite does with its own files beside the store. */
-	if (geteuid() == 0 && (st.st_uid != store.st_uid || st.st_gid != store.st_gid) &&
-	    fchown(fd, store.st_uid, store.st_gid) < 0)
-		return -errno;
-	got = fd;
-	fd = -1;
-	return (int)got;
+	return sqlite_beside_open(path, "-reserve", sentence, flags);
 }
 
 struct room {

@@ -318,6 +318,15 @@ static int trace_sync(struct backend *backend)
 	return tell(start, r, "sync");
 }
 
+static int trace_keep(struct backend *backend, bool make, size_t size, void **ret_memory)
+{
+	struct backend *inner = inner_of(backend);
+	int64_t start = now();
+	int r = inner->ops->keep ? inner->ops->keep(inner, make, size, ret_memory) : -EOPNOTSUPP;
+
+	return tell(start, r, "keep");
+}
+
 static int trace_space(struct backend *backend, struct backend_space *ret_space)
 {
 	struct backend *inner = inner_of(backend);
@@ -363,6 +372,7 @@ static const struct backend_ops trace_ops = {
 	.wake = trace_wake,
 	.commit = trace_commit,
 	.sync = trace_sync,
+	.keep = trace_keep,
 	.space = trace_space,
 	.check = trace_check,
 };

@@ -21,23 +21,41 @@
  *   The first write into a chunk is committed, so that a full store is told to who writes.  What is
  *   held may use what the store keeps in reserve, which is larger than all that is held at a time
  *   (HELD_MAX): so it is not refused later.
+ *
+ *   What is held lies in memory that outlives a kill (backend_ops.keep), so a write that was
+ *   answered is never lost by one: the next mount puts it into the store (files_recover).  There it
+ *   is compared with the chunk that it was laid over; if that is another by now, somebody has put
+ *   another store there.  Without such memory nothing is held.
  */
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/falloc.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "fs/model/internal.h"
+#include "src/base/digest.h"
+#include "src/base/log.h"
 
-enum { HELD_MAX = 32 }; /* files at a time: 1 MiB */
+enum { HELD_MAX = 8 }; /* files at a time */
 
+/* One chunk.  Of what a killed process leaves, ready is looked at first. */
 struct held {
+	_Atomic uint32_t ready;
+	uint32_t size;	 /* bytes of it */
+	uint32_t stored; /* of these the store has so many */
+	uint32_t unused;
+	uint64_t ino;
 	int64_t chunk;
-	struct buf data;
-	size_t stored; /* bytes of it that the store has */
+	uint8_t base[DIGEST_SIZE]; /* of what the store has */
+	char data[BACKEND_CHUNK];
 };
+
+static struct bytes held_bytes(const struct held *held)
+{
+	return bytes_make(held->data, held->size);
+}
 
 static uint64_t held_start(const struct held *held)
 {
@@ -50,7 +68,7 @@ uint64_t file_size(const struct inode *inode)
 
 	if (!held)
 		return inode->node.size;
-	return MAX(inode->node.size, held_start(held) + held->data.size);
+	return MAX(inode->node.size, held_start(held) + held->size);
 }
 
 struct reading {
@@ -92,7 +110,7 @@ int file_read(struct view *view, const struct inode *inode, uint64_t offset, siz
 					   (int64_t)((offset + reading.size - 1) / BACKEND_CHUNK),
 					   read_chunk, &reading);
 	if (r == 0 && held)
-		r = read_chunk(&reading, held->chunk, buf_bytes(&held->data));
+		r = read_chunk(&reading, held->chunk, held_bytes(held));
 	if (r < 0)
 		out->size -= reading.size;
 	return r;
@@ -204,7 +222,7 @@ int file_stored(struct view *view, struct inode *inode, uint64_t *ret_stored)
 	inode->stored_known = true;
 	*ret_stored = inode->stored;
 	if (inode->held)
-		*ret_stored += inode->held->data.size - inode->held->stored;
+		*ret_stored += inode->held->size - inode->held->stored;
 	return 0;
 }
 
@@ -233,32 +251,65 @@ static int file_commit(struct tree *tree, struct inode *inode, const struct back
 
 /* ---- held bytes ---- */
 
-static void held_free(struct held *held)
+static void base_digest(struct bytes data, uint8_t digest[DIGEST_SIZE])
 {
-	if (!held)
-		return;
-	buf_done(&held->data);
-	free(held);
+	static const uint8_t key[16];
+
+	digest_make(key, data, digest);
 }
 
-void file_done(struct inode *inode)
+static int held_open(struct tree *tree, bool make)
 {
-	held_free(inode->held);
+	const struct backend_ops *ops = tree->backend->ops;
+	void *memory = NULL;
+	int r = -EOPNOTSUPP;
+
+	if (ops->keep)
+		r = ops->keep(tree->backend, make, HELD_MAX * sizeof(struct held), &memory);
+	tree->held = memory;
+	tree->held_never = r < 0 && r != -ENOENT;
+	return r;
+}
+
+/* A place that nobody uses; NULL: none. */
+static struct held *held_take(struct tree *tree)
+{
+	struct held *found = NULL;
+
+	pthread_mutex_lock(&tree->held_lock);
+	if (!tree->held && !tree->held_never)
+		held_open(tree, true);
+	for (size_t i = 0; tree->held && !found && i < HELD_MAX; i++)
+		if (!(tree->held_used & 1u << i)) {
+			tree->held_used |= 1u << i;
+			found = &tree->held[i];
+		}
+	pthread_mutex_unlock(&tree->held_lock);
+	return found;
+}
+
+static void held_give(struct tree *tree, struct held *held)
+{
+	held->ready = 0;
+	pthread_mutex_lock(&tree->held_lock);
+	tree->held_used &= ~(1u << (held - tree->held));
+	pthread_mutex_unlock(&tree->held_lock);
 }
 
 static void held_drop(struct tree *tree, struct inode *inode)
 {
-	if (inode->held)
-		tree->held_count--;
-	held_free(steal_ptr(inode->held));
+	struct held *held = steal_ptr(inode->held);
+
 	inode->written_chunk = -1;
+	if (held)
+		held_give(tree, held);
 }
 
 static void held_emit(const struct inode *inode, struct batch *batch)
 {
 	const struct held *held = inode->held;
 
-	batch_chunk_put(batch, inode->node.ino, held->chunk, buf_bytes(&held->data));
+	batch_chunk_put(batch, inode->node.ino, held->chunk, held_bytes(held));
 }
 
 int file_settle(struct tree *tree, struct inode *inode)
@@ -283,62 +334,74 @@ int file_settle(struct tree *tree, struct inode *inode)
 	return r;
 }
 
-/* Hold back what is written into the chunk that was written last, from now on. */
-static int held_begin(struct tree *tree, struct inode *inode, int64_t chunk)
+static int held_load(struct tree *tree, uint64_t ino, struct held *held)
 {
+	_cleanup_(buf_done) struct buf data = { 0 };
 	_cleanup_(view_end) struct view view = { 0 };
-	struct held *held;
 	int r;
 
 	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = chunk_load(&view, ino, held->chunk, &data);
 	if (r < 0)
 		return r;
-	held = calloc(1, sizeof(*held));
-	if (!held)
-		return -ENOMEM;
-	held->chunk = chunk;
-	r = chunk_load(&view, inode->node.ino, chunk, &held->data);
-	if (r < 0) {
-		held_free(held);
-		return r;
-	}
-	held->stored = held->data.size;
-	inode->held = held;
-	tree->held_count++;
+	if (data.size > sizeof(held->data))
+		return -EIO;
+	memcpy(held->data, data.data, data.size);
+	base_digest(buf_bytes(&data), held->base);
+	held->ino = ino;
+	held->size = held->stored = (uint32_t)data.size;
+	held->ready = 1;
 	return 0;
 }
 
-static int held_write(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data)
+/* Hold back what is written into the chunk that was written last, from now on: 1, or 0 when nothing
+ * can be held, or -errno. */
+static int held_begin(struct tree *tree, struct inode *inode, int64_t chunk)
+{
+	struct held *held = held_take(tree);
+	int r;
+
+	if (!held)
+		return 0;
+	held->chunk = chunk;
+	r = held_load(tree, inode->node.ino, held);
+	if (r < 0) {
+		held_give(tree, held);
+		return r;
+	}
+	inode->held = held;
+	return 1;
+}
+
+static void held_write(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data)
 {
 	struct held *held = inode->held;
 	size_t at = offset % BACKEND_CHUNK;
-	int r = 0;
 
-	if (held->data.size < at + data.size)
-		r = buf_append_zeros(&held->data, at + data.size - held->data.size);
-	if (r < 0)
-		return r;
-	memcpy(held->data.data + at, data.data, data.size);
+	if (at > held->size)
+		memset(held->data + held->size, 0, at - held->size);
+	memcpy(held->data + at, data.data, data.size);
+	/* Not before the bytes are there: we may be killed at any time. */
+	atomic_signal_fence(memory_order_release);
+	held->size = MAX(held->size, (uint32_t)(at + data.size));
 	inode->node.mtime = inode->node.ctime = time_now();
 	inode_times_dirty(tree, inode);
-	return 0;
 }
 
 /* Whether a write is to be held back: 1, 0, or -errno. */
 static int held_fits(struct tree *tree, struct inode *inode, uint64_t offset, size_t size)
 {
 	int64_t chunk = (int64_t)(offset / BACKEND_CHUNK);
-	int r;
 
 	/* A hole before it is noted in the node. */
 	if (offset % BACKEND_CHUNK + size > BACKEND_CHUNK || offset > file_size(inode))
 		return 0;
 	if (inode->held)
 		return inode->held->chunk == chunk;
-	if (inode->written_chunk != chunk || inode->gone || tree->held_count >= HELD_MAX)
+	if (inode->written_chunk != chunk || inode->gone)
 		return 0;
-	r = held_begin(tree, inode, chunk);
-	return r < 0 ? r : 1;
+	return held_begin(tree, inode, chunk);
 }
 
 static bool held_is_in(const struct inode *inode, uint64_t offset, size_t size)
@@ -391,8 +454,10 @@ int file_write(struct tree *tree, struct inode *inode, uint64_t offset, struct b
 	r = held_fits(tree, inode, offset, data.size);
 	if (r < 0)
 		return r;
-	if (r)
-		return held_write(tree, inode, offset, data);
+	if (r) {
+		held_write(tree, inode, offset, data);
+		return 0;
+	}
 	/* Its chunk is laid over what the store has. */
 	if (held_is_in(inode, offset, data.size)) {
 		r = file_settle(tree, inode);
@@ -400,6 +465,95 @@ int file_write(struct tree *tree, struct inode *inode, uint64_t offset, struct b
 			return r;
 	}
 	return write_through(tree, inode, offset, data);
+}
+
+/* ---- what a killed process has held ---- */
+
+static bool held_is_sound(const struct held *held)
+{
+	return held->size <= BACKEND_CHUNK && held->chunk >= 0 &&
+	       held->chunk < INT64_MAX / BACKEND_CHUNK;
+}
+
+/* Whether the store has what the bytes were laid over: 1; 0 when it has something else, also the
+ * bytes themselves. */
+static int held_belongs(struct tree *tree, const struct held *held)
+{
+	_cleanup_(buf_done) struct buf data = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	uint8_t digest[DIGEST_SIZE];
+	int r;
+
+	r = view_begin(tree, BACKEND_ANYWAY, &view);
+	if (r == 0)
+		r = chunk_load(&view, held->ino, held->chunk, &data);
+	if (r < 0)
+		return r;
+	if (bytes_equal(buf_bytes(&data), held_bytes(held)))
+		return 0;
+	base_digest(buf_bytes(&data), digest);
+	if (memcmp(digest, held->base, sizeof(digest)) == 0)
+		return 1;
+	log_warning("what was written to inode %" PRIu64 " before sessfs was killed is not taken "
+		    "in, since the file is another one now",
+		    held->ino);
+	return 0;
+}
+
+static int held_take_in(struct tree *tree, struct inode *inode, struct held *held)
+{
+	int r;
+
+	if (inode->node.kind != BACKEND_ORDINARY || !S_ISREG(inode->node.mode))
+		return 0;
+	r = held_belongs(tree, held);
+	if (r <= 0)
+		return r;
+	inode->held = held;
+	inode->node.mtime = inode->node.ctime = time_now();
+	r = file_settle(tree, inode);
+	inode->held = NULL;
+	return r;
+}
+
+static int held_recover(struct tree *tree, struct held *held)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	struct inode *inode;
+	int r;
+
+	r = view_begin(tree, BACKEND_ANYWAY, &view);
+	if (r == 0)
+		r = inode_get(tree, &view, held->ino, &inode);
+	view_end(&view);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r; /* it was unlinked */
+	r = held_take_in(tree, inode, held);
+	inode_forget(tree, inode, 1);
+	return r;
+}
+
+int files_recover(struct tree *tree)
+{
+	int r = held_open(tree, false);
+
+	if (tree->held_never && r != -EOPNOTSUPP)
+		log_error("what was written before sessfs was killed cannot be read: %s",
+			  strerror(-r));
+	if (r < 0)
+		return 0;
+	for (size_t i = 0; r == 0 && i < HELD_MAX; i++)
+		if (tree->held[i].ready && held_is_sound(&tree->held[i]))
+			r = held_recover(tree, &tree->held[i]);
+	if (r == 0)
+		files_forget(tree);
+	return r;
+}
+
+void files_forget(struct tree *tree)
+{
+	if (tree->held && !tree->held_used)
+		memset(tree->held, 0, HELD_MAX * sizeof(struct held));
 }
 
 /* Operations that cut the bytes at and behind size. */

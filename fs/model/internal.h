@@ -21,6 +21,7 @@
  *                and all handles of it.
  *   tree.table_lock, tree.times_lock, tree.tell_lock   leaves, held for a few instructions, never
  *                over a call of the store.
+ *   tree.held_lock   who may hold what was written (file.c).
  *   the store's own locks.
  *
  *   The watcher (tree.watcher) is called with none of them held, since the kernel may wait for a
@@ -201,10 +202,14 @@ struct tree {
 	struct told_again again[128]; /* table_lock; face.c */
 	_Atomic unsigned again_count;
 	_Atomic unsigned old_faces;
-	_Atomic unsigned held_count; /* inodes that have some */
-	_Atomic bool direct_mmap;    /* the kernel can map files that bypass the page cache */
-	struct ghost *ghosts;	     /* ghost.c; tree.lock for writing */
-	pthread_t keeper;	     /* takes in others' changes, writes times */
+	/* file.c */
+	pthread_mutex_t held_lock;
+	struct held *held;	  /* places for what is held back, or NULL */
+	unsigned held_used;	  /* a bit for each that is taken */
+	bool held_never;	  /* there can be none */
+	_Atomic bool direct_mmap; /* the kernel can map files that bypass the page cache */
+	struct ghost *ghosts;	  /* ghost.c; tree.lock for writing */
+	pthread_t keeper;	  /* takes in others' changes, writes times */
 	_Atomic bool stopping;
 	/* change.c: what the teller tells, and who waits for its turn. */
 	pthread_mutex_t tell_lock;
@@ -459,7 +464,9 @@ int file_read(struct view *view, const struct inode *inode, uint64_t offset, siz
 	      struct buf *out);
 /* Put what is held back into the store. */
 int file_settle(struct tree *tree, struct inode *inode);
-void file_done(struct inode *inode);
+/* Before the tree is used, and when all is settled: what a killed process has held back. */
+int files_recover(struct tree *tree);
+void files_forget(struct tree *tree);
 /* Bytes that are stored of a file with holes. */
 int file_stored(struct view *view, struct inode *inode, uint64_t *ret_stored);
 int file_write(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data);

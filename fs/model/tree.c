@@ -118,7 +118,6 @@ static void inode_destroy(struct inode *inode)
 	if (!inode)
 		return;
 	pthread_mutex_destroy(&inode->lock);
-	file_done(inode);
 	faces_done(inode);
 	stage_done(&inode->orphan);
 	backend_node_done(&inode->node);
@@ -734,6 +733,7 @@ static void tree_free(struct tree *tree)
 	pthread_rwlock_destroy(&tree->lock);
 	pthread_mutex_destroy(&tree->table_lock);
 	pthread_mutex_destroy(&tree->times_lock);
+	pthread_mutex_destroy(&tree->held_lock);
 	pthread_mutex_destroy(&tree->tell_lock);
 	pthread_cond_destroy(&tree->tell_changed);
 	for (size_t i = 0; i < tree->table_size; i++)
@@ -770,6 +770,7 @@ static struct tree *tree_alloc(struct backend *backend, const struct tree_option
 	pthread_rwlockattr_destroy(&attr);
 	pthread_mutex_init(&tree->table_lock, NULL);
 	pthread_mutex_init(&tree->times_lock, NULL);
+	pthread_mutex_init(&tree->held_lock, NULL);
 	pthread_mutex_init(&tree->tell_lock, NULL);
 	pthread_cond_init(&tree->tell_changed, NULL);
 	tree->jobs_end = &tree->jobs;
@@ -811,6 +812,8 @@ int tree_open(struct backend *backend, const struct tree_options *options, struc
 		r = unless_damaged(tree, tree_delete_orphans(tree));
 	if (r == 0)
 		r = tree_load_root(tree);
+	if (r == 0 && !options->read_only)
+		r = unless_damaged(tree, files_recover(tree));
 	if (r == 0)
 		r = unless_damaged(tree, tree_reconcile(tree));
 	if (r == 0)
@@ -847,6 +850,8 @@ void tree_close(struct tree *tree)
 	if (!backend->read_only) {
 		tree_end_ghosts(tree, true);
 		r = tree_write_times(tree);
+		if (r >= 0)
+			files_forget(tree);
 		if (r >= 0)
 			tree_delete_orphans(tree);
 		if (r >= 0)

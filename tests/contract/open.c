@@ -51,6 +51,31 @@ static void make_store(const char *path)
 	shut(backend);
 }
 
+Test(opening, keeps_memory_for_the_owner_until_it_is_all_zeros)
+{
+	const char *path = scratch_path("store.db"), *held = scratch_path("store.db-held");
+	struct backend *backend = open_at(path, &owner);
+	char *memory, *again;
+
+	cr_assert_eq(backend->ops->keep(backend, false, 100, (void **)&memory), -ENOENT);
+	cr_assert_eq(backend->ops->keep(backend, true, 100, (void **)&memory), 0);
+	cr_assert(!memory[0] && !memory[99], "it is not zeroed");
+	strcpy(memory, "left");
+	cr_assert_eq(backend->ops->keep(backend, true, 100, (void **)&again), 0);
+	cr_assert_eq(memory, again);
+	shut(backend);
+
+	backend = open_at(path, &owner);
+	cr_assert_eq(backend->ops->keep(backend, false, 100, (void **)&memory), 0);
+	cr_assert_str_eq(memory, "left");
+	memset(memory, 0, 100);
+	shut(backend);
+	cr_assert_neq(access(held, F_OK), 0, "%s is still there", held);
+
+	backend = open_at(path, &guest);
+	cr_assert_eq(backend->ops->keep(backend, true, 100, (void **)&memory), -EOPNOTSUPP);
+}
+
 Test(opening, makes_a_store_that_nobody_else_may_read)
 {
 	const char *path = scratch_path("store.db");

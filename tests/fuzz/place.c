@@ -23,7 +23,7 @@ static char folder[64];
 static char store[96];
 static pid_t owner;
 
-static const char *const ends[] = { "", "-wal", "-shm", "-journal", "-reserve" };
+static const char *const ends[] = { "", "-wal", "-shm", "-journal", "-reserve", "-held" };
 
 static const char *path_of(const char *end)
 {

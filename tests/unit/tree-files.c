@@ -198,6 +198,133 @@ EveryStore(files, that_are_unlinked_keep_what_was_just_written)
 	close_handle(handle);
 }
 
+/* ---- after a kill ---- */
+
+enum { LEFT = 4096 }; /* bytes */
+
+static const char *held_path(void)
+{
+	static char path[256];
+
+	snprintf(path, sizeof(path), "%s-held", world_path());
+	return path;
+}
+
+static void write_and_leave(void)
+{
+	write_small(open_at("s/f", O_RDWR | O_CREAT), 0, LEFT, 64);
+}
+
+static void write_unlink_and_leave(void)
+{
+	write_and_leave();
+	cr_assert_eq(unlinked("s/f"), 0);
+}
+
+static void open_again(void)
+{
+	_cleanup_(freep) char *why = NULL;
+
+	cr_assert_eq(world_try(&why), 0, "%s", why);
+}
+
+SqliteStore(files, of_a_process_that_was_killed_have_all_that_was_written)
+{
+	world_kill_after(write_and_leave);
+	cr_assert_eq(access(held_path(), F_OK), 0, "nothing was held");
+	open_again();
+	check_small(LEFT, 64);
+	cr_assert_eq(stored_size(), LEFT);
+	cr_assert_eq(stored_bytes(), LEFT);
+	world_reopen();
+	check_small(LEFT, 64);
+}
+
+SqliteStore(files, that_are_closed_leave_nothing_beside_the_store)
+{
+	struct handle *handle = open_at("s/f", O_RDWR | O_CREAT);
+
+	write_small(handle, 0, LEFT, 64);
+	cr_assert_eq(access(held_path(), F_OK), 0);
+	close_handle(handle);
+	tree_close(world_tree);
+	cr_assert_neq(access(held_path(), F_OK), 0, "%s is left", held_path());
+	open_again();
+}
+
+SqliteStore(files, that_were_unlinked_before_a_kill_are_gone)
+{
+	world_kill_after(write_unlink_and_leave);
+	open_again();
+	cr_assert_eq(looked_up("s/f"), -ENOENT);
+	cr_assert_eq(stored_bytes(), 0);
+}
+
+/* What may have become of the store and of what was held until the next mount. */
+
+static void store_is_another(void)
+{
+	sql_runs("UPDATE sessfs_chunk SET data = x'7878'; UPDATE sessfs_node SET size = 2"
+		 " WHERE size > 0");
+}
+
+static void write_into_held(off_t at, const void *bytes, size_t size)
+{
+	int fd = open(held_path(), O_RDWR);
+
+	cr_assert_eq(pwrite(fd, bytes, size, at), (ssize_t)size);
+	close(fd);
+}
+
+static void machine_was_started_again(void)
+{
+	write_into_held(1024, "another boot", 12);
+}
+
+static void held_is_cut(void)
+{
+	cr_assert_eq(truncate(held_path(), 5000), 0);
+}
+
+static void held_is_somebody_elses(void)
+{
+	write_into_held(0, "x", 1);
+}
+
+static void held_is_gone(void)
+{
+	cr_assert_eq(unlink(held_path()), 0);
+}
+
+/* Numbers that make no sense, with the sign that they are ready. */
+static void held_is_hostile(void)
+{
+	_Alignas(8) unsigned char wild[64];
+
+	memset(wild, 0xff, sizeof(wild));
+	for (off_t at = 4096; at < 4096 + 8 * 33000; at += 32816)
+		write_into_held(at, wild, sizeof(wild));
+}
+
+static void (*const meanwhile[])(void) = {
+	store_is_another, machine_was_started_again, held_is_cut, held_is_somebody_elses,
+	held_is_gone,	  held_is_hostile,
+};
+
+SqliteStore(files, take_in_nothing_that_is_not_theirs)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(meanwhile); i++) {
+		world_kill_after(write_and_leave);
+		meanwhile[i]();
+		open_again();
+		cr_assert_lt(stored_bytes(), LEFT, "%zu", i);
+		cr_assert_eq(stat_of("s/f").st_size, stored_bytes(), "%zu", i);
+		cr_assert_eq(unlinked("s/f"), 0);
+		world_settle();
+		unlink(held_path());
+	}
+}
+
 /* ---- against a model ---- */
 
 enum { MODEL_SIZE = 3 * BACKEND_CHUNK, MODEL_STEPS = 3000 };

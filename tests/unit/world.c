@@ -3,9 +3,11 @@
 
 #include <ftw.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -115,6 +117,30 @@ void world_reopen(void)
 {
 	tree_close(world_tree);
 	tree_begin();
+}
+
+const char *world_path(void)
+{
+	return path_of_store;
+}
+
+void world_kill_after(void something(void))
+{
+	pid_t child;
+	int status;
+
+	tree_close(world_tree);
+	sqlite3_close(other);
+	other = NULL;
+	child = fork();
+	cr_assert_geq(child, 0);
+	if (child == 0) {
+		tree_begin();
+		something();
+		raise(SIGKILL);
+	}
+	cr_assert_eq(waitpid(child, &status, 0), child);
+	cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "it ended by itself");
 }
 
 static int end_ghosts(void)

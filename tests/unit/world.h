@@ -36,6 +36,11 @@ void world_wrap(world_wrapper *wrapper);
 int world_try(char **ret_why);
 /* A tree as after an unmount and a mount. */
 void world_reopen(void);
+/* Let a process of its own open the tree and do something, and kill it; then a tree as after that,
+ * unless the store is to be changed before: world_try(). */
+void world_kill_after(void something(void));
+/* The path of a SQLite store. */
+const char *world_path(void);
 /* Assert that nobody is known but who has a handle (the root counts as one), that the store is
  * whole, and close it for good. */
 void world_close(void);
