@@ -205,14 +205,13 @@ static const struct option_row option_rows[] = {
 	{ "allow_suid", &option_privileged, FIELD(allow_suid), 0,
 	  "set-id bits have effect, for root" },
 	{ "remount", &option_privileged, FIELD(remount), 0,
-	  "change ro, rw and other flags of a mount, for root" },
+	  "change ro, rw and other flags, for root" },
 	{ "nodev", &option_yes, FIELD(nodev), 0, NULL },
 	{ "nosuid", &option_yes, FIELD(nosuid), 0, NULL },
 	{ "sync", &option_extra, 0, 0, NULL },
 	{ "dirsync", &option_extra, 0, 0, NULL },
-	/* Words of mount(8) and fstab(5) that change nothing here: nosuid and nodev are on (mount(8)
-	 * says dev and suid for root unasked, so these do not count), reading never moves the access
-	 * time, the kernel checks permissions. */
+	/* Words of mount(8) and fstab(5) that change nothing here: mount(8) says dev and suid for
+	 * root unasked, reading never moves the access time, the kernel checks permissions. */
 	{ "async", &option_ignored, 0, 0, NULL },
 	{ "atime", &option_ignored, 0, 0, NULL },
 	{ "auto", &option_ignored, 0, 0, NULL },
