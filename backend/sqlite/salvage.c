@@ -19,30 +19,34 @@ enum {
 	DEPTH_MOST = 64,
 };
 
+/* How a table keeps its records. */
+enum { BY_KEY = 1, BY_ROWID = 2 };
+
 static const char default_table[] = "agentscope_sessions";
 
 /*
  * The shape of records: a letter a column.  i integer, t text, b blob, n null or integer, T and B
- * also null, v anything.  Tables without a rowid keep their records in the pages of an index.
+ * also null, v anything.  Tables without a rowid keep their records in the pages of an index; some
+ * of ours have one in newer stores only.
  */
 struct shape {
 	const char *name;
 	const char *columns;
-	bool by_rowid;
+	unsigned by;
 	bool alone; /* no other table or index of ours has this shape */
 };
 
 static const struct shape shapes[SALVAGE_TABLES] = {
-	[SALVAGE_NODE] = { "sessfs_node", "niiiiiiiiiiiiiiTTB", true, true },
-	[SALVAGE_ENTRY] = { "sessfs_entry", "iibi", false, true },
-	[SALVAGE_XATTR] = { "sessfs_xattr", "ibb", false, true },
-	[SALVAGE_CHUNK] = { "sessfs_chunk", "iib", false, true },
-	[SALVAGE_PIECE] = { "sessfs_piece", "iiib", false, true },
-	[SALVAGE_ROW] = { NULL, "ttitvv", false, true },
-	[SALVAGE_MARK] = { "sessfs_mark", "iii", false, false },
-	[SALVAGE_NODE_KEY] = { "sessfs_node_key", "tti", false, true },
-	[SALVAGE_ENTRY_NAME] = { "sqlite_autoindex_sessfs_entry_2", "ibi", false, true },
-	[SALVAGE_META] = { "sessfs_meta", "tv", false, false },
+	[SALVAGE_NODE] = { "sessfs_node", "niiiiiiiiiiiiiiTTB", BY_ROWID, true },
+	[SALVAGE_ENTRY] = { "sessfs_entry", "iibi", BY_KEY, true },
+	[SALVAGE_XATTR] = { "sessfs_xattr", "ibb", BY_KEY, true },
+	[SALVAGE_CHUNK] = { "sessfs_chunk", "iib", BY_KEY | BY_ROWID, true },
+	[SALVAGE_PIECE] = { "sessfs_piece", "iiib", BY_KEY, true },
+	[SALVAGE_ROW] = { NULL, "ttitvv", 0, true },
+	[SALVAGE_MARK] = { "sessfs_mark", "iii", BY_KEY, false },
+	[SALVAGE_NODE_KEY] = { "sessfs_node_key", "tti", BY_KEY, true },
+	[SALVAGE_ENTRY_NAME] = { "sqlite_autoindex_sessfs_entry_2", "ibi", BY_KEY, true },
+	[SALVAGE_META] = { "sessfs_meta", "tv", BY_KEY, false },
 };
 
 /* In which order tables are handed out. */
@@ -94,9 +98,11 @@ static bool fits(char letter, const struct btree_value *value)
 	}
 }
 
-static bool is_by_rowid(const struct salvage *salvage, enum salvage_table table)
+static bool may_be_on(const struct salvage *salvage, enum salvage_table table, enum btree_type type)
 {
-	return table == SALVAGE_ROW ? salvage->rows_by_rowid : shapes[table].by_rowid;
+	unsigned by = table == SALVAGE_ROW ? salvage->rows_by : shapes[table].by;
+
+	return by & (type == BTREE_TABLE_LEAF || type == BTREE_TABLE_INTERIOR ? BY_ROWID : BY_KEY);
 }
 
 /* Put the columns of a row where the rest of the program looks for them. */
@@ -257,8 +263,7 @@ static bool page_is_of(const struct salvage *salvage, enum salvage_table table,
 
 	if (table == SALVAGE_OTHER)
 		return true;
-	if ((page->type == BTREE_TABLE_LEAF || page->type == BTREE_TABLE_INTERIOR) !=
-	    is_by_rowid(salvage, table))
+	if (!may_be_on(salvage, table, page->type))
 		return false;
 	if (page->type == BTREE_TABLE_INTERIOR)
 		return true;
@@ -640,7 +645,7 @@ static void learn_columns(struct salvage *salvage, struct bytes sql)
 		without = read_columns(salvage, db, by_key, columns);
 		if (without || read_columns(salvage, db, by_rowid, columns)) {
 			memcpy(salvage->columns, columns, sizeof(columns));
-			salvage->rows_by_rowid = !without;
+			salvage->rows_by = without ? BY_KEY : BY_ROWID;
 		}
 	}
 	sqlite3_close(db);
@@ -839,6 +844,7 @@ int salvage_open(const char *path, const char *table, backend_report_fn *report,
 	*salvage = (struct salvage){ .report = report,
 				     .arg = arg,
 				     .table = table ? table : default_table };
+	salvage->rows_by = BY_KEY | BY_ROWID;
 	memcpy(salvage->columns, ordinary, sizeof(ordinary));
 	r = image_open(path, report, arg, &salvage->image, ret_why);
 	if (r < 0)

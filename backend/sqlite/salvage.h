@@ -76,7 +76,7 @@ struct salvage {
 	uint8_t *bits; /* [page] */
 	uint32_t roots[SALVAGE_TABLES];
 	int columns[ROW_COLUMNS];
-	bool rows_by_rowid;
+	unsigned rows_by;
 	bool foreign; /* made by another program, as far as is known */
 	uint64_t damaged_pages;
 	uint64_t damaged_records;

@@ -3,7 +3,7 @@
 
 Which row lies on which page is found out without the code under test: SQLite's dbstat tells the
 pages of each tree and the overflow pages of each cell, and in a tree the rows stand in the order of
-their keys."""
+their rowids, or where there are none of their keys."""
 
 import contextlib
 import os
@@ -23,11 +23,11 @@ TABLES = {
     "sessfs_piece": "ino, item_index, seq, data",
 }
 ORDER = {
-    TABLE: "session_id, state_key, item_index",
+    TABLE: "rowid",
     "sessfs_node": "ino",
     "sessfs_entry": "parent, id",
     "sessfs_xattr": "ino, name",
-    "sessfs_chunk": "ino, chunk",
+    "sessfs_chunk": "rowid",
     "sessfs_piece": "ino, item_index, seq",
 }
 

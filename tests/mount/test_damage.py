@@ -144,7 +144,7 @@ def strip_time(table, row):
 
 def compare_lists(store, base, spoilt, tally, way):
     """The rows: all of the pages that nothing has happened to, in their order, and no others."""
-    rows = damage.read_rows(base, TABLE)
+    rows = sorted(damage.read_rows(base, TABLE), key=lambda row: row[:3])
     seen = {(row[0], row[1], row[3]) for row in rows}
     hurt = 0
     for row, pages in zip(store.rows[TABLE], store.places[TABLE]):
