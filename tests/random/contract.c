@@ -490,6 +490,8 @@ int user_open(struct contract *contract, struct user_file *user, int name, int f
 	file->open++;
 	user->opened = version_ref(file->now);
 	if (file->kind == ORDINARY) {
+		/* Should it get a state's name. */
+		user->cached = contract->caches && !writes(user);
 		if (flags & O_TRUNC) {
 			cut(&file->now->bytes, 0);
 			set_times(contract, file);
