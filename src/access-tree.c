@@ -297,14 +297,6 @@ static const struct access_way way = {
 	.drop = tree_drop,
 };
 
-int access_backend(const char *store, const struct options *options, struct backend **ret_backend,
-		   char **ret_why)
-{
-	const struct backend_options wanted = { .read_only = true, .table = options->table };
-
-	return backend_open(store, &wanted, ret_backend, ret_why);
-}
-
 /* Takes the backend over, also when it fails. */
 static int plant(struct backend *backend, const struct tree_options *wanted, struct tree **ret_tree,
 		 char **ret_why)

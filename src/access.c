@@ -58,16 +58,21 @@ enum {
 	TEMPORARIES = 100, /* names to try */
 };
 
+static int refuse_memory(const char *store, char **ret_why)
+{
+	if (strcmp(store, "memory:") != 0)
+		return 0;
+	*ret_why = bytes_dup(BYTES("a store in memory is in its mount and nowhere else; use the "
+				   "files there"));
+	return -EINVAL;
+}
+
 static int store_path(const char *store, unsigned flags, char **ret_path, char **ret_why)
 {
-	int r;
+	int r = refuse_memory(store, ret_why);
 
-	if (strcmp(store, "memory:") == 0) {
-		*ret_why =
-			bytes_dup(BYTES("a store in memory is in its mount and nowhere else; use "
-					"the files there"));
-		return -EINVAL;
-	}
+	if (r < 0)
+		return r;
 	r = flags & ACCESS_WRITE ? trust_path(store, TRUST_STORE, ret_why) : 0;
 	if (r < 0)
 		return r;
@@ -134,6 +139,15 @@ int access_open(const char *store, unsigned flags, const struct options *options
 		return r;
 	*ret_access = steal_ptr(access);
 	return 0;
+}
+
+int access_backend(const char *store, const struct options *options, struct backend **ret_backend,
+		   char **ret_why)
+{
+	const struct backend_options wanted = { .read_only = true, .table = options->table };
+	int r = refuse_memory(store, ret_why);
+
+	return r < 0 ? r : backend_open(store, &wanted, ret_backend, ret_why);
 }
 
 void access_close(struct access *access)

@@ -52,7 +52,7 @@ static void print_overview(void)
 
 void cmd_print_status(const char *failed)
 {
-	printf("\nThe exit status is 0; 1 when %s; 2 for a wrong\ncommand line.\n", failed);
+	printf("\nThe exit status is 0; 1 when %s;\n2 when the command line was wrong.\n", failed);
 }
 
 int cmd_misused(const struct command *command, const char *format, ...)
