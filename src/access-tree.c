@@ -13,7 +13,7 @@
 #include "src/access-way.h"
 #include "src/base/cleanup.h"
 
-enum { LIST_BATCH = 128 };
+enum { LIST_BATCH = 128, OPEN_TRIES = 10 };
 
 static int is_dir(struct tree *tree, struct inode *inode)
 {
@@ -208,23 +208,35 @@ static int tree_place_rename(struct access *access, const struct access_place *f
 			   0);
 }
 
+static int find_or_make(struct access *access, const struct access_place *place, int flags,
+			mode_t mode, struct inode **ret_inode)
+{
+	int r = find(access, place, ret_inode);
+
+	if (r == 0 && (flags & O_EXCL)) {
+		inode_forget(access->tree, *ret_inode, 1);
+		return -EEXIST;
+	}
+	if (r == -ENOENT && (flags & O_CREAT))
+		r = make(access, place, S_IFREG | masked(mode), ret_inode);
+	return r;
+}
+
 static int tree_open_place(struct access *access, const struct access_place *place, int flags,
 			   mode_t mode, struct access_file *file)
 {
 	struct inode *inode;
-	int r = find(access, place, &inode);
+	int r, tries = 0;
 
-	if (r == 0 && (flags & O_EXCL)) {
+	do {
+		r = find_or_make(access, place, flags, mode, &inode);
+		if (r < 0)
+			break;
+		r = tree_open_file(access->tree, inode, FACE_ANY, flags & ~(O_CREAT | O_EXCL),
+				   getpid(), &file->handle);
 		inode_forget(access->tree, inode, 1);
-		return -EEXIST;
-	}
-	if (r == -ENOENT && (flags & O_CREAT))
-		r = make(access, place, S_IFREG | masked(mode), &inode);
-	if (r < 0)
-		return r;
-	r = tree_open_file(access->tree, inode, FACE_ANY, flags & ~(O_CREAT | O_EXCL), getpid(),
-			   &file->handle);
-	inode_forget(access->tree, inode, 1);
+		/* Another program has replaced its rows meanwhile. */
+	} while (r == -ESTALE && ++tries < OPEN_TRIES);
 	return r;
 }
 

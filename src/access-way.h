@@ -65,6 +65,26 @@ struct access {
 	struct tree *tree; /* or NULL */
 };
 
+/* "a//b/./c/" becomes "a/b/c". */
+int access_clean(const char *path, char **ret_clean);
+
+/* A path, cleaned, with its place.  A zeroed one is done with. */
+struct access_target {
+	struct access *access;
+	char *path;
+	struct access_place place;
+	bool placed;
+};
+
+int access_target_find(struct access *access, const char *path, struct access_target *target);
+/* The same for one that has its path already. */
+int access_target_place(struct access_target *target);
+int access_target_stat(struct access_target *target, struct stat *ret_stat);
+void access_target_done(struct access_target *target);
+
+/* A file, or an empty directory. */
+int access_remove_one(struct access *access, const char *path, bool dir);
+
 /* -ENOENT when there is no mount of the store that can be used for this; *ret_why may then say
  * which one there is that cannot. */
 int access_mount_open(struct access *access, const char *store, unsigned flags, char **ret_why);

@@ -11,7 +11,8 @@
  *	access_file_save(file)          or access_file_drop(file)
  *	access_close(access)
  *
- * access.c begins with how the files are reached, and what is safe beside a mount.
+ * access.c begins with how the files are reached, and what is safe beside a mount; access-file.c
+ * with how one is replaced.
  *
  * A path is relative to the root of the store: "s/k.json"; "" is the root.  Symbolic links are not
  * followed.  Functions return 0 or -errno as POSIX has it for files; besides,

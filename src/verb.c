@@ -169,7 +169,7 @@ int verb_fail(const char *store, const char *path, int error)
 		{ -ELOOP, "there is a symbolic link on the path; name where it leads to" },
 		{ -EXDEV, "the path leads out of the store" },
 		{ -EOPNOTSUPP, "it is no regular file" },
-		{ -ENOSPC, "there is no room; nothing was changed" },
+		{ -ENOSPC, "there is no room" },
 		{ -EINVAL, "it is refused: the bytes are not JSON, and the mount is strict" },
 		{ -ENOTCONN, "the mount has ended meanwhile" },
 	};
