@@ -77,9 +77,9 @@ static int open_temporary(struct access_target *target, struct access_file *file
 			return -ENOMEM;
 		}
 		place.name = file->temporary;
-		/* The mode of a new file; an existing one's follows when it is whole. */
+		/* An existing file's mode follows when all is there; until then nobody looks. */
 		r = target->access->way->open(target->access, &place, O_WRONLY | O_CREAT | O_EXCL,
-					      0666, file);
+					      file->like.st_mode ? 0600 : 0666, file);
 	}
 	return r;
 }

@@ -150,17 +150,21 @@ static ssize_t mount_write(struct access_file *file, struct bytes data)
 	return done < 0 ? failed() : done;
 }
 
-/* Who may not give files away keeps what he makes. */
+/* Who may not give files away keeps what he makes, but no set-id bits then. */
 static int mount_dress(struct access_file *file, const struct stat *like)
 {
+	mode_t mode = like->st_mode & 07777;
 	struct stat now;
 
 	if (fstat(file->fd, &now) < 0)
 		return failed();
 	if ((now.st_uid != like->st_uid || now.st_gid != like->st_gid) &&
-	    fchown(file->fd, like->st_uid, like->st_gid) < 0 && errno != EPERM)
-		return failed();
-	return fchmod(file->fd, like->st_mode & 07777) < 0 ? failed() : 0;
+	    fchown(file->fd, like->st_uid, like->st_gid) < 0) {
+		if (errno != EPERM)
+			return failed();
+		mode &= 0777;
+	}
+	return fchmod(file->fd, mode) < 0 ? failed() : 0;
 }
 
 static int mount_finish(struct access_file *file)

@@ -71,7 +71,8 @@ enum access_how {
 	ACCESS_FILE_READ,
 	/* As a descriptor with O_APPEND: whole lines of a list are rows when they are written. */
 	ACCESS_FILE_APPEND,
-	/* The content is replaced by what is written, in one transaction, when it is saved. */
+	/* The content is replaced by what is written, in one transaction, when it is saved.  Mode
+	 * and owner stay, attributes do not. */
 	ACCESS_FILE_REPLACE,
 };
 /* Only regular files.  Who writes makes the file, and the directories above it, if need be. */

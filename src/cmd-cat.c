@@ -35,32 +35,25 @@ static int print_file(struct access *access, const char *path)
 	return r;
 }
 
-static int print_files(struct access *access, const char *store, char **paths)
+static int print_files(void *values, struct access *access, char **operands)
 {
 	int status = CMD_DONE;
 
-	for (; *paths && !stop_wanted() && !ferror(stdout); paths++) {
-		int r = print_file(access, *paths);
+	(void)values;
+	for (char **path = operands + 1; *path && !stop_wanted() && !ferror(stdout); path++) {
+		int r = print_file(access, *path);
 
 		if (r < 0)
-			status = verb_fail(store, *paths, r);
+			status = verb_fail(operands[0], *path, r);
 	}
 	return status;
 }
 
 static int run_cat(int argc, char **argv)
 {
-	_cleanup_(access_closep) struct access *access = NULL;
 	struct cat cat = { 0 };
-	int first = verb_parse(&cat_verb, &cat, argc, argv);
-	int status = CMD_FAILED;
 
-	if (first < 0)
-		return CMD_USAGE;
-	if (verb_open(argv[first], 0, &cat.options, &access) == 0)
-		status = print_files(access, argv[first], argv + first + 1);
-	options_done(&cat.options);
-	return say_finish() < 0 ? CMD_FAILED : status;
+	return verb_run(&cat_verb, &cat, &cat.options, 0, print_files, argc, argv);
 }
 
 static void help(void)

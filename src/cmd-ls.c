@@ -98,7 +98,7 @@ static int print_entry(void *arg, const char *name, const struct stat *st)
 }
 
 /* What the path names: the entries of a directory, or the file itself. */
-static int list(struct ls *ls, struct access *access, const char *path)
+static int list_path(struct ls *ls, struct access *access, const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	struct stat st;
@@ -111,27 +111,25 @@ static int list(struct ls *ls, struct access *access, const char *path)
 	return print_entry(ls, slash ? slash + 1 : path, &st);
 }
 
-static int run_ls(int argc, char **argv)
+static int list(void *values, struct access *access, char **operands)
 {
-	_cleanup_(access_closep) struct access *access = NULL;
-	struct ls ls = { 0 };
-	int first = verb_parse(&ls_verb, &ls, argc, argv);
-	const char *path = first >= 0 && first + 1 < argc ? argv[first + 1] : "";
+	struct ls *ls = values;
+	const char *path = operands[1] ? operands[1] : "";
 	int r;
 
-	if (first < 0)
-		return CMD_USAGE;
-	r = verb_open(argv[first], 0, &ls.options, &access);
-	if (r == 0) {
-		ls.list.json = ls.json;
-		r = list(&ls, access, path);
-		if (r < 0)
-			verb_fail(argv[first], path, r);
-		else
-			say_list_end(&ls.list);
-	}
-	options_done(&ls.options);
-	return r < 0 || say_finish() < 0 ? CMD_FAILED : CMD_DONE;
+	ls->list.json = ls->json;
+	r = list_path(ls, access, path);
+	if (r < 0)
+		return verb_fail(operands[0], path, r);
+	say_list_end(&ls->list);
+	return CMD_DONE;
+}
+
+static int run_ls(int argc, char **argv)
+{
+	struct ls ls = { 0 };
+
+	return verb_run(&ls_verb, &ls, &ls.options, 0, list, argc, argv);
 }
 
 static void help(void)

@@ -37,31 +37,21 @@ static int remove_path(const struct rm *rm, struct access *access, const char *s
 	return CMD_FAILED;
 }
 
-static int remove_paths(const struct rm *rm, struct access *access, const char *store, char **paths)
+static int remove_paths(void *values, struct access *access, char **operands)
 {
 	int status = CMD_DONE;
 
-	for (; *paths && !stop_wanted(); paths++)
-		if (remove_path(rm, access, store, *paths) != CMD_DONE)
+	for (char **path = operands + 1; *path && !stop_wanted(); path++)
+		if (remove_path(values, access, operands[0], *path) != CMD_DONE)
 			status = CMD_FAILED;
 	return status;
 }
 
 static int run_rm(int argc, char **argv)
 {
-	struct access *access;
 	struct rm rm = { 0 };
-	int first = verb_parse(&rm_verb, &rm, argc, argv);
-	int status = CMD_FAILED;
 
-	if (first < 0)
-		return CMD_USAGE;
-	if (verb_open(argv[first], ACCESS_WRITE, &rm.options, &access) == 0) {
-		status = remove_paths(&rm, access, argv[first], argv + first + 1);
-		access_close(access);
-	}
-	options_done(&rm.options);
-	return status;
+	return verb_run(&rm_verb, &rm, &rm.options, ACCESS_WRITE, remove_paths, argc, argv);
 }
 
 static void help(void)

@@ -8,6 +8,7 @@
 
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
+#include "src/say.h"
 #include "src/stop.h"
 #include "src/units.h"
 
@@ -146,6 +147,23 @@ int verb_open(const char *store, unsigned flags, const struct options *options,
 	stop_watch();
 	r = access_open(store, flags, options, ret_access, &why);
 	return say_opened(r, why);
+}
+
+int verb_run(const struct verb *verb, void *values, struct options *options, unsigned flags,
+	     verb_fn *fn, int argc, char **argv)
+{
+	int first = verb_parse(verb, values, argc, argv);
+	struct access *access;
+	int status = CMD_FAILED;
+
+	if (first < 0)
+		return CMD_USAGE;
+	if (verb_open(argv[first], flags, options, &access) == 0) {
+		status = fn(values, access, argv + first);
+		access_close(access);
+	}
+	options_done(options);
+	return say_finish() < 0 ? CMD_FAILED : status;
 }
 
 int verb_open_backend(const char *store, const struct options *options,

@@ -49,6 +49,12 @@ int verb_parse(const struct verb *verb, void *values, int argc, char **argv);
 /* The options, a line each. */
 void verb_print_options(const struct verb_option *options, size_t count);
 
+/* Parse, open the store that is the first operand, and do what is to be done with the operands,
+ * behind which is a NULL; returns the exit status, as fn does.  The options are in the values. */
+typedef int verb_fn(void *values, struct access *access, char **operands);
+int verb_run(const struct verb *verb, void *values, struct options *options, unsigned flags,
+	     verb_fn *fn, int argc, char **argv);
+
 /* Open a store, or say why not; then 0 or -errno. */
 int verb_open(const char *store, unsigned flags, const struct options *options,
 	      struct access **ret_access);

@@ -58,6 +58,16 @@ class Place:
     def names(self, *path):
         return sorted(entry["name"] for entry in self.json("ls", *path))
 
+    @contextlib.contextmanager
+    def mounted(self):
+        """The mount; if there is none, for now."""
+        if self.mount.pid:
+            yield self.mount
+            return
+        self.mount.start()
+        yield self.mount
+        self.mount.stop()
+
     def start(self, verb, *arguments):
         process = subprocess.Popen(
             [self.box.program, verb, self.store, *arguments],
@@ -142,17 +152,21 @@ def test_a_file_is_taken_from_another_file_too(place):
 
 
 @both
-def test_put_leaves_rows_that_stay_the_same_and_the_mode(place):
+def test_put_leaves_rows_that_stay_the_same_and_mode_and_owner(place):
     place.do("put", "s/l.jsonl", stdin=b"1\n2\n3\n")
     before = place.mount.stamps("s", "l")
-    if place.mount.pid:
-        os.chmod(place.mount.at("s/l.jsonl"), 0o640)
-    mode = place.json("ls", "-l", "s")[0]["mode"]
+    with place.mounted() as mount:
+        os.chmod(mount.at("s/l.jsonl"), 0o640)
+        if os.geteuid() == 0:
+            os.chown(mount.at("s/l.jsonl"), 65534, 65534)
+        owner = os.stat(mount.at("s/l.jsonl")).st_uid
     time.sleep(0.01)
     place.do("put", "s/l.jsonl", stdin=b"1\n2\n4\n5\n")
     same(place.mount.stamps("s", "l")[:2], before[:2], f"{place.what}: times of equal rows")
-    same(place.json("ls", "-l", "s")[0]["mode"], mode, f"{place.what}: mode")
+    same(place.json("ls", "-l", "s")[0]["mode"], "0640", f"{place.what}: mode")
     same(place.names("s"), ["l.jsonl"], f"{place.what}: names")
+    with place.mounted() as mount:
+        same(os.stat(mount.at("s/l.jsonl")).st_uid, owner, f"{place.what}: owner")
 
 
 @both
@@ -164,6 +178,9 @@ def test_a_put_that_is_ended_by_a_signal_leaves_nothing(place):
             feed(process, b'{"half": ')
             eventually(lambda: ".sessfs-put" in str(all_names(place)), "it writes", 20)
             same(place.do("cat", "s/k.json"), b'{"old": 1}', f"{place.what}: while it is read")
+            if path == "s/k.json":
+                modes = [entry["mode"] for entry in place.json("ls", "-l", "s")]
+                same(sorted(modes), ["0600", "0644"], f"{place.what}: modes meanwhile")
             process.send_signal(number)
             same(process.wait(timeout=30), -number, f"{place.what}: the end of put")
             same(all_names(place), ["s", "s/k.json"], f"{place.what}: names after it")
@@ -279,14 +296,11 @@ def test_ls_tells_what_the_mount_does(place):
 
 @both
 def test_symbolic_links_are_not_followed(place):
-    if not place.mount.pid:
-        place.mount.start()
     place.do("put", "s/k.json", stdin=b"1")
-    os.symlink("k.json", place.mount.at("s/link"))
-    os.symlink("s", place.mount.at("t"))
-    os.mkfifo(place.mount.at("s/fifo"))
-    if place.what == "alone":
-        place.mount.stop()
+    with place.mounted() as mount:
+        os.symlink("k.json", mount.at("s/link"))
+        os.symlink("s", mount.at("t"))
+        os.mkfifo(mount.at("s/fifo"))
     for verb in ("cat", "put", "append"):
         for path in ("s/link", "t/k.json", "s/fifo", "s", "/", "../x", "x" * 256 + "/k"):
             place.do(verb, path, status=1, stdin=b"2")
@@ -588,7 +602,7 @@ WRONG = [
     *(((verb,), verb) for verb in VERBS if verb != "mounts"),
     *(((verb, "--nonsense", "x.db", "y"), verb) for verb in VERBS),
     *(((verb, "x.db"), verb) for verb in ("cat", "append", "put", "rm")),
-    *(((verb, "x.db", "a", "b", "c"), verb) for verb in ("ls", "append", "put", "sessions", "stats")),
+    *(((verb, "x.db", "a", "b", "c"), verb) for verb in ("ls", "append", "put", "stats")),
     (("mounts", "x.db"), "mounts"),
     (("ls", "-o", "x.db"), "ls"),
     *(
@@ -630,7 +644,8 @@ def test_input_that_cannot_be_read_changes_nothing(box):
 def test_an_output_that_is_full_is_an_error(box):
     place = Place(box, False)
     place.do("put", "s/k.json", stdin=b"1")
-    for arguments in [["cat", place.store, "s/k.json"], *([*words, place.store] for words in READS)]:
+    for verb, *rest in [*READS, ("cat", "s/k.json")]:
+        arguments = [verb, *split(rest, place.store)]
         with open("/dev/full", "wb") as full:
             done = subprocess.run([box.program, *arguments], stdout=full, stderr=subprocess.PIPE)
         same(done.returncode, 1, f"{arguments}")
