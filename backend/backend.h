@@ -125,6 +125,22 @@ struct backend_key_stat {
 	int64_t updated;
 };
 
+/* What the rows of a session come to. */
+struct backend_session_stat {
+	uint64_t keys;
+	uint64_t items;
+	uint64_t bytes;	 /* of the data, as the store encodes it */
+	int64_t created; /* of the oldest row, in nanoseconds; 0 when the store does not know */
+	int64_t updated; /* the last change of a row; of the directory, if there is no row */
+};
+
+/* The rows that were made on one day. */
+struct backend_day {
+	int64_t day; /* since 1970, UTC */
+	uint64_t items;
+	uint64_t bytes;
+};
+
 /* A key that others changed since the model last digested it. */
 struct backend_change {
 	struct bytes session; /* data NULL: any key may have changed */
@@ -224,6 +240,9 @@ typedef int backend_chunk_size_fn(void *arg, int64_t chunk, size_t size);
 typedef int backend_piece_fn(void *arg, int64_t index, int64_t seq, struct bytes data);
 typedef int backend_key_fn(void *arg, struct bytes session, struct bytes key,
 			   const struct backend_key_stat *stat);
+typedef int backend_session_fn(void *arg, struct bytes session,
+			       const struct backend_session_stat *stat);
+typedef int backend_day_fn(void *arg, const struct backend_day *day);
 typedef int backend_node_fn(void *arg, const struct backend_node *node);
 typedef int backend_change_fn(void *arg, const struct backend_change *change);
 typedef void backend_report_fn(void *arg, const char *sentence);
@@ -293,6 +312,15 @@ struct backend_ops {
 	int (*key_list)(struct backend *backend, struct backend_snapshot *snapshot,
 			struct bytes after_session, struct bytes after_key, backend_key_fn *fn,
 			void *arg);
+
+	/* Every session that has a directory or rows, in the order of their ids.  Costs one scan of
+	 * the rows, however many sessions they are of. */
+	int (*session_list)(struct backend *backend, struct backend_snapshot *snapshot,
+			    backend_session_fn *fn, void *arg);
+	/* The days on which rows were made that are still there, in their order; rows of which the
+	 * store does not know when are left out.  Costs a scan as well. */
+	int (*day_list)(struct backend *backend, struct backend_snapshot *snapshot,
+			backend_day_fn *fn, void *arg);
 
 	/* Pieces from (first, first_seq) on, in rising order of (index, seq): those that stand
 	 * before rows of index >= first, without those before first of which seq < first_seq. */

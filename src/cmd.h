@@ -26,6 +26,18 @@ extern const struct command cmd_mount;
 extern const struct command cmd_umount;
 extern const struct command cmd_check;
 
+extern const struct command cmd_ls;
+extern const struct command cmd_cat;
+extern const struct command cmd_append;
+extern const struct command cmd_put;
+extern const struct command cmd_rm;
+extern const struct command cmd_sessions;
+extern const struct command cmd_stats;
+extern const struct command cmd_mounts;
+
+/* The end of a help text: the statuses, failed is said about CMD_FAILED. */
+void cmd_print_status(const char *failed);
+
 /* Says how the command is used wrongly, and where help is; returns CMD_USAGE. */
 int cmd_misused(const struct command *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -8,11 +8,11 @@
 #include "src/base/log.h"
 #include "src/cmd.h"
 #include "src/say.h"
+#include "src/stop.h"
 
 static const struct command *const commands[] = {
-	&cmd_mount,
-	&cmd_umount,
-	&cmd_check,
+	&cmd_mount, &cmd_umount, &cmd_check,	&cmd_ls,    &cmd_cat,	 &cmd_append,
+	&cmd_put,   &cmd_rm,	 &cmd_sessions, &cmd_stats, &cmd_mounts,
 };
 
 static const struct command *main_find(const char *name)
@@ -41,13 +41,18 @@ static void print_overview(void)
 	       "files.\n"
 	       "\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		printf("  %-7s %s\n", commands[i]->name, commands[i]->summary);
-	printf("  help    tell more about a command: sessfs help COMMAND\n"
+		printf("  %-8s  %s\n", commands[i]->name, commands[i]->summary);
+	printf("  help      tell more about a command: sessfs help COMMAND\n"
 	       "\n"
 	       "'sessfs STORE DIR [-o OPTIONS]' mounts, too: so mount(8) and fstab(5) call it.\n"
 	       "The exit status is 0 when the command did its work, 1 when it failed, and 2 when "
 	       "the\n"
 	       "command line was wrong.\n");
+}
+
+void cmd_print_status(const char *failed)
+{
+	printf("\nThe exit status is 0; 1 when %s;\n2 when the command line was wrong.\n", failed);
 }
 
 int cmd_misused(const struct command *command, const char *format, ...)
@@ -88,11 +93,15 @@ static bool main_asks_for_help(int argc, char **argv)
 
 static int main_run(const struct command *command, int argc, char **argv)
 {
+	int status;
+
 	if (main_asks_for_help(argc, argv)) {
 		print_usage(command);
 		return say_finish() < 0 ? CMD_FAILED : CMD_DONE;
 	}
-	return command->run(argc, argv);
+	status = command->run(argc, argv);
+	stop_now();
+	return status;
 }
 
 /* mount(8) calls "sessfs STORE DIR -o OPTIONS": two operands of which the first is no command. */

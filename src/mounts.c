@@ -81,68 +81,114 @@ static void unescape(char *text)
 	*to = '\0';
 }
 
-/* A line is: id parent device root POINT FLAGS [more...] - TYPE SOURCE flags */
-static bool line_fits(char *line, const char *path, char **ret_type, char **ret_source,
-		      bool *ret_read_only, int *ret_id)
+/* The number behind a word of the options at the end of a line. */
+static uid_t user_in(const char *options)
 {
+	const char *user = options ? strstr(options, "user_id=") : NULL;
+
+	return user ? (uid_t)strtoul(user + strlen("user_id="), NULL, 10) : (uid_t)-1;
+}
+
+static bool is_read_only(const char *flags)
+{
+	return strncmp(flags, "ro", 2) == 0 && (flags[2] == ',' || !flags[2]);
+}
+
+/* A line is: id parent major:minor root POINT FLAGS [more...] - TYPE SOURCE options */
+static bool line_parse(char *line, struct mount_entry *entry)
+{
+	enum { ID, PARENT, DEVICE, ROOT, POINT, FLAGS, FIELDS };
 	char *behind = strstr(line, " - ");
-	char *place = NULL;
-	char *point, *flags, *type, *source;
+	char *fields[FIELDS], *place = NULL;
+	const char *minor;
 
 	if (!behind)
 		return false;
 	*behind = '\0';
-	point = strtok_r(line, " ", &place);
-	*ret_id = point ? atoi(point) : 0;
-	for (int i = 0; i < 4 && point; i++)
-		point = strtok_r(NULL, " ", &place);
-	flags = strtok_r(NULL, " ", &place);
-	if (!point || !flags)
+	for (int i = 0; i < FIELDS; i++) {
+		fields[i] = strtok_r(i ? NULL : line, " ", &place);
+		if (!fields[i])
+			return false;
+	}
+	minor = strchr(fields[DEVICE], ':');
+	*entry = (struct mount_entry){
+		.type = strtok_r(behind + 3, " ", &place),
+		.source = strtok_r(NULL, " ", &place),
+		.root = fields[ROOT],
+		.point = fields[POINT],
+		.read_only = is_read_only(fields[FLAGS]),
+		.id = atoi(fields[ID]),
+		.device = minor ? (unsigned)strtoul(minor + 1, NULL, 10) : 0,
+		.user = user_in(strtok_r(NULL, "\n", &place)),
+	};
+	if (!entry->type || !entry->source)
 		return false;
-	unescape(point);
-	if (strcmp(point, path) != 0)
-		return false;
-	type = strtok_r(behind + 3, " ", &place);
-	source = strtok_r(NULL, " ", &place);
-	if (!type || !source)
-		return false;
-	unescape(source);
-	*ret_type = type;
-	*ret_source = source;
-	*ret_read_only = strncmp(flags, "ro", 2) == 0 && (flags[2] == ',' || !flags[2]);
+	unescape(entry->source);
+	unescape(entry->root);
+	unescape(entry->point);
 	return true;
+}
+
+int mounts_each(mounts_fn *fn, void *arg)
+{
+	_cleanup_(fclosep) FILE *table = fopen("/proc/self/mountinfo", "re");
+	_cleanup_(freep) char *line = NULL;
+	struct mount_entry entry;
+	size_t room = 0;
+	int r = 0;
+
+	if (!table)
+		return -errno;
+	while (r == 0 && getline(&line, &room, table) > 0) {
+		if (line_parse(line, &entry))
+			r = fn(arg, &entry);
+	}
+	return r == 0 && ferror(table) ? -EIO : r;
+}
+
+int mount_entry_copy(const struct mount_entry *entry, struct mount_entry *ret_entry)
+{
+	struct mount_entry copy = *entry;
+
+	copy.type = bytes_dup(bytes_str(entry->type));
+	copy.source = bytes_dup(bytes_str(entry->source));
+	copy.root = bytes_dup(bytes_str(entry->root));
+	copy.point = bytes_dup(bytes_str(entry->point));
+	if (!copy.type || !copy.source || !copy.root || !copy.point) {
+		mount_entry_done(&copy);
+		return -ENOMEM;
+	}
+	*ret_entry = copy;
+	return 0;
+}
+
+struct search {
+	const char *path;
+	struct mount_entry entry;
+};
+
+static int keep_topmost(void *arg, const struct mount_entry *entry)
+{
+	struct search *search = arg;
+
+	if (strcmp(entry->point, search->path) != 0)
+		return 0;
+	mount_entry_done(&search->entry);
+	return mount_entry_copy(entry, &search->entry);
 }
 
 int mounts_find(const char *path, struct mount_entry *ret_entry)
 {
-	_cleanup_(fclosep) FILE *table = fopen("/proc/self/mountinfo", "re");
-	_cleanup_(freep) char *line = NULL;
-	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
-	size_t room = 0;
+	struct search search = { .path = path };
+	int r = mounts_each(keep_topmost, &search);
 
-	if (!table)
-		return -errno;
-	while (getline(&line, &room, table) > 0) {
-		char *type, *source;
-		bool read_only;
-		int id;
-
-		if (!line_fits(line, path, &type, &source, &read_only, &id))
-			continue;
-		mount_entry_done(&entry);
-		entry.type = bytes_dup(bytes_str(type));
-		entry.source = bytes_dup(bytes_str(source));
-		entry.read_only = read_only;
-		entry.id = id;
-		if (!entry.type || !entry.source)
-			return -ENOMEM;
+	if (r == 0 && !search.entry.type)
+		r = -ENOENT;
+	if (r < 0) {
+		mount_entry_done(&search.entry);
+		return r;
 	}
-	if (ferror(table))
-		return -EIO;
-	if (!entry.type)
-		return -ENOENT;
-	*ret_entry = entry;
-	entry = (struct mount_entry){ 0 };
+	*ret_entry = search.entry;
 	return 0;
 }
 
@@ -150,6 +196,8 @@ void mount_entry_done(struct mount_entry *entry)
 {
 	free(entry->type);
 	free(entry->source);
+	free(entry->root);
+	free(entry->point);
 	*entry = (struct mount_entry){ 0 };
 }
 
@@ -304,6 +352,18 @@ int mounts_end_ours(const char *path, char **ret_why)
 			      "%s does not lead to the mount any more, so it is not unmounted%s",
 			      path, "");
 	return detach(fd, path, ret_why);
+}
+
+int mounts_open(const struct mount_entry *entry)
+{
+	_cleanup_(closep) int path = open(entry->point, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd;
+
+	/* Asking its number asks the daemon nothing. */
+	if (path < 0 || mount_id(path) != entry->id)
+		return -ENOTCONN;
+	fd = openat(path, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
 }
 
 bool mounts_wait_unowned(const char *store, int limit)

@@ -10,6 +10,7 @@
  */
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 /* The type that the kernel shows for our mounts. */
 #define MOUNTS_TYPE "fuse.sessfs"
@@ -17,9 +18,18 @@
 struct mount_entry {
 	char *type;
 	char *source;
+	char *root;  /* what of the filesystem is mounted: "/", unless it is a part */
+	char *point; /* where */
 	bool read_only;
-	int id; /* the kernel's number of the mount */
+	int id;		 /* the kernel's number of the mount */
+	unsigned device; /* the minor number of st_dev, and for FUSE of the connection */
+	uid_t user;	 /* who has mounted it, for FUSE; otherwise -1 */
 };
+
+/* All mounts of the kernel's table, in its order: a later one hides an earlier one on the same
+ * path.  The entry is borrowed.  fn returns 0 to go on; what else it returns is the result. */
+typedef int mounts_fn(void *arg, const struct mount_entry *entry);
+int mounts_each(mounts_fn *fn, void *arg);
 
 /* The path from the root.  Links are followed, also in the last component if it answers; it need
  * not exist.  0 or -errno. */
@@ -29,7 +39,12 @@ int mounts_absolute_unasked(const char *path, char **ret_path);
 
 /* The topmost mount on this absolute path.  -ENOENT: none.  Free with mount_entry_done(). */
 int mounts_find(const char *path, struct mount_entry *ret_entry);
+int mount_entry_copy(const struct mount_entry *entry, struct mount_entry *ret_entry);
 void mount_entry_done(struct mount_entry *entry);
+
+/* The root of the mount as a descriptor, if its path still leads to it and its daemon lives:
+ * -ENOTCONN otherwise, -EACCES when it does not let us in. */
+int mounts_open(const struct mount_entry *entry);
 
 /* Unmount; with lazily also when it is busy or its daemon is dead.  0, -EBUSY, or another -errno
  * with a sentence in *ret_why (owned by the caller; also for -EBUSY). */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "src/base/cleanup.h"
+#include "src/units.h"
 
 struct option_row;
 typedef int option_fn(struct options *options, const struct option_row *row, const char *value);
@@ -29,21 +30,6 @@ static void *field_at(struct options *options, size_t place)
 	return (char *)options + place;
 }
 
-/* A number up to most; end is what stands behind it. */
-static int parse_number(const char *text, int base, uint64_t most, uint64_t *ret_number, char **end)
-{
-	unsigned long long number;
-
-	if (*text < '0' || *text > '9')
-		return -EINVAL;
-	errno = 0;
-	number = strtoull(text, end, base);
-	if (errno || number > most)
-		return -EINVAL;
-	*ret_number = number;
-	return 0;
-}
-
 /* A number up to most with nothing behind it, to a field of 32 bits. */
 static int take_number(struct options *options, const struct option_row *row, const char *value,
 		       int base, uint64_t most)
@@ -51,7 +37,7 @@ static int take_number(struct options *options, const struct option_row *row, co
 	uint32_t *field = field_at(options, row->place);
 	uint64_t number;
 	char *end;
-	int r = parse_number(value, base, most, &number, &end);
+	int r = units_number(value, base, most, &number, &end);
 
 	if (r < 0 || *end)
 		return -EINVAL;
@@ -93,25 +79,7 @@ static int take_count(struct options *options, const struct option_row *row, con
 
 static int take_size(struct options *options, const struct option_row *row, const char *value)
 {
-	static const char units[] = "KMGT";
-	uint64_t *field = field_at(options, row->place);
-	const char *unit;
-	uint64_t number;
-	unsigned shift = 0;
-	char *end;
-	int r = parse_number(value, 10, INT64_MAX, &number, &end);
-
-	if (r < 0)
-		return r;
-	unit = *end ? strchr(units, *end & ~0x20) : NULL;
-	if (unit) {
-		shift = 10 * (unsigned)(unit - units + 1);
-		end++;
-	}
-	if (*end || number > (uint64_t)INT64_MAX >> shift)
-		return -EINVAL;
-	*field = number << shift;
-	return 0;
+	return units_size(value, field_at(options, row->place));
 }
 
 static int take_text(struct options *options, const struct option_row *row, const char *value)

@@ -4,7 +4,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "fs/model/names.h"
+#include "src/base/cleanup.h"
+#include "src/base/json.h"
 #include "src/base/log.h"
 
 static void print_stderr(int level, const char *sentence)
@@ -44,11 +48,63 @@ void say_to_syslog(void)
 	log_set_sink(print_syslog);
 }
 
+/* Something could not even be made. */
+static int lost;
+
+static void say_value(json_t *value)
+{
+	if (!value || json_dumpf(value, stdout, JSON_COMPACT | JSON_PRESERVE_ORDER) < 0)
+		lost = -ENOMEM;
+	json_decref(value);
+}
+
+void say_json(json_t *value)
+{
+	say_value(value);
+	putchar('\n');
+}
+
+void say_item(struct say_list *list, json_t *value)
+{
+	fputs(list->begun ? ",\n" : "[\n", stdout);
+	list->begun = true;
+	say_value(value);
+}
+
+void say_list_end(struct say_list *list)
+{
+	if (list->json)
+		puts(list->begun ? "\n]" : "[]");
+}
+
+json_t *say_json_name(const char *name, size_t size)
+{
+	_cleanup_(buf_done) struct buf shown = { 0 };
+	struct bytes bytes = bytes_make(name, size);
+
+	if (utf8_valid(bytes))
+		return json_stringn(name, size);
+	if (names_encode(NAMES_KEY, bytes, NAME_LIMIT, &shown) < 0)
+		return NULL;
+	return json_stringn(shown.data, shown.size);
+}
+
+void say_name(const char *name, const char *end)
+{
+	bool guarded = isatty(STDOUT_FILENO);
+
+	for (; *name; name++)
+		putchar(guarded && ((unsigned char)*name < ' ' || *name == 0x7f) ? '?' : *name);
+	fputs(end, stdout);
+}
+
 int say_finish(void)
 {
-	int r = 0;
+	int r = lost;
 
-	if (fflush(stdout) != 0)
+	if (r < 0)
+		fflush(stdout);
+	else if (fflush(stdout) != 0)
 		r = -errno;
 	else if (ferror(stdout))
 		r = -EIO;

@@ -6,12 +6,31 @@
  * The place that prints: where the sentences of the log go, and what is written to stdout.
  */
 
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
 /* Everything up to this level to stderr, as "sessfs: SENTENCE". */
 void say_to_stderr(int level);
 /* For a daemon that starts: warnings and worse to stderr, the rest to the system log. */
 void say_while_starting(void);
 /* Everything to the system log; the process has no terminal any more. */
 void say_to_syslog(void);
+
+/* JSON on stdout: a list, an object a line, or objects alone.  The value is taken over; NULL, which
+ * is what jansson makes without memory, is an error that say_finish() tells. */
+struct say_list {
+	bool json;
+	bool begun;
+};
+void say_item(struct say_list *list, json_t *value);
+void say_list_end(struct say_list *list);
+void say_json(json_t *value);
+/* A name as JSON; bytes that are not UTF-8 as %XX. */
+json_t *say_json_name(const char *name, size_t size);
+/* A name on a line of its own, or at its end.  What could end the line or move the cursor of a
+ * terminal is shown as '?' there. */
+void say_name(const char *name, const char *end);
 
 /* Flush stdout.  0, or -errno after a sentence when what was printed did not get out. */
 int say_finish(void);

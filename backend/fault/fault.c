@@ -211,6 +211,24 @@ static int fault_key_list(struct backend *backend, struct backend_snapshot *snap
 	return r < 0 ? r : inner->ops->key_list(inner, snapshot, after_session, after_key, fn, arg);
 }
 
+static int fault_session_list(struct backend *backend, struct backend_snapshot *snapshot,
+			      backend_session_fn *fn, void *arg)
+{
+	struct backend *inner = fault_of(backend)->inner;
+	int r = strike(backend);
+
+	return r < 0 ? r : inner->ops->session_list(inner, snapshot, fn, arg);
+}
+
+static int fault_day_list(struct backend *backend, struct backend_snapshot *snapshot,
+			  backend_day_fn *fn, void *arg)
+{
+	struct backend *inner = fault_of(backend)->inner;
+	int r = strike(backend);
+
+	return r < 0 ? r : inner->ops->day_list(inner, snapshot, fn, arg);
+}
+
 static int fault_piece_read(struct backend *backend, struct backend_snapshot *snapshot,
 			    uint64_t ino, int64_t first, int64_t first_seq, backend_piece_fn *fn,
 			    void *arg)
@@ -325,6 +343,8 @@ static const struct backend_ops fault_ops = {
 	.row_read = fault_row_read,
 	.key_stat = fault_key_stat,
 	.key_list = fault_key_list,
+	.session_list = fault_session_list,
+	.day_list = fault_day_list,
 	.piece_read = fault_piece_read,
 	.mark_find = fault_mark_find,
 	.mark_find_index = fault_mark_find_index,

@@ -75,6 +75,10 @@ int memory_key_stat(struct backend *backend, struct backend_snapshot *snapshot,
 int memory_key_list(struct backend *backend, struct backend_snapshot *snapshot,
 		    struct bytes after_session, struct bytes after_key, backend_key_fn *fn,
 		    void *arg);
+int memory_session_list(struct backend *backend, struct backend_snapshot *snapshot,
+			backend_session_fn *fn, void *arg);
+int memory_day_list(struct backend *backend, struct backend_snapshot *snapshot, backend_day_fn *fn,
+		    void *arg);
 int memory_piece_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		      int64_t first, int64_t first_seq, backend_piece_fn *fn, void *arg);
 int memory_mark_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,

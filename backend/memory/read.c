@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "backend/days.h"
 #include "backend/memory/internal.h"
 #include "src/base/cleanup.h"
 
@@ -442,6 +443,158 @@ int memory_key_list(struct backend *backend, struct backend_snapshot *snapshot,
 			return MIN(r, 0);
 	}
 	return MIN(r, 0);
+}
+
+/* The bytes of a buffer, of which an empty one may have none. */
+static struct bytes present(const struct buf *buf)
+{
+	return bytes_make(buf->data ? buf->data : "", buf->size);
+}
+
+/* The first session behind another one (NULL: of all) that a table has: 1, or 0 without one. */
+static int next_session(struct map *map, enum key_table table, const struct buf *after,
+			struct buf *session)
+{
+	_cleanup_(walk_done) struct walk walk = { .map = map };
+	struct bytes rest;
+	int r;
+
+	key_start(&walk.prefix, table);
+	walk.prefix_size = walk.prefix.buf.size;
+	if (after)
+		key_add_text(&walk.prefix, present(after));
+	/* Behind all that begins with this text, before any that it is the beginning of. */
+	if (after && !walk.prefix.error)
+		walk.prefix.buf.data[walk.prefix.buf.size - 1] = 1;
+	r = walk_start(&walk, false);
+	if (r < 0 || !walk_here(&walk, &rest))
+		return MIN(r, 0);
+	buf_clear(session);
+	r = key_take_text(&rest, session);
+	return r < 0 ? r : 1;
+}
+
+static void add_row(struct backend_session_stat *stat, struct bytes value)
+{
+	struct memory_row row;
+
+	memcpy(&row, value.data, sizeof(row));
+	stat->created = stat->items ? MIN(stat->created, row.created) : row.created;
+	stat->updated = MAX(stat->updated, row.updated);
+	stat->items++;
+	stat->bytes += value.size - sizeof(row);
+}
+
+/* All rows of a session; -ENOENT when there are none. */
+static int add_session(struct map *map, const struct buf *session,
+		       struct backend_session_stat *stat)
+{
+	_cleanup_(walk_done) struct walk walk = { .map = map };
+	_cleanup_(buf_done) struct buf key = { 0 }, last = { 0 };
+	struct bytes rest;
+	int r;
+
+	key_start(&walk.prefix, KEY_ROW);
+	key_add_text(&walk.prefix, present(session));
+	walk.prefix_size = walk.prefix.buf.size;
+	for (r = walk_start(&walk, true); r > 0 && walk_here(&walk, &rest); walk_next(&walk)) {
+		buf_clear(&key);
+		r = key_take_text(&rest, &key);
+		if (r == 0 && (!stat->items || !bytes_equal(buf_bytes(&key), buf_bytes(&last)))) {
+			stat->keys++;
+			buf_clear(&last);
+			r = buf_append_bytes(&last, buf_bytes(&key));
+		}
+		if (r < 0)
+			return r;
+		add_row(stat, walk.entry->value);
+		r = 1;
+	}
+	return r < 0 ? r : stat->items ? 0 : -ENOENT;
+}
+
+static int stat_session(struct backend *backend, struct backend_snapshot *snapshot,
+			const struct buf *session, struct backend_session_stat *ret_stat)
+{
+	struct backend_session_stat stat = { 0 };
+	struct backend_node node;
+	int r = add_session(snapshot->map, session, &stat);
+
+	if (r == -ENOENT) {
+		r = memory_node_find(backend, snapshot, present(session), (struct bytes){ 0 },
+				     &node);
+		if (r == 0) {
+			stat.updated = node.mtime;
+			backend_node_done(&node);
+		}
+	}
+	if (r == 0)
+		*ret_stat = stat;
+	return r;
+}
+
+/* The next session that either table has. */
+static int next_of_both(struct map *map, const struct buf *after, struct buf *session)
+{
+	_cleanup_(buf_done) struct buf named = { 0 };
+	int rows = next_session(map, KEY_ROW, after, session);
+	int r = rows < 0 ? rows : next_session(map, KEY_SESSION, after, &named);
+
+	if (r < 0)
+		return r;
+	if (r > 0 && (!rows || bytes_compare(buf_bytes(&named), buf_bytes(session)) < 0)) {
+		struct buf swapped = *session;
+
+		*session = named;
+		named = swapped;
+	}
+	return rows || r;
+}
+
+int memory_session_list(struct backend *backend, struct backend_snapshot *snapshot,
+			backend_session_fn *fn, void *arg)
+{
+	_cleanup_(buf_done) struct buf session = { 0 }, next = { 0 };
+	struct backend_session_stat stat;
+	int r = next_of_both(snapshot->map, NULL, &next);
+
+	while (r > 0) {
+		struct buf swapped = session;
+
+		session = next;
+		next = swapped;
+		r = stat_session(backend, snapshot, &session, &stat);
+		if (r == 0)
+			r = fn(arg, present(&session), &stat);
+		if (r)
+			return MIN(r, 0);
+		r = next_of_both(snapshot->map, &session, &next);
+	}
+	return r;
+}
+
+int memory_day_list(struct backend *backend, struct backend_snapshot *snapshot, backend_day_fn *fn,
+		    void *arg)
+{
+	_cleanup_(backend_days_done) struct backend_days days = { 0 };
+	_cleanup_(walk_done) struct walk walk = { .map = snapshot->map };
+	struct memory_row row;
+	struct bytes rest;
+	int r;
+
+	(void)backend;
+	key_start(&walk.prefix, KEY_ROW);
+	walk.prefix_size = walk.prefix.buf.size;
+	for (r = walk_start(&walk, true); r > 0 && walk_here(&walk, &rest); walk_next(&walk)) {
+		struct bytes value = walk.entry->value;
+
+		memcpy(&row, value.data, sizeof(row));
+		r = backend_days_add(&days, row.created, value.size - sizeof(row));
+		if (r < 0)
+			return r;
+		r = 1;
+	}
+	return r < 0 ? r : backend_days_tell(&days, fn, arg);
 }
 
 int memory_piece_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,

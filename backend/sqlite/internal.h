@@ -83,6 +83,9 @@ enum sqlite_sql {
 	SQL_KEY_LAST,
 	SQL_NEXT_SESSION,
 	SQL_NEXT_KEY,
+	SQL_SESSION_ROWS,
+	SQL_SESSION_EMPTY,
+	SQL_DAY_LIST,
 	SQL_PIECE_READ,
 	SQL_MARK_FIND,
 	SQL_MARK_FIND_INDEX,
@@ -370,6 +373,10 @@ int sqlite_key_stat(struct backend *backend, struct backend_snapshot *snapshot,
 		    struct bytes session, struct bytes key, struct backend_key_stat *ret_stat);
 int sqlite_key_list(struct backend *backend, struct backend_snapshot *snapshot,
 		    struct bytes after_session, struct bytes after_key, backend_key_fn *fn,
+		    void *arg);
+int sqlite_session_list(struct backend *backend, struct backend_snapshot *snapshot,
+			backend_session_fn *fn, void *arg);
+int sqlite_day_list(struct backend *backend, struct backend_snapshot *snapshot, backend_day_fn *fn,
 		    void *arg);
 int sqlite_piece_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		      int64_t first, int64_t first_seq, backend_piece_fn *fn, void *arg);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/days.h"
 #include "backend/sqlite/internal.h"
 #include "src/base/cleanup.h"
 
@@ -581,6 +582,110 @@ int sqlite_key_list(struct backend *backend, struct backend_snapshot *snapshot,
 	buf_done(&walk.session);
 	buf_done(&walk.key);
 	return r;
+}
+
+/* Sessions that have rows, and those that have none, each in the order of their ids: what comes
+ * next of both, and the session that is being added up. */
+struct sessions {
+	struct cursor rows;
+	struct cursor empty;
+	struct buf session;
+	struct backend_session_stat stat;
+};
+
+static void add_key(struct sessions *sessions)
+{
+	struct backend_session_stat *stat = &sessions->stat;
+	struct cursor *rows = &sessions->rows;
+	int64_t created = sqlite_stamp_read(rows->statement, 3);
+	int64_t updated = sqlite_stamp_read(rows->statement, 4);
+
+	stat->created = stat->keys && stat->created < created ? stat->created : created;
+	stat->updated = MAX(stat->updated, updated);
+	stat->keys++;
+	stat->items += (uint64_t)number_at(rows, 1);
+	stat->bytes += (uint64_t)number_at(rows, 2);
+}
+
+/* Add up the keys of the session that the cursor is at; 1 when it is at the next one then. */
+static int add_session(struct sessions *sessions)
+{
+	int r;
+
+	buf_clear(&sessions->session);
+	sessions->stat = (struct backend_session_stat){ 0 };
+	r = buf_append_bytes(&sessions->session, bytes_at(&sessions->rows, 0));
+	if (r < 0)
+		return r;
+	do {
+		add_key(sessions);
+		r = cursor_next(&sessions->rows);
+	} while (r > 0 && bytes_equal(bytes_at(&sessions->rows, 0), present(&sessions->session)));
+	return r;
+}
+
+static bool empty_is_next(struct sessions *sessions, bool more_rows, bool more_empty)
+{
+	return more_empty && (!more_rows || bytes_compare(bytes_at(&sessions->empty, 0),
+							  bytes_at(&sessions->rows, 0)) < 0);
+}
+
+static int tell_empty(struct sessions *sessions, backend_session_fn *fn, void *arg)
+{
+	const struct backend_session_stat stat = { .updated = number_at(&sessions->empty, 1) };
+
+	return fn(arg, bytes_at(&sessions->empty, 0), &stat);
+}
+
+static int tell_sessions(struct sessions *sessions, backend_session_fn *fn, void *arg)
+{
+	int rows = cursor_next(&sessions->rows);
+	int empty = cursor_next(&sessions->empty);
+	int r = 0;
+
+	while (r == 0 && rows >= 0 && empty >= 0 && (rows || empty)) {
+		if (empty_is_next(sessions, rows, empty)) {
+			r = tell_empty(sessions, fn, arg);
+			empty = r ? empty : cursor_next(&sessions->empty);
+		} else {
+			rows = add_session(sessions);
+			if (rows >= 0)
+				r = fn(arg, present(&sessions->session), &sessions->stat);
+		}
+	}
+	return rows < 0 ? rows : empty < 0 ? empty : MIN(r, 0);
+}
+
+int sqlite_session_list(struct backend *backend, struct backend_snapshot *snapshot,
+			backend_session_fn *fn, void *arg)
+{
+	struct sessions sessions = { 0 };
+	int r = cursor_open(snapshot, SQL_SESSION_ROWS, &sessions.rows);
+
+	(void)backend;
+	if (r == 0)
+		r = cursor_open(snapshot, SQL_SESSION_EMPTY, &sessions.empty);
+	if (r == 0)
+		r = tell_sessions(&sessions, fn, arg);
+	cursor_finish(&sessions.rows);
+	cursor_finish(&sessions.empty);
+	buf_done(&sessions.session);
+	return r;
+}
+
+int sqlite_day_list(struct backend *backend, struct backend_snapshot *snapshot, backend_day_fn *fn,
+		    void *arg)
+{
+	_cleanup_(backend_days_done) struct backend_days days = { 0 };
+	struct cursor cursor = { 0 };
+	int r = cursor_open(snapshot, SQL_DAY_LIST, &cursor);
+
+	(void)backend;
+	while (r >= 0 && (r = cursor_next(&cursor)) > 0)
+		r = backend_days_add(&days, sqlite_stamp_read(cursor.statement, 0),
+				     (uint64_t)number_at(&cursor, 1));
+	cursor_finish(&cursor);
+	return r < 0 ? r : backend_days_tell(&days, fn, arg);
 }
 
 int sqlite_piece_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,

@@ -8,6 +8,11 @@
 	"n.ino, n.parent, n.entry, n.kind, n.flags, n.mode, n.uid, n.gid, n.nlink, n.rdev, "       \
 	"n.size, n.atime, n.mtime, n.ctime, n.btime, n.session_id, n.state_key, n.target "
 
+/* Rows of which ids and index are of the types that we know. */
+#define SHOWN_ROWS                                                                                 \
+	"session_id < x'' AND session_id >= '' AND state_key < x'' AND state_key >= '' AND "       \
+	"typeof(item_index) = 'integer' "
+
 /*
  * Words in braces differ from store to store; sqlite_sql_expand() puts them in.  Ids in the rows'
  * table may be of any type when another program wrote them: text alone is an id to us, and
@@ -64,6 +69,15 @@ static const char *const texts[SQL_COUNT] = {
 			     "session_id < x'' ORDER BY session_id LIMIT 1",
 	[SQL_NEXT_KEY] = "SELECT state_key FROM {rows} WHERE session_id = ?1 AND "
 			 "state_key >= ?2 AND state_key < x'' ORDER BY state_key LIMIT 1",
+	/* In the order of the primary key, so nothing is sorted. */
+	[SQL_SESSION_ROWS] =
+		"SELECT session_id, count(*), sum({octets}), min({created}), "
+		"max({updated}) FROM {rows} WHERE " SHOWN_ROWS "GROUP BY session_id, state_key",
+	[SQL_SESSION_EMPTY] = "SELECT session_id, mtime FROM sessfs_node n WHERE kind = 1 AND "
+			      "nlink > 0 AND NOT EXISTS (SELECT 1 FROM {rows} WHERE "
+			      "session_id = n.session_id AND state_key < x'' AND state_key >= '' "
+			      "AND typeof(item_index) = 'integer') ORDER BY session_id",
+	[SQL_DAY_LIST] = "SELECT {created}, {octets} FROM {rows} WHERE " SHOWN_ROWS,
 
 	[SQL_PIECE_READ] = "SELECT item_index, seq, data FROM sessfs_piece WHERE ino = ?1 AND "
 			   "(item_index, seq) >= (?2, ?3) ORDER BY item_index, seq",
@@ -182,6 +196,10 @@ char *sqlite_sql_expand(const char *text, const struct sqlite_layout *layout, co
 		{ "{schema}", "%s", schema },
 		{ "{created}", "%s", created ? "created_at" : "NULL" },
 		{ "{updated}", "%s", updated ? "updated_at" : "NULL" },
+		/* The newer function does not read what is long. */
+		{ "{octets}", "%s",
+		  sqlite3_libversion_number() >= 3043000 ? "octet_length(state_data)" :
+							   "length(CAST(state_data AS BLOB))" },
 		{ "{time_columns}", ", %s",
 		  created && updated ? "created_at, updated_at" :
 				       (created ? "created_at" : "updated_at") },

@@ -246,6 +246,26 @@ static int trace_key_list(struct backend *backend, struct backend_snapshot *snap
 	return tell(start, r, "key-list after %.*s %.*s", SHOWN(after_session), SHOWN(after_key));
 }
 
+static int trace_session_list(struct backend *backend, struct backend_snapshot *snapshot,
+			      backend_session_fn *fn, void *arg)
+{
+	struct backend *inner = inner_of(backend);
+	int64_t start = now();
+	int r = inner->ops->session_list(inner, snapshot, fn, arg);
+
+	return tell(start, r, "session-list");
+}
+
+static int trace_day_list(struct backend *backend, struct backend_snapshot *snapshot,
+			  backend_day_fn *fn, void *arg)
+{
+	struct backend *inner = inner_of(backend);
+	int64_t start = now();
+	int r = inner->ops->day_list(inner, snapshot, fn, arg);
+
+	return tell(start, r, "day-list");
+}
+
 static int trace_piece_read(struct backend *backend, struct backend_snapshot *snapshot,
 			    uint64_t ino, int64_t first, int64_t first_seq, backend_piece_fn *fn,
 			    void *arg)
@@ -363,6 +383,8 @@ static const struct backend_ops trace_ops = {
 	.row_read = trace_row_read,
 	.key_stat = trace_key_stat,
 	.key_list = trace_key_list,
+	.session_list = trace_session_list,
+	.day_list = trace_day_list,
 	.piece_read = trace_piece_read,
 	.mark_find = trace_mark_find,
 	.mark_find_index = trace_mark_find_index,

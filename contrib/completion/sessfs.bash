@@ -4,26 +4,78 @@
 # Completion of sessfs command lines for bash: source this file, or copy it to
 # /usr/local/share/bash-completion/completions/sessfs.
 
+_sessfs_commands='mount umount check ls cat append put rm sessions stats mounts'
+_sessfs_mount_options='ro allow_other uid= gid= umask= table= strict exact max_size= pause= threads=
+	auto_unmount nonempty allow_dev allow_suid remount noexec debug'
+declare -A _sessfs_options=(
+	[mount]='-f -d -o'
+	[check]='--repair -o'
+	[ls]='-l --json -o'
+	[cat]='-o'
+	[append]='-o'
+	[put]='-o'
+	[rm]='-r -o'
+	[sessions]='--json --sort= --older-than= --newer-than= --larger-than= --name= -o'
+	[stats]='--json -o'
+	[mounts]='--json'
+)
+
+# Names in a store: the store is the first operand, $2 the beginning of a path.
+_sessfs_names() {
+	local dir='' name
+	[[ $2 == */* ]] && dir=${2%/*}/
+	while IFS= read -r name; do
+		[[ $dir$name == "$2"* ]] && COMPREPLY+=("$dir$name")
+	done < <(sessfs ls -- "$1" "$dir" 2>/dev/null </dev/null)
+	compopt -o nospace -o filenames
+}
+
+# The operands so far, without options and their values.
+_sessfs_operands() {
+	local i
+	operands=()
+	for ((i = 2; i < COMP_CWORD; i++)); do
+		case ${COMP_WORDS[i]} in
+		-o) ((i++)) ;;
+		-* | =) ;;
+		*) operands+=("${COMP_WORDS[i]}") ;;
+		esac
+	done
+}
+
 _sessfs() {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
-	local options='ro allow_other uid= gid= umask= table= strict exact max_size= pause= threads=
-		auto_unmount nonempty allow_dev allow_suid remount noexec debug'
-	local head=
+	local command=${COMP_WORDS[1]} head='' operands
 
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		mapfile -t COMPREPLY < <(compgen -W 'mount umount check help --help --version' -- "$word")
+		mapfile -t COMPREPLY < <(compgen -W "$_sessfs_commands help --help --version" -- "$word")
+		return
 	elif [[ $before == help ]]; then
-		mapfile -t COMPREPLY < <(compgen -W 'mount umount check' -- "$word")
+		mapfile -t COMPREPLY < <(compgen -W "$_sessfs_commands" -- "$word")
+		return
 	elif [[ $before == -o ]]; then
 		[[ $word == *,* ]] && head=${word%,*},
-		mapfile -t COMPREPLY < <(compgen -P "$head" -W "$options" -- "${word##*,}")
+		mapfile -t COMPREPLY < <(compgen -P "$head" -W "$_sessfs_mount_options" -- "${word##*,}")
 		compopt -o nospace
-	elif [[ $word == -* && ${COMP_WORDS[1]} == mount ]]; then
-		mapfile -t COMPREPLY < <(compgen -W '-f -d -o --help' -- "$word")
-	else
+		return
+	elif [[ $command == sessions && ${COMP_WORDS[COMP_CWORD - 2]} == --sort || $before == --sort ]]; then
+		mapfile -t COMPREPLY < <(compgen -W 'id age size items' -- "${word#=}")
+		return
+	elif [[ $word == -* ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "${_sessfs_options[$command]} --help" -- "$word")
+		[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
+		return
+	fi
+	_sessfs_operands
+	case $command:${#operands[@]} in
+	ls:1 | append:1 | put:1 | cat:[1-9]* | rm:[1-9]*)
+		_sessfs_names "${operands[0]}" "$word"
+		;;
+	*)
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")
 		compopt -o filenames
-	fi
+		;;
+	esac
 }
 complete -F _sessfs sessfs

@@ -274,6 +274,115 @@ EveryStore(keys, are_listed_until_the_callback_has_enough)
 	unlook(backend, snapshot);
 }
 
+static int show_session(void *arg, struct bytes session, const struct backend_session_stat *stat)
+{
+	struct buf *shown = arg;
+
+	cr_assert_not_null(session.data);
+	cr_assert_eq(stat->updated != 0, true, "nobody knows when %.*s changed", (int)session.size,
+		     session.data);
+	return buf_printf(shown, "%.*s:%d,%d,%d ", (int)session.size, session.data, (int)stat->keys,
+			  (int)stat->items, (int)stat->bytes);
+}
+
+static int stop_after_a_session(void *arg, struct bytes session,
+				const struct backend_session_stat *stat)
+{
+	int r = show_session(arg, session, stat);
+
+	return r < 0 ? r : 1;
+}
+
+static void sessions_are(struct backend *backend, backend_session_fn *fn, const char *expected)
+{
+	_cleanup_(buf_done) struct buf shown = { 0 };
+	struct backend_snapshot *snapshot = look(backend);
+
+	cr_assert_eq(buf_reserve(&shown, 1), 0);
+	shown.data[0] = '\0';
+	cr_assert_eq(backend->ops->session_list(backend, snapshot, fn, &shown), 0);
+	unlook(backend, snapshot);
+	cr_assert_str_eq(shown.data, expected);
+}
+
+static struct backend_node session_node(uint64_t ino, struct bytes session, uint32_t nlink)
+{
+	struct backend_node node = plain_node(ino);
+
+	node.kind = BACKEND_SESSION;
+	node.session = session;
+	node.nlink = nlink;
+	node.mtime = 7;
+	return node;
+}
+
+EveryStore(sessions, are_added_up_in_the_order_of_their_ids)
+{
+	const struct backend_node nodes[] = {
+		session_node(2, BYTES("b"), 2),	   session_node(3, BYTES("a"), 2),
+		session_node(4, BYTES("zz"), 2),   session_node(5, BYTES(""), 2),
+		session_node(6, BYTES("gone"), 0),
+	};
+
+	sessions_are(backend, show_session, "");
+	for (size_t i = 0; i < ARRAY_SIZE(nodes); i++)
+		COMMIT(backend, node_put(&nodes[i]));
+	COMMIT(backend, row_insert(BYTES("b"), BYTES("y"), 0, BYTES("\"six bytes\"")),
+	       row_insert(BYTES("b"), BYTES("y"), 3, BYTES("22")),
+	       row_insert(BYTES("b"), BYTES("x"), 0, BYTES("333")),
+	       row_insert(BYTES("bb"), BYTES(""), 0, BYTES("1")));
+
+	sessions_are(backend, show_session, ":0,0,0 a:0,0,0 b:2,3,16 bb:1,1,1 zz:0,0,0 ");
+	sessions_are(backend, stop_after_a_session, ":0,0,0 ");
+}
+
+static int keep_stat(void *arg, struct bytes session, const struct backend_session_stat *stat)
+{
+	(void)session;
+	*(struct backend_session_stat *)arg = *stat;
+	return 0;
+}
+
+EveryStore(sessions, tell_the_oldest_row_and_the_last_change)
+{
+	struct backend_session_stat stat = { 0 };
+	struct backend_snapshot *snapshot;
+	int64_t before = (int64_t)time(NULL) * 1000000000;
+
+	COMMIT(backend, row_insert(S, K, 0, BYTES("1")));
+	usleep(5000);
+	COMMIT(backend, row_insert(S, BYTES("a"), 0, BYTES("1")));
+	snapshot = look(backend);
+	cr_assert_eq(backend->ops->session_list(backend, snapshot, keep_stat, &stat), 0);
+	unlook(backend, snapshot);
+
+	cr_assert_geq(stat.created, before);
+	cr_assert_geq(stat.updated, stat.created + 4000000);
+	cr_assert_lt(stat.updated, before + 60000000000);
+}
+
+static int keep_day(void *arg, const struct backend_day *day)
+{
+	*(struct backend_day *)arg = *day;
+	return 0;
+}
+
+EveryStore(days, add_up_the_rows_that_were_made_on_them)
+{
+	struct backend_day day = { 0 };
+	struct backend_snapshot *snapshot;
+	int64_t today = (int64_t)time(NULL) / 86400;
+
+	COMMIT(backend, row_insert(S, K, 0, BYTES("1")), row_insert(S, K, 1, BYTES("22")));
+	snapshot = look(backend);
+	cr_assert_eq(backend->ops->day_list(backend, snapshot, keep_day, &day), 0);
+	unlook(backend, snapshot);
+
+	cr_assert_leq(llabs(day.day - today), 1);
+	cr_assert_eq(day.items, 2);
+	cr_assert_eq(day.bytes, 3);
+}
+
 static struct backend_op key_move(struct bytes session_to, struct bytes key_to)
 {
 	return (struct backend_op){ .type = BACKEND_KEY_MOVE,

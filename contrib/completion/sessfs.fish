@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+#
+# Completion of sessfs command lines for fish: copy this file to ~/.config/fish/completions or
+# /usr/local/share/fish/vendor_completions.d.
+
+set -l commands mount umount check ls cat append put rm sessions stats mounts help
+
+# The names in the store that is the first operand.
+function __sessfs_names
+    set -l words (commandline -opc)
+    set -l operands (string match -rv -- '^-|^table=' $words[3..-1])
+    set -q operands[1]; or return
+    set -l dir (string match -r '.*/' -- (commandline -ct))
+    for name in (sessfs ls -- $operands[1] "$dir" 2>/dev/null)
+        echo "$dir$name"
+    end
+end
+
+function __sessfs_needs_command
+    test (count (commandline -opc)) -eq 1
+end
+
+function __sessfs_runs
+    set -l words (commandline -opc)
+    test (count $words) -gt 1; and contains -- $words[2] $argv
+end
+
+complete -c sessfs -n "not __sessfs_runs ls cat rm umount" -F
+complete -c sessfs -n __sessfs_needs_command -f
+complete -c sessfs -n "__sessfs_runs help" -f -a "$commands"
+complete -c sessfs -n __sessfs_needs_command -l version -d 'Print the version'
+complete -c sessfs -l help -d 'Tell how it is used'
+
+complete -c sessfs -n __sessfs_needs_command -a mount -d 'Show a store as a directory'
+complete -c sessfs -n __sessfs_needs_command -a umount -d 'End a mount'
+complete -c sessfs -n __sessfs_needs_command -a check -d 'Tell whether a store is sound'
+complete -c sessfs -n __sessfs_needs_command -a ls -d 'List sessions, or the files of one'
+complete -c sessfs -n __sessfs_needs_command -a cat -d 'Print files'
+complete -c sessfs -n __sessfs_needs_command -a append -d 'Append lines to a file'
+complete -c sessfs -n __sessfs_needs_command -a put -d 'Replace the content of a file'
+complete -c sessfs -n __sessfs_needs_command -a rm -d 'Remove files or sessions'
+complete -c sessfs -n __sessfs_needs_command -a sessions -d 'List sessions with what they hold'
+complete -c sessfs -n __sessfs_needs_command -a stats -d 'Count what a store holds'
+complete -c sessfs -n __sessfs_needs_command -a mounts -d 'Tell what is mounted where'
+complete -c sessfs -n __sessfs_needs_command -a help -d 'Tell more about a command'
+
+complete -c sessfs -n "__sessfs_runs mount" -s f -d 'Stay in the foreground'
+complete -c sessfs -n "__sessfs_runs mount" -s d -d 'Log every request'
+complete -c sessfs -n "__sessfs_runs mount" -s o -x -d 'Options' \
+    -a 'ro allow_other uid= gid= umask= table= strict exact max_size= pause= threads= auto_unmount
+        nonempty allow_dev allow_suid remount noexec debug'
+complete -c sessfs -n "__sessfs_runs umount" -x -a '(__fish_complete_directories)'
+complete -c sessfs -n "__sessfs_runs check" -l repair -d 'Rescue what is whole'
+complete -c sessfs -n "__sessfs_runs check ls cat rm sessions stats" -s o -x -a 'table='
+complete -c sessfs -n "__sessfs_runs append put" -s o -x -a 'table= strict exact'
+complete -c sessfs -n "__sessfs_runs ls sessions stats mounts" -l json -d 'Print JSON'
+complete -c sessfs -n "__sessfs_runs ls" -s l -d 'Mode, size and time, too'
+complete -c sessfs -n "__sessfs_runs rm" -s r -d 'Directories, too'
+complete -c sessfs -n "__sessfs_runs sessions" -l sort -x -a 'id age size items' -d 'Order'
+complete -c sessfs -n "__sessfs_runs sessions" -l older-than -x -d 'Not changed for so long'
+complete -c sessfs -n "__sessfs_runs sessions" -l newer-than -x -d 'Changed in that time'
+complete -c sessfs -n "__sessfs_runs sessions" -l larger-than -x -d 'Of more bytes'
+complete -c sessfs -n "__sessfs_runs sessions" -l name -x -d 'With a name that fits a pattern'
+complete -c sessfs -n "__sessfs_runs ls cat append put rm" -a '(__sessfs_names)'

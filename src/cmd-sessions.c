@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "fs/model/names.h"
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+#include "src/say.h"
+#include "src/summary.h"
+#include "src/units.h"
+#include "src/verb.h"
+
+struct row {
+	char *name; /* as the mount shows the id */
+	char *id;
+	size_t id_size;
+	struct backend_session_stat stat;
+};
+
+typedef int row_order(const struct row *a, const struct row *b);
+
+struct sessions {
+	bool json;
+	row_order *order; /* NULL: as they come, by id */
+	int64_t older;	  /* nanoseconds; 0: any */
+	int64_t newer;
+	uint64_t larger; /* bytes */
+	const char *pattern;
+	struct options options;
+	int64_t now;
+	struct row *rows; /* to be sorted */
+	size_t count;
+	size_t room;
+	struct say_list list;
+};
+
+static int order_numbers(int64_t a, int64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+static int order_age(const struct row *a, const struct row *b)
+{
+	return order_numbers(a->stat.updated, b->stat.updated);
+}
+
+static int order_size(const struct row *a, const struct row *b)
+{
+	return order_numbers((int64_t)b->stat.bytes, (int64_t)a->stat.bytes);
+}
+
+static int order_items(const struct row *a, const struct row *b)
+{
+	return order_numbers((int64_t)b->stat.items, (int64_t)a->stat.items);
+}
+
+static int take_order(void *field, const char *value)
+{
+	static const struct {
+		const char *name;
+		row_order *order;
+	} orders[] = { { "id", NULL },
+		       { "age", order_age },
+		       { "size", order_size },
+		       { "items", order_items } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
+		if (strcmp(orders[i].name, value) != 0)
+			continue;
+		*(row_order **)field = orders[i].order;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static const struct verb_option sessions_options[] = {
+	VERB_JSON(struct sessions),
+	{ "sort", 0, "id|age|size|items", take_order, offsetof(struct sessions, order),
+	  "by id, the longest unchanged first, the largest first" },
+	{ "older-than", 0, "AGE", verb_take_age, offsetof(struct sessions, older),
+	  "not changed for so long: 30m, 12h, 7d, 2w, 1y" },
+	{ "newer-than", 0, "AGE", verb_take_age, offsetof(struct sessions, newer),
+	  "changed in that time" },
+	{ "larger-than", 0, "SIZE", verb_take_size, offsetof(struct sessions, larger),
+	  "of more bytes: 500, 100K, 20M, 1G" },
+	{ "name", 0, "GLOB", verb_take_text, offsetof(struct sessions, pattern),
+	  "with a name that fits a pattern of the shell" },
+	VERB_TABLE(struct sessions),
+};
+
+static const struct verb sessions_verb = {
+	&cmd_sessions, sessions_options, ARRAY_SIZE(sessions_options), 1, 1, "takes a store",
+};
+
+static bool is_wanted(const struct sessions *sessions, const struct row *row)
+{
+	const struct backend_session_stat *stat = &row->stat;
+	int64_t age = stat->updated ? sessions->now - stat->updated : 0;
+
+	if (sessions->older && (!stat->updated || age <= sessions->older))
+		return false;
+	if (sessions->newer && (!stat->updated || age > sessions->newer))
+		return false;
+	if (sessions->larger && stat->bytes <= sessions->larger)
+		return false;
+	return !sessions->pattern || fnmatch(sessions->pattern, row->name, 0) == 0;
+}
+
+static json_t *row_json(const struct row *row)
+{
+	json_t *value = json_object();
+
+	json_object_set_new(value, "name", say_json_name(row->name, strlen(row->name)));
+	json_object_set_new(value, "id", say_json_name(row->id, row->id_size));
+	summary_add_json(value, &row->stat);
+	return value;
+}
+
+static void print_row(struct sessions *sessions, const struct row *row)
+{
+	const struct backend_session_stat *stat = &row->stat;
+	char size[UNITS_TEXT], changed[UNITS_TEXT];
+
+	if (sessions->json) {
+		say_item(&sessions->list, row_json(row));
+		return;
+	}
+	printf("%6" PRIu64 " %9" PRIu64 " %7s  %-16s  ", stat->keys, stat->items,
+	       units_show_size(stat->bytes, size), units_show_time(stat->updated, changed));
+	say_name(row->name, "\n");
+}
+
+static void row_done(struct row *row)
+{
+	free(row->name);
+	free(row->id);
+}
+
+static int keep_row(struct sessions *sessions, struct row *row)
+{
+	if (sessions->count == sessions->room) {
+		size_t room = sessions->room ? sessions->room * 2 : 256;
+		struct row *grown = reallocarray(sessions->rows, room, sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		sessions->rows = grown;
+		sessions->room = room;
+	}
+	sessions->rows[sessions->count++] = *row;
+	*row = (struct row){ 0 };
+	return 0;
+}
+
+static int on_session(void *arg, struct bytes session, const struct backend_session_stat *stat)
+{
+	struct sessions *sessions = arg;
+	_cleanup_(buf_done) struct buf name = { 0 };
+	_cleanup_(row_done) struct row row = { .stat = *stat };
+	int r = names_encode(NAMES_SESSION, session, NAME_LIMIT, &name);
+
+	if (r < 0)
+		return r;
+	row.name = bytes_dup(buf_bytes(&name));
+	row.id = bytes_dup(session);
+	row.id_size = session.size;
+	if (!row.name || !row.id)
+		return -ENOMEM;
+	if (!is_wanted(sessions, &row))
+		return 0;
+	if (sessions->order)
+		return keep_row(sessions, &row);
+	print_row(sessions, &row);
+	return ferror(stdout);
+}
+
+/* Equal ones stay in the order of their ids. */
+static int compare(const void *a, const void *b, void *arg)
+{
+	const struct sessions *sessions = arg;
+	int order = sessions->order(a, b);
+
+	return order ? order : strcmp(((const struct row *)a)->name, ((const struct row *)b)->name);
+}
+
+static void print_sorted(struct sessions *sessions)
+{
+	if (sessions->count)
+		qsort_r(sessions->rows, sessions->count, sizeof(struct row), compare, sessions);
+	for (size_t i = 0; i < sessions->count; i++)
+		print_row(sessions, &sessions->rows[i]);
+}
+
+static void sessions_done(struct sessions *sessions)
+{
+	for (size_t i = 0; i < sessions->count; i++)
+		row_done(&sessions->rows[i]);
+	free(sessions->rows);
+	options_done(&sessions->options);
+}
+
+static int list(struct sessions *sessions, const char *store)
+{
+	int r;
+
+	sessions->list.json = sessions->json;
+	r = summary_sessions(store, &sessions->options, on_session, sessions);
+	if (r < 0)
+		return r;
+	print_sorted(sessions);
+	say_list_end(&sessions->list);
+	return 0;
+}
+
+static int run_sessions(int argc, char **argv)
+{
+	_cleanup_(sessions_done) struct sessions sessions = {
+		.now = (int64_t)time(NULL) * 1000000000,
+	};
+	int first = verb_parse(&sessions_verb, &sessions, argc, argv);
+	int r;
+
+	if (first < 0)
+		return CMD_USAGE;
+	r = list(&sessions, argv[first]);
+	return say_finish() < 0 || r < 0 ? CMD_FAILED : CMD_DONE;
+}
+
+static void help(void)
+{
+	printf("Prints a line a session: how many keys it has, how many items in them, how many "
+	       "bytes these\n"
+	       "are, when one was changed last, and its name.  Ordinary files do not count.\n"
+	       "\n");
+	verb_print_options(sessions_options, ARRAY_SIZE(sessions_options));
+	printf("\nA session must fit all that is given.  The store may be mounted.\n");
+	cmd_print_status("STORE cannot be read");
+}
+
+const struct command cmd_sessions = {
+	.name = "sessions",
+	.arguments = "[OPTIONS] STORE",
+	.summary = "list sessions with what they hold",
+	.help = help,
+	.run = run_sessions,
+};

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef STOP_H
+#define STOP_H
+
+/*
+ * Ending in order when SIGINT, SIGTERM or SIGHUP comes: whoever works in a loop asks whether he is
+ * to stop, takes back what he has begun, and returns.
+ */
+
+#include <stdbool.h>
+
+/* From now on these signals end nothing by themselves, but calls that wait. */
+void stop_watch(void);
+bool stop_wanted(void);
+/* End the process as the signal would have, if there was one. */
+void stop_now(void);
+
+#endif
