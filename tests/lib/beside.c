@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/* Several programs at one store: who opens it first, who saves when, and whose locks are whose. */
+#include "tests/lib/lib.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Runs a program in a process of its own for each number; all have to succeed. */
+static void run_processes(int count, int (*program)(int number))
+{
+	int status, failed = 0;
+
+	for (int i = 0; i < count; i++) {
+		pid_t pid = fork();
+
+		cr_assert_geq(pid, 0);
+		if (pid == 0)
+			_exit(program(i));
+	}
+	while (count-- > 0) {
+		cr_assert_geq(wait(&status), 0);
+		failed += status != 0;
+	}
+	cr_assert_eq(failed, 0, "%d processes failed", failed);
+}
+
+static int complain(const char *what)
+{
+	fprintf(stderr, "%s: %s\n", what, sessfs_why());
+	return 1;
+}
+
+static int open_and_save(int number)
+{
+	struct sessfs *handle;
+	char name[16];
+
+	snprintf(name, sizeof(name), "session%d", number);
+	if (sessfs_open(path_of_store(), NULL, SESSFS_CREATE, &handle) < 0)
+		return complain("open");
+	if (sessfs_save(handle, name, "k", "1", 1) < 0)
+		return complain("save");
+	sessfs_close(handle);
+	return 0;
+}
+
+enum { OPENERS = 6, OPENINGS = 10 };
+
+static void expect_all_openers(void)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", OPENERS);
+	cr_assert_str_eq(sql_asks("SELECT count(*) FROM agentscope_sessions WHERE session_id "
+				  "LIKE 'session%'"),
+			 text);
+	cr_assert_str_eq(sql_asks("PRAGMA integrity_check"), "ok");
+	close_all();
+}
+
+Test(opening, of_a_store_that_is_in_the_making_finds_it_made)
+{
+	for (int i = 0; i < OPENINGS; i++) {
+		path_of_store();
+		run_processes(OPENERS, open_and_save);
+		expect_all_openers();
+	}
+}
+
+Test(opening, of_a_database_that_is_being_adopted_finds_it_adopted)
+{
+	for (int i = 0; i < OPENINGS; i++) {
+		sql_runs("CREATE TABLE agentscope_sessions (session_id TEXT NOT NULL, state_key "
+			 "TEXT NOT NULL, item_index INTEGER NOT NULL DEFAULT 0, state_data TEXT "
+			 "NOT NULL, PRIMARY KEY (session_id, state_key, item_index))");
+		run_processes(OPENERS, open_and_save);
+		expect_all_openers();
+	}
+}
+
+/* Two processes save a list again and again, each its own version, and this one reads it. */
+
+enum { SAVES = 60 };
+
+static int save_versions(int number)
+{
+	struct sessfs *handle;
+	char who[2] = { (char)('a' + number), '\0' };
+
+	if (sessfs_open(path_of_store(), NULL, 0, &handle) < 0)
+		return complain("open");
+	for (int i = 0; i < SAVES; i++)
+		if (try_numbers(handle, "s", "l", who, 150 + (size_t)number * 30) < 0)
+			return complain("save");
+	sessfs_close(handle);
+	return 0;
+}
+
+struct seen {
+	size_t count;
+	char author;
+	bool mixed;
+};
+
+static int look_at(void *arg, size_t index, const char *data, size_t size)
+{
+	struct seen *seen = arg;
+	char author = data[size - 3];
+
+	seen->mixed |= index != seen->count++ || (index > 0 && author != seen->author);
+	seen->author = author;
+	return 0;
+}
+
+static int read_versions(void)
+{
+	struct sessfs *handle;
+	int versions = 0;
+	char last = 0;
+
+	if (sessfs_open(path_of_store(), NULL, 0, &handle) < 0)
+		return complain("open");
+	for (int i = 0; i < 4 * SAVES; i++) {
+		struct seen seen = { 0 };
+
+		if (sessfs_get_list(handle, "s", "l", look_at, &seen) < 0)
+			return complain("get_list");
+		if (seen.mixed || (seen.count && seen.count != (seen.author == 'a' ? 150 : 180)))
+			return complain("a list is mixed");
+		versions += seen.author != last;
+		last = seen.author;
+	}
+	sessfs_close(handle);
+	fprintf(stderr, "the reader saw %d changes of version\n", versions);
+	return 0;
+}
+
+static int save_or_read(int number)
+{
+	return number == 2 ? read_versions() : save_versions(number);
+}
+
+Test(processes, that_save_one_list_never_mix_it, .fini = close_all)
+{
+	fresh_store(STORE_SQLITE);
+	sessfs_close(lib); /* a handle is not for children */
+	lib = NULL;
+	run_processes(3, save_or_read);
+	cr_assert(strcmp(sql_asks("SELECT count(*) || ' ' || count(DISTINCT "
+				  "json_extract(state_data, '$.by')) FROM agentscope_sessions "
+				  "WHERE state_key = 'l'"),
+			 "150 1") == 0 ||
+		  strcmp(sql_asks("SELECT count(*) || ' ' || count(DISTINCT "
+				  "json_extract(state_data, '$.by')) FROM agentscope_sessions "
+				  "WHERE state_key = 'l'"),
+			 "180 1") == 0);
+}
+
+/* The locks of the program's own connections. */
+
+enum { SHARED_FIRST = 0x40000002, SHARED_SIZE = 510 };
+
+/* Whether somebody else has a connection that reads the database. */
+static int is_locked(int number)
+{
+	struct flock lock = { .l_type = F_WRLCK,
+			      .l_whence = SEEK_SET,
+			      .l_start = SHARED_FIRST,
+			      .l_len = SHARED_SIZE };
+	int fd = open(path_of_store(), O_RDWR | O_CLOEXEC);
+
+	(void)number;
+	return fd < 0 || fcntl(fd, F_GETLK, &lock) < 0 || lock.l_type == F_UNLCK;
+}
+
+SqliteStore(locks, of_other_connections_of_the_program_outlive_the_handle)
+{
+	cr_assert_str_eq(sql_asks("SELECT count(*) FROM agentscope_sessions"), "0");
+	run_processes(1, is_locked);
+	for (int i = 0; i < 2; i++) {
+		sessfs_close(lib);
+		lib = NULL;
+		run_processes(1, is_locked);
+		lib = open_store(0);
+	}
+}
+
+Test(stores, in_memory_are_each_their_own, .fini = close_all)
+{
+	struct sessfs *other;
+
+	fresh_store(STORE_MEMORY);
+	cr_assert_eq(sessfs_open("memory:", NULL, 0, &other), 0);
+	save("s", "k", "1");
+	cr_assert_eq(sessfs_exists(other, "s"), 0);
+	sessfs_close(other);
+}
