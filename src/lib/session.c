@@ -163,6 +163,7 @@ static void view_end(struct view *view)
 		view->backend->ops->snapshot_end(view->backend, view->snapshot);
 }
 
+/* In the order of their indexes. */
 static int view_rows(struct view *view, const struct name *name, backend_row_fn *fn, void *arg)
 {
 	return view->backend->ops->row_read(view->backend, view->snapshot, name->session, name->key,
@@ -182,6 +183,22 @@ static int view_has(struct view *view, struct bytes session, struct bytes key)
 	int r = view->backend->ops->key_stat(view->backend, view->snapshot, session, key, &stat);
 
 	return r == -ENOENT ? 0 : r < 0 ? r : 1;
+}
+
+static int read_rows(struct sessfs *sessfs, const char *session, const char *key,
+		     backend_row_fn *fn, void *arg)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	struct name name;
+	int r;
+
+	why_begin();
+	r = take_name(session, key, &name);
+	if (r == 0)
+		r = view_begin(sessfs, &view);
+	if (r == 0)
+		r = view_rows(&view, &name, fn, arg);
+	return why_result(r, "the rows cannot be read");
 }
 
 struct getting {
@@ -205,21 +222,14 @@ static int keep_first(void *arg, int64_t index, struct bytes data)
 int sessfs_get(struct sessfs *sessfs, const char *session, const char *key, char **ret_json,
 	       size_t *ret_size)
 {
-	_cleanup_(view_end) struct view view = { 0 };
 	struct getting getting = { 0 };
-	struct name name;
-	int r;
+	int r = read_rows(sessfs, session, key, keep_first, &getting);
 
-	why_begin();
-	r = take_name(session, key, &name);
-	if (r == 0)
-		r = view_begin(sessfs, &view);
-	if (r == 0)
-		r = view_rows(&view, &name, keep_first, &getting);
-	if (r == 0 && !getting.json)
-		r = why_refuse(-ENOENT, NAMED ": there is no such state", SHOWN_NAME(&name));
 	if (r < 0)
-		return why_result(r, "the state cannot be read");
+		return r;
+	if (!getting.json)
+		return why_refuse(-ENOENT, NAMED ": there is no such state",
+				  SHOWN(bytes_str(session)), SHOWN(bytes_str(key)));
 	*ret_json = getting.json;
 	if (ret_size)
 		*ret_size = getting.size;
@@ -244,17 +254,8 @@ int sessfs_get_list(struct sessfs *sessfs, const char *session, const char *key,
 		    void *arg)
 {
 	struct handing_out out = { .fn = fn, .arg = arg };
-	_cleanup_(view_end) struct view view = { 0 };
-	struct name name;
-	int r;
 
-	why_begin();
-	r = take_name(session, key, &name);
-	if (r == 0)
-		r = view_begin(sessfs, &view);
-	if (r == 0)
-		r = view_rows(&view, &name, hand_out_row, &out);
-	return why_result(r, "the list cannot be read");
+	return read_rows(sessfs, session, key, hand_out_row, &out);
 }
 
 /* Keys of a session, and sessions. */

@@ -136,6 +136,23 @@ Test(journals, that_end_anywhere_in_a_batch_never_had_it)
 	expect_some(backend);
 }
 
+Test(journals, of_which_the_last_batch_was_written_in_part_never_had_it)
+{
+	struct backend *backend = open_journal(&fresh);
+	off_t before, after;
+
+	log_set_level(LOG_ERR);
+	commit_some(backend);
+	before = size_of_journal();
+	cr_assert_eq(COMMIT(backend, row_put(S, K, 1, BYTES("1"))), 0);
+	after = size_of_journal();
+	shut(backend);
+	/* The file had grown already, but not all of its blocks were there. */
+	cr_assert_eq(truncate(scratch_path("journal"), before + (after - before) / 2), 0);
+	cr_assert_eq(truncate(scratch_path("journal"), after), 0);
+	expect_some(open_journal(&fresh));
+}
+
 Test(journals, belong_to_one_store_at_a_time)
 {
 	struct backend *backend = open_journal(&fresh);

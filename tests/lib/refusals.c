@@ -3,6 +3,7 @@
 #include "tests/lib/lib.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -65,6 +66,25 @@ EveryStore(sentences, are_gone_after_a_success)
 	cr_assert_null(json);
 	save("s", "k", "1");
 	cr_assert_str_eq(sessfs_why(), "");
+}
+
+static void *fail_elsewhere(void *arg)
+{
+	(void)arg;
+	return sessfs_save(lib, "s", "", "1", 1) == -EINVAL && strstr(sessfs_why(), "key") ? lib :
+											     NULL;
+}
+
+EveryStore(sentences, belong_to_their_thread)
+{
+	pthread_t thread;
+	void *told = NULL;
+
+	expect(sessfs_save(lib, "", "k", "1", 1), -EINVAL, "session");
+	cr_assert_eq(pthread_create(&thread, NULL, fail_elsewhere, NULL), 0);
+	pthread_join(thread, &told);
+	cr_assert_not_null(told);
+	cr_assert_str_eq(sessfs_why(), "the session is empty");
 }
 
 Test(opening, refuses_what_is_not_there_and_makes_nothing, .fini = close_all)
