@@ -50,7 +50,8 @@
  *   All functions but sessfs_close() may be called from any thread at any time, with the same
  *   handle.  A callback may call the library, but what it reads does not change until it returns,
  *   and the store's log cannot be emptied meanwhile, so it should not wait.  A handle has a thread
- *   of its own, so it is not to be used, nor closed, in a child that fork() has made.
+ *   of its own, which takes no signals; so it is not to be used, nor closed, in a child that fork()
+ *   has made.
  */
 
 #include <stddef.h>

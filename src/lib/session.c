@@ -34,6 +34,7 @@
 #include "src/lib/sessfs.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +52,20 @@ struct sessfs {
 	struct backend *backend;
 };
 
+/* Threads that the store starts are not to run the program's handlers of signals. */
+static int open_quietly(const char *store, const struct backend_options *options,
+			struct backend **ret_backend, char **ret_why)
+{
+	sigset_t all, before;
+	int r;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = backend_open(store, options, ret_backend, ret_why);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return r;
+}
+
 int sessfs_open(const char *store, const char *table, unsigned flags, struct sessfs **ret_sessfs)
 {
 	const struct backend_options options = { .table = table,
@@ -64,7 +79,7 @@ int sessfs_open(const char *store, const char *table, unsigned flags, struct ses
 	why_begin();
 	if (!sessfs)
 		return why_result(-ENOMEM, "%s", store);
-	r = backend_open(store, &options, &sessfs->backend, &why);
+	r = open_quietly(store, &options, &sessfs->backend, &why);
 	if (r < 0)
 		return why ? why_refuse(r, "%s", why) : why_result(r, "%s", store);
 	why_begin(); /* what went wrong on the way does not matter any more */

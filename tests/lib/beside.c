@@ -2,7 +2,9 @@
 /* Several programs at one store: who opens it first, who saves when, and whose locks are whose. */
 #include "tests/lib/lib.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,7 +89,7 @@ Test(opening, of_a_database_that_is_being_adopted_finds_it_adopted)
 /* Two processes save a list again and again, each time another version, until a third one has seen
  * enough of them.  Each item tells its version, and the version how many there are. */
 
-enum { VERSIONS = 12, SHORTEST = 100 };
+enum { VERSIONS = 6, SHORTEST = 100 };
 
 static struct {
 	atomic_bool enough;
@@ -106,6 +108,7 @@ static int save_versions(int number)
 		snprintf(who, sizeof(who), "%c%u", 'a' + number, more);
 		if (try_numbers(handle, "s", "l", who, SHORTEST + more) < 0)
 			return complain("save");
+		usleep(1000); /* otherwise one of them has the lock nearly always */
 	}
 	sessfs_close(handle);
 	return 0;
@@ -211,6 +214,52 @@ SqliteStore(locks, of_other_connections_of_the_program_outlive_the_handle)
 		run_processes(1, is_locked);
 		lib = open_store(0);
 	}
+}
+
+/* Whether this thread, by its number, may run handlers of SIGUSR1. */
+static bool takes_signals(int thread)
+{
+	unsigned long long blocked = 0;
+	char path[64], line[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/status", thread);
+	file = fopen(path, "r");
+	cr_assert_not_null(file);
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "SigBlk: %llx", &blocked) == 1)
+			break;
+	fclose(file);
+	return !(blocked & 1ULL << (SIGUSR1 - 1));
+}
+
+static int count_threads(int *ret_takers)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	int threads = 0;
+
+	*ret_takers = 0;
+	for (struct dirent *entry; (entry = readdir(tasks));)
+		if (*entry->d_name != '.') {
+			*ret_takers += takes_signals(atoi(entry->d_name));
+			threads++;
+		}
+	closedir(tasks);
+	return threads;
+}
+
+Test(threads, of_the_library_take_no_signals, .fini = close_all)
+{
+	int takers_before, takers, before;
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGUSR1);
+	pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
+	before = count_threads(&takers_before);
+	fresh_store(STORE_SQLITE);
+	cr_assert_gt(count_threads(&takers), before, "the store has no thread");
+	cr_assert_eq(takers, takers_before);
 }
 
 Test(stores, in_memory_are_each_their_own, .fini = close_all)

@@ -175,7 +175,7 @@ EveryStore(sessions, exist_as_long_as_one_of_their_states_does)
 
 EveryStore(deleting, a_session_leaves_the_others)
 {
-	char key[8];
+	char key[16];
 
 	for (int i = 0; i < 100; i++) {
 		snprintf(key, sizeof(key), "k%d", i);
