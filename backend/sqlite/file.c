@@ -70,15 +70,20 @@ static int file_add(int fd, int write_error, struct sqlite_file **ret_file)
 	return 0;
 }
 
-/* A file that was kept may be writable by now.  The old descriptor is not closed either. */
+/* What may be done with a file that was kept may have changed.  The old descriptor is not closed
+ * either. */
 static void file_renew(struct sqlite_file *file, const char *path)
 {
-	int fd = file->write_error ? open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
+	int fd;
 
-	if (fd < 0)
+	file->write_error = faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) < 0 ? -errno : 0;
+	if (file->write_error || (fcntl(file->fd, F_GETFL) & O_ACCMODE) == O_RDWR)
 		return;
-	file->fd = fd;
-	file->write_error = 0;
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (fd >= 0)
+		file->fd = fd;
+	else
+		file->write_error = -errno;
 }
 
 static int file_open(const char *path, struct sqlite_file **ret_file)
