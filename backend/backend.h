@@ -385,6 +385,9 @@ struct backend_options {
 	/* Be the one writer-mount; what to tell a second one that asks who holds the store, such as
 	 * "process 812 for /home/a/sessions".  NULL: be a guest, who may still commit. */
 	const char *owner;
+	/* Be one of the other programs (owner is NULL): change rows and nothing else, and have each
+	 * change logged, for the mount that is there or the next one.  For who keeps no nodes. */
+	bool rows_only;
 	uint64_t max_size; /* quota of the store in bytes; 0: none */
 };
 

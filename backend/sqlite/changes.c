@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
-#include <time.h>
 
 #include "backend/sqlite/internal.h"
 #include "src/base/cleanup.h"
@@ -163,14 +162,6 @@ static int ask(struct sqlite *store, int64_t *version)
 	return r < 0 ? r : pending || cut;
 }
 
-static int64_t milliseconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Sleep for so long or until wake(), then 1; with files also until one of them was written. */
 static int doze(struct sqlite *store, int64_t timeout, bool files)
 {
@@ -192,7 +183,7 @@ static int doze(struct sqlite *store, int64_t timeout, bool files)
 int sqlite_change_wait(struct backend *backend, int timeout_ms)
 {
 	struct sqlite *store = sqlite_of(backend);
-	int64_t deadline = milliseconds() + timeout_ms, rest = timeout_ms;
+	int64_t deadline = sqlite_milliseconds() + timeout_ms, rest = timeout_ms;
 	int64_t version = 0;
 	int r;
 
@@ -206,7 +197,7 @@ int sqlite_change_wait(struct backend *backend, int timeout_ms)
 		r = ask(store, &version);
 		if (r)
 			return r;
-		rest = deadline - milliseconds();
+		rest = deadline - sqlite_milliseconds();
 		if (rest <= 0)
 			return 0;
 		watch_wal(store);
@@ -214,7 +205,7 @@ int sqlite_change_wait(struct backend *backend, int timeout_ms)
 			rest = MIN(rest, POLL_MS);
 		if (doze(store, rest, true))
 			return 1;
-		rest = MAX(deadline - milliseconds(), 0);
+		rest = MAX(deadline - sqlite_milliseconds(), 0);
 	}
 }
 

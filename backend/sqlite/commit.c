@@ -250,7 +250,7 @@ static int apply_op(struct sqlite_conn *conn, const struct backend_op *op, const
 	if ((unsigned)op->type >= BACKEND_OP_TYPES)
 		return -EINVAL;
 	recipe = &recipes[op->type];
-	if (recipe->rows && conn->store->mode != MODE_WHOLE)
+	if (recipe->rows ? conn->store->mode != MODE_WHOLE : conn->store->rows_only)
 		return -EROFS;
 	if (op->data.size > backend->max_item)
 		return -EFBIG;
@@ -305,11 +305,13 @@ static int apply_batch(struct sqlite_conn *conn, struct backend_batch *batch, co
  * A guest (import, gc ... beside a mount) must be heard by the owner, so its changes of rows go
  * through the triggers - if there is an owner.  Who becomes the owner takes the lock first
  * and then this store's write lock, in which we are now: either we see him, or he reads the
- * rows after our commit.
+ * rows after our commit.  A guest that changes rows only leaves nodes and marks as they are, so the
+ * next owner has to hear of it, too.
  */
 static void set_triggers(struct sqlite *store)
 {
-	bool on = store->guest && store->mode == MODE_WHOLE && sqlite_file_owned(store->place.file);
+	bool on = store->guest && store->mode == MODE_WHOLE &&
+		  (store->rows_only || sqlite_file_owned(store->place.file));
 
 	if (on == store->writer_triggers)
 		return;

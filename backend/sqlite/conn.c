@@ -14,7 +14,7 @@
 
 /*
  * A store is untrusted input.  Its triggers and views never run in our connections: our triggers
- * are for other programs only (a guest has them on while there is an owner: commit.c), and
+ * are for other programs only (a guest has them on where he is one of them: commit.c), and
  * whatever else stands in the schema is none of our business.
  */
 static void configure(sqlite3 *db, bool no_modules)

@@ -8,6 +8,10 @@
  * descriptor of a file drops all POSIX locks that the process has on it.  So the descriptor is
  * opened once for each file and process, counted, and closed only when the last store on that
  * file has closed its connections.
+ *
+ * Who opens a store for rows only is a library in some program (src/lib/), and that program may
+ * have connections of its own to the file, which nobody here counts.  So there the descriptor is
+ * kept for as long as the process lives.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,6 +34,7 @@ struct sqlite_file {
 	int fd;
 	int write_error; /* why it could not be opened for writing; 0: it could */
 	bool owned;	 /* by a store in this process */
+	bool kept;	 /* the descriptor is never closed */
 };
 
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -65,6 +70,22 @@ static int file_add(int fd, int write_error, struct sqlite_file **ret_file)
 	return 0;
 }
 
+/* What may be done with a file that was kept may have changed.  The old descriptor is not closed
+ * either. */
+static void file_renew(struct sqlite_file *file, const char *path)
+{
+	int fd;
+
+	file->write_error = faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) < 0 ? -errno : 0;
+	if (file->write_error || (fcntl(file->fd, F_GETFL) & O_ACCMODE) == O_RDWR)
+		return;
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (fd >= 0)
+		file->fd = fd;
+	else
+		file->write_error = -errno;
+}
+
 static int file_open(const char *path, struct sqlite_file **ret_file)
 {
 	_cleanup_(closep) int fd = -1;
@@ -80,7 +101,8 @@ static int file_open(const char *path, struct sqlite_file **ret_file)
 		return -EMEDIUMTYPE;
 	*ret_file = file_find(&st);
 	if (*ret_file) {
-		(*ret_file)->users++;
+		if ((*ret_file)->users++ == 0)
+			file_renew(*ret_file, path);
 		return 0;
 	}
 	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -114,7 +136,7 @@ static void file_release(struct sqlite_file *file)
 {
 	struct sqlite_file **link = &files;
 
-	if (!file || --file->users > 0)
+	if (!file || --file->users > 0 || file->kept)
 		return;
 	while (*link != file)
 		link = &(*link)->next;
@@ -337,6 +359,8 @@ int sqlite_place_find(const char *path, const struct backend_options *options,
 
 	pthread_mutex_lock(&files_lock);
 	r = find_or_make(path, options, &place, ret_why);
+	if (r == 0)
+		place.file->kept |= options->rows_only;
 	pthread_mutex_unlock(&files_lock);
 	if (r == 0)
 		r = check_header(path, place.file->fd, ret_why);

@@ -235,6 +235,8 @@ int sqlite_layout_look(struct sqlite_conn *conn, struct sqlite_layout *layout, c
 /* --- schema.c ----------------------------------------------------------------------------------
  */
 
+/* The version of our tables; 0: there are none. */
+int sqlite_schema_version(struct sqlite_conn *conn, int64_t *ret_version);
 /* Make, adopt or migrate; in one transaction.  new_store: the file was empty. */
 int sqlite_schema_bring(struct sqlite *store, int64_t from, bool new_store);
 /* The same tables in the private file of MODE_ASIDE. */
@@ -256,8 +258,9 @@ struct sqlite_request; /* a batch that waits for its turn: commit.c */
 struct sqlite {
 	struct backend backend; /* must be first */
 	enum sqlite_mode mode;
-	bool owner; /* we hold the file's owner lock */
-	bool guest; /* not the owner: then our row changes are "others' changes" to the owner */
+	bool owner;	/* we hold the file's owner lock */
+	bool guest;	/* not the owner: then our row changes are "others' changes" to the owner */
+	bool rows_only; /* and they are so, too, when there is none */
 	struct sqlite_place place;
 	struct sqlite_layout layout;
 	atomic_uint generation; /* moves when the layout loses a column */
@@ -466,6 +469,8 @@ int sqlite_check(struct backend *backend, backend_report_fn *report, void *arg);
 
 enum { SQLITE_STAMP = 32 }; /* bytes of room for a time stamp */
 
+/* For waiting: of a clock that nobody sets. */
+int64_t sqlite_milliseconds(void);
 /* Now, as the rows have it: "2026-01-31 23:59:59.123", UTC. */
 void sqlite_stamp_now(char stamp[SQLITE_STAMP]);
 /* Nanoseconds since 1970 of what any program may have put there; 0 when it is no time. */

@@ -154,6 +154,7 @@ static int allocate(const struct backend_options *options, struct sqlite **ret_s
 	store->backend.read_only = options->read_only;
 	store->queue.last = &store->queue.first;
 	store->guest = !options->owner;
+	store->rows_only = options->rows_only;
 	store->max_size = options->max_size;
 	store->keeper.wal = -1;
 	store->watch.inotify = store->watch.wake = -1;
@@ -195,11 +196,7 @@ static int read_numbers(struct sqlite_conn *conn, struct look *look)
 {
 	static const char count[] = "SELECT count(*) FROM main.sqlite_schema WHERE "
 				    "name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
-	static const char meta[] = "SELECT count(*) FROM main.sqlite_schema WHERE "
-				   "type = 'table' AND name = 'sessfs_meta'";
-	_cleanup_(freep) char *version = NULL;
 	_cleanup_(freep) char *made = NULL;
-	int64_t has_meta = 0;
 	int r = sqlite_conn_query(conn, "PRAGMA main.application_id", 0, &look->application);
 
 	if (r == 0)
@@ -207,20 +204,12 @@ static int read_numbers(struct sqlite_conn *conn, struct look *look)
 	if (r == 0)
 		r = sqlite_conn_query(conn, count, 0, &look->tables);
 	if (r == 0)
-		r = sqlite_conn_query(conn, meta, 0, &has_meta);
-	if (r < 0 || !has_meta)
+		r = sqlite_schema_version(conn, &look->version);
+	if (r < 0 || !look->version)
 		return r;
-	r = sqlite_meta_get(conn, "schema_version", &version);
-	if (r == 0)
-		r = sqlite_meta_get(conn, "made", &made);
-	if (r < 0)
-		return r;
-	look->version = version ? strtoll(version, NULL, 10) : 0;
+	r = sqlite_meta_get(conn, "made", &made);
 	look->made = made && strcmp(made, "1") == 0;
-	if (look->version > 0)
-		return 0;
-	log_error("%s: its table sessfs_meta names no version", conn->store->place.path);
-	return -EIO;
+	return r;
 }
 
 static int read_look(struct sqlite *store, bool read_only, struct look *look)
@@ -379,10 +368,10 @@ static int own_place(struct sqlite *store)
 	return 0;
 }
 
-/* What we made in vain we take away again. */
+/* What we made in vain we take away again; but a guest is perhaps not the only one there. */
 static void take_place_away(struct sqlite *store)
 {
-	if (store->place.created && (store->owner || own_place(store) == 0))
+	if (store->place.created && !store->guest && (store->owner || own_place(store) == 0))
 		unlink(store->place.path);
 }
 
@@ -421,6 +410,23 @@ static int choose_mode(struct sqlite *store, const struct backend_options *optio
 	return 0;
 }
 
+enum { WAL_PAUSE_MS = 5 };
+
+/* Who changes the journal's mode while another one does is told so at once, whatever the time-out
+ * is. */
+static int step_patiently(sqlite3_stmt *statement)
+{
+	int64_t deadline = sqlite_milliseconds() + SQLITE_BUSY_MS;
+	int code;
+
+	while ((code = sqlite3_step(statement)) == SQLITE_BUSY &&
+	       sqlite_milliseconds() < deadline) {
+		sqlite3_reset(statement);
+		usleep(WAL_PAUSE_MS * 1000);
+	}
+	return code;
+}
+
 static int set_wal(struct sqlite *store, const char *path, char **ret_why)
 {
 	sqlite3_stmt *statement = NULL;
@@ -430,7 +436,7 @@ static int set_wal(struct sqlite *store, const char *path, char **ret_why)
 	code = sqlite3_prepare_v2(store->writer.db, "PRAGMA main.journal_mode = WAL", -1,
 				  &statement, NULL);
 	if (code == SQLITE_OK)
-		code = sqlite3_step(statement);
+		code = step_patiently(statement);
 	if (code == SQLITE_ROW) {
 		mode = (const char *)sqlite3_column_text(statement, 0);
 		if (!mode || strcmp(mode, "wal") != 0)

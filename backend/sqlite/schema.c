@@ -232,6 +232,25 @@ int sqlite_meta_get(struct sqlite_conn *conn, const char *key, char **ret_value)
 	return r;
 }
 
+int sqlite_schema_version(struct sqlite_conn *conn, int64_t *ret_version)
+{
+	static const char meta[] = "SELECT count(*) FROM main.sqlite_schema WHERE "
+				   "type = 'table' AND name = 'sessfs_meta'";
+	_cleanup_(freep) char *version = NULL;
+	int64_t has_meta = 0;
+	int r = sqlite_conn_query(conn, meta, 0, &has_meta);
+
+	if (r == 0 && has_meta)
+		r = sqlite_meta_get(conn, "schema_version", &version);
+	if (r < 0)
+		return r;
+	*ret_version = version ? strtoll(version, NULL, 10) : 0;
+	if (!has_meta || *ret_version > 0)
+		return 0;
+	log_error("%s: its table sessfs_meta names no version", conn->store->place.path);
+	return -EIO;
+}
+
 static int put_version(struct sqlite_conn *conn, bool made)
 {
 	char number[16];
@@ -340,10 +359,14 @@ static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
 int sqlite_schema_bring(struct sqlite *store, int64_t from, bool new_store)
 {
 	struct sqlite_conn *conn = &store->writer;
+	int64_t now = from;
 	int r = sqlite_conn_exec(conn, "BEGIN IMMEDIATE");
 
+	/* Of guests that find no store of ours at the same time, the second finds one here. */
 	if (r == 0)
-		r = bring(conn, from, new_store);
+		r = sqlite_schema_version(conn, &now);
+	if (r == 0)
+		r = bring(conn, now, new_store && now == from);
 	if (r == 0)
 		r = sqlite_conn_exec(conn, "COMMIT");
 	if (r < 0)

@@ -11,6 +11,14 @@ static const int64_t SECOND = 1000000000;
  * CURRENT_TIMESTAMP with milliseconds: SQLite's own functions, sqlite-jdbc and Python's adapters
  * read this form, and it sorts among stamps without a fraction.
  */
+int64_t sqlite_milliseconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 void sqlite_stamp_now(char stamp[SQLITE_STAMP])
 {
 	struct timespec now;

@@ -526,6 +526,25 @@ Test(others, may_be_guests_of_ours_whom_the_owner_hears)
 	cr_assert_str_eq(changes_of(guest), "", "without an owner nobody needs to hear");
 }
 
+Test(others, that_change_rows_only_are_heard_by_the_next_owner_too)
+{
+	const struct backend_options rows_only = { .rows_only = true };
+	const char *path = scratch_path("store.db");
+	struct backend *guest;
+
+	shut(store);
+	guest = open_at(path, &rows_only);
+	cr_assert_eq(COMMIT(guest, row_insert(S, K, 0, BYTES("{}"))), 0);
+	cr_assert_eq(COMMIT(guest, row_put(S, K, 1, BYTES("{}"))), -ESTALE);
+	cr_assert_eq(COMMIT(guest, xattr_put(1, K, BYTES("x"))), -ESTALE);
+	store = open_at(path, &owner);
+
+	cr_assert_eq(snapshot_error(store), -ESTALE);
+	cr_assert_str_eq(changes_of(store), "sess/messages from 0");
+	cr_assert_eq(digest_first(store), 0);
+	cr_assert_eq(COMMIT(guest, xattr_put(1, K, BYTES("x"))), -EROFS);
+}
+
 /* Time stamps that other programs write. */
 
 static int64_t last_updated(struct backend *backend)

@@ -8,10 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/fault/fault.h"
-#include "backend/memory/memory.h"
-#include "backend/trace/trace.h"
-
 const struct bytes S = { "sess", 4 }, K = { "messages", 8 };
 
 /* Stores and files of a case. */
@@ -19,7 +15,14 @@ const struct bytes S = { "sess", 4 }, K = { "messages", 8 };
 static struct backend *opened[8];
 static char scratch[64];
 
-static struct backend *remember(struct backend *backend)
+static void forget(struct backend *backend)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(opened); i++)
+		if (opened[i] == backend)
+			opened[i] = NULL;
+}
+
+struct backend *remember(struct backend *backend)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(opened); i++)
 		if (!opened[i])
@@ -30,9 +33,7 @@ static struct backend *remember(struct backend *backend)
 
 void shut(struct backend *backend)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(opened); i++)
-		if (opened[i] == backend)
-			opened[i] = NULL;
+	forget(backend);
 	backend_close(backend);
 }
 
@@ -89,52 +90,13 @@ int refused_at(const char *path, const struct backend_options *options, char **r
 	return r;
 }
 
-static const struct backend_options fresh = { .create = true, .owner = "the test" };
-
-static struct backend *open_memory(void)
-{
-	return open_at("memory:", &fresh);
-}
-
-static struct backend *open_sqlite(void)
-{
-	return open_at(scratch_path("store.db"), &fresh);
-}
-
-static struct backend *wrap(struct backend *inner,
-			    int (*wrapper)(struct backend *, struct backend **))
+struct backend *wrap(struct backend *inner, int (*wrapper)(struct backend *, struct backend **))
 {
 	struct backend *backend = NULL;
 
-	for (size_t i = 0; i < ARRAY_SIZE(opened); i++)
-		if (opened[i] == inner)
-			opened[i] = NULL;
+	forget(inner);
 	cr_assert_eq(wrapper(inner, &backend), 0);
 	return remember(backend);
-}
-
-static struct backend *open_trace(void)
-{
-	return wrap(open_memory(), trace_backend_open);
-}
-
-static struct backend *open_fault(void)
-{
-	return wrap(open_sqlite(), fault_backend_open);
-}
-
-static struct backend *(*const kinds[])(void) = { open_memory, open_sqlite, open_trace,
-						  open_fault };
-static int kind_numbers[] = { 0, 1, 2, 3 };
-
-struct criterion_test_params every_kind(void)
-{
-	return cr_make_param_array(int, kind_numbers, ARRAY_SIZE(kind_numbers), NULL);
-}
-
-struct backend *fresh_store(int kind)
-{
-	return kinds[kind]();
 }
 
 /* The other program. */

@@ -15,7 +15,8 @@
 #include "backend/backend.h"
 #include "src/base/cleanup.h"
 
-/* A fresh store of a kind; closed, and its files removed, at the end of the case. */
+/* A fresh store of a kind; closed, and its files removed, at the end of the case.  The program has
+ * these two in a file of its own, beside the cases that it runs: stores.c, journal.c. */
 struct backend *fresh_store(int kind);
 struct criterion_test_params every_kind(void);
 void close_stores(void);
@@ -38,6 +39,9 @@ const char *scratch_path(const char *name);
  * by shut(). */
 struct backend *open_at(const char *path, const struct backend_options *options);
 void shut(struct backend *backend);
+/* Have a store closed by close_stores(), too; and lay a wrapper around one. */
+struct backend *remember(struct backend *backend);
+struct backend *wrap(struct backend *inner, int (*wrapper)(struct backend *, struct backend **));
 /* Open one in vain: the error, and the sentence in *ret_why (to be freed). */
 int refused_at(const char *path, const struct backend_options *options, char **ret_why);
 

@@ -9,6 +9,7 @@ here=$(dirname "$0")
 # ROOM MAY-INCLUDE...; the longest room that fits a file counts.
 rooms='
 src/base	src/base
+src/lib		src/lib backend src/base
 src		src fs backend
 fs/kernel	fs/kernel fs/model src/base
 fs/model	fs/model backend src/base

@@ -7,7 +7,7 @@ here=$(dirname "$0")
 . "$here/cases.sh"
 
 pages() {
-	files_of "$1" .1 .5 .7 .8 | grep '^doc/'
+	files_of "$1" .1 .3 .5 .7 .8 | grep '^doc/'
 }
 
 # What other pages are installed is the machine's business.
