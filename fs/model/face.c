@@ -226,11 +226,18 @@ static struct face *face_newest(struct inode *inode)
 	return face ? face : &inode->face;
 }
 
+/* Of an ordinary file any face will do, unless it was a state file a moment ago, and somebody is in
+ * the middle of what it was then. */
+static bool face_is_plain(const struct inode *inode, const struct face *face)
+{
+	return !inode_is_state(inode) && !face->old;
+}
+
 struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid)
 {
 	struct face *face;
 
-	if (!inode_is_state(inode))
+	if (face_is_plain(inode, &inode->face))
 		return &inode->face;
 	face = face_of_led(tree, inode, pid);
 	if (!face)
@@ -245,7 +252,7 @@ struct face *face_for_open(struct tree *tree, struct inode *inode, unsigned numb
 	struct face *face = inode_face(inode, number);
 	enum face_kind told;
 
-	if (!inode_is_state(inode) || *led_find(inode, pid) ||
+	if (face_is_plain(inode, face) || *led_find(inode, pid) ||
 	    face_is_free(inode, face, kind, pid) || again_get(tree, pid, &told))
 		return face;
 	return face_lead(inode, kind, pid) ? NULL : face;
@@ -253,8 +260,10 @@ struct face *face_for_open(struct tree *tree, struct inode *inode, unsigned numb
 
 struct face *face_for_create(struct inode *inode, enum face_kind kind)
 {
-	struct face *face = inode_is_state(inode) ? face_find(inode, kind, NOBODY) : NULL;
+	struct face *face = &inode->face;
 
+	if (!face_is_plain(inode, face))
+		face = face_find(inode, kind, NOBODY);
 	if (!face)
 		face = &inode->face;
 	inode->lookup = face->number;

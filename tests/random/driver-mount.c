@@ -12,6 +12,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdarg.h>
@@ -208,9 +209,34 @@ static ssize_t read_plain(int fd, uint64_t offset, size_t size)
 	return error_of(pread(fd, shared, size, (off_t)offset));
 }
 
+static sigjmp_buf behind_the_end;
+
+static void on_bus(int number)
+{
+	(void)number;
+	siglongjmp(behind_the_end, 1);
+}
+
+/* Another program may take the rows away under the mapping: then the file ends there. */
+static ssize_t copy_mapped(const char *from, size_t size)
+{
+	const struct sigaction action = { .sa_handler = on_bus };
+	struct sigaction before;
+	ssize_t copied = 0;
+
+	sigaction(SIGBUS, &action, &before);
+	if (sigsetjmp(behind_the_end, 1) == 0) {
+		memcpy(shared, from, size);
+		copied = (ssize_t)size;
+	}
+	sigaction(SIGBUS, &before, NULL);
+	return copied;
+}
+
 static ssize_t read_mapped(int fd, uint64_t offset, size_t size, bool is_shared)
 {
 	struct stat st;
+	ssize_t n;
 	void *map;
 
 	if (fstat(fd, &st) < 0)
@@ -222,9 +248,9 @@ static ssize_t read_mapped(int fd, uint64_t offset, size_t size, bool is_shared)
 		   0);
 	if (map == MAP_FAILED)
 		return -errno;
-	memcpy(shared, (char *)map + offset, size);
+	n = copy_mapped((char *)map + offset, size);
 	munmap(map, (size_t)st.st_size);
-	return (ssize_t)size;
+	return n;
 }
 
 /* Every second time with copy_file_range(). */

@@ -665,6 +665,33 @@ EveryStore(faces, that_are_old_show_what_they_did_and_are_free_after_their_reade
 	stop_watching();
 }
 
+EveryStore(faces, that_are_old_are_not_shown_when_the_file_is_ordinary_by_now)
+{
+	struct handle *reader, *writer;
+	struct inode *inode;
+
+	watch(1);
+	save("s/l.jsonl", "1\n2\n3\n");
+	inode = inode_at("s/l.jsonl");
+	reader = open_face(inode, 0, O_RDONLY, READER);
+	cr_expect_str_eq(fill(reader, 0, 2), "1\n");
+	replace("9\n");
+	cr_assert_eq(renamed("s/l.jsonl", "s/o.txt", 0), 0);
+
+	cr_expect_eq(face_shown_to(inode, SECOND), 1);
+	cr_expect_eq(try_face(inode, 0, O_WRONLY, SECOND, &writer), -ESTALE);
+	writer = open_face(inode, face_shown_to(inode, SECOND), O_WRONLY, SECOND);
+	write_at(writer, 2, BYTES("more\n"));
+	cr_expect_eq(size_by(inode, face_shown_to(inode, READER), READER), 7);
+	cr_expect_str_eq(fill(reader, 0, 100), "1\n2\n3\n");
+
+	release(writer);
+	release(reader);
+	cr_expect_eq(size_by(inode, 0, READER), 7);
+	forget(inode);
+	stop_watching();
+}
+
 static void let_time_pass(struct inode *inode)
 {
 	WITH_WRITE_LOCK(world_tree);
