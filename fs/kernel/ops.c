@@ -438,9 +438,11 @@ static void op_release(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info 
 
 static void op_fsync(fuse_req_t req, fuse_ino_t nodeid, int datasync, struct fuse_file_info *fi)
 {
+	struct tree *tree = request_tree(req);
+	struct handle *handle = request_handle(fi);
+
 	(void)nodeid;
-	(void)datasync;
-	reply_error(req, handle_sync(request_tree(req), request_handle(fi)));
+	reply_error(req, datasync ? handle_sync_data(tree, handle) : handle_sync(tree, handle));
 }
 
 static void op_fallocate(fuse_req_t req, fuse_ino_t nodeid, int mode, off_t offset, off_t length,

@@ -23,11 +23,13 @@
 
 enum {
 	GHOST_MS = 300,
-	AGAIN_MS = 1000, /* after a failure, such as a full disk */
+	AGAIN_MS = 1000,   /* after a failure, such as a full disk */
+	ENDS_AT_ONCE = 64, /* in one transaction */
 };
 
 struct ghost {
 	struct ghost *next;
+	struct ghost **link;
 	struct inode *inode; /* counted */
 	uint64_t parent;
 	int64_t until;
@@ -51,8 +53,12 @@ int ghost_add(struct tree *tree, struct inode *inode, uint64_t parent)
 	ghost->parent = parent;
 	ghost->until = time_now() + (int64_t)GHOST_MS * 1000000;
 	ghost->next = tree->ghosts;
+	ghost->link = &tree->ghosts;
 	tree->ghosts = ghost;
-	tree->backend->ops->wake(tree->backend);
+	if (ghost->next)
+		ghost->next->link = &ghost->next;
+	else /* otherwise the tree's thread waits for an earlier one */
+		tree->backend->ops->wake(tree->backend);
 	return 0;
 }
 
@@ -98,11 +104,11 @@ void ghost_end_free(struct ghost_end *end)
 
 void ghost_end_apply(struct tree *tree, struct ghost_end *end)
 {
-	struct ghost *ghost = end->ghost, **link = &tree->ghosts;
+	struct ghost *ghost = end->ghost;
 
-	while (*link != ghost)
-		link = &(*link)->next;
-	*link = ghost->next;
+	*ghost->link = ghost->next;
+	if (ghost->next)
+		ghost->next->link = ghost->link;
 	unlinking_apply(&end->unlinking);
 	inode_forget(tree, ghost->inode, 1);
 	free(ghost);
@@ -134,24 +140,70 @@ static int ghost_end_now(struct tree *tree, struct ghost *ghost)
 	return r;
 }
 
+/* All in one transaction: files that were removed together have rows that lie together. */
+static int ghosts_end_together(struct tree *tree, struct ghost *const *some, size_t count)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	struct ghost_end *end[ENDS_AT_ONCE] = { 0 };
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = ghost_end_begin(tree, &view, some[i], false, &batch, &end[i]);
+	view_end(&view);
+	if (r == 0)
+		r = batch_commit(&batch, tree->backend, BACKEND_FREES);
+	for (size_t i = 0; i < count; i++) {
+		if (r == 0)
+			ghost_end_apply(tree, end[i]);
+		else
+			ghost_end_free(end[i]);
+	}
+	return r;
+}
+
+/* One that fails keeps none of the others from ending. */
+static int ghosts_end_each(struct tree *tree, struct ghost *const *some, size_t count)
+{
+	int first = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		int r = ghost_end_now(tree, some[i]);
+
+		if (r < 0 && r != -ESTALE)
+			some[i]->until = time_now() + (int64_t)AGAIN_MS * 1000000;
+		if (r < 0 && first == 0)
+			first = r;
+	}
+	return first;
+}
+
+static int ghosts_end_some(struct tree *tree, struct ghost *const *some, size_t count)
+{
+	int r = count > 1 ? ghosts_end_together(tree, some, count) : -EAGAIN;
+
+	return r == 0 || r == -ESTALE ? r : ghosts_end_each(tree, some, count);
+}
+
 int ghosts_end(struct tree *tree, bool now, uint64_t parent)
 {
+	struct ghost *some[ENDS_AT_ONCE], *next;
 	int64_t time = time_now();
-	struct ghost *next;
+	size_t count = 0;
 	int first = 0;
 
 	for (struct ghost *ghost = tree->ghosts; ghost; ghost = next) {
-		int r;
-
 		next = ghost->next;
-		if ((parent && ghost->parent != parent) || (!now && ghost->until > time))
-			continue;
-		r = ghost_end_now(tree, ghost);
-		/* One that fails keeps none of the others from ending. */
-		if (r < 0 && r != -ESTALE)
-			ghost->until = time_now() + (int64_t)AGAIN_MS * 1000000;
-		if (r < 0 && first == 0)
-			first = r;
+		if ((!parent || ghost->parent == parent) && (now || ghost->until <= time))
+			some[count++] = ghost;
+		if (count && (count == ENDS_AT_ONCE || !next)) {
+			int r = ghosts_end_some(tree, some, count);
+
+			if (r < 0 && first == 0)
+				first = r;
+			count = 0;
+		}
 	}
 	return first;
 }

@@ -32,8 +32,7 @@ void handles_times_set(struct inode *inode)
 		handle->times_set = true;
 }
 
-/* The process of a thread; the thread itself when it has ended or is in another pid namespace. */
-static pid_t process_of(pid_t pid)
+static pid_t read_process(pid_t pid)
 {
 	char path[32], line[128];
 	pid_t process = pid;
@@ -48,6 +47,30 @@ static pid_t process_of(pid_t pid)
 			break;
 	fclose(status);
 	return process;
+}
+
+/* For so long a number is not given to another thread: many thousands are given before. */
+static const int64_t PROCESS_KNOWN = (int64_t)200 * 1000000;
+
+/* The process of a thread; the thread itself when it has ended or is in another pid namespace.
+ * Reading that takes as long as committing a row, so it is remembered for a moment. */
+static pid_t process_of(pid_t pid)
+{
+	static _Thread_local struct {
+		pid_t pid;
+		pid_t process;
+		int64_t until;
+	} known[8];
+	size_t at = (size_t)pid % ARRAY_SIZE(known);
+	int64_t now = time_now();
+
+	if (known[at].pid != pid || known[at].until < now ||
+	    known[at].until > now + PROCESS_KNOWN) {
+		known[at].process = read_process(pid);
+		known[at].pid = pid;
+		known[at].until = now + PROCESS_KNOWN;
+	}
+	return known[at].process;
 }
 
 void handle_written_by(struct handle *handle, pid_t pid)

@@ -255,6 +255,17 @@ int handle_unlocking(struct tree *tree, struct handle *handle)
 	return r;
 }
 
+int handle_sync_data(struct tree *tree, struct handle *handle)
+{
+	int r;
+
+	/* Who only reads may sync what others hold back. */
+	if (!handle_writes(handle))
+		return handle_sync(tree, handle);
+	r = handle_flush(tree, handle, 0);
+	return r < 0 ? r : tree->backend->ops->sync(tree->backend);
+}
+
 int handle_sync(struct tree *tree, struct handle *handle)
 {
 	struct backend *backend = tree->backend;

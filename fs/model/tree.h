@@ -206,6 +206,8 @@ void handle_lock_granted(struct tree *tree, struct handle *handle);
 int handle_unlocking(struct tree *tree, struct handle *handle);
 /* handle may be NULL (a directory). */
 int handle_sync(struct tree *tree, struct handle *handle);
+/* As fdatasync(2): times may come later. */
+int handle_sync_data(struct tree *tree, struct handle *handle);
 int handle_allocate(struct tree *tree, struct handle *handle, int mode, uint64_t offset,
 		    uint64_t size);
 /* whence: SEEK_DATA or SEEK_HOLE. */
