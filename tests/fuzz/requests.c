@@ -878,11 +878,12 @@ static size_t read_dirent(struct game *game, struct bytes rest, bool plus, uint6
 	return size;
 }
 
-static void do_readdir(struct game *game)
+static void list(struct game *game, uint64_t nodeid, uint64_t fh)
 {
 	uint8_t choice = take_byte(&game->in);
 	bool plus = choice & 1;
 	struct fuse_read_in in = {
+		.fh = fh,
 		.offset = choice & 2 ? 0 : take_offset(game),
 		.size = choice & 4 ? 4096 : choice * 2,
 	};
@@ -890,7 +891,7 @@ static void do_readdir(struct game *game)
 	uint64_t position = in.offset;
 	struct bytes body;
 
-	begin_request(game, plus ? FUSE_READDIRPLUS : FUSE_READDIR, take_dir(game)->nodeid);
+	begin_request(game, plus ? FUSE_READDIRPLUS : FUSE_READDIR, nodeid);
 	PUT(game, in);
 	if (ask(game, &body) < 0)
 		return;
@@ -899,6 +900,28 @@ static void do_readdir(struct game *game)
 	for (size_t at = 0; at < copy.size;)
 		at += read_dirent(game, bytes_make(copy.data + at, copy.size - at), plus,
 				  &position);
+}
+
+static void do_readdir(struct game *game)
+{
+	uint64_t nodeid = take_dir(game)->nodeid;
+	struct fuse_release_in release = { 0 };
+	struct fuse_open_in in = { 0 };
+	struct fuse_open_out out;
+	struct bytes body;
+
+	begin_request(game, FUSE_OPENDIR, nodeid);
+	PUT(game, in);
+	if (ask(game, &body) < 0)
+		return;
+	fuzz_check(body.size == sizeof(out), "%zu bytes", body.size);
+	memcpy(&out, body.data, sizeof(out));
+	for (unsigned times = take_byte(&game->in) % 4; times-- > 0;)
+		list(game, nodeid, out.fh);
+	release.fh = out.fh;
+	begin_request(game, FUSE_RELEASEDIR, nodeid);
+	PUT(game, release);
+	ask_nothing(game);
 }
 
 static void do_settle(struct game *game)
