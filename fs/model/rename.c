@@ -72,6 +72,10 @@ static int move_dir(struct view *view, struct moving *moving)
 		return r;
 	if (moving->place.kind == BACKEND_SESSION) {
 		id = buf_bytes(&moving->place.session);
+	} else if (!session) {
+		log_error("inode %llu is a directory that belongs to no session",
+			  (unsigned long long)moving->dir_to->ino);
+		return -EIO;
 	} else {
 		id = session->node.session;
 		r = inode_key_dirs(moving->dir_to, &dirs_to);
