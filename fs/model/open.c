@@ -24,21 +24,27 @@ bool handle_is_direct(const struct handle *handle)
 	return handle->direct;
 }
 
+/* Mostly it is known: a snapshot would take longer than all the rest of an open. */
+static int open_size(struct tree *tree, struct inode *inode, uint64_t *ret_size)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	int r = inode->loaded ? 0 : view_begin(tree, 0, &view);
+
+	return r < 0 ? r : content_size(tree, &view, inode, ret_size);
+}
+
 /* Readers of a large list have the page cache; who reads something small sees one version, from a
  * read at its start on. */
 static int open_direct(struct tree *tree, struct handle *handle)
 {
 	struct inode *inode = handle->inode;
-	_cleanup_(view_end) struct view view = { 0 };
 	uint64_t size;
 	int r;
 
 	handle->direct = true;
 	if (handle->kind == FACE_WRITE || inode->node.kind != BACKEND_LIST || inode->orphaned)
 		return 0;
-	r = view_begin(tree, 0, &view);
-	if (r == 0)
-		r = content_size(tree, &view, inode, &size);
+	r = open_size(tree, inode, &size);
 	if (r == 0)
 		handle->direct = tree->direct_mmap && size < FACE_CACHED;
 	return r;
@@ -48,15 +54,12 @@ static int open_direct(struct tree *tree, struct handle *handle)
 static int open_streams(struct tree *tree, struct handle *handle)
 {
 	struct inode *inode = handle->inode;
-	_cleanup_(view_end) struct view view = { 0 };
 	uint64_t size = 0;
 	int r;
 
 	if (inode->node.kind != BACKEND_LIST || inode_is_draft(inode) || inode->orphaned)
 		return 0;
-	r = view_begin(tree, 0, &view);
-	if (r == 0)
-		r = content_size(tree, &view, inode, &size);
+	r = open_size(tree, inode, &size);
 	handle->streams = r == 0 && size == 0;
 	return r;
 }
