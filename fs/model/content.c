@@ -149,6 +149,8 @@ int content_to_stage(struct tree *tree, struct view *view, struct inode *inode, 
 		return view->backend->ops->row_read(view->backend, view->snapshot,
 						    inode->node.session, inode->node.key, INT64_MIN,
 						    keep_row, stage);
+	if (!inode->orphaned && content_in_chunks(inode))
+		return file_to_stage(view, inode, stage);
 	r = content_size(tree, view, inode, &size);
 	while (r == 0 && offset < size) {
 		buf_clear(&part);

@@ -116,6 +116,36 @@ int file_read(struct view *view, const struct inode *inode, uint64_t offset, siz
 	return r;
 }
 
+struct staging {
+	struct stage *stage;
+	uint64_t size;
+};
+
+static int stage_chunk(void *arg, int64_t chunk, struct bytes data)
+{
+	const struct staging *staging = arg;
+	uint64_t start = (uint64_t)chunk * BACKEND_CHUNK;
+
+	if (start >= staging->size)
+		return 1;
+	return stage_write(staging->stage, start,
+			   bytes_make(data.data, MIN(data.size, staging->size - start)));
+}
+
+int file_to_stage(struct view *view, const struct inode *inode, struct stage *stage)
+{
+	const struct held *held = inode->held;
+	struct staging staging = { .stage = stage, .size = file_size(inode) };
+	int r = view->backend->ops->chunk_read(view->backend, view->snapshot, inode->node.ino, 0,
+					       INT64_MAX / BACKEND_CHUNK, stage_chunk, &staging);
+
+	if (r >= 0 && held)
+		r = stage_chunk(&staging, held->chunk, held_bytes(held));
+	if (r >= 0 && stage->size != staging.size)
+		r = stage_truncate(stage, staging.size);
+	return MIN(r, 0);
+}
+
 static int keep_chunk(void *arg, int64_t chunk, struct bytes data)
 {
 	struct buf *buf = arg;

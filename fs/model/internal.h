@@ -462,6 +462,8 @@ bool handle_has_row(const struct handle *handle, uint64_t offset);
 uint64_t file_size(const struct inode *inode);
 int file_read(struct view *view, const struct inode *inode, uint64_t offset, size_t size,
 	      struct buf *out);
+/* Holes stay holes: a damaged store may say any size. */
+int file_to_stage(struct view *view, const struct inode *inode, struct stage *stage);
 /* Put what is held back into the store. */
 int file_settle(struct tree *tree, struct inode *inode);
 /* Before the tree is used, and when all is settled: what a killed process has held back. */
