@@ -214,7 +214,9 @@ static void moving_apply(struct tree *tree, struct moving *moving, struct backen
 		struct inode *parent = inode->parent;
 
 		inode->parent = inode_ref(tree, moving->dir_to);
-		inode_forget(tree, parent, 1);
+		/* A damaged store may have one whose node knows no place. */
+		if (parent)
+			inode_forget(tree, parent, 1);
 	}
 }
 
