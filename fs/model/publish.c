@@ -255,26 +255,25 @@ int handle_unlocking(struct tree *tree, struct handle *handle)
 	return r;
 }
 
-int handle_sync_data(struct tree *tree, struct handle *handle)
-{
-	int r;
-
-	/* Who only reads may sync what others hold back. */
-	if (!handle_writes(handle))
-		return handle_sync(tree, handle);
-	r = handle_flush(tree, handle, 0);
-	return r < 0 ? r : tree->backend->ops->sync(tree->backend);
-}
-
-int handle_sync(struct tree *tree, struct handle *handle)
+static int sync_all(struct tree *tree, struct handle *handle, bool times)
 {
 	struct backend *backend = tree->backend;
 	int r = handle ? handle_flush(tree, handle, 0) : 0;
 
 	if (r < 0 || backend->read_only)
 		return r;
-	r = tree_write_times(tree);
-	if (r == 0)
-		r = backend->ops->sync(backend);
-	return r;
+	if (times)
+		r = tree_write_times(tree);
+	return r < 0 ? r : backend->ops->sync(backend);
+}
+
+int handle_sync(struct tree *tree, struct handle *handle)
+{
+	return sync_all(tree, handle, true);
+}
+
+int handle_sync_data(struct tree *tree, struct handle *handle)
+{
+	/* What others hold back goes with the times; who only reads may sync it. */
+	return sync_all(tree, handle, !handle_writes(handle));
 }

@@ -369,6 +369,28 @@ Test(faults, of_the_directory_are_told_and_it_is_synced_again, .init = begin, .f
 	place_close();
 }
 
+Test(faults, of_fdatasync_are_told, .init = begin, .fini = end)
+{
+	const struct shim_fault fault = { .call = SHIM_SYNC, .error = SHIM_FULL, .nth = 1 };
+	struct handle *handle;
+	int r;
+
+	place_must_open(place_fresh("store"));
+	handle = open_at("f", O_WRONLY | O_CREAT);
+	for (uint64_t at = 0; at < 10; at++)
+		write_at(handle, at, BYTES("x"));
+
+	shim_fail(&fault);
+	r = handle_sync_data(world_tree, handle);
+	cr_assert_eq(r, -ENOSPC, "nothing was synced, but: %s", strerror(-r));
+
+	r = handle_sync_data(world_tree, handle);
+	cr_assert_eq(r, 0, "again: %s", strerror(-r));
+	shim_heal();
+	close_handle(handle);
+	place_close();
+}
+
 /* ---- opening ---- */
 
 static struct shim_log *killed; /* a store as its process left it that was killed */
