@@ -449,13 +449,13 @@ static void op_fallocate(fuse_req_t req, fuse_ino_t nodeid, int mode, off_t offs
 			 struct fuse_file_info *fi)
 {
 	struct handle *handle = request_handle(fi);
-	int r = handle_allocate(request_tree(req), handle, mode, (uint64_t)offset,
-				(uint64_t)length);
+	/* The kernel has kept the bit for a group that the user is not in. */
+	int r = drop_setuid(req, handle_inode(handle));
 
 	(void)nodeid;
-	/* The kernel has kept the bit for a group that the user is not in. */
 	if (r == 0)
-		r = drop_setuid(req, handle_inode(handle));
+		r = handle_allocate(request_tree(req), handle, mode, (uint64_t)offset,
+				    (uint64_t)length);
 	reply_error(req, r);
 }
 

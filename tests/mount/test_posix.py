@@ -656,7 +656,7 @@ def test_fallocate_takes_setgid_from_who_is_not_in_the_group(box):
     need_root()
 
     def play(script):
-        for name, group in (("others", 0), ("own", NOBODY)):
+        for name, group in (("others", 0), ("own", NOBODY), ("supplementary", 1234)):
             for mode in (0o6666, 0o6676, 0o6766, 0o2660):
                 path = script.at(f"{name}-{mode:o}")
                 made(path, owner=(NOBODY, group), mode=mode)
@@ -666,7 +666,7 @@ def test_fallocate_takes_setgid_from_who_is_not_in_the_group(box):
                     fallocate(file, 0, 0, 100)
                     os.close(file)
 
-                as_user(allocate)
+                as_user(allocate, groups=(1234,))
                 script.see(f"{name} {mode:o}", mode_of(path))
 
     on_both(box, play)
