@@ -563,21 +563,24 @@ static int held_recover(struct tree *tree, struct held *held)
 	return r;
 }
 
-int files_recover(struct tree *tree)
+void files_recover(struct tree *tree)
 {
 	int r = held_open(tree, false);
 
-	if (tree->held_never && r != -EOPNOTSUPP)
-		log_error("what was written before sessfs was killed cannot be read: %s",
-			  strerror(-r));
-	if (r < 0)
-		return 0;
+	if (r == -ENOENT || r == -EOPNOTSUPP)
+		return;
 	for (size_t i = 0; r == 0 && i < HELD_MAX; i++)
 		if (tree->held[i].ready && held_is_sound(&tree->held[i]))
 			r = held_recover(tree, &tree->held[i]);
-	if (r == 0)
+	if (r == 0) {
 		files_forget(tree);
-	return r;
+		return;
+	}
+	/* No reason not to mount, on a full disk for instance: it is left for the next one. */
+	log_error("what was written before sessfs was killed is not taken in yet: %s",
+		  strerror(-r));
+	tree->held = NULL;
+	tree->held_never = true;
 }
 
 void files_forget(struct tree *tree)
@@ -639,7 +642,6 @@ int file_truncate(struct tree *tree, struct inode *inode, uint64_t size)
 	r = file_settle(tree, inode);
 	if (r == 0)
 		r = truncate_once(tree, inode, size);
-	inode->written_chunk = -1;
 	if (r != -ENOSPC || size >= inode->node.size)
 		return r;
 	r = shed_content(tree, inode, size);

@@ -467,7 +467,7 @@ int file_to_stage(struct view *view, const struct inode *inode, struct stage *st
 /* Put what is held back into the store. */
 int file_settle(struct tree *tree, struct inode *inode);
 /* Before the tree is used, and when all is settled: what a killed process has held back. */
-int files_recover(struct tree *tree);
+void files_recover(struct tree *tree);
 void files_forget(struct tree *tree);
 /* Bytes that are stored of a file with holes. */
 int file_stored(struct view *view, struct inode *inode, uint64_t *ret_stored);

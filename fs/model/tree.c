@@ -813,7 +813,7 @@ int tree_open(struct backend *backend, const struct tree_options *options, struc
 	if (r == 0)
 		r = tree_load_root(tree);
 	if (r == 0 && !options->read_only)
-		r = unless_damaged(tree, files_recover(tree));
+		files_recover(tree);
 	if (r == 0)
 		r = unless_damaged(tree, tree_reconcile(tree));
 	if (r == 0)

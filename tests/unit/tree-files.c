@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "backend/backend.h"
+#include "src/base/log.h"
 #include "tests/unit/random.h"
 #include "tests/unit/world.h"
 
@@ -258,6 +259,45 @@ SqliteStore(files, that_were_unlinked_before_a_kill_are_gone)
 	open_again();
 	cr_assert_eq(looked_up("s/f"), -ENOENT);
 	cr_assert_eq(stored_bytes(), 0);
+}
+
+/* A store that is full, at first. */
+static const struct backend_ops *full_ops;
+static struct backend_ops refusing_ops;
+
+static int refuse(struct backend *backend, struct backend_batch *batch, unsigned flags)
+{
+	/* What every mount does is let through. */
+	for (size_t i = 0; i < batch->count; i++)
+		if (batch->ops[i].type == BACKEND_CHUNK_PUT)
+			return -ENOSPC;
+	return full_ops->commit(backend, batch, flags);
+}
+
+static int fill_store(struct backend *inner, struct backend **ret_backend)
+{
+	full_ops = inner->ops;
+	refusing_ops = *full_ops;
+	refusing_ops.commit = refuse;
+	inner->ops = &refusing_ops;
+	*ret_backend = inner;
+	return 0;
+}
+
+SqliteStore(files, that_there_is_no_room_for_wait_for_the_next_mount)
+{
+	world_kill_after(write_and_leave);
+	log_set_level(LOG_CRIT);
+	world_wrap(fill_store);
+	open_again();
+	cr_assert_lt(stat_of("s/f").st_size, LEFT);
+	cr_assert_eq(access(held_path(), F_OK), 0);
+	tree_close(world_tree);
+
+	world_wrap(NULL);
+	log_set_level(LOG_ERR);
+	open_again();
+	check_small(LEFT, 64);
 }
 
 /* What may have become of the store and of what was held until the next mount. */
