@@ -142,6 +142,16 @@ static void cursor_finish(struct cursor *cursor)
 		sqlite3_reset(cursor->statement);
 }
 
+/* The keys of a tree are in order, unless it is damaged: then who asks for what is behind the last
+ * answer could ask for ever.  *least is the least that a key may be. */
+static int in_order(struct cursor *cursor, int64_t key, int64_t *least)
+{
+	if (key < *least)
+		return sqlite_result(cursor->conn, SQLITE_CORRUPT);
+	*least = key;
+	return 0;
+}
+
 static void bind_number(struct cursor *cursor, int index, int64_t number)
 {
 	sqlite3_bind_int64(cursor->statement, index, number);
@@ -244,6 +254,7 @@ int sqlite_node_list(struct backend *backend, struct backend_snapshot *snapshot,
 		     bool orphans_only, backend_node_fn *fn, void *arg)
 {
 	struct cursor cursor = { 0 };
+	int64_t least = clip(after);
 	int r = cursor_open(snapshot, orphans_only ? SQL_NODE_LIST_ORPHANS : SQL_NODE_LIST,
 			    &cursor);
 
@@ -254,7 +265,9 @@ int sqlite_node_list(struct backend *backend, struct backend_snapshot *snapshot,
 	while ((r = cursor_next(&cursor)) > 0) {
 		struct backend_node node = node_at(&cursor);
 
-		r = fn(arg, &node);
+		r = in_order(&cursor, clip(node.ino), &least);
+		if (r == 0)
+			r = fn(arg, &node);
 		if (r)
 			break;
 	}
@@ -307,6 +320,7 @@ int sqlite_entry_list(struct backend *backend, struct backend_snapshot *snapshot
 		      uint64_t after, backend_entry_fn *fn, void *arg)
 {
 	struct cursor cursor = { 0 };
+	int64_t least = clip(after);
 	int r = cursor_open(snapshot, SQL_ENTRY_LIST, &cursor);
 
 	(void)backend;
@@ -323,7 +337,9 @@ int sqlite_entry_list(struct backend *backend, struct backend_snapshot *snapshot
 			.ino = node.ino,
 		};
 
-		r = fn(arg, &entry, &node);
+		r = in_order(&cursor, clip(entry.id), &least);
+		if (r == 0)
+			r = fn(arg, &entry, &node);
 		if (r)
 			break;
 	}
@@ -368,6 +384,7 @@ int sqlite_chunk_read(struct backend *backend, struct backend_snapshot *snapshot
 		      int64_t first, int64_t last, backend_chunk_fn *fn, void *arg)
 {
 	struct cursor cursor = { 0 };
+	int64_t least = first;
 	int r = cursor_open(snapshot, SQL_CHUNK_READ, &cursor);
 
 	(void)backend;
@@ -377,7 +394,9 @@ int sqlite_chunk_read(struct backend *backend, struct backend_snapshot *snapshot
 	bind_number(&cursor, 2, first);
 	bind_number(&cursor, 3, last);
 	while ((r = cursor_next(&cursor)) > 0) {
-		r = fn(arg, number_at(&cursor, 0), bytes_at(&cursor, 1));
+		r = in_order(&cursor, number_at(&cursor, 0), &least);
+		if (r == 0)
+			r = fn(arg, number_at(&cursor, 0), bytes_at(&cursor, 1));
 		if (r)
 			break;
 	}
@@ -389,6 +408,7 @@ int sqlite_chunk_list(struct backend *backend, struct backend_snapshot *snapshot
 		      int64_t first, int64_t last, backend_chunk_size_fn *fn, void *arg)
 {
 	struct cursor cursor = { 0 };
+	int64_t least = first;
 	int r = cursor_open(snapshot, SQL_CHUNK_LIST, &cursor);
 
 	(void)backend;
@@ -401,7 +421,9 @@ int sqlite_chunk_list(struct backend *backend, struct backend_snapshot *snapshot
 
 		if (number_at(&cursor, 2) != clip(ino) || chunk > last)
 			break;
-		r = fn(arg, chunk, (size_t)number_at(&cursor, 1));
+		r = in_order(&cursor, chunk, &least);
+		if (r == 0)
+			r = fn(arg, chunk, (size_t)number_at(&cursor, 1));
 		if (r)
 			break;
 	}
@@ -414,6 +436,7 @@ int sqlite_row_read(struct backend *backend, struct backend_snapshot *snapshot,
 		    void *arg)
 {
 	struct cursor cursor = { 0 };
+	int64_t least = first;
 	int r = cursor_open(snapshot, SQL_ROW_READ, &cursor);
 
 	(void)backend;
@@ -426,7 +449,9 @@ int sqlite_row_read(struct backend *backend, struct backend_snapshot *snapshot,
 		/* Another program can put 1.5 or 'x' there; check() tells of it. */
 		if (sqlite3_column_type(cursor.statement, 0) != SQLITE_INTEGER)
 			continue;
-		r = fn(arg, number_at(&cursor, 0), bytes_at(&cursor, 1));
+		r = in_order(&cursor, number_at(&cursor, 0), &least);
+		if (r == 0)
+			r = fn(arg, number_at(&cursor, 0), bytes_at(&cursor, 1));
 		if (r)
 			break;
 	}
@@ -692,6 +717,7 @@ int sqlite_piece_read(struct backend *backend, struct backend_snapshot *snapshot
 		      int64_t first, int64_t first_seq, backend_piece_fn *fn, void *arg)
 {
 	struct cursor cursor = { 0 };
+	int64_t least = first;
 	int r = cursor_open(snapshot, SQL_PIECE_READ, &cursor);
 
 	(void)backend;
@@ -701,7 +727,10 @@ int sqlite_piece_read(struct backend *backend, struct backend_snapshot *snapshot
 	bind_number(&cursor, 2, first);
 	bind_number(&cursor, 3, first_seq);
 	while ((r = cursor_next(&cursor)) > 0) {
-		r = fn(arg, number_at(&cursor, 0), number_at(&cursor, 1), bytes_at(&cursor, 2));
+		r = in_order(&cursor, number_at(&cursor, 0), &least);
+		if (r == 0)
+			r = fn(arg, number_at(&cursor, 0), number_at(&cursor, 1),
+			       bytes_at(&cursor, 2));
 		if (r)
 			break;
 	}
@@ -712,6 +741,7 @@ int sqlite_piece_read(struct backend *backend, struct backend_snapshot *snapshot
 static int find_mark(struct backend_snapshot *snapshot, enum sqlite_sql sql, uint64_t ino,
 		     int64_t position, struct backend_mark *ret_mark)
 {
+	int column = sql == SQL_MARK_FIND ? 0 : 1;
 	struct cursor cursor = { 0 };
 	int r = cursor_open(snapshot, sql, &cursor);
 
@@ -720,6 +750,9 @@ static int find_mark(struct backend_snapshot *snapshot, enum sqlite_sql sql, uin
 	bind_number(&cursor, 1, clip(ino));
 	bind_number(&cursor, 2, position);
 	r = cursor_next(&cursor);
+	/* As in in_order(); and an offset below 0 would be one behind all others. */
+	if (r > 0 && (number_at(&cursor, column) > position || number_at(&cursor, 0) < 0))
+		r = sqlite_result(cursor.conn, SQLITE_CORRUPT);
 	if (r > 0)
 		*ret_mark = (struct backend_mark){ .offset = (uint64_t)number_at(&cursor, 0),
 						   .index = number_at(&cursor, 1) };

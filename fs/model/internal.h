@@ -355,6 +355,8 @@ void inode_node_changed(struct inode *inode);
 struct inode *inode_known(struct tree *tree, uint64_t ino);
 /* The inode of a number, from the store if need be. */
 int inode_get(struct tree *tree, struct view *view, uint64_t ino, struct inode **ret_inode);
+/* The directory of that number; -EIO: there is none that has a place, so the store is damaged. */
+int inode_get_dir(struct tree *tree, struct view *view, uint64_t ino, struct inode **ret_inode);
 static inline struct inode *inode_ref(struct tree *tree, struct inode *inode)
 {
 	pthread_mutex_lock(&tree->table_lock);

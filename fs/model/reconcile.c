@@ -420,7 +420,7 @@ static int reconcile_to_list(struct reconciling *reconciling, struct inode *inod
 	r = view->backend->ops->entry_name(view->backend, view->snapshot, inode->node.parent,
 					   inode->node.entry, &name);
 	if (r == 0)
-		r = inode_get(reconciling->tree, view, inode->node.parent, &dir);
+		r = inode_get_dir(reconciling->tree, view, inode->node.parent, &dir);
 	if (r < 0)
 		return r;
 	r = list_name(reconciling, dir, buf_bytes(&name), &new_name);
@@ -635,12 +635,11 @@ static int reconcile_remove(struct reconciling *reconciling, const struct change
 	struct inode *dir, *parent;
 	int r;
 
-	r = inode_get(tree, &reconciling->view, inode->node.parent, &dir);
+	r = inode_get_dir(tree, &reconciling->view, inode->node.parent, &dir);
 	if (r < 0)
 		return r;
 	r = reconcile_unlink(reconciling, key, inode, dir);
-	while (r == 0 && dir != tree->root &&
-	       dir_is_empty(&reconciling->view, dir->node.ino) == 1) {
+	while (r == 0 && dir->parent && dir_is_empty(&reconciling->view, dir->node.ino) == 1) {
 		parent = inode_ref(tree, dir->parent);
 		r = reconcile_unlink(reconciling, NULL, dir, parent);
 		inode_forget(tree, dir, 1);

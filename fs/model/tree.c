@@ -371,6 +371,22 @@ int inode_get(struct tree *tree, struct view *view, uint64_t ino, struct inode *
 	return inode_of_node(tree, view, &node, ret_inode);
 }
 
+int inode_get_dir(struct tree *tree, struct view *view, uint64_t ino, struct inode **ret_inode)
+{
+	struct inode *inode;
+	int r = inode_get(tree, view, ino, &inode);
+
+	if (r < 0)
+		return r == -ENOENT ? -EIO : r;
+	if (!inode_is_dir(inode) || (!inode->parent && inode != tree->root)) {
+		log_error("inode %" PRIu64 " is no directory that can be reached", ino);
+		inode_forget(tree, inode, 1);
+		return -EIO;
+	}
+	*ret_inode = inode;
+	return 0;
+}
+
 /* Nobody can reach an orphan any more: delete it from the store. */
 static void inode_delete_orphan(struct tree *tree, const struct backend_node *node)
 {
