@@ -112,7 +112,7 @@ static int stat_face(struct tree *tree, struct inode *inode, struct face *face, 
 static int stat_once(struct tree *tree, struct inode *inode, unsigned face, pid_t pid,
 		     struct stat *ret_stat, bool *ret_own)
 {
-	WITH_READ_LOCK(tree);
+	WITH_READ_LOCK_HELD(tree);
 	WITH_INODE_LOCK(inode);
 
 	return stat_face(tree, inode, inode_face(inode, face), pid, ret_stat, ret_own);

@@ -35,22 +35,8 @@
 #include <unistd.h>
 
 #include "fs/model/internal.h"
-#include "src/base/digest.h"
+#include "fs/model/kept.h"
 #include "src/base/log.h"
-
-enum { HELD_MAX = 8 }; /* files at a time */
-
-/* One chunk.  Of what a killed process leaves, ready is looked at first. */
-struct held {
-	_Atomic uint32_t ready;
-	uint32_t size;	 /* bytes of it */
-	uint32_t stored; /* of these the store has so many */
-	uint32_t unused;
-	uint64_t ino;
-	int64_t chunk;
-	uint8_t base[DIGEST_SIZE]; /* of what the store has */
-	char data[BACKEND_CHUNK];
-};
 
 static struct bytes held_bytes(const struct held *held)
 {
@@ -288,42 +274,54 @@ static void base_digest(struct bytes data, uint8_t digest[DIGEST_SIZE])
 	digest_make(key, data, digest);
 }
 
-static int held_open(struct tree *tree, bool make)
+struct kept *kept_open(struct tree *tree, bool make)
 {
 	const struct backend_ops *ops = tree->backend->ops;
 	void *memory = NULL;
 	int r = -EOPNOTSUPP;
 
-	if (ops->keep)
-		r = ops->keep(tree->backend, make, HELD_MAX * sizeof(struct held), &memory);
-	tree->held = memory;
-	tree->held_never = r < 0 && r != -ENOENT;
-	return r;
+	pthread_mutex_lock(&tree->kept_lock);
+	if (!tree->kept && !tree->kept_never) {
+		if (ops->keep)
+			r = ops->keep(tree->backend, make, sizeof(struct kept), &memory);
+		tree->kept = memory;
+		tree->kept_never = r < 0 && r != -ENOENT;
+	}
+	pthread_mutex_unlock(&tree->kept_lock);
+	return tree->kept;
+}
+
+void kept_leave(struct tree *tree, int error)
+{
+	/* No reason not to mount, on a full disk for instance. */
+	log_error("what was done before sessfs was killed is not taken in yet: %s",
+		  strerror(-error));
+	tree->kept = NULL;
+	tree->kept_never = true;
 }
 
 /* A place that nobody uses; NULL: none. */
 static struct held *held_take(struct tree *tree)
 {
+	struct kept *kept = kept_open(tree, true);
 	struct held *found = NULL;
 
-	pthread_mutex_lock(&tree->held_lock);
-	if (!tree->held && !tree->held_never)
-		held_open(tree, true);
-	for (size_t i = 0; tree->held && !found && i < HELD_MAX; i++)
+	pthread_mutex_lock(&tree->kept_lock);
+	for (size_t i = 0; kept && !found && i < HELD_MAX; i++)
 		if (!(tree->held_used & 1u << i)) {
 			tree->held_used |= 1u << i;
-			found = &tree->held[i];
+			found = &kept->held[i];
 		}
-	pthread_mutex_unlock(&tree->held_lock);
+	pthread_mutex_unlock(&tree->kept_lock);
 	return found;
 }
 
 static void held_give(struct tree *tree, struct held *held)
 {
 	held->ready = 0;
-	pthread_mutex_lock(&tree->held_lock);
-	tree->held_used &= ~(1u << (held - tree->held));
-	pthread_mutex_unlock(&tree->held_lock);
+	pthread_mutex_lock(&tree->kept_lock);
+	tree->held_used &= ~(1u << (held - tree->kept->held));
+	pthread_mutex_unlock(&tree->kept_lock);
 }
 
 static void held_drop(struct tree *tree, struct inode *inode)
@@ -565,28 +563,22 @@ static int held_recover(struct tree *tree, struct held *held)
 
 void files_recover(struct tree *tree)
 {
-	int r = held_open(tree, false);
+	struct kept *kept = kept_open(tree, false);
+	int r = 0;
 
-	if (r == -ENOENT || r == -EOPNOTSUPP)
-		return;
-	for (size_t i = 0; r == 0 && i < HELD_MAX; i++)
-		if (tree->held[i].ready && held_is_sound(&tree->held[i]))
-			r = held_recover(tree, &tree->held[i]);
-	if (r == 0) {
+	for (size_t i = 0; kept && r == 0 && i < HELD_MAX; i++)
+		if (kept->held[i].ready && held_is_sound(&kept->held[i]))
+			r = held_recover(tree, &kept->held[i]);
+	if (r < 0)
+		kept_leave(tree, r);
+	else
 		files_forget(tree);
-		return;
-	}
-	/* No reason not to mount, on a full disk for instance: it is left for the next one. */
-	log_error("what was written before sessfs was killed is not taken in yet: %s",
-		  strerror(-r));
-	tree->held = NULL;
-	tree->held_never = true;
 }
 
 void files_forget(struct tree *tree)
 {
-	if (tree->held && !tree->held_used)
-		memset(tree->held, 0, HELD_MAX * sizeof(struct held));
+	if (tree->kept && !tree->held_used)
+		memset(tree->kept->held, 0, sizeof(tree->kept->held));
 }
 
 /* Operations that cut the bytes at and behind size. */

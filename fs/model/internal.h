@@ -17,11 +17,12 @@
  *   tree.lock    read: anything that uses content, attributes or names; write: anything that
  *                changes which name leads where, which key a file has, or that takes in changes of
  *                others.  Who holds it for writing is alone: no inode lock is needed then.
+ *                Taking it puts removals that were held back into the store (removal.c).
  *   inode.lock   one at a time, under tree.lock for reading: the node copy and content of one file,
  *                and all handles of it.
  *   tree.table_lock, tree.times_lock, tree.tell_lock   leaves, held for a few instructions, never
  *                over a call of the store.
- *   tree.held_lock   who may hold what was written (file.c).
+ *   tree.kept_lock   who may hold what was written (file.c).
  *   the store's own locks.
  *
  *   The watcher (tree.watcher) is called with none of them held, since the kernel may wait for a
@@ -203,10 +204,16 @@ struct tree {
 	_Atomic unsigned again_count;
 	_Atomic unsigned old_faces;
 	/* file.c */
-	pthread_mutex_t held_lock;
-	struct held *held;	  /* places for what is held back, or NULL */
-	unsigned held_used;	  /* a bit for each that is taken */
-	bool held_never;	  /* there can be none */
+	pthread_mutex_t kept_lock;
+	struct kept *kept;  /* kept.h; NULL: not yet, or */
+	bool kept_never;    /* there can be none */
+	unsigned held_used; /* a bit for each place in kept->held that is taken */
+	/* removal.c; tree.lock for writing */
+	struct removal *removal;
+	_Atomic unsigned removals;
+	_Atomic bool removing;	  /* the last that was done was to remove a name */
+	int removals_failed;	  /* why they could not be settled */
+	int64_t removals_again;	  /* then: when to try again */
 	_Atomic bool direct_mmap; /* the kernel can map files that bypass the page cache */
 	struct ghost *ghosts;	  /* ghost.c; tree.lock for writing */
 	pthread_t keeper;	  /* takes in others' changes, writes times */
@@ -303,12 +310,42 @@ static inline void tree_unlockp(struct tree **tree)
 	if (*tree)
 		pthread_rwlock_unlock(&(*tree)->lock);
 }
+/* removal.c: names that were removed and that the store still has.  Taking the lock settles them,
+ * so only who takes it with what is held ever sees any. */
+
+/* Under tree.lock for writing.  0, or why it is to be tried again later. */
+int removals_settle(struct tree *tree);
+/* The same for who has it for reading, and lets go of it meanwhile. */
+int removals_pass(struct tree *tree);
+/* Note a removal instead of committing it, if it may be.  Under tree.lock for writing. */
+bool removal_hold(struct tree *tree, struct inode *dir, uint64_t entry, struct inode *inode);
+bool removals_have(const struct tree *tree, uint64_t entry);
+/* Before the tree is used: what a killed process has held back. */
+void removals_recover(struct tree *tree);
+void removals_done(struct tree *tree);
+/* All that was removed is in the store, or -errno.  No lock of the tree is held. */
+int tree_settle(struct tree *tree);
+
 static inline struct tree *tree_read_lock(struct tree *tree)
+{
+	pthread_rwlock_rdlock(&tree->lock);
+	if (tree->removing || tree->removals)
+		removals_pass(tree);
+	return tree;
+}
+static inline struct tree *tree_write_lock(struct tree *tree)
+{
+	pthread_rwlock_wrlock(&tree->lock);
+	removals_settle(tree);
+	tree->removing = false;
+	return tree;
+}
+static inline struct tree *tree_read_lock_held(struct tree *tree)
 {
 	pthread_rwlock_rdlock(&tree->lock);
 	return tree;
 }
-static inline struct tree *tree_write_lock(struct tree *tree)
+static inline struct tree *tree_write_lock_held(struct tree *tree)
 {
 	pthread_rwlock_wrlock(&tree->lock);
 	return tree;
@@ -329,6 +366,13 @@ static inline struct inode *inode_lock(struct inode *inode)
 #define WITH_WRITE_LOCK(of)                                                                        \
 	__attribute__((unused)) _cleanup_(tree_unlockp) struct tree *write_locked_ =               \
 		tree_write_lock(of)
+/* While names that were removed may be held back. */
+#define WITH_READ_LOCK_HELD(of)                                                                    \
+	__attribute__((unused)) _cleanup_(tree_unlockp) struct tree *read_locked_ =                \
+		tree_read_lock_held(of)
+#define WITH_WRITE_LOCK_HELD(of)                                                                   \
+	__attribute__((unused)) _cleanup_(tree_unlockp) struct tree *write_locked_ =               \
+		tree_write_lock_held(of)
 #define WITH_INODE_LOCK(of)                                                                        \
 	__attribute__((unused)) _cleanup_(inode_unlockp) struct inode *inode_locked_ =             \
 		inode_lock(of)

@@ -38,14 +38,18 @@ static int lookup_once(struct tree *tree, struct inode *dir, struct bytes name,
 		       struct inode **ret_inode)
 {
 	_cleanup_(view_end) struct view view = { 0 };
-	WITH_READ_LOCK(tree);
+	WITH_READ_LOCK_HELD(tree);
 	uint64_t id;
 	int r;
 
 	r = view_begin(tree, 0, &view);
-	if (r < 0)
-		return r;
-	return entry_open(tree, &view, dir, name, &id, ret_inode);
+	if (r == 0)
+		r = entry_open(tree, &view, dir, name, &id, ret_inode);
+	if (r == 0 && removals_have(tree, id)) {
+		inode_forget(tree, *ret_inode, 1);
+		r = -ENOENT;
+	}
+	return r;
 }
 
 int tree_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode)
@@ -280,6 +284,13 @@ int tree_link(struct tree *tree, struct inode *inode, struct inode *dir, struct 
 
 enum { UNLINK_KEEP = 1 << 20 }; /* bytes kept for who may be about to open the file */
 
+static void node_unlinked(struct backend_node *node)
+{
+	node->nlink = 0;
+	node->parent = node->entry = 0;
+	node->ctime = time_now();
+}
+
 void unlinking_done(struct unlinking *unlinking)
 {
 	stage_done(&unlinking->stage);
@@ -357,18 +368,24 @@ void unlinking_apply(struct unlinking *unlinking)
 	inode_node_changed(inode);
 }
 
+/* In memory only, for who notes it. */
+static void unlink_held(struct inode *dir, struct inode *inode)
+{
+	struct backend_node dir_node;
+
+	dir_changed(dir, 0, &dir_node);
+	dir_apply(dir, &dir_node);
+	node_unlinked(&inode->node);
+}
+
 /* A state file that loses its name becomes a ghost. */
-static int unlink_state(struct tree *tree, struct inode *dir, uint64_t id, struct inode *inode,
-			struct notes *notes)
+static int unlink_state(struct tree *tree, struct inode *dir, uint64_t id, struct inode *inode)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	struct backend_node node = inode->node, dir_node;
-	uint64_t parent = node.parent;
 	int r;
 
-	node.nlink = 0;
-	node.parent = node.entry = 0;
-	node.ctime = time_now();
+	node_unlinked(&node);
 	dir_changed(dir, 0, &dir_node);
 	batch_entry_delete(&batch, dir->node.ino, id);
 	batch_node_put(&batch, &node);
@@ -378,8 +395,7 @@ static int unlink_state(struct tree *tree, struct inode *dir, uint64_t id, struc
 		return r;
 	dir_apply(dir, &dir_node);
 	inode->node = node;
-	notes_change(notes, tree, inode, CHANGE_ATTR, 0, NULL);
-	return ghost_add(tree, inode_ref(tree, inode), parent);
+	return 0;
 }
 
 /* hide: only the name; the content goes when nobody counts the inode any more. */
@@ -434,8 +450,47 @@ int dir_is_empty(struct view *view, uint64_t ino)
 	return r < 0 ? r : !any;
 }
 
-static int remove_once(struct tree *tree, struct inode *dir, struct bytes name, bool is_rmdir,
-		       struct notes *notes)
+static int unlink_once(struct tree *tree, struct inode *dir, struct bytes name, struct notes *notes)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	WITH_WRITE_LOCK_HELD(tree);
+	struct inode *inode;
+	uint64_t id, parent;
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = entry_open(tree, &view, dir, name, &id, &inode);
+	if (r < 0)
+		return r;
+	parent = inode->node.parent;
+	if (removals_have(tree, id)) {
+		r = -ENOENT;
+	} else if (inode_is_dir(inode)) {
+		r = -EISDIR;
+	} else if (removal_hold(tree, dir, id, inode)) {
+		unlink_held(dir, inode);
+	} else {
+		removals_settle(tree);
+		if (inode_is_state(inode)) {
+			view_end(&view);
+			r = unlink_state(tree, dir, id, inode);
+		} else {
+			r = unlink_entry(tree, &view, dir, id, inode);
+		}
+	}
+	view_end(&view);
+	if (r == 0 && inode_is_state(inode)) {
+		notes_change(notes, tree, inode, CHANGE_ATTR, 0, NULL);
+		r = ghost_add(tree, inode_ref(tree, inode), parent);
+	}
+	if (r == 0)
+		tree->removing = true;
+	inode_forget(tree, inode, 1);
+	return r;
+}
+
+static int rmdir_once(struct tree *tree, struct inode *dir, struct bytes name)
 {
 	_cleanup_(view_end) struct view view = { 0 };
 	WITH_WRITE_LOCK(tree);
@@ -448,52 +503,43 @@ static int remove_once(struct tree *tree, struct inode *dir, struct bytes name, 
 		r = entry_open(tree, &view, dir, name, &id, &inode);
 	if (r < 0)
 		return r;
-	if (is_rmdir && !inode_is_dir(inode))
-		r = -ENOTDIR;
-	else if (!is_rmdir && inode_is_dir(inode))
-		r = -EISDIR;
-	else if (is_rmdir) {
+	if (inode_is_dir(inode)) {
 		r = dir_is_empty(&view, inode->node.ino);
 		r = r < 0 ? r : r ? 0 : -ENOTEMPTY;
+	} else {
+		r = -ENOTDIR;
 	}
-	if (r == 0 && is_rmdir) {
+	if (r == 0) {
 		/* On a full disk a view that is open keeps room from being made. */
 		view_end(&view);
 		r = ghosts_end(tree, true, inode->node.ino);
 		if (r == 0)
 			r = view_begin(tree, 0, &view);
 	}
-	if (r == 0 && inode_is_state(inode)) {
-		view_end(&view);
-		r = unlink_state(tree, dir, id, inode, notes);
-	} else if (r == 0) {
+	if (r == 0)
 		r = unlink_entry(tree, &view, dir, id, inode);
-	}
 	view_end(&view);
 	inode_forget(tree, inode, 1);
 	return r;
 }
 
-static int tree_remove(struct tree *tree, struct inode *dir, struct bytes name, bool is_rmdir)
+int tree_unlink(struct tree *tree, struct inode *dir, struct bytes name)
 {
 	struct notes notes = { 0 };
 	int r;
 
 	if (tree->options.read_only)
 		return -EROFS;
-	r = TREE_RETRY(tree, remove_once(tree, dir, name, is_rmdir, &notes));
+	r = TREE_RETRY(tree, unlink_once(tree, dir, name, &notes));
 	notes_tell(&notes, tree, false);
 	return r;
 }
 
-int tree_unlink(struct tree *tree, struct inode *dir, struct bytes name)
-{
-	return tree_remove(tree, dir, name, false);
-}
-
 int tree_rmdir(struct tree *tree, struct inode *dir, struct bytes name)
 {
-	return tree_remove(tree, dir, name, true);
+	if (tree->options.read_only)
+		return -EROFS;
+	return TREE_RETRY(tree, rmdir_once(tree, dir, name));
 }
 
 int tree_readlink(struct tree *tree, struct inode *inode, struct buf *target)

@@ -749,7 +749,7 @@ static void tree_free(struct tree *tree)
 	pthread_rwlock_destroy(&tree->lock);
 	pthread_mutex_destroy(&tree->table_lock);
 	pthread_mutex_destroy(&tree->times_lock);
-	pthread_mutex_destroy(&tree->held_lock);
+	pthread_mutex_destroy(&tree->kept_lock);
 	pthread_mutex_destroy(&tree->tell_lock);
 	pthread_cond_destroy(&tree->tell_changed);
 	for (size_t i = 0; i < tree->table_size; i++)
@@ -760,6 +760,7 @@ static void tree_free(struct tree *tree)
 			inode_destroy(inode);
 		}
 	ghosts_done(tree);
+	removals_done(tree);
 	free(tree->table);
 	free(tree);
 }
@@ -786,7 +787,7 @@ static struct tree *tree_alloc(struct backend *backend, const struct tree_option
 	pthread_rwlockattr_destroy(&attr);
 	pthread_mutex_init(&tree->table_lock, NULL);
 	pthread_mutex_init(&tree->times_lock, NULL);
-	pthread_mutex_init(&tree->held_lock, NULL);
+	pthread_mutex_init(&tree->kept_lock, NULL);
 	pthread_mutex_init(&tree->tell_lock, NULL);
 	pthread_cond_init(&tree->tell_changed, NULL);
 	tree->jobs_end = &tree->jobs;
@@ -824,6 +825,8 @@ int tree_open(struct backend *backend, const struct tree_options *options, struc
 	struct tree *tree = tree_alloc(backend, options);
 	int r = tree ? 0 : -ENOMEM;
 
+	if (r == 0 && !options->read_only)
+		removals_recover(tree);
 	if (r == 0 && !options->read_only)
 		r = unless_damaged(tree, tree_delete_orphans(tree));
 	if (r == 0)
