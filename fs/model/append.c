@@ -234,6 +234,7 @@ static int append_commit(struct appending *appending)
 	struct backend_node node = inode->node;
 	bool tail_changed = inode->list.tail_size != 0;
 	uint64_t size = inode->list.size;
+	bool with_node;
 	int r;
 
 	node.mtime = appending->mtime;
@@ -241,7 +242,8 @@ static int append_commit(struct appending *appending)
 	node.flags &= ~(uint32_t)(BACKEND_NO_NEWLINE | BACKEND_ADOPTED);
 	if (appending->list.tail_is_row)
 		node.flags |= BACKEND_NO_NEWLINE;
-	if (node.flags != inode->node.flags)
+	with_node = node.flags != inode->node.flags || inode->synced;
+	if (with_node)
 		batch_node_put(&appending->batch, &node);
 	r = batch_commit(&appending->batch, appending->tree->backend, 0);
 	if (r == -EEXIST) {
@@ -251,8 +253,9 @@ static int append_commit(struct appending *appending)
 	}
 	if (r < 0)
 		return r;
-	if (node.flags == inode->node.flags)
+	if (!with_node)
 		inode_times_dirty(appending->tree, inode);
+	inode->synced = false;
 	inode->node = node;
 	inode->list = appending->list;
 	if (tail_changed)

@@ -39,8 +39,8 @@
  * Times
  *
  *   An append changes no table but the rows': its times stay in memory and are written within
- *   a second (tree_write_times), at fsync, and at the end.  All other changes of a node are written
- *   with what caused them.
+ *   a second (tree_write_times), at fsync, and at the end; or with the append that follows an
+ *   fsync.  All other changes of a node are written with what caused them.
  */
 
 #include <pthread.h>
@@ -132,6 +132,9 @@ struct inode {
 	uint64_t stored;       /* bytes in the chunks of an ordinary file with holes */
 	struct held *held;     /* what was written and is not in the store yet; file.c */
 	int64_t written_chunk; /* that the last write was in, or -1 */
+	/* Somebody has synced it, and is likely to do so after the next append as well: then that
+	 * writes the times, instead of a transaction of their own. */
+	_Atomic bool synced;
 	bool times_dirty; /* tree.times_lock: counted by, and in, the list of unwritten times */
 	struct inode *times_next;
 };

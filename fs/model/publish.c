@@ -264,6 +264,8 @@ static int sync_all(struct tree *tree, struct handle *handle, bool times)
 		return r;
 	if (times)
 		r = tree_write_times(tree);
+	if (times && handle)
+		handle->inode->synced = true;
 	if (r >= 0)
 		r = tree_settle(tree);
 	return r < 0 ? r : backend->ops->sync(backend);

@@ -851,3 +851,23 @@ EveryStore(append, to_a_draft_is_one_to_who_has_it_open)
 	cr_expect_str_eq(read_by(handle), "1\n{\"torn\":2}\n");
 	handle_free(world_tree, handle);
 }
+
+static int64_t stored_mtime(void)
+{
+	return strtoll(sql_asks("SELECT mtime FROM sessfs_node WHERE state_key = 'l'"), NULL, 10);
+}
+
+/* One transaction for each append and its sync, that is. */
+SqliteStore(append, behind_a_sync_brings_its_times_with_it)
+{
+	struct handle *handle = open_at("s/l.jsonl", O_WRONLY | O_CREAT | O_APPEND);
+
+	for (int i = 0; i < 3; i++) {
+		append_to(handle, "1\n");
+		if (i > 0)
+			cr_assert_eq(stored_mtime(), nanoseconds(stat_of("s/l.jsonl").st_mtim));
+		cr_assert_eq(handle_sync(world_tree, handle), 0);
+		cr_assert_eq(stored_mtime(), nanoseconds(stat_of("s/l.jsonl").st_mtim));
+	}
+	close_handle(handle);
+}
