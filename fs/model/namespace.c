@@ -39,17 +39,21 @@ static int lookup_once(struct tree *tree, struct inode *dir, struct bytes name,
 {
 	_cleanup_(view_end) struct view view = { 0 };
 	WITH_READ_LOCK_HELD(tree);
+	struct inode *inode;
 	uint64_t id;
 	int r;
 
 	r = view_begin(tree, 0, &view);
 	if (r == 0)
-		r = entry_open(tree, &view, dir, name, &id, ret_inode);
-	if (r == 0 && removals_have(tree, id)) {
-		inode_forget(tree, *ret_inode, 1);
-		r = -ENOENT;
+		r = entry_open(tree, &view, dir, name, &id, &inode);
+	if (r < 0)
+		return r;
+	if (removals_have(tree, id)) {
+		inode_forget(tree, inode, 1);
+		return -ENOENT;
 	}
-	return r;
+	*ret_inode = inode;
+	return 0;
 }
 
 int tree_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode)
