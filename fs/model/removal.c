@@ -163,6 +163,8 @@ int removals_pass(struct tree *tree)
 		pthread_rwlock_unlock(&tree->lock);
 		pthread_rwlock_wrlock(&tree->lock);
 		r = removals_settle(tree);
+		/* The next one is not held: nobody removes so fast that we are never through. */
+		tree->removing = false;
 		pthread_rwlock_unlock(&tree->lock);
 		pthread_rwlock_rdlock(&tree->lock);
 	}
