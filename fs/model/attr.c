@@ -223,6 +223,9 @@ static int set_attr_once(struct tree *tree, struct inode *inode, const struct se
 		return SET_ELSEWHERE;
 	if (mask & TREE_SET_SIZE)
 		r = set_size(tree, inode, set, notes);
+	/* A time that is set is not that of what was written before, whenever the store has it. */
+	if (r == 0 && (mask & ~(unsigned)TREE_SET_SIZE))
+		r = file_settle(tree, inode);
 	if (r < 0)
 		return r;
 	node = inode->node;

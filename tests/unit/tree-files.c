@@ -241,6 +241,22 @@ SqliteStore(files, of_a_process_that_was_killed_have_all_that_was_written)
 	check_small(LEFT, 64);
 }
 
+static void write_set_time_and_leave(void)
+{
+	const struct stat st = { .st_mtim.tv_sec = 1000000000 };
+
+	write_and_leave();
+	cr_assert_eq(set_attr("s/f", &st, TREE_SET_MTIME), 0);
+}
+
+SqliteStore(files, of_a_process_that_was_killed_keep_the_time_that_was_set)
+{
+	world_kill_after(write_set_time_and_leave);
+	open_again();
+	check_small(LEFT, 64);
+	cr_assert_eq(stat_of("s/f").st_mtim.tv_sec, 1000000000);
+}
+
 SqliteStore(files, that_are_closed_leave_nothing_beside_the_store)
 {
 	struct handle *handle = open_at("s/f", O_RDWR | O_CREAT);
