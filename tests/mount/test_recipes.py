@@ -39,9 +39,10 @@ def example(name):
     return os.path.join(EXAMPLES, name)
 
 
-def module_of(name):
+def module_of(name, folder=EXAMPLES):
     """A Python program among the recipes, as a module."""
-    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), example(name))
+    path = os.path.join(folder, name)
+    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_"), path)
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
     loader.exec_module(module)
     return module
@@ -725,6 +726,53 @@ def test_a_mount_for_its_owner_alone_is_not_called_shared(box):
     refused(done, "-o allow_other")
     done = tool(example("shared-mount"), box.new_folder("no-mount"), "0", "team", check=False)
     refused(done, "no store is mounted")
+
+
+# The tour
+
+
+def tour_tools():
+    for name in ("bash", "sqlite3", "jq", "getfattr"):
+        need_tool(name)
+    return module_of("record-tour", os.path.join(TOP, "doc"))
+
+
+def test_the_recorded_tour_is_what_its_commands_print(box):
+    recorder = tour_tools()
+    text = read(os.path.join(TOP, "doc", "tour.txt")).decode()
+    steps = recorder.steps_of(text)
+    same(recorder.text_of(steps), text, "the tour, as it is read")
+    same(recorder.differences(steps, recorder.record(steps, box.program)), [], "differences")
+    cast = [json.loads(line) for line in recorder.cast_of(steps).splitlines()]
+    shown = "".join(event[2] for event in cast[1:]).replace("\r\n", "\n")
+    same(shown, text, "what the cast shows")
+
+
+# What stands for a checkout and a build in a home.
+CHECKOUT = """
+mkdir -p build && ln -s "$(command -v sessfs)" build/sessfs
+printf '%s\\n' 'mkdir -p sessions ~/.local/share/sessfs' \
+    'exec sessfs mount ~/.local/share/sessfs/store.db sessions' >bootstrap && chmod +x bootstrap
+"""
+
+
+def test_the_tour_of_the_readme_prints_what_the_readme_says(box):
+    recorder = tour_tools()
+    text = read(os.path.join(TOP, "README.md")).decode()
+    text = text.split("\n## A tour\n")[1].split("\n## ")[0]
+    blocks = [part.split("```")[0] for part in text.split("```console\n")[1:]]
+    # A command that goes on is indented there; a comment behind one is not typed.
+    steps = []
+    for command, printed in recorder.steps_of("".join(blocks)):
+        while printed and command.count('"') % 2:
+            command += "\n" + printed.pop(0)
+        steps.append([command, printed])
+    same(len(steps) > 10, True, "commands in the tour")
+    steps.insert(-1, ["wait", []])  # for what runs in the background: a person has read meanwhile
+    seen = recorder.record(steps, box.program, prepare=[CHECKOUT])
+    for (command, expected), (_, printed) in zip(steps, seen):
+        if expected:
+            same(" ".join(printed).split(), " ".join(expected).split(), command)
 
 
 if __name__ == "__main__":
