@@ -20,6 +20,7 @@ from harness import (
     Skip,
     append,
     eventually,
+    limit,
     need_root,
     need_tool,
     read,
@@ -352,6 +353,26 @@ def test_a_run_of_keep_transcripts_that_was_interrupted_is_finished_by_the_next(
     same(os.listdir(mount.at("claude")), ["projects"], "what is left")
 
 
+def test_a_run_that_was_interrupted_behind_the_exchange_is_finished_by_the_next(box):
+    mount, home = box.mount(), Home(box)
+    module, folder = keeper(home)
+    exchange = module.exchange
+
+    def interrupt(one, other):
+        append(os.path.join(folder, "-home-me-project", "valid_session.jsonl"), b'{"late": 1}\n')
+        exchange(one, other)
+        raise KeyboardInterrupt
+
+    module.exchange = interrupt
+    with contextlib.suppress(KeyboardInterrupt):
+        module.keep(folder, mount.at("claude", "projects"), False)
+    same(os.path.islink(folder), True, "a link after the first run")
+    assert "brought over 12 bytes" in said_of(home.run(mount.path, "claude"))
+    rows = mount.rows("claude", "projects/-home-me-project/valid_session")
+    same(rows[-1], b'{"late": 1}', "the line that came late")
+    same(os.listdir(mount.at("claude")), ["projects"], "what is left")
+
+
 def test_transcripts_are_kept_by_a_bind_mount(box):
     need_root()
     mount, home = box.mount(), Home(box)
@@ -480,6 +501,7 @@ def test_questions_in_sql_are_answered(box):
     same(mount.sql("SELECT count(*), group_concat(name) FROM sqlite_schema"), before, "the schema")
 
 
+@limit(180)
 def test_questions_to_jq_have_the_same_answers(box):
     need_tool("jq")
     mount = filled_store(box)
@@ -555,10 +577,12 @@ def files_of(box, name):
     refused(backup.run(mount.path, check=False), "no store is mounted")
 
 
+@limit(180)
 def test_restic_backs_the_files_of_a_mount_up(box):
     files_of(box, "restic")
 
 
+@limit(180)
 def test_borg_backs_the_files_of_a_mount_up(box):
     files_of(box, "borg")
 
@@ -608,10 +632,12 @@ def store_of(box, name, nights=1):
         restored.stop()
 
 
+@limit(180)
 def test_restic_backs_a_store_up(box):
     store_of(box, "restic")
 
 
+@limit(180)
 def test_borg_backs_a_store_up(box):
     store_of(box, "borg")
 
