@@ -608,6 +608,30 @@ def test_rsync_keeps_as_many_nights_as_it_is_told_and_links_what_is_the_same(box
         same(os.stat(os.path.join(path, "same.json")).st_nlink, 2, f"links of {night}")
 
 
+def two_share(box, name, count):
+    backup = Backup(box, name)
+    mounts = [box.mount(), box.mount()]
+    # The first one last: of one series, the tools would keep that and the oldest.
+    for night, mount in enumerate([*mounts, mounts[0]]):
+        write(mount.at("note"), b"%d" % night)
+        backup.run(mount.path)
+    done = tool("sh", "-c", count, "sh", backup.repository, env=backup.environment)
+    text = done.stdout.decode()
+    for mount in mounts:
+        label = mount.path if name == "restic" else mount.path.replace("/", "-")
+        same(label in text, True, f"a backup of {label} in {text!r}")
+
+
+@limit(180)
+def test_two_stores_share_a_repository_of_restic(box):
+    two_share(box, "restic", 'restic -q -r "$1" snapshots --json')
+
+
+@limit(180)
+def test_two_stores_share_a_repository_of_borg(box):
+    two_share(box, "borg", 'borg list "$1"')
+
+
 def need_backup(box):
     if box.sessfs("help", "backup").returncode != 0:
         raise Skip("this program has no backup")
