@@ -83,6 +83,18 @@ def test_the_numbers_and_tables_are_those_of_a_store(box):
     same(named.replace(" ,", "").split(), rows, "columns of the rows")
 
 
+def test_a_document_becomes_a_list_when_sql_adds_an_item_and_keeps_its_name_otherwise(box):
+    mount, session = box.session()
+    for key in ("grows", "changes", "gets-a-hash"):
+        write(os.path.join(session, key + ".json"), b"1")
+    mount.insert("s", "gets-a-hash:_hash", 0, "abc")
+    run_example(mount, "Replacing", session="s", key="changes", data="2")
+    run_example(mount, "Appending", session="s", key="grows", data="2")
+    names = ["changes.json", "gets-a-hash.hash", "gets-a-hash.json", "grows.jsonl"]
+    eventually(lambda: sorted(os.listdir(session)) == names, "the names")
+    same(read(os.path.join(session, "grows.jsonl")), b"1\n2\n", "the list")
+
+
 def test_files_and_directories_go_with_the_last_row(box):
     mount = box.mount()
     for session, key in (("all", "k"), ("all", "a/b/k"), ("some", "k")):

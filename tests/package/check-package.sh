@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Builds the packages from a tree and tries them in a small system of their own, which is mounted
-# through fstab(5), asked for its manual, and cleaned again.  Needs root, and the network.
+# Builds the packages from a tree and tries them in a small system of their own: stores are mounted
+# through fstab(5), the manual is asked, a copy of the system is booted to try the units, and all is
+# cleaned again.  Needs root, and the network.
 #
 # usage: check-package.sh TREE
 #
@@ -18,6 +19,7 @@ mirror=${SESSFS_MIRROR:-http://deb.debian.org/debian}
 suite=${SESSFS_SUITE:-$(. /etc/os-release && echo "${VERSION_CODENAME:-stable}")}
 passed=0
 failed=0
+skipped=0
 
 say() {
 	printf 'check-package: %s\n' "$*" >&2
@@ -112,7 +114,7 @@ install_packages() {
 	expect "the packages can be installed" <<-END
 		apt-get update -q
 		apt-get install -y -q --no-install-recommends /packages/*.deb sqlite3 man-db \
-			bash-completion
+			bash-completion systemd systemd-sysv libpam-systemd dbus-user-session
 		sessfs --version
 	END
 	expect "they can be taken away" <<-END
@@ -207,6 +209,142 @@ try_packages() {
 	END
 }
 
+# What a copy of the system tries when it was booted, as a service of its own.
+write_probe() {
+	mkdir -p "$booted/etc/systemd/system/multi-user.target.wants" \
+		"$booted/home/agent/.config/systemd/user/default.target.wants" \
+		"$booted/var/lib/systemd/linger"
+	rm -f "$booted/usr/sbin/policy-rc.d"
+	cat >"$booted/etc/systemd/system/probe.service" <<-END
+	[Unit]
+	After=sessfs@agents.service user@$agent.service
+	[Service]
+	Type=oneshot
+	ExecStart=sh /packages/probe
+	ExecStopPost=systemctl --no-block poweroff
+	TimeoutStartSec=120
+	END
+	# A service that uses the mount, right away.
+	cat >"$booted/home/agent/.config/systemd/user/agent.service" <<-END
+	[Unit]
+	Wants=sessfs.service
+	After=sessfs.service
+	[Service]
+	Type=oneshot
+	ExecStart=sh -c 'mkdir %h/sessions/demo && echo 1 >>%h/sessions/demo/l.jsonl'
+	RemainAfterExit=yes
+	END
+	ln -s ../probe.service "$booted/etc/systemd/system/multi-user.target.wants/"
+	ln -s /usr/lib/systemd/system/sessfs@.service \
+		"$booted/etc/systemd/system/multi-user.target.wants/sessfs@agents.service"
+	for unit in /usr/lib/systemd/user/sessfs.service ../agent.service; do
+		ln -s "$unit" "$booted/home/agent/.config/systemd/user/default.target.wants/"
+	done
+	touch "$booted/var/lib/systemd/linger/agent"
+	chroot "$booted" chown -R agent: /home/agent
+	printf 'STORE=/var/lib/agents/unit.db\nDIR=/srv/archive\n' >"$booted/etc/sessfs/agents.conf"
+	echo '/var/lib/agents/store.db /srv/sessions fuse.sessfs allow_other,nofail 0 0' \
+		>"$booted/etc/fstab"
+	echo 'c! /dev/fuse 0666 - - - 10:229' >"$booted/etc/tmpfiles.d/fuse.conf"
+	cat >"$booted/packages/probe" <<-'END'
+	exec >/packages/probed 2>&1
+	# Until it is so, or for ten seconds.
+	is() {
+		sentence=$1
+		shift
+		for _ in $(seq 20); do
+			if "$@" >/packages/said 2>&1; then
+				echo "ok: $sentence"
+				return
+			fi
+			sleep 0.5
+		done
+		echo "NOT OK: $sentence"
+		cat /packages/said
+	}
+	not() {
+		if "$@"; then return 1; fi
+	}
+	of_user() {
+		XDG_RUNTIME_DIR=/run/user/$(id -u agent) runuser -u agent -- "$@"
+	}
+	ours() {
+		findmnt -kno FSTYPE "$1" | grep -qx fuse.sessfs
+	}
+	ctl() {
+		$how "$@"
+	}
+	property() {
+		[ "$(ctl show -P "$1" "$unit")" = "$2" ]
+	}
+	says() {
+		ctl show -P StatusText "$unit" | grep "$1"
+	}
+	holds() {
+		of_user grep -q n "$dir/demo/l.jsonl"
+	}
+	daemon_is_of() {
+		pid=$(ctl show -P MainPID "$unit")
+		[ "$(awk '$1 == "Uid:" { print $2 }' "/proc/$pid/status")" = "$(id -u "$1")" ]
+	}
+	# $1: a level, $2: a sentence of the daemon.
+	journal_has() {
+		journalctl -p "$1" --no-pager -o cat "_SYSTEMD_UNIT=$unit" | grep "$2"
+	}
+	try_unit() {
+		unit=$1 dir=$2 how=$3
+		is "$unit is active" property ActiveState active
+		is "$unit has mounted" ours "$dir"
+		is "$unit says what" says 'is mounted on'
+		is "$unit serves as the owner of its store" daemon_is_of agent
+		of_user mkdir -p "$dir/demo"
+		of_user sh -c "echo '{\"n\": 1}' >>$dir/demo/l.jsonl"
+		kill -KILL "$(ctl show -P MainPID "$unit")"
+		is "$unit is started again when it was killed" property NRestarts 1
+		is "$unit mounts again, and nothing is lost" holds
+		of_user sh -c "exec sleep 60 4>>$dir/demo/held" &
+		sleep 1
+		is "$unit is stopped while its mount is in use" ctl stop "$unit"
+		is "$unit has unmounted" not ours "$dir"
+		is "$unit has ended well" property Result success
+		is "$unit is started by hand" ctl start "$unit"
+		is "$unit has mounted when that returns" holds
+	}
+	is "fstab is mounted at boot" ours /srv/sessions
+	is "a directory that is not mounted is seen as such" not ours /srv
+	is "a user's service that wants the mount finds it" \
+		of_user grep -x 1 /home/agent/sessions/demo/l.jsonl
+	try_unit sessfs@agents.service /srv/archive systemctl
+	is "information of the daemon is in the journal" journal_has info 'is mounted on'
+	is "it is no notice there" not journal_has notice 'is mounted on'
+	try_unit sessfs.service /home/agent/sessions 'of_user systemctl --user'
+	END
+}
+
+try_boot() {
+	booted=$work/booted
+	if ! command -v systemd-nspawn >/dev/null 2>&1; then
+		echo "skipped: the units work in a system that was booted: no systemd-nspawn"
+		skipped=$((skipped + 1))
+		return
+	fi
+	cp -a "$root" "$booted" || fail "cannot copy the system"
+	agent=$(chroot "$booted" id -u agent)
+	write_probe
+	set -- --property='DeviceAllow=/dev/fuse rwm'
+	[ -d /run/systemd/system ] || set -- --keep-unit
+	timeout 180 systemd-nspawn -q -D "$booted" --register=no "$@" -b </dev/null \
+		>"$work/boot.log" 2>&1
+	if ! grep . "$booted/packages/probed"; then
+		echo "NOT OK: the system can be booted"
+		tail -n 20 "$work/boot.log"
+		failed=$((failed + 1))
+		return
+	fi
+	passed=$((passed + $(grep -c '^ok: ' "$booted/packages/probed")))
+	failed=$((failed + $(grep -c '^NOT OK: ' "$booted/packages/probed")))
+}
+
 purge_packages() {
 	expect "the packages can be purged" <<-END
 		dpkg -P sessfs libsessfs-dev libsessfs0
@@ -240,6 +378,7 @@ try_the_questions
 install_packages
 write_fstab
 try_packages
+try_boot
 purge_packages
-echo "$passed passed, $failed failed, 0 skipped"
+echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
