@@ -23,6 +23,7 @@
 #include "src/options.h"
 #include "src/remount.h"
 #include "src/say.h"
+#include "src/service.h"
 #include "src/trust.h"
 #include "src/aide.h"
 
@@ -106,6 +107,7 @@ static void on_ready(void *arg)
 
 	daemon_ready();
 	log_info("%s is mounted on %s", mount->store, mount->dir);
+	service_ready("%s is mounted on %s", mount->store, mount->dir);
 }
 
 static int open_store(const struct mount *mount, struct backend **ret_backend, char **ret_why)
@@ -219,6 +221,7 @@ static int serve_session(struct mount *mount)
 	watch_signals(session);
 	r = session_serve(session);
 	forget_signals();
+	service_stopping();
 	if (r < 0)
 		log_error("the mount on %s has failed: %s", mount->dir, strerror(-r));
 	session_free(session);
@@ -506,10 +509,12 @@ static int run_mount(int argc, char **argv)
 	guard_begin(mount.options.debug);
 	if (mount.options.debug)
 		mount.foreground = true;
-	if (mount.foreground)
+	if (mount.foreground) {
 		say_to_stderr(mount.options.debug ? LOG_DEBUG : LOG_INFO);
-	else
+		service_begin();
+	} else {
 		say_while_starting();
+	}
 	if (prepare(&mount, argv[optind], argv[optind + 1]) < 0)
 		return CMD_FAILED;
 	return mount.foreground ? serve(&mount) : daemon_start(&daemon);

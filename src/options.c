@@ -190,7 +190,9 @@ static const struct option_row option_rows[] = {
 	{ "diratime", &option_ignored, 0, 0, NULL },
 	{ "exec", &option_ignored, 0, 0, NULL },
 	{ "group", &option_ignored, 0, 0, NULL },
+	{ "iversion", &option_ignored, 0, 0, NULL },
 	{ "lazytime", &option_ignored, 0, 0, NULL },
+	{ "mand", &option_ignored, 0, 0, NULL },
 	{ "_netdev", &option_ignored, 0, 0, NULL },
 	{ "noatime", &option_ignored, 0, 0, NULL },
 	{ "noauto", &option_ignored, 0, 0, NULL },
@@ -199,11 +201,13 @@ static const struct option_row option_rows[] = {
 	{ "nouser", &option_ignored, 0, 0, NULL },
 	{ "owner", &option_ignored, 0, 0, NULL },
 	{ "relatime", &option_ignored, 0, 0, NULL },
+	{ "silent", &option_ignored, 0, 0, NULL },
 	{ "strictatime", &option_ignored, 0, 0, NULL },
 	{ "suid", &option_ignored, 0, 0, NULL },
 	{ "user", &option_ignored, 0, 0, NULL },
 	{ "users", &option_ignored, 0, 0, NULL },
 	{ "x-*", &option_ignored, 0, 0, NULL },
+	{ "X-*", &option_ignored, 0, 0, NULL },
 };
 
 /* Whether the row is for this option; *ret_value is its value, or NULL when it has none. */

@@ -10,11 +10,18 @@
 #include "src/base/cleanup.h"
 #include "src/base/json.h"
 #include "src/base/log.h"
+#include "src/service.h"
 
 static void print_stderr(int level, const char *sentence)
 {
 	(void)level;
 	fprintf(stderr, "sessfs: %s\n", sentence);
+}
+
+/* The journal knows who speaks. */
+static void print_journal(int level, const char *sentence)
+{
+	fprintf(stderr, "<%d>%s\n", level, sentence);
 }
 
 static void print_syslog(int level, const char *sentence)
@@ -33,7 +40,7 @@ static void print_while_starting(int level, const char *sentence)
 void say_to_stderr(int level)
 {
 	log_set_level(level);
-	log_set_sink(print_stderr);
+	log_set_sink(service_has_journal() ? print_journal : print_stderr);
 }
 
 void say_while_starting(void)

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Everything up to this level to stderr, as "sessfs: SENTENCE". */
+/* Everything up to this level to stderr, as "sessfs: SENTENCE", or "<3>SENTENCE" to the journal. */
 void say_to_stderr(int level);
 /* For a daemon that starts: warnings and worse to stderr, the rest to the system log. */
 void say_while_starting(void);

@@ -139,7 +139,8 @@ Test(options, words_of_fstab_change_nothing)
 	/* when */
 	_cleanup_(options_done) struct options options =
 		parsed("rw,nosuid,nodev,suid,dev,exec,noatime,user,user=somebody,users,nofail,"
-		       "_netdev,auto,noauto,defaults,x-systemd.automount,x-gvfs-show,comment=x");
+		       "_netdev,auto,noauto,defaults,x-systemd.automount,x-gvfs-show,comment=x,"
+		       "silent,mand,iversion,X-mount.mkdir=0750");
 
 	/* then */
 	cr_assert_not(options.read_only);

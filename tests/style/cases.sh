@@ -44,7 +44,8 @@ files_of() {
 	for end; do
 		(
 			cd "$tree" || exit
-			find .ci src fs backend tests contrib doc -type f -name "*$end" 2>/dev/null
+			find .ci src fs backend tests contrib debian doc \
+				-type f -name "*$end" 2>/dev/null
 			find . -maxdepth 1 -type f -name "*$end" | cut -c 3-
 		)
 	done | grep -v -e '^tests/golden/' -e '^tests/data/' -e '^aclocal\.m4$' -e '/__pycache__/' |
