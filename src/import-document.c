@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/import.h"
+static int take(struct import *import, const char *operand, const char *to)
+{
+	(void)import;
+	(void)operand;
+	(void)to;
+	return 0;
+}
+const struct import_layout import_documents = { .name = "agentscope-files",
+						.help = "",
+						.take = take };
