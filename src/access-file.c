@@ -129,10 +129,13 @@ int access_file_open(struct access *access, const char *path, enum access_how ho
 	file->fd = -1;
 	if (!*target.path)
 		r = -EISDIR;
-	if (r == 0 && how != ACCESS_FILE_READ)
-		r = access_make_parents(access, target.path, &file->made);
 	if (r == 0)
 		r = access_target_place(&target);
+	if (r == -ENOENT && how != ACCESS_FILE_READ) {
+		r = access_make_parents(access, target.path, &file->made);
+		if (r == 0)
+			r = access_target_place(&target);
+	}
 	if (r == 0)
 		r = open_target(&target, how, file);
 	if (r == 0) {

@@ -407,6 +407,7 @@ static void tree_end(struct access *access)
 }
 
 static const struct access_way way = {
+	.keeps_dirs = true,
 	.close = tree_end,
 	.place = tree_place,
 	.done = tree_done,

@@ -34,6 +34,9 @@ struct access_file {
 };
 
 struct access_way {
+	/* A directory may be kept for what comes next (access_target_place()): nobody else moves
+	 * it. */
+	bool keeps_dirs;
 	void (*close)(struct access *access);
 	/* The directory that a path is in; each one ends with done(). */
 	int (*place)(struct access *access, const char *path, struct access_place *ret_place);
@@ -82,19 +85,29 @@ struct access_way {
 
 struct access {
 	const struct access_way *way;
-	int root;	   /* of the mount */
-	struct tree *tree; /* or NULL */
+	int root;		 /* of the mount */
+	struct tree *tree;	 /* or NULL */
+	struct access_dir *kept; /* that the last path was in, or NULL */
 };
 
 /* "a//b/./c/" becomes "a/b/c". */
 int access_clean(const char *path, char **ret_clean);
+
+/* A directory that several targets share. */
+struct access_dir {
+	unsigned users;
+	struct access_place place;
+	char path[]; /* of it */
+};
+/* A directory goes: none is kept. */
+void access_forget_dir(struct access *access);
 
 /* A path, cleaned, with its place.  A zeroed one is done with. */
 struct access_target {
 	struct access *access;
 	char *path;
 	struct access_place place;
-	bool placed;
+	struct access_dir *dir; /* NULL: not placed */
 };
 
 int access_target_find(struct access *access, const char *path, struct access_target *target);

@@ -43,6 +43,8 @@ static const struct verb_option import_options[] = {
 	  "what is taken in: tree (if none is given), or one of those below" },
 	{ "to", 0, "PATH", verb_take_text, offsetof(struct arguments, to),
 	  "with the layout tree: a directory of the store instead of its root" },
+	{ "from-table", 0, "NAME", verb_take_text, offsetof(struct arguments, from_table),
+	  "with the layout agentscope-rows: the table, instead of agentscope_sessions" },
 	{ "dry-run", 'n', NULL, verb_take_yes, offsetof(struct arguments, dry),
 	  "change nothing, and print what would be done" },
 	{ "checksum", 'c', NULL, verb_take_yes, offsetof(struct arguments, checksum),
@@ -151,6 +153,7 @@ static int run_with(const struct arguments *arguments, struct access *access, ch
 		.dry = arguments->dry,
 		.checksum = arguments->checksum,
 		.keep_owner = geteuid() == 0,
+		.from_table = arguments->from_table,
 		.list = { .json = arguments->json },
 	};
 	int r = take_all(arguments, &import, operands + 1);
@@ -170,7 +173,10 @@ static bool has_store(const char *store)
 
 static int run_import(int argc, char **argv)
 {
-	struct arguments arguments = { .layout = &import_tree };
+	struct arguments arguments = {
+		.layout = &import_tree,
+		.from_table = "agentscope_sessions",
+	};
 	int first = verb_parse(&import_verb, &arguments, argc, argv);
 	struct access *access = NULL;
 	int status = CMD_FAILED, r = 0;

@@ -245,29 +245,6 @@ static int failed(void *arg, const char *path, int error)
 	return r < 0 ? r : cannot_read(trip, name, error);
 }
 
-/* A folder's content, or one file under its own name. */
-static int go_through(const char *operand, const struct walk *walk)
-{
-	_cleanup_(closep) int dir = open(operand, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_(freep) char *folder = NULL;
-	const char *slash = strrchr(operand, '/');
-	struct walk_entry entry = { .name = slash ? slash + 1 : operand };
-
-	entry.path = entry.name;
-	if (dir >= 0)
-		return walk_dir(dir, "", walk);
-	if (errno != ENOTDIR)
-		return walk->failed(walk->arg, "", -errno);
-	folder = slash ? strndup(operand, (size_t)(slash + 1 - operand)) : strdup(".");
-	if (!folder)
-		return -ENOMEM;
-	dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	entry.dir = dir;
-	if (dir < 0 || fstatat(dir, entry.name, &entry.st, AT_SYMLINK_NOFOLLOW) < 0)
-		return walk->failed(walk->arg, "", -errno);
-	return walk->leaf(walk->arg, &entry);
-}
-
 static int take(struct import *import, const char *operand, const char *to)
 {
 	struct trip trip = { .import = import, .operand = operand, .to = to };
@@ -280,7 +257,7 @@ static int take(struct import *import, const char *operand, const char *to)
 	if (r < 0)
 		r = import_fail(import, to, r);
 	else
-		r = go_through(operand, &walk);
+		r = walk_operand(operand, &walk);
 	tdestroy(trip.linked, linked_free);
 	return r;
 }
@@ -319,7 +296,7 @@ static int count(struct import *import, const char *operand)
 {
 	struct census census = { 0 };
 	const struct walk walk = { pass, pass, count_leaf, forgive, &census };
-	int r = go_through(operand, &walk);
+	int r = walk_operand(operand, &walk);
 
 	progress_set_total(&import->progress, import->progress.items_total + census.files,
 			   import->progress.bytes_total + census.bytes);

@@ -220,32 +220,34 @@ static int settle_xattrs(struct import *import, const struct import_file *file)
 	return r < 0 ? r : changed;
 }
 
-/* What is there has the right content, and is to have the attributes; 1 when it had others. */
-static int settle(struct import *import, const struct import_file *file)
+/* What is there has the right content, and is to have the attributes; 1 when it had others.  there
+ * may be NULL: not known. */
+static int settle(struct import *import, const struct import_file *file, const struct stat *there)
 {
-	struct stat there;
+	struct stat now;
 	unsigned set;
-	int r, changed;
+	int r = 0, changed;
 
-	/* Something that does not exist yet, in a dry run. */
-	if (stat_there(import, file->path, &there) == -ENOENT && import->dry)
+	if (!there) {
+		r = stat_there(import, file->path, &now);
+		there = &now;
+	}
+	/* Something that does not exist yet. */
+	if (r == -ENOENT && import->dry)
 		return 0;
-	changed = settle_xattrs(import, file);
+	changed = r < 0 ? r : settle_xattrs(import, file);
 	if (changed < 0)
 		return changed;
-	r = stat_there(import, file->path, &there);
-	if (r < 0)
-		return r;
-	set = differing(file, &there);
+	set = differing(file, there);
 	if (set && !import->dry)
 		r = access_set_attr(import->access, file->path, &file->st, set);
 	return r < 0 ? r : changed || set;
 }
 
 static int settle_and_count(struct import *import, const struct import_file *file,
-			    enum import_did did)
+			    enum import_did did, const struct stat *there)
 {
-	int r = import->dry && did != IMPORT_UNCHANGED ? 0 : settle(import, file);
+	int r = import->dry && did != IMPORT_UNCHANGED ? 0 : settle(import, file, there);
 
 	if (r < 0)
 		return r;
@@ -301,6 +303,7 @@ static int read_there(struct access_file *there, size_t size, struct buf *block)
 struct plan {
 	enum import_did did;
 	uint64_t from; /* what is to be appended begins there */
+	struct stat there;
 };
 
 static size_t common(const struct buf *a, const struct buf *b)
@@ -359,18 +362,18 @@ static uint32_t kind_of(const char *path)
 static int plan_file(struct import *import, struct import_file *file, struct plan *plan)
 {
 	struct comparison comparison = { 0 };
-	struct stat there;
-	int r = stat_there(import, file->path, &there);
+	struct stat *there = &plan->there;
+	int r = stat_there(import, file->path, there);
 
 	plan->did = r == -ENOENT ? IMPORT_CREATED : IMPORT_REPLACED;
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	if (S_ISDIR(there.st_mode))
+	if (S_ISDIR(there->st_mode))
 		return -EISDIR;
-	if (!S_ISREG(there.st_mode))
+	if (!S_ISREG(there->st_mode))
 		return 0;
-	if (there.st_size == file->st.st_size && (file->set & ACCESS_SET_TIMES) &&
-	    same_time(&there.st_mtim, &file->st.st_mtim) && !import->checksum) {
+	if (there->st_size == file->st.st_size && (file->set & ACCESS_SET_TIMES) &&
+	    same_time(&there->st_mtim, &file->st.st_mtim) && !import->checksum) {
 		plan->did = IMPORT_UNCHANGED;
 		return 0;
 	}
@@ -379,7 +382,7 @@ static int plan_file(struct import *import, struct import_file *file, struct pla
 		plan->did = IMPORT_UNCHANGED;
 	else if (r == 0 && comparison.there_ends && comparison.same && comparison.last == '\n' &&
 		 kind_of(file->path) == BACKEND_LIST)
-		*plan = (struct plan){ IMPORT_APPENDED, comparison.same };
+		*plan = (struct plan){ IMPORT_APPENDED, comparison.same, *there };
 	return r;
 }
 
@@ -445,7 +448,8 @@ int import_regular(struct import *import, struct import_file *file, bool *ret_ta
 	if (r == 0 && plan.did != IMPORT_UNCHANGED && !import->dry)
 		r = write_file(import, file, &plan);
 	if (r == 0)
-		r = settle_and_count(import, file, plan.did);
+		r = settle_and_count(import, file, plan.did,
+				     plan.did == IMPORT_UNCHANGED ? &plan.there : NULL);
 	passed = import->progress.bytes - begun;
 	progress_add(&import->progress, 1,
 		     (uint64_t)file->st.st_size > passed ? (uint64_t)file->st.st_size - passed : 0);
@@ -492,7 +496,7 @@ int import_special(struct import *import, struct import_file *file, const char *
 	else if (r == 0 && !import->dry)
 		r = access_make(import->access, file->path, &what, true);
 	if (r >= 0)
-		r = settle_and_count(import, file, did);
+		r = settle_and_count(import, file, did, NULL);
 	progress_add(&import->progress, 1, 0);
 	return r < 0 ? fail_file(import, file, r) : 0;
 }
@@ -550,7 +554,7 @@ int import_enter(struct import *import, struct import_file *dir)
 
 int import_leave(struct import *import, struct import_file *dir)
 {
-	int r = settle(import, dir);
+	int r = settle(import, dir, NULL);
 
 	return r < 0 ? fail_file(import, dir, r) : 0;
 }

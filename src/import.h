@@ -36,6 +36,7 @@ struct import {
 	bool dry;	       /* change nothing, and print what would be done */
 	bool checksum;	       /* size and time do not tell that a file is the same */
 	bool keep_owner;
+	const char *from_table; /* of the database that is taken in */
 	struct progress progress;
 	struct say_list list; /* of what would be done */
 	uint64_t did[IMPORT_DIDS];
@@ -79,6 +80,16 @@ int import_refuse(struct import *import, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 /* Whether an error ends the whole. */
 bool import_is_fatal(int error);
+
+/* A session that is one JSON text, each member of it a state.  Nothing of it is taken in when the
+ * text is not valid. */
+struct import_session {
+	struct bytes id;
+	const char *name; /* where it is from, for sentences */
+	struct stat st;	  /* mode, owner and times of its files: */
+	unsigned set;	  /* those that count */
+};
+int import_session(struct import *import, const struct import_session *session, struct bytes text);
 
 /* Layouts.  What a layout takes in, and the name of the operand. */
 struct import_layout {

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -138,4 +139,26 @@ int walk_dir(int dir, const char *path, const struct walk *walk)
 	int r = buf_append(&grown, path, strlen(path) + 1);
 
 	return r < 0 ? r : walk_below(dir, &grown, walk);
+}
+
+int walk_operand(const char *operand, const struct walk *walk)
+{
+	_cleanup_(closep) int dir = open(operand, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_(freep) char *folder = NULL;
+	const char *slash = strrchr(operand, '/');
+	struct walk_entry entry = { .name = slash ? slash + 1 : operand };
+
+	entry.path = entry.name;
+	if (dir >= 0)
+		return walk_dir(dir, "", walk);
+	if (errno != ENOTDIR)
+		return walk->failed(walk->arg, "", -errno);
+	folder = slash ? strndup(operand, (size_t)(slash + 1 - operand)) : strdup(".");
+	if (!folder)
+		return -ENOMEM;
+	dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	entry.dir = dir;
+	if (dir < 0 || fstatat(dir, entry.name, &entry.st, AT_SYMLINK_NOFOLLOW) < 0)
+		return walk->failed(walk->arg, "", -errno);
+	return walk->leaf(walk->arg, &entry);
 }

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 struct walk_entry {
-	const char *path; /* below where the walk began; "" for a file that is itself the start */
+	const char *path; /* below where the walk began; */
 	int dir;	  /* the directory that holds it ... */
 	const char *name; /* ... and its name there: for the calls that end in -at */
 	struct stat st;
@@ -32,6 +32,10 @@ struct walk {
 /* What is in a directory, without the directory itself; path is "" or what the paths are to begin
  * with. */
 int walk_dir(int dir, const char *path, const struct walk *walk);
+
+/* The same for an operand of the command line: a folder, or one file, which is then a leaf of which
+ * the path is its own name. */
+int walk_operand(const char *operand, const struct walk *walk);
 
 /* The names in a directory, sorted by their bytes. */
 struct walk_names {
