@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "fs/model/names.h"
 #include "src/base/cleanup.h"
@@ -35,6 +36,16 @@ static int make_path(struct bytes session, const struct document_member *member,
 		r = names_path(bytes_make(member->key, member->key_size), kind, 0, append_component,
 			       path);
 	return r < 0 ? r : buf_append_byte(path, '\0');
+}
+
+/* A name that would be too long is cut, with a sign that no other name has: then it is the name of
+ * another id.  1 when one is. */
+static int is_cut(const struct import_session *session, const struct document_member *member)
+{
+	_cleanup_(buf_done) struct buf path = { 0 };
+	int r = make_path(session->id, member, &path);
+
+	return r < 0 ? r : strstr(path.data, "%~") != NULL;
 }
 
 static int take_member(struct import *import, const struct import_session *session,
@@ -82,6 +93,14 @@ int import_session(struct import *import, const struct import_session *session, 
 
 	if (r == -EINVAL)
 		return refuse(import, session, text, &error);
+	for (size_t i = 0; r == 0 && i < document.count; i++)
+		r = is_cut(session, &document.members[i]);
+	if (r > 0)
+		return import_refuse(
+			import,
+			"%s: the id, or a key in it, is too long for the name of a file "
+			"(%d bytes); nothing of this session is taken in",
+			session->name, NAME_LIMIT);
 	for (size_t i = 0; r == 0 && i < document.count; i++)
 		r = stop_wanted() ? -EINTR : take_member(import, session, &document.members[i]);
 	return r;
