@@ -451,10 +451,10 @@ int backend_repair(const char *store, const char *new_store, const struct backen
 void backend_discard(const char *store);
 
 /*
- * The table of an older layout that clients have left behind, one row a session without a key and an
- * index: read once, to be taken into a store.  updated is 0 where it is not known.  fn may return
- * -errno to stop with that error.  -EMEDIUMTYPE: there is no such table, or the file is no database;
- * *ret_why says so, as backend_open() does.
+ * The table of an older layout that clients have left behind, one row a session without a key and
+ * an index: read once, to be taken into a store.  updated is 0 where it is not known.  fn may
+ * return -errno to stop with that error.  -EMEDIUMTYPE: there is no such table, or the file is no
+ * database; *ret_why says so, as backend_open() does.
  */
 typedef int backend_older_fn(void *arg, struct bytes session, struct bytes data, int64_t updated);
 int backend_read_older(const char *file, const char *table, backend_older_fn *fn, void *arg,

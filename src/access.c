@@ -204,8 +204,8 @@ static bool is_kept(const struct access *access, const char *path, size_t size)
 	return dir && strncmp(dir->path, path, size) == 0 && !dir->path[size];
 }
 
-/* Most paths are in the same directory as the one before, and a walk from the root costs a look into
- * the store for each name. */
+/* Most paths are in the same directory as the one before, and a walk from the root costs a look
+ * into the store for each name. */
 int access_target_place(struct access_target *target)
 {
 	struct access *access = target->access;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * To a folder.  A file is written under a name of its own and renamed when it is whole, with all its
- * attributes, so that what is there under its name is never a half, and a second run can tell by
- * size and time what is there already.  The folder may be another user's and change meanwhile: each
- * directory is held open, and no symbolic link is followed.
+ * To a folder.  A file is written under a name of its own and renamed when it is whole, with all
+ * its attributes, so that what is there under its name is never a half, and a second run can tell
+ * by size and time what is there already.  The folder may be another user's and change meanwhile:
+ * each directory is held open, and no symbolic link is followed.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -226,8 +226,8 @@ int export_to_tar(struct export *export, int fd)
 		return -ENOMEM;
 	export->sink = &sink;
 	export->to = archive;
-	/* Names are bytes; those that are UTF-8 are what the format wants.  Others get a header that says
-	 * so, of which libarchive warns. */
+	/* Names are bytes; those that are UTF-8 are what the format wants.  Others get a header
+	 * that says so, of which libarchive warns. */
 	setlocale(LC_CTYPE, "C.UTF-8");
 	if (archive_write_set_format_pax(archive) == ARCHIVE_OK &&
 	    archive_write_set_options(archive, "xattrheader=SCHILY") == ARCHIVE_OK &&

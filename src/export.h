@@ -70,8 +70,8 @@ mode_t export_mode(const struct export *export, const struct export_entry *entry
 /* Some bytes of a file, put into an empty buffer; none at the end. */
 int export_read(struct export *export, struct access_file *file, struct buf *block);
 
-/* A folder, which is made if need be; unless force is set it must be empty.  A sentence was said when
- * it fails. */
+/* A folder, which is made if need be; unless force is set it must be empty.  A sentence was said
+ * when it fails. */
 int export_to_folder(struct export *export, const char *folder, bool force);
 /* A tar stream to a descriptor; -EOPNOTSUPP: this program was built without it. */
 int export_to_tar(struct export *export, int fd);

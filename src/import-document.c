@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The layout of AgentScope's older file sessions, in Java and in Python: a file SESSION.json for each
- * session, with all of its states as members of one object.
+ * The layout of AgentScope's older file sessions, in Java and in Python: a file SESSION.json for
+ * each session, with all of its states as members of one object.
  */
 #include <errno.h>
 #include <fcntl.h>

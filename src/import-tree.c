@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A tree of files, taken in as the mount would take it: what is in a folder comes to the root of the
- * store, so that each folder in it is a session.
+ * A tree of files, taken in as the mount would take it: what is in a folder comes to the root of
+ * the store, so that each folder in it is a session.
  */
 #include <errno.h>
 #include <fcntl.h>

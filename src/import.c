@@ -13,8 +13,8 @@
  * nothing is ever half there, however this process ends, and what has been done is skipped by the
  * next run.
  *
- * Attributes are compared in any case.  Nothing is synced before the end: what power loss takes away
- * is taken in again by the next run.
+ * Attributes are compared in any case.  Nothing is synced before the end: what power loss takes
+ * away is taken in again by the next run.
  */
 #include "src/import.h"
 

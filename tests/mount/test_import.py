@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: MIT
-"""import and export: trees, older layouts, tar streams; whole, resumable, and the same both ways."""
+"""import and export: trees, older layouts, tar streams; whole, resumable, the same both ways."""
 
 import contextlib
 import fcntl
@@ -248,7 +248,8 @@ def test_what_has_changed_is_replaced_and_a_list_that_has_grown_gets_its_new_row
 
 @both
 def test_kinds_that_differ_are_replaced_but_no_directory_and_nothing_in_one(place):
-    source = make_folders(place.box, {"s/a.txt": b"1", "s/b.txt": b"2", "s/dir/x": b"3", "s/f": b"4"})
+    files = {"s/a.txt": b"1", "s/b.txt": b"2", "s/dir/x": b"3", "s/f": b"4"}
+    source = make_folders(place.box, files)
     place.take(source)
     for name in ("s/a.txt", "s/b.txt", "s/f"):
         os.unlink(os.path.join(source, name))
@@ -418,7 +419,8 @@ def test_a_terminal_shows_how_far_it_is_and_nothing_else_does(box):
 
 STATES = {
     "agent": b'{"name": "A", "memory": {"content": [1, 2.50]}}',
-    "memory": b'[{"role": "user", "content": "a, ] b"},\n [1 , 2], "\\u00e9", 12345678901234567890]',
+    "memory": b'[{"role": "user", "content": "a, ] b"},\n'
+    b' [1 , 2], "\\u00e9", 12345678901234567890]',
     "none": b"[]",
     "sub/key": b'"text"',
     "..": b"null",
@@ -436,7 +438,8 @@ ROWS = {
     "..": [b"null"],
     "a b": [b"true"],
 }
-SESSION = b"{\n  " + b",\n  ".join(b'"%s": %s' % (k.encode(), v) for k, v in STATES.items()) + b"}\n"
+MEMBERS = [b'"%s": %s' % (key.encode(), value) for key, value in STATES.items()]
+SESSION = b"{\n  " + b",\n  ".join(MEMBERS) + b"}\n"
 BAD = [
     (b'{"k": 1,\n "l": [1,}', "line 2, byte 18: expected a value"),
     (b"[1]", "line 1, byte 0: expected an object"),
@@ -543,7 +546,11 @@ DUMP_HEAD = read(os.path.join(DATA, "import", "head.sql"))
 @both
 def test_a_dump_of_mysql_becomes_sessions(place):
     box = place.box
-    forms = [quoted, lambda data: b"0x" + data.hex().encode(), lambda data: b"_binary " + quoted(data)]
+    forms = [
+        quoted,
+        lambda data: b"0x" + data.hex().encode(),
+        lambda data: b"_binary " + quoted(data),
+    ]
     values = []
     for number, name in enumerate(IDS[:-1] + ["it's \\ \"q\""]):
         form = forms[number % 3] if name else quoted
@@ -717,7 +724,9 @@ def test_a_tar_stream_does_not_go_to_a_terminal(box):
     place = Place(box, False)
     tar_of(place)
     ours, theirs = pty.openpty()
-    done = subprocess.run([box.program, "export", place.store, "-"], stdout=theirs, stderr=subprocess.PIPE)
+    done = subprocess.run(
+        [box.program, "export", place.store, "-"], stdout=theirs, stderr=subprocess.PIPE
+    )
     os.close(theirs)
     os.close(ours)
     same(done.returncode, 1, "exit status")
