@@ -50,7 +50,7 @@ bool import_is_fatal(int error)
 int import_fail(struct import *import, const char *path, int error)
 {
 	verb_fail(import->store, path, error);
-	import->failed++;
+	import->failed += error != -EINTR; /* it is taken in by the next run */
 	return import_is_fatal(error) ? error : 0;
 }
 

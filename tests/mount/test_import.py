@@ -320,13 +320,15 @@ def interrupted(place, source, ready):
     """Starts an import, ends it by a signal when it is ready."""
     process = subprocess.Popen(
         [place.box.program, "import", place.store, source],
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
     place.box.remember(process.pid)
     eventually(ready, "the import is under way", 60)
     process.send_signal(signal.SIGINT)
     same(process.wait(timeout=60), -signal.SIGINT, f"{place.what}: the end of the import")
+    told = process.stdout.read().decode()
+    assert "unchanged" in told and "not taken in" not in told, told
     return process.stderr.read().decode()
 
 
