@@ -35,6 +35,13 @@ void backend_discard(const char *store)
 		sqlite_backend_discard(store);
 }
 
+int backend_read_older(const char *file, const char *table, backend_older_fn *fn, void *arg,
+		       char **ret_why)
+{
+	*ret_why = NULL;
+	return sqlite_backend_read_older(file, table, fn, arg, ret_why);
+}
+
 bool backend_is_owned(const char *store)
 {
 	return strcmp(store, "memory:") != 0 && sqlite_backend_is_owned(store);

@@ -450,6 +450,16 @@ int backend_repair(const char *store, const char *new_store, const struct backen
 /* Take away a store that nobody has open, which was made in vain. */
 void backend_discard(const char *store);
 
+/*
+ * The table of an older layout that clients have left behind, one row a session without a key and
+ * an index: read once, to be taken into a store.  updated is 0 where it is not known.  fn may
+ * return -errno to stop with that error.  -EMEDIUMTYPE: there is no such table, or the file is no
+ * database; *ret_why says so, as backend_open() does.
+ */
+typedef int backend_older_fn(void *arg, struct bytes session, struct bytes data, int64_t updated);
+int backend_read_older(const char *file, const char *table, backend_older_fn *fn, void *arg,
+		       char **ret_why);
+
 void backend_node_done(struct backend_node *node);
 /* A copy that owns its bytes. */
 int backend_node_copy(const struct backend_node *node, struct backend_node *ret_node);

@@ -27,8 +27,7 @@ static int only_regular(mode_t mode)
 	return S_ISDIR(mode) ? -EISDIR : S_ISLNK(mode) ? -ELOOP : -EOPNOTSUPP;
 }
 
-/* Make the directories on a path that are missing; *made counts them. */
-static int make_parents(struct access *access, const char *path, size_t *made)
+int access_make_parents(struct access *access, const char *path, size_t *made)
 {
 	int r = 0;
 
@@ -79,7 +78,7 @@ static int open_temporary(struct access_target *target, struct access_file *file
 		place.name = file->temporary;
 		/* An existing file's mode follows when all is there; until then nobody looks. */
 		r = target->access->way->open(target->access, &place, O_WRONLY | O_CREAT | O_EXCL,
-					      file->like.st_mode ? 0600 : 0666, file);
+					      file->set ? 0600 : 0666, file);
 	}
 	return r;
 }
@@ -103,7 +102,7 @@ static int open_target(struct access_target *target, enum access_how how, struct
 		return way->open(target->access, &target->place, O_WRONLY | O_APPEND | O_CREAT,
 				 0666, file);
 	if (exists)
-		file->like = st;
+		access_file_dress(file, &st, ACCESS_SET_MODE | ACCESS_SET_OWNER);
 	r = open_temporary(target, file);
 	if (r == 0)
 		file->path = steal_ptr(target->path); /* the place's name points into it */
@@ -130,10 +129,13 @@ int access_file_open(struct access *access, const char *path, enum access_how ho
 	file->fd = -1;
 	if (!*target.path)
 		r = -EISDIR;
-	if (r == 0 && how != ACCESS_FILE_READ)
-		r = make_parents(access, target.path, &file->made);
 	if (r == 0)
 		r = access_target_place(&target);
+	if (r == -ENOENT && how != ACCESS_FILE_READ) {
+		r = access_make_parents(access, target.path, &file->made);
+		if (r == 0)
+			r = access_target_place(&target);
+	}
 	if (r == 0)
 		r = open_target(&target, how, file);
 	if (r == 0) {
@@ -145,6 +147,26 @@ fail:
 	if (file)
 		file_free(file);
 	return r;
+}
+
+void access_file_sync_later(struct access_file *file)
+{
+	file->later = true;
+}
+
+void access_file_dress(struct access_file *file, const struct stat *like, unsigned mask)
+{
+	if (mask & ACCESS_SET_MODE)
+		file->like.st_mode = like->st_mode;
+	if (mask & ACCESS_SET_OWNER) {
+		file->like.st_uid = like->st_uid;
+		file->like.st_gid = like->st_gid;
+	}
+	if (mask & ACCESS_SET_TIMES) {
+		file->like.st_atim = like->st_atim;
+		file->like.st_mtim = like->st_mtim;
+	}
+	file->set |= mask;
 }
 
 int access_file_read(struct access_file *file, size_t size, struct buf *data)
@@ -201,8 +223,8 @@ static int end_temporary(struct access_file *file, bool takes_place)
 int access_file_save(struct access_file *file)
 {
 	const struct access_way *way = file->access->way;
-	int r = file->like.st_mode ? way->dress(file, &file->like) : 0;
-	int error = way->finish(file);
+	int r = file->set ? way->dress(file, &file->like, file->set) : 0;
+	int error = way->finish(file, !file->later);
 
 	r = r < 0 ? r : error;
 	if (r == 0 && file->path && stop_wanted())

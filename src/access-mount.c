@@ -12,10 +12,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/limits.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 
 #include "src/access-way.h"
 #include "src/base/cleanup.h"
@@ -151,25 +153,153 @@ static ssize_t mount_write(struct access_file *file, struct bytes data)
 }
 
 /* Who may not give files away keeps what he makes, but no set-id bits then. */
-static int mount_dress(struct access_file *file, const struct stat *like)
+static int judge_owner(const struct stat *now, const struct stat *like, int given, mode_t *mode)
 {
-	mode_t mode = like->st_mode & 07777;
-	struct stat now;
-
-	if (fstat(file->fd, &now) < 0)
+	if (given == 0 || (now->st_uid == like->st_uid && now->st_gid == like->st_gid))
+		return 0;
+	if (errno != EPERM)
 		return failed();
-	if ((now.st_uid != like->st_uid || now.st_gid != like->st_gid) &&
-	    fchown(file->fd, like->st_uid, like->st_gid) < 0) {
-		if (errno != EPERM)
-			return failed();
-		mode &= 0777;
-	}
-	return fchmod(file->fd, mode) < 0 ? failed() : 0;
+	*mode &= 0777;
+	return 0;
 }
 
-static int mount_finish(struct access_file *file)
+static int mount_dress(struct access_file *file, const struct stat *like, unsigned mask)
 {
-	int r = fsync(file->fd) < 0 ? failed() : 0;
+	const struct timespec times[] = { like->st_atim, like->st_mtim };
+	mode_t mode = like->st_mode & 07777;
+	struct stat now;
+	int r = fstat(file->fd, &now) < 0 ? failed() : 0;
+
+	if (r == 0 && (mask & ACCESS_SET_OWNER))
+		r = judge_owner(&now, like, fchown(file->fd, like->st_uid, like->st_gid), &mode);
+	if (r == 0 && (mask & ACCESS_SET_MODE) && fchmod(file->fd, mode) < 0)
+		r = failed();
+	if (r == 0 && (mask & ACCESS_SET_TIMES) && futimens(file->fd, times) < 0)
+		r = failed();
+	return r;
+}
+
+static int mount_set_attr(struct access *access, const struct access_place *place,
+			  const struct stat *st, unsigned mask)
+{
+	enum { NOFOLLOW = AT_SYMLINK_NOFOLLOW };
+	const struct timespec times[] = { st->st_atim, st->st_mtim };
+	const char *name = below(place);
+	mode_t mode = st->st_mode & 07777;
+	struct stat now;
+	int r = mount_stat(access, place, &now);
+
+	if (r == 0 && (mask & ACCESS_SET_OWNER))
+		r = judge_owner(&now, st,
+				fchownat(place->fd, name, st->st_uid, st->st_gid, NOFOLLOW), &mode);
+	if (r == 0 && (mask & ACCESS_SET_MODE) && !S_ISLNK(now.st_mode) &&
+	    fchmodat(place->fd, name, mode, NOFOLLOW) < 0)
+		r = failed();
+	if (r == 0 && (mask & ACCESS_SET_TIMES) && utimensat(place->fd, name, times, NOFOLLOW) < 0)
+		r = failed();
+	return r;
+}
+
+static int mount_make_special(struct access *access, const struct access_place *place,
+			      const struct access_new *what)
+{
+	int r = S_ISLNK(what->mode) ? symlinkat(what->target, place->fd, place->name) :
+				      mknodat(place->fd, place->name, what->mode, what->rdev);
+
+	(void)access;
+	return r < 0 ? failed() : 0;
+}
+
+static int mount_link(struct access *access, const struct access_place *from,
+		      const struct access_place *to)
+{
+	(void)access;
+	return linkat(from->fd, from->name, to->fd, to->name, 0) < 0 ? failed() : 0;
+}
+
+static int mount_read_link(struct access *access, const struct access_place *place,
+			   struct buf *target)
+{
+	ssize_t size;
+	int r = buf_reserve(target, PATH_MAX);
+
+	(void)access;
+	if (r < 0)
+		return r;
+	size = readlinkat(place->fd, place->name, target->data + target->size, PATH_MAX);
+	if (size < 0)
+		return failed();
+	target->size += (size_t)size;
+	return 0;
+}
+
+/* The calls for attributes take no directory. */
+static char *through_proc(const struct access_place *place, char path[PATH_MAX])
+{
+	snprintf(path, PATH_MAX, "/proc/self/fd/%d/%s", place->fd, below(place));
+	return path;
+}
+
+static int mount_list_xattr(struct access *access, const struct access_place *place,
+			    struct buf *names)
+{
+	char path[PATH_MAX];
+	ssize_t size;
+	int r = buf_reserve(names, XATTR_LIST_MAX);
+
+	(void)access;
+	if (r < 0)
+		return r;
+	size = llistxattr(through_proc(place, path), names->data + names->size, XATTR_LIST_MAX);
+	if (size < 0)
+		return failed();
+	names->size += (size_t)size;
+	return 0;
+}
+
+static int mount_get_xattr(struct access *access, const struct access_place *place,
+			   const char *name, struct buf *value)
+{
+	char path[PATH_MAX];
+	ssize_t size;
+	int r = buf_reserve(value, XATTR_SIZE_MAX);
+
+	(void)access;
+	if (r < 0)
+		return r;
+	size = lgetxattr(through_proc(place, path), name, value->data + value->size,
+			 XATTR_SIZE_MAX);
+	if (size < 0)
+		return failed();
+	value->size += (size_t)size;
+	return 0;
+}
+
+static int mount_set_xattr(struct access *access, const struct access_place *place,
+			   const char *name, const struct bytes *value)
+{
+	char path[PATH_MAX];
+	int r;
+
+	(void)access;
+	through_proc(place, path);
+	r = value ? lsetxattr(path, name, value->data, value->size, 0) : lremovexattr(path, name);
+	return r < 0 ? failed() : 0;
+}
+
+/* sync(2) does not reach a daemon; syncing any directory brings all to the medium. */
+static int mount_sync(struct access *access)
+{
+	int fd = open_beneath(access->root, ".", O_RDONLY | O_DIRECTORY);
+	int r = fd < 0 ? fd : fsync(fd) < 0 ? failed() : 0;
+
+	closep(&fd);
+	return r;
+}
+
+static int mount_finish(struct access_file *file, bool sync)
+{
+	int r = sync && fsync(file->fd) < 0 ? failed() : 0;
 
 	if (close(file->fd) < 0 && r == 0)
 		r = failed();
@@ -195,6 +325,14 @@ static const struct access_way way = {
 	.make_dir = mount_make_dir,
 	.remove = mount_remove,
 	.rename = mount_rename,
+	.make = mount_make_special,
+	.link = mount_link,
+	.read_link = mount_read_link,
+	.set_attr = mount_set_attr,
+	.list_xattr = mount_list_xattr,
+	.get_xattr = mount_get_xattr,
+	.set_xattr = mount_set_xattr,
+	.sync = mount_sync,
 	.open = mount_open,
 	.read = mount_read,
 	.write = mount_write,

@@ -15,6 +15,8 @@ int access_remove_one(struct access *access, const char *path, bool dir)
 
 	if (r == 0 && !*target.path)
 		r = -EBUSY;
+	if (dir)
+		access_forget_dir(access);
 	return r < 0 ? r : access->way->remove(access, &target.place, dir);
 }
 

@@ -169,14 +169,21 @@ static int tree_place_list(struct access *access, const struct access_place *pla
 	return r;
 }
 
+static int make_as(struct access *access, const struct access_place *place,
+		   const struct tree_new *what, struct inode **ret_inode)
+{
+	const struct caller caller = { geteuid(), getegid() };
+
+	return tree_make(access->tree, &caller, place->dir, bytes_str(place->name), what,
+			 ret_inode);
+}
+
 static int make(struct access *access, const struct access_place *place, mode_t mode,
 		struct inode **ret_inode)
 {
-	const struct caller caller = { geteuid(), getegid() };
 	const struct tree_new what = { .mode = mode, .will_write = true };
 
-	return tree_make(access->tree, &caller, place->dir, bytes_str(place->name), &what,
-			 ret_inode);
+	return make_as(access, place, &what, ret_inode);
 }
 
 static mode_t masked(mode_t mode)
@@ -195,6 +202,122 @@ static int tree_make_dir(struct access *access, const struct access_place *place
 	if (r == 0)
 		inode_forget(access->tree, inode, 1);
 	return r;
+}
+
+static int tree_make_special(struct access *access, const struct access_place *place,
+			     const struct access_new *what)
+{
+	const struct tree_new wanted = {
+		.mode = S_ISLNK(what->mode) ? what->mode | 0777 : masked(what->mode),
+		.rdev = what->rdev,
+		.target = bytes_str(what->target ? what->target : ""),
+	};
+	struct inode *inode;
+	int r = make_as(access, place, &wanted, &inode);
+
+	if (r == 0)
+		inode_forget(access->tree, inode, 1);
+	return r;
+}
+
+static int tree_place_link(struct access *access, const struct access_place *from,
+			   const struct access_place *to)
+{
+	struct inode *inode;
+	int r = find(access, from, &inode);
+
+	if (r < 0)
+		return r;
+	r = tree_link(access->tree, inode, to->dir, bytes_str(to->name));
+	inode_forget(access->tree, inode, 1);
+	return r;
+}
+
+static int tree_read_link(struct access *access, const struct access_place *place,
+			  struct buf *target)
+{
+	struct inode *inode;
+	int r = find(access, place, &inode);
+
+	if (r < 0)
+		return r;
+	r = tree_readlink(access->tree, inode, target);
+	inode_forget(access->tree, inode, 1);
+	return r;
+}
+
+static int set_attr(struct access *access, struct inode *inode, struct handle *handle,
+		    const struct stat *st, unsigned mask)
+{
+	struct set_attr set = { .handle = handle, .pid = getpid(), .st = st };
+	struct stat now;
+	bool own;
+
+	if (mask & ACCESS_SET_MODE)
+		set.mask |= TREE_SET_MODE;
+	if (mask & ACCESS_SET_OWNER)
+		set.mask |= TREE_SET_UID | TREE_SET_GID;
+	if (mask & ACCESS_SET_TIMES)
+		set.mask |= TREE_SET_ATIME | TREE_SET_MTIME;
+	return tree_set_attr(access->tree, inode, &set, &now, &own);
+}
+
+static int tree_place_set_attr(struct access *access, const struct access_place *place,
+			       const struct stat *st, unsigned mask)
+{
+	struct inode *inode;
+	int r = find(access, place, &inode);
+
+	if (r < 0)
+		return r;
+	r = set_attr(access, inode, NULL, st, mask);
+	inode_forget(access->tree, inode, 1);
+	return r;
+}
+
+static int tree_place_list_xattr(struct access *access, const struct access_place *place,
+				 struct buf *names)
+{
+	struct inode *inode;
+	int r = find(access, place, &inode);
+
+	if (r < 0)
+		return r;
+	r = tree_list_xattr(access->tree, inode, names);
+	inode_forget(access->tree, inode, 1);
+	return r;
+}
+
+static int tree_place_get_xattr(struct access *access, const struct access_place *place,
+				const char *name, struct buf *value)
+{
+	struct inode *inode;
+	int r = find(access, place, &inode);
+
+	if (r < 0)
+		return r;
+	r = tree_get_xattr(access->tree, inode, bytes_str(name), value);
+	inode_forget(access->tree, inode, 1);
+	return r;
+}
+
+static int tree_place_set_xattr(struct access *access, const struct access_place *place,
+				const char *name, const struct bytes *value)
+{
+	struct inode *inode;
+	int r = find(access, place, &inode);
+
+	if (r < 0)
+		return r;
+	r = value ? tree_set_xattr(access->tree, inode, bytes_str(name), *value, 0) :
+		    tree_remove_xattr(access->tree, inode, bytes_str(name));
+	inode_forget(access->tree, inode, 1);
+	return r;
+}
+
+static int tree_sync(struct access *access)
+{
+	return handle_sync(access->tree, NULL);
 }
 
 static int tree_remove(struct access *access, const struct access_place *place, bool dir)
@@ -257,26 +380,17 @@ static ssize_t tree_write(struct access_file *file, struct bytes data)
 	return handle_write(file->access->tree, file->handle, getpid(), file->offset, data);
 }
 
-static int tree_dress(struct access_file *file, const struct stat *like)
+static int tree_dress(struct access_file *file, const struct stat *like, unsigned mask)
 {
-	const struct set_attr set = {
-		.handle = file->handle,
-		.pid = getpid(),
-		.st = like,
-		.mask = TREE_SET_MODE | TREE_SET_UID | TREE_SET_GID,
-	};
-	struct stat st;
-	bool own;
-
-	return tree_set_attr(file->access->tree, handle_inode(file->handle), &set, &st, &own);
+	return set_attr(file->access, handle_inode(file->handle), file->handle, like, mask);
 }
 
-static int tree_finish(struct access_file *file)
+static int tree_finish(struct access_file *file, bool sync)
 {
 	struct tree *tree = file->access->tree;
 	int r = handle_flush(tree, file->handle, getpid());
 
-	if (r == 0)
+	if (r == 0 && sync)
 		r = handle_sync(tree, file->handle);
 	handle_free(tree, file->handle);
 	return r;
@@ -293,6 +407,7 @@ static void tree_end(struct access *access)
 }
 
 static const struct access_way way = {
+	.keeps_dirs = true,
 	.close = tree_end,
 	.place = tree_place,
 	.done = tree_done,
@@ -301,6 +416,14 @@ static const struct access_way way = {
 	.make_dir = tree_make_dir,
 	.remove = tree_remove,
 	.rename = tree_place_rename,
+	.make = tree_make_special,
+	.link = tree_place_link,
+	.read_link = tree_read_link,
+	.set_attr = tree_place_set_attr,
+	.list_xattr = tree_place_list_xattr,
+	.get_xattr = tree_place_get_xattr,
+	.set_xattr = tree_place_set_xattr,
+	.sync = tree_sync,
 	.open = tree_open_place,
 	.read = tree_read,
 	.write = tree_write,

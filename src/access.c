@@ -143,6 +143,7 @@ void access_close(struct access *access)
 {
 	if (!access)
 		return;
+	access_forget_dir(access);
 	access->way->close(access);
 	free(access);
 }
@@ -175,20 +176,63 @@ int access_clean(const char *path, char **ret_clean)
 	return r;
 }
 
+static void release_dir(struct access *access, struct access_dir *dir)
+{
+	if (!dir || --dir->users)
+		return;
+	access->way->done(access, &dir->place);
+	free(dir);
+}
+
+void access_forget_dir(struct access *access)
+{
+	release_dir(access, access->kept);
+	access->kept = NULL;
+}
+
 void access_target_done(struct access_target *target)
 {
-	if (target->placed)
-		target->access->way->done(target->access, &target->place);
+	release_dir(target->access, target->dir);
 	free(target->path);
 	*target = (struct access_target){ 0 };
 }
 
+static bool is_kept(const struct access *access, const char *path, size_t size)
+{
+	const struct access_dir *dir = access->kept;
+
+	return dir && strncmp(dir->path, path, size) == 0 && !dir->path[size];
+}
+
+/* Most paths are in the same directory as the one before, and a walk from the root costs a look
+ * into the store for each name. */
 int access_target_place(struct access_target *target)
 {
-	int r = target->access->way->place(target->access, target->path, &target->place);
+	struct access *access = target->access;
+	size_t size;
+	const char *name = access_split(target->path, &size);
+	struct access_dir *dir;
+	int r;
 
-	target->placed = r == 0;
-	return r;
+	if (!is_kept(access, target->path, size)) {
+		dir = calloc(1, sizeof(*dir) + size + 1);
+		r = dir ? access->way->place(access, target->path, &dir->place) : -ENOMEM;
+		if (r < 0) {
+			free(dir);
+			return r;
+		}
+		memcpy(dir->path, target->path, size);
+		access_forget_dir(access);
+		dir->users = 1;
+		access->kept = dir;
+	}
+	target->dir = access->kept;
+	target->dir->users++;
+	target->place = target->dir->place;
+	target->place.name = name;
+	if (!access->way->keeps_dirs)
+		access_forget_dir(access);
+	return 0;
 }
 
 int access_target_find(struct access *access, const char *path, struct access_target *target)

@@ -67,6 +67,34 @@ int access_list(struct access *access, const char *path, bool with_stat, access_
 /* A file, or with recursive also a directory and all that is in it, file by file. */
 int access_remove(struct access *access, const char *path, bool recursive);
 
+/* What a copy of a tree needs besides files (access-attr.c). */
+struct access_new {
+	mode_t mode;	    /* the type, any but a regular file's, and permissions */
+	dev_t rdev;	    /* of a device */
+	const char *target; /* of a symbolic link */
+};
+/* With replace, what has the name already is replaced, unless one of both is a directory. */
+int access_make(struct access *access, const char *path, const struct access_new *what,
+		bool replace);
+/* Another name for an ordinary file; -EPERM for a state's. */
+int access_link(struct access *access, const char *path, const char *to, bool replace);
+/* Appended to target. */
+int access_read_link(struct access *access, const char *path, struct buf *target);
+
+enum access_set {
+	ACCESS_SET_MODE = 1 << 0,
+	ACCESS_SET_OWNER = 1 << 1,
+	ACCESS_SET_TIMES = 1 << 2, /* of the last access and change of content */
+};
+int access_set_attr(struct access *access, const char *path, const struct stat *st, unsigned mask);
+/* Attributes: names with a NUL behind each, and a value, appended to a buffer; -ENODATA. */
+int access_list_xattr(struct access *access, const char *path, struct buf *names);
+int access_get_xattr(struct access *access, const char *path, const char *name, struct buf *value);
+int access_set_xattr(struct access *access, const char *path, const char *name, struct bytes value);
+int access_remove_xattr(struct access *access, const char *path, const char *name);
+/* What was done survives power loss when this has returned 0. */
+int access_sync(struct access *access);
+
 enum access_how {
 	ACCESS_FILE_READ,
 	/* As a descriptor with O_APPEND: whole lines of a list are rows when they are written. */
@@ -78,11 +106,16 @@ enum access_how {
 /* Only regular files.  Who writes makes the file, and the directories above it, if need be. */
 int access_file_open(struct access *access, const char *path, enum access_how how,
 		     struct access_file **ret_file);
+/* Who writes many files syncs at the end: access_sync(). */
+void access_file_sync_later(struct access_file *file);
+/* The file will have these attributes when it is saved, at once with the content if that is
+ * replaced. */
+void access_file_dress(struct access_file *file, const struct stat *like, unsigned mask);
 /* What comes next, at most size bytes, put into data; 0 bytes are the end. */
 int access_file_read(struct access_file *file, size_t size, struct buf *data);
 /* All of it, or -errno. */
 int access_file_write(struct access_file *file, struct bytes data);
-/* Durable when it returns 0; -errno: not saved.  The file is closed in any case. */
+/* Durable when it returns 0, unless later; -errno: not saved.  The file is closed in any case. */
 int access_file_save(struct access_file *file);
 /* Close without saving: what was to be replaced stays, and so do lines that were appended.  NULL is
  * fine. */

@@ -34,6 +34,8 @@ extern const struct command cmd_rm;
 extern const struct command cmd_sessions;
 extern const struct command cmd_stats;
 extern const struct command cmd_mounts;
+extern const struct command cmd_import;
+extern const struct command cmd_export;
 
 /* The end of a help text: the statuses, failed is said about CMD_FAILED. */
 void cmd_print_status(const char *failed);

@@ -18,5 +18,8 @@ void sqlite_backend_discard(const char *path);
 
 /* As backend_is_owned(). */
 bool sqlite_backend_is_owned(const char *path);
+/* As backend_read_older(). */
+int sqlite_backend_read_older(const char *path, const char *table, backend_older_fn *fn, void *arg,
+			      char **ret_why);
 
 #endif

@@ -4,7 +4,7 @@
 # Completion of sessfs command lines for bash: source this file, or copy it to
 # /usr/local/share/bash-completion/completions/sessfs.
 
-_sessfs_commands='mount umount check ls cat append put rm sessions stats mounts'
+_sessfs_commands='mount umount check ls cat append put rm sessions stats mounts import export'
 _sessfs_mount_options='ro allow_other uid= gid= umask= table= strict exact max_size= pause= threads=
 	auto_unmount nonempty allow_dev allow_suid remount noexec debug'
 declare -A _sessfs_options=(
@@ -18,6 +18,8 @@ declare -A _sessfs_options=(
 	[sessions]='--json --sort= --older-than= --newer-than= --larger-than= --name= -o'
 	[stats]='--json -o'
 	[mounts]='--json'
+	[import]='--layout= --to= --from-table= --dry-run -n --checksum -c --json -o'
+	[export]='--force -f --json -o'
 )
 
 # Names in a store: the store is the first operand, $2 the beginning of a path.
@@ -62,6 +64,9 @@ _sessfs() {
 	elif [[ $command == sessions && ${COMP_WORDS[COMP_CWORD - 2]} == --sort || $before == --sort ]]; then
 		mapfile -t COMPREPLY < <(compgen -W 'id age size items' -- "${word#=}")
 		return
+	elif [[ ${COMP_WORDS[COMP_CWORD - 2]} == --layout || $before == --layout ]]; then
+		mapfile -t COMPREPLY < <(compgen -W 'tree agentscope-files agentscope-rows' -- "${word#=}")
+		return
 	elif [[ $word == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "${_sessfs_options[$command]} --help" -- "$word")
 		[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
@@ -69,7 +74,7 @@ _sessfs() {
 	fi
 	_sessfs_operands
 	case $command:${#operands[@]} in
-	ls:1 | append:1 | put:1 | cat:[1-9]* | rm:[1-9]*)
+	ls:1 | append:1 | put:1 | cat:[1-9]* | rm:[1-9]* | export:[2-9]*)
 		_sessfs_names "${operands[0]}" "$word"
 		;;
 	*)

@@ -3,7 +3,7 @@
 # Completion of sessfs command lines for fish: copy this file to ~/.config/fish/completions or
 # /usr/local/share/fish/vendor_completions.d.
 
-set -l commands mount umount check ls cat append put rm sessions stats mounts help
+set -l commands mount umount check ls cat append put rm sessions stats mounts import export help
 
 # The names in the store that is the first operand.
 function __sessfs_names
@@ -42,6 +42,8 @@ complete -c sessfs -n __sessfs_needs_command -a rm -d 'Remove files or sessions'
 complete -c sessfs -n __sessfs_needs_command -a sessions -d 'List sessions with what they hold'
 complete -c sessfs -n __sessfs_needs_command -a stats -d 'Count what a store holds'
 complete -c sessfs -n __sessfs_needs_command -a mounts -d 'Tell what is mounted where'
+complete -c sessfs -n __sessfs_needs_command -a import -d 'Take in files that are there already'
+complete -c sessfs -n __sessfs_needs_command -a export -d 'Hand files out'
 complete -c sessfs -n __sessfs_needs_command -a help -d 'Tell more about a command'
 
 complete -c sessfs -n "__sessfs_runs mount" -s f -d 'Stay in the foreground'
@@ -62,3 +64,13 @@ complete -c sessfs -n "__sessfs_runs sessions" -l newer-than -x -d 'Changed in t
 complete -c sessfs -n "__sessfs_runs sessions" -l larger-than -x -d 'Of more bytes'
 complete -c sessfs -n "__sessfs_runs sessions" -l name -x -d 'With a name that fits a pattern'
 complete -c sessfs -n "__sessfs_runs ls cat append put rm" -a '(__sessfs_names)'
+complete -c sessfs -n "__sessfs_runs import" -s o -x -a 'table= strict exact'
+complete -c sessfs -n "__sessfs_runs export" -s o -x -a 'table='
+complete -c sessfs -n "__sessfs_runs import export" -l json -d 'Print JSON'
+complete -c sessfs -n "__sessfs_runs import" -l layout -x -d 'What is taken in' \
+    -a 'tree agentscope-files agentscope-rows'
+complete -c sessfs -n "__sessfs_runs import" -l to -x -d 'A directory of the store'
+complete -c sessfs -n "__sessfs_runs import" -l from-table -x -d 'The older table'
+complete -c sessfs -n "__sessfs_runs import" -s n -l dry-run -d 'Change nothing'
+complete -c sessfs -n "__sessfs_runs import" -s c -l checksum -d 'Compare all bytes'
+complete -c sessfs -n "__sessfs_runs export" -s f -l force -d 'A folder in use, too'

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * As a tar stream in the pax format.  The size of a file stands before its bytes, and it may grow
+ * while it is read: so it is read first, into memory or, when it is large, into a file without a
+ * name.
+ */
+#include "src/export.h"
+
+#include <errno.h>
+
+#ifdef HAVE_LIBARCHIVE
+#include <archive.h>
+#include <archive_entry.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+
+enum { HELD_MAX = 4 << 20 }; /* bytes of a file that are held in memory */
+
+static int failed(struct export *export)
+{
+	int error = archive_errno(export->to);
+
+	log_error("cannot write the tar stream: %s", archive_error_string(export->to));
+	return error > 0 ? -error : -EIO;
+}
+
+/* Nothing that follows would be understood. */
+static int judge(struct export *export, int code)
+{
+	return code == ARCHIVE_OK || code == ARCHIVE_WARN ? 0 : failed(export) < 0 ? -EIO : 0;
+}
+
+static int add_xattrs(struct export *export, const struct export_entry *from,
+		      struct archive_entry *entry)
+{
+	const char *end = from->xattrs.data + from->xattrs.size;
+	int r = 0;
+
+	for (const char *name = from->xattrs.data; r == 0 && name && name < end;
+	     name += strlen(name) + 1) {
+		_cleanup_(buf_done) struct buf value = { 0 };
+
+		r = export_xattr(export, from, name, &value);
+		if (r == 0)
+			archive_entry_xattr_add_entry(entry, name, value.data, value.size);
+	}
+	return r;
+}
+
+static int describe(struct export *export, const struct export_entry *from, uint64_t size,
+		    struct archive_entry *entry)
+{
+	_cleanup_(buf_done) struct buf path = { 0 };
+	int r = buf_printf(&path, "%s%s", from->path, S_ISDIR(from->st.st_mode) ? "/" : "");
+
+	if (r == 0)
+		r = buf_append_byte(&path, '\0');
+	if (r < 0)
+		return r;
+	archive_entry_set_pathname(entry, path.data);
+	archive_entry_set_mode(entry, (from->st.st_mode & S_IFMT) | export_mode(export, from));
+	archive_entry_set_uid(entry, from->st.st_uid);
+	archive_entry_set_gid(entry, from->st.st_gid);
+	archive_entry_set_mtime(entry, from->st.st_mtim.tv_sec, from->st.st_mtim.tv_nsec);
+	archive_entry_set_size(entry, (int64_t)size);
+	if (from->target)
+		archive_entry_set_symlink(entry, from->target);
+	if (from->first)
+		archive_entry_set_hardlink(entry, from->first);
+	return from->first ? 0 : add_xattrs(export, from, entry);
+}
+
+static int put_header(struct export *export, const struct export_entry *from, uint64_t size)
+{
+	struct archive_entry *entry = archive_entry_new();
+	int r = entry ? describe(export, from, size, entry) : -ENOMEM;
+
+	if (r == 0)
+		r = judge(export, archive_write_header(export->to, entry));
+	archive_entry_free(entry);
+	return r;
+}
+
+static int tar_enter(struct export *export, const struct export_entry *entry)
+{
+	return put_header(export, entry, 0);
+}
+
+static int tar_leave(struct export *export, const struct export_entry *entry)
+{
+	(void)export;
+	(void)entry;
+	return 0;
+}
+
+static int tar_other(struct export *export, const struct export_entry *entry)
+{
+	/* The format knows none, and tar(1) leaves them out. */
+	if (S_ISSOCK(entry->st.st_mode)) {
+		log_warning("%s: %s: it is a socket, which a tar stream cannot hold", export->store,
+			    entry->path);
+		return 0;
+	}
+	return put_header(export, entry, 0);
+}
+
+static int put_data(struct export *export, struct bytes data)
+{
+	la_ssize_t size = archive_write_data(export->to, data.data, data.size);
+
+	return size < 0 || (size_t)size != data.size ? (failed(export), -EIO) : 0;
+}
+
+static int open_unnamed(void)
+{
+	static const char *const folders[] = { "/var/tmp", "/tmp" };
+	const char *own = getenv("TMPDIR");
+	int fd = own ? open(own, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600) : -1;
+
+	for (size_t i = 0; fd < 0 && i < ARRAY_SIZE(folders); i++)
+		fd = open(folders[i], O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	return fd < 0 ? -errno : fd;
+}
+
+static int spill(int fd, struct buf *block)
+{
+	struct bytes rest = buf_bytes(block);
+
+	while (rest.size) {
+		ssize_t size = write(fd, rest.data, rest.size);
+
+		if (size < 0 && errno != EINTR)
+			return -errno;
+		size = MAX(size, 0);
+		rest = bytes_make(rest.data + size, rest.size - (size_t)size);
+	}
+	buf_clear(block);
+	return 0;
+}
+
+/* All of a file: what is behind *ret_size bytes of the unnamed file, if there is one, is held. */
+static int hold(struct export *export, struct access_file *file, struct buf *held, int *fd,
+		uint64_t *ret_size)
+{
+	size_t before;
+	int r;
+
+	*ret_size = 0;
+	do {
+		before = held->size;
+		r = export_read(export, file, held);
+		if (r < 0 || held->size == before)
+			return r;
+		if (held->size < HELD_MAX)
+			continue;
+		if (*fd < 0)
+			*fd = open_unnamed();
+		*ret_size += held->size;
+		r = *fd < 0 ? *fd : spill(*fd, held);
+	} while (r == 0);
+	return r;
+}
+
+static int put_spilled(struct export *export, int fd, uint64_t size)
+{
+	_cleanup_(buf_done) struct buf block = { 0 };
+	int r = buf_reserve(&block, HELD_MAX);
+
+	for (uint64_t at = 0; r == 0 && at < size;) {
+		ssize_t got = pread(fd, block.data, HELD_MAX, (off_t)at);
+
+		if (got <= 0)
+			return got < 0 ? -errno : -EIO;
+		r = put_data(export, bytes_make(block.data, (size_t)got));
+		at += (uint64_t)got;
+	}
+	return r;
+}
+
+static int tar_file(struct export *export, const struct export_entry *entry,
+		    struct access_file *file)
+{
+	_cleanup_(buf_done) struct buf held = { 0 };
+	_cleanup_(closep) int fd = -1;
+	uint64_t spilled;
+	int r = hold(export, file, &held, &fd, &spilled);
+
+	if (r == 0)
+		r = put_header(export, entry, spilled + held.size);
+	if (r == 0)
+		r = put_spilled(export, fd, spilled);
+	return r == 0 && held.size ? put_data(export, buf_bytes(&held)) : r;
+}
+
+static int tar_end(struct export *export, int error)
+{
+	int r = 0;
+
+	/* A stream that is not all there is to look like it. */
+	if (error < 0)
+		archive_write_fail(export->to);
+	else if (archive_write_close(export->to) != ARCHIVE_OK)
+		r = failed(export);
+	archive_write_free(export->to);
+	return r;
+}
+
+static const struct export_sink sink = {
+	.enter = tar_enter,
+	.leave = tar_leave,
+	.file = tar_file,
+	.other = tar_other,
+	.end = tar_end,
+};
+
+int export_to_tar(struct export *export, int fd)
+{
+	struct archive *archive = archive_write_new();
+
+	if (!archive)
+		return -ENOMEM;
+	export->sink = &sink;
+	export->to = archive;
+	/* Names are bytes; those that are UTF-8 are what the format wants.  Others get a header
+	 * that says so, of which libarchive warns. */
+	setlocale(LC_CTYPE, "C.UTF-8");
+	if (archive_write_set_format_pax(archive) == ARCHIVE_OK &&
+	    archive_write_set_options(archive, "xattrheader=SCHILY") == ARCHIVE_OK &&
+	    archive_write_open_fd(archive, fd) == ARCHIVE_OK)
+		return 0;
+	failed(export);
+	archive_write_free(archive);
+	return -EIO;
+}
+
+#else
+
+int export_to_tar(struct export *export, int fd)
+{
+	(void)export;
+	(void)fd;
+	return -EOPNOTSUPP;
+}
+
+#endif

@@ -1,0 +1,758 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: MIT
+"""import and export: trees, older layouts, tar streams; whole, resumable, the same both ways."""
+
+import contextlib
+import fcntl
+import io
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import stat
+import struct
+import subprocess
+import tarfile
+import termios
+import time
+
+import harness
+from harness import (
+    TABLE,
+    TOP,
+    Skip,
+    append,
+    eventually,
+    limit,
+    need_root,
+    read,
+    same,
+    same_trees,
+    write,
+)
+
+DATA = os.path.join(TOP, "tests", "data")
+LARGE = 8 << 30  # bytes of a sparse file that nobody reads to its end in a test
+
+
+class Place:
+    """A store, mounted or not."""
+
+    def __init__(self, box, mounted):
+        self.box = box
+        self.what = "mounted" if mounted else "alone"
+        self.mount = box.mount()
+        self.store = self.mount.store
+        if not mounted:
+            self.mount.stop()
+
+    def do(self, verb, *arguments, status=0, **named):
+        done = self.box.sessfs(verb, *arguments, **named)
+        said = done.stderr.decode("utf-8", "replace")
+        same(done.returncode, status, f"{self.what}: {verb} {arguments} (it says {said!r})")
+        return done.stdout if not status else said
+
+    def take(self, *arguments, layout="tree", **named):
+        return self.do("import", f"--layout={layout}", self.store, *arguments, **named)
+
+    def counts(self, *arguments):
+        """What an import tells, without the zeros."""
+        told = json.loads(self.do("import", "--json", *arguments[:-1], self.store, arguments[-1]))
+        return {name: count for name, count in told.items() if count and name != "bytes"}
+
+    def plan(self, *arguments):
+        """What a dry run would do: path -> action."""
+        listed = json.loads(self.do("import", "-n", "--json", self.store, *arguments))
+        return {entry["path"]: entry["action"] for entry in listed}
+
+    @contextlib.contextmanager
+    def mounted(self):
+        if self.mount.pid:
+            yield self.mount
+            return
+        self.mount.start()
+        yield self.mount
+        self.mount.stop()
+
+    def tree(self):
+        with self.mounted() as mount:
+            return look(mount.path)
+
+    def all_rows(self):
+        return self.mount.sql(f"SELECT * FROM {TABLE} ORDER BY session_id, state_key, item_index")
+
+
+def both(test):
+    """The test on a store that is not mounted, and beside a mount."""
+
+    def run(box):
+        for mounted in (False, True):
+            test(Place(box, mounted))
+
+    return run
+
+
+def look(path):
+    """A tree with times and attributes, but for its root; sizes of directories differ."""
+    found = harness.tree(path, times=True)
+    found.pop("")
+    for name, entry in found.items():
+        entry["xattrs"] = xattrs(os.path.join(os.fsencode(path), os.fsencode(name)))
+    return found
+
+
+def xattrs(path):
+    if not stat.S_ISREG(os.lstat(path).st_mode) and not stat.S_ISDIR(os.lstat(path).st_mode):
+        return {}
+    return {name: os.getxattr(path, name) for name in os.listxattr(path) if "user." in name}
+
+
+def make_folders(box, files):
+    """A folder with files: path -> bytes."""
+    folder = box.new_folder("source")
+    for path, data in files.items():
+        os.makedirs(os.path.dirname(os.path.join(folder, path)), exist_ok=True)
+        write(os.path.join(folder, path), data)
+    return folder
+
+
+def make_tree(box):
+    """One of everything that a store takes in."""
+    folder = make_folders(
+        box,
+        {
+            "s/k.json": b'{"a": 1}',
+            "s/l.jsonl": b'1\n{"b": 2}\n',
+            "s/l.hash": b"0badcafe",
+            "s/draft.json": b"{not yet",
+            "s/torn.jsonl": b'1\n2\n{"c": ',
+            "s/mixed.jsonl": b"1\r\noops\n\n\0\xff\n2",
+            "s/empty.json": b"",
+            "s/empty.jsonl": b"",
+            "s/both.json": b"1",
+            "s/both.jsonl": b"1\n2\n",
+            "s/a/b/deep.json": b"[]",
+            "s/notes.txt": b"ordinary\n" * 9000,
+            "s/%2F.json": b"1",
+            "s/100%/x.json": b"2",
+            "s/\u65e5\u672c.json": b'"\xe6\x97\xa5"',
+            "s/" + "x" * 249 + ".json": b"3",
+            "..t/k.json": b"4",
+            "top.json": b"at the root",
+            "s/.json": b"no key",
+        },
+    )
+    at = lambda *names: os.path.join(folder, *names)
+    os.mkdir(at("nothing"))
+    write(os.path.join(os.fsencode(at("s")), b"\xff\xfe.txt"), b"no UTF-8")
+    os.link(at("s/notes.txt"), at("s/a/again.txt"))
+    os.symlink("../nowhere", at("s/link"))
+    os.symlink("k.json", at("s/other"))
+    os.mkfifo(at("s/fifo"), 0o640)
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as server:
+        here = os.getcwd()
+        os.chdir(at("s"))
+        server.bind("socket")
+        os.chdir(here)
+    for name, mode in (("s/k.json", 0o600), ("s/a", 0o2750), ("s/notes.txt", 0o444), ("s", 0o711)):
+        os.chmod(at(name), mode)
+    for name in ("s/k.json", "s/a", "s/notes.txt"):
+        os.setxattr(at(name), "user.note", name.encode() + b"\0\xff")
+    for number, name in enumerate(("s/a/b", "s/a", "s/link", "s/k.json", "s/l.jsonl", "s")):
+        moment = 1_000_000_000_123_456_789 + number * 10**12
+        os.utime(at(name), ns=(moment, moment), follow_symlinks=False)
+    if os.geteuid() == 0:
+        os.chown(at("s/l.jsonl"), 65534, 65534)
+        os.chown(at("s/link"), 65534, 65534, follow_symlinks=False)
+    return folder
+
+
+# Trees
+
+
+@both
+def test_a_tree_is_taken_in_as_it_is_and_a_second_run_changes_nothing(place):
+    source = make_tree(place.box)
+    expected = look(source)
+    count = sum(entry["type"] != "directory" for entry in expected.values())
+    same(place.counts(source), {"created": count}, f"{place.what}: the first run")
+    same_trees(expected, place.tree(), f"{place.what}: ")
+    before = place.all_rows()
+    same(place.counts(source), {"unchanged": count}, f"{place.what}: the second run")
+    same(place.counts("--checksum", source), {"unchanged": count}, f"{place.what}: all bytes")
+    same(place.all_rows(), before, f"{place.what}: rows after it")
+    same(place.mount.rows("s", "l"), [b"1", b'{"b": 2}'], f"{place.what}: rows of a list")
+    same(place.mount.rows("s", "draft"), [], f"{place.what}: rows of a draft")
+    same_trees(expected, place.tree(), f"{place.what}: after the second run: ")
+    place.mount.check()
+
+
+@both
+def test_what_has_changed_is_replaced_and_a_list_that_has_grown_gets_its_new_rows(place):
+    lines = [b'{"n": %d, "text": "%s"}\n' % (n, b"x" * 100) for n in range(12000)]
+    files = {
+        "s/grown.jsonl": b"1\n2\n",
+        "s/much.jsonl": b"".join(lines[:60]),
+        "s/edited.jsonl": b"1\n2\n3\n",
+        "s/same.json": b"1",
+        "s/other.json": b"1",
+        "s/touched.json": b"1",
+        "s/text.txt": b"a\n",
+    }
+    source = make_folders(place.box, files)
+    at = lambda name: os.path.join(source, name)
+    place.take(source)
+    place.do("put", place.store, "s/own.json", stdin=b"7")
+    before = {key: place.mount.stamps("s", key) for key in ("grown", "much", "edited")}
+    time.sleep(0.01)
+    append(at("s/grown.jsonl"), b"3\n4")
+    append(at("s/much.jsonl"), b"".join(lines[60:]))
+    write(at("s/edited.jsonl"), b"1\nx2\n3\n")
+    write(at("s/other.json"), b"2")
+    os.chmod(at("s/touched.json"), 0o600)
+    append(at("s/text.txt"), b"b\n")
+    write(at("s/new.json"), b"0")
+    expected = {
+        "s/edited.jsonl": "replace",
+        "s/grown.jsonl": "append",
+        "s/much.jsonl": "append",
+        "s/new.json": "create",
+        "s/other.json": "replace",
+        "s/same.json": "unchanged",
+        "s/text.txt": "replace",
+        "s/touched.json": "attributes",
+    }
+    whole = place.all_rows()
+    same(place.plan(source), expected, f"{place.what}: the dry run")
+    same(place.all_rows(), whole, f"{place.what}: rows after the dry run")
+    told = {"created": 1, "replaced": 3, "appended": 2, "attributes": 1, "unchanged": 1}
+    same(place.counts(source), told, f"{place.what}: what was done")
+    for key, count in (("grown", 2), ("much", 60), ("edited", 1)):
+        same(
+            place.mount.stamps("s", key)[:count],
+            before[key][:count],
+            f"{place.what}: times of the rows of {key} that stayed the same",
+        )
+    same(place.mount.rows("s", "grown"), [b"1", b"2", b"3", b"4"], "rows of the grown list")
+    same(len(place.mount.rows("s", "much")), 12000, "rows of the list that has grown much")
+    found = place.tree()
+    same(found.pop("s/own.json")["bytes"], b"7", f"{place.what}: what only the store has")
+    for entry in (found, wanted := look(source)):
+        entry.pop("s")
+    same_trees(wanted, found, f"{place.what}: ")
+
+
+@both
+def test_kinds_that_differ_are_replaced_but_no_directory_and_nothing_in_one(place):
+    files = {"s/a.txt": b"1", "s/b.txt": b"2", "s/dir/x": b"3", "s/f": b"4"}
+    source = make_folders(place.box, files)
+    place.take(source)
+    for name in ("s/a.txt", "s/b.txt", "s/f"):
+        os.unlink(os.path.join(source, name))
+    shutil.rmtree(os.path.join(source, "s/dir"))
+    os.symlink("b.txt", os.path.join(source, "s/a.txt"))
+    os.mkfifo(os.path.join(source, "s/b.txt"))
+    write(os.path.join(source, "s/dir"), b"a file now")
+    os.mkdir(os.path.join(source, "s/f"))
+    write(os.path.join(source, "s/f/lost"), b"5")
+    said = place.take(source, status=1)
+    assert "s/dir: it is a directory" in said and "s/f: a file has the name of a" in said, said
+    found = place.tree()
+    same(found["s/a.txt"]["target"], b"b.txt", f"{place.what}: the link")
+    same(found["s/b.txt"]["type"], "fifo", f"{place.what}: the FIFO")
+    same(found["s/dir/x"]["bytes"], b"3", f"{place.what}: what is in the directory")
+    same(found["s/f"]["bytes"], b"4", f"{place.what}: the file")
+
+
+def test_a_dry_run_makes_no_store(box):
+    source = make_tree(box)
+    store = box.new_path("none")
+    done = box.sessfs("import", "--dry-run", store, source, check=True)
+    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    same({line[:10].strip() for line in lines[:-1]}, {"create"}, "what it would do")
+    assert any(line.endswith("  s/k.json") for line in lines), lines
+    assert not [name for name in os.listdir(box.folder) if name.startswith("none")], "a store"
+
+
+@both
+def test_what_cannot_be_taken_in_is_told_and_the_rest_is(place):
+    need_root()
+    source = make_folders(place.box, {"s/a.json": b"1", "s/z.json": b"2"})
+    try:
+        os.mknod(os.path.join(source, "s/null"), stat.S_IFCHR | 0o600, os.makedev(1, 3))
+    except PermissionError as error:
+        raise Skip("devices cannot be made here") from error
+    said = place.take(source, place.box.new_path("missing"), status=1)
+    assert "s/null is a device" in said and "missing" in said, said
+    same(sorted(place.tree()), ["s", "s/a.json", "s/z.json"], f"{place.what}: names")
+
+
+def test_a_file_and_a_folder_go_where_they_are_told(box):
+    place = Place(box, False)
+    source = make_folders(box, {"k.json": b"1", "sub/l.jsonl": b"1\n", "alone.json": b"2"})
+    place.do("import", "--to=deep/er", place.store, os.path.join(source, "sub"))
+    place.do("import", "--to=s", place.store, os.path.join(source, "k.json"))
+    place.do("import", place.store, os.path.join(source, "alone.json"))
+    names = ["alone.json", "deep", "deep/er", "deep/er/l.jsonl", "s", "s/k.json"]
+    same(sorted(place.tree()), names, "names")
+    same(place.mount.rows("deep", "er/l"), [b"1"], "rows of the list")
+    said = place.do("import", "--to=../x", place.store, source, status=1)
+    assert "leads out of the store" in said, said
+
+
+def test_a_store_in_the_folder_is_left_out(box):
+    source = make_folders(box, {"s/k.json": b"1"})
+    store = os.path.join(source, "store.db")
+    for _ in range(2):
+        box.sessfs("import", store, source, check=True)
+    done = box.sessfs("ls", store, check=True)
+    same(done.stdout, b"s/\n", "what is in the store")
+
+
+# Interruptions
+
+
+def interrupted(place, source, ready):
+    """Starts an import, ends it by a signal when it is ready."""
+    process = subprocess.Popen(
+        [place.box.program, "import", place.store, source],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    place.box.remember(process.pid)
+    eventually(ready, "the import is under way", 60)
+    process.send_signal(signal.SIGINT)
+    same(process.wait(timeout=60), -signal.SIGINT, f"{place.what}: the end of the import")
+    told = process.stdout.read().decode()
+    assert "unchanged" in told and "not taken in" not in told, told
+    return process.stderr.read().decode()
+
+
+@both
+def test_who_is_interrupted_leaves_whole_files_and_goes_on(place):
+    source = make_folders(place.box, {"s/a.json": b"1", "s/l.jsonl": b"1\n", "s/z.jsonl": b"9\n"})
+    at = lambda name: os.path.join(source, "s", name)
+    place.take(source)
+    for name, old in (("l.jsonl", b"1\n"), ("m.jsonl", None)):
+        write(at("a.json"), name.encode().join([b'"'] * 2))
+        write(at("zz.json"), b"3")
+        write(at(name), b"")
+        os.truncate(at(name), LARGE)
+        now = read(at("a.json"))
+        said = interrupted(place, source, lambda: place.mount.rows("s", "a") == [now])
+        assert "goes on with the rest" in said, said
+        found = place.tree()
+        assert not [path for path in found if "sessfs-put" in path], (place.what, sorted(found))
+        same("s/zz.json" in found, False, f"{place.what}: what comes behind it")
+        same(found.get(f"s/{name}", {}).get("bytes"), old, f"{place.what}: {name}")
+        write(at(name), b"1\n2\n")
+        told = place.counts(source)
+        same(told["unchanged"], 2 if old else 3, f"{place.what}: what was there already")
+        same(place.mount.rows("s", name[0]), [b"1", b"2"], f"{place.what}: rows in the end")
+        os.unlink(at("zz.json"))
+        place.do("rm", place.store, "s/zz.json")
+    place.mount.check()
+
+
+# Progress
+
+
+def on_terminal(box, columns, *arguments):
+    """Starts the program with its stderr on a terminal; returns the process and our end."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen(
+        [box.program, *arguments], stdout=subprocess.DEVNULL, stderr=theirs
+    )
+    os.close(theirs)
+    box.remember(process.pid)
+    return process, ours
+
+
+def read_until(fd, pattern, seconds):
+    """What comes out of a terminal, until the pattern is in it or it ends."""
+    seen = b""
+    os.set_blocking(fd, False)
+    end = time.monotonic() + seconds * harness.PATIENCE
+    while time.monotonic() < end and not re.search(pattern, seen):
+        try:
+            more = os.read(fd, 4096)
+        except BlockingIOError:
+            time.sleep(0.02)
+            continue
+        except OSError:
+            break
+        if not more:
+            break
+        seen += more
+    return seen
+
+
+def test_a_terminal_shows_how_far_it_is_and_nothing_else_does(box):
+    source = make_folders(box, {"s/a.json": b"1", "s/big.bin": b"x"})
+    os.truncate(os.path.join(source, "s/big.bin"), LARGE)
+    for columns in (100, 20):
+        process, terminal = on_terminal(box, columns, "import", box.new_path("db"), source)
+        seen = read_until(terminal, rb"\rimport  1 of 2 [^\r]*\r", 30)
+        process.send_signal(signal.SIGINT)
+        rest = read_until(terminal, rb"nothing ends with this", 60)
+        same(process.wait(timeout=60), -signal.SIGINT, "the end")
+        os.close(terminal)
+        lines = [line.rstrip() for line in re.split(rb"[\r\n]+", seen) if line.strip()]
+        assert lines, (columns, seen)
+        for line in lines:
+            assert len(line) < columns, (columns, line)
+        if columns == 100:
+            assert re.match(rb"import  1 of 2 files  \S+ of 8\.0G  \S+/s", lines[-1]), lines
+        shown = (seen + rest).split(b"sessfs: ")[0]
+        assert re.search(rb"\r *\r$", shown), ("the line is not taken away", shown[-200:])
+    quick = make_folders(box, {"s/a.json": b"1"})
+    process, terminal = on_terminal(box, 80, "import", box.new_path("db"), quick)
+    same(read_until(terminal, rb"never", 60), b"", "what a quick one shows")
+    same(process.wait(timeout=60), 0, "the end")
+    os.close(terminal)
+
+
+# Older layouts
+
+STATES = {
+    "agent": b'{"name": "A", "memory": {"content": [1, 2.50]}}',
+    "memory": b'[{"role": "user", "content": "a, ] b"},\n'
+    b' [1 , 2], "\\u00e9", 12345678901234567890]',
+    "none": b"[]",
+    "sub/key": b'"text"',
+    "..": b"null",
+    "a b": b"true",
+}
+ROWS = {
+    "agent": [b'{"name":"A","memory":{"content":[1,2.50]}}'],
+    "memory": [
+        b'{"role":"user","content":"a, ] b"}',
+        b"[1,2]",
+        b'"\\u00e9"',
+        b"12345678901234567890",
+    ],
+    "sub/key": [b'"text"'],
+    "..": [b"null"],
+    "a b": [b"true"],
+}
+MEMBERS = [b'"%s": %s' % (key.encode(), value) for key, value in STATES.items()]
+SESSION = b"{\n  " + b",\n  ".join(MEMBERS) + b"}\n"
+BAD = [
+    (b'{"k": 1,\n "l": [1,}', "line 2, byte 18: expected a value"),
+    (b"[1]", "line 1, byte 0: expected an object"),
+    (b'{"k": NaN}', "line 1, byte 6"),
+    (b"", "line 1, byte 0"),
+    (b'{"k": "\xff"}', "line 1, byte 7: invalid UTF-8"),
+    (b'{"k": 1} x', "line 1, byte 9"),
+]
+
+
+def rows_of(place, session):
+    found = {}
+    for key, data in place.mount.sql(
+        f"SELECT state_key, state_data FROM {TABLE} WHERE session_id = ?"
+        " ORDER BY state_key, item_index",
+        (session,),
+    ):
+        found.setdefault(key.decode() if isinstance(key, bytes) else key, []).append(
+            data if isinstance(data, bytes) else data.encode()
+        )
+    return found
+
+
+@both
+def test_files_with_a_whole_session_become_sessions(place):
+    names = ["s1", "user_s1", "a%2Fb", "..x", "\u65e5", "%"]
+    files = {f"{name}.json": SESSION for name in names}
+    bad = {f"bad{number}.json": text for number, (text, _) in enumerate(BAD)}
+    lone = {"lone.json": b'{"k": "a\xed\xa0\xbdb", "twice": 1, "twice": [2]}'}
+    rest = {"notes.txt": b"x", "sub/s9.json": SESSION, ".json": b"x"}
+    source = make_folders(place.box, {**files, **bad, **lone, **rest})
+    said = place.take(source, layout="agentscope-files", status=1)
+    for number, (_, sentence) in enumerate(BAD):
+        assert re.search(rf"bad{number}\.json: {re.escape(sentence)}", said), (sentence, said)
+    for name in names:
+        same(rows_of(place, name), ROWS, f"{place.what}: rows of {name}")
+    same(rows_of(place, "lone"), {"k": [b'"a\\ud83db"'], "twice": [b"2"]}, "a lone surrogate")
+    shown = ["s1", "user_s1", "a%252Fb", "..x", "\u65e5", "%25", "lone"]
+    with place.mounted() as mount:
+        same(sorted(os.listdir(mount.path)), sorted(shown), "sessions")
+        same(read(mount.at("s1/none.jsonl")), b"", "an empty list")
+        state = os.stat(mount.at("s1/agent.json"))
+        origin = os.stat(os.path.join(source, "s1.json"))
+        same((state.st_mtime_ns, state.st_mode), (origin.st_mtime_ns, origin.st_mode), "time, mode")
+    before = place.all_rows()
+    for name in bad:
+        os.unlink(os.path.join(source, name))
+    same(
+        place.counts("--layout=agentscope-files", source),
+        {"unchanged": 6 * 6 + 2, "left_out": 3},
+        f"{place.what}: the second run",
+    )
+    same(place.all_rows(), before, f"{place.what}: rows after it")
+
+
+IDS = ["s1", "a/b", "..", "", "new\nline", "x" * 255, "\u65e5"]
+
+
+def older_table(box, rows, table=TABLE, columns="session_id TEXT PRIMARY KEY, state_data JSON"):
+    path = box.new_path("older") + ".db"
+    with contextlib.closing(sqlite3.connect(path)) as base:
+        base.execute(f"CREATE TABLE {table} ({columns}, created_at TEXT, updated_at TEXT)")
+        base.executemany(f"INSERT INTO {table} VALUES (?, ?, NULL, ?)", rows)
+        base.commit()
+    return path
+
+
+@both
+def test_an_older_table_in_sqlite_becomes_sessions(place):
+    box = place.box
+    rows = [(name, SESSION.decode(), "2025-02-03 04:05:06.5") for name in IDS]
+    rows += [("x" * 256, '{"k": 1}', None), ("key", '{"%s": 1, "k": 2}' % ("y" * 256), None)]
+    older = older_table(box, [*rows, ("bad", '{"k": 1,\n}', None), ("blob", b'{"k": 1}', None)])
+    said = place.take(older, layout="agentscope-rows", status=1)
+    assert "session 'bad': line 2, byte 9: expected a key" in said, said
+    same(said.count("too long for the name of a file"), 2, f"sentences of {said!r}")
+    same(said.count("\n"), 3, f"sentences of {said!r}")
+    for name in ("x" * 256, "key"):
+        same(rows_of(place, name), {}, f"{place.what}: what is too long")
+    for name in IDS:
+        same(rows_of(place, name), ROWS, f"{place.what}: rows of {name!r}")
+    same(rows_of(place, "blob"), {"k": [b"1"]}, "a state that is a blob")
+    same(rows_of(place, "bad"), {}, "a state that is no JSON")
+    with place.mounted() as mount:
+        same(os.stat(mount.at("s1/agent.json")).st_mtime_ns, 1738555506500000000, "the time")
+    named = older_table(box, [("named", '{"k": 2}', None)], "old_sessions")
+    assert "no table" in place.take(named, layout="agentscope-rows", status=1)
+    place.take("--from-table=old_sessions", named, layout="agentscope-rows")
+    same(rows_of(place, "named"), {"k": [b"2"]}, "a table of another name")
+    said = place.take(place.store, layout="agentscope-rows", status=1)
+    assert "the layout of a store" in said, said
+
+
+def quoted(data):
+    """As mysqldump writes a string."""
+    for byte, letter in ((b"\\", b"\\\\"), (b"'", b"\\'"), (b'"', b'\\"'), (b"\n", b"\\n")):
+        data = data.replace(byte, letter)
+    return b"'" + data.replace(b"\0", b"\\0") + b"'"
+
+
+DUMP_HEAD = read(os.path.join(DATA, "import", "head.sql"))
+
+
+@both
+def test_a_dump_of_mysql_becomes_sessions(place):
+    box = place.box
+    forms = [
+        quoted,
+        lambda data: b"0x" + data.hex().encode(),
+        lambda data: b"_binary " + quoted(data),
+    ]
+    values = []
+    for number, name in enumerate(IDS[:-1] + ["it's \\ \"q\""]):
+        form = forms[number % 3] if name else quoted
+        values.append(
+            b"(%s,%s,'2025-01-01 00:00:00','2025-02-03 04:05:06')"
+            % (form(name.encode()), form(SESSION))
+        )
+    source = box.new_path("dump") + ".sql"
+    half = len(values) // 2
+    insert = b"INSERT INTO `agentscope_sessions` VALUES "
+    write(
+        source,
+        DUMP_HEAD
+        + insert + b",".join(values[:half]) + b";\n"
+        + insert + b",".join(values[half:]) + b",(_utf8mb4'bad','{\\\"k\\\":',NULL,NULL);\n"
+        + insert + b"('lost',oops);\n"
+        + insert + b"('after','{\"k\":1}',NULL,NULL);\n"
+        + insert + b"('cut','{\"k\":",
+    )
+    said = place.take(source, layout="agentscope-rows", status=1)
+    lines = read(source).split(b"\n")
+    number = next(n for n, line in enumerate(lines, 1) if b"'bad'" in line)
+    assert f"{source}: row at line {number}, byte " in said, said
+    assert "session 'bad': line 1, byte 5: unexpected end" in said, said
+    assert f"{source}: line {number + 1}, byte " in said and "expected a value" in said, said
+    assert "the file ends in a statement" in said, said
+    for name in [*IDS[:-1], "it's \\ \"q\""]:
+        same(rows_of(place, name), ROWS, f"{place.what}: rows of {name!r}")
+    same(rows_of(place, "after"), {"k": [b"1"]}, "a row behind what is broken")
+    for name in ("bad", "lost", "cut"):
+        same(rows_of(place, name), {}, f"{place.what}: rows of {name}")
+    before = place.all_rows()
+    place.take("-", layout="agentscope-rows", stdin=read(source), status=1)
+    same(place.all_rows(), before, f"{place.what}: the second run, from a pipe")
+
+
+def test_a_dump_of_the_present_layout_is_refused(box):
+    place = Place(box, False)
+    source = box.new_path("dump") + ".sql"
+    columns = b"(session_id, state_key, item_index, state_data)"
+    write(source, b"INSERT INTO agentscope_sessions " + columns + b" VALUES ('s','k',0,'{}');\n")
+    said = place.take(source, layout="agentscope-rows", status=1)
+    assert "line 1, byte " in said and "item_index" in said, said
+    same(place.all_rows(), [], "rows")
+
+
+# Export
+
+
+def rows_without_times(place):
+    return place.mount.sql(
+        f"SELECT session_id, state_key, item_index, state_data FROM {TABLE}"
+        " ORDER BY session_id, state_key, item_index"
+    )
+
+
+@both
+def test_what_is_exported_and_imported_is_the_same(place):
+    source = make_tree(place.box)
+    place.take(source)
+    expected = place.tree()
+    folder = place.box.new_path("export")
+    place.do("export", place.store, folder)
+    same_trees(expected, look(folder), f"{place.what}: the folder: ")
+    other = Place(place.box, bool(place.mount.pid))
+    other.take(folder)
+    same_trees(expected, other.tree(), f"{place.what}: another store: ")
+    same(rows_without_times(other), rows_without_times(place), f"{place.what}: rows")
+    other.mount.check()
+
+
+@both
+def test_a_session_alone_is_exported_and_a_folder_in_use_is_refused_without_force(place):
+    source = make_folders(place.box, {"s/k.json": b"1", "t/k.json": b"2", "u/l.jsonl": b"3\n"})
+    place.take(source)
+    folder = place.box.new_path("export")
+    place.do("export", place.store, folder, "s", "u")
+    same(sorted(look(folder)), ["s", "s/k.json", "u", "u/l.jsonl"], f"{place.what}: names")
+    write(os.path.join(folder, "s/own"), b"own")
+    write(os.path.join(folder, "s/k.json"), b"changed")
+    said = place.do("export", place.store, folder, status=1)
+    assert "is not empty; --force" in said, said
+    same(read(os.path.join(folder, "s/k.json")), b"changed", "the file after a refusal")
+    told = json.loads(place.do("export", "--force", "--json", place.store, folder))
+    same((told["exported"], told["unchanged"]), (2, 1), f"{place.what}: what was done")
+    same(read(os.path.join(folder, "s/k.json")), b"1", f"{place.what}: the file")
+    same(read(os.path.join(folder, "s/own")), b"own", f"{place.what}: another file")
+    said = place.do("export", place.store, place.box.new_path("export"), "x", "s/k", status=1)
+    assert "x: there is no such file or session" in said and "'s/k' is a path" in said, said
+
+
+def test_no_link_in_the_folder_is_followed(box):
+    place = Place(box, False)
+    place.take(make_folders(box, {"s/k.json": b"1", "t/k.json": b"2"}))
+    folder, outside = box.new_folder("export"), box.new_folder("outside")
+    os.symlink(outside, os.path.join(folder, "s"))
+    said = place.do("export", "-f", place.store, folder, status=1)
+    assert "s: " in said, said
+    same(os.listdir(outside), [], "what is outside")
+    same(read(os.path.join(folder, "t/k.json")), b"2", "the rest")
+
+
+def test_a_full_disk_leaves_no_half_file(box):
+    need_root()
+    place = Place(box, False)
+    place.take(make_folders(box, {"s/a.json": b"1", "s/b.bin": os.urandom(2 << 20)}))
+    folder = box.new_folder("small")
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder]).returncode:
+        raise Skip("no tmpfs can be mounted")
+    try:
+        said = place.do("export", place.store, folder, status=1)
+        assert "there is no room" in said, said
+        same(sorted(harness.tree(folder)), ["", "s", "s/a.json"], "what is there")
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_store_of_another_user_gives_root_no_set_id_bits(box):
+    need_root()
+    place = Place(box, False)
+    source = make_folders(box, {"s/tool": b"x"})
+    os.chmod(os.path.join(source, "s/tool"), 0o6755)
+    place.take(source)
+    for owner, mode in ((0, 0o6755), (65534, 0o755)):
+        os.chown(place.store, owner, -1)
+        folder = box.new_path("export")
+        place.do("export", place.store, folder)
+        same(stat.S_IMODE(os.stat(os.path.join(folder, "s/tool")).st_mode), mode, f"of {owner}")
+
+
+def tar_of(place, *sessions):
+    done = place.box.sessfs("export", place.store, "-", *sessions)
+    if b"without libarchive" in done.stderr:
+        raise Skip("this sessfs makes no tar streams")
+    same(done.returncode, 0, f"export - (it says {done.stderr!r})")
+    return done.stdout
+
+
+@both
+def test_a_tar_stream_has_all_of_it_in_the_same_order_each_time(place):
+    source = make_tree(place.box)
+    large = b"".join(b'{"line": %d}\n' % n for n in range(500000))
+    write(os.path.join(source, "s/large.jsonl"), large)
+    os.unlink(os.path.join(source, "s/socket"))
+    place.take(source)
+    stream = tar_of(place)
+    assert stream == tar_of(place), f"{place.what}: two streams differ"
+    expected = look(source)
+    with tarfile.open(fileobj=io.BytesIO(stream), errors="surrogateescape") as archive:
+        members = archive.getmembers()
+        found = {member.name: member for member in members}
+        same(sorted(found), sorted(expected), f"{place.what}: names")
+        for name, entry in expected.items():
+            member = found[name]
+            same(oct(member.mode), entry["mode"], f"mode of {name}")
+            same((member.uid, member.gid), entry["owner"], f"owner of {name}")
+            if not member.islnk():
+                seconds = float(member.pax_headers.get("mtime", member.mtime))
+                assert abs(seconds - entry["mtime"] / 1e9) < 1e-5, f"time of {name}"
+                for key, value in entry["xattrs"].items():
+                    held = member.pax_headers[f"SCHILY.xattr.{key}"]
+                    same(held.encode("utf-8", "surrogateescape"), value, f"{key} of {name}")
+            if entry["type"] == "file":
+                same(archive.extractfile(member).read(), entry["bytes"], f"bytes of {name}")
+        same(sum(member.islnk() for member in members), 1, "hard links")
+    with tarfile.open(fileobj=io.BytesIO(tar_of(place, "..t"))) as archive:
+        same(archive.getnames(), ["..t", "..t/k.json"], "one session alone")
+
+
+def test_a_tar_stream_does_not_go_to_a_terminal(box):
+    place = Place(box, False)
+    tar_of(place)
+    ours, theirs = pty.openpty()
+    done = subprocess.run(
+        [box.program, "export", place.store, "-"], stdout=theirs, stderr=subprocess.PIPE
+    )
+    os.close(theirs)
+    os.close(ours)
+    same(done.returncode, 1, "exit status")
+    assert b"terminal" in done.stderr, done.stderr
+
+
+WRONG = [
+    (("import", "x.db"), "import"),
+    (("import", "--layout=nonsense", "x.db", "."), "import"),
+    (("import", "--to=x", "--layout=agentscope-files", "x.db", "."), "import"),
+    (("import", "--nonsense", "x.db", "."), "import"),
+    (("export", "x.db"), "export"),
+    (("export", "--nonsense", "x.db", "y"), "export"),
+]
+
+
+def test_wrong_command_lines_are_refused_with_a_sentence(box):
+    for arguments, verb in WRONG:
+        done = box.sessfs(*arguments, cwd=box.folder)
+        said = done.stderr.decode()
+        same((done.returncode, done.stdout), (2, b""), f"{arguments} (it says {said!r})")
+        assert f"sessfs help {verb}" in said, said
+    assert not os.path.exists(os.path.join(box.folder, "x.db")), "a store was made"
+
+
+if __name__ == "__main__":
+    harness.main(globals())
