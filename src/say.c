@@ -10,10 +10,12 @@
 #include "src/base/cleanup.h"
 #include "src/base/json.h"
 #include "src/base/log.h"
+#include "src/progress.h"
 
 static void print_stderr(int level, const char *sentence)
 {
 	(void)level;
+	progress_hide();
 	fprintf(stderr, "sessfs: %s\n", sentence);
 }
 

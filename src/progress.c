@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/progress.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "src/base/cleanup.h"
+#include "src/units.h"
+
+static const int64_t second = 1000000000;
+static const int64_t step = second / 5; /* between two drawings */
+
+enum {
+	COLUMNS_UNKNOWN = 80,
+	MEMORY = 5, /* seconds that the rates look back, more or less */
+};
+
+/* What is on the terminal: a sentence of the log, by whichever thread, may have to take it away. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int shown_on = -1;
+static size_t shown_size;
+
+static int64_t clock_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * second + now.tv_nsec;
+}
+
+static unsigned terminal_columns(int fd)
+{
+	struct winsize size;
+
+	return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : COLUMNS_UNKNOWN;
+}
+
+/* A terminal that does not take it goes without. */
+static void put(int fd, const char *text, size_t size)
+{
+	if (write(fd, text, size) < 0)
+		return;
+}
+
+/* Blanks rather than a sequence to erase with: every terminal understands these. */
+static void erase(void)
+{
+	char blank[PROGRESS_COLUMNS + 2];
+
+	if (shown_on < 0 || !shown_size)
+		return;
+	memset(blank, ' ', sizeof(blank));
+	blank[0] = blank[shown_size + 1] = '\r';
+	put(shown_on, blank, shown_size + 2);
+	shown_size = 0;
+}
+
+void progress_hide(void)
+{
+	pthread_mutex_lock(&lock);
+	erase();
+	pthread_mutex_unlock(&lock);
+}
+
+static void draw(struct progress *progress)
+{
+	char text[2 * PROGRESS_COLUMNS + 4], line[PROGRESS_COLUMNS + 1];
+	size_t room = progress->columns(progress->fd);
+	size_t size, padding;
+	int written;
+
+	progress_show(progress, line);
+	/* Behind the last column some terminals begin a new line. */
+	room = MIN(MAX(room, 2U) - 1, (size_t)PROGRESS_COLUMNS);
+	size = MIN(strlen(line), room);
+	pthread_mutex_lock(&lock);
+	padding = shown_size > size ? MIN(shown_size, room) - size : 0;
+	written = snprintf(text, sizeof(text), "\r%.*s%*s%s", (int)size, line, (int)padding, "",
+			   padding ? "\r" : "");
+	shown_on = progress->fd;
+	shown_size = size;
+	put(shown_on, text, (size_t)written);
+	pthread_mutex_unlock(&lock);
+}
+
+/* What happened since the last time counts as much as it is long. */
+static double mix(double rate, uint64_t more, double seconds)
+{
+	double now = (double)more / seconds;
+	double weight = seconds / (seconds + MEMORY);
+
+	return rate > 0 ? rate + (now - rate) * weight : now;
+}
+
+static void take_rates(struct progress *progress, int64_t now)
+{
+	double seconds = (double)(now - progress->drawn) / (double)second;
+
+	progress->bytes_rate =
+		mix(progress->bytes_rate, progress->bytes - progress->drawn_bytes, seconds);
+	progress->items_rate =
+		mix(progress->items_rate, progress->items - progress->drawn_items, seconds);
+	progress->drawn = now;
+	progress->drawn_bytes = progress->bytes;
+	progress->drawn_items = progress->items;
+}
+
+void progress_begin_on(struct progress *progress, const char *what, const char *things, int fd,
+		       int64_t (*now)(void), unsigned (*columns)(int fd))
+{
+	*progress = (struct progress){
+		.what = what,
+		.things = things,
+		.fd = fd,
+		.now = now ? now : clock_now,
+		.columns = columns ? columns : terminal_columns,
+	};
+	progress->begun = progress->drawn = progress->now();
+}
+
+void progress_begin(struct progress *progress, const char *what, const char *things)
+{
+	progress_begin_on(progress, what, things, isatty(STDERR_FILENO) ? STDERR_FILENO : -1, NULL,
+			  NULL);
+}
+
+void progress_set_total(struct progress *progress, uint64_t items, uint64_t bytes)
+{
+	progress->items_total = items;
+	progress->bytes_total = bytes;
+}
+
+void progress_add(struct progress *progress, uint64_t items, uint64_t bytes)
+{
+	int64_t now;
+
+	progress->items += items;
+	progress->bytes += bytes;
+	if (!progress->what || progress->fd < 0)
+		return;
+	now = progress->now();
+	if (now - progress->begun < second || now - progress->drawn < step)
+		return;
+	take_rates(progress, now);
+	draw(progress);
+}
+
+void progress_end(struct progress *progress)
+{
+	if (progress->what && progress->fd >= 0)
+		progress_hide();
+	progress->what = NULL;
+}
+
+struct line {
+	char *text;
+	size_t size;
+};
+
+static void add(struct line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(struct line *line, const char *format, ...)
+{
+	size_t room = PROGRESS_COLUMNS + 1 - line->size;
+	va_list args;
+	int size;
+
+	va_start(args, format);
+	size = vsnprintf(line->text + line->size, room, format, args);
+	va_end(args);
+	line->size += size > 0 ? MIN((size_t)size, room - 1) : 0;
+}
+
+/* By bytes, where their total is known; otherwise by items.  Negative: not known. */
+static int64_t seconds_left(const struct progress *progress)
+{
+	bool by_bytes = progress->bytes_total;
+	uint64_t total = by_bytes ? progress->bytes_total : progress->items_total;
+	uint64_t done = by_bytes ? progress->bytes : progress->items;
+	double rate = by_bytes ? progress->bytes_rate : progress->items_rate;
+	double left;
+
+	if (!total || done > total || rate <= 0)
+		return -1;
+	left = (double)(total - done) / rate;
+	return left < 100 * 3600 ? (int64_t)(left + 0.5) : -1;
+}
+
+static void add_left(struct line *line, int64_t left)
+{
+	if (left >= 3600)
+		add(line, "  %" PRId64 ":%02d:%02d left", left / 3600, (int)(left / 60 % 60),
+		    (int)(left % 60));
+	else if (left >= 0)
+		add(line, "  %d:%02d left", (int)(left / 60), (int)(left % 60));
+}
+
+void progress_show(const struct progress *progress, char text[PROGRESS_COLUMNS + 1])
+{
+	struct line line = { text, 0 };
+	char done[UNITS_TEXT], total[UNITS_TEXT];
+
+	add(&line, "%s", progress->what);
+	if (progress->things && progress->items_total)
+		add(&line, "  %" PRIu64 " of %" PRIu64 " %s", progress->items,
+		    progress->items_total, progress->things);
+	else if (progress->things)
+		add(&line, "  %" PRIu64 " %s", progress->items, progress->things);
+	if (progress->bytes || progress->bytes_total)
+		add(&line, "  %s", units_show_size(progress->bytes, done));
+	if (progress->bytes_total)
+		add(&line, " of %s", units_show_size(progress->bytes_total, total));
+	if (progress->bytes_rate >= 1)
+		add(&line, "  %s/s", units_show_size((uint64_t)progress->bytes_rate, done));
+	add_left(&line, seconds_left(progress));
+}
