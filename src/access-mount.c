@@ -260,3 +260,9 @@ int access_mount_open(struct access *access, const char *store, unsigned flags, 
 	access->root = r;
 	return 0;
 }
+
+/* A directory is synced by writing all that is held back for anybody. */
+int access_mount_settle(struct access *access)
+{
+	return fsync(access->root) < 0 ? failed() : 0;
+}

@@ -88,6 +88,8 @@ int access_remove_one(struct access *access, const char *path, bool dir);
 /* -ENOENT when there is no mount of the store that can be used for this; *ret_why may then say
  * which one there is that cannot. */
 int access_mount_open(struct access *access, const char *store, unsigned flags, char **ret_why);
+/* Have the daemon put into the store's file what it holds back. */
+int access_mount_settle(struct access *access);
 int access_tree_open(struct access *access, const char *store, unsigned flags,
 		     const struct options *options, char **ret_why);
 

@@ -312,7 +312,7 @@ static int make_file(const char *path, char **ret_why)
 
 void sqlite_backend_discard(const char *path)
 {
-	static const char *const files[] = { "", "-wal", "-shm" };
+	static const char *const files[] = { "", "-wal", "-shm", "-journal" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		_cleanup_(freep) char *name = NULL;
