@@ -16,7 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 
+#include "fs/model/trash.h"
 #include "src/access-way.h"
 #include "src/base/cleanup.h"
 #include "src/mounts.h"
@@ -123,6 +125,16 @@ static int mount_rename(struct access *access, const struct access_place *from, 
 	return renameat(from->fd, from->name, from->fd, to) < 0 ? failed() : 0;
 }
 
+/* An older daemon would keep the order as an attribute, and do nothing. */
+static int mount_order(struct access *access, struct bytes order)
+{
+	char known[8];
+
+	if (fgetxattr(access->root, TRASH_ORDERS, known, sizeof(known)) < 0)
+		return errno == ENODATA ? -EOPNOTSUPP : failed();
+	return fsetxattr(access->root, TRASH_ORDERS, order.data, order.size, 0) < 0 ? failed() : 0;
+}
+
 static int mount_open(struct access *access, const struct access_place *place, int flags,
 		      mode_t mode, struct access_file *file)
 {
@@ -195,6 +207,7 @@ static const struct access_way way = {
 	.make_dir = mount_make_dir,
 	.remove = mount_remove,
 	.rename = mount_rename,
+	.order = mount_order,
 	.open = mount_open,
 	.read = mount_read,
 	.write = mount_write,

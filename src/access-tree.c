@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "fs/model/trash.h"
 #include "fs/model/tree.h"
 #include "src/access-way.h"
 #include "src/base/cleanup.h"
@@ -208,6 +209,11 @@ static int tree_place_rename(struct access *access, const struct access_place *f
 			   0);
 }
 
+static int tree_way_order(struct access *access, struct bytes order)
+{
+	return tree_order(access->tree, order);
+}
+
 static int find_or_make(struct access *access, const struct access_place *place, int flags,
 			mode_t mode, struct inode **ret_inode)
 {
@@ -301,6 +307,7 @@ static const struct access_way way = {
 	.make_dir = tree_make_dir,
 	.remove = tree_remove,
 	.rename = tree_place_rename,
+	.order = tree_way_order,
 	.open = tree_open_place,
 	.read = tree_read,
 	.write = tree_write,

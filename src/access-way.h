@@ -45,6 +45,8 @@ struct access_way {
 	/* From one name to another in the same directory. */
 	int (*rename)(struct access *access, const struct access_place *from, const char *to);
 
+	int (*order)(struct access *access, struct bytes order);
+
 	/* flags are those of open(2); the mode is for a new file, as the umask leaves it. */
 	int (*open)(struct access *access, const struct access_place *place, int flags, mode_t mode,
 		    struct access_file *file);

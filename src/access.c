@@ -247,6 +247,11 @@ int access_stat(struct access *access, const char *path, struct stat *ret_stat)
 	return r < 0 ? r : access_target_stat(&target, ret_stat);
 }
 
+int access_order(struct access *access, struct bytes order)
+{
+	return access->way->order(access, order);
+}
+
 int access_list(struct access *access, const char *path, bool with_stat, access_entry_fn *fn,
 		void *arg)
 {

@@ -62,6 +62,9 @@ int access_backend(const char *store, const struct options *options, struct back
 
 int access_stat(struct access *access, const char *path, struct stat *ret_stat);
 
+/* An order as fs/model/trash.h has them; -EOPNOTSUPP: the mount is one of an older version. */
+int access_order(struct access *access, struct bytes order);
+
 /* The entries of a directory without "." and "..", in the order in which they were made.  Without
  * with_stat only the type in st_mode is told.  fn returns 0 to go on; what else it returns is the
  * result.  It may call other functions here; memory does not grow with the directory. */

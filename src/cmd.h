@@ -28,6 +28,7 @@ extern const struct command cmd_check;
 
 extern const struct command cmd_backup;
 extern const struct command cmd_restore;
+extern const struct command cmd_gc;
 
 extern const struct command cmd_ls;
 extern const struct command cmd_cat;
