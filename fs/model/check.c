@@ -328,7 +328,7 @@ static int check_node(struct checking *checking, const struct backend_node *node
 	if (r < 0)
 		return r;
 	checking->result.sessions += node->kind == BACKEND_SESSION;
-	checking->result.files += !S_ISDIR(node->mode);
+	checking->result.files += !S_ISDIR(node->mode) && !node_is_trashed(node);
 	if (!node->nlink)
 		note(checking, "inode %" PRIu64 ": unlinked while open; the next mount deletes it",
 		     node->ino);
