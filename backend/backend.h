@@ -174,8 +174,8 @@ enum backend_op_type {
 	/* Nodes. */
 	BACKEND_NODE_PUT,    /* node: insert or replace; -EEXIST when another live node (nlink > 0)
 			      * is the session's directory or the key's state file already */
-	BACKEND_NODE_DELETE, /* ino: the node, its attributes, chunks, pieces, marks; no rows, be they
-			      * hidden or not */
+	BACKEND_NODE_DELETE, /* ino: the node, its attributes, chunks, pieces, marks; no rows, be
+			      * they hidden or not */
 	/* Entries. */
 	BACKEND_ENTRY_PUT,    /* ino, parent, at = id, name; -EEXIST when the name or id is taken */
 	BACKEND_ENTRY_DELETE, /* parent, at = id; deleting what is not there is no error, here and

@@ -50,9 +50,9 @@ static inline void access_closep(struct access **access)
 	access_close(*access);
 }
 
-/* Have everything that was answered before the call put into the store's file: by the mount, or, for
- * what a killed one has left, here.  -ENOTCONN: the mount is out of reach; it does so by itself,
- * within half a second. */
+/* Have everything that was answered before the call put into the store's file: by the mount, or,
+ * for what a killed one has left, here.  -ENOTCONN: the mount is out of reach; it does so by
+ * itself, within half a second. */
 int access_settle(const char *store, const struct options *options, char **ret_why);
 
 /* The rows themselves, for reading, also beside a mount: for questions that no path answers.  Rows

@@ -2,18 +2,19 @@
 /*
  * Removing sessions that nobody needs any more.
  *
- * What goes is a session that fits all that was asked for, and one whose own ttl has run out.  A ttl
- * of 0 or "never" keeps a session whatever is asked.  It goes into the trash, whole (fs/model/trash.c
- * says what that is), from which --undo brings it back until its grace is over; every later run, and
- * a mount by itself, deletes for good what is past that.
+ * What goes is a session that fits all that was asked for, and one whose own ttl has run out.  A
+ * ttl of 0 or "never" keeps a session whatever is asked.  It goes into the trash, whole
+ * (fs/model/trash.c says what that is), from which --undo brings it back until its grace is over;
+ * every later run, and a mount by itself, deletes for good what is past that.
  *
  * Nobody's session is taken away from under his hands.  What is looked at here is old the moment it
  * was read, so each order says since when nothing may have changed, and who owns the store judges
  * again when nobody else can write: a session that has changed, or of which a file is open, stays.
- * An agent that opens its files for each write looks like nobody in between; so without --older-than
- * what has changed in the last ten minutes stays, too.
+ * An agent that opens its files for each write looks like nobody in between; so without
+ * --older-than what has changed in the last ten minutes stays, too.
  *
- * Every session is one transaction.  A run that is killed has removed some, and the next one goes on.
+ * Every session is one transaction.  A run that is killed has removed some, and the next one goes
+ * on.
  */
 #include <errno.h>
 #include <fnmatch.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The copy is made under a name of its own beside the one that it is to have, so that it gets that
- * by one rename.  Before, it is read from its first page to its last, as `sessfs check` does: a copy
- * that cannot be used is worse than none, since somebody relies on it.
+ * by one rename.  Before, it is read from its first page to its last, as `sessfs check` does: a
+ * copy that cannot be used is worse than none, since somebody relies on it.
  *
  * What that finds in the pages, the tables and their indexes fails the copy.  What it finds beyond
  * (a row of another program that is not JSON) is the same in the store that was copied, so it is

@@ -81,8 +81,8 @@ long holders_daemon(const struct mount_entry *entry)
 	return 0;
 }
 
-/* Whether a link of /proc leads to the mount or below it.  Only the text is read: following it would
- * ask the mount. */
+/* Whether a link of /proc leads to the mount or below it.  Only the text is read: following it
+ * would ask the mount. */
 static bool leads_into(const char *pid, const char *what, const struct mount_entry *entry)
 {
 	char path[64], target[PATH_MAX];

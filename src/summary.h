@@ -16,8 +16,8 @@ struct summary_questions {
 	struct backend_space space; /* the answer */
 	struct backend *backend;    /* for what session and day ask, in snapshots of their own */
 };
-/* session_list() of a store, and with day also day_list() and space(), of one state of it; 0, or -errno
- * after a sentence. */
+/* session_list() of a store, and with day also day_list() and space(), of one state of it; 0, or
+ * -errno after a sentence. */
 int summary_all(const char *store, const struct options *options,
 		struct summary_questions *questions);
 

@@ -5,8 +5,8 @@
  * The copy is made by SQLite's backup, page by page.  That begins anew whenever another connection
  * commits, so beside a mount under load it might never end - unless the connection that it reads by
  * holds a read transaction of its own: then every page is that of the one snapshot, in a store with
- * a write-ahead log nobody waits for us, and what is written meanwhile stays in the log, which grows
- * for so long.
+ * a write-ahead log nobody waits for us, and what is written meanwhile stays in the log, which
+ * grows for so long.
  *
  * A copy has no log: whoever moves or sends the one file has all of it, and it can be read where
  * nothing can be written beside it.  The first mount gives it a log again.
@@ -187,8 +187,8 @@ static int clear_beside(const char *path)
 	return r;
 }
 
-/* Bring what is in the log of the old file into it, so that it is whole as long as it is there.  The
- * last to close deletes the log.  What is damaged needs no care. */
+/* Bring what is in the log of the old file into it, so that it is whole as long as it is there.
+ * The last to close deletes the log.  What is damaged needs no care. */
 static void empty_log(const char *path)
 {
 	sqlite3 *db = NULL;

@@ -4,9 +4,9 @@
  * Sessions that end by themselves.
  *
  * A thread looks when the first of them may be due, as far as the last look can tell: what has
- * changed since is only due later, and who sets a ttl says so (expire_soon).  Other programs may add
- * rows with old times, so it looks at least once an hour; and at most every five seconds, whatever
- * is set meanwhile.  It is a thread of its own, since nobody else is to wait for it.
+ * changed since is only due later, and who sets a ttl says so (expire_soon).  Other programs may
+ * add rows with old times, so it looks at least once an hour; and at most every five seconds,
+ * whatever is set meanwhile.  It is a thread of its own, since nobody else is to wait for it.
  *
  * A look costs one question for each session, whether it has a ttl, and for those that have one a
  * listing of their files; rows are read only of those that seem to be due.  It holds no lock, and
@@ -95,8 +95,8 @@ static int find_ttl(struct expiring *expiring, const struct backend_node *node, 
 	return r == -ENODATA ? 0 : r;
 }
 
-/* When a session is due; INT64_MAX: never.  First without its rows, which matter only when its files
- * are old. */
+/* When a session is due; INT64_MAX: never.  First without its rows, which matter only when its
+ * files are old. */
 static int find_due(struct expiring *expiring, size_t i)
 {
 	const struct backend_node *node = &expiring->node[i];

@@ -609,7 +609,8 @@ void ghosts_done(struct tree *tree);
 
 /* expire.c */
 
-/* The thread that removes what has lived for long enough; the tree is stopping when it is stopped. */
+/* The thread that removes what has lived for long enough; the tree is stopping when it is stopped.
+ * */
 int expire_start(struct tree *tree);
 void expire_stop(struct tree *tree);
 /* Somebody has set a ttl. */

@@ -5,8 +5,9 @@
  *
  * What happens to a session
  *
- *   It leaves in one transaction and comes back in one, whole, with its times, modes, attributes and
- *   inode numbers.  In between nobody sees it: not the tree, and not a program that reads the rows.
+ *   It leaves in one transaction and comes back in one, whole, with its times, modes, attributes
+ *   and inode numbers.  In between nobody sees it: not the tree, nor a program that reads the
+ *   rows.
  *
  *     the directory's entry   goes from the root to a directory that no name leads to
  *                             (BACKEND_TRASH); there it is called "REMOVED UNTIL NAME", both in
@@ -24,9 +25,9 @@
  *   the kernel forgets the name.  So a session of which somebody has a file open stays.  Who works
  *   in one of its directories finds nothing there any more, as after an rm -r.
  *
- *   What is purged gets "REMOVED 0 NAME" first: from then on it cannot come back, and what is left of
- *   it after a crash goes the next time.  Then it goes in parts, files before the directory that they
- *   are in.
+ *   What is purged gets "REMOVED 0 NAME" first: from then on it cannot come back, and what is
+ *   left of it after a crash goes the next time.  Then it goes in parts, files before the
+ *   directory that they are in.
  *
  *   Orders come one at a time (tree.trash_lock, before tree.lock).
  *

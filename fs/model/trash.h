@@ -5,9 +5,9 @@
 /*
  * Sessions that were removed and may come back (trash.c tells how), and how long they live.
  *
- * What is asked of a store works on any snapshot of it, beside a mount or not.  What is done to it is
- * done by who owns it, and so is an order, in words: through a mount it is the value that is set for
- * the attribute TRASH_ORDERS of the root.
+ * What is asked of a store works on any snapshot of it, beside a mount or not.  What is done to it
+ * is done by who owns it, and so is an order, in words: through a mount it is the value that is set
+ * for the attribute TRASH_ORDERS of the root.
  */
 
 #include "backend/backend.h"
@@ -54,8 +54,8 @@ typedef int trash_fn(void *arg, const struct trash_item *item);
 /* In the order in which they were removed. */
 int trash_list(struct backend *backend, struct backend_snapshot *snapshot, trash_fn *fn, void *arg);
 
-/* Into the trash, for grace, unless something in the session has changed since (-EAGAIN) or somebody
- * has a file of it open (-EBUSY).  name: of its directory. */
+/* Into the trash, for grace, unless something in the session has changed since (-EAGAIN) or
+ * somebody has a file of it open (-EBUSY).  name: of its directory. */
 int tree_trash(struct tree *tree, struct bytes name, int64_t since, int64_t grace);
 /* Back to where it was; -EEXIST when there is a session of that name or id. */
 int tree_trash_undo(struct tree *tree, uint64_t id);

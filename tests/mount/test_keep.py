@@ -103,8 +103,8 @@ def fill(folder):
 
 
 def rows(mount):
-    query = f"SELECT session_id, state_key, item_index, state_data, created_at, updated_at FROM {TABLE}"
-    return sorted(mount.sql(query))
+    columns = "session_id, state_key, item_index, state_data, created_at, updated_at"
+    return sorted(mount.sql(f"SELECT {columns} FROM {TABLE}"))
 
 
 def inodes(root):
@@ -143,8 +143,7 @@ def test_a_backup_holds_everything_and_is_a_store(box):
     os.setxattr(session, "user.sessfs.ttl", b"30d")
     file = box.new_path("backup")
     result = told(box, "backup", "--json", mount.store, file)
-    same((result["sessions"], result["items"]), (2, mount.sql(f"SELECT count(*) FROM {TABLE}")[0][0]),
-         "what it tells")
+    same((result["sessions"], result["items"]), (2, len(rows(mount))), "what it tells")
     same(result["bytes"], os.stat(file).st_size, "its size")
     same(stat.S_IMODE(os.stat(file).st_mode), 0o600, "its mode")
     same(leftovers(file), [], "beside it")
@@ -198,9 +197,9 @@ def test_an_unfinished_save_and_line_are_not_in_a_backup(box):
 
 
 class Load:
-    """Writers in several sessions.  Each line has a number from one counter for all, taken before it
-    is written by a writer who waits for its answer, so that of two lines the one with the lower
-    number was answered before the other one began, as long as one writer holds the counter."""
+    """Writers in several sessions.  Each line has a number from one counter for all, and whoever
+    takes one keeps the counter until the write was answered: of two lines in any two sessions the
+    one with the lower number was there before the other one began."""
 
     def __init__(self, mount, count):
         self.mount = mount
@@ -263,7 +262,8 @@ def cut_of(box, store, writers):
     lines, states, notes = [], {}, {}
     for i in range(writers):
         if os.path.exists(mount.at(f"w{i}/log.jsonl")):
-            own = [json.loads(line)["n"] for line in read(mount.at(f"w{i}/log.jsonl")).split(b"\n")[:-1]]
+            text = read(mount.at(f"w{i}/log.jsonl"))
+            own = [json.loads(line)["n"] for line in text.split(b"\n")[:-1]]
             same(own, sorted(own), f"the order in w{i}")
             lines += own
         if os.path.exists(mount.at(f"w{i}/state.json")):
@@ -464,8 +464,8 @@ def test_another_programs_database_is_saved_as_it_is(box):
     same(read(store), before, "their database")
     with contextlib.closing(sqlite3.connect(file)) as base:
         same(base.execute("SELECT * FROM more").fetchall(), [("kept",)], "their table")
-        same(base.execute("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'sessfs%'").fetchone(),
-             (0,), "tables of ours")
+        ours = "SELECT count(*) FROM sqlite_schema WHERE name LIKE 'sessfs%'"
+        same(base.execute(ours).fetchone(), (0,), "tables of ours")
 
 
 # gc
@@ -851,8 +851,8 @@ def test_a_mount_for_reading_and_a_verb_remove_nothing(box):
 
 
 def test_wrong_options_are_refused(box):
-    for arguments in (("--older-than=x",), ("--keep-last=x",), ("--grace=1x",), ("--larger-than=",)):
-        same(box.sessfs("gc", *arguments, "store").returncode, 2, str(arguments))
+    for argument in ("--older-than=x", "--keep-last=x", "--grace=1x", "--larger-than="):
+        same(box.sessfs("gc", argument, "store").returncode, 2, argument)
     same(box.sessfs("gc", "store", "session").returncode, 2, "a session without --undo")
     same(box.sessfs("backup", "store").returncode, 2, "no file")
     same(box.sessfs("restore", "store").returncode, 2, "no store")
