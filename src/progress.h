@@ -13,8 +13,8 @@
  *	progress_end(&progress)
  *
  * Nothing is shown for the first second, nor when stderr is no terminal; the line is drawn anew
- * five times a second at most, fits the terminal, and is gone at the end.  progress_add() costs little
- * enough to be called for each block.
+ * five times a second at most, fits the terminal, and is gone at the end.  progress_add() costs
+ * little enough to be called for each block.
  *
  * One at a time, by one thread; progress_hide() may be called by any.
  */
