@@ -742,6 +742,20 @@ def test_a_kill_during_gc_removes_whole_sessions_only(box):
     box.note(f"{len(trashed)} of {len(names)} were removed when the daemon was killed")
 
 
+def test_a_repaired_store_has_its_trash(box):
+    place = Place(box, False, {"old": 40, "new": 1})
+    place.gc("--older-than=30d")
+    new = box.new_path("repaired")
+    same(box.sessfs("check", "--repair", place.store, new).returncode, 0, "all was whole")
+    check(box, new)
+    do(box, "gc", "--undo", new)
+    check(box, new)
+    same_trees(place.expected, shown(box, new))
+    with contextlib.closing(sqlite3.connect(new)) as base:
+        base.text_factory = bytes
+        same(sorted(base.execute(f"SELECT * FROM {TABLE}").fetchall()), place.rows, "rows")
+
+
 def test_only_who_may_write_to_the_root_orders(box):
     mount, session = box.session()
     same(os.getxattr(mount.path, "user.sessfs.orders"), b"1", "orders are understood")
