@@ -26,6 +26,7 @@
 
 #include "fs/model/names.h"
 #include "fs/model/trash.h"
+#include "fs/model/ttl.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
 #include "src/progress.h"

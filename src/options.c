@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "fs/model/trash.h"
+#include "fs/model/ttl.h"
 #include "src/base/cleanup.h"
 #include "src/units.h"
 

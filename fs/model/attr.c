@@ -10,6 +10,7 @@
 #include "fs/model/handle.h"
 #include "fs/model/invalid.h"
 #include "fs/model/trash.h"
+#include "fs/model/ttl.h"
 
 enum { SET_ELSEWHERE = 1 };
 

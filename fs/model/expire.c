@@ -19,6 +19,7 @@
 
 #include "fs/model/internal.h"
 #include "fs/model/trash.h"
+#include "fs/model/ttl.h"
 #include "src/base/log.h"
 
 enum {

@@ -47,65 +47,23 @@
 
 #include "fs/model/names.h"
 #include "fs/model/namespace.h"
+#include "fs/model/ttl.h"
 #include "src/base/log.h"
 
 static const int64_t second = 1000000000;
 
 /* Words. */
 
-static bool take_number(struct bytes *text, uint64_t most, uint64_t *ret_number)
-{
-	uint64_t number = 0;
-	size_t i = 0;
-
-	for (; i < text->size && text->data[i] >= '0' && text->data[i] <= '9'; i++) {
-		uint64_t digit = (uint64_t)(text->data[i] - '0');
-
-		if (number > (most - digit) / 10)
-			return false;
-		number = number * 10 + digit;
-	}
-	*text = bytes_make(text->data + i, text->size - i);
-	*ret_number = number;
-	return i > 0;
-}
-
 /* A number with a blank behind it. */
 static bool take_word(struct bytes *text, int64_t *ret_number)
 {
 	uint64_t number;
 
-	if (!take_number(text, INT64_MAX, &number) || !text->size || *text->data != ' ')
+	if (!number_take(text, INT64_MAX, &number) || !text->size || *text->data != ' ')
 		return false;
 	*text = bytes_make(text->data + 1, text->size - 1);
 	*ret_number = (int64_t)number;
 	return true;
-}
-
-int ttl_parse(struct bytes text, int64_t *ret_ttl)
-{
-	static const char letters[] = "smhdwy";
-	static const int64_t units[] = { 1, 60, 3600, 86400, 7 * 86400, 365 * 86400 };
-	const char *letter;
-	uint64_t number;
-	int64_t unit = 1;
-
-	if (bytes_equal(text, BYTES("never"))) {
-		*ret_ttl = 0;
-		return 0;
-	}
-	if (!take_number(&text, INT64_MAX, &number) || text.size > 1)
-		return -EINVAL;
-	if (text.size) {
-		letter = *text.data ? strchr(letters, *text.data) : NULL;
-		if (!letter)
-			return -EINVAL;
-		unit = units[letter - letters];
-	}
-	if (number > (uint64_t)(INT64_MAX / second / unit))
-		return -EINVAL;
-	*ret_ttl = (int64_t)number * unit * second;
-	return 0;
 }
 
 /* All that is in a directory, each before what it holds. */
@@ -204,7 +162,7 @@ static int get_number(struct backend *backend, struct backend_snapshot *snapshot
 
 	*ret_number = 0;
 	text = buf_bytes(&value);
-	if (r == 0 && take_number(&text, (uint64_t)(INT64_MAX / second), &number))
+	if (r == 0 && number_take(&text, (uint64_t)(INT64_MAX / second), &number))
 		*ret_number = (int64_t)number;
 	return r == -ENODATA ? 0 : r;
 }
@@ -900,11 +858,11 @@ int tree_order(struct tree *tree, struct bytes order)
 			       tree_trash(tree, order, since, grace) :
 			       -EINVAL;
 	if (take_verb(&order, "undo "))
-		return take_number(&order, INT64_MAX, &id) && !order.size ?
+		return number_take(&order, INT64_MAX, &id) && !order.size ?
 			       tree_trash_undo(tree, id) :
 			       -EINVAL;
 	if (take_verb(&order, "purge "))
-		return take_number(&order, INT64_MAX, &id) && !order.size ?
+		return number_take(&order, INT64_MAX, &id) && !order.size ?
 			       tree_trash_purge(tree, id) :
 			       -EINVAL;
 	return -EINVAL;

@@ -24,10 +24,6 @@ struct tree;
 enum { TRASH_GRACE_DAYS = 7 };
 #define TRASH_GRACE ((int64_t)TRASH_GRACE_DAYS * 86400 * 1000000000)
 
-/* Nanoseconds of "3600" (seconds), "90m", "12h", "30d", "2w", "1y"; 0 for "never" and "0".
- * -EINVAL. */
-int ttl_parse(struct bytes text, int64_t *ret_ttl);
-
 /* What matters of a session to who thinks of removing it. */
 struct session_look {
 	int64_t changed; /* nanoseconds since 1970 */
