@@ -626,11 +626,15 @@ def test_what_is_past_its_grace_goes_for_good(box, mounted):
 
 @both
 def test_a_purge_that_was_interrupted_goes_on_and_brings_nothing_back(box, mounted):
-    place = Place(box, False, {"old": 40})
+    place = Place(box, mounted, {"old": 40})
     place.gc("--older-than=30d")
     place.mount.sql("UPDATE sessfs_entry SET name = CAST('5 0 old' AS BLOB) WHERE parent = 0")
     same(place.gc("--undo"), [], "undo")
     assert "not in the trash" in said(do(box, "gc", "--undo", place.store, "old", status=1))
+    if mounted:
+        entry = place.mount.sql("SELECT id FROM sessfs_entry WHERE parent = 0")[0][0]
+        order = [os.setxattr, place.mount.path, "user.sessfs.orders", b"undo %d" % entry]
+        same(errno_of(*order), 2, "an order to bring it back")
     same(place.gc(), [("old", "purge")], "gc")
     same(place.mount.sql("SELECT count(*) FROM sessfs_trash")[0][0], 0, "rows")
     check(box, place.store)
@@ -762,6 +766,10 @@ def test_only_who_may_write_to_the_root_orders(box):
     same(errno_of(os.setxattr, mount.path, "user.sessfs.orders", b"trash x"), 22, "nonsense")
     same(errno_of(os.setxattr, mount.path, "user.sessfs.orders", b"undo 99"), 2, "no such id")
     assert "user.sessfs.orders" not in os.listxattr(mount.path)
+    # Who orders says since when nothing may have changed; it is judged again.
+    write(f"{session}/k.json", b"1")
+    same(errno_of(os.setxattr, mount.path, "user.sessfs.orders", b"trash 5 0 s"), 11, "changed")
+    same(os.listdir(mount.path), ["s"], "names")
     mount.remount(options=["ro"])
     assert errno_of(os.setxattr, mount.path, "user.sessfs.orders", b"undo 99") in (1, 30), "ro"
     refuses(box, "read-only", "gc", "--older-than=1d", mount.store)
