@@ -430,7 +430,7 @@ static void remove_session(struct gc *gc, const struct found *found)
 		say_session(gc, found, "remove", found->why);
 	else if (r == -EBUSY)
 		say_session(gc, found, "keep", "in use");
-	else if (r == -EAGAIN)
+	else if (r == -ECANCELED)
 		say_session(gc, found, "keep", "has changed");
 	else if (r != -ENOENT) /* somebody else was faster */
 		say_failed(gc, found->name, r);

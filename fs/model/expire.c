@@ -142,7 +142,7 @@ static void remove_session(struct expiring *expiring, size_t i)
 		return;
 	}
 	look_again(expiring, expiring->now + SECONDS_AGAIN * second);
-	if (r != -EAGAIN && r != -EBUSY && r != -ENOENT)
+	if (r != -ECANCELED && r != -EBUSY && r != -ENOENT)
 		log_warning("session %.*s could not be removed, although its time is over: %s",
 			    (int)name.size, name.data, strerror(-r));
 }

@@ -362,7 +362,7 @@ static int judge_session(struct trashing *trashing)
 	if (r == 0)
 		r = look_at_family(view->backend, view->snapshot, &trashing->dir->node, NULL,
 				   &trashing->family, &look);
-	return r < 0 ? r : look.changed > trashing->since ? -EAGAIN : 0;
+	return r < 0 ? r : look.changed > trashing->since ? -ECANCELED : 0;
 }
 
 static void emit_key(struct batch *batch, enum backend_op_type type,

@@ -768,7 +768,7 @@ def test_only_who_may_write_to_the_root_orders(box):
     assert "user.sessfs.orders" not in os.listxattr(mount.path)
     # Who orders says since when nothing may have changed; it is judged again.
     write(f"{session}/k.json", b"1")
-    same(errno_of(os.setxattr, mount.path, "user.sessfs.orders", b"trash 5 0 s"), 11, "changed")
+    same(errno_of(os.setxattr, mount.path, "user.sessfs.orders", b"trash 5 0 s"), 125, "changed")
     same(os.listdir(mount.path), ["s"], "names")
     mount.remount(options=["ro"])
     assert errno_of(os.setxattr, mount.path, "user.sessfs.orders", b"undo 99") in (1, 30), "ro"
