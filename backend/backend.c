@@ -42,6 +42,17 @@ int backend_read_older(const char *file, const char *table, backend_older_fn *fn
 	return sqlite_backend_read_older(file, table, fn, arg, ret_why);
 }
 
+int backend_install(const char *new_store, const char *store, bool replace, char **ret_why)
+{
+	*ret_why = NULL;
+	return sqlite_backend_install(new_store, store, replace, ret_why);
+}
+
+bool backend_has_kept(const char *store)
+{
+	return strcmp(store, "memory:") != 0 && sqlite_backend_has_kept(store);
+}
+
 bool backend_is_owned(const char *store)
 {
 	return strcmp(store, "memory:") != 0 && sqlite_backend_is_owned(store);
@@ -95,15 +106,16 @@ int backend_node_copy(const struct backend_node *node, struct backend_node *ret_
 const char *backend_op_name(enum backend_op_type type)
 {
 	static const char *const names[BACKEND_OP_TYPES] = {
-		[BACKEND_ROW_INSERT] = "row-insert",   [BACKEND_ROW_PUT] = "row-put",
-		[BACKEND_ROW_DELETE] = "row-delete",   [BACKEND_KEY_MOVE] = "key-move",
-		[BACKEND_NODE_PUT] = "node-put",       [BACKEND_NODE_DELETE] = "node-delete",
-		[BACKEND_ENTRY_PUT] = "entry-put",     [BACKEND_ENTRY_DELETE] = "entry-delete",
-		[BACKEND_XATTR_PUT] = "xattr-put",     [BACKEND_XATTR_DELETE] = "xattr-delete",
-		[BACKEND_CHUNK_PUT] = "chunk-put",     [BACKEND_CHUNK_DELETE] = "chunk-delete",
-		[BACKEND_PIECE_PUT] = "piece-put",     [BACKEND_PIECE_DELETE] = "piece-delete",
-		[BACKEND_MARK_PUT] = "mark-put",       [BACKEND_MARK_DELETE] = "mark-delete",
-		[BACKEND_CHANGE_DONE] = "change-done",
+		[BACKEND_ROW_INSERT] = "row-insert",	   [BACKEND_ROW_PUT] = "row-put",
+		[BACKEND_ROW_DELETE] = "row-delete",	   [BACKEND_KEY_MOVE] = "key-move",
+		[BACKEND_KEY_HIDE] = "key-hide",	   [BACKEND_KEY_SHOW] = "key-show",
+		[BACKEND_HIDDEN_DELETE] = "hidden-delete", [BACKEND_NODE_PUT] = "node-put",
+		[BACKEND_NODE_DELETE] = "node-delete",	   [BACKEND_ENTRY_PUT] = "entry-put",
+		[BACKEND_ENTRY_DELETE] = "entry-delete",   [BACKEND_XATTR_PUT] = "xattr-put",
+		[BACKEND_XATTR_DELETE] = "xattr-delete",   [BACKEND_CHUNK_PUT] = "chunk-put",
+		[BACKEND_CHUNK_DELETE] = "chunk-delete",   [BACKEND_PIECE_PUT] = "piece-put",
+		[BACKEND_PIECE_DELETE] = "piece-delete",   [BACKEND_MARK_PUT] = "mark-put",
+		[BACKEND_MARK_DELETE] = "mark-delete",	   [BACKEND_CHANGE_DONE] = "change-done",
 	};
 
 	if ((unsigned)type >= ARRAY_SIZE(names))

@@ -59,6 +59,9 @@
 enum { BACKEND_CHUNK = 32768 };
 
 enum { BACKEND_ROOT = 1 }; /* the inode number of the root; its node always exists */
+/* The inode number of a directory that no name leads to, where the model keeps what was removed and
+ * may come back; node_list() leaves it out. */
+enum { BACKEND_TRASH = 0 };
 
 /* What a node is to the model; written to the store, so numbers never change. */
 enum backend_kind {
@@ -164,10 +167,15 @@ enum backend_op_type {
 	BACKEND_ROW_DELETE, /* session, key, at = first index, to = last index (inclusive) */
 	BACKEND_KEY_MOVE,   /* session, key -> session_to, key_to: all rows, with their times; rows
 			     * that were there before are deleted */
+	/* Rows that are kept apart, with a node: nobody sees them, and they have their times. */
+	BACKEND_KEY_HIDE,      /* session, key, ino: all rows of the key go there */
+	BACKEND_KEY_SHOW,      /* session, key, ino: and back; -EEXIST when the key has such rows */
+	BACKEND_HIDDEN_DELETE, /* ino, at = first index, to = last index (inclusive) */
 	/* Nodes. */
 	BACKEND_NODE_PUT,    /* node: insert or replace; -EEXIST when another live node (nlink > 0)
 			      * is the session's directory or the key's state file already */
-	BACKEND_NODE_DELETE, /* ino: the node, its attributes, chunks, pieces, marks; no rows */
+	BACKEND_NODE_DELETE, /* ino: the node, its attributes, chunks, pieces, marks; no rows, be
+			      * they hidden or not */
 	/* Entries. */
 	BACKEND_ENTRY_PUT,    /* ino, parent, at = id, name; -EEXIST when the name or id is taken */
 	BACKEND_ENTRY_DELETE, /* parent, at = id; deleting what is not there is no error, here and
@@ -247,6 +255,12 @@ typedef int backend_node_fn(void *arg, const struct backend_node *node);
 typedef int backend_change_fn(void *arg, const struct backend_change *change);
 typedef void backend_report_fn(void *arg, const char *sentence);
 
+/* How far a copy is, in bytes; a negative result stops it and is what copy() returns. */
+struct backend_copy {
+	int (*progress)(void *arg, uint64_t done, uint64_t total);
+	void *arg;
+};
+
 struct backend;
 struct backend_snapshot; /* each backend's own */
 
@@ -317,6 +331,9 @@ struct backend_ops {
 	 * the rows, however many sessions they are of. */
 	int (*session_list)(struct backend *backend, struct backend_snapshot *snapshot,
 			    backend_session_fn *fn, void *arg);
+	/* The same of one session; -ENOENT when it has no rows.  Costs a scan of these. */
+	int (*session_stat)(struct backend *backend, struct backend_snapshot *snapshot,
+			    struct bytes session, struct backend_session_stat *ret_stat);
 	/* The days on which rows were made that are still there, in their order; rows of which the
 	 * store does not know when are left out.  Costs a scan as well. */
 	int (*day_list)(struct backend *backend, struct backend_snapshot *snapshot,
@@ -365,6 +382,13 @@ struct backend_ops {
 	int (*space)(struct backend *backend, struct backend_space *ret_space);
 	/* The store's own invariants, a sentence for each that is broken.  Returns how many. */
 	int (*check)(struct backend *backend, backend_report_fn *report, void *arg);
+
+	/* Write all that was committed before the call, and at one instant, into the empty file
+	 * new_store, which is a store of its own then and durable.  Nobody who writes waits for it.
+	 * Others that come in between may or may not be in it.  NULL: the store has no such thing;
+	 * so has a wrapper. */
+	int (*copy)(struct backend *backend, const char *new_store,
+		    const struct backend_copy *copy);
 };
 
 /* The head of every backend's own struct. */
@@ -459,6 +483,13 @@ void backend_discard(const char *store);
 typedef int backend_older_fn(void *arg, struct bytes session, struct bytes data, int64_t updated);
 int backend_read_older(const char *file, const char *table, backend_older_fn *fn, void *arg,
 		       char **ret_why);
+
+/* Give a store that nobody has open the name of another, or a free one, whole or not at all and
+ * durably; what the other has left beside itself goes.  -EEXIST: there is one and replace is not
+ * set.  -EBUSY: it is owned.  *ret_why as in backend_open(). */
+int backend_install(const char *new_store, const char *store, bool replace, char **ret_why);
+/* Whether a process that was killed has left memory (keep) that the next writer-mount takes in. */
+bool backend_has_kept(const char *store);
 
 void backend_node_done(struct backend_node *node);
 /* A copy that owns its bytes. */

@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <sys/xattr.h>
 
+#include "fs/model/trash.h"
 #include "src/access-way.h"
 #include "src/base/cleanup.h"
 #include "src/mounts.h"
@@ -123,6 +124,16 @@ static int mount_rename(struct access *access, const struct access_place *from, 
 {
 	(void)access;
 	return renameat(from->fd, from->name, from->fd, to) < 0 ? failed() : 0;
+}
+
+/* An older daemon would keep the order as an attribute, and do nothing. */
+static int mount_order(struct access *access, struct bytes order)
+{
+	char known[8];
+
+	if (fgetxattr(access->root, TRASH_ORDERS, known, sizeof(known)) < 0)
+		return errno == ENODATA ? -EOPNOTSUPP : failed();
+	return fsetxattr(access->root, TRASH_ORDERS, order.data, order.size, 0) < 0 ? failed() : 0;
 }
 
 static int mount_open(struct access *access, const struct access_place *place, int flags,
@@ -333,6 +344,7 @@ static const struct access_way way = {
 	.get_xattr = mount_get_xattr,
 	.set_xattr = mount_set_xattr,
 	.sync = mount_sync,
+	.order = mount_order,
 	.open = mount_open,
 	.read = mount_read,
 	.write = mount_write,
@@ -397,4 +409,10 @@ int access_mount_open(struct access *access, const char *store, unsigned flags, 
 	access->way = &way;
 	access->root = r;
 	return 0;
+}
+
+/* A directory is synced by writing all that is held back for anybody. */
+int access_mount_settle(struct access *access)
+{
+	return fsync(access->root) < 0 ? failed() : 0;
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "fs/model/trash.h"
 #include "fs/model/tree.h"
 #include "src/access-way.h"
 #include "src/base/cleanup.h"
@@ -331,6 +332,11 @@ static int tree_place_rename(struct access *access, const struct access_place *f
 			   0);
 }
 
+static int tree_way_order(struct access *access, struct bytes order)
+{
+	return tree_order(access->tree, order);
+}
+
 static int find_or_make(struct access *access, const struct access_place *place, int flags,
 			mode_t mode, struct inode **ret_inode)
 {
@@ -424,6 +430,7 @@ static const struct access_way way = {
 	.get_xattr = tree_place_get_xattr,
 	.set_xattr = tree_place_set_xattr,
 	.sync = tree_sync,
+	.order = tree_way_order,
 	.open = tree_open_place,
 	.read = tree_read,
 	.write = tree_write,

@@ -69,6 +69,8 @@ struct access_way {
 	/* From one name to another in the same directory. */
 	int (*rename)(struct access *access, const struct access_place *from, const char *to);
 
+	int (*order)(struct access *access, struct bytes order);
+
 	/* flags are those of open(2); the mode is for a new file, as the umask leaves it. */
 	int (*open)(struct access *access, const struct access_place *place, int flags, mode_t mode,
 		    struct access_file *file);
@@ -125,6 +127,8 @@ int access_remove_one(struct access *access, const char *path, bool dir);
 /* -ENOENT when there is no mount of the store that can be used for this; *ret_why may then say
  * which one there is that cannot. */
 int access_mount_open(struct access *access, const char *store, unsigned flags, char **ret_why);
+/* Have the daemon put into the store's file what it holds back. */
+int access_mount_settle(struct access *access);
 int access_tree_open(struct access *access, const char *store, unsigned flags,
 		     const struct options *options, char **ret_why);
 

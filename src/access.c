@@ -130,6 +130,41 @@ int access_open(const char *store, unsigned flags, const struct options *options
 	return 0;
 }
 
+static int settle_mounted(const char *path, char **ret_why)
+{
+	struct access access = { 0 };
+	int r = access_mount_open(&access, path, 0, ret_why);
+
+	if (r < 0)
+		return r == -ENOENT ? -ENOTCONN : r;
+	r = access_mount_settle(&access);
+	access.way->close(&access);
+	if (r < 0 && asprintf(ret_why, "the mount of %s cannot write what it holds: %s", path,
+			      strerror(-r)) < 0)
+		*ret_why = NULL;
+	return r;
+}
+
+int access_settle(const char *store, const struct options *options, char **ret_why)
+{
+	_cleanup_(freep) char *path = NULL;
+	struct access *access;
+	int r;
+
+	*ret_why = NULL;
+	r = store_path(store, 0, &path, ret_why);
+	if (r < 0)
+		return r;
+	if (backend_is_owned(path))
+		return settle_mounted(path, ret_why);
+	if (!backend_has_kept(path))
+		return 0;
+	r = access_open(path, ACCESS_WRITE, options, &access, ret_why);
+	if (r == 0)
+		access_close(access);
+	return r;
+}
+
 int access_backend(const char *store, const struct options *options, struct backend **ret_backend,
 		   char **ret_why)
 {
@@ -254,6 +289,11 @@ int access_stat(struct access *access, const char *path, struct stat *ret_stat)
 	int r = access_target_find(access, path, &target);
 
 	return r < 0 ? r : access_target_stat(&target, ret_stat);
+}
+
+int access_order(struct access *access, struct bytes order)
+{
+	return access->way->order(access, order);
 }
 
 int access_list(struct access *access, const char *path, bool with_stat, access_entry_fn *fn,

@@ -50,12 +50,20 @@ static inline void access_closep(struct access **access)
 	access_close(*access);
 }
 
+/* Have everything that was answered before the call put into the store's file: by the mount, or,
+ * for what a killed one has left, here.  -ENOTCONN: the mount is out of reach; it does so by
+ * itself, within half a second. */
+int access_settle(const char *store, const struct options *options, char **ret_why);
+
 /* The rows themselves, for reading, also beside a mount: for questions that no path answers.  Rows
  * that others have just written are among them.  Close it with backend_close(). */
 int access_backend(const char *store, const struct options *options, struct backend **ret_backend,
 		   char **ret_why);
 
 int access_stat(struct access *access, const char *path, struct stat *ret_stat);
+
+/* An order as fs/model/trash.h has them; -EOPNOTSUPP: the mount is one of an older version. */
+int access_order(struct access *access, struct bytes order);
 
 /* The entries of a directory without "." and "..", in the order in which they were made.  Without
  * with_stat only the type in st_mode is told.  fn returns 0 to go on; what else it returns is the

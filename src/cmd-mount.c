@@ -12,6 +12,7 @@
 
 #include "backend/backend.h"
 #include "fs/kernel/session.h"
+#include "fs/model/trash.h"
 #include "fs/model/tree-options.h"
 #include "src/base/buf.h"
 #include "src/base/cleanup.h"
@@ -148,6 +149,9 @@ static int open_tree(void *arg)
 		.exact = options->exact,
 		.set_pause = options->set_pause,
 		.pause = options->pause,
+		.expires = true,
+		.ttl = options->ttl,
+		.grace = options->set_grace ? options->grace : TRASH_GRACE,
 		.set_uid = options->set_uid,
 		.set_gid = options->set_gid,
 		.set_umask = options->set_umask,

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "fs/model/names.h"
+#include "fs/model/trash.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
 #include "src/say.h"
@@ -19,6 +20,7 @@ struct row {
 	char *name; /* as the mount shows the id */
 	char *id;
 	size_t id_size;
+	char *ttl; /* its own, as somebody wrote it; NULL without one */
 	struct backend_session_stat stat;
 };
 
@@ -37,6 +39,7 @@ struct sessions {
 	size_t count;
 	size_t room;
 	struct say_list list;
+	struct summary_questions questions;
 };
 
 static int order_numbers(int64_t a, int64_t b)
@@ -118,6 +121,8 @@ static json_t *row_json(const struct row *row)
 	json_object_set_new(value, "name", say_json_name(row->name, strlen(row->name)));
 	json_object_set_new(value, "id", say_json_name(row->id, row->id_size));
 	summary_add_json(value, &row->stat);
+	json_object_set_new(value, "ttl",
+			    row->ttl ? say_json_name(row->ttl, strlen(row->ttl)) : json_null());
 	return value;
 }
 
@@ -139,6 +144,7 @@ static void row_done(struct row *row)
 {
 	free(row->name);
 	free(row->id);
+	free(row->ttl);
 }
 
 static int keep_row(struct sessions *sessions, struct row *row)
@@ -157,6 +163,22 @@ static int keep_row(struct sessions *sessions, struct row *row)
 	return 0;
 }
 
+static int read_ttl(struct sessions *sessions, struct row *row)
+{
+	struct backend *backend = sessions->questions.backend;
+	_cleanup_(buf_done) struct buf text = { 0 };
+	struct backend_snapshot *snapshot;
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+
+	if (r < 0)
+		return r;
+	r = session_ttl(backend, snapshot, bytes_make(row->id, row->id_size), &text);
+	backend->ops->snapshot_end(backend, snapshot);
+	if (r == 0)
+		row->ttl = bytes_dup(buf_bytes(&text));
+	return r == -ENODATA || row->ttl ? 0 : r < 0 ? r : -ENOMEM;
+}
+
 static int on_session(void *arg, struct bytes session, const struct backend_session_stat *stat)
 {
 	struct sessions *sessions = arg;
@@ -173,6 +195,9 @@ static int on_session(void *arg, struct bytes session, const struct backend_sess
 		return -ENOMEM;
 	if (!is_wanted(sessions, &row))
 		return 0;
+	r = sessions->json ? read_ttl(sessions, &row) : 0;
+	if (r < 0)
+		return r;
 	if (sessions->order)
 		return keep_row(sessions, &row);
 	print_row(sessions, &row);
@@ -209,7 +234,9 @@ static int list(struct sessions *sessions, const char *store)
 	int r;
 
 	sessions->list.json = sessions->json;
-	r = summary_sessions(store, &sessions->options, on_session, sessions);
+	sessions->questions.session = on_session;
+	sessions->questions.arg = sessions;
+	r = summary_all(store, &sessions->options, &sessions->questions);
 	if (r < 0)
 		return r;
 	print_sorted(sessions);

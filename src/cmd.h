@@ -26,6 +26,10 @@ extern const struct command cmd_mount;
 extern const struct command cmd_umount;
 extern const struct command cmd_check;
 
+extern const struct command cmd_backup;
+extern const struct command cmd_restore;
+extern const struct command cmd_gc;
+
 extern const struct command cmd_ls;
 extern const struct command cmd_cat;
 extern const struct command cmd_append;

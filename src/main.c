@@ -11,8 +11,9 @@
 #include "src/stop.h"
 
 static const struct command *const commands[] = {
-	&cmd_mount, &cmd_umount,   &cmd_check, &cmd_ls,	    &cmd_cat,	 &cmd_append, &cmd_put,
-	&cmd_rm,    &cmd_sessions, &cmd_stats, &cmd_mounts, &cmd_import, &cmd_export,
+	&cmd_mount,  &cmd_umount, &cmd_check,	 &cmd_ls,    &cmd_cat,	  &cmd_append,
+	&cmd_put,    &cmd_rm,	  &cmd_sessions, &cmd_stats, &cmd_mounts, &cmd_import,
+	&cmd_export, &cmd_backup, &cmd_restore,	 &cmd_gc,
 };
 
 static const struct command *main_find(const char *name)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "fs/model/ttl.h"
 #include "src/base/cleanup.h"
 #include "src/units.h"
 
@@ -82,6 +83,15 @@ static int take_size(struct options *options, const struct option_row *row, cons
 	return units_size(value, field_at(options, row->place));
 }
 
+static int take_ttl(struct options *options, const struct option_row *row, const char *value)
+{
+	int r = ttl_parse(bytes_str(value), field_at(options, row->place));
+
+	if (r == 0 && row->given)
+		*(bool *)field_at(options, row->given) = true;
+	return r;
+}
+
 static int take_text(struct options *options, const struct option_row *row, const char *value)
 {
 	char **field = field_at(options, row->place);
@@ -135,6 +145,9 @@ static const struct option_kind option_count = { .take = take_count,
 static const struct option_kind option_size = {
 	.take = take_size, .value = "a number with K, M, G or T (max_size=2G)"
 };
+static const struct option_kind option_ttl = {
+	.take = take_ttl, .value = "a time with s, m, h, d, w or y (ttl=30d), or never"
+};
 static const struct option_kind option_text = { .take = take_text, .value = "a name" };
 static const struct option_kind option_extra = { .take = take_extra };
 static const struct option_kind option_privileged = { .take = take_privileged };
@@ -162,6 +175,10 @@ static const struct option_row option_rows[] = {
 	  "how large the store may grow, such as 500M or 2G" },
 	{ "pause=", &option_count, FIELD(pause), FIELD(set_pause),
 	  "seconds after which a paused writer's save is published; 0: at close only" },
+	{ "ttl=", &option_ttl, FIELD(ttl), 0,
+	  "remove sessions that have not changed for so long, such as 30d" },
+	{ "grace=", &option_ttl, FIELD(grace), FIELD(set_grace),
+	  "how long what was removed so can be brought back (7d)" },
 	{ "threads=", &option_count, FIELD(threads), 0, "how many threads may serve requests" },
 	{ "auto_unmount", &option_yes, FIELD(auto_unmount), 0,
 	  "unmount also when the daemon is killed" },

@@ -36,9 +36,12 @@ struct options {
 	gid_t gid;
 	mode_t umask;
 	bool set_pause;
-	unsigned pause;		/* seconds */
-	unsigned threads;	/* 0: not given */
-	uint64_t max_size;	/* bytes; 0: not given */
+	unsigned pause;	   /* seconds */
+	unsigned threads;  /* 0: not given */
+	uint64_t max_size; /* bytes; 0: not given */
+	int64_t ttl;	   /* nanoseconds; 0: none */
+	bool set_grace;
+	int64_t grace;		/* likewise */
 	char *table;		/* NULL: not given */
 	const char *privileged; /* an option that only root may give, or NULL */
 	struct buf extra; /* options that the kernel gets, with a NUL behind them; empty: none */

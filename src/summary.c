@@ -32,18 +32,11 @@ int summary_all(const char *store, const struct options *options,
 
 	if (r < 0)
 		return r;
+	questions->backend = backend;
 	r = ask(backend, questions);
 	if (r < 0)
 		log_error("%s cannot be read: %s", store, strerror(-r));
 	return r;
-}
-
-int summary_sessions(const char *store, const struct options *options, backend_session_fn *fn,
-		     void *arg)
-{
-	struct summary_questions questions = { .session = fn, .arg = arg };
-
-	return summary_all(store, options, &questions);
 }
 
 static json_t *time_json(int64_t time)

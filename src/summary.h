@@ -9,17 +9,15 @@
 #include "backend/backend.h"
 #include "src/options.h"
 
-/* session_list() of a store; 0, or -errno after a sentence. */
-int summary_sessions(const char *store, const struct options *options, backend_session_fn *fn,
-		     void *arg);
-
 struct summary_questions {
 	backend_session_fn *session;
 	backend_day_fn *day;
 	void *arg;
 	struct backend_space space; /* the answer */
+	struct backend *backend;    /* for what session and day ask, in snapshots of their own */
 };
-/* The same with day_list() and space(), of one state of the store. */
+/* session_list() of a store, and with day also day_list() and space(), of one state of it; 0, or
+ * -errno after a sentence. */
 int summary_all(const char *store, const struct options *options,
 		struct summary_questions *questions);
 

@@ -220,6 +220,15 @@ static int fault_session_list(struct backend *backend, struct backend_snapshot *
 	return r < 0 ? r : inner->ops->session_list(inner, snapshot, fn, arg);
 }
 
+static int fault_session_stat(struct backend *backend, struct backend_snapshot *snapshot,
+			      struct bytes session, struct backend_session_stat *ret_stat)
+{
+	struct backend *inner = fault_of(backend)->inner;
+	int r = strike(backend);
+
+	return r < 0 ? r : inner->ops->session_stat(inner, snapshot, session, ret_stat);
+}
+
 static int fault_day_list(struct backend *backend, struct backend_snapshot *snapshot,
 			  backend_day_fn *fn, void *arg)
 {
@@ -344,6 +353,7 @@ static const struct backend_ops fault_ops = {
 	.key_stat = fault_key_stat,
 	.key_list = fault_key_list,
 	.session_list = fault_session_list,
+	.session_stat = fault_session_stat,
 	.day_list = fault_day_list,
 	.piece_read = fault_piece_read,
 	.mark_find = fault_mark_find,

@@ -108,6 +108,12 @@ static void row_key(struct key *key, struct bytes session, struct bytes state)
 	key_add_text(key, state);
 }
 
+static void node_key(struct key *key, enum key_table table, uint64_t ino)
+{
+	key_start(key, table);
+	key_add_number(key, (int64_t)ino);
+}
+
 static int put_row(struct transaction *transaction, const struct key *key, struct memory_row row,
 		   struct bytes data)
 {
@@ -185,6 +191,42 @@ static int apply_key_move(struct transaction *transaction, const struct backend_
 	return r;
 }
 
+/* All rows of a key to a node, or back. */
+static int apply_key_hide(struct transaction *transaction, const struct backend_op *op)
+{
+	bool hide = op->type == BACKEND_KEY_HIDE;
+	_cleanup_(key_done) struct key from = { 0 };
+	_cleanup_(key_done) struct key to = { 0 };
+	const struct map_entry *entry;
+	int r = 0;
+
+	if (hide)
+		row_key(&from, op->session, op->key);
+	else
+		node_key(&from, KEY_HIDDEN, op->ino);
+	if (from.error < 0)
+		return from.error;
+	while (r == 0 && (entry = map_after(transaction->map, key_bytes(&from), true)) &&
+	       begins_with(entry->key, key_bytes(&from))) {
+		struct bytes index = bytes_make(entry->key.data + from.buf.size,
+						entry->key.size - from.buf.size);
+
+		if (hide)
+			node_key(&to, KEY_HIDDEN, op->ino);
+		else
+			row_key(&to, op->session, op->key);
+		key_add_number(&to, key_take_number(&index));
+		if (find(transaction, &to))
+			return -EEXIST;
+		r = put(transaction, &to, entry->value);
+		/* Found again: the map that held the first is gone. */
+		entry = map_after(transaction->map, key_bytes(&from), true);
+		if (r == 0)
+			r = erase(transaction, entry->key);
+	}
+	return r;
+}
+
 /* The key in the index of live state files and session directories; false: it is in none. */
 static bool index_key(struct key *key, const struct backend_node *node)
 {
@@ -201,12 +243,6 @@ static bool index_key(struct key *key, const struct backend_node *node)
 	key_add_text(key, node->session);
 	key_add_text(key, node->key);
 	return true;
-}
-
-static void node_key(struct key *key, enum key_table table, uint64_t ino)
-{
-	key_start(key, table);
-	key_add_number(key, (int64_t)ino);
 }
 
 /* Take a node out of the table and the indexes. */
@@ -352,20 +388,23 @@ static int apply_piece_put(struct transaction *transaction, const struct backend
 	return put(transaction, &key, op->data);
 }
 
-/* Chunks from at to to; pieces from (at, seq) to the last of to. */
+/* Chunks or hidden rows from at to to; pieces from (at, seq) to the last of to. */
 static int apply_range_delete(struct transaction *transaction, const struct backend_op *op)
 {
 	bool pieces = op->type == BACKEND_PIECE_DELETE;
+	enum key_table table = pieces				 ? KEY_PIECE :
+			       op->type == BACKEND_HIDDEN_DELETE ? KEY_HIDDEN :
+								   KEY_CHUNK;
 	_cleanup_(key_done) struct key from = { 0 };
 	_cleanup_(key_done) struct key to = { 0 };
 
 	if (op->at > op->to)
 		return 0;
-	node_key(&from, pieces ? KEY_PIECE : KEY_CHUNK, op->ino);
+	node_key(&from, table, op->ino);
 	key_add_number(&from, op->at);
 	if (pieces)
 		key_add_number(&from, op->seq);
-	node_key(&to, pieces ? KEY_PIECE : KEY_CHUNK, op->ino);
+	node_key(&to, table, op->ino);
 	key_add_number(&to, op->to);
 	return erase_range(transaction, &from, &to);
 }
@@ -447,6 +486,9 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_ROW_PUT] = { apply_row, true },
 	[BACKEND_ROW_DELETE] = { apply_row_delete, true },
 	[BACKEND_KEY_MOVE] = { apply_key_move, true },
+	[BACKEND_KEY_HIDE] = { apply_key_hide, true },
+	[BACKEND_KEY_SHOW] = { apply_key_hide, true },
+	[BACKEND_HIDDEN_DELETE] = { apply_range_delete, true },
 	[BACKEND_NODE_PUT] = { apply_node_put, false },
 	[BACKEND_NODE_DELETE] = { apply_node_delete, false },
 	[BACKEND_ENTRY_PUT] = { apply_entry_put, false },

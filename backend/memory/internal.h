@@ -77,6 +77,8 @@ int memory_key_list(struct backend *backend, struct backend_snapshot *snapshot,
 		    void *arg);
 int memory_session_list(struct backend *backend, struct backend_snapshot *snapshot,
 			backend_session_fn *fn, void *arg);
+int memory_session_stat(struct backend *backend, struct backend_snapshot *snapshot,
+			struct bytes session, struct backend_session_stat *ret_stat);
 int memory_day_list(struct backend *backend, struct backend_snapshot *snapshot, backend_day_fn *fn,
 		    void *arg);
 int memory_piece_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,

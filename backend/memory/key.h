@@ -16,6 +16,7 @@
 
 enum key_table {
 	KEY_ROW = 'R',	      /* session, key, index -> created, updated, data */
+	KEY_HIDDEN = 'H',     /* ino, index -> created, updated, data */
 	KEY_NODE = 'N',	      /* ino -> node */
 	KEY_FILE = 'F',	      /* session, key -> ino, of the state file */
 	KEY_SESSION = 'S',    /* session -> ino, of its directory */

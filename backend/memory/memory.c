@@ -131,6 +131,7 @@ static const struct backend_ops memory_ops = {
 	.key_stat = memory_key_stat,
 	.key_list = memory_key_list,
 	.session_list = memory_session_list,
+	.session_stat = memory_session_stat,
 	.day_list = memory_day_list,
 	.piece_read = memory_piece_read,
 	.mark_find = memory_mark_find,

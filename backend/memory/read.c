@@ -533,6 +533,21 @@ static int stat_session(struct backend *backend, struct backend_snapshot *snapsh
 	return r;
 }
 
+int memory_session_stat(struct backend *backend, struct backend_snapshot *snapshot,
+			struct bytes session, struct backend_session_stat *ret_stat)
+{
+	_cleanup_(buf_done) struct buf id = { 0 };
+	struct backend_session_stat stat = { 0 };
+	int r = buf_append_bytes(&id, session);
+
+	(void)backend;
+	if (r == 0)
+		r = add_session(snapshot->map, &id, &stat);
+	if (r == 0)
+		*ret_stat = stat;
+	return r;
+}
+
 /* The next session that either table has. */
 static int next_of_both(struct map *map, const struct buf *after, struct buf *session)
 {

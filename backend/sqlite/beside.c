@@ -57,6 +57,16 @@ int sqlite_beside_open(const char *path, const char *ending, const char *sentenc
 	return (int)got;
 }
 
+static bool begins_with(const char *name, const char *sentence)
+{
+	_cleanup_(closep) int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	const size_t size = strlen(sentence);
+	char begin[256];
+
+	return fd >= 0 && size <= sizeof(begin) && pread(fd, begin, size, 0) == (ssize_t)size &&
+	       memcmp(begin, sentence, size) == 0;
+}
+
 /* ---- memory that outlives the process ---- */
 
 static const char held_ending[] = "-held";
@@ -155,5 +165,25 @@ void sqlite_keep_close(struct sqlite *store)
 	empty = is_zero(kept->memory, store->keep.size - HEAD_SIZE);
 	munmap(kept, store->keep.size);
 	if (empty && make_name(store->place.path, held_ending, name))
+		unlink(name);
+}
+
+bool sqlite_backend_has_kept(const char *path)
+{
+	char name[PATH_MAX];
+
+	return make_name(path, held_ending, name) && begins_with(name, held_sentence);
+}
+
+/* ---- all of them ---- */
+
+void sqlite_beside_remove(const char *path)
+{
+	char name[PATH_MAX];
+
+	if (make_name(path, held_ending, name) && begins_with(name, held_sentence))
+		unlink(name);
+	if (make_name(path, sqlite_reserve_ending, name) &&
+	    begins_with(name, sqlite_reserve_sentence))
 		unlink(name);
 }

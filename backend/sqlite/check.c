@@ -141,6 +141,22 @@ static int check_rule(struct sqlite_conn *conn, const struct rule *rule, backend
 	return 1;
 }
 
+/* The table of what is in the trash is not there before something is. */
+static int check_trash(struct sqlite_conn *conn, backend_report_fn *report, void *arg)
+{
+	static const char there[] = "SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' "
+				    "AND name = 'sessfs_trash'";
+	static const struct rule rule = {
+		"SELECT count(DISTINCT ino) FROM main.sessfs_trash WHERE ino NOT IN "
+		"(SELECT ino FROM sessfs_node)",
+		"nodes are missing of which sessfs_trash has rows"
+	};
+	int64_t tables = 0;
+	int r = sqlite_conn_query(conn, there, 0, &tables);
+
+	return r < 0 || !tables ? r : check_rule(conn, &rule, report, arg);
+}
+
 static int check_triggers(struct sqlite_conn *conn, backend_report_fn *report, void *arg)
 {
 	bool intact = true;
@@ -161,7 +177,11 @@ static int check_all(struct sqlite_conn *conn, backend_report_fn *report, void *
 	/* Told, not counted: a power cut may leave this of what was never synced. */
 	image_check_log(conn->store->place.path, report, arg);
 	if (r >= 0)
+		r = check_trash(conn, report, arg);
+	if (r >= 0) {
+		found += r;
 		r = check_triggers(conn, report, arg);
+	}
 
 	for (size_t i = 0; r >= 0; i++) {
 		found += r;

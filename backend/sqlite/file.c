@@ -200,6 +200,31 @@ bool sqlite_file_owned(struct sqlite_file *file)
 	return fcntl(file->fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
 }
 
+int sqlite_file_take(const char *path, struct sqlite_file **ret_file)
+{
+	struct sqlite_file *file = NULL;
+	int r;
+
+	pthread_mutex_lock(&files_lock);
+	r = file_open(path, &file);
+	if (r == 0)
+		r = own(file);
+	if (r < 0)
+		file_release(file);
+	pthread_mutex_unlock(&files_lock);
+	if (r == 0)
+		*ret_file = file;
+	return r;
+}
+
+void sqlite_file_leave(struct sqlite_file *file)
+{
+	sqlite_file_disown(file);
+	pthread_mutex_lock(&files_lock);
+	file_release(file);
+	pthread_mutex_unlock(&files_lock);
+}
+
 static uint64_t big_endian(const unsigned char *bytes)
 {
 	return (uint64_t)bytes[0] << 24 | (uint64_t)bytes[1] << 16 | (uint64_t)bytes[2] << 8 |

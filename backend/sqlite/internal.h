@@ -18,6 +18,7 @@
  *   keeper.c  the thread that syncs and checkpoints
  *   room.c    full disks: what may still be written, and the reserve for deletions
  *   check.c   space() and check()
+ *   copy.c    a copy of one instant, and putting it in its place
  *   repair.c  a damaged store into a new one, with btree.c, image.c, salvage.c, repair-mend.c
  *   times.c   time stamps of rows
  *   error.c   SQLITE_* to -errno, and the sentences
@@ -85,6 +86,7 @@ enum sqlite_sql {
 	SQL_NEXT_KEY,
 	SQL_SESSION_ROWS,
 	SQL_SESSION_EMPTY,
+	SQL_SESSION_STAT,
 	SQL_DAY_LIST,
 	SQL_PIECE_READ,
 	SQL_MARK_FIND,
@@ -102,6 +104,12 @@ enum sqlite_sql {
 	SQL_ROW_DELETE,
 	SQL_KEY_CLEAR_TARGET,
 	SQL_KEY_MOVE,
+	SQL_TRASH_MAKE,
+	SQL_KEY_HIDE,
+	SQL_KEY_HIDDEN,
+	SQL_KEY_SHOW,
+	SQL_KEY_SHOWN,
+	SQL_HIDDEN_DELETE,
 	SQL_NODE_TOUCH,
 	SQL_NODE_PUT,
 	SQL_NODE_DELETE,
@@ -159,6 +167,10 @@ void sqlite_place_done(struct sqlite_place *place);
 /* Become the owner until sqlite_place_done(); -EBUSY. */
 int sqlite_file_own(struct sqlite_file *file);
 void sqlite_file_disown(struct sqlite_file *file);
+/* Own a file by its path, whatever is in it, and without a store; and give it up.  No connection to
+ * it may be open then. */
+int sqlite_file_take(const char *path, struct sqlite_file **ret_file);
+void sqlite_file_leave(struct sqlite_file *file);
 /* Does anybody, here or in another process, own it? */
 bool sqlite_file_owned(struct sqlite_file *file);
 
@@ -379,6 +391,8 @@ int sqlite_key_list(struct backend *backend, struct backend_snapshot *snapshot,
 		    void *arg);
 int sqlite_session_list(struct backend *backend, struct backend_snapshot *snapshot,
 			backend_session_fn *fn, void *arg);
+int sqlite_session_stat(struct backend *backend, struct backend_snapshot *snapshot,
+			struct bytes session, struct backend_session_stat *ret_stat);
 int sqlite_day_list(struct backend *backend, struct backend_snapshot *snapshot, backend_day_fn *fn,
 		    void *arg);
 int sqlite_piece_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
@@ -427,6 +441,8 @@ int sqlite_sync(struct backend *backend);
 /* The file with this ending, if it begins with the sentence or is empty, opened with further flags;
  * -EEXIST when it is somebody else's. */
 int sqlite_beside_open(const char *path, const char *ending, const char *sentence, int flags);
+/* Take away those files that are ours by their sentences. */
+void sqlite_beside_remove(const char *path);
 int sqlite_keep(struct backend *backend, bool make, size_t size, void **ret_memory);
 void sqlite_keep_close(struct sqlite *store);
 
@@ -437,6 +453,7 @@ void sqlite_keep_close(struct sqlite *store);
 
 /* Find or make the reserve, if this store is to have one. */
 void sqlite_room_open(struct sqlite *store);
+extern const char sqlite_reserve_ending[], sqlite_reserve_sentence[];
 /* Before and after the connections are closed. */
 void sqlite_room_ending(struct sqlite *store);
 void sqlite_room_close(struct sqlite *store);
@@ -463,6 +480,11 @@ void sqlite_room_tidy(struct sqlite *store);
 
 int sqlite_space(struct backend *backend, struct backend_space *ret_space);
 int sqlite_check(struct backend *backend, backend_report_fn *report, void *arg);
+
+/* --- copy.c ------------------------------------------------------------------------------------
+ */
+
+int sqlite_copy(struct backend *backend, const char *new_store, const struct backend_copy *copy);
 
 /* --- times.c -----------------------------------------------------------------------------------
  */

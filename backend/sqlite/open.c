@@ -101,6 +101,7 @@ static const struct backend_ops sqlite_ops = {
 	.key_stat = sqlite_key_stat,
 	.key_list = sqlite_key_list,
 	.session_list = sqlite_session_list,
+	.session_stat = sqlite_session_stat,
 	.day_list = sqlite_day_list,
 	.piece_read = sqlite_piece_read,
 	.mark_find = sqlite_mark_find,
@@ -114,6 +115,7 @@ static const struct backend_ops sqlite_ops = {
 	.keep = sqlite_keep,
 	.space = sqlite_space,
 	.check = sqlite_check,
+	.copy = sqlite_copy,
 };
 
 /* Timed waits are not to be moved by who sets the clock. */

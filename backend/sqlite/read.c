@@ -698,6 +698,28 @@ int sqlite_session_list(struct backend *backend, struct backend_snapshot *snapsh
 	return r;
 }
 
+int sqlite_session_stat(struct backend *backend, struct backend_snapshot *snapshot,
+			struct bytes session, struct backend_session_stat *ret_stat)
+{
+	struct sessions sessions = { 0 };
+	int r = cursor_open(snapshot, SQL_SESSION_STAT, &sessions.rows);
+
+	(void)backend;
+	if (r == 0) {
+		sqlite_bind_text(sessions.rows.statement, 1, session);
+		r = cursor_next(&sessions.rows);
+	}
+	if (r > 0)
+		r = add_session(&sessions);
+	else if (r == 0)
+		r = -ENOENT;
+	cursor_finish(&sessions.rows);
+	buf_done(&sessions.session);
+	if (r >= 0)
+		*ret_stat = sessions.stat;
+	return MIN(r, 0);
+}
+
 int sqlite_day_list(struct backend *backend, struct backend_snapshot *snapshot, backend_day_fn *fn,
 		    void *arg)
 {

@@ -247,7 +247,8 @@ static const struct {
 	{ offsetof(struct key, move), "UPDATE {rows} SET item_index = ?4 WHERE session_id = ?1 AND "
 				      "state_key = ?2 AND item_index = ?3" },
 	{ offsetof(struct key, node), "SELECT ino FROM sessfs_node WHERE session_id = ?1 AND "
-				      "state_key = ?2 AND kind IN (0, 3)" },
+				      "state_key = ?2 AND kind IN (0, 3) AND ino NOT IN "
+				      "(SELECT ino FROM sessfs_trash)" },
 	{ offsetof(struct key, piece),
 	  "SELECT item_index, seq FROM sessfs_piece WHERE ino = ?1 AND "
 	  "(item_index, seq) > (?2, ?3) ORDER BY item_index, seq "
@@ -380,8 +381,9 @@ static int mend_lists(struct repairing *repairing)
 		"GROUP BY session_id, state_key "
 		"HAVING min(item_index) <> 0 OR max(item_index) <> count(*) - 1 UNION "
 		"SELECT n.session_id, n.state_key FROM sessfs_piece p JOIN sessfs_node n ON "
-		"n.ino = p.ino WHERE n.state_key IS NOT NULL AND p.item_index > (SELECT count(*) "
-		"FROM {rows} r WHERE r.session_id = n.session_id AND r.state_key = n.state_key)";
+		"n.ino = p.ino WHERE n.state_key IS NOT NULL AND n.ino NOT IN (SELECT ino FROM "
+		"sessfs_trash) AND p.item_index > (SELECT count(*) FROM {rows} r WHERE "
+		"r.session_id = n.session_id AND r.state_key = n.state_key)";
 	_cleanup_(finalizep) sqlite3_stmt *make = NULL;
 	_cleanup_(finalizep) sqlite3_stmt *gap = NULL;
 	_cleanup_(key_done) struct key key = { .repairing = repairing };
@@ -436,8 +438,22 @@ static const char seal[] =
 	"SELECT p.ino, p.item_index, p.seq + 1, x'0a' FROM sessfs_piece p JOIN sessfs_node n ON "
 	"n.ino = p.ino WHERE length(p.data) > 0 AND substr(p.data, -1) <> x'0a' AND NOT EXISTS "
 	"(SELECT 1 FROM sessfs_piece q WHERE q.ino = p.ino AND q.item_index = p.item_index AND "
-	"q.seq > p.seq) AND EXISTS (SELECT 1 FROM {rows} r WHERE r.session_id = n.session_id AND "
+	"q.seq > p.seq) AND n.ino NOT IN (SELECT ino FROM sessfs_trash) AND "
+	"EXISTS (SELECT 1 FROM {rows} r WHERE r.session_id = n.session_id AND "
 	"r.state_key = n.state_key AND r.item_index >= p.item_index)";
+
+/* A store from which nothing was ever removed has no such table. */
+static int mend_trash(struct repairing *repairing)
+{
+	struct sqlite_conn *conn = &repairing->store->writer;
+	int64_t rows = 0;
+	int r = sqlite_conn_exec(conn, "DELETE FROM sessfs_trash WHERE ino NOT IN "
+				       "(SELECT ino FROM sessfs_node)");
+
+	if (r == 0)
+		r = sqlite_conn_query(conn, "SELECT count(*) FROM sessfs_trash", 0, &rows);
+	return r < 0 || rows ? r : sqlite_conn_exec(conn, "DROP TABLE sessfs_trash");
+}
 
 int repair_mend(struct repairing *repairing)
 {
@@ -457,5 +473,7 @@ int repair_mend(struct repairing *repairing)
 		r = prepare(repairing, seal, &sealing);
 	if (r == 0)
 		r = run(repairing, sealing);
-	return r;
+	finalizep(&sealing);
+	sealing = NULL;
+	return r < 0 ? r : mend_trash(repairing);
 }

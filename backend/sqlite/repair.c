@@ -29,6 +29,8 @@ static const char *const inserts[SALVAGE_TABLES] = {
 			  "VALUES (?1, ?2, ?3)",
 	[SALVAGE_PIECE] = "INSERT OR IGNORE INTO sessfs_piece (ino, item_index, seq, data) "
 			  "VALUES (?1, ?2, ?3, ?4)",
+	[SALVAGE_TRASH] = "INSERT OR IGNORE INTO sessfs_trash (ino, item_index, state_data, "
+			  "created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)",
 	[SALVAGE_ROW] = "INSERT OR IGNORE INTO {rows} (session_id, state_key, item_index, "
 			"state_data, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
 	/* What was never its own node is made one here; the kind is found out later. */
@@ -77,10 +79,12 @@ static bool is_sound(const struct salvage_record *record)
 	case SALVAGE_ROW:
 		return values[ROW_INDEX].integer >= 0;
 	case SALVAGE_NODE:
-		return record->rowid > 0;
+		return record->rowid >= BACKEND_TRASH;
 	case SALVAGE_ENTRY:
-		return values[0].integer > 0 && values[1].integer > 0 && values[3].integer > 0 &&
-		       values[2].bytes.size > 0;
+		return values[0].integer >= BACKEND_TRASH && values[1].integer > 0 &&
+		       values[3].integer > 0 && values[2].bytes.size > 0;
+	case SALVAGE_ENTRY_NAME:
+		return values[0].integer >= BACKEND_TRASH;
 	case SALVAGE_CHUNK:
 		return values[0].integer > 0 && values[1].integer >= 0 &&
 		       values[2].bytes.size <= BACKEND_CHUNK;
@@ -260,6 +264,8 @@ static int bring(struct repairing *repairing)
 	if (r == 0)
 		r = sqlite_conn_exec(conn, helper);
 	if (r == 0)
+		r = sqlite_conn_exec(conn, sqlite_sql_text(SQL_TRASH_MAKE));
+	if (r == 0)
 		r = prepare(repairing);
 	if (r == 0)
 		r = salvage_run(&repairing->salvage, on_record, repairing);
@@ -312,7 +318,7 @@ static int make_file(const char *path, char **ret_why)
 
 void sqlite_backend_discard(const char *path)
 {
-	static const char *const files[] = { "", "-wal", "-shm" };
+	static const char *const files[] = { "", "-wal", "-shm", "-journal" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		_cleanup_(freep) char *name = NULL;

@@ -56,13 +56,15 @@ enum {
 	UNUSED_PART = 16,  /* nor one in so many */
 };
 
-static const char sentence[] = "sessfs keeps this room to be able to delete on a full disk.  The "
-			       "file may be deleted while its store is not mounted.\n";
+const char sqlite_reserve_ending[] = "-reserve";
+const char sqlite_reserve_sentence[] =
+	"sessfs keeps this room to be able to delete on a full disk.  The file may be deleted "
+	"while its store is not mounted.\n";
 
 /* The reserve's file, if it is ours or nobody's; -errno. */
 static int reserve_open(const char *path, int flags)
 {
-	return sqlite_beside_open(path, "-reserve", sentence, flags);
+	return sqlite_beside_open(path, sqlite_reserve_ending, sqlite_reserve_sentence, flags);
 }
 
 struct room {
@@ -114,11 +116,12 @@ static bool reserve_share(const struct sqlite *store, uint64_t *ret_left, uint64
 
 static void reserve_build(struct sqlite *store)
 {
-	const ssize_t size = sizeof(sentence) - 1;
+	const ssize_t size = (ssize_t)strlen(sqlite_reserve_sentence);
 	uint64_t left, want;
 
 	if (store->room.held >= store->room.size || !reserve_share(store, &left, &want) ||
-	    want <= store->room.held || pwrite(store->room.fd, sentence, (size_t)size, 0) != size)
+	    want <= store->room.held ||
+	    pwrite(store->room.fd, sqlite_reserve_sentence, (size_t)size, 0) != size)
 		return;
 	if (fallocate(store->room.fd, 0, 0, (off_t)want) == 0) {
 		store->room.held = want;

@@ -42,6 +42,7 @@ static const struct shape shapes[SALVAGE_TABLES] = {
 	[SALVAGE_XATTR] = { "sessfs_xattr", "ibb", BY_KEY, true },
 	[SALVAGE_CHUNK] = { "sessfs_chunk", "iib", BY_KEY | BY_ROWID, true },
 	[SALVAGE_PIECE] = { "sessfs_piece", "iiib", BY_KEY, true },
+	[SALVAGE_TRASH] = { "sessfs_trash", "iivvv", BY_ROWID, true },
 	[SALVAGE_ROW] = { NULL, "ttitvv", 0, true },
 	[SALVAGE_MARK] = { "sessfs_mark", "iii", BY_KEY, false },
 	[SALVAGE_NODE_KEY] = { "sessfs_node_key", "tti", BY_KEY, true },
@@ -51,8 +52,8 @@ static const struct shape shapes[SALVAGE_TABLES] = {
 
 /* In which order tables are handed out. */
 static const enum salvage_table order[] = {
-	SALVAGE_NODE, SALVAGE_ENTRY,	SALVAGE_XATTR,	    SALVAGE_CHUNK, SALVAGE_PIECE,
-	SALVAGE_ROW,  SALVAGE_NODE_KEY, SALVAGE_ENTRY_NAME, SALVAGE_MARK,
+	SALVAGE_NODE,  SALVAGE_ENTRY, SALVAGE_XATTR,	SALVAGE_CHUNK,	    SALVAGE_PIECE,
+	SALVAGE_TRASH, SALVAGE_ROW,   SALVAGE_NODE_KEY, SALVAGE_ENTRY_NAME, SALVAGE_MARK,
 };
 
 static void tell(struct salvage *salvage, const char *format, ...)

@@ -38,6 +38,7 @@ enum salvage_table {
 	SALVAGE_XATTR,
 	SALVAGE_CHUNK,
 	SALVAGE_PIECE,
+	SALVAGE_TRASH,
 	SALVAGE_ROW,
 	SALVAGE_MARK,
 	SALVAGE_NODE_KEY,   /* the index of nodes by key: session, key, ino */

@@ -77,6 +77,9 @@ static const char *const texts[SQL_COUNT] = {
 			      "nlink > 0 AND NOT EXISTS (SELECT 1 FROM {rows} WHERE "
 			      "session_id = n.session_id AND state_key < x'' AND state_key >= '' "
 			      "AND typeof(item_index) = 'integer') ORDER BY session_id",
+	[SQL_SESSION_STAT] = "SELECT session_id, count(*), sum({octets}), min({created}), "
+			     "max({updated}) FROM {rows} WHERE session_id = ?1 AND " SHOWN_ROWS
+			     "GROUP BY session_id, state_key",
 	[SQL_DAY_LIST] = "SELECT {created}, {octets} FROM {rows} WHERE " SHOWN_ROWS,
 
 	[SQL_PIECE_READ] = "SELECT item_index, seq, data FROM sessfs_piece WHERE ino = ?1 AND "
@@ -123,6 +126,30 @@ static const char *const texts[SQL_COUNT] = {
 				 "AND (?1 IS NOT ?3 OR ?2 IS NOT ?4)",
 	[SQL_KEY_MOVE] = "UPDATE {rows} SET session_id = ?3, state_key = ?4 "
 			 "WHERE session_id = ?1 AND state_key = ?2",
+
+	/* Made when it is first needed: a store from which nothing was ever removed has none.  Of
+	 * any type are what other programs have put into the rows. */
+	[SQL_TRASH_MAKE] = "CREATE TABLE IF NOT EXISTS main.sessfs_trash (\n"
+			   "  -- Rows of files in the trash, until they come back or go.\n"
+			   "  ino        INTEGER NOT NULL, -- of the file\n"
+			   "  item_index INTEGER NOT NULL,\n"
+			   "  state_data,\n"
+			   "  created_at,\n"
+			   "  updated_at,\n"
+			   "  PRIMARY KEY (ino, item_index)\n"
+			   ")",
+	[SQL_KEY_HIDE] = "INSERT INTO sessfs_trash (ino, item_index, state_data, created_at, "
+			 "updated_at) SELECT ?3, item_index, state_data, {created}, {updated} "
+			 "FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND "
+			 "typeof(item_index) = 'integer'",
+	[SQL_KEY_HIDDEN] = "DELETE FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND "
+			   "typeof(item_index) = 'integer'",
+	[SQL_KEY_SHOW] = "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
+			 "{time_columns}) SELECT ?1, ?2, item_index, state_data{time_columns} "
+			 "FROM sessfs_trash WHERE ino = ?3",
+	[SQL_KEY_SHOWN] = "DELETE FROM sessfs_trash WHERE ino = ?3",
+	[SQL_HIDDEN_DELETE] = "DELETE FROM sessfs_trash WHERE ino = ?1 AND item_index BETWEEN ?2 "
+			      "AND ?3",
 
 	/* Most changes of a node touch no column that an index covers; naming those columns in the
 	 * SET would rewrite the index entries each time. */

@@ -16,6 +16,11 @@ int sqlite_backend_repair(const char *path, const char *new_path,
 /* As backend_discard(). */
 void sqlite_backend_discard(const char *path);
 
+/* As backend_install(). */
+int sqlite_backend_install(const char *new_path, const char *path, bool replace, char **ret_why);
+/* As backend_has_kept(). */
+bool sqlite_backend_has_kept(const char *path);
+
 /* As backend_is_owned(). */
 bool sqlite_backend_is_owned(const char *path);
 /* As backend_read_older(). */

@@ -256,6 +256,16 @@ static int trace_session_list(struct backend *backend, struct backend_snapshot *
 	return tell(start, r, "session-list");
 }
 
+static int trace_session_stat(struct backend *backend, struct backend_snapshot *snapshot,
+			      struct bytes session, struct backend_session_stat *ret_stat)
+{
+	struct backend *inner = inner_of(backend);
+	int64_t start = now();
+	int r = inner->ops->session_stat(inner, snapshot, session, ret_stat);
+
+	return tell(start, r, "session-stat %.*s", SHOWN(session));
+}
+
 static int trace_day_list(struct backend *backend, struct backend_snapshot *snapshot,
 			  backend_day_fn *fn, void *arg)
 {
@@ -384,6 +394,7 @@ static const struct backend_ops trace_ops = {
 	.key_stat = trace_key_stat,
 	.key_list = trace_key_list,
 	.session_list = trace_session_list,
+	.session_stat = trace_session_stat,
 	.day_list = trace_day_list,
 	.piece_read = trace_piece_read,
 	.mark_find = trace_mark_find,

@@ -4,8 +4,9 @@
 # Completion of sessfs command lines for bash: source this file, or copy it to
 # /usr/local/share/bash-completion/completions/sessfs.
 
-_sessfs_commands='mount umount check ls cat append put rm sessions stats mounts import export'
-_sessfs_mount_options='ro allow_other uid= gid= umask= table= strict exact max_size= pause= threads=
+_sessfs_commands='mount umount check ls cat append put rm sessions stats mounts import export
+	backup restore gc'
+_sessfs_mount_options='ro allow_other uid= gid= umask= table= strict exact max_size= pause= ttl= grace= threads=
 	auto_unmount nonempty allow_dev allow_suid remount noexec debug'
 declare -A _sessfs_options=(
 	[mount]='-f -d -o'
@@ -20,6 +21,10 @@ declare -A _sessfs_options=(
 	[mounts]='--json'
 	[import]='--layout= --to= --from-table= --dry-run -n --checksum -c --json -o'
 	[export]='--force -f --json -o'
+	[umount]='-l --lazy'
+	[backup]='--force --json -o'
+	[restore]='--force --json -o'
+	[gc]='--older-than= --larger-than= --keep-last= --name= --grace= --dry-run --list --undo --json -o'
 )
 
 # Names in a store: the store is the first operand, $2 the beginning of a path.

@@ -3,7 +3,7 @@
 # Completion of sessfs command lines for fish: copy this file to ~/.config/fish/completions or
 # /usr/local/share/fish/vendor_completions.d.
 
-set -l commands mount umount check ls cat append put rm sessions stats mounts import export help
+set -l commands mount umount check ls cat append put rm sessions stats mounts import export backup restore gc help
 
 # The names in the store that is the first operand.
 function __sessfs_names
@@ -44,14 +44,29 @@ complete -c sessfs -n __sessfs_needs_command -a stats -d 'Count what a store hol
 complete -c sessfs -n __sessfs_needs_command -a mounts -d 'Tell what is mounted where'
 complete -c sessfs -n __sessfs_needs_command -a import -d 'Take in files that are there already'
 complete -c sessfs -n __sessfs_needs_command -a export -d 'Hand files out'
+complete -c sessfs -n __sessfs_needs_command -a backup -d 'Copy a store into one file'
+complete -c sessfs -n __sessfs_needs_command -a restore -d 'Make a store of a backup'
+complete -c sessfs -n __sessfs_needs_command -a gc -d 'Remove old sessions, bring them back'
 complete -c sessfs -n __sessfs_needs_command -a help -d 'Tell more about a command'
 
 complete -c sessfs -n "__sessfs_runs mount" -s f -d 'Stay in the foreground'
 complete -c sessfs -n "__sessfs_runs mount" -s d -d 'Log every request'
 complete -c sessfs -n "__sessfs_runs mount" -s o -x -d 'Options' \
-    -a 'ro allow_other uid= gid= umask= table= strict exact max_size= pause= threads= auto_unmount
+    -a 'ro allow_other uid= gid= umask= table= strict exact max_size= pause= ttl= grace= threads= auto_unmount
         nonempty allow_dev allow_suid remount noexec debug'
 complete -c sessfs -n "__sessfs_runs umount" -x -a '(__fish_complete_directories)'
+complete -c sessfs -n "__sessfs_runs umount" -s l -l lazy -d 'Also when it is in use'
+complete -c sessfs -n "__sessfs_runs backup restore" -l force -d 'Replace what is there'
+complete -c sessfs -n "__sessfs_runs backup restore gc" -l json -d 'Print JSON'
+complete -c sessfs -n "__sessfs_runs backup restore gc" -s o -x -a 'table='
+complete -c sessfs -n "__sessfs_runs gc" -l older-than -x -d 'Not changed for so long'
+complete -c sessfs -n "__sessfs_runs gc" -l larger-than -x -d 'Of more bytes'
+complete -c sessfs -n "__sessfs_runs gc" -l keep-last -x -d 'All but so many'
+complete -c sessfs -n "__sessfs_runs gc" -l name -x -d 'With a name that fits a pattern'
+complete -c sessfs -n "__sessfs_runs gc" -l grace -x -d 'How long they can be brought back'
+complete -c sessfs -n "__sessfs_runs gc" -s n -l dry-run -d 'Do nothing'
+complete -c sessfs -n "__sessfs_runs gc" -l list -d 'What can be brought back'
+complete -c sessfs -n "__sessfs_runs gc" -l undo -d 'Bring sessions back'
 complete -c sessfs -n "__sessfs_runs check" -l repair -d 'Rescue what is whole'
 complete -c sessfs -n "__sessfs_runs check ls cat rm sessions stats" -s o -x -a 'table='
 complete -c sessfs -n "__sessfs_runs append put" -s o -x -a 'table= strict exact'

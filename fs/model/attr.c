@@ -9,6 +9,8 @@
 
 #include "fs/model/handle.h"
 #include "fs/model/invalid.h"
+#include "fs/model/trash.h"
+#include "fs/model/ttl.h"
 
 enum { SET_ELSEWHERE = 1 };
 
@@ -348,6 +350,17 @@ static bool xattr_is_own(struct bytes name)
 	return bytes_equal(name, BYTES("user.sessfs.invalid"));
 }
 
+/* The kernel lets only those set it who may write to the root, as who removes a session must. */
+static bool xattr_is_order(const struct inode *inode, struct bytes name)
+{
+	return inode->ino == BACKEND_ROOT && bytes_equal(name, BYTES(TRASH_ORDERS));
+}
+
+static bool xattr_is_ttl(struct bytes name)
+{
+	return bytes_equal(name, BYTES(TRASH_TTL));
+}
+
 static int change_xattr(struct tree *tree, struct inode *inode, struct batch *batch, unsigned flags,
 			struct notes *notes)
 {
@@ -405,17 +418,24 @@ int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 		   int flags)
 {
 	struct notes notes = { 0 };
+	int64_t ttl;
 	int r;
 
 	if (tree->options.read_only)
 		return -EROFS;
 	r = xattr_judge(name);
+	if (r == 0 && xattr_is_ttl(name))
+		r = ttl_parse(value, &ttl);
 	if (r < 0)
 		return r;
 	if (xattr_is_own(name))
 		return 0;
+	if (xattr_is_order(inode, name))
+		return tree_order(tree, value);
 	r = TREE_RETRY(tree, set_xattr_once(tree, inode, name, value, flags, &notes));
 	notes_tell(&notes, tree, true);
+	if (r == 0 && xattr_is_ttl(name))
+		expire_soon(tree);
 	return r;
 }
 
@@ -430,6 +450,8 @@ static int get_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 	r = view_begin(tree, 0, &view);
 	if (r < 0)
 		return r;
+	if (xattr_is_order(inode, name))
+		return buf_append_str(value, "1");
 	if (xattr_is_own(name))
 		return inode->gone ? -ENODATA : invalid_describe(&view, inode, value);
 	return view.backend->ops->xattr_get(view.backend, view.snapshot, inode->node.ino, name,

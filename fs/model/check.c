@@ -328,7 +328,7 @@ static int check_node(struct checking *checking, const struct backend_node *node
 	if (r < 0)
 		return r;
 	checking->result.sessions += node->kind == BACKEND_SESSION;
-	checking->result.files += !S_ISDIR(node->mode);
+	checking->result.files += !S_ISDIR(node->mode) && !node_is_trashed(node);
 	if (!node->nlink)
 		note(checking, "inode %" PRIu64 ": unlinked while open; the next mount deletes it",
 		     node->ino);
@@ -373,7 +373,7 @@ int check_store(struct backend *backend, backend_report_fn *report, void *arg,
 	r = backend->ops->check(backend, report, arg);
 	if (r < 0)
 		return r;
-	checking.result.violations = (uint64_t)r;
+	checking.result.violations = checking.result.damage = (uint64_t)r;
 	r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &checking.view.snapshot);
 	if (r < 0)
 		return r;

@@ -14,6 +14,7 @@
  *
  * Locks, in the order in which they are taken
  *
+ *   tree.trash_lock   orders of the trash (trash.c), one at a time.
  *   tree.lock    read: anything that uses content, attributes or names; write: anything that
  *                changes which name leads where, which key a file has, or that takes in changes of
  *                others.  Who holds it for writing is alone: no inode lock is needed then.
@@ -214,12 +215,18 @@ struct tree {
 	/* removal.c; tree.lock for writing */
 	struct removal *removal;
 	_Atomic unsigned removals;
-	_Atomic bool removing;	  /* the last that was done was to remove a name */
-	int removals_failed;	  /* why they could not be settled */
-	int64_t removals_again;	  /* then: when to try again */
-	_Atomic bool direct_mmap; /* the kernel can map files that bypass the page cache */
-	struct ghost *ghosts;	  /* ghost.c; tree.lock for writing */
-	pthread_t keeper;	  /* takes in others' changes, writes times */
+	_Atomic bool removing;	    /* the last that was done was to remove a name */
+	int removals_failed;	    /* why they could not be settled */
+	int64_t removals_again;	    /* then: when to try again */
+	_Atomic bool direct_mmap;   /* the kernel can map files that bypass the page cache */
+	pthread_mutex_t trash_lock; /* one order of the trash at a time; before lock */
+	/* expire.c; the lock is a leaf. */
+	pthread_t expirer;
+	pthread_mutex_t expire_lock;
+	pthread_cond_t expire_changed;
+	int64_t expire_at;    /* when sessions are looked at again */
+	struct ghost *ghosts; /* ghost.c; tree.lock for writing */
+	pthread_t keeper;     /* takes in others' changes, writes times */
 	_Atomic bool stopping;
 	/* change.c: what the teller tells, and who waits for its turn. */
 	pthread_mutex_t tell_lock;
@@ -430,6 +437,11 @@ static inline bool inode_is_dir(const struct inode *inode)
 static inline bool inode_is_draft(const struct inode *inode)
 {
 	return inode->node.flags & BACKEND_DRAFT;
+}
+/* A state file or a session that is in the trash (trash.c). */
+static inline bool node_is_trashed(const struct backend_node *node)
+{
+	return node->kind == BACKEND_ORDINARY && node->session.data;
 }
 static inline bool kind_is_state(uint32_t kind)
 {
@@ -643,6 +655,15 @@ int ghosts_end(struct tree *tree, bool now, uint64_t parent);
 int ghosts_wait(struct tree *tree, int limit);
 /* Free those that the store did not let end. */
 void ghosts_done(struct tree *tree);
+
+/* expire.c */
+
+/* The thread that removes what has lived for long enough; the tree is stopping when it is stopped.
+ * */
+int expire_start(struct tree *tree);
+void expire_stop(struct tree *tree);
+/* Somebody has set a ttl. */
+void expire_soon(struct tree *tree);
 
 /* handle.c, publish.c */
 

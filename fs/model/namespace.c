@@ -74,7 +74,8 @@ static int find_once(struct tree *tree, uint64_t nodeid, struct inode **ret_inod
 	if (r < 0)
 		return r;
 	/* A face that the kernel has forgotten shows nothing any more. */
-	if (!inode->node.nlink || nodeid_face(nodeid) >= inode->face_count) {
+	if (!inode->node.nlink || nodeid_face(nodeid) >= inode->face_count ||
+	    node_is_trashed(&inode->node)) {
 		inode_forget(tree, inode, 1);
 		return -ENOENT;
 	}

@@ -32,6 +32,7 @@ struct seen {
 struct place_dir {
 	struct place_dir *next;
 	uint64_t ino;
+	bool trash;	    /* it is the trash, or in it */
 	struct buf session; /* no data: the root */
 	struct buf dirs;    /* as names_key() wants it */
 };
@@ -161,7 +162,7 @@ static struct seen *seen_get(struct mending *mending, uint64_t ino)
 
 static bool was_seen(struct mending *mending, uint64_t ino)
 {
-	return ino == BACKEND_ROOT || seen_slot(mending, ino)->names > 0;
+	return ino == BACKEND_ROOT || ino == BACKEND_TRASH || seen_slot(mending, ino)->names > 0;
 }
 
 static int see(struct mending *mending, uint64_t parent, uint64_t entry,
@@ -175,7 +176,7 @@ static int see(struct mending *mending, uint64_t parent, uint64_t entry,
 	seen->parent = parent;
 	seen->entry = entry;
 	seen->at_home |= node->parent == parent && node->entry == entry;
-	if (!S_ISDIR(node->mode))
+	if (!S_ISDIR(node->mode) || parent == BACKEND_TRASH)
 		return 0;
 	seen = seen_get(mending, parent);
 	if (!seen)
@@ -418,12 +419,34 @@ static int take_ordinary(struct mending *mending, const struct place_dir *dir,
 	return see(mending, dir->ino, found->id, &found->node);
 }
 
+/* In the trash all is left as it is (trash.c).  A session whose node is lost cannot come back, so
+ * its files are among those that have lost their names. */
+static int take_trashed(struct mending *mending, const struct place_dir *dir,
+			const struct found *found)
+{
+	const struct backend_node *node = &found->node;
+	bool dir_or_state = S_ISDIR(node->mode) || node_is_trashed(node);
+	int r;
+
+	if ((dir_or_state && was_seen(mending, node->ino)) ||
+	    (dir->ino == BACKEND_TRASH && (!S_ISDIR(node->mode) || !node_is_trashed(node))))
+		return drop_entry(mending, dir, found->id);
+	r = see(mending, dir->ino, found->id, node);
+	if (r == 0 && S_ISDIR(node->mode))
+		r = walk_later(mending, node->ino, NULL, (struct bytes){ 0 }, (struct bytes){ 0 });
+	if (r == 0 && S_ISDIR(node->mode))
+		mending->todo->trash = true;
+	return r;
+}
+
 static int take_entry(struct mending *mending, const struct place_dir *dir,
 		      const struct found *found)
 {
 	struct bytes name = buf_bytes(&found->name);
 	uint32_t kind;
 
+	if (dir->trash)
+		return take_trashed(mending, dir, found);
 	if (!is_name(name) || found->node.ino == BACKEND_ROOT)
 		return drop_entry(mending, dir, found->id);
 	if (S_ISDIR(found->node.mode))
@@ -741,6 +764,25 @@ static int adopt_directory(struct mending *mending, struct backend_node *node)
 }
 
 /* What is left: files. */
+/* What was in the trash is not any more, so its rows are where it is now. */
+static int show_rows(struct mending *mending, const struct backend_node *node)
+{
+	struct view *view = &mending->view;
+	struct backend_key_stat stat;
+	struct backend_op *op;
+
+	if (view->backend->ops->key_stat(view->backend, view->snapshot, node->session, node->key,
+					 &stat) != -ENOENT)
+		return 0;
+	op = batch_add(&mending->batch, BACKEND_KEY_SHOW);
+	if (!op)
+		return -ENOMEM;
+	op->session = node->session;
+	op->key = node->key;
+	op->ino = node->ino;
+	return commit(mending);
+}
+
 static int adopt_file(struct mending *mending, struct backend_node *node)
 {
 	struct bytes none = { 0 };
@@ -750,6 +792,9 @@ static int adopt_file(struct mending *mending, struct backend_node *node)
 	if (S_ISDIR(node->mode))
 		return 0;
 	if (node->session.data && node->key.data) {
+		r = node_is_trashed(node) ? show_rows(mending, node) : 0;
+		if (r < 0)
+			return r;
 		if (!kind_is_state(node->kind)) {
 			node->kind = guess_kind(mending, node);
 			node->flags = node->size ? BACKEND_DRAFT : 0;
@@ -912,6 +957,13 @@ static int mend(struct mending *mending)
 			       (struct bytes){ 0 });
 	if (r == 0)
 		r = walk(mending);
+	if (r == 0)
+		r = walk_later(mending, BACKEND_TRASH, NULL, (struct bytes){ 0 },
+			       (struct bytes){ 0 });
+	if (r == 0) {
+		mending->todo->trash = true;
+		r = walk(mending);
+	}
 	if (r == 0)
 		r = each_node(mending, false, adopt_session_live);
 	if (r == 0)

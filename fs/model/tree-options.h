@@ -17,7 +17,13 @@ struct tree_options {
 	bool set_pause;
 	unsigned pause; /* seconds without a write after which a save is published that is whole;
 			   0: only when its writer closes or syncs; not set: 1 */
-	bool set_uid;	/* show every file as owned by uid; likewise gid */
+	/* Remove sessions by themselves: those whose own ttl has run out, those without one that
+	 * have not changed for this one (0: none), and from the trash for good what was there for
+	 * its grace. */
+	bool expires;
+	int64_t ttl; /* nanoseconds, as the next one */
+	int64_t grace;
+	bool set_uid; /* show every file as owned by uid; likewise gid */
 	bool set_gid;
 	bool set_umask; /* clear these bits in every mode shown */
 	uid_t uid;

@@ -750,6 +750,9 @@ static void tree_free(struct tree *tree)
 	pthread_mutex_destroy(&tree->table_lock);
 	pthread_mutex_destroy(&tree->times_lock);
 	pthread_mutex_destroy(&tree->kept_lock);
+	pthread_mutex_destroy(&tree->trash_lock);
+	pthread_mutex_destroy(&tree->expire_lock);
+	pthread_cond_destroy(&tree->expire_changed);
 	pthread_mutex_destroy(&tree->tell_lock);
 	pthread_cond_destroy(&tree->tell_changed);
 	for (size_t i = 0; i < tree->table_size; i++)
@@ -788,6 +791,9 @@ static struct tree *tree_alloc(struct backend *backend, const struct tree_option
 	pthread_mutex_init(&tree->table_lock, NULL);
 	pthread_mutex_init(&tree->times_lock, NULL);
 	pthread_mutex_init(&tree->kept_lock, NULL);
+	pthread_mutex_init(&tree->trash_lock, NULL);
+	pthread_mutex_init(&tree->expire_lock, NULL);
+	pthread_cond_init(&tree->expire_changed, NULL);
 	pthread_mutex_init(&tree->tell_lock, NULL);
 	pthread_cond_init(&tree->tell_changed, NULL);
 	tree->jobs_end = &tree->jobs;
@@ -814,9 +820,14 @@ static int tree_start(struct tree *tree)
 	if (r < 0)
 		return r;
 	r = -pthread_create(&tree->keeper, NULL, tree_keep, tree);
-	if (r < 0)
+	if (r < 0) {
 		tree_stop_teller(tree);
-	return r;
+		return r;
+	}
+	/* Without it sessions stay longer than they should, until the next mount. */
+	if (expire_start(tree) < 0)
+		log_warning("sessions whose time is over are not removed: no thread can be made");
+	return 0;
 }
 
 int tree_open(struct backend *backend, const struct tree_options *options, struct tree **ret_tree,
@@ -862,6 +873,7 @@ void tree_close(struct tree *tree)
 		return;
 	tree->stopping = true;
 	tree->backend->ops->wake(tree->backend);
+	expire_stop(tree);
 	pthread_join(tree->keeper, NULL);
 	tree_stop_teller(tree);
 	tell_missed(tree);

@@ -426,3 +426,116 @@ EveryStore(keys, that_move_to_themselves_stay)
 	cr_assert_eq(COMMIT(backend, key_move(S, K)), 0);
 	cr_assert_str_eq(rows_of(backend, S, K), "0=a");
 }
+
+/* Rows that are kept apart. */
+
+static struct backend_op hide(enum backend_op_type type, struct bytes key, uint64_t ino)
+{
+	return (struct backend_op){ .type = type, .session = S, .key = key, .ino = ino };
+}
+
+static struct backend_op hidden_delete(uint64_t ino, int64_t at, int64_t to)
+{
+	return (struct backend_op){ .type = BACKEND_HIDDEN_DELETE, .ino = ino, .at = at, .to = to };
+}
+
+EveryStore(hidden, rows_are_seen_by_nobody)
+{
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")), row_insert(S, K, 7, BYTES("b")),
+	       row_insert(S, BYTES("other"), 0, BYTES("c")));
+
+	cr_assert_eq(COMMIT(backend, hide(BACKEND_KEY_HIDE, K, 5)), 0);
+	cr_assert_str_eq(rows_of(backend, S, K), "");
+	cr_assert_str_eq(keys_of(backend), "sess/other[0-0]");
+}
+
+EveryStore(hidden, rows_come_back_with_their_times)
+{
+	struct backend_key_stat before, after;
+
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")), row_insert(S, K, 1, BYTES("b")));
+	before = stat_of(backend, K);
+	COMMIT(backend, hide(BACKEND_KEY_HIDE, K, 5));
+	usleep(5000);
+
+	cr_assert_eq(COMMIT(backend, hide(BACKEND_KEY_SHOW, BYTES("to"), 5)), 0);
+	after = stat_of(backend, BYTES("to"));
+	cr_assert_str_eq(keys_of(backend), "sess/to[0-1]");
+	cr_assert_str_eq(rows_of(backend, S, BYTES("to")), "0=a 1=b");
+	cr_assert_eq(after.created, before.created);
+	cr_assert_eq(after.updated, before.updated);
+	cr_assert_eq(COMMIT(backend, hide(BACKEND_KEY_SHOW, BYTES("again"), 5)), 0);
+	cr_assert_str_eq(keys_of(backend), "sess/to[0-1]");
+}
+
+EveryStore(hidden, rows_replace_none_that_are_there)
+{
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")));
+	COMMIT(backend, hide(BACKEND_KEY_HIDE, K, 5), row_insert(S, K, 0, BYTES("new")));
+
+	cr_assert_eq(COMMIT(backend, hide(BACKEND_KEY_SHOW, K, 5)), -EEXIST);
+	cr_assert_str_eq(rows_of(backend, S, K), "0=new");
+	cr_assert_eq(COMMIT(backend, hide(BACKEND_KEY_SHOW, BYTES("to"), 5)), 0);
+	cr_assert_str_eq(rows_of(backend, S, BYTES("to")), "0=a");
+}
+
+EveryStore(hidden, rows_of_one_node_are_not_anothers)
+{
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")), row_insert(S, BYTES("l"), 0, BYTES("b")));
+	COMMIT(backend, hide(BACKEND_KEY_HIDE, K, 5), hide(BACKEND_KEY_HIDE, BYTES("l"), 6));
+
+	cr_assert_eq(COMMIT(backend, hide(BACKEND_KEY_SHOW, K, 6)), 0);
+	cr_assert_str_eq(rows_of(backend, S, K), "0=b");
+}
+
+EveryStore(hidden, rows_are_deleted_by_their_indexes_and_not_with_the_node)
+{
+	struct backend_node node = plain_node(5);
+
+	COMMIT(backend, node_put(&node), row_insert(S, K, 0, BYTES("a")),
+	       row_insert(S, K, 1, BYTES("b")), row_insert(S, K, 2, BYTES("c")));
+	COMMIT(backend, hide(BACKEND_KEY_HIDE, K, 5), node_delete(5));
+
+	cr_assert_eq(COMMIT(backend, hidden_delete(5, 1, 1), hidden_delete(5, 9, 3),
+			    hidden_delete(6, INT64_MIN, INT64_MAX)),
+		     0);
+	COMMIT(backend, hide(BACKEND_KEY_SHOW, K, 5));
+	cr_assert_str_eq(rows_of(backend, S, K), "0=a 2=c");
+}
+
+EveryStore(hidden, rows_stay_where_they_were_when_the_batch_fails)
+{
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")), row_insert(S, BYTES("l"), 0, BYTES("b")));
+
+	cr_assert_eq(COMMIT(backend, hide(BACKEND_KEY_HIDE, K, 5),
+			    row_insert(S, BYTES("l"), 0, BYTES("c"))),
+		     -EEXIST);
+	cr_assert_str_eq(rows_of(backend, S, K), "0=a");
+	cr_assert_eq(COMMIT(backend, hide(BACKEND_KEY_SHOW, BYTES("to"), 5)), 0);
+	cr_assert_str_eq(rows_of(backend, S, BYTES("to")), "");
+}
+
+EveryStore(sessions, are_asked_for_one_at_a_time)
+{
+	const struct backend_node node = session_node(2, BYTES("empty"), 2);
+	struct backend_session_stat stat, listed;
+	struct backend_snapshot *snapshot;
+	const struct backend_ops *ops = backend->ops;
+
+	COMMIT(backend, node_put(&node), row_insert(S, K, 0, BYTES("1")),
+	       row_insert(S, BYTES("a"), 3, BYTES("22")),
+	       row_insert(BYTES("sess2"), K, 0, BYTES("333")));
+	snapshot = look(backend);
+
+	cr_assert_eq(ops->session_stat(backend, snapshot, S, &stat), 0);
+	cr_assert_eq(stat.keys, 2);
+	cr_assert_eq(stat.items, 2);
+	cr_assert_eq(stat.bytes, 3);
+	cr_assert_eq(ops->session_stat(backend, snapshot, BYTES("sess2"), &stat), 0);
+	cr_assert_eq(ops->session_list(backend, snapshot, keep_stat, &listed), 0);
+	cr_assert_eq(stat.updated, listed.updated);
+	cr_assert_eq(stat.bytes, listed.bytes);
+	cr_assert_eq(ops->session_stat(backend, snapshot, BYTES("empty"), &stat), -ENOENT);
+	cr_assert_eq(ops->session_stat(backend, snapshot, BYTES("none"), &stat), -ENOENT);
+	unlook(backend, snapshot);
+}

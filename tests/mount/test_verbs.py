@@ -30,6 +30,7 @@ from harness import (
 )
 
 VERBS = ("ls", "cat", "append", "put", "rm", "sessions", "stats", "mounts")
+VERBS += ("backup", "restore", "gc")
 READS = (("ls",), ("ls", "-l", "--json"), ("sessions",), ("sessions", "--json"), ("stats",))
 
 

@@ -168,3 +168,19 @@ Test(options, words_for_the_kernel_are_handed_on)
 	/* then */
 	cr_assert_str_eq(options.extra.data, "noexec,dirsync");
 }
+
+Test(options, a_ttl_is_a_time_or_never)
+{
+	/* when */
+	_cleanup_(options_done) struct options options = parsed("ttl=30d,grace=0");
+	_cleanup_(options_done) struct options none = parsed("ttl=30d,ttl=never");
+
+	/* then */
+	cr_assert_eq(options.ttl, 30LL * 86400 * 1000000000);
+	cr_assert(options.set_grace && options.grace == 0);
+	cr_assert(none.ttl == 0 && !none.set_grace);
+	cr_assert(refused("ttl=30q", "'ttl=30q'"));
+	cr_assert(refused("ttl=-1d", "'ttl=-1d'"));
+	cr_assert(refused("ttl=999999999y", "ttl=30d"));
+	cr_assert(refused("ttl", "'ttl'"));
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Copying a store as it is at one instant, and putting a copy in its place.
+ *
+ * The copy is made by SQLite's backup, page by page.  That begins anew whenever another connection
+ * commits, so beside a mount under load it might never end - unless the connection that it reads by
+ * holds a read transaction of its own: then every page is that of the one snapshot, in a store with
+ * a write-ahead log nobody waits for us, and what is written meanwhile stays in the log, which
+ * grows for so long.
+ *
+ * A copy has no log: whoever moves or sends the one file has all of it, and it can be read where
+ * nothing can be written beside it.  The first mount gives it a log again.
+ *
+ * What lies beside a name belongs to the file that has the name.  A log that is left beside another
+ * file would be taken for that file's own, and be written into it: so it goes before the new file
+ * comes, after what it holds has been brought into the old one.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backend/sqlite/internal.h"
+#include "backend/sqlite/sqlite.h"
+#include "src/base/cleanup.h"
+
+enum { STEP_BYTES = 1 << 20, STEP_WAIT_US = 20000 };
+
+struct copying {
+	struct sqlite_conn from;
+	sqlite3 *to;
+	const char *path; /* of the copy */
+	const struct backend_copy *copy;
+	int64_t page;
+};
+
+static int answer(sqlite3 *db, int code, const char *path)
+{
+	return code == SQLITE_OK || code == SQLITE_DONE ? 0 : sqlite_error(db, code, path);
+}
+
+/* The snapshot is there with the first read. */
+static int hold_snapshot(struct copying *copying)
+{
+	int64_t tables = 0;
+	int r = sqlite_conn_exec(&copying->from, "BEGIN");
+
+	if (r == 0)
+		r = sqlite_conn_query(&copying->from, "SELECT count(*) FROM main.sqlite_schema", 0,
+				      &tables);
+	if (r == 0)
+		r = sqlite_conn_query(&copying->from, "PRAGMA main.page_size", SQLITE_PAGE,
+				      &copying->page);
+	return r;
+}
+
+/* It is thrown away if anything fails, so it needs no journal, and it is synced at the end. */
+static int open_target(struct copying *copying)
+{
+	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW;
+	int code = sqlite3_open_v2(copying->path, &copying->to, flags, NULL);
+
+	if (code == SQLITE_OK)
+		code = sqlite3_exec(copying->to,
+				    "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF", NULL,
+				    NULL, NULL);
+	return answer(copying->to, code, copying->path);
+}
+
+static int close_target(struct copying *copying)
+{
+	int code = sqlite3_close(copying->to);
+
+	copying->to = NULL;
+	return code == SQLITE_OK ? 0 : -EIO;
+}
+
+static int tell_progress(const struct copying *copying, sqlite3_backup *backup)
+{
+	uint64_t page = (uint64_t)copying->page;
+	uint64_t total = (uint64_t)sqlite3_backup_pagecount(backup) * page;
+	uint64_t left = (uint64_t)sqlite3_backup_remaining(backup) * page;
+
+	if (!copying->copy->progress)
+		return 0;
+	return copying->copy->progress(copying->copy->arg, total - left, total);
+}
+
+static int copy_pages(struct copying *copying)
+{
+	int pages = (int)MAX(STEP_BYTES / copying->page, 1);
+	sqlite3_backup *backup = sqlite3_backup_init(copying->to, "main", copying->from.db, "main");
+	int code, r = 0;
+
+	if (!backup)
+		return sqlite_error(copying->to, sqlite3_errcode(copying->to), copying->path);
+	do {
+		code = sqlite3_backup_step(backup, pages);
+		if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
+			usleep(STEP_WAIT_US);
+		else if (code != SQLITE_OK)
+			break;
+		r = tell_progress(copying, backup);
+	} while (r == 0);
+	code = sqlite3_backup_finish(backup);
+	return r < 0 ? r : answer(copying->to, code, copying->path);
+}
+
+/* On a connection of its own, which reads from the file that it has a log. */
+static int take_log_away(struct copying *copying)
+{
+	int r = open_target(copying), code;
+
+	if (r == 0) {
+		code = sqlite3_exec(copying->to, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
+		r = answer(copying->to, code, copying->path);
+	}
+	return r;
+}
+
+static int sync_path(const char *path, int flags)
+{
+	_cleanup_(closep) int fd = open(path, flags | O_CLOEXEC);
+
+	return fd < 0 || fsync(fd) < 0 ? -errno : 0;
+}
+
+static int copy_all(struct copying *copying)
+{
+	int r = hold_snapshot(copying);
+
+	if (r == 0)
+		r = open_target(copying);
+	if (r == 0)
+		r = copy_pages(copying);
+	if (r == 0)
+		r = close_target(copying);
+	if (r == 0)
+		r = take_log_away(copying);
+	return r;
+}
+
+int sqlite_copy(struct backend *backend, const char *new_store, const struct backend_copy *copy)
+{
+	struct copying copying = { .path = new_store, .copy = copy };
+	int r = sqlite_conn_open(sqlite_of(backend), true, &copying.from);
+
+	if (r == 0)
+		r = copy_all(&copying);
+	if (copying.to)
+		sqlite3_close(copying.to);
+	sqlite_conn_rollback(&copying.from);
+	sqlite_conn_close(&copying.from);
+	/* Behind the last close of SQLite, whose locks would go with this descriptor. */
+	return r < 0 ? r : sync_path(new_store, O_RDWR | O_NOFOLLOW);
+}
+
+/* ---- putting a store in its place ---- */
+
+static int make_name(const char *path, const char *ending, char **ret_name)
+{
+	if (asprintf(ret_name, "%s%s", path, ending) < 0) {
+		*ret_name = NULL;
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/* What another store of that name has left, or is about to. */
+static int clear_beside(const char *path)
+{
+	static const char *const files[] = { "-wal", "-shm", "-journal" };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(files); i++) {
+		_cleanup_(freep) char *name = NULL;
+
+		r = make_name(path, files[i], &name);
+		if (r == 0 && unlink(name) < 0 && errno != ENOENT)
+			r = -errno;
+	}
+	if (r == 0)
+		sqlite_beside_remove(path);
+	return r;
+}
+
+/* Bring what is in the log of the old file into it, so that it is whole as long as it is there.
+ * The last to close deletes the log.  What is damaged needs no care. */
+static void empty_log(const char *path)
+{
+	sqlite3 *db = NULL;
+
+	if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, NULL) ==
+	    SQLITE_OK)
+		sqlite3_exec(db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL);
+	sqlite3_close(db);
+}
+
+/* As the one that it replaces. */
+static int dress(const char *new_path, const struct stat *old)
+{
+	struct stat st;
+
+	if (stat(new_path, &st) < 0)
+		return -errno;
+	if ((st.st_uid != old->st_uid || st.st_gid != old->st_gid) &&
+	    chown(new_path, old->st_uid, old->st_gid) < 0)
+		return -errno;
+	return chmod(new_path, old->st_mode & 07777) < 0 ? -errno : 0;
+}
+
+static int sync_folder(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	_cleanup_(freep) char *folder = NULL;
+
+	if (!slash)
+		return sync_path(".", O_RDONLY | O_DIRECTORY);
+	folder = strndup(path, slash == path ? 1 : (size_t)(slash - path));
+	return folder ? sync_path(folder, O_RDONLY | O_DIRECTORY) : -ENOMEM;
+}
+
+static int install_new(const char *new_path, const char *path)
+{
+	int r = clear_beside(path);
+
+	if (r == 0 && renameat2(AT_FDCWD, new_path, AT_FDCWD, path, RENAME_NOREPLACE) < 0)
+		r = -errno;
+	/* A filesystem that cannot do it. */
+	if (r == -EINVAL && access(path, F_OK) < 0 && errno == ENOENT)
+		r = rename(new_path, path) < 0 ? -errno : 0;
+	return r;
+}
+
+static int install_over(const char *new_path, const char *path, const struct stat *old)
+{
+	struct sqlite_file *file;
+	int r = sqlite_file_take(path, &file);
+
+	if (r < 0)
+		return r;
+	empty_log(path);
+	r = dress(new_path, old);
+	if (r == 0)
+		r = clear_beside(path);
+	if (r == 0 && rename(new_path, path) < 0)
+		r = -errno;
+	sqlite_file_leave(file);
+	return r;
+}
+
+int sqlite_backend_install(const char *new_path, const char *path, bool replace, char **ret_why)
+{
+	struct stat old;
+	bool there = lstat(path, &old) == 0;
+	int r;
+
+	if (there && !replace)
+		r = -EEXIST;
+	else if (there && !S_ISREG(old.st_mode))
+		return sqlite_refuse(ret_why, -EEXIST, "%s is there and is not a regular file",
+				     path);
+	else
+		r = there ? install_over(new_path, path, &old) : install_new(new_path, path);
+	if (r == 0)
+		r = sync_folder(path);
+	if (r == -EBUSY)
+		return sqlite_refuse(ret_why, r, "%s is mounted or in use; unmount it first", path);
+	if (r == -EEXIST)
+		return sqlite_refuse(ret_why, r, "%s is there already; --force replaces it", path);
+	return r < 0 ? sqlite_refuse(ret_why, r, "%s cannot be put in its place: %s", path,
+				     strerror(-r)) :
+		       0;
+}
