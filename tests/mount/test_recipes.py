@@ -622,13 +622,7 @@ def test_rsync_keeps_as_many_nights_as_it_is_told_and_links_what_is_the_same(box
         same(os.stat(os.path.join(path, "same.json")).st_nlink, 2, f"links of {night}")
 
 
-def need_backup(box):
-    if box.sessfs("help", "backup").returncode != 0:
-        raise Skip("this program has no backup")
-
-
 def store_of(box, name, nights=1):
-    need_backup(box)
     backup = Backup(box, name)
     mount = filled_store(box)
     query = "SELECT session_id, state_key, item_index, state_data, updated_at"
@@ -661,7 +655,6 @@ def test_rsync_backs_a_store_up(box):
 
 
 def test_a_store_with_a_row_that_is_not_json_is_backed_up(box):
-    need_backup(box)
     backup = Backup(box, "rsync")
     mount = filled_store(box)
     mount.insert("scope", "bad", 0, "no JSON")
@@ -680,7 +673,6 @@ def test_only_one_backup_of_a_store_runs_at_once(box):
 
 
 def test_a_store_that_is_damaged_is_not_backed_up(box):
-    need_backup(box)
     backup = Backup(box, "rsync")
     mount = filled_store(box)
     mount.stop()
