@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fs/kernel/library.h"
 #include "fs/kernel/lock-requests.h"
 #include "fs/kernel/reply.h"
 #include "src/base/cleanup.h"
@@ -48,18 +49,20 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	struct session *session = userdata;
 
 	/* Pages are dropped when we say so, not whenever a size has changed. */
-	conn->want &= ~(unsigned)FUSE_CAP_AUTO_INVAL_DATA;
-	if (conn->capable & FUSE_CAP_EXPLICIT_INVAL_DATA)
-		conn->want |= FUSE_CAP_EXPLICIT_INVAL_DATA;
-	if (conn->capable & FUSE_CAP_ATOMIC_O_TRUNC)
-		conn->want |= FUSE_CAP_ATOMIC_O_TRUNC;
+	library_refuse(conn, FUSE_CAP_AUTO_INVAL_DATA);
+	library_want(conn, FUSE_CAP_EXPLICIT_INVAL_DATA);
+	library_want(conn, FUSE_CAP_ATOMIC_O_TRUNC);
 	/* One st_ino may be several nodeids, so the kernel's locks of a nodeid would not do. */
-	conn->want |= conn->capable & (FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS);
+	library_want(conn, FUSE_CAP_POSIX_LOCKS);
+	library_want(conn, FUSE_CAP_FLOCK_LOCKS);
 	/* Numbers of files may be handed out (name_to_handle_at(2), NFS) and come back later. */
-	conn->want |= conn->capable & FUSE_CAP_EXPORT_SUPPORT;
+	library_want(conn, FUSE_CAP_EXPORT_SUPPORT);
 	/* When an asynchronous write past the page cache is done, the kernel leaves the pages in it
 	 * that another process has read meanwhile. */
-	conn->want &= ~(unsigned)FUSE_CAP_ASYNC_DIO;
+	library_refuse(conn, FUSE_CAP_ASYNC_DIO);
+	library_refuse(conn, FUSE_CAP_OVER_IO_URING);
+	if (library_want(conn, FUSE_CAP_DIRECT_IO_ALLOW_MMAP))
+		session->direct_mmap = true;
 	tree_set_direct_mmap(session->tree, session->direct_mmap);
 	if (session->options.ready)
 		session->options.ready(session->options.arg);
