@@ -8,8 +8,8 @@
  *   3.17   Capabilities are 64 bits wide and are changed by functions.  Among them is
  *          FUSE_CAP_DIRECT_IO_ALLOW_MMAP, which device.c asks for otherwise.  There is an operation
  *          for open(2) with O_TMPFILE.
- *   3.18   Requests may come by io_uring, if the environment of the daemon says so; ops.c tells why
- *          ours do not.
+ *   3.18   Requests may come by io_uring, if the daemon's environment says so (FUSE_URING_ENABLE);
+ *          ops.c tells why ours do not.
  */
 
 #include <fuse_lowlevel.h>
