@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fs/kernel/session.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
 #include "src/cmd.h"
@@ -119,6 +120,14 @@ static bool main_means_mount(int argc, char **argv)
 	return operands == 2;
 }
 
+static int print_version(void)
+{
+	printf("sessfs %s\n"
+	       "libfuse %s, built with %s\n",
+	       PACKAGE_VERSION, session_library(), FUSE_BUILT);
+	return say_finish() < 0 ? CMD_FAILED : CMD_DONE;
+}
+
 int main(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : "";
@@ -131,10 +140,8 @@ int main(int argc, char **argv)
 		return run_help(argc - 1, argv + 1);
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
 		return run_help(1, argv);
-	if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
-		printf("sessfs %s\n", PACKAGE_VERSION);
-		return say_finish() < 0 ? CMD_FAILED : CMD_DONE;
-	}
+	if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
+		return print_version();
 	if (main_means_mount(argc, argv))
 		return main_run(&cmd_mount, argc, argv);
 	if (argc < 2)

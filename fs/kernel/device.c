@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "fs/kernel/library.h"
 #include "src/base/cleanup.h"
 
 enum {
@@ -73,6 +74,8 @@ int device_start(struct session *session)
 		.writev = device_writev,
 	};
 
+	if (LIBRARY_MAPS_DIRECT)
+		return 0;
 	return fuse_session_custom_io(session->fuse, &io, fuse_session_fd(session->fuse));
 }
 

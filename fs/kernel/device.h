@@ -5,10 +5,10 @@
 /*
  * The device that requests come from, /dev/fuse.
  *
- * libfuse 3.14 reads and writes it by itself, and knows nothing of FUSE_DIRECT_IO_ALLOW_MMAP (Linux
- * 6.6, include/uapi/linux/fuse.h): files whose handles bypass the page cache can be mapped all the
- * same.  So the session reads and writes the device by functions of ours, which ask for that when
- * the kernel says hello.
+ * libfuse reads and writes it by itself, but before 3.17 it knows nothing of
+ * FUSE_DIRECT_IO_ALLOW_MMAP (Linux 6.6, include/uapi/linux/fuse.h): files whose handles bypass the
+ * page cache can be mapped all the same.  So with an older one the session reads and writes the
+ * device by functions of ours, which ask for that when the kernel says hello.
  */
 
 #include "fs/kernel/internal.h"

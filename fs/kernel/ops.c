@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fs/kernel/library.h"
 #include "fs/kernel/lock-requests.h"
 #include "fs/kernel/reply.h"
 #include "src/base/cleanup.h"
@@ -43,23 +44,39 @@ static struct caller request_caller(fuse_req_t req)
 	return (struct caller){ .uid = ctx->uid, .gid = ctx->gid };
 }
 
+/*
+ * Requests by io_uring take half the time, but libfuse (3.18) serves them in a way that ours cannot
+ * bear.  One thread serves all requests of a processor, one after the other, and ours may wait
+ * for each other: telling the kernel about a page waits for the read of it.  A request that is
+ * answered later, by whoever gives up a lock, holds one of the few slots of its processor, so some
+ * waiting processes keep the one from being heard that would end their wait.  Signals do not
+ * reach requests that wait.  And a process with a ring can make it open files and sockets, past the
+ * filter of system calls.
+ */
+static void refuse_ring(struct fuse_conn_info *conn)
+{
+	library_refuse(conn, FUSE_CAP_OVER_IO_URING);
+}
+
 static void op_init(void *userdata, struct fuse_conn_info *conn)
 {
 	struct session *session = userdata;
 
 	/* Pages are dropped when we say so, not whenever a size has changed. */
-	conn->want &= ~(unsigned)FUSE_CAP_AUTO_INVAL_DATA;
-	if (conn->capable & FUSE_CAP_EXPLICIT_INVAL_DATA)
-		conn->want |= FUSE_CAP_EXPLICIT_INVAL_DATA;
-	if (conn->capable & FUSE_CAP_ATOMIC_O_TRUNC)
-		conn->want |= FUSE_CAP_ATOMIC_O_TRUNC;
+	library_refuse(conn, FUSE_CAP_AUTO_INVAL_DATA);
+	library_want(conn, FUSE_CAP_EXPLICIT_INVAL_DATA);
+	library_want(conn, FUSE_CAP_ATOMIC_O_TRUNC);
 	/* One st_ino may be several nodeids, so the kernel's locks of a nodeid would not do. */
-	conn->want |= conn->capable & (FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS);
+	library_want(conn, FUSE_CAP_POSIX_LOCKS);
+	library_want(conn, FUSE_CAP_FLOCK_LOCKS);
 	/* Numbers of files may be handed out (name_to_handle_at(2), NFS) and come back later. */
-	conn->want |= conn->capable & FUSE_CAP_EXPORT_SUPPORT;
+	library_want(conn, FUSE_CAP_EXPORT_SUPPORT);
 	/* When an asynchronous write past the page cache is done, the kernel leaves the pages in it
 	 * that another process has read meanwhile. */
-	conn->want &= ~(unsigned)FUSE_CAP_ASYNC_DIO;
+	library_refuse(conn, FUSE_CAP_ASYNC_DIO);
+	refuse_ring(conn);
+	if (library_want(conn, FUSE_CAP_DIRECT_IO_ALLOW_MMAP))
+		session->direct_mmap = true;
 	tree_set_direct_mmap(session->tree, session->direct_mmap);
 	if (session->options.ready)
 		session->options.ready(session->options.arg);
@@ -366,6 +383,16 @@ static void op_open(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi
 	reply_open(req, request_open(req, request_inode(req, nodeid), nodeid_face(nodeid), fi), fi);
 }
 
+static void open_made(fuse_req_t req, int error, struct inode *inode, struct fuse_file_info *fi)
+{
+	if (error == 0) {
+		error = request_open(req, inode, FACE_ANY, fi);
+		if (error < 0)
+			inode_forget(request_tree(req), inode, 1);
+	}
+	reply_create(req, error, inode, fi);
+}
+
 static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 		      struct fuse_file_info *fi)
 {
@@ -380,13 +407,20 @@ static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
 	if (r == -EEXIST && !(fi->flags & O_EXCL))
 		r = tree_lookup(request_tree(req), request_inode(req, parent), bytes_str(name),
 				&inode);
-	if (r == 0) {
-		r = request_open(req, inode, FACE_ANY, fi);
-		if (r < 0)
-			inode_forget(request_tree(req), inode, 1);
-	}
-	reply_create(req, r, inode, fi);
+	open_made(req, r, inode, fi);
 }
+
+#ifdef HAVE_FUSE_TMPFILE
+static void op_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct fuse_file_info *fi)
+{
+	const struct caller caller = request_caller(req);
+	struct inode *inode = NULL;
+	int r = tree_make_nameless(request_tree(req), &caller, request_inode(req, parent),
+				   S_IFREG | (mode & 07777), &inode);
+
+	open_made(req, r, inode, fi);
+}
+#endif
 
 static void op_read(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t offset,
 		    struct fuse_file_info *fi)
@@ -625,6 +659,9 @@ const struct fuse_lowlevel_ops session_ops = {
 	.link = op_link,
 	.open = op_open,
 	.create = op_create,
+#ifdef HAVE_FUSE_TMPFILE
+	.tmpfile = op_tmpfile,
+#endif
 	.read = op_read,
 	.write = op_write,
 	.flush = op_flush,

@@ -36,6 +36,11 @@ static void explain(char **ret_why, const char *format, ...)
 	va_end(args);
 }
 
+const char *session_library(void)
+{
+	return fuse_pkgversion();
+}
+
 struct open_file *open_file_new(struct session *session, struct handle *handle)
 {
 	struct open_file *file = calloc(1, sizeof(*file));

@@ -33,6 +33,9 @@ struct session_options {
 	void *arg;
 };
 
+/* The version of libfuse that this process runs with; it was built with FUSE_BUILT. */
+const char *session_library(void);
+
 /* Mount.  On failure *ret_why is a sentence for the user, owned by the caller. */
 int session_mount(struct tree *tree, const struct session_options *options,
 		  struct session **ret_session, char **ret_why);

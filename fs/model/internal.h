@@ -115,6 +115,7 @@ struct inode {
 	char *name;	      /* of a directory */
 	struct handle *open;  /* its handles */
 	bool gone;	      /* its node was deleted from the store */
+	bool nameless;	      /* made without a name, and not linked since */
 	bool orphaned;	      /* gone, and orphan has the bytes of the state file */
 	struct stage orphan;
 	bool inherited;	  /* new, with the rows of the file that it follows; see ghost.c */

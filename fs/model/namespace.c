@@ -231,7 +231,43 @@ int tree_make(struct tree *tree, const struct caller *caller, struct inode *dir,
 	return TREE_RETRY(tree, make_once(tree, &request, ret_inode));
 }
 
-static int link_once(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name)
+/* It is in the store like a file that was unlinked while open, so that it goes with the last who
+ * counts it, or with the next mount. */
+static int make_nameless_once(struct tree *tree, const struct make_request *request,
+			      struct inode **ret_inode)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	struct backend_node node;
+	WITH_WRITE_LOCK(tree);
+	int r;
+
+	if (!request->dir->node.nlink)
+		return -ENOENT;
+	make_node(tree, request, &node);
+	node.kind = BACKEND_ORDINARY;
+	node.parent = node.entry = node.nlink = 0;
+	batch_node_put(&batch, &node);
+	r = batch_commit(&batch, tree->backend, 0);
+	if (r == 0)
+		r = inode_create(tree, &node, request->dir, request->name, ret_inode);
+	if (r == 0)
+		(*ret_inode)->nameless = true;
+	return r;
+}
+
+int tree_make_nameless(struct tree *tree, const struct caller *caller, struct inode *dir,
+		       mode_t mode, struct inode **ret_inode)
+{
+	const struct tree_new what = { .mode = mode };
+	const struct make_request request = { .caller = caller, .dir = dir, .what = &what };
+
+	if (tree->options.read_only)
+		return -EROFS;
+	return TREE_RETRY(tree, make_nameless_once(tree, &request, ret_inode));
+}
+
+static int link_once(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name,
+		     struct notes *notes)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	_cleanup_(place_done) struct place place = { 0 };
@@ -242,6 +278,8 @@ static int link_once(struct tree *tree, struct inode *inode, struct inode *dir, 
 	uint64_t id;
 	int r;
 
+	if (inode->nameless)
+		return name_nameless(tree, inode, dir, name, notes);
 	if (!dir->node.nlink || !inode->node.nlink)
 		return -ENOENT;
 	if (inode_is_dir(inode) || inode_is_state(inode))
@@ -280,9 +318,14 @@ static int link_once(struct tree *tree, struct inode *inode, struct inode *dir, 
 
 int tree_link(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name)
 {
+	struct notes notes = { 0 };
+	int r;
+
 	if (tree->options.read_only)
 		return -EROFS;
-	return TREE_RETRY(tree, link_once(tree, inode, dir, name));
+	r = TREE_RETRY(tree, link_once(tree, inode, dir, name, &notes));
+	notes_tell(&notes, tree, false);
+	return r;
 }
 
 /* Unlinking. */

@@ -18,6 +18,10 @@ int dir_is_empty(struct view *view, uint64_t ino);
 void dir_changed(struct inode *dir, int links, struct backend_node *ret_node);
 void dir_apply(struct inode *dir, const struct backend_node *node);
 
+/* The first name of a file that was made without one (rename.c). */
+int name_nameless(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name,
+		  struct notes *notes);
+
 /* One name less for an inode. */
 struct unlinking {
 	struct inode *inode;

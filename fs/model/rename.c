@@ -12,6 +12,7 @@
  *                                       under the new key, which changes only the rows that differ
  *
  *   So a client that writes X.tmp and renames it over X saves like one that writes X in place.
+ *   A file that was made without a name gets its first one in the same way.
  *   A directory that moves takes the keys of all state files below it along.
  */
 
@@ -29,7 +30,7 @@
 struct moving {
 	struct inode *inode;
 	struct inode *dir;    /* where it is */
-	uint64_t id;	      /* its entry there */
+	uint64_t id;	      /* its entry there; 0: it has no name yet */
 	struct inode *dir_to; /* where it goes */
 	struct bytes name_to;
 	struct place place;	  /* what it is there */
@@ -152,6 +153,7 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 			return r;
 	}
 	*node = inode->node;
+	node->nlink = MAX(node->nlink, 1U); /* it may have had no name */
 	node->parent = moving->dir_to->node.ino;
 	node->entry = over ? over_id : atomic_fetch_add(&tree->last_entry, 1) + 1;
 	node->ctime = time_now();
@@ -286,7 +288,8 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 	r = rename_check(view, moving, over);
 	if (r < 0)
 		return r;
-	batch_entry_delete(&batch, moving->dir->node.ino, moving->id);
+	if (moving->id)
+		batch_entry_delete(&batch, moving->dir->node.ino, moving->id);
 	if (over && replaces_larger(tree, view, moving->inode, over))
 		flags = BACKEND_FREES;
 	if (over) {
@@ -451,6 +454,37 @@ static int rename_settle(struct tree *tree, struct view *view, struct inode *ino
 	if (r == 0 && over)
 		r = file_settle(tree, over);
 	return r < 0 ? r : view_begin(tree, 0, view);
+}
+
+int name_nameless(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name,
+		  struct notes *notes)
+{
+	_cleanup_(moving_done) struct moving moving = {
+		.inode = inode, .dir = dir, .dir_to = dir, .name_to = name
+	};
+	_cleanup_(view_end) struct view view = { 0 };
+	struct inode *there;
+	uint64_t id;
+	int r;
+
+	if (!dir->node.nlink)
+		return -ENOENT;
+	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = entry_open(tree, &view, dir, name, &id, &there);
+	if (r == 0) {
+		inode_forget(tree, there, 1);
+		return -EEXIST;
+	}
+	if (r == -ENOENT)
+		r = rename_settle(tree, &view, inode, NULL);
+	if (r == 0)
+		r = rename_plain(tree, &view, &moving, NULL, 0);
+	if (r < 0)
+		return r;
+	inode->nameless = false;
+	notes_change(notes, tree, inode, CHANGE_ATTR, 0, inode_face(inode, inode->lookup));
+	return 0;
 }
 
 static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,

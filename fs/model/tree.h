@@ -105,6 +105,10 @@ struct tree_new {
 };
 int tree_make(struct tree *tree, const struct caller *caller, struct inode *dir, struct bytes name,
 	      const struct tree_new *what, struct inode **ret_inode);
+/* An ordinary file without a name, which the caller opens next: dir tells only its group and whose
+ * place it takes.  The first tree_link() may give it any name, also that of a state file. */
+int tree_make_nameless(struct tree *tree, const struct caller *caller, struct inode *dir,
+		       mode_t mode, struct inode **ret_inode);
 int tree_link(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name);
 int tree_unlink(struct tree *tree, struct inode *dir, struct bytes name);
 int tree_rmdir(struct tree *tree, struct inode *dir, struct bytes name);

@@ -609,11 +609,23 @@ static void do_open(struct game *game)
 	know_file(game, node->nodeid, (int)in.flags, body);
 }
 
+/* Some files are made without a name, where libfuse can ask for that. */
+static uint32_t create_opcode(uint8_t how)
+{
+#ifdef HAVE_FUSE_TMPFILE
+	if (how >= 192)
+		return FUSE_TMPFILE;
+#endif
+	(void)how;
+	return FUSE_CREATE;
+}
+
 static void do_create(struct game *game)
 {
+	int flags = take_flags(game);
+	uint8_t how = take_byte(&game->in);
 	struct fuse_create_in in = {
-		.flags = (uint32_t)(take_flags(game) | O_CREAT |
-				    (take_byte(&game->in) & 1 ? O_EXCL : 0)),
+		.flags = (uint32_t)(flags | O_CREAT | (how & 1 ? O_EXCL : 0)),
 		.mode = S_IFREG | 0644,
 	};
 	struct fuse_entry_out entry;
@@ -621,7 +633,7 @@ static void do_create(struct game *game)
 
 	if (!free_file(game))
 		return;
-	begin_request(game, FUSE_CREATE, take_dir(game)->nodeid);
+	begin_request(game, create_opcode(how), take_dir(game)->nodeid);
 	PUT(game, in);
 	put_name(game);
 	if (ask(game, &body) < 0)

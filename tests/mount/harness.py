@@ -65,6 +65,14 @@ def program():
     return None
 
 
+def library():
+    """The version of libfuse that the program was built with."""
+    said = subprocess.run([program(), "--version"], capture_output=True, check=True, timeout=30)
+    found = re.search(rb"^libfuse \S+, built with (\d+)\.(\d+)", said.stdout, re.MULTILINE)
+    assert found, f"--version does not name libfuse: {said.stdout}"
+    return int(found[1]), int(found[2])
+
+
 def need_tool(name):
     if not shutil.which(name):
         raise Skip(f"{name} is not installed")

@@ -289,11 +289,112 @@ def test_of_many_that_create_a_file_exclusively_one_wins(box):
         same((len(won), sum(won)), (4 * EXCLUSIVE, EXCLUSIVE), f"who created {name}")
 
 
-def test_a_file_without_a_name_is_refused_cleanly_and_programs_make_one_with_a_name(box):
+# Whether libfuse has the operation: the tests of either case are skipped with the other.
+def need_nameless(wanted):
+    if (harness.library() >= (3, 17)) != wanted:
+        raise harness.Skip(f"is for a libfuse {'with' if wanted else 'without'} O_TMPFILE")
+
+
+def name_it(fd, path):
+    # Only with a descriptor of a folder does Python follow the link, which is an absolute one.
+    os.link(f"/proc/self/fd/{fd}", path, src_dir_fd=fd, follow_symlinks=True)
+
+
+def test_a_file_without_a_name_is_refused_cleanly_by_an_old_library(box):
+    need_nameless(False)
     mount, session = box.session()
     for flags in (os.O_RDWR, os.O_WRONLY | os.O_EXCL):
         error = errno_of(os.open, session, os.O_TMPFILE | flags, 0o600)
         same(errno.errorcode[error], "ENOTSUP", "O_TMPFILE")
+
+
+def test_a_file_without_a_name_is_one_of_a_local_file_system(box):
+    need_nameless(True)
+
+    def play(script):
+        flags = os.O_TMPFILE | os.O_RDWR
+        os.mkdir(script.at("d"))
+        os.chmod(script.at("d"), 0o2750)
+        os.chown(script.at("d"), 0, 1234)
+        before = os.stat(script.at("d"))
+        for mode in (0o600, 0o4711, 0o2770):
+            fd = script.open("d", flags, mode)
+            status = os.fstat(fd)
+            script.see("made", oct(status.st_mode), status.st_nlink, status.st_size, status.st_gid)
+            os.close(fd)
+        fd = script.open("d", flags, 0o640)
+        put(fd, b"0123456789" * 10000)
+        script.do(os.pread, fd, 10, 99990)
+        script.do(os.ftruncate, fd, 50005)
+        script.do(os.setxattr, fd, "user.x", b"1")
+        same_time = os.stat(script.at("d")).st_mtime_ns == before.st_mtime_ns
+        script.see(os.listdir(script.at("d")), same_time)
+        os.mkdir(script.at("taken"))
+        script.see("taken", errno_of(name_it, fd, script.at("taken")))
+        script.do(name_it, fd, "/d/named")
+        script.do(name_it, fd, "/second")
+        script.see(os.fstat(fd).st_nlink, os.stat(script.at("second")).st_size)
+        os.unlink(script.at("d/named"))
+        os.unlink(script.at("second"))
+        script.see("unlinked", os.fstat(fd).st_nlink, errno_of(name_it, fd, script.at("third")))
+        script.do(os.pread, fd, 10, 50000)
+        os.close(fd)
+        fd = script.open("d", flags | os.O_EXCL, 0o640)
+        script.see("O_EXCL", errno_of(name_it, fd, script.at("never")))
+        os.close(fd)
+        fd = script.open(".", os.O_TMPFILE | os.O_WRONLY, 0o640)
+        put(fd, b"kept")
+        script.do(name_it, fd, "/kept")
+        put(fd, b" more")
+        os.close(fd)
+        script.list()
+
+    mount, _, _ = on_both(box, play)
+    mount.remount()
+    mount.check()
+
+
+def test_the_first_name_of_a_file_makes_it_a_state_file_with_all_its_bytes(box):
+    need_nameless(True)
+    mount, session = box.session()
+    for name, data in (("k.json", b'{"a": 1}'), ("l.jsonl", b"1\n2\n3\n")):
+        path = os.path.join(session, name)
+        fd = os.open(session, os.O_TMPFILE | os.O_WRONLY, 0o600)
+        put(fd, data)
+        same(mount.rows("s", name[0]), [], "rows of a file without a name")
+        name_it(fd, path)
+        same(read(path), data, name)
+        same(mount.rows("s", name[0]), data.splitlines(), f"rows of {name}")
+        same(errno.errorcode[errno_of(name_it, fd, path + "x")], "EPERM", "a second name")
+        put(fd, b"\n4\n")
+        os.close(fd)
+        same(read(path), data + b"\n4\n", f"{name} when its maker has written more")
+        same(os.stat(path).st_nlink, 1, "links")
+        write(path, b"[2]")
+        same(mount.rows("s", name[0]), [b"[2]"], "rows after a save")
+    mount.remount()
+    same(sorted(os.listdir(session)), ["k.json", "l.jsonl"], "names")
+    mount.check()
+
+
+def test_a_file_without_a_name_is_gone_after_a_kill(box):
+    need_nameless(True)
+    mount, session = box.session()
+    fd = os.open(session, os.O_TMPFILE | os.O_RDWR, 0o600)
+    put(fd, b"x" * 100000)
+    os.fsync(fd)
+    mount.kill9()
+    same(errno.errorcode[errno_of(os.close, fd)], "ENOTCONN", "close")
+    same(mount.sql("SELECT count(*) FROM sessfs_node WHERE nlink = 0"), [(1,)], "nodes left")
+    mount.start()
+    same(os.listdir(session), [], "names")
+    mount.stop()
+    same(mount.sql("SELECT count(*) FROM sessfs_node WHERE nlink = 0"), [(0,)], "nodes left")
+    mount.check()
+
+
+def test_programs_make_files_without_names(box):
+    mount, session = box.session()
     with tempfile.TemporaryFile(dir=session) as file:
         file.write(b"hello" * 10000)
         file.seek(5)

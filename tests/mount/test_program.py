@@ -7,6 +7,7 @@ import errno
 import itertools
 import os
 import random
+import re
 import signal
 import sqlite3
 import subprocess
@@ -70,6 +71,7 @@ def test_the_version_is_printed(box):
     same((done.returncode, done.stderr), (0, b""), "--version")
     assert done.stdout.startswith(b"sessfs "), done.stdout
     assert any(byte in b"0123456789" for byte in done.stdout), done.stdout
+    assert re.search(rb"^libfuse 3\.\d+\S*, built with 3\.\d+\S*$", done.stdout, re.M), done.stdout
 
 
 def test_wrong_command_lines_are_refused_with_a_sentence_and_a_status(box):

@@ -70,6 +70,97 @@ static void try_move(const struct kind *from, const struct kind *to, const char 
 	cr_assert_str_eq(keys(), "", "%s to %s", from->path, to->path_to);
 }
 
+static void try_first_name(const struct kind *to, const char *content)
+{
+	struct handle *handle;
+	struct inode *inode;
+	char rows[256];
+	uint64_t ino;
+
+	rows_as_new(to, content, rows);
+	cr_assert_eq(make_nameless("s", &inode), 0);
+	handle = open_inode(inode, O_RDWR);
+	ino = stat_of_inode(inode).st_ino;
+	cr_expect_eq(stat_of_inode(inode).st_nlink, 0);
+	write_at(handle, 0, bytes_str(content));
+	cr_expect_str_eq(read_by(handle), content);
+	cr_expect_str_eq(names_in("s"), "");
+	cr_expect_str_eq(keys(), "");
+
+	cr_assert_eq(named(inode, to->path_to), 0);
+
+	cr_expect_eq(named(inode, "s/again"), to->key ? -EPERM : 0);
+	cr_expect_eq(stat_of(to->path_to).st_ino, ino);
+	cr_expect_eq(stat_of(to->path_to).st_nlink, to->key ? 1 : 2);
+	cr_expect_str_eq(content_of(to->path_to), content, "%s", to->path_to);
+	if (to->key)
+		cr_expect_str_eq(rows_of("s", to->key_to), rows, "%s: '%s'", to->path_to, content);
+	close_handle(handle);
+	forget(inode);
+	cr_expect_str_eq(content_of(to->path_to), content, "%s", to->path_to);
+	cr_expect_eq(unlinked("s/again"), to->key ? -ENOENT : 0);
+	cr_assert_eq(unlinked(to->path_to), 0);
+	world_settle();
+	cr_assert_str_eq(keys(), "", "%s", to->path_to);
+}
+
+EveryStore(nameless, file_becomes_what_its_first_name_says)
+{
+	for (size_t to = 0; to < ARRAY_SIZE(kinds); to++)
+		for (size_t i = 0; i < ARRAY_SIZE(contents); i++)
+			try_first_name(&kinds[to], contents[i]);
+}
+
+EveryStore(nameless, file_is_gone_with_the_last_who_has_it_open)
+{
+	struct handle *handle;
+	struct inode *inode;
+
+	cr_assert_eq(make_nameless("s", &inode), 0);
+	handle = open_inode(inode, O_RDWR);
+	write_at(handle, 0, bytes_str("some bytes"));
+	world_check();
+
+	close_handle(handle);
+	forget(inode);
+
+	/* world_close() finds no file without a name. */
+	cr_expect_eq(world_inodes(), 1);
+}
+
+EveryStore(nameless, file_takes_no_name_that_is_taken_and_none_where_nothing_can_be)
+{
+	struct inode *inode, *dir;
+
+	save("s/a.json", "1");
+	make_dir("s/d");
+	dir = inode_at("s/d");
+	cr_assert_eq(removed_dir("s/d"), 0);
+	cr_assert_eq(make_nameless("s", &inode), 0);
+
+	cr_expect_eq(named(inode, "s/a.json"), -EEXIST);
+	cr_expect_eq(tree_link(world_tree, inode, dir, bytes_str("x")), -ENOENT);
+	cr_expect_eq(named(inode, "s/b.json"), 0);
+
+	cr_expect_str_eq(content_of("s/a.json"), "1");
+	cr_expect_str_eq(content_of("s/b.json"), "");
+	forget(dir);
+	forget(inode);
+}
+
+EveryStore(nameless, file_that_was_unlinked_again_gets_no_other_name)
+{
+	struct inode *inode;
+
+	cr_assert_eq(make_nameless("s", &inode), 0);
+	cr_assert_eq(named(inode, "s/x"), 0);
+	cr_assert_eq(unlinked("s/x"), 0);
+
+	cr_expect_eq(named(inode, "s/y"), -ENOENT);
+
+	forget(inode);
+}
+
 EveryStore(rename, makes_of_a_file_what_its_new_name_says)
 {
 	for (size_t from = 0; from < ARRAY_SIZE(kinds); from++)

@@ -443,19 +443,36 @@ int removed_dir(const char *path)
 	return r;
 }
 
+int make_nameless(const char *dir, struct inode **ret_inode)
+{
+	struct inode *inode = inode_at(dir);
+	int r = tree_make_nameless(world_tree, &caller, inode, S_IFREG | 0640, ret_inode);
+
+	forget(inode);
+	return r;
+}
+
+int named(struct inode *inode, const char *path_to)
+{
+	struct bytes name;
+	struct inode *dir;
+	int r = find_dir(path_to, &dir, &name);
+
+	if (r < 0)
+		return r;
+	r = tree_link(world_tree, inode, dir, name);
+	forget(dir);
+	return r;
+}
+
 int linked(const char *path, const char *path_to)
 {
-	struct inode *inode, *dir;
-	struct bytes name;
+	struct inode *inode;
 	int r = find_inode(path, &inode);
 
 	if (r < 0)
 		return r;
-	r = find_dir(path_to, &dir, &name);
-	if (r == 0) {
-		r = tree_link(world_tree, inode, dir, name);
-		forget(dir);
-	}
+	r = named(inode, path_to);
 	forget(inode);
 	return r;
 }
@@ -586,6 +603,15 @@ struct handle *open_at(const char *path, int flags)
 	int r = try_open(path, flags, &handle);
 
 	cr_assert_eq(r, 0, "%s: %s", path, strerror(-r));
+	return handle;
+}
+
+struct handle *open_inode(struct inode *inode, int flags)
+{
+	struct handle *handle = NULL;
+	int r = tree_open_file(world_tree, inode, FACE_ANY, flags, getpid(), &handle);
+
+	cr_assert_eq(r, 0, "a file is not opened: %s", strerror(-r));
 	return handle;
 }
 

@@ -92,6 +92,9 @@ int unlinked(const char *path);
 int removed_dir(const char *path);
 int linked(const char *path, const char *path_to);
 int renamed(const char *path, const char *path_to, unsigned flags);
+/* A file without a name, counted. */
+int make_nameless(const char *dir, struct inode **ret_inode);
+int named(struct inode *inode, const char *path_to);
 /* The inode, counted: to be given back with forget(). */
 int find_inode(const char *path, struct inode **ret_inode);
 struct inode *inode_at(const char *path);
@@ -110,6 +113,7 @@ int64_t nanoseconds(struct timespec time);
 /* Open files; flags as open(2), O_CREAT and O_EXCL among them. */
 int try_open(const char *path, int flags, struct handle **ret_handle);
 struct handle *open_at(const char *path, int flags);
+struct handle *open_inode(struct inode *inode, int flags);
 int open_error(const char *path, int flags);
 void write_at(struct handle *handle, uint64_t offset, struct bytes data);
 void append_to(struct handle *handle, const char *text);
