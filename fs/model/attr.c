@@ -70,6 +70,20 @@ int inode_stat_fresh(struct tree *tree, struct inode *inode, struct stat *ret_st
 	return inode_stat(tree, &view, inode, ret_stat);
 }
 
+/* No face shows bytes that another has yet to show, or who asks by the name for the size would be
+ * told of more than he can read by a descriptor on another face.  Faces that are read lose their
+ * bounds together. */
+static uint64_t size_bound(const struct inode *inode, const struct face *face)
+{
+	uint64_t bound = face->bound;
+
+	if (face_is_read(inode, face))
+		return bound;
+	for (const struct face *other = &inode->face; other; other = other->next)
+		bound = MIN(bound, other->bound);
+	return bound;
+}
+
 /* What a face shows of the size, to thread pid; *ret_own: the kernel may not keep the answer. */
 static void face_size(struct inode *inode, struct face *face, pid_t pid, struct stat *st,
 		      bool *ret_own)
@@ -82,11 +96,11 @@ static void face_size(struct inode *inode, struct face *face, pid_t pid, struct 
 		size = face->old->stage.size;
 		/* Who asks by the name is to ask again. */
 		*ret_own = true;
-	} else if (face->bound < size) {
-		size = face->bound;
-		*ret_own = true;
 	} else if (pid && !face_is_read(inode, face) &&
 		   handles_own_size(inode, face, pid, (uint64_t)st->st_size, &size)) {
+		*ret_own = true;
+	} else if (size_bound(inode, face) < size) {
+		size = size_bound(inode, face);
 		*ret_own = true;
 	}
 	if (size != (uint64_t)st->st_size) {

@@ -68,6 +68,15 @@ def test_the_numbers_and_tables_are_those_of_a_store(box):
     said = section("DESCRIPTION")
     same(re.findall(r"is (\d+), and its", said), [str(numbers["application_id"])], "id")
     same(re.findall(r"tables, (\d+)\.", said), [str(numbers["user_version"])], "version")
+    # One table is made when it is first needed.
+    os.mkdir(mount.at("removed"))
+    write(mount.at("removed", "k.json"), b"{}")
+
+    def removed():
+        box.sessfs("gc", "--older-than=1s", mount.store, check=True)
+        return not os.path.exists(mount.at("removed"))
+
+    eventually(removed, "a session is in the trash")
     tables = {}
     for (name,) in mount.sql("SELECT name FROM sqlite_schema WHERE type = 'table'"):
         columns = mount.sql("SELECT name FROM pragma_table_info(?)", (name.decode(),))
