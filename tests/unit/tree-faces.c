@@ -509,6 +509,32 @@ EveryStore(faces, of_readers_are_told_of_an_append_before_they_see_its_size)
 	stop_watching();
 }
 
+/* Somebody asks by the name, which leads to the writer, for what he reads by a descriptor. */
+EveryStore(faces, of_writers_show_no_size_that_readers_cannot_see_yet)
+{
+	struct handle *reader, *writer;
+
+	watch(1);
+	save("s/l.jsonl", "1\n");
+	watched = inode_at("s/l.jsonl");
+	watched_face = 1;
+	reader = open_face(watched, 0, O_RDONLY, READER);
+	writer = open_face(watched, FACE_ANY, O_WRONLY | O_APPEND, getpid());
+	cr_assert_eq(face_of(writer), 1);
+	cr_expect_str_eq(fill(reader, 0, 100), "1\n");
+	told(watched);
+
+	append_to(writer, "22\n");
+	cr_expect_str_eq(told(watched), "forget 0@2 (2) grown 0=5,10 (5)");
+	cr_expect_eq(size_by(watched, 1, READER), 5);
+
+	release(writer);
+	release(reader);
+	forget(watched);
+	watched_face = 0;
+	stop_watching();
+}
+
 EveryStore(faces, of_readers_are_told_by_a_thread_of_the_tree_when_others_are_busy)
 {
 	struct handle *reader, *writer;
