@@ -34,6 +34,14 @@ int entry_open(struct tree *tree, struct view *view, struct inode *dir, struct b
 	return inode_of_node(tree, view, &node, ret_inode);
 }
 
+int entry_look(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
+	       uint64_t *ret_id, struct inode **ret_inode)
+{
+	int r = view_begin(tree, 0, view);
+
+	return r < 0 ? r : entry_open(tree, view, dir, name, ret_id, ret_inode);
+}
+
 static int lookup_once(struct tree *tree, struct inode *dir, struct bytes name,
 		       struct inode **ret_inode)
 {
@@ -43,9 +51,7 @@ static int lookup_once(struct tree *tree, struct inode *dir, struct bytes name,
 	uint64_t id;
 	int r;
 
-	r = view_begin(tree, 0, &view);
-	if (r == 0)
-		r = entry_open(tree, &view, dir, name, &id, &inode);
+	r = entry_look(tree, &view, dir, name, &id, &inode);
 	if (r < 0)
 		return r;
 	if (removals_have(tree, id)) {
@@ -171,10 +177,7 @@ static int make_once(struct tree *tree, const struct make_request *request,
 
 	if (!request->dir->node.nlink)
 		return -ENOENT;
-	r = view_begin(tree, 0, &view);
-	if (r < 0)
-		return r;
-	r = entry_open(tree, &view, request->dir, request->name, &id, &there);
+	r = entry_look(tree, &view, request->dir, request->name, &id, &there);
 	if (r == 0) {
 		inode_forget(tree, there, 1);
 		return -EEXIST;
@@ -284,9 +287,7 @@ static int link_once(struct tree *tree, struct inode *inode, struct inode *dir, 
 		return -ENOENT;
 	if (inode_is_dir(inode) || inode_is_state(inode))
 		return -EPERM;
-	r = view_begin(tree, 0, &view);
-	if (r == 0)
-		r = entry_open(tree, &view, dir, name, &id, &there);
+	r = entry_look(tree, &view, dir, name, &id, &there);
 	if (r == 0) {
 		inode_forget(tree, there, 1);
 		return -EEXIST;
@@ -506,9 +507,7 @@ static int unlink_once(struct tree *tree, struct inode *dir, struct bytes name, 
 	uint64_t id, parent;
 	int r;
 
-	r = view_begin(tree, 0, &view);
-	if (r == 0)
-		r = entry_open(tree, &view, dir, name, &id, &inode);
+	r = entry_look(tree, &view, dir, name, &id, &inode);
 	if (r < 0)
 		return r;
 	parent = inode->node.parent;
@@ -546,9 +545,7 @@ static int rmdir_once(struct tree *tree, struct inode *dir, struct bytes name)
 	uint64_t id;
 	int r;
 
-	r = view_begin(tree, 0, &view);
-	if (r == 0)
-		r = entry_open(tree, &view, dir, name, &id, &inode);
+	r = entry_look(tree, &view, dir, name, &id, &inode);
 	if (r < 0)
 		return r;
 	if (inode_is_dir(inode)) {

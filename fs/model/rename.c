@@ -469,9 +469,7 @@ int name_nameless(struct tree *tree, struct inode *inode, struct inode *dir, str
 
 	if (!dir->node.nlink)
 		return -ENOENT;
-	r = view_begin(tree, 0, &view);
-	if (r == 0)
-		r = entry_open(tree, &view, dir, name, &id, &there);
+	r = entry_look(tree, &view, dir, name, &id, &there);
 	if (r == 0) {
 		inode_forget(tree, there, 1);
 		return -EEXIST;
@@ -502,9 +500,7 @@ static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
 
 	if (!dir_to->node.nlink)
 		return -ENOENT;
-	r = view_begin(tree, 0, &view);
-	if (r == 0)
-		r = entry_open(tree, &view, dir, name, &moving.id, &moving.inode);
+	r = entry_look(tree, &view, dir, name, &moving.id, &moving.inode);
 	if (r < 0)
 		return r;
 	r = entry_open(tree, &view, dir_to, name_to, &over_id, &over);
