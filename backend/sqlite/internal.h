@@ -341,7 +341,8 @@ struct sqlite {
 		bool hurry;	 /* and the WAL has grown a lot */
 		int hurry_pages; /* that is so many; constant */
 		atomic_uint_fast64_t commits;
-		atomic_int wal_pages; /* in the WAL, as of the last commit */
+		atomic_int wal_pages;  /* in the WAL, as of the last commit */
+		atomic_int wal_copied; /* of these into the database, by the last checkpoint */
 		pthread_mutex_t sync_lock;
 		uint64_t synced; /* commits that are durable */
 		bool failed;	 /* a sync failed: what it lost stays lost */

@@ -15,9 +15,10 @@
  * makes the directory durable when it syncs a new -wal file for the first time; as we sync in its
  * place, we do that too, once.
  *
- * Checkpoints are PASSIVE and so wait for nobody.  While somebody is writing all the time, they
- * never reach the end of the WAL, which would grow for ever; so when it has become large, the rest
- * is copied while the writer is held.
+ * Checkpoints are PASSIVE and so wait for nobody.  Each costs two syncs, so there is one when enough
+ * has gathered that none has copied, however large the WAL is.  While somebody is writing all the
+ * time, they never reach the end of the WAL, which would grow for ever; so when it has become large,
+ * the rest is copied while the writer is held.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +47,9 @@ static int count_pages(void *arg, sqlite3 *db, const char *schema, int pages)
 
 	(void)db;
 	(void)schema;
-	atomic_store(&store->keeper.wal_pages, pages);
+	/* Fewer: it begins anew. */
+	if (pages < atomic_exchange(&store->keeper.wal_pages, pages))
+		atomic_store(&store->keeper.wal_copied, 0);
 	return SQLITE_OK;
 }
 
@@ -128,14 +131,30 @@ int sqlite_sync(struct backend *backend)
 	return r;
 }
 
+/* How many pages of the WAL are not in the database yet. */
+static int pages_to_copy(struct sqlite *store)
+{
+	int pages = atomic_load(&store->keeper.wal_pages);
+	int copied = atomic_load(&store->keeper.wal_copied);
+
+	/* More than there are: they were those of the WAL before. */
+	return copied > pages ? pages : pages - copied;
+}
+
+/* How large the WAL may become. */
+static int pages_most(const struct sqlite *store)
+{
+	return SQLITE_WAL_KIB / HURRY_KIB * store->keeper.hurry_pages;
+}
+
 /*
  * A medium that is slower than the writer has to slow him down in the end.  Better a little at each
  * commit than seconds at once, when the WAL is as large as it may be.
  */
-static void slow_down(const struct sqlite *store, int pages)
+static void slow_down(struct sqlite *store)
 {
-	int64_t limit = (int64_t)SQLITE_WAL_KIB / HURRY_KIB * store->keeper.hurry_pages;
-	int64_t delay = (pages - limit) * SLOW_US / limit;
+	int64_t limit = pages_most(store);
+	int64_t delay = (atomic_load(&store->keeper.wal_pages) - limit) * SLOW_US / limit;
 
 	if (delay > 0)
 		usleep((useconds_t)MIN(delay, SLOW_US * SLOWEST));
@@ -143,8 +162,7 @@ static void slow_down(const struct sqlite *store, int pages)
 
 void sqlite_keeper_committed(struct sqlite *store)
 {
-	int pages = atomic_load(&store->keeper.wal_pages);
-	bool urgent = store->keeper.running && pages > store->keeper.hurry_pages;
+	bool urgent = store->keeper.running && pages_to_copy(store) > store->keeper.hurry_pages;
 
 	atomic_fetch_add(&store->keeper.commits, 1);
 	pthread_mutex_lock(&store->keeper.lock);
@@ -153,37 +171,35 @@ void sqlite_keeper_committed(struct sqlite *store)
 	store->keeper.dirty = true;
 	store->keeper.hurry |= urgent;
 	pthread_mutex_unlock(&store->keeper.lock);
-	if (urgent)
-		slow_down(store, pages);
+	if (store->keeper.running)
+		slow_down(store);
 }
 
-/* Returns how many pages of the WAL are in the database now. */
-static int checkpoint(struct sqlite *store)
+static void checkpoint(struct sqlite *store)
 {
 	int pages = 0, copied = 0;
 	int code = sqlite3_wal_checkpoint_v2(store->keeper.conn.db, "main",
 					     SQLITE_CHECKPOINT_PASSIVE, &pages, &copied);
 
-	if (code == SQLITE_BUSY) /* another program is doing it */
-		return 0;
-	return sqlite_result(&store->keeper.conn, code) < 0 ? 0 : copied;
+	/* Busy: another program is doing it. */
+	if (code != SQLITE_BUSY && sqlite_result(&store->keeper.conn, code) == 0)
+		atomic_store(&store->keeper.wal_copied, copied);
 }
 
 /*
- * Copy what is in the WAL.  When it has become larger than limit, go after the writer, who is
+ * Copy what is in the WAL.  When it has become larger than it may be, go after the writer, who is
  * slowed down meanwhile, until the rest is small; and then copy that while he has to wait.  He will
  * begin the WAL anew.
  */
-static void empty_wal(struct sqlite *store, int limit)
+static void empty_wal(struct sqlite *store)
 {
-	int copied = checkpoint(store), pages = atomic_load(&store->keeper.wal_pages);
+	const int most = pages_most(store);
 
-	if (pages <= limit)
+	checkpoint(store);
+	if (atomic_load(&store->keeper.wal_pages) <= most)
 		return;
-	for (int round = 0; round < ROUNDS && pages - copied > limit / 32; round++) {
-		copied = checkpoint(store);
-		pages = atomic_load(&store->keeper.wal_pages);
-	}
+	for (int round = 0; round < ROUNDS && pages_to_copy(store) > most / 32; round++)
+		checkpoint(store);
 	sqlite_writer_take(store);
 	checkpoint(store);
 	sqlite_writer_give(store);
@@ -258,8 +274,8 @@ static void *keep(void *arg)
 	while (wait_for_commit(store, tidy ? -1 : IDLE_MS, &dirty)) {
 		if (dirty) {
 			gather(store);
-			if (atomic_load(&store->keeper.wal_pages) > some)
-				empty_wal(store, SQLITE_WAL_KIB / HURRY_KIB * hurry);
+			if (pages_to_copy(store) > some)
+				empty_wal(store);
 			/* A checkpoint has synced most of it. */
 			sqlite_sync(&store->backend);
 		} else {

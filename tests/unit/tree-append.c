@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/unit/world.h"
@@ -869,5 +870,32 @@ SqliteStore(append, behind_a_sync_brings_its_times_with_it)
 		cr_assert_eq(handle_sync(world_tree, handle), 0);
 		cr_assert_eq(stored_mtime(), nanoseconds(stat_of("s/l.jsonl").st_mtim));
 	}
+	close_handle(handle);
+}
+
+static int64_t size_of_log(void)
+{
+	char path[4096];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s-wal", world_path());
+	return stat(path, &st) == 0 ? st.st_size : 0;
+}
+
+/* The log begins anew only when nobody writes while it is copied. */
+SqliteStore(append, without_a_pause_does_not_let_the_log_grow_for_ever)
+{
+	enum { LINE = 64 << 10, LINES = 6400 };
+	struct handle *handle = appender("s/l.jsonl");
+	static char line[LINE + 1];
+	int64_t most = 0;
+
+	memset(line, '1', LINE - 1);
+	line[LINE - 1] = '\n';
+	for (int i = 0; i < LINES; i++) {
+		append_to(handle, line);
+		most = MAX(most, size_of_log());
+	}
+	cr_assert_lt(most, (int64_t)LINE * LINES / 2);
 	close_handle(handle);
 }
