@@ -275,13 +275,19 @@ static void op_setxattr(fuse_req_t req, fuse_ino_t nodeid, const char *name, con
 					bytes_str(name), bytes_make(value, size), flags));
 }
 
+/* No name, no value: ls asks each file for its label until it hears that there are none. */
+static int no_label(const char *name)
+{
+	return strcmp(name, "security.selinux") == 0 ? -EOPNOTSUPP : -ENODATA;
+}
+
 static void op_getxattr(fuse_req_t req, fuse_ino_t nodeid, const char *name, size_t size)
 {
 	_cleanup_(buf_done) struct buf value = { 0 };
 	int r = tree_get_xattr(request_tree(req), request_inode(req, nodeid), bytes_str(name),
 			       &value);
 
-	reply_xattr(req, r, buf_bytes(&value), size);
+	reply_xattr(req, r == -ENODATA ? no_label(name) : r, buf_bytes(&value), size);
 }
 
 /* Only root is told of these; the kernel refuses the others their values. */

@@ -800,6 +800,11 @@ def test_attributes_have_the_limits_and_the_guards_of_linux(box):
             script.see("names for a user", as_user(os.listxattr, script.at("f")))
 
     mount, _, real = on_both(box, play)
+    if os.geteuid() == 0:
+        label = "security.selinux"
+        same(errno_of(os.getxattr, real.at("f"), label), errno.EOPNOTSUPP, "no label")
+        os.setxattr(real.at("f"), label, b"a:b:c")
+        same(os.getxattr(real.at("f"), label), b"a:b:c", "a label")
     values = {f"user.{number}": bytes([number]) * 65536 for number in range(5)}
     for key, value in values.items():
         os.setxattr(real.at("d"), key, value)
