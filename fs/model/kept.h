@@ -34,7 +34,7 @@ struct kept_removal {
 	uint64_t parent;
 	uint64_t entry;
 	uint64_t ino;
-	int64_t time; /* when it was removed */
+	int64_t ctime; /* of the file, when it was removed */
 };
 
 struct kept {

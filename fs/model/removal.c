@@ -89,7 +89,7 @@ bool removal_hold(struct tree *tree, struct inode *dir, uint64_t entry, struct i
 		.parent = dir->node.ino,
 		.entry = entry,
 		.ino = inode->node.ino,
-		.time = time_now(),
+		.ctime = inode->node.ctime,
 	};
 	/* Not before it is noted: we may be killed at any time. */
 	atomic_signal_fence(memory_order_release);
@@ -203,7 +203,7 @@ static int recover_entry(void *arg, const struct backend_entry *entry,
 	if (entry->id != removal->entry || entry->ino != removal->ino)
 		return 1; /* the store knows it */
 	/* It may have been used since, when a mount could not make up for it. */
-	if (S_ISDIR(node.mode) || node.nlink > 1 || node.ctime > removal->time) {
+	if (S_ISDIR(node.mode) || node.nlink > 1 || node.ctime > removal->ctime) {
 		log_warning("a name of inode %" PRIu64 " that was removed before sessfs was killed "
 			    "is left, since the file is another one now",
 			    node.ino);

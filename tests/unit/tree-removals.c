@@ -202,6 +202,26 @@ SqliteStore(removals, of_a_process_that_was_killed_are_made_up_for)
 	cr_assert_str_eq(names_in("s"), "f149.txt");
 }
 
+static void remove_old_ones_and_leave(void)
+{
+	remove_many(0, MANY - 1);
+	if (stored_names() <= 1)
+		remove_and_leave();
+}
+
+/* They were changed later than they are removed. */
+SqliteStore(removals, are_made_up_for_when_the_clock_was_set_back)
+{
+	make_many(MANY);
+	world_settle();
+	sql_runs("UPDATE sessfs_node SET ctime = ctime + 86400000000000 WHERE kind = 0 AND mode & "
+		 "61440 = 32768");
+	world_kill_after(remove_old_ones_and_leave);
+	open_again();
+	cr_assert_str_eq(names_in("s"), "f149.txt");
+	cr_assert_str_eq(keys(), "");
+}
+
 /* Somebody has put another store there. */
 SqliteStore(removals, are_not_made_up_for_in_another_file)
 {
