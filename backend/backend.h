@@ -222,7 +222,7 @@ struct backend_op {
  * A batch: ops[0 ... count-1], then, if more is set, whatever it puts there until it returns 0.
  * more() is called while the store holds its write lock: it must not call the store and should not
  * wait; it returns 1 with new ops and count, 0 at the end, -errno to give the whole batch up.  A
- * batch with more() is never started twice.
+ * batch with more() is never started twice.  Its operations are ticked off (src/base/tick.h).
  */
 struct backend_batch {
 	const struct backend_op *ops;

@@ -4,6 +4,7 @@
 
 #include "src/access-way.h"
 #include "src/base/cleanup.h"
+#include "src/base/tick.h"
 #include "src/stop.h"
 
 enum { BATCH = 64 };
@@ -17,7 +18,11 @@ int access_remove_one(struct access *access, const char *path, bool dir)
 		r = -EBUSY;
 	if (dir)
 		access_forget_dir(access);
-	return r < 0 ? r : access->way->remove(access, &target.place, dir);
+	if (r == 0)
+		r = access->way->remove(access, &target.place, dir);
+	if (r == 0 && !dir)
+		tick(1);
+	return r;
 }
 
 struct removal {

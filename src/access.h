@@ -72,7 +72,8 @@ typedef int access_entry_fn(void *arg, const char *name, const struct stat *st);
 int access_list(struct access *access, const char *path, bool with_stat, access_entry_fn *fn,
 		void *arg);
 
-/* A file, or with recursive also a directory and all that is in it, file by file. */
+/* A file, or with recursive also a directory and all that is in it, file by file; each is ticked
+ * off (src/base/tick.h). */
 int access_remove(struct access *access, const char *path, bool recursive);
 
 /* What a copy of a tree needs besides files (access-attr.c). */

@@ -6,18 +6,21 @@
 #include <string.h>
 
 #include "backend/backend.h"
-#include "fs/model/check.h"
 #include "fs/model/repair.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
 #include "src/cmd.h"
 #include "src/options.h"
+#include "src/progress.h"
 #include "src/say.h"
+#include "src/verb.h"
 
 enum { CHECK_CLEAN = 0, CHECK_VIOLATED = 1, CHECK_NOT_RUN = 2 };
 
 static void print_finding(void *arg, const char *sentence)
 {
+	WITH_PROGRESS_HELD;
+
 	(void)arg;
 	printf("%s\n", sentence);
 }
@@ -47,7 +50,7 @@ static int check(const char *store, const struct options *options)
 		log_error("%s", why ? why : strerror(-r));
 		return CHECK_NOT_RUN;
 	}
-	r = check_store(backend, print_finding, NULL, &result);
+	r = verb_check(store, backend, print_finding, NULL, &result);
 	if (r < 0) {
 		log_error("the check of %s could not be finished: %s", store, strerror(-r));
 		return CHECK_NOT_RUN;
@@ -73,7 +76,7 @@ static int check_repaired(const char *store)
 	int r = backend_open(store, &wanted, &backend, &why);
 
 	if (r == 0)
-		r = check_store(backend, print_nothing, NULL, &result);
+		r = verb_check(store, backend, print_nothing, NULL, &result);
 	if (r == 0 && !result.violations)
 		return 0;
 	log_error("%s was made, but 'sessfs check' finds fault with it: %s", store,
@@ -88,6 +91,7 @@ static int repair(const char *store, const char *new_store, const struct options
 	_cleanup_(freep) char *beside = NULL;
 	_cleanup_(freep) char *why = NULL;
 	struct backend_repaired repaired;
+	struct progress progress;
 	int r;
 
 	if (!new_store && asprintf(&beside, "%s.repaired", store) < 0) {
@@ -96,7 +100,10 @@ static int repair(const char *store, const char *new_store, const struct options
 		return CHECK_NOT_RUN;
 	}
 	new_store = new_store ? new_store : beside;
+	progress_begin(&progress, "repair", "records");
+	progress_follow(&progress, PROGRESS_TICKS | PROGRESS_READS);
 	r = repair_store(store, new_store, options->table, print_finding, NULL, &repaired, &why);
+	progress_end(&progress);
 	if (r < 0) {
 		log_error("%s", why ? why : strerror(-r));
 		return CHECK_NOT_RUN;

@@ -29,6 +29,7 @@
 #include "fs/model/ttl.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
+#include "src/base/tick.h"
 #include "src/progress.h"
 #include "src/say.h"
 #include "src/stop.h"
@@ -70,6 +71,7 @@ struct gc {
 	int64_t grace;
 	struct options options;
 
+	const char *store;
 	int64_t now;
 	struct access *access;
 	struct backend *backend;
@@ -252,8 +254,11 @@ static int read_sessions(struct gc *gc, struct backend_snapshot *snapshot)
 		qsort(gc->sums, gc->n_sums, sizeof(*gc->sums), compare_sums);
 	if (r == 0)
 		r = ops->entry_list(gc->backend, snapshot, BACKEND_ROOT, 0, keep_found, gc);
-	for (size_t i = 0; r == 0 && i < gc->n_found; i++)
+	progress_set_total(&gc->progress, gc->n_found, 0);
+	for (size_t i = 0; r == 0 && i < gc->n_found; i++) {
 		r = stop_wanted() ? -EINTR : look_at(gc, snapshot, &gc->found[i]);
+		tick(1);
+	}
 	return r;
 }
 
@@ -279,7 +284,10 @@ static int read_all(struct gc *gc)
 
 	if (r < 0)
 		return r;
+	progress_begin(&gc->progress, "look", "sessions");
+	verb_follow_store(&gc->progress, gc->store, 1);
 	r = read_sessions(gc, snapshot);
+	progress_end(&gc->progress);
 	gc->backend->ops->snapshot_end(gc->backend, snapshot);
 	return r;
 }
@@ -348,9 +356,9 @@ static void say_session(struct gc *gc, const struct found *found, const char *ac
 			const char *why)
 {
 	char size[UNITS_TEXT], changed[UNITS_TEXT];
+	WITH_PROGRESS_HELD;
 	json_t *value;
 
-	progress_hide();
 	if (!gc->json) {
 		printf("%-6s  %-11s %7s  %-16s  ", action, why,
 		       units_show_size(found->look.bytes, size),
@@ -370,9 +378,9 @@ static void say_session(struct gc *gc, const struct found *found, const char *ac
 static void say_trashed(struct gc *gc, const struct item *item, const char *action)
 {
 	char removed[UNITS_TEXT], until[UNITS_TEXT];
+	WITH_PROGRESS_HELD;
 	json_t *value;
 
-	progress_hide();
 	if (!gc->json) {
 		printf("%-6s  removed %s  until %s  ", action,
 		       units_show_time(item->removed, removed),
@@ -560,6 +568,7 @@ static int work(struct gc *gc, char **operands)
 		r = verb_open_backend(operands[0], &gc->options, &gc->backend);
 	if (r < 0)
 		return CMD_FAILED;
+	gc->store = operands[0];
 	gc->said.json = gc->json;
 	r = gc->list ? list(gc) : gc->undo ? undo(gc, operands + 1) : collect(gc);
 	if (r < 0 && r != -EINTR)

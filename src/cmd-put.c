@@ -78,15 +78,17 @@ static size_t ripe(const struct buf *data, enum access_how how)
 }
 
 /* *ret_reading tells whose error it is. */
-static int copy(int fd, struct access_file *file, enum access_how how, bool *ret_reading)
+static int copy(int fd, struct access_file *file, enum access_how how, struct progress *progress,
+		bool *ret_reading)
 {
 	_cleanup_(buf_done) struct buf data = { 0 };
 	int r, more;
 
 	do {
-		size_t size;
+		size_t size, held = data.size;
 
 		more = read_block(fd, &data);
+		progress_add(progress, 0, data.size - held);
 		*ret_reading = more < 0;
 		if (more < 0)
 			return more;
@@ -105,19 +107,35 @@ static int fail_input(const char *name, int error)
 	return CMD_FAILED;
 }
 
+static void begin_progress(struct progress *progress, int fd, enum access_how how)
+{
+	struct stat st;
+
+	/* A save of many rows takes longer than to read them. */
+	progress_begin(progress, how == ACCESS_FILE_APPEND ? "append" : "put",
+		       how == ACCESS_FILE_APPEND ? NULL : "rows");
+	if (how != ACCESS_FILE_APPEND)
+		progress_follow(progress, PROGRESS_TICKS);
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		progress_set_total(progress, 0, (uint64_t)st.st_size);
+}
+
 /* The operands are a store, a path, and perhaps a file. */
 static int take_in(struct access *access, int fd, char **operands, enum access_how how)
 {
 	struct access_file *file = NULL;
+	struct progress progress;
 	bool reading = false;
 	int r = access_file_open(access, operands[1], how, &file);
 
+	begin_progress(&progress, fd, how);
 	if (r == 0)
-		r = copy(fd, file, how, &reading);
+		r = copy(fd, file, how, &progress, &reading);
 	if (r == 0)
 		r = access_file_save(file);
 	else
 		access_file_drop(file);
+	progress_end(&progress);
 	if (r == 0)
 		return CMD_DONE;
 	return reading ? fail_input(operands[2], r) : verb_fail(operands[0], operands[1], r);

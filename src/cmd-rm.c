@@ -4,6 +4,7 @@
 
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
+#include "src/progress.h"
 #include "src/stop.h"
 #include "src/verb.h"
 
@@ -39,11 +40,15 @@ static int remove_path(const struct rm *rm, struct access *access, const char *s
 
 static int remove_paths(void *values, struct access *access, char **operands)
 {
+	struct progress progress;
 	int status = CMD_DONE;
 
+	progress_begin(&progress, "rm", "files");
+	progress_follow(&progress, PROGRESS_TICKS);
 	for (char **path = operands + 1; *path && !stop_wanted(); path++)
 		if (remove_path(values, access, operands[0], *path) != CMD_DONE)
 			status = CMD_FAILED;
+	progress_end(&progress);
 	return status;
 }
 

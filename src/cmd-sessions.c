@@ -130,6 +130,7 @@ static void print_row(struct sessions *sessions, const struct row *row)
 {
 	const struct backend_session_stat *stat = &row->stat;
 	char size[UNITS_TEXT], changed[UNITS_TEXT];
+	WITH_PROGRESS_HELD;
 
 	if (sessions->json) {
 		say_item(&sessions->list, row_json(row));
@@ -234,6 +235,7 @@ static int list(struct sessions *sessions, const char *store)
 	int r;
 
 	sessions->list.json = sessions->json;
+	sessions->questions.what = "sessions";
 	sessions->questions.session = on_session;
 	sessions->questions.arg = sessions;
 	r = summary_all(store, &sessions->options, &sessions->questions);

@@ -253,9 +253,9 @@ static json_t *stats_json(const struct stats *stats, const struct backend_space 
 static int run_stats(int argc, char **argv)
 {
 	_cleanup_(stats_done) struct stats stats = { 0 };
-	struct summary_questions questions = { .session = on_session,
-					       .day = on_day,
-					       .arg = &stats };
+	struct summary_questions questions = {
+		.what = "stats", .session = on_session, .day = on_day, .arg = &stats
+	};
 	int first = verb_parse(&stats_verb, &stats, argc, argv);
 
 	if (first < 0)

@@ -20,7 +20,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fs/model/check.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
 #include "src/mounts.h"
@@ -139,7 +138,7 @@ static int look_at(struct copy *copy, const char *temporary)
 	int r = backend_open(temporary, &reading, &backend, &why);
 
 	if (r == 0)
-		r = check_store(backend, on_finding, &findings, &result);
+		r = verb_check(temporary, backend, on_finding, &findings, &result);
 	if (r < 0) {
 		log_error("the copy of %s cannot be read: %s", copy->from,
 			  why ? why : strerror(-r));

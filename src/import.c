@@ -79,17 +79,13 @@ static int fail_file(struct import *import, const struct import_file *file, int 
 	return import_refuse(import, "cannot read %s: %s", file->name, strerror(-error));
 }
 
-/* What was done, or would be. */
-static void done(struct import *import, const char *path, enum import_did did)
+static void tell(struct import *import, const char *path, enum import_did did)
 {
 	static const char *const words[] = { "unchanged", "create", "replace", "append",
 					     "attributes" };
+	WITH_PROGRESS_HELD;
 	json_t *entry;
 
-	import->did[did]++;
-	if (!import->dry)
-		return;
-	progress_hide();
 	if (!import->list.json) {
 		printf("%-10s  ", words[did]);
 		say_name(path, "\n");
@@ -99,6 +95,14 @@ static void done(struct import *import, const char *path, enum import_did did)
 	json_object_set_new(entry, "action", json_string(words[did]));
 	json_object_set_new(entry, "path", say_json_name(path, strlen(path)));
 	say_item(&import->list, entry);
+}
+
+/* What was done, or would be. */
+static void done(struct import *import, const char *path, enum import_did did)
+{
+	import->did[did]++;
+	if (import->dry)
+		tell(import, path, did);
 }
 
 static int stat_there(struct import *import, const char *path, struct stat *ret_stat)

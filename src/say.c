@@ -15,8 +15,9 @@
 
 static void print_stderr(int level, const char *sentence)
 {
+	WITH_PROGRESS_HELD;
+
 	(void)level;
-	progress_hide();
 	fprintf(stderr, "sessfs: %s\n", sentence);
 }
 

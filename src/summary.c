@@ -5,7 +5,16 @@
 
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
+#include "src/base/tick.h"
 #include "src/verb.h"
+
+static int on_session(void *arg, struct bytes session, const struct backend_session_stat *stat)
+{
+	const struct summary_questions *questions = arg;
+
+	tick(1);
+	return questions->session(questions->arg, session, stat);
+}
 
 /* What others have changed and nobody has taken in yet is among the rows, and counts. */
 static int ask(struct backend *backend, struct summary_questions *questions)
@@ -15,7 +24,7 @@ static int ask(struct backend *backend, struct summary_questions *questions)
 
 	if (r < 0)
 		return r;
-	r = backend->ops->session_list(backend, snapshot, questions->session, questions->arg);
+	r = backend->ops->session_list(backend, snapshot, on_session, questions);
 	if (r == 0 && questions->day)
 		r = backend->ops->day_list(backend, snapshot, questions->day, questions->arg);
 	if (r == 0 && questions->day)
@@ -28,12 +37,16 @@ int summary_all(const char *store, const struct options *options,
 		struct summary_questions *questions)
 {
 	_cleanup_(backend_closep) struct backend *backend = NULL;
+	struct progress progress;
 	int r = verb_open_backend(store, options, &backend);
 
 	if (r < 0)
 		return r;
 	questions->backend = backend;
+	progress_begin(&progress, questions->what, "sessions");
+	verb_follow_store(&progress, store, questions->day ? 2 : 1);
 	r = ask(backend, questions);
+	progress_end(&progress);
 	if (r < 0)
 		log_error("%s cannot be read: %s", store, strerror(-r));
 	return r;

@@ -10,6 +10,7 @@
 #include "src/options.h"
 
 struct summary_questions {
+	const char *what; /* progress is of */
 	backend_session_fn *session;
 	backend_day_fn *day;
 	void *arg;

@@ -5,6 +5,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
@@ -173,6 +174,29 @@ int verb_open_backend(const char *store, const struct options *options,
 	int r = access_backend(store, options, ret_backend, &why);
 
 	return say_opened(r, why);
+}
+
+void verb_follow_store(struct progress *progress, const char *store, unsigned times)
+{
+	struct stat st;
+
+	if (stat(store, &st) == 0)
+		progress_set_total(progress, 0, (uint64_t)st.st_size * times);
+	progress_follow(progress, PROGRESS_TICKS | PROGRESS_READS);
+}
+
+int verb_check(const char *store, struct backend *backend, backend_report_fn *report, void *arg,
+	       struct check_result *ret_result)
+{
+	enum { TIMES = 5 }; /* twice by SQLite, and three times what are rows by us */
+	struct progress progress;
+	int r;
+
+	progress_begin(&progress, "check", "files");
+	verb_follow_store(&progress, store, TIMES);
+	r = check_store(backend, report, arg, ret_result);
+	progress_end(&progress);
+	return r;
 }
 
 int verb_fail(const char *store, const char *path, int error)

@@ -7,8 +7,10 @@
  * opened, sentences about what went wrong.
  */
 
+#include "fs/model/check.h"
 #include "src/access.h"
 #include "src/cmd.h"
+#include "src/progress.h"
 
 struct verb_option {
 	const char *name;  /* --name, or NULL */
@@ -60,6 +62,13 @@ int verb_open(const char *store, unsigned flags, const struct options *options,
 	      struct access **ret_access);
 int verb_open_backend(const char *store, const struct options *options,
 		      struct backend **ret_backend);
+
+/* check_store() of a store that is open, with a line of progress. */
+int verb_check(const char *store, struct backend *backend, backend_report_fn *report, void *arg,
+	       struct check_result *ret_result);
+
+/* Follow what is read of a store, as often as it is read. */
+void verb_follow_store(struct progress *progress, const char *store, unsigned times);
 
 /* Say what is wrong with a path, unless a signal ends us.  Returns CMD_FAILED. */
 int verb_fail(const char *store, const char *path, int error);

@@ -17,6 +17,7 @@
 
 #include "backend/sqlite/internal.h"
 #include "src/base/cleanup.h"
+#include "src/base/tick.h"
 
 enum {
 	GROUP_MAX = 64, /* batches in one transaction: nobody waits for ever more of the others */
@@ -301,6 +302,7 @@ static int apply_batch(struct sqlite_conn *conn, struct backend_batch *batch, co
 		r = sqlite_room_check(conn->store, bytes);
 		if (r < 0 || !batch->more)
 			return r;
+		tick(batch->count);
 		r = batch->more(batch);
 		if (r <= 0)
 			return r;

@@ -15,10 +15,10 @@
  * makes the directory durable when it syncs a new -wal file for the first time; as we sync in its
  * place, we do that too, once.
  *
- * Checkpoints are PASSIVE and so wait for nobody.  Each costs two syncs, so there is one when enough
- * has gathered that none has copied, however large the WAL is.  While somebody is writing all the
- * time, they never reach the end of the WAL, which would grow for ever; so when it has become large,
- * the rest is copied while the writer is held.
+ * Checkpoints are PASSIVE and so wait for nobody.  Each costs two syncs, so there is one when
+ * enough has gathered that none has copied, however large the WAL is.  While somebody writes all
+ * the time, they never reach the end of the WAL, which would grow for ever; so when it has become
+ * large, the rest is copied while the writer is held.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -14,6 +14,7 @@
 #include "backend/sqlite/sqlite.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
+#include "src/base/tick.h"
 
 enum { COMMIT_BYTES = 32 << 20 };
 
@@ -222,6 +223,7 @@ static int on_record(void *arg, const struct salvage_record *record)
 		r = insert(repairing, record);
 	for (int i = 0; i < record->count; i++)
 		repairing->waiting += record->values[i].bytes.size + 16;
+	tick(1);
 	if (r == 0 && repairing->waiting >= COMMIT_BYTES)
 		r = commit_some(repairing);
 	return r;

@@ -18,6 +18,7 @@
 
 #include "fs/model/invalid.h"
 #include "fs/model/names.h"
+#include "src/base/tick.h"
 
 struct checking {
 	struct backend *backend;
@@ -327,6 +328,7 @@ static int check_node(struct checking *checking, const struct backend_node *node
 
 	if (r < 0)
 		return r;
+	tick(1);
 	checking->result.sessions += node->kind == BACKEND_SESSION;
 	checking->result.files += !S_ISDIR(node->mode) && !node_is_trashed(node);
 	if (!node->nlink)

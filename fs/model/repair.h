@@ -19,7 +19,8 @@
  *   - a state that has no rows any more goes; a row that is not JSON is lost.
  *
  * After it, check_store() finds nothing broken in the new store.  report is called with one
- * sentence for each thing that is lost or that is no longer where it was.
+ * sentence for each thing that is lost or that is no longer where it was; each record that was
+ * rescued is ticked off (src/base/tick.h).
  */
 int repair_store(const char *store, const char *new_store, const char *table,
 		 backend_report_fn *report, void *arg, struct backend_repaired *ret_repaired,

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: MIT
 """import and export: trees, older layouts, tar streams; whole, resumable, the same both ways."""
 
-import contextlib
-import fcntl
 import io
 import json
 import os
@@ -14,47 +12,32 @@ import signal
 import socket
 import sqlite3
 import stat
-import struct
 import subprocess
 import tarfile
-import termios
 import time
 
 import harness
+import places
 from harness import (
     TABLE,
     TOP,
     Skip,
     append,
     eventually,
-    limit,
     need_root,
     read,
     same,
     same_trees,
     write,
 )
+from places import Terminal
 
 DATA = os.path.join(TOP, "tests", "data")
 LARGE = 8 << 30  # bytes of a sparse file that nobody reads to its end in a test
 
 
-class Place:
-    """A store, mounted or not."""
-
-    def __init__(self, box, mounted):
-        self.box = box
-        self.what = "mounted" if mounted else "alone"
-        self.mount = box.mount()
-        self.store = self.mount.store
-        if not mounted:
-            self.mount.stop()
-
-    def do(self, verb, *arguments, status=0, **named):
-        done = self.box.sessfs(verb, *arguments, **named)
-        said = done.stderr.decode("utf-8", "replace")
-        same(done.returncode, status, f"{self.what}: {verb} {arguments} (it says {said!r})")
-        return done.stdout if not status else said
+class Place(places.Place):
+    """With what is asked of it here."""
 
     def take(self, *arguments, layout="tree", **named):
         return self.do("import", f"--layout={layout}", self.store, *arguments, **named)
@@ -69,15 +52,6 @@ class Place:
         listed = json.loads(self.do("import", "-n", "--json", self.store, *arguments))
         return {entry["path"]: entry["action"] for entry in listed}
 
-    @contextlib.contextmanager
-    def mounted(self):
-        if self.mount.pid:
-            yield self.mount
-            return
-        self.mount.start()
-        yield self.mount
-        self.mount.stop()
-
     def tree(self):
         with self.mounted() as mount:
             return look(mount.path)
@@ -86,14 +60,7 @@ class Place:
         return self.mount.sql(f"SELECT * FROM {TABLE} ORDER BY session_id, state_key, item_index")
 
 
-def both(test):
-    """The test on a store that is not mounted, and beside a mount."""
-
-    def run(box):
-        for mounted in (False, True):
-            test(Place(box, mounted))
-
-    return run
+both = places.both(Place)
 
 
 def look(path):
@@ -361,60 +328,26 @@ def test_who_is_interrupted_leaves_whole_files_and_goes_on(place):
 # Progress
 
 
-def on_terminal(box, columns, *arguments):
-    """Starts the program with its stderr on a terminal; returns the process and our end."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    process = subprocess.Popen(
-        [box.program, *arguments], stdout=subprocess.DEVNULL, stderr=theirs
-    )
-    os.close(theirs)
-    box.remember(process.pid)
-    return process, ours
-
-
-def read_until(fd, pattern, seconds):
-    """What comes out of a terminal, until the pattern is in it or it ends."""
-    seen = b""
-    os.set_blocking(fd, False)
-    end = time.monotonic() + seconds * harness.PATIENCE
-    while time.monotonic() < end and not re.search(pattern, seen):
-        try:
-            more = os.read(fd, 4096)
-        except BlockingIOError:
-            time.sleep(0.02)
-            continue
-        except OSError:
-            break
-        if not more:
-            break
-        seen += more
-    return seen
-
-
 def test_a_terminal_shows_how_far_it_is_and_nothing_else_does(box):
     source = make_folders(box, {"s/a.json": b"1", "s/big.bin": b"x"})
     os.truncate(os.path.join(source, "s/big.bin"), LARGE)
     for columns in (100, 20):
-        process, terminal = on_terminal(box, columns, "import", box.new_path("db"), source)
-        seen = read_until(terminal, rb"\rimport  1 of 2 [^\r]*\r", 30)
-        process.send_signal(signal.SIGINT)
-        rest = read_until(terminal, rb"nothing ends with this", 60)
-        same(process.wait(timeout=60), -signal.SIGINT, "the end")
-        os.close(terminal)
+        terminal = Terminal(box, "import", box.new_path("db"), source, columns=columns)
+        seen = terminal.read_until(rb"\rimport  1 of 2 [^\r]*\r")
+        terminal.process.send_signal(signal.SIGINT)
+        shown = terminal.end(status=-signal.SIGINT)
         lines = [line.rstrip() for line in re.split(rb"[\r\n]+", seen) if line.strip()]
-        assert lines, (columns, seen)
         for line in lines:
             assert len(line) < columns, (columns, line)
         if columns == 100:
-            assert re.match(rb"import  1 of 2 files  \S+ of 8\.0G  \S+/s", lines[-1]), lines
-        shown = (seen + rest).split(b"sessfs: ")[0]
+            assert re.match(rb"import  1 of 2 files  \S+ of 8\.0G", lines[-1]), lines
+        shown = shown.split(b"sessfs: ")[0]
         assert re.search(rb"\r *\r$", shown), ("the line is not taken away", shown[-200:])
     quick = make_folders(box, {"s/a.json": b"1"})
-    process, terminal = on_terminal(box, 80, "import", box.new_path("db"), quick)
-    same(read_until(terminal, rb"never", 60), b"", "what a quick one shows")
-    same(process.wait(timeout=60), 0, "the end")
-    os.close(terminal)
+    terminal = Terminal(box, "import", box.new_path("db"), quick, delay=100000)
+    same(terminal.end(), b"", "what one shows that is quick")
+    done = box.sessfs("import", box.new_path("db"), quick, env={"SESSFS_PROGRESS_DELAY": "0"})
+    same(done.stderr, b"", "what is shown where there is no terminal")
 
 
 # Older layouts

@@ -15,6 +15,7 @@ import subprocess
 import time
 
 import harness
+import places
 from harness import (
     INSERT,
     TABLE,
@@ -28,46 +29,27 @@ from harness import (
     tool,
     write,
 )
+from places import Terminal
 
 VERBS = ("ls", "cat", "append", "put", "rm", "sessions", "stats", "mounts")
 VERBS += ("backup", "restore", "gc")
 READS = (("ls",), ("ls", "-l", "--json"), ("sessions",), ("sessions", "--json"), ("stats",))
 
 
-class Place:
-    """A store, mounted or not, and the verbs on it."""
-
-    def __init__(self, box, mounted):
-        self.box = box
-        self.what = "mounted" if mounted else "alone"
-        self.mount = box.mount()
-        self.store = self.mount.store
-        if not mounted:
-            self.mount.stop()
+class Place(places.Place):
+    """With the verbs on it."""
 
     def do(self, verb, *arguments, status=0, **named):
-        done = self.box.sessfs(verb, *split(arguments, self.store), **named)
-        said = done.stderr.decode("utf-8", "replace")
-        same(done.returncode, status, f"{self.what}: {verb} {arguments} (it says {said!r})")
+        said = super().do(verb, *split(arguments, self.store), status=status, **named)
         if status:
             assert said.startswith("sessfs: ") and said.endswith("\n"), said
-        return done.stdout if not status else said
+        return said
 
     def json(self, verb, *arguments):
         return json.loads(self.do(verb, "--json", *arguments))
 
     def names(self, *path):
         return sorted(entry["name"] for entry in self.json("ls", *path))
-
-    @contextlib.contextmanager
-    def mounted(self):
-        """The mount; if there is none, for now."""
-        if self.mount.pid:
-            yield self.mount
-            return
-        self.mount.start()
-        yield self.mount
-        self.mount.stop()
 
     def start(self, verb, *arguments):
         process = subprocess.Popen(
@@ -88,14 +70,7 @@ def split(arguments, store):
     return [*arguments[:count], store, *arguments[count:]]
 
 
-def both(test):
-    """The test on a store that is not mounted, and beside a mount."""
-
-    def run(box):
-        for mounted in (False, True):
-            test(Place(box, mounted))
-
-    return run
+both = places.both(Place)
 
 
 def feed(process, data):
@@ -105,6 +80,38 @@ def feed(process, data):
 
 def rows_of(place, session, key):
     return place.mount.rows(session, key)
+
+
+# What takes long
+
+
+@both
+def test_what_takes_long_shows_on_a_terminal_how_far_it_is(place):
+    with place.mounted() as mount:
+        os.mkdir(mount.at("s"))
+        write(mount.at("s/l.jsonl"), b"1\n2\n")
+    lines = os.path.join(place.box.new_folder("lines"), "lines")
+    write(lines, b"1\n" * 1000)
+    new = place.box.new_path
+    steps = [
+        (("sessions", place.store), {"sessions": rb"\d sessions  \S+ of \S+"}),
+        (("stats", place.store), {"stats": rb"\d sessions  \S+ of \S+"}),
+        (("check", place.store), {"check": rb"\d+ files  \S+ of \S+"}),
+        (("gc", place.store), {"look": rb"\d( of \d)? sessions", "gc": rb"0 sessions"}),
+        (("backup", place.store, new("db")), {"backup": b"", "check": rb"\d+ files  \S+ of"}),
+        (("put", place.store, "s/n.jsonl", lines), {"put": rb"\d+ rows  2\.0K of 2\.0K"}),
+        (("append", place.store, "s/n.jsonl", lines), {"append": rb"2\.0K of 2\.0K"}),
+        (("rm", "-r", place.store, "s"), {"rm": rb"2 files"}),
+    ]
+    if place.what == "alone":
+        repair = ("check", "--repair", place.store, new("db"))
+        steps += [(repair, {"repair": rb"\d+ records  \S+", "check": rb"\d+ files"})]
+    for command, words in steps:
+        shown = Terminal(place.box, *command).end()
+        for word, line in words.items():
+            line = rb"\r%s\b[^\r]*%s" % (word.encode(), line)
+            assert re.search(line, shown), (place.what, command, word, shown)
+        assert re.search(rb"\r *\r([^\r]*\r\n)?$", shown), ("it is not taken away", shown)
 
 
 # Bytes in, bytes out: path, the inputs of append (or one of put), the file, its rows

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "src/base/cleanup.h"
+#include "src/base/tick.h"
 #include "src/progress.h"
 
 static const int64_t millisecond = 1000000;
@@ -30,6 +32,17 @@ static void begin(struct progress *progress)
 	progress_begin_on(progress, "import", "files", ends[1], tell_now, tell_columns);
 }
 
+static void work(struct progress *progress, uint64_t items, uint64_t bytes)
+{
+	progress_add(progress, items, bytes);
+	progress_draw(progress);
+}
+
+static void hide(void)
+{
+	WITH_PROGRESS_HELD;
+}
+
 /* What was drawn since the last time. */
 static const char *drawn(void)
 {
@@ -46,7 +59,7 @@ Test(progress, what_is_done_in_a_second_shows_nothing)
 
 	begin(&progress);
 	for (now = 0; now < 1000 * millisecond; now += millisecond)
-		progress_add(&progress, 1, 1000);
+		work(&progress, 1, 1000);
 	progress_end(&progress);
 	cr_assert_str_eq(drawn(), "");
 }
@@ -58,7 +71,7 @@ Test(progress, the_line_tells_items_bytes_rate_and_the_time_left)
 	begin(&progress);
 	progress_set_total(&progress, 40, 100 << 20);
 	now = 2000 * millisecond;
-	progress_add(&progress, 10, 20 << 20);
+	work(&progress, 10, 20 << 20);
 	cr_assert_str_eq(drawn(), "\rimport  10 of 40 files  20M of 100M  10M/s  0:08 left");
 }
 
@@ -68,7 +81,7 @@ Test(progress, without_totals_there_is_no_time_left)
 
 	begin(&progress);
 	now = 2000 * millisecond;
-	progress_add(&progress, 10, 20 << 20);
+	work(&progress, 10, 20 << 20);
 	cr_assert_str_eq(drawn(), "\rimport  10 files  20M  10M/s");
 }
 
@@ -79,22 +92,8 @@ Test(progress, the_time_left_may_be_hours_and_follows_items_without_bytes)
 	begin(&progress);
 	progress_set_total(&progress, 3661 + 1, 0);
 	now = 1000 * millisecond;
-	progress_add(&progress, 1, 0);
+	work(&progress, 1, 0);
 	cr_assert_str_eq(drawn(), "\rimport  1 of 3662 files  1:01:01 left");
-}
-
-Test(progress, it_is_drawn_five_times_a_second_at_most)
-{
-	struct progress progress;
-	int times = 0;
-
-	begin(&progress);
-	for (now = 1000 * millisecond; now < 3000 * millisecond; now += millisecond) {
-		progress_add(&progress, 1, 1000);
-		times += *drawn() != '\0';
-	}
-	cr_assert_geq(times, 9);
-	cr_assert_leq(times, 10);
 }
 
 Test(progress, the_line_is_shorter_than_the_terminal_is_wide)
@@ -107,9 +106,9 @@ Test(progress, the_line_is_shorter_than_the_terminal_is_wide)
 	for (size_t i = 0; i < ARRAY_SIZE(widths); i++) {
 		columns = widths[i];
 		now += 1000 * millisecond;
-		progress_hide();
+		hide();
 		drawn();
-		progress_add(&progress, 1, 1 << 20);
+		work(&progress, 1, 1 << 20);
 		cr_assert_lt(strlen(drawn() + 1), MAX(columns, 2U));
 	}
 }
@@ -123,11 +122,11 @@ Test(progress, what_a_longer_line_has_left_is_blanked_out)
 	begin(&progress);
 	progress_set_total(&progress, 1000, 0);
 	now = 1000 * millisecond;
-	progress_add(&progress, 1, 0);
+	work(&progress, 1, 0);
 	drawn();
 	now += 1000 * millisecond;
 	progress_set_total(&progress, 0, 0);
-	progress_add(&progress, 1, 0);
+	work(&progress, 1, 0);
 	progress_show(&progress, line);
 	text = drawn();
 	cr_assert_eq(strncmp(text + 1, line, strlen(line)), 0);
@@ -144,18 +143,93 @@ Test(progress, hiding_and_ending_leave_nothing_on_the_line)
 	begin(&progress);
 	for (int i = 0; i < 2; i++) {
 		now += 1000 * millisecond;
-		progress_add(&progress, 1, 0);
+		work(&progress, 1, 0);
 		size = strlen(drawn()) - 1;
 		if (i)
 			progress_end(&progress);
 		else
-			progress_hide();
+			hide();
 		text = drawn();
 		cr_assert_eq(text[0], '\r');
 		cr_assert_eq(strspn(text + 1, " "), size);
 		cr_assert_str_eq(text + 1 + size, "\r");
 	}
 	progress_end(&progress);
-	progress_hide();
+	hide();
 	cr_assert_str_eq(drawn(), "");
+}
+
+Test(progress, the_first_line_comes_when_the_environment_says)
+{
+	static const struct {
+		const char *delay;
+		int64_t seconds;
+	} cases[] = { { "0", 0 }, { "7", 7 }, { "", 1 }, { "-1", 1 }, { "2s", 1 }, { "1e9", 1 } };
+	struct progress progress;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		setenv("SESSFS_PROGRESS_DELAY", cases[i].delay, 1);
+		begin(&progress);
+		now += cases[i].seconds * 1000 * millisecond - 1;
+		if (cases[i].seconds)
+			work(&progress, 1, 0);
+		cr_assert_str_eq(drawn(), "", "%s", cases[i].delay);
+		now++;
+		work(&progress, 1, 0);
+		cr_assert_neq(*drawn(), '\0', "%s", cases[i].delay);
+		progress_end(&progress);
+	}
+}
+
+Test(progress, what_is_ticked_off_and_read_elsewhere_is_followed)
+{
+	struct progress progress;
+	char line[PROGRESS_COLUMNS + 1];
+	_cleanup_(closep) int fd = open("/dev/zero", O_RDONLY);
+	char into[100000];
+
+	tick(1000);
+	begin(&progress);
+	progress_follow(&progress, PROGRESS_TICKS | PROGRESS_READS);
+	tick(2);
+	tick(1);
+	cr_assert_eq(read(fd, into, sizeof(into)), (ssize_t)sizeof(into));
+	now = 1000 * millisecond;
+	progress_draw(&progress);
+	cr_assert_eq(progress.items, 3);
+	cr_assert_geq(progress.bytes, sizeof(into));
+	cr_assert_lt(progress.bytes, 2 * sizeof(into));
+
+	progress_set_total(&progress, 4, sizeof(into) / 2);
+	progress_draw(&progress);
+	cr_assert_geq(progress.bytes, sizeof(into), "it goes back");
+	progress_follow(&progress, PROGRESS_READS);
+	progress.bytes = 0;
+	cr_assert_eq(read(fd, into, sizeof(into)), (ssize_t)sizeof(into));
+	progress_draw(&progress);
+	cr_assert_eq(progress.bytes, sizeof(into) / 2, "it is more than all");
+	progress_show(&progress, line);
+	cr_assert_null(strstr(line, "left"), "%s", line);
+}
+
+/* However long that takes: the reader waits. */
+Test(progress, a_thread_draws_while_nobody_calls)
+{
+	struct progress progress;
+	char text[64] = "";
+
+	setenv("SESSFS_PROGRESS_DELAY", "0", 1);
+	cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
+	progress_begin_on(&progress, "check", "files", ends[1], NULL, tell_columns);
+	progress_follow(&progress, PROGRESS_TICKS);
+	progress_start(&progress);
+	cr_assert_gt(read(ends[0], text, 9), 0);
+	cr_assert_eq(strncmp(text, "\rcheck  ", 8), 0, "%s", text);
+	{
+		WITH_PROGRESS_HELD;
+		tick(1);
+	}
+	while (!memchr(text, '1', sizeof(text)))
+		cr_assert_gt(read(ends[0], text, sizeof(text)), 0);
+	progress_end(&progress);
 }

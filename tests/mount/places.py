@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+"""A store that is mounted or is not, for tests of the verbs; and a terminal for what they show."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import termios
+import time
+
+import harness
+from harness import same
+
+
+class Place:
+    """A store, mounted or not."""
+
+    def __init__(self, box, mounted):
+        self.box = box
+        self.what = "mounted" if mounted else "alone"
+        self.mount = box.mount()
+        self.store = self.mount.store
+        if not mounted:
+            self.mount.stop()
+
+    def do(self, verb, *arguments, status=0, **named):
+        """What a verb prints, or where it fails what it says."""
+        done = self.box.sessfs(verb, *arguments, **named)
+        said = done.stderr.decode("utf-8", "replace")
+        same(done.returncode, status, f"{self.what}: {verb} {arguments} (it says {said!r})")
+        return done.stdout if not status else said
+
+    @contextlib.contextmanager
+    def mounted(self):
+        """The mount; if there is none, for now."""
+        if self.mount.pid:
+            yield self.mount
+            return
+        self.mount.start()
+        yield self.mount
+        self.mount.stop()
+
+
+def both(kind):
+    """For tests on a store that is not mounted, and beside a mount."""
+
+    def decorate(test):
+        def run(box):
+            for mounted in (False, True):
+                test(kind(box, mounted))
+
+        return run
+
+    return decorate
+
+
+class Terminal:
+    """The program with its stderr on a terminal; delay: seconds before it shows how far it is."""
+
+    def __init__(self, box, *arguments, columns=80, delay=0, **named):
+        self.ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        named.setdefault("stdout", subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            [box.program, *arguments],
+            stderr=theirs,
+            env=dict(os.environ, SESSFS_PROGRESS_DELAY=str(delay)),
+            **named,
+        )
+        os.close(theirs)
+        box.remember(self.process.pid)
+        self.seen = b""
+
+    def read_until(self, pattern, seconds=60):
+        """What it shows from now on, until the pattern is in it; that has to come."""
+        begun = len(self.seen)
+        end = time.monotonic() + seconds * harness.PATIENCE
+        while not re.search(pattern, self.seen[begun:]):
+            assert self.read_some(end), (pattern, self.seen[begun:])
+        return self.seen[begun:]
+
+    def read_some(self, end):
+        """False at the end of it, or of the patience."""
+        ready, _, _ = select.select([self.ours], [], [], max(0, end - time.monotonic()))
+        try:
+            more = os.read(self.ours, 4096) if ready else b""
+        except OSError:
+            more = b""
+        self.seen += more
+        return bool(more)
+
+    def end(self, status=0, seconds=60):
+        """All that it has shown, when it has ended."""
+        end = time.monotonic() + seconds * harness.PATIENCE
+        while self.read_some(end):
+            pass
+        same(self.process.wait(timeout=seconds * harness.PATIENCE), status, "the end")
+        os.close(self.ours)
+        return self.seen
