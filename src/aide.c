@@ -25,10 +25,15 @@
 enum {
 	UNMOUNT_MS = 10000,
 	COUNT_MS = 1000,
+	END_MS = 1000, /* from the death of the first thread to that of the last */
 };
 
-/* A datagram: with a name it asks for its descriptors, without it orders to unmount. */
+enum { ASK_COUNT, ASK_UNMOUNT, TELL_DEVICE };
+
+/* A datagram. */
 struct question {
+	int what;
+	unsigned device;
 	uint64_t ino;
 	pid_t pid;
 	int access;
@@ -77,29 +82,112 @@ static void unmount(int fd, const char *dir)
 		dprintf(fd, "%s", why);
 }
 
-static void serve(int fd, const char *dir)
+static void on_signal(int number)
+{
+	(void)number;
+}
+
+/* A signal comes when the daemon's first thread ends, also if the others cannot.  It interrupts
+ * nothing but ppoll() with this set. */
+static void watch_daemon(sigset_t *ret_waiting)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &set, ret_waiting);
+	sigdelset(ret_waiting, SIGUSR1);
+	signal(SIGUSR1, on_signal);
+	prctl(PR_SET_PDEATHSIG, SIGUSR1);
+}
+
+/* Anybody who has its user may send signals. */
+static bool is_dead(pid_t pid)
+{
+	char name[64], text[512];
+	_cleanup_(closep) int fd = -1;
+	const char *behind;
+	ssize_t size;
+
+	snprintf(name, sizeof(name), "/proc/%d/stat", (int)pid);
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	size = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (size < 0)
+		return true;
+	text[size] = '\0';
+	behind = strrchr(text, ')'); /* of the command's name */
+	return behind && (strncmp(behind, ") Z", 3) == 0 || strncmp(behind, ") X", 3) == 0);
+}
+
+/* The other end is closed by the last thread. */
+static bool has_ended(int fd)
+{
+	struct pollfd end = { .fd = fd };
+
+	return poll(&end, 1, END_MS) > 0;
+}
+
+struct serving {
+	int fd;
+	const char *dir;
+	pid_t daemon;
+	unsigned device; /* 0: not known */
+};
+
+/* False when it is time to end. */
+static bool answer(struct serving *serving)
 {
 	struct question question;
+	unsigned count;
+
+	if (read(serving->fd, &question, sizeof(question)) != sizeof(question))
+		return false;
+	question.name[NAME_MAX] = '\0';
+	switch (question.what) {
+	case TELL_DEVICE:
+		serving->device = question.device;
+		return true;
+	case ASK_UNMOUNT:
+		unmount(serving->fd, serving->dir);
+		return false;
+	default:
+		count = descriptors_count(question.pid, question.ino, question.access,
+					  question.name);
+		return write(serving->fd, &count, sizeof(count)) == sizeof(count);
+	}
+}
+
+static void on_death(const struct serving *serving)
+{
+	if (serving->device && is_dead(serving->daemon) && !has_ended(serving->fd))
+		mounts_abort(serving->device);
+}
+
+static void serve(int fd, const char *dir, pid_t daemon)
+{
+	struct serving serving = { .dir = dir, .daemon = daemon };
+	struct pollfd asked = { .events = POLLIN };
+	sigset_t waiting;
 
 	stand_alone(&fd);
 	give_up_rights();
-	while (read(fd, &question, sizeof(question)) == sizeof(question)) {
-		unsigned count;
-
-		question.name[NAME_MAX] = '\0';
-		if (!*question.name) {
-			unmount(fd, dir);
+	watch_daemon(&waiting);
+	serving.fd = asked.fd = fd;
+	for (;;) {
+		if (ppoll(&asked, 1, NULL, &waiting) > 0) {
+			if (!answer(&serving))
+				return;
+		} else if (errno == EINTR) {
+			on_death(&serving);
+		} else {
 			return;
 		}
-		count = descriptors_count(question.pid, question.ino, question.access,
-					  question.name);
-		if (write(fd, &count, sizeof(count)) != sizeof(count))
-			return;
 	}
 }
 
 int aide_start(struct aide *aide, const char *dir)
 {
+	const pid_t daemon = getpid();
 	int ends[2];
 	pid_t pid;
 
@@ -114,7 +202,7 @@ int aide_start(struct aide *aide, const char *dir)
 		return -error;
 	}
 	if (pid == 0) {
-		serve(ends[1], dir);
+		serve(ends[1], dir, daemon);
 		_exit(0);
 	}
 	close(ends[1]);
@@ -136,9 +224,17 @@ static ssize_t ask(struct aide *aide, const struct question *question, void *ans
 	return read(aide->fd, answer, size);
 }
 
+void aide_tell_device(struct aide *aide, unsigned device)
+{
+	const struct question note = { .what = TELL_DEVICE, .device = device };
+
+	if (write(aide->fd, &note, sizeof(note)) != sizeof(note))
+		log_warning("the process beside the daemon is not there");
+}
+
 unsigned aide_count(struct aide *aide, pid_t pid, uint64_t ino, int access, struct bytes name)
 {
-	struct question question = { .ino = ino, .pid = pid, .access = access };
+	struct question question = { .what = ASK_COUNT, .ino = ino, .pid = pid, .access = access };
 	unsigned count = 0;
 
 	if (!name.size || name.size > NAME_MAX)
@@ -158,7 +254,7 @@ unsigned aide_count(struct aide *aide, pid_t pid, uint64_t ino, int access, stru
 /* Its answer is its end, with a sentence before it when something went wrong. */
 void aide_unmount(struct aide *aide)
 {
-	const struct question order = { 0 };
+	const struct question order = { .what = ASK_UNMOUNT };
 	char why[1024];
 	ssize_t size = ask(aide, &order, why, sizeof(why) - 1, UNMOUNT_MS);
 

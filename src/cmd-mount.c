@@ -175,8 +175,13 @@ static int open_tree(void *arg)
 /* There is a mount, and no thread yet that serves it. */
 static int on_mounted(void *arg)
 {
-	const struct mount *mount = arg;
-	int r = guard_enter(&mount->guard);
+	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
+	struct mount *mount = arg;
+	int r;
+
+	if (mounts_find(mount->dir, &entry) == 0)
+		aide_tell_device(&mount->aide, entry.device);
+	r = guard_enter(&mount->guard);
 
 	if (r < 0)
 		log_error("cannot give up root's rights: %s", strerror(-r));

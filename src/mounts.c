@@ -354,6 +354,52 @@ int mounts_end_ours(const char *path, char **ret_why)
 	return detach(fd, path, ret_why);
 }
 
+/* The file of the control filesystem, which belongs to who has mounted (fuse.ko, control.c). */
+static int abort_by_control(unsigned device)
+{
+	_cleanup_(closep) int fd = -1;
+	char name[64];
+
+	snprintf(name, sizeof(name), "/sys/fs/fuse/connections/%u/abort", device);
+	fd = open(name, O_WRONLY | O_CLOEXEC);
+	return fd < 0 || write(fd, "1", 1) != 1 ? -errno : 0;
+}
+
+static int copy_of_device(void *arg, const struct mount_entry *entry)
+{
+	struct mount_entry *wanted = arg;
+	int r;
+
+	if (entry->device != wanted->device || strcmp(entry->type, MOUNTS_TYPE) != 0)
+		return 0;
+	r = mount_entry_copy(entry, wanted);
+	return r < 0 ? r : 1;
+}
+
+/* Unmounting by force begins with an abort; and what is open, as the mount is here, stays. */
+static int abort_by_force(unsigned device)
+{
+	_cleanup_(mount_entry_done) struct mount_entry entry = { .device = device };
+	_cleanup_(closep) int fd = -1;
+	char name[64];
+	int r = mounts_each(copy_of_device, &entry);
+
+	if (r <= 0)
+		return r < 0 ? r : -ENOENT;
+	fd = open(entry.point, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || mount_id(fd) != entry.id)
+		return -ENOENT;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	return umount2(name, MNT_FORCE) == 0 || errno == EBUSY ? 0 : -errno;
+}
+
+int mounts_abort(unsigned device)
+{
+	int r = abort_by_control(device);
+
+	return r < 0 ? abort_by_force(device) : 0;
+}
+
 int mounts_open(const struct mount_entry *entry)
 {
 	_cleanup_(closep) int path = open(entry->point, O_PATH | O_DIRECTORY | O_CLOEXEC);

@@ -58,6 +58,10 @@ int mounts_end_dead(const char *path, char **ret_why);
  * leads to it: somebody who owns a directory above it may have put a link there.  0, -errno. */
 int mounts_end_ours(const char *path, char **ret_why);
 
+/* Abort the connection with this number (struct mount_entry, device): the mount stays, and answers
+ * ENOTCONN.  0; -EPERM when only root can; another -errno. */
+int mounts_abort(unsigned device);
+
 /* Wait until no mount owns the store any more; false when some does after limit milliseconds. */
 bool mounts_wait_unowned(const char *store, int limit);
 

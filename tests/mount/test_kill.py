@@ -13,7 +13,7 @@ import os
 import re
 
 import harness
-from harness import TABLE, limit, read, write
+from harness import INSERT, TABLE, limit, read, write
 from manifest import Call
 from rounds import Rounds, rows_expected, see
 from writer import make_names
@@ -284,6 +284,39 @@ def test_the_comparison_notices_a_store_that_has_lost_something(box):
         assert rounds.compare(see(mount))[1], f"{name} was lost, and nothing is said"
         mount.kill9()
         mount.sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+# Nobody hangs
+
+
+def change_the_root(path):
+    """A process that makes and removes directories until the daemon is gone."""
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(OSError):
+            while True:
+                os.mkdir(path)
+                os.rmdir(path)
+        os._exit(0)
+    return child
+
+
+@limit(120)
+def test_who_changes_a_directory_when_the_daemon_is_killed_hears_of_it(box):
+    """The kernel may let a thread of the daemon wait for the lock of a directory, to forget a name
+    in it, and there is no way to end that wait; who has that lock waits for the daemon."""
+    for i in range(8):
+        mount = box.mount()
+        children = [change_the_root(mount.at(f"d{number}")) for number in range(3)]
+        with contextlib.closing(mount.connect()) as base:
+            for number in range(20 + i):
+                base.execute(INSERT, (f"s{number}", "k", 0, b"1"))
+                base.execute(f"DELETE FROM {TABLE} WHERE session_id = ?", (f"s{number - 3}",))
+        mount.kill_only()
+        for child in children:
+            os.waitpid(child, 0)
+        harness.detach(mount.path)
+        mount.check()
 
 
 if __name__ == "__main__":
