@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """import and export: trees, older layouts, tar streams; whole, resumable, the same both ways."""
 
+import contextlib
 import io
 import json
 import os
