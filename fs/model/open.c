@@ -33,8 +33,21 @@ static int open_size(struct tree *tree, struct inode *inode, uint64_t *ret_size)
 	return r < 0 ? r : content_size(tree, &view, inode, ret_size);
 }
 
+static bool is_being_written(const struct inode *inode)
+{
+	for (const struct handle *handle = inode->open; handle; handle = handle->next)
+		if (handle->kind == FACE_WRITE)
+			return true;
+	return false;
+}
+
 /* Readers of a large list have the page cache; who reads something small sees one version, from a
- * read at its start on. */
+ * read at its start on.
+ *
+ * A list that somebody is writing is read past the cache, however large it is.  A read through the
+ * cache takes hold of a page and then asks for the size (Linux, filemap_read()): when the list
+ * grows in between, it copies the zeros behind the old end out of a page that was forgotten just
+ * now. */
 static int open_direct(struct tree *tree, struct handle *handle)
 {
 	struct inode *inode = handle->inode;
@@ -46,7 +59,8 @@ static int open_direct(struct tree *tree, struct handle *handle)
 		return 0;
 	r = open_size(tree, inode, &size);
 	if (r == 0)
-		handle->direct = tree->direct_mmap && size < FACE_CACHED;
+		handle->direct =
+			tree->direct_mmap && (size < FACE_CACHED || is_being_written(inode));
 	return r;
 }
 
