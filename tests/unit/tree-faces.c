@@ -1081,3 +1081,25 @@ EveryStore(faces, to_which_somebody_is_led_become_old)
 	release(writer);
 	forget(inode);
 }
+
+EveryStore(faces, of_a_large_list_have_the_page_cache_unless_somebody_is_writing)
+{
+	static const int ways[] = { O_WRONLY | O_APPEND, O_RDWR };
+	_cleanup_(buf_done) struct buf text = { 0 };
+	struct handle *reader;
+
+	tree_set_direct_mmap(world_tree, true);
+	large_text(&text, 2 << 20);
+	save_large("s/l.jsonl", &text);
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		struct handle *writer = open_at("s/l.jsonl", ways[i]);
+
+		reader = open_at("s/l.jsonl", O_RDONLY);
+		cr_expect(handle_is_direct(reader), "way %zu", i);
+		release(reader);
+		close_handle(writer);
+		reader = open_at("s/l.jsonl", O_RDONLY);
+		cr_expect(!handle_is_direct(reader), "way %zu", i);
+		release(reader);
+	}
+}
