@@ -159,8 +159,15 @@ static bool answer(struct serving *serving)
 
 static void on_death(const struct serving *serving)
 {
-	if (serving->device && is_dead(serving->daemon) && !has_ended(serving->fd))
-		mounts_abort(serving->device);
+	int r;
+
+	if (!serving->device || !is_dead(serving->daemon) || has_ended(serving->fd))
+		return;
+	r = mounts_abort(serving->device);
+	if (r < 0)
+		log_error("the kernel holds a thread of the daemon that was killed on %s, and its "
+			  "connection cannot be aborted: %s",
+			  serving->dir, strerror(-r));
 }
 
 static void serve(int fd, const char *dir, pid_t daemon)

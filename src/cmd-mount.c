@@ -177,12 +177,14 @@ static int on_mounted(void *arg)
 {
 	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
 	struct mount *mount = arg;
-	int r;
+	int r = mounts_find(mount->dir, &entry);
 
-	if (mounts_find(mount->dir, &entry) == 0)
+	if (r == 0)
 		aide_tell_device(&mount->aide, entry.device);
+	else
+		log_warning("the mount on %s is not in the kernel's table: %s", mount->dir,
+			    strerror(-r));
 	r = guard_enter(&mount->guard);
-
 	if (r < 0)
 		log_error("cannot give up root's rights: %s", strerror(-r));
 	return r;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
@@ -111,6 +112,10 @@ static void begin_progress(struct progress *progress, int fd, enum access_how ho
 {
 	struct stat st;
 
+	/* Who types sees how far it is. */
+	*progress = (struct progress){ .fd = -1 };
+	if (isatty(fd))
+		return;
 	/* A save of many rows takes longer than to read them. */
 	progress_begin(progress, how == ACCESS_FILE_APPEND ? "append" : "put",
 		       how == ACCESS_FILE_APPEND ? NULL : "rows");

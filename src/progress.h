@@ -31,9 +31,8 @@ enum {
 	PROGRESS_COLUMNS = 200, /* at the most */
 
 	/* What is followed. */
-	PROGRESS_TICKS = 1, /* items are what the process ticks off from now on (src/base/tick.h) */
-	PROGRESS_READS =
-		2, /* bytes are what it reads, by any call; of a total, no more than that */
+	PROGRESS_TICKS = 1, /* items: what the process ticks off from now on (src/base/tick.h) */
+	PROGRESS_READS = 2, /* bytes: what it reads by any call, and no more than the total */
 };
 
 struct progress {

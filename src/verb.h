@@ -67,7 +67,7 @@ int verb_open_backend(const char *store, const struct options *options,
 int verb_check(const char *store, struct backend *backend, backend_report_fn *report, void *arg,
 	       struct check_result *ret_result);
 
-/* Follow what is read of a store, as often as it is read. */
+/* Follow what is ticked off, and what is read of a store that is read so many times. */
 void verb_follow_store(struct progress *progress, const char *store, unsigned times);
 
 /* Say what is wrong with a path, unless a signal ends us.  Returns CMD_FAILED. */

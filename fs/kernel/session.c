@@ -14,9 +14,8 @@
 #include "src/base/log.h"
 
 enum {
-	THREADS = 32, /* that serve requests, at most, unless the options say otherwise */
-	THREADS_IDLE =
-		8, /* that stay when there is nothing to do; one costs less than to make it */
+	THREADS = 32,	  /* that serve requests, at most, unless the options say otherwise */
+	THREADS_IDLE = 8, /* that stay when there is nothing to do */
 	KEEP_SECONDS = 86400,
 };
 

@@ -42,7 +42,8 @@
 
 #include "fs/model/internal.h"
 
-/* Bytes of a list from which on its readers have the page cache. */
+/* Bytes of a list from which on its readers have the page cache, unless it is being written when
+ * they open it (open.c). */
 enum { FACE_CACHED = 1 << 20 };
 
 struct face *inode_face(struct inode *inode, unsigned number);

@@ -7,6 +7,7 @@ import ctypes
 import hashlib
 import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -112,6 +113,19 @@ def test_what_takes_long_shows_on_a_terminal_how_far_it_is(place):
             line = rb"\r%s\b[^\r]*%s" % (word.encode(), line)
             assert re.search(line, shown), (place.what, command, word, shown)
         assert re.search(rb"\r *\r([^\r]*\r\n)?$", shown), ("it is not taken away", shown)
+
+
+@both
+def test_who_types_is_not_shown_how_far_it_is(place):
+    for number, verb in enumerate(("put", "append")):
+        path = f"s/l{number}.jsonl"
+        typed, keyboard = pty.openpty()
+        terminal = Terminal(place.box, verb, place.store, path, stdin=keyboard)
+        os.close(keyboard)
+        os.write(typed, b"1\n\x04")
+        same(terminal.end(), b"", f"{place.what}: what {verb} shows")
+        os.close(typed)
+        same(place.do("cat", "--", path), b"1\n", f"{place.what}: what {verb} has taken")
 
 
 # Bytes in, bytes out: path, the inputs of append (or one of put), the file, its rows
