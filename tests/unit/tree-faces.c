@@ -1103,3 +1103,30 @@ EveryStore(faces, of_a_large_list_have_the_page_cache_unless_somebody_is_writing
 		release(reader);
 	}
 }
+
+/* Past the page cache a reader keeps the version that it began with, however large that is. */
+EveryStore(faces, show_who_reads_a_large_list_beside_a_writer_one_version)
+{
+	enum { BLOCK = 128 << 10 };
+	_cleanup_(buf_done) struct buf text = { 0 };
+	_cleanup_(buf_done) struct buf seen = { 0 };
+	struct handle *writer, *reader;
+	size_t before;
+
+	tree_set_direct_mmap(world_tree, true);
+	large_text(&text, 2 << 20);
+	save_large("s/l.jsonl", &text);
+	writer = open_at("s/l.jsonl", O_WRONLY | O_APPEND);
+	reader = open_at("s/l.jsonl", O_RDONLY);
+	cr_assert(handle_is_direct(reader));
+	cr_assert_eq(handle_read(world_tree, reader, 0, BLOCK, &seen), 0);
+	save("s/l.jsonl", "[1]\n");
+	do {
+		before = seen.size;
+		cr_assert_eq(handle_read(world_tree, reader, before, BLOCK, &seen), 0);
+	} while (seen.size > before);
+	cr_expect(bytes_equal(buf_bytes(&seen), buf_bytes(&text)), "%zu bytes", seen.size);
+	cr_expect_str_eq(content_of("s/l.jsonl"), "[1]\n");
+	release(reader);
+	close_handle(writer);
+}
