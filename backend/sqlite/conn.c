@@ -318,6 +318,7 @@ void sqlite_pool_put(struct sqlite *store, struct backend_snapshot *snapshot)
 	store->pool.idle = snapshot;
 	pthread_cond_signal(&store->pool.freed);
 	pthread_mutex_unlock(&store->pool.lock);
+	sqlite_keeper_used(store);
 }
 
 void sqlite_pool_trim(struct sqlite *store)

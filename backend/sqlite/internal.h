@@ -337,9 +337,10 @@ struct sqlite {
 		pthread_mutex_t lock;
 		pthread_cond_t moved;
 		bool stop;
-		bool dirty;	 /* commits since the last sync */
-		bool hurry;	 /* and the WAL has grown a lot */
-		int hurry_pages; /* that is so many; constant */
+		bool dirty;	  /* commits since the last sync */
+		atomic_bool used; /* page caches have been filled since memory was given back */
+		bool hurry;	  /* and the WAL has grown a lot */
+		int hurry_pages;  /* that is so many; constant */
 		atomic_uint_fast64_t commits;
 		atomic_int wal_pages;  /* in the WAL, as of the last commit */
 		atomic_int wal_copied; /* of these into the database, by the last checkpoint */
@@ -434,6 +435,8 @@ int sqlite_keeper_start(struct sqlite *store);
 void sqlite_keeper_stop(struct sqlite *store);
 /* A commit has succeeded: have it synced within a second. */
 void sqlite_keeper_committed(struct sqlite *store);
+/* A snapshot was read: when nobody has read or written for a while, give its memory back. */
+void sqlite_keeper_used(struct sqlite *store);
 int sqlite_sync(struct backend *backend);
 
 /* --- beside.c: files of ours beside the store ---------------------------------------------------

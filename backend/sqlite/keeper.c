@@ -32,8 +32,8 @@
 #include "src/base/log.h"
 
 enum {
-	SYNC_MS = 400,	       /* from a commit to its sync, at the most, and the sync itself */
-	IDLE_MS = 3000,	       /* without a commit: empty the WAL, give memory back */
+	SYNC_MS = 400,	/* from a commit to its sync, at the most, and the sync itself */
+	IDLE_MS = 3000, /* without a commit: empty the WAL; without a reader: give memory back */
 	CHECKPOINT_KIB = 4096, /* of WAL make a checkpoint worth while */
 	HURRY_KIB = 16384,     /* make it urgent */
 	ROUNDS = 8,	       /* to come close to the writer before he is held */
@@ -175,6 +175,16 @@ void sqlite_keeper_committed(struct sqlite *store)
 		slow_down(store);
 }
 
+void sqlite_keeper_used(struct sqlite *store)
+{
+	if (atomic_load_explicit(&store->keeper.used, memory_order_relaxed))
+		return;
+	pthread_mutex_lock(&store->keeper.lock);
+	atomic_store(&store->keeper.used, true);
+	pthread_cond_signal(&store->keeper.moved);
+	pthread_mutex_unlock(&store->keeper.lock);
+}
+
 static void checkpoint(struct sqlite *store)
 {
 	int pages = 0, copied = 0;
@@ -213,8 +223,11 @@ static void deadline(int timeout_ms, struct timespec *ret_until)
 	ret_until->tv_nsec %= 1000000000;
 }
 
-/* Wait for a first commit: without end, or that long.  False when it is time to stop. */
-static bool wait_for_commit(struct sqlite *store, int timeout_ms, bool *ret_dirty)
+/*
+ * Wait for a first commit, that long; or, below 0, without end for a commit or a reader.  False when
+ * it is time to stop.
+ */
+static bool wait_for_use(struct sqlite *store, int timeout_ms, bool *ret_dirty)
 {
 	struct timespec until;
 	int r = 0;
@@ -223,6 +236,8 @@ static bool wait_for_commit(struct sqlite *store, int timeout_ms, bool *ret_dirt
 	deadline(MAX(timeout_ms, 0), &until);
 	pthread_mutex_lock(&store->keeper.lock);
 	while (!store->keeper.stop && !store->keeper.dirty && r != ETIMEDOUT) {
+		if (timeout_ms < 0 && atomic_load(&store->keeper.used))
+			break;
 		if (timeout_ms < 0)
 			pthread_cond_wait(&store->keeper.moved, &store->keeper.lock);
 		else
@@ -266,24 +281,31 @@ static void *keep(void *arg)
 	struct sqlite *store = arg;
 	int hurry = store->keeper.hurry_pages, some = hurry / (HURRY_KIB / CHECKPOINT_KIB);
 	int half = (int)(store->room.size / store->room.page / 2);
-	bool dirty, tidy = true;
+	bool dirty, tidy = true, idle = true;
 
 	/* If somebody else fills the disk, the reserve has to be enough for the next checkpoint. */
 	if (half)
 		some = MIN(some, half);
-	while (wait_for_commit(store, tidy ? -1 : IDLE_MS, &dirty)) {
+	while (wait_for_use(store, idle ? -1 : IDLE_MS, &dirty)) {
 		if (dirty) {
 			gather(store);
 			if (pages_to_copy(store) > some)
 				empty_wal(store);
 			/* A checkpoint has synced most of it. */
 			sqlite_sync(&store->backend);
+			tidy = idle = false;
+		} else if (idle) {
+			idle = false;
 		} else {
-			checkpoint(store);
-			sqlite_room_tidy(store);
-			give_memory_back(store);
+			if (!tidy) {
+				checkpoint(store);
+				sqlite_room_tidy(store);
+				tidy = true;
+			}
+			idle = !atomic_exchange(&store->keeper.used, false);
+			if (idle)
+				give_memory_back(store);
 		}
-		tidy = !dirty;
 	}
 	return NULL;
 }

@@ -899,3 +899,34 @@ SqliteStore(append, without_a_pause_does_not_let_the_log_grow_for_ever)
 	cr_assert_lt(most, (int64_t)LINE * LINES / 2);
 	close_handle(handle);
 }
+
+/* Of SQLite, in the whole process: below that, at the latest in a minute. */
+static bool memory_falls_below(int64_t limit)
+{
+	for (int i = 0; i < 1200 && sqlite3_memory_used() >= limit; i++)
+		usleep(50000);
+	return sqlite3_memory_used() < limit;
+}
+
+/* Its pages fill the caches of who writes and who reads. */
+SqliteStore(append, and_reading_give_memory_back_when_nobody_comes)
+{
+	enum { LINE = 64 << 10, LINES = 64, LITTLE = 512 << 10 };
+	struct handle *handle = appender("s/l.jsonl");
+	static char line[LINE + 1];
+	_cleanup_(buf_done) struct buf content = { 0 };
+
+	memset(line, '1', LINE - 1);
+	line[LINE - 1] = '\n';
+	for (int i = 0; i < LINES; i++)
+		append_to(handle, line);
+	close_handle(handle);
+	cr_assert_gt(sqlite3_memory_used(), LITTLE);
+	cr_expect(memory_falls_below(LITTLE));
+
+	handle = open_at("s/l.jsonl", O_RDONLY);
+	cr_assert_eq(handle_read(world_tree, handle, 0, LINE * LINES, &content), 0);
+	cr_assert_gt(sqlite3_memory_used(), LITTLE);
+	cr_expect(memory_falls_below(LITTLE));
+	handle_free(world_tree, handle);
+}
