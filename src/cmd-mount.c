@@ -16,6 +16,7 @@
 #include "fs/model/tree-options.h"
 #include "src/base/buf.h"
 #include "src/base/cleanup.h"
+#include "src/base/heap.h"
 #include "src/base/log.h"
 #include "src/cmd.h"
 #include "src/daemon.h"
@@ -262,6 +263,7 @@ static int serve(void *arg)
 	int status;
 	int r;
 
+	heap_keep_little();
 	umask(077);
 	signal(SIGPIPE, SIG_IGN);
 	stop_signals(&set);

@@ -22,13 +22,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "backend/sqlite/internal.h"
 #include "src/base/cleanup.h"
+#include "src/base/heap.h"
 #include "src/base/log.h"
 
 enum {
@@ -265,7 +265,8 @@ static void gather(struct sqlite *store)
 	pthread_mutex_unlock(&store->keeper.lock);
 }
 
-/* Page caches, which are filled again soon enough when somebody comes. */
+/* Page caches, which are filled again soon enough when somebody comes.  A guest's heap is the
+ * program's. */
 static void give_memory_back(struct sqlite *store)
 {
 	sqlite_pool_trim(store);
@@ -273,7 +274,8 @@ static void give_memory_back(struct sqlite *store)
 	sqlite3_db_release_memory(store->writer.db);
 	sqlite_writer_give(store);
 	sqlite3_db_release_memory(store->keeper.conn.db);
-	malloc_trim(0);
+	if (!store->guest)
+		heap_give_back();
 }
 
 static void *keep(void *arg)
