@@ -37,6 +37,7 @@ enum {
 	CHECKPOINT_KIB = 4096, /* of WAL make a checkpoint worth while */
 	HURRY_KIB = 16384,     /* make it urgent */
 	ROUNDS = 8,	       /* to come close to the writer before he is held */
+	HOLD_US = 50000,       /* how long he is held, about */
 	SLOW_US = 20000,       /* a commit's delay when the WAL is twice as large as it should be */
 	SLOWEST = 10,	       /* times that, when it has become much larger */
 };
@@ -196,20 +197,37 @@ static void checkpoint(struct sqlite *store)
 		atomic_store(&store->keeper.wal_copied, copied);
 }
 
+static int64_t now_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000LL + now.tv_nsec / 1000;
+}
+
+/* One of several checkpoints; returns whether the next one would be a short one, going by this. */
+static bool come_closer(struct sqlite *store)
+{
+	int pages = pages_to_copy(store);
+	int64_t begin = now_us();
+
+	checkpoint(store);
+	return (now_us() - begin) * pages_to_copy(store) <= (int64_t)HOLD_US * pages;
+}
+
 /*
- * Copy what is in the WAL.  When it has become larger than it may be, go after the writer, who is
- * slowed down meanwhile, until the rest is small; and then copy that while he has to wait.  He will
- * begin the WAL anew.
+ * Copy what is in the WAL.  When it will soon be larger than it may be, go after the writer until
+ * the rest is small, if need be while he is slowed down; and then copy that while he has to wait.
+ * He will begin the WAL anew.
  */
 static void empty_wal(struct sqlite *store)
 {
-	const int most = pages_most(store);
+	bool close = come_closer(store);
 
-	checkpoint(store);
-	if (atomic_load(&store->keeper.wal_pages) <= most)
+	if (atomic_load(&store->keeper.wal_pages) <= pages_most(store) / 4 * 3)
 		return;
-	for (int round = 0; round < ROUNDS && pages_to_copy(store) > most / 32; round++)
-		checkpoint(store);
+	for (int round = 0; round < ROUNDS && !close; round++)
+		close = come_closer(store);
 	sqlite_writer_take(store);
 	checkpoint(store);
 	sqlite_writer_give(store);
