@@ -242,8 +242,8 @@ static void deadline(int timeout_ms, struct timespec *ret_until)
 }
 
 /*
- * Wait for a first commit, that long; or, below 0, without end for a commit or a reader.  False when
- * it is time to stop.
+ * Wait for a first commit, that long; or, below 0, without end for a commit or a reader.  False
+ * when it is time to stop.
  */
 static bool wait_for_use(struct sqlite *store, int timeout_ms, bool *ret_dirty)
 {
