@@ -37,7 +37,7 @@ enum {
 	CHECKPOINT_KIB = 4096, /* of WAL make a checkpoint worth while */
 	HURRY_KIB = 16384,     /* make it urgent */
 	ROUNDS = 8,	       /* to come close to the writer before he is held */
-	HOLD_US = 50000,       /* how long he is held, about */
+	HOLD_MS = 50,	       /* how long he is held, about */
 	SLOW_US = 20000,       /* a commit's delay when the WAL is twice as large as it should be */
 	SLOWEST = 10,	       /* times that, when it has become much larger */
 };
@@ -197,22 +197,14 @@ static void checkpoint(struct sqlite *store)
 		atomic_store(&store->keeper.wal_copied, copied);
 }
 
-static int64_t now_us(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000LL + now.tv_nsec / 1000;
-}
-
 /* One of several checkpoints; returns whether the next one would be a short one, going by this. */
 static bool come_closer(struct sqlite *store)
 {
 	int pages = pages_to_copy(store);
-	int64_t begin = now_us();
+	int64_t begin = sqlite_milliseconds();
 
 	checkpoint(store);
-	return (now_us() - begin) * pages_to_copy(store) <= (int64_t)HOLD_US * pages;
+	return (sqlite_milliseconds() - begin) * pages_to_copy(store) <= (int64_t)HOLD_MS * pages;
 }
 
 /*
@@ -248,14 +240,13 @@ static void deadline(int timeout_ms, struct timespec *ret_until)
 static bool wait_for_use(struct sqlite *store, int timeout_ms, bool *ret_dirty)
 {
 	struct timespec until;
+	bool also_read = timeout_ms < 0, stop;
 	int r = 0;
-	bool stop;
 
 	deadline(MAX(timeout_ms, 0), &until);
 	pthread_mutex_lock(&store->keeper.lock);
-	while (!store->keeper.stop && !store->keeper.dirty && r != ETIMEDOUT) {
-		if (timeout_ms < 0 && atomic_load(&store->keeper.used))
-			break;
+	while (!store->keeper.stop && !store->keeper.dirty && r != ETIMEDOUT &&
+	       !(also_read && atomic_load(&store->keeper.used))) {
 		if (timeout_ms < 0)
 			pthread_cond_wait(&store->keeper.moved, &store->keeper.lock);
 		else
@@ -315,6 +306,7 @@ static void *keep(void *arg)
 			sqlite_sync(&store->backend);
 			tidy = idle = false;
 		} else if (idle) {
+			/* Somebody reads. */
 			idle = false;
 		} else {
 			if (!tidy) {
