@@ -7,10 +7,6 @@
 
 static const int64_t SECOND = 1000000000;
 
-/*
- * CURRENT_TIMESTAMP with milliseconds: SQLite's own functions, sqlite-jdbc and Python's adapters
- * read this form, and it sorts among stamps without a fraction.
- */
 int64_t sqlite_milliseconds(void)
 {
 	struct timespec now;
@@ -19,6 +15,10 @@ int64_t sqlite_milliseconds(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/*
+ * CURRENT_TIMESTAMP with milliseconds: SQLite's own functions, sqlite-jdbc and Python's adapters
+ * read this form, and it sorts among stamps without a fraction.
+ */
 void sqlite_stamp_now(char stamp[SQLITE_STAMP])
 {
 	struct timespec now;
