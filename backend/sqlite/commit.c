@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes.  There is one writer's connection and a queue of batches.  Whoever finds nobody writing
- * becomes the writer: takes what waits, applies all of it in one transaction, and wakes each owner
- * with the result of his own batch.  So committers that come together share the cost of a commit.
+ * Writes.  There is one writer's connection and a queue of those who want it.  Whoever finds nobody
+ * writing becomes the writer: takes the batches that wait, applies all of them in one transaction,
+ * hands the connection on to the first who has come meanwhile, and wakes each owner of a batch with
+ * his own result.  So committers that come together share the cost of a commit, and each sleeps and
+ * is woken once at the most: waking a thread costs as much as a good part of a commit.
  *
  * A failure is rare, and then the whole transaction is given up and each batch is tried again in
  * one of its own: this finds the one that failed, lets it fail alone, and needs no savepoint (which
@@ -14,6 +16,7 @@
  * (room.c).
  */
 #include <errno.h>
+#include <semaphore.h>
 
 #include "backend/sqlite/internal.h"
 #include "src/base/cleanup.h"
@@ -25,10 +28,11 @@ enum {
 };
 
 struct sqlite_request {
-	struct backend_batch *batch;
+	struct backend_batch *batch; /* NULL: wants to use the connection himself */
 	unsigned flags;
 	int result;
 	bool done;
+	sem_t turn; /* posted once: it is done, or its owner is the writer now */
 	struct sqlite_request *next;
 };
 
@@ -457,30 +461,72 @@ static struct sqlite_request *group_end(const struct sqlite *store)
 
 	if (request->batch->more)
 		return request->next;
-	while (request && !request->batch->more && count++ < GROUP_MAX)
+	while (request && request->batch && !request->batch->more && count++ < GROUP_MAX)
 		request = request->next;
 	return request;
 }
 
-/* With queue.lock held; drops it meanwhile. */
-static void lead(struct sqlite *store)
+/* Out of the queue, as far as end (exclusive).  They stay linked. */
+static void take_out(struct sqlite *store, struct sqlite_request *end)
 {
-	struct sqlite_request *first = store->queue.first, *end = group_end(store), *next;
-
-	/* The group stays linked up to end, and nobody appends to it any more. */
 	store->queue.first = end;
 	if (!end)
 		store->queue.last = &store->queue.first;
-	store->queue.writing = true;
-	pthread_mutex_unlock(&store->queue.lock);
-	run(store, first, end);
-	pthread_mutex_lock(&store->queue.lock);
-	store->queue.writing = false;
-	for (; first != end; first = next) {
-		next = first->next;
-		first->done = true;
+}
+
+/*
+ * Wait until a request is done or its owner is the writer.  With queue.lock held; drops it.  A
+ * request is not touched any more once its semaphore was posted.
+ */
+static void wait_for_turn(struct sqlite *store, struct sqlite_request *request)
+{
+	if (!store->queue.writing) {
+		store->queue.writing = true;
+		pthread_mutex_unlock(&store->queue.lock);
+		return;
 	}
-	pthread_cond_broadcast(&store->queue.moved);
+	pthread_mutex_unlock(&store->queue.lock);
+	while (sem_wait(&request->turn) < 0)
+		;
+}
+
+/* The writer lets the next one write. */
+static void hand_on(struct sqlite *store)
+{
+	struct sqlite_request *next;
+
+	pthread_mutex_lock(&store->queue.lock);
+	next = store->queue.first;
+	store->queue.writing = next;
+	pthread_mutex_unlock(&store->queue.lock);
+	if (next)
+		sem_post(&next->turn);
+}
+
+/* The writer's: commit what waits, with his own request in front. */
+static void lead(struct sqlite *store, struct sqlite_request *own)
+{
+	struct sqlite_request *end, *next;
+
+	pthread_mutex_lock(&store->queue.lock);
+	end = group_end(store);
+	take_out(store, end);
+	pthread_mutex_unlock(&store->queue.lock);
+	run(store, own, end);
+	for (struct sqlite_request *request = own->next; request != end; request = next) {
+		next = request->next;
+		request->done = true;
+		sem_post(&request->turn);
+	}
+	hand_on(store);
+}
+
+/* Joins the queue, with queue.lock held. */
+static void join_queue(struct sqlite *store, struct sqlite_request *request)
+{
+	sem_init(&request->turn, 0, 0);
+	*store->queue.last = request;
+	store->queue.last = &request->next;
 }
 
 int sqlite_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
@@ -491,33 +537,30 @@ int sqlite_commit(struct backend *backend, struct backend_batch *batch, unsigned
 	if (store->mode == MODE_FROZEN || store->damaged)
 		return -EROFS;
 	pthread_mutex_lock(&store->queue.lock);
-	*store->queue.last = &request;
-	store->queue.last = &request.next;
-	while (!request.done) {
-		if (store->queue.writing)
-			pthread_cond_wait(&store->queue.moved, &store->queue.lock);
-		else
-			lead(store);
-	}
-	pthread_mutex_unlock(&store->queue.lock);
+	join_queue(store, &request);
+	wait_for_turn(store, &request);
+	if (!request.done)
+		lead(store, &request);
+	sem_destroy(&request.turn);
 	return request.result;
 }
 
 void sqlite_writer_take(struct sqlite *store)
 {
+	struct sqlite_request request = { 0 };
+
 	pthread_mutex_lock(&store->queue.lock);
-	while (store->queue.writing)
-		pthread_cond_wait(&store->queue.moved, &store->queue.lock);
-	store->queue.writing = true;
+	join_queue(store, &request);
+	wait_for_turn(store, &request);
+	pthread_mutex_lock(&store->queue.lock);
+	take_out(store, request.next);
 	pthread_mutex_unlock(&store->queue.lock);
+	sem_destroy(&request.turn);
 }
 
 void sqlite_writer_give(struct sqlite *store)
 {
-	pthread_mutex_lock(&store->queue.lock);
-	store->queue.writing = false;
-	pthread_cond_broadcast(&store->queue.moved);
-	pthread_mutex_unlock(&store->queue.lock);
+	hand_on(store);
 }
 
 int sqlite_writer_mend(struct sqlite *store)

@@ -163,9 +163,17 @@ int sqlite_conn_run(struct sqlite_conn *conn, enum sqlite_sql sql)
 
 int sqlite_conn_begin(struct sqlite_conn *conn, enum sqlite_sql sql)
 {
+	int r;
+
 	/* Without memory the last one could not even be rolled back. */
 	sqlite_conn_rollback(conn);
-	return sqlite_conn_run(conn, sql);
+	if (sql != SQL_BEGIN_IMMEDIATE || conn->store->aside)
+		return sqlite_conn_run(conn, sql);
+	sqlite_join_lead(conn->db);
+	r = sqlite_conn_run(conn, sql);
+	if (r < 0)
+		sqlite_join_leave(conn->db);
+	return r;
 }
 
 int sqlite_conn_number(struct sqlite_conn *conn, enum sqlite_sql sql, int64_t *ret_number)

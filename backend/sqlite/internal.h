@@ -14,7 +14,7 @@
  *   read.c    the reading half of backend.h
  *   commit.c  the writing half: group commit, operations
  *   changes.c others' changes: listing them, waiting for them
- *   join.c    a layer below SQLite: one write a transaction
+ *   join.c    a layer below SQLite: one write and one lock a transaction
  *   keeper.c  the thread that syncs and checkpoints
  *   room.c    full disks: what may still be written, and the reserve for deletions
  *   check.c   space() and check()
@@ -145,6 +145,11 @@ const char *sqlite_sql_text(enum sqlite_sql sql);
 
 /* The VFS to open databases with; NULL: SQLite's own. */
 const char *sqlite_join_name(void);
+/* Before a transaction that will write: take the lock for writing first, and no other.  If that
+ * cannot be, SQLite takes its own.  Given up when the transaction ends; or, where none began, by
+ * sqlite_join_leave().  Only for the thread that uses the connection. */
+void sqlite_join_lead(sqlite3 *db);
+void sqlite_join_leave(sqlite3 *db);
 
 /* --- file.c ------------------------------------------------------------------------------------
  */
@@ -291,7 +296,6 @@ struct sqlite {
 
 	struct {
 		pthread_mutex_t lock;
-		pthread_cond_t moved;
 		struct sqlite_request *first;
 		struct sqlite_request **last;
 		bool writing; /* somebody is the writer: he alone uses the connection below */

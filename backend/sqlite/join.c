@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A layer below SQLite that joins the writes of a transaction.
+ * A layer below SQLite that joins the writes of a transaction, and takes one lock for it.
+ *
+ * Writes
  *
  * SQLite appends each page of a transaction to the WAL with two calls, one for the 24 bytes of the
  * frame's header and one for the page.  This layer collects what is appended and writes it with one
@@ -14,6 +16,27 @@
  * process may write to the same place.
  *
  * The format of the WAL is described in https://www.sqlite.org/fileformat2.html#walformat .
+ *
+ * Locks
+ *
+ * A transaction that writes takes and gives up three locks, with a system call each time: one of
+ * the WAL's read marks, to move it to the present end; the same one again, as a reader; and the one
+ * for writing.  Together they cost as much as writing the pages.  The last alone would do, if it
+ * were the first: who holds it reads the end of the WAL, as nobody can write behind that; nobody
+ * can begin the WAL anew; and a checkpoint may copy all that is there, since that is what he reads.
+ * So the writer takes it before he begins (sqlite_join_lead), and then
+ *
+ *	what SQLite does with that lock only says whether SQLite has it;
+ *	the lock of a reader is only noted;
+ *	a read mark cannot be had (SQLITE_BUSY), so it stays where it is.  SQLite then takes the
+ *	highest that is not too high, and there always is one.  To move it without a lock would
+ *	take it away from a reader of another process who counts on it;
+ *	whatever else SQLite locks - all read marks at once, to begin the WAL anew - it locks.
+ *
+ * When SQLite has neither lock any more, the one for writing is given up.  What SQLite does behind
+ * that, if it tries again for instance, is as it is without this layer.
+ *
+ * The locks are described in https://www.sqlite.org/walformat.html#locks .
  *
  * All other files, and all other calls, are those of SQLite's own layer: ours only puts other
  * methods in place of some of the file's, and its data behind the file's.
@@ -29,6 +52,7 @@ enum {
 	FRAME_HEADER = 24,
 	FRAME_PAGES = 4, /* where a header tells the pages of the database, if it is the last */
 	WRITE_LOCK = 0,	 /* the slot of the index's locks that who writes holds */
+	READ_LOCKS = 3,	 /* the first of those of the read marks */
 	JOIN_MOST = 120 << 10, /* bytes that are collected; SQLite cannot write 128 KiB at once */
 };
 
@@ -36,8 +60,14 @@ enum {
 struct joined {
 	const sqlite3_io_methods *real;
 	sqlite3_io_methods methods;
-	struct joined *wal; /* of a database */
-	struct joined *db;  /* of a WAL */
+	/* Of a database. */
+	struct joined *wal;
+	bool used;	/* the locks are there */
+	bool leads;	/* the lock for writing was taken before SQLite asked for it; then */
+	bool writes;	/* SQLite has it */
+	unsigned reads; /* these slots SQLite has as a reader, a bit each */
+	/* Of a WAL. */
+	struct joined *db;
 	char *data;	    /* that is not written yet */
 	int size;
 	sqlite3_int64 offset; /* where it belongs in the file */
@@ -158,15 +188,89 @@ static int join_close(sqlite3_file *file)
 	return joined->real->xClose(file);
 }
 
+/* Locks. */
+
+static void stop_leading(sqlite3_file *file)
+{
+	struct joined *joined = joined_of(file);
+
+	joined->leads = false;
+	joined->real->xShmLock(file, WRITE_LOCK, 1, SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE);
+}
+
+static int lock_while_leading(sqlite3_file *file, int slot, int count, int flags)
+{
+	struct joined *joined = joined_of(file);
+	unsigned bit = 1u << slot;
+
+	if (slot == WRITE_LOCK)
+		joined->writes = flags & SQLITE_SHM_LOCK;
+	else if (slot >= READ_LOCKS && (flags & SQLITE_SHM_SHARED))
+		joined->reads = flags & SQLITE_SHM_LOCK ? joined->reads | bit :
+							  joined->reads & ~bit;
+	else if (slot >= READ_LOCKS && count == 1 && (flags & SQLITE_SHM_LOCK))
+		return SQLITE_BUSY;
+	else
+		return joined->real->xShmLock(file, slot, count, flags);
+	if (!joined->writes && !joined->reads)
+		stop_leading(file);
+	return SQLITE_OK;
+}
+
 static int join_shm_lock(sqlite3_file *file, int slot, int count, int flags)
 {
-	struct joined *wal = joined_of(file)->wal;
+	struct joined *joined = joined_of(file);
+	int code;
 
-	if (wal && slot == WRITE_LOCK && (flags & SQLITE_SHM_UNLOCK)) {
-		wal->size = 0;
-		wal->last = false;
+	if (joined->wal && slot == WRITE_LOCK && (flags & SQLITE_SHM_UNLOCK)) {
+		joined->wal->size = 0;
+		joined->wal->last = false;
 	}
-	return joined_of(file)->real->xShmLock(file, slot, count, flags);
+	if (joined->leads)
+		return lock_while_leading(file, slot, count, flags);
+	code = joined->real->xShmLock(file, slot, count, flags);
+	joined->used |= code == SQLITE_OK;
+	return code;
+}
+
+static int join_shm_unmap(sqlite3_file *file, int delete)
+{
+	joined_of(file)->used = false;
+	return joined_of(file)->real->xShmUnmap(file, delete);
+}
+
+/* The file of a connection's database, if it goes through this layer. */
+static sqlite3_file *file_of(sqlite3 *db)
+{
+	sqlite3_file *file = NULL;
+
+	if (sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK ||
+	    !file || !file->pMethods || file->pMethods->xShmLock != join_shm_lock)
+		return NULL;
+	return file;
+}
+
+void sqlite_join_lead(sqlite3 *db)
+{
+	sqlite3_file *file = file_of(db);
+	struct joined *joined = file ? joined_of(file) : NULL;
+
+	if (!joined || !joined->used || joined->leads)
+		return;
+	/* If another program writes, SQLite will wait for it. */
+	joined->leads = joined->real->xShmLock(file, WRITE_LOCK, 1,
+					       SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE) == SQLITE_OK;
+	joined->writes = false;
+	joined->reads = 0;
+}
+
+void sqlite_join_leave(sqlite3 *db)
+{
+	sqlite3_file *file = file_of(db);
+	struct joined *joined = file ? joined_of(file) : NULL;
+
+	if (joined && joined->leads && !joined->writes && !joined->reads)
+		stop_leading(file);
 }
 
 /* Opening. */
@@ -203,6 +307,7 @@ static int join_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int
 	if ((flags & SQLITE_OPEN_MAIN_DB) && file->pMethods->iVersion >= 2) {
 		join_file(file, joined_of(file));
 		joined_of(file)->methods.xShmLock = join_shm_lock;
+		joined_of(file)->methods.xShmUnmap = join_shm_unmap;
 	} else if (flags & SQLITE_OPEN_WAL) {
 		sqlite3_file *db = sqlite3_database_file_object(name);
 

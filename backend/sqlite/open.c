@@ -74,7 +74,6 @@ static void sqlite_close(struct backend *backend)
 	pthread_mutex_destroy(&store->pool.lock);
 	pthread_cond_destroy(&store->pool.freed);
 	pthread_mutex_destroy(&store->queue.lock);
-	pthread_cond_destroy(&store->queue.moved);
 	pthread_mutex_destroy(&store->version_lock);
 	pthread_mutex_destroy(&store->keeper.lock);
 	pthread_mutex_destroy(&store->keeper.sync_lock);
@@ -147,7 +146,6 @@ static int allocate(const struct backend_options *options, struct sqlite **ret_s
 	pthread_mutex_init(&store->pool.lock, NULL);
 	pthread_cond_init(&store->pool.freed, NULL);
 	pthread_mutex_init(&store->queue.lock, NULL);
-	pthread_cond_init(&store->queue.moved, NULL);
 	pthread_mutex_init(&store->keep.lock, NULL);
 	pthread_mutex_init(&store->version_lock, NULL);
 	pthread_mutex_init(&store->keeper.lock, NULL);
