@@ -299,6 +299,7 @@ struct sqlite {
 		struct sqlite_request *first;
 		struct sqlite_request **last;
 		bool writing; /* somebody is the writer: he alone uses the connection below */
+		bool crowded; /* the writer's: when he took what waited, it was not his alone */
 	} queue;
 	struct sqlite_conn writer;
 	bool writer_triggers; /* as last set on the writer */

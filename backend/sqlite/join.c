@@ -68,7 +68,7 @@ struct joined {
 	unsigned reads; /* these slots SQLite has as a reader, a bit each */
 	/* Of a WAL. */
 	struct joined *db;
-	char *data;	    /* that is not written yet */
+	char *data; /* that is not written yet */
 	int size;
 	sqlite3_int64 offset; /* where it belongs in the file */
 	bool last;	      /* the header before it was that of a last frame */
@@ -206,8 +206,8 @@ static int lock_while_leading(sqlite3_file *file, int slot, int count, int flags
 	if (slot == WRITE_LOCK)
 		joined->writes = flags & SQLITE_SHM_LOCK;
 	else if (slot >= READ_LOCKS && (flags & SQLITE_SHM_SHARED))
-		joined->reads = flags & SQLITE_SHM_LOCK ? joined->reads | bit :
-							  joined->reads & ~bit;
+		joined->reads =
+			flags & SQLITE_SHM_LOCK ? joined->reads | bit : joined->reads & ~bit;
 	else if (slot >= READ_LOCKS && count == 1 && (flags & SQLITE_SHM_LOCK))
 		return SQLITE_BUSY;
 	else
