@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import time
 
+import crowd
 import harness
 from harness import (
     GONE,
@@ -690,6 +691,71 @@ def test_sql_and_files_may_append_to_the_same_list_in_turns(box):
     shows(box, path, lines)
     same(mount.rows("s", "l"), lines.splitlines(), "rows")
     same(mount.indexes("s", "l"), list(range(200)), "indexes")
+
+
+LIST = f"SELECT item_index, state_data FROM {TABLE} WHERE session_id = 's' AND state_key = ?"
+
+
+def read_twice(mount, key, going):
+    """A snapshot is one state of a list, and stays that, whatever is committed and checkpointed
+    meanwhile."""
+    base = mount.connect()
+    with contextlib.closing(base):
+        base.execute("PRAGMA cache_size = 0")  # what is read again is read from the files
+        while going():
+            base.execute("BEGIN")
+            first = base.execute(LIST, (key,)).fetchall()
+            same([index for index, _ in first], list(range(len(first))), "indexes")
+            time.sleep(0.05)
+            same(base.execute(LIST, (key,)).fetchall() == first, True, "the snapshot is as it was")
+            base.execute("COMMIT")
+
+
+def insert_rows(mount, key, count):
+    base = mount.connect()
+    with contextlib.closing(base):
+        for number in range(count):
+            base.execute(INSERT, ("s", key, number, '{"sql": %d}' % number))
+            if number % 20 == 0:
+                base.execute("DELETE FROM scratch")
+            base.execute("INSERT INTO scratch VALUES (zeroblob(20000))")
+
+
+def empty_log(mount, how, going):
+    """As far as that goes without waiting for readers: who waits for them lets nobody write."""
+    base = mount.connect()
+    with contextlib.closing(base):
+        base.execute("PRAGMA busy_timeout = 0").fetchall()
+        while going():
+            with contextlib.suppress(sqlite3.OperationalError):
+                base.execute(f"PRAGMA wal_checkpoint({how})").fetchall()
+            time.sleep(0.01)
+
+
+def append_lines(path, count):
+    with open(path, "ab", buffering=0) as file:
+        for number in range(count):
+            file.write(b'{"file": %d, "text": "%s"}\n' % (number, b"x" * (number % 7 * 500)))
+
+
+@limit(240)
+def test_snapshots_of_other_programs_hold_while_all_write_and_empty_the_log(box):
+    mount, session = box.session()
+    write(os.path.join(session, "a.jsonl"), b"")
+    mount.sql("CREATE TABLE scratch (data)")
+    paths = [os.path.join(session, name) for name in ("a.jsonl", "b.jsonl")]
+    crowd.run_together(
+        [(append_lines, path, 2000) for path in paths] + [(insert_rows, mount, "c", 200)],
+        [(read_twice, mount, key) for key in "abc"]
+        + [(empty_log, mount, how) for how in ("PASSIVE", "RESTART", "TRUNCATE")],
+    )
+    same(mount.sql("PRAGMA integrity_check"), [(b"ok",)], "the database")
+    for key in "ab":
+        rows = [json.loads(row)["file"] for row in mount.rows("s", key)]
+        same(rows, list(range(2000)), f"rows of {key}")
+    same(mount.rows("s", "c"), [b'{"sql": %d}' % n for n in range(200)], "rows of c")
+    mount.unmount()
+    mount.check()
 
 
 if __name__ == "__main__":
