@@ -237,6 +237,8 @@ enum backend_flags {
 	/* In the end this takes no more room than before: on a full medium it may use what the
 	 * store keeps in reserve for that. */
 	BACKEND_FREES = 1 << 1,
+	/* sync() will soon be called for it: what it has written may be on its way then. */
+	BACKEND_SYNC_SOON = 1 << 2,
 };
 
 typedef int backend_row_fn(void *arg, int64_t index, struct bytes data);

@@ -337,6 +337,19 @@ static void set_triggers(struct sqlite *store)
 	store->writer_triggers = on;
 }
 
+/* Who has asked for one sync will ask again.  On a disk that is nearly full nothing grows that need
+ * not. */
+static void set_ahead(struct sqlite *store)
+{
+	bool ahead = atomic_load_explicit(&store->keeper.asked, memory_order_relaxed) &&
+		     !store->room.nearly_full;
+
+	if (ahead == store->writer_ahead)
+		return;
+	sqlite_join_ahead(store->writer.db, ahead);
+	store->writer_ahead = ahead;
+}
+
 static int pending_now(struct sqlite *store, bool *ret_pending)
 {
 	int64_t digested = -1, version = 0;
@@ -376,6 +389,7 @@ static int run_group(struct sqlite *store, struct sqlite_request *first, struct 
 	store->room.written = 0;
 	sqlite_stamp_now(now);
 	set_triggers(store);
+	set_ahead(store);
 	for (struct sqlite_request *request = first; r == 0 && request != end;
 	     request = request->next) {
 		/* A batch before this one may have digested the changes. */
@@ -556,6 +570,8 @@ int sqlite_commit(struct backend *backend, struct backend_batch *batch, unsigned
 	if (!request.done)
 		lead(store, &request);
 	sem_destroy(&request.turn);
+	if (request.result == 0 && (flags & BACKEND_SYNC_SOON))
+		sqlite_sync_soon(store);
 	return request.result;
 }
 

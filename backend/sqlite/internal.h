@@ -14,7 +14,7 @@
  *   read.c    the reading half of backend.h
  *   commit.c  the writing half: group commit, operations
  *   changes.c others' changes: listing them, waiting for them
- *   join.c    a layer below SQLite: one write and one lock a transaction
+ *   join.c    a layer below SQLite: one write and one lock a transaction, a WAL that grows ahead
  *   keeper.c  the thread that syncs and checkpoints
  *   room.c    full disks: what may still be written, and the reserve for deletions
  *   check.c   space() and check()
@@ -150,6 +150,9 @@ const char *sqlite_join_name(void);
  * sqlite_join_leave().  Only for the thread that uses the connection. */
 void sqlite_join_lead(sqlite3 *db);
 void sqlite_join_leave(sqlite3 *db);
+/* Whether the WAL shall grow ahead of what is written, which makes syncing it quicker.  Only for the
+ * thread that uses the connection. */
+void sqlite_join_ahead(sqlite3 *db, bool ahead);
 
 /* --- file.c ------------------------------------------------------------------------------------
  */
@@ -303,6 +306,7 @@ struct sqlite {
 	} queue;
 	struct sqlite_conn writer;
 	bool writer_triggers; /* as last set on the writer */
+	bool writer_ahead;    /* and whether the WAL grows ahead */
 
 	/* The writer's.  Bytes. */
 	struct {
@@ -350,9 +354,10 @@ struct sqlite {
 		atomic_int wal_pages;  /* in the WAL, as of the last commit */
 		atomic_int wal_copied; /* of these into the database, by the last checkpoint */
 		pthread_mutex_t sync_lock;
-		uint64_t synced; /* commits that are durable */
-		bool failed;	 /* a sync failed: what it lost stays lost */
-		int wal;	 /* descriptor of the -wal file, -1 */
+		uint64_t synced;   /* commits that are durable */
+		bool failed;	   /* a sync failed: what it lost stays lost */
+		atomic_bool asked; /* somebody has asked for a sync */
+		atomic_int wal;	   /* descriptor of the -wal file, -1; set once */
 		struct sqlite_conn conn;
 	} keeper;
 };
@@ -443,6 +448,8 @@ void sqlite_keeper_committed(struct sqlite *store);
 /* A snapshot was read: when nobody has read or written for a while, give its memory back. */
 void sqlite_keeper_used(struct sqlite *store);
 int sqlite_sync(struct backend *backend);
+/* What is committed and not synced shall be on its way to the disk. */
+void sqlite_sync_soon(struct sqlite *store);
 
 /* --- beside.c: files of ours beside the store ---------------------------------------------------
  */

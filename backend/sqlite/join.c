@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A layer below SQLite that joins the writes of a transaction, and takes one lock for it.
+ * A layer below SQLite that joins the writes of a transaction, grows the WAL ahead of them, and
+ * takes one lock for it.
  *
  * Writes
  *
@@ -16,6 +17,13 @@
  * process may write to the same place.
  *
  * The format of the WAL is described in https://www.sqlite.org/fileformat2.html#walformat .
+ *
+ * Growing
+ *
+ * To sync a file that has grown takes the filesystem half as long again, as it has to write where
+ * the new bytes are as well.  So where commits are synced (sqlite_join_ahead), a WAL that a
+ * transaction has made larger gets zeros behind it, for those that follow.  Who holds the lock for
+ * writing may put there what he likes: it is behind the last frame, and zeros are no frame.
  *
  * Locks
  *
@@ -54,6 +62,7 @@ enum {
 	WRITE_LOCK = 0,	 /* the slot of the index's locks that who writes holds */
 	READ_LOCKS = 3,	 /* the first of those of the read marks */
 	JOIN_MOST = 120 << 10, /* bytes that are collected; SQLite cannot write 128 KiB at once */
+	AHEAD = 512 << 10,     /* bytes of zeros behind a WAL that has grown */
 };
 
 /* Behind the file of SQLite's own layer. */
@@ -72,6 +81,8 @@ struct joined {
 	int size;
 	sqlite3_int64 offset; /* where it belongs in the file */
 	bool last;	      /* the header before it was that of a last frame */
+	bool ahead;	      /* grow it ahead */
+	sqlite3_int64 room;   /* it is at least as large as this */
 };
 
 static sqlite3_vfs join_vfs;
@@ -118,6 +129,25 @@ static bool is_last_frame(const void *header)
 	return memcmp((const char *)header + FRAME_PAGES, none, sizeof(none)) != 0;
 }
 
+/* Behind the end of a transaction. */
+static void grow_ahead(sqlite3_file *file, struct joined *joined)
+{
+	static const char zeros[64 << 10];
+	sqlite3_int64 size = 0;
+
+	if (!joined->ahead || joined->offset <= joined->room)
+		return;
+	if (joined->real->xFileSize(file, &size) != SQLITE_OK)
+		return;
+	/* Larger: it was begun anew. */
+	if (size == joined->offset)
+		for (int i = 0; i < AHEAD / (int)sizeof(zeros); i++)
+			if (joined->real->xWrite(file, zeros, sizeof(zeros),
+						 size + i * (int)sizeof(zeros)) != SQLITE_OK)
+				break;
+	joined->room = size == joined->offset ? size + AHEAD : size;
+}
+
 static int join_through(sqlite3_file *file, struct joined *joined, const void *data, int size,
 			sqlite3_int64 offset)
 {
@@ -143,7 +173,12 @@ static int join_write(sqlite3_file *file, const void *data, int size, sqlite3_in
 		return code;
 	memcpy(joined->data + joined->size, data, (size_t)size);
 	joined->size += size;
-	return ends ? join_flush(file, joined) : SQLITE_OK;
+	if (!ends)
+		return SQLITE_OK;
+	code = join_flush(file, joined);
+	if (code == SQLITE_OK)
+		grow_ahead(file, joined);
+	return code;
 }
 
 /* What asks about the file, or ends it. */
@@ -159,6 +194,7 @@ static int join_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
 	int code = join_flush(file, joined_of(file));
 
+	joined_of(file)->room = 0;
 	return code == SQLITE_OK ? joined_of(file)->real->xTruncate(file, size) : code;
 }
 
@@ -262,6 +298,14 @@ void sqlite_join_lead(sqlite3 *db)
 					       SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE) == SQLITE_OK;
 	joined->writes = false;
 	joined->reads = 0;
+}
+
+void sqlite_join_ahead(sqlite3 *db, bool ahead)
+{
+	sqlite3_file *file = file_of(db);
+
+	if (file && joined_of(file)->wal)
+		joined_of(file)->wal->ahead = ahead;
 }
 
 void sqlite_join_leave(sqlite3 *db)

@@ -87,7 +87,7 @@ static int open_wal(struct sqlite *store)
 	free(name);
 	if (r < 0)
 		return r;
-	store->keeper.wal = fd;
+	atomic_store(&store->keeper.wal, fd);
 	fd = -1;
 	return 0;
 }
@@ -112,9 +112,8 @@ static int sync_wal(struct sqlite *store)
 	return r;
 }
 
-int sqlite_sync(struct backend *backend)
+static int sync_commits(struct sqlite *store)
 {
-	struct sqlite *store = sqlite_of(backend);
 	uint64_t commits = atomic_load(&store->keeper.commits);
 	int r = 0;
 
@@ -130,6 +129,23 @@ int sqlite_sync(struct backend *backend)
 	}
 	pthread_mutex_unlock(&store->keeper.sync_lock);
 	return r;
+}
+
+int sqlite_sync(struct backend *backend)
+{
+	struct sqlite *store = sqlite_of(backend);
+
+	atomic_store_explicit(&store->keeper.asked, true, memory_order_relaxed);
+	return sync_commits(store);
+}
+
+void sqlite_sync_soon(struct sqlite *store)
+{
+	int wal = atomic_load(&store->keeper.wal);
+
+	/* This is no sync: what fails is told by the one that follows. */
+	if (wal >= 0)
+		sync_file_range(wal, 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
 /* How many pages of the WAL are not in the database yet. */
@@ -303,7 +319,7 @@ static void *keep(void *arg)
 			if (pages_to_copy(store) > some)
 				empty_wal(store);
 			/* A checkpoint has synced most of it. */
-			sqlite_sync(&store->backend);
+			sync_commits(store);
 			tidy = idle = false;
 		} else if (idle) {
 			/* Somebody reads. */
@@ -355,5 +371,7 @@ void sqlite_keeper_stop(struct sqlite *store)
 		store->keeper.running = false;
 	}
 	sqlite_conn_close(&store->keeper.conn);
-	closep(&store->keeper.wal);
+	if (store->keeper.wal >= 0)
+		close(store->keeper.wal);
+	store->keeper.wal = -1;
 }

@@ -245,7 +245,8 @@ static int append_commit(struct appending *appending)
 	with_node = node.flags != inode->node.flags || inode->synced;
 	if (with_node)
 		batch_node_put(&appending->batch, &node);
-	r = batch_commit(&appending->batch, appending->tree->backend, 0);
+	r = batch_commit(&appending->batch, appending->tree->backend,
+			 inode->sync_soon ? BACKEND_SYNC_SOON : 0);
 	if (r == -EEXIST) {
 		/* Someone else's row stands where ours should; look again. */
 		inode->loaded = false;
@@ -255,7 +256,7 @@ static int append_commit(struct appending *appending)
 		return r;
 	if (!with_node)
 		inode_times_dirty(appending->tree, inode);
-	inode->synced = false;
+	inode->synced = inode->sync_soon = false;
 	inode->node = node;
 	inode->list = appending->list;
 	if (tail_changed)

@@ -137,6 +137,7 @@ struct inode {
 	/* Somebody has synced it, and is likely to do so after the next append as well: then that
 	 * writes the times, instead of a transaction of their own. */
 	_Atomic bool synced;
+	_Atomic bool sync_soon; /* the same, for its data alone */
 	bool times_dirty; /* tree.times_lock: counted by, and in, the list of unwritten times */
 	struct inode *times_next;
 };

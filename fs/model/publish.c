@@ -266,6 +266,8 @@ static int sync_all(struct tree *tree, struct handle *handle, bool times)
 		r = tree_write_times(tree);
 	if (times && handle)
 		handle->inode->synced = true;
+	if (handle)
+		handle->inode->sync_soon = true;
 	if (r >= 0)
 		r = tree_settle(tree);
 	return r < 0 ? r : backend->ops->sync(backend);

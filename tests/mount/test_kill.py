@@ -13,7 +13,7 @@ import os
 import re
 
 import harness
-from harness import INSERT, TABLE, limit, read, write
+from harness import INSERT, TABLE, limit, read, same, write
 from manifest import Call
 from rounds import Rounds, rows_expected, see
 from writer import make_names
@@ -284,6 +284,35 @@ def test_the_comparison_notices_a_store_that_has_lost_something(box):
         assert rounds.compare(see(mount))[1], f"{name} was lost, and nothing is said"
         mount.kill9()
         mount.sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+# The log
+
+
+def append_synced(path, line):
+    with open(path, "ab", buffering=0) as file:
+        file.write(line)
+        os.fsync(file.fileno())
+
+
+@limit(60)
+def test_a_log_that_is_synced_grows_ahead_and_is_read_as_before_after_a_kill(box):
+    mount, session = box.session()
+    path = os.path.join(session, "l.jsonl")
+    lines = [b'{"n": %d}\n' % number for number in range(200)]
+    sizes = []
+    for line in lines:
+        append_synced(path, line)
+        sizes.append(os.stat(mount.store + "-wal").st_size)
+    grown = sum(before != after for before, after in zip(sizes, sizes[1:]))
+    assert grown < len(lines) // 5, f"the log has grown {grown} times"
+    mount.kill9()
+    mount.remount()
+    same(read(path), b"".join(lines), "the file")
+    append_synced(path, lines[0])
+    mount.unmount()
+    mount.check()
+    same(mount.rows("s", "l"), [line[:-1] for line in lines + lines[:1]], "rows")
 
 
 # Nobody hangs
