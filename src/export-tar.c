@@ -3,6 +3,9 @@
  * As a tar stream in the pax format.  The size of a file stands before its bytes, and it may grow
  * while it is read: so it is read first, into memory or, when it is large, into a file without a
  * name.
+ *
+ * libarchive and what it needs take more memory than the whole rest of the program has of code, and
+ * only this file uses it: so it is loaded when a stream is made, and a mount goes without.
  */
 #include "src/export.h"
 
@@ -11,8 +14,10 @@
 #ifdef HAVE_LIBARCHIVE
 #include <archive.h>
 #include <archive_entry.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <locale.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,11 +26,72 @@
 
 enum { HELD_MAX = 4 << 20 }; /* bytes of a file that are held in memory */
 
+/* The name of its interface since 3.0. */
+#define LIBRARY "libarchive.so.13"
+
+#define CALLS                                                                                      \
+	CALL(archive_entry_free)                                                                   \
+	CALL(archive_entry_new)                                                                    \
+	CALL(archive_entry_set_gid)                                                                \
+	CALL(archive_entry_set_hardlink)                                                           \
+	CALL(archive_entry_set_mode)                                                               \
+	CALL(archive_entry_set_mtime)                                                              \
+	CALL(archive_entry_set_pathname)                                                           \
+	CALL(archive_entry_set_size)                                                               \
+	CALL(archive_entry_set_symlink)                                                            \
+	CALL(archive_entry_set_uid)                                                                \
+	CALL(archive_entry_xattr_add_entry)                                                        \
+	CALL(archive_errno)                                                                        \
+	CALL(archive_error_string)                                                                 \
+	CALL(archive_write_close)                                                                  \
+	CALL(archive_write_data)                                                                   \
+	CALL(archive_write_fail)                                                                   \
+	CALL(archive_write_free)                                                                   \
+	CALL(archive_write_header)                                                                 \
+	CALL(archive_write_new)                                                                    \
+	CALL(archive_write_open_fd)                                                                \
+	CALL(archive_write_set_format_pax)                                                         \
+	CALL(archive_write_set_options)
+
+/* clang-format off */
+#define CALL(name) __typeof__(name) *name;
+static struct {
+	CALLS
+} la;
+#undef CALL
+/* clang-format on */
+
+static int load(void)
+{
+	static const struct {
+		const char *name;
+		size_t offset;
+	} calls[] = {
+#define CALL(name) { #name, offsetof(__typeof__(la), name) },
+		CALLS
+#undef CALL
+	};
+	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	const char *error = library ? NULL : dlerror();
+
+	for (size_t i = 0; !error && i < ARRAY_SIZE(calls); i++) {
+		void *call = dlsym(library, calls[i].name);
+
+		if (!call)
+			error = dlerror();
+		memcpy((char *)&la + calls[i].offset, &call, sizeof(call));
+	}
+	if (!error)
+		return 0;
+	log_error("cannot load libarchive: %s", error);
+	return -ELIBACC;
+}
+
 static int failed(struct export *export)
 {
-	int error = archive_errno(export->to);
+	int error = la.archive_errno(export->to);
 
-	log_error("cannot write the tar stream: %s", archive_error_string(export->to));
+	log_error("cannot write the tar stream: %s", la.archive_error_string(export->to));
 	return error > 0 ? -error : -EIO;
 }
 
@@ -47,7 +113,7 @@ static int add_xattrs(struct export *export, const struct export_entry *from,
 
 		r = export_xattr(export, from, name, &value);
 		if (r == 0)
-			archive_entry_xattr_add_entry(entry, name, value.data, value.size);
+			la.archive_entry_xattr_add_entry(entry, name, value.data, value.size);
 	}
 	return r;
 }
@@ -62,27 +128,27 @@ static int describe(struct export *export, const struct export_entry *from, uint
 		r = buf_append_byte(&path, '\0');
 	if (r < 0)
 		return r;
-	archive_entry_set_pathname(entry, path.data);
-	archive_entry_set_mode(entry, (from->st.st_mode & S_IFMT) | export_mode(export, from));
-	archive_entry_set_uid(entry, from->st.st_uid);
-	archive_entry_set_gid(entry, from->st.st_gid);
-	archive_entry_set_mtime(entry, from->st.st_mtim.tv_sec, from->st.st_mtim.tv_nsec);
-	archive_entry_set_size(entry, (int64_t)size);
+	la.archive_entry_set_pathname(entry, path.data);
+	la.archive_entry_set_mode(entry, (from->st.st_mode & S_IFMT) | export_mode(export, from));
+	la.archive_entry_set_uid(entry, from->st.st_uid);
+	la.archive_entry_set_gid(entry, from->st.st_gid);
+	la.archive_entry_set_mtime(entry, from->st.st_mtim.tv_sec, from->st.st_mtim.tv_nsec);
+	la.archive_entry_set_size(entry, (int64_t)size);
 	if (from->target)
-		archive_entry_set_symlink(entry, from->target);
+		la.archive_entry_set_symlink(entry, from->target);
 	if (from->first)
-		archive_entry_set_hardlink(entry, from->first);
+		la.archive_entry_set_hardlink(entry, from->first);
 	return from->first ? 0 : add_xattrs(export, from, entry);
 }
 
 static int put_header(struct export *export, const struct export_entry *from, uint64_t size)
 {
-	struct archive_entry *entry = archive_entry_new();
+	struct archive_entry *entry = la.archive_entry_new();
 	int r = entry ? describe(export, from, size, entry) : -ENOMEM;
 
 	if (r == 0)
-		r = judge(export, archive_write_header(export->to, entry));
-	archive_entry_free(entry);
+		r = judge(export, la.archive_write_header(export->to, entry));
+	la.archive_entry_free(entry);
 	return r;
 }
 
@@ -111,7 +177,7 @@ static int tar_other(struct export *export, const struct export_entry *entry)
 
 static int put_data(struct export *export, struct bytes data)
 {
-	la_ssize_t size = archive_write_data(export->to, data.data, data.size);
+	la_ssize_t size = la.archive_write_data(export->to, data.data, data.size);
 
 	return size < 0 || (size_t)size != data.size ? (failed(export), -EIO) : 0;
 }
@@ -203,10 +269,10 @@ static int tar_end(struct export *export, int error)
 
 	/* A stream that is not all there is to look like it. */
 	if (error < 0)
-		archive_write_fail(export->to);
-	else if (archive_write_close(export->to) != ARCHIVE_OK)
+		la.archive_write_fail(export->to);
+	else if (la.archive_write_close(export->to) != ARCHIVE_OK)
 		r = failed(export);
-	archive_write_free(export->to);
+	la.archive_write_free(export->to);
 	return r;
 }
 
@@ -220,8 +286,12 @@ static const struct export_sink sink = {
 
 int export_to_tar(struct export *export, int fd)
 {
-	struct archive *archive = archive_write_new();
+	struct archive *archive;
+	int r = load();
 
+	if (r < 0)
+		return r;
+	archive = la.archive_write_new();
 	if (!archive)
 		return -ENOMEM;
 	export->sink = &sink;
@@ -229,12 +299,12 @@ int export_to_tar(struct export *export, int fd)
 	/* Names are bytes; those that are UTF-8 are what the format wants.  Others get a header
 	 * that says so, of which libarchive warns. */
 	setlocale(LC_CTYPE, "C.UTF-8");
-	if (archive_write_set_format_pax(archive) == ARCHIVE_OK &&
-	    archive_write_set_options(archive, "xattrheader=SCHILY") == ARCHIVE_OK &&
-	    archive_write_open_fd(archive, fd) == ARCHIVE_OK)
+	if (la.archive_write_set_format_pax(archive) == ARCHIVE_OK &&
+	    la.archive_write_set_options(archive, "xattrheader=SCHILY") == ARCHIVE_OK &&
+	    la.archive_write_open_fd(archive, fd) == ARCHIVE_OK)
 		return 0;
 	failed(export);
-	archive_write_free(archive);
+	la.archive_write_free(archive);
 	return -EIO;
 }
 
