@@ -259,21 +259,67 @@ static int apply_change_done(struct sqlite_conn *conn, const struct backend_op *
 	return apply_recipe(conn, &everything, op, now);
 }
 
-static int apply_op(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+static int check_op(const struct sqlite *store, const struct backend_op *op)
 {
-	const struct backend *backend = &conn->store->backend;
-	const struct recipe *recipe;
-
 	if ((unsigned)op->type >= BACKEND_OP_TYPES)
 		return -EINVAL;
-	recipe = &recipes[op->type];
-	if (recipe->rows ? conn->store->mode != MODE_WHOLE : conn->store->rows_only)
+	if (recipes[op->type].rows ? store->mode != MODE_WHOLE : store->rows_only)
 		return -EROFS;
-	if (op->data.size > backend->max_item)
+	if (op->data.size > store->backend.max_item)
 		return -EFBIG;
 	if (op->type == BACKEND_CHUNK_PUT && op->data.size > BACKEND_CHUNK)
 		return -EINVAL;
+	return 0;
+}
+
+static int apply_op(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+{
+	const struct recipe *recipe;
+	int r = check_op(conn->store, op);
+
+	if (r < 0)
+		return r;
+	recipe = &recipes[op->type];
 	return recipe->apply ? recipe->apply(conn, op, now) : apply_recipe(conn, recipe, op, now);
+}
+
+static bool is_next_row(const struct backend_op *op, const struct backend_op *next)
+{
+	return next->type == BACKEND_ROW_INSERT && next->at - 1 == op->at &&
+	       bytes_equal(next->session, op->session) && bytes_equal(next->key, op->key);
+}
+
+/* Whether the next SQLITE_ROWS operations append to one list. */
+static bool are_rows(const struct backend_op *ops, size_t count)
+{
+	if (count < SQLITE_ROWS || ops->type != BACKEND_ROW_INSERT)
+		return false;
+	for (size_t i = 1; i < SQLITE_ROWS; i++)
+		if (!is_next_row(&ops[i - 1], &ops[i]))
+			return false;
+	return true;
+}
+
+/* In one statement that takes half the time: the place in the tables is looked for once. */
+static int apply_rows(struct sqlite_conn *conn, const struct backend_op *ops, const char *now)
+{
+	static const char fields[] = "sk@DT"; /* of the first; the data of the others follow */
+	const int count = sizeof(fields) - 1;
+	sqlite3_stmt *statement;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < SQLITE_ROWS; i++)
+		r = check_op(conn->store, &ops[i]);
+	if (r < 0)
+		return r;
+	statement = sqlite_conn_take(conn, SQL_ROWS_INSERT, &r);
+	if (!statement)
+		return r;
+	for (int i = 0; i < count; i++)
+		bind_field(statement, i + 1, fields[i], ops, now);
+	for (int i = 1; i < SQLITE_ROWS; i++)
+		bind_field(statement, count + i, 'D', &ops[i], now);
+	return finish(conn, statement);
 }
 
 /* What a block of operations writes, about. */
@@ -304,10 +350,14 @@ static int apply_batch(struct sqlite_conn *conn, struct backend_batch *batch, co
 	for (;;) {
 		uint64_t bytes = weigh(batch);
 
-		for (size_t i = 0; i < batch->count; i++) {
-			r = apply_op(conn, &batch->ops[i], now);
+		for (size_t i = 0; i < batch->count;) {
+			const struct backend_op *op = &batch->ops[i];
+			bool rows = are_rows(op, batch->count - i);
+
+			r = rows ? apply_rows(conn, op, now) : apply_op(conn, op, now);
 			if (r < 0)
 				return r;
+			i += rows ? SQLITE_ROWS : 1;
 		}
 		r = sqlite_room_check(conn->store, bytes);
 		if (r < 0 || !batch->more)

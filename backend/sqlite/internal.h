@@ -40,6 +40,7 @@ enum {
 	SQLITE_APPLICATION = 0x73657366, /* "sesf" in the file's header */
 	SQLITE_SCHEMA_NEWEST = 1,
 	SQLITE_PAGE = 8192, /* of a new store */
+	SQLITE_ROWS = 16,   /* that one statement inserts */
 	SQLITE_BUSY_MS = 10000,
 	SQLITE_READERS = 16,
 	SQLITE_READER_CACHE_KIB = 1024,
@@ -97,6 +98,7 @@ enum sqlite_sql {
 	SQL_CHANGE_LIST,
 	SQL_CHANGE_EVERYTHING,
 	SQL_ROW_INSERT,
+	SQL_ROWS_INSERT, /* SQLITE_ROWS of them */
 	SQL_ROW_PUT,
 	SQL_ROW_SAME,
 	SQL_ROW_UPDATE,

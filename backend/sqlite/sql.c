@@ -13,6 +13,10 @@
 	"session_id < x'' AND session_id >= '' AND state_key < x'' AND state_key >= '' AND "       \
 	"typeof(item_index) = 'integer' "
 
+/* One of several rows that are inserted: its place behind the first, and the parameter that has its
+ * data. */
+#define NEXT_ROW(place, data) ", (?1, ?2, ?3 + " #place ", ?" #data "{time_values})"
+
 /*
  * Words in braces differ from store to store; sqlite_sql_expand() puts them in.  Ids in the rows'
  * table may be of any type when another program wrote them: text alone is an id to us, and
@@ -107,6 +111,14 @@ static const char *const texts[SQL_COUNT] = {
 
 	[SQL_ROW_INSERT] = "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
 			   "{time_columns}) VALUES (?1, ?2, ?3, ?4{time_values})",
+	/* A conflict ends the transaction, so nothing is kept to undo only this. */
+	[SQL_ROWS_INSERT] =
+		"INSERT OR FAIL INTO {rows} (session_id, state_key, item_index, state_data"
+		"{time_columns}) VALUES (?1, ?2, ?3, ?4{time_values})" NEXT_ROW(1, 6) NEXT_ROW(2, 7)
+			NEXT_ROW(3, 8) NEXT_ROW(4, 9) NEXT_ROW(5, 10) NEXT_ROW(6, 11)
+				NEXT_ROW(7, 12) NEXT_ROW(8, 13) NEXT_ROW(9, 14) NEXT_ROW(10, 15)
+					NEXT_ROW(11, 16) NEXT_ROW(12, 17) NEXT_ROW(13, 18)
+						NEXT_ROW(14, 19) NEXT_ROW(15, 20),
 	[SQL_ROW_PUT] = "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
 			"{time_columns}) VALUES (?1, ?2, ?3, ?4{time_values}) "
 			"ON CONFLICT (session_id, state_key, item_index) DO UPDATE SET "

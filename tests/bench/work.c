@@ -166,7 +166,13 @@ static void work_append_many(const char *path, const uint64_t *number)
 	stop(number[1] * processes);
 }
 
-/* What appending costs at least: the same rows, one transaction each, in this process. */
+static void execute(sqlite3 *db, const char *sql)
+{
+	if (sqlite3_exec(db, sql, NULL, NULL, NULL))
+		fail("%s: %s", sql, sqlite3_errmsg(db));
+}
+
+/* What appending costs at least: the same rows, so many a transaction, in this process. */
 static void work_rows(const char *path, const uint64_t *number)
 {
 	static const char make[] =
@@ -191,11 +197,15 @@ static void work_rows(const char *path, const uint64_t *number)
 	for (uint64_t i = 0; i < number[1]; i++) {
 		size_t size = line_make(line, number[0], i);
 
+		if (number[2] > 1 && i % number[2] == 0)
+			execute(db, i ? "COMMIT; BEGIN" : "BEGIN");
 		sqlite3_bind_int64(statement, 1, (sqlite3_int64)i);
 		sqlite3_bind_text(statement, 2, line, (int)size - 1, SQLITE_STATIC);
 		if (sqlite3_step(statement) != SQLITE_DONE || sqlite3_reset(statement))
 			fail("%s: %s", path, sqlite3_errmsg(db));
 	}
+	if (number[1] && number[2] > 1)
+		execute(db, "COMMIT");
 	stop(number[1]);
 	sqlite3_finalize(statement);
 	sqlite3_close(db);
@@ -426,7 +436,7 @@ static const struct {
 } works[] = {
 	{ "append", "SIZE COUNT HOW (0 held, 1 opened each time, 2 synced)", 3, work_append },
 	{ "append-many", "SIZE COUNT PROCESSES", 3, work_append_many },
-	{ "rows", "SIZE COUNT", 2, work_rows },
+	{ "rows", "SIZE COUNT EACH", 3, work_rows },
 	{ "save", "SIZE COUNT", 2, work_save },
 	{ "replace", "SIZE COUNT", 2, work_replace },
 	{ "rewrite", "LINES COUNT", 2, work_rewrite },
