@@ -36,9 +36,10 @@
  *
  *	what SQLite does with that lock only says whether SQLite has it;
  *	the lock of a reader is only noted;
- *	a read mark cannot be had (SQLITE_BUSY), so it stays where it is.  SQLite then takes the
- *	highest that is not too high, and there always is one.  To move it without a lock would
- *	take it away from a reader of another process who counts on it;
+ *	a read mark cannot be had (SQLITE_BUSY), so it stays where it is, and SQLite takes the
+ *	highest that is not too high.  To move it without a lock would take it away from a reader
+ *	of another process who counts on it.  If SQLite asks for it again, there is none that is
+ *	not too high, as in a WAL that nobody has read yet, and it gets the lock;
  *	whatever else SQLite locks - all read marks at once, to begin the WAL anew - it locks.
  *
  * When SQLite has neither lock any more, the one for writing is given up.  What SQLite does behind
@@ -75,6 +76,7 @@ struct joined {
 	bool leads;	/* the lock for writing was taken before SQLite asked for it; then */
 	bool writes;	/* SQLite has it */
 	unsigned reads; /* these slots SQLite has as a reader, a bit each */
+	unsigned busy;	/* and these it was told it cannot have alone */
 	/* Of a WAL. */
 	struct joined *db;
 	char *data; /* that is not written yet */
@@ -244,9 +246,11 @@ static int lock_while_leading(sqlite3_file *file, int slot, int count, int flags
 	else if (slot >= READ_LOCKS && (flags & SQLITE_SHM_SHARED))
 		joined->reads =
 			flags & SQLITE_SHM_LOCK ? joined->reads | bit : joined->reads & ~bit;
-	else if (slot >= READ_LOCKS && count == 1 && (flags & SQLITE_SHM_LOCK))
+	else if (slot >= READ_LOCKS && count == 1 && (flags & SQLITE_SHM_LOCK) &&
+		 !(joined->busy & bit)) {
+		joined->busy |= bit;
 		return SQLITE_BUSY;
-	else
+	} else
 		return joined->real->xShmLock(file, slot, count, flags);
 	if (!joined->writes && !joined->reads)
 		stop_leading(file);
@@ -297,7 +301,7 @@ void sqlite_join_lead(sqlite3 *db)
 	joined->leads = joined->real->xShmLock(file, WRITE_LOCK, 1,
 					       SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE) == SQLITE_OK;
 	joined->writes = false;
-	joined->reads = 0;
+	joined->reads = joined->busy = 0;
 }
 
 void sqlite_join_ahead(sqlite3 *db, bool ahead)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 EveryStore(batches, apply_their_operations_in_order)
 {
@@ -82,6 +83,40 @@ EveryStore(batches, of_thousands_of_operations_are_one)
 	cr_assert_eq(stat.last, COUNT - 1);
 	unlook(backend, snapshot);
 	free(ops);
+}
+
+/* A store may write many rows of one list at once: they are those that were meant. */
+EveryStore(batches, of_many_rows_put_each_in_its_place)
+{
+	enum { COUNT = 120 };
+	static const int64_t gaps[] = { 20, 37, 53, 90 };
+	struct backend_op ops[COUNT];
+	char data[COUNT][8], here[4096] = "", there[4096] = "";
+	int64_t at = -10;
+
+	for (size_t i = 0, gap = 0; i < COUNT; i++) {
+		bool other = i >= 60 && i < 85;
+		char *expected = other ? there : here;
+		size_t used = strlen(expected);
+
+		snprintf(data[i], sizeof(data[i]), "d%zu", i);
+		if (gap < ARRAY_SIZE(gaps) && gaps[gap] == (int64_t)i) {
+			gap++;
+			at += 2;
+		}
+		ops[i] = row_insert(S, other ? BYTES("other") : K, at, bytes_str(data[i]));
+		snprintf(expected + used, sizeof(here) - used, "%s%d=%s", used ? " " : "", (int)at,
+			 data[i]);
+		at++;
+	}
+	COMMIT(backend, row_insert(S, K, 25, BYTES("{}")));
+	cr_assert_eq(backend_commit(backend, ops, COUNT, 0), -EEXIST);
+	cr_assert_str_eq(rows_of(backend, S, K), "25={}");
+	cr_assert_str_eq(rows_of(backend, S, BYTES("other")), "");
+	COMMIT(backend, row_delete(S, K, 25, 25));
+	cr_assert_eq(backend_commit(backend, ops, COUNT, 0), 0);
+	cr_assert_str_eq(rows_of(backend, S, K), here);
+	cr_assert_str_eq(rows_of(backend, S, BYTES("other")), there);
 }
 
 /* A source of rows 1, 2 ... count - 1, and then an end or an error. */
