@@ -152,7 +152,7 @@ const char *sqlite_join_name(void);
  * sqlite_join_leave().  Only for the thread that uses the connection. */
 void sqlite_join_lead(sqlite3 *db);
 void sqlite_join_leave(sqlite3 *db);
-/* Whether the WAL shall grow ahead of what is written, which makes syncing it quicker.  Only for the
+/* Whether the WAL shall grow ahead of what is written, so that syncing it is quicker.  Only for the
  * thread that uses the connection. */
 void sqlite_join_ahead(sqlite3 *db, bool ahead);
 
