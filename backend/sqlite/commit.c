@@ -352,7 +352,8 @@ static int apply_batch(struct sqlite_conn *conn, struct backend_batch *batch, co
 
 		for (size_t i = 0; i < batch->count;) {
 			const struct backend_op *op = &batch->ops[i];
-			bool rows = are_rows(op, batch->count - i);
+			/* With triggers, SQLite would hold all of them at once. */
+			bool rows = !conn->store->writer_triggers && are_rows(op, batch->count - i);
 
 			r = rows ? apply_rows(conn, op, now) : apply_op(conn, op, now);
 			if (r < 0)

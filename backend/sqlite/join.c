@@ -35,11 +35,12 @@
  * So the writer takes it before he begins (sqlite_join_lead), and then
  *
  *	what SQLite does with that lock only says whether SQLite has it;
- *	the lock of a reader is only noted;
+ *	the lock of a reader is only noted, but for the one that SQLite takes when it has begun the
+ *	WAL anew;
  *	a read mark cannot be had (SQLITE_BUSY), so it stays where it is, and SQLite takes the
  *	highest that is not too high.  To move it without a lock would take it away from a reader
- *	of another process who counts on it.  If SQLite asks for it again, there is none that is
- *	not too high, as in a WAL that nobody has read yet, and it gets the lock;
+ *	of another process who counts on it.  If SQLite asks for it again, or when it has begun
+ *	the WAL anew, there may be none that is not too high, and it gets the lock;
  *	whatever else SQLite locks - all read marks at once, to begin the WAL anew - it locks.
  *
  * When SQLite has neither lock any more, the one for writing is given up.  What SQLite does behind
@@ -76,6 +77,7 @@ struct joined {
 	bool leads;	/* the lock for writing was taken before SQLite asked for it; then */
 	bool writes;	/* SQLite has it */
 	unsigned reads; /* these slots SQLite has as a reader, a bit each */
+	unsigned taken; /* some of them are more than noted */
 	unsigned busy;	/* and these it was told it cannot have alone */
 	/* Of a WAL. */
 	struct joined *db;
@@ -236,25 +238,44 @@ static void stop_leading(sqlite3_file *file)
 	joined->real->xShmLock(file, WRITE_LOCK, 1, SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE);
 }
 
+/* A reader's lock.  In the middle of a transaction it is for a WAL that was begun anew, and taken:
+ * nobody shall take that for the one before. */
+static int read_while_leading(sqlite3_file *file, int slot, int flags)
+{
+	struct joined *joined = joined_of(file);
+	unsigned bit = 1u << slot;
+	bool locks = flags & SQLITE_SHM_LOCK;
+	int code = SQLITE_OK;
+
+	if (locks ? joined->writes : (joined->taken & bit) != 0)
+		code = joined->real->xShmLock(file, slot, 1, flags);
+	if (locks && code != SQLITE_OK)
+		return code;
+	joined->reads = locks ? joined->reads | bit : joined->reads & ~bit;
+	joined->taken = locks && joined->writes ? joined->taken | bit : joined->taken & ~bit;
+	return code;
+}
+
 static int lock_while_leading(sqlite3_file *file, int slot, int count, int flags)
 {
 	struct joined *joined = joined_of(file);
 	unsigned bit = 1u << slot;
+	int code = SQLITE_OK;
 
-	if (slot == WRITE_LOCK)
+	if (slot == WRITE_LOCK) {
 		joined->writes = flags & SQLITE_SHM_LOCK;
-	else if (slot >= READ_LOCKS && (flags & SQLITE_SHM_SHARED))
-		joined->reads =
-			flags & SQLITE_SHM_LOCK ? joined->reads | bit : joined->reads & ~bit;
-	else if (slot >= READ_LOCKS && count == 1 && (flags & SQLITE_SHM_LOCK) &&
-		 !(joined->busy & bit)) {
+	} else if (slot >= READ_LOCKS && (flags & SQLITE_SHM_SHARED)) {
+		code = read_while_leading(file, slot, flags);
+	} else if (slot >= READ_LOCKS && count == 1 && (flags & SQLITE_SHM_LOCK) &&
+		   !joined->writes && !(joined->busy & bit)) {
 		joined->busy |= bit;
 		return SQLITE_BUSY;
-	} else
+	} else {
 		return joined->real->xShmLock(file, slot, count, flags);
+	}
 	if (!joined->writes && !joined->reads)
 		stop_leading(file);
-	return SQLITE_OK;
+	return code;
 }
 
 static int join_shm_lock(sqlite3_file *file, int slot, int count, int flags)
@@ -301,7 +322,7 @@ void sqlite_join_lead(sqlite3 *db)
 	joined->leads = joined->real->xShmLock(file, WRITE_LOCK, 1,
 					       SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE) == SQLITE_OK;
 	joined->writes = false;
-	joined->reads = joined->busy = 0;
+	joined->reads = joined->taken = joined->busy = 0;
 }
 
 void sqlite_join_ahead(sqlite3 *db, bool ahead)

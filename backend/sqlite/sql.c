@@ -111,9 +111,8 @@ static const char *const texts[SQL_COUNT] = {
 
 	[SQL_ROW_INSERT] = "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
 			   "{time_columns}) VALUES (?1, ?2, ?3, ?4{time_values})",
-	/* A conflict ends the transaction, so nothing is kept to undo only this. */
 	[SQL_ROWS_INSERT] =
-		"INSERT OR FAIL INTO {rows} (session_id, state_key, item_index, state_data"
+		"INSERT INTO {rows} (session_id, state_key, item_index, state_data"
 		"{time_columns}) VALUES (?1, ?2, ?3, ?4{time_values})" NEXT_ROW(1, 6) NEXT_ROW(2, 7)
 			NEXT_ROW(3, 8) NEXT_ROW(4, 9) NEXT_ROW(5, 10) NEXT_ROW(6, 11)
 				NEXT_ROW(7, 12) NEXT_ROW(8, 13) NEXT_ROW(9, 14) NEXT_ROW(10, 15)
