@@ -83,7 +83,9 @@ static int load(void)
 	}
 	if (!error)
 		return 0;
-	log_error("cannot load libarchive: %s", error);
+	log_error("cannot load libarchive, which makes tar streams: %s; install it, or export to "
+		  "a folder",
+		  error);
 	return -ELIBACC;
 }
 
