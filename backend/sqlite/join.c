@@ -325,14 +325,6 @@ void sqlite_join_lead(sqlite3 *db)
 	joined->reads = joined->taken = joined->busy = 0;
 }
 
-void sqlite_join_ahead(sqlite3 *db, bool ahead)
-{
-	sqlite3_file *file = file_of(db);
-
-	if (file && joined_of(file)->wal)
-		joined_of(file)->wal->ahead = ahead;
-}
-
 void sqlite_join_leave(sqlite3 *db)
 {
 	sqlite3_file *file = file_of(db);
@@ -340,6 +332,14 @@ void sqlite_join_leave(sqlite3 *db)
 
 	if (joined && joined->leads && !joined->writes && !joined->reads)
 		stop_leading(file);
+}
+
+void sqlite_join_ahead(sqlite3 *db, bool ahead)
+{
+	sqlite3_file *file = file_of(db);
+
+	if (file && joined_of(file)->wal)
+		joined_of(file)->wal->ahead = ahead;
 }
 
 /* Opening. */
