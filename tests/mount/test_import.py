@@ -26,9 +26,11 @@ from harness import (
     append,
     eventually,
     need_root,
+    need_tool,
     read,
     same,
     same_trees,
+    tool,
     write,
 )
 from places import Terminal
@@ -654,6 +656,24 @@ def test_a_tar_stream_has_all_of_it_in_the_same_order_each_time(place):
         same(sum(member.islnk() for member in members), 1, "hard links")
     with tarfile.open(fileobj=io.BytesIO(tar_of(place, "..t"))) as archive:
         same(archive.getnames(), ["..t", "..t/k.json"], "one session alone")
+
+
+def test_without_libarchive_there_is_no_tar_stream_and_all_else_goes_on(box):
+    need_root()
+    need_tool("unshare")
+    place = Place(box, False)
+    place.take(make_folders(box, {"s/k.json": b"1"}))
+    tar_of(place)
+    hide = 'ldconfig -p | sed -n "s/.*libarchive.so.13.* => //p" | while read -r library; do '
+    hide += 'mount --bind /dev/null "$library"; done; exec "$@"'
+    without = ["unshare", "-m", "sh", "-c", hide, "sh", box.program]
+    done = tool(*without, "export", place.store, "-", check=False)
+    same(done.returncode, 1, "exit status")
+    same(done.stdout, b"", "the stream")
+    assert b"cannot load libarchive" in done.stderr, done.stderr
+    folder = box.new_path("export")
+    tool(*without, "export", place.store, folder)
+    same(read(os.path.join(folder, "s/k.json")), b"1", "the file")
 
 
 def test_a_tar_stream_does_not_go_to_a_terminal(box):
