@@ -664,7 +664,8 @@ def test_without_libarchive_there_is_no_tar_stream_and_all_else_goes_on(box):
     place = Place(box, False)
     place.take(make_folders(box, {"s/k.json": b"1"}))
     tar_of(place)
-    hide = 'PATH=$PATH:/sbin; ldconfig -p | sed -n "s/.*libarchive.so.13.* => //p" | while read -r library; do '
+    hide = "PATH=$PATH:/sbin; "
+    hide += 'ldconfig -p | sed -n "s/.*libarchive.so.13.* => //p" | while read -r library; do '
     hide += 'mount --bind /dev/null "$library"; done; exec "$@"'
     without = ["unshare", "-m", "sh", "-c", hide, "sh", box.program]
     done = tool(*without, "export", place.store, "-", check=False)
