@@ -25,6 +25,14 @@
  * transaction has made larger gets zeros behind it, for those that follow.  Who holds the lock for
  * writing may put there what he likes: it is behind the last frame, and zeros are no frame.
  *
+ * Syncs
+ *
+ * The kernel says once that it could not write a page, and then takes the page for written; what is
+ * read later may be what the disk had there before.  SQLite would try again, be told that all is
+ * well, and copy that into the database.  So a WAL whose sync has failed is never synced again by
+ * this process, and no checkpoint comes behind it.  Who opens the database next reads the WAL up to
+ * the first frame that does not have its checksum.
+ *
  * Locks
  *
  * A transaction that writes takes and gives up three locks, with a system call each time: one of
@@ -87,6 +95,7 @@ struct joined {
 	bool last;	      /* the header before it was that of a last frame */
 	bool ahead;	      /* grow it ahead */
 	sqlite3_int64 room;   /* it is at least as large as this */
+	int lost;	      /* why a sync of it failed */
 };
 
 static sqlite3_vfs join_vfs;
@@ -204,9 +213,12 @@ static int join_truncate(sqlite3_file *file, sqlite3_int64 size)
 
 static int join_sync(sqlite3_file *file, int flags)
 {
-	int code = join_flush(file, joined_of(file));
+	struct joined *joined = joined_of(file);
+	int code = joined->lost ? joined->lost : join_flush(file, joined);
 
-	return code == SQLITE_OK ? joined_of(file)->real->xSync(file, flags) : code;
+	if (code == SQLITE_OK)
+		joined->lost = code = joined->real->xSync(file, flags);
+	return code;
 }
 
 static int join_file_size(sqlite3_file *file, sqlite3_int64 *ret_size)

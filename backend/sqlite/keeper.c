@@ -97,7 +97,7 @@ static int sync_wal(struct sqlite *store)
 	int r;
 
 	if (store->keeper.failed)
-		return -EIO;
+		return store->keeper.failed;
 	if (store->keeper.wal < 0) {
 		r = open_wal(store);
 		if (r < 0)
@@ -106,9 +106,13 @@ static int sync_wal(struct sqlite *store)
 	if (fdatasync(store->keeper.wal) == 0)
 		return 0;
 	r = -errno;
-	log_error("cannot sync %s-wal: %s", store->place.path, strerror(-r));
+	if (r == -EINTR)
+		return r;
+	log_error("cannot sync %s-wal: %s; what came after the last sync may not survive a power "
+		  "failure, and no sync succeeds until the store is mounted again",
+		  store->place.path, strerror(-r));
 	/* The kernel reports a lost page once and then forgets it; a second sync would lie. */
-	store->keeper.failed = r == -EIO;
+	store->keeper.failed = r;
 	return r;
 }
 
