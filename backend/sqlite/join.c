@@ -29,9 +29,10 @@
  *
  * The kernel says once that it could not write a page, and then takes the page for written; what is
  * read later may be what the disk had there before.  SQLite would try again, be told that all is
- * well, and copy that into the database.  So a WAL whose sync has failed is never synced again by
- * this process, and no checkpoint comes behind it.  Who opens the database next reads the WAL up to
- * the first frame that does not have its checksum.
+ * well, and copy that into the database.  So where the sync of a checkpoint has failed, all later
+ * ones fail as well, and no checkpoint comes behind them.  Who opens the database next reads the WAL
+ * up to the first frame that does not have its checksum.  The other sync there is, behind the header
+ * of a WAL that is begun anew, may be tried again: SQLite writes that header again before it.
  *
  * Locks
  *
@@ -95,6 +96,7 @@ struct joined {
 	bool last;	      /* the header before it was that of a last frame */
 	bool ahead;	      /* grow it ahead */
 	sqlite3_int64 room;   /* it is at least as large as this */
+	bool header;	      /* the last write was that of its own header */
 	int lost;	      /* why a sync of it failed */
 };
 
@@ -177,6 +179,7 @@ static int join_write(sqlite3_file *file, const void *data, int size, sqlite3_in
 	int code;
 
 	joined->last = size == FRAME_HEADER && is_last_frame(data);
+	joined->header = offset == 0;
 	if (offset != joined->offset + joined->size)
 		return join_through(file, joined, data, size, offset);
 	if (!join_has_room(joined, size))
@@ -214,10 +217,13 @@ static int join_truncate(sqlite3_file *file, sqlite3_int64 size)
 static int join_sync(sqlite3_file *file, int flags)
 {
 	struct joined *joined = joined_of(file);
-	int code = joined->lost ? joined->lost : join_flush(file, joined);
+	int code = joined->lost && !joined->header ? joined->lost : join_flush(file, joined);
 
-	if (code == SQLITE_OK)
-		joined->lost = code = joined->real->xSync(file, flags);
+	if (code != SQLITE_OK)
+		return code;
+	code = joined->real->xSync(file, flags);
+	if (!joined->header)
+		joined->lost = code;
 	return code;
 }
 
