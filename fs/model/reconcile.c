@@ -13,8 +13,9 @@
  *   A draft yields to the other program's rows, which are newer, but not to their absence.  A torn
  *   line that another program's row now follows is closed off, so that no line is mixed.
  *
- *   Reconciling runs alone (tree.lock for writing), one commit a key, each with the note that this
- *   key is done: when it is interrupted, it goes on where it stopped.
+ *   Reconciling runs alone (tree.lock for writing), one commit a key, or for several that are
+ *   adopted (adopt.c), each with the note that these keys are done: when it is interrupted, it goes
+ *   on where it stopped.
  */
 
 #include <errno.h>
@@ -22,39 +23,8 @@
 
 #include "fs/model/names.h"
 #include "fs/model/namespace.h"
+#include "fs/model/reconcile.h"
 #include "src/base/log.h"
-
-enum { PATH_ATTEMPTS = 1000 };
-
-struct changed_key {
-	struct buf session;
-	struct buf key;
-	int64_t first;
-	int64_t stamp;
-	bool logged; /* the store waits for BACKEND_CHANGE_DONE */
-};
-
-struct reconciling {
-	struct tree *tree;
-	struct view view;
-	struct notes notes;
-	struct changed_key *keys;
-	size_t count;
-	size_t room;
-	bool all; /* any key may have changed, up to this stamp */
-	int64_t all_stamp;
-	int view_error; /* of renewing the view behind a commit */
-};
-
-static struct bytes key_session(const struct changed_key *key)
-{
-	return buf_bytes(&key->session);
-}
-
-static struct bytes key_key(const struct changed_key *key)
-{
-	return buf_bytes(&key->key);
-}
 
 /* Collecting the keys. */
 
@@ -129,9 +99,7 @@ static int reconcile_collect(struct reconciling *reconciling)
 	return r;
 }
 
-/* With a new view behind it.  Nothing works as long as changes wait, so they are taken in on a full
- * disk, too. */
-static int reconcile_commit(struct reconciling *reconciling, struct batch *batch)
+int reconcile_commit(struct reconciling *reconciling, struct batch *batch)
 {
 	int r, renewed;
 
@@ -143,196 +111,10 @@ static int reconcile_commit(struct reconciling *reconciling, struct batch *batch
 	return r < 0 ? r : 0;
 }
 
-static void reconcile_done(const struct changed_key *key, struct batch *batch)
+void reconcile_done(const struct changed_key *key, struct batch *batch)
 {
 	if (key->logged)
 		batch_change_done(batch, key_session(key), key_key(key), key->stamp);
-}
-
-/* Adopting. */
-
-struct adopting {
-	struct reconciling *reconciling;
-	const struct changed_key *key;
-	const struct backend_key_stat *stat;
-	uint32_t kind;
-	struct inode *dir; /* counted */
-	bool taken;	   /* a name on the way is used otherwise */
-};
-
-static void adopt_node(struct adopting *adopting, mode_t mode, struct backend_node *node)
-{
-	struct tree *tree = adopting->reconciling->tree;
-	const struct backend_node *root = &tree->root->node;
-	int64_t now = time_now();
-
-	*node = (struct backend_node){
-		.ino = atomic_fetch_add(&tree->last_ino, 1) + 1,
-		.parent = adopting->dir->node.ino,
-		.entry = atomic_fetch_add(&tree->last_entry, 1) + 1,
-		.mode = mode | (root->mode & (S_ISDIR(mode) ? 0777 : 0666)),
-		.uid = root->uid,
-		.gid = root->gid,
-		.nlink = S_ISDIR(mode) ? 2 : 1,
-		.atime = now,
-		.mtime = now,
-		.ctime = now,
-		.btime = now,
-	};
-	if (!S_ISDIR(mode) && adopting->stat->updated)
-		node->atime = node->mtime = adopting->stat->updated;
-	if (!S_ISDIR(mode) && adopting->stat->created)
-		node->btime = adopting->stat->created;
-}
-
-/* Put a new node under a name; a directory becomes the place to go on from. */
-static int adopt_enter(struct adopting *adopting, struct backend_node *node, struct bytes name,
-		       bool last)
-{
-	struct reconciling *reconciling = adopting->reconciling;
-	_cleanup_(batch_done) struct batch batch = { 0 };
-	struct inode *dir = adopting->dir, *made;
-	struct backend_node dir_node;
-	int r;
-
-	dir_changed(dir, S_ISDIR(node->mode), &dir_node);
-	batch_node_put(&batch, node);
-	batch_entry_put(&batch, node->parent, node->entry, name, node->ino);
-	batch_node_put(&batch, &dir_node);
-	if (last)
-		reconcile_done(adopting->key, &batch);
-	r = reconcile_commit(reconciling, &batch);
-	if (r < 0)
-		return r;
-	dir_apply(dir, &dir_node);
-	notes_entry(&reconciling->notes, dir->node.ino, name);
-	notes_dir(&reconciling->notes, dir->node.ino);
-	if (last)
-		return reconciling->view_error;
-	r = inode_create(reconciling->tree, node, dir, name, &made);
-	if (r < 0)
-		return r;
-	inode_forget(reconciling->tree, dir, 1);
-	adopting->dir = made;
-	return reconciling->view_error;
-}
-
-/* One name on the way to the file, or the file itself. */
-static int adopt_name(struct adopting *adopting, struct bytes name, bool last)
-{
-	struct reconciling *reconciling = adopting->reconciling;
-	struct backend_node node;
-	struct inode *there;
-	uint64_t id;
-	int r;
-
-	r = entry_open(reconciling->tree, &reconciling->view, adopting->dir, name, &id, &there);
-	if (r == 0 && (last || !inode_is_dir(there))) {
-		inode_forget(reconciling->tree, there, 1);
-		adopting->taken = true;
-		return -EEXIST;
-	}
-	if (r == 0) {
-		inode_forget(reconciling->tree, adopting->dir, 1);
-		adopting->dir = there;
-		return 0;
-	}
-	if (r != -ENOENT)
-		return r;
-	adopt_node(adopting, last ? S_IFREG : S_IFDIR, &node);
-	if (last) {
-		node.kind = adopting->kind;
-		node.flags = BACKEND_ADOPTED;
-		node.session = key_session(adopting->key);
-		node.key = key_key(adopting->key);
-	}
-	return adopt_enter(adopting, &node, name, last);
-}
-
-/* A directory whose name a file has already gets a number, like a file whose name is taken. */
-static int adopt_component(void *arg, struct bytes name, bool last)
-{
-	struct adopting *adopting = arg;
-	_cleanup_(buf_done) struct buf numbered = { 0 };
-	int r = adopt_name(adopting, name, last);
-
-	for (unsigned attempt = 1; r == -EEXIST && !last && attempt < PATH_ATTEMPTS; attempt++) {
-		adopting->taken = false;
-		buf_clear(&numbered);
-		r = buf_append(&numbered, name.data, MIN(name.size, (size_t)NAME_LIMIT - 8));
-		if (r == 0)
-			r = buf_printf(&numbered, "%%~%u", attempt);
-		if (r == 0)
-			r = adopt_name(adopting, buf_bytes(&numbered), false);
-	}
-	return r;
-}
-
-/* The session's directory, made if need be; adopting.dir is the root before. */
-static int adopt_session(struct adopting *adopting)
-{
-	struct reconciling *reconciling = adopting->reconciling;
-	struct view *view = &reconciling->view;
-	struct bytes session = key_session(adopting->key), none = { 0 };
-	_cleanup_(buf_done) struct buf name = { 0 };
-	struct backend_node node;
-	struct inode *there;
-	uint64_t id;
-	int r;
-
-	r = view->backend->ops->node_find(view->backend, view->snapshot, session, none, &node);
-	if (r == 0) {
-		r = inode_of_node(reconciling->tree, view, &node, &there);
-		if (r < 0)
-			return r;
-		inode_forget(reconciling->tree, adopting->dir, 1);
-		adopting->dir = there;
-		return 0;
-	}
-	if (r != -ENOENT)
-		return r;
-	for (unsigned attempt = 0; attempt < PATH_ATTEMPTS; attempt++) {
-		buf_clear(&name);
-		r = names_encode(NAMES_SESSION, session, attempt ? NAME_LIMIT - 8 : NAME_LIMIT,
-				 &name);
-		if (r == 0 && attempt)
-			r = buf_printf(&name, "%%~%u", attempt);
-		if (r < 0)
-			return r;
-		r = entry_open(reconciling->tree, view, adopting->dir, buf_bytes(&name), &id,
-			       &there);
-		if (r < 0)
-			break;
-		inode_forget(reconciling->tree, there, 1);
-	}
-	if (r != -ENOENT)
-		return r < 0 ? r : -EEXIST;
-	adopt_node(adopting, S_IFDIR, &node);
-	node.kind = BACKEND_SESSION;
-	node.session = session;
-	return adopt_enter(adopting, &node, buf_bytes(&name), false);
-}
-
-/* A file for a key that has rows. */
-static int reconcile_adopt(struct reconciling *reconciling, const struct changed_key *key,
-			   uint32_t kind, const struct backend_key_stat *stat)
-{
-	struct adopting adopting = {
-		.reconciling = reconciling, .key = key, .stat = stat, .kind = kind
-	};
-	int r = -EEXIST;
-
-	for (unsigned attempt = 0; r == -EEXIST && attempt < PATH_ATTEMPTS; attempt++) {
-		adopting.taken = false;
-		adopting.dir = inode_ref(reconciling->tree, reconciling->tree->root);
-		r = adopt_session(&adopting);
-		if (r == 0)
-			r = names_path(key_key(key), kind, attempt, adopt_component, &adopting);
-		inode_forget(reconciling->tree, adopting.dir, 1);
-		if (r == -EEXIST && !adopting.taken)
-			break;
-	}
-	return r;
 }
 
 /* Kinds. */
@@ -686,6 +468,9 @@ static int reconcile_ghost(struct reconciling *reconciling, const struct changed
 
 	if (!ghost)
 		return 0;
+	r = adopt_settle(reconciling);
+	if (r < 0)
+		return r;
 	r = ghost_end_begin(tree, &reconciling->view, ghost, true, &batch, &end);
 	if (r == 0)
 		r = reconcile_commit(reconciling, &batch);
@@ -704,9 +489,13 @@ static int reconcile_one(struct reconciling *reconciling, const struct changed_k
 	struct backend_node node;
 	struct inode *inode;
 	bool has_rows;
-	int r;
+	int r = 0;
 
-	r = reconcile_ghost(reconciling, key);
+	/* Both the list of changes and that of all keys may have it. */
+	if (adopt_is_pending(reconciling, key_session(key), key_key(key)))
+		r = adopt_settle(reconciling);
+	if (r == 0)
+		r = reconcile_ghost(reconciling, key);
 	if (r < 0)
 		return r;
 	r = ops->key_stat(view->backend, view->snapshot, key_session(key), key_key(key), &stat);
@@ -720,13 +509,15 @@ static int reconcile_one(struct reconciling *reconciling, const struct changed_k
 	}
 	r = ops->node_find(view->backend, view->snapshot, key_session(key), key_key(key), &node);
 	if (r == -ENOENT)
-		return has_rows ? reconcile_adopt(reconciling, key, kind, &stat) :
+		return has_rows ? adopt_key(reconciling, key, kind, &stat) :
 				  reconcile_only_done(reconciling, key);
 	if (r == 0)
 		r = inode_of_node(reconciling->tree, view, &node, &inode);
 	if (r < 0)
 		return r;
-	r = reconcile_file(reconciling, key, inode, has_rows, kind, &stat);
+	r = adopt_settle(reconciling);
+	if (r == 0)
+		r = reconcile_file(reconciling, key, inode, has_rows, kind, &stat);
 	inode_forget(reconciling->tree, inode, 1);
 	return r;
 }
@@ -743,6 +534,11 @@ static int reconcile_neighbour(struct reconciling *reconciling, const struct cha
 	if (!is_hash_key(base))
 		return 0;
 	base.size -= names_hash_suffix.size;
+	if (adopt_is_pending(reconciling, key_session(key), base)) {
+		r = adopt_settle(reconciling);
+		if (r < 0)
+			return r;
+	}
 	r = view->backend->ops->node_find(view->backend, view->snapshot, key_session(key), base,
 					  &node);
 	if (r < 0)
@@ -796,6 +592,14 @@ static int reconcile_all_done(struct reconciling *reconciling)
 	return reconcile_commit(reconciling, &batch);
 }
 
+/* What was done before the error is kept. */
+static int reconcile_settled(struct reconciling *reconciling, int error)
+{
+	int r = adopt_settle(reconciling);
+
+	return error < 0 ? error : r;
+}
+
 static int reconcile_locked(struct reconciling *reconciling)
 {
 	int r;
@@ -809,6 +613,7 @@ static int reconcile_locked(struct reconciling *reconciling)
 		if (r == 0)
 			r = reconcile_neighbour(reconciling, &reconciling->keys[i]);
 	}
+	r = reconcile_settled(reconciling, r);
 	if (r == 0 && reconciling->all)
 		r = reconcile_all_done(reconciling);
 	if (r == -EROFS)
@@ -852,6 +657,7 @@ static int64_t adopt_locked(struct reconciling *reconciling)
 			adopted++;
 		}
 	}
+	r = reconcile_settled(reconciling, r);
 	view_end(view);
 	return r < 0 ? r : adopted;
 }
