@@ -71,8 +71,8 @@ int reconcile_commit(struct reconciling *reconciling, struct batch *batch);
 /* The key's bytes are borrowed. */
 void reconcile_done(const struct changed_key *key, struct batch *batch);
 
-/* A file for a key that has rows and no file.  It is there when adopt_settle() has returned; the key
- * is borrowed until then. */
+/* A file for a key that has rows and no file.  It is there when adopt_settle() has returned; the
+ * key is borrowed until then. */
 int adopt_key(struct reconciling *reconciling, const struct changed_key *key, uint32_t kind,
 	      const struct backend_key_stat *stat);
 /* Whether that was done for this key and not settled. */
