@@ -32,7 +32,7 @@
  * well, and copy that into the database.  So where the sync of a checkpoint has failed, all later
  * ones fail as well, and no checkpoint comes behind them.  Who opens the database next reads the
  * WAL up to the first frame that does not have its checksum.  The other sync there is, behind the
- * header of a WAL that is begun anew, may be tried again: SQLite writes that header again before it.
+ * header of a WAL that is begun anew, may be tried again: SQLite writes the header again before it.
  *
  * Locks
  *
