@@ -13,7 +13,7 @@
  *     times and links of directories have changed in memory, where nobody else looks meanwhile,
  *     and change back if the commit fails.
  *
- *   Whoever needs to find the result in the store settles first.
+ *   Whoever needs to find the result in the store, or commits anything else, settles first.
  */
 
 #include "fs/model/reconcile.h"
@@ -109,20 +109,6 @@ int adopt_settle(struct reconciling *reconciling)
 	return r < 0 ? r : reconciling->view_error;
 }
 
-bool adopt_is_pending(const struct reconciling *reconciling, struct bytes session, struct bytes key)
-{
-	const struct adoptions *adoptions = &reconciling->adoptions;
-
-	for (size_t i = 0; i < adoptions->count; i++) {
-		const struct adopted *adopted = &adoptions->names[i];
-
-		if (!adopted->made && bytes_equal(adopted->key, key) &&
-		    bytes_equal(adopted->session, session))
-			return true;
-	}
-	return false;
-}
-
 /* Put a new node under a name; a directory becomes the place to go on from. */
 static int adopt_enter(struct adopting *adopting, struct backend_node *node, struct bytes name,
 		       bool last)
@@ -142,8 +128,8 @@ static int adopt_enter(struct adopting *adopting, struct backend_node *node, str
 	adopted = &adoptions->names[adoptions->count];
 	*adopted = (struct adopted){ .name = batch_keep(batch, name) };
 	if (node->kind) {
-		node->session = adopted->session = batch_keep(batch, node->session);
-		node->key = adopted->key = batch_keep(batch, node->key);
+		node->session = batch_keep(batch, node->session);
+		node->key = batch_keep(batch, node->key);
 	}
 	if (batch->error)
 		return batch->error;

@@ -436,12 +436,14 @@ static int reconcile_remove(struct reconciling *reconciling, const struct change
 static int reconcile_only_done(struct reconciling *reconciling, const struct changed_key *key)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
-
 	int r;
 
 	reconcile_done(key, &batch);
 	if (!batch.count)
 		return batch.error;
+	r = adopt_settle(reconciling);
+	if (r < 0)
+		return r;
 	r = reconcile_commit(reconciling, &batch);
 	return r < 0 ? r : reconciling->view_error;
 }
@@ -489,13 +491,9 @@ static int reconcile_one(struct reconciling *reconciling, const struct changed_k
 	struct backend_node node;
 	struct inode *inode;
 	bool has_rows;
-	int r = 0;
+	int r;
 
-	/* Both the list of changes and that of all keys may have it. */
-	if (adopt_is_pending(reconciling, key_session(key), key_key(key)))
-		r = adopt_settle(reconciling);
-	if (r == 0)
-		r = reconcile_ghost(reconciling, key);
+	r = reconcile_ghost(reconciling, key);
 	if (r < 0)
 		return r;
 	r = ops->key_stat(view->backend, view->snapshot, key_session(key), key_key(key), &stat);
@@ -508,9 +506,10 @@ static int reconcile_one(struct reconciling *reconciling, const struct changed_k
 			return r;
 	}
 	r = ops->node_find(view->backend, view->snapshot, key_session(key), key_key(key), &node);
+	if (r == -ENOENT && has_rows)
+		return adopt_key(reconciling, key, kind, &stat);
 	if (r == -ENOENT)
-		return has_rows ? adopt_key(reconciling, key, kind, &stat) :
-				  reconcile_only_done(reconciling, key);
+		return reconcile_only_done(reconciling, key);
 	if (r == 0)
 		r = inode_of_node(reconciling->tree, view, &node, &inode);
 	if (r < 0)
@@ -534,11 +533,6 @@ static int reconcile_neighbour(struct reconciling *reconciling, const struct cha
 	if (!is_hash_key(base))
 		return 0;
 	base.size -= names_hash_suffix.size;
-	if (adopt_is_pending(reconciling, key_session(key), base)) {
-		r = adopt_settle(reconciling);
-		if (r < 0)
-			return r;
-	}
 	r = view->backend->ops->node_find(view->backend, view->snapshot, key_session(key), base,
 					  &node);
 	if (r < 0)

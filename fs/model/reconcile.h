@@ -34,7 +34,6 @@ struct adopted {
 	struct inode *dir;
 	struct inode *made; /* if it is a directory */
 	struct bytes name;
-	struct bytes session;
 	struct bytes key;
 };
 
@@ -75,10 +74,9 @@ void reconcile_done(const struct changed_key *key, struct batch *batch);
  * key is borrowed until then. */
 int adopt_key(struct reconciling *reconciling, const struct changed_key *key, uint32_t kind,
 	      const struct backend_key_stat *stat);
-/* Whether that was done for this key and not settled. */
-bool adopt_is_pending(const struct reconciling *reconciling, struct bytes session,
-		      struct bytes key);
-/* Commits what was adopted; with an error, nothing of it has been done.  The view is a new one. */
+/* Commits what was adopted; with an error, nothing of it has been done.  Comes before any other
+ * commit, so that the view stays the same from one key that is adopted to the next: what it told of
+ * their rows still holds, whichever of them is looked at first. */
 int adopt_settle(struct reconciling *reconciling);
 
 #endif

@@ -8,8 +8,9 @@
 
 #include "tests/unit/world.h"
 
-#define INSERT                                                                                     \
-	"INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) VALUES "
+#define INSERT_ROWS                                                                                \
+	"INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) "
+#define INSERT INSERT_ROWS "VALUES "
 
 SqliteStore(sql, that_inserts_makes_files)
 {
@@ -24,6 +25,33 @@ SqliteStore(sql, that_inserts_makes_files)
 	cr_expect_eq(stat_of("s").st_nlink, 3);
 	world_reopen();
 	cr_expect_str_eq(content_of("s/a/b/k.json"), "4");
+}
+
+SqliteStore(sql, that_inserts_many_makes_files_in_as_many_commits_as_it_takes)
+{
+	sql_runs("WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < "
+		 "299) " INSERT_ROWS
+		 "SELECT 'new' || (i % 40), 'a/b' || (i % 3) || '/k' || i, 0, i FROM n");
+
+	cr_expect_str_eq(content_of("new7/a/b1/k127.json"), "127");
+	cr_expect_str_eq(content_of("new19/a/b2/k299.json"), "299");
+	cr_expect_eq(stat_of("").st_nlink, 43);
+	cr_expect_eq(stat_of("new7").st_nlink, 3);
+	cr_expect_eq(stat_of("new7/a").st_nlink, 5);
+	world_reopen();
+	cr_expect_eq(stat_of("").st_nlink, 43);
+	cr_expect_str_eq(names_in("new7/a/b1"), "k127.json k247.json");
+	cr_expect_str_eq(sql_asks("SELECT count(*) FROM sessfs_node"), "402");
+}
+
+SqliteStore(sql, that_inserts_a_key_below_another_ones_file_numbers_the_directory)
+{
+	sql_runs(INSERT "('t', 'a.json/k', 0, '2'), ('t', 'a', 0, '1'), ('t', 'a.json/l', 0, '3')");
+
+	cr_expect_str_eq(names_in("t"), "a.json a.json%~1");
+	cr_expect_str_eq(content_of("t/a.json"), "1");
+	cr_expect_str_eq(content_of("t/a.json%~1/k.json"), "2");
+	cr_expect_str_eq(content_of("t/a.json%~1/l.json"), "3");
 }
 
 SqliteStore(sql, that_inserts_a_sidecar_makes_a_list)

@@ -232,10 +232,18 @@ static void check_changes(void)
 	check_store_and_inodes();
 }
 
-static void make_changes(void)
+static void change(const char *sql)
 {
 	sqlite3 *other;
 
+	cr_assert_eq(sqlite3_open(place_store(place_path("store")), &other), SQLITE_OK);
+	cr_assert_eq(sqlite3_exec(other, sql, NULL, NULL, NULL), SQLITE_OK, "%s",
+		     sqlite3_errmsg(other));
+	cr_assert_eq(sqlite3_close(other), SQLITE_OK);
+}
+
+static void make_changes(void)
+{
 	make_dir("s");
 	save("s/k.json", "{\"a\":1}");
 	save("s/l.jsonl", "1\n2\n3\n");
@@ -244,10 +252,7 @@ static void make_changes(void)
 	save("s/d.json", "{\"a\":");
 	save("s/gone.jsonl", "1\n2\n");
 	save("s/one.json", "1");
-	cr_assert_eq(sqlite3_open(place_store(place_path("store")), &other), SQLITE_OK);
-	cr_assert_eq(sqlite3_exec(other, changes, NULL, NULL, NULL), SQLITE_OK, "%s",
-		     sqlite3_errmsg(other));
-	cr_assert_eq(sqlite3_close(other), SQLITE_OK);
+	change(changes);
 }
 
 /* Whoever comes first takes the changes in: the thread of the tree, or who reads. */
@@ -277,6 +282,39 @@ ParameterizedTest(const int *call, faults, while_changes_are_taken_in_harm_nothi
 {
 	try_kind((enum shim_call) * call, SHIM_ALL_THREADS, false, MORE, run_changes);
 	try_kind((enum shim_call) * call, SHIM_ALL_THREADS, true, MORE, run_changes);
+}
+
+static void check_adopted(void)
+{
+	cr_assert_str_eq(names_in(""), "s m n");
+	cr_assert_str_eq(names_in("n"), "a b.json");
+	cr_assert_eq(stat_of("").st_nlink, 5);
+	cr_assert_eq(stat_of("n").st_nlink, 3);
+	cr_assert_str_eq(content_of("n/a/k.json"), "2");
+	check_store_and_inodes();
+}
+
+/* Directories are changed in memory before the commit. */
+Test(faults, of_the_commit_of_what_is_adopted_leave_directories_as_they_were, .init = begin,
+     .fini = end)
+{
+	const struct shim_fault fault = {
+		.call = SHIM_WRITE,
+		.error = SHIM_IO,
+		.threads = SHIM_OTHER_THREADS,
+		.nth = 1,
+	};
+
+	place_must_open(place_fresh("store"));
+	make_dir("s");
+	shim_fail(&fault);
+	change("INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) "
+	       "VALUES ('m', 'k', 0, '1'), ('n', 'a/k', 0, '2'), ('n', 'b', 0, '3')");
+	while (!shim_failures())
+		usleep(1000);
+	shim_heal();
+	cr_assert_gt(place_errors(), 0, "nothing in the log");
+	check_twice("store", check_adopted);
 }
 
 /* ---- in the background ---- */
