@@ -34,7 +34,6 @@ struct adopted {
 	struct inode *dir;
 	struct inode *made; /* if it is a directory */
 	struct bytes name;
-	struct bytes key;
 };
 
 /* A directory whose node has changed with it. */
