@@ -357,7 +357,7 @@ struct sqlite {
 		atomic_int wal_copied; /* of these into the database, by the last checkpoint */
 		pthread_mutex_t sync_lock;
 		uint64_t synced;   /* commits that are durable */
-		int failed;	   /* why a sync failed: what it lost stays lost */
+		atomic_int failed; /* why a sync failed: what it lost stays lost */
 		atomic_bool asked; /* somebody has asked for a sync */
 		atomic_int wal;	   /* descriptor of the -wal file, -1; set once */
 		struct sqlite_conn conn;

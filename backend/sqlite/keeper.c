@@ -92,12 +92,22 @@ static int open_wal(struct sqlite *store)
 	return 0;
 }
 
+/* The kernel reports a lost page once, to who has the file open, and then forgets it: a second sync
+ * would lie, and so would that of somebody who opens the file later. */
+static void sync_failed(struct sqlite *store, int error)
+{
+	log_error("cannot sync %s-wal: %s; what came after the last sync may not survive a power "
+		  "failure, and no sync succeeds until the store is mounted again",
+		  store->place.path, strerror(-error));
+	atomic_store(&store->keeper.failed, error);
+}
+
 static int sync_wal(struct sqlite *store)
 {
-	int r;
+	int r = atomic_load(&store->keeper.failed);
 
-	if (store->keeper.failed)
-		return store->keeper.failed;
+	if (r < 0)
+		return r;
 	if (store->keeper.wal < 0) {
 		r = open_wal(store);
 		if (r < 0)
@@ -106,13 +116,8 @@ static int sync_wal(struct sqlite *store)
 	if (fdatasync(store->keeper.wal) == 0)
 		return 0;
 	r = -errno;
-	if (r == -EINTR)
-		return r;
-	log_error("cannot sync %s-wal: %s; what came after the last sync may not survive a power "
-		  "failure, and no sync succeeds until the store is mounted again",
-		  store->place.path, strerror(-r));
-	/* The kernel reports a lost page once and then forgets it; a second sync would lie. */
-	store->keeper.failed = r;
+	if (r != -EINTR)
+		sync_failed(store, r);
 	return r;
 }
 
@@ -208,13 +213,17 @@ void sqlite_keeper_used(struct sqlite *store)
 
 static void checkpoint(struct sqlite *store)
 {
-	int pages = 0, copied = 0;
-	int code = sqlite3_wal_checkpoint_v2(store->keeper.conn.db, "main",
-					     SQLITE_CHECKPOINT_PASSIVE, &pages, &copied);
+	int pages = 0, copied = 0, code;
 
+	if (atomic_load(&store->keeper.failed))
+		return;
+	code = sqlite3_wal_checkpoint_v2(store->keeper.conn.db, "main", SQLITE_CHECKPOINT_PASSIVE,
+					 &pages, &copied);
 	/* Busy: another program is doing it. */
 	if (code != SQLITE_BUSY && sqlite_result(&store->keeper.conn, code) == 0)
 		atomic_store(&store->keeper.wal_copied, copied);
+	if (code == SQLITE_IOERR_FSYNC)
+		sync_failed(store, -EIO);
 }
 
 /* One of several checkpoints; returns whether the next one would be a short one, going by this. */
