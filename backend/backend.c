@@ -5,58 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/memory/memory.h"
-#include "backend/sqlite/sqlite.h"
 #include "src/base/cleanup.h"
-
-int backend_open(const char *store, const struct backend_options *options,
-		 struct backend **ret_backend, char **ret_why)
-{
-	if (ret_why)
-		*ret_why = NULL;
-	if (strcmp(store, "memory:") == 0)
-		return memory_backend_open(options, ret_backend);
-	return sqlite_backend_open(store, options, ret_backend, ret_why);
-}
-
-int backend_repair(const char *store, const char *new_store, const struct backend_repair *repair,
-		   struct backend_repaired *ret_repaired, char **ret_why)
-{
-	if (ret_why)
-		*ret_why = NULL;
-	if (strcmp(store, "memory:") == 0)
-		return -EOPNOTSUPP;
-	return sqlite_backend_repair(store, new_store, repair, ret_repaired, ret_why);
-}
-
-void backend_discard(const char *store)
-{
-	if (strcmp(store, "memory:") != 0)
-		sqlite_backend_discard(store);
-}
-
-int backend_read_older(const char *file, const char *table, backend_older_fn *fn, void *arg,
-		       char **ret_why)
-{
-	*ret_why = NULL;
-	return sqlite_backend_read_older(file, table, fn, arg, ret_why);
-}
-
-int backend_install(const char *new_store, const char *store, bool replace, char **ret_why)
-{
-	*ret_why = NULL;
-	return sqlite_backend_install(new_store, store, replace, ret_why);
-}
-
-bool backend_has_kept(const char *store)
-{
-	return strcmp(store, "memory:") != 0 && sqlite_backend_has_kept(store);
-}
-
-bool backend_is_owned(const char *store)
-{
-	return strcmp(store, "memory:") != 0 && sqlite_backend_is_owned(store);
-}
 
 void backend_close(struct backend *backend)
 {
@@ -103,22 +52,19 @@ int backend_node_copy(const struct backend_node *node, struct backend_node *ret_
 	return 0;
 }
 
-const char *backend_op_name(enum backend_op_type type)
+bool backend_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *arg)
 {
-	static const char *const names[BACKEND_OP_TYPES] = {
-		[BACKEND_ROW_INSERT] = "row-insert",	   [BACKEND_ROW_PUT] = "row-put",
-		[BACKEND_ROW_DELETE] = "row-delete",	   [BACKEND_KEY_MOVE] = "key-move",
-		[BACKEND_KEY_HIDE] = "key-hide",	   [BACKEND_KEY_SHOW] = "key-show",
-		[BACKEND_HIDDEN_DELETE] = "hidden-delete", [BACKEND_NODE_PUT] = "node-put",
-		[BACKEND_NODE_DELETE] = "node-delete",	   [BACKEND_ENTRY_PUT] = "entry-put",
-		[BACKEND_ENTRY_DELETE] = "entry-delete",   [BACKEND_XATTR_PUT] = "xattr-put",
-		[BACKEND_XATTR_DELETE] = "xattr-delete",   [BACKEND_CHUNK_PUT] = "chunk-put",
-		[BACKEND_CHUNK_DELETE] = "chunk-delete",   [BACKEND_PIECE_PUT] = "piece-put",
-		[BACKEND_PIECE_DELETE] = "piece-delete",   [BACKEND_MARK_PUT] = "mark-put",
-		[BACKEND_MARK_DELETE] = "mark-delete",	   [BACKEND_CHANGE_DONE] = "change-done",
-	};
+	return backend->ops->snapshot_keep && backend->ops->snapshot_keep(backend, keep, arg);
+}
 
-	if ((unsigned)type >= ARRAY_SIZE(names))
-		return "unknown";
-	return names[type];
+int backend_change_waiting(struct backend *backend, int64_t *ret_oldest, int64_t *ret_newest)
+{
+	return backend->ops->change_waiting ?
+		       backend->ops->change_waiting(backend, ret_oldest, ret_newest) :
+		       -EOPNOTSUPP;
+}
+
+int backend_copy(struct backend *backend, const char *new_store, const struct backend_copy *copy)
+{
+	return backend->ops->copy ? backend->ops->copy(backend, new_store, copy) : -EOPNOTSUPP;
 }

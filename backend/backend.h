@@ -10,7 +10,7 @@
  * number), entries (names in directories), extended attributes, chunks (the bytes of ordinary files
  * and of drafts), pieces (bytes of a list that are not rows) and marks (a sparse index from an
  * offset in a list to an item index).  The store does not know what a path or a line is, nor what
- * JSON is; the model (fs/model/) decides that and says it in operations.
+ * JSON is; the tree (fs/) decides that and says it in operations.
  *
  * Shape of the interface
  *
@@ -25,7 +25,8 @@
  *   While such keys are waiting, snapshot_begin() and commit() answer -ESTALE unless called with
  *   BACKEND_ANYWAY: so a reader never combines its marks and pieces with rows that it does not
  *   know, and a writer never overwrites a change that it has not seen.  The caller then digests
- *   the changes and tries again.
+ *   the changes and tries again.  A key that it cannot digest it sets apart
+ *   (BACKEND_CHANGE_APART), and sees to it itself that nobody uses that key.
  *
  * Conventions
  *
@@ -38,7 +39,7 @@
  *   For -EIO, -ENOSPC and -EBUSY the store has written the sentence of its own library to the log.
  *   Inputs are borrowed for the call.  Bytes handed to a callback live until it returns.  A
  *   callback returns 0 to go on, a positive number to stop (the function then returns 0), -errno to
- *   stop with that error; it must not call the store with the same snapshot.
+ *   stop with that error.  It may read with the same snapshot, but not end it.
  *
  * Threads
  *
@@ -57,6 +58,8 @@
 
 /* Bytes of one chunk of an ordinary file or a draft. */
 enum { BACKEND_CHUNK = 32768 };
+/* What any store takes as one row or piece, unless it is full. */
+enum { BACKEND_ITEM_LEAST = 1 << 20 };
 
 enum { BACKEND_ROOT = 1 }; /* the inode number of the root; its node always exists */
 /* The inode number of a directory that no name leads to, where the model keeps what was removed and
@@ -85,7 +88,7 @@ enum backend_node_flags {
 };
 
 struct backend_node {
-	uint64_t ino;
+	uint64_t ino;	 /* 1 to INT64_MAX; what was deleted is not used again (last_ids) */
 	uint64_t parent; /* directory that holds the node's entry (the newest, if several) */
 	uint64_t entry;	 /* id of that entry; 0 for the root, orphans, a name that has gone */
 	uint32_t kind;	 /* enum backend_kind */
@@ -151,6 +154,7 @@ struct backend_change {
 	int64_t first;	 /* lowest index that was inserted, updated or deleted */
 	int64_t deleted; /* lowest index that was deleted; INT64_MAX: none */
 	int64_t stamp;	 /* moves with each further change of this key; for BACKEND_CHANGE_DONE */
+	bool apart;	 /* it was set apart, and nobody waits for it */
 };
 
 struct backend_space {
@@ -161,7 +165,7 @@ struct backend_space {
 
 enum backend_op_type {
 	/* Rows.  created and updated are the store's business: it sets both on insert, and updated
-	 * when the data changes. */
+	 * when the data changes; to the times of the operation if it has any, otherwise to now. */
 	BACKEND_ROW_INSERT, /* session, key, at = index, data; -EEXIST when there is one */
 	BACKEND_ROW_PUT,    /* session, key, at = index, data; does not touch a row that is equal */
 	BACKEND_ROW_DELETE, /* session, key, at = first index, to = last index (inclusive) */
@@ -196,8 +200,12 @@ enum backend_op_type {
 	BACKEND_MARK_PUT,    /* ino, at = index, offset */
 	BACKEND_MARK_DELETE, /* ino, offset: every mark at or behind it */
 	/* Others' changes. */
-	BACKEND_CHANGE_DONE, /* session, key, at = stamp: digested, unless it has moved on;
-			      * session.data NULL: everything up to the stamp */
+	BACKEND_CHANGE_DONE,  /* session, key, at = stamp: digested, unless it has moved on;
+			      * session.data NULL: everything up to the stamp, but for what was
+			      * set apart */
+	BACKEND_CHANGE_APART, /* session, key, at = stamp, to = first index: logged as a change with
+			       * a stamp of its own that nobody waits for, whoever opens the store,
+			       * until the key is changed again; not if it has moved on */
 	BACKEND_OP_TYPES,
 };
 
@@ -209,6 +217,8 @@ struct backend_op {
 	int64_t at;
 	int64_t to;
 	int64_t seq;
+	int64_t created; /* of a row that is inserted or put: nanoseconds since 1970, 0: now */
+	int64_t updated;
 	struct bytes session;
 	struct bytes key;
 	struct bytes session_to;
@@ -239,6 +249,8 @@ enum backend_flags {
 	BACKEND_FREES = 1 << 1,
 	/* sync() will soon be called for it: what it has written may be on its way then. */
 	BACKEND_SYNC_SOON = 1 << 2,
+	/* A snapshot now, without waiting for anybody, or -ESTALE. */
+	BACKEND_AT_ONCE = 1 << 3,
 };
 
 typedef int backend_row_fn(void *arg, int64_t index, struct bytes data);
@@ -256,6 +268,9 @@ typedef int backend_day_fn(void *arg, const struct backend_day *day);
 typedef int backend_node_fn(void *arg, const struct backend_node *node);
 typedef int backend_change_fn(void *arg, const struct backend_change *change);
 typedef void backend_report_fn(void *arg, const char *sentence);
+/* What is to be done with the snapshot that is kept. */
+enum backend_keep { BACKEND_KEEP_NEWER, BACKEND_KEEP_NONE };
+typedef void backend_keep_fn(void *arg, enum backend_keep how);
 
 /* How far a copy is, in bytes; a negative result stops it and is what copy() returns. */
 struct backend_copy {
@@ -273,10 +288,19 @@ struct backend_ops {
 	void (*close)(struct backend *backend);
 
 	/* A view of the last committed state.  -ESTALE while others' changes wait (see above).
-	 * Cheap; hold it for one request, not longer.  Ended with snapshot_end(). */
+	 * Cheap; hold it for one request, not longer, but for one that is
+	 * kept (snapshot_keep()).  Ended with snapshot_end(). */
 	int (*snapshot_begin)(struct backend *backend, unsigned flags,
 			      struct backend_snapshot **ret_snapshot);
 	void (*snapshot_end)(struct backend *backend, struct backend_snapshot *snapshot);
+
+	/* One snapshot is going to be kept for about a second, renewed, and kept on, so that what
+	 * others replace can be seen.  Whether that is of use and in nobody's way.  If so, keep is
+	 * called from any thread when the one that is kept is in the store's way, which would do
+	 * with a newer one, begun with BACKEND_AT_ONCE before the other is ended, or wants none.
+	 * It waits for nothing; a snapshot that is just being used stays.  NULL: no more.  May be
+	 * NULL: backend_snapshot_keep(). */
+	bool (*snapshot_keep)(struct backend *backend, backend_keep_fn *keep, void *arg);
 
 	/* The node with this number; free with backend_node_done().  -ENOENT. */
 	int (*node_get)(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
@@ -352,7 +376,9 @@ struct backend_ops {
 	int (*mark_find_index)(struct backend *backend, struct backend_snapshot *snapshot,
 			       uint64_t ino, int64_t index, struct backend_mark *ret_mark);
 
-	/* The highest inode number and entry id in use. */
+	/* The highest entry id in use, and an inode number that is as high as the highest that ever
+	 * was, in a node that is there or was deleted: what is above it is new.  It may be a little
+	 * higher. */
 	int (*last_ids)(struct backend *backend, struct backend_snapshot *snapshot,
 			uint64_t *ret_ino, uint64_t *ret_entry);
 
@@ -362,6 +388,10 @@ struct backend_ops {
 	 * where every commit answers -EROFS it counts as digested once handed out. */
 	int (*change_list)(struct backend *backend, struct backend_snapshot *snapshot,
 			   backend_change_fn *fn, void *arg);
+	/* The stamps of the changes that wait to be digested, by whoever owns the store, the oldest
+	 * and the newest of them; 0 when none waits.  What the newest stands for is digested when
+	 * an oldest is told that is newer.  May be NULL: backend_change_waiting(). */
+	int (*change_waiting)(struct backend *backend, int64_t *ret_oldest, int64_t *ret_newest);
 	/* Wait until others may have changed something, wake() was called (both return 1), or the
 	 * time has passed (returns 0).  May return 1 too often, never too seldom by more than 50
 	 * ms. */
@@ -373,22 +403,13 @@ struct backend_ops {
 	/* All that was committed before the call survives power loss when this returns. */
 	int (*sync)(struct backend *backend);
 
-	/* Memory that outlives the process, if that is killed, but not the machine: what a process
-	 * has written there is found by the next one that opens the store, until the machine is
-	 * started again.  Zeros the first time, for the one writer-mount, the same at each call,
-	 * and valid until close(), which forgets it if it is all zeros.  make: otherwise -ENOENT
-	 * when there is none.  Other errors: the store has no such thing; so has one with NULL
-	 * here. */
-	int (*keep)(struct backend *backend, bool make, size_t size, void **ret_memory);
-
 	int (*space)(struct backend *backend, struct backend_space *ret_space);
 	/* The store's own invariants, a sentence for each that is broken.  Returns how many. */
 	int (*check)(struct backend *backend, backend_report_fn *report, void *arg);
 
 	/* Write all that was committed before the call, and at one instant, into the empty file
 	 * new_store, which is a store of its own then and durable.  Nobody who writes waits for it.
-	 * Others that come in between may or may not be in it.  NULL: the store has no such thing;
-	 * so has a wrapper. */
+	 * Others that come in between may or may not be in it.  May be NULL: backend_copy(). */
 	int (*copy)(struct backend *backend, const char *new_store,
 		    const struct backend_copy *copy);
 };
@@ -396,7 +417,9 @@ struct backend_ops {
 /* The head of every backend's own struct. */
 struct backend {
 	const struct backend_ops *ops;
-	uint64_t max_item; /* bytes of one row, piece or chunk at the most */
+	/* Bytes of one row, piece or chunk at the most, not above a quota; a quota that is smaller
+	 * than BACKEND_ITEM_LEAST does not lower it further. */
+	uint64_t max_item;
 	/* It was opened so, or the store was found damaged: then nothing is written any more, every
 	 * commit answers -EROFS, and what can be read is served. */
 	atomic_bool read_only;
@@ -411,6 +434,9 @@ struct backend_options {
 	/* Be the one writer-mount; what to tell a second one that asks who holds the store, such as
 	 * "process 812 for /home/a/sessions".  NULL: be a guest, who may still commit. */
 	const char *owner;
+	/* With read_only and an owner: open the store only if it can be owned; the error is why
+	 * not.  Otherwise it is read as it is then. */
+	bool must_own;
 	/* Be one of the other programs (owner is NULL): change rows and nothing else, and have each
 	 * change logged, for the mount that is there or the next one.  For who keeps no nodes. */
 	bool rows_only;
@@ -426,6 +452,14 @@ struct backend_options {
 int backend_open(const char *store, const struct backend_options *options,
 		 struct backend **ret_backend, char **ret_why);
 void backend_close(struct backend *backend); /* NULL is fine */
+/* What a store, or a wrapper, need not have: -EOPNOTSUPP, or false, if it does not. */
+bool backend_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *arg);
+int backend_change_waiting(struct backend *backend, int64_t *ret_oldest, int64_t *ret_newest);
+int backend_copy(struct backend *backend, const char *new_store, const struct backend_copy *copy);
+/* Whether the name is a path, of a store that others can open too. */
+bool backend_has_path(const char *store);
+/* Who owns a store in a file has an OFD lock on this byte of it, which /proc/PID/fdinfo shows. */
+#define BACKEND_OWNER_BYTE 0x7365737366ULL
 /* Whether a writer-mount, in any process, holds the store; for waiting until one has ended. */
 bool backend_is_owned(const char *store);
 static inline void backend_closep(struct backend **backend)
@@ -444,7 +478,7 @@ static inline void backend_closep(struct backend **backend)
  * marks, which follow from the rows.  A node of which nothing but references is left is made anew,
  * of kind BACKEND_ORDINARY and without a name if none leads to it; it keeps the session and key if
  * they are known from elsewhere.  What such nodes are, what their names shall be and whether every
- * node can be reached from the root is up to the model (fs/model/repair.h), which then works on the
+ * node can be reached from the root is up to the tree (fs/api/repair.h), which then works on the
  * new store as on any other.
  *
  * A store of rows that are JSON asks is_row() about each.  Records that are not in the new store
@@ -490,15 +524,10 @@ int backend_read_older(const char *file, const char *table, backend_older_fn *fn
  * durably; what the other has left beside itself goes.  -EEXIST: there is one and replace is not
  * set.  -EBUSY: it is owned.  *ret_why as in backend_open(). */
 int backend_install(const char *new_store, const char *store, bool replace, char **ret_why);
-/* Whether a process that was killed has left memory (keep) that the next writer-mount takes in. */
-bool backend_has_kept(const char *store);
 
 void backend_node_done(struct backend_node *node);
 /* A copy that owns its bytes. */
 int backend_node_copy(const struct backend_node *node, struct backend_node *ret_node);
-
-/* The name of an operation, for logs: "row-insert", "node-put" ... */
-const char *backend_op_name(enum backend_op_type type);
 
 /* Apply an array of operations. */
 static inline int backend_commit(struct backend *backend, const struct backend_op *ops,

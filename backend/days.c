@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "src/base/array.h"
 #include "src/base/cleanup.h"
 
 static const int64_t day_length = 86400LL * 1000000000;
@@ -29,15 +30,8 @@ static size_t find(const struct backend_days *days, int64_t day)
 
 static int insert(struct backend_days *days, size_t place, int64_t day)
 {
-	if (days->count == days->room) {
-		size_t room = days->room ? days->room * 2 : 64;
-		struct backend_day *grown = reallocarray(days->day, room, sizeof(*grown));
-
-		if (!grown)
-			return -ENOMEM;
-		days->day = grown;
-		days->room = room;
-	}
+	if (ARRAY_ROOM(days->day, days->count, days->room) < 0)
+		return -ENOMEM;
 	memmove(days->day + place + 1, days->day + place,
 		(days->count - place) * sizeof(*days->day));
 	days->day[place] = (struct backend_day){ .day = day };

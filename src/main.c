@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdarg.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "fs/kernel/session.h"
 #include "src/base/cleanup.h"
+#include "src/base/descriptor.h"
 #include "src/base/log.h"
-#include "src/cmd.h"
-#include "src/say.h"
-#include "src/stop.h"
+#include "src/cmd/cmd.h"
+#include "src/user/say.h"
+#include "src/user/stop.h"
 
 static const struct command *const commands[] = {
 	&cmd_mount,  &cmd_umount, &cmd_check,	 &cmd_ls,    &cmd_cat,	  &cmd_append,
@@ -24,15 +25,6 @@ static const struct command *main_find(const char *name)
 			return commands[i];
 	}
 	return NULL;
-}
-
-static void print_usage(const struct command *command)
-{
-	printf("usage: sessfs %s %s\n\n%s\n", command->name, command->arguments, command->summary);
-	if (command->help) {
-		printf("\n");
-		command->help();
-	}
 }
 
 static void print_overview(void)
@@ -52,23 +44,6 @@ static void print_overview(void)
 	       "command line was wrong.\n");
 }
 
-void cmd_print_status(const char *failed)
-{
-	printf("\nThe exit status is 0; 1 when %s;\n2 when the command line was wrong.\n", failed);
-}
-
-int cmd_misused(const struct command *command, const char *format, ...)
-{
-	char why[512];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(why, sizeof(why), format, args);
-	va_end(args);
-	log_error("%s; 'sessfs help %s' tells how it is used", why, command->name);
-	return CMD_USAGE;
-}
-
 static int run_help(int argc, char **argv)
 {
 	const struct command *command = argc > 1 ? main_find(argv[1]) : NULL;
@@ -78,7 +53,7 @@ static int run_help(int argc, char **argv)
 		return CMD_USAGE;
 	}
 	if (command)
-		print_usage(command);
+		cmd_print_help(command);
 	else
 		print_overview();
 	return say_finish() < 0 ? CMD_FAILED : CMD_DONE;
@@ -98,10 +73,10 @@ static int main_run(const struct command *command, int argc, char **argv)
 	int status;
 
 	if (main_asks_for_help(argc, argv)) {
-		print_usage(command);
+		cmd_print_help(command);
 		return say_finish() < 0 ? CMD_FAILED : CMD_DONE;
 	}
-	status = command->run(argc, argv);
+	status = cmd_run(command, argc, argv);
 	stop_now();
 	return status;
 }
@@ -128,11 +103,25 @@ static int print_version(void)
 	return say_finish() < 0 ? CMD_FAILED : CMD_DONE;
 }
 
+/* What a limit on the size of files or a reader that went away refuses is an error of a call, and
+ * not the end of the process. */
+static void main_ignore_signals(void)
+{
+	signal(SIGXFSZ, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+}
+
 int main(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : "";
 	const struct command *command = main_find(word);
 
+	/* Before anything else opens a file. */
+	if (descriptor_fill() < 0)
+		return CMD_FAILED;
+	main_ignore_signals();
+	if (say_begin() < 0)
+		return CMD_FAILED;
 	say_to_stderr(LOG_WARNING);
 	if (command)
 		return main_run(command, argc - 1, argv + 1);

@@ -77,12 +77,6 @@ static struct bytes number_bytes(const int64_t *number)
 	return bytes_make(number, sizeof(*number));
 }
 
-static bool begins_with(struct bytes bytes, struct bytes prefix)
-{
-	return bytes.size >= prefix.size &&
-	       bytes_equal(bytes_make(bytes.data, prefix.size), prefix);
-}
-
 /* Erase what has a key of at least from and less than or equal to the longest that begins with to.
  */
 static int erase_range(struct transaction *transaction, const struct key *from,
@@ -94,24 +88,11 @@ static int erase_range(struct transaction *transaction, const struct key *from,
 	while (r == 0) {
 		entry = map_after(transaction->map, key_bytes(from), true);
 		if (!entry || (bytes_compare(entry->key, key_bytes(to)) > 0 &&
-			       !begins_with(entry->key, key_bytes(to))))
+			       !bytes_starts_with(entry->key, key_bytes(to))))
 			return 0;
 		r = erase(transaction, entry->key);
 	}
 	return r;
-}
-
-static void row_key(struct key *key, struct bytes session, struct bytes state)
-{
-	key_start(key, KEY_ROW);
-	key_add_text(key, session);
-	key_add_text(key, state);
-}
-
-static void node_key(struct key *key, enum key_table table, uint64_t ino)
-{
-	key_start(key, table);
-	key_add_number(key, (int64_t)ino);
 }
 
 static int put_row(struct transaction *transaction, const struct key *key, struct memory_row row,
@@ -127,18 +108,21 @@ static int put_row(struct transaction *transaction, const struct key *key, struc
 
 static int apply_row(struct transaction *transaction, const struct backend_op *op)
 {
-	struct memory_row row = { transaction->now, transaction->now };
-	_cleanup_(key_done) struct key key = { 0 };
+	struct memory_row row = {
+		.created = op->created ? op->created : transaction->now,
+		.updated = op->updated ? op->updated : transaction->now,
+	};
+	const int64_t updated = row.updated;
+	_cleanup_(key_done) struct key key = key_of_state(KEY_ROW, op->session, op->key);
 	const struct map_entry *old;
 
-	row_key(&key, op->session, op->key);
 	key_add_number(&key, op->at);
 	old = find(transaction, &key);
 	if (old && op->type == BACKEND_ROW_INSERT)
 		return -EEXIST;
 	if (old) {
 		memcpy(&row, old->value.data, sizeof(row));
-		row.updated = transaction->now;
+		row.updated = updated;
 		if (bytes_equal(bytes_make(old->value.data + sizeof(row),
 					   old->value.size - sizeof(row)),
 				op->data))
@@ -149,123 +133,98 @@ static int apply_row(struct transaction *transaction, const struct backend_op *o
 
 static int apply_row_delete(struct transaction *transaction, const struct backend_op *op)
 {
-	_cleanup_(key_done) struct key from = { 0 };
-	_cleanup_(key_done) struct key to = { 0 };
+	_cleanup_(key_done) struct key from = key_of_state(KEY_ROW, op->session, op->key);
+	_cleanup_(key_done) struct key to = key_of_state(KEY_ROW, op->session, op->key);
 
 	if (op->at > op->to)
 		return 0;
-	row_key(&from, op->session, op->key);
 	key_add_number(&from, op->at);
-	row_key(&to, op->session, op->key);
 	key_add_number(&to, op->to);
 	return erase_range(transaction, &from, &to);
 }
 
-static int apply_key_move(struct transaction *transaction, const struct backend_op *op)
+/* Put all entries behind one prefix behind another, where none of the same rest may be. */
+static int move_all(struct transaction *transaction, const struct key *from, const struct key *to)
 {
-	_cleanup_(key_done) struct key from = { 0 };
-	_cleanup_(key_done) struct key to = { 0 };
 	const struct map_entry *entry;
-	int r;
+	int r = from->error < 0 ? from->error : to->error;
 
-	if (bytes_equal(op->session, op->session_to) && bytes_equal(op->key, op->key_to))
-		return 0;
-	row_key(&to, op->session_to, op->key_to);
-	r = erase_range(transaction, &to, &to);
-	row_key(&from, op->session, op->key);
-	if (from.error < 0)
-		return from.error;
-	while (r == 0 && (entry = map_after(transaction->map, key_bytes(&from), true)) &&
-	       begins_with(entry->key, key_bytes(&from))) {
-		struct bytes index = bytes_make(entry->key.data + from.buf.size,
-						entry->key.size - from.buf.size);
+	while (r == 0 && (entry = map_after(transaction->map, key_bytes(from), true)) &&
+	       bytes_starts_with(entry->key, key_bytes(from))) {
+		_cleanup_(key_done) struct key key = { 0 };
 
-		row_key(&to, op->session_to, op->key_to);
-		key_add_number(&to, key_take_number(&index));
-		r = put(transaction, &to, entry->value);
+		key.error = buf_append_bytes(&key.buf, key_bytes(to));
+		if (key.error == 0)
+			key.error = buf_append(&key.buf, entry->key.data + from->buf.size,
+					       entry->key.size - from->buf.size);
+		if (find(transaction, &key))
+			return -EEXIST;
+		r = put(transaction, &key, entry->value);
 		/* Found again: the map that held the first is gone. */
-		entry = map_after(transaction->map, key_bytes(&from), true);
+		entry = map_after(transaction->map, key_bytes(from), true);
 		if (r == 0)
 			r = erase(transaction, entry->key);
 	}
 	return r;
+}
+
+static int apply_key_move(struct transaction *transaction, const struct backend_op *op)
+{
+	_cleanup_(key_done) struct key from = key_of_state(KEY_ROW, op->session, op->key);
+	_cleanup_(key_done) struct key to = key_of_state(KEY_ROW, op->session_to, op->key_to);
+	int r;
+
+	if (bytes_equal(op->session, op->session_to) && bytes_equal(op->key, op->key_to))
+		return 0;
+	r = erase_range(transaction, &to, &to);
+	return r < 0 ? r : move_all(transaction, &from, &to);
 }
 
 /* All rows of a key to a node, or back. */
 static int apply_key_hide(struct transaction *transaction, const struct backend_op *op)
 {
-	bool hide = op->type == BACKEND_KEY_HIDE;
-	_cleanup_(key_done) struct key from = { 0 };
-	_cleanup_(key_done) struct key to = { 0 };
-	const struct map_entry *entry;
-	int r = 0;
+	_cleanup_(key_done) struct key rows = key_of_state(KEY_ROW, op->session, op->key);
+	_cleanup_(key_done) struct key hidden = key_of_node(KEY_HIDDEN, op->ino);
 
-	if (hide)
-		row_key(&from, op->session, op->key);
-	else
-		node_key(&from, KEY_HIDDEN, op->ino);
-	if (from.error < 0)
-		return from.error;
-	while (r == 0 && (entry = map_after(transaction->map, key_bytes(&from), true)) &&
-	       begins_with(entry->key, key_bytes(&from))) {
-		struct bytes index = bytes_make(entry->key.data + from.buf.size,
-						entry->key.size - from.buf.size);
-
-		if (hide)
-			node_key(&to, KEY_HIDDEN, op->ino);
-		else
-			row_key(&to, op->session, op->key);
-		key_add_number(&to, key_take_number(&index));
-		if (find(transaction, &to))
-			return -EEXIST;
-		r = put(transaction, &to, entry->value);
-		/* Found again: the map that held the first is gone. */
-		entry = map_after(transaction->map, key_bytes(&from), true);
-		if (r == 0)
-			r = erase(transaction, entry->key);
-	}
-	return r;
+	if (op->type == BACKEND_KEY_HIDE)
+		return move_all(transaction, &rows, &hidden);
+	return move_all(transaction, &hidden, &rows);
 }
 
-/* The key in the index of live state files and session directories; false: it is in none. */
-static bool index_key(struct key *key, const struct backend_node *node)
+/* The key in the index of live state files and session directories; empty: it is in none. */
+static struct key index_key(const struct backend_node *node)
 {
+	struct key key = { 0 };
+
 	if (node->nlink == 0 || !node->session.data)
-		return false;
+		return key;
+	if (node->kind >= BACKEND_SINGLE && node->key.data)
+		return key_of_state(KEY_FILE, node->session, node->key);
 	if (node->kind == BACKEND_SESSION) {
-		key_start(key, KEY_SESSION);
-		key_add_text(key, node->session);
-		return true;
+		key = key_make(KEY_SESSION);
+		key_add_text(&key, node->session);
 	}
-	if (node->kind < BACKEND_SINGLE || !node->key.data)
-		return false;
-	key_start(key, KEY_FILE);
-	key_add_text(key, node->session);
-	key_add_text(key, node->key);
-	return true;
+	return key;
 }
 
 /* Take a node out of the table and the indexes. */
 static int forget_node(struct transaction *transaction, uint64_t ino)
 {
-	_cleanup_(key_done) struct key key = { 0 };
+	_cleanup_(key_done) struct key key = key_of_node(KEY_NODE, ino);
+	_cleanup_(key_done) struct key orphan = key_of_node(KEY_ORPHAN, ino);
 	_cleanup_(key_done) struct key index = { 0 };
-	const struct map_entry *entry;
+	const struct map_entry *entry = find(transaction, &key);
 	struct backend_node node;
-	bool indexed;
 	int r;
 
-	node_key(&key, KEY_NODE, ino);
-	entry = find(transaction, &key);
 	if (!entry)
 		return key.error;
 	node = memory_node(entry->value);
-	indexed = index_key(&index, &node);
+	index = index_key(&node);
 	r = erase_key(transaction, &key);
-	if (r == 0 && indexed)
+	if (r == 0)
 		r = erase_key(transaction, &index);
-	node_key(&key, KEY_ORPHAN, ino);
-	return r < 0 ? r : erase_key(transaction, &key);
+	return r < 0 ? r : erase_key(transaction, &orphan);
 }
 
 static int write_node(struct buf *value, const struct backend_node *node)
@@ -281,24 +240,25 @@ static int write_node(struct buf *value, const struct backend_node *node)
 
 static int apply_node_put(struct transaction *transaction, const struct backend_op *op)
 {
-	_cleanup_(buf_done) struct buf value = { 0 };
-	_cleanup_(key_done) struct key key = { 0 };
 	const struct backend_node *node = op->node;
+	_cleanup_(key_done) struct key key = key_of_node(KEY_NODE, node->ino);
+	_cleanup_(key_done) struct key orphan = key_of_node(KEY_ORPHAN, node->ino);
+	_cleanup_(key_done) struct key index = index_key(node);
+	_cleanup_(buf_done) struct buf value = { 0 };
 	const int64_t ino = (int64_t)node->ino;
 	int r = forget_node(transaction, node->ino);
 
-	if (r == 0 && index_key(&key, node)) {
-		if (find(transaction, &key))
+	if (node->ino > transaction->memory->last_ino)
+		transaction->memory->last_ino = node->ino;
+	if (r == 0 && (index.buf.size || index.error)) {
+		if (find(transaction, &index))
 			return -EEXIST;
-		r = put(transaction, &key, number_bytes(&ino));
+		r = put(transaction, &index, number_bytes(&ino));
 	}
-	if (r == 0 && node->nlink == 0) {
-		node_key(&key, KEY_ORPHAN, node->ino);
-		r = put(transaction, &key, bytes_make(NULL, 0));
-	}
+	if (r == 0 && node->nlink == 0)
+		r = put(transaction, &orphan, bytes_make(NULL, 0));
 	if (r == 0)
 		r = write_node(&value, node);
-	node_key(&key, KEY_NODE, node->ino);
 	return r < 0 ? r : put(transaction, &key, buf_bytes(&value));
 }
 
@@ -306,11 +266,11 @@ static int apply_node_delete(struct transaction *transaction, const struct backe
 {
 	static const enum key_table tables[] = { KEY_XATTR, KEY_CHUNK, KEY_PIECE, KEY_MARK,
 						 KEY_MARK_INDEX };
-	_cleanup_(key_done) struct key key = { 0 };
 	int r = forget_node(transaction, op->ino);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(tables); i++) {
-		node_key(&key, tables[i], op->ino);
+		_cleanup_(key_done) struct key key = key_of_node(tables[i], op->ino);
+
 		r = erase_range(transaction, &key, &key);
 	}
 	return r;
@@ -319,16 +279,14 @@ static int apply_node_delete(struct transaction *transaction, const struct backe
 static int apply_entry_put(struct transaction *transaction, const struct backend_op *op)
 {
 	_cleanup_(buf_done) struct buf value = { 0 };
-	_cleanup_(key_done) struct key name = { 0 };
-	_cleanup_(key_done) struct key key = { 0 };
+	_cleanup_(key_done) struct key name = key_of_node(KEY_NAME, op->parent);
+	_cleanup_(key_done) struct key key = key_of_node(KEY_ENTRY, op->parent);
 	const int64_t ino = (int64_t)op->ino;
 	int r = buf_append(&value, &ino, sizeof(ino));
 
 	if (r == 0)
 		r = buf_append_bytes(&value, op->name);
-	node_key(&key, KEY_ENTRY, op->parent);
 	key_add_number(&key, op->at);
-	node_key(&name, KEY_NAME, op->parent);
 	key_add_text(&name, op->name);
 	if (find(transaction, &key) || find(transaction, &name))
 		return -EEXIST;
@@ -339,17 +297,15 @@ static int apply_entry_put(struct transaction *transaction, const struct backend
 
 static int apply_entry_delete(struct transaction *transaction, const struct backend_op *op)
 {
-	_cleanup_(key_done) struct key name = { 0 };
-	_cleanup_(key_done) struct key key = { 0 };
+	_cleanup_(key_done) struct key name = key_of_node(KEY_NAME, op->parent);
+	_cleanup_(key_done) struct key key = key_of_node(KEY_ENTRY, op->parent);
 	const struct map_entry *entry;
 	int r;
 
-	node_key(&key, KEY_ENTRY, op->parent);
 	key_add_number(&key, op->at);
 	entry = find(transaction, &key);
 	if (!entry)
 		return key.error;
-	node_key(&name, KEY_NAME, op->parent);
 	key_add_text(&name, bytes_make(entry->value.data + sizeof(int64_t),
 				       entry->value.size - sizeof(int64_t)));
 	r = erase_key(transaction, &name);
@@ -358,9 +314,8 @@ static int apply_entry_delete(struct transaction *transaction, const struct back
 
 static int apply_xattr(struct transaction *transaction, const struct backend_op *op)
 {
-	_cleanup_(key_done) struct key key = { 0 };
+	_cleanup_(key_done) struct key key = key_of_node(KEY_XATTR, op->ino);
 
-	node_key(&key, KEY_XATTR, op->ino);
 	key_add_text(&key, op->name);
 	if (op->type == BACKEND_XATTR_PUT)
 		return put(transaction, &key, op->data);
@@ -369,20 +324,18 @@ static int apply_xattr(struct transaction *transaction, const struct backend_op 
 
 static int apply_chunk_put(struct transaction *transaction, const struct backend_op *op)
 {
-	_cleanup_(key_done) struct key key = { 0 };
+	_cleanup_(key_done) struct key key = key_of_node(KEY_CHUNK, op->ino);
 
 	if (op->data.size > BACKEND_CHUNK)
 		return -EINVAL;
-	node_key(&key, KEY_CHUNK, op->ino);
 	key_add_number(&key, op->at);
 	return put(transaction, &key, op->data);
 }
 
 static int apply_piece_put(struct transaction *transaction, const struct backend_op *op)
 {
-	_cleanup_(key_done) struct key key = { 0 };
+	_cleanup_(key_done) struct key key = key_of_node(KEY_PIECE, op->ino);
 
-	node_key(&key, KEY_PIECE, op->ino);
 	key_add_number(&key, op->at);
 	key_add_number(&key, op->seq);
 	return put(transaction, &key, op->data);
@@ -395,25 +348,23 @@ static int apply_range_delete(struct transaction *transaction, const struct back
 	enum key_table table = pieces				 ? KEY_PIECE :
 			       op->type == BACKEND_HIDDEN_DELETE ? KEY_HIDDEN :
 								   KEY_CHUNK;
-	_cleanup_(key_done) struct key from = { 0 };
-	_cleanup_(key_done) struct key to = { 0 };
+	_cleanup_(key_done) struct key from = key_of_node(table, op->ino);
+	_cleanup_(key_done) struct key to = key_of_node(table, op->ino);
 
 	if (op->at > op->to)
 		return 0;
-	node_key(&from, table, op->ino);
 	key_add_number(&from, op->at);
 	if (pieces)
 		key_add_number(&from, op->seq);
-	node_key(&to, table, op->ino);
 	key_add_number(&to, op->to);
 	return erase_range(transaction, &from, &to);
 }
 
 static void mark_keys(struct key *key, struct key *index, uint64_t ino, int64_t offset, int64_t at)
 {
-	node_key(key, KEY_MARK, ino);
+	*key = key_of_node(KEY_MARK, ino);
 	key_add_number(key, offset);
-	node_key(index, KEY_MARK_INDEX, ino);
+	*index = key_of_node(KEY_MARK_INDEX, ino);
 	key_add_number(index, at);
 	key_add_number(index, offset);
 }
@@ -448,18 +399,16 @@ static int apply_mark_put(struct transaction *transaction, const struct backend_
 
 static int apply_mark_delete(struct transaction *transaction, const struct backend_op *op)
 {
-	_cleanup_(key_done) struct key from = { 0 };
-	_cleanup_(key_done) struct key table = { 0 };
+	_cleanup_(key_done) struct key from = key_of_node(KEY_MARK, op->ino);
+	_cleanup_(key_done) struct key table = key_of_node(KEY_MARK, op->ino);
 	const struct map_entry *entry;
 	int r = 0;
 
-	node_key(&table, KEY_MARK, op->ino);
-	node_key(&from, KEY_MARK, op->ino);
 	key_add_number(&from, (int64_t)MIN(op->offset, (uint64_t)INT64_MAX));
 	if (from.error < 0 || table.error < 0)
 		return -ENOMEM;
 	while (r == 0 && (entry = map_after(transaction->map, key_bytes(&from), true)) &&
-	       begins_with(entry->key, key_bytes(&table))) {
+	       bytes_starts_with(entry->key, key_bytes(&table))) {
 		struct bytes rest = bytes_make(entry->key.data + table.buf.size,
 					       entry->key.size - table.buf.size);
 
@@ -502,6 +451,7 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_MARK_PUT] = { apply_mark_put, false },
 	[BACKEND_MARK_DELETE] = { apply_mark_delete, false },
 	[BACKEND_CHANGE_DONE] = { apply_nothing, false },
+	[BACKEND_CHANGE_APART] = { apply_nothing, false },
 };
 
 static int apply_op(struct transaction *transaction, const struct backend_op *op)

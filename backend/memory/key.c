@@ -9,13 +9,30 @@ static void add(struct key *key, const void *data, size_t size)
 		key->error = buf_append(&key->buf, data, size);
 }
 
-void key_start(struct key *key, enum key_table table)
+struct key key_make(enum key_table table)
 {
 	const char letter = (char)table;
+	struct key key = { 0 };
 
-	buf_clear(&key->buf);
-	key->error = 0;
-	add(key, &letter, 1);
+	add(&key, &letter, 1);
+	return key;
+}
+
+struct key key_of_node(enum key_table table, uint64_t ino)
+{
+	struct key key = key_make(table);
+
+	key_add_number(&key, (int64_t)ino);
+	return key;
+}
+
+struct key key_of_state(enum key_table table, struct bytes session, struct bytes state)
+{
+	struct key key = key_make(table);
+
+	key_add_text(&key, session);
+	key_add_text(&key, state);
+	return key;
 }
 
 /* The sign turned round, negative numbers are before the others. */
@@ -50,14 +67,6 @@ static void skip(struct bytes *bytes, size_t size)
 {
 	bytes->data += size;
 	bytes->size -= size;
-}
-
-enum key_table key_take_table(struct bytes *bytes)
-{
-	enum key_table table = (unsigned char)bytes->data[0];
-
-	skip(bytes, 1);
-	return table;
 }
 
 int64_t key_take_number(struct bytes *bytes)

@@ -36,7 +36,11 @@ struct key {
 	int error;
 };
 
-void key_start(struct key *key, enum key_table table);
+struct key key_make(enum key_table table);
+/* Of most tables: the number of a node and what follows. */
+struct key key_of_node(enum key_table table, uint64_t ino);
+/* Of what is kept by session and key. */
+struct key key_of_state(enum key_table table, struct bytes session, struct bytes state);
 void key_add_number(struct key *key, int64_t number);
 void key_add_text(struct key *key, struct bytes text);
 void key_done(struct key *key);
@@ -46,7 +50,6 @@ static inline struct bytes key_bytes(const struct key *key)
 }
 
 /* Reading them back, from the front; the caller knows what was written. */
-enum key_table key_take_table(struct bytes *bytes);
 int64_t key_take_number(struct bytes *bytes);
 int key_take_text(struct bytes *bytes, struct buf *text);
 

@@ -12,13 +12,13 @@
 
 #include "backend/memory/internal.h"
 #include "src/base/cleanup.h"
+#include "src/base/descriptor.h"
 
 static void memory_close(struct backend *backend)
 {
 	struct memory *memory = memory_of(backend);
 
 	map_unref(memory->map);
-	free(memory->kept);
 	close(memory->wake);
 	pthread_mutex_destroy(&memory->commit_lock);
 	pthread_mutex_destroy(&memory->map_lock);
@@ -49,22 +49,6 @@ static int memory_sync(struct backend *backend)
 {
 	(void)backend;
 	return 0;
-}
-
-/* Nothing of this store outlives the process, so neither need this. */
-static int memory_keep(struct backend *backend, bool make, size_t size, void **ret_memory)
-{
-	struct memory *memory = memory_of(backend);
-	int r = 0;
-
-	pthread_mutex_lock(&memory->map_lock);
-	if (!memory->kept && make)
-		memory->kept = calloc(1, size);
-	if (!memory->kept)
-		r = make ? -ENOMEM : -ENOENT;
-	*ret_memory = memory->kept;
-	pthread_mutex_unlock(&memory->map_lock);
-	return r;
 }
 
 static int memory_space(struct backend *backend, struct backend_space *ret_space)
@@ -112,40 +96,25 @@ static int put_root(struct backend *backend)
 	return backend_commit(backend, &op, 1, 0);
 }
 
+/* clang-format off */
 static const struct backend_ops memory_ops = {
 	.name = "memory",
 	.close = memory_close,
 	.snapshot_begin = memory_snapshot_begin,
 	.snapshot_end = memory_snapshot_end,
-	.node_get = memory_node_get,
-	.node_find = memory_node_find,
-	.node_list = memory_node_list,
-	.entry_find = memory_entry_find,
-	.entry_name = memory_entry_name,
-	.entry_list = memory_entry_list,
-	.xattr_get = memory_xattr_get,
-	.xattr_list = memory_xattr_list,
-	.chunk_read = memory_chunk_read,
-	.chunk_list = memory_chunk_list,
-	.row_read = memory_row_read,
-	.key_stat = memory_key_stat,
-	.key_list = memory_key_list,
-	.session_list = memory_session_list,
-	.session_stat = memory_session_stat,
-	.day_list = memory_day_list,
-	.piece_read = memory_piece_read,
-	.mark_find = memory_mark_find,
-	.mark_find_index = memory_mark_find_index,
-	.last_ids = memory_last_ids,
-	.change_list = memory_change_list,
 	.change_wait = memory_change_wait,
 	.wake = memory_wake,
 	.commit = memory_commit,
 	.sync = memory_sync,
-	.keep = memory_keep,
 	.space = memory_space,
 	.check = memory_check,
+#define READ(slot, ...) .slot = memory_##slot,
+#define READ_ROWS READ
+	BACKEND_READS
+#undef READ
+#undef READ_ROWS
 };
+/* clang-format on */
 
 /* As SQLite's default for one value, so that both refuse the same. */
 static const uint64_t ITEM_MAX = 1000000000 - 65536;
@@ -157,7 +126,7 @@ int memory_backend_open(const struct backend_options *options, struct backend **
 
 	if (!memory)
 		return -ENOMEM;
-	memory->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	memory->wake = descriptor_above(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (memory->wake < 0) {
 		r = -errno;
 		free(memory);
@@ -174,6 +143,9 @@ int memory_backend_open(const struct backend_options *options, struct backend **
 		return r;
 	}
 	memory->max_size = options->max_size;
+	if (options->max_size)
+		memory->backend.max_item =
+			MIN(ITEM_MAX, MAX(options->max_size, BACKEND_ITEM_LEAST));
 	*ret_backend = &memory->backend;
 	return 0;
 }

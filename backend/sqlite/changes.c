@@ -13,12 +13,18 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
-#include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 
-#include "backend/sqlite/internal.h"
+#include "backend/sqlite/beside.h"
+#include "backend/sqlite/changes.h"
+#include "backend/sqlite/cursor.h"
+#include "backend/sqlite/schema.h"
+#include "backend/sqlite/slots.h"
+#include "backend/sqlite/store.h"
+#include "backend/sqlite/times.h"
 #include "src/base/cleanup.h"
+#include "src/base/descriptor.h"
 
 enum { PAUSE_MS = 20, POLL_MS = 40 };
 
@@ -26,12 +32,10 @@ enum { PAUSE_MS = 20, POLL_MS = 40 };
  * always the same file. */
 static void watch_wal(struct sqlite *store)
 {
-	char name[PATH_MAX + 8];
-
 	if (store->watch.inotify < 0 || store->watch.wal_watch >= 0)
 		return;
-	snprintf(name, sizeof(name), "%s-wal", store->place.path);
-	store->watch.wal_watch = inotify_add_watch(store->watch.inotify, name, IN_MODIFY);
+	store->watch.wal_watch = inotify_add_watch(store->watch.inotify,
+						   BESIDE(store->place.path, "-wal"), IN_MODIFY);
 }
 
 int sqlite_watch_start(struct sqlite *store)
@@ -39,14 +43,14 @@ int sqlite_watch_start(struct sqlite *store)
 	int r;
 
 	store->watch.wal_watch = -1;
-	store->watch.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	store->watch.wake = descriptor_above(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (store->watch.wake < 0)
 		return -errno;
 	r = sqlite_conn_open(store, true, &store->watcher);
 	if (r < 0)
 		return r;
 	/* Failing is no failure: then we poll. */
-	store->watch.inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	store->watch.inotify = descriptor_above(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
 	if (store->watch.inotify >= 0 &&
 	    inotify_add_watch(store->watch.inotify, store->place.path, IN_MODIFY) < 0) {
 		close(store->watch.inotify);
@@ -95,28 +99,21 @@ static int list_everything(struct sqlite *store, struct backend_snapshot *snapsh
 
 static int list_logged(struct backend_snapshot *snapshot, backend_change_fn *fn, void *arg)
 {
-	const struct sqlite *store = snapshot->conn.store;
-	sqlite3_stmt *statement;
-	int r = 0, code;
+	struct cursor cursor = cursor_open(snapshot, SQL_CHANGE_LIST);
 
-	statement = sqlite_conn_take(&snapshot->conn, SQL_CHANGE_LIST, &r);
-	if (!statement)
-		return r;
-	while (r == 0 && (code = sqlite3_step(statement)) != SQLITE_DONE) {
+	while (cursor_next(&cursor)) {
 		const struct backend_change change = {
-			.session = sqlite_column_bytes(store, statement, 0),
-			.key = sqlite_column_bytes(store, statement, 1),
-			.first = sqlite3_column_int64(statement, 2),
-			.deleted = sqlite3_column_int64(statement, 3),
-			.stamp = sqlite3_column_int64(statement, 4),
+			.session = cursor_bytes(&cursor, 0),
+			.key = cursor_bytes(&cursor, 1),
+			.first = cursor_number(&cursor, 2),
+			.deleted = cursor_number(&cursor, 3),
+			.stamp = cursor_number(&cursor, 4),
+			.apart = cursor_number(&cursor, 4) <= 0,
 		};
 
-		r = sqlite_result(&snapshot->conn, code);
-		if (r == 0)
-			r = fn(arg, &change);
+		cursor.r = fn(arg, &change);
 	}
-	sqlite3_reset(statement);
-	return MIN(r, 0);
+	return cursor_end(&cursor);
 }
 
 int sqlite_change_list(struct backend *backend, struct backend_snapshot *snapshot,
@@ -133,6 +130,31 @@ int sqlite_change_list(struct backend *backend, struct backend_snapshot *snapsho
 	if (r == 0)
 		return hand_out_everything(stamp, fn, arg);
 	return r == -ENOENT ? list_logged(snapshot, fn, arg) : r;
+}
+
+int sqlite_change_waiting(struct backend *backend, int64_t *ret_oldest, int64_t *ret_newest)
+{
+	struct sqlite *store = sqlite_of(backend);
+	struct sqlite_conn *conn = &store->watcher;
+	bool pending = false, cut = false;
+	int r;
+
+	*ret_oldest = *ret_newest = 0;
+	/* Nothing is logged in what is not ours, and its files are made for each who reads. */
+	if (store->mode == MODE_ASIDE)
+		return 0;
+	pthread_mutex_lock(&store->version_lock);
+	r = sqlite_schema_pending(conn, &pending, &cut);
+	if (r == 0 && pending)
+		r = sqlite_conn_query(conn, "SELECT min(stamp) FROM sessfs_change", 0, ret_oldest);
+	if (r == 0 && pending)
+		r = sqlite_conn_query(conn, "SELECT max(stamp) FROM sessfs_change", 0, ret_newest);
+	pthread_mutex_unlock(&store->version_lock);
+	if (cut) { /* and what was not logged meanwhile is not known */
+		*ret_oldest = INT64_MIN;
+		*ret_newest = INT64_MAX;
+	}
+	return r;
 }
 
 /* 1 when others have changed something that was not digested. */
@@ -156,7 +178,7 @@ static int ask(struct sqlite *store, int64_t *version)
 		*version = now;
 		break;
 	default:
-		r = sqlite_conn_pending(&store->watcher, &pending, &cut);
+		r = sqlite_schema_pending(&store->watcher, &pending, &cut);
 	}
 	pthread_mutex_unlock(&store->version_lock);
 	return r < 0 ? r : pending || cut;
@@ -187,6 +209,11 @@ int sqlite_change_wait(struct backend *backend, int timeout_ms)
 	int64_t version = 0;
 	int r;
 
+	if (store->owner)
+		sqlite_file_there(store);
+	/* Another program's commits begin the log anew only while nobody has a snapshot in it. */
+	if (sqlite_beside_size(store->place.path, "-wal") > 2 * SQLITE_WAL_KIB * UINT64_C(1024))
+		sqlite_snapshot_kept(store, BACKEND_KEEP_NONE);
 	pthread_mutex_lock(&store->version_lock);
 	version = store->handed_out;
 	pthread_mutex_unlock(&store->version_lock);

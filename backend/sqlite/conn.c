@@ -6,11 +6,15 @@
  * first used and kept for the life of the connection.
  */
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "backend/sqlite/internal.h"
+#include "backend/sqlite/error.h"
+#include "backend/sqlite/join.h"
+#include "backend/sqlite/keeper.h"
+#include "backend/sqlite/schema.h"
+#include "backend/sqlite/store.h"
 #include "src/base/cleanup.h"
+#include "src/base/descriptor.h"
+#include "src/base/log.h"
 
 /*
  * A store is untrusted input.  Its triggers and views never run in our connections: our triggers
@@ -51,26 +55,21 @@ static int set_pragmas(struct sqlite_conn *conn, bool reader)
 				     "PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0; "
 				     "PRAGMA secure_delete = FAST; "
 				     "PRAGMA cache_size = -%d; PRAGMA query_only = %d";
-	char *text =
-		sqlite3_mprintf(format, SQLITE_WAL_KIB * 1024LL,
-				reader ? SQLITE_READER_CACHE_KIB : SQLITE_WRITER_CACHE_KIB, reader);
-	int r = text ? sqlite_conn_exec(conn, text) : -ENOMEM;
 
-	sqlite3_free(text);
-	return r;
+	return sqlite_conn_exec_made(conn, sqlite3_mprintf(format, SQLITE_WAL_KIB * 1024LL,
+							   reader ? SQLITE_READER_CACHE_KIB :
+								    SQLITE_WRITER_CACHE_KIB,
+							   reader));
 }
 
 /* Our tables are in a private file: names without a schema are found there, as main has none of
  * them. */
 static int attach_aside(struct sqlite_conn *conn, const char *aside)
 {
-	char *text = sqlite3_mprintf("ATTACH %Q AS aside; PRAGMA aside.synchronous = OFF; "
-				     "PRAGMA wal_autocheckpoint = 1000",
-				     aside);
-	int r = text ? sqlite_conn_exec(conn, text) : -ENOMEM;
-
-	sqlite3_free(text);
-	return r;
+	return sqlite_conn_exec_made(
+		conn, sqlite3_mprintf("ATTACH %Q AS aside; PRAGMA aside.synchronous = OFF; "
+				      "PRAGMA wal_autocheckpoint = 1000",
+				      aside));
 }
 
 int sqlite_conn_open(struct sqlite *store, bool reader, struct sqlite_conn *conn)
@@ -81,11 +80,18 @@ int sqlite_conn_open(struct sqlite *store, bool reader, struct sqlite_conn *conn
 
 	*conn = (struct sqlite_conn){ .store = store,
 				      .generation = atomic_load(&store->generation) };
+	r = descriptor_fill();
+	if (r < 0)
+		return r;
 	code = sqlite3_open_v2(store->name, &conn->db, flags, sqlite_join_name());
 	if (code != SQLITE_OK) {
 		r = conn->db ? sqlite_result(conn, code) : -ENOMEM;
 		goto fail;
 	}
+	/* SQLite has opened what is there now. */
+	r = sqlite_place_stands(&store->place) ? 0 : -ESTALE;
+	if (r < 0)
+		goto fail;
 	configure(conn->db, !store->guest || store->backend.read_only);
 	r = set_pragmas(conn, reader);
 	if (r == 0 && store->aside)
@@ -96,6 +102,18 @@ int sqlite_conn_open(struct sqlite *store, bool reader, struct sqlite_conn *conn
 fail:
 	sqlite_conn_close(conn);
 	return r;
+}
+
+int sqlite_conn_more(struct sqlite *store, struct sqlite_conn *conn)
+{
+	int r = sqlite_conn_open(store, true, conn);
+
+	if (r != -ESTALE)
+		return r;
+	if (sqlite_file_there(store) == 0)
+		log_error("%s leads to another file now: it cannot be opened once more",
+			  store->place.path);
+	return -EIO;
 }
 
 static void forget_statements(struct sqlite_conn *conn)
@@ -119,19 +137,22 @@ void sqlite_conn_renew(struct sqlite_conn *conn)
 void sqlite_conn_close(struct sqlite_conn *conn)
 {
 	forget_statements(conn);
+	/* The last one to close deletes the log, by its name: it may be another store's now. */
+	if (conn->db && !sqlite_place_stands(&conn->store->place))
+		sqlite3_db_config(conn->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 	sqlite3_close(conn->db);
 	*conn = (struct sqlite_conn){ 0 };
 }
 
-static int prepare(struct sqlite_conn *conn, enum sqlite_sql sql)
+int sqlite_conn_prepare(struct sqlite_conn *conn, const char *words, sqlite3_stmt **ret_statement)
 {
-	char *text = sqlite_sql_expand(sqlite_sql_text(sql), &conn->store->layout, "main.");
+	char *text = sqlite_sql_expand(words, &conn->store->layout, "main.");
 	int code;
 
 	if (!text)
 		return -ENOMEM;
-	code = sqlite3_prepare_v3(conn->db, text, -1, SQLITE_PREPARE_PERSISTENT,
-				  &conn->statements[sql], NULL);
+	code = sqlite3_prepare_v3(conn->db, text, -1, SQLITE_PREPARE_PERSISTENT, ret_statement,
+				  NULL);
 	sqlite3_free(text);
 	return sqlite_result(conn, code);
 }
@@ -139,7 +160,7 @@ static int prepare(struct sqlite_conn *conn, enum sqlite_sql sql)
 sqlite3_stmt *sqlite_conn_take(struct sqlite_conn *conn, enum sqlite_sql sql, int *ret_error)
 {
 	if (!conn->statements[sql]) {
-		int r = prepare(conn, sql);
+		int r = sqlite_conn_prepare(conn, sqlite_sql_text(sql), &conn->statements[sql]);
 
 		if (r < 0) {
 			*ret_error = r;
@@ -151,7 +172,7 @@ sqlite3_stmt *sqlite_conn_take(struct sqlite_conn *conn, enum sqlite_sql sql, in
 
 int sqlite_conn_run(struct sqlite_conn *conn, enum sqlite_sql sql)
 {
-	int r;
+	int r = 0;
 	sqlite3_stmt *statement = sqlite_conn_take(conn, sql, &r);
 
 	if (!statement)
@@ -163,22 +184,14 @@ int sqlite_conn_run(struct sqlite_conn *conn, enum sqlite_sql sql)
 
 int sqlite_conn_begin(struct sqlite_conn *conn, enum sqlite_sql sql)
 {
-	int r;
-
 	/* Without memory the last one could not even be rolled back. */
 	sqlite_conn_rollback(conn);
-	if (sql != SQL_BEGIN_IMMEDIATE || conn->store->aside)
-		return sqlite_conn_run(conn, sql);
-	sqlite_join_lead(conn->db);
-	r = sqlite_conn_run(conn, sql);
-	if (r < 0)
-		sqlite_join_leave(conn->db);
-	return r;
+	return sqlite_conn_run(conn, sql);
 }
 
 int sqlite_conn_number(struct sqlite_conn *conn, enum sqlite_sql sql, int64_t *ret_number)
 {
-	int r, code;
+	int r = 0, code;
 	sqlite3_stmt *statement = sqlite_conn_take(conn, sql, &r);
 
 	if (!statement)
@@ -222,28 +235,20 @@ int sqlite_conn_query(struct sqlite_conn *conn, const char *text, int64_t fallba
 	return r;
 }
 
-int sqlite_conn_pending(struct sqlite_conn *conn, bool *ret_pending, bool *ret_cut)
+int sqlite_conn_exec_made(struct sqlite_conn *conn, char *text)
 {
-	bool intact = true, first;
-	int64_t pending = 0;
-	int r;
+	int r = text ? sqlite_conn_exec(conn, text) : -ENOMEM;
 
-	sqlite_conn_renew(conn);
-	first = !conn->statements[SQL_PENDING];
-	r = sqlite_conn_number(conn, SQL_PENDING, &pending);
-	if (r < 0)
-		return r;
-	/* If SQLite had to prepare the statement again, somebody has changed the schema.  Asking
-	 * for this costs nothing where nobody did. */
-	if (sqlite3_stmt_status(conn->statements[SQL_PENDING], SQLITE_STMTSTATUS_REPREPARE, 1) > 0)
-		first = true;
-	if (first)
-		r = sqlite_schema_intact(conn, &intact);
-	if (r < 0)
-		return r;
-	*ret_pending = pending != 0;
-	*ret_cut = !intact;
-	return 0;
+	sqlite3_free(text);
+	return r;
+}
+
+int sqlite_conn_query_made(struct sqlite_conn *conn, char *text, int64_t *ret_number)
+{
+	int r = text ? sqlite_conn_query(conn, text, 0, ret_number) : -ENOMEM;
+
+	sqlite3_free(text);
+	return r;
 }
 
 void sqlite_bind_text(sqlite3_stmt *statement, int index, struct bytes text)
@@ -271,68 +276,4 @@ struct bytes sqlite_column_bytes(const struct sqlite *store, sqlite3_stmt *state
 	else
 		data = sqlite3_column_text(statement, index);
 	return bytes_make(data ? data : "", (size_t)sqlite3_column_bytes(statement, index));
-}
-
-static int grow(struct sqlite *store, struct backend_snapshot **ret_snapshot)
-{
-	struct backend_snapshot *snapshot = calloc(1, sizeof(*snapshot));
-	int r;
-
-	if (!snapshot)
-		return -ENOMEM;
-	r = sqlite_conn_open(store, true, &snapshot->conn);
-	if (r < 0) {
-		free(snapshot);
-		return r;
-	}
-	*ret_snapshot = snapshot;
-	return 0;
-}
-
-int sqlite_pool_get(struct sqlite *store, struct backend_snapshot **ret_snapshot)
-{
-	struct backend_snapshot *snapshot;
-	int r;
-
-	pthread_mutex_lock(&store->pool.lock);
-	while (!store->pool.idle && store->pool.count >= SQLITE_READERS)
-		pthread_cond_wait(&store->pool.freed, &store->pool.lock);
-	snapshot = store->pool.idle;
-	if (snapshot)
-		store->pool.idle = snapshot->next;
-	else
-		store->pool.count++;
-	pthread_mutex_unlock(&store->pool.lock);
-	if (snapshot) {
-		*ret_snapshot = snapshot;
-		return 0;
-	}
-
-	r = grow(store, ret_snapshot);
-	if (r < 0) {
-		pthread_mutex_lock(&store->pool.lock);
-		store->pool.count--;
-		pthread_cond_signal(&store->pool.freed);
-		pthread_mutex_unlock(&store->pool.lock);
-	}
-	return r;
-}
-
-void sqlite_pool_put(struct sqlite *store, struct backend_snapshot *snapshot)
-{
-	pthread_mutex_lock(&store->pool.lock);
-	/* The one used last is taken first: its cache is warm. */
-	snapshot->next = store->pool.idle;
-	store->pool.idle = snapshot;
-	pthread_cond_signal(&store->pool.freed);
-	pthread_mutex_unlock(&store->pool.lock);
-	sqlite_keeper_used(store);
-}
-
-void sqlite_pool_trim(struct sqlite *store)
-{
-	pthread_mutex_lock(&store->pool.lock);
-	for (struct backend_snapshot *s = store->pool.idle; s; s = s->next)
-		sqlite3_db_release_memory(s->conn.db);
-	pthread_mutex_unlock(&store->pool.lock);
 }

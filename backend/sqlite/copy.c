@@ -12,8 +12,8 @@
  * nothing can be written beside it.  The first mount gives it a log again.
  *
  * What lies beside a name belongs to the file that has the name.  A log that is left beside another
- * file would be taken for that file's own, and be written into it: so it goes before the new file
- * comes, after what it holds has been brought into the old one.
+ * file would be taken for that file's own, and be written into it: so what it holds is brought into
+ * the old file before the new one comes, and it goes when that is in its place.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,11 +23,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backend/sqlite/internal.h"
+#include "backend/sqlite/beside.h"
+#include "backend/sqlite/error.h"
+#include "backend/sqlite/slots.h"
 #include "backend/sqlite/sqlite.h"
+#include "backend/sqlite/store.h"
 #include "src/base/cleanup.h"
+#include "src/base/descriptor.h"
 
 enum { STEP_BYTES = 1 << 20, STEP_WAIT_US = 20000 };
+
+/* Where SQLite locks a database. */
+enum { LOCKS = 0x40000000, LOCKS_COUNT = 512 };
 
 struct copying {
 	struct sqlite_conn from;
@@ -123,7 +130,7 @@ static int take_log_away(struct copying *copying)
 
 static int sync_path(const char *path, int flags)
 {
-	_cleanup_(closep) int fd = open(path, flags | O_CLOEXEC);
+	_cleanup_(closep) int fd = descriptor_open(path, flags, 0);
 
 	return fd < 0 || fsync(fd) < 0 ? -errno : 0;
 }
@@ -146,7 +153,7 @@ static int copy_all(struct copying *copying)
 int sqlite_copy(struct backend *backend, const char *new_store, const struct backend_copy *copy)
 {
 	struct copying copying = { .path = new_store, .copy = copy };
-	int r = sqlite_conn_open(sqlite_of(backend), true, &copying.from);
+	int r = sqlite_conn_more(sqlite_of(backend), &copying.from);
 
 	if (r == 0)
 		r = copy_all(&copying);
@@ -160,43 +167,50 @@ int sqlite_copy(struct backend *backend, const char *new_store, const struct bac
 
 /* ---- putting a store in its place ---- */
 
-static int make_name(const char *path, const char *ending, char **ret_name)
-{
-	if (asprintf(ret_name, "%s%s", path, ending) < 0) {
-		*ret_name = NULL;
-		return -ENOMEM;
-	}
-	return 0;
-}
-
-/* What another store of that name has left, or is about to. */
+/* What another store of that name has left. */
 static int clear_beside(const char *path)
 {
 	static const char *const files[] = { "-wal", "-shm", "-journal" };
-	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(files); i++) {
-		_cleanup_(freep) char *name = NULL;
-
-		r = make_name(path, files[i], &name);
-		if (r == 0 && unlink(name) < 0 && errno != ENOENT)
-			r = -errno;
-	}
-	if (r == 0)
-		sqlite_beside_remove(path);
-	return r;
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		if (unlink(BESIDE(path, files[i])) < 0 && errno != ENOENT)
+			return -errno;
+	sqlite_beside_remove(path);
+	return 0;
 }
 
-/* Bring what is in the log of the old file into it, so that it is whole as long as it is there.
- * The last to close deletes the log.  What is damaged needs no care. */
-static void empty_log(const char *path)
+/* Whether something is left in the log beside a file. */
+static bool has_log(const char *path)
 {
-	sqlite3 *db = NULL;
+	return sqlite_beside_size(path, "-wal") || sqlite_beside_size(path, "-journal");
+}
 
-	if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, NULL) ==
-	    SQLITE_OK)
-		sqlite3_exec(db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL);
-	sqlite3_close(db);
+/*
+ * Bring what is in the log of the old file into it, and see to it that nobody adds to it: *ret_db
+ * has the lock for writing then.  A commit that waits for it finds another file in the place of its
+ * own, and fails.  What is no database, or damaged, has no log or is left alone: -EUCLEAN.
+ */
+static int hold_old(const char *path, sqlite3 **ret_db)
+{
+	enum { TRIES = 50, PATIENCE_MS = 1000 };
+	sqlite3 *db = NULL;
+	int code = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, NULL);
+
+	sqlite3_busy_timeout(db, PATIENCE_MS);
+	for (int i = 0; code == SQLITE_OK && i < TRIES; i++) {
+		code = sqlite3_exec(db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL);
+		if (code == SQLITE_OK)
+			code = sqlite3_exec(db, "BEGIN EXCLUSIVE", NULL, NULL, NULL);
+		/* Somebody may have committed in between. */
+		if (code == SQLITE_OK && !has_log(path))
+			break;
+		if (code == SQLITE_OK)
+			code = sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+	}
+	*ret_db = db;
+	if (code != SQLITE_OK)
+		return (code & 0xff) == SQLITE_BUSY ? -EBUSY : has_log(path) ? -EUCLEAN : 0;
+	return has_log(path) ? -EBUSY : 0;
 }
 
 /* As the one that it replaces. */
@@ -235,19 +249,56 @@ static int install_new(const char *new_path, const char *path)
 	return r;
 }
 
+/* Keep everybody from what is in a file until it is closed: as SQLite does, where its locks are
+ * (https://www.sqlite.org/c3ref/io_methods.html), with a lock that no close of another descriptor
+ * drops. */
+static int lock_new(const char *path, int *ret_fd)
+{
+	struct flock lock = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCKS, .l_len = LOCKS_COUNT
+	};
+	int fd = descriptor_open(path, O_RDWR | O_NOFOLLOW, 0);
+
+	if (fd < 0)
+		return -errno;
+	if (fcntl(fd, F_OFD_SETLK, &lock) < 0) {
+		close(fd);
+		return -errno;
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+/*
+ * Until the new file is in its place the old one is whole, with its log, whatever fails; and from
+ * then on its log is empty, so that it can stay there for a moment, or after a kill.  Meanwhile
+ * nobody can look into the new one and take the old one's log for its own.
+ */
+static int put_over(const char *new_path, const char *path)
+{
+	_cleanup_(closep) int lock = -1;
+	int r = lock_new(new_path, &lock);
+
+	if (r == 0 && rename(new_path, path) < 0)
+		/* It is a mount point, a file of its own. */
+		r = errno == EBUSY ? -EXDEV : -errno;
+	return r < 0 ? r : clear_beside(path);
+}
+
 static int install_over(const char *new_path, const char *path, const struct stat *old)
 {
 	struct sqlite_file *file;
+	sqlite3 *db = NULL;
 	int r = sqlite_file_take(path, &file);
 
 	if (r < 0)
 		return r;
-	empty_log(path);
-	r = dress(new_path, old);
+	r = hold_old(path, &db);
 	if (r == 0)
-		r = clear_beside(path);
-	if (r == 0 && rename(new_path, path) < 0)
-		r = -errno;
+		r = dress(new_path, old);
+	if (r == 0)
+		r = put_over(new_path, path);
+	sqlite3_close(db);
 	sqlite_file_leave(file);
 	return r;
 }
@@ -271,6 +322,16 @@ int sqlite_backend_install(const char *new_path, const char *path, bool replace,
 		return sqlite_refuse(ret_why, r, "%s is mounted or in use; unmount it first", path);
 	if (r == -EEXIST)
 		return sqlite_refuse(ret_why, r, "%s is there already; --force replaces it", path);
+	if (r == -EXDEV)
+		return sqlite_refuse(ret_why, r,
+				     "%s cannot be replaced: it is a mount of that single file, or "
+				     "lies on another filesystem; replace it where it really is",
+				     path);
+	if (r == -EUCLEAN)
+		return sqlite_refuse(ret_why, r,
+				     "%s is damaged, and its log holds what is not in it yet; move "
+				     "both away (%s and %s-wal) to replace it",
+				     path, path, path);
 	return r < 0 ? sqlite_refuse(ret_why, r, "%s cannot be put in its place: %s", path,
 				     strerror(-r)) :
 		       0;

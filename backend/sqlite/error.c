@@ -2,8 +2,11 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
 
-#include "backend/sqlite/internal.h"
+#include "backend/sqlite/error.h"
+#include "backend/sqlite/store.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
 
@@ -43,18 +46,54 @@ static const struct meaning *find(int code)
 	return NULL;
 }
 
+/* Whether no file can be made beside the store.  Filesystems without such a limit count 0 files. */
+static bool lacks_inodes(const char *path)
+{
+	struct statvfs fs;
+
+	return statvfs(path, &fs) == 0 && fs.f_files && !fs.f_favail;
+}
+
+static int last_errno(sqlite3_file *file)
+{
+	int number = 0;
+
+	if (file && file->pMethods)
+		file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &number);
+	return number;
+}
+
+/* Why a write to the database or its log failed.  What SQLite calls after the write, such as giving
+ * up a lock, hides it from sqlite3_system_errno(). */
+static int write_errno(sqlite3 *db)
+{
+	sqlite3_file *file = NULL, *log = NULL;
+	int number;
+
+	sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+	sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+	number = last_errno(log);
+	return number ? number : last_errno(file);
+}
+
 /* SQLite says SQLITE_IOERR where it grows the -shm file on a full disk, and SQLITE_CANTOPEN
- * where it has run out of descriptors; the system's own number knows better. */
-static int better(sqlite3 *db, int code, int error)
+ * where it has run out of descriptors; the system's own number knows better.  But where the -wal
+ * or -shm file could not be made, that is the number of a second try, which found none. */
+static int better(sqlite3 *db, int code, const char *path, int error)
 {
 	int system = db ? sqlite3_system_errno(db) : 0;
 
+	if (db && (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_TRUNCATE))
+		system = write_errno(db);
 	if ((code & 0xff) != SQLITE_IOERR && (code & 0xff) != SQLITE_CANTOPEN)
 		return error;
 	switch (system) {
+	case ENOENT:
+		return lacks_inodes(path) ? -ENOSPC : error;
 	case ENOSPC:
 	case EDQUOT:
 		return -ENOSPC;
+	case EFBIG: /* a limit on the size of files, ulimit -f */
 	case ENOMEM:
 	case EACCES:
 	case EROFS:
@@ -73,8 +112,14 @@ int sqlite_error(sqlite3 *db, int code, const char *path)
 
 	if (!meaning)
 		meaning = find(code & 0xff);
-	error = better(db, code, meaning ? meaning->error : -EIO);
-	if (!meaning || !meaning->quiet)
+	error = better(db, code, path, meaning ? meaning->error : -EIO);
+	if (error == -ENOSPC && lacks_inodes(path))
+		log_error("%s: its filesystem has no room for one more file (no free inodes)",
+			  path);
+	else if (error == -EFBIG && (!meaning || !meaning->quiet))
+		log_error("%s: %s: a limit on the size of files (ulimit -f)", path,
+			  strerror(EFBIG));
+	else if (!meaning || !meaning->quiet)
 		log_error("%s: %s (SQLite error %d)", path,
 			  db ? sqlite3_errmsg(db) : sqlite3_errstr(code), code);
 	return error;
@@ -122,4 +167,15 @@ int sqlite_refuse(char **ret_why, int error, const char *format, ...)
 	free(*ret_why);
 	*ret_why = why;
 	return error;
+}
+
+void sqlite_tell(backend_report_fn *report, void *arg, const char *format, ...)
+{
+	char sentence[2048];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(sentence, sizeof(sentence), format, args);
+	va_end(args);
+	report(arg, sentence);
 }

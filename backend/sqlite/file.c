@@ -9,22 +9,28 @@
  * opened once for each file and process, counted, and closed only when the last store on that
  * file has closed its connections.
  *
+ * For the same reason the file is never opened as a standard stream, to be moved from there: first
+ * these are filled (src/base/descriptor.h), here and where SQLite opens it, which does not use
+ * them either but closes and opens again what it gets.
+ *
  * Who opens a store for rows only is a library in some program (src/lib/), and that program may
  * have connections of its own to the file, which nobody here counts.  So there the descriptor is
  * kept for as long as the process lives.
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "backend/sqlite/internal.h"
+#include "backend/sqlite/beside.h"
+#include "backend/sqlite/error.h"
+#include "backend/sqlite/sqlite.h"
+#include "backend/sqlite/store.h"
 #include "src/base/cleanup.h"
-
-static const off_t OWNER_BYTE = 0x7365737366;
+#include "src/base/descriptor.h"
+#include "src/base/log.h"
 
 struct sqlite_file {
 	struct sqlite_file *next;
@@ -79,7 +85,7 @@ static void file_renew(struct sqlite_file *file, const char *path)
 	file->write_error = faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) < 0 ? -errno : 0;
 	if (file->write_error || (fcntl(file->fd, F_GETFL) & O_ACCMODE) == O_RDWR)
 		return;
-	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	fd = descriptor_open(path, O_RDWR | O_NOFOLLOW, 0);
 	if (fd >= 0)
 		file->fd = fd;
 	else
@@ -105,10 +111,10 @@ static int file_open(const char *path, struct sqlite_file **ret_file)
 			file_renew(*ret_file, path);
 		return 0;
 	}
-	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	fd = descriptor_open(path, O_RDWR | O_NOFOLLOW, 0);
 	if (fd < 0) {
 		write_error = -errno;
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		fd = descriptor_open(path, O_RDONLY | O_NOFOLLOW, 0);
 	}
 	if (fd < 0)
 		return -errno;
@@ -121,7 +127,7 @@ static int file_open(const char *path, struct sqlite_file **ret_file)
 static int file_create(const char *path, struct sqlite_file **ret_file)
 {
 	_cleanup_(closep) int fd =
-		open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+		descriptor_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
 	int r;
 
 	if (fd < 0)
@@ -145,11 +151,16 @@ static void file_release(struct sqlite_file *file)
 	free(file);
 }
 
+static struct flock owner_lock(short type)
+{
+	return (struct flock){
+		.l_type = type, .l_whence = SEEK_SET, .l_start = BACKEND_OWNER_BYTE, .l_len = 1
+	};
+}
+
 static int own(struct sqlite_file *file)
 {
-	struct flock lock = {
-		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = OWNER_BYTE, .l_len = 1
-	};
+	struct flock lock = owner_lock(F_WRLCK);
 
 	/* The descriptor is shared in this process, and so would be the lock. */
 	if (file->owned)
@@ -174,9 +185,7 @@ int sqlite_file_own(struct sqlite_file *file)
 
 void sqlite_file_disown(struct sqlite_file *file)
 {
-	struct flock lock = {
-		.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = OWNER_BYTE, .l_len = 1
-	};
+	struct flock lock = owner_lock(F_UNLCK);
 
 	pthread_mutex_lock(&files_lock);
 	fcntl(file->fd, F_OFD_SETLK, &lock);
@@ -186,9 +195,7 @@ void sqlite_file_disown(struct sqlite_file *file)
 
 bool sqlite_file_owned(struct sqlite_file *file)
 {
-	struct flock lock = {
-		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = OWNER_BYTE, .l_len = 1
-	};
+	struct flock lock = owner_lock(F_WRLCK);
 	bool owned;
 
 	pthread_mutex_lock(&files_lock);
@@ -198,6 +205,11 @@ bool sqlite_file_owned(struct sqlite_file *file)
 		return true;
 	/* Unsure counts as owned: the owner then looks at its rows once more than needed. */
 	return fcntl(file->fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
+}
+
+int sqlite_file_allocate(struct sqlite_file *file, uint64_t size)
+{
+	return fallocate(file->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)size) < 0 ? -errno : 0;
 }
 
 int sqlite_file_take(const char *path, struct sqlite_file **ret_file)
@@ -231,16 +243,6 @@ static uint64_t big_endian(const unsigned char *bytes)
 	       bytes[3];
 }
 
-/* Whether something is left in a file that SQLite keeps beside the store. */
-static bool has_beside(const char *path, const char *suffix)
-{
-	char name[PATH_MAX + 16];
-	struct stat st;
-
-	return snprintf(name, sizeof(name), "%s%s", path, suffix) < (int)sizeof(name) &&
-	       stat(name, &st) == 0 && st.st_size > 0;
-}
-
 enum { HEADER = 100 };
 
 #define RESCUE "; 'sessfs check --repair' rescues what is left"
@@ -255,7 +257,7 @@ static int check_header(const char *path, int fd, char **ret_why)
 	ssize_t got;
 
 	/* The power failed while the journal was needed: SQLite is going to take it back first. */
-	if (has_beside(path, "-journal"))
+	if (sqlite_beside_size(path, "-journal"))
 		return 0;
 	got = pread(fd, header, sizeof(header), 0);
 
@@ -283,7 +285,7 @@ static int check_header(const char *path, int fd, char **ret_why)
 	/* The size in the header counts when it was written by the last writer; and pages that a
 	 * crash left in the WAL only are not missing. */
 	if (big_endian(header + 24) == big_endian(header + 92) && (uint64_t)st.st_size < size &&
-	    !has_beside(path, "-wal"))
+	    !sqlite_beside_size(path, "-wal"))
 		return sqlite_refuse(ret_why, -EIO,
 				     "%s is damaged: the file ends after %lld of %llu bytes" RESCUE,
 				     path, (long long)st.st_size, (unsigned long long)size);
@@ -376,17 +378,36 @@ static int find_or_make(const char *path, const struct backend_options *options,
 			     "cannot make %s: it is a symbolic link that leads nowhere", path);
 }
 
+/* Where the last name of a path begins, which is absolute. */
+static size_t base_of(const char *path)
+{
+	return (size_t)(strrchr(path, '/') + 1 - path);
+}
+
+/* 0: it cannot be had. */
+static int open_directory(const char *path)
+{
+	_cleanup_(freep) char *name = bytes_dup(bytes_make(path, base_of(path)));
+	int fd = name ? descriptor_open(name, O_PATH | O_DIRECTORY, 0) : -1;
+
+	return MAX(fd, 0);
+}
+
 int sqlite_place_find(const char *path, const struct backend_options *options,
 		      struct sqlite_place *ret_place, char **ret_why)
 {
 	struct sqlite_place place = { 0 };
-	int r;
+	int r = descriptor_fill();
 
+	if (r < 0)
+		return sqlite_refuse(ret_why, r, "cannot open %s: %s", path, strerror(-r));
 	pthread_mutex_lock(&files_lock);
 	r = find_or_make(path, options, &place, ret_why);
 	if (r == 0)
 		place.file->kept |= options->rows_only;
 	pthread_mutex_unlock(&files_lock);
+	if (r == 0)
+		place.dir = open_directory(place.path);
 	if (r == 0)
 		r = check_header(path, place.file->fd, ret_why);
 	if (r == 0 && place.file->write_error && !options->read_only)
@@ -401,12 +422,95 @@ int sqlite_place_find(const char *path, const struct backend_options *options,
 	return 0;
 }
 
+bool sqlite_backend_is_owned(const char *path)
+{
+	struct backend_options options = { .read_only = true };
+	struct sqlite_place place;
+	bool owned;
+
+	if (sqlite_place_find(path, &options, &place, NULL) < 0)
+		return false;
+	owned = sqlite_file_owned(place.file);
+	sqlite_place_done(&place);
+	return owned;
+}
+
 bool sqlite_place_stands(const struct sqlite_place *place)
 {
 	struct stat st;
 
-	return stat(place->path, &st) == 0 && st.st_dev == place->file->device &&
-	       st.st_ino == place->file->inode;
+	if (stat(place->path, &st) == 0)
+		return st.st_dev == place->file->device && st.st_ino == place->file->inode;
+	if (errno == ENOENT || errno == ENOTDIR)
+		return false;
+	/* A directory that cannot be searched says nothing about the path. */
+	return fstat(place->file->fd, &st) < 0 || st.st_nlink > 0;
+}
+
+/* What a file beside the store, or the store itself (""), is now: 0 or -errno. */
+static int stat_beside(const struct sqlite_place *place, const char *ending, struct stat *ret_stat)
+{
+	const char *base = place->path + (place->dir ? base_of(place->path) : 0);
+	int dir = place->dir ? place->dir : AT_FDCWD;
+	char name[BESIDE_NAME];
+
+	if (*ending)
+		base = sqlite_beside_name(name, base, ending);
+	return fstatat(dir, base, ret_stat, 0) < 0 ? -errno : 0;
+}
+
+/* Whether what is there under a name of the store is the file of this descriptor. */
+static bool is_found(const struct sqlite_place *place, const char *ending, int fd, dev_t device,
+		     ino_t inode)
+{
+	struct stat st;
+	int r = stat_beside(place, ending, &st);
+
+	if (r == 0)
+		return st.st_dev == device && st.st_ino == inode;
+	/* A directory that cannot be searched says nothing about what is in it. */
+	return r != -ENOENT && r != -ENOTDIR && (fstat(fd, &st) < 0 || st.st_nlink > 0);
+}
+
+int sqlite_file_there(struct sqlite *store)
+{
+	const struct sqlite_file *file = store->place.file;
+
+	if (is_found(&store->place, "", file->fd, file->device, file->inode)) {
+		atomic_store(&store->gone, false);
+		return 0;
+	}
+	if (!atomic_exchange(&store->gone, true) || !store->owner)
+		log_error(
+			"%s was removed, moved or replaced while it was open: nothing can be saved "
+			"in it; open the store again where it is now",
+			store->place.path);
+	return -EIO;
+}
+
+/* Without the log that is found by the store's name, the database lacks what is in ours. */
+static bool log_stands(const struct sqlite *store)
+{
+	int fd = atomic_load(&store->keeper.wal);
+
+	return fd < 0 || is_found(&store->place, "-wal", fd, store->keeper.wal_device,
+				  store->keeper.wal_inode);
+}
+
+int sqlite_file_durable(struct sqlite *store)
+{
+	int r = sqlite_file_there(store);
+
+	if (r < 0 || log_stands(store)) {
+		atomic_store(&store->log_gone, false);
+		return r;
+	}
+	if (!atomic_exchange(&store->log_gone, true))
+		log_error(
+			"%s-wal was removed, moved or replaced while it was open: what is written "
+			"is not durable; copy what the mount shows, and unmount it",
+			store->place.path);
+	return -EIO;
 }
 
 void sqlite_place_done(struct sqlite_place *place)
@@ -414,6 +518,8 @@ void sqlite_place_done(struct sqlite_place *place)
 	pthread_mutex_lock(&files_lock);
 	file_release(place->file);
 	pthread_mutex_unlock(&files_lock);
+	if (place->dir)
+		close(place->dir);
 	free(place->path);
 	*place = (struct sqlite_place){ 0 };
 }

@@ -4,16 +4,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backend/sqlite/beside.h"
 #include "backend/sqlite/btree.h"
-#include "backend/sqlite/internal.h"
+#include "backend/sqlite/error.h"
+#include "backend/sqlite/store.h"
 #include "src/base/cleanup.h"
+#include "src/base/descriptor.h"
 
 enum {
 	FILE_HEADER = 100,
@@ -27,20 +28,6 @@ enum {
 
 static const char magic[16] = "SQLite format 3";
 static const uint32_t log_magic = 0x377f0682; /* and 1 more: its checksums are big-endian */
-
-static void tell(backend_report_fn *report, void *arg, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static void tell(backend_report_fn *report, void *arg, const char *format, ...)
-{
-	char sentence[512];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(sentence, sizeof(sentence), format, args);
-	va_end(args);
-	report(arg, sentence);
-}
 
 /* All of it, or -ENODATA where the file ends, or what the medium says. */
 static int read_at(int fd, void *bytes, size_t size, uint64_t offset)
@@ -365,14 +352,11 @@ static bool looks_mapped(struct image *image, uint8_t *bytes)
 
 static int open_log(struct image *image, const char *path, struct log_end *end)
 {
-	_cleanup_(freep) char *name = NULL;
 	uint8_t header[LOG_HEADER];
 	struct log log;
 	int r;
 
-	if (asprintf(&name, "%s-wal", path) < 0)
-		return -ENOMEM;
-	image->wal = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	image->wal = descriptor_open(BESIDE(path, "-wal"), O_RDONLY | O_NOFOLLOW, 0);
 	if (image->wal < 0)
 		return errno == ENOENT ? 0 : -errno;
 	log = (struct log){ .fd = image->wal };
@@ -399,21 +383,22 @@ static void tell_files(const struct image *image, const struct log_end *end, uin
 		report(arg, "the header of the file is damaged");
 	/* What the log has in its place is not missing. */
 	if (image->expected > image->file_pages && image->expected > end->top)
-		tell(report, arg,
-		     "the file ends after %" PRIu64 " bytes, %" PRIu32 " of %" PRIu32 " pages",
-		     file_size, image->file_pages, image->expected);
+		sqlite_tell(report, arg,
+			    "the file ends after %" PRIu64 " bytes, %" PRIu32 " of %" PRIu32
+			    " pages",
+			    file_size, image->file_pages, image->expected);
 	if (image->wal >= 0 && end->valid && !image->log.header)
 		report(arg, "the header of the write-ahead log is damaged");
 	if (end->damaged)
-		tell(report, arg,
-		     "%" PRIu64 " of %" PRIu64 " frames of the write-ahead log are "
-		     "damaged",
-		     end->damaged, end->frames);
+		sqlite_tell(report, arg,
+			    "damaged frames of the write-ahead log: %" PRIu64 " of %" PRIu64,
+			    end->damaged, end->frames);
 	if (end->tail)
-		tell(report, arg,
-		     "%" PRIu64 " frames at the end of the write-ahead log are not "
-		     "whole, or were not committed",
-		     end->tail);
+		sqlite_tell(
+			report, arg,
+			"frames at the end of the write-ahead log that are not whole, or were not "
+			"committed: %" PRIu64,
+			end->tail);
 }
 
 static int look_at_files(struct image *image, const char *path, backend_report_fn *report,
@@ -466,7 +451,7 @@ int image_open(const char *path, backend_report_fn *report, void *arg, struct im
 	struct stat st;
 	int r = 0;
 
-	image.fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	image.fd = descriptor_open(path, O_RDONLY | O_NOCTTY | O_NONBLOCK, 0);
 	if (image.fd < 0 || fstat(image.fd, &st) < 0)
 		r = -errno;
 	else if (!S_ISREG(st.st_mode))
@@ -557,26 +542,23 @@ enum image_use image_use(struct image *image, uint32_t page, uint32_t *ret_paren
  * which the log was not begun anew have both seen. */
 void image_check_log(const char *path, backend_report_fn *report, void *arg)
 {
-	_cleanup_(freep) char *name = NULL;
-	_cleanup_(closep) int fd = -1;
+	_cleanup_(closep) int fd = descriptor_open(BESIDE(path, "-wal"), O_RDONLY | O_NOFOLLOW, 0);
 	uint8_t before[LOG_HEADER], after[LOG_HEADER];
 	struct log_end first = { 0 }, second = { 0 };
-	struct log log;
+	struct log log = { .fd = fd };
 	bool ignored;
 
-	if (asprintf(&name, "%s-wal", path) < 0)
-		return;
-	fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	log = (struct log){ .fd = fd };
 	if (fd < 0 || !read_log_header(&log, before) ||
 	    walk_log(fd, log.page_size, find_end, &first, &ignored) < 0 || !first.damaged ||
 	    walk_log(fd, log.page_size, find_end, &second, &ignored) < 0 || !second.damaged ||
 	    first.first_damaged != second.first_damaged ||
 	    read_at(fd, after, sizeof(after), 0) < 0 || memcmp(before, after, sizeof(after)) != 0)
 		return;
-	tell(report, arg,
-	     "%" PRIu64 " of %" PRIu64 " frames of the write-ahead log are damaged, and SQLite "
-	     "does not see what is behind them: after a power cut that is what was never "
-	     "synced; otherwise 'sessfs check --repair' rescues it",
-	     second.damaged, second.frames);
+	sqlite_tell(report, arg,
+		    "damaged frames of the write-ahead log: %" PRIu64 " of %" PRIu64
+		    "; SQLite does not "
+		    "see what is behind them: after a power cut that is what was never synced; "
+		    "otherwise "
+		    "'sessfs check --repair' rescues it",
+		    second.damaged, second.frames);
 }

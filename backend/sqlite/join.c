@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A layer below SQLite that joins the writes of a transaction, grows the WAL ahead of them, and
- * takes one lock for it.
+ * remembers a sync that has failed.  It takes no lock and hides none.
  *
  * Writes
  *
@@ -34,44 +34,22 @@
  * WAL up to the first frame that does not have its checksum.  The other sync there is, behind the
  * header of a WAL that is begun anew, may be tried again: SQLite writes the header again before it.
  *
- * Locks
- *
- * A transaction that writes takes and gives up three locks, with a system call each time: one of
- * the WAL's read marks, to move it to the present end; the same one again, as a reader; and the one
- * for writing.  Together they cost as much as writing the pages.  The last alone would do, if it
- * were the first: who holds it reads the end of the WAL, as nobody can write behind that; nobody
- * can begin the WAL anew; and a checkpoint may copy all that is there, since that is what he reads.
- * So the writer takes it before he begins (sqlite_join_lead), and then
- *
- *	what SQLite does with that lock only says whether SQLite has it;
- *	the lock of a reader is only noted, but for the one that SQLite takes when it has begun the
- *	WAL anew;
- *	a read mark cannot be had (SQLITE_BUSY), so it stays where it is, and SQLite takes the
- *	highest that is not too high.  To move it without a lock would take it away from a reader
- *	of another process who counts on it.  If SQLite asks for it again, or when it has begun
- *	the WAL anew, there may be none that is not too high, and it gets the lock;
- *	whatever else SQLite locks - all read marks at once, to begin the WAL anew - it locks.
- *
- * When SQLite has neither lock any more, the one for writing is given up.  What SQLite does behind
- * that, if it tries again for instance, is as it is without this layer.
- *
- * The locks are described in https://www.sqlite.org/walformat.html#locks .
- *
  * All other files, and all other calls, are those of SQLite's own layer: ours only puts other
  * methods in place of some of the file's, and its data behind the file's.
  */
 #include <pthread.h>
 #include <sqlite3.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/sqlite/internal.h"
+#include "backend/sqlite/join.h"
+#include "src/base/cleanup.h"
 
 enum {
 	FRAME_HEADER = 24,
 	FRAME_PAGES = 4, /* where a header tells the pages of the database, if it is the last */
 	WRITE_LOCK = 0,	 /* the slot of the index's locks that who writes holds */
-	READ_LOCKS = 3,	 /* the first of those of the read marks */
 	JOIN_MOST = 120 << 10, /* bytes that are collected; SQLite cannot write 128 KiB at once */
 	AHEAD = 512 << 10,     /* bytes of zeros behind a WAL that has grown */
 };
@@ -80,17 +58,9 @@ enum {
 struct joined {
 	const sqlite3_io_methods *real;
 	sqlite3_io_methods methods;
-	/* Of a database. */
-	struct joined *wal;
-	bool used;	/* the locks are there */
-	bool leads;	/* the lock for writing was taken before SQLite asked for it; then */
-	bool writes;	/* SQLite has it */
-	unsigned reads; /* these slots SQLite has as a reader, a bit each */
-	unsigned taken; /* some of them are more than noted */
-	unsigned busy;	/* and these it was told it cannot have alone */
-	/* Of a WAL. */
-	struct joined *db;
-	char *data; /* that is not written yet */
+	struct joined *wal; /* of a database */
+	struct joined *db;  /* of a WAL, and so are the following */
+	char *data;	    /* that is not written yet */
 	int size;
 	sqlite3_int64 offset; /* where it belongs in the file */
 	bool last;	      /* the header before it was that of a last frame */
@@ -248,74 +218,16 @@ static int join_close(sqlite3_file *file)
 
 /* Locks. */
 
-static void stop_leading(sqlite3_file *file)
-{
-	struct joined *joined = joined_of(file);
-
-	joined->leads = false;
-	joined->real->xShmLock(file, WRITE_LOCK, 1, SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE);
-}
-
-/* A reader's lock.  In the middle of a transaction it is for a WAL that was begun anew, and taken:
- * nobody shall take that for the one before. */
-static int read_while_leading(sqlite3_file *file, int slot, int flags)
-{
-	struct joined *joined = joined_of(file);
-	unsigned bit = 1u << slot;
-	bool locks = flags & SQLITE_SHM_LOCK;
-	int code = SQLITE_OK;
-
-	if (locks ? joined->writes : (joined->taken & bit) != 0)
-		code = joined->real->xShmLock(file, slot, 1, flags);
-	if (locks && code != SQLITE_OK)
-		return code;
-	joined->reads = locks ? joined->reads | bit : joined->reads & ~bit;
-	joined->taken = locks && joined->writes ? joined->taken | bit : joined->taken & ~bit;
-	return code;
-}
-
-static int lock_while_leading(sqlite3_file *file, int slot, int count, int flags)
-{
-	struct joined *joined = joined_of(file);
-	unsigned bit = 1u << slot;
-	int code = SQLITE_OK;
-
-	if (slot == WRITE_LOCK) {
-		joined->writes = flags & SQLITE_SHM_LOCK;
-	} else if (slot >= READ_LOCKS && (flags & SQLITE_SHM_SHARED)) {
-		code = read_while_leading(file, slot, flags);
-	} else if (slot >= READ_LOCKS && count == 1 && (flags & SQLITE_SHM_LOCK) &&
-		   !joined->writes && !(joined->busy & bit)) {
-		joined->busy |= bit;
-		return SQLITE_BUSY;
-	} else {
-		return joined->real->xShmLock(file, slot, count, flags);
-	}
-	if (!joined->writes && !joined->reads)
-		stop_leading(file);
-	return code;
-}
-
+/* What a transaction that was rolled back has left is dropped. */
 static int join_shm_lock(sqlite3_file *file, int slot, int count, int flags)
 {
 	struct joined *joined = joined_of(file);
-	int code;
 
 	if (joined->wal && slot == WRITE_LOCK && (flags & SQLITE_SHM_UNLOCK)) {
 		joined->wal->size = 0;
 		joined->wal->last = false;
 	}
-	if (joined->leads)
-		return lock_while_leading(file, slot, count, flags);
-	code = joined->real->xShmLock(file, slot, count, flags);
-	joined->used |= code == SQLITE_OK;
-	return code;
-}
-
-static int join_shm_unmap(sqlite3_file *file, int delete)
-{
-	joined_of(file)->used = false;
-	return joined_of(file)->real->xShmUnmap(file, delete);
+	return joined->real->xShmLock(file, slot, count, flags);
 }
 
 /* The file of a connection's database, if it goes through this layer. */
@@ -329,29 +241,6 @@ static sqlite3_file *file_of(sqlite3 *db)
 	return file;
 }
 
-void sqlite_join_lead(sqlite3 *db)
-{
-	sqlite3_file *file = file_of(db);
-	struct joined *joined = file ? joined_of(file) : NULL;
-
-	if (!joined || !joined->used || joined->leads)
-		return;
-	/* If another program writes, SQLite will wait for it. */
-	joined->leads = joined->real->xShmLock(file, WRITE_LOCK, 1,
-					       SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE) == SQLITE_OK;
-	joined->writes = false;
-	joined->reads = joined->taken = joined->busy = 0;
-}
-
-void sqlite_join_leave(sqlite3 *db)
-{
-	sqlite3_file *file = file_of(db);
-	struct joined *joined = file ? joined_of(file) : NULL;
-
-	if (joined && joined->leads && !joined->writes && !joined->reads)
-		stop_leading(file);
-}
-
 void sqlite_join_ahead(sqlite3 *db, bool ahead)
 {
 	sqlite3_file *file = file_of(db);
@@ -362,9 +251,20 @@ void sqlite_join_ahead(sqlite3 *db, bool ahead)
 
 /* Opening. */
 
+/* How much of the methods the SQLite that runs has: an older one than that of the headers has
+ * fewer. */
+static size_t methods_size(int version)
+{
+	if (version < 2)
+		return offsetof(sqlite3_io_methods, xShmMap);
+	return version < 3 ? offsetof(sqlite3_io_methods, xFetch) : sizeof(sqlite3_io_methods);
+}
+
 static void join_file(sqlite3_file *file, struct joined *joined)
 {
-	*joined = (struct joined){ .real = file->pMethods, .methods = *file->pMethods };
+	*joined = (struct joined){ .real = file->pMethods };
+	memcpy(&joined->methods, joined->real, methods_size(joined->real->iVersion));
+	joined->methods.iVersion = MIN(joined->real->iVersion, 3);
 	joined->methods.xClose = join_close;
 	file->pMethods = &joined->methods;
 }
@@ -394,7 +294,6 @@ static int join_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int
 	if ((flags & SQLITE_OPEN_MAIN_DB) && file->pMethods->iVersion >= 2) {
 		join_file(file, joined_of(file));
 		joined_of(file)->methods.xShmLock = join_shm_lock;
-		joined_of(file)->methods.xShmUnmap = join_shm_unmap;
 	} else if (flags & SQLITE_OPEN_WAL) {
 		sqlite3_file *db = sqlite3_database_file_object(name);
 
@@ -405,54 +304,20 @@ static int join_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int
 }
 
 /* The rest is SQLite's own. */
-
-static int join_delete(sqlite3_vfs *vfs, const char *name, int sync)
-{
-	(void)vfs;
-	return real_vfs->xDelete(real_vfs, name, sync);
-}
-
-static int join_access(sqlite3_vfs *vfs, const char *name, int flags, int *ret)
-{
-	(void)vfs;
-	return real_vfs->xAccess(real_vfs, name, flags, ret);
-}
-
-static int join_full_name(sqlite3_vfs *vfs, const char *name, int room, char *ret)
-{
-	(void)vfs;
-	return real_vfs->xFullPathname(real_vfs, name, room, ret);
-}
-
-static int join_random(sqlite3_vfs *vfs, int size, char *ret)
-{
-	(void)vfs;
-	return real_vfs->xRandomness(real_vfs, size, ret);
-}
-
-static int join_sleep(sqlite3_vfs *vfs, int microseconds)
-{
-	(void)vfs;
-	return real_vfs->xSleep(real_vfs, microseconds);
-}
-
-static int join_time(sqlite3_vfs *vfs, double *ret)
-{
-	(void)vfs;
-	return real_vfs->xCurrentTime(real_vfs, ret);
-}
-
-static int join_error(sqlite3_vfs *vfs, int room, char *ret)
-{
-	(void)vfs;
-	return real_vfs->xGetLastError(real_vfs, room, ret);
-}
-
-static int join_time64(sqlite3_vfs *vfs, sqlite3_int64 *ret)
-{
-	(void)vfs;
-	return real_vfs->xCurrentTimeInt64(real_vfs, ret);
-}
+#define REAL(method, parameters, ...)                                                              \
+	static int real_##method parameters                                                        \
+	{                                                                                          \
+		(void)vfs;                                                                         \
+		return real_vfs->method(real_vfs, __VA_ARGS__);                                    \
+	}
+REAL(xDelete, (sqlite3_vfs * vfs, const char *name, int sync), name, sync)
+REAL(xAccess, (sqlite3_vfs * vfs, const char *name, int flags, int *ret), name, flags, ret)
+REAL(xFullPathname, (sqlite3_vfs * vfs, const char *name, int room, char *ret), name, room, ret)
+REAL(xRandomness, (sqlite3_vfs * vfs, int size, char *ret), size, ret)
+REAL(xSleep, (sqlite3_vfs * vfs, int microseconds), microseconds)
+REAL(xCurrentTime, (sqlite3_vfs * vfs, double *ret), ret)
+REAL(xGetLastError, (sqlite3_vfs * vfs, int room, char *ret), room, ret)
+REAL(xCurrentTimeInt64, (sqlite3_vfs * vfs, sqlite3_int64 *ret), ret)
 
 static void join_register(void)
 {
@@ -465,14 +330,14 @@ static void join_register(void)
 		.mxPathname = real_vfs->mxPathname,
 		.zName = "sessfs",
 		.xOpen = join_open,
-		.xDelete = join_delete,
-		.xAccess = join_access,
-		.xFullPathname = join_full_name,
-		.xRandomness = join_random,
-		.xSleep = join_sleep,
-		.xCurrentTime = join_time,
-		.xGetLastError = join_error,
-		.xCurrentTimeInt64 = join_time64,
+		.xDelete = real_xDelete,
+		.xAccess = real_xAccess,
+		.xFullPathname = real_xFullPathname,
+		.xRandomness = real_xRandomness,
+		.xSleep = real_xSleep,
+		.xCurrentTime = real_xCurrentTime,
+		.xGetLastError = real_xGetLastError,
+		.xCurrentTimeInt64 = real_xCurrentTimeInt64,
 	};
 	if (sqlite3_vfs_register(&join_vfs, 0) != SQLITE_OK)
 		join_vfs.zName = NULL;

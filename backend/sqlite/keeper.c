@@ -22,14 +22,23 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
+#include <sys/stat.h>
 
-#include "backend/sqlite/internal.h"
+#include "backend/sqlite/beside.h"
+#include "backend/sqlite/conn.h"
+#include "backend/sqlite/error.h"
+#include "backend/sqlite/keeper.h"
+#include "backend/sqlite/room.h"
+#include "backend/sqlite/slots.h"
+#include "backend/sqlite/store.h"
+#include "backend/sqlite/times.h"
+#include "backend/sqlite/writer.h"
 #include "src/base/cleanup.h"
+#include "src/base/descriptor.h"
 #include "src/base/heap.h"
 #include "src/base/log.h"
+#include "src/base/tick.h"
 
 enum {
 	SYNC_MS = 400,	/* from a commit to its sync, at the most, and the sync itself */
@@ -64,7 +73,7 @@ static int sync_directory(const char *path)
 
 	if (!directory)
 		return -ENOMEM;
-	fd = open(*directory ? directory : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = descriptor_open(*directory ? directory : "/", O_RDONLY | O_DIRECTORY, 0);
 	/* Some filesystems have no sync for directories, and then need none. */
 	r = fd >= 0 && fsync(fd) < 0 && errno != EINVAL ? -errno : 0;
 	if (fd < 0)
@@ -77,16 +86,17 @@ static int sync_directory(const char *path)
 static int open_wal(struct sqlite *store)
 {
 	_cleanup_(closep) int fd = -1;
-	char *name;
+	struct stat st;
 	int r;
 
-	if (asprintf(&name, "%s-wal", store->place.path) < 0)
-		return -ENOMEM;
-	fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd = descriptor_open(BESIDE(store->place.path, "-wal"), O_RDONLY | O_NOFOLLOW, 0);
 	r = fd < 0 ? -errno : sync_directory(store->place.path);
-	free(name);
+	if (r == 0 && fstat(fd, &st) < 0)
+		r = -errno;
 	if (r < 0)
 		return r;
+	store->keeper.wal_device = st.st_dev;
+	store->keeper.wal_inode = st.st_ino;
 	atomic_store(&store->keeper.wal, fd);
 	fd = -1;
 	return 0;
@@ -96,10 +106,10 @@ static int open_wal(struct sqlite *store)
  * would lie, and so would that of somebody who opens the file later. */
 static void sync_failed(struct sqlite *store, int error)
 {
+	atomic_store(&store->keeper.failed, error);
 	log_error("cannot sync %s-wal: %s; what came after the last sync may not survive a power "
 		  "failure, and no sync succeeds until the store is mounted again",
 		  store->place.path, strerror(-error));
-	atomic_store(&store->keeper.failed, error);
 }
 
 static int sync_wal(struct sqlite *store)
@@ -124,10 +134,14 @@ static int sync_wal(struct sqlite *store)
 static int sync_commits(struct sqlite *store)
 {
 	uint64_t commits = atomic_load(&store->keeper.commits);
-	int r = 0;
+	int r;
 
 	if (store->mode == MODE_ASIDE || store->mode == MODE_FROZEN)
 		return 0;
+	/* What is durable in a file that nobody finds any more does not count. */
+	r = sqlite_file_durable(store);
+	if (r < 0)
+		return r;
 	pthread_mutex_lock(&store->keeper.sync_lock);
 	/* Who came while another one synced may find it done. */
 	if (store->keeper.synced < commits) {
@@ -215,8 +229,11 @@ static void checkpoint(struct sqlite *store)
 {
 	int pages = 0, copied = 0, code;
 
-	if (atomic_load(&store->keeper.failed))
+	/* A log of that name may be another store's by now. */
+	if (atomic_load(&store->keeper.failed) || sqlite_file_there(store) < 0)
 		return;
+	/* It copies no further than the oldest snapshot goes. */
+	sqlite_snapshot_kept(store, BACKEND_KEEP_NEWER);
 	code = sqlite3_wal_checkpoint_v2(store->keeper.conn.db, "main", SQLITE_CHECKPOINT_PASSIVE,
 					 &pages, &copied);
 	/* Busy: another program is doing it. */
@@ -251,15 +268,15 @@ static void empty_wal(struct sqlite *store)
 		close = come_closer(store);
 	sqlite_writer_take(store);
 	checkpoint(store);
+	/* One that is begun now needs nothing of the WAL. */
+	sqlite_snapshot_kept(store, BACKEND_KEEP_NEWER);
 	sqlite_writer_give(store);
 }
 
-static void deadline(int timeout_ms, struct timespec *ret_until)
+/* The moment so long from now, for tick_cond_wait(). */
+static int64_t after(int milliseconds)
 {
-	clock_gettime(CLOCK_MONOTONIC, ret_until);
-	ret_until->tv_nsec += timeout_ms % 1000 * 1000000L;
-	ret_until->tv_sec += timeout_ms / 1000 + ret_until->tv_nsec / 1000000000;
-	ret_until->tv_nsec %= 1000000000;
+	return tick_now() + milliseconds * INT64_C(1000000);
 }
 
 /*
@@ -268,19 +285,17 @@ static void deadline(int timeout_ms, struct timespec *ret_until)
  */
 static bool wait_for_use(struct sqlite *store, int timeout_ms, bool *ret_dirty)
 {
-	struct timespec until;
+	const int64_t until = after(timeout_ms);
 	bool also_read = timeout_ms < 0, stop;
 	int r = 0;
 
-	deadline(MAX(timeout_ms, 0), &until);
 	pthread_mutex_lock(&store->keeper.lock);
-	while (!store->keeper.stop && !store->keeper.dirty && r != ETIMEDOUT &&
+	while (!store->keeper.stop && !store->keeper.dirty && r != -ETIMEDOUT &&
 	       !(also_read && atomic_load(&store->keeper.used))) {
 		if (timeout_ms < 0)
 			pthread_cond_wait(&store->keeper.moved, &store->keeper.lock);
 		else
-			r = pthread_cond_timedwait(&store->keeper.moved, &store->keeper.lock,
-						   &until);
+			r = tick_cond_wait(&store->keeper.moved, &store->keeper.lock, until);
 	}
 	*ret_dirty = store->keeper.dirty;
 	stop = store->keeper.stop;
@@ -291,13 +306,11 @@ static bool wait_for_use(struct sqlite *store, int timeout_ms, bool *ret_dirty)
 /* Let commits gather, unless it is urgent or time to stop. */
 static void gather(struct sqlite *store)
 {
-	struct timespec until;
+	const int64_t until = after(SYNC_MS);
 
-	deadline(SYNC_MS, &until);
 	pthread_mutex_lock(&store->keeper.lock);
 	while (!store->keeper.stop && !store->keeper.hurry)
-		if (pthread_cond_timedwait(&store->keeper.moved, &store->keeper.lock, &until) ==
-		    ETIMEDOUT)
+		if (tick_cond_wait(&store->keeper.moved, &store->keeper.lock, until) == -ETIMEDOUT)
 			break;
 	store->keeper.dirty = store->keeper.hurry = false;
 	pthread_mutex_unlock(&store->keeper.lock);

@@ -5,11 +5,12 @@
  * we write is read back as the same bytes.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "backend/sqlite/internal.h"
+#include "backend/sqlite/conn.h"
+#include "backend/sqlite/error.h"
+#include "backend/sqlite/layout.h"
 #include "src/base/cleanup.h"
 
 int sqlite_layout_name(struct sqlite_layout *layout, const char *name)
@@ -152,11 +153,9 @@ static int look_at_key(struct sqlite_conn *conn, const struct sqlite_layout *lay
 		"WHERE key) AND 3 = (SELECT count(*) FROM pragma_index_xinfo(i.name, 'main') "
 		"WHERE key AND coll = 'BINARY' AND lower(name) IN "
 		"('session_id', 'state_key', 'item_index'))";
-	char *text = sqlite3_mprintf(format, layout->name);
 	int64_t count = 0;
-	int r = text ? sqlite_conn_query(conn, text, 0, &count) : -ENOMEM;
+	int r = sqlite_conn_query_made(conn, sqlite3_mprintf(format, layout->name), &count);
 
-	sqlite3_free(text);
 	if (r == 0)
 		*ret_keyed = count > 0;
 	return r;
@@ -185,13 +184,11 @@ int sqlite_layout_look(struct sqlite_conn *conn, struct sqlite_layout *layout, c
 {
 	bool found[COLUMNS] = { false };
 	bool keyed = false;
-	char *text = sqlite3_mprintf("SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND "
-				     "name = %Q COLLATE NOCASE",
-				     layout->name);
+	static const char table[] = "SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND "
+				    "name = %Q COLLATE NOCASE";
 	int64_t is_table = 0;
-	int r = text ? sqlite_conn_query(conn, text, 0, &is_table) : -ENOMEM;
+	int r = sqlite_conn_query_made(conn, sqlite3_mprintf(table, layout->name), &is_table);
 
-	sqlite3_free(text);
 	if (r < 0)
 		return r;
 	if (!is_table)

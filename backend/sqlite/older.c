@@ -2,8 +2,9 @@
 /* Tables of an older layout, one row a session, which are only ever read. */
 #include <errno.h>
 
-#include "backend/sqlite/internal.h"
+#include "backend/sqlite/error.h"
 #include "backend/sqlite/sqlite.h"
+#include "backend/sqlite/times.h"
 #include "src/base/cleanup.h"
 
 static void close_database(sqlite3 **db)

@@ -24,27 +24,45 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <time.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "backend/sqlite/internal.h"
+#include "backend/sqlite/beside.h"
+#include "backend/sqlite/changes.h"
+#include "backend/sqlite/error.h"
+#include "backend/sqlite/join.h"
+#include "backend/sqlite/judge.h"
+#include "backend/sqlite/keeper.h"
+#include "backend/sqlite/room.h"
+#include "backend/sqlite/schema.h"
+#include "backend/sqlite/slots.h"
 #include "backend/sqlite/sqlite.h"
+#include "backend/sqlite/store.h"
+#include "backend/sqlite/times.h"
 #include "src/base/cleanup.h"
+#include "src/base/descriptor.h"
 #include "src/base/log.h"
+#include "src/base/tick.h"
 
-static const char default_table[] = "agentscope_sessions";
+static bool has_log(const char *path)
+{
+	return access(BESIDE(path, "-wal"), F_OK) == 0;
+}
 
-/* What the database says about itself. */
-struct look {
-	int64_t application;
-	int64_t user_version;
-	int64_t tables;	 /* and views */
-	int64_t version; /* of our schema; 0: none */
-	bool made;	 /* by us, not adopted */
-	bool new_store;	 /* nothing is in it yet */
-	bool rows_lost;	 /* ours, but somebody dropped the rows' table */
-};
+/* Who only reads makes a log to read by, but SQLite lets only who may write delete it: the last one
+ * to close, and not one that others have open or that holds something. */
+static void tidy_log(struct sqlite *store)
+{
+	sqlite3 *db = NULL;
+
+	if (!store->place.no_log || !has_log(store->place.path) || descriptor_fill() < 0 ||
+	    !sqlite_place_stands(&store->place))
+		return;
+	if (sqlite3_open_v2(store->place.path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW,
+			    sqlite_join_name()) == SQLITE_OK)
+		sqlite3_exec(db, "SELECT 1 FROM sqlite_schema", NULL, NULL, NULL);
+	sqlite3_close(db);
+}
 
 static void sqlite_close(struct backend *backend)
 {
@@ -61,8 +79,8 @@ static void sqlite_close(struct backend *backend)
 	}
 	/* The last one to close empties the WAL and deletes it. */
 	sqlite_conn_close(&store->writer);
+	tidy_log(store);
 	sqlite_room_close(store);
-	sqlite_keep_close(store);
 	if (store->aside)
 		unlink(store->aside);
 	free(store->aside);
@@ -72,6 +90,7 @@ static void sqlite_close(struct backend *backend)
 		sqlite_file_disown(store->place.file);
 	sqlite_place_done(&store->place);
 	pthread_mutex_destroy(&store->pool.lock);
+	pthread_mutex_destroy(&store->kept.lock);
 	pthread_cond_destroy(&store->pool.freed);
 	pthread_mutex_destroy(&store->queue.lock);
 	pthread_mutex_destroy(&store->version_lock);
@@ -81,56 +100,28 @@ static void sqlite_close(struct backend *backend)
 	free(store);
 }
 
+/* clang-format off */
 static const struct backend_ops sqlite_ops = {
 	.name = "sqlite",
 	.close = sqlite_close,
 	.snapshot_begin = sqlite_snapshot_begin,
 	.snapshot_end = sqlite_snapshot_end,
-	.node_get = sqlite_node_get,
-	.node_find = sqlite_node_find,
-	.node_list = sqlite_node_list,
-	.entry_find = sqlite_entry_find,
-	.entry_name = sqlite_entry_name,
-	.entry_list = sqlite_entry_list,
-	.xattr_get = sqlite_xattr_get,
-	.xattr_list = sqlite_xattr_list,
-	.chunk_read = sqlite_chunk_read,
-	.chunk_list = sqlite_chunk_list,
-	.row_read = sqlite_row_read,
-	.key_stat = sqlite_key_stat,
-	.key_list = sqlite_key_list,
-	.session_list = sqlite_session_list,
-	.session_stat = sqlite_session_stat,
-	.day_list = sqlite_day_list,
-	.piece_read = sqlite_piece_read,
-	.mark_find = sqlite_mark_find,
-	.mark_find_index = sqlite_mark_find_index,
-	.last_ids = sqlite_last_ids,
-	.change_list = sqlite_change_list,
+	.snapshot_keep = sqlite_snapshot_keep,
+	.change_waiting = sqlite_change_waiting,
 	.change_wait = sqlite_change_wait,
 	.wake = sqlite_wake,
 	.commit = sqlite_commit,
 	.sync = sqlite_sync,
-	.keep = sqlite_keep,
 	.space = sqlite_space,
 	.check = sqlite_check,
 	.copy = sqlite_copy,
+#define READ(slot, ...) .slot = sqlite_##slot,
+#define READ_ROWS READ
+	BACKEND_READS
+#undef READ
+#undef READ_ROWS
 };
-
-/* Timed waits are not to be moved by who sets the clock. */
-static int init_monotonic(pthread_cond_t *cond)
-{
-	pthread_condattr_t attr;
-	int r = pthread_condattr_init(&attr);
-
-	if (r)
-		return -r;
-	r = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	if (r == 0)
-		r = pthread_cond_init(cond, &attr);
-	pthread_condattr_destroy(&attr);
-	return -r;
-}
+/* clang-format on */
 
 static int allocate(const struct backend_options *options, struct sqlite **ret_store)
 {
@@ -138,15 +129,15 @@ static int allocate(const struct backend_options *options, struct sqlite **ret_s
 
 	if (!store)
 		return -ENOMEM;
-	if (init_monotonic(&store->keeper.moved) < 0) {
+	if (tick_cond_init(&store->keeper.moved) < 0) {
 		free(store);
 		return -ENOMEM;
 	}
 	/* Default attributes: these cannot fail on Linux. */
 	pthread_mutex_init(&store->pool.lock, NULL);
+	pthread_mutex_init(&store->kept.lock, NULL);
 	pthread_cond_init(&store->pool.freed, NULL);
 	pthread_mutex_init(&store->queue.lock, NULL);
-	pthread_mutex_init(&store->keep.lock, NULL);
 	pthread_mutex_init(&store->version_lock, NULL);
 	pthread_mutex_init(&store->keeper.lock, NULL);
 	pthread_mutex_init(&store->keeper.sync_lock, NULL);
@@ -192,32 +183,15 @@ static int open_writer(struct sqlite *store, const char *parameter)
 	return sqlite_conn_open(store, false, &store->writer);
 }
 
-static int read_numbers(struct sqlite_conn *conn, struct look *look)
-{
-	static const char count[] = "SELECT count(*) FROM main.sqlite_schema WHERE "
-				    "name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
-	_cleanup_(freep) char *made = NULL;
-	int r = sqlite_conn_query(conn, "PRAGMA main.application_id", 0, &look->application);
-
-	if (r == 0)
-		r = sqlite_conn_query(conn, "PRAGMA main.user_version", 0, &look->user_version);
-	if (r == 0)
-		r = sqlite_conn_query(conn, count, 0, &look->tables);
-	if (r == 0)
-		r = sqlite_schema_version(conn, &look->version);
-	if (r < 0 || !look->version)
-		return r;
-	r = sqlite_meta_get(conn, "made", &made);
-	look->made = made && strcmp(made, "1") == 0;
-	return r;
-}
-
 static int read_look(struct sqlite *store, bool read_only, struct look *look)
 {
-	int r = open_writer(store, read_only ? "mode=ro" : NULL);
+	int r;
+
+	store->place.no_log = read_only && !has_log(store->place.path);
+	r = open_writer(store, read_only ? "mode=ro" : NULL);
 
 	if (r == 0)
-		r = read_numbers(&store->writer, look);
+		r = sqlite_look(&store->writer, look);
 	if (r == 0 || r == -EBUSY || r == -ENOMEM || !read_only ||
 	    access(store->place.path, W_OK) == 0)
 		return r;
@@ -225,104 +199,7 @@ static int read_look(struct sqlite *store, bool read_only, struct look *look)
 		    "changes",
 		    store->place.path);
 	r = open_writer(store, "immutable=1");
-	return r < 0 ? r : read_numbers(&store->writer, look);
-}
-
-static int refuse_unreadable(int error, const char *path, char **ret_why)
-{
-	static const struct {
-		int error;
-		const char *format;
-	} sentences[] = {
-		{ -EBUSY, "%s is locked: another program has held a lock on it for ten seconds" },
-		{ -EIO,
-		  "%s cannot be read: the database is damaged or its medium fails (SQLite's own "
-		  "message is in the log); 'sessfs check --repair' rescues what is left" },
-		{ -ENOSPC, "%s cannot be opened: its filesystem is full" },
-		{ -EROFS, "%s or its directory cannot be written; open it read-only" },
-		{ -EACCES, "%s cannot be opened: its directory does not let us make files" },
-	};
-
-	if (ret_why && *ret_why) /* somebody has found better words already */
-		return error;
-	for (size_t i = 0; i < ARRAY_SIZE(sentences); i++)
-		if (sentences[i].error == error)
-			return sqlite_refuse(ret_why, error, sentences[i].format, path);
-	return sqlite_refuse(ret_why, error, "%s cannot be opened: %s", path, strerror(-error));
-}
-
-static int refuse_newer(const char *path, int64_t version, char **ret_why)
-{
-	return sqlite_refuse(
-		ret_why, -EPROTONOSUPPORT,
-		"%s has the format %lld, and this sessfs knows formats up to %d; use a "
-		"newer sessfs",
-		path, (long long)version, SQLITE_SCHEMA_NEWEST);
-}
-
-/* The table is the one that the store has always served. */
-static int choose_table(struct sqlite *store, const struct backend_options *options,
-			const struct look *look, const char *path, char **ret_why)
-{
-	_cleanup_(freep) char *served = NULL;
-	const char *wanted = options->table;
-	int r = 0;
-
-	if (look->version)
-		r = sqlite_meta_get(&store->writer, "table", &served);
-	if (r < 0)
-		return r;
-	if (served && wanted && strcasecmp(served, wanted) != 0)
-		return sqlite_refuse(ret_why, -EINVAL,
-				     "%s keeps its sessions in the table %s, not in %s", path,
-				     served, wanted);
-	if (!wanted)
-		wanted = served ? served : default_table;
-	if (!*wanted || strncasecmp(wanted, "sqlite_", 7) == 0 ||
-	    strncasecmp(wanted, "sessfs_", 7) == 0)
-		return sqlite_refuse(ret_why, -EINVAL, "'%s' cannot be the name of a table of rows",
-				     wanted);
-	return sqlite_layout_name(&store->layout, wanted);
-}
-
-/* Nothing of ours and no rows are in it. */
-static int judge_other(const struct backend_options *options, const char *path, struct look *look,
-		       char **ret_why)
-{
-	if (look->tables || (look->application && look->application != SQLITE_APPLICATION))
-		return sqlite_refuse(
-			ret_why, -EMEDIUMTYPE,
-			"%s belongs to another program: it is a SQLite database without "
-			"a table of sessions",
-			path);
-	if (!options->create || options->read_only)
-		return sqlite_refuse(ret_why, -EMEDIUMTYPE, "%s is empty, so it is not a store",
-				     path);
-	look->new_store = true;
-	return 0;
-}
-
-static int judge(struct sqlite *store, const struct backend_options *options, const char *path,
-		 struct look *look, char **ret_why)
-{
-	bool ours = look->application == SQLITE_APPLICATION && (look->made || !look->version);
-	int64_t version = ours ? MAX(look->version, look->user_version) : look->version;
-	int r;
-
-	if (version > SQLITE_SCHEMA_NEWEST)
-		return refuse_newer(path, version, ret_why);
-	r = choose_table(store, options, look, path, ret_why);
-	if (r == 0)
-		r = sqlite_layout_look(&store->writer, &store->layout, path, ret_why);
-	if (r != -ENOENT)
-		return r;
-	if (!look->version)
-		return judge_other(options, path, look, ret_why);
-	if (options->read_only)
-		return sqlite_refuse(ret_why, -EMEDIUMTYPE, "%s has lost its table %s", path,
-				     store->layout.name);
-	look->rows_lost = true;
-	return 0;
+	return r < 0 ? r : sqlite_look(&store->writer, look);
 }
 
 /* Before the first owner has written his name there may be no such table; and a name that cannot be
@@ -403,6 +280,10 @@ static int choose_mode(struct sqlite *store, const struct backend_options *optio
 		r = own_place(store);
 	if (r == -ESTALE)
 		return r;
+	if (r == -EBUSY && options->must_own)
+		return refuse_owned(store, path, ret_why);
+	if (r < 0 && options->must_own && look->version)
+		return access(store->place.path, W_OK) < 0 ? -errno : r;
 	store->mode = !look->version ? MODE_ASIDE : r == 0 ? MODE_BOOKKEEPING : MODE_FROZEN;
 	if (store->mode == MODE_FROZEN && look->version < SQLITE_SCHEMA_NEWEST)
 		return sqlite_refuse(ret_why, -EROFS,
@@ -454,7 +335,6 @@ static int set_wal(struct sqlite *store, const char *path, char **ret_why)
 static int limit_size(struct sqlite *store)
 {
 	int64_t page = SQLITE_PAGE;
-	char text[64];
 	int r;
 
 	if (!store->max_size || store->mode == MODE_ASIDE || store->mode == MODE_FROZEN)
@@ -462,25 +342,25 @@ static int limit_size(struct sqlite *store)
 	r = sqlite_conn_query(&store->writer, "PRAGMA main.page_size", page, &page);
 	if (r < 0)
 		return r;
-	snprintf(text, sizeof(text), "PRAGMA main.max_page_count = %llu",
-		 (unsigned long long)MAX(store->max_size / (uint64_t)page, 1));
-	return sqlite_conn_exec(&store->writer, text);
+	return sqlite_conn_exec_made(
+		&store->writer,
+		sqlite3_mprintf("PRAGMA main.max_page_count = %llu",
+				(unsigned long long)MAX(store->max_size / (uint64_t)page, 1)));
 }
 
 static int bring_main(struct sqlite *store, const struct backend_options *options,
 		      const struct look *look, const char *path, char **ret_why)
 {
-	char page[96];
 	int r = 0;
 
 	if (options->read_only)
 		r = open_writer(store, NULL);
-	if (r == 0 && look->new_store) {
-		snprintf(page, sizeof(page),
-			 "PRAGMA main.page_size = %d; PRAGMA main.auto_vacuum = INCREMENTAL",
-			 SQLITE_PAGE);
-		r = sqlite_conn_exec(&store->writer, page);
-	}
+	if (r == 0 && look->new_store)
+		r = sqlite_conn_exec_made(
+			&store->writer,
+			sqlite3_mprintf(
+				"PRAGMA main.page_size = %d; PRAGMA main.auto_vacuum = INCREMENTAL",
+				SQLITE_PAGE));
 	if (r == 0)
 		r = set_wal(store, path, ret_why);
 	if (r == 0)
@@ -504,7 +384,7 @@ static int make_aside(struct sqlite *store)
 		return -errno;
 	if (asprintf(&path, "%s/sessfs-XXXXXX", directory) < 0)
 		return -ENOMEM;
-	fd = mkostemp(path, O_CLOEXEC);
+	fd = descriptor_above(mkostemp(path, O_CLOEXEC));
 	if (fd < 0) {
 		free(path);
 		return -errno;
@@ -552,7 +432,7 @@ static int open_store(struct sqlite *store, const char *path, const struct backe
 	if (r == 0)
 		r = read_look(store, options->read_only, &look);
 	if (r == 0)
-		r = judge(store, options, path, &look, ret_why);
+		r = sqlite_judge(store, options, path, &look, ret_why);
 	if (r == 0)
 		r = choose_mode(store, options, &look, path, ret_why);
 	if (r < 0)
@@ -569,6 +449,9 @@ static int open_store(struct sqlite *store, const char *path, const struct backe
 		return r;
 	store->backend.max_item =
 		(uint64_t)sqlite3_limit(store->writer.db, SQLITE_LIMIT_LENGTH, -1) - RECORD_ROOM;
+	if (store->max_size)
+		store->backend.max_item =
+			MIN(store->backend.max_item, MAX(store->max_size, BACKEND_ITEM_LEAST));
 	r = sqlite_watch_start(store);
 	if (r == 0)
 		sqlite_room_open(store);
@@ -622,5 +505,5 @@ int sqlite_backend_open(const char *path, const struct backend_options *options,
 		}
 		r = open_tries(path, options, ret_backend, ret_why);
 	}
-	return r < 0 ? refuse_unreadable(r, path, ret_why) : 0;
+	return r < 0 ? sqlite_refuse_unreadable(r, path, ret_why) : 0;
 }

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "backend/sqlite/error.h"
 #include "backend/sqlite/repair.h"
 #include "src/base/cleanup.h"
 
@@ -16,14 +17,7 @@ enum { RANGES_TOLD = 20 }; /* of one key or file */
 
 static int prepare(struct repairing *repairing, const char *text, sqlite3_stmt **ret_statement)
 {
-	struct sqlite_conn *conn = &repairing->store->writer;
-	char *sql = sqlite_sql_expand(text, &conn->store->layout, "main.");
-	int r = -ENOMEM;
-
-	if (sql)
-		r = sqlite_result(conn, sqlite3_prepare_v2(conn->db, sql, -1, ret_statement, NULL));
-	sqlite3_free(sql);
-	return r;
+	return sqlite_conn_prepare(&repairing->store->writer, text, ret_statement);
 }
 
 static void finalizep(sqlite3_stmt **statement)
@@ -59,8 +53,8 @@ static struct bytes text_at(sqlite3_stmt *statement, int column)
 
 /* Nodes of which only references are left. */
 
-/* What refers to them; a directory is what has entries, or is a node's parent. */
-static const char referred[] =
+/* First what refers to them; a directory is what has entries, or is a node's parent. */
+static const char stand_ins[] =
 	"CREATE TEMP TABLE referred AS SELECT ino, max(is_dir) AS is_dir FROM ("
 	"SELECT ino, 0 AS is_dir FROM sessfs_entry UNION ALL "
 	"SELECT parent, 1 FROM sessfs_entry UNION ALL "
@@ -68,21 +62,22 @@ static const char referred[] =
 	"SELECT DISTINCT ino, 0 FROM sessfs_xattr UNION ALL "
 	"SELECT DISTINCT ino, 0 FROM sessfs_chunk UNION ALL "
 	"SELECT DISTINCT ino, 0 FROM sessfs_piece) "
-	"WHERE ino NOT IN (SELECT ino FROM sessfs_node) GROUP BY ino";
-
-static const char stand_ins[] =
+	"WHERE ino NOT IN (SELECT ino FROM sessfs_node) GROUP BY ino;"
 	"INSERT INTO sessfs_node (ino, parent, entry, kind, flags, mode, uid, gid, nlink, rdev, "
 	"size, atime, mtime, ctime, btime) "
 	"SELECT r.ino, coalesce((SELECT parent FROM sessfs_entry e WHERE e.ino = r.ino), 0), "
 	"coalesce((SELECT id FROM sessfs_entry e WHERE e.ino = r.ino), 0), 0, 0, "
 	"CASE is_dir WHEN 1 THEN 16832 ELSE 33152 END, 0, 0, 1 + is_dir, 0, 0, 0, 0, 0, 0 "
-	"FROM temp.referred r";
+	"FROM temp.referred r;"
+	"DROP TABLE temp.referred";
+
+#define NOW "CAST(strftime('%s', 'now') AS INTEGER) * 1000000000"
 
 /* They get the owner of the root and its time, and the size of what is there of them. */
 static const char dress[] =
 	"UPDATE sessfs_node SET uid = (SELECT uid FROM sessfs_node WHERE ino = 1), "
 	"gid = (SELECT gid FROM sessfs_node WHERE ino = 1), "
-	"atime = {now}, mtime = {now}, ctime = {now}, btime = {now}, "
+	"atime = " NOW ", mtime = " NOW ", ctime = " NOW ", btime = " NOW ", "
 	"size = coalesce((SELECT chunk * 32768 + length(data) FROM sessfs_chunk c "
 	"WHERE c.ino = sessfs_node.ino ORDER BY chunk DESC LIMIT 1), 0) "
 	"WHERE kind = 0 AND ctime = 0 AND btime = 0";
@@ -116,37 +111,96 @@ static int tell_stand_ins(struct repairing *repairing)
 	return r;
 }
 
+/* Numbers that leave none for what is made next get others, everywhere. */
+#define MOST "4611686018427387903"
+#define RENUMBER(table, column)                                                                    \
+	"UPDATE " table " SET " column " = (SELECT new FROM temp.number WHERE old = " column       \
+	") WHERE " column " IN (SELECT old FROM temp.number);"
+
+static const char renumber[] =
+	"CREATE TEMP TABLE number AS SELECT ino AS old, (SELECT coalesce(max(ino), 1) FROM "
+	"sessfs_node WHERE ino BETWEEN 1 AND " MOST ") + row_number() OVER (ORDER BY ino) AS new "
+	"FROM sessfs_node WHERE ino NOT BETWEEN 0 AND " MOST
+	";" RENUMBER("sessfs_node", "ino") RENUMBER("sessfs_node",
+						    "parent") RENUMBER("sessfs_entry", "ino")
+		RENUMBER("sessfs_entry", "parent") RENUMBER("sessfs_xattr",
+							    "ino") RENUMBER("sessfs_chunk", "ino")
+			RENUMBER("sessfs_piece", "ino") RENUMBER("sessfs_mark", "ino") RENUMBER(
+				"sessfs_trash",
+				"ino") "DROP TABLE temp.number;"
+				       "CREATE TEMP TABLE number AS SELECT parent, id AS old, "
+				       "(SELECT coalesce(max(id), 0) FROM "
+				       "sessfs_entry WHERE id BETWEEN 1 AND " MOST
+				       ") + row_number() OVER (ORDER BY parent, id) "
+				       "AS new FROM sessfs_entry WHERE id NOT BETWEEN 1 AND " MOST
+				       ";"
+				       "UPDATE sessfs_node SET entry = coalesce((SELECT new FROM "
+				       "temp.number n WHERE n.parent = "
+				       "sessfs_node.parent AND n.old = sessfs_node.entry), 0) "
+				       "WHERE entry NOT BETWEEN 0 AND " MOST ";"
+				       "UPDATE sessfs_entry SET id = (SELECT new FROM temp.number "
+				       "n WHERE n.parent = "
+				       "sessfs_entry.parent AND n.old = sessfs_entry.id) WHERE id "
+				       "NOT BETWEEN 1 AND " MOST ";"
+				       "DROP TABLE temp.number";
+
+/* Values that no file can have: each with what is said of how many. */
+static const struct {
+	const char *sql;
+	const char *sentence;
+} values[] = {
+	{ "UPDATE sessfs_node SET mode = (mode & 511) | 16384 WHERE (mode & 61440) NOT IN (4096, "
+	  "8192, 16384, 24576, 32768, 40960, 49152) AND ino IN (SELECT parent FROM sessfs_entry)",
+	  "directories had lost what they are" },
+	{ "DELETE FROM sessfs_entry WHERE parent IN (SELECT ino FROM sessfs_node WHERE "
+	  "(mode & 61440) <> 16384)",
+	  "names lay in what is no directory" },
+	{ "UPDATE sessfs_node SET size = 0 WHERE size < 0",
+	  "files had a negative size and are empty" },
+	{ "UPDATE sessfs_node SET mode = (mode & 511) | 32768, target = NULL WHERE (mode & 61440) "
+	  "= "
+	  "40960 AND (target IS NULL OR length(target) NOT BETWEEN 1 AND 4095 OR "
+	  "instr(target, x'00'))",
+	  "symbolic links have lost what they led to and are empty files" },
+	{ "UPDATE sessfs_node SET flags = flags & 15, mode = mode & 65535, nlink = "
+	  "min(max(nlink, 0), 4294967295), uid = uid & 4294967295, gid = gid & 4294967295, "
+	  "rdev = max(rdev, 0) WHERE flags NOT BETWEEN 0 AND 15 OR mode NOT BETWEEN 0 AND 65535 OR "
+	  "nlink NOT BETWEEN 0 AND 4294967295 OR uid NOT BETWEEN 0 AND 4294967295 OR gid NOT "
+	  "BETWEEN 0 AND 4294967295 OR rdev < 0",
+	  "files had numbers out of range in their modes or owners" },
+	{ "DELETE FROM sessfs_xattr WHERE length(name) NOT BETWEEN 1 AND 255 OR instr(name, x'00') "
+	  "OR length(value) > 65536",
+	  "attributes had names or values that no attribute can have, and are lost" },
+	{ "DELETE FROM sessfs_chunk WHERE chunk NOT BETWEEN 0 AND 281474976710655",
+	  "pieces of 32 KiB lay where no file has bytes, and are lost" },
+	{ "UPDATE sessfs_chunk SET data = substr(data, 1, 32768) WHERE length(data) > 32768",
+	  "pieces of 32 KiB were larger, and the rest of them is lost" },
+};
+
+static int mend_values(struct repairing *repairing)
+{
+	struct sqlite_conn *conn = &repairing->store->writer;
+	int r = sqlite_conn_exec(conn, renumber);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(values); i++) {
+		r = sqlite_conn_exec(conn, values[i].sql);
+		if (r == 0 && sqlite3_changes(conn->db) > 0)
+			repair_tell(repairing, "%d %s", sqlite3_changes(conn->db),
+				    values[i].sentence);
+	}
+	return r;
+}
+
 static int mend_nodes(struct repairing *repairing)
 {
 	struct sqlite_conn *conn = &repairing->store->writer;
-	char *text, *now = sqlite3_mprintf("%s", "CAST(strftime('%s', 'now') AS INTEGER) * "
-						 "1000000000");
-	struct buf sql = { 0 };
-	int r = now ? sqlite_conn_exec(conn, referred) : -ENOMEM;
+	int r = mend_values(repairing);
 
 	if (r == 0)
 		r = sqlite_conn_exec(conn, stand_ins);
 	if (r == 0)
-		r = sqlite_conn_exec(conn, "DROP TABLE temp.referred");
-	if (r == 0)
 		r = tell_stand_ins(repairing);
-	for (const char *at = dress; r == 0 && at;) {
-		const char *next = strstr(at, "{now}");
-
-		r = buf_append(&sql, at, next ? (size_t)(next - at) : strlen(at) + 1);
-		if (r == 0 && next)
-			r = buf_append_str(&sql, now);
-		at = next ? next + strlen("{now}") : NULL;
-	}
-	text = sql.data;
-	if (r == 0)
-		r = sqlite_conn_exec(conn, text);
-	/* Damage may have put anything into a node that is whole. */
-	if (r == 0)
-		r = sqlite_conn_exec(conn, "UPDATE sessfs_node SET size = 0 WHERE size < 0");
-	sqlite3_free(now);
-	buf_done(&sql);
-	return r;
+	return r < 0 ? r : sqlite_conn_exec(conn, dress);
 }
 
 /* Bytes of files. */

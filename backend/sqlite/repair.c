@@ -4,15 +4,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backend/sqlite/beside.h"
+#include "backend/sqlite/error.h"
+#include "backend/sqlite/slots.h"
 #include "backend/sqlite/sqlite.h"
+#include "backend/sqlite/writer.h"
 #include "src/base/cleanup.h"
+#include "src/base/descriptor.h"
 #include "src/base/log.h"
 #include "src/base/tick.h"
 
@@ -50,25 +54,18 @@ static const char *const inserts[SALVAGE_TABLES] = {
 			 "VALUES (?1, ?2, ?3)",
 };
 
-void repair_tell(struct repairing *repairing, const char *format, ...)
+void repair_report(void *arg, const char *sentence)
 {
-	char sentence[2048];
-	va_list args;
+	struct repairing *repairing = arg;
+	char shown[2048];
 
-	va_start(args, format);
-	vsnprintf(sentence, sizeof(sentence), format, args);
-	va_end(args);
+	snprintf(shown, sizeof(shown), "%s", sentence);
 	/* What stands in a row cannot forge a line. */
-	for (char *at = sentence; *at; at++)
+	for (char *at = shown; *at; at++)
 		if ((unsigned char)*at < ' ' || *at == 0x7f)
 			*at = '?';
 	repairing->repaired.lost++;
-	repairing->repair->report(repairing->repair->arg, sentence);
-}
-
-static void on_report(void *arg, const char *sentence)
-{
-	repair_tell(arg, "%s", sentence);
+	repairing->repair->report(repairing->repair->arg, shown);
 }
 
 /* Whether what is whole in the eyes of the store can be what it says that it is. */
@@ -93,31 +90,6 @@ static bool is_sound(const struct salvage_record *record)
 		return values[0].integer > 0 && values[1].integer >= 0;
 	default:
 		return values[0].type != BTREE_INTEGER || values[0].integer > 0;
-	}
-}
-
-static int bind(struct repairing *repairing, sqlite3_stmt *statement, int place,
-		const struct btree_value *value)
-{
-	static const unsigned char encodings[] = { SQLITE_UTF8, SQLITE_UTF8, SQLITE_UTF16LE,
-						   SQLITE_UTF16BE };
-
-	switch (value->type) {
-	case BTREE_INTEGER:
-		return sqlite3_bind_int64(statement, place, value->integer);
-	case BTREE_REAL:
-		return sqlite3_bind_double(statement, place, value->real);
-	case BTREE_BLOB:
-		return sqlite3_bind_blob64(statement, place,
-					   value->bytes.data ? value->bytes.data : "",
-					   value->bytes.size, SQLITE_STATIC);
-	case BTREE_TEXT:
-		return sqlite3_bind_text64(statement, place,
-					   value->bytes.data ? value->bytes.data : "",
-					   value->bytes.size, SQLITE_STATIC,
-					   encodings[repairing->salvage.image.encoding]);
-	default:
-		return sqlite3_bind_null(statement, place);
 	}
 }
 
@@ -156,7 +128,7 @@ static int insert(struct repairing *repairing, const struct salvage_record *reco
 	int code = SQLITE_OK;
 
 	for (int i = 0; code == SQLITE_OK && i < record->count; i++)
-		code = bind(repairing, statement, i + 1, &record->values[i]);
+		code = salvage_bind(&repairing->salvage, statement, i + 1, &record->values[i]);
 	if (code == SQLITE_OK && record->table == SALVAGE_NODE)
 		code = sqlite3_bind_int64(statement, 1, record->rowid);
 	if (code == SQLITE_OK)
@@ -175,26 +147,11 @@ static int insert(struct repairing *repairing, const struct salvage_record *reco
 static bool is_row(struct repairing *repairing, const struct salvage_record *record)
 {
 	const struct backend_repair *repair = repairing->repair;
-	sqlite3_stmt *statement = repairing->text;
-	struct bytes text[3] = { { 0 } };
+	struct btree_value text[] = { record->values[ROW_SESSION], record->values[ROW_KEY],
+				      record->values[ROW_DATA] };
 
-	for (int i = 0; i < 3; i++) {
-		const struct btree_value *value =
-			&record->values[i < 2 ? ROW_SESSION + i : ROW_DATA];
-
-		text[i] = value->bytes;
-		if (repairing->salvage.image.encoding == 1)
-			continue;
-		bind(repairing, statement, i + 1, value);
-	}
-	if (repairing->salvage.image.encoding != 1 && sqlite3_step(statement) == SQLITE_ROW)
-		for (int i = 0; i < 3; i++) {
-			const void *data = sqlite3_column_text(statement, i);
-
-			text[i] = bytes_make(data ? data : "",
-					     (size_t)sqlite3_column_bytes(statement, i));
-		}
-	return repair->is_row(repair->arg, text[0], text[1], text[2]);
+	return salvage_utf8(&repairing->salvage, text, ARRAY_SIZE(text)) == 0 &&
+	       repair->is_row(repair->arg, text[0].bytes, text[1].bytes, text[2].bytes);
 }
 
 static int on_record(void *arg, const struct salvage_record *record)
@@ -206,7 +163,6 @@ static int on_record(void *arg, const struct salvage_record *record)
 	if (!is_sound(record))
 		return -ENODATA;
 	fits = record->table != SALVAGE_ROW || is_row(repairing, record);
-	sqlite3_reset(repairing->text);
 	if (!fits) {
 		repair_tell(repairing,
 			    "session %.*s, key %.*s, item %" PRId64 ": the row is not JSON, it is "
@@ -234,21 +190,9 @@ static int prepare(struct repairing *repairing)
 	struct sqlite_conn *conn = &repairing->store->writer;
 	int r = 0;
 
-	for (int i = 0; r == 0 && i < SALVAGE_TABLES; i++) {
-		char *text = inserts[i] ?
-				     sqlite_sql_expand(inserts[i], &conn->store->layout, "main.") :
-				     NULL;
-
-		if (!inserts[i])
-			continue;
-		r = !text ? -ENOMEM :
-			    sqlite_result(conn, sqlite3_prepare_v2(conn->db, text, -1,
-								   &repairing->insert[i], NULL));
-		sqlite3_free(text);
-	}
-	if (r == 0)
-		r = sqlite_result(conn, sqlite3_prepare_v2(conn->db, "SELECT ?1, ?2, ?3", -1,
-							   &repairing->text, NULL));
+	for (int i = 0; r == 0 && i < SALVAGE_TABLES; i++)
+		if (inserts[i])
+			r = sqlite_conn_prepare(conn, inserts[i], &repairing->insert[i]);
 	return r;
 }
 
@@ -273,7 +217,6 @@ static int bring(struct repairing *repairing)
 		r = salvage_run(&repairing->salvage, on_record, repairing);
 	for (int i = 0; i < SALVAGE_TABLES; i++)
 		sqlite3_finalize(repairing->insert[i]);
-	sqlite3_finalize(repairing->text);
 	if (r == 0)
 		r = repair_mend(repairing);
 	if (r == 0)
@@ -292,20 +235,18 @@ static int bring(struct repairing *repairing)
 /* Made by nobody else, and for nobody else. */
 static int make_file(const char *path, char **ret_why)
 {
-	static const char *const beside[] = { "-wal", "-shm", "-journal", "-reserve", "-held" };
+	static const char *const beside[] = { "-wal", "-shm", "-journal", "-reserve" };
 	struct stat st;
 	int fd, r = 0;
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(beside); i++) {
-		_cleanup_(freep) char *name = NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(beside); i++) {
+		const char *name = BESIDE(path, beside[i]);
 
-		if (asprintf(&name, "%s%s", path, beside[i]) < 0)
-			return -ENOMEM;
 		if (lstat(name, &st) == 0)
 			return sqlite_refuse(ret_why, -EEXIST,
 					     "%s is there already; name another new store", name);
 	}
-	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	fd = descriptor_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		r = -errno;
 	else
@@ -322,12 +263,8 @@ void sqlite_backend_discard(const char *path)
 {
 	static const char *const files[] = { "", "-wal", "-shm", "-journal" };
 
-	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
-		_cleanup_(freep) char *name = NULL;
-
-		if (asprintf(&name, "%s%s", path, files[i]) >= 0)
-			unlink(name);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		unlink(BESIDE(path, files[i]));
 }
 
 static int bring_into(struct repairing *repairing, const char *new_path, char **ret_why)
@@ -363,7 +300,8 @@ int sqlite_backend_repair(const char *path, const char *new_path,
 
 	if (!real)
 		return sqlite_refuse(ret_why, -errno, "cannot open %s: %s", path, strerror(errno));
-	r = salvage_open(real, repair->table, on_report, &repairing, &repairing.salvage, ret_why);
+	r = salvage_open(real, repair->table, repair_report, &repairing, &repairing.salvage,
+			 ret_why);
 	if (r == 0) {
 		r = bring_into(&repairing, new_path, ret_why);
 		salvage_close(&repairing.salvage);

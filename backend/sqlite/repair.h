@@ -7,8 +7,9 @@
  * repair-mend.c makes fit together what was brought.
  */
 
-#include "backend/sqlite/internal.h"
+#include "backend/sqlite/error.h"
 #include "backend/sqlite/salvage.h"
+#include "backend/sqlite/store.h"
 
 struct repairing {
 	const struct backend_repair *repair;
@@ -16,14 +17,13 @@ struct repairing {
 	struct salvage salvage;
 	struct sqlite *store; /* the new one */
 	sqlite3_stmt *insert[SALVAGE_TABLES];
-	sqlite3_stmt *text; /* makes UTF-8 of what is bound to it */
-	uint64_t waiting;   /* bytes since the last commit */
-	bool root;	    /* was brought */
+	uint64_t waiting; /* bytes since the last commit */
+	bool root;	  /* was brought */
 };
 
 /* Say that something is lost. */
-void repair_tell(struct repairing *repairing, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+#define repair_tell(repairing, ...) sqlite_tell(repair_report, repairing, __VA_ARGS__)
+backend_report_fn repair_report;
 
 /* After all records are there, in a transaction that is under way. */
 int repair_mend(struct repairing *repairing);

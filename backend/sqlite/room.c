@@ -9,9 +9,14 @@
  *   - A transaction that could not be brought into the database any more is not committed
  *     (sqlite_room_check).  So a checkpoint always succeeds, however full the disk is, unless
  *     somebody else has filled it meanwhile; and after it, the WAL can be cut to nothing.
- *   - Room is kept in reserve, as a file of allocated blocks beside the store.  It is cut to
+ *   - On a disk that is nearly full, nothing that a deletion needs is left to who comes first: the
+ *     database has the blocks that it is going to grow by before a transaction is committed, and
+ *     the WAL keeps WAL_LEAST of its own when it is begun anew.  shed.c makes deletions so small
+ *     that they fit into that.
+ *   - More room is kept in reserve, as a file of allocated blocks beside the store.  It is cut to
  *     nothing for a transaction that frees (BACKEND_FREES) and would fail otherwise, and for a
- *     checkpoint; then it is allocated again.  Nothing else ever gets it.
+ *     checkpoint; then it is allocated again.  Nothing else of ours ever gets it, but another
+ *     program may, while it is lent: then what frees has to do without.
  *   - Pages that are free in the database go back to the filesystem, in small slices: at once when
  *     the reserve was needed, and when nobody is writing.  This works in stores that sessfs has
  *     made (auto_vacuum); in others free pages are used again by what is written next.
@@ -32,11 +37,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#include "backend/sqlite/internal.h"
+#include "backend/sqlite/beside.h"
+#include "backend/sqlite/conn.h"
+#include "backend/sqlite/error.h"
+#include "backend/sqlite/room.h"
 #include "backend/sqlite/sqlite.h"
+#include "backend/sqlite/store.h"
+#include "backend/sqlite/writer.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
 
@@ -55,11 +66,6 @@ enum {
 	UNUSED_PAGES = 64, /* not worth giving back as long as there is room */
 	UNUSED_PART = 16,  /* nor one in so many */
 };
-
-const char sqlite_reserve_ending[] = "-reserve";
-const char sqlite_reserve_sentence[] =
-	"sessfs keeps this room to be able to delete on a full disk.  The file may be deleted "
-	"while its store is not mounted.\n";
 
 /* The reserve's file, if it is ours or nobody's; -errno. */
 static int reserve_open(const char *path, int flags)
@@ -84,18 +90,48 @@ static bool free_bytes(const struct sqlite *store, uint64_t *ret_total, uint64_t
 	return true;
 }
 
+/* What the database's file may still grow by (ulimit -f). */
+static uint64_t limit_left(uint64_t size)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	return limit.rlim_cur - MIN(limit.rlim_cur, size);
+}
+
 static bool look(struct sqlite *store, struct room *room)
 {
 	int64_t pages = 0;
-	uint64_t total;
+	uint64_t total, has;
 	struct stat st;
 
 	if (!free_bytes(store, &total, &room->free) || stat(store->place.path, &st) < 0 ||
 	    sqlite_conn_number(&store->writer, SQL_PAGE_COUNT, &pages) < 0)
 		return false;
+	has = MAX((uint64_t)st.st_size, store->room.grown);
+	room->free = MIN(room->free, limit_left(has));
 	room->growth = (uint64_t)pages * store->room.page;
-	room->growth -= MIN(room->growth, (uint64_t)st.st_size);
+	room->growth -= MIN(room->growth, has);
 	return true;
+}
+
+/* Let the database have the blocks now that the next checkpoint fills. */
+static int grow_ahead(struct sqlite *store, const struct room *room)
+{
+	int64_t pages = 0;
+	uint64_t size;
+	int r;
+
+	if (!room->growth || store->room.no_blocks ||
+	    sqlite_conn_number(&store->writer, SQL_PAGE_COUNT, &pages) < 0)
+		return 0;
+	size = (uint64_t)pages * store->room.page;
+	r = sqlite_file_allocate(store->place.file, size);
+	if (r == 0)
+		store->room.grown = size;
+	store->room.no_blocks = r == -EOPNOTSUPP;
+	return r == -ENOSPC ? r : 0;
 }
 
 /* What the reserve may take: who deletes nothing needs room in the WAL, too.  But it takes back
@@ -238,7 +274,8 @@ static int check_closely(struct sqlite *store, struct room *room)
 	store->room.written = 0;
 	if (!look(store, room) || room->free >= room->growth + SLACK)
 		return 0;
-	log_error("%s: its filesystem is full (%llu KiB are free, %llu needed for what is in the "
+	log_error("%s: its filesystem, or the limit on the size of a file, is full (%llu KiB are "
+		  "free, %llu needed for what is in the "
 		  "write-ahead log)",
 		  store->place.path, (unsigned long long)room->free >> 10,
 		  (unsigned long long)room->growth >> 10);
@@ -297,8 +334,10 @@ int sqlite_room_check(struct sqlite *store, uint64_t bytes)
 	need = room.growth + store->room.written + SLACK;
 	store->room.nearly_full =
 		room.free < need + SQLITE_WRITER_CACHE_KIB * 1024ULL + store->room.size;
+	if (store->room.nearly_full && room.free < need && check_closely(store, &room) < 0)
+		return -ENOSPC;
 	if (store->room.nearly_full)
-		return room.free >= need ? 0 : check_closely(store, &room);
+		return grow_ahead(store, &room);
 	if (store->room.held < store->room.size)
 		reserve_build(store);
 	else
@@ -306,14 +345,46 @@ int sqlite_room_check(struct sqlite *store, uint64_t bytes)
 	return 0;
 }
 
+/* How much of the WAL stays when it is begun anew. */
+static void set_wal_limit(struct sqlite *store, int64_t size)
+{
+	static const char format[] = "PRAGMA main.journal_size_limit = %lld";
+
+	if (store->room.wal_limit != size &&
+	    sqlite_conn_exec_made(&store->writer, sqlite3_mprintf(format, (long long)size)) == 0)
+		store->room.wal_limit = size;
+}
+
+/* SQLite cuts a WAL that is begun anew at the first commit into it.  A stamp is never used twice,
+ * and may be left out. */
+static void cut_wal(struct sqlite *store)
+{
+	if (sqlite_beside_size(store->place.path, "-wal") > WAL_LEAST)
+		sqlite3_exec(store->writer.db,
+			     "UPDATE sessfs_meta SET value = value + 1 WHERE key = 'stamp'", NULL,
+			     NULL, NULL);
+}
+
+/*
+ * So that it is written from its beginning.  On a disk that is nearly full it keeps its first
+ * blocks: who gave them back could find them taken.
+ */
 static int empty_wal(struct sqlite *store)
 {
+	bool keep = store->room.nearly_full;
 	sqlite3 *db = store->writer.db;
 	int code;
 
+	set_wal_limit(store, keep ? WAL_LEAST : SQLITE_WAL_KIB * 1024LL);
+	sqlite_snapshot_kept(store, BACKEND_KEEP_NONE);
 	sqlite3_busy_timeout(db, CHECKPOINT_MS);
-	code = sqlite3_wal_checkpoint_v2(db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+	code = sqlite3_wal_checkpoint_v2(db, "main",
+					 keep ? SQLITE_CHECKPOINT_RESTART :
+						SQLITE_CHECKPOINT_TRUNCATE,
+					 NULL, NULL);
 	sqlite3_busy_timeout(db, SQLITE_BUSY_MS);
+	if (keep && code == SQLITE_OK)
+		cut_wal(store);
 	return code;
 }
 
@@ -349,23 +420,24 @@ void sqlite_room_prepare(struct sqlite *store, uint64_t bytes)
 
 static int set_quota(struct sqlite *store, unsigned extra)
 {
-	char text[64];
-
 	if (!store->max_size)
 		return 0;
-	snprintf(text, sizeof(text), "PRAGMA main.max_page_count = %llu",
-		 (unsigned long long)MAX(store->max_size / store->room.page, 1) + extra);
-	return sqlite_conn_exec(&store->writer, text);
+	return sqlite_conn_exec_made(
+		&store->writer,
+		sqlite3_mprintf("PRAGMA main.max_page_count = %llu",
+				(unsigned long long)MAX(store->max_size / store->room.page, 1) +
+					extra));
 }
 
 bool sqlite_room_lend(struct sqlite *store)
 {
-	bool any = has_database(store) && reserve_give_up(store);
-
-	if (store->max_size && has_database(store) && set_quota(store, QUOTA_EXTRA) == 0)
-		any = true;
-	store->room.lent = any;
-	return any;
+	if (!has_database(store))
+		return false;
+	/* Without it the WAL has blocks of its own still. */
+	reserve_give_up(store);
+	set_quota(store, QUOTA_EXTRA);
+	store->room.lent = true;
+	return true;
 }
 
 /* Unused pages of the database. */
@@ -394,6 +466,8 @@ static bool give_back(struct sqlite *store)
 		return false;
 	snprintf(text, sizeof(text), "PRAGMA main.incremental_vacuum(%llu)",
 		 (unsigned long long)slice);
+	/* A file that gets shorter loses what it had behind its end. */
+	store->room.grown = 0;
 	return sqlite3_exec(store->writer.db, text, NULL, NULL, NULL) == SQLITE_OK;
 }
 

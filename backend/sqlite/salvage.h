@@ -25,6 +25,7 @@
  * no checksums of pages: a byte that has changed inside of a text cannot be seen here.
  */
 
+#include <sqlite3.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -85,6 +86,8 @@ struct salvage {
 	struct buf payload;
 	uint8_t *page;
 	uint8_t *other; /* a second page */
+	sqlite3 *db;	/* in memory, makes UTF-8 of other texts */
+	sqlite3_stmt *text;
 	uint8_t *cover; /* how many cells have a byte of the page: 0, 1, 2 or more */
 };
 
@@ -95,5 +98,11 @@ int salvage_open(const char *path, const char *table, backend_report_fn *report,
  * rows, then marks and indexes. */
 int salvage_run(struct salvage *salvage, salvage_fn *fn, void *arg);
 void salvage_close(struct salvage *salvage);
+/* Bind a value as SQLite has it, until the next page is read; an error of SQLite's. */
+int salvage_bind(const struct salvage *salvage, sqlite3_stmt *statement, int place,
+		 const struct btree_value *value);
+/* Make UTF-8 of up to SALVAGE_TEXTS values in place, until the next call. */
+enum { SALVAGE_TEXTS = 5 };
+int salvage_utf8(struct salvage *salvage, struct btree_value *values, int count);
 
 #endif

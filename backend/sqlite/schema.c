@@ -13,7 +13,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "backend/sqlite/internal.h"
+#include "backend/sqlite/error.h"
+#include "backend/sqlite/schema.h"
+#include "backend/sqlite/store.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
 
@@ -123,7 +125,7 @@ static const char tables_1[] =
 	"  state_key     NOT NULL,\n"
 	"  first_index   INTEGER NOT NULL, -- lowest index that was changed\n"
 	"  deleted_index INTEGER NOT NULL, -- lowest index that was deleted\n"
-	"  stamp         INTEGER NOT NULL, -- never used twice\n"
+	"  stamp         INTEGER NOT NULL, -- never used twice; negative: it was set apart\n"
 	"  PRIMARY KEY (session_id, state_key)\n"
 	") WITHOUT ROWID;\n"
 	"INSERT INTO {schema}sessfs_meta (key, value) VALUES ('stamp', 0);\n";
@@ -189,22 +191,15 @@ static const char log_everything[] =
 
 static int run(struct sqlite_conn *conn, const char *text, const char *schema)
 {
-	char *sql = sqlite_sql_expand(text, &conn->store->layout, schema);
-	int r = sql ? sqlite_conn_exec(conn, sql) : -ENOMEM;
-
-	sqlite3_free(sql);
-	return r;
+	return sqlite_conn_exec_made(conn, sqlite_sql_expand(text, &conn->store->layout, schema));
 }
 
 int sqlite_meta_put(struct sqlite_conn *conn, const char *key, const char *value)
 {
-	char *text = sqlite3_mprintf("INSERT OR REPLACE INTO sessfs_meta (key, value) "
-				     "VALUES (%Q, %Q)",
-				     key, value);
-	int r = text ? sqlite_conn_exec(conn, text) : -ENOMEM;
+	static const char format[] =
+		"INSERT OR REPLACE INTO sessfs_meta (key, value) VALUES (%Q, %Q)";
 
-	sqlite3_free(text);
-	return r;
+	return sqlite_conn_exec_made(conn, sqlite3_mprintf(format, key, value));
 }
 
 int sqlite_meta_get(struct sqlite_conn *conn, const char *key, char **ret_value)
@@ -255,21 +250,18 @@ static int put_version(struct sqlite_conn *conn, bool made)
 {
 	char number[16];
 	int64_t application = 0;
-	char text[64];
 	int r;
 
 	snprintf(number, sizeof(number), "%d", SQLITE_SCHEMA_NEWEST);
 	r = sqlite_meta_put(conn, "schema_version", number);
 	if (r == 0)
 		r = sqlite_conn_query(conn, "PRAGMA main.application_id", 0, &application);
-	if (r == 0 && application == 0) {
-		snprintf(text, sizeof(text), "PRAGMA main.application_id = %d", SQLITE_APPLICATION);
-		r = sqlite_conn_exec(conn, text);
-	}
-	if (r == 0 && made) {
-		snprintf(text, sizeof(text), "PRAGMA main.user_version = %d", SQLITE_SCHEMA_NEWEST);
-		r = sqlite_conn_exec(conn, text);
-	}
+	if (r == 0 && application == 0)
+		r = sqlite_conn_exec_made(conn, sqlite3_mprintf("PRAGMA main.application_id = %d",
+								SQLITE_APPLICATION));
+	if (r == 0 && made)
+		r = sqlite_conn_exec_made(conn, sqlite3_mprintf("PRAGMA main.user_version = %d",
+								SQLITE_SCHEMA_NEWEST));
 	return r;
 }
 
@@ -284,18 +276,15 @@ static int put_root(struct sqlite_conn *conn)
 	struct timespec time;
 	struct stat st;
 	long long now;
-	char *text;
-	int r;
 
 	if (stat(conn->store->place.path, &st) < 0)
 		return -errno;
 	clock_gettime(CLOCK_REALTIME, &time);
 	now = (long long)time.tv_sec * 1000000000 + time.tv_nsec;
-	text = sqlite3_mprintf(format, BACKEND_ROOT, BACKEND_ROOT, BACKEND_ORDINARY, S_IFDIR | 0755,
-			       st.st_uid, st.st_gid, now, now, now, now);
-	r = text ? sqlite_conn_exec(conn, text) : -ENOMEM;
-	sqlite3_free(text);
-	return r;
+	return sqlite_conn_exec_made(conn,
+				     sqlite3_mprintf(format, BACKEND_ROOT, BACKEND_ROOT,
+						     BACKEND_ORDINARY, S_IFDIR | 0755, st.st_uid,
+						     st.st_gid, now, now, now, now));
 }
 
 static int put_triggers(struct sqlite_conn *conn)
@@ -311,11 +300,11 @@ static int put_triggers(struct sqlite_conn *conn)
 
 static int log_rows(struct sqlite_conn *conn)
 {
-	char *text = sqlite_sql_expand("SELECT 1 FROM {rows} LIMIT 1", &conn->store->layout, "");
+	static const char first[] = "SELECT 1 FROM {rows} LIMIT 1";
 	int64_t any = 0;
-	int r = text ? sqlite_conn_query(conn, text, 0, &any) : -ENOMEM;
+	int r = sqlite_conn_query_made(conn, sqlite_sql_expand(first, &conn->store->layout, ""),
+				       &any);
 
-	sqlite3_free(text);
 	if (r == 0 && any)
 		r = sqlite_conn_exec(conn, log_everything);
 	return r;
@@ -450,4 +439,28 @@ int sqlite_schema_mend(struct sqlite_conn *conn)
 	if (r == 0)
 		r = sqlite_conn_exec(conn, log_everything);
 	return r == -EMEDIUMTYPE ? -EIO : r;
+}
+
+int sqlite_schema_pending(struct sqlite_conn *conn, bool *ret_pending, bool *ret_cut)
+{
+	bool intact = true, first;
+	int64_t pending = 0;
+	int r;
+
+	sqlite_conn_renew(conn);
+	first = !conn->statements[SQL_PENDING];
+	r = sqlite_conn_number(conn, SQL_PENDING, &pending);
+	if (r < 0)
+		return r;
+	/* If SQLite had to prepare the statement again, somebody has changed the schema.  Asking
+	 * for this costs nothing where nobody did. */
+	if (sqlite3_stmt_status(conn->statements[SQL_PENDING], SQLITE_STMTSTATUS_REPREPARE, 1) > 0)
+		first = true;
+	if (first)
+		r = sqlite_schema_intact(conn, &intact);
+	if (r < 0)
+		return r;
+	*ret_pending = pending != 0;
+	*ret_cut = !intact;
+	return 0;
 }

@@ -18,8 +18,6 @@ void sqlite_backend_discard(const char *path);
 
 /* As backend_install(). */
 int sqlite_backend_install(const char *new_path, const char *path, bool replace, char **ret_why);
-/* As backend_has_kept(). */
-bool sqlite_backend_has_kept(const char *path);
 
 /* As backend_is_owned(). */
 bool sqlite_backend_is_owned(const char *path);

@@ -373,8 +373,6 @@ static int make(int fd, const struct backend_options *options, struct backend **
 	journal->ops.close = journal_close;
 	journal->ops.commit = journal_commit;
 	journal->ops.sync = journal_sync;
-	/* That of the memory dies with the process. */
-	journal->ops.keep = NULL;
 	(*ret_backend)->ops = &steal_ptr(journal)->ops;
 	return 0;
 }

@@ -21,7 +21,7 @@ declare -A _sessfs_options=(
 	[mounts]='--json'
 	[import]='--layout= --to= --from-table= --dry-run -n --checksum -c --json -o'
 	[export]='--force -f --json -o'
-	[umount]='-l --lazy'
+	[umount]='-l --lazy -f --force'
 	[backup]='--force --json -o'
 	[restore]='--force --json -o'
 	[gc]='--older-than= --larger-than= --keep-last= --name= --grace= --dry-run --list --undo --json -o'

@@ -56,6 +56,7 @@ complete -c sessfs -n "__sessfs_runs mount" -s o -x -d 'Options' \
         nonempty allow_dev allow_suid remount noexec debug'
 complete -c sessfs -n "__sessfs_runs umount" -x -a '(__fish_complete_directories)'
 complete -c sessfs -n "__sessfs_runs umount" -s l -l lazy -d 'Also when it is in use'
+complete -c sessfs -n "__sessfs_runs umount" -s f -l force -d 'End the daemon'
 complete -c sessfs -n "__sessfs_runs backup restore" -l force -d 'Replace what is there'
 complete -c sessfs -n "__sessfs_runs backup restore gc" -l json -d 'Print JSON'
 complete -c sessfs -n "__sessfs_runs backup restore gc" -s o -x -a 'table='

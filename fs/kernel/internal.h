@@ -19,7 +19,7 @@
 #include <stdatomic.h>
 
 #include "fs/kernel/session.h"
-#include "fs/model/tree.h"
+#include "fs/api/tree.h"
 
 /* An open file, in the session's list so that the end of the mount can free what is left. */
 struct open_file {
@@ -27,6 +27,7 @@ struct open_file {
 	uint64_t id;	       /* never used again */
 	bool flushes;	       /* the kernel tells of each close of a descriptor */
 	uint64_t list_end;     /* of a directory: what came later is not listed */
+	int list_error;	       /* and what its listing ends with, or 0 */
 	struct open_file *next;
 	struct open_file **link;
 };

@@ -12,6 +12,7 @@
  *          ops.c tells why ours do not.
  */
 
+#include <errno.h>
 #include <fuse_lowlevel.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,6 +27,22 @@ enum { LIBRARY_MAPS_DIRECT = 0 };
 #ifndef FUSE_CAP_OVER_IO_URING
 #define FUSE_CAP_OVER_IO_URING 0
 #endif
+
+/* -ENOSYS: the kernel cannot do it (before Linux 6.2), or libfuse 3.12 or 3.13, which have the
+ * function in another form. */
+static inline int library_expire_entry(struct fuse_session *se, fuse_ino_t parent, const char *name,
+				       size_t size)
+{
+#if FUSE_VERSION >= 314
+	return fuse_lowlevel_notify_expire_entry(se, parent, name, size, FUSE_LL_EXPIRE_ONLY);
+#else
+	(void)se;
+	(void)parent;
+	(void)name;
+	(void)size;
+	return -ENOSYS;
+#endif
+}
 
 /* Ask for a capability, if the kernel offers it; returns whether it does. */
 static inline bool library_want(struct fuse_conn_info *conn, uint64_t capability)

@@ -5,12 +5,11 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/file.h>
-#include <time.h>
 
 #include "fs/kernel/locks.h"
 #include "fs/kernel/reply.h"
 #include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "src/base/tick.h"
 
 struct lock_requests {
 	pthread_mutex_t lock;
@@ -27,14 +26,6 @@ struct lock_request {
 	struct handle *handle;
 	int error; /* of what was to be done before */
 };
-
-static int64_t clock_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
 
 /* Answer the requests whose wait has ended.  The handles are there: the kernel closes no file that
  * a request is about. */
@@ -59,7 +50,7 @@ static void *expire_run(void *arg)
 	pthread_mutex_lock(&requests->lock);
 	while (!requests->stopping) {
 		struct lock_wait *ended;
-		int64_t next = locks_expire(&requests->locks, clock_now(), &ended);
+		int64_t next = locks_expire(&requests->locks, tick_now(), &ended);
 
 		if (ended) {
 			pthread_mutex_unlock(&requests->lock);
@@ -68,12 +59,7 @@ static void *expire_run(void *arg)
 		} else if (next == INT64_MAX) {
 			pthread_cond_wait(&requests->changed, &requests->lock);
 		} else {
-			const struct timespec until = {
-				.tv_sec = next / 1000000000,
-				.tv_nsec = next % 1000000000,
-			};
-
-			pthread_cond_timedwait(&requests->changed, &requests->lock, &until);
+			tick_cond_wait(&requests->changed, &requests->lock, next);
 		}
 	}
 	pthread_mutex_unlock(&requests->lock);
@@ -83,17 +69,13 @@ static void *expire_run(void *arg)
 int lock_requests_start(struct session *session)
 {
 	struct lock_requests *requests = calloc(1, sizeof(*requests));
-	pthread_condattr_t attr;
 	int r;
 
 	if (!requests)
 		return -ENOMEM;
 	locks_init(&requests->locks);
 	pthread_mutex_init(&requests->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&requests->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	tick_cond_init(&requests->changed);
 	session->locks = requests;
 	r = -pthread_create(&requests->thread, NULL, expire_run, session);
 	if (r < 0) {
@@ -143,7 +125,7 @@ static void interrupted(fuse_req_t req, void *arg)
 static int set_unless_interrupted(struct lock_requests *requests, struct lock_request *request,
 				  struct lock_wait **ret_ended)
 {
-	int r = locks_set(&requests->locks, &request->wait, clock_now(), ret_ended);
+	int r = locks_set(&requests->locks, &request->wait, tick_now(), ret_ended);
 
 	if (r > 0 && fuse_req_interrupted(request->req)) {
 		locks_cancel(&requests->locks, request->req);
@@ -210,7 +192,7 @@ static void request_start(struct lock_request *request)
 		return;
 	}
 	request->error = handle_unlocking(session->tree, request->handle);
-	tree_when_told(session->tree, request_set, session, &request, sizeof(request));
+	tree_when_notified(session->tree, request_set, session, &request, sizeof(request));
 }
 
 static bool range_set(struct lock *lock, uint64_t owner, const struct flock *range)
@@ -309,7 +291,7 @@ static void close_now(void *owner, void *arg)
 
 	pthread_mutex_lock(&requests->lock);
 	if (close->flush)
-		locks_flush(&requests->locks, close->ino, close->file, close->owner, clock_now(),
+		locks_flush(&requests->locks, close->ino, close->file, close->owner, tick_now(),
 			    &ended);
 	else
 		locks_release(&requests->locks, close->ino, close->file, &ended);
@@ -327,7 +309,7 @@ static void close_start(struct lock_close *close)
 	locked = locks_any(&session->locks->locks, close->ino);
 	pthread_mutex_unlock(&session->locks->lock);
 	if (locked)
-		tree_when_told(session->tree, close_now, session, close, sizeof(*close));
+		tree_when_notified(session->tree, close_now, session, close, sizeof(*close));
 	else
 		reply_error(close->req, close->error);
 }

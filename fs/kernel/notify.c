@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <time.h>
 
-#include "src/base/cleanup.h"
+#include "fs/kernel/library.h"
 #include "src/base/log.h"
+#include "src/base/tick.h"
 
 enum {
 	STOP_SECONDS = 5,      /* after which what is left is not told */
@@ -41,10 +41,19 @@ static void notify_grown(void *arg, uint64_t nodeid, uint64_t size, char last)
 		     nodeid);
 }
 
-static void notify_entry(void *arg, uint64_t parent, struct bytes name)
+/* A name that leads to the same file is looked up again at its next use.  Otherwise the kernel
+ * forgets it at once, and with it what is mounted over the file. */
+static void notify_entry(void *arg, uint64_t parent, struct bytes name, bool same)
 {
 	struct session *session = arg;
+	int r = -ENOSYS;
 
+	if (same)
+		r = library_expire_entry(session->fuse, parent, name.data, name.size);
+	if (r != -ENOSYS) {
+		notify_check(r, parent);
+		return;
+	}
 	notify_check(fuse_lowlevel_notify_inval_entry(session->fuse, parent, name.data, name.size),
 		     parent);
 }
@@ -78,9 +87,9 @@ void notify_stop(struct session *session)
 {
 	const struct tree_watcher nobody = { 0 };
 	struct fuse_buf buf = { 0 };
-	time_t end = time(NULL) + STOP_SECONDS;
+	const int64_t end = tick_now() + STOP_SECONDS * INT64_C(1000000000);
 
-	while (tree_is_telling(session->tree) && time(NULL) < end)
+	while (tree_is_notifying(session->tree) && tick_now() < end)
 		serve_one(session, &buf);
 	free(buf.mem);
 	tree_set_watcher(session->tree, &nobody);

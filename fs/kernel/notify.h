@@ -3,8 +3,8 @@
 #define FS_KERNEL_NOTIFY_H
 
 /*
- * Telling the kernel what it must not believe any longer: the tree's watcher (fs/model/tree.h), in
- * terms of FUSE.  fs/model/change.c says who tells what, when and in which order.
+ * Telling the kernel what it must not believe any longer: the tree's watcher (fs/api/tree.h), in
+ * terms of FUSE.  fs/cache/notify.c says who tells what, when and in which order.
  */
 
 #include "fs/kernel/internal.h"

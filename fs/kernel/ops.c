@@ -11,31 +11,9 @@
 
 #include "fs/kernel/library.h"
 #include "fs/kernel/lock-requests.h"
+#include "fs/kernel/ops.h"
 #include "fs/kernel/reply.h"
 #include "src/base/cleanup.h"
-
-static struct tree *request_tree(fuse_req_t req)
-{
-	return request_session(req)->tree;
-}
-
-/* The inode of a request; the kernel counts it, so it is there. */
-static struct inode *request_inode(fuse_req_t req, fuse_ino_t nodeid)
-{
-	return tree_inode(request_tree(req), nodeid);
-}
-
-static struct open_file *request_file(const struct fuse_file_info *fi)
-{
-	return fi ? (struct open_file *)(uintptr_t)fi->fh : NULL;
-}
-
-static struct handle *request_handle(const struct fuse_file_info *fi)
-{
-	struct open_file *file = request_file(fi);
-
-	return file ? file->handle : NULL;
-}
 
 static struct caller request_caller(fuse_req_t req)
 {
@@ -89,15 +67,18 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct tree *tree = request_tree(req);
 	struct inode *inode = NULL;
+	unsigned face = FACE_ANY;
 	int r;
 
-	if (strcmp(name, ".") == 0)
+	if (strcmp(name, ".") == 0) {
 		r = tree_find(tree, parent, &inode);
-	else if (strcmp(name, "..") == 0)
+		face = nodeid_face(parent);
+	} else if (strcmp(name, "..") == 0) {
 		r = tree_find_parent(tree, parent, &inode);
-	else
+	} else {
 		r = tree_lookup(tree, request_inode(req, parent), bytes_str(name), &inode);
-	reply_entry(req, r, inode);
+	}
+	reply_face(req, r, inode, face);
 }
 
 static void op_forget(fuse_req_t req, fuse_ino_t nodeid, uint64_t count)
@@ -138,31 +119,34 @@ static void reply_made(fuse_req_t req, int error, struct inode *inode)
 		reply_entry(req, 0, inode);
 }
 
+static void make_and_reply(fuse_req_t req, fuse_ino_t parent, const char *name,
+			   const struct tree_new *what)
+{
+	struct inode *inode = NULL;
+	int r = make(req, parent, name, what, &inode);
+
+	reply_made(req, r, inode);
+}
+
 static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
 {
 	const struct tree_new what = { .mode = mode, .rdev = rdev };
-	struct inode *inode = NULL;
-	int r = make(req, parent, name, &what, &inode);
 
-	reply_made(req, r, inode);
+	make_and_reply(req, parent, name, &what);
 }
 
 static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
 	const struct tree_new what = { .mode = S_IFDIR | (mode & 07777) };
-	struct inode *inode = NULL;
-	int r = make(req, parent, name, &what, &inode);
 
-	reply_made(req, r, inode);
+	make_and_reply(req, parent, name, &what);
 }
 
 static void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, const char *name)
 {
 	const struct tree_new what = { .mode = S_IFLNK | 0777, .target = bytes_str(target) };
-	struct inode *inode = NULL;
-	int r = make(req, parent, name, &what, &inode);
 
-	reply_made(req, r, inode);
+	make_and_reply(req, parent, name, &what);
 }
 
 static void op_link(fuse_req_t req, fuse_ino_t nodeid, fuse_ino_t parent, const char *name)
@@ -212,10 +196,9 @@ static void op_getattr(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info 
 {
 	bool own = false;
 	struct stat st;
-	int r = tree_stat_for(request_tree(req), request_inode(req, nodeid), nodeid_face(nodeid),
-			      fuse_req_ctx(req)->pid, &st, &own);
+	int r = tree_stat_face(request_tree(req), request_inode(req, nodeid), nodeid_face(nodeid),
+			       fi ? 0 : fuse_req_ctx(req)->pid, &st, &own);
 
-	(void)fi;
 	reply_attr(req, r, &st, own);
 }
 
@@ -342,7 +325,8 @@ static bool request_in_group(void *arg, gid_t gid)
 	return false;
 }
 
-/* The kernel takes these bits away itself when bytes pass through its page cache, and only then. */
+/* The kernel takes these bits away itself when bytes pass through its page cache, but not that of a
+ * group that may not run the file. */
 static int drop_setuid(fuse_req_t req, struct inode *inode)
 {
 	if (fuse_req_ctx(req)->uid == 0)
@@ -364,10 +348,7 @@ static int request_open(fuse_req_t req, struct inode *inode, unsigned face,
 	struct handle *handle;
 	int r;
 
-	r = fi->flags & O_TRUNC ? drop_setuid(req, inode) : 0;
-	if (r == 0)
-		r = tree_open_file(session->tree, inode, face, fi->flags, fuse_req_ctx(req)->pid,
-				   &handle);
+	r = tree_open_file(session->tree, inode, face, fi->flags, fuse_req_ctx(req)->pid, &handle);
 	if (r < 0)
 		return r;
 	file = open_file_new(session, handle);
@@ -386,7 +367,12 @@ static int request_open(fuse_req_t req, struct inode *inode, unsigned face,
 
 static void op_open(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
 {
-	reply_open(req, request_open(req, request_inode(req, nodeid), nodeid_face(nodeid), fi), fi);
+	struct inode *inode = request_inode(req, nodeid);
+	int r = fi->flags & O_TRUNC ? drop_setuid(req, inode) : 0;
+
+	if (r == 0)
+		r = request_open(req, inode, nodeid_face(nodeid), fi);
+	reply_open(req, r, fi);
 }
 
 static void open_made(fuse_req_t req, int error, struct inode *inode, struct fuse_file_info *fi)
@@ -409,10 +395,10 @@ static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
 	struct inode *inode = NULL;
 	int r = make(req, parent, name, &what, &inode);
 
-	/* Another machine's or program's file came in between: it is opened, as open(2) would. */
+	/* Another program's file came in between.  The kernel looks the name up again, and then
+	 * asks whether the user may open it. */
 	if (r == -EEXIST && !(fi->flags & O_EXCL))
-		r = tree_lookup(request_tree(req), request_inode(req, parent), bytes_str(name),
-				&inode);
+		r = -ESTALE;
 	open_made(req, r, inode, fi);
 }
 
@@ -446,12 +432,12 @@ static void op_write(fuse_req_t req, fuse_ino_t nodeid, const char *data, size_t
 		     struct fuse_file_info *fi)
 {
 	struct handle *handle = request_handle(fi);
-	ssize_t r = handle_write(request_tree(req), handle,
-				 fi->writepage ? HANDLE_PAGES : fuse_req_ctx(req)->pid,
-				 (uint64_t)offset, bytes_make(data, size));
+	ssize_t r = handle_write_as(request_tree(req), handle, fi->flags,
+				    fi->writepage ? HANDLE_PAGES : fuse_req_ctx(req)->pid,
+				    (uint64_t)offset, bytes_make(data, size));
 
 	(void)nodeid;
-	if (r > 0 && handle_is_direct(handle))
+	if (r > 0)
 		(void)drop_setuid(req, handle_inode(handle));
 	reply_write(req, r);
 }
@@ -530,122 +516,6 @@ static void op_flock(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *f
 {
 	(void)nodeid;
 	lock_request_whole(req, request_file(fi), operation);
-}
-
-/* Directories. */
-
-struct dir_reply {
-	fuse_req_t req;
-	struct session *session;
-	char *data;
-	size_t size;
-	size_t used;
-};
-
-static int dir_add(void *arg, struct bytes name, struct inode *inode, const struct shown *shown,
-		   uint64_t position)
-{
-	struct dir_reply *reply = arg;
-	char text[NAME_MAX + 1];
-	size_t size;
-
-	(void)inode;
-	snprintf(text, sizeof(text), "%.*s", (int)name.size, name.data);
-	size = fuse_add_direntry(reply->req, reply->data + reply->used, reply->size - reply->used,
-				 text, &shown->st, (off_t)position);
-	if (size > reply->size - reply->used)
-		return 1;
-	reply->used += size;
-	return 0;
-}
-
-static int dir_add_plus(void *arg, struct bytes name, struct inode *inode,
-			const struct shown *shown, uint64_t position)
-{
-	struct dir_reply *reply = arg;
-	struct fuse_entry_param entry = {
-		.ino = inode ? shown->nodeid : 0,
-		.attr = shown->st,
-		.attr_timeout = shown->own ? 0 : reply->session->keep,
-		.entry_timeout = reply->session->keep,
-	};
-	char text[NAME_MAX + 1];
-	size_t size;
-
-	snprintf(text, sizeof(text), "%.*s", (int)name.size, name.data);
-	size = fuse_add_direntry_plus(reply->req, reply->data + reply->used,
-				      reply->size - reply->used, text, &entry, (off_t)position);
-	if (size > reply->size - reply->used)
-		return 1;
-	reply->used += size;
-	return 0;
-}
-
-static void list_dir(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t position,
-		     struct open_file *file, bool plus)
-{
-	struct tree *tree = request_tree(req);
-	struct dir_reply reply = {
-		.req = req,
-		.session = request_session(req),
-		.data = malloc(size),
-		.size = size,
-	};
-	int r = -ENOMEM;
-
-	if (position == 0)
-		file->list_end = tree_list_end(tree);
-	if (reply.data)
-		r = tree_list(tree, request_inode(req, nodeid), (uint64_t)position, file->list_end,
-			      plus, plus ? dir_add_plus : dir_add, &reply);
-	/* What was handed out must reach the kernel; the error comes again with the next block. */
-	if (r < 0 && reply.used)
-		r = 0;
-	reply_buf(req, r, bytes_make(reply.data, reply.used));
-	free(reply.data);
-}
-
-static void op_opendir(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
-{
-	struct session *session = request_session(req);
-	struct open_file *file = open_file_new(session, NULL);
-
-	(void)nodeid;
-	if (!file) {
-		reply_error(req, -ENOMEM);
-		return;
-	}
-	file->list_end = tree_list_end(session->tree);
-	fi->fh = (uintptr_t)file;
-	if (fuse_reply_open(req, fi) < 0)
-		open_file_free(session, file);
-}
-
-static void op_readdir(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t position,
-		       struct fuse_file_info *fi)
-{
-	list_dir(req, nodeid, size, position, request_file(fi), false);
-}
-
-static void op_readdirplus(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t position,
-			   struct fuse_file_info *fi)
-{
-	list_dir(req, nodeid, size, position, request_file(fi), true);
-}
-
-static void op_releasedir(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
-{
-	(void)nodeid;
-	open_file_free(request_session(req), request_file(fi));
-	reply_error(req, 0);
-}
-
-static void op_fsyncdir(fuse_req_t req, fuse_ino_t nodeid, int datasync, struct fuse_file_info *fi)
-{
-	(void)nodeid;
-	(void)datasync;
-	(void)fi;
-	reply_error(req, handle_sync(request_tree(req), NULL));
 }
 
 const struct fuse_lowlevel_ops session_ops = {

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "src/base/log.h"
+#include "src/base/cleanup.h"
 
 struct session *request_session(fuse_req_t req)
 {
@@ -15,18 +15,31 @@ void reply_error(fuse_req_t req, int error)
 	fuse_reply_err(req, -error);
 }
 
-static void fill_entry(const struct session *session, const struct shown *shown,
-		       struct fuse_entry_param *entry)
+/* Whether it was an error, which is then answered. */
+static bool is_refused(fuse_req_t req, int error)
+{
+	if (error < 0)
+		fuse_reply_err(req, -error);
+	return error < 0;
+}
+
+void reply_fill_entry(const struct session *session, const struct shown *shown,
+		      struct fuse_entry_param *entry)
 {
 	*entry = (struct fuse_entry_param){
 		.ino = shown->nodeid,
 		.attr = shown->st,
 		.attr_timeout = shown->own ? 0 : session->keep,
-		.entry_timeout = session->keep,
+		.entry_timeout = shown->brief ? 0 : session->keep,
 	};
 }
 
 void reply_entry(fuse_req_t req, int error, struct inode *inode)
+{
+	reply_face(req, error, inode, FACE_ANY);
+}
+
+void reply_face(fuse_req_t req, int error, struct inode *inode, unsigned face)
 {
 	struct session *session = request_session(req);
 	struct fuse_entry_param entry = { .entry_timeout = session->keep };
@@ -37,15 +50,13 @@ void reply_entry(fuse_req_t req, int error, struct inode *inode)
 		return;
 	}
 	if (error == 0) {
-		error = tree_enter(session->tree, inode, fuse_req_ctx(req)->pid, &shown);
+		error = tree_enter(session->tree, inode, face, fuse_req_ctx(req)->pid, &shown);
 		if (error < 0)
 			inode_forget(session->tree, inode, 1);
 	}
-	if (error < 0) {
-		fuse_reply_err(req, -error);
+	if (is_refused(req, error))
 		return;
-	}
-	fill_entry(session, &shown, &entry);
+	reply_fill_entry(session, &shown, &entry);
 	if (fuse_reply_entry(req, &entry) < 0)
 		inode_forget(session->tree, inode, 1);
 }
@@ -57,15 +68,11 @@ void reply_create(fuse_req_t req, int error, struct inode *inode, struct fuse_fi
 	struct fuse_entry_param entry;
 	struct shown shown;
 
-	if (error < 0) {
-		fuse_reply_err(req, -error);
+	if (is_refused(req, error))
 		return;
-	}
 	error = handle_show(session->tree, file->handle, &shown);
-	if (error < 0) {
-		fuse_reply_err(req, -error);
-	} else {
-		fill_entry(session, &shown, &entry);
+	if (!is_refused(req, error)) {
+		reply_fill_entry(session, &shown, &entry);
 		if (fuse_reply_create(req, &entry, fi) == 0)
 			return;
 	}
@@ -75,9 +82,7 @@ void reply_create(fuse_req_t req, int error, struct inode *inode, struct fuse_fi
 
 void reply_attr(fuse_req_t req, int error, const struct stat *st, bool own)
 {
-	if (error < 0)
-		fuse_reply_err(req, -error);
-	else
+	if (!is_refused(req, error))
 		fuse_reply_attr(req, st, own ? 0 : request_session(req)->keep);
 }
 
@@ -86,62 +91,50 @@ void reply_open(fuse_req_t req, int error, struct fuse_file_info *fi)
 	struct session *session = request_session(req);
 	struct open_file *file = (struct open_file *)(uintptr_t)fi->fh;
 
-	if (error < 0)
-		fuse_reply_err(req, -error);
-	else if (fuse_reply_open(req, fi) < 0)
-		/* The open was interrupted; no release will come. */
+	/* When the open was interrupted, no release will come. */
+	if (!is_refused(req, error) && fuse_reply_open(req, fi) < 0)
 		handle_free(session->tree, open_file_free(session, file));
 }
 
 void reply_buf(fuse_req_t req, int error, struct bytes bytes)
 {
-	if (error < 0)
-		fuse_reply_err(req, -error);
-	else
+	if (!is_refused(req, error))
 		fuse_reply_buf(req, bytes.data, bytes.size);
 }
 
 void reply_text(fuse_req_t req, int error, const char *text)
 {
-	if (error < 0)
-		fuse_reply_err(req, -error);
-	else
+	if (!is_refused(req, error))
 		fuse_reply_readlink(req, text);
 }
 
 void reply_write(fuse_req_t req, ssize_t count)
 {
-	if (count < 0)
-		fuse_reply_err(req, (int)-count);
-	else
+	if (!is_refused(req, (int)MIN(count, 0)))
 		fuse_reply_write(req, (size_t)count);
 }
 
 void reply_xattr(fuse_req_t req, int error, struct bytes value, size_t size)
 {
-	if (error < 0)
-		fuse_reply_err(req, -error);
-	else if (size == 0)
-		fuse_reply_xattr(req, value.size);
-	else if (value.size > size)
-		fuse_reply_err(req, ERANGE);
-	else
+	if (error == 0 && size && value.size > size)
+		error = -ERANGE;
+	if (is_refused(req, error))
+		return;
+	if (size)
 		fuse_reply_buf(req, value.data, value.size);
+	else
+		fuse_reply_xattr(req, value.size);
 }
 
 void reply_statfs(fuse_req_t req, int error, const struct statvfs *st)
 {
-	if (error < 0)
-		fuse_reply_err(req, -error);
-	else
+	if (!is_refused(req, error))
 		fuse_reply_statfs(req, st);
 }
 
 void reply_seek(fuse_req_t req, int error, uint64_t offset)
 {
-	if (error < 0)
-		fuse_reply_err(req, -error);
-	else
+	if (!is_refused(req, error))
 		fuse_reply_lseek(req, (off_t)offset);
 }
 

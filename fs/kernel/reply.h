@@ -12,10 +12,16 @@
 /* The session of a request. */
 struct session *request_session(fuse_req_t req);
 
+/* How an inode is shown to the kernel. */
+void reply_fill_entry(const struct session *session, const struct shown *shown,
+		      struct fuse_entry_param *entry);
+
 void reply_error(fuse_req_t req, int error);
 /* An inode that the caller has counted; it is given back when the kernel does not take the answer.
  * -ENOENT is told as a name that may be remembered as not there. */
 void reply_entry(fuse_req_t req, int error, struct inode *inode);
+/* The same of a nodeid that the kernel asks for. */
+void reply_face(fuse_req_t req, int error, struct inode *inode, unsigned face);
 void reply_create(fuse_req_t req, int error, struct inode *inode, struct fuse_file_info *fi);
 /* own: the answer is for this process only and is not to be kept. */
 void reply_attr(fuse_req_t req, int error, const struct stat *st, bool own);

@@ -2,16 +2,18 @@
 #include "fs/kernel/session.h"
 
 #include <errno.h>
-#include <stdarg.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "fs/kernel/device.h"
 #include "fs/kernel/lock-requests.h"
 #include "fs/kernel/notify.h"
 #include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "src/base/descriptor.h"
 
 enum {
 	THREADS = 32,	  /* that serve requests, at most, unless the options say otherwise */
@@ -22,71 +24,23 @@ enum {
 /* A mount that may not write its own tables cannot name what changed: short memories instead. */
 static const double KEEP_READ_ONLY = 0.05;
 
-static void explain(char **ret_why, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void explain(char **ret_why, const char *format, ...)
-{
-	va_list args;
-
-	if (!ret_why)
-		return;
-	va_start(args, format);
-	if (vasprintf(ret_why, format, args) < 0)
-		*ret_why = NULL;
-	va_end(args);
-}
-
 const char *session_library(void)
 {
 	return fuse_pkgversion();
 }
 
-struct open_file *open_file_new(struct session *session, struct handle *handle)
-{
-	struct open_file *file = calloc(1, sizeof(*file));
-
-	if (!file)
-		return NULL;
-	file->handle = handle;
-	pthread_mutex_lock(&session->files_lock);
-	file->id = ++session->last_file;
-	file->next = session->files;
-	file->link = &session->files;
-	if (file->next)
-		file->next->link = &file->next;
-	session->files = file;
-	pthread_mutex_unlock(&session->files_lock);
-	return file;
-}
-
-struct handle *open_file_free(struct session *session, struct open_file *file)
-{
-	struct handle *handle = file->handle;
-
-	pthread_mutex_lock(&session->files_lock);
-	*file->link = file->next;
-	if (file->next)
-		file->next->link = file->link;
-	pthread_mutex_unlock(&session->files_lock);
-	free(file);
-	return handle;
-}
-
 /* The mount options: the kernel checks permissions. */
 static char *mount_options(const struct session_options *options)
 {
+	_cleanup_(freep) char *source = str_printf("fsname=%s", options->source);
 	char *list = NULL;
-	_cleanup_(freep) char *source = NULL;
-	int r = 0;
+	int r = source ? 0 : -1;
 
-	if (asprintf(&source, "fsname=%s", options->source) < 0) {
-		source = NULL;
-		return NULL;
-	}
 	r |= fuse_opt_add_opt(&list, "default_permissions,noatime,subtype=sessfs");
 	r |= fuse_opt_add_opt(&list, options->dev ? "dev" : "nodev");
 	r |= fuse_opt_add_opt(&list, options->suid ? "suid" : "nosuid");
-	r |= fuse_opt_add_opt_escaped(&list, source);
+	if (source)
+		r |= fuse_opt_add_opt_escaped(&list, source);
 	if (options->read_only)
 		r |= fuse_opt_add_opt(&list, "ro");
 	if (options->allow_other)
@@ -112,17 +66,62 @@ static int session_create(struct session *session, char **ret_why)
 		return -ENOMEM;
 	session->fuse = fuse_session_new(&args, &session_ops, sizeof(session_ops), session);
 	fuse_opt_free_args(&args);
-	if (!session->fuse) {
-		explain(ret_why, "the mount options were refused; see `sessfs mount --help`");
-		return -EINVAL;
+	return session->fuse ? 0 :
+			       str_explain(ret_why, -EINVAL,
+					   "the mount options were refused; see `sessfs mount "
+					   "--help`");
+}
+
+/* Lines of libfuse and of fusermount3 that are in what was said, as one; NULL: none.  Other threads
+ * may have said something meanwhile, which goes where it was to go. */
+static char *mount_words(char *said)
+{
+	char *words = NULL, *place = NULL;
+
+	for (char *line = strtok_r(said, "\n", &place); line; line = strtok_r(NULL, "\n", &place)) {
+		if (strncmp(line, "fuse", strlen("fuse")) != 0 &&
+		    strncmp(line, "mount", strlen("mount")) != 0)
+			fprintf(stderr, "%s\n", line);
+		else
+			str_explain(&words, 0, "%s%s%s", words ? words : "", words ? "; " : "",
+				    line);
 	}
-	return 0;
+	return words;
+}
+
+/* Mount, and keep what is said on stderr about it: libfuse returns no reason, and fusermount3 has
+ * no other way to tell one.  A file, since with auto_unmount fusermount3 stays and has it open. */
+static int mount_listening(struct session *session, char **ret_words)
+{
+	enum { MOST = 4096 };
+	_cleanup_(closep) int stderr_kept = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+	_cleanup_(closep) int file = descriptor_above(memfd_create("sessfs-mount", MFD_CLOEXEC));
+	char said[MOST + 1];
+	ssize_t size;
+	int r, error;
+
+	if (stderr_kept >= 0 && file >= 0)
+		dup2(file, STDERR_FILENO);
+	errno = 0;
+	r = fuse_session_mount(session->fuse, session->mountpoint);
+	error = errno;
+	if (stderr_kept >= 0 && file >= 0)
+		dup2(stderr_kept, STDERR_FILENO);
+	size = file >= 0 ? pread(file, said, MOST, 0) : 0;
+	said[MAX(size, 0)] = '\0';
+	if (r < 0)
+		*ret_words = mount_words(said);
+	else
+		fputs(said, stderr);
+	errno = error;
+	return r;
 }
 
 int session_mount(struct tree *tree, const struct session_options *options,
 		  struct session **ret_session, char **ret_why)
 {
 	struct session *session = calloc(1, sizeof(*session));
+	_cleanup_(freep) char *words = NULL;
 	int r = -ENOMEM;
 
 	if (!session)
@@ -137,12 +136,16 @@ int session_mount(struct tree *tree, const struct session_options *options,
 		r = session_create(session, ret_why);
 	if (r < 0)
 		goto fail;
-	errno = 0;
-	if (fuse_session_mount(session->fuse, session->mountpoint) < 0) {
+	if (mount_listening(session, &words) < 0) {
 		r = errno ? -errno : -EPERM;
-		explain(ret_why,
-			"cannot mount on %s (%s); is /dev/fuse there, and fusermount3 installed?",
-			session->mountpoint, strerror(-r));
+		if (words)
+			str_explain(ret_why, r, "cannot mount on %s: %s", session->mountpoint,
+				    words);
+		else
+			str_explain(ret_why, r,
+				    "cannot mount on %s (%s); is /dev/fuse there, and fusermount3 "
+				    "installed?",
+				    session->mountpoint, strerror(-r));
 		goto fail;
 	}
 	session->mounted = true;

@@ -19,6 +19,11 @@ int bytes_compare(struct bytes a, struct bytes b)
 	return (a.size > b.size) - (a.size < b.size);
 }
 
+bool bytes_starts_with(struct bytes bytes, struct bytes start)
+{
+	return bytes.size >= start.size && bytes_equal(bytes_make(bytes.data, start.size), start);
+}
+
 bool bytes_ends_with(struct bytes bytes, struct bytes end)
 {
 	return end.size == 0 ||
@@ -36,6 +41,34 @@ char *bytes_dup(struct bytes bytes)
 		memcpy(copy, bytes.data, bytes.size);
 	copy[bytes.size] = '\0';
 	return copy;
+}
+
+char *str_printf(const char *format, ...)
+{
+	va_list args;
+	char *text;
+	int size;
+
+	va_start(args, format);
+	size = vasprintf(&text, format, args);
+	va_end(args);
+	return size < 0 ? NULL : text;
+}
+
+int str_explain(char **text, int error, const char *format, ...)
+{
+	va_list args;
+	char *made;
+	int size;
+
+	va_start(args, format);
+	size = vasprintf(&made, format, args);
+	va_end(args);
+	if (size >= 0) {
+		free(*text);
+		*text = made;
+	}
+	return error;
 }
 
 int buf_reserve(struct buf *buf, size_t extra)

@@ -46,10 +46,18 @@ static inline bool bytes_equal(struct bytes a, struct bytes b)
 /* Order as SQLite's BINARY collation: memcmp, then the shorter one first. */
 int bytes_compare(struct bytes a, struct bytes b);
 
+bool bytes_starts_with(struct bytes bytes, struct bytes start);
 bool bytes_ends_with(struct bytes bytes, struct bytes end);
 
 /* A copy with a NUL behind it, owned by the caller; NULL when there is no memory. */
 char *bytes_dup(struct bytes bytes);
+
+/* A text as printf(3) makes it, owned by the caller; NULL when there is no memory. */
+char *str_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Replace a text, which may be NULL or among what it is made of, by another; without memory it
+ * stays.  Returns error, so that it can stand behind return. */
+int str_explain(char **text, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 static inline struct bytes buf_bytes(const struct buf *buf)
 {
@@ -62,6 +70,7 @@ int buf_append(struct buf *buf, const void *data, size_t size);
 int buf_append_bytes(struct buf *buf, struct bytes bytes);
 int buf_append_str(struct buf *buf, const char *text);
 int buf_append_byte(struct buf *buf, char byte);
+/* A NUL stands behind it, which is not counted. */
 int buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* size bytes of value zero. */
 int buf_append_zeros(struct buf *buf, size_t size);

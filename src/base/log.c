@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/base/log.h"
 
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "src/base/buf.h"
-#include "src/base/cleanup.h"
+#include "src/base/log-limit.h"
 
 static void sink_stderr(int level, const char *sentence)
 {
@@ -27,6 +28,57 @@ void log_set_level(int level)
 	highest_level = level;
 }
 
+/* Formats that have been counted; those that find no place are written. */
+enum { KINDS = 16 };
+
+static struct {
+	pthread_mutex_t lock;
+	unsigned most; /* 0: no limit */
+	const char *formats[KINDS];
+	unsigned counts[KINDS];
+	uint64_t left_out;
+} limit = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void log_limit_begin(unsigned most)
+{
+	pthread_mutex_lock(&limit.lock);
+	limit.most = most;
+	limit.left_out = 0;
+	memset(limit.formats, 0, sizeof(limit.formats));
+	memset(limit.counts, 0, sizeof(limit.counts));
+	pthread_mutex_unlock(&limit.lock);
+}
+
+uint64_t log_limit_end(void)
+{
+	uint64_t left_out;
+
+	pthread_mutex_lock(&limit.lock);
+	limit.most = 0;
+	left_out = limit.left_out;
+	pthread_mutex_unlock(&limit.lock);
+	return left_out;
+}
+
+static bool is_beyond_limit(const char *format)
+{
+	bool beyond = false;
+
+	pthread_mutex_lock(&limit.lock);
+	for (size_t i = 0; limit.most && i < KINDS; i++) {
+		if (!limit.formats[i])
+			limit.formats[i] = format;
+		if (limit.formats[i] != format)
+			continue;
+		beyond = limit.counts[i] >= limit.most;
+		limit.counts[i] += !beyond;
+		limit.left_out += beyond;
+		break;
+	}
+	pthread_mutex_unlock(&limit.lock);
+	return beyond;
+}
+
 /* Longer sentences are cut: a log line is for a person. */
 enum { SENTENCE_MAX = 2048 };
 
@@ -37,7 +89,7 @@ void log_write(int level, const char *format, ...)
 	size_t used = 0;
 	va_list args;
 
-	if (level > highest_level)
+	if (level > highest_level || (level == LOG_WARNING && is_beyond_limit(format)))
 		return;
 	va_start(args, format);
 	vsnprintf(raw, sizeof(raw), format, args);

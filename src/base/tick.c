@@ -2,6 +2,7 @@
 #include "src/base/tick.h"
 
 #include <stdatomic.h>
+#include <time.h>
 
 static atomic_uint_fast64_t count;
 
@@ -13,4 +14,36 @@ void tick(uint64_t more)
 uint64_t ticks(void)
 {
 	return atomic_load_explicit(&count, memory_order_relaxed);
+}
+
+int64_t tick_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+int tick_cond_init(pthread_cond_t *cond)
+{
+	pthread_condattr_t attr;
+	int r = pthread_condattr_init(&attr);
+
+	if (r)
+		return -r;
+	r = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	if (r == 0)
+		r = pthread_cond_init(cond, &attr);
+	pthread_condattr_destroy(&attr);
+	return -r;
+}
+
+int tick_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until)
+{
+	const struct timespec moment = {
+		.tv_sec = until / 1000000000,
+		.tv_nsec = until % 1000000000,
+	};
+
+	return -pthread_cond_timedwait(cond, lock, &moment);
 }

@@ -4,13 +4,25 @@
 
 /*
  * A count of what this process has done, of whatever its work is made of: files looked at, records
- * rescued.  It is counted where it is done, so that who shows progress (src/progress.h) needs no
- * way down there.  Any thread.
+ * rescued.  It is counted where it is done, so that who shows progress (src/user/progress.h) needs
+ * no way down there.  Any thread.
  */
 
+#include <pthread.h>
 #include <stdint.h>
 
 void tick(uint64_t more);
 uint64_t ticks(void);
+
+/*
+ * Waiting.  The time of day is set by people and by NTP, so no wait is measured by it.
+ */
+
+/* Nanoseconds of a clock that only rises and that nobody sets; it begins anywhere above 0. */
+int64_t tick_now(void);
+/* A condition whose timed waits end by that clock; 0 or -errno. */
+int tick_cond_init(pthread_cond_t *cond);
+/* Wait until a moment of that clock; 0, or -ETIMEDOUT when it has come. */
+int tick_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until);
 
 #endif

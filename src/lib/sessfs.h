@@ -37,7 +37,8 @@
  *     -EROFS    the handle is for reading only, or the store was found damaged
  *     -EBUSY    another program has held the store's lock for ten seconds
  *     -ENOSPC   no room   -EFBIG one text is above the limit of the store (SQLite's is 1 GB)
- *     -EIO      the medium failed, or the store is damaged   -ENOMEM
+ *     -EIO      the medium failed, or the store is damaged; or its file was removed, moved or
+ *		 replaced while the handle was open, and nothing more is saved by it   -ENOMEM
  *   After an error of a function that changes something, nothing has changed.
  *
  *   Sessions and keys are UTF-8.  Inputs are borrowed for the call.  Outputs are called ret_x and
@@ -48,8 +49,9 @@
  * Threads
  *
  *   All functions but sessfs_close() may be called from any thread at any time, with the same
- *   handle.  A callback may call the library, but what it reads does not change until it returns,
- *   and the store's log cannot be emptied meanwhile, so it should not wait.  A handle has a thread
+ *   handle.  A callback may call the library; what it reads is of the same committed state as what
+ *   it was called for, until it changes something itself.  The store's log cannot be emptied before
+ *   it returns, so it should not wait.  A handle has a thread
  *   of its own, which takes no signals; so it is not to be used, nor closed, in a child that fork()
  *   has made.
  */
@@ -82,7 +84,8 @@ enum sessfs_flags {
  *
  * A descriptor of the store's file stays open until the program ends, however often it is opened
  * and closed: to close it would take the locks from other connections to the database that the
- * program may have.
+ * program may have.  Standard streams that the program was started without are opened on /dev/null,
+ * the wrong way round, so that reading and writing them fails as before.
  */
 int sessfs_open(const char *store, const char *table, unsigned flags, struct sessfs **ret_sessfs);
 /* NULL is fine.  No other function may be under way on the handle. */

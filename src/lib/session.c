@@ -7,7 +7,7 @@
  * keeps a log of what those have changed (backend/backend.h), which the mount digests, the next
  * one too if there is none now.  So the library opens its stores with rows_only: it is one more
  * of the other programs, its changes go into that log through the same triggers as anybody's, and
- * it needs neither the model (fs/model/) nor any knowledge of what a mount keeps.
+ * it needs neither the tree (fs/) nor any knowledge of what a mount keeps.
  *
  * What makes that safe:
  *
@@ -40,17 +40,14 @@
 #include <stdlib.h>
 
 #include "backend/backend.h"
+#include "src/base/array.h"
 #include "src/base/cleanup.h"
 #include "src/base/digest.h"
 #include "src/base/json.h"
+#include "src/lib/view.h"
 #include "src/lib/why.h"
 
-static const char sidecar[] = ":_hash";
 static const char empty_hash[] = "empty:0"; /* as AgentScope has it */
-
-struct sessfs {
-	struct backend *backend;
-};
 
 /* Threads that the store starts are not to run the program's handlers of signals. */
 static int open_quietly(const char *store, const struct backend_options *options,
@@ -77,6 +74,8 @@ int sessfs_open(const char *store, const char *table, unsigned flags, struct ses
 	int r;
 
 	why_begin();
+	if (!store || !*store)
+		return why_refuse(-EINVAL, "the path of the store is empty");
 	if (!sessfs)
 		return why_result(-ENOMEM, "%s", store);
 	r = open_quietly(store, &options, &sessfs->backend, &why);
@@ -102,47 +101,6 @@ int sessfs_sync(struct sessfs *sessfs)
 	return why_result(sessfs->backend->ops->sync(sessfs->backend), "the store");
 }
 
-/* What a call is about. */
-
-struct name {
-	struct bytes session;
-	struct bytes key;
-};
-
-/* For "%.*s" in sentences, which are for people: long names are cut. */
-enum { SHOWN_MAX = 100 };
-#define SHOWN(bytes) (int)MIN((bytes).size, (size_t)SHOWN_MAX), (bytes).data
-#define NAMED "session '%.*s', key '%.*s'"
-#define SHOWN_NAME(name) SHOWN((name)->session), SHOWN((name)->key)
-
-static int take_id(const char *id, const char *what, struct bytes *ret_bytes)
-{
-	if (!id || !*id)
-		return why_refuse(-EINVAL, "the %s is empty", what);
-	*ret_bytes = bytes_str(id);
-	if (!utf8_valid(*ret_bytes))
-		return why_refuse(-EINVAL, "the %s is not UTF-8", what);
-	return 0;
-}
-
-static int take_name(const char *session, const char *key, struct name *ret_name)
-{
-	int r = take_id(session, "session", &ret_name->session);
-
-	return r < 0 ? r : take_id(key, "key", &ret_name->key);
-}
-
-/* The same for who writes: the sidecar is written with its list. */
-static int take_state(const char *session, const char *key, struct name *ret_name)
-{
-	int r = take_name(session, key, ret_name);
-
-	if (r == 0 && bytes_ends_with(ret_name->key, bytes_str(sidecar)))
-		return why_refuse(-EINVAL, NAMED ": a key that ends in %s belongs to a list",
-				  SHOWN_NAME(ret_name), sidecar);
-	return r;
-}
-
 static struct bytes item_bytes(const struct sessfs_item *item)
 {
 	return bytes_make(item->data, item->size);
@@ -161,58 +119,19 @@ static int check_items(const struct name *name, const struct sessfs_item *items,
 
 /* Reading. */
 
-struct view {
-	struct backend *backend;
-	struct backend_snapshot *snapshot;
-};
-
-static int view_begin(struct sessfs *sessfs, struct view *view)
-{
-	view->backend = sessfs->backend;
-	return view->backend->ops->snapshot_begin(view->backend, BACKEND_ANYWAY, &view->snapshot);
-}
-
-static void view_end(struct view *view)
-{
-	if (view->snapshot)
-		view->backend->ops->snapshot_end(view->backend, view->snapshot);
-}
-
-/* In the order of their indexes. */
-static int view_rows(struct view *view, const struct name *name, backend_row_fn *fn, void *arg)
-{
-	return view->backend->ops->row_read(view->backend, view->snapshot, name->session, name->key,
-					    INT64_MIN, fn, arg);
-}
-
-static int view_keys(struct view *view, struct bytes session, struct bytes key, backend_key_fn *fn,
-		     void *arg)
-{
-	return view->backend->ops->key_list(view->backend, view->snapshot, session, key, fn, arg);
-}
-
-/* 1 when the key has rows, or 0. */
-static int view_has(struct view *view, struct bytes session, struct bytes key)
-{
-	struct backend_key_stat stat;
-	int r = view->backend->ops->key_stat(view->backend, view->snapshot, session, key, &stat);
-
-	return r == -ENOENT ? 0 : r < 0 ? r : 1;
-}
-
 static int read_rows(struct sessfs *sessfs, const char *session, const char *key,
 		     backend_row_fn *fn, void *arg)
 {
-	_cleanup_(view_end) struct view view = { 0 };
+	_cleanup_(lib_view_end) struct view view = { 0 };
 	struct name name;
 	int r;
 
 	why_begin();
-	r = take_name(session, key, &name);
+	r = name_take(session, key, &name);
 	if (r == 0)
-		r = view_begin(sessfs, &view);
+		r = lib_view_begin(sessfs, &view);
 	if (r == 0)
-		r = view_rows(&view, &name, fn, arg);
+		r = lib_view_rows(&view, &name, fn, arg);
 	return why_result(r, "the rows cannot be read");
 }
 
@@ -279,13 +198,13 @@ int sessfs_get_list(struct sessfs *sessfs, const char *session, const char *key,
 static int view_session(struct view *view, struct bytes session, backend_key_fn *fn, void *arg)
 {
 	/* SQL may have an empty key, and a listing begins behind the key that it is given. */
-	int r = view_has(view, session, BYTES(""));
+	int r = lib_view_has(view, session, BYTES(""));
 
 	if (r > 0)
 		r = fn(arg, session, BYTES(""), NULL);
 	if (r != 0)
 		return MIN(r, 0);
-	return view_keys(view, session, BYTES(""), fn, arg);
+	return lib_view_keys(view, session, BYTES(""), fn, arg);
 }
 
 struct searching {
@@ -306,14 +225,14 @@ static int find_session(void *arg, struct bytes session, struct bytes key,
 
 int sessfs_exists(struct sessfs *sessfs, const char *session)
 {
-	_cleanup_(view_end) struct view view = { 0 };
+	_cleanup_(lib_view_end) struct view view = { 0 };
 	struct searching searching = { 0 };
 	int r;
 
 	why_begin();
-	r = take_id(session, "session", &searching.session);
+	r = name_take_id(session, "session", &searching.session);
 	if (r == 0)
-		r = view_begin(sessfs, &view);
+		r = lib_view_begin(sessfs, &view);
 	if (r == 0)
 		r = view_session(&view, searching.session, find_session, &searching);
 	return r < 0 ? why_result(r, "the session cannot be looked up") : searching.found;
@@ -353,14 +272,14 @@ static void listing_done(struct listing *listing)
 int sessfs_list_sessions(struct sessfs *sessfs, sessfs_session_fn *fn, void *arg)
 {
 	_cleanup_(listing_done) struct listing listing = { .fn = fn, .arg = arg };
-	_cleanup_(view_end) struct view view = { 0 };
+	_cleanup_(lib_view_end) struct view view = { 0 };
 	int r;
 
 	why_begin();
-	r = view_begin(sessfs, &view);
+	r = lib_view_begin(sessfs, &view);
 	if (r == 0)
-		r = view_keys(&view, (struct bytes){ 0 }, (struct bytes){ 0 }, list_session,
-			      &listing);
+		r = lib_view_keys(&view, (struct bytes){ 0 }, (struct bytes){ 0 }, list_session,
+				  &listing);
 	return why_result(r, "the sessions cannot be listed");
 }
 
@@ -424,7 +343,7 @@ static int replace(struct sessfs *sessfs, struct replacing *replacing,
 	replacing_more(&batch);
 	if (batch.count == BLOCK)
 		batch.more = replacing_more;
-	return sessfs->backend->ops->commit(sessfs->backend, &batch, BACKEND_ANYWAY);
+	return lib_view_change(sessfs, &batch, 0);
 }
 
 /* The name of the sidecar; its key's bytes are in key. */
@@ -433,7 +352,7 @@ static int sidecar_name(const struct name *list, struct buf *key, struct name *r
 	int r = buf_append_bytes(key, list->key);
 
 	if (r == 0)
-		r = buf_append_str(key, sidecar);
+		r = buf_append_bytes(key, SIDECAR);
 	if (r == 0)
 		*ret_name = (struct name){ list->session, buf_bytes(key) };
 	return r;
@@ -450,7 +369,7 @@ int sessfs_save(struct sessfs *sessfs, const char *session, const char *key, con
 	int r;
 
 	why_begin();
-	r = take_state(session, key, &replacing.name);
+	r = name_take_state(session, key, &replacing.name);
 	if (r == 0)
 		r = check_items(&replacing.name, &item, 1);
 	if (r == 0)
@@ -483,14 +402,14 @@ static int compare_row(void *arg, int64_t index, struct bytes data)
 static int is_saved(struct sessfs *sessfs, const struct replacing *list, const struct name *beside)
 {
 	struct comparing comparing = { .list = list, .same = true };
-	_cleanup_(view_end) struct view view = { 0 };
-	int r = view_begin(sessfs, &view);
+	_cleanup_(lib_view_end) struct view view = { 0 };
+	int r = lib_view_begin_anew(sessfs, &view);
 
 	if (r == 0)
-		r = view_rows(&view, &list->name, compare_row, &comparing);
+		r = lib_view_rows(&view, &list->name, compare_row, &comparing);
 	if (r < 0 || !comparing.same || comparing.next != list->count)
 		return r;
-	return view_has(&view, beside->session, beside->key);
+	return lib_view_has(&view, beside->session, beside->key);
 }
 
 enum { HASH_SIZE = 2 * DIGEST_SIZE + 1 };
@@ -531,7 +450,7 @@ int sessfs_save_list(struct sessfs *sessfs, const char *session, const char *key
 	int r;
 
 	why_begin();
-	r = take_state(session, key, &list.name);
+	r = name_take_state(session, key, &list.name);
 	if (r == 0)
 		r = check_items(&list.name, items, count);
 	if (r == 0)
@@ -557,15 +476,8 @@ static int delete_found(void *arg, struct bytes session, struct bytes key,
 	(void)stat;
 	if (!bytes_equal(session, deleting->session))
 		return 1;
-	if (deleting->count == deleting->room) {
-		size_t room = deleting->room ? deleting->room * 2 : BLOCK;
-		struct backend_op *ops = reallocarray(deleting->ops, room, sizeof(*ops));
-
-		if (!ops)
-			return -ENOMEM;
-		deleting->ops = ops;
-		deleting->room = room;
-	}
+	if (ARRAY_ROOM(deleting->ops, deleting->count, deleting->room) < 0)
+		return -ENOMEM;
 	name.key.data = bytes_dup(key);
 	if (!name.key.data)
 		return -ENOMEM;
@@ -582,15 +494,16 @@ static void deleting_done(struct deleting *deleting)
 
 static int find_keys(struct sessfs *sessfs, struct deleting *deleting)
 {
-	_cleanup_(view_end) struct view view = { 0 };
-	int r = view_begin(sessfs, &view);
+	_cleanup_(lib_view_end) struct view view = { 0 };
+	int r = lib_view_begin_anew(sessfs, &view);
 
 	return r < 0 ? r : view_session(&view, deleting->session, delete_found, deleting);
 }
 
 static int commit_deletion(struct sessfs *sessfs, const struct backend_op *ops, size_t count)
 {
-	int r = backend_commit(sessfs->backend, ops, count, BACKEND_ANYWAY | BACKEND_FREES);
+	struct backend_batch batch = { .ops = ops, .count = count };
+	int r = lib_view_change(sessfs, &batch, BACKEND_FREES);
 
 	return why_result(r, "nothing was deleted");
 }
@@ -601,7 +514,7 @@ int sessfs_delete_session(struct sessfs *sessfs, const char *session)
 	int r;
 
 	why_begin();
-	r = take_id(session, "session", &deleting.session);
+	r = name_take_id(session, "session", &deleting.session);
 	if (r == 0)
 		r = find_keys(sessfs, &deleting);
 	if (r < 0)
@@ -616,7 +529,7 @@ int sessfs_delete_key(struct sessfs *sessfs, const char *session, const char *ke
 	int r;
 
 	why_begin();
-	r = take_state(session, key, &name);
+	r = name_take_state(session, key, &name);
 	if (r == 0)
 		r = sidecar_name(&name, &sidecar_key, &beside);
 	if (r < 0)

@@ -14,10 +14,25 @@ enum { WHY_MAX = 1024 }; /* longer sentences are cut */
 static _Thread_local char sentence[WHY_MAX];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* What was cut is cut in front of a character, not in it. */
+static void end_whole(size_t wanted)
+{
+	size_t end = sizeof(sentence) - 1;
+
+	if (wanted <= end)
+		return;
+	while (end && ((unsigned char)sentence[end - 1] & 0xc0) == 0x80)
+		end--;
+	/* The first byte of the last character, unless that is ASCII. */
+	if (end && (unsigned char)sentence[end - 1] >= 0x80)
+		end--;
+	sentence[end] = '\0';
+}
+
 static void keep_error(int level, const char *text)
 {
 	if (level <= LOG_ERR)
-		snprintf(sentence, sizeof(sentence), "%s", text);
+		end_whole((size_t)snprintf(sentence, sizeof(sentence), "%s", text));
 }
 
 static void take_log(void)
@@ -36,7 +51,7 @@ int why_refuse(int error, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(sentence, sizeof(sentence), format, args);
+	end_whole((size_t)vsnprintf(sentence, sizeof(sentence), format, args));
 	va_end(args);
 	return error;
 }
@@ -51,6 +66,8 @@ int why_result(int result, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(words, sizeof(words), format, args);
 	va_end(args);
+	if (!strerrordesc_np(-result))
+		return why_refuse(result, "%s: error %d", words, -result);
 	return why_refuse(result, "%s: %s", words, strerrordesc_np(-result));
 }
 

@@ -173,6 +173,56 @@ Test(others, changes_of_a_key_that_moved_on_are_not_done)
 	cr_assert_str_eq(changes_of(store), "s/k from 5");
 }
 
+static int set_apart(const struct noted *noted, int64_t first)
+{
+	struct backend_op apart = noted->done;
+
+	apart.type = BACKEND_CHANGE_APART;
+	apart.to = first;
+	return backend_commit(store, &apart, 1, BACKEND_ANYWAY);
+}
+
+Test(others, changes_that_were_set_apart_are_waited_for_by_nobody)
+{
+	struct noted noted;
+
+	other_runs(other, INSERT "VALUES ('s', 'k', 5, '{}')");
+	note_first(store, &noted);
+	cr_assert_eq(set_apart(&noted, 5), 0);
+
+	cr_assert_eq(snapshot_error(store), 0);
+	cr_assert_eq(COMMIT(store, row_put(S, K, 3, BYTES("mine"))), 0);
+	cr_assert_eq(store->ops->change_wait(store, 60), 0);
+	cr_assert_str_eq(changes_of(store), "s/k from 5 apart");
+	other_runs(other, INSERT "VALUES ('t', 'k', 0, '{}')");
+	cr_assert_str_eq(changes_of(store), "s/k from 5 apart t/k from 0");
+
+	other_runs(other, INSERT "VALUES ('s', 'k', 6, '{}')");
+	cr_assert_eq(snapshot_error(store), -ESTALE);
+	cr_assert_str_eq(changes_of(store), "s/k from 5 t/k from 0");
+	cr_assert_eq(set_apart(&noted, 5), 0);
+	cr_assert_str_eq(changes_of(store), "s/k from 5 t/k from 0", "it has moved on");
+	note_first(store, &noted);
+	cr_assert_eq(set_apart(&noted, 5), 0);
+	note_first(store, &noted);
+	cr_assert_eq(backend_commit(store, &noted.done, 1, BACKEND_ANYWAY), 0);
+	cr_assert_str_eq(changes_of(store), "t/k from 0", "it was digested after all");
+}
+
+Test(others, changes_that_were_set_apart_stay_when_everything_was_digested)
+{
+	struct backend_op apart = {
+		.type = BACKEND_CHANGE_APART, .session = S, .key = K, .at = 1, .to = INT64_MIN
+	};
+	const struct backend_op done = { .type = BACKEND_CHANGE_DONE, .at = INT64_MAX };
+
+	cr_assert_eq(backend_commit(store, &apart, 1, BACKEND_ANYWAY), 0);
+	other_runs(other, INSERT "VALUES ('s', 'k', 5, '{}')");
+	cr_assert_eq(backend_commit(store, &done, 1, BACKEND_ANYWAY), 0);
+	cr_assert_eq(snapshot_error(store), 0);
+	cr_assert_str_eq(changes_of(store), "sess/messages from -9223372036854775808 apart");
+}
+
 Test(others, stamps_are_not_used_again_after_a_digest)
 {
 	struct noted first, second;

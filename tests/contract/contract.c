@@ -453,11 +453,13 @@ const char *pieces_of(struct backend *backend, uint64_t ino, int64_t first)
 
 static int show_change(void *arg, const struct backend_change *change)
 {
+	const char *apart = change->apart ? " apart" : "";
+
 	if (!change->session.data)
 		show(arg, "everything");
-	else if (change->deleted == INT64_MAX)
-		show(arg, "%s/%s from %" PRId64, plain(change->session), plain(change->key),
-		     change->first);
+	else if (change->deleted == INT64_MAX || change->apart)
+		show(arg, "%s/%s from %" PRId64 "%s", plain(change->session), plain(change->key),
+		     change->first, apart);
 	else
 		show(arg, "%s/%s from %" PRId64 " deleted %" PRId64, plain(change->session),
 		     plain(change->key), change->first, change->deleted);

@@ -4,8 +4,8 @@
  * The layer that joins the writes of a transaction (backend/sqlite/join.c): random transactions
  * that are larger than SQLite's cache, so that it writes, reads and corrects frames before the
  * commit, with savepoints, by turns on connections with and without the layer.  What each of them
- * commits is what the others see, and what is rolled back has never been; also where the layer has
- * taken the lock for writing first, and grows the WAL ahead.
+ * commits is what the others see, and what is rolled back has never been; also where the layer
+ * grows the WAL ahead.
  */
 
 #include <criterion/criterion.h>
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "backend/sqlite/internal.h"
+#include "backend/sqlite/join.h"
 #include "tests/contract/contract.h"
 #include "tests/unit/random.h"
 
@@ -136,13 +136,6 @@ static void transact(void)
 	sqlite3 *db = connections[who];
 	struct content content = committed;
 
-	if (random_below(&chance, 2))
-		sqlite_join_lead(db);
-	/* Who leads in vain stands in nobody's way. */
-	if (!random_below(&chance, 10)) {
-		sqlite_join_leave(db);
-		db = connections[who = random_below(&chance, CONNECTIONS)];
-	}
 	run(db, "BEGIN IMMEDIATE");
 	sqlite_join_ahead(db, random_below(&chance, 2));
 	change(db, &content);

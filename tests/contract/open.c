@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/base/log.h"
+
 static const struct backend_options owner = { .create = true, .owner = "the test" };
 static const struct backend_options guest = { 0 };
 
@@ -49,31 +51,6 @@ static void make_store(const char *path)
 
 	cr_assert_eq(COMMIT(backend, row_insert(S, K, 0, BYTES("{}"))), 0);
 	shut(backend);
-}
-
-Test(opening, keeps_memory_for_the_owner_until_it_is_all_zeros)
-{
-	const char *path = scratch_path("store.db"), *held = scratch_path("store.db-held");
-	struct backend *backend = open_at(path, &owner);
-	char *memory, *again;
-
-	cr_assert_eq(backend->ops->keep(backend, false, 100, (void **)&memory), -ENOENT);
-	cr_assert_eq(backend->ops->keep(backend, true, 100, (void **)&memory), 0);
-	cr_assert(!memory[0] && !memory[99], "it is not zeroed");
-	strcpy(memory, "left");
-	cr_assert_eq(backend->ops->keep(backend, true, 100, (void **)&again), 0);
-	cr_assert_eq(memory, again);
-	shut(backend);
-
-	backend = open_at(path, &owner);
-	cr_assert_eq(backend->ops->keep(backend, false, 100, (void **)&memory), 0);
-	cr_assert_str_eq(memory, "left");
-	memset(memory, 0, 100);
-	shut(backend);
-	cr_assert_neq(access(held, F_OK), 0, "%s is still there", held);
-
-	backend = open_at(path, &guest);
-	cr_assert_eq(backend->ops->keep(backend, true, 100, (void **)&memory), -EOPNOTSUPP);
 }
 
 Test(opening, makes_a_store_that_nobody_else_may_read)
@@ -335,6 +312,23 @@ Test(opening, puts_back_a_table_of_rows_that_was_lost)
 }
 
 /* Owners. */
+
+Test(opening, refuses_what_is_planted_where_the_log_belongs)
+{
+	const char *path = scratch_path("store.db"), *wal = scratch_path("store.db-wal");
+
+	make_store(path);
+	log_set_level(LOG_CRIT);
+	cr_assert_eq(symlink(scratch_path("target"), wal), 0);
+	expect_refusal(path, &owner, -ELOOP, "a link; find out who");
+	cr_assert_neq(access(scratch_path("target"), F_OK), 0, "the link was followed");
+
+	cr_assert_eq(unlink(wal), 0);
+	cr_assert_eq(mkdir(wal, 0700), 0);
+	expect_refusal(path, &owner, -ELOOP, "a special file or directory; find out who");
+	cr_assert_eq(rmdir(wal), 0);
+	shut(open_at(path, &owner));
+}
 
 Test(opening, is_refused_while_another_owns_the_store)
 {

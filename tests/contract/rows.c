@@ -5,6 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "src/base/cleanup.h"
+
 EveryStore(rows, are_read_in_the_order_of_their_index)
 {
 	int r = COMMIT(backend, row_insert(S, K, 10, BYTES("c")), row_insert(S, K, 2, BYTES("b")),
@@ -55,6 +57,39 @@ EveryStore(rows, end_when_the_callback_says_so)
 	unlook(backend, snapshot);
 }
 
+struct nested {
+	struct backend *backend;
+	struct backend_snapshot *snapshot;
+	int64_t next;
+};
+
+/* Row n holds n + 1 bytes; the same rows are read while they are being read. */
+static int read_again(void *arg, int64_t index, struct bytes data)
+{
+	struct nested *nested = arg;
+
+	cr_assert_eq(index, nested->next++);
+	cr_assert_str_eq(rows_seen(nested->backend, nested->snapshot, S, K, 0), "0=a 1=bb 2=ccc");
+	cr_assert_eq(data.size, (size_t)index + 1);
+	cr_assert_eq(data.data[index], 'a' + (char)index, "bytes live until the callback returns");
+	return 0;
+}
+
+EveryStore(rows, are_read_again_by_a_callback_with_the_same_snapshot)
+{
+	struct nested nested = { .backend = backend };
+
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")), row_insert(S, K, 1, BYTES("bb")),
+	       row_insert(S, K, 2, BYTES("ccc")));
+	nested.snapshot = look(backend);
+	COMMIT(backend, row_insert(S, K, 3, BYTES("dddd")));
+
+	cr_assert_eq(backend->ops->row_read(backend, nested.snapshot, S, K, 0, read_again, &nested),
+		     0);
+	cr_assert_eq(nested.next, 3);
+	unlook(backend, nested.snapshot);
+}
+
 EveryStore(rows, of_one_key_never_show_in_another)
 {
 	COMMIT(backend, row_insert(BYTES("a"), BYTES("bc"), 0, BYTES("1")),
@@ -72,6 +107,60 @@ EveryStore(rows, that_exist_are_not_inserted_again)
 
 	cr_assert_eq(COMMIT(backend, row_insert(S, K, 0, BYTES("b"))), -EEXIST);
 	cr_assert_str_eq(rows_of(backend, S, K), "0=a");
+}
+
+static struct backend_op at_times(struct backend_op op, int64_t created, int64_t updated)
+{
+	op.created = created * 1000000000;
+	op.updated = updated * 1000000000;
+	return op;
+}
+
+static void stat_times(struct backend *backend, int64_t *ret_created, int64_t *ret_updated)
+{
+	struct backend_snapshot *snapshot = look(backend);
+	struct backend_key_stat stat;
+
+	cr_assert_eq(backend->ops->key_stat(backend, snapshot, S, K, &stat), 0);
+	unlook(backend, snapshot);
+	*ret_created = stat.created / 1000000000;
+	*ret_updated = stat.updated / 1000000000;
+}
+
+EveryStore(rows, have_the_times_that_the_operation_says)
+{
+	int64_t created, updated;
+
+	COMMIT(backend, at_times(row_insert(S, K, 0, BYTES("a")), 1500000000, 1500000001));
+	stat_times(backend, &created, &updated);
+	cr_assert_eq(created, 1500000000);
+	cr_assert_eq(updated, 1500000001);
+
+	COMMIT(backend, at_times(row_put(S, K, 0, BYTES("b")), 1500000002, 1500000003));
+	stat_times(backend, &created, &updated);
+	cr_assert_eq(created, 1500000000);
+	cr_assert_eq(updated, 1500000003);
+
+	COMMIT(backend, at_times(row_put(S, K, 0, BYTES("b")), 1500000004, 1500000005));
+	stat_times(backend, &created, &updated);
+	cr_assert_eq(updated, 1500000003, "a row that is equal is not touched");
+}
+
+EveryStore(rows, have_each_its_own_time_among_many)
+{
+	struct backend_op ops[40];
+	int64_t created, updated;
+
+	for (int i = 0; i < (int)ARRAY_SIZE(ops); i++)
+		ops[i] = at_times(row_insert(S, K, i, BYTES("a")), i % 2 ? 1500000000 + i : 0, 0);
+	cr_assert_eq(backend_commit(backend, ops, ARRAY_SIZE(ops), 0), 0);
+
+	stat_times(backend, &created, &updated);
+	cr_assert_eq(created, 1500000000 + 39);
+	cr_assert_gt(updated, 1600000000, "now");
+	COMMIT(backend, row_delete(S, K, 39, 39));
+	stat_times(backend, &created, &updated);
+	cr_assert_gt(created, 1600000000, "now");
 }
 
 EveryStore(rows, are_put_whether_they_exist_or_not)

@@ -6,7 +6,6 @@
 
 #include "backend/fault/fault.h"
 #include "backend/memory/memory.h"
-#include "backend/trace/trace.h"
 #include "src/base/log.h"
 
 static const struct backend_options options = { .create = true };
@@ -72,47 +71,6 @@ Test(faults, count_the_calls_that_can_fail)
 
 	cr_assert_eq(fault_backend_calls(backend), 4, "begin, get, commit, sync");
 	backend_close(backend);
-}
-
-static char logged[8192];
-
-static void keep_log(int level, const char *sentence)
-{
-	cr_assert_eq(level, LOG_DEBUG);
-	strncat(logged, sentence, sizeof(logged) - strlen(logged) - 2);
-	strcat(logged, "\n");
-}
-
-Test(traces, tell_each_call_with_its_arguments_and_result)
-{
-	struct backend *backend = NULL;
-	struct backend_snapshot *snapshot;
-	struct backend_node node;
-
-	log_set_sink(keep_log);
-	log_set_level(LOG_DEBUG);
-	cr_assert_eq(trace_backend_open(inner_store(), &backend), 0);
-	COMMIT(backend, row_insert(S, K, 7, BYTES("abc")));
-	snapshot = look(backend);
-	cr_assert_eq(backend->ops->node_get(backend, snapshot, 99, &node), -ENOENT);
-	unlook(backend, snapshot);
-	backend_close(backend);
-
-	cr_assert(strstr(logged, "row-insert"), "%s", logged);
-	cr_assert(strstr(logged, "at=7"), "%s", logged);
-	cr_assert(strstr(logged, "session=sess key=messages"), "%s", logged);
-	cr_assert(strstr(logged, "bytes=3"), "%s", logged);
-	cr_assert(strstr(logged, "commit of 1 operations = 0 in"), "%s", logged);
-	cr_assert(strstr(logged, "node-get 99 = -2 ENOENT in"), "%s", logged);
-}
-
-Test(operations, have_names)
-{
-	cr_assert_str_eq(backend_op_name(BACKEND_ROW_INSERT), "row-insert");
-	cr_assert_str_eq(backend_op_name(BACKEND_CHANGE_DONE), "change-done");
-	for (int type = 0; type < BACKEND_OP_TYPES; type++)
-		cr_assert_not_null(backend_op_name((enum backend_op_type)type));
-	cr_assert_str_eq(backend_op_name(BACKEND_OP_TYPES), "unknown");
 }
 
 Test(copies, of_nodes_own_their_bytes)

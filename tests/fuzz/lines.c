@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "fs/model/lines.h"
+#include "fs/base/lines.h"
 #include "tests/fuzz/place.h"
 
 const char fuzz_name[] = "lines";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Ids to names and back, as fs/model/names.h promises: every name that is made can stand in a
+ * Ids to names and back, as fs/base/names.h promises: every name that is made can stand in a
  * directory, two ids never have one name, and nothing leads out of a session.
  */
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
-#include "fs/model/names.h"
+#include "fs/base/names.h"
 #include "src/base/json.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -303,12 +303,13 @@ static void do_stat(struct game *game)
 	struct shown shown = { 0 };
 	struct stat st = { 0 };
 	bool own = false;
-	int r = tree_stat_for(game->tree, inode, 0, take_pid(game), &st, &own);
+	int r = tree_stat_face(game->tree, inode, 0, 0, &st, &own);
 
 	fuzz_check(r < 0 || (st.st_ino == inode->ino && st.st_size >= 0), "a stat");
 	answer_code(game, "stat", r);
 	if (take_byte(&game->in) & 1)
-		answer_code(game, "enter", tree_enter(game->tree, inode, take_pid(game), &shown));
+		answer_code(game, "enter",
+			    tree_enter(game->tree, inode, FACE_ANY, take_pid(game), &shown));
 	r = tree_stat(game->tree, inode, &st);
 	answer_code(game, "size", r || inode_is_dir(inode) ? r : st.st_size);
 }

@@ -23,7 +23,7 @@ static char folder[64];
 static char store[96];
 static pid_t owner;
 
-static const char *const ends[] = { "", "-wal", "-shm", "-journal", "-reserve", "-held" };
+static const char *const ends[] = { "", "-wal", "-shm", "-journal", "-reserve" };
 
 static const char *path_of(const char *end)
 {
@@ -152,7 +152,7 @@ static int end_ghosts(struct tree *tree)
 {
 	WITH_WRITE_LOCK(tree);
 
-	return ghosts_end(tree, true, 0);
+	return ghosts_end(tree, true, NULL);
 }
 
 void place_settle(struct tree *tree)
@@ -339,7 +339,7 @@ static int walk_file(struct tree *tree, struct inode *inode, enum walk walk, str
 		r = read_file(tree, inode, &bytes);
 	if (r == 0 && walk == WALK_WHOLE && S_ISREG(st->st_mode) && bytes.size < READ_MAX) {
 		/* What a reader may have in the kernel keeps its size until it is told. */
-		while (tree_is_telling(tree))
+		while (tree_is_notifying(tree))
 			sched_yield();
 		if (bytes.size != (uint64_t)st->st_size)
 			tree_stat(tree, inode, st);

@@ -9,8 +9,10 @@
  * for that, and goes with the process.
  */
 
-#include "fs/model/check.h"
-#include "fs/model/internal.h"
+#include "fs/api/check.h"
+#include "fs/content/content.h"
+#include "fs/tree/tree.h"
+#include "fs/write/write.h"
 #include "tests/fuzz/fuzz.h"
 
 /* The path of the store's file. */

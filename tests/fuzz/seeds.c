@@ -28,7 +28,7 @@ static const uint64_t numbers[] = {
 	65536,
 	100000,
 	1 << 20,
-	(4 << 20) + 1,
+	(8 << 20) + 1,
 	INT32_MAX,
 	UINT32_MAX,
 	UINT64_C(1) << 32,

@@ -88,6 +88,23 @@ EveryStore(sentences, belong_to_their_thread)
 	cr_assert_str_eq(sessfs_why(), "the session is empty");
 }
 
+EveryStore(sentences, are_not_cut_within_a_character)
+{
+	char name[300] = "x", *json = NULL;
+
+	for (int i = 1; i < 200; i += 2)
+		strcpy(name + i, "\xc3\xa9");
+	cr_assert_eq(sessfs_get(lib, name, "k", &json, NULL), -ENOENT);
+	cr_expect_null(strstr(sessfs_why(), "\xc3'"), "%s", sessfs_why());
+	cr_expect_not_null(strstr(sessfs_why(), "\xa9'"), "%s", sessfs_why());
+}
+
+Test(opening, refuses_no_name)
+{
+	expect(sessfs_open(NULL, NULL, SESSFS_CREATE, &lib), -EINVAL, "path of the store is empty");
+	expect(sessfs_open("", NULL, SESSFS_CREATE, &lib), -EINVAL, "path of the store is empty");
+}
+
 Test(opening, refuses_what_is_not_there_and_makes_nothing, .fini = close_all)
 {
 	expect(sessfs_open(path_of_store(), NULL, 0, &lib), -ENOENT, "there is no store at");

@@ -115,6 +115,11 @@ def glue(data, lines):
     return data + lines
 
 
+def cuts(place, data):
+    """Where the requests for a write end that the kernel may make."""
+    return [*range(PAGE - place % PAGE, len(data), PAGE), len(data)]
+
+
 def overwrite(old, place, data):
     old = old.ljust(place, b"\0")
     return old[:place] + data + old[place + len(data) :]
@@ -130,6 +135,8 @@ class Node:
         self.kind = kind
         self.data = data
         self.other = []  # what its content may be as well
+        self.before = b""  # of an ordinary file: its content when all was put into the store
+        self.writes = []  # since then: place and bytes of each
         self.mode = mode
         self.xattrs = {}
         self.mtime = None  # once it was set and nothing written since
@@ -197,6 +204,7 @@ class Tree:
 
     def change(self, node, data):
         node.data = data
+        node.writes = []
         node.mtime = None
 
     def play_write(self, number, text, place=None):
@@ -216,15 +224,18 @@ class Tree:
                 node.other = [whole_lines(handle.stage) if streams else b""]
 
     def write_at(self, handle, place, data):
+        node = handle.node
         if self.after is None:
-            self.may_hold(handle.node, place, data)
-        handle.node.data = overwrite(handle.node.data, place, data)
+            self.may_hold(node, place, data)
+        if not node.writes:
+            node.before = node.data
+        node.writes.append((place, data))
+        node.data = overwrite(node.data, place, data)
         handle.place = place + len(data)
 
     def may_hold(self, node, place, data):
         """A write to an ordinary file is in flight, perhaps in several requests."""
-        cuts = [*range(PAGE - place % PAGE, len(data), PAGE), len(data)]
-        node.other += [overwrite(node.data, place, data[:cut]) for cut in cuts]
+        node.other += [overwrite(node.data, place, data[:cut]) for cut in cuts(place, data)]
 
     def write_lines(self, handle, data):
         lines = whole_lines(handle.piece + data)
@@ -242,6 +253,7 @@ class Tree:
 
     def flush(self, handle):
         node = handle.node
+        node.writes = []
         if handle.keeps == "nothing":
             self.change(node, handle.stage)
             node.other = []
@@ -306,9 +318,15 @@ class Tree:
     # Looking at it
 
     def contents(self, path, died):
-        """What the bytes of a file may be when the daemon died at that time."""
+        """What the bytes of a file may be when the daemon died at that time.
+
+        Small writes to an ordinary file go into the store together, in their order."""
         node = self.nodes[path]
         right = [node.data] + node.other
+        content = node.before
+        for place, data in node.writes:
+            right += [overwrite(content, place, data[:cut]) for cut in (0, *cuts(place, data))]
+            content = overwrite(content, place, data)
         for handle in self.handles.values():
             paused = handle.keeps == "nothing" and died - handle.written > PAUSE
             if handle.node is node and paused and is_whole(path, handle.stage):
@@ -340,7 +358,7 @@ class Tree:
         """The daemon has died: what was open is gone, what was found is so from now on."""
         for path, node in self.nodes.items():
             node.data = found[path]["data"]
-            node.other = []
+            node.other, node.writes = [], []
         self.handles = {}
         self.ghosts = {}
 

@@ -129,8 +129,9 @@ def look_at_size(path, go_on):
     with open(path, "rb", buffering=0) as file:
         while go_on():
             size = os.stat(path).st_size
-            if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
-                raise AssertionError(f"byte {size} is not the end of a line")
+            last = os.pread(file.fileno(), 1, size - 1) if size else b"\n"
+            if last != b"\n":
+                raise AssertionError(f"byte {size} is {last!r}, not the end of a line")
 
 
 def crowd_appends(box, ways):

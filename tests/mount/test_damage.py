@@ -438,6 +438,23 @@ def test_mounts_of_stores_that_are_damaged_anywhere_end_well(box):
     box.note(f"{mounted} of {DAMAGES // 8} could be mounted")
 
 
+def test_whole_rows_of_a_page_that_is_mostly_zeros_are_rescued(box):
+    mount, session = box.session()
+    append(session + "/l.jsonl", b"".join(b'{"n": %d}\n' % i for i in range(1000)))
+    mount.stop()
+    page, size = leaf_of_rows(mount.store)
+    # Cells lie at the end of a page, the places where they begin at its beginning.
+    overwrite(mount.store, (page - 1) * size + size * 2 // 5, bytes(size * 3 // 5))
+    with contextlib.closing(damage.connect(mount.store)) as base:
+        query = f"SELECT state_data FROM {TABLE} NOT INDEXED WHERE typeof(state_data) = 'text'"
+        whole = sorted(row[0] for row in base.execute(query + " AND json_valid(state_data)"))
+    assert len(whole) < 1000, "nothing is damaged"
+    same(run(box, "repair", "check", "--repair", mount.store)[0], 1, "the status of a repair")
+    with contextlib.closing(damage.connect(mount.store + ".repaired")) as base:
+        rescued = sorted(row[0] for row in base.execute(f"SELECT state_data FROM {TABLE}"))
+    same(len(set(whole) - set(rescued)), 0, f"whole rows of {len(whole)} that are lost")
+
+
 def test_a_repair_never_overwrites(box):
     store, _ = small_store(box)
     for name in (".repaired", ".repaired-wal"):

@@ -10,6 +10,7 @@ import errno
 import os
 import shutil
 import sqlite3
+import subprocess
 import sys
 
 from harness import (
@@ -308,6 +309,48 @@ def test_a_disk_that_others_fill_to_the_last_byte_allows_deletions(box):
         os.unlink(path)
 
     freeing(box, free, fill)
+
+class Greedy:
+    """Another program, which takes whatever room there is at any moment, and gives none back."""
+
+    CODE = (
+        "import os, sys\n"
+        "fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)\n"
+        "print('it begins', flush=True)\n"
+        "while os.getppid() == int(sys.argv[2]):\n"
+        "    for size in (65536, 4096):\n"
+        "        try:\n"
+        "            while os.write(fd, b'e' * size):\n"
+        "                pass\n"
+        "        except OSError:\n"
+        "            pass\n"
+    )
+
+    def __init__(self, path):
+        command = [sys.executable, "-c", self.CODE, path, str(os.getpid())]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        self.process.stdout.readline()
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def test_deletions_need_no_room_that_another_program_could_take(box):
+    with disk(box, size=SIZE // 2) as small:
+        fill_list(small.at("l.jsonl"))
+        write_error = errno_of(append, small.at("more.jsonl"), lines(500))
+        same(write_error, errno.ENOSPC, "an append on a full disk")
+        greedy = Greedy(small.folder + "/elsewhere")
+        try:
+            os.unlink(small.at("l.jsonl"))
+            count = f"SELECT count(*) FROM {TABLE} WHERE state_key = 'l'"
+            eventually(lambda: small.mount.sql(count) == [(0,)], "the rows are deleted", GONE)
+        finally:
+            greedy.end()
+        os.unlink(small.folder + "/elsewhere")
+        has_room(small)
 
 
 def test_a_database_of_another_program_allows_deletions(box):

@@ -3,11 +3,13 @@
 """import and export: trees, older layouts, tar streams; whole, resumable, the same both ways."""
 
 import contextlib
+import fcntl
 import io
 import json
 import os
 import pty
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -25,8 +27,8 @@ from harness import (
     Skip,
     append,
     eventually,
+    need_namespace,
     need_root,
-    need_tool,
     read,
     same,
     same_trees,
@@ -88,6 +90,15 @@ def make_folders(box, files):
         os.makedirs(os.path.dirname(os.path.join(folder, path)), exist_ok=True)
         write(os.path.join(folder, path), data)
     return folder
+
+
+def make_slow(path):
+    """A list that takes long, as its holes are read: each might be a part of a line."""
+    with open(path, "wb") as file:
+        for offset in range(0, LARGE, 1 << 30):
+            file.seek(offset)
+            file.write(b"x")
+        file.truncate(LARGE)
 
 
 def make_tree(box):
@@ -238,6 +249,45 @@ def test_kinds_that_differ_are_replaced_but_no_directory_and_nothing_in_one(plac
     same(found["s/f"]["bytes"], b"4", f"{place.what}: the file")
 
 
+@both
+def test_rows_have_the_time_of_their_record_or_else_that_of_the_file(place):
+    record = b'{"timestamp": "2024-01-02T03:04:05.678Z"}'
+    source = make_folders(
+        place.box,
+        {
+            "s/l.jsonl": record + b'\n{"n": 1}\n{"time": {"created": 1700000000123}}\ntorn\n',
+            "s/k.json": b'{"startTime": "2024-01-02T03:04:05Z"}',
+            "s/l.hash": b"0badcafe",
+            "s/d/plain.json": b"1",
+        },
+    )
+    at = lambda name: os.path.join(source, name)
+    old = 1_600_000_000 * 10**9 + 250_000_000
+    told, named = "2020-09-13 12:26:40.250", "2024-01-02 03:04:05.678"
+    fell = "2023-11-14 22:13:20.123"
+    for name in ("s/l.jsonl", "s/k.json", "s/l.hash", "s/d/plain.json"):
+        os.utime(at(name), ns=(old, old))
+    place.take(source)
+    stamps = lambda key: [
+        tuple(stamp.decode() for stamp in row[1:]) for row in place.mount.stamps("s", key)
+    ]
+    same(stamps("l"), [(named, named), (told, told), (fell, fell)], f"{place.what}: the list")
+    same(stamps("k"), [("2024-01-02 03:04:05.000",) * 2], f"{place.what}: a state")
+    same(stamps("l:_hash"), [(told, told)], f"{place.what}: a sidecar")
+    same(stamps("d/plain"), [(told, told)], f"{place.what}: a state without a time")
+    # What is appended by a second run, and by somebody else after it.
+    append(at("s/l.jsonl"), record + b'\n{"n": 2}\n')
+    os.utime(at("s/l.jsonl"), ns=(old + 10**9, old + 10**9))
+    place.take(source)
+    place.do("append", place.store, "s/l.jsonl", stdin=record + b"\n")
+    same(stamps("l")[3:5], [(named, named), ("2020-09-13 12:26:41.250",) * 2], "what is new")
+    assert stamps("l")[5][0] > "2026", f"{place.what}: {stamps('l')[5]}"
+    attributes = [name for entry in place.tree().values() for name in entry["xattrs"]]
+    same(attributes, [], f"{place.what}: attributes")
+    listed = json.loads(place.do("sessions", "--json", place.store))[0]
+    same(int(listed["created"]), old // 10**9, f"{place.what}: the session")
+
+
 def test_a_dry_run_makes_no_store(box):
     source = make_tree(box)
     store = box.new_path("none")
@@ -274,13 +324,144 @@ def test_a_file_and_a_folder_go_where_they_are_told(box):
     assert "leads out of the store" in said, said
 
 
+@both
+def test_holes_stay_holes_and_what_can_never_be_rows_is_refused_at_once(place):
+    source = make_folders(place.box, {"s/k.json": b"1", "s/few.jsonl": b"1\n"})
+    at = lambda name: os.path.join(source, name)
+    size = 40 << 30
+    with open(at("s/disk.img"), "wb") as file:
+        for offset in (1 << 20, 10 << 30, size - (1 << 20)):
+            file.seek(offset)
+            file.write(b"data" * 1000)
+        file.truncate(size)
+    for name in ("s/empty.img", "s/never.jsonl", "s/never.json", "s/never.hash"):
+        write(at(name), b"")
+        os.truncate(at(name), size)
+    os.truncate(at("s/few.jsonl"), 1 << 20)
+    said = place.take(source, status=1)
+    same(said.count("never."), 3, f"{place.what}: what is refused: {said}")
+    with place.mounted() as mount:
+        for name in ("s/disk.img", "s/empty.img"):
+            there = os.stat(mount.at(name))
+            same(there.st_size, size, f"{place.what}: the size of {name}")
+            assert there.st_blocks * 512 < 1 << 20, (place.what, name, there)
+        with open(mount.at("s/disk.img"), "rb") as file:
+            file.seek(10 << 30)
+            same(file.read(4004), b"data" * 1000 + bytes(4), f"{place.what}: behind a hole")
+        same(read(mount.at("s/few.jsonl")), b"1\n" + bytes((1 << 20) - 2), "a list with a hole")
+
+
 def test_a_store_in_the_folder_is_left_out(box):
     source = make_folders(box, {"s/k.json": b"1"})
     store = os.path.join(source, "store.db")
     for _ in range(2):
         box.sessfs("import", store, source, check=True)
+    os.symlink(store, box.new_path("link"))
+    box.sessfs("import", os.path.join(box.folder, "link"), source, check=True)
     done = box.sessfs("ls", store, check=True)
     same(done.stdout, b"s/\n", "what is in the store")
+
+
+def test_what_a_mount_of_the_store_shows_is_not_taken_into_it(box):
+    need_root()
+    place = Place(box, False)
+    source = make_folders(box, {"s/k.json": b"1", "t/sub/keep.txt": b"2"})
+    place.take(source)
+    os.mkdir(os.path.join(source, "t/sub/again"))
+    os.mkdir(os.path.join(source, "mnt"))
+    write(os.path.join(source, "t/one.json"), b"3")
+    mount = box.mount(store=place.store, path=os.path.join(source, "mnt"))
+    before, again = look(mount.path), os.path.join(source, "t/sub/again")
+    tool("mount", "--bind", mount.at("s"), again)
+    try:
+        done = box.sessfs("import", "--json", place.store, source, check=True)
+    finally:
+        tool("umount", again)
+    said = done.stderr.decode()
+    same(json.loads(done.stdout)["left_out"], 2, f"what was left out: {said}")
+    assert "/mnt is part of a mount of" in said and "/again is part of" in said, said
+    new = set(look(mount.path)) - set(before)
+    same(sorted(new), ["t/one.json"], "what is new")
+    for inside in (mount.path, mount.at("s"), mount.at("s/k.json")):
+        done = box.sessfs("import", place.store, inside)
+        same(done.returncode, 1, f"import of {inside}")
+        assert b"part of a mount of" in done.stderr, done.stderr
+
+
+def test_what_is_exported_into_the_store_leaves_itself_out(box):
+    place = Place(box, False)
+    source = make_folders(box, {"s/k.json": b"1", "t/sub/keep.txt": b"2"})
+    place.take(source)
+    link = os.path.join(box.folder, "link.db")
+    os.symlink(place.store, link)
+    mount = box.mount(store=place.store)
+    os.mkdir(mount.at("t/bak"))
+    for store, status in ((place.store, 1), (link, 1)):
+        done = box.sessfs("export", "-f", store, mount.at("t/bak"))
+        same(done.returncode, status, "the status")
+        assert b"t/bak: what is exported goes there" in done.stderr, done.stderr
+        names = sorted(harness.tree(mount.at("t/bak")))
+        same(names, ["", "s", "s/k.json", "t", "t/sub", "t/sub/keep.txt"], "what is there")
+    with open(mount.at("s/all.tar"), "wb") as out:
+        done = subprocess.run(
+            [box.program, "export", place.store, "-"], stdout=out, stderr=subprocess.PIPE
+        )
+    same(done.returncode, 1, "the status of a stream into the mount")
+    with tarfile.open(mount.at("s/all.tar")) as archive:
+        assert "s/all.tar" not in archive.getnames(), archive.getnames()
+    done = box.sessfs("export", "-f", place.store, mount.path)
+    same(done.returncode, 1, "the status for the mount itself")
+    assert b"is mounted itself" in done.stderr, done.stderr
+
+
+def descend(folder, depth, make=False):
+    fd = os.open(folder, os.O_RDONLY)
+    for _ in range(depth):
+        if make:
+            os.mkdir("d", dir_fd=fd)
+        fd, above = os.open("d", os.O_RDONLY, dir_fd=fd), fd
+        os.close(above)
+    return fd
+
+
+def test_depth_costs_neither_descriptors_nor_stack(box):
+    depth, place = 2500, Place(box, False)
+    source, out = box.new_folder("deep"), box.new_path("out")
+    fd = descend(source, depth, make=True)
+    os.close(os.open("f.json", os.O_WRONLY | os.O_CREAT, dir_fd=fd))
+    os.close(fd)
+    limits = lambda: (
+        resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128)),
+        resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, 1 << 20)),
+    )
+    try:
+        for arguments in (("import", place.store, source), ("export", place.store, out)):
+            done = box.sessfs(*arguments, check=True, preexec_fn=limits)
+            assert b"1 created" in done.stdout or b"1 exported" in done.stdout, done
+        fd = descend(out, depth)
+        same(os.listdir(fd), ["f.json"], "what is at the bottom")
+        os.close(fd)
+        box.sessfs("rm", "-r", place.store, "d", check=True, preexec_fn=limits)
+        same(box.sessfs("ls", place.store, check=True).stdout, b"", "what is left")
+    finally:
+        tool("rm", "-rf", source, out)
+
+
+def test_what_cannot_be_listed_does_not_lead_its_neighbours_astray(box):
+    need_root()
+    place = Place(box, False)
+    place.take(make_folders(box, {"s/a/x.json": b"1", "s/b.json": b"2", "s/c/y.json": b"3"}))
+    out = box.new_folder("out")
+    os.chmod(out, 0o777)
+    os.chmod(place.store, 0o666)
+    os.chmod(box.folder, 0o755)
+    mount = box.mount(store=place.store, options=["allow_other"])
+    os.chmod(mount.at("s/a"), 0)
+    done = box.sessfs("export", place.store, out, user=65534)
+    same(done.returncode, 1, "the status")
+    assert b"s/a: Permission denied" in done.stderr, done.stderr
+    names = sorted(harness.tree(out))
+    same(names, ["", "s", "s/a", "s/b.json", "s/c", "s/c/y.json"], "what was exported")
 
 
 # Interruptions
@@ -310,8 +491,7 @@ def test_who_is_interrupted_leaves_whole_files_and_goes_on(place):
     for name, old in (("l.jsonl", b"1\n"), ("m.jsonl", None)):
         write(at("a.json"), name.encode().join([b'"'] * 2))
         write(at("zz.json"), b"3")
-        write(at(name), b"")
-        os.truncate(at(name), LARGE)
+        make_slow(at(name))
         now = read(at("a.json"))
         said = interrupted(place, source, lambda: place.mount.rows("s", "a") == [now])
         assert "goes on with the rest" in said, said
@@ -332,8 +512,8 @@ def test_who_is_interrupted_leaves_whole_files_and_goes_on(place):
 
 
 def test_a_terminal_shows_how_far_it_is_and_nothing_else_does(box):
-    source = make_folders(box, {"s/a.json": b"1", "s/big.bin": b"x"})
-    os.truncate(os.path.join(source, "s/big.bin"), LARGE)
+    source = make_folders(box, {"s/a.json": b"1"})
+    make_slow(os.path.join(source, "s/big.jsonl"))
     for columns in (100, 20):
         terminal = Terminal(box, "import", box.new_path("db"), source, columns=columns)
         seen = terminal.read_until(rb"\rimport  1 of 2 [^\r]*\r")
@@ -580,6 +760,37 @@ def test_a_session_alone_is_exported_and_a_folder_in_use_is_refused_without_forc
     assert "x: there is no such file or session" in said and "'s/k' is a path" in said, said
 
 
+@both
+def test_holes_are_holes_in_the_folder_too(place):
+    source, size = make_folders(place.box, {"s/k.json": b"1"}), 300 << 20
+    with open(os.path.join(source, "s/disk.img"), "wb") as file:
+        for offset in (3, 10 << 20, (10 << 20) + 100000, size - 5):
+            file.seek(offset)
+            file.write(b"data")
+        file.truncate(size)
+    place.take(source)
+    folder = place.box.new_path("export")
+    place.do("export", place.store, folder)
+    copy = os.path.join(folder, "s/disk.img")
+    assert os.stat(copy).st_blocks * 512 < 1 << 20, (place.what, os.stat(copy))
+    tool("cmp", os.path.join(source, "s/disk.img"), copy)
+
+
+def test_what_a_killed_export_has_left_goes_with_the_next_one(box):
+    place = Place(box, False)
+    place.take(make_folders(box, {"s/k.json": b"1", "t/k.json": b"2", "u/k.json": b"3"}))
+    folder = make_folders(box, {"s/.sessfs-export-0": b"", "t/.sessfs-export-0": b"half"})
+    os.mkdir(os.path.join(folder, "u"))
+    os.symlink(box.new_path("outside"), os.path.join(folder, "u/.sessfs-export-0"))
+    alive = os.path.join(folder, "s/.sessfs-export-0")
+    with open(alive) as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        place.do("export", "--force", place.store, folder)
+    same(read(alive), b"", "the file of an export that is alive")
+    os.unlink(alive)
+    same(sorted(look(folder)), sorted(place.tree()), "what is there in the end")
+
+
 def test_no_link_in_the_folder_is_followed(box):
     place = Place(box, False)
     place.take(make_folders(box, {"s/k.json": b"1", "t/k.json": b"2"}))
@@ -660,7 +871,7 @@ def test_a_tar_stream_has_all_of_it_in_the_same_order_each_time(place):
 
 def test_without_libarchive_there_is_no_tar_stream_and_all_else_goes_on(box):
     need_root()
-    need_tool("unshare")
+    need_namespace()
     place = Place(box, False)
     place.take(make_folders(box, {"s/k.json": b"1"}))
     tar_of(place)

@@ -9,6 +9,7 @@ import errno
 import hashlib
 import itertools
 import os
+import resource
 
 from harness import (
     TABLE,
@@ -138,6 +139,75 @@ def test_a_large_ordinary_file_is_copied_in_little_memory(box):
     peak.check("copied")
 
 
+MANY = 300  # files of a megabyte: more than the memory that all of them may have
+FEW = 64  # descriptors of the daemon
+
+
+def open_saves(session):
+    """Documents that are not whole yet, with what they hold in the end."""
+    text = b'"' + b"x" * (1 << 20)
+    for i in range(MANY):
+        path = os.path.join(session, f"{i}.json")
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        put(fd, text)
+        yield path, fd, text + b'"'
+
+
+def unfinished_lines(session):
+    text = b'{"text": "' + b"x" * (1 << 20)
+    for i in range(MANY):
+        path = os.path.join(session, f"{i}.jsonl")
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        put(fd, text)
+        yield path, fd, text + b'"}\n'
+
+
+def close_all(files):
+    for _, fd, content in files:
+        put(fd, content[os.fstat(fd).st_size :])
+        os.close(fd)
+    for path, _, content in files:
+        same(read(path), content, path)
+
+
+def many_descriptors():
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+@limit(SECONDS * 2)
+def test_saves_and_lines_that_are_not_finished_share_a_little_memory_and_few_descriptors(box):
+    many_descriptors()
+    mount = box.mount(wrap=("prlimit", f"--nofile={FEW}"))
+    for begin in (open_saves, unfinished_lines):
+        session = mount.at(begin.__name__)
+        os.mkdir(session)
+        peak = Peak(box, mount)
+        close_all(list(begin(session)))
+        peak.check(begin.__name__)
+
+
+@limit(SECONDS * 2)
+def test_slow_readers_of_what_was_replaced_share_a_little_memory_and_few_descriptors(box):
+    many_descriptors()
+    mount = box.mount(wrap=("prlimit", f"--nofile={FEW}"))
+    session = mount.at("s")
+    os.mkdir(session)
+    before = (b'"' + b"x" * 97 + b'"\n') * ((1 << 20) // 100)
+    paths = [os.path.join(session, f"{i}.jsonl") for i in range(MANY)]
+    peak = Peak(box, mount)
+    readers = []
+    for path in paths:
+        write(path, before)
+        readers.append(os.open(path, os.O_RDONLY))
+        same(os.read(readers[-1], 100), before[:100], "the first line")
+        write(path, b"1\n")
+    for fd in readers:
+        with open(fd, "rb", buffering=0) as file:
+            same(file.readall(), before[100:], "the rest of the version that was being read")
+    peak.check("slow readers")
+
+
 def test_a_document_above_the_limit_is_refused_before_anything_is_taken(box):
     mount, session = box.session()
     path = os.path.join(session, "k.json")
@@ -155,9 +225,19 @@ def test_a_line_above_the_limit_is_refused_and_the_list_stays(box):
     mount, session = box.session()
     path = os.path.join(session, "l.jsonl")
     write(path, b"[1]\n[2]\n")
-    fd = os.open(path, os.O_WRONLY)
-    os.ftruncate(fd, (1 << 30) + 100)
-    same(errno_of(os.close, fd), errno.EFBIG, "the close")
+    for size in ((1 << 30) + 100, 20 << 30):
+        fd = os.open(path, os.O_WRONLY)
+        same(errno_of(os.ftruncate, fd, size), errno.EFBIG, "a truncation to zeros")
+        same(errno_of(os.posix_fallocate, fd, 0, size), errno.EFBIG, "room for zeros")
+        os.close(fd)
+        same(errno_of(os.truncate, path, size), errno.EFBIG, "a truncation by the name")
+        fd = os.open(path, os.O_WRONLY)
+        os.pwrite(fd, b"[0]", 0)
+        same(errno_of(os.pwrite, fd, b"[3]\n", size), errno.EFBIG, "a write behind zeros")
+        same(errno_of(os.close, fd), errno.EFBIG, "the close of what is not whole")
+        with open(os.path.join(session, "sparse"), "wb") as file:
+            file.truncate(size)
+        same(errno_of(os.rename, file.name, path), errno.EFBIG, "zeros become a list")
     same(read(path), b"[1]\n[2]\n", "the list")
     same(mount.rows("s", "l"), [b"[1]", b"[2]"], "its rows")
 

@@ -14,13 +14,17 @@ from harness import Skip, append, read, same, same_lists, split_lines, tool, wri
 from test_sql import gone, listed, shows
 
 
-def session(store, *words):
-    """Runs contrib/examples/session.c on the store."""
+def session_program():
     where = os.path.join(os.path.dirname(harness.program()), "tests", "lib", "session")
     example = os.environ.get("SESSFS_SESSION", where)
     if not os.access(example, os.X_OK):
         raise Skip(f"{example} is not there")
-    return tool(example, store, *words).stdout
+    return example
+
+
+def session(store, *words):
+    """Runs contrib/examples/session.c on the store."""
+    return tool(session_program(), store, *words).stdout
 
 
 def numbers(count, first=0):

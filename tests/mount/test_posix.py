@@ -1534,6 +1534,24 @@ def test_a_file_is_opened_by_its_handle_after_a_remount(box):
     same(gone, errno.ESTALE, "what is gone")
 
 
+def test_a_handle_that_was_taken_beside_a_writer_opens_the_file(box):
+    need_root()
+    mount, session = box.session()
+    for name in ("k.json", "l.jsonl", "m.hash", "f.txt"):
+        path = os.path.join(session, name)
+        made(path, b"1\n")
+        handles = [file_handle(path)]
+        with open(path, "wb", buffering=0) as file:
+            file.write(b"[2")
+            handles.append(file_handle(path))
+            file.write(b"]\n")
+        same(read(path), b"[2]\n", name)
+        for number, handle in enumerate(handles):
+            same(read_by_handle(mount.path, handle), b"[2]\n", f"{name} by handle {number}")
+    mount.remount()
+    same(read_by_handle(mount.path, handles[-1]), b"[2]\n", "after a remount")
+
+
 def test_statvfs_is_the_same_everywhere_and_follows_what_is_written(box):
     mount, session = box.session(options=["max_size=64M"])
     path = os.path.join(session, "f")

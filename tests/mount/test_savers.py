@@ -11,11 +11,12 @@ import json
 import os
 import random
 import sqlite3
+import threading
 import time
 
 import crowd
 import harness
-from harness import TABLE, eventually, limit, read, same, write
+from harness import INSERT, TABLE, eventually, limit, put, read, same, write
 
 SAVES = int(os.environ.get("SESSFS_SAVES", "12"))
 SEED = int(os.environ.get("SESSFS_SEED") or time.time_ns() % 1_000_000)
@@ -70,7 +71,7 @@ def judge_list(data):
 # Who saves
 
 
-def save_in_place(path, make, writer):
+def save_in_place(mount, path, make, writer):
     for number in range(SAVES):
         with open(path, "wb", buffering=BUFFER) as file:
             data = make(writer, number)
@@ -78,12 +79,26 @@ def save_in_place(path, make, writer):
                 file.write(data[start : start + 5000])
 
 
-def save_by_rename(path, make, writer):
+def save_by_rename(mount, path, make, writer):
     folder, name = os.path.split(path)
     for number in range(SAVES):
         temporary = os.path.join(folder, f".{name}.{writer}.tmp")
         write(temporary, make(writer, number))
         os.rename(temporary, path)
+
+
+def save_by_sql(mount, path, make, writer):
+    """As a service does that knows nothing of files: all rows at once."""
+    single = path.endswith(".json")
+    with sqlite3.connect(mount.store, timeout=60, isolation_level=None) as database:
+        for number in range(SAVES):
+            data = make(writer, number).decode()
+            rows = [data] if single else data.splitlines()
+            database.execute("BEGIN IMMEDIATE")
+            database.execute(f"DELETE FROM {TABLE} WHERE session_id = 's' AND state_key = 'k'")
+            database.executemany(INSERT, [("s", "k", *row) for row in enumerate(rows)])
+            database.execute("COMMIT")
+            time.sleep(0.02)
 
 
 # Who looks
@@ -115,7 +130,7 @@ def crowd_saves(box, suffix, save, make, judge, ways, judge_rows):
     path = os.path.join(session, "k" + suffix)
     write(path, make(0, 0))
     crowd.run_together(
-        [(save, path, make, writer) for writer in range(SAVERS)],
+        [(save, mount, path, make, writer) for writer in range(SAVERS)],
         [(look, way, path, judge) for way in ways] + [(look_in_sql, mount.store, judge_rows)],
     )
     judge(read(path))
@@ -129,7 +144,7 @@ def judge_row(rows):
 
 def define(suffix, make, judge, judge_rows, kind):
     halves = (crowd.WAYS[::2], crowd.WAYS[1::2])
-    for save in (save_in_place, save_by_rename):
+    for save in (save_in_place, save_by_rename, save_by_sql):
         for half, ways in enumerate(halves):
             names = " ".join(way.__name__ for way in ways)
 
@@ -137,7 +152,7 @@ def define(suffix, make, judge, judge_rows, kind):
             def test(box, save=save, ways=ways):
                 crowd_saves(box, suffix, save, make, judge, ways, judge_rows)
 
-            how = "in place" if save == save_in_place else "by rename"
+            how = save.__name__.removeprefix("save_").replace("_", " ")
             text = f"test_{kind} saved {how} are read whole {names}".replace(" ", "_")
             test.__name__ = text
             globals()[text] = test
@@ -201,6 +216,42 @@ def test_who_is_in_the_middle_of_a_file_finishes_that_version(box):
             same(again == new, True, f"the {suffix} from its start")
 
 
+def test_who_is_in_the_middle_of_rows_that_others_remove_reads_them_to_their_end(box):
+    mount, session = box.session()
+    write(os.path.join(session, "stays"), b"the folder")
+    for name, data in (("k.json", document(0, 0)), ("l.jsonl", items(0, 0))):
+        path = os.path.join(session, name)
+        for begun in (0, 8192):
+            write(path, data)
+            with open(path, "rb", buffering=0) as file:
+                size = os.fstat(file.fileno()).st_size
+                parts = [file.read(begun)] if begun else []
+                mount.sql(f"DELETE FROM {TABLE} WHERE state_key = '{name[0]}'")
+                eventually(lambda path=path: not os.path.exists(path), "the file is gone")
+                parts += iter(lambda file=file: file.read(8192), b"")
+            same(b"".join(parts) == data, True, f"{name} from {begun} on")
+            same(size, len(data), "its size")
+
+
+def test_a_file_that_is_open_does_not_keep_others_from_emptying_the_log(box):
+    mount, session = box.session()
+    path = os.path.join(session, "k.json")
+    write(path, document(0, 0))
+    with open(path, "rb", buffering=0) as file, sqlite3.connect(
+        mount.store, timeout=20, isolation_level=None
+    ) as database:
+        file.read(1)
+        database.execute("CREATE TABLE mine (x)")
+        for _ in range(1100):
+            database.execute("INSERT INTO mine VALUES (randomblob(200000))")
+            time.sleep(0.005)
+        size = os.path.getsize(mount.store + "-wal")
+        assert size < 192 << 20, f"the log has {size} bytes"
+        busy = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        same(busy, 0, "readers in the way")
+        same(file.read(), document(0, 0)[1:], "the rest")
+
+
 def test_a_copy_in_the_middle_of_a_file_finishes_that_version(box):
     mount, session = box.session()
     for suffix, make in ((".json", document), (".jsonl", items)):
@@ -220,6 +271,29 @@ def test_a_copy_in_the_middle_of_a_file_finishes_that_version(box):
                 done += part
         same(read(copied) == old, True, f"the copy of the {suffix}")
         same(crowd.by_copy(path) == new, True, f"the next copy of the {suffix}")
+
+
+@limit(120)
+def test_neighbours_go_on_while_a_large_save_is_looked_through(box):
+    mount, session = box.session()
+    path = os.path.join(session, "l.jsonl")
+    size = 64 << 20
+    text = b'{"text": "%s"}\n' % (b"x" * 1000) * (size // 1000)
+    write(path, text)
+    fd = os.open(path, os.O_WRONLY | os.O_TRUNC)
+    put(fd, text[:-1])
+    neighbour = mount.at("other")
+    saver = threading.Thread(target=os.close, args=(fd,))
+    rounds = 0
+    saver.start()
+    while saver.is_alive():
+        os.mkdir(neighbour)
+        os.rmdir(neighbour)
+        rounds += 1
+    saver.join()
+    box.note(f"{rounds} rounds")
+    assert rounds >= 5, f"{rounds} directories were made while a list was saved"
+    same(os.stat(path).st_size, len(text) - 1, "bytes of the list")
 
 
 harness.main(globals())

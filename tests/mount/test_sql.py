@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import time
@@ -93,6 +94,51 @@ def test_what_the_sqlite_shell_inserts_updates_and_deletes_shows_in_cat_and_ls(b
     same((line[4], line[-1]), ("9", "k.json"), "ls -l")
     sqlite_shell(mount, f"DELETE FROM {TABLE} WHERE session_id = 's';")
     gone(box, mount.at("s", "k.json"))
+
+
+@limit(300)
+def test_what_sql_does_to_a_file_that_was_just_removed_holds_up_nothing_else(box):
+    """Its rows are there for a moment, and whatever happens to them in it is taken in."""
+    mount = box.mount()
+    os.mkdir(mount.at("s"))
+    os.mkdir(mount.at("t"))
+    write(mount.at("t", "other.json"), b"{}")
+    changes = (
+        "DELETE FROM {t} WHERE session_id = 's'",
+        "DELETE FROM {t} WHERE session_id = 's' AND item_index > 3",
+        "UPDATE {t} SET state_data = '[7]' WHERE session_id = 's' AND item_index = 0",
+        "UPDATE {t} SET state_key = 'moved' WHERE session_id = 's'",
+        "UPDATE {t} SET session_id = 'u' WHERE session_id = 's'",
+        "INSERT INTO {t} (session_id, state_key, item_index, state_data) "
+        "VALUES ('s', 'k', 900, '8')",
+    )
+    contents = {
+        "k.json": b"[1, 2, 3]",
+        "k.jsonl": b"".join(b'{"n": %d}\n' % n for n in range(800)) + b"torn",
+        "k.hash": b"deadbeef",
+    }
+    for name, data in contents.items():
+        for change in changes:
+            for way in (os.unlink, lambda path: os.rename(path, path + ".old")):
+                path = mount.at("s", name)
+                os.makedirs(mount.at("s"), exist_ok=True)
+                write(path, data)
+                with open(path, "rb", buffering=0) as opened:
+                    same(opened.read(4), data[:4], name)
+                    way(path)
+                    mount.sql(change.format(t=TABLE))
+                    same(read(mount.at("t", "other.json")), b"{}", f"{name}: {change}")
+                    write(mount.at("t", "another.json"), b"[]")
+                    opened.read()
+                mount.sql(f"DELETE FROM {TABLE} WHERE session_id <> 't'")
+
+                def all_is_gone():
+                    return sorted(os.listdir(mount.path)) in (["t"], ["s", "t"])
+
+                eventually(all_is_gone, f"{name}: {change}")
+                shutil.rmtree(mount.at("s"), ignore_errors=True)
+    same(mount.log().count("could not be taken in"), 0, "what the log says")
+    mount.check()
 
 
 def test_changes_by_sql_show_in_files_that_are_cached_open_or_never_looked_at(box):

@@ -380,6 +380,27 @@ def test_what_a_shell_redirects_is_seen_when_the_shell_closes_it(box):
     mount.check()
 
 
+def test_what_a_shell_redirects_stays_its_own_when_the_kernel_drops_the_name(box):
+    mount, session = box.session(options=["pause=0"])
+    path, gates = os.path.join(session, "l.jsonl"), [box.new_path("gate") for _ in range(3)]
+    harness.write(path, b"[1]\n[2]\n")
+    begin, end, over = gates
+    wait = "while test -e {gate}; do sleep 0.01; done;"
+    script = f"echo '[7]'; : >{begin}; {wait.format(gate=begin)} : >{end}; "
+    script += wait.format(gate=end) + f" : >{over}"
+    with running("bash", "-c", f"{{ {script}; }} >{path}") as process:
+        eventually(lambda: os.path.exists(begin), "the shell begins")
+        mount.sql("UPDATE agentscope_sessions SET state_data = '[3]' WHERE item_index = 1")
+        eventually(lambda: read(path) == b"[1]\n[3]\n", "the change is seen")
+        os.unlink(begin)
+        eventually(lambda: os.path.exists(end), "the shell closes a copy of its descriptor")
+        same(read(path), b"[1]\n[3]\n", "meanwhile")
+        os.unlink(end)
+        same(process.wait(), 0, "the status")
+    same(read(path), b"[7]\n", "in the end")
+    mount.check()
+
+
 @on_both("dd", "truncate", "fallocate", options=["exact"])
 def test_dd_and_truncate(twin):
     for name in EVERY.split():
@@ -697,9 +718,8 @@ def tail(side, *options):
     path = os.path.join(side.out, "followed")
 
     def seen(text):
-        # What was replaced is shown to who has it open until ten seconds have passed.
         what = f"{side.name}: tail shows {text}; {read(path)}"
-        eventually(lambda: text in read(path), what, 15)
+        eventually(lambda: text in read(path), what, 5)
 
     with open(path, "wb") as out:
         with running("tail", "-s", "0.05", *options, stdout=out, stderr=out, cwd=side.root):

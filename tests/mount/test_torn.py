@@ -838,6 +838,23 @@ def test_a_strict_mount_goes_on_with_what_another_one_has_kept(box):
 # What check says
 
 
+@harness.limit(60)
+def test_many_torn_lines_of_one_list_take_as_long_as_they_are_long(box):
+    mount, session = box.session()
+    path = os.path.join(session, "l.jsonl")
+    torn = b'{"text": "' + b"x" * (1 << 20)
+    fds = [os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) for _ in range(100)]
+    for fd in fds:
+        put(fd, torn)
+    for fd in fds:
+        os.close(fd)
+    mount.stop()
+    mount.start()
+    same(os.stat(path).st_size, len(fds) * len(torn), "bytes of the list")
+    append(path, b"1\n")
+    same(mount.rows("s", "l"), [b"1"], "rows behind it")
+
+
 def test_check_ends_with_0_whatever_users_have_written_and_with_1_when_a_row_is_bad(box):
     mount, session = box.session()
     append(os.path.join(session, "l.jsonl"), b"1\nbad\nworse\n")

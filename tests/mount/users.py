@@ -6,7 +6,15 @@ import os
 import shutil
 import subprocess
 
-from harness import AS_NOBODY, eventually, in_private_namespace, need_root, need_tool, tool
+from harness import (
+    AS_NOBODY,
+    eventually,
+    in_private_namespace,
+    need_namespace,
+    need_root,
+    need_tool,
+    tool,
+)
 
 
 class Users:
@@ -14,7 +22,8 @@ class Users:
 
     def __init__(self, box):
         need_root()
-        for name in ("unshare", "setpriv", "nsenter"):
+        need_namespace()
+        for name in ("setpriv", "nsenter"):
             need_tool(name)
         self.folder = box.new_folder("users")
         for path in (box.folder, self.folder):

@@ -24,6 +24,28 @@ installs_the_list() {
 	install_all && installed | diff "$files" -
 }
 
+# The paths in links and those in contrib/ that a page names, but folders.
+named() {
+	sed -e 's/](\([A-Za-z][^):]*\))/\n@\1\n/g' -e 's/`\(contrib\/[^` ]*\)`/\n@\1\n/g' "$1" |
+		sed -n 's/^@//p' | grep -v '/$' | sort -u
+}
+
+# $1: the page.
+installs_what_is_named() {
+	named "$1" >"$scratch/named"
+	grep -q '^contrib/examples/session.c$' "$scratch/named" || return 1
+	while read -r name; do
+		page=share/man/man${name##*.}/${name#doc/}
+		[ -f "$scratch/root$prefix/share/doc/sessfs/$name" ] ||
+			[ -f "$scratch/root$prefix/$page" ] || echo "lacks $name"
+	done <"$scratch/named" | nothing
+}
+
+finds_a_name_in_vain() {
+	{ cat "$top/README.md"; echo 'See [more](contrib/more.md).'; } >"$scratch/README.md"
+	! installs_what_is_named "$scratch/README.md"
+}
+
 uninstalls_all() {
 	make -s -C "$build" uninstall DESTDIR="$scratch/root" >/dev/null 2>&1 &&
 		installed | nothing
@@ -162,6 +184,8 @@ finds_a_mount_of_its_own() {
 }
 
 expect "make install leaves the files that are listed" installs_the_list
+expect "what README.md names is installed" installs_what_is_named "$top/README.md"
+expect "a name of nothing that is installed is found" finds_a_name_in_vain
 expect "make uninstall takes them away again" uninstalls_all
 expect "a file that no package has is found" finds_a_wrong_list '/bin\/sessfs/d'
 expect "a word that fits no file is found" finds_a_wrong_list '$ausr/share/nonsense'

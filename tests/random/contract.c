@@ -190,7 +190,10 @@ static void row_set(struct file *file, size_t index, struct bytes data)
 	struct row *row;
 
 	if (index == file->row_count) {
-		file->rows = reallocarray(file->rows, index + 1, sizeof(*row));
+		/* There is room for the next power of two. */
+		if ((index & (index - 1)) == 0)
+			file->rows =
+				reallocarray(file->rows, MAX(2 * index, (size_t)1), sizeof(*row));
 		if (!file->rows)
 			abort();
 		file->rows[file->row_count++] = (struct row){ 0 };
@@ -278,9 +281,58 @@ static void set_times_by(const struct user_file *user)
 /* A save. */
 static void publish(const struct contract *contract, struct file *file, struct bytes bytes)
 {
+	file->borrows = false;
 	replace(file, bytes, false);
 	if (!file->orphan)
 		rows_judge(contract, file);
+}
+
+/* ---- what a kill takes away ---- */
+
+static void all_is_stored(struct file *file)
+{
+	for (size_t i = 0; i < file->earlier_count; i++)
+		buf_done(&file->earlier[i]);
+	free(file->earlier);
+	file->earlier = NULL;
+	file->earlier_count = 0;
+}
+
+static void may_be_lost(struct file *file)
+{
+	file->earlier = reallocarray(file->earlier, file->earlier_count + 1, sizeof(struct buf));
+	if (!file->earlier)
+		abort();
+	file->earlier[file->earlier_count] = (struct buf){ 0 };
+	put(&file->earlier[file->earlier_count++], buf_bytes(&file->now->bytes));
+}
+
+/* Whether bytes are those before a write with the first part of it in them, or all or none of it:
+ * the kernel may make several requests of one write. */
+static bool is_between(struct bytes before, struct bytes after, struct bytes seen)
+{
+	size_t same = 0, size;
+
+	while (same < after.size && same < seen.size && after.data[same] == seen.data[same])
+		same++;
+	size = MAX(before.size, same);
+	return seen.size == size &&
+	       (size == same || !memcmp(seen.data + same, before.data + same, size - same));
+}
+
+bool may_be_left(struct file *file, struct bytes seen)
+{
+	struct bytes after = buf_bytes(&file->now->bytes);
+	bool may = bytes_equal(after, seen);
+
+	for (size_t i = file->earlier_count; i-- > 0 && !may;) {
+		may = is_between(buf_bytes(&file->earlier[i]), after, seen);
+		after = buf_bytes(&file->earlier[i]);
+	}
+	if (may)
+		set(&file->now->bytes, seen);
+	all_is_stored(file);
+	return may;
 }
 
 /* ---- files ---- */
@@ -312,6 +364,7 @@ static struct file *ghost_with_key(struct contract *contract, const char *key)
 static void file_free(struct file *file)
 {
 	version_unref(&file->now);
+	all_is_stored(file);
 	buf_done(&file->valid);
 	rows_cut(file, 0);
 	free(file->rows);
@@ -402,6 +455,31 @@ static void rows_to_valid(struct file *file)
 	}
 }
 
+/* Whether a file with this mode is seen by nobody who does not see one with the other. */
+static bool shows_no_more(mode_t mode, mode_t other)
+{
+	return !(mode & 044 & ~other);
+}
+
+/* What a file has inherited is neither shown to more nor moved before it is saved. */
+static void borrowed_drop(struct contract *contract, struct file *file)
+{
+	if (file->borrows)
+		publish(contract, file, BYTES(""));
+}
+
+int file_set_mode(struct contract *contract, int name, mode_t mode)
+{
+	struct file *file = file_named(contract, name);
+
+	if (!file)
+		return -ENOENT;
+	if (!shows_no_more(mode, file->mode))
+		borrowed_drop(contract, file);
+	file->mode = mode;
+	return 0;
+}
+
 bool would_inherit(struct contract *contract, int name)
 {
 	char key[32];
@@ -422,8 +500,9 @@ static struct file *file_make(struct contract *contract, int name, bool will_wri
 	file->name = name;
 	ghost = file->kind != ORDINARY ? ghost_with_key(contract, file->key) : NULL;
 	file->draft = file->kind == SINGLE || file->kind == SIDECAR;
-	if (ghost && will_write && ghost->kind == file->kind) {
-		file->inherited = true;
+	if (ghost && will_write && ghost->kind == file->kind &&
+	    shows_no_more(file->mode, ghost->mode)) {
+		file->inherited = file->borrows = true;
 		take_rows(file, ghost);
 		rows_to_valid(file);
 		set(&file->now->bytes, buf_bytes(&file->valid));
@@ -448,10 +527,16 @@ static void begin_save(struct user_file *user, bool keep)
 	if (user->state == SAVES)
 		return;
 	buf_clear(&user->stage);
-	if (keep) {
+	if (keep)
 		put(&user->stage, buf_bytes(&user->file->now->bytes));
+	user->kept = user->stage.size;
+	user->only_cut = !keep;
+	user->only_adds = keep;
+	version_unref(&user->begun);
+	user->begun = version_ref(user->file->now);
+	user->begun_appends = user->file->appends;
+	if (keep)
 		put(&user->stage, buf_bytes(&user->piece));
-	}
 	buf_clear(&user->piece);
 	user->state = SAVES;
 	user->dirty = false;
@@ -460,7 +545,7 @@ static void begin_save(struct user_file *user, bool keep)
 static void forget_reads(struct user_file *user)
 {
 	version_unref(&user->from);
-	user->reads_on = false;
+	user->reads_on = user->unsure = false;
 }
 
 static void staged(struct contract *contract, struct user_file *user)
@@ -539,16 +624,24 @@ static void add_lines(struct contract *contract, struct file *file, struct bytes
 {
 	struct bytes tail = tail_of(buf_bytes(&file->now->bytes)), rest = lines, first;
 
+	file->borrows = false;
+	file->appends++;
 	next_line(&rest, &first);
 	if (closes_off(contract, file, own, without_newline(first)))
 		put(&file->now->bytes, BYTES("\n"));
 	else if (is_row(tail) && !file->draft)
 		rows_cut(file, file->row_count - 1); /* it becomes another line */
-	put(&file->now->bytes, lines);
 	if (file->draft) {
+		/* Which is a save of all of it. */
+		_cleanup_(buf_done) struct buf all = { 0 };
+
+		put(&all, buf_bytes(&file->now->bytes));
+		put(&all, lines);
+		replace(file, buf_bytes(&all), true);
 		rows_judge(contract, file);
 		return;
 	}
+	put(&file->now->bytes, lines);
 	set(&file->valid, buf_bytes(&file->now->bytes));
 	rows_from_lines(file);
 }
@@ -631,6 +724,7 @@ ssize_t user_write(struct contract *contract, struct user_file *user, size_t off
 		if (file->orphan)
 			replace(file, buf_bytes(&file->now->bytes), true);
 		user->state = PLAIN;
+		may_be_lost(file);
 		write_into(&file->now->bytes, append ? file->now->bytes.size : offset, data);
 		set_times(contract, file);
 		return (ssize_t)data.size;
@@ -641,6 +735,8 @@ ssize_t user_write(struct contract *contract, struct user_file *user, size_t off
 		user->state = PLAIN;
 	begin_save(user, true);
 	write_into(&user->stage, append ? user->stage.size : offset, data);
+	user->only_cut = false;
+	user->only_adds &= append;
 	staged(contract, user);
 	return (ssize_t)data.size;
 }
@@ -652,6 +748,7 @@ int user_truncate(struct contract *contract, struct user_file *user, size_t size
 	if (!writes(user))
 		return -EINVAL;
 	if (file->kind == ORDINARY && !user->dirty && !user->piece.size) {
+		all_is_stored(file);
 		cut(&file->now->bytes, size);
 		set_times(contract, file);
 		return 0;
@@ -661,19 +758,51 @@ int user_truncate(struct contract *contract, struct user_file *user, size_t size
 		return 0;
 	begin_save(user, size > 0);
 	cut(&user->stage, size);
+	user->only_adds = false;
+	user->only_cut = !size && (user->only_cut || !user->dirty);
+	if (user->only_cut) {
+		version_unref(&user->begun);
+		user->begun = version_ref(file->now);
+		user->begun_appends = file->appends;
+	}
 	staged(contract, user);
 	return 0;
+}
+
+/* Somebody else has published since.  Whether there is something to publish then. */
+static bool meet_newer(struct user_file *user)
+{
+	const struct file *file = user->file;
+	_cleanup_(buf_done) struct buf both = { 0 };
+	bool appended =
+		user->only_cut && file->kind == LIST && user->begun_appends != file->appends;
+
+	if ((file->name < 0 && !file->ghost) || (user->begun == file->now && !appended))
+		return true;
+	if (user->only_cut) {
+		user->state = PLAIN;
+		user->dirty = false;
+		return false;
+	}
+	if (!user->only_adds)
+		return true;
+	put(&both, buf_bytes(&file->now->bytes));
+	put(&both, bytes_make(user->stage.data + user->kept, user->stage.size - user->kept));
+	set(&user->stage, buf_bytes(&both));
+	return true;
 }
 
 static void publish_stage(struct contract *contract, struct user_file *user)
 {
 	struct file *file = user->file;
 
+	if (!meet_newer(user))
+		return;
 	publish(contract, file, buf_bytes(&user->stage));
 	set_times_by(user);
-	user->dirty = false;
-	version_unref(&user->published);
-	user->published = version_ref(file->now);
+	user->dirty = user->only_cut = user->only_adds = false;
+	version_unref(&user->begun);
+	user->begun = version_ref(file->now);
 	user->published_size = user->stage.size;
 }
 
@@ -683,6 +812,7 @@ int user_flush(struct contract *contract, struct user_file *user)
 
 	if (!writes(user))
 		return 0;
+	all_is_stored(file);
 	if (user->piece.size && (file->kind != LIST || file->orphan)) {
 		begin_save(user, true);
 		staged(contract, user);
@@ -706,7 +836,7 @@ static void user_done(struct contract *contract, struct user_file *user)
 
 	buf_done(&user->stage);
 	buf_done(&user->piece);
-	version_unref(&user->published);
+	version_unref(&user->begun);
 	version_unref(&user->from);
 	version_unref(&user->opened);
 	*user = (struct user_file){ 0 };
@@ -759,15 +889,31 @@ static bool reads_as(const struct user_file *user, struct bytes bytes, bool with
 	return bytes_equal(bytes_make(bytes.data + offset, MIN(size, bytes.size - offset)), seen);
 }
 
+static bool version_reads(const struct user_file *user, const struct version *version,
+			  size_t offset, size_t size, struct bytes seen)
+{
+	return reads_as(user, buf_bytes(&version->bytes), true, offset, size, seen) ||
+	       (version->next &&
+		reads_as(user, buf_bytes(&version->bytes), false, offset, size, seen));
+}
+
+static bool later_reads(const struct user_file *user, const struct version *version, size_t offset,
+			size_t size, struct bytes seen)
+{
+	while ((version = version->next))
+		if (version_reads(user, version, offset, size, seen))
+			return true;
+	return false;
+}
+
 static bool reads_from(struct user_file *user, size_t offset, size_t size, struct bytes seen,
 		       bool any)
 {
 	struct version *version = user->from ? user->from : user->file->now;
 
 	for (; version; version = version->next) {
-		if (reads_as(user, buf_bytes(&version->bytes), true, offset, size, seen) ||
-		    (version->next &&
-		     reads_as(user, buf_bytes(&version->bytes), false, offset, size, seen))) {
+		if (version_reads(user, version, offset, size, seen)) {
+			user->unsure = any && later_reads(user, version, offset, size, seen);
 			version_ref(version);
 			version_unref(&user->from);
 			user->from = version;
@@ -800,17 +946,19 @@ bool may_read(struct user_file *user, bool pages, size_t offset, size_t size, st
 		return reads_as(user, buf_bytes(&user->stage), true, offset, size, seen);
 	/* What was published is a view of the file until somebody else changes it. */
 	if (user->state == SAVES &&
-	    (user->published != file->now || user->published_size != file->now->bytes.size))
+	    (user->begun != file->now || user->published_size != file->now->bytes.size))
 		user->state = PLAIN;
-	if (!offset) {
+	if (!offset || !user->has_read) {
 		forget_reads(user);
-		user->from = version_ref(file->now);
-		user->reads_on = true;
+		user->from = version_ref(user->has_read ? file->now : user->opened);
+		user->reads_on = !offset;
 		user->read_to = 0;
 	}
 	if (user->reads_on && offset != user->read_to)
 		user->reads_on = false;
-	good = reads_from(user, offset, size, seen, !user->reads_on);
+	good = reads_from(user, offset, size, seen,
+			  !user->reads_on || !user->has_read || user->unsure);
+	user->has_read = true;
 	if (user->reads_on) {
 		user->read_to += seen.size;
 		user->reads_on = seen.size > 0 || !size;
@@ -856,6 +1004,7 @@ int file_truncate_to(struct contract *contract, int name, size_t size)
 		return -ENOENT;
 	set_times(contract, file);
 	if (file->kind == ORDINARY) {
+		all_is_stored(file);
 		cut(&file->now->bytes, size);
 		return 0;
 	}
@@ -944,16 +1093,20 @@ int file_rename(struct contract *contract, int name, int name_to, unsigned flags
 		return -ENOENT;
 	if (file == over)
 		return 0;
-	if (flags & RENAME_EXCHANGE)
+	borrowed_drop(contract, file);
+	if (flags & RENAME_EXCHANGE) {
+		borrowed_drop(contract, over);
 		return exchange(contract, file, over);
+	}
 	if (kind != ORDINARY && over)
 		strcpy(key, over->key);
 	else if (kind != ORDINARY)
 		find_key(contract, name_to, file, key);
 	if (!base && kind != ORDINARY)
 		base = ghost_with_key(contract, key);
-	/* Another kind's rows go. */
-	if (base && base->kind != kind) {
+	/* Another kind's rows go, and those that this file would show to more. */
+	if (base &&
+	    (base->kind != kind || (base->ghost && !shows_no_more(file->mode, base->mode)))) {
 		other = base->ghost ? base : NULL;
 		base = NULL;
 	}
@@ -992,10 +1145,12 @@ void restart(struct contract *contract, bool killed)
 {
 	settle(contract);
 	for (struct file *file = contract->files; file; file = file->next) {
-		file->inherited = false;
+		file->inherited = file->borrows = false;
 		/* Times of appends are written within a second. */
 		if (killed && file->mtime < 0)
 			file->mtime_from = 0;
+		if (!killed || file->kind != ORDINARY)
+			all_is_stored(file);
 	}
 }
 
@@ -1077,6 +1232,7 @@ bool sql_changes(struct contract *contract, struct file *file, enum sql what, si
 	if (what == SQL_UPDATE && bytes_equal(buf_bytes(&file->rows[index].data), data))
 		return false;
 	set_times(contract, file);
+	file->borrows = false;
 	if (file->kind == LIST) {
 		sql_changes_list(file, what, index, data);
 	} else {

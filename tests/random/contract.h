@@ -54,12 +54,16 @@ struct file {
 	enum kind kind;
 	char key[32];
 	struct version *now;
+	struct buf *earlier; /* an ordinary file's bytes before each write since all was stored */
+	size_t earlier_count;
 	bool draft;
+	size_t appends;	  /* to a list, until now */
 	struct buf valid; /* the bytes that the rows are cut from: older than a draft */
 	struct row *rows;
 	size_t row_count;
 	bool ghost;	  /* unlinked a moment ago: the rows are still there */
 	bool inherited;	  /* made over a ghost, and nobody has written yet */
+	bool borrows;	  /* its content is what it has inherited, and no save of it */
 	bool orphan;	  /* unlinked for good: bytes for those who have it open */
 	int64_t ghost_at; /* since */
 	int ghost_name;
@@ -81,6 +85,11 @@ struct user_file {
 	enum handle_state state;
 	struct buf stage;
 	bool dirty;
+	bool only_cut;	/* nothing was done but to empty it */
+	bool only_adds; /* nothing but to add behind what was kept */
+	size_t kept;
+	struct version *begun; /* from what, or published as what */
+	size_t begun_appends;
 	bool keeps_times; /* they were set since it wrote */
 	int64_t written;  /* when it wrote last */
 	bool paused;	  /* that was looked at, and what it held was not whole */
@@ -89,13 +98,13 @@ struct user_file {
 	size_t tail_end;
 	bool streams;
 	size_t stream_end;
-	struct version *published; /* as what */
 	size_t published_size;
-	bool cached; /* may see old pages: keeps the version that it began with */
-	struct version
-		*opened; /* what there was then: its size may be seen as long as nothing is read */
-	struct version *from; /* the oldest that it may see */
-	bool reads_on;	      /* it has read from the start up to */
+	bool cached;		/* may see old pages: keeps the version that it began with */
+	struct version *opened; /* what there was then: it may be seen as long as nothing is read */
+	struct version *from;	/* the oldest that it may see */
+	bool has_read;		/* since it was opened */
+	bool unsure;		/* what it read began several versions; from is the first */
+	bool reads_on;		/* it has read from the start up to */
 	size_t read_to;
 	size_t position; /* of the caller's */
 };
@@ -138,10 +147,14 @@ bool may_be_own_size(const struct user_file *user, size_t size);
 int file_truncate_to(struct contract *contract, int name, size_t size);
 int file_unlink(struct contract *contract, int name);
 int file_rename(struct contract *contract, int name, int name_to, unsigned flags);
+int file_set_mode(struct contract *contract, int name, mode_t mode);
 /* The rows of unlinked files go. */
 void settle(struct contract *contract);
 /* The filesystem ended; with killed: without a word. */
 void restart(struct contract *contract, bool killed);
+/* Whether a named ordinary file may have these bytes behind a kill, which takes away its last
+ * writes; from now on they are its bytes. */
+bool may_be_left(struct file *file, struct bytes seen);
 
 enum sql { SQL_ADD, SQL_UPDATE, SQL_DELETE_LAST, SQL_DELETE, SQL_KINDS };
 /* Another program changes rows: false when there is nothing to change.  *ret_index: the row. */

@@ -470,7 +470,7 @@ static int keep_answer(int who, ssize_t n, struct buf *out)
 
 static void remove_store(void)
 {
-	static const char *const ends[] = { "", "-wal", "-shm", "-reserve", "-held", "-journal" };
+	static const char *const ends[] = { "", "-wal", "-shm", "-reserve", "-journal" };
 	char path[256];
 
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {

@@ -19,9 +19,12 @@
 
 #include "backend/fault/fault.h"
 #include "backend/memory/memory.h"
-#include "fs/model/check.h"
-#include "fs/model/internal.h"
+#include "fs/api/check.h"
+#include "fs/content/content.h"
+#include "fs/tree/tree.h"
+#include "fs/write/write.h"
 #include "src/base/log.h"
+#include "src/base/tick.h"
 #include "tests/random/driver.h"
 
 int __real_clock_gettime(clockid_t clock, struct timespec *time);
@@ -35,6 +38,23 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 		return __real_clock_gettime(clock, time);
 	*time = time_split(clock_now++);
 	return 0;
+}
+
+/* Waits end as they do elsewhere, but no moment that something is due at ever comes by itself: a
+ * loaded machine must not end what the game has not ended. */
+int64_t __real_tick_now(void);
+int64_t __wrap_tick_now(void);
+int __real_tick_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until);
+int __wrap_tick_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until);
+
+int64_t __wrap_tick_now(void)
+{
+	return clock_now;
+}
+
+int __wrap_tick_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t until)
+{
+	return __real_tick_cond_wait(cond, lock, __real_tick_now() + MAX(until - clock_now, 0));
 }
 
 enum { OUT_OF_RANGE = 5000000 }; /* above all process ids */
@@ -185,8 +205,10 @@ static int64_t tree_driver_now(void)
 
 static int tree_driver_pause(void)
 {
-	clock_now += INT64_C(1001) * 1000000000;
-	handles_publish_paused(tree);
+	const int64_t pause = INT64_C(1001) * 1000000000;
+
+	clock_now += pause;
+	handles_publish_paused(tree, tick_now() + pause);
 	return 0;
 }
 
@@ -194,7 +216,7 @@ static int end_ghosts(void)
 {
 	WITH_WRITE_LOCK(tree);
 
-	return ghosts_end(tree, true, 0);
+	return ghosts_end(tree, true, NULL);
 }
 
 static int tree_driver_settle(void)
@@ -202,9 +224,9 @@ static int tree_driver_settle(void)
 	return TREE_RETRY(tree, end_ghosts());
 }
 
-static void wait_until_told(void)
+static void wait_until_notified(void)
 {
-	while (tree_is_telling(tree))
+	while (tree_is_notifying(tree))
 		usleep(50);
 }
 
@@ -300,7 +322,7 @@ static int open_found(struct inode *inode, pid_t pid, const char *path, int flag
 	if (nodeid_ino(*nodeid) == inode_number(inode))
 		r = tree_open_file(tree, inode, nodeid_face(*nodeid), flags, pid, ret_handle);
 	for (int again = 0; r == -ESTALE && again < 2; again++) {
-		r = tree_enter(tree, inode, pid, &shown);
+		r = tree_enter(tree, inode, FACE_ANY, pid, &shown);
 		if (r < 0)
 			return r;
 		*nodeid = shown.nodeid;
@@ -403,7 +425,7 @@ static int set_name(const char *path, pid_t pid, const struct stat *st, unsigned
 	if (r < 0)
 		return r;
 	for (int again = 0; again < 2; again++) {
-		r = tree_enter(tree, inode, pid, &shown);
+		r = tree_enter(tree, inode, FACE_ANY, pid, &shown);
 		how.face = nodeid_face(shown.nodeid);
 		if (r == 0)
 			r = tree_set_attr(tree, inode, &how, &now, &own);
@@ -433,10 +455,9 @@ static int tree_driver_stat(int slot, struct stat *ret_stat)
 {
 	bool own;
 
-	wait_until_told();
-	return tree_stat_for(tree, handle_inode(open_file[slot]),
-			     nodeid_face(handle_nodeid(open_file[slot])),
-			     pid_of(open_process[slot]), ret_stat, &own);
+	wait_until_notified();
+	return tree_stat_face(tree, handle_inode(open_file[slot]),
+			      nodeid_face(handle_nodeid(open_file[slot])), 0, ret_stat, &own);
 }
 
 static int tree_driver_stat_name(int process, const char *path, struct stat *ret_stat)
@@ -447,8 +468,8 @@ static int tree_driver_stat_name(int process, const char *path, struct stat *ret
 
 	if (r < 0)
 		return r;
-	wait_until_told();
-	r = tree_enter(tree, inode, pid_of(process), &shown);
+	wait_until_notified();
+	r = tree_enter(tree, inode, FACE_ANY, pid_of(process), &shown);
 	if (r == 0) {
 		*nodeid_of(path) = shown.nodeid;
 		*ret_stat = shown.st;

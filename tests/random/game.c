@@ -787,13 +787,11 @@ static void do_times(struct game *game, const struct op *op)
 static void do_mode(struct game *game, const struct op *op)
 {
 	int name = (int)(op->a % NAMES);
-	struct file *file = file_named(&game->contract, name);
 	mode_t mode = 0600 | (op->b & 077);
 
 	say("%zu: chmod %o %s\n", game->at, mode, names[name].path);
-	expect(game, driver.mode(names[name].path, mode), file ? 0 : -ENOENT, "chmod");
-	if (file)
-		file->mode = mode;
+	expect(game, driver.mode(names[name].path, mode),
+	       file_set_mode(&game->contract, name, mode), "chmod");
 	touch(game, name);
 }
 
@@ -874,6 +872,24 @@ static void do_pause(struct game *game, const struct op *op)
 			user_pause(&game->contract, &game->user[i]);
 }
 
+static void look_at_what_is_left(struct game *game)
+{
+	for (int name = 0; name < NAMES; name++) {
+		_cleanup_(buf_done) struct buf bytes = { 0 };
+		struct file *file = file_named(&game->contract, name);
+		struct bytes newest;
+
+		if (!file || !file->earlier_count)
+			continue;
+		must(game, driver.content(0, names[name].path, READ_PLAIN, &bytes),
+		     names[name].path);
+		newest = buf_bytes(&file->now->bytes);
+		if (!may_be_left(file, buf_bytes(&bytes)))
+			fail(game, "%s behind a kill is %s; it was %s", names[name].path,
+			     show(buf_bytes(&bytes)), show(newest));
+	}
+}
+
 static void restart_now(struct game *game, bool kill)
 {
 	for (int slot = 0; driver.is_mount && !kill && slot < SLOTS; slot++)
@@ -885,6 +901,7 @@ static void restart_now(struct game *game, bool kill)
 		if (game->user[i].is_open)
 			user_abandon(&game->contract, &game->user[i], !kill);
 	restart(&game->contract, kill);
+	look_at_what_is_left(game);
 	game->all = true;
 }
 

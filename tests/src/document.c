@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "src/base/cleanup.h"
-#include "src/document.h"
+#include "src/exchange/document.h"
 
 /* "key=content|" for each member, in the order of the keys; or "REASON at OFFSET". */
 static const char *states(struct bytes text)

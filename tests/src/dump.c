@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "src/base/cleanup.h"
-#include "src/dump.h"
-#include "src/stop.h"
+#include "src/exchange/dump.h"
+#include "src/user/stop.h"
 
 bool stop_wanted(void)
 {

@@ -25,8 +25,8 @@
 #include <unistd.h>
 
 #include "src/base/cleanup.h"
-#include "src/guard.h"
-#include "src/trust.h"
+#include "src/daemon/guard.h"
+#include "src/mounts/trust.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 static const bool sanitized = true; /* some of it is open to the sanitizers */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/options.h"
+#include "src/user/options.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -12,7 +12,7 @@ static struct options parsed(const char *text)
 {
 	struct options options = { 0 };
 	char *why = NULL;
-	int r = options_parse(&options, text, &why);
+	int r = options_parse(&options, OPTIONS_MOUNT, text, &why);
 
 	cr_assert_eq(r, 0, "%s: %s", text, why ? why : "no reason");
 	return options;
@@ -24,7 +24,8 @@ static bool refused(const char *text, const char *word)
 	_cleanup_(options_done) struct options options = { 0 };
 	_cleanup_(freep) char *why = NULL;
 
-	return options_parse(&options, text, &why) == -EINVAL && why && strstr(why, word);
+	return options_parse(&options, OPTIONS_MOUNT, text, &why) == -EINVAL && why &&
+	       strstr(why, word);
 }
 
 Test(options, nothing_is_set_when_nothing_is_said)
@@ -33,8 +34,8 @@ Test(options, nothing_is_set_when_nothing_is_said)
 	_cleanup_(options_done) struct options options = parsed("");
 
 	/* then */
-	cr_assert_not(options.read_only || options.strict || options.allow_other);
-	cr_assert_not(options.set_uid || options.set_gid || options.set_umask);
+	cr_assert_not(options.tree.read_only || options.tree.strict || options.allow_other);
+	cr_assert_not(options.tree.set_uid || options.tree.set_gid || options.tree.set_umask);
 	cr_assert_eq(options.max_size, 0);
 	cr_assert_null(options.table);
 	cr_assert_eq(options.extra.size, 0);
@@ -47,7 +48,8 @@ Test(options, every_word_between_commas_counts)
 		parsed("ro,strict,exact,allow_other,auto_unmount,nonempty,debug");
 
 	/* then */
-	cr_assert(options.read_only && options.strict && options.exact && options.allow_other);
+	cr_assert(options.tree.read_only && options.tree.strict && options.tree.exact &&
+		  options.allow_other);
 	cr_assert(options.auto_unmount && options.nonempty && options.debug);
 }
 
@@ -58,12 +60,12 @@ Test(options, what_is_said_last_counts)
 	char *why = NULL;
 
 	/* when */
-	int r = options_parse(&options, "rw,uid=2,table=second", &why);
+	int r = options_parse(&options, OPTIONS_MOUNT, "rw,uid=2,table=second", &why);
 
 	/* then */
 	cr_assert_eq(r, 0);
-	cr_assert_not(options.read_only);
-	cr_assert_eq(options.uid, 2);
+	cr_assert_not(options.tree.read_only);
+	cr_assert_eq(options.tree.uid, 2);
 	cr_assert_str_eq(options.table, "second");
 }
 
@@ -73,10 +75,10 @@ Test(options, ids_and_modes_tell_that_they_were_given)
 	_cleanup_(options_done) struct options options = parsed("uid=0,gid=4294967294,umask=0027");
 
 	/* then */
-	cr_assert(options.set_uid && options.set_gid && options.set_umask);
-	cr_assert_eq(options.uid, 0);
-	cr_assert_eq(options.gid, 4294967294);
-	cr_assert_eq(options.umask, 027);
+	cr_assert(options.tree.set_uid && options.tree.set_gid && options.tree.set_umask);
+	cr_assert_eq(options.tree.uid, 0);
+	cr_assert_eq(options.tree.gid, 4294967294);
+	cr_assert_eq(options.tree.umask, 027);
 }
 
 Test(options, sizes_have_units)
@@ -143,7 +145,7 @@ Test(options, words_of_fstab_change_nothing)
 		       "silent,mand,iversion,X-mount.mkdir=0750");
 
 	/* then */
-	cr_assert_not(options.read_only);
+	cr_assert_not(options.tree.read_only);
 	cr_assert_eq(options.extra.size, 0);
 }
 
@@ -176,11 +178,41 @@ Test(options, a_ttl_is_a_time_or_never)
 	_cleanup_(options_done) struct options none = parsed("ttl=30d,ttl=never");
 
 	/* then */
-	cr_assert_eq(options.ttl, 30LL * 86400 * 1000000000);
-	cr_assert(options.set_grace && options.grace == 0);
-	cr_assert(none.ttl == 0 && !none.set_grace);
+	cr_assert_eq(options.tree.ttl, 30LL * 86400 * 1000000000);
+	cr_assert(options.set_grace && options.tree.grace == 0);
+	cr_assert(none.tree.ttl == 0 && !none.set_grace);
 	cr_assert(refused("ttl=30q", "'ttl=30q'"));
 	cr_assert(refused("ttl=-1d", "'ttl=-1d'"));
 	cr_assert(refused("ttl=999999999y", "ttl=30d"));
 	cr_assert(refused("ttl", "'ttl'"));
+}
+
+Test(options, a_command_takes_those_that_it_can_honour)
+{
+	static const struct {
+		enum options_user user;
+		const char *text;
+		const char *word; /* of the refusal; NULL: it is taken */
+	} cases[] = {
+		{ OPTIONS_READER, "table=t", NULL },
+		{ OPTIONS_READER, "strict", "takes table=" },
+		{ OPTIONS_READER, "ro", "is for mounts" },
+		{ OPTIONS_READER, "noatime", "is for mounts" },
+		{ OPTIONS_WRITER, "x-systemd.automount", "is for mounts" },
+		{ OPTIONS_WRITER, "table=t,strict,exact", NULL },
+		{ OPTIONS_WRITER, "max_size=1G", "takes table=, strict, exact" },
+		{ OPTIONS_WRITER, "strict,ttl=1d", "'ttl=1d'" },
+		{ OPTIONS_WRITER, "nonsense", "is unknown" },
+		{ OPTIONS_MOUNT, "threads=0", "from 1" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		_cleanup_(options_done) struct options options = { 0 };
+		_cleanup_(freep) char *why = NULL;
+		int r = options_parse(&options, cases[i].user, cases[i].text, &why);
+
+		cr_assert_eq(r, cases[i].word ? -EINVAL : 0, "%s: %d", cases[i].text, r);
+		cr_assert(!cases[i].word || (why && strstr(why, cases[i].word)), "%s: %s",
+			  cases[i].text, why ? why : "no reason");
+	}
 }

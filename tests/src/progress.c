@@ -7,7 +7,7 @@
 
 #include "src/base/cleanup.h"
 #include "src/base/tick.h"
-#include "src/progress.h"
+#include "src/user/progress.h"
 
 static const int64_t millisecond = 1000000;
 
@@ -29,7 +29,7 @@ static unsigned tell_columns(int fd)
 static void begin(struct progress *progress)
 {
 	cr_assert_eq(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
-	progress_begin_on(progress, "import", "files", ends[1], tell_now, tell_columns);
+	progress_begin_on(progress, "import", "file", ends[1], tell_now, tell_columns);
 }
 
 static void work(struct progress *progress, uint64_t items, uint64_t bytes)

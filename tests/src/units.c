@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/units.h"
+#include "src/user/units.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

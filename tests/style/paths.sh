@@ -6,14 +6,24 @@
 here=$(dirname "$0")
 . "$here/cases.sh"
 
+# $1: tree.
 all_files() {
-	files_of "$top" .c .h .am .ac .sh .bash .py .md .supp .service bootstrap run runner \
+	files_of "$1" .c .h .am .ac .sh .bash .py .md .supp .service bootstrap run runner \
 		Containerfile fstab NEWS LICENSE .clang-format .editorconfig .gitignore
+}
+
+# Where it was built in place, what was made lies among the sources.  $1: tree.
+source_files() {
+	if [ -e "$1/config.status" ]; then
+		all_files "$1"
+	else
+		files_of "$1" ''
+	fi | grep -v -e '^Makefile\.in$' -e '^configure$' -e '^configure~$'
 }
 
 # $1: text that must not stand in any file of the tree $2.
 nowhere() {
-	files_of "$2" '' | grep -v -e '^Makefile\.in$' -e '^configure$' -e '^configure~$' |
+	source_files "$2" |
 		while read -r file; do
 			grep -nF -e "$1" "$2/$file" | sed "s|^|$file:|"
 		done | nothing
@@ -21,7 +31,7 @@ nowhere() {
 
 # Folders that only some machine has, wherever the build is.
 no_foreign_folders() {
-	all_files | while read -r file; do
+	all_files "$top" | while read -r file; do
 		grep -nE '(^|[^[:alnum:]_.})/-])/(root|work|workspace|builds?|Users)/[[:alnum:]]' \
 			"$top/$file" | sed "s|^|$file:|"
 	done | nothing

@@ -130,3 +130,51 @@ Test(faults, of_opening_come_with_a_sentence_and_harm_nothing)
 	script_check_end();
 	world_close();
 }
+
+static int full_once(struct backend *inner, struct backend **ret_backend)
+{
+	int r = fault_backend_open(inner, ret_backend);
+
+	if (r == 0)
+		fault_backend_set(*ret_backend, opening_at, -ENOSPC, false);
+	return r;
+}
+
+static void unlink_both(void)
+{
+	cr_assert_eq(unlinked("s/theirs.json"), 0);
+	cr_assert_eq(unlinked("s/ours.json"), 0);
+}
+
+/* What a killed mount has unlinked goes with the next one, but not the rows that another program
+ * has changed since; also when the disk is too full to do all of it at once. */
+Test(faults, of_a_full_disk_at_an_opening_leave_others_their_rows)
+{
+	log_set_sink(stay_silent);
+	world_open(WORLD_SQLITE);
+	make_dir("s");
+	for (opening_at = 1; opening_at <= 8; opening_at++) {
+		_cleanup_(freep) char *why = NULL;
+		int r;
+
+		save("s/theirs.json", "1");
+		save("s/ours.json", "1");
+		world_kill_after(unlink_both);
+		sql_runs("UPDATE agentscope_sessions SET state_data = '2' "
+			 "WHERE state_key = 'theirs'");
+		world_wrap(full_once);
+		r = world_try(&why);
+		world_wrap(NULL);
+		if (r < 0)
+			cr_assert_eq(world_try(NULL), 0);
+		cr_assert_str_eq(rows_of("s", "theirs"), "0=2", "call %llu",
+				 (unsigned long long)opening_at);
+		world_reopen();
+		cr_assert_str_eq(content_of("s/theirs.json"), "2", "call %llu",
+				 (unsigned long long)opening_at);
+		cr_assert_eq(looked_up("s/ours.json"), -ENOENT, "call %llu",
+			     (unsigned long long)opening_at);
+		cr_assert_str_eq(rows_of("s", "ours"), "");
+	}
+	world_close();
+}

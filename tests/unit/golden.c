@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
-#include "fs/model/lines.h"
+#include "fs/base/lines.h"
 #include "tests/unit/world.h"
 
 struct golden {

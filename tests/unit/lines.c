@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fs/model/lines.h"
+#include "fs/base/lines.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

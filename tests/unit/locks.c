@@ -578,6 +578,26 @@ static void random_step(uint64_t *state, unsigned step, unsigned *seen)
 	seen[4] += expected[0] != '\0';
 }
 
+/* Were each compared with all others, this would take an hour. */
+Test(locks, of_many_ranges_are_found_quickly, .timeout = 120)
+{
+	enum { MANY = 200000 };
+
+	for (uint64_t i = 0; i < MANY; i++)
+		cr_assert_eq(ask(0, range(1, F_WRLCK, 2 * i, 2 * i), false), 0);
+	for (uint64_t i = 0; i < MANY; i++)
+		cr_assert_eq(ask(1, range(2, F_WRLCK, 2 * i + 1, 2 * i + 1), false), 0);
+	for (uint64_t i = 0; i < MANY; i++)
+		cr_assert_eq(ask(2, range(3, F_RDLCK, 2 * i, 2 * i), false), -EAGAIN);
+	for (uint64_t i = 0; i < MANY; i += 2)
+		cr_assert_eq(ask(0, range(1, F_UNLCK, 2 * i, 2 * i), false), 0);
+	cr_assert_eq(ask(2, range(3, F_RDLCK, 0, 0), false), 0);
+	locks_release(&table, INO, 1, &ended);
+	locks_release(&table, INO, 2, &ended);
+	locks_release(&table, INO, 3, &ended);
+	cr_assert(!locks_any(&table, INO));
+}
+
 Test(locks, are_those_of_a_naive_model)
 {
 	uint64_t state = random_seed("locks");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fs/model/names.h"
+#include "fs/base/names.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -114,6 +114,7 @@ static int count(void *arg, const struct salvage_record *record)
 	for (int i = 0; i < record->count; i++)
 		for (size_t at = 0; at < record->values[i].bytes.size; at++)
 			sum += (unsigned char)record->values[i].bytes.data[at];
+	(void)sum;
 	counted->rows += record->table == SALVAGE_ROW;
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fs/model/stage.h"
+#include "fs/base/stage.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/base/cleanup.h"
@@ -35,11 +36,22 @@ static bool holds(struct stage *stage, struct bytes expected)
 	return bytes_equal(mapped, expected);
 }
 
-/* Make a stage spill: '.' up to one byte above the limit, then short again. */
+enum { ALONE = SPOOL_MEMORY / 8 }; /* bytes that a stage may have when there is no other */
+
+/* Leave no memory to stages. */
+static void use_memory(void)
+{
+	for (size_t size = 1 << 20; size; size /= 2)
+		while (spool_take_memory(0, size))
+			;
+}
+
+/* An empty stage whose bytes will be in the temporary file. */
 static void spill(struct stage *stage)
 {
-	put(stage, STAGE_MEMORY, BYTES("."));
-	cr_assert(stage->spilled);
+	use_memory();
+	put(stage, 0, BYTES("."));
+	cr_assert_not_null(stage->spooled);
 	cr_assert_eq(stage_truncate(stage, 0), 0);
 }
 
@@ -165,17 +177,44 @@ Test(stage, stays_in_memory_up_to_its_limit_and_not_above)
 {
 	struct stage stage = { 0 };
 
-	put(&stage, STAGE_MEMORY - 1, BYTES("x"));
-	cr_expect_not(stage.spilled);
-	put(&stage, STAGE_MEMORY, BYTES("y"));
-	cr_expect(stage.spilled);
+	put(&stage, ALONE - 1, BYTES("x"));
+	cr_expect_null(stage.spooled);
+	put(&stage, ALONE, BYTES("y"));
+	cr_expect_not_null(stage.spooled);
 	stage_done(&stage);
 
-	cr_assert_eq(stage_truncate(&stage, STAGE_MEMORY), 0);
-	cr_expect_not(stage.spilled);
-	cr_assert_eq(stage_truncate(&stage, STAGE_MEMORY + 1), 0);
-	cr_expect(stage.spilled);
+	cr_assert_eq(stage_truncate(&stage, ALONE), 0);
+	cr_expect_null(stage.spooled);
+	cr_assert_eq(stage_truncate(&stage, ALONE + 1), 0);
+	cr_expect_not_null(stage.spooled);
 	stage_done(&stage);
+}
+
+Test(stage, shares_the_memory_of_the_process_with_all_others)
+{
+	static struct stage stages[300];
+	size_t memory = 0, spooled = 0;
+	struct stage small = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(stages); i++)
+		put(&stages[i], 1 << 20, BYTES("x"));
+	put(&small, 0, BYTES("{}"));
+
+	for (size_t i = 0; i < ARRAY_SIZE(stages); i++) {
+		memory += stages[i].room;
+		spooled += stages[i].spooled != NULL;
+	}
+	cr_expect_leq(memory, SPOOL_MEMORY);
+	cr_expect_geq(memory, SPOOL_MEMORY / 2);
+	cr_expect_gt(spooled, 0);
+	cr_expect_null(small.spooled, "what is small has room when large ones have not");
+
+	for (size_t i = 0; i < ARRAY_SIZE(stages); i++)
+		stage_done(&stages[i]);
+	stage_done(&small);
+	put(&small, ALONE - 1, BYTES("x"));
+	cr_expect_null(small.spooled, "the memory was not given back");
+	stage_done(&small);
 }
 
 Test(stage, keeps_its_bytes_when_it_spills)
@@ -184,17 +223,17 @@ Test(stage, keeps_its_bytes_when_it_spills)
 	struct stage stage = { 0 };
 	struct bytes mapped;
 
-	for (unsigned i = 0; expected.size < STAGE_MEMORY - 20; i++)
+	for (unsigned i = 0; expected.size < ALONE - 20; i++)
 		cr_assert_eq(buf_printf(&expected, "%u,", i), 0);
 	put(&stage, 0, buf_bytes(&expected));
-	cr_assert_not(stage.spilled);
+	cr_assert_null(stage.spooled);
 
 	cr_assert_eq(buf_append_zeros(&expected, 30), 0);
 	cr_assert_eq(buf_append_str(&expected, "end"), 0);
 	put(&stage, expected.size - 3, BYTES("end"));
 
-	cr_expect(stage.spilled);
-	cr_expect_eq(stage.memory.data, NULL, "the memory is given back");
+	cr_expect_not_null(stage.spooled);
+	cr_expect_eq(stage.memory, NULL, "the memory is given back");
 	cr_assert_eq(stage_map(&stage, &mapped), 0);
 	cr_expect(bytes_equal(mapped, buf_bytes(&expected)));
 	stage_done(&stage);
@@ -219,14 +258,14 @@ Test(stage, still_maps_what_was_passed)
 	struct stage stage = { 0 };
 	struct bytes mapped;
 
-	while (expected.size <= STAGE_MEMORY)
+	while (expected.size <= ALONE)
 		cr_assert_eq(buf_append_str(&expected, "0123456789abcde\n"), 0);
 	put(&stage, 0, buf_bytes(&expected));
-	cr_assert(stage.spilled);
+	cr_assert_not_null(stage.spooled);
 	cr_assert_eq(stage_map(&stage, &mapped), 0);
 
 	stage_passed(&stage, 1);
-	stage_passed(&stage, STAGE_MEMORY / 2 + 7);
+	stage_passed(&stage, ALONE / 2 + 7);
 	stage_passed(&stage, expected.size);
 
 	cr_expect(bytes_equal(mapped, buf_bytes(&expected)));
@@ -245,36 +284,82 @@ static unsigned open_files(void)
 	return count;
 }
 
-Test(stage, leaves_no_open_file_behind)
+Test(stage, has_one_open_file_with_all_others_and_leaves_none_behind)
 {
 	unsigned before = open_files();
-	struct stage stage = { 0 };
+	struct stage stages[20] = { 0 };
 
-	spill(&stage);
+	use_memory();
+	for (size_t i = 0; i < ARRAY_SIZE(stages); i++)
+		put(&stages[i], 3 << 20, BYTES("x"));
 	cr_expect_eq(open_files(), before + 1);
-	stage_done(&stage);
+	for (size_t i = 0; i < ARRAY_SIZE(stages); i++)
+		stage_done(&stages[i]);
 
 	cr_expect_eq(open_files(), before);
+}
+
+/* The target of the link of an open file that lies in a folder; false: there is none. */
+static bool find_open(const char *folder, struct stat *ret_st)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	char target[512];
+	bool found = false;
+
+	cr_assert_not_null(dir);
+	for (struct dirent *entry; !found && (entry = readdir(dir));) {
+		ssize_t size = readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1);
+
+		target[MAX(size, 0)] = '\0';
+		found = strncmp(target, folder, strlen(folder)) == 0 &&
+			fstat(atoi(entry->d_name), ret_st) == 0;
+	}
+	closedir(dir);
+	return found;
 }
 
 Test(stage, uses_the_folder_that_the_environment_names_and_leaves_no_name_there)
 {
 	char folder[] = "/tmp/sessfs-stage-XXXXXX";
-	char link[64], target[512];
 	struct stage stage = { 0 };
-	ssize_t size;
+	struct stat st;
 
 	cr_assert_not_null(mkdtemp(folder));
 	setenv("TMPDIR", folder, 1);
-	spill(&stage);
+	use_memory();
+	put(&stage, 0, BYTES("x"));
 
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", stage.fd);
-	size = readlink(link, target, sizeof(target) - 1);
-	cr_assert_gt(size, 0);
-	target[size] = '\0';
-	cr_expect_eq(strncmp(target, folder, strlen(folder)), 0, "%s", target);
+	cr_expect(find_open(folder, &st), "no file of it is open");
 	cr_expect_eq(rmdir(folder), 0, "a file is left in the folder");
 	stage_done(&stage);
+}
+
+Test(stage, gives_room_on_the_disk_back_when_it_is_cut_or_done)
+{
+	static char block[1 << 20];
+	char folder[] = "/tmp/sessfs-stage-XXXXXX";
+	struct stage stage = { 0 }, other = { 0 };
+	struct stat st;
+
+	cr_assert_not_null(mkdtemp(folder));
+	setenv("TMPDIR", folder, 1);
+	use_memory();
+	put(&other, 0, BYTES("x"));
+	for (unsigned i = 0; i < 8; i++)
+		put(&stage, i * sizeof(block), bytes_make(block, sizeof(block)));
+	cr_assert(find_open(folder, &st));
+	cr_expect_geq(st.st_blocks * 512, 8 << 20);
+
+	cr_assert_eq(stage_truncate(&stage, (3 << 20) + 7), 0);
+	cr_assert(find_open(folder, &st));
+	cr_expect_leq(st.st_blocks * 512, 4 << 20);
+	stage_done(&stage);
+
+	cr_assert(find_open(folder, &st));
+	cr_expect_leq(st.st_blocks * 512, 1 << 20);
+	cr_expect(holds(&other, BYTES("x")));
+	stage_done(&other);
+	rmdir(folder);
 }
 
 Test(stage, finds_another_folder_when_the_named_one_is_not_there)
@@ -298,13 +383,13 @@ Test(stage, is_as_it_was_when_no_file_can_be_opened)
 	cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, before.rlim_max }), 0);
 
-	cr_expect_eq(stage_write(&stage, STAGE_MEMORY, BYTES("x")), -EMFILE);
-	cr_expect_eq(stage_truncate(&stage, STAGE_MEMORY + 1), -EMFILE);
+	cr_expect_eq(stage_write(&stage, ALONE, BYTES("x")), -EMFILE);
+	cr_expect_eq(stage_truncate(&stage, ALONE + 1), -EMFILE);
 
 	cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
 	cr_expect(holds(&stage, BYTES("abc")));
-	put(&stage, STAGE_MEMORY, BYTES("x"));
-	cr_expect(stage.spilled);
+	put(&stage, ALONE, BYTES("x"));
+	cr_expect_not_null(stage.spooled);
 	stage_done(&stage);
 }
 
@@ -315,24 +400,24 @@ Test(stage, is_as_it_was_when_the_file_may_not_grow)
 	struct rlimit before, small;
 	struct bytes mapped;
 
-	cr_assert_eq(buf_append_zeros(&expected, STAGE_MEMORY), 0);
+	cr_assert_eq(buf_append_zeros(&expected, ALONE), 0);
 	cr_assert_eq(buf_append_str(&expected, "x"), 0);
-	put(&stage, STAGE_MEMORY, BYTES("x"));
+	put(&stage, ALONE, BYTES("x"));
 	signal(SIGXFSZ, SIG_IGN);
 	cr_assert_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
 	small = before;
-	small.rlim_cur = STAGE_MEMORY + 3;
+	small.rlim_cur = ALONE + 3;
 	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &small), 0);
 
-	cr_expect_eq(stage_write(&stage, STAGE_MEMORY + 1, BYTES("abcdef")), -EFBIG);
-	cr_expect_eq(stage_truncate(&stage, STAGE_MEMORY + 10), -EFBIG);
+	cr_expect_eq(stage_write(&stage, ALONE + 1, BYTES("abcdef")), -EFBIG);
+	cr_expect_eq(stage_truncate(&stage, ALONE + 10), -EFBIG);
 
 	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
 	cr_assert_eq(stage_map(&stage, &mapped), 0);
 	cr_expect(bytes_equal(mapped, buf_bytes(&expected)));
-	put(&stage, STAGE_MEMORY + 3, BYTES("y"));
+	put(&stage, ALONE + 3, BYTES("y"));
 	cr_assert_eq(stage_map(&stage, &mapped), 0);
-	cr_expect_eq(memcmp(mapped.data + STAGE_MEMORY, "x\0\0y", 4), 0,
+	cr_expect_eq(memcmp(mapped.data + ALONE, "x\0\0y", 4), 0,
 		     "bytes of the write that failed are seen");
 	stage_done(&stage);
 }

@@ -355,8 +355,8 @@ static void expect_own_view(struct handle *handle, const char *name, const char 
 	bool own;
 
 	cr_expect_str_eq(read_by(handle), text, "%s: %s", name, read_by(handle));
-	cr_assert_eq(tree_stat_for(world_tree, handle_inode(handle),
-				   nodeid_face(handle_nodeid(handle)), getpid(), &st, &own),
+	cr_assert_eq(tree_stat_face(world_tree, handle_inode(handle),
+				    nodeid_face(handle_nodeid(handle)), 0, &st, &own),
 		     0);
 	cr_expect_eq(st.st_size, (off_t)size, "%s: its size is %lld", name, (long long)st.st_size);
 	cr_expect_eq(sought(handle, 0, SEEK_HOLE), size, "%s", name);
@@ -810,7 +810,7 @@ EveryStore(append, keeps_bad_lines_of_one_write_together_and_a_torn_one_apart)
 	cr_expect_str_eq(pieces_of("s/l.jsonl"), "0.0=x\n\ny\n 1.0=z\n\n 1.1=w");
 
 	append("s/l.jsonl", "v\n");
-	cr_expect_str_eq(pieces_of("s/l.jsonl"), "0.0=x\n\ny\n 1.0=z\n\n 1.1=wv\n");
+	cr_expect_str_eq(pieces_of("s/l.jsonl"), "0.0=x\n\ny\n 1.0=z\n\n 1.1=w 1.2=v\n");
 	cr_expect_str_eq(content_of("s/l.jsonl"), "x\n\ny\n{}\nz\n\nwv\n");
 
 	save("s/l.jsonl", "1\n\n\n2\na\nb\n\"\"");
@@ -822,6 +822,47 @@ EveryStore(append, keeps_bad_lines_of_one_write_together_and_a_torn_one_apart)
 	cr_expect_str_eq(pieces_of("s/m.jsonl"), "0.0=a\nb\n 0.1=c");
 	append("s/m.jsonl", "d\n");
 	cr_expect_str_eq(content_of("s/m.jsonl"), "a\nb\ncd\n");
+}
+
+EveryStore(append, of_a_torn_line_leaves_the_torn_ones_before_it_alone)
+{
+	append("s/l.jsonl", "{\"t\":\"x");
+	append("s/l.jsonl", "{\"t\":\"y");
+	append("s/l.jsonl", "{\"t\":\"z");
+	cr_expect_str_eq(pieces_of("s/l.jsonl"), "0.0={\"t\":\"x 0.1={\"t\":\"y 0.2={\"t\":\"z");
+
+	world_reopen();
+	append("s/l.jsonl", "}");
+	append("s/l.jsonl", "}\n");
+	cr_expect_str_eq(pieces_of("s/l.jsonl"),
+			 "0.0={\"t\":\"x 0.1={\"t\":\"y 0.2={\"t\":\"z 0.3=} 0.4=}\n");
+
+	append("s/l.jsonl", "[1,");
+	append("s/l.jsonl", "\"]\",");
+	append("s/l.jsonl", "\"]");
+	append("s/l.jsonl", "\"  ");
+	append("s/l.jsonl", " ] \n[2,");
+	append("s/l.jsonl", "3\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0=[1,\"]\",\"]\"   ]  1=3");
+	cr_expect_str_eq(content_of("s/l.jsonl"),
+			 "{\"t\":\"x{\"t\":\"y{\"t\":\"z}}\n[1,\"]\",\"]\"   ] \n[2,\n3\n");
+}
+
+EveryStore(append, goes_on_with_its_own_torn_line_after_each_sync)
+{
+	static const char *const parts[] = { "{\"a\"", ":", "[0", "1", "2", "3]", "}", "\n4\n" };
+	struct handle *handle = appender("s/l.jsonl");
+
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		append_to(handle, parts[i]);
+		cr_assert_eq(handle_sync(world_tree, handle), 0);
+	}
+	close_handle(handle);
+
+	cr_expect_str_eq(content_of("s/l.jsonl"), "{\"a\":[0123]}\n4\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0=4");
+	cr_expect_str_eq(pieces_of("s/l.jsonl"),
+			 "0.0={\"a\" 0.1=: 0.2=[0 0.3=1 0.4=2 0.5=3] 0.6=} 0.7=\n");
 }
 
 EveryStore(append, to_a_list_without_a_name_keeps_the_order)

@@ -12,7 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "fs/model/internal.h"
+#include "fs/content/content.h"
+#include "fs/tree/tree.h"
+#include "fs/write/write.h"
 #include "tests/unit/world.h"
 
 /* Threads of other processes; the numbers only have to differ. */
@@ -27,16 +29,24 @@ static struct buf said;
 static struct inode *watched;
 static unsigned watched_face;
 
+/* Reads past the page cache at that moment. */
+static struct handle *watching;
+
 /* What is shown at this moment to who asks by the face that is watched. */
 static void say_size(void)
 {
+	_cleanup_(buf_done) struct buf bytes = { 0 };
 	struct stat st;
 	bool own;
 
 	if (!watched)
 		return;
-	cr_assert_eq(tree_stat_for(world_tree, watched, watched_face, READER, &st, &own), 0);
+	cr_assert_eq(tree_stat_face(world_tree, watched, watched_face, 0, &st, &own), 0);
 	cr_assert_eq(buf_printf(&said, "(%lld) ", (long long)st.st_size), 0);
+	if (!watching)
+		return;
+	cr_assert_eq(handle_read(world_tree, watching, 1, 100, &bytes), 0);
+	cr_expect_eq(bytes.size + 1, (size_t)st.st_size, "it reads %zu", bytes.size + 1);
 }
 
 /* A reader that comes while the kernel has old pages of a face is led elsewhere. */
@@ -84,8 +94,9 @@ static void say_grown(void *arg, uint64_t nodeid, uint64_t size, char last)
 	pthread_mutex_unlock(&said_lock);
 }
 
-static void say_entry(void *arg, uint64_t parent, struct bytes name)
+static void say_entry(void *arg, uint64_t parent, struct bytes name, bool same)
 {
+	(void)same;
 	(void)arg;
 	(void)parent;
 	pthread_mutex_lock(&said_lock);
@@ -107,11 +118,11 @@ static void watch(unsigned at_once)
 	tree_set_watcher(world_tree, &watcher);
 }
 
-static void wait_until_told(void)
+static void wait_until_notified(void)
 {
 	const struct timespec moment = { .tv_nsec = 1000000 };
 
-	while (tree_is_telling(world_tree))
+	while (tree_is_notifying(world_tree))
 		nanosleep(&moment, NULL);
 }
 
@@ -132,7 +143,7 @@ static const char *told(struct inode *inode)
 	char number[32];
 	size_t used = 0, length;
 
-	wait_until_told();
+	wait_until_notified();
 	length = (size_t)snprintf(number, sizeof(number), " %llu.",
 				  (unsigned long long)inode_number(inode));
 	pthread_mutex_lock(&said_lock);
@@ -152,11 +163,32 @@ static const char *told(struct inode *inode)
 	return text;
 }
 
+/* The same without names, which are told by another thread. */
+static const char *told_of_bytes(struct inode *inode)
+{
+	static char text[1024];
+	const char *from = told(inode);
+	size_t used = 0;
+
+	while (*from) {
+		size_t name = strncmp(from, "entry ", 6) == 0 ? 6 + strcspn(from + 6, " ") : 0;
+
+		from += name + (name && from[name] == ' ');
+		if (!name)
+			text[used++] = *from++;
+	}
+	while (used && text[used - 1] == ' ')
+		used--;
+	text[used] = '\0';
+	return text;
+}
+
 static void stop_watching(void)
 {
 	const struct tree_watcher nobody = { 0 };
 
 	watched = NULL;
+	watching = NULL;
 	tree_set_watcher(world_tree, &nobody);
 	buf_done(&said);
 }
@@ -166,7 +198,7 @@ static void stop_watching(void)
 static struct shown shown_to(struct inode *inode, pid_t pid)
 {
 	struct shown shown;
-	int r = tree_enter(world_tree, inode, pid, &shown);
+	int r = tree_enter(world_tree, inode, FACE_ANY, pid, &shown);
 
 	cr_assert_eq(r, 0, "tree_enter: %s", strerror(-r));
 	return shown;
@@ -183,11 +215,14 @@ static int try_face(struct inode *inode, unsigned face, int flags, pid_t pid,
 	return tree_open_file(world_tree, inode, face, flags, pid, ret_handle);
 }
 
+/* As the kernel does it: when the face is not the right one, the name is looked up again. */
 static struct handle *open_face(struct inode *inode, unsigned face, int flags, pid_t pid)
 {
 	struct handle *handle = NULL;
 	int r = try_face(inode, face, flags, pid, &handle);
 
+	if (r == -ESTALE)
+		r = try_face(inode, face_shown_to(inode, pid), flags, pid, &handle);
 	cr_assert_eq(r, 0, "opening face %u: %s", face, strerror(-r));
 	return handle;
 }
@@ -200,15 +235,15 @@ static unsigned face_of(const struct handle *handle)
 static void release(struct handle *handle)
 {
 	handle_free(world_tree, handle);
-	wait_until_told();
+	wait_until_notified();
 }
 
-static long long size_by(struct inode *inode, unsigned face, pid_t pid)
+static long long size_by(struct inode *inode, unsigned face)
 {
 	struct stat st;
 	bool own;
 
-	cr_assert_eq(tree_stat_for(world_tree, inode, face, pid, &st, &own), 0);
+	cr_assert_eq(tree_stat_face(world_tree, inode, face, 0, &st, &own), 0);
 	return st.st_size;
 }
 
@@ -284,13 +319,13 @@ EveryStore(faces, lead_a_reader_away_from_a_writer)
 		cr_expect_eq(try_face(inode, 0, O_RDONLY, READER, &none), -ESTALE, "%s", states[i]);
 		cr_expect_eq(face_shown_to(inode, READER), 1, "%s", states[i]);
 		reader = open_face(inode, 1, O_RDONLY, READER);
-		/* All readers may be together, and so may all writers. */
+		/* All readers may be together, but a writer is alone. */
 		cr_expect_eq(face_shown_to(inode, SECOND), 1, "%s", states[i]);
 		second = open_face(inode, 1, O_RDONLY, SECOND);
 		release(second);
 		cr_expect_eq(try_face(inode, 1, O_WRONLY, SECOND, &none), -ESTALE, "%s", states[i]);
-		cr_expect_eq(face_shown_to(inode, SECOND), 0, "%s", states[i]);
-		second = open_face(inode, 0, O_WRONLY, SECOND);
+		cr_expect_eq(face_shown_to(inode, SECOND), 2, "%s", states[i]);
+		second = open_face(inode, 2, O_WRONLY, SECOND);
 
 		release(second);
 		release(writer);
@@ -341,6 +376,39 @@ EveryStore(faces, serve_who_comes_to_the_wrong_one_twice)
 	release(writer);
 	release(reader);
 	forget(inode);
+}
+
+EveryStore(faces, of_a_writer_are_joined_by_who_opens_its_open_file)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+		struct handle *writer, *child, *reader, *none;
+		struct inode *inode;
+
+		save(states[i], "1");
+		inode = inode_at(states[i]);
+		writer = open_face(inode, 0, O_WRONLY | O_TRUNC, getpid());
+		write_at(writer, 0, BYTES("[1,"));
+		cr_expect_eq(size_by(inode, 0), 3, "%s", states[i]);
+		cr_expect_eq(face_shown_to(inode, READER), 1, "%s", states[i]);
+		cr_expect_eq(size_by(inode, 1), 1, "%s", states[i]);
+
+		/* No name was looked up in between. */
+		cr_expect_eq(try_face(inode, 0, O_RDWR | O_APPEND, SECOND, &none), -ESTALE);
+		cr_assert_eq(try_face(inode, 0, O_RDWR | O_APPEND, SECOND, &child), 0);
+		cr_expect_str_eq(direct(child, 0, 9), "[1,", "%s", states[i]);
+		cr_expect_str_eq(fill(child, 1, 9), "1,", "%s", states[i]);
+		append_to(child, "2");
+		release(child);
+		reader = open_face(inode, 0, O_RDONLY, READER);
+		cr_expect_str_eq(direct(reader, 0, 9), "1", "%s", states[i]);
+		release(reader);
+		write_at(writer, 4, BYTES("]"));
+		cr_assert_eq(handle_flush(world_tree, writer, getpid()), 0);
+		cr_expect_str_eq(content_of(states[i]), "[1,2]", "%s", states[i]);
+
+		release(writer);
+		forget(inode);
+	}
 }
 
 EveryStore(faces, of_a_file_that_is_created_are_free_at_once)
@@ -487,21 +555,44 @@ EveryStore(faces, of_readers_are_told_of_an_append_before_they_see_its_size)
 	writer = open_face(watched, FACE_ANY, O_WRONLY | O_APPEND, getpid());
 	cr_assert_eq(face_of(writer), 1);
 	cr_expect_str_eq(fill(reader, 0, 100), "1\n");
+	cr_expect_eq(face_shown_to(watched, SECOND), 1);
 	told(watched);
 
 	append_to(writer, "22\n");
 	cr_expect_str_eq(told(watched), "forget 0@2 (2) grown 0=5,10 (5)");
-	cr_expect_eq(size_by(watched, 0, READER), 5);
+	cr_expect_eq(size_by(watched, 0), 5);
 	cr_expect_str_eq(fill(reader, 2, 100), "22\n");
 
 	/* A piece is nobody's business, but its writer's. */
 	append_to(writer, "3");
-	cr_expect_str_eq(told(watched), "");
-	cr_expect_eq(size_by(watched, 0, READER), 5);
-	cr_expect_eq(size_by(watched, 1, getpid()), 6);
-	cr_expect_eq(size_by(watched, 1, READER), 5);
+	cr_expect_str_eq(told(watched), "entry l.jsonl");
+	cr_expect_eq(size_by(watched, 0), 5);
+	cr_expect_eq(size_by(watched, 1), 6);
+	cr_expect_eq(face_shown_to(watched, SECOND), 0);
 	cr_assert_eq(handle_flush(world_tree, writer, getpid()), 0);
 	cr_expect_str_eq(told(watched), "forget 0@5 (5) forget 1@-1 (5) grown 0=6,51 (6)");
+
+	release(writer);
+	release(reader);
+	forget(watched);
+	stop_watching();
+}
+
+EveryStore(faces, of_readers_give_no_bytes_before_they_show_their_size)
+{
+	struct handle *reader, *writer;
+
+	watch(1);
+	save("s/l.jsonl", "1\n");
+	watched = inode_at("s/l.jsonl");
+	watching = reader = open_face(watched, 0, O_RDONLY, READER);
+	writer = open_face(watched, FACE_ANY, O_WRONLY | O_APPEND, getpid());
+	cr_expect_str_eq(direct(reader, 0, 100), "1\n");
+	told(watched);
+
+	append_to(writer, "22\n");
+	cr_expect_str_eq(told(watched), "forget 0@2 (2) grown 0=5,10 (5)");
+	cr_expect_str_eq(direct(reader, 2, 100), "22\n");
 
 	release(writer);
 	release(reader);
@@ -526,7 +617,7 @@ EveryStore(faces, of_writers_show_no_size_that_readers_cannot_see_yet)
 
 	append_to(writer, "22\n");
 	cr_expect_str_eq(told(watched), "forget 0@2 (2) grown 0=5,10 (5)");
-	cr_expect_eq(size_by(watched, 1, READER), 5);
+	cr_expect_eq(size_by(watched, 1), 5);
 
 	release(writer);
 	release(reader);
@@ -548,9 +639,9 @@ EveryStore(faces, of_readers_are_told_by_a_thread_of_the_tree_when_others_are_bu
 
 	append_to(writer, "22\n");
 	append_to(writer, "3\n");
+	wait_until_notified();
 	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n22\n3\n");
-	wait_until_told();
-	cr_expect_eq(size_by(watched, 0, READER), 7);
+	cr_expect_eq(size_by(watched, 0), 7);
 	cr_expect_not_null(strstr(told(watched), "grown 0=7,10 (7)"));
 
 	release(writer);
@@ -599,7 +690,7 @@ EveryStore(faces, that_nobody_reads_are_told_to_forget_all)
 SqliteStore(faces, of_readers_are_told_of_rows_of_other_programs)
 {
 	const struct timespec moment = { .tv_nsec = 1000000 };
-	struct handle *reader;
+	struct handle *reader, *other;
 
 	save("s/l.jsonl", "1\n");
 	watch(1);
@@ -610,18 +701,21 @@ SqliteStore(faces, of_readers_are_told_of_rows_of_other_programs)
 
 	sql_runs("INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) "
 		 "VALUES ('s', 'l', 1, '22')");
-	for (unsigned i = 0; i < 5000 && size_by(watched, 0, READER) != 5; i++)
+	for (unsigned i = 0; i < 5000 && size_by(watched, 0) != 5; i++)
 		nanosleep(&moment, NULL);
 	cr_expect_str_eq(told(watched), "forget 0@2 (2) grown 0=5,10 (5)");
 	cr_expect_str_eq(fill(reader, 2, 100), "22\n");
 
-	/* A row that is another one now. */
+	/* A row that is another one now: who has pages of the file keeps its version. */
 	sql_runs("UPDATE agentscope_sessions SET state_data = '333' WHERE item_index = 0");
-	for (unsigned i = 0; i < 5000 && size_by(watched, 0, READER) != 7; i++)
+	for (unsigned i = 0; i < 5000 && shown_to(watched, SECOND).st.st_size != 7; i++)
 		nanosleep(&moment, NULL);
-	cr_expect_not_null(strstr(told(watched), "forget 0@0 "));
-	cr_expect_str_eq(fill(reader, 0, 100), "333\n22\n");
+	cr_expect_eq(size_by(watched, 0), 5);
+	cr_expect_str_eq(fill(reader, 0, 100), "1\n22\n");
+	other = open_face(watched, face_shown_to(watched, SECOND), O_RDONLY, SECOND);
+	cr_expect_str_eq(fill(other, 0, 100), "333\n22\n");
 
+	release(other);
 	release(reader);
 	forget(watched);
 	stop_watching();
@@ -669,21 +763,21 @@ EveryStore(faces, that_are_old_show_what_they_did_and_are_free_after_their_reade
 	replace("9\n");
 
 	/* Of the old face nothing is said, but its name leads elsewhere. */
-	cr_expect_str_eq(told(inode), "entry l.jsonl");
-	cr_expect_eq(size_by(inode, 0, READER), 6);
+	cr_expect_str_eq(told_of_bytes(inode), "forget 0@-1");
+	cr_expect_eq(size_by(inode, 0), 6);
 	cr_expect_str_eq(fill(reader, 2, 100), "2\n3\n");
 	cr_expect_eq(try_face(inode, 0, O_RDONLY, SECOND, &none), -ESTALE);
 	cr_expect_eq(face_shown_to(inode, SECOND), 1);
 	second = open_face(inode, 1, O_RDONLY, SECOND);
 	cr_expect_str_eq(fill(second, 0, 100), "9\n");
-	cr_expect_eq(size_by(inode, 1, SECOND), 2);
-	cr_expect_eq(size_by(inode, 0, READER), 6);
+	cr_expect_eq(size_by(inode, 1), 2);
+	cr_expect_eq(size_by(inode, 0), 6);
 	release(second);
 
 	told(inode);
 	release(reader);
-	cr_expect_str_eq(told(inode), "forget 0@0");
-	cr_expect_eq(size_by(inode, 0, READER), 2);
+	cr_expect_str_eq(told(inode), "forget 0@0 entry l.jsonl");
+	cr_expect_eq(size_by(inode, 0), 2);
 	reader = open_face(inode, 0, O_RDONLY, READER);
 	cr_expect_str_eq(fill(reader, 0, 100), "9\n");
 	release(reader);
@@ -708,48 +802,12 @@ EveryStore(faces, that_are_old_are_not_shown_when_the_file_is_ordinary_by_now)
 	cr_expect_eq(try_face(inode, 0, O_WRONLY, SECOND, &writer), -ESTALE);
 	writer = open_face(inode, face_shown_to(inode, SECOND), O_WRONLY, SECOND);
 	write_at(writer, 2, BYTES("more\n"));
-	cr_expect_eq(size_by(inode, face_shown_to(inode, READER), READER), 7);
+	cr_expect_eq(size_by(inode, face_shown_to(inode, READER)), 7);
 	cr_expect_str_eq(fill(reader, 0, 100), "1\n2\n3\n");
 
 	release(writer);
 	release(reader);
-	cr_expect_eq(size_by(inode, 0, READER), 7);
-	forget(inode);
-	stop_watching();
-}
-
-static void let_time_pass(struct inode *inode)
-{
-	WITH_WRITE_LOCK(world_tree);
-
-	cr_assert_not_null(inode->face.old);
-	inode->face.old_used -= (int64_t)60 * 1000000000;
-}
-
-EveryStore(faces, that_are_old_and_that_nobody_asks_show_the_newest_after_a_while)
-{
-	const struct timespec moment = { .tv_nsec = 20000000 };
-	struct handle *reader;
-	struct inode *inode;
-
-	watch(1);
-	save("s/l.jsonl", "1\n2\n3\n");
-	inode = inode_at("s/l.jsonl");
-	reader = open_face(inode, 0, O_RDONLY, READER);
-	cr_expect_str_eq(fill(reader, 0, 2), "1\n");
-	replace("9\n8\n");
-	cr_expect_str_eq(fill(reader, 2, 100), "2\n3\n");
-	told(inode);
-
-	/* The one that follows a list for ever, as tail -f does. */
-	let_time_pass(inode);
-	for (unsigned i = 0; i < 500 && !anything_said(); i++)
-		nanosleep(&moment, NULL);
-
-	cr_expect_str_eq(told(inode), "forget 0@0 grown 0=4,10");
-	cr_expect_eq(size_by(inode, 0, READER), 4);
-	cr_expect_str_eq(fill(reader, 2, 100), "8\n");
-	release(reader);
+	cr_expect_eq(size_by(inode, 0), 7);
 	forget(inode);
 	stop_watching();
 }
@@ -769,8 +827,7 @@ EveryStore(faces, of_several_versions_each_show_their_own)
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
 		cr_expect_str_eq(fill(readers[i], 0, 100), texts[i]);
-		cr_expect_eq(size_by(inode, face_of(readers[i]), READER),
-			     (long long)strlen(texts[i]));
+		cr_expect_eq(size_by(inode, face_of(readers[i])), (long long)strlen(texts[i]));
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		release(readers[i]);
@@ -792,7 +849,7 @@ EveryStore(faces, that_are_old_stay_so_however_the_content_is_replaced)
 
 		ways[i]("1\n2\n");
 		cr_expect_str_eq(fill(reader, 2, 100), "2\n3\n", "way %zu", i);
-		cr_expect_eq(size_by(inode, face_of(reader), READER), 6, "way %zu", i);
+		cr_expect_eq(size_by(inode, face_of(reader)), 6, "way %zu", i);
 		cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n", "way %zu", i);
 		release(reader);
 		forget(inode);
@@ -812,7 +869,7 @@ EveryStore(faces, of_readers_see_a_save_that_only_adds_as_an_append)
 
 	replace("1\n2\n");
 
-	cr_expect_str_eq(told(watched), "forget 0@2 (2) grown 0=4,10 (4)");
+	cr_expect_str_eq(told_of_bytes(watched), "forget 0@2 (2) grown 0=4,10 (4)");
 	cr_expect_str_eq(fill(reader, 2, 100), "2\n");
 	release(reader);
 	forget(watched);
@@ -857,7 +914,7 @@ Test(faces, without_room_show_large_content_all_the_same)
 	world_open(WORLD_MEMORY);
 	make_dir("s");
 	tree_set_direct_mmap(world_tree, true);
-	large_text(&text, 5 << 20);
+	large_text(&text, 9 << 20);
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
 		save_large(paths[i], &text);
 	leave_no_room();
@@ -884,7 +941,7 @@ Test(faces, without_room_let_a_save_through_and_its_readers_go_on_with_the_new_c
 
 	world_open(WORLD_MEMORY);
 	make_dir("s");
-	large_text(&text, 5 << 20);
+	large_text(&text, 9 << 20);
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
 		save_large(paths[i], &text);
 	leave_no_room();
@@ -899,7 +956,7 @@ Test(faces, without_room_let_a_save_through_and_its_readers_go_on_with_the_new_c
 		cr_expect_str_eq(content_of(paths[i]), "[\"new\"]\n", "%s", paths[i]);
 		cr_expect_str_eq(fill(reader, 4, 100), "w\"]\n", "%s", paths[i]);
 		cr_expect_str_eq(direct(reader, 4, 100), "w\"]\n", "%s", paths[i]);
-		cr_expect_eq(size_by(inode, 0, READER), 8, "%s", paths[i]);
+		cr_expect_eq(size_by(inode, 0), 8, "%s", paths[i]);
 		release(reader);
 		forget(inode);
 	}
@@ -949,7 +1006,7 @@ EveryStore(faces, are_all_told_when_attributes_change)
 		writer = open_face(inode, 0, O_WRONLY | O_APPEND, getpid());
 		reader = open_face(inode, FACE_ANY, O_RDONLY, READER);
 		cr_assert_eq(face_of(reader), 1);
-		cr_assert_eq(size_by(inode, 1, READER), 2);
+		cr_assert_eq(size_by(inode, 1), 2);
 		told(inode);
 
 		change_attr((enum attr_change)i, inode);
@@ -1012,7 +1069,7 @@ EveryStore(faces, of_an_ordinary_file_are_told_what_is_written_and_cut_by_anothe
 	cr_expect_str_eq(fill(reader, 0, 9), "[1]");
 	watch(1);
 	write_at(writer, 1, BYTES("2"));
-	cr_expect_str_eq(told(inode), "forget 0@0 grown 0=3,93");
+	cr_expect_str_eq(told_of_bytes(inode), "forget 0@0 grown 0=3,93");
 	cr_expect_str_eq(fill(reader, 0, 9), "[2]");
 	cr_assert_eq(set_attr_by(writer, &two, TREE_SET_SIZE), 0);
 	cr_expect_not_null(strstr(told(inode), "forget 0@"));
@@ -1040,6 +1097,19 @@ EveryStore(faces, show_one_version_to_a_reader_that_has_saved_before)
 	release(handle);
 }
 
+EveryStore(faces, show_what_is_new_to_a_reader_that_has_read_what_it_saved)
+{
+	struct handle *handle = open_at("s/k.json", O_RDWR | O_CREAT | O_TRUNC);
+
+	write_at(handle, 0, BYTES("1"));
+	cr_assert_eq(handle_sync(world_tree, handle), 0);
+	cr_assert_str_eq(direct(handle, 0, 10), "1");
+	save("s/k.json", "22");
+
+	cr_expect_str_eq(direct(handle, 0, 10), "22");
+	release(handle);
+}
+
 /* The kernel would cut them, and fill up with zeros what is left of the last one. */
 EveryStore(faces, with_pages_do_not_show_a_writer_its_own_size)
 {
@@ -1056,28 +1126,50 @@ EveryStore(faces, with_pages_do_not_show_a_writer_its_own_size)
 	release(reader);
 	cr_assert_eq(set_attr_by(writer, &one, TREE_SET_SIZE), 0);
 
-	cr_expect_eq(size_by(inode, 0, getpid()), 4);
-	cr_expect_eq(size_by(inode, 1, getpid()), 1);
+	cr_expect_eq(size_by(inode, 0), 4);
+	cr_expect_eq(size_by(inode, 1), 1);
 	release(writer);
 	forget(inode);
 }
 
-EveryStore(faces, to_which_somebody_is_led_become_old)
+/* Away from a writer, who is returned. */
+static struct handle *lead_a_reader(struct inode **ret_inode)
 {
 	struct handle *writer, *none;
-	struct inode *inode;
-	unsigned face;
 
 	save("s/l.jsonl", "1\n2\n");
-	inode = inode_at("s/l.jsonl");
-	writer = open_face(inode, FACE_ANY, O_WRONLY | O_APPEND, getpid());
-	cr_assert_eq(try_face(inode, face_of(writer), O_RDONLY, READER, &none), -ESTALE);
-	face = face_shown_to(inode, READER);
+	*ret_inode = inode_at("s/l.jsonl");
+	writer = open_face(*ret_inode, FACE_ANY, O_WRONLY | O_APPEND, getpid());
+	cr_assert_eq(try_face(*ret_inode, face_of(writer), O_RDONLY, READER, &none), -ESTALE);
+	return writer;
+}
+
+EveryStore(faces, to_which_somebody_is_led_become_old)
+{
+	struct inode *inode;
+	struct handle *writer = lead_a_reader(&inode);
+	unsigned face = face_shown_to(inode, READER);
+
 	cr_assert_neq(face, face_of(writer));
 	replace("[1, 2, 3]\n[4, 5, 6]\n");
 
 	/* It has been told this size with the number. */
-	cr_expect_eq(size_by(inode, face, READER), 4);
+	cr_expect_eq(size_by(inode, face), 4);
+	release(writer);
+	forget(inode);
+}
+
+SqliteStore(faces, to_which_somebody_is_led_become_old_when_others_replace_the_rows)
+{
+	struct inode *inode;
+	struct handle *writer = lead_a_reader(&inode);
+	unsigned face = face_shown_to(inode, READER);
+
+	cr_assert_neq(face, face_of(writer));
+	sql_runs("UPDATE agentscope_sessions SET state_data = '[1, 2, 3]'");
+
+	cr_expect_eq(stat_of("s/l.jsonl").st_size, 20);
+	cr_expect_eq(size_by(inode, face), 4);
 	release(writer);
 	forget(inode);
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fs/model/lines.h"
+#include "fs/base/lines.h"
 #include "tests/unit/random.h"
 #include "tests/unit/world.h"
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "backend/backend.h"
-#include "fs/model/lines.h"
+#include "fs/base/lines.h"
 #include "tests/unit/random.h"
 #include "tests/unit/world.h"
 

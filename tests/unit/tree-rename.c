@@ -488,6 +488,190 @@ EveryStore(rename, of_a_backup_chain_keeps_all_versions_apart)
 	cr_expect_str_eq(keys(), "s/l[0-0] s/l.bak[0-0]");
 }
 
+/* Files of one folder whose names want the same key, in the order in which they are made; each
+ * holds its own number. */
+static const char *const colliding[] = {
+	"k.json",	 "k.jsonl",	"d/k.jsonl", "d/k.json", "d/e/f/k.json",
+	"d/e/f/k.jsonl", "k.json.json", "..hash",    "%2E.hash", "k.hash",
+};
+
+static void make_colliding(const char *dir, unsigned number)
+{
+	static const char *const dirs[] = { "", "/d", "/d/e", "/d/e/f" };
+	char path[64], text[16];
+
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		snprintf(path, sizeof(path), "%s%s", dir, dirs[i]);
+		make_dir(path);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(colliding); i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, colliding[i]);
+		snprintf(text, sizeof(text), "%zu\n", number + i);
+		save(path, text);
+	}
+}
+
+static void check_colliding(const char *dir, unsigned number)
+{
+	char path[64], text[16];
+
+	for (size_t i = 0; i < ARRAY_SIZE(colliding); i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, colliding[i]);
+		snprintf(text, sizeof(text), "%zu\n", number + i);
+		cr_expect_str_eq(content_of(path), text, "%s", path);
+	}
+}
+
+static void remove_colliding(const char *dir)
+{
+	static const char *const dirs[] = { "/d/e/f", "/d/e", "/d", "" };
+	char path[64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(colliding); i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, colliding[i]);
+		cr_assert_eq(unlinked(path), 0, "%s", path);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		snprintf(path, sizeof(path), "%s%s", dir, dirs[i]);
+		cr_assert_eq(removed_dir(path), 0, "%s", path);
+	}
+}
+
+/* Folders of a session, and sessions. */
+static const char *const dir_moves[][2] = {
+	{ "s/a", "s/b" }, { "a", "b" }, { "s/a", "b" }, { "a", "s/b" }, { "s/a", "t/a" },
+};
+
+EveryStore(rename, of_a_directory_takes_files_along_whose_keys_collide)
+{
+	make_dir("t");
+	for (size_t i = 0; i < ARRAY_SIZE(dir_moves); i++) {
+		const char *from = dir_moves[i][0], *to = dir_moves[i][1];
+
+		make_colliding(from, 10);
+		cr_assert_eq(renamed(from, to, 0), 0, "%s to %s", from, to);
+		check_colliding(to, 10);
+		world_check();
+		/* And back, onto an empty directory. */
+		make_dir(from);
+		cr_assert_eq(renamed(to, from, 0), 0, "%s back to %s", to, from);
+		cr_expect_eq(looked_up(to), -ENOENT);
+		check_colliding(from, 10);
+		world_check();
+		world_reopen();
+		check_colliding(from, 10);
+		remove_colliding(from);
+		world_settle();
+		cr_expect_str_eq(keys(), "", "%s", to);
+	}
+}
+
+EveryStore(rename, of_a_directory_keeps_the_keys_of_colliding_files_as_they_are_behind_it)
+{
+	make_dir("s/a");
+	save("s/a/k.json", "1");
+	save("s/a/k.jsonl", "2\n");
+	cr_assert_eq(renamed("s/a", "s/b", 0), 0);
+	cr_expect_str_eq(keys(), "s/b/k[0-0] s/b/k.jsonl[0-0]");
+	cr_expect_str_eq(rows_of("s", "b/k"), "0=1");
+	cr_assert_eq(renamed("s", "t", 0), 0);
+	cr_expect_str_eq(keys(), "t/b/k[0-0] t/b/k.jsonl[0-0]");
+}
+
+EveryStore(rename, that_exchanges_directories_exchanges_files_whose_keys_collide)
+{
+	make_dir("t");
+	for (size_t i = 0; i < ARRAY_SIZE(dir_moves); i++) {
+		const char *a = dir_moves[i][0], *b = dir_moves[i][1];
+
+		make_colliding(a, 10);
+		make_colliding(b, 50);
+		cr_assert_eq(renamed(a, b, RENAME_EXCHANGE), 0, "%s and %s", a, b);
+		check_colliding(a, 50);
+		check_colliding(b, 10);
+		world_check();
+		world_reopen();
+		check_colliding(a, 50);
+		check_colliding(b, 10);
+		remove_colliding(a);
+		remove_colliding(b);
+		world_settle();
+		cr_expect_str_eq(keys(), "", "%s and %s", a, b);
+	}
+}
+
+EveryStore(rename, that_exchanges_directories_crosses_keys_of_their_own)
+{
+	make_dir("s/a");
+	make_dir("s/b");
+	save("s/a/k.json", "1");
+	save("s/a/k.jsonl", "2\n");
+	save("s/b/k.jsonl", "3\n");
+	save("s/b/k.json", "4");
+	cr_assert_eq(renamed("s/a", "s/b", RENAME_EXCHANGE), 0);
+	cr_expect_str_eq(content_of("s/b/k.json"), "1");
+	cr_expect_str_eq(content_of("s/b/k.jsonl"), "2\n");
+	cr_expect_str_eq(content_of("s/a/k.jsonl"), "3\n");
+	cr_expect_str_eq(content_of("s/a/k.json"), "4");
+	world_check();
+	cr_assert_eq(renamed("s/a/k.json", "s/b", RENAME_EXCHANGE), 0, "a file and a directory");
+	cr_expect_str_eq(content_of("s/b"), "4");
+	cr_expect_str_eq(content_of("s/a/k.json/k.json"), "1");
+	cr_expect_str_eq(content_of("s/a/k.json/k.jsonl"), "2\n");
+	world_check();
+}
+
+/* What another program wrote may have the key that a file would get. */
+SqliteStore(rename, of_a_directory_leaves_keys_that_others_have)
+{
+	sql_runs("INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) "
+		 "VALUES ('s', 'b/k', 0, '1'), ('s', 'b.json/k', 0, '2'), ('s', 'b', 0, '3')");
+	cr_expect_str_eq(names_in("s"), "b.json b.json%~1 b");
+	make_dir("s/a");
+	save("s/a/k.json", "4");
+	cr_assert_eq(unlinked("s/b.json"), 0);
+	world_settle();
+	cr_assert_eq(renamed("s/a", "s/b.json", 0), 0);
+
+	cr_expect_str_eq(content_of("s/b.json/k.json"), "4");
+	cr_expect_str_eq(content_of("s/b.json%~1/k.json"), "2");
+	cr_expect_str_eq(rows_of("s", "b.json/k"), "0=2");
+	cr_assert_eq(renamed("s/b.json%~1", "s/c", 0), 0);
+	cr_expect_str_eq(content_of("s/c/k.json"), "2");
+	world_check();
+}
+
+/* The rows of a file that was just unlinked go with it, and no others. */
+EveryStore(rename, of_directories_does_not_lend_keys_to_files_that_were_unlinked)
+{
+	static const char *const moves[][3] = { { "s/a", "s/x", "s/b" }, { "a", "x", "b" } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(moves); i++) {
+		char a[32], b[32];
+
+		make_dir(moves[i][0]);
+		make_dir(moves[i][2]);
+		snprintf(a, sizeof(a), "%s/k.jsonl", moves[i][0]);
+		snprintf(b, sizeof(b), "%s/k.jsonl", moves[i][2]);
+		save(a, "1\n");
+		save(b, "2\n");
+		cr_assert_eq(unlinked(a), 0);
+		cr_assert_eq(renamed(moves[i][0], moves[i][1], 0), 0);
+		cr_assert_eq(renamed(moves[i][2], moves[i][0], 0), 0);
+		world_settle();
+		cr_expect_str_eq(content_of(a), "2\n");
+		/* And over the directory that it was in. */
+		cr_assert_eq(unlinked(a), 0);
+		make_dir(moves[i][2]);
+		save(b, "3\n");
+		cr_assert_eq(renamed(moves[i][2], moves[i][0], 0), 0);
+		world_settle();
+		cr_expect_str_eq(content_of(a), "3\n");
+	}
+	world_reopen();
+	cr_expect_str_eq(content_of("s/a/k.jsonl"), "3\n");
+}
+
 /* In a damaged store a directory may seem to lie in itself. */
 SqliteStore(rename, of_a_directory_comes_to_an_end_in_a_damaged_store)
 {
@@ -535,6 +719,25 @@ EveryStore(rename, to_an_ordinary_name_lets_writes_through_when_all_is_published
 	cr_assert_eq(renamed("s/k.json", "s/k.txt", 0), 0);
 	write_at(handle, 1, BYTES("3"));
 	cr_expect_str_eq(content_of("s/k.txt"), "[3]");
+	close_handle(handle);
+}
+
+EveryStore(rename, to_an_ordinary_name_shows_its_writer_what_was_cut_or_written_there)
+{
+	const struct stat size = { .st_size = 2 };
+	struct handle *handle, *other;
+
+	save("s/k.json", "[1]");
+	handle = open_at("s/k.json", O_RDWR);
+	write_at(handle, 0, BYTES("[2]"));
+	cr_assert_eq(renamed("s/k.json", "s/k.txt", 0), 0);
+	cr_assert_eq(handle_sync(world_tree, handle), 0);
+	cr_assert_eq(set_attr_by(handle, &size, TREE_SET_SIZE), 0);
+	cr_expect_str_eq(read_by(handle), "[2");
+	other = open_at("s/k.txt", O_WRONLY);
+	write_at(other, 0, BYTES("7"));
+	cr_expect_str_eq(read_by(handle), "72");
+	close_handle(other);
 	close_handle(handle);
 }
 

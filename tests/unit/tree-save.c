@@ -59,6 +59,35 @@ EveryStore(save, is_seen_by_its_writer_alone_until_it_is_closed)
 	cr_expect_str_eq(rows_of("s", "l"), "0=3 1=4 2=5");
 }
 
+EveryStore(save, that_only_empties_leaves_what_others_have_saved_since)
+{
+	struct handle *a = open_at("s/k.json", O_WRONLY | O_CREAT | O_TRUNC);
+
+	save("s/k.json", "[1]");
+	close_handle(a);
+	cr_expect_str_eq(content_of("s/k.json"), "[1]");
+
+	a = open_at("s/k.json", O_WRONLY | O_TRUNC);
+	close_handle(a);
+	cr_expect_str_eq(content_of("s/k.json"), "");
+}
+
+EveryStore(save, that_only_adds_to_a_document_adds_to_what_it_is_by_then)
+{
+	struct handle *a, *b;
+
+	save("s/k.json", "1");
+	a = open_at("s/k.json", O_WRONLY | O_APPEND);
+	b = open_at("s/k.json", O_WRONLY | O_APPEND);
+	append_to(a, "2");
+	append_to(b, "3");
+	append_to(a, "4");
+	close_handle(b);
+	cr_expect_str_eq(content_of("s/k.json"), "13");
+	close_handle(a);
+	cr_expect_str_eq(content_of("s/k.json"), "1324");
+}
+
 EveryStore(save, by_two_writers_is_that_of_the_last_close_entire)
 {
 	struct handle *a, *b;
@@ -152,7 +181,9 @@ EveryStore(save, of_a_writer_that_pauses_is_published_when_it_is_whole)
 	torn = open_at("s/t.jsonl", O_WRONLY | O_TRUNC);
 	write_at(torn, 0, BYTES("2\n{\"a"));
 
-	for (unsigned i = 0; i < 500 && strcmp(rows_of("s", "k"), "0=1") == 0; i++)
+	for (unsigned i = 0; i < 500 && (strcmp(rows_of("s", "k"), "0=1") == 0 ||
+					 strcmp(rows_of("s", "l"), "0=1 1=2") == 0);
+	     i++)
 		nanosleep(&moment, NULL);
 
 	cr_expect_str_eq(rows_of("s", "l"), "0=3 1=4");
@@ -759,11 +790,13 @@ EveryStore(save, changes_a_row_that_many_equal_ones_stand_before)
 
 /* ---- refused ---- */
 
+/* Of a list "1\n2\n": a line as long as may be behind it, and then no newline before that. */
 static void grow_beyond(struct handle *handle)
 {
-	struct stat st = { .st_size = (off_t)world_store->max_item + 100 };
+	struct stat st = { .st_size = (off_t)world_store->max_item + 4 };
 
 	cr_assert_eq(set_attr_by(handle, &st, TREE_SET_SIZE), 0);
+	write_at(handle, 3, BYTES("x"));
 }
 
 EveryStore(save, with_a_line_that_is_too_long_keeps_the_previous_content)
@@ -877,4 +910,36 @@ EveryStore(save, by_who_has_read_what_others_appended_keeps_that)
 
 	cr_expect_str_eq(content_of("s/l.jsonl"), "4\n3\n");
 	cr_expect_str_eq(rows_of("s", "l"), "0=4 1=3");
+}
+
+/* ---- what can never be rows ---- */
+
+SqliteStore(save, refuses_at_once_what_could_never_be_rows)
+{
+	static const char *const paths[] = { "s/l.jsonl", "s/k.json", "s/k.hash" };
+	const struct stat huge = { .st_size = INT64_C(20) << 30 };
+
+	make_file("f", S_IFREG | 0600);
+	cr_assert_eq(set_attr("f", &huge, TREE_SET_SIZE), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		struct handle *handle;
+
+		save(paths[i], "1\n");
+		cr_expect_eq(set_attr(paths[i], &huge, TREE_SET_SIZE), -EFBIG, "%s", paths[i]);
+		cr_expect_eq(renamed("f", paths[i], 0), -EFBIG, "%s", paths[i]);
+		handle = open_at(paths[i], O_RDWR);
+		cr_expect_eq(set_attr_by(handle, &huge, TREE_SET_SIZE), -EFBIG, "%s", paths[i]);
+		cr_expect_eq(handle_allocate(world_tree, handle, 0, 0, huge.st_size), -EFBIG, "%s",
+			     paths[i]);
+		close_handle(handle);
+		cr_expect_str_eq(content_of(paths[i]), "1\n");
+
+		handle = open_at(paths[i], O_RDWR);
+		write_at(handle, 0, BYTES("3"));
+		cr_expect_eq(handle_write(world_tree, handle, 1, huge.st_size, BYTES("2\n")),
+			     -EFBIG, "%s", paths[i]);
+		cr_expect_eq(handle_flush(world_tree, handle, 1), -EFBIG, "a gap is published");
+		handle_free(world_tree, handle);
+		cr_expect_str_eq(content_of(paths[i]), "1\n");
+	}
 }

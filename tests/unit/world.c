@@ -12,8 +12,10 @@
 #include <unistd.h>
 
 #include "backend/memory/memory.h"
-#include "fs/model/check.h"
-#include "fs/model/internal.h"
+#include "fs/api/check.h"
+#include "fs/content/content.h"
+#include "fs/tree/tree.h"
+#include "fs/write/write.h"
 #include "src/base/log.h"
 
 struct tree *world_tree;
@@ -147,7 +149,7 @@ static int end_ghosts(void)
 {
 	WITH_WRITE_LOCK(world_tree);
 
-	return ghosts_end(world_tree, true, 0);
+	return ghosts_end(world_tree, true, NULL);
 }
 
 void world_settle(void)
@@ -525,7 +527,7 @@ struct stat stat_of_inode(struct inode *inode)
 	int r = tree_stat(world_tree, inode, &st);
 
 	/* What a reader may have in the kernel keeps its size until that is told otherwise. */
-	while (tree_is_telling(world_tree))
+	while (tree_is_notifying(world_tree))
 		usleep(100);
 	if (r == 0)
 		r = tree_stat(world_tree, inode, &st);

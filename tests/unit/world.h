@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "fs/model/tree.h"
+#include "fs/api/tree.h"
 #include "src/base/cleanup.h"
 
 enum { WORLD_MEMORY, WORLD_SQLITE, WORLD_KINDS };

@@ -24,7 +24,8 @@ enum {
 	FEW = 1, /* samples of the calls of one kind, in `make check` */
 	SOME = 2,
 	MORE = 5,
-	ENOUGH = 100000, /* calls, in which something must get through */
+	ENOUGH = 100000,    /* calls, in which something must get through */
+	APART_SECONDS = 30, /* in which a key that was set apart is taken in, with room */
 };
 
 static uint64_t chance;
@@ -63,24 +64,61 @@ static bool stays(const struct shim_fault *fault, size_t step)
 	return fault->call == SHIM_SYNC && script_syncs(step);
 }
 
+/* A key whose change could not be taken in is set apart (apart.c): until it is tried again, after a
+ * second, a new one has no file yet. */
+static bool is_apart(int r, int wanted, unsigned seconds)
+{
+	return seconds && (r == wanted || r == -ENOENT);
+}
+
+/* Make a step that has failed once more. */
+static int run_again(int wanted, int make(size_t), size_t step, unsigned seconds)
+{
+	int r;
+
+	for (unsigned i = 0; is_apart(r = make(step), wanted, seconds) && i < 100 * seconds; i++)
+		usleep(10000);
+	return r;
+}
+
+/* The log has said something since the store was opened. */
+static bool told;
+
+/* Wait until a call of another thread has failed; it says so later. */
+static void wait_for_fault(const char *sentence)
+{
+	while (!shim_failures())
+		usleep(1000);
+	cr_assert(place_hears(sentence), "not in the log: %s", sentence);
+}
+
+static void hush(void)
+{
+	told |= place_errors() > 0;
+	place_hush();
+}
+
 /* Make a step, and again if it has failed. */
-static void run_step(const struct shim_fault *fault, int make(size_t), size_t step)
+static void run_step(const struct shim_fault *fault, int make(size_t), size_t step,
+		     unsigned seconds)
 {
 	int wanted = shim_errno(fault->error), r;
 
-	place_hush();
+	hush();
 	r = make(step);
 	if (r == 0)
 		return;
-	cr_assert_eq(r, wanted, "%s: step %zu: %s instead of %s (%s)", trying, step, strerror(-r),
-		     strerror(-wanted), place_error());
+	cr_assert(r == wanted || is_apart(r, wanted, seconds),
+		  "%s: step %zu: %s instead of %s (%s)", trying, step, strerror(-r),
+		  strerror(-wanted), place_error());
 	cr_assert_gt(shim_failures(), 0, "%s: step %zu failed before", trying, step);
-	cr_assert(r == -ENOMEM || place_errors() || stays(fault, step),
+	/* That a key is set apart is said once, by whoever finds it. */
+	cr_assert(r == -ENOMEM || place_errors() || stays(fault, step) || (seconds && told),
 		  "%s: step %zu: nothing in the log", trying, step);
 	if (fault->lasting)
 		shim_heal();
-	place_hush();
-	r = make(step);
+	hush();
+	r = run_again(wanted, make, step, seconds);
 	cr_assert(r == 0 || (r == wanted && stays(fault, step)), "%s: step %zu, again: %s (%s)",
 		  trying, step, strerror(-r), place_error());
 }
@@ -120,7 +158,7 @@ static uint64_t run_script(const struct shim_fault *fault)
 	place_must_open(place_fresh("store"));
 	shim_fail(fault);
 	for (size_t i = 0; i < script_steps(); i++)
-		run_step(fault, script_run, i);
+		run_step(fault, script_run, i, 0);
 	calls = shim_calls();
 	shim_heal();
 	check_twice("store", check_script);
@@ -261,11 +299,12 @@ static uint64_t run_changes(const struct shim_fault *fault)
 	uint64_t calls;
 
 	describe(fault, "changes");
+	told = false;
 	place_must_open(place_fresh("store"));
 	make_changes();
 	shim_fail(fault);
 	for (size_t i = 0; i < ARRAY_SIZE(changed); i++)
-		run_step(fault, look_at_change, i);
+		run_step(fault, look_at_change, i, APART_SECONDS);
 	calls = shim_calls();
 	shim_heal();
 	check_twice("store", check_changes);
@@ -310,10 +349,8 @@ Test(faults, of_the_commit_of_what_is_adopted_leave_directories_as_they_were, .i
 	shim_fail(&fault);
 	change("INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) "
 	       "VALUES ('m', 'k', 0, '1'), ('n', 'a/k', 0, '2'), ('n', 'b', 0, '3')");
-	while (!shim_failures())
-		usleep(1000);
+	wait_for_fault("");
 	shim_heal();
-	cr_assert_gt(place_errors(), 0, "nothing in the log");
 	check_twice("store", check_adopted);
 }
 
@@ -364,9 +401,10 @@ static uint64_t run_background(const struct shim_fault *fault)
 	usleep(BACKGROUND);
 	calls = shim_calls();
 	/* Of others SQLite makes nothing. */
-	cr_assert(!shim_failures() || fault->error != SHIM_IO || place_errors() ||
+	cr_assert(!shim_failures() || fault->error != SHIM_IO ||
 			  (fault->call != SHIM_READ && fault->call != SHIM_WRITE &&
-			   fault->call != SHIM_SYNC),
+			   fault->call != SHIM_SYNC) ||
+			  place_hears(""),
 		  "%s: nothing in the log", trying);
 	shim_heal();
 	r = make_file("t", S_IFDIR | 0755);
@@ -457,8 +495,7 @@ Test(faults, of_the_sync_of_a_checkpoint_are_told_to_who_syncs, .init = begin, .
 	place_must_open(place_fresh("store"));
 	shim_fail(&fault);
 	make_big("a");
-	while (!shim_failures() || !place_errors())
-		usleep(1000);
+	wait_for_fault("no sync succeeds until");
 	shim_heal();
 	usleep(BACKGROUND);
 	handle = open_at("a", O_WRONLY);
@@ -490,8 +527,7 @@ Test(faults, of_the_sync_of_a_checkpoint_keep_the_log_out_of_the_database, .init
 	place_must_open(place_fresh("store"));
 	shim_fail(&fault);
 	make_big("a");
-	while (!shim_failures())
-		usleep(1000);
+	wait_for_fault("no sync succeeds until");
 	shim_heal();
 	place_hush();
 	make_big("b");

@@ -10,21 +10,27 @@
 #include "backend/backend.h"
 #include "src/base/log.h"
 
-enum { PATH = 128 };
+enum {
+	PATH = 128,
+	HEAR_SECONDS = 30, /* in which what has failed is said, with room */
+};
 
 static char scratch[64];
 
 static pthread_mutex_t said_lock = PTHREAD_MUTEX_INITIALIZER;
-static char said[1024];
+static char said[4096];
 static unsigned said_count;
 
 static void hear(int level, const char *sentence)
 {
+	size_t used;
+
 	if (level > LOG_ERR)
 		return;
 	pthread_mutex_lock(&said_lock);
-	if (!said_count++)
-		snprintf(said, sizeof(said), "%s", sentence);
+	used = strlen(said);
+	snprintf(said + used, sizeof(said) - used, "%s%s", used ? "\n" : "", sentence);
+	said_count++;
 	pthread_mutex_unlock(&said_lock);
 }
 
@@ -49,6 +55,23 @@ void place_hush(void)
 	said_count = 0;
 	*said = '\0';
 	pthread_mutex_unlock(&said_lock);
+}
+
+static bool has_heard(const char *part)
+{
+	bool heard;
+
+	pthread_mutex_lock(&said_lock);
+	heard = said_count && strstr(said, part);
+	pthread_mutex_unlock(&said_lock);
+	return heard;
+}
+
+bool place_hears(const char *part)
+{
+	for (unsigned i = 0; !has_heard(part) && i < 1000 * HEAR_SECONDS; i++)
+		usleep(1000);
+	return has_heard(part);
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)

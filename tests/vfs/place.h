@@ -29,9 +29,12 @@ void place_close(void);
 /* The path of the store. */
 const char *place_store(const char *dir);
 
-/* Errors that the log has got since place_hush(), and the first of them, or "". */
+/* Errors that the log has got since place_hush(), and the first of them, one a line, or "". */
 unsigned place_errors(void);
 const char *place_error(void);
 void place_hush(void);
+
+/* Wait until one of them has a part; false if that takes too long. */
+bool place_hears(const char *part);
 
 #endif

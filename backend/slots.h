@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_SLOTS_H
+#define BACKEND_SLOTS_H
+
+/*
+ * The slots of struct backend_ops as lists, for who does the same with each: declares it, puts it
+ * into the table of a store, or forwards it to another store inside (fault/).
+ *
+ * BACKEND_READS has those that read in a snapshot:
+ *
+ *	READ(slot, (parameters behind the snapshot), (arguments))
+ *
+ * with READ_ROWS(...) for those of the rows of one key.  BACKEND_CALLS has the others that may
+ * fail, but for commit() and what a wrapper lacks:
+ *
+ *	CALL(slot, (parameters behind the store), (arguments))
+ *
+ * Who uses a list defines these; SLOTS_READ is a READ that is a CALL with a snapshot.
+ */
+
+#include "backend/backend.h"
+
+/* clang-format off */
+#define BACKEND_READS                                                                              \
+	READ(node_get, (uint64_t ino, struct backend_node *ret_node),                              \
+	     (ino, ret_node))                                                                      \
+	READ(node_find, (struct bytes session, struct bytes key, struct backend_node *ret_node),   \
+	     (session, key, ret_node))                                                             \
+	READ(node_list, (uint64_t after, bool orphans_only, backend_node_fn *fn, void *arg),       \
+	     (after, orphans_only, fn, arg))                                                       \
+	READ(entry_find, (uint64_t parent, struct bytes name, uint64_t *ret_id,                    \
+			  struct backend_node *ret_node),                                          \
+	     (parent, name, ret_id, ret_node))                                                     \
+	READ(entry_name, (uint64_t parent, uint64_t id, struct buf *name),                         \
+	     (parent, id, name))                                                                   \
+	READ(entry_list, (uint64_t parent, uint64_t after, backend_entry_fn *fn, void *arg),       \
+	     (parent, after, fn, arg))                                                             \
+	READ(xattr_get, (uint64_t ino, struct bytes name, struct buf *value),                      \
+	     (ino, name, value))                                                                   \
+	READ(xattr_list, (uint64_t ino, backend_name_fn *fn, void *arg),                           \
+	     (ino, fn, arg))                                                                       \
+	READ(chunk_read, (uint64_t ino, int64_t first, int64_t last, backend_chunk_fn *fn,         \
+			  void *arg),                                                              \
+	     (ino, first, last, fn, arg))                                                          \
+	READ(chunk_list, (uint64_t ino, int64_t first, int64_t last, backend_chunk_size_fn *fn,    \
+			  void *arg),                                                              \
+	     (ino, first, last, fn, arg))                                                          \
+	READ_ROWS(row_read, (struct bytes session, struct bytes key, int64_t first,                \
+			     backend_row_fn *fn, void *arg),                                       \
+	     (session, key, first, fn, arg))                                                       \
+	READ_ROWS(key_stat, (struct bytes session, struct bytes key,                               \
+			     struct backend_key_stat *ret_stat),                                   \
+	     (session, key, ret_stat))                                                             \
+	READ(key_list, (struct bytes after_session, struct bytes after_key, backend_key_fn *fn,    \
+			void *arg),                                                                \
+	     (after_session, after_key, fn, arg))                                                  \
+	READ(session_list, (backend_session_fn *fn, void *arg),                                    \
+	     (fn, arg))                                                                            \
+	READ(session_stat, (struct bytes session, struct backend_session_stat *ret_stat),          \
+	     (session, ret_stat))                                                                  \
+	READ(day_list, (backend_day_fn *fn, void *arg),                                            \
+	     (fn, arg))                                                                            \
+	READ(piece_read, (uint64_t ino, int64_t first, int64_t first_seq, backend_piece_fn *fn,    \
+			  void *arg),                                                              \
+	     (ino, first, first_seq, fn, arg))                                                     \
+	READ(mark_find, (uint64_t ino, uint64_t offset, struct backend_mark *ret_mark),            \
+	     (ino, offset, ret_mark))                                                              \
+	READ(mark_find_index, (uint64_t ino, int64_t index, struct backend_mark *ret_mark),        \
+	     (ino, index, ret_mark))                                                               \
+	READ(last_ids, (uint64_t *ret_ino, uint64_t *ret_entry),                                   \
+	     (ret_ino, ret_entry))                                                                 \
+	READ(change_list, (backend_change_fn *fn, void *arg),                                      \
+	     (fn, arg))
+
+#define BACKEND_CALLS                                                                              \
+	CALL(snapshot_begin, (unsigned flags, struct backend_snapshot **ret_snapshot),             \
+	     (flags, ret_snapshot))                                                                \
+	CALL(change_wait, (int timeout_ms),                                                        \
+	     (timeout_ms))                                                                         \
+	CALL(sync, (),                                                                             \
+	     ())                                                                                   \
+	CALL(space, (struct backend_space *ret_space),                                             \
+	     (ret_space))                                                                          \
+	CALL(check, (backend_report_fn *report, void *arg),                                        \
+	     (report, arg))
+
+#define SLOTS_READ(slot, parameters, arguments)                                                    \
+	CALL(slot, (struct backend_snapshot *snapshot SLOTS_BEHIND parameters),                    \
+	     (snapshot SLOTS_BEHIND arguments))
+/* clang-format on */
+
+/* A list in parentheses behind other parameters, and without them. */
+#define SLOTS_BEHIND(...) , ##__VA_ARGS__
+#define SLOTS_BARE(...) __VA_ARGS__
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_SQLITE_FILE_H
+#define BACKEND_SQLITE_FILE_H
+
+/* The store's file: finding and making it, its header, who owns it, whether it is still there. */
+
+#include "backend/backend.h"
+
+struct sqlite;
+struct sqlite_file; /* the store's file, once a process however often it is opened */
+
+struct sqlite_place {
+	char *path;    /* without symbolic links; owned */
+	int dir;       /* its directory (O_PATH), wherever that is moved to; 0: not known */
+	bool created;  /* we made the file just now */
+	bool no_log;   /* there was no write-ahead log when it was opened read-only */
+	bool writable; /* the system lets us write to it */
+	struct sqlite_file *file;
+};
+
+int sqlite_place_find(const char *path, const struct backend_options *options,
+		      struct sqlite_place *ret_place, char **ret_why);
+/* Whether the path still leads to the file, which is so until somebody removes, moves or replaces
+ * it. */
+bool sqlite_place_stands(const struct sqlite_place *place);
+/* Only when all connections are closed (file.c says why). */
+void sqlite_place_done(struct sqlite_place *place);
+/* Become the owner until sqlite_place_done(); -EBUSY. */
+int sqlite_file_own(struct sqlite_file *file);
+void sqlite_file_disown(struct sqlite_file *file);
+/* Own a file by its path, whatever is in it, and without a store; and give it up.  No connection to
+ * it may be open then. */
+int sqlite_file_take(const char *path, struct sqlite_file **ret_file);
+void sqlite_file_leave(struct sqlite_file *file);
+/* Let it have the blocks for so many bytes, whatever its size; -ENOSPC, -EOPNOTSUPP. */
+int sqlite_file_allocate(struct sqlite_file *file, uint64_t size);
+/* Does anybody, here or in another process, own it? */
+bool sqlite_file_owned(struct sqlite_file *file);
+/* 0 while the store's file has its name in the directory where it was opened, also when that was
+ * moved; -EIO when it has not, and then the log says so: what is written to it is found by nobody.
+ * Once for an owner, who would say it at every call. */
+int sqlite_file_there(struct sqlite *store);
+/* The same, of the store's log as well: without it nothing is durable. */
+int sqlite_file_durable(struct sqlite *store);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_SQLITE_ROOM_H
+#define BACKEND_SQLITE_ROOM_H
+
+/*
+ * Full disks: what may still be written, and the reserve for deletions.
+ *
+ * Only who is the writer calls these, or nobody else knows the store yet or any more.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sqlite;
+
+/* Find or make the reserve, if this store is to have one. */
+void sqlite_room_open(struct sqlite *store);
+/* Before and after the connections are closed. */
+void sqlite_room_ending(struct sqlite *store);
+void sqlite_room_close(struct sqlite *store);
+/* The store could not be opened for want of room: true when there was a reserve to give up. */
+bool sqlite_room_lend_unopened(const char *path);
+/* Before a transaction that will write about so many bytes. */
+void sqlite_room_prepare(struct sqlite *store, uint64_t bytes);
+/* At the beginning of one. */
+void sqlite_room_begin(struct sqlite *store);
+/* Inside a write transaction that has written about so many bytes since the last call, and before
+ * it commits: 0 to go on, -ENOSPC when what it has written could not be brought into the database
+ * any more. */
+int sqlite_room_check(struct sqlite *store, uint64_t bytes);
+/* Outside of one, after -ENOSPC: empty the WAL.  True when that may have helped. */
+bool sqlite_room_make(struct sqlite *store);
+/* Let the next transaction have the reserve and a little above the quota; false when nothing can
+ * help it.  And take it back. */
+bool sqlite_room_lend(struct sqlite *store);
+void sqlite_room_return(struct sqlite *store);
+/* For idle times: give unused pages back to the filesystem.  Takes the writer by itself. */
+void sqlite_room_tidy(struct sqlite *store);
+
+#endif

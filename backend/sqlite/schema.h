@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_SQLITE_SCHEMA_H
+#define BACKEND_SQLITE_SCHEMA_H
+
+/* Our tables, their versions, the triggers that log others' changes. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sqlite;
+struct sqlite_conn;
+
+/* The version of our tables; 0: there are none. */
+int sqlite_schema_version(struct sqlite_conn *conn, int64_t *ret_version);
+/* Make, adopt or migrate; in one transaction.  new_store: the file was empty. */
+int sqlite_schema_bring(struct sqlite *store, int64_t from, bool new_store);
+/* The same tables in the private file of MODE_ASIDE. */
+int sqlite_schema_aside(struct sqlite *store);
+/* Inside a write transaction: the rows' table was changed by another program in a way that cut our
+ * triggers off.  Put them back, and log that anything may have changed. */
+int sqlite_schema_mend(struct sqlite_conn *conn);
+/* Are the triggers in place? */
+int sqlite_schema_intact(struct sqlite_conn *conn, bool *ret_intact);
+int sqlite_meta_put(struct sqlite_conn *conn, const char *key, const char *value);
+/* *ret_value is NULL when there is none; free(). */
+int sqlite_meta_get(struct sqlite_conn *conn, const char *key, char **ret_value);
+
+/* Do others' changes wait?  *ret_cut says that the schema was changed under us in a way that
+ * cut our triggers off: the caller has to mend it (sqlite_schema_mend). */
+int sqlite_schema_pending(struct sqlite_conn *conn, bool *ret_pending, bool *ret_cut);
+
+#endif

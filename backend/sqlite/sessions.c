@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/* Which sessions and keys there are, and what their rows come to. */
+#include <errno.h>
+
+#include "backend/days.h"
+#include "backend/sqlite/cursor.h"
+#include "backend/sqlite/slots.h"
+#include "backend/sqlite/times.h"
+#include "src/base/cleanup.h"
+
+/* Seek the next id into id, which holds the previous one: 1, or 0 when there is none behind it. */
+static int seek_id(struct cursor *cursor, struct buf *id)
+{
+	bool found = cursor_next(cursor);
+	int r;
+
+	if (found) {
+		buf_clear(id);
+		cursor->r = buf_append_bytes(id, cursor_bytes(cursor, 0));
+	}
+	r = cursor_end(cursor);
+	return r < 0 ? r : found;
+}
+
+struct walk {
+	struct backend *backend;
+	struct backend_snapshot *snapshot;
+	backend_key_fn *fn;
+	void *arg;
+	struct buf session;
+	struct buf key;
+};
+
+static int next_session(struct walk *walk)
+{
+	struct cursor cursor = cursor_open(walk->snapshot, SQL_NEXT_SESSION);
+
+	cursor_bind_text(&cursor, buf_bytes(&walk->session));
+	return seek_id(&cursor, &walk->session);
+}
+
+static int next_key(struct walk *walk)
+{
+	struct cursor cursor = cursor_open(walk->snapshot, SQL_NEXT_KEY);
+
+	cursor_bind_text(&cursor, buf_bytes(&walk->session));
+	cursor_bind_text(&cursor, buf_bytes(&walk->key));
+	return seek_id(&cursor, &walk->key);
+}
+
+/* The bytes of a buffer, of which an empty one may have none. */
+static struct bytes present(const struct buf *buf)
+{
+	return bytes_make(buf->data ? buf->data : "", buf->size);
+}
+
+/* The keys from walk->key on.  1 at the session's end, 0 when fn wants no more. */
+static int walk_keys(struct walk *walk)
+{
+	struct backend_key_stat stat;
+	int r;
+
+	while ((r = next_key(walk)) > 0) {
+		r = sqlite_key_stat(walk->backend, walk->snapshot, present(&walk->session),
+				    present(&walk->key), &stat);
+		if (r == 0) {
+			r = walk->fn(walk->arg, present(&walk->session), present(&walk->key),
+				     &stat);
+			if (r)
+				return MIN(r, 0);
+		} else if (r != -ENOENT) {
+			return r;
+		}
+		r = buf_append_byte(&walk->key, '\0');
+		if (r < 0)
+			return r;
+	}
+	return r < 0 ? r : 1;
+}
+
+static int walk_sessions(struct walk *walk, struct bytes after_session, struct bytes after_key)
+{
+	int r = 0;
+
+	if (after_session.data) {
+		r = buf_append_bytes(&walk->session, after_session);
+		if (r == 0)
+			r = buf_append_bytes(&walk->key, after_key);
+		if (r == 0)
+			r = buf_append_byte(&walk->key, '\0');
+		if (r == 0)
+			r = walk_keys(walk);
+		if (r > 0)
+			r = buf_append_byte(&walk->session, '\0');
+		else
+			return r;
+	}
+	while (r == 0 && (r = next_session(walk)) > 0) {
+		buf_clear(&walk->key);
+		r = walk_keys(walk);
+		if (r <= 0)
+			break;
+		r = buf_append_byte(&walk->session, '\0');
+	}
+	return r;
+}
+
+int sqlite_key_list(struct backend *backend, struct backend_snapshot *snapshot,
+		    struct bytes after_session, struct bytes after_key, backend_key_fn *fn,
+		    void *arg)
+{
+	struct walk walk = { backend, snapshot, fn, arg, { 0 }, { 0 } };
+	int r = walk_sessions(&walk, after_session, after_key);
+
+	buf_done(&walk.session);
+	buf_done(&walk.key);
+	return r;
+}
+
+/* Sessions that have rows, and those that have none, each in the order of their ids: what comes
+ * next of both, and the session that is being added up. */
+struct sessions {
+	struct cursor rows;
+	struct cursor empty;
+	struct buf session;
+	struct backend_session_stat stat;
+};
+
+static void add_key(struct sessions *sessions)
+{
+	struct backend_session_stat *stat = &sessions->stat;
+	struct cursor *rows = &sessions->rows;
+	int64_t created = sqlite_stamp_read(rows->statement, 3);
+	int64_t updated = sqlite_stamp_read(rows->statement, 4);
+
+	stat->created = stat->keys && stat->created < created ? stat->created : created;
+	stat->updated = MAX(stat->updated, updated);
+	stat->keys++;
+	stat->items += (uint64_t)cursor_number(rows, 1);
+	stat->bytes += (uint64_t)cursor_number(rows, 2);
+}
+
+/* Add up the keys of the session that the cursor is at; whether it is at a next one then. */
+static bool add_session(struct sessions *sessions)
+{
+	struct cursor *rows = &sessions->rows;
+	bool more;
+
+	buf_clear(&sessions->session);
+	sessions->stat = (struct backend_session_stat){ 0 };
+	rows->r = buf_append_bytes(&sessions->session, cursor_bytes(rows, 0));
+	if (rows->r < 0)
+		return false;
+	do {
+		add_key(sessions);
+		more = cursor_next(rows);
+	} while (more && bytes_equal(cursor_bytes(rows, 0), present(&sessions->session)));
+	return more;
+}
+
+static bool empty_is_next(struct sessions *sessions, bool more_rows, bool more_empty)
+{
+	return more_empty && (!more_rows || bytes_compare(cursor_bytes(&sessions->empty, 0),
+							  cursor_bytes(&sessions->rows, 0)) < 0);
+}
+
+static int tell_empty(struct sessions *sessions, backend_session_fn *fn, void *arg)
+{
+	const struct backend_session_stat stat = { .updated = cursor_number(&sessions->empty, 1) };
+
+	return fn(arg, cursor_bytes(&sessions->empty, 0), &stat);
+}
+
+static int tell_sessions(struct sessions *sessions, backend_session_fn *fn, void *arg)
+{
+	bool rows = cursor_next(&sessions->rows);
+	bool empty = cursor_next(&sessions->empty);
+	int r = 0;
+
+	while (r == 0 && sessions->rows.r == 0 && sessions->empty.r == 0 && (rows || empty)) {
+		if (empty_is_next(sessions, rows, empty)) {
+			r = tell_empty(sessions, fn, arg);
+			empty = r == 0 && cursor_next(&sessions->empty);
+		} else {
+			rows = add_session(sessions);
+			if (sessions->rows.r == 0)
+				r = fn(arg, present(&sessions->session), &sessions->stat);
+		}
+	}
+	return MIN(r, 0);
+}
+
+int sqlite_session_list(struct backend *backend, struct backend_snapshot *snapshot,
+			backend_session_fn *fn, void *arg)
+{
+	struct sessions sessions = { .rows = cursor_open(snapshot, SQL_SESSION_ROWS),
+				     .empty = cursor_open(snapshot, SQL_SESSION_EMPTY) };
+	int r = tell_sessions(&sessions, fn, arg);
+	int rows = cursor_end(&sessions.rows), empty = cursor_end(&sessions.empty);
+
+	(void)backend;
+	buf_done(&sessions.session);
+	return rows < 0 ? rows : empty < 0 ? empty : r;
+}
+
+int sqlite_session_stat(struct backend *backend, struct backend_snapshot *snapshot,
+			struct bytes session, struct backend_session_stat *ret_stat)
+{
+	struct sessions sessions = { .rows = cursor_open(snapshot, SQL_SESSION_STAT) };
+	int r;
+
+	(void)backend;
+	cursor_bind_text(&sessions.rows, session);
+	if (cursor_only(&sessions.rows, -ENOENT))
+		add_session(&sessions);
+	r = cursor_end(&sessions.rows);
+	if (r == 0)
+		*ret_stat = sessions.stat;
+	buf_done(&sessions.session);
+	return r;
+}
+
+int sqlite_day_list(struct backend *backend, struct backend_snapshot *snapshot, backend_day_fn *fn,
+		    void *arg)
+{
+	_cleanup_(backend_days_done) struct backend_days days = { 0 };
+	struct cursor cursor = cursor_open(snapshot, SQL_DAY_LIST);
+	int r;
+
+	(void)backend;
+	while (cursor_next(&cursor))
+		cursor.r = backend_days_add(&days, sqlite_stamp_read(cursor.statement, 0),
+					    (uint64_t)cursor_number(&cursor, 1));
+	r = cursor_end(&cursor);
+	return r < 0 ? r : backend_days_tell(&days, fn, arg);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/* Names and texts of statements: SQL(name, text) for each.  sql.h makes the names of it, sql.c the
+ * texts, and tells what stands in them. */
+
+/* clang-format off */
+SQL(SQL_BEGIN, "BEGIN")
+SQL(SQL_BEGIN_IMMEDIATE, "BEGIN IMMEDIATE")
+SQL(SQL_COMMIT, "COMMIT")
+/* What was set apart has a negative stamp. */
+SQL(SQL_PENDING, "SELECT EXISTS (SELECT 1 FROM sessfs_change WHERE stamp > 0)")
+SQL(SQL_DATA_VERSION, "PRAGMA main.data_version")
+SQL(SQL_DIGESTED, "SELECT value FROM sessfs_meta WHERE key = 'digested'")
+SQL(SQL_TRIGGERS, "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND "
+	"tbl_name = {name} COLLATE NOCASE AND name IN ('sessfs_row_insert', "
+	"'sessfs_row_update', 'sessfs_row_delete')")
+
+SQL(SQL_NODE_GET, "SELECT " NODE_COLUMNS "FROM sessfs_node n WHERE n.ino = ?1")
+SQL(SQL_NODE_FIND_KEY, "SELECT " NODE_COLUMNS "FROM sessfs_node n WHERE n.session_id = ?1 "
+	"AND n.state_key = ?2 AND n.kind >= 2 AND n.nlink > 0")
+SQL(SQL_NODE_FIND_SESSION, "SELECT " NODE_COLUMNS "FROM sessfs_node n "
+	"WHERE n.session_id = ?1 AND n.kind = 1 AND n.nlink > 0")
+SQL(SQL_NODE_LIST, "SELECT " NODE_COLUMNS "FROM sessfs_node n WHERE n.ino > ?1 "
+	"ORDER BY n.ino")
+SQL(SQL_NODE_LIST_ORPHANS, "SELECT " NODE_COLUMNS "FROM sessfs_node n WHERE n.ino > ?1 "
+	"AND n.nlink = 0 ORDER BY n.ino")
+
+SQL(SQL_ENTRY_FIND, "SELECT " NODE_COLUMNS ", e.id FROM sessfs_entry e CROSS JOIN "
+	"sessfs_node n ON n.ino = e.ino WHERE e.parent = ?1 AND e.name = ?2")
+SQL(SQL_ENTRY_NAME, "SELECT name FROM sessfs_entry WHERE parent = ?1 AND id = ?2")
+SQL(SQL_ENTRY_LIST, "SELECT " NODE_COLUMNS ", e.id, e.name FROM sessfs_entry e CROSS JOIN "
+	"sessfs_node n ON n.ino = e.ino WHERE e.parent = ?1 AND e.id > ?2 "
+	"ORDER BY e.id")
+
+SQL(SQL_XATTR_GET, "SELECT value FROM sessfs_xattr WHERE ino = ?1 AND name = ?2")
+SQL(SQL_XATTR_LIST, "SELECT name FROM sessfs_xattr WHERE ino = ?1 ORDER BY name")
+SQL(SQL_CHUNK_READ, "SELECT chunk, data FROM sessfs_chunk WHERE ino = ?1 AND "
+	"chunk BETWEEN ?2 AND ?3 ORDER BY chunk")
+/* length() of a blob reads none of it; but to see whether the end of a range has come, the
+ * whole record would be read. */
+SQL(SQL_CHUNK_LIST, "SELECT chunk, length(data), ino FROM sessfs_chunk WHERE "
+	"(ino, chunk) >= (?1, ?2) ORDER BY ino, chunk")
+
+SQL(SQL_ROW_READ, "SELECT item_index, state_data FROM {rows} WHERE session_id = ?1 AND "
+	"state_key = ?2 AND item_index >= ?3 ORDER BY item_index")
+SQL(SQL_KEY_FIRST, "SELECT item_index FROM {rows} WHERE session_id = ?1 AND "
+	"state_key = ?2 AND typeof(item_index) = 'integer' "
+	"ORDER BY item_index LIMIT 1")
+SQL(SQL_KEY_LAST, "SELECT item_index, {created}, {updated} FROM {rows} WHERE "
+	"session_id = ?1 AND state_key = ?2 AND typeof(item_index) = 'integer' "
+	"ORDER BY item_index DESC LIMIT 1")
+SQL(SQL_NEXT_SESSION, "SELECT session_id FROM {rows} WHERE session_id >= ?1 AND "
+	"session_id < x'' ORDER BY session_id LIMIT 1")
+SQL(SQL_NEXT_KEY, "SELECT state_key FROM {rows} WHERE session_id = ?1 AND "
+	"state_key >= ?2 AND state_key < x'' ORDER BY state_key LIMIT 1")
+/* In the order of the primary key, so nothing is sorted. */
+SQL(SQL_SESSION_ROWS,
+	"SELECT session_id, count(*), sum({octets}), min({created}), "
+	"max({updated}) FROM {rows} WHERE " SHOWN_ROWS "GROUP BY session_id, state_key")
+SQL(SQL_SESSION_EMPTY, "SELECT session_id, mtime FROM sessfs_node n WHERE kind = 1 AND "
+	"nlink > 0 AND NOT EXISTS (SELECT 1 FROM {rows} WHERE "
+	"session_id = n.session_id AND state_key < x'' AND state_key >= '' "
+	"AND typeof(item_index) = 'integer') ORDER BY session_id")
+SQL(SQL_SESSION_STAT, "SELECT session_id, count(*), sum({octets}), min({created}), "
+	"max({updated}) FROM {rows} WHERE session_id = ?1 AND " SHOWN_ROWS
+	"GROUP BY session_id, state_key")
+SQL(SQL_DAY_LIST, "SELECT {created}, {octets} FROM {rows} WHERE " SHOWN_ROWS)
+
+SQL(SQL_PIECE_READ, "SELECT item_index, seq, data FROM sessfs_piece WHERE ino = ?1 AND "
+	"(item_index, seq) >= (?2, ?3) ORDER BY item_index, seq")
+SQL(SQL_MARK_FIND, "SELECT byte_offset, item_index FROM sessfs_mark WHERE ino = ?1 AND "
+	"byte_offset <= ?2 ORDER BY byte_offset DESC LIMIT 1")
+SQL(SQL_MARK_FIND_INDEX, "SELECT byte_offset, item_index FROM sessfs_mark WHERE ino = ?1 "
+	"AND item_index <= ?2 ORDER BY item_index DESC, "
+	"byte_offset DESC LIMIT 1")
+SQL(SQL_LAST_INO, "SELECT max(coalesce((SELECT max(ino) FROM sessfs_node), 0), "
+	"coalesce((SELECT CAST(value AS INTEGER) FROM sessfs_meta WHERE "
+	"key = 'last_ino'), 0))")
+SQL(SQL_INO_NOTE, "INSERT INTO sessfs_meta (key, value) VALUES ('last_ino', ?1) "
+	"ON CONFLICT (key) DO UPDATE SET value = "
+	"max(CAST(value AS INTEGER), excluded.value)")
+/* One seek a directory: there is no index over the ids of all directories. */
+SQL(SQL_LAST_ENTRY,
+	"WITH RECURSIVE directory (ino) AS (SELECT min(parent) FROM sessfs_entry UNION ALL "
+	"SELECT (SELECT min(parent) FROM sessfs_entry WHERE parent > directory.ino) "
+	"FROM directory WHERE directory.ino NOT NULL) "
+	"SELECT max((SELECT max(id) FROM sessfs_entry WHERE parent = directory.ino)) "
+	"FROM directory")
+SQL(SQL_PAGE_COUNT, "PRAGMA main.page_count")
+SQL(SQL_CHANGE_LIST, "SELECT session_id, state_key, first_index, deleted_index, stamp "
+	"FROM sessfs_change")
+/* The stamp of the newest change, if "anything may have changed" is among them. */
+SQL(SQL_CHANGE_EVERYTHING,
+	"SELECT (SELECT max(stamp) FROM sessfs_change) FROM sessfs_change "
+	"WHERE session_id = x'' AND state_key = x''")
+
+SQL(SQL_ROW_INSERT, "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
+	"{time_columns}) VALUES (?1, ?2, ?3, ?4{time_values})")
+/* SQLITE_ROWS of them. */
+SQL(SQL_ROWS_INSERT,
+	"INSERT INTO {rows} (session_id, state_key, item_index, state_data"
+	"{time_columns}) VALUES (?1, ?2, ?3, ?4{time_values})" NEXT_ROW(1, 7) NEXT_ROW(2, 8)
+	NEXT_ROW(3, 9) NEXT_ROW(4, 10) NEXT_ROW(5, 11) NEXT_ROW(6, 12)
+	NEXT_ROW(7, 13) NEXT_ROW(8, 14) NEXT_ROW(9, 15) NEXT_ROW(10, 16)
+	NEXT_ROW(11, 17) NEXT_ROW(12, 18) NEXT_ROW(13, 19)
+	NEXT_ROW(14, 20) NEXT_ROW(15, 21))
+SQL(SQL_ROW_PUT, "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
+	"{time_columns}) VALUES (?1, ?2, ?3, ?4{time_values}) "
+	"ON CONFLICT (session_id, state_key, item_index) DO UPDATE SET "
+	"state_data = excluded.state_data{set_updated} "
+	"WHERE state_data IS NOT excluded.state_data")
+SQL(SQL_ROW_UPDATE,
+	"UPDATE {rows} SET state_data = ?4{set_updated_to} WHERE session_id = ?1 "
+	"AND state_key = ?2 AND item_index = ?3")
+SQL(SQL_ROW_SAME, "SELECT 1 FROM {rows} WHERE session_id = ?1 AND state_key = ?2 "
+	"AND item_index = ?3 AND state_data IS ?4")
+SQL(SQL_ROW_ENSURE, "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
+	"{time_columns}) VALUES (?1, ?2, ?3, ?4{time_values}) "
+	"ON CONFLICT (session_id, state_key, item_index) DO NOTHING")
+SQL(SQL_ROW_DELETE, "DELETE FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND "
+	"item_index BETWEEN ?3 AND ?4")
+SQL(SQL_KEY_CLEAR_TARGET, "DELETE FROM {rows} WHERE session_id = ?3 AND state_key = ?4 "
+	"AND (?1 IS NOT ?3 OR ?2 IS NOT ?4)")
+SQL(SQL_KEY_MOVE, "UPDATE {rows} SET session_id = ?3, state_key = ?4 "
+	"WHERE session_id = ?1 AND state_key = ?2")
+
+/* Made when it is first needed: a store from which nothing was ever removed has none.  Of
+ * any type are what other programs have put into the rows. */
+SQL(SQL_TRASH_MAKE, "CREATE TABLE IF NOT EXISTS main.sessfs_trash (\n"
+	"  -- Rows of files in the trash, until they come back or go.\n"
+	"  ino        INTEGER NOT NULL, -- of the file\n"
+	"  item_index INTEGER NOT NULL,\n"
+	"  state_data,\n"
+	"  created_at,\n"
+	"  updated_at,\n"
+	"  PRIMARY KEY (ino, item_index)\n"
+	")")
+SQL(SQL_KEY_HIDE, "INSERT INTO sessfs_trash (ino, item_index, state_data, created_at, "
+	"updated_at) SELECT ?3, item_index, state_data, {created}, {updated} "
+	"FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND "
+	"typeof(item_index) = 'integer'")
+SQL(SQL_KEY_HIDDEN, "DELETE FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND "
+	"typeof(item_index) = 'integer'")
+SQL(SQL_KEY_SHOW, "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
+	"{time_columns}) SELECT ?1, ?2, item_index, state_data{time_columns} "
+	"FROM sessfs_trash WHERE ino = ?3")
+SQL(SQL_KEY_SHOWN, "DELETE FROM sessfs_trash WHERE ino = ?3")
+SQL(SQL_HIDDEN_DELETE, "DELETE FROM sessfs_trash WHERE ino = ?1 AND item_index BETWEEN ?2 "
+	"AND ?3")
+
+/* Most changes of a node touch no column that an index covers; naming those columns in the
+ * SET would rewrite the index entries each time. */
+SQL(SQL_NODE_TOUCH, "UPDATE sessfs_node SET parent = ?2, entry = ?3, flags = ?5, mode = ?6, "
+	"uid = ?7, gid = ?8, rdev = ?10, size = ?11, atime = ?12, mtime = ?13, "
+	"ctime = ?14, btime = ?15, target = ?18 WHERE ino = ?1 AND kind = ?4 "
+	"AND nlink = ?9 AND session_id IS ?16 AND state_key IS ?17")
+SQL(SQL_NODE_PUT,
+	"INSERT INTO sessfs_node (ino, parent, entry, kind, flags, mode, uid, gid, "
+	"nlink, rdev, size, atime, mtime, ctime, btime, session_id, state_key, "
+	"target) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, "
+	"?14, ?15, ?16, ?17, ?18) ON CONFLICT (ino) DO UPDATE SET parent = ?2, "
+	"entry = ?3, kind = ?4, flags = ?5, mode = ?6, uid = ?7, gid = ?8, "
+	"nlink = ?9, rdev = ?10, size = ?11, atime = ?12, mtime = ?13, "
+	"ctime = ?14, btime = ?15, session_id = ?16, state_key = ?17, "
+	"target = ?18")
+SQL(SQL_NODE_DELETE, "DELETE FROM sessfs_node WHERE ino = ?1")
+SQL(SQL_NODE_XATTRS_DELETE, "DELETE FROM sessfs_xattr WHERE ino = ?1")
+SQL(SQL_NODE_CHUNKS_DELETE, "DELETE FROM sessfs_chunk WHERE ino = ?1")
+SQL(SQL_NODE_PIECES_DELETE, "DELETE FROM sessfs_piece WHERE ino = ?1")
+SQL(SQL_NODE_MARKS_DELETE, "DELETE FROM sessfs_mark WHERE ino = ?1")
+SQL(SQL_ENTRY_PUT, "INSERT INTO sessfs_entry (parent, id, name, ino) "
+	"VALUES (?1, ?2, ?3, ?4)")
+SQL(SQL_ENTRY_DELETE, "DELETE FROM sessfs_entry WHERE parent = ?1 AND id = ?2")
+SQL(SQL_XATTR_PUT, "INSERT OR REPLACE INTO sessfs_xattr (ino, name, value) "
+	"VALUES (?1, ?2, ?3)")
+SQL(SQL_XATTR_DELETE, "DELETE FROM sessfs_xattr WHERE ino = ?1 AND name = ?2")
+SQL(SQL_CHUNK_PUT, "INSERT OR REPLACE INTO sessfs_chunk (ino, chunk, data) "
+	"VALUES (?1, ?2, ?3)")
+SQL(SQL_CHUNK_DELETE, "DELETE FROM sessfs_chunk WHERE ino = ?1 AND chunk BETWEEN ?2 AND ?3")
+SQL(SQL_PIECE_PUT, "INSERT OR REPLACE INTO sessfs_piece (ino, item_index, seq, data) "
+	"VALUES (?1, ?2, ?3, ?4)")
+SQL(SQL_PIECE_DELETE,
+	"DELETE FROM sessfs_piece WHERE ino = ?1 AND item_index BETWEEN ?2 AND "
+	"?3 AND (item_index > ?2 OR seq >= ?4)")
+SQL(SQL_MARK_PUT, "INSERT OR REPLACE INTO sessfs_mark (ino, byte_offset, item_index) "
+	"VALUES (?1, ?2, ?3)")
+SQL(SQL_MARK_DELETE, "DELETE FROM sessfs_mark WHERE ino = ?1 AND byte_offset >= ?2")
+SQL(SQL_CHANGE_DONE, "DELETE FROM sessfs_change WHERE session_id = ?1 AND state_key = ?2 "
+	"AND stamp = ?3")
+SQL(SQL_CHANGE_APART, "INSERT INTO sessfs_change (session_id, state_key, first_index, "
+	"deleted_index, stamp) VALUES (?1, ?2, ?4, ?4, -?3) ON CONFLICT "
+	"(session_id, state_key) DO UPDATE SET stamp = -?3 WHERE stamp <= ?3")
+SQL(SQL_EVERYTHING_DONE, "DELETE FROM sessfs_change WHERE stamp BETWEEN 1 AND ?1")
+SQL(SQL_DIGESTED_SET, "UPDATE sessfs_meta SET value = ?1 WHERE key = 'digested'")
+/* clang-format on */

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_SQLITE_STORE_H
+#define BACKEND_SQLITE_STORE_H
+
+/*
+ * A store in SQLite.  Each file does one thing for it:
+ *
+ *   open.c    open and close: which mode
+ *   judge.c   what kind of database it is, and the refusals
+ *   file.c    the file itself: finding, creating, its header, who owns it
+ *   layout.c  the rows' table as we find it: may we use it, which columns has it
+ *   schema.c  our tables, their versions, the triggers that log others' changes
+ *   conn.c    one connection, its prepared statements; the pool of readers
+ *   sql.c     every statement that runs more than once, as one table
+ *   snapshot.c  read.c  sessions.c   the reading half of backend.h
+ *   cursor.c  a statement under way
+ *   commit.c  the writing half: group commit
+ *   apply.c   operations as SQL
+ *   changes.c others' changes: listing them, waiting for them
+ *   join.c    a layer below SQLite: one write and one lock a transaction, a WAL that grows ahead
+ *   keeper.c  the thread that syncs and checkpoints
+ *   room.c    full disks: what may still be written, and the reserve for deletions
+ *   check.c   space() and check()
+ *   copy.c    a copy of one instant, and putting it in its place
+ *   repair.c  a damaged store into a new one, with btree.c, image.c, salvage*.c, repair-mend.c
+ *   times.c   time stamps of rows
+ *   error.c   SQLITE_* to -errno, and the sentences
+ *
+ * Lock order: queue.lock (or being the writer) before pool.lock before version_lock; keeper.lock
+ * and keeper.sync_lock are leaves.
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "backend/backend.h"
+#include "backend/sqlite/conn.h"
+#include "backend/sqlite/file.h"
+#include "backend/sqlite/layout.h"
+
+enum {
+	SQLITE_APPLICATION = 0x73657366, /* "sesf" in the file's header */
+	SQLITE_SCHEMA_NEWEST = 1,
+	SQLITE_PAGE = 8192, /* of a new store */
+	SQLITE_ROWS = 16,   /* that one statement inserts */
+	SQLITE_BUSY_MS = 10000,
+	SQLITE_READERS = 16,
+	SQLITE_READER_CACHE_KIB = 1024,
+	SQLITE_WRITER_CACHE_KIB = 8192,
+	SQLITE_WAL_KIB = 65536, /* a WAL is not to become much larger */
+};
+
+/* What we may write.  Chosen once, when the store is opened (open.c tells when which). */
+enum sqlite_mode {
+	MODE_WHOLE,	  /* everything */
+	MODE_BOOKKEEPING, /* our tables, never the rows */
+	MODE_ASIDE,	  /* nothing in the file; our tables are in a private file beside it */
+	MODE_FROZEN,	  /* nothing */
+};
+
+struct backend_snapshot;
+struct sqlite_request; /* a batch that waits for its turn: writer.c */
+
+struct sqlite {
+	struct backend backend; /* must be first */
+	enum sqlite_mode mode;
+	bool owner;	/* we hold the file's owner lock */
+	bool guest;	/* not the owner: then our row changes are "others' changes" to the owner */
+	bool rows_only; /* and they are so, too, when there is none */
+	struct sqlite_place place;
+	struct sqlite_layout layout;
+	atomic_uint generation; /* moves when the layout loses a column */
+	char *name;		/* what SQLite is told to open: a path or a URI; sqlite3_free() */
+	char *aside;		/* MODE_ASIDE: path of the private file; free() */
+	bool utf8;		/* text is stored as we hand it in and out */
+	atomic_bool damaged;	/* SQLite has said so: nothing is written any more (error.c) */
+	atomic_bool gone;	/* sqlite_file_there() has said that the file is not there */
+	atomic_bool log_gone;	/* and sqlite_file_durable(), that the log is not */
+	uint64_t max_size;
+
+	struct {
+		pthread_mutex_t lock;
+		pthread_cond_t freed;
+		struct backend_snapshot *idle;
+		unsigned count; /* idle or not */
+	} pool;
+
+	struct {
+		pthread_mutex_t lock;
+		backend_keep_fn *keep;
+		void *arg;
+	} kept; /* snapshot_keep() */
+
+	struct {
+		pthread_mutex_t lock;
+		struct sqlite_request *first;
+		struct sqlite_request **last;
+		bool writing; /* somebody is the writer: he alone uses the connection below */
+		bool crowded; /* the writer's: when he took what waited, it was not his alone */
+	} queue;
+	struct sqlite_conn writer;
+	bool writer_triggers; /* as last set on the writer */
+	bool writer_ahead;    /* and whether the WAL grows ahead */
+	uint64_t ino_noted;   /* the writer's: inode numbers so far are noted as used */
+
+	/* The writer's.  Bytes. */
+	struct {
+		int fd;		    /* of the reserve, -1 */
+		uint64_t size;	    /* that it shall have */
+		uint64_t held;	    /* that it has */
+		uint64_t had;	    /* before it was given up */
+		uint64_t page;	    /* of the database */
+		uint64_t written;   /* by the transaction, and perhaps in memory only; about */
+		uint64_t allowance; /* that may be written before the disk is looked at again */
+		int64_t taken;	    /* pages in use before the transaction, if above the quota */
+		bool lent;	    /* to the transaction that is under way */
+		bool nearly_full;   /* as of the last look */
+		uint64_t grown;	    /* size up to which the database has its blocks already */
+		bool no_blocks;	    /* the filesystem promises none */
+		int64_t wal_limit;  /* bytes that the WAL keeps when it is begun anew; 0: not set */
+	} room;
+
+	/* data_version is a number of one connection, so one connection answers for all. */
+	pthread_mutex_t version_lock;
+	struct sqlite_conn watcher;
+	int64_t handed_out; /* MODE_FROZEN: the version that change_list() last told about */
+
+	struct {
+		int inotify; /* -1: poll */
+		int wal_watch;
+		int wake; /* an eventfd */
+	} watch;
+
+	struct {
+		pthread_t thread;
+		bool running;
+		pthread_mutex_t lock;
+		pthread_cond_t moved;
+		bool stop;
+		bool dirty;	  /* commits since the last sync */
+		atomic_bool used; /* page caches have been filled since memory was given back */
+		bool hurry;	  /* and the WAL has grown a lot */
+		int hurry_pages;  /* that is so many; constant */
+		atomic_uint_fast64_t commits;
+		atomic_int wal_pages;  /* in the WAL, as of the last commit */
+		atomic_int wal_copied; /* of these into the database, by the last checkpoint */
+		pthread_mutex_t sync_lock;
+		uint64_t synced;   /* commits that are durable */
+		atomic_int failed; /* why a sync failed: what it lost stays lost */
+		atomic_bool asked; /* somebody has asked for a sync */
+		dev_t wal_device;
+		ino_t wal_inode;
+		atomic_int wal; /* descriptor of the -wal file, -1; set once, after these */
+		struct sqlite_conn conn;
+	} keeper;
+};
+
+static inline struct sqlite *sqlite_of(struct backend *backend)
+{
+	return (struct sqlite *)backend;
+}
+
+/* What shall become of the snapshot that is kept (snapshot_keep()). */
+void sqlite_snapshot_kept(struct sqlite *store, enum backend_keep how);
+
+#endif

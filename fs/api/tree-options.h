@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_API_TREE_OPTIONS_H
+#define FS_API_TREE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "backend/backend.h"
+
+struct tree;
+
+struct tree_options {
+	bool read_only;
+	bool strict; /* refuse bytes that are not JSON with EINVAL (contract, section 6) */
+	bool exact;  /* never close off a torn line of a dead writer (contract, section 5) */
+	bool set_pause;
+	unsigned pause; /* seconds without a write after which a save is published that is whole;
+			   0: only when its writer closes or syncs; not set: 1 */
+	/* Remove sessions by themselves: those whose own ttl has run out, those without one that
+	 * have not changed for this one (0: none), and from the trash for good what was there for
+	 * its grace. */
+	bool expires;
+	int64_t ttl; /* nanoseconds, as the next one */
+	int64_t grace;
+	bool set_uid; /* show every file as owned by uid; likewise gid */
+	bool set_gid;
+	bool set_umask; /* clear these bits in every mode shown */
+	uid_t uid;
+	gid_t gid;
+	mode_t umask;
+	/* How many descriptors a process has of a file of the mount: its number, how they were
+	 * opened (bits of enum descriptor_access), its name, or nothing for any name.  -errno: not
+	 * known.  Called with locks held, from any thread.  NULL: each close is taken for the
+	 * last. */
+	int (*count_descriptors)(void *arg, pid_t pid, uint64_t ino, unsigned access,
+				 struct bytes name);
+	void *arg;
+};
+
+/* Make a tree over a store; takes the store over on success and closes it in tree_close().  On
+ * failure *ret_why is a sentence for the user, owned by the caller.  Starts a thread of its own, so
+ * call it after any fork. */
+int tree_open(struct backend *backend, const struct tree_options *options, struct tree **ret_tree,
+	      char **ret_why);
+/* Write what is pending, sync and close.  NULL is fine. */
+void tree_close(struct tree *tree);
+
+#endif

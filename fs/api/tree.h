@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_API_TREE_H
+#define FS_API_TREE_H
+
+/*
+ * The tree: sessions as directories and files, over a store.
+ *
+ * This is all that the kernel side calls.  A struct inode is a file that somebody knows; it is
+ * counted: functions that hand one out (ret_inode) count it once more, inode_forget() gives counts
+ * back.  A struct handle is an open file; it counts its inode.
+ *
+ * Every function returns 0, a count where it says so, or -errno as POSIX has it for the system call
+ * of that name; permission checks are the kernel's (default_permissions).  All functions may be
+ * called from any thread; calls on one handle exclude each other.  Inputs are borrowed.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+
+#include "fs/api/tree-options.h"
+#include "src/base/buf.h"
+
+struct inode;
+struct handle;
+
+/* Nodeids: a state file that is read and written at once has several (fs/cache/cache.h); the first
+ * face's is the inode's number. */
+uint64_t nodeid_ino(uint64_t nodeid);
+unsigned nodeid_face(uint64_t nodeid);
+uint64_t inode_nodeid(const struct inode *inode, unsigned face);
+
+/* What a name is answered with. */
+struct shown {
+	uint64_t nodeid;
+	struct stat st;
+	bool own;   /* the attributes are not to be kept */
+	bool brief; /* nor is it what the name leads to */
+};
+
+/* Who asks. */
+struct caller {
+	uid_t uid;
+	gid_t gid;
+};
+
+/*
+ * What the tree tells about changes that the kernel may have cached, set with tree_set_watcher().
+ * Called from a thread of the tree or of the caller, never with a lock of the tree held.  The
+ * watcher knows whether the kernel holds the number.
+ */
+struct tree_watcher {
+	/* Forget the attributes, and the pages from offset on unless that is negative.  Returns
+	 * whether the kernel holds the number.  If not, it may be about to take in an answer with
+	 * old attributes, so it is told once more, a second later. */
+	bool (*forget)(void *arg, uint64_t nodeid, int64_t offset);
+	/* The file is size bytes long and ends in this one. */
+	void (*grown)(void *arg, uint64_t nodeid, uint64_t size, char last);
+	/* The name now means something else, or something where nothing was; same: it is the same
+	 * file, but may have another nodeid. */
+	void (*entry)(void *arg, uint64_t parent, struct bytes name, bool same);
+	unsigned at_once; /* callers of the tree that may call these at a time */
+	void *arg;
+};
+/* Without arg: returns when nobody calls the one before any more. */
+void tree_set_watcher(struct tree *tree, const struct tree_watcher *watcher);
+/* Whether somebody calls the watcher, or is about to. */
+bool tree_is_notifying(struct tree *tree);
+/* Call a function when the watcher has been told all that was noted before: at once, or in a thread
+ * of the tree.  The bytes of arg are copied. */
+typedef void tree_notified_fn(void *owner, void *arg);
+void tree_when_notified(struct tree *tree, tree_notified_fn *function, void *owner, const void *arg,
+			size_t size);
+/* Say that the kernel can map files whose handles bypass the page cache. */
+void tree_set_direct_mmap(struct tree *tree, bool can);
+
+bool tree_is_read_only(const struct tree *tree);
+
+/* Inodes. */
+/* The inode that the kernel knows under this nodeid, not counted again: for callers that hold a
+ * count already.  NULL when nobody counts it. */
+struct inode *tree_inode(struct tree *tree, uint64_t nodeid);
+uint64_t inode_number(const struct inode *inode);
+/* Whether the file is a view over rows. */
+bool inode_is_state(const struct inode *inode);
+/* Remember that somebody has asked for a lock of the file. */
+void inode_set_locked(struct inode *inode);
+bool inode_was_locked(const struct inode *inode);
+void inode_forget(struct tree *tree, struct inode *inode, uint64_t count);
+
+/* Names. */
+int tree_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode);
+/* The file that has this nodeid, and the directory that such a directory is in, also when nobody
+ * counts them.  -ESTALE: there is no such file (any more). */
+int tree_find(struct tree *tree, uint64_t nodeid, struct inode **ret_inode);
+int tree_find_parent(struct tree *tree, uint64_t nodeid, struct inode **ret_inode);
+/* A file of the type and permissions in mode; target is a symbolic link's, otherwise empty.
+ * will_write: the caller opens it for writing next, so that its first save may follow on a file of
+ * that name that was unlinked a moment ago. */
+struct tree_new {
+	mode_t mode;
+	dev_t rdev;
+	struct bytes target;
+	bool will_write;
+};
+int tree_make(struct tree *tree, const struct caller *caller, struct inode *dir, struct bytes name,
+	      const struct tree_new *what, struct inode **ret_inode);
+/* An ordinary file without a name, which the caller opens next: dir tells only its group and whose
+ * place it takes.  The first tree_link() may give it any name, also that of a state file. */
+int tree_make_nameless(struct tree *tree, const struct caller *caller, struct inode *dir,
+		       mode_t mode, struct inode **ret_inode);
+int tree_link(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name);
+int tree_unlink(struct tree *tree, struct inode *dir, struct bytes name);
+int tree_rmdir(struct tree *tree, struct inode *dir, struct bytes name);
+/* flags: RENAME_NOREPLACE, RENAME_EXCHANGE. */
+int tree_rename(struct tree *tree, struct inode *dir, struct bytes name, struct inode *dir_to,
+		struct bytes name_to, unsigned flags);
+int tree_readlink(struct tree *tree, struct inode *inode, struct buf *target);
+
+/* One entry of a directory, position is where to go on.  Returns 0 to go on, 1 to stop before
+ * this entry. */
+typedef int tree_entry_fn(void *arg, struct bytes name, struct inode *inode,
+			  const struct shown *shown, uint64_t position);
+/* Entries behind position (0: from the beginning) up to the position end, "." and ".." first.  With
+ * with_inodes each entry but "." and ".." is handed out with its inode, counted once if fn returns
+ * 0; without, inode is NULL and only st_ino and the type in st_mode are told.
+ * Entries that cannot be shown (sound.h) are left out, and then -EUCLEAN is returned, with the
+ * others handed out. */
+int tree_list(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,
+	      bool with_inodes, tree_entry_fn *fn, void *arg);
+/* The position of the newest entry: a listing that goes no further ends, although others enter and
+ * rename files meanwhile. */
+uint64_t tree_list_end(struct tree *tree);
+
+/* Attributes. */
+/* As it is published. */
+int tree_stat(struct tree *tree, struct inode *inode, struct stat *ret_stat);
+/* As a face shows it: who is saving the file sees the size of what was written so far.  pid: the
+ * thread that asks, or 0.  *ret_own tells that the answer is not to be kept. */
+int tree_stat_face(struct tree *tree, struct inode *inode, unsigned face, pid_t pid,
+		   struct stat *ret_stat, bool *ret_own);
+/* What a lookup by thread pid is answered with: by a name (FACE_ANY), or of a face. */
+int tree_enter(struct tree *tree, struct inode *inode, unsigned face, pid_t pid,
+	       struct shown *ret_shown);
+
+enum tree_set {
+	TREE_SET_MODE = 1 << 0,
+	TREE_SET_UID = 1 << 1,
+	TREE_SET_GID = 1 << 2,
+	TREE_SET_SIZE = 1 << 3,
+	TREE_SET_ATIME = 1 << 4,
+	TREE_SET_MTIME = 1 << 5,
+	TREE_SET_ATIME_NOW = 1 << 6,
+	TREE_SET_MTIME_NOW = 1 << 7,
+	TREE_SET_CTIME = 1 << 8,
+};
+struct set_attr {
+	unsigned face;
+	struct handle *handle; /* by which the size is set, or NULL */
+	pid_t pid;
+	const struct stat *st;
+	unsigned mask;
+};
+/* -ESTALE: the name is to be looked up again.  *ret_own as for tree_stat_face(). */
+int tree_set_attr(struct tree *tree, struct inode *inode, const struct set_attr *set,
+		  struct stat *ret_stat, bool *ret_own);
+/* A user other than root has changed the bytes: setuid and setgid go.  in_group tells whether the
+ * user is in a group; it is called with locks of the tree held. */
+typedef bool tree_group_fn(void *arg, gid_t gid);
+int tree_drop_setuid(struct tree *tree, struct inode *inode, tree_group_fn *in_group, void *arg);
+int tree_statfs(struct tree *tree, struct statvfs *ret_statvfs);
+
+/* flags: XATTR_CREATE, XATTR_REPLACE. */
+int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, struct bytes value,
+		   int flags);
+/* Appended to value. */
+int tree_get_xattr(struct tree *tree, struct inode *inode, struct bytes name, struct buf *value);
+/* Names, each with a NUL behind it, appended to names. */
+int tree_list_xattr(struct tree *tree, struct inode *inode, struct buf *names);
+int tree_remove_xattr(struct tree *tree, struct inode *inode, struct bytes name);
+
+/* Open files; flags are those of open(2), pid is the thread that opens.  -ESTALE when the name is
+ * to be looked up again: the file was replaced since, or the thread is to open another face.
+ * FACE_ANY: whichever is right, told by handle_show(). */
+enum { FACE_ANY = 0x10000 };
+int tree_open_file(struct tree *tree, struct inode *inode, unsigned face, int flags, pid_t pid,
+		   struct handle **ret_handle);
+uint64_t handle_nodeid(const struct handle *handle);
+/* The answer for a file that was created or found, and opened. */
+int handle_show(struct tree *tree, struct handle *handle, struct shown *ret_shown);
+/* Whether reads and writes must bypass the page cache. */
+bool handle_is_direct(const struct handle *handle);
+/* At most size bytes from offset, appended to out. */
+int handle_read(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
+		struct buf *out);
+/* As handle_read(), for a page of the kernel's cache. */
+int handle_fill(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
+		struct buf *out);
+/* Returns how many bytes were taken: all, or less when the rest was refused.  pid: the thread that
+ * writes; HANDLE_PAGES: the kernel writes back pages of a shared mapping. */
+enum { HANDLE_PAGES = -1 };
+ssize_t handle_write(struct tree *tree, struct handle *handle, pid_t pid, uint64_t offset,
+		     struct bytes data);
+/* flags: those of the descriptor by now, since fcntl(2) can give it O_APPEND and take it away. */
+enum { HANDLE_AS_BEFORE = -1 };
+ssize_t handle_write_as(struct tree *tree, struct handle *handle, int flags, pid_t pid,
+			uint64_t offset, struct bytes data);
+/* Publish what the handle holds back: at each close of a descriptor by thread pid.  A process that
+ * has only inherited the descriptor from the one that writes publishes nothing when it closes
+ * it. */
+int handle_flush(struct tree *tree, struct handle *handle, pid_t pid);
+/* The process has got a lock of the file by this handle: what the handle reads next, wherever, is
+ * the newest content. */
+void handle_lock_granted(struct tree *tree, struct handle *handle);
+/* The process is about to give up its lock: publish what it has staged by this handle, if that is
+ * whole.  The lock may go when the kernel knows (tree_when_notified()); with an error, too, as at a
+ * close. */
+int handle_unlocking(struct tree *tree, struct handle *handle);
+/* handle may be NULL (a directory). */
+int handle_sync(struct tree *tree, struct handle *handle);
+/* As fdatasync(2): times may come later. */
+int handle_sync_data(struct tree *tree, struct handle *handle);
+int handle_allocate(struct tree *tree, struct handle *handle, int mode, uint64_t offset,
+		    uint64_t size);
+/* whence: SEEK_DATA or SEEK_HOLE. */
+int handle_seek(struct tree *tree, struct handle *handle, uint64_t offset, int whence,
+		uint64_t *ret_offset);
+/* Publish what is left and free. */
+void handle_free(struct tree *tree, struct handle *handle);
+/* Free at the end of a mount, when the writer has not closed: a save that is not finished is
+ * dropped, so that the previous content stays whole; an unfinished line is kept as it is. */
+void handle_abandon(struct tree *tree, struct handle *handle);
+struct inode *handle_inode(struct handle *handle);
+
+#endif

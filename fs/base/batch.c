@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+#include "fs/base/batch.h"
+#include "src/base/array.h"
+#include "src/base/cleanup.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct backend_op *batch_add(struct batch *batch, enum backend_op_type type)
+{
+	if (batch->error)
+		return NULL;
+	if (ARRAY_ROOM(batch->ops, batch->count, batch->room) < 0) {
+		batch->error = -ENOMEM;
+		return NULL;
+	}
+	batch->ops[batch->count] = (struct backend_op){ .type = type };
+	return &batch->ops[batch->count++];
+}
+
+static int batch_own(struct batch *batch, void *memory)
+{
+	if (ARRAY_ROOM(batch->owned, batch->owned_count, batch->owned_room) < 0) {
+		free(memory);
+		batch->error = -ENOMEM;
+		return -ENOMEM;
+	}
+	batch->owned[batch->owned_count++] = memory;
+	return 0;
+}
+
+struct bytes batch_keep(struct batch *batch, struct bytes bytes)
+{
+	char *copy;
+
+	if (batch->error)
+		return (struct bytes){ 0 };
+	copy = bytes_dup(bytes);
+	if (!copy) {
+		batch->error = -ENOMEM;
+		return (struct bytes){ 0 };
+	}
+	if (batch_own(batch, copy) < 0)
+		return (struct bytes){ 0 };
+	return bytes_make(copy, bytes.size);
+}
+
+static void batch_row(struct batch *batch, enum backend_op_type type, struct bytes session,
+		      struct bytes key, int64_t index, struct bytes data)
+{
+	struct backend_op *op = batch_add(batch, type);
+
+	if (!op)
+		return;
+	op->session = session;
+	op->key = key;
+	op->at = index;
+	op->data = data;
+}
+
+void batch_row_put(struct batch *batch, struct bytes session, struct bytes key, int64_t index,
+		   struct bytes data)
+{
+	batch_row(batch, BACKEND_ROW_PUT, session, key, index, data);
+}
+
+void batch_row_insert(struct batch *batch, struct bytes session, struct bytes key, int64_t index,
+		      struct bytes data)
+{
+	batch_row(batch, BACKEND_ROW_INSERT, session, key, index, data);
+}
+
+void batch_row_delete(struct batch *batch, struct bytes session, struct bytes key, int64_t first,
+		      int64_t last)
+{
+	struct backend_op *op = batch_add(batch, BACKEND_ROW_DELETE);
+
+	if (!op)
+		return;
+	op->session = session;
+	op->key = key;
+	op->at = first;
+	op->to = last;
+}
+
+void batch_key_move(struct batch *batch, struct bytes session, struct bytes key,
+		    struct bytes session_to, struct bytes key_to)
+{
+	struct backend_op *op = batch_add(batch, BACKEND_KEY_MOVE);
+
+	if (!op)
+		return;
+	op->session = session;
+	op->key = key;
+	op->session_to = session_to;
+	op->key_to = key_to;
+}
+
+void batch_node_put(struct batch *batch, const struct backend_node *node)
+{
+	struct backend_node *copy;
+	struct backend_op *op = batch_add(batch, BACKEND_NODE_PUT);
+
+	if (!op)
+		return;
+	copy = malloc(sizeof(*copy));
+	if (!copy) {
+		batch->error = -ENOMEM;
+		return;
+	}
+	*copy = *node;
+	copy->owned = NULL;
+	op->ino = node->ino;
+	op->node = copy;
+	batch_own(batch, copy);
+}
+
+static void batch_numbered(struct batch *batch, enum backend_op_type type, uint64_t ino,
+			   uint64_t offset, int64_t at, int64_t seq, struct bytes data)
+{
+	struct backend_op *op = batch_add(batch, type);
+
+	if (!op)
+		return;
+	op->ino = ino;
+	op->offset = offset;
+	op->at = at;
+	op->to = INT64_MAX;
+	op->seq = seq;
+	op->data = data;
+}
+
+void batch_node_delete(struct batch *batch, uint64_t ino)
+{
+	batch_numbered(batch, BACKEND_NODE_DELETE, ino, 0, 0, 0, (struct bytes){ 0 });
+}
+
+void batch_entry_put(struct batch *batch, uint64_t parent, uint64_t id, struct bytes name,
+		     uint64_t ino)
+{
+	struct backend_op *op = batch_add(batch, BACKEND_ENTRY_PUT);
+
+	if (!op)
+		return;
+	op->parent = parent;
+	op->at = (int64_t)id;
+	op->name = name;
+	op->ino = ino;
+}
+
+void batch_entry_delete(struct batch *batch, uint64_t parent, uint64_t id)
+{
+	struct backend_op *op = batch_add(batch, BACKEND_ENTRY_DELETE);
+
+	if (!op)
+		return;
+	op->parent = parent;
+	op->at = (int64_t)id;
+}
+
+void batch_xattr_put(struct batch *batch, uint64_t ino, struct bytes name, struct bytes value)
+{
+	struct backend_op *op = batch_add(batch, BACKEND_XATTR_PUT);
+
+	if (!op)
+		return;
+	op->ino = ino;
+	op->name = name;
+	op->data = value;
+}
+
+void batch_xattr_delete(struct batch *batch, uint64_t ino, struct bytes name)
+{
+	struct backend_op *op = batch_add(batch, BACKEND_XATTR_DELETE);
+
+	if (!op)
+		return;
+	op->ino = ino;
+	op->name = name;
+}
+
+void batch_chunk_put(struct batch *batch, uint64_t ino, int64_t chunk, struct bytes data)
+{
+	batch_numbered(batch, BACKEND_CHUNK_PUT, ino, 0, chunk, 0, data);
+}
+
+void batch_chunk_delete(struct batch *batch, uint64_t ino, int64_t first, int64_t last)
+{
+	struct backend_op *op = batch_add(batch, BACKEND_CHUNK_DELETE);
+
+	if (!op)
+		return;
+	op->ino = ino;
+	op->at = first;
+	op->to = last;
+}
+
+void batch_piece_put(struct batch *batch, uint64_t ino, int64_t index, int64_t seq,
+		     struct bytes data)
+{
+	batch_numbered(batch, BACKEND_PIECE_PUT, ino, 0, index, seq, data);
+}
+
+void batch_piece_delete(struct batch *batch, uint64_t ino, int64_t index, int64_t seq)
+{
+	batch_numbered(batch, BACKEND_PIECE_DELETE, ino, 0, index, seq, (struct bytes){ 0 });
+}
+
+void batch_mark_put(struct batch *batch, uint64_t ino, uint64_t offset, int64_t index)
+{
+	batch_numbered(batch, BACKEND_MARK_PUT, ino, offset, index, 0, (struct bytes){ 0 });
+}
+
+void batch_mark_delete(struct batch *batch, uint64_t ino, uint64_t offset)
+{
+	batch_numbered(batch, BACKEND_MARK_DELETE, ino, offset, 0, 0, (struct bytes){ 0 });
+}
+
+void batch_change_done(struct batch *batch, struct bytes session, struct bytes key, int64_t stamp)
+{
+	struct backend_op *op = batch_add(batch, BACKEND_CHANGE_DONE);
+
+	if (!op)
+		return;
+	op->session = session;
+	op->key = key;
+	op->at = stamp;
+}
+
+void batch_change_apart(struct batch *batch, struct bytes session, struct bytes key, int64_t first,
+			int64_t stamp)
+{
+	struct backend_op *op = batch_add(batch, BACKEND_CHANGE_APART);
+
+	if (!op)
+		return;
+	op->session = session;
+	op->key = key;
+	op->at = stamp;
+	op->to = first;
+}
+
+int batch_commit(struct batch *batch, struct backend *backend, unsigned flags)
+{
+	if (batch->error)
+		return batch->error;
+	if (!batch->count)
+		return 0;
+	return backend_commit(backend, batch->ops, batch->count, flags);
+}
+
+void batch_clear(struct batch *batch)
+{
+	for (size_t i = 0; i < batch->owned_count; i++)
+		free(batch->owned[i]);
+	batch->owned_count = 0;
+	batch->count = 0;
+	batch->error = 0;
+}
+
+void batch_done(struct batch *batch)
+{
+	if (!batch)
+		return;
+	batch_clear(batch);
+	free(batch->owned);
+	free(batch->ops);
+	*batch = (struct batch){ 0 };
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_BASE_BATCH_H
+#define FS_BASE_BATCH_H
+
+/*
+ * Builds an array of store operations for one commit.
+ *
+ * A zeroed struct batch is empty.  The first error sticks: later calls do nothing and
+ * batch_commit() returns it, so a sequence of calls needs one check at its end.  Bytes and nodes
+ * handed in are borrowed until the commit, except where a function says that it copies.
+ */
+
+#include "backend/backend.h"
+
+struct batch {
+	struct backend_op *ops;
+	size_t count;
+	size_t room;
+	void **owned; /* copies, freed with the batch */
+	size_t owned_count;
+	size_t owned_room;
+	int error;
+};
+
+/* The next operation, zeroed but for its type; NULL when memory is short. */
+struct backend_op *batch_add(struct batch *batch, enum backend_op_type type);
+/* The operation that was added last, or NULL. */
+static inline struct backend_op *batch_last(struct batch *batch)
+{
+	return batch->count && !batch->error ? &batch->ops[batch->count - 1] : NULL;
+}
+/* A copy that lives as long as the batch. */
+struct bytes batch_keep(struct batch *batch, struct bytes bytes);
+
+void batch_row_put(struct batch *batch, struct bytes session, struct bytes key, int64_t index,
+		   struct bytes data);
+void batch_row_insert(struct batch *batch, struct bytes session, struct bytes key, int64_t index,
+		      struct bytes data);
+void batch_row_delete(struct batch *batch, struct bytes session, struct bytes key, int64_t first,
+		      int64_t last);
+void batch_key_move(struct batch *batch, struct bytes session, struct bytes key,
+		    struct bytes session_to, struct bytes key_to);
+/* Copies the struct, not the bytes that it refers to. */
+void batch_node_put(struct batch *batch, const struct backend_node *node);
+void batch_node_delete(struct batch *batch, uint64_t ino);
+void batch_entry_put(struct batch *batch, uint64_t parent, uint64_t id, struct bytes name,
+		     uint64_t ino);
+void batch_entry_delete(struct batch *batch, uint64_t parent, uint64_t id);
+void batch_xattr_put(struct batch *batch, uint64_t ino, struct bytes name, struct bytes value);
+void batch_xattr_delete(struct batch *batch, uint64_t ino, struct bytes name);
+void batch_chunk_put(struct batch *batch, uint64_t ino, int64_t chunk, struct bytes data);
+void batch_chunk_delete(struct batch *batch, uint64_t ino, int64_t first, int64_t last);
+void batch_piece_put(struct batch *batch, uint64_t ino, int64_t index, int64_t seq,
+		     struct bytes data);
+/* Pieces from (index, seq) on, all of them. */
+void batch_piece_delete(struct batch *batch, uint64_t ino, int64_t index, int64_t seq);
+void batch_mark_put(struct batch *batch, uint64_t ino, uint64_t offset, int64_t index);
+void batch_mark_delete(struct batch *batch, uint64_t ino, uint64_t offset);
+void batch_change_done(struct batch *batch, struct bytes session, struct bytes key, int64_t stamp);
+void batch_change_apart(struct batch *batch, struct bytes session, struct bytes key, int64_t first,
+			int64_t stamp);
+
+/* Commit what was added; an empty batch is committed without asking the store. */
+int batch_commit(struct batch *batch, struct backend *backend, unsigned flags);
+void batch_clear(struct batch *batch);
+void batch_done(struct batch *batch);
+
+#endif

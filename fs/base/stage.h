@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_BASE_STAGE_H
+#define FS_BASE_STAGE_H
+
+/*
+ * A stage: bytes that are not in the store, of a file that one writer is replacing, of a line that
+ * is not finished, or of a version that somebody still reads.
+ *
+ * They lie in memory while that is within the budget of the process, and otherwise in a temporary
+ * file (spool.h).  A zeroed struct stage is empty.  All functions return 0 or -errno (-ENOSPC when
+ * the temporary file's disk is full); after an error the bytes are as before.  Not thread-safe.
+ */
+
+#include <stdint.h>
+
+#include "fs/base/spool.h"
+
+struct stage {
+	uint64_t size; /* bytes */
+	char *memory;  /* while spooled is NULL */
+	size_t room;   /* bytes allocated there, and counted */
+	struct spooled *spooled;
+	void *map; /* of what is spooled, while mapped */
+	size_t map_size;
+};
+
+int stage_write(struct stage *stage, uint64_t offset, struct bytes data);
+/* At most size bytes from offset, appended to out. */
+int stage_read(struct stage *stage, uint64_t offset, size_t size, struct buf *out);
+int stage_truncate(struct stage *stage, uint64_t size);
+/* All bytes at once; valid until they are unmapped or the stage is changed. */
+int stage_map(struct stage *stage, struct bytes *ret_bytes);
+void stage_unmap(struct stage *stage);
+/* The mapped bytes before offset are not needed again soon: let the system take their memory. */
+void stage_passed(struct stage *stage, uint64_t offset);
+void stage_done(struct stage *stage);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_BASE_TTL_H
+#define FS_BASE_TTL_H
+
+/* How long a session lives, in words. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "src/base/buf.h"
+
+/* Nanoseconds of "3600" (seconds), "90m", "12h", "30d", "2w", "1y"; 0 for "never" and "0".
+ * -EINVAL. */
+int ttl_parse(struct bytes text, int64_t *ret_ttl);
+
+/* The number, up to most, that a text begins with; the text is what stands behind it then. */
+bool number_take(struct bytes *text, uint64_t most, uint64_t *ret_number);
+
+#endif

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: MIT */
+#include "fs/cache/cache.h"
+#include "fs/inode/inodes.h"
+#include "src/base/tick.h"
+
+#include <stdlib.h>
+
+enum {
+	FACE_MAX = 1000, /* of one file; so many versions at once are somebody's mistake */
+};
+
+static const int64_t LED_TIME = (int64_t)5 * 1000000000;
+static const int64_t BRIEF_TIME = 1000000000; /* name_shown() */
+
+struct face *inode_face(struct inode *inode, unsigned number)
+{
+	struct face *face = &inode->face;
+
+	while (face && face->number != number)
+		face = face->next;
+	/* The kernel asks only for what it was told of. */
+	return face ? face : &inode->face;
+}
+
+static struct face *face_new(struct inode *inode)
+{
+	struct face *face, *last = &inode->face;
+
+	if (nodeid_ino(inode->ino) != inode->ino || inode->face_count >= FACE_MAX)
+		return NULL;
+	face = calloc(1, sizeof(*face));
+	if (!face)
+		return NULL;
+	while (last->next)
+		last = last->next;
+	last->next = face;
+	face->number = inode->face_count++;
+	return face;
+}
+
+/* Threads that were told ESTALE. */
+
+static struct retrying *again_find(struct tree *tree, pid_t pid)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(tree->again); i++)
+		if (tree->again[i].pid == pid && tree->again[i].until)
+			return &tree->again[i];
+	return NULL;
+}
+
+void again_add(struct tree *tree, pid_t pid, enum face_kind kind, uint64_t nodeid)
+{
+	struct retrying *again, *oldest = tree->again;
+
+	pthread_mutex_lock(&tree->table_lock);
+	again = again_find(tree, pid);
+	for (size_t i = 0; !again && i < ARRAY_SIZE(tree->again); i++)
+		if (tree->again[i].until < oldest->until)
+			oldest = &tree->again[i];
+	if (!again)
+		again = oldest;
+	if (!again->until)
+		tree->again_count++;
+	*again = (struct retrying){
+		.pid = pid,
+		.kind = kind,
+		.nodeid = nodeid,
+		.until = tick_now() + LED_TIME,
+	};
+	pthread_mutex_unlock(&tree->table_lock);
+}
+
+void again_end(struct tree *tree, pid_t pid)
+{
+	struct retrying *again;
+
+	if (!tree->again_count)
+		return;
+	pthread_mutex_lock(&tree->table_lock);
+	again = again_find(tree, pid);
+	if (again) {
+		again->until = 0;
+		tree->again_count--;
+	}
+	pthread_mutex_unlock(&tree->table_lock);
+}
+
+/* Whether a thread was told, and what it wants. */
+static bool again_get(struct tree *tree, pid_t pid, struct retrying *ret_again)
+{
+	const struct retrying *again;
+	bool found;
+
+	if (!tree->again_count || pid == NOBODY)
+		return false;
+	pthread_mutex_lock(&tree->table_lock);
+	again = again_find(tree, pid);
+	found = again && again->until >= tick_now();
+	if (found)
+		*ret_again = *again;
+	pthread_mutex_unlock(&tree->table_lock);
+	return found;
+}
+
+/* Leading. */
+
+static struct led **led_find(struct inode *inode, pid_t pid)
+{
+	struct led **link = &inode->led;
+
+	while (*link && (*link)->pid != pid)
+		link = &(*link)->next;
+	return link;
+}
+
+static void led_end(struct led **link)
+{
+	struct led *led = *link;
+
+	if (!led)
+		return;
+	*link = led->next;
+	free(led);
+}
+
+static bool face_is_kept(struct inode *inode, const struct face *face, enum face_kind kind,
+			 pid_t pid)
+{
+	struct led **link = &inode->led;
+	int64_t now = inode->led ? tick_now() : 0;
+
+	while (*link) {
+		if ((*link)->until < now) {
+			led_end(link);
+			continue;
+		}
+		if ((*link)->face == face && (*link)->pid != pid &&
+		    ((*link)->kind != kind || kind == FACE_WRITE))
+			return true;
+		link = &(*link)->next;
+	}
+	return false;
+}
+
+/* Whether a reader is on its way there. */
+static bool face_is_awaited(const struct inode *inode, const struct face *face)
+{
+	for (const struct led *led = inode->led; led; led = led->next)
+		if (led->face == face && led->kind == FACE_READ)
+			return true;
+	return false;
+}
+
+bool face_is_read(const struct inode *inode, const struct face *face)
+{
+	return face->open[FACE_READ] || face_is_awaited(inode, face);
+}
+
+static bool face_is_free(struct inode *inode, const struct face *face, enum face_kind kind,
+			 pid_t pid)
+{
+	return !face->old && (kind == FACE_WRITE ? !face->open[FACE_READ] : !face->stale) &&
+	       !face->open[FACE_WRITE] && !face_is_kept(inode, face, kind, pid);
+}
+
+static struct face *face_find(struct inode *inode, enum face_kind kind, pid_t pid)
+{
+	for (struct face *face = &inode->face; face; face = face->next)
+		if (face_is_free(inode, face, kind, pid))
+			return face;
+	return face_new(inode);
+}
+
+/* Keep a free face for a thread; NULL when there is none. */
+static struct face *face_lead(struct inode *inode, enum face_kind kind, pid_t pid)
+{
+	struct face *face = face_find(inode, kind, pid);
+	struct led *led = face ? malloc(sizeof(*led)) : NULL;
+
+	if (!led)
+		return NULL;
+	*led = (struct led){
+		.next = inode->led,
+		.face = face,
+		.kind = kind,
+		.pid = pid,
+		.until = tick_now() + LED_TIME,
+	};
+	inode->led = led;
+	return face;
+}
+
+/* The face that is kept for a thread which opens again.  By now the name may lead to another file
+ * than when it was told so, or the face that was kept may have become old. */
+static struct face *face_of_led(struct tree *tree, struct inode *inode, pid_t pid)
+{
+	struct led *led = *led_find(inode, pid);
+	struct retrying again;
+	struct face *face;
+
+	if (!led)
+		return again_get(tree, pid, &again) ? face_lead(inode, again.kind, pid) : NULL;
+	face = led->face->old ? face_find(inode, led->kind, pid) : NULL;
+	if (face)
+		led->face = face;
+	return led->face;
+}
+
+/* Whether it shows the newest content that was published. */
+static bool face_is_current(const struct face *face)
+{
+	return !face->old && !face->own;
+}
+
+/* The one that the name led to, or the first that is current. */
+static struct face *face_newest(struct inode *inode)
+{
+	struct face *face = inode->lookup == FACE_NONE ? NULL : inode_face(inode, inode->lookup);
+
+	if (face && face_is_current(face))
+		return face;
+	for (face = &inode->face; face && (!face_is_current(face) || face->stale);)
+		face = face->next;
+	if (!face)
+		face = face_new(inode);
+	/* Better one that somebody writes to than an old one. */
+	for (struct face *any = &inode->face; !face && any; any = any->next)
+		if (!any->old)
+			face = any;
+	return face ? face : &inode->face;
+}
+
+/* Of an ordinary file any face will do, unless it was a state file a moment ago, and somebody is in
+ * the middle of what it was then. */
+static bool face_is_plain(const struct inode *inode, const struct face *face)
+{
+	return !inode_is_state(inode) && !face->old;
+}
+
+/* A file that was saved in place will soon be saved again.  For a while the kernel is not to
+ * remember where its name leads, and so need not be notified. */
+static void name_shown(struct inode *inode, const struct face *face)
+{
+	inode->lookup = face->number;
+	inode->name_kept |= !inode->name_forgotten || face_is_plain(inode, face) ||
+			    tick_now() > inode->name_forgotten + BRIEF_TIME;
+}
+
+struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid)
+{
+	struct face *face = &inode->face;
+
+	if (!face_is_plain(inode, face)) {
+		face = face_of_led(tree, inode, pid);
+		if (!face)
+			face = face_newest(inode);
+	}
+	name_shown(inode, face);
+	face->told = pid;
+	return face;
+}
+
+/* Whether the kernel knows the size by now: with an open it is not told, and who reads through the
+ * page cache at once (sendfile) would not ask. */
+static bool face_is_known(const struct face *face, enum face_kind kind, pid_t pid)
+{
+	return kind == FACE_WRITE || !face->changed || face->told == pid;
+}
+
+struct face *face_for_open(struct tree *tree, struct inode *inode, unsigned number,
+			   enum face_kind kind, pid_t pid)
+{
+	struct face *face = inode_face(inode, number);
+	struct retrying again;
+
+	/* Of a thread that we cannot see we would not know its second try. */
+	if (face_is_plain(inode, face) || *led_find(inode, pid) || !pid ||
+	    (face_is_free(inode, face, kind, pid) && face_is_known(face, kind, pid)) ||
+	    (again_get(tree, pid, &again) && again.nodeid == inode_nodeid(inode, number)))
+		return face;
+	return face_lead(inode, kind, pid) ? NULL : face;
+}
+
+struct face *face_for_create(struct inode *inode, enum face_kind kind)
+{
+	struct face *face = &inode->face;
+
+	if (!face_is_plain(inode, face))
+		face = face_find(inode, kind, NOBODY);
+	if (!face)
+		face = &inode->face;
+	inode->lookup = face->number;
+	/* Who creates a state file is going to write there. */
+	inode->name_kept |= face_is_plain(inode, face);
+	return face;
+}
+
+struct face *face_for_number(struct inode *inode, unsigned number)
+{
+	while (number < FACE_MAX && number >= inode->face_count && face_new(inode))
+		;
+	return inode_face(inode, number);
+}
+
+bool face_for_truncate(struct tree *tree, struct inode *inode, unsigned number, pid_t pid)
+{
+	if (!face_for_open(tree, inode, number, FACE_WRITE, pid))
+		return false;
+	led_end(led_find(inode, pid));
+	return true;
+}
+
+/* Open faces. */
+
+bool face_opened(struct face *face, struct handle *handle, pid_t pid)
+{
+	struct led **led = led_find(handle->inode, pid);
+	bool changed;
+
+	/* It was the newest when the name was looked up, and its size is known by now. */
+	if (*led && (*led)->face == face && face->old) {
+		handle->old = face->old;
+		face->old->count++;
+	}
+	led_end(led);
+	handle->face = face;
+	if (!face->writing && (handle->kind == FACE_WRITE || handle->writing->count > 1)) {
+		face->writing = handle->writing;
+		handle->writing->face = face;
+	}
+	/* Who comes where the other sort is counts as a writer: readers go elsewhere. */
+	if (handle->kind == FACE_READ && face->open[FACE_WRITE])
+		handle->kind = FACE_WRITE;
+	changed = handle->kind == FACE_READ && face->changed;
+	if (changed)
+		face->changed = false;
+	face->open[handle->kind]++;
+	return changed;
+}
+
+int face_closed(struct handle *handle)
+{
+	struct face *face = handle->face;
+
+	face->open[handle->kind]--;
+	if (face->writing == handle->writing && handle->writing->count == 1) {
+		face->writing = NULL;
+		face->own = false;
+	}
+	return face->old && !face_is_needed(handle->inode, face);
+}
+
+struct writing *face_writing(struct tree *tree, struct inode *inode, unsigned number, pid_t pid)
+{
+	struct face *face = inode_face(inode, number);
+	struct retrying again;
+
+	if (number == FACE_ANY || !face->writing || face_is_plain(inode, face))
+		return NULL;
+	if (pid ? again_get(tree, pid, &again) && again.nodeid == inode_nodeid(inode, number) :
+		  face->own)
+		return face->writing;
+	return NULL;
+}
+
+void name_forget(struct notes *notes, struct tree *tree, struct inode *inode)
+{
+	if (inode->lookup == FACE_NONE)
+		return;
+	inode->lookup = FACE_NONE;
+	if (!inode->name_kept)
+		return;
+	inode->name_kept = false;
+	inode->name_forgotten = tick_now();
+	notes_own_entry(notes, tree, inode);
+}
+
+void face_take(struct notes *notes, struct tree *tree, struct writing *writing)
+{
+	struct inode *inode = writing->inode;
+	struct face *face = writing->face;
+
+	if (!face || face->own || face->writing != writing || face->old ||
+	    face_is_read(inode, face) || face_is_plain(inode, face))
+		return;
+	face->own = true;
+	face->own_filled = false;
+	/* Whatever the kernel takes the size for by then. */
+	face->changed = true;
+	face->told = NOBODY;
+	if (inode->lookup == face->number)
+		name_forget(notes, tree, inode);
+}
+
+void face_give_back(struct writing *writing)
+{
+	if (writing->face && writing->face->writing == writing)
+		writing->face->own = false;
+}
+
+void faces_settle(struct notes *notes, struct tree *tree, struct inode *inode)
+{
+	const struct face *face = &inode->face;
+
+	while (face && (!face_is_current(face) || face->open[FACE_READ] || face->open[FACE_WRITE]))
+		face = face->next;
+	if (face && inode->lookup != FACE_NONE && inode->lookup > face->number)
+		name_forget(notes, tree, inode);
+}
+
+bool face_is_needed(const struct inode *inode, const struct face *face)
+{
+	if (face_is_awaited(inode, face))
+		return true;
+	for (const struct handle *handle = inode->open; handle; handle = handle->next)
+		if (handle->face == face && handle->kind == FACE_READ &&
+		    (handle->fresh || handle->middle || handle->fills || !handle->direct))
+			return true;
+	return false;
+}
+
+/* Whether somebody has yet to read an old face, or more of it. */
+static bool face_is_unread(const struct inode *inode, const struct face *face)
+{
+	if (face_is_awaited(inode, face))
+		return true;
+	for (const struct handle *handle = inode->open; handle; handle = handle->next) {
+		if (handle->face != face || handle->kind != FACE_READ)
+			continue;
+		if (handle->fresh || handle->fills || !handle->direct ||
+		    (handle->middle && handle->read_end != face->old->stage.size))
+			return true;
+	}
+	return false;
+}
+
+bool face_stays_old(const struct inode *inode, const struct face *face, enum renew unless)
+{
+	switch (unless) {
+	case RENEW_UNLESS_NEEDED:
+		return face_is_needed(inode, face);
+	case RENEW_UNLESS_UNREAD:
+		return face_is_unread(inode, face);
+	case RENEW_ANYWAY:
+		break;
+	}
+	return false;
+}
+
+void face_asked(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face)
+{
+	if (!face_is_unread(inode, face))
+		notes_renew(notes, tree, inode, face, RENEW_UNLESS_UNREAD);
+}
+
+void face_renew(struct face *face)
+{
+	version_drop(&face->old);
+	face->renewing = false;
+	face->changed = true;
+	face->filled = face->open[FACE_READ] != 0;
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+
+#include <stdlib.h>
+
+#include "fs/base/entries.h"
+#include "fs/cache/notice.h"
+#include "fs/content/content.h"
+#include "fs/inode/inodes.h"
+#include "src/base/array.h"
+#include "src/base/log.h"
+
+static struct note *notes_add(struct notes *notes)
+{
+	if (ARRAY_ROOM(notes->note, notes->count, notes->room) < 0)
+		return NULL;
+	notes->note[notes->count] = (struct note){ 0 };
+	return &notes->note[notes->count++];
+}
+
+void notes_attr(struct notes *notes, const struct inode *inode, const struct face *face)
+{
+	struct note *note = notes_add(notes);
+
+	if (!note)
+		return;
+	note->number = inode_nodeid(inode, face->number);
+	note->offset = -1;
+}
+
+void notes_dir(struct notes *notes, uint64_t ino)
+{
+	struct note *note = notes_add(notes);
+
+	if (!note) {
+		log_error("out of memory: the kernel may show an old list of inode %llu",
+			  (unsigned long long)ino);
+		return;
+	}
+	note->number = ino;
+}
+
+void notes_entry(struct notes *notes, uint64_t parent, struct bytes name)
+{
+	char *copy = bytes_dup(name);
+	struct note *note = copy ? notes_add(notes) : NULL;
+
+	if (!note) {
+		free(copy);
+		log_error("out of memory: the kernel may show an old name in inode %llu",
+			  (unsigned long long)parent);
+		return;
+	}
+	note->is_entry = true;
+	note->number = parent;
+	note->name = copy;
+	note->name_size = name.size;
+}
+
+void notes_own_entry(struct notes *notes, struct tree *tree, const struct inode *inode)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	_cleanup_(buf_done) struct buf name = { 0 };
+	int r;
+
+	if (!inode->node.entry)
+		return;
+	r = view_begin(tree, BACKEND_ANYWAY, &view);
+	if (r == 0)
+		r = ASK(&view, entry_name, inode->node.parent, inode->node.entry, &name);
+	if (r < 0)
+		return;
+	notes_entry(notes, inode->node.parent, buf_bytes(&name));
+	if (notes->count)
+		notes->note[notes->count - 1].is_own = notes->note[notes->count - 1].is_entry;
+}
+
+static struct notice *notice_new(struct notes *notes, struct tree *tree, struct inode *inode)
+{
+	struct notice *notice =
+		calloc(1, sizeof(*notice) + inode->face_count * sizeof(notice->face[0]));
+	struct note *note = notice ? notes_add(notes) : NULL;
+
+	if (!note) {
+		free(notice);
+		log_error("out of memory: the kernel may show old bytes of inode %llu",
+			  (unsigned long long)inode->ino);
+		return NULL;
+	}
+	note->notice = notice;
+	notice->inode = inode_ref(tree, inode);
+	notice->change = ++inode->changes;
+	return notice;
+}
+
+/* The last byte of a file that has grown. */
+static void notice_end(struct notice *notice, struct tree *tree, struct inode *inode)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	_cleanup_(buf_done) struct buf last = { 0 };
+	uint64_t size = 0;
+
+	if (inode->node.kind == BACKEND_LIST && inode->loaded && !inode->list.tail_size) {
+		notice->size = inode->list.size;
+		notice->last = '\n';
+		return;
+	}
+	if (view_begin(tree, BACKEND_ANYWAY, &view) < 0 ||
+	    content_size(tree, &view, inode, &size) < 0 || !size ||
+	    content_read(tree, &view, inode, NULL, size - 1, 1, &last) < 0 || !last.size)
+		return;
+	notice->size = size;
+	notice->last = last.data[0];
+}
+
+static bool face_is_concerned(const struct inode *inode, const struct face *face,
+			      enum change change)
+{
+	return !face->old && (face->shown || (change != CHANGE_ATTR && face->filled) ||
+			      (change == CHANGE_GREW && face_is_read(inode, face)));
+}
+
+static void notice_add(struct notice *notice, struct face *face, enum change change,
+		       uint64_t size_before)
+{
+	const struct inode *inode = notice->inode;
+	struct notice_face *told = &notice->face[notice->count++];
+
+	*told = (struct notice_face){ .number = face->number };
+	face->shown = false;
+	told->attr = change == CHANGE_ATTR;
+	/* Whatever is told, the kernel drops the size that it is just being answered. */
+	told->grown = face_is_read(inode, face) &&
+		      (change != CHANGE_REPLACED || face_is_needed(inode, face));
+	if (change == CHANGE_ATTR)
+		return;
+	told->pages = face->filled;
+	if (told->grown) {
+		told->offset = change == CHANGE_GREW ? (int64_t)size_before : 0;
+		/* The byte that is stored is a page. */
+		face->filled = true;
+	}
+	/* Who comes now would be shown old pages. */
+	told->stale = !told->grown || change == CHANGE_REPLACED;
+	face->stale += told->stale;
+	if (told->grown)
+		return;
+	/* Nobody needs it now: it begins anew when somebody does. */
+	face->filled = false;
+}
+
+void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, enum change change,
+		  uint64_t size_before, const struct face *by)
+{
+	struct notice *notice = NULL;
+	bool grown = false;
+
+	/* The kernel knows what it did through the only one. */
+	if (change == CHANGE_ATTR && inode->face_count == 1)
+		return;
+	if (change != CHANGE_ATTR)
+		inode->changed = ++tree->changes;
+	/* The size before is that of other bytes. */
+	if (change == CHANGE_REPLACED) {
+		inode->bound = UINT64_MAX;
+		inode->replaced = inode->changes;
+	}
+	for (struct face *face = &inode->face; face; face = face->next) {
+		/* A writer that adds tells the kernel the size itself. */
+		if (change != CHANGE_ATTR && (change != CHANGE_GREW || face != by || face->own))
+			face->changed = true;
+		face->told = NOBODY;
+		/* By itself it forgets pages only where it believes that the file ended; but what
+		 * it writes to an ordinary file is in its pages, which it holds meanwhile. */
+		if ((face == by && (!face->filled || !inode_is_state(inode))) ||
+		    !face_is_concerned(inode, face, change))
+			continue;
+		if (!notice)
+			notice = notice_new(notes, tree, inode);
+		if (!notice)
+			return;
+		notice_add(notice, face, change, size_before);
+		grown |= notice->face[notice->count - 1].grown;
+	}
+	if (grown)
+		notice_end(notice, tree, inode);
+	if (grown && change == CHANGE_GREW)
+		inode->bound = MIN(inode->bound, size_before);
+}
+
+void notes_renew(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face,
+		 enum renew unless)
+{
+	struct notice *notice = face->renewing ? NULL : notice_new(notes, tree, inode);
+
+	if (!notice)
+		return;
+	face->renewing = true;
+	notice->face[notice->count++] = (struct notice_face){
+		.number = face->number,
+		.pages = true,
+		.grown = face->open[FACE_READ] != 0,
+		.renew = true,
+		.unless = unless,
+	};
+	face->shown = false;
+	if (face->open[FACE_READ])
+		notice_end(notice, tree, inode);
+}
+
+void notes_forget(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face)
+{
+	struct notice *notice = notice_new(notes, tree, inode);
+
+	if (!notice)
+		return;
+	notice->face[notice->count++] = (struct notice_face){
+		.number = face->number,
+		.pages = true,
+		.stale = true,
+	};
+	face->stale++;
+	face->filled = face->shown = false;
+}
+
+void notes_plain(struct notes *notes, struct tree *tree, struct inode *inode, uint64_t size_before,
+		 uint64_t offset, const struct face *by)
+{
+	if (inode->face_count > 1)
+		notes_change(notes, tree, inode,
+			     offset < size_before ? CHANGE_REPLACED : CHANGE_GREW, size_before, by);
+}

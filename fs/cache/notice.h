@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_CACHE_NOTICE_H
+#define FS_CACHE_NOTICE_H
+
+/* Inside this room: what notes.c notes of a change of a file, and tell.c tells. */
+
+#include "fs/cache/cache.h"
+
+/* What one face is to be told. */
+struct notice_face {
+	unsigned number;
+	bool pages; /* forget pages from offset on, and attributes; otherwise attributes only */
+	int64_t offset;
+	bool attr;  /* all attributes, not only those that move with the content */
+	bool grown; /* then store the last byte */
+	bool stale;
+	bool renew;
+	enum renew unless;
+};
+
+struct notice {
+	struct inode *inode; /* counted */
+	uint64_t change;     /* its number */
+	uint64_t size;	     /* when it was noted */
+	char last;	     /* byte, if the file grew */
+	size_t count;
+	struct notice_face face[];
+};
+
+#endif

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Notifying the kernel
+ *
+ *   The kernel is notified of whatever changes behind its back: names, attributes, pages.  Notices
+ *   are collected while the locks are held and sent when they are free, since the kernel may wait
+ *   for a page that only another request of ours can fill.
+ *
+ *   A file that grew has pages in the kernel whose last one ends, filled up with zeros, at the old
+ *   size.  Nobody may see the new size as long as it is there.  So, for each face that readers
+ *   have:
+ *
+ *     1. with the commit, under the same lock: all faces show the old size for now (inode.bound);
+ *     2. the pages from the old end on are invalidated, which waits for reads under way, and the
+ *        attributes, of all faces before one shows the new size;
+ *     3. the bound is lifted;
+ *     4. the last byte is stored into the kernel's cache.  That sets the kernel's idea of the size,
+ *        which an answer to GETATTR may fail to do: the kernel drops its size when it was notified
+ *        of anything else about the file meanwhile.
+ *
+ *   The write is answered after that.  Notices of one file are sent in the order of the commits:
+ *   each has a number (inode.changes), and a thread that sends one waits until those before it are
+ *   sent.  It holds no lock meanwhile, and the numbers are given in the order in which a thread
+ *   sends, so two threads never wait for each other.
+ *
+ *   A process may apply an answer with attributes long after others have asked again: this sets
+ *   the size back, and the later answer is dropped.  The kernel refuses an answer to a request from
+ *   before an invalidation; so the attributes are invalidated when somebody begins to read a face
+ *   that has changed since it was read last (face.changed), before the open is answered.
+ *
+ *   A file that was replaced has old faces (cache.h), of which no notice is sent, and faces that
+ *   nobody has open: all their pages are invalidated, and no reader gets one before that
+ *   (face.stale).
+ *
+ *   A number that the kernel does not have needs nothing, unless the answer with that number is
+ *   still to be applied, with the attributes from before.  So the notice is sent once more a second
+ *   later (struct missed).
+ *
+ *   A thread that serves a request sends the notices itself (now), so that the kernel knows when
+ *   the request is answered.  Half of the threads at most do that, the others are left to serve the
+ *   reads that the kernel may wait for; the rest is sent by the notifier, a thread that does
+ *   nothing else.  It sends all notices of names, unless the request is one that the kernel sends
+ *   without holding the directory or the file (open, flush, unlocking), and those of a write
+ *   through the page cache, which holds a page of the file.
+ */
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fs/cache/notice.h"
+#include "src/base/array.h"
+#include "src/base/log.h"
+#include "src/base/tick.h"
+
+struct missed {
+	struct missed *next;
+	uint64_t nodeid;
+	int64_t at; /* time of the notice */
+};
+
+enum { MISSED_NANOSECONDS = 1000000000 };
+
+struct notify_job {
+	struct notify_job *next;
+	struct notes notes;
+	tree_notified_fn *then; /* instead: what was to follow the jobs before it */
+	void *owner;
+	_Alignas(max_align_t) char arg[];
+};
+
+/* Notes. */
+
+/* Telling. */
+
+static void notify_forget(struct tree *tree, const struct tree_watcher *watcher, uint64_t nodeid,
+			  int64_t offset)
+{
+	struct missed *missed;
+
+	if (!watcher->forget || watcher->forget(watcher->arg, nodeid, offset))
+		return;
+	missed = malloc(sizeof(*missed));
+	if (!missed)
+		return;
+	missed->nodeid = nodeid;
+	missed->at = tick_now();
+	pthread_mutex_lock(&tree->notify_lock);
+	missed->next = tree->missed;
+	tree->missed = missed;
+	pthread_mutex_unlock(&tree->notify_lock);
+}
+
+/* Under notify_lock. */
+static bool note_has_turn(const struct note *note)
+{
+	const struct notice *notice = note->notice;
+
+	return !notice || notice->inode->changes_notified + 1 == notice->change;
+}
+
+static void notify_turn(struct tree *tree, const struct notice *notice)
+{
+	pthread_mutex_lock(&tree->notify_lock);
+	while (notice->inode->changes_notified + 1 != notice->change)
+		pthread_cond_wait(&tree->notify_changed, &tree->notify_lock);
+	pthread_mutex_unlock(&tree->notify_lock);
+}
+
+static void notify_turn_end(struct tree *tree, const struct notice *notice)
+{
+	pthread_mutex_lock(&tree->notify_lock);
+	notice->inode->changes_notified = notice->change;
+	pthread_cond_broadcast(&tree->notify_changed);
+	pthread_mutex_unlock(&tree->notify_lock);
+}
+
+/* The kernel has forgotten what it had: it may see what there is. */
+static void notice_settle(struct tree *tree, struct notice *notice, struct notes *names)
+{
+	struct inode *inode = notice->inode;
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	bool renewed = false;
+
+	for (size_t i = 0; i < notice->count; i++) {
+		struct notice_face *told = &notice->face[i];
+		struct face *face = inode_face(inode, told->number);
+
+		if (told->stale)
+			face->stale--;
+		if (told->renew && face_stays_old(inode, face, told->unless)) {
+			face->renewing = told->grown = false;
+			continue;
+		}
+		renewed |= told->renew;
+		if (told->renew)
+			face_renew(face);
+	}
+	if (inode->changes == notice->change)
+		inode->bound = UINT64_MAX;
+	else if (inode->bound != UINT64_MAX && notice->change > inode->replaced)
+		inode->bound = MAX(inode->bound, notice->size);
+	if (renewed)
+		faces_settle(names, tree, inode);
+}
+
+static void notify_change(struct tree *tree, const struct tree_watcher *watcher,
+			  struct notice *notice)
+{
+	struct notes names = { 0 };
+
+	notify_turn(tree, notice);
+	for (size_t i = 0; i < notice->count; i++) {
+		const struct notice_face *told = &notice->face[i];
+
+		notify_forget(tree, watcher, inode_nodeid(notice->inode, told->number),
+			      told->pages ? told->offset : -1);
+	}
+	notice_settle(tree, notice, &names);
+	for (size_t i = 0; i < notice->count; i++) {
+		const struct notice_face *told = &notice->face[i];
+
+		if (watcher->grown && told->grown && notice->size)
+			watcher->grown(watcher->arg, inode_nodeid(notice->inode, told->number),
+				       notice->size, notice->last);
+	}
+	notify_turn_end(tree, notice);
+	notes_send(&names, tree, NOTIFY_LATER);
+}
+
+static void notify_note(struct tree *tree, const struct tree_watcher *watcher, struct note *note)
+{
+	if (note->notice) {
+		notify_change(tree, watcher, note->notice);
+		inode_forget(tree, note->notice->inode, 1);
+		free(note->notice);
+	} else if (note->is_entry && watcher->entry) {
+		watcher->entry(watcher->arg, note->number, bytes_make(note->name, note->name_size),
+			       note->is_own);
+	} else if (!note->is_entry) {
+		notify_forget(tree, watcher, note->number, note->offset);
+	}
+	free(note->name);
+}
+
+/* Under notify_lock, which it drops meanwhile: send the next notes; with wait all of them,
+ * otherwise those whose turn it is. */
+static void notify_notes(struct tree *tree, struct notes *notes, bool wait)
+{
+	struct tree_watcher watcher = tree->watcher;
+
+	while (notes->sent < notes->count && (wait || note_has_turn(&notes->note[notes->sent]))) {
+		pthread_mutex_unlock(&tree->notify_lock);
+		notify_note(tree, &watcher, &notes->note[notes->sent++]);
+		pthread_mutex_lock(&tree->notify_lock);
+	}
+	if (notes->sent < notes->count)
+		return;
+	free(notes->note);
+	*notes = (struct notes){ 0 };
+}
+
+/* Under notify_lock. */
+static void notify_ends(struct tree *tree)
+{
+	tree->notifying--;
+	pthread_cond_broadcast(&tree->notify_changed);
+}
+
+void notify_attr(struct tree *tree, const struct inode *inode, unsigned face)
+{
+	struct tree_watcher watcher;
+
+	pthread_mutex_lock(&tree->notify_lock);
+	watcher = tree->watcher;
+	tree->notifying++;
+	pthread_mutex_unlock(&tree->notify_lock);
+	if (watcher.forget)
+		watcher.forget(watcher.arg, inode_nodeid(inode, face), -1);
+	pthread_mutex_lock(&tree->notify_lock);
+	notify_ends(tree);
+	pthread_mutex_unlock(&tree->notify_lock);
+}
+
+/* Under notify_lock: those that were missed before a time, which are the last of the list. */
+static struct missed *missed_take(struct tree *tree, int64_t before)
+{
+	struct missed **link = &tree->missed, *taken;
+
+	while (*link && (*link)->at > before)
+		link = &(*link)->next;
+	taken = *link;
+	*link = NULL;
+	return taken;
+}
+
+void notify_missed(struct tree *tree)
+{
+	struct tree_watcher watcher;
+	struct missed *missed, *next;
+
+	pthread_mutex_lock(&tree->notify_lock);
+	watcher = tree->watcher;
+	missed = missed_take(tree, tree->stopping ? INT64_MAX : tick_now() - MISSED_NANOSECONDS);
+	tree->notifying += missed != NULL;
+	pthread_mutex_unlock(&tree->notify_lock);
+	if (!missed)
+		return;
+	for (; missed; missed = next) {
+		next = missed->next;
+		if (watcher.forget)
+			watcher.forget(watcher.arg, missed->nodeid, -1);
+		free(missed);
+	}
+	pthread_mutex_lock(&tree->notify_lock);
+	notify_ends(tree);
+	pthread_mutex_unlock(&tree->notify_lock);
+}
+
+static void job_add(struct tree *tree, struct notify_job *job)
+{
+	job->next = NULL;
+	*tree->jobs_end = job;
+	tree->jobs_end = &job->next;
+	pthread_cond_broadcast(&tree->notify_changed);
+}
+
+/* Those of names go to a job; what there is no memory for is sent with the others. */
+static void split_names(struct notes *notes, struct notes *names)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < notes->count; i++) {
+		struct note note = notes->note[i];
+
+		if (note.is_entry && ARRAY_ROOM(names->note, names->count, names->room) == 0)
+			names->note[names->count++] = note;
+		else
+			notes->note[kept++] = note;
+	}
+	notes->count = kept;
+	if (!kept) {
+		free(notes->note);
+		*notes = (struct notes){ 0 };
+	}
+}
+
+void notes_send(struct notes *notes, struct tree *tree, enum notify_how how)
+{
+	struct notify_job *job = NULL;
+	bool now = how != NOTIFY_LATER;
+
+	if (how == NOTIFY_CONTENT) {
+		struct notes names = { 0 };
+
+		split_names(notes, &names);
+		notes_send(&names, tree, NOTIFY_LATER);
+	}
+	if (!notes->count)
+		return;
+	pthread_mutex_lock(&tree->notify_lock);
+	now = now && (!tree->watcher.arg || tree->notifying < tree->watcher.at_once);
+	if (!tree->notifier_stops && !now)
+		job = calloc(1, sizeof(*job));
+	if (job) {
+		job->notes = *notes;
+		*notes = (struct notes){ 0 };
+		job_add(tree, job);
+	} else {
+		tree->notifying++;
+		notify_notes(tree, notes, true);
+		notify_ends(tree);
+	}
+	pthread_mutex_unlock(&tree->notify_lock);
+}
+
+static bool job_has_turn(const struct notify_job *job, bool first)
+{
+	return job->then ? first : note_has_turn(&job->notes.note[job->notes.sent]);
+}
+
+/* The first job whose turn it is.  Jobs come into the list later than their changes got their
+ * numbers, so it need not be the first one. */
+static struct notify_job *job_take(struct tree *tree)
+{
+	struct notify_job **link = &tree->jobs, *job;
+
+	while (*link && !job_has_turn(*link, link == &tree->jobs))
+		link = &(*link)->next;
+	job = *link;
+	if (!job)
+		return NULL;
+	*link = job->next;
+	if (!*link)
+		tree->jobs_end = link;
+	return job;
+}
+
+static void job_put_back(struct tree *tree, struct notify_job *job)
+{
+	job->next = tree->jobs;
+	tree->jobs = job;
+	if (!job->next)
+		tree->jobs_end = &job->next;
+}
+
+/* Under notify_lock, which it drops meanwhile. */
+static void job_run(struct tree *tree, struct notify_job *job)
+{
+	if (!job->then) {
+		notify_notes(tree, &job->notes, false);
+		return;
+	}
+	pthread_mutex_unlock(&tree->notify_lock);
+	job->then(job->owner, job->arg);
+	pthread_mutex_lock(&tree->notify_lock);
+}
+
+void tree_when_notified(struct tree *tree, tree_notified_fn *function, void *owner, const void *arg,
+			size_t size)
+{
+	struct notify_job *job = NULL;
+
+	pthread_mutex_lock(&tree->notify_lock);
+	if (tree->jobs || tree->notifier_busy)
+		job = calloc(1, sizeof(*job) + size);
+	if (job) {
+		job->then = function;
+		job->owner = owner;
+		memcpy(job->arg, arg, size);
+		job_add(tree, job);
+	}
+	pthread_mutex_unlock(&tree->notify_lock);
+	/* Without memory, too: early is better than never for who waits. */
+	if (!job)
+		function(owner, (void *)(uintptr_t)arg);
+}
+
+void *notifier_run(void *arg)
+{
+	struct tree *tree = arg;
+
+	pthread_mutex_lock(&tree->notify_lock);
+	while (tree->jobs || !tree->notifier_stops) {
+		struct notify_job *job = job_take(tree);
+
+		if (!job) {
+			pthread_cond_wait(&tree->notify_changed, &tree->notify_lock);
+			continue;
+		}
+		tree->notifier_busy = true;
+		job_run(tree, job);
+		tree->notifier_busy = false;
+		if (job->notes.count)
+			job_put_back(tree, job);
+		else
+			free(job);
+		pthread_cond_broadcast(&tree->notify_changed);
+	}
+	pthread_mutex_unlock(&tree->notify_lock);
+	return NULL;
+}
+
+void tree_set_watcher(struct tree *tree, const struct tree_watcher *watcher)
+{
+	pthread_mutex_lock(&tree->notify_lock);
+	tree->watcher = *watcher;
+	while (!watcher->arg && (tree->jobs || tree->notifier_busy || tree->notifying))
+		pthread_cond_wait(&tree->notify_changed, &tree->notify_lock);
+	pthread_mutex_unlock(&tree->notify_lock);
+}
+
+bool tree_is_notifying(struct tree *tree)
+{
+	bool notifying;
+
+	pthread_mutex_lock(&tree->notify_lock);
+	notifying = tree->jobs || tree->notifier_busy || tree->notifying;
+	pthread_mutex_unlock(&tree->notify_lock);
+	return notifying;
+}

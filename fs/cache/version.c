@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Versions: what a file had before a save, for those who are in the middle of it.
+ *
+ *   Who reads by direct reads begins with what there was at its open, and is in the middle until it
+ *   is told that the file ends (handle.fresh, handle.middle).  Who reads through the page cache may
+ *   have pages of it in the kernel until it closes the file.
+ *   When a save replaces the content, and does not only add to it, the content is copied once
+ *   before the commit, and they all share the copy.
+ *
+ *   A reader of a document needs none: it has the row that it reads in any case (handle_pin()).
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fs/cache/cache.h"
+#include "fs/content/content.h"
+#include "src/base/log.h"
+
+static bool handle_wants(const struct handle *handle, const struct writing *saver)
+{
+	return handle->writing != saver && (handle->middle || handle->fresh) && !handle->old &&
+	       !handle->pinned && !(handle->writing->mode == HANDLE_SAVE && handle->writing->dirty);
+}
+
+static bool face_wants(const struct inode *inode, const struct face *face)
+{
+	return !face->old && face_is_needed(inode, face);
+}
+
+bool versions_wanted(const struct inode *inode, const struct writing *saver)
+{
+	for (const struct face *face = &inode->face; face; face = face->next)
+		if (face_wants(inode, face))
+			return true;
+	for (const struct handle *handle = inode->open; handle; handle = handle->next)
+		if (handle_wants(handle, saver))
+			return true;
+	return false;
+}
+
+struct version *version_take(struct view *view, struct inode *inode)
+{
+	struct version *version = calloc(1, sizeof(*version));
+	int r = version ? content_to_stage(view, inode, &version->stage) : -ENOMEM;
+
+	if (r < 0) {
+		log_warning("there is no room for the previous content of inode %llu (%s): who is "
+			    "in the middle of it goes on with the new one",
+			    (unsigned long long)inode->ino, strerror(-r));
+		if (version)
+			stage_done(&version->stage);
+		free(version);
+		return NULL;
+	}
+	version->count = 1;
+	return version;
+}
+
+bool versions_apply(struct notes *notes, struct inode *inode, const struct writing *saver,
+		    struct version *version)
+{
+	bool any_face = false;
+
+	for (struct face *face = &inode->face; face; face = face->next) {
+		if (!face_wants(inode, face))
+			continue;
+		face->old = version;
+		notes_attr(notes, inode, face);
+		version->count++;
+		any_face = true;
+	}
+	for (struct handle *handle = inode->open; handle; handle = handle->next) {
+		if (!handle_wants(handle, saver))
+			continue;
+		handle->old = version;
+		version->count++;
+	}
+	return any_face;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_CONTENT_CONTENT_H
+#define FS_CONTENT_CONTENT_H
+
+/* The door of this room: the bytes of files, whatever keeps them. */
+
+#include "fs/base/batch.h"
+#include "fs/inode/locks.h"
+#include "src/base/json.h"
+
+/* content.c: bytes of a file, whatever keeps them.  Under inode.lock, or tree.lock for writing. */
+
+/* Make size (and for a list its end) known.  -EIO: the key is set apart. */
+int content_load(struct tree *tree, struct view *view, struct inode *inode);
+/* view is needed unless it is loaded, in chunks, or an orphan. */
+int content_size(struct tree *tree, struct view *view, struct inode *inode, uint64_t *ret_size);
+/* handle may be NULL; it remembers where sequential reads are. */
+int content_read(struct tree *tree, struct view *view, struct inode *inode, struct handle *handle,
+		 uint64_t offset, size_t size, struct buf *out);
+/* What the store has now, whatever was known of it before. */
+int content_to_stage(struct view *view, struct inode *inode, struct stage *stage);
+/* Write bytes that need no save: of an ordinary file, or of an orphan. */
+int content_write(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data);
+/* Operations that remove all content of a file from the store: rows, chunks, pieces, marks. */
+void content_remove(const struct inode *inode, struct batch *batch);
+
+/* file.c: ordinary files and drafts, in chunks. */
+uint64_t file_size(const struct inode *inode);
+/* Put what is buffered into the store. */
+int file_write_back(struct tree *tree, struct inode *inode);
+/* Bytes that are stored of a file with holes. */
+int file_stored(struct view *view, struct inode *inode, uint64_t *ret_stored);
+int file_truncate(struct tree *tree, struct inode *inode, uint64_t size);
+int file_allocate(struct tree *tree, struct inode *inode, int mode, uint64_t offset, uint64_t size);
+int file_seek(struct tree *tree, struct inode *inode, uint64_t offset, int whence,
+	      uint64_t *ret_offset);
+
+/* list.c */
+
+/* One segment of a list: a row, or a piece when is_row is false. */
+struct segment {
+	bool is_row;
+	int64_t index;
+	int64_t seq;
+	struct bytes data;
+};
+/* Returns 0 to go on, 1 to stop, -errno. */
+typedef int segment_fn(void *arg, const struct segment *segment);
+/* A place between two segments: before the piece seq that stands before row index, or before the
+ * first one behind that. */
+struct segment_place {
+	int64_t index;
+	int64_t seq;
+};
+#define LIST_START ((struct segment_place){ INT64_MIN, INT64_MIN })
+/* Visit the segments in the order of the file, from a place on. */
+int list_walk(struct view *view, const struct inode *inode, struct segment_place from,
+	      segment_fn *fn, void *arg);
+
+/* The bytes of the tail, appended to out. */
+int list_read_tail(struct view *view, struct inode *inode, struct buf *out);
+/* When a mark is due behind so many bytes and rows. */
+bool list_mark_due(uint64_t bytes, uint64_t rows);
+
+/* invalid.c: bytes that are no rows; finding them, and saying so. */
+
+/* Text of an id for a sentence: in quotes, on one line, cut when long. */
+enum { INVALID_ID_MAX = 820 };
+const char *invalid_show_id(struct bytes id, char *text);
+#define SHOWN(id) invalid_show_id((id), (char[INVALID_ID_MAX]){ 0 })
+
+/* A place that is not JSON; line and column count from 1, in bytes. */
+struct invalid_place {
+	uint64_t line;
+	uint64_t column;
+	const char *reason;
+};
+typedef int invalid_fn(void *arg, const struct invalid_place *place);
+
+/* Every such line of a list that is no draft; or the one place of a draft.  Blank lines do not
+ * count. */
+int invalid_find(struct view *view, struct inode *inode, invalid_fn *fn, void *arg);
+
+/* The attribute user.sessfs.invalid: -ENODATA when there is nothing to tell. */
+int invalid_describe(struct view *view, struct inode *inode, struct buf *text);
+
+/* One line of the log; where is "line 7" or "before item 7".  strict: the save is refused. */
+void invalid_log(const struct backend_node *node, const char *where, uint64_t number,
+		 const struct json_error *error, bool strict);
+/* Likewise for a line that is refused (-o strict). */
+void invalid_log_refused(const struct backend_node *node, uint64_t line,
+			 const struct json_error *error);
+
+/* times.c */
+
+/* Write the times that only memory has, and small writes that are buffered.  No lock is held. */
+int tree_write_times(struct tree *tree);
+
+#endif

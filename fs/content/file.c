@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Ordinary files, and drafts of state files: bytes in chunks of BACKEND_CHUNK.
+ *
+ * A chunk holds the bytes that were written, up to its last one; bytes behind it, and chunks that
+ * do not exist, are holes.  The node's size is exact.  Invariant: no stored byte lies at or behind
+ * the size, so that a file that grows again shows zeros.
+ *
+ * Buffered writes
+ *
+ *   A chunk is written whole, so a program that writes a few bytes at a time would write each chunk
+ *   thousands of times.  So the second small write into one chunk is buffered, and those that
+ *   follow: in memory is the chunk as it shall be, for everybody who reads the file.  It is put
+ *   into the store (file_write_back) together with the first write elsewhere in the file, when a
+ *   descriptor is closed or synced, before anything else changes the file, and in any case within
+ *   half a second (tree_write_times).  Until then the node's size is that of the store, so whoever
+ *   commits the node for other reasons never commits a size without its bytes; file_size() is what
+ *   everybody sees.
+ *
+ *   The first write into a chunk is committed, so that a full store is told to who writes.  What is
+ *   buffered may use what the store keeps in reserve, which is larger than all that is buffered at
+ *   a time (BUFFERED_MAX): so it is not refused later.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <unistd.h>
+
+#include "fs/content/file.h"
+#include "fs/content/kind.h"
+#include "fs/inode/inodes.h"
+#include "src/base/log.h"
+
+enum { BUFFERED_MAX = 8 }; /* files at a time */
+
+/* One chunk of a file. */
+struct buffered {
+	int64_t chunk;
+	size_t size;   /* bytes of it */
+	size_t stored; /* of these the store has so many */
+	char data[BACKEND_CHUNK];
+};
+
+static struct bytes buffered_bytes(const struct buffered *buffered)
+{
+	return bytes_make(buffered->data, buffered->size);
+}
+
+static uint64_t buffered_start(const struct buffered *buffered)
+{
+	return (uint64_t)buffered->chunk * BACKEND_CHUNK;
+}
+
+uint64_t file_size(const struct inode *inode)
+{
+	const struct buffered *buffered = inode->buffered;
+
+	if (!buffered)
+		return inode->node.size;
+	return MAX(inode->node.size, buffered_start(buffered) + buffered->size);
+}
+
+struct reading {
+	uint64_t offset;
+	size_t size;
+	char *out;
+};
+
+static int read_chunk(void *arg, int64_t chunk, struct bytes data)
+{
+	struct reading *reading = arg;
+	uint64_t start = (uint64_t)chunk * BACKEND_CHUNK;
+	uint64_t from = MAX(start, reading->offset);
+	uint64_t to = MIN(start + data.size, reading->offset + reading->size);
+
+	if (from < to)
+		memcpy(reading->out + (from - reading->offset), data.data + (from - start),
+		       to - from);
+	return 0;
+}
+
+static int file_read(struct view *view, struct inode *inode, struct handle *handle, uint64_t offset,
+		     size_t size, struct buf *out)
+{
+	const struct buffered *buffered = inode->buffered;
+	struct reading reading = { .offset = offset };
+	uint64_t end = file_size(inode);
+	int r;
+
+	(void)handle;
+	if (offset >= end || !size)
+		return 0;
+	reading.size = MIN(size, end - offset);
+	r = buf_append_zeros(out, reading.size);
+	if (r < 0)
+		return r;
+	reading.out = out->data + out->size - reading.size;
+	r = ASK(view, chunk_read, inode->node.ino, (int64_t)(offset / BACKEND_CHUNK),
+		(int64_t)((offset + reading.size - 1) / BACKEND_CHUNK), read_chunk, &reading);
+	if (r == 0 && buffered)
+		r = read_chunk(&reading, buffered->chunk, buffered_bytes(buffered));
+	if (r < 0)
+		out->size -= reading.size;
+	return r;
+}
+
+struct staging {
+	struct stage *stage;
+	uint64_t size;
+	uint64_t max_hole;
+};
+
+/* What is longer than the store can take is never published, and has no room while it is staged. */
+static int stage_hole(const struct staging *staging, uint64_t end)
+{
+	return end > staging->stage->size && end - staging->stage->size > staging->max_hole ?
+		       -EFBIG :
+		       0;
+}
+
+static int stage_chunk(void *arg, int64_t chunk, struct bytes data)
+{
+	const struct staging *staging = arg;
+	uint64_t start = (uint64_t)chunk * BACKEND_CHUNK;
+	int r;
+
+	if (start >= staging->size)
+		return 1;
+	r = stage_hole(staging, start);
+	if (r == 0)
+		r = stage_write(staging->stage, start,
+				bytes_make(data.data, MIN(data.size, staging->size - start)));
+	return r;
+}
+
+/* Holes stay holes: a damaged store may say any size. */
+static int file_to_stage(struct view *view, struct inode *inode, struct stage *stage)
+{
+	const struct buffered *buffered = inode->buffered;
+	struct staging staging = {
+		.stage = stage,
+		.size = file_size(inode),
+		.max_hole = view->backend->max_item,
+	};
+	int r = ASK(view, chunk_read, inode->node.ino, 0, INT64_MAX / BACKEND_CHUNK, stage_chunk,
+		    &staging);
+
+	if (r >= 0 && buffered)
+		r = stage_chunk(&staging, buffered->chunk, buffered_bytes(buffered));
+	if (r >= 0)
+		r = stage_hole(&staging, staging.size);
+	if (r >= 0 && stage->size != staging.size)
+		r = stage_truncate(stage, staging.size);
+	return MIN(r, 0);
+}
+
+static int keep_chunk(void *arg, int64_t chunk, struct bytes data)
+{
+	struct buf *buf = arg;
+
+	(void)chunk;
+	return buf_append_bytes(buf, data);
+}
+
+int chunk_load(struct view *view, uint64_t ino, int64_t chunk, struct buf *data)
+{
+	return ASK(view, chunk_read, ino, chunk, chunk, keep_chunk, data);
+}
+
+int chunk_overlay(struct tree *tree, uint64_t ino, int64_t chunk, size_t at, struct bytes data,
+		  struct batch *batch)
+{
+	_cleanup_(buf_done) struct buf merged = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = chunk_load(&view, ino, chunk, &merged);
+	if (r == 0 && merged.size < at + data.size)
+		r = buf_append_zeros(&merged, at + data.size - merged.size);
+	if (r < 0)
+		return r;
+	memcpy(merged.data + at, data.data, data.size);
+	batch_chunk_put(batch, ino, chunk, batch_keep(batch, buf_bytes(&merged)));
+	return batch->error;
+}
+
+static int file_write_batch(struct tree *tree, struct inode *inode, uint64_t offset,
+			    struct bytes data, struct batch *batch)
+{
+	while (data.size) {
+		int64_t chunk = (int64_t)(offset / BACKEND_CHUNK);
+		size_t at = offset % BACKEND_CHUNK;
+		size_t part = MIN(data.size, BACKEND_CHUNK - at);
+		struct bytes here = bytes_make(data.data, part);
+		bool whole =
+			at == 0 && (part == BACKEND_CHUNK || offset + part >= inode->node.size);
+		int r = 0;
+
+		if (whole)
+			batch_chunk_put(batch, inode->node.ino, chunk, here);
+		else
+			r = chunk_overlay(tree, inode->node.ino, chunk, at, here, batch);
+		if (r < 0)
+			return r;
+		offset += part;
+		data = bytes_make(data.data + part, data.size - part);
+	}
+	return batch->error;
+}
+
+struct span span_of(uint64_t offset, uint64_t end)
+{
+	return (struct span){
+		.first = (int64_t)(offset / BACKEND_CHUNK),
+		.last = (int64_t)((end - 1) / BACKEND_CHUNK),
+	};
+}
+
+static int add_size(void *arg, int64_t chunk, size_t size)
+{
+	(void)chunk;
+	*(uint64_t *)arg += size;
+	return 0;
+}
+
+static int stored_in(struct view *view, uint64_t ino, struct span span, uint64_t *ret_stored)
+{
+	*ret_stored = 0;
+	return ASK(view, chunk_list, ino, span.first, span.last, add_size, ret_stored);
+}
+
+int stored_now(struct tree *tree, uint64_t ino, struct span span, uint64_t *ret_stored)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	int r = view_begin(tree, 0, &view);
+
+	return r < 0 ? r : stored_in(&view, ino, span, ret_stored);
+}
+
+int file_stored(struct view *view, struct inode *inode, uint64_t *ret_stored)
+{
+	const struct span all = { 0, INT64_MAX };
+	int r = 0;
+
+	if (!inode->stored_known)
+		r = stored_in(view, inode->node.ino, all, &inode->stored);
+	if (r < 0)
+		return r;
+	inode->stored_known = true;
+	*ret_stored = inode->stored;
+	if (inode->buffered)
+		*ret_stored += inode->buffered->size - inode->buffered->stored;
+	return 0;
+}
+
+int file_commit(struct tree *tree, struct inode *inode, const struct backend_node *node,
+		struct span span, struct batch *batch, unsigned flags)
+{
+	bool known = inode->stored_known;
+	uint64_t before = 0, after;
+	int r;
+
+	inode->stored_known = false;
+	if (known)
+		known = stored_now(tree, node->ino, span, &before) == 0;
+	r = batch_commit(batch, tree->backend, flags);
+	if (r < 0)
+		return r;
+	inode->node = *node;
+	if (known && stored_now(tree, node->ino, span, &after) == 0) {
+		inode->stored += after - before;
+		inode->stored_known = true;
+	}
+	return 0;
+}
+
+/* ---- buffered writes ---- */
+
+static void buffered_drop(struct tree *tree, struct inode *inode)
+{
+	inode->written_chunk = -1;
+	if (!inode->buffered)
+		return;
+	free(inode->buffered);
+	inode->buffered = NULL;
+	tree->buffered--;
+}
+
+static void buffered_emit(const struct inode *inode, struct batch *batch)
+{
+	const struct buffered *buffered = inode->buffered;
+
+	batch_chunk_put(batch, inode->node.ino, buffered->chunk, buffered_bytes(buffered));
+}
+
+int file_write_back(struct tree *tree, struct inode *inode)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	struct backend_node node = inode->node;
+	uint64_t start;
+	int r;
+
+	if (!inode->buffered || inode->gone) {
+		buffered_drop(tree, inode);
+		return 0;
+	}
+	start = buffered_start(inode->buffered);
+	node.size = file_size(inode);
+	buffered_emit(inode, &batch);
+	batch_node_put(&batch, &node);
+	r = file_commit(tree, inode, &node, span_of(start, start + 1), &batch,
+			BACKEND_ANYWAY | BACKEND_FREES);
+	if (r == 0)
+		buffered_drop(tree, inode);
+	return r;
+}
+
+/* Hold back what is written into the chunk that was written last, from now on: 1, or 0 when nothing
+ * can be buffered, or -errno. */
+static int buffered_begin(struct tree *tree, struct inode *inode, int64_t chunk)
+{
+	_cleanup_(buf_done) struct buf data = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	struct buffered *buffered;
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = chunk_load(&view, inode->node.ino, chunk, &data);
+	if (r < 0)
+		return r;
+	if (data.size > BACKEND_CHUNK)
+		return -EIO;
+	buffered = tree->buffered < BUFFERED_MAX ? malloc(sizeof(*buffered)) : NULL;
+	if (!buffered)
+		return 0;
+	tree->buffered++;
+	buffered->chunk = chunk;
+	buffered->size = buffered->stored = data.size;
+	memcpy(buffered->data, data.data, data.size);
+	inode->buffered = buffered;
+	return 1;
+}
+
+static void buffered_write(struct tree *tree, struct inode *inode, uint64_t offset,
+			   struct bytes data)
+{
+	struct buffered *buffered = inode->buffered;
+	size_t at = offset % BACKEND_CHUNK;
+
+	if (at > buffered->size)
+		memset(buffered->data + buffered->size, 0, at - buffered->size);
+	memcpy(buffered->data + at, data.data, data.size);
+	buffered->size = MAX(buffered->size, at + data.size);
+	inode->node.mtime = inode->node.ctime = time_now();
+	inode_times_dirty(tree, inode);
+}
+
+/* Whether a write is to be buffered: 1, 0, or -errno. */
+static int buffered_fits(struct tree *tree, struct inode *inode, uint64_t offset, size_t size)
+{
+	int64_t chunk = (int64_t)(offset / BACKEND_CHUNK);
+
+	/* A hole before it is noted in the node. */
+	if (offset % BACKEND_CHUNK + size > BACKEND_CHUNK || offset > file_size(inode))
+		return 0;
+	if (inode->buffered)
+		return inode->buffered->chunk == chunk;
+	if (inode->written_chunk != chunk || inode->gone)
+		return 0;
+	return buffered_begin(tree, inode, chunk);
+}
+
+static bool buffered_is_in(const struct inode *inode, uint64_t offset, size_t size)
+{
+	struct span span = span_of(offset, offset + size);
+
+	return inode->buffered && inode->buffered->chunk >= span.first &&
+	       inode->buffered->chunk <= span.last;
+}
+
+static int write_through(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	struct backend_node node = inode->node;
+	uint64_t size = file_size(inode), end = offset + data.size;
+	struct span span = span_of(offset, end);
+	int r;
+
+	if (inode->buffered) {
+		buffered_emit(inode, &batch);
+		span.first = MIN(span.first, inode->buffered->chunk);
+		span.last = MAX(span.last, inode->buffered->chunk);
+	}
+	r = file_write_batch(tree, inode, offset, data, &batch);
+	if (r < 0)
+		return r;
+	if (offset > size)
+		node.flags |= BACKEND_SPARSE;
+	node.size = MAX(size, end);
+	node.mtime = node.ctime = time_now();
+	if (node.size != inode->node.size)
+		batch_node_put(&batch, &node);
+	else
+		inode_times_dirty(tree, inode);
+	r = file_commit(tree, inode, &node, span, &batch, 0);
+	if (r < 0)
+		return r;
+	buffered_drop(tree, inode);
+	inode->written_chunk = (int64_t)((end - 1) / BACKEND_CHUNK);
+	return 0;
+}
+
+static int file_write(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data)
+{
+	int r;
+
+	if (offset + data.size > INT64_MAX || offset + data.size < offset)
+		return -EFBIG;
+	if (!data.size)
+		return 0;
+	r = buffered_fits(tree, inode, offset, data.size);
+	if (r < 0)
+		return r;
+	if (r) {
+		buffered_write(tree, inode, offset, data);
+		return 0;
+	}
+	/* Its chunk is laid over what the store has. */
+	if (buffered_is_in(inode, offset, data.size)) {
+		r = file_write_back(tree, inode);
+		if (r < 0)
+			return r;
+	}
+	return write_through(tree, inode, offset, data);
+}
+
+const struct content_kind content_chunks = {
+	.size = file_size,
+	.read = file_read,
+	.to_stage = file_to_stage,
+	.write = file_write,
+};

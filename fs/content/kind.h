@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_CONTENT_KIND_H
+#define FS_CONTENT_KIND_H
+
+/* Inside this room: the kinds of content.  A new one is a file with its functions, and where
+ * content_kind() answers it. */
+
+#include "fs/content/content.h"
+
+/* What is NULL is not to be had: -EIO; but load. */
+struct content_kind {
+	/* Make known what size() needs, and read() may; NULL: it is known. */
+	int (*load)(struct tree *tree, struct view *view, struct inode *inode);
+	/* Bytes, once it is loaded. */
+	uint64_t (*size)(const struct inode *inode);
+	/* Once it is loaded; handle may be NULL. */
+	int (*read)(struct view *view, struct inode *inode, struct handle *handle, uint64_t offset,
+		    size_t size, struct buf *out);
+	/* All bytes that the store has, whatever is known. */
+	int (*to_stage)(struct view *view, struct inode *inode, struct stage *stage);
+	/* Bytes at once where they belong, not by a save. */
+	int (*write)(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data);
+};
+
+extern const struct content_kind content_orphan; /* orphan.c: an unlinked state file */
+extern const struct content_kind content_chunks; /* file.c: an ordinary file, or a draft */
+extern const struct content_kind content_row;	 /* row.c: the first row of the key */
+extern const struct content_kind content_list;	 /* list.c: rows and pieces */
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+
+/* A document or a sidecar: the first row of its key. */
+
+#include "fs/content/kind.h"
+
+static int row_of(struct view *view, const struct inode *inode, backend_row_fn *fn, void *arg)
+{
+	return ASK(view, row_read, inode->node.session, inode->node.key, INT64_MIN, fn, arg);
+}
+
+static int measure(void *arg, int64_t index, struct bytes data)
+{
+	uint64_t *size = arg;
+
+	(void)index;
+	*size = data.size;
+	return 1;
+}
+
+static int row_load(struct tree *tree, struct view *view, struct inode *inode)
+{
+	int r;
+
+	(void)tree;
+	inode->size = 0;
+	r = row_of(view, inode, measure, &inode->size);
+	inode->loaded = r == 0;
+	return r;
+}
+
+static uint64_t row_size(const struct inode *inode)
+{
+	return inode->size;
+}
+
+struct row_part {
+	uint64_t offset;
+	size_t size;
+	struct buf *out;
+};
+
+static int keep_part(void *arg, int64_t index, struct bytes data)
+{
+	struct row_part *part = arg;
+	int r;
+
+	(void)index;
+	if (part->offset >= data.size)
+		return 1;
+	r = buf_append(part->out, data.data + part->offset,
+		       MIN(part->size, data.size - part->offset));
+	return r < 0 ? r : 1;
+}
+
+static int row_read(struct view *view, struct inode *inode, struct handle *handle, uint64_t offset,
+		    size_t size, struct buf *out)
+{
+	struct row_part part = { .offset = offset, .size = size, .out = out };
+
+	(void)handle;
+	return row_of(view, inode, keep_part, &part);
+}
+
+static int keep_row(void *arg, int64_t index, struct bytes data)
+{
+	int r = stage_write(arg, 0, data);
+
+	(void)index;
+	return r < 0 ? r : 1;
+}
+
+/* A row comes whole in any case; it is not to be held twice. */
+static int row_to_stage(struct view *view, struct inode *inode, struct stage *stage)
+{
+	return row_of(view, inode, keep_row, stage);
+}
+
+const struct content_kind content_row = {
+	.load = row_load,
+	.size = row_size,
+	.read = row_read,
+	.to_stage = row_to_stage,
+};

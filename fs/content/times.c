@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What memory alone has of files goes into the store: times, and small writes that are buffered. */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fs/content/content.h"
+#include "fs/inode/inodes.h"
+
+/* An array of its own, since the inodes are linked into the list again as soon as they change. */
+static int times_take(struct tree *tree, struct inodes *times)
+{
+	struct inode *inode;
+	int r = 0;
+
+	pthread_mutex_lock(&tree->times_lock);
+	for (inode = tree->times_first; inode; inode = inode->times_next)
+		times->count++;
+	times->inode = calloc(times->count + 1, sizeof(struct inode *));
+	if (!times->inode)
+		r = -ENOMEM;
+	times->count = 0;
+	for (inode = tree->times_first; r == 0 && inode; inode = inode->times_next) {
+		inode->times_dirty = false;
+		times->inode[times->count++] = inode;
+	}
+	if (r == 0)
+		tree->times_first = NULL;
+	pthread_mutex_unlock(&tree->times_lock);
+	return r;
+}
+
+int tree_write_times(struct tree *tree)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	struct inodes times = { 0 };
+	int failed = 0, r;
+
+	{
+		/* Alone, so that the nodes hold still until they are committed. */
+		WITH_WRITE_LOCK(tree);
+		r = times_take(tree, &times);
+		for (size_t i = 0; i < times.count; i++) {
+			struct inode *inode = times.inode[i];
+			int settled = file_write_back(tree, inode);
+
+			if (settled < 0)
+				failed = settled;
+			if (!inode->gone)
+				batch_node_put(&batch, &inode->node);
+		}
+		if (r == 0)
+			r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+		if (r == 0)
+			r = failed;
+	}
+	for (size_t i = 0; i < times.count; i++) {
+		if (r < 0 && !tree->stopping)
+			inode_times_dirty(tree, times.inode[i]);
+		inode_forget(tree, times.inode[i], 1);
+	}
+	free(times.inode);
+	return r;
+}

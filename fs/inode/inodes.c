@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The inodes in memory: a table by number, what each knows of its parent, and what there is of it
+ * when the last count goes. */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "fs/base/batch.h"
+#include "fs/base/entries.h"
+#include "fs/base/names.h"
+#include "fs/base/sound.h"
+#include "fs/inode/aparts.h"
+#include "fs/inode/inodes.h"
+#include "fs/inode/shed.h"
+#include "src/base/log.h"
+
+enum {
+	TABLE_FIRST = 64, /* slots of a new table */
+	FACE_SHIFT = 48,  /* bits of a nodeid that are the inode's number */
+};
+
+uint64_t nodeid_ino(uint64_t nodeid)
+{
+	return nodeid & (((uint64_t)1 << FACE_SHIFT) - 1);
+}
+
+unsigned nodeid_face(uint64_t nodeid)
+{
+	return (unsigned)(nodeid >> FACE_SHIFT);
+}
+
+uint64_t inode_nodeid(const struct inode *inode, unsigned face)
+{
+	return inode->ino | (uint64_t)face << FACE_SHIFT;
+}
+
+void version_drop(struct version **version)
+{
+	if (*version && --(*version)->count == 0) {
+		stage_done(&(*version)->stage);
+		free(*version);
+	}
+	*version = NULL;
+}
+
+static void faces_done(struct inode *inode)
+{
+	while (inode->led) {
+		struct led *led = inode->led;
+
+		inode->led = led->next;
+		free(led);
+	}
+	version_drop(&inode->face.old);
+	while (inode->face.next) {
+		struct face *face = inode->face.next;
+
+		inode->face.next = face->next;
+		version_drop(&face->old);
+		free(face);
+	}
+}
+
+static struct inode **table_slot(struct tree *tree, uint64_t ino)
+{
+	uint64_t hash = ino * 0x9e3779b97f4a7c15u;
+	struct inode **slot = &tree->table[(hash >> 32) & (tree->table_size - 1)];
+
+	while (*slot && (*slot)->ino != ino)
+		slot = &(*slot)->next;
+	return slot;
+}
+
+/* Failing to grow only makes chains longer. */
+static void table_grow(struct tree *tree)
+{
+	struct inode **old = tree->table;
+	size_t old_size = tree->table_size;
+	struct inode **table = calloc(old_size * 2, sizeof(struct inode *));
+
+	if (!table)
+		return;
+	tree->table = table;
+	tree->table_size = old_size * 2;
+	for (size_t i = 0; i < old_size; i++) {
+		struct inode *inode = old[i];
+
+		while (inode) {
+			struct inode *next = inode->next;
+			struct inode **slot = table_slot(tree, inode->ino);
+
+			inode->next = NULL;
+			*slot = inode;
+			inode = next;
+		}
+	}
+	free(old);
+}
+
+static void inode_destroy(struct inode *inode)
+{
+	if (!inode)
+		return;
+	pthread_mutex_destroy(&inode->lock);
+	faces_done(inode);
+	stage_done(&inode->orphan);
+	free(inode->buffered);
+	backend_node_done(&inode->node);
+	free(inode->name);
+	free(inode);
+}
+
+static struct inode *inode_alloc(uint64_t ino)
+{
+	struct inode *inode = calloc(1, sizeof(*inode));
+
+	if (!inode)
+		return NULL;
+	inode->ino = ino;
+	inode->face_count = 1;
+	inode->written_chunk = -1;
+	inode->bound = UINT64_MAX;
+	pthread_mutex_init(&inode->lock, NULL);
+	return inode;
+}
+
+struct inode *inode_known(struct tree *tree, uint64_t ino)
+{
+	struct inode *inode;
+
+	pthread_mutex_lock(&tree->table_lock);
+	inode = *table_slot(tree, ino);
+	if (inode)
+		inode->count++;
+	pthread_mutex_unlock(&tree->table_lock);
+	return inode;
+}
+
+/* Put a new inode into the table, unless another thread was first: then that one is counted and
+ * returned, and ours is not used. */
+static struct inode *table_enter(struct tree *tree, struct inode *inode)
+{
+	struct inode **slot, *winner;
+
+	pthread_mutex_lock(&tree->table_lock);
+	if (tree->table_count >= tree->table_size)
+		table_grow(tree);
+	slot = table_slot(tree, inode->ino);
+	if (!*slot) {
+		*slot = inode;
+		tree->table_count++;
+		/* Nobody knows when that was: it may have changed while it was not in memory. */
+		inode->changed = tree->changes;
+	}
+	winner = *slot;
+	winner->count++;
+	pthread_mutex_unlock(&tree->table_lock);
+	return winner;
+}
+
+struct inodes inodes_get(struct tree *tree, bool (*wanted)(const struct inode *inode))
+{
+	struct inodes found = { 0 };
+
+	pthread_mutex_lock(&tree->table_lock);
+	found.inode = calloc(tree->table_count + 1, sizeof(struct inode *));
+	for (size_t i = 0; found.inode && i < tree->table_size; i++)
+		for (struct inode *inode = tree->table[i]; inode; inode = inode->next)
+			if (!wanted || wanted(inode)) {
+				inode->count++;
+				found.inode[found.count++] = inode;
+			}
+	pthread_mutex_unlock(&tree->table_lock);
+	return found;
+}
+
+void inodes_forget(struct tree *tree, struct inodes *inodes)
+{
+	for (size_t i = 0; i < inodes->count; i++)
+		inode_forget(tree, inodes->inode[i], 1);
+	free(inodes->inode);
+	*inodes = (struct inodes){ 0 };
+}
+
+/* Takes the node over. */
+static struct inode *inode_from(struct backend_node *node)
+{
+	struct inode *inode = inode_alloc(node->ino);
+
+	if (inode)
+		inode_set_node(inode, node);
+	else
+		backend_node_done(node);
+	return inode;
+}
+
+/* A directory knows its name, since the keys below it are made of it.  1 when it has none. */
+static int inode_fill_name(struct view *view, struct inode *inode)
+{
+	_cleanup_(buf_done) struct buf name = { 0 };
+	int r;
+
+	if (!inode_is_dir(inode) || inode->node.ino == BACKEND_ROOT || !inode->node.entry)
+		return 1;
+	r = ASK(view, entry_name, inode->node.parent, inode->node.entry, &name);
+	if (r < 0)
+		return r == -ENOENT ? -EIO : r;
+	inode->name = bytes_dup(buf_bytes(&name));
+	return inode->name ? 0 : -ENOMEM;
+}
+
+/*
+ * A directory knows its parent, too.  Put the parents that nobody counts before *chain, up to one
+ * that is known or has none.  Not by recursion: they may be as many as somebody likes, and in a
+ * damaged store one may be its own ancestor.  So from time to time one is remembered that must not
+ * come again.
+ */
+static int inode_fill_parents(struct tree *tree, struct view *view, struct inode **chain)
+{
+	uint64_t remembered = (*chain)->ino, steps = 0, limit = 1;
+	int r;
+
+	while ((r = inode_fill_name(view, *chain)) == 0) {
+		struct backend_node node;
+		struct inode *parent;
+		uint64_t ino = (*chain)->node.parent;
+
+		if (ino == remembered) {
+			log_error("inode %" PRIu64 " is a directory that lies in itself", ino);
+			return -EIO;
+		}
+		if (++steps == limit) {
+			remembered = ino;
+			limit *= 2;
+			steps = 0;
+		}
+		(*chain)->parent = inode_known(tree, ino);
+		if ((*chain)->parent)
+			return 0;
+		r = ASK(view, node_get, ino, &node);
+		if (r < 0)
+			return r;
+		if (!S_ISDIR(node.mode) || sound_node(&node)) {
+			log_error("inode %" PRIu64 " holds a directory and is none", ino);
+			backend_node_done(&node);
+			return -EIO;
+		}
+		parent = inode_from(&node);
+		if (!parent)
+			return -ENOMEM;
+		parent->next = *chain;
+		*chain = parent;
+	}
+	return MIN(r, 0);
+}
+
+/* All of the chain, from the top on; the last one is counted for the caller. */
+static struct inode *chain_enter(struct tree *tree, struct inode *chain)
+{
+	struct inode *entered = NULL;
+
+	while (chain) {
+		struct inode *inode = chain;
+
+		chain = inode->next;
+		inode->next = NULL;
+		if (entered)
+			inode->parent = entered;
+		entered = table_enter(tree, inode);
+		if (entered != inode) {
+			if (inode->parent)
+				inode_forget(tree, inode->parent, 1);
+			inode_destroy(inode);
+		}
+	}
+	return entered;
+}
+
+static void chain_destroy(struct inode *chain)
+{
+	while (chain) {
+		struct inode *inode = chain;
+
+		chain = inode->next;
+		inode_destroy(inode);
+	}
+}
+
+int inode_of_node(struct tree *tree, struct view *view, struct backend_node *node,
+		  struct inode **ret_inode)
+{
+	struct inode *inode = inode_known(tree, node->ino);
+	int r;
+
+	if (inode) {
+		backend_node_done(node);
+		*ret_inode = inode;
+		return 0;
+	}
+	if (sound_node(node)) {
+		log_error("inode %" PRIu64 " cannot be shown: %s", node->ino, sound_node(node));
+		backend_node_done(node);
+		return -EIO;
+	}
+	inode = inode_from(node);
+	if (!inode)
+		return -ENOMEM;
+	r = inode_fill_parents(tree, view, &inode);
+	if (r < 0) {
+		chain_destroy(inode);
+		return r;
+	}
+	inode->apart = kind_is_state(inode->node.kind) &&
+		       apart_has(tree, inode->node.session, inode->node.key);
+	*ret_inode = chain_enter(tree, inode);
+	return 0;
+}
+
+int inode_create(struct tree *tree, struct backend_node *node, struct inode *parent,
+		 struct bytes name, struct inode **ret_inode)
+{
+	struct inode *inode = inode_alloc(node->ino);
+
+	if (!inode)
+		return -ENOMEM;
+	if (backend_node_copy(node, &inode->node) < 0)
+		goto fail;
+	if (S_ISDIR(node->mode)) {
+		inode->name = bytes_dup(name);
+		if (!inode->name)
+			goto fail;
+		inode->parent = inode_ref(tree, parent);
+	}
+	inode_node_changed(inode);
+	*ret_inode = table_enter(tree, inode);
+	return 0;
+fail:
+	inode_destroy(inode);
+	return -ENOMEM;
+}
+
+void inode_set_node(struct inode *inode, struct backend_node *node)
+{
+	backend_node_done(&inode->node);
+	inode->node = *node;
+	*node = (struct backend_node){ 0 };
+	inode_node_changed(inode);
+}
+
+void inode_node_changed(struct inode *inode)
+{
+	inode->state = kind_is_state(inode->node.kind);
+	inode->stored_known = false;
+}
+
+int inode_get(struct tree *tree, struct view *view, uint64_t ino, struct inode **ret_inode)
+{
+	struct backend_node node;
+	struct inode *inode = inode_known(tree, ino);
+	int r;
+
+	if (inode) {
+		*ret_inode = inode;
+		return 0;
+	}
+	r = ASK(view, node_get, ino, &node);
+	if (r < 0)
+		return r;
+	return inode_of_node(tree, view, &node, ret_inode);
+}
+
+int inode_get_dir(struct tree *tree, struct view *view, uint64_t ino, struct inode **ret_inode)
+{
+	struct inode *inode;
+	int r = inode_get(tree, view, ino, &inode);
+
+	if (r < 0)
+		return r == -ENOENT ? -EIO : r;
+	if (!inode_is_dir(inode) || (!inode->parent && inode != tree->root)) {
+		log_error("inode %" PRIu64 " is no directory that can be reached", ino);
+		inode_forget(tree, inode, 1);
+		return -EIO;
+	}
+	*ret_inode = inode;
+	return 0;
+}
+
+/* Nobody can reach an orphan any more: delete it from the store. */
+static void inode_delete_orphan(struct tree *tree, const struct backend_node *node)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	uint64_t ino = node->ino;
+	int r;
+
+	batch_node_delete(&batch, ino);
+	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	if (r == -ENOSPC && node->kind == BACKEND_ORDINARY) {
+		r = shed_hidden(tree, node);
+		if (r == 0)
+			r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	}
+	if (r < 0)
+		log_warning("inode %llu was unlinked but could not be deleted (%s); the next mount "
+			    "does it",
+			    (unsigned long long)ino, strerror(-r));
+}
+
+void inode_forget(struct tree *tree, struct inode *inode, uint64_t count)
+{
+	struct inode **slot, *parent;
+
+	pthread_mutex_lock(&tree->table_lock);
+	inode->count -= count;
+	if (inode->count) {
+		pthread_mutex_unlock(&tree->table_lock);
+		return;
+	}
+	slot = table_slot(tree, inode->ino);
+	*slot = inode->next;
+	tree->table_count--;
+	pthread_mutex_unlock(&tree->table_lock);
+
+	if (!inode->node.nlink && !inode->gone && !tree->backend->read_only)
+		inode_delete_orphan(tree, &inode->node);
+	parent = inode->parent;
+	inode_destroy(inode);
+	if (parent)
+		inode_forget(tree, parent, 1);
+}
+
+uint64_t inode_number(const struct inode *inode)
+{
+	return inode->ino;
+}
+
+bool inode_is_state(const struct inode *inode)
+{
+	return inode->state;
+}
+
+struct inode *tree_inode(struct tree *tree, uint64_t nodeid)
+{
+	struct inode *inode;
+
+	pthread_mutex_lock(&tree->table_lock);
+	inode = *table_slot(tree, nodeid_ino(nodeid));
+	/* A number so large is the inode's own: then it has one face. */
+	if (!inode)
+		inode = *table_slot(tree, nodeid);
+	pthread_mutex_unlock(&tree->table_lock);
+	return inode;
+}
+
+void inode_set_locked(struct inode *inode)
+{
+	inode->locked = true;
+}
+
+bool inode_was_locked(const struct inode *inode)
+{
+	return inode->locked;
+}
+
+struct inode *inode_session(struct inode *dir)
+{
+	while (dir && dir->node.kind != BACKEND_SESSION)
+		dir = dir->parent;
+	return dir;
+}
+
+int inode_key_dirs(struct inode *dir, struct buf *dirs)
+{
+	int r;
+
+	if (!dir->parent || dir->node.kind == BACKEND_SESSION)
+		return 0;
+	r = inode_key_dirs(dir->parent, dirs);
+	if (r < 0)
+		return r;
+	r = names_decode(NAMES_KEY, bytes_str(dir->name), dirs);
+	if (r < 0)
+		return r;
+	return buf_append_byte(dirs, '/');
+}
+
+void inode_times_dirty(struct tree *tree, struct inode *inode)
+{
+	pthread_mutex_lock(&tree->times_lock);
+	if (!inode->times_dirty) {
+		inode->times_dirty = true;
+		inode->times_next = tree->times_first;
+		tree->times_first = inode_ref(tree, inode);
+	}
+	pthread_mutex_unlock(&tree->times_lock);
+}
+
+int inodes_init(struct tree *tree)
+{
+	tree->table = calloc(TABLE_FIRST, sizeof(struct inode *));
+	if (!tree->table)
+		return -ENOMEM;
+	tree->table_size = TABLE_FIRST;
+	return 0;
+}
+
+void inodes_done(struct tree *tree)
+{
+	for (size_t i = 0; i < tree->table_size; i++)
+		while (tree->table[i]) {
+			struct inode *inode = tree->table[i];
+
+			tree->table[i] = inode->next;
+			inode_destroy(inode);
+		}
+	free(tree->table);
+}

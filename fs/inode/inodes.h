@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_INODE_INODES_H
+#define FS_INODE_INODES_H
+
+/* Inodes in memory. */
+
+#include "fs/inode/locks.h"
+
+/* Inode cache.  inode_of_node() takes the node over (also on failure) and counts the inode. */
+int inode_of_node(struct tree *tree, struct view *view, struct backend_node *node,
+		  struct inode **ret_inode);
+/* An inode for a node that is new; parent and name are a directory's. */
+int inode_create(struct tree *tree, struct backend_node *node, struct inode *parent,
+		 struct bytes name, struct inode **ret_inode);
+/* Replace the copy of the node by this one, which owns its bytes; takes it over. */
+void inode_set_node(struct inode *inode, struct backend_node *node);
+/* After node.kind was changed in place. */
+void inode_node_changed(struct inode *inode);
+/* The inode if somebody counts it, counted once more; or NULL. */
+struct inode *inode_known(struct tree *tree, uint64_t ino);
+/* The inode of a number, from the store if need be. */
+int inode_get(struct tree *tree, struct view *view, uint64_t ino, struct inode **ret_inode);
+/* The directory of that number; -EIO: there is none that has a place, so the store is damaged. */
+int inode_get_dir(struct tree *tree, struct view *view, uint64_t ino, struct inode **ret_inode);
+static inline struct inode *inode_ref(struct tree *tree, struct inode *inode)
+{
+	pthread_mutex_lock(&tree->table_lock);
+	inode->count++;
+	pthread_mutex_unlock(&tree->table_lock);
+	return inode;
+}
+/* One count less of a version, if there is one; *version is NULL then. */
+void version_drop(struct version **version);
+/* Counted inodes. */
+struct inodes {
+	struct inode **inode;
+	size_t count;
+};
+/* Those that somebody counts; wanted may be NULL.  None when there is no memory. */
+struct inodes inodes_get(struct tree *tree, bool (*wanted)(const struct inode *inode));
+void inodes_forget(struct tree *tree, struct inodes *inodes);
+/* The table, when a tree is made; it and all inodes, when it is freed. */
+int inodes_init(struct tree *tree);
+void inodes_done(struct tree *tree);
+/* Remember that the times in memory are newer than in the store. */
+void inode_times_dirty(struct tree *tree, struct inode *inode);
+
+static inline bool inode_is_dir(const struct inode *inode)
+{
+	return S_ISDIR(inode->node.mode);
+}
+static inline bool inode_is_draft(const struct inode *inode)
+{
+	return inode->node.flags & BACKEND_DRAFT;
+}
+/* A state file or a session that is in the trash (fs/upkeep/trash.c). */
+static inline bool node_is_trashed(const struct backend_node *node)
+{
+	return node->kind == BACKEND_ORDINARY && node->session.data;
+}
+static inline bool kind_is_state(uint32_t kind)
+{
+	return kind == BACKEND_SINGLE || kind == BACKEND_LIST || kind == BACKEND_HASH;
+}
+/* The session that a directory belongs to, or NULL. */
+struct inode *inode_session(struct inode *dir);
+/* Appends the decoded names of the directories below the session, each with '/' behind it. */
+int inode_key_dirs(struct inode *dir, struct buf *dirs);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Deleting more at once than a full disk allows.
+ *
+ *   A deletion is one transaction, and a transaction has to fit into the store's log.  When it does
+ *   not, the content is deleted in several, the last part first, each as large as succeeds.  What
+ *   is left in between is a shorter file: rows 0 ... k with their pieces and marks, or the first
+ *   chunks.
+ *
+ *   So this is for files that nobody sees any more - ghosts and orphans, whose names went in a
+ *   transaction before - and for files that shall be empty or shorter anyway.  A save that replaces
+ *   content is never taken apart.
+ */
+
+#include <errno.h>
+
+#include "fs/base/batch.h"
+#include "fs/inode/inodes.h"
+#include "fs/inode/shed.h"
+
+/* One transaction: all from position from on goes. */
+typedef int shed_part_fn(struct tree *tree, struct backend_node *node, int64_t from);
+
+static bool is_hidden(const struct backend_node *node)
+{
+	return !node->nlink;
+}
+
+/* Let the node fit to what is left of the file. */
+static void shed_node_put(struct backend_node *node, struct batch *batch)
+{
+	if (is_hidden(node))
+		return;
+	node->mtime = node->ctime = time_now();
+	batch_node_put(batch, node);
+}
+
+static int shed_parts(struct tree *tree, struct backend_node *node, int64_t first, int64_t last,
+		      shed_part_fn *part)
+{
+	uint64_t left = (uint64_t)last - (uint64_t)first + 1, count = left / 2;
+
+	/* The last one is left to who called: that deletes what remains. */
+	while (left > 1) {
+		int r;
+
+		count = MIN(count, left - 1);
+		r = part(tree, node, (int64_t)((uint64_t)first + left - count));
+		if (r == -ENOSPC && count > 1) {
+			count /= 2;
+			continue;
+		}
+		if (r < 0)
+			return r;
+		left -= count;
+	}
+	return 0;
+}
+
+static int shed_rows_part(struct tree *tree, struct backend_node *node, int64_t from)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	struct backend_mark mark = { 0 };
+	int r = view_begin(tree, BACKEND_ANYWAY, &view);
+
+	if (r == 0)
+		r = ASK(&view, mark_find_index, node->ino, from - 1, &mark);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	view_end(&view);
+	node->flags &= ~(uint32_t)BACKEND_NO_NEWLINE;
+	shed_node_put(node, &batch);
+	batch_row_delete(&batch, node->session, node->key, from, INT64_MAX);
+	batch_piece_delete(&batch, node->ino, from, INT64_MIN);
+	batch_mark_delete(&batch, node->ino, mark.offset + 1);
+	return batch_commit(&batch, tree->backend, BACKEND_FREES);
+}
+
+static int shed_chunks_part(struct tree *tree, struct backend_node *node, int64_t from)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+
+	node->size = MIN(node->size, (uint64_t)from * BACKEND_CHUNK);
+	shed_node_put(node, &batch);
+	batch_chunk_delete(&batch, node->ino, from, INT64_MAX);
+	return batch_commit(&batch, tree->backend, BACKEND_FREES);
+}
+
+static int shed_rows(struct tree *tree, struct backend_node *node)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	struct backend_key_stat stat;
+	int r = view_begin(tree, BACKEND_ANYWAY, &view);
+
+	if (r == 0)
+		r = ASK(&view, key_stat, node->session, node->key, &stat);
+	view_end(&view);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	return shed_parts(tree, node, stat.first, stat.last, shed_rows_part);
+}
+
+static int shed_chunks(struct tree *tree, struct backend_node *node, uint64_t size)
+{
+	if (node->size <= size)
+		return 0;
+	return shed_parts(tree, node, (int64_t)(size / BACKEND_CHUNK),
+			  (int64_t)((node->size - 1) / BACKEND_CHUNK), shed_chunks_part);
+}
+
+int shed_hidden(struct tree *tree, const struct backend_node *node)
+{
+	struct backend_node copy = *node;
+	int r = 0;
+
+	copy.nlink = 0;
+	if (kind_is_state(node->kind) && node->key.data)
+		r = shed_rows(tree, &copy);
+	if (r == 0 && (node->kind == BACKEND_ORDINARY || (node->flags & BACKEND_DRAFT)))
+		r = shed_chunks(tree, &copy, 0);
+	return r;
+}
+
+int shed_content(struct tree *tree, struct inode *inode, uint64_t size)
+{
+	struct backend_node node = inode->node;
+	int r = 0;
+
+	if (inode->node.kind == BACKEND_LIST && !inode_is_draft(inode) && !size)
+		r = shed_rows(tree, &node);
+	else if (inode->node.kind == BACKEND_ORDINARY)
+		r = shed_chunks(tree, &node, size);
+	inode->node = node;
+	inode->loaded = inode->stored_known = false;
+	inode->version++;
+	return r;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_INODE_TREE_H
+#define FS_INODE_TREE_H
+
+/* The tree itself. */
+
+#include "fs/inode/state.h"
+#include "fs/inode/view.h"
+
+struct tree {
+	struct backend *backend;
+	struct tree_options options;
+	_Atomic uint64_t changes; /* of content, by anybody, in memory or not */
+	/* kept.h; its lock is taken under inode.lock, and calls of the store under it. */
+	struct {
+		pthread_mutex_t lock;
+		struct view view;
+		uint64_t changes; /* that it has, at least */
+		bool may_be;	  /* the store allows it */
+		bool used;	  /* since kept_renew() */
+		_Atomic unsigned readers;
+	} kept;
+	int (*take_in)(struct tree *tree); /* what others have changed: tree_reconcile() */
+	pthread_mutex_t turn;		   /* recursive */
+	pthread_rwlock_t lock;
+	pthread_mutex_t table_lock;
+	struct inode **table;
+	size_t table_size; /* a power of two */
+	size_t table_count;
+	struct inode *root;
+	_Atomic uint64_t last_ino;
+	_Atomic uint64_t last_entry;
+	pthread_mutex_t times_lock;
+	struct inode *times_first;
+	struct tree_watcher watcher;
+	struct writing *savers;	    /* tree.times_lock */
+	struct retrying again[128]; /* table_lock; face.c */
+	_Atomic unsigned again_count;
+	_Atomic unsigned buffered;  /* chunks with small writes; content/file.c */
+	_Atomic bool direct_mmap;   /* the kernel can map files that bypass the page cache */
+	pthread_mutex_t trash_lock; /* one order of the trash at a time; before lock */
+	/* expire.c; the lock is a leaf. */
+	pthread_t expirer;
+	pthread_mutex_t expire_lock;
+	pthread_cond_t expire_changed;
+	int64_t expire_at;    /* when sessions are looked at again */
+	struct ghost *ghosts; /* ghost.c; tree.lock for writing */
+	/* aparts.h; tree.lock for writing */
+	struct apart *aparts;
+	void *aparts_by_key;
+	_Atomic int reconcile_failed; /* why changes could not be taken in the last time, or 0 */
+	pthread_t keeper;	      /* takes in others' changes, writes times */
+	_Atomic bool stopping;
+	/* fs/cache/notify.c: what the notifier tells, and who waits for its turn. */
+	pthread_mutex_t notify_lock;
+	pthread_cond_t notify_changed;
+	pthread_t notifier;
+	struct notify_job *jobs;
+	struct notify_job **jobs_end;
+	bool notifier_busy;
+	bool notifier_stops;
+	unsigned notifying;    /* callers that do so by themselves */
+	struct missed *missed; /* the newest first */
+};
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What the kernel has open, by fi->fh. */
+
+#include <stdlib.h>
+
+#include "fs/kernel/internal.h"
+
+struct open_file *open_file_new(struct session *session, struct handle *handle)
+{
+	struct open_file *file = calloc(1, sizeof(*file));
+
+	if (!file)
+		return NULL;
+	file->handle = handle;
+	pthread_mutex_lock(&session->files_lock);
+	file->id = ++session->last_file;
+	file->next = session->files;
+	file->link = &session->files;
+	if (file->next)
+		file->next->link = &file->next;
+	session->files = file;
+	pthread_mutex_unlock(&session->files_lock);
+	return file;
+}
+
+struct handle *open_file_free(struct session *session, struct open_file *file)
+{
+	struct handle *handle = file->handle;
+
+	pthread_mutex_lock(&session->files_lock);
+	*file->link = file->next;
+	if (file->next)
+		file->next->link = file->link;
+	pthread_mutex_unlock(&session->files_lock);
+	free(file);
+	return handle;
+}

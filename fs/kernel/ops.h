@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_KERNEL_OPS_H
+#define FS_KERNEL_OPS_H
+
+/*
+ * What a request is about, and the handlers that are not in ops.c.
+ */
+
+#include "fs/kernel/reply.h"
+
+static inline struct tree *request_tree(fuse_req_t req)
+{
+	return request_session(req)->tree;
+}
+
+/* The inode of a request; the kernel counts it, so it is there. */
+static inline struct inode *request_inode(fuse_req_t req, fuse_ino_t nodeid)
+{
+	return tree_inode(request_tree(req), nodeid);
+}
+
+static inline struct open_file *request_file(const struct fuse_file_info *fi)
+{
+	return fi ? (struct open_file *)(uintptr_t)fi->fh : NULL;
+}
+
+static inline struct handle *request_handle(const struct fuse_file_info *fi)
+{
+	struct open_file *file = request_file(fi);
+
+	return file ? file->handle : NULL;
+}
+
+/* Directories that are open (ops-dirs.c). */
+void op_opendir(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi);
+void op_readdir(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t position,
+		struct fuse_file_info *fi);
+void op_readdirplus(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t position,
+		    struct fuse_file_info *fi);
+void op_releasedir(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi);
+void op_fsyncdir(fuse_req_t req, fuse_ino_t nodeid, int datasync, struct fuse_file_info *fi);
+
+#endif

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Files for keys that other programs have added, and the directories on the way.
+ *
+ *   A commit costs more than what one file needs, and behind each the view has to be renewed and
+ *   its pages read again.  So names are gathered, from one key to the next, and committed together,
+ *   each with the note that its key is done (adopt_settle()).  Until then
+ *
+ *     a name is taken if the store has it or it was gathered;
+ *     a directory that was gathered is in the table of inodes, counted here, so that names can be
+ *     put into it;
+ *     times and links of directories have changed in memory, where nobody else looks meanwhile,
+ *     and change back if the commit fails.
+ *
+ *   Whoever needs to find the result in the store, or commits anything else, settles first.
+ */
+
+#include "fs/base/names.h"
+#include "fs/share/reconcile.h"
+#include "fs/tree/tree.h"
+
+#include <errno.h>
+
+struct adopting {
+	struct reconciling *reconciling;
+	const struct changed_key *key;
+	const struct backend_key_stat *stat;
+	uint32_t kind;
+	struct inode *dir; /* counted */
+	bool taken;	   /* a name on the way is used otherwise */
+};
+
+static void adopt_node(struct adopting *adopting, mode_t mode, struct backend_node *node)
+{
+	struct tree *tree = adopting->reconciling->tree;
+	const struct backend_node *root = &tree->root->node;
+	int64_t now = time_now();
+
+	*node = (struct backend_node){
+		.ino = atomic_fetch_add(&tree->last_ino, 1) + 1,
+		.parent = adopting->dir->node.ino,
+		.entry = atomic_fetch_add(&tree->last_entry, 1) + 1,
+		.mode = mode | (root->mode & (S_ISDIR(mode) ? 0777 : 0666)),
+		.uid = root->uid,
+		.gid = root->gid,
+		.nlink = S_ISDIR(mode) ? 2 : 1,
+		.atime = now,
+		.mtime = now,
+		.ctime = now,
+		.btime = now,
+	};
+	if (!S_ISDIR(mode) && adopting->stat->updated)
+		node->atime = node->mtime = adopting->stat->updated;
+	if (!S_ISDIR(mode) && adopting->stat->created)
+		node->btime = adopting->stat->created;
+}
+
+/* The directory's node is put by adopt_settle(), as it is then. */
+static void adopt_touch(struct reconciling *reconciling, struct inode *dir)
+{
+	struct adoptions *adoptions = &reconciling->adoptions;
+	struct adopted_dir *touched;
+
+	for (size_t i = adoptions->dir_count; i; i--)
+		if (adoptions->dirs[i - 1].dir == dir)
+			return;
+	touched = &adoptions->dirs[adoptions->dir_count++];
+	*touched = (struct adopted_dir){ inode_ref(reconciling->tree, dir), dir->node };
+	notes_dir(&reconciling->notes, dir->node.ino);
+}
+
+/* Let go of what was gathered; unless it was committed, as if it had not been. */
+static void adoptions_end(struct reconciling *reconciling, bool committed)
+{
+	struct adoptions *adoptions = &reconciling->adoptions;
+	struct tree *tree = reconciling->tree;
+
+	for (size_t i = 0; i < adoptions->dir_count; i++) {
+		struct adopted_dir *touched = &adoptions->dirs[i];
+
+		if (!committed)
+			dir_apply(touched->dir, &touched->before);
+		inode_forget(tree, touched->dir, 1);
+	}
+	for (size_t i = 0; i < adoptions->count; i++) {
+		inode_forget(tree, adoptions->names[i].dir, 1);
+		if (adoptions->names[i].made)
+			inode_forget(tree, adoptions->names[i].made, 1);
+	}
+	batch_done(&adoptions->batch);
+	adoptions->count = adoptions->dir_count = 0;
+}
+
+void adopt_drop(struct reconciling *reconciling)
+{
+	adoptions_end(reconciling, false);
+}
+
+int adopt_settle(struct reconciling *reconciling)
+{
+	struct adoptions *adoptions = &reconciling->adoptions;
+	int r;
+
+	if (!adoptions->count) {
+		batch_done(&adoptions->batch);
+		return 0;
+	}
+	for (size_t i = 0; i < adoptions->dir_count; i++)
+		batch_node_put(&adoptions->batch, &adoptions->dirs[i].dir->node);
+	r = reconcile_commit(reconciling, &adoptions->batch);
+	adoptions_end(reconciling, r == 0);
+	return r < 0 ? r : reconciling->view_error;
+}
+
+/* Put a new node under a name; a directory becomes the place to go on from. */
+static int adopt_enter(struct adopting *adopting, struct backend_node *node, struct bytes name,
+		       bool last)
+{
+	struct reconciling *reconciling = adopting->reconciling;
+	struct adoptions *adoptions = &reconciling->adoptions;
+	struct batch *batch = &adoptions->batch;
+	struct backend_node dir_node;
+	struct adopted *adopted;
+	int r;
+
+	if (adoptions->count == ADOPT_TOGETHER) {
+		r = adopt_settle(reconciling);
+		if (r < 0)
+			return r;
+	}
+	adopted = &adoptions->names[adoptions->count];
+	*adopted = (struct adopted){ .name = batch_keep(batch, name) };
+	if (node->kind) {
+		node->session = batch_keep(batch, node->session);
+		node->key = batch_keep(batch, node->key);
+	}
+	if (batch->error)
+		return batch->error;
+	if (!last) {
+		r = inode_create(reconciling->tree, node, adopting->dir, name, &adopted->made);
+		if (r < 0)
+			return r;
+	}
+	adopted->dir = adopting->dir;
+	adoptions->count++;
+	adopt_touch(reconciling, adopted->dir);
+	dir_changed(adopted->dir, S_ISDIR(node->mode), &dir_node);
+	dir_apply(adopted->dir, &dir_node);
+	batch_entry_put(batch, node->parent, node->entry, adopted->name, node->ino);
+	notes_entry(&reconciling->notes, node->parent, name);
+	if (last) {
+		batch_node_put(batch, node);
+		reconcile_done(adopting->key, batch);
+		adopting->dir = inode_ref(reconciling->tree, adopted->dir);
+	} else {
+		adopt_touch(reconciling, adopted->made);
+		adopting->dir = inode_ref(reconciling->tree, adopted->made);
+	}
+	return 0;
+}
+
+/* Look a name up, also among those that were gathered; *ret_there is NULL if that is a file. */
+static int adopt_look(struct adopting *adopting, struct bytes name, struct inode **ret_there)
+{
+	struct reconciling *reconciling = adopting->reconciling;
+	const struct adoptions *adoptions = &reconciling->adoptions;
+	uint64_t id;
+	int r;
+
+	*ret_there = NULL;
+	r = entry_open(reconciling->tree, &reconciling->view, adopting->dir, name, &id, ret_there);
+	for (size_t i = 0; r == -ENOENT && i < adoptions->count; i++) {
+		const struct adopted *adopted = &adoptions->names[i];
+
+		if (adopted->dir != adopting->dir || !bytes_equal(adopted->name, name))
+			continue;
+		if (adopted->made)
+			*ret_there = inode_ref(reconciling->tree, adopted->made);
+		r = 0;
+	}
+	return r;
+}
+
+/* Go on from there. */
+static void adopt_go(struct adopting *adopting, struct inode *there)
+{
+	inode_forget(adopting->reconciling->tree, adopting->dir, 1);
+	adopting->dir = there;
+}
+
+/* One name on the way to the file, or the file itself. */
+static int adopt_name(struct adopting *adopting, struct bytes name, bool last)
+{
+	struct reconciling *reconciling = adopting->reconciling;
+	struct backend_node node;
+	struct inode *there;
+	int r;
+
+	r = adopt_look(adopting, name, &there);
+	if (r == 0 && (last || !there || !inode_is_dir(there))) {
+		if (there)
+			inode_forget(reconciling->tree, there, 1);
+		adopting->taken = true;
+		return -EEXIST;
+	}
+	if (r == 0) {
+		adopt_go(adopting, there);
+		return 0;
+	}
+	if (r != -ENOENT)
+		return r;
+	adopt_node(adopting, last ? S_IFREG : S_IFDIR, &node);
+	if (last) {
+		node.kind = adopting->kind;
+		node.flags = BACKEND_ADOPTED;
+		node.session = key_session(adopting->key);
+		node.key = key_key(adopting->key);
+	}
+	return adopt_enter(adopting, &node, name, last);
+}
+
+/* A directory whose name a file has already gets a number, like a file whose name is taken. */
+static int adopt_component(void *arg, struct bytes name, bool last)
+{
+	struct adopting *adopting = arg;
+	_cleanup_(buf_done) struct buf numbered = { 0 };
+	int r = adopt_name(adopting, name, last);
+
+	for (unsigned attempt = 1; r == -EEXIST && !last && attempt < PATH_ATTEMPTS; attempt++) {
+		adopting->taken = false;
+		buf_clear(&numbered);
+		r = buf_append(&numbered, name.data, MIN(name.size, (size_t)NAME_LIMIT - 8));
+		if (r == 0)
+			r = buf_printf(&numbered, "%%~%u", attempt);
+		if (r == 0)
+			r = adopt_name(adopting, buf_bytes(&numbered), false);
+	}
+	return r;
+}
+
+/* The directory of the session, if it was gathered. */
+static struct inode *adopted_session(const struct adoptions *adoptions, struct bytes session)
+{
+	for (size_t i = adoptions->count; i; i--) {
+		struct inode *made = adoptions->names[i - 1].made;
+
+		if (made && made->node.kind == BACKEND_SESSION &&
+		    bytes_equal(made->node.session, session))
+			return made;
+	}
+	return NULL;
+}
+
+/* The directory of the session, if there is one: counted. */
+static int find_session(struct adopting *adopting, struct inode **ret_dir)
+{
+	struct reconciling *reconciling = adopting->reconciling;
+	struct view *view = &reconciling->view;
+	struct bytes session = key_session(adopting->key), none = { 0 };
+	struct inode *dir = adopted_session(&reconciling->adoptions, session);
+	struct backend_node node;
+	int r;
+
+	if (dir) {
+		*ret_dir = inode_ref(reconciling->tree, dir);
+		return 0;
+	}
+	r = ASK(view, node_find, session, none, &node);
+	return r < 0 ? r : inode_of_node(reconciling->tree, view, &node, ret_dir);
+}
+
+/* The session's directory, made if need be; adopting.dir is the root before. */
+static int adopt_session(struct adopting *adopting)
+{
+	struct bytes session = key_session(adopting->key);
+	_cleanup_(buf_done) struct buf name = { 0 };
+	struct backend_node node;
+	struct inode *there;
+	int r = find_session(adopting, &there);
+
+	if (r == 0)
+		adopt_go(adopting, there);
+	if (r != -ENOENT)
+		return r;
+	for (unsigned attempt = 0; attempt < PATH_ATTEMPTS; attempt++) {
+		buf_clear(&name);
+		r = names_encode(NAMES_SESSION, session, attempt ? NAME_LIMIT - 8 : NAME_LIMIT,
+				 &name);
+		if (r == 0 && attempt)
+			r = buf_printf(&name, "%%~%u", attempt);
+		if (r < 0)
+			return r;
+		r = adopt_look(adopting, buf_bytes(&name), &there);
+		if (r < 0)
+			break;
+		if (there)
+			inode_forget(adopting->reconciling->tree, there, 1);
+	}
+	if (r != -ENOENT)
+		return r < 0 ? r : -EEXIST;
+	adopt_node(adopting, S_IFDIR, &node);
+	node.kind = BACKEND_SESSION;
+	node.session = session;
+	return adopt_enter(adopting, &node, buf_bytes(&name), false);
+}
+
+int adopt_key(struct reconciling *reconciling, const struct changed_key *key, uint32_t kind,
+	      const struct backend_key_stat *stat)
+{
+	struct adopting adopting = {
+		.reconciling = reconciling, .key = key, .stat = stat, .kind = kind
+	};
+	int r = -EEXIST;
+
+	for (unsigned attempt = 0; r == -EEXIST && attempt < PATH_ATTEMPTS; attempt++) {
+		adopting.taken = false;
+		adopting.dir = inode_ref(reconciling->tree, reconciling->tree->root);
+		r = adopt_session(&adopting);
+		if (r == 0)
+			r = names_path(key_key(key), kind, attempt, adopt_component, &adopting);
+		inode_forget(reconciling->tree, adopting.dir, 1);
+		if (r == -EEXIST && !adopting.taken)
+			break;
+	}
+	return r;
+}

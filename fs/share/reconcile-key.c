@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Taking one key in: its file becomes what its rows are. */
+
+#include <errno.h>
+
+#include "fs/base/entries.h"
+#include "fs/base/names.h"
+#include "fs/content/content.h"
+#include "fs/inode/kept.h"
+#include "fs/share/reconcile.h"
+#include "fs/tree/tree.h"
+#include "src/base/log.h"
+
+static bool is_hash_key(struct bytes key)
+{
+	return bytes_ends_with(key, names_hash_suffix);
+}
+
+/* What the rows of a key say that it is. */
+static int reconcile_kind(struct reconciling *reconciling, struct bytes session, struct bytes key,
+			  const struct backend_key_stat *stat, uint32_t *ret_kind)
+{
+	struct view *view = &reconciling->view;
+	_cleanup_(buf_done) struct buf sidecar = { 0 };
+	struct backend_key_stat other;
+	int r;
+
+	*ret_kind = BACKEND_LIST;
+	if (is_hash_key(key)) {
+		*ret_kind = BACKEND_HASH;
+		return 0;
+	}
+	if (stat->first != 0 || stat->last != 0)
+		return 0;
+	r = buf_append_bytes(&sidecar, key);
+	if (r == 0)
+		r = buf_append_bytes(&sidecar, names_hash_suffix);
+	if (r < 0)
+		return r;
+	r = ASK(view, key_stat, session, buf_bytes(&sidecar), &other);
+	if (r == -ENOENT)
+		*ret_kind = BACKEND_SINGLE;
+	return r == -ENOENT ? 0 : r;
+}
+
+/* Whether a single must be shown as a list from now on. */
+static bool becomes_list(const struct backend_node *node, uint32_t kind,
+			 const struct backend_key_stat *stat)
+{
+	if (node->kind != BACKEND_SINGLE || kind != BACKEND_LIST)
+		return false;
+	return stat->first != 0 || stat->last != 0 || (node->flags & BACKEND_ADOPTED);
+}
+
+/* Its new name: k.json is k.jsonl now, or, if there is such a file, k%~1.jsonl ... */
+static int list_name(struct reconciling *reconciling, struct inode *dir, struct bytes name,
+		     struct buf *new_name)
+{
+	struct bytes suffix = names_suffix(BACKEND_SINGLE);
+	size_t stem = bytes_ends_with(name, suffix) ? name.size - suffix.size : name.size;
+	struct inode *there;
+	uint64_t id;
+	int r = 0;
+
+	for (unsigned attempt = 0; r == 0 && attempt < PATH_ATTEMPTS; attempt++) {
+		buf_clear(new_name);
+		r = buf_append(new_name, name.data, MIN(stem, (size_t)NAME_LIMIT - 16));
+		if (r == 0 && attempt)
+			r = buf_printf(new_name, "%%~%u", attempt);
+		if (r == 0)
+			r = buf_append_bytes(new_name, names_suffix(BACKEND_LIST));
+		if (r < 0)
+			return r;
+		r = entry_open(reconciling->tree, &reconciling->view, dir, buf_bytes(new_name), &id,
+			       &there);
+		if (r == 0)
+			inode_forget(reconciling->tree, there, 1);
+	}
+	return r == -ENOENT ? 0 : r < 0 ? r : -EEXIST;
+}
+
+/* The directory, counted, and its node as it will be are handed out for after the commit. */
+static int reconcile_to_list(struct reconciling *reconciling, struct inode *inode,
+			     struct backend_node *node, struct batch *batch, struct inode **ret_dir,
+			     struct backend_node *ret_dir_node)
+{
+	struct view *view = &reconciling->view;
+	_cleanup_(buf_done) struct buf name = { 0 };
+	_cleanup_(buf_done) struct buf new_name = { 0 };
+	struct inode *dir;
+	int r;
+
+	r = ASK(view, entry_name, inode->node.parent, inode->node.entry, &name);
+	if (r == 0)
+		r = inode_get_dir(reconciling->tree, view, inode->node.parent, &dir);
+	if (r < 0)
+		return r;
+	r = list_name(reconciling, dir, buf_bytes(&name), &new_name);
+	if (r < 0) {
+		inode_forget(reconciling->tree, dir, 1);
+		return r;
+	}
+	node->kind = BACKEND_LIST;
+	node->entry = atomic_fetch_add(&reconciling->tree->last_entry, 1) + 1;
+	batch_entry_delete(batch, node->parent, inode->node.entry);
+	batch_entry_put(batch, node->parent, node->entry, batch_keep(batch, buf_bytes(&new_name)),
+			node->ino);
+	dir_changed(dir, 0, ret_dir_node);
+	batch_node_put(batch, ret_dir_node);
+	notes_entry(&reconciling->notes, node->parent, buf_bytes(&name));
+	notes_entry(&reconciling->notes, node->parent, buf_bytes(&new_name));
+	notes_dir(&reconciling->notes, node->parent);
+	*ret_dir = dir;
+	return 0;
+}
+
+struct sealing {
+	struct batch *batch;
+	uint64_t ino;
+	int64_t last_row;
+	int64_t index;
+	int64_t seq;
+	bool open; /* the pieces before row index do not end in a newline */
+};
+
+static void seal_group(struct sealing *sealing)
+{
+	if (sealing->open && sealing->index <= sealing->last_row)
+		batch_piece_put(sealing->batch, sealing->ino, sealing->index, sealing->seq + 1,
+				BYTES("\n"));
+	sealing->open = false;
+}
+
+static int seal_piece(void *arg, int64_t index, int64_t seq, struct bytes data)
+{
+	struct sealing *sealing = arg;
+
+	if (index != sealing->index)
+		seal_group(sealing);
+	sealing->index = index;
+	sealing->seq = seq;
+	sealing->open = data.size && data.data[data.size - 1] != '\n';
+	return 0;
+}
+
+struct renumbering {
+	struct batch *batch;
+	uint64_t ino;
+	int64_t index;
+	int64_t seq;
+	bool any;
+};
+
+static int renumber_piece(void *arg, int64_t index, int64_t seq, struct bytes data)
+{
+	struct renumbering *to = arg;
+
+	if (index == to->index) {
+		to->seq = seq + 1;
+		return 0;
+	}
+	batch_piece_put(to->batch, to->ino, to->index, to->seq++, batch_keep(to->batch, data));
+	to->any = true;
+	return to->batch->error;
+}
+
+/* Pieces behind rows that others have deleted stand behind the last row: the next row gets the
+ * number behind that. */
+static int renumber_pieces(struct view *view, struct batch *batch, uint64_t ino, int64_t last)
+{
+	struct renumbering to = { .batch = batch, .ino = ino };
+	int r;
+
+	if (last >= INT64_MAX - 1)
+		return 0;
+	to.index = last + 1;
+	r = ASK(view, piece_read, ino, to.index, INT64_MIN, renumber_piece, &to);
+	if (r == 0 && to.any)
+		batch_piece_delete(batch, ino, to.index + 1, INT64_MIN);
+	return r;
+}
+
+/* What was remembered of a list from row first on may be wrong. */
+static int reconcile_list(struct reconciling *reconciling, const struct changed_key *key,
+			  uint64_t ino, const struct backend_key_stat *stat, struct batch *batch)
+{
+	struct view *view = &reconciling->view;
+	struct sealing sealing = { .batch = batch, .ino = ino, .last_row = stat->last };
+	struct backend_mark mark = { 0 };
+	int r;
+
+	r = ASK(view, mark_find_index, ino, key->first, &mark);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	batch_mark_delete(batch, ino, mark.offset + 1);
+	r = ASK(view, piece_read, ino, key->first, INT64_MIN, seal_piece, &sealing);
+	if (r < 0)
+		return r;
+	seal_group(&sealing);
+	return renumber_pieces(view, batch, ino, stat->last);
+}
+
+static uint64_t known_size(const struct inode *inode)
+{
+	if (inode_is_draft(inode))
+		return inode->node.size;
+	if (!inode->loaded)
+		return UINT64_MAX;
+	return inode->node.kind == BACKEND_LIST ? inode->list.size : inode->size;
+}
+
+/* Whether all that changed of a list is behind what was there. */
+static bool only_adds(const struct inode *inode, const struct changed_key *key)
+{
+	return inode->node.kind == BACKEND_LIST && inode->loaded && !inode_is_draft(inode) &&
+	       key->first >= inode->list.next;
+}
+
+/* What the file had before, if somebody needs it and it was kept. */
+static struct version *version_before(struct tree *tree, struct inode *inode)
+{
+	struct view *view = versions_wanted(inode, NULL) ? kept_view(tree, inode) : NULL;
+	struct version *version = view ? version_take(view, inode) : NULL;
+
+	if (view)
+		kept_seen(tree);
+	return version;
+}
+
+static int reconcile_changed(struct reconciling *reconciling, const struct changed_key *key,
+			     struct inode *inode, uint32_t kind,
+			     const struct backend_key_stat *stat)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	struct backend_node node = inode->node, dir_node;
+	_cleanup_(version_drop) struct version *before = NULL;
+	uint64_t size_before = known_size(inode);
+	bool adds = only_adds(inode, key);
+	struct inode *dir = NULL;
+	int r = 0;
+
+	if (!adds)
+		before = version_before(reconciling->tree, inode);
+
+	node.mtime = node.ctime = time_now();
+	if (node.flags & BACKEND_DRAFT) {
+		node.size = 0;
+		batch_chunk_delete(&batch, node.ino, 0, INT64_MAX);
+	}
+	node.flags &= (uint32_t)BACKEND_ADOPTED;
+	if (becomes_list(&node, kind, stat))
+		r = reconcile_to_list(reconciling, inode, &node, &batch, &dir, &dir_node);
+	if (r == 0 && node.kind == BACKEND_LIST)
+		r = reconcile_list(reconciling, key, node.ino, stat, &batch);
+	if (r == 0) {
+		batch_node_put(&batch, &node);
+		reconcile_done(key, &batch);
+		r = reconcile_commit(reconciling, &batch);
+	}
+	if (r == 0 && dir)
+		dir_apply(dir, &dir_node);
+	if (dir)
+		inode_forget(reconciling->tree, dir, 1);
+	if (r < 0)
+		return r;
+	inode->node = node;
+	inode_node_changed(inode);
+	inode->loaded = inode->inherits = false;
+	inode->version++;
+	if (before && versions_apply(&reconciling->notes, inode, NULL, before))
+		name_forget(&reconciling->notes, reconciling->tree, inode);
+	notes_change(&reconciling->notes, reconciling->tree, inode,
+		     adds ? CHANGE_GREW : CHANGE_REPLACED, size_before, NULL);
+	return reconciling->view_error;
+}
+
+static int reconcile_unlink(struct reconciling *reconciling, const struct changed_key *key,
+			    struct inode *inode, struct inode *dir)
+{
+	struct view *view = &reconciling->view;
+	_cleanup_(buf_done) struct buf name = { 0 };
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	_cleanup_(unlinking_done) struct unlinking unlinking = { 0 };
+	_cleanup_(version_drop) struct version *before = NULL;
+	struct backend_node dir_node;
+	int r;
+
+	r = ASK(view, entry_name, dir->node.ino, inode->node.entry, &name);
+	if (r < 0)
+		return r;
+	before = version_before(reconciling->tree, inode);
+	dir_changed(dir, inode_is_dir(inode) ? -1 : 0, &dir_node);
+	batch_entry_delete(&batch, dir->node.ino, inode->node.entry);
+	/* Its rows are gone already: there is nothing to keep, and nothing to delete, which a
+	 * read-only mount could not. */
+	unlinking.empty = true;
+	r = unlinking_begin(reconciling->tree, view, inode, true, &unlinking, &batch);
+	if (r < 0)
+		return r;
+	batch_node_put(&batch, &dir_node);
+	if (key)
+		reconcile_done(key, &batch);
+	r = reconcile_commit(reconciling, &batch);
+	if (r < 0)
+		return r;
+	dir_apply(dir, &dir_node);
+	unlinking_apply(&unlinking);
+	if (before)
+		(void)versions_apply(&reconciling->notes, inode, NULL, before);
+	notes_entry(&reconciling->notes, dir->node.ino, buf_bytes(&name));
+	notes_dir(&reconciling->notes, dir->node.ino);
+	return reconciling->view_error;
+}
+
+/* The file, and directories that it leaves empty, up to the session. */
+static int reconcile_remove(struct reconciling *reconciling, const struct changed_key *key,
+			    struct inode *inode)
+{
+	struct tree *tree = reconciling->tree;
+	struct inode *dir, *parent;
+	int r;
+
+	r = inode_get_dir(tree, &reconciling->view, inode->node.parent, &dir);
+	if (r < 0)
+		return r;
+	r = reconcile_unlink(reconciling, key, inode, dir);
+	while (r == 0 && dir->parent && dir_is_empty(&reconciling->view, dir->node.ino) == 1) {
+		parent = inode_ref(tree, dir->parent);
+		r = reconcile_unlink(reconciling, NULL, dir, parent);
+		inode_forget(tree, dir, 1);
+		dir = parent;
+	}
+	inode_forget(tree, dir, 1);
+	return r;
+}
+
+/* There is no file, or a draft, which stays; what was published is gone, also the lines of it that
+ * are no rows. */
+static int reconcile_only_done(struct reconciling *reconciling, const struct changed_key *key,
+			       const struct inode *draft)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	int r;
+
+	if (draft && !key->rowless)
+		batch_piece_delete(&batch, draft->node.ino, INT64_MIN, INT64_MIN);
+	reconcile_done(key, &batch);
+	if (!batch.count)
+		return batch.error;
+	r = adopt_settle(reconciling);
+	if (r < 0)
+		return r;
+	r = reconcile_commit(reconciling, &batch);
+	return r < 0 ? r : reconciling->view_error;
+}
+
+static int reconcile_file(struct reconciling *reconciling, const struct changed_key *key,
+			  struct inode *inode, bool has_rows, uint32_t kind,
+			  const struct backend_key_stat *stat)
+{
+	const struct backend_key_stat none = { .last = -1 };
+
+	if (has_rows)
+		return reconcile_changed(reconciling, key, inode, kind, stat);
+	if (inode_is_draft(inode))
+		return reconcile_only_done(reconciling, key, inode);
+	/* A list may have had none before. */
+	if (key->rowless && inode->node.kind == BACKEND_LIST)
+		return reconcile_changed(reconciling, key, inode, BACKEND_LIST, &none);
+	return reconcile_remove(reconciling, key, inode);
+}
+
+/* Rows of a file that was just unlinked belong to whoever has written to them since. */
+static int reconcile_ghost(struct reconciling *reconciling, const struct changed_key *key)
+{
+	struct tree *tree = reconciling->tree;
+	struct ghost *ghost = ghost_find(tree, key_session(key), key_key(key));
+	_cleanup_(ghost_end_freep) struct ghost_end *end = NULL;
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	int r;
+
+	if (!ghost)
+		return 0;
+	r = adopt_settle(reconciling);
+	if (r < 0)
+		return r;
+	r = ghost_end_begin(tree, &reconciling->view, ghost, true, &batch, &end);
+	if (r == 0)
+		r = reconcile_commit(reconciling, &batch);
+	if (r < 0)
+		return r;
+	ghost_end_apply(tree, steal_ptr(end));
+	return reconciling->view_error;
+}
+
+int reconcile_one(struct reconciling *reconciling, const struct changed_key *key)
+{
+	struct view *view = &reconciling->view;
+	struct backend_key_stat stat = { 0 };
+	uint32_t kind = BACKEND_ORDINARY;
+	struct backend_node node;
+	struct inode *inode;
+	bool has_rows;
+	int r;
+
+	r = reconcile_ghost(reconciling, key);
+	if (r < 0)
+		return r;
+	r = ASK(view, key_stat, key_session(key), key_key(key), &stat);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	has_rows = r == 0;
+	if (has_rows && key->rowless)
+		return 0;
+	if (has_rows) {
+		r = reconcile_kind(reconciling, key_session(key), key_key(key), &stat, &kind);
+		if (r < 0)
+			return r;
+	}
+	r = ASK(view, node_find, key_session(key), key_key(key), &node);
+	if (r == -ENOENT && has_rows)
+		return adopt_key(reconciling, key, kind, &stat);
+	if (r == -ENOENT)
+		return reconcile_only_done(reconciling, key, NULL);
+	if (r == 0)
+		r = inode_of_node(reconciling->tree, view, &node, &inode);
+	if (r < 0)
+		return r;
+	r = adopt_settle(reconciling);
+	if (r == 0)
+		r = reconcile_file(reconciling, key, inode, has_rows, kind, &stat);
+	inode_forget(reconciling->tree, inode, 1);
+	return r;
+}
+
+int reconcile_neighbour(struct reconciling *reconciling, const struct changed_key *key)
+{
+	struct view *view = &reconciling->view;
+	struct bytes base = key_key(key);
+	struct backend_node node;
+	int r;
+
+	if (!is_hash_key(base))
+		return 0;
+	base.size -= names_hash_suffix.size;
+	r = ASK(view, node_find, key_session(key), base, &node);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	if (node.kind == BACKEND_SINGLE && (node.flags & BACKEND_ADOPTED))
+		r = reconcile_add(reconciling, node.session, node.key, INT64_MAX, 0, false);
+	backend_node_done(&node);
+	return r;
+}

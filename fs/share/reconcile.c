@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Reconciling what other programs changed.
+ *
+ *   Others change rows and nothing else.  For each key that they changed, the tree is made to fit:
+ *
+ *     rows, no file    the key is adopted: a file for it, and the directories on the way
+ *     rows and a file  what was known of the content (marks, size, draft) is dropped where it may
+ *                      be wrong; a single that has become a list changes its name
+ *     no rows, a file  the file goes, and directories that it leaves empty, up to the session
+ *
+ *   A draft yields to the other program's rows, which are newer, but not to their absence.  A torn
+ *   line that another program's row now follows is closed off, so that no line is mixed.
+ *
+ *   Reconciling runs alone (tree.lock for writing), one commit a key, or for several that are
+ *   adopted (adopt.c), each with the note that these keys are done: when it is interrupted, it goes
+ *   on where it stopped.
+ *
+ *   Keys are taken in by groups.  When a group fails, its keys are taken in one by one, and one
+ *   that fails alone is set apart (apart.c), so that it holds up nothing else.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fs/inode/aparts.h"
+#include "fs/inode/inodes.h"
+#include "fs/share/reconcile.h"
+#include "fs/share/share.h"
+#include "src/base/array.h"
+#include "src/base/log.h"
+
+/* Collecting the keys. */
+
+static int keep_change(void *arg, const struct backend_change *change)
+{
+	struct reconciling *reconciling = arg;
+
+	/* The tree knows when to try it again; after a new start it does so at once. */
+	if (change->apart && apart_has(reconciling->tree, change->session, change->key))
+		return 0;
+	if (!change->session.data) {
+		reconciling->all = true;
+		reconciling->all_stamp = change->stamp;
+		return 0;
+	}
+	return reconcile_add(reconciling, change->session, change->key, change->first,
+			     change->stamp, true);
+}
+
+static int keep_key(void *arg, struct bytes session, struct bytes key,
+		    const struct backend_key_stat *stat)
+{
+	(void)stat;
+	return reconcile_add(arg, session, key, INT64_MIN, 0, false);
+}
+
+static int keep_state_node(void *arg, const struct backend_node *node)
+{
+	struct reconciling *reconciling = arg;
+	int r;
+
+	if (!kind_is_state(node->kind) || !node->nlink)
+		return 0;
+	r = reconcile_add(reconciling, node->session, node->key, INT64_MIN, 0, false);
+	if (r == 0)
+		reconciling->keys[reconciling->count - 1].rowless = true;
+	return r;
+}
+
+static int reconcile_collect(struct reconciling *reconciling)
+{
+	struct view *view = &reconciling->view;
+	struct bytes none = { 0 };
+	int r;
+
+	r = aparts_collect(reconciling);
+	if (r == 0)
+		r = ASK(view, change_list, keep_change, reconciling);
+	if (r == 0 && reconciling->all)
+		r = ASK(view, key_list, none, none, keep_key, reconciling);
+	if (r == 0 && reconciling->all)
+		r = ASK(view, node_list, 0, false, keep_state_node, reconciling);
+	return r;
+}
+
+/* Kinds. */
+
+/* Changed content. */
+
+/* Files whose rows went. */
+
+/* One key. */
+
+/* The keys from first to end (exclusive).  With an error, those that were only gathered are not in
+ * the store. */
+static int take_in(struct reconciling *reconciling, size_t first, size_t end)
+{
+	int r = 0;
+
+	for (size_t i = first; r == 0 && i < end; i++) {
+		/* The array may move while others are added. */
+		struct changed_key key = reconciling->keys[i];
+
+		r = reconcile_one(reconciling, &key);
+		if (r == 0)
+			r = reconcile_neighbour(reconciling, &key);
+	}
+	if (r == 0)
+		r = adopt_settle(reconciling);
+	if (r < 0)
+		adopt_drop(reconciling);
+	for (size_t i = first; r == 0 && i < end; i++)
+		if (!reconciling->keys[i].rowless)
+			apart_end(reconciling, &reconciling->keys[i]);
+	return r;
+}
+
+/* Whether it is an error that no single key has to do with. */
+static bool fails_all(const struct reconciling *reconciling, int error)
+{
+	return !reconciling->view.backend || error == -EROFS || error == -EBUSY || error == -ENOMEM;
+}
+
+static int take_in_each(struct reconciling *reconciling, size_t first, size_t end)
+{
+	int r = 0;
+
+	for (size_t i = first; r == 0 && i < end; i++) {
+		r = take_in(reconciling, i, i + 1);
+		if (r < 0 && !fails_all(reconciling, r))
+			r = apart_set(reconciling, &reconciling->keys[i], r);
+	}
+	return r;
+}
+
+static int take_in_all(struct reconciling *reconciling)
+{
+	size_t end;
+	int r = 0;
+
+	for (size_t first = 0; r == 0 && first < reconciling->count; first = end) {
+		end = MIN(reconciling->count, first + ADOPT_TOGETHER);
+		r = take_in(reconciling, first, end);
+		if (r < 0 && !fails_all(reconciling, r))
+			r = take_in_each(reconciling, first, end);
+	}
+	return r;
+}
+
+/* Nothing of ours may be written: forget what is known, so that it is read again. */
+static int reconcile_reload(struct reconciling *reconciling)
+{
+	struct tree *tree = reconciling->tree;
+	struct view *view = &reconciling->view;
+	struct inodes all = inodes_get(tree, NULL);
+
+	tree->changes++;
+	for (size_t i = 0; i < all.count; i++) {
+		struct inode *inode = all.inode[i];
+		struct backend_node node;
+
+		if (ASK(view, node_get, inode->node.ino, &node) == 0)
+			inode_set_node(inode, &node);
+		inode->loaded = false;
+		inode->version++;
+		if (inode_is_dir(inode))
+			notes_dir(&reconciling->notes, inode->ino);
+		else
+			notes_change(&reconciling->notes, tree, inode, CHANGE_REPLACED, UINT64_MAX,
+				     NULL);
+	}
+	inodes_forget(tree, &all);
+	return 0;
+}
+
+static int reconcile_all_done(struct reconciling *reconciling)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	struct bytes none = { 0 };
+
+	batch_change_done(&batch, none, none, reconciling->all_stamp);
+	/* Nobody needs the view any more. */
+	return reconcile_commit(reconciling, &batch);
+}
+
+static int reconcile_locked(struct reconciling *reconciling)
+{
+	int r;
+
+	WITH_WRITE_LOCK(reconciling->tree);
+	r = view_begin(reconciling->tree, BACKEND_ANYWAY, &reconciling->view);
+	if (r == 0)
+		r = reconcile_collect(reconciling);
+	if (r == 0)
+		r = take_in_all(reconciling);
+	if (r == 0 && reconciling->all)
+		r = reconcile_all_done(reconciling);
+	if (r == -EROFS && reconciling->view.backend)
+		r = reconcile_reload(reconciling);
+	view_end(&reconciling->view);
+	return r;
+}
+
+static void reconcile_free(struct reconciling *reconciling)
+{
+	for (size_t i = 0; i < reconciling->count; i++) {
+		buf_done(&reconciling->keys[i].session);
+		buf_done(&reconciling->keys[i].key);
+	}
+	free(reconciling->keys);
+}
+
+/* Of the keys that were collected, leave those that have no file. */
+static int leave_without_file(struct reconciling *reconciling)
+{
+	struct view *view = &reconciling->view;
+	size_t left = 0;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < reconciling->count; i++) {
+		struct changed_key key = reconciling->keys[i];
+		struct backend_node node;
+
+		r = ASK(view, node_find, key_session(&key), key_key(&key), &node);
+		if (r == 0) {
+			backend_node_done(&node);
+		} else if (r == -ENOENT) {
+			reconciling->keys[i] = reconciling->keys[left];
+			reconciling->keys[left++] = key;
+			r = 0;
+		}
+	}
+	while (r == 0 && reconciling->count > left) {
+		buf_done(&reconciling->keys[--reconciling->count].session);
+		buf_done(&reconciling->keys[reconciling->count].key);
+	}
+	return r;
+}
+
+/* As if another program had just written the rows of the keys that have no file; how many. */
+static int64_t adopt_locked(struct reconciling *reconciling)
+{
+	struct view *view = &reconciling->view;
+	struct bytes none = { 0 };
+	size_t count = 0;
+	int r;
+
+	WITH_WRITE_LOCK(reconciling->tree);
+	r = view_begin(reconciling->tree, BACKEND_ANYWAY, view);
+	if (r == 0)
+		r = ASK(view, key_list, none, none, keep_key, reconciling);
+	if (r == 0)
+		r = leave_without_file(reconciling);
+	if (r == 0) {
+		count = reconciling->count;
+		r = take_in_all(reconciling);
+	}
+	view_end(view);
+	return r < 0 ? r : (int64_t)count;
+}
+
+int64_t tree_adopt(struct tree *tree)
+{
+	struct reconciling reconciling = { .tree = tree };
+	int64_t adopted = adopt_locked(&reconciling);
+
+	reconcile_free(&reconciling);
+	notes_send(&reconciling.notes, tree, NOTIFY_LATER);
+	return adopted;
+}
+
+int tree_reconcile(struct tree *tree)
+{
+	struct reconciling reconciling = { .tree = tree };
+	int r = reconcile_locked(&reconciling);
+
+	reconcile_free(&reconciling);
+	notes_send(&reconciling.notes, tree, NOTIFY_LATER);
+	/* Every request says so, and the log once. */
+	if (r < 0 && atomic_exchange(&tree->reconcile_failed, r) != r)
+		log_error("changes of another program could not be taken in: %s", strerror(-r));
+	if (r >= 0)
+		tree->reconcile_failed = 0;
+	return r;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_SHARE_RECONCILE_H
+#define FS_SHARE_RECONCILE_H
+
+/* Inside reconciling (reconcile.c) alone; tree.lock is held for writing. */
+
+#include "fs/base/batch.h"
+#include "fs/cache/cache.h"
+
+struct changed_key {
+	struct buf session;
+	struct buf key;
+	int64_t first;
+	int64_t stamp; /* as the store has logged it: negative when it was set apart */
+	bool logged;   /* the store waits for BACKEND_CHANGE_DONE */
+	bool rowless;  /* nothing is to be done unless it has no rows */
+};
+
+static inline struct bytes key_session(const struct changed_key *key)
+{
+	return buf_bytes(&key->session);
+}
+
+static inline struct bytes key_key(const struct changed_key *key)
+{
+	return buf_bytes(&key->key);
+}
+
+enum {
+	PATH_ATTEMPTS = 1000,
+	ADOPT_TOGETHER = 64, /* names, at the most, in one commit */
+};
+
+/* A name that was given, and is not in the store yet; all is counted or in the batch. */
+struct adopted {
+	struct inode *dir;
+	struct inode *made; /* if it is a directory */
+	struct bytes name;
+};
+
+/* A directory whose node has changed with it. */
+struct adopted_dir {
+	struct inode *dir;
+	struct backend_node before; /* its times and links */
+};
+
+struct adoptions {
+	struct batch batch;
+	struct adopted names[ADOPT_TOGETHER];
+	size_t count;
+	struct adopted_dir dirs[2 * ADOPT_TOGETHER];
+	size_t dir_count;
+};
+
+struct reconciling {
+	struct tree *tree;
+	struct view view;
+	struct notes notes;
+	struct changed_key *keys;
+	size_t count;
+	size_t room;
+	bool all; /* any key may have changed, up to this stamp */
+	int64_t all_stamp;
+	int view_error; /* of renewing the view behind a commit */
+	struct adoptions adoptions;
+};
+
+/* reconciling.c */
+
+/* With a new view behind it.  Nothing works as long as changes wait, so they are taken in on a full
+ * disk, too. */
+int reconcile_commit(struct reconciling *reconciling, struct batch *batch);
+/* One more key to be taken in; copies the bytes. */
+int reconcile_add(struct reconciling *reconciling, struct bytes session, struct bytes key,
+		  int64_t first, int64_t stamp, bool logged);
+/* The key's bytes are borrowed. */
+void reconcile_done(const struct changed_key *key, struct batch *batch);
+
+/* reconcile-key.c */
+
+/* Take one key in; borrowed. */
+int reconcile_one(struct reconciling *reconciling, const struct changed_key *key);
+/* A sidecar that came may make a list of the single beside it, which is one more key then. */
+int reconcile_neighbour(struct reconciling *reconciling, const struct changed_key *key);
+
+/* adopt.c */
+
+/* A file for a key that has rows and no file.  It is there when adopt_settle() has returned; the
+ * key is borrowed until then. */
+int adopt_key(struct reconciling *reconciling, const struct changed_key *key, uint32_t kind,
+	      const struct backend_key_stat *stat);
+/* Commits what was adopted; with an error, nothing of it has been done.  Comes before any other
+ * commit, so that the view stays the same from one key that is adopted to the next: what it told of
+ * their rows still holds, whichever of them is looked at first. */
+int adopt_settle(struct reconciling *reconciling);
+/* Instead: as if nothing had been gathered. */
+void adopt_drop(struct reconciling *reconciling);
+
+/* apart.c */
+
+/* Set a key apart that could not be taken in, because of an error, in a commit of its own.  Returns
+ * an error when that fails as well: then it is not this key's fault. */
+int apart_set(struct reconciling *reconciling, const struct changed_key *key, int error);
+/* A key was taken in: if it was set apart, it is so no more. */
+void apart_end(struct reconciling *reconciling, const struct changed_key *key);
+/* Collect those that are to be tried again. */
+int aparts_collect(struct reconciling *reconciling);
+
+#endif

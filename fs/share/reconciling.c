@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+
+#include <errno.h>
+
+#include "fs/share/reconcile.h"
+#include "src/base/array.h"
+
+int reconcile_add(struct reconciling *reconciling, struct bytes session, struct bytes key,
+		  int64_t first, int64_t stamp, bool logged)
+{
+	struct changed_key *item;
+	int r;
+
+	if (ARRAY_ROOM(reconciling->keys, reconciling->count, reconciling->room) < 0)
+		return -ENOMEM;
+	item = &reconciling->keys[reconciling->count];
+	*item = (struct changed_key){ .first = first, .stamp = stamp, .logged = logged };
+	reconciling->count++;
+	r = buf_reserve(&item->session, 1);
+	if (r == 0)
+		r = buf_append_bytes(&item->session, session);
+	if (r == 0)
+		r = buf_reserve(&item->key, 1);
+	if (r == 0)
+		r = buf_append_bytes(&item->key, key);
+	return r;
+}
+
+int reconcile_commit(struct reconciling *reconciling, struct batch *batch)
+{
+	int r;
+
+	view_end(&reconciling->view);
+	r = batch_commit(batch, reconciling->tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	reconciling->tree->changes++;
+	reconciling->view_error = view_begin(reconciling->tree, BACKEND_ANYWAY, &reconciling->view);
+	return r < 0 ? r : 0;
+}
+
+void reconcile_done(const struct changed_key *key, struct batch *batch)
+{
+	if (key->logged)
+		batch_change_done(batch, key_session(key), key_key(key), key->stamp);
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Attributes: what stat shows, and what chmod, chown, utimensat and truncate change. */
+
+#include <errno.h>
+#include <limits.h>
+
+#include "fs/content/content.h"
+#include "fs/inode/kept.h"
+#include "fs/tree/attr.h"
+#include "fs/tree/tree.h"
+#include "fs/write/write.h"
+#include "src/base/tick.h"
+
+enum { SET_ELSEWHERE = 1 };
+
+static void attr_fill(const struct tree *tree, const struct inode *inode, uint64_t size,
+		      uint64_t stored, struct stat *st)
+{
+	const struct backend_node *node = &inode->node;
+	const struct tree_options *options = &tree->options;
+
+	*st = (struct stat){
+		.st_ino = node->ino,
+		.st_mode = node->mode,
+		.st_nlink = node->nlink,
+		.st_uid = options->set_uid ? options->uid : node->uid,
+		.st_gid = options->set_gid ? options->gid : node->gid,
+		.st_rdev = node->rdev,
+		.st_size = (off_t)size,
+		.st_blksize = 4096,
+		.st_blocks = (blkcnt_t)((stored + 511) / 512),
+		.st_atim = time_split(node->atime),
+		.st_mtim = time_split(node->mtime),
+		.st_ctim = time_split(node->ctime),
+	};
+	if (options->set_umask)
+		st->st_mode &= ~options->umask;
+	if (S_ISDIR(node->mode))
+		st->st_size = 4096;
+	if (S_ISLNK(node->mode))
+		st->st_size = (off_t)node->target.size;
+}
+
+int inode_stat(struct tree *tree, struct view *view, struct inode *inode, struct stat *ret_stat)
+{
+	uint64_t size = 0, stored;
+	/* A file whose bytes are not to be had can still be seen, and removed. */
+	int r = inode->apart ? 0 : content_size(tree, view, inode, &size);
+
+	stored = size;
+	if (r == 0 && (inode->node.flags & BACKEND_SPARSE))
+		r = file_stored(view, inode, &stored);
+	if (r == 0)
+		attr_fill(tree, inode, size, stored, ret_stat);
+	return r;
+}
+
+/* Most questions need no view: the size is known. */
+int inode_stat_fresh(struct tree *tree, struct inode *inode, struct stat *ret_stat)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	int r;
+
+	if ((inode_is_state(inode) && !inode_is_draft(inode) && !inode->loaded && !inode->apart) ||
+	    ((inode->node.flags & BACKEND_SPARSE) && !inode->stored_known)) {
+		r = view_begin(tree, 0, &view);
+		if (r < 0)
+			return r;
+	}
+	return inode_stat(tree, &view, inode, ret_stat);
+}
+
+/* What a face shows of the size, and its writer, if that is who asks.  *ret_own: the kernel may not
+ * keep the answer. */
+static void face_size(struct inode *inode, struct face *face, bool writer, struct stat *st,
+		      bool *ret_own)
+{
+	uint64_t size = (uint64_t)st->st_size;
+
+	*ret_own = face->open[FACE_WRITE] != 0;
+	if (face->old) {
+		size = face->old->stage.size;
+		/* Who asks by the name is to ask again. */
+		*ret_own = true;
+	} else if (face->own && writer) {
+		size = writing_size(face->writing, size);
+	} else if (inode->bound < size) {
+		/* No face shows bytes that another has yet to show, or who asks by the name for the
+		 * size would be told of more than he can read by a descriptor on another face. */
+		size = inode->bound;
+		*ret_own = true;
+	}
+	if (size != (uint64_t)st->st_size) {
+		st->st_size = (off_t)size;
+		st->st_blocks = (blkcnt_t)((size + 511) / 512);
+	}
+}
+
+/* Under inode.lock. */
+static int stat_face_for(struct tree *tree, struct inode *inode, struct face *face, bool writer,
+			 struct stat *ret_stat, bool *ret_own)
+{
+	int r = inode_stat_fresh(tree, inode, ret_stat);
+
+	*ret_own = false;
+	if (r == 0 && inode_is_state(inode))
+		face_size(inode, face, writer, ret_stat, ret_own);
+	/* Of an ordinary file, too: it may become another by a rename.  And also what is not to be
+	 * kept: who asked may take the answer in long after others have asked again. */
+	if (r == 0)
+		face->shown = true;
+	return r;
+}
+
+static int stat_face(struct tree *tree, struct inode *inode, struct face *face,
+		     struct stat *ret_stat, bool *ret_own)
+{
+	return stat_face_for(tree, inode, face, true, ret_stat, ret_own);
+}
+
+static int stat_once(struct tree *tree, struct inode *inode, unsigned number, pid_t pid,
+		     struct stat *ret_stat, bool *ret_own, struct notes *notes)
+{
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	struct face *face = inode_face(inode, number);
+
+	if (face->old)
+		face_asked(notes, tree, inode, face);
+	return stat_face_for(tree, inode, face, face_is_reached(tree, inode, face, pid), ret_stat,
+			     ret_own);
+}
+
+static int stat_published_once(struct tree *tree, struct inode *inode, struct stat *ret_stat)
+{
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+
+	return inode_stat_fresh(tree, inode, ret_stat);
+}
+
+int tree_stat(struct tree *tree, struct inode *inode, struct stat *ret_stat)
+{
+	return TREE_RETRY(tree, stat_published_once(tree, inode, ret_stat));
+}
+
+int tree_stat_face(struct tree *tree, struct inode *inode, unsigned face, pid_t pid,
+		   struct stat *ret_stat, bool *ret_own)
+{
+	struct notes notes = { 0 };
+	int r = TREE_RETRY(tree, stat_once(tree, inode, face, pid, ret_stat, ret_own, &notes));
+
+	notes_send(&notes, tree, NOTIFY_LATER);
+	return r;
+}
+
+static int enter_once(struct tree *tree, struct inode *inode, unsigned number, pid_t pid,
+		      struct shown *shown)
+{
+	WITH_READ_LOCK(tree);
+
+	if (number == FACE_ANY)
+		return inode_show(tree, inode, pid, shown);
+
+	WITH_INODE_LOCK(inode);
+	struct face *face = face_for_number(inode, number);
+
+	shown->nodeid = inode_nodeid(inode, face->number);
+	shown->brief = false;
+	return stat_face(tree, inode, face, &shown->st, &shown->own);
+}
+
+int inode_show(struct tree *tree, struct inode *inode, pid_t pid, struct shown *shown)
+{
+	WITH_INODE_LOCK(inode);
+	struct face *face;
+	int r;
+
+	/* Who is led comes to read what he is shown now. */
+	r = inode->led && pid != NOBODY && !inode->orphaned ? kept_begin(tree, inode) : 0;
+	if (r < 0)
+		return r;
+	face = face_for_lookup(tree, inode, pid);
+	shown->nodeid = inode_nodeid(inode, face->number);
+	shown->brief = !inode->name_kept;
+	return stat_face(tree, inode, face, &shown->st, &shown->own);
+}
+
+int tree_enter(struct tree *tree, struct inode *inode, unsigned face, pid_t pid,
+	       struct shown *ret_shown)
+{
+	return TREE_RETRY(tree, enter_once(tree, inode, face, pid, ret_shown));
+}
+
+static int created_once(struct tree *tree, struct handle *handle, struct shown *shown)
+{
+	struct inode *inode = handle->inode;
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+
+	shown->nodeid = handle_nodeid(handle);
+	shown->brief = !inode->name_kept;
+	return stat_face(tree, inode, handle->face, &shown->st, &shown->own);
+}
+
+int handle_show(struct tree *tree, struct handle *handle, struct shown *ret_shown)
+{
+	return TREE_RETRY(tree, created_once(tree, handle, ret_shown));
+}
+
+static void apply_attr(struct backend_node *node, const struct stat *st, unsigned mask)
+{
+	int64_t now = time_now();
+
+	if (mask & TREE_SET_MODE)
+		node->mode = (node->mode & S_IFMT) | (st->st_mode & 07777);
+	if (mask & TREE_SET_UID)
+		node->uid = st->st_uid;
+	if (mask & TREE_SET_GID)
+		node->gid = st->st_gid;
+	if (mask & TREE_SET_ATIME)
+		node->atime = time_join(st->st_atim);
+	if (mask & TREE_SET_MTIME)
+		node->mtime = time_join(st->st_mtim);
+	if (mask & TREE_SET_ATIME_NOW)
+		node->atime = now;
+	if (mask & TREE_SET_MTIME_NOW)
+		node->mtime = now;
+	node->ctime = mask & TREE_SET_CTIME ? time_join(st->st_ctim) : now;
+}
+
+static int set_size(struct tree *tree, struct inode *inode, const struct set_attr *set,
+		    struct notes *notes)
+{
+	uint64_t before = file_size(inode), size = (uint64_t)set->st->st_size;
+	int r;
+
+	if (set->handle && inode_is_state(inode))
+		handle_written_by(set->handle, set->pid);
+	if (inode_is_state(inode) || (set->handle && handle_holds_back(set->handle)))
+		return handle_truncate(tree, inode, set->handle, size, notes);
+	r = file_truncate(tree, inode, size);
+	if (r == 0)
+		notes_plain(notes, tree, inode, before, size,
+			    set->handle ? set->handle->face : inode_face(inode, set->face));
+	return r;
+}
+
+/* What another file has left to this one is not shown to more than before. */
+static int set_owner_or_mode(struct tree *tree, struct inode *inode, const struct set_attr *set,
+			     struct notes *notes)
+{
+	struct backend_node node = inode->node;
+
+	apply_attr(&node, set->st, set->mask);
+	return node_shows_no_more(&node, &inode->node) ? 0 : inherited_drop(tree, inode, notes);
+}
+
+static int set_attr_once(struct tree *tree, struct inode *inode, const struct set_attr *set,
+			 struct stat *ret_stat, bool *ret_own, struct notes *notes)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	WITH_HANDLE_LOCK(set->handle);
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	struct face *face = inode_face(inode, set->face);
+	struct handle *handle = set->handle;
+	unsigned mask = set->mask;
+	struct backend_node node;
+	int r = 0;
+
+	/* The kernel cuts the pages of the face: nobody may be reading there. */
+	if ((mask & TREE_SET_SIZE) && !handle &&
+	    !face_for_truncate(tree, inode, set->face, set->pid))
+		return SET_ELSEWHERE;
+	if (mask & TREE_SET_SIZE)
+		r = set_size(tree, inode, set, notes);
+	/* A time that is set is not that of what was written before, whenever the store has it. */
+	if (r == 0 && (mask & ~(unsigned)TREE_SET_SIZE))
+		r = file_write_back(tree, inode);
+	if (r < 0)
+		return r;
+	if (mask & ~(unsigned)TREE_SET_SIZE)
+		r = set_owner_or_mode(tree, inode, set, notes);
+	if (r < 0)
+		return r;
+	node = inode->node;
+	if (mask & ~(unsigned)TREE_SET_SIZE) {
+		apply_attr(&node, set->st, mask);
+		if (!inode->gone)
+			batch_node_put(&batch, &node);
+		r = batch_commit(&batch, tree->backend, BACKEND_FREES);
+		if (r < 0)
+			return r;
+		inode->node = node;
+		notes_change(notes, tree, inode, CHANGE_ATTR, 0, face);
+	}
+	if (mask & (TREE_SET_MTIME | TREE_SET_MTIME_NOW))
+		handles_times_set(inode);
+	return stat_face(tree, inode, face, ret_stat, ret_own);
+}
+
+int tree_set_attr(struct tree *tree, struct inode *inode, const struct set_attr *asked,
+		  struct stat *ret_stat, bool *ret_own)
+{
+	struct set_attr joined = *asked, *set = &joined;
+	struct handle *handle = NULL;
+	struct notes notes = { 0 };
+	int r = 0;
+
+	if (tree->options.read_only)
+		return -EROFS;
+	/* truncate(2) of /proc/self/fd is ftruncate(2) by whoever writes there. */
+	if ((set->mask & TREE_SET_SIZE) && !set->handle)
+		r = handle_join(tree, inode, set->face, set->pid, &handle);
+	if (r < 0)
+		return r;
+	if (handle)
+		joined.handle = handle;
+	r = TREE_RETRY(tree, set_attr_once(tree, inode, set, ret_stat, ret_own, &notes));
+	if (handle)
+		handle_leave(tree, handle);
+	notes_send(&notes, tree, NOTIFY_CONTENT);
+	if (r == SET_ELSEWHERE) {
+		again_add(tree, set->pid, FACE_WRITE, inode_nodeid(inode, set->face));
+		return -ESTALE;
+	}
+	if (set->mask & TREE_SET_SIZE)
+		again_end(tree, set->pid);
+	return r;
+}
+
+static int drop_setuid_once(struct tree *tree, struct inode *inode, tree_group_fn *in_group,
+			    void *arg, struct notes *notes)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	struct backend_node node = inode->node;
+	int r;
+
+	node.mode &= ~(mode_t)S_ISUID;
+	/* Without the right of the group to run it, it is no program, but only who is in the group
+	 * might have set this. */
+	if ((node.mode & S_ISGID) && ((node.mode & S_IXGRP) || !in_group(arg, node.gid)))
+		node.mode &= ~(mode_t)S_ISGID;
+	if (!S_ISREG(node.mode) || node.mode == inode->node.mode)
+		return 0;
+	node.ctime = time_now();
+	if (!inode->gone)
+		batch_node_put(&batch, &node);
+	r = batch_commit(&batch, tree->backend, BACKEND_FREES);
+	if (r < 0)
+		return r;
+	inode->node = node;
+	notes_change(notes, tree, inode, CHANGE_ATTR, 0, NULL);
+	return 1;
+}
+
+int tree_drop_setuid(struct tree *tree, struct inode *inode, tree_group_fn *in_group, void *arg)
+{
+	struct notes notes = { 0 };
+	int r;
+
+	if (tree->options.read_only)
+		return -EROFS;
+	r = TREE_RETRY(tree, drop_setuid_once(tree, inode, in_group, arg, &notes));
+	notes_send(&notes, tree, NOTIFY_CONTENT);
+	/* Of changes of attributes the kernel is not told when a file has one face; but of this one
+	 * it does not know. */
+	if (r > 0)
+		notify_attr(tree, inode, 0);
+	return MIN(r, 0);
+}
+
+int tree_statfs(struct tree *tree, struct statvfs *ret_statvfs)
+{
+	struct backend_space space;
+	int r = tree->backend->ops->space(tree->backend, &space);
+
+	if (r < 0)
+		return r;
+	*ret_statvfs = (struct statvfs){
+		.f_bsize = 4096,
+		.f_frsize = 4096,
+		.f_blocks = space.total / 4096,
+		.f_bfree = space.free / 4096,
+		.f_bavail = space.free / 4096,
+		/* Files are rows: as many as there is room for. */
+		.f_files = space.total / 512,
+		.f_ffree = space.free / 512,
+		.f_favail = space.free / 512,
+		.f_namemax = NAME_MAX,
+	};
+	return 0;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_TREE_ATTR_H
+#define FS_TREE_ATTR_H
+
+/* Inside this room: what is shown of a file, and its first name. */
+
+#include "fs/api/tree.h"
+#include "fs/cache/cache.h"
+
+/* Under inode.lock, or tree.lock for writing. */
+int inode_stat(struct tree *tree, struct view *view, struct inode *inode, struct stat *ret_stat);
+/* In a view of its own, if one is needed. */
+int inode_stat_fresh(struct tree *tree, struct inode *inode, struct stat *ret_stat);
+/* What a lookup by thread pid is answered with; under tree.lock for reading.  NOBODY: any. */
+int inode_show(struct tree *tree, struct inode *inode, pid_t pid, struct shown *shown);
+
+/* rename.c */
+
+/* The first name of a file that was made without one. */
+int name_nameless(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name,
+		  struct notes *notes);
+
+#endif

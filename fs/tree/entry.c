@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Entries of directories: what making, unlinking, renaming and reconciling share. */
+
+#include <errno.h>
+#include <inttypes.h>
+
+#include "fs/base/names.h"
+#include "fs/base/sound.h"
+#include "fs/content/content.h"
+#include "fs/tree/tree.h"
+#include "src/base/log.h"
+
+int name_check(struct bytes name)
+{
+	return name.size > NAME_LIMIT ? -ENAMETOOLONG : 0;
+}
+
+int entry_open(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
+	       uint64_t *ret_id, struct inode **ret_inode)
+{
+	struct backend_node node;
+	int r;
+
+	if (!inode_is_dir(dir))
+		return -ENOTDIR;
+	r = name_check(name);
+	if (r < 0)
+		return r;
+	r = ASK(view, entry_find, dir->node.ino, name, ret_id, &node);
+	if (r < 0)
+		return r;
+	if (!sound_entry(dir->node.ino, *ret_id, &node)) {
+		log_error("inode %" PRIu64 " is not where %.*s leads to it", node.ino,
+			  (int)name.size, name.data);
+		backend_node_done(&node);
+		return -EIO;
+	}
+	return inode_of_node(tree, view, &node, ret_inode);
+}
+
+int entry_look(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
+	       uint64_t *ret_id, struct inode **ret_inode)
+{
+	int r = view_begin(tree, 0, view);
+
+	return r < 0 ? r : entry_open(tree, view, dir, name, ret_id, ret_inode);
+}
+
+static int entry_any(void *arg, const struct backend_entry *entry, const struct backend_node *node)
+{
+	(void)entry;
+	(void)node;
+	*(bool *)arg = true;
+	return 1;
+}
+
+int dir_is_empty(struct view *view, uint64_t ino)
+{
+	bool any = false;
+	int r = ASK(view, entry_list, ino, 0, entry_any, &any);
+
+	return r < 0 ? r : !any;
+}
+
+void dir_changed(struct inode *dir, int links, struct backend_node *ret_node)
+{
+	*ret_node = dir->node;
+	ret_node->nlink = (uint32_t)((int64_t)ret_node->nlink + links);
+	ret_node->mtime = ret_node->ctime = time_now();
+}
+
+/* Take over times and link count after the commit. */
+void dir_apply(struct inode *dir, const struct backend_node *node)
+{
+	dir->node.nlink = node->nlink;
+	dir->node.mtime = node->mtime;
+	dir->node.ctime = node->ctime;
+}
+
+void node_unlinked(struct backend_node *node)
+{
+	node->nlink = 0;
+	node->parent = node->entry = 0;
+	node->ctime = time_now();
+}
+
+void unlinking_done(struct unlinking *unlinking)
+{
+	stage_done(&unlinking->stage);
+}
+
+enum { UNLINK_KEEP = 1 << 20 }; /* bytes kept for who may be about to open the file */
+
+/* Who has an unlinked state file open, or is just about to open it, goes on reading and writing it:
+ * its bytes move into a stage, which ends with the inode.  Large content is kept only for those who
+ * have it open already. */
+static int unlink_keep(struct tree *tree, struct view *view, struct unlinking *unlinking)
+{
+	struct inode *inode = unlinking->inode;
+	uint64_t size;
+	int r;
+
+	if (unlinking->empty || inode->apart) {
+		unlinking->orphaned = true;
+		return 0;
+	}
+	r = content_size(tree, view, inode, &size);
+	if (r < 0 || (!inode->open && size > UNLINK_KEEP))
+		return r;
+	unlinking->orphaned = true;
+	return content_to_stage(view, inode, &unlinking->stage);
+}
+
+int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, bool keep_rows,
+		    struct unlinking *unlinking, struct batch *batch)
+{
+	struct backend_node *node = &unlinking->node;
+
+	unlinking->inode = inode;
+	*node = inode->node;
+	node->nlink = inode_is_dir(inode) || !node->nlink ? 0 : node->nlink - 1;
+	node->ctime = time_now();
+	/* Of several names it knows the newest; which others there are is not known here. */
+	if (!node->nlink || node->entry == unlinking->entry)
+		node->parent = node->entry = 0;
+	if (node->nlink) {
+		batch_node_put(batch, node);
+		return batch->error;
+	}
+	if (inode_is_state(inode)) {
+		int r = unlink_keep(tree, view, unlinking);
+
+		if (r < 0)
+			return r;
+		if (!keep_rows)
+			batch_row_delete(batch, node->session, node->key, INT64_MIN, INT64_MAX);
+	} else if (inode->open || unlinking->hide) {
+		batch_node_put(batch, node);
+		return batch->error;
+	}
+	unlinking->gone = true;
+	batch_node_delete(batch, node->ino);
+	return batch->error;
+}
+
+void unlinking_apply(struct unlinking *unlinking)
+{
+	struct inode *inode = unlinking->inode;
+
+	if (unlinking->gone) {
+		inode->gone = true;
+		inode->node.nlink = 0;
+		inode->orphaned = unlinking->orphaned;
+		inode->orphan = unlinking->stage;
+		unlinking->stage = (struct stage){ 0 };
+		inode->loaded = false;
+		inode->version++;
+		return;
+	}
+	/* The strings of the old node stay owned by it. */
+	unlinking->node.owned = inode->node.owned;
+	inode->node = unlinking->node;
+	inode_node_changed(inode);
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Ghosts: state files that were just unlinked.
+ *
+ *   Clients rewrite a list by unlinking it and writing it again.  That is one save: until the new
+ *   file is closed everybody else sees the previous rows, and then only those change that differ.
+ *   So unlinking takes the name away and leaves the rows, for GHOST_MS at the most; the node stays
+ *   in the store with no link and its key, which marks the rows as going to be deleted should the
+ *   daemon die.
+ *
+ *   A file of the same kind that is made under the same key for writing inherits the rows: its
+ *   first handle begins as a save of nothing, like one with O_TRUNC.  (A list that is made where a
+ *   document was is another file.)  Until that is published the new name shows what the old one
+ *   did, so it must be the same owner's and show it to nobody who was not to see it; to another
+ *   file the rows do not go.  If its owner then opens it to more, or moves it, it is empty.
+ *   When nobody comes, or the directory is removed or moved, or another program writes to the key,
+ *   the ghost ends.  Who has the unlinked file open keeps its bytes: they move into chunks then.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fs/inode/shed.h"
+#include "fs/tree/tree.h"
+#include "fs/write/write.h"
+#include "src/base/tick.h"
+
+enum {
+	GHOST_MS = 300,
+	AGAIN_MS = 1000,   /* after a failure, such as a full disk */
+	ENDS_AT_ONCE = 64, /* in one transaction */
+	TOGETHER_MS = 100, /* between two times that ghosts end */
+};
+
+struct ghost {
+	struct ghost *next;
+	struct ghost **link;
+	struct inode *inode; /* counted */
+	uint64_t parent;
+	int64_t until;
+	bool theirs; /* another program has changed the rows, so they stay */
+};
+
+struct ghost_end {
+	struct ghost *ghost;
+	struct unlinking unlinking;
+};
+
+int ghost_add(struct tree *tree, struct inode *inode, uint64_t parent)
+{
+	struct ghost *ghost = calloc(1, sizeof(*ghost));
+
+	if (!ghost) {
+		/* The next mount deletes it. */
+		inode_forget(tree, inode, 1);
+		return -ENOMEM;
+	}
+	ghost->inode = inode;
+	ghost->parent = parent;
+	ghost->until = tick_now() + (int64_t)GHOST_MS * 1000000;
+	ghost->next = tree->ghosts;
+	ghost->link = &tree->ghosts;
+	tree->ghosts = ghost;
+	if (ghost->next)
+		ghost->next->link = &ghost->next;
+	else /* otherwise the tree's thread waits for an earlier one */
+		tree->backend->ops->wake(tree->backend);
+	return 0;
+}
+
+struct ghost *ghost_find(struct tree *tree, struct bytes session, struct bytes key)
+{
+	for (struct ghost *ghost = tree->ghosts; ghost; ghost = ghost->next)
+		if (bytes_equal(ghost->inode->node.session, session) &&
+		    bytes_equal(ghost->inode->node.key, key))
+			return ghost;
+	return NULL;
+}
+
+bool node_shows_no_more(const struct backend_node *node, const struct backend_node *other)
+{
+	mode_t all = S_IRGRP | S_IROTH, shown = node->mode & all;
+
+	if (node->uid != other->uid)
+		return false;
+	/* Who is in which of two groups is not known. */
+	return node->gid == other->gid ? !(shown & ~other->mode) :
+					 !shown || (other->mode & all) == all;
+}
+
+bool ghost_leaves_to(const struct ghost *ghost, const struct backend_node *node)
+{
+	const struct backend_node *was = &ghost->inode->node;
+
+	return was->kind == node->kind && ghost->parent == node->parent && !ghost->theirs &&
+	       node_shows_no_more(node, was);
+}
+
+void ghost_set_theirs(struct tree *tree, struct bytes session, struct bytes key)
+{
+	struct ghost *ghost = ghost_find(tree, session, key);
+
+	if (ghost)
+		ghost->theirs = true;
+}
+
+bool ghost_is_theirs(const struct ghost *ghost)
+{
+	return ghost->theirs;
+}
+
+int inherited_drop(struct tree *tree, struct inode *inode, struct notes *notes)
+{
+	_cleanup_(stage_done) struct stage empty = { 0 };
+
+	if (!inode->inherits || inode->gone)
+		return 0;
+	/* A time that was set on it stays. */
+	return save_publish(tree, inode, NULL, &empty, inode->node.mtime, NULL, notes);
+}
+
+int ghost_end_begin(struct tree *tree, struct view *view, struct ghost *ghost, bool keep_rows,
+		    struct batch *batch, struct ghost_end **ret_end)
+{
+	struct ghost_end *end = calloc(1, sizeof(*end));
+	int r;
+
+	if (!end)
+		return -ENOMEM;
+	end->ghost = ghost;
+	r = unlinking_begin(tree, view, ghost->inode, keep_rows || ghost->theirs, &end->unlinking,
+			    batch);
+	if (r < 0) {
+		ghost_end_free(end);
+		return r;
+	}
+	*ret_end = end;
+	return 0;
+}
+
+void ghost_end_free(struct ghost_end *end)
+{
+	if (!end)
+		return;
+	unlinking_done(&end->unlinking);
+	free(end);
+}
+
+void ghost_end_apply(struct tree *tree, struct ghost_end *end)
+{
+	struct ghost *ghost = end->ghost;
+
+	*ghost->link = ghost->next;
+	if (ghost->next)
+		ghost->next->link = ghost->link;
+	unlinking_apply(&end->unlinking);
+	inode_forget(tree, ghost->inode, 1);
+	free(ghost);
+	ghost_end_free(end);
+}
+
+static int ghost_end_now(struct tree *tree, struct ghost *ghost)
+{
+	_cleanup_(ghost_end_freep) struct ghost_end *end = NULL;
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = ghost_end_begin(tree, &view, ghost, false, &batch, &end);
+	view_end(&view);
+	if (r < 0)
+		return r;
+	r = batch_commit(&batch, tree->backend, BACKEND_FREES);
+	if (r == -ENOSPC && !ghost->theirs) {
+		r = shed_hidden(tree, &ghost->inode->node);
+		if (r == 0)
+			r = batch_commit(&batch, tree->backend, BACKEND_FREES);
+		ghost->inode->loaded = false;
+		ghost->inode->version++;
+	}
+	if (r == 0)
+		ghost_end_apply(tree, steal_ptr(end));
+	return r;
+}
+
+/* All in one transaction: files that were removed together have rows that lie together. */
+static int ghosts_end_together(struct tree *tree, struct ghost *const *some, size_t count)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	struct ghost_end *end[ENDS_AT_ONCE] = { 0 };
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = ghost_end_begin(tree, &view, some[i], false, &batch, &end[i]);
+	view_end(&view);
+	if (r == 0)
+		r = batch_commit(&batch, tree->backend, BACKEND_FREES);
+	for (size_t i = 0; i < count; i++) {
+		if (r == 0)
+			ghost_end_apply(tree, end[i]);
+		else
+			ghost_end_free(end[i]);
+	}
+	return r;
+}
+
+/* One that fails keeps none of the others from ending. */
+static int ghosts_end_each(struct tree *tree, struct ghost *const *some, size_t count)
+{
+	int first = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		int r = ghost_end_now(tree, some[i]);
+
+		if (r < 0 && r != -ESTALE)
+			some[i]->until = tick_now() + (int64_t)AGAIN_MS * 1000000;
+		if (r < 0 && first == 0)
+			first = r;
+	}
+	return first;
+}
+
+static int ghosts_end_some(struct tree *tree, struct ghost *const *some, size_t count)
+{
+	int r = count > 1 ? ghosts_end_together(tree, some, count) : -EAGAIN;
+
+	return r == 0 || r == -ESTALE ? r : ghosts_end_each(tree, some, count);
+}
+
+/* Whether a directory is another one or lies below it.  One that is gone may have left its name,
+ * and so the keys of its ghosts, to that one. */
+static bool lies_in(struct tree *tree, uint64_t ino, const struct inode *dir)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	struct inode *inode = inode_known(tree, ino);
+	bool in;
+
+	if (!inode && (view_begin(tree, BACKEND_ANYWAY, &view) < 0 ||
+		       inode_get_dir(tree, &view, ino, &inode) < 0))
+		return true;
+	in = inode->gone;
+	for (const struct inode *at = inode; at && !in; at = at->parent)
+		in = at == dir;
+	view_end(&view);
+	inode_forget(tree, inode, 1);
+	return in;
+}
+
+int ghosts_end(struct tree *tree, bool now, const struct inode *dir)
+{
+	struct ghost *some[ENDS_AT_ONCE], *next;
+	int64_t time = tick_now();
+	size_t count = 0;
+	int first = 0;
+
+	for (struct ghost *ghost = tree->ghosts; ghost; ghost = next) {
+		next = ghost->next;
+		if ((!dir || lies_in(tree, ghost->parent, dir)) && (now || ghost->until <= time))
+			some[count++] = ghost;
+		if (count && (count == ENDS_AT_ONCE || !next)) {
+			int r = ghosts_end_some(tree, some, count);
+
+			if (r < 0 && first == 0)
+				first = r;
+			count = 0;
+		}
+	}
+	return first;
+}
+
+int ghosts_wait(struct tree *tree, int limit)
+{
+	int64_t time = tick_now();
+
+	for (struct ghost *ghost = tree->ghosts; ghost; ghost = ghost->next) {
+		int64_t left = (ghost->until - time) / 1000000 + 1;
+
+		limit = (int)MIN(MAX(left, TOGETHER_MS), limit);
+	}
+	return limit;
+}
+
+void ghosts_done(struct tree *tree)
+{
+	while (tree->ghosts) {
+		struct ghost *ghost = tree->ghosts;
+
+		tree->ghosts = ghost->next;
+		free(ghost);
+	}
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Listing a directory. */
+
+#include <errno.h>
+#include <inttypes.h>
+
+#include "fs/base/entries.h"
+#include "fs/base/sound.h"
+#include "fs/inode/inodes.h"
+#include "fs/tree/attr.h"
+#include "src/base/log.h"
+
+enum {
+	LIST_BLOCK = 128, /* entries fetched at a time */
+	LIST_DOTS = 2,	  /* "." and ".." have the positions 1 and 2 */
+};
+
+struct listing {
+	struct entries entries;
+	uint64_t after; /* id of the last one */
+	uint64_t end;	/* and up to where they are wanted */
+	bool with_nodes;
+	bool *unsound; /* there are some that cannot be shown */
+};
+
+static int list_keep(void *arg, const struct backend_entry *entry, const struct backend_node *node)
+{
+	struct listing *listing = arg;
+	const struct backend_node slim = { .ino = node->ino, .mode = node->mode };
+
+	if (listing->entries.count == LIST_BLOCK || entry->id > listing->end)
+		return 1;
+	/* A damaged store may have any ids; positions must rise, or a listing never ends. */
+	if (entry->id <= listing->after || entry->id > SOUND_NUMBER_MAX) {
+		*listing->unsound = true;
+		return 0;
+	}
+	listing->after = entry->id;
+	if (!sound_name(entry->name) || !sound_entry(entry->parent, entry->id, node) ||
+	    sound_node(node)) {
+		*listing->unsound = true;
+		return 0;
+	}
+	return entries_add(&listing->entries, entry, listing->with_nodes ? node : &slim);
+}
+
+static int list_entry(struct tree *tree, struct view *view, struct entry_copy *listed,
+		      bool with_inode, tree_entry_fn *fn, void *arg)
+{
+	struct shown shown = {
+		.st = { .st_ino = listed->node.ino, .st_mode = listed->node.mode },
+	};
+	struct inode *inode = NULL;
+	int r = 0;
+
+	if (with_inode) {
+		r = inode_of_node(tree, view, &listed->node, &inode);
+		if (r < 0)
+			return r;
+		/* Not in the listing's view: the file may have been saved since that began. */
+		r = inode_show(tree, inode, NOBODY, &shown);
+	}
+	if (r == 0)
+		r = fn(arg, entry_name(listed), inode, &shown, listed->id + LIST_DOTS);
+	if (r != 0 && inode)
+		inode_forget(tree, inode, 1);
+	return r;
+}
+
+static int list_dots(struct inode *dir, uint64_t position, tree_entry_fn *fn, void *arg)
+{
+	const struct inode *parent = dir->parent ? dir->parent : dir;
+	const struct shown self = { .st = { .st_ino = dir->node.ino, .st_mode = S_IFDIR } };
+	const struct shown up = { .st = { .st_ino = parent->node.ino, .st_mode = S_IFDIR } };
+	int r = 0;
+
+	if (position < 1)
+		r = fn(arg, BYTES("."), NULL, &self, 1);
+	if (r == 0 && position < 2)
+		r = fn(arg, BYTES(".."), NULL, &up, 2);
+	return r;
+}
+
+/* One block of entries behind *after; 1 when there may be more. */
+static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, uint64_t end,
+		      bool with_inodes, bool *unsound, tree_entry_fn *fn, void *arg)
+{
+	struct listing listing = {
+		.after = *after, .end = end, .with_nodes = with_inodes, .unsound = unsound
+	};
+	_cleanup_(view_end) struct view view = { 0 };
+	WITH_READ_LOCK(tree);
+	bool full;
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r < 0)
+		return r;
+	r = ASK(&view, entry_list, dir->node.ino, *after, list_keep, &listing);
+	full = listing.entries.count == LIST_BLOCK;
+	for (size_t i = 0; r == 0 && i < listing.entries.count; i++) {
+		r = list_entry(tree, &view, &listing.entries.item[i], with_inodes, fn, arg);
+		if (r == 0)
+			*after = listing.entries.item[i].id;
+	}
+	entries_done(&listing.entries);
+	if (r > 0)
+		return 0;
+	return r < 0 ? r : full;
+}
+
+uint64_t tree_list_end(struct tree *tree)
+{
+	/* Beside a mount that writes, nobody here knows what is the newest. */
+	return tree->options.read_only ? UINT64_MAX : tree->last_entry + LIST_DOTS;
+}
+
+int tree_list(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,
+	      bool with_inodes, tree_entry_fn *fn, void *arg)
+{
+	uint64_t after = position > LIST_DOTS ? position - LIST_DOTS : 0;
+	uint64_t last = end > LIST_DOTS ? end - LIST_DOTS : 0;
+	int r = list_dots(dir, position, fn, arg);
+	bool unsound = false;
+
+	if (r != 0)
+		return MIN(r, 0);
+	do
+		r = TREE_RETRY(tree,
+			       list_block(tree, dir, &after, last, with_inodes, &unsound, fn, arg));
+	while (r > 0);
+	if (r < 0 || !unsound)
+		return r;
+	log_error("the directory of inode %" PRIu64 " has entries that cannot be shown; 'sessfs "
+		  "check' names them",
+		  dir->node.ino);
+	return -EUCLEAN;
+}

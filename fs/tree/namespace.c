@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Names: looking up, making, linking, unlinking, listing.  (rename.c has the moving.) */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#include "fs/inode/aparts.h"
+#include "fs/tree/attr.h"
+#include "fs/tree/place.h"
+#include "fs/tree/tree.h"
+#include "src/base/log.h"
+
+static int lookup_once(struct tree *tree, struct inode *dir, struct bytes name,
+		       struct inode **ret_inode)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	WITH_READ_LOCK(tree);
+	uint64_t id;
+
+	return entry_look(tree, &view, dir, name, &id, ret_inode);
+}
+
+int tree_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode)
+{
+	return TREE_RETRY(tree, lookup_once(tree, dir, name, ret_inode));
+}
+
+static int find_once(struct tree *tree, uint64_t nodeid, struct inode **ret_inode)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	WITH_READ_LOCK(tree);
+	struct inode *inode;
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = inode_get(tree, &view, nodeid_ino(nodeid), &inode);
+	if (r < 0)
+		return r;
+	/* Only a state file ever has more than one face, which may be forgotten by now. */
+	if (!inode->node.nlink || node_is_trashed(&inode->node) ||
+	    (nodeid_face(nodeid) >= inode->face_count && !inode_is_state(inode))) {
+		inode_forget(tree, inode, 1);
+		return -ENOENT;
+	}
+	*ret_inode = inode;
+	return 0;
+}
+
+int tree_find(struct tree *tree, uint64_t nodeid, struct inode **ret_inode)
+{
+	int r = TREE_RETRY(tree, find_once(tree, nodeid, ret_inode));
+
+	return r == -ENOENT ? -ESTALE : r;
+}
+
+int tree_find_parent(struct tree *tree, uint64_t nodeid, struct inode **ret_inode)
+{
+	struct inode *inode;
+	int r = tree_find(tree, nodeid, &inode);
+
+	if (r < 0)
+		return r;
+	if (inode_is_dir(inode)) {
+		WITH_READ_LOCK(tree);
+
+		*ret_inode = inode_ref(tree, inode->parent ? inode->parent : inode);
+	} else {
+		r = -ENOTDIR;
+	}
+	inode_forget(tree, inode, 1);
+	return r;
+}
+
+/* Making. */
+
+struct make_request {
+	const struct caller *caller;
+	struct inode *dir;
+	struct bytes name;
+	const struct tree_new *what;
+};
+
+static void make_node(struct tree *tree, const struct make_request *request,
+		      struct backend_node *node)
+{
+	const struct backend_node *dir = &request->dir->node;
+	bool inherits = dir->mode & S_ISGID;
+
+	*node = (struct backend_node){
+		.ino = atomic_fetch_add(&tree->last_ino, 1) + 1,
+		.parent = dir->ino,
+		.entry = atomic_fetch_add(&tree->last_entry, 1) + 1,
+		.mode = request->what->mode,
+		.uid = request->caller->uid,
+		.gid = inherits ? dir->gid : request->caller->gid,
+		.nlink = S_ISDIR(request->what->mode) ? 2 : 1,
+		.rdev = request->what->rdev,
+		.target = request->what->target,
+	};
+	if (inherits && S_ISDIR(request->what->mode))
+		node->mode |= S_ISGID;
+	node->atime = node->mtime = node->ctime = node->btime = time_now();
+}
+
+static int make_once(struct tree *tree, const struct make_request *request,
+		     struct inode **ret_inode)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	_cleanup_(place_done) struct place place = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	_cleanup_(ghost_end_freep) struct ghost_end *end = NULL;
+	struct backend_node node, dir_node;
+	struct ghost *ghost = NULL;
+	WITH_WRITE_LOCK(tree);
+	bool inherits = false;
+	struct inode *there;
+	uint64_t id;
+	int r;
+
+	if (!request->dir->node.nlink)
+		return -ENOENT;
+	r = entry_look(tree, &view, request->dir, request->name, &id, &there);
+	if (r == 0) {
+		inode_forget(tree, there, 1);
+		return -EEXIST;
+	}
+	if (r != -ENOENT)
+		return r;
+	r = place_find(&(struct placing){ .tree = tree, .view = &view }, request->dir,
+		       request->name, request->what->mode, &place);
+	if (r < 0)
+		return r;
+	make_node(tree, request, &node);
+	place_apply(&place, &node);
+	if (kind_is_state(node.kind) && apart_has(tree, node.session, node.key))
+		return -EIO;
+	if (kind_is_state(node.kind))
+		ghost = ghost_find(tree, node.session, node.key);
+	if (ghost) {
+		inherits = request->what->will_write && ghost_leaves_to(ghost, &node);
+		r = ghost_end_begin(tree, &view, ghost, inherits, &batch, &end);
+	}
+	if (r < 0)
+		return r;
+	view_end(&view);
+	/* Nothing is no JSON: a new single has its bytes, none, as a draft. */
+	if ((node.kind == BACKEND_SINGLE || node.kind == BACKEND_HASH) && !inherits)
+		node.flags |= BACKEND_DRAFT;
+	dir_changed(request->dir, S_ISDIR(node.mode), &dir_node);
+	batch_node_put(&batch, &node);
+	batch_entry_put(&batch, node.parent, node.entry, request->name, node.ino);
+	batch_node_put(&batch, &dir_node);
+	r = batch_commit(&batch, tree->backend, 0);
+	if (r < 0)
+		return r;
+	dir_apply(request->dir, &dir_node);
+	if (end)
+		ghost_end_apply(tree, steal_ptr(end));
+	r = inode_create(tree, &node, request->dir, request->name, ret_inode);
+	if (r == 0)
+		(*ret_inode)->inherited = (*ret_inode)->inherits = inherits;
+	return r;
+}
+
+int tree_make(struct tree *tree, const struct caller *caller, struct inode *dir, struct bytes name,
+	      const struct tree_new *what, struct inode **ret_inode)
+{
+	const struct make_request request = {
+		.caller = caller,
+		.dir = dir,
+		.name = name,
+		.what = what,
+	};
+
+	if (tree->options.read_only)
+		return -EROFS;
+	if (S_ISLNK(what->mode) && what->target.size >= PATH_MAX)
+		return -ENAMETOOLONG;
+	return TREE_RETRY(tree, make_once(tree, &request, ret_inode));
+}
+
+/* It is in the store like a file that was unlinked while open, so that it goes with the last who
+ * counts it, or with the next mount. */
+static int make_nameless_once(struct tree *tree, const struct make_request *request,
+			      struct inode **ret_inode)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	struct backend_node node;
+	WITH_WRITE_LOCK(tree);
+	int r;
+
+	if (!request->dir->node.nlink)
+		return -ENOENT;
+	make_node(tree, request, &node);
+	node.kind = BACKEND_ORDINARY;
+	node.parent = node.entry = node.nlink = 0;
+	batch_node_put(&batch, &node);
+	r = batch_commit(&batch, tree->backend, 0);
+	if (r == 0)
+		r = inode_create(tree, &node, request->dir, request->name, ret_inode);
+	if (r == 0)
+		(*ret_inode)->nameless = true;
+	return r;
+}
+
+int tree_make_nameless(struct tree *tree, const struct caller *caller, struct inode *dir,
+		       mode_t mode, struct inode **ret_inode)
+{
+	const struct tree_new what = { .mode = mode };
+	const struct make_request request = { .caller = caller, .dir = dir, .what = &what };
+
+	if (tree->options.read_only)
+		return -EROFS;
+	return TREE_RETRY(tree, make_nameless_once(tree, &request, ret_inode));
+}
+
+static int link_once(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name,
+		     struct notes *notes)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	_cleanup_(place_done) struct place place = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	struct backend_node node, dir_node;
+	WITH_WRITE_LOCK(tree);
+	struct inode *there;
+	uint64_t id;
+	int r;
+
+	if (inode->nameless)
+		return name_nameless(tree, inode, dir, name, notes);
+	if (!dir->node.nlink || !inode->node.nlink)
+		return -ENOENT;
+	if (inode_is_dir(inode) || inode_is_state(inode))
+		return -EPERM;
+	r = entry_look(tree, &view, dir, name, &id, &there);
+	if (r == 0) {
+		inode_forget(tree, there, 1);
+		return -EEXIST;
+	}
+	if (r != -ENOENT)
+		return r;
+	r = place_find(&(struct placing){ .tree = tree, .view = &view }, dir, name,
+		       inode->node.mode, &place);
+	if (r < 0)
+		return r;
+	if (kind_is_state(place.kind))
+		return -EPERM;
+	view_end(&view);
+	node = inode->node;
+	node.nlink++;
+	node.ctime = time_now();
+	node.parent = dir->node.ino;
+	node.entry = atomic_fetch_add(&tree->last_entry, 1) + 1;
+	dir_changed(dir, 0, &dir_node);
+	batch_node_put(&batch, &node);
+	batch_entry_put(&batch, node.parent, node.entry, name, node.ino);
+	batch_node_put(&batch, &dir_node);
+	r = batch_commit(&batch, tree->backend, 0);
+	if (r < 0)
+		return r;
+	inode->node = node;
+	dir_apply(dir, &dir_node);
+	return 0;
+}
+
+int tree_link(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name)
+{
+	struct notes notes = { 0 };
+	int r;
+
+	if (tree->options.read_only)
+		return -EROFS;
+	r = TREE_RETRY(tree, link_once(tree, inode, dir, name, &notes));
+	notes_send(&notes, tree, NOTIFY_LATER);
+	return r;
+}
+
+/* Unlinking. */
+
+/* A state file that loses its name becomes a ghost. */
+static int unlink_state(struct tree *tree, struct inode *dir, uint64_t id, struct inode *inode)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	struct backend_node node = inode->node, dir_node;
+	int r;
+
+	node_unlinked(&node);
+	dir_changed(dir, 0, &dir_node);
+	batch_entry_delete(&batch, dir->node.ino, id);
+	batch_node_put(&batch, &node);
+	batch_node_put(&batch, &dir_node);
+	r = batch_commit(&batch, tree->backend, BACKEND_FREES);
+	if (r < 0)
+		return r;
+	dir_apply(dir, &dir_node);
+	inode->node = node;
+	return 0;
+}
+
+/* hide: only the name; the content goes when nobody counts the inode any more. */
+static int unlink_name(struct tree *tree, struct view *view, struct inode *dir, uint64_t id,
+		       struct inode *inode, bool hide)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	_cleanup_(unlinking_done) struct unlinking unlinking = { .entry = id, .hide = hide };
+	struct backend_node dir_node;
+	int r;
+
+	dir_changed(dir, inode_is_dir(inode) ? -1 : 0, &dir_node);
+	batch_entry_delete(&batch, dir->node.ino, id);
+	r = unlinking_begin(tree, view, inode, false, &unlinking, &batch);
+	if (r < 0)
+		return r;
+	view_end(view);
+	batch_node_put(&batch, &dir_node);
+	r = batch_commit(&batch, tree->backend, BACKEND_FREES);
+	if (r < 0)
+		return r;
+	dir_apply(dir, &dir_node);
+	unlinking_apply(&unlinking);
+	return 0;
+}
+
+static int unlink_entry(struct tree *tree, struct view *view, struct inode *dir, uint64_t id,
+			struct inode *inode)
+{
+	int r = unlink_name(tree, view, dir, id, inode, false);
+
+	/* Too large for one transaction on a full disk: in two steps, then. */
+	if (r == -ENOSPC && S_ISREG(inode->node.mode))
+		r = unlink_name(tree, view, dir, id, inode, true);
+	return r;
+}
+
+static int unlink_once(struct tree *tree, struct inode *dir, struct bytes name, struct notes *notes)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	WITH_WRITE_LOCK(tree);
+	struct inode *inode;
+	uint64_t id, parent;
+	int r;
+
+	r = entry_look(tree, &view, dir, name, &id, &inode);
+	if (r < 0)
+		return r;
+	parent = inode->node.parent;
+	if (inode_is_dir(inode)) {
+		r = -EISDIR;
+	} else if (inode_is_state(inode)) {
+		view_end(&view);
+		r = unlink_state(tree, dir, id, inode);
+	} else {
+		r = unlink_entry(tree, &view, dir, id, inode);
+	}
+	view_end(&view);
+	if (r == 0 && inode_is_state(inode)) {
+		notes_change(notes, tree, inode, CHANGE_ATTR, 0, NULL);
+		r = ghost_add(tree, inode_ref(tree, inode), parent);
+	}
+	inode_forget(tree, inode, 1);
+	return r;
+}
+
+static int rmdir_once(struct tree *tree, struct inode *dir, struct bytes name)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	WITH_WRITE_LOCK(tree);
+	struct inode *inode;
+	uint64_t id;
+	int r;
+
+	r = entry_look(tree, &view, dir, name, &id, &inode);
+	if (r < 0)
+		return r;
+	if (inode_is_dir(inode)) {
+		r = dir_is_empty(&view, inode->node.ino);
+		r = r < 0 ? r : r ? 0 : -ENOTEMPTY;
+	} else {
+		r = -ENOTDIR;
+	}
+	if (r == 0) {
+		/* On a full disk a view that is open keeps room from being made. */
+		view_end(&view);
+		r = ghosts_end(tree, true, inode);
+		if (r == 0)
+			r = view_begin(tree, 0, &view);
+	}
+	if (r == 0)
+		r = unlink_entry(tree, &view, dir, id, inode);
+	view_end(&view);
+	inode_forget(tree, inode, 1);
+	return r;
+}
+
+int tree_unlink(struct tree *tree, struct inode *dir, struct bytes name)
+{
+	struct notes notes = { 0 };
+	int r;
+
+	if (tree->options.read_only)
+		return -EROFS;
+	r = TREE_RETRY(tree, unlink_once(tree, dir, name, &notes));
+	notes_send(&notes, tree, NOTIFY_LATER);
+	return r;
+}
+
+int tree_rmdir(struct tree *tree, struct inode *dir, struct bytes name)
+{
+	if (tree->options.read_only)
+		return -EROFS;
+	return TREE_RETRY(tree, rmdir_once(tree, dir, name));
+}
+
+int tree_readlink(struct tree *tree, struct inode *inode, struct buf *target)
+{
+	WITH_READ_LOCK(tree);
+
+	if (!S_ISLNK(inode->node.mode))
+		return -EINVAL;
+	return buf_append_bytes(target, inode->node.target);
+}
+
+/* Listing. */

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Places: what a file is by where it lies, and what a move changes.
+ *
+ * A directory at the root is a session.  A regular file anywhere below a session is a view over
+ * rows when its name leaves a key; everything else is an ordinary file.  The key is made of the
+ * names on the way; when another file of the session has it already, the file gets a key of its
+ * own.
+ */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fs/base/entries.h"
+#include "fs/base/names.h"
+#include "fs/inode/aparts.h"
+#include "fs/inode/inodes.h"
+#include "fs/tree/place.h"
+#include "src/base/array.h"
+#include "src/base/json.h"
+
+enum { OWN_KEY_MAX = 10000 }; /* attempts to find a free key */
+
+void place_done(struct place *place)
+{
+	buf_done(&place->session);
+	buf_done(&place->key);
+}
+
+void place_apply(const struct place *place, struct backend_node *node)
+{
+	node->kind = place->kind;
+	node->session = place->session.data ? buf_bytes(&place->session) : (struct bytes){ 0 };
+	node->key = place->key.data ? buf_bytes(&place->key) : (struct bytes){ 0 };
+}
+
+/* Keys in a tree of tsearch(3). */
+static int compare_keys(const void *a, const void *b)
+{
+	const struct bytes *x = a, *y = b;
+
+	return bytes_compare(*x, *y);
+}
+
+static int placing_give(struct placing *placing, struct bytes key)
+{
+	struct bytes *given = malloc(sizeof(*given) + key.size);
+
+	if (!given)
+		return -ENOMEM;
+	*given = bytes_make((char *)(given + 1), key.size);
+	memcpy(given + 1, key.data, key.size);
+	if (tsearch(given, &placing->given, compare_keys))
+		return 0;
+	free(given);
+	return -ENOMEM;
+}
+
+void placing_done(struct placing *placing)
+{
+	tdestroy(placing->given, free);
+	placing->given = NULL;
+}
+
+/* Whether a file lies below this directory. */
+static int node_is_below(const struct placing *placing, const struct backend_node *node,
+			 uint64_t dir)
+{
+	struct inode *inode, *above;
+	int r = inode_get_dir(placing->tree, placing->view, node->parent, &inode);
+
+	if (r < 0)
+		return r;
+	for (above = inode; above && above->ino != dir; above = above->parent)
+		;
+	inode_forget(placing->tree, inode, 1);
+	return above != NULL;
+}
+
+/* 1 when no node has the session and key (key.data NULL: the session) but such as leave it. */
+static int place_is_free(const struct placing *placing, struct bytes session, struct bytes key)
+{
+	struct view *view = placing->view;
+	struct backend_node node;
+	int r = ASK(view, node_find, session, key, &node);
+
+	if (r == -ENOENT)
+		return !tfind(&key, &placing->given, compare_keys);
+	if (r < 0)
+		return r;
+	r = node.ino == placing->self || node.ino == placing->leaving;
+	if (!r && key.data && placing->leaving)
+		r = node_is_below(placing, &node, placing->leaving);
+	backend_node_done(&node);
+	return r > 0 ? !tfind(&key, &placing->given, compare_keys) : r;
+}
+
+static int place_session(const struct placing *placing, struct bytes name, struct place *place)
+{
+	struct bytes none = { 0 };
+	int r;
+
+	place->kind = BACKEND_SESSION;
+	r = names_decode(NAMES_SESSION, name, &place->session);
+	/* An empty id is an id: it must have an address. */
+	if (r == 0)
+		r = buf_reserve(&place->session, 1);
+	for (unsigned attempt = 0; r == 0 && attempt < OWN_KEY_MAX; attempt++) {
+		r = place_is_free(placing, buf_bytes(&place->session), none);
+		if (r != 0)
+			return MIN(r, 0);
+		buf_clear(&place->session);
+		/* Another name decodes to the same id: this one is taken literally. */
+		r = attempt == 0 && utf8_valid(name) ?
+			    buf_append_bytes(&place->session, name) :
+			    names_own_key(none, name, attempt, &place->session);
+	}
+	return r < 0 ? r : -EEXIST;
+}
+
+/* The key for a file of that name; at first the buffer holds the one that it would have. */
+static int place_key(const struct placing *placing, struct bytes session, struct bytes dirs,
+		     struct bytes name, struct buf *key)
+{
+	int r = 0;
+
+	for (unsigned attempt = 0; r == 0 && attempt < OWN_KEY_MAX; attempt++) {
+		/* An empty key is a key: it must have an address. */
+		r = buf_reserve(key, 1);
+		if (r == 0)
+			r = place_is_free(placing, session, buf_bytes(key));
+		if (r != 0)
+			return MIN(r, 0);
+		buf_clear(key);
+		r = names_own_key(dirs, name, attempt, key);
+	}
+	return r < 0 ? r : -EEXIST;
+}
+
+int place_find(const struct placing *placing, struct inode *dir, struct bytes name, mode_t mode,
+	       struct place *place)
+{
+	_cleanup_(buf_done) struct buf dirs = { 0 };
+	struct inode *session = inode_session(dir);
+	int r;
+
+	place->kind = BACKEND_ORDINARY;
+	if (dir->node.ino == BACKEND_ROOT)
+		return S_ISDIR(mode) ? place_session(placing, name, place) : 0;
+	if (!session || !S_ISREG(mode))
+		return 0;
+	place->kind = names_split(name).kind;
+	if (!kind_is_state(place->kind))
+		return 0;
+	r = buf_reserve(&place->session, 1);
+	if (r == 0)
+		r = buf_append_bytes(&place->session, session->node.session);
+	if (r == 0)
+		r = inode_key_dirs(dir, &dirs);
+	if (r == 0)
+		r = names_key(buf_bytes(&dirs), name, &place->key);
+	if (r == 0)
+		r = place_key(placing, session->node.session, buf_bytes(&dirs), name, &place->key);
+	return r;
+}
+
+/* Relocations. */
+
+int relocations_add(struct relocations *list, const struct backend_node *old,
+		    const struct backend_node *new)
+{
+	struct relocation *item;
+
+	if (ARRAY_ROOM(list->item, list->count, list->room) < 0)
+		return -ENOMEM;
+	item = &list->item[list->count];
+	*item = (struct relocation){ 0 };
+	if (backend_node_copy(old, &item->old) < 0)
+		return -ENOMEM;
+	if (backend_node_copy(new, &item->new) < 0) {
+		backend_node_done(&item->old);
+		return -ENOMEM;
+	}
+	list->count++;
+	return 0;
+}
+
+void relocations_done(struct relocations *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		backend_node_done(&list->item[i].old);
+		backend_node_done(&list->item[i].new);
+	}
+	free(list->item);
+	*list = (struct relocations){ 0 };
+}
+
+/* A move of all state files below a directory. */
+struct relocating {
+	struct placing *placing;
+	struct bytes session; /* that they will belong to */
+	struct relocations *list;
+};
+
+/* The key that a state file gets with its directory's move: what stands behind the directories
+ * stays, unless another file has that key already. */
+static int relocate_file(struct relocating *to, const struct entry_copy *child, struct bytes dirs,
+			 struct bytes dirs_to)
+{
+	_cleanup_(buf_done) struct buf key = { 0 };
+	struct bytes name = entry_name(child), rest = child->node.key;
+	struct backend_node node = child->node;
+	int r;
+
+	if (bytes_starts_with(rest, dirs)) {
+		rest = bytes_make(rest.data + dirs.size, rest.size - dirs.size);
+		r = buf_append_bytes(&key, dirs_to);
+		if (r == 0)
+			r = buf_append_bytes(&key, rest);
+	} else {
+		r = names_key(dirs_to, name, &key);
+	}
+	to->placing->self = node.ino;
+	if (r == 0)
+		r = place_key(to->placing, to->session, dirs_to, name, &key);
+	if (r == 0 && (apart_has(to->placing->tree, child->node.session, child->node.key) ||
+		       apart_has(to->placing->tree, to->session, buf_bytes(&key))))
+		r = -EIO;
+	if (r == 0)
+		r = placing_give(to->placing, buf_bytes(&key));
+	if (r < 0)
+		return r;
+	node.session = to->session;
+	node.key = buf_bytes(&key);
+	return relocations_add(to->list, &child->node, &node);
+}
+
+/* Directories whose files are still to be relocated: what is above them in their keys, before and
+ * after. */
+struct level {
+	uint64_t ino;
+	struct buf dirs;
+	struct buf dirs_to;
+};
+
+struct levels {
+	struct level *item;
+	size_t count;
+	size_t room;
+	uint64_t top; /* the directory that moves */
+};
+
+static void levels_done(struct levels *levels)
+{
+	for (size_t i = 0; i < levels->count; i++) {
+		buf_done(&levels->item[i].dirs);
+		buf_done(&levels->item[i].dirs_to);
+	}
+	free(levels->item);
+}
+
+/* name.data NULL: dirs are the directory's own already. */
+static int level_fill(struct level *level, struct bytes dirs, struct bytes dirs_to,
+		      struct bytes name)
+{
+	int r = buf_append_bytes(&level->dirs, dirs);
+
+	if (r == 0)
+		r = buf_append_bytes(&level->dirs_to, dirs_to);
+	if (r < 0 || !name.data)
+		return r;
+	r = names_decode(NAMES_KEY, name, &level->dirs);
+	if (r == 0)
+		r = buf_append_byte(&level->dirs, '/');
+	if (r == 0)
+		r = names_decode(NAMES_KEY, name, &level->dirs_to);
+	if (r == 0)
+		r = buf_append_byte(&level->dirs_to, '/');
+	return r;
+}
+
+static int levels_add(struct levels *levels, uint64_t ino, struct bytes dirs, struct bytes dirs_to,
+		      struct bytes name)
+{
+	struct level *level;
+
+	if (ARRAY_ROOM(levels->item, levels->count, levels->room) < 0)
+		return -ENOMEM;
+	level = &levels->item[levels->count++];
+	*level = (struct level){ .ino = ino };
+	return level_fill(level, dirs, dirs_to, name);
+}
+
+/* Takes the level over; what it holds goes to the end of levels. */
+static int relocate_level(struct relocating *to, struct level *level, struct levels *levels)
+{
+	struct view *view = to->placing->view;
+	struct bytes dirs = buf_bytes(&level->dirs), dirs_to = buf_bytes(&level->dirs_to);
+	struct entries children = { 0 };
+	int r;
+
+	r = ASK(view, entry_list, level->ino, 0, entries_keep, &children);
+	for (size_t i = 0; r == 0 && i < children.count; i++) {
+		const struct entry_copy *child = &children.item[i];
+
+		/* In a damaged store it may lie in itself. */
+		if (child->node.ino == levels->top)
+			r = -EIO;
+		else if (S_ISDIR(child->node.mode))
+			r = levels_add(levels, child->node.ino, dirs, dirs_to, entry_name(child));
+		else if (kind_is_state(child->node.kind))
+			r = relocate_file(to, child, dirs, dirs_to);
+	}
+	entries_done(&children);
+	buf_done(&level->dirs);
+	buf_done(&level->dirs_to);
+	return r;
+}
+
+/*
+ * Level by level and not by recursion, since directories may lie in each other as deep as somebody
+ * likes.
+ */
+int relocations_below(struct placing *placing, struct inode *dir, struct bytes session,
+		      struct bytes dirs, struct bytes dirs_to, struct relocations *list)
+{
+	struct relocating to = { .placing = placing, .session = session, .list = list };
+	struct levels levels = { .top = dir->node.ino };
+	int r = levels_add(&levels, levels.top, dirs, dirs_to, bytes_make(NULL, 0));
+
+	for (size_t i = 0; r == 0 && i < levels.count; i++) {
+		struct level level = levels.item[i];
+
+		/* The array may move while more are added. */
+		levels.item[i] = (struct level){ 0 };
+		r = relocate_level(&to, &level, &levels);
+	}
+	levels_done(&levels);
+	return r;
+}
+
+static void emit_move(struct batch *batch, const struct backend_node *from,
+		      const struct backend_node *to)
+{
+	if (!bytes_equal(from->session, to->session) || !bytes_equal(from->key, to->key))
+		batch_key_move(batch, from->session, from->key, to->session, to->key);
+	batch_node_put(batch, to);
+}
+
+void relocations_emit(const struct relocations *list, struct batch *batch)
+{
+	for (size_t i = 0; i < list->count; i++)
+		emit_move(batch, &list->item[i].old, &list->item[i].new);
+}
+
+/* Keys that exist only inside the transaction. */
+static void aside(struct batch *batch, const struct backend_node *node,
+		  struct backend_node *ret_aside)
+{
+	char number[24];
+
+	snprintf(number, sizeof(number), "%" PRIu64, node->ino);
+	*ret_aside = *node;
+	ret_aside->session = BYTES("\x7fsessfs exchange");
+	ret_aside->key = batch_keep(batch, bytes_str(number));
+}
+
+void relocations_emit_exchange(const struct relocations *a, const struct relocations *b,
+			       struct batch *batch)
+{
+	struct backend_node between;
+
+	for (size_t i = 0; i < a->count; i++) {
+		aside(batch, &a->item[i].old, &between);
+		emit_move(batch, &a->item[i].old, &between);
+	}
+	relocations_emit(b, batch);
+	for (size_t i = 0; i < a->count; i++) {
+		aside(batch, &a->item[i].new, &between);
+		emit_move(batch, &between, &a->item[i].new);
+	}
+}
+
+void relocations_apply(struct tree *tree, struct relocations *list)
+{
+	for (size_t i = 0; i < list->count; i++) {
+		struct inode *inode = inode_known(tree, list->item[i].new.ino);
+
+		if (!inode)
+			continue;
+		/* What only memory knows is newer. */
+		list->item[i].new.mtime = inode->node.mtime;
+		list->item[i].new.atime = inode->node.atime;
+		inode_set_node(inode, &list->item[i].new);
+		inode_forget(tree, inode, 1);
+	}
+}

@@ -1,0 +1,587 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Renaming.
+ *
+ *   A file keeps its inode, whatever becomes of its kind.  What happens to content depends on the
+ *   kinds before and after:
+ *
+ *     ordinary -> ordinary              names only
+ *     state -> same kind, free key      the rows get the new key, with their times
+ *     anything else                     the content is taken into a stage and published as a save
+ *                                       under the new key, which changes only the rows that differ
+ *
+ *   So a client that writes X.tmp and renames it over X saves like one that writes X in place.
+ *   A file that was made without a name gets its first one in the same way.
+ *   A directory that moves takes the keys of all state files below it along.
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fs/base/names.h"
+#include "fs/content/content.h"
+#include "fs/inode/aparts.h"
+#include "fs/tree/attr.h"
+#include "fs/tree/place.h"
+#include "fs/tree/tree.h"
+#include "fs/write/write.h"
+#include "src/base/log.h"
+
+/* One of the two files of a rename. */
+struct moving {
+	struct inode *inode;
+	struct inode *dir;    /* where it is */
+	uint64_t id;	      /* its entry there; 0: it has no name yet */
+	struct inode *dir_to; /* where it goes */
+	struct bytes name_to;
+	struct place place;	  /* what it is there */
+	struct backend_node node; /* as it will be; borrows from place */
+	struct relocations files; /* state files that get another key: itself, or below it */
+	struct stage stage;	  /* content that is published anew */
+	struct save *save;
+	struct ghost_end *ghost; /* whose rows are there */
+};
+
+static void moving_done(struct moving *moving)
+{
+	place_done(&moving->place);
+	relocations_done(&moving->files);
+	save_free(moving->save);
+	stage_done(&moving->stage);
+	ghost_end_free(moving->ghost);
+}
+
+/* Whether dir is inode or lies below it. */
+static bool dir_is_below(const struct inode *dir, const struct inode *inode)
+{
+	for (; dir; dir = dir->parent)
+		if (dir == inode)
+			return true;
+	return false;
+}
+
+/* A directory's new place changes the keys below it. */
+static int move_dir(struct placing *placing, struct moving *moving)
+{
+	_cleanup_(buf_done) struct buf dirs = { 0 };
+	_cleanup_(buf_done) struct buf dirs_to = { 0 };
+	struct inode *session = inode_session(moving->dir_to);
+	struct bytes id;
+	int r;
+
+	r = inode_key_dirs(moving->inode, &dirs);
+	if (r < 0)
+		return r;
+	if (moving->place.kind == BACKEND_SESSION) {
+		id = buf_bytes(&moving->place.session);
+	} else if (!session) {
+		log_error("inode %llu is a directory that belongs to no session",
+			  (unsigned long long)moving->dir_to->ino);
+		return -EIO;
+	} else {
+		id = session->node.session;
+		r = inode_key_dirs(moving->dir_to, &dirs_to);
+		if (r == 0)
+			r = names_decode(NAMES_KEY, moving->name_to, &dirs_to);
+		if (r == 0)
+			r = buf_append_byte(&dirs_to, '/');
+		if (r < 0)
+			return r;
+	}
+	return relocations_below(placing, moving->inode, id, buf_bytes(&dirs), buf_bytes(&dirs_to),
+				 &moving->files);
+}
+
+/* With -o strict.  Nothing has happened yet, so nothing does: the bytes stay under the old name. */
+static int refuse_draft(const struct backend_node *node)
+{
+	log_warning("session %s, key %s: a rename to it was refused (-o strict), since the file's "
+		    "bytes are not JSON",
+		    SHOWN(node->session), SHOWN(node->key));
+	return -EINVAL;
+}
+
+/* How rows are to be dated that were brought in an ordinary file; the attribute has served then. */
+static int take_dates(struct view *view, struct inode *inode, struct dates *ret_dates,
+		      struct batch *batch)
+{
+	_cleanup_(buf_done) struct buf value = { 0 };
+	int r = inode_is_state(inode) ?
+			-ENODATA :
+			ASK(view, xattr_get, inode->node.ino, BYTES(DATES_ATTRIBUTE), &value);
+
+	if (r < 0)
+		return r == -ENODATA ? 0 : r;
+	batch_xattr_delete(batch, inode->node.ino, BYTES(DATES_ATTRIBUTE));
+	return dates_parse(buf_bytes(&value), ret_dates) < 0 ? -EIO : 0;
+}
+
+/* The content becomes what the new name says.  fresh: the rows there now are not to be kept. */
+static int move_content(struct tree *tree, struct view *view, struct moving *moving, bool fresh,
+			struct batch *batch)
+{
+	struct save_target target = { .node = &moving->node, .had_chunks = true, .fresh = fresh };
+	struct inode *inode = moving->inode;
+	uint64_t size;
+	int r;
+
+	r = content_size(tree, view, inode, &size);
+	if (r == 0 && size > tree->backend->max_item &&
+	    (moving->node.kind == BACKEND_SINGLE || moving->node.kind == BACKEND_HASH))
+		r = -EFBIG;
+	if (r == 0)
+		r = take_dates(view, inode, &target.dates, batch);
+	if (r == 0)
+		r = content_to_stage(view, inode, &moving->stage);
+	if (r < 0)
+		return r;
+	content_remove(inode, batch);
+	r = save_plan(tree, view, &target, &moving->stage, &moving->save);
+	if (r == 0 && tree->options.strict && (moving->node.flags & BACKEND_DRAFT))
+		r = refuse_draft(&moving->node);
+	return r;
+}
+
+static bool same_key(const struct backend_node *a, const struct backend_node *b)
+{
+	return bytes_equal(a->session, b->session) && bytes_equal(a->key, b->key);
+}
+
+/* Find what the file will be.  over: the file that it replaces, or NULL; then its entry goes on
+ * under the same id, so that who lists the directory meanwhile comes upon the name. */
+static int moving_plan(struct tree *tree, struct view *view, struct moving *moving,
+		       struct inode *over, uint64_t over_id, bool exchange, struct batch *batch)
+{
+	struct inode *inode = moving->inode;
+	struct backend_node *node = &moving->node;
+	_cleanup_(placing_done) struct placing placing = {
+		.tree = tree,
+		.view = view,
+		.self = over ? 0 : inode->ino,
+		.leaving = over ? over->ino : 0,
+	};
+	struct ghost *ghost = NULL;
+	bool takes_over, takes_rows;
+	int r;
+
+	r = place_find(&placing, moving->dir_to, moving->name_to, inode->node.mode, &moving->place);
+	if (r < 0)
+		return r;
+	/* A state file has one name. */
+	if (kind_is_state(moving->place.kind) && inode->node.nlink > 1)
+		return -EPERM;
+	/* The replaced file may have a key of its own: then that is the name's key. */
+	takes_over =
+		over && kind_is_state(moving->place.kind) && over->node.kind == moving->place.kind;
+	if (takes_over) {
+		buf_clear(&moving->place.key);
+		r = buf_append_bytes(&moving->place.key, over->node.key);
+		if (r < 0)
+			return r;
+	}
+	*node = inode->node;
+	node->nlink = MAX(node->nlink, 1U); /* it may have had no name */
+	node->parent = moving->dir_to->node.ino;
+	node->entry = over ? over_id : atomic_fetch_add(&tree->last_entry, 1) + 1;
+	node->ctime = time_now();
+	place_apply(&moving->place, node);
+	if (inode_is_dir(inode))
+		return move_dir(&placing, moving);
+	if (!inode_is_state(inode) && !kind_is_state(node->kind))
+		return 0;
+	if (inode->apart ||
+	    (kind_is_state(node->kind) && apart_has(tree, node->session, node->key)))
+		return -EIO;
+	if (kind_is_state(node->kind))
+		ghost = ghost_find(tree, node->session, node->key);
+	takes_rows = ghost && ghost_leaves_to(ghost, node);
+	if (ghost)
+		r = ghost_end_begin(tree, view, ghost, takes_rows, batch, &moving->ghost);
+	if (r < 0)
+		return r;
+	if (inode->node.kind == node->kind && (exchange || (!takes_over && !takes_rows)))
+		return relocations_add(&moving->files, &inode->node, node);
+	return move_content(tree, view, moving,
+			    exchange || !(over || takes_rows) || same_key(&inode->node, node),
+			    batch);
+}
+
+/* The inode's copy of the node after the commit. */
+static int moving_prepare(struct moving *moving, struct backend_node *ret_node, char **ret_name)
+{
+	char *name = bytes_dup(moving->name_to);
+
+	if (!name)
+		return -ENOMEM;
+	if (backend_node_copy(&moving->node, ret_node) < 0) {
+		free(name);
+		return -ENOMEM;
+	}
+	*ret_name = name;
+	return 0;
+}
+
+static void moving_apply(struct tree *tree, struct moving *moving, struct backend_node *node,
+			 char *name)
+{
+	struct inode *inode = moving->inode;
+
+	node->flags = moving->node.flags;
+	node->size = moving->node.size;
+	inode_set_node(inode, node);
+	relocations_apply(tree, &moving->files);
+	if (moving->ghost)
+		ghost_end_apply(tree, steal_ptr(moving->ghost));
+	if (moving->save) {
+		inode->loaded = false;
+		inode->version++;
+	}
+	if (!inode_is_dir(inode)) {
+		free(name);
+		return;
+	}
+	free(inode->name);
+	inode->name = name;
+	if (inode->parent != moving->dir_to) {
+		struct inode *parent = inode->parent;
+
+		inode->parent = inode_ref(tree, moving->dir_to);
+		/* A damaged store may have one whose node knows no place. */
+		if (parent)
+			inode_forget(tree, parent, 1);
+	}
+}
+
+/* The node itself, unless a relocation or a save puts it. */
+static void moving_emit_node(const struct moving *moving, struct batch *batch)
+{
+	if (moving->save || (moving->files.count && !inode_is_dir(moving->inode)))
+		return;
+	batch_node_put(batch, &moving->node);
+}
+
+static int dirs_link_change(const struct moving *a, const struct inode *removed,
+			    const struct inode *dir)
+{
+	int links = 0;
+
+	if (inode_is_dir(a->inode)) {
+		links -= a->dir == dir;
+		links += a->dir_to == dir;
+	}
+	if (removed && inode_is_dir(removed))
+		links -= a->dir_to == dir;
+	return links;
+}
+
+static int rename_check(struct view *view, const struct moving *moving, const struct inode *over)
+{
+	const struct inode *inode = moving->inode;
+	int r;
+
+	if (inode_is_dir(inode) && dir_is_below(moving->dir_to, inode))
+		return -EINVAL;
+	if (!over)
+		return 0;
+	if (inode_is_dir(inode) && !inode_is_dir(over))
+		return -ENOTDIR;
+	if (!inode_is_dir(inode) && inode_is_dir(over))
+		return -EISDIR;
+	if (!inode_is_dir(over))
+		return 0;
+	r = dir_is_empty(view, over->node.ino);
+	return r < 0 ? r : r ? 0 : -ENOTEMPTY;
+}
+
+/* Whether a file is not larger than the one that it replaces. */
+static bool replaces_larger(struct tree *tree, struct view *view, struct inode *inode,
+			    struct inode *over)
+{
+	uint64_t size, size_over;
+
+	return content_size(tree, view, inode, &size) == 0 &&
+	       content_size(tree, view, over, &size_over) == 0 && size <= size_over;
+}
+
+/* Move one file; over is the file at the new name, or NULL. */
+static int rename_plain(struct tree *tree, struct view *view, struct moving *moving,
+			struct inode *over, uint64_t over_id)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	_cleanup_(unlinking_done) struct unlinking unlinking = { .entry = over_id };
+	_cleanup_(backend_node_done) struct backend_node copy = { 0 };
+	_cleanup_(freep) char *name = NULL;
+	struct backend_node from_node, to_node;
+	unsigned flags = 0;
+	int r;
+
+	r = rename_check(view, moving, over);
+	if (r < 0)
+		return r;
+	if (moving->id)
+		batch_entry_delete(&batch, moving->dir->node.ino, moving->id);
+	if (over && replaces_larger(tree, view, moving->inode, over))
+		flags = BACKEND_FREES;
+	if (over) {
+		bool keep_rows = S_ISREG(moving->inode->node.mode);
+
+		batch_entry_delete(&batch, moving->dir_to->node.ino, over_id);
+		r = unlinking_begin(tree, view, over, keep_rows, &unlinking, &batch);
+	}
+	if (r == 0)
+		r = moving_plan(tree, view, moving, over, over_id, false, &batch);
+	if (r == 0)
+		r = moving_prepare(moving, &copy, &name);
+	if (r < 0)
+		return r;
+	view_end(view);
+	relocations_emit(&moving->files, &batch);
+	moving_emit_node(moving, &batch);
+	batch_entry_put(&batch, moving->node.parent, moving->node.entry, moving->name_to,
+			moving->node.ino);
+	dir_changed(moving->dir, dirs_link_change(moving, over, moving->dir), &from_node);
+	dir_changed(moving->dir_to, dirs_link_change(moving, over, moving->dir_to), &to_node);
+	batch_node_put(&batch, &from_node);
+	if (moving->dir != moving->dir_to)
+		batch_node_put(&batch, &to_node);
+	r = moving->save ? save_commit(tree, moving->save, &batch, flags) :
+			   batch_commit(&batch, tree->backend, flags);
+	if (r < 0)
+		return r;
+	dir_apply(moving->dir, &from_node);
+	if (moving->dir != moving->dir_to)
+		dir_apply(moving->dir_to, &to_node);
+	if (over)
+		unlinking_apply(&unlinking);
+	moving_apply(tree, moving, &copy, steal_ptr(name));
+	return 0;
+}
+
+static int emit_all(struct save *save, struct batch *batch)
+{
+	int r = 0;
+
+	if (!save)
+		return 0;
+	do
+		r = save_emit(save, batch, SIZE_MAX);
+	while (r > 0);
+	return r;
+}
+
+/* The node as one without a session or key, for the time inside the transaction. */
+static void moving_emit_aside(const struct moving *moving, struct batch *batch)
+{
+	struct backend_node between = moving->node;
+
+	if (moving->files.count && !inode_is_dir(moving->inode))
+		return;
+	between.kind = BACKEND_ORDINARY;
+	between.session = between.key = (struct bytes){ 0 };
+	batch_node_put(batch, &between);
+}
+
+static int exchange_plan(struct tree *tree, struct view *view, struct moving *a, struct moving *b,
+			 struct batch *batch)
+{
+	int r;
+
+	if ((inode_is_dir(a->inode) && dir_is_below(a->dir_to, a->inode)) ||
+	    (inode_is_dir(b->inode) && dir_is_below(b->dir_to, b->inode)))
+		return -EINVAL;
+	r = moving_plan(tree, view, a, b->inode, b->id, true, batch);
+	if (r == 0)
+		r = moving_plan(tree, view, b, a->inode, a->id, true, batch);
+	if (r < 0)
+		return r;
+	view_end(view);
+	batch_entry_delete(batch, a->dir->node.ino, a->id);
+	batch_entry_delete(batch, b->dir->node.ino, b->id);
+	relocations_emit_exchange(&a->files, &b->files, batch);
+	/* Neither may have the other's session or key while the other still has it. */
+	moving_emit_aside(a, batch);
+	moving_emit_aside(b, batch);
+	moving_emit_node(a, batch);
+	moving_emit_node(b, batch);
+	r = emit_all(a->save, batch);
+	if (r == 0)
+		r = emit_all(b->save, batch);
+	batch_entry_put(batch, a->node.parent, a->node.entry, a->name_to, a->node.ino);
+	batch_entry_put(batch, b->node.parent, b->node.entry, b->name_to, b->node.ino);
+	return r;
+}
+
+static int rename_exchange(struct tree *tree, struct view *view, struct moving *a, struct moving *b)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	_cleanup_(backend_node_done) struct backend_node a_copy = { 0 };
+	_cleanup_(backend_node_done) struct backend_node b_copy = { 0 };
+	_cleanup_(freep) char *a_name = NULL;
+	_cleanup_(freep) char *b_name = NULL;
+	struct backend_node a_dir, b_dir;
+	int r;
+
+	r = exchange_plan(tree, view, a, b, &batch);
+	if (r == 0)
+		r = moving_prepare(a, &a_copy, &a_name);
+	if (r == 0)
+		r = moving_prepare(b, &b_copy, &b_name);
+	if (r < 0)
+		return r;
+	dir_changed(a->dir, dirs_link_change(a, NULL, a->dir) + dirs_link_change(b, NULL, a->dir),
+		    &a_dir);
+	dir_changed(b->dir, dirs_link_change(a, NULL, b->dir) + dirs_link_change(b, NULL, b->dir),
+		    &b_dir);
+	batch_node_put(&batch, &a_dir);
+	if (a->dir != b->dir)
+		batch_node_put(&batch, &b_dir);
+	r = batch_commit(&batch, tree->backend, 0);
+	if (r < 0)
+		return r;
+	dir_apply(a->dir, &a_dir);
+	if (a->dir != b->dir)
+		dir_apply(b->dir, &b_dir);
+	moving_apply(tree, a, &a_copy, steal_ptr(a_name));
+	moving_apply(tree, b, &b_copy, steal_ptr(b_name));
+	return 0;
+}
+
+/* 1 when there is nothing to do. */
+static int rename_judge(const struct inode *inode, const struct inode *over, unsigned flags)
+{
+	if ((flags & RENAME_NOREPLACE) && over)
+		return -EEXIST;
+	if ((flags & RENAME_EXCHANGE) && !over)
+		return -ENOENT;
+	return over == inode;
+}
+
+/* The two names are looked up; over may be NULL. */
+static int rename_found(struct tree *tree, struct view *view, struct moving *moving,
+			struct inode *over, uint64_t over_id, struct bytes name, unsigned flags)
+{
+	struct moving back = { 0 };
+	int r;
+
+	if (!(flags & RENAME_EXCHANGE))
+		return rename_plain(tree, view, moving, over, over_id);
+	back.inode = over;
+	back.dir = moving->dir_to;
+	back.id = over_id;
+	back.dir_to = moving->dir;
+	back.name_to = name;
+	r = rename_exchange(tree, view, moving, &back);
+	moving_done(&back);
+	return r;
+}
+
+/* What a file becomes is made of what the store has.  A directory takes keys along, and other files
+ * may get them: no ghost may wait for them. */
+static int rename_settle(struct tree *tree, struct view *view, struct inode *inode,
+			 struct inode *over, bool exchange, struct notes *notes)
+{
+	bool inherits = inode->inherits || (exchange && over->inherits);
+	bool is_dir = inode_is_dir(inode) || (over && inode_is_dir(over));
+	int r;
+
+	if (!inode->buffered && !(over && over->buffered) && !(is_dir && tree->ghosts) && !inherits)
+		return 0;
+	view_end(view);
+	r = file_write_back(tree, inode);
+	if (r == 0 && over)
+		r = file_write_back(tree, over);
+	if (r == 0)
+		r = inherited_drop(tree, inode, notes);
+	if (r == 0 && exchange)
+		r = inherited_drop(tree, over, notes);
+	if (r == 0 && inode_is_dir(inode))
+		r = ghosts_end(tree, true, inode);
+	if (r == 0 && over && inode_is_dir(over))
+		r = ghosts_end(tree, true, over);
+	return r < 0 ? r : view_begin(tree, 0, view);
+}
+
+int name_nameless(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name,
+		  struct notes *notes)
+{
+	_cleanup_(moving_done) struct moving moving = {
+		.inode = inode, .dir = dir, .dir_to = dir, .name_to = name
+	};
+	_cleanup_(view_end) struct view view = { 0 };
+	struct inode *there;
+	uint64_t id;
+	int r;
+
+	if (!dir->node.nlink)
+		return -ENOENT;
+	r = entry_look(tree, &view, dir, name, &id, &there);
+	if (r == 0) {
+		inode_forget(tree, there, 1);
+		return -EEXIST;
+	}
+	if (r == -ENOENT)
+		r = rename_settle(tree, &view, inode, NULL, false, notes);
+	if (r == 0)
+		r = rename_plain(tree, &view, &moving, NULL, 0);
+	if (r < 0)
+		return r;
+	inode->nameless = false;
+	notes_change(notes, tree, inode, CHANGE_ATTR, 0, inode_face(inode, inode->lookup));
+	return 0;
+}
+
+static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
+		       struct inode *dir_to, struct bytes name_to, unsigned flags,
+		       struct notes *notes)
+{
+	_cleanup_(moving_done) struct moving moving = { .dir = dir,
+							.dir_to = dir_to,
+							.name_to = name_to };
+	_cleanup_(view_end) struct view view = { 0 };
+	WITH_WRITE_LOCK(tree);
+	struct inode *over = NULL;
+	uint64_t over_id = 0;
+	int r;
+
+	if (!dir_to->node.nlink)
+		return -ENOENT;
+	r = entry_look(tree, &view, dir, name, &moving.id, &moving.inode);
+	if (r < 0)
+		return r;
+	r = entry_open(tree, &view, dir_to, name_to, &over_id, &over);
+	if (r == 0 || r == -ENOENT)
+		r = rename_judge(moving.inode, over, flags);
+	if (r == 0)
+		r = rename_settle(tree, &view, moving.inode, over, flags & RENAME_EXCHANGE, notes);
+	if (r == 0)
+		r = rename_found(tree, &view, &moving, over, over_id, name, flags);
+	view_end(&view);
+	/* The kernel knows by the face that the name leads to. */
+	if (r == 0)
+		notes_change(notes, tree, moving.inode, CHANGE_ATTR, 0,
+			     inode_face(moving.inode, moving.inode->lookup));
+	if (r == 0 && over)
+		notes_change(notes, tree, over, CHANGE_ATTR, 0, NULL);
+	inode_forget(tree, moving.inode, 1);
+	if (over)
+		inode_forget(tree, over, 1);
+	return MIN(r, 0);
+}
+
+int tree_rename(struct tree *tree, struct inode *dir, struct bytes name, struct inode *dir_to,
+		struct bytes name_to, unsigned flags)
+{
+	struct notes notes = { 0 };
+	int r;
+
+	if (tree->options.read_only)
+		return -EROFS;
+	if (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE) ||
+	    flags == (RENAME_NOREPLACE | RENAME_EXCHANGE))
+		return -EINVAL;
+	r = TREE_RETRY(tree, rename_once(tree, dir, name, dir_to, name_to, flags, &notes));
+	notes_send(&notes, tree, NOTIFY_LATER);
+	return r;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_TREE_TREE_H
+#define FS_TREE_TREE_H
+
+/* The door of this room: names, and what lies under them. */
+
+#include "fs/base/batch.h"
+#include "fs/cache/cache.h"
+#include "fs/inode/inodes.h"
+
+/* entry.c, all under tree.lock for writing */
+
+/* -ENAMETOOLONG */
+int name_check(struct bytes name);
+/* The entry of a name, with its inode counted. */
+int entry_open(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
+	       uint64_t *ret_id, struct inode **ret_inode);
+/* The same in a view that begins with it. */
+int entry_look(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
+	       uint64_t *ret_id, struct inode **ret_inode);
+/* 1 when a directory has no entries. */
+int dir_is_empty(struct view *view, uint64_t ino);
+
+/* A directory's node after a change of its entries, and taking it over after the commit. */
+void dir_changed(struct inode *dir, int links, struct backend_node *ret_node);
+void dir_apply(struct inode *dir, const struct backend_node *node);
+
+/* A node whose last name goes. */
+void node_unlinked(struct backend_node *node);
+
+/* One name less for an inode. */
+struct unlinking {
+	struct inode *inode;
+	uint64_t entry;		  /* set before: of the name that goes */
+	struct backend_node node; /* as it will be */
+	bool gone;		  /* it will be deleted from the store */
+	bool empty;		  /* set before: a state file's rows are gone already */
+	bool hide;		  /* set before: only its name goes for now */
+	bool orphaned;		  /* stage has its bytes, for those who have it open */
+	struct stage stage;
+};
+/* Add the operations; inode may be a ghost already; keep_rows: another file takes the rows over. */
+int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, bool keep_rows,
+		    struct unlinking *unlinking, struct batch *batch);
+/* After the commit. */
+void unlinking_apply(struct unlinking *unlinking);
+void unlinking_done(struct unlinking *unlinking);
+
+/* ghost.c: rows of files that were unlinked a moment ago; all under tree.lock for writing */
+
+struct ghost;
+/* Make a ghost of a state file that has lost its name; after the commit.  Takes over a count. */
+int ghost_add(struct tree *tree, struct inode *inode, uint64_t parent);
+/* The ghost that has the rows of a key, or NULL. */
+struct ghost *ghost_find(struct tree *tree, struct bytes session, struct bytes key);
+/* Whether a new file gets its rows: one of the same kind, place and owner that shows no more. */
+bool ghost_leaves_to(const struct ghost *ghost, const struct backend_node *node);
+/* Whether a file shows its bytes to nobody but whom the other one does. */
+bool node_shows_no_more(const struct backend_node *node, const struct backend_node *other);
+/* Another program has changed the rows of a key: if there is a ghost, they stay when it ends. */
+void ghost_set_theirs(struct tree *tree, struct bytes session, struct bytes key);
+bool ghost_is_theirs(const struct ghost *ghost);
+/* What a file has inherited and not replaced by a save goes: it is empty then, as it was made.
+ * Under inode.lock, or tree.lock for writing. */
+int inherited_drop(struct tree *tree, struct inode *inode, struct notes *notes);
+/* Operations that end a ghost: its node goes, its rows too unless somebody takes them over.  Those
+ * who have it open keep its bytes. */
+struct ghost_end;
+int ghost_end_begin(struct tree *tree, struct view *view, struct ghost *ghost, bool keep_rows,
+		    struct batch *batch, struct ghost_end **ret_end);
+/* After the commit; frees. */
+void ghost_end_apply(struct tree *tree, struct ghost_end *end);
+/* Instead, when there was none; frees.  NULL is fine. */
+void ghost_end_free(struct ghost_end *end);
+static inline void ghost_end_freep(struct ghost_end **end)
+{
+	ghost_end_free(*end);
+}
+/* End ghosts whose time has come; with now all of them; dir: those of a directory and below it, or
+ * NULL. */
+int ghosts_end(struct tree *tree, bool now, const struct inode *dir);
+/* Milliseconds until the next one's time has come, at most limit. */
+int ghosts_wait(struct tree *tree, int limit);
+/* Free those that the store did not let end. */
+void ghosts_done(struct tree *tree);
+
+#endif

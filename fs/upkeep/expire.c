@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Sessions that end by themselves.
+ *
+ * A thread looks when the first of them may be due, as far as the last look can tell: what has
+ * changed since is only due later, and who sets a ttl says so (expire_soon).  Other programs may
+ * add rows with old times, so it looks at least once an hour; and at most every five seconds,
+ * whatever is set meanwhile.  It is a thread of its own, since nobody else is to wait for it.
+ *
+ * A look costs one question for each session, whether it has a ttl, and for those that have one a
+ * listing of their files; rows are read only of those that seem to be due.  It holds no lock, and
+ * its views are short.  Whether a session is due indeed is judged when it goes (tree_trash), alone.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fs/api/trash.h"
+#include "fs/base/ttl.h"
+#include "fs/upkeep/upkeep.h"
+#include "src/base/log.h"
+#include "src/base/tick.h"
+
+enum {
+	PART = 64,	   /* sessions looked at in one view */
+	SECONDS_LEAST = 5, /* between two looks */
+	SECONDS_MOST = 3600,
+	SECONDS_AGAIN = 60, /* when one could not go */
+	SECONDS_WAIT = 60,
+};
+
+static const int64_t second = 1000000000;
+
+struct expiring {
+	struct tree *tree;
+	struct view view;
+	int64_t now;
+	int64_t next;
+	uint64_t after; /* entries of the root that were looked at */
+	struct backend_node node[PART];
+	int64_t ttl[PART];
+	int64_t due[PART];
+	char *name[PART];
+	size_t name_size[PART];
+	size_t count;
+};
+
+static void part_done(struct expiring *expiring)
+{
+	for (size_t i = 0; i < expiring->count; i++) {
+		backend_node_done(&expiring->node[i]);
+		free(expiring->name[i]);
+	}
+	expiring->count = 0;
+}
+
+static void look_again(struct expiring *expiring, int64_t at)
+{
+	expiring->next = MIN(expiring->next, at);
+}
+
+static int keep_session(void *arg, const struct backend_entry *entry,
+			const struct backend_node *node)
+{
+	struct expiring *expiring = arg;
+	size_t i = expiring->count;
+	int r;
+
+	if (i == PART)
+		return 1;
+	expiring->after = entry->id;
+	if (node->kind != BACKEND_SESSION)
+		return 0;
+	expiring->name[i] = bytes_dup(entry->name);
+	expiring->name_size[i] = entry->name.size;
+	r = expiring->name[i] ? backend_node_copy(node, &expiring->node[i]) : -ENOMEM;
+	if (r < 0)
+		free(expiring->name[i]);
+	else
+		expiring->count++;
+	return r;
+}
+
+/* Its own, or the mount's; 0: it lives for ever. */
+static int find_ttl(struct expiring *expiring, const struct backend_node *node, int64_t *ret_ttl)
+{
+	struct view *view = &expiring->view;
+	_cleanup_(buf_done) struct buf text = { 0 };
+	int r = ASK(view, xattr_get, node->ino, BYTES(TRASH_TTL), &text);
+
+	*ret_ttl = expiring->tree->options.ttl;
+	if (r == 0)
+		ttl_parse(buf_bytes(&text), ret_ttl);
+	return r == -ENODATA ? 0 : r;
+}
+
+/* When a session is due; INT64_MAX: never.  First without its rows, which matter only when its
+ * files are old. */
+static int find_due(struct expiring *expiring, size_t i)
+{
+	const struct backend_node *node = &expiring->node[i];
+	static const struct backend_session_stat none = { 0 };
+	struct view *view = &expiring->view;
+	struct session_look look;
+	int r = find_ttl(expiring, node, &expiring->ttl[i]);
+	int64_t ttl = expiring->ttl[i];
+
+	expiring->due[i] = INT64_MAX;
+	if (r < 0 || !ttl)
+		return r;
+	r = session_look(view->backend, view->snapshot, node, &none, &look);
+	if (r == 0 && look.changed <= expiring->now - ttl)
+		r = session_look(view->backend, view->snapshot, node, NULL, &look);
+	if (r == 0 && look.changed < INT64_MAX - ttl)
+		expiring->due[i] = look.changed + ttl;
+	return r;
+}
+
+static void say_removed(struct bytes name, int64_t ttl, int64_t grace)
+{
+	char back[64] = "";
+
+	if (grace)
+		snprintf(back, sizeof(back),
+			 "; 'sessfs gc --undo' brings it back for %" PRId64 " h",
+			 grace / second / 3600);
+	log_info("session %.*s was removed: nothing in it has changed for %" PRId64 " s%s",
+		 (int)name.size, name.data, ttl / second, back);
+}
+
+static void remove_session(struct expiring *expiring, size_t i)
+{
+	struct tree *tree = expiring->tree;
+	struct bytes name = bytes_make(expiring->name[i], expiring->name_size[i]);
+	int64_t ttl = expiring->ttl[i];
+	int r = tree_trash(tree, name, expiring->now - ttl, tree->options.grace);
+
+	if (r == 0) {
+		say_removed(name, ttl, tree->options.grace);
+		return;
+	}
+	look_again(expiring, expiring->now + SECONDS_AGAIN * second);
+	if (r != -ECANCELED && r != -EBUSY && r != -ENOENT)
+		log_warning("session %.*s could not be removed, although its time is over: %s",
+			    (int)name.size, name.data, strerror(-r));
+}
+
+/* Some sessions; 1 when there are more. */
+static int expire_part(struct expiring *expiring)
+{
+	struct tree *tree = expiring->tree;
+	bool more;
+	int r = view_begin(tree, BACKEND_ANYWAY, &expiring->view);
+
+	if (r == 0)
+		r = tree->backend->ops->entry_list(tree->backend, expiring->view.snapshot,
+						   BACKEND_ROOT, expiring->after, keep_session,
+						   expiring);
+	more = expiring->count == PART;
+	for (size_t i = 0; r == 0 && i < expiring->count; i++)
+		r = find_due(expiring, i);
+	view_end(&expiring->view);
+	for (size_t i = 0; r == 0 && i < expiring->count && !tree->stopping; i++) {
+		if (expiring->due[i] <= expiring->now)
+			remove_session(expiring, i);
+		else
+			look_again(expiring, expiring->due[i]);
+	}
+	part_done(expiring);
+	return r < 0 ? r : more;
+}
+
+struct purging {
+	struct expiring *expiring;
+	uint64_t id[PART];
+	size_t count;
+};
+
+static int keep_overdue(void *arg, const struct trash_item *item)
+{
+	struct purging *purging = arg;
+
+	if (item->until > purging->expiring->now)
+		look_again(purging->expiring, item->until);
+	else if (purging->count < PART)
+		purging->id[purging->count++] = item->id;
+	return 0;
+}
+
+static int purge_overdue(struct expiring *expiring)
+{
+	struct tree *tree = expiring->tree;
+	struct purging purging = { .expiring = expiring };
+	int r = view_begin(tree, BACKEND_ANYWAY, &expiring->view);
+
+	if (r == 0)
+		r = trash_list(tree->backend, expiring->view.snapshot, keep_overdue, &purging);
+	view_end(&expiring->view);
+	for (size_t i = 0; r == 0 && i < purging.count && !tree->stopping; i++)
+		r = tree_trash_purge(tree, purging.id[i]);
+	if (purging.count == PART)
+		look_again(expiring, expiring->now);
+	return r == -ENOENT ? 0 : r;
+}
+
+/* Look at all; when to look again. */
+static int64_t expire_all(struct tree *tree)
+{
+	struct expiring expiring = { .tree = tree, .now = time_now() };
+	int r;
+
+	expiring.next = expiring.now + SECONDS_MOST * second;
+	do
+		r = expire_part(&expiring);
+	while (r > 0 && !tree->stopping);
+	if (r == 0)
+		r = purge_overdue(&expiring);
+	if (r < 0)
+		log_warning("it could not be found out which sessions are to be removed: %s",
+			    strerror(-r));
+	return MAX(expiring.next, expiring.now + SECONDS_LEAST * second);
+}
+
+/* Not for long at a time, since somebody may set the clock. */
+static void wait_some(struct tree *tree, int64_t wait)
+{
+	tick_cond_wait(&tree->expire_changed, &tree->expire_lock,
+		       tick_now() + MIN(wait, SECONDS_WAIT * second));
+}
+
+static void *expire(void *arg)
+{
+	struct tree *tree = arg;
+
+	pthread_mutex_lock(&tree->expire_lock);
+	while (!tree->stopping) {
+		int64_t next, wait = tree->expire_at - time_now();
+
+		if (wait > 0) {
+			wait_some(tree, wait);
+			continue;
+		}
+		/* What is set during the look counts. */
+		tree->expire_at = INT64_MAX;
+		pthread_mutex_unlock(&tree->expire_lock);
+		next = tree->backend->read_only ? INT64_MAX : expire_all(tree);
+		pthread_mutex_lock(&tree->expire_lock);
+		tree->expire_at = MIN(tree->expire_at, next);
+	}
+	pthread_mutex_unlock(&tree->expire_lock);
+	return NULL;
+}
+
+void expire_soon(struct tree *tree)
+{
+	pthread_mutex_lock(&tree->expire_lock);
+	tree->expire_at = MIN(tree->expire_at, time_now() + SECONDS_LEAST * second);
+	pthread_cond_signal(&tree->expire_changed);
+	pthread_mutex_unlock(&tree->expire_lock);
+}
+
+int expire_start(struct tree *tree)
+{
+	int r = 0;
+
+	if (tree->options.expires && !tree->options.read_only)
+		r = -pthread_create(&tree->expirer, NULL, expire, tree);
+	if (r < 0)
+		tree->options.expires = false;
+	return r;
+}
+
+void expire_stop(struct tree *tree)
+{
+	if (!tree->options.expires || tree->options.read_only)
+		return;
+	pthread_mutex_lock(&tree->expire_lock);
+	pthread_cond_signal(&tree->expire_changed);
+	pthread_mutex_unlock(&tree->expire_lock);
+	pthread_join(tree->expirer, NULL);
+}

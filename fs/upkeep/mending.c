@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fs/base/names.h"
+#include "fs/upkeep/mending.h"
+
+enum { OPS_AT_ONCE = 1024 };
+
+void mend_tell(struct mending *mending, const char *format, ...)
+{
+	char sentence[2048];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(sentence, sizeof(sentence), format, args);
+	va_end(args);
+	mending->repaired->lost++;
+	mending->report(mending->arg, sentence);
+}
+
+int mend_view(struct mending *mending)
+{
+	int r;
+
+	view_end(&mending->view);
+	r = mending->backend->ops->snapshot_begin(mending->backend, BACKEND_ANYWAY,
+						  &mending->view.snapshot);
+	mending->view.backend = r < 0 ? NULL : mending->backend;
+	return r;
+}
+
+int mend_commit(struct mending *mending)
+{
+	int r;
+
+	view_end(&mending->view);
+	r = batch_commit(&mending->batch, mending->backend, BACKEND_ANYWAY);
+	batch_clear(&mending->batch);
+	return r < 0 ? r : mend_view(mending);
+}
+
+int mend_commit_some(struct mending *mending)
+{
+	if (mending->batch.error)
+		return mending->batch.error;
+	return mending->batch.count >= OPS_AT_ONCE ? mend_commit(mending) : 0;
+}
+
+/* A node lives until the batch is committed. */
+void mend_put_node(struct mending *mending, const struct backend_node *node)
+{
+	struct backend_node kept = *node;
+
+	if (node->session.data)
+		kept.session = batch_keep(&mending->batch, node->session);
+	if (node->key.data)
+		kept.key = batch_keep(&mending->batch, node->key);
+	if (node->target.data)
+		kept.target = batch_keep(&mending->batch, node->target);
+	batch_node_put(&mending->batch, &kept);
+}
+
+void mend_put_entry(struct mending *mending, uint64_t parent, uint64_t id, struct bytes name,
+		    uint64_t ino)
+{
+	batch_entry_put(&mending->batch, parent, id, batch_keep(&mending->batch, name), ino);
+}
+
+static struct seen *seen_slot(struct mending *mending, uint64_t ino)
+{
+	size_t at = (ino * 0x9e3779b97f4a7c15u >> 20) & (mending->seen_size - 1);
+
+	while (mending->seen[at].ino && mending->seen[at].ino != ino)
+		at = (at + 1) & (mending->seen_size - 1);
+	return &mending->seen[at];
+}
+
+int seen_grow(struct mending *mending)
+{
+	struct seen *old = mending->seen;
+	size_t size = mending->seen_size;
+
+	mending->seen = calloc(size ? size * 2 : 1024, sizeof(*old));
+	if (!mending->seen) {
+		mending->seen = old;
+		return -ENOMEM;
+	}
+	mending->seen_size = size ? size * 2 : 1024;
+	for (size_t i = 0; i < size; i++)
+		if (old[i].ino)
+			*seen_slot(mending, old[i].ino) = old[i];
+	free(old);
+	return 0;
+}
+
+struct seen *seen_get(struct mending *mending, uint64_t ino)
+{
+	struct seen *seen;
+
+	if (mending->seen_count * 2 >= mending->seen_size && seen_grow(mending) < 0)
+		return NULL;
+	seen = seen_slot(mending, ino);
+	if (!seen->ino) {
+		*seen = (struct seen){ .ino = ino };
+		mending->seen_count++;
+	}
+	return seen;
+}
+
+bool was_seen(struct mending *mending, uint64_t ino)
+{
+	return ino == BACKEND_ROOT || ino == BACKEND_TRASH || seen_slot(mending, ino)->names > 0;
+}
+
+int mend_see(struct mending *mending, uint64_t parent, uint64_t entry,
+	     const struct backend_node *node)
+{
+	struct seen *seen = seen_get(mending, node->ino);
+
+	if (!seen)
+		return -ENOMEM;
+	seen->names++;
+	seen->parent = parent;
+	seen->entry = entry;
+	seen->at_home |= node->parent == parent && node->entry == entry;
+	if (!S_ISDIR(node->mode) || parent == BACKEND_TRASH)
+		return 0;
+	seen = seen_get(mending, parent);
+	if (!seen)
+		return -ENOMEM;
+	seen->directories++;
+	return 0;
+}
+
+void place_dir_free(struct place_dir *dir)
+{
+	if (!dir)
+		return;
+	buf_done(&dir->session);
+	buf_done(&dir->dirs);
+	free(dir);
+}
+
+/* name is that of the directory in above, which is not the root; session: of one at the root. */
+int mend_walk_later(struct mending *mending, uint64_t ino, const struct place_dir *above,
+		    struct bytes session, struct bytes name)
+{
+	struct place_dir *dir = calloc(1, sizeof(*dir));
+	int r = dir ? 0 : -ENOMEM;
+
+	if (r == 0)
+		r = buf_reserve(&dir->session, 1);
+	if (r == 0)
+		r = buf_append_bytes(&dir->session, above ? buf_bytes(&above->session) : session);
+	if (r == 0 && above)
+		r = buf_append_bytes(&dir->dirs, buf_bytes(&above->dirs));
+	if (r == 0 && above)
+		r = names_decode(NAMES_KEY, name, &dir->dirs);
+	if (r == 0 && above)
+		r = buf_append_byte(&dir->dirs, '/');
+	if (r < 0) {
+		place_dir_free(dir);
+		return r;
+	}
+	dir->ino = ino;
+	dir->next = mending->todo;
+	mending->todo = dir;
+	return 0;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_UPKEEP_MENDING_H
+#define FS_UPKEEP_MENDING_H
+
+/* A store that is being repaired: what is known of it, and what is written to it. */
+
+#include "fs/base/batch.h"
+#include "fs/inode/locks.h"
+
+enum { MEND_ATTEMPTS = 1000 }; /* at a name or key that is free */
+
+/* What is known of a node's names. */
+struct seen {
+	uint64_t ino;
+	uint64_t parent; /* where the last name is */
+	uint64_t entry;
+	uint32_t names;
+	uint32_t directories; /* in it */
+	bool at_home;	      /* one of the names is where the node says */
+};
+
+/* A directory that is still to be walked. */
+struct place_dir {
+	struct place_dir *next;
+	uint64_t ino;
+	bool trash;	    /* it is the trash, or in it */
+	struct buf session; /* no data: the root */
+	struct buf dirs;    /* as names_key() wants it */
+};
+
+struct mending {
+	struct backend *backend;
+	backend_report_fn *report;
+	void *arg;
+	struct backend_repaired *repaired;
+	struct view view;
+	struct batch batch;
+	struct seen *seen; /* by ino, a table of size slots */
+	size_t seen_size;
+	size_t seen_count;
+	struct place_dir *todo;
+	uint64_t last_ino;
+	uint64_t last_entry;
+};
+
+/* mending.c */
+
+/* Tell who asked for the repair what was lost. */
+__attribute__((format(printf, 2, 3))) void mend_tell(struct mending *mending, const char *format,
+						     ...);
+int mend_view(struct mending *mending);
+/* Commit the batch, and begin another and a new view. */
+int mend_commit(struct mending *mending);
+/* The same when there are many operations. */
+int mend_commit_some(struct mending *mending);
+/* The node's bytes are copied. */
+void mend_put_node(struct mending *mending, const struct backend_node *node);
+void mend_put_entry(struct mending *mending, uint64_t parent, uint64_t id, struct bytes name,
+		    uint64_t ino);
+int seen_grow(struct mending *mending);
+/* NULL when there is no memory. */
+struct seen *seen_get(struct mending *mending, uint64_t ino);
+bool was_seen(struct mending *mending, uint64_t ino);
+/* A name leads to a node. */
+int mend_see(struct mending *mending, uint64_t parent, uint64_t entry,
+	     const struct backend_node *node);
+/* A directory is to be walked.  name is that of the directory in above, which is not the root;
+ * session: of one at the root. */
+int mend_walk_later(struct mending *mending, uint64_t ino, const struct place_dir *above,
+		    struct bytes session, struct bytes name);
+void place_dir_free(struct place_dir *dir);
+static inline void place_dir_freep(struct place_dir **dir)
+{
+	place_dir_free(*dir);
+}
+
+/* repair-walk.c */
+
+/* The directories that are to be walked, and those that are found on the way. */
+int mend_walk(struct mending *mending);
+/* Whether a session (no key), or a key, is nobody's but except's: 1, 0, -errno. */
+int mend_is_free(struct mending *mending, struct bytes session, struct bytes key, uint64_t except);
+/* What kind the rows of a node say that it is. */
+uint32_t mend_guess_kind(struct mending *mending, const struct backend_node *node);
+
+/* Whether a mode is that of a file, and not of a directory. */
+bool mend_has_type(mode_t mode);
+
+/* repair-lost.c: nodes that nothing leads to. */
+
+int mend_session(struct mending *mending, struct backend_node *node);
+int mend_directory(struct mending *mending, struct backend_node *node);
+int mend_file(struct mending *mending, struct backend_node *node);
+int mend_drop_node(struct mending *mending, struct backend_node *node);
+
+#endif

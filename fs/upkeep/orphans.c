@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Files that were unlinked while open when the last mount ended without a word. */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fs/base/batch.h"
+#include "fs/inode/inodes.h"
+#include "fs/inode/shed.h"
+#include "fs/upkeep/upkeep.h"
+#include "src/base/array.h"
+#include "src/base/log.h"
+
+struct orphans {
+	struct backend_node *node; /* as an ordinary one if its rows are another's */
+	size_t count;
+	size_t room;
+	/* Keys that other programs have changed since: their rows are theirs. */
+	struct buf changed; /* of each the session and the key, with their sizes before them */
+	bool all;
+};
+
+static void orphans_done(struct orphans *orphans)
+{
+	for (size_t i = 0; i < orphans->count; i++)
+		backend_node_done(&orphans->node[i]);
+	free(orphans->node);
+	buf_done(&orphans->changed);
+}
+
+static int text_add(struct buf *list, struct bytes text)
+{
+	int r = buf_append(list, (const char *)&text.size, sizeof(text.size));
+
+	return r < 0 ? r : buf_append_bytes(list, text);
+}
+
+static struct bytes text_next(struct bytes *list)
+{
+	struct bytes text = { 0 };
+
+	memcpy(&text.size, list->data, sizeof(text.size));
+	text.data = list->data + sizeof(text.size);
+	*list = bytes_make(text.data + text.size, list->size - sizeof(text.size) - text.size);
+	return text;
+}
+
+static int keep_changed(void *arg, const struct backend_change *change)
+{
+	struct orphans *orphans = arg;
+	int r;
+
+	/* What was set apart was changed before the file lost its name. */
+	if (change->apart)
+		return 0;
+	if (!change->session.data) {
+		orphans->all = true;
+		return 0;
+	}
+	r = text_add(&orphans->changed, change->session);
+	return r < 0 ? r : text_add(&orphans->changed, change->key);
+}
+
+static bool orphan_was_changed(const struct orphans *orphans, const struct backend_node *node)
+{
+	struct bytes rest = buf_bytes(&orphans->changed);
+
+	while (rest.size) {
+		struct bytes session = text_next(&rest);
+		struct bytes key = text_next(&rest);
+
+		if (bytes_equal(session, node->session) && bytes_equal(key, node->key))
+			return true;
+	}
+	return orphans->all;
+}
+
+static int keep_orphan(void *arg, const struct backend_node *node)
+{
+	struct orphans *orphans = arg;
+
+	if (ARRAY_ROOM(orphans->node, orphans->count, orphans->room) < 0 ||
+	    backend_node_copy(node, &orphans->node[orphans->count]) < 0)
+		return -ENOMEM;
+	orphans->count++;
+	return 0;
+}
+
+/* A ghost that was not ended still has its rows, unless another program has changed them since, or
+ * another file has got its key. */
+static int take_rows(struct view *view, struct orphans *orphans)
+{
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < orphans->count; i++) {
+		struct backend_node *node = &orphans->node[i], other;
+
+		if (!kind_is_state(node->kind) || !node->key.data)
+			continue;
+		r = ASK(view, node_find, node->session, node->key, &other);
+		if (r == 0)
+			backend_node_done(&other);
+		if (r == 0 || orphan_was_changed(orphans, node))
+			node->kind = BACKEND_ORDINARY;
+		r = r == -ENOENT ? 0 : r;
+	}
+	return r;
+}
+
+/* Delete so many of them in one transaction. */
+static int delete_together(struct tree *tree, const struct backend_node *node, size_t count)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+
+	for (; count; count--, node++) {
+		if (kind_is_state(node->kind) && node->key.data)
+			batch_row_delete(&batch, node->session, node->key, INT64_MIN, INT64_MAX);
+		batch_node_delete(&batch, node->ino);
+	}
+	return batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+}
+
+/* On a full disk: one by one, and what is large in parts. */
+static void delete_each(struct tree *tree, const struct orphans *orphans)
+{
+	for (size_t i = 0; i < orphans->count; i++) {
+		int r = shed_hidden(tree, &orphans->node[i]);
+
+		if (r == 0)
+			r = delete_together(tree, &orphans->node[i], 1);
+		if (r < 0)
+			log_warning("inode %llu was unlinked but could not be deleted (%s); the "
+				    "next mount tries it again",
+				    (unsigned long long)orphans->node[i].ino, strerror(-r));
+	}
+}
+
+int tree_delete_orphans(struct tree *tree)
+{
+	_cleanup_(orphans_done) struct orphans orphans = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	int r;
+
+	r = view_begin(tree, BACKEND_ANYWAY, &view);
+	if (r == 0)
+		r = ASK(&view, change_list, keep_changed, &orphans);
+	if (r == 0)
+		r = ASK(&view, node_list, 0, true, keep_orphan, &orphans);
+	if (r == 0)
+		r = take_rows(&view, &orphans);
+	if (r < 0)
+		return r == -EROFS ? 0 : r;
+	view_end(&view);
+	r = delete_together(tree, orphans.node, orphans.count);
+	if (r == -ENOSPC) {
+		delete_each(tree, &orphans);
+		r = 0;
+	}
+	return r == -EROFS ? 0 : r;
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Nodes that nothing leads to get a name. */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fs/base/names.h"
+#include "fs/content/content.h"
+#include "fs/inode/inodes.h"
+#include "fs/upkeep/mending.h"
+
+/* A new entry under the first name that is free: name, name%~1 ... before the suffix. */
+static int enter(struct mending *mending, uint64_t parent, struct bytes stem, struct bytes suffix,
+		 struct backend_node *node)
+{
+	struct view *view = &mending->view;
+	_cleanup_(buf_done) struct buf name = { 0 };
+	struct backend_node there;
+	uint64_t id;
+	int r = 0;
+
+	for (unsigned attempt = 0; r == 0 && attempt < MEND_ATTEMPTS; attempt++) {
+		buf_clear(&name);
+		r = buf_append(&name, stem.data,
+			       MIN(stem.size,
+				   (size_t)NAME_LIMIT - suffix.size - (attempt ? 8 : 0)));
+		if (r == 0 && attempt)
+			r = buf_printf(&name, "%%~%u", attempt);
+		if (r == 0)
+			r = buf_append_bytes(&name, suffix);
+		if (r < 0)
+			return r;
+		r = ASK(view, entry_find, parent, buf_bytes(&name), &id, &there);
+		if (r == 0)
+			backend_node_done(&there);
+	}
+	if (r != -ENOENT)
+		return r < 0 ? r : -EEXIST;
+	node->parent = parent;
+	node->entry = ++mending->last_entry;
+	node->nlink = MAX(node->nlink, 1);
+	mend_put_entry(mending, parent, node->entry, buf_bytes(&name), node->ino);
+	mend_put_node(mending, node);
+	r = mend_see(mending, parent, node->entry, node);
+	return r < 0 ? r : mend_commit(mending);
+}
+
+static int make_dir(struct mending *mending, uint64_t parent, uint32_t kind, struct bytes session,
+		    struct bytes name, uint64_t *ret_ino)
+{
+	int64_t now = time_now();
+	struct backend_node node = { .ino = ++mending->last_ino,
+				     .kind = kind,
+				     .mode = S_IFDIR | 0700,
+				     .nlink = 2,
+				     .atime = now,
+				     .mtime = now,
+				     .ctime = now,
+				     .btime = now,
+				     .session = session,
+				     .uid = geteuid(),
+				     .gid = getegid() };
+
+	*ret_ino = node.ino;
+	return enter(mending, parent, name, (struct bytes){ 0 }, &node);
+}
+
+/* The directory of a session, made if need be. */
+static int session_dir(struct mending *mending, struct bytes session, uint64_t *ret_ino)
+{
+	struct view *view = &mending->view;
+	_cleanup_(buf_done) struct buf name = { 0 };
+	struct bytes none = { 0 };
+	struct backend_node node;
+	int r = ASK(view, node_find, session, none, &node);
+
+	if (r == 0) {
+		*ret_ino = node.ino;
+		backend_node_done(&node);
+		return 0;
+	}
+	if (r == -ENOENT)
+		r = names_encode(NAMES_SESSION, session, NAME_LIMIT, &name);
+	return r < 0 ? r :
+		       make_dir(mending, BACKEND_ROOT, BACKEND_SESSION, session, buf_bytes(&name),
+				ret_ino);
+}
+
+struct path {
+	struct mending *mending;
+	uint64_t dir;
+	struct backend_node *node;
+	bool is_dir; /* the node is the last directory, not the file */
+	bool done;
+	struct buf before; /* the component that came last */
+};
+
+static int sub_dir(struct path *path, struct bytes name)
+{
+	struct mending *mending = path->mending;
+	struct view *view = &mending->view;
+	struct backend_node there;
+	uint64_t id;
+	int r = ASK(view, entry_find, path->dir, name, &id, &there);
+
+	if (r == -ENOENT)
+		return make_dir(mending, path->dir, BACKEND_ORDINARY, (struct bytes){ 0 }, name,
+				&path->dir);
+	if (r < 0)
+		return r;
+	path->dir = there.ino;
+	r = S_ISDIR(there.mode) ? 0 : -ENOTDIR;
+	backend_node_done(&there);
+	return r;
+}
+
+/* One component of the way to a state file; a directory is entered one component later, so that the
+ * last one is known. */
+static int on_component(void *arg, struct bytes name, bool last)
+{
+	struct path *path = arg;
+	struct bytes suffix = names_suffix(path->node->kind);
+	int r = 0;
+
+	if (path->before.size && !(last && path->is_dir))
+		r = sub_dir(path, buf_bytes(&path->before));
+	if (r < 0)
+		return r;
+	if (!last) {
+		buf_clear(&path->before);
+		return buf_append_bytes(&path->before, name);
+	}
+	path->done = true;
+	if (path->is_dir)
+		return path->before.size ? enter(path->mending, path->dir, buf_bytes(&path->before),
+						 (struct bytes){ 0 }, path->node) :
+					   0;
+	if (bytes_ends_with(name, suffix))
+		name.size -= suffix.size;
+	return enter(path->mending, path->dir, name, suffix, path->node);
+}
+
+static int enter_by_key(struct mending *mending, struct bytes session, struct bytes key,
+			uint32_t kind, struct backend_node *node, bool is_dir)
+{
+	struct path path = { .mending = mending, .node = node, .is_dir = is_dir };
+	int r = session_dir(mending, session, &path.dir);
+
+	if (r == 0)
+		r = names_path(key, kind, 0, on_component, &path);
+	buf_done(&path.before);
+	return r;
+}
+
+/* A session gets its name again. */
+int mend_session(struct mending *mending, struct backend_node *node)
+{
+	_cleanup_(buf_done) struct buf name = { 0 };
+	int r;
+
+	if (node->kind != BACKEND_SESSION || !node->session.data || !S_ISDIR(node->mode))
+		return 0;
+	r = names_encode(NAMES_SESSION, node->session, NAME_LIMIT, &name);
+	if (r == 0)
+		r = enter(mending, BACKEND_ROOT, buf_bytes(&name), (struct bytes){ 0 }, node);
+	if (r == 0)
+		r = mend_walk_later(mending, node->ino, NULL, node->session, (struct bytes){ 0 });
+	return r < 0 ? r : mend_walk(mending);
+}
+
+/* A state in a directory tells where the directory was. */
+struct child {
+	struct backend_node node;
+};
+
+static int find_child(void *arg, const struct backend_entry *entry, const struct backend_node *node)
+{
+	struct child *child = arg;
+	int r;
+
+	(void)entry;
+	if (!kind_is_state(node->kind) || !node->key.data || !node->session.data)
+		return 0;
+	r = backend_node_copy(node, &child->node);
+	return r < 0 ? r : 1;
+}
+
+static int place_directory(struct mending *mending, struct backend_node *node,
+			   const struct backend_node *child)
+{
+	bool below = child->key.size && memchr(child->key.data, '/', child->key.size);
+	struct bytes none = { 0 };
+	_cleanup_(buf_done) struct buf name = { 0 };
+	int r;
+
+	if (below) {
+		node->kind = BACKEND_ORDINARY;
+		node->session = node->key = none;
+		return enter_by_key(mending, child->session, child->key, child->kind, node, true);
+	}
+	r = mend_is_free(mending, child->session, none, node->ino);
+	if (r <= 0)
+		return r;
+	node->kind = BACKEND_SESSION;
+	node->session = child->session;
+	node->key = none;
+	r = names_encode(NAMES_SESSION, node->session, NAME_LIMIT, &name);
+	return r < 0 ? r : enter(mending, BACKEND_ROOT, buf_bytes(&name), none, node);
+}
+
+/* The components of a key as names_key() wants those before the last. */
+static int walk_placed(struct mending *mending, const struct backend_node *node,
+		       const struct backend_node *child)
+{
+	struct place_dir *dir;
+	const char *slash = NULL;
+	int r = mend_walk_later(mending, node->ino, NULL, child->session, (struct bytes){ 0 });
+
+	if (r < 0)
+		return r;
+	dir = mending->todo;
+	for (size_t i = 0; i < child->key.size; i++)
+		if (child->key.data[i] == '/')
+			slash = child->key.data + i;
+	if (slash)
+		r = buf_append(&dir->dirs, child->key.data, (size_t)(slash - child->key.data) + 1);
+	return r < 0 ? r : mend_walk(mending);
+}
+
+int mend_directory(struct mending *mending, struct backend_node *node)
+{
+	struct view *view = &mending->view;
+	struct child child = { 0 };
+	int r;
+
+	if (!S_ISDIR(node->mode))
+		return 0;
+	r = ASK(view, entry_list, node->ino, 0, find_child, &child);
+	if (r == 0 && child.node.ino) {
+		r = place_directory(mending, node, &child.node);
+		if (r == 0 && was_seen(mending, node->ino))
+			r = walk_placed(mending, node, &child.node);
+	}
+	backend_node_done(&child.node);
+	return r == -EEXIST || r == -ENOTDIR ? 0 : r;
+}
+
+/* What is left: files. */
+/* What was in the trash is not any more, so its rows are where it is now. */
+static int show_rows(struct mending *mending, const struct backend_node *node)
+{
+	struct view *view = &mending->view;
+	struct backend_key_stat stat;
+	struct backend_op *op;
+
+	if (ASK(view, key_stat, node->session, node->key, &stat) != -ENOENT)
+		return 0;
+	op = batch_add(&mending->batch, BACKEND_KEY_SHOW);
+	if (!op)
+		return -ENOMEM;
+	op->session = node->session;
+	op->key = node->key;
+	op->ino = node->ino;
+	return mend_commit(mending);
+}
+
+int mend_file(struct mending *mending, struct backend_node *node)
+{
+	struct bytes none = { 0 };
+	char name[40];
+	int r;
+
+	if (S_ISDIR(node->mode))
+		return 0;
+	if (node->session.data && node->key.data) {
+		r = node_is_trashed(node) ? show_rows(mending, node) : 0;
+		if (r < 0)
+			return r;
+		if (!kind_is_state(node->kind)) {
+			node->kind = mend_guess_kind(mending, node);
+			node->flags = node->size ? BACKEND_DRAFT : 0;
+		}
+		if (mend_is_free(mending, node->session, node->key, node->ino) == 1) {
+			mend_tell(mending, "session %s, key %s: the name was lost",
+				  SHOWN(node->session), SHOWN(node->key));
+			r = enter_by_key(mending, node->session, node->key, node->kind, node,
+					 false);
+			if (r != -EEXIST && r != -ENOTDIR)
+				return r;
+		}
+	}
+	node->kind = BACKEND_ORDINARY;
+	node->session = node->key = none;
+	if (!mend_has_type(node->mode))
+		node->mode = (node->mode & 0777) | S_IFREG;
+	snprintf(name, sizeof(name), "recovered-%" PRIu64, node->ino);
+	mend_tell(mending, "a file that has lost its name or its directory is now /%s", name);
+	return enter(mending, BACKEND_ROOT, bytes_str(name), none, node);
+}
+
+static int drop_child(void *arg, const struct backend_entry *entry, const struct backend_node *node)
+{
+	struct batch *batch = arg;
+
+	(void)node;
+	batch_entry_delete(batch, entry->parent, entry->id);
+	return batch->error;
+}
+
+/* A directory that cannot be reached goes; so does what was deleted already.  The rows of that
+ * stay, as nobody knows whether it is true. */
+int mend_drop_node(struct mending *mending, struct backend_node *node)
+{
+	struct view *view = &mending->view;
+	int r = 0;
+
+	if (S_ISDIR(node->mode)) {
+		mend_tell(mending, "the directory with the inode %" PRIu64 " has lost its name",
+			  node->ino);
+		r = ASK(view, entry_list, node->ino, 0, drop_child, &mending->batch);
+	}
+	batch_node_delete(&mending->batch, node->ino);
+	return r < 0 ? r : mend_commit_some(mending);
+}

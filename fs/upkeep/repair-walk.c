@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The tree from the root on: what each entry is by its place, and what cannot be there. */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fs/base/entries.h"
+#include "fs/base/names.h"
+#include "fs/base/sound.h"
+#include "fs/inode/inodes.h"
+#include "fs/upkeep/mending.h"
+#include "src/base/json.h"
+
+enum { PART = 512 };
+
+int mend_is_free(struct mending *mending, struct bytes session, struct bytes key, uint64_t except)
+{
+	struct backend_node node;
+	int r = mending->backend->ops->node_find(mending->backend, mending->view.snapshot, session,
+						 key, &node);
+
+	if (r < 0)
+		return r == -ENOENT ? 1 : r;
+	r = node.ino == except;
+	backend_node_done(&node);
+	return r;
+}
+
+/* The key of a state file, or its own when that is another's. */
+static int find_key(struct mending *mending, const struct place_dir *dir, struct bytes name,
+		    uint64_t ino, struct buf *key)
+{
+	struct bytes dirs = buf_bytes(&dir->dirs);
+	int r = names_key(dirs, name, key);
+
+	for (unsigned attempt = 0; r == 0 && attempt < MEND_ATTEMPTS; attempt++) {
+		r = buf_reserve(key, 1);
+		if (r == 0)
+			r = mend_is_free(mending, buf_bytes(&dir->session), buf_bytes(key), ino);
+		if (r)
+			return MIN(r, 0);
+		buf_clear(key);
+		r = names_own_key(dirs, name, attempt, key);
+	}
+	return r < 0 ? r : -EEXIST;
+}
+
+static int find_session(struct mending *mending, struct bytes name, uint64_t ino,
+			struct buf *session)
+{
+	struct bytes none = { 0 };
+	int r = names_decode(NAMES_SESSION, name, session);
+
+	for (unsigned attempt = 0; r == 0 && attempt < MEND_ATTEMPTS; attempt++) {
+		r = mend_is_free(mending, buf_bytes(session), none, ino);
+		if (r)
+			return MIN(r, 0);
+		buf_clear(session);
+		r = names_own_key(none, name, attempt, session);
+	}
+	return r < 0 ? r : -EEXIST;
+}
+
+static int drop_entry(struct mending *mending, const struct place_dir *dir, uint64_t id)
+{
+	batch_entry_delete(&mending->batch, dir->ino, id);
+	return 0;
+}
+
+/* A directory under a name: a session at the root, otherwise part of the keys below it. */
+static int take_directory(struct mending *mending, const struct place_dir *dir,
+			  const struct entry_copy *found)
+{
+	_cleanup_(buf_done) struct buf session = { 0 };
+	struct bytes name = entry_name(found), none = { 0 };
+	struct backend_node node = found->node;
+	bool at_root = dir->ino == BACKEND_ROOT;
+	int r = 0;
+
+	if (was_seen(mending, node.ino))
+		return drop_entry(mending, dir, found->id);
+	r = mend_see(mending, dir->ino, found->id, &found->node);
+	if (r < 0)
+		return r;
+	if (at_root && (node.kind != BACKEND_SESSION || !node.session.data)) {
+		r = find_session(mending, name, node.ino, &session);
+		node.session = buf_bytes(&session);
+	} else if (!at_root) {
+		node.session = none;
+	}
+	if (r < 0)
+		return r;
+	node.key = none;
+	node.parent = dir->ino;
+	node.entry = found->id;
+	node.kind = at_root ? BACKEND_SESSION : BACKEND_ORDINARY;
+	if (node.kind != found->node.kind || node.parent != found->node.parent ||
+	    node.entry != found->node.entry || found->node.key.data || session.data) {
+		mend_put_node(mending, &node);
+		r = mend_commit(mending);
+	}
+	return r < 0 ? r :
+		       mend_walk_later(mending, node.ino, at_root ? NULL : dir, node.session, name);
+}
+
+/* The kind of a state whose name nobody knows. */
+uint32_t mend_guess_kind(struct mending *mending, const struct backend_node *node)
+{
+	struct view *view = &mending->view;
+	_cleanup_(buf_done) struct buf sidecar = { 0 };
+	struct backend_key_stat stat;
+
+	if (bytes_ends_with(node->key, names_hash_suffix))
+		return BACKEND_HASH;
+	if (ASK(view, key_stat, node->session, node->key, &stat) < 0 || stat.last > 0)
+		return BACKEND_LIST;
+	if (buf_append_bytes(&sidecar, node->key) == 0 &&
+	    buf_append_bytes(&sidecar, names_hash_suffix) == 0 &&
+	    ASK(view, key_stat, node->session, buf_bytes(&sidecar), &stat) == 0)
+		return BACKEND_LIST;
+	return BACKEND_SINGLE;
+}
+
+/* A file of a session whose name makes it a state. */
+static int take_state(struct mending *mending, const struct place_dir *dir,
+		      const struct entry_copy *found, uint32_t kind)
+{
+	_cleanup_(buf_done) struct buf key = { 0 };
+	struct bytes name = entry_name(found);
+	struct backend_node node = found->node;
+	int r;
+
+	if (was_seen(mending, node.ino)) /* a state file has one name */
+		return drop_entry(mending, dir, found->id);
+	r = mend_see(mending, dir->ino, found->id, &found->node);
+	if (r < 0)
+		return r;
+	if (kind_is_state(node.kind) && node.key.data &&
+	    bytes_equal(node.session, buf_bytes(&dir->session)) && node.nlink)
+		return 0;
+	if (!kind_is_state(node.kind)) {
+		node.kind = kind;
+		/* Bytes in chunks are those of a draft. */
+		node.flags = node.size ? BACKEND_DRAFT : 0;
+	}
+	node.session = buf_bytes(&dir->session);
+	if (!node.key.data || !bytes_equal(found->node.session, node.session) ||
+	    mend_is_free(mending, node.session, node.key, node.ino) != 1) {
+		r = find_key(mending, dir, name, node.ino, &key);
+		node.key = buf_bytes(&key);
+	}
+	node.nlink = 1;
+	if (r < 0)
+		return r;
+	/* At once, so that nobody else gets the key. */
+	mend_put_node(mending, &node);
+	return mend_commit(mending);
+}
+
+bool mend_has_type(mode_t mode)
+{
+	return S_ISREG(mode) || S_ISLNK(mode) || S_ISFIFO(mode) || S_ISSOCK(mode) ||
+	       S_ISCHR(mode) || S_ISBLK(mode);
+}
+
+static int take_ordinary(struct mending *mending, const struct place_dir *dir,
+			 const struct entry_copy *found)
+{
+	struct backend_node node = found->node;
+
+	/* Its name was another one, or else its kind. */
+	if (kind_is_state(node.kind) && node.key.data)
+		return drop_entry(mending, dir, found->id);
+	if (node.kind != BACKEND_ORDINARY || !mend_has_type(node.mode)) {
+		node.kind = BACKEND_ORDINARY;
+		node.session = node.key = (struct bytes){ 0 };
+		if (!mend_has_type(node.mode))
+			node.mode = (node.mode & 0777) | (node.target.data ? S_IFLNK : S_IFREG);
+		mend_put_node(mending, &node);
+	}
+	return mend_see(mending, dir->ino, found->id, &found->node);
+}
+
+/* In the trash all is left as it is (trash.c).  A session whose node is lost cannot come back, so
+ * its files are among those that have lost their names. */
+static int take_trashed(struct mending *mending, const struct place_dir *dir,
+			const struct entry_copy *found)
+{
+	const struct backend_node *node = &found->node;
+	bool dir_or_state = S_ISDIR(node->mode) || node_is_trashed(node);
+	int r;
+
+	if ((dir_or_state && was_seen(mending, node->ino)) ||
+	    (dir->ino == BACKEND_TRASH && (!S_ISDIR(node->mode) || !node_is_trashed(node))))
+		return drop_entry(mending, dir, found->id);
+	r = mend_see(mending, dir->ino, found->id, node);
+	if (r == 0 && S_ISDIR(node->mode))
+		r = mend_walk_later(mending, node->ino, NULL, (struct bytes){ 0 },
+				    (struct bytes){ 0 });
+	if (r == 0 && S_ISDIR(node->mode))
+		mending->todo->trash = true;
+	return r;
+}
+
+static int take_entry(struct mending *mending, const struct place_dir *dir,
+		      const struct entry_copy *found)
+{
+	struct bytes name = entry_name(found);
+	uint32_t kind;
+
+	if (dir->trash)
+		return take_trashed(mending, dir, found);
+	if (!sound_name(name) || found->node.ino == BACKEND_ROOT)
+		return drop_entry(mending, dir, found->id);
+	if (S_ISDIR(found->node.mode))
+		return take_directory(mending, dir, found);
+	kind = dir->ino == BACKEND_ROOT ? BACKEND_ORDINARY : names_split(name).kind;
+	if (kind_is_state(kind) && (S_ISREG(found->node.mode) || kind_is_state(found->node.kind)))
+		return take_state(mending, dir, found, kind);
+	return take_ordinary(mending, dir, found);
+}
+
+static int keep_entry(void *arg, const struct backend_entry *entry, const struct backend_node *node)
+{
+	struct entries *part = arg;
+	int r = entries_add(part, entry, node);
+
+	return r < 0 ? r : part->count == PART;
+}
+
+/* 1 when there are more. */
+static int walk_part(struct mending *mending, const struct place_dir *dir, uint64_t *after)
+{
+	_cleanup_(entries_done) struct entries part = { 0 };
+	struct view *view = &mending->view;
+	int r = ASK(view, entry_list, dir->ino, *after, keep_entry, &part);
+
+	for (size_t i = 0; i < part.count; i++) {
+		if (r == 0)
+			r = take_entry(mending, dir, &part.item[i]);
+		*after = part.item[i].id;
+	}
+	if (r == 0)
+		r = mend_commit(mending);
+	return r < 0 ? r : part.count == PART;
+}
+
+int mend_walk(struct mending *mending)
+{
+	int r = 0;
+
+	while (r == 0 && mending->todo) {
+		_cleanup_(place_dir_freep) struct place_dir *dir = mending->todo;
+		uint64_t after = 0;
+
+		mending->todo = dir->next;
+		while ((r = walk_part(mending, dir, &after)) > 0)
+			;
+	}
+	return r;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+#include "fs/api/repair.h"
+#include "fs/base/names.h"
+#include "fs/content/content.h"
+#include "fs/share/share.h"
+#include "fs/upkeep/mending.h"
+#include "src/base/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef int lost_fn(struct mending *mending, struct backend_node *node);
+
+static int keep_node(void *arg, const struct backend_node *node)
+{
+	int r = backend_node_copy(node, arg);
+
+	return r < 0 ? r : 1;
+}
+
+/* All nodes, one after the other, that were seen or were not. */
+static int each_node(struct mending *mending, bool seen, lost_fn *fn)
+{
+	int r = 0;
+
+	for (uint64_t after = 0; r == 0;) {
+		struct view *view = &mending->view;
+		struct backend_node node = { 0 };
+
+		r = ASK(view, node_list, after, false, keep_node, &node);
+		if (r < 0 || !node.ino)
+			break;
+		after = node.ino;
+		if (was_seen(mending, node.ino) == seen) {
+			struct backend_node changed = node;
+
+			changed.owned = NULL;
+			r = fn(mending, &changed);
+		}
+		backend_node_done(&node);
+	}
+	return r < 0 ? r : mend_commit(mending);
+}
+
+static int unless_deleted(struct mending *mending, struct backend_node *node, lost_fn *fn)
+{
+	return node->nlink ? fn(mending, node) : 0;
+}
+
+static int session_live(struct mending *mending, struct backend_node *node)
+{
+	return unless_deleted(mending, node, mend_session);
+}
+
+static int directory_live(struct mending *mending, struct backend_node *node)
+{
+	return unless_deleted(mending, node, mend_directory);
+}
+
+static int file_live(struct mending *mending, struct backend_node *node)
+{
+	return unless_deleted(mending, node, mend_file);
+}
+
+/* Nodes that were reached: their counts of names, and states whose rows are all lost. */
+
+static int lose_state(struct mending *mending, const struct backend_node *node,
+		      const struct seen *seen)
+{
+	mend_tell(mending, "session %s, key %s: its row is lost", SHOWN(node->session),
+		  SHOWN(node->key));
+	batch_entry_delete(&mending->batch, seen->parent, seen->entry);
+	batch_node_delete(&mending->batch, node->ino);
+	return mend_commit_some(mending);
+}
+
+static int finish_node(struct mending *mending, struct backend_node *node)
+{
+	struct view *view = &mending->view;
+	struct backend_node before = *node;
+	const struct seen *seen = seen_get(mending, node->ino);
+	struct backend_key_stat stat;
+
+	if (!seen)
+		return -ENOMEM;
+	if ((node->kind == BACKEND_SINGLE || node->kind == BACKEND_HASH) &&
+	    !(node->flags & BACKEND_DRAFT) &&
+	    ASK(view, key_stat, node->session, node->key, &stat) == -ENOENT)
+		return lose_state(mending, node, seen);
+	node->nlink = S_ISDIR(node->mode) ? 2 + seen->directories : seen->names;
+	if (node->ino == BACKEND_ROOT) {
+		node->mode = S_IFDIR | (node->mode & 07777);
+		node->kind = BACKEND_ORDINARY;
+		node->nlink = 2 + seen->directories;
+	} else if (!seen->at_home) {
+		node->parent = seen->parent;
+		node->entry = seen->entry;
+	}
+	if (node->nlink != before.nlink || node->parent != before.parent ||
+	    node->entry != before.entry || node->mode != before.mode || node->kind != before.kind)
+		mend_put_node(mending, node);
+	return mend_commit_some(mending);
+}
+
+static bool is_row(void *arg, struct bytes session, struct bytes key, struct bytes data)
+{
+	(void)arg, (void)session;
+	return bytes_ends_with(key, names_hash_suffix) || json_valid(data, NULL);
+}
+
+/* What makes a tree of the nodes, entries and rows that the store has brought. */
+static int mend(struct mending *mending)
+{
+	int r = mend_view(mending);
+
+	if (r == 0)
+		r = mending->backend->ops->last_ids(mending->backend, mending->view.snapshot,
+						    &mending->last_ino, &mending->last_entry);
+	if (r == 0)
+		r = seen_grow(mending);
+	if (r == 0)
+		r = mend_walk_later(mending, BACKEND_ROOT, NULL, (struct bytes){ 0 },
+				    (struct bytes){ 0 });
+	if (r == 0)
+		r = mend_walk(mending);
+	if (r == 0)
+		r = mend_walk_later(mending, BACKEND_TRASH, NULL, (struct bytes){ 0 },
+				    (struct bytes){ 0 });
+	if (r == 0) {
+		mending->todo->trash = true;
+		r = mend_walk(mending);
+	}
+	if (r == 0)
+		r = each_node(mending, false, session_live);
+	if (r == 0)
+		r = each_node(mending, false, directory_live);
+	if (r == 0)
+		r = each_node(mending, false, file_live);
+	if (r == 0)
+		r = each_node(mending, false, mend_drop_node);
+	if (r == 0)
+		r = each_node(mending, true, finish_node);
+	view_end(&mending->view);
+	while (mending->todo) {
+		struct place_dir *dir = mending->todo;
+
+		mending->todo = dir->next;
+		place_dir_free(dir);
+	}
+	batch_done(&mending->batch);
+	free(mending->seen);
+	return r;
+}
+
+/* A file for each key that has none. */
+static int adopt_keys(struct mending *mending, struct tree *tree)
+{
+	int64_t adopted = tree_adopt(tree);
+
+	/* Rows that nobody has ever mounted had no files. */
+	if (adopted > 0 && mending->repaired->records > mending->repaired->rows)
+		mend_tell(mending,
+			  "keys that had lost their files, and so the modes and times of these: "
+			  "%" PRId64,
+			  adopted);
+	return adopted < 0 ? (int)adopted : 0;
+}
+
+static int mend_tree(const char *store, struct mending *mending, char **ret_why)
+{
+	struct backend_options options = { 0 };
+	struct tree_options plain = { 0 };
+	struct tree *tree;
+	int r = backend_open(store, &options, &mending->backend, ret_why);
+
+	if (r < 0)
+		return r;
+	r = mend(mending);
+	if (r < 0) {
+		backend_close(mending->backend);
+		return r;
+	}
+	r = tree_open(mending->backend, &plain, &tree, ret_why);
+	if (r < 0) {
+		backend_close(mending->backend);
+		return r;
+	}
+	r = adopt_keys(mending, tree);
+	tree_close(tree);
+	return r;
+}
+
+int repair_store(const char *store, const char *new_store, const char *table,
+		 backend_report_fn *report, void *arg, struct backend_repaired *ret_repaired,
+		 char **ret_why)
+{
+	struct backend_repair repair = {
+		.table = table, .is_row = is_row, .report = report, .arg = arg
+	};
+	struct backend_repaired repaired = { 0 };
+	struct mending mending = { .report = report, .arg = arg, .repaired = &repaired };
+	int r = backend_repair(store, new_store, &repair, &repaired, ret_why);
+
+	if (r == 0) {
+		r = mend_tree(new_store, &mending, ret_why);
+		if (r < 0)
+			backend_discard(new_store);
+	}
+	if (r == 0)
+		*ret_repaired = repaired;
+	return r;
+}

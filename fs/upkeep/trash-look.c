@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+
+/* How old and how large a session is, and what lies in the trash. */
+
+#include <errno.h>
+#include <string.h>
+
+#include "fs/base/ttl.h"
+#include "fs/upkeep/trash-internal.h"
+
+/* A number with a blank behind it. */
+bool word_take(struct bytes *text, int64_t *ret_number)
+{
+	uint64_t number;
+
+	if (!number_take(text, INT64_MAX, &number) || !text->size || *text->data != ' ')
+		return false;
+	*text = bytes_make(text->data + 1, text->size - 1);
+	*ret_number = (int64_t)number;
+	return true;
+}
+
+int family_find(struct view *view, uint64_t dir, struct entries *family)
+{
+	int r = ASK(view, entry_list, dir, 0, entries_keep, family);
+
+	for (size_t i = 0; r == 0 && i < family->count; i++) {
+		const struct backend_node *node = &family->item[i].node;
+
+		/* In a damaged store it may lie in itself. */
+		if (node->ino == dir)
+			r = -EIO;
+		else if (S_ISDIR(node->mode))
+			r = ASK(view, entry_list, node->ino, 0, entries_keep, family);
+	}
+	return r;
+}
+
+/* A number that is an attribute, or 0. */
+static int get_number(struct view *view, uint64_t ino, const char *name, int64_t *ret_number)
+{
+	_cleanup_(buf_done) struct buf value = { 0 };
+	struct bytes text;
+	uint64_t number;
+	int r = ASK(view, xattr_get, ino, bytes_str(name), &value);
+
+	*ret_number = 0;
+	text = buf_bytes(&value);
+	if (r == 0 && number_take(&text, (uint64_t)(INT64_MAX / TRASH_SECOND), &number))
+		*ret_number = (int64_t)number;
+	return r == -ENODATA ? 0 : r;
+}
+
+static int look_ttl(struct view *view, uint64_t ino, struct session_look *look)
+{
+	_cleanup_(buf_done) struct buf value = { 0 };
+	int r = ASK(view, xattr_get, ino, BYTES(TRASH_TTL), &value);
+
+	if (r == 0)
+		look->has_ttl = ttl_parse(buf_bytes(&value), &look->ttl) == 0;
+	return r == -ENODATA ? 0 : r;
+}
+
+static void look_at_files(const struct entries *family, struct session_look *look)
+{
+	for (size_t i = 0; i < family->count; i++) {
+		const struct backend_node *node = &family->item[i].node;
+
+		if (S_ISDIR(node->mode))
+			continue;
+		look->changed = MAX(look->changed, node->mtime);
+		look->bytes += node->size;
+	}
+}
+
+int family_look(struct view *view, const struct backend_node *dir,
+		const struct backend_session_stat *rows, const struct entries *family,
+		struct session_look *look)
+{
+	struct backend_session_stat stat = { 0 };
+	int64_t restored;
+	int r = 0;
+
+	if (!rows) {
+		r = ASK(view, session_stat, dir->session, &stat);
+		rows = &stat;
+	}
+	if (r == 0 || r == -ENOENT)
+		r = get_number(view, dir->ino, TRASH_RESTORED, &restored);
+	if (r < 0)
+		return r;
+	look->bytes = rows->bytes;
+	look->changed = MAX(rows->items ? rows->updated : 0, restored * TRASH_SECOND);
+	look_at_files(family, look);
+	if (!look->changed)
+		look->changed = dir->mtime;
+	return look_ttl(view, dir->ino, look);
+}
+
+int session_look(struct backend *backend, struct backend_snapshot *snapshot,
+		 const struct backend_node *dir, const struct backend_session_stat *rows,
+		 struct session_look *ret_look)
+{
+	struct view view = { backend, snapshot };
+	_cleanup_(entries_done) struct entries family = { 0 };
+	struct session_look look = { 0 };
+	int r = family_find(&view, dir->ino, &family);
+
+	if (r == 0)
+		r = family_look(&view, dir, rows, &family, &look);
+	if (r == 0)
+		*ret_look = look;
+	return r;
+}
+
+int session_ttl(struct backend *backend, struct backend_snapshot *snapshot, struct bytes session,
+		struct buf *text)
+{
+	struct view view = { backend, snapshot };
+	struct bytes none = { 0 };
+	struct backend_node node;
+	int r = ASK(&view, node_find, session, none, &node);
+
+	if (r < 0)
+		return r == -ENOENT ? -ENODATA : r;
+	r = ASK(&view, xattr_get, node.ino, BYTES(TRASH_TTL), text);
+	backend_node_done(&node);
+	return r;
+}
+
+bool trash_parse(uint64_t id, uint64_t ino, struct bytes name, struct trash_item *item)
+{
+	*item = (struct trash_item){ .id = id, .ino = ino };
+	if (!word_take(&name, &item->removed) || !word_take(&name, &item->until))
+		return false;
+	item->name = name;
+	return true;
+}
+
+struct trash_listing {
+	trash_fn *fn;
+	void *arg;
+};
+
+static int list_item(void *arg, const struct backend_entry *entry, const struct backend_node *node)
+{
+	const struct trash_listing *listing = arg;
+	struct trash_item item;
+
+	return trash_parse(entry->id, node->ino, entry->name, &item) ?
+		       listing->fn(listing->arg, &item) :
+		       0;
+}
+
+int trash_list(struct backend *backend, struct backend_snapshot *snapshot, trash_fn *fn, void *arg)
+{
+	struct view view = { backend, snapshot };
+	struct trash_listing listing = { fn, arg };
+
+	return ASK(&view, entry_list, BACKEND_TRASH, 0, list_item, &listing);
+}

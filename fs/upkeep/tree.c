@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+
+/* A tree over a store: opening it, the thread that keeps it, closing it. */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fs/base/sound.h"
+#include "fs/content/content.h"
+#include "fs/inode/aparts.h"
+#include "fs/inode/kept.h"
+#include "fs/share/share.h"
+#include "fs/tree/tree.h"
+#include "fs/upkeep/upkeep.h"
+#include "fs/write/write.h"
+#include "src/base/log.h"
+#include "src/base/tick.h"
+
+enum { TIMES_INTERVAL = 500 }; /* milliseconds between two writes of pending times */
+
+static int tree_ghosts_wait(struct tree *tree, int limit)
+{
+	WITH_READ_LOCK(tree);
+
+	return ghosts_wait(tree, limit);
+}
+
+static bool tree_has_ghosts(struct tree *tree)
+{
+	WITH_READ_LOCK(tree);
+
+	return tree->ghosts != NULL;
+}
+
+static void tree_end_ghosts(struct tree *tree, bool now)
+{
+	int r;
+
+	if (!tree_has_ghosts(tree))
+		return;
+	{
+		WITH_WRITE_LOCK(tree);
+		r = ghosts_end(tree, now, NULL);
+	}
+	if (r < 0 && r != -ESTALE)
+		log_error("rows of unlinked files could not be deleted (%s); it is tried again",
+			  strerror(-r));
+}
+
+/* Waits for changes of others and takes them in; writes pending times. */
+static void *tree_keep(void *arg)
+{
+	struct tree *tree = arg;
+	int64_t times_at = tick_now();
+
+	while (!tree->stopping) {
+		int r = tree->backend->ops->change_wait(tree->backend,
+							tree_ghosts_wait(tree, TIMES_INTERVAL));
+
+		if (tree->stopping)
+			break;
+		if (r > 0 || aparts_are_due(tree))
+			tree_reconcile(tree);
+		tree_end_ghosts(tree, false);
+		handles_publish_paused(tree, tick_now());
+		notify_missed(tree);
+		kept_renew(tree);
+		if (tick_now() - times_at >= (int64_t)TIMES_INTERVAL * 1000000 || r == 0) {
+			tree_write_times(tree);
+			times_at = tick_now();
+		}
+	}
+	return NULL;
+}
+
+/* Opening and closing. */
+
+/* A damaged store is shown as far as it can be read; what is only needed to write is not needed. */
+static int unless_damaged(const struct tree *tree, int error)
+{
+	return error == -EIO && tree->backend->read_only ? 0 : error;
+}
+
+static int tree_load_root(struct tree *tree)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	uint64_t last_ino = 0, last_entry = 0;
+	int r;
+
+	r = view_begin(tree, BACKEND_ANYWAY, &view);
+	if (r < 0)
+		return r;
+	r = ASK(&view, last_ids, &last_ino, &last_entry);
+	if (unless_damaged(tree, r) < 0)
+		return r;
+	if (!tree->options.read_only &&
+	    (last_ino > SOUND_NUMBER_MAX || last_entry > SOUND_NUMBER_MAX)) {
+		log_error(
+			"inode numbers or ids of entries are out of range, so that nothing can be "
+			"made: 'sessfs check --repair' makes a store that can be written");
+		return -EIO;
+	}
+	atomic_store(&tree->last_ino, last_ino);
+	atomic_store(&tree->last_entry, last_entry);
+	return inode_get(tree, &view, BACKEND_ROOT, &tree->root);
+}
+
+static void tree_free(struct tree *tree)
+{
+	pthread_rwlock_destroy(&tree->lock);
+	pthread_mutex_destroy(&tree->turn);
+	pthread_mutex_destroy(&tree->table_lock);
+	pthread_mutex_destroy(&tree->times_lock);
+	pthread_mutex_destroy(&tree->trash_lock);
+	pthread_mutex_destroy(&tree->expire_lock);
+	pthread_mutex_destroy(&tree->kept.lock);
+	pthread_cond_destroy(&tree->expire_changed);
+	pthread_mutex_destroy(&tree->notify_lock);
+	pthread_cond_destroy(&tree->notify_changed);
+	inodes_done(tree);
+	ghosts_done(tree);
+	aparts_done(tree);
+	free(tree);
+}
+
+static void tree_init_turn(struct tree *tree)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&tree->turn, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
+
+static struct tree *tree_alloc(struct backend *backend, const struct tree_options *options)
+{
+	pthread_rwlockattr_t attr;
+	struct tree *tree = calloc(1, sizeof(*tree));
+
+	if (!tree)
+		return NULL;
+	if (inodes_init(tree) < 0) {
+		free(tree);
+		return NULL;
+	}
+	tree->backend = backend;
+	tree->options = *options;
+	tree->take_in = tree_reconcile;
+	pthread_rwlockattr_init(&attr);
+	/* A stream of readers must not starve who renames or reconciles. */
+	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	pthread_rwlock_init(&tree->lock, &attr);
+	pthread_rwlockattr_destroy(&attr);
+	tree_init_turn(tree);
+	pthread_mutex_init(&tree->table_lock, NULL);
+	pthread_mutex_init(&tree->times_lock, NULL);
+	pthread_mutex_init(&tree->trash_lock, NULL);
+	pthread_mutex_init(&tree->expire_lock, NULL);
+	pthread_mutex_init(&tree->kept.lock, NULL);
+	tick_cond_init(&tree->expire_changed);
+	pthread_mutex_init(&tree->notify_lock, NULL);
+	pthread_cond_init(&tree->notify_changed, NULL);
+	tree->jobs_end = &tree->jobs;
+	/* Until it runs, nothing is left to it. */
+	tree->notifier_stops = true;
+	return tree;
+}
+
+static void tree_stop_notifier(struct tree *tree)
+{
+	pthread_mutex_lock(&tree->notify_lock);
+	tree->notifier_stops = true;
+	pthread_cond_broadcast(&tree->notify_changed);
+	pthread_mutex_unlock(&tree->notify_lock);
+	pthread_join(tree->notifier, NULL);
+}
+
+static int tree_start(struct tree *tree)
+{
+	int r;
+
+	kept_start(tree);
+	tree->notifier_stops = false;
+	r = -pthread_create(&tree->notifier, NULL, notifier_run, tree);
+	if (r < 0)
+		return r;
+	r = -pthread_create(&tree->keeper, NULL, tree_keep, tree);
+	if (r < 0) {
+		tree_stop_notifier(tree);
+		return r;
+	}
+	/* Without it sessions stay longer than they should, until the next mount. */
+	if (expire_start(tree) < 0)
+		log_warning("sessions whose time is over are not removed: no thread can be made");
+	return 0;
+}
+
+int tree_open(struct backend *backend, const struct tree_options *options, struct tree **ret_tree,
+	      char **ret_why)
+{
+	struct tree *tree = tree_alloc(backend, options);
+	int r = tree ? 0 : -ENOMEM;
+
+	if (r == 0 && !options->read_only)
+		r = unless_damaged(tree, tree_delete_orphans(tree));
+	if (r == 0)
+		r = tree_load_root(tree);
+	if (r == 0)
+		r = unless_damaged(tree, tree_reconcile(tree));
+	if (r == 0)
+		r = tree_start(tree);
+	if (r < 0) {
+		struct buf why = { 0 };
+
+		if (ret_why &&
+		    buf_printf(&why, "cannot read the store's tree: %s", strerror(-r)) == 0 &&
+		    buf_append_byte(&why, '\0') == 0)
+			*ret_why = steal_ptr(why.data);
+		buf_done(&why);
+		if (tree) {
+			kept_end(tree);
+			tree_free(tree);
+		}
+		return r;
+	}
+	*ret_tree = tree;
+	return 0;
+}
+
+void tree_close(struct tree *tree)
+{
+	struct backend *backend;
+	int r;
+
+	if (!tree)
+		return;
+	tree->stopping = true;
+	tree->backend->ops->wake(tree->backend);
+	expire_stop(tree);
+	pthread_join(tree->keeper, NULL);
+	kept_end(tree);
+	tree_stop_notifier(tree);
+	notify_missed(tree);
+	backend = tree->backend;
+	if (!backend->read_only) {
+		tree_end_ghosts(tree, true);
+		r = tree_write_times(tree);
+		if (r >= 0)
+			tree_delete_orphans(tree);
+		if (r >= 0)
+			r = backend->ops->sync(backend);
+		if (r < 0)
+			log_error("the last changes could not be synced: %s", strerror(-r));
+	}
+	tree_free(tree);
+	backend_close(backend);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_UPKEEP_UPKEEP_H
+#define FS_UPKEEP_UPKEEP_H
+
+/* What the tree does by itself. */
+
+#include "fs/inode/locks.h"
+
+/* The thread that removes what has lived for long enough; the tree is stopping when it is stopped.
+ * */
+int expire_start(struct tree *tree);
+void expire_stop(struct tree *tree);
+/* Somebody has set a ttl. */
+void expire_soon(struct tree *tree);
+
+/* Delete from the store the files that were unlinked while open when the last mount ended without a
+ * word; nobody has the tree yet, or any more. */
+int tree_delete_orphans(struct tree *tree);
+
+#endif

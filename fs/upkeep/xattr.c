@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Extended attributes: those that users keep, and the few that ask or order something. */
+
+#include <errno.h>
+#include <sys/xattr.h>
+
+#include "fs/api/trash.h"
+#include "fs/base/ttl.h"
+#include "fs/cache/cache.h"
+#include "fs/content/content.h"
+#include "fs/upkeep/upkeep.h"
+
+static int xattr_judge(struct bytes name)
+{
+	static const char *const spaces[] = { "user.", "trusted.", "security." };
+
+	for (size_t i = 0; i < ARRAY_SIZE(spaces); i++)
+		if (name.size >= strlen(spaces[i]) &&
+		    memcmp(name.data, spaces[i], strlen(spaces[i])) == 0)
+			return name.size > strlen(spaces[i]) ? 0 : -EINVAL;
+	return -EOPNOTSUPP;
+}
+
+/* Reachable by name, never listed, and not stored: a copy of it that a tool brings back is
+ * dropped. */
+static bool xattr_is_own(struct bytes name)
+{
+	return bytes_equal(name, BYTES("user.sessfs.invalid"));
+}
+
+/* The kernel lets only those set it who may write to the root, as who removes a session must. */
+static bool xattr_is_order(const struct inode *inode, struct bytes name)
+{
+	return inode->ino == BACKEND_ROOT && bytes_equal(name, BYTES(TRASH_ORDERS));
+}
+
+static bool xattr_is_ttl(struct bytes name)
+{
+	return bytes_equal(name, BYTES(TRASH_TTL));
+}
+
+static bool xattr_is_dates(struct bytes name)
+{
+	return bytes_equal(name, BYTES(DATES_ATTRIBUTE));
+}
+
+static int change_xattr(struct tree *tree, struct inode *inode, struct batch *batch, unsigned flags,
+			struct notes *notes)
+{
+	struct backend_node node = inode->node;
+	int r;
+
+	if (inode->gone)
+		return -ENOENT;
+	node.ctime = time_now();
+	batch_node_put(batch, &node);
+	r = batch_commit(batch, tree->backend, flags);
+	if (r < 0)
+		return r;
+	inode->node = node;
+	notes_change(notes, tree, inode, CHANGE_ATTR, 0, NULL);
+	return 0;
+}
+
+static int has_xattr(struct tree *tree, struct inode *inode, struct bytes name)
+{
+	_cleanup_(buf_done) struct buf value = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r < 0)
+		return r;
+	r = ASK(&view, xattr_get, inode->node.ino, name, &value);
+	return r == 0 ? 1 : r == -ENODATA ? 0 : r;
+}
+
+static int set_xattr_once(struct tree *tree, struct inode *inode, struct bytes name,
+			  struct bytes value, int flags, struct notes *notes)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	int r = 0;
+
+	if (xattr_is_dates(name) && inode_is_state(inode))
+		return dates_parse(value, &inode->dates);
+	if (flags) {
+		r = has_xattr(tree, inode, name);
+		if (r == 1 && (flags & XATTR_CREATE))
+			return -EEXIST;
+		if (r == 0 && (flags & XATTR_REPLACE))
+			return -ENODATA;
+	}
+	if (r < 0)
+		return r;
+	batch_xattr_put(&batch, inode->node.ino, name, value);
+	return change_xattr(tree, inode, &batch, 0, notes);
+}
+
+int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, struct bytes value,
+		   int flags)
+{
+	struct notes notes = { 0 };
+	struct dates dates;
+	int64_t ttl;
+	int r;
+
+	if (tree->options.read_only)
+		return -EROFS;
+	r = xattr_judge(name);
+	/* Nothing else has an end; tools that copy attributes pass over this error. */
+	if (r == 0 && xattr_is_ttl(name) && inode->node.kind != BACKEND_SESSION)
+		r = -EOPNOTSUPP;
+	if (r == 0 && xattr_is_ttl(name))
+		r = ttl_parse(value, &ttl);
+	if (r == 0 && xattr_is_dates(name))
+		r = dates_parse(value, &dates);
+	if (r < 0)
+		return r;
+	if (xattr_is_own(name))
+		return 0;
+	if (xattr_is_order(inode, name))
+		return tree_order(tree, value);
+	r = TREE_RETRY(tree, set_xattr_once(tree, inode, name, value, flags, &notes));
+	notes_send(&notes, tree, NOTIFY_CONTENT);
+	if (r == 0 && xattr_is_ttl(name))
+		expire_soon(tree);
+	return r;
+}
+
+static int get_xattr_once(struct tree *tree, struct inode *inode, struct bytes name,
+			  struct buf *value)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r < 0)
+		return r;
+	if (xattr_is_order(inode, name))
+		return buf_append_str(value, "1");
+	if (xattr_is_own(name))
+		return inode->gone ? -ENODATA : invalid_describe(&view, inode, value);
+	return ASK(&view, xattr_get, inode->node.ino, name, value);
+}
+
+int tree_get_xattr(struct tree *tree, struct inode *inode, struct bytes name, struct buf *value)
+{
+	int r = xattr_judge(name);
+
+	return r < 0 ? r : TREE_RETRY(tree, get_xattr_once(tree, inode, name, value));
+}
+
+static int keep_name(void *arg, struct bytes name)
+{
+	struct buf *names = arg;
+	int r = buf_append_bytes(names, name);
+
+	return r < 0 ? r : buf_append_byte(names, '\0');
+}
+
+static int list_xattr_once(struct tree *tree, struct inode *inode, struct buf *names)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	WITH_READ_LOCK(tree);
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r < 0)
+		return r;
+	return ASK(&view, xattr_list, inode->node.ino, keep_name, names);
+}
+
+int tree_list_xattr(struct tree *tree, struct inode *inode, struct buf *names)
+{
+	return TREE_RETRY(tree, list_xattr_once(tree, inode, names));
+}
+
+static int remove_xattr_once(struct tree *tree, struct inode *inode, struct bytes name,
+			     struct notes *notes)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	int r;
+
+	if (xattr_is_dates(name) && inode->dates.other) {
+		inode->dates = (struct dates){ 0 };
+		return 0;
+	}
+	r = has_xattr(tree, inode, name);
+	if (r <= 0)
+		return r < 0 ? r : -ENODATA;
+	batch_xattr_delete(&batch, inode->node.ino, name);
+	return change_xattr(tree, inode, &batch, BACKEND_FREES, notes);
+}
+
+int tree_remove_xattr(struct tree *tree, struct inode *inode, struct bytes name)
+{
+	struct notes notes = { 0 };
+	int r;
+
+	if (tree->options.read_only)
+		return -EROFS;
+	r = xattr_judge(name);
+	if (r < 0)
+		return r;
+	r = TREE_RETRY(tree, remove_xattr_once(tree, inode, name, &notes));
+	notes_send(&notes, tree, NOTIFY_CONTENT);
+	return r;
+}

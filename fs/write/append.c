@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * The life of an append
+ *
+ *   A write at the end of a list is cut behind its last newline.  What comes after stays with the
+ *   writer (handle.piece) until its newline comes, or until close or fsync.  The whole lines are
+ *   given to append_lines(), which turns each into one row, or one piece if it is not JSON, and
+ *   commits all of them in one transaction before the write is answered.
+ *
+ *   The list may end in a tail: bytes without a newline, left by a writer that closed or died.  The
+ *   first line then decides:
+ *
+ *     the tail is the same writer's own           glued: the line goes on where it stopped
+ *     the glued line is valid JSON                glued (cat part2 >> f)
+ *     the line is valid alone, glued is not       the tail is closed off with a newline first
+ *     neither is valid                            glued, as any file would
+ *
+ *   A tail of pieces begins a new seq, so that it can be taken away again by that.  As long as it
+ *   is no JSON, what goes on with it is more pieces behind it: many torn lines cost what they are
+ *   long, and not what they are long together.
+ *
+ *   A list that is a draft has no rows to append to: its content is taken into a stage, the bytes
+ *   are appended there by the same rules, and the whole is published, which ends the draft when the
+ *   torn line was completed.
+ */
+
+#include <errno.h>
+
+#include "fs/base/lines.h"
+#include "fs/content/content.h"
+#include "fs/inode/inodes.h"
+#include "fs/write/handle.h"
+
+enum {
+	PIECE_MAX = 1 << 20,   /* bytes of one piece; longer ones are several */
+	PIECE_LINES = 1 << 16, /* bytes of whole lines that are kept as one piece, about */
+	CHARACTER_MAX = 4,     /* bytes of one in UTF-8 */
+};
+
+struct appending {
+	struct tree *tree;
+	struct inode *inode;
+	struct list_state list; /* as it will be */
+	int64_t mtime;
+	uint64_t piece_lines; /* that this batch adds */
+	bool told;	      /* the log knows of a bad line */
+	const struct face *by;
+	struct notes *notes;
+	struct batch batch;
+};
+
+static void append_mark(struct appending *appending)
+{
+	struct list_state *list = &appending->list;
+
+	/* A mark stands only where no piece of the same index is before it. */
+	if (list->piece_seq || !list_mark_due(list->size - list->mark_offset, list->mark_rows))
+		return;
+	batch_mark_put(&appending->batch, appending->inode->node.ino, list->size, list->next);
+	list->mark_offset = list->size;
+	list->mark_index = list->next;
+	list->mark_rows = 0;
+}
+
+/* Whether a line went to the piece before it: whole lines of one write that are no rows. */
+static bool append_to_piece(struct appending *appending, struct bytes line)
+{
+	struct backend_op *op = batch_last(&appending->batch);
+
+	if (!op || op->type != BACKEND_PIECE_PUT || op->data.data + op->data.size != line.data ||
+	    line.data[-1] != '\n' || line.data[line.size - 1] != '\n' ||
+	    op->data.size >= PIECE_LINES)
+		return false;
+	op->data.size += line.size;
+	return true;
+}
+
+static void append_piece(struct appending *appending, struct bytes data)
+{
+	struct list_state *list = &appending->list;
+
+	list->size += data.size;
+	if (append_to_piece(appending, data))
+		return;
+	while (data.size) {
+		size_t part = MIN(data.size, (size_t)PIECE_MAX);
+
+		batch_piece_put(&appending->batch, appending->inode->node.ino, list->next,
+				list->piece_seq++, bytes_make(data.data, part));
+		data = bytes_make(data.data + part, data.size - part);
+	}
+}
+
+static int count_newlines(void *arg, int64_t index, int64_t seq, struct bytes data)
+{
+	uint64_t *lines = arg;
+	struct line line;
+
+	(void)index;
+	(void)seq;
+	while (lines_next(&data, &line))
+		*lines += line.newline;
+	return 0;
+}
+
+/* Lines that are no rows, for the number of the next line; once a list.  added: those that are not
+ * in the store yet. */
+static void count_piece_lines(struct tree *tree, const struct inode *inode, uint64_t added,
+			      struct list_state *list)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+
+	if (list->pieces_counted || view_begin(tree, BACKEND_ANYWAY, &view) < 0)
+		return;
+	list->piece_lines = added;
+	if (ASK(&view, piece_read, inode->node.ino, INT64_MIN, INT64_MIN, count_newlines,
+		&list->piece_lines) == 0)
+		list->pieces_counted = true;
+}
+
+/* A line behind a newline, or instead of a tail that was taken away.  over_row: a row with index
+ * list.next is there and will be replaced. */
+static void append_line(struct appending *appending, const struct line *line, bool over_row)
+{
+	const struct backend_node *node = &appending->inode->node;
+	struct list_state *list = &appending->list;
+	struct json_error error;
+
+	append_mark(appending);
+	if (!lines_is_row(line->text, &error)) {
+		if (!lines_is_blank(line->text) && !appending->told) {
+			count_piece_lines(appending->tree, appending->inode, appending->piece_lines,
+					  list);
+			invalid_log(node, "line", (uint64_t)list->next + list->piece_lines + 1,
+				    &error, false);
+			appending->told = true;
+		}
+		list->piece_lines += line->newline;
+		appending->piece_lines += line->newline;
+		if (over_row)
+			batch_row_delete(&appending->batch, node->session, node->key, list->next,
+					 list->next);
+		list->tail_seq = list->piece_seq;
+		list->tail_size = line->newline ? 0 : line->size;
+		append_piece(appending, bytes_make(line->text.data, line->size));
+		return;
+	}
+	if (over_row)
+		batch_row_put(&appending->batch, node->session, node->key, list->next, line->text);
+	else
+		batch_row_insert(&appending->batch, node->session, node->key, list->next,
+				 line->text);
+	dates_apply(&appending->inode->dates, node->kind, batch_last(&appending->batch));
+	list->size += line->size;
+	list->tail_is_row = !line->newline;
+	list->tail_row = list->next;
+	list->tail_row_seq = list->piece_seq;
+	list->tail_size = line->newline ? 0 : line->size;
+	list->mark_rows++;
+	list->next++;
+	list->piece_seq = 0;
+}
+
+/* Close the tail off. */
+static void append_seal(struct appending *appending)
+{
+	struct list_state *list = &appending->list;
+
+	if (list->tail_is_row)
+		list->size++;
+	else {
+		append_piece(appending, BYTES("\n"));
+		list->piece_lines++;
+		appending->piece_lines++;
+	}
+	list->tail_is_row = false;
+	list->tail_size = 0;
+	list->tail_spoilt = false;
+	list->tail_opens = '\0';
+}
+
+/* Take the tail away; true when it is a row that stands at list.next now. */
+static bool append_take_tail(struct appending *appending)
+{
+	struct list_state *list = &appending->list;
+	bool was_row = list->tail_is_row;
+
+	list->size -= list->tail_size;
+	if (was_row) {
+		list->next = list->tail_row;
+		list->piece_seq = list->tail_row_seq;
+		list->mark_rows -= MIN(list->mark_rows, 1);
+	} else {
+		batch_piece_delete(&appending->batch, appending->inode->node.ino, list->next,
+				   list->tail_seq);
+		list->piece_seq = list->tail_seq;
+	}
+	list->tail_is_row = false;
+	list->tail_size = 0;
+	list->tail_spoilt = false;
+	list->tail_opens = '\0';
+	return was_row;
+}
+
+/* Go on with a tail of pieces that is still no JSON then. */
+static void append_behind_tail(struct appending *appending, const struct line *line)
+{
+	struct list_state *list = &appending->list;
+
+	append_piece(appending, bytes_make(line->text.data, line->size));
+	list->piece_lines += line->newline;
+	appending->piece_lines += line->newline;
+	list->tail_size += line->size;
+	if (!line->newline)
+		return;
+	list->tail_size = 0;
+	list->tail_spoilt = false;
+	list->tail_opens = '\0';
+}
+
+/* The byte that a JSON text ends in when it begins with this one; "" when none begins so. */
+static const char *last_bytes(char first)
+{
+	switch (first) {
+	case '{':
+		return "}";
+	case '[':
+		return "]";
+	case '"':
+		return "\"";
+	case 't':
+	case 'f':
+		return "e";
+	case 'n':
+		return "l";
+	case '-':
+	case '0' ... '9':
+		return "0123456789";
+	default:
+		return "";
+	}
+}
+
+/* Whether a tail of pieces can be JSON with this line behind it, as far as is known of it. */
+static bool tail_may_become_row(const struct appending *appending, struct bytes line)
+{
+	const struct list_state *list = &appending->list;
+	size_t size = line.size;
+
+	if (list->tail_spoilt || list->tail_size + line.size > appending->tree->backend->max_item)
+		return false;
+	while (size && memchr(" \t\r", line.data[size - 1], 3))
+		size--;
+	return !list->tail_opens ||
+	       (size && strchr(last_bytes(list->tail_opens), line.data[size - 1]));
+}
+
+/* Remember why a tail with something behind it was no JSON. */
+static void learn_tail(struct list_state *list, struct bytes tail, const struct json_error *error)
+{
+	size_t blanks = 0;
+
+	while (blanks < tail.size && memchr(" \t\r", tail.data[blanks], 3))
+		blanks++;
+	list->tail_opens = blanks < tail.size ? tail.data[blanks] : '\0';
+	/* A character that is cut short is told by its start. */
+	list->tail_spoilt = error->offset + CHARACTER_MAX <= tail.size;
+}
+
+static bool append_shall_glue(struct tree *tree, bool own_tail, struct bytes glued,
+			      struct bytes line)
+{
+	return own_tail || tree->options.exact || lines_is_row(glued, NULL) ||
+	       !lines_is_row(line, NULL);
+}
+
+/* The first line meets a tail of pieces that is no JSON with it, whatever it holds. */
+static void append_to_spoilt(struct appending *appending, const struct line *line, bool own_tail)
+{
+	if (own_tail || appending->tree->options.exact || !lines_is_row(line->text, NULL)) {
+		append_behind_tail(appending, line);
+		return;
+	}
+	append_seal(appending);
+	append_line(appending, line, false);
+}
+
+/* The first line meets a tail.  glued becomes the bytes of both. */
+static int append_to_tail(struct appending *appending, struct view *view, const struct line *first,
+			  bool own_tail, struct buf *glued)
+{
+	struct list_state *list = &appending->list;
+	struct line line = *first;
+	struct json_error error;
+	bool was_row;
+	int r;
+
+	if (!list->tail_is_row && !tail_may_become_row(appending, first->text)) {
+		append_to_spoilt(appending, first, own_tail);
+		return 0;
+	}
+	r = list_read_tail(view, appending->inode, glued);
+	if (r < 0)
+		return r;
+	if (glued->size != list->tail_size)
+		return -EIO;
+	r = buf_append(glued, first->text.data, first->size);
+	if (r < 0)
+		return r;
+	line.text = bytes_make(glued->data, glued->size - (first->newline ? 1 : 0));
+	line.size = glued->size;
+	if (!append_shall_glue(appending->tree, own_tail, line.text, first->text)) {
+		append_seal(appending);
+		append_line(appending, first, false);
+		return 0;
+	}
+	if (!list->tail_is_row && !lines_is_row(line.text, &error)) {
+		append_behind_tail(appending, first);
+		if (list->tail_size)
+			learn_tail(list, line.text, &error);
+		return 0;
+	}
+	was_row = append_take_tail(appending);
+	append_line(appending, &line, was_row);
+	return 0;
+}
+
+static int append_commit(struct appending *appending)
+{
+	struct inode *inode = appending->inode;
+	struct backend_node node = inode->node;
+	bool tail_changed = inode->list.tail_size != 0;
+	uint64_t size = inode->list.size;
+	bool with_node;
+	int r;
+
+	node.mtime = appending->mtime;
+	node.ctime = time_now();
+	node.flags &= ~(uint32_t)(BACKEND_NO_NEWLINE | BACKEND_ADOPTED);
+	if (appending->list.tail_is_row)
+		node.flags |= BACKEND_NO_NEWLINE;
+	with_node = node.flags != inode->node.flags || inode->synced;
+	if (with_node)
+		batch_node_put(&appending->batch, &node);
+	r = batch_commit(&appending->batch, appending->tree->backend,
+			 inode->sync_soon ? BACKEND_SYNC_SOON : 0);
+	if (r == -EEXIST) {
+		/* Someone else's row stands where ours should; look again. */
+		inode->loaded = false;
+		return -ESTALE;
+	}
+	if (r < 0)
+		return r;
+	if (!with_node)
+		inode_times_dirty(appending->tree, inode);
+	inode->synced = inode->sync_soon = false;
+	inode->node = node;
+	inode->inherits = false; /* somebody has written to them */
+	inode->list = appending->list;
+	if (tail_changed)
+		inode->version++;
+	notes_change(appending->notes, appending->tree, inode, CHANGE_GREW, size, appending->by);
+	return 0;
+}
+
+/* What lies behind the last newline. */
+static struct bytes tail_of(struct bytes bytes)
+{
+	size_t start = bytes.size;
+
+	while (start && bytes.data[start - 1] != '\n')
+		start--;
+	/* Nothing may be at no address. */
+	return start ? bytes_make(bytes.data + start, bytes.size - start) : bytes;
+}
+
+/* A draft: by the same rules, in a stage. */
+static int append_to_draft(struct tree *tree, struct view *view, struct inode *inode,
+			   struct bytes data, bool own_tail, int64_t mtime, struct notes *notes)
+{
+	_cleanup_(stage_done) struct stage stage = { 0 };
+	_cleanup_(buf_done) struct buf glued = { 0 };
+	struct bytes content, tail, rest = data;
+	struct line first;
+	int r;
+
+	r = content_to_stage(view, inode, &stage);
+	if (r == 0)
+		r = stage_map(&stage, &content);
+	if (r < 0)
+		return r;
+	tail = tail_of(content);
+	if (tail.size && lines_next(&rest, &first)) {
+		r = buf_append_bytes(&glued, tail);
+		if (r == 0)
+			r = buf_append_bytes(&glued, first.text);
+		if (r == 0 && !append_shall_glue(tree, own_tail, buf_bytes(&glued), first.text))
+			r = stage_write(&stage, stage.size, BYTES("\n"));
+	}
+	if (r == 0)
+		r = stage_write(&stage, stage.size, data);
+	if (r < 0)
+		return r;
+	view_end(view);
+	return save_extend(tree, inode, &stage, mtime, notes);
+}
+
+int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool own_tail,
+		 int64_t mtime, const struct face *by, struct notes *notes)
+{
+	struct appending appending = {
+		.tree = tree,
+		.inode = inode,
+		.mtime = mtime,
+		.by = by,
+		.notes = notes,
+	};
+	_cleanup_(buf_done) struct buf glued = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	struct line line;
+	int r = 0;
+
+	if (!data.size)
+		return 0;
+	if (inode->apart)
+		return -EIO;
+	if (!inode->loaded || inode->list.tail_size) {
+		r = view_begin(tree, 0, &view);
+		if (r < 0)
+			return r;
+		if (inode_is_draft(inode))
+			return append_to_draft(tree, &view, inode, data, own_tail, mtime, notes);
+		r = content_load(tree, &view, inode);
+		if (r < 0)
+			return r;
+	}
+	appending.list = inode->list;
+	/* Somebody has put a row at the very end of the numbers; none fits behind it. */
+	if (inode->list.next > INT64_MAX - (int64_t)data.size)
+		return -EFBIG;
+	if (appending.list.tail_size && lines_next(&data, &line))
+		r = append_to_tail(&appending, &view, &line, own_tail, &glued);
+	view_end(&view);
+	while (r == 0 && lines_next(&data, &line))
+		append_line(&appending, &line, false);
+	if (r == 0)
+		r = append_commit(&appending);
+	batch_done(&appending.batch);
+	return r;
+}
+
+/* The tail of a list or of its draft, and the number of the line that the next byte belongs to. */
+static int read_end(struct tree *tree, struct inode *inode, struct buf *tail, uint64_t *ret_line)
+{
+	_cleanup_(stage_done) struct stage stage = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	struct bytes content;
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = content_load(tree, &view, inode);
+	if (r < 0)
+		return r;
+	if (!inode_is_draft(inode)) {
+		struct list_state *list = &inode->list;
+
+		count_piece_lines(tree, inode, 0, list);
+		*ret_line = (uint64_t)list->next + list->piece_lines + !list->tail_is_row;
+		return list->tail_size ? list_read_tail(&view, inode, tail) : 0;
+	}
+	r = content_to_stage(&view, inode, &stage);
+	if (r == 0)
+		r = stage_map(&stage, &content);
+	if (r < 0)
+		return r;
+	*ret_line = 1;
+	for (size_t i = 0; i < content.size; i++)
+		*ret_line += content.data[i] == '\n';
+	return buf_append_bytes(tail, tail_of(content));
+}
+
+static bool line_is_good(struct bytes line, struct json_error *error)
+{
+	return lines_is_row(line, error) || lines_is_blank(line);
+}
+
+int append_judge(struct tree *tree, struct inode *inode, struct bytes line, bool own_tail)
+{
+	_cleanup_(buf_done) struct buf glued = { 0 };
+	struct json_error error;
+	uint64_t number = 0;
+	int r;
+
+	if (inode->loaded && !inode_is_draft(inode) && !inode->list.tail_size &&
+	    line_is_good(line, NULL))
+		return 1;
+	r = read_end(tree, inode, &glued, &number);
+	if (r == 0)
+		r = buf_append_bytes(&glued, line);
+	if (r < 0)
+		return r;
+	if (line_is_good(buf_bytes(&glued), &error))
+		return 1;
+	if (glued.size > line.size && !own_tail && !tree->options.exact && line_is_good(line, NULL))
+		return 1;
+	invalid_log_refused(&inode->node, number, &error);
+	return 0;
+}

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * The states of what is written (struct writing)
+ *
+ *   It belongs to one open file, whatever descriptors and processes share that, and to the handles
+ *   that were opened again through it, as /dev/stdout: they write and see the same.  Who opens the
+ *   file by a name has another one.
+ *
+ *   HANDLE_PLAIN    holds nothing back.  Reads show the published content; writes of ordinary files
+ *                   go through.  A write to a state file leads to one of the others:
+ *   HANDLE_APPEND   writes at the end of a list: with O_APPEND, or in sequence into a list that was
+ *                   empty when it was opened.  Whole lines are published by the write, the piece
+ *                   of an unfinished one is held back until flush.
+ *   HANDLE_SAVE     everything else: O_TRUNC, truncation, writes anywhere.  The stage holds the new
+ *                   content until flush; it is what is seen by this open file meanwhile.
+ *
+ *   Flush (the close of a descriptor, and fsync; but not the close by a child that has only
+ *   inherited the descriptor, nor one that leaves a duplicate to its process: the writer goes on)
+ *   publishes and leaves the state as it is: a child may go on writing, and what it adds is laid
+ *   over its own stage, never over the content of another writer: the last close wins, entire.  But
+ *   what was only added to a document (O_APPEND) is added to what it is by then, and a save that is
+ *   nothing but an emptying leaves alone what others have published since.  A stage that is
+ *   published counts as a view of the file only until somebody else publishes; the
+ *   next read drops it then, so that lock, read, change, write back sees the newest content.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "fs/base/lines.h"
+#include "fs/content/content.h"
+#include "fs/inode/inodes.h"
+#include "fs/write/handle.h"
+#include "src/base/descriptor.h"
+#include "src/base/tick.h"
+
+void handle_note_begun(struct tree *tree, struct writing *writing)
+{
+	struct inode *inode = writing->inode;
+
+	writing->version = inode->version;
+	if (inode->node.kind == BACKEND_LIST && !inode->gone && writing->only_cut)
+		(void)handle_list_end(tree, inode, &writing->seen);
+}
+
+int handle_begin_save(struct tree *tree, struct handle *handle, bool keep)
+{
+	struct writing *writing = handle->writing;
+	_cleanup_(view_end) struct view view = { 0 };
+	_cleanup_(stage_done) struct stage stage = { 0 };
+	uint64_t kept;
+	int r;
+
+	if (writing->mode == HANDLE_SAVE)
+		return 0;
+	if (keep) {
+		r = view_begin(tree, 0, &view);
+		if (r == 0)
+			r = content_to_stage(&view, handle->inode, &stage);
+		if (r < 0)
+			return r;
+	}
+	kept = stage.size;
+	/* A piece that was held back is part of what the writer sees. */
+	if (keep && writing->piece.size) {
+		struct bytes piece;
+
+		r = stage_map(&writing->piece, &piece);
+		if (r == 0)
+			r = stage_write(&stage, stage.size, piece);
+		if (r < 0)
+			return r;
+	}
+	stage_done(&writing->piece);
+	stage_done(&writing->stage);
+	writing->stage = stage;
+	writing->line_start = stage.size;
+	writing->only_cut = !keep;
+	writing->only_adds = keep;
+	writing->kept = kept;
+	stage = (struct stage){ 0 };
+	writing->mode = HANDLE_SAVE;
+	writing->dirty = false;
+	handle_note_begun(tree, writing);
+	return 0;
+}
+
+void handle_staged(struct tree *tree, struct handle *handle)
+{
+	struct writing *writing = handle->writing;
+
+	if (!writing->is_saver) {
+		writing->is_saver = true;
+		pthread_mutex_lock(&tree->times_lock);
+		writing->saver_next = tree->savers;
+		writing->saver_link = &tree->savers;
+		if (writing->saver_next)
+			writing->saver_next->saver_link = &writing->saver_next;
+		tree->savers = writing;
+		pthread_mutex_unlock(&tree->times_lock);
+	}
+	writing->dirty = true;
+	writing->failed = 0;
+	writing->written = time_now();
+	writing->busy = tick_now();
+	writing->times_set = false;
+}
+
+/* Appending. */
+
+struct bytes whole_lines(struct bytes data)
+{
+	const char *newline = data.size ? memrchr(data.data, '\n', data.size) : NULL;
+
+	return bytes_make(data.data, newline ? (size_t)(newline - data.data) + 1 : 0);
+}
+
+/* -EFBIG when a line is longer than the store can take. */
+static int check_line_lengths(struct tree *tree, const struct handle *handle, struct bytes data)
+{
+	uint64_t before = handle->writing->piece.size;
+	struct line line;
+
+	if (before + data.size <= tree->backend->max_item)
+		return 0;
+	while (lines_next(&data, &line)) {
+		if (before + line.size > tree->backend->max_item)
+			return -EFBIG;
+		before = 0;
+	}
+	return 0;
+}
+
+int handle_list_end(struct tree *tree, struct inode *inode, uint64_t *ret_end)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	int r = 0;
+
+	if (!inode->loaded && !inode_is_draft(inode))
+		r = view_begin(tree, BACKEND_ANYWAY, &view);
+	return r < 0 ? r : content_size(tree, &view, inode, ret_end);
+}
+
+bool handle_owns_tail(struct tree *tree, const struct handle *handle)
+{
+	uint64_t end;
+
+	return handle->writing->owns_tail && handle_list_end(tree, handle->inode, &end) == 0 &&
+	       end == handle->writing->tail_end;
+}
+
+/* Publish lines that follow the piece; on failure the piece is as before. */
+static int append_behind_piece(struct tree *tree, struct handle *handle, struct bytes lines,
+			       struct notes *notes)
+{
+	uint64_t before = handle->writing->piece.size;
+	bool own = handle_owns_tail(tree, handle);
+	struct bytes all = lines;
+	int r = 0;
+
+	if (before) {
+		r = stage_write(&handle->writing->piece, before, lines);
+		if (r == 0)
+			r = stage_map(&handle->writing->piece, &all);
+	}
+	if (r == 0)
+		r = append_lines(tree, handle->inode, all, own, time_now(), handle->face, notes);
+	if (r < 0 && before)
+		stage_truncate(&handle->writing->piece, before);
+	if (r == 0)
+		stage_done(&handle->writing->piece);
+	return r;
+}
+
+/* With -o strict: whether the first line is good with the piece before it: 1, 0, -errno. */
+static int strict_first(struct tree *tree, struct handle *handle, struct bytes text)
+{
+	_cleanup_(buf_done) struct buf line = { 0 };
+	bool own = handle_owns_tail(tree, handle);
+	struct bytes piece;
+	int r;
+
+	if (!handle->writing->piece.size)
+		return append_judge(tree, handle->inode, text, own);
+	r = stage_map(&handle->writing->piece, &piece);
+	if (r == 0)
+		r = buf_append_bytes(&line, piece);
+	if (r == 0)
+		r = buf_append_bytes(&line, text);
+	return r < 0 ? r : append_judge(tree, handle->inode, buf_bytes(&line), own);
+}
+
+/* With -o strict: the lines up to the first one that is no JSON. */
+static int strict_part(struct tree *tree, struct handle *handle, struct bytes lines,
+		       struct bytes *ret_good)
+{
+	struct bytes rest = lines;
+	struct line line;
+	size_t good = 0;
+
+	while (lines_next(&rest, &line)) {
+		int r = good == 0 ? strict_first(tree, handle, line.text) :
+				    lines_is_row(line.text, NULL) || lines_is_blank(line.text);
+
+		if (r < 0)
+			return r;
+		if (!r)
+			break;
+		good += line.size;
+	}
+	*ret_good = bytes_make(lines.data, good);
+	return 0;
+}
+
+static ssize_t handle_append(struct tree *tree, struct handle *handle, struct bytes data,
+			     struct notes *notes)
+{
+	struct bytes lines = whole_lines(data);
+	size_t taken = data.size;
+	struct bytes rest;
+	int r;
+
+	r = check_line_lengths(tree, handle, data);
+	if (r < 0)
+		return r;
+	if (tree->options.strict) {
+		struct bytes good;
+
+		r = strict_part(tree, handle, lines, &good);
+		if (r < 0)
+			return r;
+		if (lines.size && !good.size)
+			return -EINVAL;
+		if (good.size < lines.size)
+			taken = good.size;
+		lines = good;
+	}
+	if (lines.size) {
+		r = append_behind_piece(tree, handle, lines, notes);
+		if (r < 0)
+			return r;
+		handle->writing->owns_tail = false;
+	}
+	handle->writing->mode = HANDLE_APPEND;
+	handle->writing->failed = 0;
+	rest = bytes_make(data.data + lines.size, taken - lines.size);
+	if (rest.size) {
+		r = stage_write(&handle->writing->piece, handle->writing->piece.size, rest);
+		/* The lines before it are committed: a short write tells what was taken. */
+		if (r < 0 && !lines.size)
+			return r;
+		if (r < 0)
+			taken = lines.size;
+	}
+	handle->writing->stream_end += taken;
+	handle->writing->written = time_now();
+	handle->writing->busy = tick_now();
+	handle->writing->times_set = false;
+	return (ssize_t)taken;
+}
+
+static bool write_appends(struct tree *tree, struct handle *handle, uint64_t offset)
+{
+	struct inode *inode = handle->inode;
+
+	if (inode->node.kind != BACKEND_LIST || inode->orphaned ||
+	    handle->writing->mode == HANDLE_SAVE)
+		return false;
+	if (handle->flags & O_APPEND)
+		return true;
+	if (!handle->writing->streams || offset != handle->writing->stream_end)
+		return false;
+	/* Only as long as nobody else has written: then the place would not be the end. */
+	if (!inode->loaded) {
+		_cleanup_(view_end) struct view view = { 0 };
+
+		if (view_begin(tree, 0, &view) < 0 || content_load(tree, &view, inode) < 0)
+			return false;
+	}
+	return !inode_is_draft(inode) &&
+	       inode->list.size + handle->writing->piece.size == handle->writing->stream_end;
+}
+
+/* Writing. */
+
+/* A write that was refused (a full disk) leaves a gap, and content with a gap is never published:
+ * whoever closes after such an error keeps the previous content. */
+static void handle_refuse(struct handle *handle, uint64_t offset, int error)
+{
+	if (handle->writing->refused && handle->writing->refused_at <= offset)
+		return;
+	handle->writing->refused = error;
+	handle->writing->refused_at = offset;
+}
+
+/* Until the writer tries again from there, with success. */
+static void handle_repair(struct handle *handle, uint64_t from, uint64_t to)
+{
+	if (from <= handle->writing->refused_at && handle->writing->refused_at < to)
+		handle->writing->refused = 0;
+}
+
+bool handle_holds_back(const struct handle *handle)
+{
+	const struct writing *writing = handle->writing;
+
+	return writing->mode == HANDLE_SAVE ? writing->dirty : writing->piece.size != 0;
+}
+
+/* Whether a write goes through: to an ordinary file, or to one without a name, of which nobody sees
+ * a save.  Who still holds back what was written under another name keeps the order. */
+static bool write_is_plain(struct handle *handle)
+{
+	const struct inode *inode = handle->inode;
+
+	if ((inode_is_state(inode) && !inode->orphaned) || handle_holds_back(handle))
+		return false;
+	stage_done(&handle->writing->stage);
+	handle->writing->mode = HANDLE_PLAIN;
+	return true;
+}
+
+static ssize_t write_plain(struct tree *tree, struct handle *handle, bool append, uint64_t offset,
+			   struct bytes data, struct notes *notes)
+{
+	struct inode *inode = handle->inode;
+	uint64_t size;
+	int r = content_size(tree, NULL, inode, &size);
+
+	if (r == 0 && append)
+		offset = size;
+	if (r == 0)
+		r = content_write(tree, inode, offset, data);
+	if (r < 0)
+		return r;
+	notes_plain(notes, tree, inode, size, offset, handle->face);
+	return (ssize_t)data.size;
+}
+
+/* Where the last line of what the handle sees begins, or a place behind that. */
+static int last_line_start(struct tree *tree, struct inode *inode, const struct handle *handle,
+			   uint64_t *ret_start)
+{
+	int r;
+
+	if (handle && handle->writing->mode == HANDLE_SAVE) {
+		*ret_start = handle->writing->line_start;
+		return 0;
+	}
+	r = handle_list_end(tree, inode, ret_start);
+	if (r == 0 && handle)
+		*ret_start += handle->writing->piece.size;
+	return r;
+}
+
+int check_growth(struct tree *tree, struct inode *inode, const struct handle *handle,
+		 uint64_t offset, struct bytes data)
+{
+	uint64_t end = offset + data.size, limit = tree->backend->max_item, start;
+	const char *newline;
+	int r;
+
+	if (end < offset || end > INT64_MAX)
+		return -EFBIG;
+	if (end <= limit || inode->node.kind == BACKEND_ORDINARY)
+		return 0;
+	if (inode->node.kind != BACKEND_LIST)
+		return -EFBIG;
+	r = last_line_start(tree, inode, handle, &start);
+	if (r < 0)
+		return r;
+	newline = data.size ? memchr(data.data, '\n', data.size) : NULL;
+	if (newline)
+		end = offset + (uint64_t)(newline - data.data);
+	return end > start && end - start > limit ? -EFBIG : 0;
+}
+
+static void note_last_line(struct handle *handle, uint64_t offset, struct bytes data)
+{
+	size_t lines = whole_lines(data).size;
+
+	if (lines)
+		handle->writing->line_start = MAX(handle->writing->line_start, offset + lines);
+}
+
+static ssize_t write_once(struct tree *tree, struct handle *handle, int flags, pid_t pid,
+			  uint64_t offset, struct bytes data, struct notes *notes)
+{
+	struct inode *inode = handle->inode;
+	WITH_HANDLE_LOCK(handle);
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	bool append;
+	int r;
+
+	if (flags >= 0 && pid != HANDLE_PAGES)
+		handle->flags = (handle->flags & ~O_APPEND) | (flags & O_APPEND);
+	append = (handle->flags & O_APPEND) && pid != HANDLE_PAGES;
+	/* Pages of a shared mapping come from whatever thread the kernel has. */
+	if (inode_is_state(inode) && pid != HANDLE_PAGES)
+		handle_written_by(handle, pid);
+	handle_wrote(handle);
+	if (write_is_plain(handle))
+		return write_plain(tree, handle, append, offset, data, notes);
+	if (pid != HANDLE_PAGES && write_appends(tree, handle, offset)) {
+		ssize_t taken = handle_append(tree, handle, data, notes);
+
+		if (handle->writing->piece.size)
+			face_take(notes, tree, handle->writing);
+		return taken;
+	}
+	if (append && handle->writing->mode == HANDLE_SAVE && !handle->writing->dirty)
+		handle->writing->mode = HANDLE_PLAIN; /* the end is where the file ends now */
+	r = handle_begin_save(tree, handle, true);
+	if (r < 0)
+		return r;
+	if (append)
+		offset = handle->writing->stage.size;
+	r = check_growth(tree, inode, handle, offset, data);
+	if (r == 0)
+		r = stage_write(&handle->writing->stage, offset, data);
+	if (r < 0) {
+		handle_refuse(handle, offset, r);
+		return r;
+	}
+	note_last_line(handle, offset, data);
+	handle_repair(handle, offset, offset + data.size);
+	handle->writing->only_cut = false;
+	handle->writing->only_adds &= append;
+	handle_staged(tree, handle);
+	face_take(notes, tree, handle->writing);
+	return (ssize_t)data.size;
+}
+
+ssize_t handle_write_as(struct tree *tree, struct handle *handle, int flags, pid_t pid,
+			uint64_t offset, struct bytes data)
+{
+	struct notes notes = { 0 };
+	ssize_t r = TREE_RETRY(tree, write_once(tree, handle, flags, pid, offset, data, &notes));
+
+	/* Who writes pages holds them until this is answered, and another may wait for them. */
+	notes_send(&notes, tree,
+		   handle->direct && pid != HANDLE_PAGES ? NOTIFY_CONTENT : NOTIFY_LATER);
+	return r;
+}
+
+ssize_t handle_write(struct tree *tree, struct handle *handle, pid_t pid, uint64_t offset,
+		     struct bytes data)
+{
+	return handle_write_as(tree, handle, HANDLE_AS_BEFORE, pid, offset, data);
+}

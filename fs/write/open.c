@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Opening and closing files.  handle.c has the states of a handle, fs/cache/cache.h says what a
+ * face is. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fs/content/content.h"
+#include "fs/inode/kept.h"
+#include "fs/inode/inodes.h"
+#include "fs/write/handle.h"
+#include "src/base/log.h"
+
+struct inode *handle_inode(struct handle *handle)
+{
+	return handle->inode;
+}
+
+uint64_t handle_nodeid(const struct handle *handle)
+{
+	return inode_nodeid(handle->inode, handle->face->number);
+}
+
+bool handle_is_direct(const struct handle *handle)
+{
+	return handle->direct;
+}
+
+/* Mostly it is known: a snapshot would take longer than all the rest of an open. */
+static int open_size(struct tree *tree, struct inode *inode, uint64_t *ret_size)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	int r = inode->loaded ? 0 : view_begin(tree, 0, &view);
+
+	return r < 0 ? r : content_size(tree, &view, inode, ret_size);
+}
+
+static bool is_being_written(const struct inode *inode)
+{
+	for (const struct handle *handle = inode->open; handle; handle = handle->next)
+		if (handle->kind == FACE_WRITE)
+			return true;
+	return false;
+}
+
+/* Readers of a large list have the page cache; who reads something small sees one version, from a
+ * read at its start on.
+ *
+ * A list that somebody is writing is read past the cache, however large it is.  A read through the
+ * cache takes hold of a page and then asks for the size (Linux, filemap_read()): when the list
+ * grows in between, it copies the zeros behind the old end out of a page that was forgotten just
+ * now. */
+static int open_direct(struct tree *tree, struct handle *handle)
+{
+	struct inode *inode = handle->inode;
+	uint64_t size;
+	int r;
+
+	handle->direct = true;
+	if (handle->kind == FACE_WRITE || inode->node.kind != BACKEND_LIST || inode->orphaned)
+		return 0;
+	r = open_size(tree, inode, &size);
+	if (r == 0)
+		handle->direct =
+			tree->direct_mmap && (size < FACE_CACHED || is_being_written(inode));
+	return r;
+}
+
+/* A list that is empty is streamed. */
+static int open_streams(struct tree *tree, struct handle *handle)
+{
+	struct inode *inode = handle->inode;
+	uint64_t size = 0;
+	int r;
+
+	if (inode->node.kind != BACKEND_LIST || inode_is_draft(inode) || inode->orphaned)
+		return 0;
+	r = open_size(tree, inode, &size);
+	handle->writing->streams = r == 0 && size == 0;
+	return r;
+}
+
+static int open_state(struct tree *tree, struct handle *handle, struct notes *notes)
+{
+	struct inode *inode = handle->inode;
+	int r;
+
+	r = open_direct(tree, handle);
+	/* Who may not write has nothing to publish later: it is truncate(2), then open(2). */
+	if (r == 0 && !handle_writes(handle) && (handle->flags & O_TRUNC))
+		r = handle_truncate(tree, inode, NULL, 0, notes);
+	if (r < 0 || !handle_writes(handle))
+		return r;
+	/* Unlink and write again is a save: others see the previous content until then. */
+	if (!inode->inherited) {
+		r = open_streams(tree, handle);
+		if (r < 0 || !(handle->flags & O_TRUNC) || handle->writing->streams)
+			return r;
+	}
+	inode->inherited = false;
+	r = handle_begin_save(tree, handle, false);
+	if (r == 0)
+		handle_staged(tree, handle);
+	return r;
+}
+
+/* By an open file: what is written there goes on. */
+static int open_joined(struct tree *tree, struct handle *handle, struct notes *notes)
+{
+	handle->direct = true;
+	if (!(handle->flags & O_TRUNC))
+		return 0;
+	return handle_cut(tree, handle, 0, notes);
+}
+
+static int open_empty(struct tree *tree, struct inode *inode, const struct face *face,
+		      struct notes *notes)
+{
+	uint64_t before = file_size(inode);
+	int r = file_truncate(tree, inode, 0);
+
+	if (r == 0)
+		notes_plain(notes, tree, inode, before, 0, face);
+	return r;
+}
+
+static struct face *open_face(struct tree *tree, struct handle *handle, unsigned face, pid_t pid)
+{
+	if (face == FACE_ANY)
+		return face_for_create(handle->inode, handle->kind);
+	return face_for_open(tree, handle->inode, face, handle->kind, pid);
+}
+
+/* A writer is shown the size of what it has written, which must not cut pages that readers have
+ * left.  Who only appends is not, and leaves them to later readers. */
+static bool face_is_written(const struct inode *inode, const struct face *face,
+			    const struct handle *handle)
+{
+	return inode_is_state(inode) && handle_writes(handle) && !(handle->flags & O_APPEND) &&
+	       face->filled && !face_is_read(inode, face);
+}
+
+/* 1 when the name is to be looked up again: the file was replaced or removed since and nobody kept
+ * its bytes, or another face is to be opened. */
+static int open_once(struct tree *tree, struct handle *handle, unsigned number, pid_t pid,
+		     bool *ret_changed, struct notes *notes)
+{
+	struct inode *inode = handle->inode;
+	WITH_HANDLE_LOCK(handle); /* once it is staged, the tree's own thread may look at it */
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	struct face *face;
+	int r = 0;
+
+	if (inode->gone && !inode->orphaned)
+		return 1;
+	if (inode->apart && !inode->orphaned)
+		return -EIO;
+	face = open_face(tree, handle, number, pid);
+	if (!face)
+		return 1;
+	handle->keeps = handle->kind == FACE_READ && inode_is_state(inode) && !inode->orphaned;
+	if (handle->keeps)
+		r = kept_begin(tree, inode);
+	if (r < 0)
+		return r;
+	if (handle->writing->count > 1)
+		r = open_joined(tree, handle, notes);
+	else if (inode_is_state(inode))
+		r = open_state(tree, handle, notes);
+	else if ((handle->flags & O_TRUNC) && S_ISREG(inode->node.mode))
+		r = open_empty(tree, inode, face, notes);
+	if (r < 0)
+		return r;
+	*ret_changed = face_opened(face, handle, pid);
+	/* The kernel does not know the name yet of what it creates. */
+	if (number != FACE_ANY && handle->writing->dirty)
+		face_take(notes, tree, handle->writing);
+	if (face_is_written(inode, face, handle))
+		notes_forget(notes, tree, inode, face);
+	if (!handle->direct)
+		face->filled = handle->fills = true;
+	if (handle->keeps)
+		kept_opened(tree);
+	handle->next = inode->open;
+	handle->link = &inode->open;
+	if (handle->next)
+		handle->next->link = &handle->next;
+	inode->open = handle;
+	return 0;
+}
+
+static struct writing *writing_new(struct inode *inode)
+{
+	struct writing *writing = calloc(1, sizeof(*writing));
+
+	if (!writing)
+		return NULL;
+	pthread_mutex_init(&writing->lock, NULL);
+	writing->inode = inode;
+	writing->count = 1;
+	return writing;
+}
+
+static void writing_free(struct writing *writing)
+{
+	stage_done(&writing->stage);
+	stage_done(&writing->piece);
+	pthread_mutex_destroy(&writing->lock);
+	free(writing);
+}
+
+/* What the handle writes to, also if it only reads: its own, or what the open file has through
+ * which it is opened. */
+static int open_writing(struct tree *tree, struct handle *handle, unsigned face, pid_t pid)
+{
+	struct inode *inode = handle->inode;
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+
+	handle->writing = face_writing(tree, inode, face, pid);
+	if (handle->writing)
+		handle->writing->count++;
+	else
+		handle->writing = writing_new(inode);
+	if (!handle->writing)
+		return -ENOMEM;
+	handle->writing->writers += handle_writes(handle);
+	return 0;
+}
+
+static void saver_unlink(struct tree *tree, struct writing *writing)
+{
+	pthread_mutex_lock(&tree->times_lock);
+	*writing->saver_link = writing->saver_next;
+	if (writing->saver_next)
+		writing->saver_next->saver_link = writing->saver_link;
+	pthread_mutex_unlock(&tree->times_lock);
+}
+
+/* Under writing.lock and inode.lock.  Whether it was the last of its handles. */
+static bool writing_drop(struct tree *tree, const struct handle *handle)
+{
+	struct writing *writing = handle->writing;
+
+	writing->writers -= handle_writes(handle);
+	if (--writing->count)
+		return false;
+	if (writing->is_saver)
+		saver_unlink(tree, writing);
+	return true;
+}
+
+static void open_failed(struct tree *tree, struct handle *handle)
+{
+	struct writing *writing = handle->writing;
+	bool last;
+
+	{
+		WITH_HANDLE_LOCK(handle);
+		WITH_READ_LOCK(tree);
+		WITH_INODE_LOCK(handle->inode);
+
+		last = writing_drop(tree, handle);
+	}
+	if (last)
+		writing_free(writing);
+	free(handle);
+}
+
+static int open_handle(struct tree *tree, struct inode *inode, unsigned face, int flags, pid_t pid,
+		       enum notify_how how, struct handle **ret_handle)
+{
+	struct notes notes = { 0 };
+	struct handle *handle;
+	bool changed = false;
+	int r;
+
+	if (tree->options.read_only && ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC)))
+		return -EROFS;
+	handle = calloc(1, sizeof(*handle));
+	if (!handle)
+		return -ENOMEM;
+	handle->inode = inode;
+	handle->flags = flags;
+	handle->kind = handle_writes(handle) || (flags & O_TRUNC) ? FACE_WRITE : FACE_READ;
+	handle->fresh = (flags & O_ACCMODE) != O_WRONLY;
+	r = open_writing(tree, handle, face, pid);
+	if (r < 0) {
+		free(handle);
+		return r;
+	}
+	if (inode_is_state(inode) && handle_writes(handle))
+		handle_opened_by(handle, pid);
+	r = TREE_RETRY(tree, open_once(tree, handle, face, pid, &changed, &notes));
+	notes_send(&notes, tree, how);
+	if (r > 0)
+		again_add(tree, pid, handle->kind, inode_nodeid(inode, face));
+	else
+		again_end(tree, pid);
+	if (r != 0) {
+		open_failed(tree, handle);
+		return r < 0 ? r : -ESTALE;
+	}
+	inode_ref(tree, inode);
+	if (changed)
+		notify_attr(tree, inode, handle->face->number);
+	*ret_handle = handle;
+	return 0;
+}
+
+int tree_open_file(struct tree *tree, struct inode *inode, unsigned face, int flags, pid_t pid,
+		   struct handle **ret_handle)
+{
+	return open_handle(tree, inode, face, flags, pid,
+			   face == FACE_ANY ? NOTIFY_CONTENT : NOTIFY_ALL, ret_handle);
+}
+
+static bool is_joined(struct tree *tree, struct inode *inode, unsigned face, pid_t pid)
+{
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+
+	return face_writing(tree, inode, face, pid) != NULL;
+}
+
+int handle_join(struct tree *tree, struct inode *inode, unsigned face, pid_t pid,
+		struct handle **ret_handle)
+{
+	if (!is_joined(tree, inode, face, pid)) {
+		*ret_handle = NULL;
+		return 0;
+	}
+	return open_handle(tree, inode, face, O_WRONLY, pid, NOTIFY_CONTENT, ret_handle);
+}
+
+static bool is_written(const struct inode *inode)
+{
+	for (const struct handle *handle = inode->open; handle; handle = handle->next)
+		if ((handle->flags & O_ACCMODE) != O_RDONLY)
+			return true;
+	return false;
+}
+
+static void handle_close(struct tree *tree, struct handle *handle)
+{
+	struct writing *writing = handle->writing;
+	struct inode *inode = handle->inode;
+	struct notes notes = { 0 };
+	bool last;
+
+	{
+		/* Who walks the list of savers has the lock of the one where it is. */
+		WITH_HANDLE_LOCK(handle);
+		WITH_READ_LOCK(tree);
+		WITH_INODE_LOCK(inode);
+
+		*handle->link = handle->next;
+		if (handle->next)
+			handle->next->link = handle->link;
+		if (handle->keeps)
+			kept_closed(tree);
+		if (!is_written(inode))
+			inode->dates = (struct dates){ 0 };
+		if (face_closed(handle))
+			notes_renew(&notes, tree, inode, handle->face, RENEW_UNLESS_NEEDED);
+		faces_settle(&notes, tree, inode);
+		version_drop(&handle->old);
+		last = writing_drop(tree, handle);
+	}
+	notes_send(&notes, tree, NOTIFY_LATER);
+	if (last)
+		writing_free(writing);
+	stage_done(&handle->whole);
+	free(handle);
+	inode_forget(tree, inode, 1);
+}
+
+static void handle_end(struct tree *tree, struct handle *handle, bool held)
+{
+	/* Who was told that it failed is not to be surprised by a later success. */
+	int r = handle->writing->failed;
+
+	if (!r)
+		r = held ? handle_flush_held(tree, handle) : handle_flush(tree, handle, 0);
+	if (r < 0)
+		log_error("the last content of inode %llu could not be saved: %s",
+			  (unsigned long long)handle->inode->ino, strerror(-r));
+	handle_close(tree, handle);
+}
+
+void handle_free(struct tree *tree, struct handle *handle)
+{
+	handle_end(tree, handle, false);
+}
+
+void handle_leave(struct tree *tree, struct handle *handle)
+{
+	handle_end(tree, handle, true);
+}
+
+void handle_abandon(struct tree *tree, struct handle *handle)
+{
+	handle_lock(handle);
+	if (handle->writing->mode == HANDLE_SAVE && handle->writing->dirty) {
+		log_warning("a save of inode %llu was not finished when the mount ended; the "
+			    "previous content stays",
+			    (unsigned long long)handle->inode->ino);
+		handle->writing->dirty = false;
+	}
+	handle_unlockp(&handle);
+	handle_free(tree, handle);
+}

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Publishing what a writer held back: at close, at fsync, when it pauses.
+ *
+ * A close is no end of a save as long as other handles write the same.  Nor is one that leaves
+ * another descriptor of the same open file to its process: for "command > file" a shell opens the
+ * file, makes a duplicate of the descriptor, and closes the first one before anything is written.
+ * The kernel does not tell such a close from others, so the descriptors of the process are counted
+ * (/proc/PID/fdinfo has the inode number since Linux 5.14; where that is not to be read, each close
+ * publishes).  The last close is answered when its save is published, so in doubt it is taken for
+ * the last one.
+ *
+ * A large stage is judged and planned with writing.lock alone, and its commit has tree.turn, so
+ * that others find the tree free.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "fs/base/entries.h"
+#include "fs/base/lines.h"
+#include "fs/content/content.h"
+#include "fs/inode/inodes.h"
+#include "fs/write/handle.h"
+#include "src/base/descriptor.h"
+#include "src/base/log.h"
+#include "src/base/tick.h"
+
+/* The unfinished line joins the list. */
+static int join_piece(struct tree *tree, struct handle *handle, struct notes *notes)
+{
+	struct inode *inode = handle->inode;
+	struct bytes piece;
+	int r;
+
+	if (inode->node.kind != BACKEND_LIST || inode->orphaned) {
+		/* The file was renamed or unlinked meanwhile and is no list any more. */
+		r = handle_begin_save(tree, handle, true);
+		if (r == 0)
+			handle_staged(tree, handle);
+		return r;
+	}
+	r = stage_map(&handle->writing->piece, &piece);
+	if (r == 0)
+		r = append_lines(tree, inode, piece, handle_owns_tail(tree, handle),
+				 handle->writing->times_set ? inode->node.mtime :
+							      handle->writing->written,
+				 NULL, notes);
+	stage_unmap(&handle->writing->piece);
+	if (r < 0)
+		return r;
+	stage_done(&handle->writing->piece);
+	handle->writing->owns_tail = handle_list_end(tree, inode, &handle->writing->tail_end) == 0;
+	return 0;
+}
+
+enum { STAGE_LARGE = 1 << 20 };
+
+/* What was only added to what there was is added to what there is now. */
+static int add_to_newest(struct tree *tree, struct writing *writing)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	_cleanup_(stage_done) struct stage stage = { 0 };
+	struct bytes bytes;
+	uint64_t kept;
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = content_to_stage(&view, writing->inode, &stage);
+	kept = stage.size;
+	if (r == 0)
+		r = stage_map(&writing->stage, &bytes);
+	if (r < 0)
+		return r;
+	r = stage_write(&stage, kept,
+			bytes_make(bytes.data + writing->kept, bytes.size - writing->kept));
+	stage_unmap(&writing->stage);
+	if (r < 0)
+		return r;
+	stage_done(&writing->stage);
+	writing->stage = stage;
+	stage = (struct stage){ 0 };
+	writing->line_start = writing->kept = kept;
+	writing->version = writing->inode->version;
+	return 0;
+}
+
+/* Somebody else has published since the stage was begun.  1: there is nothing to publish then. */
+static int meet_newer(struct tree *tree, struct writing *writing, struct save_ahead *ahead)
+{
+	struct inode *inode = writing->inode;
+	uint64_t end = writing->seen;
+
+	/* An append that changes nothing of what was there leaves the version as it is. */
+	if (writing->only_cut && inode->node.kind == BACKEND_LIST && !inode->gone)
+		(void)handle_list_end(tree, inode, &end);
+	if (inode->gone || (inode->version == writing->version && end == writing->seen))
+		return 0;
+	if (writing->only_cut) {
+		stage_done(&writing->stage);
+		writing->mode = HANDLE_PLAIN;
+		writing->dirty = false;
+		return 1;
+	}
+	if (!writing->only_adds)
+		return 0;
+	save_ahead_done(ahead);
+	*ahead = (struct save_ahead){ 0 };
+	return add_to_newest(tree, writing);
+}
+
+static int publish_stage(struct tree *tree, struct writing *writing, struct save_ahead *ahead,
+			 struct notes *notes)
+{
+	struct inode *inode = writing->inode;
+	int r = meet_newer(tree, writing, ahead);
+
+	if (r != 0)
+		return MIN(r, 0);
+	r = save_publish(tree, inode, writing, &writing->stage,
+			 writing->times_set ? inode->node.mtime : writing->written, ahead, notes);
+	if (r < 0)
+		return r;
+	writing->dirty = writing->only_cut = writing->only_adds = false;
+	writing->version = inode->version;
+	return 0;
+}
+
+/* With -o strict: whether a list holds a line that is refused. */
+static bool has_bad_line(struct bytes lines)
+{
+	struct line line;
+
+	while (lines_next(&lines, &line))
+		if (!lines_is_blank(line.text) && !lines_is_row(line.text, NULL))
+			return true;
+	return false;
+}
+
+static bool content_is_whole(const struct tree *tree, uint32_t kind, struct bytes bytes)
+{
+	struct bytes tail;
+
+	if (kind == BACKEND_SINGLE)
+		return json_valid(bytes, NULL);
+	if (kind != BACKEND_LIST)
+		return false;
+	tail = whole_lines(bytes);
+	tail = bytes_make(bytes.data + tail.size, bytes.size - tail.size);
+	if (tail.size && !lines_is_row(tail, NULL))
+		return false;
+	return !tree->options.strict || !has_bad_line(bytes);
+}
+
+/* A half-written line or document is not published because its writer thinks. */
+static bool stage_is_whole(const struct tree *tree, struct writing *writing, uint32_t kind)
+{
+	struct bytes bytes;
+	bool whole;
+
+	if (stage_map(&writing->stage, &bytes) < 0)
+		return false;
+	whole = content_is_whole(tree, kind, bytes);
+	stage_unmap(&writing->stage);
+	return whole;
+}
+
+/* All under writing.lock. */
+
+static bool has_save(const struct writing *writing)
+{
+	return writing->mode == HANDLE_SAVE && writing->dirty && !writing->refused;
+}
+
+static bool is_large(const struct writing *writing)
+{
+	return writing->mode == HANDLE_SAVE && writing->stage.size >= STAGE_LARGE;
+}
+
+static uint32_t kind_now(struct tree *tree, struct inode *inode)
+{
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+
+	return inode->node.kind;
+}
+
+/* Plan what is staged, if it is large; nothing when the file is gone. */
+static int plan_ahead(struct tree *tree, struct writing *writing, struct save_ahead *ahead)
+{
+	struct inode *inode = writing->inode;
+
+	if (!is_large(writing))
+		return 0;
+	{
+		WITH_READ_LOCK(tree);
+		WITH_INODE_LOCK(inode);
+		int r = inode->gone ? 1 : save_ahead_begin(tree, inode, ahead);
+
+		if (r != 0)
+			return MIN(r, 0);
+	}
+	return save_ahead_plan(tree, ahead, &writing->stage);
+}
+
+static int publish_save(struct tree *tree, struct writing *writing, struct notes *notes)
+{
+	_cleanup_(save_ahead_done) struct save_ahead ahead = { 0 };
+	int r = plan_ahead(tree, writing, &ahead);
+
+	if (r < 0)
+		return r;
+	{
+		__attribute__((unused)) _cleanup_(tree_turn_endp) struct tree *turn =
+			is_large(writing) ? tree_turn(tree) : NULL;
+		WITH_READ_LOCK(tree);
+		WITH_INODE_LOCK(writing->inode);
+
+		return publish_stage(tree, writing, &ahead, notes);
+	}
+}
+
+/* Nanoseconds without a write after which a writer has paused. */
+static int64_t pause_time(const struct tree *tree)
+{
+	unsigned seconds = tree->options.set_pause ? tree->options.pause : 1;
+
+	return seconds ? (int64_t)seconds * 1000000000 : INT64_MAX;
+}
+
+/* The first one behind another, of which the lock is held and given back, or of all (NULL), that
+ * nobody is using; with its lock. */
+static struct writing *next_saver(struct tree *tree, struct writing *after)
+{
+	struct writing *writing;
+
+	pthread_mutex_lock(&tree->times_lock);
+	writing = after ? after->saver_next : tree->savers;
+	while (writing && pthread_mutex_trylock(&writing->lock) != 0)
+		writing = writing->saver_next;
+	pthread_mutex_unlock(&tree->times_lock);
+	if (after)
+		pthread_mutex_unlock(&after->lock);
+	return writing;
+}
+
+static void publish_paused(struct tree *tree, struct writing *writing, struct notes *notes)
+{
+	writing->paused_at = writing->busy;
+	/* Who has truncated and written nothing is about to write; and changes of others come
+	 * first: it is tried again behind them. */
+	if (writing->stage.size && stage_is_whole(tree, writing, kind_now(tree, writing->inode)) &&
+	    publish_save(tree, writing, notes) == -ESTALE)
+		writing->paused_at = 0;
+}
+
+void handles_publish_paused(struct tree *tree, int64_t now)
+{
+	struct notes notes = { 0 };
+
+	for (struct writing *writing = NULL; (writing = next_saver(tree, writing));)
+		if (has_save(writing) && now - writing->busy >= pause_time(tree) &&
+		    writing->paused_at != writing->busy)
+			publish_paused(tree, writing, &notes);
+	notes_send(&notes, tree, NOTIFY_LATER);
+}
+
+/* Whether the process that closes a descriptor of a handle has more of the same. */
+static bool handle_stays_open(struct tree *tree, struct handle *handle, pid_t pid)
+{
+	const struct inode *inode = handle->inode;
+	_cleanup_(view_end) struct view view = { 0 };
+	_cleanup_(buf_done) struct buf name = { 0 };
+	int others = 0;
+
+	/* Any close gives up the locks of a process, and what was written under them is seen. */
+	if (!pid || !tree->options.count_descriptors || inode->locked || !inode->node.entry ||
+	    view_begin(tree, BACKEND_ANYWAY, &view) < 0 ||
+	    ASK(&view, entry_name, inode->node.parent, inode->node.entry, &name) < 0)
+		return false;
+	for (const struct handle *other = inode->open; other; other = other->next)
+		others += other != handle && !((other->flags ^ handle->flags) & O_ACCMODE);
+	return tree->options.count_descriptors(tree->options.arg, pid, inode->ino,
+					       descriptor_access(handle->flags),
+					       buf_bytes(&name)) > others;
+}
+
+/* Whether the close of a descriptor ends what is written: not as long as other handles write the
+ * same, nor when it leaves another descriptor to its process. */
+static bool close_is_last(struct tree *tree, struct handle *handle, pid_t pid)
+{
+	return handle->writing->writers <= 1 && !handle_stays_open(tree, handle, pid);
+}
+
+/* Whether what was written last by another process, which may go on, may be seen when the one that
+ * has opened the file closes it. */
+static bool holds_whole(const struct tree *tree, struct handle *handle)
+{
+	struct writing *writing = handle->writing;
+	struct stage *held = writing->mode == HANDLE_SAVE ? &writing->stage : &writing->piece;
+	uint32_t kind = handle->inode->node.kind;
+	struct bytes bytes;
+	bool whole;
+
+	if (kind != BACKEND_SINGLE && kind != BACKEND_LIST)
+		return true;
+	if (stage_map(held, &bytes) < 0)
+		return false;
+	whole = content_is_whole(tree, kind, bytes);
+	stage_unmap(held);
+	return whole;
+}
+
+/* A document that is whole may be seen.  What is large is looked through only if need be. */
+static bool flush_is_due(struct tree *tree, struct handle *handle, pid_t pid, bool closes)
+{
+	bool single = handle->inode->node.kind == BACKEND_SINGLE;
+	struct writing *writing = handle->writing;
+
+	if (!closes)
+		return writing->mode == HANDLE_APPEND ? writing->piece.size : writing->dirty;
+	/* A reader's close ends nothing that somebody goes on to write. */
+	if (!handle_writes(handle) && writing->writers)
+		return false;
+	if (!handle_is_written_by(handle, pid) &&
+	    !(handle_is_opened_by(handle, pid) && holds_whole(tree, handle)))
+		return false;
+	if (writing->mode == HANDLE_APPEND)
+		return writing->piece.size && close_is_last(tree, handle, pid);
+	if (writing->mode != HANDLE_SAVE || !writing->dirty)
+		return false;
+	if (single && !is_large(writing) && stage_is_whole(tree, writing, BACKEND_SINGLE))
+		return true;
+	return close_is_last(tree, handle, pid) ||
+	       (single && is_large(writing) && stage_is_whole(tree, writing, BACKEND_SINGLE));
+}
+
+static bool is_refused_draft(struct tree *tree, struct inode *inode)
+{
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+
+	return tree->options.strict && inode_is_draft(inode) && !inode->orphaned;
+}
+
+/* 1 when what is staged is to be published. */
+static int flush_piece(struct tree *tree, struct handle *handle, pid_t pid, bool closes,
+		       struct notes *notes)
+{
+	struct inode *inode = handle->inode;
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	int r = file_write_back(tree, inode);
+
+	if (r < 0)
+		return r;
+	if (!flush_is_due(tree, handle, pid, closes))
+		return 0;
+	if (handle->writing->mode == HANDLE_APPEND)
+		r = join_piece(tree, handle, notes);
+	/* Joining may have made a save of it. */
+	return r == 0 && handle->writing->mode == HANDLE_SAVE && handle->writing->dirty ? 1 : r;
+}
+
+static int flush_once(struct tree *tree, struct handle *handle, pid_t pid, bool closes,
+		      struct notes *notes)
+{
+	WITH_HANDLE_LOCK(handle);
+	int r = flush_piece(tree, handle, pid, closes, notes);
+
+	if (r <= 0)
+		return r;
+	r = handle->writing->refused ? handle->writing->refused :
+				       publish_save(tree, handle->writing, notes);
+	return r == 0 && is_refused_draft(tree, handle->inode) ? -EINVAL : r;
+}
+
+static void flushed(struct tree *tree, struct handle *handle, bool closes, int error)
+{
+	WITH_HANDLE_LOCK(handle);
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(handle->inode);
+
+	/* A draft that strictness refuses is published all the same. */
+	handle->writing->failed = handle_holds_back(handle) ? error : 0;
+	if (closes && !handle_holds_back(handle))
+		face_give_back(handle->writing);
+}
+
+static int flush(struct tree *tree, struct handle *handle, pid_t pid, bool closes,
+		 enum notify_how how)
+{
+	struct notes notes = { 0 };
+	int r;
+
+	if (!handle_writes(handle) && !handle_holds_back(handle))
+		return 0;
+	r = TREE_RETRY(tree, flush_once(tree, handle, pid, closes, &notes));
+	flushed(tree, handle, closes, r);
+	notes_send(&notes, tree, how);
+	return r;
+}
+
+int handle_flush(struct tree *tree, struct handle *handle, pid_t pid)
+{
+	return flush(tree, handle, pid, true, NOTIFY_ALL);
+}
+
+int handle_flush_held(struct tree *tree, struct handle *handle)
+{
+	return flush(tree, handle, 0, true, NOTIFY_CONTENT);
+}
+
+/* Locks. */
+
+void handle_lock_granted(struct tree *tree, struct handle *handle)
+{
+	struct inode *inode = handle->inode;
+	struct notes notes = { 0 };
+
+	{
+		WITH_HANDLE_LOCK(handle);
+		WITH_READ_LOCK(tree);
+		WITH_INODE_LOCK(inode);
+
+		handle_drop_outdated(handle);
+		handle_drop_old(handle);
+		handle->middle = handle->fresh = false;
+		if (handle->face->old && handle->fills)
+			notes_renew(&notes, tree, inode, handle->face, RENEW_ANYWAY);
+	}
+	notes_send(&notes, tree, NOTIFY_ALL);
+}
+
+/* Whether the next one that gets the lock may see the stage.  Where there is neither JSON nor
+ * lines, the writer alone knows, and has just said so. */
+static bool stage_is_done(struct tree *tree, struct handle *handle)
+{
+	uint32_t kind = kind_now(tree, handle->inode);
+
+	return (kind != BACKEND_SINGLE && kind != BACKEND_LIST) ||
+	       stage_is_whole(tree, handle->writing, kind);
+}
+
+static int unlocking_once(struct tree *tree, struct handle *handle, struct notes *notes)
+{
+	WITH_HANDLE_LOCK(handle);
+
+	if (!has_save(handle->writing) || !stage_is_done(tree, handle))
+		return 0;
+	return publish_save(tree, handle->writing, notes);
+}
+
+int handle_unlocking(struct tree *tree, struct handle *handle)
+{
+	struct notes notes = { 0 };
+	int r;
+
+	if (!handle_writes(handle))
+		return 0;
+	r = TREE_RETRY(tree, unlocking_once(tree, handle, &notes));
+	notes_send(&notes, tree, NOTIFY_ALL);
+	if (r < 0)
+		log_error("what was written to inode %llu could not be saved before it was "
+			  "unlocked: %s",
+			  (unsigned long long)handle->inode->ino, strerror(-r));
+	return r;
+}
+
+static int sync_all(struct tree *tree, struct handle *handle, bool times)
+{
+	struct backend *backend = tree->backend;
+	int r = handle ? flush(tree, handle, 0, false, NOTIFY_CONTENT) : 0;
+
+	if (r < 0 || backend->read_only)
+		return r;
+	if (times)
+		r = tree_write_times(tree);
+	if (times && handle)
+		handle->inode->synced = true;
+	if (handle)
+		handle->inode->sync_soon = true;
+	return r < 0 ? r : backend->ops->sync(backend);
+}
+
+int handle_sync(struct tree *tree, struct handle *handle)
+{
+	return sync_all(tree, handle, true);
+}
+
+int handle_sync_data(struct tree *tree, struct handle *handle)
+{
+	/* What others hold back goes with the times; who only reads may sync it. */
+	return sync_all(tree, handle, !handle_writes(handle));
+}

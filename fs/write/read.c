@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Reading by a handle: its own stage, the version that it is in the middle of, or the newest
+ * content. */
+
+#include <errno.h>
+
+#include "fs/content/content.h"
+#include "fs/inode/kept.h"
+#include "fs/inode/inodes.h"
+#include "fs/write/handle.h"
+
+void handle_drop_outdated(struct handle *handle)
+{
+	const struct inode *inode = handle->inode;
+	bool grown = inode->node.kind == BACKEND_LIST && inode->loaded &&
+		     inode->list.size != handle->writing->stage.size;
+
+	/* Of what is no state file any more, a write or a cut goes through. */
+	bool plain = !inode_is_state(inode) || inode->orphaned;
+
+	if (handle->writing->mode != HANDLE_SAVE || handle->writing->dirty ||
+	    (handle->writing->version == inode->version && !grown && !plain))
+		return;
+	stage_done(&handle->writing->stage);
+	handle->writing->mode = HANDLE_PLAIN;
+}
+
+void handle_wrote(struct handle *handle)
+{
+	const struct writing *writing = handle->writing;
+
+	if (writing->count == 1) {
+		handle_drop_old(handle);
+		return;
+	}
+	for (handle = writing->inode->open; handle; handle = handle->next)
+		if (handle->writing == writing)
+			handle_drop_old(handle);
+}
+
+void handle_drop_old(struct handle *handle)
+{
+	version_drop(&handle->old);
+	handle->pinned = false;
+}
+
+/* A reader of a document sees one version of it, from a read at its start until the next one: the
+ * content is kept then, and what follows is read from there. */
+static int handle_pin(struct view *view, struct handle *handle)
+{
+	int r;
+
+	handle->pinned = handle->whole_valid = false;
+	stage_done(&handle->whole);
+	r = content_to_stage(view, handle->inode, &handle->whole);
+	handle->pinned = r == 0;
+	/* Without room for it the reader sees what there is. */
+	return r == -ESTALE || r == -EIO ? r : 0;
+}
+
+/* The line that the writer has not finished stands behind the list for itself. */
+static int read_piece(struct tree *tree, struct view *view, struct handle *handle, uint64_t offset,
+		      size_t size, struct buf *out)
+{
+	uint64_t end;
+	int r;
+
+	if (handle->writing->mode != HANDLE_APPEND || !handle->writing->piece.size || !size)
+		return 0;
+	r = content_size(tree, view, handle->inode, &end);
+	if (r < 0 || offset < end)
+		return r;
+	return stage_read(&handle->writing->piece, offset - end, size, out);
+}
+
+/* What is published, with the piece of the writer behind it. */
+static int read_with_piece(struct tree *tree, struct view *view, struct handle *handle,
+			   uint64_t offset, size_t size, struct buf *out)
+{
+	size_t before = out->size;
+	int r = content_read(tree, view, handle->inode, handle, offset, size, out);
+
+	if (r < 0)
+		return r;
+	before = out->size - before;
+	return read_piece(tree, view, handle, offset + before, size - before, out);
+}
+
+/* A reader gets no bytes before their size is shown: who has read them and then asks for the size
+ * would be told of fewer. */
+static size_t bounded(const struct handle *handle, uint64_t offset, size_t size)
+{
+	uint64_t bound = handle->kind == FACE_READ ? handle->inode->bound : UINT64_MAX;
+
+	return offset < bound ? MIN(size, bound - offset) : 0;
+}
+
+static int read_newest(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
+		       struct buf *out)
+{
+	struct inode *inode = handle->inode;
+	_cleanup_(view_end) struct view view = { 0 };
+	int r = handle->keeps ? kept_begin(tree, inode) : 0;
+
+	if (r == 0)
+		r = view_begin(tree, 0, &view);
+	if (r < 0)
+		return r;
+	/* What was begun as a list may have an unfinished line behind it. */
+	if (inode_is_state(inode) && inode->node.kind != BACKEND_LIST &&
+	    !handle->writing->piece.size)
+		r = handle_pin(&view, handle);
+	if (r < 0)
+		return r;
+	if (handle->pinned)
+		return stage_read(&handle->whole, offset, size, out);
+	return read_with_piece(tree, &view, handle, offset, size, out);
+}
+
+/* out has so many bytes before. */
+static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
+		     size_t before, struct buf *out, struct notes *notes)
+{
+	struct inode *inode = handle->inode;
+	WITH_HANDLE_LOCK(handle);
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	int r;
+
+	out->size = before;
+	handle_drop_outdated(handle);
+	if (!offset && !handle->fresh)
+		handle_drop_old(handle);
+	if (handle->writing->mode == HANDLE_SAVE)
+		r = stage_read(&handle->writing->stage, offset, size, out);
+	else if (handle->old)
+		r = stage_read(&handle->old->stage, offset, size, out);
+	else if (handle->pinned)
+		r = stage_read(&handle->whole, offset, size, out);
+	else
+		r = read_newest(tree, handle, offset, bounded(handle, offset, size), out);
+	/* When others' changes come first, it is still where it was. */
+	if (r < 0)
+		return r;
+	handle->fresh = false;
+	/* Who has been told that the file ends here waits for what comes. */
+	handle->middle = out->size > before;
+	handle->read_end = offset + (out->size - before);
+	if (!handle->middle) {
+		handle_drop_old(handle);
+		if (handle->face->old && !face_is_needed(inode, handle->face))
+			notes_renew(notes, tree, inode, handle->face, RENEW_UNLESS_NEEDED);
+	}
+	return r;
+}
+
+int handle_read(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
+		struct buf *out)
+{
+	size_t before = out->size;
+	struct notes notes = { 0 };
+	int r = TREE_RETRY(tree, read_once(tree, handle, offset, size, before, out, &notes));
+
+	notes_send(&notes, tree, NOTIFY_LATER);
+	return r;
+}
+
+/* The kernel fills its pages. */
+static int fill_once(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
+		     size_t before, struct buf *out)
+{
+	struct inode *inode = handle->inode;
+	struct face *face = handle->face;
+	_cleanup_(view_end) struct view view = { 0 };
+	WITH_HANDLE_LOCK(handle);
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	int r;
+
+	out->size = before;
+	face->filled = handle->fills = true;
+	if (face->old)
+		return stage_read(&face->old->stage, offset, size, out);
+	face->own_filled |= face->own;
+	if (handle->writing->mode == HANDLE_SAVE && handle->writing->dirty)
+		return stage_read(&handle->writing->stage, offset, size, out);
+	r = handle->keeps ? kept_begin(tree, inode) : 0;
+	if (r == 0)
+		r = view_begin(tree, 0, &view);
+	if (r < 0)
+		return r;
+	if (face->own)
+		return read_with_piece(tree, &view, handle, offset, size, out);
+	return content_read(tree, &view, inode, handle, offset, size, out);
+}
+
+int handle_fill(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
+		struct buf *out)
+{
+	size_t before = out->size;
+
+	return TREE_RETRY(tree, fill_once(tree, handle, offset, size, before, out));
+}

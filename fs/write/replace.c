@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Replacing the content of a file by a stage, whatever keeps either (save.c has the plan of it). */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fs/content/content.h"
+#include "fs/inode/inodes.h"
+#include "fs/inode/shed.h"
+#include "fs/write/handle.h"
+
+/* A file that is gone has its bytes in a stage. */
+static int orphan_replace(struct inode *inode, struct stage *stage)
+{
+	struct stage copy = { 0 };
+	struct bytes bytes;
+	int r = stage_map(stage, &bytes);
+
+	if (r == 0)
+		r = stage_write(&copy, 0, bytes);
+	stage_unmap(stage);
+	if (r < 0) {
+		stage_done(&copy);
+		return r;
+	}
+	stage_done(&inode->orphan);
+	inode->orphan = copy;
+	return 0;
+}
+
+static bool has_chunks(const struct inode *inode)
+{
+	return inode_is_draft(inode) || inode->node.kind == BACKEND_ORDINARY;
+}
+
+int save_ahead_begin(struct tree *tree, struct inode *inode, struct save_ahead *ahead)
+{
+	int r = view_begin(tree, 0, &ahead->view);
+
+	if (r == 0)
+		r = content_size(tree, &ahead->view, inode, &ahead->size);
+	if (r == 0)
+		r = backend_node_copy(&inode->node, &ahead->node);
+	ahead->had_chunks = has_chunks(inode);
+	ahead->version = inode->version;
+	return r;
+}
+
+int save_ahead_plan(struct tree *tree, struct save_ahead *ahead, struct stage *stage)
+{
+	const struct save_target target = {
+		.node = &ahead->node,
+		.same = true,
+		.had_chunks = ahead->had_chunks,
+	};
+	int r = save_plan(tree, &ahead->view, &target, stage, &ahead->save);
+
+	view_end(&ahead->view);
+	return r;
+}
+
+void save_ahead_done(struct save_ahead *ahead)
+{
+	view_end(&ahead->view);
+	save_free(ahead->save);
+	backend_node_done(&ahead->node);
+}
+
+/* Whether nothing has changed since the plan was begun. */
+static bool ahead_holds(const struct save_ahead *ahead, const struct inode *inode, uint64_t size)
+{
+	const struct backend_node *node = &inode->node;
+
+	return ahead && ahead->save && ahead->version == inode->version && ahead->size == size &&
+	       ahead->had_chunks == has_chunks(inode) && ahead->node.kind == node->kind &&
+	       bytes_equal(ahead->node.session, node->session) &&
+	       bytes_equal(ahead->node.key, node->key);
+}
+
+/* What is published, and what that does to those who have the file open. */
+struct publishing {
+	struct tree *tree;
+	struct save_ahead *ahead; /* may be NULL */
+	struct inode *inode;
+	struct stage *stage;
+	struct backend_node node; /* as it will be */
+	int64_t mtime;
+	unsigned flags; /* of the commit */
+	const struct writing *saver;
+	struct version *version; /* the previous content, if somebody needs it */
+	uint64_t size_before;
+	bool extends; /* the stage begins with what there is */
+	bool adds;    /* to what was there, and changes nothing of that */
+};
+
+static void publishing_done(struct publishing *publishing)
+{
+	version_drop(&publishing->version);
+}
+
+static void publishing_keep(struct publishing *publishing, struct view *view)
+{
+	struct inode *inode = publishing->inode;
+
+	if (!publishing->adds && versions_wanted(inode, publishing->saver))
+		publishing->version = version_take(view, inode);
+}
+
+/* The plan that was made ahead, if it holds still; it is used once. */
+static int publishing_plan(struct publishing *publishing, struct view *view, struct save **ret_save)
+{
+	struct inode *inode = publishing->inode;
+	struct save_ahead *ahead = publishing->ahead;
+	const struct save_target target = {
+		.node = &publishing->node,
+		.same = true,
+		.had_chunks = has_chunks(inode),
+		.dates = inode->dates,
+	};
+
+	if (!ahead_holds(ahead, inode, publishing->size_before))
+		return save_plan(publishing->tree, view, &target, publishing->stage, ret_save);
+	publishing->node.flags = ahead->node.flags;
+	publishing->node.size = ahead->node.size;
+	*ret_save = steal_ptr(ahead->save);
+	save_set_target(*ret_save, &target);
+	return 0;
+}
+
+static int publish_to_store(struct publishing *publishing)
+{
+	struct tree *tree = publishing->tree;
+	struct inode *inode = publishing->inode;
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	_cleanup_(save_freep) struct save *save = NULL;
+	_cleanup_(view_end) struct view view = { 0 };
+	int r;
+
+	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = content_size(tree, &view, inode, &publishing->size_before);
+	if (r == 0)
+		r = publishing_plan(publishing, &view, &save);
+	if (r < 0)
+		return r;
+	publishing->adds =
+		publishing->extends || save_only_adds(save, inode, publishing->size_before);
+	publishing_keep(publishing, &view);
+	view_end(&view);
+	return save_commit(tree, save, &batch, publishing->flags);
+}
+
+static int publish_to_orphan(struct publishing *publishing)
+{
+	publishing->size_before = publishing->inode->orphan.size;
+	publishing_keep(publishing, NULL);
+	return orphan_replace(publishing->inode, publishing->stage);
+}
+
+static int publish_once(struct publishing *publishing)
+{
+	version_drop(&publishing->version);
+	publishing->node = publishing->inode->node;
+	publishing->node.mtime = publishing->mtime;
+	publishing->node.ctime = time_now();
+	return publishing->inode->orphaned ? publish_to_orphan(publishing) :
+					     publish_to_store(publishing);
+}
+
+/* On a full disk what becomes smaller may use the reserve. */
+static int publish_on_full_disk(struct publishing *publishing)
+{
+	int r;
+
+	if (publishing->stage->size >= publishing->size_before)
+		return -ENOSPC;
+	publishing->flags = BACKEND_FREES;
+	r = publish_once(publishing);
+	if (r != -ENOSPC || publishing->stage->size)
+		return r;
+	/* What is emptied may go in parts, what is replaced may not. */
+	r = shed_content(publishing->tree, publishing->inode, 0);
+	return r < 0 ? r : publish_once(publishing);
+}
+
+static int publish(struct publishing *publishing, struct notes *notes)
+{
+	struct tree *tree = publishing->tree;
+	struct inode *inode = publishing->inode;
+	int r = publish_once(publishing);
+
+	if (r == -ENOSPC)
+		r = publish_on_full_disk(publishing);
+	if (r < 0)
+		return r;
+	inode->node = publishing->node;
+	inode->inherits = inode->loaded = false;
+	inode->version++;
+	if (publishing->version &&
+	    versions_apply(notes, inode, publishing->saver, publishing->version))
+		name_forget(notes, tree, inode);
+	notes_change(notes, tree, inode, publishing->adds ? CHANGE_GREW : CHANGE_REPLACED,
+		     publishing->size_before, NULL);
+	return 0;
+}
+
+int save_publish(struct tree *tree, struct inode *inode, struct writing *saver, struct stage *stage,
+		 int64_t mtime, struct save_ahead *ahead, struct notes *notes)
+{
+	_cleanup_(publishing_done) struct publishing publishing = {
+		.tree = tree,
+		.ahead = ahead,
+		.inode = inode,
+		.saver = saver,
+		.stage = stage,
+		.mtime = mtime,
+	};
+
+	return publish(&publishing, notes);
+}
+
+int save_extend(struct tree *tree, struct inode *inode, struct stage *stage, int64_t mtime,
+		struct notes *notes)
+{
+	_cleanup_(publishing_done) struct publishing publishing = {
+		.tree = tree,
+		.inode = inode,
+		.stage = stage,
+		.mtime = mtime,
+		.extends = true,
+	};
+
+	return publish(&publishing, notes);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Size, space and holes, by a handle. */
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "fs/content/content.h"
+#include "fs/write/handle.h"
+
+int handle_cut(struct tree *tree, struct handle *handle, uint64_t size, struct notes *notes)
+{
+	struct writing *writing = handle->writing;
+	struct inode *inode = handle->inode;
+	int r;
+
+	/* What is empty and stays empty goes on as a stream. */
+	if (size == 0 && handle->writing->mode != HANDLE_SAVE && !handle->writing->piece.size &&
+	    inode->loaded && inode->node.kind == BACKEND_LIST && !inode->list.size)
+		return 0;
+	r = handle_begin_save(tree, handle, size > 0);
+	if (r == 0)
+		r = stage_truncate(&writing->stage, size);
+	if (r < 0)
+		return r;
+	writing->line_start = MIN(writing->line_start, size);
+	if (size <= writing->refused_at)
+		writing->refused = 0;
+	writing->only_adds = false;
+	writing->only_cut = !size && (writing->only_cut || !writing->dirty);
+	if (writing->only_cut)
+		handle_note_begun(tree, writing);
+	handle_wrote(handle);
+	handle_staged(tree, handle);
+	face_take(notes, tree, writing);
+	return 0;
+}
+
+int handle_truncate(struct tree *tree, struct inode *inode, struct handle *handle, uint64_t size,
+		    struct notes *notes)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	_cleanup_(stage_done) struct stage stage = { 0 };
+	int r;
+
+	if (handle && !handle_writes(handle))
+		handle = NULL;
+	r = check_growth(tree, inode, handle, size, BYTES(""));
+	if (r < 0)
+		return r;
+	if (handle)
+		return handle_cut(tree, handle, size, notes);
+	if (size) {
+		r = view_begin(tree, 0, &view);
+		if (r == 0)
+			r = content_to_stage(&view, inode, &stage);
+		view_end(&view);
+	}
+	if (r == 0 && size != stage.size)
+		r = stage_truncate(&stage, size);
+	return r < 0 ? r : save_publish(tree, inode, NULL, &stage, time_now(), NULL, notes);
+}
+
+static int stage_zero(struct stage *stage, uint64_t from, uint64_t to)
+{
+	static const char zeros[BACKEND_CHUNK];
+	int r = 0;
+
+	while (r == 0 && from < to) {
+		size_t size = MIN(to - from, sizeof(zeros));
+
+		r = stage_write(stage, from, bytes_make(zeros, size));
+		from += size;
+	}
+	return r;
+}
+
+/* Of a state file: kind is 0, or what makes zeros of the bytes from offset to end. */
+static int allocate_staged(struct tree *tree, struct handle *handle, int kind, uint64_t offset,
+			   uint64_t end, bool grows, struct notes *notes)
+{
+	struct stage *stage = &handle->writing->stage;
+	int r = handle_begin_save(tree, handle, true);
+
+	grows = grows && end > stage->size;
+	if (r == 0 && grows)
+		r = stage_truncate(stage, end);
+	if (r == 0 && kind)
+		r = stage_zero(stage, offset, MIN(end, stage->size));
+	if (r < 0 || (!grows && (!kind || offset >= stage->size)))
+		return r;
+	handle->writing->only_cut = handle->writing->only_adds = false;
+	handle_wrote(handle);
+	handle_staged(tree, handle);
+	face_take(notes, tree, handle->writing);
+	return 0;
+}
+
+static int allocate_once(struct tree *tree, struct handle *handle, int mode, uint64_t offset,
+			 uint64_t size, struct notes *notes)
+{
+	struct inode *inode = handle->inode;
+	WITH_HANDLE_LOCK(handle);
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	int kind = mode & ~FALLOC_FL_KEEP_SIZE;
+	bool grows = !(mode & FALLOC_FL_KEEP_SIZE);
+	int r;
+
+	if (!inode_is_state(inode) && !handle_holds_back(handle))
+		return file_allocate(tree, inode, mode, offset, size);
+	if (kind == FALLOC_FL_PUNCH_HOLE ? grows : kind && kind != FALLOC_FL_ZERO_RANGE)
+		return -EOPNOTSUPP;
+	if (offset + size < offset)
+		return -EFBIG;
+	/* What only makes zeros of what is there may reach behind it as far as it likes. */
+	r = grows || !kind ? check_growth(tree, inode, handle, offset + size, BYTES("")) : 0;
+	if (r < 0 || (!kind && !grows))
+		return r;
+	return allocate_staged(tree, handle, kind, offset, offset + size, grows, notes);
+}
+
+int handle_allocate(struct tree *tree, struct handle *handle, int mode, uint64_t offset,
+		    uint64_t size)
+{
+	struct notes notes = { 0 };
+	int r = TREE_RETRY(tree, allocate_once(tree, handle, mode, offset, size, &notes));
+
+	notes_send(&notes, tree, NOTIFY_CONTENT);
+	return r;
+}
+
+/* The size of what the handle reads. */
+static int handle_seen_size(struct tree *tree, struct view *view, const struct handle *handle,
+			    uint64_t *ret_size)
+{
+	int r;
+
+	if (handle->writing->mode == HANDLE_SAVE && handle->writing->dirty)
+		*ret_size = handle->writing->stage.size;
+	else if (handle->old)
+		*ret_size = handle->old->stage.size;
+	else if (handle->face->old)
+		*ret_size = handle->face->old->stage.size;
+	else if (handle->pinned)
+		*ret_size = handle->whole.size;
+	else {
+		r = content_size(tree, view, handle->inode, ret_size);
+		if (r < 0)
+			return r;
+		if (handle->writing->mode == HANDLE_APPEND)
+			*ret_size += handle->writing->piece.size;
+	}
+	return 0;
+}
+
+static int seek_once(struct tree *tree, struct handle *handle, uint64_t offset, int whence,
+		     uint64_t *ret_offset)
+{
+	struct inode *inode = handle->inode;
+	_cleanup_(view_end) struct view view = { 0 };
+	WITH_HANDLE_LOCK(handle);
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	uint64_t size = 0;
+	int r;
+
+	if (!inode_is_state(inode))
+		return file_seek(tree, inode, offset, whence, ret_offset);
+	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = handle_seen_size(tree, &view, handle, &size);
+	if (r < 0)
+		return r;
+	if (offset >= size)
+		return -ENXIO;
+	*ret_offset = whence == SEEK_DATA ? offset : size;
+	return 0;
+}
+
+int handle_seek(struct tree *tree, struct handle *handle, uint64_t offset, int whence,
+		uint64_t *ret_offset)
+{
+	return TREE_RETRY(tree, seek_once(tree, handle, offset, whence, ret_offset));
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_WRITE_WRITE_H
+#define FS_WRITE_WRITE_H
+
+/* The door of this room: the life of an open file, as those see it who change files otherwise. */
+
+#include "fs/api/tree.h"
+#include "fs/base/batch.h"
+#include "fs/cache/cache.h"
+
+/* pid is the thread that writes; looked up only when it is another one than before. */
+void handle_written_by(struct handle *handle, pid_t pid);
+/* The size that a file of so many published bytes has to who writes to it. */
+uint64_t writing_size(const struct writing *writing, uint64_t published);
+/* Whether a thread may have a descriptor of what is open on a writer's own face.  Otherwise it has
+ * come there by a name, before the kernel knew that none leads there any more. */
+bool face_is_reached(const struct tree *tree, const struct inode *inode, const struct face *face,
+		     pid_t pid);
+/* Publish what writers hold back that have paused for about a second at a moment of tick_now(), if
+ * it is whole. */
+void handles_publish_paused(struct tree *tree, int64_t now);
+/* An explicit time was set: saves that are under way shall not move it. */
+void handles_times_set(struct inode *inode);
+/* Whether a handle has something that is not published: it may, of a file that was renamed since
+ * and is ordinary now. */
+bool handle_holds_back(const struct handle *handle);
+/* Set the size of a state file by one of its handles, or as a save of its own when handle is
+ * NULL. */
+int handle_truncate(struct tree *tree, struct inode *inode, struct handle *handle, uint64_t size,
+		    struct notes *notes);
+/* A handle of the writer that a thread has come to by an open file (/proc/self/fd), for a request
+ * during which the kernel holds the file; NULL when there is none.  -ESTALE as tree_open_file(). */
+int handle_join(struct tree *tree, struct inode *inode, unsigned face, pid_t pid,
+		struct handle **ret_handle);
+void handle_leave(struct tree *tree, struct handle *handle);
+
+/* save.c */
+
+/*
+ * Where content is published: the same file, or what a rename makes of it.
+ *
+ * node is the node as it shall be: ino, kind, session, key and times are the caller's; flags and
+ * size are set by the plan.  same: ino already was the file of this key, so its pieces and marks
+ * belong to the rows that are there.  had_chunks: ino has chunks to be dropped or overwritten.
+ */
+struct save_target {
+	struct backend_node *node;
+	bool same;
+	bool had_chunks;
+	bool fresh; /* rows that the key has now are another file's: do not compare with them */
+	struct dates dates; /* of the rows that are written */
+};
+
+/* A save that was planned: what differs between a stage and the store.  The stage is borrowed. */
+struct save;
+int save_plan(struct tree *tree, struct view *view, const struct save_target *target,
+	      struct stage *stage, struct save **ret_save);
+/* Add about limit operations at most; 1 when there are more, 0 when all are there, -errno. */
+int save_emit(struct save *save, struct batch *batch, size_t limit);
+void save_free(struct save *save);
+static inline void save_freep(struct save **save)
+{
+	save_free(*save);
+}
+/* Commit the operations in batch and then all of the save, as one transaction. */
+int save_commit(struct tree *tree, struct save *save, struct batch *batch, unsigned flags);
+
+/* A save that is planned without any lock of the tree, so that others go on while a large stage is
+ * walked.  The plan holds as long as the content is what it was. */
+struct save_ahead {
+	struct view view;
+	struct backend_node node; /* what the plan is made for, and then what it says */
+	bool had_chunks;
+	uint64_t version; /* of the inode */
+	uint64_t size;	  /* bytes that it had */
+	struct save *save;
+};
+/* Under inode.lock: note what there is. */
+int save_ahead_begin(struct tree *tree, struct inode *inode, struct save_ahead *ahead);
+/* The stage must stay as it is until it is published. */
+int save_ahead_plan(struct tree *tree, struct save_ahead *ahead, struct stage *stage);
+void save_ahead_done(struct save_ahead *ahead);
+
+/* Replace the content of a file by a stage, with this time of change; saver is the writer,
+ * or NULL.  ahead: a plan for the same stage, or NULL.  A state file that is gone gets it
+ * too: who has it open goes on. */
+int save_publish(struct tree *tree, struct inode *inode, struct writing *saver, struct stage *stage,
+		 int64_t mtime, struct save_ahead *ahead, struct notes *notes);
+/* The same by a stage that begins with the present content: to readers that is an append. */
+int save_extend(struct tree *tree, struct inode *inode, struct stage *stage, int64_t mtime,
+		struct notes *notes);
+
+#endif

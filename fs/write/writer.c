@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Whose process writes, which tells a child that has only inherited a descriptor. */
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "fs/write/handle.h"
+#include "src/base/descriptor.h"
+#include "src/base/tick.h"
+
+static pid_t read_process(pid_t pid)
+{
+	char path[32], line[128];
+	pid_t process = pid;
+	FILE *status;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	fd = descriptor_open(path, O_RDONLY, 0);
+	if (fd < 0)
+		return pid;
+	status = fdopen(fd, "r");
+	if (!status) {
+		close(fd);
+		return pid;
+	}
+	while (fgets(line, sizeof(line), status))
+		if (sscanf(line, "Tgid: %d", &process) == 1)
+			break;
+	fclose(status);
+	return process;
+}
+
+/* For so long a number is not given to another thread: many thousands are given before. */
+static const int64_t PROCESS_KNOWN = (int64_t)200 * 1000000;
+
+/* The process of a thread; the thread itself when it has ended or is in another pid namespace.
+ * Reading that takes as long as committing a row, so it is remembered for a moment. */
+static pid_t process_of(pid_t pid)
+{
+	static _Thread_local struct {
+		pid_t pid;
+		pid_t process;
+		int64_t until;
+	} known[8];
+	size_t at = (size_t)pid % ARRAY_SIZE(known);
+	int64_t now = tick_now();
+
+	if (known[at].pid != pid || known[at].until < now) {
+		known[at].process = read_process(pid);
+		known[at].pid = pid;
+		known[at].until = now + PROCESS_KNOWN;
+	}
+	return known[at].process;
+}
+
+void handle_written_by(struct handle *handle, pid_t pid)
+{
+	if (handle->writing->process && handle->writing->writer == pid)
+		return;
+	handle->writing->writer = pid;
+	handle->writing->process = process_of(pid);
+}
+
+void handle_opened_by(struct handle *handle, pid_t pid)
+{
+	handle->opener = process_of(pid);
+	if (handle->writing->count == 1)
+		handle_written_by(handle, pid);
+}
+
+bool handle_is_opened_by(const struct handle *handle, pid_t pid)
+{
+	return process_of(pid) == handle->opener;
+}
+
+static bool writing_is_by(const struct writing *writing, pid_t pid)
+{
+	return pid == writing->writer || !writing->process || process_of(pid) == writing->process;
+}
+
+bool handle_is_written_by(const struct handle *handle, pid_t pid)
+{
+	return !pid || writing_is_by(handle->writing, pid);
+}
+
+uint64_t writing_size(const struct writing *writing, uint64_t published)
+{
+	if (writing->mode == HANDLE_SAVE && writing->dirty)
+		return writing->stage.size;
+	return writing->mode == HANDLE_APPEND ? published + writing->piece.size : published;
+}
+
+bool face_is_reached(const struct tree *tree, const struct inode *inode, const struct face *face,
+		     pid_t pid)
+{
+	const struct tree_options *options = &tree->options;
+	unsigned access = DESCRIPTOR_PATH;
+
+	/* Of pages that the kernel has by the writer's size none may go. */
+	if (!pid || !face->own || face->own_filled || !options->count_descriptors ||
+	    writing_is_by(face->writing, pid))
+		return true;
+	for (const struct handle *handle = inode->open; handle; handle = handle->next)
+		if (handle->face == face)
+			access |= descriptor_access(handle->flags);
+	/* Its path may be that of a hard link, or of a mount of this file alone. */
+	return options->count_descriptors(options->arg, pid, inode->ino, access, BYTES("")) != 0;
+}
+
+void handles_times_set(struct inode *inode)
+{
+	for (struct handle *handle = inode->open; handle; handle = handle->next)
+		handle->writing->times_set = true;
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How a verb reaches the files of a store.
+ *
+ * A store has one writer: who owns it (backend/sqlite/file.c), which is the daemon that has it
+ * mounted for writing.  What that daemon holds back (a save that is not finished, a line without
+ * its end, the times of files) is nowhere else, and it has told the kernel what may be cached.  So
+ * beside a mount there is one right way to change a file: the mount.  The rule is the same for
+ * reading, since only the mount shows what everybody else sees at that moment:
+ *
+ *	a mount of the store is in reach	system calls below its mount point
+ *	nobody owns the store			a tree in this process, as the daemon has it
+ *	the owner's mount is out of reach	a read-only tree; who would write is refused
+ *
+ * In reach is what /proc/self/mountinfo says and a few checks confirm (mount.c).  Out of
+ * reach are mounts in another mount namespace, and another user's without allow_other.  Then the
+ * tree sees what is committed: rows, pieces, drafts.  It does not see an unfinished line, nor the
+ * latest writes to an ordinary file.
+ *
+ * Who writes by a tree owns the store meanwhile.  So verbs that write come one after the other, and
+ * a mount is refused and told by whom.
+ *
+ * Who reads owns nothing while it lasts, so that a long one keeps nobody from mounting.  But in a
+ * store that nobody has mounted, others may have changed rows for which there are no files yet.
+ * These are taken in first, by a tree that owns the store for that moment, or by who owns it
+ * already, for whom the reader waits: an answer has all that was committed before the question.
+ * That changes tables of ours alone, and happens only where a mount with -o ro would do it: never
+ * in another program's database that has none of our tables.  Where the store must not be written
+ * the reader is refused, as it would answer with a part.
+ *
+ * Both ways offer the same few operations (way.h); what is made of them is here.
+ */
+#include "src/access/access.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "src/access/way.h"
+#include "src/base/array.h"
+#include "src/base/cleanup.h"
+#include "src/mounts/mounts.h"
+#include "src/user/stop.h"
+#include "src/mounts/trust.h"
+
+enum {
+	PATIENCE = 5000, /* milliseconds to wait for another verb to be done with the store */
+	PATIENCE_READING = 60000, /* and for it, or a mount, to take in what others have changed */
+	PATIENCE_STEP = 20,
+};
+
+static int refuse_memory(const char *store, char **ret_why)
+{
+	if (backend_has_path(store))
+		return 0;
+	return str_explain(
+		ret_why, -EINVAL,
+		"a store in memory is in its mount and nowhere else; use the files there");
+}
+
+static int store_path(const char *store, unsigned flags, char **ret_path, char **ret_why)
+{
+	int r = refuse_memory(store, ret_why);
+
+	if (r < 0)
+		return r;
+	r = flags & ACCESS_WRITE ? trust_path(store, TRUST_STORE, ret_why) : 0;
+	if (r < 0)
+		return r;
+	r = mounts_absolute(store, ret_path);
+	return r < 0 ? str_explain(ret_why, r, "cannot reach the store %s: %s", store,
+				   strerror(-r)) :
+		       r;
+}
+
+/* The verb before us may be about to end, or the daemon, or the mount may be about to answer. */
+static int open_patiently(struct access *access, const char *path, unsigned flags,
+			  const struct options *options, char **ret_why)
+{
+	const struct timespec step = { .tv_nsec = PATIENCE_STEP * 1000000L };
+	const int patience = flags & ACCESS_WRITE ? PATIENCE : PATIENCE_READING;
+	_cleanup_(freep) char *unfit = NULL;
+	int r;
+
+	for (int waited = 0;; waited += PATIENCE_STEP) {
+		freep(&unfit);
+		freep(ret_why);
+		*ret_why = unfit = NULL;
+		r = access_mount_open(access, path, flags, &unfit);
+		if (r == -ENOENT && !unfit)
+			r = access_tree_open(access, path, flags, options, ret_why);
+		if (r != -EBUSY || waited >= patience || stop_wanted())
+			break;
+		nanosleep(&step, NULL);
+	}
+	if (unfit)
+		*ret_why = steal_ptr(unfit);
+	return r;
+}
+
+int access_open(const char *store, unsigned flags, const struct options *options,
+		struct access **ret_access, char **ret_why)
+{
+	_cleanup_(freep) struct access *access = calloc(1, sizeof(*access));
+	_cleanup_(freep) char *path = NULL;
+	int r;
+
+	*ret_why = NULL;
+	if (!access)
+		return -ENOMEM;
+	r = store_path(store, flags, &path, ret_why);
+	if (r == 0)
+		r = open_patiently(access, path, flags, options, ret_why);
+	if (r == -EBUSY && (flags & ACCESS_WRITE) && *ret_why)
+		str_explain(ret_why, r,
+			    "%s, and that cannot be reached from here; try again later, write "
+			    "where it is mounted, or unmount it",
+			    *ret_why);
+	if (r < 0)
+		return r;
+	*ret_access = steal_ptr(access);
+	return 0;
+}
+
+static int settle_mounted(const char *path, char **ret_why)
+{
+	struct access access = { 0 };
+	int r = access_mount_open(&access, path, 0, ret_why);
+
+	if (r < 0)
+		return r == -ENOENT ? -ENOTCONN : r;
+	r = access_mount_settle(&access);
+	access.way->close(&access);
+	return r < 0 ? str_explain(ret_why, r, "the mount of %s cannot write what it holds: %s",
+				   path, strerror(-r)) :
+		       r;
+}
+
+int access_settle(const char *store, char **ret_why)
+{
+	_cleanup_(freep) char *path = NULL;
+	int r;
+
+	*ret_why = NULL;
+	r = store_path(store, 0, &path, ret_why);
+	if (r < 0)
+		return r;
+	return backend_is_owned(path) ? settle_mounted(path, ret_why) : 0;
+}
+
+int access_backend(const char *store, const struct options *options, struct backend **ret_backend,
+		   char **ret_why)
+{
+	const struct backend_options wanted = { .read_only = true, .table = options->table };
+	int r = refuse_memory(store, ret_why);
+
+	return r < 0 ? r : backend_open(store, &wanted, ret_backend, ret_why);
+}
+
+int access_clean(const char *path, char **ret_clean)
+{
+	_cleanup_(buf_done) struct buf cleaned = { 0 };
+	int r = buf_reserve(&cleaned, strlen(path) + 1);
+
+	while (r == 0 && *path) {
+		size_t size = strcspn(path, "/");
+		struct bytes name = bytes_make(path, size);
+
+		path += size + (path[size] == '/');
+		if (bytes_equal(name, BYTES("..")))
+			return -EXDEV;
+		if (size > NAME_MAX)
+			return -ENAMETOOLONG;
+		if (!size || bytes_equal(name, BYTES(".")))
+			continue;
+		if (cleaned.size)
+			r = buf_append_byte(&cleaned, '/');
+		if (r == 0)
+			r = buf_append_bytes(&cleaned, name);
+	}
+	if (r == 0)
+		r = buf_append_byte(&cleaned, '\0');
+	if (r == 0)
+		*ret_clean = steal_ptr(cleaned.data);
+	return r;
+}
+
+static void release_dir(struct access *access, struct access_dir *dir)
+{
+	if (!dir || --dir->users)
+		return;
+	access->way->done(access, &dir->place);
+	free(dir);
+}
+
+/* Forget the directories of the chain of which the paths are longer. */
+static void chain_cut(struct access *access, size_t size)
+{
+	struct access_chain *chain = &access->chain;
+
+	while (chain->count && chain->dirs[chain->count - 1]->size > size)
+		release_dir(access, chain->dirs[--chain->count]);
+	chain->path.size = MIN(chain->path.size, size);
+}
+
+static void chain_done(struct access *access)
+{
+	chain_cut(access, 0);
+	if (access->chain.count)
+		release_dir(access, access->chain.dirs[0]);
+	free(access->chain.dirs);
+	buf_done(&access->chain.path);
+	access->chain = (struct access_chain){ 0 };
+}
+
+void access_close(struct access *access)
+{
+	if (!access)
+		return;
+	chain_done(access);
+	access->way->close(access);
+	free(access);
+}
+
+void access_forget_dir(struct access *access, const char *path)
+{
+	size_t size;
+
+	access_split(path, &size);
+	chain_cut(access, size);
+}
+
+/* Another directory at the chain's end; for the root, name is empty. */
+static int chain_add(struct access *access, struct bytes name)
+{
+	struct access_chain *chain = &access->chain;
+	const struct access_dir *last = chain->count ? chain->dirs[chain->count - 1] : NULL;
+	struct access_dir *dir;
+	int r = 0;
+
+	if (ARRAY_ROOM(chain->dirs, chain->count, chain->room) < 0)
+		return -ENOMEM;
+	if (chain->path.size)
+		r = buf_append_byte(&chain->path, '/');
+	if (r == 0)
+		r = buf_append_bytes(&chain->path, name);
+	dir = r == 0 ? calloc(1, sizeof(*dir)) : NULL;
+	r = dir ? access->way->step(access, last ? &last->place : NULL, name, &dir->place) :
+		  -ENOMEM;
+	if (r < 0) {
+		free(dir);
+		chain->path.size = last ? last->size : 0;
+		return r;
+	}
+	dir->users = 1;
+	dir->size = chain->path.size;
+	chain->dirs[chain->count++] = dir;
+	return 0;
+}
+
+/* Have the chain end in the directory of which the path is so long.  Most paths are in the same
+ * directory as the one before, or near it, and a walk from the root costs a look into the store for
+ * each name. */
+static int chain_lead(struct access *access, const char *path, size_t size)
+{
+	struct access_chain *chain = &access->chain;
+	size_t same = 0;
+	int r = 0;
+
+	while (same < size && same < chain->path.size && chain->path.data[same] == path[same])
+		same++;
+	/* Back to where a name ends in both. */
+	while (same && !((same == size || path[same] == '/') &&
+			 (same == chain->path.size || chain->path.data[same] == '/')))
+		same--;
+	chain_cut(access, same);
+	if (!chain->count)
+		r = chain_add(access, BYTES(""));
+	while (r == 0 && same < size) {
+		const char *name = path + same + (same != 0);
+		const char *slash = memchr(name, '/', size - (size_t)(name - path));
+
+		same = slash ? (size_t)(slash - path) : size;
+		r = chain_add(access, bytes_make(name, (size_t)(path + same - name)));
+	}
+	return r;
+}
+
+void access_target_done(struct access_target *target)
+{
+	release_dir(target->access, target->dir);
+	free(target->path);
+	*target = (struct access_target){ 0 };
+}
+
+int access_target_place(struct access_target *target)
+{
+	struct access *access = target->access;
+	size_t size;
+	const char *name = access_split(target->path, &size);
+	struct access_dir *dir;
+	int r;
+
+	if (access->way->step) {
+		r = chain_lead(access, target->path, size);
+		if (r < 0)
+			return r;
+		dir = access->chain.dirs[access->chain.count - 1];
+		dir->users++;
+	} else {
+		dir = calloc(1, sizeof(*dir));
+		r = dir ? access->way->place(access, target->path, &dir->place) : -ENOMEM;
+		if (r < 0) {
+			free(dir);
+			return r;
+		}
+		dir->users = 1;
+	}
+	target->dir = dir;
+	target->place = dir->place;
+	target->place.access = access;
+	target->place.name = name;
+	return 0;
+}
+
+int access_target_find(struct access *access, const char *path, struct access_target *target)
+{
+	int r = access_clean(path, &target->path);
+
+	target->access = access;
+	return r < 0 ? r : access_target_place(target);
+}
+
+int access_target_stat(struct access_target *target, struct stat *ret_stat)
+{
+	return target->access->way->stat(&target->place, ret_stat);
+}
+
+int access_stat(struct access *access, const char *path, struct stat *ret_stat)
+{
+	_cleanup_(access_target_done) struct access_target target = { 0 };
+	int r = access_target_find(access, path, &target);
+
+	return r < 0 ? r : access_target_stat(&target, ret_stat);
+}
+
+int access_order(struct access *access, struct bytes order)
+{
+	return access->way->order(access, order);
+}
+
+int access_list(struct access *access, const char *path, bool with_stat, access_entry_fn *fn,
+		void *arg)
+{
+	_cleanup_(access_target_done) struct access_target target = { 0 };
+	int r = access_target_find(access, path, &target);
+
+	return r < 0 ? r : access->way->list(&target.place, with_stat, fn, arg);
+}

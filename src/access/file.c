@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Replacing a file is to be one transaction, whatever it was before and however long the input
+ * takes.  A save by O_TRUNC is not: a list that was empty is streamed, and when we are killed, the
+ * daemon cannot know that what it has is a half.  So the bytes go into an ordinary file beside it,
+ * with a name that says whose it is, which is then renamed over it, as careful programs save
+ * everywhere.  The rename is one transaction, and rows that stay the same keep their times.  A
+ * signal takes the temporary file away, and the directories that were made for it; kill -9 leaves
+ * these, and the previous content as it is.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fs/base/dates.h"
+#include "src/access/way.h"
+#include "src/base/cleanup.h"
+#include "src/base/moment.h"
+#include "src/user/stop.h"
+
+enum { TEMPORARIES = 100 }; /* names to try */
+
+static int only_regular(mode_t mode)
+{
+	if (S_ISREG(mode))
+		return 0;
+	return S_ISDIR(mode) ? -EISDIR : S_ISLNK(mode) ? -ELOOP : -EOPNOTSUPP;
+}
+
+int access_make_parents(struct access *access, const char *path, size_t *made)
+{
+	int r = 0;
+
+	for (const char *slash = strchr(path, '/'); r == 0 && slash;
+	     slash = strchr(slash + 1, '/')) {
+		_cleanup_(freep) char *dir = bytes_dup(bytes_make(path, (size_t)(slash - path)));
+		_cleanup_(access_target_done) struct access_target target = { 0 };
+		struct stat st;
+
+		r = dir ? access_target_find(access, dir, &target) : -ENOMEM;
+		if (r == 0)
+			r = access_target_stat(&target, &st);
+		if (r != -ENOENT)
+			continue;
+		r = access->way->make_dir(&target.place, 0777);
+		*made += r == 0;
+		r = r == -EEXIST ? 0 : r;
+	}
+	return r;
+}
+
+/* The other way round, as far as nobody has put anything in. */
+static void unmake_parents(struct access *access, const char *path, size_t made)
+{
+	_cleanup_(freep) char *dir = bytes_dup(bytes_str(path));
+
+	for (; dir && made; made--) {
+		char *slash = strrchr(dir, '/');
+
+		*slash = '\0';
+		if (access_remove_one(access, dir, true) < 0)
+			return;
+	}
+}
+
+static int open_temporary(struct access_target *target, struct access_file *file)
+{
+	struct access_place place = target->place;
+	int r = -EEXIST;
+
+	for (int i = 0; r == -EEXIST && i < TEMPORARIES; i++) {
+		free(file->temporary);
+		file->temporary = str_printf(".sessfs-put-%d-%d", (int)getpid(), i);
+		if (!file->temporary)
+			return -ENOMEM;
+		place.name = file->temporary;
+		/* An existing file's mode follows when all is there; until then nobody looks. */
+		r = target->access->way->open(&place, O_WRONLY | O_CREAT | O_EXCL,
+					      file->set ? 0600 : 0666, file);
+	}
+	return r;
+}
+
+static int open_target(struct access_target *target, enum access_how how, struct access_file *file)
+{
+	const struct access_way *way = target->access->way;
+	struct stat st;
+	int r = access_target_stat(target, &st);
+	bool exists = r == 0;
+
+	if (exists)
+		r = only_regular(st.st_mode);
+	else if (r == -ENOENT && how != ACCESS_FILE_READ)
+		r = 0;
+	if (r < 0)
+		return r;
+	if (how == ACCESS_FILE_READ)
+		return way->open(&target->place, O_RDONLY, 0, file);
+	if (how == ACCESS_FILE_APPEND)
+		return way->open(&target->place, O_WRONLY | O_APPEND | O_CREAT, 0666, file);
+	if (exists)
+		access_file_dress(file, &st, ACCESS_SET_MODE | ACCESS_SET_OWNER);
+	r = open_temporary(target, file);
+	if (r == 0)
+		file->path = steal_ptr(target->path); /* the place's name points into it */
+	return r;
+}
+
+static void file_free(struct access_file *file)
+{
+	free(file->path);
+	free(file->temporary);
+	free(file);
+}
+
+int access_file_open(struct access *access, const char *path, enum access_how how,
+		     struct access_file **ret_file)
+{
+	_cleanup_(access_target_done) struct access_target target = { .access = access };
+	struct access_file *file = calloc(1, sizeof(*file));
+	int r = file ? access_clean(path, &target.path) : -ENOMEM;
+
+	if (r < 0)
+		goto fail;
+	file->access = access;
+	file->fd = -1;
+	if (!*target.path)
+		r = -EISDIR;
+	if (r == 0)
+		r = access_target_place(&target);
+	if (r == -ENOENT && how != ACCESS_FILE_READ) {
+		r = access_make_parents(access, target.path, &file->made);
+		if (r == 0)
+			r = access_target_place(&target);
+	}
+	if (r == 0)
+		r = open_target(&target, how, file);
+	if (r == 0) {
+		*ret_file = file;
+		return 0;
+	}
+	unmake_parents(access, target.path, file->made);
+fail:
+	if (file)
+		file_free(file);
+	return r;
+}
+
+void access_file_sync_later(struct access_file *file)
+{
+	file->later = true;
+}
+
+void access_file_dress(struct access_file *file, const struct stat *like, unsigned mask)
+{
+	if (mask & ACCESS_SET_MODE)
+		file->like.st_mode = like->st_mode;
+	if (mask & ACCESS_SET_OWNER) {
+		file->like.st_uid = like->st_uid;
+		file->like.st_gid = like->st_gid;
+	}
+	if (mask & ACCESS_SET_TIMES) {
+		file->like.st_atim = like->st_atim;
+		file->like.st_mtim = like->st_mtim;
+	}
+	file->set |= mask;
+}
+
+int access_file_date(struct access_file *file, const struct timespec *other)
+{
+	const int64_t time = time_join(*other);
+	char text[24];
+
+	if (time <= 0) /* the clock knows better */
+		return 0;
+	snprintf(text, sizeof(text), "%" PRId64, time);
+	file->dated = true;
+	return file->access->way->mark(file, DATES_ATTRIBUTE, bytes_str(text));
+}
+
+/* Others may go on writing to a file that was appended to; what replaces one is marked until it has
+ * done so. */
+static void undate(struct access_file *file)
+{
+	if (file->dated && !file->path)
+		file->access->way->mark(file, DATES_ATTRIBUTE, bytes_make(NULL, 0));
+}
+
+int access_file_read(struct access_file *file, size_t size, struct buf *data)
+{
+	ssize_t done;
+	int r = buf_reserve(data, size);
+
+	if (r < 0)
+		return r;
+	do
+		done = file->access->way->read(file, data->data + data->size, size);
+	while (done == -EINTR && !stop_wanted());
+	if (done < 0)
+		return (int)done;
+	data->size += (size_t)done;
+	file->offset += (uint64_t)done;
+	return 0;
+}
+
+void access_file_skip(struct access_file *file, uint64_t size)
+{
+	file->offset += size;
+	file->hole = true;
+}
+
+int access_file_write(struct access_file *file, struct bytes data)
+{
+	while (data.size) {
+		ssize_t done = file->access->way->write(file, data);
+
+		if (done == -EINTR && !stop_wanted())
+			continue;
+		if (done <= 0)
+			return done < 0 ? (int)done : -EIO;
+		file->hole = false;
+		file->offset += (uint64_t)done;
+		data = bytes_make(data.data + done, data.size - (size_t)done);
+	}
+	return 0;
+}
+
+/* The file beside that was written, or is not wanted any more. */
+static int end_temporary(struct access_file *file, bool takes_place)
+{
+	const struct access_way *way = file->access->way;
+	_cleanup_(access_target_done) struct access_target target = { 0 };
+	struct access_place temporary;
+	int r = access_target_find(file->access, file->path, &target);
+
+	if (r < 0)
+		return r;
+	temporary = target.place;
+	temporary.name = file->temporary;
+	if (takes_place)
+		r = way->rename(&temporary, target.place.name);
+	if (!takes_place || r < 0)
+		way->remove(&temporary, false);
+	return r;
+}
+
+int access_file_save(struct access_file *file)
+{
+	const struct access_way *way = file->access->way;
+	int r = file->hole ? way->resize(file, file->offset) : 0;
+	int error;
+
+	if (r == 0 && file->set)
+		r = way->dress(file, &file->like, file->set);
+	undate(file);
+	error = way->finish(file, !file->later);
+	r = r < 0 ? r : error;
+	if (r == 0 && file->path && stop_wanted())
+		r = -EINTR;
+	if (file->path) {
+		error = end_temporary(file, r == 0);
+		r = r < 0 ? r : error;
+		if (r < 0)
+			unmake_parents(file->access, file->path, file->made);
+	}
+	file_free(file);
+	return r;
+}
+
+void access_file_drop(struct access_file *file)
+{
+	if (!file)
+		return;
+	undate(file);
+	file->access->way->drop(file);
+	if (file->path) {
+		end_temporary(file, false);
+		unmake_parents(file->access, file->path, file->made);
+	}
+	file_free(file);
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Through the mount.
+ *
+ * The table of mounts says which path shows a store, but anybody may mount a filesystem that claims
+ * to: fusermount3 lets users write what they like there.  So a mount is taken at its word only when
+ * it was made by root, by us, or by the owner of the store, who can do with the store what he likes
+ * anyway.  Even then it is another process that answers, and no path is let out of the mount: no
+ * symbolic link is followed, and no other mount entered.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+
+#include "fs/api/trash.h"
+#include "src/access/way.h"
+#include "src/base/cleanup.h"
+#include "src/mounts/mounts.h"
+
+static int failed(void)
+{
+	return errno ? -errno : -EIO;
+}
+
+static int open_beneath(int dir, const char *path, uint64_t flags)
+{
+	const struct open_how how = {
+		.flags = flags | O_CLOEXEC,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV,
+	};
+	long fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
+
+	return fd < 0 ? failed() : (int)fd;
+}
+
+static int mount_place(struct access *access, const char *path, struct access_place *ret_place)
+{
+	char dir[PATH_MAX];
+	size_t size;
+	const char *name = access_split(path, &size);
+
+	if (size >= sizeof(dir))
+		return -ENAMETOOLONG;
+	memcpy(dir, path, size);
+	dir[size] = '\0';
+	ret_place->fd = open_beneath(access->root, size ? dir : ".", O_PATH | O_DIRECTORY);
+	ret_place->name = name;
+	return MIN(ret_place->fd, 0);
+}
+
+static void mount_done(struct access *access, struct access_place *place)
+{
+	(void)access;
+	closep(&place->fd);
+}
+
+/* What the place is as a path below its descriptor. */
+static const char *below(const struct access_place *place)
+{
+	return *place->name ? place->name : ".";
+}
+
+static int mount_stat(const struct access_place *place, struct stat *ret_stat)
+{
+	return fstatat(place->fd, below(place), ret_stat, AT_SYMLINK_NOFOLLOW) < 0 ? failed() : 0;
+}
+
+static int list_entry(DIR *dir, const struct dirent *entry, bool with_stat, access_entry_fn *fn,
+		      void *arg)
+{
+	struct stat st = { .st_mode = DTTOIF(entry->d_type) };
+
+	if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+		return 0;
+	/* Whoever removed it meanwhile was faster. */
+	if (with_stat && fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : failed();
+	return fn(arg, entry->d_name, &st);
+}
+
+static int mount_list(const struct access_place *place, bool with_stat, access_entry_fn *fn,
+		      void *arg)
+{
+	int fd = open_beneath(place->fd, below(place), O_RDONLY | O_DIRECTORY);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+	int r = fd < 0 ? fd : dir ? 0 : failed();
+
+	if (!dir) {
+		closep(&fd);
+		return r;
+	}
+	while (r == 0 && (errno = 0, entry = readdir(dir)))
+		r = list_entry(dir, entry, with_stat, fn, arg);
+	if (r == 0 && errno)
+		r = failed();
+	closedir(dir);
+	return r;
+}
+
+static int mount_make_dir(const struct access_place *place, mode_t mode)
+{
+	return mkdirat(place->fd, place->name, mode) < 0 ? failed() : 0;
+}
+
+static int mount_remove(const struct access_place *place, bool dir)
+{
+	return unlinkat(place->fd, place->name, dir ? AT_REMOVEDIR : 0) < 0 ? failed() : 0;
+}
+
+static int mount_rename(const struct access_place *from, const char *to)
+{
+	return renameat(from->fd, from->name, from->fd, to) < 0 ? failed() : 0;
+}
+
+/* An older daemon would keep the order as an attribute, and do nothing. */
+static int mount_order(struct access *access, struct bytes order)
+{
+	char known[8];
+
+	if (fgetxattr(access->root, TRASH_ORDERS, known, sizeof(known)) < 0)
+		return errno == ENODATA ? -EOPNOTSUPP : failed();
+	return fsetxattr(access->root, TRASH_ORDERS, order.data, order.size, 0) < 0 ? failed() : 0;
+}
+
+static int mount_open(const struct access_place *place, int flags, mode_t mode,
+		      struct access_file *file)
+{
+	/* If it has become a FIFO since somebody looked, nobody waits for its other end. */
+	int fd = openat(place->fd, below(place), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, mode);
+
+	if (fd < 0)
+		return failed();
+	file->fd = fd;
+	return 0;
+}
+
+static ssize_t mount_read(struct access_file *file, void *data, size_t size)
+{
+	ssize_t done = pread(file->fd, data, size, (off_t)file->offset);
+
+	return done < 0 ? failed() : done;
+}
+
+static ssize_t mount_write(struct access_file *file, struct bytes data)
+{
+	/* What appends does so wherever. */
+	ssize_t done = pwrite(file->fd, data.data, data.size, (off_t)file->offset);
+
+	return done < 0 ? failed() : done;
+}
+
+/* Who may not give files away keeps what he makes, but no set-id bits then. */
+static int judge_owner(const struct stat *now, const struct stat *like, int given, mode_t *mode)
+{
+	if (given == 0 || (now->st_uid == like->st_uid && now->st_gid == like->st_gid))
+		return 0;
+	if (errno != EPERM)
+		return failed();
+	*mode &= 0777;
+	return 0;
+}
+
+static int mount_dress(struct access_file *file, const struct stat *like, unsigned mask)
+{
+	const struct timespec times[] = { like->st_atim, like->st_mtim };
+	mode_t mode = like->st_mode & 07777;
+	struct stat now;
+	int r = fstat(file->fd, &now) < 0 ? failed() : 0;
+
+	if (r == 0 && (mask & ACCESS_SET_OWNER))
+		r = judge_owner(&now, like, fchown(file->fd, like->st_uid, like->st_gid), &mode);
+	if (r == 0 && (mask & ACCESS_SET_MODE) && fchmod(file->fd, mode) < 0)
+		r = failed();
+	if (r == 0 && (mask & ACCESS_SET_TIMES) && futimens(file->fd, times) < 0)
+		r = failed();
+	return r;
+}
+
+static int mount_resize(struct access_file *file, uint64_t size)
+{
+	return ftruncate(file->fd, (off_t)size) < 0 ? failed() : 0;
+}
+
+static int mount_mark(struct access_file *file, const char *name, struct bytes value)
+{
+	int r = value.data ? fsetxattr(file->fd, name, value.data, value.size, 0) :
+			     fremovexattr(file->fd, name);
+
+	return r < 0 ? failed() : 0;
+}
+
+static int mount_set_attr(const struct access_place *place, const struct stat *st, unsigned mask)
+{
+	enum { NOFOLLOW = AT_SYMLINK_NOFOLLOW };
+	const struct timespec times[] = { st->st_atim, st->st_mtim };
+	const char *name = below(place);
+	mode_t mode = st->st_mode & 07777;
+	struct stat now;
+	int r = mount_stat(place, &now);
+
+	if (r == 0 && (mask & ACCESS_SET_OWNER))
+		r = judge_owner(&now, st,
+				fchownat(place->fd, name, st->st_uid, st->st_gid, NOFOLLOW), &mode);
+	if (r == 0 && (mask & ACCESS_SET_MODE) && !S_ISLNK(now.st_mode) &&
+	    fchmodat(place->fd, name, mode, NOFOLLOW) < 0)
+		r = failed();
+	if (r == 0 && (mask & ACCESS_SET_TIMES) && utimensat(place->fd, name, times, NOFOLLOW) < 0)
+		r = failed();
+	return r;
+}
+
+static int mount_make_special(const struct access_place *place, const struct access_new *what)
+{
+	int r = S_ISLNK(what->mode) ? symlinkat(what->target, place->fd, place->name) :
+				      mknodat(place->fd, place->name, what->mode, what->rdev);
+
+	return r < 0 ? failed() : 0;
+}
+
+static int mount_link(const struct access_place *from, const struct access_place *to)
+{
+	return linkat(from->fd, from->name, to->fd, to->name, 0) < 0 ? failed() : 0;
+}
+
+static int mount_read_link(const struct access_place *place, struct buf *target)
+{
+	ssize_t size;
+	int r = buf_reserve(target, PATH_MAX);
+
+	if (r < 0)
+		return r;
+	size = readlinkat(place->fd, place->name, target->data + target->size, PATH_MAX);
+	if (size < 0)
+		return failed();
+	target->size += (size_t)size;
+	return 0;
+}
+
+/* The calls for attributes take no directory. */
+static char *through_proc(const struct access_place *place, char path[PATH_MAX])
+{
+	snprintf(path, PATH_MAX, "/proc/self/fd/%d/%s", place->fd, below(place));
+	return path;
+}
+
+static int mount_list_xattr(const struct access_place *place, struct buf *names)
+{
+	char path[PATH_MAX];
+	ssize_t size;
+	int r = buf_reserve(names, XATTR_LIST_MAX);
+
+	if (r < 0)
+		return r;
+	size = llistxattr(through_proc(place, path), names->data + names->size, XATTR_LIST_MAX);
+	if (size < 0)
+		return failed();
+	names->size += (size_t)size;
+	return 0;
+}
+
+static int mount_get_xattr(const struct access_place *place, const char *name, struct buf *value)
+{
+	char path[PATH_MAX];
+	ssize_t size;
+	int r = buf_reserve(value, XATTR_SIZE_MAX);
+
+	if (r < 0)
+		return r;
+	size = lgetxattr(through_proc(place, path), name, value->data + value->size,
+			 XATTR_SIZE_MAX);
+	if (size < 0)
+		return failed();
+	value->size += (size_t)size;
+	return 0;
+}
+
+static int mount_set_xattr(const struct access_place *place, const char *name,
+			   const struct bytes *value)
+{
+	char path[PATH_MAX];
+	int r;
+
+	through_proc(place, path);
+	r = value ? lsetxattr(path, name, value->data, value->size, 0) : lremovexattr(path, name);
+	return r < 0 ? failed() : 0;
+}
+
+/* sync(2) does not reach a daemon; syncing any directory brings all to the medium. */
+static int mount_sync(struct access *access)
+{
+	int fd = open_beneath(access->root, ".", O_RDONLY | O_DIRECTORY);
+	int r = fd < 0 ? fd : fsync(fd) < 0 ? failed() : 0;
+
+	closep(&fd);
+	return r;
+}
+
+static int mount_finish(struct access_file *file, bool sync)
+{
+	int r = sync && fsync(file->fd) < 0 ? failed() : 0;
+
+	if (close(file->fd) < 0 && r == 0)
+		r = failed();
+	return r;
+}
+
+static void mount_drop(struct access_file *file)
+{
+	close(file->fd);
+}
+
+static void mount_close(struct access *access)
+{
+	closep(&access->root);
+}
+
+static const struct access_way way = {
+	.close = mount_close,
+	.place = mount_place,
+	.done = mount_done,
+	.stat = mount_stat,
+	.list = mount_list,
+	.make_dir = mount_make_dir,
+	.remove = mount_remove,
+	.rename = mount_rename,
+	.make = mount_make_special,
+	.link = mount_link,
+	.read_link = mount_read_link,
+	.set_attr = mount_set_attr,
+	.list_xattr = mount_list_xattr,
+	.get_xattr = mount_get_xattr,
+	.set_xattr = mount_set_xattr,
+	.sync = mount_sync,
+	.order = mount_order,
+	.open = mount_open,
+	.read = mount_read,
+	.write = mount_write,
+	.resize = mount_resize,
+	.dress = mount_dress,
+	.mark = mount_mark,
+	.finish = mount_finish,
+	.drop = mount_drop,
+};
+
+struct search {
+	const char *store;
+	uid_t owner;
+	bool writes;
+	struct mount_entry found; /* the last one that will do */
+	char *unfit;		  /* a sentence about one that will not */
+};
+
+static bool is_trusted(const struct search *search, uid_t user)
+{
+	return user == 0 || user == geteuid() || user == search->owner;
+}
+
+static int consider(void *arg, const struct mount_entry *entry)
+{
+	struct search *search = arg;
+
+	if (strcmp(entry->type, MOUNTS_TYPE) != 0 || strcmp(entry->source, search->store) != 0 ||
+	    strcmp(entry->root, "/") != 0 || !is_trusted(search, entry->user))
+		return 0;
+	if (search->writes && entry->read_only) {
+		str_explain(&search->unfit, 0,
+			    "%s is mounted read-only on %s; unmount it there to change it",
+			    search->store, entry->point);
+		return search->unfit ? 0 : -ENOMEM;
+	}
+	mount_entry_done(&search->found);
+	return mount_entry_copy(entry, &search->found);
+}
+
+int access_mount_open(struct access *access, const char *store, unsigned flags, char **ret_why)
+{
+	struct search search = { .store = store, .writes = flags & ACCESS_WRITE };
+	struct stat st;
+	int r;
+
+	/* The file may be another one than the mount's by now: then nobody owns it. */
+	if (stat(store, &st) < 0 || !backend_is_owned(store))
+		return -ENOENT;
+	search.owner = st.st_uid;
+	r = mounts_each(consider, &search);
+	if (r == 0 && search.found.point)
+		r = mounts_open(&search.found);
+	else if (r == 0)
+		r = -ENOENT;
+	mount_entry_done(&search.found);
+	if (r < 0) {
+		*ret_why = search.unfit;
+		return r == -ENOMEM ? r : -ENOENT;
+	}
+	free(search.unfit);
+	access->way = &way;
+	access->root = r;
+	return 0;
+}
+
+/* A directory is synced by writing all that is held back for anybody. */
+int access_mount_settle(struct access *access)
+{
+	return fsync(access->root) < 0 ? failed() : 0;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/access/store.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+#include "src/mounts/mounts.h"
+#include "src/user/say.h"
+#include "src/user/stop.h"
+
+static bool holds(const void *path, const struct mount_entry *entry)
+{
+	size_t size = strlen(entry->point);
+	const char *behind = (const char *)path + size;
+
+	return strncmp(path, entry->point, size) == 0 && (!*behind || *behind == '/');
+}
+
+bool store_say_mounted(const char *path)
+{
+	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
+	_cleanup_(freep) char *absolute = NULL;
+
+	if (mounts_absolute_unasked(path, &absolute) < 0 && mounts_absolute(path, &absolute) < 0)
+		return false;
+	if (mounts_last(holds, absolute, &entry) < 0 || strcmp(entry.type, MOUNTS_TYPE) != 0)
+		return false;
+	log_error("%s is in the mount of a store; name the store itself, which is %s", path,
+		  entry.source);
+	return true;
+}
+
+static int say_opened(const char *store, int r, const char *why)
+{
+	return r < 0 && (r != -EISDIR || !store_say_mounted(store)) ? say_why(why, r) : r;
+}
+
+int store_open(const char *store, unsigned flags, const struct options *options,
+	       struct access **ret_access)
+{
+	_cleanup_(freep) char *why = NULL;
+
+	int r;
+
+	stop_watch();
+	r = access_open(store, flags, options, ret_access, &why);
+	return say_opened(store, r, why);
+}
+
+int store_open_backend(const char *store, const struct options *options,
+		       struct backend **ret_backend)
+{
+	_cleanup_(freep) char *why = NULL;
+	int r = access_backend(store, options, ret_backend, &why);
+
+	return say_opened(store, r, why);
+}
+
+void store_follow(struct progress *progress, const char *store, unsigned times)
+{
+	struct stat st;
+
+	if (stat(store, &st) == 0)
+		progress_set_total(progress, 0, (uint64_t)st.st_size * times);
+	progress_follow(progress, PROGRESS_TICKS | PROGRESS_READS);
+}
+
+int store_check(const char *store, struct backend *backend, backend_report_fn *report, void *arg,
+		struct check_result *ret_result)
+{
+	enum { TIMES = 5 }; /* twice by SQLite, and three times what are rows by us */
+	struct progress progress;
+	int r;
+
+	progress_begin(&progress, "check", "file");
+	store_follow(&progress, store, TIMES);
+	r = check_store(backend, report, arg, ret_result);
+	progress_end(&progress);
+	return r;
+}
+
+void store_say(const char *store, const char *path, int error)
+{
+	static const struct {
+		int error;
+		const char *sentence;
+	} sentences[] = {
+		{ -ENOENT, "there is no such file or session" },
+		{ -EISDIR, "it is a directory" },
+		{ -EBUSY, "it is in use" },
+		{ -ELOOP, "there is a symbolic link on the path; name where it leads to" },
+		{ -EXDEV, "the path leads out of the store" },
+		{ -EOPNOTSUPP, "it is no regular file" },
+		{ -ENOSPC, "there is no room" },
+		{ -EINVAL, "it is refused, since its bytes are not JSON (-o strict)" },
+		{ -ENOTCONN, "the mount has ended meanwhile" },
+	};
+	const char *sentence = strerror(-error);
+
+	if (error == -EINTR && stop_wanted())
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(sentences); i++)
+		if (sentences[i].error == error)
+			sentence = sentences[i].sentence;
+	log_error("%s: %s: %s", store, *path ? path : "/", sentence);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef STORE_H
+#define STORE_H
+
+/*
+ * A store that somebody has named: it is opened, checked, or a sentence says why not.
+ */
+
+#include "fs/api/check.h"
+#include "src/access/access.h"
+#include "src/user/progress.h"
+
+/* Open a store, or say why not; then 0 or -errno. */
+int store_open(const char *store, unsigned flags, const struct options *options,
+	       struct access **ret_access);
+int store_open_backend(const char *store, const struct options *options,
+		       struct backend **ret_backend);
+
+/* Somebody has named a mount point, or what is below, instead of the store: say so.  False when the
+ * path is not on a mount of ours. */
+bool store_say_mounted(const char *path);
+
+/* check_store() of a store that is open, with a line of progress. */
+int store_check(const char *store, struct backend *backend, backend_report_fn *report, void *arg,
+		struct check_result *ret_result);
+
+/* Follow what is ticked off, and what is read of a store that is read so many times. */
+void store_follow(struct progress *progress, const char *store, unsigned times);
+
+/* Say what is wrong with a path, unless a signal ends us. */
+void store_say(const char *store, const char *path, int error);
+
+#endif

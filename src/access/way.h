@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef ACCESS_WAY_H
+#define ACCESS_WAY_H
+
+/*
+ * The two ways to the files of a store: through its mount (mount.c), and by a tree in this
+ * process (tree.c).  access.c chooses one, and makes of these calls what it offers.
+ */
+
+#include "src/access/access.h"
+
+struct inode;
+struct handle;
+
+/* A name in a directory: what the calls below work on.  The name is empty for the root. */
+struct access_place {
+	struct access *access;
+	const char *name; /* in the path */
+	int fd;		  /* the directory, each way in its own terms */
+	struct inode *dir;
+};
+
+struct access_file {
+	struct access *access;
+	int fd;
+	struct handle *handle;
+	uint64_t offset; /* of what comes next */
+	/* ACCESS_FILE_REPLACE: */
+	char *path;	  /* that it is to have; NULL: not replacing */
+	char *temporary;  /* that it has until then */
+	size_t made;	  /* so many of the path's directories were made for it, the last ones */
+	struct stat like; /* attributes that it will have: */
+	unsigned set;	  /* enum access_set; 0: nothing to keep */
+	bool dated;	  /* access_file_date() */
+	bool hole;	  /* it ends in one that was skipped */
+	bool later;	  /* it need not be durable yet */
+};
+
+struct access_way {
+	void (*close)(struct access *access);
+	/* The directory that a path is in, or, one at a time, the root (from is NULL) and a
+	 * directory in another one: those are kept for what comes next, as nobody else moves them.
+	 * A way has one of both; each place ends with done(). */
+	int (*place)(struct access *access, const char *path, struct access_place *ret_place);
+	int (*step)(struct access *access, const struct access_place *from, struct bytes name,
+		    struct access_place *ret_place);
+	void (*done)(struct access *access, struct access_place *place);
+
+	int (*stat)(const struct access_place *place, struct stat *ret_stat);
+	int (*list)(const struct access_place *place, bool with_stat, access_entry_fn *fn,
+		    void *arg);
+	int (*make_dir)(const struct access_place *place, mode_t mode);
+	int (*remove)(const struct access_place *place, bool dir);
+	/* Anything but a regular file; see access_make(). */
+	int (*make)(const struct access_place *place, const struct access_new *what);
+	int (*link)(const struct access_place *from, const struct access_place *to);
+	/* Appended to target. */
+	int (*read_link)(const struct access_place *place, struct buf *target);
+	int (*set_attr)(const struct access_place *place, const struct stat *st, unsigned mask);
+	/* As access_list_xattr() and so on have it; a value without data is removed. */
+	int (*list_xattr)(const struct access_place *place, struct buf *names);
+	int (*get_xattr)(const struct access_place *place, const char *name, struct buf *value);
+	int (*set_xattr)(const struct access_place *place, const char *name,
+			 const struct bytes *value);
+	/* All that was done is to survive power loss. */
+	int (*sync)(struct access *access);
+	/* From one name to another in the same directory. */
+	int (*rename)(const struct access_place *from, const char *to);
+
+	int (*order)(struct access *access, struct bytes order);
+
+	/* flags are those of open(2); the mode is for a new file, as the umask leaves it. */
+	int (*open)(const struct access_place *place, int flags, mode_t mode,
+		    struct access_file *file);
+	/* From file->offset on; as read(2) and write(2). */
+	ssize_t (*read)(struct access_file *file, void *data, size_t size);
+	ssize_t (*write)(struct access_file *file, struct bytes data);
+	/* To this size. */
+	int (*resize)(struct access_file *file, uint64_t size);
+	/* Attributes as another file has them. */
+	int (*dress)(struct access_file *file, const struct stat *like, unsigned mask);
+	/* Set an attribute, or without data remove it. */
+	int (*mark)(struct access_file *file, const char *name, struct bytes value);
+	/* Publish, and sync if that is wanted; an error of either.  Closes in any case. */
+	int (*finish)(struct access_file *file, bool sync);
+	/* Close without publishing what is not published. */
+	void (*drop)(struct access_file *file);
+};
+
+/* The directories from the root to the one that the last path was in. */
+struct access_chain {
+	struct buf path; /* of the last one */
+	struct access_dir **dirs;
+	size_t count;
+	size_t room;
+};
+
+struct access {
+	const struct access_way *way;
+	int root;	   /* of the mount */
+	struct tree *tree; /* or NULL */
+	struct access_chain chain;
+	int64_t newest; /* change that others had committed before; 0: not looked for yet */
+};
+
+/* "a//b/./c/" becomes "a/b/c". */
+int access_clean(const char *path, char **ret_clean);
+
+/* A directory that several targets share. */
+struct access_dir {
+	unsigned users;
+	struct access_place place;
+	size_t size; /* of its path, in the chain */
+};
+/* A directory goes, and with it what is kept of it. */
+void access_forget_dir(struct access *access, const char *path);
+
+/* A path, cleaned, with its place.  A zeroed one is done with. */
+struct access_target {
+	struct access *access;
+	char *path;
+	struct access_place place;
+	struct access_dir *dir; /* NULL: not placed */
+};
+
+int access_target_find(struct access *access, const char *path, struct access_target *target);
+/* The same for one that has its path already. */
+int access_target_place(struct access_target *target);
+int access_target_stat(struct access_target *target, struct stat *ret_stat);
+void access_target_done(struct access_target *target);
+
+/* Make the directories on a path that are missing; *made counts them. */
+int access_make_parents(struct access *access, const char *path, size_t *made);
+
+/* A file, or an empty directory. */
+int access_remove_one(struct access *access, const char *path, bool dir);
+
+/* -ENOENT when there is no mount of the store that can be used for this; *ret_why may then say
+ * which one there is that cannot. */
+int access_mount_open(struct access *access, const char *store, unsigned flags, char **ret_why);
+/* Have the daemon put into the store's file what it holds back. */
+int access_mount_settle(struct access *access);
+int access_tree_open(struct access *access, const char *store, unsigned flags,
+		     const struct options *options, char **ret_why);
+
+/* Split a path at its last component: the directory's length, and the name behind it.  Slashes at
+ * the end have gone already. */
+static inline const char *access_split(const char *path, size_t *ret_dir)
+{
+	const char *slash = strrchr(path, '/');
+
+	*ret_dir = slash ? (size_t)(slash - path) : 0;
+	return slash ? slash + 1 : path;
+}
+
+#endif

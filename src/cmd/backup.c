@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A backup holds all that was answered before it began, at one instant.
+ *
+ * Most of that is in the store's file when a call returns.  What a mount holds back of ordinary
+ * files it is asked to write first; and what a killed one has left beside the store is taken in as
+ * the next mount would.  A save that is not closed and a line without its end are no answers, and
+ * are not in it.
+ */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+#include "src/exchange/copy.h"
+#include "src/user/say.h"
+#include "src/user/stop.h"
+#include "src/cmd/cmd.h"
+
+struct backup {
+	struct options options;
+	bool json;
+	bool force;
+};
+
+static const struct cmd_option backup_options[] = {
+	CMD_JSON(struct backup),
+	CMD_YES(struct backup, force, "force", 0, "replace FILE if it is there"),
+	CMD_TABLE,
+};
+
+static int settle(const char *store)
+{
+	const struct timespec wait = { .tv_sec = 1 };
+	_cleanup_(freep) char *why = NULL;
+	int r = access_settle(store, &why);
+
+	if (r == -ENOTCONN) {
+		log_warning("the mount of %s cannot be reached from here; what was written to "
+			    "ordinary files a moment ago may be missing",
+			    store);
+		nanosleep(&wait, NULL);
+		return 0;
+	}
+	return r < 0 && r != -EINTR ? say_why(why, r) : r;
+}
+
+static int run_backup(void *values, char **operands)
+{
+	const struct backup *backup = values;
+	const bool stream = strcmp(operands[1], "-") == 0;
+	struct copy copy = { .what = "backup",
+			     .from = operands[0],
+			     .to = stream ? NULL : operands[1],
+			     .replace = backup->force,
+			     .options = &backup->options };
+
+	if (stream && (backup->force || backup->json))
+		return cmd_misused(&cmd_backup, "--force and --json are for a file, not for the "
+						"standard output");
+	stop_watch();
+	if (copy_judge(&copy) < 0 || settle(copy.from) < 0 || copy_run(&copy) < 0)
+		return CMD_FAILED;
+	copy_print(&copy, backup->json);
+	return CMD_DONE;
+}
+
+const struct command cmd_backup = {
+	.name = "backup",
+	.arguments = "[--force] [--json] STORE FILE|-",
+	.summary = "copy a store, mounted or not, into one file",
+	.help = "Copies the store into FILE as it is at one instant, and prints what is in it.  "
+		"The store may be mounted: nobody who writes waits.  FILE is a store, which can be "
+		"mounted itself, and gets its name when it is whole and was checked.  With - the "
+		"copy goes to the standard output.",
+	.failed = "there is no backup",
+	CMD_OPTIONS(backup_options),
+	.least = 2,
+	.most = 2,
+	.operands = "takes a store and a file",
+	.size = sizeof(struct backup),
+	.run = run_backup,
+};

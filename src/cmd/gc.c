@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Removing sessions that nobody needs any more.
+ *
+ * What goes is a session that fits all that was asked for, and one whose own ttl has run out.  A
+ * ttl of 0 or "never" keeps a session whatever is asked.  It goes into the trash, whole
+ * (fs/upkeep/trash.c says what that is), from which --undo brings it back until its grace is over;
+ * every later run, and a mount by itself, deletes for good what is past that.
+ *
+ * Nobody's session is taken away from under his hands.  What is looked at here is old the moment it
+ * was read, so each order says since when nothing may have changed, and who owns the store judges
+ * again when nobody else can write: a session that has changed, or of which a file is open, stays.
+ * An agent that opens its files for each write looks like nobody in between; so without
+ * --older-than what has changed in the last ten minutes stays, too.
+ *
+ * Every session is one transaction.  A run that is killed has removed some, and the next one goes
+ * on.
+ */
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fs/base/names.h"
+#include "fs/api/trash.h"
+#include "fs/base/ttl.h"
+#include "src/base/array.h"
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+#include "src/base/moment.h"
+#include "src/base/tick.h"
+#include "src/user/progress.h"
+#include "src/user/say.h"
+#include "src/user/stop.h"
+#include "src/cmd/summary.h"
+#include "src/user/units.h"
+#include "src/cmd/cmd.h"
+
+static const int64_t QUIET = INT64_C(600000000000); /* nanoseconds */
+
+/* The rows of a session. */
+struct sum {
+	char *id;
+	size_t size;
+	struct backend_session_stat stat;
+};
+
+struct found {
+	char *name; /* in the root */
+	struct backend_node node;
+	struct session_look look;
+	const char *why; /* it goes; NULL: it stays */
+	int64_t since;
+};
+
+struct item {
+	uint64_t id;
+	int64_t removed, until;
+	char *name;
+	bool undone; /* or it is not wanted */
+};
+
+struct gc {
+	struct options options;
+	bool json, dry_run, undo, list;
+	int64_t older;	/* nanoseconds; -1: any, likewise */
+	int64_t larger; /* bytes */
+	int64_t keep_last;
+	const char *pattern;
+	int64_t grace;
+
+	const char *store;
+	int64_t now;
+	struct access *access;
+	struct backend *backend;
+	struct sum *sums;
+	size_t n_sums, sums_room;
+	struct found *found;
+	size_t n_found, found_room;
+	struct item *items;
+	size_t n_items, items_room;
+	struct say_list said;
+	struct progress progress;
+	bool failed;
+};
+
+static int take_count(void *field, const char *value, char **ret_why)
+{
+	uint64_t number;
+	char *end;
+	int r = units_number(value, 10, INT64_MAX, &number, &end);
+
+	(void)ret_why;
+	if (r < 0 || *end)
+		return -EINVAL;
+	*(int64_t *)field = (int64_t)number;
+	return 0;
+}
+
+static int take_large(void *field, const char *value, char **ret_why)
+{
+	uint64_t size;
+	int r = units_size(value, &size);
+
+	(void)ret_why;
+	if (r == 0)
+		*(int64_t *)field = (int64_t)MIN(size, (uint64_t)INT64_MAX);
+	return r;
+}
+
+static int take_grace(void *field, const char *value, char **ret_why)
+{
+	(void)ret_why;
+	return ttl_parse(bytes_str(value), field);
+}
+
+static const struct cmd_option gc_options[] = {
+	{ "older-than", 0, "AGE", cmd_take_age, offsetof(struct gc, older),
+	  "sessions not changed for so long: 30m, 12h, 7d, 2w, 1y" },
+	{ "larger-than", 0, "SIZE", take_large, offsetof(struct gc, larger),
+	  "sessions of more bytes: 500, 100K, 20M, 1G" },
+	{ "keep-last", 0, "N", take_count, offsetof(struct gc, keep_last),
+	  "all but the N that were changed last" },
+	{ "name", 0, "GLOB", cmd_take_text, offsetof(struct gc, pattern),
+	  "sessions with a name that fits a pattern of the shell" },
+	{ "grace", 0, "AGE", take_grace, offsetof(struct gc, grace),
+	  "how long they can be brought back (7d); 0: not at all" },
+	CMD_YES(struct gc, dry_run, "dry-run", 'n', "tell what would be done, and do nothing"),
+	CMD_YES(struct gc, list, "list", 0, "tell what can be brought back"),
+	CMD_YES(struct gc, undo, "undo", 0, "bring SESSIONs back, or all that can be"),
+	CMD_JSON(struct gc),
+	CMD_TABLE,
+};
+
+static void gc_done(struct gc *gc)
+{
+	for (size_t i = 0; i < gc->n_sums; i++)
+		free(gc->sums[i].id);
+	for (size_t i = 0; i < gc->n_found; i++) {
+		free(gc->found[i].name);
+		backend_node_done(&gc->found[i].node);
+	}
+	for (size_t i = 0; i < gc->n_items; i++)
+		free(gc->items[i].name);
+	free(gc->sums);
+	free(gc->found);
+	free(gc->items);
+	backend_close(gc->backend);
+	access_close(gc->access);
+}
+
+/* Reading. */
+
+static int keep_sum(void *arg, struct bytes session, const struct backend_session_stat *stat)
+{
+	struct gc *gc = arg;
+	char *id = bytes_dup(session);
+
+	if (!id || ARRAY_ROOM(gc->sums, gc->n_sums, gc->sums_room) < 0) {
+		free(id);
+		return -ENOMEM;
+	}
+	gc->sums[gc->n_sums++] = (struct sum){ id, session.size, *stat };
+	return 0;
+}
+
+static int keep_found(void *arg, const struct backend_entry *entry, const struct backend_node *node)
+{
+	struct gc *gc = arg;
+	struct found *found;
+
+	if (node->kind != BACKEND_SESSION)
+		return 0;
+	if (ARRAY_ROOM(gc->found, gc->n_found, gc->found_room) < 0)
+		return -ENOMEM;
+	found = &gc->found[gc->n_found++];
+	*found = (struct found){ .name = bytes_dup(entry->name) };
+	return found->name ? backend_node_copy(node, &found->node) : -ENOMEM;
+}
+
+static int keep_item(void *arg, const struct trash_item *trashed)
+{
+	struct gc *gc = arg;
+	char *name = bytes_dup(trashed->name);
+
+	if (!name || ARRAY_ROOM(gc->items, gc->n_items, gc->items_room) < 0) {
+		free(name);
+		return -ENOMEM;
+	}
+	gc->items[gc->n_items++] =
+		(struct item){ trashed->id, trashed->removed, trashed->until, name, false };
+	return 0;
+}
+
+static int compare_sums(const void *a, const void *b)
+{
+	const struct sum *left = a, *right = b;
+
+	return bytes_compare(bytes_make(left->id, left->size), bytes_make(right->id, right->size));
+}
+
+static int look_at(struct gc *gc, struct backend_snapshot *snapshot, struct found *found)
+{
+	static const struct backend_session_stat none = { 0 };
+	const struct sum key = { (char *)found->node.session.data,
+				 found->node.session.size,
+				 { 0 } };
+	const struct sum *sum =
+		!gc->n_sums ? NULL :
+			      bsearch(&key, gc->sums, gc->n_sums, sizeof(*sum), compare_sums);
+
+	return session_look(gc->backend, snapshot, &found->node, sum ? &sum->stat : &none,
+			    &found->look);
+}
+
+static int read_sessions(struct gc *gc, struct backend_snapshot *snapshot)
+{
+	const struct backend_ops *ops = gc->backend->ops;
+	int r = ops->session_list(gc->backend, snapshot, keep_sum, gc);
+
+	if (r == 0 && gc->n_sums)
+		qsort(gc->sums, gc->n_sums, sizeof(*gc->sums), compare_sums);
+	if (r == 0)
+		r = ops->entry_list(gc->backend, snapshot, BACKEND_ROOT, 0, keep_found, gc);
+	progress_set_total(&gc->progress, gc->n_found, 0);
+	for (size_t i = 0; r == 0 && i < gc->n_found; i++) {
+		r = stop_wanted() ? -EINTR : look_at(gc, snapshot, &gc->found[i]);
+		tick(1);
+	}
+	return r;
+}
+
+static int read_trash(struct gc *gc)
+{
+	struct backend_snapshot *snapshot;
+	int r = gc->backend->ops->snapshot_begin(gc->backend, BACKEND_ANYWAY, &snapshot);
+
+	for (size_t i = 0; i < gc->n_items; i++)
+		free(gc->items[i].name);
+	gc->n_items = 0;
+	if (r < 0)
+		return r;
+	r = trash_list(gc->backend, snapshot, keep_item, gc);
+	gc->backend->ops->snapshot_end(gc->backend, snapshot);
+	return r;
+}
+
+static int read_all(struct gc *gc)
+{
+	struct backend_snapshot *snapshot;
+	int r = gc->backend->ops->snapshot_begin(gc->backend, BACKEND_ANYWAY, &snapshot);
+
+	if (r < 0)
+		return r;
+	progress_begin(&gc->progress, "look", "session");
+	store_follow(&gc->progress, gc->store, 1);
+	r = read_sessions(gc, snapshot);
+	progress_end(&gc->progress);
+	gc->backend->ops->snapshot_end(gc->backend, snapshot);
+	return r;
+}
+
+/* Judging. */
+
+static int compare_age(const void *a, const void *b)
+{
+	const struct found *left = a, *right = b;
+	int64_t difference = (left->look.changed < right->look.changed) -
+			     (left->look.changed > right->look.changed);
+
+	return difference ? (int)difference : strcmp(left->name, right->name);
+}
+
+/* rank: how many were changed later. */
+static const char *why_asked(const struct gc *gc, const struct found *found, size_t rank)
+{
+	const char *why = NULL;
+
+	if (gc->pattern && fnmatch(gc->pattern, found->name, 0) != 0)
+		return NULL;
+	if (gc->keep_last >= 0) {
+		if (rank < (size_t)gc->keep_last)
+			return NULL;
+		why = "keep-last";
+	}
+	if (gc->larger >= 0) {
+		if (found->look.bytes <= (uint64_t)gc->larger)
+			return NULL;
+		why = "larger-than";
+	}
+	if (found->look.changed > found->since)
+		return NULL;
+	return gc->older >= 0 ? "older-than" : why ? why : gc->pattern ? "name" : NULL;
+}
+
+static void judge(struct gc *gc)
+{
+	if (gc->n_found)
+		qsort(gc->found, gc->n_found, sizeof(*gc->found), compare_age);
+	for (size_t i = 0; i < gc->n_found; i++) {
+		struct found *found = &gc->found[i];
+		const struct session_look *look = &found->look;
+
+		if (look->has_ttl && !look->ttl)
+			continue;
+		found->since = gc->now - look->ttl;
+		if (look->has_ttl && look->changed <= found->since) {
+			found->why = "ttl";
+			continue;
+		}
+		found->since = gc->now - (gc->older >= 0 ? gc->older : QUIET);
+		found->why = why_asked(gc, found, i);
+	}
+}
+
+/* Telling. */
+
+static void say_session(struct gc *gc, const struct found *found, const char *action,
+			const char *why)
+{
+	char size[UNITS_TEXT], changed[UNITS_TEXT];
+	WITH_PROGRESS_HELD;
+
+	if (gc->json) {
+		say_item(&gc->said,
+			 json_pack("{so ss ss sI so}", "name",
+				   say_json_name(found->name, strlen(found->name)), "action",
+				   action, "why", why, "bytes", found->look.bytes, "changed",
+				   summary_time_json(found->look.changed)));
+		return;
+	}
+	printf("%-6s  %-11s %7s  %-16s  ", action, why, units_show_size(found->look.bytes, size),
+	       units_show_time(found->look.changed, changed));
+	say_name(found->name, "\n");
+}
+
+static void say_trashed(struct gc *gc, const struct item *item, const char *action)
+{
+	char removed[UNITS_TEXT], until[UNITS_TEXT];
+	WITH_PROGRESS_HELD;
+
+	if (gc->json) {
+		say_item(&gc->said,
+			 json_pack("{so ss so so}", "name",
+				   say_json_name(item->name, strlen(item->name)), "action", action,
+				   "removed", summary_time_json(item->removed), "until",
+				   summary_time_json(item->until)));
+		return;
+	}
+	printf("%-6s  removed %s  until %s  ", action, units_show_time(item->removed, removed),
+	       units_show_time(item->until, until));
+	say_name(item->name, "\n");
+}
+
+static void say_failed(struct gc *gc, const char *name, int error)
+{
+	static const struct {
+		int error;
+		const char *sentence;
+	} sentences[] = {
+		{ -ENOENT, "it has left the trash meanwhile" },
+		{ -EEXIST, "there is a session of that name or id; rename or remove it first" },
+		{ -EROFS, "the mount is read-only" },
+		{ -EACCES, "only who may write to the root of the mount may do that" },
+		{ -EPERM, "only who may write to the root of the mount may do that" },
+		{ -ENOSPC, "there is no room" },
+		{ -EOPNOTSUPP, "the mount is one of an older sessfs; mount it anew" },
+	};
+	const char *sentence = strerror(-error);
+
+	for (size_t i = 0; i < ARRAY_SIZE(sentences); i++)
+		if (sentences[i].error == error)
+			sentence = sentences[i].sentence;
+	log_error("%s: %s", name, sentence);
+	gc->failed = true;
+}
+
+/* Doing. */
+
+/* Gives an order, which was put into words if made is 0; a dry run gives none. */
+static int give(struct gc *gc, const struct buf *order, int made)
+{
+	return made < 0 || gc->dry_run ? made : access_order(gc->access, buf_bytes(order));
+}
+
+static void remove_session(struct gc *gc, const struct found *found)
+{
+	_cleanup_(buf_done) struct buf text = { 0 };
+	int r = give(gc, &text,
+		     order_trash(&text, bytes_str(found->name), found->since, gc->grace));
+
+	if (r == 0)
+		say_session(gc, found, "remove", found->why);
+	else if (r == -EBUSY)
+		say_session(gc, found, "keep", "in use");
+	else if (r == -ECANCELED)
+		say_session(gc, found, "keep", "has changed");
+	else if (r != -ENOENT) /* somebody else was faster */
+		say_failed(gc, found->name, r);
+	progress_add(&gc->progress, 1, found->look.bytes);
+}
+
+static void purge_item(struct gc *gc, const struct item *item)
+{
+	_cleanup_(buf_done) struct buf text = { 0 };
+	int r = give(gc, &text, order_purge(&text, item->id));
+
+	if (r == 0)
+		say_trashed(gc, item, "purge");
+	else if (r != -ENOENT)
+		say_failed(gc, item->name, r);
+}
+
+static int purge_overdue(struct gc *gc)
+{
+	/* Now, since what was removed without grace is over at once. */
+	int r = read_trash(gc);
+	const int64_t now = MAX(gc->now, time_now());
+
+	for (size_t i = 0; r == 0 && i < gc->n_items && !stop_wanted(); i++)
+		if (gc->items[i].until <= now)
+			purge_item(gc, &gc->items[i]);
+	return r;
+}
+
+static int collect(struct gc *gc)
+{
+	uint64_t count = 0, bytes = 0;
+	int r = read_all(gc);
+
+	if (r < 0)
+		return r;
+	judge(gc);
+	for (size_t i = 0; i < gc->n_found; i++) {
+		count += gc->found[i].why != NULL;
+		bytes += gc->found[i].why ? gc->found[i].look.bytes : 0;
+	}
+	progress_begin(&gc->progress, "gc", "session");
+	progress_set_total(&gc->progress, count, bytes);
+	/* The oldest first. */
+	for (size_t i = gc->n_found; i-- > 0 && !stop_wanted();)
+		if (gc->found[i].why)
+			remove_session(gc, &gc->found[i]);
+	progress_end(&gc->progress);
+	return purge_overdue(gc);
+}
+
+static void undo_item(struct gc *gc, struct item *item)
+{
+	_cleanup_(buf_done) struct buf text = { 0 };
+	int r = give(gc, &text, order_undo(&text, item->id));
+
+	item->undone = true;
+	if (r == 0)
+		say_trashed(gc, item, "undo");
+	else
+		say_failed(gc, item->name, r);
+}
+
+static void say_unknown(struct gc *gc, const char *name)
+{
+	log_error("%s: no session of that name is in the trash; 'sessfs gc --list %s' tells which "
+		  "are",
+		  name, gc->store);
+	gc->failed = true;
+}
+
+/* Of several with one name the one that was removed last. */
+static struct item *find_newest(struct gc *gc, const char *name)
+{
+	struct item *newest = NULL;
+
+	for (size_t i = 0; i < gc->n_items; i++) {
+		struct item *item = &gc->items[i];
+
+		if (!item->until || item->undone || strcmp(item->name, name) != 0)
+			continue;
+		if (newest)
+			newest->undone = true;
+		newest = item;
+	}
+	return newest;
+}
+
+static int undo(struct gc *gc, char **names)
+{
+	int r = read_trash(gc);
+
+	for (size_t i = 0; r == 0 && !*names && i < gc->n_items && !stop_wanted(); i++) {
+		struct item *item = gc->items[i].undone ? NULL : find_newest(gc, gc->items[i].name);
+
+		if (item)
+			undo_item(gc, item);
+	}
+	for (; r == 0 && *names && !stop_wanted(); names++) {
+		struct item *item = find_newest(gc, *names);
+
+		if (item)
+			undo_item(gc, item);
+		else
+			say_unknown(gc, *names);
+	}
+	return r;
+}
+
+static int list(struct gc *gc)
+{
+	int r = read_trash(gc);
+
+	for (size_t i = 0; r == 0 && i < gc->n_items; i++)
+		say_trashed(gc, &gc->items[i], gc->items[i].until ? "trash" : "purge");
+	return r;
+}
+
+static int work(struct gc *gc, char **operands)
+{
+	bool reads = gc->dry_run || gc->list;
+	int r = store_open(operands[0], reads ? 0 : ACCESS_WRITE, &gc->options, &gc->access);
+
+	if (r == 0)
+		r = store_open_backend(operands[0], &gc->options, &gc->backend);
+	if (r < 0)
+		return CMD_FAILED;
+	gc->store = operands[0];
+	gc->said.json = gc->json;
+	r = gc->list ? list(gc) : gc->undo ? undo(gc, operands + 1) : collect(gc);
+	if (r < 0 && r != -EINTR)
+		log_error("%s cannot be read: %s", operands[0], strerror(-r));
+	say_list_end(&gc->said);
+	return r < 0 || gc->failed ? CMD_FAILED : CMD_DONE;
+}
+
+/* An option that chooses what is removed does not go with those that remove nothing. */
+static int judge_options(const struct gc *gc)
+{
+	const struct {
+		bool given;
+		const char *name;
+	} chooses[] = {
+		{ gc->older >= 0, "older-than" },    { gc->larger >= 0, "larger-than" },
+		{ gc->keep_last >= 0, "keep-last" }, { gc->pattern, "name" },
+		{ gc->grace >= 0, "grace" },	     { gc->list && gc->undo, "undo" },
+	};
+
+	for (size_t i = 0; (gc->list || gc->undo) && i < ARRAY_SIZE(chooses); i++)
+		if (chooses[i].given)
+			return cmd_misused(&cmd_gc, "--%s does not go with --%s", chooses[i].name,
+					   gc->list ? "list" : "undo");
+	return CMD_DONE;
+}
+
+static int run_gc(void *values, char **operands)
+{
+	struct gc *gc = values;
+	int status;
+
+	if (judge_options(gc) != CMD_DONE)
+		return CMD_USAGE;
+	if (gc->grace < 0)
+		gc->grace = TRASH_GRACE;
+	if (operands[1] && !gc->undo)
+		return cmd_misused(&cmd_gc, "gc takes a store; sessions are for --undo");
+	gc->now = time_now();
+	status = work(gc, operands);
+	gc_done(gc);
+	return status;
+}
+
+const struct command cmd_gc = {
+	.name = "gc",
+	.arguments = "[OPTIONS] STORE | --undo STORE [SESSION...]",
+	.summary = "remove old sessions, and bring them back",
+	.help = "Removes sessions that fit all that is given, and those whose own ttl (the "
+		"attribute " TRASH_TTL
+		" of their directories) has run out; without options only those.  What is open "
+		"somewhere stays, and so does, without --older-than, what was changed in the last "
+		"ten minutes.  A ttl of 'never' keeps a session in any case.  Prints what goes.",
+	.more = "What is removed can be brought back for as long as its grace lasts, as it was; "
+		"until then it takes the room that it took.  The store may be mounted.",
+	.failed = "something could not be removed or brought back",
+	CMD_OPTIONS(gc_options),
+	.least = 1,
+	.operands = "takes a store",
+	.size = sizeof(struct gc),
+	.defaults = &(const struct gc){ .older = -1, .larger = -1, .keep_last = -1, .grace = -1 },
+	.run = run_gc,
+};

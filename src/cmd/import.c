@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/cleanup.h"
+#include "src/base/log-limit.h"
+#include "src/base/log.h"
+#include "src/base/plural.h"
+#include "src/exchange/import.h"
+#include "src/user/stop.h"
+#include "src/user/units.h"
+#include "src/cmd/cmd.h"
+
+static const struct import_layout *const layouts[] = {
+	&import_tree,
+	&import_documents,
+	&import_rows,
+};
+
+struct arguments {
+	struct options options;
+	const struct import_layout *layout;
+	const char *to;
+	struct import import;
+};
+
+static int take_layout(void *field, const char *value, char **ret_why)
+{
+	struct buf why = { 0 };
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++) {
+		if (strcmp(layouts[i]->name, value) != 0)
+			continue;
+		*(const struct import_layout **)field = layouts[i];
+		return 0;
+	}
+	r = buf_printf(&why, "there is no layout '%s'; there are", value);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(layouts); i++)
+		r = buf_printf(&why, "%s %s", i ? "," : "", layouts[i]->name);
+	if (r == 0)
+		*ret_why = why.data;
+	else
+		buf_done(&why);
+	return -EINVAL;
+}
+
+static const struct cmd_option import_options[] = {
+	{ "layout", 0, "LAYOUT", take_layout, offsetof(struct arguments, layout),
+	  "what is taken in: tree (if none is given), or one of those below" },
+	{ "to", 0, "PATH", cmd_take_text, offsetof(struct arguments, to),
+	  "with the layout tree: a directory of the store instead of its root" },
+	{ "from-table", 0, "NAME", cmd_take_text, offsetof(struct arguments, import.from_table),
+	  "with the layout agentscope-rows: the table, instead of agentscope_sessions" },
+	CMD_YES(struct arguments, import.dry, "dry-run", 'n',
+		"change nothing, and print what would be done"),
+	CMD_YES(struct arguments, import.checksum, "checksum", 'c',
+		"compare the bytes also of files that have the same size and time"),
+	CMD_YES(struct arguments, import.list.json, "json", 0, "print JSON"),
+	CMD_WRITER,
+};
+
+static int count_all(const struct arguments *arguments, struct import *import, char **operands)
+{
+	int r = 0;
+
+	/* Only somebody who sees it needs to know. */
+	if (import->progress.fd < 0 || !arguments->layout->count)
+		return 0;
+	for (char **operand = operands; r == 0 && *operand; operand++)
+		r = arguments->layout->count(import, *operand);
+	return r;
+}
+
+/* A thousand transcripts may each have a torn line. */
+static void end_limit(const struct import *import)
+{
+	uint64_t left_out = log_limit_end();
+
+	if (left_out)
+		log_warning("%" PRIu64 " more warning%s of this kind; 'sessfs check %s' lists all "
+			    "bytes that are not JSON",
+			    left_out, plural_s(left_out), import->store);
+}
+
+static int take_all(struct arguments *arguments, char **operands)
+{
+	struct import *import = &arguments->import;
+	const char *to = arguments->to ? arguments->to : "";
+	enum { WARNINGS = 5 };
+	int r;
+
+	progress_begin(&import->progress, import->dry ? "compare" : "import", "file");
+	r = count_all(arguments, import, operands);
+	log_limit_begin(WARNINGS);
+	for (char **operand = operands; r == 0 && *operand; operand++)
+		r = arguments->layout->take(import, *operand, to);
+	progress_end(&import->progress);
+	end_limit(import);
+	return r;
+}
+
+static void print_json(const struct import *import)
+{
+	const uint64_t *did = import->did;
+
+	say_json(json_pack("{sI sI sI sI sI sI sI sI}", "unchanged", did[IMPORT_UNCHANGED],
+			   "created", did[IMPORT_CREATED], "replaced", did[IMPORT_REPLACED],
+			   "appended", did[IMPORT_APPENDED], "attributes", did[IMPORT_DRESSED],
+			   "failed", import->failed, "left_out", import->left, "bytes",
+			   import->bytes));
+}
+
+static void print_count(uint64_t count, const char *what)
+{
+	if (count)
+		printf(", %" PRIu64 " %s", count, what);
+}
+
+static void print_summary(const struct import *import)
+{
+	const uint64_t *did = import->did;
+	char bytes[UNITS_TEXT];
+
+	printf("%s%" PRIu64 " created, %" PRIu64 " replaced, %" PRIu64 " appended to, %" PRIu64
+	       " unchanged",
+	       import->dry ? "it would be: " : "", did[IMPORT_CREATED], did[IMPORT_REPLACED],
+	       did[IMPORT_APPENDED], did[IMPORT_UNCHANGED]);
+	print_count(did[IMPORT_DRESSED], "with other attributes");
+	print_count(import->left, "left out");
+	print_count(import->failed, "not taken in");
+	if (import->bytes)
+		printf("; %s written", units_show_size(import->bytes, bytes));
+	printf("\n");
+}
+
+static void tell(struct import *import, int error)
+{
+	if (import->dry && import->list.json)
+		say_list_end(&import->list);
+	else if (import->list.json)
+		print_json(import);
+	else
+		print_summary(import);
+	if (error == -EINTR && stop_wanted() && !import->dry)
+		log_error("interrupted; what has been taken in is whole, and the same command goes "
+			  "on with the rest");
+}
+
+/* Without a store, a dry run makes none: all would be new. */
+static bool has_store(const char *store)
+{
+	struct stat st;
+
+	return stat(store, &st) == 0 || errno != ENOENT;
+}
+
+static int run_with(struct arguments *arguments, char **operands)
+{
+	struct import *import = &arguments->import;
+	int r = 0, error;
+
+	import->store = operands[0];
+	import->keep_owner = geteuid() == 0;
+	if (!import->from_table)
+		import->from_table = "agentscope_sessions";
+	r = take_all(arguments, operands + 1);
+	error = import->access && !import->dry ? access_sync(import->access) : 0;
+	if (error < 0)
+		cmd_fail(import->store, "", error);
+	tell(import, r);
+	return r < 0 || error < 0 || import->failed ? CMD_FAILED : CMD_DONE;
+}
+
+static int run_import(void *values, char **operands)
+{
+	struct arguments *arguments = values;
+	struct import *import = &arguments->import;
+	const unsigned flags = import->dry ? 0 : ACCESS_WRITE | ACCESS_CREATE;
+	int status;
+
+	if (arguments->to && !arguments->layout->has_to)
+		return cmd_misused(&cmd_import, "--to goes with --layout=tree only");
+	if (import->from_table && arguments->layout != &import_rows)
+		return cmd_misused(&cmd_import, "--from-table goes with --layout=%s only",
+				   import_rows.name);
+	stop_watch();
+	if ((!import->dry || has_store(operands[0])) &&
+	    store_open(operands[0], flags, &arguments->options, &import->access) < 0)
+		return CMD_FAILED;
+	status = run_with(arguments, operands);
+	access_close(import->access);
+	return status;
+}
+
+static void print_layouts(void)
+{
+	printf("\nLayouts:\n");
+	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
+		printf("  %-18s  %s\n", layouts[i]->name, layouts[i]->help);
+}
+
+const struct command cmd_import = {
+	.name = "import",
+	.arguments = "[--layout=LAYOUT] [--dry-run] [OPTIONS] STORE DIR|FILE...",
+	.summary = "take in files that are there already",
+	.help = "Takes the files of folders into a store: what is in DIR comes to the root of the "
+		"store, so that each folder in it is a session.  Names, modes, times, attributes "
+		"and links are kept; root keeps owners, too.  What the store has and DIR has not "
+		"stays.  A file that the store has already is left alone if size and time are the "
+		"same; if not, only rows that differ are written.  Each file is taken in whole or "
+		"not at all; after an interruption, the same command goes on.",
+	.list = print_layouts,
+	.failed = "something was not taken in; the rest is",
+	CMD_OPTIONS(import_options),
+	.least = 2,
+	.operands = "takes a store, and folders or files",
+	.size = sizeof(struct arguments),
+	.defaults = &(const struct arguments){ .layout = &import_tree },
+	.run = run_import,
+};

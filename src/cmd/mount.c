@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: MIT */
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "backend/backend.h"
+#include "fs/kernel/session.h"
+#include "fs/api/trash.h"
+#include "fs/api/tree-options.h"
+#include "src/base/buf.h"
+#include "src/base/cleanup.h"
+#include "src/base/heap.h"
+#include "src/base/log.h"
+#include "src/daemon/daemon.h"
+#include "src/daemon/guard.h"
+#include "src/mounts/mounts.h"
+#include "src/user/options.h"
+#include "src/daemon/remount.h"
+#include "src/user/say.h"
+#include "src/daemon/service.h"
+#include "src/mounts/trust.h"
+#include "src/cmd/cmd.h"
+#include "src/daemon/aide.h"
+
+/* How many dead mounts may lie on top of each other before we give up. */
+enum { DEAD_MOUNTS_MAX = 16 };
+
+/* Milliseconds that a daemon gets to finish, when umount(8) has returned before it was done. */
+enum { LAST_OWNER_LIMIT = 1000 };
+
+struct mount {
+	struct options options;
+	bool foreground;
+	char *store; /* absolute, or memory: */
+	char *dir;   /* absolute */
+	struct guard guard;
+	struct aide aide;
+	struct tree *tree;
+	char *why; /* the store could not be opened: a sentence for the user */
+};
+
+/* The session that the signals stop. */
+static struct session *serving;
+
+static void mount_done(struct mount *mount)
+{
+	free(mount->store);
+	free(mount->dir);
+	free(mount->why);
+	guard_done(&mount->guard);
+}
+
+static void on_stop(int number)
+{
+	(void)number;
+	session_stop(serving);
+}
+
+static void stop_signals(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGHUP);
+}
+
+/* From here on the signals end the session.  They were blocked since before there was a mount, so
+ * none can end the process and leave a dead mount behind. */
+static void watch_signals(struct session *session)
+{
+	struct sigaction action = { .sa_handler = on_stop };
+	sigset_t set;
+
+	serving = session;
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
+	stop_signals(&set);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static void forget_signals(void)
+{
+	sigset_t set;
+
+	stop_signals(&set);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	serving = NULL;
+}
+
+/* What a daemon without a terminal says is read by somebody later, or lost.  A sentence here still
+ * comes to who has called mount. */
+static void choose_log(const struct mount *mount)
+{
+	static const char missing[] = "there is no system log here (/dev/log)";
+	_cleanup_(freep) char *path = NULL;
+	int r = -ENOENT;
+
+	if (mount->foreground || say_has_syslog())
+		return;
+	if (backend_has_path(mount->store)) {
+		path = str_printf("%s.log", mount->store);
+		r = path ? say_open_file(path) : -ENOMEM;
+	}
+	if (r == 0)
+		log_warning("%s, so the mount on %s logs to %s", missing, mount->dir, path);
+	else
+		log_warning("%s, and %s%s%s: the mount on %s logs nothing; with -f it logs to the "
+			    "standard error",
+			    missing, path ? path : "a store in memory has no file beside it",
+			    path ? " cannot be written: " : "", path ? strerror(-r) : "",
+			    mount->dir);
+}
+
+static void on_ready(void *arg)
+{
+	const struct mount *mount = arg;
+
+	choose_log(mount);
+	daemon_ready();
+	log_info("%s is mounted on %s", mount->store, mount->dir);
+	service_ready("%s is mounted on %s", mount->store, mount->dir);
+}
+
+static int open_store(const struct mount *mount, struct backend **ret_backend, char **ret_why)
+{
+	const struct options *options = &mount->options;
+	_cleanup_(buf_done) struct buf owner = { 0 };
+	struct backend_options wanted = {
+		.table = options->table,
+		.read_only = options->tree.read_only,
+		.create = !options->tree.read_only,
+		.max_size = options->max_size,
+	};
+	int r = buf_printf(&owner, "process %d, mounted on %s", (int)getpid(), mount->dir);
+
+	if (r < 0)
+		return r;
+	wanted.owner = owner.data;
+	if (!options->tree.read_only)
+		mounts_wait_unowned(mount->store, LAST_OWNER_LIMIT);
+	return backend_open(mount->store, &wanted, ret_backend, ret_why);
+}
+
+static int on_count(void *arg, pid_t pid, uint64_t ino, unsigned access, struct bytes name)
+{
+	struct mount *mount = arg;
+
+	return aide_count(&mount->aide, pid, ino, access, name);
+}
+
+/* Runs in a thread with no more rights than the store's owner has. */
+static int open_tree(void *arg)
+{
+	struct mount *mount = arg;
+	const struct options *options = &mount->options;
+	struct tree_options wanted = options->tree;
+	struct backend *backend;
+	int r = open_store(mount, &backend, &mount->why);
+
+	if (r < 0)
+		return r;
+	wanted.expires = true;
+	wanted.grace = options->set_grace ? wanted.grace : TRASH_GRACE;
+	wanted.count_descriptors = on_count;
+	wanted.arg = mount;
+	r = tree_open(backend, &wanted, &mount->tree, &mount->why);
+	if (r < 0)
+		backend_close(backend);
+	return r;
+}
+
+/* There is a mount, and no thread yet that serves it. */
+static int on_mounted(void *arg)
+{
+	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
+	struct mount *mount = arg;
+	int r = mounts_find(mount->dir, &entry);
+
+	if (r == 0)
+		aide_tell_device(&mount->aide, entry.device);
+	else
+		log_warning("the mount on %s is not in the kernel's table: %s", mount->dir,
+			    strerror(-r));
+	r = guard_enter(&mount->guard);
+	if (r < 0)
+		log_error("cannot give up root's rights: %s", strerror(-r));
+	return r;
+}
+
+static void on_unmount(void *arg)
+{
+	struct mount *mount = arg;
+
+	aide_unmount(&mount->aide);
+}
+
+static int open_session(struct mount *mount, struct session **ret_session)
+{
+	const struct options *options = &mount->options;
+	struct session_options wanted = {
+		.mountpoint = mount->dir,
+		.source = mount->store,
+		.allow_other = options->allow_other,
+		.read_only = options->tree.read_only,
+		.auto_unmount = options->auto_unmount,
+		.dev = options->allow_dev && !options->nodev,
+		.suid = options->allow_suid && !options->nosuid,
+		.debug = options->debug,
+		.threads = options->threads,
+		.extra = options->extra.data,
+		.mounted = on_mounted,
+		.ready = on_ready,
+		.unmount = on_unmount,
+		.arg = mount,
+	};
+
+	return session_mount(mount->tree, &wanted, ret_session, &mount->why);
+}
+
+static int serve_session(struct mount *mount)
+{
+	struct session *session;
+	int r = open_session(mount, &session);
+
+	if (r < 0) {
+		say_why(mount->why, r);
+		return CMD_FAILED;
+	}
+	watch_signals(session);
+	r = session_serve(session);
+	forget_signals();
+	service_stopping();
+	if (r < 0)
+		log_error("the mount on %s has failed: %s", mount->dir, strerror(-r));
+	session_free(session);
+	return r < 0 ? CMD_FAILED : CMD_DONE;
+}
+
+static int is_of_store(void *arg, const struct mount_entry *entry)
+{
+	return strcmp(entry->type, MOUNTS_TYPE) == 0 && strcmp(entry->source, arg) == 0;
+}
+
+/* To the sentence that says who holds the store how that is ended. */
+static void explain_busy(const struct mount *mount, char **why)
+{
+	bool here = mounts_each(is_of_store, mount->store) > 0;
+
+	if (*why)
+		str_explain(why, 0, "%s; 'sessfs umount %s%s' ends a mount%s", *why,
+			    here ? "" : "--force ", mount->store,
+			    here ? "" : " that is not to be seen here");
+}
+
+static int serve_store(struct mount *mount)
+{
+	int r = guard_run(&mount->guard, open_tree, mount);
+	int status;
+
+	if (r == -EBUSY)
+		explain_busy(mount, &mount->why);
+	if (r < 0 && (r != -EISDIR || !store_say_mounted(mount->store)))
+		say_why(mount->why, r);
+	if (r < 0)
+		return CMD_FAILED;
+	status = serve_session(mount);
+	tree_close(mount->tree);
+	return status;
+}
+
+/* Mount and serve until the end; the exit status.  The store's file is for its owner alone, since
+ * the modes of the files in it do not bind who reads the database. */
+static int serve(void *arg)
+{
+	struct mount *mount = arg;
+	sigset_t set;
+	int status;
+	int r;
+
+	heap_keep_little();
+	umask(077);
+	stop_signals(&set);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	r = aide_start(&mount->aide, mount->dir);
+	if (r < 0) {
+		log_error("cannot start a process: %s", strerror(-r));
+		return CMD_FAILED;
+	}
+	status = serve_store(mount);
+	aide_done(&mount->aide);
+	if (status == CMD_DONE)
+		say_close_file();
+	return status;
+}
+
+static int answers(void *arg)
+{
+	const struct mount *mount = arg;
+	struct statfs space;
+
+	if (statfs(mount->dir, &space) == 0)
+		return 0;
+	log_error("the mount on %s does not answer: %s", mount->dir, strerror(errno));
+	return -EIO;
+}
+
+/* A daemon that was killed leaves a mount point that answers ENOTCONN: take it away. */
+static int detach_dead(const struct mount *mount)
+{
+	for (int i = 0; i < DEAD_MOUNTS_MAX; i++) {
+		_cleanup_(freep) char *why = NULL;
+		int r = mounts_end_dead(mount->dir, &why);
+
+		if (r < 0)
+			say_why(why, r);
+		if (r <= 0)
+			return r;
+		log_info("took away a dead mount on %s", mount->dir);
+	}
+	return 0;
+}
+
+static int check_unused(const struct mount *mount)
+{
+	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
+	int r = mounts_find(mount->dir, &entry);
+
+	if (r < 0 || strcmp(entry.type, MOUNTS_TYPE) != 0)
+		return 0;
+	log_error("%s is in use: %s is mounted there ('sessfs umount %s' ends that)", mount->dir,
+		  entry.source, mount->dir);
+	return -EBUSY;
+}
+
+static int check_empty(const struct mount *mount)
+{
+	const struct dirent *entry;
+	DIR *dir = opendir(mount->dir);
+	int r = 0;
+
+	if (!dir) {
+		r = -errno;
+		log_error("cannot look into %s: %s", mount->dir, strerror(-r));
+		return r;
+	}
+	do
+		entry = readdir(dir);
+	while (entry && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0));
+	/* It may be another mount by now, which came at the same time. */
+	if (entry)
+		r = check_unused(mount);
+	if (entry && r == 0) {
+		log_error("%s is not empty, and a mount would hide what is in it; choose an empty "
+			  "directory, or add -o nonempty",
+			  mount->dir);
+		r = -ENOTEMPTY;
+	}
+	closedir(dir);
+	return r;
+}
+
+/* A store below the mount point could not be reached any more, least of all by its own daemon. */
+static int check_store_outside(const struct mount *mount)
+{
+	size_t size = strlen(mount->dir);
+
+	if (strncmp(mount->store, mount->dir, size) != 0 || mount->store[size] != '/')
+		return 0;
+	log_error("the store %s lies in the mount point %s; put it elsewhere", mount->store,
+		  mount->dir);
+	return -EINVAL;
+}
+
+static int check_dir(const struct mount *mount)
+{
+	struct stat status;
+	int r = check_unused(mount);
+
+	if (r < 0)
+		return r;
+	if (stat(mount->dir, &status) < 0) {
+		r = -errno;
+		if (r == -ENOENT)
+			log_error("the mount point %s does not exist; make it first", mount->dir);
+		else
+			log_error("cannot use %s as mount point: %s", mount->dir, strerror(-r));
+		return r;
+	}
+	if (!S_ISDIR(status.st_mode)) {
+		log_error("%s is not a directory; the mount point must be one", mount->dir);
+		return -ENOTDIR;
+	}
+	if (mount->options.nonempty)
+		return 0;
+	return check_empty(mount);
+}
+
+static int check_trust(const char *path, enum trust_kind kind)
+{
+	_cleanup_(freep) char *why = NULL;
+	int r = trust_path(path, kind, &why);
+
+	return r < 0 ? say_why(why, r) : r;
+}
+
+static int find_store(struct mount *mount, const char *store)
+{
+	int r;
+
+	if (!backend_has_path(store)) {
+		mount->store = bytes_dup(bytes_str(store));
+		return mount->store ? 0 : -ENOMEM;
+	}
+	r = check_trust(store, TRUST_STORE);
+	if (r < 0)
+		return r;
+	r = mounts_absolute(store, &mount->store);
+	if (r == -ENOENT)
+		log_error("the directory of the store %s does not exist; make it first", store);
+	else if (r < 0)
+		log_error("cannot reach the store %s: %s", store, strerror(-r));
+	return r;
+}
+
+static int find_dir(struct mount *mount, const char *dir)
+{
+	int r = check_trust(dir, TRUST_MOUNTPOINT);
+
+	if (r < 0)
+		return r;
+	r = mounts_absolute(dir, &mount->dir);
+	if (r < 0)
+		log_error("cannot reach the mount point %s: %s", dir, strerror(-r));
+	return r;
+}
+
+static int plan_guard(struct mount *mount)
+{
+	const char *store = backend_has_path(mount->store) ? mount->store : NULL;
+
+	return guard_plan(&mount->guard, store, mount->options.tree.read_only);
+}
+
+/* Everything that can be found out before the store is opened. */
+static int prepare(struct mount *mount, const char *store, const char *dir)
+{
+	int r = find_store(mount, store);
+
+	if (r == 0)
+		r = find_dir(mount, dir);
+	if (r == 0)
+		r = plan_guard(mount);
+	if (r == 0)
+		r = detach_dead(mount);
+	if (r == 0)
+		r = check_dir(mount);
+	if (r == 0)
+		r = check_store_outside(mount);
+	return r;
+}
+
+static int take_options(void *field, const char *value, char **ret_why)
+{
+	int r = options_parse(field, OPTIONS_MOUNT, value, ret_why);
+
+	return r < 0 ? say_why(*ret_why, r), -ECANCELED : 0;
+}
+
+static const struct cmd_option mount_options[] = {
+	CMD_YES(struct mount, foreground, NULL, 'f', "stay in the foreground"),
+	CMD_YES(struct mount, options.debug, NULL, 'd',
+		"stay in the foreground and log every request"),
+	{ NULL, 'o', "OPTIONS", take_options, 0, "options with commas between them:" },
+};
+
+static int run_remount(const struct mount *mount, const char *dir)
+{
+	_cleanup_(freep) char *path = NULL;
+	int r = mounts_absolute(dir, &path);
+
+	if (r < 0)
+		log_error("cannot reach the mount point %s: %s", dir, strerror(-r));
+	else
+		r = remount(path, &mount->options);
+	return r < 0 ? CMD_FAILED : CMD_DONE;
+}
+
+static int mount_now(struct mount *mount, char **operands)
+{
+	const struct options *options = &mount->options;
+	struct daemon daemon = { .run = serve, .answers = answers, .arg = mount };
+
+	guard_begin(options->debug);
+	mount->foreground |= options->debug;
+	if (mount->foreground) {
+		say_to_stderr(options->debug ? LOG_DEBUG : LOG_INFO);
+		service_begin();
+	} else {
+		say_while_starting();
+	}
+	if (prepare(mount, operands[0], operands[1]) < 0)
+		return CMD_FAILED;
+	return mount->foreground ? serve(mount) : daemon_start(&daemon);
+}
+
+static int run_mount(void *values, char **operands)
+{
+	struct mount *mount = values;
+	int status;
+
+	if (mount->options.privileged && geteuid() != 0) {
+		log_error("only root may mount with -o %s", mount->options.privileged);
+		return CMD_FAILED;
+	}
+	if (mount->options.remount)
+		return run_remount(mount, operands[1]);
+	status = mount_now(mount, operands);
+	mount_done(mount);
+	return status;
+}
+
+static void print_options(void)
+{
+	printf("\n");
+	options_print(stdout);
+}
+
+const struct command cmd_mount = {
+	.name = "mount",
+	.arguments = "[-f] [-d] [-o OPTIONS] STORE DIR",
+	.summary = "show a store as a directory",
+	.help = "STORE is a file, made when it is not there, or 'memory:' for a store that is gone "
+		"when the mount ends.  DIR is an empty directory.  Returns when the mount can be "
+		"used.",
+	.list = print_options,
+	.more = "default_permissions is always on, and nosuid and nodev are unless allowed.  "
+		"Further words of mount(8) and fstab(5), such as rw, noatime, user and "
+		"x-systemd.automount, are accepted.\nThe exit status is 0, 1 when the store cannot "
+		"be mounted, 2 for a wrong command line.",
+	CMD_OPTIONS(mount_options),
+	.least = 2,
+	.most = 2,
+	.operands = "takes a store and a directory",
+	.size = sizeof(struct mount),
+	.run = run_mount,
+};

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/array.h"
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+#include "src/mounts/elsewhere.h"
+#include "src/mounts/holders.h"
+#include "src/mounts/mounts.h"
+#include "src/user/say.h"
+#include "src/cmd/cmd.h"
+
+struct seen {
+	unsigned device;
+	long process;
+};
+
+struct mounts {
+	struct options options; /* none */
+	bool json;
+	struct say_list list;
+	struct seen *seen; /* what was printed */
+	size_t n_seen;
+	size_t room;
+};
+
+static const struct cmd_option mounts_options[] = { CMD_JSON(struct mounts) };
+
+static json_t *name_json(const char *name)
+{
+	return name ? say_json_name(name, strlen(name)) : json_null();
+}
+
+static json_t *mount_json(const struct mount_entry *entry, long process,
+			  const struct elsewhere *where)
+{
+	return json_pack("{so so sb so so}", "store", name_json(entry->source), "directory",
+			 name_json(entry->point), "read_only", entry->read_only, "process",
+			 process ? json_integer(process) : json_null(), "namespace",
+			 where ? json_integer((json_int_t)where->space) : json_null());
+}
+
+static int remember(struct mounts *mounts, unsigned device, long process)
+{
+	if (ARRAY_ROOM(mounts->seen, mounts->n_seen, mounts->room) < 0)
+		return -ENOMEM;
+	mounts->seen[mounts->n_seen++] = (struct seen){ device, process };
+	return 0;
+}
+
+/* Either may be 0, for not known. */
+static bool is_seen(const struct mounts *mounts, unsigned device, long process)
+{
+	for (size_t i = 0; i < mounts->n_seen; i++)
+		if ((device && mounts->seen[i].device == device) ||
+		    (process && mounts->seen[i].process == process))
+			return true;
+	return false;
+}
+
+/* where: NULL for a mount that this namespace shows, or for one that none shows any more, which
+ * has no directory then. */
+static int print_mount(struct mounts *mounts, const struct mount_entry *entry, long process,
+		       const struct elsewhere *where)
+{
+	_cleanup_(buf_done) struct buf words = { 0 };
+	char shown[24] = "-";
+	int r = where ? elsewhere_name(where, &words) : 0;
+
+	if (r == 0)
+		r = remember(mounts, entry->device, process);
+	if (r < 0)
+		return r;
+	if (mounts->json) {
+		say_item(&mounts->list, mount_json(entry, process, where));
+		return 0;
+	}
+	if (process)
+		snprintf(shown, sizeof(shown), "%ld", process);
+	printf("%7s  %s  ", shown, entry->read_only ? "ro" : "rw");
+	say_name(entry->source, "  ");
+	say_name(entry->point ? entry->point : "-", where ? "  (in " : "\n");
+	if (where)
+		say_name(words.data, ")\n");
+	return 0;
+}
+
+static int on_mount(void *arg, const struct mount_entry *entry)
+{
+	if (strcmp(entry->type, MOUNTS_TYPE) != 0)
+		return 0;
+	return print_mount(arg, entry, holders_daemon(entry), NULL);
+}
+
+static int on_elsewhere(void *arg, const struct mount_entry *entry, const struct elsewhere *where)
+{
+	struct mounts *mounts = arg;
+
+	return is_seen(mounts, entry->device, 0) ?
+		       0 :
+		       print_mount(mounts, entry, holders_daemon(entry), where);
+}
+
+/* A daemon whose mount nobody shows any more, since it was unmounted lazily. */
+static int on_owner(void *arg, const struct holders_owner *owner)
+{
+	struct mount_entry entry = { .source = (char *)owner->store, .device = owner->device };
+	struct mounts *mounts = arg;
+
+	return is_seen(mounts, owner->device, owner->pid) ?
+		       0 :
+		       print_mount(mounts, &entry, owner->pid, NULL);
+}
+
+static int run_mounts(void *values, char **operands)
+{
+	struct mounts *mounts = values;
+	int r;
+
+	(void)operands;
+	mounts->list.json = mounts->json;
+	r = mounts_each(on_mount, mounts);
+	if (r == 0)
+		r = elsewhere_each(on_elsewhere, mounts);
+	if (r == 0)
+		r = holders_each(on_owner, mounts);
+	if (r < 0)
+		log_error("the table of mounts cannot be read: %s", strerror(-r));
+	say_list_end(&mounts->list);
+	free(mounts->seen);
+	return r < 0 ? CMD_FAILED : CMD_DONE;
+}
+
+const struct command cmd_mounts = {
+	.name = "mounts",
+	.arguments = "[--json]",
+	.summary = "tell which stores are mounted, where, and by whom",
+	.help = "Prints a line a mount: the process that serves it, rw or ro, the store, and the "
+		"directory.  The process is '-' when it has ended, or when you may not see it.  A "
+		"mount that only another mount namespace has, such as that of a container, stands "
+		"there with the namespace and a process of it; the directory is '-' when nothing "
+		"is mounted any more and the process still serves open files.  'sessfs umount "
+		"--force STORE' ends both.",
+	.failed = "the mounts cannot be listed",
+	CMD_OPTIONS(mounts_options),
+	.least = 0,
+	.most = -1,
+	.operands = "takes no store",
+	.size = sizeof(struct mounts),
+	.run = run_mounts,
+};

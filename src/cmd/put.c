@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * put and append: bytes from a file or the standard input into a file of the store.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+#include "src/user/stop.h"
+#include "src/cmd/cmd.h"
+
+enum {
+	BLOCK = 128 * 1024,
+	BUFFERED_MAX = 4 << 20, /* bytes of a line that are held back until it is whole */
+};
+
+static const struct cmd_option input_options[] = { CMD_WRITER };
+
+/* One block behind what data holds; 0 at the end of the input, 1 before. */
+static int read_block(int fd, struct buf *data)
+{
+	ssize_t size;
+	int r = buf_reserve(data, BLOCK);
+
+	if (r < 0)
+		return r;
+	do
+		size = stop_wanted() ? 0 : read(fd, data->data + data->size, BLOCK);
+	while (size < 0 && errno == EINTR && !stop_wanted());
+	if (stop_wanted())
+		return -EINTR;
+	if (size < 0)
+		return -errno;
+	data->size += (size_t)size;
+	return size > 0;
+}
+
+/* How much may be written now.  An unfinished line is held back: who is interrupted in the middle
+ * of one leaves none of it. */
+static size_t ripe(const struct buf *data, enum access_how how)
+{
+	const char *last = how == ACCESS_FILE_APPEND && data->size ?
+				   memrchr(data->data, '\n', data->size) :
+				   NULL;
+
+	if (how != ACCESS_FILE_APPEND || (!last && data->size >= BUFFERED_MAX))
+		return data->size;
+	return last ? (size_t)(last + 1 - data->data) : 0;
+}
+
+/* *ret_reading tells whose error it is. */
+static int copy(int fd, struct access_file *file, enum access_how how, struct progress *progress,
+		bool *ret_reading)
+{
+	_cleanup_(buf_done) struct buf data = { 0 };
+	int r, more;
+
+	do {
+		size_t size, held = data.size;
+
+		more = read_block(fd, &data);
+		progress_add(progress, 0, data.size - held);
+		*ret_reading = more < 0;
+		if (more < 0)
+			return more;
+		size = more ? ripe(&data, how) : data.size;
+		r = access_file_write(file, bytes_make(data.data, size));
+		buf_consume(&data, size);
+	} while (r == 0 && more);
+	return r;
+}
+
+static int fail_input(const char *name, int error)
+{
+	if (error != -EINTR || !stop_wanted())
+		log_error("cannot read %s: %s", name ? name : "the standard input",
+			  strerror(-error));
+	return CMD_FAILED;
+}
+
+static void begin_progress(struct progress *progress, int fd, enum access_how how)
+{
+	struct stat st;
+
+	/* Who types sees how far it is. */
+	*progress = (struct progress){ .fd = -1 };
+	if (isatty(fd))
+		return;
+	/* A save of many rows takes longer than to read them. */
+	progress_begin(progress, how == ACCESS_FILE_APPEND ? "append" : "put",
+		       how == ACCESS_FILE_APPEND ? NULL : "row");
+	if (how != ACCESS_FILE_APPEND)
+		progress_follow(progress, PROGRESS_TICKS);
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		progress_set_total(progress, 0, (uint64_t)st.st_size);
+}
+
+/* The operands are a store, a path, and perhaps a file. */
+static int take_in(struct access *access, int fd, char **operands, enum access_how how)
+{
+	struct access_file *file = NULL;
+	struct progress progress;
+	bool reading = false;
+	int r = access_file_open(access, operands[1], how, &file);
+
+	begin_progress(&progress, fd, how);
+	if (r == 0)
+		r = copy(fd, file, how, &progress, &reading);
+	if (r == 0)
+		r = access_file_save(file);
+	else
+		access_file_drop(file);
+	progress_end(&progress);
+	if (r == 0)
+		return CMD_DONE;
+	return reading ? fail_input(operands[2], r) : cmd_fail(operands[0], operands[1], r);
+}
+
+/* The input before the store: without it there is nothing to do. */
+static int open_input(const char *name)
+{
+	struct stat st;
+	int fd = name && strcmp(name, "-") != 0 ? open(name, O_RDONLY | O_CLOEXEC) :
+						  dup(STDIN_FILENO);
+
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+		close(fd);
+		return -EISDIR;
+	}
+	return fd < 0 ? -errno : fd;
+}
+
+static int run(struct options *options, enum access_how how, char **operands)
+{
+	_cleanup_(access_closep) struct access *access = NULL;
+	_cleanup_(closep) int fd = open_input(operands[2]);
+
+	if (fd < 0)
+		return fail_input(operands[2], fd);
+	if (store_open(operands[0], ACCESS_WRITE | ACCESS_CREATE, options, &access) < 0)
+		return CMD_FAILED;
+	return take_in(access, fd, operands, how);
+}
+
+static int run_put(void *values, char **operands)
+{
+	return run(values, ACCESS_FILE_REPLACE, operands);
+}
+
+static int run_append(void *values, char **operands)
+{
+	return run(values, ACCESS_FILE_APPEND, operands);
+}
+
+#define INPUT_MORE                                                                                 \
+	"The store, the session and the file are made when they are not there.  While the store "  \
+	"is not mounted, nobody can mount it until the input has ended."
+
+const struct command cmd_put = {
+	.name = "put",
+	.arguments = "[-o OPTIONS] STORE PATH [FILE]",
+	.summary = "replace the content of a file, or make one",
+	.help = "Replaces the content of a file by that of FILE, or of the standard input, in one "
+		"transaction: until all of it is read, and whatever happens meanwhile, the "
+		"previous content stays.  Mode and owner of a file that is there stay, too.",
+	.more = INPUT_MORE,
+	.failed = "nothing was saved",
+	CMD_OPTIONS(input_options),
+	.least = 2,
+	.most = 3,
+	.operands = "takes a store, a path in it, and a file to read from",
+	.size = sizeof(struct options),
+	.run = run_put,
+};
+
+const struct command cmd_append = {
+	.name = "append",
+	.arguments = "[-o OPTIONS] STORE PATH [FILE]",
+	.summary = "append lines to a file",
+	.help = "Appends FILE, or the standard input, to a file.  Each whole line of a list is a "
+		"row as soon as it is read; a last line without its newline follows at the end of "
+		"the input.",
+	.more = INPUT_MORE,
+	.failed = "not all was appended; what was is whole lines",
+	CMD_OPTIONS(input_options),
+	.least = 2,
+	.most = 3,
+	.operands = "takes a store, a path in it, and a file to read from",
+	.size = sizeof(struct options),
+	.run = run_append,
+};

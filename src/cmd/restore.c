@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "src/exchange/copy.h"
+#include "src/user/stop.h"
+#include "src/cmd/cmd.h"
+
+struct restore {
+	struct options options;
+	bool json;
+	bool force;
+};
+
+static const struct cmd_option restore_options[] = {
+	CMD_JSON(struct restore),
+	CMD_YES(struct restore, force, "force", 0, "replace STORE if it is there"),
+	CMD_TABLE,
+};
+
+static int run_restore(void *values, char **operands)
+{
+	const struct restore *restore = values;
+	struct copy copy = { .what = "restore",
+			     .from = operands[0],
+			     .to = operands[1],
+			     .replace = restore->force,
+			     .options = &restore->options };
+
+	stop_watch();
+	if (copy_judge(&copy) < 0 || copy_run(&copy) < 0)
+		return CMD_FAILED;
+	copy_print(&copy, restore->json);
+	return CMD_DONE;
+}
+
+const struct command cmd_restore = {
+	.name = "restore",
+	.arguments = "[--force] [--json] FILE STORE",
+	.summary = "make a store of a backup",
+	.help = "Copies a backup to STORE and checks it before it gets that name.  A store that is "
+		"replaced must not be mounted; it keeps its owner and mode, and is there as it was "
+		"until the other one takes its place.",
+	.failed = "STORE is as it was",
+	CMD_OPTIONS(restore_options),
+	.least = 2,
+	.most = 2,
+	.operands = "takes a file and a store",
+	.size = sizeof(struct restore),
+	.run = run_restore,
+};

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "fs/api/trash.h"
+#include "src/base/array.h"
+#include "src/base/cleanup.h"
+#include "src/user/say.h"
+#include "src/cmd/summary.h"
+#include "src/user/units.h"
+#include "src/cmd/cmd.h"
+
+struct row {
+	char *name; /* as the mount shows the id */
+	char *id;
+	size_t id_size;
+	char *ttl; /* its own, as somebody wrote it; NULL without one */
+	struct backend_session_stat stat;
+};
+
+typedef int row_order(const struct row *a, const struct row *b);
+
+struct sessions {
+	struct options options;
+	bool json;
+	row_order *order; /* NULL: as they come, by id */
+	int64_t older;	  /* nanoseconds; 0: any */
+	int64_t newer;
+	uint64_t larger; /* bytes */
+	const char *pattern;
+	int64_t now;
+	struct row *rows; /* to be sorted */
+	size_t count;
+	size_t room;
+	struct say_list list;
+	struct summary_questions questions;
+};
+
+static int order_numbers(int64_t a, int64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+static int order_age(const struct row *a, const struct row *b)
+{
+	return order_numbers(a->stat.updated, b->stat.updated);
+}
+
+static int order_size(const struct row *a, const struct row *b)
+{
+	return order_numbers((int64_t)b->stat.bytes, (int64_t)a->stat.bytes);
+}
+
+static int order_items(const struct row *a, const struct row *b)
+{
+	return order_numbers((int64_t)b->stat.items, (int64_t)a->stat.items);
+}
+
+static int take_order(void *field, const char *value, char **ret_why)
+{
+	(void)ret_why;
+	static const struct {
+		const char *name;
+		row_order *order;
+	} orders[] = { { "id", NULL },
+		       { "age", order_age },
+		       { "size", order_size },
+		       { "items", order_items } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
+		if (strcmp(orders[i].name, value) != 0)
+			continue;
+		*(row_order **)field = orders[i].order;
+		return 0;
+	}
+	return -EINVAL;
+}
+
+static const struct cmd_option sessions_options[] = {
+	CMD_JSON(struct sessions),
+	{ "sort", 0, "id|age|size|items", take_order, offsetof(struct sessions, order),
+	  "by id, the longest unchanged first, the largest first" },
+	{ "older-than", 0, "AGE", cmd_take_age, offsetof(struct sessions, older),
+	  "not changed for so long: 30m, 12h, 7d, 2w, 1y" },
+	{ "newer-than", 0, "AGE", cmd_take_age, offsetof(struct sessions, newer),
+	  "changed in that time" },
+	{ "larger-than", 0, "SIZE", cmd_take_size, offsetof(struct sessions, larger),
+	  "of more bytes: 500, 100K, 20M, 1G" },
+	{ "name", 0, "GLOB", cmd_take_text, offsetof(struct sessions, pattern),
+	  "with a name that fits a pattern of the shell" },
+	CMD_TABLE,
+};
+
+static bool is_wanted(const struct sessions *sessions, const struct row *row)
+{
+	const struct backend_session_stat *stat = &row->stat;
+	int64_t age = stat->updated ? sessions->now - stat->updated : 0;
+
+	if (sessions->older && (!stat->updated || age <= sessions->older))
+		return false;
+	if (sessions->newer && (!stat->updated || age > sessions->newer))
+		return false;
+	if (sessions->larger && stat->bytes <= sessions->larger)
+		return false;
+	return !sessions->pattern || fnmatch(sessions->pattern, row->name, 0) == 0;
+}
+
+static json_t *row_json(const struct row *row)
+{
+	json_t *value = json_pack("{so so}", "name", say_json_name(row->name, strlen(row->name)),
+				  "id", say_json_name(row->id, row->id_size));
+
+	summary_add_json(value, &row->stat);
+	json_object_set_new(value, "ttl",
+			    row->ttl ? say_json_name(row->ttl, strlen(row->ttl)) : json_null());
+	return value;
+}
+
+static void print_row(struct sessions *sessions, const struct row *row)
+{
+	const struct backend_session_stat *stat = &row->stat;
+	char size[UNITS_TEXT], changed[UNITS_TEXT];
+	WITH_PROGRESS_HELD;
+
+	if (sessions->json) {
+		say_item(&sessions->list, row_json(row));
+		return;
+	}
+	printf("%6" PRIu64 " %9" PRIu64 " %7s  %-16s  ", stat->keys, stat->items,
+	       units_show_size(stat->bytes, size), units_show_time(stat->updated, changed));
+	say_name(row->name, "\n");
+}
+
+static void row_done(struct row *row)
+{
+	free(row->name);
+	free(row->id);
+	free(row->ttl);
+}
+
+static int keep_row(struct sessions *sessions, struct row *row)
+{
+	if (ARRAY_ROOM(sessions->rows, sessions->count, sessions->room) < 0)
+		return -ENOMEM;
+	sessions->rows[sessions->count++] = *row;
+	*row = (struct row){ 0 };
+	return 0;
+}
+
+static int read_ttl(struct sessions *sessions, struct row *row)
+{
+	struct backend *backend = sessions->questions.backend;
+	_cleanup_(buf_done) struct buf text = { 0 };
+	struct backend_snapshot *snapshot;
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+
+	if (r < 0)
+		return r;
+	r = session_ttl(backend, snapshot, bytes_make(row->id, row->id_size), &text);
+	backend->ops->snapshot_end(backend, snapshot);
+	if (r == 0)
+		row->ttl = bytes_dup(buf_bytes(&text));
+	return r == -ENODATA || row->ttl ? 0 : r < 0 ? r : -ENOMEM;
+}
+
+static int on_session(void *arg, struct bytes session, const struct backend_session_stat *stat)
+{
+	struct sessions *sessions = arg;
+	_cleanup_(buf_done) struct buf name = { 0 };
+	_cleanup_(row_done) struct row row = { .stat = *stat };
+	int r = summary_name(sessions->questions.backend, session, &name);
+
+	if (r < 0)
+		return r;
+	row.name = bytes_dup(buf_bytes(&name));
+	row.id = bytes_dup(session);
+	row.id_size = session.size;
+	if (!row.name || !row.id)
+		return -ENOMEM;
+	if (!is_wanted(sessions, &row))
+		return 0;
+	r = sessions->json ? read_ttl(sessions, &row) : 0;
+	if (r < 0)
+		return r;
+	if (sessions->order)
+		return keep_row(sessions, &row);
+	print_row(sessions, &row);
+	return ferror(stdout);
+}
+
+/* Equal ones stay in the order of their ids. */
+static int compare(const void *a, const void *b, void *arg)
+{
+	const struct sessions *sessions = arg;
+	int order = sessions->order(a, b);
+
+	return order ? order : strcmp(((const struct row *)a)->name, ((const struct row *)b)->name);
+}
+
+static void print_sorted(struct sessions *sessions)
+{
+	if (sessions->count)
+		qsort_r(sessions->rows, sessions->count, sizeof(struct row), compare, sessions);
+	for (size_t i = 0; i < sessions->count; i++)
+		print_row(sessions, &sessions->rows[i]);
+}
+
+static void sessions_done(struct sessions *sessions)
+{
+	for (size_t i = 0; i < sessions->count; i++)
+		row_done(&sessions->rows[i]);
+	free(sessions->rows);
+}
+
+static int run_sessions(void *values, char **operands)
+{
+	struct sessions *sessions = values;
+	int r;
+
+	sessions->now = (int64_t)time(NULL) * 1000000000;
+	sessions->list.json = sessions->json;
+	sessions->questions = (struct summary_questions){ .what = "sessions",
+							  .session = on_session,
+							  .arg = sessions };
+	r = summary_all(operands[0], &sessions->options, &sessions->questions);
+	if (r == 0) {
+		print_sorted(sessions);
+		say_list_end(&sessions->list);
+	}
+	sessions_done(sessions);
+	return r < 0 ? CMD_FAILED : CMD_DONE;
+}
+
+const struct command cmd_sessions = {
+	.name = "sessions",
+	.arguments = "[OPTIONS] STORE",
+	.summary = "list sessions with what they hold",
+	.help = "Prints a line a session: how many keys it has, how many items in them, how many "
+		"bytes these are, when one was changed last, and its name.  Ordinary files do not "
+		"count.",
+	.more = "A session must fit all that is given.  The store may be mounted.",
+	.failed = "STORE cannot be read",
+	CMD_OPTIONS(sessions_options),
+	.least = 1,
+	.most = 1,
+	.operands = "takes a store",
+	.size = sizeof(struct sessions),
+	.run = run_sessions,
+};

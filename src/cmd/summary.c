@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/cmd/summary.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "fs/base/names.h"
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+#include "src/base/tick.h"
+#include "src/cmd/cmd.h"
+
+static int on_session(void *arg, struct bytes session, const struct backend_session_stat *stat)
+{
+	const struct summary_questions *questions = arg;
+
+	tick(1);
+	return questions->session(questions->arg, session, stat);
+}
+
+/* What others have changed and nobody has taken in yet is among the rows, and counts. */
+static int ask(struct backend *backend, struct summary_questions *questions)
+{
+	struct backend_snapshot *snapshot;
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+
+	if (r < 0)
+		return r;
+	r = backend->ops->session_list(backend, snapshot, on_session, questions);
+	if (r == 0 && questions->day)
+		r = backend->ops->day_list(backend, snapshot, questions->day, questions->arg);
+	if (r == 0 && questions->day)
+		r = backend->ops->space(backend, &questions->space);
+	backend->ops->snapshot_end(backend, snapshot);
+	return r;
+}
+
+int summary_all(const char *store, const struct options *options,
+		struct summary_questions *questions)
+{
+	_cleanup_(backend_closep) struct backend *backend = NULL;
+	struct progress progress;
+	int r = store_open_backend(store, options, &backend);
+
+	if (r < 0)
+		return r;
+	questions->backend = backend;
+	progress_begin(&progress, questions->what, "session");
+	store_follow(&progress, store, questions->day ? 2 : 1);
+	r = ask(backend, questions);
+	progress_end(&progress);
+	if (r < 0)
+		log_error("%s cannot be read: %s", store, strerror(-r));
+	return r;
+}
+
+static int entry_name(struct backend *backend, struct bytes session, struct buf *name)
+{
+	const struct backend_ops *ops = backend->ops;
+	const struct bytes none = { 0 };
+	struct backend_snapshot *snapshot;
+	struct backend_node node;
+	int r = ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+
+	if (r < 0)
+		return r;
+	r = ops->node_find(backend, snapshot, session, none, &node);
+	if (r == 0) {
+		r = ops->entry_name(backend, snapshot, node.parent, node.entry, name);
+		backend_node_done(&node);
+	}
+	ops->snapshot_end(backend, snapshot);
+	return r;
+}
+
+/* Only an id that would be escaped may have another name: one that somebody gave to a directory. */
+int summary_name(struct backend *backend, struct bytes session, struct buf *name)
+{
+	int r = names_encode(NAMES_SESSION, session, NAME_LIMIT, name);
+
+	if (r < 0 || bytes_equal(buf_bytes(name), session))
+		return r;
+	buf_clear(name);
+	r = entry_name(backend, session, name);
+	return r == -ENOENT ? names_encode(NAMES_SESSION, session, NAME_LIMIT, name) : r;
+}
+
+json_t *summary_time_json(int64_t time)
+{
+	return time ? json_real((double)time / 1e9) : json_null();
+}
+
+void summary_add_json(json_t *object, const struct backend_session_stat *stat)
+{
+	json_t *more = json_pack("{sI sI sI so so}", "keys", stat->keys, "items", stat->items,
+				 "bytes", stat->bytes, "created", summary_time_json(stat->created),
+				 "changed", summary_time_json(stat->updated));
+
+	json_object_update(object, more);
+	json_decref(more);
+}

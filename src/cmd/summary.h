@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SUMMARY_H
+#define SUMMARY_H
+
+/* Questions to a store about all of its rows, for the commands that list and count. */
+
+#include <jansson.h>
+
+#include "backend/backend.h"
+#include "src/user/options.h"
+
+struct summary_questions {
+	const char *what; /* progress is of */
+	backend_session_fn *session;
+	backend_day_fn *day;
+	void *arg;
+	struct backend_space space; /* the answer */
+	struct backend *backend;    /* for what session and day ask, in snapshots of their own */
+};
+/* session_list() of a store, and with day also day_list() and space(), of one state of it; 0, or
+ * -errno after a sentence. */
+int summary_all(const char *store, const struct options *options,
+		struct summary_questions *questions);
+
+/* The name that the mount shows for a session, appended; for one that no mount has seen yet the one
+ * that it will get. */
+int summary_name(struct backend *backend, struct bytes session, struct buf *name);
+
+/* A time in seconds since 1970; null for 0. */
+json_t *summary_time_json(int64_t time);
+/* keys, items, bytes, created, changed. */
+void summary_add_json(json_t *object, const struct backend_session_stat *stat);
+
+#endif

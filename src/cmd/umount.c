@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "src/base/array.h"
+#include "src/base/buf.h"
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+#include "src/mounts/elsewhere.h"
+#include "src/mounts/holders.h"
+#include "src/mounts/mounts.h"
+#include "src/user/say.h"
+#include "src/cmd/cmd.h"
+
+/* Milliseconds to wait for the end of the daemon. */
+enum {
+	WAIT_LIMIT = 60000,
+	WAIT_READER = 1000, /* of a mount that only read: others may well own the store */
+	WAIT_OTHERS = 1000, /* before another mount namespace is said to hold it */
+};
+
+struct umount {
+	struct options options; /* none */
+	bool lazy;
+	bool force;
+};
+
+static const struct cmd_option umount_options[] = {
+	CMD_YES(struct umount, lazy, "lazy", 'l',
+		"also when it is in use: whoever is in it goes on until he leaves"),
+	CMD_YES(struct umount, force, "force", 'f',
+		"also when it is in use, here or in another mount namespace: end the daemon"),
+};
+
+/* What serves a mount. */
+struct daemon_process {
+	long pid; /* 0: it has ended, or cannot be seen */
+	int fd;	  /* of the process; -1: none */
+};
+
+static void daemon_process_done(struct daemon_process *daemon)
+{
+	closep(&daemon->fd);
+}
+
+static struct daemon_process daemon_process(long pid)
+{
+	struct daemon_process daemon = { .pid = pid, .fd = -1 };
+
+#ifdef SYS_pidfd_open
+	if (pid > 0)
+		daemon.fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+#endif
+	return daemon;
+}
+
+/* Whoever mounts or copies the store next wants the daemon to be done: it is when the process has
+ * ended, or, if that cannot be seen, when nobody owns the store. */
+static bool has_ended(const struct mount_entry *entry, const struct daemon_process *daemon,
+		      int limit)
+{
+	struct pollfd ended = { .fd = daemon->fd, .events = POLLIN };
+
+	if (daemon->fd >= 0)
+		return poll(&ended, 1, limit) > 0;
+	return mounts_wait_unowned(entry->source, limit) || entry->read_only;
+}
+
+static void say_goes_on(const struct mount_entry *entry, const struct daemon_process *daemon,
+			const char *others)
+{
+	char process[32] = "";
+
+	if (daemon->pid)
+		snprintf(process, sizeof(process), " (process %ld)", daemon->pid);
+	if (others)
+		log_error("%s is not mounted here any more, but its daemon%s goes on: the mount is "
+			  "still in %s; end what runs there, or end the daemon with 'sessfs umount "
+			  "--force %s'",
+			  entry->source, process, others, entry->source);
+	else
+		log_error("%s is not mounted here any more, but its daemon%s has not ended: it "
+			  "still writes, or serves files that are open or a mount that cannot be "
+			  "seen from here; wait, or end it with 'sessfs umount --force %s'",
+			  entry->source, process, entry->source);
+}
+
+/* The kernel has let go of the mount here; the daemon still writes what is pending and syncs.  When
+ * another namespace has the mount, too, it does not end at all. */
+static int wait_for_end(const struct mount_entry *entry, const struct daemon_process *daemon)
+{
+	const int limit = entry->read_only && daemon->fd < 0 ? WAIT_READER : WAIT_LIMIT;
+	_cleanup_(buf_done) struct buf others = { 0 };
+
+	if (has_ended(entry, daemon, WAIT_OTHERS))
+		return CMD_DONE;
+	if (elsewhere_tell(entry, &others) == 0 && !others.size &&
+	    has_ended(entry, daemon, limit - WAIT_OTHERS))
+		return CMD_DONE;
+	say_goes_on(entry, daemon, others.size ? others.data : NULL);
+	return CMD_FAILED;
+}
+
+/* What is mounted in it keeps it, too. */
+static bool is_inside(const void *path, const struct mount_entry *entry)
+{
+	size_t size = strlen(path);
+
+	return strncmp(entry->point, path, size) == 0 && entry->point[size] == '/';
+}
+
+static void say_busy(const struct mount_entry *entry)
+{
+	_cleanup_(buf_done) struct buf words = { 0 };
+	_cleanup_(mount_entry_done) struct mount_entry inside = { 0 };
+
+	if (holders_tell(entry, &words) < 0)
+		buf_clear(&words);
+	if (mounts_last(is_inside, entry->point, &inside) == 0)
+		log_error("%s is busy: something is mounted on %s, in it", entry->point,
+			  inside.point);
+	else if (words.size)
+		log_error("%s is busy: %s", entry->point, words.data);
+	else
+		log_error("%s is busy: a program that cannot be seen from here has files open in "
+			  "it or works there ('fuser -vm %s', as root, tells which)",
+			  entry->point, entry->point);
+}
+
+/* The daemon publishes and syncs what was written, and closes the device, by which the kernel ends
+ * the connection for all who still use it. */
+static int end_by_force(const struct mount_entry *entry, const struct daemon_process *daemon)
+{
+	if (daemon->pid && kill((pid_t)daemon->pid, SIGTERM) < 0 && errno != ESRCH) {
+		log_error("the daemon of %s (process %ld) cannot be ended: %s", entry->source,
+			  daemon->pid, strerror(errno));
+		return CMD_FAILED;
+	}
+	if (has_ended(entry, daemon, WAIT_LIMIT))
+		return CMD_DONE;
+	log_error("the daemon of %s%s has not ended within a minute; it may still write what is "
+		  "pending",
+		  entry->source, daemon->pid ? "" : " cannot be seen from here, and");
+	return CMD_FAILED;
+}
+
+static bool may_end(const struct mount_entry *entry, const struct daemon_process *daemon)
+{
+	if (!daemon->pid || kill((pid_t)daemon->pid, 0) == 0 || errno != EPERM)
+		return true;
+	log_error("the daemon of %s (process %ld) belongs to another user, who may end it, as root "
+		  "may",
+		  entry->source, daemon->pid);
+	return false;
+}
+
+static int end_mount(const struct umount *umount, const struct mount_entry *entry)
+{
+	_cleanup_(daemon_process_done) struct daemon_process daemon =
+		daemon_process(holders_daemon(entry));
+	bool lazily = umount->lazy || umount->force;
+	_cleanup_(freep) char *why = NULL;
+	int r;
+
+	if (umount->force && !may_end(entry, &daemon))
+		return CMD_FAILED;
+	r = mounts_end(entry->point, lazily, &why);
+	if (r == -EBUSY)
+		say_busy(entry);
+	else if (r < 0)
+		say_why(why, r);
+	if (r < 0)
+		return CMD_FAILED;
+	if (umount->force)
+		return end_by_force(entry, &daemon);
+	return umount->lazy ? CMD_DONE : wait_for_end(entry, &daemon);
+}
+
+/* The path without asking the mount first, since it may not answer; through a link if need be. */
+static int umount_find(const char *dir, struct mount_entry *ret_entry)
+{
+	_cleanup_(freep) char *unasked = NULL;
+	_cleanup_(freep) char *asked = NULL;
+	int r = mounts_absolute_unasked(dir, &unasked);
+
+	if (r == 0 && mounts_find(unasked, ret_entry) == 0)
+		return 0;
+	r = mounts_absolute(dir, &asked);
+	return r < 0 ? r : mounts_find(asked, ret_entry);
+}
+
+/* All mounts of a store; they are collected first, since the table changes with each end. */
+struct of_store {
+	const char *store;
+	struct mount_entry *entries;
+	size_t count, room;
+};
+
+static int keep_of_store(void *arg, const struct mount_entry *entry)
+{
+	struct of_store *of = arg;
+	int r;
+
+	if (strcmp(entry->type, MOUNTS_TYPE) != 0 || strcmp(entry->source, of->store) != 0)
+		return 0;
+	if (ARRAY_ROOM(of->entries, of->count, of->room) < 0)
+		return -ENOMEM;
+	r = mount_entry_copy(entry, &of->entries[of->count]);
+	if (r == 0)
+		of->count++;
+	return r;
+}
+
+/* The last one first, which may lie on another.  -ENOENT: it is not mounted. */
+static int umount_store(const struct umount *umount, const char *store)
+{
+	_cleanup_(freep) char *path = NULL;
+	struct of_store of = { 0 };
+	int r = mounts_absolute(store, &path), status = CMD_DONE;
+
+	of.store = path;
+	if (r == 0)
+		r = mounts_each(keep_of_store, &of);
+	while (of.count) {
+		struct mount_entry *entry = &of.entries[--of.count];
+
+		if (r == 0 && end_mount(umount, entry) != CMD_DONE)
+			status = CMD_FAILED;
+		mount_entry_done(entry);
+		if (r == 0 && !of.count)
+			r = 1;
+	}
+	free(of.entries);
+	return r == 0 ? -ENOENT : r < 0 ? r : status;
+}
+
+/* A daemon that serves a store which is not mounted here. */
+struct serving {
+	struct stat store;
+	long pid;
+	unsigned device;
+};
+
+static int keep_serving(void *arg, const struct holders_owner *owner)
+{
+	struct serving *serving = arg;
+
+	if (owner->dev != serving->store.st_dev || owner->ino != serving->store.st_ino)
+		return 0;
+	serving->pid = owner->pid;
+	serving->device = owner->device;
+	return 1;
+}
+
+/* -ENOENT: there is none. */
+static int umount_elsewhere(const struct umount *umount, const char *store)
+{
+	struct serving serving = { 0 };
+	_cleanup_(daemon_process_done) struct daemon_process daemon = { .fd = -1 };
+	_cleanup_(freep) char *path = NULL;
+	struct mount_entry entry = { 0 };
+	int r = stat(store, &serving.store) < 0 ? -ENOENT : mounts_absolute(store, &path);
+
+	if (r == 0)
+		r = holders_each(keep_serving, &serving);
+	if (r <= 0)
+		return r < 0 ? r : -ENOENT;
+	entry.source = path;
+	entry.device = serving.device;
+	daemon = daemon_process(serving.pid);
+	if (umount->force)
+		return may_end(&entry, &daemon) ? end_by_force(&entry, &daemon) : CMD_FAILED;
+	return wait_for_end(&entry, &daemon);
+}
+
+static void say_not_mounted(const char *operand, int error)
+{
+	struct stat st;
+
+	if (error != -ENOENT)
+		log_error("cannot find out whether %s is mounted: %s", operand, strerror(-error));
+	else if (lstat(operand, &st) == 0 && S_ISREG(st.st_mode))
+		log_error("the store %s is not mounted; 'sessfs mounts' tells which are", operand);
+	else
+		log_error("nothing is mounted on %s; 'sessfs mounts' tells what is mounted where",
+			  operand);
+}
+
+static int umount_one(const struct umount *umount, const char *operand)
+{
+	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
+	int r = umount_find(operand, &entry), of_store;
+
+	if (r == 0 && strcmp(entry.type, MOUNTS_TYPE) != 0) {
+		log_error("%s is a mount of type %s, not one of ours; use umount(8)", entry.point,
+			  entry.type);
+		return CMD_FAILED;
+	}
+	if (r == 0)
+		return end_mount(umount, &entry);
+	of_store = umount_store(umount, operand);
+	if (of_store < 0)
+		of_store = umount_elsewhere(umount, operand);
+	if (of_store >= 0)
+		return of_store;
+	say_not_mounted(operand, r);
+	return CMD_FAILED;
+}
+
+static int run_umount(void *values, char **operands)
+{
+	const struct umount *umount = values;
+	int status = CMD_DONE;
+
+	if (umount->lazy && umount->force)
+		return cmd_misused(&cmd_umount, "--lazy leaves the daemon to who uses the mount, "
+						"and --force ends it; give one of them");
+	for (; *operands; operands++)
+		if (umount_one(umount, *operands) != CMD_DONE)
+			status = CMD_FAILED;
+	return status;
+}
+
+const struct command cmd_umount = {
+	.name = "umount",
+	.arguments = "[-l|-f] DIR|STORE...",
+	.summary = "end mounts",
+	.help = "Ends the mounts on directories, or all mounts of a store.  Returns when the "
+		"daemon has written everything and ended, so that the store can be copied.  A "
+		"mount that is in use is refused, and told by whom.  One that another mount "
+		"namespace (a container, a service) has, too, is ended here; then it is told who "
+		"holds it, and --force ends its daemon.",
+	.failed = "something cannot be unmounted, or its daemon goes on",
+	CMD_OPTIONS(umount_options),
+	.least = 1,
+	.operands = "takes directories or stores",
+	.size = sizeof(struct umount),
+	.run = run_umount,
+};

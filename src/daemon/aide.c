@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/daemon/aide.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+#include "src/daemon/descriptors.h"
+#include "src/daemon/guard.h"
+#include "src/mounts/mounts.h"
+
+enum {
+	UNMOUNT_MS = 10000,
+	COUNT_MS = 1000,
+	END_MS = 1000, /* from the death of the first thread to that of the last */
+};
+
+enum { ASK_COUNT, ASK_UNMOUNT, TELL_DEVICE };
+
+/* A datagram. */
+struct question {
+	int what;
+	unsigned device;
+	uint64_t ino;
+	pid_t pid;
+	unsigned access;
+	char name[NAME_MAX + 1];
+};
+
+/* It must not hold what the daemon's parent waits for, nor die of the signals that are meant for
+ * the daemon: both are sent to whole groups of processes. */
+static void stand_alone(int *fd)
+{
+	static const int ignored[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE };
+	int null = open("/dev/null", O_RDWR);
+
+	for (int number = STDIN_FILENO; number <= STDERR_FILENO && null >= 0; number++)
+		dup2(null, number);
+	dup2(*fd, STDERR_FILENO + 1);
+	*fd = STDERR_FILENO + 1;
+	fcntl(*fd, F_SETFD, FD_CLOEXEC);
+	guard_close_from(*fd + 1);
+	for (size_t i = 0; i < ARRAY_SIZE(ignored); i++)
+		signal(ignored[i], SIG_IGN);
+	setsid();
+	if (chdir("/") < 0)
+		log_warning("cannot leave the current folder: %s", strerror(errno));
+	prctl(PR_SET_NAME, "sessfs-aide");
+}
+
+/* A user's aide has no rights, and must be able to call fusermount3. */
+static void give_up_rights(void)
+{
+	if (geteuid() != 0)
+		return;
+	guard_keep_capabilities(1ULL << CAP_SYS_ADMIN | 1ULL << CAP_DAC_READ_SEARCH |
+				1ULL << CAP_SYS_PTRACE);
+	guard_no_new_privileges();
+}
+
+static void unmount(int fd, const char *dir)
+{
+	_cleanup_(freep) char *why = NULL;
+	int r = mounts_end_ours(dir, &why);
+
+	if (r < 0 && !why)
+		dprintf(fd, "%s", strerror(-r));
+	else if (r < 0)
+		dprintf(fd, "%s", why);
+}
+
+static void on_signal(int number)
+{
+	(void)number;
+}
+
+/* A signal comes when the daemon's first thread ends, also if the others cannot.  It interrupts
+ * nothing but ppoll() with this set. */
+static void watch_daemon(sigset_t *ret_waiting)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &set, ret_waiting);
+	sigdelset(ret_waiting, SIGUSR1);
+	signal(SIGUSR1, on_signal);
+	prctl(PR_SET_PDEATHSIG, SIGUSR1);
+}
+
+/* Anybody who has its user may send signals. */
+static bool is_dead(pid_t pid)
+{
+	char name[64], text[512];
+	_cleanup_(closep) int fd = -1;
+	const char *behind;
+	ssize_t size;
+
+	snprintf(name, sizeof(name), "/proc/%d/stat", (int)pid);
+	fd = open(name, O_RDONLY | O_CLOEXEC);
+	size = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (size < 0)
+		return true;
+	text[size] = '\0';
+	behind = strrchr(text, ')'); /* of the command's name */
+	return behind && (strncmp(behind, ") Z", 3) == 0 || strncmp(behind, ") X", 3) == 0);
+}
+
+/* The other end is closed by the last thread. */
+static bool has_ended(int fd)
+{
+	struct pollfd end = { .fd = fd };
+
+	return poll(&end, 1, END_MS) > 0;
+}
+
+struct serving {
+	int fd;
+	const char *dir;
+	pid_t daemon;
+	unsigned device; /* 0: not known */
+};
+
+/* False when it is time to end. */
+static bool answer(struct serving *serving)
+{
+	struct question question;
+	int count;
+
+	if (read(serving->fd, &question, sizeof(question)) != sizeof(question))
+		return false;
+	question.name[NAME_MAX] = '\0';
+	switch (question.what) {
+	case TELL_DEVICE:
+		serving->device = question.device;
+		return true;
+	case ASK_UNMOUNT:
+		unmount(serving->fd, serving->dir);
+		return false;
+	default:
+		count = descriptors_count(question.pid, question.ino, question.access,
+					  question.name);
+		return write(serving->fd, &count, sizeof(count)) == sizeof(count);
+	}
+}
+
+static void on_death(const struct serving *serving)
+{
+	int r;
+
+	if (!serving->device || !is_dead(serving->daemon) || has_ended(serving->fd))
+		return;
+	r = mounts_abort(serving->device);
+	if (r < 0)
+		log_error("the kernel holds a thread of the daemon that was killed on %s, and its "
+			  "connection cannot be aborted: %s",
+			  serving->dir, strerror(-r));
+}
+
+static void serve(int fd, const char *dir, pid_t daemon)
+{
+	struct serving serving = { .dir = dir, .daemon = daemon };
+	struct pollfd asked = { .events = POLLIN };
+	sigset_t waiting;
+
+	stand_alone(&fd);
+	give_up_rights();
+	watch_daemon(&waiting);
+	serving.fd = asked.fd = fd;
+	for (;;) {
+		if (ppoll(&asked, 1, NULL, &waiting) > 0) {
+			if (!answer(&serving))
+				return;
+		} else if (errno == EINTR) {
+			on_death(&serving);
+		} else {
+			return;
+		}
+	}
+}
+
+int aide_start(struct aide *aide, const char *dir)
+{
+	const pid_t daemon = getpid();
+	int ends[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return -errno;
+	pid = fork();
+	if (pid < 0) {
+		int error = errno;
+
+		close(ends[0]);
+		close(ends[1]);
+		return -error;
+	}
+	if (pid == 0) {
+		serve(ends[1], dir, daemon);
+		_exit(0);
+	}
+	close(ends[1]);
+	aide->pid = pid;
+	aide->fd = ends[0];
+	pthread_mutex_init(&aide->lock, NULL);
+	return 0;
+}
+
+/* Bytes of the answer, or -1. */
+static ssize_t ask(struct aide *aide, const struct question *question, void *answer, size_t size,
+		   int limit)
+{
+	struct pollfd ready = { .fd = aide->fd, .events = POLLIN };
+
+	if (write(aide->fd, question, sizeof(*question)) != sizeof(*question) ||
+	    poll(&ready, 1, limit) <= 0)
+		return -1;
+	return read(aide->fd, answer, size);
+}
+
+void aide_tell_device(struct aide *aide, unsigned device)
+{
+	const struct question note = { .what = TELL_DEVICE, .device = device };
+
+	if (write(aide->fd, &note, sizeof(note)) != sizeof(note))
+		log_warning("the process beside the daemon is not there");
+}
+
+int aide_count(struct aide *aide, pid_t pid, uint64_t ino, unsigned access, struct bytes name)
+{
+	struct question question = { .what = ASK_COUNT, .ino = ino, .pid = pid, .access = access };
+	int count = -EIO;
+
+	if (name.size > NAME_MAX)
+		return -EIO;
+	if (name.size)
+		memcpy(question.name, name.data, name.size);
+	pthread_mutex_lock(&aide->lock);
+	/* A late answer would be taken for that of the next question. */
+	if (!aide->mute && ask(aide, &question, &count, sizeof(count), COUNT_MS) != sizeof(count)) {
+		log_error("the process that counts descriptors does not answer");
+		count = -EIO;
+		aide->mute = true;
+	}
+	pthread_mutex_unlock(&aide->lock);
+	return count;
+}
+
+/* Its answer is its end, with a sentence before it when something went wrong. */
+void aide_unmount(struct aide *aide)
+{
+	const struct question order = { .what = ASK_UNMOUNT };
+	char why[1024];
+	ssize_t size = ask(aide, &order, why, sizeof(why) - 1, UNMOUNT_MS);
+
+	if (size < 0) {
+		log_error("the process that unmounts does not answer");
+	} else if (size > 0) {
+		why[size] = '\0';
+		log_error("%s", why);
+	}
+}
+
+void aide_done(struct aide *aide)
+{
+	close(aide->fd);
+	waitpid(aide->pid, NULL, 0);
+	pthread_mutex_destroy(&aide->lock);
+}

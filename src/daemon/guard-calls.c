@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * seccomp: which calls of the kernel there are.  The list is what libfuse, SQLite, the C library
+ * and we make while a mount is served, in this and in neighbouring versions.  Everything else, so
+ * execve, mount, ptrace and whatever will be invented, answers ENOSYS as in a kernel that does not
+ * have it: who tries something newer first then falls back on what we know.
+ */
+#include <errno.h>
+#include <stddef.h>
+
+#include "src/base/cleanup.h"
+#include "src/daemon/guard.h"
+
+#ifdef HAVE_SECCOMP
+#include <sched.h>
+#include <seccomp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+/* A line for each of them would hide the groups. */
+/* clang-format off */
+static const char *const calls[] = {
+	/* Files that are open, or that Landlock lets us open. */
+	"access", "faccessat", "faccessat2", "open", "openat", "close", "close_range", "read",
+	"readv", "pread64", "preadv", "preadv2", "write", "writev", "pwrite64", "pwritev",
+	"pwritev2", "lseek", "_llseek", "dup", "dup2", "dup3", "pipe2", "fcntl", "fcntl64",
+	"flock", "stat", "stat64", "lstat", "lstat64", "fstat", "fstat64", "newfstatat",
+	"fstatat64", "statx", "statfs", "statfs64", "fstatfs", "fstatfs64", "readlink",
+	"readlinkat", "getcwd", "chdir", "umask", "getdents", "getdents64", "ftruncate",
+	"ftruncate64", "fallocate", "fadvise64", "fadvise64_64", "sync_file_range", "fsync",
+	"fdatasync", "syncfs", "unlink", "unlinkat", "fchmod", "fchown", "fchown32", "utimensat",
+	"utimensat_time64", "splice", "tee", "vmsplice", "sendfile", "sendfile64",
+	"copy_file_range", "ioctl",
+	/* Waiting. */
+	"poll", "ppoll", "ppoll_time64", "select", "pselect6", "pselect6_time64", "epoll_create1",
+	"epoll_ctl", "epoll_wait", "epoll_pwait", "eventfd2", "inotify_init1",
+	"inotify_add_watch", "inotify_rm_watch", "timerfd_create", "timerfd_settime",
+	"timerfd_settime64", "nanosleep", "clock_nanosleep", "clock_nanosleep_time64", "pause",
+	"restart_syscall", "futex", "futex_time64", "futex_wait", "futex_wake", "futex_requeue",
+	/* Memory and time. */
+	"brk", "munmap", "mremap", "madvise", "msync", "mincore", "mlock", "munlock",
+	"membarrier", "clock_gettime", "clock_gettime64", "clock_getres", "clock_getres_time64",
+	"gettimeofday", "time", "times", "getrandom", "sysinfo", "uname", "getrusage",
+	"getrlimit", "ugetrlimit",
+	/* Threads, signals to ourselves, the end. */
+	"set_robust_list", "get_robust_list", "rseq", "set_tid_address", "gettid", "getpid",
+	"getppid", "getuid", "getuid32", "geteuid", "geteuid32", "getgid", "getgid32", "getegid",
+	"getegid32", "setsid", "getpgrp", "sched_yield", "sched_getaffinity", "getcpu",
+	"sched_getparam", "sched_getscheduler", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn",
+	"rt_sigpending", "rt_sigtimedwait", "rt_sigtimedwait_time64", "rt_sigsuspend",
+	"sigaltstack", "sigreturn", "tgkill", "wait4", "waitid", "exit", "exit_group",
+	/* A socket that is connected (the log's, the aide's). */
+	"connect", "send", "sendto", "sendmsg", "recv", "recvfrom", "recvmsg", "shutdown",
+	"getsockopt", "arch_prctl",
+};
+/* clang-format on */
+
+/* Of these, what the mask leaves of an argument must be the value. */
+static const struct {
+	const char *name;
+	unsigned argument;
+	uint64_t mask, value;
+} limited[] = {
+	/* No processes; clone3 cannot be looked into, so it is not there. */
+	{ "clone", 0, CLONE_THREAD, CLONE_THREAD },
+	{ "prctl", 0, ~0ULL, PR_SET_NAME },
+	{ "prctl", 0, ~0ULL, PR_GET_NAME },
+	{ "prlimit64", 2, ~0ULL, 0 }, /* only asked for */
+	/* Nothing becomes a program that was not one at the start. */
+	{ "mmap", 2, PROT_EXEC, 0 },
+	{ "mmap2", 2, PROT_EXEC, 0 },
+	{ "mprotect", 2, PROT_EXEC, 0 },
+};
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+/* The search for leaks stops all threads by tracing them, from a process made for that. */
+static const char *const sanitizer_calls[] = {
+	"clone",       "ptrace",	   "prctl",   "kill", "setrlimit", "prlimit64",
+	"personality", "process_vm_readv", "openat2",
+};
+#endif
+
+/* A name that this version of the library or this machine does not have is not needed here. */
+static int allow(scmp_filter_ctx filter, const char *name, unsigned count,
+		 const struct scmp_arg_cmp *arguments)
+{
+	int number = seccomp_syscall_resolve_name(name);
+	int r;
+
+	if (number == __NR_SCMP_ERROR)
+		return 0;
+	r = seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, number, count, arguments);
+	return r == -EDOM || r == -EEXIST ? 0 : r;
+}
+
+/* Datagrams to a name in the file system: how one talks to syslog. */
+static int allow_socket(scmp_filter_ctx filter)
+{
+	const struct scmp_arg_cmp arguments[] = {
+		SCMP_A0(SCMP_CMP_EQ, AF_UNIX, 0),
+		SCMP_A1(SCMP_CMP_MASKED_EQ, 0xf, SOCK_DGRAM),
+	};
+
+	return allow(filter, "socket", ARRAY_SIZE(arguments), arguments);
+}
+
+static int allow_all(scmp_filter_ctx filter)
+{
+	int r = allow_socket(filter);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(calls); i++)
+		r = allow(filter, calls[i], 0, NULL);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(sanitizer_calls); i++)
+		r = allow(filter, sanitizer_calls[i], 0, NULL);
+#endif
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(limited); i++) {
+		const struct scmp_arg_cmp argument = { .arg = limited[i].argument,
+						       .op = SCMP_CMP_MASKED_EQ,
+						       .datum_a = limited[i].mask,
+						       .datum_b = limited[i].value };
+
+		r = allow(filter, limited[i].name, 1, &argument);
+	}
+	return r;
+}
+
+int guard_calls(void)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
+	int r;
+
+	if (!filter)
+		return -ENOMEM;
+	/* Who asks for the calls of another architecture gets the same answer. */
+	r = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS));
+	if (r == 0)
+		r = allow_all(filter);
+#if SCMP_VER_MAJOR > 2 || SCMP_VER_MINOR >= 5
+	if (r == 0) /* a tree instead of a list */
+		r = seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+#endif
+	if (r == 0)
+		r = seccomp_load(filter);
+	seccomp_release(filter);
+	/* The kernel was built without filters. */
+	return r == -EINVAL || r == -ECANCELED ? -ENOSYS : r;
+}
+
+#else
+
+int guard_calls(void)
+{
+	return -ENOSYS;
+}
+
+#endif

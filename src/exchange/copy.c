@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The copy is made under a name of its own beside the one that it is to have, so that it gets that
+ * by one rename.  Before, it is read from its first page to its last, as `sessfs check` does: a
+ * copy that cannot be used is worse than none, since somebody relies on it.
+ *
+ * What that finds in the pages, the tables and their indexes fails the copy.  What it finds beyond
+ * (a row of another program that is not JSON) is the same in the store that was copied, so it is
+ * told and the copy is good.
+ */
+#include "src/exchange/copy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "src/access/access.h"
+#include "src/base/buf.h"
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+#include "src/base/plural.h"
+#include "src/base/tick.h"
+#include "src/mounts/mounts.h"
+#include "src/user/progress.h"
+#include "src/user/say.h"
+#include "src/user/stop.h"
+#include "src/mounts/trust.h"
+#include "src/user/units.h"
+#include "src/access/store.h"
+
+enum { PATIENCE = 5000 }; /* milliseconds to wait for another verb to be done with the store */
+
+int copy_judge(const struct copy *copy)
+{
+	_cleanup_(freep) char *why = NULL;
+	struct stat st;
+	int r = copy->to ? trust_path(copy->to, TRUST_STORE, &why) : 0;
+
+	if (r < 0)
+		return say_why(why, r);
+	if (!copy->to && isatty(STDOUT_FILENO)) {
+		log_error("a store is nothing for a terminal; redirect the standard output");
+		return -EINVAL;
+	}
+	if (!backend_has_path(copy->from) || (copy->to && !backend_has_path(copy->to))) {
+		log_error(
+			"a store in memory is in its mount and nowhere else; use the files there");
+		return -EINVAL;
+	}
+	if (!copy->to || lstat(copy->to, &st) < 0)
+		return 0;
+	if (S_ISDIR(st.st_mode)) {
+		log_error("%s is a directory; name a file in it", copy->to);
+		return -EISDIR;
+	}
+	if (!copy->replace) {
+		log_error("%s is there already; --force replaces it", copy->to);
+		return -EEXIST;
+	}
+	/* Another verb may be about to end. */
+	if (!mounts_wait_unowned(copy->to, PATIENCE)) {
+		log_error("%s is mounted or in use; unmount it first", copy->to);
+		return -EBUSY;
+	}
+	return 0;
+}
+
+/* Whether the name still leads to this file, of which the lock is ours. */
+static bool is_ours(int fd, const char *name)
+{
+	struct stat st, there;
+
+	return flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	       st.st_uid == geteuid() && lstat(name, &there) == 0 && there.st_ino == st.st_ino &&
+	       there.st_dev == st.st_dev;
+}
+
+/* Take away what a command that was killed has left for this path: a living one has the lock. */
+static void sweep(const char *path, size_t folder)
+{
+	_cleanup_(globfree) glob_t found = { 0 };
+	_cleanup_(buf_done) struct buf pattern = { 0 };
+	int r = 0;
+
+	for (const char *byte = path; r == 0 && *byte; byte++) {
+		if (byte == path + folder)
+			r = buf_append_byte(&pattern, '.');
+		if (r == 0 && strchr("*?[\\", *byte))
+			r = buf_append_byte(&pattern, '\\');
+		if (r == 0)
+			r = buf_append_byte(&pattern, *byte);
+	}
+	if (r == 0)
+		r = buf_append(&pattern, ".sessfs-??????", sizeof(".sessfs-??????"));
+	if (r < 0 || glob(pattern.data, GLOB_NOSORT, NULL, &found) != 0)
+		return;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		_cleanup_(closep) int fd =
+			open(found.gl_pathv[i], O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+		if (fd >= 0 && is_ours(fd, found.gl_pathv[i]))
+			backend_discard(found.gl_pathv[i]);
+	}
+}
+
+/* A file of its own in the directory of the path, which nobody else has made.  The descriptor has
+ * its lock, and is closed last: before, that would take SQLite's locks away. */
+static int make_temporary(const char *path, char **ret_name)
+{
+	const char *slash = strrchr(path, '/');
+	size_t folder = slash ? (size_t)(slash - path) + 1 : 0;
+	_cleanup_(freep) char *name =
+		str_printf("%.*s.%s.sessfs-XXXXXX", (int)folder, path, path + folder);
+	int fd;
+
+	if (!name)
+		return -ENOMEM;
+	sweep(path, folder);
+	fd = mkostemp(name, O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0) {
+		int error = errno;
+
+		log_error("cannot make a file beside %s: %s", path, strerror(error));
+		return -error;
+	}
+	/* Who sweeps may have been faster. */
+	if (!is_ours(fd, name)) {
+		close(fd);
+		return say_why(NULL, -EAGAIN);
+	}
+	*ret_name = steal_ptr(name);
+	return fd;
+}
+
+static int on_progress(void *arg, uint64_t done, uint64_t total)
+{
+	struct progress *progress = arg;
+
+	progress_set_total(progress, 0, total);
+	if (done > progress->bytes)
+		progress_add(progress, 0, done - progress->bytes);
+	return stop_wanted() ? -EINTR : 0;
+}
+
+static int copy_to(struct copy *copy, const char *temporary)
+{
+	_cleanup_(progress_end) struct progress progress = { 0 };
+	const struct backend_copy how = { on_progress, &progress };
+	_cleanup_(backend_closep) struct backend *backend = NULL;
+	int r = store_open_backend(copy->from, copy->options, &backend);
+
+	if (r < 0)
+		return r;
+	progress_begin(&progress, copy->what, NULL);
+	r = backend_copy(backend, temporary, &how);
+	progress_end(&progress);
+	if (r < 0 && r != -EINTR)
+		log_error("%s could not be copied: %s", copy->from, strerror(-r));
+	return r;
+}
+
+/* The first findings, so that somebody can tell what it is about. */
+struct findings {
+	const char *of;
+	unsigned told;
+};
+
+static void on_finding(void *arg, const char *sentence)
+{
+	enum { TOLD = 3 };
+	struct findings *findings = arg;
+
+	if (findings->told++ < TOLD)
+		log_info("%s: %s", findings->of, sentence);
+}
+
+static int look_at(struct copy *copy, const char *temporary)
+{
+	const struct backend_options reading = { .read_only = true, .table = copy->options->table };
+	_cleanup_(backend_closep) struct backend *backend = NULL;
+	struct findings findings = { copy->from, 0 };
+	_cleanup_(freep) char *why = NULL;
+	struct check_result result = { 0 };
+	int r = backend_open(temporary, &reading, &backend, &why);
+
+	if (r == 0)
+		r = store_check(temporary, backend, on_finding, &findings, &result);
+	if (r < 0) {
+		log_error("the copy of %s cannot be read: %s", copy->from,
+			  why ? why : strerror(-r));
+		return r;
+	}
+	if (result.damage) {
+		log_error(
+			"%s is damaged, and so would be its copy; 'sessfs check' tells what it is, "
+			"and 'sessfs check --repair' rescues what is whole",
+			copy->from);
+		return -EIO;
+	}
+	copy->findings = result.violations;
+	copy->sessions = result.sessions;
+	copy->files = result.files;
+	copy->rows = result.rows;
+	return stop_wanted() ? -EINTR : 0;
+}
+
+/* A verb that reads may own the store for a moment. */
+static int install_patiently(const struct copy *copy, const char *temporary, const char *path,
+			     char **ret_why)
+{
+	const struct timespec step = { .tv_nsec = 20000000L };
+	const int64_t until = tick_now() + PATIENCE * INT64_C(1000000);
+	int r;
+
+	for (;;) {
+		r = backend_install(temporary, path, copy->replace, ret_why);
+		if (r != -EBUSY || tick_now() >= until || stop_wanted())
+			return r;
+		freep(ret_why);
+		nanosleep(&step, NULL);
+	}
+}
+
+static int name_it(struct copy *copy, const char *temporary, const char *path)
+{
+	_cleanup_(freep) char *why = NULL;
+	struct stat st;
+	int r;
+
+	if (stat(temporary, &st) < 0)
+		return say_why(NULL, -errno);
+	copy->bytes = (uint64_t)st.st_size;
+	r = install_patiently(copy, temporary, path, &why);
+	return r < 0 ? say_why(why, r) : 0;
+}
+
+/* To the standard output. */
+static int write_out(struct copy *copy, const char *temporary)
+{
+	_cleanup_(closep) int fd = open(temporary, O_RDONLY | O_CLOEXEC);
+	char block[65536];
+	ssize_t size = fd < 0 ? -1 : 0;
+
+	while (fd >= 0 && !stop_wanted() && (size = read(fd, block, sizeof(block))) > 0) {
+		copy->bytes += (uint64_t)size;
+		if (fwrite(block, 1, (size_t)size, stdout) != (size_t)size)
+			break; /* say_finish() tells why */
+	}
+	if (size < 0)
+		return say_why(NULL, -errno);
+	return stop_wanted() ? -EINTR : size ? -EIO : 0;
+}
+
+/* Where the copy is to be; for the standard output it is made, and looked at, in a file first. */
+static int find_place(const struct copy *copy, char **ret_path)
+{
+	const char *folder = getenv("TMPDIR");
+	int r;
+
+	if (!copy->to) {
+		*ret_path = str_printf("%s/sessfs-copy", folder && *folder ? folder : "/var/tmp");
+		return *ret_path ? 0 : -ENOMEM;
+	}
+	r = mounts_absolute(copy->to, ret_path);
+	if (r < 0)
+		log_error("cannot reach %s: %s", copy->to, strerror(-r));
+	return r;
+}
+
+int copy_run(struct copy *copy)
+{
+	_cleanup_(freep) char *temporary = NULL;
+	_cleanup_(freep) char *path = NULL;
+	_cleanup_(closep) int lock = -1;
+	int r = find_place(copy, &path);
+
+	if (r < 0)
+		return r;
+	r = lock = make_temporary(path, &temporary);
+	if (r < 0)
+		return r;
+	r = copy_to(copy, temporary);
+	if (r == 0)
+		r = look_at(copy, temporary);
+	if (r == 0)
+		r = copy->to ? name_it(copy, temporary, path) : write_out(copy, temporary);
+	if (r < 0 || !copy->to)
+		backend_discard(temporary);
+	return r;
+}
+
+static void print_json(const struct copy *copy)
+{
+	say_json(json_pack("{so so sI sI sI sI sI}", "from",
+			   say_json_name(copy->from, strlen(copy->from)), "to",
+			   say_json_name(copy->to, strlen(copy->to)), "sessions", copy->sessions,
+			   "files", copy->files, "items", copy->rows, "bytes", copy->bytes,
+			   "findings", copy->findings));
+}
+
+void copy_print(const struct copy *copy, bool json)
+{
+	char size[UNITS_TEXT];
+
+	if (copy->findings)
+		log_warning("%s: %" PRIu64
+			    " finding%s, in the copy as well; 'sessfs check %s' tells more",
+			    copy->from, copy->findings, plural_s(copy->findings), copy->from);
+	if (!copy->to)
+		return;
+	if (json) {
+		print_json(copy);
+		return;
+	}
+	say_name(copy->to, ": ");
+	printf("%" PRIu64 " session%s, %" PRIu64 " file%s, %" PRIu64 " item%s, %s\n",
+	       copy->sessions, plural_s(copy->sessions), copy->files, plural_s(copy->files),
+	       copy->rows, plural_s(copy->rows), units_show_size(copy->bytes, size));
+}

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/exchange/document.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "src/base/array.h"
+#include "src/base/cleanup.h"
+
+/* A surrogate as three bytes, which UTF-8 does not allow: ED A0..BF 80..BF. */
+static bool is_surrogate(struct bytes text)
+{
+	const unsigned char *at = (const unsigned char *)text.data;
+
+	return text.size >= 3 && at[0] == 0xED && at[1] >= 0xA0 && at[1] <= 0xBF && at[2] >= 0x80 &&
+	       at[2] <= 0xBF;
+}
+
+enum { ESCAPE = 6 }; /* bytes of "\ud800", which take the place of three */
+
+static int escape_surrogates(struct bytes text, struct buf *out)
+{
+	int r = buf_reserve(out, text.size);
+
+	while (r == 0 && text.size) {
+		const char *next = memchr(text.data, 0xED, text.size);
+		size_t size = next ? (size_t)(next - text.data) : text.size;
+
+		r = buf_append(out, text.data, size);
+		text = bytes_make(text.data + size, text.size - size);
+		if (r < 0 || !text.size)
+			break;
+		size = is_surrogate(text) ? 3 : 1;
+		if (size == 3)
+			r = buf_printf(out, "\\u%04x",
+				       0xD000U | (text.data[1] & 0x3FU) << 6 |
+					       (text.data[2] & 0x3FU));
+		else
+			r = buf_append(out, text.data, 1);
+		text = bytes_make(text.data + size, text.size - size);
+	}
+	return r;
+}
+
+/* From a place in what escape_surrogates() has made to one in what it was made of. */
+static size_t place_before(struct bytes text, size_t place)
+{
+	size_t at = 0, moved = 0;
+
+	while (at < text.size && moved < place) {
+		bool is = is_surrogate(bytes_make(text.data + at, text.size - at));
+
+		at += is ? 3 : 1;
+		moved += is ? ESCAPE : 1;
+	}
+	return at;
+}
+
+/* From here on the text is valid. */
+
+static bool is_blank(char byte)
+{
+	return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
+}
+
+static const char *skip_blanks(const char *at, const char *end)
+{
+	while (at < end && is_blank(*at))
+		at++;
+	return at;
+}
+
+/* Behind a string. */
+static const char *skip_string(const char *at)
+{
+	for (at++; *at != '"'; at++)
+		at += *at == '\\';
+	return at + 1;
+}
+
+/* Behind a value. */
+static const char *skip_value(const char *at, const char *end)
+{
+	size_t depth = 0;
+
+	while (at < end) {
+		if (*at == '"') {
+			at = skip_string(at);
+		} else if (*at == '{' || *at == '[') {
+			depth++;
+			at++;
+		} else if (*at == '}' || *at == ']') {
+			if (!depth)
+				break;
+			depth--;
+			at++;
+		} else if (!depth && (*at == ',' || *at == ':' || is_blank(*at))) {
+			break;
+		} else {
+			at++;
+			continue;
+		}
+		if (!depth)
+			break;
+	}
+	return at;
+}
+
+static unsigned hex4(const char *at)
+{
+	const char digits[5] = { at[0], at[1], at[2], at[3], '\0' };
+
+	return (unsigned)strtoul(digits, NULL, 16);
+}
+
+/* Also of a lone surrogate, in the same way. */
+static int append_utf8(struct buf *out, unsigned code)
+{
+	const char bytes[4] = { (char)(0xF0 | code >> 18), (char)(0x80 | (code >> 12 & 0x3F)),
+				(char)(0x80 | (code >> 6 & 0x3F)), (char)(0x80 | (code & 0x3F)) };
+	char first;
+
+	if (code < 0x80)
+		return buf_append_byte(out, (char)code);
+	if (code >= 0x10000)
+		return buf_append(out, bytes, 4);
+	first = code < 0x800 ? (char)(0xC0 | code >> 6) : (char)(0xE0 | code >> 12);
+	if (buf_append_byte(out, first) < 0)
+		return -ENOMEM;
+	return code < 0x800 ? buf_append(out, bytes + 3, 1) : buf_append(out, bytes + 2, 2);
+}
+
+static int unescape_code(const char **at, struct buf *out)
+{
+	unsigned code = hex4(*at + 2), low;
+
+	*at += 6;
+	if (code >= 0xD800 && code < 0xDC00 && (*at)[0] == '\\' && (*at)[1] == 'u') {
+		low = hex4(*at + 2);
+		if (low >= 0xDC00 && low < 0xE000) {
+			*at += 6;
+			code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
+		}
+	}
+	return append_utf8(out, code);
+}
+
+/* A string between its quotes. */
+static int unescape(struct bytes string, struct buf *out)
+{
+	static const char letters[] = "bfnrt", meant[] = "\b\f\n\r\t";
+	const char *at = string.data, *end = at + string.size, *letter;
+	int r = buf_reserve(out, string.size + 1);
+
+	while (r == 0 && at < end) {
+		if (*at != '\\') {
+			r = buf_append_byte(out, *at++);
+		} else if (at[1] == 'u') {
+			r = unescape_code(&at, out);
+		} else {
+			letter = strchr(letters, at[1]);
+			r = buf_append_byte(out, letter ? meant[letter - letters] : at[1]);
+			at += 2;
+		}
+	}
+	return r;
+}
+
+static int add_member(struct document *document, struct bytes key, struct bytes value)
+{
+	_cleanup_(buf_done) struct buf decoded = { 0 };
+	int r = unescape(key, &decoded);
+
+	if (r == 0 && ARRAY_ROOM(document->members, document->count, document->room) < 0)
+		return -ENOMEM;
+	if (r < 0)
+		return r;
+	document->members[document->count] = (struct document_member){
+		.key = steal_ptr(decoded.data),
+		.key_size = decoded.size,
+		.value = value,
+		.place = document->count,
+	};
+	document->count++;
+	return 0;
+}
+
+static int find_members(struct document *document)
+{
+	const char *at = document->text.data, *end = at + document->text.size;
+	int r = 0;
+
+	at = skip_blanks(skip_blanks(at, end) + 1, end);
+	while (r == 0 && *at == '"') {
+		const char *key = at + 1, *value;
+
+		at = skip_string(at);
+		struct bytes name = bytes_make(key, (size_t)(at - 1 - key));
+
+		value = skip_blanks(skip_blanks(at, end) + 1, end);
+		at = skip_value(value, end);
+		r = add_member(document, name, bytes_make(value, (size_t)(at - value)));
+		at = skip_blanks(at, end);
+		if (*at == ',')
+			at = skip_blanks(at + 1, end);
+	}
+	return r;
+}
+
+static int compare_members(const void *a, const void *b)
+{
+	const struct document_member *one = a, *other = b;
+	int order = bytes_compare(bytes_make(one->key, one->key_size),
+				  bytes_make(other->key, other->key_size));
+
+	return order ? order : (one->place > other->place) - (one->place < other->place);
+}
+
+/* Of members with one key the last one counts, as for every client. */
+static void keep_last(struct document *document)
+{
+	struct document_member *members = document->members;
+	size_t kept = 0;
+
+	if (document->count)
+		qsort(members, document->count, sizeof(*members), compare_members);
+	for (size_t i = 0; i < document->count; i++) {
+		bool again = i + 1 < document->count &&
+			     bytes_equal(bytes_make(members[i].key, members[i].key_size),
+					 bytes_make(members[i + 1].key, members[i + 1].key_size));
+
+		if (again)
+			free(members[i].key);
+		else
+			members[kept++] = members[i];
+	}
+	document->count = kept;
+}
+
+static int refuse(struct json_error *ret_error, size_t offset, const char *reason)
+{
+	*ret_error = (struct json_error){ offset, reason };
+	return -EINVAL;
+}
+
+int document_parse(struct bytes text, struct document *document, struct json_error *ret_error)
+{
+	struct json_error error;
+	const char *first;
+	int r = escape_surrogates(text, &document->text);
+
+	if (r < 0)
+		return r;
+	if (!json_valid(buf_bytes(&document->text), &error))
+		return refuse(ret_error, place_before(text, error.offset), error.reason);
+	first = skip_blanks(document->text.data, document->text.data + document->text.size);
+	if (*first != '{')
+		return refuse(ret_error, (size_t)(first - document->text.data),
+			      "expected an object, which holds the states of a session");
+	r = find_members(document);
+	keep_last(document);
+	return r;
+}
+
+void document_done(struct document *document)
+{
+	for (size_t i = 0; i < document->count; i++)
+		free(document->members[i].key);
+	free(document->members);
+	buf_done(&document->text);
+	*document = (struct document){ 0 };
+}
+
+bool document_is_list(struct bytes value)
+{
+	return value.size && *value.data == '[';
+}
+
+/* Without the white space between tokens. */
+static int append_compact(const char *at, const char *end, struct buf *out)
+{
+	int r = 0;
+
+	while (r == 0 && at < end) {
+		const char *next = *at == '"' ? skip_string(at) : at + 1;
+
+		if (!is_blank(*at))
+			r = buf_append(out, at, (size_t)(next - at));
+		at = next;
+	}
+	return r;
+}
+
+int document_content(struct bytes value, struct buf *content)
+{
+	const char *at = value.data, *end = at + value.size;
+	int r = buf_reserve(content, value.size + 1);
+
+	if (!document_is_list(value))
+		return r < 0 ? r : append_compact(at, end, content);
+	end--;
+	at = skip_blanks(at + 1, end);
+	while (r == 0 && at < end) {
+		const char *next = skip_value(at, end);
+
+		r = append_compact(at, next, content);
+		if (r == 0)
+			r = buf_append_byte(content, '\n');
+		at = skip_blanks(next, end);
+		if (at < end)
+			at = skip_blanks(at + 1, end); /* the comma */
+	}
+	return r;
+}

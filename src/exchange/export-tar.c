@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * As a tar stream in the pax format.  The size of a file stands before its bytes, and it may grow
+ * while it is read: so it is read first, into memory or, when it is large, into a file without a
+ * name.
+ *
+ * libarchive and what it needs take more memory than the whole rest of the program has of code, and
+ * only this file uses it: so it is loaded when a stream is made, and a mount goes without.
+ */
+#include "src/exchange/export.h"
+
+#include <errno.h>
+
+#ifdef HAVE_LIBARCHIVE
+#include <archive.h>
+#include <archive_entry.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+
+enum { BUFFERED_MAX = 4 << 20 }; /* bytes of a file that are held in memory */
+
+/* The name of its interface since 3.0. */
+#define LIBRARY "libarchive.so.13"
+
+#define CALLS                                                                                      \
+	CALL(archive_entry_free)                                                                   \
+	CALL(archive_entry_new)                                                                    \
+	CALL(archive_entry_set_gid)                                                                \
+	CALL(archive_entry_set_hardlink)                                                           \
+	CALL(archive_entry_set_mode)                                                               \
+	CALL(archive_entry_set_mtime)                                                              \
+	CALL(archive_entry_set_pathname)                                                           \
+	CALL(archive_entry_set_size)                                                               \
+	CALL(archive_entry_set_symlink)                                                            \
+	CALL(archive_entry_set_uid)                                                                \
+	CALL(archive_entry_xattr_add_entry)                                                        \
+	CALL(archive_error_string)                                                                 \
+	CALL(archive_write_close)                                                                  \
+	CALL(archive_write_data)                                                                   \
+	CALL(archive_write_free)                                                                   \
+	CALL(archive_write_header)                                                                 \
+	CALL(archive_write_new)                                                                    \
+	CALL(archive_write_open)                                                                   \
+	CALL(archive_write_set_format_pax)                                                         \
+	CALL(archive_write_set_options)
+
+/* clang-format off */
+#define CALL(name) __typeof__(name) *name;
+static struct {
+	CALLS
+} la;
+#undef CALL
+/* clang-format on */
+
+static int load(void)
+{
+	static const struct {
+		const char *name;
+		size_t offset;
+	} calls[] = {
+#define CALL(name) { #name, offsetof(__typeof__(la), name) },
+		CALLS
+#undef CALL
+	};
+	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	const char *error = library ? NULL : dlerror();
+
+	for (size_t i = 0; !error && i < ARRAY_SIZE(calls); i++) {
+		void *call = dlsym(library, calls[i].name);
+
+		if (!call)
+			error = dlerror();
+		memcpy((char *)&la + calls[i].offset, &call, sizeof(call));
+	}
+	if (!error)
+		return 0;
+	log_error("cannot load libarchive, which makes tar streams: %s; install it, or export to "
+		  "a folder",
+		  error);
+	return -ELIBACC;
+}
+
+struct tar {
+	struct archive *archive;
+	int fd;
+	int error; /* -errno: nothing is written any more */
+};
+
+/* Writes a block of the stream. */
+static la_ssize_t put_block(struct archive *archive, void *data, const void *block, size_t size)
+{
+	struct tar *tar = data;
+	ssize_t written = -1;
+
+	(void)archive;
+	while (tar->error == 0 && written < 0) {
+		written = write(tar->fd, block, size);
+		if (written < 0 && errno != EINTR)
+			tar->error = -errno;
+	}
+	return written;
+}
+
+static int failed(struct export *export)
+{
+	struct tar *tar = export->to;
+
+	if (tar->error == 0) {
+		log_error("cannot make the tar stream: %s", la.archive_error_string(tar->archive));
+		tar->error = -EIO;
+	} else
+		log_error("cannot write the tar stream: %s", strerror(-tar->error));
+	return tar->error;
+}
+
+/* Nothing that follows would be understood. */
+static int judge(struct export *export, int code)
+{
+	return code == ARCHIVE_OK || code == ARCHIVE_WARN ? 0 : (failed(export), -EIO);
+}
+
+static int add_xattrs(struct export *export, const struct export_entry *from,
+		      struct archive_entry *entry)
+{
+	int r = 0;
+
+	for (const char *name = from->xattrs; r == 0 && name && *name; name += strlen(name) + 1) {
+		_cleanup_(buf_done) struct buf value = { 0 };
+
+		r = access_get_xattr(export->access, from->path, name, &value);
+		if (r == 0)
+			la.archive_entry_xattr_add_entry(entry, name, value.data, value.size);
+	}
+	return r;
+}
+
+static int describe(struct export *export, const struct export_entry *from, uint64_t size,
+		    struct archive_entry *entry)
+{
+	_cleanup_(buf_done) struct buf path = { 0 };
+	int r = buf_printf(&path, "%s%s", from->path, S_ISDIR(from->st.st_mode) ? "/" : "");
+
+	if (r < 0)
+		return r;
+	la.archive_entry_set_pathname(entry, path.data);
+	la.archive_entry_set_mode(entry, (from->st.st_mode & S_IFMT) | export_mode(export, from));
+	la.archive_entry_set_uid(entry, from->st.st_uid);
+	la.archive_entry_set_gid(entry, from->st.st_gid);
+	la.archive_entry_set_mtime(entry, from->st.st_mtim.tv_sec, from->st.st_mtim.tv_nsec);
+	la.archive_entry_set_size(entry, (int64_t)size);
+	if (from->target)
+		la.archive_entry_set_symlink(entry, from->target);
+	if (from->first)
+		la.archive_entry_set_hardlink(entry, from->first);
+	return from->first ? 0 : add_xattrs(export, from, entry);
+}
+
+static int put_header(struct export *export, const struct export_entry *from, uint64_t size)
+{
+	struct tar *tar = export->to;
+	struct archive_entry *entry = la.archive_entry_new();
+	int r = entry ? describe(export, from, size, entry) : -ENOMEM;
+
+	if (r == 0)
+		r = judge(export, la.archive_write_header(tar->archive, entry));
+	la.archive_entry_free(entry);
+	return r;
+}
+
+static int tar_enter(struct export *export, const struct export_entry *entry)
+{
+	return put_header(export, entry, 0);
+}
+
+static int tar_leave(struct export *export, const struct export_entry *entry)
+{
+	(void)export;
+	(void)entry;
+	return 0;
+}
+
+static int tar_other(struct export *export, const struct export_entry *entry)
+{
+	/* The format knows none, and tar(1) leaves them out. */
+	if (S_ISSOCK(entry->st.st_mode)) {
+		log_warning("%s: %s: it is a socket, which a tar stream cannot hold", export->store,
+			    entry->path);
+		return 0;
+	}
+	return put_header(export, entry, 0);
+}
+
+static int put_data(struct export *export, struct bytes data)
+{
+	struct tar *tar = export->to;
+	la_ssize_t size = la.archive_write_data(tar->archive, data.data, data.size);
+
+	return size < 0 || (size_t)size != data.size ? (failed(export), -EIO) : 0;
+}
+
+static int open_unnamed(void)
+{
+	static const char *const folders[] = { "/var/tmp", "/tmp" };
+	const char *own = getenv("TMPDIR");
+	int fd = own ? open(own, O_RDWR | O_TMPFILE | O_CLOEXEC, 0600) : -1;
+
+	for (size_t i = 0; fd < 0 && i < ARRAY_SIZE(folders); i++)
+		fd = open(folders[i], O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	return fd < 0 ? -errno : fd;
+}
+
+/* All of a file: what is behind *ret_size bytes of the unnamed file, if there is one, is held. */
+static int hold(struct export *export, struct access_file *file, struct buf *held, int *fd,
+		uint64_t *ret_size)
+{
+	size_t before;
+	int r;
+
+	*ret_size = 0;
+	do {
+		before = held->size;
+		r = export_read(export, file, held);
+		if (r < 0 || held->size == before)
+			return r;
+		if (held->size < BUFFERED_MAX)
+			continue;
+		if (*fd < 0)
+			*fd = open_unnamed();
+		r = *fd < 0 ? *fd : export_write(*fd, buf_bytes(held), (off_t)*ret_size);
+		*ret_size += held->size;
+		buf_clear(held);
+	} while (r == 0);
+	return r;
+}
+
+static int put_spilled(struct export *export, int fd, uint64_t size)
+{
+	_cleanup_(buf_done) struct buf block = { 0 };
+	int r = buf_reserve(&block, BUFFERED_MAX);
+
+	for (uint64_t at = 0; r == 0 && at < size;) {
+		ssize_t got = pread(fd, block.data, BUFFERED_MAX, (off_t)at);
+
+		if (got <= 0)
+			return got < 0 ? -errno : -EIO;
+		r = put_data(export, bytes_make(block.data, (size_t)got));
+		at += (uint64_t)got;
+	}
+	return r;
+}
+
+static int tar_file(struct export *export, const struct export_entry *entry,
+		    struct access_file *file)
+{
+	_cleanup_(buf_done) struct buf held = { 0 };
+	_cleanup_(closep) int fd = -1;
+	uint64_t spilled;
+	int r = hold(export, file, &held, &fd, &spilled);
+
+	if (r == 0)
+		r = put_header(export, entry, spilled + held.size);
+	if (r == 0)
+		r = put_spilled(export, fd, spilled);
+	return r == 0 && held.size ? put_data(export, buf_bytes(&held)) : r;
+}
+
+static void tar_free(struct tar *tar)
+{
+	if (tar)
+		la.archive_write_free(tar->archive);
+	free(tar);
+}
+
+static int tar_end(struct export *export, int error)
+{
+	struct tar *tar = export->to;
+	int r = 0;
+
+	/* A stream that is not all there is to look like it. */
+	if (error < 0)
+		tar->error = error;
+	/* libarchive frees what belongs to an open stream only when it is closed. */
+	if (la.archive_write_close(tar->archive) != ARCHIVE_OK && error == 0)
+		r = failed(export);
+	tar_free(tar);
+	return r;
+}
+
+static const struct export_sink sink = {
+	.enter = tar_enter,
+	.leave = tar_leave,
+	.file = tar_file,
+	.other = tar_other,
+	.end = tar_end,
+};
+
+int export_to_tar(struct export *export, int fd)
+{
+	struct tar *tar;
+	int r = load();
+
+	if (r < 0)
+		return r;
+	tar = calloc(1, sizeof(*tar));
+	if (!tar)
+		return -ENOMEM;
+	tar->fd = fd;
+	tar->archive = la.archive_write_new();
+	if (!tar->archive) {
+		free(tar);
+		return -ENOMEM;
+	}
+	export->sink = &sink;
+	export->to = tar;
+	/* Names are bytes; those that are UTF-8 are what the format wants.  Others get a header
+	 * that says so, of which libarchive warns. */
+	setlocale(LC_CTYPE, "C.UTF-8");
+	if (la.archive_write_set_format_pax(tar->archive) == ARCHIVE_OK &&
+	    la.archive_write_set_options(tar->archive, "xattrheader=SCHILY") == ARCHIVE_OK &&
+	    la.archive_write_open(tar->archive, tar, NULL, put_block, NULL) == ARCHIVE_OK)
+		return 0;
+	failed(export);
+	tar_free(tar);
+	return -EIO;
+}
+
+#else
+
+int export_to_tar(struct export *export, int fd)
+{
+	(void)export;
+	(void)fd;
+	return -EOPNOTSUPP;
+}
+
+#endif

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The layout of AgentScope's older file sessions, in Java and in Python: a file SESSION.json for
+ * each session, with all of its states as members of one object.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fs/base/names.h"
+#include "src/base/cleanup.h"
+#include "src/exchange/document.h"
+#include "src/exchange/import.h"
+#include "src/user/stop.h"
+#include "src/exchange/walk.h"
+
+enum { BLOCK = 1 << 20 };
+
+static int append_component(void *arg, struct bytes name, bool last)
+{
+	struct buf *path = arg;
+	int r = buf_append_byte(path, '/');
+
+	(void)last;
+	return r < 0 ? r : buf_append_bytes(path, name);
+}
+
+/* Where the mount shows a key. */
+static int make_path(struct bytes session, const struct document_member *member, struct buf *path)
+{
+	const uint32_t kind = document_is_list(member->value) ? BACKEND_LIST : BACKEND_SINGLE;
+	int r = names_encode(NAMES_SESSION, session, NAME_LIMIT, path);
+
+	if (r == 0)
+		r = names_path(bytes_make(member->key, member->key_size), kind, 0, append_component,
+			       path);
+	return r < 0 ? r : buf_append_byte(path, '\0');
+}
+
+/* A name that would be too long is cut, with a sign that no other name has: then it is the name of
+ * another id.  1 when one is. */
+static int is_cut(const struct import_session *session, const struct document_member *member)
+{
+	_cleanup_(buf_done) struct buf path = { 0 };
+	int r = make_path(session->id, member, &path);
+
+	return r < 0 ? r : strstr(path.data, "%~") != NULL;
+}
+
+static int take_member(struct import *import, const struct import_session *session,
+		       const struct document_member *member)
+{
+	_cleanup_(buf_done) struct buf path = { 0 }, content = { 0 };
+	struct import_file file = { .name = session->name, .fd = -1, .set = session->set };
+	int r = make_path(session->id, member, &path);
+
+	if (r == 0)
+		r = document_content(member->value, &content);
+	if (r < 0)
+		return r;
+	file.path = path.data;
+	file.data = buf_bytes(&content);
+	file.st = session->st;
+	file.st.st_mode = S_IFREG | (session->st.st_mode & 07777);
+	file.st.st_size = (off_t)content.size;
+	return import_regular(import, &file, NULL);
+}
+
+static unsigned count_lines(struct bytes text)
+{
+	unsigned lines = 1;
+
+	for (size_t i = 0; i < text.size; i++)
+		lines += text.data[i] == '\n';
+	return lines;
+}
+
+static int refuse(struct import *import, const struct import_session *session, struct bytes text,
+		  const struct json_error *error)
+{
+	return import_refuse(import,
+			     "%s: line %u, byte %zu: %s; nothing of this session is taken in",
+			     session->name, count_lines(bytes_make(text.data, error->offset)),
+			     error->offset, error->reason);
+}
+
+int import_session(struct import *import, const struct import_session *session, struct bytes text)
+{
+	_cleanup_(document_done) struct document document = { 0 };
+	struct json_error error;
+	int r = document_parse(text, &document, &error);
+
+	if (r == -EINVAL)
+		return refuse(import, session, text, &error);
+	for (size_t i = 0; r == 0 && i < document.count; i++)
+		r = is_cut(session, &document.members[i]);
+	if (r > 0)
+		return import_refuse(
+			import,
+			"%s: the id, or a key in it, is too long for the name of a file "
+			"(%d bytes); nothing of this session is taken in",
+			session->name, NAME_LIMIT);
+	for (size_t i = 0; r == 0 && i < document.count; i++)
+		r = stop_wanted() ? -EINTR : take_member(import, session, &document.members[i]);
+	return r;
+}
+
+struct trip {
+	struct import *import;
+	const char *operand;
+	bool folder;
+};
+
+static int leave_out(void *arg, const struct walk_entry *entry)
+{
+	struct trip *trip = arg;
+
+	(void)entry;
+	trip->import->left++;
+	return 1;
+}
+
+static int read_all(const struct walk_entry *entry, struct stat *ret_stat, struct buf *text)
+{
+	_cleanup_(closep) int fd =
+		openat(entry->dir, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	ssize_t size;
+	int r = fd < 0 || fstat(fd, ret_stat) < 0 ? -errno : 0;
+
+	while (r == 0) {
+		r = stop_wanted() ? -EINTR : buf_reserve(text, BLOCK);
+		size = r == 0 ? read(fd, text->data + text->size, BLOCK) : 0;
+		if (size < 0 && errno != EINTR)
+			r = -errno;
+		if (r < 0 || size == 0)
+			break;
+		text->size += (size_t)MAX(size, 0);
+	}
+	return r;
+}
+
+static int take_file(void *arg, const struct walk_entry *entry)
+{
+	struct trip *trip = arg;
+	_cleanup_(buf_done) struct buf text = { 0 };
+	_cleanup_(freep) char *name = NULL;
+	struct import_session session = { .id = bytes_str(entry->path) };
+	int r;
+
+	if (!S_ISREG(entry->st.st_mode) || !bytes_ends_with(session.id, BYTES(".json")) ||
+	    session.id.size == strlen(".json"))
+		return leave_out(arg, entry), 0;
+	session.id.size -= strlen(".json");
+	name = str_printf("%s%s%s", trip->operand, trip->folder ? "/" : "",
+			  trip->folder ? entry->path : "");
+	if (!name)
+		return -ENOMEM;
+	session.name = name;
+	session.set = ACCESS_SET_MODE | ACCESS_SET_TIMES |
+		      (trip->import->keep_owner ? ACCESS_SET_OWNER : 0);
+	r = read_all(entry, &session.st, &text);
+	if (r < 0 && !import_is_fatal(r))
+		return import_refuse(trip->import, "cannot read %s: %s", name, strerror(-r));
+	return r < 0 ? r : import_session(trip->import, &session, buf_bytes(&text));
+}
+
+static int failed(void *arg, const char *path, int error)
+{
+	struct trip *trip = arg;
+
+	return import_refuse(trip->import, "cannot read %s%s%s: %s", trip->operand,
+			     *path ? "/" : "", path, strerror(-error));
+}
+
+static int take(struct import *import, const char *operand, const char *to)
+{
+	struct stat st;
+	struct trip trip = {
+		.import = import,
+		.operand = operand,
+		.folder = stat(operand, &st) == 0 && S_ISDIR(st.st_mode),
+	};
+	const struct walk walk = { leave_out, leave_out, take_file, failed, &trip };
+
+	(void)to;
+	return walk_operand(operand, &walk);
+}
+
+const struct import_layout import_documents = {
+	.name = "agentscope-files",
+	.help = "files SESSION.json, in which each member is a state, as AgentScope wrote them "
+		"before",
+	.take = take,
+};

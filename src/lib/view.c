@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/lib/view.h"
+
+#include <errno.h>
+
+/* The reads that this thread is in, those of callbacks first. */
+static _Thread_local struct view *innermost;
+
+int lib_view_begin_anew(struct sessfs *sessfs, struct view *view)
+{
+	view->backend = sessfs->backend;
+	return view->backend->ops->snapshot_begin(view->backend, BACKEND_ANYWAY, &view->snapshot);
+}
+
+int lib_view_begin(struct sessfs *sessfs, struct view *view)
+{
+	const struct view *around = innermost;
+	int r = 0;
+
+	while (around && around->backend != sessfs->backend)
+		around = around->outer;
+	view->backend = sessfs->backend;
+	view->shared = around && !around->changed;
+	if (view->shared)
+		view->snapshot = around->snapshot;
+	else
+		r = lib_view_begin_anew(sessfs, view);
+	if (r == 0) {
+		view->outer = innermost;
+		innermost = view;
+	}
+	return r;
+}
+
+void lib_view_end(struct view *view)
+{
+	if (innermost == view)
+		innermost = view->outer;
+	if (view->snapshot && !view->shared)
+		view->backend->ops->snapshot_end(view->backend, view->snapshot);
+}
+
+int lib_view_change(struct sessfs *sessfs, struct backend_batch *batch, unsigned flags)
+{
+	for (struct view *view = innermost; view; view = view->outer)
+		view->changed |= view->backend == sessfs->backend;
+	return sessfs->backend->ops->commit(sessfs->backend, batch, flags | BACKEND_ANYWAY);
+}
+
+int lib_view_rows(struct view *view, const struct name *name, backend_row_fn *fn, void *arg)
+{
+	return view->backend->ops->row_read(view->backend, view->snapshot, name->session, name->key,
+					    INT64_MIN, fn, arg);
+}
+
+int lib_view_keys(struct view *view, struct bytes session, struct bytes key, backend_key_fn *fn,
+		  void *arg)
+{
+	return view->backend->ops->key_list(view->backend, view->snapshot, session, key, fn, arg);
+}
+
+int lib_view_has(struct view *view, struct bytes session, struct bytes key)
+{
+	struct backend_key_stat stat;
+	int r = view->backend->ops->key_stat(view->backend, view->snapshot, session, key, &stat);
+
+	return r == -ENOENT ? 0 : r < 0 ? r : 1;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef LIB_VIEW_H
+#define LIB_VIEW_H
+
+/*
+ * What a call of the library reads: one committed state of the store.
+ */
+
+#include "backend/backend.h"
+#include "src/lib/name.h"
+#include "src/lib/sessfs.h"
+
+struct sessfs {
+	struct backend *backend;
+};
+
+/* A zeroed one that has not begun may end. */
+struct view {
+	struct backend *backend;
+	struct backend_snapshot *snapshot;
+	bool changed;	    /* since, by a callback */
+	bool shared;	    /* the snapshot is that of a view around it */
+	struct view *outer; /* the callback of which reads */
+};
+/* A callback reads what its caller reads, but for what it has changed itself; anew: what is
+ * committed by now, for who does not call anybody back. */
+int lib_view_begin(struct sessfs *sessfs, struct view *view);
+int lib_view_begin_anew(struct sessfs *sessfs, struct view *view);
+void lib_view_end(struct view *view);
+
+/* The rows of a key, in the order of their indexes. */
+int lib_view_rows(struct view *view, const struct name *name, backend_row_fn *fn, void *arg);
+/* The keys behind one, in the order of sessions and keys. */
+int lib_view_keys(struct view *view, struct bytes session, struct bytes key, backend_key_fn *fn,
+		  void *arg);
+/* 1 when the key has rows, or 0. */
+int lib_view_has(struct view *view, struct bytes session, struct bytes key);
+
+/* Commit a batch; the views around it see it from then on. */
+int lib_view_change(struct sessfs *sessfs, struct backend_batch *batch, unsigned flags);
+
+#endif

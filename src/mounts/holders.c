@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/mounts/holders.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backend/backend.h"
+#include "src/base/cleanup.h"
+
+enum { TOLD = 4 }; /* by name; the others are counted */
+
+static void fclosep(FILE **file)
+{
+	if (*file)
+		fclose(*file);
+}
+
+static void closedirp(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
+}
+
+/* The descriptors of a process. */
+static DIR *open_fds(const char *pid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%.20s/fd", pid);
+	return opendir(path);
+}
+
+/* The next one, and where it leads; NULL at the end. */
+static const char *next_fd(DIR *fds, char target[PATH_MAX])
+{
+	const struct dirent *fd = fds ? readdir(fds) : NULL;
+	ssize_t size = fd ? readlinkat(dirfd(fds), fd->d_name, target, PATH_MAX - 1) : 0;
+
+	target[MAX(size, 0)] = '\0';
+	return fd ? fd->d_name : NULL;
+}
+
+/* The first number in what a file of /proc tells about a process in lines of this format, or if
+ * wanted is not negative, that one; -1: there is none. */
+static long long number_in(const char *pid, const char *file, const char *format, long long wanted)
+{
+	_cleanup_(fclosep) FILE *lines = NULL;
+	char path[64], line[PATH_MAX + 128];
+	long long number;
+
+	snprintf(path, sizeof(path), "/proc/%.20s/%.30s", pid, file);
+	lines = fopen(path, "re");
+	while (lines && fgets(line, sizeof(line), lines))
+		if (sscanf(line, format, &number) == 1 && (wanted < 0 || number == wanted))
+			return number;
+	return -1;
+}
+
+static long long number_of_fd(const char *pid, const char *fd, const char *format, long long wanted)
+{
+	char file[32];
+
+	snprintf(file, sizeof(file), "fdinfo/%.20s", fd);
+	return number_in(pid, file, format, wanted);
+}
+
+/* Which connection a descriptor of /dev/fuse serves; -1 when the kernel does not tell. */
+static long connection_of(const char *pid, const char *fd)
+{
+	return (long)number_of_fd(pid, fd, "fuse_connection: %lld", -1);
+}
+
+/* The daemon has the device open, for this connection; on kernels that do not say for which, it is
+ * the one that has the store open, too. */
+static bool serves(const char *pid, const struct mount_entry *entry)
+{
+	_cleanup_(closedirp) DIR *fds = open_fds(pid);
+	bool device = false, store = false;
+	char target[PATH_MAX];
+	const char *fd;
+
+	while ((fd = next_fd(fds, target))) {
+		long connection;
+
+		store |= strcmp(target, entry->source) == 0;
+		if (strcmp(target, "/dev/fuse") != 0)
+			continue;
+		connection = connection_of(pid, fd);
+		if (connection >= 0)
+			return connection == (long)entry->device;
+		device = true;
+	}
+	return device && store;
+}
+
+long holders_daemon(const struct mount_entry *entry)
+{
+	_cleanup_(closedirp) DIR *proc = opendir("/proc");
+	const struct dirent *process;
+
+	while (proc && (process = readdir(proc)))
+		if (isdigit((unsigned char)*process->d_name) && serves(process->d_name, entry))
+			return atol(process->d_name);
+	return 0;
+}
+
+/* The number of the connection that a process serves, 0 when the kernel does not tell; -1: none. */
+static long served_by(const char *pid)
+{
+	_cleanup_(closedirp) DIR *fds = open_fds(pid);
+	char target[PATH_MAX];
+	const char *fd;
+
+	while ((fd = next_fd(fds, target)))
+		if (strcmp(target, "/dev/fuse") == 0)
+			return MAX(connection_of(pid, fd), 0);
+	return -1;
+}
+
+/* Whether a descriptor has the lock that makes its process the owner of a store. */
+static bool owns(const char *pid, const char *fd)
+{
+	return number_of_fd(pid, fd, "lock: %*s OFDLCK %*s WRITE %*s %*s %lld",
+			    BACKEND_OWNER_BYTE) >= 0;
+}
+
+static int visit_owned(const char *pid, long device, holders_fn *fn, void *arg)
+{
+	struct holders_owner owner = { .pid = atol(pid), .device = (unsigned)device };
+	_cleanup_(closedirp) DIR *fds = open_fds(pid);
+	char target[PATH_MAX];
+	struct stat st;
+	const char *fd;
+
+	while ((fd = next_fd(fds, target))) {
+		if (!owns(pid, fd) || fstatat(dirfd(fds), fd, &st, 0) < 0)
+			continue;
+		owner.store = target;
+		owner.dev = st.st_dev;
+		owner.ino = st.st_ino;
+		return fn(arg, &owner);
+	}
+	return 0;
+}
+
+int holders_each(holders_fn *fn, void *arg)
+{
+	_cleanup_(closedirp) DIR *proc = opendir("/proc");
+	const struct dirent *process;
+	int r = 0;
+
+	while (r == 0 && proc && (process = readdir(proc))) {
+		long device =
+			isdigit((unsigned char)*process->d_name) ? served_by(process->d_name) : -1;
+
+		if (device >= 0)
+			r = visit_owned(process->d_name, device, fn, arg);
+	}
+	return r;
+}
+
+const char *holders_name(long pid, char name[HOLDERS_NAME])
+{
+	_cleanup_(fclosep) FILE *comm = NULL;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%ld/comm", pid);
+	comm = fopen(path, "re");
+	if (!comm || !fgets(name, HOLDERS_NAME, comm))
+		return strcpy(name, "a process");
+	name[strcspn(name, "\n")] = '\0';
+	return name;
+}
+
+/* Whether a link of /proc leads to the mount or below it.  Only the text is read: following it
+ * would ask the mount. */
+static bool leads_into(const char *pid, const char *what, const struct mount_entry *entry)
+{
+	char path[64], target[PATH_MAX];
+	size_t size = strlen(entry->point);
+	ssize_t got;
+
+	snprintf(path, sizeof(path), "/proc/%.20s/%s", pid, what);
+	got = readlink(path, target, sizeof(target) - 1);
+	if (got < (ssize_t)size)
+		return false;
+	target[got] = '\0';
+	return memcmp(target, entry->point, size) == 0 &&
+	       (target[size] == '/' || !target[size] || strcmp(entry->point, "/") == 0);
+}
+
+static bool works_there(const char *pid, const struct mount_entry *entry)
+{
+	return leads_into(pid, "cwd", entry) || leads_into(pid, "root", entry);
+}
+
+static bool has_open(const char *pid, const struct mount_entry *entry)
+{
+	_cleanup_(closedirp) DIR *fds = open_fds(pid);
+	char target[PATH_MAX];
+	const char *fd;
+
+	while ((fd = next_fd(fds, target)))
+		if (number_of_fd(pid, fd, "mnt_id: %lld", entry->id) >= 0)
+			return true;
+	return false;
+}
+
+/* A line is: range flags offset major:minor inode path */
+static bool has_mapped(const char *pid, const struct mount_entry *entry)
+{
+	return entry->device && number_in(pid, "maps", "%*s %*s %*s 00:%llx", entry->device) >= 0;
+}
+
+static const char *what_it_does(const char *pid, const struct mount_entry *entry)
+{
+	if (works_there(pid, entry))
+		return "works in it";
+	if (has_open(pid, entry))
+		return "has a file of it open";
+	return has_mapped(pid, entry) ? "has a file of it mapped" : NULL;
+}
+
+static int add_holder(long pid, const char *what, struct buf *words)
+{
+	char name[HOLDERS_NAME];
+
+	return buf_printf(words, "%s%s (%ld) %s", words->size ? ", " : "", holders_name(pid, name),
+			  pid, what);
+}
+
+int holders_tell(const struct mount_entry *entry, struct buf *words)
+{
+	_cleanup_(closedirp) DIR *proc = opendir("/proc");
+	const struct dirent *process;
+	unsigned count = 0;
+	int r = 0;
+
+	while (r == 0 && proc && (process = readdir(proc))) {
+		long pid = atol(process->d_name);
+		const char *what =
+			pid > 0 && pid != getpid() ? what_it_does(process->d_name, entry) : NULL;
+
+		if (what && count++ < TOLD)
+			r = add_holder(pid, what, words);
+	}
+	if (r == 0 && count > TOLD)
+		r = buf_printf(words, " and %u more", count - TOLD);
+	return r;
+}

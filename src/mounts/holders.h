@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef HOLDERS_H
+#define HOLDERS_H
+
+/* Which processes have to do with a mount, as /proc tells; the mount itself is not asked.  What may
+ * not be seen is left out: root sees all, a user his own processes. */
+
+#include "src/base/buf.h"
+#include "src/mounts/mounts.h"
+
+/* The daemon that serves it; 0 when it has ended, or cannot be seen. */
+long holders_daemon(const struct mount_entry *entry);
+
+/* A daemon that has a store for writing. */
+struct holders_owner {
+	long pid;
+	unsigned device; /* of its mount, as in struct mount_entry; 0: the kernel does not tell */
+	const char *store;
+	dev_t dev; /* of the store's file, and its number there */
+	ino_t ino;
+};
+/* All of them, with or without a mount.  fn returns 0 to go on; what else it returns is the
+ * result. */
+typedef int holders_fn(void *arg, const struct holders_owner *owner);
+int holders_each(holders_fn *fn, void *arg);
+
+/* The command name of a process, or "a process". */
+enum { HOLDERS_NAME = 32 };
+const char *holders_name(long pid, char name[HOLDERS_NAME]);
+
+/* Who keeps it from being unmounted, in words: "bash (812) works in it, python3 (900) has a file of
+ * it open".  Nothing is appended when nobody can be seen. */
+int holders_tell(const struct mount_entry *entry, struct buf *words);
+
+#endif

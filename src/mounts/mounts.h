@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef MOUNTS_H
+#define MOUNTS_H
+
+/*
+ * What is mounted where, and how to end it.
+ *
+ * A mount whose daemon was killed answers ENOTCONN to everything, and one that hangs does not
+ * answer at all, so the functions here take absolute paths and look into the table of the kernel.
+ */
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* The type that the kernel shows for our mounts. */
+#define MOUNTS_TYPE "fuse.sessfs"
+
+struct mount_entry {
+	char *type;
+	char *source;
+	char *root;  /* what of the filesystem is mounted: "/", unless it is a part */
+	char *point; /* where */
+	bool read_only;
+	int id;		 /* the kernel's number of the mount */
+	unsigned device; /* the minor number of st_dev, and for FUSE of the connection */
+	uid_t user;	 /* who has mounted it, for FUSE; otherwise -1 */
+};
+
+/* All mounts of the kernel's table, in its order: a later one hides an earlier one on the same
+ * path.  The entry is borrowed.  fn returns 0 to go on; what else it returns is the result. */
+typedef int mounts_fn(void *arg, const struct mount_entry *entry);
+int mounts_each(mounts_fn *fn, void *arg);
+/* Likewise those that another process sees, with paths as it sees them. */
+int mounts_each_of(long pid, mounts_fn *fn, void *arg);
+
+/* The path from the root.  Links are followed, also in the last component if it answers; it need
+ * not exist.  0 or -errno. */
+int mounts_absolute(const char *path, char **ret_path);
+/* Likewise, without touching what the last component names.  -EINVAL when it is no name. */
+int mounts_absolute_unasked(const char *path, char **ret_path);
+
+/* The last mount of the table that fits.  -ENOENT: none does.  Free with mount_entry_done(). */
+typedef bool mounts_fits(const void *arg, const struct mount_entry *entry);
+int mounts_last(mounts_fits *fits, const void *arg, struct mount_entry *ret_entry);
+/* Likewise the topmost one on this absolute path. */
+int mounts_find(const char *path, struct mount_entry *ret_entry);
+int mount_entry_copy(const struct mount_entry *entry, struct mount_entry *ret_entry);
+void mount_entry_done(struct mount_entry *entry);
+
+/* The root of the mount as a descriptor, if its path still leads to it and its daemon lives:
+ * -ENOTCONN otherwise, -EACCES when it does not let us in. */
+int mounts_open(const struct mount_entry *entry);
+
+/* Unmount; with lazily also when it is busy or its daemon is dead.  0, -EBUSY, or another -errno
+ * with a sentence in *ret_why (owned by the caller; also for -EBUSY). */
+int mounts_end(const char *path, bool lazily, char **ret_why);
+
+/* Detach the topmost mount on the path if it is one of ours whose daemon is dead, and not one that
+ * somebody else puts there meanwhile.  1 when there was one; 0; -errno as above. */
+int mounts_end_dead(const char *path, char **ret_why);
+
+/* Detach the topmost mount on the path if it is one of ours, dead or alive, and if the path still
+ * leads to it: somebody who owns a directory above it may have put a link there.  0, -errno. */
+int mounts_end_ours(const char *path, char **ret_why);
+
+/* Whether the filesystem with this st_dev is one of ours that shows this store, on whatever path it
+ * is mounted, and by whatever path the store was named. */
+bool mounts_shows(dev_t device, const char *store);
+
+/* Abort the connection with this number (struct mount_entry, device): the mount stays, and answers
+ * ENOTCONN.  0; -EPERM when only root can; another -errno. */
+int mounts_abort(unsigned device);
+
+/* Wait until no mount owns the store any more; false when some does after limit milliseconds. */
+bool mounts_wait_unowned(const char *store, int limit);
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/mounts/trust.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/base/buf.h"
+#include "src/base/cleanup.h"
+
+enum { LINKS_MAX = 40 };
+
+/* A path that is walked: where we are, without links, and what is still to come. */
+struct walk {
+	struct buf here; /* without a slash at its end; a NUL behind it */
+	struct buf rest;
+	size_t taken; /* of the rest */
+	uid_t owner;  /* of what has led us here */
+	bool open;    /* everybody may make files here */
+	enum trust_kind kind;
+	unsigned links;
+};
+
+static void walk_done(struct walk *walk)
+{
+	buf_done(&walk->here);
+	buf_done(&walk->rest);
+}
+
+static int set_text(struct buf *buf, const char *text)
+{
+	buf->size = 0;
+	return buf_printf(buf, "%s", text);
+}
+
+static int walk_begin(struct walk *walk, const char *path)
+{
+	_cleanup_(freep) char *cwd = *path == '/' ? NULL : getcwd(NULL, 0);
+	int r = set_text(&walk->here, "");
+
+	if (r < 0)
+		return r;
+	return buf_printf(&walk->rest, "%s/%s", cwd ? cwd : "", path);
+}
+
+static bool is_ours(uid_t uid)
+{
+	return uid == 0 || uid == geteuid();
+}
+
+/* What the kernel shows instead of an owner without a number in this user namespace. */
+static uid_t overflow_uid(void)
+{
+	enum { USUAL = 65534 };
+	FILE *file = fopen("/proc/sys/kernel/overflowuid", "re");
+	unsigned uid;
+	int found = file ? fscanf(file, "%u", &uid) : 0;
+
+	if (file)
+		fclose(file);
+	return found == 1 ? uid : USUAL;
+}
+
+/* A line of the map is: first here, first outside, how many. */
+static bool has_number(uid_t uid)
+{
+	FILE *map = fopen("/proc/self/uid_map", "re");
+	unsigned long first, count;
+	bool found = !map;
+
+	while (!found && map && fscanf(map, "%lu %*u %lu", &first, &count) == 2)
+		found = uid >= first && uid - first < count;
+	if (map)
+		fclose(map);
+	return found;
+}
+
+bool trust_is_unmapped(uid_t uid)
+{
+	return uid == overflow_uid() && !has_number(uid);
+}
+
+static const char *user_name(uid_t uid, char name[40])
+{
+	if (trust_is_unmapped(uid))
+		return "somebody outside of this user namespace";
+	snprintf(name, 40, "user %u", (unsigned)uid);
+	return name;
+}
+
+static int refuse(const struct walk *walk, const char *name, uid_t uid, char **ret_why)
+{
+	char owner[40], before[40];
+
+	if (walk->open)
+		return str_explain(ret_why, -EPERM,
+				   "%s/%s belongs to %s and lies where everybody may make files; "
+				   "use a directory of your own",
+				   walk->here.data, name, user_name(uid, owner));
+	return str_explain(ret_why, -EPERM,
+			   "%s/%s belongs to %s, but what leads there to %s; name it by a path on "
+			   "which it cannot be exchanged",
+			   walk->here.data, name, user_name(uid, owner),
+			   user_name(walk->owner, before));
+}
+
+/* Whether the next step may go to what this is. */
+static bool is_trusted(const struct walk *walk, const struct stat *st, bool last)
+{
+	bool guarded = S_ISLNK(st->st_mode) || (last && walk->kind == TRUST_STORE);
+
+	if (walk->open && guarded && !is_ours(st->st_uid))
+		return false;
+	if (is_ours(walk->owner) || walk->owner == st->st_uid)
+		return true;
+	return st->st_uid == geteuid() && (geteuid() != 0 || trust_is_unmapped(walk->owner));
+}
+
+static int follow(struct walk *walk, const char *path)
+{
+	_cleanup_(buf_done) struct buf rest = { 0 };
+	char target[PATH_MAX];
+	ssize_t size = readlink(path, target, sizeof(target) - 1);
+	int r;
+
+	if (size < 0 || ++walk->links > LINKS_MAX)
+		return -ELOOP;
+	target[size] = '\0';
+	r = buf_printf(&rest, "%s/%s", target, walk->rest.data + walk->taken);
+	if (r == 0)
+		r = set_text(&walk->rest, rest.data);
+	if (r == 0 && *target == '/')
+		r = set_text(&walk->here, "");
+	walk->taken = 0;
+	return r;
+}
+
+/* What led us down may lead us up somewhere else, so its owner stays the one to trust. */
+static int go_up(struct walk *walk)
+{
+	char *slash = strrchr(walk->here.data, '/');
+
+	if (!slash)
+		return 0;
+	*slash = '\0';
+	walk->here.size = (size_t)(slash - walk->here.data);
+	return 0;
+}
+
+static int step(struct walk *walk, const char *name, bool last, char **ret_why)
+{
+	_cleanup_(buf_done) struct buf path = { 0 };
+	struct stat st;
+	int r = buf_printf(&path, "%s/%s", walk->here.data, name);
+
+	if (r < 0)
+		return r;
+	if (lstat(path.data, &st) < 0)
+		return -errno;
+	if (!is_trusted(walk, &st, last))
+		return refuse(walk, name, st.st_uid, ret_why);
+	walk->owner = st.st_uid;
+	walk->open = S_ISDIR(st.st_mode) && (st.st_mode & S_IWOTH);
+	return S_ISLNK(st.st_mode) ? follow(walk, path.data) : set_text(&walk->here, path.data);
+}
+
+/* The next name of the rest; false at the end. */
+static bool next_name(struct walk *walk, char name[NAME_MAX + 1], bool *ret_last)
+{
+	const char *rest = walk->rest.data + walk->taken;
+	size_t size;
+
+	rest += strspn(rest, "/");
+	size = strcspn(rest, "/");
+	if (size == 0 || size > NAME_MAX)
+		return false;
+	memcpy(name, rest, size);
+	name[size] = '\0';
+	*ret_last = rest[size + strspn(rest + size, "/")] == '\0';
+	walk->taken = (size_t)(rest + size - walk->rest.data);
+	return true;
+}
+
+int trust_path(const char *path, enum trust_kind kind, char **ret_why)
+{
+	_cleanup_(walk_done) struct walk walk = { .kind = kind };
+	char name[NAME_MAX + 1];
+	bool last;
+	int r = walk_begin(&walk, path);
+
+	while (r == 0 && next_name(&walk, name, &last)) {
+		if (strcmp(name, ".") == 0)
+			continue;
+		r = strcmp(name, "..") == 0 ? go_up(&walk) : step(&walk, name, last, ret_why);
+	}
+	/* Whoever opens the path will say what else is wrong with it. */
+	return r == -EPERM || r == -ENOMEM ? r : 0;
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/user/options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fs/base/ttl.h"
+#include "src/base/cleanup.h"
+#include "src/user/units.h"
+
+struct option_row;
+typedef int option_fn(struct options *options, const struct option_row *row, const char *value);
+
+/* What an option does, and what its value is like. */
+struct option_kind {
+	option_fn *take;   /* -EINVAL: the value is not like that */
+	const char *value; /* in words; NULL: none */
+	int base;	   /* of a number, which is between these */
+	uint64_t least, most;
+};
+
+struct option_row {
+	const char *name; /* with a '=' when it has a value */
+	const struct option_kind *kind;
+	size_t place;	  /* of the field in struct options */
+	size_t given;	  /* of the field that tells that the option was given; 0: none */
+	const char *help; /* NULL: not worth a line in the help */
+};
+
+static void *field_at(struct options *options, size_t place)
+{
+	return (char *)options + place;
+}
+
+/* With nothing behind it, to a field of 32 bits. */
+static int take_number(struct options *options, const struct option_row *row, const char *value)
+{
+	const struct option_kind *kind = row->kind;
+	uint64_t number;
+	char *end;
+	int r = units_number(value, kind->base, kind->most, &number, &end);
+
+	if (r < 0 || *end || number < kind->least)
+		return -EINVAL;
+	*(uint32_t *)field_at(options, row->place) = (uint32_t)number;
+	if (row->given)
+		*(bool *)field_at(options, row->given) = true;
+	return 0;
+}
+
+static int take_yes(struct options *options, const struct option_row *row, const char *value)
+{
+	(void)value;
+	*(bool *)field_at(options, row->place) = true;
+	return 0;
+}
+
+static int take_no(struct options *options, const struct option_row *row, const char *value)
+{
+	(void)value;
+	*(bool *)field_at(options, row->place) = false;
+	return 0;
+}
+
+static int take_size(struct options *options, const struct option_row *row, const char *value)
+{
+	return units_size(value, field_at(options, row->place));
+}
+
+static int take_ttl(struct options *options, const struct option_row *row, const char *value)
+{
+	int r = ttl_parse(bytes_str(value), field_at(options, row->place));
+
+	if (r == 0 && row->given)
+		*(bool *)field_at(options, row->given) = true;
+	return r;
+}
+
+static int take_text(struct options *options, const struct option_row *row, const char *value)
+{
+	char **field = field_at(options, row->place);
+	char *copy;
+
+	if (!*value)
+		return -EINVAL;
+	copy = bytes_dup(bytes_str(value));
+	if (!copy)
+		return -ENOMEM;
+	free(*field);
+	*field = copy;
+	return 0;
+}
+
+static int take_extra(struct options *options, const struct option_row *row, const char *value)
+{
+	struct buf *extra = &options->extra;
+	int r;
+
+	(void)value;
+	if (extra->size)
+		extra->data[extra->size - 1] = ',';
+	r = buf_append_str(extra, row->name);
+	if (r < 0)
+		return r;
+	return buf_append_byte(extra, '\0');
+}
+
+static int take_privileged(struct options *options, const struct option_row *row, const char *value)
+{
+	options->privileged = row->name;
+	return take_yes(options, row, value);
+}
+
+static const struct option_kind option_yes = { .take = take_yes };
+static const struct option_kind option_no = { .take = take_no };
+/* The highest number is how the kernel says "no id". */
+static const struct option_kind option_id = { take_number, "a number (uid=1000)", 10, 0,
+					      UINT32_MAX - 1 };
+static const struct option_kind option_mode = { take_number, "an octal number (umask=027)", 8, 0,
+						0777 };
+static const struct option_kind option_count = { take_number, "a number up to 1024", 10, 0, 1024 };
+static const struct option_kind option_threads = { take_number, "a number from 1 to 1024", 10, 1,
+						   1024 };
+static const struct option_kind option_size = {
+	.take = take_size, .value = "a number with K, M, G or T (max_size=2G)"
+};
+static const struct option_kind option_ttl = {
+	.take = take_ttl, .value = "a time with s, m, h, d, w or y (ttl=30d), or never"
+};
+static const struct option_kind option_text = { .take = take_text, .value = "a name" };
+static const struct option_kind option_extra = { .take = take_extra };
+static const struct option_kind option_privileged = { .take = take_privileged };
+
+#define FIELD(name) offsetof(struct options, name)
+
+static const struct option_row option_rows[] = {
+	{ "ro", &option_yes, FIELD(tree.read_only), 0,
+	  "nothing can be changed; the store is left alone" },
+	{ "rw", &option_no, FIELD(tree.read_only), 0, NULL },
+	{ "allow_other", &option_yes, FIELD(allow_other), 0,
+	  "other users may use the mount, as far as modes allow" },
+	{ "uid=", &option_id, FIELD(tree.uid), FIELD(tree.set_uid),
+	  "show all files as owned by this user" },
+	{ "gid=", &option_id, FIELD(tree.gid), FIELD(tree.set_gid),
+	  "show all files as owned by this group" },
+	{ "umask=", &option_mode, FIELD(tree.umask), FIELD(tree.set_umask),
+	  "clear these bits (octal) in all modes" },
+	{ "table=", &option_text, FIELD(table), 0,
+	  "the table of the rows, instead of agentscope_sessions" },
+	{ "strict", &option_yes, FIELD(tree.strict), 0,
+	  "refuse bytes that are not JSON, instead of keeping them apart" },
+	{ "exact", &option_yes, FIELD(tree.exact), 0,
+	  "do not close off the torn line of a writer that died" },
+	{ "max_size=", &option_size, FIELD(max_size), 0,
+	  "how large the store may grow, such as 500M or 2G" },
+	{ "pause=", &option_count, FIELD(tree.pause), FIELD(tree.set_pause),
+	  "seconds after which a paused writer's save is published; 0: at close only" },
+	{ "ttl=", &option_ttl, FIELD(tree.ttl), 0,
+	  "remove sessions that have not changed for so long, such as 30d" },
+	{ "grace=", &option_ttl, FIELD(tree.grace), FIELD(set_grace),
+	  "how long what was removed so can be brought back (7d)" },
+	{ "threads=", &option_threads, FIELD(threads), 0, "how many threads may serve requests" },
+	{ "auto_unmount", &option_yes, FIELD(auto_unmount), 0,
+	  "unmount also when the daemon is killed" },
+	{ "nonempty", &option_yes, FIELD(nonempty), 0, "hide the files that are in DIR" },
+	{ "debug", &option_yes, FIELD(debug), 0, "as -d" },
+	{ "noexec", &option_extra, 0, 0, "no file of the mount can be executed" },
+	{ "allow_dev", &option_privileged, FIELD(allow_dev), 0,
+	  "device nodes are devices, for root" },
+	{ "allow_suid", &option_privileged, FIELD(allow_suid), 0,
+	  "set-id bits have effect, for root" },
+	{ "remount", &option_privileged, FIELD(remount), 0,
+	  "change ro, rw and other flags, for root" },
+	{ "nodev", &option_yes, FIELD(nodev), 0, NULL },
+	{ "nosuid", &option_yes, FIELD(nosuid), 0, NULL },
+	{ "sync", &option_extra, 0, 0, NULL },
+	{ "dirsync", &option_extra, 0, 0, NULL },
+};
+
+/* Words of mount(8) and fstab(5) that change nothing here, with or without a value: mount(8) says
+ * dev and suid for root unasked, reading never moves the access time, the kernel checks
+ * permissions.  A '*' at the end stands for anything. */
+static const char *const option_ignored[] = {
+	"async",    "atime",	  "auto",	 "comment", "default_permissions",
+	"defaults", "dev",	  "diratime",	 "exec",    "group",
+	"iversion", "lazytime",	  "mand",	 "_netdev", "noatime",
+	"noauto",   "nodiratime", "nofail",	 "nouser",  "owner",
+	"relatime", "silent",	  "strictatime", "suid",    "user",
+	"users",    "x-*",	  "X-*"
+};
+
+/* What others than a mount can honour. */
+static const struct {
+	const char *name;
+	unsigned users;
+} option_users[] = {
+	{ "table=", OPTIONS_WRITER | OPTIONS_READER },
+	{ "strict", OPTIONS_WRITER },
+	{ "exact", OPTIONS_WRITER },
+};
+
+static bool is_for(const struct option_row *row, enum options_user user)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(option_users); i++)
+		if (strcmp(option_users[i].name, row->name) == 0)
+			return (option_users[i].users | OPTIONS_MOUNT) & user;
+	return user == OPTIONS_MOUNT;
+}
+
+static int refuse_user(enum options_user user, const char *option, char **ret_why)
+{
+	struct buf why = { 0 };
+	int r = buf_printf(&why, "the option '%s' is for mounts; this command takes", option);
+	const char *between = " ";
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(option_users); i++) {
+		if (!(option_users[i].users & user))
+			continue;
+		r = buf_printf(&why, "%s%s", between, option_users[i].name);
+		between = ", ";
+	}
+	if (r < 0) {
+		buf_done(&why);
+		return -ENOMEM;
+	}
+	*ret_why = why.data;
+	return -EINVAL;
+}
+
+/* Whether the name is that of this option; *ret_value is its value, or NULL when it has none. */
+static bool name_fits(const char *name, const char *option, const char **ret_value)
+{
+	size_t size = strcspn(name, "=*");
+	const char *behind = option + size;
+
+	if (strncmp(name, option, size) != 0)
+		return false;
+	if (name[size] != '*' && *behind && *behind != '=')
+		return false;
+	*ret_value = *behind == '=' ? behind + 1 : NULL;
+	return true;
+}
+
+static int take_option(struct options *options, enum options_user user, const char *option,
+		       char **ret_why)
+{
+	const char *value;
+
+	for (size_t i = 0; i < ARRAY_SIZE(option_rows); i++) {
+		const struct option_row *row = &option_rows[i];
+		int r;
+
+		if (!name_fits(row->name, option, &value))
+			continue;
+		if (!is_for(row, user))
+			return refuse_user(user, option, ret_why);
+		if (value && !row->kind->value)
+			return str_explain(ret_why, -EINVAL, "the option '%s' takes no value",
+					   option);
+		r = !value && row->kind->value ? -EINVAL : row->kind->take(options, row, value);
+		if (r == -EINVAL)
+			return str_explain(ret_why, -EINVAL,
+					   "the option '%s' is not understood: it takes %s", option,
+					   row->kind->value);
+		return r;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(option_ignored); i++)
+		if (name_fits(option_ignored[i], option, &value))
+			return user == OPTIONS_MOUNT ? 0 : refuse_user(user, option, ret_why);
+	return str_explain(ret_why, -EINVAL,
+			   "the option '%s' is unknown; 'sessfs help mount' lists the options",
+			   option);
+}
+
+int options_parse(struct options *options, enum options_user user, const char *text, char **ret_why)
+{
+	_cleanup_(freep) char *copy = bytes_dup(bytes_str(text));
+	char *place = NULL;
+
+	if (!copy)
+		return -ENOMEM;
+	for (char *option = strtok_r(copy, ",", &place); option;
+	     option = strtok_r(NULL, ",", &place)) {
+		int r = take_option(options, user, option, ret_why);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+void options_done(struct options *options)
+{
+	free(options->table);
+	buf_done(&options->extra);
+	*options = (struct options){ 0 };
+}
+
+void options_print(FILE *out)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(option_rows); i++) {
+		if (option_rows[i].help)
+			fprintf(out, "  %-13s %s\n", option_rows[i].name, option_rows[i].help);
+	}
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef OPTIONS_H
+#define OPTIONS_H
+
+/*
+ * The options of a mount, as they stand behind -o: names and values between commas.
+ *
+ * A zeroed struct options holds the defaults.  options_parse() may be called several times; what is
+ * said last counts.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "fs/api/tree-options.h"
+#include "src/base/buf.h"
+
+struct options {
+	bool allow_other;
+	bool auto_unmount;
+	bool nonempty;
+	bool remount;
+	bool debug;
+	bool allow_dev; /* unless nodev; likewise allow_suid */
+	bool nodev;
+	bool allow_suid;
+	bool nosuid;
+	struct tree_options tree;
+	unsigned threads;	/* 0: not given */
+	uint64_t max_size;	/* bytes; 0: not given */
+	bool set_grace;		/* tree.grace was given */
+	char *table;		/* NULL: not given */
+	const char *privileged; /* an option that only root may give, or NULL */
+	struct buf extra; /* options that the kernel gets, with a NUL behind them; empty: none */
+};
+
+/* Who takes options, and so which of them. */
+enum options_user {
+	OPTIONS_MOUNT = 1 << 0,	 /* all */
+	OPTIONS_WRITER = 1 << 1, /* a command that brings bytes into a store */
+	OPTIONS_READER = 1 << 2, /* any other command */
+};
+
+/* 0, or -EINVAL with a sentence for the user in *ret_why (owned by the caller), or -ENOMEM. */
+int options_parse(struct options *options, enum options_user user, const char *text,
+		  char **ret_why);
+void options_done(struct options *options);
+/* One line an option, for the help. */
+void options_print(FILE *out);
+
+#endif

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/user/progress.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "src/base/buf.h"
+#include "src/base/cleanup.h"
+#include "src/base/plural.h"
+#include "src/base/tick.h"
+#include "src/user/units.h"
+
+static const int64_t second = 1000000000;
+static const int64_t step = second / 5; /* between two drawings */
+
+enum {
+	COLUMNS_UNKNOWN = 80,
+	MEMORY = 5, /* seconds that the rates look back, more or less */
+};
+
+/* What is on the terminal, and all that progress there is; who prints holds it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int shown_on = -1;
+static size_t shown_size;
+
+static unsigned terminal_columns(int fd)
+{
+	struct winsize size;
+
+	return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : COLUMNS_UNKNOWN;
+}
+
+/* A terminal that does not take it goes without. */
+static void put(int fd, const char *text, size_t size)
+{
+	if (write(fd, text, size) < 0)
+		return;
+}
+
+/* Blanks rather than a sequence to erase with: every terminal understands these. */
+static void erase(void)
+{
+	char blank[PROGRESS_COLUMNS + 2];
+
+	if (shown_on < 0 || !shown_size)
+		return;
+	memset(blank, ' ', sizeof(blank));
+	blank[0] = blank[shown_size + 1] = '\r';
+	put(shown_on, blank, shown_size + 2);
+	shown_size = 0;
+}
+
+void progress_hold(void)
+{
+	pthread_mutex_lock(&lock);
+	erase();
+}
+
+void progress_release(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* Bytes that this process has read, from files and else; 0 where that is not told (proc(5), io). */
+static uint64_t bytes_read(void)
+{
+	static const char label[] = "rchar: ";
+	_cleanup_(closep) int fd = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
+	char text[256];
+	ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	const char *found;
+
+	if (size <= 0)
+		return 0;
+	text[size] = '\0';
+	found = strstr(text, label);
+	return found ? strtoull(found + strlen(label), NULL, 10) : 0;
+}
+
+static void follow(struct progress *progress)
+{
+	if (progress->follows & PROGRESS_TICKS)
+		progress->items = ticks() - progress->ticks_begun;
+	if (progress->follows & PROGRESS_READS) {
+		uint64_t bytes = bytes_read();
+
+		bytes -= MIN(bytes, progress->reads_begun);
+		if (progress->bytes_total)
+			bytes = MIN(bytes, progress->bytes_total);
+		progress->bytes = MAX(bytes, progress->bytes);
+	}
+}
+
+static void draw_line(const struct progress *progress)
+{
+	char text[2 * PROGRESS_COLUMNS + 4], line[PROGRESS_COLUMNS + 1];
+	size_t room = progress->columns(progress->fd);
+	size_t size, padding;
+	int written;
+
+	progress_show(progress, line);
+	/* Behind the last column some terminals begin a new line. */
+	room = MIN(MAX(room, 2U) - 1, (size_t)PROGRESS_COLUMNS);
+	size = MIN(strlen(line), room);
+	padding = shown_size > size ? MIN(shown_size, room) - size : 0;
+	written = snprintf(text, sizeof(text), "\r%.*s%*s%s", (int)size, line, (int)padding, "",
+			   padding ? "\r" : "");
+	shown_on = progress->fd;
+	shown_size = size;
+	put(shown_on, text, (size_t)written);
+}
+
+/* What happened since the last time counts as much as it is long. */
+static double mix(double rate, uint64_t more, double seconds)
+{
+	double now = (double)more / seconds;
+	double weight = seconds / (seconds + MEMORY);
+
+	return rate > 0 ? rate + (now - rate) * weight : now;
+}
+
+static void take_rates(struct progress *progress, int64_t now)
+{
+	double seconds = (double)(now - progress->drawn) / (double)second;
+
+	if (seconds <= 0)
+		return;
+	progress->bytes_rate =
+		mix(progress->bytes_rate, progress->bytes - progress->drawn_bytes, seconds);
+	progress->items_rate =
+		mix(progress->items_rate, progress->items - progress->drawn_items, seconds);
+	progress->drawn = now;
+	progress->drawn_bytes = progress->bytes;
+	progress->drawn_items = progress->items;
+}
+
+/* The lock is held. */
+static void draw(struct progress *progress)
+{
+	int64_t now = progress->now();
+
+	if (progress->fd < 0 || now - progress->begun < progress->delay)
+		return;
+	follow(progress);
+	take_rates(progress, now);
+	draw_line(progress);
+}
+
+void progress_draw(struct progress *progress)
+{
+	pthread_mutex_lock(&lock);
+	draw(progress);
+	pthread_mutex_unlock(&lock);
+}
+
+static void *draw_now_and_then(void *arg)
+{
+	struct progress *progress = arg;
+
+	pthread_mutex_lock(&lock);
+	while (!progress->ended) {
+		int64_t next = tick_now() + step;
+
+		draw(progress);
+		tick_cond_wait(&progress->moved, &lock, next);
+	}
+	draw(progress);
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+static int64_t delay(void)
+{
+	const char *text = getenv("SESSFS_PROGRESS_DELAY");
+	uint64_t seconds;
+	char *end;
+
+	if (!text || units_number(text, 10, INT32_MAX, &seconds, &end) < 0 || *end)
+		return second;
+	return (int64_t)seconds * second;
+}
+
+void progress_begin_on(struct progress *progress, const char *what, const char *things, int fd,
+		       int64_t (*now)(void), unsigned (*columns)(int fd))
+{
+	*progress = (struct progress){
+		.what = what,
+		.things = things,
+		.fd = fd,
+		.now = now ? now : tick_now,
+		.columns = columns ? columns : terminal_columns,
+	};
+	progress->delay = delay();
+	progress->begun = progress->drawn = progress->now();
+}
+
+/* Signals are for the others: one must interrupt the call that waits. */
+static int start_thread(struct progress *progress)
+{
+	sigset_t all, before;
+	int r;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = pthread_create(&progress->thread, NULL, draw_now_and_then, progress);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return r;
+}
+
+void progress_start(struct progress *progress)
+{
+	if (tick_cond_init(&progress->moved) < 0)
+		return;
+	progress->has_thread = start_thread(progress) == 0;
+	if (!progress->has_thread)
+		pthread_cond_destroy(&progress->moved);
+}
+
+void progress_begin(struct progress *progress, const char *what, const char *things)
+{
+	progress_begin_on(progress, what, things, isatty(STDERR_FILENO) ? STDERR_FILENO : -1, NULL,
+			  NULL);
+	if (progress->fd >= 0)
+		progress_start(progress);
+}
+
+void progress_follow(struct progress *progress, unsigned follows)
+{
+	pthread_mutex_lock(&lock);
+	progress->follows = follows;
+	progress->ticks_begun = ticks();
+	progress->reads_begun = bytes_read();
+	pthread_mutex_unlock(&lock);
+}
+
+void progress_set_total(struct progress *progress, uint64_t items, uint64_t bytes)
+{
+	pthread_mutex_lock(&lock);
+	progress->items_total = items;
+	progress->bytes_total = bytes;
+	pthread_mutex_unlock(&lock);
+}
+
+void progress_add(struct progress *progress, uint64_t items, uint64_t bytes)
+{
+	pthread_mutex_lock(&lock);
+	progress->items += items;
+	progress->bytes += bytes;
+	pthread_mutex_unlock(&lock);
+}
+
+static void end_thread(struct progress *progress)
+{
+	pthread_mutex_lock(&lock);
+	progress->ended = true;
+	pthread_cond_signal(&progress->moved);
+	pthread_mutex_unlock(&lock);
+	pthread_join(progress->thread, NULL);
+	pthread_cond_destroy(&progress->moved);
+	progress->has_thread = false;
+}
+
+void progress_end(struct progress *progress)
+{
+	if (progress->has_thread)
+		end_thread(progress);
+	if (progress->what && progress->fd >= 0) {
+		progress_hold();
+		progress_release();
+	}
+	progress->what = NULL;
+}
+
+/* By bytes, where their total is known; otherwise by items.  Negative: not known. */
+static int64_t seconds_left(const struct progress *progress)
+{
+	bool by_bytes = progress->bytes_total;
+	uint64_t total = by_bytes ? progress->bytes_total : progress->items_total;
+	uint64_t done = by_bytes ? progress->bytes : progress->items;
+	double rate = by_bytes ? progress->bytes_rate : progress->items_rate;
+	double left;
+
+	if (!total || done >= total || rate <= 0)
+		return -1;
+	left = (double)(total - done) / rate;
+	return left < 100 * 3600 ? (int64_t)(left + 0.5) : -1;
+}
+
+static void add_left(struct buf *line, int64_t left)
+{
+	if (left >= 3600)
+		buf_printf(line, "  %" PRId64 ":%02d:%02d left", left / 3600, (int)(left / 60 % 60),
+			   (int)(left % 60));
+	else if (left >= 0)
+		buf_printf(line, "  %d:%02d left", (int)(left / 60), (int)(left % 60));
+}
+
+void progress_show(const struct progress *progress, char text[PROGRESS_COLUMNS + 1])
+{
+	_cleanup_(buf_done) struct buf line = { 0 };
+	char done[UNITS_TEXT], total[UNITS_TEXT];
+
+	buf_printf(&line, "%s", progress->what);
+	if (progress->things && progress->items_total)
+		buf_printf(&line, "  %" PRIu64 " of %" PRIu64 " %s%s", progress->items,
+			   progress->items_total, progress->things,
+			   plural_s(progress->items_total));
+	else if (progress->things)
+		buf_printf(&line, "  %" PRIu64 " %s%s", progress->items, progress->things,
+			   plural_s(progress->items));
+	if (progress->bytes || progress->bytes_total)
+		buf_printf(&line, "  %s", units_show_size(progress->bytes, done));
+	if (progress->bytes_total)
+		buf_printf(&line, " of %s", units_show_size(progress->bytes_total, total));
+	if (progress->bytes_rate >= 1)
+		buf_printf(&line, "  %s/s", units_show_size((uint64_t)progress->bytes_rate, done));
+	add_left(&line, seconds_left(progress));
+	snprintf(text, PROGRESS_COLUMNS + 1, "%s", line.data ? line.data : "");
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SAY_H
+#define SAY_H
+
+/*
+ * The place that prints: where the sentences of the log go, and what is written to stdout.
+ */
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Everything up to this level to stderr, as "sessfs: SENTENCE", or "<3>SENTENCE" to the journal. */
+void say_to_stderr(int level);
+/* For a daemon that starts: warnings and worse to stderr, the rest to the system log. */
+void say_while_starting(void);
+/* Everything to the system log, or to the file that was opened instead; the process has no terminal
+ * any more. */
+void say_to_log(void);
+/* Whether the system has a log. */
+bool say_has_syslog(void);
+/* Open the file to log to from say_to_log() on; it is for its owner alone.  0, or -errno: -EEXIST
+ * when the name is something else's. */
+int say_open_file(const char *path);
+/* The process ends well: a file that was made for its log goes if nobody was warned in it. */
+void say_close_file(void);
+
+/* Log a sentence of a lower room, or without one what the error means (of -EINTR nothing is said);
+ * returns error. */
+int say_why(const char *why, int error);
+
+/* First of all: have stdout remember why something did not get out. */
+int say_begin(void);
+
+/* JSON on stdout: a list, an object a line, or objects alone.  The value is taken over; NULL, which
+ * is what jansson makes without memory, is an error that say_finish() tells. */
+struct say_list {
+	bool json;
+	bool begun;
+};
+void say_item(struct say_list *list, json_t *value);
+void say_list_end(struct say_list *list);
+void say_json(json_t *value);
+/* A name as JSON; bytes that are not UTF-8 as %XX. */
+json_t *say_json_name(const char *name, size_t size);
+/* A name on a line of its own, or at its end: byte for byte, but on a terminal as a shell takes it,
+ * with nothing in it that could end the line or move the cursor. */
+void say_name(const char *name, const char *end);
+
+/* Flush stdout.  0, or -errno after a sentence when what was printed did not get out. */
+int say_finish(void);
+
+#endif

@@ -1,0 +1,204 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: MIT
+"""A mount that another mount namespace has, too: containers, sandboxes, services."""
+
+import contextlib
+import errno
+import json
+import os
+import shlex
+import subprocess
+
+import harness
+from harness import (
+    AS_NOBODY,
+    GONE,
+    alive,
+    append,
+    errno_of,
+    eventually,
+    mounts_below,
+    need_namespace,
+    need_root,
+    need_tool,
+    read,
+    same,
+    tool,
+    write,
+)
+
+LINE = b'{"n": 1}\n'
+
+
+def said(done):
+    return (done.stdout + done.stderr).decode("utf-8", "replace")
+
+
+def says(done, status, *words):
+    same(done.returncode, status, said(done))
+    for word in words:
+        assert str(word) in said(done), (word, said(done))
+
+
+def namespace_of(pid):
+    return os.readlink(f"/proc/{pid}/ns/mnt").strip("mnt:[]")
+
+
+class Sandbox:
+    """A process in a mount namespace of its own, which has a copy of each mount."""
+
+    def __init__(self, box, *command):
+        need_root()
+        need_namespace()
+        self.process = subprocess.Popen(
+            ["unshare", "-m", "--propagation", "private", *(command or ("sleep", "600"))],
+            stdin=subprocess.DEVNULL,
+        )
+        box.remember(self.process.pid)
+        self.pid = self.process.pid
+        eventually(self.is_apart, "the namespace is made", 10)
+        self.space = namespace_of(self.pid)
+
+    def is_apart(self):
+        with contextlib.suppress(OSError), open(f"/proc/{self.pid}/cmdline", "rb") as line:
+            begun = not line.read().startswith(b"unshare\0")
+            return begun and namespace_of(self.pid) != namespace_of("self")
+        return False
+
+    def run(self, *command):
+        return tool("nsenter", f"--mount=/proc/{self.pid}/ns/mnt", "--", *command, check=False)
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+@contextlib.contextmanager
+def sandbox(box, *command):
+    space = Sandbox(box, *command)
+    try:
+        yield space
+    finally:
+        space.end()
+
+
+def listed(box, store):
+    """What the list of mounts says about a store."""
+    done = box.sessfs("mounts", "--json", check=True)
+    return [entry for entry in json.loads(done.stdout) if entry["store"] == store]
+
+
+def test_umount_names_the_namespace_that_still_has_the_mount(box):
+    mount, session = box.session(background=True)
+    append(f"{session}/l.jsonl", LINE)
+    with sandbox(box) as space:
+        done = box.sessfs("umount", mount.path)
+        says(done, 1, mount.store, space.space, f"sleep ({space.pid})", "--force")
+        same(mounts_below(mount.path), [], "mounts here")
+        assert alive(mount.pid), "the daemon has ended under a mount"
+        # Asked again, also by the name of the store, it says the same.
+        says(box.sessfs("umount", mount.store), 1, space.space, f"sleep ({space.pid})")
+        same(space.run("cat", f"{session}/l.jsonl").stdout, LINE, "the file in the sandbox")
+    mount.wait_for_end()
+    mount.forget()
+    says(box.sessfs("umount", mount.store), 1, "is not mounted;")
+
+
+def test_mounts_shows_a_mount_that_only_another_namespace_has(box):
+    mount = box.mount(background=True)
+    with sandbox(box) as space:
+        here = listed(box, mount.store)
+        same([entry["namespace"] for entry in here], [None], "the mount here")
+        says(box.sessfs("umount", mount.path), 1)
+        there = listed(box, mount.store)
+        same(len(there), 1, "mounts of the store")
+        same(there[0]["namespace"], int(space.space), "the namespace")
+        same((there[0]["process"], there[0]["directory"]), (mount.pid, mount.path), "the mount")
+        lines = [line for line in said(box.sessfs("mounts")).splitlines() if mount.store in line]
+        same(len(lines), 1, "lines")
+        for word in (str(mount.pid), mount.path, space.space, f"sleep ({space.pid})"):
+            assert word in lines[0], (word, lines)
+    mount.wait_for_end()
+    mount.forget()
+    same(listed(box, mount.store), [], "mounts of the store")
+
+
+def test_mounts_shows_a_daemon_that_is_still_used_without_any_mount(box):
+    mount, session = box.session(background=True)
+    with open(f"{session}/notes.txt", "wb"):
+        says(box.sessfs("umount", "--lazy", mount.path), 0)
+        found = listed(box, mount.store)
+        same([(e["process"], e["directory"]) for e in found], [(mount.pid, None)], "the daemon")
+        assert str(mount.pid) in said(box.sessfs("mounts")), "the daemon is not in the list"
+    mount.wait_for_end()
+    mount.forget()
+
+
+def test_umount_by_force_ends_the_daemon_and_keeps_what_was_written(box):
+    mount, session = box.session(background=True)
+    append(f"{session}/l.jsonl", LINE)
+    script = 'exec 3>>"$1"; echo "{}" >&3; exec sleep 600'
+    with sandbox(box, "sh", "-c", script, "sh", f"{session}/l.jsonl") as space:
+        eventually(lambda: read(f"{session}/l.jsonl") == LINE + b"{}\n", "it is written", GONE)
+        says(box.sessfs("umount", mount.path), 1)
+        says(box.sessfs("umount", "--force", mount.store), 0)
+        assert not alive(mount.pid), "the daemon goes on"
+        assert space.run("ls", mount.path).returncode, "the sandbox still has a mount"
+        same(os.path.exists(mount.store + "-wal"), False, "a log beside the store")
+        mount.forget()
+        again = box.mount(store=mount.store, background=True)
+        same(read(again.at("s", "l.jsonl")), LINE + b"{}\n", "the list")
+
+
+def test_umount_by_force_takes_a_mount_away_under_who_uses_it(box):
+    mount, session = box.session(background=True)
+    write(f"{session}/k.json", b'{"version": 1}')
+    lines = os.open(f"{session}/l.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(lines, LINE + b'{"n": ')
+    says(box.sessfs("umount", mount.path), 1, "busy")
+    says(box.sessfs("umount", "--force", mount.path), 0)
+    assert not alive(mount.pid), "the daemon goes on"
+    same(mounts_below(mount.path), [], "mounts")
+    same(errno_of(os.write, lines, LINE), errno.ENOTCONN, "writing after the end")
+    same(errno_of(os.close, lines), errno.ENOTCONN, "closing after the end")
+    mount.forget()
+    # A torn line is kept as at any other end.
+    same(box.sessfs("cat", mount.store, "s/l.jsonl").stdout, LINE + b'{"n": ', "the list")
+    same(box.sessfs("cat", mount.store, "s/k.json").stdout, b'{"version": 1}', "the document")
+
+
+def test_umount_in_a_sandbox_says_that_the_mount_lives_on_outside(box):
+    mount = box.mount(background=True)
+    with sandbox(box) as space:
+        done = space.run(box.program, "umount", mount.path)
+        says(done, 1, namespace_of("self"), "--force")
+        same(mounts_below(mount.path), [mount.path], "mounts here")
+        assert alive(mount.pid), "the daemon has ended under a mount"
+
+
+def test_a_mount_that_is_refused_says_how_the_other_one_is_ended(box):
+    mount = box.mount(background=True)
+    with sandbox(box):
+        says(box.sessfs("umount", mount.path), 1)
+        done = box.sessfs("mount", mount.store, box.new_folder("mnt"))
+        says(done, 1, mount.pid, f"sessfs umount --force {mount.store}")
+    mount.wait_for_end()
+    mount.forget()
+
+
+def test_only_who_may_end_the_daemon_does_so_by_force(box):
+    need_tool("setpriv")
+    mount, _ = box.session(options=["allow_other"])
+    for path in (box.folder, os.path.dirname(mount.path)):
+        os.chmod(path, 0o755)
+    command = " ".join(map(shlex.quote, [box.program, "umount", "--force", mount.path]))
+    done = tool(*AS_NOBODY, "sh", "-c", command, check=False)
+    if done.returncode in (126, 127):
+        raise harness.Skip("the program lies where other users cannot run it")
+    same(done.returncode, 1, said(done))
+    same(mounts_below(mount.path), [mount.path], "mounts")
+    assert alive(mount.pid), "the daemon has ended"
+
+
+if __name__ == "__main__":
+    harness.main(globals())

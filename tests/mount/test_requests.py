@@ -1,0 +1,88 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: MIT
+"""How many requests the kernel sends for what clients do most, as -o debug shows them.
+
+Each costs a change to the daemon and back, whatever it does.  The kernel may have dropped something
+of its caches meanwhile, so the least of several tries counts.  What it sends in nobody's name, when
+a file is closed or forgotten, is left out.
+"""
+
+import os
+import re
+
+import harness
+from harness import read, same, write
+
+TRIES = 6
+
+
+def requests(mount, action):
+    """Those of this process meanwhile, and the notices to the kernel."""
+    begin = len(mount.log())
+    action()
+    pattern = rf"opcode: (\w+) .*pid: {os.getpid()}\n|(NOTIFY)"
+    return [name or notice for name, notice in re.findall(pattern, mount.log()[begin:])]
+
+
+def check_requests(mount, what, action, expected):
+    tries = [requests(mount, action) for _ in range(TRIES)]
+    same(min(tries, key=len), expected.split(), f"requests of {what}")
+
+
+def write_by(path, flags, *parts):
+    fd = os.open(path, flags, 0o644)
+    for part in parts:
+        os.write(fd, part)
+    os.close(fd)
+
+
+# A save is followed by a notice, since the attributes are others.  The kernel asks for the
+# capabilities of a file before the first write by a descriptor (GETXATTR).
+
+
+def test_a_save_in_place_takes_one_lookup_more_than_its_calls(box):
+    mount, session = box.session(options=("debug",))
+    for name in ("k.json", "l.jsonl", "m.hash"):
+        path = os.path.join(session, name)
+        write(path, b"[1]")
+        flags = os.O_WRONLY | os.O_TRUNC
+        check_requests(
+            mount,
+            f"a save of {name}",
+            lambda: write_by(path, flags, b'{"a": ', b"1}"),
+            "LOOKUP OPEN GETXATTR WRITE WRITE FLUSH NOTIFY",
+        )
+
+
+def test_an_append_takes_no_request_but_those_of_its_calls(box):
+    mount, session = box.session(options=("debug",))
+    path = os.path.join(session, "l.jsonl")
+    write(path, b"1\n")
+    check_requests(
+        mount,
+        "appends",
+        lambda: write_by(path, os.O_WRONLY | os.O_APPEND, b"2\n", b"3\n"),
+        "OPEN WRITE WRITE FLUSH",
+    )
+
+
+def test_a_read_takes_no_request_but_those_of_its_calls(box):
+    mount, session = box.session(options=("debug",))
+    for name in ("k.json", "l.jsonl"):
+        path = os.path.join(session, name)
+        write(path, b"[1]\n")
+
+        def look():
+            os.stat(path)
+            fd = os.open(path, os.O_RDONLY)
+            os.fstat(fd)
+            os.pread(fd, 100, 0)
+            os.close(fd)
+
+        look()
+        # Python asks for the time of the last read, too, which the kernel does not know then.
+        check_requests(mount, f"a read of {name}", look, "GETATTR OPEN READ")
+        same(read(path), b"[1]\n", "its bytes")
+
+
+harness.main(globals())

@@ -1,0 +1,263 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: MIT
+"""What the program says: options that count for nothing are refused, names can be pasted back."""
+
+import errno
+import os
+import pty
+import subprocess
+
+import harness
+from harness import (
+    append,
+    errno_of,
+    eventually,
+    need_namespace,
+    need_root,
+    need_tool,
+    processes_of,
+    read,
+    same,
+    tool,
+    write,
+)
+
+ESCAPE = "esc\x1b[31mred"
+NAMES = [ESCAPE, "two words", "new\nline", "it's", "caf\u00e9", "plain", "back\\slash", "$HOME"]
+
+
+def said(done):
+    return (done.stdout + done.stderr).decode("utf-8", "replace")
+
+
+def refuses(box, *arguments, words, status=2):
+    done = box.sessfs(*arguments, stdin=b"{}")
+    same(done.returncode, status, (arguments, said(done)))
+    for word in words:
+        assert word in said(done), (arguments, word, said(done))
+
+
+def test_options_that_a_verb_cannot_honour_are_refused(box):
+    mount, session = box.session()
+    write(f"{session}/k.json", b"1")
+    mount.stop()
+    store = mount.store
+    for arguments, words in [
+        (("append", "-o", "max_size=1G", store, "s/l.jsonl"), ["max_size=1G", "table=, strict"]),
+        (("put", "-o", "ttl=1d", store, "s/k.json"), ["ttl=1d", "for mounts"]),
+        (("import", "-o", "ro", store, box.folder), ["'ro'", "for mounts"]),
+        (("import", "--from-table=t", store, box.folder), ["--from-table", "agentscope-rows"]),
+        (("ls", "-o", "ro", store), ["'ro'", "takes table="]),
+        (("cat", "-o", "strict", store, "s/k.json"), ["'strict'", "takes table="]),
+        (("check", "-o", "exact", store), ["'exact'"]),
+        (("mount", "-o", "threads=0", store, box.folder), ["threads=0", "from 1 to 1024"]),
+        (("gc", "--list", "--undo", store), ["--undo", "--list"]),
+        (("gc", "--list", "--older-than=1d", store), ["--older-than", "--list"]),
+        (("gc", "--undo", "--grace=1d", store), ["--grace", "--undo"]),
+        (("export", "--json", store, "-"), ["--json", "stream"]),
+        (("backup", "--force", store, "-"), ["--force", "standard output"]),
+        (("umount", "-l", "-f", store), ["--lazy", "--force"]),
+    ]:
+        refuses(box, *arguments, words=words)
+    same(box.sessfs("cat", store, "s/k.json").stdout, b"1", "the file")
+
+
+def test_who_wrote_a_value_wrong_is_told_what_is_right(box):
+    store = box.new_path("store")
+    for arguments, words in [
+        (("gc", "--older-than=5", store), ["'5'", "--older-than takes a time", "7d"]),
+        (("gc", "--larger-than=x", store), ["'x'", "500M"]),
+        (("gc", "--keep-last=-1", store), ["'-1'", "a whole number"]),
+        (("sessions", "--sort=name", store), ["'name'", "id, age, size and items"]),
+        (("import", "--layout=x", store, box.folder), ["'x'", "tree", "agentscope-files"]),
+        (("ls", ""), ["takes a store"]),
+        (("mount", "", box.folder), ["takes a store"]),
+        (("restore", "", store), ["takes a file"]),
+    ]:
+        refuses(box, *arguments, words=words)
+
+
+def test_sentences_say_what_is_the_case(box):
+    mount, session = box.session()
+    write(f"{session}/k.json", b"1")
+    store = mount.store
+    folder = box.new_folder()
+    for verb in ("ls", "check", "sessions", "stats", "gc"):
+        refuses(box, verb, mount.path, words=[f"name the store itself, which is {store}"],
+                status=2 if verb == "check" else 1)
+    refuses(box, "put", mount.path, "s/x.json", words=[f"which is {store}"], status=1)
+    refuses(box, "backup", "--force", store, folder, words=["is a directory"], status=1)
+    refuses(box, "gc", "--undo", store, "never", words=["never: no session of that name"], status=1)
+    mount.stop()
+    refuses(box, "umount", store, words=[f"the store {store} is not mounted"], status=1)
+    done = box.sessfs("put", "-o", "strict", store, "s/k.json", stdin=b"{")
+    same(done.returncode, 1, said(done))
+    assert "are kept" not in said(done) and "(-o strict)" in said(done), said(done)
+    same(box.sessfs("cat", store, "s/k.json").stdout, b"1", "the file")
+    assert ": 1 session, 1 file, 1 row; clean\n" in said(box.sessfs("check", store)), "plurals"
+    copy = box.new_path("copy")
+    done = box.sessfs("backup", store, copy)
+    assert ": 1 session, 1 file, 1 item, " in said(done), said(done)
+
+
+def on_terminal(*command):
+    """What a command prints to a terminal."""
+    master, slave = pty.openpty()
+    done = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
+    shown = b""
+    while True:
+        try:
+            block = os.read(master, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not block:
+            break
+        shown += block
+    os.close(master)
+    same(done.wait(timeout=60), 0, shown)
+    return shown.replace(b"\r\n", b"\n")
+
+
+def test_names_on_a_terminal_are_shown_so_that_a_shell_takes_them_back(box):
+    need_tool("bash")
+    mount, _ = box.session("plain")
+    for name in NAMES:
+        os.makedirs(mount.at(name), exist_ok=True)
+        write(mount.at(name, "k.json"), b'"%s"' % name[:3].encode())
+    # One that SQL has made has a name of its own in the mount.
+    mount.insert("sql\x1bid", "k", 0, "1")
+    eventually(lambda: os.path.exists(mount.at("sql%1Bid")), "the rows are seen")
+    listing = on_terminal(box.program, "ls", mount.store)
+    assert b"\x1b" not in listing, listing
+    lines = listing.decode().splitlines()
+    same(len(lines), len(NAMES) + 1, listing)
+    sessions = on_terminal(box.program, "sessions", mount.store)
+    assert b"\x1b" not in sessions, sessions
+    shown = [line.split(maxsplit=5)[5] for line in sessions.decode().splitlines()]
+    same(sorted(name + "/" for name in shown), sorted(lines), "the names of both")
+    for word in lines:
+        script = f'"$0" cat "$1" {word}k.json'
+        done = tool("bash", "-c", script, box.program, mount.store, check=False)
+        same(done.returncode, 0, (word, said(done)))
+    # Not on a terminal they are what they are.
+    piped = box.sessfs("ls", mount.store).stdout
+    assert (ESCAPE + "/\n").encode() in piped, piped
+
+
+def test_a_backup_to_the_standard_output_is_a_store(box):
+    mount, session = box.session()
+    append(f"{session}/l.jsonl", b'{"n": 1}\n')
+    folder = box.new_folder()
+    done = tool(box.program, "backup", mount.store, "-", cwd=folder)
+    same(done.stdout[:15], b"SQLite format 3", "the beginning")
+    same(os.listdir(folder), [], "files")
+    copy = box.new_path("copy")
+    write(copy, done.stdout)
+    same(box.sessfs("cat", copy, "s/l.jsonl", check=True).stdout, b'{"n": 1}\n', "the list")
+    script = '"$1" backup "$2" - > /dev/full'
+    done = harness.shell(script, box.program, mount.store, check=False)
+    same(done.returncode, 1, said(done))
+
+
+def test_only_a_session_has_a_ttl(box):
+    mount, session = box.session()
+    write(f"{session}/k.json", b"1")
+    write(mount.at("note.txt"), b"note")
+    os.mkdir(f"{session}/folder")
+    os.setxattr(session, "user.sessfs.ttl", b"7d")
+    for path in (f"{session}/k.json", f"{session}/folder", mount.at("note.txt"), mount.path):
+        error = errno_of(os.setxattr, path, "user.sessfs.ttl", b"7d")
+        same(error, errno.EOPNOTSUPP, path)
+    # It may be copied to where it means nothing.
+    folder = box.new_folder()
+    same(box.sessfs("export", mount.store, folder).returncode, 0, "export")
+    done = box.sessfs("import", "--to=t/below", mount.store, folder)
+    same(done.returncode, 0, said(done))
+    same(read(mount.at("t", "below", "s", "k.json")), b"1", "the copy")
+
+
+def test_an_import_does_not_repeat_a_warning_for_each_file(box):
+    folder = box.new_folder()
+    for number in range(40):
+        os.mkdir(f"{folder}/s{number}")
+        write(f"{folder}/s{number}/l.jsonl", b'{"n": 1}\n{"n": ')
+    store = box.new_path("store")
+    done = box.sessfs("import", store, folder)
+    same(done.returncode, 0, said(done))
+    lines = done.stderr.decode().splitlines()
+    same(len(lines), 6, said(done))
+    assert lines[-1].startswith("sessfs: 35 more warnings") and store in lines[-1], lines[-1]
+
+
+WITHOUT_A_LOG = """
+if [ -e /dev/log ]; then
+	mount --bind /dev/null /dev/log
+fi
+exec "$@"
+"""
+
+
+def test_a_mount_without_a_system_log_says_where_it_logs(box):
+    need_root()
+    need_namespace()
+    apart = ["unshare", "-m", "--propagation", "slave", "sh", "-ec", WITHOUT_A_LOG, "sh"]
+    store, path = box.new_path("store") + ".db", box.new_folder("mnt")
+    try:
+        script = f'"$0" mount "$1" "$2" && mkdir "$2/s" && printf "{{}}\\n{{" > "$2/s/l.jsonl"'
+        script += ' && "$0" umount "$2"'
+        done = tool(*apart, "sh", "-c", script, box.program, store, path, check=False)
+    finally:
+        for pid in processes_of(box.program, path):
+            box.remember(pid)
+    same(done.returncode, 0, said(done))
+    assert f"logs to {store}.log" in said(done), said(done)
+    text = read(f"{store}.log").decode()
+    assert "is mounted on" in text and "session 's', key 'l', line 2" in text, text
+    same(os.stat(f"{store}.log").st_mode & 0o777, 0o600, "the mode of the log")
+    # One in which nobody is warned of anything goes with the mount.
+    os.unlink(f"{store}.log")
+    script = '"$0" mount "$1" "$2" && test -e "$1.log" && "$0" umount "$2"'
+    done = tool(*apart, "sh", "-c", script, box.program, store, path, check=False)
+    same(done.returncode, 0, said(done))
+    same(os.path.exists(f"{store}.log"), False, "a log without a warning")
+
+
+def test_a_name_that_somebody_has_laid_beside_the_store_is_not_logged_to(box):
+    need_root()
+    need_namespace()
+    apart = ["unshare", "-m", "--propagation", "slave", "sh", "-ec", WITHOUT_A_LOG, "sh"]
+    store, path = box.new_path("store") + ".db", box.new_folder("mnt")
+    victim = box.new_path("victim")
+    write(victim, b"precious")
+    for make in (os.symlink, os.link):
+        make(victim, f"{store}.log")
+        script = '"$0" mount "$1" "$2" && "$0" umount "$2"'
+        done = tool(*apart, "sh", "-c", script, box.program, store, path, check=False)
+        same(done.returncode, 0, said(done))
+        assert f"{store}.log cannot be written" in said(done), said(done)
+        same(read(victim), b"precious", make.__name__)
+        os.unlink(f"{store}.log")
+
+
+def test_what_fusermount3_says_is_repeated(box):
+    need_root()
+    need_tool("setpriv")
+    folder = box.new_folder("home")
+    for path in (box.folder, folder):
+        os.chmod(path, 0o777)
+    if tool(*harness.AS_NOBODY, "test", "-x", box.program, check=False).returncode:
+        raise harness.Skip("the program lies where other users cannot run it")
+    if tool(*harness.AS_NOBODY, "test", "-w", "/dev/fuse", check=False).returncode == 0:
+        raise harness.Skip("everybody may mount here")
+    os.mkdir(f"{folder}/mnt")
+    os.chmod(f"{folder}/mnt", 0o777)
+    done = tool(*harness.AS_NOBODY, box.program, "mount", f"{folder}/store", f"{folder}/mnt",
+                check=False)
+    same(done.returncode, 1, said(done))
+    assert "cannot mount on" in said(done) and ": fuse" in said(done), said(done)
+    assert "is /dev/fuse there" not in said(done), said(done)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
