@@ -118,8 +118,7 @@ struct inode {
 	uint64_t stored;	   /* bytes in the chunks of an ordinary file with holes */
 	struct buffered *buffered; /* what was written and is not in the store yet; file.c */
 	int64_t written_chunk;	   /* that the last write was in, or -1 */
-	/* Somebody has synced it, and is likely to do so after the next append as well: then that
-	 * writes the times, instead of a transaction of their own. */
+	/* Somebody has synced it and is likely to again: the next append writes its times. */
 	_Atomic bool synced;
 	_Atomic bool sync_soon; /* the same, for its data alone */
 	bool times_dirty; /* tree.times_lock: counted by, and in, the list of unwritten times */
@@ -137,7 +136,7 @@ enum handle_mode {
 struct writing {
 	pthread_mutex_t lock; /* of this, and of what its handles read */
 	unsigned count;	      /* handles; inode.lock */
-	unsigned writers;     /* of them may write */
+	unsigned writers;     /* of them may write and have not ended */
 	struct inode *inode;
 	struct face *face; /* that its handles are open on */
 	pid_t writer;	   /* thread that wrote last, or opened it */
@@ -172,6 +171,7 @@ struct writing {
 struct handle {
 	struct inode *inode;
 	int flags;    /* of open(2) */
+	bool ended;   /* it was closed, and has not written since */
 	pid_t opener; /* process, if it may write */
 	struct writing *writing;
 	struct face *face;     /* that it was opened on */

@@ -37,7 +37,10 @@ struct bytes whole_lines(struct bytes data);
 void handle_drop_outdated(struct handle *handle);
 /* The next read of the handle shows the newest content. */
 void handle_drop_old(struct handle *handle);
-/* Who has the same open file sees what was written, whatever they were in the middle of. */
+/* The handle was closed; whether that leaves none that writes the same. */
+bool handle_ends(struct handle *handle);
+/* It goes on.  Who has the same open file sees what was written, whatever they were in the middle
+ * of. */
 void handle_wrote(struct handle *handle);
 /* -EFBIG when a state file with data at offset, and zeros before it, would hold a document or a
  * line that the store cannot take.  handle: by which that is done, or NULL. */

@@ -231,6 +231,14 @@ static int open_writing(struct tree *tree, struct handle *handle, unsigned face,
 	return 0;
 }
 
+bool handle_ends(struct handle *handle)
+{
+	if (handle_writes(handle) && !handle->ended)
+		handle->writing->writers--;
+	handle->ended = handle_writes(handle);
+	return !handle->writing->writers;
+}
+
 static void saver_unlink(struct tree *tree, struct writing *writing)
 {
 	pthread_mutex_lock(&tree->times_lock);
@@ -241,11 +249,11 @@ static void saver_unlink(struct tree *tree, struct writing *writing)
 }
 
 /* Under writing.lock and inode.lock.  Whether it was the last of its handles. */
-static bool writing_drop(struct tree *tree, const struct handle *handle)
+static bool writing_drop(struct tree *tree, struct handle *handle)
 {
 	struct writing *writing = handle->writing;
 
-	writing->writers -= handle_writes(handle);
+	(void)handle_ends(handle);
 	if (--writing->count)
 		return false;
 	if (writing->is_saver)
@@ -396,9 +404,22 @@ void handle_free(struct tree *tree, struct handle *handle)
 	handle_end(tree, handle, false);
 }
 
+static bool is_last_writer(struct tree *tree, struct handle *handle)
+{
+	WITH_HANDLE_LOCK(handle);
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(handle->inode);
+
+	return handle_ends(handle);
+}
+
 void handle_leave(struct tree *tree, struct handle *handle)
 {
-	handle_end(tree, handle, true);
+	/* It was no close: who has the open file goes on. */
+	if (is_last_writer(tree, handle))
+		handle_end(tree, handle, true);
+	else
+		handle_close(tree, handle);
 }
 
 void handle_abandon(struct tree *tree, struct handle *handle)

@@ -291,7 +291,7 @@ static bool handle_stays_open(struct tree *tree, struct handle *handle, pid_t pi
  * same, nor when it leaves another descriptor to its process. */
 static bool close_is_last(struct tree *tree, struct handle *handle, pid_t pid)
 {
-	return handle->writing->writers <= 1 && !handle_stays_open(tree, handle, pid);
+	return !handle_stays_open(tree, handle, pid) && handle_ends(handle);
 }
 
 /* Whether what was written last by another process, which may go on, may be seen when the one that
@@ -327,10 +327,12 @@ static bool flush_is_due(struct tree *tree, struct handle *handle, pid_t pid, bo
 	if (!handle_is_written_by(handle, pid) &&
 	    !(handle_is_opened_by(handle, pid) && holds_whole(tree, handle)))
 		return false;
-	if (writing->mode == HANDLE_APPEND)
-		return writing->piece.size && close_is_last(tree, handle, pid);
-	if (writing->mode != HANDLE_SAVE || !writing->dirty)
+	/* Counting takes its time; with another handle it must be known later. */
+	if (writing->count > 1)
+		(void)close_is_last(tree, handle, pid);
+	if (!handle_holds_back(handle))
 		return false;
+	single = single && writing->mode == HANDLE_SAVE;
 	if (single && !is_large(writing) && stage_is_whole(tree, writing, BACKEND_SINGLE))
 		return true;
 	return close_is_last(tree, handle, pid) ||

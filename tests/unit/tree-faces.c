@@ -411,6 +411,92 @@ EveryStore(faces, of_a_writer_are_joined_by_who_opens_its_open_file)
 	}
 }
 
+/* A writer whose two handles hold back together what is not whole. */
+static struct inode *begin_joined(const char *path, struct handle **ret_writer,
+				  struct handle **ret_child)
+{
+	struct handle *none;
+	struct inode *inode;
+
+	save(path, "1");
+	inode = inode_at(path);
+	*ret_writer = open_face(inode, 0, O_WRONLY | O_TRUNC, getpid());
+	write_at(*ret_writer, 0, BYTES("[1,"));
+	cr_assert_eq(try_face(inode, 0, O_WRONLY | O_APPEND, getpid(), &none), -ESTALE);
+	cr_assert_eq(try_face(inode, 0, O_WRONLY | O_APPEND, getpid(), ret_child), 0);
+	append_to(*ret_child, "2");
+	return inode;
+}
+
+EveryStore(faces, of_a_writer_are_published_by_the_close_that_leaves_none)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+		struct handle *writer, *child;
+		struct inode *inode = begin_joined(states[i], &writer, &child);
+
+		/* The kernel lets go of a handle some time after its close. */
+		cr_assert_eq(handle_flush(world_tree, child, getpid()), 0);
+		cr_expect_str_eq(content_of(states[i]), "1", "%s", states[i]);
+		cr_assert_eq(handle_flush(world_tree, writer, getpid()), 0);
+		cr_expect_str_eq(content_of(states[i]), "[1,2", "%s", states[i]);
+
+		/* A child that has inherited a descriptor goes on: it is none that was closed. */
+		append_to(child, "3");
+		write_at(writer, 5, BYTES(","));
+		cr_assert_eq(handle_flush(world_tree, writer, getpid()), 0);
+		cr_expect_str_eq(content_of(states[i]), "[1,2", "%s", states[i]);
+		release(writer);
+		cr_expect_str_eq(content_of(states[i]), "[1,2", "%s", states[i]);
+		release(child);
+		cr_expect_str_eq(content_of(states[i]), "[1,23,", "%s", states[i]);
+		forget(inode);
+	}
+}
+
+static void *release_it(void *handle)
+{
+	release(handle);
+	return NULL;
+}
+
+EveryStore(faces, of_a_writer_that_are_let_go_at_once_publish_it)
+{
+	for (unsigned round = 0; round < 300; round++) {
+		const char *path = states[round % ARRAY_SIZE(states)];
+		struct handle *writer, *child;
+		struct inode *inode = begin_joined(path, &writer, &child);
+		pthread_t thread;
+
+		cr_assert_eq(pthread_create(&thread, NULL, release_it, child), 0);
+		release(writer);
+		pthread_join(thread, NULL);
+		cr_assert_str_eq(content_of(path), "[1,2", "round %u: %s", round, path);
+		forget(inode);
+	}
+}
+
+EveryStore(faces, of_a_writer_are_not_published_by_who_sets_the_size)
+{
+	const struct stat two = { .st_size = 2 };
+	struct set_attr set = { .pid = getpid(), .st = &two, .mask = TREE_SET_SIZE };
+	struct handle *writer;
+	struct inode *inode;
+	struct stat st;
+	bool own;
+
+	save("s/k.json", "1");
+	inode = inode_at("s/k.json");
+	writer = open_face(inode, 0, O_WRONLY | O_TRUNC, getpid());
+	write_at(writer, 0, BYTES("23456"));
+	cr_assert_eq(tree_set_attr(world_tree, inode, &set, &st, &own), -ESTALE);
+	cr_assert_eq(tree_set_attr(world_tree, inode, &set, &st, &own), 0);
+	cr_expect_eq(st.st_size, 2);
+	cr_expect_str_eq(content_of("s/k.json"), "1");
+	release(writer);
+	cr_expect_str_eq(content_of("s/k.json"), "23");
+	forget(inode);
+}
+
 EveryStore(faces, of_a_file_that_is_created_are_free_at_once)
 {
 	struct handle *reader, *writer;
