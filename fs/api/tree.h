@@ -89,6 +89,11 @@ bool inode_is_state(const struct inode *inode);
 void inode_set_locked(struct inode *inode);
 bool inode_was_locked(const struct inode *inode);
 void inode_forget(struct tree *tree, struct inode *inode, uint64_t count);
+/* The kernel will be told a nodeid of the inode, which it counts; and has forgotten so many, which
+ * are counts of the inode, too.  By that the tree knows what file watches, bind mounts and
+ * descriptors hold beside the name. */
+void inode_hold(struct inode *inode, uint64_t nodeid);
+void tree_forget(struct tree *tree, struct inode *inode, uint64_t nodeid, uint64_t count);
 
 /* Names. */
 int tree_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode);

@@ -118,8 +118,9 @@ void notify_missed(struct tree *tree);
  *   so nothing can disturb a reader in the middle.  It is old no longer when the last reader that
  *   needs it has closed it or read it to its end.
  *
- *   When nobody has a face open, the name goes back to the first such face: file watches, bind
- *   mounts and descriptors of before are there.
+ *   A face that nobody has open and to which no name leads, but that the kernel has not forgotten,
+ *   is pinned: a file watch, a bind mount or a descriptor with O_PATH is there.  When it is free,
+ *   who opens the file by its name is led to it.
  *
  *   Direct reads (struct handle) do not go by the face: each handle sees one version, that of its
  *   open first, and from a read at offset 0 on until the next one.
@@ -181,9 +182,6 @@ void face_take(struct notes *notes, struct tree *tree, struct writing *writing);
 void face_give_back(struct writing *writing);
 /* The kernel shall look the name of a state file up again. */
 void name_forget(struct notes *notes, struct tree *tree, struct inode *inode);
-/* Somebody has closed the file: the name goes back to the first face that nobody has open, where
- * file watches, bind mounts and old descriptors are. */
-void faces_settle(struct notes *notes, struct tree *tree, struct inode *inode);
 /* Whether somebody needs that a face goes on showing what it shows: who has yet to read it, is in
  * the middle of it, or reads it through the page cache.  Who has read it to its end by direct reads
  * does not, and is shown what is new. */

@@ -12,6 +12,17 @@ enum {
 static const int64_t LED_TIME = (int64_t)5 * 1000000000;
 static const int64_t BRIEF_TIME = 1000000000; /* name_shown() */
 
+void inode_hold(struct inode *inode, uint64_t nodeid)
+{
+	inode_face(inode, nodeid_face(nodeid))->lookups++;
+}
+
+void tree_forget(struct tree *tree, struct inode *inode, uint64_t nodeid, uint64_t count)
+{
+	inode_face(inode, nodeid_face(nodeid))->lookups -= count;
+	inode_forget(tree, inode, count);
+}
+
 struct face *inode_face(struct inode *inode, unsigned number)
 {
 	struct face *face = &inode->face;
@@ -33,8 +44,8 @@ static struct face *face_new(struct inode *inode)
 		return NULL;
 	while (last->next)
 		last = last->next;
-	last->next = face;
 	face->number = inode->face_count++;
+	last->next = face;
 	return face;
 }
 
@@ -163,12 +174,37 @@ static bool face_is_free(struct inode *inode, const struct face *face, enum face
 	       !face->open[FACE_WRITE] && !face_is_kept(inode, face, kind, pid);
 }
 
-static struct face *face_find(struct inode *inode, enum face_kind kind, pid_t pid)
+/* Whether it shows the newest content that was published. */
+static bool face_is_current(const struct face *face)
+{
+	return !face->old && !face->own;
+}
+
+/* Whether somebody is there who has not opened it and did not come by the name, which leads
+ * elsewhere: a file watch, a bind mount, a descriptor with O_PATH. */
+static bool face_is_pinned(const struct inode *inode, const struct face *face)
+{
+	return face->lookups && face->number != inode->lookup && face_is_current(face) &&
+	       !face->open[FACE_READ] && !face->open[FACE_WRITE];
+}
+
+/* A free one that is pinned; NULL when there is none. */
+static struct face *face_find_pinned(struct inode *inode, enum face_kind kind, pid_t pid)
 {
 	for (struct face *face = &inode->face; face; face = face->next)
+		if (face_is_pinned(inode, face) && face_is_free(inode, face, kind, pid))
+			return face;
+	return NULL;
+}
+
+static struct face *face_find(struct inode *inode, enum face_kind kind, pid_t pid)
+{
+	struct face *pinned = face_find_pinned(inode, kind, pid);
+
+	for (struct face *face = &inode->face; face && !pinned; face = face->next)
 		if (face_is_free(inode, face, kind, pid))
 			return face;
-	return face_new(inode);
+	return pinned ? pinned : face_new(inode);
 }
 
 /* Keep a free face for a thread; NULL when there is none. */
@@ -206,18 +242,15 @@ static struct face *face_of_led(struct tree *tree, struct inode *inode, pid_t pi
 	return led->face;
 }
 
-/* Whether it shows the newest content that was published. */
-static bool face_is_current(const struct face *face)
-{
-	return !face->old && !face->own;
-}
-
-/* The one that the name led to, or the first that is current. */
+/* The one that the name led to, or one that is current. */
 static struct face *face_newest(struct inode *inode)
 {
 	struct face *face = inode->lookup == FACE_NONE ? NULL : inode_face(inode, inode->lookup);
 
 	if (face && face_is_current(face))
+		return face;
+	face = face_find_pinned(inode, FACE_READ, NOBODY);
+	if (face)
 		return face;
 	for (face = &inode->face; face && (!face_is_current(face) || face->stale);)
 		face = face->next;
@@ -275,7 +308,8 @@ struct face *face_for_open(struct tree *tree, struct inode *inode, unsigned numb
 
 	/* Of a thread that we cannot see we would not know its second try. */
 	if (face_is_plain(inode, face) || *led_find(inode, pid) || !pid ||
-	    (face_is_free(inode, face, kind, pid) && face_is_known(face, kind, pid)) ||
+	    (face_is_free(inode, face, kind, pid) && face_is_known(face, kind, pid) &&
+	     !(number == inode->lookup && face_find_pinned(inode, kind, pid))) ||
 	    (again_get(tree, pid, &again) && again.nodeid == inode_nodeid(inode, number)))
 		return face;
 	return face_lead(inode, kind, pid) ? NULL : face;
@@ -396,16 +430,6 @@ void face_give_back(struct writing *writing)
 {
 	if (writing->face && writing->face->writing == writing)
 		writing->face->own = false;
-}
-
-void faces_settle(struct notes *notes, struct tree *tree, struct inode *inode)
-{
-	const struct face *face = &inode->face;
-
-	while (face && (!face_is_current(face) || face->open[FACE_READ] || face->open[FACE_WRITE]))
-		face = face->next;
-	if (face && inode->lookup != FACE_NONE && inode->lookup > face->number)
-		name_forget(notes, tree, inode);
 }
 
 bool face_is_needed(const struct inode *inode, const struct face *face)

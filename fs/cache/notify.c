@@ -118,12 +118,11 @@ static void notify_turn_end(struct tree *tree, const struct notice *notice)
 }
 
 /* The kernel has forgotten what it had: it may see what there is. */
-static void notice_settle(struct tree *tree, struct notice *notice, struct notes *names)
+static void notice_settle(struct tree *tree, struct notice *notice)
 {
 	struct inode *inode = notice->inode;
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
-	bool renewed = false;
 
 	for (size_t i = 0; i < notice->count; i++) {
 		struct notice_face *told = &notice->face[i];
@@ -135,7 +134,6 @@ static void notice_settle(struct tree *tree, struct notice *notice, struct notes
 			face->renewing = told->grown = false;
 			continue;
 		}
-		renewed |= told->renew;
 		if (told->renew)
 			face_renew(face);
 	}
@@ -143,15 +141,11 @@ static void notice_settle(struct tree *tree, struct notice *notice, struct notes
 		inode->bound = UINT64_MAX;
 	else if (inode->bound != UINT64_MAX && notice->change > inode->replaced)
 		inode->bound = MAX(inode->bound, notice->size);
-	if (renewed)
-		faces_settle(names, tree, inode);
 }
 
 static void notify_change(struct tree *tree, const struct tree_watcher *watcher,
 			  struct notice *notice)
 {
-	struct notes names = { 0 };
-
 	notify_turn(tree, notice);
 	for (size_t i = 0; i < notice->count; i++) {
 		const struct notice_face *told = &notice->face[i];
@@ -159,7 +153,7 @@ static void notify_change(struct tree *tree, const struct tree_watcher *watcher,
 		notify_forget(tree, watcher, inode_nodeid(notice->inode, told->number),
 			      told->pages ? told->offset : -1);
 	}
-	notice_settle(tree, notice, &names);
+	notice_settle(tree, notice);
 	for (size_t i = 0; i < notice->count; i++) {
 		const struct notice_face *told = &notice->face[i];
 
@@ -168,7 +162,6 @@ static void notify_change(struct tree *tree, const struct tree_watcher *watcher,
 				       notice->size, notice->last);
 	}
 	notify_turn_end(tree, notice);
-	notes_send(&names, tree, NOTIFY_LATER);
 }
 
 static void notify_note(struct tree *tree, const struct tree_watcher *watcher, struct note *note)

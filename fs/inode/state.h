@@ -48,7 +48,8 @@ enum { FACE_NONE = FACE_ANY }; /* the name is to be looked up again */
 
 /* One nodeid of a file; see fs/cache/cache.h. */
 struct face {
-	struct face *next;
+	struct face *_Atomic next;
+	_Atomic uint64_t lookups; /* that the kernel has been told and has not forgotten */
 	unsigned number;
 	unsigned open[FACE_KINDS]; /* handles */
 	bool filled;		   /* the kernel may have pages */
@@ -131,8 +132,7 @@ enum handle_mode {
 	HANDLE_SAVE,   /* stage holds the new content until flush */
 };
 
-/* What was written to an open file and is not published yet, and the state of that.  One writer may
- * be several handles: who opens an open file again (through /proc) writes to the same. */
+/* What was written to an open file, or through /proc to the same, and is not published yet. */
 struct writing {
 	pthread_mutex_t lock; /* of this, and of what its handles read */
 	unsigned count;	      /* handles; inode.lock */

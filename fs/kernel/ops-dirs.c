@@ -35,6 +35,8 @@ static int dir_add(void *arg, struct bytes name, struct inode *inode, const stru
 	if (size > room)
 		return 1;
 	reply->used += size;
+	if (inode)
+		inode_hold(inode, entry.ino);
 	return 0;
 }
 

@@ -86,7 +86,7 @@ static void op_forget(fuse_req_t req, fuse_ino_t nodeid, uint64_t count)
 	struct inode *inode = request_inode(req, nodeid);
 
 	if (inode)
-		inode_forget(request_tree(req), inode, count);
+		tree_forget(request_tree(req), inode, nodeid, count);
 	reply_nothing(req);
 }
 
@@ -96,7 +96,7 @@ static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_dat
 		struct inode *inode = request_inode(req, forgets[i].ino);
 
 		if (inode)
-			inode_forget(request_tree(req), inode, forgets[i].nlookup);
+			tree_forget(request_tree(req), inode, forgets[i].ino, forgets[i].nlookup);
 	}
 	reply_nothing(req);
 }

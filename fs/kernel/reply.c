@@ -57,8 +57,9 @@ void reply_face(fuse_req_t req, int error, struct inode *inode, unsigned face)
 	if (is_refused(req, error))
 		return;
 	reply_fill_entry(session, &shown, &entry);
+	inode_hold(inode, entry.ino);
 	if (fuse_reply_entry(req, &entry) < 0)
-		inode_forget(session->tree, inode, 1);
+		tree_forget(session->tree, inode, entry.ino, 1);
 }
 
 void reply_create(fuse_req_t req, int error, struct inode *inode, struct fuse_file_info *fi)
@@ -73,11 +74,15 @@ void reply_create(fuse_req_t req, int error, struct inode *inode, struct fuse_fi
 	error = handle_show(session->tree, file->handle, &shown);
 	if (!is_refused(req, error)) {
 		reply_fill_entry(session, &shown, &entry);
+		inode_hold(inode, entry.ino);
 		if (fuse_reply_create(req, &entry, fi) == 0)
 			return;
 	}
 	handle_free(session->tree, open_file_free(session, file));
-	inode_forget(session->tree, inode, 1);
+	if (error < 0)
+		inode_forget(session->tree, inode, 1);
+	else
+		tree_forget(session->tree, inode, entry.ino, 1);
 }
 
 void reply_attr(fuse_req_t req, int error, const struct stat *st, bool own)

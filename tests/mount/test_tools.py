@@ -807,5 +807,22 @@ def test_watches_of_a_file_tell_of_what_is_written_by_one_writer(twin):
     twin.run(script)
 
 
+@on_both("inotifywait")
+def test_watches_of_a_file_that_is_being_written_tell_of_later_saves(twin):
+    script = """
+        wait_for() { until grep -qs "$1" $2; do sleep 0.01; done; }
+        for name in new.json new.jsonl new.hash state.json chat.jsonl; do
+            exec 3>$name; printf '[1,' >&3
+            inotifywait -m --format '%e' $name >>$OUT/events 2>$OUT/err 3>&- & pid=$!
+            wait_for established $OUT/err; exec 3>&-; sleep 0.1; : >$OUT/events
+            for save in 1 2 3; do echo '{}' >$name; sleep 0.02; done
+            echo '[]' >>$name; chmod 600 $name; rm $name
+            wait_for "DELETE_SELF" $OUT/events
+            kill $pid; wait $pid; echo $name; uniq $OUT/events
+        done
+    """
+    twin.run(script)
+
+
 if __name__ == "__main__":
     harness.main(globals())

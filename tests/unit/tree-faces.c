@@ -862,7 +862,7 @@ EveryStore(faces, that_are_old_show_what_they_did_and_are_free_after_their_reade
 
 	told(inode);
 	release(reader);
-	cr_expect_str_eq(told(inode), "forget 0@0 entry l.jsonl");
+	cr_expect_str_eq(told(inode), "forget 0@0");
 	cr_expect_eq(size_by(inode, 0), 2);
 	reader = open_face(inode, 0, O_RDONLY, READER);
 	cr_expect_str_eq(fill(reader, 0, 100), "9\n");
