@@ -176,8 +176,9 @@ int session_serve(struct session *session)
 	r = session->threads == 1 ? fuse_session_loop(session->fuse) :
 				    fuse_session_loop_mt(session->fuse, config);
 	fuse_loop_cfg_destroy(config);
-	/* Positive: a signal ended the loop. */
-	return MIN(r, 0);
+	/* Positive: a signal ended the loop.  Who reads just when the kernel gives up the requests
+	 * that wait is told of that (Linux, fuse_dev_do_read()): it is unmounted. */
+	return r == -ECONNABORTED ? 0 : MIN(r, 0);
 }
 
 void session_stop(struct session *session)
