@@ -29,12 +29,11 @@ struct tree_options {
 	uid_t uid;
 	gid_t gid;
 	mode_t umask;
-	/* How many descriptors a process has of a file of the mount: its number, how they were
-	 * opened (bits of enum descriptor_access), its name, or nothing for any name.  -errno: not
-	 * known.  Called with locks held, from any thread.  NULL: each close is taken for the
-	 * last. */
-	int (*count_descriptors)(void *arg, pid_t pid, uint64_t ino, unsigned access,
-				 struct bytes name);
+	/* How many open files a process has descriptors of with this nodeid of the mount, by how
+	 * they were opened (bits of enum descriptor_access).  -ENOENT: there is no such process;
+	 * -errno: not known.  Called with locks held, from any thread.  NULL: each close is taken
+	 * for the last. */
+	int (*count_descriptors)(void *arg, pid_t pid, uint64_t nodeid, unsigned access);
 	void *arg;
 };
 

@@ -19,6 +19,8 @@ void handle_opened_by(struct handle *handle, pid_t pid);
  * one that we cannot see (0) may. */
 bool handle_is_opened_by(const struct handle *handle, pid_t pid);
 bool handle_is_written_by(const struct handle *handle, pid_t pid);
+/* Whether the process that has written last still has the open file, or may. */
+bool handle_writer_goes_on(struct tree *tree, const struct handle *handle);
 
 /* The stage begins with what there is now; by that it is told whether others publish later. */
 void handle_note_begun(struct tree *tree, struct writing *writing);

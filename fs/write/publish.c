@@ -6,9 +6,8 @@
  * another descriptor of the same open file to its process: for "command > file" a shell opens the
  * file, makes a duplicate of the descriptor, and closes the first one before anything is written.
  * The kernel does not tell such a close from others, so the descriptors of the process are counted
- * (/proc/PID/fdinfo has the inode number since Linux 5.14; where that is not to be read, each close
- * publishes).  The last close is answered when its save is published, so in doubt it is taken for
- * the last one.
+ * that lead to the nodeid (where /proc/PID/fd is not to be read, each close publishes).  The last
+ * close is answered when its save is published, so in doubt it is taken for the last one.
  *
  * A large stage is judged and planned with writing.lock alone, and its commit has tree.turn, so
  * that others find the tree free.
@@ -270,21 +269,19 @@ void handles_publish_paused(struct tree *tree, int64_t now)
 /* Whether the process that closes a descriptor of a handle has more of the same. */
 static bool handle_stays_open(struct tree *tree, struct handle *handle, pid_t pid)
 {
+	const struct tree_options *options = &tree->options;
 	const struct inode *inode = handle->inode;
-	_cleanup_(view_end) struct view view = { 0 };
-	_cleanup_(buf_done) struct buf name = { 0 };
 	int others = 0;
 
 	/* Any close gives up the locks of a process, and what was written under them is seen. */
-	if (!pid || !tree->options.count_descriptors || inode->locked || !inode->node.entry ||
-	    view_begin(tree, BACKEND_ANYWAY, &view) < 0 ||
-	    ASK(&view, entry_name, inode->node.parent, inode->node.entry, &name) < 0)
+	if (!pid || !options->count_descriptors || inode->locked)
 		return false;
+	/* Other writers are on other faces. */
 	for (const struct handle *other = inode->open; other; other = other->next)
-		others += other != handle && !((other->flags ^ handle->flags) & O_ACCMODE);
-	return tree->options.count_descriptors(tree->options.arg, pid, inode->ino,
-					       descriptor_access(handle->flags),
-					       buf_bytes(&name)) > others;
+		others += other != handle && other->face == handle->face && !other->ended &&
+			  !((other->flags ^ handle->flags) & O_ACCMODE);
+	return options->count_descriptors(options->arg, pid, handle_nodeid(handle),
+					  descriptor_access(handle->flags)) > others;
 }
 
 /* Whether the close of a descriptor ends what is written: not as long as other handles write the
@@ -294,23 +291,12 @@ static bool close_is_last(struct tree *tree, struct handle *handle, pid_t pid)
 	return !handle_stays_open(tree, handle, pid) && handle_ends(handle);
 }
 
-/* Whether what was written last by another process, which may go on, may be seen when the one that
- * has opened the file closes it. */
-static bool holds_whole(const struct tree *tree, struct handle *handle)
+/* Whether a close by this process may end what is written: a child that has only inherited the
+ * descriptor ends nothing, nor does who has opened the file while a child goes on. */
+static bool close_is_writers(struct tree *tree, struct handle *handle, pid_t pid)
 {
-	struct writing *writing = handle->writing;
-	struct stage *held = writing->mode == HANDLE_SAVE ? &writing->stage : &writing->piece;
-	uint32_t kind = handle->inode->node.kind;
-	struct bytes bytes;
-	bool whole;
-
-	if (kind != BACKEND_SINGLE && kind != BACKEND_LIST)
-		return true;
-	if (stage_map(held, &bytes) < 0)
-		return false;
-	whole = content_is_whole(tree, kind, bytes);
-	stage_unmap(held);
-	return whole;
+	return handle_is_written_by(handle, pid) ||
+	       (handle_is_opened_by(handle, pid) && !handle_writer_goes_on(tree, handle));
 }
 
 /* A document that is whole may be seen.  What is large is looked through only if need be. */
@@ -324,10 +310,10 @@ static bool flush_is_due(struct tree *tree, struct handle *handle, pid_t pid, bo
 	/* A reader's close ends nothing that somebody goes on to write. */
 	if (!handle_writes(handle) && writing->writers)
 		return false;
-	if (!handle_is_written_by(handle, pid) &&
-	    !(handle_is_opened_by(handle, pid) && holds_whole(tree, handle)))
+	/* With other handles it must be known later that this one was closed. */
+	if ((!handle_holds_back(handle) && writing->count == 1) ||
+	    !close_is_writers(tree, handle, pid))
 		return false;
-	/* Counting takes its time; with another handle it must be known later. */
 	if (writing->count > 1)
 		(void)close_is_last(tree, handle, pid);
 	if (!handle_holds_back(handle))

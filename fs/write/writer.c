@@ -2,6 +2,7 @@
 
 /* Whose process writes, which tells a child that has only inherited a descriptor. */
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -86,6 +87,19 @@ bool handle_is_written_by(const struct handle *handle, pid_t pid)
 	return !pid || writing_is_by(handle->writing, pid);
 }
 
+bool handle_writer_goes_on(struct tree *tree, const struct handle *handle)
+{
+	const struct tree_options *options = &tree->options;
+	int count;
+
+	if (!options->count_descriptors)
+		return false;
+	count = options->count_descriptors(options->arg, handle->writing->process,
+					   handle_nodeid(handle),
+					   DESCRIPTOR_WRITES | DESCRIPTOR_DOES_BOTH);
+	return count != 0 && count != -ENOENT;
+}
+
 uint64_t writing_size(const struct writing *writing, uint64_t published)
 {
 	if (writing->mode == HANDLE_SAVE && writing->dirty)
@@ -106,8 +120,8 @@ bool face_is_reached(const struct tree *tree, const struct inode *inode, const s
 	for (const struct handle *handle = inode->open; handle; handle = handle->next)
 		if (handle->face == face)
 			access |= descriptor_access(handle->flags);
-	/* Its path may be that of a hard link, or of a mount of this file alone. */
-	return options->count_descriptors(options->arg, pid, inode->ino, access, BYTES("")) != 0;
+	return options->count_descriptors(options->arg, pid, inode_nodeid(inode, face->number),
+					  access) != 0;
 }
 
 void handles_times_set(struct inode *inode)

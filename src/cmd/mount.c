@@ -149,11 +149,11 @@ static int open_store(const struct mount *mount, struct backend **ret_backend, c
 	return backend_open(mount->store, &wanted, ret_backend, ret_why);
 }
 
-static int on_count(void *arg, pid_t pid, uint64_t ino, unsigned access, struct bytes name)
+static int on_count(void *arg, pid_t pid, uint64_t nodeid, unsigned access)
 {
 	struct mount *mount = arg;
 
-	return aide_count(&mount->aide, pid, ino, access, name);
+	return aide_count(&mount->aide, pid, nodeid, access);
 }
 
 /* Runs in a thread with no more rights than the store's owner has. */

@@ -34,10 +34,9 @@ enum { ASK_COUNT, ASK_UNMOUNT, TELL_DEVICE };
 struct question {
 	int what;
 	unsigned device;
-	uint64_t ino;
+	uint64_t nodeid;
 	pid_t pid;
 	unsigned access;
-	char name[NAME_MAX + 1];
 };
 
 /* It must not hold what the daemon's parent waits for, nor die of the signals that are meant for
@@ -142,7 +141,6 @@ static bool answer(struct serving *serving)
 
 	if (read(serving->fd, &question, sizeof(question)) != sizeof(question))
 		return false;
-	question.name[NAME_MAX] = '\0';
 	switch (question.what) {
 	case TELL_DEVICE:
 		serving->device = question.device;
@@ -151,8 +149,8 @@ static bool answer(struct serving *serving)
 		unmount(serving->fd, serving->dir);
 		return false;
 	default:
-		count = descriptors_count(question.pid, question.ino, question.access,
-					  question.name);
+		count = descriptors_count(question.pid, serving->device, question.nodeid,
+					  question.access);
 		return write(serving->fd, &count, sizeof(count)) == sizeof(count);
 	}
 }
@@ -239,15 +237,13 @@ void aide_tell_device(struct aide *aide, unsigned device)
 		log_warning("the process beside the daemon is not there");
 }
 
-int aide_count(struct aide *aide, pid_t pid, uint64_t ino, unsigned access, struct bytes name)
+int aide_count(struct aide *aide, pid_t pid, uint64_t nodeid, unsigned access)
 {
-	struct question question = { .what = ASK_COUNT, .ino = ino, .pid = pid, .access = access };
+	const struct question question = {
+		.what = ASK_COUNT, .nodeid = nodeid, .pid = pid, .access = access
+	};
 	int count = -EIO;
 
-	if (name.size > NAME_MAX)
-		return -EIO;
-	if (name.size)
-		memcpy(question.name, name.data, name.size);
 	pthread_mutex_lock(&aide->lock);
 	/* A late answer would be taken for that of the next question. */
 	if (!aide->mute && ask(aide, &question, &count, sizeof(count), COUNT_MS) != sizeof(count)) {

@@ -35,7 +35,7 @@ int aide_start(struct aide *aide, const char *dir);
 /* The number of the connection, when there is one (struct mount_entry). */
 void aide_tell_device(struct aide *aide, unsigned device);
 /* descriptors_count(); -EIO when it does not answer.  From any thread. */
-int aide_count(struct aide *aide, pid_t pid, uint64_t ino, unsigned access, struct bytes name);
+int aide_count(struct aide *aide, pid_t pid, uint64_t nodeid, unsigned access);
 /* Unmount, lazily if it is in use; a sentence in the log when that fails. */
 void aide_unmount(struct aide *aide);
 /* End it. */

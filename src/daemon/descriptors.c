@@ -4,58 +4,80 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <linux/kcmp.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "src/base/cleanup.h"
 #include "src/base/descriptor.h"
 
-static bool ends_with(const char *text, size_t size, const char *name)
-{
-	size_t length = strlen(name);
+/* What fuse.ko answers name_to_handle_at(2) with, without asking a daemon (Linux, fs/fuse/inode.c,
+ * fuse_encode_fh()): the halves of the nodeid, and a generation. */
+enum { HANDLE_TYPE = 0x81, HANDLE_WORDS = 3 };
 
-	return size > length && text[size - length - 1] == '/' &&
-	       memcmp(text + size - length, name, length) == 0;
+static bool has_nodeid(const char *path, uint64_t nodeid)
+{
+	union {
+		struct file_handle head;
+		unsigned char bytes[sizeof(struct file_handle) + MAX_HANDLE_SZ];
+	} handle;
+	uint32_t word[HANDLE_WORDS];
+	int mount;
+
+	handle.head.handle_bytes = MAX_HANDLE_SZ;
+	if (name_to_handle_at(AT_FDCWD, path, &handle.head, &mount, AT_SYMLINK_FOLLOW) < 0 ||
+	    handle.head.handle_type != HANDLE_TYPE || handle.head.handle_bytes != sizeof(word))
+		return false;
+	memcpy(word, handle.head.f_handle, sizeof(word));
+	return ((uint64_t)word[0] << 32 | word[1]) == nodeid;
 }
 
-static bool has_name(pid_t pid, const char *number, const char *name)
+/* Other mounts have the same numbers. */
+static bool is_on(const char *path, unsigned device)
 {
-	/* The kernel puts it behind every name that it was told to forget. */
-	static const char forgotten[] = " (deleted)";
-	char path[64], target[PATH_MAX], wanted[NAME_MAX + sizeof(forgotten)];
-	ssize_t size;
+	struct statx known;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd/%.20s", (int)pid, number);
-	size = readlink(path, target, sizeof(target));
-	snprintf(wanted, sizeof(wanted), "%s%s", name, forgotten);
-	return size > 0 &&
-	       (ends_with(target, (size_t)size, name) || ends_with(target, (size_t)size, wanted));
+	return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, 0, &known) == 0 && !known.stx_dev_major &&
+	       known.stx_dev_minor == device;
 }
 
-static bool is_of(pid_t pid, const char *number, uint64_t ino, unsigned access)
+static unsigned access_of(pid_t pid, const char *number)
 {
-	unsigned long long found = 0;
 	unsigned flags = 0;
 	char path[64], line[128];
+	bool known = false;
 	FILE *info;
 
 	snprintf(path, sizeof(path), "/proc/%d/fdinfo/%.20s", (int)pid, number);
 	info = fopen(path, "re");
 	if (!info)
-		return false;
-	while (!found && fgets(line, sizeof(line), info))
-		if (sscanf(line, "flags: %o", &flags) != 1)
-			sscanf(line, "ino: %llu", &found);
+		return 0;
+	while (!known && fgets(line, sizeof(line), info))
+		known = sscanf(line, "flags: %o", &flags) == 1;
 	fclose(info);
-	return found == ino && (access & descriptor_access((int)flags));
+	return known ? descriptor_access((int)flags) : 0;
 }
 
-int descriptors_count(pid_t pid, uint64_t ino, unsigned access, const char *name)
+enum { FILES_MAX = 64 }; /* that are told from their duplicates */
+
+/* Where that cannot be told, each is one. */
+static bool is_duplicate(pid_t pid, const int *files, int count, int file)
 {
+	for (int i = 0; i < MIN(count, FILES_MAX); i++)
+		if (syscall(SYS_kcmp, pid, pid, KCMP_FILE, files[i], file) == 0)
+			return true;
+	return false;
+}
+
+int descriptors_count(pid_t pid, unsigned device, uint64_t nodeid, unsigned access)
+{
+	int files[FILES_MAX], count = 0;
 	struct dirent *entry;
-	int count = 0;
 	char path[64];
 	DIR *dir;
 
@@ -63,10 +85,18 @@ int descriptors_count(pid_t pid, uint64_t ino, unsigned access, const char *name
 	dir = opendir(path);
 	if (!dir)
 		return -errno;
-	while ((entry = readdir(dir)))
-		count += entry->d_name[0] != '.' &&
-			 (!*name || has_name(pid, entry->d_name, name)) &&
-			 is_of(pid, entry->d_name, ino, access);
+	while ((entry = readdir(dir))) {
+		int file = atoi(entry->d_name);
+
+		snprintf(path, sizeof(path), "/proc/%d/fd/%.20s", (int)pid, entry->d_name);
+		if (entry->d_name[0] == '.' || !has_nodeid(path, nodeid) || !is_on(path, device) ||
+		    !(access & access_of(pid, entry->d_name)) ||
+		    is_duplicate(pid, files, count, file))
+			continue;
+		if (count < FILES_MAX)
+			files[count] = file;
+		count++;
+	}
 	closedir(dir);
 	return count;
 }

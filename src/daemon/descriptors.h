@@ -6,12 +6,11 @@
 #include <sys/types.h>
 
 /*
- * How many descriptors a process has of a file: with this inode number, opened in one of these ways
- * (enum descriptor_access), its name at the end of the path, or any name if that is empty.  The
- * name, since other filesystems have the same numbers.  -errno when it cannot be seen: only who may
- * trace a process sees them.  /proc/PID/fdinfo has the inode number since Linux 5.14; before, there
- * are none.
+ * How many open files a process has descriptors of, duplicates not counted, with this nodeid on the
+ * FUSE filesystem with this device number (struct mount_entry), opened in one of these ways (enum
+ * descriptor_access).  Asks no daemon.  -ENOENT when there is no such process, -errno when it
+ * cannot be seen: only who may trace a process sees them.
  */
-int descriptors_count(pid_t pid, uint64_t ino, unsigned access, const char *name);
+int descriptors_count(pid_t pid, unsigned device, uint64_t nodeid, unsigned access);
 
 #endif

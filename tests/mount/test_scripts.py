@@ -17,6 +17,7 @@ import os
 import random
 import resource
 import shutil
+import subprocess
 import threading
 import time
 
@@ -275,6 +276,27 @@ def test_a_thread_that_reads_and_closes_duplicates_takes_nothing_from_one_that_w
         os.close(fd)
         assert not wrong, f"{name}: {wrong}"
         same(read(path), whole, name)
+    mount.check()
+
+
+def test_a_command_of_a_shell_is_one_save_beside_another_writer(box):
+    mount, session = box.session()
+    for name in NAMES[:3]:
+        path = os.path.join(session, name)
+        write(path, b'["old"]\n')
+        other = os.open(path, os.O_WRONLY)
+        os.write(other, b"[")
+        command = subprocess.Popen(
+            ["sh", "-c", '(echo "{"; echo written >&2; read go; echo "}") >"$1"', "sh", path],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        box.remember(command.pid)
+        same(command.stderr.readline(), b"written\n", f"{name}: the command")
+        same(read(path), b'["old"]\n', f"{name} while the command runs")
+        command.communicate(b"\n")
+        same(read(path), b"{\n}\n", f"{name} when it has ended")
+        os.close(other)
     mount.check()
 
 
