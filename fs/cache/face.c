@@ -197,14 +197,22 @@ static struct face *face_find_pinned(struct inode *inode, enum face_kind kind, p
 	return NULL;
 }
 
+/* One that is pinned, the one that the name leads to, or any, which may be new. */
 static struct face *face_find(struct inode *inode, enum face_kind kind, pid_t pid)
 {
-	struct face *pinned = face_find_pinned(inode, kind, pid);
+	struct face *face = face_find_pinned(inode, kind, pid);
 
-	for (struct face *face = &inode->face; face && !pinned; face = face->next)
+	if (face)
+		return face;
+	if (inode->lookup != FACE_NONE) {
+		face = inode_face(inode, inode->lookup);
 		if (face_is_free(inode, face, kind, pid))
 			return face;
-	return pinned ? pinned : face_new(inode);
+	}
+	for (face = &inode->face; face; face = face->next)
+		if (face_is_free(inode, face, kind, pid))
+			return face;
+	return face_new(inode);
 }
 
 /* Keep a free face for a thread; NULL when there is none. */
