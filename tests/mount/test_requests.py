@@ -11,15 +11,22 @@ import os
 import re
 
 import harness
-from harness import read, same, write
+from harness import eventually, read, same, write
 
 TRIES = 6
+
+
+def is_released(log):
+    """Whether the file that was closed last is closed for the daemon, too."""
+    found = re.findall(r"unique: (\d+), opcode: RELEASE ", log)
+    return found and f"unique: {found[-1]}, success" in log
 
 
 def requests(mount, action):
     """Those of this process meanwhile, and the notices to the kernel."""
     begin = len(mount.log())
     action()
+    eventually(lambda: is_released(mount.log()[begin:]), "the file is released", 10)
     pattern = rf"opcode: (\w+) .*pid: {os.getpid()}\n|(NOTIFY)"
     return [name or notice for name, notice in re.findall(pattern, mount.log()[begin:])]
 
