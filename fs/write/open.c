@@ -107,11 +107,12 @@ static int open_state(struct tree *tree, struct handle *handle, struct notes *no
 }
 
 /* By an open file: what is written there goes on. */
-static int open_joined(struct tree *tree, struct handle *handle, struct notes *notes)
+static int open_joined(struct tree *tree, struct handle *handle, pid_t pid, struct notes *notes)
 {
 	handle->direct = true;
 	if (!(handle->flags & O_TRUNC))
 		return 0;
+	handle_written_by(handle, pid);
 	return handle_cut(tree, handle, 0, notes);
 }
 
@@ -167,7 +168,7 @@ static int open_once(struct tree *tree, struct handle *handle, unsigned number, 
 	if (r < 0)
 		return r;
 	if (handle->writing->count > 1)
-		r = open_joined(tree, handle, notes);
+		r = open_joined(tree, handle, pid, notes);
 	else if (inode_is_state(inode))
 		r = open_state(tree, handle, notes);
 	else if ((handle->flags & O_TRUNC) && S_ISREG(inode->node.mode))

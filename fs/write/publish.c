@@ -291,34 +291,27 @@ static bool close_is_last(struct tree *tree, struct handle *handle, pid_t pid)
 	return !handle_stays_open(tree, handle, pid) && handle_ends(handle);
 }
 
-/* Whether a close by this process may end what is written: a child that has only inherited the
- * descriptor ends nothing, nor does who has opened the file while a child goes on. */
-static bool close_is_writers(struct tree *tree, struct handle *handle, pid_t pid)
-{
-	return handle_is_written_by(handle, pid) ||
-	       (handle_is_opened_by(handle, pid) && !handle_writer_goes_on(tree, handle));
-}
-
-/* A document that is whole may be seen.  What is large is looked through only if need be. */
+/* A child that has only inherited a descriptor ends nothing by closing it; nor does who has opened
+ * the file while a child goes on.  A document that is whole may be seen.  What is large is looked
+ * through only if need be. */
 static bool flush_is_due(struct tree *tree, struct handle *handle, pid_t pid, bool closes)
 {
-	bool single = handle->inode->node.kind == BACKEND_SINGLE;
 	struct writing *writing = handle->writing;
+	bool single = handle->inode->node.kind == BACKEND_SINGLE && writing->mode == HANDLE_SAVE;
+	bool by_writer = handle_is_written_by(handle, pid);
 
 	if (!closes)
 		return writing->mode == HANDLE_APPEND ? writing->piece.size : writing->dirty;
 	/* A reader's close ends nothing that somebody goes on to write. */
 	if (!handle_writes(handle) && writing->writers)
 		return false;
-	/* With other handles it must be known later that this one was closed. */
-	if ((!handle_holds_back(handle) && writing->count == 1) ||
-	    !close_is_writers(tree, handle, pid))
+	if (!by_writer && !handle_is_opened_by(handle, pid))
 		return false;
+	/* With other handles it must be known later that this one was closed. */
 	if (writing->count > 1)
 		(void)close_is_last(tree, handle, pid);
-	if (!handle_holds_back(handle))
+	if (!handle_holds_back(handle) || (!by_writer && handle_writer_goes_on(tree, handle)))
 		return false;
-	single = single && writing->mode == HANDLE_SAVE;
 	if (single && !is_large(writing) && stage_is_whole(tree, writing, BACKEND_SINGLE))
 		return true;
 	return close_is_last(tree, handle, pid) ||
