@@ -120,7 +120,7 @@ void notify_missed(struct tree *tree);
  *
  *   A face that nobody has open and to which no name leads, but that the kernel has not forgotten,
  *   is pinned: a file watch, a bind mount or a descriptor with O_PATH is there.  When it is free,
- *   who opens the file by its name is led to it.
+ *   the name is made to lead to it.
  *
  *   Direct reads (struct handle) do not go by the face: each handle sees one version, that of its
  *   open first, and from a read at offset 0 on until the next one.
@@ -182,6 +182,10 @@ void face_take(struct notes *notes, struct tree *tree, struct writing *writing);
 void face_give_back(struct writing *writing);
 /* The kernel shall look the name of a state file up again. */
 void name_forget(struct notes *notes, struct tree *tree, struct inode *inode);
+/* A face to which no name leads may be one that nobody has open any more: then the name is looked up
+ * again, when it is known whether the face is pinned. */
+void face_settle(struct notes *notes, struct tree *tree, struct inode *inode,
+		 const struct face *face);
 /* Whether somebody needs that a face goes on showing what it shows: who has yet to read it, is in
  * the middle of it, or reads it through the page cache.  Who has read it to its end by direct reads
  * does not, and is shown what is new. */

@@ -316,8 +316,7 @@ struct face *face_for_open(struct tree *tree, struct inode *inode, unsigned numb
 
 	/* Of a thread that we cannot see we would not know its second try. */
 	if (face_is_plain(inode, face) || *led_find(inode, pid) || !pid ||
-	    (face_is_free(inode, face, kind, pid) && face_is_known(face, kind, pid) &&
-	     !(number == inode->lookup && face_find_pinned(inode, kind, pid))) ||
+	    (face_is_free(inode, face, kind, pid) && face_is_known(face, kind, pid)) ||
 	    (again_get(tree, pid, &again) && again.nodeid == inode_nodeid(inode, number)))
 		return face;
 	return face_lead(inode, kind, pid) ? NULL : face;
@@ -438,6 +437,14 @@ void face_give_back(struct writing *writing)
 {
 	if (writing->face && writing->face->writing == writing)
 		writing->face->own = false;
+}
+
+void face_settle(struct notes *notes, struct tree *tree, struct inode *inode,
+		 const struct face *face)
+{
+	if (inode->lookup != face->number && face_is_current(face) && !face->open[FACE_READ] &&
+	    !face->open[FACE_WRITE])
+		name_forget(notes, tree, inode);
 }
 
 bool face_is_needed(const struct inode *inode, const struct face *face)

@@ -118,7 +118,7 @@ static void notify_turn_end(struct tree *tree, const struct notice *notice)
 }
 
 /* The kernel has forgotten what it had: it may see what there is. */
-static void notice_settle(struct tree *tree, struct notice *notice)
+static void notice_settle(struct tree *tree, struct notice *notice, struct notes *names)
 {
 	struct inode *inode = notice->inode;
 	WITH_READ_LOCK(tree);
@@ -134,8 +134,10 @@ static void notice_settle(struct tree *tree, struct notice *notice)
 			face->renewing = told->grown = false;
 			continue;
 		}
-		if (told->renew)
+		if (told->renew) {
 			face_renew(face);
+			face_settle(names, tree, inode, face);
+		}
 	}
 	if (inode->changes == notice->change)
 		inode->bound = UINT64_MAX;
@@ -146,6 +148,8 @@ static void notice_settle(struct tree *tree, struct notice *notice)
 static void notify_change(struct tree *tree, const struct tree_watcher *watcher,
 			  struct notice *notice)
 {
+	struct notes names = { 0 };
+
 	notify_turn(tree, notice);
 	for (size_t i = 0; i < notice->count; i++) {
 		const struct notice_face *told = &notice->face[i];
@@ -153,7 +157,7 @@ static void notify_change(struct tree *tree, const struct tree_watcher *watcher,
 		notify_forget(tree, watcher, inode_nodeid(notice->inode, told->number),
 			      told->pages ? told->offset : -1);
 	}
-	notice_settle(tree, notice);
+	notice_settle(tree, notice, &names);
 	for (size_t i = 0; i < notice->count; i++) {
 		const struct notice_face *told = &notice->face[i];
 
@@ -162,6 +166,7 @@ static void notify_change(struct tree *tree, const struct tree_watcher *watcher,
 				       notice->size, notice->last);
 	}
 	notify_turn_end(tree, notice);
+	notes_send(&names, tree, NOTIFY_LATER);
 }
 
 static void notify_note(struct tree *tree, const struct tree_watcher *watcher, struct note *note)

@@ -375,6 +375,7 @@ static void handle_close(struct tree *tree, struct handle *handle)
 			inode->dates = (struct dates){ 0 };
 		if (face_closed(handle))
 			notes_renew(&notes, tree, inode, handle->face, RENEW_UNLESS_NEEDED);
+		face_settle(&notes, tree, inode, handle->face);
 		version_drop(&handle->old);
 		last = writing_drop(tree, handle);
 	}

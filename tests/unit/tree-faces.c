@@ -862,7 +862,7 @@ EveryStore(faces, that_are_old_show_what_they_did_and_are_free_after_their_reade
 
 	told(inode);
 	release(reader);
-	cr_expect_str_eq(told(inode), "forget 0@0");
+	cr_expect_str_eq(told(inode), "forget 0@0 entry l.jsonl");
 	cr_expect_eq(size_by(inode, 0), 2);
 	reader = open_face(inode, 0, O_RDONLY, READER);
 	cr_expect_str_eq(fill(reader, 0, 100), "9\n");
@@ -871,67 +871,52 @@ EveryStore(faces, that_are_old_show_what_they_did_and_are_free_after_their_reade
 	stop_watching();
 }
 
-/* The name was looked up while somebody saved, and the save has ended. */
-static struct inode *led_away(bool is_watched)
+/* What the kernel does when a name leads to a face. */
+static void look_up(struct inode *inode, pid_t pid, unsigned expected)
 {
-	struct handle *writer;
-	struct inode *inode;
-	uint64_t nodeid;
+	uint64_t nodeid = shown_to(inode, pid).nodeid;
 
-	save("s/l.jsonl", "1\n");
-	inode = inode_at("s/l.jsonl");
-	nodeid = shown_to(inode, getpid()).nodeid;
-	cr_assert_eq(nodeid_face(nodeid), 0);
+	cr_assert_eq(nodeid_face(nodeid), expected);
 	inode_ref(world_tree, inode);
 	inode_hold(inode, nodeid);
-	writer = open_face(inode, 0, O_WRONLY | O_TRUNC, getpid());
-	write_at(writer, 0, BYTES("2\n"));
-	nodeid = shown_to(inode, READER).nodeid;
-	cr_assert_eq(nodeid_face(nodeid), 1);
-	inode_ref(world_tree, inode);
-	inode_hold(inode, nodeid);
-	release(writer);
-	/* The name is looked up no more, and with it the kernel forgets the first face. */
-	if (!is_watched)
-		tree_forget(world_tree, inode, inode_nodeid(inode, 0), 1);
-	return inode;
+}
+
+static void forget_face(struct inode *inode, unsigned face)
+{
+	tree_forget(world_tree, inode, inode_nodeid(inode, face), 1);
 }
 
 EveryStore(faces, that_somebody_watches_are_where_the_name_leads)
 {
-	struct inode *inode = led_away(true);
-	struct handle *none, *handle;
+	for (unsigned pinned = 0; pinned < 2; pinned++) {
+		struct handle *handle;
+		struct inode *inode;
 
-	cr_assert_eq(try_face(inode, 1, O_RDONLY, READER, &none), -ESTALE);
-	cr_assert_eq(face_shown_to(inode, READER), 0);
-	handle = open_face(inode, 0, O_RDONLY, READER);
-	cr_expect_eq(face_of(handle), 0);
-	release(handle);
-	tree_forget(world_tree, inode, inode_nodeid(inode, 1), 1);
+		save("s/l.jsonl", "1\n");
+		inode = inode_at("s/l.jsonl");
+		look_up(inode, getpid(), 0);
+		handle = open_face(inode, 0, O_WRONLY | O_TRUNC, getpid());
+		write_at(handle, 0, BYTES("2\n"));
+		look_up(inode, READER, 1);
+		release(handle);
 
-	/* It is where the name leads. */
-	handle = open_face(inode, 0, O_WRONLY | O_APPEND, getpid());
-	cr_expect_eq(face_of(handle), 0);
-	append_to(handle, "3\n");
-	release(handle);
-	cr_expect_str_eq(content_of("s/l.jsonl"), "2\n3\n");
-	tree_forget(world_tree, inode, inode_nodeid(inode, 0), 1);
-	forget(inode);
-}
-
-EveryStore(faces, that_the_name_leads_to_are_left_for_nobody)
-{
-	struct inode *inode = led_away(false);
-	struct handle *handle = NULL;
-
-	cr_assert_eq(try_face(inode, 1, O_WRONLY, getpid(), &handle), 0);
-	cr_expect_eq(face_of(handle), 1);
-	release(handle);
-	handle = open_face(inode, 1, O_RDONLY, READER);
-	cr_expect_eq(face_of(handle), 1);
-	release(handle);
-	tree_forget(world_tree, inode, inode_nodeid(inode, 1), 1);
-	forget(inode);
+		/* The name leads nowhere any more, and the kernel forgets what nobody holds. */
+		forget_face(inode, !pinned);
+		look_up(inode, READER, pinned);
+		for (unsigned i = 0; i < 3; i++) {
+			handle = open_face(inode, pinned, O_WRONLY | O_APPEND, getpid());
+			cr_expect_eq(face_of(handle), pinned);
+			append_to(handle, "3\n");
+			release(handle);
+		}
+		handle = open_face(inode, pinned, O_RDONLY, READER);
+		cr_expect_eq(face_of(handle), pinned);
+		release(handle);
+		forget_face(inode, pinned);
+		forget_face(inode, pinned);
+		forget(inode);
+		cr_expect_str_eq(content_of("s/l.jsonl"), "2\n3\n3\n3\n");
+	}
 }
 
 EveryStore(faces, that_are_old_are_not_shown_when_the_file_is_ordinary_by_now)
