@@ -29,11 +29,10 @@ struct tree_options {
 	uid_t uid;
 	gid_t gid;
 	mode_t umask;
-	/* How many open files a process has descriptors of with this nodeid of the mount, by how
-	 * they were opened (bits of enum descriptor_access).  -ENOENT: there is no such process;
-	 * -errno: not known.  Called with locks held, from any thread.  NULL: each close is taken
-	 * for the last. */
-	int (*count_descriptors)(void *arg, pid_t pid, uint64_t nodeid, unsigned access);
+	/* Whether a process has an open file with this nodeid of the mount, opened in one of these
+	 * ways (enum descriptor_access): 1, 0; -ENOENT: there is no such process; -errno: not known.
+	 * Called with locks held, from any thread.  NULL: each close is taken for the last. */
+	int (*has_open)(void *arg, pid_t pid, uint64_t nodeid, unsigned access);
 	void *arg;
 };
 

@@ -136,7 +136,7 @@ enum handle_mode {
 struct writing {
 	pthread_mutex_t lock; /* of this, and of what its handles read */
 	unsigned count;	      /* handles; inode.lock */
-	unsigned writers;     /* of them may write and have not ended */
+	unsigned writers;     /* of them may write */
 	struct inode *inode;
 	struct face *face; /* that its handles are open on */
 	pid_t writer;	   /* thread that wrote last, or opened it */
@@ -171,7 +171,6 @@ struct writing {
 struct handle {
 	struct inode *inode;
 	int flags;    /* of open(2) */
-	bool ended;   /* it was closed, and has not written since */
 	pid_t opener; /* process, if it may write */
 	struct writing *writing;
 	struct face *face;     /* that it was opened on */

@@ -19,8 +19,9 @@ void handle_opened_by(struct handle *handle, pid_t pid);
  * one that we cannot see (0) may. */
 bool handle_is_opened_by(const struct handle *handle, pid_t pid);
 bool handle_is_written_by(const struct handle *handle, pid_t pid);
-/* Whether the process that has written last still has the open file, or may. */
-bool handle_writer_goes_on(struct tree *tree, const struct handle *handle);
+/* Whether the close of a descriptor by this thread leaves others of what the handle writes, to those
+ * who are known to have opened it or to have written. */
+bool handle_goes_on(struct tree *tree, const struct handle *handle, pid_t pid);
 
 /* The stage begins with what there is now; by that it is told whether others publish later. */
 void handle_note_begun(struct tree *tree, struct writing *writing);
@@ -39,10 +40,7 @@ struct bytes whole_lines(struct bytes data);
 void handle_drop_outdated(struct handle *handle);
 /* The next read of the handle shows the newest content. */
 void handle_drop_old(struct handle *handle);
-/* The handle was closed; whether that leaves none that writes the same. */
-bool handle_ends(struct handle *handle);
-/* It goes on.  Who has the same open file sees what was written, whatever they were in the middle
- * of. */
+/* Who has the same open file sees what was written, whatever they were in the middle of. */
 void handle_wrote(struct handle *handle);
 /* -EFBIG when a state file with data at offset, and zeros before it, would hold a document or a
  * line that the store cannot take.  handle: by which that is done, or NULL. */

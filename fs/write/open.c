@@ -215,13 +215,15 @@ static void writing_free(struct writing *writing)
 
 /* What the handle writes to, also if it only reads: its own, or what the open file has through
  * which it is opened. */
-static int open_writing(struct tree *tree, struct handle *handle, unsigned face, pid_t pid)
+static int open_writing(struct tree *tree, struct handle *handle, unsigned face, pid_t pid,
+			bool *ret_joined)
 {
 	struct inode *inode = handle->inode;
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 
 	handle->writing = face_writing(tree, inode, face, pid);
+	*ret_joined = handle->writing;
 	if (handle->writing)
 		handle->writing->count++;
 	else
@@ -230,14 +232,6 @@ static int open_writing(struct tree *tree, struct handle *handle, unsigned face,
 		return -ENOMEM;
 	handle->writing->writers += handle_writes(handle);
 	return 0;
-}
-
-bool handle_ends(struct handle *handle)
-{
-	if (handle_writes(handle) && !handle->ended)
-		handle->writing->writers--;
-	handle->ended = handle_writes(handle);
-	return !handle->writing->writers;
 }
 
 static void saver_unlink(struct tree *tree, struct writing *writing)
@@ -250,11 +244,10 @@ static void saver_unlink(struct tree *tree, struct writing *writing)
 }
 
 /* Under writing.lock and inode.lock.  Whether it was the last of its handles. */
-static bool writing_drop(struct tree *tree, struct handle *handle)
+static bool writing_drop(struct tree *tree, const struct handle *handle)
 {
 	struct writing *writing = handle->writing;
 
-	(void)handle_ends(handle);
 	if (--writing->count)
 		return false;
 	if (writing->is_saver)
@@ -262,11 +255,39 @@ static bool writing_drop(struct tree *tree, struct handle *handle)
 	return true;
 }
 
-static void open_failed(struct tree *tree, struct handle *handle)
+static bool writer_leaves(struct tree *tree, struct handle *handle)
+{
+	WITH_HANDLE_LOCK(handle);
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(handle->inode);
+
+	handle->writing->writers -= handle_writes(handle);
+	return !handle->writing->writers;
+}
+
+/* A handle writes no more: what is held back by the last one that could is published.  held: the
+ * kernel holds the file. */
+static void handle_end(struct tree *tree, struct handle *handle, bool held)
+{
+	int r;
+
+	/* Who was told that it failed is not to be surprised by a later success. */
+	if (!writer_leaves(tree, handle) || handle->writing->failed)
+		return;
+	r = held ? handle_flush_held(tree, handle) : handle_flush(tree, handle, 0);
+	if (r < 0)
+		log_error("the last content of inode %llu could not be saved: %s",
+			  (unsigned long long)handle->inode->ino, strerror(-r));
+}
+
+static void open_failed(struct tree *tree, struct handle *handle, bool joined)
 {
 	struct writing *writing = handle->writing;
 	bool last;
 
+	/* Others may have left meanwhile. */
+	if (joined)
+		handle_end(tree, handle, true);
 	{
 		WITH_HANDLE_LOCK(handle);
 		WITH_READ_LOCK(tree);
@@ -284,7 +305,7 @@ static int open_handle(struct tree *tree, struct inode *inode, unsigned face, in
 {
 	struct notes notes = { 0 };
 	struct handle *handle;
-	bool changed = false;
+	bool changed = false, joined;
 	int r;
 
 	if (tree->options.read_only && ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC)))
@@ -296,7 +317,7 @@ static int open_handle(struct tree *tree, struct inode *inode, unsigned face, in
 	handle->flags = flags;
 	handle->kind = handle_writes(handle) || (flags & O_TRUNC) ? FACE_WRITE : FACE_READ;
 	handle->fresh = (flags & O_ACCMODE) != O_WRONLY;
-	r = open_writing(tree, handle, face, pid);
+	r = open_writing(tree, handle, face, pid, &joined);
 	if (r < 0) {
 		free(handle);
 		return r;
@@ -310,7 +331,7 @@ static int open_handle(struct tree *tree, struct inode *inode, unsigned face, in
 	else
 		again_end(tree, pid);
 	if (r != 0) {
-		open_failed(tree, handle);
+		open_failed(tree, handle, joined);
 		return r < 0 ? r : -ESTALE;
 	}
 	inode_ref(tree, inode);
@@ -387,40 +408,16 @@ static void handle_close(struct tree *tree, struct handle *handle)
 	inode_forget(tree, inode, 1);
 }
 
-static void handle_end(struct tree *tree, struct handle *handle, bool held)
-{
-	/* Who was told that it failed is not to be surprised by a later success. */
-	int r = handle->writing->failed;
-
-	if (!r)
-		r = held ? handle_flush_held(tree, handle) : handle_flush(tree, handle, 0);
-	if (r < 0)
-		log_error("the last content of inode %llu could not be saved: %s",
-			  (unsigned long long)handle->inode->ino, strerror(-r));
-	handle_close(tree, handle);
-}
-
 void handle_free(struct tree *tree, struct handle *handle)
 {
 	handle_end(tree, handle, false);
-}
-
-static bool is_last_writer(struct tree *tree, struct handle *handle)
-{
-	WITH_HANDLE_LOCK(handle);
-	WITH_READ_LOCK(tree);
-	WITH_INODE_LOCK(handle->inode);
-
-	return handle_ends(handle);
+	handle_close(tree, handle);
 }
 
 void handle_leave(struct tree *tree, struct handle *handle)
 {
-	/* It was no close: who has the open file goes on. */
-	if (is_last_writer(tree, handle))
-		handle_end(tree, handle, true);
-	else
-		handle_close(tree, handle);
+	handle_end(tree, handle, true);
+	handle_close(tree, handle);
 }
 
 void handle_abandon(struct tree *tree, struct handle *handle)

@@ -2,12 +2,12 @@
 
 /* Publishing what a writer held back: at close, at fsync, when it pauses.
  *
- * A close is no end of a save as long as other handles write the same.  Nor is one that leaves
- * another descriptor of the same open file to its process: for "command > file" a shell opens the
- * file, makes a duplicate of the descriptor, and closes the first one before anything is written.
- * The kernel does not tell such a close from others, so the descriptors of the process are counted
- * that lead to the nodeid (where /proc/PID/fd is not to be read, each close publishes).  The last
- * close is answered when its save is published, so in doubt it is taken for the last one.
+ * A close is no end of a save as long as somebody else has the same open file: a process that has
+ * opened it, or the one that has written last.  For "command > file" a shell opens the file, makes
+ * a duplicate of the descriptor, closes the first one before anything is written, and waits for
+ * the command.  The kernel does not tell such a close from others, so these processes are asked for
+ * descriptors that lead to the nodeid (where /proc/PID/fd is not to be read, each close publishes).
+ * The last close is answered when its save is published, so in doubt it is taken for the last one.
  *
  * A large stage is judged and planned with writing.lock alone, and its commit has tree.turn, so
  * that others find the tree free.
@@ -266,55 +266,23 @@ void handles_publish_paused(struct tree *tree, int64_t now)
 	notes_send(&notes, tree, NOTIFY_LATER);
 }
 
-/* Whether the process that closes a descriptor of a handle has more of the same. */
-static bool handle_stays_open(struct tree *tree, struct handle *handle, pid_t pid)
-{
-	const struct tree_options *options = &tree->options;
-	const struct inode *inode = handle->inode;
-	int others = 0;
-
-	/* Any close gives up the locks of a process, and what was written under them is seen. */
-	if (!pid || !options->count_descriptors || inode->locked)
-		return false;
-	/* Other writers are on other faces. */
-	for (const struct handle *other = inode->open; other; other = other->next)
-		others += other != handle && other->face == handle->face && !other->ended &&
-			  !((other->flags ^ handle->flags) & O_ACCMODE);
-	return options->count_descriptors(options->arg, pid, handle_nodeid(handle),
-					  descriptor_access(handle->flags)) > others;
-}
-
-/* Whether the close of a descriptor ends what is written: not as long as other handles write the
- * same, nor when it leaves another descriptor to its process. */
-static bool close_is_last(struct tree *tree, struct handle *handle, pid_t pid)
-{
-	return !handle_stays_open(tree, handle, pid) && handle_ends(handle);
-}
-
-/* A child that has only inherited a descriptor ends nothing by closing it; nor does who has opened
- * the file while a child goes on.  A document that is whole may be seen.  What is large is looked
+/* A reader's close ends nothing that somebody goes on to write, nor does that of a child which has
+ * only inherited the descriptor.  A document that is whole may be seen.  What is large is looked
  * through only if need be. */
 static bool flush_is_due(struct tree *tree, struct handle *handle, pid_t pid, bool closes)
 {
 	struct writing *writing = handle->writing;
 	bool single = handle->inode->node.kind == BACKEND_SINGLE && writing->mode == HANDLE_SAVE;
-	bool by_writer = handle_is_written_by(handle, pid);
 
-	if (!closes)
-		return writing->mode == HANDLE_APPEND ? writing->piece.size : writing->dirty;
-	/* A reader's close ends nothing that somebody goes on to write. */
-	if (!handle_writes(handle) && writing->writers)
-		return false;
-	if (!by_writer && !handle_is_opened_by(handle, pid))
-		return false;
-	/* With other handles it must be known later that this one was closed. */
-	if (writing->count > 1)
-		(void)close_is_last(tree, handle, pid);
-	if (!handle_holds_back(handle) || (!by_writer && handle_writer_goes_on(tree, handle)))
+	if (!handle_holds_back(handle) || !closes)
+		return handle_holds_back(handle);
+	if (!handle_writes(handle))
+		return !writing->writers;
+	if (!handle_is_written_by(handle, pid) && !handle_is_opened_by(handle, pid))
 		return false;
 	if (single && !is_large(writing) && stage_is_whole(tree, writing, BACKEND_SINGLE))
 		return true;
-	return close_is_last(tree, handle, pid) ||
+	return !handle_goes_on(tree, handle, pid) ||
 	       (single && is_large(writing) && stage_is_whole(tree, writing, BACKEND_SINGLE));
 }
 

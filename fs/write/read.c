@@ -28,11 +28,8 @@ void handle_drop_outdated(struct handle *handle)
 
 void handle_wrote(struct handle *handle)
 {
-	struct writing *writing = handle->writing;
+	const struct writing *writing = handle->writing;
 
-	if (handle->ended)
-		writing->writers++;
-	handle->ended = false;
 	if (writing->count == 1) {
 		handle_drop_old(handle);
 		return;

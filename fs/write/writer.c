@@ -87,17 +87,43 @@ bool handle_is_written_by(const struct handle *handle, pid_t pid)
 	return !pid || writing_is_by(handle->writing, pid);
 }
 
-bool handle_writer_goes_on(struct tree *tree, const struct handle *handle)
+/* 1, 0; -errno when that cannot be seen. */
+static int has_open(const struct tree *tree, const struct handle *handle, pid_t pid)
 {
 	const struct tree_options *options = &tree->options;
-	int count;
+	int r = options->has_open(options->arg, pid, handle_nodeid(handle),
+				  DESCRIPTOR_WRITES | DESCRIPTOR_DOES_BOTH);
 
-	if (!options->count_descriptors)
-		return false;
-	count = options->count_descriptors(options->arg, handle->writing->process,
-					   handle_nodeid(handle),
-					   DESCRIPTOR_WRITES | DESCRIPTOR_DOES_BOTH);
-	return count != 0 && count != -ENOENT;
+	return r == -ENOENT ? 0 : r;
+}
+
+bool handle_goes_on(struct tree *tree, const struct handle *handle, pid_t pid)
+{
+	const struct writing *writing = handle->writing;
+	const struct inode *inode = handle->inode;
+	pid_t asked = process_of(pid);
+
+	/* Any close gives up the locks of a process, and what was written under them is seen. */
+	if (!pid || !tree->options.has_open || inode->locked)
+		return writing->writers > 1;
+	/* In doubt the close is the last one of this process, and what another has is released
+	 * later. */
+	if (has_open(tree, handle, pid) > 0)
+		return true;
+	if (writing->process && writing->process != asked) {
+		asked = writing->process;
+		if (has_open(tree, handle, asked))
+			return true;
+	}
+	for (const struct handle *other = inode->open; other; other = other->next) {
+		if (other->writing != writing || !handle_writes(other) || other->opener == asked ||
+		    other->opener == process_of(pid))
+			continue;
+		asked = other->opener;
+		if (!asked || has_open(tree, handle, asked))
+			return true;
+	}
+	return false;
 }
 
 uint64_t writing_size(const struct writing *writing, uint64_t published)
@@ -114,14 +140,13 @@ bool face_is_reached(const struct tree *tree, const struct inode *inode, const s
 	unsigned access = DESCRIPTOR_PATH;
 
 	/* Of pages that the kernel has by the writer's size none may go. */
-	if (!pid || !face->own || face->own_filled || !options->count_descriptors ||
+	if (!pid || !face->own || face->own_filled || !options->has_open ||
 	    writing_is_by(face->writing, pid))
 		return true;
 	for (const struct handle *handle = inode->open; handle; handle = handle->next)
 		if (handle->face == face)
 			access |= descriptor_access(handle->flags);
-	return options->count_descriptors(options->arg, pid, inode_nodeid(inode, face->number),
-					  access) != 0;
+	return options->has_open(options->arg, pid, inode_nodeid(inode, face->number), access) != 0;
 }
 
 void handles_times_set(struct inode *inode)

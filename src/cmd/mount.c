@@ -149,11 +149,11 @@ static int open_store(const struct mount *mount, struct backend **ret_backend, c
 	return backend_open(mount->store, &wanted, ret_backend, ret_why);
 }
 
-static int on_count(void *arg, pid_t pid, uint64_t nodeid, unsigned access)
+static int on_has_open(void *arg, pid_t pid, uint64_t nodeid, unsigned access)
 {
 	struct mount *mount = arg;
 
-	return aide_count(&mount->aide, pid, nodeid, access);
+	return aide_has_open(&mount->aide, pid, nodeid, access);
 }
 
 /* Runs in a thread with no more rights than the store's owner has. */
@@ -169,7 +169,7 @@ static int open_tree(void *arg)
 		return r;
 	wanted.expires = true;
 	wanted.grace = options->set_grace ? wanted.grace : TRASH_GRACE;
-	wanted.count_descriptors = on_count;
+	wanted.has_open = on_has_open;
 	wanted.arg = mount;
 	r = tree_open(backend, &wanted, &mount->tree, &mount->why);
 	if (r < 0)

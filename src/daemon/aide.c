@@ -24,19 +24,25 @@
 
 enum {
 	UNMOUNT_MS = 10000,
-	COUNT_MS = 1000,
+	FIND_MS = 1000,
 	END_MS = 1000, /* from the death of the first thread to that of the last */
 };
 
-enum { ASK_COUNT, ASK_UNMOUNT, TELL_DEVICE };
+enum { ASK_OPEN, ASK_UNMOUNT, TELL_DEVICE };
 
 /* A datagram. */
 struct question {
 	int what;
+	unsigned number; /* of ASK_OPEN, which the answer repeats */
 	unsigned device;
 	uint64_t nodeid;
 	pid_t pid;
 	unsigned access;
+};
+
+struct found {
+	unsigned number;
+	int r; /* descriptors_find() */
 };
 
 /* It must not hold what the daemon's parent waits for, nor die of the signals that are meant for
@@ -137,7 +143,7 @@ struct serving {
 static bool answer(struct serving *serving)
 {
 	struct question question;
-	int count;
+	struct found found;
 
 	if (read(serving->fd, &question, sizeof(question)) != sizeof(question))
 		return false;
@@ -149,9 +155,10 @@ static bool answer(struct serving *serving)
 		unmount(serving->fd, serving->dir);
 		return false;
 	default:
-		count = descriptors_count(question.pid, serving->device, question.nodeid,
-					  question.access);
-		return write(serving->fd, &count, sizeof(count)) == sizeof(count);
+		found.number = question.number;
+		found.r = descriptors_find(question.pid, serving->device, question.nodeid,
+					   question.access);
+		return write(serving->fd, &found, sizeof(found)) == sizeof(found);
 	}
 }
 
@@ -237,22 +244,38 @@ void aide_tell_device(struct aide *aide, unsigned device)
 		log_warning("the process beside the daemon is not there");
 }
 
-int aide_count(struct aide *aide, pid_t pid, uint64_t nodeid, unsigned access)
+/* It is not asked again before it has answered. */
+static bool is_busy(struct aide *aide)
 {
-	const struct question question = {
-		.what = ASK_COUNT, .nodeid = nodeid, .pid = pid, .access = access
-	};
-	int count = -EIO;
+	struct found late;
+
+	while (aide->waits &&
+	       recv(aide->fd, &late, sizeof(late), MSG_DONTWAIT) == (ssize_t)sizeof(late))
+		aide->waits = late.number != aide->number;
+	return aide->waits;
+}
+
+int aide_has_open(struct aide *aide, pid_t pid, uint64_t nodeid, unsigned access)
+{
+	struct found found = { .r = -EIO };
 
 	pthread_mutex_lock(&aide->lock);
-	/* A late answer would be taken for that of the next question. */
-	if (!aide->mute && ask(aide, &question, &count, sizeof(count), COUNT_MS) != sizeof(count)) {
-		log_error("the process that counts descriptors does not answer");
-		count = -EIO;
-		aide->mute = true;
+	if (!is_busy(aide)) {
+		const struct question question = {
+			.what = ASK_OPEN,
+			.number = ++aide->number,
+			.nodeid = nodeid,
+			.pid = pid,
+			.access = access,
+		};
+
+		aide->waits = ask(aide, &question, &found, sizeof(found), FIND_MS) !=
+			      (ssize_t)sizeof(found);
+		if (aide->waits)
+			log_error("the process that looks for descriptors does not answer");
 	}
 	pthread_mutex_unlock(&aide->lock);
-	return count;
+	return found.r;
 }
 
 /* Its answer is its end, with a sentence before it when something went wrong. */

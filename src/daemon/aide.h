@@ -26,7 +26,8 @@
 struct aide {
 	pid_t pid;
 	int fd;
-	bool mute;	      /* it has not answered once, and is not asked again */
+	unsigned number;      /* of the last question */
+	bool waits;	      /* which is not answered */
 	pthread_mutex_t lock; /* one question at a time */
 };
 
@@ -34,8 +35,8 @@ struct aide {
 int aide_start(struct aide *aide, const char *dir);
 /* The number of the connection, when there is one (struct mount_entry). */
 void aide_tell_device(struct aide *aide, unsigned device);
-/* descriptors_count(); -EIO when it does not answer.  From any thread. */
-int aide_count(struct aide *aide, pid_t pid, uint64_t nodeid, unsigned access);
+/* descriptors_find(); -EIO when it does not answer in time.  From any thread. */
+int aide_has_open(struct aide *aide, pid_t pid, uint64_t nodeid, unsigned access);
 /* Unmount, lazily if it is in use; a sentence in the log when that fails. */
 void aide_unmount(struct aide *aide);
 /* End it. */

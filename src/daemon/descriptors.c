@@ -4,16 +4,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/kcmp.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "src/base/cleanup.h"
 #include "src/base/descriptor.h"
 
 /* What fuse.ko answers name_to_handle_at(2) with, without asking a daemon (Linux, fs/fuse/inode.c,
@@ -46,14 +41,14 @@ static bool is_on(const char *path, unsigned device)
 	       known.stx_dev_minor == device;
 }
 
-static unsigned access_of(pid_t pid, const char *number)
+static unsigned access_of(const char *process, const char *number)
 {
 	unsigned flags = 0;
-	char path[64], line[128];
+	char path[96], line[128];
 	bool known = false;
 	FILE *info;
 
-	snprintf(path, sizeof(path), "/proc/%d/fdinfo/%.20s", (int)pid, number);
+	snprintf(path, sizeof(path), "%s/fdinfo/%.20s", process, number);
 	info = fopen(path, "re");
 	if (!info)
 		return 0;
@@ -63,40 +58,68 @@ static unsigned access_of(pid_t pid, const char *number)
 	return known ? descriptor_access((int)flags) : 0;
 }
 
-enum { FILES_MAX = 64 }; /* that are told from their duplicates */
+struct wanted {
+	unsigned device;
+	uint64_t nodeid;
+	unsigned access;
+};
 
-/* Where that cannot be told, each is one. */
-static bool is_duplicate(pid_t pid, const int *files, int count, int file)
+/* process: its folder.  *ret_any: it has descriptors at all. */
+static int find(const char *process, const struct wanted *wanted, bool *ret_any)
 {
-	for (int i = 0; i < MIN(count, FILES_MAX); i++)
-		if (syscall(SYS_kcmp, pid, pid, KCMP_FILE, files[i], file) == 0)
-			return true;
-	return false;
-}
-
-int descriptors_count(pid_t pid, unsigned device, uint64_t nodeid, unsigned access)
-{
-	int files[FILES_MAX], count = 0;
 	struct dirent *entry;
-	char path[64];
+	bool found = false;
+	char path[96];
 	DIR *dir;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	*ret_any = false;
+	snprintf(path, sizeof(path), "%s/fd", process);
 	dir = opendir(path);
 	if (!dir)
 		return -errno;
-	while ((entry = readdir(dir))) {
-		int file = atoi(entry->d_name);
-
-		snprintf(path, sizeof(path), "/proc/%d/fd/%.20s", (int)pid, entry->d_name);
-		if (entry->d_name[0] == '.' || !has_nodeid(path, nodeid) || !is_on(path, device) ||
-		    !(access & access_of(pid, entry->d_name)) ||
-		    is_duplicate(pid, files, count, file))
+	while (!found && (entry = readdir(dir))) {
+		if (entry->d_name[0] == '.')
 			continue;
-		if (count < FILES_MAX)
-			files[count] = file;
-		count++;
+		*ret_any = true;
+		snprintf(path, sizeof(path), "%s/fd/%.20s", process, entry->d_name);
+		found = has_nodeid(path, wanted->nodeid) && is_on(path, wanted->device) &&
+			(wanted->access & access_of(process, entry->d_name));
 	}
 	closedir(dir);
-	return count;
+	return found;
+}
+
+/* Of a process whose first thread has ended the others have the descriptors. */
+static int find_in_threads(const char *process, const struct wanted *wanted)
+{
+	struct dirent *entry;
+	bool any = false;
+	char path[64];
+	int r = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "%s/task", process);
+	dir = opendir(path);
+	if (!dir)
+		return -errno;
+	while (!any && (entry = readdir(dir))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "%s/task/%.20s", process, entry->d_name);
+		r = find(path, wanted, &any);
+	}
+	closedir(dir);
+	return r;
+}
+
+int descriptors_find(pid_t pid, unsigned device, uint64_t nodeid, unsigned access)
+{
+	const struct wanted wanted = { device, nodeid, access };
+	char process[32];
+	bool any;
+	int r;
+
+	snprintf(process, sizeof(process), "/proc/%d", (int)pid);
+	r = find(process, &wanted, &any);
+	return r != 0 || any ? r : find_in_threads(process, &wanted);
 }

@@ -6,11 +6,11 @@
 #include <sys/types.h>
 
 /*
- * How many open files a process has descriptors of, duplicates not counted, with this nodeid on the
- * FUSE filesystem with this device number (struct mount_entry), opened in one of these ways (enum
- * descriptor_access).  Asks no daemon.  -ENOENT when there is no such process, -errno when it
- * cannot be seen: only who may trace a process sees them.
+ * Whether a process, or a thread, has a descriptor of an open file with this nodeid on the FUSE
+ * filesystem with this device number (struct mount_entry), opened in one of these ways (enum
+ * descriptor_access): 1 or 0.  Asks no daemon.  -ENOENT when there is no such process, -errno when
+ * it cannot be seen: only who may trace a process sees that.
  */
-int descriptors_count(pid_t pid, unsigned device, uint64_t nodeid, unsigned access);
+int descriptors_find(pid_t pid, unsigned device, uint64_t nodeid, unsigned access);
 
 #endif

@@ -357,7 +357,7 @@ def test_a_save_is_published_at_each_close_when_the_aide_is_gone(box):
         os.write(fd, b"[1]")
         os.close(fd)
         same(read(path), b"[1]", "after the last close")
-    assert "counts descriptors does not answer" in mount.log(), mount.log()
+    assert "looks for descriptors does not answer" in mount.log(), mount.log()
     # Nobody can unmount for the daemon now.
     tool("fusermount3", "-u", mount.path)
     same(mount.wait_for_end(), 0, "status")

@@ -14,7 +14,7 @@
 
 #include "fs/content/content.h"
 #include "fs/tree/tree.h"
-#include "fs/write/write.h"
+#include "fs/write/handle.h"
 #include "tests/unit/world.h"
 
 /* Threads of other processes; the numbers only have to differ. */
@@ -428,27 +428,47 @@ static struct inode *begin_joined(const char *path, struct handle **ret_writer,
 	return inode;
 }
 
+static pid_t holding[2]; /* who has descriptors of the open file */
+
+static int hold_it(void *arg, pid_t pid, uint64_t nodeid, unsigned access)
+{
+	(void)arg, (void)nodeid, (void)access;
+	return pid == holding[0] || pid == holding[1];
+}
+
 EveryStore(faces, of_a_writer_are_published_by_the_close_that_leaves_none)
 {
+	world_tree->options.has_open = hold_it;
 	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
 		struct handle *writer, *child;
 		struct inode *inode = begin_joined(states[i], &writer, &child);
 
-		/* The kernel lets go of a handle some time after its close. */
-		cr_assert_eq(handle_flush(world_tree, child, getpid()), 0);
+		/* A child that has inherited one descriptor, too. */
+		handle_opened_by(child, SECOND);
+		cr_assert_eq(handle_write(world_tree, child, SECOND, 0, BYTES("3")), 1);
+		holding[0] = getpid();
+		holding[1] = SECOND;
+		cr_assert_eq(handle_flush(world_tree, child, SECOND), 0);
+		cr_assert_eq(handle_flush(world_tree, writer, getpid()), 0);
 		cr_expect_str_eq(content_of(states[i]), "1", "%s", states[i]);
-		cr_assert_eq(handle_flush(world_tree, writer, getpid()), 0);
-		cr_expect_str_eq(content_of(states[i]), "[1,2", "%s", states[i]);
+		holding[1] = NOBODY;
+		cr_assert_eq(handle_flush(world_tree, writer, SECOND), 0);
+		cr_expect_str_eq(content_of(states[i]), "1", "%s", states[i]);
 
-		/* A child that has inherited a descriptor goes on: it is none that was closed. */
-		append_to(child, "3");
-		write_at(writer, 5, BYTES(","));
+		/* The kernel lets go of a handle some time after its close. */
+		holding[0] = NOBODY;
 		cr_assert_eq(handle_flush(world_tree, writer, getpid()), 0);
-		cr_expect_str_eq(content_of(states[i]), "[1,2", "%s", states[i]);
+		cr_expect_str_eq(content_of(states[i]), "[1,23", "%s", states[i]);
+
+		/* Somebody else has inherited a descriptor; a document that is whole is shown. */
+		cr_assert_eq(handle_write(world_tree, child, READER, 0, BYTES("]")), 1);
+		holding[0] = READER;
+		cr_assert_eq(handle_flush(world_tree, writer, getpid()), 0);
 		release(writer);
-		cr_expect_str_eq(content_of(states[i]), "[1,2", "%s", states[i]);
+		cr_expect_str_eq(content_of(states[i]), i == 1 ? "[1,23]" : "[1,23", "%s",
+				 states[i]);
 		release(child);
-		cr_expect_str_eq(content_of(states[i]), "[1,23,", "%s", states[i]);
+		cr_expect_str_eq(content_of(states[i]), "[1,23]", "%s", states[i]);
 		forget(inode);
 	}
 }
