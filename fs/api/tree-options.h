@@ -30,7 +30,8 @@ struct tree_options {
 	gid_t gid;
 	mode_t umask;
 	/* Whether a process has an open file with this nodeid of the mount, opened in one of these
-	 * ways (enum descriptor_access): 1, 0; -ENOENT: there is no such process; -errno: not known.
+	 * ways (enum descriptor_access): 1, 0; -ENOENT: there is no such process; -ESRCH: it has no
+	 * descriptors at all, as a thread of the kernel; -errno: not known.
 	 * Called with locks held, from any thread.  NULL: each close is taken for the last. */
 	int (*has_open)(void *arg, pid_t pid, uint64_t nodeid, unsigned access);
 	void *arg;

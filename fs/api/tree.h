@@ -143,7 +143,8 @@ uint64_t tree_list_end(struct tree *tree);
 /* As it is published. */
 int tree_stat(struct tree *tree, struct inode *inode, struct stat *ret_stat);
 /* As a face shows it: who is saving the file sees the size of what was written so far.  pid: the
- * thread that asks, or 0.  *ret_own tells that the answer is not to be kept. */
+ * thread that asks, or 0.  *ret_own tells that the answer is not to be kept.  -ESTALE: the name is
+ * to be looked up again. */
 int tree_stat_face(struct tree *tree, struct inode *inode, unsigned face, pid_t pid,
 		   struct stat *ret_stat, bool *ret_own);
 /* What a lookup by thread pid is answered with: by a name (FACE_ANY), or of a face. */

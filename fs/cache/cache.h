@@ -56,7 +56,7 @@ enum renew {
 };
 void notes_renew(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face,
 		 enum renew unless);
-/* The kernel shall forget the pages of a face that nobody reads. */
+/* The pages of a face that nobody reads shall go. */
 void notes_forget(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face);
 /* The kernel shall ask again for the attributes of a face.  It waits for nothing to do that, so no
  * turn is waited for; no lock of the tree may be held. */
@@ -104,10 +104,10 @@ void notify_missed(struct tree *tree);
  * Own faces
  *
  *   As soon as a writer has something that is not published, its face is its own: all that goes
- *   through it (fstat, mmap, sendfile, a child that has inherited the descriptor) sees what was
- *   written, and the name is made to lead elsewhere, to what is published.  It is given back at
- *   the close that publishes.  A writer that is not alone, since it came to a face that was not
- *   free, has no face of its own.
+ *   through it (fstat, mmap, sendfile, inherited descriptors) sees what was written, and the name
+ *   is made to lead elsewhere, to what is published: who had looked it up before and asks for
+ *   attributes is told ESTALE once.  It is given back at the close that publishes.  A writer that
+ *   came to a face that was not free has none of its own.
  *
  * Old faces
  *
@@ -125,8 +125,7 @@ void notify_missed(struct tree *tree);
  *   Direct reads (struct handle) do not go by the face: each handle sees one version, that of its
  *   open first, and from a read at offset 0 on until the next one.
  *
- * All of it under inode.lock, or tree.lock for writing.
- */
+ * All of it under inode.lock, or tree.lock for writing. */
 
 /* version.c */
 
@@ -164,26 +163,25 @@ bool face_for_truncate(struct tree *tree, struct inode *inode, unsigned number, 
 void again_add(struct tree *tree, pid_t pid, enum face_kind kind, uint64_t nodeid);
 void again_end(struct tree *tree, pid_t pid);
 
+/* Whether a thread asks again for a nodeid's attributes, or is about to open: not by a name. */
+bool again_asks(struct tree *tree, pid_t pid, uint64_t nodeid);
+
 /* Whether readers have a face open, or one is led to it. */
 bool face_is_read(const struct inode *inode, const struct face *face);
 /* A handle was opened on a face; true when notify_attr() is due before the open is answered.  A
- * handle is closed, and no longer among those of its inode; 1 when the face was old and nobody
- * needs that any more: notes_renew() is due.
- */
+ * handle is closed, and no longer among those of its inode; 1 when notes_renew() is due. */
 bool face_opened(struct face *face, struct handle *handle, pid_t pid);
 int face_closed(struct handle *handle);
 /* What a thread writes to that opens a face where somebody writes, not by a name but through an
  * open file; NULL when it comes by a name. */
 struct writing *face_writing(struct tree *tree, struct inode *inode, unsigned number, pid_t pid);
-/* What is written and what is published differ from now on: the face is the writer's own, if nobody
- * reads there. */
+/* From now on a face is the writer's own, if nobody reads there; and no more. */
 void face_take(struct notes *notes, struct tree *tree, struct writing *writing);
-/* They are the same again. */
 void face_give_back(struct writing *writing);
 /* The kernel shall look the name of a state file up again. */
 void name_forget(struct notes *notes, struct tree *tree, struct inode *inode);
-/* A face to which no name leads may be one that nobody has open any more: then the name is looked up
- * again, when it is known whether the face is pinned. */
+/* Nobody may have a face open any more to which no name leads: then the name is looked up again, by
+ * when it is known whether the face is pinned. */
 void face_settle(struct notes *notes, struct tree *tree, struct inode *inode,
 		 const struct face *face);
 /* Whether somebody needs that a face goes on showing what it shows: who has yet to read it, is in
@@ -192,9 +190,8 @@ void face_settle(struct notes *notes, struct tree *tree, struct inode *inode,
 bool face_is_needed(const struct inode *inode, const struct face *face);
 /* Whether it is not renewed, after all. */
 bool face_stays_old(const struct inode *inode, const struct face *face, enum renew unless);
-/* Somebody asks for the size of an old face, by a descriptor, since no name leads there.  If all
- * have read what it shows, without asking for more, it is old no longer: who follows a file asks
- * again. */
+/* Somebody asks for the size of an old face, by a descriptor.  If all have read what it shows,
+ * without asking for more, it is old no longer: who follows a file asks again. */
 void face_asked(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face);
 /* The kernel has forgotten what it had of an old face: it shows the newest content. */
 void face_renew(struct face *face);

@@ -113,6 +113,17 @@ static bool again_get(struct tree *tree, pid_t pid, struct retrying *ret_again)
 	return found;
 }
 
+bool again_asks(struct tree *tree, pid_t pid, uint64_t nodeid)
+{
+	struct retrying again;
+
+	if (!again_get(tree, pid, &again))
+		return false;
+	if (again.kind == FACE_ASKS)
+		again_end(tree, pid);
+	return again.kind != FACE_ASKS || again.nodeid == nodeid;
+}
+
 /* Leading. */
 
 static struct led **led_find(struct inode *inode, pid_t pid)
@@ -242,8 +253,13 @@ static struct face *face_of_led(struct tree *tree, struct inode *inode, pid_t pi
 	struct retrying again;
 	struct face *face;
 
+	if (!led && again_get(tree, pid, &again)) {
+		if (again.kind != FACE_ASKS)
+			return face_lead(inode, again.kind, pid);
+		again_end(tree, pid);
+	}
 	if (!led)
-		return again_get(tree, pid, &again) ? face_lead(inode, again.kind, pid) : NULL;
+		return NULL;
 	face = led->face->old ? face_find(inode, led->kind, pid) : NULL;
 	if (face)
 		led->face = face;
@@ -425,7 +441,6 @@ void face_take(struct notes *notes, struct tree *tree, struct writing *writing)
 	    face_is_read(inode, face) || face_is_plain(inode, face))
 		return;
 	face->own = true;
-	face->own_filled = false;
 	/* Whatever the kernel takes the size for by then. */
 	face->changed = true;
 	face->told = NOBODY;

@@ -42,7 +42,7 @@ struct version {
 	struct stage stage;
 };
 
-enum face_kind { FACE_READ, FACE_WRITE, FACE_KINDS };
+enum face_kind { FACE_READ, FACE_WRITE, FACE_KINDS, FACE_ASKS = FACE_KINDS };
 
 enum { FACE_NONE = FACE_ANY }; /* the name is to be looked up again */
 
@@ -59,7 +59,6 @@ struct face {
 	unsigned stale;		   /* changes whose pages it has yet to forget */
 	struct writing *writing;   /* of those who write here */
 	bool own;	     /* theirs alone: it shows what they see, and no name leads here */
-	bool own_filled;     /* and the kernel may have pages of that */
 	struct version *old; /* what it shows, if that is not the newest */
 	bool renewing;	     /* the kernel is being told that it is old no longer */
 };

@@ -12,7 +12,7 @@
 #include "fs/write/write.h"
 #include "src/base/tick.h"
 
-enum { SET_ELSEWHERE = 1 };
+enum { ELSEWHERE = 1 };
 
 static void attr_fill(const struct tree *tree, const struct inode *inode, uint64_t size,
 		      uint64_t stored, struct stat *st)
@@ -71,10 +71,8 @@ int inode_stat_fresh(struct tree *tree, struct inode *inode, struct stat *ret_st
 	return inode_stat(tree, &view, inode, ret_stat);
 }
 
-/* What a face shows of the size, and its writer, if that is who asks.  *ret_own: the kernel may not
- * keep the answer. */
-static void face_size(struct inode *inode, struct face *face, bool writer, struct stat *st,
-		      bool *ret_own)
+/* What a face shows of the size.  *ret_own: the kernel may not keep the answer. */
+static void face_size(struct inode *inode, struct face *face, struct stat *st, bool *ret_own)
 {
 	uint64_t size = (uint64_t)st->st_size;
 
@@ -83,7 +81,7 @@ static void face_size(struct inode *inode, struct face *face, bool writer, struc
 		size = face->old->stage.size;
 		/* Who asks by the name is to ask again. */
 		*ret_own = true;
-	} else if (face->own && writer) {
+	} else if (face->own) {
 		size = writing_size(face->writing, size);
 	} else if (inode->bound < size) {
 		/* No face shows bytes that another has yet to show, or who asks by the name for the
@@ -98,25 +96,19 @@ static void face_size(struct inode *inode, struct face *face, bool writer, struc
 }
 
 /* Under inode.lock. */
-static int stat_face_for(struct tree *tree, struct inode *inode, struct face *face, bool writer,
-			 struct stat *ret_stat, bool *ret_own)
+static int stat_face(struct tree *tree, struct inode *inode, struct face *face,
+		     struct stat *ret_stat, bool *ret_own)
 {
 	int r = inode_stat_fresh(tree, inode, ret_stat);
 
 	*ret_own = false;
 	if (r == 0 && inode_is_state(inode))
-		face_size(inode, face, writer, ret_stat, ret_own);
+		face_size(inode, face, ret_stat, ret_own);
 	/* Of an ordinary file, too: it may become another by a rename.  And also what is not to be
 	 * kept: who asked may take the answer in long after others have asked again. */
 	if (r == 0)
 		face->shown = true;
 	return r;
-}
-
-static int stat_face(struct tree *tree, struct inode *inode, struct face *face,
-		     struct stat *ret_stat, bool *ret_own)
-{
-	return stat_face_for(tree, inode, face, true, ret_stat, ret_own);
 }
 
 static int stat_once(struct tree *tree, struct inode *inode, unsigned number, pid_t pid,
@@ -128,8 +120,11 @@ static int stat_once(struct tree *tree, struct inode *inode, unsigned number, pi
 
 	if (face->old)
 		face_asked(notes, tree, inode, face);
-	return stat_face_for(tree, inode, face, face_is_reached(tree, inode, face, pid), ret_stat,
-			     ret_own);
+	/* By the published size the kernel would cut the pages that the writer has. */
+	if (!face_is_reached(tree, inode, face, pid) &&
+	    !again_asks(tree, pid, inode_nodeid(inode, number)))
+		return ELSEWHERE;
+	return stat_face(tree, inode, face, ret_stat, ret_own);
 }
 
 static int stat_published_once(struct tree *tree, struct inode *inode, struct stat *ret_stat)
@@ -152,7 +147,10 @@ int tree_stat_face(struct tree *tree, struct inode *inode, unsigned face, pid_t 
 	int r = TREE_RETRY(tree, stat_once(tree, inode, face, pid, ret_stat, ret_own, &notes));
 
 	notes_send(&notes, tree, NOTIFY_LATER);
-	return r;
+	if (r != ELSEWHERE)
+		return r;
+	again_add(tree, pid, FACE_ASKS, inode_nodeid(inode, face));
+	return -ESTALE;
 }
 
 static int enter_once(struct tree *tree, struct inode *inode, unsigned number, pid_t pid,
@@ -273,7 +271,7 @@ static int set_attr_once(struct tree *tree, struct inode *inode, const struct se
 	/* The kernel cuts the pages of the face: nobody may be reading there. */
 	if ((mask & TREE_SET_SIZE) && !handle &&
 	    !face_for_truncate(tree, inode, set->face, set->pid))
-		return SET_ELSEWHERE;
+		return ELSEWHERE;
 	if (mask & TREE_SET_SIZE)
 		r = set_size(tree, inode, set, notes);
 	/* A time that is set is not that of what was written before, whenever the store has it. */
@@ -322,7 +320,7 @@ int tree_set_attr(struct tree *tree, struct inode *inode, const struct set_attr 
 	if (handle)
 		handle_leave(tree, handle);
 	notes_send(&notes, tree, NOTIFY_CONTENT);
-	if (r == SET_ELSEWHERE) {
+	if (r == ELSEWHERE) {
 		again_add(tree, set->pid, FACE_WRITE, inode_nodeid(inode, set->face));
 		return -ESTALE;
 	}

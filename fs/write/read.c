@@ -182,7 +182,6 @@ static int fill_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 	face->filled = handle->fills = true;
 	if (face->old)
 		return stage_read(&face->old->stage, offset, size, out);
-	face->own_filled |= face->own;
 	if (handle->writing->mode == HANDLE_SAVE && handle->writing->dirty)
 		return stage_read(&handle->writing->stage, offset, size, out);
 	r = handle->keeps ? kept_begin(tree, inode) : 0;

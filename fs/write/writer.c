@@ -94,7 +94,7 @@ static int has_open(const struct tree *tree, const struct handle *handle, pid_t 
 	int r = options->has_open(options->arg, pid, handle_nodeid(handle),
 				  DESCRIPTOR_WRITES | DESCRIPTOR_DOES_BOTH);
 
-	return r == -ENOENT ? 0 : r;
+	return r == -ENOENT || r == -ESRCH ? 0 : r;
 }
 
 bool handle_goes_on(struct tree *tree, const struct handle *handle, pid_t pid)
@@ -103,12 +103,12 @@ bool handle_goes_on(struct tree *tree, const struct handle *handle, pid_t pid)
 	const struct inode *inode = handle->inode;
 	pid_t asked = process_of(pid);
 
-	/* Any close gives up the locks of a process, and what was written under them is seen. */
-	if (!pid || !tree->options.has_open || inode->locked)
+	if (!pid || !tree->options.has_open)
 		return writing->writers > 1;
-	/* In doubt the close is the last one of this process, and what another has is released
+	/* Any close gives up the locks of a process, and what was written under them is seen.  In
+	 * doubt the close is the last one of this process, and what another has is released
 	 * later. */
-	if (has_open(tree, handle, pid) > 0)
+	if (!inode->locked && has_open(tree, handle, pid) > 0)
 		return true;
 	if (writing->process && writing->process != asked) {
 		asked = writing->process;
@@ -139,9 +139,7 @@ bool face_is_reached(const struct tree *tree, const struct inode *inode, const s
 	const struct tree_options *options = &tree->options;
 	unsigned access = DESCRIPTOR_PATH;
 
-	/* Of pages that the kernel has by the writer's size none may go. */
-	if (!pid || !face->own || face->own_filled || !options->has_open ||
-	    writing_is_by(face->writing, pid))
+	if (!pid || !face->own || !options->has_open || writing_is_by(face->writing, pid))
 		return true;
 	for (const struct handle *handle = inode->open; handle; handle = handle->next)
 		if (handle->face == face)

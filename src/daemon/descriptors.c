@@ -109,7 +109,7 @@ static int find_in_threads(const char *process, const struct wanted *wanted)
 		r = find(path, wanted, &any);
 	}
 	closedir(dir);
-	return r;
+	return any ? r : -ESRCH;
 }
 
 int descriptors_find(pid_t pid, unsigned device, uint64_t nodeid, unsigned access)

@@ -436,6 +436,40 @@ static int hold_it(void *arg, pid_t pid, uint64_t nodeid, unsigned access)
 	return pid == holding[0] || pid == holding[1];
 }
 
+EveryStore(faces, of_a_writer_show_no_size_to_who_looked_the_name_up_before)
+{
+	struct handle *writer;
+	struct inode *inode;
+	struct stat st;
+	bool own;
+
+	world_tree->options.has_open = hold_it;
+	holding[0] = holding[1] = NOBODY;
+	save("s/k.json", "1");
+	inode = inode_at("s/k.json");
+	cr_assert_eq(face_shown_to(inode, READER), 0);
+	writer = open_face(inode, 0, O_WRONLY | O_TRUNC, getpid());
+	write_at(writer, 0, BYTES("[1,"));
+
+	/* The kernel would cut the writer's pages by the published size. */
+	cr_expect_eq(tree_stat_face(world_tree, inode, 0, READER, &st, &own), -ESTALE);
+	cr_expect_eq(face_shown_to(inode, READER), 1);
+	cr_expect_eq(shown_to(inode, READER).st.st_size, 1);
+	cr_expect_eq(tree_stat_face(world_tree, inode, 0, READER, &st, &own), -ESTALE);
+
+	/* Who comes again came by no name. */
+	cr_expect_eq(tree_stat_face(world_tree, inode, 0, READER, &st, &own), 0);
+	cr_expect_eq(st.st_size, 3);
+	cr_expect_eq(tree_stat_face(world_tree, inode, 0, READER, &st, &own), -ESTALE);
+	holding[0] = SECOND;
+	cr_expect_eq(tree_stat_face(world_tree, inode, 0, SECOND, &st, &own), 0);
+	cr_expect_eq(st.st_size, 3);
+	cr_expect_eq(tree_stat_face(world_tree, inode, 0, getpid(), &st, &own), 0);
+	cr_expect_eq(st.st_size, 3);
+	release(writer);
+	forget(inode);
+}
+
 EveryStore(faces, of_a_writer_are_published_by_the_close_that_leaves_none)
 {
 	world_tree->options.has_open = hold_it;
