@@ -256,7 +256,9 @@ static struct face *face_of_led(struct tree *tree, struct inode *inode, pid_t pi
 	if (!led && again_get(tree, pid, &again)) {
 		if (again.kind != FACE_ASKS)
 			return face_lead(inode, again.kind, pid);
+		/* It may be about to open the file, and cannot be told ESTALE once more. */
 		again_end(tree, pid);
+		return face_lead(inode, FACE_WRITE, pid);
 	}
 	if (!led)
 		return NULL;

@@ -19,8 +19,8 @@ void handle_opened_by(struct handle *handle, pid_t pid);
  * one that we cannot see (0) may. */
 bool handle_is_opened_by(const struct handle *handle, pid_t pid);
 bool handle_is_written_by(const struct handle *handle, pid_t pid);
-/* Whether the close of a descriptor by this thread leaves others of what the handle writes, to those
- * who are known to have opened it or to have written. */
+/* Whether the close of a descriptor by this thread leaves others of what the handle writes, to whom
+ * it is known that they have opened it or have written. */
 bool handle_goes_on(struct tree *tree, const struct handle *handle, pid_t pid);
 
 /* The stage begins with what there is now; by that it is told whether others publish later. */
