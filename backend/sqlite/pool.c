@@ -76,6 +76,9 @@ void sqlite_pool_put(struct sqlite *store, struct backend_snapshot *snapshot)
 {
 	bool surplus, read = !snapshot->at_once;
 
+	/* One that was kept comes back after memory was given back. */
+	if (!read && !atomic_load(&store->keeper.used))
+		sqlite3_db_release_memory(snapshot->conn.db);
 	pthread_mutex_lock(&store->pool.lock);
 	surplus = store->pool.count > SQLITE_READERS;
 	if (surplus) {
