@@ -507,6 +507,25 @@ EveryStore(faces, of_a_writer_are_published_by_the_close_that_leaves_none)
 	}
 }
 
+EveryStore(faces, that_were_ordinary_are_published_by_a_close)
+{
+	struct handle *writer;
+	struct inode *inode;
+
+	world_tree->options.has_open = hold_it;
+	holding[0] = holding[1] = NOBODY;
+	save("s/o.txt", "1");
+	inode = inode_at("s/o.txt");
+	writer = open_face(inode, 0, O_WRONLY | O_APPEND, getpid());
+	cr_assert_eq(renamed("s/o.txt", "s/k.json", 0), 0);
+	append_to(writer, "[");
+	cr_expect_str_eq(content_of("s/k.json"), "1");
+	cr_assert_eq(handle_flush(world_tree, writer, getpid()), 0);
+	cr_expect_str_eq(content_of("s/k.json"), "1[");
+	release(writer);
+	forget(inode);
+}
+
 static void *release_it(void *handle)
 {
 	release(handle);
