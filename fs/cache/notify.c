@@ -71,10 +71,6 @@ struct notify_job {
 	_Alignas(max_align_t) char arg[];
 };
 
-/* Notes. */
-
-/* Telling. */
-
 static void notify_forget(struct tree *tree, const struct tree_watcher *watcher, uint64_t nodeid,
 			  int64_t offset)
 {

@@ -85,13 +85,7 @@ static int reconcile_collect(struct reconciling *reconciling)
 	return r;
 }
 
-/* Kinds. */
-
-/* Changed content. */
-
-/* Files whose rows went. */
-
-/* One key. */
+/* Taking them in. */
 
 /* The keys from first to end (exclusive).  With an error, those that were only gathered are not in
  * the store. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Names: looking up, making, linking, unlinking, listing.  (rename.c has the moving.) */
+/* Names: looking up, making, linking, unlinking.  rename.c moves them, listing.c lists them. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -423,5 +423,3 @@ int tree_readlink(struct tree *tree, struct inode *inode, struct buf *target)
 		return -EINVAL;
 	return buf_append_bytes(target, inode->node.target);
 }
-
-/* Listing. */

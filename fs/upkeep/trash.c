@@ -50,14 +50,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Words. */
-
-/* All that is in a directory, each before what it holds. */
-
-/* Looking. */
-
-/* Removing. */
-
 struct trashing {
 	struct tree *tree;
 	struct bytes name; /* in the root */
@@ -267,10 +259,6 @@ int tree_trash(struct tree *tree, struct bytes name, int64_t since, int64_t grac
 	notes_send(&notes, tree, NOTIFY_LATER);
 	return r;
 }
-
-/* Bringing back. */
-
-/* Purging. */
 
 /* Orders. */
 
