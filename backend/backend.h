@@ -383,9 +383,9 @@ struct backend_ops {
 			uint64_t *ret_ino, uint64_t *ret_entry);
 
 	/* The waiting changes of others.  One change with session.data NULL says: anything may have
-	 * changed (just adopted, or a store that cannot log).  It stays until a CHANGE_DONE with
-	 * session.data NULL and its stamp is committed, which covers all changes up to then; only
-	 * where every commit answers -EROFS it counts as digested once handed out. */
+	 * changed (just adopted, or a store that cannot log).  It stays until a BACKEND_CHANGE_DONE
+	 * with session.data NULL and its stamp is committed, which covers all changes up to then;
+	 * only where every commit answers -EROFS it counts as digested once handed out. */
 	int (*change_list)(struct backend *backend, struct backend_snapshot *snapshot,
 			   backend_change_fn *fn, void *arg);
 	/* The stamps of the changes that wait to be digested, by whoever owns the store, the oldest

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One connection of ours, and the pool of those that read.
+ * One connection of ours.  (pool.c has those that read.)
  *
  * A connection is used by one thread at a time (NOMUTEX).  Statements are prepared when they are
  * first used and kept for the life of the connection.

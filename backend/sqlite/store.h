@@ -8,26 +8,32 @@
  *   open.c    open and close: which mode
  *   judge.c   what kind of database it is, and the refusals
  *   file.c    the file itself: finding, creating, its header, who owns it
+ *   beside.c  files of ours beside it
  *   layout.c  the rows' table as we find it: may we use it, which columns has it
  *   schema.c  our tables, their versions, the triggers that log others' changes
- *   conn.c    one connection, its prepared statements; the pool of readers
- *   sql.c     every statement that runs more than once, as one table
+ *   conn.c    one connection, its prepared statements
+ *   pool.c    the connections that read
+ *   sql.c     every statement that runs more than once, as one table (sql-texts.h)
  *   snapshot.c  read.c  sessions.c   the reading half of backend.h
  *   cursor.c  a statement under way
+ *   kept.c    the snapshot that the tree keeps, when it is in the way
  *   commit.c  the writing half: group commit
+ *   writer.c  the queue of those who want the writer's connection
  *   apply.c   operations as SQL
  *   changes.c others' changes: listing them, waiting for them
- *   join.c    a layer below SQLite: one write and one lock a transaction, a WAL that grows ahead
+ *   join.c    a layer below SQLite: one write a transaction, a WAL that grows ahead
  *   keeper.c  the thread that syncs and checkpoints
  *   room.c    full disks: what may still be written, and the reserve for deletions
  *   check.c   space() and check()
  *   copy.c    a copy of one instant, and putting it in its place
  *   repair.c  a damaged store into a new one, with btree.c, image.c, salvage*.c, repair-mend.c
+ *   older.c   tables of an older layout, to be read once
  *   times.c   time stamps of rows
  *   error.c   SQLITE_* to -errno, and the sentences
  *
- * Lock order: queue.lock (or being the writer) before pool.lock before version_lock; keeper.lock
- * and keeper.sync_lock are leaves.
+ * Lock order: queue.lock (or being the writer) before kept.lock before pool.lock before
+ * version_lock; keeper.lock and keeper.sync_lock are leaves.  With kept.lock held the tree begins
+ * and ends snapshots.
  */
 
 #include <pthread.h>

@@ -2,7 +2,7 @@
 #ifndef FS_CACHE_NOTICE_H
 #define FS_CACHE_NOTICE_H
 
-/* Inside this room: what notes.c notes of a change of a file, and tell.c tells. */
+/* Inside this room: what notes.c notes of a change of a file, and notify.c sends. */
 
 #include "fs/cache/cache.h"
 

@@ -4,7 +4,7 @@
  * The life of an append
  *
  *   A write at the end of a list is cut behind its last newline.  What comes after stays with the
- *   writer (handle.piece) until its newline comes, or until close or fsync.  The whole lines are
+ *   writer (writing.piece) until its newline comes, or until close or fsync.  The whole lines are
  *   given to append_lines(), which turns each into one row, or one piece if it is not JSON, and
  *   commits all of them in one transaction before the write is answered.
  *

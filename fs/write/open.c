@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Opening and closing files.  handle.c has the states of a handle, fs/cache/cache.h says what a
- * face is. */
+/* Opening and closing files.  handle.c has the states of what is written, fs/cache/cache.h says what
+ * a face is. */
 
 #include <errno.h>
 #include <stdlib.h>
