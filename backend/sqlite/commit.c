@@ -32,7 +32,6 @@
 #include "backend/sqlite/store.h"
 #include "backend/sqlite/times.h"
 #include "backend/sqlite/writer.h"
-#include "src/base/cleanup.h"
 #include "src/base/tick.h"
 
 enum {

@@ -6,7 +6,6 @@
 #include "backend/sqlite/error.h"
 #include "backend/sqlite/slots.h"
 #include "backend/sqlite/times.h"
-#include "src/base/cleanup.h"
 
 enum { NODE_COLUMNS = 18 }; /* in front of what else a statement returns */
 

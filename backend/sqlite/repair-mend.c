@@ -4,7 +4,6 @@
  *
  * All of it is done in SQL, in the order of keys, so that it needs little memory.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>

@@ -17,7 +17,6 @@
 #include "backend/sqlite/writer.h"
 #include "src/base/cleanup.h"
 #include "src/base/descriptor.h"
-#include "src/base/log.h"
 #include "src/base/tick.h"
 
 enum { COMMIT_BYTES = 32 << 20 };

@@ -2,7 +2,6 @@
 
 /* The queue of those who want the writer's connection (commit.c tells how it goes). */
 
-#include <errno.h>
 #include <sched.h>
 
 #include "backend/sqlite/store.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/base/batch.h"
 #include "src/base/array.h"
-#include "src/base/cleanup.h"
 
 #include <errno.h>
 #include <stdlib.h>

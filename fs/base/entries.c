@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/base/entries.h"
 #include "src/base/array.h"
-#include "src/base/cleanup.h"
 
 #include <sys/stat.h>
 

@@ -45,14 +45,12 @@
  *   through the page cache, which holds a page of the file.
  */
 
-#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fs/cache/notice.h"
 #include "src/base/array.h"
-#include "src/base/log.h"
 #include "src/base/tick.h"
 
 struct missed {

@@ -24,14 +24,11 @@
  */
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/falloc.h>
 #include <unistd.h>
 
 #include "fs/content/file.h"
 #include "fs/content/kind.h"
 #include "fs/inode/inodes.h"
-#include "src/base/log.h"
 
 enum { BUFFERED_MAX = 8 }; /* files at a time */
 

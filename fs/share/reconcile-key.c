@@ -6,11 +6,9 @@
 
 #include "fs/base/entries.h"
 #include "fs/base/names.h"
-#include "fs/content/content.h"
 #include "fs/inode/kept.h"
 #include "fs/share/reconcile.h"
 #include "fs/tree/tree.h"
-#include "src/base/log.h"
 
 static bool is_hash_key(struct bytes key)
 {

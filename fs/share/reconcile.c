@@ -28,7 +28,6 @@
 #include "fs/inode/inodes.h"
 #include "fs/share/reconcile.h"
 #include "fs/share/share.h"
-#include "src/base/array.h"
 #include "src/base/log.h"
 
 /* Collecting the keys. */

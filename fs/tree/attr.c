@@ -10,7 +10,6 @@
 #include "fs/tree/attr.h"
 #include "fs/tree/tree.h"
 #include "fs/write/write.h"
-#include "src/base/tick.h"
 
 enum { ELSEWHERE = 1 };
 

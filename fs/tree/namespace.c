@@ -3,15 +3,12 @@
 /* Names: looking up, making, linking, unlinking.  rename.c moves them, listing.c lists them. */
 
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
-#include <stdlib.h>
 
 #include "fs/inode/aparts.h"
 #include "fs/tree/attr.h"
 #include "fs/tree/place.h"
 #include "fs/tree/tree.h"
-#include "src/base/log.h"
 
 static int lookup_once(struct tree *tree, struct inode *dir, struct bytes name,
 		       struct inode **ret_inode)

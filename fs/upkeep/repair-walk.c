@@ -3,8 +3,6 @@
 /* The tree from the root on: what each entry is by its place, and what cannot be there. */
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "fs/base/entries.h"
@@ -12,7 +10,6 @@
 #include "fs/base/sound.h"
 #include "fs/inode/inodes.h"
 #include "fs/upkeep/mending.h"
-#include "src/base/json.h"
 
 enum { PART = 512 };
 

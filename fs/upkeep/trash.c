@@ -41,13 +41,9 @@
 #include "fs/inode/aparts.h"
 #include "fs/tree/tree.h"
 #include "fs/upkeep/trash-internal.h"
-#include "src/base/array.h"
-#include "src/base/log.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct trashing {

@@ -27,14 +27,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <unistd.h>
 
 #include "fs/base/lines.h"
 #include "fs/content/content.h"
 #include "fs/inode/inodes.h"
 #include "fs/write/handle.h"
-#include "src/base/descriptor.h"
 #include "src/base/tick.h"
 
 void handle_note_begun(struct tree *tree, struct writing *writing)

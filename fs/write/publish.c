@@ -14,17 +14,13 @@
  */
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
-#include "fs/base/entries.h"
 #include "fs/base/lines.h"
 #include "fs/content/content.h"
 #include "fs/inode/inodes.h"
 #include "fs/write/handle.h"
-#include "src/base/descriptor.h"
 #include "src/base/log.h"
-#include "src/base/tick.h"
 
 /* The unfinished line joins the list. */
 static int join_piece(struct tree *tree, struct handle *handle, struct notes *notes)

@@ -3,7 +3,6 @@
 /* Replacing the content of a file by a stage, whatever keeps either (save.c has the plan of it). */
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include "fs/content/content.h"
 #include "fs/inode/inodes.h"

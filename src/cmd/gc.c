@@ -22,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fs/base/names.h"
 #include "fs/api/trash.h"
 #include "fs/base/ttl.h"
 #include "src/base/array.h"

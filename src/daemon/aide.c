@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>

@@ -23,7 +23,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "src/access/access.h"
 #include "src/base/buf.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
