@@ -89,8 +89,7 @@
 	     (snapshot SLOTS_BEHIND arguments))
 /* clang-format on */
 
-/* A list in parentheses behind other parameters, and without them. */
+/* A list in parentheses, behind other parameters. */
 #define SLOTS_BEHIND(...) , ##__VA_ARGS__
-#define SLOTS_BARE(...) __VA_ARGS__
 
 #endif

@@ -36,10 +36,9 @@ struct image {
 	uint8_t *map;	 /* the page of the pointer map that was read last, and its number */
 	uint32_t map_page;
 	struct {
-		uint64_t frames;   /* up to the last commit */
-		uint64_t damaged;  /* of these */
-		uint64_t unusable; /* behind the first damaged one, where SQLite does not get */
-		bool header;	   /* is whole */
+		uint64_t frames;  /* up to the last commit */
+		uint64_t damaged; /* of these */
+		bool header;	  /* is whole */
 	} log;
 };
 

@@ -36,7 +36,6 @@ static void tell_lost_child(struct salvage *salvage, enum salvage_table table,
 	char before[512], behind[512];
 	uint8_t *bytes;
 
-	salvage->damaged_pages++;
 	bytes = step->from ? malloc(salvage->image.page_size) : NULL;
 	if (table != SALVAGE_ROW || !bytes || image_read(&salvage->image, step->from, bytes) < 0 ||
 	    !btree_page_read(bytes, salvage->image.usable, step->from == 1, &above) ||

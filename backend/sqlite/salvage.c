@@ -47,7 +47,6 @@ static void sort_found(struct salvage *salvage, uint32_t number)
 		    !salvage_page_is_of(salvage, table, &page))
 			continue;
 		salvage->use[number] = (uint8_t)table;
-		salvage->found_pages++;
 		return;
 	}
 }
@@ -108,8 +107,6 @@ static void tell_lost_cells(struct salvage *salvage, enum salvage_table table, u
 {
 	char before[512], behind[512];
 
-	salvage->damaged_pages++;
-	salvage->damaged_records += lost;
 	if (table != SALVAGE_ROW) {
 		salvage_tell(salvage, "page %" PRIu32 ", of %s: %u of %u records are damaged",
 			     number, salvage_name_of(salvage, table), lost, page->cells);

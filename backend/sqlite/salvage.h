@@ -80,9 +80,6 @@ struct salvage {
 	int columns[ROW_COLUMNS];
 	unsigned rows_by;
 	bool foreign; /* made by another program, as far as is known */
-	uint64_t damaged_pages;
-	uint64_t damaged_records;
-	uint64_t found_pages;
 	struct buf payload;
 	uint8_t *page;
 	uint8_t *other; /* a second page */

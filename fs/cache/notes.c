@@ -127,7 +127,6 @@ static void notice_add(struct notice *notice, struct face *face, enum change cha
 
 	*told = (struct notice_face){ .number = face->number };
 	face->shown = false;
-	told->attr = change == CHANGE_ATTR;
 	/* Whatever is told, the kernel drops the size that it is just being answered. */
 	told->grown = face_is_read(inode, face) &&
 		      (change != CHANGE_REPLACED || face_is_needed(inode, face));

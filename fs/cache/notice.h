@@ -11,7 +11,6 @@ struct notice_face {
 	unsigned number;
 	bool pages; /* forget pages from offset on, and attributes; otherwise attributes only */
 	int64_t offset;
-	bool attr;  /* all attributes, not only those that move with the content */
 	bool grown; /* then store the last byte */
 	bool stale;
 	bool renew;

@@ -172,7 +172,6 @@ static int load_row(struct loading *loading, const struct segment *segment)
 		batch_mark_put(loading->marks, loading->inode->node.ino, list->size,
 			       segment->index);
 		list->mark_offset = list->size;
-		list->mark_index = segment->index;
 		list->mark_rows = 0;
 	}
 	list->mark_rows++;
@@ -228,7 +227,6 @@ static int list_load(struct tree *tree, struct view *view, struct inode *inode)
 	if (r < 0 && r != -ENOENT)
 		return r;
 	list->size = list->mark_offset = mark.offset;
-	list->mark_index = mark.index;
 	list->next = MAX(mark.index, 0);
 	start = (struct segment_place){ mark.index, INT64_MIN };
 	r = list_walk(view, inode, start, load_segment, &loading);

@@ -17,9 +17,8 @@ struct list_state {
 	uint64_t size;
 	int64_t next;	      /* index of the next row */
 	int64_t piece_seq;    /* seq of the next piece before row next */
-	uint64_t mark_offset; /* the last mark, or 0 and the first index */
-	int64_t mark_index;
-	uint64_t mark_rows; /* rows behind it */
+	uint64_t mark_offset; /* of the last mark, or 0 */
+	uint64_t mark_rows;   /* rows behind it */
 	/* The bytes behind the last newline: a row, or pieces from tail_seq on before row next. */
 	uint64_t tail_size; /* 0: the list is empty or ends in a newline */
 	bool tail_is_row;

@@ -41,7 +41,8 @@ static void attr_fill(const struct tree *tree, const struct inode *inode, uint64
 		st->st_size = (off_t)node->target.size;
 }
 
-int inode_stat(struct tree *tree, struct view *view, struct inode *inode, struct stat *ret_stat)
+static int inode_stat(struct tree *tree, struct view *view, struct inode *inode,
+		      struct stat *ret_stat)
 {
 	uint64_t size = 0, stored;
 	/* A file whose bytes are not to be had can still be seen, and removed. */
@@ -55,8 +56,8 @@ int inode_stat(struct tree *tree, struct view *view, struct inode *inode, struct
 	return r;
 }
 
-/* Most questions need no view: the size is known. */
-int inode_stat_fresh(struct tree *tree, struct inode *inode, struct stat *ret_stat)
+/* In a view of its own, if one is needed.  Most questions need none: the size is known. */
+static int inode_stat_fresh(struct tree *tree, struct inode *inode, struct stat *ret_stat)
 {
 	_cleanup_(view_end) struct view view = { 0 };
 	int r;

@@ -7,10 +7,6 @@
 #include "fs/api/tree.h"
 #include "fs/cache/cache.h"
 
-/* Under inode.lock, or tree.lock for writing. */
-int inode_stat(struct tree *tree, struct view *view, struct inode *inode, struct stat *ret_stat);
-/* In a view of its own, if one is needed. */
-int inode_stat_fresh(struct tree *tree, struct inode *inode, struct stat *ret_stat);
 /* What a lookup by thread pid is answered with; under tree.lock for reading.  NOBODY: any. */
 int inode_show(struct tree *tree, struct inode *inode, pid_t pid, struct shown *shown);
 

@@ -11,7 +11,7 @@
 #include "fs/tree/tree.h"
 #include "src/base/log.h"
 
-int name_check(struct bytes name)
+static int name_check(struct bytes name)
 {
 	return name.size > NAME_LIMIT ? -ENAMETOOLONG : 0;
 }

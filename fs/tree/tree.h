@@ -10,8 +10,6 @@
 
 /* entry.c, all under tree.lock for writing */
 
-/* -ENAMETOOLONG */
-int name_check(struct bytes name);
 /* The entry of a name, with its inode counted. */
 int entry_open(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 	       uint64_t *ret_id, struct inode **ret_inode);

@@ -59,7 +59,6 @@ static void append_mark(struct appending *appending)
 		return;
 	batch_mark_put(&appending->batch, appending->inode->node.ino, list->size, list->next);
 	list->mark_offset = list->size;
-	list->mark_index = list->next;
 	list->mark_rows = 0;
 }
 
