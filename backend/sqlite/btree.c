@@ -5,7 +5,7 @@
 
 #include "src/base/cleanup.h"
 
-enum { FILE_HEADER = 100, LEAF_HEADER = 8, INTERIOR_HEADER = 12, VARINT_MAX = 9 };
+enum { LEAF_HEADER = 8, INTERIOR_HEADER = 12, VARINT_MAX = 9 };
 
 /* A variable-length integer; how many bytes it takes, 0 when it does not end in time. */
 static unsigned read_varint(const uint8_t *bytes, size_t room, uint64_t *ret_value)

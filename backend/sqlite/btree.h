@@ -16,6 +16,8 @@
 
 #include "src/base/buf.h"
 
+enum { FILE_HEADER = 100 }; /* bytes of the database, before what is in its first page */
+
 enum btree_type {
 	BTREE_INDEX_INTERIOR = 2,
 	BTREE_TABLE_INTERIOR = 5,

@@ -17,11 +17,8 @@
 #include "src/base/descriptor.h"
 
 enum {
-	FILE_HEADER = 100,
 	PAGE_LEAST = 512,
 	PAGE_MOST = 65536,
-	LOG_HEADER = 32,
-	FRAME_HEADER = 24,
 	PAGES_MOST = 0x7ffffffe,
 	SAMPLES = 256, /* pages that are looked at to find out how large they are */
 };

@@ -19,6 +19,11 @@
 
 #include "backend/backend.h"
 
+enum {
+	LOG_HEADER = 32,   /* bytes of the log's header */
+	FRAME_HEADER = 24, /* and of that of each frame, before its page */
+};
+
 struct image {
 	int fd;
 	int wal; /* -1: none */

@@ -43,11 +43,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/sqlite/image.h"
 #include "backend/sqlite/join.h"
 #include "src/base/cleanup.h"
 
 enum {
-	FRAME_HEADER = 24,
 	FRAME_PAGES = 4, /* where a header tells the pages of the database, if it is the last */
 	WRITE_LOCK = 0,	 /* the slot of the index's locks that who writes holds */
 	JOIN_MOST = 120 << 10, /* bytes that are collected; SQLite cannot write 128 KiB at once */

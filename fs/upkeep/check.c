@@ -184,6 +184,7 @@ struct list_check {
 	const struct backend_node *node;
 	struct backend_mark *marks; /* in falling order */
 	size_t mark_count;
+	size_t mark_room;
 	uint64_t offset;
 	bool at_piece; /* pieces of this row index came before */
 	bool in_line;  /* they do not end in a newline */
@@ -229,17 +230,14 @@ static int load_marks(struct view *view, struct list_check *list)
 
 	for (;;) {
 		struct backend_mark mark;
-		struct backend_mark *marks;
 		int r = ASK(view, mark_find, list->node->ino, offset, &mark);
 
 		if (r == -ENOENT)
 			return 0;
 		if (r < 0)
 			return r;
-		marks = reallocarray(list->marks, list->mark_count + 1, sizeof(*marks));
-		if (!marks)
+		if (ARRAY_ROOM(list->marks, list->mark_count, list->mark_room) < 0)
 			return -ENOMEM;
-		list->marks = marks;
 		list->marks[list->mark_count++] = mark;
 		if (!mark.offset)
 			return 0;

@@ -33,9 +33,7 @@
 #include "fs/write/handle.h"
 
 enum {
-	PIECE_MAX = 1 << 20,   /* bytes of one piece; longer ones are several */
-	PIECE_LINES = 1 << 16, /* bytes of whole lines that are kept as one piece, about */
-	CHARACTER_MAX = 4,     /* bytes of one in UTF-8 */
+	CHARACTER_MAX = 4, /* bytes of one in UTF-8 */
 };
 
 struct appending {

@@ -8,6 +8,12 @@
 
 #include "fs/write/write.h"
 
+/* Bytes of a list that are no rows. */
+enum {
+	PIECE_MAX = 1 << 20,   /* bytes of one piece; longer ones are several */
+	PIECE_LINES = 1 << 16, /* bytes of whole lines that are one piece together, about */
+};
+
 static inline bool handle_writes(const struct handle *handle)
 {
 	return (handle->flags & O_ACCMODE) != O_RDONLY;

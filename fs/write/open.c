@@ -369,7 +369,7 @@ int handle_join(struct tree *tree, struct inode *inode, unsigned face, pid_t pid
 static bool is_written(const struct inode *inode)
 {
 	for (const struct handle *handle = inode->open; handle; handle = handle->next)
-		if ((handle->flags & O_ACCMODE) != O_RDONLY)
+		if (handle_writes(handle))
 			return true;
 	return false;
 }

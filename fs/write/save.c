@@ -35,9 +35,7 @@ enum {
 	EMIT_BLOCK = 256,     /* operations of one block of a larger one */
 	EMIT_BYTES = 8 << 20, /* bytes that one block refers to, about */
 	PLAN_BYTES = 8 << 20, /* read before they are given back */
-	SAVE_PIECE_MAX = 1 << 20,
-	SAVE_PIECE_LINES = 1 << 16, /* bytes of whole lines that are kept as one piece, about */
-	RUN_BITS = 6,		    /* of a byte in the codes: the length of the run, less one */
+	RUN_BITS = 6,	      /* of a byte in the codes: the length of the run, less one */
 	RUN_MAX = 1 << RUN_BITS,
 };
 
@@ -356,7 +354,7 @@ static void emit_mark(struct save *save, struct batch *batch)
 static void emit_piece(struct save *save, struct batch *batch, struct bytes data)
 {
 	while (data.size) {
-		size_t part = MIN(data.size, (size_t)SAVE_PIECE_MAX);
+		size_t part = MIN(data.size, (size_t)PIECE_MAX);
 
 		batch_piece_put(batch, save->target.node->ino, save->index, save->seq++,
 				bytes_make(data.data, part));
@@ -372,7 +370,7 @@ static void emit_gather(struct save *save, struct line *line)
 	struct bytes rest = save->rest;
 	struct line next;
 
-	while (line->size < SAVE_PIECE_LINES && lines_next(&rest, &next) && next.newline &&
+	while (line->size < PIECE_LINES && lines_next(&rest, &next) && next.newline &&
 	       codes_peek(save) == LINE_PIECE) {
 		codes_next(save);
 		line->size += next.size;
