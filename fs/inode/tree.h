@@ -6,6 +6,7 @@
 
 #include "fs/inode/state.h"
 #include "fs/inode/view.h"
+#include "fs/inode/writing.h"
 
 struct tree {
 	struct backend *backend;
