@@ -2,7 +2,8 @@
 #ifndef FS_INODE_STATE_H
 #define FS_INODE_STATE_H
 
-/* What is in memory of files.  Fields say which lock guards them; locks.h has their order. */
+/* What is in memory of files.  What no other lock is named for is guarded by inode.lock, or by
+ * tree.lock for writing; locks.h has the order of the locks. */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -34,65 +35,67 @@ struct list_state {
 	bool pieces_counted;
 };
 
-/* The content of a file before a save, for those who are in the middle of it; counted under
- * inode.lock. */
+/* The content of a file before a save, for readers that are in the middle of it; counted by the
+ * faces that show it and the handles that read it. */
 struct version {
 	unsigned count;
 	struct stage stage;
 };
 
+/* How a handle counts on its face; FACE_ASKS: a thread wants attributes and opens nothing. */
 enum face_kind { FACE_READ, FACE_WRITE, FACE_KINDS, FACE_ASKS = FACE_KINDS };
 
 enum { FACE_NONE = FACE_ANY }; /* the name is to be looked up again */
 
-/* One nodeid of a file; see fs/cache/cache.h. */
+/* One nodeid of a file; see fs/cache/cache.h.  Lives as long as its inode. */
 struct face {
-	struct face *_Atomic next;
-	_Atomic uint64_t lookups; /* that the kernel has been told and has not forgotten */
-	unsigned number;
-	unsigned open[FACE_KINDS]; /* handles */
+	struct face *_Atomic next; /* in the inode's list */
+	_Atomic uint64_t lookups;  /* that the kernel has been told and has not forgotten */
+	unsigned number;	   /* in the upper bits of the nodeid; 0: the first face */
+	unsigned open[FACE_KINDS]; /* handles, by what they count as */
 	bool filled;		   /* the kernel may have pages */
 	pid_t told;		   /* thread that was told its size by a name, since it changed */
-	bool shown;		   /* and attributes, or is about to take them in */
-	bool changed;		   /* since somebody began to read it */
-	unsigned stale;		   /* changes whose pages it has yet to forget */
-	struct writing *writing;   /* of those who write here */
-	bool own;	     /* theirs alone: it shows what they see, and no name leads here */
-	struct version *old; /* what it shows, if that is not the newest */
-	bool renewing;	     /* the kernel is being told that it is old no longer */
+	bool shown;		   /* the kernel has attributes, or is about to take them in */
+	bool changed;		   /* the content, since a reader opened this face */
+	unsigned stale;		   /* changes whose pages the kernel has yet to forget */
+	struct writing *writing;   /* what is written here, by the handle that came first */
+	/* It shows what the handles of that writing see, and no name leads here. */
+	bool own;
+	struct version *old; /* what it shows, counted; NULL: the newest content */
+	bool renewing;	     /* a notice is under way by which it is old no longer */
 };
 
-/* A thread that was told ESTALE and looks the name up again. */
+/* A thread that was told ESTALE and looks the name up again; a face is kept for it. */
 struct led {
 	struct led *next;
 	struct face *face;
-	enum face_kind kind;
+	enum face_kind kind; /* as which the thread will open it */
 	pid_t pid;
-	int64_t until;
+	int64_t until; /* by tick_now(): a thread that does not come loses the face */
 };
 
-/* A thread that was told so lately; until 0: nobody. */
+/* A thread that was told so lately, whatever file it comes to next; until 0: nobody. */
 struct retrying {
 	pid_t pid;
 	enum face_kind kind;
 	uint64_t nodeid; /* for which it was told so */
-	int64_t until;
+	int64_t until;	 /* by tick_now() */
 };
 
 struct inode {
-	struct inode *next; /* in the table's chain */
+	struct inode *next; /* in the table's chain; tree.table_lock */
 	uint64_t ino;	    /* never changes, so it needs no lock */
 	uint64_t count;	    /* tree.table_lock */
 	_Atomic bool state; /* a view over rows; follows node.kind */
 	pthread_mutex_t lock;
-	struct backend_node node;
-	struct inode *parent; /* of a directory, counted; NULL for the root */
-	char *name;	      /* of a directory */
-	struct handle *open;  /* its handles */
-	struct dates dates;   /* of rows that are written to the state file; dates.h */
-	bool gone;	      /* its node was deleted from the store */
-	bool nameless;	      /* made without a name, and not linked since */
-	bool orphaned;	      /* gone, and orphan has the bytes of the state file */
+	struct backend_node node; /* as the store has it, but for times that are newer here */
+	struct inode *parent;	  /* of a directory, counted; NULL for the root; tree.lock */
+	char *name;		  /* of a directory; tree.lock */
+	struct handle *open;	  /* its handles */
+	struct dates dates;	  /* of rows that are written to the state file; dates.h */
+	bool gone;		  /* its node was deleted from the store */
+	bool nameless;		  /* made without a name, and not linked since */
+	bool orphaned;		  /* gone, and orphan has the bytes of the state file */
 	struct stage orphan;
 	bool inherited;	  /* its first handle is to begin as a save of nothing; see ghost.c */
 	bool inherits;	  /* its rows are those of the file that it follows, until it is saved */
@@ -103,12 +106,12 @@ struct inode {
 	unsigned lookup;	/* number of the face that the name leads to, or FACE_NONE */
 	bool name_kept;		/* by the kernel, which remembers where it leads */
 	int64_t name_forgotten; /* tick_now() when it was notified to forget that, or 0 */
-	struct led *led;
-	uint64_t changed;	   /* tree.changes when its content changed last, or later */
-	uint64_t changes;	   /* of content that were to be told; see fs/cache/notify.c */
-	uint64_t replaced;	   /* how many there were when the content was replaced */
-	uint64_t bound;		   /* shown as no larger than this, while it is told that it grew */
-	uint64_t changes_notified; /* tree.notify_lock */
+	struct led *led;	/* threads that were led to a face and have not come yet */
+	uint64_t changed;	/* tree.changes when its content changed last, or later */
+	uint64_t changes;  /* notices of its content, each with the next number; cache/notify.c */
+	uint64_t replaced; /* how many there were when the content was replaced */
+	uint64_t bound;	   /* shown as no larger than this, while the kernel is told that it grew */
+	uint64_t changes_notified; /* number of the last notice that was sent; tree.notify_lock */
 	bool loaded;		   /* the following are known */
 	uint64_t size;		   /* bytes of a single or hash that is no draft */
 	struct list_state list;
