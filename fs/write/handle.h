@@ -2,7 +2,12 @@
 #ifndef FS_WRITE_HANDLE_H
 #define FS_WRITE_HANDLE_H
 
-/* Inside this room.  Under inode.lock, or tree.lock for writing, unless it says otherwise. */
+/*
+ * Inside this room: what the files of it share of a handle and of what is written by it.
+ *
+ * The callers hold writing.lock of the handle, and inode.lock or tree.lock for writing, unless it
+ * says otherwise.  0 or -errno, if nothing else is said; -ESTALE: changes of others come first.
+ */
 
 #include <fcntl.h>
 
@@ -14,56 +19,63 @@ enum {
 	PIECE_LINES = 1 << 16, /* bytes of whole lines that are one piece together, about */
 };
 
+/* Whether it may write, whatever it does.  No lock is needed. */
 static inline bool handle_writes(const struct handle *handle)
 {
 	return (handle->flags & O_ACCMODE) != O_RDONLY;
 }
 
-/* Remember which process a handle belongs to. */
+/* Remember to which process a handle belongs that thread pid has just opened.  Nobody else knows
+ * the handle yet; no lock is needed. */
 void handle_opened_by(struct handle *handle, pid_t pid);
-/* Whether a thread belongs to the process that has opened it, or to the one that has written last;
- * one that we cannot see (0) may. */
+/* Whether thread pid belongs to the process that has opened the handle, or to the one that has
+ * written last; a thread that we cannot see (0) counts as one that has written. */
 bool handle_is_opened_by(const struct handle *handle, pid_t pid);
 bool handle_is_written_by(const struct handle *handle, pid_t pid);
-/* Whether the close of a descriptor by this thread leaves others of what the handle writes, to whom
- * it is known that they have opened it or have written. */
+/* Whether other descriptors of the same open file are left when thread pid closes one, in a process
+ * that has opened it or has written.  Asks /proc; in doubt there are none (publish.c says why). */
 bool handle_goes_on(struct tree *tree, const struct handle *handle, pid_t pid);
 
-/* The stage begins with what there is now; by that it is told whether others publish later. */
+/* Note which content the stage begins with, so that it is known later whether others have published
+ * since. */
 void handle_note_begun(struct tree *tree, struct writing *writing);
-/* From now on a stage; with keep it begins as the published content. */
+/* Let what is written go to a stage from now on; nothing if it does already.  With keep the stage
+ * begins as the published content with the unfinished line behind it, otherwise empty. */
 int handle_begin_save(struct tree *tree, struct handle *handle, bool keep);
-/* The stage was changed. */
+/* The stage was changed: it is to be published, and the tree's thread looks for a pause. */
 void handle_staged(struct tree *tree, struct handle *handle);
 /* Whether the list ends in a line that this handle has left unfinished. */
 bool handle_owns_tail(struct tree *tree, const struct handle *handle);
-/* Where a list, or its draft, ends. */
+/* Where a list, or its draft, ends.  inode.lock is enough. */
 int handle_list_end(struct tree *tree, struct inode *inode, uint64_t *ret_end);
 /* What lies before the end of the last whole line. */
 struct bytes whole_lines(struct bytes data);
-/* A stage that was published is a view of the file only until somebody else publishes or
- * appends. */
+/* Drop a stage that was published if somebody else has published or appended since: only until then
+ * is it a view of the file. */
 void handle_drop_outdated(struct handle *handle);
-/* The next read of the handle shows the newest content. */
+/* Let the next read of the handle show the newest content. */
 void handle_drop_old(struct handle *handle);
-/* Who has the same open file sees what was written, whatever they were in the middle of. */
+/* All handles of the same open file show what was written, whatever they were in the middle of. */
 void handle_wrote(struct handle *handle);
 /* -EFBIG when a state file with data at offset, and zeros before it, would hold a document or a
- * line that the store cannot take.  handle: by which that is done, or NULL. */
+ * line that the store cannot take.  handle: by which that is done, or NULL, and then inode.lock is
+ * enough. */
 int check_growth(struct tree *tree, struct inode *inode, const struct handle *handle,
 		 uint64_t offset, struct bytes data);
 
-/* Set the size by a handle. */
+/* Set the size of what is written by a handle, as a part of its save. */
 int handle_cut(struct tree *tree, struct handle *handle, uint64_t size, struct notes *notes);
 
-/* As handle_flush(), while the kernel holds the file. */
+/* As handle_flush() by nobody in particular, while the kernel holds the file: names are notified
+ * later.  No lock is held. */
 int handle_flush_held(struct tree *tree, struct handle *handle);
 
 /* append.c */
 
-/* Append bytes to a list: whole lines, and with closing an unfinished one at the end.  own_tail:
- * the list's tail was written by the same writer.  mtime is the time of change.  by: the face
- * through which the kernel knows, or NULL.  Committed when it returns. */
+/* Append bytes to a list: whole lines, of which the last one may lack its newline.  own_tail: the
+ * list's tail was written by the same writer, so the first line goes on with it.  mtime is the time
+ * of change.  by: the face through which the kernel knows, or NULL.  Committed when it returns.
+ * Under inode.lock; -EIO: its key is set apart. */
 int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool own_tail,
 		 int64_t mtime, const struct face *by, struct notes *notes);
 /* Whether a line (without its newline) would be JSON, or blank, if append_lines() appended it: 1;
@@ -72,9 +84,9 @@ int append_judge(struct tree *tree, struct inode *inode, struct bytes line, bool
 
 /* save.c */
 
-/* A plan is made use of later, for the same content. */
+/* Let a plan that was made ahead be for the node as it is now; the content is the same. */
 void save_set_target(struct save *save, const struct save_target *target);
-/* Whether a list of so many bytes keeps them all and only gets more. */
+/* Whether a list that had size_before bytes keeps all of them and only gets more. */
 bool save_only_adds(const struct save *save, const struct inode *inode, uint64_t size_before);
 
 #endif

@@ -8,30 +8,36 @@
 #include "fs/base/batch.h"
 #include "fs/cache/cache.h"
 
-/* pid is the thread that writes; looked up only when it is another one than before. */
+/* Remember that thread pid writes by a handle; its process is looked up in /proc only when another
+ * thread has written before.  Under writing.lock and inode.lock. */
 void handle_written_by(struct handle *handle, pid_t pid);
-/* The size that a file of so many published bytes has to who writes to it. */
+/* The size that a file of so many published bytes has for its writer, with what is held back.
+ * Under inode.lock. */
 uint64_t writing_size(const struct writing *writing, uint64_t published);
-/* Whether a thread may have a descriptor of what is open on a writer's own face.  Otherwise it has
- * come there by a name, before the kernel knew that none leads there any more. */
+/* Whether thread pid may have a descriptor of what is open on a writer's own face.  Otherwise it
+ * has come there by a name, before the kernel knew that none leads there any more.  Under
+ * inode.lock. */
 bool face_is_reached(const struct tree *tree, const struct inode *inode, const struct face *face,
 		     pid_t pid);
-/* Publish what writers hold back that have paused for about a second at a moment of tick_now(), if
- * it is whole. */
+/* Publish what writers hold back, if it is whole, that have paused for about a second at now, a
+ * moment of tick_now().  For the tree's own thread, with no lock. */
 void handles_publish_paused(struct tree *tree, int64_t now);
-/* An explicit time was set: saves that are under way shall not move it. */
+/* An explicit time was set: saves that are under way shall not move it.  Under inode.lock. */
 void handles_times_set(struct inode *inode);
-/* Whether a handle has something that is not published: it may, of a file that was renamed since
- * and is ordinary now. */
+/* Whether a handle has something that is not published, which it may also of a file that was
+ * renamed since and is ordinary now. */
 bool handle_holds_back(const struct handle *handle);
-/* Set the size of a state file by one of its handles, or as a save of its own when handle is
- * NULL. */
+/* Set the size of a state file by one of its handles, as part of what that writes; or as a save of
+ * its own when handle is NULL or may not write.  Under writing.lock of the handle and inode.lock;
+ * -EFBIG, -ESTALE. */
 int handle_truncate(struct tree *tree, struct inode *inode, struct handle *handle, uint64_t size,
 		    struct notes *notes);
-/* A handle of the writer that a thread has come to by an open file (/proc/self/fd), for a request
- * during which the kernel holds the file; NULL when there is none.  -ESTALE as tree_open_file(). */
+/* Open a handle of the writer that thread pid has come to by an open file (/proc/self/fd), for a
+ * request during which the kernel holds the file; NULL when it has come to none.  No lock is held;
+ * -ESTALE as tree_open_file(). */
 int handle_join(struct tree *tree, struct inode *inode, unsigned face, pid_t pid,
 		struct handle **ret_handle);
+/* Close it again; the last one that writes publishes. */
 void handle_leave(struct tree *tree, struct handle *handle);
 
 /* save.c */
@@ -51,7 +57,9 @@ struct save_target {
 	struct dates dates; /* of the rows that are written */
 };
 
-/* A save that was planned: what differs between a stage and the store.  The stage is borrowed. */
+/* A save that was planned: what differs between a stage and the store, as the view shows it.  The
+ * plan sets flags and size of target->node; it borrows the stage and the node until save_free().
+ * -EFBIG: a line or a document that the store cannot take. */
 struct save;
 int save_plan(struct tree *tree, struct view *view, const struct save_target *target,
 	      struct stage *stage, struct save **ret_save);
@@ -62,7 +70,8 @@ static inline void save_freep(struct save **save)
 {
 	save_free(*save);
 }
-/* Commit the operations in batch and then all of the save, as one transaction. */
+/* Commit the operations in batch and then all of the save, as one transaction; the view that it was
+ * planned in has ended. */
 int save_commit(struct tree *tree, struct save *save, struct batch *batch, unsigned flags);
 
 /* A save that is planned without any lock of the tree, so that others go on while a large stage is
@@ -75,15 +84,16 @@ struct save_ahead {
 	uint64_t size;	  /* bytes that it had */
 	struct save *save;
 };
-/* Under inode.lock: note what there is. */
+/* Note what there is, under inode.lock. */
 int save_ahead_begin(struct tree *tree, struct inode *inode, struct save_ahead *ahead);
-/* The stage must stay as it is until it is published. */
+/* Plan it with writing.lock alone: the stage must stay as it is until it is published. */
 int save_ahead_plan(struct tree *tree, struct save_ahead *ahead, struct stage *stage);
 void save_ahead_done(struct save_ahead *ahead);
 
-/* Replace the content of a file by a stage, with this time of change; saver is the writer,
- * or NULL.  ahead: a plan for the same stage, or NULL.  A state file that is gone gets it
- * too: who has it open goes on. */
+/* Replace the content of a file by a stage, with this time of change; saver is the writer, or NULL.
+ * ahead: a plan for the same stage, or NULL; it is used if nothing has changed since it was made.
+ * A state file that is gone gets it too: handles of it go on.  Under inode.lock, or tree.lock for
+ * writing. */
 int save_publish(struct tree *tree, struct inode *inode, struct writing *saver, struct stage *stage,
 		 int64_t mtime, struct save_ahead *ahead, struct notes *notes);
 /* The same by a stage that begins with the present content: to readers that is an append. */
