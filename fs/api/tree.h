@@ -40,7 +40,7 @@ struct shown {
 	bool brief; /* nor is it what the name leads to */
 };
 
-/* Who asks. */
+/* The user that asks. */
 struct caller {
 	uid_t uid;
 	gid_t gid;
@@ -142,7 +142,7 @@ uint64_t tree_list_end(struct tree *tree);
 /* Attributes. */
 /* As it is published. */
 int tree_stat(struct tree *tree, struct inode *inode, struct stat *ret_stat);
-/* As a face shows it: who is saving the file sees the size of what was written so far.  pid: the
+/* As a face shows it: a writer that is saving sees the size of what was written so far.  pid: the
  * thread that asks, or 0.  *ret_own tells that the answer is not to be kept.  -ESTALE: the name is
  * to be looked up again. */
 int tree_stat_face(struct tree *tree, struct inode *inode, unsigned face, pid_t pid,

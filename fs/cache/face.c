@@ -191,7 +191,7 @@ static bool face_is_current(const struct face *face)
 	return !face->old && !face->own;
 }
 
-/* Whether somebody is there who has not opened it and did not come by the name, which leads
+/* Whether something holds it that has not opened it and did not come by the name, which leads
  * elsewhere: a file watch, a bind mount, a descriptor with O_PATH. */
 static bool face_is_pinned(const struct inode *inode, const struct face *face)
 {
@@ -319,8 +319,8 @@ struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid)
 	return face;
 }
 
-/* Whether the kernel knows the size by now: with an open it is not told, and who reads through the
- * page cache at once (sendfile) would not ask. */
+/* Whether the kernel knows the size by now: with an open it is not told, and a read through the
+ * page cache that follows at once (sendfile) would not ask. */
 static bool face_is_known(const struct face *face, enum face_kind kind, pid_t pid)
 {
 	return kind == FACE_WRITE || !face->changed || face->told == pid;
@@ -349,7 +349,7 @@ struct face *face_for_create(struct inode *inode, enum face_kind kind)
 	if (!face)
 		face = &inode->face;
 	inode->lookup = face->number;
-	/* Who creates a state file is going to write there. */
+	/* The name of a state file that is created leads to its writer. */
 	inode->name_kept |= face_is_plain(inode, face);
 	return face;
 }
@@ -387,7 +387,7 @@ bool face_opened(struct face *face, struct handle *handle, pid_t pid)
 		face->writing = handle->writing;
 		handle->writing->face = face;
 	}
-	/* Who comes where the other sort is counts as a writer: readers go elsewhere. */
+	/* A reader on a face with writers counts as a writer: other readers go elsewhere. */
 	if (handle->kind == FACE_READ && face->open[FACE_WRITE])
 		handle->kind = FACE_WRITE;
 	changed = handle->kind == FACE_READ && face->changed;

@@ -138,12 +138,12 @@ static void notice_add(struct notice *notice, struct face *face, enum change cha
 		/* The byte that is stored is a page. */
 		face->filled = true;
 	}
-	/* Who comes now would be shown old pages. */
+	/* A reader that opened it now would be shown old pages. */
 	told->stale = !told->grown || change == CHANGE_REPLACED;
 	face->stale += told->stale;
 	if (told->grown)
 		return;
-	/* Nobody needs it now: it begins anew when somebody does. */
+	/* No reader needs it now: it begins anew when one does. */
 	face->filled = false;
 }
 

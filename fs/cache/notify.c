@@ -366,7 +366,7 @@ void tree_when_notified(struct tree *tree, tree_notified_fn *function, void *own
 		job_add(tree, job);
 	}
 	pthread_mutex_unlock(&tree->notify_lock);
-	/* Without memory, too: early is better than never for who waits. */
+	/* Without memory, too: a waiter is better told early than never. */
 	if (!job)
 		function(owner, (void *)(uintptr_t)arg);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Versions: what a file had before a save, for those who are in the middle of it.
+ * Versions: what a file had before a save, for readers that are in the middle of it.
  *
- *   Who reads by direct reads begins with what there was at its open, and is in the middle until it
- *   is told that the file ends (handle.fresh, handle.middle).  Who reads through the page cache may
- *   have pages of it in the kernel until it closes the file.
+ *   A handle with direct reads begins with what there was at its open, and is in the middle until
+ *   it is told that the file ends (handle.fresh, handle.middle).  A handle that reads through the
+ *   page cache may have pages of it in the kernel until it is closed.
  *   When a save replaces the content, and does not only add to it, the content is copied once
  *   before the commit, and they all share the copy.
  *

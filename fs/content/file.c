@@ -18,7 +18,7 @@
  *   commits the node for other reasons never commits a size without its bytes; file_size() is what
  *   everybody sees.
  *
- *   The first write into a chunk is committed, so that a full store is told to who writes.  What is
+ *   The first write into a chunk is committed, so that a full store fails that write.  What is
  *   buffered may use what the store keeps in reserve, which is larger than all that is buffered at
  *   a time (BUFFERED_MAX): so it is not refused later.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A state file that has lost its name: a stage has its bytes, for those who have it open. */
+/* A state file that has lost its name: a stage has its bytes, for handles of it. */
 
 #include "fs/content/kind.h"
 

@@ -93,7 +93,7 @@ static void on_keep(void *arg, enum backend_keep how)
 {
 	struct tree *tree = arg;
 
-	/* Who begins one may be waiting for the store. */
+	/* The thread that begins one may be waiting for the store. */
 	if (pthread_mutex_trylock(&tree->kept.lock) != 0)
 		return;
 	if (how == BACKEND_KEEP_NONE)

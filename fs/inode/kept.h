@@ -5,12 +5,12 @@
 /*
  * The state of the store before other programs change it.
  *
- *   What another program replaces is gone by the time that it is noticed.  Who is in the middle of
- *   such a file is to see the version that he began with; so while somebody reads, a snapshot is
+ *   What another program replaces is gone by the time that it is noticed.  A reader in the middle
+ *   of such a file is to see the version that it began with; so while somebody reads, a snapshot is
  *   kept, one for the whole tree, from which that version is copied then (share/reconcile-key.c).
- *   It is begun when a state file is opened to be read, or looked up by who was led to it, and
- *   lasts while one is open.  It is renewed twice a second, since the log of the database cannot
- *   begin anew behind it.  A store in which a snapshot is in others' way has none
+ *   It is begun when a state file is opened to be read, or looked up by a thread that was led to
+ *   it, and lasts while one is open.  It is renewed twice a second, since the log of the database
+ *   cannot begin anew behind it.  A store in which a snapshot is in others' way has none
  *   (backend_snapshot_keep()).
  */
 
@@ -23,7 +23,7 @@ int kept_begin(struct tree *tree, const struct inode *inode);
 void kept_opened(struct tree *tree);
 void kept_closed(struct tree *tree);
 /* What is kept of the file, if it is what the tree knows still; or NULL.  Under tree.lock for
- * writing.  The store does not get rid of it before kept_seen(). */
+ * writing.  A view that is returned stays until kept_seen(), since kept.lock is held so long. */
 struct view *kept_view(struct tree *tree, const struct inode *inode);
 void kept_seen(struct tree *tree);
 /* From time to time: go on with a newer snapshot, or end it when nobody reads. */

@@ -15,14 +15,13 @@
  * Locks, in the order in which they are taken
  *
  *   tree.trash_lock   orders of the trash (upkeep/trash.c), one at a time.
- *   writing.lock one open file, by whoever uses it: what it holds back stays the same meanwhile,
- *                also while no other lock is held.
- *   tree.turn    who wants tree.lock for writing, or will have it for reading for long, as the
- *                commit of a large save: a writer that waited for tree.lock itself would hold up
- *                all who read.
+ *   writing.lock one open file, while it is used: what it holds back stays the same meanwhile, also
+ *                while no other lock is held.
+ *   tree.turn    before tree.lock for writing, or for reading for long, as in the commit of a large
+ *                save: a writer that waited for tree.lock itself would hold up all who read.
  *   tree.lock    read: anything that uses content, attributes or names; write: anything that
  *                changes which name leads where, which key a file has, or that takes in changes of
- *                others.  Who holds it for writing is alone: no inode lock is needed then.
+ *                others.  Its holder for writing is alone: no inode lock is needed then.
  *   inode.lock   one at a time, under tree.lock for reading: the node copy and content of one file,
  *                and all handles of it.
  *   tree.kept.lock   the snapshot that is kept (kept.h).
@@ -79,7 +78,7 @@ static inline struct tree *tree_read_lock(struct tree *tree)
 	pthread_rwlock_rdlock(&tree->lock);
 	return tree;
 }
-/* Keep those away who want the lock for writing. */
+/* Keep threads away that want the lock for writing. */
 static inline struct tree *tree_turn(struct tree *tree)
 {
 	pthread_mutex_lock(&tree->turn);

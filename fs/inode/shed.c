@@ -41,7 +41,7 @@ static int shed_parts(struct tree *tree, struct backend_node *node, int64_t firs
 {
 	uint64_t left = (uint64_t)last - (uint64_t)first + 1, count = left / 2;
 
-	/* The last one is left to who called: that deletes what remains. */
+	/* The last one is left to the caller, which deletes what remains. */
 	while (left > 1) {
 		int r;
 

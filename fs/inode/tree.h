@@ -52,7 +52,7 @@ struct tree {
 	_Atomic int reconcile_failed; /* why changes could not be taken in the last time, or 0 */
 	pthread_t keeper;	      /* takes in others' changes, writes times */
 	_Atomic bool stopping;
-	/* fs/cache/notify.c: what the notifier tells, and who waits for its turn. */
+	/* fs/cache/notify.c: what the notifier sends, and the threads that wait for their turn. */
 	pthread_mutex_t notify_lock;
 	pthread_cond_t notify_changed;
 	pthread_t notifier;

@@ -79,13 +79,13 @@ static void face_size(struct inode *inode, struct face *face, struct stat *st, b
 	*ret_own = face->open[FACE_WRITE] != 0;
 	if (face->old) {
 		size = face->old->stage.size;
-		/* Who asks by the name is to ask again. */
+		/* A thread that asks by the name is to ask again. */
 		*ret_own = true;
 	} else if (face->own) {
 		size = writing_size(face->writing, size);
 	} else if (inode->bound < size) {
-		/* No face shows bytes that another has yet to show, or who asks by the name for the
-		 * size would be told of more than he can read by a descriptor on another face. */
+		/* No face shows bytes that another has yet to show: the name would tell a size of
+		 * which a descriptor on another face cannot read all. */
 		size = inode->bound;
 		*ret_own = true;
 	}
@@ -175,7 +175,7 @@ int inode_show(struct tree *tree, struct inode *inode, pid_t pid, struct shown *
 	struct face *face;
 	int r;
 
-	/* Who is led comes to read what he is shown now. */
+	/* A thread that is led comes to read what it is shown now. */
 	r = inode->led && pid != NOBODY && !inode->orphaned ? kept_begin(tree, inode) : 0;
 	if (r < 0)
 		return r;
@@ -339,8 +339,8 @@ static int drop_setuid_once(struct tree *tree, struct inode *inode, tree_group_f
 	int r;
 
 	node.mode &= ~(mode_t)S_ISUID;
-	/* Without the right of the group to run it, it is no program, but only who is in the group
-	 * might have set this. */
+	/* Without the right of the group to run it, it is no program, but only a member of the
+	 * group might have set this. */
 	if ((node.mode & S_ISGID) && ((node.mode & S_IXGRP) || !in_group(arg, node.gid)))
 		node.mode &= ~(mode_t)S_ISGID;
 	if (!S_ISREG(node.mode) || node.mode == inode->node.mode)

@@ -90,11 +90,11 @@ void unlinking_done(struct unlinking *unlinking)
 	stage_done(&unlinking->stage);
 }
 
-enum { UNLINK_KEEP = 1 << 20 }; /* bytes kept for who may be about to open the file */
+enum { UNLINK_KEEP = 1 << 20 }; /* bytes kept for a thread that may be about to open the file */
 
-/* Who has an unlinked state file open, or is just about to open it, goes on reading and writing it:
- * its bytes move into a stage, which ends with the inode.  Large content is kept only for those who
- * have it open already. */
+/* An unlinked state file that is open, or is just about to be opened, can still be read and
+ * written: its bytes move into a stage, which ends with the inode.  Large content is kept only for
+ * handles that are open already. */
 static int unlink_keep(struct tree *tree, struct view *view, struct unlinking *unlinking)
 {
 	struct inode *inode = unlinking->inode;

@@ -15,7 +15,7 @@
  *   did, so it must be the same owner's and show it to nobody who was not to see it; to another
  *   file the rows do not go.  If its owner then opens it to more, or moves it, it is empty.
  *   When nobody comes, or the directory is removed or moved, or another program writes to the key,
- *   the ghost ends.  Who has the unlinked file open keeps its bytes: they move into chunks then.
+ *   the ghost ends.  For handles of the unlinked file its bytes move into a stage then.
  */
 
 #include <errno.h>
@@ -84,7 +84,7 @@ bool node_shows_no_more(const struct backend_node *node, const struct backend_no
 
 	if (node->uid != other->uid)
 		return false;
-	/* Who is in which of two groups is not known. */
+	/* The members of two groups are not known. */
 	return node->gid == other->gid ? !(shown & ~other->mode) :
 					 !shown || (other->mode & all) == all;
 }

@@ -150,7 +150,7 @@ static bool same_key(const struct backend_node *a, const struct backend_node *b)
 }
 
 /* Find what the file will be.  over: the file that it replaces, or NULL; then its entry goes on
- * under the same id, so that who lists the directory meanwhile comes upon the name. */
+ * under the same id, so that a listing of the directory meanwhile comes upon the name. */
 static int moving_plan(struct tree *tree, struct view *view, struct moving *moving,
 		       struct inode *over, uint64_t over_id, bool exchange, struct batch *batch)
 {

@@ -34,7 +34,7 @@ struct unlinking {
 	bool gone;		  /* it will be deleted from the store */
 	bool empty;		  /* set before: a state file's rows are gone already */
 	bool hide;		  /* set before: only its name goes for now */
-	bool orphaned;		  /* stage has its bytes, for those who have it open */
+	bool orphaned;		  /* stage has its bytes, for handles of it */
 	struct stage stage;
 };
 /* Add the operations; inode may be a ghost already; keep_rows: another file takes the rows over. */

@@ -4,8 +4,8 @@
  * The states of what is written (struct writing)
  *
  *   It belongs to one open file, whatever descriptors and processes share that, and to the handles
- *   that were opened again through it, as /dev/stdout: they write and see the same.  Who opens the
- *   file by a name has another one.
+ *   that were opened again through it, as /dev/stdout: they write and see the same.  An open by a
+ *   name makes another one.
  *
  *   HANDLE_PLAIN    holds nothing back.  Reads show the published content; writes of ordinary files
  *                   go through.  A write to a state file leads to one of the others:
@@ -284,7 +284,7 @@ static bool write_appends(struct tree *tree, struct handle *handle, uint64_t off
 /* Writing. */
 
 /* A write that was refused (a full disk) leaves a gap, and content with a gap is never published:
- * whoever closes after such an error keeps the previous content. */
+ * a file that is closed after such an error keeps the previous content. */
 static void handle_refuse(struct handle *handle, uint64_t offset, int error)
 {
 	if (handle->writing->refused && handle->writing->refused_at <= offset)
@@ -308,7 +308,7 @@ bool handle_holds_back(const struct handle *handle)
 }
 
 /* Whether a write goes through: to an ordinary file, or to one without a name, of which nobody sees
- * a save.  Who still holds back what was written under another name keeps the order. */
+ * a save.  A handle that still holds back what was written under another name keeps the order. */
 static bool write_is_plain(struct handle *handle)
 {
 	const struct inode *inode = handle->inode;
@@ -438,7 +438,8 @@ ssize_t handle_write_as(struct tree *tree, struct handle *handle, int flags, pid
 	struct notes notes = { 0 };
 	ssize_t r = TREE_RETRY(tree, write_once(tree, handle, flags, pid, offset, data, &notes));
 
-	/* Who writes pages holds them until this is answered, and another may wait for them. */
+	/* The kernel holds the pages that it writes until this is answered, and a notice may wait
+	 * for them. */
 	notes_send(&notes, tree,
 		   handle->direct && pid != HANDLE_PAGES ? NOTIFY_CONTENT : NOTIFY_LATER);
 	return r;

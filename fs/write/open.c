@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Opening and closing files.  handle.c has the states of what is written, fs/cache/cache.h says what
- * a face is. */
+/* Opening and closing files.  handle.c has the states of what is written, fs/cache/cache.h says
+ * what a face is. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -45,8 +45,8 @@ static bool is_being_written(const struct inode *inode)
 	return false;
 }
 
-/* Readers of a large list have the page cache; who reads something small sees one version, from a
- * read at its start on.
+/* Readers of a large list have the page cache; a reader of something small sees one version, from
+ * a read at its start on.
  *
  * A list that somebody is writing is read past the cache, however large it is.  A read through the
  * cache takes hold of a page and then asks for the size (Linux, filemap_read()): when the list
@@ -88,7 +88,7 @@ static int open_state(struct tree *tree, struct handle *handle, struct notes *no
 	int r;
 
 	r = open_direct(tree, handle);
-	/* Who may not write has nothing to publish later: it is truncate(2), then open(2). */
+	/* A handle that may not write publishes nothing later: it is truncate(2), then open(2). */
 	if (r == 0 && !handle_writes(handle) && (handle->flags & O_TRUNC))
 		r = handle_truncate(tree, inode, NULL, 0, notes);
 	if (r < 0 || !handle_writes(handle))
@@ -135,7 +135,7 @@ static struct face *open_face(struct tree *tree, struct handle *handle, unsigned
 }
 
 /* A writer is shown the size of what it has written, which must not cut pages that readers have
- * left.  Who only appends is not, and leaves them to later readers. */
+ * left.  A handle that only appends is not, and leaves them to later readers. */
 static bool face_is_written(const struct inode *inode, const struct face *face,
 			    const struct handle *handle)
 {
@@ -271,7 +271,7 @@ static void handle_end(struct tree *tree, struct handle *handle, bool held)
 {
 	int r;
 
-	/* Who was told that it failed is not to be surprised by a later success. */
+	/* A writer that was told that it failed is not to be surprised by a later success. */
 	if (!writer_leaves(tree, handle) || handle->writing->failed)
 		return;
 	r = held ? handle_flush_held(tree, handle) : handle_flush(tree, handle, 0);
@@ -382,7 +382,7 @@ static void handle_close(struct tree *tree, struct handle *handle)
 	bool last;
 
 	{
-		/* Who walks the list of savers has the lock of the one where it is. */
+		/* A walk along the list of savers holds the lock of the one where it is. */
 		WITH_HANDLE_LOCK(handle);
 		WITH_READ_LOCK(tree);
 		WITH_INODE_LOCK(inode);

@@ -244,8 +244,8 @@ static struct writing *next_saver(struct tree *tree, struct writing *after)
 static void publish_paused(struct tree *tree, struct writing *writing, struct notes *notes)
 {
 	writing->paused_at = writing->busy;
-	/* Who has truncated and written nothing is about to write; and changes of others come
-	 * first: it is tried again behind them. */
+	/* A writer that has truncated and written nothing is about to write.  Changes of others
+	 * come first: it is tried again behind them. */
 	if (writing->stage.size && stage_is_whole(tree, writing, kind_now(tree, writing->inode)) &&
 	    publish_save(tree, writing, notes) == -ESTALE)
 		writing->paused_at = 0;
@@ -437,6 +437,6 @@ int handle_sync(struct tree *tree, struct handle *handle)
 
 int handle_sync_data(struct tree *tree, struct handle *handle)
 {
-	/* What others hold back goes with the times; who only reads may sync it. */
+	/* What others hold back goes with the times; a reader may sync it. */
 	return sync_all(tree, handle, !handle_writes(handle));
 }

@@ -87,8 +87,8 @@ static int read_with_piece(struct tree *tree, struct view *view, struct handle *
 	return read_piece(tree, view, handle, offset + before, size - before, out);
 }
 
-/* A reader gets no bytes before their size is shown: who has read them and then asks for the size
- * would be told of fewer. */
+/* A reader gets no bytes before their size is shown: a program that has read them and then asks for
+ * the size would be told of fewer. */
 static size_t bounded(const struct handle *handle, uint64_t offset, size_t size)
 {
 	uint64_t bound = handle->kind == FACE_READ ? handle->inode->bound : UINT64_MAX;
@@ -144,7 +144,7 @@ static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 	if (r < 0)
 		return r;
 	handle->fresh = false;
-	/* Who has been told that the file ends here waits for what comes. */
+	/* A reader that was told that the file ends here waits for what comes. */
 	handle->middle = out->size > before;
 	handle->read_end = offset + (out->size - before);
 	if (!handle->middle) {

@@ -77,7 +77,7 @@ static bool ahead_holds(const struct save_ahead *ahead, const struct inode *inod
 	       bytes_equal(ahead->node.key, node->key);
 }
 
-/* What is published, and what that does to those who have the file open. */
+/* What is published, and what that does to handles of the file. */
 struct publishing {
 	struct tree *tree;
 	struct save_ahead *ahead; /* may be NULL */

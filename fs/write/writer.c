@@ -121,7 +121,7 @@ bool handle_goes_on(struct tree *tree, const struct handle *handle, pid_t pid)
 		    other->opener == process_of(pid))
 			continue;
 		asked = other->opener;
-		/* Who has opened it when it was an ordinary file is not known. */
+		/* The opener of what was an ordinary file then is not known. */
 		if (asked ? has_open(tree, handle, asked) : other != handle)
 			return true;
 	}
