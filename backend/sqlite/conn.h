@@ -2,7 +2,13 @@
 #ifndef BACKEND_SQLITE_CONN_H
 #define BACKEND_SQLITE_CONN_H
 
-/* One connection and its prepared statements; the pool of those that read. */
+/*
+ * One connection and its prepared statements (conn.c); the pool of those that read (pool.c).
+ *
+ * A connection is used by one thread at a time, whoever sees to that: the writer's by the writer, a
+ * snapshot's by whoever has the snapshot.  Functions return 0 or -errno, and have logged what the
+ * header of backend.h promises.
+ */
 
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -20,11 +26,12 @@ struct sqlite_conn {
 	unsigned generation;		     /* of the layout that they were prepared for */
 };
 
-/* -ESTALE: the path does not lead to the store's file any more. */
+/* Open one with our settings (conn.c says which).  -ESTALE: the path does not lead to the store's
+ * file any more. */
 int sqlite_conn_open(struct sqlite *store, bool reader, struct sqlite_conn *conn);
 /* One more reader of a store that is open: -EIO then, as sqlite_file_there(). */
 int sqlite_conn_more(struct sqlite *store, struct sqlite_conn *conn);
-/* Opened in vain or never: fine. */
+/* Close it with its statements; fine if it was opened in vain or never. */
 void sqlite_conn_close(struct sqlite_conn *conn);
 /* Forget the statements if the layout has changed; none may be under way. */
 void sqlite_conn_renew(struct sqlite_conn *conn);
@@ -48,6 +55,8 @@ int sqlite_conn_query(struct sqlite_conn *conn, const char *text, int64_t fallba
 int sqlite_conn_exec_made(struct sqlite_conn *conn, char *text);
 int sqlite_conn_query_made(struct sqlite_conn *conn, char *text, int64_t *ret_number);
 
+/* Bind bytes to a parameter, as text or as a blob: '' without data, never NULL.  They are borrowed
+ * until the statement was run. */
 void sqlite_bind_text(sqlite3_stmt *statement, int index, struct bytes text);
 void sqlite_bind_blob(sqlite3_stmt *statement, int index, struct bytes blob);
 /* A number that is not signed as SQLite has it: nothing of ours is above the highest of them. */
@@ -58,6 +67,7 @@ static inline int64_t sqlite_clip(uint64_t number)
 /* The bytes of a column of any type; data is never NULL unless the column is. */
 struct bytes sqlite_column_bytes(const struct sqlite *store, sqlite3_stmt *statement, int index);
 
+/* A connection that reads, idle in the pool or in a read transaction. */
 struct backend_snapshot {
 	struct sqlite_conn conn;
 	struct backend_snapshot *next; /* in the pool */
@@ -66,8 +76,10 @@ struct backend_snapshot {
 	bool everything;	       /* MODE_ASIDE, MODE_FROZEN: and that was not digested yet */
 };
 
-/* -ESTALE: there is none at once. */
+/* Take an idle connection, or a new one; if there are too many, wait until one comes back.
+ * at_once: do not wait, -ESTALE.  Takes pool.lock. */
 int sqlite_pool_get(struct sqlite *store, bool at_once, struct backend_snapshot **ret_snapshot);
+/* Give it back, with no transaction open. */
 void sqlite_pool_put(struct sqlite *store, struct backend_snapshot *snapshot);
 /* Give the idle readers' page caches back to the system. */
 void sqlite_pool_trim(struct sqlite *store);

@@ -18,6 +18,8 @@ struct sqlite_place {
 	struct sqlite_file *file;
 };
 
+/* Find the file, or make it if the options say so, and look at its header.  0, or -errno as
+ * backend_open() with a sentence in *ret_why (unless ret_why is NULL). */
 int sqlite_place_find(const char *path, const struct backend_options *options,
 		      struct sqlite_place *ret_place, char **ret_why);
 /* Whether the path still leads to the file, which is so until somebody removes, moves or replaces
@@ -25,7 +27,7 @@ int sqlite_place_find(const char *path, const struct backend_options *options,
 bool sqlite_place_stands(const struct sqlite_place *place);
 /* Only when all connections are closed (file.c says why). */
 void sqlite_place_done(struct sqlite_place *place);
-/* Become the owner until sqlite_place_done(); -EBUSY. */
+/* Become the owner until the file is disowned or its last place is done; -EBUSY: it has one. */
 int sqlite_file_own(struct sqlite_file *file);
 void sqlite_file_disown(struct sqlite_file *file);
 /* Own a file by its path, whatever is in it, and without a store; and give it up.  No connection to
@@ -34,7 +36,7 @@ int sqlite_file_take(const char *path, struct sqlite_file **ret_file);
 void sqlite_file_leave(struct sqlite_file *file);
 /* Let it have the blocks for so many bytes, whatever its size; -ENOSPC, -EOPNOTSUPP. */
 int sqlite_file_allocate(struct sqlite_file *file, uint64_t size);
-/* Does anybody, here or in another process, own it? */
+/* Whether anybody owns it, here or in another process; in doubt, somebody does. */
 bool sqlite_file_owned(struct sqlite_file *file);
 /* 0 while the store's file has its name in the directory where it was opened, also when that was
  * moved; -EIO when it has not, and then the log says so: what is written to it is found by nobody.

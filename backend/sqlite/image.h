@@ -25,22 +25,22 @@ enum {
 };
 
 struct image {
-	int fd;
-	int wal; /* -1: none */
-	uint32_t page_size;
-	uint32_t usable;   /* of it */
-	uint32_t pages;	   /* numbered from 1 */
-	uint32_t expected; /* that the database should have; 0: not known */
-	uint32_t file_pages;
-	bool header; /* what follows could be read in the database's header */
-	uint32_t freelist;
-	uint8_t encoding; /* 1 UTF-8, 2 UTF-16le, 3 UTF-16be */
-	bool pointer_map;
-	uint32_t *frame; /* [page]: the newest valid frame of it, from 1; 0: the file has it */
-	uint8_t *stale;	 /* [page]: a newer version of it was in a frame that is damaged */
-	uint8_t *map;	 /* the page of the pointer map that was read last, and its number */
+	int fd;		     /* of the database */
+	int wal;	     /* of its log; -1: none */
+	uint32_t page_size;  /* bytes */
+	uint32_t usable;     /* of it, without those reserved for extensions */
+	uint32_t pages;	     /* of the database and its log together; numbered from 1 */
+	uint32_t expected;   /* that the database should have; 0: not known */
+	uint32_t file_pages; /* that the file has */
+	bool header;	     /* what follows could be read in the database's header */
+	uint32_t freelist;   /* the first page of the list of free ones; 0: none */
+	uint8_t encoding;    /* 1 UTF-8, 2 UTF-16le, 3 UTF-16be */
+	bool pointer_map;    /* the database has one */
+	uint32_t *frame;     /* [page]: the newest valid frame of it, from 1; 0: the file has it */
+	uint8_t *stale;	     /* [page]: a newer version of it was in a frame that is damaged */
+	uint8_t *map;	     /* the page of the pointer map that was read last, and its number */
 	uint32_t map_page;
-	struct {
+	struct {		  /* what there is of the log */
 		uint64_t frames;  /* up to the last commit */
 		uint64_t damaged; /* of these */
 		bool header;	  /* is whole */

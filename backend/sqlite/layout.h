@@ -2,7 +2,7 @@
 #ifndef BACKEND_SQLITE_LAYOUT_H
 #define BACKEND_SQLITE_LAYOUT_H
 
-/* The rows' table as we find it: may we use it, which columns has it. */
+/* The rows' table as we find it: may we use it, which columns it has. */
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -12,11 +12,13 @@ struct sqlite_conn;
 struct sqlite_layout {
 	char *name;   /* of the rows' table; sqlite3_free() */
 	char *quoted; /* the same as SQL wants it; sqlite3_free() */
-	/* They may become false while the store is open: sqlite_schema_mend(). */
-	atomic_bool has_created;
-	atomic_bool has_updated;
+	/* Whether it has these two columns.  They may become false while the store is open:
+	 * sqlite_schema_mend(). */
+	atomic_bool has_created; /* created_at */
+	atomic_bool has_updated; /* updated_at */
 };
 
+/* Call the rows' table so; it counts as one of ours until it was looked at.  0 or -ENOMEM. */
 int sqlite_layout_name(struct sqlite_layout *layout, const char *name);
 void sqlite_layout_done(struct sqlite_layout *layout);
 /* Look at the rows' table in conn.  0, or -ENOENT when there is none, or -EMEDIUMTYPE with a reason

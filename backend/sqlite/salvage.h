@@ -74,17 +74,17 @@ struct salvage {
 	salvage_fn *record;
 	void *record_arg;
 	/* The rest is the salvage's own. */
-	uint8_t *use;  /* [page]: enum salvage_table, and what follows */
-	uint8_t *bits; /* [page] */
-	uint32_t roots[SALVAGE_TABLES];
-	int columns[ROW_COLUMNS];
-	unsigned rows_by;
-	bool foreign; /* made by another program, as far as is known */
-	struct buf payload;
-	uint8_t *page;
-	uint8_t *other; /* a second page */
-	sqlite3 *db;	/* in memory, makes UTF-8 of other texts */
-	sqlite3_stmt *text;
+	uint8_t *use;			/* [page]: enum salvage_table, whose records it has */
+	uint8_t *bits;			/* [page]: BIT_LIVE and the others of salvage-parts.h */
+	uint32_t roots[SALVAGE_TABLES]; /* the first page of each table; 0: not known */
+	int columns[ROW_COLUMNS];	/* of the rows' table, as the enum above says */
+	unsigned rows_by;		/* how that keeps its records: BY_KEY or BY_ROWID */
+	bool foreign;			/* made by another program, as far as is known */
+	struct buf payload;		/* of a record that goes on in overflow pages */
+	uint8_t *page;			/* that is being read */
+	uint8_t *other;			/* a second page */
+	sqlite3 *db;			/* in memory, makes UTF-8 of other texts */
+	sqlite3_stmt *text;		/* of that: hands its parameters out again */
 	uint8_t *cover; /* how many cells have a byte of the page: 0, 1, 2 or more */
 };
 

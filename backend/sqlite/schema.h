@@ -21,6 +21,7 @@ int sqlite_schema_aside(struct sqlite *store);
 int sqlite_schema_mend(struct sqlite_conn *conn);
 /* Are the triggers in place? */
 int sqlite_schema_intact(struct sqlite_conn *conn, bool *ret_intact);
+/* What we remember of the store by a word: put or replace it, and get it. */
 int sqlite_meta_put(struct sqlite_conn *conn, const char *key, const char *value);
 /* *ret_value is NULL when there is none; free(). */
 int sqlite_meta_get(struct sqlite_conn *conn, const char *key, char **ret_value);

@@ -15,10 +15,8 @@ int sqlite_backend_repair(const char *path, const char *new_path,
 			  struct backend_repaired *ret_repaired, char **ret_why);
 /* As backend_discard(). */
 void sqlite_backend_discard(const char *path);
-
 /* As backend_install(). */
 int sqlite_backend_install(const char *new_path, const char *path, bool replace, char **ret_why);
-
 /* As backend_is_owned(). */
 bool sqlite_backend_is_owned(const char *path);
 /* As backend_read_older(). */

@@ -50,11 +50,11 @@
 enum {
 	SQLITE_APPLICATION = 0x73657366, /* "sesf" in the file's header */
 	SQLITE_SCHEMA_NEWEST = 1,
-	SQLITE_PAGE = 8192, /* of a new store */
-	SQLITE_ROWS = 16,   /* that one statement inserts */
-	SQLITE_BUSY_MS = 10000,
-	SQLITE_READERS = 16,
-	SQLITE_READER_CACHE_KIB = 1024,
+	SQLITE_PAGE = 8192,		/* of a new store */
+	SQLITE_ROWS = 16,		/* that one statement inserts */
+	SQLITE_BUSY_MS = 10000,		/* for another program that writes */
+	SQLITE_READERS = 16,		/* connections that the pool keeps */
+	SQLITE_READER_CACHE_KIB = 1024, /* of each */
 	SQLITE_WRITER_CACHE_KIB = 8192,
 	SQLITE_WAL_KIB = 65536, /* a WAL is not to become much larger */
 };
@@ -85,13 +85,13 @@ struct sqlite {
 	atomic_bool damaged;	/* SQLite has said so: nothing is written any more (error.c) */
 	atomic_bool gone;	/* sqlite_file_there() has said that the file is not there */
 	atomic_bool log_gone;	/* and sqlite_file_durable(), that the log is not */
-	uint64_t max_size;
+	uint64_t max_size;	/* the quota in bytes; 0: none */
 
 	struct {
 		pthread_mutex_t lock;
-		pthread_cond_t freed;
-		struct backend_snapshot *idle;
-		unsigned count; /* idle or not */
+		pthread_cond_t freed;	       /* a connection has come back, or may be made */
+		struct backend_snapshot *idle; /* the one used last is the first */
+		unsigned count;		       /* idle or not */
 	} pool;
 
 	struct {
@@ -104,8 +104,8 @@ struct sqlite {
 		pthread_mutex_t lock;
 		struct sqlite_request *first;
 		struct sqlite_request **last;
-		bool writing; /* somebody is the writer: he alone uses the connection below */
-		bool crowded; /* the writer's: when he took what waited, it was not his alone */
+		bool writing; /* a thread is the writer: it alone uses the connection below */
+		bool crowded; /* the writer's: when it took what waited, there were others */
 	} queue;
 	struct sqlite_conn writer;
 	bool writer_triggers; /* as last set on the writer */
@@ -135,32 +135,32 @@ struct sqlite {
 	int64_t handed_out; /* MODE_FROZEN: the version that change_list() last told about */
 
 	struct {
-		int inotify; /* -1: poll */
-		int wal_watch;
-		int wake; /* an eventfd */
+		int inotify;   /* -1: poll */
+		int wal_watch; /* of the log, by inotify; -1: there is no log yet */
+		int wake;      /* an eventfd: wake() was called */
 	} watch;
 
 	struct {
 		pthread_t thread;
 		bool running;
 		pthread_mutex_t lock;
-		pthread_cond_t moved;
+		pthread_cond_t moved; /* what follows, so that the thread looks at it */
 		bool stop;
 		bool dirty;	  /* commits since the last sync */
 		atomic_bool used; /* page caches have been filled since memory was given back */
 		bool hurry;	  /* and the WAL has grown a lot */
 		int hurry_pages;  /* that is so many; constant */
-		atomic_uint_fast64_t commits;
-		atomic_int wal_pages;  /* in the WAL, as of the last commit */
-		atomic_int wal_copied; /* of these into the database, by the last checkpoint */
-		pthread_mutex_t sync_lock;
-		uint64_t synced;   /* commits that are durable */
-		atomic_int failed; /* why a sync failed: what it lost stays lost */
-		atomic_bool asked; /* somebody has asked for a sync */
-		dev_t wal_device;
+		atomic_uint_fast64_t commits; /* so far */
+		atomic_int wal_pages;	      /* in the WAL, as of the last commit */
+		atomic_int wal_copied;	   /* of these into the database, by the last checkpoint */
+		pthread_mutex_t sync_lock; /* one sync at a time; of synced */
+		uint64_t synced;	   /* commits that are durable */
+		atomic_int failed;	   /* why a sync failed: what it lost stays lost */
+		atomic_bool asked;	   /* somebody has asked for a sync */
+		dev_t wal_device;	   /* of the -wal file, by which it is known again */
 		ino_t wal_inode;
 		atomic_int wal; /* descriptor of the -wal file, -1; set once, after these */
-		struct sqlite_conn conn;
+		struct sqlite_conn conn; /* that checkpoints */
 	} keeper;
 };
 

@@ -9,12 +9,14 @@
 
 enum { SQLITE_STAMP = 32 }; /* bytes of room for a time stamp */
 
-/* For waiting: of a clock that nobody sets. */
+/* For waiting: milliseconds of a clock that nobody sets. */
 int64_t sqlite_milliseconds(void);
 /* Now, as the rows have it: "2026-01-31 23:59:59.123", UTC. */
 void sqlite_stamp_now(char stamp[SQLITE_STAMP]);
+/* The same of a time in nanoseconds since 1970. */
 void sqlite_stamp(int64_t nanoseconds, char stamp[SQLITE_STAMP]);
-/* Nanoseconds since 1970 of what any program may have put there; 0 when it is no time. */
+/* Nanoseconds since 1970 of what any program may have put into this column, a text or a number; 0
+ * when it is no time. */
 int64_t sqlite_stamp_read(sqlite3_stmt *statement, int index);
 
 #endif
