@@ -8,28 +8,37 @@
 #include "fs/inode/locks.h"
 #include "src/base/json.h"
 
-/* content.c: bytes of a file, whatever keeps them.  Under inode.lock, or tree.lock for writing. */
+/* All but tree_write_times() are under inode.lock, or tree.lock for writing, and return 0 or
+ * -errno.  Those that begin a view by themselves answer -ESTALE when changes of others come
+ * first. */
+
+/* content.c: bytes of a file, whatever keeps them. */
 
 /* Make size (and for a list its end) known.  -EIO: the key is set apart. */
 int content_load(struct tree *tree, struct view *view, struct inode *inode);
-/* view is needed unless it is loaded, in chunks, or an orphan. */
+/* Bytes of the published content.  view is needed unless it is loaded, in chunks, or an orphan. */
 int content_size(struct tree *tree, struct view *view, struct inode *inode, uint64_t *ret_size);
-/* handle may be NULL; it remembers where sequential reads are. */
+/* At most size bytes of the published content from offset, appended to out.  handle may be NULL; it
+ * remembers where sequential reads are. */
 int content_read(struct tree *tree, struct view *view, struct inode *inode, struct handle *handle,
 		 uint64_t offset, size_t size, struct buf *out);
-/* What the store has now, whatever was known of it before. */
+/* All bytes that the store has now, whatever was known of it before, into a stage that is empty. */
 int content_to_stage(struct view *view, struct inode *inode, struct stage *stage);
-/* Write bytes that need no save: of an ordinary file, or of an orphan. */
+/* Write bytes that need no save: of an ordinary file, or of an orphan.  -EIO: of another. */
 int content_write(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data);
 /* Operations that remove all content of a file from the store: rows, chunks, pieces, marks. */
 void content_remove(const struct inode *inode, struct batch *batch);
 
 /* file.c: ordinary files and drafts, in chunks. */
+
+/* The size that everybody sees, with what is buffered. */
 uint64_t file_size(const struct inode *inode);
 /* Put what is buffered into the store. */
 int file_write_back(struct tree *tree, struct inode *inode);
 /* Bytes that are stored of a file with holes. */
 int file_stored(struct view *view, struct inode *inode, uint64_t *ret_stored);
+/* file-space.c: as ftruncate(2), fallocate(2) and lseek(2) with SEEK_DATA or SEEK_HOLE have it, of
+ * an ordinary file; committed when they return. */
 int file_truncate(struct tree *tree, struct inode *inode, uint64_t size);
 int file_allocate(struct tree *tree, struct inode *inode, int mode, uint64_t offset, uint64_t size);
 int file_seek(struct tree *tree, struct inode *inode, uint64_t offset, int whence,
@@ -59,7 +68,7 @@ int list_walk(struct view *view, const struct inode *inode, struct segment_place
 
 /* The bytes of the tail, appended to out. */
 int list_read_tail(struct view *view, struct inode *inode, struct buf *out);
-/* When a mark is due behind so many bytes and rows. */
+/* Whether a mark is due behind so many bytes and rows.  No lock is needed. */
 bool list_mark_due(uint64_t bytes, uint64_t rows);
 
 /* invalid.c: bytes that are no rows; finding them, and saying so. */

@@ -28,6 +28,7 @@ struct view *kept_view(struct tree *tree, const struct inode *inode);
 void kept_seen(struct tree *tree);
 /* From time to time: go on with a newer snapshot, or end it when nobody reads. */
 void kept_renew(struct tree *tree);
+/* When a tree is made, and before its store is closed. */
 void kept_start(struct tree *tree);
 void kept_end(struct tree *tree);
 

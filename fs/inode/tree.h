@@ -2,7 +2,8 @@
 #ifndef FS_INODE_TREE_H
 #define FS_INODE_TREE_H
 
-/* The tree itself. */
+/* The tree itself.  Comments name the locks; what has none and is not atomic stays as it is while
+ * requests are served. */
 
 #include "fs/inode/state.h"
 #include "fs/inode/view.h"
@@ -25,17 +26,17 @@ struct tree {
 	pthread_mutex_t turn;		   /* recursive */
 	pthread_rwlock_t lock;
 	pthread_mutex_t table_lock;
-	struct inode **table;
-	size_t table_size; /* a power of two */
+	struct inode **table; /* by number; table_lock */
+	size_t table_size;    /* a power of two */
 	size_t table_count;
 	struct inode *root;
-	_Atomic uint64_t last_ino;
-	_Atomic uint64_t last_entry;
+	_Atomic uint64_t last_ino;   /* that was given to a node */
+	_Atomic uint64_t last_entry; /* that was given to a name */
 	pthread_mutex_t times_lock;
-	struct inode *times_first;
-	struct tree_watcher watcher;
-	struct writing *savers;	    /* tree.times_lock */
-	struct retrying again[128]; /* table_lock; face.c */
+	struct inode *times_first;   /* their times are newer than the store's; times_lock */
+	struct tree_watcher watcher; /* notify_lock */
+	struct writing *savers;	     /* that have staged something; times_lock */
+	struct retrying again[128];  /* table_lock; face.c */
 	_Atomic unsigned again_count;
 	_Atomic unsigned buffered;  /* chunks with small writes; content/file.c */
 	_Atomic bool direct_mmap;   /* the kernel can map files that bypass the page cache */
@@ -52,7 +53,8 @@ struct tree {
 	_Atomic int reconcile_failed; /* why changes could not be taken in the last time, or 0 */
 	pthread_t keeper;	      /* takes in others' changes, writes times */
 	_Atomic bool stopping;
-	/* fs/cache/notify.c: what the notifier sends, and the threads that wait for their turn. */
+	/* fs/cache/notify.c: what the notifier sends, and the threads that wait for their turn; all
+	 * of it under notify_lock. */
 	pthread_mutex_t notify_lock;
 	pthread_cond_t notify_changed;
 	pthread_t notifier;
