@@ -213,16 +213,17 @@ static int go(struct trip *trip)
 	return r;
 }
 
-int walk_dir(int dir, const char *path, const struct walk *walk)
+/* What is in a directory, without the directory itself. */
+static int walk_dir(int dir, const struct walk *walk)
 {
 	_cleanup_(trip_done) struct trip trip = { .walk = walk };
 	struct walk_entry first = { .name = "" };
 	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int r = fd < 0 ? -errno : buf_printf(&trip.path, "%s", path);
+	int r = fd < 0 ? -errno : buf_printf(&trip.path, "%s", "");
 
 	if (r < 0) {
 		closep(&fd);
-		return fd < 0 ? fail(walk, path, r) : r;
+		return fd < 0 ? fail(walk, "", r) : r;
 	}
 	r = descend(&trip, fd, &first);
 	return r < 0 ? r : go(&trip);
@@ -248,7 +249,7 @@ int walk_operand(const char *operand, const struct walk *walk)
 
 	entry.path = entry.name;
 	if (dir >= 0)
-		return walk_dir(dir, "", walk);
+		return walk_dir(dir, walk);
 	if (errno != ENOTDIR)
 		return fail(walk, "", -errno);
 	folder = slash ? strndup(operand, (size_t)(slash + 1 - operand)) : strdup(".");

@@ -30,12 +30,8 @@ struct walk {
 	void *arg;
 };
 
-/* What is in a directory, without the directory itself; path is "" or what the paths are to begin
- * with. */
-int walk_dir(int dir, const char *path, const struct walk *walk);
-
-/* The same for an operand of the command line: a folder, or one file, which is then a leaf of which
- * the path is its own name. */
+/* An operand of the command line: what is in a folder, without the folder itself, or one file,
+ * which is then a leaf of which the path is its own name. */
 int walk_operand(const char *operand, const struct walk *walk);
 
 struct walk_names {
