@@ -26,6 +26,7 @@ struct adopting {
 	struct reconciling *reconciling;
 	const struct changed_key *key;
 	const struct backend_key_stat *stat;
+	const struct backend_node *like; /* whose owner and mode the file gets, or NULL: the root */
 	uint32_t kind;
 	struct inode *dir; /* counted */
 	bool taken;	   /* a name on the way is used otherwise */
@@ -50,6 +51,11 @@ static void adopt_node(struct adopting *adopting, mode_t mode, struct backend_no
 		.ctime = now,
 		.btime = now,
 	};
+	if (!S_ISDIR(mode) && adopting->like) {
+		node->mode = mode | (adopting->like->mode & 0777);
+		node->uid = adopting->like->uid;
+		node->gid = adopting->like->gid;
+	}
 	if (!S_ISDIR(mode) && adopting->stat->updated)
 		node->atime = node->mtime = adopting->stat->updated;
 	if (!S_ISDIR(mode) && adopting->stat->created)
@@ -306,10 +312,10 @@ static int adopt_session(struct adopting *adopting)
 }
 
 int adopt_key(struct reconciling *reconciling, const struct changed_key *key, uint32_t kind,
-	      const struct backend_key_stat *stat)
+	      const struct backend_key_stat *stat, const struct backend_node *like)
 {
 	struct adopting adopting = {
-		.reconciling = reconciling, .key = key, .stat = stat, .kind = kind
+		.reconciling = reconciling, .key = key, .stat = stat, .like = like, .kind = kind
 	};
 	int r = -EEXIST;
 

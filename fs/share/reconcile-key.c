@@ -392,6 +392,20 @@ static int reconcile_ghost(struct reconciling *reconciling, const struct changed
 	return reconciling->view_error;
 }
 
+/* Rows without a file.  Of a file that was just unlinked some may be left: so the new one shows them
+ * to nobody but whom the old one did.  There is no moment without either. */
+static int reconcile_adopt(struct reconciling *reconciling, const struct changed_key *key,
+			   uint32_t kind, const struct backend_key_stat *stat)
+{
+	struct tree *tree = reconciling->tree;
+	const struct ghost *ghost = ghost_find(tree, key_session(key), key_key(key));
+	int r;
+
+	ghost_set_theirs(tree, key_session(key), key_key(key));
+	r = adopt_key(reconciling, key, kind, stat, ghost ? ghost_node(ghost) : NULL);
+	return r < 0 || !ghost ? r : reconcile_ghost(reconciling, key);
+}
+
 int reconcile_one(struct reconciling *reconciling, const struct changed_key *key)
 {
 	struct view *view = &reconciling->view;
@@ -402,9 +416,6 @@ int reconcile_one(struct reconciling *reconciling, const struct changed_key *key
 	bool has_rows;
 	int r;
 
-	r = reconcile_ghost(reconciling, key);
-	if (r < 0)
-		return r;
 	r = ASK(view, key_stat, key_session(key), key_key(key), &stat);
 	if (r < 0 && r != -ENOENT)
 		return r;
@@ -418,9 +429,11 @@ int reconcile_one(struct reconciling *reconciling, const struct changed_key *key
 	}
 	r = ASK(view, node_find, key_session(key), key_key(key), &node);
 	if (r == -ENOENT && has_rows)
-		return adopt_key(reconciling, key, kind, &stat);
-	if (r == -ENOENT)
-		return reconcile_only_done(reconciling, key, NULL);
+		return reconcile_adopt(reconciling, key, kind, &stat);
+	if (r == -ENOENT) {
+		r = reconcile_ghost(reconciling, key);
+		return r < 0 ? r : reconcile_only_done(reconciling, key, NULL);
+	}
 	if (r == 0)
 		r = inode_of_node(reconciling->tree, view, &node, &inode);
 	if (r < 0)

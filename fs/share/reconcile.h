@@ -85,10 +85,11 @@ int reconcile_neighbour(struct reconciling *reconciling, const struct changed_ke
 
 /* adopt.c */
 
-/* A file for a key that has rows and no file.  It is there when adopt_settle() has returned; the
- * key is borrowed until then. */
+/* A file for a key that has rows and no file, with the owner and the mode of another one (like), or
+ * with those of the root (NULL).  It is there when adopt_settle() has returned; the key is borrowed
+ * until then. */
 int adopt_key(struct reconciling *reconciling, const struct changed_key *key, uint32_t kind,
-	      const struct backend_key_stat *stat);
+	      const struct backend_key_stat *stat, const struct backend_node *like);
 /* Commits what was adopted; with an error, nothing of it has been done.  Comes before any other
  * commit, so that the view stays the same from one key that is adopted to the next: what it told of
  * their rows still holds, whichever of them is looked at first. */

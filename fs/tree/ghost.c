@@ -110,6 +110,11 @@ bool ghost_is_theirs(const struct ghost *ghost)
 	return ghost->theirs;
 }
 
+const struct backend_node *ghost_node(const struct ghost *ghost)
+{
+	return &ghost->inode->node;
+}
+
 int inherited_drop(struct tree *tree, struct inode *inode, struct notes *notes)
 {
 	_cleanup_(stage_done) struct stage empty = { 0 };

@@ -58,6 +58,8 @@ bool node_shows_no_more(const struct backend_node *node, const struct backend_no
 /* Another program has changed the rows of a key: if there is a ghost, they stay when it ends. */
 void ghost_set_theirs(struct tree *tree, struct bytes session, struct bytes key);
 bool ghost_is_theirs(const struct ghost *ghost);
+/* The file that was unlinked. */
+const struct backend_node *ghost_node(const struct ghost *ghost);
 /* What a file has inherited and not replaced by a save goes: it is empty then, as it was made.
  * Under inode.lock, or tree.lock for writing. */
 int inherited_drop(struct tree *tree, struct inode *inode, struct notes *notes);

@@ -8,14 +8,17 @@
 #include "fs/base/batch.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/shed.h"
+#include "fs/tree/tree.h"
 #include "fs/upkeep/upkeep.h"
 #include "src/base/array.h"
 #include "src/base/log.h"
 
 struct orphans {
-	struct backend_node *node; /* as an ordinary one if its rows are another's */
+	struct backend_node *node; /* as an ordinary one if its rows are another file's */
 	size_t count;
 	size_t room;
+	struct backend_node *theirs; /* those of which other programs have changed the rows */
+	size_t theirs_count;
 	/* Keys that other programs have changed since: their rows are theirs. */
 	struct buf changed; /* of each the session and the key, with their sizes before them */
 	bool all;
@@ -26,6 +29,9 @@ static void orphans_done(struct orphans *orphans)
 	for (size_t i = 0; i < orphans->count; i++)
 		backend_node_done(&orphans->node[i]);
 	free(orphans->node);
+	for (size_t i = 0; i < orphans->theirs_count; i++)
+		backend_node_done(&orphans->theirs[i]);
+	free(orphans->theirs);
 	buf_done(&orphans->changed);
 }
 
@@ -87,25 +93,49 @@ static int keep_orphan(void *arg, const struct backend_node *node)
 	return 0;
 }
 
-/* A ghost that was not ended still has its rows, unless another program has changed them since, or
- * another file has got its key. */
+/* A ghost that was not ended still has its rows, unless another file has got its key, or another
+ * program has changed them since. */
 static int take_rows(struct view *view, struct orphans *orphans)
 {
 	int r = 0;
 
-	for (size_t i = 0; r >= 0 && i < orphans->count; i++) {
+	orphans->theirs = calloc(orphans->count + 1, sizeof(*orphans->theirs));
+	if (!orphans->theirs)
+		return -ENOMEM;
+	for (size_t i = 0; r == 0 && i < orphans->count; i++) {
 		struct backend_node *node = &orphans->node[i], other;
 
 		if (!kind_is_state(node->kind) || !node->key.data)
 			continue;
 		r = ASK(view, node_find, node->session, node->key, &other);
-		if (r == 0)
+		if (r == 0) {
 			backend_node_done(&other);
-		if (r == 0 || orphan_was_changed(orphans, node))
 			node->kind = BACKEND_ORDINARY;
+		} else if (r == -ENOENT && orphan_was_changed(orphans, node)) {
+			orphans->theirs[orphans->theirs_count++] = *node;
+			*node = orphans->node[--orphans->count];
+			i--;
+		}
 		r = r == -ENOENT ? 0 : r;
 	}
 	return r;
+}
+
+/* Whoever takes the rows in makes a file like the one that they were of (share/reconcile-key.c). */
+static int keep_theirs(struct tree *tree, struct view *view, struct orphans *orphans)
+{
+	struct inode *inode;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < orphans->theirs_count; i++) {
+		r = inode_of_node(tree, view, &orphans->theirs[i], &inode);
+		if (r == 0)
+			r = ghost_add(tree, inode, BACKEND_TRASH);
+		if (r == 0)
+			ghost_set_theirs(tree, inode->node.session, inode->node.key);
+	}
+	/* One that is damaged is told of by who checks the store. */
+	return r == -EIO ? 0 : r;
 }
 
 /* Delete so many of them in one transaction. */
@@ -136,7 +166,7 @@ static void delete_each(struct tree *tree, const struct orphans *orphans)
 	}
 }
 
-int tree_delete_orphans(struct tree *tree)
+int tree_delete_orphans(struct tree *tree, bool opening)
 {
 	_cleanup_(orphans_done) struct orphans orphans = { 0 };
 	_cleanup_(view_end) struct view view = { 0 };
@@ -149,6 +179,8 @@ int tree_delete_orphans(struct tree *tree)
 		r = ASK(&view, node_list, 0, true, keep_orphan, &orphans);
 	if (r == 0)
 		r = take_rows(&view, &orphans);
+	if (r == 0 && opening)
+		r = keep_theirs(tree, &view, &orphans);
 	if (r < 0)
 		return r == -EROFS ? 0 : r;
 	view_end(&view);

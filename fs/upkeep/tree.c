@@ -203,7 +203,7 @@ int tree_open(struct backend *backend, const struct tree_options *options, struc
 	int r = tree ? 0 : -ENOMEM;
 
 	if (r == 0 && !options->read_only)
-		r = unless_damaged(tree, tree_delete_orphans(tree));
+		r = unless_damaged(tree, tree_delete_orphans(tree, true));
 	if (r == 0)
 		r = tree_load_root(tree);
 	if (r == 0)
@@ -247,7 +247,7 @@ void tree_close(struct tree *tree)
 		tree_end_ghosts(tree, true);
 		r = tree_write_times(tree);
 		if (r >= 0)
-			tree_delete_orphans(tree);
+			tree_delete_orphans(tree, false);
 		if (r >= 0)
 			r = backend->ops->sync(backend);
 		if (r < 0)

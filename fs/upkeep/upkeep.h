@@ -14,7 +14,8 @@ void expire_stop(struct tree *tree);
 void expire_soon(struct tree *tree);
 
 /* Delete from the store the files that were unlinked while open when the last mount ended without a
- * word; nobody has the tree yet, or any more. */
-int tree_delete_orphans(struct tree *tree);
+ * word; nobody has the tree yet (opening), or any more.  What other programs have written to since
+ * stays until their changes are taken in. */
+int tree_delete_orphans(struct tree *tree, bool opening);
 
 #endif

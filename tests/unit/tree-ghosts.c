@@ -400,3 +400,52 @@ SqliteStore(ghosts, of_a_directory_that_another_program_emptied_take_no_rows_of_
 	world_settle();
 	cr_assert_str_eq(content_of("s/b/x.json"), "\"mine\"");
 }
+
+/* What other programs do to the rows of a file that was the owner's alone, and what becomes of it. */
+static const struct {
+	const char *sql;
+	const char *path;
+} touches[] = {
+	{ "INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) "
+	  "VALUES ('s', 'g', 3, '9')",
+	  "s/g.jsonl" },
+	{ "UPDATE agentscope_sessions SET state_data = '7' WHERE item_index = 1", "s/g.jsonl" },
+	{ "DELETE FROM agentscope_sessions WHERE item_index > 0", "s/g.json" },
+	{ "DELETE FROM agentscope_sessions WHERE item_index < 2", "s/g.jsonl" },
+};
+
+static void unlink_secret(void)
+{
+	const struct stat st = { .st_mode = 0600, .st_uid = 1000, .st_gid = 1001 };
+
+	save("s/g.jsonl", "1\n\"secret\"\n3\n");
+	cr_assert_eq(set_attr("s/g.jsonl", &st, TREE_SET_MODE | TREE_SET_UID | TREE_SET_GID), 0);
+	cr_assert_eq(unlinked("s/g.jsonl"), 0);
+}
+
+static void expect_secret(const char *path, const char *when)
+{
+	const struct stat st = stat_of(path);
+
+	cr_expect_eq(st.st_mode, S_IFREG | 0600, "%s has the mode %o %s", path, st.st_mode, when);
+	cr_expect_eq(st.st_uid, 1000, "%s is user %u's %s", path, st.st_uid, when);
+	cr_expect_eq(st.st_gid, 1001, "%s is group %u's %s", path, st.st_gid, when);
+	world_settle();
+	world_check();
+	cr_assert_eq(unlinked(path), 0);
+	world_settle();
+}
+
+SqliteStore(ghosts, whose_rows_another_program_changes_are_shown_to_nobody_else)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(touches); i++) {
+		unlink_secret();
+		sql_runs(touches[i].sql);
+		expect_secret(touches[i].path, touches[i].sql);
+
+		world_kill_after(unlink_secret);
+		sql_runs(touches[i].sql);
+		cr_assert_eq(world_try(NULL), 0);
+		expect_secret(touches[i].path, "after a kill");
+	}
+}
