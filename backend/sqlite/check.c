@@ -137,8 +137,7 @@ static const struct rule rules[] = {
 	  "typeof(item_index) <> 'integer' OR byte_offset < 0",
 	  "marks of sessfs_mark have values of a wrong type or out of range" },
 	{ "SELECT count(*) FROM sessfs_change WHERE typeof(first_index) <> 'integer' OR "
-	  "typeof(deleted_index) <> 'integer' OR typeof(stamp) <> 'integer' OR stamp NOT BETWEEN 0 "
-	  "AND " MOST,
+	  "typeof(deleted_index) <> 'integer' OR typeof(stamp) <> 'integer' OR abs(stamp) > " MOST,
 	  "changes of sessfs_change have values of a wrong type or out of range" },
 	{ "SELECT count(*) FROM {rows} WHERE typeof(session_id) <> 'text' OR "
 	  "typeof(state_key) <> 'text'",

@@ -6,6 +6,7 @@
 
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
+#include "src/base/moment.h"
 #include "src/exchange/export.h"
 #include "src/user/say.h"
 #include "src/user/stop.h"
@@ -122,6 +123,7 @@ static int run_export(void *values, char **operands)
 		.store = operands[0],
 		.keep_owner = geteuid() == 0,
 		.keep_setid = is_own(operands[0]),
+		.began = time_now(),
 	};
 	int r;
 
@@ -139,6 +141,10 @@ static int run_export(void *values, char **operands)
 	count_all(&export, operands + 2);
 	r = export_all(&export, operands + 2);
 	progress_end(&export.progress);
+	if (r == 0)
+		r = export_fileless(&export, &arguments->options, operands + 2);
+	if (r < 0 && !stop_wanted())
+		log_error("the export is not complete: %s", strerror(-r));
 	if (!stream)
 		tell(&export, arguments->json);
 	return r < 0 || export.failed ? CMD_FAILED : CMD_DONE;

@@ -7,10 +7,17 @@ import os
 import sqlite3
 import subprocess
 import threading
+import time
 
 import harness
 from harness import INSERT, limit, same
 from places import Place
+
+
+COLUMNS = """session_id TEXT NOT NULL, state_key TEXT NOT NULL, item_index INTEGER NOT NULL,
+    state_data TEXT NOT NULL, created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP,
+    updated_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY (session_id, state_key, item_index)"""
 
 
 class Alone(Place):
@@ -111,6 +118,32 @@ def test_a_restore_waits_for_verbs_that_read(box):
         for reader in readers:
             reader.join()
     same(wrong, [], "answers that were not whole")
+
+
+def test_an_export_tells_of_rows_of_which_no_file_can_be_made(box):
+    place = Alone(box)
+    place.insert(["s"], "good")
+    place.do("ls", place.store)
+    with contextlib.closing(sqlite3.connect(place.store, timeout=20)) as base, base:
+        base.execute(
+            "CREATE UNIQUE INDEX one ON sessfs_node (state_key)"
+            " WHERE state_key = 'bad' AND kind >= 2"
+        )
+    place.insert(["s", "t"], "bad")
+    time.sleep(4)  # what is younger than an export need not be in it
+    place.do("ls", place.store)
+    for sessions, status in ([], 1), (["s"], 0), (["t"], 1):
+        done = box.sessfs("export", place.store, box.new_path("export"), *sessions)
+        same(done.returncode, status, f"the status for {sessions}: {done.stderr}")
+        same(b"session t, key bad" in done.stderr, status == 1, f"the sentence: {done.stderr}")
+    same(box.sessfs("check", place.store).returncode, 0, "the status of check")
+    foreign = box.new_path("foreign.db")
+    with contextlib.closing(sqlite3.connect(foreign)) as base, base:
+        base.execute(f"CREATE TABLE {harness.TABLE} ({COLUMNS})")
+        base.execute(INSERT, ("s", "k", 0, "1"))
+    time.sleep(4)
+    done = box.sessfs("export", foreign, box.new_path("export"))
+    same(done.returncode, 0, f"the status for another program's database: {done.stderr}")
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ NAMES = {
     "an empty name": (rename("dir", "x''"), True),
     "a name with NUL": (rename("plain", "x'610062'"), True),
     "a name that is too long": (rename("plain", "CAST(printf('%.*c', 256, 'n') AS BLOB)"), True),
-    "a name that is text": (rename("plain", "'plain'"), False),
+    "a name that is text": (rename("plain", "'plain'"), True),
 }
 NODES = {
     "an unknown kind": (node("plain", "kind = 9"), True),

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Rows of which there is no file, and so nothing to export: what another program has written could
+ * not be taken in.  A moment after they were written that is as it should be, so younger rows than
+ * the export are left out, and a key is asked for again for a while.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "fs/base/names.h"
+#include "src/base/array.h"
+#include "src/base/log.h"
+#include "src/exchange/export.h"
+#include "src/user/stop.h"
+
+enum { AGAIN_MS = 200, TIMES = 15, SLACK_SECONDS = 2 };
+
+struct fileless {
+	struct buf session;
+	struct buf key;
+};
+
+struct looking {
+	struct backend *backend;
+	struct backend_snapshot *snapshot;
+	char **names;
+	int64_t before; /* rows that have changed since are too young */
+	struct fileless *found;
+	size_t count;
+	size_t room;
+};
+
+/* Whether a session is among those that are exported. */
+static bool is_asked(struct bytes session, char **names)
+{
+	_cleanup_(buf_done) struct buf name = { 0 };
+
+	if (!*names)
+		return true;
+	if (names_encode(NAMES_SESSION, session, NAME_LIMIT, &name) < 0)
+		return false;
+	while (*names && !bytes_equal(bytes_str(*names), buf_bytes(&name)))
+		names++;
+	return *names;
+}
+
+/* 1 when no file has the key. */
+static int has_no_file(const struct looking *looking, struct bytes session, struct bytes key)
+{
+	struct backend_node node;
+	int r = looking->backend->ops->node_find(looking->backend, looking->snapshot, session, key,
+						 &node);
+
+	if (r == 0)
+		backend_node_done(&node);
+	return r == -ENOENT ? 1 : r;
+}
+
+static int look_at_key(void *arg, struct bytes session, struct bytes key,
+		       const struct backend_key_stat *stat)
+{
+	struct looking *looking = arg;
+	struct fileless *fileless;
+	int r;
+
+	if (stat->updated >= looking->before || !is_asked(session, looking->names))
+		return 0;
+	r = has_no_file(looking, session, key);
+	if (r <= 0)
+		return r;
+	if (ARRAY_ROOM(looking->found, looking->count, looking->room) < 0)
+		return -ENOMEM;
+	fileless = &looking->found[looking->count++];
+	*fileless = (struct fileless){ 0 };
+	r = buf_append_bytes(&fileless->session, session);
+	return r < 0 ? r : buf_append_bytes(&fileless->key, key);
+}
+
+static void looking_done(struct looking *looking)
+{
+	for (size_t i = 0; i < looking->count; i++) {
+		buf_done(&looking->found[i].session);
+		buf_done(&looking->found[i].key);
+	}
+	free(looking->found);
+}
+
+static int begin(struct looking *looking)
+{
+	return looking->backend->ops->snapshot_begin(looking->backend, BACKEND_ANYWAY,
+						     &looking->snapshot);
+}
+
+static void end(struct looking *looking)
+{
+	looking->backend->ops->snapshot_end(looking->backend, looking->snapshot);
+}
+
+/* Leave those that have rows and no file still. */
+static int look_again(struct looking *looking)
+{
+	struct backend_key_stat stat;
+	size_t left = 0;
+	int r = begin(looking);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; r >= 0 && i < looking->count; i++) {
+		struct fileless fileless = looking->found[i];
+		struct bytes session = buf_bytes(&fileless.session);
+		struct bytes key = buf_bytes(&fileless.key);
+
+		r = looking->backend->ops->key_stat(looking->backend, looking->snapshot, session,
+						    key, &stat);
+		if (r == 0)
+			r = has_no_file(looking, session, key);
+		looking->found[i] = looking->found[left];
+		looking->found[left] = fileless;
+		left += r > 0;
+		r = r == -ENOENT ? 0 : r;
+	}
+	end(looking);
+	for (; looking->count > left; looking->count--) {
+		buf_done(&looking->found[looking->count - 1].session);
+		buf_done(&looking->found[looking->count - 1].key);
+	}
+	return MIN(r, 0);
+}
+
+static int say(struct export *export, const struct fileless *fileless)
+{
+	_cleanup_(buf_done) struct buf session = { 0 };
+	_cleanup_(buf_done) struct buf key = { 0 };
+	int r = names_encode(NAMES_SESSION, buf_bytes(&fileless->session), NAME_LIMIT, &session);
+
+	if (r == 0)
+		r = names_encode(NAMES_SESSION, buf_bytes(&fileless->key), NAME_LIMIT, &key);
+	if (r < 0)
+		return r;
+	export->failed++;
+	log_error("%s: session %.*s, key %.*s: what another program has written could not be taken "
+		  "in, so there is no file of it to export",
+		  export->store, (int)session.size, session.data, (int)key.size, key.data);
+	return 0;
+}
+
+static int on_node(void *arg, const struct backend_node *node)
+{
+	(void)node;
+	*(bool *)arg = true;
+	return 1;
+}
+
+/* In another program's database that has nothing of ours, files are made for each reader anew. */
+static int has_files(const struct looking *looking, bool *ret_any)
+{
+	return looking->backend->ops->node_list(looking->backend, looking->snapshot, BACKEND_ROOT,
+						false, on_node, ret_any);
+}
+
+static int look(struct looking *looking)
+{
+	const struct timespec moment = { .tv_nsec = AGAIN_MS * 1000000L };
+	const struct bytes none = { 0 };
+	bool any = false;
+	int r = begin(looking);
+
+	if (r < 0)
+		return r;
+	r = has_files(looking, &any);
+	if (r == 0 && any)
+		r = looking->backend->ops->key_list(looking->backend, looking->snapshot, none, none,
+						    look_at_key, looking);
+	end(looking);
+	for (int i = 0; r == 0 && looking->count && i < TIMES && !stop_wanted(); i++) {
+		nanosleep(&moment, NULL);
+		r = look_again(looking);
+	}
+	return r;
+}
+
+int export_fileless(struct export *export, const struct options *options, char **names)
+{
+	struct looking looking = {
+		.names = names,
+		.before = export->began - SLACK_SECONDS * INT64_C(1000000000),
+	};
+	_cleanup_(backend_closep) struct backend *backend = NULL;
+	_cleanup_(freep) char *why = NULL;
+	int r = access_backend(export->store, options, &backend, &why);
+
+	looking.backend = backend;
+	if (r == 0)
+		r = look(&looking);
+	for (size_t i = 0; r == 0 && i < looking.count; i++)
+		r = say(export, &looking.found[i]);
+	looking_done(&looking);
+	return r;
+}
