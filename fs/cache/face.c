@@ -3,6 +3,7 @@
 #include "fs/inode/inodes.h"
 #include "src/base/tick.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 
 enum {
@@ -76,7 +77,7 @@ void again_add(struct tree *tree, pid_t pid, enum face_kind kind, uint64_t nodei
 		.pid = pid,
 		.kind = kind,
 		.nodeid = nodeid,
-		.until = tick_now() + LED_TIME,
+		.until = tick_now() + (kind == FACE_ASKS ? BRIEF_TIME : LED_TIME),
 	};
 	pthread_mutex_unlock(&tree->table_lock);
 }
@@ -256,8 +257,8 @@ static struct face *face_of_led(struct tree *tree, struct inode *inode, pid_t pi
 	if (!led && again_get(tree, pid, &again)) {
 		if (again.kind != FACE_ASKS)
 			return face_lead(inode, again.kind, pid);
-		/* It may be about to open the file, and cannot be told ESTALE once more. */
-		again_end(tree, pid);
+		/* It may be about to open the file, and cannot be told ESTALE once more; nor if the
+		 * name leads to yet another file when the kernel looks it up for the second time. */
 		return face_lead(inode, FACE_WRITE, pid);
 	}
 	if (!led)
@@ -326,16 +327,25 @@ static bool face_is_known(const struct face *face, enum face_kind kind, pid_t pi
 	return kind == FACE_WRITE || !face->changed || face->told == pid;
 }
 
+/* Whether a thread opens for the second time: the same nodeid, or another file that was given the
+ * name since. */
+static bool again_opens(struct tree *tree, pid_t pid, uint64_t nodeid)
+{
+	struct retrying again;
+
+	return again_get(tree, pid, &again) && again.kind != FACE_ASKS &&
+	       (again.nodeid == nodeid || tick_now() <= again.until - LED_TIME + BRIEF_TIME);
+}
+
 struct face *face_for_open(struct tree *tree, struct inode *inode, unsigned number,
 			   enum face_kind kind, pid_t pid)
 {
 	struct face *face = inode_face(inode, number);
-	struct retrying again;
 
 	/* Of a thread that we cannot see we would not know its second try. */
 	if (face_is_plain(inode, face) || *led_find(inode, pid) || !pid ||
 	    (face_is_free(inode, face, kind, pid) && face_is_known(face, kind, pid)) ||
-	    (again_get(tree, pid, &again) && again.nodeid == inode_nodeid(inode, number)))
+	    again_opens(tree, pid, inode_nodeid(inode, number)))
 		return face;
 	return face_lead(inode, kind, pid) ? NULL : face;
 }
@@ -376,8 +386,10 @@ bool face_opened(struct face *face, struct handle *handle, pid_t pid)
 	struct led **led = led_find(handle->inode, pid);
 	bool changed;
 
-	/* It was the newest when the name was looked up, and its size is known by now. */
-	if (*led && (*led)->face == face && face->old) {
+	/* A reader sees one version: the one of which the face shows the size.  So does one that no
+	 * name has led here (a bind mount), which would otherwise read other bytes. */
+	if (face->old &&
+	    ((handle->flags & O_ACCMODE) == O_RDONLY || (*led && (*led)->face == face))) {
 		handle->old = face->old;
 		face->old->count++;
 	}
@@ -416,10 +428,12 @@ struct writing *face_writing(struct tree *tree, struct inode *inode, unsigned nu
 
 	if (number == FACE_ANY || !face->writing || face_is_plain(inode, face))
 		return NULL;
-	if (pid ? again_get(tree, pid, &again) && again.nodeid == inode_nodeid(inode, number) :
-		  face->own)
-		return face->writing;
-	return NULL;
+	if (!pid)
+		return face->own ? face->writing : NULL;
+	if (!again_get(tree, pid, &again) || again.kind == FACE_ASKS ||
+	    again.nodeid != inode_nodeid(inode, number))
+		return NULL;
+	return face->writing;
 }
 
 void name_forget(struct notes *notes, struct tree *tree, struct inode *inode)

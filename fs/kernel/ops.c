@@ -384,6 +384,27 @@ static void open_made(fuse_req_t req, int error, struct inode *inode, struct fus
 	reply_create(req, error, inode, fi);
 }
 
+/* Whether a user may surely open a file that has come into being while it was to be created.  Of
+ * one that was created the kernel does not ask; otherwise it looks the name up again and does. */
+static bool may_open(fuse_req_t req, struct inode *dir, struct inode *inode, int flags)
+{
+	const struct fuse_ctx *caller = fuse_req_ctx(req);
+	struct stat st, dir_st;
+	mode_t needed = 0;
+
+	if (tree_stat(request_tree(req), inode, &st) < 0 || !S_ISREG(st.st_mode) ||
+	    tree_stat(request_tree(req), dir, &dir_st) < 0)
+		return false;
+	/* The kernel may be set to refuse files of others there (fs.protected_regular). */
+	if (st.st_uid != caller->uid)
+		return !caller->uid && !(dir_st.st_mode & S_ISVTX);
+	if ((flags & O_ACCMODE) != O_WRONLY)
+		needed |= S_IRUSR;
+	if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC))
+		needed |= S_IWUSR;
+	return !caller->uid || (st.st_mode & needed) == needed;
+}
+
 static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 		      struct fuse_file_info *fi)
 {
@@ -391,13 +412,18 @@ static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
 		.mode = S_IFREG | (mode & 07777),
 		.will_write = (fi->flags & O_ACCMODE) != O_RDONLY,
 	};
-	struct inode *inode = NULL;
+	struct inode *dir = request_inode(req, parent), *inode = NULL;
 	int r = make(req, parent, name, &what, &inode);
 
-	/* Another program's file came in between.  The kernel looks the name up again, and then
-	 * asks whether the user may open it. */
-	if (r == -EEXIST && !(fi->flags & O_EXCL))
-		r = -ESTALE;
+	/* Another program's file came in between. */
+	if (r == -EEXIST && !(fi->flags & O_EXCL)) {
+		r = tree_lookup(request_tree(req), dir, bytes_str(name), &inode);
+		if (r == 0 && !may_open(req, dir, inode, fi->flags)) {
+			inode_forget(request_tree(req), inode, 1);
+			r = -ESTALE;
+		}
+		r = r == -ENOENT ? -ESTALE : r;
+	}
 	open_made(req, r, inode, fi);
 }
 

@@ -231,6 +231,7 @@ static void moving_apply(struct tree *tree, struct moving *moving, struct backen
 	node->flags = moving->node.flags;
 	node->size = moving->node.size;
 	inode_set_node(inode, node);
+	inode->changed = ++tree->changes;
 	relocations_apply(tree, &moving->files);
 	if (moving->ghost)
 		ghost_end_apply(tree, steal_ptr(moving->ghost));

@@ -320,6 +320,20 @@ static bool write_is_plain(struct handle *handle)
 	return true;
 }
 
+/* Readers in the middle of a state file that has lost its name keep the version they began with, as
+ * those of one that is saved. */
+static void keep_orphan(const struct handle *handle, struct notes *notes)
+{
+	struct inode *inode = handle->inode;
+	_cleanup_(version_drop) struct version *version = NULL;
+
+	if (!inode->orphaned || !versions_wanted(inode, handle->writing))
+		return;
+	version = version_take(NULL, inode);
+	if (version)
+		versions_apply(notes, inode, handle->writing, version);
+}
+
 static ssize_t write_plain(struct tree *tree, struct handle *handle, bool append, uint64_t offset,
 			   struct bytes data, struct notes *notes)
 {
@@ -329,8 +343,10 @@ static ssize_t write_plain(struct tree *tree, struct handle *handle, bool append
 
 	if (r == 0 && append)
 		offset = size;
-	if (r == 0)
+	if (r == 0) {
+		keep_orphan(handle, notes);
 		r = content_write(tree, inode, offset, data);
+	}
 	if (r < 0)
 		return r;
 	notes_plain(notes, tree, inode, size, offset, handle->face);

@@ -18,7 +18,7 @@
 #include "tests/unit/world.h"
 
 /* Threads of other processes; the numbers only have to differ. */
-enum { READER = 1, SECOND = 2 };
+enum { READER = 1, SECOND = 2, THIRD = 3 };
 
 /* ---- what the kernel is told ---- */
 
@@ -455,7 +455,6 @@ EveryStore(faces, of_a_writer_show_no_size_to_who_looked_the_name_up_before)
 	cr_expect_eq(tree_stat_face(world_tree, inode, 0, READER, &st, &own), -ESTALE);
 	cr_expect_eq(face_shown_to(inode, READER), 1);
 	cr_expect_eq(shown_to(inode, READER).st.st_size, 1);
-	cr_expect_eq(tree_stat_face(world_tree, inode, 0, READER, &st, &own), -ESTALE);
 
 	/* Who comes again came by no name. */
 	cr_expect_eq(tree_stat_face(world_tree, inode, 0, READER, &st, &own), 0);
@@ -1428,4 +1427,114 @@ EveryStore(faces, show_who_reads_a_large_list_beside_a_writer_one_version)
 	cr_expect_str_eq(content_of("s/l.jsonl"), "[1]\n");
 	release(reader);
 	close_handle(writer);
+}
+
+EveryStore(faces, serve_a_thread_that_was_told_to_look_again_wherever_the_name_leads)
+{
+	struct inode *inode, *other;
+	struct handle *writer, *reader, *beside;
+	struct stat st;
+	bool own;
+
+	world_tree->options.has_open = hold_it;
+	holding[0] = holding[1] = NOBODY;
+	save("s/k.json", "1");
+	inode = inode_at("s/k.json");
+	writer = open_face(inode, 0, O_WRONLY | O_TRUNC, getpid());
+	write_at(writer, 0, BYTES("[1,"));
+	cr_assert_eq(tree_stat_face(world_tree, inode, 0, READER, &st, &own), -ESTALE);
+	(void)face_shown_to(inode, READER);
+
+	/* The kernel looks the name up twice, and by the second time it is another file's, which
+	 * somebody is writing. */
+	save("s/new", "2");
+	cr_assert_eq(renamed("s/new", "s/k.json", 0), 0);
+	other = inode_at("s/k.json");
+	beside = open_face(other, 0, O_WRONLY | O_TRUNC, SECOND);
+	write_at(beside, 0, BYTES("[2,"));
+	cr_assert_eq(try_face(other, face_shown_to(other, READER), O_RDONLY, READER, &reader), 0);
+	cr_expect_str_eq(direct(reader, 0, 9), "2");
+	release(reader);
+
+	/* And if it was told so by an open, and then another file has the name. */
+	cr_assert_eq(try_face(inode, 0, O_RDONLY, THIRD, &reader), -ESTALE);
+	cr_assert_eq(try_face(other, face_of(beside), O_RDONLY, THIRD, &reader), 0);
+	cr_expect_str_eq(direct(reader, 0, 9), "2");
+	release(reader);
+	release(beside);
+	release(writer);
+	forget(other);
+	forget(inode);
+}
+
+EveryStore(faces, that_are_old_show_one_version_to_a_reader_that_no_name_led_there)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+		struct handle *first, *second, *none;
+		struct inode *inode;
+
+		save(states[i], "[1, 2]");
+		inode = inode_at(states[i]);
+		first = open_face(inode, 0, O_RDONLY, READER);
+		cr_assert_str_eq(direct(first, 0, 1), "[");
+		save(states[i], "[1, 2, 3]");
+		cr_assert_eq(size_by(inode, 0), 6, "%s", states[i]);
+
+		/* As by a bind mount of the file. */
+		cr_assert_eq(try_face(inode, 0, O_RDONLY, SECOND, &none), -ESTALE);
+		cr_assert_eq(try_face(inode, 0, O_RDONLY, SECOND, &second), 0);
+		cr_expect_eq(size_by(inode, 0), 6, "%s", states[i]);
+		cr_expect_str_eq(direct(second, 0, 100), "[1, 2]", "%s", states[i]);
+		cr_expect_str_eq(fill(second, 0, 100), "[1, 2]", "%s", states[i]);
+		cr_expect_str_eq(direct(second, 0, 100), "[1, 2, 3]", "%s", states[i]);
+		release(second);
+		cr_expect_str_eq(direct(first, 1, 100), "1, 2]", "%s", states[i]);
+		release(first);
+		forget(inode);
+	}
+}
+
+EveryStore(faces, of_a_file_that_was_replaced_keep_their_version_when_its_writer_goes_on)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+		struct handle *writer, *reader;
+		struct inode *inode;
+
+		save(states[i], "[1, 2, 3, 4]");
+		inode = inode_at(states[i]);
+		writer = open_face(inode, 0, O_RDWR, getpid());
+		reader = open_face(inode, 0, O_RDONLY, READER);
+		save("s/new", "7");
+		cr_assert_eq(renamed("s/new", states[i], 0), 0);
+		write_at(writer, 0, BYTES("[9]   "));
+		cr_expect_eq(size_by(inode, face_of(reader)), 12, "%s", states[i]);
+		cr_expect_str_eq(fill(reader, 0, 100), "[1, 2, 3, 4]", "%s", states[i]);
+		cr_expect_str_eq(direct(reader, 0, 100), "[1, 2, 3, 4]", "%s", states[i]);
+		cr_expect_str_eq(direct(writer, 0, 100), "[9]    3, 4]", "%s", states[i]);
+		release(reader);
+		release(writer);
+		forget(inode);
+		cr_expect_str_eq(content_of(states[i]), "7", "%s", states[i]);
+	}
+}
+
+SqliteStore(faces, of_a_file_that_was_renamed_keep_their_version_when_others_replace_the_rows)
+{
+	struct handle *before, *reader;
+	struct inode *inode;
+
+	save("s/l.jsonl", "1\n");
+	before = open_at("s/l.jsonl", O_RDONLY);
+	cr_assert_str_eq(direct(before, 0, 100), "1\n");
+	save("s/new", "[1]\n[2]\n");
+	cr_assert_eq(renamed("s/new", "s/l.jsonl", 0), 0);
+	inode = inode_at("s/l.jsonl");
+	reader = open_face(inode, 0, O_RDONLY, READER);
+	cr_assert_str_eq(direct(reader, 0, 4), "[1]\n");
+	sql_runs("UPDATE agentscope_sessions SET state_data = '\"other\"'");
+	cr_assert_eq(stat_of("s/l.jsonl").st_size, 16);
+	cr_expect_str_eq(direct(reader, 4, 100), "[2]\n");
+	release(reader);
+	release(before);
+	forget(inode);
 }
