@@ -12,6 +12,7 @@ enum {
 
 static const int64_t LED_TIME = (int64_t)5 * 1000000000;
 static const int64_t BRIEF_TIME = 1000000000; /* name_shown() */
+static const int64_t AT_ONCE = 100000000;     /* within one call */
 
 void inode_hold(struct inode *inode, uint64_t nodeid)
 {
@@ -120,7 +121,7 @@ bool again_asks(struct tree *tree, pid_t pid, uint64_t nodeid)
 
 	if (!again_get(tree, pid, &again))
 		return false;
-	if (again.kind == FACE_ASKS)
+	if (again.kind == FACE_ASKS && again.nodeid != nodeid)
 		again_end(tree, pid);
 	return again.kind != FACE_ASKS || again.nodeid == nodeid;
 }
@@ -333,8 +334,12 @@ static bool again_opens(struct tree *tree, pid_t pid, uint64_t nodeid)
 {
 	struct retrying again;
 
-	return again_get(tree, pid, &again) && again.kind != FACE_ASKS &&
-	       (again.nodeid == nodeid || tick_now() <= again.until - LED_TIME + BRIEF_TIME);
+	if (!again_get(tree, pid, &again))
+		return false;
+	/* Of an open file no name is looked up between the question and the open. */
+	if (again.kind == FACE_ASKS)
+		return again.nodeid == nodeid && tick_now() <= again.until - BRIEF_TIME + AT_ONCE;
+	return again.nodeid == nodeid || tick_now() <= again.until - LED_TIME + BRIEF_TIME;
 }
 
 struct face *face_for_open(struct tree *tree, struct inode *inode, unsigned number,
