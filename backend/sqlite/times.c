@@ -20,14 +20,13 @@ int64_t sqlite_milliseconds(void)
  */
 void sqlite_stamp(int64_t nanoseconds, char stamp[SQLITE_STAMP])
 {
-	const time_t seconds = nanoseconds / SECOND;
+	const struct timespec time = time_split(nanoseconds);
 	struct tm utc;
 	size_t size;
 
-	gmtime_r(&seconds, &utc);
+	gmtime_r(&time.tv_sec, &utc);
 	size = strftime(stamp, SQLITE_STAMP, "%Y-%m-%d %H:%M:%S", &utc);
-	snprintf(stamp + size, SQLITE_STAMP - size, ".%03u",
-		 (unsigned)(nanoseconds % SECOND / 1000000));
+	snprintf(stamp + size, SQLITE_STAMP - size, ".%03u", (unsigned)(time.tv_nsec / 1000000));
 }
 
 void sqlite_stamp_now(char stamp[SQLITE_STAMP])
