@@ -48,15 +48,30 @@ static int64_t nanoseconds(int64_t count, int64_t unit, int64_t fraction)
 	return result;
 }
 
+static const int64_t BIGGEST = 100000000000; /* seconds: the year 5138 */
+
 /* A number: seconds since 1970, or so many of a smaller unit that they cannot be seconds. */
 static int64_t read_number(int64_t number)
 {
-	static const int64_t biggest = 100000000000; /* seconds: the year 5138 */
 	int64_t unit = SECOND;
 
-	for (int64_t rest = number; (rest > biggest || rest < -biggest) && unit > 1; rest /= 1000)
+	for (int64_t rest = number; (rest > BIGGEST || rest < -BIGGEST) && unit > 1; rest /= 1000)
 		unit /= 1000;
 	return nanoseconds(number, unit, 0);
+}
+
+/* Likewise with a fraction, to the microsecond: a double has no more digits for times of today. */
+static int64_t read_real(double number)
+{
+	static const double most = 9.2e15; /* microseconds: the year 2261 */
+	double unit = 1e6, time;
+
+	for (double rest = number; (rest > BIGGEST || rest < -BIGGEST) && unit > 1e-3; rest /= 1000)
+		unit /= 1000;
+	time = number * unit;
+	if (time > most || time < -most)
+		return 0;
+	return (int64_t)(time < 0 ? time - 0.5 : time + 0.5) * 1000;
 }
 
 int64_t sqlite_stamp_read(sqlite3_stmt *statement, int index)
@@ -67,7 +82,7 @@ int64_t sqlite_stamp_read(sqlite3_stmt *statement, int index)
 	case SQLITE_INTEGER:
 		return read_number(sqlite3_column_int64(statement, index));
 	case SQLITE_FLOAT:
-		return read_number((int64_t)(sqlite3_column_double(statement, index) * 1000));
+		return read_real(sqlite3_column_double(statement, index));
 	case SQLITE_TEXT:
 		text = (const char *)sqlite3_column_text(statement, index);
 		return text ? moment_read(text) : 0;

@@ -67,3 +67,30 @@ Test(stamps, have_whole_milliseconds_that_are_over)
 	sqlite_stamp(1999999, stamp);
 	cr_expect_str_eq(stamp, "1970-01-01 00:00:00.001");
 }
+
+static const struct {
+	const char *number;
+	int64_t milliseconds;
+} numbers[] = {
+	{ "1704103205", 1704103205000 },
+	{ "1704103205250", 1704103205250 },
+	{ "1704103205250000", 1704103205250 },
+	{ "1704103205250000000", 1704103205250 },
+	{ "1704103205.25", 1704103205250 },
+	{ "1704103205.123", 1704103205123 },
+	{ "1704103205250.0", 1704103205250 },
+	{ "-315619199.5", -315619199500 },
+	{ "0.5", 500 },
+	{ "-0.5", -500 },
+	{ "86400.0", 86400000 },
+	{ "1e300", 0 },
+	{ "-9e999", 0 },
+};
+
+Test(stamps, may_be_numbers_with_or_without_a_fraction)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		cr_expect_eq(read_of(numbers[i].number), numbers[i].milliseconds * MILLISECOND,
+			     "%s reads as %lld", numbers[i].number,
+			     (long long)read_of(numbers[i].number));
+}
