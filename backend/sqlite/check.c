@@ -70,8 +70,12 @@ static const struct rule rules[] = {
 	{ "SELECT NOT EXISTS (SELECT 1 FROM sessfs_meta WHERE key = 'stamp' AND typeof(value) = "
 	  "'integer' AND value BETWEEN 0 AND " MOST ")",
 	  "stamp of changes is missing in sessfs_meta or out of range" },
-	{ "SELECT NOT EXISTS (SELECT 1 FROM sessfs_node WHERE ino = 1 AND " IS_DIR ")",
-	  "root is missing, or is no directory" },
+	{ "SELECT count(*) FROM sessfs_meta WHERE key = 'last_ino' AND CAST(value AS INTEGER) NOT "
+	  "BETWEEN 0 AND " MOST,
+	  "last inode number in sessfs_meta is out of range" },
+	{ "SELECT NOT EXISTS (SELECT 1 FROM sessfs_node WHERE ino = 1 AND nlink > 0 AND " IS_DIR
+	  ")",
+	  "root is missing, is no directory, or has no links" },
 	{ "SELECT count(*) FROM sessfs_node WHERE typeof(parent) <> 'integer' OR typeof(entry) <> "
 	  "'integer' OR typeof(kind) <> 'integer' OR typeof(flags) <> 'integer' OR typeof(mode) <> "
 	  "'integer' OR typeof(uid) <> 'integer' OR typeof(gid) <> 'integer' OR typeof(nlink) <> "

@@ -336,7 +336,7 @@ static int check_node(struct checking *checking, const struct backend_node *node
 	tick(1);
 	checking->result.sessions += node->kind == BACKEND_SESSION;
 	checking->result.files += !S_ISDIR(node->mode) && !node_is_trashed(node);
-	if (!node->nlink)
+	if (!node->nlink && node->ino != BACKEND_ROOT)
 		note(checking, "inode %" PRIu64 ": unlinked while open; the next mount deletes it",
 		     node->ino);
 	if (sound_node(node)) {

@@ -86,6 +86,9 @@ static int keep_orphan(void *arg, const struct backend_node *node)
 {
 	struct orphans *orphans = arg;
 
+	/* The root has no name to lose: a number of links that says so is wrong. */
+	if (node->ino == BACKEND_ROOT)
+		return 0;
 	if (ARRAY_ROOM(orphans->node, orphans->count, orphans->room) < 0 ||
 	    backend_node_copy(node, &orphans->node[orphans->count]) < 0)
 		return -ENOMEM;

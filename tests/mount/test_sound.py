@@ -91,6 +91,7 @@ NODES = {
         f"UPDATE sessfs_entry SET id = {LAST} WHERE name = CAST('plain' AS BLOB)",
         False,
     ),
+    "a root without links": ("UPDATE sessfs_node SET nlink = 0 WHERE ino = 1", False),
     "a large chunk": ("UPDATE sessfs_chunk SET data = zeroblob(40000)", False),
     "an attribute without a name": ("INSERT INTO sessfs_xattr VALUES (1, x'', x'61')", False),
 }
@@ -102,6 +103,10 @@ SCHEMA = {
     "no trigger": ("DROP TRIGGER sessfs_row_insert", False),
     "a stamp at its end": (f"UPDATE sessfs_meta SET value = {LAST} WHERE key = 'stamp'", False),
     "no stamp": ("DELETE FROM sessfs_meta WHERE key = 'stamp'", False),
+    "a last inode number at its end": (
+        f"INSERT OR REPLACE INTO sessfs_meta (key, value) VALUES ('last_ino', {LAST})",
+        False,
+    ),
     "no root": ("DELETE FROM sessfs_node WHERE ino = 1", False),
 }
 
@@ -191,6 +196,18 @@ def test_nodes_that_do_not_fit_are_found_and_repaired(box):
 
 def test_a_schema_that_is_another_is_found_and_repaired(box):
     try_all(box, SCHEMA)
+
+
+def test_a_root_without_links_is_no_orphan(box):
+    path = spoilt(box, prepared(box), NODES["a root without links"][0])
+    done = box.sessfs("check", path)
+    assert b"next mount deletes it" not in done.stdout + done.stderr, done
+    mount = box.mount(store=path)
+    for _ in range(2):
+        same(read(mount.at("other", "k.json")), b"2", "a file")
+        mount.remount()
+    same(read(mount.at("s", "plain")), b"text", "another")
+    mount.stop()
 
 
 main(globals())
