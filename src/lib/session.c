@@ -110,10 +110,16 @@ static int check_items(const struct name *name, const struct sessfs_item *items,
 {
 	struct json_error error;
 
-	for (size_t i = 0; i < count; i++)
+	if (!items && count)
+		return why_refuse(-EINVAL, NAMED ": the items are NULL", SHOWN_NAME(name));
+	for (size_t i = 0; i < count; i++) {
+		if (!items[i].data)
+			return why_refuse(-EINVAL, NAMED ", item %zu: the text is NULL",
+					  SHOWN_NAME(name), i);
 		if (!json_valid(item_bytes(&items[i]), &error))
 			return why_refuse(-EINVAL, NAMED ", item %zu: not JSON at byte %zu: %s",
 					  SHOWN_NAME(name), i, error.offset, error.reason);
+	}
 	return 0;
 }
 

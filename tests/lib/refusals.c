@@ -38,6 +38,20 @@ EveryStore(texts, that_are_not_json_spoil_their_list)
 	cr_assert_str_eq(list_of("s", "l"), "0=7 1=8");
 }
 
+EveryStore(texts, that_are_null_are_refused)
+{
+	const struct sessfs_item items[] = { { "0", 1 }, { NULL, 1 } };
+
+	expect(sessfs_save(lib, "s", "k", NULL, 1), -EINVAL,
+	       "session 's', key 'k', item 0: the text is NULL");
+	expect(sessfs_save(lib, "s", "k", NULL, 0), -EINVAL, "the text is NULL");
+	expect(sessfs_save_list(lib, "s", "k", items, ARRAY_SIZE(items)), -EINVAL,
+	       "session 's', key 'k', item 1: the text is NULL");
+	expect(sessfs_save_list(lib, "s", "k", NULL, 2), -EINVAL,
+	       "session 's', key 'k': the items are NULL");
+	cr_assert_str_eq(sessions(), "");
+}
+
 EveryStore(names, that_are_empty_or_not_utf_8_are_refused)
 {
 	expect(sessfs_save(lib, "", "k", "1", 1), -EINVAL, "session is empty");
