@@ -109,11 +109,11 @@ int sqlite_judge(struct sqlite *store, const struct backend_options *options, co
 	return 0;
 }
 
-/* SQLite follows no link where it keeps its own files, and says only that one cannot be opened.
- * Returns error if it is not that. */
+/* SQLite follows no link where it keeps its own files, and says only that one cannot be opened, or
+ * written.  Returns error if it is not that. */
 static int refuse_planted(int error, const char *path, char **ret_why)
 {
-	static const char *const endings[] = { "-wal", "-journal" };
+	static const char *const endings[] = { "-wal", "-shm", "-journal" };
 	_cleanup_(freep) char *store = realpath(path, NULL);
 
 	for (size_t i = 0; store && i < ARRAY_SIZE(endings); i++) {
@@ -150,7 +150,8 @@ int sqlite_refuse_unreadable(int error, const char *path, char **ret_why)
 
 	if (ret_why && *ret_why) /* somebody has found better words already */
 		return error;
-	if (error == -EIO && refuse_planted(error, path, ret_why) == -ELOOP)
+	if ((error == -EIO || error == -EROFS || error == -EACCES) &&
+	    refuse_planted(error, path, ret_why) == -ELOOP)
 		return -ELOOP;
 	for (size_t i = 0; i < ARRAY_SIZE(sentences); i++)
 		if (sentences[i].error == error)

@@ -330,6 +330,29 @@ Test(opening, refuses_what_is_planted_where_the_log_belongs)
 	shut(open_at(path, &owner));
 }
 
+Test(opening, refuses_a_link_where_any_file_of_sqlite_belongs)
+{
+	static const char *const names[] = { "store.db-wal", "store.db-shm", "store.db-journal" };
+	const char *path = scratch_path("store.db"), *target = scratch_path("target");
+	struct stat st;
+
+	make_store(path);
+	log_set_level(LOG_CRIT);
+	cr_assert_eq(close(creat(target, 0600)), 0);
+	cr_assert_eq(truncate(target, 4096), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const char *link = scratch_path(names[i]);
+
+		cr_assert_eq(symlink(target, link), 0);
+		expect_refusal(path, &owner, -ELOOP, "a link; find out who");
+		expect_refusal(path, &guest, -ELOOP, "a link; find out who");
+		cr_assert_eq(unlink(link), 0);
+	}
+	cr_assert_eq(stat(target, &st), 0);
+	cr_assert_eq(st.st_size, 4096, "the link was followed");
+	shut(open_at(path, &owner));
+}
+
 Test(opening, is_refused_while_another_owns_the_store)
 {
 	const char *path = scratch_path("store.db");
