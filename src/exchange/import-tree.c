@@ -25,10 +25,11 @@ struct trip {
 	char *store; /* its path without links */
 };
 
-/* The store itself may lie in the folder, and the files that SQLite and we have beside it. */
+/* The store itself may lie in the folder, and the files that SQLite and we have beside it: the log
+ * of a mount, too. */
 static bool is_store(const struct trip *trip, const struct walk_entry *entry)
 {
-	static const char *const ends[] = { "", "-wal", "-shm", "-journal", "-reserve" };
+	static const char *const ends[] = { "", "-wal", "-shm", "-journal", "-reserve", ".log" };
 	struct stat st;
 
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
