@@ -530,16 +530,21 @@ static int work(struct gc *gc, char **operands)
 	return r < 0 || gc->failed ? CMD_FAILED : CMD_DONE;
 }
 
-/* An option that chooses what is removed does not go with those that remove nothing. */
+/* An option that chooses what is removed does not go with those that remove nothing; a dry run goes
+ * with --undo, which does something. */
 static int judge_options(const struct gc *gc)
 {
 	const struct {
 		bool given;
 		const char *name;
 	} chooses[] = {
-		{ gc->older >= 0, "older-than" },    { gc->larger >= 0, "larger-than" },
-		{ gc->keep_last >= 0, "keep-last" }, { gc->pattern, "name" },
-		{ gc->grace >= 0, "grace" },	     { gc->list && gc->undo, "undo" },
+		{ gc->older >= 0, "older-than" },
+		{ gc->larger >= 0, "larger-than" },
+		{ gc->keep_last >= 0, "keep-last" },
+		{ gc->pattern, "name" },
+		{ gc->grace >= 0, "grace" },
+		{ gc->list && gc->undo, "undo" },
+		{ gc->list && gc->dry_run, "dry-run" },
 	};
 
 	for (size_t i = 0; (gc->list || gc->undo) && i < ARRAY_SIZE(chooses); i++)

@@ -53,6 +53,7 @@ def test_options_that_a_verb_cannot_honour_are_refused(box):
         (("mount", "-o", "threads=0", store, box.folder), ["threads=0", "from 1 to 1024"]),
         (("gc", "--list", "--undo", store), ["--undo", "--list"]),
         (("gc", "--list", "--older-than=1d", store), ["--older-than", "--list"]),
+        (("gc", "--list", "-n", store), ["--dry-run", "--list"]),
         (("gc", "--undo", "--grace=1d", store), ["--grace", "--undo"]),
         (("export", "--json", store, "-"), ["--json", "stream"]),
         (("backup", "--force", store, "-"), ["--force", "standard output"]),
