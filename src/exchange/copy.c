@@ -83,61 +83,94 @@ static bool is_ours(int fd, const char *name)
 	       there.st_dev == st.st_dev;
 }
 
-/* Take away what a command that was killed has left for this path: a living one has the lock. */
-static void sweep(const char *path, size_t folder)
+/* A copy is a database, or does not have its first page yet. */
+static bool may_be_copy(int fd)
 {
+	static const char database[16] = "SQLite format 3", none[16];
+	char begin[sizeof(none)];
+	ssize_t size = pread(fd, begin, sizeof(begin), 0);
+
+	return size == 0 ||
+	       (size == sizeof(begin) && (memcmp(begin, database, sizeof(begin)) == 0 ||
+					  memcmp(begin, none, sizeof(begin)) == 0));
+}
+
+/* A copy that was left may be a store by now, or what this one is made from. */
+static bool is_used(const struct copy *copy, int fd, const char *name)
+{
+	struct stat st, from;
+
+	return backend_is_owned(name) || fstat(fd, &st) < 0 ||
+	       (stat(copy->from, &from) == 0 && from.st_ino == st.st_ino &&
+		from.st_dev == st.st_dev);
+}
+
+/* Take away what commands that were killed have left in a folder, for whatever name, since the next
+ * backup may have another one: a living command has the lock. */
+static void sweep(const struct copy *copy, struct bytes folder)
+{
+	static const char ours[] = ".*.sessfs-[A-Za-z0-9][A-Za-z0-9][A-Za-z0-9]"
+				   "[A-Za-z0-9][A-Za-z0-9][A-Za-z0-9]";
 	_cleanup_(globfree) glob_t found = { 0 };
 	_cleanup_(buf_done) struct buf pattern = { 0 };
 	int r = 0;
 
-	for (const char *byte = path; r == 0 && *byte; byte++) {
-		if (byte == path + folder)
-			r = buf_append_byte(&pattern, '.');
-		if (r == 0 && strchr("*?[\\", *byte))
+	for (size_t i = 0; r == 0 && i < folder.size; i++) {
+		if (strchr("*?[\\", folder.data[i]))
 			r = buf_append_byte(&pattern, '\\');
 		if (r == 0)
-			r = buf_append_byte(&pattern, *byte);
+			r = buf_append_byte(&pattern, folder.data[i]);
 	}
 	if (r == 0)
-		r = buf_append(&pattern, ".sessfs-??????", sizeof(".sessfs-??????"));
+		r = buf_append(&pattern, ours, sizeof(ours));
 	if (r < 0 || glob(pattern.data, GLOB_NOSORT, NULL, &found) != 0)
 		return;
 	for (size_t i = 0; i < found.gl_pathc; i++) {
+		const char *name = found.gl_pathv[i];
 		_cleanup_(closep) int fd =
-			open(found.gl_pathv[i], O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+			open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-		if (fd >= 0 && is_ours(fd, found.gl_pathv[i]))
-			backend_discard(found.gl_pathv[i]);
+		if (fd >= 0 && is_ours(fd, name) && may_be_copy(fd) && !is_used(copy, fd, name))
+			backend_discard(name);
 	}
+}
+
+/* -EAGAIN when a command that sweeps was faster than the lock. */
+static int make_file(const char *pattern, char **ret_name)
+{
+	_cleanup_(freep) char *name = bytes_dup(bytes_str(pattern));
+	int fd = name ? mkostemp(name, O_CLOEXEC | O_NOFOLLOW) : -1;
+
+	if (fd < 0)
+		return name ? -errno : -ENOMEM;
+	if (!is_ours(fd, name)) {
+		unlink(name);
+		close(fd);
+		return -EAGAIN;
+	}
+	*ret_name = steal_ptr(name);
+	return fd;
 }
 
 /* A file of its own in the directory of the path, which nobody else has made.  The descriptor has
  * its lock, and is closed last: before, that would take SQLite's locks away. */
-static int make_temporary(const char *path, char **ret_name)
+static int make_temporary(const struct copy *copy, const char *path, char **ret_name)
 {
+	enum { TRIES = 20 };
 	const char *slash = strrchr(path, '/');
-	size_t folder = slash ? (size_t)(slash - path) + 1 : 0;
-	_cleanup_(freep) char *name =
-		str_printf("%.*s.%s.sessfs-XXXXXX", (int)folder, path, path + folder);
-	int fd;
+	struct bytes folder = bytes_make(path, slash ? (size_t)(slash - path) + 1 : 0);
+	_cleanup_(freep) char *pattern =
+		str_printf("%.*s.%s.sessfs-XXXXXX", (int)folder.size, path, path + folder.size);
+	int r = -EAGAIN;
 
-	if (!name)
+	if (!pattern)
 		return -ENOMEM;
-	sweep(path, folder);
-	fd = mkostemp(name, O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0) {
-		int error = errno;
-
-		log_error("cannot make a file beside %s: %s", path, strerror(error));
-		return -error;
-	}
-	/* Who sweeps may have been faster. */
-	if (!is_ours(fd, name)) {
-		close(fd);
-		return say_why(NULL, -EAGAIN);
-	}
-	*ret_name = steal_ptr(name);
-	return fd;
+	sweep(copy, folder);
+	for (int i = 0; r == -EAGAIN && i < TRIES; i++)
+		r = make_file(pattern, ret_name);
+	if (r < 0)
+		log_error("cannot make a file beside %s: %s", path, strerror(-r));
+	return r;
 }
 
 static int on_progress(void *arg, uint64_t done, uint64_t total)
@@ -284,7 +317,7 @@ int copy_run(struct copy *copy)
 
 	if (r < 0)
 		return r;
-	r = lock = make_temporary(path, &temporary);
+	r = lock = make_temporary(copy, path, &temporary);
 	if (r < 0)
 		return r;
 	r = copy_to(copy, temporary);

@@ -926,21 +926,39 @@ def test_a_lazy_umount_lets_go_of_the_name_at_once(box):
     same(do(box, "cat", mount.store, "s/notes.txt").stdout, b"still written", "the file")
 
 
-def test_what_a_killed_backup_has_left_goes_with_the_next_one(box):
+def test_what_killed_backups_have_left_goes_with_the_next_one(box):
     folder = box.new_folder()
     store, copy = box.new_path("store"), os.path.join(folder, "copy[1].db")
     box.sessfs("put", store, "s/k.json", stdin=b"1", check=True)
-    left, alive, other = (
-        os.path.join(folder, f".{name}.sessfs-{end}")
-        for name, end in (("copy[1].db", "aaaaaa"), ("copy[1].db", "bbbbbb"), ("b.db", "cccccc"))
-    )
-    for name in (left, left + "-wal", alive, other):
-        write(name, b"half")
-    with open(alive) as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+
+    def temporary(name, end):
+        return os.path.join(folder, f".{name}.sessfs-{end}")
+
+    empty, half, whole = (temporary(name, "aaaaaa") for name in ("copy[1].db", "b*.db", "c.db"))
+    write(empty, b"")
+    write(half, bytes(1 << 16))
+    write(half + "-wal", b"")
+    shutil.copyfile(store, whole)
+    alive = [temporary(name, "bbbbbb") for name in ("copy[1].db", "b*.db")]
+    others = [temporary("c.db", "cccccc"), temporary("c.db", "x"), os.path.join(folder, ".c.db")]
+    for name in alive:
+        write(name, b"")
+    for name in others:
+        write(name, b"no database")
+    shutil.copyfile(store, os.path.join(folder, "c.db.sessfs-aaaaaa"))
+    others.append(os.path.join(folder, "c.db.sessfs-aaaaaa"))
+    used = box.mount(store=temporary("used.db", "dddddd"))
+    with contextlib.ExitStack() as held:
+        for name in alive:
+            fcntl.flock(held.enter_context(open(name)), fcntl.LOCK_EX)
         box.sessfs("backup", store, copy, check=True)
-    names = sorted(os.listdir(folder))
-    same(names, sorted(map(os.path.basename, (alive, other, copy))), "what is there")
+    names = {os.path.basename(name) for name in (*alive, *others, copy)}
+    same({n for n in os.listdir(folder) if "used" not in n}, names, "what is there")
+    os.mkdir(used.at("t"))
+    used.stop()
+    box.sessfs("restore", used.store, os.path.join(folder, "restored.db"), check=True)
+    same(do(box, "ls", os.path.join(folder, "restored.db")).stdout, b"t/\n", "a copy of a copy")
+    same(os.path.exists(used.store), True, "the file that was restored")
 
 
 if __name__ == "__main__":
