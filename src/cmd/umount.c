@@ -22,6 +22,7 @@
 /* Milliseconds to wait for the end of the daemon. */
 enum {
 	WAIT_LIMIT = 60000,
+	WAIT_SYNC = 30000,  /* of these, for what was written to be in the store */
 	WAIT_READER = 1000, /* of a mount that only read: others may well own the store */
 	WAIT_OTHERS = 1000, /* before another mount namespace is said to hold it */
 };
@@ -73,13 +74,22 @@ static bool has_ended(const struct mount_entry *entry, const struct daemon_proce
 	return mounts_wait_unowned(entry->source, limit) || entry->read_only;
 }
 
+/* In brackets; nothing when it cannot be seen. */
+enum { PROCESS_NAME = 32 };
+static const char *process_name(const struct daemon_process *daemon, char name[PROCESS_NAME])
+{
+	*name = '\0';
+	if (daemon->pid)
+		snprintf(name, PROCESS_NAME, " (process %ld)", daemon->pid);
+	return name;
+}
+
 static void say_goes_on(const struct mount_entry *entry, const struct daemon_process *daemon,
 			const char *others)
 {
-	char process[32] = "";
+	char process[PROCESS_NAME];
 
-	if (daemon->pid)
-		snprintf(process, sizeof(process), " (process %ld)", daemon->pid);
+	process_name(daemon, process);
 	if (others)
 		log_error("%s is not mounted here any more, but its daemon%s goes on: the mount is "
 			  "still in %s; end what runs there, or end the daemon with 'sessfs umount "
@@ -94,13 +104,15 @@ static void say_goes_on(const struct mount_entry *entry, const struct daemon_pro
 
 /* The kernel has let go of the mount here; the daemon still writes what is pending and syncs.  When
  * another namespace has the mount, too, it does not end at all. */
-static int wait_for_end(const struct mount_entry *entry, const struct daemon_process *daemon)
+static int wait_for_end(const struct mount_entry *entry, const struct daemon_process *daemon,
+			int limit)
 {
-	const int limit = entry->read_only && daemon->fd < 0 ? WAIT_READER : WAIT_LIMIT;
 	_cleanup_(buf_done) struct buf others = { 0 };
 
 	if (has_ended(entry, daemon, WAIT_OTHERS))
 		return CMD_DONE;
+	if (entry->read_only && daemon->fd < 0)
+		limit = WAIT_READER;
 	if (elsewhere_tell(entry, &others) == 0 && !others.size &&
 	    has_ended(entry, daemon, limit - WAIT_OTHERS))
 		return CMD_DONE;
@@ -161,18 +173,43 @@ static bool may_end(const struct mount_entry *entry, const struct daemon_process
 	return false;
 }
 
+static void say_silent(const struct mount_entry *entry, const struct daemon_process *daemon)
+{
+	char process[PROCESS_NAME];
+
+	log_error("%s is not unmounted: its daemon%s does not answer; wait, or end it with 'sessfs "
+		  "umount --force %s'",
+		  entry->point, process_name(daemon, process), entry->point);
+}
+
+/* Why what was written before the mount ended cannot be relied on. */
+static void say_unsynced(const struct mount_entry *entry, int error)
+{
+	bool gone = error == -EIO && access(entry->source, F_OK) < 0;
+
+	log_error("%s is unmounted, but the last changes may not be in the store %s: %s",
+		  entry->point, entry->source,
+		  gone		      ? "it was removed or moved while it was mounted" :
+		  error == -ETIMEDOUT ? "its daemon has not said that it has synced them" :
+					strerror(-error));
+}
+
 static int end_mount(const struct umount *umount, const struct mount_entry *entry)
 {
 	_cleanup_(daemon_process_done) struct daemon_process daemon =
 		daemon_process(holders_daemon(entry));
 	bool lazily = umount->lazy || umount->force;
 	_cleanup_(freep) char *why = NULL;
-	int r;
+	int r, synced, status;
 
 	if (umount->force && !may_end(entry, &daemon))
 		return CMD_FAILED;
+	/* The daemon ends without a word to us, whether or not it can write what is pending. */
+	synced = lazily || entry->read_only ? 0 : mounts_sync(entry, WAIT_SYNC);
 	r = mounts_end(entry->point, lazily, &why);
-	if (r == -EBUSY)
+	if (r == -EBUSY && synced == -ETIMEDOUT)
+		say_silent(entry, &daemon);
+	else if (r == -EBUSY)
 		say_busy(entry);
 	else if (r < 0)
 		say_why(why, r);
@@ -180,7 +217,15 @@ static int end_mount(const struct umount *umount, const struct mount_entry *entr
 		return CMD_FAILED;
 	if (umount->force)
 		return end_by_force(entry, &daemon);
-	return umount->lazy ? CMD_DONE : wait_for_end(entry, &daemon);
+	if (umount->lazy)
+		return CMD_DONE;
+	status = wait_for_end(entry, &daemon,
+			      synced == -ETIMEDOUT ? WAIT_LIMIT - WAIT_SYNC : WAIT_LIMIT);
+	/* One that has not ended either was told of. */
+	if (synced >= 0 || (synced == -ETIMEDOUT && status != CMD_DONE))
+		return status;
+	say_unsynced(entry, synced);
+	return CMD_FAILED;
 }
 
 /* The path without asking the mount first, since it may not answer; through a link if need be. */
@@ -277,7 +322,7 @@ static int umount_elsewhere(const struct umount *umount, const char *store)
 	daemon = daemon_process(serving.pid);
 	if (umount->force)
 		return may_end(&entry, &daemon) ? end_by_force(&entry, &daemon) : CMD_FAILED;
-	return wait_for_end(&entry, &daemon);
+	return wait_for_end(&entry, &daemon, WAIT_LIMIT);
 }
 
 static void say_not_mounted(const char *operand, int error)
@@ -337,7 +382,8 @@ const struct command cmd_umount = {
 		"mount that is in use is refused, and told by whom.  One that another mount "
 		"namespace (a container, a service) has, too, is ended here; then it is told who "
 		"holds it, and --force ends its daemon.",
-	.failed = "something cannot be unmounted, or its daemon goes on",
+	.failed = "something cannot be unmounted, its daemon goes on, or the last changes may be "
+		  "lost",
 	CMD_OPTIONS(umount_options),
 	.least = 1,
 	.operands = "takes directories or stores",

@@ -51,6 +51,11 @@ void mount_entry_done(struct mount_entry *entry);
  * -ENOTCONN otherwise, -EACCES when it does not let us in. */
 int mounts_open(const struct mount_entry *entry);
 
+/* Have the daemon sync all that was written.  0; 1 when it cannot be asked, since it is dead or
+ * does not let us in; -ETIMEDOUT when it has not answered after limit milliseconds, and then the
+ * mount may stay busy until it does; another -errno when it fails. */
+int mounts_sync(const struct mount_entry *entry, int limit);
+
 /* Unmount; with lazily also when it is busy or its daemon is dead.  0, -EBUSY, or another -errno
  * with a sentence in *ret_why (owned by the caller; also for -EBUSY). */
 int mounts_end(const char *path, bool lazily, char **ret_why);

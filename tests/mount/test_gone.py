@@ -19,6 +19,7 @@ from harness import (
     errno_of,
     eventually,
     main,
+    mounts_below,
     need_root,
     need_tool,
     read,
@@ -66,6 +67,29 @@ def test_a_store_that_was_deleted_is_told_without_a_write(box):
     mount, _, _ = started(box)
     os.unlink(mount.store)
     said_once(mount)
+
+
+def test_umount_tells_that_the_last_changes_may_be_lost(box):
+    for ending, by_store in (("", False), ("", True), ("-wal", False)):
+        mount, session, _ = started(box)
+        append(session + "/l.jsonl", LINE)
+        os.unlink(mount.store + ending)
+        done = box.sessfs("umount", mount.store if by_store else mount.path)
+        said = done.stderr.decode()
+        same(done.returncode, 1, f"the status without STORE{ending}: {said!r}")
+        assert f"last changes may not be in the store {mount.store}: " in said, said
+        same(said.count("\n"), 1, f"sentences: {said!r}")
+        same(mounts_below(mount.path), [], "mounts")
+        mount.wait_for_end()
+        mount.forget()
+
+
+def test_umount_of_a_dead_mount_asks_nothing_of_it(box):
+    mount, _, _ = started(box)
+    mount.kill_only()
+    done = box.sessfs("umount", mount.path)
+    same((done.returncode, done.stderr), (0, b""), "umount of a dead mount")
+    same(mounts_below(mount.path), [], "mounts")
 
 
 def test_a_store_whose_log_was_deleted_takes_nothing_durable(box):
