@@ -234,8 +234,10 @@ static void checkpoint(struct sqlite *store)
 		return;
 	/* It copies no further than the oldest snapshot goes. */
 	sqlite_snapshot_kept(store, BACKEND_KEEP_NEWER);
+	pthread_mutex_lock(&store->keeper.checkpoint_lock);
 	code = sqlite3_wal_checkpoint_v2(store->keeper.conn.db, "main", SQLITE_CHECKPOINT_PASSIVE,
 					 &pages, &copied);
+	pthread_mutex_unlock(&store->keeper.checkpoint_lock);
 	/* Busy: another program is doing it. */
 	if (code != SQLITE_BUSY && sqlite_result(&store->keeper.conn, code) == 0)
 		atomic_store(&store->keeper.wal_copied, copied);

@@ -95,6 +95,7 @@ static void sqlite_close(struct backend *backend)
 	pthread_mutex_destroy(&store->version_lock);
 	pthread_mutex_destroy(&store->keeper.lock);
 	pthread_mutex_destroy(&store->keeper.sync_lock);
+	pthread_mutex_destroy(&store->keeper.checkpoint_lock);
 	pthread_cond_destroy(&store->keeper.moved);
 	free(store);
 }
@@ -140,6 +141,7 @@ static int allocate(const struct backend_options *options, struct sqlite **ret_s
 	pthread_mutex_init(&store->version_lock, NULL);
 	pthread_mutex_init(&store->keeper.lock, NULL);
 	pthread_mutex_init(&store->keeper.sync_lock, NULL);
+	pthread_mutex_init(&store->keeper.checkpoint_lock, NULL);
 	store->backend.ops = &sqlite_ops;
 	store->backend.read_only = options->read_only;
 	store->queue.last = &store->queue.first;

@@ -22,7 +22,8 @@
  *     made (auto_vacuum); in others free pages are used again by what is written next.
  *
  * Only a fresh commit needs the WAL to be long, so it is always tried to empty it first.  Readers
- * of other processes may keep it from being emptied; it is not waited for them for long.
+ * and checkpoints of other processes may keep it from being emptied; it is not waited for them for
+ * long.
  *
  * With a quota the same holds for pages: who frees may have some above it for the moment.  SQLite
  * keeps the file from growing; but where it is larger than the quota already, because that was
@@ -58,9 +59,10 @@ enum {
 	QUOTA_EXTRA = 64,      /* pages above the quota for who frees */
 	SLACK = 64 << 10,      /* for the commit itself and the WAL's index */
 	ALLOWANCE_MAX = 16 << 20,
-	CHECKPOINT_MS = 200, /* to wait for readers of other processes */
-	SLICE_PAGES = 16,    /* given back in one transaction, at least */
-	SLICE_PART = 8,	     /* or this part of the reserve */
+	CHECKPOINT_TRIES = 20, /* while readers, or checkpoints of other programs, are under way */
+	CHECKPOINT_MS = 10,    /* that each of them waits for readers, and between two */
+	SLICE_PAGES = 16,      /* given back in one transaction, at least */
+	SLICE_PART = 8,	       /* or this part of the reserve */
 	SLICES_AT_ONCE = 32,
 	UNUSED_PAGES = 64, /* not worth giving back as long as there is room */
 	UNUSED_PART = 16,  /* nor one in so many */
@@ -365,23 +367,39 @@ static void cut_wal(struct sqlite *store)
 }
 
 /*
+ * SQLite waits for readers, but for no other checkpoint.  The keeper's is waited for with a lock,
+ * however long it takes; others' are tried again for a while.  A snapshot that the tree begins to
+ * keep meanwhile goes with the next try.
+ */
+static int checkpoint(struct sqlite *store, int mode)
+{
+	sqlite3 *db = store->writer.db;
+	int code = SQLITE_BUSY;
+
+	sqlite3_busy_timeout(db, CHECKPOINT_MS);
+	for (int i = 0; i < CHECKPOINT_TRIES && (code & 0xff) == SQLITE_BUSY; i++) {
+		if (i)
+			usleep(CHECKPOINT_MS * 1000);
+		sqlite_snapshot_kept(store, BACKEND_KEEP_NONE);
+		pthread_mutex_lock(&store->keeper.checkpoint_lock);
+		code = sqlite3_wal_checkpoint_v2(db, "main", mode, NULL, NULL);
+		pthread_mutex_unlock(&store->keeper.checkpoint_lock);
+	}
+	sqlite3_busy_timeout(db, SQLITE_BUSY_MS);
+	return code;
+}
+
+/*
  * So that it is written from its beginning.  On a disk that is nearly full it keeps its first
  * blocks: who gave them back could find them taken.
  */
 static int empty_wal(struct sqlite *store)
 {
 	bool keep = store->room.nearly_full;
-	sqlite3 *db = store->writer.db;
 	int code;
 
 	set_wal_limit(store, keep ? WAL_LEAST : SQLITE_WAL_KIB * 1024LL);
-	sqlite_snapshot_kept(store, BACKEND_KEEP_NONE);
-	sqlite3_busy_timeout(db, CHECKPOINT_MS);
-	code = sqlite3_wal_checkpoint_v2(db, "main",
-					 keep ? SQLITE_CHECKPOINT_RESTART :
-						SQLITE_CHECKPOINT_TRUNCATE,
-					 NULL, NULL);
-	sqlite3_busy_timeout(db, SQLITE_BUSY_MS);
+	code = checkpoint(store, keep ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_TRUNCATE);
 	if (keep && code == SQLITE_OK)
 		cut_wal(store);
 	return code;

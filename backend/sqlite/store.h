@@ -32,8 +32,8 @@
  *   error.c   SQLITE_* to -errno, and the sentences
  *
  * Lock order: queue.lock (or being the writer) before kept.lock before pool.lock before
- * version_lock; keeper.lock and keeper.sync_lock are leaves.  With kept.lock held the tree begins
- * and ends snapshots.
+ * version_lock; keeper.lock, keeper.sync_lock and keeper.checkpoint_lock are leaves.  With
+ * kept.lock held the tree begins and ends snapshots.
  */
 
 #include <pthread.h>
@@ -152,12 +152,13 @@ struct sqlite {
 		int hurry_pages;  /* that is so many; constant */
 		atomic_uint_fast64_t commits; /* so far */
 		atomic_int wal_pages;	      /* in the WAL, as of the last commit */
-		atomic_int wal_copied;	   /* of these into the database, by the last checkpoint */
-		pthread_mutex_t sync_lock; /* one sync at a time; of synced */
-		uint64_t synced;	   /* commits that are durable */
-		atomic_int failed;	   /* why a sync failed: what it lost stays lost */
-		atomic_bool asked;	   /* somebody has asked for a sync */
-		dev_t wal_device;	   /* of the -wal file, by which it is known again */
+		atomic_int wal_copied; /* of these into the database, by the last checkpoint */
+		pthread_mutex_t checkpoint_lock; /* one of ours at a time: SQLite waits for none */
+		pthread_mutex_t sync_lock;	 /* one sync at a time; of synced */
+		uint64_t synced;		 /* commits that are durable */
+		atomic_int failed;		 /* why a sync failed: what it lost stays lost */
+		atomic_bool asked;		 /* somebody has asked for a sync */
+		dev_t wal_device;		 /* of the -wal file, by which it is known again */
 		ino_t wal_inode;
 		atomic_int wal; /* descriptor of the -wal file, -1; set once, after these */
 		struct sqlite_conn conn; /* that checkpoints */

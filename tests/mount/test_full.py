@@ -518,6 +518,62 @@ def test_a_list_that_was_unlinked_before_a_kill_goes_at_the_next_mount(box):
         has_room(small)
 
 
+class Checkpointing:
+    """Another program, which empties the log again and again, and slowly: it takes SQLite's lock
+    for that, and gives it back for moments only."""
+
+    CODE = (
+        "import fcntl, os, sys, time\n"
+        "fd = os.open(sys.argv[1], os.O_RDWR)\n"
+        "print('it begins', flush=True)\n"
+        "while os.getppid() == int(sys.argv[2]):\n"
+        "    fcntl.lockf(fd, fcntl.LOCK_EX, 1, 121)\n"
+        "    time.sleep(0.05)\n"
+        "    fcntl.lockf(fd, fcntl.LOCK_UN, 1, 121)\n"
+        "    time.sleep(0.02)\n"
+    )
+
+    def __init__(self, store):
+        command = [sys.executable, "-c", self.CODE, store + "-shm", str(os.getpid())]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        self.process.stdout.readline()
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def fill_with_lists(small):
+    """Many lists of 100 KB, until one is refused; returns how many went in."""
+    line = b'{"k": "' + b"x" * 1000 + b'"}\n'
+    for i in range(SIZE >> 10):
+        with contextlib.suppress(OSError), open(small.at(f"l{i}.jsonl"), "wb", 0) as file:
+            for _ in range(100):
+                file.write(line)
+            continue
+        return i
+    raise AssertionError("nothing is refused")
+
+
+def test_a_disk_is_full_of_rows_and_not_of_the_log(box):
+    for _ in range(4):
+        # As large as this, the keeper is emptying the log when the disk becomes full.
+        with disk(box, size=SIZE // 2 * 3) as small:
+            count = fill_with_lists(small)
+            assert count > 150, f"only {count} lists fitted"
+
+
+def test_the_log_is_emptied_although_another_program_is_about_to(box):
+    with disk(box) as small:
+        busy = Checkpointing(small.store)
+        try:
+            count = fill_with_lists(small)
+        finally:
+            busy.end()
+        assert count > 100, f"only {count} lists fitted"
+
+
 def test_a_check_beside_a_mount_leaves_the_reserve_alone(box):
     with disk(box, size=SIZE // 2) as small:
         fill_list(small.at("l.jsonl"))
