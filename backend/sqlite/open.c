@@ -32,6 +32,7 @@
 #include "backend/sqlite/join.h"
 #include "backend/sqlite/judge.h"
 #include "backend/sqlite/keeper.h"
+#include "backend/sqlite/reserve.h"
 #include "backend/sqlite/room.h"
 #include "backend/sqlite/schema.h"
 #include "backend/sqlite/slots.h"
@@ -79,7 +80,7 @@ static void sqlite_close(struct backend *backend)
 	/* The last one to close empties the WAL and deletes it. */
 	sqlite_conn_close(&store->writer);
 	tidy_log(store);
-	sqlite_room_close(store);
+	sqlite_reserve_close(store);
 	if (store->aside)
 		unlink(store->aside);
 	free(store->aside);
@@ -499,7 +500,7 @@ int sqlite_backend_open(const char *path, const struct backend_options *options,
 
 	/* Whoever wants to delete on a full disk has to mount it first. */
 	if (r == -ENOSPC && !options->read_only && options->owner &&
-	    sqlite_room_lend_unopened(path)) {
+	    sqlite_reserve_lend_unopened(path)) {
 		if (ret_why) {
 			free(*ret_why);
 			*ret_why = NULL;

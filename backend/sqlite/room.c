@@ -11,8 +11,8 @@
  *     somebody else has filled it meanwhile; and after it, the WAL can be cut to nothing.
  *   - On a disk that is nearly full, nothing that a deletion needs is left to who comes first: the
  *     database has the blocks that it is going to grow by before a transaction is committed, and
- *     the WAL keeps WAL_LEAST of its own when it is begun anew.  shed.c makes deletions so small
- *     that they fit into that.
+ *     the WAL keeps SQLITE_WAL_LEAST of its own when it is begun anew.  shed.c makes deletions so
+ *     small that they fit into that.
  *   - More room is kept in reserve, as a file of allocated blocks beside the store.  It is cut to
  *     nothing for a transaction that frees (BACKEND_FREES) and would fail otherwise, and for a
  *     checkpoint; then it is allocated again.  Nothing else of ours ever gets it, but another
@@ -28,22 +28,17 @@
  * With a quota the same holds for pages: who frees may have some above it for the moment.  SQLite
  * keeps the file from growing; but where it is larger than the quota already, because that was
  * larger once, its free pages are no room, and a transaction that would take some is refused.
- *
- * The reserve begins with a sentence that says what it is.  A file of that name which does not is
- * somebody else's and is left alone.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "backend/sqlite/beside.h"
 #include "backend/sqlite/conn.h"
 #include "backend/sqlite/error.h"
+#include "backend/sqlite/reserve.h"
 #include "backend/sqlite/room.h"
 #include "backend/sqlite/sqlite.h"
 #include "backend/sqlite/store.h"
@@ -52,12 +47,8 @@
 #include "src/base/log.h"
 
 enum {
-	RESERVE_PART = 16,     /* of the filesystem: one in so many blocks */
-	RESERVE_MAX = 4 << 20, /* bytes */
-	WAL_LEAST = 384 << 10, /* that the reserve leaves to the WAL */
-	RESERVE_LEFT = 4096,   /* of it when it is given up: the sentence */
-	QUOTA_EXTRA = 64,      /* pages above the quota for who frees */
-	SLACK = 64 << 10,      /* for the commit itself and the WAL's index */
+	QUOTA_EXTRA = 64, /* pages above the quota for who frees */
+	SLACK = 64 << 10, /* for the commit itself and the WAL's index */
 	ALLOWANCE_MAX = 16 << 20,
 	CHECKPOINT_TRIES = 20, /* while readers, or checkpoints of other programs, are under way */
 	CHECKPOINT_MS = 10,    /* that each of them waits for readers, and between two */
@@ -68,28 +59,10 @@ enum {
 	UNUSED_PART = 16,  /* nor one in so many */
 };
 
-/* The reserve's file, if it is ours or nobody's; -errno. */
-static int reserve_open(const char *path, int flags)
-{
-	return sqlite_beside_open(path, sqlite_reserve_ending, sqlite_reserve_sentence, flags);
-}
-
 struct room {
 	uint64_t free;	 /* bytes that the filesystem has for us */
 	uint64_t growth; /* that the next checkpoint needs of them */
 };
-
-/* False when the filesystem does not tell. */
-static bool free_bytes(const struct sqlite *store, uint64_t *ret_total, uint64_t *ret_free)
-{
-	struct statvfs fs;
-
-	if (statvfs(store->place.path, &fs) < 0 || fs.f_blocks == 0)
-		return false;
-	*ret_total = (uint64_t)fs.f_blocks * fs.f_frsize;
-	*ret_free = (uint64_t)fs.f_bavail * fs.f_frsize;
-	return true;
-}
 
 /* What the database's file may still grow by (ulimit -f). */
 static uint64_t limit_left(uint64_t size)
@@ -107,7 +80,7 @@ static bool look(struct sqlite *store, struct room *room)
 	uint64_t total, has;
 	struct stat st;
 
-	if (!free_bytes(store, &total, &room->free) || stat(store->place.path, &st) < 0 ||
+	if (!sqlite_reserve_free(store, &total, &room->free) || stat(store->place.path, &st) < 0 ||
 	    sqlite_conn_number(&store->writer, SQL_PAGE_COUNT, &pages) < 0)
 		return false;
 	has = MAX((uint64_t)st.st_size, store->room.grown);
@@ -135,74 +108,6 @@ static int grow_ahead(struct sqlite *store, const struct room *room)
 	return r == -ENOSPC ? r : 0;
 }
 
-/* What the reserve may take: who deletes nothing needs room in the WAL, too.  But it takes back
- * what it has given up, so that nobody else gets that. */
-static bool reserve_share(const struct sqlite *store, uint64_t *ret_left, uint64_t *ret_want)
-{
-	uint64_t total, both, want;
-
-	if (store->room.fd < 0 || !free_bytes(store, &total, ret_left))
-		return false;
-	both = store->room.held + *ret_left;
-	want = MIN(both / 2, both - MIN(both, (uint64_t)WAL_LEAST));
-	want = MAX(want, MIN(both, store->room.had));
-	want = MIN(want, store->room.size);
-	*ret_want = want - want % RESERVE_LEFT;
-	return true;
-}
-
-static void reserve_build(struct sqlite *store)
-{
-	const ssize_t size = (ssize_t)strlen(sqlite_reserve_sentence);
-	uint64_t left, want;
-
-	if (store->room.held >= store->room.size || !reserve_share(store, &left, &want) ||
-	    want <= store->room.held ||
-	    pwrite(store->room.fd, sqlite_reserve_sentence, (size_t)size, 0) != size)
-		return;
-	if (fallocate(store->room.fd, 0, 0, (off_t)want) == 0) {
-		store->room.held = want;
-		store->room.had = 0;
-		return;
-	}
-	if (errno == EOPNOTSUPP) { /* the filesystem cannot promise blocks */
-		close(store->room.fd);
-		store->room.fd = -1;
-		return;
-	}
-	/* What it got of it does not count. */
-	if (ftruncate(store->room.fd, (off_t)MAX(store->room.held, RESERVE_LEFT)) < 0)
-		log_warning("the reserve of %s could not be cut: %s", store->place.path,
-			    strerror(errno));
-}
-
-/* Where pages of the database are free that it does not give back, the WAL alone is what is short
- * of room: the reserve shares its own with it. */
-static void reserve_yield(struct sqlite *store)
-{
-	uint64_t left, want;
-	int64_t unused = 0;
-
-	if (!reserve_share(store, &left, &want) || left >= WAL_LEAST || want >= store->room.held ||
-	    sqlite_conn_query(&store->writer, "PRAGMA main.freelist_count", 0, &unused) < 0 ||
-	    (uint64_t)unused * store->room.page < WAL_LEAST)
-		return;
-	want = MAX(want, RESERVE_LEFT);
-	if (ftruncate(store->room.fd, (off_t)want) == 0)
-		store->room.held = want;
-}
-
-static bool reserve_give_up(struct sqlite *store)
-{
-	if (store->room.fd < 0 || store->room.held <= RESERVE_LEFT)
-		return false;
-	if (ftruncate(store->room.fd, RESERVE_LEFT) < 0)
-		return false;
-	store->room.had = MAX(store->room.had, store->room.held);
-	store->room.held = RESERVE_LEFT;
-	return true;
-}
-
 static bool has_database(const struct sqlite *store)
 {
 	return store->mode == MODE_WHOLE || store->mode == MODE_BOOKKEEPING;
@@ -211,29 +116,13 @@ static bool has_database(const struct sqlite *store)
 void sqlite_room_open(struct sqlite *store)
 {
 	int64_t page = SQLITE_PAGE;
-	uint64_t total, left;
-	struct stat st;
 
 	if (!has_database(store))
 		return;
 	sqlite_conn_query(&store->writer, "PRAGMA main.page_size", page, &page);
 	store->room.page = (uint64_t)page;
-	if (store->mode != MODE_WHOLE || !store->owner || !free_bytes(store, &total, &left))
-		return;
-	store->room.size = MIN(total / RESERVE_PART, (uint64_t)RESERVE_MAX);
-	store->room.fd = reserve_open(store->place.path, O_CREAT);
-	if (store->room.fd < 0) {
-		log_warning("%s-reserve cannot be made (%s): on a full disk, nothing can be "
-			    "deleted",
-			    store->place.path,
-			    store->room.fd == -EEXIST ? "there is another file of that name" :
-							strerror(-store->room.fd));
-		store->room.fd = -1;
-		return;
-	}
-	if (fstat(store->room.fd, &st) == 0)
-		store->room.held = MIN((uint64_t)st.st_blocks * 512, (uint64_t)st.st_size);
-	reserve_build(store);
+	if (store->mode == MODE_WHOLE && store->owner)
+		sqlite_reserve_open(store);
 }
 
 /* Closing the last connection is a checkpoint, too. */
@@ -243,26 +132,7 @@ void sqlite_room_ending(struct sqlite *store)
 
 	if (store->room.fd >= 0 && store->writer.db && look(store, &room) &&
 	    room.free < room.growth + SLACK)
-		reserve_give_up(store);
-}
-
-void sqlite_room_close(struct sqlite *store)
-{
-	reserve_build(store);
-	closep(&store->room.fd);
-	store->room.fd = -1;
-}
-
-bool sqlite_room_lend_unopened(const char *path)
-{
-	_cleanup_(freep) char *real = realpath(path, NULL);
-	_cleanup_(closep) int fd =
-		real && !sqlite_backend_is_owned(real) ? reserve_open(real, 0) : -1;
-	struct stat st;
-
-	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size <= RESERVE_LEFT)
-		return false;
-	return ftruncate(fd, RESERVE_LEFT) == 0;
+		sqlite_reserve_give_up(store);
 }
 
 /* With what is in memory only brought into the WAL, there is nothing to be guessed. */
@@ -340,7 +210,7 @@ int sqlite_room_check(struct sqlite *store, uint64_t bytes)
 	if (store->room.nearly_full)
 		return grow_ahead(store, &room);
 	if (store->room.held < store->room.size)
-		reserve_build(store);
+		sqlite_reserve_build(store);
 	else
 		store->room.allowance = MIN((room.free - need) / 4, (uint64_t)ALLOWANCE_MAX);
 	return 0;
@@ -360,7 +230,7 @@ static void set_wal_limit(struct sqlite *store, int64_t size)
  * and may be left out. */
 static void cut_wal(struct sqlite *store)
 {
-	if (sqlite_beside_size(store->place.path, "-wal") > WAL_LEAST)
+	if (sqlite_beside_size(store->place.path, "-wal") > SQLITE_WAL_LEAST)
 		sqlite3_exec(store->writer.db,
 			     "UPDATE sessfs_meta SET value = value + 1 WHERE key = 'stamp'", NULL,
 			     NULL, NULL);
@@ -398,7 +268,7 @@ static int empty_wal(struct sqlite *store)
 	bool keep = store->room.nearly_full;
 	int code;
 
-	set_wal_limit(store, keep ? WAL_LEAST : SQLITE_WAL_KIB * 1024LL);
+	set_wal_limit(store, keep ? SQLITE_WAL_LEAST : SQLITE_WAL_KIB * 1024LL);
 	code = checkpoint(store, keep ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_TRUNCATE);
 	if (keep && code == SQLITE_OK)
 		cut_wal(store);
@@ -414,13 +284,13 @@ bool sqlite_room_make(struct sqlite *store)
 	code = empty_wal(store);
 	/* Busy: what could be copied was copied. */
 	if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY) {
-		reserve_yield(store);
+		sqlite_reserve_yield(store);
 		return true;
 	}
-	if (!reserve_give_up(store))
+	if (!sqlite_reserve_give_up(store))
 		return false;
 	code = empty_wal(store);
-	reserve_build(store);
+	sqlite_reserve_build(store);
 	return code == SQLITE_OK;
 }
 
@@ -451,7 +321,7 @@ bool sqlite_room_lend(struct sqlite *store)
 	if (!has_database(store))
 		return false;
 	/* Without it the WAL has blocks of its own still. */
-	reserve_give_up(store);
+	sqlite_reserve_give_up(store);
 	set_quota(store, QUOTA_EXTRA);
 	store->room.lent = true;
 	return true;
@@ -506,7 +376,7 @@ void sqlite_room_return(struct sqlite *store)
 	for (int i = 0; i < SLICES_AT_ONCE && !has_room(store) && give_back(store); i++)
 		if (empty_wal(store) != SQLITE_OK)
 			break;
-	reserve_build(store);
+	sqlite_reserve_build(store);
 }
 
 static bool is_wanted(struct sqlite *store)
@@ -530,7 +400,7 @@ void sqlite_room_tidy(struct sqlite *store)
 		if (!more && (any || store->room.nearly_full))
 			empty_wal(store);
 		if (!more)
-			reserve_build(store);
+			sqlite_reserve_build(store);
 		sqlite_writer_give(store);
 	}
 }

@@ -15,11 +15,8 @@ struct sqlite;
 
 /* Find or make the reserve, if this store is to have one. */
 void sqlite_room_open(struct sqlite *store);
-/* Before and after the connections are closed. */
+/* Before the connections are closed. */
 void sqlite_room_ending(struct sqlite *store);
-void sqlite_room_close(struct sqlite *store);
-/* The store could not be opened for want of room: true when there was a reserve to give up. */
-bool sqlite_room_lend_unopened(const char *path);
 /* Before a transaction that will write about so many bytes. */
 void sqlite_room_prepare(struct sqlite *store, uint64_t bytes);
 /* At the beginning of one. */

@@ -23,7 +23,8 @@
  *   changes.c others' changes: listing them, waiting for them
  *   join.c    a layer below SQLite: one write a transaction, a WAL that grows ahead
  *   keeper.c  the thread that syncs and checkpoints
- *   room.c    full disks: what may still be written, and the reserve for deletions
+ *   room.c    full disks: what may still be written
+ *   reserve.c  blocks that are kept for deletions
  *   check.c   space() and check()
  *   copy.c    a copy of one instant, and putting it in its place
  *   repair.c  a damaged store into a new one, with btree.c, image.c, salvage*.c, repair-mend.c

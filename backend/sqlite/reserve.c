@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The reserve: a file of allocated blocks beside the store (room.c tells what for).
+ *
+ * It begins with a sentence that says what it is.  A file of that name which does not is somebody
+ * else's and is left alone.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "backend/sqlite/beside.h"
+#include "backend/sqlite/conn.h"
+#include "backend/sqlite/reserve.h"
+#include "backend/sqlite/sqlite.h"
+#include "backend/sqlite/store.h"
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+
+enum {
+	RESERVE_PART = 16,     /* of the filesystem: one in so many blocks */
+	RESERVE_MAX = 4 << 20, /* bytes */
+	RESERVE_LEFT = 4096,   /* of it when it is given up: the sentence */
+};
+
+/* The reserve's file, if it is ours or nobody's; -errno. */
+static int reserve_open(const char *path, int flags)
+{
+	return sqlite_beside_open(path, sqlite_reserve_ending, sqlite_reserve_sentence, flags);
+}
+
+bool sqlite_reserve_free(const struct sqlite *store, uint64_t *ret_total, uint64_t *ret_free)
+{
+	struct statvfs fs;
+
+	if (statvfs(store->place.path, &fs) < 0 || fs.f_blocks == 0)
+		return false;
+	*ret_total = (uint64_t)fs.f_blocks * fs.f_frsize;
+	*ret_free = (uint64_t)fs.f_bavail * fs.f_frsize;
+	return true;
+}
+
+/* What the reserve may take: who deletes nothing needs room in the WAL, too.  But it takes back
+ * what it has given up, so that nobody else gets that. */
+static bool reserve_share(const struct sqlite *store, uint64_t *ret_left, uint64_t *ret_want)
+{
+	uint64_t total, both, want;
+
+	if (store->room.fd < 0 || !sqlite_reserve_free(store, &total, ret_left))
+		return false;
+	both = store->room.held + *ret_left;
+	want = MIN(both / 2, both - MIN(both, (uint64_t)SQLITE_WAL_LEAST));
+	want = MAX(want, MIN(both, store->room.had));
+	want = MIN(want, store->room.size);
+	*ret_want = want - want % RESERVE_LEFT;
+	return true;
+}
+
+void sqlite_reserve_build(struct sqlite *store)
+{
+	const ssize_t size = (ssize_t)strlen(sqlite_reserve_sentence);
+	uint64_t left, want;
+
+	if (store->room.held >= store->room.size || !reserve_share(store, &left, &want) ||
+	    want <= store->room.held ||
+	    pwrite(store->room.fd, sqlite_reserve_sentence, (size_t)size, 0) != size)
+		return;
+	if (fallocate(store->room.fd, 0, 0, (off_t)want) == 0) {
+		store->room.held = want;
+		store->room.had = 0;
+		return;
+	}
+	if (errno == EOPNOTSUPP) { /* the filesystem cannot promise blocks */
+		close(store->room.fd);
+		store->room.fd = -1;
+		return;
+	}
+	/* What it got of it does not count. */
+	if (ftruncate(store->room.fd, (off_t)MAX(store->room.held, RESERVE_LEFT)) < 0)
+		log_warning("the reserve of %s could not be cut: %s", store->place.path,
+			    strerror(errno));
+}
+
+/* Where pages of the database are free that it does not give back, the WAL alone is what is short
+ * of room: the reserve shares its own with it. */
+void sqlite_reserve_yield(struct sqlite *store)
+{
+	uint64_t left, want;
+	int64_t unused = 0;
+
+	if (!reserve_share(store, &left, &want) || left >= SQLITE_WAL_LEAST ||
+	    want >= store->room.held ||
+	    sqlite_conn_query(&store->writer, "PRAGMA main.freelist_count", 0, &unused) < 0 ||
+	    (uint64_t)unused * store->room.page < SQLITE_WAL_LEAST)
+		return;
+	want = MAX(want, RESERVE_LEFT);
+	if (ftruncate(store->room.fd, (off_t)want) == 0)
+		store->room.held = want;
+}
+
+bool sqlite_reserve_give_up(struct sqlite *store)
+{
+	if (store->room.fd < 0 || store->room.held <= RESERVE_LEFT)
+		return false;
+	if (ftruncate(store->room.fd, RESERVE_LEFT) < 0)
+		return false;
+	store->room.had = MAX(store->room.had, store->room.held);
+	store->room.held = RESERVE_LEFT;
+	return true;
+}
+
+void sqlite_reserve_open(struct sqlite *store)
+{
+	uint64_t total, left;
+	struct stat st;
+
+	if (!sqlite_reserve_free(store, &total, &left))
+		return;
+	store->room.size = MIN(total / RESERVE_PART, (uint64_t)RESERVE_MAX);
+	store->room.fd = reserve_open(store->place.path, O_CREAT);
+	if (store->room.fd < 0) {
+		log_warning("%s-reserve cannot be made (%s): on a full disk, nothing can be "
+			    "deleted",
+			    store->place.path,
+			    store->room.fd == -EEXIST ? "there is another file of that name" :
+							strerror(-store->room.fd));
+		store->room.fd = -1;
+		return;
+	}
+	if (fstat(store->room.fd, &st) == 0)
+		store->room.held = MIN((uint64_t)st.st_blocks * 512, (uint64_t)st.st_size);
+	sqlite_reserve_build(store);
+}
+
+void sqlite_reserve_close(struct sqlite *store)
+{
+	sqlite_reserve_build(store);
+	closep(&store->room.fd);
+	store->room.fd = -1;
+}
+
+bool sqlite_reserve_lend_unopened(const char *path)
+{
+	_cleanup_(freep) char *real = realpath(path, NULL);
+	_cleanup_(closep) int fd =
+		real && !sqlite_backend_is_owned(real) ? reserve_open(real, 0) : -1;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size <= RESERVE_LEFT)
+		return false;
+	return ftruncate(fd, RESERVE_LEFT) == 0;
+}
