@@ -4,11 +4,17 @@
  *
  * It begins with a sentence that says what it is.  A file of that name which does not is somebody
  * else's and is left alone.
+ *
+ * No filesystem hands blocks from one file to another without a moment in which a third program may
+ * take them.  So the blocks that the smallest deletion needs lie in the WAL itself, always, and the
+ * reserve is lent in small parts, each given up and taken in the same breath: who takes every block
+ * that becomes free gets some of it, and what the WAL or the database has got by then is theirs.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -19,12 +25,15 @@
 #include "backend/sqlite/sqlite.h"
 #include "backend/sqlite/store.h"
 #include "src/base/cleanup.h"
+#include "src/base/descriptor.h"
 #include "src/base/log.h"
 
 enum {
 	RESERVE_PART = 16,     /* of the filesystem: one in so many blocks */
 	RESERVE_MAX = 4 << 20, /* bytes */
 	RESERVE_LEFT = 4096,   /* of it when it is given up: the sentence */
+	PASSED = 64 << 10,     /* in one breath */
+	RETAINED = 4,	       /* one part in so many is not for the WAL, but for the database */
 };
 
 /* The reserve's file, if it is ours or nobody's; -errno. */
@@ -44,6 +53,20 @@ bool sqlite_reserve_free(const struct sqlite *store, uint64_t *ret_total, uint64
 	return true;
 }
 
+uint64_t sqlite_reserve_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+		return UINT64_MAX;
+	return limit.rlim_cur;
+}
+
+static int allocate(int fd, int mode, uint64_t from, uint64_t size)
+{
+	return fallocate(fd, mode, (off_t)from, (off_t)size) < 0 ? -errno : 0;
+}
+
 /* What the reserve may take: who deletes nothing needs room in the WAL, too.  But it takes back
  * what it has given up, so that nobody else gets that. */
 static bool reserve_share(const struct sqlite *store, uint64_t *ret_left, uint64_t *ret_want)
@@ -60,29 +83,37 @@ static bool reserve_share(const struct sqlite *store, uint64_t *ret_left, uint64
 	return true;
 }
 
+static void reserve_cut(struct sqlite *store, uint64_t size)
+{
+	if (ftruncate(store->room.fd, (off_t)MAX(size, RESERVE_LEFT)) < 0)
+		log_warning("the reserve of %s could not be cut: %s", store->place.path,
+			    strerror(errno));
+}
+
 void sqlite_reserve_build(struct sqlite *store)
 {
 	const ssize_t size = (ssize_t)strlen(sqlite_reserve_sentence);
-	uint64_t left, want;
+	uint64_t left, want, held = store->room.held;
+	int r = 0;
 
-	if (store->room.held >= store->room.size || !reserve_share(store, &left, &want) ||
-	    want <= store->room.held ||
+	if (held >= store->room.size || !reserve_share(store, &left, &want) || want <= held ||
 	    pwrite(store->room.fd, sqlite_reserve_sentence, (size_t)size, 0) != size)
 		return;
-	if (fallocate(store->room.fd, 0, 0, (off_t)want) == 0) {
-		store->room.held = want;
-		store->room.had = 0;
-		return;
+	while (r == 0 && held < want) {
+		r = allocate(store->room.fd, 0, held, MIN(want - held, PASSED));
+		held += r == 0 ? MIN(want - held, PASSED) : 0;
 	}
-	if (errno == EOPNOTSUPP) { /* the filesystem cannot promise blocks */
+	if (r == -EOPNOTSUPP) { /* the filesystem cannot promise blocks */
 		close(store->room.fd);
 		store->room.fd = -1;
 		return;
 	}
-	/* What it got of it does not count. */
-	if (ftruncate(store->room.fd, (off_t)MAX(store->room.held, RESERVE_LEFT)) < 0)
-		log_warning("the reserve of %s could not be cut: %s", store->place.path,
-			    strerror(errno));
+	store->room.held = held;
+	if (r == 0)
+		store->room.had = 0;
+	else
+		/* A part that is not whole does not count. */
+		reserve_cut(store, held);
 }
 
 /* Where pages of the database are free that it does not give back, the WAL alone is what is short
@@ -102,15 +133,89 @@ void sqlite_reserve_yield(struct sqlite *store)
 		store->room.held = want;
 }
 
+static bool give_up(struct sqlite *store, uint64_t part)
+{
+	uint64_t held = store->room.held, left = MAX(held - MIN(held, part), RESERVE_LEFT);
+
+	if (store->room.fd < 0 || held <= RESERVE_LEFT)
+		return false;
+	if (ftruncate(store->room.fd, (off_t)left) < 0)
+		return false;
+	store->room.had = MAX(store->room.had, held);
+	store->room.held = left;
+	return true;
+}
+
 bool sqlite_reserve_give_up(struct sqlite *store)
 {
-	if (store->room.fd < 0 || store->room.held <= RESERVE_LEFT)
-		return false;
-	if (ftruncate(store->room.fd, RESERVE_LEFT) < 0)
-		return false;
-	store->room.had = MAX(store->room.had, store->room.held);
-	store->room.held = RESERVE_LEFT;
-	return true;
+	return give_up(store, store->room.held);
+}
+
+/* After blocks were refused: whether more may be had. */
+static bool give_part(struct sqlite *store, int error, uint64_t retained)
+{
+	return error == -ENOSPC && store->room.held > retained && give_up(store, PASSED);
+}
+
+int sqlite_reserve_to_database(struct sqlite *store, uint64_t from, uint64_t end)
+{
+	while (from < end) {
+		uint64_t part = MIN(end - from, PASSED);
+		int r = sqlite_file_allocate(store->place.file, from + part);
+
+		if (r == 0)
+			from += part;
+		else if (!give_part(store, r, 0))
+			return r;
+	}
+	return 0;
+}
+
+static int pass_to_wal(struct sqlite *store, int fd, int mode, uint64_t from, uint64_t end)
+{
+	uint64_t retained = mode ? 0 : store->room.held / RETAINED;
+
+	end = MIN(end, sqlite_reserve_limit());
+	while (from < end) {
+		uint64_t part = MIN(end - from, PASSED);
+		int r = allocate(fd, mode, from, part);
+
+		if (r == 0)
+			from += part;
+		else if (!give_part(store, r, retained))
+			return r;
+	}
+	return 0;
+}
+
+static int open_wal(const struct sqlite *store)
+{
+	return descriptor_open(BESIDE(store->place.path, "-wal"), O_WRONLY | O_NOFOLLOW, 0);
+}
+
+/* Behind its end, so that its size tells what was written.  A small filesystem needs its blocks for
+ * other things. */
+void sqlite_reserve_keep_wal(struct sqlite *store)
+{
+	_cleanup_(closep) int fd = open_wal(store);
+	uint64_t total, left;
+
+	if (fd >= 0 && sqlite_reserve_free(store, &total, &left))
+		pass_to_wal(store, fd, FALLOC_FL_KEEP_SIZE, 0,
+			    MIN(total / RESERVE_PART, (uint64_t)SQLITE_WAL_LEAST));
+}
+
+/* As zeros, which are no frames of it; SQLite cuts them off when it begins the WAL anew. */
+void sqlite_reserve_to_wal(struct sqlite *store)
+{
+	_cleanup_(closep) int fd = open_wal(store);
+	struct stat st;
+	uint64_t from;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return;
+	from = MAX((uint64_t)st.st_size, (uint64_t)SQLITE_WAL_LEAST);
+	pass_to_wal(store, fd, 0, from, from + store->room.held);
 }
 
 void sqlite_reserve_open(struct sqlite *store)
@@ -133,6 +238,7 @@ void sqlite_reserve_open(struct sqlite *store)
 	}
 	if (fstat(store->room.fd, &st) == 0)
 		store->room.held = MIN((uint64_t)st.st_blocks * 512, (uint64_t)st.st_size);
+	sqlite_reserve_keep_wal(store);
 	sqlite_reserve_build(store);
 }
 

@@ -9,14 +9,17 @@
  *   - A transaction that could not be brought into the database any more is not committed
  *     (sqlite_room_check).  So a checkpoint always succeeds, however full the disk is, unless
  *     somebody else has filled it meanwhile; and after it, the WAL can be cut to nothing.
- *   - On a disk that is nearly full, nothing that a deletion needs is left to who comes first: the
- *     database has the blocks that it is going to grow by before a transaction is committed, and
- *     the WAL keeps SQLITE_WAL_LEAST of its own when it is begun anew.  shed.c makes deletions so
+ *   - Nothing that a deletion needs is left to who comes first: the WAL has SQLITE_WAL_LEAST of
+ *     blocks of its own, always, and on a disk that is nearly full, the database has the blocks
+ *     that it is going to grow by before a transaction is committed.  shed.c makes deletions so
  *     small that they fit into that.
- *   - More room is kept in reserve, as a file of allocated blocks beside the store.  It is cut to
- *     nothing for a transaction that frees (BACKEND_FREES) and would fail otherwise, and for a
- *     checkpoint; then it is allocated again.  Nothing else of ours ever gets it, but another
- *     program may, while it is lent: then what frees has to do without.
+ *   - More room is kept in reserve, as a file of allocated blocks beside the store (reserve.c).
+ *     Its blocks go to the WAL for a transaction that frees (BACKEND_FREES) and would fail
+ *     otherwise, and to the database for a checkpoint; then it is allocated again.  Nothing else
+ *     of ours ever gets it, but another program may get some of it on the way: then what frees has
+ *     to do with the rest.
+ *   - Where others fill the disk before it was seen to be nearly full, the reserve has to be
+ *     enough for the database to grow by what was committed meanwhile (keeper.c).
  *   - Pages that are free in the database go back to the filesystem, in small slices: at once when
  *     the reserve was needed, and when nobody is writing.  This works in stores that sessfs has
  *     made (auto_vacuum); in others free pages are used again by what is written next.
@@ -31,7 +34,6 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -64,34 +66,25 @@ struct room {
 	uint64_t growth; /* that the next checkpoint needs of them */
 };
 
-/* What the database's file may still grow by (ulimit -f). */
-static uint64_t limit_left(uint64_t size)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_FSIZE, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
-		return UINT64_MAX;
-	return limit.rlim_cur - MIN(limit.rlim_cur, size);
-}
-
 static bool look(struct sqlite *store, struct room *room)
 {
+	uint64_t limit = sqlite_reserve_limit(), total, has;
 	int64_t pages = 0;
-	uint64_t total, has;
 	struct stat st;
 
 	if (!sqlite_reserve_free(store, &total, &room->free) || stat(store->place.path, &st) < 0 ||
 	    sqlite_conn_number(&store->writer, SQL_PAGE_COUNT, &pages) < 0)
 		return false;
 	has = MAX((uint64_t)st.st_size, store->room.grown);
-	room->free = MIN(room->free, limit_left(has));
+	room->free = MIN(room->free, limit - MIN(limit, has));
 	room->growth = (uint64_t)pages * store->room.page;
 	room->growth -= MIN(room->growth, has);
 	return true;
 }
 
-/* Let the database have the blocks now that the next checkpoint fills. */
-static int grow_ahead(struct sqlite *store, const struct room *room)
+/* Let the database have the blocks now that the next checkpoint fills, if need be those of the
+ * reserve. */
+static int grow_ahead(struct sqlite *store, const struct room *room, bool lend)
 {
 	int64_t pages = 0;
 	uint64_t size;
@@ -101,7 +94,8 @@ static int grow_ahead(struct sqlite *store, const struct room *room)
 	    sqlite_conn_number(&store->writer, SQL_PAGE_COUNT, &pages) < 0)
 		return 0;
 	size = (uint64_t)pages * store->room.page;
-	r = sqlite_file_allocate(store->place.file, size);
+	r = lend ? sqlite_reserve_to_database(store, size - room->growth, size) :
+		   sqlite_file_allocate(store->place.file, size);
 	if (r == 0)
 		store->room.grown = size;
 	store->room.no_blocks = r == -EOPNOTSUPP;
@@ -131,7 +125,7 @@ void sqlite_room_ending(struct sqlite *store)
 	struct room room;
 
 	if (store->room.fd >= 0 && store->writer.db && look(store, &room) &&
-	    room.free < room.growth + SLACK)
+	    room.free < room.growth + SLACK && grow_ahead(store, &room, true) < 0)
 		sqlite_reserve_give_up(store);
 }
 
@@ -190,8 +184,10 @@ int sqlite_room_check(struct sqlite *store, uint64_t bytes)
 	struct room room;
 	uint64_t need;
 
-	if (store->room.lent || !has_database(store))
+	if (!has_database(store))
 		return 0;
+	if (store->room.lent)
+		return look(store, &room) ? grow_ahead(store, &room, true) : 0;
 	if (check_quota(store) < 0)
 		return -ENOSPC;
 	store->room.written += bytes;
@@ -208,7 +204,7 @@ int sqlite_room_check(struct sqlite *store, uint64_t bytes)
 	if (store->room.nearly_full && room.free < need && check_closely(store, &room) < 0)
 		return -ENOSPC;
 	if (store->room.nearly_full)
-		return grow_ahead(store, &room);
+		return grow_ahead(store, &room, false);
 	if (store->room.held < store->room.size)
 		sqlite_reserve_build(store);
 	else
@@ -261,7 +257,7 @@ static int checkpoint(struct sqlite *store, int mode)
 
 /*
  * So that it is written from its beginning.  On a disk that is nearly full it keeps its first
- * blocks: who gave them back could find them taken.
+ * blocks: who gave them back could find them taken.  On others it gets them again.
  */
 static int empty_wal(struct sqlite *store)
 {
@@ -272,26 +268,38 @@ static int empty_wal(struct sqlite *store)
 	code = checkpoint(store, keep ? SQLITE_CHECKPOINT_RESTART : SQLITE_CHECKPOINT_TRUNCATE);
 	if (keep && code == SQLITE_OK)
 		cut_wal(store);
+	sqlite_reserve_keep_wal(store);
+	return code;
+}
+
+/* The same, with the reserve for the database where others have left it no room to grow into. */
+static int empty_wal_surely(struct sqlite *store)
+{
+	int code = empty_wal(store);
+	struct room room;
+
+	/* Busy: what could be copied was copied. */
+	if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY)
+		return SQLITE_OK;
+	if (look(store, &room) && room.growth && grow_ahead(store, &room, true) == 0)
+		code = empty_wal(store);
+	if (code != SQLITE_OK && sqlite_reserve_give_up(store))
+		code = empty_wal(store);
+	sqlite_reserve_build(store);
 	return code;
 }
 
 bool sqlite_room_make(struct sqlite *store)
 {
-	int code;
-
 	if (!has_database(store))
 		return false;
-	code = empty_wal(store);
-	/* Busy: what could be copied was copied. */
-	if (code == SQLITE_OK || (code & 0xff) == SQLITE_BUSY) {
-		sqlite_reserve_yield(store);
-		return true;
-	}
-	if (!sqlite_reserve_give_up(store))
+	/* Whatever was seen before, somebody has filled it since. */
+	store->room.nearly_full = true;
+	store->room.allowance = 0;
+	if (empty_wal_surely(store) != SQLITE_OK)
 		return false;
-	code = empty_wal(store);
-	sqlite_reserve_build(store);
-	return code == SQLITE_OK;
+	sqlite_reserve_yield(store);
+	return true;
 }
 
 /* A transaction that fails leaves its pages in the WAL, and then there may be no room for what is
@@ -316,12 +324,20 @@ static int set_quota(struct sqlite *store, unsigned extra)
 					extra));
 }
 
+/* Enough for the reserve and for who comes next. */
+static bool has_room(struct sqlite *store)
+{
+	struct room room;
+
+	return !look(store, &room) || room.free > room.growth + 2 * store->room.size;
+}
+
 bool sqlite_room_lend(struct sqlite *store)
 {
 	if (!has_database(store))
 		return false;
-	/* Without it the WAL has blocks of its own still. */
-	sqlite_reserve_give_up(store);
+	if (!has_room(store))
+		sqlite_reserve_to_wal(store);
 	set_quota(store, QUOTA_EXTRA);
 	store->room.lent = true;
 	return true;
@@ -342,11 +358,22 @@ static uint64_t unused(struct sqlite *store, uint64_t *ret_pages)
 	return (uint64_t)count;
 }
 
+/* How many pages are given back in one transaction: as long as no room is free, what fits into the
+ * WAL. */
+static uint64_t slice_pages(struct sqlite *store)
+{
+	uint64_t slice = store->room.size / SLICE_PART;
+	struct room room;
+
+	if (look(store, &room))
+		slice = MIN(slice, (room.free - MIN(room.free, room.growth)) / SLICE_PART);
+	return MAX(slice / store->room.page, SLICE_PAGES);
+}
+
 /* Give some pages back.  True when there are more. */
 static bool give_back(struct sqlite *store)
 {
-	uint64_t pages = 0, count = unused(store, &pages);
-	uint64_t slice = MAX(store->room.size / SLICE_PART / store->room.page, SLICE_PAGES);
+	uint64_t pages = 0, count = unused(store, &pages), slice = slice_pages(store);
 	char text[64];
 
 	if (!count || (!store->room.nearly_full && count < MAX(pages / UNUSED_PART, UNUSED_PAGES)))
@@ -358,21 +385,14 @@ static bool give_back(struct sqlite *store)
 	return sqlite3_exec(store->writer.db, text, NULL, NULL, NULL) == SQLITE_OK;
 }
 
-/* Enough for the reserve and for who comes next. */
-static bool has_room(struct sqlite *store)
-{
-	struct room room;
-
-	return !look(store, &room) || room.free > room.growth + 2 * store->room.size;
-}
-
 void sqlite_room_return(struct sqlite *store)
 {
 	store->room.lent = false;
 	set_quota(store, 0);
 	/* What was freed becomes room, which first of all the reserve needs. */
 	store->room.nearly_full = true;
-	empty_wal(store);
+	empty_wal_surely(store);
+	sqlite_reserve_build(store);
 	for (int i = 0; i < SLICES_AT_ONCE && !has_room(store) && give_back(store); i++)
 		if (empty_wal(store) != SQLITE_OK)
 			break;
@@ -399,8 +419,10 @@ void sqlite_room_tidy(struct sqlite *store)
 		any |= more;
 		if (!more && (any || store->room.nearly_full))
 			empty_wal(store);
-		if (!more)
+		if (!more) {
+			sqlite_reserve_keep_wal(store);
 			sqlite_reserve_build(store);
+		}
 		sqlite_writer_give(store);
 	}
 }

@@ -353,6 +353,29 @@ def test_deletions_need_no_room_that_another_program_could_take(box):
         has_room(small)
 
 
+def is_filled(folder):
+    return os.statvfs(folder).f_bavail == 0
+
+
+def test_a_log_that_is_new_has_room_that_another_program_cannot_take(box):
+    with disk(box, size=SIZE // 2) as small:
+        for i in range(20):
+            append(small.at(f"l{i}.jsonl"), lines(200))
+        small.mount.stop()
+        small.mount.start()
+        greedy = Greedy(small.folder + "/elsewhere")
+        try:
+            eventually(lambda: is_filled(small.folder), "the disk is full", GONE)
+            for i in range(20):
+                os.unlink(small.at(f"l{i}.jsonl"))
+            count = f"SELECT count(*) FROM {TABLE}"
+            eventually(lambda: small.mount.sql(count) == [(0,)], "the rows are deleted", GONE)
+        finally:
+            greedy.end()
+        os.unlink(small.folder + "/elsewhere")
+        has_room(small)
+
+
 def test_a_database_of_another_program_allows_deletions(box):
     def prepare(folder):
         with contextlib.closing(sqlite3.connect(folder + "/store.db")) as base:
