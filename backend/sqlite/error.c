@@ -8,7 +8,9 @@
 #include "backend/sqlite/error.h"
 #include "backend/sqlite/store.h"
 #include "src/base/cleanup.h"
+#include "src/base/log-pause.h"
 #include "src/base/log.h"
+#include "src/base/tick.h"
 
 struct meaning {
 	int code; /* an extended code is looked for before its primary one */
@@ -105,7 +107,15 @@ static int better(sqlite3 *db, int code, const char *path, int error)
 	}
 }
 
-int sqlite_error(sqlite3 *db, int code, const char *path)
+/* The connection's own sentence says more, if it is about this failure: some calls leave none. */
+static const char *sentence(sqlite3 *db, int code)
+{
+	return db && (sqlite3_errcode(db) & 0xff) == (code & 0xff) ? sqlite3_errmsg(db) :
+								     sqlite3_errstr(code);
+}
+
+/* A full disk says the same of every call, so that one is said with pauses. */
+static int error_of(sqlite3 *db, int code, const char *path, struct log_pause *full)
 {
 	const struct meaning *meaning = find(code);
 	int error;
@@ -113,6 +123,8 @@ int sqlite_error(sqlite3 *db, int code, const char *path)
 	if (!meaning)
 		meaning = find(code & 0xff);
 	error = better(db, code, path, meaning ? meaning->error : -EIO);
+	if (error == -ENOSPC && full && !log_pause_over(full, tick_now()))
+		return error;
 	if (error == -ENOSPC && lacks_inodes(path))
 		log_error("%s: its filesystem has no room for one more file (no free inodes)",
 			  path);
@@ -120,9 +132,13 @@ int sqlite_error(sqlite3 *db, int code, const char *path)
 		log_error("%s: %s: a limit on the size of files (ulimit -f)", path,
 			  strerror(EFBIG));
 	else if (!meaning || !meaning->quiet)
-		log_error("%s: %s (SQLite error %d)", path,
-			  db ? sqlite3_errmsg(db) : sqlite3_errstr(code), code);
+		log_error("%s: %s (SQLite error %d)", path, sentence(db, code), code);
 	return error;
+}
+
+int sqlite_error(sqlite3 *db, int code, const char *path)
+{
+	return error_of(db, code, path, NULL);
 }
 
 /*
@@ -143,13 +159,15 @@ static void found_damaged(struct sqlite *store)
 
 int sqlite_result(struct sqlite_conn *conn, int code)
 {
+	struct sqlite *store = conn->store;
 	int r;
 
 	if (code == SQLITE_OK || code == SQLITE_ROW || code == SQLITE_DONE)
 		return 0;
-	r = sqlite_error(conn->db, code, conn->store->place.path);
+	r = error_of(conn->db, code, store->place.path,
+		     conn == &store->writer ? &store->room.full : NULL);
 	if ((code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB)
-		found_damaged(conn->store);
+		found_damaged(store);
 	return r;
 }
 

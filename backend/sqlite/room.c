@@ -46,7 +46,9 @@
 #include "backend/sqlite/store.h"
 #include "backend/sqlite/writer.h"
 #include "src/base/cleanup.h"
+#include "src/base/log-pause.h"
 #include "src/base/log.h"
+#include "src/base/tick.h"
 
 enum {
 	QUOTA_EXTRA = 64, /* pages above the quota for who frees */
@@ -139,6 +141,8 @@ static int check_closely(struct sqlite *store, struct room *room)
 	store->room.written = 0;
 	if (!look(store, room) || room->free >= room->growth + SLACK)
 		return 0;
+	if (!log_pause_over(&store->room.full, tick_now()))
+		return -ENOSPC;
 	log_error("%s: its filesystem, or the limit on the size of a file, is full (%llu KiB are "
 		  "free, %llu needed for what is in the "
 		  "write-ahead log)",
@@ -173,6 +177,8 @@ static int check_quota(struct sqlite *store)
 
 	if (taken <= store->room.taken)
 		return 0;
+	if (!log_pause_over(&store->room.full, tick_now()))
+		return -ENOSPC;
 	log_error("%s: its quota is full (%llu of %llu KiB are in use)", store->place.path,
 		  (unsigned long long)taken * store->room.page >> 10,
 		  (unsigned long long)store->max_size >> 10);

@@ -47,6 +47,7 @@
 #include "backend/sqlite/conn.h"
 #include "backend/sqlite/file.h"
 #include "backend/sqlite/layout.h"
+#include "src/base/log-pause.h"
 
 enum {
 	SQLITE_APPLICATION = 0x73657366, /* "sesf" in the file's header */
@@ -115,19 +116,20 @@ struct sqlite {
 
 	/* The writer's.  Bytes. */
 	struct {
-		int fd;		    /* of the reserve, -1 */
-		uint64_t size;	    /* that it shall have */
-		uint64_t held;	    /* that it has */
-		uint64_t had;	    /* before it was given up */
-		uint64_t page;	    /* of the database */
-		uint64_t written;   /* by the transaction, and perhaps in memory only; about */
-		uint64_t allowance; /* that may be written before the disk is looked at again */
-		int64_t taken;	    /* pages in use before the transaction, if above the quota */
-		bool lent;	    /* to the transaction that is under way */
-		bool nearly_full;   /* as of the last look */
-		uint64_t grown;	    /* size up to which the database has its blocks already */
-		bool no_blocks;	    /* the filesystem promises none */
-		int64_t wal_limit;  /* bytes that the WAL keeps when it is begun anew; 0: not set */
+		int fd;		       /* of the reserve, -1 */
+		uint64_t size;	       /* that it shall have */
+		uint64_t held;	       /* that it has */
+		uint64_t had;	       /* before it was given up */
+		uint64_t page;	       /* of the database */
+		uint64_t written;      /* by the transaction, and perhaps in memory only; about */
+		uint64_t allowance;    /* that may be written before the disk is looked at again */
+		int64_t taken;	       /* pages in use before the transaction, if above the quota */
+		bool lent;	       /* to the transaction that is under way */
+		bool nearly_full;      /* as of the last look */
+		uint64_t grown;	       /* size up to which the database has its blocks already */
+		bool no_blocks;	       /* the filesystem promises none */
+		struct log_pause full; /* of what says that there is no room */
+		int64_t wal_limit; /* bytes that the WAL keeps when it is begun anew; 0: not set */
 	} room;
 
 	/* data_version is a number of one connection, so one connection answers for all. */

@@ -8,6 +8,7 @@
 #include "fs/inode/state.h"
 #include "fs/inode/view.h"
 #include "fs/inode/writing.h"
+#include "src/base/log-pause.h"
 
 struct tree {
 	struct backend *backend;
@@ -45,8 +46,9 @@ struct tree {
 	pthread_t expirer;
 	pthread_mutex_t expire_lock;
 	pthread_cond_t expire_changed;
-	int64_t expire_at;    /* when sessions are looked at again */
-	struct ghost *ghosts; /* ghost.c; tree.lock for writing */
+	int64_t expire_at;	      /* when sessions are looked at again */
+	struct ghost *ghosts;	      /* ghost.c; tree.lock for writing */
+	struct log_pause ghosts_fail; /* of who ends them: the keeper, and then tree_close() */
 	/* aparts.h; tree.lock for writing */
 	struct apart *aparts;
 	void *aparts_by_key;

@@ -13,6 +13,7 @@
 #include "fs/tree/tree.h"
 #include "fs/upkeep/upkeep.h"
 #include "fs/write/write.h"
+#include "src/base/log-pause.h"
 #include "src/base/log.h"
 #include "src/base/tick.h"
 
@@ -42,7 +43,7 @@ static void tree_end_ghosts(struct tree *tree, bool now)
 		WITH_WRITE_LOCK(tree);
 		r = ghosts_end(tree, now, NULL);
 	}
-	if (r < 0 && r != -ESTALE)
+	if (r < 0 && r != -ESTALE && log_pause_over(&tree->ghosts_fail, tick_now()))
 		log_error("rows of unlinked files could not be deleted (%s); it is tried again",
 			  strerror(-r));
 }

@@ -597,6 +597,18 @@ def test_the_log_is_emptied_although_another_program_is_about_to(box):
         assert count > 100, f"only {count} lists fitted"
 
 
+def test_a_full_disk_is_said_now_and_then_and_by_its_name(box):
+    with disk(box, size=SIZE // 2) as small:
+        fill_list(small.at("l.jsonl"))
+        block = lines(500)
+        for _ in range(200):
+            same(errno_of(append, small.at("other.jsonl"), block), errno.ENOSPC, "an append")
+        said = small.mount.log()
+        assert "not an error" not in said, said
+        count = said.count("\n")
+        assert count < 50, f"the log has {count} lines"
+
+
 def test_a_check_beside_a_mount_leaves_the_reserve_alone(box):
     with disk(box, size=SIZE // 2) as small:
         fill_list(small.at("l.jsonl"))

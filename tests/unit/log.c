@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "src/base/cleanup.h"
+#include "src/base/log-pause.h"
+
 /* What the sink has got. */
 static int calls;
 static int last_level;
@@ -116,4 +119,40 @@ Test(log, without_a_sink_it_is_stderr_again, .init = cr_redirect_stderr)
 
 	cr_expect_eq(calls, 0);
 	cr_expect_stderr_eq_str("sessfs: again\n");
+}
+
+enum { PER_SECOND = 100 };
+
+/* So many are said of failures that follow each other for so many seconds. */
+static unsigned said(struct log_pause *pause, int64_t *now, unsigned seconds)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < seconds * PER_SECOND;
+	     i++, *now += INT64_C(1000000000) / PER_SECOND)
+		count += log_pause_over(pause, *now);
+	return count;
+}
+
+Test(log, a_failure_that_repeats_is_said_less_and_less_often)
+{
+	struct log_pause pause = { 0 };
+	int64_t now = 12345;
+
+	cr_expect(log_pause_over(&pause, now));
+	cr_expect_not(log_pause_over(&pause, now));
+	/* After 1, 3, 7, 15, 31, 63 seconds, and then once a minute. */
+	cr_expect_eq(said(&pause, &now, 100), 6);
+	cr_expect_eq(said(&pause, &now, 600), 10);
+}
+
+Test(log, a_failure_that_was_over_is_a_new_one)
+{
+	struct log_pause pause = { 0 };
+	int64_t now = 12345;
+
+	said(&pause, &now, 1000);
+	now += INT64_C(11000000000);
+	cr_expect(log_pause_over(&pause, now));
+	cr_expect_eq(said(&pause, &now, 10), 3);
 }
