@@ -258,8 +258,9 @@ static struct face *face_of_led(struct tree *tree, struct inode *inode, pid_t pi
 	if (!led && again_get(tree, pid, &again)) {
 		if (again.kind != FACE_ASKS)
 			return face_lead(inode, again.kind, pid);
-		/* It may be about to open the file, and cannot be told ESTALE once more; nor if the
-		 * name leads to yet another file when the kernel looks it up for the second time. */
+		/* It may be about to open the file, and cannot be told ESTALE once more; nor if
+		 * the name leads to another file when the kernel looks it up for the second time.
+		 */
 		return face_lead(inode, FACE_WRITE, pid);
 	}
 	if (!led)

@@ -392,8 +392,8 @@ static int reconcile_ghost(struct reconciling *reconciling, const struct changed
 	return reconciling->view_error;
 }
 
-/* Rows without a file.  Of a file that was just unlinked some may be left: so the new one shows them
- * to nobody but whom the old one did.  There is no moment without either. */
+/* Rows without a file.  Some may be left of a file that was just unlinked: so the new one shows
+ * them to nobody but whom the old one did.  There is no moment without either. */
 static int reconcile_adopt(struct reconciling *reconciling, const struct changed_key *key,
 			   uint32_t kind, const struct backend_key_stat *stat)
 {

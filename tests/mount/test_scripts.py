@@ -213,15 +213,20 @@ def test_a_reader_that_comes_to_an_open_save_publishes_nothing(box):
         same(read(path), begun, name)
 
 
-def test_who_comes_by_a_descriptor_sees_what_is_new(box):
+def test_who_comes_by_a_descriptor_sees_one_version_and_then_what_is_new(box):
     mount, session = box.session()
     for name in ("k.json", "l.jsonl", "m.hash", "f.txt"):
         path = os.path.join(session, name)
-        write(path, b"[1]\n")
+        old, new = b"[1]\n", b"[22, 23]\n"
+        write(path, old)
         with open(path, "rb", buffering=0) as reader:
             same(reader.read(2), b"[1", name)
-            write(path, b"[22, 23]\n")
-            same(read(f"/proc/self/fd/{reader.fileno()}"), b"[22, 23]\n", f"{name} anew")
+            write(path, new)
+            with open(f"/proc/self/fd/{reader.fileno()}", "rb", buffering=0) as again:
+                first = new if name == "f.txt" else old
+                same(os.fstat(again.fileno()).st_size, len(first), f"the size of {name}")
+                same(again.read(99), first, f"{name} by its descriptor")
+                same(os.pread(again.fileno(), 99, 0), new, f"{name} read again")
 
 
 def test_who_has_read_to_the_end_reads_what_is_appended(box):

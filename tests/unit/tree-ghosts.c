@@ -401,7 +401,7 @@ SqliteStore(ghosts, of_a_directory_that_another_program_emptied_take_no_rows_of_
 	cr_assert_str_eq(content_of("s/b/x.json"), "\"mine\"");
 }
 
-/* What other programs do to the rows of a file that was the owner's alone, and what becomes of it. */
+/* What other programs do to the rows of a file that was its owner's alone. */
 static const struct {
 	const char *sql;
 	const char *path;
