@@ -59,6 +59,7 @@ struct handle {
 	struct writing *writing; /* counted; never NULL */
 	struct face *face;	 /* that it was opened on */
 	enum face_kind kind;	 /* as which it counts there */
+	bool closed;		 /* by a process, and not used since: inode.lock */
 	bool direct;		 /* its reads and writes bypass the page cache */
 	bool keeps;		 /* it counts in tree.kept.readers */
 	bool fills;		/* the kernel has filled pages by it, whether it is direct or not */

@@ -412,6 +412,7 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, int flags, p
 	if (flags >= 0 && pid != HANDLE_PAGES)
 		handle->flags = (handle->flags & ~O_APPEND) | (flags & O_APPEND);
 	append = (handle->flags & O_APPEND) && pid != HANDLE_PAGES;
+	handle->closed = false;
 	/* Pages of a shared mapping come from whatever thread the kernel has. */
 	if (inode_is_state(inode) && pid != HANDLE_PAGES)
 		handle_written_by(handle, pid);

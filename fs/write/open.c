@@ -4,6 +4,7 @@
  * what a face is. */
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -300,6 +301,37 @@ static void open_failed(struct tree *tree, struct handle *handle, bool joined)
 	free(handle);
 }
 
+/* Whether nobody writes there any more but handles that were closed: the kernel releases them a
+ * moment later, and nobody waits for that. */
+static bool is_being_released(struct tree *tree, struct inode *inode, unsigned number)
+{
+	bool any = false;
+
+	if (number == FACE_ANY || !inode_is_state(inode))
+		return false;
+
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+
+	for (const struct handle *handle = inode->open; handle; handle = handle->next) {
+		if (handle->kind != FACE_WRITE || handle->face->number != number)
+			continue;
+		if (!handle->closed)
+			return false;
+		any = true;
+	}
+	return any;
+}
+
+enum { RELEASE_TURNS = 100 }; /* to let others have the processor */
+
+/* Being led to another face takes four requests more than to wait for that moment. */
+static void wait_for_release(struct tree *tree, struct inode *inode, unsigned face)
+{
+	for (int i = 0; i < RELEASE_TURNS && is_being_released(tree, inode, face); i++)
+		sched_yield();
+}
+
 static int open_handle(struct tree *tree, struct inode *inode, unsigned face, int flags, pid_t pid,
 		       enum notify_how how, struct handle **ret_handle)
 {
@@ -310,6 +342,7 @@ static int open_handle(struct tree *tree, struct inode *inode, unsigned face, in
 
 	if (tree->options.read_only && ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC)))
 		return -EROFS;
+	wait_for_release(tree, inode, face);
 	handle = calloc(1, sizeof(*handle));
 	if (!handle)
 		return -ENOMEM;

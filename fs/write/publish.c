@@ -330,6 +330,7 @@ static void flushed(struct tree *tree, struct handle *handle, bool closes, int e
 
 	/* A draft that strictness refuses is published all the same. */
 	handle->writing->failed = handle_holds_back(handle) ? error : 0;
+	handle->closed = closes;
 	if (closes && !handle_holds_back(handle))
 		face_give_back(handle->writing);
 }

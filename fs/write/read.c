@@ -143,7 +143,7 @@ static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 	/* When others' changes come first, it is still where it was. */
 	if (r < 0)
 		return r;
-	handle->fresh = false;
+	handle->fresh = handle->closed = false;
 	/* A reader that was told that the file ends here waits for what comes. */
 	handle->middle = out->size > before;
 	handle->read_end = offset + (out->size - before);
