@@ -310,7 +310,24 @@ def test_a_disk_that_others_fill_to_the_last_byte_allows_deletions(box):
 
     freeing(box, free, fill)
 
-class Greedy:
+
+class Other:
+    """Another program: it runs CODE with a path, and ends with this process at the latest."""
+
+    CODE = None
+
+    def __init__(self, path):
+        command = [sys.executable, "-c", self.CODE, path, str(os.getpid())]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        self.process.stdout.readline()
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+class Greedy(Other):
     """Another program, which takes whatever room there is at any moment, and gives none back."""
 
     CODE = (
@@ -325,16 +342,6 @@ class Greedy:
         "        except OSError:\n"
         "            pass\n"
     )
-
-    def __init__(self, path):
-        command = [sys.executable, "-c", self.CODE, path, str(os.getpid())]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
-        self.process.stdout.readline()
-
-    def end(self):
-        self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
 
 
 def test_deletions_need_no_room_that_another_program_could_take(box):
@@ -541,7 +548,7 @@ def test_a_list_that_was_unlinked_before_a_kill_goes_at_the_next_mount(box):
         has_room(small)
 
 
-class Checkpointing:
+class Checkpointing(Other):
     """Another program, which empties the log again and again, and slowly: it takes SQLite's lock
     for that, and gives it back for moments only."""
 
@@ -555,16 +562,6 @@ class Checkpointing:
         "    fcntl.lockf(fd, fcntl.LOCK_UN, 1, 121)\n"
         "    time.sleep(0.02)\n"
     )
-
-    def __init__(self, store):
-        command = [sys.executable, "-c", self.CODE, store + "-shm", str(os.getpid())]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
-        self.process.stdout.readline()
-
-    def end(self):
-        self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
 
 
 def fill_with_lists(small):
@@ -589,7 +586,7 @@ def test_a_disk_is_full_of_rows_and_not_of_the_log(box):
 
 def test_the_log_is_emptied_although_another_program_is_about_to(box):
     with disk(box) as small:
-        busy = Checkpointing(small.store)
+        busy = Checkpointing(small.store + "-shm")
         try:
             count = fill_with_lists(small)
         finally:
