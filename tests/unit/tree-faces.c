@@ -1428,6 +1428,20 @@ EveryStore(faces, show_who_reads_a_large_list_beside_a_writer_one_version)
 	close_handle(writer);
 }
 
+/* A save of s/k.json in which a part is written, while nobody else has it open. */
+static struct handle *begun_save(struct inode **ret_inode)
+{
+	struct handle *writer;
+
+	world_tree->options.has_open = hold_it;
+	holding[0] = holding[1] = NOBODY;
+	save("s/k.json", "1");
+	*ret_inode = inode_at("s/k.json");
+	writer = open_face(*ret_inode, 0, O_WRONLY | O_TRUNC, getpid());
+	write_at(writer, 0, BYTES("[1,"));
+	return writer;
+}
+
 EveryStore(faces, serve_a_thread_that_was_told_to_look_again_wherever_the_name_leads)
 {
 	struct inode *inode, *other;
@@ -1435,12 +1449,7 @@ EveryStore(faces, serve_a_thread_that_was_told_to_look_again_wherever_the_name_l
 	struct stat st;
 	bool own;
 
-	world_tree->options.has_open = hold_it;
-	holding[0] = holding[1] = NOBODY;
-	save("s/k.json", "1");
-	inode = inode_at("s/k.json");
-	writer = open_face(inode, 0, O_WRONLY | O_TRUNC, getpid());
-	write_at(writer, 0, BYTES("[1,"));
+	writer = begun_save(&inode);
 	cr_assert_eq(tree_stat_face(world_tree, inode, 0, READER, &st, &own), -ESTALE);
 	(void)face_shown_to(inode, READER);
 
@@ -1473,12 +1482,7 @@ EveryStore(faces, of_a_writer_are_opened_at_once_after_asking_for_attributes_by_
 	struct stat st;
 	bool own;
 
-	world_tree->options.has_open = hold_it;
-	holding[0] = holding[1] = NOBODY;
-	save("s/k.json", "1");
-	inode = inode_at("s/k.json");
-	writer = open_face(inode, 0, O_WRONLY | O_TRUNC, getpid());
-	write_at(writer, 0, BYTES("[1,"));
+	writer = begun_save(&inode);
 
 	/* As the kernel asks for one open(2) of a bind mount of the file. */
 	cr_assert_eq(tree_stat_face(world_tree, inode, 0, READER, &st, &own), -ESTALE);
