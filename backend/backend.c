@@ -68,3 +68,84 @@ int backend_copy(struct backend *backend, const char *new_store, const struct ba
 {
 	return backend->ops->copy ? backend->ops->copy(backend, new_store, copy) : -EOPNOTSUPP;
 }
+
+bool backend_is_shared(struct backend *backend)
+{
+	return backend->ops->is_shared && backend->ops->is_shared(backend);
+}
+
+void backend_turn(struct backend *backend, bool take)
+{
+	if (backend->ops->turn)
+		backend->ops->turn(backend, take);
+}
+
+bool backend_hold(struct backend *backend, bool untold)
+{
+	return backend->ops->hold && backend->ops->hold(backend, untold);
+}
+
+int backend_lock_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		      const struct backend_lock *lock, struct backend_lock *ret_lock)
+{
+	return backend->ops->lock_find ?
+		       backend->ops->lock_find(backend, snapshot, ino, lock, ret_lock) :
+		       -ENOENT;
+}
+
+static bool clash(const struct backend_lock *a, const struct backend_lock *b)
+{
+	if (!a->whole != !b->whole || !(a->exclusive || b->exclusive))
+		return false;
+	return a->whole || (a->start <= b->end && b->start <= a->end);
+}
+
+bool backend_lock_in(struct bytes locks, const struct backend_lock *lock,
+		     struct backend_lock *ret_lock)
+{
+	for (size_t i = 0; i + sizeof(*ret_lock) <= locks.size; i += sizeof(*ret_lock)) {
+		memcpy(ret_lock, locks.data + i, sizeof(*ret_lock));
+		if (clash(ret_lock, lock))
+			return true;
+	}
+	return false;
+}
+
+bool backend_locks_clash(struct bytes locks, struct bytes others)
+{
+	struct backend_lock lock, other;
+
+	for (size_t i = 0; i + sizeof(lock) <= locks.size; i += sizeof(lock)) {
+		memcpy(&lock, locks.data + i, sizeof(lock));
+		if (backend_lock_in(others, &lock, &other))
+			return true;
+	}
+	return false;
+}
+
+int backend_feed_list(struct backend *backend, struct backend_snapshot *snapshot,
+		      backend_feed_fn *fn, void *arg)
+{
+	return backend->ops->feed_list ? backend->ops->feed_list(backend, snapshot, fn, arg) : 0;
+}
+
+void backend_feed_done(struct backend *backend, uint64_t n)
+{
+	if (backend->ops->feed_done)
+		backend->ops->feed_done(backend, n);
+}
+
+int backend_orphan_list(struct backend *backend, struct backend_snapshot *snapshot,
+			backend_node_fn *fn, void *arg)
+{
+	return backend->ops->orphan_list ? backend->ops->orphan_list(backend, snapshot, fn, arg) :
+					   0;
+}
+
+int backend_orphan_find(struct backend *backend, struct backend_snapshot *snapshot,
+			struct bytes session, struct bytes key, struct backend_node *ret_node)
+{
+	return backend->ops->orphan_find ?
+		       backend->ops->orphan_find(backend, snapshot, session, key, ret_node) :
+		       -ENOENT;
+}

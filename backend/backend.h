@@ -28,6 +28,20 @@
  *   the changes and tries again.  A key that it cannot digest it sets apart
  *   (BACKEND_CHANGE_APART), and sees to it itself that nobody uses that key.
  *
+ * Other mounts
+ *
+ *   Several mounts may have one store, each with a handle of its own, and each remembers what it
+ *   has read.  While there are several, a commit leaves notes for the other mounts: which nodes,
+ *   names and rows it has changed (struct backend_feed).  A mount digests what the others have
+ *   left, in the order of their commits, and tells the store how far it is (feed_done()).
+ *   snapshot_begin() answers -ESTALE while there is something to digest, unless it is called with
+ *   BACKEND_ANYWAY.  commit() answers -ESTALE, whatever its flags, when something that was not
+ *   digested is about what the batch changes or depends on (BACKEND_GUARD); of anything else it
+ *   takes no notice.  So a batch is applied only to the state that its caller has seen.
+ *
+ *   A file that one mount removes may be open on others.  Its node becomes an orphan then, and is
+ *   deleted when every mount has digested that and none claims it (orphan_list()).
+ *
  * Conventions
  *
  *   Every function returns 0 (or a count where it says so) or -errno:
@@ -157,6 +171,39 @@ struct backend_change {
 	bool apart;	 /* it was set apart, and nobody waits for it */
 };
 
+/* What a commit of another mount has changed. */
+enum backend_feed_what {
+	BACKEND_FEED_NODE,     /* a node, or what is kept under its number */
+	BACKEND_FEED_ENTRY,    /* where a name leads */
+	BACKEND_FEED_ROWS,     /* rows of a key */
+	BACKEND_FEED_ANYTHING, /* anything: it was not told in time, or cannot be told */
+};
+
+struct backend_feed {
+	uint64_t n; /* rises from commit to commit; for feed_done() */
+	enum backend_feed_what what;
+	uint64_t ino; /* of the node; of an entry: of its directory */
+	/* Of a node: what it is or where it lies has changed (kind, flags, parent, entry, session,
+	 * key), or it was made, unlinked or deleted. */
+	bool moved;
+	bool bytes;	      /* its chunks, pieces or marks have changed, too */
+	bool added;	      /* of rows: nothing but that some were inserted */
+	int64_t first;	      /* of rows: the lowest index that was changed */
+	struct bytes session; /* of rows, and of a node that has them; data NULL: none */
+	struct bytes key;
+	struct bytes name; /* of an entry */
+};
+
+/* A lock that a mount holds of a file, of whatever owner; whole files and ranges know nothing of
+ * each other.  As it is written to the store: zeros where there is nothing. */
+struct backend_lock {
+	uint64_t start;
+	uint64_t end; /* inclusive */
+	int64_t pid;  /* of a range: who has it */
+	uint32_t whole;
+	uint32_t exclusive;
+};
+
 struct backend_space {
 	uint64_t total; /* bytes, of the medium or the quota */
 	uint64_t free;	/* bytes that an unprivileged user may still write */
@@ -206,6 +253,18 @@ enum backend_op_type {
 	BACKEND_CHANGE_APART, /* session, key, at = stamp, to = first index: logged as a change with
 			       * a stamp of its own that nobody waits for, whoever opens the store,
 			       * until the key is changed again; not if it has moved on */
+	/* Other mounts. */
+	BACKEND_GUARD,	 /* ino, at: the batch depends on a node, on what it is and where it lies,
+			  * and with at = 1 on everything about it; or, with session and key, on the
+			  * rows of a key and which file has them; with nothing of these on this
+			  * mount being alone, -ESTALE if it is not */
+	BACKEND_CLAIM,	 /* ino: this mount needs an orphan, if it is there still */
+	BACKEND_UNCLAIM, /* ino: and no more */
+	BACKEND_LEASE, /* ino, at, to: so many inode numbers and ids of entries (to) as come behind
+			  * these two (last_ids) are this mount's alone; -ESTALE when others' are */
+	BACKEND_LOCK, /* ino, data, at: what this mount holds of a file is from now on this array of
+		       * struct backend_lock; with at = 1 -EAGAIN when one of them is in the way of
+		       * another mount's, or it is not known what another one holds (hold()) */
 	BACKEND_OP_TYPES,
 };
 
@@ -267,6 +326,7 @@ typedef int backend_session_fn(void *arg, struct bytes session,
 typedef int backend_day_fn(void *arg, const struct backend_day *day);
 typedef int backend_node_fn(void *arg, const struct backend_node *node);
 typedef int backend_change_fn(void *arg, const struct backend_change *change);
+typedef int backend_feed_fn(void *arg, const struct backend_feed *feed);
 typedef void backend_report_fn(void *arg, const char *sentence);
 /* What is to be done with the snapshot that is kept. */
 enum backend_keep { BACKEND_KEEP_NEWER, BACKEND_KEEP_NONE };
@@ -398,6 +458,32 @@ struct backend_ops {
 	int (*change_wait)(struct backend *backend, int timeout_ms);
 	void (*wake)(struct backend *backend);
 
+	/* Whether other mounts have the store now.  NULL: never, as the seven that follow, which
+	 * may be called through backend_...() then. */
+	bool (*is_shared)(struct backend *backend);
+	/* No other mount commits until the turn is given back, by who has taken it: for a batch
+	 * that has failed with -ESTALE again and again. */
+	void (*turn)(struct backend *backend, bool take);
+	/* Whether this mount holds locks that it has not told (BACKEND_LOCK): until it is not alone
+	 * it need not.  While it says so, nobody else is granted one.  Returns whether there may
+	 * come to be others. */
+	bool (*hold)(struct backend *backend, bool untold);
+	/* One of another mount that is in the way of a lock.  -ENOENT. */
+	int (*lock_find)(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+			 const struct backend_lock *lock, struct backend_lock *ret_lock);
+	/* What other mounts have committed and this one has not digested, in the order of commits.
+	 * The snapshot was begun with BACKEND_ANYWAY. */
+	int (*feed_list)(struct backend *backend, struct backend_snapshot *snapshot,
+			 backend_feed_fn *fn, void *arg);
+	/* All up to and with this one is digested. */
+	void (*feed_done)(struct backend *backend, uint64_t n);
+	/* The orphans that every mount knows to be orphans and none claims. */
+	int (*orphan_list)(struct backend *backend, struct backend_snapshot *snapshot,
+			   backend_node_fn *fn, void *arg);
+	/* An orphan that has the session and key.  -ENOENT. */
+	int (*orphan_find)(struct backend *backend, struct backend_snapshot *snapshot,
+			   struct bytes session, struct bytes key, struct backend_node *ret_node);
+
 	/* Apply a batch whole or not at all.  -ESTALE while others' changes wait. */
 	int (*commit)(struct backend *backend, struct backend_batch *batch, unsigned flags);
 	/* All that was committed before the call survives power loss when this returns. */
@@ -431,9 +517,11 @@ struct backend_options {
 	const char *table;
 	bool read_only; /* no row is changed, nothing added to what is not ours: sqlite/open.c */
 	bool create;	/* make the store when there is none */
-	/* Be the one writer-mount; what to tell a second one that asks who holds the store, such as
+	/* Be a mount that writes; what to tell a second one that asks who holds the store, such as
 	 * "process 812 for /home/a/sessions".  NULL: be a guest, who may still commit. */
 	const char *owner;
+	/* With an owner who writes: others that say so, too, may have the store as well. */
+	bool shared;
 	/* With read_only and an owner: open the store only if it can be owned; the error is why
 	 * not.  Otherwise it is read as it is then. */
 	bool must_own;
@@ -456,6 +544,24 @@ void backend_close(struct backend *backend); /* NULL is fine */
 bool backend_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *arg);
 int backend_change_waiting(struct backend *backend, int64_t *ret_oldest, int64_t *ret_newest);
 int backend_copy(struct backend *backend, const char *new_store, const struct backend_copy *copy);
+/* Of a store that has one mount at a time: false, nothing, -ENOENT. */
+bool backend_is_shared(struct backend *backend);
+int backend_feed_list(struct backend *backend, struct backend_snapshot *snapshot,
+		      backend_feed_fn *fn, void *arg);
+void backend_turn(struct backend *backend, bool take);
+bool backend_hold(struct backend *backend, bool untold);
+int backend_lock_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		      const struct backend_lock *lock, struct backend_lock *ret_lock);
+/* Of the locks of another mount, the first that is in the way of a lock; false: none is. */
+bool backend_lock_in(struct bytes locks, const struct backend_lock *lock,
+		     struct backend_lock *ret_lock);
+/* The same of one of several. */
+bool backend_locks_clash(struct bytes locks, struct bytes others);
+void backend_feed_done(struct backend *backend, uint64_t n);
+int backend_orphan_list(struct backend *backend, struct backend_snapshot *snapshot,
+			backend_node_fn *fn, void *arg);
+int backend_orphan_find(struct backend *backend, struct backend_snapshot *snapshot,
+			struct bytes session, struct bytes key, struct backend_node *ret_node);
 /* Whether the name is a path, of a store that others can open too. */
 bool backend_has_path(const char *store);
 /* Who owns a store in a file has an OFD lock on this byte of it, which /proc/PID/fdinfo shows. */

@@ -11,9 +11,13 @@
 
 struct transaction {
 	struct memory *memory;
+	struct memory_store *store;
 	struct map *map; /* a reference */
 	uint64_t used;
 	int64_t now;
+	bool shared;		   /* other mounts have the store */
+	struct feed_notes notes;   /* for the others */
+	struct feed_notes waiting; /* of the others */
 };
 
 static uint64_t weight(const struct map_entry *entry)
@@ -30,7 +34,7 @@ static void replace_map(struct transaction *transaction, struct map *map)
 /* Keys are made with functions that remember a failure; it comes out here. */
 static int put(struct transaction *transaction, const struct key *key, struct bytes value)
 {
-	uint64_t used, limit = transaction->memory->max_size;
+	uint64_t used, limit = transaction->store->max_size;
 	const struct map_entry *old;
 	struct map *map;
 	int r;
@@ -246,17 +250,22 @@ static int apply_node_put(struct transaction *transaction, const struct backend_
 	_cleanup_(key_done) struct key index = index_key(node);
 	_cleanup_(buf_done) struct buf value = { 0 };
 	const int64_t ino = (int64_t)node->ino;
-	int r = forget_node(transaction, node->ino);
+	int64_t told = transaction->shared ? (int64_t)transaction->store->last_feed + 1 : 0;
+	const struct map_entry *was = find(transaction, &orphan);
+	int r;
 
-	if (node->ino > transaction->memory->last_ino)
-		transaction->memory->last_ino = node->ino;
+	if (was)
+		told = memory_number(was->value);
+	r = forget_node(transaction, node->ino);
+	if (node->ino > transaction->store->last_ino)
+		transaction->store->last_ino = node->ino;
 	if (r == 0 && (index.buf.size || index.error)) {
 		if (find(transaction, &index))
 			return -EEXIST;
 		r = put(transaction, &index, number_bytes(&ino));
 	}
 	if (r == 0 && node->nlink == 0)
-		r = put(transaction, &orphan, bytes_make(NULL, 0));
+		r = put(transaction, &orphan, number_bytes(&told));
 	if (r == 0)
 		r = write_node(&value, node);
 	return r < 0 ? r : put(transaction, &key, buf_bytes(&value));
@@ -264,8 +273,8 @@ static int apply_node_put(struct transaction *transaction, const struct backend_
 
 static int apply_node_delete(struct transaction *transaction, const struct backend_op *op)
 {
-	static const enum key_table tables[] = { KEY_XATTR, KEY_CHUNK, KEY_PIECE, KEY_MARK,
-						 KEY_MARK_INDEX };
+	static const enum key_table tables[] = { KEY_XATTR,	 KEY_CHUNK, KEY_PIECE, KEY_MARK,
+						 KEY_MARK_INDEX, KEY_CLAIM, KEY_LOCK };
 	int r = forget_node(transaction, op->ino);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(tables); i++) {
@@ -290,6 +299,8 @@ static int apply_entry_put(struct transaction *transaction, const struct backend
 	key_add_text(&name, op->name);
 	if (find(transaction, &key) || find(transaction, &name))
 		return -EEXIST;
+	if ((uint64_t)op->at > transaction->store->last_entry)
+		transaction->store->last_entry = (uint64_t)op->at;
 	if (r == 0)
 		r = put(transaction, &key, buf_bytes(&value));
 	return r < 0 ? r : put(transaction, &name, number_bytes(&op->at));
@@ -418,10 +429,51 @@ static int apply_mark_delete(struct transaction *transaction, const struct backe
 	return r;
 }
 
+static int apply_claim(struct transaction *transaction, const struct backend_op *op)
+{
+	_cleanup_(key_done) struct key key = key_of_node(KEY_CLAIM, op->ino);
+	struct backend_node node;
+
+	key_add_number(&key, (int64_t)transaction->memory->mount);
+	if (op->type == BACKEND_UNCLAIM)
+		return erase_key(transaction, &key);
+	if (memory_find_node(transaction->map, op->ino, &node) < 0)
+		return 0;
+	return put(transaction, &key, bytes_make(NULL, 0));
+}
+
+static int apply_lock(struct transaction *transaction, const struct backend_op *op)
+{
+	_cleanup_(key_done) struct key key = key_of_node(KEY_LOCK, op->ino);
+	int r = op->at ? memory_feed_judge_locks(transaction->memory, transaction->map, op->ino,
+						 op->data) :
+			 0;
+
+	if (r < 0)
+		return r;
+	key_add_number(&key, (int64_t)transaction->memory->mount);
+	return op->data.size ? put(transaction, &key, op->data) : erase_key(transaction, &key);
+}
+
+static int apply_lease(struct transaction *transaction, const struct backend_op *op)
+{
+	struct memory_store *store = transaction->store;
+
+	if (store->last_ino > op->ino || store->last_entry > (uint64_t)op->at)
+		return -ESTALE;
+	store->last_ino = op->ino + (uint64_t)op->to;
+	store->last_entry = (uint64_t)(op->at + op->to);
+	return 0;
+}
+
+static int apply_guard(struct transaction *transaction, const struct backend_op *op)
+{
+	return !op->ino && !op->session.data && transaction->shared ? -ESTALE : 0;
+}
+
 static int apply_nothing(struct transaction *transaction, const struct backend_op *op)
 {
-	(void)transaction;
-	(void)op;
+	(void)transaction, (void)op;
 	return 0;
 }
 
@@ -452,6 +504,11 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_MARK_DELETE] = { apply_mark_delete, false },
 	[BACKEND_CHANGE_DONE] = { apply_nothing, false },
 	[BACKEND_CHANGE_APART] = { apply_nothing, false },
+	[BACKEND_GUARD] = { apply_guard, false },
+	[BACKEND_CLAIM] = { apply_claim, false },
+	[BACKEND_UNCLAIM] = { apply_claim, false },
+	[BACKEND_LEASE] = { apply_lease, false },
+	[BACKEND_LOCK] = { apply_lock, false },
 };
 
 static int apply_op(struct transaction *transaction, const struct backend_op *op)
@@ -464,6 +521,15 @@ static int apply_op(struct transaction *transaction, const struct backend_op *op
 		return -EROFS;
 	if (op->data.size > backend->max_item)
 		return -EFBIG;
+	if (transaction->shared) {
+		const struct feed_state state = memory_feed_state(transaction->map);
+		int r = feed_judge(&transaction->waiting, &state, op);
+
+		if (r == 0)
+			r = feed_note(&transaction->notes, &state, op);
+		if (r < 0)
+			return r;
+	}
 	return recipes[op->type].apply(transaction, op);
 }
 
@@ -485,31 +551,50 @@ static int apply_batch(struct transaction *transaction, struct backend_batch *ba
 	}
 }
 
+/* The new map becomes the store's. */
+static void publish(struct transaction *transaction, uint64_t last_feed)
+{
+	struct memory_store *store = transaction->store;
+	struct map *old = store->map;
+
+	pthread_mutex_lock(&store->map_lock);
+	store->map = transaction->map;
+	store->used = transaction->used;
+	if (last_feed != store->last_feed)
+		memory_feed_wake(transaction->memory);
+	store->last_feed = last_feed;
+	pthread_mutex_unlock(&store->map_lock);
+	transaction->map = old;
+}
+
 int memory_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
 {
 	struct memory *memory = memory_of(backend);
-	struct transaction transaction = { .memory = memory };
+	struct memory_store *store = memory->store;
+	struct transaction transaction = { .memory = memory, .store = store };
+	uint64_t last_feed;
 	struct timespec now;
 	int r;
 
 	(void)flags;
 	clock_gettime(CLOCK_REALTIME, &now);
 	transaction.now = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-	pthread_mutex_lock(&memory->commit_lock);
-	/* Nobody else writes these two while we hold the lock. */
-	transaction.map = map_ref(memory->map);
-	transaction.used = memory->used;
-	r = apply_batch(&transaction, batch);
-	if (r == 0) {
-		struct map *old = memory->map;
-
-		pthread_mutex_lock(&memory->map_lock);
-		memory->map = transaction.map;
-		memory->used = transaction.used;
-		pthread_mutex_unlock(&memory->map_lock);
-		transaction.map = old;
-	}
-	pthread_mutex_unlock(&memory->commit_lock);
+	pthread_mutex_lock(&store->commit_lock);
+	/* Nobody else writes these while we hold the lock. */
+	transaction.map = map_ref(store->map);
+	transaction.used = store->used;
+	transaction.shared = memory_is_shared(backend);
+	last_feed = store->last_feed;
+	r = memory_feed_collect(memory, store->map, &transaction.waiting);
+	if (r == 0)
+		r = apply_batch(&transaction, batch);
+	if (r == 0)
+		r = memory_feed_put(memory, &transaction.notes, &transaction.map, &last_feed);
+	if (r == 0)
+		publish(&transaction, last_feed);
+	pthread_mutex_unlock(&store->commit_lock);
 	map_unref(transaction.map);
+	feed_notes_done(&transaction.notes);
+	feed_notes_done(&transaction.waiting);
 	return r;
 }

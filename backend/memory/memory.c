@@ -16,13 +16,32 @@
 
 static void memory_close(struct backend *backend)
 {
-	struct memory *memory = memory_of(backend);
+	struct memory *memory = memory_of(backend), **link;
+	struct memory_store *store = memory->store;
+	unsigned left;
 
-	map_unref(memory->map);
+	memory_feed_leave(memory);
+	pthread_mutex_lock(&store->map_lock);
+	for (link = &store->first; *link != memory; link = &(*link)->next)
+		;
+	*link = memory->next;
+	left = --store->mounts;
+	pthread_mutex_unlock(&store->map_lock);
 	close(memory->wake);
-	pthread_mutex_destroy(&memory->commit_lock);
-	pthread_mutex_destroy(&memory->map_lock);
 	free(memory);
+	if (left)
+		return;
+	map_unref(store->map);
+	pthread_mutex_destroy(&store->commit_lock);
+	pthread_mutex_destroy(&store->map_lock);
+	free(store);
+}
+
+/* A snapshot is a reference, and in nobody's way. */
+static bool memory_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *arg)
+{
+	(void)backend, (void)keep, (void)arg;
+	return true;
 }
 
 static int memory_change_wait(struct backend *backend, int timeout_ms)
@@ -53,15 +72,15 @@ static int memory_sync(struct backend *backend)
 
 static int memory_space(struct backend *backend, struct backend_space *ret_space)
 {
-	struct memory *memory = memory_of(backend);
-	uint64_t total = memory->max_size, left, used;
+	struct memory_store *store = memory_of(backend)->store;
+	uint64_t total = store->max_size, left, used;
 	struct sysinfo info;
 
 	if (sysinfo(&info) < 0)
 		return -errno;
-	pthread_mutex_lock(&memory->map_lock);
-	used = memory->used;
-	pthread_mutex_unlock(&memory->map_lock);
+	pthread_mutex_lock(&store->map_lock);
+	used = store->used;
+	pthread_mutex_unlock(&store->map_lock);
 	left = (uint64_t)info.freeram * info.mem_unit;
 	if (total)
 		left = MIN(left, total > used ? total - used : 0);
@@ -102,12 +121,20 @@ static const struct backend_ops memory_ops = {
 	.close = memory_close,
 	.snapshot_begin = memory_snapshot_begin,
 	.snapshot_end = memory_snapshot_end,
+	.snapshot_keep = memory_snapshot_keep,
 	.change_wait = memory_change_wait,
 	.wake = memory_wake,
 	.commit = memory_commit,
 	.sync = memory_sync,
 	.space = memory_space,
 	.check = memory_check,
+	.is_shared = memory_is_shared,
+	.hold = memory_hold,
+	.lock_find = memory_lock_find,
+	.feed_list = memory_feed_list,
+	.feed_done = memory_feed_done,
+	.orphan_list = memory_orphan_list,
+	.orphan_find = memory_orphan_find,
 #define READ(slot, ...) .slot = memory_##slot,
 #define READ_ROWS READ
 	BACKEND_READS
@@ -119,7 +146,8 @@ static const struct backend_ops memory_ops = {
 /* As SQLite's default for one value, so that both refuse the same. */
 static const uint64_t ITEM_MAX = 1000000000 - 65536;
 
-int memory_backend_open(const struct backend_options *options, struct backend **ret_backend)
+/* A handle of a store. */
+static int open_handle(struct memory_store *store, struct memory **ret_memory)
 {
 	struct memory *memory = calloc(1, sizeof(*memory));
 	int r;
@@ -132,20 +160,56 @@ int memory_backend_open(const struct backend_options *options, struct backend **
 		free(memory);
 		return r;
 	}
-	pthread_mutex_init(&memory->commit_lock, NULL);
-	pthread_mutex_init(&memory->map_lock, NULL);
-	memory->backend = (struct backend){ .ops = &memory_ops,
-					    .max_item = ITEM_MAX,
-					    .read_only = options->read_only };
+	memory->store = store;
+	memory->backend = (struct backend){ .ops = &memory_ops, .max_item = ITEM_MAX };
+	pthread_mutex_lock(&store->map_lock);
+	memory->mount = ++store->last_mount;
+	memory->cursor = store->last_feed;
+	memory->next = store->first;
+	store->first = memory;
+	store->mounts++;
+	pthread_mutex_unlock(&store->map_lock);
+	*ret_memory = memory;
+	return 0;
+}
+
+int memory_backend_open(const struct backend_options *options, struct backend **ret_backend)
+{
+	struct memory_store *store = calloc(1, sizeof(*store));
+	struct memory *memory;
+	int r;
+
+	if (!store)
+		return -ENOMEM;
+	pthread_mutex_init(&store->commit_lock, NULL);
+	pthread_mutex_init(&store->map_lock, NULL);
+	r = open_handle(store, &memory);
+	if (r < 0) {
+		free(store);
+		return r;
+	}
+	memory->backend.read_only = options->read_only;
 	r = put_root(&memory->backend);
 	if (r < 0) {
 		memory_close(&memory->backend);
 		return r;
 	}
-	memory->max_size = options->max_size;
+	store->max_size = options->max_size;
 	if (options->max_size)
 		memory->backend.max_item =
 			MIN(ITEM_MAX, MAX(options->max_size, BACKEND_ITEM_LEAST));
+	*ret_backend = &memory->backend;
+	return 0;
+}
+
+int memory_backend_join(struct backend *backend, struct backend **ret_backend)
+{
+	struct memory *memory;
+	int r = open_handle(memory_of(backend)->store, &memory);
+
+	if (r < 0)
+		return r;
+	memory->backend.max_item = backend->max_item;
 	*ret_backend = &memory->backend;
 	return 0;
 }

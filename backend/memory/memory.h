@@ -4,8 +4,10 @@
 
 #include "backend/backend.h"
 
-/* A store in memory, gone when it is closed: the reference implementation of backend.h.  Nobody
- * else can change it, so it never answers -ESTALE. */
+/* A store in memory, gone when the last one closes it: the reference implementation of backend.h.
+ * No other program can change it. */
 int memory_backend_open(const struct backend_options *options, struct backend **ret_backend);
+/* One more mount of the store that another one has open. */
+int memory_backend_join(struct backend *backend, struct backend **ret_backend);
 
 #endif

@@ -31,15 +31,18 @@ int64_t memory_number(struct bytes value)
 int memory_snapshot_begin(struct backend *backend, unsigned flags,
 			  struct backend_snapshot **ret_snapshot)
 {
-	struct memory *memory = memory_of(backend);
+	struct memory_store *store = memory_of(backend)->store;
 	struct backend_snapshot *snapshot = malloc(sizeof(*snapshot));
 
-	(void)flags;
 	if (!snapshot)
 		return -ENOMEM;
-	pthread_mutex_lock(&memory->map_lock);
-	snapshot->map = map_ref(memory->map);
-	pthread_mutex_unlock(&memory->map_lock);
+	pthread_mutex_lock(&store->map_lock);
+	snapshot->map = map_ref(store->map);
+	pthread_mutex_unlock(&store->map_lock);
+	if (!(flags & BACKEND_ANYWAY) && memory_feed_waits(memory_of(backend), snapshot->map)) {
+		memory_snapshot_end(backend, snapshot);
+		return -ESTALE;
+	}
 	*ret_snapshot = snapshot;
 	return 0;
 }
@@ -62,7 +65,7 @@ static int find(const struct map *map, struct key key, int missing,
 	return r < 0 ? r : *ret_entry ? 0 : missing;
 }
 
-static int find_node(const struct map *map, uint64_t ino, struct backend_node *ret_node)
+int memory_find_node(const struct map *map, uint64_t ino, struct backend_node *ret_node)
 {
 	const struct map_entry *entry;
 	int r = find(map, key_of_node(KEY_NODE, ino), -ENOENT, &entry);
@@ -76,7 +79,7 @@ int memory_node_get(struct backend *backend, struct backend_snapshot *snapshot, 
 		    struct backend_node *ret_node)
 {
 	struct backend_node node;
-	int r = find_node(snapshot->map, ino, &node);
+	int r = memory_find_node(snapshot->map, ino, &node);
 
 	(void)backend;
 	return r < 0 ? r : backend_node_copy(&node, ret_node);
@@ -107,7 +110,8 @@ int memory_node_list(struct backend *backend, struct backend_snapshot *snapshot,
 	key_add_number(&walk.key, (int64_t)after);
 	walk.behind = true;
 	while (walk_next(&walk)) {
-		walk.r = find_node(snapshot->map, (uint64_t)key_take_number(&walk.rest), &node);
+		walk.r = memory_find_node(snapshot->map, (uint64_t)key_take_number(&walk.rest),
+					  &node);
 		if (walk.r == 0)
 			walk.r = fn(arg, &node);
 	}
@@ -172,7 +176,7 @@ int memory_entry_list(struct backend *backend, struct backend_snapshot *snapshot
 					       .ino = (uint64_t)memory_number(walk.entry->value) };
 		struct backend_node node;
 
-		if (find_node(snapshot->map, entry.ino, &node) == 0)
+		if (memory_find_node(snapshot->map, entry.ino, &node) == 0)
 			walk.r = fn(arg, &entry, &node);
 	}
 	return walk_end(&walk);
@@ -335,22 +339,11 @@ int memory_mark_find_index(struct backend *backend, struct backend_snapshot *sna
 int memory_last_ids(struct backend *backend, struct backend_snapshot *snapshot, uint64_t *ret_ino,
 		    uint64_t *ret_entry)
 {
-	struct walk walk = walk_in(snapshot->map, key_make(KEY_ENTRY));
-	int64_t last = 0;
-	int r;
+	const struct memory_store *store = memory_of(backend)->store;
 
-	while (walk_next(&walk)) {
-		int64_t id;
-
-		key_take_number(&walk.rest); /* the directory */
-		id = key_take_number(&walk.rest);
-		last = MAX(last, id);
-	}
-	r = walk_end(&walk);
-	if (r < 0)
-		return r;
-	*ret_ino = memory_of(backend)->last_ino;
-	*ret_entry = (uint64_t)last;
+	(void)snapshot;
+	*ret_ino = store->last_ino;
+	*ret_entry = store->last_entry;
 	return 0;
 }
 

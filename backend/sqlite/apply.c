@@ -4,6 +4,8 @@
 #include <stddef.h>
 
 #include "backend/sqlite/error.h"
+#include "backend/sqlite/feed.h"
+#include "backend/sqlite/mounts.h"
 #include "backend/sqlite/store.h"
 #include "backend/sqlite/times.h"
 #include "backend/sqlite/writer.h"
@@ -42,13 +44,14 @@ static const struct field {
 /* How an operation becomes SQL: the statements, and the fields that are their parameters from ?1
  * on. */
 struct recipe {
-	enum sqlite_sql statements[6]; /* ends with SQL_NONE */
+	enum sqlite_sql statements[8]; /* ends with SQL_NONE */
 	const char *fields;
 	bool rows;	 /* changes the rows' table */
 	apply_fn *apply; /* instead */
 };
 
-static apply_fn apply_row_put, apply_node_put, apply_change_done;
+static apply_fn apply_row_put, apply_node_put, apply_change_done, apply_guard, apply_claim,
+	apply_lease, apply_lock;
 
 static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_ROW_INSERT] = { { SQL_ROW_INSERT }, "sk@DCU", true, NULL },
@@ -63,7 +66,8 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_HIDDEN_DELETE] = { { SQL_TRASH_MAKE, SQL_HIDDEN_DELETE }, "i@t", true, NULL },
 	[BACKEND_NODE_PUT] = { { SQL_NONE }, "", false, apply_node_put },
 	[BACKEND_NODE_DELETE] = { { SQL_NODE_DELETE, SQL_NODE_XATTRS_DELETE, SQL_NODE_CHUNKS_DELETE,
-				    SQL_NODE_PIECES_DELETE, SQL_NODE_MARKS_DELETE },
+				    SQL_NODE_PIECES_DELETE, SQL_NODE_MARKS_DELETE,
+				    SQL_NODE_CLAIMS_DELETE, SQL_NODE_LOCKS_DELETE },
 				  "i",
 				  false,
 				  NULL },
@@ -79,6 +83,11 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_MARK_DELETE] = { { SQL_MARK_DELETE }, "io", false, NULL },
 	[BACKEND_CHANGE_DONE] = { { SQL_NONE }, "", false, apply_change_done },
 	[BACKEND_CHANGE_APART] = { { SQL_CHANGE_APART }, "sk@t", false, NULL },
+	[BACKEND_GUARD] = { { SQL_NONE }, "", false, apply_guard },
+	[BACKEND_CLAIM] = { { SQL_NONE }, "", false, apply_claim },
+	[BACKEND_UNCLAIM] = { { SQL_NONE }, "", false, apply_claim },
+	[BACKEND_LEASE] = { { SQL_NONE }, "", false, apply_lease },
+	[BACKEND_LOCK] = { { SQL_NONE }, "", false, apply_lock },
 };
 
 /* Tables without times have no parameter for it; SQLite then says no, and we do not mind. */
@@ -122,14 +131,6 @@ static void bind_field(sqlite3_stmt *statement, int index, char letter, const st
 	}
 }
 
-static int finish(struct sqlite_conn *conn, sqlite3_stmt *statement)
-{
-	int r = sqlite_result(conn, sqlite3_step(statement));
-
-	sqlite3_reset(statement);
-	return r;
-}
-
 static int apply_recipe(struct sqlite_conn *conn, const struct recipe *recipe,
 			const struct backend_op *op, const char *now)
 {
@@ -142,7 +143,7 @@ static int apply_recipe(struct sqlite_conn *conn, const struct recipe *recipe,
 			return r;
 		for (int i = 0; recipe->fields[i]; i++)
 			bind_field(statement, i + 1, recipe->fields[i], op, now);
-		r = finish(conn, statement);
+		r = sqlite_conn_finish(conn, statement);
 	}
 	return r;
 }
@@ -220,7 +221,7 @@ static int put_node(struct sqlite_conn *conn, enum sqlite_sql sql, const struct 
 	bind_optional(statement, ++index, node->session, false);
 	bind_optional(statement, ++index, node->key, false);
 	bind_optional(statement, ++index, node->target, true);
-	return finish(conn, statement);
+	return sqlite_conn_finish(conn, statement);
 }
 
 /* That a number is used stays in the store when its node does not: many are noted at once, in the
@@ -231,25 +232,112 @@ static int note_ino(struct sqlite_conn *conn, uint64_t ino)
 					      INOS_NOTED - 1 };
 	static const struct recipe note = { { SQL_INO_NOTE }, "i", false, NULL };
 	uint64_t *noted = &conn->store->ino_noted;
-	int r;
+	int64_t leased = 0;
+	int r = 0;
 
-	if (ino <= *noted)
-		return 0;
+	if (ino > *noted)
+		r = sqlite_conn_number(conn, SQL_LEASED_INO, &leased);
+	*noted = MAX(*noted, (uint64_t)leased);
+	if (r < 0 || ino <= *noted)
+		return r;
 	r = apply_recipe(conn, &note, &op, NULL);
 	if (r == 0)
 		*noted = op.ino;
 	return r;
 }
 
+static int bind_claim(struct sqlite_conn *conn, enum sqlite_sql sql, uint64_t ino, uint64_t mount,
+		      uint64_t n)
+{
+	int r = 0;
+	sqlite3_stmt *statement = sqlite_conn_take(conn, sql, &r);
+
+	if (!statement)
+		return r;
+	sqlite3_bind_int64(statement, 1, sqlite_clip(ino));
+	sqlite3_bind_int64(statement, 2, sqlite_clip(mount));
+	if (sql == SQL_CLAIM_PUT)
+		sqlite3_bind_int64(statement, 3, sqlite_clip(n));
+	return sqlite_conn_finish(conn, statement);
+}
+
+/* Who has digested the next note has digested all of the transaction. */
+static int until_all_know(struct sqlite_conn *conn, uint64_t ino)
+{
+	uint64_t last;
+	int r = sqlite_feed_last(conn, &last);
+
+	return r < 0 ? r : bind_claim(conn, SQL_CLAIM_PUT, ino, 0, last + 1);
+}
+
+static int apply_claim(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+{
+	uint64_t mount = conn->store->mounts.number;
+
+	(void)now;
+	if (op->type == BACKEND_UNCLAIM)
+		return bind_claim(conn, SQL_CLAIM_DELETE, op->ino, mount, 0);
+	return bind_claim(conn, SQL_CLAIM_PUT, op->ino, mount, 0);
+}
+
+static int apply_guard(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+{
+	(void)now;
+	return op->ino == 0 && !op->session.data && sqlite_mounts_shared(conn->store) ? -ESTALE : 0;
+}
+
+static int apply_lock(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+{
+	enum sqlite_sql sql = op->data.size ? SQL_LOCK_PUT : SQL_LOCK_DELETE;
+	sqlite3_stmt *statement;
+	int r = op->at ? sqlite_locks_judge(conn, op->ino, op->data) : 0;
+
+	(void)now;
+	if (r < 0)
+		return r;
+	statement = sqlite_conn_take(conn, sql, &r);
+	if (!statement)
+		return r;
+	sqlite3_bind_int64(statement, 1, sqlite_clip(op->ino));
+	sqlite3_bind_int64(statement, 2, (int64_t)conn->store->mounts.number);
+	if (op->data.size)
+		sqlite_bind_blob(statement, 3, op->data);
+	return sqlite_conn_finish(conn, statement);
+}
+
+static int apply_lease(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+{
+	static const struct recipe note_ino = { { SQL_INO_NOTE }, "i", false, NULL };
+	static const struct recipe note_entry = { { SQL_ENTRY_NOTE }, "@", false, NULL };
+	const struct backend_op noted = { .ino = op->ino + (uint64_t)op->to,
+					  .at = op->at + op->to };
+	int64_t ino = 0, entry = 0;
+	int r = sqlite_conn_number(conn, SQL_LEASED_INO, &ino);
+
+	if (r == 0)
+		r = sqlite_conn_number(conn, SQL_LEASED_ENTRY, &entry);
+	if (r == 0 && ((uint64_t)ino > op->ino || entry > op->at))
+		return -ESTALE;
+	if (r == 0)
+		r = apply_recipe(conn, &note_ino, &noted, now);
+	if (r == 0)
+		r = apply_recipe(conn, &note_entry, &noted, now);
+	return r;
+}
+
 static int apply_node_put(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
 {
 	int r = put_node(conn, SQL_NODE_TOUCH, op->node);
+	bool touched = r == 0 && sqlite3_changes(conn->db) > 0;
 
 	(void)now;
-	if (r < 0 || sqlite3_changes(conn->db) > 0)
-		return r;
-	r = note_ino(conn, op->node->ino);
-	return r < 0 ? r : put_node(conn, SQL_NODE_PUT, op->node);
+	if (r == 0 && !touched)
+		r = note_ino(conn, op->node->ino);
+	if (r == 0 && !touched)
+		r = put_node(conn, SQL_NODE_PUT, op->node);
+	if (r == 0 && !op->node->nlink && sqlite_mounts_shared(conn->store))
+		r = until_all_know(conn, op->node->ino);
+	return r;
 }
 
 static int apply_change_done(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
@@ -326,7 +414,7 @@ static int apply_rows(struct sqlite_conn *conn, const struct backend_op *ops, co
 		bind_field(statement, i + 1, first[i], ops, now);
 	for (int i = 1; i < SQLITE_ROWS; i++)
 		bind_field(statement, count + i, 'D', &ops[i], now);
-	return finish(conn, statement);
+	return sqlite_conn_finish(conn, statement);
 }
 
 int sqlite_apply(struct sqlite_conn *conn, const struct backend_op *ops, size_t count,

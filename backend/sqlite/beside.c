@@ -69,14 +69,24 @@ static bool begins_with(const char *name, const char *sentence)
 	       memcmp(begin, sentence, size) == 0;
 }
 
-void sqlite_beside_remove(const char *path)
+static void remove_own(const char *path, const char *ending, const char *sentence)
 {
-	const char *name = BESIDE(path, sqlite_reserve_ending);
+	const char *name = BESIDE(path, ending);
 
-	if (begins_with(name, sqlite_reserve_sentence))
+	if (begins_with(name, sentence))
 		unlink(name);
 }
 
+void sqlite_beside_remove(const char *path)
+{
+	remove_own(path, sqlite_reserve_ending, sqlite_reserve_sentence);
+	remove_own(path, sqlite_mounts_ending, sqlite_mounts_sentence);
+}
+
+const char sqlite_mounts_ending[] = "-mounts";
+const char sqlite_mounts_sentence[] = "sessfs keeps here which mounts have the store.  The file "
+				      "may be deleted while its store is "
+				      "not mounted.\n";
 const char sqlite_reserve_ending[] = "-reserve";
 const char sqlite_reserve_sentence[] =
 	"sessfs keeps this room to be able to delete on a full disk.  The file may be deleted "

@@ -20,6 +20,8 @@ uint64_t sqlite_beside_size(const char *path, const char *ending);
 int sqlite_beside_open(const char *path, const char *ending, const char *sentence, int flags);
 /* Of the file of the reserve (room.c). */
 extern const char sqlite_reserve_ending[], sqlite_reserve_sentence[];
+/* Of the file by which mounts know of each other (mounts.c). */
+extern const char sqlite_mounts_ending[], sqlite_mounts_sentence[];
 /* Take away those files that are ours by their sentences. */
 void sqlite_beside_remove(const char *path);
 

@@ -19,6 +19,7 @@
 #include "backend/sqlite/beside.h"
 #include "backend/sqlite/changes.h"
 #include "backend/sqlite/cursor.h"
+#include "backend/sqlite/mounts.h"
 #include "backend/sqlite/schema.h"
 #include "backend/sqlite/slots.h"
 #include "backend/sqlite/store.h"
@@ -99,7 +100,7 @@ static int list_everything(struct sqlite *store, struct backend_snapshot *snapsh
 
 static int list_logged(struct backend_snapshot *snapshot, backend_change_fn *fn, void *arg)
 {
-	struct cursor cursor = cursor_open(snapshot, SQL_CHANGE_LIST);
+	struct cursor cursor = cursor_open(&snapshot->conn, SQL_CHANGE_LIST);
 
 	while (cursor_next(&cursor)) {
 		const struct backend_change change = {
@@ -136,7 +137,8 @@ int sqlite_change_waiting(struct backend *backend, int64_t *ret_oldest, int64_t 
 {
 	struct sqlite *store = sqlite_of(backend);
 	struct sqlite_conn *conn = &store->watcher;
-	bool pending = false, cut = false;
+	unsigned pending = 0;
+	bool cut = false;
 	int r;
 
 	*ret_oldest = *ret_newest = 0;
@@ -145,6 +147,7 @@ int sqlite_change_waiting(struct backend *backend, int64_t *ret_oldest, int64_t 
 		return 0;
 	pthread_mutex_lock(&store->version_lock);
 	r = sqlite_schema_pending(conn, &pending, &cut);
+	pending &= SQLITE_PENDING_CHANGES;
 	if (r == 0 && pending)
 		r = sqlite_conn_query(conn, "SELECT min(stamp) FROM sessfs_change", 0, ret_oldest);
 	if (r == 0 && pending)
@@ -161,7 +164,8 @@ int sqlite_change_waiting(struct backend *backend, int64_t *ret_oldest, int64_t 
 static int ask(struct sqlite *store, int64_t *version)
 {
 	int64_t digested = 0, now = 0;
-	bool pending = false, cut = false;
+	unsigned pending = 0;
+	bool cut = false;
 	int r;
 
 	pthread_mutex_lock(&store->version_lock);
@@ -211,6 +215,7 @@ int sqlite_change_wait(struct backend *backend, int timeout_ms)
 
 	if (store->owner)
 		sqlite_file_there(store);
+	sqlite_mounts_sweep(store);
 	/* Another program's commits begin the log anew only while nobody has a snapshot in it. */
 	if (sqlite_beside_size(store->place.path, "-wal") > 2 * SQLITE_WAL_KIB * UINT64_C(1024))
 		sqlite_snapshot_kept(store, BACKEND_KEEP_NONE);
@@ -221,6 +226,8 @@ int sqlite_change_wait(struct backend *backend, int timeout_ms)
 		/* First of all the pause: so a caller in a loop never spins, whatever we answer. */
 		if (doze(store, MIN(rest, PAUSE_MS), false))
 			return 1;
+		if (sqlite_mounts_asked(store))
+			sqlite_snapshot_kept(store, BACKEND_KEEP_NEWER);
 		r = ask(store, &version);
 		if (r)
 			return r;

@@ -24,8 +24,11 @@
 
 #include "backend/sqlite/changes.h"
 #include "backend/sqlite/error.h"
+#include "backend/sqlite/feed.h"
 #include "backend/sqlite/join.h"
 #include "backend/sqlite/keeper.h"
+#include "backend/sqlite/mounts.h"
+#include "backend/sqlite/reserve.h"
 #include "backend/sqlite/room.h"
 #include "backend/sqlite/schema.h"
 #include "backend/sqlite/slots.h"
@@ -59,23 +62,59 @@ static uint64_t weigh_all(const struct sqlite_request *first, const struct sqlit
 	return bytes;
 }
 
-static int apply_batch(struct sqlite_conn *conn, struct backend_batch *batch, const char *now)
+/* The writer's transaction. */
+struct transaction {
+	struct sqlite_conn *conn;
+	char now[SQLITE_STAMP];
+	unsigned pending; /* SQLITE_PENDING_CHANGES and its like */
+	bool shared;	  /* other mounts are there */
+	/* What they have left and this one has not digested, and what this one leaves for them. */
+	struct feed_notes waiting;
+	struct feed_notes notes;
+};
+
+static int judge_batch(struct transaction *transaction, const struct backend_batch *batch)
 {
+	const struct feed_state state = sqlite_feed_state(transaction->conn);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && transaction->waiting.any && i < batch->count; i++)
+		r = feed_judge(&transaction->waiting, &state, &batch->ops[i]);
+	return r;
+}
+
+static int note_op(struct transaction *transaction, const struct backend_op *op)
+{
+	const struct feed_state state = sqlite_feed_state(transaction->conn);
+
+	return transaction->shared ? feed_note(&transaction->notes, &state, op) : 0;
+}
+
+static int apply_batch(struct transaction *transaction, struct backend_batch *batch)
+{
+	struct sqlite_conn *conn = transaction->conn;
 	int r;
 
 	for (;;) {
 		uint64_t bytes = weigh(batch);
 
-		for (size_t i = 0; i < batch->count; i += (size_t)r) {
-			r = sqlite_apply(conn, &batch->ops[i], batch->count - i, now);
+		for (size_t i = 0, done; i < batch->count; i = done) {
+			/* Of several that are applied as one, the first tells of the others. */
+			r = note_op(transaction, &batch->ops[i]);
+			if (r == 0)
+				r = sqlite_apply(conn, &batch->ops[i], batch->count - i,
+						 transaction->now);
 			if (r < 0)
 				return r;
+			done = i + (size_t)r;
 		}
 		r = sqlite_room_check(conn->store, bytes);
 		if (r < 0 || !batch->more)
 			return r;
 		tick(batch->count);
 		r = batch->more(batch);
+		if (r > 0)
+			r = judge_batch(transaction, batch) < 0 ? -ESTALE : r;
 		if (r <= 0)
 			return r;
 	}
@@ -112,7 +151,7 @@ static void set_ahead(struct sqlite *store)
 	store->writer_ahead = ahead;
 }
 
-static int pending_now(struct sqlite *store, bool *ret_pending)
+static int pending_now(struct sqlite *store, unsigned *ret_pending)
 {
 	int64_t digested = -1, version = 0;
 	bool cut = false;
@@ -124,7 +163,7 @@ static int pending_now(struct sqlite *store, bool *ret_pending)
 			r = sqlite_schema_mend(&store->writer);
 		if (r == 0 && cut) {
 			sqlite_conn_renew(&store->writer);
-			*ret_pending = true;
+			*ret_pending |= SQLITE_PENDING_CHANGES;
 		}
 		return r;
 	}
@@ -132,7 +171,34 @@ static int pending_now(struct sqlite *store, bool *ret_pending)
 	if (r == 0)
 		r = sqlite_version(store, &version);
 	if (r == 0)
-		*ret_pending = version != digested;
+		*ret_pending = version != digested ? SQLITE_PENDING_CHANGES : 0;
+	return r;
+}
+
+/* What one batch comes to. */
+static int run_batch(struct transaction *transaction, struct sqlite_request *request)
+{
+	bool stale = (transaction->pending & SQLITE_PENDING_CHANGES) &&
+		     !(request->flags & BACKEND_ANYWAY);
+	int r = stale ? -ESTALE : judge_batch(transaction, request->batch);
+
+	request->result = r == -ESTALE ? r : 0;
+	if (r == 0)
+		r = apply_batch(transaction, request->batch);
+	return request->result ? 0 : r;
+}
+
+/* Once the transaction is committed: if nothing of others waits, all notes so far are known. */
+static int finish_group(struct transaction *transaction)
+{
+	uint64_t last = 0;
+	bool told = transaction->notes.any;
+	int r = told ? sqlite_feed_put(transaction->conn, &transaction->notes, &last) : 0;
+
+	if (r == 0)
+		r = sqlite_conn_run(transaction->conn, SQL_COMMIT);
+	if (r == 0 && told && !transaction->waiting.any)
+		sqlite_feed_known(transaction->conn->store, last);
 	return r;
 }
 
@@ -142,35 +208,41 @@ static int pending_now(struct sqlite *store, bool *ret_pending)
  */
 static int run_group(struct sqlite *store, struct sqlite_request *first, struct sqlite_request *end)
 {
-	struct sqlite_conn *conn = &store->writer;
-	char now[SQLITE_STAMP];
-	bool pending = false;
+	struct transaction transaction = { .conn = &store->writer };
 	/* With the lock for writing held, behind which a store is put in the place of another.
 	 * That is refused while there is an owner, who looks now and then and before each sync. */
 	int r = store->owner && !atomic_load(&store->gone) ? 0 : sqlite_file_there(store);
 
 	if (r == 0)
-		r = pending_now(store, &pending);
+		r = pending_now(store, &transaction.pending);
+	if (r == 0 && (transaction.pending & SQLITE_PENDING_FEED))
+		r = sqlite_feed_collect(&store->writer, &transaction.waiting);
+	transaction.shared = sqlite_mounts_shared(store);
+	/* Who had the reserve may have ended. */
+	if (store->mounts.shared && !transaction.shared)
+		sqlite_reserve_open(store);
+	store->mounts.shared = transaction.shared;
 	sqlite_room_begin(store);
 	store->room.written = 0;
-	sqlite_stamp_now(now);
+	sqlite_stamp_now(transaction.now);
 	set_triggers(store);
 	set_ahead(store);
 	for (struct sqlite_request *request = first; r == 0 && request != end;
 	     request = request->next) {
 		/* A batch before this one may have digested the changes. */
-		if (pending && request != first)
-			r = pending_now(store, &pending);
-		request->result = pending && !(request->flags & BACKEND_ANYWAY) ? -ESTALE : 0;
-		if (r == 0 && request->result == 0)
-			r = apply_batch(conn, request->batch, now);
+		if ((transaction.pending & SQLITE_PENDING_CHANGES) && request != first)
+			r = pending_now(store, &transaction.pending);
+		if (r == 0)
+			r = run_batch(&transaction, request);
 	}
 	if (r == 0)
-		r = sqlite_conn_run(conn, SQL_COMMIT);
+		r = finish_group(&transaction);
 	if (r < 0) {
-		sqlite_conn_rollback(conn);
+		sqlite_conn_rollback(&store->writer);
 		store->ino_noted = 0; /* for sure */
 	}
+	feed_notes_done(&transaction.waiting);
+	feed_notes_done(&transaction.notes);
 	return r;
 }
 
@@ -214,16 +286,19 @@ static bool lend_before(struct sqlite *store, const struct sqlite_request *reque
 
 static void run(struct sqlite *store, struct sqlite_request *first, struct sqlite_request *end)
 {
-	bool lent = lend_before(store, first);
+	bool lent = lend_before(store, first), turn = store->mounts.shared, begun;
 	int r;
-	bool begun;
 
 	if (store->room.nearly_full)
 		sqlite_room_prepare(store, weigh_all(first, end));
+	if (turn)
+		sqlite_mounts_turn(store);
 	r = sqlite_conn_begin(&store->writer, SQL_BEGIN_IMMEDIATE);
 	begun = r == 0;
 	if (begun)
 		r = run_group(store, first, end);
+	if (turn)
+		sqlite_mounts_turn_end(store);
 	if (lent)
 		sqlite_room_return(store);
 	if ((r == -ENOSPC || r == -EFBIG) && first->next == end)

@@ -170,16 +170,20 @@ sqlite3_stmt *sqlite_conn_take(struct sqlite_conn *conn, enum sqlite_sql sql, in
 	return conn->statements[sql];
 }
 
+int sqlite_conn_finish(struct sqlite_conn *conn, sqlite3_stmt *statement)
+{
+	int r = sqlite_result(conn, sqlite3_step(statement));
+
+	sqlite3_reset(statement);
+	return r;
+}
+
 int sqlite_conn_run(struct sqlite_conn *conn, enum sqlite_sql sql)
 {
 	int r = 0;
 	sqlite3_stmt *statement = sqlite_conn_take(conn, sql, &r);
 
-	if (!statement)
-		return r;
-	r = sqlite_result(conn, sqlite3_step(statement));
-	sqlite3_reset(statement);
-	return r;
+	return statement ? sqlite_conn_finish(conn, statement) : r;
 }
 
 int sqlite_conn_begin(struct sqlite_conn *conn, enum sqlite_sql sql)

@@ -39,6 +39,8 @@ void sqlite_conn_renew(struct sqlite_conn *conn);
 sqlite3_stmt *sqlite_conn_take(struct sqlite_conn *conn, enum sqlite_sql sql, int *ret_error);
 /* One that is the caller's, to be finalized, of a text with words (sql.h). */
 int sqlite_conn_prepare(struct sqlite_conn *conn, const char *words, sqlite3_stmt **ret_statement);
+/* Run one that was bound, and have it ready again. */
+int sqlite_conn_finish(struct sqlite_conn *conn, sqlite3_stmt *statement);
 /* Run one that has no parameters and whose result does not matter. */
 int sqlite_conn_run(struct sqlite_conn *conn, enum sqlite_sql sql);
 /* Run one that begins a transaction. */

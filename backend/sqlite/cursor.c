@@ -4,9 +4,9 @@
 #include "backend/sqlite/error.h"
 #include "src/base/cleanup.h"
 
-struct cursor cursor_open(struct backend_snapshot *snapshot, enum sqlite_sql sql)
+struct cursor cursor_open(struct sqlite_conn *conn, enum sqlite_sql sql)
 {
-	struct cursor cursor = { .conn = &snapshot->conn, .least = INT64_MIN };
+	struct cursor cursor = { .conn = conn, .least = INT64_MIN };
 
 	cursor.statement = sqlite_conn_take(cursor.conn, sql, &cursor.r);
 	cursor.own = cursor.statement && sqlite3_stmt_busy(cursor.statement);

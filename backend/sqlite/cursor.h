@@ -5,7 +5,7 @@
 /*
  * A statement under way in a snapshot.
  *
- *	struct cursor cursor = cursor_open(snapshot, SQL_XATTR_LIST);
+ *	struct cursor cursor = cursor_open(&snapshot->conn, SQL_XATTR_LIST);
  *
  *	cursor_bind_id(&cursor, ino);
  *	while (cursor_next(&cursor))
@@ -27,7 +27,7 @@ struct cursor {
 	int64_t least; /* that the next key may be */
 };
 
-struct cursor cursor_open(struct backend_snapshot *snapshot, enum sqlite_sql sql);
+struct cursor cursor_open(struct sqlite_conn *conn, enum sqlite_sql sql);
 
 /* The next parameter. */
 void cursor_bind_number(struct cursor *cursor, int64_t number);

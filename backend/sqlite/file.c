@@ -27,6 +27,7 @@
 #include "backend/sqlite/beside.h"
 #include "backend/sqlite/error.h"
 #include "backend/sqlite/sqlite.h"
+#include "backend/sqlite/owner.h"
 #include "backend/sqlite/store.h"
 #include "src/base/cleanup.h"
 #include "src/base/descriptor.h"
@@ -38,9 +39,9 @@ struct sqlite_file {
 	ino_t inode;
 	unsigned users;
 	int fd;
-	int write_error; /* why it could not be opened for writing; 0: it could */
-	bool owned;	 /* by a store in this process */
-	bool kept;	 /* the descriptor is never closed */
+	int write_error;	   /* why it could not be opened for writing; 0: it could */
+	struct sqlite_owner owner; /* the stores of this process that own it */
+	bool kept;		   /* the descriptor is never closed */
 };
 
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -151,60 +152,65 @@ static void file_release(struct sqlite_file *file)
 	free(file);
 }
 
-static struct flock owner_lock(short type)
+/* Where the last name of a path begins, which is absolute. */
+static size_t base_of(const char *path)
 {
-	return (struct flock){
-		.l_type = type, .l_whence = SEEK_SET, .l_start = BACKEND_OWNER_BYTE, .l_len = 1
-	};
+	return (size_t)(strrchr(path, '/') + 1 - path);
 }
 
-static int own(struct sqlite_file *file)
+static int own(struct sqlite_file *file, bool shared, off_t name)
 {
-	struct flock lock = owner_lock(F_WRLCK);
-
 	/* The descriptor is shared in this process, and so would be the lock. */
-	if (file->owned)
-		return -EBUSY;
-	if (file->write_error)
-		return file->write_error;
-	if (fcntl(file->fd, F_OFD_SETLK, &lock) < 0)
-		return errno == EAGAIN || errno == EACCES ? -EBUSY : -errno;
-	file->owned = true;
-	return 0;
+	return file->write_error && !file->owner.count ?
+		       file->write_error :
+		       sqlite_owner_take(&file->owner, file->fd, shared, name);
 }
 
-int sqlite_file_own(struct sqlite_file *file)
+int sqlite_place_own(const struct sqlite_place *place, bool shared)
 {
+	const char *name = place->path + base_of(place->path);
+	off_t byte = shared && sqlite_owner_is_local(place->file->fd) ?
+			     sqlite_owner_name(place->dir, name) :
+			     0;
 	int r;
 
 	pthread_mutex_lock(&files_lock);
-	r = own(file);
+	r = own(place->file, byte != 0, byte);
 	pthread_mutex_unlock(&files_lock);
 	return r;
 }
 
 void sqlite_file_disown(struct sqlite_file *file)
 {
-	struct flock lock = owner_lock(F_UNLCK);
+	pthread_mutex_lock(&files_lock);
+	sqlite_owner_give(&file->owner, file->fd);
+	pthread_mutex_unlock(&files_lock);
+}
+
+bool sqlite_file_shared(struct sqlite_file *file)
+{
+	bool shared;
 
 	pthread_mutex_lock(&files_lock);
-	fcntl(file->fd, F_OFD_SETLK, &lock);
-	file->owned = false;
+	shared = file->owner.count && file->owner.shared;
 	pthread_mutex_unlock(&files_lock);
+	return shared;
 }
 
 bool sqlite_file_owned(struct sqlite_file *file)
 {
-	struct flock lock = owner_lock(F_WRLCK);
 	bool owned;
 
 	pthread_mutex_lock(&files_lock);
-	owned = file->owned;
+	owned = file->owner.count;
 	pthread_mutex_unlock(&files_lock);
-	if (owned)
-		return true;
 	/* Unsure counts as owned: the owner then looks at its rows once more than needed. */
-	return fcntl(file->fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
+	return owned || sqlite_owner_there(file->fd);
+}
+
+bool sqlite_file_owned_elsewhere(struct sqlite_file *file)
+{
+	return sqlite_owner_there(file->fd);
 }
 
 int sqlite_file_allocate(struct sqlite_file *file, uint64_t size)
@@ -220,7 +226,7 @@ int sqlite_file_take(const char *path, struct sqlite_file **ret_file)
 	pthread_mutex_lock(&files_lock);
 	r = file_open(path, &file);
 	if (r == 0)
-		r = own(file);
+		r = own(file, false, 0);
 	if (r < 0)
 		file_release(file);
 	pthread_mutex_unlock(&files_lock);
@@ -376,12 +382,6 @@ static int find_or_make(const char *path, const struct backend_options *options,
 		return r;
 	return sqlite_refuse(ret_why, -EEXIST,
 			     "cannot make %s: it is a symbolic link that leads nowhere", path);
-}
-
-/* Where the last name of a path begins, which is absolute. */
-static size_t base_of(const char *path)
-{
-	return (size_t)(strrchr(path, '/') + 1 - path);
 }
 
 /* 0: it cannot be had. */

@@ -27,9 +27,14 @@ int sqlite_place_find(const char *path, const struct backend_options *options,
 bool sqlite_place_stands(const struct sqlite_place *place);
 /* Only when all connections are closed (file.c says why). */
 void sqlite_place_done(struct sqlite_place *place);
-/* Become the owner until the file is disowned or its last place is done; -EBUSY: it has one. */
-int sqlite_file_own(struct sqlite_file *file);
+/* Become the owner of the file, or one of several that share it, until it is disowned or its last
+ * place is done; -EBUSY: it has one that does not share it, that has it under another name, or one
+ * at all.  As often as it was owned it is to be disowned. */
+int sqlite_place_own(const struct sqlite_place *place, bool shared);
 void sqlite_file_disown(struct sqlite_file *file);
+/* Whether who owns it, in this process, shares it; nobody does on a filesystem of several
+ * machines. */
+bool sqlite_file_shared(struct sqlite_file *file);
 /* Own a file by its path, whatever is in it, and without a store; and give it up.  No connection to
  * it may be open then. */
 int sqlite_file_take(const char *path, struct sqlite_file **ret_file);
@@ -38,6 +43,8 @@ void sqlite_file_leave(struct sqlite_file *file);
 int sqlite_file_allocate(struct sqlite_file *file, uint64_t size);
 /* Whether anybody owns it, here or in another process; in doubt, somebody does. */
 bool sqlite_file_owned(struct sqlite_file *file);
+/* Whether another process owns it, too. */
+bool sqlite_file_owned_elsewhere(struct sqlite_file *file);
 /* 0 while the store's file has its name in the directory where it was opened, also when that was
  * moved; -EIO when it has not, and then the log says so: what is written to it is found by nobody.
  * Once for an owner, who would say it at every call. */

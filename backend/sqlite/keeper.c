@@ -29,6 +29,7 @@
 #include "backend/sqlite/conn.h"
 #include "backend/sqlite/error.h"
 #include "backend/sqlite/keeper.h"
+#include "backend/sqlite/mounts.h"
 #include "backend/sqlite/room.h"
 #include "backend/sqlite/slots.h"
 #include "backend/sqlite/store.h"
@@ -47,6 +48,7 @@ enum {
 	HURRY_KIB = 16384,     /* make it urgent */
 	ROUNDS = 8,	       /* to come close to the writer before he is held */
 	HOLD_MS = 50,	       /* how long he is held, about */
+	ASKED_MS = 40,	       /* in which other mounts renew their snapshots */
 	SLOW_US = 20000,       /* a commit's delay when the WAL is twice as large as it should be */
 	SLOWEST = 10,	       /* times that, when it has become much larger */
 };
@@ -255,6 +257,19 @@ static bool come_closer(struct sqlite *store)
 	return (sqlite_milliseconds() - begin) * pages_to_copy(store) <= (int64_t)HOLD_MS * pages;
 }
 
+/* Other mounts write, too, and keep snapshots.  With the turn taken, those are renewed so that all
+ * of the WAL can be copied, and once more so that none needs it. */
+static void empty_shared(struct sqlite *store)
+{
+	sqlite_mounts_turn(store);
+	for (int i = 0; i < 2; i++) {
+		checkpoint(store);
+		sqlite_mounts_ask(store);
+		usleep(ASKED_MS * 1000);
+	}
+	sqlite_mounts_turn_end(store);
+}
+
 /*
  * Copy what is in the WAL.  When it will soon be larger than it may be, go after the writer until
  * the rest is small, if need be while he is slowed down; and then copy that while he has to wait.
@@ -269,6 +284,8 @@ static void empty_wal(struct sqlite *store)
 	for (int round = 0; round < ROUNDS && !close; round++)
 		close = come_closer(store);
 	sqlite_writer_take(store);
+	if (sqlite_mounts_shared(store))
+		empty_shared(store);
 	checkpoint(store);
 	/* One that is begun now needs nothing of the WAL. */
 	sqlite_snapshot_kept(store, BACKEND_KEEP_NEWER);

@@ -29,9 +29,11 @@
 #include "backend/sqlite/beside.h"
 #include "backend/sqlite/changes.h"
 #include "backend/sqlite/error.h"
+#include "backend/sqlite/feed.h"
 #include "backend/sqlite/join.h"
 #include "backend/sqlite/judge.h"
 #include "backend/sqlite/keeper.h"
+#include "backend/sqlite/mounts.h"
 #include "backend/sqlite/reserve.h"
 #include "backend/sqlite/room.h"
 #include "backend/sqlite/schema.h"
@@ -72,6 +74,7 @@ static void sqlite_close(struct backend *backend)
 	sqlite_keeper_stop(store);
 	sqlite_watch_stop(store);
 	sqlite_room_ending(store);
+	sqlite_mounts_leave(store);
 	while ((snapshot = store->pool.idle)) {
 		store->pool.idle = snapshot->next;
 		sqlite_conn_close(&snapshot->conn);
@@ -94,6 +97,7 @@ static void sqlite_close(struct backend *backend)
 	pthread_cond_destroy(&store->pool.freed);
 	pthread_mutex_destroy(&store->queue.lock);
 	pthread_mutex_destroy(&store->version_lock);
+	pthread_mutex_destroy(&store->mounts.lock);
 	pthread_mutex_destroy(&store->keeper.lock);
 	pthread_mutex_destroy(&store->keeper.sync_lock);
 	pthread_mutex_destroy(&store->keeper.checkpoint_lock);
@@ -116,6 +120,14 @@ static const struct backend_ops sqlite_ops = {
 	.space = sqlite_space,
 	.check = sqlite_check,
 	.copy = sqlite_copy,
+	.is_shared = sqlite_is_shared,
+	.turn = sqlite_turn,
+	.hold = sqlite_hold,
+	.lock_find = sqlite_lock_find,
+	.feed_list = sqlite_feed_list,
+	.feed_done = sqlite_feed_done,
+	.orphan_list = sqlite_orphan_list,
+	.orphan_find = sqlite_orphan_find,
 #define READ(slot, ...) .slot = sqlite_##slot,
 #define READ_ROWS READ
 	BACKEND_READS
@@ -140,6 +152,7 @@ static int allocate(const struct backend_options *options, struct sqlite **ret_s
 	pthread_cond_init(&store->pool.freed, NULL);
 	pthread_mutex_init(&store->queue.lock, NULL);
 	pthread_mutex_init(&store->version_lock, NULL);
+	pthread_mutex_init(&store->mounts.lock, NULL);
 	pthread_mutex_init(&store->keeper.lock, NULL);
 	pthread_mutex_init(&store->keeper.sync_lock, NULL);
 	pthread_mutex_init(&store->keeper.checkpoint_lock, NULL);
@@ -152,6 +165,7 @@ static int allocate(const struct backend_options *options, struct sqlite **ret_s
 	store->keeper.wal = -1;
 	store->watch.inotify = store->watch.wake = -1;
 	store->room.fd = -1;
+	store->mounts.fd = -1;
 	*ret_store = store;
 	return 0;
 }
@@ -233,9 +247,9 @@ static int refuse_owned(struct sqlite *store, const char *path, char **ret_why)
  * own it, and who owns a file looks whether it is still the one that the path leads to: -ESTALE
  * when it is not.  The file is never another one while its owner lives.
  */
-static int own_place(struct sqlite *store)
+static int own_place(struct sqlite *store, bool shared)
 {
-	int r = sqlite_file_own(store->place.file);
+	int r = sqlite_place_own(&store->place, shared);
 
 	if (r < 0)
 		return r;
@@ -250,14 +264,21 @@ static int own_place(struct sqlite *store)
 /* What we made in vain we take away again; but a guest is perhaps not the only one there. */
 static void take_place_away(struct sqlite *store)
 {
-	if (store->place.created && !store->guest && (store->owner || own_place(store) == 0))
+	if (!store->place.created || store->guest)
+		return;
+	sqlite_mounts_leave(store);
+	if (store->owner)
+		sqlite_file_disown(store->place.file);
+	store->owner = false;
+	if (own_place(store, false) == 0)
 		unlink(store->place.path);
 }
 
 /* Who wants to write owns the store before he looks at it: it may be in the making still. */
-static int own_to_write(struct sqlite *store, const char *path, char **ret_why)
+static int own_to_write(struct sqlite *store, const struct backend_options *options,
+			const char *path, char **ret_why)
 {
-	int r = own_place(store);
+	int r = own_place(store, options->shared);
 
 	if (r == -EBUSY) {
 		/* For the owner's name, which may not be there yet. */
@@ -279,7 +300,7 @@ static int choose_mode(struct sqlite *store, const struct backend_options *optio
 		return 0;
 	}
 	if (options->owner && store->place.writable && look->version)
-		r = own_place(store);
+		r = own_place(store, false);
 	if (r == -ESTALE)
 		return r;
 	if (r == -EBUSY && options->must_own)
@@ -350,6 +371,27 @@ static int limit_size(struct sqlite *store)
 				(unsigned long long)MAX(store->max_size / (uint64_t)page, 1)));
 }
 
+/* Without the file by which mounts know of each other, such as on a full disk, there is one. */
+static int share(struct sqlite *store, const char *path, char **ret_why)
+{
+	int error = sqlite_mounts_join(store), r;
+
+	if (error == 0)
+		return sqlite_feed_begin(store);
+	sqlite_file_disown(store->place.file);
+	store->owner = false;
+	r = own_place(store, false);
+	if (r < 0)
+		return sqlite_refuse(ret_why, r,
+				     "%s is in use by other mounts, and %s-mounts, by which they "
+				     "know of each other, cannot be used: %s",
+				     path, path, strerror(-error));
+	log_warning("%s-mounts cannot be used (%s): the store cannot be mounted a second time "
+		    "meanwhile",
+		    path, strerror(-error));
+	return 0;
+}
+
 static int bring_main(struct sqlite *store, const struct backend_options *options,
 		      const struct look *look, const char *path, char **ret_why)
 {
@@ -372,6 +414,10 @@ static int bring_main(struct sqlite *store, const struct backend_options *option
 	 * of the store as they are when there is nothing to do. */
 	if (r == 0 && store->owner && !options->read_only)
 		r = sqlite_meta_put(&store->writer, "owner", options->owner);
+	if (r == 0 && store->owner && !options->read_only)
+		r = sqlite_feed_number(store);
+	if (r == 0 && store->owner && !options->read_only && sqlite_file_shared(store->place.file))
+		r = share(store, path, ret_why);
 	return r;
 }
 
@@ -430,7 +476,7 @@ static int open_store(struct sqlite *store, const char *path, const struct backe
 	int r = 0;
 
 	if (options->owner && !options->read_only)
-		r = own_to_write(store, path, ret_why);
+		r = own_to_write(store, options, path, ret_why);
 	if (r == 0)
 		r = read_look(store, options->read_only, &look);
 	if (r == 0)

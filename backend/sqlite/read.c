@@ -4,8 +4,10 @@
 
 #include "backend/sqlite/cursor.h"
 #include "backend/sqlite/error.h"
+#include "backend/sqlite/read.h"
 #include "backend/sqlite/slots.h"
 #include "backend/sqlite/times.h"
+#include "src/base/cleanup.h"
 
 enum { NODE_COLUMNS = 18 }; /* in front of what else a statement returns */
 
@@ -59,18 +61,34 @@ static int one_value(struct cursor *cursor, int missing, struct buf *value)
 /* A statement whose first parameter is a number of a node. */
 static struct cursor open_at(struct backend_snapshot *snapshot, enum sqlite_sql sql, uint64_t ino)
 {
-	struct cursor cursor = cursor_open(snapshot, sql);
+	struct cursor cursor = cursor_open(&snapshot->conn, sql);
 
 	cursor_bind_id(&cursor, ino);
 	return cursor;
 }
 
+int sqlite_read_node(struct sqlite_conn *conn, uint64_t ino, struct backend_node *ret_node)
+{
+	struct cursor cursor = cursor_open(conn, SQL_NODE_GET);
+
+	cursor_bind_id(&cursor, ino);
+	return one_node(&cursor, NULL, ret_node);
+}
+
 int sqlite_node_get(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		    struct backend_node *ret_node)
 {
-	struct cursor cursor = open_at(snapshot, SQL_NODE_GET, ino);
-
 	(void)backend;
+	return sqlite_read_node(&snapshot->conn, ino, ret_node);
+}
+
+int sqlite_read_orphan(struct sqlite_conn *conn, struct bytes session, struct bytes key,
+		       struct backend_node *ret_node)
+{
+	struct cursor cursor = cursor_open(conn, SQL_ORPHAN_FIND);
+
+	cursor_bind_text(&cursor, session);
+	cursor_bind_text(&cursor, key);
 	return one_node(&cursor, NULL, ret_node);
 }
 
@@ -78,7 +96,7 @@ int sqlite_node_find(struct backend *backend, struct backend_snapshot *snapshot,
 		     struct bytes session, struct bytes key, struct backend_node *ret_node)
 {
 	struct cursor cursor =
-		cursor_open(snapshot, key.data ? SQL_NODE_FIND_KEY : SQL_NODE_FIND_SESSION);
+		cursor_open(&snapshot->conn, key.data ? SQL_NODE_FIND_KEY : SQL_NODE_FIND_SESSION);
 
 	(void)backend;
 	cursor_bind_text(&cursor, session);
@@ -91,7 +109,7 @@ int sqlite_node_list(struct backend *backend, struct backend_snapshot *snapshot,
 		     bool orphans_only, backend_node_fn *fn, void *arg)
 {
 	struct cursor cursor =
-		cursor_open(snapshot, orphans_only ? SQL_NODE_LIST_ORPHANS : SQL_NODE_LIST);
+		cursor_open(&snapshot->conn, orphans_only ? SQL_NODE_LIST_ORPHANS : SQL_NODE_LIST);
 
 	(void)backend;
 	cursor_bind_least(&cursor, sqlite_clip(after));
@@ -114,14 +132,20 @@ int sqlite_entry_find(struct backend *backend, struct backend_snapshot *snapshot
 	return one_node(&cursor, ret_id, ret_node);
 }
 
+int sqlite_read_entry_name(struct sqlite_conn *conn, uint64_t parent, uint64_t id, struct buf *name)
+{
+	struct cursor cursor = cursor_open(conn, SQL_ENTRY_NAME);
+
+	cursor_bind_id(&cursor, parent);
+	cursor_bind_id(&cursor, id);
+	return one_value(&cursor, -ENOENT, name);
+}
+
 int sqlite_entry_name(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
 		      uint64_t id, struct buf *name)
 {
-	struct cursor cursor = open_at(snapshot, SQL_ENTRY_NAME, parent);
-
 	(void)backend;
-	cursor_bind_id(&cursor, id);
-	return one_value(&cursor, -ENOENT, name);
+	return sqlite_read_entry_name(&snapshot->conn, parent, id, name);
 }
 
 int sqlite_entry_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
@@ -203,7 +227,7 @@ int sqlite_chunk_list(struct backend *backend, struct backend_snapshot *snapshot
 static struct cursor open_key(struct backend_snapshot *snapshot, enum sqlite_sql sql,
 			      struct bytes session, struct bytes key)
 {
-	struct cursor cursor = cursor_open(snapshot, sql);
+	struct cursor cursor = cursor_open(&snapshot->conn, sql);
 
 	cursor_bind_text(&cursor, session);
 	cursor_bind_text(&cursor, key);
@@ -304,15 +328,17 @@ int sqlite_mark_find_index(struct backend *backend, struct backend_snapshot *sna
 int sqlite_last_ids(struct backend *backend, struct backend_snapshot *snapshot, uint64_t *ret_ino,
 		    uint64_t *ret_entry)
 {
-	int64_t ino = 0, entry = 0;
+	int64_t ino = 0, entry = 0, leased = 0;
 	int r = sqlite_conn_number(&snapshot->conn, SQL_LAST_INO, &ino);
 
 	(void)backend;
 	if (r == 0)
 		r = sqlite_conn_number(&snapshot->conn, SQL_LAST_ENTRY, &entry);
+	if (r == 0)
+		r = sqlite_conn_number(&snapshot->conn, SQL_LEASED_ENTRY, &leased);
 	if (r < 0)
 		return r;
 	*ret_ino = (uint64_t)ino;
-	*ret_entry = (uint64_t)entry;
+	*ret_entry = (uint64_t)MAX(entry, leased);
 	return 0;
 }

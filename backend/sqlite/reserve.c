@@ -3,7 +3,8 @@
  * The reserve: a file of allocated blocks beside the store (room.c tells what for).
  *
  * It begins with a sentence that says what it is.  A file of that name which does not is somebody
- * else's and is left alone.
+ * else's and is left alone.  Of several mounts the first has it, by a lock, and when it ends the
+ * one that is left alone.
  *
  * No filesystem hands blocks from one file to another without a moment in which a third program may
  * take them.  So the blocks that the smallest deletion needs lie in the WAL itself, always, and the
@@ -218,12 +219,20 @@ void sqlite_reserve_to_wal(struct sqlite *store)
 	pass_to_wal(store, fd, 0, from, from + store->room.held);
 }
 
+/* Of several mounts one has it. */
+static bool is_had(int fd)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	return fcntl(fd, F_OFD_SETLK, &lock) < 0 && (errno == EAGAIN || errno == EACCES);
+}
+
 void sqlite_reserve_open(struct sqlite *store)
 {
 	uint64_t total, left;
 	struct stat st;
 
-	if (!sqlite_reserve_free(store, &total, &left))
+	if (store->room.fd >= 0 || !sqlite_reserve_free(store, &total, &left))
 		return;
 	store->room.size = MIN(total / RESERVE_PART, (uint64_t)RESERVE_MAX);
 	store->room.fd = reserve_open(store->place.path, O_CREAT);
@@ -233,6 +242,11 @@ void sqlite_reserve_open(struct sqlite *store)
 			    store->place.path,
 			    store->room.fd == -EEXIST ? "there is another file of that name" :
 							strerror(-store->room.fd));
+		store->room.fd = -1;
+		return;
+	}
+	if (is_had(store->room.fd)) {
+		closep(&store->room.fd);
 		store->room.fd = -1;
 		return;
 	}

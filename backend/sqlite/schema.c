@@ -130,9 +130,42 @@ static const char tables_1[] =
 	") WITHOUT ROWID;\n"
 	"INSERT INTO {schema}sessfs_meta (key, value) VALUES ('stamp', 0);\n";
 
+/* Several mounts. */
+static const char tables_2[] =
+	"CREATE TABLE {schema}sessfs_feed (\n"
+	"  -- What a mount has changed, until all others know it: a row each node, name or key.\n"
+	"  n           INTEGER PRIMARY KEY, -- rises by one\n"
+	"  mount       INTEGER NOT NULL,    -- that has changed it\n"
+	"  what        INTEGER NOT NULL,    -- 0 a node, 1 a name, 2 rows, 3 anything\n"
+	"  ino         INTEGER NOT NULL,    -- of the node, or of the directory that has the name\n"
+	"  flags       INTEGER NOT NULL,    -- 1 moved, made or removed; 2 bytes, too; 4 rows were "
+	"added\n"
+	"  first_index INTEGER NOT NULL,    -- lowest index of the rows\n"
+	"  session_id  TEXT,\n"
+	"  state_key   TEXT,\n"
+	"  name        BLOB\n"
+	");\n"
+	"CREATE TABLE {schema}sessfs_claim (\n"
+	"  -- Files without a name that a mount has open; mount 0: how far (sessfs_feed.n) each "
+	"has\n"
+	"  -- to be before the file goes.\n"
+	"  ino   INTEGER NOT NULL,\n"
+	"  mount INTEGER NOT NULL,\n"
+	"  n     INTEGER NOT NULL,\n"
+	"  PRIMARY KEY (ino, mount)\n"
+	") WITHOUT ROWID;\n"
+	"CREATE TABLE {schema}sessfs_lock (\n"
+	"  -- Locks of files (flock, fcntl) that a mount holds, while there are others.\n"
+	"  ino   INTEGER NOT NULL,\n"
+	"  mount INTEGER NOT NULL,\n"
+	"  locks BLOB    NOT NULL, -- an array of struct backend_lock (backend.h)\n"
+	"  PRIMARY KEY (ino, mount)\n"
+	") WITHOUT ROWID;\n";
+
 /* Step i leads from version i to version i + 1. */
 static const char *const steps[SQLITE_SCHEMA_NEWEST] = {
 	tables_1,
+	tables_2,
 };
 
 /*
@@ -441,7 +474,28 @@ int sqlite_schema_mend(struct sqlite_conn *conn)
 	return r == -EMEDIUMTYPE ? -EIO : r;
 }
 
-int sqlite_schema_pending(struct sqlite_conn *conn, bool *ret_pending, bool *ret_cut)
+/* Who is no mount takes no notice of what mounts leave for each other. */
+static int ask_pending(struct sqlite_conn *conn, int64_t *ret_pending)
+{
+	const struct sqlite *store = conn->store;
+	int r = 0, code;
+	sqlite3_stmt *statement = sqlite_conn_take(conn, SQL_PENDING, &r);
+
+	if (!statement)
+		return r;
+	sqlite3_bind_int64(statement, 1,
+			   store->mounts.fd < 0 ? INT64_MAX / 2 :
+						  (int64_t)atomic_load(&store->mounts.cursor));
+	sqlite3_bind_int64(statement, 2, (int64_t)store->mounts.number);
+	code = sqlite3_step(statement);
+	r = sqlite_result(conn, code);
+	if (code == SQLITE_ROW)
+		*ret_pending = sqlite3_column_int64(statement, 0);
+	sqlite3_reset(statement);
+	return r;
+}
+
+int sqlite_schema_pending(struct sqlite_conn *conn, unsigned *ret_pending, bool *ret_cut)
 {
 	bool intact = true, first;
 	int64_t pending = 0;
@@ -449,7 +503,7 @@ int sqlite_schema_pending(struct sqlite_conn *conn, bool *ret_pending, bool *ret
 
 	sqlite_conn_renew(conn);
 	first = !conn->statements[SQL_PENDING];
-	r = sqlite_conn_number(conn, SQL_PENDING, &pending);
+	r = ask_pending(conn, &pending);
 	if (r < 0)
 		return r;
 	/* If SQLite had to prepare the statement again, somebody has changed the schema.  Asking
@@ -460,7 +514,7 @@ int sqlite_schema_pending(struct sqlite_conn *conn, bool *ret_pending, bool *ret
 		r = sqlite_schema_intact(conn, &intact);
 	if (r < 0)
 		return r;
-	*ret_pending = pending != 0;
+	*ret_pending = (unsigned)pending;
 	*ret_cut = !intact;
 	return 0;
 }

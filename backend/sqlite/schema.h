@@ -26,8 +26,10 @@ int sqlite_meta_put(struct sqlite_conn *conn, const char *key, const char *value
 /* *ret_value is NULL when there is none; free(). */
 int sqlite_meta_get(struct sqlite_conn *conn, const char *key, char **ret_value);
 
-/* Do others' changes wait?  *ret_cut says that the schema was changed under us in a way that
+/* What waits to be digested: others' changes, and what other mounts have left. */
+enum { SQLITE_PENDING_CHANGES = 1, SQLITE_PENDING_FEED = 2 };
+/* Which of these wait.  *ret_cut says that the schema was changed under us in a way that
  * cut our triggers off: the caller has to mend it (sqlite_schema_mend). */
-int sqlite_schema_pending(struct sqlite_conn *conn, bool *ret_pending, bool *ret_cut);
+int sqlite_schema_pending(struct sqlite_conn *conn, unsigned *ret_pending, bool *ret_cut);
 
 #endif

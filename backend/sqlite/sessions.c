@@ -33,7 +33,7 @@ struct walk {
 
 static int next_session(struct walk *walk)
 {
-	struct cursor cursor = cursor_open(walk->snapshot, SQL_NEXT_SESSION);
+	struct cursor cursor = cursor_open(&walk->snapshot->conn, SQL_NEXT_SESSION);
 
 	cursor_bind_text(&cursor, buf_bytes(&walk->session));
 	return seek_id(&cursor, &walk->session);
@@ -41,7 +41,7 @@ static int next_session(struct walk *walk)
 
 static int next_key(struct walk *walk)
 {
-	struct cursor cursor = cursor_open(walk->snapshot, SQL_NEXT_KEY);
+	struct cursor cursor = cursor_open(&walk->snapshot->conn, SQL_NEXT_KEY);
 
 	cursor_bind_text(&cursor, buf_bytes(&walk->session));
 	cursor_bind_text(&cursor, buf_bytes(&walk->key));
@@ -193,8 +193,8 @@ static int tell_sessions(struct sessions *sessions, backend_session_fn *fn, void
 int sqlite_session_list(struct backend *backend, struct backend_snapshot *snapshot,
 			backend_session_fn *fn, void *arg)
 {
-	struct sessions sessions = { .rows = cursor_open(snapshot, SQL_SESSION_ROWS),
-				     .empty = cursor_open(snapshot, SQL_SESSION_EMPTY) };
+	struct sessions sessions = { .rows = cursor_open(&snapshot->conn, SQL_SESSION_ROWS),
+				     .empty = cursor_open(&snapshot->conn, SQL_SESSION_EMPTY) };
 	int r = tell_sessions(&sessions, fn, arg);
 	int rows = cursor_end(&sessions.rows), empty = cursor_end(&sessions.empty);
 
@@ -206,7 +206,7 @@ int sqlite_session_list(struct backend *backend, struct backend_snapshot *snapsh
 int sqlite_session_stat(struct backend *backend, struct backend_snapshot *snapshot,
 			struct bytes session, struct backend_session_stat *ret_stat)
 {
-	struct sessions sessions = { .rows = cursor_open(snapshot, SQL_SESSION_STAT) };
+	struct sessions sessions = { .rows = cursor_open(&snapshot->conn, SQL_SESSION_STAT) };
 	int r;
 
 	(void)backend;
@@ -224,7 +224,7 @@ int sqlite_day_list(struct backend *backend, struct backend_snapshot *snapshot, 
 		    void *arg)
 {
 	_cleanup_(backend_days_done) struct backend_days days = { 0 };
-	struct cursor cursor = cursor_open(snapshot, SQL_DAY_LIST);
+	struct cursor cursor = cursor_open(&snapshot->conn, SQL_DAY_LIST);
 	int r;
 
 	(void)backend;

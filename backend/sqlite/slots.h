@@ -25,6 +25,18 @@ void sqlite_wake(struct backend *backend);
 int sqlite_sync(struct backend *backend);
 int sqlite_space(struct backend *backend, struct backend_space *ret_space);
 int sqlite_check(struct backend *backend, backend_report_fn *report, void *arg);
+bool sqlite_is_shared(struct backend *backend);
+void sqlite_turn(struct backend *backend, bool take);
+bool sqlite_hold(struct backend *backend, bool untold);
+int sqlite_lock_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		     const struct backend_lock *lock, struct backend_lock *ret_lock);
+int sqlite_feed_list(struct backend *backend, struct backend_snapshot *snapshot,
+		     backend_feed_fn *fn, void *arg);
+void sqlite_feed_done(struct backend *backend, uint64_t n);
+int sqlite_orphan_list(struct backend *backend, struct backend_snapshot *snapshot,
+		       backend_node_fn *fn, void *arg);
+int sqlite_orphan_find(struct backend *backend, struct backend_snapshot *snapshot,
+		       struct bytes session, struct bytes key, struct backend_node *ret_node);
 int sqlite_copy(struct backend *backend, const char *new_store, const struct backend_copy *copy);
 
 #endif

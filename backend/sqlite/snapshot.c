@@ -17,7 +17,7 @@
  * that it describes.  Our file is fixed first, then the rows, then the watcher is asked: if
  * its number is still the one in our file, the rows did not change in between.
  */
-static int begin_aside(struct backend_snapshot *snapshot, bool *ret_pending)
+static int begin_aside(struct backend_snapshot *snapshot, unsigned *ret_pending)
 {
 	struct sqlite *store = snapshot->conn.store;
 	int64_t digested = -1, ignored = 0, version = 0;
@@ -31,12 +31,13 @@ static int begin_aside(struct backend_snapshot *snapshot, bool *ret_pending)
 		r = sqlite_version(store, &version);
 	if (r < 0)
 		return r;
-	snapshot->everything = *ret_pending = version != digested;
+	snapshot->everything = version != digested;
+	*ret_pending = snapshot->everything ? SQLITE_PENDING_CHANGES : 0;
 	return 0;
 }
 
 /* Nothing can be digested, so nobody is made to; change_list() tells once that something moved. */
-static int begin_frozen(struct backend_snapshot *snapshot, bool *ret_pending)
+static int begin_frozen(struct backend_snapshot *snapshot, unsigned *ret_pending)
 {
 	int64_t ignored = 0;
 	int r = sqlite_version(snapshot->conn.store, &snapshot->version);
@@ -44,11 +45,11 @@ static int begin_frozen(struct backend_snapshot *snapshot, bool *ret_pending)
 	if (r == 0)
 		r = sqlite_conn_number(&snapshot->conn, SQL_DATA_VERSION, &ignored);
 	if (r == 0)
-		*ret_pending = false;
+		*ret_pending = 0;
 	return r;
 }
 
-static int begin(struct backend_snapshot *snapshot, bool *ret_pending, bool *ret_cut)
+static int begin(struct backend_snapshot *snapshot, unsigned *ret_pending, bool *ret_cut)
 {
 	int r = sqlite_conn_begin(&snapshot->conn, SQL_BEGIN);
 
@@ -80,7 +81,8 @@ int sqlite_snapshot_begin(struct backend *backend, unsigned flags,
 {
 	struct sqlite *store = sqlite_of(backend);
 	struct backend_snapshot *snapshot;
-	bool pending = false, cut = false;
+	unsigned pending = 0;
+	bool cut = false;
 	int r = sqlite_pool_get(store, flags & BACKEND_AT_ONCE, &snapshot);
 
 	if (r < 0)

@@ -7,7 +7,10 @@ SQL(SQL_BEGIN, "BEGIN")
 SQL(SQL_BEGIN_IMMEDIATE, "BEGIN IMMEDIATE")
 SQL(SQL_COMMIT, "COMMIT")
 /* What was set apart has a negative stamp. */
-SQL(SQL_PENDING, "SELECT EXISTS (SELECT 1 FROM sessfs_change WHERE stamp > 0)")
+/* 1: others' changes wait; 2: so do commits of other mounts, or some have gone. */
+SQL(SQL_PENDING, "SELECT EXISTS (SELECT 1 FROM sessfs_change WHERE stamp > 0) + 2 * "
+	"coalesce((SELECT max(n) FROM sessfs_feed) > ?1 AND (EXISTS (SELECT 1 FROM sessfs_feed "
+	"WHERE n > ?1 AND mount <> ?2) OR (SELECT min(n) FROM sessfs_feed) > ?1 + 1), 0)")
 SQL(SQL_DATA_VERSION, "PRAGMA main.data_version")
 SQL(SQL_DIGESTED, "SELECT value FROM sessfs_meta WHERE key = 'digested'")
 SQL(SQL_TRIGGERS, "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND "
@@ -192,4 +195,5 @@ SQL(SQL_CHANGE_APART, "INSERT INTO sessfs_change (session_id, state_key, first_i
 	"(session_id, state_key) DO UPDATE SET stamp = -?3 WHERE stamp <= ?3")
 SQL(SQL_EVERYTHING_DONE, "DELETE FROM sessfs_change WHERE stamp BETWEEN 1 AND ?1")
 SQL(SQL_DIGESTED_SET, "UPDATE sessfs_meta SET value = ?1 WHERE key = 'digested'")
+#include "backend/sqlite/sql-mounts.h"
 /* clang-format on */

@@ -21,6 +21,8 @@
  *   writer.c  the queue of those who want the writer's connection
  *   apply.c   operations as SQL
  *   changes.c others' changes: listing them, waiting for them
+ *   mounts.c  which mounts have the store
+ *   feed.c    what mounts leave for each other
  *   join.c    a layer below SQLite: one write a transaction, a WAL that grows ahead
  *   keeper.c  the thread that syncs and checkpoints
  *   room.c    full disks: what may still be written
@@ -51,7 +53,7 @@
 
 enum {
 	SQLITE_APPLICATION = 0x73657366, /* "sesf" in the file's header */
-	SQLITE_SCHEMA_NEWEST = 1,
+	SQLITE_SCHEMA_NEWEST = 2,
 	SQLITE_PAGE = 8192,		/* of a new store */
 	SQLITE_ROWS = 16,		/* that one statement inserts */
 	SQLITE_BUSY_MS = 10000,		/* for another program that writes */
@@ -131,6 +133,18 @@ struct sqlite {
 		struct log_pause full; /* of what says that there is no room */
 		int64_t wal_limit; /* bytes that the WAL keeps when it is begun anew; 0: not set */
 	} room;
+
+	struct {
+		int fd;			 /* of STORE-mounts, -1: this is the only mount, or none */
+		unsigned slot;		 /* in it */
+		uint64_t number;	 /* of this mount, never used again in the store; 0: none */
+		_Atomic uint64_t cursor; /* notes so far are known here */
+		bool shared;	  /* the writer's: there were others at the last transaction */
+		int64_t sweep_at; /* the keeper's: when to look for mounts that have ended */
+		uint64_t asked;	  /* the same: how often it was asked for its snapshot */
+		pthread_mutex_t lock;
+		unsigned turns; /* threads that have the turn, which the mount has then */
+	} mounts;
 
 	/* data_version is a number of one connection, so one connection answers for all. */
 	pthread_mutex_t version_lock;

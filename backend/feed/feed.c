@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT */
+#include "backend/feed/feed.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "src/base/cleanup.h"
+
+/* A note as it is kept: this, then the bytes of session, key and name. */
+static size_t size_of(const struct backend_feed *feed)
+{
+	return sizeof(*feed) + feed->session.size + feed->key.size + feed->name.size;
+}
+
+struct backend_feed feed_unpack(const char *bytes)
+{
+	struct backend_feed feed;
+
+	memcpy(&feed, bytes, sizeof(feed));
+	bytes += sizeof(feed);
+	/* The pointers only say whether there was something. */
+	feed.session.data = feed.session.data ? bytes : NULL;
+	feed.key.data = feed.key.data ? bytes + feed.session.size : NULL;
+	feed.name.data = feed.name.data ? bytes + feed.session.size + feed.key.size : NULL;
+	return feed;
+}
+
+void feed_notes_done(struct feed_notes *notes)
+{
+	buf_done(&notes->buf);
+	*notes = (struct feed_notes){ 0 };
+}
+
+int feed_each(const struct feed_notes *notes, backend_feed_fn *fn, void *arg)
+{
+	int r = 0;
+
+	for (size_t at = 0; r == 0 && at < notes->buf.size;) {
+		struct backend_feed feed = feed_unpack(notes->buf.data + at);
+
+		r = fn(arg, &feed);
+		at += size_of(&feed);
+	}
+	return r;
+}
+
+static bool same_bytes(struct bytes a, struct bytes b)
+{
+	return !a.data == !b.data && bytes_equal(a, b);
+}
+
+static bool same_thing(const struct backend_feed *a, const struct backend_feed *b)
+{
+	return a->what == b->what && a->ino == b->ino && same_bytes(a->session, b->session) &&
+	       same_bytes(a->key, b->key) && same_bytes(a->name, b->name);
+}
+
+int feed_pack(const struct backend_feed *feed, struct buf *bytes)
+{
+	int r = buf_append(bytes, feed, sizeof(*feed));
+
+	if (r == 0)
+		r = buf_append_bytes(bytes, feed->session);
+	if (r == 0)
+		r = buf_append_bytes(bytes, feed->key);
+	return r < 0 ? r : buf_append_bytes(bytes, feed->name);
+}
+
+int feed_add(struct feed_notes *notes, const struct backend_feed *feed)
+{
+	const struct backend_feed anything = { .what = BACKEND_FEED_ANYTHING, .n = feed->n };
+	size_t last;
+	int r;
+
+	if (notes->buf.size > FEED_MOST) {
+		buf_clear(&notes->buf);
+		notes->much = true;
+		feed = &anything;
+	} else if (notes->much) {
+		return 0;
+	}
+	last = notes->buf.size;
+	r = feed_pack(feed, &notes->buf);
+	if (r < 0)
+		return r;
+	notes->last = last;
+	notes->any = true;
+	return 0;
+}
+
+/* One more note, or the last one if it is about the same. */
+static int note(struct feed_notes *notes, const struct backend_feed *feed)
+{
+	struct backend_feed kept, before;
+
+	if (!notes->any)
+		return feed_add(notes, feed);
+	before = feed_unpack(notes->buf.data + notes->last);
+	if (!same_thing(&before, feed))
+		return feed_add(notes, feed);
+	memcpy(&kept, notes->buf.data + notes->last, sizeof(kept));
+	kept.moved |= feed->moved;
+	kept.bytes |= feed->bytes;
+	kept.added &= feed->added;
+	kept.first = MIN(kept.first, feed->first);
+	memcpy(notes->buf.data + notes->last, &kept, sizeof(kept));
+	return 0;
+}
+
+static int note_rows(struct feed_notes *notes, struct bytes session, struct bytes key,
+		     int64_t first, bool added)
+{
+	return note(notes, &(struct backend_feed){
+				   .what = BACKEND_FEED_ROWS,
+				   .session = session,
+				   .key = key,
+				   .first = first,
+				   .added = added,
+			   });
+}
+
+/* Whether two nodes of one number are the same thing in the same place. */
+static bool stays(const struct backend_node *a, const struct backend_node *b)
+{
+	return a->parent == b->parent && a->entry == b->entry && a->kind == b->kind &&
+	       a->flags == b->flags && !a->nlink == !b->nlink &&
+	       same_bytes(a->session, b->session) && same_bytes(a->key, b->key);
+}
+
+static int note_node(struct feed_notes *notes, const struct feed_state *state,
+		     const struct backend_node *node)
+{
+	struct backend_feed feed = {
+		.what = BACKEND_FEED_NODE,
+		.ino = node->ino,
+		.session = node->session,
+		.key = node->key,
+	};
+	_cleanup_(backend_node_done) struct backend_node before = { 0 };
+	int r = state->node(state->arg, node->ino, &before);
+
+	if (r < 0 && r != -ENOENT)
+		return r;
+	feed.moved = r < 0 || !stays(&before, node);
+	return note(notes, &feed);
+}
+
+/* What is kept under a node's number has changed; or the node is gone. */
+static int note_of_node(struct feed_notes *notes, const struct feed_state *state, uint64_t ino,
+			bool gone)
+{
+	_cleanup_(backend_node_done) struct backend_node before = { 0 };
+	int r = state->node(state->arg, ino, &before);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	return note(notes, &(struct backend_feed){
+				   .what = BACKEND_FEED_NODE,
+				   .ino = ino,
+				   .session = before.session,
+				   .key = before.key,
+				   .moved = gone,
+				   .bytes = !gone,
+			   });
+}
+
+static int note_entry(struct feed_notes *notes, uint64_t parent, struct bytes name)
+{
+	return note(notes, &(struct backend_feed){
+				   .what = BACKEND_FEED_ENTRY, .ino = parent, .name = name });
+}
+
+static int note_entry_gone(struct feed_notes *notes, const struct feed_state *state,
+			   const struct backend_op *op)
+{
+	_cleanup_(buf_done) struct buf name = { 0 };
+	int r = state->entry_name(state->arg, op->parent, op->at, &name);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	return note_entry(notes, op->parent, bytes_make(name.size ? name.data : "", name.size));
+}
+
+/* What other programs had changed is known to the mounts by who digests it. */
+static int note_change(struct feed_notes *notes, const struct feed_state *state,
+		       const struct backend_op *op)
+{
+	struct backend_change change = { 0 };
+	int r;
+
+	if (!state->change)
+		return 0;
+	if (!op->session.data)
+		return note(notes, &(struct backend_feed){ .what = BACKEND_FEED_ANYTHING });
+	r = state->change(state->arg, op, &change);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	return note_rows(notes, op->session, op->key, change.first, change.deleted == INT64_MAX);
+}
+
+int feed_note(struct feed_notes *notes, const struct feed_state *state, const struct backend_op *op)
+{
+	int r;
+
+	switch (op->type) {
+	case BACKEND_ROW_INSERT:
+	case BACKEND_ROW_PUT:
+	case BACKEND_ROW_DELETE:
+		return note_rows(notes, op->session, op->key, op->at,
+				 op->type == BACKEND_ROW_INSERT);
+	case BACKEND_KEY_MOVE:
+		r = note_rows(notes, op->session, op->key, INT64_MIN, false);
+		return r < 0 ? r : note_rows(notes, op->session_to, op->key_to, INT64_MIN, false);
+	case BACKEND_KEY_HIDE:
+	case BACKEND_KEY_SHOW:
+		return note_rows(notes, op->session, op->key, INT64_MIN, false);
+	case BACKEND_NODE_PUT:
+		return note_node(notes, state, op->node);
+	case BACKEND_NODE_DELETE:
+		return note_of_node(notes, state, op->ino, true);
+	case BACKEND_ENTRY_PUT:
+		return note_entry(notes, op->parent, op->name);
+	case BACKEND_ENTRY_DELETE:
+		return note_entry_gone(notes, state, op);
+	case BACKEND_XATTR_PUT:
+	case BACKEND_XATTR_DELETE:
+	case BACKEND_CHUNK_PUT:
+	case BACKEND_CHUNK_DELETE:
+	case BACKEND_PIECE_PUT:
+	case BACKEND_PIECE_DELETE:
+	case BACKEND_MARK_PUT:
+	case BACKEND_MARK_DELETE:
+	case BACKEND_HIDDEN_DELETE:
+		return note_of_node(notes, state, op->ino, false);
+	case BACKEND_CHANGE_DONE:
+		return note_change(notes, state, op);
+	case BACKEND_CHANGE_APART:
+		return note_rows(notes, op->session, op->key, INT64_MIN, false);
+	case BACKEND_GUARD:
+	case BACKEND_CLAIM:
+	case BACKEND_UNCLAIM:
+	case BACKEND_LEASE:
+	case BACKEND_LOCK:
+	case BACKEND_OP_TYPES:
+		return 0;
+	}
+	return 0;
+}
+
+/* What may not be committed. */
+
+struct judging {
+	const struct backend_op *op;
+	struct bytes name; /* of the entry that the operation deletes */
+};
+
+static bool is_key(const struct backend_feed *feed, struct bytes session, struct bytes key)
+{
+	return feed->session.data && bytes_equal(feed->session, session) &&
+	       same_bytes(feed->key, key);
+}
+
+/* Whether rows of a key, or which file it is, have changed. */
+static bool hits_rows(const struct backend_feed *feed, struct bytes session, struct bytes key)
+{
+	return (feed->what == BACKEND_FEED_ROWS ||
+		(feed->what == BACKEND_FEED_NODE && feed->moved)) &&
+	       is_key(feed, session, key);
+}
+
+static bool hits_node(const struct backend_feed *feed, uint64_t ino, bool moved)
+{
+	return feed->what == BACKEND_FEED_NODE && feed->ino == ino && (feed->moved || !moved);
+}
+
+static bool hits_entry(const struct backend_feed *feed, uint64_t parent, struct bytes name)
+{
+	return hits_node(feed, parent, true) ||
+	       (feed->what == BACKEND_FEED_ENTRY && feed->ino == parent &&
+		(!name.data || bytes_equal(feed->name, name)));
+}
+
+static bool hits(const struct backend_feed *feed, const struct judging *judging)
+{
+	const struct backend_op *op = judging->op;
+
+	switch (op->type) {
+	case BACKEND_ROW_INSERT:
+	case BACKEND_ROW_PUT:
+	case BACKEND_ROW_DELETE:
+		return hits_rows(feed, op->session, op->key);
+	case BACKEND_KEY_MOVE:
+		return hits_rows(feed, op->session, op->key) ||
+		       hits_rows(feed, op->session_to, op->key_to);
+	case BACKEND_KEY_HIDE:
+	case BACKEND_KEY_SHOW:
+		return hits_rows(feed, op->session, op->key) || hits_node(feed, op->ino, false);
+	case BACKEND_NODE_PUT:
+		return hits_node(feed, op->node->ino, false) ||
+		       (op->node->session.data && feed->what == BACKEND_FEED_NODE && feed->moved &&
+			is_key(feed, op->node->session, op->node->key));
+	case BACKEND_ENTRY_PUT:
+		return hits_entry(feed, op->parent, op->name);
+	case BACKEND_ENTRY_DELETE:
+		return hits_entry(feed, op->parent, judging->name);
+	case BACKEND_GUARD:
+		return op->session.data ? hits_rows(feed, op->session, op->key) :
+					  hits_node(feed, op->ino, !op->at);
+	case BACKEND_NODE_DELETE:
+	case BACKEND_HIDDEN_DELETE:
+	case BACKEND_XATTR_PUT:
+	case BACKEND_XATTR_DELETE:
+	case BACKEND_CHUNK_PUT:
+	case BACKEND_CHUNK_DELETE:
+	case BACKEND_PIECE_PUT:
+	case BACKEND_PIECE_DELETE:
+	case BACKEND_MARK_PUT:
+	case BACKEND_MARK_DELETE:
+		return hits_node(feed, op->ino, false);
+	case BACKEND_CHANGE_DONE:
+	case BACKEND_CHANGE_APART:
+	case BACKEND_CLAIM:
+	case BACKEND_UNCLAIM:
+	case BACKEND_LEASE:
+	case BACKEND_LOCK:
+	case BACKEND_OP_TYPES:
+		return false;
+	}
+	return false;
+}
+
+static int judge(void *arg, const struct backend_feed *feed)
+{
+	const struct judging *judging = arg;
+
+	if (feed->what == BACKEND_FEED_ANYTHING)
+		return judging->op->type == BACKEND_CLAIM || judging->op->type == BACKEND_UNCLAIM ||
+				       judging->op->type == BACKEND_LEASE ||
+				       judging->op->type == BACKEND_LOCK ?
+			       0 :
+			       -ESTALE;
+	return hits(feed, judging) ? -ESTALE : 0;
+}
+
+int feed_judge(const struct feed_notes *notes, const struct feed_state *state,
+	       const struct backend_op *op)
+{
+	_cleanup_(buf_done) struct buf name = { 0 };
+	struct judging judging = { .op = op };
+	int r = 0;
+
+	if (!notes->buf.size)
+		return 0;
+	if (op->type == BACKEND_ENTRY_DELETE)
+		r = state->entry_name(state->arg, op->parent, op->at, &name);
+	if (r == 0 && op->type == BACKEND_ENTRY_DELETE)
+		judging.name = bytes_make(name.size ? name.data : "", name.size);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	return feed_each(notes, judge, &judging);
+}

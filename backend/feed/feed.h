@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_FEED_FEED_H
+#define BACKEND_FEED_FEED_H
+
+/*
+ * What a commit leaves for other mounts, and what may not be committed before that was digested.
+ * Both follow from the operations of a batch and from the state that each of them meets, in the
+ * same way for every store.  backend.h has the rules.
+ *
+ * Nothing here is shared between threads.
+ */
+
+#include "backend/backend.h"
+
+/* What has been noted; zeroed at first, ended with feed_notes_done(). */
+struct feed_notes {
+	struct buf buf;
+	size_t last; /* where the last one begins */
+	bool any;
+	bool much; /* there were more than FEED_MOST bytes: what is noted is "anything" */
+};
+
+enum { FEED_MOST = 8 << 20 };
+
+/* How the state is asked, in the transaction that the operation belongs to, before it.  Each
+ * returns 0, -ENOENT or another error. */
+struct feed_state {
+	int (*node)(void *arg, uint64_t ino,
+		    struct backend_node *ret_node); /* for backend_node_done() */
+	int (*entry_name)(void *arg, uint64_t parent, int64_t id, struct buf *name);
+	/* What a change was that BACKEND_CHANGE_DONE ends; session.data NULL: any.  NULL: the store
+	 * has none. */
+	int (*change)(void *arg, const struct backend_op *op, struct backend_change *ret_change);
+	void *arg;
+};
+
+/* Note what an operation is about to change. */
+int feed_note(struct feed_notes *notes, const struct feed_state *state,
+	      const struct backend_op *op);
+/* Note one thing, as another mount has left it. */
+int feed_add(struct feed_notes *notes, const struct backend_feed *feed);
+/* Each note, in order; until fn returns something else than 0, which is returned. */
+int feed_each(const struct feed_notes *notes, backend_feed_fn *fn, void *arg);
+void feed_notes_done(struct feed_notes *notes);
+/* One as bytes, for a store that keeps it so; and from them, borrowed. */
+int feed_pack(const struct backend_feed *feed, struct buf *bytes);
+struct backend_feed feed_unpack(const char *bytes);
+
+/* -ESTALE if one of these notes is about what an operation changes or depends on. */
+int feed_judge(const struct feed_notes *notes, const struct feed_state *state,
+	       const struct backend_op *op);
+
+#endif

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Other mounts of the store: what a commit leaves for them to digest, and what may not be committed
+ * before it was digested. */
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "backend/memory/internal.h"
+#include "backend/memory/walk.h"
+#include "src/base/cleanup.h"
+
+/* A note as it is kept: the number of the mount that has left it, and what feed_pack() makes of
+ * it. */
+static uint64_t mount_of(struct bytes value)
+{
+	uint64_t mount;
+
+	memcpy(&mount, value.data, sizeof(mount));
+	return mount;
+}
+
+static int node_before(void *arg, uint64_t ino, struct backend_node *ret_node)
+{
+	return memory_find_node(arg, ino, ret_node); /* borrowed */
+}
+
+static int entry_name_before(void *arg, uint64_t parent, int64_t id, struct buf *name)
+{
+	_cleanup_(key_done) struct key key = key_of_node(KEY_ENTRY, parent);
+	const struct map_entry *entry;
+
+	key_add_number(&key, id);
+	if (key.error < 0)
+		return key.error;
+	entry = map_find(arg, key_bytes(&key));
+	if (!entry)
+		return -ENOENT;
+	return buf_append(name, entry->value.data + sizeof(int64_t),
+			  entry->value.size - sizeof(int64_t));
+}
+
+struct feed_state memory_feed_state(const struct map *map)
+{
+	return (struct feed_state){ .node = node_before,
+				    .entry_name = entry_name_before,
+				    .arg = (void *)(uintptr_t)map };
+}
+
+struct putting {
+	const struct memory *memory;
+	struct map **map;
+	uint64_t n;
+};
+
+static int put_one(void *arg, const struct backend_feed *note)
+{
+	_cleanup_(key_done) struct key key = key_make(KEY_FEED);
+	_cleanup_(buf_done) struct buf value = { 0 };
+	struct putting *putting = arg;
+	struct backend_feed feed = *note;
+	struct map *with;
+	int r;
+
+	feed.n = ++putting->n;
+	key_add_number(&key, (int64_t)feed.n);
+	r = key.error;
+	if (r == 0)
+		r = buf_append(&value, &putting->memory->mount, sizeof(putting->memory->mount));
+	if (r == 0)
+		r = feed_pack(&feed, &value);
+	if (r == 0)
+		r = map_put(*putting->map, key_bytes(&key), buf_bytes(&value), &with);
+	if (r < 0)
+		return r;
+	map_unref(*putting->map);
+	*putting->map = with;
+	return 0;
+}
+
+int memory_feed_put(const struct memory *memory, const struct feed_notes *notes, struct map **map,
+		    uint64_t *ret_last)
+{
+	struct putting putting = { .memory = memory, .map = map, .n = *ret_last };
+	int r = feed_each(notes, put_one, &putting);
+
+	if (r == 0)
+		*ret_last = putting.n;
+	return r;
+}
+
+/* What others have left and this mount has not digested. */
+static int each_waiting(const struct memory *memory, const struct map *map, backend_feed_fn *fn,
+			void *arg)
+{
+	struct walk walk = walk_in(map, key_make(KEY_FEED));
+
+	key_add_number(&walk.key, (int64_t)memory->cursor);
+	walk.behind = true;
+	while (walk_next(&walk)) {
+		struct bytes value = walk.entry->value;
+		const struct backend_feed feed = feed_unpack(value.data + sizeof(uint64_t));
+
+		if (mount_of(value) != memory->mount)
+			walk.r = fn(arg, &feed);
+	}
+	return walk_end(&walk);
+}
+
+static int is_any(void *arg, const struct backend_feed *feed)
+{
+	(void)feed;
+	*(bool *)arg = true;
+	return 1;
+}
+
+bool memory_feed_waits(const struct memory *memory, const struct map *map)
+{
+	bool any = false;
+
+	return each_waiting(memory, map, is_any, &any) == 0 && any;
+}
+
+static int add_one(void *arg, const struct backend_feed *feed)
+{
+	return feed_add(arg, feed);
+}
+
+int memory_feed_collect(const struct memory *memory, const struct map *map,
+			struct feed_notes *notes)
+{
+	return each_waiting(memory, map, add_one, notes);
+}
+
+void memory_feed_wake(const struct memory *memory)
+{
+	for (struct memory *other = memory->store->first; other; other = other->next)
+		if (other != memory)
+			other->backend.ops->wake(&other->backend);
+}
+
+bool memory_is_shared(struct backend *backend)
+{
+	struct memory_store *store = memory_of(backend)->store;
+	bool shared;
+
+	pthread_mutex_lock(&store->map_lock);
+	shared = store->mounts > 1;
+	pthread_mutex_unlock(&store->map_lock);
+	return shared;
+}
+
+int memory_feed_list(struct backend *backend, struct backend_snapshot *snapshot,
+		     backend_feed_fn *fn, void *arg)
+{
+	return each_waiting(memory_of(backend), snapshot->map, fn, arg);
+}
+
+/* All of a table up to a number, or all that is about a mount. */
+static void erase_where(struct memory_store *store, enum key_table table,
+			bool wanted(struct bytes rest, uint64_t number), uint64_t number)
+{
+	_cleanup_(buf_done) struct buf keys = { 0 };
+	struct walk walk = walk_in(store->map, key_make(table));
+	struct map *map = map_ref(store->map), *without;
+
+	while (walk_next(&walk)) {
+		if (!wanted(walk.rest, number) || map_delete(map, walk.entry->key, &without) < 0)
+			continue;
+		map_unref(map);
+		map = without;
+	}
+	walk_end(&walk);
+	pthread_mutex_lock(&store->map_lock);
+	without = store->map;
+	store->map = map;
+	pthread_mutex_unlock(&store->map_lock);
+	map_unref(without);
+}
+
+static bool is_behind(struct bytes rest, uint64_t number)
+{
+	return (uint64_t)key_take_number(&rest) <= number;
+}
+
+static bool is_of_mount(struct bytes rest, uint64_t number)
+{
+	key_take_number(&rest); /* the node */
+	return (uint64_t)key_take_number(&rest) == number;
+}
+
+/* Under commit_lock: what everybody has digested goes. */
+static void trim(struct memory_store *store)
+{
+	uint64_t lowest = UINT64_MAX;
+
+	pthread_mutex_lock(&store->map_lock);
+	for (struct memory *mount = store->first; mount; mount = mount->next)
+		lowest = MIN(lowest, mount->cursor);
+	pthread_mutex_unlock(&store->map_lock);
+	erase_where(store, KEY_FEED, is_behind, lowest);
+}
+
+void memory_feed_done(struct backend *backend, uint64_t n)
+{
+	struct memory *memory = memory_of(backend);
+	struct memory_store *store = memory->store;
+
+	pthread_mutex_lock(&store->commit_lock);
+	memory->cursor = MAX(memory->cursor, n);
+	trim(store);
+	pthread_mutex_unlock(&store->commit_lock);
+}
+
+void memory_feed_leave(struct memory *memory)
+{
+	struct memory_store *store = memory->store;
+
+	pthread_mutex_lock(&store->commit_lock);
+	erase_where(store, KEY_CLAIM, is_of_mount, memory->mount);
+	erase_where(store, KEY_LOCK, is_of_mount, memory->mount);
+	memory->cursor = UINT64_MAX;
+	trim(store);
+	pthread_mutex_unlock(&store->commit_lock);
+}
+
+bool memory_hold(struct backend *backend, bool untold)
+{
+	memory_of(backend)->untold = untold;
+	return true;
+}
+
+int memory_feed_judge_locks(const struct memory *memory, const struct map *map, uint64_t ino,
+			    struct bytes locks)
+{
+	struct walk walk = walk_in(map, key_of_node(KEY_LOCK, ino));
+
+	while (walk_next(&walk))
+		if ((uint64_t)key_take_number(&walk.rest) != memory->mount &&
+		    backend_locks_clash(locks, walk.entry->value))
+			walk.r = -EAGAIN;
+	pthread_mutex_lock(&memory->store->map_lock);
+	for (const struct memory *mount = memory->store->first; mount; mount = mount->next)
+		if (mount != memory && mount->untold)
+			walk.r = -EAGAIN;
+	pthread_mutex_unlock(&memory->store->map_lock);
+	return walk_end(&walk);
+}
+
+int memory_lock_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		     const struct backend_lock *lock, struct backend_lock *ret_lock)
+{
+	struct walk walk = walk_in(snapshot->map, key_of_node(KEY_LOCK, ino));
+	bool found = false;
+
+	while (!found && walk_next(&walk))
+		found = (uint64_t)key_take_number(&walk.rest) != memory_of(backend)->mount &&
+			backend_lock_in(walk.entry->value, lock, ret_lock);
+	walk_end(&walk);
+	return found ? 0 : -ENOENT;
+}
+
+static bool is_claimed(const struct map *map, uint64_t ino)
+{
+	struct walk walk = walk_in(map, key_of_node(KEY_CLAIM, ino));
+	bool claimed = walk_next(&walk);
+
+	walk_end(&walk);
+	return claimed;
+}
+
+/* Whether every mount knows what was told with this number. */
+static bool is_known(struct memory *memory, uint64_t number)
+{
+	struct memory_store *store = memory->store;
+	bool known = true;
+
+	pthread_mutex_lock(&store->map_lock);
+	for (struct memory *mount = store->first; mount && number; mount = mount->next)
+		known &= mount == memory || mount->cursor >= number;
+	pthread_mutex_unlock(&store->map_lock);
+	return known;
+}
+
+int memory_orphan_list(struct backend *backend, struct backend_snapshot *snapshot,
+		       backend_node_fn *fn, void *arg)
+{
+	struct walk walk = walk_in(snapshot->map, key_make(KEY_ORPHAN));
+	struct backend_node node;
+
+	while (walk_next(&walk)) {
+		uint64_t ino = (uint64_t)key_take_number(&walk.rest);
+
+		if (is_claimed(snapshot->map, ino) ||
+		    !is_known(memory_of(backend), (uint64_t)memory_number(walk.entry->value)))
+			continue;
+		walk.r = memory_find_node(snapshot->map, ino, &node);
+		if (walk.r == 0)
+			walk.r = fn(arg, &node);
+	}
+	return walk_end(&walk);
+}
+
+int memory_orphan_find(struct backend *backend, struct backend_snapshot *snapshot,
+		       struct bytes session, struct bytes key, struct backend_node *ret_node)
+{
+	struct walk walk = walk_in(snapshot->map, key_make(KEY_ORPHAN));
+	struct backend_node node;
+	int r = -ENOENT;
+
+	(void)backend;
+	while (r == -ENOENT && walk_next(&walk)) {
+		if (memory_find_node(snapshot->map, (uint64_t)key_take_number(&walk.rest), &node) <
+			    0 ||
+		    !node.session.data || !bytes_equal(node.session, session) || !node.key.data ||
+		    !bytes_equal(node.key, key))
+			continue;
+		r = backend_node_copy(&node, ret_node);
+	}
+	walk_end(&walk);
+	return r;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_SQLITE_MOUNTS_H
+#define BACKEND_SQLITE_MOUNTS_H
+
+/* Which mounts have the store: mounts.c. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sqlite;
+
+enum { SQLITE_MOUNTS = 200 }; /* at a time */
+
+/* Register this mount, whose number is set.  0 or -errno. */
+int sqlite_mounts_join(struct sqlite *store);
+/* And take it away, if it is there; the file goes with the last one. */
+void sqlite_mounts_leave(struct sqlite *store);
+/* Whether others are registered; in doubt, they are. */
+bool sqlite_mounts_shared(const struct sqlite *store);
+/* Look, now and then, whether one has ended without leaving. */
+void sqlite_mounts_sweep(struct sqlite *store);
+/* Tell how far this one has digested what others have left; and how far each has, the least. */
+void sqlite_mounts_tell(struct sqlite *store, uint64_t cursor);
+uint64_t sqlite_mounts_least(const struct sqlite *store);
+/* Tell whether this one holds locks that are not in the store; and whether another one does. */
+void sqlite_mounts_hold(struct sqlite *store, bool untold);
+bool sqlite_mounts_untold(const struct sqlite *store);
+/* The numbers of those that are there, at most SQLITE_MOUNTS; how many. */
+unsigned sqlite_mounts_list(const struct sqlite *store, uint64_t *ret_numbers);
+
+/* Ask all to let go of snapshots that they keep; and whether one has asked since the last time. */
+void sqlite_mounts_ask(const struct sqlite *store);
+bool sqlite_mounts_asked(struct sqlite *store);
+
+/* Among mounts, writers take turns: wait for it, and give it on.  The one waits no longer than
+ * SQLite does for its own lock, which is what counts. */
+void sqlite_mounts_turn(struct sqlite *store);
+void sqlite_mounts_turn_end(struct sqlite *store);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* Statements by which mounts of one store go along with each other; as sql-texts.h, which has this
+ * one. */
+
+/* clang-format off */
+SQL(SQL_ORPHAN_FIND, "SELECT " NODE_COLUMNS "FROM sessfs_node n WHERE n.nlink = 0 AND "
+	"n.session_id = ?1 AND n.state_key = ?2")
+SQL(SQL_CHANGE_GET, "SELECT first_index, deleted_index FROM sessfs_change WHERE "
+	"session_id = ?1 AND state_key = ?2")
+SQL(SQL_LEASED_INO, "SELECT coalesce((SELECT CAST(value AS INTEGER) FROM sessfs_meta WHERE "
+	"key = 'last_ino'), 0)")
+SQL(SQL_LEASED_ENTRY, "SELECT coalesce((SELECT CAST(value AS INTEGER) FROM sessfs_meta WHERE "
+	"key = 'last_entry'), 0)")
+SQL(SQL_ENTRY_NOTE, "INSERT OR REPLACE INTO sessfs_meta (key, value) VALUES ('last_entry', ?1)")
+SQL(SQL_NODE_CLAIMS_DELETE, "DELETE FROM sessfs_claim WHERE ino = ?1")
+SQL(SQL_CLAIM_PUT, "INSERT OR REPLACE INTO sessfs_claim (ino, mount, n) "
+	"SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM sessfs_node WHERE ino = ?1)")
+SQL(SQL_CLAIM_DELETE, "DELETE FROM sessfs_claim WHERE ino = ?1 AND mount = ?2")
+SQL(SQL_CLAIM_LIST, "SELECT mount, n FROM sessfs_claim WHERE ino = ?1")
+SQL(SQL_LOCK_PUT, "INSERT OR REPLACE INTO sessfs_lock (ino, mount, locks) "
+	"VALUES (?1, ?2, ?3)")
+SQL(SQL_LOCK_DELETE, "DELETE FROM sessfs_lock WHERE ino = ?1 AND mount = ?2")
+SQL(SQL_LOCK_LIST, "SELECT mount, locks FROM sessfs_lock WHERE ino = ?1 AND mount <> ?2")
+SQL(SQL_NODE_LOCKS_DELETE, "DELETE FROM sessfs_lock WHERE ino = ?1")
+SQL(SQL_FEED_PUT, "INSERT INTO sessfs_feed (n, mount, what, ino, flags, first_index, session_id, "
+	"state_key, name) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
+SQL(SQL_FEED_LIST, "SELECT n, what, ino, flags, first_index, session_id, state_key, name "
+	"FROM sessfs_feed WHERE n > ?1 AND mount <> ?2 ORDER BY n")
+SQL(SQL_FEED_FIRST, "SELECT coalesce(min(n), 0) FROM sessfs_feed")
+SQL(SQL_FEED_LAST, "SELECT coalesce(max(n), 0) FROM sessfs_feed")
+SQL(SQL_FEED_TRIM, "DELETE FROM sessfs_feed WHERE n <= ?1 AND n < "
+	"(SELECT max(n) FROM sessfs_feed)")
+/* clang-format on */

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+/* Several mounts of one store: what a store owes them. */
+#include "tests/contract/contract.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "backend/memory/memory.h"
+
+enum { MEMORY, SQLITE, KINDS };
+
+static const struct backend_options shared = { .create = true,
+					       .owner = "the test",
+					       .shared = true };
+
+static struct backend *one, *two;
+static int kind_numbers[] = { MEMORY, SQLITE };
+
+static struct backend *join(int kind)
+{
+	struct backend *joined;
+
+	if (kind == SQLITE)
+		return open_at(scratch_path("store.db"), &shared);
+	cr_assert_eq(memory_backend_join(one, &joined), 0);
+	return remember(joined);
+}
+
+#define Mounts(name)                                                                               \
+	static void mounts_##name##_body(int kind);                                                \
+	ParameterizedTestParameters(mounts, name)                                                  \
+	{                                                                                          \
+		return cr_make_param_array(int, kind_numbers, KINDS, NULL);                        \
+	}                                                                                          \
+	ParameterizedTest(const int *kind, mounts, name, .fini = close_stores)                     \
+	{                                                                                          \
+		one = open_at(*kind == SQLITE ? scratch_path("store.db") : "memory:", &shared);    \
+		two = join(*kind);                                                                 \
+		mounts_##name##_body(*kind);                                                       \
+	}                                                                                          \
+	static void mounts_##name##_body(__attribute__((unused)) int kind)
+
+static struct backend_op op_of(enum backend_op_type type, uint64_t ino)
+{
+	return (struct backend_op){ .type = type, .ino = ino };
+}
+
+static struct backend_op guard_rows(struct bytes session, struct bytes key)
+{
+	return (struct backend_op){ .type = BACKEND_GUARD, .session = session, .key = key };
+}
+
+static uint64_t last_told;
+
+static int tell(void *arg, const struct backend_feed *feed)
+{
+	struct buf *told = arg;
+	static const char *const what[] = { "node", "entry", "rows", "anything" };
+
+	last_told = feed->n;
+	buf_printf(told, "%s%s", told->size ? ", " : "", what[feed->what]);
+	if (feed->ino)
+		buf_printf(told, " %llu", (unsigned long long)feed->ino);
+	if (feed->moved)
+		buf_printf(told, " moved");
+	if (feed->bytes)
+		buf_printf(told, " bytes");
+	if (feed->name.data)
+		buf_printf(told, " %.*s", (int)feed->name.size, feed->name.data);
+	if (feed->session.data)
+		buf_printf(told, " %.*s/%.*s", (int)feed->session.size, feed->session.data,
+			   (int)feed->key.size, feed->key.data ? feed->key.data : "");
+	if (feed->what == BACKEND_FEED_ROWS)
+		buf_printf(told, " from %lld%s", (long long)feed->first,
+			   feed->added ? " added" : "");
+	return 0;
+}
+
+/* What waits for a mount, as text. */
+static const char *waiting(struct backend *backend)
+{
+	static struct buf told;
+	struct backend_snapshot *snapshot = look(backend);
+
+	buf_clear(&told);
+	last_told = 0;
+	cr_assert_eq(backend_feed_list(backend, snapshot, tell, &told), 0);
+	unlook(backend, snapshot);
+	cr_assert_eq(buf_append_byte(&told, '\0'), 0);
+	return told.data;
+}
+
+static void digest(struct backend *backend)
+{
+	waiting(backend);
+	backend_feed_done(backend, last_told);
+}
+
+Mounts(each_hears_what_the_others_have_changed)
+{
+	struct backend_node node = state_node(5, S, K);
+
+	cr_expect_eq(COMMIT(one, node_put(&node), entry_put(1, 7, BYTES("k"), 5),
+			    row_insert(S, K, 3, BYTES("{}")), row_insert(S, K, 4, BYTES("{}"))),
+		     0);
+	cr_expect_str_eq(waiting(one), "");
+	cr_expect_str_eq(waiting(two), "node 5 moved sess/messages, entry 1 k, "
+				       "rows sess/messages from 3 added");
+	digest(two);
+	cr_expect_str_eq(waiting(two), "");
+	node.mtime++;
+	cr_expect_eq(COMMIT(two, node_put(&node), piece_put(5, 0, 0, BYTES("x"))), 0);
+	cr_expect_str_eq(waiting(one), "node 5 bytes sess/messages");
+}
+
+Mounts(what_is_too_much_to_be_told_is_anything)
+{
+	enum { KEYS = 100000, NAME = 16 };
+	struct backend_op *ops = calloc(KEYS, sizeof(*ops));
+	char *names = calloc(KEYS, NAME);
+
+	for (int i = 0; i < KEYS; i++) {
+		snprintf(names + i * NAME, NAME, "k%d", i);
+		ops[i] = row_insert(S, bytes_str(names + i * NAME), 0, BYTES("1"));
+	}
+	cr_expect_eq(backend_commit(one, ops, KEYS, 0), 0);
+	cr_expect_str_eq(waiting(two), "anything");
+	cr_expect_eq(COMMIT(two, row_insert(S, K, 0, BYTES("1"))), -ESTALE);
+	digest(two);
+	cr_expect_eq(COMMIT(two, row_insert(S, K, 0, BYTES("1"))), 0);
+	cr_expect_str_eq(waiting(one), "rows sess/messages from 0 added");
+	free(ops);
+	free(names);
+}
+
+Mounts(nobody_reads_on_before_he_has_digested)
+{
+	cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("1"))), 0);
+	cr_expect_eq(snapshot_error(one), 0);
+	cr_expect_eq(snapshot_error(two), -ESTALE);
+	digest(two);
+	cr_expect_eq(snapshot_error(two), 0);
+	cr_expect_str_eq(rows_of(two, S, K), "0=1");
+}
+
+Mounts(a_batch_fails_by_what_it_changes_or_depends_on_alone)
+{
+	struct backend_node node = plain_node(5), other = plain_node(6);
+
+	cr_expect_eq(COMMIT(one, node_put(&node), node_put(&other)), 0);
+	digest(two);
+	cr_expect_eq(COMMIT(one, xattr_put(5, BYTES("user.a"), BYTES("1"))), 0);
+	cr_expect_eq(COMMIT(two, xattr_put(5, BYTES("user.b"), BYTES("2"))), -ESTALE);
+	cr_expect_eq(COMMIT(two, xattr_put(6, BYTES("user.b"), BYTES("2"))), 0);
+	cr_expect_eq(COMMIT(two, op_of(BACKEND_GUARD, 5)), 0, "it has not moved");
+	cr_expect_str_eq(xattrs_of(one, 5), xattrs_of(two, 5));
+	cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("1"))), 0);
+	cr_expect_eq(COMMIT(two, row_insert(S, K, 1, BYTES("1"))), -ESTALE);
+	cr_expect_eq(COMMIT(two, guard_rows(S, K)), -ESTALE);
+	cr_expect_eq(COMMIT(two, row_insert(S, BYTES("other"), 0, BYTES("1"))), 0);
+	node.parent = 6;
+	digest(two);
+	cr_expect_eq(COMMIT(one, node_put(&node)), 0, "what waits is about other things");
+	cr_expect_eq(COMMIT(two, op_of(BACKEND_GUARD, 5)), -ESTALE);
+	digest(two);
+	cr_expect_eq(COMMIT(two, op_of(BACKEND_GUARD, 5)), 0);
+}
+
+Mounts(nobody_commits_as_the_only_one_who_is_not)
+{
+	cr_expect(backend_is_shared(one));
+	cr_expect_eq(COMMIT(one, op_of(BACKEND_GUARD, 0)), -ESTALE);
+	shut(two);
+	cr_expect(!backend_is_shared(one));
+	cr_expect_eq(COMMIT(one, op_of(BACKEND_GUARD, 0)), 0);
+	cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("1"))), 0);
+	two = join(kind);
+	cr_expect_str_eq(waiting(two), "", "who joins reads what is there");
+	cr_expect_str_eq(rows_of(two, S, K), "0=1");
+}
+
+static struct backend_op lease(uint64_t ino, int64_t entry)
+{
+	return (struct backend_op){ .type = BACKEND_LEASE, .ino = ino, .at = entry, .to = 10 };
+}
+
+static void last_ids(struct backend *backend, uint64_t *ret_ino, uint64_t *ret_entry)
+{
+	struct backend_snapshot *snapshot = look(backend);
+
+	cr_assert_eq(backend->ops->last_ids(backend, snapshot, ret_ino, ret_entry), 0);
+	unlook(backend, snapshot);
+}
+
+Mounts(numbers_are_leased_to_one)
+{
+	uint64_t ino, entry, later_ino, later_entry;
+
+	last_ids(one, &ino, &entry);
+	cr_expect_eq(COMMIT(one, lease(ino, (int64_t)entry)), 0);
+	cr_expect_eq(COMMIT(two, lease(ino, (int64_t)entry)), -ESTALE);
+	last_ids(two, &later_ino, &later_entry);
+	cr_expect_geq(later_ino, ino + 10);
+	cr_expect_geq(later_entry, entry + 10);
+	cr_expect_eq(COMMIT(two, lease(later_ino, (int64_t)later_entry)), 0);
+}
+
+static int count(void *arg, const struct backend_node *node)
+{
+	(void)node;
+	++*(unsigned *)arg;
+	return 0;
+}
+
+static unsigned unneeded(struct backend *backend)
+{
+	struct backend_snapshot *snapshot = look(backend);
+	unsigned found = 0;
+
+	cr_assert_eq(backend_orphan_list(backend, snapshot, count, &found), 0);
+	unlook(backend, snapshot);
+	return found;
+}
+
+Mounts(a_file_without_a_name_stays_until_nobody_needs_it)
+{
+	struct backend_node node = plain_node(5);
+
+	node.nlink = 0;
+	cr_expect_eq(COMMIT(one, node_put(&node), op_of(BACKEND_CLAIM, 5)), 0);
+	cr_expect_eq(unneeded(one), 0, "two may need it");
+	digest(two);
+	cr_expect_eq(unneeded(two), 0, "one needs it");
+	cr_expect_eq(COMMIT(two, op_of(BACKEND_CLAIM, 5)), 0);
+	cr_expect_eq(COMMIT(one, op_of(BACKEND_UNCLAIM, 5)), 0);
+	cr_expect_eq(unneeded(one), 0, "two needs it");
+	shut(two);
+	cr_expect_eq(unneeded(one), 1);
+	cr_expect_eq(COMMIT(one, op_of(BACKEND_CLAIM, 6)), 0);
+	cr_expect_eq(unneeded(one), 1, "what is not there needs nobody");
+}
+
+Mounts(the_file_that_has_left_its_key_is_found)
+{
+	struct backend_node node = state_node(5, S, K), found;
+	struct backend_snapshot *snapshot;
+
+	node.nlink = 0;
+	cr_expect_eq(COMMIT(one, node_put(&node)), 0);
+	snapshot = look(two);
+	cr_expect_eq(backend_orphan_find(two, snapshot, S, BYTES("other"), &found), -ENOENT);
+	cr_assert_eq(backend_orphan_find(two, snapshot, S, K, &found), 0);
+	cr_expect_eq(found.ino, 5);
+	backend_node_done(&found);
+	unlook(two, snapshot);
+}
+
+static struct backend_op lock(const struct backend_lock *locks, size_t count)
+{
+	return (struct backend_op){
+		.type = BACKEND_LOCK,
+		.ino = 5,
+		.at = 1,
+		.data = bytes_make((const char *)locks, count * sizeof(*locks)),
+	};
+}
+
+static int lock_found(struct backend *backend, const struct backend_lock *wanted)
+{
+	struct backend_snapshot *snapshot = look(backend);
+	struct backend_lock found;
+	int r = backend_lock_find(backend, snapshot, 5, wanted, &found);
+
+	unlook(backend, snapshot);
+	return r < 0 ? r : (int)found.pid;
+}
+
+Mounts(locks_of_one_keep_the_other_out)
+{
+	const struct backend_lock writer = { .start = 10, .end = 19, .pid = 7, .exclusive = 1 };
+	const struct backend_lock reader = { .start = 0, .end = 99, .pid = 8 };
+	const struct backend_lock beside = { .start = 20, .end = 29, .exclusive = 1 };
+	const struct backend_lock whole = { .whole = 1, .exclusive = 1 };
+	const struct backend_lock both[] = { reader, beside };
+	struct backend_node node = plain_node(5);
+
+	COMMIT(one, node_put(&node));
+	digest(two);
+	cr_expect_eq(COMMIT(one, lock(&writer, 1)), 0);
+	cr_expect_eq(COMMIT(two, lock(&reader, 1)), -EAGAIN);
+	cr_expect_eq(lock_found(two, &reader), 7);
+	cr_expect_eq(lock_found(one, &reader), -ENOENT, "one's own");
+	cr_expect_eq(COMMIT(two, lock(&beside, 1)), 0);
+	cr_expect_eq(COMMIT(two, lock(&whole, 1)), 0, "of another sort");
+	cr_expect_eq(COMMIT(two, lock(both, 2)), -EAGAIN);
+	cr_expect_eq(COMMIT(one, lock(&reader, 1)), 0, "two has given up what it had");
+	cr_expect_eq(COMMIT(two, lock(&reader, 1)), 0);
+	cr_expect_eq(COMMIT(one, lock(&writer, 1)), -EAGAIN);
+	shut(two);
+	cr_expect_eq(COMMIT(one, lock(&writer, 1)), 0, "who has ended holds nothing");
+}
+
+Mounts(who_has_locks_that_he_has_not_told_keeps_all_others_out)
+{
+	const struct backend_lock reader = { .end = 99 };
+	struct backend_node node = plain_node(5);
+
+	COMMIT(one, node_put(&node));
+	digest(two);
+	cr_expect(backend_hold(one, true));
+	cr_expect_eq(COMMIT(two, lock(&reader, 1)), -EAGAIN);
+	cr_expect_eq(COMMIT(one, lock(&reader, 1)), 0);
+	backend_hold(one, false);
+	cr_expect_eq(COMMIT(two, lock(&reader, 1)), 0);
+}
+
+Test(mounts, of_a_file_under_another_name_are_refused, .fini = close_stores)
+{
+	static const struct backend_options alone = { .create = true, .owner = "another" };
+	_cleanup_(freep) char *why = NULL;
+
+	one = open_at(scratch_path("store.db"), &shared);
+	cr_assert_eq(link(scratch_path("store.db"), scratch_path("other.db")), 0);
+	cr_expect_eq(refused_at(scratch_path("other.db"), &shared, &why), -EBUSY);
+	free(why);
+	why = NULL;
+	cr_expect_eq(refused_at(scratch_path("store.db"), &alone, &why), -EBUSY);
+	two = open_at(scratch_path("store.db"), &shared);
+	shut(one);
+	shut(two);
+	one = open_at(scratch_path("other.db"), &shared);
+}
