@@ -61,6 +61,8 @@ struct tree_watcher {
 	/* The name now means something else, or something where nothing was; same: it is the same
 	 * file, but may have another nodeid. */
 	void (*entry)(void *arg, uint64_t parent, struct bytes name, bool same);
+	/* Any name may mean something else. */
+	void (*all_names)(void *arg);
 	unsigned at_once; /* callers of the tree that may call these at a time */
 	void *arg;
 };
@@ -77,6 +79,22 @@ void tree_when_notified(struct tree *tree, tree_notified_fn *function, void *own
 void tree_set_direct_mmap(struct tree *tree, bool can);
 
 bool tree_is_read_only(const struct tree *tree);
+/* Whether other mounts have the store, so that a name may come to be behind the caller's back. */
+bool tree_is_shared(struct tree *tree);
+/* Whether another mount has taken a name from a file a moment ago, by which a thread may have come
+ * to it: that is to look the name up again (-ESTALE), and is not told so twice.  flags: those by
+ * which it opens the file. */
+bool tree_was_left(struct tree *tree, struct inode *inode, uint64_t nodeid, int flags, pid_t pid);
+/* Take in what others have changed by now. */
+int tree_take_in(struct tree *tree);
+/* Tell other mounts which locks are held of a file here, an array of struct backend_lock; checked:
+ * -EAGAIN when one of theirs is in the way, and then nothing has changed. */
+int tree_tell_locks(struct tree *tree, uint64_t ino, struct bytes locks, bool checked);
+/* One of theirs that is in the way.  -ENOENT. */
+int tree_find_lock(struct tree *tree, uint64_t ino, const struct backend_lock *lock,
+		   struct backend_lock *ret_lock);
+/* Whether locks are held here that were not told.  Returns whether there may be other mounts. */
+bool tree_hold_locks(struct tree *tree, bool untold);
 
 /* Inodes. */
 /* The inode that the kernel knows under this nodeid, not counted again: for callers that hold a

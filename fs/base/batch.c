@@ -239,6 +239,68 @@ void batch_change_apart(struct batch *batch, struct bytes session, struct bytes 
 	op->to = first;
 }
 
+static void batch_of_node(struct batch *batch, enum backend_op_type type, uint64_t ino, bool all)
+{
+	struct backend_op *op = batch_add(batch, type);
+
+	if (!op)
+		return;
+	op->ino = ino;
+	op->at = all;
+}
+
+void batch_guard(struct batch *batch, uint64_t ino, bool all)
+{
+	batch_of_node(batch, BACKEND_GUARD, ino, all);
+}
+
+void batch_guard_rows(struct batch *batch, struct bytes session, struct bytes key)
+{
+	struct backend_op *op = batch_add(batch, BACKEND_GUARD);
+
+	if (!op)
+		return;
+	op->session = session;
+	op->key = key;
+}
+
+void batch_guard_alone(struct batch *batch)
+{
+	batch_of_node(batch, BACKEND_GUARD, 0, false);
+}
+
+void batch_claim(struct batch *batch, uint64_t ino)
+{
+	batch_of_node(batch, BACKEND_CLAIM, ino, false);
+}
+
+void batch_unclaim(struct batch *batch, uint64_t ino)
+{
+	batch_of_node(batch, BACKEND_UNCLAIM, ino, false);
+}
+
+void batch_lease(struct batch *batch, uint64_t ino, uint64_t entry, uint64_t count)
+{
+	struct backend_op *op = batch_add(batch, BACKEND_LEASE);
+
+	if (!op)
+		return;
+	op->ino = ino;
+	op->at = (int64_t)entry;
+	op->to = (int64_t)count;
+}
+
+void batch_lock(struct batch *batch, uint64_t ino, struct bytes locks, bool checked)
+{
+	struct backend_op *op = batch_add(batch, BACKEND_LOCK);
+
+	if (!op)
+		return;
+	op->ino = ino;
+	op->data = locks;
+	op->at = checked;
+}
+
 int batch_commit(struct batch *batch, struct backend *backend, unsigned flags)
 {
 	if (batch->error)

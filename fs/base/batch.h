@@ -60,6 +60,20 @@ void batch_change_done(struct batch *batch, struct bytes session, struct bytes k
 void batch_change_apart(struct batch *batch, struct bytes session, struct bytes key, int64_t first,
 			int64_t stamp);
 
+/* The batch depends on a node: on what it is and where it lies, or on everything about it. */
+void batch_guard(struct batch *batch, uint64_t ino, bool all);
+/* It depends on the rows of a key, whether or not it changes any. */
+void batch_guard_rows(struct batch *batch, struct bytes session, struct bytes key);
+/* It depends on this mount being alone. */
+void batch_guard_alone(struct batch *batch);
+/* This mount needs an orphan, and no more. */
+void batch_claim(struct batch *batch, uint64_t ino);
+void batch_unclaim(struct batch *batch, uint64_t ino);
+/* These are the locks that this mount holds; checked: if no other mount's is in the way. */
+void batch_lock(struct batch *batch, uint64_t ino, struct bytes locks, bool checked);
+/* The numbers behind these two are this mount's. */
+void batch_lease(struct batch *batch, uint64_t ino, uint64_t entry, uint64_t count);
+
 /* Commit what was added; an empty batch is committed without asking the store. */
 int batch_commit(struct batch *batch, struct backend *backend, unsigned flags);
 void batch_clear(struct batch *batch);

@@ -13,6 +13,7 @@ enum {
 static const int64_t LED_TIME = (int64_t)5 * 1000000000;
 static const int64_t BRIEF_TIME = 1000000000; /* name_shown() */
 static const int64_t AT_ONCE = 100000000;     /* within one call */
+static const int64_t LEFT_TIME = 1000000000;  /* until the kernel has surely forgotten a name */
 
 void inode_hold(struct inode *inode, uint64_t nodeid)
 {
@@ -341,6 +342,25 @@ static bool again_opens(struct tree *tree, pid_t pid, uint64_t nodeid)
 	if (again.kind == FACE_ASKS)
 		return again.nodeid == nodeid && tick_now() <= again.until - BRIEF_TIME + AT_ONCE;
 	return again.nodeid == nodeid || tick_now() <= again.until - LED_TIME + BRIEF_TIME;
+}
+
+/* The kernel forgets names that were taken from a file a little later than we hear of it. */
+bool tree_was_left(struct tree *tree, struct inode *inode, uint64_t nodeid, int flags, pid_t pid)
+{
+	enum face_kind kind = (flags & (O_ACCMODE | O_TRUNC)) == O_RDONLY ? FACE_READ : FACE_WRITE;
+	int64_t left;
+
+	{
+		WITH_READ_LOCK(tree);
+		WITH_INODE_LOCK(inode);
+
+		left = inode->left;
+	}
+	/* Of a thread that we cannot see we would not know its second try. */
+	if (!left || !pid || tick_now() > left + LEFT_TIME || again_opens(tree, pid, nodeid))
+		return false;
+	again_add(tree, pid, kind, nodeid);
+	return true;
 }
 
 struct face *face_for_open(struct tree *tree, struct inode *inode, unsigned number,

@@ -56,6 +56,17 @@ void notes_entry(struct notes *notes, uint64_t parent, struct bytes name)
 	note->name_size = name.size;
 }
 
+void notes_all_names(struct notes *notes)
+{
+	struct note *note = notes_add(notes);
+
+	if (!note) {
+		log_error("out of memory: the kernel may show old names");
+		return;
+	}
+	note->is_entry = true;
+}
+
 void notes_own_entry(struct notes *notes, struct tree *tree, const struct inode *inode)
 {
 	_cleanup_(view_end) struct view view = { 0 };

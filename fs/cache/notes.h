@@ -13,7 +13,7 @@ struct note {
 	bool is_own;	 /* which leads to the same file as before */
 	uint64_t number; /* the directory's, or a nodeid */
 	int64_t offset;	 /* from which on the pages go; -1: attributes only */
-	char *name;	 /* of the entry */
+	char *name;	 /* of the entry; NULL: all entries */
 	size_t name_size;
 	struct notice *notice; /* instead: a change of a file with faces */
 };
@@ -46,6 +46,8 @@ void notes_attr(struct notes *notes, const struct inode *inode, const struct fac
 /* A directory's entries have changed. */
 void notes_dir(struct notes *notes, uint64_t ino);
 void notes_entry(struct notes *notes, uint64_t parent, struct bytes name);
+/* Any name may lead elsewhere. */
+void notes_all_names(struct notes *notes);
 /* The name of a state file shall be looked up again. */
 void notes_own_entry(struct notes *notes, struct tree *tree, const struct inode *inode);
 /* The kernel shall forget all of an old face, which is old no longer then, unless by then a reader

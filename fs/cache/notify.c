@@ -169,7 +169,9 @@ static void notify_note(struct tree *tree, const struct tree_watcher *watcher, s
 		notify_change(tree, watcher, note->notice);
 		inode_forget(tree, note->notice->inode, 1);
 		free(note->notice);
-	} else if (note->is_entry && watcher->entry) {
+	} else if (note->is_entry && !note->name && watcher->all_names) {
+		watcher->all_names(watcher->arg);
+	} else if (note->is_entry && note->name && watcher->entry) {
 		watcher->entry(watcher->arg, note->number, bytes_make(note->name, note->name_size),
 			       note->is_own);
 	} else if (!note->is_entry) {

@@ -18,6 +18,8 @@
  *   commits the node for other reasons never commits a size without its bytes; file_size() is what
  *   everybody sees.
  *
+ *   While other mounts have the store nothing is buffered, since nobody there would see it.
+ *
  *   The first write into a chunk is committed, so that a full store fails that write.  What is
  *   buffered may use what the store keeps in reserve, which is larger than all that is buffered at
  *   a time (BUFFERED_MAX): so it is not refused later.
@@ -325,6 +327,8 @@ static int buffered_begin(struct tree *tree, struct inode *inode, int64_t chunk)
 	struct buffered *buffered;
 	int r;
 
+	if (backend_is_shared(tree->backend))
+		return 0;
 	r = view_begin(tree, 0, &view);
 	if (r == 0)
 		r = chunk_load(&view, inode->node.ino, chunk, &data);

@@ -239,6 +239,8 @@ static int list_load(struct tree *tree, struct view *view, struct inode *inode)
 		list->size--;
 	}
 	/* Marks only save time: when they cannot be written, nothing is lost. */
+	if (marks.count)
+		batch_guard_rows(&marks, inode->node.session, inode->node.key);
 	if (marks.count && !tree->backend->read_only)
 		batch_commit(&marks, tree->backend, 0);
 	inode->list = *list;

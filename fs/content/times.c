@@ -31,7 +31,7 @@ static int times_take(struct tree *tree, struct inodes *times)
 	return r;
 }
 
-int tree_write_times(struct tree *tree)
+static int write_times_once(struct tree *tree)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	struct inodes times = { 0 };
@@ -62,4 +62,10 @@ int tree_write_times(struct tree *tree)
 	}
 	free(times.inode);
 	return r;
+}
+
+int tree_write_times(struct tree *tree)
+{
+	/* Another mount may have changed one of these nodes. */
+	return TREE_RETRY(tree, write_times_once(tree));
 }

@@ -387,15 +387,37 @@ int inode_get_dir(struct tree *tree, struct view *view, uint64_t ino, struct ino
 	return 0;
 }
 
-/* Nobody can reach an orphan any more: delete it from the store. */
-static void inode_delete_orphan(struct tree *tree, const struct backend_node *node)
+/* It goes when nobody else needs it; a claim that stays does so until this mount ends. */
+static void inode_unclaim(struct tree *tree, const struct inode *inode)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
+	int r;
+
+	if (!inode->claimed)
+		return;
+	batch_unclaim(&batch, inode->ino);
+	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	if (r < 0)
+		log_warning("inode %llu was deleted and takes room until this mount ends: %s",
+			    (unsigned long long)inode->ino, strerror(-r));
+}
+
+/* Nobody here can reach an orphan any more: delete it from the store, unless it may be open
+ * elsewhere; then some mount does that later (upkeep/orphans.c). */
+static void inode_delete_orphan(struct tree *tree, const struct inode *inode)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	const struct backend_node *node = &inode->node;
 	uint64_t ino = node->ino;
 	int r;
 
+	batch_guard_alone(&batch);
 	batch_node_delete(&batch, ino);
 	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	if (r == -ESTALE) {
+		inode_unclaim(tree, inode);
+		return;
+	}
 	if (r == -ENOSPC && node->kind == BACKEND_ORDINARY) {
 		r = shed_hidden(tree, node);
 		if (r == 0)
@@ -423,7 +445,7 @@ void inode_forget(struct tree *tree, struct inode *inode, uint64_t count)
 	pthread_mutex_unlock(&tree->table_lock);
 
 	if (!inode->node.nlink && !inode->gone && !tree->backend->read_only)
-		inode_delete_orphan(tree, &inode->node);
+		inode_delete_orphan(tree, inode);
 	parent = inode->parent;
 	inode_destroy(inode);
 	if (parent)

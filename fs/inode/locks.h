@@ -63,10 +63,14 @@
 				break;                                                             \
 			}                                                                          \
 		}                                                                                  \
+		if (tries_)                                                                        \
+			tree_caught_up((tree), tries_);                                            \
 		r_;                                                                                \
 	})
-/* Reconcile, unless it was tried too often (-EBUSY). */
+/* Reconcile, unless it was tried too often (-EBUSY); with the store's turn after some tries. */
 int tree_catch_up(struct tree *tree, unsigned *tries);
+/* It has succeeded, or was given up. */
+void tree_caught_up(struct tree *tree, unsigned tries);
 
 static inline void tree_unlockp(struct tree **tree)
 {

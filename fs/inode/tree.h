@@ -31,8 +31,12 @@ struct tree {
 	size_t table_size;    /* a power of two */
 	size_t table_count;
 	struct inode *root;
-	_Atomic uint64_t last_ino;   /* that was given to a node */
-	_Atomic uint64_t last_entry; /* that was given to a name */
+	/* numbers.c: those that were given last, and the last that are leased; tree.lock for
+	 * writing. */
+	uint64_t last_ino;
+	uint64_t last_entry;
+	uint64_t end_ino;
+	_Atomic uint64_t end_entry;
 	pthread_mutex_t times_lock;
 	struct inode *times_first;   /* their times are newer than the store's; times_lock */
 	struct tree_watcher watcher; /* notify_lock */
@@ -54,6 +58,7 @@ struct tree {
 	void *aparts_by_key;
 	_Atomic int reconcile_failed; /* why changes could not be taken in the last time, or 0 */
 	pthread_t keeper;	      /* takes in others' changes, writes times */
+	bool was_shared;	      /* the keeper's: it saw other mounts the last time */
 	_Atomic bool stopping;
 	/* fs/cache/notify.c: what the notifier sends, and the threads that wait for their turn; all
 	 * of it under notify_lock. */

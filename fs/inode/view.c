@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 
+#include "fs/base/batch.h"
 #include "fs/inode/locks.h"
 #include "src/base/log.h"
 
-enum { CATCH_UP_MAX = 200 }; /* how often one operation is run again */
+enum {
+	CATCH_UP_MAX = 200,
+	TURN_AFTER = 4, /* of these */
+};
 
 int view_begin(struct tree *tree, unsigned flags, struct view *view)
 {
@@ -28,7 +32,54 @@ int tree_catch_up(struct tree *tree, unsigned *tries)
 			"another program changes the store without a pause; giving up one request");
 		return -EBUSY;
 	}
+	if (*tries == TURN_AFTER)
+		backend_turn(tree->backend, true);
 	return tree->take_in(tree);
+}
+
+void tree_caught_up(struct tree *tree, unsigned tries)
+{
+	if (tries >= TURN_AFTER)
+		backend_turn(tree->backend, false);
+}
+
+static int look_once(struct tree *tree)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+
+	return view_begin(tree, 0, &view);
+}
+
+int tree_take_in(struct tree *tree)
+{
+	return TREE_RETRY(tree, look_once(tree));
+}
+
+int tree_tell_locks(struct tree *tree, uint64_t ino, struct bytes locks, bool checked)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+
+	batch_lock(&batch, ino, locks, checked);
+	return batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+}
+
+int tree_find_lock(struct tree *tree, uint64_t ino, const struct backend_lock *lock,
+		   struct backend_lock *ret_lock)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	int r = view_begin(tree, BACKEND_ANYWAY, &view);
+
+	return r < 0 ? r : backend_lock_find(view.backend, view.snapshot, ino, lock, ret_lock);
+}
+
+bool tree_hold_locks(struct tree *tree, bool untold)
+{
+	return backend_hold(tree->backend, untold);
+}
+
+bool tree_is_shared(struct tree *tree)
+{
+	return backend_is_shared(tree->backend);
 }
 
 bool tree_is_read_only(const struct tree *tree)

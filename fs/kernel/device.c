@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/kernel/device.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <poll.h>
@@ -14,6 +15,7 @@
 enum {
 	/* FUSE_DIRECT_IO_ALLOW_MMAP is bit 36: bit 4 of the second word. */
 	FLAGS2_DIRECT_IO_ALLOW_MMAP = 1 << 4,
+	NOTIFY_INC_EPOCH = 8, /* FUSE_NOTIFY_INC_EPOCH */
 };
 
 /* The request that says hello, and whether the kernel offers what we want. */
@@ -77,6 +79,13 @@ int device_start(struct session *session)
 	if (LIBRARY_MAPS_DIRECT)
 		return 0;
 	return fuse_session_custom_io(session->fuse, &io, fuse_session_fd(session->fuse));
+}
+
+int device_forget_names(struct session *session)
+{
+	const struct fuse_out_header header = { .len = sizeof(header), .error = NOTIFY_INC_EPOCH };
+
+	return write(fuse_session_fd(session->fuse), &header, sizeof(header)) < 0 ? -errno : 0;
 }
 
 bool device_is_cut(const struct session *session)

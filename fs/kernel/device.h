@@ -16,6 +16,9 @@
 /* After the mount; 0 or -errno. */
 int device_start(struct session *session);
 
+/* Have the kernel look each name up again at its next use: 0 or -errno; -EINVAL before Linux
+ * 6.16. */
+int device_forget_names(struct session *session);
 /* Whether the connection has ended: the mount is gone. */
 bool device_is_cut(const struct session *session);
 /* End it, when nobody serves any more; the device then looks as if the mount were gone. */

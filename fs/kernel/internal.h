@@ -40,7 +40,8 @@ struct session {
 	struct session_options options;
 	char *mountpoint;
 	bool mounted;
-	double keep; /* seconds that the kernel may keep names and attributes */
+	double keep;	     /* seconds that the kernel may keep names and attributes */
+	double keep_missing; /* and that a name is not there, while this is the only mount */
 	unsigned threads;
 	uint64_t hello;	  /* device.c: the number of the first request */
 	bool direct_mmap; /* the kernel can map files that bypass the page cache */

@@ -4,11 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 
 #include "fs/kernel/locks.h"
 #include "fs/kernel/reply.h"
+#include "src/base/buf.h"
 #include "src/base/cleanup.h"
+#include "src/base/log.h"
 #include "src/base/tick.h"
 
 struct lock_requests {
@@ -17,6 +20,13 @@ struct lock_requests {
 	pthread_t thread; /* ends the waits that have a time to end at */
 	pthread_cond_t changed;
 	bool stopping;
+	struct tree *tree;
+	bool untold; /* there may be locks that other mounts were not told of, as there were none */
+};
+
+enum {
+	LOOK_NS = 50000000, /* whether there are other mounts now, while they are not told */
+	POLL_NS = 5000000,  /* whether they have given up what is in the way */
 };
 
 /* A request for a lock, which may come to wait. */
@@ -27,19 +37,155 @@ struct lock_request {
 	int error; /* of what was to be done before */
 };
 
+static bool is_granted(const struct lock_wait *wait)
+{
+	return wait->error == 0 && wait->lock.type != F_UNLCK;
+}
+
+static void answer_one(void *owner, void *arg)
+{
+	struct session *session = owner;
+	struct lock_request *request = *(struct lock_request **)arg;
+
+	if (is_granted(&request->wait))
+		handle_lock_granted(session->tree, request->handle);
+	reply_error(request->req, request->wait.error);
+	free(request);
+}
+
+/* Who gets a lock sees what was written under it, on whatever mount. */
+static bool takes_in(struct session *session, const struct lock_wait *ended)
+{
+	while (ended && !is_granted(ended))
+		ended = ended->next;
+	if (!ended || !tree_is_shared(session->tree))
+		return false;
+	tree_take_in(session->tree);
+	return true;
+}
+
 /* Answer the requests whose wait has ended.  The handles are there: the kernel closes no file that
  * a request is about. */
 static void answer(struct session *session, struct lock_wait *ended)
 {
+	bool later = takes_in(session, ended);
+
 	while (ended) {
 		struct lock_request *request = (struct lock_request *)ended;
 
 		ended = ended->next;
-		if (request->wait.error == 0 && request->wait.lock.type != F_UNLCK)
-			handle_lock_granted(session->tree, request->handle);
-		reply_error(request->req, request->wait.error);
-		free(request);
+		if (later)
+			tree_when_notified(session->tree, answer_one, session, &request,
+					   sizeof(request));
+		else
+			answer_one(session, &request);
 	}
+}
+
+/* Other mounts. */
+
+static int add_lock(void *arg, const struct lock *lock)
+{
+	const struct backend_lock told = {
+		.start = lock->whole ? 0 : lock->start,
+		.end = lock->whole ? 0 : lock->end,
+		.pid = lock->pid,
+		.whole = lock->whole,
+		.exclusive = lock->type == F_WRLCK,
+	};
+
+	return buf_append(arg, &told, sizeof(told));
+}
+
+/* All locks of a file, and one more if it is let. */
+static int tell_file(struct lock_requests *requests, uint64_t ino, const struct lock *more)
+{
+	_cleanup_(buf_done) struct buf locks = { 0 };
+	int r = locks_each(&requests->locks, ino, add_lock, &locks);
+
+	if (r == 0 && more)
+		r = add_lock(&locks, more);
+	if (r == 0)
+		r = tree_tell_locks(requests->tree, ino, buf_bytes(&locks), more != NULL);
+	if (r == 0 && locks.size)
+		r = locks_set_told(&requests->locks, ino);
+	return r;
+}
+
+static int tell_untold(void *arg, const struct lock *lock)
+{
+	struct lock_requests *requests = arg;
+
+	return locks_told(&requests->locks, lock->ino) ? 0 : tell_file(requests, lock->ino, NULL);
+}
+
+static int is_any(void *arg, const struct lock *lock)
+{
+	(void)arg, (void)lock;
+	return 1;
+}
+
+/* Tell what was granted while there was nobody to tell. */
+static int tell_all(struct lock_requests *requests)
+{
+	int r = locks_each(&requests->locks, 0, tell_untold, requests);
+
+	if (r < 0)
+		return r;
+	requests->untold = false;
+	tree_hold_locks(requests->tree, false);
+	return 0;
+}
+
+/* What is noted first, and looked at then, is seen by who joins: he is counted before he asks. */
+static int ask_others(void *arg, const struct lock *lock)
+{
+	struct lock_requests *requests = arg;
+	int r;
+
+	if (!requests->untold && !tree_is_shared(requests->tree) &&
+	    !locks_told(&requests->locks, lock->ino)) {
+		if (!tree_hold_locks(requests->tree, true))
+			return 0;
+		requests->untold = true;
+		pthread_cond_signal(&requests->changed);
+	}
+	if (!tree_is_shared(requests->tree) && !locks_told(&requests->locks, lock->ino))
+		return 0;
+	r = requests->untold ? tell_all(requests) : 0;
+	if (r == 0)
+		r = tell_file(requests, lock->ino, lock);
+	if (r == -EAGAIN)
+		pthread_cond_signal(&requests->changed);
+	return r;
+}
+
+static void tell_others(void *arg, uint64_t ino)
+{
+	struct lock_requests *requests = arg;
+	int r = tell_file(requests, ino, NULL);
+
+	if (r < 0)
+		log_error("other mounts could not be told that locks of inode %llu were given up "
+			  "(%s): they wait until this mount ends",
+			  (unsigned long long)ino, strerror(-r));
+}
+
+/* When to look again at what other mounts do, or INT64_MAX. */
+static int64_t look_at_others(struct lock_requests *requests, struct lock_wait **ret_ended)
+{
+	int64_t next = INT64_MAX;
+
+	*ret_ended = NULL;
+	if (requests->untold && tree_is_shared(requests->tree))
+		tell_all(requests);
+	else if (requests->untold && locks_each(&requests->locks, 0, is_any, NULL) == 0)
+		tell_all(requests);
+	if (requests->untold)
+		next = tick_now() + LOOK_NS;
+	if (locks_poll(&requests->locks, ret_ended))
+		next = tick_now() + POLL_NS;
+	return next;
 }
 
 static void *expire_run(void *arg)
@@ -49,9 +195,19 @@ static void *expire_run(void *arg)
 
 	pthread_mutex_lock(&requests->lock);
 	while (!requests->stopping) {
-		struct lock_wait *ended;
+		struct lock_wait *ended, *granted;
+		int64_t look = look_at_others(requests, &granted);
 		int64_t next = locks_expire(&requests->locks, tick_now(), &ended);
 
+		next = MIN(next, look);
+		if (granted) {
+			struct lock_wait *last = granted;
+
+			while (last->next)
+				last = last->next;
+			last->next = ended;
+			ended = granted;
+		}
 		if (ended) {
 			pthread_mutex_unlock(&requests->lock);
 			answer(session, ended);
@@ -74,6 +230,10 @@ int lock_requests_start(struct session *session)
 	if (!requests)
 		return -ENOMEM;
 	locks_init(&requests->locks);
+	requests->tree = session->tree;
+	requests->locks.ask = ask_others;
+	requests->locks.changed = tell_others;
+	requests->locks.arg = requests;
 	pthread_mutex_init(&requests->lock, NULL);
 	tick_cond_init(&requests->changed);
 	session->locks = requests;
@@ -131,7 +291,7 @@ static int set_unless_interrupted(struct lock_requests *requests, struct lock_re
 		locks_cancel(&requests->locks, request->req);
 		return -EINTR;
 	}
-	if (r > 0 && !request->wait.sleeps)
+	if (r > 0 && (!request->wait.sleeps || request->wait.others))
 		pthread_cond_signal(&requests->changed);
 	return r;
 }
@@ -207,6 +367,27 @@ static bool range_set(struct lock *lock, uint64_t owner, const struct flock *ran
 	return lock->type == F_RDLCK || lock->type == F_WRLCK || lock->type == F_UNLCK;
 }
 
+/* Whether another mount has one in the way. */
+static bool is_others(struct tree *tree, const struct lock *lock, struct lock *ret_lock)
+{
+	const struct backend_lock wanted = {
+		.start = lock->start,
+		.end = lock->end,
+		.exclusive = lock->type == F_WRLCK,
+	};
+	struct backend_lock found;
+
+	if (!tree_is_shared(tree) || tree_find_lock(tree, lock->ino, &wanted, &found) < 0)
+		return false;
+	*ret_lock = (struct lock){
+		.type = found.exclusive ? F_WRLCK : F_RDLCK,
+		.start = found.start,
+		.end = found.end,
+		.pid = (pid_t)found.pid,
+	};
+	return true;
+}
+
 void lock_request_test(fuse_req_t req, struct open_file *file, uint64_t owner,
 		       const struct flock *range)
 {
@@ -223,6 +404,8 @@ void lock_request_test(fuse_req_t req, struct open_file *file, uint64_t owner,
 	pthread_mutex_lock(&requests->lock);
 	granted = locks_test(&requests->locks, &lock, &held);
 	pthread_mutex_unlock(&requests->lock);
+	if (granted && lock.type != F_UNLCK)
+		granted = !is_others(request_session(req)->tree, &lock, &held);
 	if (!granted) {
 		found.l_type = held.type;
 		found.l_whence = SEEK_SET;

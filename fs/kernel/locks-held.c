@@ -30,6 +30,7 @@ struct lock_open {
 
 struct lock_file {
 	uint64_t ino;
+	bool told;	      /* to other mounts */
 	struct range *ranges; /* of all its open files */
 	struct lock_open *open;
 	struct lock_file *next;
@@ -493,6 +494,48 @@ bool locks_gives_up(const struct locks *locks, const struct lock *lock)
 		if (is_less(lock->type, held->lock.type))
 			return true;
 	return false;
+}
+
+static int each_of_file(const struct lock_file *file, lock_fn *fn, void *arg)
+{
+	int r = 0;
+
+	for (const struct lock_open *open = file->open; r == 0 && open; open = open->next) {
+		if (open->whole)
+			r = fn(arg, &open->whole->lock);
+		for (const struct held *held = open->held; r == 0 && held; held = held->next)
+			r = fn(arg, &held->lock);
+	}
+	return r;
+}
+
+int locks_each(const struct locks *locks, uint64_t ino, lock_fn *fn, void *arg)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < LOCKS_BUCKETS; i++)
+		for (const struct lock_file *file = locks->file[i]; r == 0 && file;
+		     file = file->next)
+			if (!ino || file->ino == ino)
+				r = each_of_file(file, fn, arg);
+	return r;
+}
+
+bool locks_told(const struct locks *locks, uint64_t ino)
+{
+	const struct lock_file *file = file_find(locks, ino);
+
+	return file && file->told;
+}
+
+int locks_set_told(struct locks *locks, uint64_t ino)
+{
+	struct lock_file *file = file_get(locks, ino);
+
+	if (!file)
+		return -ENOLCK;
+	file->told = true;
+	return 0;
 }
 
 bool locks_any(const struct locks *locks, uint64_t ino)

@@ -42,6 +42,23 @@ static void wait_end(struct locks *locks, struct lock_wait **link, int error,
 	*ended = wait;
 }
 
+/* Whether a lock can be had: 0, -EAGAIN or another error. */
+static int ask(const struct locks *locks, const struct lock *lock, bool *ret_others)
+{
+	*ret_others = false;
+	if (!held_grants(locks, lock))
+		return -EAGAIN;
+	*ret_others = locks->ask != NULL;
+	return locks->ask ? locks->ask(locks->arg, lock) : 0;
+}
+
+/* What other mounts were told is less now. */
+static void tell(struct locks *locks, uint64_t ino, bool told)
+{
+	if (told && locks->changed)
+		locks->changed(locks->arg, ino);
+}
+
 /* Grant what can be granted now. */
 static void grant(struct locks *locks, uint64_t ino, struct lock_wait **ended)
 {
@@ -49,13 +66,16 @@ static void grant(struct locks *locks, uint64_t ino, struct lock_wait **ended)
 
 	while (*link) {
 		struct lock_wait *wait = *link;
-		int r;
+		int r = wait->lock.ino == ino ? ask(locks, &wait->lock, &wait->others) : -EAGAIN;
 
-		if (wait->lock.ino != ino || !held_grants(locks, &wait->lock)) {
+		if (r == -EAGAIN) {
 			link = &wait->next;
 			continue;
 		}
-		r = held_apply(locks, &wait->lock);
+		if (r == 0)
+			r = held_apply(locks, &wait->lock);
+		if (r > 0)
+			tell(locks, ino, locks_told(locks, ino));
 		wait_end(locks, link, MIN(r, 0), ended);
 		/* Somebody has exchanged a lock for a lesser one: from the beginning. */
 		if (r > 0)
@@ -108,7 +128,12 @@ static bool is_deadlock(const struct locks *locks, const struct lock *lock)
 /* The lock cannot be had now. */
 static int must_wait(struct locks *locks, struct lock_wait *wait, int64_t now)
 {
-	wait->until = wait->sleeps ? INT64_MAX : held_closing_until(locks, &wait->lock, now);
+	if (wait->sleeps)
+		wait->until = INT64_MAX;
+	else if (wait->others)
+		wait->until = now + LOCKS_OTHERS_TIME;
+	else
+		wait->until = held_closing_until(locks, &wait->lock, now);
 	if (!wait->until)
 		return -EAGAIN;
 	if (wait->sleeps && !wait->lock.whole && is_deadlock(locks, &wait->lock))
@@ -134,23 +159,29 @@ int locks_set(struct locks *locks, struct lock_wait *wait, int64_t now,
 	      struct lock_wait **ret_ended)
 {
 	const struct lock *lock = &wait->lock;
+	bool easier = false, told = locks_told(locks, lock->ino);
 	struct lock none = *lock;
-	bool easier = false;
-	int r;
+	int r = lock->type == F_UNLCK ? 0 : ask(locks, lock, &wait->others);
 
 	*ret_ended = NULL;
-	if (lock->type == F_UNLCK || held_grants(locks, lock)) {
+	if (r == 0) {
+		told |= wait->others;
 		r = held_apply(locks, lock);
 		easier = r > 0;
+		/* Without memory for it, others have been told of more than there is. */
+		if (r < 0)
+			tell(locks, lock->ino, told);
 		r = MIN(r, 0);
-	} else {
+	} else if (r == -EAGAIN) {
 		/* Going from shared to exclusive or back begins with giving up. */
 		none.type = F_UNLCK;
 		easier = lock->whole && held_apply(locks, &none) > 0;
 		r = must_wait(locks, wait, now);
 	}
-	if (easier)
+	if (easier) {
+		tell(locks, lock->ino, told);
 		grant(locks, lock->ino, ret_ended);
+	}
 	return r;
 }
 
@@ -165,15 +196,21 @@ void locks_flush(struct locks *locks, uint64_t ino, uint64_t file_id, uint64_t o
 		.end = INT64_MAX,
 	};
 
+	bool told = locks_told(locks, ino);
+
 	*ret_ended = NULL;
 	held_flushed(locks, ino, file_id, now);
-	if (held_apply(locks, &all) > 0)
-		grant(locks, ino, ret_ended);
+	if (held_apply(locks, &all) <= 0)
+		return;
+	tell(locks, ino, told);
+	grant(locks, ino, ret_ended);
 }
 
 void locks_release(struct locks *locks, uint64_t ino, uint64_t file_id,
 		   struct lock_wait **ret_ended)
 {
+	bool told = locks_told(locks, ino);
+
 	*ret_ended = NULL;
 	for (struct lock_wait **link = &locks->waiting; *link;) {
 		if ((*link)->lock.file == file_id)
@@ -181,8 +218,40 @@ void locks_release(struct locks *locks, uint64_t ino, uint64_t file_id,
 		else
 			link = &(*link)->next;
 	}
-	if (held_release(locks, ino, file_id))
+	if (!held_release(locks, ino, file_id))
+		return;
+	tell(locks, ino, told);
+	grant(locks, ino, ret_ended);
+}
+
+/* One that waits for other mounts and was not looked at in this round. */
+static const struct lock_wait *next_unpolled(const struct locks *locks)
+{
+	const struct lock_wait *wait = locks->waiting;
+
+	while (wait && (!wait->others || wait->round == locks->round))
+		wait = wait->next;
+	return wait;
+}
+
+bool locks_poll(struct locks *locks, struct lock_wait **ret_ended)
+{
+	const struct lock_wait *next;
+	bool any = false;
+
+	*ret_ended = NULL;
+	locks->round++;
+	while ((next = next_unpolled(locks))) {
+		uint64_t ino = next->lock.ino;
+
+		for (struct lock_wait *wait = locks->waiting; wait; wait = wait->next)
+			if (wait->lock.ino == ino)
+				wait->round = locks->round;
 		grant(locks, ino, ret_ended);
+	}
+	for (const struct lock_wait *wait = locks->waiting; wait; wait = wait->next)
+		any |= wait->others;
+	return any;
 }
 
 struct lock_wait *locks_cancel(struct locks *locks, const void *who)

@@ -55,6 +55,8 @@ struct lock_wait {
 	struct lock lock;
 	const void *who; /* the caller's name for it */
 	bool sleeps;	 /* until granted; otherwise only while who is in its way is closing */
+	bool others;	 /* other mounts' are in its way, which tell nobody when they go */
+	unsigned round;	 /* of locks_poll() */
 	int64_t until;	 /* then: the end of its patience */
 	int error;	 /* when it is handed out: 0 when granted, or -errno */
 	struct lock_wait *next;
@@ -62,7 +64,20 @@ struct lock_wait {
 
 enum { LOCKS_BUCKETS = 256 };
 
+/*
+ * Other mounts of the store have locks, too: a lock that is granted by this table is taken only if
+ * they let it be (ask), and what was asked for is told them when it is given up (changed).  Of
+ * their locks it is not known which are closing, so who does not want to wait is refused after
+ * LOCKS_OTHERS_TIME.  A deadlock across mounts is not noticed.
+ */
+#define LOCKS_OTHERS_TIME INT64_C(60000000)
+
 struct locks {
+	/* 0, -EAGAIN or another error.  NULL: there are no others. */
+	int (*ask)(void *arg, const struct lock *lock);
+	void (*changed)(void *arg, uint64_t ino);
+	void *arg;
+	unsigned round;
 	struct lock_file *file[LOCKS_BUCKETS]; /* those with locks, by inode number */
 	struct lock_wait *waiting;	       /* in the order of arrival */
 	struct lock_wait **last;
@@ -85,6 +100,14 @@ bool locks_test(const struct locks *locks, const struct lock *lock, struct lock 
 /* Whether its owner would have less by this request than it has now. */
 bool locks_gives_up(const struct locks *locks, const struct lock *lock);
 
+/* Each lock of a file, or of all (ino 0), by file; until fn returns something else than 0. */
+typedef int lock_fn(void *arg, const struct lock *lock);
+int locks_each(const struct locks *locks, uint64_t ino, lock_fn *fn, void *arg);
+/* Whether other mounts were told of locks of a file; and that they were, as long as there are any:
+ * 0 or -ENOLCK. */
+bool locks_told(const struct locks *locks, uint64_t ino);
+int locks_set_told(struct locks *locks, uint64_t ino);
+
 /* Whether anybody holds anything of a file; without it, nobody waits for it either. */
 bool locks_any(const struct locks *locks, uint64_t ino);
 
@@ -96,6 +119,8 @@ void locks_release(struct locks *locks, uint64_t ino, uint64_t file, struct lock
 
 /* Stop waiting; NULL when it does not wait (any more). */
 struct lock_wait *locks_cancel(struct locks *locks, const void *who);
+/* Look whether other mounts have given up what was in the way; whether any wait for that. */
+bool locks_poll(struct locks *locks, struct lock_wait **ret_ended);
 /* End the waits whose patience has ended; returns the time of the next one, or INT64_MAX. */
 int64_t locks_expire(struct locks *locks, int64_t now, struct lock_wait **ret_ended);
 /* End all waits. */

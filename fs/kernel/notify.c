@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
+#include "fs/kernel/device.h"
 #include "fs/kernel/library.h"
 #include "src/base/log.h"
 #include "src/base/tick.h"
@@ -58,12 +59,24 @@ static void notify_entry(void *arg, uint64_t parent, struct bytes name, bool sam
 		     parent);
 }
 
+/* What is mounted over a file goes with its name, and getcwd(2) fails until a name is looked up. */
+static void notify_all_names(void *arg)
+{
+	struct session *session = arg;
+
+	if (device_forget_names(session) < 0)
+		log_warning("this kernel (before Linux 6.16) cannot be told to forget all names: "
+			    "%s may show old ones until they are used",
+			    session->mountpoint);
+}
+
 void notify_start(struct session *session)
 {
 	const struct tree_watcher watcher = {
 		.forget = notify_forget,
 		.grown = notify_grown,
 		.entry = notify_entry,
+		.all_names = notify_all_names,
 		/* Half of the threads stay free for the reads that the kernel may wait for. */
 		.at_once = session->threads / 2,
 		.arg = session,

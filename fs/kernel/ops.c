@@ -201,6 +201,18 @@ static void op_getattr(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info 
 	reply_attr(req, r, &st, own);
 }
 
+/* Whether the name by which a file was found was taken from it on another mount. */
+static bool is_left(fuse_req_t req, fuse_ino_t nodeid, int flags)
+{
+	struct tree *tree = request_tree(req);
+
+	if (!tree_is_shared(tree))
+		return false;
+	tree_take_in(tree);
+	return tree_was_left(tree, request_inode(req, nodeid), nodeid, flags,
+			     fuse_req_ctx(req)->pid);
+}
+
 static void op_setattr(fuse_req_t req, fuse_ino_t nodeid, struct stat *attr, int to_set,
 		       struct fuse_file_info *fi)
 {
@@ -238,7 +250,9 @@ static void op_setattr(fuse_req_t req, fuse_ino_t nodeid, struct stat *attr, int
 	if (mask & TREE_SET_MTIME_NOW)
 		mask &= ~(unsigned)TREE_SET_MTIME;
 	set.mask = mask;
-	r = tree_set_attr(request_tree(req), request_inode(req, nodeid), &set, &st, &own);
+	r = !set.handle && is_left(req, nodeid, O_WRONLY) ?
+		    -ESTALE :
+		    tree_set_attr(request_tree(req), request_inode(req, nodeid), &set, &st, &own);
 	reply_attr(req, r, &st, own);
 }
 
@@ -248,60 +262,6 @@ static void op_statfs(fuse_req_t req, fuse_ino_t nodeid)
 
 	(void)nodeid;
 	reply_statfs(req, tree_statfs(request_tree(req), &st), &st);
-}
-
-static void op_setxattr(fuse_req_t req, fuse_ino_t nodeid, const char *name, const char *value,
-			size_t size, int flags)
-{
-	reply_error(req, tree_set_xattr(request_tree(req), request_inode(req, nodeid),
-					bytes_str(name), bytes_make(value, size), flags));
-}
-
-/* No name, no value: ls asks each file for its label until it hears that there are none. */
-static int no_label(const char *name)
-{
-	return strcmp(name, "security.selinux") == 0 ? -EOPNOTSUPP : -ENODATA;
-}
-
-static void op_getxattr(fuse_req_t req, fuse_ino_t nodeid, const char *name, size_t size)
-{
-	_cleanup_(buf_done) struct buf value = { 0 };
-	int r = tree_get_xattr(request_tree(req), request_inode(req, nodeid), bytes_str(name),
-			       &value);
-
-	reply_xattr(req, r == -ENODATA ? no_label(name) : r, buf_bytes(&value), size);
-}
-
-/* Only root is told of these; the kernel refuses the others their values. */
-static void hide_trusted(struct buf *names)
-{
-	static const char space[] = "trusted.";
-	size_t kept = 0, size;
-
-	for (size_t at = 0; at < names->size; at += size) {
-		size = strlen(names->data + at) + 1;
-		if (strncmp(names->data + at, space, strlen(space)) == 0)
-			continue;
-		memmove(names->data + kept, names->data + at, size);
-		kept += size;
-	}
-	names->size = kept;
-}
-
-static void op_listxattr(fuse_req_t req, fuse_ino_t nodeid, size_t size)
-{
-	_cleanup_(buf_done) struct buf names = { 0 };
-	int r = tree_list_xattr(request_tree(req), request_inode(req, nodeid), &names);
-
-	if (fuse_req_ctx(req)->uid)
-		hide_trusted(&names);
-	reply_xattr(req, r, buf_bytes(&names), size);
-}
-
-static void op_removexattr(fuse_req_t req, fuse_ino_t nodeid, const char *name)
-{
-	reply_error(req, tree_remove_xattr(request_tree(req), request_inode(req, nodeid),
-					   bytes_str(name)));
 }
 
 /* Open files. */
@@ -364,14 +324,40 @@ static int request_open(fuse_req_t req, struct inode *inode, unsigned face,
 	return 0;
 }
 
+struct opening {
+	fuse_req_t req;
+	fuse_ino_t nodeid;
+	struct fuse_file_info fi;
+};
+
+static void open_now(void *owner, void *arg)
+{
+	struct opening *opening = arg;
+	fuse_req_t req = opening->req;
+	struct inode *inode = request_inode(req, opening->nodeid);
+	int r = opening->fi.flags & O_TRUNC ? drop_setuid(req, inode) : 0;
+
+	(void)owner;
+	if (r == 0 && is_left(req, opening->nodeid, opening->fi.flags))
+		r = -ESTALE;
+	if (r == 0)
+		r = request_open(req, inode, nodeid_face(opening->nodeid), &opening->fi);
+	reply_open(req, r, &opening->fi);
+}
+
+/* What was closed on another mount by now is seen: the pages that the kernel has are old no longer
+ * when it is answered. */
 static void op_open(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
 {
-	struct inode *inode = request_inode(req, nodeid);
-	int r = fi->flags & O_TRUNC ? drop_setuid(req, inode) : 0;
+	struct opening opening = { .req = req, .nodeid = nodeid, .fi = *fi };
+	struct tree *tree = request_tree(req);
 
-	if (r == 0)
-		r = request_open(req, inode, nodeid_face(nodeid), fi);
-	reply_open(req, r, fi);
+	if (!tree_is_shared(tree)) {
+		open_now(NULL, &opening);
+		return;
+	}
+	tree_take_in(tree);
+	tree_when_notified(tree, open_now, NULL, &opening, sizeof(opening));
 }
 
 static void open_made(fuse_req_t req, int error, struct inode *inode, struct fuse_file_info *fi)

@@ -40,4 +40,11 @@ void op_readdirplus(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t positi
 void op_releasedir(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi);
 void op_fsyncdir(fuse_req_t req, fuse_ino_t nodeid, int datasync, struct fuse_file_info *fi);
 
+/* Extended attributes (ops-xattr.c). */
+void op_setxattr(fuse_req_t req, fuse_ino_t nodeid, const char *name, const char *value,
+		 size_t size, int flags);
+void op_getxattr(fuse_req_t req, fuse_ino_t nodeid, const char *name, size_t size);
+void op_listxattr(fuse_req_t req, fuse_ino_t nodeid, size_t size);
+void op_removexattr(fuse_req_t req, fuse_ino_t nodeid, const char *name);
+
 #endif

@@ -42,10 +42,11 @@ void reply_entry(fuse_req_t req, int error, struct inode *inode)
 void reply_face(fuse_req_t req, int error, struct inode *inode, unsigned face)
 {
 	struct session *session = request_session(req);
-	struct fuse_entry_param entry = { .entry_timeout = session->keep };
+	struct fuse_entry_param entry = { 0 };
 	struct shown shown;
 
 	if (error == -ENOENT) {
+		entry.entry_timeout = tree_is_shared(session->tree) ? 0 : session->keep_missing;
 		fuse_reply_entry(req, &entry);
 		return;
 	}

@@ -24,6 +24,10 @@ enum {
 /* A mount that may not write its own tables cannot name what changed: short memories instead. */
 static const double KEEP_READ_ONLY = 0.05;
 
+/* That a name is not there is true until another mount makes it.  While there is one that can, the
+ * kernel is not to remember it; who joins waits until it has forgotten what it was told before. */
+static const double KEEP_MISSING = 0.2;
+
 const char *session_library(void)
 {
 	return fuse_pkgversion();
@@ -130,6 +134,9 @@ int session_mount(struct tree *tree, const struct session_options *options,
 	session->options = *options;
 	session->threads = options->threads ? options->threads : THREADS;
 	session->keep = tree_is_read_only(tree) ? KEEP_READ_ONLY : KEEP_SECONDS;
+	session->keep_missing = MIN(session->keep, KEEP_MISSING);
+	if (tree_is_shared(tree))
+		usleep((useconds_t)(KEEP_MISSING * 1.25 * 1000000));
 	pthread_mutex_init(&session->files_lock, NULL);
 	session->mountpoint = strdup(options->mountpoint);
 	if (session->mountpoint)

@@ -32,16 +32,15 @@ struct adopting {
 	bool taken;	   /* a name on the way is used otherwise */
 };
 
-static void adopt_node(struct adopting *adopting, mode_t mode, struct backend_node *node)
+static int adopt_node(struct adopting *adopting, mode_t mode, struct backend_node *node)
 {
 	struct tree *tree = adopting->reconciling->tree;
 	const struct backend_node *root = &tree->root->node;
 	int64_t now = time_now();
+	int r;
 
 	*node = (struct backend_node){
-		.ino = atomic_fetch_add(&tree->last_ino, 1) + 1,
 		.parent = adopting->dir->node.ino,
-		.entry = atomic_fetch_add(&tree->last_entry, 1) + 1,
 		.mode = mode | (root->mode & (S_ISDIR(mode) ? 0777 : 0666)),
 		.uid = root->uid,
 		.gid = root->gid,
@@ -60,6 +59,8 @@ static void adopt_node(struct adopting *adopting, mode_t mode, struct backend_no
 		node->atime = node->mtime = adopting->stat->updated;
 	if (!S_ISDIR(mode) && adopting->stat->created)
 		node->btime = adopting->stat->created;
+	r = number_ino(tree, &node->ino);
+	return r < 0 ? r : number_entry(tree, &node->entry);
 }
 
 /* The directory's node is put by adopt_settle(), as it is then. */
@@ -216,7 +217,9 @@ static int adopt_name(struct adopting *adopting, struct bytes name, bool last)
 	}
 	if (r != -ENOENT)
 		return r;
-	adopt_node(adopting, last ? S_IFREG : S_IFDIR, &node);
+	r = adopt_node(adopting, last ? S_IFREG : S_IFDIR, &node);
+	if (r < 0)
+		return r;
 	if (last) {
 		node.kind = adopting->kind;
 		node.flags = BACKEND_ADOPTED;
@@ -305,7 +308,9 @@ static int adopt_session(struct adopting *adopting)
 	}
 	if (r != -ENOENT)
 		return r < 0 ? r : -EEXIST;
-	adopt_node(adopting, S_IFDIR, &node);
+	r = adopt_node(adopting, S_IFDIR, &node);
+	if (r < 0)
+		return r;
 	node.kind = BACKEND_SESSION;
 	node.session = session;
 	return adopt_enter(adopting, &node, buf_bytes(&name), false);

@@ -100,7 +100,11 @@ static int reconcile_to_list(struct reconciling *reconciling, struct inode *inod
 		return r;
 	}
 	node->kind = BACKEND_LIST;
-	node->entry = atomic_fetch_add(&reconciling->tree->last_entry, 1) + 1;
+	r = number_entry(reconciling->tree, &node->entry);
+	if (r < 0) {
+		inode_forget(reconciling->tree, dir, 1);
+		return r;
+	}
 	batch_entry_delete(batch, node->parent, inode->node.entry);
 	batch_entry_put(batch, node->parent, node->entry, batch_keep(batch, buf_bytes(&new_name)),
 			node->ino);
@@ -215,8 +219,7 @@ static bool only_adds(const struct inode *inode, const struct changed_key *key)
 	       key->first >= inode->list.next;
 }
 
-/* What the file had before, if somebody needs it and it was kept. */
-static struct version *version_before(struct tree *tree, struct inode *inode)
+struct version *reconcile_version(struct tree *tree, struct inode *inode)
 {
 	struct view *view = versions_wanted(inode, NULL) ? kept_view(tree, inode) : NULL;
 	struct version *version = view ? version_take(view, inode) : NULL;
@@ -239,7 +242,7 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 	int r = 0;
 
 	if (!adds)
-		before = version_before(reconciling->tree, inode);
+		before = reconcile_version(reconciling->tree, inode);
 
 	node.mtime = node.ctime = time_now();
 	if (node.flags & BACKEND_DRAFT) {
@@ -287,7 +290,7 @@ static int reconcile_unlink(struct reconciling *reconciling, const struct change
 	r = ASK(view, entry_name, dir->node.ino, inode->node.entry, &name);
 	if (r < 0)
 		return r;
-	before = version_before(reconciling->tree, inode);
+	before = reconcile_version(reconciling->tree, inode);
 	dir_changed(dir, inode_is_dir(inode) ? -1 : 0, &dir_node);
 	batch_entry_delete(&batch, dir->node.ino, inode->node.entry);
 	/* Its rows are gone already: there is nothing to keep, and nothing to delete, which a

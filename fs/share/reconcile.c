@@ -30,6 +30,8 @@
 #include "fs/share/share.h"
 #include "src/base/log.h"
 
+enum { TURN_TRIES = 8 }; /* when no other mount comes in between: other programs may */
+
 /* Collecting the keys. */
 
 static int keep_change(void *arg, const struct backend_change *change)
@@ -110,10 +112,12 @@ static int take_in(struct reconciling *reconciling, size_t first, size_t end)
 	return r;
 }
 
-/* Whether it is an error that no single key has to do with. */
+/* Whether it is an error that no single key has to do with; another mount may have taken in the
+ * same. */
 static bool fails_all(const struct reconciling *reconciling, int error)
 {
-	return !reconciling->view.backend || error == -EROFS || error == -EBUSY || error == -ENOMEM;
+	return !reconciling->view.backend || error == -ESTALE || error == -EROFS ||
+	       error == -EBUSY || error == -ENOMEM;
 }
 
 static int take_in_each(struct reconciling *reconciling, size_t first, size_t end)
@@ -183,7 +187,9 @@ static int reconcile_locked(struct reconciling *reconciling)
 	int r;
 
 	WITH_WRITE_LOCK(reconciling->tree);
-	r = view_begin(reconciling->tree, BACKEND_ANYWAY, &reconciling->view);
+	r = digest_feed(reconciling->tree, &reconciling->notes);
+	if (r == 0)
+		r = view_begin(reconciling->tree, BACKEND_ANYWAY, &reconciling->view);
 	if (r == 0)
 		r = reconcile_collect(reconciling);
 	if (r == 0)
@@ -264,13 +270,26 @@ int64_t tree_adopt(struct tree *tree)
 	return adopted;
 }
 
-int tree_reconcile(struct tree *tree)
+static int reconcile_once(struct tree *tree)
 {
 	struct reconciling reconciling = { .tree = tree };
 	int r = reconcile_locked(&reconciling);
 
 	reconcile_free(&reconciling);
 	notes_send(&reconciling.notes, tree, NOTIFY_LATER);
+	return r;
+}
+
+int tree_reconcile(struct tree *tree)
+{
+	int r = reconcile_once(tree);
+
+	if (r == -ESTALE) {
+		backend_turn(tree->backend, true);
+		for (int i = 0; r == -ESTALE && i < TURN_TRIES; i++)
+			r = reconcile_once(tree);
+		backend_turn(tree->backend, false);
+	}
 	/* Every request says so, and the log once. */
 	if (r < 0 && atomic_exchange(&tree->reconcile_failed, r) != r)
 		log_error("changes of another program could not be taken in: %s", strerror(-r));

@@ -65,6 +65,11 @@ struct reconciling {
 	struct adoptions adoptions;
 };
 
+/* digest.c */
+
+/* Take in what other mounts have committed.  No view may be open. */
+int digest_feed(struct tree *tree, struct notes *notes);
+
 /* reconciling.c */
 
 /* With a new view behind it.  Nothing works as long as changes wait, so they are taken in on a full
@@ -78,6 +83,8 @@ void reconcile_done(const struct changed_key *key, struct batch *batch);
 
 /* reconcile-key.c */
 
+/* What a file had before others changed it, if somebody needs that and it was kept; or NULL. */
+struct version *reconcile_version(struct tree *tree, struct inode *inode);
 /* Take one key in; borrowed. */
 int reconcile_one(struct reconciling *reconciling, const struct changed_key *key);
 /* A sidecar that came may make a list of the single beside it, which is one more key then. */

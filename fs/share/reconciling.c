@@ -39,6 +39,7 @@ int reconcile_commit(struct reconciling *reconciling, struct batch *batch)
 
 void reconcile_done(const struct changed_key *key, struct batch *batch)
 {
+	batch_guard_rows(batch, key_session(key), key_key(key));
 	if (key->logged)
 		batch_change_done(batch, key_session(key), key_key(key), key->stamp);
 }

@@ -78,6 +78,12 @@ void dir_apply(struct inode *dir, const struct backend_node *node)
 	dir->node.ctime = node->ctime;
 }
 
+void guard_dirs(const struct inode *dir, struct batch *batch)
+{
+	for (; dir; dir = dir->parent)
+		batch_guard(batch, dir->ino, false);
+}
+
 void node_unlinked(struct backend_node *node)
 {
 	node->nlink = 0;
@@ -133,13 +139,20 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 
 		if (r < 0)
 			return r;
-		if (!keep_rows)
+		if (keep_rows)
+			batch_guard_rows(batch, node->session, node->key);
+		else
 			batch_row_delete(batch, node->session, node->key, INT64_MIN, INT64_MAX);
-	} else if (inode->open || unlinking->hide) {
+	} else if (inode->open || unlinking->hide || backend_is_shared(tree->backend)) {
 		batch_node_put(batch, node);
+		unlinking->claimed = inode->open || unlinking->hide;
+		if (unlinking->claimed)
+			batch_claim(batch, node->ino);
 		return batch->error;
 	}
 	unlinking->gone = true;
+	if (!inode_is_state(inode)) /* it may be open elsewhere */
+		batch_guard_alone(batch);
 	batch_node_delete(batch, node->ino);
 	return batch->error;
 }
@@ -161,5 +174,6 @@ void unlinking_apply(struct unlinking *unlinking)
 	/* The strings of the old node stay owned by it. */
 	unlinking->node.owned = inode->node.owned;
 	inode->node = unlinking->node;
+	inode->claimed |= unlinking->claimed;
 	inode_node_changed(inode);
 }

@@ -69,6 +69,39 @@ int ghost_add(struct tree *tree, struct inode *inode, uint64_t parent)
 	return 0;
 }
 
+static void ghost_free(struct tree *tree, struct ghost *ghost)
+{
+	*ghost->link = ghost->next;
+	if (ghost->next)
+		ghost->next->link = ghost->link;
+	inode_forget(tree, ghost->inode, 1);
+	free(ghost);
+}
+
+void ghost_lost(struct tree *tree, const struct inode *inode)
+{
+	for (struct ghost *ghost = tree->ghosts; ghost; ghost = ghost->next) {
+		if (ghost->inode != inode)
+			continue;
+		ghost_free(tree, ghost);
+		return;
+	}
+}
+
+int ghost_end_elsewhere(struct view *view, const struct backend_node *node, struct batch *batch)
+{
+	struct backend_node ghost;
+	int r;
+
+	r = backend_orphan_find(view->backend, view->snapshot, node->session, node->key, &ghost);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	batch_row_delete(batch, node->session, node->key, INT64_MIN, INT64_MAX);
+	batch_node_delete(batch, ghost.ino);
+	backend_node_done(&ghost);
+	return batch->error;
+}
+
 struct ghost *ghost_find(struct tree *tree, struct bytes session, struct bytes key)
 {
 	for (struct ghost *ghost = tree->ghosts; ghost; ghost = ghost->next)
@@ -154,14 +187,8 @@ void ghost_end_free(struct ghost_end *end)
 
 void ghost_end_apply(struct tree *tree, struct ghost_end *end)
 {
-	struct ghost *ghost = end->ghost;
-
-	*ghost->link = ghost->next;
-	if (ghost->next)
-		ghost->next->link = ghost->link;
 	unlinking_apply(&end->unlinking);
-	inode_forget(tree, ghost->inode, 1);
-	free(ghost);
+	ghost_free(tree, end->ghost);
 	ghost_end_free(end);
 }
 

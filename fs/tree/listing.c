@@ -112,8 +112,10 @@ static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, uin
 
 uint64_t tree_list_end(struct tree *tree)
 {
-	/* Beside a mount that writes, nobody here knows what is the newest. */
-	return tree->options.read_only ? UINT64_MAX : tree->last_entry + LIST_DOTS;
+	/* Beside another mount that writes, nobody here knows what is the newest. */
+	return tree->options.read_only || backend_is_shared(tree->backend) ?
+		       UINT64_MAX :
+		       tree->end_entry + LIST_DOTS;
 }
 
 int tree_list(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,

@@ -81,16 +81,15 @@ struct make_request {
 	const struct tree_new *what;
 };
 
-static void make_node(struct tree *tree, const struct make_request *request,
-		      struct backend_node *node)
+static int make_node(struct tree *tree, const struct make_request *request,
+		     struct backend_node *node)
 {
 	const struct backend_node *dir = &request->dir->node;
 	bool inherits = dir->mode & S_ISGID;
+	int r;
 
 	*node = (struct backend_node){
-		.ino = atomic_fetch_add(&tree->last_ino, 1) + 1,
 		.parent = dir->ino,
-		.entry = atomic_fetch_add(&tree->last_entry, 1) + 1,
 		.mode = request->what->mode,
 		.uid = request->caller->uid,
 		.gid = inherits ? dir->gid : request->caller->gid,
@@ -101,6 +100,8 @@ static void make_node(struct tree *tree, const struct make_request *request,
 	if (inherits && S_ISDIR(request->what->mode))
 		node->mode |= S_ISGID;
 	node->atime = node->mtime = node->ctime = node->btime = time_now();
+	r = number_ino(tree, &node->ino);
+	return r < 0 ? r : number_entry(tree, &node->entry);
 }
 
 static int make_once(struct tree *tree, const struct make_request *request,
@@ -129,14 +130,17 @@ static int make_once(struct tree *tree, const struct make_request *request,
 		return r;
 	r = place_find(&(struct placing){ .tree = tree, .view = &view }, request->dir,
 		       request->name, request->what->mode, &place);
+	if (r == 0)
+		r = make_node(tree, request, &node);
 	if (r < 0)
 		return r;
-	make_node(tree, request, &node);
 	place_apply(&place, &node);
 	if (kind_is_state(node.kind) && apart_has(tree, node.session, node.key))
 		return -EIO;
 	if (kind_is_state(node.kind))
 		ghost = ghost_find(tree, node.session, node.key);
+	if (kind_is_state(node.kind) && !ghost)
+		r = ghost_end_elsewhere(&view, &node, &batch);
 	if (ghost) {
 		inherits = request->what->will_write && ghost_leaves_to(ghost, &node);
 		r = ghost_end_begin(tree, &view, ghost, inherits, &batch, &end);
@@ -148,6 +152,7 @@ static int make_once(struct tree *tree, const struct make_request *request,
 	if ((node.kind == BACKEND_SINGLE || node.kind == BACKEND_HASH) && !inherits)
 		node.flags |= BACKEND_DRAFT;
 	dir_changed(request->dir, S_ISDIR(node.mode), &dir_node);
+	guard_dirs(request->dir, &batch);
 	batch_node_put(&batch, &node);
 	batch_entry_put(&batch, node.parent, node.entry, request->name, node.ino);
 	batch_node_put(&batch, &dir_node);
@@ -192,15 +197,20 @@ static int make_nameless_once(struct tree *tree, const struct make_request *requ
 
 	if (!request->dir->node.nlink)
 		return -ENOENT;
-	make_node(tree, request, &node);
+	r = make_node(tree, request, &node);
+	if (r < 0)
+		return r;
 	node.kind = BACKEND_ORDINARY;
 	node.parent = node.entry = node.nlink = 0;
 	batch_node_put(&batch, &node);
+	batch_claim(&batch, node.ino);
 	r = batch_commit(&batch, tree->backend, 0);
 	if (r == 0)
 		r = inode_create(tree, &node, request->dir, request->name, ret_inode);
-	if (r == 0)
+	if (r == 0) {
 		(*ret_inode)->nameless = true;
+		(*ret_inode)->claimed = true;
+	}
 	return r;
 }
 
@@ -251,8 +261,13 @@ static int link_once(struct tree *tree, struct inode *inode, struct inode *dir, 
 	node.nlink++;
 	node.ctime = time_now();
 	node.parent = dir->node.ino;
-	node.entry = atomic_fetch_add(&tree->last_entry, 1) + 1;
+	r = number_entry(tree, &node.entry);
+	if (r < 0)
+		return r;
 	dir_changed(dir, 0, &dir_node);
+	guard_dirs(dir, &batch);
+	if (inode->claimed) /* it had no name */
+		batch_unclaim(&batch, node.ino);
 	batch_node_put(&batch, &node);
 	batch_entry_put(&batch, node.parent, node.entry, name, node.ino);
 	batch_node_put(&batch, &dir_node);
@@ -260,6 +275,7 @@ static int link_once(struct tree *tree, struct inode *inode, struct inode *dir, 
 	if (r < 0)
 		return r;
 	inode->node = node;
+	inode->claimed = false;
 	dir_apply(dir, &dir_node);
 	return 0;
 }
@@ -290,6 +306,7 @@ static int unlink_state(struct tree *tree, struct inode *dir, uint64_t id, struc
 	batch_entry_delete(&batch, dir->node.ino, id);
 	batch_node_put(&batch, &node);
 	batch_node_put(&batch, &dir_node);
+	batch_claim(&batch, node.ino);
 	r = batch_commit(&batch, tree->backend, BACKEND_FREES);
 	if (r < 0)
 		return r;

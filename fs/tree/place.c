@@ -196,6 +196,7 @@ void relocations_done(struct relocations *list)
 		backend_node_done(&list->item[i].new);
 	}
 	free(list->item);
+	free(list->dir);
 	*list = (struct relocations){ 0 };
 }
 
@@ -295,6 +296,16 @@ static int levels_add(struct levels *levels, uint64_t ino, struct bytes dirs, st
 	return level_fill(level, dirs, dirs_to, name);
 }
 
+static int relocations_look(struct relocating *to, uint64_t dir)
+{
+	struct relocations *list = to->list;
+
+	if (ARRAY_ROOM(list->dir, list->dir_count, list->dir_room) < 0)
+		return -ENOMEM;
+	list->dir[list->dir_count++] = dir;
+	return 0;
+}
+
 /* Takes the level over; what it holds goes to the end of levels. */
 static int relocate_level(struct relocating *to, struct level *level, struct levels *levels)
 {
@@ -303,7 +314,9 @@ static int relocate_level(struct relocating *to, struct level *level, struct lev
 	struct entries children = { 0 };
 	int r;
 
-	r = ASK(view, entry_list, level->ino, 0, entries_keep, &children);
+	r = relocations_look(to, level->ino);
+	if (r == 0)
+		r = ASK(view, entry_list, level->ino, 0, entries_keep, &children);
 	for (size_t i = 0; r == 0 && i < children.count; i++) {
 		const struct entry_copy *child = &children.item[i];
 
@@ -353,6 +366,8 @@ static void emit_move(struct batch *batch, const struct backend_node *from,
 
 void relocations_emit(const struct relocations *list, struct batch *batch)
 {
+	for (size_t i = 0; i < list->dir_count; i++)
+		batch_guard(batch, list->dir[i], true);
 	for (size_t i = 0; i < list->count; i++)
 		emit_move(batch, &list->item[i].old, &list->item[i].new);
 }
@@ -374,6 +389,8 @@ void relocations_emit_exchange(const struct relocations *a, const struct relocat
 {
 	struct backend_node between;
 
+	for (size_t i = 0; i < a->dir_count; i++)
+		batch_guard(batch, a->dir[i], true);
 	for (size_t i = 0; i < a->count; i++) {
 		aside(batch, &a->item[i].old, &between);
 		emit_move(batch, &a->item[i].old, &between);

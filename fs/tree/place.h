@@ -40,6 +40,10 @@ struct relocations {
 	struct relocation *item;
 	size_t count;
 	size_t room;
+	/* Directories that were looked into, if other mounts may put something there meanwhile. */
+	uint64_t *dir;
+	size_t dir_count;
+	size_t dir_room;
 };
 int relocations_add(struct relocations *list, const struct backend_node *old,
 		    const struct backend_node *new);

@@ -184,7 +184,12 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 	*node = inode->node;
 	node->nlink = MAX(node->nlink, 1U); /* it may have had no name */
 	node->parent = moving->dir_to->node.ino;
-	node->entry = over ? over_id : atomic_fetch_add(&tree->last_entry, 1) + 1;
+	if (over)
+		node->entry = over_id;
+	else
+		r = number_entry(tree, &node->entry);
+	if (r < 0)
+		return r;
 	node->ctime = time_now();
 	place_apply(&moving->place, node);
 	if (inode_is_dir(inode))
@@ -199,6 +204,8 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 	takes_rows = ghost && ghost_leaves_to(ghost, node);
 	if (ghost)
 		r = ghost_end_begin(tree, view, ghost, takes_rows, batch, &moving->ghost);
+	else if (kind_is_state(node->kind))
+		r = ghost_end_elsewhere(view, node, batch);
 	if (r < 0)
 		return r;
 	if (inode->node.kind == node->kind && (exchange || (!takes_over && !takes_rows)))
@@ -321,6 +328,8 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 	r = rename_check(view, moving, over);
 	if (r < 0)
 		return r;
+	guard_dirs(moving->dir, &batch);
+	guard_dirs(moving->dir_to, &batch);
 	if (moving->id)
 		batch_entry_delete(&batch, moving->dir->node.ino, moving->id);
 	if (over && replaces_larger(tree, view, moving->inode, over))
@@ -392,6 +401,8 @@ static int exchange_plan(struct tree *tree, struct view *view, struct moving *a,
 	if ((inode_is_dir(a->inode) && dir_is_below(a->dir_to, a->inode)) ||
 	    (inode_is_dir(b->inode) && dir_is_below(b->dir_to, b->inode)))
 		return -EINVAL;
+	guard_dirs(a->dir, batch);
+	guard_dirs(a->dir_to, batch);
 	r = moving_plan(tree, view, a, b->inode, b->id, true, batch);
 	if (r == 0)
 		r = moving_plan(tree, view, b, a->inode, a->id, true, batch);

@@ -23,6 +23,9 @@ int dir_is_empty(struct view *view, uint64_t ino);
 void dir_changed(struct inode *dir, int links, struct backend_node *ret_node);
 void dir_apply(struct inode *dir, const struct backend_node *node);
 
+/* What is made or moved into a directory depends on where that lies, up to the root. */
+void guard_dirs(const struct inode *dir, struct batch *batch);
+
 /* A node whose last name goes. */
 void node_unlinked(struct backend_node *node);
 
@@ -35,6 +38,7 @@ struct unlinking {
 	bool empty;		  /* set before: a state file's rows are gone already */
 	bool hide;		  /* set before: only its name goes for now */
 	bool orphaned;		  /* stage has its bytes, for handles of it */
+	bool claimed;		  /* other mounts leave it to this one */
 	struct stage stage;
 };
 /* Add the operations; inode may be a ghost already; keep_rows: another file takes the rows over. */
@@ -51,6 +55,10 @@ struct ghost;
 int ghost_add(struct tree *tree, struct inode *inode, uint64_t parent);
 /* The ghost that has the rows of a key, or NULL. */
 struct ghost *ghost_find(struct tree *tree, struct bytes session, struct bytes key);
+/* Another mount's ghost that has the key ends: its rows go, and its node. */
+int ghost_end_elsewhere(struct view *view, const struct backend_node *node, struct batch *batch);
+/* Another mount has ended a ghost of this one. */
+void ghost_lost(struct tree *tree, const struct inode *inode);
 /* Whether a new file gets its rows: one of the same kind, place and owner that shows no more. */
 bool ghost_leaves_to(const struct ghost *ghost, const struct backend_node *node);
 /* Whether a file shows its bytes to nobody but whom the other one does. */

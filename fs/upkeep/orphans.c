@@ -14,6 +14,7 @@
 #include "src/base/log.h"
 
 struct orphans {
+	struct tree *tree;
 	struct backend_node *node; /* as an ordinary one if its rows are another file's */
 	size_t count;
 	size_t room;
@@ -169,16 +170,30 @@ static void delete_each(struct tree *tree, const struct orphans *orphans)
 	}
 }
 
-int tree_delete_orphans(struct tree *tree, bool opening)
+/* In memory are those that this mount needs itself. */
+static int keep_unneeded(void *arg, const struct backend_node *node)
 {
-	_cleanup_(orphans_done) struct orphans orphans = { 0 };
+	struct orphans *orphans = arg;
+	struct inode *inode = inode_known(orphans->tree, node->ino);
+
+	if (!inode)
+		return keep_orphan(orphans, node);
+	inode_forget(orphans->tree, inode, 1);
+	return 0;
+}
+
+static int delete_orphans(struct tree *tree, bool opening, bool shared)
+{
+	_cleanup_(orphans_done) struct orphans orphans = { .tree = tree };
 	_cleanup_(view_end) struct view view = { 0 };
 	int r;
 
 	r = view_begin(tree, BACKEND_ANYWAY, &view);
 	if (r == 0)
 		r = ASK(&view, change_list, keep_changed, &orphans);
-	if (r == 0)
+	if (r == 0 && shared)
+		r = backend_orphan_list(view.backend, view.snapshot, keep_unneeded, &orphans);
+	else if (r == 0)
 		r = ASK(&view, node_list, 0, true, keep_orphan, &orphans);
 	if (r == 0)
 		r = take_rows(&view, &orphans);
@@ -193,4 +208,23 @@ int tree_delete_orphans(struct tree *tree, bool opening)
 		r = 0;
 	}
 	return r == -EROFS ? 0 : r;
+}
+
+int tree_delete_orphans(struct tree *tree, bool opening)
+{
+	return delete_orphans(tree, opening, backend_is_shared(tree->backend));
+}
+
+int tree_reap_orphans(struct tree *tree)
+{
+	bool shared = backend_is_shared(tree->backend), was = tree->was_shared;
+
+	tree->was_shared = shared;
+	if (!shared && !was)
+		return 0;
+
+	/* So that nobody here comes to need one meanwhile. */
+	WITH_WRITE_LOCK(tree);
+
+	return delete_orphans(tree, false, true);
 }

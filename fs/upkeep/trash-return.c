@@ -139,7 +139,9 @@ static int undo_commit(struct tree *tree, struct trashed *trashed, struct entrie
 
 	node->kind = BACKEND_SESSION;
 	node->parent = BACKEND_ROOT;
-	node->entry = atomic_fetch_add(&tree->last_entry, 1) + 1;
+	r = number_entry(tree, &node->entry);
+	if (r < 0)
+		return r;
 	node->ctime = time_now();
 	snprintf(restored, sizeof(restored), "%" PRId64, node->ctime / TRASH_SECOND);
 	batch_entry_delete(&batch, BACKEND_TRASH, trashed->id);

@@ -203,7 +203,9 @@ static int trash_commit(struct trashing *trashing)
 	emit_files(trashing);
 	node.kind = BACKEND_ORDINARY;
 	node.parent = BACKEND_TRASH;
-	node.entry = atomic_fetch_add(&tree->last_entry, 1) + 1;
+	r = number_entry(tree, &node.entry);
+	if (r < 0)
+		return r;
 	batch_node_put(&trashing->batch, &node);
 	batch_entry_delete(&trashing->batch, BACKEND_ROOT, trashing->entry);
 	emit_trashed(&trashing->batch, node.entry, removed,

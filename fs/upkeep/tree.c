@@ -68,6 +68,7 @@ static void *tree_keep(void *arg)
 		kept_renew(tree);
 		if (tick_now() - times_at >= (int64_t)TIMES_INTERVAL * 1000000 || r == 0) {
 			tree_write_times(tree);
+			tree_reap_orphans(tree);
 			times_at = tick_now();
 		}
 	}
@@ -101,8 +102,8 @@ static int tree_load_root(struct tree *tree)
 			"made: 'sessfs check --repair' makes a store that can be written");
 		return -EIO;
 	}
-	atomic_store(&tree->last_ino, last_ino);
-	atomic_store(&tree->last_entry, last_entry);
+	tree->last_ino = tree->end_ino = last_ino;
+	tree->last_entry = tree->end_entry = last_entry;
 	return inode_get(tree, &view, BACKEND_ROOT, &tree->root);
 }
 

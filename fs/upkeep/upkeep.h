@@ -17,5 +17,7 @@ void expire_soon(struct tree *tree);
  * word; nobody has the tree yet (opening), or any more.  What other programs have written to since
  * stays until their changes are taken in. */
 int tree_delete_orphans(struct tree *tree, bool opening);
+/* The same, now and then, of those that no mount of the store needs any more. */
+int tree_reap_orphans(struct tree *tree);
 
 #endif

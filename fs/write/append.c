@@ -340,6 +340,9 @@ static int append_commit(struct appending *appending)
 	with_node = node.flags != inode->node.flags || inode->synced;
 	if (with_node)
 		batch_node_put(&appending->batch, &node);
+	else
+		batch_guard(&appending->batch, node.ino, false);
+	batch_guard_rows(&appending->batch, node.session, node.key);
 	r = batch_commit(&appending->batch, appending->tree->backend,
 			 inode->sync_soon ? BACKEND_SYNC_SOON : 0);
 	if (r == -EEXIST) {

@@ -314,6 +314,8 @@ static void emit_begin(struct save *save, struct batch *batch)
 	const struct backend_node *node = save->target.node;
 
 	save->begun = true;
+	if (node->session.data && node->key.data)
+		batch_guard_rows(batch, node->session, node->key);
 	batch_node_put(batch, node);
 	if (save->target.had_chunks)
 		batch_chunk_delete(batch, node->ino, 0, INT64_MAX);

@@ -21,6 +21,7 @@
 struct tree *world_tree;
 struct backend *world_store;
 struct tree_options world_options;
+bool world_shared;
 
 static int world_kind;
 static world_wrapper *wrapper;
@@ -58,6 +59,7 @@ static struct backend *file_open(const char *owner)
 		.create = !world_options.read_only,
 		.read_only = world_options.read_only,
 		.owner = owner,
+		.shared = world_shared,
 	};
 	_cleanup_(freep) char *why = NULL;
 	struct backend *backend = NULL;
@@ -100,6 +102,16 @@ static void tree_begin(void)
 	int r = world_try(&why);
 
 	cr_assert_eq(r, 0, "tree_open: %s", why ? why : strerror(-r));
+}
+
+struct backend *world_join(void)
+{
+	struct backend *joined;
+
+	if (world_kind == WORLD_SQLITE)
+		return file_open("one more");
+	cr_assert_eq(memory_backend_join(memory, &joined), 0);
+	return joined;
 }
 
 void world_wrap(world_wrapper *with)

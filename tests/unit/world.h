@@ -28,6 +28,9 @@ extern struct backend *world_store;	  /* what the tree works on */
 extern struct tree_options world_options; /* of the next tree; zero unless set */
 
 void world_open(int kind);
+/* Set before: other mounts may have the store.  One more handle of it. */
+extern bool world_shared;
+struct backend *world_join(void);
 /* Lay something between the tree and each store that is opened from now on. */
 typedef int world_wrapper(struct backend *inner, struct backend **ret_backend);
 void world_wrap(world_wrapper *wrapper);

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Numbers of inodes and ids of entries.  None is given twice, by whatever mount: each leases ranges
+ * of the store, and what it has left when it ends is lost. */
+
+#include <errno.h>
+
+#include "fs/base/batch.h"
+#include "fs/base/sound.h"
+#include "fs/inode/inodes.h"
+#include "src/base/log.h"
+
+enum {
+	LEASED = 1024, /* at a time */
+	TRIES = 100,   /* others may be as quick; but a damaged store may never agree */
+};
+
+static int lease_behind(struct tree *tree, uint64_t ino, uint64_t entry)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	int r;
+
+	batch_lease(&batch, ino, entry, LEASED);
+	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	if (r < 0)
+		return r;
+	tree->last_ino = ino;
+	tree->last_entry = entry;
+	tree->end_ino = ino + LEASED;
+	tree->end_entry = entry + LEASED;
+	return 0;
+}
+
+/* 0 when there is one more of each. */
+static int lease(struct tree *tree)
+{
+	int r;
+
+	if (tree->last_ino < tree->end_ino && tree->last_entry < tree->end_entry)
+		return 0;
+	r = lease_behind(tree, tree->end_ino, tree->end_entry);
+	/* Another mount has leased what comes behind ours. */
+	for (int i = 0; r == -ESTALE && i < TRIES; i++) {
+		_cleanup_(view_end) struct view view = { 0 };
+		uint64_t ino, entry;
+
+		r = view_begin(tree, BACKEND_ANYWAY, &view);
+		if (r == 0)
+			r = ASK(&view, last_ids, &ino, &entry);
+		view_end(&view);
+		if (r == 0 && (ino > SOUND_NUMBER_MAX || entry > SOUND_NUMBER_MAX))
+			r = -EIO;
+		if (r == 0)
+			r = lease_behind(tree, ino, entry);
+	}
+	if (r == -ESTALE)
+		log_error("no inode numbers can be had: the store does not say which are used");
+	return r == -ESTALE ? -EIO : r;
+}
+
+int number_ino(struct tree *tree, uint64_t *ret_ino)
+{
+	int r = lease(tree);
+
+	if (r == 0)
+		*ret_ino = ++tree->last_ino;
+	return r;
+}
+
+int number_entry(struct tree *tree, uint64_t *ret_entry)
+{
+	int r = lease(tree);
+
+	if (r == 0)
+		*ret_entry = ++tree->last_entry;
+	return r;
+}

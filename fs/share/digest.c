@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Taking in what other mounts have committed.
+ *
+ *   What another mount has changed is in the store as this one would have put it, so nothing has
+ *   to be done but to forget what is remembered here and is true no longer: copies of nodes, the
+ *   places of directories, sizes and ends of content; and to notify the kernel.  A file that
+ *   another mount has removed and that is open here is kept: an ordinary one is claimed, so that
+ *   nobody deletes its node; the bytes of a state file go into a stage.
+ *
+ *   It runs with tree.lock for writing.  What fails is tried again from where the feed was: to
+ *   digest something twice does no harm.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fs/content/content.h"
+#include "fs/inode/kept.h"
+#include "fs/share/reconcile.h"
+#include "fs/tree/tree.h"
+#include "src/base/tick.h"
+
+struct digesting {
+	struct tree *tree;
+	struct view view;
+	struct notes *notes;
+	struct batch claims;
+	uint64_t last;
+	bool any;
+};
+
+enum { KEEP_UNOPENED = 1 << 20 }; /* bytes kept for a reader that may be about to open the file */
+
+/* The content of a state file before it was replaced or removed, for those who read it. */
+static void leave_version(struct digesting *digesting, struct inode *inode, struct version *before)
+{
+	if (before && versions_apply(digesting->notes, inode, NULL, before))
+		name_forget(digesting->notes, digesting->tree, inode);
+}
+
+static void content_changed(struct digesting *digesting, struct inode *inode,
+			    struct version *before, bool grew, uint64_t size_before)
+{
+	inode->loaded = inode->stored_known = inode->inherits = false;
+	inode->version++;
+	leave_version(digesting, inode, before);
+	notes_change(digesting->notes, digesting->tree, inode, grew ? CHANGE_GREW : CHANGE_REPLACED,
+		     size_before, NULL);
+}
+
+static void attr_changed(struct digesting *digesting, const struct inode *inode)
+{
+	for (const struct face *face = &inode->face; face; face = face->next)
+		notes_attr(digesting->notes, inode, face);
+}
+
+/* A state file that another mount has unlinked.  Its rows are there still, unless that is long ago;
+ * whoever has it open goes on with its bytes. */
+static int state_unlinked(struct digesting *digesting, struct inode *inode)
+{
+	_cleanup_(stage_done) struct stage stage = { 0 };
+	uint64_t size;
+	int r;
+
+	inode->loaded = false;
+	r = content_size(digesting->tree, &digesting->view, inode, &size);
+	if (r == 0 && (inode->open || size <= KEEP_UNOPENED))
+		r = content_to_stage(&digesting->view, inode, &stage);
+	if (r < 0)
+		return r;
+	inode->orphaned = true;
+	inode->orphan = stage;
+	stage = (struct stage){ 0 };
+	return 0;
+}
+
+/* A state file that was removed and let go before this mount has heard of it: its bytes are in the
+ * snapshot that is kept, if somebody has it open. */
+static void state_lost(struct digesting *digesting, struct inode *inode)
+{
+	struct view *view = inode->open ? kept_view(digesting->tree, inode) : NULL;
+	_cleanup_(stage_done) struct stage stage = { 0 };
+
+	inode->loaded = false;
+	if (view && content_to_stage(view, inode, &stage) == 0) {
+		inode->orphan = stage;
+		stage = (struct stage){ 0 };
+	}
+	if (view)
+		kept_seen(digesting->tree);
+	inode->orphaned = true;
+}
+
+/* Nothing of the file is in the store any more, or nothing that this mount has to do with. */
+static void node_gone(struct digesting *digesting, struct inode *inode)
+{
+	_cleanup_(version_drop) struct version *before = NULL;
+
+	if (inode->gone)
+		return;
+	if (inode_is_state(inode) && !inode->orphaned)
+		state_lost(digesting, inode);
+	before = reconcile_version(digesting->tree, inode);
+	inode->gone = true;
+	inode->left = tick_now();
+	inode->node.nlink = 0;
+	inode->node.parent = inode->node.entry = 0;
+	content_changed(digesting, inode, before, false, UINT64_MAX);
+}
+
+/* A directory has moved. */
+static int dir_moved(struct digesting *digesting, struct inode *inode,
+		     const struct backend_node *node)
+{
+	_cleanup_(buf_done) struct buf name = { 0 };
+	struct inode *parent, *before = inode->parent;
+	char *copy;
+	int r;
+
+	if (!node->entry ||
+	    (node->parent == inode->node.parent && node->entry == inode->node.entry))
+		return 0;
+	r = ASK(&digesting->view, entry_name, node->parent, node->entry, &name);
+	if (r == 0)
+		r = inode_get_dir(digesting->tree, &digesting->view, node->parent, &parent);
+	if (r < 0)
+		return r;
+	copy = bytes_dup(buf_bytes(&name));
+	if (!copy) {
+		inode_forget(digesting->tree, parent, 1);
+		return -ENOMEM;
+	}
+	free(inode->name);
+	inode->name = copy;
+	inode->parent = parent;
+	if (before)
+		inode_forget(digesting->tree, before, 1);
+	return 0;
+}
+
+/* What only memory knows is newer. */
+static void keep_times(const struct inode *inode, struct backend_node *node)
+{
+	if (!inode->times_dirty)
+		return;
+	node->atime = MAX(node->atime, inode->node.atime);
+	node->mtime = MAX(node->mtime, inode->node.mtime);
+	node->ctime = MAX(node->ctime, inode->node.ctime);
+}
+
+static int node_removed(struct digesting *digesting, struct inode *inode)
+{
+	int r = 0;
+
+	if (inode_is_state(inode)) {
+		r = state_unlinked(digesting, inode);
+		if (r == 0)
+			node_gone(digesting, inode);
+		return r;
+	}
+	if (inode->open && !inode->claimed) {
+		batch_claim(&digesting->claims, inode->ino);
+		inode->claimed = true;
+	}
+	return digesting->claims.error;
+}
+
+static bool content_differs(const struct backend_node *a, const struct backend_node *b)
+{
+	return a->kind != b->kind || a->flags != b->flags || a->size != b->size ||
+	       !bytes_equal(a->session, b->session) || !bytes_equal(a->key, b->key);
+}
+
+/* Takes the node over. */
+static int node_changed(struct digesting *digesting, struct inode *inode, struct backend_node *node,
+			bool bytes)
+{
+	uint64_t size_before = inode_is_state(inode) ? UINT64_MAX : inode->node.size;
+	bool removed = inode->node.nlink && !node->nlink;
+	bool differs = bytes || content_differs(&inode->node, node);
+	_cleanup_(version_drop) struct version *before = NULL;
+	int r = 0;
+
+	if (removed)
+		r = node_removed(digesting, inode);
+	if (r == 0 && !inode->gone && inode_is_dir(inode))
+		r = dir_moved(digesting, inode, node);
+	if (r < 0 || inode->gone) {
+		backend_node_done(node);
+		return r;
+	}
+	if (differs && inode_is_state(inode))
+		before = reconcile_version(digesting->tree, inode);
+	if (!inode_is_dir(inode) &&
+	    (node->parent != inode->node.parent || node->entry != inode->node.entry))
+		inode->left = tick_now();
+	keep_times(inode, node);
+	inode_set_node(inode, node);
+	if (inode_is_dir(inode))
+		notes_dir(digesting->notes, inode->ino);
+	if (differs && !inode_is_dir(inode))
+		content_changed(digesting, inode, before, false, size_before);
+	attr_changed(digesting, inode);
+	return 0;
+}
+
+static int digest_inode(struct digesting *digesting, struct inode *inode, bool bytes)
+{
+	struct backend_node node;
+	int r = ASK(&digesting->view, node_get, inode->ino, &node);
+
+	if (r == -ENOENT) {
+		ghost_lost(digesting->tree, inode);
+		node_gone(digesting, inode);
+		return 0;
+	}
+	if (r == 0 && inode->gone)
+		backend_node_done(&node);
+	else if (r == 0)
+		r = node_changed(digesting, inode, &node, bytes);
+	return r;
+}
+
+static int digest_node(struct digesting *digesting, const struct backend_feed *feed)
+{
+	struct inode *inode = inode_known(digesting->tree, feed->ino);
+	int r;
+
+	/* Another file has the key of one that was removed here a moment ago. */
+	if (feed->moved && feed->session.data && feed->key.data && !inode)
+		ghost_set_theirs(digesting->tree, feed->session, feed->key);
+	if (!inode)
+		return 0;
+	r = digest_inode(digesting, inode, feed->bytes);
+	inode_forget(digesting->tree, inode, 1);
+	return r;
+}
+
+/* Another file may have the key of a ghost by now. */
+static int ghost_look(struct digesting *digesting, const struct inode *inode)
+{
+	struct backend_node node;
+	int r;
+
+	if (inode->node.nlink)
+		return 0;
+	r = ASK(&digesting->view, node_find, inode->node.session, inode->node.key, &node);
+	if (r == 0) {
+		ghost_set_theirs(digesting->tree, inode->node.session, inode->node.key);
+		backend_node_done(&node);
+	}
+	return r == -ENOENT ? 0 : r;
+}
+
+/* Whatever is remembered may be wrong, and names that the kernel has may lead elsewhere. */
+static int digest_anything(struct digesting *digesting)
+{
+	struct inodes all = inodes_get(digesting->tree, NULL);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < all.count; i++) {
+		r = inode_is_state(all.inode[i]) ? ghost_look(digesting, all.inode[i]) : 0;
+		if (r == 0)
+			r = digest_inode(digesting, all.inode[i], true);
+	}
+	inodes_forget(digesting->tree, &all);
+	if (r == 0)
+		notes_all_names(digesting->notes);
+	return r;
+}
+
+static int digest_rows(struct digesting *digesting, const struct backend_feed *feed)
+{
+	struct backend_node node;
+	struct inode *inode;
+	int r;
+
+	r = ASK(&digesting->view, node_find, feed->session, feed->key, &node);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	inode = inode_known(digesting->tree, node.ino);
+	backend_node_done(&node);
+	if (!inode)
+		return 0;
+	if (!inode->gone) {
+		bool grew = feed->added && inode->loaded && !inode_is_draft(inode) &&
+			    inode->node.kind == BACKEND_LIST && feed->first >= inode->list.next;
+		_cleanup_(version_drop) struct version *before =
+			grew ? NULL : reconcile_version(digesting->tree, inode);
+
+		content_changed(digesting, inode, before, grew,
+				grew ? inode->list.size : UINT64_MAX);
+	}
+	inode_forget(digesting->tree, inode, 1);
+	return 0;
+}
+
+static int digest_one(void *arg, const struct backend_feed *feed)
+{
+	struct digesting *digesting = arg;
+
+	digesting->last = feed->n;
+	digesting->any = true;
+	switch (feed->what) {
+	case BACKEND_FEED_NODE:
+		return digest_node(digesting, feed);
+	case BACKEND_FEED_ROWS:
+		return digest_rows(digesting, feed);
+	case BACKEND_FEED_ENTRY:
+		notes_entry(digesting->notes, feed->ino, feed->name);
+		notes_dir(digesting->notes, feed->ino);
+		return 0;
+	case BACKEND_FEED_ANYTHING:
+		return digest_anything(digesting);
+	}
+	return 0;
+}
+
+int digest_feed(struct tree *tree, struct notes *notes)
+{
+	struct digesting digesting = { .tree = tree, .notes = notes };
+	int r = view_begin(tree, BACKEND_ANYWAY, &digesting.view);
+
+	if (r == 0)
+		r = backend_feed_list(tree->backend, digesting.view.snapshot, digest_one,
+				      &digesting);
+	view_end(&digesting.view);
+	if (r == 0)
+		r = batch_commit(&digesting.claims, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	batch_done(&digesting.claims);
+	if (r == 0 && digesting.any) {
+		tree->changes++;
+		backend_feed_done(tree->backend, digesting.last);
+	}
+	return r;
+}

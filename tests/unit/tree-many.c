@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Several mounts of one store, in one process: each has its own tree over a handle of its own.  All
+ * is done in turns, and what one does in the middle of what another does is done when that is about
+ * to commit; so a failure can be played again. */
+
+#include "tests/unit/world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/xattr.h>
+
+#include "backend/memory/memory.h"
+#include "fs/tree/tree.h"
+#include "fs/upkeep/upkeep.h"
+#include "src/base/tick.h"
+#include "tests/unit/many.h"
+
+#define Many(name)                                                                                 \
+	static void many_##name##_body(void);                                                      \
+	ParameterizedTestParameters(many, name)                                                    \
+	{                                                                                          \
+		return every_kind();                                                               \
+	}                                                                                          \
+	ParameterizedTest(const int *kind, many, name)                                             \
+	{                                                                                          \
+		many_open(*kind, 2);                                                               \
+		many_##name##_body();                                                              \
+		many_close();                                                                      \
+	}                                                                                          \
+	static void many_##name##_body(void)
+
+/* What is behind it is done on that mount. */
+#define ON(number) many_use(number);
+
+Many(what_one_makes_the_other_sees)
+{
+	ON(0) make_dir("s/d");
+	ON(0) save("s/d/k.json", "{\"a\":1}");
+	ON(0) append("s/l.jsonl", "1\n2\n");
+	ON(0) save("s/o.txt", "text");
+	ON(1) cr_expect_str_eq(content_of("s/d/k.json"), "{\"a\":1}");
+	ON(1) cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n");
+	ON(1) cr_expect_str_eq(content_of("s/o.txt"), "text");
+	ON(1) save("s/d/k.json", "{\"a\":2}");
+	ON(1) append("s/l.jsonl", "3\n");
+	ON(1) save("s/o.txt", "longer text");
+	ON(0) cr_expect_str_eq(content_of("s/d/k.json"), "{\"a\":2}");
+	ON(0) cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n3\n");
+	ON(0) cr_expect_str_eq(content_of("s/o.txt"), "longer text");
+	ON(0) cr_expect_eq(stat_of("s/l.jsonl").st_size, 6);
+}
+
+Many(what_one_removes_is_gone_for_the_other)
+{
+	ON(0) make_dir("s/d");
+	ON(0) save("s/d/k.json", "{}");
+	ON(0) save("s/d/o", "text");
+	ON(1) cr_expect_str_eq(names_in("s/d"), "k.json o");
+	ON(0) cr_expect_eq(unlinked("s/d/k.json"), 0);
+	ON(0) cr_expect_eq(unlinked("s/d/o"), 0);
+	ON(1) cr_expect_eq(looked_up("s/d/k.json"), -ENOENT);
+	ON(1) cr_expect_str_eq(names_in("s/d"), "");
+	ON(1) cr_expect_eq(removed_dir("s/d"), 0);
+	ON(0) cr_expect_eq(looked_up("s/d"), -ENOENT);
+	ON(0) cr_expect_eq(make_file("s/d/x", S_IFREG | 0644), -ENOENT);
+}
+
+Many(attributes_are_the_same)
+{
+	const struct stat mode = { .st_mode = 0600 };
+
+	ON(0) save("s/k.json", "{}");
+	ON(1) cr_expect_eq(stat_of("s/k.json").st_mode & 07777, 0644);
+	ON(0) cr_expect_eq(set_attr("s/k.json", &mode, TREE_SET_MODE), 0);
+	ON(1) cr_expect_eq(stat_of("s/k.json").st_mode & 07777, 0600);
+}
+
+Many(times_that_are_written_later_undo_no_chmod)
+{
+	const struct stat mode = { .st_mode = 0600 };
+	struct handle *handle;
+
+	ON(0) handle = open_at("s/l.jsonl", O_WRONLY | O_CREAT | O_APPEND);
+	ON(0) append_to(handle, "1\n");
+	ON(1) cr_expect_eq(set_attr("s/l.jsonl", &mode, TREE_SET_MODE), 0);
+	ON(0) append_to(handle, "2\n");
+	ON(0) world_settle();
+	ON(0) close_handle(handle);
+	ON(1) cr_expect_eq(stat_of("s/l.jsonl").st_mode & 07777, 0600);
+	ON(1) cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n");
+}
+
+Many(lines_of_both_are_there_once_and_in_order)
+{
+	_cleanup_(buf_done) struct buf expected = { 0 };
+	struct handle *handle[2];
+	char line[16];
+
+	for (int i = 0; i < 2; i++) {
+		ON(i) handle[i] = open_at("s/l.jsonl", O_WRONLY | O_CREAT | O_APPEND);
+	}
+	for (int n = 0; n < 2000; n++) {
+		snprintf(line, sizeof(line), "%d\n", n);
+		ON(n * 7 % 11 % 2) append_to(handle[n * 7 % 11 % 2], line);
+		cr_assert_eq(buf_append_str(&expected, line), 0);
+	}
+	cr_assert_eq(buf_append_byte(&expected, '\0'), 0);
+	for (int i = 0; i < 2; i++) {
+		ON(i) close_handle(handle[i]);
+		ON(i) cr_expect_str_eq(content_of("s/l.jsonl"), expected.data);
+	}
+}
+
+Many(a_file_that_is_open_elsewhere_outlives_its_name)
+{
+	struct handle *state, *ordinary;
+
+	ON(0) save("s/k.json", "{\"a\":1}");
+	ON(0) save("s/o", "text");
+	ON(1) state = open_at("s/k.json", O_RDONLY);
+	ON(1) ordinary = open_at("s/o", O_RDWR);
+	ON(0) cr_expect_eq(unlinked("s/k.json"), 0);
+	ON(0) cr_expect_eq(unlinked("s/o"), 0);
+	many_settle();
+	ON(1) cr_expect_str_eq(read_by(state), "{\"a\":1}");
+	ON(1) write_at(ordinary, 0, BYTES("T"));
+	ON(1) cr_expect_str_eq(read_by(ordinary), "Text");
+	ON(1) close_handle(state);
+	ON(1) close_handle(ordinary);
+	many_settle();
+	cr_expect_eq(many_orphans(), 0);
+}
+
+Many(a_key_that_was_unlinked_elsewhere_begins_empty)
+{
+	ON(0) save("s/l.jsonl", "1\n2\n");
+	ON(0) cr_expect_eq(unlinked("s/l.jsonl"), 0);
+	ON(1) cr_expect_eq(make_file("s/l.jsonl", S_IFREG | 0644), 0);
+	ON(1) cr_expect_str_eq(content_of("s/l.jsonl"), "");
+	ON(1) append("s/l.jsonl", "3\n");
+	many_settle();
+	ON(0) cr_expect_str_eq(content_of("s/l.jsonl"), "3\n");
+	ON(1) cr_expect_str_eq(rows_of("s", "l"), "0=3");
+}
+
+Many(a_directory_that_moves_takes_open_files_along)
+{
+	struct handle *handle;
+
+	ON(0) make_dir("s/d");
+	ON(1) handle = open_at("s/d/l.jsonl", O_WRONLY | O_CREAT | O_APPEND);
+	ON(1) append_to(handle, "1\n");
+	ON(0) cr_expect_eq(renamed("s/d", "t", 0), 0);
+	ON(1) append_to(handle, "2\n");
+	ON(1) close_handle(handle);
+	ON(0) cr_expect_str_eq(content_of("t/l.jsonl"), "1\n2\n");
+	ON(0) cr_expect_str_eq(keys(), "t/l[0-1]");
+}
+
+/* In the middle of what the other mount does. */
+
+static void move_elsewhere(void)
+{
+	cr_expect_eq(renamed("s/a", "s/b/a", 0), 0);
+}
+
+Many(two_directories_never_move_into_each_other)
+{
+	ON(0) make_dir("s/a");
+	ON(0) make_dir("s/b");
+	ON(1) cr_expect_str_eq(names_in("s"), "a b");
+	many_meanwhile(0, 1, move_elsewhere);
+	ON(0) cr_expect_eq(renamed("s/b", "s/a/b", 0), -EINVAL);
+	ON(0) cr_expect_str_eq(names_in("s"), "b");
+	ON(0) cr_expect_str_eq(names_in("s/b"), "a");
+}
+
+static void make_in_it(void)
+{
+	save("s/a/k.json", "{}");
+}
+
+Many(a_directory_is_not_removed_while_something_is_made_in_it)
+{
+	ON(0) make_dir("s/a");
+	ON(1) cr_expect_str_eq(names_in("s/a"), "");
+	many_meanwhile(0, 1, make_in_it);
+	ON(0) cr_expect_eq(removed_dir("s/a"), -ENOTEMPTY);
+	ON(0) cr_expect_str_eq(content_of("s/a/k.json"), "{}");
+}
+
+Many(a_file_that_is_made_in_a_directory_that_moves_has_the_new_key)
+{
+	ON(0) make_dir("s/a");
+	ON(1) cr_expect_str_eq(names_in("s/a"), "");
+	many_meanwhile(0, 1, make_in_it);
+	ON(0) cr_expect_eq(renamed("s/a", "t", 0), 0);
+	ON(1) cr_expect_str_eq(content_of("t/k.json"), "{}");
+	ON(1) cr_expect_str_eq(keys(), "t/k[0-0]");
+}
+
+static void remove_it(void)
+{
+	cr_expect_eq(unlinked("s/l.jsonl"), 0);
+	many_settle_here();
+}
+
+Many(a_line_for_a_file_that_was_removed_makes_no_row)
+{
+	struct handle *handle;
+
+	ON(0) handle = open_at("s/l.jsonl", O_WRONLY | O_CREAT | O_APPEND);
+	ON(0) append_to(handle, "1\n");
+	many_meanwhile(0, 1, remove_it);
+	ON(0) append_to(handle, "2\n");
+	ON(0) cr_expect_str_eq(keys(), "");
+	ON(0) close_handle(handle);
+	ON(1) cr_expect_eq(looked_up("s/l.jsonl"), -ENOENT);
+}
+
+static void append_one(void)
+{
+	append("s/l.jsonl", "0\n");
+}
+
+Many(lines_that_meet_are_both_there)
+{
+	struct handle *handle;
+
+	ON(0) handle = open_at("s/l.jsonl", O_WRONLY | O_CREAT | O_APPEND);
+	for (int n = 0; n < 100; n++) {
+		many_meanwhile(0, 1, append_one);
+		ON(0) append_to(handle, "1\n");
+	}
+	ON(0) close_handle(handle);
+	ON(1) cr_expect_eq(stat_of("s/l.jsonl").st_size, 400);
+	for (size_t n = 0; n < 100; n++) {
+		ON(1)
+		cr_expect(bytes_starts_with(bytes_make(bytes_of("s/l.jsonl").data + 4 * n, 4),
+					    BYTES("0\n1\n")));
+	}
+}
+
+static void save_other(void)
+{
+	save("s/l.jsonl", "7\n8\n9\n");
+}
+
+Many(a_line_that_meets_a_save_comes_behind_it)
+{
+	struct handle *handle;
+
+	ON(0) append("s/l.jsonl", "1\n2\n3\n4\n");
+	ON(0) handle = open_at("s/l.jsonl", O_WRONLY | O_APPEND);
+	ON(1) cr_expect_eq(stat_of("s/l.jsonl").st_size, 8);
+	many_meanwhile(0, 1, save_other);
+	ON(0) append_to(handle, "5\n");
+	ON(0) close_handle(handle);
+	ON(1) cr_expect_str_eq(content_of("s/l.jsonl"), "7\n8\n9\n5\n");
+	ON(1) cr_expect_str_eq(rows_of("s", "l"), "0=7 1=8 2=9 3=5");
+}
+
+static void chmod_it(void)
+{
+	const struct stat mode = { .st_mode = 0600 };
+
+	cr_expect_eq(set_attr("s/o", &mode, TREE_SET_MODE), 0);
+}
+
+Many(writing_and_chmod_undo_nothing_of_each_other)
+{
+	struct handle *handle;
+
+	ON(0) save("s/o", "text");
+	ON(0) handle = open_at("s/o", O_WRONLY);
+	ON(1) cr_expect_eq(stat_of("s/o").st_size, 4);
+	many_meanwhile(0, 1, chmod_it);
+	ON(0) write_at(handle, 2, BYTES("XTRA"));
+	ON(0) close_handle(handle);
+	ON(1) cr_expect_eq(stat_of("s/o").st_mode & 07777, 0600);
+	ON(1) cr_expect_str_eq(content_of("s/o"), "teXTRA");
+}
