@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -15,6 +17,7 @@
 #include "fs/api/tree-options.h"
 #include "src/base/buf.h"
 #include "src/base/cleanup.h"
+#include "src/base/descriptor.h"
 #include "src/base/heap.h"
 #include "src/base/log.h"
 #include "src/daemon/daemon.h"
@@ -42,6 +45,7 @@ struct mount {
 	struct guard guard;
 	struct aide aide;
 	struct tree *tree;
+	int turn;  /* locked while it mounts: of two that come at once, one is the first */
 	char *why; /* the store could not be opened: a sentence for the user */
 };
 
@@ -138,14 +142,22 @@ static int open_store(const struct mount *mount, struct backend **ret_backend, c
 		.read_only = options->tree.read_only,
 		.create = !options->tree.read_only,
 		.max_size = options->max_size,
+		.shared = !options->exclusive && !options->tree.read_only,
 	};
 	int r = buf_printf(&owner, "process %d, mounted on %s", (int)getpid(), mount->dir);
 
 	if (r < 0)
 		return r;
 	wanted.owner = owner.data;
-	if (!options->tree.read_only)
+	if (options->exclusive)
 		mounts_wait_unowned(mount->store, LAST_OWNER_LIMIT);
+	r = backend_open(mount->store, &wanted, ret_backend, ret_why);
+	if (r != -EBUSY || options->tree.read_only ||
+	    !mounts_wait_unowned(mount->store, LAST_OWNER_LIMIT))
+		return r;
+	/* It had an owner who does not share it, and who was about to end. */
+	free(*ret_why);
+	*ret_why = NULL;
 	return backend_open(mount->store, &wanted, ret_backend, ret_why);
 }
 
@@ -177,6 +189,12 @@ static int open_tree(void *arg)
 	return r;
 }
 
+static void end_turn(struct mount *mount)
+{
+	closep(&mount->turn);
+	mount->turn = -1;
+}
+
 /* There is a mount, and no thread yet that serves it. */
 static int on_mounted(void *arg)
 {
@@ -184,6 +202,7 @@ static int on_mounted(void *arg)
 	struct mount *mount = arg;
 	int r = mounts_find(mount->dir, &entry);
 
+	end_turn(mount);
 	if (r == 0)
 		aide_tell_device(&mount->aide, entry.device);
 	else
@@ -225,11 +244,42 @@ static int open_session(struct mount *mount, struct session **ret_session)
 	return session_mount(mount->tree, &wanted, ret_session, &mount->why);
 }
 
+static int check_unused(const struct mount *mount)
+{
+	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
+	int r = mounts_find(mount->dir, &entry);
+
+	if (r < 0 || strcmp(entry.type, MOUNTS_TYPE) != 0)
+		return 0;
+	log_error("%s is in use: %s is mounted there ('sessfs umount %s' ends that)", mount->dir,
+		  entry.source, mount->dir);
+	return -EBUSY;
+}
+
+/* A directory that cannot be read is mounted on all the same. */
+static int take_turn(struct mount *mount)
+{
+	int r = check_unused(mount);
+
+	if (r < 0)
+		return r;
+	mount->turn = descriptor_open(mount->dir, O_RDONLY | O_DIRECTORY, 0);
+	if (mount->turn < 0)
+		return 0;
+	while (flock(mount->turn, LOCK_EX) < 0 && errno == EINTR)
+		;
+	return check_unused(mount);
+}
+
 static int serve_session(struct mount *mount)
 {
 	struct session *session;
-	int r = open_session(mount, &session);
+	int r = take_turn(mount);
 
+	if (r < 0)
+		return CMD_FAILED;
+	r = open_session(mount, &session);
+	end_turn(mount);
 	if (r < 0) {
 		say_why(mount->why, r);
 		return CMD_FAILED;
@@ -287,6 +337,7 @@ static int serve(void *arg)
 
 	heap_keep_little();
 	umask(077);
+	mount->turn = -1;
 	stop_signals(&set);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	r = aide_start(&mount->aide, mount->dir);
@@ -326,18 +377,6 @@ static int detach_dead(const struct mount *mount)
 		log_info("took away a dead mount on %s", mount->dir);
 	}
 	return 0;
-}
-
-static int check_unused(const struct mount *mount)
-{
-	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
-	int r = mounts_find(mount->dir, &entry);
-
-	if (r < 0 || strcmp(entry.type, MOUNTS_TYPE) != 0)
-		return 0;
-	log_error("%s is in use: %s is mounted there ('sessfs umount %s' ends that)", mount->dir,
-		  entry.source, mount->dir);
-	return -EBUSY;
 }
 
 static int check_empty(const struct mount *mount)

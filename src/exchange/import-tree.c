@@ -29,7 +29,8 @@ struct trip {
  * of a mount, too. */
 static bool is_store(const struct trip *trip, const struct walk_entry *entry)
 {
-	static const char *const ends[] = { "", "-wal", "-shm", "-journal", "-reserve", ".log" };
+	static const char *const ends[] = { "",		"-wal",	   "-shm", "-journal",
+					    "-reserve", "-mounts", ".log" };
 	struct stat st;
 
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {

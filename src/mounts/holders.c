@@ -125,8 +125,8 @@ static long served_by(const char *pid)
 /* Whether a descriptor has the lock that makes its process the owner of a store. */
 static bool owns(const char *pid, const char *fd)
 {
-	return number_of_fd(pid, fd, "lock: %*s OFDLCK %*s WRITE %*s %*s %lld",
-			    BACKEND_OWNER_BYTE) >= 0;
+	return number_of_fd(pid, fd, "lock: %*s OFDLCK %*s %*s %*s %*s %lld", BACKEND_OWNER_BYTE) >=
+	       0;
 }
 
 static int visit_owned(const char *pid, long device, holders_fn *fn, void *arg)

@@ -151,6 +151,8 @@ static const struct option_row option_rows[] = {
 	  "refuse bytes that are not JSON, instead of keeping them apart" },
 	{ "exact", &option_yes, FIELD(tree.exact), 0,
 	  "do not close off the torn line of a writer that died" },
+	{ "exclusive", &option_yes, FIELD(exclusive), 0,
+	  "refuse to mount the store a second time" },
 	{ "max_size=", &option_size, FIELD(max_size), 0,
 	  "how large the store may grow, such as 500M or 2G" },
 	{ "pause=", &option_count, FIELD(tree.pause), FIELD(tree.set_pause),

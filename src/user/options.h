@@ -20,6 +20,7 @@ struct options {
 	bool allow_other;
 	bool auto_unmount;
 	bool nonempty;
+	bool exclusive; /* no other mount may have the store */
 	bool remount;
 	bool debug;
 	bool allow_dev; /* unless nodev; likewise allow_suid */
