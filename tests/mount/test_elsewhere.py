@@ -180,7 +180,7 @@ def test_a_mount_that_is_refused_says_how_the_other_one_is_ended(box):
     mount = box.mount(background=True)
     with sandbox(box):
         says(box.sessfs("umount", mount.path), 1)
-        done = box.sessfs("mount", mount.store, box.new_folder("mnt"))
+        done = box.sessfs("mount", "-o", "exclusive", mount.store, box.new_folder("mnt"))
         says(done, 1, mount.pid, f"sessfs umount --force {mount.store}")
     mount.wait_for_end()
     mount.forget()

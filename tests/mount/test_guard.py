@@ -148,7 +148,7 @@ def test_the_files_of_a_store_are_for_their_owner_whatever_the_umask(box):
             for file in os.listdir(folder)
             if file.startswith(name)
         }
-        expected = {end: "0o600" for end in ("", "-wal", "-shm", "-reserve")}
+        expected = {end: "0o600" for end in ("", "-wal", "-shm", "-reserve", "-mounts")}
         same(modes, expected, f"modes with umask {mask:o}")
         mount.stop()
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: MIT
-"""A store has one owner: who is refused, who comes next, and how an owner ends."""
+"""A store that is mounted by who wants it alone has one owner: who is refused, who comes next; and
+how an owner ends."""
 
 import contextlib
 import ctypes
@@ -51,6 +52,11 @@ def says(sentence, *words):
         assert str(word) in sentence, f"{sentence!r} does not say {word!r}"
 
 
+def alone(box, store, folder=None):
+    """A mount that wants the store for itself."""
+    return box.sessfs("mount", "-o", "exclusive", store, folder or box.new_folder("mnt"))
+
+
 def filled(box, **named):
     """A mount with a document, a list and an ordinary file, and what they hold."""
     mount, session = box.session(**named)
@@ -84,11 +90,11 @@ def is_closed(mount, session="s"):
 def test_who_holds_a_store_is_told_to_the_second_and_the_first_is_not_disturbed(box):
     mount, session = filled(box, background=True)
     other = box.new_folder("mnt")
-    sentence = sentence_of(box.sessfs("mount", mount.store, other))
+    sentence = sentence_of(alone(box, mount.store, other))
     says(sentence, mount.store, f"process {mount.pid}", mount.path)
     link = box.new_path("link")
     os.symlink(mount.store, link)
-    says(sentence_of(box.sessfs("mount", link, other)), f"process {mount.pid}", mount.path)
+    says(sentence_of(alone(box, link, other)), f"process {mount.pid}", mount.path)
     hard = box.new_path("hard")
     os.link(mount.store, hard)
     # SQLite looks for the WAL beside the other name, so the owner's name may not be there.
@@ -105,7 +111,7 @@ def test_the_holder_is_the_one_of_now(box):
     mount.stop()
     mount.path = box.new_path("second")
     mount.start()
-    sentence = sentence_of(box.sessfs("mount", mount.store, box.new_folder("mnt")))
+    sentence = sentence_of(alone(box, mount.store))
     says(sentence, f"process {mount.pid}", mount.path)
     assert mount.pid == first or str(first) not in sentence, sentence
 
@@ -116,7 +122,7 @@ RACERS = 6
 def race(box, places):
     """Mounts all at once; returns the folders of who has won."""
     racers = [
-        subprocess.Popen([box.program, "mount", *place], stderr=subprocess.PIPE)
+        subprocess.Popen([box.program, "mount", "-o", "exclusive", *place], stderr=subprocess.PIPE)
         for place in places
     ]
     said = [racer.communicate(timeout=60 * PATIENCE)[1].decode() for racer in racers]
@@ -193,7 +199,7 @@ def test_a_mount_for_reading_stands_beside_the_owner_and_follows_him(box):
     eventually(lambda: "new.json" in os.listdir(reader.at("s")), "and the name")
     same(errno_of(append, reader.at("s", "l.jsonl"), LINE), errno.EROFS, "writing")
     same(errno_of(os.mkdir, reader.at("t")), errno.EROFS, "a new session")
-    sentence = sentence_of(box.sessfs("mount", mount.store, box.new_folder("mnt")))
+    sentence = sentence_of(alone(box, mount.store))
     says(sentence, f"process {mount.pid}")
     reader.stop()
     append(os.path.join(session, "l.jsonl"), LINE)
@@ -218,7 +224,7 @@ def test_a_reader_that_was_there_first_does_not_end_the_store_of_others(box):
     mount, _ = filled(box)
     mount.stop()
     reader = box.mount(store=mount.store, options=["ro"])
-    says(sentence_of(box.sessfs("mount", mount.store, box.new_folder("mnt"))), "in use")
+    says(sentence_of(alone(box, mount.store)), "in use")
     is_filled(reader.at("s"))
     reader.stop()
     is_closed(mount)
@@ -388,7 +394,7 @@ def test_a_store_in_a_directory_that_was_renamed_is_mounted_again(box):
         end()
     mount.start()
     is_filled(mount.at("s"))
-    sentence = sentence_of(box.sessfs("mount", mount.store, box.new_folder("mnt")))
+    sentence = sentence_of(alone(box, mount.store))
     says(sentence, mount.pid, mount.path)
     mount.stop()
     is_closed(mount)
@@ -403,7 +409,7 @@ def test_a_directory_may_be_renamed_while_its_store_is_mounted(box):
     is_filled(session)
     append(os.path.join(session, "l.jsonl"), LINE)
     write(os.path.join(session, "k.json"), b'{"version": 2}')
-    sentence = sentence_of(box.sessfs("mount", mount.store, box.new_folder("mnt")))
+    sentence = sentence_of(alone(box, mount.store))
     says(sentence, mount.pid, mount.path)
     mount.kill_only()
     mount.start()
@@ -600,7 +606,7 @@ def test_mount_8_finds_the_program_and_umount_8_ends_it(box):
     mount.kill_only()
     start("noexec")
     is_filled(mount.at("s"))
-    done = start("rw", box.new_folder("mnt"), check=False)
+    done = start("rw,exclusive", box.new_folder("mnt"), check=False)
     assert done.returncode, "two owners"
     says(done.stderr.decode(), "in use", mount.pid)
     end()

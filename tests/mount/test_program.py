@@ -258,9 +258,9 @@ def test_a_mount_point_that_is_in_use_is_refused_for_another_store(box):
     same(len(mounts_below(mount.path)), 1, "mounts on the folder")
 
 
-def test_a_second_mount_of_a_store_is_refused_naming_the_holder(box):
+def test_a_mount_that_wants_a_store_alone_is_refused_naming_the_holder(box):
     mount = box.mount()
-    for flags in (["-f"], []):
+    for flags in (["-f", "-o", "exclusive"], ["-o", "exclusive"]):
         done = box.sessfs("mount", *flags, mount.store, box.new_folder("mnt"))
         sentence = refused(done)
         assert str(mount.pid) in sentence or mount.path in sentence, sentence

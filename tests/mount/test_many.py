@@ -1,0 +1,510 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: MIT
+"""Several mounts of one store, each with a daemon of its own.
+
+What is closed on one is seen by who opens it on another; what is acknowledged on one is there when
+it is killed; locks hold across them.
+
+  SESSFS_ROUNDS  how often each race is run; default 60
+  SESSFS_SEED    of the random operations
+"""
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import harness
+from harness import (
+    append,
+    errno_of,
+    eventually,
+    limit,
+    mounts_below,
+    read,
+    same,
+    same_trees,
+    split_lines,
+    tree,
+    write,
+)
+
+ROUNDS = int(os.environ.get("SESSFS_ROUNDS", "60"))
+SEED = int(os.environ.get("SESSFS_SEED") or time.time_ns() % 1_000_000)
+
+
+def several(box, count, **named):
+    """So many mounts of a new store, with the session "s"."""
+    first, _ = box.session(**named)
+    return [first] + [box.mount(store=first.store, **named) for _ in range(count - 1)]
+
+
+def at_rest(mounts):
+    """All show the same tree, and the store is clean."""
+    expected = tree(mounts[0].path)
+    for mount in mounts[1:]:
+        with contextlib.suppress(AssertionError):
+            eventually(lambda at=mount.path: tree(at) == expected, "the same tree", 5)
+        same_trees(expected, tree(mount.path))
+    mounts[0].check()
+
+
+def run_each(count, code, *arguments):
+    """Runs a Python program so many times at once; its first argument is its number."""
+    procs = [
+        subprocess.Popen([sys.executable, "-c", code, str(i), *map(str, arguments)])
+        for i in range(count)
+    ]
+    same([proc.wait(120 * harness.PATIENCE) for proc in procs], [0] * count, "exit statuses")
+
+
+def save_in_place(path, data):
+    write(path, data)
+
+
+def save_by_rename(path, data):
+    write(path + ".tmp", data)
+    os.rename(path + ".tmp", path)
+
+
+def save_by_unlink(path, data):
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    write(path, data)
+
+
+SAVES = [save_in_place, save_by_rename, save_by_unlink]
+
+
+def test_what_is_closed_on_one_is_seen_by_who_opens_it_on_another(box):
+    mounts = several(box, 3)
+    for number in range(ROUNDS):
+        writer, reader = random.sample(mounts, 2)
+        document = json.dumps({"number": number}).encode()
+        save = SAVES[number % 2]
+        for name in ("k.json", "note.txt"):
+            save(writer.at("s", name), document)
+            eventually(lambda at=reader.at("s", name): read(at) == document, name, 2)
+        save_in_place(writer.at("s", "k.json"), document + b" ")
+        same(read(reader.at("s", "k.json")), document + b" ", "saved in place")
+        append(writer.at("s", "l.jsonl"), document + b"\n")
+        same(split_lines(read(reader.at("s", "l.jsonl")))[-1], document, "the last line")
+        same(read(reader.at("s", "l.jsonl")).count(b"\n"), number + 1, "lines")
+        new = f"new{number}.json"
+        same(errno_of(os.stat, reader.at("s", new)), errno.ENOENT, "before it is there")
+        write(writer.at("s", new), b"{}")
+        same(read(reader.at("s", new)), b"{}", "a new file")
+    at_rest(mounts)
+
+
+def test_what_is_open_elsewhere_is_seen_within_the_tenth_of_a_second(box):
+    one, two = several(box, 2)
+    append(one.at("s", "l.jsonl"), b"0\n")
+    with open(two.at("s", "l.jsonl"), "rb") as reader:
+        reader.read()
+        for number in range(1, 20):
+            append(one.at("s", "l.jsonl"), b"%d\n" % number)
+            seen = b""
+
+            def more():
+                nonlocal seen
+                seen += reader.read()
+                return seen == b"%d\n" % number
+
+            box.seen("a line by tail -f", eventually(more, "the line", 2))
+    same(len(os.listdir(two.at("s"))), 1, "files")
+
+
+def test_eight_appenders_on_eight_mounts_lose_and_mix_nothing(box):
+    mounts = several(box, 8)
+    code = """
+import os, sys
+number, lines, path = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3].split(":")
+fd = os.open(path[number], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+for n in range(lines):
+    os.write(fd, b'{"writer": %d, "n": %d}\\n' % (number, n))
+os.close(fd)
+"""
+    run_each(8, code, 100, ":".join(mount.at("s", "l.jsonl") for mount in mounts))
+    lines = [json.loads(line) for line in split_lines(read(mounts[3].at("s", "l.jsonl")))]
+    for number in range(8):
+        same(
+            [line["n"] for line in lines if line["writer"] == number],
+            list(range(100)),
+            f"lines of writer {number}",
+        )
+    same(mounts[0].indexes("s", "l"), list(range(800)), "indexes")
+    at_rest(mounts)
+
+
+COUNTER = """
+import fcntl, os, sys
+number, rounds, paths, how = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3].split(":"), sys.argv[4]
+for _ in range(rounds):
+    with open(paths[number], "r+") as file:
+        (fcntl.flock if how == "flock" else fcntl.lockf)(file, fcntl.LOCK_EX)
+        value = int(file.read())
+        file.seek(0)
+        file.write(str(value + 1))
+        file.flush()
+        if how == "unlock":
+            fcntl.lockf(file, fcntl.LOCK_UN)
+"""
+
+
+def test_a_counter_under_a_lock_is_exact(box):
+    mounts = several(box, 8)
+    for how in ("flock", "close", "unlock"):
+        for name in ("count.txt", "count.json"):
+            write(mounts[0].at("s", name), b"0")
+            paths = ":".join(mount.at("s", name) for mount in mounts)
+            run_each(8, COUNTER, 25, paths, how)
+            same(read(mounts[1].at("s", name)), b"200", f"{name} with {how}")
+    at_rest(mounts)
+
+
+def test_a_lock_from_before_another_mount_came_keeps_it_out(box):
+    one, session = box.session()
+    path = os.path.join(session, "lock")
+    write(path, b"")
+    with open(path, "r+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        two = box.mount(store=one.store)
+        with open(two.at("s", "lock"), "r+") as other:
+            same(errno_of(fcntl.flock, other, fcntl.LOCK_EX | fcntl.LOCK_NB), errno.EAGAIN, "flock")
+            waiter = threading.Thread(target=fcntl.flock, args=(other, fcntl.LOCK_EX))
+            waiter.start()
+            time.sleep(0.2)
+            assert waiter.is_alive(), "it has got a lock that another one holds"
+            fcntl.flock(held, fcntl.LOCK_UN)
+            waiter.join(20 * harness.PATIENCE)
+            assert not waiter.is_alive(), "it waits for a lock that nobody holds"
+            same(errno_of(fcntl.flock, held, fcntl.LOCK_SH | fcntl.LOCK_NB), errno.EAGAIN, "back")
+
+
+def test_the_lock_of_a_mount_that_was_killed_ends(box):
+    one, two = several(box, 2)
+    write(one.at("s", "lock"), b"")
+    with open(two.at("s", "lock"), "r+") as other:
+        held = open(one.at("s", "lock"), "r+")
+        fcntl.lockf(held, fcntl.LOCK_EX)
+        same(errno_of(fcntl.lockf, other, fcntl.LOCK_EX | fcntl.LOCK_NB), errno.EAGAIN, "alive")
+        one.kill_only()
+        fcntl.lockf(other, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError):
+            held.close()
+    while mounts_below(one.path):
+        harness.detach(one.path)
+
+
+def both(first, second):
+    """Two calls at once; what each has raised."""
+    seen = [0, 0]
+
+    def run(number, call):
+        seen[number] = errno_of(*call)
+
+    threads = [
+        threading.Thread(target=run, args=(number, call))
+        for number, call in enumerate((first, second))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60 * harness.PATIENCE)
+    return seen
+
+
+@limit(300)
+def test_races_of_names_have_one_winner(box):
+    one, two = several(box, 2)
+    for number in range(ROUNDS):
+        base = f"s/{number}"
+        for name in ("", "/a", "/b", "/c", "/d"):
+            os.mkdir(one.at(base + name))
+        write(one.at(base, "f"), b"text")
+        eventually(lambda at=two.at(base): len(os.listdir(at)) == 5, "the names", 2)
+        seen = both(
+            (os.rename, one.at(base, "a"), one.at(base, "b", "a")),
+            (os.rename, two.at(base, "b"), two.at(base, "a", "b")),
+        )
+        assert sorted(map(bool, seen)) == [False, True], f"into each other: {seen}"
+        seen = both((os.rmdir, one.at(base, "c")), (write, two.at(base, "c", "k.json"), b"{}"))
+        assert sorted(map(bool, seen)) == [False, True], f"rmdir beside create: {seen}"
+        seen = both((os.mkdir, one.at(base, "e")), (os.mkdir, two.at(base, "e")))
+        same(sorted(seen), [0, errno.EEXIST], "mkdir twice")
+        seen = both((os.chmod, one.at(base, "f"), 0o600), (append, two.at(base, "f"), b"!"))
+        same(seen, [0, 0], "chmod beside an append")
+        same((read(one.at(base, "f")), os.stat(two.at(base, "d")).st_nlink), (b"text!", 2), base)
+        same(os.stat(one.at(base, "f")).st_mode & 0o777, 0o600, "mode")
+    at_rest([one, two])
+
+
+def test_a_file_that_is_unlinked_elsewhere_goes_on_for_who_has_it_open(box):
+    one, two = several(box, 2)
+    for number in range(20):
+        for name in ("note.txt", "k.json", "l.jsonl"):
+            write(one.at("s", name), b'{"n": %d}\n' % number)
+            with open(two.at("s", name), "rb") as file:
+                os.unlink(one.at("s", name))
+                if number % 2:
+                    time.sleep(0.4)
+                same(file.read(), b'{"n": %d}\n' % number, name)
+            eventually(lambda at=two.at("s", name): errno_of(os.stat, at), "it is gone", 2)
+    for mount in (one, two):
+        same(os.listdir(mount.at("s")), [], "names")
+    eventually(
+        lambda: one.sql("SELECT count(*) FROM sessfs_node WHERE nlink = 0") == [(0,)],
+        "files without a name go",
+        10,
+    )
+    one.check()
+
+
+def test_a_mount_that_is_killed_loses_nothing_that_was_acknowledged(box):
+    mounts = several(box, 3)
+    for number in range(6):
+        victim = mounts[number % 3]
+        done, stop = [], threading.Event()
+
+        def work(mount=victim, done=done, stop=stop, number=number):
+            with contextlib.suppress(OSError):
+                for n in range(10_000):
+                    if stop.is_set():
+                        return
+                    append(mount.at("s", "l.jsonl"), b"[%d, %d]\n" % (number, n))
+                    done.append(n)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        eventually(lambda done=done: len(done) > 20, "lines", 20)
+        victim.kill_only()
+        stop.set()
+        thread.join(30)
+        while mounts_below(victim.path):
+            harness.detach(victim.path)
+        for mount in mounts:
+            if mount is victim:
+                continue
+            seen = [json.loads(line) for line in split_lines(read(mount.at("s", "l.jsonl")))]
+            seen = [n for which, n in seen if which == number]
+            same(seen[: len(done)], done, "acknowledged lines")
+            assert len(seen) <= len(done) + 1, "more than were written"
+        victim.start()
+    at_rest(mounts)
+
+
+def test_a_mount_that_is_stopped_holds_up_nobody_and_catches_up(box):
+    one, two, three = several(box, 3)
+    write(three.at("s", "k.json"), b"0")
+    os.kill(three.pid, signal.SIGSTOP)
+    try:
+        for number in range(200):
+            append(one.at("s", "l.jsonl"), b"%d\n" % number)
+            write(two.at("s", "k.json"), b"%d" % number)
+        os.mkdir(two.at("s", "d"))
+        same(read(one.at("s", "k.json")), b"199", "the document")
+    finally:
+        os.kill(three.pid, signal.SIGCONT)
+    same(read(three.at("s", "k.json")), b"199", "the document, afterwards")
+    same(len(split_lines(read(three.at("s", "l.jsonl")))), 200, "lines, afterwards")
+    at_rest([one, two, three])
+
+
+@limit(300)
+def test_mounts_come_and_go_while_one_works(box):
+    one, session = box.session()
+    path = os.path.join(session, "l.jsonl")
+    written, stop = [], threading.Event()
+
+    def work():
+        while not stop.is_set():
+            append(path, b"%d\n" % len(written))
+            written.append(None)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        for number in range(max(5, ROUNDS // 6)):
+            same(errno_of(os.stat, one.at("s", f"n{number}")), errno.ENOENT, "not there yet")
+            with contextlib.closing(Visit(box, one.store)) as visit:
+                before = len(written)
+                seen = split_lines(read(visit.mount.at("s", "l.jsonl")))
+                assert len(seen) >= before, "a line is missing"
+                write(visit.mount.at("s", f"n{number}"), b"text")
+                same(read(one.at("s", f"n{number}")), b"text", "of who came")
+    finally:
+        stop.set()
+        worker.join()
+    same(split_lines(read(path)), [b"%d" % n for n in range(len(written))], "lines")
+    last = one.sql("SELECT max(n) FROM sessfs_feed")
+    for _ in range(20):
+        append(path, b"{}\n")
+    same(one.sql("SELECT max(n) FROM sessfs_feed"), last, "notes for nobody")
+    one.check()
+
+
+class Visit:
+    """A mount for a while."""
+
+    def __init__(self, box, store):
+        self.mount = box.mount(store=store)
+
+    def close(self):
+        self.mount.stop()
+
+
+def test_sql_beside_several_mounts_is_taken_in_once(box):
+    mounts = several(box, 3)
+    write(mounts[1].at("s", "l.jsonl"), b"{}\n")
+    for number in range(1, 20):
+        mounts[0].insert("s", "l", number, '{"sql": %d}' % number)
+        mounts[0].insert(f"t{number}", "k", 0, "{}")
+        for mount in mounts:
+            same(len(split_lines(read(mount.at("s", "l.jsonl")))), number + 1, "lines")
+            same(read(mount.at(f"t{number}", "k.json")), b"{}", "a new session")
+    at_rest(mounts)
+
+
+class Model:
+    """The same operations on a mount and in a directory of the machine's own."""
+
+    dirs = ["s", "t", "s/d", "s/d/e", "t/d"]
+    files = ["k.json", "l.jsonl", "note.txt"]
+
+    def __init__(self, mounts, beside):
+        self.rng = random.Random(SEED)
+        self.mounts = mounts
+        self.beside = beside
+
+    def a_dir(self):
+        return self.rng.choice(self.dirs)
+
+    def a_file(self):
+        return self.a_dir() + "/" + self.rng.choice(self.files)
+
+    def an_operation(self):
+        kind = self.rng.randrange(9)
+        number = self.rng.randrange(1000)
+        if kind < 3:
+            return append, (self.a_file(),), (b"[%d]\n" % number,)
+        if kind == 3:
+            return self.rng.choice(SAVES), (self.a_file(),), (b'{"n": %d}\n' % number,)
+        if kind == 4:
+            return os.mkdir, (self.a_dir(),), ()
+        if kind == 5:
+            return os.rmdir, (self.a_dir(),), ()
+        if kind == 6:
+            return os.unlink, (self.a_file(),), ()
+        if kind == 7:
+            return os.chmod, (self.a_file(),), (self.rng.choice([0o600, 0o644]),)
+        pick = self.a_file if self.rng.random() < 0.7 else self.a_dir
+        return os.rename, (pick(), pick()), ()
+
+    def step(self):
+        call, paths, rest = self.an_operation()
+        mount = self.rng.choice(self.mounts)
+        there = errno_of(call, *(mount.at(path) for path in paths), *rest)
+        here = errno_of(call, *(os.path.join(self.beside, path) for path in paths), *rest)
+        same(there, here, f"{call.__name__} {paths}, seed {SEED}")
+
+
+@limit(300)
+def test_random_operations_on_any_of_four_are_as_on_a_disk(box):
+    mounts = several(box, 4)
+    beside = box.new_folder()
+    os.mkdir(os.path.join(beside, "s"))
+    box.note(f"seed {SEED}")
+    model = Model(mounts, beside)
+    for number in range(ROUNDS * 5):
+        model.step()
+        # Names that were moved or removed elsewhere are known a little later.
+        time.sleep(0.06)
+        if number % 50 == 49:
+            expected = {
+                path: (entry["type"], entry["mode"], entry.get("bytes"))
+                for path, entry in tree(beside).items()
+                if path
+            }
+            for mount in mounts:
+
+                def shown(mount=mount):
+                    return {
+                        path: (entry["type"], entry["mode"], entry.get("bytes"))
+                        for path, entry in tree(mount.path).items()
+                        if path
+                    }
+
+                eventually(lambda: shown() == expected, f"the tree, seed {SEED}", 3)
+    at_rest(mounts)
+
+
+def test_mounts_that_come_at_once_find_each_other(box):
+    """One makes the store; on one folder there is one mount."""
+    for _ in range(3):
+        store = box.new_path("store") + ".db"
+        folders = [box.new_folder("mnt") for _ in range(5)]
+        places = [*folders, folders[0]]
+        racers = [
+            subprocess.Popen([box.program, "mount", store, place], stderr=subprocess.DEVNULL)
+            for place in places
+        ]
+        ended = [racer.wait(60 * harness.PATIENCE) for racer in racers]
+        for folder in folders:
+            for pid in harness.processes_of(box.program, folder):
+                box.remember(pid)
+        try:
+            same(ended[1:5], [0] * 4, "exit statuses")
+            same(sorted((ended[0], ended[5])), [0, 1], "on one folder")
+            same([len(mounts_below(folder)) for folder in folders], [1] * 5, "mounts")
+            os.mkdir(os.path.join(folders[0], "s"))
+            for number, folder in enumerate(folders):
+                append(os.path.join(folder, "s", "l.jsonl"), b"%d\n" % number)
+            for folder in folders:
+                same(read(os.path.join(folder, "s", "l.jsonl")), b"0\n1\n2\n3\n4\n", folder)
+        finally:
+            for folder in folders:
+                box.sessfs("umount", folder)
+        same(box.sessfs("check", store).returncode, 0, "check")
+        same(os.path.exists(store + "-mounts"), False, "the file of who is there")
+
+
+@limit(120)
+def test_a_mount_that_cannot_find_the_others_is_refused(box):
+    one, _ = box.session()
+    os.rename(one.store + "-mounts", one.store + "-other")
+    done = box.sessfs("mount", one.store, box.new_folder("mnt"))
+    same(done.returncode, 1, "exit status")
+    assert b"in use" in done.stderr, done.stderr
+    os.rename(one.store + "-other", one.store + "-mounts")
+    box.mount(store=one.store)
+
+
+def test_who_wants_a_store_alone_is_refused_and_keeps_others_out(box):
+    one, _ = box.session()
+    done = box.sessfs("mount", "-o", "exclusive", one.store, box.new_folder("mnt"))
+    same(done.returncode, 1, "exit status beside another mount")
+    assert b"in use" in done.stderr, done.stderr
+    hard = box.new_path("hard")
+    os.link(one.store, hard)
+    done = box.sessfs("mount", hard, box.new_folder("mnt"))
+    same(done.returncode, 1, "exit status under another name")
+    assert b"in use" in done.stderr, done.stderr
+    one.stop()
+    os.unlink(hard)
+    one.options = ["exclusive"]
+    one.start()
+    done = box.sessfs("mount", one.store, box.new_folder("mnt"))
+    same(done.returncode, 1, "exit status beside one that is alone")
+    assert b"in use" in done.stderr, done.stderr
+
+
+if __name__ == "__main__":
+    harness.main(globals())
