@@ -113,9 +113,10 @@ static int apply_batch(struct transaction *transaction, struct backend_batch *ba
 			return r;
 		tick(batch->count);
 		r = batch->more(batch);
-		if (r > 0)
-			r = judge_batch(transaction, batch) < 0 ? -ESTALE : r;
 		if (r <= 0)
+			return r;
+		r = judge_batch(transaction, batch);
+		if (r < 0)
 			return r;
 	}
 }
