@@ -402,10 +402,20 @@ static int reconcile_adopt(struct reconciling *reconciling, const struct changed
 {
 	struct tree *tree = reconciling->tree;
 	const struct ghost *ghost = ghost_find(tree, key_session(key), key_key(key));
-	int r;
+	_cleanup_(backend_node_done) struct backend_node elsewhere = { 0 };
+	const struct backend_node *was = ghost ? ghost_node(ghost) : NULL;
+	int r = -ENOENT;
 
+	/* It may be another mount that has unlinked it; that one hears of the new file. */
+	if (!ghost)
+		r = backend_orphan_find(reconciling->view.backend, reconciling->view.snapshot,
+					key_session(key), key_key(key), &elsewhere);
+	if (r == 0)
+		was = &elsewhere;
+	else if (r != -ENOENT)
+		return r;
 	ghost_set_theirs(tree, key_session(key), key_key(key));
-	r = adopt_key(reconciling, key, kind, stat, ghost ? ghost_node(ghost) : NULL);
+	r = adopt_key(reconciling, key, kind, stat, was);
 	return r < 0 || !ghost ? r : reconcile_ghost(reconciling, key);
 }
 

@@ -268,6 +268,24 @@ def test_a_file_that_is_unlinked_elsewhere_goes_on_for_who_has_it_open(box):
     one.check()
 
 
+def test_a_secret_that_one_unlinks_stays_one_when_sql_touches_it(box):
+    """Whichever mount is the first to take in what SQL has changed."""
+    mounts = several(box, 3)
+    for number in range(15):
+        name = f"l{number}.jsonl"
+        write(mounts[0].at("s", name), b'{"secret": 0}\n{"secret": 1}\n')
+        os.chmod(mounts[0].at("s", name), 0o600)
+        os.unlink(mounts[0].at("s", name))
+        mounts[0].sql(
+            f"UPDATE {harness.TABLE} SET state_data = '[]' WHERE state_key = ? AND item_index = 1",
+            (f"l{number}",),
+        )
+        for mount in reversed(mounts):
+            with contextlib.suppress(FileNotFoundError):
+                same(oct(os.stat(mount.at("s", name)).st_mode & 0o777), "0o600", f"mode of {name}")
+    at_rest(mounts)
+
+
 def test_a_mount_that_is_killed_loses_nothing_that_was_acknowledged(box):
     mounts = several(box, 3)
     for number in range(6):
