@@ -298,6 +298,10 @@ struct backend_batch {
 	size_t count;
 	int (*more)(struct backend_batch *batch);
 	void *arg;
+	/* Called before a snapshot may show what the batch has done, in whatever thread commits and
+	 * as often as that is tried; may be NULL.  It must neither wait nor call the store. */
+	void (*visible)(void *arg);
+	void *visible_arg;
 };
 
 enum backend_flags {

@@ -4,10 +4,10 @@
  * all are dropped.
  */
 #include <errno.h>
-#include <time.h>
 
 #include "backend/memory/internal.h"
 #include "src/base/cleanup.h"
+#include "src/base/moment.h"
 
 struct transaction {
 	struct memory *memory;
@@ -571,14 +571,11 @@ int memory_commit(struct backend *backend, struct backend_batch *batch, unsigned
 {
 	struct memory *memory = memory_of(backend);
 	struct memory_store *store = memory->store;
-	struct transaction transaction = { .memory = memory, .store = store };
+	struct transaction transaction = { .memory = memory, .store = store, .now = time_now() };
 	uint64_t last_feed;
-	struct timespec now;
 	int r;
 
 	(void)flags;
-	clock_gettime(CLOCK_REALTIME, &now);
-	transaction.now = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 	pthread_mutex_lock(&store->commit_lock);
 	/* Nobody else writes these while we hold the lock. */
 	transaction.map = map_ref(store->map);
@@ -590,6 +587,8 @@ int memory_commit(struct backend *backend, struct backend_batch *batch, unsigned
 		r = apply_batch(&transaction, batch);
 	if (r == 0)
 		r = memory_feed_put(memory, &transaction.notes, &transaction.map, &last_feed);
+	if (r == 0 && batch->visible)
+		batch->visible(batch->visible_arg);
 	if (r == 0)
 		publish(&transaction, last_feed);
 	pthread_mutex_unlock(&store->commit_lock);

@@ -190,12 +190,17 @@ static int run_batch(struct transaction *transaction, struct sqlite_request *req
 }
 
 /* Once the transaction is committed: if nothing of others waits, all notes so far are known. */
-static int finish_group(struct transaction *transaction)
+static int finish_group(struct transaction *transaction, struct sqlite_request *first,
+			const struct sqlite_request *end)
 {
 	uint64_t last = 0;
 	bool told = transaction->notes.any;
 	int r = told ? sqlite_feed_put(transaction->conn, &transaction->notes, &last) : 0;
 
+	for (struct sqlite_request *request = first; r == 0 && request != end;
+	     request = request->next)
+		if (request->result == 0 && request->batch->visible)
+			request->batch->visible(request->batch->visible_arg);
 	if (r == 0)
 		r = sqlite_conn_run(transaction->conn, SQL_COMMIT);
 	if (r == 0 && told && !transaction->waiting.any)
@@ -237,7 +242,7 @@ static int run_group(struct sqlite *store, struct sqlite_request *first, struct 
 			r = run_batch(&transaction, request);
 	}
 	if (r == 0)
-		r = finish_group(&transaction);
+		r = finish_group(&transaction, first, end);
 	if (r < 0) {
 		sqlite_conn_rollback(&store->writer);
 		store->ino_noted = 0; /* for sure */

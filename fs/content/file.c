@@ -30,6 +30,7 @@
 
 #include "fs/content/file.h"
 #include "fs/content/kind.h"
+#include "fs/inode/commit.h"
 #include "fs/inode/inodes.h"
 
 enum { BUFFERED_MAX = 8 }; /* files at a time */
@@ -266,10 +267,11 @@ int file_commit(struct tree *tree, struct inode *inode, const struct backend_nod
 	inode->stored_known = false;
 	if (known)
 		known = stored_now(tree, node->ino, span, &before) == 0;
-	r = batch_commit(batch, tree->backend, flags);
+	r = tree_commit(tree, batch, flags);
 	if (r < 0)
 		return r;
 	inode->node = *node;
+	inode->stored_known = false; /* a reader may have learnt what it was before */
 	if (known && stored_now(tree, node->ino, span, &after) == 0) {
 		inode->stored += after - before;
 		inode->stored_known = true;

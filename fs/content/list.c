@@ -14,6 +14,7 @@
 
 #include "fs/base/lines.h"
 #include "fs/content/kind.h"
+#include "fs/inode/commit.h"
 
 enum {
 	MARK_BYTES = 65536,
@@ -214,6 +215,15 @@ static int load_segment(void *arg, const struct segment *segment)
 	return segment->is_row ? load_row(arg, segment) : load_piece(arg, segment);
 }
 
+/* By a reader: not behind the back of whoever changes the file just now. */
+static void marks_write(struct tree *tree, struct batch *marks)
+{
+	_cleanup_(tree_change_endp) struct tree *changing = tree_try_change(tree);
+
+	if (changing)
+		tree_commit(tree, marks, 0);
+}
+
 static int list_load(struct tree *tree, struct view *view, struct inode *inode)
 {
 	_cleanup_(batch_done) struct batch marks = { 0 };
@@ -242,7 +252,7 @@ static int list_load(struct tree *tree, struct view *view, struct inode *inode)
 	if (marks.count)
 		batch_guard_rows(&marks, inode->node.session, inode->node.key);
 	if (marks.count && !tree->backend->read_only)
-		batch_commit(&marks, tree->backend, 0);
+		marks_write(tree, &marks);
 	inode->list = *list;
 	inode->loaded = true;
 	return 0;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "fs/content/content.h"
+#include "fs/inode/commit.h"
 #include "fs/inode/inodes.h"
 
 /* An array of its own, since the inodes are linked into the list again as soon as they change. */
@@ -51,7 +52,7 @@ static int write_times_once(struct tree *tree)
 				batch_node_put(&batch, &inode->node);
 		}
 		if (r == 0)
-			r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+			r = tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
 		if (r == 0)
 			r = failed;
 	}

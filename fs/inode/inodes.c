@@ -518,6 +518,16 @@ void inode_times_dirty(struct tree *tree, struct inode *inode)
 	pthread_mutex_unlock(&tree->times_lock);
 }
 
+bool inode_has_times(struct tree *tree, const struct inode *inode)
+{
+	bool dirty;
+
+	pthread_mutex_lock(&tree->times_lock);
+	dirty = inode->times_dirty;
+	pthread_mutex_unlock(&tree->times_lock);
+	return dirty;
+}
+
 int inodes_init(struct tree *tree)
 {
 	tree->table = calloc(TABLE_FIRST, sizeof(struct inode *));

@@ -17,11 +17,16 @@
  *   tree.trash_lock   orders of the trash (upkeep/trash.c), one at a time.
  *   writing.lock one open file, while it is used: what it holds back stays the same meanwhile, also
  *                while no other lock is held.
- *   tree.turn    before tree.lock for writing, or for reading for long, as in the commit of a large
- *                save: a writer that waited for tree.lock itself would hold up all who read.
- *   tree.lock    read: anything that uses content, attributes or names; write: anything that
- *                changes which name leads where, which key a file has, or that takes in changes of
- *                others.  Its holder for writing is alone: no inode lock is needed then.
+ *   tree.turn    before tree.change for writing, or for reading for long, as in the commit of a
+ *                large save: a writer that waited for tree.change itself would hold up all who
+ *                write.
+ *   tree.change  whoever changes anything holds it, also while he commits.  read: changes of the
+ *                content or the attributes of one file, which hold its inode.lock as well; write:
+ *                anything that changes which name leads where, which key a file has, or that takes
+ *                in changes of others.  Nobody waits for it who only reads.
+ *   tree.lock    what is in memory.  read: anything that uses content, attributes or names; write:
+ *                who has tree.change for writing, but not while he commits (commit.h).  Its holder
+ *                for writing is alone: no inode lock is needed then.
  *   inode.lock   one at a time, under tree.lock for reading: the node copy and content of one file,
  *                and all handles of it.
  *   tree.kept.lock   the snapshot that is kept (kept.h).
@@ -51,26 +56,33 @@
 #include "src/base/cleanup.h"
 #include "src/base/moment.h"
 
+/* An operation that is run again. */
+struct catching_up {
+	unsigned tries;
+	uint64_t applied; /* tree.applied before it ran */
+	bool passed;	  /* it was run again for that alone the last time */
+};
+
 /* Run an operation again as long as changes of others come in between. */
 #define TREE_RETRY(tree, call)                                                                     \
 	({                                                                                         \
+		struct catching_up up_ = { .applied = (tree)->applied };                           \
 		__typeof__(call) r_;                                                               \
-		unsigned tries_ = 0;                                                               \
 		while ((r_ = (call)) == -ESTALE) {                                                 \
-			int caught_up_ = tree_catch_up((tree), &tries_);                           \
+			int caught_up_ = tree_catch_up((tree), &up_);                              \
 			if (caught_up_ < 0) {                                                      \
 				r_ = caught_up_;                                                   \
 				break;                                                             \
 			}                                                                          \
 		}                                                                                  \
-		if (tries_)                                                                        \
-			tree_caught_up((tree), tries_);                                            \
+		if (up_.tries)                                                                     \
+			tree_caught_up((tree), &up_);                                              \
 		r_;                                                                                \
 	})
 /* Reconcile, unless it was tried too often (-EBUSY); with the store's turn after some tries. */
-int tree_catch_up(struct tree *tree, unsigned *tries);
+int tree_catch_up(struct tree *tree, struct catching_up *up);
 /* It has succeeded, or was given up. */
-void tree_caught_up(struct tree *tree, unsigned tries);
+void tree_caught_up(struct tree *tree, const struct catching_up *up);
 
 static inline void tree_unlockp(struct tree **tree)
 {
@@ -93,12 +105,37 @@ static inline void tree_turn_endp(struct tree **tree)
 	if (*tree)
 		pthread_mutex_unlock(&(*tree)->turn);
 }
+static inline struct tree *tree_change(struct tree *tree)
+{
+	if (tree)
+		pthread_rwlock_rdlock(&tree->change);
+	return tree;
+}
+/* The same, if nobody has to wait for it, or NULL; other locks may be held. */
+static inline struct tree *tree_try_change(struct tree *tree)
+{
+	return pthread_rwlock_tryrdlock(&tree->change) == 0 ? tree : NULL;
+}
+static inline void tree_change_endp(struct tree **tree)
+{
+	if (*tree)
+		pthread_rwlock_unlock(&(*tree)->change);
+}
 static inline struct tree *tree_write_lock(struct tree *tree)
 {
 	tree_turn(tree);
-	pthread_rwlock_wrlock(&tree->lock);
+	pthread_rwlock_wrlock(&tree->change);
 	tree_turn_endp(&tree);
+	pthread_rwlock_wrlock(&tree->lock);
+	tree->changer = pthread_self();
+	tree->change_number++;
 	return tree;
+}
+static inline void tree_write_unlockp(struct tree **tree)
+{
+	(*tree)->changer = 0;
+	pthread_rwlock_unlock(&(*tree)->lock);
+	pthread_rwlock_unlock(&(*tree)->change);
 }
 static inline void handle_unlockp(struct handle **handle)
 {
@@ -124,8 +161,14 @@ static inline struct inode *inode_lock(struct inode *inode)
 #define WITH_READ_LOCK(of)                                                                         \
 	__attribute__((unused)) _cleanup_(tree_unlockp) struct tree *read_locked_ =                \
 		tree_read_lock(of)
+/* What changes one file; of may be NULL, for what does not after all. */
+#define WITH_CHANGE(of)                                                                            \
+	__attribute__((unused)) _cleanup_(tree_change_endp) struct tree *changing_ = tree_change(of)
+#define WITH_CHANGE_LOCK(of)                                                                       \
+	WITH_CHANGE(of);                                                                           \
+	WITH_READ_LOCK(of)
 #define WITH_WRITE_LOCK(of)                                                                        \
-	__attribute__((unused)) _cleanup_(tree_unlockp) struct tree *write_locked_ =               \
+	__attribute__((unused)) _cleanup_(tree_write_unlockp) struct tree *write_locked_ =         \
 		tree_write_lock(of)
 /* of may be NULL. */
 #define WITH_HANDLE_LOCK(of)                                                                       \

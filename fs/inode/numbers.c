@@ -7,6 +7,7 @@
 
 #include "fs/base/batch.h"
 #include "fs/base/sound.h"
+#include "fs/inode/commit.h"
 #include "fs/inode/inodes.h"
 #include "src/base/log.h"
 
@@ -21,7 +22,7 @@ static int lease_behind(struct tree *tree, uint64_t ino, uint64_t entry)
 	int r;
 
 	batch_lease(&batch, ino, entry, LEASED);
-	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	r = tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
 	if (r < 0)
 		return r;
 	tree->last_ino = ino;

@@ -25,7 +25,17 @@ struct tree {
 	} kept;
 	int (*take_in)(struct tree *tree); /* what others have changed: tree_reconcile() */
 	pthread_mutex_t turn;		   /* recursive */
+	pthread_rwlock_t change;
 	pthread_rwlock_t lock;
+	/* commit.h: who has the change to himself (pthread_self(), 0: nobody), and which one it is;
+	 * set under tree.lock for writing. */
+	_Atomic pthread_t changer;
+	uint64_t change_number;
+	/* Its commit may be seen in the store, but not yet in memory; and how many are in both. */
+	_Atomic bool unapplied;
+	_Atomic uint64_t applied;
+	pthread_mutex_t applied_lock; /* a leaf; for who waits */
+	pthread_cond_t applied_changed;
 	pthread_mutex_t table_lock;
 	struct inode **table; /* by number; table_lock */
 	size_t table_size;    /* a power of two */

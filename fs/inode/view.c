@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "fs/base/batch.h"
+#include "fs/inode/commit.h"
 #include "fs/inode/locks.h"
 #include "src/base/log.h"
 
@@ -15,6 +16,10 @@ int view_begin(struct tree *tree, unsigned flags, struct view *view)
 	int r = tree->backend->ops->snapshot_begin(tree->backend, flags, &view->snapshot);
 
 	view->backend = r < 0 ? NULL : tree->backend;
+	if (r == 0 && tree->unapplied && !(flags & BACKEND_ANYWAY)) {
+		view_end(view);
+		r = -ESTALE;
+	}
 	return r;
 }
 
@@ -25,21 +30,30 @@ void view_end(struct view *view)
 	view->backend = NULL;
 }
 
-int tree_catch_up(struct tree *tree, unsigned *tries)
+int tree_catch_up(struct tree *tree, struct catching_up *up)
 {
-	if (++*tries > CATCH_UP_MAX) {
+	uint64_t applied;
+
+	tree_wait_applied(tree);
+	applied = tree->applied;
+	/* That may have been all that was in the way. */
+	up->passed = !up->passed && applied != up->applied;
+	up->applied = applied;
+	if (up->passed)
+		return 0;
+	if (++up->tries > CATCH_UP_MAX) {
 		log_error(
 			"another program changes the store without a pause; giving up one request");
 		return -EBUSY;
 	}
-	if (*tries == TURN_AFTER)
+	if (up->tries == TURN_AFTER)
 		backend_turn(tree->backend, true);
 	return tree->take_in(tree);
 }
 
-void tree_caught_up(struct tree *tree, unsigned tries)
+void tree_caught_up(struct tree *tree, const struct catching_up *up)
 {
-	if (tries >= TURN_AFTER)
+	if (up->tries >= TURN_AFTER)
 		backend_turn(tree->backend, false);
 }
 
@@ -60,7 +74,7 @@ int tree_tell_locks(struct tree *tree, uint64_t ino, struct bytes locks, bool ch
 	_cleanup_(batch_done) struct batch batch = { 0 };
 
 	batch_lock(&batch, ino, locks, checked);
-	return batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	return tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
 }
 
 int tree_find_lock(struct tree *tree, uint64_t ino, const struct backend_lock *lock,

@@ -13,7 +13,8 @@ struct view {
 	struct backend *backend; /* NULL: none */
 	struct backend_snapshot *snapshot;
 };
-/* flags: of enum backend_flags.  0, or -errno as backend_ops.snapshot_begin(). */
+/* flags: of enum backend_flags.  0, or -errno as backend_ops.snapshot_begin(); -ESTALE also while
+ * memory does not have what the store may show (commit.h), unless BACKEND_ANYWAY is among them. */
 int view_begin(struct tree *tree, unsigned flags, struct view *view);
 void view_end(struct view *view);
 /* Ask the store by one of its reads (backend.h), as a view shows it. */

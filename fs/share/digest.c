@@ -328,7 +328,7 @@ int digest_feed(struct tree *tree, struct notes *notes)
 				      &digesting);
 	view_end(&digesting.view);
 	if (r == 0)
-		r = batch_commit(&digesting.claims, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+		r = tree_commit(tree, &digesting.claims, BACKEND_ANYWAY | BACKEND_FREES);
 	batch_done(&digesting.claims);
 	if (r == 0 && digesting.any) {
 		tree->changes++;

@@ -6,6 +6,7 @@
 
 #include "fs/base/batch.h"
 #include "fs/cache/cache.h"
+#include "fs/inode/commit.h"
 
 struct changed_key {
 	struct buf session;

@@ -31,7 +31,7 @@ int reconcile_commit(struct reconciling *reconciling, struct batch *batch)
 	int r;
 
 	view_end(&reconciling->view);
-	r = batch_commit(batch, reconciling->tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	r = tree_commit(reconciling->tree, batch, BACKEND_ANYWAY | BACKEND_FREES);
 	reconciling->tree->changes++;
 	reconciling->view_error = view_begin(reconciling->tree, BACKEND_ANYWAY, &reconciling->view);
 	return r < 0 ? r : 0;

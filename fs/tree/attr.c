@@ -6,6 +6,7 @@
 #include <limits.h>
 
 #include "fs/content/content.h"
+#include "fs/inode/commit.h"
 #include "fs/inode/kept.h"
 #include "fs/tree/attr.h"
 #include "fs/tree/tree.h"
@@ -260,7 +261,7 @@ static int set_attr_once(struct tree *tree, struct inode *inode, const struct se
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	WITH_HANDLE_LOCK(set->handle);
-	WITH_READ_LOCK(tree);
+	WITH_CHANGE_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 	struct face *face = inode_face(inode, set->face);
 	struct handle *handle = set->handle;
@@ -288,7 +289,7 @@ static int set_attr_once(struct tree *tree, struct inode *inode, const struct se
 		apply_attr(&node, set->st, mask);
 		if (!inode->gone)
 			batch_node_put(&batch, &node);
-		r = batch_commit(&batch, tree->backend, BACKEND_FREES);
+		r = tree_commit(tree, &batch, BACKEND_FREES);
 		if (r < 0)
 			return r;
 		inode->node = node;
@@ -333,7 +334,7 @@ static int drop_setuid_once(struct tree *tree, struct inode *inode, tree_group_f
 			    void *arg, struct notes *notes)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
-	WITH_READ_LOCK(tree);
+	WITH_CHANGE_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 	struct backend_node node = inode->node;
 	int r;
@@ -348,7 +349,7 @@ static int drop_setuid_once(struct tree *tree, struct inode *inode, tree_group_f
 	node.ctime = time_now();
 	if (!inode->gone)
 		batch_node_put(&batch, &node);
-	r = batch_commit(&batch, tree->backend, BACKEND_FREES);
+	r = tree_commit(tree, &batch, BACKEND_FREES);
 	if (r < 0)
 		return r;
 	inode->node = node;

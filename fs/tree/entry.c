@@ -8,6 +8,7 @@
 #include "fs/base/names.h"
 #include "fs/base/sound.h"
 #include "fs/content/content.h"
+#include "fs/inode/commit.h"
 #include "fs/tree/tree.h"
 #include "src/base/log.h"
 
@@ -124,6 +125,7 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 	struct backend_node *node = &unlinking->node;
 
 	unlinking->inode = inode;
+	inode_leaves(tree, inode);
 	*node = inode->node;
 	node->nlink = inode_is_dir(inode) || !node->nlink ? 0 : node->nlink - 1;
 	node->ctime = time_now();

@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "fs/inode/commit.h"
 #include "fs/inode/shed.h"
 #include "fs/tree/tree.h"
 #include "fs/write/write.h"
@@ -154,6 +155,7 @@ int inherited_drop(struct tree *tree, struct inode *inode, struct notes *notes)
 
 	if (!inode->inherits || inode->gone)
 		return 0;
+	inode_leaves(tree, inode);
 	/* A time that was set on it stays. */
 	return save_publish(tree, inode, NULL, &empty, inode->node.mtime, NULL, notes);
 }
@@ -205,11 +207,11 @@ static int ghost_end_now(struct tree *tree, struct ghost *ghost)
 	view_end(&view);
 	if (r < 0)
 		return r;
-	r = batch_commit(&batch, tree->backend, BACKEND_FREES);
+	r = tree_commit(tree, &batch, BACKEND_FREES);
 	if (r == -ENOSPC && !ghost->theirs) {
 		r = shed_hidden(tree, &ghost->inode->node);
 		if (r == 0)
-			r = batch_commit(&batch, tree->backend, BACKEND_FREES);
+			r = tree_commit(tree, &batch, BACKEND_FREES);
 		ghost->inode->loaded = false;
 		ghost->inode->version++;
 	}
@@ -231,7 +233,7 @@ static int ghosts_end_together(struct tree *tree, struct ghost *const *some, siz
 		r = ghost_end_begin(tree, &view, some[i], false, &batch, &end[i]);
 	view_end(&view);
 	if (r == 0)
-		r = batch_commit(&batch, tree->backend, BACKEND_FREES);
+		r = tree_commit(tree, &batch, BACKEND_FREES);
 	for (size_t i = 0; i < count; i++) {
 		if (r == 0)
 			ghost_end_apply(tree, end[i]);

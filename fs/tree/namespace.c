@@ -6,6 +6,7 @@
 #include <limits.h>
 
 #include "fs/inode/aparts.h"
+#include "fs/inode/commit.h"
 #include "fs/tree/attr.h"
 #include "fs/tree/place.h"
 #include "fs/tree/tree.h"
@@ -156,7 +157,7 @@ static int make_once(struct tree *tree, const struct make_request *request,
 	batch_node_put(&batch, &node);
 	batch_entry_put(&batch, node.parent, node.entry, request->name, node.ino);
 	batch_node_put(&batch, &dir_node);
-	r = batch_commit(&batch, tree->backend, 0);
+	r = tree_commit(tree, &batch, 0);
 	if (r < 0)
 		return r;
 	dir_apply(request->dir, &dir_node);
@@ -204,7 +205,7 @@ static int make_nameless_once(struct tree *tree, const struct make_request *requ
 	node.parent = node.entry = node.nlink = 0;
 	batch_node_put(&batch, &node);
 	batch_claim(&batch, node.ino);
-	r = batch_commit(&batch, tree->backend, 0);
+	r = tree_commit(tree, &batch, 0);
 	if (r == 0)
 		r = inode_create(tree, &node, request->dir, request->name, ret_inode);
 	if (r == 0) {
@@ -271,7 +272,7 @@ static int link_once(struct tree *tree, struct inode *inode, struct inode *dir, 
 	batch_node_put(&batch, &node);
 	batch_entry_put(&batch, node.parent, node.entry, name, node.ino);
 	batch_node_put(&batch, &dir_node);
-	r = batch_commit(&batch, tree->backend, 0);
+	r = tree_commit(tree, &batch, 0);
 	if (r < 0)
 		return r;
 	inode->node = node;
@@ -307,7 +308,7 @@ static int unlink_state(struct tree *tree, struct inode *dir, uint64_t id, struc
 	batch_node_put(&batch, &node);
 	batch_node_put(&batch, &dir_node);
 	batch_claim(&batch, node.ino);
-	r = batch_commit(&batch, tree->backend, BACKEND_FREES);
+	r = tree_commit(tree, &batch, BACKEND_FREES);
 	if (r < 0)
 		return r;
 	dir_apply(dir, &dir_node);
@@ -331,7 +332,7 @@ static int unlink_name(struct tree *tree, struct view *view, struct inode *dir, 
 		return r;
 	view_end(view);
 	batch_node_put(&batch, &dir_node);
-	r = batch_commit(&batch, tree->backend, BACKEND_FREES);
+	r = tree_commit(tree, &batch, BACKEND_FREES);
 	if (r < 0)
 		return r;
 	dir_apply(dir, &dir_node);

@@ -23,6 +23,7 @@
 #include "fs/base/names.h"
 #include "fs/content/content.h"
 #include "fs/inode/aparts.h"
+#include "fs/inode/commit.h"
 #include "fs/tree/attr.h"
 #include "fs/tree/place.h"
 #include "fs/tree/tree.h"
@@ -357,7 +358,7 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 	if (moving->dir != moving->dir_to)
 		batch_node_put(&batch, &to_node);
 	r = moving->save ? save_commit(tree, moving->save, &batch, flags) :
-			   batch_commit(&batch, tree->backend, flags);
+			   tree_commit(tree, &batch, flags);
 	if (r < 0)
 		return r;
 	dir_apply(moving->dir, &from_node);
@@ -449,7 +450,7 @@ static int rename_exchange(struct tree *tree, struct view *view, struct moving *
 	batch_node_put(&batch, &a_dir);
 	if (a->dir != b->dir)
 		batch_node_put(&batch, &b_dir);
-	r = batch_commit(&batch, tree->backend, 0);
+	r = tree_commit(tree, &batch, 0);
 	if (r < 0)
 		return r;
 	dir_apply(a->dir, &a_dir);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "fs/base/batch.h"
+#include "fs/inode/commit.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/shed.h"
 #include "fs/tree/tree.h"
@@ -152,7 +153,7 @@ static int delete_together(struct tree *tree, const struct backend_node *node, s
 			batch_row_delete(&batch, node->session, node->key, INT64_MIN, INT64_MAX);
 		batch_node_delete(&batch, node->ino);
 	}
-	return batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	return tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
 }
 
 /* On a full disk: one by one, and what is large in parts. */

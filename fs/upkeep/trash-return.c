@@ -8,6 +8,7 @@
 
 #include "fs/tree/tree.h"
 #include "fs/base/names.h"
+#include "fs/inode/commit.h"
 #include "fs/upkeep/trash-internal.h"
 
 void emit_key(struct batch *batch, enum backend_op_type type, const struct backend_node *node)
@@ -151,7 +152,7 @@ static int undo_commit(struct tree *tree, struct trashed *trashed, struct entrie
 	emit_shown(family, &batch);
 	dir_changed(tree->root, 1, &root);
 	batch_node_put(&batch, &root);
-	r = batch_commit(&batch, tree->backend, BACKEND_FREES);
+	r = tree_commit(tree, &batch, BACKEND_FREES);
 	if (r == 0)
 		dir_apply(tree->root, &root);
 	return r;
@@ -212,7 +213,7 @@ static int mark_purged(struct tree *tree, const struct trashed *trashed)
 	batch_entry_delete(&batch, BACKEND_TRASH, trashed->id);
 	emit_trashed(&batch, trashed->id, trashed->item.removed, 0, trashed->item.name,
 		     trashed->node.ino);
-	return batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	return tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
 }
 
 /* One name less of a file that has others. */
@@ -267,7 +268,7 @@ static int purge_member(struct tree *tree, struct entry_copy *member)
 		emit_unlink(tree, member, &batch);
 	else
 		emit_delete(member->node.ino, &batch);
-	return batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	return tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
 }
 
 /* Some of them at a time, the last ones first: nobody waits for long. */
@@ -310,7 +311,7 @@ static int purge_end(struct tree *tree, const struct trashed *trashed)
 
 	batch_entry_delete(&batch, BACKEND_TRASH, trashed->id);
 	batch_node_delete(&batch, trashed->node.ino);
-	return batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+	return tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
 }
 
 static int purge(struct tree *tree, uint64_t id)

@@ -39,6 +39,7 @@
  */
 #include "fs/base/ttl.h"
 #include "fs/inode/aparts.h"
+#include "fs/inode/commit.h"
 #include "fs/tree/tree.h"
 #include "fs/upkeep/trash-internal.h"
 
@@ -213,7 +214,7 @@ static int trash_commit(struct trashing *trashing)
 		     trashing->name, node.ino);
 	dir_changed(tree->root, -1, &root);
 	batch_node_put(&trashing->batch, &root);
-	r = batch_commit(&trashing->batch, tree->backend, BACKEND_FREES);
+	r = tree_commit(tree, &trashing->batch, BACKEND_FREES);
 	if (r == 0)
 		dir_apply(tree->root, &root);
 	return r;

@@ -110,6 +110,7 @@ static int tree_load_root(struct tree *tree)
 static void tree_free(struct tree *tree)
 {
 	pthread_rwlock_destroy(&tree->lock);
+	pthread_rwlock_destroy(&tree->change);
 	pthread_mutex_destroy(&tree->turn);
 	pthread_mutex_destroy(&tree->table_lock);
 	pthread_mutex_destroy(&tree->times_lock);
@@ -153,8 +154,11 @@ static struct tree *tree_alloc(struct backend *backend, const struct tree_option
 	/* A stream of readers must not starve who renames or reconciles. */
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 	pthread_rwlock_init(&tree->lock, &attr);
+	pthread_rwlock_init(&tree->change, &attr);
 	pthread_rwlockattr_destroy(&attr);
 	tree_init_turn(tree);
+	pthread_mutex_init(&tree->applied_lock, NULL);
+	pthread_cond_init(&tree->applied_changed, NULL);
 	pthread_mutex_init(&tree->table_lock, NULL);
 	pthread_mutex_init(&tree->times_lock, NULL);
 	pthread_mutex_init(&tree->trash_lock, NULL);

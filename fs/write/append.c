@@ -29,6 +29,7 @@
 
 #include "fs/base/lines.h"
 #include "fs/content/content.h"
+#include "fs/inode/commit.h"
 #include "fs/inode/inodes.h"
 #include "fs/write/handle.h"
 
@@ -343,8 +344,8 @@ static int append_commit(struct appending *appending)
 	else
 		batch_guard(&appending->batch, node.ino, false);
 	batch_guard_rows(&appending->batch, node.session, node.key);
-	r = batch_commit(&appending->batch, appending->tree->backend,
-			 inode->sync_soon ? BACKEND_SYNC_SOON : 0);
+	r = tree_commit(appending->tree, &appending->batch,
+			inode->sync_soon ? BACKEND_SYNC_SOON : 0);
 	if (r == -EEXIST) {
 		/* Someone else's row stands where ours should; look again. */
 		inode->loaded = false;

@@ -391,6 +391,12 @@ int check_growth(struct tree *tree, struct inode *inode, const struct handle *ha
 	return end > start && end - start > limit ? -EFBIG : 0;
 }
 
+/* Whether its writes go into its stage and nowhere else, until it is published. */
+static bool is_staging(const struct handle *handle)
+{
+	return handle->writing->mode == HANDLE_SAVE && handle->writing->dirty;
+}
+
 static void note_last_line(struct handle *handle, uint64_t offset, struct bytes data)
 {
 	size_t lines = whole_lines(data).size;
@@ -404,6 +410,7 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, int flags, p
 {
 	struct inode *inode = handle->inode;
 	WITH_HANDLE_LOCK(handle);
+	WITH_CHANGE(is_staging(handle) ? NULL : tree);
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 	bool append;

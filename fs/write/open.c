@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "fs/content/content.h"
+#include "fs/inode/commit.h"
 #include "fs/inode/kept.h"
 #include "fs/inode/inodes.h"
 #include "fs/write/handle.h"
@@ -151,11 +152,14 @@ static int open_once(struct tree *tree, struct handle *handle, unsigned number, 
 {
 	struct inode *inode = handle->inode;
 	WITH_HANDLE_LOCK(handle); /* once it is staged, the tree's own thread may look at it */
+	WITH_CHANGE(handle->flags & O_TRUNC ? tree : NULL);
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 	struct face *face;
 	int r = 0;
 
+	if (inode_is_leaving(tree, inode))
+		return -ESTALE;
 	if (inode->gone && !inode->orphaned)
 		return 1;
 	if (inode->apart && !inode->orphaned)

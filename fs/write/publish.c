@@ -210,7 +210,7 @@ static int publish_save(struct tree *tree, struct writing *writing, struct notes
 	{
 		__attribute__((unused)) _cleanup_(tree_turn_endp) struct tree *turn =
 			is_large(writing) ? tree_turn(tree) : NULL;
-		WITH_READ_LOCK(tree);
+		WITH_CHANGE_LOCK(tree);
 		WITH_INODE_LOCK(writing->inode);
 
 		return publish_stage(tree, writing, &ahead, notes);
@@ -290,12 +290,21 @@ static bool is_refused_draft(struct tree *tree, struct inode *inode)
 	return tree->options.strict && inode_is_draft(inode) && !inode->orphaned;
 }
 
+/* Whether there is nothing that the store does not have: then a flush waits for nobody. */
+static bool is_flushed(struct tree *tree, struct handle *handle)
+{
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(handle->inode);
+
+	return !handle->inode->buffered && !handle_holds_back(handle);
+}
+
 /* 1 when what is staged is to be published. */
 static int flush_piece(struct tree *tree, struct handle *handle, pid_t pid, bool closes,
 		       struct notes *notes)
 {
 	struct inode *inode = handle->inode;
-	WITH_READ_LOCK(tree);
+	WITH_CHANGE_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 	int r = file_write_back(tree, inode);
 
@@ -313,8 +322,11 @@ static int flush_once(struct tree *tree, struct handle *handle, pid_t pid, bool 
 		      struct notes *notes)
 {
 	WITH_HANDLE_LOCK(handle);
-	int r = flush_piece(tree, handle, pid, closes, notes);
+	int r;
 
+	if (is_flushed(tree, handle))
+		return 0;
+	r = flush_piece(tree, handle, pid, closes, notes);
 	if (r <= 0)
 		return r;
 	r = handle->writing->refused ? handle->writing->refused :
@@ -422,7 +434,7 @@ static int sync_all(struct tree *tree, struct handle *handle, bool times)
 
 	if (r < 0 || backend->read_only)
 		return r;
-	if (times)
+	if (times && (!handle || inode_has_times(tree, handle->inode)))
 		r = tree_write_times(tree);
 	if (times && handle)
 		handle->inode->synced = true;

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "fs/content/content.h"
+#include "fs/inode/commit.h"
 #include "fs/inode/kept.h"
 #include "fs/inode/inodes.h"
 #include "fs/write/handle.h"
@@ -128,6 +129,8 @@ static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 	WITH_INODE_LOCK(inode);
 	int r;
 
+	if (inode_is_leaving(tree, inode))
+		return -ESTALE;
 	out->size = before;
 	handle_drop_outdated(handle);
 	if (!offset && !handle->fresh)
@@ -178,6 +181,8 @@ static int fill_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 	WITH_INODE_LOCK(inode);
 	int r;
 
+	if (inode_is_leaving(tree, inode))
+		return -ESTALE;
 	out->size = before;
 	face->filled = handle->fills = true;
 	if (face->old)

@@ -27,6 +27,7 @@
 
 #include "fs/base/lines.h"
 #include "fs/content/content.h"
+#include "fs/inode/commit.h"
 #include "fs/inode/inodes.h"
 #include "fs/write/handle.h"
 
@@ -455,11 +456,11 @@ int save_commit(struct tree *tree, struct save *save, struct batch *batch, unsig
 	if (r < 0)
 		return r;
 	if (r == 0)
-		return batch_commit(batch, tree->backend, flags);
+		return tree_commit(tree, batch, flags);
 	save->block = batch;
 	source.ops = batch->ops;
 	source.count = batch->count;
-	return tree->backend->ops->commit(tree->backend, &source, flags);
+	return tree_commit_source(tree, &source, flags);
 }
 
 bool save_only_adds(const struct save *save, const struct inode *inode, uint64_t size_before)

@@ -101,7 +101,7 @@ static int allocate_once(struct tree *tree, struct handle *handle, int mode, uin
 {
 	struct inode *inode = handle->inode;
 	WITH_HANDLE_LOCK(handle);
-	WITH_READ_LOCK(tree);
+	WITH_CHANGE_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 	int kind = mode & ~FALLOC_FL_KEEP_SIZE;
 	bool grows = !(mode & FALLOC_FL_KEEP_SIZE);
@@ -160,7 +160,7 @@ static int seek_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 	struct inode *inode = handle->inode;
 	_cleanup_(view_end) struct view view = { 0 };
 	WITH_HANDLE_LOCK(handle);
-	WITH_READ_LOCK(tree);
+	WITH_CHANGE_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 	uint64_t size = 0;
 	int r;

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_INODE_COMMIT_H
+#define FS_INODE_COMMIT_H
+
+/*
+ * Commits, without the tree's lock.
+ *
+ *   A commit may have to wait: for another program that holds the store's lock, for a large one of
+ *   somebody else, for the disk.  Who only reads must not wait with it.  So whoever holds tree.lock
+ *   for writing gives it up while he commits, and has it again when tree_commit() returns.  He
+ *   keeps tree.change: nobody else changes anything meanwhile, in the store or in memory.
+ *
+ *   Readers who come meanwhile have the memory of before.  As long as their snapshots are of before
+ *   as well, that fits.  From the moment on in which a snapshot may show the commit, until memory
+ *   has it, none is begun (tree.unapplied, view_begin()): they wait for that moment alone.
+ *
+ *   What a change takes away from a file, such as the rows of one that was unlinked, it first
+ *   copies for those who have it open.  Nobody else may open or read the file then, until the
+ *   change is over (inode_is_leaving()).
+ */
+
+#include "fs/base/batch.h"
+#include "fs/inode/locks.h"
+
+/* Commit a batch, or one with more() (backend.h).  Without any lock of the store's.  Who holds
+ * tree.lock for writing does not while it is under way: what he has read in memory holds still but
+ * for what readers remember there. */
+int tree_commit(struct tree *tree, struct batch *batch, unsigned flags);
+int tree_commit_source(struct tree *tree, struct backend_batch *source, unsigned flags);
+
+/* Wait until memory has what the store shows.  No lock is held. */
+void tree_wait_applied(struct tree *tree);
+
+/* Under tree.lock for writing: from now on the content of a file is about to go. */
+static inline void inode_leaves(const struct tree *tree, struct inode *inode)
+{
+	inode->leaving = tree->change_number;
+}
+/* Under tree.lock for reading: whether it is, so that it cannot be read yet (-ESTALE). */
+static inline bool inode_is_leaving(const struct tree *tree, const struct inode *inode)
+{
+	return tree->changer && inode->leaving == tree->change_number;
+}
+
+#endif

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Who waits while a change is being committed: nobody who only reads.
+ *
+ * The store's commit stops, before it or behind it, until the case lets it go on.  A case that is
+ * made to wait after all never ends, so none of this needs a clock.
+ */
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <string.h>
+
+#include "fs/content/content.h"
+#include "fs/inode/tree.h"
+#include "fs/write/write.h"
+#include "tests/unit/world.h"
+
+static struct {
+	struct backend_ops ops;
+	const struct backend_ops *real;
+	atomic_bool armed; /* the next commit stops */
+	bool behind;	   /* once the store has it, and memory has not */
+	sem_t reached;
+	sem_t go;
+} gate;
+
+static void stop(void)
+{
+	sem_post(&gate.reached);
+	while (sem_wait(&gate.go) != 0)
+		;
+}
+
+static int gated_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
+{
+	bool stops = atomic_exchange(&gate.armed, false);
+	int r;
+
+	if (stops && !gate.behind)
+		stop();
+	r = gate.real->commit(backend, batch, flags);
+	if (stops && gate.behind)
+		stop();
+	return r;
+}
+
+static int gate_store(struct backend *inner, struct backend **ret_backend)
+{
+	gate.real = inner->ops;
+	gate.ops = *inner->ops;
+	gate.ops.commit = gated_commit;
+	inner->ops = &gate.ops;
+	*ret_backend = inner;
+	return 0;
+}
+
+static void gate_open(void)
+{
+	sem_init(&gate.reached, 0, 0);
+	sem_init(&gate.go, 0, 0);
+	world_wrap(gate_store);
+}
+
+TestSuite(waits, .init = gate_open);
+
+static void *run(void *arg)
+{
+	((void (*)(void))arg)();
+	return NULL;
+}
+
+static pthread_t start(void change(void))
+{
+	pthread_t thread;
+
+	cr_assert_eq(pthread_create(&thread, NULL, run, (void *)change), 0);
+	return thread;
+}
+
+/* The change has come to its commit, and stays there. */
+static pthread_t start_change(void change(void), bool behind)
+{
+	pthread_t thread;
+
+	gate.behind = behind;
+	gate.armed = true;
+	thread = start(change);
+	while (sem_wait(&gate.reached) != 0)
+		;
+	return thread;
+}
+
+static void let_go(pthread_t thread)
+{
+	sem_post(&gate.go);
+	pthread_join(thread, NULL);
+}
+
+static void change_mkdir(void)
+{
+	make_dir("s/made");
+}
+
+static void change_rename(void)
+{
+	cr_assert_eq(renamed("s/a.jsonl", "s/b.jsonl", 0), 0);
+}
+
+static void change_rename_over(void)
+{
+	cr_assert_eq(renamed("s/new.json", "s/d.json", 0), 0);
+}
+
+static void change_rename_session(void)
+{
+	cr_assert_eq(renamed("s", "t", 0), 0);
+}
+
+static void change_unlink(void)
+{
+	cr_assert_eq(unlinked("s/plain.txt"), 0);
+}
+
+static void change_times(void)
+{
+	cr_assert_geq(tree_write_times(world_tree), 0);
+}
+
+static void fill(void)
+{
+	save("s/a.jsonl", "1\n2\n");
+	save("s/d.json", "[\"old\"]");
+	save("s/new.json", "[\"new\"]");
+	save("s/plain.txt", "plain");
+	append("s/other.jsonl", "1\n");
+}
+
+/* What changes nothing in the store. */
+static void look_around(void)
+{
+	struct handle *handle = open_at("s/d.json", O_RDONLY);
+
+	cr_assert_str_eq(read_by(handle), "[\"old\"]");
+	cr_assert_eq(handle_sync(world_tree, handle), 0, "nothing of it is to be written");
+	close_handle(handle);
+	cr_assert_str_eq(content_of("s/a.jsonl"), "1\n2\n");
+	cr_assert_str_eq(content_of("s/plain.txt"), "plain");
+	cr_assert_eq(stat_of("s/new.json").st_size, 7);
+	cr_assert_eq(looked_up("s/made"), -ENOENT);
+	cr_assert_not_null(strstr(names_in("s"), "a.jsonl"));
+}
+
+/* It is over when the case ends; then everything is as if nobody had looked. */
+static void wait_for_nobody(void change(void))
+{
+	struct handle *writer;
+	pthread_t thread;
+
+	fill();
+	writer = open_at("s/other.jsonl", O_RDWR);
+	write_at(writer, 0, BYTES("[1"));
+	tree_write_times(world_tree);
+	thread = start_change(change, false);
+	look_around();
+	write_at(writer, 2, BYTES("]\n"));
+	cr_assert_str_eq(read_by(writer), "[1]\n");
+	let_go(thread);
+	close_handle(writer);
+}
+
+EveryStore(waits, nobody_waits_for_mkdir)
+{
+	wait_for_nobody(change_mkdir);
+	cr_assert_eq(looked_up("s/made"), 0);
+	cr_assert_str_eq(content_of("s/other.jsonl"), "[1]\n");
+}
+
+EveryStore(waits, nobody_waits_for_times)
+{
+	pthread_t thread;
+
+	fill();
+	thread = start_change(change_times, false);
+	look_around();
+	let_go(thread);
+}
+
+EveryStore(waits, nobody_waits_for_a_rename)
+{
+	wait_for_nobody(change_rename);
+	cr_assert_str_eq(content_of("s/b.jsonl"), "1\n2\n");
+	cr_assert_eq(looked_up("s/a.jsonl"), -ENOENT);
+}
+
+EveryStore(waits, nobody_waits_for_the_rename_of_a_session)
+{
+	wait_for_nobody(change_rename_session);
+	cr_assert_str_eq(content_of("t/a.jsonl"), "1\n2\n");
+	cr_assert_str_eq(rows_of("s", "a"), "");
+	cr_assert_str_eq(content_of("t/other.jsonl"), "[1]\n");
+}
+
+/* A commit that the store has and memory has not: who comes meanwhile sees the one or the other,
+ * and nothing of both. */
+
+enum { ROUNDS = 20, YIELDS = 200 };
+
+static struct {
+	struct handle *handle;
+	struct inode *inode;
+	const char *text;
+	sem_t begun;
+} reader;
+
+static void read_handle(void)
+{
+	sem_post(&reader.begun);
+	cr_assert_str_eq(read_by(reader.handle), reader.text);
+}
+
+static void read_behind(void change(void), void read(void))
+{
+	pthread_t thread = start_change(change, true), reading;
+
+	sem_init(&reader.begun, 0, 0);
+	reading = start(read);
+	while (sem_wait(&reader.begun) != 0)
+		;
+	for (int i = 0; i < YIELDS; i++)
+		sched_yield();
+	let_go(thread);
+	pthread_join(reading, NULL);
+}
+
+static void change_rename_back(void)
+{
+	cr_assert_eq(renamed("s/b.jsonl", "s/a.jsonl", 0), 0);
+}
+
+EveryStore(waits, a_file_is_read_while_it_is_renamed)
+{
+	fill();
+	for (int i = 0; i < ROUNDS; i++) {
+		reader.handle = open_at(i % 2 ? "s/b.jsonl" : "s/a.jsonl", O_RDONLY);
+		reader.text = "1\n2\n";
+		read_behind(i % 2 ? change_rename_back : change_rename, read_handle);
+		close_handle(reader.handle);
+	}
+}
+
+EveryStore(waits, a_file_is_read_while_its_session_is_renamed)
+{
+	fill();
+	reader.handle = open_at("s/a.jsonl", O_RDONLY);
+	reader.text = "1\n2\n";
+	read_behind(change_rename_session, read_handle);
+	close_handle(reader.handle);
+	make_dir("s");
+}
+
+/* The file is open when it is replaced, or is opened meanwhile: then it is the old one or the
+ * new. */
+EveryStore(waits, a_file_is_read_while_it_is_replaced)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		fill();
+		reader.handle = open_at("s/d.json", O_RDONLY);
+		reader.text = "[\"old\"]";
+		read_behind(change_rename_over, read_handle);
+		close_handle(reader.handle);
+		cr_assert_str_eq(content_of("s/d.json"), "[\"new\"]");
+		cr_assert_eq(unlinked("s/d.json"), 0);
+	}
+}
+
+static void open_old(void)
+{
+	struct handle *handle;
+	int r;
+
+	sem_post(&reader.begun);
+	r = tree_open_file(world_tree, reader.inode, 0, O_RDONLY, 1, &handle);
+	/* The kernel looks the name up again. */
+	if (r == -ESTALE)
+		return;
+	cr_assert_eq(r, 0);
+	cr_assert_str_eq(read_by(handle), reader.text);
+	close_handle(handle);
+}
+
+/* Looked up, but not open, when the change was prepared. */
+static void open_behind(const char *path, const char *text, void change(void), bool behind)
+{
+	pthread_t thread, opening;
+
+	fill();
+	reader.inode = inode_at(path);
+	reader.text = text;
+	sem_init(&reader.begun, 0, 0);
+	thread = start_change(change, behind);
+	opening = start(open_old);
+	while (sem_wait(&reader.begun) != 0)
+		;
+	for (int i = 0; i < YIELDS; i++)
+		sched_yield();
+	let_go(thread);
+	pthread_join(opening, NULL);
+	forget(reader.inode);
+}
+
+EveryStore(waits, a_file_is_opened_while_it_is_unlinked)
+{
+	for (int i = 0; i < ROUNDS; i++)
+		open_behind("s/plain.txt", "plain", change_unlink, i % 2);
+}
+
+EveryStore(waits, a_file_is_opened_while_it_is_replaced)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		open_behind("s/d.json", "[\"old\"]", change_rename_over, i % 2);
+		cr_assert_eq(unlinked("s/d.json"), 0);
+		world_settle();
+	}
+}
+
+/* A SQL client in a transaction. */
+
+SqliteStore(waits, nobody_waits_for_a_sql_client)
+{
+	pthread_t thread;
+
+	fill();
+	world_settle();
+	sql_runs("BEGIN IMMEDIATE");
+	thread = start_change(change_mkdir, false);
+	sem_post(&gate.go);
+	look_around();
+	sql_runs("COMMIT");
+	pthread_join(thread, NULL);
+	cr_assert_eq(looked_up("s/made"), 0);
+}
