@@ -22,11 +22,13 @@
  *
  *   Other programs may change rows at any time (they never touch the rest).  The store keeps a log
  *   of the keys that others have changed, until the model has digested them (BACKEND_CHANGE_DONE).
- *   While such keys are waiting, snapshot_begin() and commit() answer -ESTALE unless called with
- *   BACKEND_ANYWAY: so a reader never combines its marks and pieces with rows that it does not
- *   know, and a writer never overwrites a change that it has not seen.  The caller then digests
- *   the changes and tries again.  A key that it cannot digest it sets apart
- *   (BACKEND_CHANGE_APART), and sees to it itself that nobody uses that key.
+ *   While such keys are waiting, snapshot_begin() answers -ESTALE unless it is called with
+ *   BACKEND_ANYWAY, and commit() when the batch names one of them: so a reader never combines its
+ *   marks and pieces with rows that it does not know, and a writer never overwrites a change that
+ *   it has not seen.  The caller then digests the changes and tries again.  Where many wait, it
+ *   may read past them (BACKEND_PAST), and asks of each key that it uses (change_find()).  A key
+ *   that it cannot digest it sets apart (BACKEND_CHANGE_APART), and sees to it itself that nobody
+ *   uses that key.
  *
  * Other mounts
  *
@@ -314,6 +316,9 @@ enum backend_flags {
 	BACKEND_SYNC_SOON = 1 << 2,
 	/* A snapshot now, without waiting for anybody, or -ESTALE. */
 	BACKEND_AT_ONCE = 1 << 3,
+	/* A snapshot whatever changes of other programs wait, but none of other mounts.  A store
+	 * that does not know which keys they are of goes on to answer -ESTALE. */
+	BACKEND_PAST = 1 << 4,
 };
 
 typedef int backend_row_fn(void *arg, int64_t index, struct bytes data);
@@ -452,6 +457,12 @@ struct backend_ops {
 	 * only where every commit answers -EROFS it counts as digested once handed out. */
 	int (*change_list)(struct backend *backend, struct backend_snapshot *snapshot,
 			   backend_change_fn *fn, void *arg);
+	/* The change of one key that waits (the bytes are those that were handed in), or, with
+	 * session.data NULL, that anything may have changed.  With key.data NULL one of the
+	 * session's, whatever its key.  -ENOENT: none waits.  Costs a seek or two. */
+	int (*change_find)(struct backend *backend, struct backend_snapshot *snapshot,
+			   struct bytes session, struct bytes key,
+			   struct backend_change *ret_change);
 	/* The stamps of the changes that wait to be digested, by whoever owns the store, the oldest
 	 * and the newest of them; 0 when none waits.  What the newest stands for is digested when
 	 * an oldest is told that is newer.  May be NULL: backend_change_waiting(). */

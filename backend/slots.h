@@ -70,7 +70,10 @@
 	READ(last_ids, (uint64_t *ret_ino, uint64_t *ret_entry),                                   \
 	     (ret_ino, ret_entry))                                                                 \
 	READ(change_list, (backend_change_fn *fn, void *arg),                                      \
-	     (fn, arg))
+	     (fn, arg))                                                                            \
+	READ(change_find, (struct bytes session, struct bytes key,                                 \
+			   struct backend_change *ret_change),                                     \
+	     (session, key, ret_change))
 
 #define BACKEND_CALLS                                                                              \
 	CALL(snapshot_begin, (unsigned flags, struct backend_snapshot **ret_snapshot),             \

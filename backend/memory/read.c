@@ -356,3 +356,14 @@ int memory_change_list(struct backend *backend, struct backend_snapshot *snapsho
 	(void)arg;
 	return 0; /* there are no others */
 }
+
+int memory_change_find(struct backend *backend, struct backend_snapshot *snapshot,
+		       struct bytes session, struct bytes key, struct backend_change *ret_change)
+{
+	(void)backend;
+	(void)snapshot;
+	(void)session;
+	(void)key;
+	(void)ret_change;
+	return -ENOENT;
+}

@@ -133,6 +133,69 @@ int sqlite_change_list(struct backend *backend, struct backend_snapshot *snapsho
 	return r == -ENOENT ? list_logged(snapshot, fn, arg) : r;
 }
 
+static bool knows_keys(const struct sqlite *store)
+{
+	return store->mode != MODE_ASIDE && store->mode != MODE_FROZEN;
+}
+
+static int find(struct sqlite_conn *conn, struct bytes session, struct bytes key,
+		struct backend_change *ret_change)
+{
+	struct cursor cursor = cursor_open(conn, key.data ? SQL_CHANGE_FIND : SQL_CHANGE_FIND_ANY);
+
+	cursor_bind_text(&cursor, session);
+	if (key.data)
+		cursor_bind_text(&cursor, key);
+	if (cursor_only(&cursor, -ENOENT)) {
+		bool any = cursor_number(&cursor, 3);
+
+		*ret_change = (struct backend_change){
+			.session = any ? (struct bytes){ 0 } : session,
+			.key = any ? (struct bytes){ 0 } : key,
+			.first = cursor_number(&cursor, 0),
+			.deleted = cursor_number(&cursor, 1),
+			.stamp = cursor_number(&cursor, 2),
+		};
+	}
+	return cursor_end(&cursor);
+}
+
+int sqlite_change_find(struct backend *backend, struct backend_snapshot *snapshot,
+		       struct bytes session, struct bytes key, struct backend_change *ret_change)
+{
+	if (knows_keys(sqlite_of(backend)))
+		return find(&snapshot->conn, session, key, ret_change);
+	if (!snapshot->everything)
+		return -ENOENT;
+	*ret_change = (struct backend_change){ .stamp = snapshot->version };
+	return 0;
+}
+
+static int judge(struct sqlite_conn *conn, struct bytes session, struct bytes key)
+{
+	struct backend_change change;
+	int r;
+
+	if (!session.data || !key.data)
+		return 0;
+	r = find(conn, session, key, &change);
+	return r == 0 ? -ESTALE : r == -ENOENT ? 0 : r;
+}
+
+int sqlite_changes_judge(struct sqlite_conn *conn, const struct backend_op *op)
+{
+	int r;
+
+	if (!knows_keys(conn->store))
+		return -ESTALE;
+	r = judge(conn, op->session, op->key);
+	if (r == 0)
+		r = judge(conn, op->session_to, op->key_to);
+	if (r == 0 && op->node)
+		r = judge(conn, op->node->session, op->node->key);
+	return r;
+}
+
 int sqlite_change_waiting(struct backend *backend, int64_t *ret_oldest, int64_t *ret_newest)
 {
 	struct sqlite *store = sqlite_of(backend);

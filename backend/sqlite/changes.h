@@ -4,9 +4,10 @@
 
 /* Others' changes: watching for them.  (slots.h has how they are listed and waited for.) */
 
-#include <stdint.h>
+#include "backend/backend.h"
 
 struct sqlite;
+struct sqlite_conn;
 
 /* Open the connection that asks, and what wakes it, before anybody else knows the store.  0, or
  * -errno, and then sqlite_watch_stop() is due as well. */
@@ -15,5 +16,8 @@ int sqlite_watch_start(struct sqlite *store);
 void sqlite_watch_stop(struct sqlite *store);
 /* A number that moves when another connection has changed the file.  Takes version_lock. */
 int sqlite_version(struct sqlite *store, int64_t *ret_version);
+/* In a transaction of the writer's, while changes wait: -ESTALE when one of them is of a key that
+ * an operation names, or may be. */
+int sqlite_changes_judge(struct sqlite_conn *conn, const struct backend_op *op);
 
 #endif

@@ -73,13 +73,22 @@ struct transaction {
 	struct feed_notes notes;
 };
 
-static int judge_batch(struct transaction *transaction, const struct backend_batch *batch)
+/* Whether what others have changed concerns a batch: -ESTALE. */
+static int judge_batch(struct transaction *transaction, const struct backend_batch *batch,
+		       unsigned flags)
 {
 	const struct feed_state state = sqlite_feed_state(transaction->conn);
+	bool changes = (transaction->pending & SQLITE_PENDING_CHANGES) && !(flags & BACKEND_ANYWAY);
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && transaction->waiting.any && i < batch->count; i++)
-		r = feed_judge(&transaction->waiting, &state, &batch->ops[i]);
+	if (!changes && !transaction->waiting.any)
+		return 0;
+	for (size_t i = 0; r == 0 && i < batch->count; i++) {
+		if (transaction->waiting.any)
+			r = feed_judge(&transaction->waiting, &state, &batch->ops[i]);
+		if (r == 0 && changes)
+			r = sqlite_changes_judge(transaction->conn, &batch->ops[i]);
+	}
 	return r;
 }
 
@@ -90,7 +99,7 @@ static int note_op(struct transaction *transaction, const struct backend_op *op)
 	return transaction->shared ? feed_note(&transaction->notes, &state, op) : 0;
 }
 
-static int apply_batch(struct transaction *transaction, struct backend_batch *batch)
+static int apply_batch(struct transaction *transaction, struct backend_batch *batch, unsigned flags)
 {
 	struct sqlite_conn *conn = transaction->conn;
 	int r;
@@ -115,7 +124,7 @@ static int apply_batch(struct transaction *transaction, struct backend_batch *ba
 		r = batch->more(batch);
 		if (r <= 0)
 			return r;
-		r = judge_batch(transaction, batch);
+		r = judge_batch(transaction, batch, flags);
 		if (r < 0)
 			return r;
 	}
@@ -179,13 +188,11 @@ static int pending_now(struct sqlite *store, unsigned *ret_pending)
 /* What one batch comes to. */
 static int run_batch(struct transaction *transaction, struct sqlite_request *request)
 {
-	bool stale = (transaction->pending & SQLITE_PENDING_CHANGES) &&
-		     !(request->flags & BACKEND_ANYWAY);
-	int r = stale ? -ESTALE : judge_batch(transaction, request->batch);
+	int r = judge_batch(transaction, request->batch, request->flags);
 
 	request->result = r == -ESTALE ? r : 0;
 	if (r == 0)
-		r = apply_batch(transaction, request->batch);
+		r = apply_batch(transaction, request->batch, request->flags);
 	return request->result ? 0 : r;
 }
 

@@ -95,6 +95,8 @@ int sqlite_snapshot_begin(struct backend *backend, unsigned flags,
 		if (r == 0)
 			r = begin(snapshot, &pending, &cut);
 	}
+	if ((flags & BACKEND_PAST) && store->mode != MODE_ASIDE && store->mode != MODE_FROZEN)
+		pending &= ~(unsigned)SQLITE_PENDING_CHANGES;
 	/* In a damaged store nothing can be taken in any more. */
 	if (r == 0 && pending && !(flags & BACKEND_ANYWAY) && !store->damaged) {
 		end(snapshot);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/inode/commit.h"
 
+#include <errno.h>
+
+#include "fs/inode/waiting.h"
+
 static bool is_alone(const struct tree *tree)
 {
 	return tree->changer == pthread_self();
@@ -36,7 +40,7 @@ void tree_wait_applied(struct tree *tree)
 	pthread_mutex_unlock(&tree->applied_lock);
 }
 
-int tree_commit_source(struct tree *tree, struct backend_batch *source, unsigned flags)
+static int commit_source(struct tree *tree, struct backend_batch *source, unsigned flags)
 {
 	int r;
 
@@ -48,6 +52,17 @@ int tree_commit_source(struct tree *tree, struct backend_batch *source, unsigned
 	r = tree->backend->ops->commit(tree->backend, source, flags);
 	pthread_rwlock_wrlock(&tree->lock);
 	applying(tree);
+	return r;
+}
+
+int tree_commit_source(struct tree *tree, struct backend_batch *source, unsigned flags)
+{
+	const struct backend_op *ops = source->ops;
+	size_t count = source->count;
+	int r = commit_source(tree, source, flags);
+
+	if (r == -ESTALE)
+		tree_want_batch(tree, ops, count);
 	return r;
 }
 

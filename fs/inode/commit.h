@@ -16,7 +16,8 @@
  *
  *   What a change takes away from a file, such as the rows of one that was unlinked, it first
  *   copies for those who have it open.  Nobody else may open or read the file then, until the
- *   change is over (inode_is_leaving()).
+ *   change is over (inode_is_leaving()); nor look at its size, if others are about to find other
+ *   content in it (inode_is_changing()).
  */
 
 #include "fs/base/batch.h"
@@ -36,10 +37,22 @@ static inline void inode_leaves(const struct tree *tree, struct inode *inode)
 {
 	inode->leaving = tree->change_number;
 }
-/* Under tree.lock for reading: whether it is, so that it cannot be read yet (-ESTALE). */
+/* From now on other content is about to come in its place. */
+static inline void inode_is_to_change(const struct tree *tree, struct inode *inode)
+{
+	inode->replacing = tree->change_number;
+}
+/* Under tree.lock for reading: whether nobody may be told of the file's content yet, nor of its
+ * size (-ESTALE). */
+static inline bool inode_is_changing(const struct tree *tree, const struct inode *inode)
+{
+	return tree->changer && inode->replacing == tree->change_number;
+}
+/* Whether nobody may read it or open it. */
 static inline bool inode_is_leaving(const struct tree *tree, const struct inode *inode)
 {
-	return tree->changer && inode->leaving == tree->change_number;
+	return tree->changer &&
+	       (inode->leaving == tree->change_number || inode->replacing == tree->change_number);
 }
 
 #endif

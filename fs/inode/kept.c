@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "fs/inode/waiting.h"
+
 /* Under kept.lock. */
 static int begin(struct tree *tree, unsigned flags)
 {
@@ -56,6 +58,7 @@ static bool has_same(struct tree *tree, const struct inode *inode)
 	bool same;
 
 	if (!is_held(tree) || inode->changed > tree->kept.changes ||
+	    inode_heed(tree, &tree->kept.view, inode) < 0 ||
 	    ASK(&tree->kept.view, node_get, node->ino, &kept) < 0)
 		return false;
 	same = kept.kind == node->kind && kept.flags == node->flags &&

@@ -40,9 +40,9 @@
  *
  * Changes of others
  *
- *   A call of the store that answers -ESTALE means that other programs changed rows.  The call is
- *   given up (nothing in memory has changed by then), tree_reconcile() takes the changes in, and
- *   the whole operation runs again: every operation is a function that can be run again, wrapped in
+ *   A call of the store that answers -ESTALE means that others have changed something.  The call is
+ *   given up (nothing in memory has changed by then), the changes are taken in (waiting.h), and the
+ *   whole operation runs again: every operation is a function that can be run again, wrapped in
  *   TREE_RETRY.
  *
  * Times
@@ -61,6 +61,8 @@ struct catching_up {
 	unsigned tries;
 	uint64_t applied; /* tree.applied before it ran */
 	bool passed;	  /* it was run again for that alone the last time */
+	unsigned stuck;	  /* times that it waited for the taker, who came no further (waiting.h) */
+	bool turn;	  /* it has the store's turn */
 };
 
 /* Run an operation again as long as changes of others come in between. */
@@ -75,11 +77,11 @@ struct catching_up {
 				break;                                                             \
 			}                                                                          \
 		}                                                                                  \
-		if (up_.tries)                                                                     \
-			tree_caught_up((tree), &up_);                                              \
+		tree_caught_up((tree), &up_);                                                      \
 		r_;                                                                                \
 	})
-/* Reconcile, unless it was tried too often (-EBUSY); with the store's turn after some tries. */
+/* Have it taken in, unless it was tried too often (-EBUSY); with the store's turn after some
+ * tries. */
 int tree_catch_up(struct tree *tree, struct catching_up *up);
 /* It has succeeded, or was given up. */
 void tree_caught_up(struct tree *tree, const struct catching_up *up);
@@ -121,18 +123,32 @@ static inline void tree_change_endp(struct tree **tree)
 	if (*tree)
 		pthread_rwlock_unlock(&(*tree)->change);
 }
+static inline void tree_alone(struct tree *tree)
+{
+	pthread_rwlock_wrlock(&tree->lock);
+	tree->changer = pthread_self();
+	tree->change_number++;
+}
 static inline struct tree *tree_write_lock(struct tree *tree)
 {
 	tree_turn(tree);
 	pthread_rwlock_wrlock(&tree->change);
 	tree_turn_endp(&tree);
-	pthread_rwlock_wrlock(&tree->lock);
-	tree->changer = pthread_self();
-	tree->change_number++;
+	tree_alone(tree);
+	return tree;
+}
+/* The same, if nobody has to be waited for who changes anything; or NULL. */
+static inline struct tree *tree_try_write_lock(struct tree *tree)
+{
+	if (pthread_rwlock_trywrlock(&tree->change) != 0)
+		return NULL;
+	tree_alone(tree);
 	return tree;
 }
 static inline void tree_write_unlockp(struct tree **tree)
 {
+	if (!*tree)
+		return;
 	(*tree)->changer = 0;
 	pthread_rwlock_unlock(&(*tree)->lock);
 	pthread_rwlock_unlock(&(*tree)->change);

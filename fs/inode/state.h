@@ -94,11 +94,13 @@ struct inode {
 	struct handle *open;	  /* its handles */
 	struct dates dates;	  /* of rows that are written to the state file; dates.h */
 	bool gone;		  /* its node was deleted from the store */
-	uint64_t leaving;	  /* tree.change_number of the change that takes its content away */
-	bool claimed;		  /* it is an orphan that this mount needs */
-	int64_t left;		  /* tick_now() when another mount took a name from it, or 0 */
-	bool nameless;		  /* made without a name, and not linked since */
-	bool orphaned;		  /* gone, and orphan has the bytes of the state file */
+	/* tree.change_number of the change that takes its content away, or puts other there. */
+	uint64_t leaving;
+	uint64_t replacing;
+	bool claimed;  /* it is an orphan that this mount needs */
+	int64_t left;  /* tick_now() when another mount took a name from it, or 0 */
+	bool nameless; /* made without a name, and not linked since */
+	bool orphaned; /* gone, and orphan has the bytes of the state file */
 	struct stage orphan;
 	bool inherited;	  /* its first handle is to begin as a save of nothing; see ghost.c */
 	bool inherits;	  /* its rows are those of the file that it follows, until it is saved */

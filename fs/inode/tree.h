@@ -23,8 +23,23 @@ struct tree {
 		bool used;	  /* since kept_renew() */
 		_Atomic unsigned readers;
 	} kept;
-	int (*take_in)(struct tree *tree); /* what others have changed: tree_reconcile() */
-	pthread_mutex_t turn;		   /* recursive */
+	/* What others have changed: tree_reconcile(), tree_digest_now(). */
+	int (*take_in)(struct tree *tree);
+	int (*digest_now)(struct tree *tree);
+	/* waiting.h; its lock is a leaf. */
+	struct {
+		pthread_t thread;
+		pthread_mutex_t lock;
+		pthread_cond_t changed;
+		bool runs;
+		_Atomic bool late;
+		uint64_t asked; /* times; and for which of them it has taken in everything */
+		uint64_t taken;
+		uint64_t steps; /* so far */
+		int result;	/* of the last time */
+		struct wanted *wanted;
+	} taker;
+	pthread_mutex_t turn; /* recursive */
 	pthread_rwlock_t change;
 	pthread_rwlock_t lock;
 	/* commit.h: who has the change to himself (pthread_self(), 0: nobody), and which one it is;
@@ -34,7 +49,7 @@ struct tree {
 	/* Its commit may be seen in the store, but not yet in memory; and how many are in both. */
 	_Atomic bool unapplied;
 	_Atomic uint64_t applied;
-	pthread_mutex_t applied_lock; /* a leaf; for who waits */
+	pthread_mutex_t applied_lock; /* a leaf */
 	pthread_cond_t applied_changed;
 	pthread_mutex_t table_lock;
 	struct inode **table; /* by number; table_lock */
@@ -67,7 +82,7 @@ struct tree {
 	struct apart *aparts;
 	void *aparts_by_key;
 	_Atomic int reconcile_failed; /* why changes could not be taken in the last time, or 0 */
-	pthread_t keeper;	      /* takes in others' changes, writes times */
+	pthread_t keeper;	      /* writes times, ends ghosts ... */
 	bool was_shared;	      /* the keeper's: it saw other mounts the last time */
 	_Atomic bool stopping;
 	/* fs/cache/notify.c: what the notifier sends, and the threads that wait for their turn; all

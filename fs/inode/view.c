@@ -4,18 +4,16 @@
 #include "fs/base/batch.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/locks.h"
-#include "src/base/log.h"
-
-enum {
-	CATCH_UP_MAX = 200,
-	TURN_AFTER = 4, /* of these */
-};
 
 int view_begin(struct tree *tree, unsigned flags, struct view *view)
 {
-	int r = tree->backend->ops->snapshot_begin(tree->backend, flags, &view->snapshot);
+	struct backend *backend = tree->backend;
+	int r = backend->ops->snapshot_begin(backend, flags, &view->snapshot);
 
-	view->backend = r < 0 ? NULL : tree->backend;
+	view->past = r == -ESTALE && tree->taker.late;
+	if (view->past)
+		r = backend->ops->snapshot_begin(backend, flags | BACKEND_PAST, &view->snapshot);
+	view->backend = r < 0 ? NULL : backend;
 	if (r == 0 && tree->unapplied && !(flags & BACKEND_ANYWAY)) {
 		view_end(view);
 		r = -ESTALE;
@@ -28,33 +26,6 @@ void view_end(struct view *view)
 	if (view->backend)
 		ASK(view, snapshot_end);
 	view->backend = NULL;
-}
-
-int tree_catch_up(struct tree *tree, struct catching_up *up)
-{
-	uint64_t applied;
-
-	tree_wait_applied(tree);
-	applied = tree->applied;
-	/* That may have been all that was in the way. */
-	up->passed = !up->passed && applied != up->applied;
-	up->applied = applied;
-	if (up->passed)
-		return 0;
-	if (++up->tries > CATCH_UP_MAX) {
-		log_error(
-			"another program changes the store without a pause; giving up one request");
-		return -EBUSY;
-	}
-	if (up->tries == TURN_AFTER)
-		backend_turn(tree->backend, true);
-	return tree->take_in(tree);
-}
-
-void tree_caught_up(struct tree *tree, const struct catching_up *up)
-{
-	if (up->tries >= TURN_AFTER)
-		backend_turn(tree->backend, false);
 }
 
 static int look_once(struct tree *tree)

@@ -12,9 +12,11 @@ struct tree;
 struct view {
 	struct backend *backend; /* NULL: none */
 	struct backend_snapshot *snapshot;
+	bool past; /* changes of others wait: each key is to be asked for (waiting.h) */
 };
 /* flags: of enum backend_flags.  0, or -errno as backend_ops.snapshot_begin(); -ESTALE also while
- * memory does not have what the store may show (commit.h), unless BACKEND_ANYWAY is among them. */
+ * memory does not have what the store may show (commit.h), unless BACKEND_ANYWAY is among them.
+ * While the tree's taker is late it goes past what waits. */
 int view_begin(struct tree *tree, unsigned flags, struct view *view);
 void view_end(struct view *view);
 /* Ask the store by one of its reads (backend.h), as a view shows it. */

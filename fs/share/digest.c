@@ -19,6 +19,7 @@
 #include "fs/content/content.h"
 #include "fs/inode/kept.h"
 #include "fs/share/reconcile.h"
+#include "fs/share/share.h"
 #include "fs/tree/tree.h"
 #include "src/base/tick.h"
 
@@ -330,9 +331,28 @@ int digest_feed(struct tree *tree, struct notes *notes)
 	if (r == 0)
 		r = tree_commit(tree, &digesting.claims, BACKEND_ANYWAY | BACKEND_FREES);
 	batch_done(&digesting.claims);
-	if (r == 0 && digesting.any) {
-		tree->changes++;
-		backend_feed_done(tree->backend, digesting.last);
-	}
+	if (r < 0 || !digesting.any)
+		return r;
+	tree->changes++;
+	backend_feed_done(tree->backend, digesting.last);
+	return 1;
+}
+
+static int digest_alone(struct tree *tree, struct notes *notes)
+{
+	_cleanup_(tree_write_unlockp) struct tree *alone = tree_try_write_lock(tree);
+
+	return alone ? digest_feed(tree, notes) : 0;
+}
+
+int tree_digest_now(struct tree *tree)
+{
+	struct notes notes = { 0 };
+	int r;
+
+	if (!backend_is_shared(tree->backend))
+		return 0;
+	r = digest_alone(tree, &notes);
+	notes_send(&notes, tree, NOTIFY_LATER);
 	return r;
 }

@@ -241,6 +241,7 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 	struct inode *dir = NULL;
 	int r = 0;
 
+	inode_is_to_change(reconciling->tree, inode);
 	if (!adds)
 		before = reconcile_version(reconciling->tree, inode);
 

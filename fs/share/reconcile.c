@@ -15,7 +15,7 @@
  *
  *   Reconciling runs alone (tree.lock for writing), one commit a key, or for several that are
  *   adopted (adopt.c), each with the note that these keys are done: when it is interrupted, it goes
- *   on where it stopped.
+ *   on where it stopped.  After some keys it lets others use the tree (waiting.h).
  *
  *   Keys are taken in by groups.  When a group fails, its keys are taken in one by one, and one
  *   that fails alone is set apart (apart.c), so that it holds up nothing else.
@@ -26,6 +26,7 @@
 
 #include "fs/inode/aparts.h"
 #include "fs/inode/inodes.h"
+#include "fs/inode/waiting.h"
 #include "fs/share/reconcile.h"
 #include "fs/share/share.h"
 #include "src/base/log.h"
@@ -34,10 +35,25 @@ enum { TURN_TRIES = 8 }; /* when no other mount comes in between: other programs
 
 /* Collecting the keys. */
 
+static bool is_collected(const struct reconciling *reconciling, const struct backend_change *change)
+{
+	for (size_t i = 0; i < reconciling->wanted; i++)
+		if (bytes_equal(key_key(&reconciling->keys[i]), change->key) &&
+		    bytes_equal(key_session(&reconciling->keys[i]), change->session))
+			return true;
+	return false;
+}
+
 static int keep_change(void *arg, const struct backend_change *change)
 {
 	struct reconciling *reconciling = arg;
 
+	if (change->session.data && is_collected(reconciling, change))
+		return 0;
+	if (change->session.data && reconciling->count >= reconciling->wanted + STEP_KEYS) {
+		reconciling->more = true;
+		return 1;
+	}
 	/* The tree knows when to try it again; after a new start it does so at once. */
 	if (change->apart && apart_has(reconciling->tree, change->session, change->key))
 		return 0;
@@ -70,13 +86,57 @@ static int keep_state_node(void *arg, const struct backend_node *node)
 	return r;
 }
 
+/* Of a session that is wanted, whatever the keys. */
+struct collecting {
+	struct reconciling *reconciling;
+	struct bytes session;
+};
+
+static int keep_of_session(void *arg, const struct backend_change *change)
+{
+	struct collecting *collecting = arg;
+
+	if (!change->session.data || !bytes_equal(change->session, collecting->session))
+		return 0;
+	return keep_change(collecting->reconciling, change);
+}
+
+static int collect_wanted(struct reconciling *reconciling, const struct wanted *wanted)
+{
+	struct view *view = &reconciling->view;
+	struct backend_change change;
+	int r = 0;
+
+	for (; r == 0 && wanted; wanted = wanted->next) {
+		struct bytes session = buf_bytes(&wanted->session);
+		struct collecting collecting = { reconciling, session };
+
+		if (wanted->whole) {
+			r = ASK(view, change_list, keep_of_session, &collecting);
+			reconciling->wanted = reconciling->count;
+			continue;
+		}
+		r = ASK(view, change_find, session, buf_bytes(&wanted->key), &change);
+		if (r == 0 && change.session.data)
+			r = keep_change(reconciling, &change);
+		reconciling->wanted = reconciling->count;
+		r = MIN(r == -ENOENT ? 0 : r, 0);
+	}
+	return r;
+}
+
 static int reconcile_collect(struct reconciling *reconciling)
 {
+	struct wanted *wanted = wanted_take(reconciling->tree);
 	struct view *view = &reconciling->view;
 	struct bytes none = { 0 };
 	int r;
 
-	r = aparts_collect(reconciling);
+	r = collect_wanted(reconciling, wanted);
+	wanted_free(wanted);
+	if (r == 0)
+		r = aparts_collect(reconciling);
+	reconciling->wanted = reconciling->count;
 	if (r == 0)
 		r = ASK(view, change_list, keep_change, reconciling);
 	if (r == 0 && reconciling->all)
@@ -188,7 +248,7 @@ static int reconcile_locked(struct reconciling *reconciling)
 
 	WITH_WRITE_LOCK(reconciling->tree);
 	r = digest_feed(reconciling->tree, &reconciling->notes);
-	if (r == 0)
+	if (r >= 0)
 		r = view_begin(reconciling->tree, BACKEND_ANYWAY, &reconciling->view);
 	if (r == 0)
 		r = reconcile_collect(reconciling);
@@ -270,13 +330,23 @@ int64_t tree_adopt(struct tree *tree)
 	return adopted;
 }
 
-static int reconcile_once(struct tree *tree)
+/* One step: 1 when more waits. */
+static int reconcile_step(struct tree *tree)
 {
 	struct reconciling reconciling = { .tree = tree };
 	int r = reconcile_locked(&reconciling);
 
 	reconcile_free(&reconciling);
 	notes_send(&reconciling.notes, tree, NOTIFY_LATER);
+	return r < 0 ? r : reconciling.more && !reconciling.all;
+}
+
+static int reconcile_once(struct tree *tree)
+{
+	int r;
+
+	while ((r = reconcile_step(tree)) > 0)
+		taker_stepped(tree);
 	return r;
 }
 

@@ -29,6 +29,7 @@ static inline struct bytes key_key(const struct changed_key *key)
 
 enum {
 	PATH_ATTEMPTS = 1000,
+	STEP_KEYS = 64,	     /* beside those that are wanted */
 	ADOPT_TOGETHER = 64, /* names, at the most, in one commit */
 };
 
@@ -60,7 +61,9 @@ struct reconciling {
 	struct changed_key *keys;
 	size_t count;
 	size_t room;
-	bool all; /* any key may have changed, up to this stamp */
+	size_t wanted; /* of the keys: those that somebody waits for, the first */
+	bool more;     /* others wait for the next step */
+	bool all;      /* any key may have changed, up to this stamp */
 	int64_t all_stamp;
 	int view_error; /* of renewing the view behind a commit */
 	struct adoptions adoptions;
@@ -68,7 +71,7 @@ struct reconciling {
 
 /* digest.c */
 
-/* Take in what other mounts have committed.  No view may be open. */
+/* Take in what other mounts have committed: 1, or 0 when there is nothing.  No view may be open. */
 int digest_feed(struct tree *tree, struct notes *notes);
 
 /* reconciling.c */

@@ -8,6 +8,7 @@
 #include "fs/content/content.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/kept.h"
+#include "fs/inode/waiting.h"
 #include "fs/tree/attr.h"
 #include "fs/tree/tree.h"
 #include "fs/write/write.h"
@@ -65,7 +66,7 @@ static int inode_stat_fresh(struct tree *tree, struct inode *inode, struct stat 
 
 	if ((inode_is_state(inode) && !inode_is_draft(inode) && !inode->loaded && !inode->apart) ||
 	    ((inode->node.flags & BACKEND_SPARSE) && !inode->stored_known)) {
-		r = view_begin(tree, 0, &view);
+		r = inode_view_begin(tree, inode, &view);
 		if (r < 0)
 			return r;
 	}
@@ -119,6 +120,8 @@ static int stat_once(struct tree *tree, struct inode *inode, unsigned number, pi
 	WITH_INODE_LOCK(inode);
 	struct face *face = inode_face(inode, number);
 
+	if (inode_is_changing(tree, inode))
+		return -ESTALE;
 	if (face->old)
 		face_asked(notes, tree, inode, face);
 	/* By the published size the kernel would cut the pages that the writer has. */
@@ -165,6 +168,8 @@ static int enter_once(struct tree *tree, struct inode *inode, unsigned number, p
 	WITH_INODE_LOCK(inode);
 	struct face *face = face_for_number(inode, number);
 
+	if (inode_is_changing(tree, inode))
+		return -ESTALE;
 	shown->nodeid = inode_nodeid(inode, face->number);
 	shown->brief = false;
 	return stat_face(tree, inode, face, &shown->st, &shown->own);
@@ -176,6 +181,8 @@ int inode_show(struct tree *tree, struct inode *inode, pid_t pid, struct shown *
 	struct face *face;
 	int r;
 
+	if (inode_is_changing(tree, inode))
+		return -ESTALE;
 	/* A thread that is led comes to read what it is shown now. */
 	r = inode->led && pid != NOBODY && !inode->orphaned ? kept_begin(tree, inode) : 0;
 	if (r < 0)

@@ -9,6 +9,8 @@
 #include "fs/base/sound.h"
 #include "fs/content/content.h"
 #include "fs/inode/commit.h"
+#include "fs/inode/waiting.h"
+#include "fs/tree/place.h"
 #include "fs/tree/tree.h"
 #include "src/base/log.h"
 
@@ -40,12 +42,42 @@ int entry_open(struct tree *tree, struct view *view, struct inode *dir, struct b
 	return inode_of_node(tree, view, &node, ret_inode);
 }
 
+/* There is no such file; but if rows of it wait to be taken in, there is one in a moment. */
+static int heed_name(struct tree *tree, struct view *view, struct inode *dir, struct bytes name)
+{
+	_cleanup_(place_done) struct place place = { 0 };
+	mode_t mode = dir == tree->root ? S_IFDIR : S_IFREG;
+	int r = place_find(&(struct placing){ .tree = tree, .view = view }, dir, name, mode,
+			   &place);
+
+	/* Whoever makes it hears what is wrong with the name. */
+	if (r < 0)
+		return -ENOENT;
+	if (place.kind == BACKEND_SESSION)
+		r = key_heed(tree, view, buf_bytes(&place.session), (struct bytes){ 0 });
+	else if (kind_is_state(place.kind))
+		r = key_heed(tree, view, buf_bytes(&place.session), buf_bytes(&place.key));
+	return r < 0 ? r : -ENOENT;
+}
+
 int entry_look(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 	       uint64_t *ret_id, struct inode **ret_inode)
 {
 	int r = view_begin(tree, 0, view);
 
-	return r < 0 ? r : entry_open(tree, view, dir, name, ret_id, ret_inode);
+	if (r < 0)
+		return r;
+	r = entry_open(tree, view, dir, name, ret_id, ret_inode);
+	if (!view->past)
+		return r;
+	if (r == -ENOENT)
+		return heed_name(tree, view, dir, name);
+	if (r == 0) {
+		r = inode_heed(tree, view, *ret_inode);
+		if (r < 0)
+			inode_forget(tree, *ret_inode, 1);
+	}
+	return r;
 }
 
 static int entry_any(void *arg, const struct backend_entry *entry, const struct backend_node *node)

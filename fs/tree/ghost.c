@@ -155,7 +155,7 @@ int inherited_drop(struct tree *tree, struct inode *inode, struct notes *notes)
 
 	if (!inode->inherits || inode->gone)
 		return 0;
-	inode_leaves(tree, inode);
+	inode_is_to_change(tree, inode);
 	/* A time that was set on it stays. */
 	return save_publish(tree, inode, NULL, &empty, inode->node.mtime, NULL, notes);
 }

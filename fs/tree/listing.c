@@ -8,6 +8,7 @@
 #include "fs/base/entries.h"
 #include "fs/base/sound.h"
 #include "fs/inode/inodes.h"
+#include "fs/inode/waiting.h"
 #include "fs/tree/attr.h"
 #include "src/base/log.h"
 
@@ -91,10 +92,14 @@ static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, uin
 	};
 	_cleanup_(view_end) struct view view = { 0 };
 	WITH_READ_LOCK(tree);
+	const struct inode *session;
 	bool full;
 	int r;
 
+	session = inode_session(dir);
 	r = view_begin(tree, 0, &view);
+	if (r == 0 && session)
+		r = key_heed(tree, &view, session->node.session, (struct bytes){ 0 });
 	if (r < 0)
 		return r;
 	r = ASK(&view, entry_list, dir->node.ino, *after, list_keep, &listing);

@@ -101,7 +101,7 @@ int session_look(struct backend *backend, struct backend_snapshot *snapshot,
 		 const struct backend_node *dir, const struct backend_session_stat *rows,
 		 struct session_look *ret_look)
 {
-	struct view view = { backend, snapshot };
+	struct view view = { .backend = backend, .snapshot = snapshot };
 	_cleanup_(entries_done) struct entries family = { 0 };
 	struct session_look look = { 0 };
 	int r = family_find(&view, dir->ino, &family);
@@ -116,7 +116,7 @@ int session_look(struct backend *backend, struct backend_snapshot *snapshot,
 int session_ttl(struct backend *backend, struct backend_snapshot *snapshot, struct bytes session,
 		struct buf *text)
 {
-	struct view view = { backend, snapshot };
+	struct view view = { .backend = backend, .snapshot = snapshot };
 	struct bytes none = { 0 };
 	struct backend_node node;
 	int r = ASK(&view, node_find, session, none, &node);
@@ -154,7 +154,7 @@ static int list_item(void *arg, const struct backend_entry *entry, const struct 
 
 int trash_list(struct backend *backend, struct backend_snapshot *snapshot, trash_fn *fn, void *arg)
 {
-	struct view view = { backend, snapshot };
+	struct view view = { .backend = backend, .snapshot = snapshot };
 	struct trash_listing listing = { fn, arg };
 
 	return ASK(&view, entry_list, BACKEND_TRASH, 0, list_item, &listing);

@@ -9,6 +9,7 @@
 #include "fs/content/content.h"
 #include "fs/inode/aparts.h"
 #include "fs/inode/kept.h"
+#include "fs/inode/waiting.h"
 #include "fs/share/share.h"
 #include "fs/tree/tree.h"
 #include "fs/upkeep/upkeep.h"
@@ -48,25 +49,39 @@ static void tree_end_ghosts(struct tree *tree, bool now)
 			  strerror(-r));
 }
 
-/* Waits for changes of others and takes them in; writes pending times. */
+/* Waits for changes of others and takes them in. */
+static void *tree_take(void *arg)
+{
+	struct tree *tree = arg;
+	uint64_t asked;
+
+	while (!tree->stopping) {
+		bool due = tree->backend->ops->change_wait(tree->backend, TIMES_INTERVAL) > 0;
+
+		due |= taker_asked(tree, &asked);
+		if (tree->stopping)
+			break;
+		if (due || aparts_are_due(tree))
+			taker_has(tree, asked, tree_reconcile(tree));
+	}
+	return NULL;
+}
+
+/* Ends ghosts, publishes who pauses, writes pending times. */
 static void *tree_keep(void *arg)
 {
 	struct tree *tree = arg;
 	int64_t times_at = tick_now();
 
 	while (!tree->stopping) {
-		int r = tree->backend->ops->change_wait(tree->backend,
-							tree_ghosts_wait(tree, TIMES_INTERVAL));
-
+		tree_doze(tree, tree_ghosts_wait(tree, TIMES_INTERVAL));
 		if (tree->stopping)
 			break;
-		if (r > 0 || aparts_are_due(tree))
-			tree_reconcile(tree);
 		tree_end_ghosts(tree, false);
 		handles_publish_paused(tree, tick_now());
 		notify_missed(tree);
 		kept_renew(tree);
-		if (tick_now() - times_at >= (int64_t)TIMES_INTERVAL * 1000000 || r == 0) {
+		if (tick_now() - times_at >= (int64_t)TIMES_INTERVAL * 1000000) {
 			tree_write_times(tree);
 			tree_reap_orphans(tree);
 			times_at = tick_now();
@@ -120,6 +135,7 @@ static void tree_free(struct tree *tree)
 	pthread_cond_destroy(&tree->expire_changed);
 	pthread_mutex_destroy(&tree->notify_lock);
 	pthread_cond_destroy(&tree->notify_changed);
+	waiting_done(tree);
 	inodes_done(tree);
 	ghosts_done(tree);
 	aparts_done(tree);
@@ -150,6 +166,7 @@ static struct tree *tree_alloc(struct backend *backend, const struct tree_option
 	tree->backend = backend;
 	tree->options = *options;
 	tree->take_in = tree_reconcile;
+	tree->digest_now = tree_digest_now;
 	pthread_rwlockattr_init(&attr);
 	/* A stream of readers must not starve who renames or reconciles. */
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
@@ -157,8 +174,7 @@ static struct tree *tree_alloc(struct backend *backend, const struct tree_option
 	pthread_rwlock_init(&tree->change, &attr);
 	pthread_rwlockattr_destroy(&attr);
 	tree_init_turn(tree);
-	pthread_mutex_init(&tree->applied_lock, NULL);
-	pthread_cond_init(&tree->applied_changed, NULL);
+	waiting_init(tree);
 	pthread_mutex_init(&tree->table_lock, NULL);
 	pthread_mutex_init(&tree->times_lock, NULL);
 	pthread_mutex_init(&tree->trash_lock, NULL);
@@ -191,8 +207,12 @@ static int tree_start(struct tree *tree)
 	r = -pthread_create(&tree->notifier, NULL, notifier_run, tree);
 	if (r < 0)
 		return r;
-	r = -pthread_create(&tree->keeper, NULL, tree_keep, tree);
+	r = taker_start(tree, tree_take);
+	if (r == 0)
+		r = -pthread_create(&tree->keeper, NULL, tree_keep, tree);
 	if (r < 0) {
+		tree->stopping = true;
+		taker_stop(tree);
 		tree_stop_notifier(tree);
 		return r;
 	}
@@ -242,8 +262,8 @@ void tree_close(struct tree *tree)
 	if (!tree)
 		return;
 	tree->stopping = true;
-	tree->backend->ops->wake(tree->backend);
 	expire_stop(tree);
+	taker_stop(tree);
 	pthread_join(tree->keeper, NULL);
 	kept_end(tree);
 	tree_stop_notifier(tree);

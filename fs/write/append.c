@@ -31,6 +31,7 @@
 #include "fs/content/content.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/inodes.h"
+#include "fs/inode/waiting.h"
 #include "fs/write/handle.h"
 
 enum {
@@ -427,7 +428,7 @@ int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool
 	if (inode->apart)
 		return -EIO;
 	if (!inode->loaded || inode->list.tail_size) {
-		r = view_begin(tree, 0, &view);
+		r = inode_view_begin(tree, inode, &view);
 		if (r < 0)
 			return r;
 		if (inode_is_draft(inode))
@@ -459,7 +460,7 @@ static int read_end(struct tree *tree, struct inode *inode, struct buf *tail, ui
 	struct bytes content;
 	int r;
 
-	r = view_begin(tree, 0, &view);
+	r = inode_view_begin(tree, inode, &view);
 	if (r == 0)
 		r = content_load(tree, &view, inode);
 	if (r < 0)

@@ -31,6 +31,7 @@
 #include "fs/base/lines.h"
 #include "fs/content/content.h"
 #include "fs/inode/inodes.h"
+#include "fs/inode/waiting.h"
 #include "fs/write/handle.h"
 #include "src/base/tick.h"
 
@@ -54,7 +55,7 @@ int handle_begin_save(struct tree *tree, struct handle *handle, bool keep)
 	if (writing->mode == HANDLE_SAVE)
 		return 0;
 	if (keep) {
-		r = view_begin(tree, 0, &view);
+		r = inode_view_begin(tree, handle->inode, &view);
 		if (r == 0)
 			r = content_to_stage(&view, handle->inode, &stage);
 		if (r < 0)
@@ -274,7 +275,8 @@ static bool write_appends(struct tree *tree, struct handle *handle, uint64_t off
 	if (!inode->loaded) {
 		_cleanup_(view_end) struct view view = { 0 };
 
-		if (view_begin(tree, 0, &view) < 0 || content_load(tree, &view, inode) < 0)
+		if (inode_view_begin(tree, inode, &view) < 0 ||
+		    content_load(tree, &view, inode) < 0)
 			return false;
 	}
 	return !inode_is_draft(inode) &&

@@ -12,6 +12,7 @@
 #include "fs/inode/commit.h"
 #include "fs/inode/kept.h"
 #include "fs/inode/inodes.h"
+#include "fs/inode/waiting.h"
 #include "fs/write/handle.h"
 #include "src/base/log.h"
 
@@ -34,7 +35,7 @@ bool handle_is_direct(const struct handle *handle)
 static int open_size(struct tree *tree, struct inode *inode, uint64_t *ret_size)
 {
 	_cleanup_(view_end) struct view view = { 0 };
-	int r = inode->loaded ? 0 : view_begin(tree, 0, &view);
+	int r = inode->loaded ? 0 : inode_view_begin(tree, inode, &view);
 
 	return r < 0 ? r : content_size(tree, &view, inode, ret_size);
 }
@@ -145,6 +146,14 @@ static bool face_is_written(const struct inode *inode, const struct face *face,
 	       face->filled && !face_is_read(inode, face);
 }
 
+/* Who opens a file has seen no older one of it, though what others have changed waits elsewhere. */
+static int open_heed(struct tree *tree, const struct inode *inode)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+
+	return tree->taker.late ? inode_view_begin(tree, inode, &view) : 0;
+}
+
 /* 1 when the name is to be looked up again: the file was replaced or removed since and nobody kept
  * its bytes, or another face is to be opened. */
 static int open_once(struct tree *tree, struct handle *handle, unsigned number, pid_t pid,
@@ -164,6 +173,9 @@ static int open_once(struct tree *tree, struct handle *handle, unsigned number, 
 		return 1;
 	if (inode->apart && !inode->orphaned)
 		return -EIO;
+	r = open_heed(tree, inode);
+	if (r < 0)
+		return r;
 	face = open_face(tree, handle, number, pid);
 	if (!face)
 		return 1;

@@ -19,6 +19,7 @@
 #include "fs/base/lines.h"
 #include "fs/content/content.h"
 #include "fs/inode/inodes.h"
+#include "fs/inode/waiting.h"
 #include "fs/write/handle.h"
 #include "src/base/log.h"
 
@@ -61,7 +62,7 @@ static int add_to_newest(struct tree *tree, struct writing *writing)
 	uint64_t kept;
 	int r;
 
-	r = view_begin(tree, 0, &view);
+	r = inode_view_begin(tree, writing->inode, &view);
 	if (r == 0)
 		r = content_to_stage(&view, writing->inode, &stage);
 	kept = stage.size;

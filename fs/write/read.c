@@ -9,6 +9,7 @@
 #include "fs/inode/commit.h"
 #include "fs/inode/kept.h"
 #include "fs/inode/inodes.h"
+#include "fs/inode/waiting.h"
 #include "fs/write/handle.h"
 
 void handle_drop_outdated(struct handle *handle)
@@ -105,7 +106,7 @@ static int read_newest(struct tree *tree, struct handle *handle, uint64_t offset
 	int r = handle->keeps ? kept_begin(tree, inode) : 0;
 
 	if (r == 0)
-		r = view_begin(tree, 0, &view);
+		r = inode_view_begin(tree, inode, &view);
 	if (r < 0)
 		return r;
 	/* What was begun as a list may have an unfinished line behind it. */
@@ -191,7 +192,7 @@ static int fill_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 		return stage_read(&handle->writing->stage, offset, size, out);
 	r = handle->keeps ? kept_begin(tree, inode) : 0;
 	if (r == 0)
-		r = view_begin(tree, 0, &view);
+		r = inode_view_begin(tree, inode, &view);
 	if (r < 0)
 		return r;
 	if (face->own)

@@ -7,6 +7,7 @@
 #include "fs/content/content.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/shed.h"
+#include "fs/inode/waiting.h"
 #include "fs/write/handle.h"
 
 /* A file that is gone has its bytes in a stage. */
@@ -35,7 +36,7 @@ static bool has_chunks(const struct inode *inode)
 
 int save_ahead_begin(struct tree *tree, struct inode *inode, struct save_ahead *ahead)
 {
-	int r = view_begin(tree, 0, &ahead->view);
+	int r = inode_view_begin(tree, inode, &ahead->view);
 
 	if (r == 0)
 		r = content_size(tree, &ahead->view, inode, &ahead->size);
@@ -136,7 +137,7 @@ static int publish_to_store(struct publishing *publishing)
 	_cleanup_(view_end) struct view view = { 0 };
 	int r;
 
-	r = view_begin(tree, 0, &view);
+	r = inode_view_begin(tree, inode, &view);
 	if (r == 0)
 		r = content_size(tree, &view, inode, &publishing->size_before);
 	if (r == 0)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "fs/content/content.h"
+#include "fs/inode/waiting.h"
 #include "fs/write/handle.h"
 
 int handle_cut(struct tree *tree, struct handle *handle, uint64_t size, struct notes *notes)
@@ -51,7 +52,7 @@ int handle_truncate(struct tree *tree, struct inode *inode, struct handle *handl
 	if (handle)
 		return handle_cut(tree, handle, size, notes);
 	if (size) {
-		r = view_begin(tree, 0, &view);
+		r = inode_view_begin(tree, inode, &view);
 		if (r == 0)
 			r = content_to_stage(&view, inode, &stage);
 		view_end(&view);
@@ -167,7 +168,7 @@ static int seek_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 
 	if (!inode_is_state(inode))
 		return file_seek(tree, inode, offset, whence, ret_offset);
-	r = view_begin(tree, 0, &view);
+	r = inode_view_begin(tree, inode, &view);
 	if (r == 0)
 		r = handle_seen_size(tree, &view, handle, &size);
 	if (r < 0)

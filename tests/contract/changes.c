@@ -89,6 +89,71 @@ Test(others, inserts_make_readers_and_writers_wait_until_digested)
 	cr_assert_eq(COMMIT(store, row_put(S, K, 3, BYTES("mine"))), 0);
 }
 
+static int past_error(struct backend *backend)
+{
+	struct backend_snapshot *snapshot;
+	int r = backend->ops->snapshot_begin(backend, BACKEND_PAST, &snapshot);
+
+	if (r == 0)
+		backend->ops->snapshot_end(backend, snapshot);
+	return r;
+}
+
+static int found(struct bytes session, struct bytes key, struct backend_change *ret_change)
+{
+	struct backend_snapshot *snapshot = look(store);
+	int r = store->ops->change_find(store, snapshot, session, key, ret_change);
+
+	unlook(store, snapshot);
+	return r;
+}
+
+Test(others, a_change_holds_up_only_who_names_its_key)
+{
+	const struct bytes other_key = BYTES("k2"), none = { 0 };
+	struct backend_node node = { .ino = 9, .kind = BACKEND_LIST, .mode = 0100644, .nlink = 1 };
+	struct backend_change change;
+
+	other_runs(other, INSERT "VALUES ('sess', 'messages', 3, '{}')");
+
+	cr_assert_eq(COMMIT(store, row_put(S, other_key, 0, BYTES("1"))), 0);
+	cr_assert_eq(COMMIT(store, xattr_put(1, K, BYTES("x"))), 0);
+	cr_assert_eq(COMMIT(store, row_delete(S, K, 0, 9)), -ESTALE);
+	node.session = S;
+	node.key = K;
+	cr_assert_eq(COMMIT(store, row_put(S, other_key, 0, BYTES("2")), node_put(&node)), -ESTALE);
+	cr_assert_str_eq(rows_of(store, S, other_key), "0=1");
+	cr_assert_eq(COMMIT(store, { .type = BACKEND_KEY_MOVE,
+				     .session = S,
+				     .key = other_key,
+				     .session_to = S,
+				     .key_to = K }),
+		     -ESTALE);
+
+	cr_assert_eq(snapshot_error(store), -ESTALE);
+	cr_assert_eq(past_error(store), 0);
+	cr_assert_eq(found(S, K, &change), 0);
+	cr_assert_eq(change.first, 3);
+	cr_assert_eq(found(S, other_key, &change), -ENOENT);
+	cr_assert_eq(found(S, none, &change), 0);
+	cr_assert_eq(found(BYTES("sess2"), none, &change), -ENOENT);
+	cr_assert_eq(digest_first(store), 0);
+	cr_assert_eq(found(S, K, &change), -ENOENT);
+	cr_assert_eq(COMMIT(store, row_delete(S, K, 0, 9)), 0);
+}
+
+Test(others, that_may_have_changed_anything_hold_up_everybody)
+{
+	struct backend_change change;
+
+	other_runs(other, "INSERT INTO sessfs_change (session_id, state_key, first_index, "
+			  "deleted_index, stamp) VALUES (x'', x'', 0, 0, 1000)");
+
+	cr_assert_eq(found(S, K, &change), 0);
+	cr_assert_null(change.session.data);
+	cr_assert_eq(COMMIT(store, row_put(S, BYTES("k2"), 0, BYTES("1"))), -ESTALE);
+}
+
 Test(others, changes_of_one_key_are_gathered)
 {
 	other_runs(other, INSERT "VALUES ('s', 'k', 5, '{}'), ('s', 'k', 6, '{}'), "
@@ -586,7 +651,7 @@ Test(others, that_change_rows_only_are_heard_by_the_next_owner_too)
 	guest = open_at(path, &rows_only);
 	cr_assert_eq(COMMIT(guest, row_insert(S, K, 0, BYTES("{}"))), 0);
 	cr_assert_eq(COMMIT(guest, row_put(S, K, 1, BYTES("{}"))), -ESTALE);
-	cr_assert_eq(COMMIT(guest, xattr_put(1, K, BYTES("x"))), -ESTALE);
+	cr_assert_eq(COMMIT(guest, xattr_put(1, K, BYTES("x"))), -EROFS);
 	store = open_at(path, &owner);
 
 	cr_assert_eq(snapshot_error(store), -ESTALE);

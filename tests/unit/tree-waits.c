@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "fs/content/content.h"
@@ -209,6 +210,7 @@ enum { ROUNDS = 20, YIELDS = 200 };
 static struct {
 	struct handle *handle;
 	struct inode *inode;
+	const char *path;
 	const char *text;
 	sem_t begun;
 } reader;
@@ -339,4 +341,130 @@ SqliteStore(waits, nobody_waits_for_a_sql_client)
 	sql_runs("COMMIT");
 	pthread_join(thread, NULL);
 	cr_assert_eq(looked_up("s/made"), 0);
+}
+
+/* What another program has changed is being taken in, and that takes long: the taker has stopped at
+ * its commit.  Others go past, but for the keys that wait. */
+
+enum { MANY = 300 };
+
+static void sql_adds(const char *session, int count)
+{
+	char sql[512];
+
+	snprintf(sql, sizeof(sql),
+		 "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < %d) "
+		 "INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) "
+		 "SELECT '%s', 'k' || i, 0, '1' FROM n",
+		 count - 1, session);
+	sql_runs(sql);
+}
+
+/* The taker is in the middle of it; then it is told to go on. */
+static void begin_to_take(void)
+{
+	gate.behind = false;
+	gate.armed = true;
+	sql_adds("many", MANY);
+	while (sem_wait(&gate.reached) != 0)
+		;
+}
+
+static unsigned count_names(const char *path)
+{
+	const char *names = names_in(path);
+	unsigned count = *names != '\0';
+
+	for (; *names; names++)
+		count += *names == ' ';
+	return count;
+}
+
+SqliteStore(waits, nobody_waits_for_what_others_have_changed)
+{
+	fill();
+	world_settle();
+	begin_to_take();
+	look_around();
+	sem_post(&gate.go);
+	cr_assert_eq(world_tree->take_in(world_tree), 0);
+	cr_assert_eq(count_names("many"), MANY);
+}
+
+static void write_elsewhere(void)
+{
+	append("s/a.jsonl", "3\n");
+	save("s/d.json", "[2]");
+	make_dir("s/made");
+	cr_assert_eq(renamed("s/new.json", "s/newer.json", 0), 0);
+	cr_assert_eq(unlinked("s/plain.txt"), 0);
+}
+
+/* Writers wait for the transaction of the taker, and for none of the others. */
+SqliteStore(waits, writers_go_past_what_others_have_changed)
+{
+	fill();
+	world_settle();
+	begin_to_take();
+	world_tree->taker.late = true;
+	sem_post(&gate.go);
+	write_elsewhere();
+	cr_assert_eq(world_tree->take_in(world_tree), 0);
+	cr_assert_eq(count_names("many"), MANY);
+	cr_assert_str_eq(content_of("s/a.jsonl"), "1\n2\n3\n");
+	cr_assert_str_eq(rows_of("s", "d"), "0=[2]");
+}
+
+static void read_many(void)
+{
+	sem_post(&reader.begun);
+	cr_assert_str_eq(content_of(reader.path), reader.text);
+}
+
+/* Who uses a key that waits is told of it as it is now. */
+static void wait_for_key(const char *path, const char *text)
+{
+	pthread_t reading;
+
+	reader.path = path;
+	reader.text = text;
+	sem_init(&reader.begun, 0, 0);
+	reading = start(read_many);
+	while (sem_wait(&reader.begun) != 0)
+		;
+	for (int i = 0; i < YIELDS; i++)
+		sched_yield();
+	sem_post(&gate.go);
+	pthread_join(reading, NULL);
+	cr_assert_eq(world_tree->take_in(world_tree), 0);
+}
+
+SqliteStore(waits, a_key_that_waits_is_taken_in_first)
+{
+	sql_adds("many", MANY);
+	cr_assert_eq(count_names("many"), MANY);
+	gate.behind = false;
+	gate.armed = true;
+	sql_runs("UPDATE agentscope_sessions SET state_data = '2'");
+	while (sem_wait(&gate.reached) != 0)
+		;
+	wait_for_key("many/k299.json", "2");
+}
+
+SqliteStore(waits, a_name_that_waits_is_taken_in_first)
+{
+	begin_to_take();
+	wait_for_key("many/k299.json", "1");
+}
+
+/* A SQL client that has changed something holds the store's lock in its next transaction. */
+SqliteStore(waits, nobody_waits_for_a_sql_client_that_has_changed_something)
+{
+	fill();
+	world_settle();
+	sql_adds("t", 1);
+	sql_runs("BEGIN IMMEDIATE");
+	look_around();
+	sql_runs("COMMIT");
+	cr_assert_str_eq(content_of("t/k0.json"), "1");
 }

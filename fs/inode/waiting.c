@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+#include "fs/inode/waiting.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fs/inode/commit.h"
+#include "fs/inode/inodes.h"
+#include "src/base/log.h"
+#include "src/base/tick.h"
+
+enum {
+	CATCH_UP_MAX = 200,
+	TURN_AFTER = 4, /* of these */
+	PATIENCE_MS = 50,
+	STUCK_MAX = 200,   /* times that, when nothing happens */
+	WANTED_MAX = 1024, /* keys of one batch; with more of them it waits for all */
+};
+
+/* Wanting. */
+
+static void want(struct tree *tree, struct bytes session, struct bytes key)
+{
+	struct wanted *wanted = calloc(1, sizeof(*wanted));
+
+	if (!wanted)
+		return; /* it comes in its turn */
+	wanted->whole = !key.data;
+	if (buf_append_bytes(&wanted->session, session) < 0 ||
+	    buf_append_bytes(&wanted->key, key) < 0) {
+		wanted_free(wanted);
+		return;
+	}
+	pthread_mutex_lock(&tree->taker.lock);
+	wanted->next = tree->taker.wanted;
+	tree->taker.wanted = wanted;
+	pthread_mutex_unlock(&tree->taker.lock);
+}
+
+struct wanted *wanted_take(struct tree *tree)
+{
+	struct wanted *wanted;
+
+	pthread_mutex_lock(&tree->taker.lock);
+	wanted = tree->taker.wanted;
+	tree->taker.wanted = NULL;
+	pthread_mutex_unlock(&tree->taker.lock);
+	return wanted;
+}
+
+void wanted_free(struct wanted *wanted)
+{
+	while (wanted) {
+		struct wanted *next = wanted->next;
+
+		buf_done(&wanted->session);
+		buf_done(&wanted->key);
+		free(wanted);
+		wanted = next;
+	}
+}
+
+int key_heed(struct tree *tree, const struct view *view, struct bytes session, struct bytes key)
+{
+	struct backend_change change;
+	int r;
+
+	if (!view->past || !session.data)
+		return 0;
+	r = ASK(view, change_find, session, key, &change);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	want(tree, session, key);
+	return -ESTALE;
+}
+
+int inode_heed(struct tree *tree, const struct view *view, const struct inode *inode)
+{
+	if (!kind_is_state(inode->node.kind) || !inode->node.key.data || inode->orphaned)
+		return 0;
+	return key_heed(tree, view, inode->node.session, inode->node.key);
+}
+
+int inode_view_begin(struct tree *tree, const struct inode *inode, struct view *view)
+{
+	int r = view_begin(tree, 0, view);
+
+	if (r == 0)
+		r = inode_heed(tree, view, inode);
+	if (r < 0)
+		view_end(view);
+	return r;
+}
+
+void tree_want_batch(struct tree *tree, const struct backend_op *ops, size_t count)
+{
+	if (!tree->taker.late || count > WANTED_MAX)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		const struct backend_op *op = &ops[i];
+
+		if (op->session.data && op->key.data)
+			want(tree, op->session, op->key);
+		if (op->session_to.data && op->key_to.data)
+			want(tree, op->session_to, op->key_to);
+		if (op->node && op->node->session.data && op->node->key.data)
+			want(tree, op->node->session, op->node->key);
+	}
+}
+
+/* Waiting. */
+
+void tree_doze(struct tree *tree, int milliseconds)
+{
+	int64_t until = tick_now() + (int64_t)milliseconds * 1000000;
+	uint64_t taken;
+
+	pthread_mutex_lock(&tree->taker.lock);
+	taken = tree->taker.taken;
+	while (!tree->stopping && tree->taker.taken == taken &&
+	       tick_cond_wait(&tree->taker.changed, &tree->taker.lock, until) == 0)
+		;
+	pthread_mutex_unlock(&tree->taker.lock);
+}
+
+static int give_up(const char *why)
+{
+	log_error("%s; giving up one request", why);
+	return -EBUSY;
+}
+
+/* Ask the taker, and wait until it has done all that waits now, or is late. */
+static int wait_for_taker(struct tree *tree, struct catching_up *up)
+{
+	int64_t until = tick_now() + (int64_t)PATIENCE_MS * 1000000;
+	uint64_t asked, steps;
+	int r = 0;
+
+	pthread_mutex_lock(&tree->taker.lock);
+	asked = ++tree->taker.asked;
+	steps = tree->taker.steps;
+	pthread_mutex_unlock(&tree->taker.lock);
+	tree->backend->ops->wake(tree->backend);
+	pthread_mutex_lock(&tree->taker.lock);
+	while (tree->taker.taken < asked && tree->taker.runs &&
+	       tick_cond_wait(&tree->taker.changed, &tree->taker.lock, until) == 0)
+		;
+	if (tree->taker.taken >= asked) {
+		up->tries++;
+		r = tree->taker.result;
+	} else if (tree->taker.runs) {
+		tree->taker.late = true;
+		up->stuck = tree->taker.steps == steps ? up->stuck + 1 : 0;
+	}
+	pthread_mutex_unlock(&tree->taker.lock);
+	return r;
+}
+
+int tree_catch_up(struct tree *tree, struct catching_up *up)
+{
+	uint64_t applied;
+	int r;
+
+	tree_wait_applied(tree);
+	applied = tree->applied;
+	/* That may have been all that was in the way. */
+	up->passed = !up->passed && applied != up->applied;
+	up->applied = applied;
+	if (up->passed)
+		return 0;
+	if (up->tries >= CATCH_UP_MAX)
+		return give_up("others change the store without a pause");
+	if (up->stuck >= STUCK_MAX)
+		return give_up("what another program has changed could not be taken in for ten "
+			       "seconds, since the store is locked");
+	if (up->tries == TURN_AFTER && !up->turn) {
+		up->turn = true;
+		backend_turn(tree->backend, true);
+	}
+	r = tree->digest_now(tree);
+	if (r != 0 || !tree->taker.runs) {
+		up->tries++;
+		return r < 0 ? r : r > 0 ? 0 : tree->take_in(tree);
+	}
+	return wait_for_taker(tree, up);
+}
+
+void tree_caught_up(struct tree *tree, const struct catching_up *up)
+{
+	if (up->turn)
+		backend_turn(tree->backend, false);
+}
+
+/* The taker. */
+
+void taker_stepped(struct tree *tree)
+{
+	pthread_mutex_lock(&tree->taker.lock);
+	tree->taker.steps++;
+	pthread_mutex_unlock(&tree->taker.lock);
+}
+
+bool taker_asked(struct tree *tree, uint64_t *ret_asked)
+{
+	bool asked;
+
+	pthread_mutex_lock(&tree->taker.lock);
+	*ret_asked = tree->taker.asked;
+	asked = tree->taker.asked > tree->taker.taken;
+	pthread_mutex_unlock(&tree->taker.lock);
+	return asked;
+}
+
+void taker_has(struct tree *tree, uint64_t asked, int result)
+{
+	pthread_mutex_lock(&tree->taker.lock);
+	tree->taker.taken = asked;
+	tree->taker.result = MIN(result, 0);
+	if (result >= 0)
+		tree->taker.late = false;
+	pthread_cond_broadcast(&tree->taker.changed);
+	pthread_mutex_unlock(&tree->taker.lock);
+}
+
+int taker_start(struct tree *tree, void *run(void *arg))
+{
+	int r = -pthread_create(&tree->taker.thread, NULL, run, tree);
+
+	tree->taker.runs = r == 0;
+	return r;
+}
+
+void taker_stop(struct tree *tree)
+{
+	if (!tree->taker.runs)
+		return;
+	tree->backend->ops->wake(tree->backend);
+	pthread_join(tree->taker.thread, NULL);
+	pthread_mutex_lock(&tree->taker.lock);
+	tree->taker.runs = tree->taker.late = false;
+	pthread_cond_broadcast(&tree->taker.changed);
+	pthread_mutex_unlock(&tree->taker.lock);
+}
+
+void waiting_init(struct tree *tree)
+{
+	pthread_mutex_init(&tree->applied_lock, NULL);
+	pthread_cond_init(&tree->applied_changed, NULL);
+	pthread_mutex_init(&tree->taker.lock, NULL);
+	tick_cond_init(&tree->taker.changed);
+}
+
+void waiting_done(struct tree *tree)
+{
+	wanted_free(wanted_take(tree));
+	pthread_mutex_destroy(&tree->taker.lock);
+	pthread_cond_destroy(&tree->taker.changed);
+	pthread_mutex_destroy(&tree->applied_lock);
+	pthread_cond_destroy(&tree->applied_changed);
+}

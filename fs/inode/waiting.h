@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_INODE_WAITING_H
+#define FS_INODE_WAITING_H
+
+/*
+ * Waiting for what others have changed.
+ *
+ *   It is taken in by a thread of the tree's, the taker, which has to commit for that.  A request
+ *   that comes upon such changes (-ESTALE) asks the taker, and waits for it.  What other mounts
+ *   have left is digested in memory alone, which the request does by itself, if nobody is in the
+ *   way.
+ *
+ *   Another program may have changed very much, or hold the store's lock.  So a request waits for a
+ *   twentieth of a second; then the taker is *late*, and until it has taken in everything, requests
+ *   go past what waits: each asks only for the keys that it uses (inode_view_begin(), key_heed()).
+ *   If one of those waits, it is *wanted*: it comes next, and the request waits for that.  A batch
+ *   that names one is refused by the store, and its keys are wanted, too.  What is asked by no key,
+ *   such as the list of all sessions, is meanwhile what was taken in last.
+ */
+
+#include "fs/inode/locks.h"
+
+/* A view of the content of one file, under its lock. */
+int inode_view_begin(struct tree *tree, const struct inode *inode, struct view *view);
+/* Whether a view may be used for a key, or with key.data NULL for all of a session: 0, or
+ * -ESTALE. */
+int key_heed(struct tree *tree, const struct view *view, struct bytes session, struct bytes key);
+/* The same of the key of a state file. */
+int inode_heed(struct tree *tree, const struct view *view, const struct inode *inode);
+/* What a batch names, which the store has refused. */
+void tree_want_batch(struct tree *tree, const struct backend_op *ops, size_t count);
+
+/* The taker's. */
+
+struct wanted {
+	struct wanted *next;
+	struct buf session;
+	struct buf key;
+	bool whole; /* the session, whatever the key */
+};
+/* What is wanted, the newest first, and is not from now on; owned by the caller. */
+struct wanted *wanted_take(struct tree *tree);
+void wanted_free(struct wanted *wanted);
+
+/* The thread; it ends when tree.stopping is set. */
+int taker_start(struct tree *tree, void *run(void *arg));
+void taker_stop(struct tree *tree);
+/* How often it was asked, and whether it has done so often. */
+bool taker_asked(struct tree *tree, uint64_t *ret_asked);
+/* It has come one step further; it has taken in all that it was asked for, or failed. */
+void taker_stepped(struct tree *tree);
+void taker_has(struct tree *tree, uint64_t asked, int result);
+/* Sleep for so long, or until the taker has done something or the tree is closed. */
+void tree_doze(struct tree *tree, int milliseconds);
+
+void waiting_init(struct tree *tree);
+void waiting_done(struct tree *tree);
+
+#endif
