@@ -5,24 +5,49 @@
 
 #include "fs/inode/waiting.h"
 
-/* Under kept.lock. */
-static int begin(struct tree *tree, unsigned flags)
+static bool is_held(const struct kept *kept)
 {
-	uint64_t changes = tree->changes;
-	struct view view = { 0 };
-	int r = view_begin(tree, flags, &view);
+	return kept->view.backend;
+}
+
+/* All under kept.lock. */
+
+/* new.changes was taken before its view was begun. */
+static void keep(struct kept *kept, const struct kept *new)
+{
+	view_end(&kept->view);
+	*kept = *new;
+}
+
+/* With all that others have changed taken in; then nothing else is needed. */
+static int begin_whole(struct tree *tree, unsigned flags)
+{
+	struct kept new = { .changes = tree->changes };
+	int r = view_begin_whole(tree, flags, &new.view);
 
 	if (r < 0)
 		return r;
-	view_end(&tree->kept.view);
-	tree->kept.view = view;
-	tree->kept.changes = changes;
+	keep(&tree->kept.kept[KEPT_WHOLE], &new);
+	view_end(&tree->kept.kept[KEPT_PAST].view);
 	return 0;
 }
 
-static bool is_held(const struct tree *tree)
+static int begin_past(struct tree *tree)
 {
-	return tree->kept.view.backend;
+	struct kept new = { .changes = tree->changes };
+	int r = view_begin(tree, 0, &new.view);
+
+	if (r == 0)
+		keep(&tree->kept.kept[KEPT_PAST], &new);
+	return r;
+}
+
+static bool has(const struct tree *tree, const struct inode *inode)
+{
+	for (size_t i = 0; i < KEPTS; i++)
+		if (is_held(&tree->kept.kept[i]) && inode->changed <= tree->kept.kept[i].changes)
+			return true;
+	return false;
 }
 
 int kept_begin(struct tree *tree, const struct inode *inode)
@@ -33,8 +58,11 @@ int kept_begin(struct tree *tree, const struct inode *inode)
 		return 0;
 	pthread_mutex_lock(&tree->kept.lock);
 	tree->kept.used = true;
-	if (!is_held(tree) || inode->changed > tree->kept.changes)
-		r = begin(tree, 0);
+	if (!has(tree, inode)) {
+		r = begin_whole(tree, 0);
+		if (r == -ESTALE && tree->taker.late)
+			r = begin_past(tree);
+	}
 	pthread_mutex_unlock(&tree->kept.lock);
 	/* Without it, it is read all the same. */
 	return r == -ESTALE ? r : 0;
@@ -51,27 +79,28 @@ void kept_closed(struct tree *tree)
 }
 
 /* Whether the file has the same rows in it as far as the tree knows. */
-static bool has_same(struct tree *tree, const struct inode *inode)
+static bool has_same(struct tree *tree, struct kept *kept, const struct inode *inode)
 {
 	const struct backend_node *node = &inode->node;
-	struct backend_node kept;
+	struct backend_node was;
 	bool same;
 
-	if (!is_held(tree) || inode->changed > tree->kept.changes ||
-	    inode_heed(tree, &tree->kept.view, inode) < 0 ||
-	    ASK(&tree->kept.view, node_get, node->ino, &kept) < 0)
+	if (!is_held(kept) || inode->changed > kept->changes ||
+	    inode_heed(tree, &kept->view, inode) < 0 ||
+	    ASK(&kept->view, node_get, node->ino, &was) < 0)
 		return false;
-	same = kept.kind == node->kind && kept.flags == node->flags &&
-	       bytes_equal(kept.session, node->session) && bytes_equal(kept.key, node->key);
-	backend_node_done(&kept);
+	same = was.kind == node->kind && was.flags == node->flags &&
+	       bytes_equal(was.session, node->session) && bytes_equal(was.key, node->key);
+	backend_node_done(&was);
 	return same;
 }
 
 struct view *kept_view(struct tree *tree, const struct inode *inode)
 {
 	pthread_mutex_lock(&tree->kept.lock);
-	if (has_same(tree, inode))
-		return &tree->kept.view;
+	for (size_t i = 0; i < KEPTS; i++)
+		if (has_same(tree, &tree->kept.kept[i], inode))
+			return &tree->kept.kept[i].view;
 	pthread_mutex_unlock(&tree->kept.lock);
 	return NULL;
 }
@@ -81,13 +110,24 @@ void kept_seen(struct tree *tree)
 	pthread_mutex_unlock(&tree->kept.lock);
 }
 
+static bool any_held(const struct tree *tree)
+{
+	return is_held(&tree->kept.kept[KEPT_WHOLE]) || is_held(&tree->kept.kept[KEPT_PAST]);
+}
+
+static void end_all(struct tree *tree)
+{
+	for (size_t i = 0; i < KEPTS; i++)
+		view_end(&tree->kept.kept[i].view);
+}
+
 void kept_renew(struct tree *tree)
 {
 	pthread_mutex_lock(&tree->kept.lock);
 	if (!tree->kept.used && !tree->kept.readers)
-		view_end(&tree->kept.view);
-	else if (is_held(tree))
-		(void)begin(tree, BACKEND_AT_ONCE);
+		end_all(tree);
+	else if (any_held(tree))
+		(void)begin_whole(tree, BACKEND_AT_ONCE);
 	tree->kept.used = false;
 	pthread_mutex_unlock(&tree->kept.lock);
 }
@@ -100,9 +140,9 @@ static void on_keep(void *arg, enum backend_keep how)
 	if (pthread_mutex_trylock(&tree->kept.lock) != 0)
 		return;
 	if (how == BACKEND_KEEP_NONE)
-		view_end(&tree->kept.view);
-	else if (is_held(tree))
-		(void)begin(tree, BACKEND_AT_ONCE);
+		end_all(tree);
+	else if (any_held(tree))
+		(void)begin_whole(tree, BACKEND_AT_ONCE);
 	pthread_mutex_unlock(&tree->kept.lock);
 }
 
@@ -114,5 +154,5 @@ void kept_start(struct tree *tree)
 void kept_end(struct tree *tree)
 {
 	backend_snapshot_keep(tree->backend, NULL, NULL);
-	view_end(&tree->kept.view);
+	end_all(tree);
 }

@@ -10,6 +10,13 @@
 #include "fs/inode/writing.h"
 #include "src/base/log-pause.h"
 
+enum { KEPT_WHOLE, KEPT_PAST, KEPTS };
+
+struct kept {
+	struct view view;
+	uint64_t changes; /* that it has, at least */
+};
+
 struct tree {
 	struct backend *backend;
 	struct tree_options options;
@@ -17,10 +24,9 @@ struct tree {
 	/* kept.h; its lock is taken under inode.lock, and calls of the store under it. */
 	struct {
 		pthread_mutex_t lock;
-		struct view view;
-		uint64_t changes; /* that it has, at least */
-		bool may_be;	  /* the store allows it */
-		bool used;	  /* since kept_renew() */
+		struct kept kept[KEPTS];
+		bool may_be; /* the store allows it */
+		bool used;   /* since kept_renew() */
 		_Atomic unsigned readers;
 	} kept;
 	/* What others have changed: tree_reconcile(), tree_digest_now(). */

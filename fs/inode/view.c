@@ -5,20 +5,30 @@
 #include "fs/inode/commit.h"
 #include "fs/inode/locks.h"
 
-int view_begin(struct tree *tree, unsigned flags, struct view *view)
+static int begin(struct tree *tree, unsigned flags, struct view *view)
 {
 	struct backend *backend = tree->backend;
 	int r = backend->ops->snapshot_begin(backend, flags, &view->snapshot);
 
-	view->past = r == -ESTALE && tree->taker.late;
-	if (view->past)
-		r = backend->ops->snapshot_begin(backend, flags | BACKEND_PAST, &view->snapshot);
+	view->past = flags & BACKEND_PAST;
 	view->backend = r < 0 ? NULL : backend;
 	if (r == 0 && tree->unapplied && !(flags & BACKEND_ANYWAY)) {
 		view_end(view);
 		r = -ESTALE;
 	}
 	return r;
+}
+
+int view_begin_whole(struct tree *tree, unsigned flags, struct view *view)
+{
+	return begin(tree, flags, view);
+}
+
+int view_begin(struct tree *tree, unsigned flags, struct view *view)
+{
+	int r = begin(tree, flags, view);
+
+	return r == -ESTALE && tree->taker.late ? begin(tree, flags | BACKEND_PAST, view) : r;
 }
 
 void view_end(struct view *view)

@@ -18,6 +18,8 @@ struct view {
  * memory does not have what the store may show (commit.h), unless BACKEND_ANYWAY is among them.
  * While the tree's taker is late it goes past what waits. */
 int view_begin(struct tree *tree, unsigned flags, struct view *view);
+/* The same, but never past anything. */
+int view_begin_whole(struct tree *tree, unsigned flags, struct view *view);
 void view_end(struct view *view);
 /* Ask the store by one of its reads (backend.h), as a view shows it. */
 #define ASK(view, read, ...)                                                                       \

@@ -11,9 +11,10 @@
 
 enum {
 	CATCH_UP_MAX = 200,
-	TURN_AFTER = 4, /* of these */
-	PATIENCE_MS = 50,
-	STUCK_MAX = 200,   /* times that, when nothing happens */
+	TURN_AFTER = 4,	   /* of these */
+	PATIENCE_MS = 50,  /* while the taker gets on */
+	LOCKED_MS = 1000,  /* while it does not: many a program writes for so long */
+	STUCK_MAX = 10,	   /* times that */
 	WANTED_MAX = 1024, /* keys of one batch; with more of them it waits for all */
 };
 
@@ -129,10 +130,21 @@ static int give_up(const char *why)
 	return -EBUSY;
 }
 
+/* Wait so long for an answer of the taker, or as long as it comes no further than steps.  Whether
+ * it is there. */
+static bool answered(struct tree *tree, uint64_t asked, int milliseconds, uint64_t steps)
+{
+	int64_t until = tick_now() + (int64_t)milliseconds * 1000000;
+
+	while (tree->taker.taken < asked && tree->taker.steps <= steps && tree->taker.runs &&
+	       tick_cond_wait(&tree->taker.changed, &tree->taker.lock, until) == 0)
+		;
+	return tree->taker.taken >= asked;
+}
+
 /* Ask the taker, and wait until it has done all that waits now, or is late. */
 static int wait_for_taker(struct tree *tree, struct catching_up *up)
 {
-	int64_t until = tick_now() + (int64_t)PATIENCE_MS * 1000000;
 	uint64_t asked, steps;
 	int r = 0;
 
@@ -142,15 +154,13 @@ static int wait_for_taker(struct tree *tree, struct catching_up *up)
 	pthread_mutex_unlock(&tree->taker.lock);
 	tree->backend->ops->wake(tree->backend);
 	pthread_mutex_lock(&tree->taker.lock);
-	while (tree->taker.taken < asked && tree->taker.runs &&
-	       tick_cond_wait(&tree->taker.changed, &tree->taker.lock, until) == 0)
-		;
-	if (tree->taker.taken >= asked) {
+	if (answered(tree, asked, PATIENCE_MS, UINT64_MAX) ||
+	    answered(tree, asked, LOCKED_MS - PATIENCE_MS, steps)) {
 		up->tries++;
 		r = tree->taker.result;
 	} else if (tree->taker.runs) {
-		tree->taker.late = true;
 		up->stuck = tree->taker.steps == steps ? up->stuck + 1 : 0;
+		tree->taker.late = true;
 	}
 	pthread_mutex_unlock(&tree->taker.lock);
 	return r;
@@ -197,6 +207,7 @@ void taker_stepped(struct tree *tree)
 {
 	pthread_mutex_lock(&tree->taker.lock);
 	tree->taker.steps++;
+	pthread_cond_broadcast(&tree->taker.changed);
 	pthread_mutex_unlock(&tree->taker.lock);
 }
 
