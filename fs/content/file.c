@@ -267,7 +267,7 @@ int file_commit(struct tree *tree, struct inode *inode, const struct backend_nod
 	inode->stored_known = false;
 	if (known)
 		known = stored_now(tree, node->ino, span, &before) == 0;
-	r = tree_commit(tree, batch, flags);
+	r = tree_commit_file(tree, inode, batch, flags);
 	if (r < 0)
 		return r;
 	inode->node = *node;

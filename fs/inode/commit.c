@@ -18,25 +18,39 @@ static void on_visible(void *arg)
 	tree->unapplied = true;
 }
 
+static void tell_waiters(struct tree *tree)
+{
+	tree->applied++;
+	if (!tree->applied_waiters)
+		return;
+	pthread_mutex_lock(&tree->applied_lock);
+	pthread_cond_broadcast(&tree->applied_changed);
+	pthread_mutex_unlock(&tree->applied_lock);
+}
+
 /* Readers that begin a snapshot now wait for tree.lock until memory has it, too. */
 static void applying(struct tree *tree)
 {
 	if (!tree->unapplied)
 		return;
-	pthread_mutex_lock(&tree->applied_lock);
 	tree->unapplied = false;
-	tree->applied++;
-	pthread_cond_broadcast(&tree->applied_changed);
-	pthread_mutex_unlock(&tree->applied_lock);
+	tell_waiters(tree);
 }
 
-void tree_wait_applied(struct tree *tree)
+static bool is_applied(const struct tree *tree, uint64_t applied)
 {
-	if (!tree->unapplied)
+	return !tree->unapplied && (!tree->files_unapplied || tree->applied != applied);
+}
+
+void tree_wait_applied(struct tree *tree, uint64_t applied)
+{
+	if (is_applied(tree, applied))
 		return;
 	pthread_mutex_lock(&tree->applied_lock);
-	while (tree->unapplied)
+	tree->applied_waiters++;
+	while (!is_applied(tree, applied))
 		pthread_cond_wait(&tree->applied_changed, &tree->applied_lock);
+	tree->applied_waiters--;
 	pthread_mutex_unlock(&tree->applied_lock);
 }
 
@@ -73,4 +87,41 @@ int tree_commit(struct tree *tree, struct batch *batch, unsigned flags)
 	if (batch->error || !batch->count)
 		return batch->error;
 	return tree_commit_source(tree, &source, flags);
+}
+
+struct file_commit {
+	struct tree *tree;
+	struct inode *inode;
+};
+
+static void on_file_visible(void *arg)
+{
+	struct file_commit *commit = arg;
+
+	if (!atomic_exchange(&commit->inode->unapplied, true))
+		commit->tree->files_unapplied++;
+}
+
+int tree_commit_file(struct tree *tree, struct inode *inode, struct batch *batch, unsigned flags)
+{
+	struct file_commit commit = { .tree = tree, .inode = inode };
+	struct backend_batch source = {
+		.ops = batch->ops,
+		.count = batch->count,
+		.visible = on_file_visible,
+		.visible_arg = &commit,
+	};
+	int r;
+
+	if (is_alone(tree) || batch->error || !batch->count)
+		return tree_commit(tree, batch, flags);
+	pthread_mutex_unlock(&inode->lock);
+	r = tree_commit_source(tree, &source, flags);
+	pthread_mutex_lock(&inode->lock);
+	if (inode->unapplied) {
+		inode->unapplied = false;
+		tree->files_unapplied--;
+		tell_waiters(tree);
+	}
+	return r;
 }

@@ -14,6 +14,10 @@
  *   as well, that fits.  From the moment on in which a snapshot may show the commit, until memory
  *   has it, none is begun (tree.unapplied, view_begin()): they wait for that moment alone.
  *
+ *   Who appends to a file or changes its attributes gives up its lock in the same way, and keeps
+ *   inode.change; readers of that file alone wait for the moment (inode.unapplied).  A save keeps
+ *   the lock: who reads the file meanwhile would be in the middle of what it replaces.
+ *
  *   What a change takes away from a file, such as the rows of one that was unlinked, it first
  *   copies for those who have it open.  Nobody else may open or read the file then, until the
  *   change is over (inode_is_leaving()); nor look at its size, if others are about to find other
@@ -29,8 +33,12 @@
 int tree_commit(struct tree *tree, struct batch *batch, unsigned flags);
 int tree_commit_source(struct tree *tree, struct backend_batch *source, unsigned flags);
 
-/* Wait until memory has what the store shows.  No lock is held. */
-void tree_wait_applied(struct tree *tree);
+/* The same of who changes one file: he gives up its lock. */
+int tree_commit_file(struct tree *tree, struct inode *inode, struct batch *batch, unsigned flags);
+
+/* Wait until memory has what the store shows; or, of files, one has come since tree.applied was so
+ * many.  No lock is held. */
+void tree_wait_applied(struct tree *tree, uint64_t applied);
 
 /* Under tree.lock for writing: from now on the content of a file is about to go. */
 static inline void inode_leaves(const struct tree *tree, struct inode *inode)

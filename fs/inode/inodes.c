@@ -104,6 +104,7 @@ static void inode_destroy(struct inode *inode)
 	if (!inode)
 		return;
 	pthread_mutex_destroy(&inode->lock);
+	pthread_mutex_destroy(&inode->change);
 	faces_done(inode);
 	stage_done(&inode->orphan);
 	free(inode->buffered);
@@ -123,6 +124,7 @@ static struct inode *inode_alloc(uint64_t ino)
 	inode->written_chunk = -1;
 	inode->bound = UINT64_MAX;
 	pthread_mutex_init(&inode->lock, NULL);
+	pthread_mutex_init(&inode->change, NULL);
 	return inode;
 }
 

@@ -24,6 +24,8 @@
  *                content or the attributes of one file, which hold its inode.lock as well; write:
  *                anything that changes which name leads where, which key a file has, or that takes
  *                in changes of others.  Nobody waits for it who only reads.
+ *   inode.change one at a time, under tree.change for reading: whoever changes one file, also while
+ *                he commits.
  *   tree.lock    what is in memory.  read: anything that uses content, attributes or names; write:
  *                who has tree.change for writing, but not while he commits (commit.h).  Its holder
  *                for writing is alone: no inode lock is needed then.
@@ -113,7 +115,18 @@ static inline struct tree *tree_change(struct tree *tree)
 		pthread_rwlock_rdlock(&tree->change);
 	return tree;
 }
-/* The same, if nobody has to wait for it, or NULL; other locks may be held. */
+static inline struct inode *inode_change(struct inode *inode)
+{
+	if (inode)
+		pthread_mutex_lock(&inode->change);
+	return inode;
+}
+static inline void inode_change_endp(struct inode **inode)
+{
+	if (*inode)
+		pthread_mutex_unlock(&(*inode)->change);
+}
+/* As tree_change(), if nobody has to wait for it, or NULL; other locks may be held. */
 static inline struct tree *tree_try_change(struct tree *tree)
 {
 	return pthread_rwlock_tryrdlock(&tree->change) == 0 ? tree : NULL;
@@ -177,11 +190,14 @@ static inline struct inode *inode_lock(struct inode *inode)
 #define WITH_READ_LOCK(of)                                                                         \
 	__attribute__((unused)) _cleanup_(tree_unlockp) struct tree *read_locked_ =                \
 		tree_read_lock(of)
-/* What changes one file; of may be NULL, for what does not after all. */
-#define WITH_CHANGE(of)                                                                            \
-	__attribute__((unused)) _cleanup_(tree_change_endp) struct tree *changing_ = tree_change(of)
-#define WITH_CHANGE_LOCK(of)                                                                       \
-	WITH_CHANGE(of);                                                                           \
+/* What changes one file; both may be NULL, for what does not after all. */
+#define WITH_CHANGE(of, file)                                                                      \
+	__attribute__((unused)) _cleanup_(tree_change_endp) struct tree *changing_ =               \
+		tree_change(of);                                                                   \
+	__attribute__((unused)) _cleanup_(inode_change_endp) struct inode *changing_file_ =        \
+		inode_change(file)
+#define WITH_CHANGE_LOCK(of, file)                                                                 \
+	WITH_CHANGE(of, file);                                                                     \
 	WITH_READ_LOCK(of)
 #define WITH_WRITE_LOCK(of)                                                                        \
 	__attribute__((unused)) _cleanup_(tree_write_unlockp) struct tree *write_locked_ =         \

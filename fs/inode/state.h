@@ -83,11 +83,13 @@ struct retrying {
 };
 
 struct inode {
-	struct inode *next; /* in the table's chain; tree.table_lock */
-	uint64_t ino;	    /* never changes, so it needs no lock */
-	uint64_t count;	    /* tree.table_lock */
-	_Atomic bool state; /* a view over rows; follows node.kind */
+	struct inode *next;	/* in the table's chain; tree.table_lock */
+	uint64_t ino;		/* never changes, so it needs no lock */
+	uint64_t count;		/* tree.table_lock */
+	_Atomic bool state;	/* a view over rows; follows node.kind */
+	pthread_mutex_t change; /* locks.h has both */
 	pthread_mutex_t lock;
+	_Atomic bool unapplied;	  /* what the store may show is not here yet; commit.h */
 	struct backend_node node; /* as the store has it, but for times that are newer here */
 	struct inode *parent;	  /* of a directory, counted; NULL for the root; tree.lock */
 	char *name;		  /* of a directory; tree.lock */

@@ -55,6 +55,8 @@ struct tree {
 	/* Its commit may be seen in the store, but not yet in memory; and how many are in both. */
 	_Atomic bool unapplied;
 	_Atomic uint64_t applied;
+	_Atomic unsigned files_unapplied; /* the same, of single files */
+	_Atomic unsigned applied_waiters;
 	pthread_mutex_t applied_lock; /* a leaf */
 	pthread_cond_t applied_changed;
 	pthread_mutex_t table_lock;

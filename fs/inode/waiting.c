@@ -87,7 +87,7 @@ int inode_view_begin(struct tree *tree, const struct inode *inode, struct view *
 	int r = view_begin(tree, 0, view);
 
 	if (r == 0)
-		r = inode_heed(tree, view, inode);
+		r = inode->unapplied ? -ESTALE : inode_heed(tree, view, inode);
 	if (r < 0)
 		view_end(view);
 	return r;
@@ -171,7 +171,7 @@ int tree_catch_up(struct tree *tree, struct catching_up *up)
 	uint64_t applied;
 	int r;
 
-	tree_wait_applied(tree);
+	tree_wait_applied(tree, up->applied);
 	applied = tree->applied;
 	/* That may have been all that was in the way. */
 	up->passed = !up->passed && applied != up->applied;

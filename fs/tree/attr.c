@@ -268,7 +268,7 @@ static int set_attr_once(struct tree *tree, struct inode *inode, const struct se
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	WITH_HANDLE_LOCK(set->handle);
-	WITH_CHANGE_LOCK(tree);
+	WITH_CHANGE_LOCK(tree, inode);
 	WITH_INODE_LOCK(inode);
 	struct face *face = inode_face(inode, set->face);
 	struct handle *handle = set->handle;
@@ -296,7 +296,7 @@ static int set_attr_once(struct tree *tree, struct inode *inode, const struct se
 		apply_attr(&node, set->st, mask);
 		if (!inode->gone)
 			batch_node_put(&batch, &node);
-		r = tree_commit(tree, &batch, BACKEND_FREES);
+		r = tree_commit_file(tree, inode, &batch, BACKEND_FREES);
 		if (r < 0)
 			return r;
 		inode->node = node;
@@ -341,7 +341,7 @@ static int drop_setuid_once(struct tree *tree, struct inode *inode, tree_group_f
 			    void *arg, struct notes *notes)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
-	WITH_CHANGE_LOCK(tree);
+	WITH_CHANGE_LOCK(tree, inode);
 	WITH_INODE_LOCK(inode);
 	struct backend_node node = inode->node;
 	int r;
@@ -356,7 +356,7 @@ static int drop_setuid_once(struct tree *tree, struct inode *inode, tree_group_f
 	node.ctime = time_now();
 	if (!inode->gone)
 		batch_node_put(&batch, &node);
-	r = tree_commit(tree, &batch, BACKEND_FREES);
+	r = tree_commit_file(tree, inode, &batch, BACKEND_FREES);
 	if (r < 0)
 		return r;
 	inode->node = node;

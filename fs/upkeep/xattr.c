@@ -56,7 +56,7 @@ static int change_xattr(struct tree *tree, struct inode *inode, struct batch *ba
 		return -ENOENT;
 	node.ctime = time_now();
 	batch_node_put(batch, &node);
-	r = tree_commit(tree, batch, flags);
+	r = tree_commit_file(tree, inode, batch, flags);
 	if (r < 0)
 		return r;
 	inode->node = node;
@@ -81,7 +81,7 @@ static int set_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 			  struct bytes value, int flags, struct notes *notes)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
-	WITH_CHANGE_LOCK(tree);
+	WITH_CHANGE_LOCK(tree, inode);
 	WITH_INODE_LOCK(inode);
 	int r = 0;
 
@@ -185,7 +185,7 @@ static int remove_xattr_once(struct tree *tree, struct inode *inode, struct byte
 			     struct notes *notes)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
-	WITH_CHANGE_LOCK(tree);
+	WITH_CHANGE_LOCK(tree, inode);
 	WITH_INODE_LOCK(inode);
 	int r;
 

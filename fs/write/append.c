@@ -345,8 +345,8 @@ static int append_commit(struct appending *appending)
 	else
 		batch_guard(&appending->batch, node.ino, false);
 	batch_guard_rows(&appending->batch, node.session, node.key);
-	r = tree_commit(appending->tree, &appending->batch,
-			inode->sync_soon ? BACKEND_SYNC_SOON : 0);
+	r = tree_commit_file(appending->tree, inode, &appending->batch,
+			     inode->sync_soon ? BACKEND_SYNC_SOON : 0);
 	if (r == -EEXIST) {
 		/* Someone else's row stands where ours should; look again. */
 		inode->loaded = false;

@@ -412,7 +412,8 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, int flags, p
 {
 	struct inode *inode = handle->inode;
 	WITH_HANDLE_LOCK(handle);
-	WITH_CHANGE(is_staging(handle) ? NULL : tree);
+	bool stages = is_staging(handle);
+	WITH_CHANGE(stages ? NULL : tree, stages ? NULL : inode);
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 	bool append;

@@ -211,7 +211,7 @@ static int publish_save(struct tree *tree, struct writing *writing, struct notes
 	{
 		__attribute__((unused)) _cleanup_(tree_turn_endp) struct tree *turn =
 			is_large(writing) ? tree_turn(tree) : NULL;
-		WITH_CHANGE_LOCK(tree);
+		WITH_CHANGE_LOCK(tree, writing->inode);
 		WITH_INODE_LOCK(writing->inode);
 
 		return publish_stage(tree, writing, &ahead, notes);
@@ -305,7 +305,7 @@ static int flush_piece(struct tree *tree, struct handle *handle, pid_t pid, bool
 		       struct notes *notes)
 {
 	struct inode *inode = handle->inode;
-	WITH_CHANGE_LOCK(tree);
+	WITH_CHANGE_LOCK(tree, inode);
 	WITH_INODE_LOCK(inode);
 	int r = file_write_back(tree, inode);
 

@@ -102,7 +102,7 @@ static int allocate_once(struct tree *tree, struct handle *handle, int mode, uin
 {
 	struct inode *inode = handle->inode;
 	WITH_HANDLE_LOCK(handle);
-	WITH_CHANGE_LOCK(tree);
+	WITH_CHANGE_LOCK(tree, inode);
 	WITH_INODE_LOCK(inode);
 	int kind = mode & ~FALLOC_FL_KEEP_SIZE;
 	bool grows = !(mode & FALLOC_FL_KEEP_SIZE);
@@ -161,7 +161,7 @@ static int seek_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 	struct inode *inode = handle->inode;
 	_cleanup_(view_end) struct view view = { 0 };
 	WITH_HANDLE_LOCK(handle);
-	WITH_CHANGE_LOCK(tree);
+	WITH_CHANGE_LOCK(tree, inode);
 	WITH_INODE_LOCK(inode);
 	uint64_t size = 0;
 	int r;

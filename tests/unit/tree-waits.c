@@ -177,6 +177,58 @@ EveryStore(waits, nobody_waits_for_mkdir)
 	cr_assert_str_eq(content_of("s/other.jsonl"), "[1]\n");
 }
 
+static void change_append(void)
+{
+	append("s/a.jsonl", "3\n");
+}
+
+static void change_mode(void)
+{
+	const struct stat st = { .st_mode = 0600 };
+
+	cr_assert_eq(set_attr("s/a.jsonl", &st, TREE_SET_MODE), 0);
+}
+
+static void change_xattr(void)
+{
+	struct inode *inode = inode_at("s/a.jsonl");
+
+	cr_assert_eq(tree_set_xattr(world_tree, inode, BYTES("user.a"), BYTES("1"), 0), 0);
+	forget(inode);
+}
+
+static void change_plain(void)
+{
+	struct handle *handle = open_at("s/plain.txt", O_WRONLY | O_APPEND);
+
+	write_at(handle, 0, BYTES("er"));
+	close_handle(handle);
+}
+
+/* Not even who reads the file itself. */
+EveryStore(waits, nobody_waits_for_an_append)
+{
+	wait_for_nobody(change_append);
+	cr_assert_str_eq(content_of("s/a.jsonl"), "1\n2\n3\n");
+}
+
+EveryStore(waits, nobody_waits_for_chmod)
+{
+	wait_for_nobody(change_mode);
+	cr_assert_eq(stat_of("s/a.jsonl").st_mode, S_IFREG | 0600);
+}
+
+EveryStore(waits, nobody_waits_for_an_attribute)
+{
+	wait_for_nobody(change_xattr);
+}
+
+EveryStore(waits, nobody_waits_for_a_write_to_an_ordinary_file)
+{
+	wait_for_nobody(change_plain);
+	cr_assert_str_eq(content_of("s/plain.txt"), "plainer");
+}
+
 EveryStore(waits, nobody_waits_for_times)
 {
 	pthread_t thread;
@@ -259,6 +311,32 @@ EveryStore(waits, a_file_is_read_while_its_session_is_renamed)
 	read_behind(change_rename_session, read_handle);
 	close_handle(reader.handle);
 	make_dir("s");
+}
+
+static void read_grown(void)
+{
+	const char *text;
+
+	sem_post(&reader.begun);
+	text = read_by(reader.handle);
+	cr_assert_eq(strncmp(text, reader.text, strlen(reader.text)), 0, "%s", text);
+	cr_assert(!text[strlen(reader.text)] || !strcmp(text + strlen(reader.text), "3\n"), "%s",
+		  text);
+}
+
+EveryStore(waits, a_list_is_read_while_it_grows)
+{
+	char before[ROUNDS * 2 + 16] = "1\n2\n";
+
+	fill();
+	for (int i = 0; i < ROUNDS; i++) {
+		reader.handle = open_at("s/a.jsonl", O_RDONLY);
+		reader.text = before;
+		read_behind(change_append, read_grown);
+		close_handle(reader.handle);
+		strcat(before, "3\n");
+		cr_assert_str_eq(content_of("s/a.jsonl"), before);
+	}
 }
 
 /* The file is open when it is replaced, or is opened meanwhile: then it is the old one or the
