@@ -254,7 +254,7 @@ static struct face *face_of_led(struct tree *tree, struct inode *inode, pid_t pi
 {
 	struct led *led = *led_find(inode, pid);
 	struct retrying again;
-	struct face *face;
+	struct face *face, *found;
 
 	if (!led && again_get(tree, pid, &again)) {
 		if (again.kind != FACE_ASKS)
@@ -266,10 +266,14 @@ static struct face *face_of_led(struct tree *tree, struct inode *inode, pid_t pi
 	}
 	if (!led)
 		return NULL;
-	face = led->face->old ? face_find(inode, led->kind, pid) : NULL;
-	if (face)
-		led->face = face;
-	return led->face;
+	face = led->face;
+	if (!face->old)
+		return face;
+	found = face_find(inode, led->kind, pid);
+	led = *led_find(inode, pid); /* its time may be over since */
+	if (found && led)
+		led->face = found;
+	return found ? found : face;
 }
 
 /* The one that the name led to, or one that is current. */

@@ -11,8 +11,8 @@
  *   It is begun when a state file is opened to be read, or looked up by a thread that was led to
  *   it, and lasts while one is open.  It is renewed twice a second, since the log of the database
  *   cannot begin anew behind it.  While the tree's taker is late (waiting.h) it stays, as those who
- *   read what waits need it, and a second one is kept for who goes past that.  A store in which a snapshot is in others' way has none
- *   (backend_snapshot_keep()).
+ *   read what waits need it, and a second one is kept for who goes past that.  A store in which a
+ *   snapshot is in others' way has none (backend_snapshot_keep()).
  */
 
 #include "fs/inode/locks.h"

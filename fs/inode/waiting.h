@@ -13,10 +13,10 @@
  *   Another program may have changed very much, or hold the store's lock.  So a request waits for a
  *   twentieth of a second, or a second if the taker comes no further; then the taker is *late*, and
  *   until it has taken in everything, requests go past what waits: each asks only for the keys that
- *   it uses (inode_view_begin(), key_heed()).  If one of those waits, it is *wanted*: it comes next,
- *   and the request waits for that, ten seconds at the most if nothing happens.  A batch that names
- *   one is refused by the store, and its keys are wanted, too.  What is asked by no key, such as the
- *   list of all sessions, is meanwhile what was taken in last.
+ *   it uses (inode_view_begin(), key_heed()).  If one of those waits, it is *wanted*: it comes
+ *   next, and the request waits for that, ten seconds at the most if nothing happens.  A batch that
+ *   names one is refused by the store, and its keys are wanted, too.  What is asked by no key, such
+ *   as the list of all sessions, is meanwhile what was taken in last.
  */
 
 #include "fs/inode/locks.h"

@@ -1564,3 +1564,29 @@ SqliteStore(faces, of_a_file_that_was_renamed_keep_their_version_when_others_rep
 	release(before);
 	forget(inode);
 }
+
+/* It comes when its time is over, and its face has become old. */
+EveryStore(faces, that_were_kept_for_a_thread_that_comes_late)
+{
+	struct handle *reader;
+	struct inode *inode;
+	struct shown shown;
+	struct led *led;
+
+	save("s/l.jsonl", "1\n2\n");
+	inode = inode_at("s/l.jsonl");
+	reader = open_face(inode, 0, O_RDONLY, READER);
+	cr_assert_str_eq(direct(reader, 0, 2), "1\n");
+	save("s/l.jsonl", "3\n");
+	cr_assert_not_null(inode->face.old);
+	led = malloc(sizeof(*led));
+	cr_assert_not_null(led);
+	*led = (struct led){ .face = &inode->face, .kind = FACE_READ, .pid = THIRD };
+	inode->led = led;
+	cr_assert_eq(tree_enter(world_tree, inode, FACE_ANY, THIRD, &shown), 0);
+	cr_expect_neq(nodeid_face(shown.nodeid), 0);
+	cr_expect_null(inode->led);
+	cr_expect_str_eq(direct(reader, 2, 2), "2\n");
+	release(reader);
+	forget(inode);
+}
