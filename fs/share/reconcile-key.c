@@ -277,66 +277,6 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 	return reconciling->view_error;
 }
 
-static int reconcile_unlink(struct reconciling *reconciling, const struct changed_key *key,
-			    struct inode *inode, struct inode *dir)
-{
-	struct view *view = &reconciling->view;
-	_cleanup_(buf_done) struct buf name = { 0 };
-	_cleanup_(batch_done) struct batch batch = { 0 };
-	_cleanup_(unlinking_done) struct unlinking unlinking = { 0 };
-	_cleanup_(version_drop) struct version *before = NULL;
-	struct backend_node dir_node;
-	int r;
-
-	r = ASK(view, entry_name, dir->node.ino, inode->node.entry, &name);
-	if (r < 0)
-		return r;
-	before = reconcile_version(reconciling->tree, inode);
-	dir_changed(dir, inode_is_dir(inode) ? -1 : 0, &dir_node);
-	batch_entry_delete(&batch, dir->node.ino, inode->node.entry);
-	/* Its rows are gone already: there is nothing to keep, and nothing to delete, which a
-	 * read-only mount could not. */
-	unlinking.empty = true;
-	r = unlinking_begin(reconciling->tree, view, inode, true, &unlinking, &batch);
-	if (r < 0)
-		return r;
-	batch_node_put(&batch, &dir_node);
-	if (key)
-		reconcile_done(key, &batch);
-	r = reconcile_commit(reconciling, &batch);
-	if (r < 0)
-		return r;
-	dir_apply(dir, &dir_node);
-	unlinking_apply(&unlinking);
-	if (before)
-		(void)versions_apply(&reconciling->notes, inode, NULL, before);
-	notes_entry(&reconciling->notes, dir->node.ino, buf_bytes(&name));
-	notes_dir(&reconciling->notes, dir->node.ino);
-	return reconciling->view_error;
-}
-
-/* The file, and directories that it leaves empty, up to the session. */
-static int reconcile_remove(struct reconciling *reconciling, const struct changed_key *key,
-			    struct inode *inode)
-{
-	struct tree *tree = reconciling->tree;
-	struct inode *dir, *parent;
-	int r;
-
-	r = inode_get_dir(tree, &reconciling->view, inode->node.parent, &dir);
-	if (r < 0)
-		return r;
-	r = reconcile_unlink(reconciling, key, inode, dir);
-	while (r == 0 && dir->parent && dir_is_empty(&reconciling->view, dir->node.ino) == 1) {
-		parent = inode_ref(tree, dir->parent);
-		r = reconcile_unlink(reconciling, NULL, dir, parent);
-		inode_forget(tree, dir, 1);
-		dir = parent;
-	}
-	inode_forget(tree, dir, 1);
-	return r;
-}
-
 /* There is no file, or a draft, which stays; what was published is gone, also the lines of it that
  * are no rows. */
 static int reconcile_only_done(struct reconciling *reconciling, const struct changed_key *key,
@@ -370,7 +310,7 @@ static int reconcile_file(struct reconciling *reconciling, const struct changed_
 	/* A list may have had none before. */
 	if (key->rowless && inode->node.kind == BACKEND_LIST)
 		return reconcile_changed(reconciling, key, inode, BACKEND_LIST, &none);
-	return reconcile_remove(reconciling, key, inode);
+	return removal_add(reconciling, key, inode);
 }
 
 /* Rows of a file that was just unlinked belong to whoever has written to them since. */

@@ -14,8 +14,9 @@
  *   line that another program's row now follows is closed off, so that no line is mixed.
  *
  *   Reconciling runs alone (tree.lock for writing), one commit a key, or for several that are
- *   adopted (adopt.c), each with the note that these keys are done: when it is interrupted, it goes
- *   on where it stopped.  After some keys it lets others use the tree (waiting.h).
+ *   adopted (adopt.c) or go (removals.c), each with the note that these keys are done: when it is
+ *   interrupted, it goes on where it stopped.  After some keys it lets others use the tree
+ *   (waiting.h).
  *
  *   Keys are taken in by groups.  When a group fails, its keys are taken in one by one, and one
  *   that fails alone is set apart (apart.c), so that it holds up nothing else.
@@ -164,8 +165,12 @@ static int take_in(struct reconciling *reconciling, size_t first, size_t end)
 	}
 	if (r == 0)
 		r = adopt_settle(reconciling);
-	if (r < 0)
+	if (r == 0)
+		r = removals_settle(reconciling);
+	if (r < 0) {
 		adopt_drop(reconciling);
+		removals_drop(reconciling);
+	}
 	for (size_t i = first; r == 0 && i < end; i++)
 		if (!reconciling->keys[i].rowless)
 			apart_end(reconciling, &reconciling->keys[i]);

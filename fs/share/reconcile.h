@@ -7,6 +7,7 @@
 #include "fs/base/batch.h"
 #include "fs/cache/cache.h"
 #include "fs/inode/commit.h"
+#include "fs/tree/tree.h"
 
 struct changed_key {
 	struct buf session;
@@ -31,6 +32,7 @@ enum {
 	PATH_ATTEMPTS = 1000,
 	STEP_KEYS = 64,	     /* beside those that are wanted */
 	ADOPT_TOGETHER = 64, /* names, at the most, in one commit */
+	REMOVE_TOGETHER = 64,
 };
 
 /* A name that was given, and is not in the store yet; all is counted or in the batch. */
@@ -54,6 +56,21 @@ struct adoptions {
 	size_t dir_count;
 };
 
+/* A file that is about to go; all is counted or owned. */
+struct removal {
+	struct inode *inode;
+	struct inode *dir;
+	struct buf name;
+	struct unlinking unlinking;
+	struct version *before; /* what readers in the middle of it go on with, or NULL */
+};
+
+struct removals {
+	struct batch batch;
+	struct removal item[REMOVE_TOGETHER];
+	size_t count;
+};
+
 struct reconciling {
 	struct tree *tree;
 	struct view view;
@@ -67,6 +84,7 @@ struct reconciling {
 	int64_t all_stamp;
 	int view_error; /* of renewing the view behind a commit */
 	struct adoptions adoptions;
+	struct removals removals;
 };
 
 /* digest.c */
@@ -107,6 +125,16 @@ int adopt_key(struct reconciling *reconciling, const struct changed_key *key, ui
 int adopt_settle(struct reconciling *reconciling);
 /* Instead: as if nothing had been gathered. */
 void adopt_drop(struct reconciling *reconciling);
+
+/* removals.c */
+
+/* A file whose key has no rows any more.  It goes when removals_settle() has returned, with the
+ * directories that are empty then; the key is borrowed until then. */
+int removal_add(struct reconciling *reconciling, const struct changed_key *key,
+		struct inode *inode);
+int removals_settle(struct reconciling *reconciling);
+/* Instead: as if nothing had been gathered. */
+void removals_drop(struct reconciling *reconciling);
 
 /* apart.c */
 
