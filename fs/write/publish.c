@@ -297,7 +297,10 @@ static bool is_flushed(struct tree *tree, struct handle *handle)
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(handle->inode);
 
-	return !handle->inode->buffered && !handle_holds_back(handle);
+	if (handle->inode->buffered || handle_holds_back(handle))
+		return false;
+	handle->inode->written_chunk = -1; /* the next write is a first one */
+	return true;
 }
 
 /* 1 when what is staged is to be published. */
