@@ -69,6 +69,12 @@ int backend_copy(struct backend *backend, const char *new_store, const struct ba
 	return backend->ops->copy ? backend->ops->copy(backend, new_store, copy) : -EOPNOTSUPP;
 }
 
+void backend_set_quota(struct backend *backend, uint64_t max_size)
+{
+	if (backend->ops->set_quota)
+		backend->ops->set_quota(backend, max_size);
+}
+
 bool backend_is_shared(struct backend *backend)
 {
 	return backend->ops->is_shared && backend->ops->is_shared(backend);

@@ -267,6 +267,12 @@ enum backend_op_type {
 	BACKEND_LOCK, /* ino, data, at: what this mount holds of a file is from now on this array of
 		       * struct backend_lock; with at = 1 -EAGAIN when one of them is in the way of
 		       * another mount's, or it is not known what another one holds (hold()) */
+	/* What the store says for all its mounts. */
+	BACKEND_SETTING, /* name, data: a setting; without data none.  Who waits for changes is
+			  * woken (change_wait()).  Where there are tables, that of the rows is a
+			  * setting, "table", that is always set.  It is changed by who has the
+			  * store alone and closes it then: -EBUSY, -EINVAL when it cannot be called
+			  * so, -ENOTEMPTY when there are rows */
 	BACKEND_OP_TYPES,
 };
 
@@ -334,6 +340,7 @@ typedef int backend_session_fn(void *arg, struct bytes session,
 			       const struct backend_session_stat *stat);
 typedef int backend_day_fn(void *arg, const struct backend_day *day);
 typedef int backend_node_fn(void *arg, const struct backend_node *node);
+typedef int backend_setting_fn(void *arg, struct bytes name, struct bytes data);
 typedef int backend_change_fn(void *arg, const struct backend_change *change);
 typedef int backend_feed_fn(void *arg, const struct backend_feed *feed);
 typedef void backend_report_fn(void *arg, const char *sentence);
@@ -451,6 +458,10 @@ struct backend_ops {
 	int (*last_ids)(struct backend *backend, struct backend_snapshot *snapshot,
 			uint64_t *ret_ino, uint64_t *ret_entry);
 
+	/* The settings of the store that are set (BACKEND_SETTING). */
+	int (*setting_list)(struct backend *backend, struct backend_snapshot *snapshot,
+			    backend_setting_fn *fn, void *arg);
+
 	/* The waiting changes of others.  One change with session.data NULL says: anything may have
 	 * changed (just adopted, or a store that cannot log).  It stays until a BACKEND_CHANGE_DONE
 	 * with session.data NULL and its stamp is committed, which covers all changes up to then;
@@ -472,6 +483,10 @@ struct backend_ops {
 	 * ms. */
 	int (*change_wait)(struct backend *backend, int timeout_ms);
 	void (*wake)(struct backend *backend);
+
+	/* The quota of this handle from now on, in bytes; 0: none.  May be NULL, for a store
+	 * without quotas: backend_set_quota(). */
+	void (*set_quota)(struct backend *backend, uint64_t max_size);
 
 	/* Whether other mounts have the store now.  NULL: never, as the seven that follow, which
 	 * may be called through backend_...() then. */
@@ -520,7 +535,7 @@ struct backend {
 	const struct backend_ops *ops;
 	/* Bytes of one row, piece or chunk at the most, not above a quota; a quota that is smaller
 	 * than BACKEND_ITEM_LEAST does not lower it further. */
-	uint64_t max_item;
+	_Atomic uint64_t max_item;
 	/* It was opened so, or the store was found damaged: then nothing is written any more, every
 	 * commit answers -EROFS, and what can be read is served. */
 	atomic_bool read_only;
@@ -560,6 +575,7 @@ bool backend_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void 
 int backend_change_waiting(struct backend *backend, int64_t *ret_oldest, int64_t *ret_newest);
 int backend_copy(struct backend *backend, const char *new_store, const struct backend_copy *copy);
 /* Of a store that has one mount at a time: false, nothing, -ENOENT. */
+void backend_set_quota(struct backend *backend, uint64_t max_size);
 bool backend_is_shared(struct backend *backend);
 int backend_feed_list(struct backend *backend, struct backend_snapshot *snapshot,
 		      backend_feed_fn *fn, void *arg);

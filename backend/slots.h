@@ -69,6 +69,8 @@
 	     (ino, index, ret_mark))                                                               \
 	READ(last_ids, (uint64_t *ret_ino, uint64_t *ret_entry),                                   \
 	     (ret_ino, ret_entry))                                                                 \
+	READ(setting_list, (backend_setting_fn *fn, void *arg),                                    \
+	     (fn, arg))                                                                            \
 	READ(change_list, (backend_change_fn *fn, void *arg),                                      \
 	     (fn, arg))                                                                            \
 	READ(change_find, (struct bytes session, struct bytes key,                                 \

@@ -112,6 +112,14 @@ static void fault_wake(struct backend *backend)
 	inner->ops->wake(inner);
 }
 
+static void fault_set_quota(struct backend *backend, uint64_t max_size)
+{
+	struct backend *inner = fault_of(backend)->inner;
+
+	backend_set_quota(inner, max_size);
+	backend->max_item = (uint64_t)inner->max_item;
+}
+
 /* clang-format off */
 #define FORWARD(slot, parameters, arguments, struck)                                               \
 	static int fault_##slot(struct backend *backend SLOTS_BEHIND parameters)                   \
@@ -148,6 +156,7 @@ static const struct backend_ops fault_ops = {
 	.snapshot_end = fault_snapshot_end,
 	.snapshot_keep = fault_snapshot_keep,
 	.wake = fault_wake,
+	.set_quota = fault_set_quota,
 	.commit = fault_commit,
 #define CALL(slot, ...) .slot = fault_##slot,
 #define READ_ROWS READ

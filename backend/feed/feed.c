@@ -241,6 +241,7 @@ int feed_note(struct feed_notes *notes, const struct feed_state *state, const st
 	case BACKEND_UNCLAIM:
 	case BACKEND_LEASE:
 	case BACKEND_LOCK:
+	case BACKEND_SETTING:
 	case BACKEND_OP_TYPES:
 		return 0;
 	}
@@ -323,6 +324,7 @@ static bool hits(const struct backend_feed *feed, const struct judging *judging)
 	case BACKEND_UNCLAIM:
 	case BACKEND_LEASE:
 	case BACKEND_LOCK:
+	case BACKEND_SETTING:
 	case BACKEND_OP_TYPES:
 		return false;
 	}
@@ -336,7 +338,8 @@ static int judge(void *arg, const struct backend_feed *feed)
 	if (feed->what == BACKEND_FEED_ANYTHING)
 		return judging->op->type == BACKEND_CLAIM || judging->op->type == BACKEND_UNCLAIM ||
 				       judging->op->type == BACKEND_LEASE ||
-				       judging->op->type == BACKEND_LOCK ?
+				       judging->op->type == BACKEND_LOCK ||
+				       judging->op->type == BACKEND_SETTING ?
 			       0 :
 			       -ESTALE;
 	return hits(feed, judging) ? -ESTALE : 0;

@@ -333,6 +333,14 @@ static int apply_xattr(struct transaction *transaction, const struct backend_op 
 	return erase_key(transaction, &key);
 }
 
+static int apply_setting(struct transaction *transaction, const struct backend_op *op)
+{
+	_cleanup_(key_done) struct key key = key_make(KEY_SETTING);
+
+	key_add_text(&key, op->name);
+	return op->data.size ? put(transaction, &key, op->data) : erase_key(transaction, &key);
+}
+
 static int apply_chunk_put(struct transaction *transaction, const struct backend_op *op)
 {
 	_cleanup_(key_done) struct key key = key_of_node(KEY_CHUNK, op->ino);
@@ -471,14 +479,8 @@ static int apply_guard(struct transaction *transaction, const struct backend_op 
 	return !op->ino && !op->session.data && transaction->shared ? -ESTALE : 0;
 }
 
-static int apply_nothing(struct transaction *transaction, const struct backend_op *op)
-{
-	(void)transaction, (void)op;
-	return 0;
-}
-
 struct recipe {
-	int (*apply)(struct transaction *transaction, const struct backend_op *op);
+	int (*apply)(struct transaction *transaction, const struct backend_op *op); /* or NULL */
 	bool rows; /* changes rows */
 };
 
@@ -502,13 +504,12 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_PIECE_DELETE] = { apply_range_delete, false },
 	[BACKEND_MARK_PUT] = { apply_mark_put, false },
 	[BACKEND_MARK_DELETE] = { apply_mark_delete, false },
-	[BACKEND_CHANGE_DONE] = { apply_nothing, false },
-	[BACKEND_CHANGE_APART] = { apply_nothing, false },
 	[BACKEND_GUARD] = { apply_guard, false },
 	[BACKEND_CLAIM] = { apply_claim, false },
 	[BACKEND_UNCLAIM] = { apply_claim, false },
 	[BACKEND_LEASE] = { apply_lease, false },
 	[BACKEND_LOCK] = { apply_lock, false },
+	[BACKEND_SETTING] = { apply_setting, false },
 };
 
 static int apply_op(struct transaction *transaction, const struct backend_op *op)
@@ -530,7 +531,7 @@ static int apply_op(struct transaction *transaction, const struct backend_op *op
 		if (r < 0)
 			return r;
 	}
-	return recipes[op->type].apply(transaction, op);
+	return recipes[op->type].apply ? recipes[op->type].apply(transaction, op) : 0;
 }
 
 static int apply_batch(struct transaction *transaction, struct backend_batch *batch)
@@ -560,8 +561,7 @@ static void publish(struct transaction *transaction, uint64_t last_feed)
 	pthread_mutex_lock(&store->map_lock);
 	store->map = transaction->map;
 	store->used = transaction->used;
-	if (last_feed != store->last_feed)
-		memory_feed_wake(transaction->memory);
+	memory_feed_wake(transaction->memory);
 	store->last_feed = last_feed;
 	pthread_mutex_unlock(&store->map_lock);
 	transaction->map = old;

@@ -31,6 +31,7 @@ enum key_table {
 	KEY_PIECE = 'P',      /* ino, index, seq -> data */
 	KEY_MARK = 'M',	      /* ino, offset -> index */
 	KEY_MARK_INDEX = 'I', /* ino, index, offset -> nothing */
+	KEY_SETTING = 'T',    /* name -> data */
 };
 
 /* A key under construction; an allocation that failed is remembered in error. */

@@ -90,6 +90,22 @@ static int memory_space(struct backend *backend, struct backend_space *ret_space
 	return 0;
 }
 
+/* As SQLite's default for one value, so that both refuse the same. */
+static const uint64_t ITEM_MAX = 1000000000 - 65536;
+
+/* Of the store in memory all handles have one quota. */
+static void memory_set_quota(struct backend *backend, uint64_t max_size)
+{
+	struct memory_store *store = memory_of(backend)->store;
+
+	pthread_mutex_lock(&store->commit_lock);
+	pthread_mutex_lock(&store->map_lock);
+	store->max_size = max_size;
+	pthread_mutex_unlock(&store->map_lock);
+	pthread_mutex_unlock(&store->commit_lock);
+	backend->max_item = max_size ? MIN(ITEM_MAX, MAX(max_size, BACKEND_ITEM_LEAST)) : ITEM_MAX;
+}
+
 static int memory_check(struct backend *backend, backend_report_fn *report, void *arg)
 {
 	(void)backend;
@@ -128,6 +144,7 @@ static const struct backend_ops memory_ops = {
 	.sync = memory_sync,
 	.space = memory_space,
 	.check = memory_check,
+	.set_quota = memory_set_quota,
 	.is_shared = memory_is_shared,
 	.hold = memory_hold,
 	.lock_find = memory_lock_find,
@@ -142,9 +159,6 @@ static const struct backend_ops memory_ops = {
 #undef READ_ROWS
 };
 /* clang-format on */
-
-/* As SQLite's default for one value, so that both refuse the same. */
-static const uint64_t ITEM_MAX = 1000000000 - 65536;
 
 /* A handle of a store. */
 static int open_handle(struct memory_store *store, struct memory **ret_memory)
@@ -194,10 +208,7 @@ int memory_backend_open(const struct backend_options *options, struct backend **
 		memory_close(&memory->backend);
 		return r;
 	}
-	store->max_size = options->max_size;
-	if (options->max_size)
-		memory->backend.max_item =
-			MIN(ITEM_MAX, MAX(options->max_size, BACKEND_ITEM_LEAST));
+	memory_set_quota(&memory->backend, options->max_size);
 	*ret_backend = &memory->backend;
 	return 0;
 }
@@ -209,7 +220,7 @@ int memory_backend_join(struct backend *backend, struct backend **ret_backend)
 
 	if (r < 0)
 		return r;
-	memory->backend.max_item = backend->max_item;
+	memory->backend.max_item = (uint64_t)backend->max_item;
 	*ret_backend = &memory->backend;
 	return 0;
 }

@@ -347,6 +347,22 @@ int memory_last_ids(struct backend *backend, struct backend_snapshot *snapshot, 
 	return 0;
 }
 
+int memory_setting_list(struct backend *backend, struct backend_snapshot *snapshot,
+			backend_setting_fn *fn, void *arg)
+{
+	struct walk walk = walk_in(snapshot->map, key_make(KEY_SETTING));
+	_cleanup_(buf_done) struct buf name = { 0 };
+
+	(void)backend;
+	while (walk_next(&walk)) {
+		buf_clear(&name);
+		walk.r = key_take_text(&walk.rest, &name);
+		if (walk.r == 0)
+			walk.r = fn(arg, buf_bytes(&name), walk.entry->value);
+	}
+	return walk_end(&walk);
+}
+
 int memory_change_list(struct backend *backend, struct backend_snapshot *snapshot,
 		       backend_change_fn *fn, void *arg)
 {

@@ -6,6 +6,7 @@
 #include "backend/sqlite/error.h"
 #include "backend/sqlite/feed.h"
 #include "backend/sqlite/mounts.h"
+#include "backend/sqlite/setting.h"
 #include "backend/sqlite/store.h"
 #include "backend/sqlite/times.h"
 #include "backend/sqlite/writer.h"
@@ -51,7 +52,7 @@ struct recipe {
 };
 
 static apply_fn apply_row_put, apply_node_put, apply_change_done, apply_guard, apply_claim,
-	apply_lease, apply_lock;
+	apply_lease, apply_lock, apply_setting;
 
 static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_ROW_INSERT] = { { SQL_ROW_INSERT }, "sk@DCU", true, NULL },
@@ -88,6 +89,10 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_UNCLAIM] = { { SQL_NONE }, "", false, apply_claim },
 	[BACKEND_LEASE] = { { SQL_NONE }, "", false, apply_lease },
 	[BACKEND_LOCK] = { { SQL_NONE }, "", false, apply_lock },
+	[BACKEND_SETTING] = { { SQL_SETTING_DELETE, SQL_SETTING_PUT, SQL_SETTING_COUNT },
+			      "nD",
+			      false,
+			      apply_setting },
 };
 
 /* Tables without times have no parameter for it; SQLite then says no, and we do not mind. */
@@ -351,6 +356,13 @@ static int apply_change_done(struct sqlite_conn *conn, const struct backend_op *
 	if (conn->store->mode == MODE_ASIDE)
 		return apply_recipe(conn, &aside, op, now);
 	return apply_recipe(conn, &everything, op, now);
+}
+
+static int apply_setting(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+{
+	return bytes_equal(op->name, BYTES("table")) ?
+		       sqlite_setting_table(conn, op->data) :
+		       apply_recipe(conn, &recipes[BACKEND_SETTING], op, now);
 }
 
 static int check_op(const struct sqlite *store, const struct backend_op *op)

@@ -223,12 +223,12 @@ int sqlite_change_waiting(struct backend *backend, int64_t *ret_oldest, int64_t 
 	return r;
 }
 
-/* 1 when others have changed something that was not digested. */
+/* 1 when others have changed something that was not digested, or a setting. */
 static int ask(struct sqlite *store, int64_t *version)
 {
 	int64_t digested = 0, now = 0;
+	bool cut = false, settings = false;
 	unsigned pending = 0;
-	bool cut = false;
 	int r;
 
 	pthread_mutex_lock(&store->version_lock);
@@ -246,9 +246,14 @@ static int ask(struct sqlite *store, int64_t *version)
 		break;
 	default:
 		r = sqlite_schema_pending(&store->watcher, &pending, &cut);
+		if (r == 0)
+			r = sqlite_conn_number(&store->watcher, SQL_SETTINGS, &now);
+		settings = r == 0 && now != store->watch.settings;
+		if (settings)
+			store->watch.settings = now;
 	}
 	pthread_mutex_unlock(&store->version_lock);
-	return r < 0 ? r : pending || cut;
+	return r < 0 ? r : pending || cut || settings;
 }
 
 /* Sleep for so long or until wake(), then 1; with files also until one of them was written. */

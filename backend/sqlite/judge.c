@@ -13,7 +13,13 @@
 #include "backend/sqlite/store.h"
 #include "src/base/cleanup.h"
 
-static const char default_table[] = "agentscope_sessions";
+const char sqlite_judge_default[] = "agentscope_sessions";
+
+bool sqlite_judge_name(const char *name)
+{
+	return *name && strncasecmp(name, "sqlite_", 7) != 0 &&
+	       strncasecmp(name, "sessfs_", 7) != 0;
+}
 
 int sqlite_look(struct sqlite_conn *conn, struct look *look)
 {
@@ -58,12 +64,12 @@ static int choose_table(struct sqlite *store, const struct backend_options *opti
 		return r;
 	if (served && wanted && strcasecmp(served, wanted) != 0)
 		return sqlite_refuse(ret_why, -EINVAL,
-				     "%s keeps its sessions in the table %s, not in %s", path,
-				     served, wanted);
+				     "%s keeps its sessions in the table %s, not in %s "
+				     "('sessfs config' tells what a store says)",
+				     path, served, wanted);
 	if (!wanted)
-		wanted = served ? served : default_table;
-	if (!*wanted || strncasecmp(wanted, "sqlite_", 7) == 0 ||
-	    strncasecmp(wanted, "sessfs_", 7) == 0)
+		wanted = served ? served : sqlite_judge_default;
+	if (!sqlite_judge_name(wanted))
 		return sqlite_refuse(ret_why, -EINVAL, "'%s' cannot be the name of a table of rows",
 				     wanted);
 	return sqlite_layout_name(&store->layout, wanted);

@@ -29,6 +29,10 @@ int sqlite_look(struct sqlite_conn *conn, struct look *look);
  * -errno with a sentence in *ret_why. */
 int sqlite_judge(struct sqlite *store, const struct backend_options *options, const char *path,
 		 struct look *look, char **ret_why);
+/* What a table of rows is called unless somebody wants otherwise, and whether it may be called so.
+ */
+extern const char sqlite_judge_default[];
+bool sqlite_judge_name(const char *name);
 /* Say why a store could not be opened, if nobody has said it: the error, or a better one. */
 int sqlite_refuse_unreadable(int error, const char *path, char **ret_why);
 

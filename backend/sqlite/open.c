@@ -115,6 +115,7 @@ static const struct backend_ops sqlite_ops = {
 	.change_waiting = sqlite_change_waiting,
 	.change_wait = sqlite_change_wait,
 	.wake = sqlite_wake,
+	.set_quota = sqlite_set_quota,
 	.commit = sqlite_commit,
 	.sync = sqlite_sync,
 	.space = sqlite_space,
@@ -161,7 +162,6 @@ static int allocate(const struct backend_options *options, struct sqlite **ret_s
 	store->queue.last = &store->queue.first;
 	store->guest = !options->owner;
 	store->rows_only = options->rows_only;
-	store->max_size = options->max_size;
 	store->keeper.wal = -1;
 	store->watch.inotify = store->watch.wake = -1;
 	store->room.fd = -1;
@@ -355,22 +355,6 @@ static int set_wal(struct sqlite *store, const char *path, char **ret_why)
 	return r;
 }
 
-static int limit_size(struct sqlite *store)
-{
-	int64_t page = SQLITE_PAGE;
-	int r;
-
-	if (!store->max_size || store->mode == MODE_ASIDE || store->mode == MODE_FROZEN)
-		return 0;
-	r = sqlite_conn_query(&store->writer, "PRAGMA main.page_size", page, &page);
-	if (r < 0)
-		return r;
-	return sqlite_conn_exec_made(
-		&store->writer,
-		sqlite3_mprintf("PRAGMA main.max_page_count = %llu",
-				(unsigned long long)MAX(store->max_size / (uint64_t)page, 1)));
-}
-
 /* Without the file by which mounts know of each other, such as on a full disk, there is one. */
 static int share(struct sqlite *store, const char *path, char **ret_why)
 {
@@ -466,9 +450,6 @@ static int is_utf8(struct sqlite *store)
 /* How often another program may take the file away from under our hands. */
 enum { OPEN_TRIES = 10 };
 
-/* Room for the ids and numbers beside the data in one record. */
-enum { RECORD_ROOM = 65536 };
-
 static int open_store(struct sqlite *store, const char *path, const struct backend_options *options,
 		      char **ret_why)
 {
@@ -491,15 +472,9 @@ static int open_store(struct sqlite *store, const char *path, const struct backe
 		r = bring_main(store, options, &look, path, ret_why);
 	if (r == 0)
 		r = is_utf8(store);
-	if (r == 0)
-		r = limit_size(store);
 	if (r < 0)
 		return r;
-	store->backend.max_item =
-		(uint64_t)sqlite3_limit(store->writer.db, SQLITE_LIMIT_LENGTH, -1) - RECORD_ROOM;
-	if (store->max_size)
-		store->backend.max_item =
-			MIN(store->backend.max_item, MAX(store->max_size, BACKEND_ITEM_LEAST));
+	sqlite_room_quota(store, options->max_size);
 	r = sqlite_watch_start(store);
 	if (r == 0)
 		sqlite_room_open(store);

@@ -42,6 +42,7 @@
 #include "backend/sqlite/error.h"
 #include "backend/sqlite/reserve.h"
 #include "backend/sqlite/room.h"
+#include "backend/sqlite/slots.h"
 #include "backend/sqlite/sqlite.h"
 #include "backend/sqlite/store.h"
 #include "backend/sqlite/writer.h"
@@ -59,8 +60,9 @@ enum {
 	SLICE_PAGES = 16,      /* given back in one transaction, at least */
 	SLICE_PART = 8,	       /* or this part of the reserve */
 	SLICES_AT_ONCE = 32,
-	UNUSED_PAGES = 64, /* not worth giving back as long as there is room */
-	UNUSED_PART = 16,  /* nor one in so many */
+	UNUSED_PAGES = 64,   /* not worth giving back as long as there is room */
+	UNUSED_PART = 16,    /* nor one in so many */
+	RECORD_ROOM = 65536, /* for the ids and numbers beside the data in one record */
 };
 
 struct room {
@@ -111,12 +113,6 @@ static bool has_database(const struct sqlite *store)
 
 void sqlite_room_open(struct sqlite *store)
 {
-	int64_t page = SQLITE_PAGE;
-
-	if (!has_database(store))
-		return;
-	sqlite_conn_query(&store->writer, "PRAGMA main.page_size", page, &page);
-	store->room.page = (uint64_t)page;
 	if (store->mode == MODE_WHOLE && store->owner)
 		sqlite_reserve_open(store);
 }
@@ -319,15 +315,42 @@ void sqlite_room_prepare(struct sqlite *store, uint64_t bytes)
 		empty_wal(store);
 }
 
-static int set_quota(struct sqlite *store, unsigned extra)
+static void set_quota(struct sqlite *store, unsigned extra)
 {
-	if (!store->max_size)
-		return 0;
-	return sqlite_conn_exec_made(
-		&store->writer,
-		sqlite3_mprintf("PRAGMA main.max_page_count = %llu",
-				(unsigned long long)MAX(store->max_size / store->room.page, 1) +
-					extra));
+	uint64_t pages = store->max_size ? MAX(store->max_size / store->room.page, 1) + extra :
+					   (uint64_t)store->room.pages_most;
+
+	/* Without a quota there never was one, unless it is known what to go back to. */
+	if (pages && has_database(store))
+		sqlite_conn_exec_made(&store->writer,
+				      sqlite3_mprintf("PRAGMA main.max_page_count = %llu",
+						      (unsigned long long)pages));
+}
+
+void sqlite_room_quota(struct sqlite *store, uint64_t max_size)
+{
+	const uint64_t record =
+		(uint64_t)sqlite3_limit(store->writer.db, SQLITE_LIMIT_LENGTH, -1) - RECORD_ROOM;
+	int64_t page = SQLITE_PAGE;
+
+	sqlite_conn_query(&store->writer, "PRAGMA main.page_size", page, &page);
+	store->room.page = (uint64_t)page;
+	if (max_size && !store->room.pages_most)
+		sqlite_conn_query(&store->writer, "PRAGMA main.max_page_count", 0,
+				  &store->room.pages_most);
+	store->max_size = max_size;
+	store->backend.max_item =
+		max_size ? MIN(record, MAX(max_size, (uint64_t)BACKEND_ITEM_LEAST)) : record;
+	set_quota(store, 0);
+}
+
+void sqlite_set_quota(struct backend *backend, uint64_t max_size)
+{
+	struct sqlite *store = sqlite_of(backend);
+
+	sqlite_writer_take(store);
+	sqlite_room_quota(store, max_size);
+	sqlite_writer_give(store);
 }
 
 /* Enough for the reserve and for who comes next. */

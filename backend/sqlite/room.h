@@ -15,6 +15,8 @@ struct sqlite;
 
 /* Find or make the reserve, if this store is to have one. */
 void sqlite_room_open(struct sqlite *store);
+/* The quota from now on, in bytes; 0: none. */
+void sqlite_room_quota(struct sqlite *store, uint64_t max_size);
 /* Before the connections are closed. */
 void sqlite_room_ending(struct sqlite *store);
 /* Before a transaction that will write about so many bytes. */

@@ -28,6 +28,16 @@ SQL(SQL_LOCK_PUT, "INSERT OR REPLACE INTO sessfs_lock (ino, mount, locks) "
 SQL(SQL_LOCK_DELETE, "DELETE FROM sessfs_lock WHERE ino = ?1 AND mount = ?2")
 SQL(SQL_LOCK_LIST, "SELECT mount, locks FROM sessfs_lock WHERE ino = ?1 AND mount <> ?2")
 SQL(SQL_NODE_LOCKS_DELETE, "DELETE FROM sessfs_lock WHERE ino = ?1")
+/* The settings, of which the rows' table is one, and how often one was changed. */
+SQL(SQL_SETTING_LIST, "SELECT substr(key, 9), value FROM sessfs_meta WHERE "
+	"key > 'setting:' AND key < 'setting;' UNION ALL "
+	"SELECT key, value FROM sessfs_meta WHERE key = 'table'")
+SQL(SQL_SETTING_DELETE, "DELETE FROM sessfs_meta WHERE key = 'setting:' || ?1")
+SQL(SQL_SETTING_PUT, "INSERT INTO sessfs_meta (key, value) SELECT 'setting:' || ?1, ?2 "
+	"WHERE ?2 <> ''")
+SQL(SQL_SETTING_COUNT, "INSERT INTO sessfs_meta (key, value) VALUES ('settings', 1) "
+	"ON CONFLICT (key) DO UPDATE SET value = value + 1")
+SQL(SQL_SETTINGS, "SELECT coalesce((SELECT value FROM sessfs_meta WHERE key = 'settings'), 0)")
 SQL(SQL_FEED_PUT, "INSERT INTO sessfs_feed (n, mount, what, ino, flags, first_index, session_id, "
 	"state_key, name) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
 SQL(SQL_FEED_LIST, "SELECT n, what, ino, flags, first_index, session_id, state_key, name "

@@ -22,6 +22,7 @@
  *   apply.c   operations as SQL
  *   changes.c others' changes: listing them, waiting for them
  *   mounts.c  which mounts have the store
+ *   setting.c  what the store says for all of them
  *   feed.c    what mounts leave for each other
  *   join.c    a layer below SQLite: one write a transaction, a WAL that grows ahead
  *   keeper.c  the thread that syncs and checkpoints
@@ -89,7 +90,7 @@ struct sqlite {
 	atomic_bool damaged;	/* SQLite has said so: nothing is written any more (error.c) */
 	atomic_bool gone;	/* sqlite_file_there() has said that the file is not there */
 	atomic_bool log_gone;	/* and sqlite_file_durable(), that the log is not */
-	uint64_t max_size;	/* the quota in bytes; 0: none */
+	_Atomic uint64_t max_size; /* the quota in bytes; 0: none */
 
 	struct {
 		pthread_mutex_t lock;
@@ -123,6 +124,7 @@ struct sqlite {
 		uint64_t held;	       /* that it has */
 		uint64_t had;	       /* before it was given up */
 		uint64_t page;	       /* of the database */
+		int64_t pages_most;    /* that SQLite allows without a quota */
 		uint64_t written;      /* by the transaction, and perhaps in memory only; about */
 		uint64_t allowance;    /* that may be written before the disk is looked at again */
 		int64_t taken;	       /* pages in use before the transaction, if above the quota */
@@ -152,9 +154,10 @@ struct sqlite {
 	int64_t handed_out; /* MODE_FROZEN: the version that change_list() last told about */
 
 	struct {
-		int inotify;   /* -1: poll */
-		int wal_watch; /* of the log, by inotify; -1: there is no log yet */
-		int wake;      /* an eventfd: wake() was called */
+		int inotify;	  /* -1: poll */
+		int wal_watch;	  /* of the log, by inotify; -1: there is no log yet */
+		int wake;	  /* an eventfd: wake() was called */
+		int64_t settings; /* how often one was changed, as far as it was told */
 	} watch;
 
 	struct {

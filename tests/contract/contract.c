@@ -224,6 +224,11 @@ struct backend_op mark_put(uint64_t ino, uint64_t offset, int64_t at)
 	};
 }
 
+struct backend_op setting(struct bytes name, struct bytes data)
+{
+	return (struct backend_op){ .type = BACKEND_SETTING, .name = name, .data = data };
+}
+
 struct backend_node plain_node(uint64_t ino)
 {
 	return (struct backend_node){ .ino = ino, .parent = 1, .mode = 0100644, .nlink = 1 };
@@ -398,6 +403,31 @@ const char *xattrs_of(struct backend *backend, uint64_t ino)
 	cr_assert_eq(r, 0, "xattr_list: %d", r);
 	unlook(backend, snapshot);
 	return finish(shown);
+}
+
+static int show_setting(void *arg, struct bytes name, struct bytes data)
+{
+	if (!bytes_equal(name, BYTES("table")))
+		show(arg, "%.*s=%.*s", (int)name.size, name.data, (int)data.size, data.data);
+	return 0;
+}
+
+const char *settings_seen(struct backend *backend, struct backend_snapshot *snapshot)
+{
+	struct buf *shown = next_shown();
+	int r = backend->ops->setting_list(backend, snapshot, show_setting, shown);
+
+	cr_assert_eq(r, 0, "setting_list: %d", r);
+	return finish(shown);
+}
+
+const char *settings_of(struct backend *backend)
+{
+	struct backend_snapshot *snapshot = look(backend);
+	const char *shown = settings_seen(backend, snapshot);
+
+	unlook(backend, snapshot);
+	return shown;
 }
 
 const char *chunks_of(struct backend *backend, uint64_t ino, int64_t first, int64_t last)

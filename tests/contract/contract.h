@@ -63,6 +63,7 @@ struct backend_op xattr_put(uint64_t ino, struct bytes name, struct bytes data);
 struct backend_op chunk_put(uint64_t ino, int64_t at, struct bytes data);
 struct backend_op piece_put(uint64_t ino, int64_t at, int64_t seq, struct bytes data);
 struct backend_op mark_put(uint64_t ino, uint64_t offset, int64_t at);
+struct backend_op setting(struct bytes name, struct bytes data);
 
 /* A plain file's node. */
 struct backend_node plain_node(uint64_t ino);
@@ -89,6 +90,9 @@ const char *chunk_sizes_of(struct backend *backend, uint64_t ino, int64_t first,
 const char *pieces_of(struct backend *backend, uint64_t ino, int64_t first);
 const char *pieces_from(struct backend *backend, uint64_t ino, int64_t first, int64_t first_seq);
 const char *changes_of(struct backend *backend);
+/* Without the rows' table. */
+const char *settings_of(struct backend *backend);
+const char *settings_seen(struct backend *backend, struct backend_snapshot *snapshot);
 
 /* A snapshot that must succeed, with BACKEND_ANYWAY. */
 struct backend_snapshot *look(struct backend *backend);

@@ -316,6 +316,57 @@ Mounts(who_has_locks_that_he_has_not_told_keeps_all_others_out)
 	cr_expect_eq(COMMIT(two, lock(&reader, 1)), 0);
 }
 
+Mounts(a_setting_of_one_is_the_other_s_too_and_wakes_it)
+{
+	while (two->ops->change_wait(two, 0))
+		;
+	cr_expect_eq(COMMIT(one, setting(BYTES("ttl"), BYTES("60"))), 0);
+	cr_expect_eq(two->ops->change_wait(two, 10000), 1);
+	cr_expect_eq(snapshot_error(two), 0, "there is nothing to digest");
+	cr_expect_str_eq(settings_of(two), "ttl=60");
+	cr_expect_eq(COMMIT(two, setting(BYTES("ttl"), BYTES(""))), 0);
+	cr_expect_str_eq(settings_of(one), "");
+}
+
+static int call_table(const struct backend_options *options, const char *name)
+{
+	struct backend *backend = open_at(scratch_path("store.db"), options);
+	const struct backend_op op = setting(BYTES("table"), bytes_str(name));
+	int r = backend_commit(backend, &op, 1, BACKEND_ANYWAY);
+
+	shut(backend);
+	return r;
+}
+
+Test(tables, of_rows_get_another_name_while_they_are_empty, .fini = close_stores)
+{
+	static const struct backend_options alone = { .create = true, .owner = "the test" };
+	static const struct backend_options guest = { .create = true };
+	struct backend *backend;
+	sqlite3 *other;
+
+	cr_expect_eq(call_table(&guest, "mine"), -EBUSY);
+	cr_expect_eq(call_table(&shared, "mine"), -EBUSY);
+	cr_expect_eq(call_table(&alone, "sessfs_node"), -EINVAL);
+	cr_expect_eq(call_table(&alone, "my rows"), 0);
+	other = other_open(scratch_path("store.db"));
+	cr_expect_str_eq(other_asks(other, "SELECT count(*) FROM \"my rows\""), "0");
+	cr_expect_str_eq(other_asks(other, "SELECT count(*) FROM sqlite_schema WHERE "
+					   "name = 'agentscope_sessions'"),
+			 "0");
+	other_runs(other, "CREATE TABLE unfit (a)");
+	cr_expect_eq(call_table(&alone, "unfit"), -EINVAL);
+	backend = open_at(scratch_path("store.db"), &alone);
+	other_runs(other, "INSERT INTO \"my rows\" (session_id, state_key, state_data) "
+			  "VALUES ('sess', 'messages', '1')");
+	cr_expect_str_eq(rows_of(backend, S, K), "0=1");
+	cr_expect_eq(snapshot_error(backend), -ESTALE, "the triggers have moved along");
+	shut(backend);
+	cr_expect_eq(call_table(&alone, ""), -ENOTEMPTY);
+	cr_expect_eq(call_table(&alone, "MY ROWS"), 0, "it is called so");
+	other_close(other);
+}
+
 Test(mounts, of_a_file_under_another_name_are_refused, .fini = close_stores)
 {
 	static const struct backend_options alone = { .create = true, .owner = "another" };
