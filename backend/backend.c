@@ -80,6 +80,11 @@ bool backend_is_shared(struct backend *backend)
 	return backend->ops->is_shared && backend->ops->is_shared(backend);
 }
 
+bool backend_on_duty(struct backend *backend)
+{
+	return !backend->ops->on_duty || backend->ops->on_duty(backend);
+}
+
 void backend_turn(struct backend *backend, bool take)
 {
 	if (backend->ops->turn)

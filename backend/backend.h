@@ -488,9 +488,13 @@ struct backend_ops {
 	 * without quotas: backend_set_quota(). */
 	void (*set_quota)(struct backend *backend, uint64_t max_size);
 
-	/* Whether other mounts have the store now.  NULL: never, as the seven that follow, which
+	/* Whether other mounts have the store now.  NULL: never, as the eight that follow, which
 	 * may be called through backend_...() then. */
 	bool (*is_shared)(struct backend *backend);
+	/* Whether it is this mount that does what one mount at a time has to do, such as removing
+	 * what has lived for long enough: one that asks is on duty from when nobody else is until
+	 * it ends, however that comes.  NULL: it is. */
+	bool (*on_duty)(struct backend *backend);
 	/* No other mount commits until the turn is given back, by who has taken it: for a batch
 	 * that has failed with -ESTALE again and again. */
 	void (*turn)(struct backend *backend, bool take);
@@ -577,6 +581,7 @@ int backend_copy(struct backend *backend, const char *new_store, const struct ba
 /* Of a store that has one mount at a time: false, nothing, -ENOENT. */
 void backend_set_quota(struct backend *backend, uint64_t max_size);
 bool backend_is_shared(struct backend *backend);
+bool backend_on_duty(struct backend *backend);
 int backend_feed_list(struct backend *backend, struct backend_snapshot *snapshot,
 		      backend_feed_fn *fn, void *arg);
 void backend_turn(struct backend *backend, bool take);

@@ -150,6 +150,18 @@ bool memory_is_shared(struct backend *backend)
 	return shared;
 }
 
+/* The mount that was there first. */
+bool memory_on_duty(struct backend *backend)
+{
+	struct memory *memory = memory_of(backend);
+	bool first;
+
+	pthread_mutex_lock(&memory->store->map_lock);
+	first = !memory->next;
+	pthread_mutex_unlock(&memory->store->map_lock);
+	return first;
+}
+
 int memory_feed_list(struct backend *backend, struct backend_snapshot *snapshot,
 		     backend_feed_fn *fn, void *arg)
 {

@@ -76,6 +76,7 @@ int memory_feed_judge_locks(const struct memory *memory, const struct map *map, 
 			    struct bytes locks);
 
 bool memory_is_shared(struct backend *backend);
+bool memory_on_duty(struct backend *backend);
 bool memory_hold(struct backend *backend, bool untold);
 int memory_lock_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		     const struct backend_lock *lock, struct backend_lock *ret_lock);

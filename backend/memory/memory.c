@@ -146,6 +146,7 @@ static const struct backend_ops memory_ops = {
 	.check = memory_check,
 	.set_quota = memory_set_quota,
 	.is_shared = memory_is_shared,
+	.on_duty = memory_on_duty,
 	.hold = memory_hold,
 	.lock_find = memory_lock_find,
 	.feed_list = memory_feed_list,

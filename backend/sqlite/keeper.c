@@ -19,6 +19,12 @@
  * enough has gathered that none has copied, however large the WAL is.  While somebody writes all
  * the time, they never reach the end of the WAL, which would grow for ever; so when it has become
  * large, the rest is copied while the writer is held.
+ *
+ * Of several mounts each syncs and checkpoints for itself: a sync that fails is reported to who has
+ * the file open and asks, and has to be known to the mount that promises fsync; a mount that is
+ * stopped must not be the one on which what others have committed depends; and who finds nothing to
+ * copy is done at once.  What is one mount's to do is on duty's (mounts.c): to give room back, and
+ * the reserve.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -372,7 +378,8 @@ static void *keep(void *arg)
 		} else {
 			if (!tidy) {
 				checkpoint(store);
-				sqlite_room_tidy(store);
+				if (sqlite_mounts_duty(store))
+					sqlite_room_tidy(store);
 				tidy = true;
 			}
 			idle = !atomic_exchange(&store->keeper.used, false);

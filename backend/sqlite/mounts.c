@@ -13,6 +13,10 @@
  * writes asks how many there are while it holds that lock.  So what is written behind the joining
  * of a mount is told to it, and what was written before it reads itself.
  *
+ * Some work is for one mount at a time: expiry, orphans, giving room back.  It is done by the one
+ * that is on duty, which has the lock of byte DUTY; whoever asks first when it is free gets it.
+ * One that is stopped keeps it, and its work waits.
+ *
  * Nothing in the file is needed when no mount is there.  The last one that leaves removes it,
  * unless it was killed.  It is read with pread(2), not mapped: whoever may write to the store may
  * cut it.
@@ -26,6 +30,7 @@
 
 #include "backend/sqlite/beside.h"
 #include "backend/sqlite/mounts.h"
+#include "backend/sqlite/slots.h"
 #include "backend/sqlite/store.h"
 #include "backend/sqlite/times.h"
 #include "src/base/cleanup.h"
@@ -38,6 +43,7 @@ enum {
 	/* Bytes that are locked. */
 	REGISTRY = 0,
 	TURN = 1,
+	DUTY = 2,
 	FIRST_SLOT = 16,
 	TRIES = 100,	 /* to find the file that is there */
 	SWEEP_MS = 1000, /* between two looks for mounts that have ended */
@@ -276,6 +282,16 @@ bool sqlite_mounts_untold(const struct sqlite *store)
 		if (i != store->mounts.slot && slots[i].untold && is_alive(store, slots, i))
 			return true;
 	return false;
+}
+
+bool sqlite_mounts_duty(const struct sqlite *store)
+{
+	return store->mounts.fd < 0 || lock_byte(store->mounts.fd, F_OFD_SETLK, F_WRLCK, DUTY) == 0;
+}
+
+bool sqlite_on_duty(struct backend *backend)
+{
+	return sqlite_mounts_duty(sqlite_of(backend));
 }
 
 static uint64_t times_asked(const struct sqlite *store)

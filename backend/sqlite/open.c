@@ -122,6 +122,7 @@ static const struct backend_ops sqlite_ops = {
 	.check = sqlite_check,
 	.copy = sqlite_copy,
 	.is_shared = sqlite_is_shared,
+	.on_duty = sqlite_on_duty,
 	.turn = sqlite_turn,
 	.hold = sqlite_hold,
 	.lock_find = sqlite_lock_find,

@@ -444,6 +444,9 @@ void sqlite_room_tidy(struct sqlite *store)
 
 	while (more && !store->damaged && !is_wanted(store)) {
 		sqlite_writer_take(store);
+		/* Who had the reserve may have ended. */
+		if (store->mode == MODE_WHOLE && store->owner)
+			sqlite_reserve_open(store);
 		more = store->mode == MODE_WHOLE && store->owner && give_back(store);
 		any |= more;
 		if (!more && (any || store->room.nearly_full))

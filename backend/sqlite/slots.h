@@ -27,6 +27,7 @@ int sqlite_sync(struct backend *backend);
 int sqlite_space(struct backend *backend, struct backend_space *ret_space);
 int sqlite_check(struct backend *backend, backend_report_fn *report, void *arg);
 bool sqlite_is_shared(struct backend *backend);
+bool sqlite_on_duty(struct backend *backend);
 void sqlite_turn(struct backend *backend, bool take);
 bool sqlite_hold(struct backend *backend, bool untold);
 int sqlite_lock_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,

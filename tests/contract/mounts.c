@@ -328,6 +328,15 @@ Mounts(a_setting_of_one_is_the_other_s_too_and_wakes_it)
 	cr_expect_str_eq(settings_of(one), "");
 }
 
+Mounts(one_is_on_duty_until_it_ends)
+{
+	cr_expect(backend_on_duty(one));
+	cr_expect_not(backend_on_duty(two));
+	cr_expect(backend_on_duty(one), "it stays so");
+	shut(one);
+	cr_expect(backend_on_duty(two));
+}
+
 static int call_table(const struct backend_options *options, const char *name)
 {
 	struct backend *backend = open_at(scratch_path("store.db"), options);
