@@ -207,16 +207,36 @@ static int node_changed(struct digesting *digesting, struct inode *inode, struct
 	return 0;
 }
 
+/* What another mount has put into the trash (upkeep/trash.c) is gone, until it comes back. */
+static bool is_trashed(const struct inode *inode, const struct backend_node *node)
+{
+	return inode_is_dir(inode) ?
+		       node->parent == BACKEND_TRASH :
+		       inode_is_state(inode) && node->key.data && node->kind == BACKEND_ORDINARY;
+}
+
+static void come_back(struct inode *inode)
+{
+	inode->gone = inode->orphaned = false;
+	stage_done(&inode->orphan);
+	inode->orphan = (struct stage){ 0 };
+}
+
 static int digest_inode(struct digesting *digesting, struct inode *inode, bool bytes)
 {
 	struct backend_node node;
 	int r = ASK(&digesting->view, node_get, inode->ino, &node);
 
-	if (r == -ENOENT) {
+	if (r == -ENOENT)
 		ghost_lost(digesting->tree, inode);
+	if (r == -ENOENT || (r == 0 && is_trashed(inode, &node))) {
 		node_gone(digesting, inode);
+		if (r == 0)
+			backend_node_done(&node);
 		return 0;
 	}
+	if (r == 0 && inode->gone && node.nlink)
+		come_back(inode);
 	if (r == 0 && inode->gone)
 		backend_node_done(&node);
 	else if (r == 0)

@@ -12,6 +12,7 @@
 #include <sys/xattr.h>
 
 #include "backend/memory/memory.h"
+#include "fs/api/trash.h"
 #include "fs/tree/tree.h"
 #include "fs/upkeep/upkeep.h"
 #include "src/base/tick.h"
@@ -65,6 +66,49 @@ Many(what_one_removes_is_gone_for_the_other)
 	ON(1) cr_expect_eq(removed_dir("s/d"), 0);
 	ON(0) cr_expect_eq(looked_up("s/d"), -ENOENT);
 	ON(0) cr_expect_eq(make_file("s/d/x", S_IFREG | 0644), -ENOENT);
+}
+
+static int keep_id(void *arg, const struct trash_item *item)
+{
+	*(uint64_t *)arg = item->id;
+	return 0;
+}
+
+static void bring_back(void)
+{
+	struct backend_snapshot *snapshot;
+	uint64_t id = 0;
+
+	cr_assert_eq(world_store->ops->snapshot_begin(world_store, BACKEND_ANYWAY, &snapshot), 0);
+	cr_assert_eq(trash_list(world_store, snapshot, keep_id, &id), 0);
+	world_store->ops->snapshot_end(world_store, snapshot);
+	cr_assert_eq(tree_trash_undo(world_tree, id), 0);
+}
+
+Many(a_session_that_one_puts_into_the_trash_is_gone_for_the_other_until_it_comes_back)
+{
+	static const char *const paths[] = { "s", "s/d", "s/d/k.json", "s/l.jsonl", "s/o" };
+	struct inode *known[ARRAY_SIZE(paths)];
+
+	ON(0) make_dir("s/d");
+	ON(0) save("s/d/k.json", "{}");
+	ON(0) append("s/l.jsonl", "1\n2\n");
+	ON(0) save("s/o", "text");
+	ON(1) cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n");
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		known[i] = inode_at(paths[i]);
+	ON(0) cr_assert_eq(tree_trash(world_tree, BYTES("s"), INT64_MAX, TRASH_GRACE), 0);
+	ON(1) cr_expect_eq(world_tree->take_in(world_tree), 0);
+	ON(1) cr_expect_eq(looked_up("s"), -ENOENT);
+	ON(1) cr_expect_str_eq(names_in(""), "");
+	ON(0) bring_back();
+	ON(1) cr_expect_eq(world_tree->take_in(world_tree), 0);
+	ON(1) cr_expect_str_eq(content_of("s/d/k.json"), "{}");
+	ON(1) cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n");
+	ON(1) cr_expect_str_eq(content_of("s/o"), "text");
+	ON(1) append("s/l.jsonl", "3\n");
+	ON(0) cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n3\n");
+	ON(1) for (size_t i = 0; i < ARRAY_SIZE(paths); i++) forget(known[i]);
 }
 
 Many(attributes_are_the_same)
