@@ -10,6 +10,8 @@
 
 struct tree;
 
+/* What the store says of strict, exact, pause, ttl, grace and max_size counts before what is here
+ * (fs/api/settings.h). */
 struct tree_options {
 	bool read_only;
 	bool strict; /* refuse bytes that are not JSON with EINVAL (contract, section 6) */
@@ -23,7 +25,8 @@ struct tree_options {
 	bool expires;
 	int64_t ttl; /* nanoseconds, as the next one */
 	int64_t grace;
-	bool set_uid; /* show every file as owned by uid; likewise gid */
+	uint64_t max_size; /* quota of the store in bytes; 0: none */
+	bool set_uid;	   /* show every file as owned by uid; likewise gid */
 	bool set_gid;
 	bool set_umask; /* clear these bits in every mode shown */
 	uid_t uid;

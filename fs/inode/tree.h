@@ -5,6 +5,7 @@
 /* The tree itself.  Comments name the locks; what has none and is not atomic stays as it is while
  * requests are served. */
 
+#include "fs/api/settings.h"
 #include "fs/inode/state.h"
 #include "fs/inode/view.h"
 #include "fs/inode/writing.h"
@@ -20,6 +21,13 @@ struct kept {
 struct tree {
 	struct backend *backend;
 	struct tree_options options;
+	/* settings.c: what the store says, as the taker has seen it last, and what counts now, by
+	 * that or by the options. */
+	struct settings settings;
+	uint64_t max_size;
+	_Atomic int64_t ttl;
+	_Atomic int64_t grace;
+	_Atomic unsigned pause;
 	_Atomic uint64_t changes; /* of content, by anybody, in memory or not */
 	/* kept.h; its lock is taken under inode.lock, and calls of the store under it. */
 	struct {

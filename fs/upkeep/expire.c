@@ -90,7 +90,7 @@ static int find_ttl(struct expiring *expiring, const struct backend_node *node, 
 	_cleanup_(buf_done) struct buf text = { 0 };
 	int r = ASK(view, xattr_get, node->ino, BYTES(TRASH_TTL), &text);
 
-	*ret_ttl = expiring->tree->options.ttl;
+	*ret_ttl = expiring->tree->ttl;
 	if (r == 0)
 		ttl_parse(buf_bytes(&text), ret_ttl);
 	return r == -ENODATA ? 0 : r;
@@ -135,10 +135,11 @@ static void remove_session(struct expiring *expiring, size_t i)
 	struct tree *tree = expiring->tree;
 	struct bytes name = bytes_make(expiring->name[i], expiring->name_size[i]);
 	int64_t ttl = expiring->ttl[i];
-	int r = tree_trash(tree, name, expiring->now - ttl, tree->options.grace);
+	const int64_t grace = tree->grace;
+	int r = tree_trash(tree, name, expiring->now - ttl, grace);
 
 	if (r == 0) {
-		say_removed(name, ttl, tree->options.grace);
+		say_removed(name, ttl, grace);
 		return;
 	}
 	look_again(expiring, expiring->now + SECONDS_AGAIN * second);

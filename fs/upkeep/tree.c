@@ -49,20 +49,22 @@ static void tree_end_ghosts(struct tree *tree, bool now)
 			  strerror(-r));
 }
 
-/* Waits for changes of others and takes them in. */
+/* Waits for changes of others and takes them in, also what the store says by now. */
 static void *tree_take(void *arg)
 {
 	struct tree *tree = arg;
 	uint64_t asked;
 
 	while (!tree->stopping) {
-		bool due = tree->backend->ops->change_wait(tree->backend, TIMES_INTERVAL) > 0;
+		bool told = tree->backend->ops->change_wait(tree->backend, TIMES_INTERVAL) > 0;
+		bool due = taker_asked(tree, &asked) || told;
 
-		due |= taker_asked(tree, &asked);
 		if (tree->stopping)
 			break;
 		if (due || aparts_are_due(tree))
 			taker_has(tree, asked, tree_reconcile(tree));
+		if (told)
+			settings_look(tree);
 	}
 	return NULL;
 }
@@ -226,8 +228,11 @@ int tree_open(struct backend *backend, const struct tree_options *options, struc
 	      char **ret_why)
 {
 	struct tree *tree = tree_alloc(backend, options);
+	_cleanup_(freep) char *reason = NULL;
 	int r = tree ? 0 : -ENOMEM;
 
+	if (r == 0)
+		r = unless_damaged(tree, settings_obey(tree, &reason));
 	if (r == 0 && !options->read_only)
 		r = unless_damaged(tree, tree_delete_orphans(tree, true));
 	if (r == 0)
@@ -237,13 +242,10 @@ int tree_open(struct backend *backend, const struct tree_options *options, struc
 	if (r == 0)
 		r = tree_start(tree);
 	if (r < 0) {
-		struct buf why = { 0 };
-
-		if (ret_why &&
-		    buf_printf(&why, "cannot read the store's tree: %s", strerror(-r)) == 0 &&
-		    buf_append_byte(&why, '\0') == 0)
-			*ret_why = steal_ptr(why.data);
-		buf_done(&why);
+		if (ret_why)
+			*ret_why = reason ? steal_ptr(reason) :
+					    str_printf("cannot read the store's tree: %s",
+						       strerror(-r));
 		if (tree) {
 			kept_end(tree);
 			tree_free(tree);

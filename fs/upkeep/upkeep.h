@@ -10,6 +10,11 @@
  * */
 int expire_start(struct tree *tree);
 void expire_stop(struct tree *tree);
+
+/* Obey what the store says for all its mounts, when the tree is opened; *ret_why as in
+ * settings_read().  And look, in the taker, whether it says something else by now. */
+int settings_obey(struct tree *tree, char **ret_why);
+void settings_look(struct tree *tree);
 /* Somebody has set a ttl. */
 void expire_soon(struct tree *tree);
 

@@ -221,7 +221,7 @@ static int publish_save(struct tree *tree, struct writing *writing, struct notes
 /* Nanoseconds without a write after which a writer has paused. */
 static int64_t pause_time(const struct tree *tree)
 {
-	unsigned seconds = tree->options.set_pause ? tree->options.pause : 1;
+	unsigned seconds = tree->pause;
 
 	return seconds ? (int64_t)seconds * 1000000000 : INT64_MAX;
 }

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_API_SETTINGS_H
+#define FS_API_SETTINGS_H
+
+/*
+ * What a store says for all its mounts, and for the commands that work on it: as numbers, which are
+ * stored as decimal text (BACKEND_SETTING).
+ *
+ * A tree that writes obeys what is set, whatever its options say; whether these may say something
+ * else is judged by who takes them (src/user/settings.h).  What decides what bytes mean, strict and
+ * exact, it reads when it is opened; the others while it lives as well.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct backend;
+
+enum setting {
+	SETTING_STRICT, /* 0 or 1, as the next */
+	SETTING_EXACT,
+	SETTING_MAX_SIZE, /* bytes; 0: no quota */
+	SETTING_TTL,	  /* seconds; 0: for ever */
+	SETTING_GRACE,	  /* seconds; 0: none */
+	SETTING_PAUSE,	  /* seconds; 0: at close only */
+	SETTINGS,
+};
+
+struct settings {
+	bool set[SETTINGS];
+	uint64_t value[SETTINGS];
+};
+
+/* What it is called, in the store and as an option of a mount. */
+const char *setting_name(enum setting setting);
+/* All that are set, and the name of the rows' table if ret_table is not NULL, which may come to be
+ * NULL; owned by the caller.  -EINVAL when one is not understood; *ret_why is a sentence then, of
+ * which the same holds. */
+int settings_read(struct backend *backend, struct settings *ret_settings, char **ret_table,
+		  char **ret_why);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#include "fs/api/settings.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "fs/base/ttl.h"
+#include "fs/upkeep/upkeep.h"
+#include "src/base/log.h"
+
+static const int64_t second = 1000000000;
+
+static const struct {
+	const char *name;
+	uint64_t most;
+	const char *unit;
+} rows[SETTINGS] = {
+	[SETTING_STRICT] = { "strict", 1, "" },
+	[SETTING_EXACT] = { "exact", 1, "" },
+	[SETTING_MAX_SIZE] = { "max_size", INT64_MAX, " bytes" },
+	[SETTING_TTL] = { "ttl", INT64_MAX / 1000000000, " s" },
+	[SETTING_GRACE] = { "grace", INT64_MAX / 1000000000, " s" },
+	[SETTING_PAUSE] = { "pause", 1024, " s" },
+};
+
+const char *setting_name(enum setting setting)
+{
+	return rows[setting].name;
+}
+
+struct reading {
+	struct settings settings;
+	char *table;
+	char **why;
+};
+
+/* What is called otherwise is of a version that knows more, and for it. */
+static int keep_setting(void *arg, struct bytes name, struct bytes data)
+{
+	struct reading *reading = arg;
+	struct settings *settings = &reading->settings;
+	struct bytes rest = data;
+
+	if (bytes_equal(name, BYTES("table"))) {
+		free(reading->table);
+		reading->table = bytes_dup(data);
+		return reading->table ? 0 : -ENOMEM;
+	}
+	for (size_t i = 0; i < SETTINGS; i++) {
+		if (!bytes_equal(name, bytes_str(rows[i].name)))
+			continue;
+		settings->set[i] =
+			number_take(&rest, rows[i].most, &settings->value[i]) && !rest.size;
+		if (!settings->set[i])
+			return str_explain(reading->why, -EINVAL,
+					   "the store has the setting %s=%.*s, which is not "
+					   "understood; 'sessfs config STORE %s=' takes it back",
+					   rows[i].name, (int)MIN(data.size, 100), data.data,
+					   rows[i].name);
+	}
+	return 0;
+}
+
+int settings_read(struct backend *backend, struct settings *ret_settings, char **ret_table,
+		  char **ret_why)
+{
+	struct reading reading = { .why = ret_why };
+	struct backend_snapshot *snapshot;
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+
+	if (r < 0)
+		return r;
+	r = backend->ops->setting_list(backend, snapshot, keep_setting, &reading);
+	backend->ops->snapshot_end(backend, snapshot);
+	if (r == 0)
+		*ret_settings = reading.settings;
+	if (r == 0 && ret_table)
+		*ret_table = reading.table;
+	else
+		free(reading.table);
+	return r;
+}
+
+/* In a tree. */
+
+static uint64_t choose(const struct settings *settings, enum setting setting, uint64_t own)
+{
+	return settings->set[setting] ? settings->value[setting] : own;
+}
+
+static void apply(struct tree *tree, const struct settings *settings)
+{
+	const struct tree_options *own = &tree->options;
+	uint64_t max_size = choose(settings, SETTING_MAX_SIZE, own->max_size);
+
+	tree->ttl = (int64_t)choose(settings, SETTING_TTL, (uint64_t)(own->ttl / second)) * second;
+	tree->grace =
+		(int64_t)choose(settings, SETTING_GRACE, (uint64_t)(own->grace / second)) * second;
+	tree->pause = (unsigned)choose(settings, SETTING_PAUSE, own->set_pause ? own->pause : 1);
+	if (max_size != tree->max_size)
+		backend_set_quota(tree->backend, max_size);
+	tree->max_size = max_size;
+	tree->settings = *settings;
+}
+
+int settings_obey(struct tree *tree, char **ret_why)
+{
+	struct settings settings = { 0 };
+	int r = 0;
+
+	/* So that they count where nothing can be read. */
+	apply(tree, &settings);
+	if (!tree->options.read_only)
+		r = settings_read(tree->backend, &settings, NULL, ret_why);
+	if (r < 0)
+		return r;
+	tree->options.strict = choose(&settings, SETTING_STRICT, tree->options.strict);
+	tree->options.exact = choose(&settings, SETTING_EXACT, tree->options.exact);
+	apply(tree, &settings);
+	return 0;
+}
+
+static bool same(const struct settings *a, const struct settings *b, size_t i)
+{
+	return a->set[i] == b->set[i] && a->value[i] == b->value[i];
+}
+
+void settings_look(struct tree *tree)
+{
+	_cleanup_(freep) char *why = NULL;
+	struct settings settings;
+	bool any = false;
+
+	/* What cannot be read, or is not understood, changes nothing; the next one who opens the
+	 * store is told. */
+	if (tree->options.read_only || settings_read(tree->backend, &settings, NULL, &why) < 0)
+		return;
+	for (size_t i = SETTING_MAX_SIZE; i < SETTINGS; i++) {
+		if (same(&settings, &tree->settings, i))
+			continue;
+		any = true;
+		if (settings.set[i])
+			log_info("the store says %s=%" PRIu64 "%s from now on", rows[i].name,
+				 settings.value[i], rows[i].unit);
+		else
+			log_info("the store says nothing of %s any more", rows[i].name);
+	}
+	if (!any)
+		return;
+	apply(tree, &settings);
+	expire_soon(tree);
+}
