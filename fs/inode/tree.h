@@ -28,6 +28,8 @@ struct tree {
 	_Atomic int64_t ttl;
 	_Atomic int64_t grace;
 	_Atomic unsigned pause;
+	/* Another mount has set a ttl, perhaps. */
+	_Atomic bool ttls_changed;
 	_Atomic uint64_t changes; /* of content, by anybody, in memory or not */
 	/* kept.h; its lock is taken under inode.lock, and calls of the store under it. */
 	struct {

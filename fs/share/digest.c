@@ -249,6 +249,9 @@ static int digest_node(struct digesting *digesting, const struct backend_feed *f
 	struct inode *inode = inode_known(digesting->tree, feed->ino);
 	int r;
 
+	/* A directory has no bytes but attributes. */
+	if (feed->bytes && feed->session.data && !feed->key.data)
+		digesting->tree->ttls_changed = true;
 	/* Another file has the key of one that was removed here a moment ago. */
 	if (feed->moved && feed->session.data && feed->key.data && !inode)
 		ghost_set_theirs(digesting->tree, feed->session, feed->key);
@@ -281,6 +284,7 @@ static int digest_anything(struct digesting *digesting)
 	struct inodes all = inodes_get(digesting->tree, NULL);
 	int r = 0;
 
+	digesting->tree->ttls_changed = true;
 	for (size_t i = 0; r == 0 && i < all.count; i++) {
 		r = inode_is_state(all.inode[i]) ? ghost_look(digesting, all.inode[i]) : 0;
 		if (r == 0)

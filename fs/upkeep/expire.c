@@ -6,7 +6,8 @@
  * A thread looks when the first of them may be due, as far as the last look can tell: what has
  * changed since is only due later, and who sets a ttl says so (expire_soon).  Other programs may
  * add rows with old times, so it looks at least once an hour; and at most every five seconds,
- * whatever is set meanwhile.  It is a thread of its own, since nobody else is to wait for it.
+ * whatever is set meanwhile.  It is a thread of its own, since nobody else is to wait for it.  Of
+ * several mounts the one on duty does it, and hears what is set on others (tree.ttls_changed).
  *
  * A look costs one question for each session, whether it has a ttl, and for those that have one a
  * listing of their files; rows are read only of those that seem to be due.  It holds no lock, and
@@ -224,6 +225,15 @@ static int64_t expire_all(struct tree *tree)
 	return MAX(expiring.next, expiring.now + SECONDS_LEAST * second);
 }
 
+/* The same, if it is this mount's to do; otherwise it may come to be. */
+static int64_t expire_ours(struct tree *tree)
+{
+	if (tree->backend->read_only)
+		return INT64_MAX;
+	return backend_on_duty(tree->backend) ? expire_all(tree) :
+						time_now() + SECONDS_LEAST * second;
+}
+
 /* Not for long at a time, since somebody may set the clock. */
 static void wait_some(struct tree *tree, int64_t wait)
 {
@@ -246,7 +256,7 @@ static void *expire(void *arg)
 		/* What is set during the look counts. */
 		tree->expire_at = INT64_MAX;
 		pthread_mutex_unlock(&tree->expire_lock);
-		next = tree->backend->read_only ? INT64_MAX : expire_all(tree);
+		next = expire_ours(tree);
 		pthread_mutex_lock(&tree->expire_lock);
 		tree->expire_at = MIN(tree->expire_at, next);
 	}

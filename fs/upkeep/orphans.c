@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Files that were unlinked while open when the last mount ended without a word. */
+/* Files that were unlinked while open when the last mount ended without a word; and, by the one of
+ * several mounts that is on duty, those that no mount needs any more. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -202,6 +203,8 @@ static int delete_orphans(struct tree *tree, bool opening, bool shared)
 		r = keep_theirs(tree, &view, &orphans);
 	if (r < 0)
 		return r == -EROFS ? 0 : r;
+	if (shared && !backend_on_duty(tree->backend))
+		return 0;
 	view_end(&view);
 	r = delete_together(tree, orphans.node, orphans.count);
 	if (r == -ENOSPC) {
@@ -220,9 +223,14 @@ int tree_reap_orphans(struct tree *tree)
 {
 	bool shared = backend_is_shared(tree->backend), was = tree->was_shared;
 
-	tree->was_shared = shared;
 	if (!shared && !was)
 		return 0;
+	if (!backend_on_duty(tree->backend)) {
+		/* For when it is, even if alone by then. */
+		tree->was_shared = true;
+		return 0;
+	}
+	tree->was_shared = shared;
 
 	/* So that nobody here comes to need one meanwhile. */
 	WITH_WRITE_LOCK(tree);

@@ -65,6 +65,8 @@ static void *tree_take(void *arg)
 			taker_has(tree, asked, tree_reconcile(tree));
 		if (told)
 			settings_look(tree);
+		if (atomic_exchange(&tree->ttls_changed, false))
+			expire_soon(tree);
 	}
 	return NULL;
 }
