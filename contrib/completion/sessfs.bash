@@ -5,7 +5,8 @@
 # /usr/local/share/bash-completion/completions/sessfs.
 
 _sessfs_commands='mount umount check ls cat append put rm sessions stats mounts import export
-	backup restore gc'
+	backup restore gc config'
+_sessfs_settings='strict= exact= max_size= ttl= grace= pause= table='
 _sessfs_mount_options='ro allow_other uid= gid= umask= table= strict exact exclusive max_size= pause= ttl= grace= threads=
 	auto_unmount nonempty allow_dev allow_suid remount noexec debug'
 declare -A _sessfs_options=(
@@ -81,6 +82,10 @@ _sessfs() {
 	case $command:${#operands[@]} in
 	ls:1 | append:1 | put:1 | cat:[1-9]* | rm:[1-9]* | export:[2-9]*)
 		_sessfs_names "${operands[0]}" "$word"
+		;;
+	config:[1-9]*)
+		mapfile -t COMPREPLY < <(compgen -W "$_sessfs_settings" -- "$word")
+		compopt -o nospace
 		;;
 	*)
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")

@@ -3,7 +3,7 @@
 # Completion of sessfs command lines for fish: copy this file to ~/.config/fish/completions or
 # /usr/local/share/fish/vendor_completions.d.
 
-set -l commands mount umount check ls cat append put rm sessions stats mounts import export backup restore gc help
+set -l commands mount umount check ls cat append put rm sessions stats mounts import export backup restore gc config help
 
 # The names in the store that is the first operand.
 function __sessfs_names
@@ -47,6 +47,7 @@ complete -c sessfs -n __sessfs_needs_command -a export -d 'Hand files out'
 complete -c sessfs -n __sessfs_needs_command -a backup -d 'Copy a store into one file'
 complete -c sessfs -n __sessfs_needs_command -a restore -d 'Make a store of a backup'
 complete -c sessfs -n __sessfs_needs_command -a gc -d 'Remove old sessions, bring them back'
+complete -c sessfs -n __sessfs_needs_command -a config -d 'What a store says for all mounts'
 complete -c sessfs -n __sessfs_needs_command -a help -d 'Tell more about a command'
 
 complete -c sessfs -n "__sessfs_runs mount" -s f -d 'Stay in the foreground'
@@ -80,6 +81,7 @@ complete -c sessfs -n "__sessfs_runs sessions" -l newer-than -x -d 'Changed in t
 complete -c sessfs -n "__sessfs_runs sessions" -l larger-than -x -d 'Of more bytes'
 complete -c sessfs -n "__sessfs_runs sessions" -l name -x -d 'With a name that fits a pattern'
 complete -c sessfs -n "__sessfs_runs ls cat append put rm" -a '(__sessfs_names)'
+complete -c sessfs -n "__sessfs_runs config" -a 'strict= exact= max_size= ttl= grace= pause= table='
 complete -c sessfs -n "__sessfs_runs import" -s o -x -a 'table= strict exact'
 complete -c sessfs -n "__sessfs_runs export" -s o -x -a 'table='
 complete -c sessfs -n "__sessfs_runs import export" -l json -d 'Print JSON'

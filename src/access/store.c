@@ -59,6 +59,14 @@ int store_open_backend(const char *store, const struct options *options,
 	return say_opened(store, r, why);
 }
 
+int store_settings(struct backend *backend, struct settings *ret_settings, char **ret_table)
+{
+	_cleanup_(freep) char *why = NULL;
+	int r = settings_read(backend, ret_settings, ret_table, &why);
+
+	return r < 0 ? say_why(why, r) : 0;
+}
+
 void store_follow(struct progress *progress, const char *store, unsigned times)
 {
 	struct stat st;

@@ -7,6 +7,7 @@
  */
 
 #include "fs/api/check.h"
+#include "fs/api/settings.h"
 #include "src/access/access.h"
 #include "src/user/progress.h"
 
@@ -15,6 +16,9 @@ int store_open(const char *store, unsigned flags, const struct options *options,
 	       struct access **ret_access);
 int store_open_backend(const char *store, const struct options *options,
 		       struct backend **ret_backend);
+
+/* What it says for all its mounts (settings_read()), or why that is not known. */
+int store_settings(struct backend *backend, struct settings *ret_settings, char **ret_table);
 
 /* Somebody has named a mount point, or what is below, instead of the store: say so.  False when the
  * path is not on a mount of ours. */

@@ -14,6 +14,7 @@
 #include "fs/api/tree.h"
 #include "src/access/way.h"
 #include "src/base/cleanup.h"
+#include "src/user/settings.h"
 
 enum { LIST_BATCH = 128, OPEN_TRIES = 10 };
 
@@ -499,7 +500,14 @@ static int open_to_write(struct access *access, const char *store, bool create,
 	struct backend *backend;
 	int r = open_owned(store, &wanted, &backend, ret_why);
 
-	return r < 0 ? r : plant(backend, &writing, &access->tree, ret_why);
+	if (r < 0)
+		return r;
+	r = settings_agree(backend, options, ret_why);
+	if (r < 0) {
+		backend_close(backend);
+		return r;
+	}
+	return plant(backend, &writing, &access->tree, ret_why);
 }
 
 int access_tree_open(struct access *access, const char *store, unsigned flags,

@@ -2,10 +2,10 @@
 /*
  * Removing sessions that nobody needs any more.
  *
- * What goes is a session that fits all that was asked for, and one whose own ttl has run out.  A
- * ttl of 0 or "never" keeps a session whatever is asked.  It goes into the trash, whole
- * (fs/upkeep/trash.c says what that is), from which --undo brings it back until its grace is over;
- * every later run, and a mount by itself, deletes for good what is past that.
+ * What goes is a session that fits all that was asked for, and one whose ttl has run out, its own
+ * or, without one, the store's.  A ttl of its own of 0 or "never" keeps it whatever is asked.  It
+ * goes into the trash, whole (fs/upkeep/trash.c), from which --undo brings it back until its grace
+ * is over; every later run, and a mount by itself, deletes for good what is past that.
  *
  * Nobody's session is taken away from under his hands.  What is looked at here is old the moment it
  * was read, so each order says since when nothing may have changed, and who owns the store judges
@@ -31,6 +31,7 @@
 #include "src/base/tick.h"
 #include "src/user/progress.h"
 #include "src/user/say.h"
+#include "src/user/settings.h"
 #include "src/user/stop.h"
 #include "src/cmd/summary.h"
 #include "src/user/units.h"
@@ -68,6 +69,7 @@ struct gc {
 	int64_t keep_last;
 	const char *pattern;
 	int64_t grace;
+	int64_t ttl; /* the store's, in nanoseconds; 0: none */
 
 	const char *store;
 	int64_t now;
@@ -301,10 +303,12 @@ static void judge(struct gc *gc)
 		struct found *found = &gc->found[i];
 		const struct session_look *look = &found->look;
 
-		if (look->has_ttl && !look->ttl)
+		const int64_t ttl = look->has_ttl ? look->ttl : gc->ttl;
+
+		if (look->has_ttl && !ttl)
 			continue;
-		found->since = gc->now - look->ttl;
-		if (look->has_ttl && look->changed <= found->since) {
+		found->since = gc->now - ttl;
+		if (ttl && look->changed <= found->since) {
 			found->why = "ttl";
 			continue;
 		}
@@ -515,12 +519,18 @@ static int list(struct gc *gc)
 static int work(struct gc *gc, char **operands)
 {
 	bool reads = gc->dry_run || gc->list;
+	struct settings settings;
 	int r = store_open(operands[0], reads ? 0 : ACCESS_WRITE, &gc->options, &gc->access);
 
 	if (r == 0)
 		r = store_open_backend(operands[0], &gc->options, &gc->backend);
+	if (r == 0)
+		r = store_settings(gc->backend, &settings, NULL);
 	if (r < 0)
 		return CMD_FAILED;
+	gc->ttl = setting_time(&settings, SETTING_TTL);
+	if (gc->grace < 0)
+		gc->grace = setting_time(&settings, SETTING_GRACE);
 	gc->store = operands[0];
 	gc->said.json = gc->json;
 	r = gc->list ? list(gc) : gc->undo ? undo(gc, operands + 1) : collect(gc);
@@ -561,8 +571,6 @@ static int run_gc(void *values, char **operands)
 
 	if (judge_options(gc) != CMD_DONE)
 		return CMD_USAGE;
-	if (gc->grace < 0)
-		gc->grace = TRASH_GRACE;
 	if (operands[1] && !gc->undo)
 		return cmd_misused(&cmd_gc, "gc takes a store; sessions are for --undo");
 	gc->now = time_now();
@@ -576,8 +584,8 @@ const struct command cmd_gc = {
 	.arguments = "[OPTIONS] STORE | --undo STORE [SESSION...]",
 	.summary = "remove old sessions, and bring them back",
 	.help = "Removes sessions that fit all that is given, and those whose own ttl (the "
-		"attribute " TRASH_TTL
-		" of their directories) has run out; without options only those.  What is open "
+		"attribute " TRASH_TTL " of their directories), or the store's ('sessfs config'), "
+		"has run out; without options only those.  What is open "
 		"somewhere stays, and so does, without --older-than, what was changed in the last "
 		"ten minutes.  A ttl of 'never' keeps a session in any case.  Prints what goes.",
 	.more = "What is removed can be brought back for as long as its grace lasts, as it was; "

@@ -26,6 +26,7 @@
 #include "src/user/options.h"
 #include "src/daemon/remount.h"
 #include "src/user/say.h"
+#include "src/user/settings.h"
 #include "src/daemon/service.h"
 #include "src/mounts/trust.h"
 #include "src/cmd/cmd.h"
@@ -141,7 +142,6 @@ static int open_store(const struct mount *mount, struct backend **ret_backend, c
 		.table = options->table,
 		.read_only = options->tree.read_only,
 		.create = !options->tree.read_only,
-		.max_size = options->max_size,
 		.shared = !options->exclusive && !options->tree.read_only,
 	};
 	int r = buf_printf(&owner, "process %d, mounted on %s", (int)getpid(), mount->dir);
@@ -183,7 +183,10 @@ static int open_tree(void *arg)
 	wanted.grace = options->set_grace ? wanted.grace : TRASH_GRACE;
 	wanted.has_open = on_has_open;
 	wanted.arg = mount;
-	r = tree_open(backend, &wanted, &mount->tree, &mount->why);
+	if (!wanted.read_only)
+		r = settings_agree(backend, options, &mount->why);
+	if (r == 0)
+		r = tree_open(backend, &wanted, &mount->tree, &mount->why);
 	if (r < 0)
 		backend_close(backend);
 	return r;

@@ -64,7 +64,11 @@ static int take_no(struct options *options, const struct option_row *row, const 
 
 static int take_size(struct options *options, const struct option_row *row, const char *value)
 {
-	return units_size(value, field_at(options, row->place));
+	int r = units_size(value, field_at(options, row->place));
+
+	if (r == 0 && row->given)
+		*(bool *)field_at(options, row->given) = true;
+	return r;
 }
 
 static int take_ttl(struct options *options, const struct option_row *row, const char *value)
@@ -153,11 +157,11 @@ static const struct option_row option_rows[] = {
 	  "do not close off the torn line of a writer that died" },
 	{ "exclusive", &option_yes, FIELD(exclusive), 0,
 	  "refuse to mount the store a second time" },
-	{ "max_size=", &option_size, FIELD(max_size), 0,
+	{ "max_size=", &option_size, FIELD(tree.max_size), FIELD(set_max_size),
 	  "how large the store may grow, such as 500M or 2G" },
 	{ "pause=", &option_count, FIELD(tree.pause), FIELD(tree.set_pause),
 	  "seconds after which a paused writer's save is published; 0: at close only" },
-	{ "ttl=", &option_ttl, FIELD(tree.ttl), 0,
+	{ "ttl=", &option_ttl, FIELD(tree.ttl), FIELD(set_ttl),
 	  "remove sessions that have not changed for so long, such as 30d" },
 	{ "grace=", &option_ttl, FIELD(tree.grace), FIELD(set_grace),
 	  "how long what was removed so can be brought back (7d)" },

@@ -28,9 +28,10 @@ struct options {
 	bool allow_suid;
 	bool nosuid;
 	struct tree_options tree;
-	unsigned threads;	/* 0: not given */
-	uint64_t max_size;	/* bytes; 0: not given */
-	bool set_grace;		/* tree.grace was given */
+	unsigned threads;  /* 0: not given */
+	bool set_max_size; /* tree.max_size was given, as the next ones */
+	bool set_ttl;
+	bool set_grace;
 	char *table;		/* NULL: not given */
 	const char *privileged; /* an option that only root may give, or NULL */
 	struct buf extra; /* options that the kernel gets, with a NUL behind them; empty: none */

@@ -43,6 +43,8 @@ VERBS = (
     ("restore", ("BACKUP", "STORE"), False),
     ("restore", ("--force", "NOSUCH", "STORE"), False),
     ("gc", ("--older-than", "1h", "-n", "STORE"), False),
+    ("config", ("STORE",), True),
+    ("config", ("STORE", "ttl=1d", "nosuch"), False),
     ("umount", ("EMPTY",), False),
     ("mount", ("STORE", "NOSUCH"), False),
     ("nosuch", ("STORE",), False),

@@ -33,7 +33,7 @@ from harness import (
 from places import Terminal
 
 VERBS = ("ls", "cat", "append", "put", "rm", "sessions", "stats", "mounts")
-VERBS += ("backup", "restore", "gc")
+VERBS += ("backup", "restore", "gc", "config")
 READS = (("ls",), ("ls", "-l", "--json"), ("sessions",), ("sessions", "--json"), ("stats",))
 
 

@@ -83,7 +83,7 @@ def test_sentences_say_what_is_the_case(box):
     write(f"{session}/k.json", b"1")
     store = mount.store
     folder = box.new_folder()
-    for verb in ("ls", "check", "sessions", "stats", "gc"):
+    for verb in ("ls", "check", "sessions", "stats", "gc", "config"):
         refuses(box, verb, mount.path, words=[f"name the store itself, which is {store}"],
                 status=2 if verb == "check" else 1)
     refuses(box, "put", mount.path, "s/x.json", words=[f"which is {store}"], status=1)

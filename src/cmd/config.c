@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a store says for all its mounts.
+ *
+ * It is written into the store itself, beside the mounts, of which those that write take in what
+ * may change while they live: ttl, grace, pause and max_size.  What decides what the bytes of a
+ * file mean (strict, exact), and where the rows are (table), is changed only by who has the store
+ * alone, so that no two mounts ever go by different rules.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend/backend.h"
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+#include "src/cmd/cmd.h"
+#include "src/mounts/mounts.h"
+#include "src/mounts/trust.h"
+#include "src/user/say.h"
+#include "src/user/settings.h"
+
+#define TABLE "agentscope_sessions"
+
+enum {
+	CONFIG_TABLE = SETTINGS,
+	CONFIG_KEYS,
+	WAIT_MS = 1000, /* for a mount that is about to end */
+};
+
+struct config {
+	struct options options;
+	bool named[CONFIG_KEYS]; /* is to be printed */
+	char *set[CONFIG_KEYS];	 /* is to be this, as it is stored; NULL: left as it is */
+};
+
+static const char *name_of(int key)
+{
+	return key == CONFIG_TABLE ? "table" : setting_name(key);
+}
+
+/* It is changed only by who has the store alone. */
+static bool is_for_one(int key)
+{
+	return key == SETTING_STRICT || key == SETTING_EXACT || key == CONFIG_TABLE;
+}
+
+static int refuse_key(const char *operand, size_t size)
+{
+	_cleanup_(buf_done) struct buf keys = { 0 };
+
+	for (int i = 0; i < CONFIG_KEYS; i++)
+		buf_printf(&keys, "%s%s", i ? ", " : "", name_of(i));
+	return cmd_misused(&cmd_config, "there is no setting '%.*s'; there are %s", (int)size,
+			   operand, keys.size ? keys.data : "others");
+}
+
+static int refuse_value(const char *why)
+{
+	return cmd_misused(&cmd_config, "%s", why ? why : strerror(ENOMEM));
+}
+
+/* KEY=VALUE; an empty value takes the setting back. */
+static int take_value(struct config *config, int key, const char *value)
+{
+	_cleanup_(freep) char *why = NULL;
+	uint64_t number;
+	char *set;
+
+	if (!*value || key == CONFIG_TABLE)
+		set = bytes_dup(bytes_str(value));
+	else if (setting_parse(key, value, &number, &why) < 0)
+		return refuse_value(why);
+	else
+		set = str_printf("%" PRIu64, number);
+	free(config->set[key]);
+	config->set[key] = set;
+	return set ? CMD_DONE : refuse_value(NULL);
+}
+
+static int take_operand(struct config *config, const char *operand)
+{
+	size_t size = strcspn(operand, "=");
+
+	for (int i = 0; i < CONFIG_KEYS; i++) {
+		if (strlen(name_of(i)) != size || strncmp(name_of(i), operand, size) != 0)
+			continue;
+		if (operand[size])
+			return take_value(config, i, operand + size + 1);
+		config->named[i] = true;
+		return CMD_DONE;
+	}
+	return refuse_key(operand, size);
+}
+
+static int open_store(const char *path, bool alone, struct backend **ret_backend, char **ret_why)
+{
+	char owner[64];
+	struct backend_options wanted = { .create = true, .owner = alone ? owner : NULL };
+	int r;
+
+	snprintf(owner, sizeof(owner), "process %d, a command of sessfs", (int)getpid());
+	if (alone)
+		mounts_wait_unowned(path, WAIT_MS);
+	r = backend_open(path, &wanted, ret_backend, ret_why);
+	if (r == -EBUSY && alone)
+		str_explain(ret_why, r,
+			    "%s; strict, exact and table can be changed only while nobody has the "
+			    "store",
+			    *ret_why);
+	return r;
+}
+
+static int find_store(const char *store, char **ret_path, char **ret_why)
+{
+	int r;
+
+	if (!backend_has_path(store))
+		return str_explain(ret_why, -EINVAL,
+				   "a store in memory is in its mount and nowhere else");
+	r = trust_path(store, TRUST_STORE, ret_why);
+	if (r == 0)
+		r = mounts_absolute(store, ret_path);
+	if (r < 0 && !*ret_why)
+		str_explain(ret_why, r, "cannot reach the store %s: %s", store, strerror(-r));
+	return r;
+}
+
+static int explain(int r, const char *store, const char *table, char **ret_why)
+{
+	if (r == -ENOTEMPTY)
+		return str_explain(ret_why, r,
+				   "%s: the table of the rows cannot be another one, since there "
+				   "are rows in it",
+				   store);
+	if (r == -EINVAL)
+		return str_explain(ret_why, r, "%s: '%s' cannot be the table of the rows", store,
+				   table);
+	return str_explain(ret_why, r, "%s: the settings cannot be changed: %s", store,
+			   strerror(-r));
+}
+
+/* All of them in one transaction. */
+static int change(const struct config *config, const char *store, char **ret_why)
+{
+	_cleanup_(backend_closep) struct backend *backend = NULL;
+	struct backend_op ops[CONFIG_KEYS];
+	_cleanup_(freep) char *path = NULL;
+	bool alone = false;
+	size_t count = 0;
+	int r;
+
+	for (int i = 0; i < CONFIG_KEYS; i++) {
+		if (!config->set[i])
+			continue;
+		alone |= is_for_one(i);
+		ops[count++] = (struct backend_op){ .type = BACKEND_SETTING,
+						    .name = bytes_str(name_of(i)),
+						    .data = bytes_str(config->set[i]) };
+	}
+	if (!count)
+		return 0;
+	r = find_store(store, &path, ret_why);
+	if (r == 0)
+		r = open_store(path, alone, &backend, ret_why);
+	if (r < 0)
+		return r;
+	r = backend_commit(backend, ops, count, BACKEND_ANYWAY);
+	if (r == 0)
+		r = backend->ops->sync(backend);
+	return r < 0 ? explain(r, store, config->set[CONFIG_TABLE], ret_why) : 0;
+}
+
+static void print(const struct settings *settings, const char *table, int key)
+{
+	const char *end = "\n";
+	char text[UNITS_TEXT];
+	uint64_t value;
+
+	if (key == CONFIG_TABLE) {
+		printf("table=");
+		say_name(table, strcmp(table, TABLE) == 0 ? " (default)\n" : "\n");
+		return;
+	}
+	value = settings->set[key] ? settings->value[key] : setting_default(key);
+	if (!settings->set[key])
+		end = " (default)\n";
+	printf("%s=%s%s", name_of(key), setting_show(key, value, text), end);
+}
+
+/* Those that are named, or all if there is none. */
+static int show(const struct config *config, const char *store, bool all)
+{
+	_cleanup_(backend_closep) struct backend *backend = NULL;
+	_cleanup_(freep) char *table = NULL;
+	struct settings settings;
+	int r = store_open_backend(store, &config->options, &backend);
+
+	if (r < 0)
+		return r;
+	r = store_settings(backend, &settings, &table);
+	if (r < 0)
+		return r;
+	for (int i = 0; i < CONFIG_KEYS; i++)
+		if (all || config->named[i])
+			print(&settings, table ? table : TABLE, i);
+	return 0;
+}
+
+static int work(const struct config *config, const char *store, bool all)
+{
+	_cleanup_(freep) char *why = NULL;
+	bool any = all;
+	int r = change(config, store, &why);
+
+	if (r < 0 && (r != -EISDIR || !store_say_mounted(store)))
+		say_why(why, r);
+	for (int i = 0; i < CONFIG_KEYS; i++)
+		any |= config->named[i];
+	if (r == 0 && any)
+		r = show(config, store, all);
+	return r < 0 ? CMD_FAILED : CMD_DONE;
+}
+
+static int run_config(void *values, char **operands)
+{
+	struct config *config = values;
+	int status = CMD_DONE;
+
+	for (char **operand = operands + 1; *operand && status == CMD_DONE; operand++)
+		status = take_operand(config, *operand);
+	if (status == CMD_DONE)
+		status = work(config, operands[0], !operands[1]);
+	for (int i = 0; i < CONFIG_KEYS; i++)
+		free(config->set[i]);
+	return status;
+}
+
+const struct command cmd_config = {
+	.name = "config",
+	.arguments = "STORE [KEY[=VALUE]...]",
+	.summary = "tell and change what a store says for all mounts",
+	.help = "Prints what the store says, all of it or the KEYs that are named: strict and "
+		"exact "
+		"(yes or no), max_size, ttl, grace and pause, each as the option of 'sessfs mount' "
+		"of that name, and the table of the rows.  KEY=VALUE sets one, and KEY= takes it "
+		"back; several are changed at once.  The store is made when it is not there.",
+	.more = "Every mount that writes and every command obeys them, and an option that says "
+		"something else is refused.  Mounts take in ttl, grace, pause and max_size while "
+		"they live; strict, exact and table can be changed only while nobody has the "
+		"store, "
+		"and table only while there are no rows.",
+	.failed = "the store cannot be read or changed",
+	.least = 1,
+	.operands = "takes a store",
+	.size = sizeof(struct config),
+	.run = run_config,
+};

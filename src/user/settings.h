@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SETTINGS_H
+#define SETTINGS_H
+
+/*
+ * What a store says for all its mounts, as people type and read it: with the words of a mount's
+ * options.
+ */
+
+#include "fs/api/settings.h"
+#include "src/user/options.h"
+#include "src/user/units.h"
+
+/* The number of a text; strict and exact are "yes" or "no".  -EINVAL with a sentence in *ret_why,
+ * owned by the caller. */
+int setting_parse(enum setting setting, const char *text, uint64_t *ret_value, char **ret_why);
+/* A number in words that setting_parse() understands. */
+const char *setting_show(enum setting setting, uint64_t value, char text[UNITS_TEXT]);
+/* What counts where the store says nothing and no option was given. */
+uint64_t setting_default(enum setting setting);
+/* What counts of ttl or grace for who has no option, in nanoseconds. */
+int64_t setting_time(const struct settings *settings, enum setting setting);
+
+/* Whether the options that were given may be obeyed: -EINVAL when the store says something else,
+ * with a sentence in *ret_why, or another -errno when that cannot be found out. */
+int settings_agree(struct backend *backend, const struct options *options, char **ret_why);
+
+#endif
