@@ -51,6 +51,9 @@ static const char *const inserts[SALVAGE_TABLES] = {
 		"AND NOT EXISTS (SELECT 1 FROM sessfs_entry e WHERE e.parent = ?1 AND e.id = ?3)",
 	[SALVAGE_MARK] = "INSERT OR IGNORE INTO sessfs_mark (ino, byte_offset, item_index) "
 			 "VALUES (?1, ?2, ?3)",
+	/* What the store says for all its mounts. */
+	[SALVAGE_META] = "INSERT OR IGNORE INTO sessfs_meta (key, value) "
+			 "SELECT ?1, ?2 WHERE ?1 LIKE 'setting:%'",
 };
 
 void repair_report(void *arg, const char *sentence)

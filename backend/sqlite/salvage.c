@@ -11,8 +11,9 @@ static const char default_table[] = "agentscope_sessions";
 
 /* In which order tables are handed out. */
 static const enum salvage_table order[] = {
-	SALVAGE_NODE,  SALVAGE_ENTRY, SALVAGE_XATTR,	SALVAGE_CHUNK,	    SALVAGE_PIECE,
-	SALVAGE_TRASH, SALVAGE_ROW,   SALVAGE_NODE_KEY, SALVAGE_ENTRY_NAME, SALVAGE_MARK,
+	SALVAGE_NODE,	    SALVAGE_ENTRY, SALVAGE_XATTR, SALVAGE_CHUNK,
+	SALVAGE_PIECE,	    SALVAGE_TRASH, SALVAGE_ROW,	  SALVAGE_NODE_KEY,
+	SALVAGE_ENTRY_NAME, SALVAGE_MARK,  SALVAGE_META,
 };
 
 /* A page that no tree leads to: is it of one whose upper pages are damaged? */

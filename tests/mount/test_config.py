@@ -54,6 +54,10 @@ def test_what_is_set_is_told_until_it_is_taken_back(box):
     copy = box.new_path("copy") + ".db"
     do(box, "backup", store, copy)
     same(config(box, copy), config(box, store), "in a backup")
+    do(box, "put", store, "s/k.json", stdin=b"1")
+    rescued = box.new_path("rescued") + ".db"
+    do(box, "check", "--repair", store, rescued)
+    same(config(box, rescued), config(box, store), "in what was rescued")
 
 
 def test_what_is_not_understood_is_refused_and_changes_nothing(box):
