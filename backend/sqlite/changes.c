@@ -19,6 +19,7 @@
 #include "backend/sqlite/beside.h"
 #include "backend/sqlite/changes.h"
 #include "backend/sqlite/cursor.h"
+#include "backend/sqlite/keeper.h"
 #include "backend/sqlite/mounts.h"
 #include "backend/sqlite/schema.h"
 #include "backend/sqlite/slots.h"
@@ -297,6 +298,8 @@ int sqlite_change_wait(struct backend *backend, int timeout_ms)
 		if (sqlite_mounts_asked(store))
 			sqlite_snapshot_kept(store, BACKEND_KEEP_NEWER);
 		r = ask(store, &version);
+		if (r > 0)
+			sqlite_keeper_others(store);
 		if (r)
 			return r;
 		rest = deadline - sqlite_milliseconds();

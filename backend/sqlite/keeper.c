@@ -223,6 +223,17 @@ void sqlite_keeper_committed(struct sqlite *store)
 		slow_down(store);
 }
 
+void sqlite_keeper_others(struct sqlite *store)
+{
+	if (!sqlite_mounts_shared(store) || !sqlite_mounts_duty(store))
+		return;
+	pthread_mutex_lock(&store->keeper.lock);
+	if (!store->keeper.dirty)
+		pthread_cond_signal(&store->keeper.moved);
+	store->keeper.dirty = true;
+	pthread_mutex_unlock(&store->keeper.lock);
+}
+
 void sqlite_keeper_used(struct sqlite *store)
 {
 	if (atomic_load_explicit(&store->keeper.used, memory_order_relaxed))

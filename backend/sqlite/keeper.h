@@ -16,6 +16,8 @@ void sqlite_keeper_stop(struct sqlite *store);
 void sqlite_keeper_committed(struct sqlite *store);
 /* A snapshot was read: when nobody has read or written for a while, give its memory back. */
 void sqlite_keeper_used(struct sqlite *store);
+/* Others have committed: who is on duty tidies behind them, too. */
+void sqlite_keeper_others(struct sqlite *store);
 /* What is committed and not synced shall be on its way to the disk. */
 void sqlite_sync_soon(struct sqlite *store);
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """What a store says for all its mounts, and which of several mounts does what one has to do."""
 
+import contextlib
 import errno
 import os
 import time
@@ -215,25 +216,38 @@ def test_a_setting_that_somebody_has_spoilt_keeps_out_who_writes_until_it_is_tak
 # Who is on duty
 
 
-def on_duty(mount):
-    """Whether the daemon has the lock of byte 2 of STORE-mounts."""
-    number = os.stat(mount.store + "-mounts").st_ino
+def has_lock(mount, ending, byte):
+    """Whether the daemon has the lock of a byte of a file beside its store."""
+    number = os.stat(mount.store + ending).st_ino
     folder = f"/proc/{mount.pid}/fdinfo"
     for fd in os.listdir(folder):
-        for line in open(f"{folder}/{fd}"):
-            words = line.split()
-            if words[:1] == ["lock:"] and words[-3].endswith(f":{number}") and \
-                    int(words[-2]) <= 2 <= int(words[-1]):
-                return True
+        with contextlib.suppress(FileNotFoundError), open(f"{folder}/{fd}") as info:
+            for words in map(str.split, info):
+                if words[0] == "lock:" and words[-3].endswith(f":{number}") and \
+                        int(words[-2]) <= byte and words[-1] in ("EOF", str(byte)):
+                    return True
     return False
+
+
+def on_duty(mount):
+    return has_lock(mount, "-mounts", 2)
+
+
+def has_reserve(mount):
+    return has_lock(mount, "-reserve", 0)
+
+
+def split(mounts, condition):
+    """The one of several mounts for which it holds, and the others."""
+    eventually(lambda: any(map(condition, mounts)), condition.__name__, 60)
+    held = [mount for mount in mounts if condition(mount)]
+    same(len(held), 1, f"mounts with {condition.__name__}")
+    return held[0], [mount for mount in mounts if mount is not held[0]]
 
 
 def test_of_two_mounts_one_removes_what_is_old_and_when_it_is_killed_the_other(box):
     one = box.mount()
-    two = box.mount(one.store)
-    eventually(lambda: on_duty(one) or on_duty(two), "one is on duty")
-    first, second = (one, two) if on_duty(one) else (two, one)
-    assert not on_duty(second), "both are on duty"
+    first, [second] = split([one, box.mount(one.store)], on_duty)
     for removed, mount, by in (("a", second, first), ("b", second, second)):
         os.mkdir(mount.at(removed))
         write(mount.at(removed, "k.json"), b"1")
@@ -247,6 +261,27 @@ def test_of_two_mounts_one_removes_what_is_old_and_when_it_is_killed_the_other(b
             first.kill9()
     assert on_duty(second), "nobody is on duty"
     second.check()
+
+
+def test_what_one_frees_is_given_back_by_who_is_on_duty(box):
+    one = box.mount()
+    _, [other] = split([one, box.mount(one.store)], on_duty)
+    # Who is on duty has been at work since its mount; by the second time it is idle.
+    for which in ("first", "second"):
+        write(other.at("notes.txt"), b"x" * (16 << 20))
+        eventually(lambda: os.stat(one.store).st_size > 12 << 20, "it is in the database", 60)
+        write(other.at("notes.txt"), b"")
+        eventually(lambda: os.stat(one.store).st_size < 4 << 20, f"given back, {which}", 60)
+
+
+def test_the_reserve_of_a_killed_mount_is_another_s(box):
+    one = box.mount()
+    mounts = [one, box.mount(one.store), box.mount(one.store)]
+    killed, others = split(mounts, has_reserve)
+    killed.kill9()
+    write(others[0].at("notes.txt"), b"x")
+    write(others[1].at("more.txt"), b"x")
+    split(others, has_reserve)
 
 
 if __name__ == "__main__":
