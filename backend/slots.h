@@ -4,14 +4,15 @@
 
 /*
  * The slots of struct backend_ops as lists, for who does the same with each: declares it, puts it
- * into the table of a store, or forwards it to another store inside (fault/).
+ * into the table of a store, or forwards it to another store inside (wrapper.h).
  *
  * BACKEND_READS has those that read in a snapshot:
  *
  *	READ(slot, (parameters behind the snapshot), (arguments))
  *
- * with READ_ROWS(...) for those of the rows of one key.  BACKEND_CALLS has the others that may
- * fail, but for commit() and what a wrapper lacks:
+ * with READ_ROWS(...) for those of the rows of one key; and BACKEND_SHARED such as a store lacks
+ * that has one mount at a time, so that they are called through backend_...().  BACKEND_CALLS has
+ * the others that may fail, but for snapshot_begin(), commit(), and what the store need not have:
  *
  *	CALL(slot, (parameters behind the store), (arguments))
  *
@@ -77,9 +78,18 @@
 			   struct backend_change *ret_change),                                     \
 	     (session, key, ret_change))
 
+#define BACKEND_SHARED                                                                             \
+	READ(lock_find, (uint64_t ino, const struct backend_lock *lock,                            \
+			 struct backend_lock *ret_lock),                                           \
+	     (ino, lock, ret_lock))                                                                \
+	READ(feed_list, (backend_feed_fn *fn, void *arg),                                          \
+	     (fn, arg))                                                                            \
+	READ(orphan_list, (backend_node_fn *fn, void *arg),                                        \
+	     (fn, arg))                                                                            \
+	READ(orphan_find, (struct bytes session, struct bytes key, struct backend_node *ret_node), \
+	     (session, key, ret_node))
+
 #define BACKEND_CALLS                                                                              \
-	CALL(snapshot_begin, (unsigned flags, struct backend_snapshot **ret_snapshot),             \
-	     (flags, ret_snapshot))                                                                \
 	CALL(change_wait, (int timeout_ms),                                                        \
 	     (timeout_ms))                                                                         \
 	CALL(sync, (),                                                                             \

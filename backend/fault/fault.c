@@ -6,11 +6,11 @@
 #include <stdlib.h>
 
 #include "backend/slots.h"
+#include "backend/wrapper.h"
 
 struct fault {
-	struct backend backend; /* must be first */
-	struct backend *inner;
-	pthread_mutex_t lock; /* of what follows */
+	struct wrapper wrapper; /* must be first */
+	pthread_mutex_t lock;	/* of what follows */
 	uint64_t calls;
 	uint64_t at; /* the call that fails; 0: none */
 	int error;
@@ -88,62 +88,49 @@ static void fault_close(struct backend *backend)
 {
 	struct fault *fault = fault_of(backend);
 
-	backend_close(fault->inner);
+	backend_close(fault->wrapper.inner);
 	pthread_mutex_destroy(&fault->lock);
 	free(fault);
 }
 
-static bool fault_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *arg)
-{
-	return backend_snapshot_keep(fault_of(backend)->inner, keep, arg);
-}
-
-static void fault_snapshot_end(struct backend *backend, struct backend_snapshot *snapshot)
-{
-	struct backend *inner = fault_of(backend)->inner;
-
-	inner->ops->snapshot_end(inner, snapshot);
-}
-
-static void fault_wake(struct backend *backend)
-{
-	struct backend *inner = fault_of(backend)->inner;
-
-	inner->ops->wake(inner);
-}
-
-static void fault_set_quota(struct backend *backend, uint64_t max_size)
-{
-	struct backend *inner = fault_of(backend)->inner;
-
-	backend_set_quota(inner, max_size);
-	backend->max_item = (uint64_t)inner->max_item;
-}
-
 /* clang-format off */
-#define FORWARD(slot, parameters, arguments, struck)                                               \
+#define FORWARD(slot, to, parameters, arguments, struck)                                           \
 	static int fault_##slot(struct backend *backend SLOTS_BEHIND parameters)                   \
 	{                                                                                          \
-		struct backend *inner = fault_of(backend)->inner;                                  \
+		struct backend *inner = wrapper_inner(backend);                                    \
 		int r = struck;                                                                    \
 	                                                                                           \
-		return r < 0 ? r : inner->ops->slot(inner SLOTS_BEHIND arguments);                 \
+		return r < 0 ? r : to(inner SLOTS_BEHIND arguments);                               \
 	}
 #define CALL(slot, parameters, arguments)                                                          \
-	FORWARD(slot, parameters, arguments, strike(backend))
+	FORWARD(slot, inner->ops->slot, parameters, arguments, strike(backend))
 #define READ SLOTS_READ
 #define READ_ROWS(slot, parameters, arguments)                                                     \
-	FORWARD(slot, (struct backend_snapshot *snapshot SLOTS_BEHIND parameters),                 \
+	FORWARD(slot, inner->ops->slot,                                                            \
+		(struct backend_snapshot *snapshot SLOTS_BEHIND parameters),                       \
 		(snapshot SLOTS_BEHIND arguments), strike_key(backend, key))
 BACKEND_CALLS
 BACKEND_READS
 #undef CALL
 #undef READ_ROWS
+#define CALL(slot, parameters, arguments)                                                          \
+	FORWARD(slot, backend_##slot, parameters, arguments, strike(backend))
+BACKEND_SHARED
+#undef CALL
 /* clang-format on */
+
+static int fault_snapshot_begin(struct backend *backend, unsigned flags,
+				struct backend_snapshot **ret_snapshot)
+{
+	struct backend *inner = wrapper_inner(backend);
+	int r = strike(backend);
+
+	return r < 0 ? r : inner->ops->snapshot_begin(inner, flags, ret_snapshot);
+}
 
 static int fault_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
 {
-	struct backend *inner = fault_of(backend)->inner;
+	struct backend *inner = wrapper_inner(backend);
 	int r = strike(backend);
 
 	return r < 0 ? r : inner->ops->commit(inner, batch, flags);
@@ -153,15 +140,15 @@ static int fault_commit(struct backend *backend, struct backend_batch *batch, un
 static const struct backend_ops fault_ops = {
 	.name = "fault",
 	.close = fault_close,
-	.snapshot_end = fault_snapshot_end,
-	.snapshot_keep = fault_snapshot_keep,
-	.wake = fault_wake,
-	.set_quota = fault_set_quota,
+	.snapshot_begin = fault_snapshot_begin,
+	.snapshot_end = wrapper_snapshot_end,
 	.commit = fault_commit,
+	WRAPPER_SLOTS,
 #define CALL(slot, ...) .slot = fault_##slot,
 #define READ_ROWS READ
 	BACKEND_CALLS
 	BACKEND_READS
+	BACKEND_SHARED
 };
 /* clang-format on */
 
@@ -171,10 +158,8 @@ int fault_backend_open(struct backend *inner, struct backend **ret_backend)
 
 	if (!fault)
 		return -ENOMEM;
-	fault->backend = *inner;
-	fault->backend.ops = &fault_ops;
-	fault->inner = inner;
+	wrapper_init(&fault->wrapper, inner, &fault_ops);
 	pthread_mutex_init(&fault->lock, NULL);
-	*ret_backend = &fault->backend;
+	*ret_backend = &fault->wrapper.backend;
 	return 0;
 }

@@ -78,15 +78,7 @@ int memory_feed_judge_locks(const struct memory *memory, const struct map *map, 
 bool memory_is_shared(struct backend *backend);
 bool memory_on_duty(struct backend *backend);
 bool memory_hold(struct backend *backend, bool untold);
-int memory_lock_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
-		     const struct backend_lock *lock, struct backend_lock *ret_lock);
-int memory_feed_list(struct backend *backend, struct backend_snapshot *snapshot,
-		     backend_feed_fn *fn, void *arg);
 void memory_feed_done(struct backend *backend, uint64_t n);
-int memory_orphan_list(struct backend *backend, struct backend_snapshot *snapshot,
-		       backend_node_fn *fn, void *arg);
-int memory_orphan_find(struct backend *backend, struct backend_snapshot *snapshot,
-		       struct bytes session, struct bytes key, struct backend_node *ret_node);
 
 /* A node's value: the struct, then the bytes of session, key and target.  Borrows from value. */
 struct backend_node memory_node(struct bytes value);
@@ -107,6 +99,7 @@ void memory_snapshot_end(struct backend *backend, struct backend_snapshot *snaps
 			  struct backend_snapshot *snapshot SLOTS_BEHIND parameters);
 #define READ_ROWS READ
 BACKEND_READS
+BACKEND_SHARED
 #undef READ
 #undef READ_ROWS
 

@@ -148,14 +148,11 @@ static const struct backend_ops memory_ops = {
 	.is_shared = memory_is_shared,
 	.on_duty = memory_on_duty,
 	.hold = memory_hold,
-	.lock_find = memory_lock_find,
-	.feed_list = memory_feed_list,
 	.feed_done = memory_feed_done,
-	.orphan_list = memory_orphan_list,
-	.orphan_find = memory_orphan_find,
 #define READ(slot, ...) .slot = memory_##slot,
 #define READ_ROWS READ
 	BACKEND_READS
+	BACKEND_SHARED
 #undef READ
 #undef READ_ROWS
 };

@@ -125,14 +125,11 @@ static const struct backend_ops sqlite_ops = {
 	.on_duty = sqlite_on_duty,
 	.turn = sqlite_turn,
 	.hold = sqlite_hold,
-	.lock_find = sqlite_lock_find,
-	.feed_list = sqlite_feed_list,
 	.feed_done = sqlite_feed_done,
-	.orphan_list = sqlite_orphan_list,
-	.orphan_find = sqlite_orphan_find,
 #define READ(slot, ...) .slot = sqlite_##slot,
 #define READ_ROWS READ
 	BACKEND_READS
+	BACKEND_SHARED
 #undef READ
 #undef READ_ROWS
 };

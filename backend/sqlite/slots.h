@@ -16,6 +16,7 @@ bool sqlite_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *
 			  struct backend_snapshot *snapshot SLOTS_BEHIND parameters);
 #define READ_ROWS READ
 BACKEND_READS
+BACKEND_SHARED
 #undef READ
 #undef READ_ROWS
 int sqlite_commit(struct backend *backend, struct backend_batch *batch, unsigned flags);
@@ -30,15 +31,7 @@ bool sqlite_is_shared(struct backend *backend);
 bool sqlite_on_duty(struct backend *backend);
 void sqlite_turn(struct backend *backend, bool take);
 bool sqlite_hold(struct backend *backend, bool untold);
-int sqlite_lock_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
-		     const struct backend_lock *lock, struct backend_lock *ret_lock);
-int sqlite_feed_list(struct backend *backend, struct backend_snapshot *snapshot,
-		     backend_feed_fn *fn, void *arg);
 void sqlite_feed_done(struct backend *backend, uint64_t n);
-int sqlite_orphan_list(struct backend *backend, struct backend_snapshot *snapshot,
-		       backend_node_fn *fn, void *arg);
-int sqlite_orphan_find(struct backend *backend, struct backend_snapshot *snapshot,
-		       struct bytes session, struct bytes key, struct backend_node *ret_node);
 int sqlite_copy(struct backend *backend, const char *new_store, const struct backend_copy *copy);
 
 #endif

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* The stores that every case runs against. */
 #include "backend/fault/fault.h"
+#include "backend/trace/trace.h"
 #include "tests/contract/contract.h"
 
 static const struct backend_options fresh = { .create = true, .owner = "the test" };
 
-/* Within the wrapper: a call that it does not forward fails a case. */
+/* Within the wrappers: a call that one does not forward fails a case. */
 static struct backend *open_memory(void)
 {
-	return wrap(open_at("memory:", &fresh), fault_backend_open);
+	return wrap(wrap(open_at("memory:", &fresh), fault_backend_open), trace_backend_open);
 }
 
 static struct backend *open_sqlite(void)

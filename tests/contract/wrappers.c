@@ -2,10 +2,12 @@
 #include "tests/contract/contract.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "backend/fault/fault.h"
 #include "backend/memory/memory.h"
+#include "backend/trace/trace.h"
 #include "src/base/log.h"
 
 static const struct backend_options options = { .create = true };
@@ -71,6 +73,153 @@ Test(faults, count_the_calls_that_can_fail)
 
 	cr_assert_eq(fault_backend_calls(backend), 4, "begin, get, commit, sync");
 	backend_close(backend);
+}
+
+static struct backend *trace_store(void)
+{
+	struct backend *backend = NULL;
+
+	cr_assert_eq(trace_backend_open(inner_store(), &backend), 0);
+	return backend;
+}
+
+static int first_row(void *arg, int64_t index, struct bytes data)
+{
+	(void)arg, (void)index, (void)data;
+	return 1;
+}
+
+Test(traces, count_reads_and_commits_as_trips_and_the_rows_that_were_taken)
+{
+	struct backend *backend = trace_store();
+	struct backend_snapshot *snapshot;
+	struct backend_key_stat stat;
+	struct trace_counts counts;
+
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")), row_insert(S, K, 1, BYTES("b")));
+	snapshot = look(backend);
+	backend->ops->key_stat(backend, snapshot, S, K, &stat);
+	backend->ops->row_read(backend, snapshot, S, K, 0, first_row, NULL);
+	unlook(backend, snapshot);
+
+	counts = trace_backend_counts(backend);
+	cr_expect_eq(counts.trips, 3, "commit, stat, read: %llu", (unsigned long long)counts.trips);
+	cr_expect_eq(counts.commit, 1);
+	cr_expect_eq(counts.snapshot_begin, 1);
+	cr_expect_eq(counts.key_stat, 1);
+	cr_expect_eq(counts.row_read, 1);
+	cr_expect_eq(counts.rows, 1, "one of two was taken");
+	trace_backend_reset(backend, false);
+	cr_expect_eq(trace_backend_counts(backend).trips, 0);
+	backend_close(backend);
+}
+
+Test(traces, count_a_snapshot_in_which_nothing_is_read_as_a_question)
+{
+	struct backend *backend = trace_store();
+
+	unlook(backend, look(backend));
+	cr_expect_eq(trace_backend_counts(backend).trips, 1);
+	cr_expect_eq(backend_is_shared(backend), false);
+	cr_expect_eq(backend->ops->sync(backend), 0);
+	cr_expect_eq(trace_backend_counts(backend).trips, 1, "these ask nobody");
+	backend_close(backend);
+}
+
+Test(traces, count_a_snapshot_that_is_refused)
+{
+	struct backend *fault = fault_store(), *backend = NULL;
+
+	cr_assert_eq(trace_backend_open(fault, &backend), 0);
+	fault_backend_set(fault, 1, -ESTALE, false);
+	cr_expect_eq(snapshot_error(backend), -ESTALE);
+	cr_expect_eq(trace_backend_counts(backend).trips, 1);
+	backend_close(backend);
+}
+
+static void *append_elsewhere(void *backend)
+{
+	COMMIT((struct backend *)backend, row_insert(S, K, 1, BYTES("b")));
+	return NULL;
+}
+
+Test(traces, count_one_thread_alone_if_asked_to)
+{
+	struct backend *backend = trace_store();
+	pthread_t thread;
+
+	trace_backend_reset(backend, true);
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")));
+	cr_assert_eq(pthread_create(&thread, NULL, append_elsewhere, backend), 0);
+	cr_assert_eq(pthread_join(thread, NULL), 0);
+
+	cr_expect_eq(trace_backend_counts(backend).commit, 1);
+	cr_expect_str_eq(rows_of(backend, S, K), "0=a 1=b");
+	backend_close(backend);
+}
+
+static int count_feed(void *arg, const struct backend_feed *feed)
+{
+	(void)feed;
+	++*(unsigned *)arg;
+	return 0;
+}
+
+static int count_node(void *arg, const struct backend_node *node)
+{
+	(void)node;
+	++*(unsigned *)arg;
+	return 0;
+}
+
+static void pass_on_what_mounts_do(int (*wrapper)(struct backend *, struct backend **))
+{
+	struct backend *one = inner_store(), *two = NULL, *backend = NULL;
+	struct backend_node node = state_node(5, S, K), found = { 0 };
+	struct backend_lock lock = { .end = 9, .pid = 7, .exclusive = 1 };
+	const struct backend_op locking = {
+		.type = BACKEND_LOCK,
+		.ino = 5,
+		.data = bytes_make((const char *)&lock, sizeof(lock)),
+	};
+	struct backend_snapshot *snapshot;
+	unsigned told = 0, listed = 0;
+
+	cr_assert_eq(memory_backend_join(one, &two), 0);
+	cr_assert_eq(wrapper(one, &backend), 0);
+	node.nlink = 0;
+	cr_expect(backend_is_shared(backend));
+	cr_expect(backend_hold(backend, false));
+	cr_expect_eq(COMMIT(two, node_put(&node), locking), 0);
+	cr_expect_eq(snapshot_error(backend), -ESTALE);
+	snapshot = look(backend);
+	cr_expect_eq(backend_feed_list(backend, snapshot, count_feed, &told), 0);
+	cr_expect_eq(told, 1);
+	cr_expect_eq(backend_orphan_find(backend, snapshot, S, K, &found), 0);
+	cr_expect_eq(backend_orphan_list(backend, snapshot, count_node, &listed), 0);
+	cr_expect_eq(listed, 0, "this mount has not digested it");
+	cr_expect_eq(backend_lock_find(backend, snapshot, 5, &lock, &lock), 0);
+	cr_expect_eq(lock.pid, 7);
+	unlook(backend, snapshot);
+	backend_node_done(&found);
+	backend_feed_done(backend, 1);
+	cr_expect_eq(snapshot_error(backend), 0);
+	backend_close(two);
+	backend_close(backend);
+}
+
+static int (*const wrappers[])(struct backend *, struct backend **) = { fault_backend_open,
+									trace_backend_open };
+static int wrapper_numbers[] = { 0, 1 };
+
+ParameterizedTestParameters(wrappers, pass_on_what_mounts_do)
+{
+	return cr_make_param_array(int, wrapper_numbers, ARRAY_SIZE(wrapper_numbers), NULL);
+}
+
+ParameterizedTest(const int *number, wrappers, pass_on_what_mounts_do)
+{
+	pass_on_what_mounts_do(wrappers[*number]);
 }
 
 Test(copies, of_nodes_own_their_bytes)

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+#include "backend/trace/trace.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "backend/wrapper.h"
+
+struct trace {
+	struct wrapper wrapper; /* must be first */
+	pthread_mutex_t lock;	/* of what follows */
+	struct trace_counts counts;
+	bool only_one;
+	pthread_t one; /* thread that is counted, then */
+};
+
+/* What the caller has for a snapshot. */
+struct traced {
+	struct backend_snapshot *inner;
+	bool read;
+};
+
+static struct trace *trace_of(struct backend *backend)
+{
+	return (struct trace *)backend;
+}
+
+static struct traced *traced_of(struct backend_snapshot *snapshot)
+{
+	return (struct traced *)snapshot;
+}
+
+/* One more of a count, and of the trips. */
+static void count(struct trace *trace, uint64_t *number, unsigned trips)
+{
+	pthread_mutex_lock(&trace->lock);
+	if (!trace->only_one || pthread_equal(trace->one, pthread_self())) {
+		++*number;
+		trace->counts.trips += trips;
+	}
+	pthread_mutex_unlock(&trace->lock);
+}
+
+static struct backend_snapshot *read_in(struct backend_snapshot *snapshot)
+{
+	struct traced *traced = traced_of(snapshot);
+
+	traced->read = true;
+	return traced->inner;
+}
+
+void trace_backend_reset(struct backend *backend, bool only_here)
+{
+	struct trace *trace = trace_of(backend);
+
+	pthread_mutex_lock(&trace->lock);
+	trace->counts = (struct trace_counts){ 0 };
+	trace->only_one = only_here;
+	trace->one = pthread_self();
+	pthread_mutex_unlock(&trace->lock);
+}
+
+struct trace_counts trace_backend_counts(struct backend *backend)
+{
+	struct trace *trace = trace_of(backend);
+	struct trace_counts counts;
+
+	pthread_mutex_lock(&trace->lock);
+	counts = trace->counts;
+	pthread_mutex_unlock(&trace->lock);
+	return counts;
+}
+
+static void trace_close(struct backend *backend)
+{
+	struct trace *trace = trace_of(backend);
+
+	backend_close(trace->wrapper.inner);
+	pthread_mutex_destroy(&trace->lock);
+	free(trace);
+}
+
+static int trace_snapshot_begin(struct backend *backend, unsigned flags,
+				struct backend_snapshot **ret_snapshot)
+{
+	struct backend *inner = wrapper_inner(backend);
+	struct trace *trace = trace_of(backend);
+	struct traced *traced = calloc(1, sizeof(*traced));
+	int r = traced ? inner->ops->snapshot_begin(inner, flags, &traced->inner) : -ENOMEM;
+
+	count(trace, &trace->counts.snapshot_begin, r < 0);
+	if (r < 0)
+		free(traced);
+	else
+		*ret_snapshot = (struct backend_snapshot *)traced;
+	return r;
+}
+
+static void trace_snapshot_end(struct backend *backend, struct backend_snapshot *snapshot)
+{
+	struct traced *traced = traced_of(snapshot);
+	struct trace *trace = trace_of(backend);
+	uint64_t ended = 0;
+
+	count(trace, &ended, !traced->read);
+	wrapper_snapshot_end(backend, traced->inner);
+	free(traced);
+}
+
+/* clang-format off */
+#define FORWARD(slot, to, trips, parameters, arguments)                                            \
+	static int trace_##slot(struct backend *backend SLOTS_BEHIND parameters)                   \
+	{                                                                                          \
+		struct backend *inner = wrapper_inner(backend);                                    \
+	                                                                                           \
+		count(trace_of(backend), &trace_of(backend)->counts.slot, trips);                  \
+		return to(inner SLOTS_BEHIND arguments);                                           \
+	}
+#define FORWARD_READ(slot, to, parameters, arguments)                                              \
+	FORWARD(slot, to, 1, (struct backend_snapshot *snapshot SLOTS_BEHIND parameters),          \
+		(read_in(snapshot) SLOTS_BEHIND arguments))
+#define CALL(slot, parameters, arguments)                                                          \
+	FORWARD(slot, inner->ops->slot, 0, parameters, arguments)
+#define READ(slot, parameters, arguments)                                                          \
+	FORWARD_READ(slot, inner->ops->slot, parameters, arguments)
+#define READ_ROWS(slot, parameters, arguments) FORWARD_##slot(slot, parameters, arguments)
+#define FORWARD_key_stat READ
+#define FORWARD_row_read(...)
+BACKEND_CALLS
+BACKEND_READS
+#undef CALL
+#undef READ
+#undef READ_ROWS
+#define READ(slot, parameters, arguments)                                                          \
+	FORWARD_READ(slot, backend_##slot, parameters, arguments)
+BACKEND_SHARED
+#undef READ
+/* clang-format on */
+
+struct counting {
+	struct trace *trace;
+	backend_row_fn *fn;
+	void *arg;
+};
+
+static int count_row(void *arg, int64_t index, struct bytes data)
+{
+	const struct counting *counting = arg;
+
+	count(counting->trace, &counting->trace->counts.rows, 0);
+	return counting->fn(counting->arg, index, data);
+}
+
+static int trace_row_read(struct backend *backend, struct backend_snapshot *snapshot,
+			  struct bytes session, struct bytes key, int64_t first, backend_row_fn *fn,
+			  void *arg)
+{
+	struct counting counting = { .trace = trace_of(backend), .fn = fn, .arg = arg };
+	struct backend *inner = wrapper_inner(backend);
+
+	count(counting.trace, &counting.trace->counts.row_read, 1);
+	return inner->ops->row_read(inner, read_in(snapshot), session, key, first, count_row,
+				    &counting);
+}
+
+static int trace_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
+{
+	struct backend *inner = wrapper_inner(backend);
+
+	count(trace_of(backend), &trace_of(backend)->counts.commit, 1);
+	return inner->ops->commit(inner, batch, flags);
+}
+
+/* clang-format off */
+static const struct backend_ops trace_ops = {
+	.name = "trace",
+	.close = trace_close,
+	.snapshot_begin = trace_snapshot_begin,
+	.snapshot_end = trace_snapshot_end,
+	.commit = trace_commit,
+	WRAPPER_SLOTS,
+#define CALL(slot, ...) .slot = trace_##slot,
+#define READ CALL
+#define READ_ROWS CALL
+	BACKEND_CALLS
+	BACKEND_READS
+	BACKEND_SHARED
+};
+/* clang-format on */
+
+int trace_backend_open(struct backend *inner, struct backend **ret_backend)
+{
+	struct trace *trace = calloc(1, sizeof(*trace));
+
+	if (!trace)
+		return -ENOMEM;
+	wrapper_init(&trace->wrapper, inner, &trace_ops);
+	pthread_mutex_init(&trace->lock, NULL);
+	*ret_backend = &trace->wrapper.backend;
+	return 0;
+}

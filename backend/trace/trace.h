@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_TRACE_TRACE_H
+#define BACKEND_TRACE_TRACE_H
+
+/*
+ * A wrapper that counts what would be round trips if the store inside were on a server, for tests.
+ * Takes over inner and closes it.  All of its functions may be called from any thread.
+ */
+
+#include "backend/backend.h"
+#include "backend/slots.h"
+
+/* Calls, by slot: lock_find, row_read, ... */
+struct trace_counts {
+	uint64_t snapshot_begin;
+	uint64_t commit;
+#define CALL(slot, ...) uint64_t slot;
+#define READ CALL
+#define READ_ROWS CALL
+	BACKEND_CALLS
+	BACKEND_READS
+	BACKEND_SHARED
+#undef CALL
+#undef READ
+#undef READ_ROWS
+	uint64_t rows; /* handed over by row_read() */
+	/* Each read, and each commit; a snapshot begins with its first read, and is one of its own
+	 * if there is none: whether anything waits to be digested is a question, too. */
+	uint64_t trips;
+};
+
+int trace_backend_open(struct backend *inner, struct backend **ret_backend);
+
+/* Count from zero; with only_here what the calling thread does and no other. */
+void trace_backend_reset(struct backend *backend, bool only_here);
+struct trace_counts trace_backend_counts(struct backend *backend);
+
+#endif
