@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How many round trips a store on a server would be asked for (backend/trace/): what a call costs
+ * after the first look-up of its directory, as the kernel makes them.
+ */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/trace/trace.h"
+#include "fs/inode/inodes.h"
+#include "tests/unit/world.h"
+
+static struct inode *dir; /* "s" */
+
+static void trace(void)
+{
+	world_shared = true;
+	world_wrap(trace_backend_open);
+}
+
+TestSuite(trips, .init = trace);
+
+/* What was asked for since, as "3: entry_find 2, commit 1", with the rows behind it. */
+static const char *asked(void)
+{
+	static char text[512];
+	const struct trace_counts counts = trace_backend_counts(world_store);
+	uint64_t trips = counts.commit;
+	char *end = text;
+
+	end += sprintf(end, "%llu:", (unsigned long long)counts.trips);
+#define READ(slot, ...)                                                                            \
+	trips += counts.slot;                                                                      \
+	if (counts.slot)                                                                           \
+		end += sprintf(end, " " #slot " %llu", (unsigned long long)counts.slot);
+#define READ_ROWS READ
+	BACKEND_READS
+	BACKEND_SHARED
+	if (counts.commit)
+		end += sprintf(end, " commit %llu", (unsigned long long)counts.commit);
+	if (counts.trips > trips)
+		end += sprintf(end, " question %llu", (unsigned long long)(counts.trips - trips));
+	if (counts.rows)
+		sprintf(end, ", rows %llu", (unsigned long long)counts.rows);
+	return text;
+}
+
+static void begin(void)
+{
+	if (!dir)
+		dir = inode_at("s");
+	trace_backend_reset(world_store, true);
+}
+
+static void end(void)
+{
+	forget(dir);
+	dir = NULL;
+}
+
+/* Nothing is known but the directory. */
+static void begin_cold(void)
+{
+	world_reopen();
+	begin();
+}
+
+/* The requests of the kernel. */
+
+static struct inode *look(const char *name, struct shown *ret_shown)
+{
+	struct inode *inode = NULL;
+
+	cr_assert_eq(tree_lookup(world_tree, dir, bytes_str(name), &inode), 0, "%s", name);
+	cr_assert_eq(tree_enter(world_tree, inode, FACE_ANY, getpid(), ret_shown), 0);
+	return inode;
+}
+
+static struct handle *open_looked(struct inode *inode, const struct shown *shown, int flags)
+{
+	struct handle *handle = NULL;
+
+	if (tree_is_shared(world_tree))
+		cr_assert_eq(tree_take_in(world_tree), 0);
+	cr_assert_eq(tree_open_file(world_tree, inode, nodeid_face(shown->nodeid), flags, getpid(),
+				    &handle),
+		     0);
+	return handle;
+}
+
+static const struct caller caller = { .uid = 1000, .gid = 1000 };
+
+static void make(const char *name, mode_t mode, struct inode **ret_inode)
+{
+	const struct tree_new what = { .mode = mode, .will_write = true };
+	int r = tree_make(world_tree, &caller, dir, bytes_str(name), &what, ret_inode);
+
+	cr_assert_eq(r, 0, "%s: %s", name, strerror(-r));
+}
+
+static struct handle *create(const char *name, int flags)
+{
+	struct handle *handle = NULL;
+	struct inode *inode;
+	struct shown shown;
+
+	cr_assert_eq(tree_lookup(world_tree, dir, bytes_str(name), &inode), -ENOENT);
+	make(name, S_IFREG | 0644, &inode);
+	cr_assert_eq(tree_open_file(world_tree, inode, FACE_ANY, flags, getpid(), &handle), 0);
+	cr_assert_eq(handle_show(world_tree, handle, &shown), 0);
+	forget(inode);
+	return handle;
+}
+
+static void read_whole(struct inode *inode, const struct shown *shown, const char *content)
+{
+	struct handle *handle = open_looked(inode, shown, O_RDONLY);
+
+	cr_assert_str_eq(read_by(handle), content);
+	handle_free(world_tree, handle);
+}
+
+EveryStore(trips, of_an_append_to_an_open_list_are_one_batch)
+{
+	struct handle *handle;
+
+	append("s/l.jsonl", "1\n");
+	handle = open_at("s/l.jsonl", O_WRONLY | O_APPEND);
+	begin();
+	append_to(handle, "2\n");
+	cr_expect_str_eq(asked(), "1: commit 1");
+	end();
+	close_handle(handle);
+}
+
+EveryStore(trips, of_a_first_append_are_few)
+{
+	struct handle *handle;
+	struct inode *inode;
+	struct shown shown;
+
+	append("s/l.jsonl", "1\n2\n");
+	begin_cold();
+	inode = look("l.jsonl", &shown);
+	handle = open_looked(inode, &shown, O_WRONLY | O_APPEND);
+	append_to(handle, "3\n");
+	close_handle(handle);
+	cr_expect_str_eq(asked(),
+			 "5: entry_find 1 row_read 1 piece_read 1 mark_find 1 commit 1, rows 2");
+	forget(inode);
+	end();
+}
+
+EveryStore(trips, of_a_document_are_to_find_and_to_read_it)
+{
+	struct inode *inode;
+	struct shown shown;
+
+	save("s/d.json", "{}");
+	begin_cold();
+	inode = look("d.json", &shown);
+	read_whole(inode, &shown, "{}");
+	cr_expect_str_eq(asked(), "3: entry_find 1 row_read 2, rows 2");
+	begin();
+	read_whole(inode, &shown, "{}");
+	cr_expect_str_eq(asked(), "1: row_read 1, rows 1");
+	forget(inode);
+	end();
+}
+
+/* The question is that of the read that comes to the end. */
+EveryStore(trips, of_a_list_are_to_find_and_to_read_it)
+{
+	struct inode *inode;
+	struct shown shown;
+
+	append("s/l.jsonl", "1\n2\n");
+	begin_cold();
+	inode = look("l.jsonl", &shown);
+	read_whole(inode, &shown, "1\n2\n");
+	cr_expect_str_eq(asked(), "8: entry_find 1 row_read 2 piece_read 2 mark_find 2 question 1,"
+				  " rows 4");
+	begin();
+	read_whole(inode, &shown, "1\n2\n");
+	cr_expect_str_eq(asked(), "4: row_read 1 piece_read 1 mark_find 1 question 1, rows 2");
+	forget(inode);
+	end();
+}
+
+EveryStore(trips, beside_another_mount_are_a_question_more_at_an_open)
+{
+	struct backend *other = world_join();
+	struct handle *handle;
+	struct inode *inode;
+	struct shown shown;
+
+	append("s/l.jsonl", "1\n");
+	begin();
+	inode = look("l.jsonl", &shown);
+	handle = open_looked(inode, &shown, O_WRONLY | O_APPEND);
+	append_to(handle, "2\n");
+	begin();
+	append_to(handle, "3\n");
+	cr_expect_str_eq(asked(), "1: commit 1");
+	close_handle(handle);
+	begin();
+	close_handle(open_looked(inode, &shown, O_WRONLY | O_APPEND));
+	cr_expect_str_eq(asked(), "1: question 1");
+	backend_close(other);
+	begin();
+	close_handle(open_looked(inode, &shown, O_WRONLY | O_APPEND));
+	cr_expect_str_eq(asked(), "0:", "alone");
+	forget(inode);
+	end();
+}
+
+EveryStore(trips, of_a_save_in_place_are_few)
+{
+	struct handle *handle;
+	struct inode *inode;
+	struct shown shown;
+
+	save("s/d.json", "{}");
+	begin_cold();
+	inode = look("d.json", &shown);
+	begin();
+	handle = open_looked(inode, &shown, O_WRONLY | O_TRUNC);
+	write_at(handle, 0, BYTES("[1]"));
+	close_handle(handle);
+	cr_expect_str_eq(asked(), "3: entry_name 1 commit 1 question 1");
+	forget(inode);
+	end();
+}
+
+EveryStore(trips, of_a_new_file_are_few)
+{
+	struct handle *handle;
+
+	begin();
+	handle = create("d.json", O_WRONLY);
+	cr_expect_str_eq(asked(), "5: node_find 1 entry_find 2 orphan_find 1 commit 1");
+	begin();
+	write_at(handle, 0, BYTES("{}"));
+	close_handle(handle);
+	cr_expect_str_eq(asked(), "3: chunk_read 1 commit 1 question 1");
+	begin();
+	close_handle(create("p.txt", O_WRONLY));
+	cr_expect_str_eq(asked(), "3: entry_find 2 commit 1");
+	end();
+}
+
+EveryStore(trips, of_a_temporary_name_that_is_renamed_over_are_few)
+{
+	struct handle *handle;
+	struct inode *inode;
+	struct shown shown;
+
+	save("s/d.json", "{}");
+	begin_cold();
+	inode = look("d.json", &shown);
+	close_handle(create("p.txt", O_WRONLY)); /* it leases numbers */
+	begin();
+	handle = create("d.json.tmp", O_WRONLY);
+	write_at(handle, 0, BYTES("[1]"));
+	close_handle(handle);
+	cr_expect_str_eq(asked(), "4: entry_find 2 commit 2");
+	begin();
+	cr_expect_eq(tree_rename(world_tree, dir, BYTES("d.json.tmp"), dir, BYTES("d.json"), 0), 0);
+	cr_expect_str_eq(asked(), "8: node_find 1 entry_find 2 xattr_get 1 chunk_read 1 row_read 1 "
+				  "orphan_find 1 commit 1, rows 1");
+	forget(inode);
+	end();
+}
+
+EveryStore(trips, of_a_directory_are_few)
+{
+	struct inode *made;
+	struct shown shown;
+
+	begin();
+	make("d", S_IFDIR | 0755, &made);
+	cr_expect_eq(tree_enter(world_tree, made, FACE_ANY, getpid(), &shown), 0);
+	cr_expect_str_eq(asked(), "2: entry_find 1 commit 1");
+	begin();
+	cr_expect_eq(tree_rmdir(world_tree, dir, BYTES("d")), 0);
+	cr_expect_str_eq(asked(), "4: entry_find 1 entry_list 1 commit 1 question 1");
+	forget(made);
+	end();
+}
+
+EveryStore(trips, of_an_unlink_are_two)
+{
+	struct inode *document, *plain;
+	struct shown shown;
+
+	save("s/d.json", "{}");
+	save("s/p.txt", "{}");
+	begin_cold();
+	document = look("d.json", &shown);
+	plain = look("p.txt", &shown);
+	begin();
+	cr_expect_eq(tree_unlink(world_tree, dir, BYTES("d.json")), 0);
+	cr_expect_str_eq(asked(), "2: entry_find 1 commit 1");
+	begin();
+	cr_expect_eq(tree_unlink(world_tree, dir, BYTES("p.txt")), 0);
+	cr_expect_str_eq(asked(), "2: entry_find 1 commit 1");
+	forget(document);
+	forget(plain);
+	end();
+}
+
+static int list_one(void *arg, struct bytes name, struct inode *inode, const struct shown *shown,
+		    uint64_t position)
+{
+	struct inodes *listed = arg;
+
+	(void)shown, (void)position;
+	if (inode && name.size)
+		listed->inode[listed->count++] = inode;
+	return 0;
+}
+
+static void list_cold(const char *expected)
+{
+	enum { FILES = 1000 };
+	struct inode *inodes[FILES + 1];
+	struct inodes listed = { .inode = inodes };
+
+	begin_cold();
+	cr_expect_eq(tree_list(world_tree, dir, 0, UINT64_MAX, true, list_one, &listed), 0);
+	cr_expect_str_eq(asked(), expected);
+	cr_expect_eq(listed.count, FILES);
+	while (listed.count)
+		forget(listed.inode[--listed.count]);
+	end();
+}
+
+static void make_many(const char *end)
+{
+	for (int i = 0; i < 1000; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "s/%d%s", i, end);
+		save(name, "1\n");
+	}
+}
+
+EveryStore(trips, of_a_listing_of_documents_with_attributes_are_few)
+{
+	make_many(".json");
+	list_cold("1008: entry_list 8 row_read 1000, rows 1000");
+}
+
+EveryStore(trips, of_a_listing_of_lists_with_attributes_are_few)
+{
+	make_many(".jsonl");
+	list_cold("3008: entry_list 8 row_read 1000 piece_read 1000 mark_find 1000, rows 1000");
+}
