@@ -140,6 +140,17 @@ struct backend_mark {
 	int64_t index;
 };
 
+/* What stands behind the last mark of a state file; of a document, its row. */
+struct backend_tail {
+	bool known;		  /* false: it was not wanted, and the rest is not set */
+	bool pieces;		  /* there are pieces, too */
+	struct backend_mark mark; /* offset 0, index INT64_MIN: there is none */
+	uint64_t rows;		  /* with index >= that of the mark, */
+	uint64_t bytes;		  /* of all of these, */
+	uint64_t last_bytes;	  /* of the last one, */
+	int64_t last;		  /* and its index */
+};
+
 struct backend_key_stat {
 	int64_t first; /* lowest and highest index */
 	int64_t last;
@@ -330,6 +341,10 @@ enum backend_flags {
 typedef int backend_row_fn(void *arg, int64_t index, struct bytes data);
 typedef int backend_entry_fn(void *arg, const struct backend_entry *entry,
 			     const struct backend_node *node);
+/* Whether the tail of a node's file is wanted; a store that has it anyway need not ask. */
+typedef bool backend_wanted_fn(void *arg, const struct backend_node *node);
+typedef int backend_tail_fn(void *arg, const struct backend_entry *entry,
+			    const struct backend_node *node, const struct backend_tail *tail);
 typedef int backend_name_fn(void *arg, struct bytes name);
 typedef int backend_chunk_fn(void *arg, int64_t chunk, struct bytes data);
 typedef int backend_chunk_size_fn(void *arg, int64_t chunk, size_t size);
@@ -451,6 +466,22 @@ struct backend_ops {
 	/* The mark with the highest index <= index.  -ENOENT. */
 	int (*mark_find_index)(struct backend *backend, struct backend_snapshot *snapshot,
 			       uint64_t ino, int64_t index, struct backend_mark *ret_mark);
+
+	/*
+	 * What others of these say, in one answer: for who has to wait for each.  NULL, as in a
+	 * store that waits for nobody: backend_...() asks one after the other.
+	 */
+	/* The tail of a state file's node that is no draft. */
+	int (*tail_get)(struct backend *backend, struct backend_snapshot *snapshot,
+			const struct backend_node *node, struct backend_tail *ret_tail);
+	/* entry_find() and entry_list(), with the tail of each such node that is wanted. */
+	int (*entry_find_tail)(struct backend *backend, struct backend_snapshot *snapshot,
+			       uint64_t parent, struct bytes name, backend_wanted_fn *wanted,
+			       void *arg, uint64_t *ret_id, struct backend_node *ret_node,
+			       struct backend_tail *ret_tail);
+	int (*entry_list_tails)(struct backend *backend, struct backend_snapshot *snapshot,
+				uint64_t parent, uint64_t after, backend_wanted_fn *wanted,
+				backend_tail_fn *fn, void *arg);
 
 	/* The highest entry id in use, and an inode number that is as high as the highest that ever
 	 * was, in a node that is there or was deleted: what is above it is new.  It may be a little
@@ -578,6 +609,15 @@ void backend_close(struct backend *backend); /* NULL is fine */
 bool backend_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *arg);
 int backend_change_waiting(struct backend *backend, int64_t *ret_oldest, int64_t *ret_newest);
 int backend_copy(struct backend *backend, const char *new_store, const struct backend_copy *copy);
+int backend_tail_get(struct backend *backend, struct backend_snapshot *snapshot,
+		     const struct backend_node *node, struct backend_tail *ret_tail);
+int backend_entry_find_tail(struct backend *backend, struct backend_snapshot *snapshot,
+			    uint64_t parent, struct bytes name, backend_wanted_fn *wanted,
+			    void *arg, uint64_t *ret_id, struct backend_node *ret_node,
+			    struct backend_tail *ret_tail);
+int backend_entry_list_tails(struct backend *backend, struct backend_snapshot *snapshot,
+			     uint64_t parent, uint64_t after, backend_wanted_fn *wanted,
+			     backend_tail_fn *fn, void *arg);
 /* Of a store that has one mount at a time: false, nothing, -ENOENT. */
 void backend_set_quota(struct backend *backend, uint64_t max_size);
 bool backend_is_shared(struct backend *backend);

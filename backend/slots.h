@@ -11,7 +11,8 @@
  *	READ(slot, (parameters behind the snapshot), (arguments))
  *
  * with READ_ROWS(...) for those of the rows of one key; and BACKEND_SHARED such as a store lacks
- * that has one mount at a time, so that they are called through backend_...().  BACKEND_CALLS has
+ * that has one mount at a time, and BACKEND_JOINED such as join others, so that they are called
+ * through backend_...().  BACKEND_CALLS has
  * the others that may fail, but for snapshot_begin(), commit(), and what the store need not have:
  *
  *	CALL(slot, (parameters behind the store), (arguments))
@@ -88,6 +89,17 @@
 	     (fn, arg))                                                                            \
 	READ(orphan_find, (struct bytes session, struct bytes key, struct backend_node *ret_node), \
 	     (session, key, ret_node))
+
+#define BACKEND_JOINED                                                                             \
+	READ(tail_get, (const struct backend_node *node, struct backend_tail *ret_tail),           \
+	     (node, ret_tail))                                                                     \
+	READ(entry_find_tail, (uint64_t parent, struct bytes name, backend_wanted_fn *wanted,      \
+			       void *arg, uint64_t *ret_id, struct backend_node *ret_node,         \
+			       struct backend_tail *ret_tail),                                     \
+	     (parent, name, wanted, arg, ret_id, ret_node, ret_tail))                              \
+	READ(entry_list_tails, (uint64_t parent, uint64_t after, backend_wanted_fn *wanted,        \
+				backend_tail_fn *fn, void *arg),                                   \
+	     (parent, after, wanted, fn, arg))
 
 #define BACKEND_CALLS                                                                              \
 	CALL(change_wait, (int timeout_ms),                                                        \

@@ -135,6 +135,7 @@ BACKEND_READS
 #define READ(slot, parameters, arguments)                                                          \
 	FORWARD_READ(slot, backend_##slot, parameters, arguments)
 BACKEND_SHARED
+BACKEND_JOINED
 #undef READ
 /* clang-format on */
 
@@ -186,6 +187,7 @@ static const struct backend_ops trace_ops = {
 	BACKEND_CALLS
 	BACKEND_READS
 	BACKEND_SHARED
+	BACKEND_JOINED
 };
 /* clang-format on */
 

@@ -20,6 +20,7 @@ struct trace_counts {
 	BACKEND_CALLS
 	BACKEND_READS
 	BACKEND_SHARED
+	BACKEND_JOINED
 #undef CALL
 #undef READ
 #undef READ_ROWS

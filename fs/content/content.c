@@ -28,10 +28,24 @@ static const struct content_kind *content_kind(const struct inode *inode)
 int content_load(struct tree *tree, struct view *view, struct inode *inode)
 {
 	const struct content_kind *kind = content_kind(inode);
+	struct backend_tail tail;
+	int r;
 
 	if (!kind->size)
 		return -EIO;
-	return inode->loaded || !kind->load ? 0 : kind->load(tree, view, inode);
+	if (inode->loaded || !kind->take)
+		return 0;
+	r = backend_tail_get(view->backend, view->snapshot, &inode->node, &tail);
+	return r < 0 || kind->take(inode, &tail) ? r : kind->load(tree, view, inode, tail.mark);
+}
+
+void content_take(struct inode *inode, const struct view *view, const struct backend_tail *tail)
+{
+	const struct content_kind *kind = content_kind(inode);
+
+	if (tail->known && kind->take && !inode->loaded && inode->changed <= view->changes &&
+	    !view->past && !inode->unapplied)
+		(void)kind->take(inode, tail);
 }
 
 int content_size(struct tree *tree, struct view *view, struct inode *inode, uint64_t *ret_size)

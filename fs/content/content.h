@@ -16,6 +16,9 @@
 
 /* Make size (and for a list its end) known.  -EIO: the key is set apart. */
 int content_load(struct tree *tree, struct view *view, struct inode *inode);
+/* The same by what a view has told of a file's tail, unless that may not fit: the file has changed
+ * since the view was begun, or is just changing, or the view goes past what others have changed. */
+void content_take(struct inode *inode, const struct view *view, const struct backend_tail *tail);
 /* Bytes of the published content.  view is needed unless it is loaded, in chunks, or an orphan. */
 int content_size(struct tree *tree, struct view *view, struct inode *inode, uint64_t *ret_size);
 /* At most size bytes of the published content from offset, appended to out.  handle may be NULL; it

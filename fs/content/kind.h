@@ -7,10 +7,13 @@
 
 #include "fs/content/content.h"
 
-/* What is NULL is not to be had: -EIO; but load. */
+/* What is NULL is not to be had: -EIO; but the first two. */
 struct content_kind {
-	/* Make known what size() needs, and read() may; NULL: it is known. */
-	int (*load)(struct tree *tree, struct view *view, struct inode *inode);
+	/* Make known what size() needs, and read() may, by the tail that the store has.  False: by
+	 * load() then.  NULL: it is known. */
+	bool (*take)(struct inode *inode, const struct backend_tail *tail);
+	int (*load)(struct tree *tree, struct view *view, struct inode *inode,
+		    struct backend_mark mark);
 	/* Bytes, once it is loaded. */
 	uint64_t (*size)(const struct inode *inode);
 	/* Once it is loaded; handle may be NULL. */

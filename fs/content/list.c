@@ -164,28 +164,26 @@ struct loading {
 	bool at_piece;	     /* the segment before was a piece of row index list.next */
 };
 
-static int load_row(struct loading *loading, const struct segment *segment)
+static void load_row(struct loading *loading, int64_t index, size_t size)
 {
 	struct list_state *list = &loading->list;
 
 	/* A mark may stand only where no piece of the same index is before it. */
 	if (!loading->at_piece && list_mark_due(list->size - list->mark_offset, list->mark_rows)) {
-		batch_mark_put(loading->marks, loading->inode->node.ino, list->size,
-			       segment->index);
+		batch_mark_put(loading->marks, loading->inode->node.ino, list->size, index);
 		list->mark_offset = list->size;
 		list->mark_rows = 0;
 	}
 	list->mark_rows++;
-	list->size += segment->data.size + 1;
-	list->next = segment->index < INT64_MAX ? MAX(segment->index + 1, 0) : INT64_MAX;
+	list->size += size + 1;
+	list->next = index < INT64_MAX ? MAX(index + 1, 0) : INT64_MAX;
 	list->tail_row_seq = list->piece_seq;
 	list->piece_seq = 0;
 	list->tail_size = 0;
-	list->tail_row = segment->index;
+	list->tail_row = index;
 	/* The size of the last row, should it turn out to be the tail. */
-	list->tail_seq = (int64_t)segment->data.size;
+	list->tail_seq = (int64_t)size;
 	loading->at_piece = false;
-	return 0;
 }
 
 static int load_piece(struct loading *loading, const struct segment *segment)
@@ -212,7 +210,10 @@ static int load_piece(struct loading *loading, const struct segment *segment)
 
 static int load_segment(void *arg, const struct segment *segment)
 {
-	return segment->is_row ? load_row(arg, segment) : load_piece(arg, segment);
+	if (!segment->is_row)
+		return load_piece(arg, segment);
+	load_row(arg, segment->index, segment->data.size);
+	return 0;
 }
 
 /* By a reader: not behind the back of whoever changes the file just now. */
@@ -224,37 +225,68 @@ static void marks_write(struct tree *tree, struct batch *marks)
 		tree_commit(tree, marks, 0);
 }
 
-static int list_load(struct tree *tree, struct view *view, struct inode *inode)
+static struct loading load_begin(struct inode *inode, struct backend_mark mark)
 {
-	_cleanup_(batch_done) struct batch marks = { 0 };
-	struct loading loading = { .inode = inode, .marks = &marks };
-	struct list_state *list = &loading.list;
-	struct backend_mark mark = { .offset = 0, .index = INT64_MIN };
-	struct segment_place start;
-	int r;
+	return (struct loading){
+		.inode = inode,
+		.list = { .size = mark.offset,
+			  .mark_offset = mark.offset,
+			  .next = MAX(mark.index, 0) },
+	};
+}
 
-	r = ASK(view, mark_find, inode->node.ino, INT64_MAX, &mark);
-	if (r < 0 && r != -ENOENT)
-		return r;
-	list->size = list->mark_offset = mark.offset;
-	list->next = MAX(mark.index, 0);
-	start = (struct segment_place){ mark.index, INT64_MIN };
-	r = list_walk(view, inode, start, load_segment, &loading);
-	if (r < 0)
-		return r;
-	if (!loading.at_piece && list->size && (inode->node.flags & BACKEND_NO_NEWLINE)) {
+static void load_end(struct loading *loading)
+{
+	struct inode *inode = loading->inode;
+	struct list_state *list = &loading->list;
+
+	if (!loading->at_piece && list->size && (inode->node.flags & BACKEND_NO_NEWLINE)) {
 		list->tail_is_row = true;
 		list->tail_size = (uint64_t)list->tail_seq;
 		list->tail_seq = 0;
 		list->size--;
 	}
+	inode->list = *list;
+	inode->loaded = true;
+}
+
+/* Of rows alone the sizes tell all, unless a mark is missing. */
+static bool list_take(struct inode *inode, const struct backend_tail *tail)
+{
+	struct loading loading = load_begin(inode, tail->mark);
+	struct list_state *list = &loading.list;
+
+	if (tail->pieces ||
+	    (tail->rows &&
+	     list_mark_due(tail->bytes - tail->last_bytes + tail->rows - 1, tail->rows - 1)))
+		return false;
+	if (tail->rows) {
+		list->size += tail->bytes - tail->last_bytes + tail->rows - 1;
+		list->mark_rows = tail->rows - 1;
+		load_row(&loading, tail->last, tail->last_bytes);
+	}
+	load_end(&loading);
+	return true;
+}
+
+static int list_load(struct tree *tree, struct view *view, struct inode *inode,
+		     struct backend_mark mark)
+{
+	_cleanup_(batch_done) struct batch marks = { 0 };
+	struct loading loading = load_begin(inode, mark);
+	const struct segment_place start = { mark.index, INT64_MIN };
+	int r;
+
+	loading.marks = &marks;
+	r = list_walk(view, inode, start, load_segment, &loading);
+	if (r < 0)
+		return r;
 	/* Marks only save time: when they cannot be written, nothing is lost. */
 	if (marks.count)
 		batch_guard_rows(&marks, inode->node.session, inode->node.key);
 	if (marks.count && !tree->backend->read_only)
 		marks_write(tree, &marks);
-	inode->list = *list;
-	inode->loaded = true;
+	load_end(&loading);
 	return 0;
 }
 
@@ -462,6 +494,7 @@ static uint64_t list_size(const struct inode *inode)
 }
 
 const struct content_kind content_list = {
+	.take = list_take,
 	.load = list_load,
 	.size = list_size,
 	.read = list_read,

@@ -9,24 +9,10 @@ static int row_of(struct view *view, const struct inode *inode, backend_row_fn *
 	return ASK(view, row_read, inode->node.session, inode->node.key, INT64_MIN, fn, arg);
 }
 
-static int measure(void *arg, int64_t index, struct bytes data)
+static bool row_take(struct inode *inode, const struct backend_tail *tail)
 {
-	uint64_t *size = arg;
-
-	(void)index;
-	*size = data.size;
-	return 1;
-}
-
-static int row_load(struct tree *tree, struct view *view, struct inode *inode)
-{
-	int r;
-
-	(void)tree;
-	inode->size = 0;
-	r = row_of(view, inode, measure, &inode->size);
-	inode->loaded = r == 0;
-	return r;
+	inode->size = tail->bytes;
+	return inode->loaded = true;
 }
 
 static uint64_t row_size(const struct inode *inode)
@@ -77,7 +63,7 @@ static int row_to_stage(struct view *view, struct inode *inode, struct stage *st
 }
 
 const struct content_kind content_row = {
-	.load = row_load,
+	.take = row_take,
 	.size = row_size,
 	.read = row_read,
 	.to_stage = row_to_stage,

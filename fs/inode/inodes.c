@@ -140,6 +140,22 @@ struct inode *inode_known(struct tree *tree, uint64_t ino)
 	return inode;
 }
 
+bool inode_wants_tail(void *arg, const struct backend_node *node)
+{
+	struct tree *tree = arg;
+	struct inode *inode;
+	bool loaded;
+
+	if (!kind_is_state(node->kind) || (node->flags & BACKEND_DRAFT) || sound_node(node) ||
+	    tree->taker.late || apart_has(tree, node->session, node->key))
+		return false;
+	pthread_mutex_lock(&tree->table_lock);
+	inode = *table_slot(tree, node->ino);
+	loaded = inode && inode->loaded;
+	pthread_mutex_unlock(&tree->table_lock);
+	return !loaded;
+}
+
 /* Put a new inode into the table, unless another thread was first: then that one is counted and
  * returned, and ours is not used. */
 static struct inode *table_enter(struct tree *tree, struct inode *inode)

@@ -119,7 +119,7 @@ struct inode {
 	uint64_t replaced; /* how many there were when the content was replaced */
 	uint64_t bound;	   /* shown as no larger than this, while the kernel is told that it grew */
 	uint64_t changes_notified; /* number of the last notice that was sent; tree.notify_lock */
-	bool loaded;		   /* the following are known */
+	_Atomic bool loaded;	   /* the following are known */
 	uint64_t size;		   /* bytes of a single or hash that is no draft */
 	struct list_state list;
 	uint64_t version; /* moves with every change of content that is not an append */

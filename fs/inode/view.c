@@ -8,8 +8,10 @@
 static int begin(struct tree *tree, unsigned flags, struct view *view)
 {
 	struct backend *backend = tree->backend;
+	uint64_t changes = tree->changes;
 	int r = backend->ops->snapshot_begin(backend, flags, &view->snapshot);
 
+	view->changes = changes;
 	view->past = flags & BACKEND_PAST;
 	view->backend = r < 0 ? NULL : backend;
 	if (r == 0 && tree->unapplied && !(flags & BACKEND_ANYWAY)) {

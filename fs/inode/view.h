@@ -12,7 +12,8 @@ struct tree;
 struct view {
 	struct backend *backend; /* NULL: none */
 	struct backend_snapshot *snapshot;
-	bool past; /* changes of others wait: each key is to be asked for (waiting.h) */
+	bool past;	  /* changes of others wait: each key is to be asked for (waiting.h) */
+	uint64_t changes; /* tree.changes that it shows, at least */
 };
 /* flags: of enum backend_flags.  0, or -errno as backend_ops.snapshot_begin(); -ESTALE also while
  * memory does not have what the store may show (commit.h), unless BACKEND_ANYWAY is among them.

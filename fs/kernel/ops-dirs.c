@@ -40,6 +40,13 @@ static int dir_add(void *arg, struct bytes name, struct inode *inode, const stru
 	return 0;
 }
 
+/* Bytes that an entry takes in a reply, at least. */
+static size_t entry_least(fuse_req_t req, bool plus)
+{
+	return plus ? fuse_add_direntry_plus(req, NULL, 0, "a", NULL, 0) :
+		      fuse_add_direntry(req, NULL, 0, "a", NULL, 0);
+}
+
 static void list_dir(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t position,
 		     struct open_file *file, bool plus)
 {
@@ -58,8 +65,9 @@ static void list_dir(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t posit
 		file->list_error = 0;
 	}
 	if (reply.data)
-		r = tree_list(tree, request_inode(req, nodeid), (uint64_t)position, file->list_end,
-			      plus, dir_add, &reply);
+		r = tree_list_some(tree, request_inode(req, nodeid), (uint64_t)position,
+				   file->list_end, size / entry_least(req, plus) + 1, plus, dir_add,
+				   &reply);
 	if (r == -EUCLEAN) {
 		file->list_error = -EIO;
 		r = 0;

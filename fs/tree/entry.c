@@ -14,32 +14,59 @@
 #include "fs/tree/tree.h"
 #include "src/base/log.h"
 
-static int name_check(struct bytes name)
+static int name_check(const struct inode *dir, struct bytes name)
 {
+	if (!inode_is_dir(dir))
+		return -ENOTDIR;
 	return name.size > NAME_LIMIT ? -ENAMETOOLONG : 0;
+}
+
+void inode_measured(struct inode *inode, const struct view *view, const struct backend_tail *tail)
+{
+	WITH_INODE_LOCK(inode);
+
+	content_take(inode, view, tail);
+}
+
+/* Takes the node over. */
+static int entry_found(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
+		       uint64_t id, struct backend_node *node, struct inode **ret_inode)
+{
+	if (!sound_entry(dir->node.ino, id, node)) {
+		log_error("inode %" PRIu64 " is not where %.*s leads to it", node->ino,
+			  (int)name.size, name.data);
+		backend_node_done(node);
+		return -EIO;
+	}
+	return inode_of_node(tree, view, node, ret_inode);
 }
 
 int entry_open(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 	       uint64_t *ret_id, struct inode **ret_inode)
 {
 	struct backend_node node;
-	int r;
+	int r = name_check(dir, name);
 
-	if (!inode_is_dir(dir))
-		return -ENOTDIR;
-	r = name_check(name);
-	if (r < 0)
-		return r;
-	r = ASK(view, entry_find, dir->node.ino, name, ret_id, &node);
-	if (r < 0)
-		return r;
-	if (!sound_entry(dir->node.ino, *ret_id, &node)) {
-		log_error("inode %" PRIu64 " is not where %.*s leads to it", node.ino,
-			  (int)name.size, name.data);
-		backend_node_done(&node);
-		return -EIO;
-	}
-	return inode_of_node(tree, view, &node, ret_inode);
+	if (r == 0)
+		r = ASK(view, entry_find, dir->node.ino, name, ret_id, &node);
+	return r < 0 ? r : entry_found(tree, view, dir, name, *ret_id, &node, ret_inode);
+}
+
+int entry_measure(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
+		  uint64_t *ret_id, struct inode **ret_inode)
+{
+	struct backend_node node;
+	struct backend_tail tail;
+	int r = name_check(dir, name);
+
+	if (r == 0)
+		r = backend_entry_find_tail(view->backend, view->snapshot, dir->node.ino, name,
+					    inode_wants_tail, tree, ret_id, &node, &tail);
+	if (r == 0)
+		r = entry_found(tree, view, dir, name, *ret_id, &node, ret_inode);
+	if (r == 0)
+		inode_measured(*ret_inode, view, &tail);
+	return r;
 }
 
 /* There is no such file; but if rows of it wait to be taken in, there is one in a moment. */
@@ -60,14 +87,17 @@ static int heed_name(struct tree *tree, struct view *view, struct inode *dir, st
 	return r < 0 ? r : -ENOENT;
 }
 
-int entry_look(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
-	       uint64_t *ret_id, struct inode **ret_inode)
+typedef int entry_fn(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
+		     uint64_t *ret_id, struct inode **ret_inode);
+
+static int look(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
+		entry_fn *find, uint64_t *ret_id, struct inode **ret_inode)
 {
 	int r = view_begin(tree, 0, view);
 
 	if (r < 0)
 		return r;
-	r = entry_open(tree, view, dir, name, ret_id, ret_inode);
+	r = find(tree, view, dir, name, ret_id, ret_inode);
 	if (!view->past)
 		return r;
 	if (r == -ENOENT)
@@ -78,6 +108,18 @@ int entry_look(struct tree *tree, struct view *view, struct inode *dir, struct b
 			inode_forget(tree, *ret_inode, 1);
 	}
 	return r;
+}
+
+int entry_look(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
+	       uint64_t *ret_id, struct inode **ret_inode)
+{
+	return look(tree, view, dir, name, entry_open, ret_id, ret_inode);
+}
+
+int entry_look_measured(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
+			uint64_t *ret_id, struct inode **ret_inode)
+{
+	return look(tree, view, dir, name, entry_measure, ret_id, ret_inode);
 }
 
 static int entry_any(void *arg, const struct backend_entry *entry, const struct backend_node *node)

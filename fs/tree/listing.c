@@ -10,27 +10,39 @@
 #include "fs/inode/inodes.h"
 #include "fs/inode/waiting.h"
 #include "fs/tree/attr.h"
+#include "fs/tree/tree.h"
 #include "src/base/log.h"
 
 enum {
-	LIST_BLOCK = 128, /* entries fetched at a time */
+	LIST_BLOCK = 256, /* entries fetched at a time */
 	LIST_DOTS = 2,	  /* "." and ".." have the positions 1 and 2 */
 };
 
 struct listing {
+	struct tree *tree;
 	struct entries entries;
-	uint64_t after; /* id of the last one */
-	uint64_t end;	/* and up to where they are wanted */
+	struct backend_tail tail[LIST_BLOCK]; /* of each */
+	size_t most;			      /* entries that are wanted */
+	uint64_t after;			      /* id of the last one */
+	uint64_t end;			      /* and up to where they are wanted */
 	bool with_nodes;
 	bool *unsound; /* there are some that cannot be shown */
 };
 
-static int list_keep(void *arg, const struct backend_entry *entry, const struct backend_node *node)
+static bool list_wants(void *arg, const struct backend_node *node)
+{
+	const struct listing *listing = arg;
+
+	return listing->with_nodes && inode_wants_tail(listing->tree, node);
+}
+
+static int list_keep(void *arg, const struct backend_entry *entry, const struct backend_node *node,
+		     const struct backend_tail *tail)
 {
 	struct listing *listing = arg;
 	const struct backend_node slim = { .ino = node->ino, .mode = node->mode };
 
-	if (listing->entries.count == LIST_BLOCK || entry->id > listing->end)
+	if (listing->entries.count == listing->most || entry->id > listing->end)
 		return 1;
 	/* A damaged store may have any ids; positions must rise, or a listing never ends. */
 	if (entry->id <= listing->after || entry->id > SOUND_NUMBER_MAX) {
@@ -38,6 +50,7 @@ static int list_keep(void *arg, const struct backend_entry *entry, const struct 
 		return 0;
 	}
 	listing->after = entry->id;
+	listing->tail[listing->entries.count] = *tail;
 	if (!sound_name(entry->name) || !sound_entry(entry->parent, entry->id, node) ||
 	    sound_node(node)) {
 		*listing->unsound = true;
@@ -47,7 +60,8 @@ static int list_keep(void *arg, const struct backend_entry *entry, const struct 
 }
 
 static int list_entry(struct tree *tree, struct view *view, struct entry_copy *listed,
-		      bool with_inode, tree_entry_fn *fn, void *arg)
+		      const struct backend_tail *tail, bool with_inode, tree_entry_fn *fn,
+		      void *arg)
 {
 	struct shown shown = {
 		.st = { .st_ino = listed->node.ino, .st_mode = listed->node.mode },
@@ -59,6 +73,7 @@ static int list_entry(struct tree *tree, struct view *view, struct entry_copy *l
 		r = inode_of_node(tree, view, &listed->node, &inode);
 		if (r < 0)
 			return r;
+		inode_measured(inode, view, tail);
 		/* Not in the listing's view: the file may have been saved since that began. */
 		r = inode_show(tree, inode, NOBODY, &shown);
 	}
@@ -85,10 +100,15 @@ static int list_dots(struct inode *dir, uint64_t position, tree_entry_fn *fn, vo
 
 /* One block of entries behind *after; 1 when there may be more. */
 static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, uint64_t end,
-		      bool with_inodes, bool *unsound, tree_entry_fn *fn, void *arg)
+		      size_t most, bool with_inodes, bool *unsound, tree_entry_fn *fn, void *arg)
 {
 	struct listing listing = {
-		.after = *after, .end = end, .with_nodes = with_inodes, .unsound = unsound
+		.tree = tree,
+		.most = MIN(most, (size_t)LIST_BLOCK),
+		.after = *after,
+		.end = end,
+		.with_nodes = with_inodes,
+		.unsound = unsound,
 	};
 	_cleanup_(view_end) struct view view = { 0 };
 	WITH_READ_LOCK(tree);
@@ -102,10 +122,12 @@ static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, uin
 		r = key_heed(tree, &view, session->node.session, (struct bytes){ 0 });
 	if (r < 0)
 		return r;
-	r = ASK(&view, entry_list, dir->node.ino, *after, list_keep, &listing);
-	full = listing.entries.count == LIST_BLOCK;
+	r = backend_entry_list_tails(view.backend, view.snapshot, dir->node.ino, *after, list_wants,
+				     list_keep, &listing);
+	full = listing.entries.count == listing.most;
 	for (size_t i = 0; r == 0 && i < listing.entries.count; i++) {
-		r = list_entry(tree, &view, &listing.entries.item[i], with_inodes, fn, arg);
+		r = list_entry(tree, &view, &listing.entries.item[i], &listing.tail[i], with_inodes,
+			       fn, arg);
 		if (r == 0)
 			*after = listing.entries.item[i].id;
 	}
@@ -123,8 +145,8 @@ uint64_t tree_list_end(struct tree *tree)
 		       tree->end_entry + LIST_DOTS;
 }
 
-int tree_list(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,
-	      bool with_inodes, tree_entry_fn *fn, void *arg)
+int tree_list_some(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,
+		   size_t most, bool with_inodes, tree_entry_fn *fn, void *arg)
 {
 	uint64_t after = position > LIST_DOTS ? position - LIST_DOTS : 0;
 	uint64_t last = end > LIST_DOTS ? end - LIST_DOTS : 0;
@@ -134,8 +156,8 @@ int tree_list(struct tree *tree, struct inode *dir, uint64_t position, uint64_t 
 	if (r != 0)
 		return MIN(r, 0);
 	do
-		r = TREE_RETRY(tree,
-			       list_block(tree, dir, &after, last, with_inodes, &unsound, fn, arg));
+		r = TREE_RETRY(tree, list_block(tree, dir, &after, last, most, with_inodes,
+						&unsound, fn, arg));
 	while (r > 0);
 	if (r < 0 || !unsound)
 		return r;
@@ -143,4 +165,10 @@ int tree_list(struct tree *tree, struct inode *dir, uint64_t position, uint64_t 
 		  "check' names them",
 		  dir->node.ino);
 	return -EUCLEAN;
+}
+
+int tree_list(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,
+	      bool with_inodes, tree_entry_fn *fn, void *arg)
+{
+	return tree_list_some(tree, dir, position, end, SIZE_MAX, with_inodes, fn, arg);
 }

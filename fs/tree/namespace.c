@@ -18,7 +18,7 @@ static int lookup_once(struct tree *tree, struct inode *dir, struct bytes name,
 	WITH_READ_LOCK(tree);
 	uint64_t id;
 
-	return entry_look(tree, &view, dir, name, &id, ret_inode);
+	return entry_look_measured(tree, &view, dir, name, &id, ret_inode);
 }
 
 int tree_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode)

@@ -563,7 +563,7 @@ static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
 	r = entry_look(tree, &view, dir, name, &moving.id, &moving.inode);
 	if (r < 0)
 		return r;
-	r = entry_open(tree, &view, dir_to, name_to, &over_id, &over);
+	r = entry_measure(tree, &view, dir_to, name_to, &over_id, &over);
 	if (r == 0 || r == -ENOENT)
 		r = rename_judge(moving.inode, over, flags);
 	if (r == 0)

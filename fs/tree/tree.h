@@ -13,9 +13,16 @@
 /* The entry of a name, with its inode counted. */
 int entry_open(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 	       uint64_t *ret_id, struct inode **ret_inode);
-/* The same in a view that begins with it. */
+/* The same, with the size of a state file. */
+int entry_measure(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
+		  uint64_t *ret_id, struct inode **ret_inode);
+/* The size of a file by the tail that a view has told. */
+void inode_measured(struct inode *inode, const struct view *view, const struct backend_tail *tail);
+/* Both in a view that begins with it. */
 int entry_look(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 	       uint64_t *ret_id, struct inode **ret_inode);
+int entry_look_measured(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
+			uint64_t *ret_id, struct inode **ret_inode);
 /* 1 when a directory has no entries. */
 int dir_is_empty(struct view *view, uint64_t ino);
 

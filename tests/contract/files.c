@@ -507,3 +507,102 @@ EveryStore(sync, succeeds_with_and_without_commits)
 	cr_assert_eq(backend->ops->sync(backend), 0);
 	cr_assert_eq(backend->ops->sync(backend), 0);
 }
+
+/* Tails, as text. */
+
+static void say_tail(struct buf *said, const struct backend_tail *tail)
+{
+	if (!tail->known) {
+		cr_assert_eq(buf_append_str(said, "unknown"), 0);
+		return;
+	}
+	cr_assert_eq(buf_printf(said, "%llu rows of %llu bytes", (unsigned long long)tail->rows,
+				(unsigned long long)tail->bytes),
+		     0);
+	if (tail->rows)
+		buf_printf(said, " to %lld of %llu", (long long)tail->last,
+			   (unsigned long long)tail->last_bytes);
+	if (tail->mark.index != INT64_MIN)
+		buf_printf(said, " behind %llu", (unsigned long long)tail->mark.offset);
+	if (tail->pieces)
+		buf_append_str(said, " and pieces");
+}
+
+static const char *tail_of(struct backend *backend, const struct backend_node *node)
+{
+	static struct buf said;
+	struct backend_snapshot *snapshot = look(backend);
+	struct backend_tail tail;
+
+	buf_clear(&said);
+	cr_assert_eq(backend_tail_get(backend, snapshot, node, &tail), 0);
+	say_tail(&said, &tail);
+	unlook(backend, snapshot);
+	cr_assert_eq(buf_append_byte(&said, '\0'), 0);
+	return said.data;
+}
+
+EveryStore(tails, are_what_stands_behind_the_last_mark)
+{
+	struct backend_node node = state_node(5, S, K);
+
+	node.kind = BACKEND_LIST;
+	cr_expect_str_eq(tail_of(backend, &node), "0 rows of 0 bytes");
+	COMMIT(backend, row_insert(S, K, 0, BYTES("1")), row_insert(S, K, 1, BYTES("22")),
+	       row_insert(S, K, 2, BYTES("333")));
+	cr_expect_str_eq(tail_of(backend, &node), "3 rows of 6 bytes to 2 of 3");
+	COMMIT(backend, mark_put(5, 2, 1));
+	cr_expect_str_eq(tail_of(backend, &node), "2 rows of 5 bytes to 2 of 3 behind 2");
+	COMMIT(backend, piece_put(5, 0, 0, BYTES("x")));
+	cr_expect_str_eq(tail_of(backend, &node), "2 rows of 5 bytes to 2 of 3 behind 2");
+	COMMIT(backend, piece_put(5, 3, 0, BYTES("x")));
+	cr_expect_str_eq(tail_of(backend, &node),
+			 "2 rows of 5 bytes to 2 of 3 behind 2 and pieces");
+	node.kind = BACKEND_SINGLE;
+	cr_expect_str_eq(tail_of(backend, &node), "1 rows of 1 bytes to 0 of 1", "its first row");
+}
+
+/* The plain file's is not wanted. */
+static bool is_state(void *arg, const struct backend_node *node)
+{
+	(void)arg;
+	return node->session.data;
+}
+
+static int say_listed(void *arg, const struct backend_entry *entry, const struct backend_node *node,
+		      const struct backend_tail *tail)
+{
+	cr_expect_eq(entry->ino, node->ino);
+	cr_assert_eq(buf_printf(arg, "%.*s: ", (int)entry->name.size, entry->name.data), 0);
+	say_tail(arg, tail);
+	cr_assert_eq(buf_append_str(arg, "; "), 0);
+	return 0;
+}
+
+EveryStore(tails, come_with_the_entries_that_lead_to_them)
+{
+	struct backend_node plain = plain_node(4), state = state_node(5, S, K), node = { 0 };
+	_cleanup_(buf_done) struct buf said = { 0 };
+	struct backend_snapshot *snapshot;
+	struct backend_tail tail;
+	uint64_t id;
+
+	COMMIT(backend, node_put(&plain), node_put(&state), entry_put(1, 7, BYTES("p"), 4),
+	       entry_put(1, 8, BYTES("k"), 5), row_insert(S, K, 0, BYTES("22")));
+	snapshot = look(backend);
+	cr_expect_eq(backend_entry_list_tails(backend, snapshot, 1, 0, is_state, say_listed, &said),
+		     0);
+	cr_assert_eq(buf_append_byte(&said, '\0'), 0);
+	cr_expect_str_eq(said.data, "p: unknown; k: 1 rows of 2 bytes to 0 of 2; ");
+	cr_expect_eq(backend_entry_find_tail(backend, snapshot, 1, BYTES("x"), is_state, NULL, &id,
+					     &node, &tail),
+		     -ENOENT);
+	cr_assert_eq(backend_entry_find_tail(backend, snapshot, 1, BYTES("k"), is_state, NULL, &id,
+					     &node, &tail),
+		     0);
+	cr_expect_eq(id, 8);
+	cr_expect_eq(node.ino, 5);
+	cr_expect_eq(tail.bytes, 2);
+	unlook(backend, snapshot);
+	backend_node_done(&node);
+}

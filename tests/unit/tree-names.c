@@ -290,6 +290,53 @@ EveryStore(names, that_a_listing_stops_at_are_not_counted)
 	cr_expect_eq(world_inodes(), 1);
 }
 
+/* Something is done when the store has answered, and before that is used. */
+static const struct backend_ops *store_ops;
+
+static int list_then_save(struct backend *backend, struct backend_snapshot *snapshot,
+			  uint64_t parent, uint64_t after, backend_entry_fn *fn, void *arg)
+{
+	int r = store_ops->entry_list(backend, snapshot, parent, after, fn, arg);
+
+	backend->ops = store_ops;
+	save("s/known.json", "[1, 2]");
+	save("s/new.json", "[1, 2]");
+	return r;
+}
+
+static int show_size(void *arg, struct bytes name, struct inode *inode, const struct shown *shown,
+		     uint64_t position)
+{
+	(void)position;
+	if (!inode)
+		return 0;
+	cr_expect_eq(shown->st.st_size, 6, "%.*s has %lld bytes", (int)name.size, name.data,
+		     (long long)shown->st.st_size);
+	++*(unsigned *)arg;
+	forget(inode);
+	return 0;
+}
+
+EveryStore(names, that_are_listed_have_the_size_that_was_saved_meanwhile)
+{
+	struct inode *dir = inode_at("s"), *known;
+	struct backend_ops hooked;
+	unsigned count = 0;
+
+	save("s/known.json", "1");
+	save("s/new.json", "1");
+	known = inode_at("s/known.json");
+	store_ops = world_store->ops;
+	hooked = *store_ops;
+	hooked.entry_list = list_then_save;
+	world_store->ops = &hooked;
+	cr_assert_eq(tree_list(world_tree, dir, 0, UINT64_MAX, true, show_size, &count), 0);
+	cr_expect_eq(count, 2);
+	cr_expect_eq(world_store->ops, store_ops, "nothing was saved meanwhile");
+	forget(known);
+	forget(dir);
+}
+
 /* ---- open files without a name ---- */
 
 static const char *const unlinked_paths[] = { "s/l.jsonl", "s/k.json", "s/o.txt", "s/h.hash" };
