@@ -476,7 +476,7 @@ static int apply_lease(struct transaction *transaction, const struct backend_op 
 
 static int apply_guard(struct transaction *transaction, const struct backend_op *op)
 {
-	return !op->ino && !op->session.data && transaction->shared ? -ESTALE : 0;
+	return memory_feed_guard(transaction->map, op, transaction->shared);
 }
 
 struct recipe {

@@ -313,22 +313,39 @@ int memory_orphan_list(struct backend *backend, struct backend_snapshot *snapsho
 	return walk_end(&walk);
 }
 
-int memory_orphan_find(struct backend *backend, struct backend_snapshot *snapshot,
-		       struct bytes session, struct bytes key, struct backend_node *ret_node)
+/* Borrows from the map. */
+static int find_orphan(const struct map *map, struct bytes session, struct bytes key,
+		       struct backend_node *ret_node)
 {
-	struct walk walk = walk_in(snapshot->map, key_make(KEY_ORPHAN));
-	struct backend_node node;
+	struct walk walk = walk_in(map, key_make(KEY_ORPHAN));
 	int r = -ENOENT;
 
-	(void)backend;
 	while (r == -ENOENT && walk_next(&walk)) {
-		if (memory_find_node(snapshot->map, (uint64_t)key_take_number(&walk.rest), &node) <
-			    0 ||
-		    !node.session.data || !bytes_equal(node.session, session) || !node.key.data ||
-		    !bytes_equal(node.key, key))
-			continue;
-		r = backend_node_copy(&node, ret_node);
+		r = memory_find_node(map, (uint64_t)key_take_number(&walk.rest), ret_node);
+		if (r == 0 &&
+		    (!ret_node->session.data || !ret_node->key.data ||
+		     !bytes_equal(ret_node->session, session) || !bytes_equal(ret_node->key, key)))
+			r = -ENOENT;
 	}
 	walk_end(&walk);
 	return r;
+}
+
+int memory_orphan_find(struct backend *backend, struct backend_snapshot *snapshot,
+		       struct bytes session, struct bytes key, struct backend_node *ret_node)
+{
+	struct backend_node node;
+	int r = find_orphan(snapshot->map, session, key, &node);
+
+	(void)backend;
+	return r < 0 ? r : backend_node_copy(&node, ret_node);
+}
+
+int memory_feed_guard(const struct map *map, const struct backend_op *op, bool shared)
+{
+	struct backend_node orphan;
+
+	if (!op->session.data)
+		return !op->ino && shared ? -ESTALE : 0;
+	return op->at && find_orphan(map, op->session, op->key, &orphan) == 0 ? -EEXIST : 0;
 }

@@ -66,6 +66,8 @@ int memory_feed_put(const struct memory *memory, const struct feed_notes *notes,
 int memory_feed_collect(const struct memory *memory, const struct map *map,
 			struct feed_notes *notes);
 bool memory_feed_waits(const struct memory *memory, const struct map *map);
+/* What of BACKEND_GUARD is not judged by notes. */
+int memory_feed_guard(const struct map *map, const struct backend_op *op, bool shared);
 /* A mount is going: nothing is claimed by it any more. */
 void memory_feed_leave(struct memory *memory);
 /* Wake the other mounts.  Under map_lock. */

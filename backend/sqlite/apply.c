@@ -6,6 +6,7 @@
 #include "backend/sqlite/error.h"
 #include "backend/sqlite/feed.h"
 #include "backend/sqlite/mounts.h"
+#include "backend/sqlite/read.h"
 #include "backend/sqlite/setting.h"
 #include "backend/sqlite/store.h"
 #include "backend/sqlite/times.h"
@@ -287,8 +288,14 @@ static int apply_claim(struct sqlite_conn *conn, const struct backend_op *op, co
 
 static int apply_guard(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
 {
+	_cleanup_(backend_node_done) struct backend_node orphan = { 0 };
+	int r;
+
 	(void)now;
-	return op->ino == 0 && !op->session.data && sqlite_mounts_shared(conn->store) ? -ESTALE : 0;
+	if (!op->session.data)
+		return op->ino == 0 && sqlite_mounts_shared(conn->store) ? -ESTALE : 0;
+	r = op->at ? sqlite_read_orphan(conn, op->session, op->key, &orphan) : -ENOENT;
+	return r == -ENOENT ? 0 : r < 0 ? r : -EEXIST;
 }
 
 static int apply_lock(struct sqlite_conn *conn, const struct backend_op *op, const char *now)

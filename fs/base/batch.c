@@ -254,7 +254,7 @@ void batch_guard(struct batch *batch, uint64_t ino, bool all)
 	batch_of_node(batch, BACKEND_GUARD, ino, all);
 }
 
-void batch_guard_rows(struct batch *batch, struct bytes session, struct bytes key)
+static void guard_key(struct batch *batch, struct bytes session, struct bytes key, bool free)
 {
 	struct backend_op *op = batch_add(batch, BACKEND_GUARD);
 
@@ -262,6 +262,17 @@ void batch_guard_rows(struct batch *batch, struct bytes session, struct bytes ke
 		return;
 	op->session = session;
 	op->key = key;
+	op->at = free;
+}
+
+void batch_guard_rows(struct batch *batch, struct bytes session, struct bytes key)
+{
+	guard_key(batch, session, key, false);
+}
+
+void batch_guard_key(struct batch *batch, struct bytes session, struct bytes key)
+{
+	guard_key(batch, session, key, true);
 }
 
 void batch_guard_alone(struct batch *batch)

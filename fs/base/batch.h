@@ -64,6 +64,8 @@ void batch_change_apart(struct batch *batch, struct bytes session, struct bytes 
 void batch_guard(struct batch *batch, uint64_t ino, bool all);
 /* It depends on the rows of a key, whether or not it changes any. */
 void batch_guard_rows(struct batch *batch, struct bytes session, struct bytes key);
+/* And on no file having been unlinked that has left the key: -EEXIST. */
+void batch_guard_key(struct batch *batch, struct bytes session, struct bytes key);
 /* It depends on this mount being alone. */
 void batch_guard_alone(struct batch *batch);
 /* This mount needs an orphan, and no more. */

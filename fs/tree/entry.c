@@ -14,7 +14,7 @@
 #include "fs/tree/tree.h"
 #include "src/base/log.h"
 
-static int name_check(const struct inode *dir, struct bytes name)
+int entry_check(const struct inode *dir, struct bytes name)
 {
 	if (!inode_is_dir(dir))
 		return -ENOTDIR;
@@ -45,7 +45,7 @@ int entry_open(struct tree *tree, struct view *view, struct inode *dir, struct b
 	       uint64_t *ret_id, struct inode **ret_inode)
 {
 	struct backend_node node;
-	int r = name_check(dir, name);
+	int r = entry_check(dir, name);
 
 	if (r == 0)
 		r = ASK(view, entry_find, dir->node.ino, name, ret_id, &node);
@@ -57,7 +57,7 @@ int entry_measure(struct tree *tree, struct view *view, struct inode *dir, struc
 {
 	struct backend_node node;
 	struct backend_tail tail;
-	int r = name_check(dir, name);
+	int r = entry_check(dir, name);
 
 	if (r == 0)
 		r = backend_entry_find_tail(view->backend, view->snapshot, dir->node.ino, name,

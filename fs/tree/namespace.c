@@ -105,7 +105,22 @@ static int make_node(struct tree *tree, const struct make_request *request,
 	return r < 0 ? r : number_entry(tree, &node->entry);
 }
 
-static int make_once(struct tree *tree, const struct make_request *request,
+/* Nothing of what a new file meets is there. */
+static int make_look(struct tree *tree, struct view *view, const struct make_request *request)
+{
+	struct inode *there;
+	uint64_t id;
+	int r = entry_look(tree, view, request->dir, request->name, &id, &there);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	inode_forget(tree, there, 1);
+	return -EEXIST;
+}
+
+/* look: ask the store before; otherwise, as most names and keys are free, it is told what the batch
+ * depends on and says -EEXIST if something is in the way, whatever that is. */
+static int make_once(struct tree *tree, const struct make_request *request, bool look,
 		     struct inode **ret_inode)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
@@ -116,21 +131,14 @@ static int make_once(struct tree *tree, const struct make_request *request,
 	struct ghost *ghost = NULL;
 	WITH_WRITE_LOCK(tree);
 	bool inherits = false;
-	struct inode *there;
-	uint64_t id;
 	int r;
 
 	if (!request->dir->node.nlink)
 		return -ENOENT;
-	r = entry_look(tree, &view, request->dir, request->name, &id, &there);
-	if (r == 0) {
-		inode_forget(tree, there, 1);
-		return -EEXIST;
-	}
-	if (r != -ENOENT)
-		return r;
-	r = place_find(&(struct placing){ .tree = tree, .view = &view }, request->dir,
-		       request->name, request->what->mode, &place);
+	r = look ? make_look(tree, &view, request) : entry_check(request->dir, request->name);
+	if (r == 0)
+		r = place_find(&(struct placing){ .tree = tree, .view = look ? &view : NULL },
+			       request->dir, request->name, request->what->mode, &place);
 	if (r == 0)
 		r = make_node(tree, request, &node);
 	if (r < 0)
@@ -140,7 +148,11 @@ static int make_once(struct tree *tree, const struct make_request *request,
 		return -EIO;
 	if (kind_is_state(node.kind))
 		ghost = ghost_find(tree, node.session, node.key);
-	if (kind_is_state(node.kind) && !ghost)
+	if (ghost && !look)
+		return -EEXIST;
+	if (kind_is_state(node.kind) && !look)
+		batch_guard_key(&batch, node.session, node.key);
+	else if (kind_is_state(node.kind) && !ghost)
 		r = ghost_end_elsewhere(&view, &node, &batch);
 	if (ghost) {
 		inherits = request->what->will_write && ghost_leaves_to(ghost, &node);
@@ -178,12 +190,15 @@ int tree_make(struct tree *tree, const struct caller *caller, struct inode *dir,
 		.name = name,
 		.what = what,
 	};
+	int r;
 
 	if (tree->options.read_only)
 		return -EROFS;
 	if (S_ISLNK(what->mode) && what->target.size >= PATH_MAX)
 		return -ENAMETOOLONG;
-	return TREE_RETRY(tree, make_once(tree, &request, ret_inode));
+	/* While requests go past what others have changed, a name may be about to come. */
+	r = TREE_RETRY(tree, make_once(tree, &request, tree->taker.late, ret_inode));
+	return r == -EEXIST ? TREE_RETRY(tree, make_once(tree, &request, true, ret_inode)) : r;
 }
 
 /* It is in the store like a file that was unlinked while open, so that it goes with the last who

@@ -86,7 +86,7 @@ static int place_is_free(const struct placing *placing, struct bytes session, st
 {
 	struct view *view = placing->view;
 	struct backend_node node;
-	int r = ASK(view, node_find, session, key, &node);
+	int r = view ? ASK(view, node_find, session, key, &node) : -ENOENT;
 
 	if (r == -ENOENT)
 		return !tfind(&key, &placing->given, compare_keys);

@@ -10,6 +10,8 @@
 
 /* entry.c, all under tree.lock for writing */
 
+/* -ENOTDIR, -ENAMETOOLONG. */
+int entry_check(const struct inode *dir, struct bytes name);
 /* The entry of a name, with its inode counted. */
 int entry_open(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 	       uint64_t *ret_id, struct inode **ret_inode);

@@ -52,6 +52,13 @@ static struct backend_op guard_rows(struct bytes session, struct bytes key)
 	return (struct backend_op){ .type = BACKEND_GUARD, .session = session, .key = key };
 }
 
+static struct backend_op guard_key(struct bytes session, struct bytes key)
+{
+	return (struct backend_op){
+		.type = BACKEND_GUARD, .session = session, .key = key, .at = 1
+	};
+}
+
 static uint64_t last_told;
 
 static int tell(void *arg, const struct backend_feed *feed)
@@ -249,6 +256,12 @@ Mounts(the_file_that_has_left_its_key_is_found)
 
 	node.nlink = 0;
 	cr_expect_eq(COMMIT(one, node_put(&node)), 0);
+	cr_expect_eq(COMMIT(two, guard_key(S, K)), -ESTALE, "it has not heard of it");
+	digest(two);
+	cr_expect_eq(COMMIT(two, guard_key(S, K)), -EEXIST);
+	cr_expect_eq(COMMIT(one, guard_key(S, K)), -EEXIST);
+	cr_expect_eq(COMMIT(two, guard_key(S, BYTES("other"))), 0);
+	cr_expect_eq(COMMIT(two, guard_rows(S, K)), 0);
 	snapshot = look(two);
 	cr_expect_eq(backend_orphan_find(two, snapshot, S, BYTES("other"), &found), -ENOENT);
 	cr_assert_eq(backend_orphan_find(two, snapshot, S, K, &found), 0);
