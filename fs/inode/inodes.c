@@ -351,6 +351,7 @@ int inode_create(struct tree *tree, struct backend_node *node, struct inode *par
 			goto fail;
 		inode->parent = inode_ref(tree, parent);
 	}
+	inode->undated = true;
 	inode_node_changed(inode);
 	*ret_inode = table_enter(tree, inode);
 	return 0;

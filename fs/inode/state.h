@@ -95,6 +95,7 @@ struct inode {
 	char *name;		  /* of a directory; tree.lock */
 	struct handle *open;	  /* its handles */
 	struct dates dates;	  /* of rows that are written to the state file; dates.h */
+	bool undated;		  /* made here, and nobody has said since how to date its rows */
 	bool gone;		  /* its node was deleted from the store */
 	/* tree.change_number of the change that takes its content away, or puts other there. */
 	uint64_t leaving;

@@ -237,6 +237,7 @@ static int digest_inode(struct digesting *digesting, struct inode *inode, bool b
 	}
 	if (r == 0 && inode->gone && node.nlink)
 		come_back(inode);
+	inode->undated = false;
 	if (r == 0 && inode->gone)
 		backend_node_done(&node);
 	else if (r == 0)

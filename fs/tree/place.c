@@ -129,10 +129,7 @@ static int place_key(const struct placing *placing, struct bytes session, struct
 	int r = 0;
 
 	for (unsigned attempt = 0; r == 0 && attempt < OWN_KEY_MAX; attempt++) {
-		/* An empty key is a key: it must have an address. */
-		r = buf_reserve(key, 1);
-		if (r == 0)
-			r = place_is_free(placing, session, buf_bytes(key));
+		r = place_is_free(placing, session, buf_bytes(key));
 		if (r != 0)
 			return MIN(r, 0);
 		buf_clear(key);
@@ -159,6 +156,11 @@ int place_find(const struct placing *placing, struct inode *dir, struct bytes na
 	r = buf_reserve(&place->session, 1);
 	if (r == 0)
 		r = buf_append_bytes(&place->session, session->node.session);
+	/* An empty key is a key: it must have an address. */
+	if (r == 0)
+		r = buf_reserve(&place->key, 1);
+	if (r == 0 && placing->over && placing->over->kind == place->kind)
+		return buf_append_bytes(&place->key, placing->over->key);
 	if (r == 0)
 		r = inode_key_dirs(dir, &dirs);
 	if (r == 0)

@@ -23,7 +23,10 @@ struct placing {
 		*view;	  /* NULL: whatever is not given counts, and a commit tells what does not */
 	uint64_t self;	  /* the node that gets the place, or 0: a new one */
 	uint64_t leaving; /* a node that leaves its place with all below it, or 0 */
-	void *given;	  /* keys that others get which move together with it */
+	/* The file that has the name, or NULL: one of the same kind leaves its key, which may be
+	 * one of its own, and nobody else can have it. */
+	const struct backend_node *over;
+	void *given; /* keys that others get which move together with it */
 };
 void placing_done(struct placing *placing);
 /* For a file of this type under a name in dir. */

@@ -109,7 +109,7 @@ static int take_dates(struct view *view, struct inode *inode, struct dates *ret_
 		      struct batch *batch)
 {
 	_cleanup_(buf_done) struct buf value = { 0 };
-	int r = inode_is_state(inode) ?
+	int r = inode_is_state(inode) || inode->undated ?
 			-ENODATA :
 			ASK(view, xattr_get, inode->node.ino, BYTES(DATES_ATTRIBUTE), &value);
 
@@ -162,6 +162,7 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 		.view = view,
 		.self = over ? 0 : inode->ino,
 		.leaving = over ? over->ino : 0,
+		.over = over ? &over->node : NULL,
 	};
 	struct ghost *ghost = NULL;
 	bool takes_over, takes_rows;
@@ -173,15 +174,8 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 	/* A state file has one name. */
 	if (kind_is_state(moving->place.kind) && inode->node.nlink > 1)
 		return -EPERM;
-	/* The replaced file may have a key of its own: then that is the name's key. */
 	takes_over =
 		over && kind_is_state(moving->place.kind) && over->node.kind == moving->place.kind;
-	if (takes_over) {
-		buf_clear(&moving->place.key);
-		r = buf_append_bytes(&moving->place.key, over->node.key);
-		if (r < 0)
-			return r;
-	}
 	*node = inode->node;
 	node->nlink = MAX(node->nlink, 1U); /* it may have had no name */
 	node->parent = moving->dir_to->node.ino;
@@ -205,7 +199,7 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 	takes_rows = ghost && ghost_leaves_to(ghost, node);
 	if (ghost)
 		r = ghost_end_begin(tree, view, ghost, takes_rows, batch, &moving->ghost);
-	else if (kind_is_state(node->kind))
+	else if (kind_is_state(node->kind) && !takes_over)
 		r = ghost_end_elsewhere(view, node, batch);
 	if (r < 0)
 		return r;

@@ -96,6 +96,7 @@ static int set_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 	}
 	if (r < 0)
 		return r;
+	inode->undated = false;
 	batch_xattr_put(&batch, inode->node.ino, name, value);
 	return change_xattr(tree, inode, &batch, 0, notes);
 }

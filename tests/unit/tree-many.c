@@ -326,3 +326,54 @@ Many(writing_and_chmod_undo_nothing_of_each_other)
 	ON(1) cr_expect_eq(stat_of("s/o").st_mode & 07777, 0600);
 	ON(1) cr_expect_str_eq(content_of("s/o"), "teXTRA");
 }
+
+static void date_it(const char *path)
+{
+	struct inode *inode = inode_at(path);
+
+	cr_expect_eq(tree_set_xattr(world_tree, inode, BYTES("user.sessfs.dates"),
+				    BYTES("1000000000"), 0),
+		     0);
+	forget(inode);
+}
+
+static void date_next(void)
+{
+	date_it("s/next");
+}
+
+static int64_t updated_at(struct bytes key)
+{
+	struct backend_snapshot *snapshot;
+	struct backend_key_stat stat = { 0 };
+
+	cr_assert_eq(world_store->ops->snapshot_begin(world_store, BACKEND_ANYWAY, &snapshot), 0);
+	cr_expect_eq(world_store->ops->key_stat(world_store, snapshot, BYTES("s"), key, &stat), 0);
+	world_store->ops->snapshot_end(world_store, snapshot);
+	return stat.updated;
+}
+
+/* A mount that has made the file knows of no such attribute until it hears of it. */
+Many(rows_are_dated_as_any_mount_has_said)
+{
+	struct handle *handle;
+
+	ON(0) handle = open_at("s/file", O_WRONLY | O_CREAT);
+	ON(0) write_at(handle, 0, BYTES("1"));
+	ON(1) date_it("s/file");
+	ON(0) cr_expect_eq(renamed("s/file", "s/k.json", 0), 0);
+	ON(0) cr_expect_eq(updated_at(BYTES("k")), 1000000000);
+	ON(0) close_handle(handle);
+	ON(0) handle = open_at("s/next", O_WRONLY | O_CREAT);
+	ON(0) write_at(handle, 0, BYTES("1"));
+	many_meanwhile(0, 1, date_next);
+	ON(0) cr_expect_eq(renamed("s/next", "s/n.json", 0), 0);
+	ON(0) cr_expect_eq(updated_at(BYTES("n")), 1000000000);
+	ON(0) close_handle(handle);
+	ON(0) handle = open_at("s/own", O_WRONLY | O_CREAT);
+	ON(0) write_at(handle, 0, BYTES("1"));
+	ON(0) date_it("s/own");
+	ON(0) cr_expect_eq(renamed("s/own", "s/o.json", 0), 0);
+	ON(0) cr_expect_eq(updated_at(BYTES("o")), 1000000000);
+	ON(0) close_handle(handle);
+}
