@@ -204,7 +204,21 @@ struct backend_feed {
 	int64_t first;	      /* of rows: the lowest index that was changed */
 	struct bytes session; /* of rows, and of a node that has them; data NULL: none */
 	struct bytes key;
-	struct bytes name; /* of an entry */
+	struct bytes name; /* of an entry; of anything else: by which the file is called then */
+
+	/* For who follows what happens.  What is not known is 0, or its data is NULL. */
+	uint64_t mount;	 /* number of the mount whose commit it was; none is given twice */
+	int64_t pid;	 /* its process */
+	int64_t at;	 /* when, in nanoseconds since 1970 */
+	bool foreign;	 /* another program had done it, and the mount has digested that */
+	bool gone;	 /* a node that has no name any more, or an entry that went */
+	uint64_t count;	 /* of rows: how many were inserted or put */
+	int64_t deleted; /* of rows: lowest index that was deleted; INT64_MAX: none */
+	int64_t end;	 /* of rows: the index behind the last one, after the commit */
+	uint64_t
+		node; /* the file: of an entry, to which it leads, or led; of rows, that has them */
+	uint64_t parent;   /* the directory that holds it, after the commit */
+	struct bytes path; /* its path then, below the root and without '/' in front */
 };
 
 /* A lock that a mount holds of a file, of whatever owner; whole files and ranges know nothing of

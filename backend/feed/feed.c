@@ -6,10 +6,18 @@
 
 #include "src/base/cleanup.h"
 
-/* A note as it is kept: this, then the bytes of session, key and name. */
+/* A note as it is kept: this, then the bytes of session, key, name and path. */
 static size_t size_of(const struct backend_feed *feed)
 {
-	return sizeof(*feed) + feed->session.size + feed->key.size + feed->name.size;
+	return sizeof(*feed) + feed->session.size + feed->key.size + feed->name.size +
+	       feed->path.size;
+}
+
+/* The pointers only say whether there was something. */
+static void unpack(struct bytes *text, const char **bytes)
+{
+	text->data = text->data ? *bytes : NULL;
+	*bytes += text->size;
 }
 
 struct backend_feed feed_unpack(const char *bytes)
@@ -18,10 +26,10 @@ struct backend_feed feed_unpack(const char *bytes)
 
 	memcpy(&feed, bytes, sizeof(feed));
 	bytes += sizeof(feed);
-	/* The pointers only say whether there was something. */
-	feed.session.data = feed.session.data ? bytes : NULL;
-	feed.key.data = feed.key.data ? bytes + feed.session.size : NULL;
-	feed.name.data = feed.name.data ? bytes + feed.session.size + feed.key.size : NULL;
+	unpack(&feed.session, &bytes);
+	unpack(&feed.key, &bytes);
+	unpack(&feed.name, &bytes);
+	unpack(&feed.path, &bytes);
 	return feed;
 }
 
@@ -63,7 +71,9 @@ int feed_pack(const struct backend_feed *feed, struct buf *bytes)
 		r = buf_append_bytes(bytes, feed->session);
 	if (r == 0)
 		r = buf_append_bytes(bytes, feed->key);
-	return r < 0 ? r : buf_append_bytes(bytes, feed->name);
+	if (r == 0)
+		r = buf_append_bytes(bytes, feed->name);
+	return r < 0 ? r : buf_append_bytes(bytes, feed->path);
 }
 
 int feed_add(struct feed_notes *notes, const struct backend_feed *feed)
@@ -102,21 +112,45 @@ static int note(struct feed_notes *notes, const struct backend_feed *feed)
 	kept.moved |= feed->moved;
 	kept.bytes |= feed->bytes;
 	kept.added &= feed->added;
+	kept.foreign |= feed->foreign;
 	kept.first = MIN(kept.first, feed->first);
+	kept.deleted = MIN(kept.deleted, feed->deleted);
+	kept.count += feed->count;
+	/* Of an entry that goes and comes the last is true. */
+	kept.gone = feed->gone;
+	kept.node = feed->node;
 	memcpy(notes->buf.data + notes->last, &kept, sizeof(kept));
 	return 0;
 }
 
 static int note_rows(struct feed_notes *notes, struct bytes session, struct bytes key,
-		     int64_t first, bool added)
+		     struct backend_feed feed)
 {
-	return note(notes, &(struct backend_feed){
-				   .what = BACKEND_FEED_ROWS,
-				   .session = session,
-				   .key = key,
-				   .first = first,
-				   .added = added,
-			   });
+	feed.what = BACKEND_FEED_ROWS;
+	feed.session = session;
+	feed.key = key;
+	return note(notes, &feed);
+}
+
+/* All that there was, and is. */
+static int note_all_rows(struct feed_notes *notes, struct bytes session, struct bytes key)
+{
+	const struct backend_feed feed = { .first = INT64_MIN, .deleted = INT64_MIN };
+
+	return note_rows(notes, session, key, feed);
+}
+
+static int note_op_rows(struct feed_notes *notes, const struct backend_op *op)
+{
+	bool deletes = op->type == BACKEND_ROW_DELETE;
+	const struct backend_feed feed = {
+		.first = op->at,
+		.deleted = deletes ? op->at : INT64_MAX,
+		.count = !deletes,
+		.added = op->type == BACKEND_ROW_INSERT,
+	};
+
+	return note_rows(notes, op->session, op->key, feed);
 }
 
 /* Whether two nodes of one number are the same thing in the same place. */
@@ -142,6 +176,7 @@ static int note_node(struct feed_notes *notes, const struct feed_state *state,
 	if (r < 0 && r != -ENOENT)
 		return r;
 	feed.moved = r < 0 || !stays(&before, node);
+	feed.gone = !node->nlink;
 	return note(notes, &feed);
 }
 
@@ -161,24 +196,33 @@ static int note_of_node(struct feed_notes *notes, const struct feed_state *state
 				   .key = before.key,
 				   .moved = gone,
 				   .bytes = !gone,
+				   .gone = gone || !before.nlink,
 			   });
 }
 
-static int note_entry(struct feed_notes *notes, uint64_t parent, struct bytes name)
+static int note_entry(struct feed_notes *notes, uint64_t parent, struct bytes name, uint64_t node,
+		      bool gone)
 {
 	return note(notes, &(struct backend_feed){
-				   .what = BACKEND_FEED_ENTRY, .ino = parent, .name = name });
+				   .what = BACKEND_FEED_ENTRY,
+				   .ino = parent,
+				   .name = name,
+				   .node = node,
+				   .gone = gone,
+			   });
 }
 
 static int note_entry_gone(struct feed_notes *notes, const struct feed_state *state,
 			   const struct backend_op *op)
 {
 	_cleanup_(buf_done) struct buf name = { 0 };
-	int r = state->entry_name(state->arg, op->parent, op->at, &name);
+	uint64_t node;
+	int r = state->entry(state->arg, op->parent, op->at, &name, &node);
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	return note_entry(notes, op->parent, bytes_make(name.size ? name.data : "", name.size));
+	return note_entry(notes, op->parent, bytes_make(name.size ? name.data : "", name.size),
+			  node, true);
 }
 
 /* What other programs had changed is known to the mounts by who digests it. */
@@ -191,11 +235,18 @@ static int note_change(struct feed_notes *notes, const struct feed_state *state,
 	if (!state->change)
 		return 0;
 	if (!op->session.data)
-		return note(notes, &(struct backend_feed){ .what = BACKEND_FEED_ANYTHING });
+		return note(notes, &(struct backend_feed){ .what = BACKEND_FEED_ANYTHING,
+							   .foreign = true });
 	r = state->change(state->arg, op, &change);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	return note_rows(notes, op->session, op->key, change.first, change.deleted == INT64_MAX);
+	return note_rows(notes, op->session, op->key,
+			 (struct backend_feed){
+				 .first = change.first,
+				 .deleted = change.deleted,
+				 .added = change.deleted == INT64_MAX,
+				 .foreign = true,
+			 });
 }
 
 int feed_note(struct feed_notes *notes, const struct feed_state *state, const struct backend_op *op)
@@ -206,20 +257,20 @@ int feed_note(struct feed_notes *notes, const struct feed_state *state, const st
 	case BACKEND_ROW_INSERT:
 	case BACKEND_ROW_PUT:
 	case BACKEND_ROW_DELETE:
-		return note_rows(notes, op->session, op->key, op->at,
-				 op->type == BACKEND_ROW_INSERT);
+		return note_op_rows(notes, op);
 	case BACKEND_KEY_MOVE:
-		r = note_rows(notes, op->session, op->key, INT64_MIN, false);
-		return r < 0 ? r : note_rows(notes, op->session_to, op->key_to, INT64_MIN, false);
+		r = note_all_rows(notes, op->session, op->key);
+		return r < 0 ? r : note_all_rows(notes, op->session_to, op->key_to);
 	case BACKEND_KEY_HIDE:
 	case BACKEND_KEY_SHOW:
-		return note_rows(notes, op->session, op->key, INT64_MIN, false);
+	case BACKEND_CHANGE_APART:
+		return note_all_rows(notes, op->session, op->key);
 	case BACKEND_NODE_PUT:
 		return note_node(notes, state, op->node);
 	case BACKEND_NODE_DELETE:
 		return note_of_node(notes, state, op->ino, true);
 	case BACKEND_ENTRY_PUT:
-		return note_entry(notes, op->parent, op->name);
+		return note_entry(notes, op->parent, op->name, op->ino, false);
 	case BACKEND_ENTRY_DELETE:
 		return note_entry_gone(notes, state, op);
 	case BACKEND_XATTR_PUT:
@@ -234,8 +285,6 @@ int feed_note(struct feed_notes *notes, const struct feed_state *state, const st
 		return note_of_node(notes, state, op->ino, false);
 	case BACKEND_CHANGE_DONE:
 		return note_change(notes, state, op);
-	case BACKEND_CHANGE_APART:
-		return note_rows(notes, op->session, op->key, INT64_MIN, false);
 	case BACKEND_GUARD:
 	case BACKEND_CLAIM:
 	case BACKEND_UNCLAIM:
@@ -350,12 +399,13 @@ int feed_judge(const struct feed_notes *notes, const struct feed_state *state,
 {
 	_cleanup_(buf_done) struct buf name = { 0 };
 	struct judging judging = { .op = op };
+	uint64_t node;
 	int r = 0;
 
 	if (!notes->buf.size)
 		return 0;
 	if (op->type == BACKEND_ENTRY_DELETE)
-		r = state->entry_name(state->arg, op->parent, op->at, &name);
+		r = state->entry(state->arg, op->parent, op->at, &name, &node);
 	if (r == 0 && op->type == BACKEND_ENTRY_DELETE)
 		judging.name = bytes_make(name.size ? name.data : "", name.size);
 	if (r < 0 && r != -ENOENT)

@@ -27,14 +27,15 @@ enum { FEED_MOST = 8 << 20 };
 struct feed_state {
 	int (*node)(void *arg, uint64_t ino,
 		    struct backend_node *ret_node); /* for backend_node_done() */
-	int (*entry_name)(void *arg, uint64_t parent, int64_t id, struct buf *name);
+	int (*entry)(void *arg, uint64_t parent, int64_t id, struct buf *name, uint64_t *ret_node);
 	/* What a change was that BACKEND_CHANGE_DONE ends; session.data NULL: any.  NULL: the store
 	 * has none. */
 	int (*change)(void *arg, const struct backend_op *op, struct backend_change *ret_change);
 	void *arg;
 };
 
-/* Note what an operation is about to change. */
+/* Note what an operation is about to change.  Of what is for who follows what happens that alone is
+ * set which is gone after the commit, or only the operations tell. */
 int feed_note(struct feed_notes *notes, const struct feed_state *state,
 	      const struct backend_op *op);
 /* Note one thing, as another mount has left it. */

@@ -586,7 +586,8 @@ int memory_commit(struct backend *backend, struct backend_batch *batch, unsigned
 	if (r == 0)
 		r = apply_batch(&transaction, batch);
 	if (r == 0)
-		r = memory_feed_put(memory, &transaction.notes, &transaction.map, &last_feed);
+		r = memory_feed_put(memory, &transaction.notes, transaction.now, &transaction.map,
+				    &last_feed);
 	if (r == 0 && batch->visible)
 		batch->visible(batch->visible_arg);
 	if (r == 0)

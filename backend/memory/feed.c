@@ -25,7 +25,8 @@ static int node_before(void *arg, uint64_t ino, struct backend_node *ret_node)
 	return memory_find_node(arg, ino, ret_node); /* borrowed */
 }
 
-static int entry_name_before(void *arg, uint64_t parent, int64_t id, struct buf *name)
+static int entry_before(void *arg, uint64_t parent, int64_t id, struct buf *name,
+			uint64_t *ret_node)
 {
 	_cleanup_(key_done) struct key key = key_of_node(KEY_ENTRY, parent);
 	const struct map_entry *entry;
@@ -36,6 +37,7 @@ static int entry_name_before(void *arg, uint64_t parent, int64_t id, struct buf 
 	entry = map_find(arg, key_bytes(&key));
 	if (!entry)
 		return -ENOENT;
+	memcpy(ret_node, entry->value.data, sizeof(*ret_node));
 	return buf_append(name, entry->value.data + sizeof(int64_t),
 			  entry->value.size - sizeof(int64_t));
 }
@@ -43,28 +45,100 @@ static int entry_name_before(void *arg, uint64_t parent, int64_t id, struct buf 
 struct feed_state memory_feed_state(const struct map *map)
 {
 	return (struct feed_state){ .node = node_before,
-				    .entry_name = entry_name_before,
+				    .entry = entry_before,
 				    .arg = (void *)(uintptr_t)map };
+}
+
+/* Where a node lies. */
+static int find_place(struct map *map, uint64_t ino, struct buf *name, uint64_t *ret_parent)
+{
+	struct backend_node node;
+	uint64_t there;
+	int r = memory_find_node(map, ino, &node);
+
+	if (r == 0)
+		r = entry_before(map, node.parent, (int64_t)node.entry, name, &there);
+	if (r == 0)
+		*ret_parent = node.parent;
+	return r;
+}
+
+enum { PATH_NAMES = 64 };
+
+/* The path of what has a name in a directory; left empty if it cannot be told. */
+static int find_path(struct map *map, uint64_t parent, struct bytes name, struct buf *path)
+{
+	int r = buf_append_bytes(path, name);
+
+	for (int i = 1; r == 0 && i < PATH_NAMES && parent != BACKEND_ROOT; i++) {
+		_cleanup_(buf_done) struct buf below = *path;
+
+		*path = (struct buf){ 0 };
+		r = find_place(map, parent, path, &parent);
+		if (r == 0)
+			r = buf_append_byte(path, '/');
+		if (r == 0)
+			r = buf_append_bytes(path, buf_bytes(&below));
+	}
+	if (r == -ENOENT || parent != BACKEND_ROOT)
+		buf_clear(path);
+	return r == -ENOENT ? 0 : r;
+}
+
+/* What is to be told of a note, and the state after the commit tells. */
+static int describe(struct map *map, struct backend_feed *feed, struct buf *name, struct buf *path)
+{
+	struct backend_snapshot after = { .map = map };
+	_cleanup_(backend_node_done) struct backend_node node = { 0 };
+	struct backend_key_stat stat;
+	int r = 0;
+
+	if (feed->what == BACKEND_FEED_ROWS) {
+		if (memory_key_stat(NULL, &after, feed->session, feed->key, &stat) == 0)
+			feed->end = MIN(stat.last, INT64_MAX - 1) + 1;
+		r = memory_node_find(NULL, &after, feed->session, feed->key, &node);
+	}
+	feed->node = feed->what == BACKEND_FEED_ENTRY ? feed->node :
+		     feed->what == BACKEND_FEED_ROWS  ? node.ino :
+							feed->ino;
+	if (feed->what == BACKEND_FEED_ENTRY)
+		feed->parent = feed->ino;
+	else if (r == 0)
+		r = find_place(map, feed->node, name, &feed->parent);
+	if (r == 0 && !feed->name.data)
+		feed->name = buf_bytes(name);
+	if (r == 0 && feed->name.data)
+		r = find_path(map, feed->parent, feed->name, path);
+	feed->path = path->size ? buf_bytes(path) : (struct bytes){ 0 };
+	return r == -ENOENT ? 0 : r;
 }
 
 struct putting {
 	const struct memory *memory;
 	struct map **map;
 	uint64_t n;
+	int64_t at;
 };
 
 static int put_one(void *arg, const struct backend_feed *note)
 {
 	_cleanup_(key_done) struct key key = key_make(KEY_FEED);
 	_cleanup_(buf_done) struct buf value = { 0 };
+	_cleanup_(buf_done) struct buf name = { 0 };
+	_cleanup_(buf_done) struct buf path = { 0 };
 	struct putting *putting = arg;
 	struct backend_feed feed = *note;
 	struct map *with;
 	int r;
 
 	feed.n = ++putting->n;
+	feed.mount = putting->memory->mount;
+	feed.pid = getpid();
+	feed.at = putting->at;
 	key_add_number(&key, (int64_t)feed.n);
 	r = key.error;
+	if (r == 0)
+		r = describe(*putting->map, &feed, &name, &path);
 	if (r == 0)
 		r = buf_append(&value, &putting->memory->mount, sizeof(putting->memory->mount));
 	if (r == 0)
@@ -78,10 +152,10 @@ static int put_one(void *arg, const struct backend_feed *note)
 	return 0;
 }
 
-int memory_feed_put(const struct memory *memory, const struct feed_notes *notes, struct map **map,
-		    uint64_t *ret_last)
+int memory_feed_put(const struct memory *memory, const struct feed_notes *notes, int64_t at,
+		    struct map **map, uint64_t *ret_last)
 {
-	struct putting putting = { .memory = memory, .map = map, .n = *ret_last };
+	struct putting putting = { .memory = memory, .map = map, .n = *ret_last, .at = at };
 	int r = feed_each(notes, put_one, &putting);
 
 	if (r == 0)

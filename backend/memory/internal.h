@@ -60,8 +60,8 @@ struct memory_row {
 struct feed_state memory_feed_state(const struct map *map);
 /* Put notes into the map, with numbers behind the store's last one; *ret_last is the last of them.
  * Takes over the reference to *map. */
-int memory_feed_put(const struct memory *memory, const struct feed_notes *notes, struct map **map,
-		    uint64_t *ret_last);
+int memory_feed_put(const struct memory *memory, const struct feed_notes *notes, int64_t at,
+		    struct map **map, uint64_t *ret_last);
 /* What others have left and this mount has not digested; and whether there is anything. */
 int memory_feed_collect(const struct memory *memory, const struct map *map,
 			struct feed_notes *notes);

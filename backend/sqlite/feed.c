@@ -8,6 +8,7 @@
  * them pile up: then the oldest go, and a cursor before them says "anything".
  */
 #include <errno.h>
+#include <unistd.h>
 
 #include "backend/sqlite/cursor.h"
 #include "backend/sqlite/feed.h"
@@ -16,13 +17,14 @@
 #include "backend/sqlite/slots.h"
 #include "backend/sqlite/store.h"
 #include "src/base/cleanup.h"
+#include "src/base/moment.h"
 
 enum {
 	TRIM_EVERY = 64,     /* notes */
 	KEPT_MOST = 1 << 20, /* notes */
 };
 
-enum flag { MOVED = 1, BYTES_TOO = 2, ADDED = 4 };
+enum flag { MOVED = 1, BYTES_TOO = 2, ADDED = 4, GONE = 8, FOREIGN = 16 };
 
 /* Joining. */
 
@@ -75,9 +77,10 @@ static int node_before(void *arg, uint64_t ino, struct backend_node *ret_node)
 	return sqlite_read_node(arg, ino, ret_node);
 }
 
-static int entry_name_before(void *arg, uint64_t parent, int64_t id, struct buf *name)
+static int entry_before(void *arg, uint64_t parent, int64_t id, struct buf *name,
+			uint64_t *ret_node)
 {
-	return sqlite_read_entry_name(arg, parent, (uint64_t)id, name);
+	return sqlite_read_entry(arg, parent, (uint64_t)id, name, ret_node);
 }
 
 static int change_before(void *arg, const struct backend_op *op, struct backend_change *ret_change)
@@ -96,7 +99,7 @@ struct feed_state sqlite_feed_state(struct sqlite_conn *conn)
 {
 	return (struct feed_state){
 		.node = node_before,
-		.entry_name = entry_name_before,
+		.entry = entry_before,
 		.change = conn->store->mode == MODE_ASIDE ? NULL : change_before,
 		.arg = conn,
 	};
@@ -119,6 +122,17 @@ static struct backend_feed feed_at(struct cursor *cursor)
 		.session = cursor_bytes(cursor, 5),
 		.key = cursor_bytes(cursor, 6),
 		.name = cursor_bytes(cursor, 7),
+		.gone = flags & GONE,
+		.foreign = flags & FOREIGN,
+		.mount = (uint64_t)cursor_number(cursor, 8),
+		.pid = cursor_number(cursor, 9),
+		.at = cursor_number(cursor, 10),
+		.count = (uint64_t)cursor_number(cursor, 11),
+		.deleted = cursor_number(cursor, 12),
+		.end = cursor_number(cursor, 13),
+		.node = (uint64_t)cursor_number(cursor, 14),
+		.parent = (uint64_t)cursor_number(cursor, 15),
+		.path = cursor_bytes(cursor, 16),
 	};
 }
 
@@ -219,6 +233,7 @@ int sqlite_feed_last(struct sqlite_conn *conn, uint64_t *ret_last)
 struct putting {
 	struct sqlite_conn *conn;
 	uint64_t n;
+	int64_t at;
 };
 
 static void bind_optional(sqlite3_stmt *statement, int index, struct bytes text)
@@ -243,7 +258,8 @@ static int put_one(void *arg, const struct backend_feed *feed)
 	sqlite3_bind_int64(statement, 4, sqlite_clip(feed->ino));
 	sqlite3_bind_int64(statement, 5,
 			   (feed->moved ? MOVED : 0) | (feed->bytes ? BYTES_TOO : 0) |
-				   (feed->added ? ADDED : 0));
+				   (feed->added ? ADDED : 0) | (feed->gone ? GONE : 0) |
+				   (feed->foreign ? FOREIGN : 0));
 	sqlite3_bind_int64(statement, 6, feed->first);
 	bind_optional(statement, 7, feed->session);
 	bind_optional(statement, 8, feed->key);
@@ -251,6 +267,12 @@ static int put_one(void *arg, const struct backend_feed *feed)
 		sqlite_bind_blob(statement, 9, feed->name);
 	else
 		sqlite3_bind_null(statement, 9);
+	sqlite3_bind_int64(statement, 10, getpid());
+	sqlite3_bind_int64(statement, 11, putting->at);
+	sqlite3_bind_int64(statement, 12, (int64_t)feed->count);
+	sqlite3_bind_int64(statement, 13, feed->deleted);
+	sqlite3_bind_int64(statement, 14, sqlite_clip(feed->node));
+	sqlite3_bind_int(statement, 15, putting->conn->store->utf8);
 	return sqlite_conn_finish(putting->conn, statement);
 }
 
@@ -271,7 +293,7 @@ static int trim(struct sqlite_conn *conn, uint64_t last)
 
 int sqlite_feed_put(struct sqlite_conn *conn, const struct feed_notes *notes, uint64_t *ret_last)
 {
-	struct putting putting = { .conn = conn };
+	struct putting putting = { .conn = conn, .at = time_now() };
 	uint64_t before;
 	int r = sqlite_feed_last(conn, &before);
 

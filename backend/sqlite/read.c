@@ -132,20 +132,27 @@ int sqlite_entry_find(struct backend *backend, struct backend_snapshot *snapshot
 	return one_node(&cursor, ret_id, ret_node);
 }
 
-int sqlite_read_entry_name(struct sqlite_conn *conn, uint64_t parent, uint64_t id, struct buf *name)
+int sqlite_read_entry(struct sqlite_conn *conn, uint64_t parent, uint64_t id, struct buf *name,
+		      uint64_t *ret_node)
 {
 	struct cursor cursor = cursor_open(conn, SQL_ENTRY_NAME);
 
 	cursor_bind_id(&cursor, parent);
 	cursor_bind_id(&cursor, id);
-	return one_value(&cursor, -ENOENT, name);
+	if (cursor_only(&cursor, -ENOENT)) {
+		cursor.r = buf_append_bytes(name, cursor_bytes(&cursor, 0));
+		*ret_node = (uint64_t)cursor_number(&cursor, 1);
+	}
+	return cursor_end(&cursor);
 }
 
 int sqlite_entry_name(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
 		      uint64_t id, struct buf *name)
 {
+	uint64_t node;
+
 	(void)backend;
-	return sqlite_read_entry_name(&snapshot->conn, parent, id, name);
+	return sqlite_read_entry(&snapshot->conn, parent, id, name, &node);
 }
 
 int sqlite_entry_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,

@@ -7,8 +7,9 @@
 #include "backend/sqlite/conn.h"
 
 int sqlite_read_node(struct sqlite_conn *conn, uint64_t ino, struct backend_node *ret_node);
-int sqlite_read_entry_name(struct sqlite_conn *conn, uint64_t parent, uint64_t id,
-			   struct buf *name);
+/* The name of an entry, and the number of the node to which it leads. */
+int sqlite_read_entry(struct sqlite_conn *conn, uint64_t parent, uint64_t id, struct buf *name,
+		      uint64_t *ret_node);
 int sqlite_read_orphan(struct sqlite_conn *conn, struct bytes session, struct bytes key,
 		       struct backend_node *ret_node);
 

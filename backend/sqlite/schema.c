@@ -162,10 +162,45 @@ static const char tables_2[] =
 	"  PRIMARY KEY (ino, mount)\n"
 	") WITHOUT ROWID;\n";
 
+/* What a stream of events tells, and not only mounts need to know.  What was left before has none
+ * of it.  The table is made anew, since a column that is added has no comment. */
+static const char tables_3[] =
+	"CREATE TABLE {schema}sessfs_feed_2 AS SELECT * FROM {schema}sessfs_feed;\n"
+	"DROP TABLE {schema}sessfs_feed;\n"
+	"CREATE TABLE {schema}sessfs_feed (\n"
+	"  -- What a mount has changed, until all others know it: a row each node, name or key.\n"
+	"  n             INTEGER PRIMARY KEY, -- rises by one\n"
+	"  mount         INTEGER NOT NULL,    -- that has changed it\n"
+	"  what          INTEGER NOT NULL,    -- 0 a node, 1 a name, 2 rows, 3 anything\n"
+	"  ino           INTEGER NOT NULL,    -- of the node, or of the directory that has the "
+	"name\n"
+	"  flags         INTEGER NOT NULL,    -- 1 moved, made or removed; 2 bytes, too; 4 rows "
+	"were "
+	"added;\n"
+	"                                     -- 8 it is gone; 16 another program has done it\n"
+	"  first_index   INTEGER NOT NULL,    -- lowest index of the rows\n"
+	"  session_id    TEXT,\n"
+	"  state_key     TEXT,\n"
+	"  name          BLOB,\n"
+	"  pid           INTEGER, -- process of the mount\n"
+	"  at            INTEGER, -- nanoseconds since 1970\n"
+	"  row_count     INTEGER, -- rows that were inserted or put\n"
+	"  deleted_index INTEGER, -- lowest index that was deleted\n"
+	"  end_index     INTEGER, -- behind the last row\n"
+	"  node          INTEGER, -- of the file\n"
+	"  parent        INTEGER, -- of its directory\n"
+	"  path          TEXT\n"
+	");\n"
+	"INSERT INTO {schema}sessfs_feed (n, mount, what, ino, flags, first_index, session_id, "
+	"state_key, name) SELECT n, mount, what, ino, flags, first_index, session_id, state_key, "
+	"name FROM {schema}sessfs_feed_2;\n"
+	"DROP TABLE {schema}sessfs_feed_2;\n";
+
 /* Step i leads from version i to version i + 1. */
 static const char *const steps[SQLITE_SCHEMA_NEWEST] = {
 	tables_1,
 	tables_2,
+	tables_3,
 };
 
 /*

@@ -38,9 +38,25 @@ SQL(SQL_SETTING_PUT, "INSERT INTO sessfs_meta (key, value) SELECT 'setting:' || 
 SQL(SQL_SETTING_COUNT, "INSERT INTO sessfs_meta (key, value) VALUES ('settings', 1) "
 	"ON CONFLICT (key) DO UPDATE SET value = value + 1")
 SQL(SQL_SETTINGS, "SELECT coalesce((SELECT value FROM sessfs_meta WHERE key = 'settings'), 0)")
-SQL(SQL_FEED_PUT, "INSERT INTO sessfs_feed (n, mount, what, ino, flags, first_index, session_id, "
-	"state_key, name) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
-SQL(SQL_FEED_LIST, "SELECT n, what, ino, flags, first_index, session_id, state_key, name "
+/* The file that a note is about, where it lies after the commit, and its path, unless it is deeper
+ * than anybody puts files.  Names are blobs, which are no text in an encoding that is not UTF-8. */
+SQL(SQL_FEED_PUT, "WITH RECURSIVE file(node) AS (SELECT CASE ?3 WHEN 0 THEN ?4 WHEN 1 THEN ?14 "
+	"WHEN 2 THEN (SELECT ino FROM sessfs_node WHERE session_id = ?7 AND state_key = ?8 "
+	"AND kind >= 2 AND nlink > 0) END), place(parent, name) AS (SELECT ?4, ?9 WHERE ?3 = 1 "
+	"UNION ALL SELECT e.parent, e.name FROM file JOIN sessfs_node n ON n.ino = file.node "
+	"JOIN sessfs_entry e ON e.parent = n.parent AND e.id = n.entry WHERE ?3 <> 1), "
+	"above(ino, path) AS (SELECT parent, CAST(name AS TEXT) FROM place WHERE ?15 "
+	"UNION ALL SELECT e.parent, e.name || '/' || above.path FROM above JOIN sessfs_node n "
+	"ON n.ino = above.ino JOIN sessfs_entry e ON e.parent = n.parent AND e.id = n.entry "
+	"LIMIT 64) INSERT INTO sessfs_feed (n, mount, what, ino, flags, first_index, session_id, "
+	"state_key, name, pid, at, row_count, deleted_index, end_index, node, parent, path) VALUES "
+	"(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, coalesce(?9, (SELECT name FROM place)), ?10, ?11, ?12, "
+	"?13, CASE ?3 WHEN 2 THEN (SELECT item_index + 1 FROM {rows} WHERE session_id = ?7 AND "
+	"state_key = ?8 AND typeof(item_index) = 'integer' ORDER BY item_index DESC LIMIT 1) END, "
+	"(SELECT node FROM file), (SELECT parent FROM place), "
+	"(SELECT path FROM above WHERE ino = 1))")
+SQL(SQL_FEED_LIST, "SELECT n, what, ino, flags, first_index, session_id, state_key, name, mount, "
+	"pid, at, row_count, deleted_index, end_index, node, parent, path "
 	"FROM sessfs_feed WHERE n > ?1 AND mount <> ?2 ORDER BY n")
 SQL(SQL_FEED_FIRST, "SELECT coalesce(min(n), 0) FROM sessfs_feed")
 SQL(SQL_FEED_LAST, "SELECT coalesce(max(n), 0) FROM sessfs_feed")

@@ -29,7 +29,7 @@ SQL(SQL_NODE_LIST_ORPHANS, "SELECT " NODE_COLUMNS "FROM sessfs_node n WHERE n.in
 
 SQL(SQL_ENTRY_FIND, "SELECT " NODE_COLUMNS ", e.id FROM sessfs_entry e CROSS JOIN "
 	"sessfs_node n ON n.ino = e.ino WHERE e.parent = ?1 AND e.name = ?2")
-SQL(SQL_ENTRY_NAME, "SELECT name FROM sessfs_entry WHERE parent = ?1 AND id = ?2")
+SQL(SQL_ENTRY_NAME, "SELECT name, ino FROM sessfs_entry WHERE parent = ?1 AND id = ?2")
 /* No lookup finds a name of another type, so no listing may show it. */
 SQL(SQL_ENTRY_LIST, "SELECT " NODE_COLUMNS ", e.id, CASE typeof(e.name) WHEN 'blob' THEN e.name "
 	"END FROM sessfs_entry e CROSS JOIN sessfs_node n ON n.ino = e.ino "

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "backend/memory/memory.h"
@@ -120,6 +121,103 @@ Mounts(each_hears_what_the_others_have_changed)
 	node.mtime++;
 	cr_expect_eq(COMMIT(two, node_put(&node), piece_put(5, 0, 0, BYTES("x"))), 0);
 	cr_expect_str_eq(waiting(one), "node 5 bytes sess/messages");
+}
+
+/* What is for who follows what happens, as text. */
+static int follow(void *arg, const struct backend_feed *feed)
+{
+	struct buf *told = arg;
+
+	last_told = feed->n;
+	cr_expect_eq(feed->pid, getpid());
+	cr_expect_neq(feed->mount, 0);
+	cr_expect_gt(feed->at, (int64_t)1700000000 * 1000000000);
+	buf_printf(told, "%sfile %llu in %llu", told->size ? ", " : "",
+		   (unsigned long long)feed->node, (unsigned long long)feed->parent);
+	if (feed->name.data)
+		buf_printf(told, " named %.*s", (int)feed->name.size, feed->name.data);
+	if (feed->path.data)
+		buf_printf(told, " at %.*s", (int)feed->path.size, feed->path.data);
+	if (feed->gone)
+		buf_printf(told, " gone");
+	if (feed->foreign)
+		buf_printf(told, " foreign");
+	if (feed->what == BACKEND_FEED_ROWS)
+		buf_printf(told, " +%llu to %lld", (unsigned long long)feed->count,
+			   (long long)feed->end);
+	if (feed->what == BACKEND_FEED_ROWS && feed->deleted != INT64_MAX)
+		buf_printf(told, " -%lld", (long long)feed->deleted);
+	return 0;
+}
+
+static const char *followed(struct backend *backend)
+{
+	static struct buf told;
+	struct backend_snapshot *snapshot = look(backend);
+
+	buf_clear(&told);
+	cr_assert_eq(backend_feed_list(backend, snapshot, follow, &told), 0);
+	unlook(backend, snapshot);
+	backend_feed_done(backend, last_told);
+	cr_assert_eq(buf_append_byte(&told, '\0'), 0);
+	return told.data;
+}
+
+static struct backend_op entry_delete(uint64_t parent, int64_t id)
+{
+	return (struct backend_op){ .type = BACKEND_ENTRY_DELETE, .parent = parent, .at = id };
+}
+
+static struct backend_node placed(struct backend_node node, uint64_t parent, uint64_t entry)
+{
+	node.parent = parent;
+	node.entry = entry;
+	return node;
+}
+
+Mounts(each_note_tells_what_was_done_to_which_file)
+{
+	struct backend_node dir = placed(plain_node(4), 1, 6);
+	struct backend_node node = placed(state_node(5, S, K), 4, 7);
+
+	dir.mode = S_IFDIR | 0755;
+	COMMIT(one, node_put(&dir), node_put(&node), entry_put(1, 6, BYTES("d"), 4),
+	       entry_put(4, 7, BYTES("k"), 5));
+	cr_expect_str_eq(followed(two), "file 4 in 1 named d at d, file 5 in 4 named k at d/k, "
+					"file 4 in 1 named d at d, file 5 in 4 named k at d/k");
+	COMMIT(one, row_insert(S, K, 0, BYTES("1")), row_insert(S, K, 1, BYTES("2")));
+	cr_expect_str_eq(followed(two), "file 5 in 4 named k at d/k +2 to 2");
+	COMMIT(one, row_put(S, K, 0, BYTES("3")), row_delete(S, K, 1, INT64_MAX));
+	cr_expect_str_eq(followed(two), "file 5 in 4 named k at d/k +1 to 1 -1");
+	COMMIT(one, row_insert(S, BYTES("other"), 0, BYTES("1")));
+	cr_expect_str_eq(followed(two), "file 0 in 0 +1 to 1", "no file has these");
+	COMMIT(one, entry_delete(4, 7), entry_put(1, 8, BYTES("to"), 5));
+	cr_expect_str_eq(followed(two),
+			 "file 5 in 4 named k at d/k gone, file 5 in 1 named to at to");
+	COMMIT(one, entry_delete(1, 8), row_delete(S, K, 0, INT64_MAX), node_delete(5));
+	cr_expect_str_eq(followed(two), "file 5 in 1 named to at to gone, "
+					"file 0 in 0 +0 to 0 -0, "
+					"file 5 in 0 gone");
+}
+
+Test(mounts, tell_what_another_program_has_done, .fini = close_stores)
+{
+	struct backend_op done = {
+		.type = BACKEND_CHANGE_DONE, .session = S, .key = K, .at = INT64_MAX
+	};
+	struct backend_node node = placed(state_node(5, S, K), 1, 7);
+	sqlite3 *db;
+
+	one = open_at(scratch_path("store.db"), &shared);
+	two = open_at(scratch_path("store.db"), &shared);
+	COMMIT(one, node_put(&node), entry_put(1, 7, BYTES("k"), 5));
+	followed(two);
+	db = other_open(scratch_path("store.db"));
+	other_runs(db, "INSERT INTO agentscope_sessions (session_id, state_key, item_index, "
+		       "state_data) VALUES ('sess', 'messages', 4, '1')");
+	other_close(db);
+	cr_expect_eq(backend_commit(one, &done, 1, BACKEND_ANYWAY), 0);
+	cr_expect_str_eq(followed(two), "file 5 in 1 named k at k foreign +0 to 5");
 }
 
 Mounts(what_is_too_much_to_be_told_is_anything)

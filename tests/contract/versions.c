@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* Stores of older versions are brought forward. */
+#include "tests/contract/contract.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/base/log.h"
+
+static const struct backend_options shared = { .owner = "the test", .shared = true };
+
+TestSuite(versions, .fini = close_stores);
+
+/* What the second version has that the first has not. */
+static const char back_to_1[] =
+	"DROP TABLE sessfs_feed; DROP TABLE sessfs_claim; DROP TABLE sessfs_lock; "
+	"DELETE FROM sessfs_meta WHERE key IN ('mount', 'last_entry'); "
+	"UPDATE sessfs_meta SET value = '1' WHERE key = 'schema_version'; PRAGMA user_version = 1";
+
+/* A store as a mount of version 1 or 2 has left it. */
+static const char *older_store(int version)
+{
+	const char *path = scratch_path("store.db"), *top = getenv("top_srcdir");
+	char name[4096], text[32768] = "";
+	sqlite3 *db = other_open(path);
+	int fd;
+
+	cr_assert_not_null(top, "top_srcdir is not set: run this by make check");
+	snprintf(name, sizeof(name), "%s/tests/contract/store-2.sql", top);
+	fd = open(name, O_RDONLY);
+	cr_assert_geq(fd, 0, "%s", name);
+	cr_assert_gt(read(fd, text, sizeof(text) - 1), 1000);
+	close(fd);
+	other_runs(db, text);
+	if (version == 1)
+		other_runs(db, back_to_1);
+	other_close(db);
+	return path;
+}
+
+static const char *asks(const char *path, const char *sql)
+{
+	sqlite3 *db = other_open(path);
+	const char *answer = other_asks(db, sql);
+
+	other_close(db);
+	return answer;
+}
+
+static int versions[] = { 1, 2 };
+
+ParameterizedTestParameters(versions, before_this_are_brought_forward_with_all_they_hold)
+{
+	return cr_make_param_array(int, versions, ARRAY_SIZE(versions), NULL);
+}
+
+ParameterizedTest(const int *version, versions, before_this_are_brought_forward_with_all_they_hold)
+{
+	const char *path = older_store(*version);
+	struct backend *backend = open_at(path, &shared);
+
+	cr_expect_str_eq(asks(path, "PRAGMA user_version"), "3");
+	cr_expect_str_eq(rows_of(backend, BYTES("demo"), BYTES("messages")),
+			 "0={\"n\":1} 1={\"n\":2}");
+	cr_expect_str_eq(rows_of(backend, BYTES("demo"), BYTES("state")), "0={\"a\":1}");
+	cr_expect_str_eq(pieces_of(backend, 4, 0), "2.0={\"torn");
+	cr_expect_str_eq(entries_of(backend, 2, 0),
+			 "2:sub=3 3:messages.jsonl=4 1025:state.json=1026");
+	cr_expect_str_eq(nodes_of(backend, 1, false), "2 3 4 5 1026");
+	cr_expect_str_eq(xattrs_of(backend, 5), "user.a");
+	cr_expect_str_eq(changes_of(backend), "", "nothing is read anew");
+	cr_expect_eq(COMMIT(backend, row_insert(BYTES("demo"), BYTES("messages"), 2, BYTES("3"))),
+		     0);
+}
+
+Test(versions, that_are_brought_forward_keep_what_mounts_have_left_for_each_other)
+{
+	static const char columns[] =
+		"SELECT group_concat(mount || what || ino || flags || first_index || "
+		"coalesce(session_id, '-') || coalesce(state_key, '-') || coalesce(name, '-'), "
+		"';') FROM (SELECT * FROM sessfs_feed ORDER BY n)";
+	_cleanup_(freep) char *before = NULL;
+	const char *path = older_store(2);
+
+	before = strdup(asks(path, columns));
+	cr_assert_gt(strlen(before), 100);
+	shut(open_at(path, &shared));
+	cr_expect_str_eq(asks(path, columns), before);
+	cr_expect_str_eq(asks(path, "SELECT count(path) FROM sessfs_feed"), "0", "of then");
+}
+
+/* A table of that name is in the way of the last step. */
+ParameterizedTestParameters(versions, that_cannot_be_brought_forward_stay_as_they_are)
+{
+	return cr_make_param_array(int, versions, ARRAY_SIZE(versions), NULL);
+}
+
+ParameterizedTest(const int *version, versions, that_cannot_be_brought_forward_stay_as_they_are)
+{
+	static const char schema[] = "SELECT group_concat(name || sql) FROM (SELECT * FROM "
+				     "sqlite_schema ORDER BY name)";
+	_cleanup_(freep) char *before = NULL;
+	_cleanup_(freep) char *why = NULL;
+	const char *path = older_store(*version);
+	sqlite3 *db = other_open(path);
+
+	other_runs(db, "CREATE TABLE sessfs_feed_2 (x)");
+	other_close(db);
+	before = strdup(asks(path, schema));
+	log_set_level(LOG_CRIT);
+	refused_at(path, &shared, &why);
+	cr_expect_str_eq(asks(path, schema), before);
+	cr_expect_eq(atoi(asks(path, "PRAGMA user_version")), *version);
+	cr_expect_eq(atoi(asks(path, "SELECT value FROM sessfs_meta WHERE key = "
+				     "'schema_version'")),
+		     *version);
+}
