@@ -28,7 +28,7 @@ static int lease_behind(struct tree *tree, uint64_t ino, uint64_t entry)
 	tree->last_ino = ino;
 	tree->last_entry = entry;
 	tree->end_ino = ino + LEASED;
-	tree->end_entry = entry + LEASED;
+	tree->list_end = tree->end_entry = entry + LEASED;
 	return 0;
 }
 

@@ -79,7 +79,8 @@ struct tree {
 	uint64_t last_ino;
 	uint64_t last_entry;
 	uint64_t end_ino;
-	_Atomic uint64_t end_entry;
+	uint64_t end_entry;
+	_Atomic uint64_t list_end; /* no entry has an id behind it; UINT64_MAX: one may have */
 	pthread_mutex_t times_lock;
 	struct inode *times_first;   /* their times are newer than the store's; times_lock */
 	struct tree_watcher watcher; /* notify_lock */

@@ -359,6 +359,7 @@ int digest_feed(struct tree *tree, struct notes *notes)
 	if (r < 0 || !digesting.any)
 		return r;
 	tree->changes++;
+	tree->list_end = UINT64_MAX;
 	backend_feed_done(tree->backend, digesting.last);
 	return 1;
 }

@@ -139,10 +139,12 @@ static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, uin
 
 uint64_t tree_list_end(struct tree *tree)
 {
+	const uint64_t end = tree->list_end;
+
 	/* Beside another mount that writes, nobody here knows what is the newest. */
-	return tree->options.read_only || backend_is_shared(tree->backend) ?
+	return tree->options.read_only || backend_is_shared(tree->backend) || end == UINT64_MAX ?
 		       UINT64_MAX :
-		       tree->end_entry + LIST_DOTS;
+		       end + LIST_DOTS;
 }
 
 int tree_list_some(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,

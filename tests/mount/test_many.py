@@ -358,6 +358,7 @@ def test_mounts_come_and_go_while_one_works(box):
                 assert len(seen) >= before, "a line is missing"
                 write(visit.mount.at("s", f"n{number}"), b"text")
                 same(read(one.at("s", f"n{number}")), b"text", "of who came")
+            eventually(lambda n=number: f"n{n}" in os.listdir(session), "it is listed", 2)
     finally:
         stop.set()
         worker.join()
