@@ -3,11 +3,11 @@
  * Which mounts have the store.
  *
  * STORE-mounts is a file beside it that SQLite never opens: a sentence that says what it is, how
- * many mounts there are, and a slot for each with its number and how far it has digested what
- * others have left.  Each mount holds a lock of its open file description on the byte of its slot:
- * the kernel drops it with the process, so there is no heartbeat and no clock, and one that is
- * stopped keeps what it has.  A slot whose byte nobody has locked is free, whatever is written in
- * it.  Slots change under the lock of byte REGISTRY.
+ * many mounts there are, a slot for each with its number and how far it has digested what others
+ * have left, and which owner each has named.  Each mount holds a lock of its open file description
+ * on the byte of its slot: the kernel drops it with the process, so there is no heartbeat and no
+ * clock, and one that is stopped keeps what it has.  A slot whose byte nobody has locked is free,
+ * whatever is written in it.  Slots change under the lock of byte REGISTRY.
  *
  * Who joins is counted before it takes the write lock of the store for the first time, and who
  * writes asks how many there are while it holds that lock.  So what is written behind the joining
@@ -23,6 +23,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -39,7 +40,9 @@
 enum {
 	COUNT_AT = 512,	 /* how many mounts there are */
 	ASKED_AT = 520,	 /* how often one has asked the others for their snapshots */
-	SLOTS_AT = 1024, /* up to 8192 */
+	SLOTS_AT = 1024, /* up to OWNERS_AT */
+	OWNERS_AT = 8192,
+	OWNER_SIZE = 256, /* zeros behind it */
 	/* Bytes that are locked. */
 	REGISTRY = 0,
 	TURN = 1,
@@ -154,9 +157,15 @@ static int open_registry(struct sqlite *store)
 	return -EAGAIN;
 }
 
-static int take_slot(struct sqlite *store)
+static off_t owner_at(unsigned slot)
+{
+	return OWNERS_AT + (off_t)slot * OWNER_SIZE;
+}
+
+static int take_slot(struct sqlite *store, const char *name)
 {
 	const struct slot own = { .number = store->mounts.number };
+	char owner[OWNER_SIZE] = "";
 	struct slot slots[SQLITE_MOUNTS];
 	unsigned slot = 0;
 	int r;
@@ -173,6 +182,9 @@ static int take_slot(struct sqlite *store)
 	r = write_at(store, sqlite_mounts_sentence, strlen(sqlite_mounts_sentence), 0);
 	if (r == 0)
 		r = write_at(store, &own, sizeof(own), slot_at(slot));
+	snprintf(owner, sizeof(owner), "%s", name);
+	if (r == 0)
+		r = write_at(store, owner, sizeof(owner), owner_at(slot));
 	return r < 0 ? r : count_mounts(store, slots);
 }
 
@@ -190,14 +202,14 @@ static int wait_for_others(struct sqlite *store)
 	return 0;
 }
 
-int sqlite_mounts_join(struct sqlite *store)
+int sqlite_mounts_join(struct sqlite *store, const char *owner)
 {
 	int r = open_registry(store);
 
 	store->mounts.slot = SQLITE_MOUNTS;
 	if (r < 0)
 		return r;
-	r = take_slot(store);
+	r = take_slot(store, owner);
 	registry_unlock(store);
 	if (r == 0)
 		r = wait_for_others(store);
@@ -228,6 +240,26 @@ void sqlite_mounts_leave(struct sqlite *store)
 		unlink(BESIDE(store->place.path, sqlite_mounts_ending));
 	close(store->mounts.fd);
 	store->mounts.fd = -1;
+}
+
+char *sqlite_mounts_owners(const struct sqlite *store)
+{
+	_cleanup_(closep) int fd = sqlite_beside_open(store->place.path, sqlite_mounts_ending,
+						      sqlite_mounts_sentence, 0);
+	_cleanup_(buf_done) struct buf words = { 0 };
+	char owner[OWNER_SIZE];
+	int r = 0;
+
+	for (unsigned i = 0; r == 0 && fd >= 0 && i < SQLITE_MOUNTS; i++) {
+		ssize_t size = is_locked(fd, FIRST_SLOT + (off_t)i) ?
+				       pread(fd, owner, sizeof(owner), owner_at(i)) :
+				       0;
+
+		if (size > 0)
+			r = buf_printf(&words, "%s%.*s", words.size ? " and " : "", (int)size,
+				       owner);
+	}
+	return r < 0 ? NULL : steal_ptr(words.data);
 }
 
 bool sqlite_mounts_shared(const struct sqlite *store)

@@ -11,10 +11,14 @@ struct sqlite;
 
 enum { SQLITE_MOUNTS = 200 }; /* at a time */
 
-/* Register this mount, whose number is set.  0 or -errno. */
-int sqlite_mounts_join(struct sqlite *store);
+/* Register this mount, whose number is set, with what backend_options call an owner.  0 or -errno.
+ */
+int sqlite_mounts_join(struct sqlite *store, const char *owner);
 /* And take it away, if it is there; the file goes with the last one. */
 void sqlite_mounts_leave(struct sqlite *store);
+/* The owners that are registered, in words: "process 812, mounted on /a and process 900, mounted on
+ * /b".  NULL: none, or it is not known. */
+char *sqlite_mounts_owners(const struct sqlite *store);
 /* Whether others are registered; in doubt, they are. */
 bool sqlite_mounts_shared(const struct sqlite *store);
 /* Look, now and then, whether one has ended without leaving. */

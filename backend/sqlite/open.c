@@ -233,8 +233,10 @@ static char *owner_name(struct sqlite_conn *conn)
 
 static int refuse_owned(struct sqlite *store, const char *path, char **ret_why)
 {
-	_cleanup_(freep) char *owner = owner_name(&store->writer);
+	_cleanup_(freep) char *owner = sqlite_mounts_owners(store);
 
+	if (!owner)
+		owner = owner_name(&store->writer);
 	return sqlite_refuse(ret_why, -EBUSY, "%s is in use by %s", path,
 			     owner ? owner : "another process");
 }
@@ -354,9 +356,9 @@ static int set_wal(struct sqlite *store, const char *path, char **ret_why)
 }
 
 /* Without the file by which mounts know of each other, such as on a full disk, there is one. */
-static int share(struct sqlite *store, const char *path, char **ret_why)
+static int share(struct sqlite *store, const char *owner, const char *path, char **ret_why)
 {
-	int error = sqlite_mounts_join(store), r;
+	int error = sqlite_mounts_join(store, owner), r;
 
 	if (error == 0)
 		return sqlite_feed_begin(store);
@@ -399,7 +401,7 @@ static int bring_main(struct sqlite *store, const struct backend_options *option
 	if (r == 0 && store->owner && !options->read_only)
 		r = sqlite_feed_number(store);
 	if (r == 0 && store->owner && !options->read_only && sqlite_file_shared(store->place.file))
-		r = share(store, path, ret_why);
+		r = share(store, options->owner, path, ret_why);
 	return r;
 }
 

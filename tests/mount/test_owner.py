@@ -116,6 +116,23 @@ def test_the_holder_is_the_one_of_now(box):
     assert mount.pid == first or str(first) not in sentence, sentence
 
 
+def test_all_who_share_a_store_are_told_to_who_wants_it_alone(box):
+    one, _ = box.session()
+    two = box.mount(store=one.store)
+    both = [f"process {mount.pid}, mounted on {mount.path}" for mount in (one, two)]
+    says(sentence_of(alone(box, one.store)), *both)
+    append(two.at("s", "l.jsonl"), LINE)
+    two.stop()
+    sentence = sentence_of(alone(box, one.store))
+    says(sentence, both[0])
+    assert both[1] not in sentence, sentence
+    two.start()
+    one.stop()
+    sentence = sentence_of(alone(box, one.store))
+    says(sentence, f"process {two.pid}, mounted on {two.path}")
+    assert both[0] not in sentence, sentence
+
+
 RACERS = 6
 
 
