@@ -370,6 +370,32 @@ def test_mounts_come_and_go_while_one_works(box):
     one.check()
 
 
+def test_a_session_that_one_puts_into_the_trash_is_gone_on_all_and_comes_back(box):
+    mounts = several(box, 3)
+    for mount in mounts:
+        os.mkdir(mount.at("s", os.path.basename(mount.path)))
+        append(mount.at("s", "l.jsonl"), b"1\n")
+    expected = tree(mounts[0].path)
+    open_elsewhere = [open(mount.at("s", "l.jsonl"), "rb") for mount in mounts]
+    for file in open_elsewhere:
+        same(file.read(), b"1\n" * 3, "the list")
+        file.close()
+    inside = os.open(mounts[0].at("s"), os.O_RDONLY | os.O_DIRECTORY)
+    for _ in range(3):
+        box.sessfs("gc", "--older-than=0s", mounts[0].store, check=True)
+        for mount in mounts:
+            eventually(lambda at=mount.path: os.listdir(at) == [], "it is gone", 2)
+            same(errno_of(read, mount.at("s", "l.jsonl")), errno.ENOENT, "a file of it")
+        box.sessfs("gc", "--undo", mounts[0].store, check=True)
+        for mount in mounts:
+            with contextlib.suppress(AssertionError):
+                eventually(lambda at=mount.path: tree(at) == expected, "it is back", 2)
+            same_trees(expected, tree(mount.path))
+        same(sorted(os.listdir(inside)), sorted(os.listdir(mounts[1].at("s"))), "names in it")
+    os.close(inside)
+    at_rest(mounts)
+
+
 class Visit:
     """A mount for a while."""
 
