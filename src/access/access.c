@@ -2,28 +2,27 @@
 /*
  * How a verb reaches the files of a store.
  *
- * A store has one writer: who owns it (backend/sqlite/file.c), which is the daemon that has it
- * mounted for writing.  What that daemon holds back (a save that is not finished, a line without
- * its end, the times of files) is nowhere else, and it has told the kernel what may be cached.  So
- * beside a mount there is one right way to change a file: the mount.  The rule is the same for
- * reading, since only the mount shows what everybody else sees at that moment:
+ * What a mount holds back (a save that is not finished, a line without its end, the latest writes
+ * to an ordinary file) is nowhere else, and only the mount shows what everybody sees there at that
+ * moment; it also has what is asked for in memory, and checks permissions.  So where a mount can be
+ * used, it is:
  *
  *	a mount of the store is in reach	system calls below its mount point
- *	nobody owns the store			a tree in this process, as the daemon has it
- *	the owner's mount is out of reach	a read-only tree; who would write is refused
+ *	otherwise				a tree in this process, as a daemon has it
  *
  * In reach is what /proc/self/mountinfo says and a few checks confirm (mount.c).  Out of
  * reach are mounts in another mount namespace, and another user's without allow_other.  Then the
  * tree sees what is committed: rows, pieces, drafts.  It does not see an unfinished line, nor the
  * latest writes to an ordinary file.
  *
- * Who writes by a tree owns the store meanwhile.  So verbs that write come one after the other, and
- * a mount is refused and told by whom.
+ * Who writes by a tree is one more mount of the store meanwhile (backend.h, other mounts), which
+ * nobody sees: other verbs and mounts come and go beside it.  Only who wants the store alone, a
+ * mount with -o exclusive, keeps it out, and is kept out by it.
  *
- * Who reads owns nothing while it lasts, so that a long one keeps nobody from mounting.  But in a
- * store that nobody has mounted, others may have changed rows for which there are no files yet.
- * These are taken in first, by a tree that owns the store for that moment, or by who owns it
- * already, for whom the reader waits: an answer has all that was committed before the question.
+ * Who reads owns nothing while it lasts.  But in a store that nobody has mounted, others may have
+ * changed rows for which there are no files yet.  These are taken in first, by a tree that owns the
+ * store for that moment, or by who owns it already, for whom the reader waits: an answer has all
+ * that was committed before the question.
  * That changes tables of ours alone, and happens only where a mount with -o ro would do it: never
  * in another program's database that has none of our tables.  Where the store must not be written
  * the reader is refused, as it would answer with a part.
@@ -45,8 +44,8 @@
 #include "src/mounts/trust.h"
 
 enum {
-	PATIENCE = 5000, /* milliseconds to wait for another verb to be done with the store */
-	PATIENCE_READING = 60000, /* and for it, or a mount, to take in what others have changed */
+	PATIENCE = 5000, /* milliseconds to wait for who has the store alone to be done with it */
+	PATIENCE_READING = 60000, /* and for who has it to take in what others have changed */
 	PATIENCE_STEP = 20,
 };
 
@@ -74,7 +73,7 @@ static int store_path(const char *store, unsigned flags, char **ret_path, char *
 		       r;
 }
 
-/* The verb before us may be about to end, or the daemon, or the mount may be about to answer. */
+/* Who has it alone may be about to end, or the mount may be about to answer. */
 static int open_patiently(struct access *access, const char *path, unsigned flags,
 			  const struct options *options, char **ret_why)
 {

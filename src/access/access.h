@@ -38,9 +38,9 @@ enum access_flags {
 	ACCESS_CREATE = 1 << 1, /* make the store when there is none */
 };
 
-/* Of the options, table, strict and exact count, and only where no mount has its own; -EINVAL when
- * the store says something else.  On failure *ret_why is a sentence for the user, or NULL when there
- * was no memory for one; owned by the caller. */
+/* Of the options, table, strict and exact count, and only where it is not done through a mount;
+ * -EINVAL when the store says something else.  On failure *ret_why is a sentence for the user, or
+ * NULL when there was no memory for one; owned by the caller. */
 int access_open(const char *store, unsigned flags, const struct options *options,
 		struct access **ret_access, char **ret_why);
 /* NULL is fine. */

@@ -418,6 +418,7 @@ static int plant(struct backend *backend, const struct tree_options *wanted, str
 	return r;
 }
 
+/* As a mount has it, which shares it if it writes. */
 static int open_owned(const char *store, const struct backend_options *options,
 		      struct backend **ret_backend, char **ret_why)
 {
@@ -426,6 +427,7 @@ static int open_owned(const char *store, const struct backend_options *options,
 
 	snprintf(owner, sizeof(owner), "process %d, a command of sessfs", (int)getpid());
 	wanted.owner = owner;
+	wanted.shared = !options->read_only;
 	wanted.must_own = true;
 	return backend_open(store, &wanted, ret_backend, ret_why);
 }

@@ -39,7 +39,8 @@ struct access_file {
 struct access_way {
 	void (*close)(struct access *access);
 	/* The directory that a path is in, or, one at a time, the root (from is NULL) and a
-	 * directory in another one: those are kept for what comes next, as nobody else moves them.
+	 * directory in another one: those are kept for what comes next, as a process keeps a
+	 * directory open, wherever others move it.
 	 * A way has one of both; each place ends with done(). */
 	int (*place)(struct access *access, const char *path, struct access_place *ret_place);
 	int (*step)(struct access *access, const struct access_place *from, struct bytes name,

@@ -156,9 +156,7 @@ static int run_append(void *values, char **operands)
 	return run(values, ACCESS_FILE_APPEND, operands);
 }
 
-#define INPUT_MORE                                                                                 \
-	"The store, the session and the file are made when they are not there.  While the store "  \
-	"is not mounted, nobody can mount it until the input has ended."
+#define INPUT_MORE "The store, the session and the file are made when they are not there."
 
 const struct command cmd_put = {
 	.name = "put",

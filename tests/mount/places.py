@@ -1,19 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""A store that is mounted or is not, for tests of the verbs; and a terminal for what they show."""
+"""A store that is mounted, or is not, or where the verbs cannot reach the mount, for tests of the
+verbs; and a terminal for what they show."""
 
 import contextlib
+import copy
 import fcntl
 import os
 import pty
 import re
 import select
+import shlex
 import struct
 import subprocess
 import termios
 import time
 
 import harness
-from harness import same
+from harness import Skip, eventually, need_namespace, need_root, same, write
+
+
+# The program in a mount namespace that has not this mount
+APART = """#!/bin/sh
+exec unshare -m --propagation private sh -c 'umount -l "$1"; shift; exec "$@"' sh %s %s "$@"
+"""
 
 
 class Place:
@@ -27,6 +36,18 @@ class Place:
         if not mounted:
             self.mount.stop()
 
+    def part(self):
+        """From here on the verbs do not reach the mount."""
+        need_root()
+        need_namespace()
+        self.box, whole = copy.copy(self.box), self.box
+        self.box.mount = whole.mount
+        self.what = "out of reach"
+        words = shlex.quote(self.mount.path), shlex.quote(self.box.program)
+        self.box.program = self.box.new_path("apart")
+        write(self.box.program, (APART % words).encode())
+        os.chmod(self.box.program, 0o755)
+
     def do(self, verb, *arguments, status=0, **named):
         """What a verb prints, or where it fails what it says."""
         done = self.box.sessfs(verb, *arguments, **named)
@@ -38,20 +59,35 @@ class Place:
     def mounted(self):
         """The mount; if there is none, for now."""
         if self.mount.pid:
+            self.catch_up()
             yield self.mount
             return
         self.mount.start()
         yield self.mount
         self.mount.stop()
 
+    def catch_up(self):
+        """The mount shows what verbs have done elsewhere; it learns of that in its order."""
+        if self.what == "out of reach":
+            for verb, there in (("put", True), ("rm", False)):
+                self.box.sessfs(verb, self.store, "done", check=True)
+                eventually(lambda: ("done" in os.listdir(self.mount.path)) == there, "it is seen")
 
-def both(kind):
-    """For tests on a store that is not mounted, and beside a mount."""
+
+def everywhere(kind):
+    """For tests on a store that is not mounted, beside a mount, and where that is out of reach."""
 
     def decorate(test):
         def run(box):
             for mounted in (False, True):
                 test(kind(box, mounted))
+            place = kind(box, True)
+            try:
+                place.part()
+            except Skip as skip:
+                box.note(f"not where the mount is out of reach: {skip}")
+            else:
+                test(place)
 
         return run
 

@@ -186,6 +186,97 @@ def test_a_mount_that_is_refused_says_how_the_other_one_is_ended(box):
     mount.forget()
 
 
+@contextlib.contextmanager
+def only_elsewhere(box):
+    """A store of which only a sandbox has the mount, and where it shows that."""
+    mount, _ = box.session(background=True)
+    with sandbox(box) as space:
+        says(box.sessfs("umount", mount.path), 1, space.space)
+        yield mount, f"/proc/{space.pid}/root{mount.path}"
+    mount.wait_for_end()
+    mount.forget()
+
+
+def test_each_verb_that_writes_does_so_beside_a_mount_that_only_a_sandbox_has(box):
+    source = box.new_folder()
+    write(f"{source}/note", b"taken in")
+    with only_elsewhere(box) as (mount, root):
+
+        def does(verb, *arguments, path, data, stdin=b""):
+            """A verb, after which the mount and another verb show this at the path, or nothing."""
+            options = [word for word in arguments if word.startswith("-")]
+            rest = [word for word in arguments if word not in options]
+            box.sessfs(verb, *options, mount.store, *rest, check=True, stdin=stdin)
+            done = box.sessfs("cat", mount.store, path)
+            same((done.returncode, done.stdout), (data is None, data or b""), f"cat after {verb}")
+            box.seen(verb, eventually(lambda: shown(f"{root}/{path}") == data, verb))
+
+        does("put", "s/k.json", path="s/k.json", data=b"1", stdin=b"1")
+        does("put", "s/k.json", path="s/k.json", data=b"2", stdin=b"2")
+        with open(f"{root}/s/l.jsonl", "ab", buffering=0) as file:
+            file.write(b"1\n")
+            does("append", "s/l.jsonl", path="s/l.jsonl", data=b"1\n2\n", stdin=b"2\n")
+            file.write(b"3\n")
+        same(mount.rows("s", "l"), [b"1", b"2", b"3"], "rows")
+        does("append", "t/l.jsonl", path="t/l.jsonl", data=b"{}\n", stdin=b"{}\n")
+        does("import", "--to=s", source, path="s/note", data=b"taken in")
+        does("rm", "s/note", path="s/note", data=None)
+        does("gc", "--name=t", "--older-than=0m", path="t/l.jsonl", data=None)
+        same(mount.rows("t", "l"), [], "rows in the trash")
+        does("gc", "--undo", path="t/l.jsonl", data=b"{}\n")
+        does("rm", "-r", "t", path="t/l.jsonl", data=None)
+        eventually(lambda: mount.rows("t", "l") == [], "no rows", GONE)
+        eventually(lambda: sorted(os.listdir(root)) == ["s"], "the sessions are shown")
+        same(sorted(os.listdir(f"{root}/s")), ["k.json", "l.jsonl"], "files")
+        mount.check()
+    same(os.path.exists(f"{mount.store}-mounts"), False, "who is there is still written down")
+
+
+def shown(path):
+    try:
+        return read(path)
+    except FileNotFoundError:
+        return None
+
+
+def test_a_verb_that_is_killed_beside_a_mount_elsewhere_needs_no_hand(box):
+    with only_elsewhere(box) as (mount, root):
+        write(f"{root}/s/k.json", b"1")
+        for number, verb in enumerate(("put", "append", "import") * 3):
+            kill_in_the_middle(box, mount, verb, f"n{number}")
+            same(read(f"{root}/s/k.json"), b"1", f"the document after {verb}")
+            done = box.sessfs("put", mount.store, "s/k.json", stdin=b"1", seconds=20)
+            says(done, 0)
+            write(f"{root}/s/after", b"%d" % number)
+        lines = read(f"{root}/s/l.jsonl").splitlines()
+        same(mount.rows("s", "l"), lines, "rows")
+        same(mount.indexes("s", "l"), list(range(len(lines))), "indexes")
+        mount.check()
+
+
+def kill_in_the_middle(box, mount, verb, name):
+    """Ends it while it works, when it has joined the store and has more to do."""
+    words = {"put": ["s/k.json"], "append": ["s/l.jsonl"], "import": [box.new_folder("many")]}[verb]
+    if verb == "import":
+        os.mkdir(f"{words[0]}/{name}")
+        for number in range(2000):
+            write(f"{words[0]}/{name}/{number}.json", b"{}")
+    command = [box.program, verb, mount.store, *words]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE)
+    box.remember(process.pid)
+    process.stdin.write(b'{"half": 1}\n' * 1000 + b'{"ha')
+    process.stdin.flush()
+    begun = {
+        "put": lambda: ".sessfs-put-%d-0" % process.pid in str(box.sessfs("ls", mount.store, "s")),
+        "append": lambda: len(mount.rows("s", "l")) % 1000 == 0 < len(mount.rows("s", "l")),
+        "import": lambda: len(mount.keys()) > 3 and mount.rows(name, "0"),
+    }
+    eventually(begun[verb], f"{verb} has begun", 20)
+    process.kill()
+    same(process.wait(), -9, f"the end of {verb}")
+    process.stdin.close()
+
+
 def test_only_who_may_end_the_daemon_does_so_by_force(box):
     need_tool("setpriv")
     mount, _ = box.session(options=["allow_other"])

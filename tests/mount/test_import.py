@@ -65,7 +65,7 @@ class Place(places.Place):
         return self.mount.sql(f"SELECT * FROM {TABLE} ORDER BY session_id, state_key, item_index")
 
 
-both = places.both(Place)
+everywhere = places.everywhere(Place)
 
 
 def look(path):
@@ -155,7 +155,7 @@ def make_tree(box):
 # Trees
 
 
-@both
+@everywhere
 def test_a_tree_is_taken_in_as_it_is_and_a_second_run_changes_nothing(place):
     source = make_tree(place.box)
     expected = look(source)
@@ -172,7 +172,7 @@ def test_a_tree_is_taken_in_as_it_is_and_a_second_run_changes_nothing(place):
     place.mount.check()
 
 
-@both
+@everywhere
 def test_what_has_changed_is_replaced_and_a_list_that_has_grown_gets_its_new_rows(place):
     lines = [b'{"n": %d, "text": "%s"}\n' % (n, b"x" * 100) for n in range(12000)]
     files = {
@@ -227,7 +227,7 @@ def test_what_has_changed_is_replaced_and_a_list_that_has_grown_gets_its_new_row
     same_trees(wanted, found, f"{place.what}: ")
 
 
-@both
+@everywhere
 def test_kinds_that_differ_are_replaced_but_no_directory_and_nothing_in_one(place):
     files = {"s/a.txt": b"1", "s/b.txt": b"2", "s/dir/x": b"3", "s/f": b"4"}
     source = make_folders(place.box, files)
@@ -249,7 +249,7 @@ def test_kinds_that_differ_are_replaced_but_no_directory_and_nothing_in_one(plac
     same(found["s/f"]["bytes"], b"4", f"{place.what}: the file")
 
 
-@both
+@everywhere
 def test_rows_have_the_time_of_their_record_or_else_that_of_the_file(place):
     record = b'{"timestamp": "2024-01-02T03:04:05.678Z"}'
     source = make_folders(
@@ -298,7 +298,7 @@ def test_a_dry_run_makes_no_store(box):
     assert not [name for name in os.listdir(box.folder) if name.startswith("none")], "a store"
 
 
-@both
+@everywhere
 def test_what_cannot_be_taken_in_is_told_and_the_rest_is(place):
     need_root()
     source = make_folders(place.box, {"s/a.json": b"1", "s/z.json": b"2"})
@@ -324,7 +324,7 @@ def test_a_file_and_a_folder_go_where_they_are_told(box):
     assert "leads out of the store" in said, said
 
 
-@both
+@everywhere
 def test_holes_stay_holes_and_what_can_never_be_rows_is_refused_at_once(place):
     source = make_folders(place.box, {"s/k.json": b"1", "s/few.jsonl": b"1\n"})
     at = lambda name: os.path.join(source, name)
@@ -485,7 +485,7 @@ def interrupted(place, source, ready):
     return process.stderr.read().decode()
 
 
-@both
+@everywhere
 def test_who_is_interrupted_leaves_whole_files_and_goes_on(place):
     source = make_folders(place.box, {"s/a.json": b"1", "s/l.jsonl": b"1\n", "s/z.jsonl": b"9\n"})
     at = lambda name: os.path.join(source, "s", name)
@@ -583,7 +583,7 @@ def rows_of(place, session):
     return found
 
 
-@both
+@everywhere
 def test_files_with_a_whole_session_become_sessions(place):
     names = ["s1", "user_s1", "a%2Fb", "..x", "\u65e5", "%"]
     files = {f"{name}.json": SESSION for name in names}
@@ -627,7 +627,7 @@ def older_table(box, rows, table=TABLE, columns="session_id TEXT PRIMARY KEY, st
     return path
 
 
-@both
+@everywhere
 def test_an_older_table_in_sqlite_becomes_sessions(place):
     box = place.box
     rows = [(name, SESSION.decode(), "2025-02-03 04:05:06.5") for name in IDS]
@@ -663,7 +663,7 @@ def quoted(data):
 DUMP_HEAD = read(os.path.join(DATA, "import", "head.sql"))
 
 
-@both
+@everywhere
 def test_a_dump_of_mysql_becomes_sessions(place):
     box = place.box
     forms = [
@@ -727,7 +727,7 @@ def rows_without_times(place):
     )
 
 
-@both
+@everywhere
 def test_what_is_exported_and_imported_is_the_same(place):
     source = make_tree(place.box)
     place.take(source)
@@ -742,7 +742,7 @@ def test_what_is_exported_and_imported_is_the_same(place):
     other.mount.check()
 
 
-@both
+@everywhere
 def test_a_session_alone_is_exported_and_a_folder_in_use_is_refused_without_force(place):
     source = make_folders(place.box, {"s/k.json": b"1", "t/k.json": b"2", "u/l.jsonl": b"3\n"})
     place.take(source)
@@ -762,7 +762,7 @@ def test_a_session_alone_is_exported_and_a_folder_in_use_is_refused_without_forc
     assert "x: there is no such file or session" in said and "'s/k' is a path" in said, said
 
 
-@both
+@everywhere
 def test_holes_are_holes_in_the_folder_too(place):
     source, size = make_folders(place.box, {"s/k.json": b"1"}), 300 << 20
     with open(os.path.join(source, "s/disk.img"), "wb") as file:
@@ -840,7 +840,7 @@ def tar_of(place, *sessions):
     return done.stdout
 
 
-@both
+@everywhere
 def test_a_tar_stream_has_all_of_it_in_the_same_order_each_time(place):
     source = make_tree(place.box)
     large = b"".join(b'{"line": %d}\n' % n for n in range(500000))
