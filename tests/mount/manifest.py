@@ -388,6 +388,7 @@ def look(root):
         status = os.lstat(whole)
         seen = {"kind": kind_of(status.st_mode), "mode": stat.S_IMODE(status.st_mode)}
         seen.update(mtime=status.st_mtime_ns, links=status.st_nlink, xattrs={}, data=b"")
+        seen["size"] = status.st_size
         if seen["kind"] == "symlink":
             seen["data"] = os.fsencode(os.readlink(whole))
         else:
