@@ -153,7 +153,8 @@ typedef int tree_entry_fn(void *arg, struct bytes name, struct inode *inode,
  * others handed out. */
 int tree_list(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,
 	      bool with_inodes, tree_entry_fn *fn, void *arg);
-/* The same for a caller who has room for so many at the most: no more are read at a time. */
+/* The same for a caller who has room for so many at the most: no more are read at a time.  What
+ * somebody is saving at that moment is listed without an inode, instead of waiting for the save. */
 int tree_list_some(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,
 		   size_t most, bool with_inodes, tree_entry_fn *fn, void *arg);
 /* The position of the newest entry: a listing that goes no further ends, although others enter and

@@ -175,9 +175,9 @@ static int enter_once(struct tree *tree, struct inode *inode, unsigned number, p
 	return stat_face(tree, inode, face, &shown->st, &shown->own);
 }
 
-int inode_show(struct tree *tree, struct inode *inode, pid_t pid, struct shown *shown)
+/* Under inode.lock. */
+static int show(struct tree *tree, struct inode *inode, pid_t pid, struct shown *shown)
 {
-	WITH_INODE_LOCK(inode);
 	struct face *face;
 	int r;
 
@@ -191,6 +191,25 @@ int inode_show(struct tree *tree, struct inode *inode, pid_t pid, struct shown *
 	shown->nodeid = inode_nodeid(inode, face->number);
 	shown->brief = !inode->name_kept;
 	return stat_face(tree, inode, face, &shown->st, &shown->own);
+}
+
+int inode_show(struct tree *tree, struct inode *inode, pid_t pid, struct shown *shown)
+{
+	WITH_INODE_LOCK(inode);
+
+	return show(tree, inode, pid, shown);
+}
+
+int inode_list(struct tree *tree, struct inode *inode, const struct view *view,
+	       const struct backend_tail *tail, bool patient, struct shown *shown)
+{
+	_cleanup_(inode_unlockp) struct inode *locked = NULL;
+
+	if (!patient && pthread_mutex_trylock(&inode->lock) != 0)
+		return -EBUSY;
+	locked = patient ? inode_lock(inode) : inode;
+	content_take(inode, view, tail);
+	return show(tree, locked, NOBODY, shown);
 }
 
 int tree_enter(struct tree *tree, struct inode *inode, unsigned face, pid_t pid,

@@ -60,8 +60,8 @@ static int list_keep(void *arg, const struct backend_entry *entry, const struct 
 }
 
 static int list_entry(struct tree *tree, struct view *view, struct entry_copy *listed,
-		      const struct backend_tail *tail, bool with_inode, tree_entry_fn *fn,
-		      void *arg)
+		      const struct backend_tail *tail, bool with_inode, bool patient,
+		      tree_entry_fn *fn, void *arg)
 {
 	struct shown shown = {
 		.st = { .st_ino = listed->node.ino, .st_mode = listed->node.mode },
@@ -73,9 +73,13 @@ static int list_entry(struct tree *tree, struct view *view, struct entry_copy *l
 		r = inode_of_node(tree, view, &listed->node, &inode);
 		if (r < 0)
 			return r;
-		inode_measured(inode, view, tail);
 		/* Not in the listing's view: the file may have been saved since that began. */
-		r = inode_show(tree, inode, NOBODY, &shown);
+		r = inode_list(tree, inode, view, tail, patient, &shown);
+	}
+	if (r == -EBUSY) {
+		inode_forget(tree, inode, 1);
+		inode = NULL;
+		r = 0;
 	}
 	if (r == 0)
 		r = fn(arg, entry_name(listed), inode, &shown, listed->id + LIST_DOTS);
@@ -100,7 +104,8 @@ static int list_dots(struct inode *dir, uint64_t position, tree_entry_fn *fn, vo
 
 /* One block of entries behind *after; 1 when there may be more. */
 static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, uint64_t end,
-		      size_t most, bool with_inodes, bool *unsound, tree_entry_fn *fn, void *arg)
+		      size_t most, bool with_inodes, bool patient, bool *unsound, tree_entry_fn *fn,
+		      void *arg)
 {
 	struct listing listing = {
 		.tree = tree,
@@ -127,7 +132,7 @@ static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, uin
 	full = listing.entries.count == listing.most;
 	for (size_t i = 0; r == 0 && i < listing.entries.count; i++) {
 		r = list_entry(tree, &view, &listing.entries.item[i], &listing.tail[i], with_inodes,
-			       fn, arg);
+			       patient, fn, arg);
 		if (r == 0)
 			*after = listing.entries.item[i].id;
 	}
@@ -147,8 +152,8 @@ uint64_t tree_list_end(struct tree *tree)
 		       end + LIST_DOTS;
 }
 
-int tree_list_some(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,
-		   size_t most, bool with_inodes, tree_entry_fn *fn, void *arg)
+static int list(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end, size_t most,
+		bool with_inodes, bool patient, tree_entry_fn *fn, void *arg)
 {
 	uint64_t after = position > LIST_DOTS ? position - LIST_DOTS : 0;
 	uint64_t last = end > LIST_DOTS ? end - LIST_DOTS : 0;
@@ -158,7 +163,7 @@ int tree_list_some(struct tree *tree, struct inode *dir, uint64_t position, uint
 	if (r != 0)
 		return MIN(r, 0);
 	do
-		r = TREE_RETRY(tree, list_block(tree, dir, &after, last, most, with_inodes,
+		r = TREE_RETRY(tree, list_block(tree, dir, &after, last, most, with_inodes, patient,
 						&unsound, fn, arg));
 	while (r > 0);
 	if (r < 0 || !unsound)
@@ -169,8 +174,14 @@ int tree_list_some(struct tree *tree, struct inode *dir, uint64_t position, uint
 	return -EUCLEAN;
 }
 
+int tree_list_some(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,
+		   size_t most, bool with_inodes, tree_entry_fn *fn, void *arg)
+{
+	return list(tree, dir, position, end, most, with_inodes, false, fn, arg);
+}
+
 int tree_list(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,
 	      bool with_inodes, tree_entry_fn *fn, void *arg)
 {
-	return tree_list_some(tree, dir, position, end, SIZE_MAX, with_inodes, fn, arg);
+	return list(tree, dir, position, end, SIZE_MAX, with_inodes, true, fn, arg);
 }

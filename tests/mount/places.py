@@ -21,7 +21,7 @@ from harness import Skip, eventually, need_namespace, need_root, same, write
 
 # The program in a mount namespace that has not this mount
 APART = """#!/bin/sh
-exec unshare -m --propagation private sh -c 'umount -l "$1"; shift; exec "$@"' sh %s %s "$@"
+exec unshare -m --propagation slave sh -c 'umount -l "$1"; shift; exec "$@"' sh %s %s "$@"
 """
 
 

@@ -229,6 +229,58 @@ EveryStore(waits, nobody_waits_for_a_write_to_an_ordinary_file)
 	cr_assert_str_eq(content_of("s/plain.txt"), "plainer");
 }
 
+static void change_save(void)
+{
+	save("s/d.json", "[2]");
+}
+
+struct listed {
+	unsigned count;
+	unsigned without; /* an inode, but for the dots */
+};
+
+static int count_entry(void *arg, struct bytes name, struct inode *inode, const struct shown *shown,
+		       uint64_t position)
+{
+	struct listed *listed = arg;
+
+	(void)shown;
+	(void)position;
+	listed->count++;
+	listed->without += !inode && name.data[0] != '.';
+	if (inode)
+		forget(inode);
+	return 0;
+}
+
+static struct listed list_session(void)
+{
+	struct listed listed = { 0 };
+	struct inode *dir = inode_at("s");
+
+	cr_assert_eq(tree_list_some(world_tree, dir, 0, UINT64_MAX, 100, true, count_entry,
+				    &listed),
+		     0);
+	forget(dir);
+	return listed;
+}
+
+EveryStore(waits, a_listing_waits_for_no_save)
+{
+	struct listed before, listed;
+	pthread_t thread;
+
+	fill();
+	before = list_session();
+	cr_assert_eq(before.without, 0);
+	thread = start_change(change_save, false);
+	listed = list_session();
+	let_go(thread);
+	cr_assert_eq(listed.count, before.count);
+	cr_assert_leq(listed.without, 1);
+	cr_assert_str_eq(content_of("s/d.json"), "[2]");
+}
+
 EveryStore(waits, nobody_waits_for_times)
 {
 	pthread_t thread;
