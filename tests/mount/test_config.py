@@ -8,7 +8,7 @@ import os
 import time
 
 import harness
-from harness import TABLE, append, errno_of, eventually, mounts_below, same, write
+from harness import TABLE, append, errno_of, eventually, limit, mounts_below, same, write
 from test_keep import age, do, refuses, told
 
 UNSET = {
@@ -142,18 +142,19 @@ def test_the_table_can_be_another_one_while_there_are_no_rows(box):
     box.mount(store, options=["table=mine"]).check()
 
 
+@limit(180)
 def test_a_mount_takes_in_what_may_change_while_it_lives(box):
     mount, session = box.session(options=["ttl=30d"])
     other = box.mount(mount.store)
     path = os.path.join(session, "notes.txt")
     config(box, mount.store, "max_size=1M")
     for each in (mount, other):
-        eventually(lambda: "max_size=1048576" in each.log(), "it is told")
+        eventually(lambda: "max_size=1048576" in each.log(), "it is told", 20)
     same(errno_of(write, path, b"x" * (4 << 20)), errno.ENOSPC, "above the quota")
     same(errno_of(write, other.at("s", "n.txt"), b"x" * (4 << 20)), errno.ENOSPC, "by the other")
     config(box, mount.store, "max_size=")
     for each in (mount, other):
-        eventually(lambda: "nothing of max_size any more" in each.log(), "it is told")
+        eventually(lambda: "nothing of max_size any more" in each.log(), "it is told", 20)
     write(path, b"x" * (4 << 20))
     write(other.at("s", "n.txt"), b"x" * (4 << 20))
     config(box, mount.store, "ttl=1s")
@@ -167,13 +168,13 @@ def test_a_paused_save_is_published_when_the_store_says_so(box):
     path = os.path.join(session, "k.json")
     write(path, b"1")
     config(box, mount.store, "pause=0")
-    eventually(lambda: "pause=0" in mount.log(), "it is told")
+    eventually(lambda: "pause=0" in mount.log(), "it is told", 20)
     fd = os.open(path, os.O_WRONLY | os.O_TRUNC)
     os.write(fd, b"[2]")
     time.sleep(2)
     same(mount.rows("s", "k"), [b"1"], "while it is not closed")
     config(box, mount.store, "pause=1")
-    eventually(lambda: mount.rows("s", "k") == [b"[2]"], "it is published")
+    eventually(lambda: mount.rows("s", "k") == [b"[2]"], "it is published", 20)
     os.close(fd)
 
 
@@ -245,6 +246,7 @@ def split(mounts, condition):
     return held[0], [mount for mount in mounts if mount is not held[0]]
 
 
+@limit(180)
 def test_of_two_mounts_one_removes_what_is_old_and_when_it_is_killed_the_other(box):
     one = box.mount()
     first, [second] = split([one, box.mount(one.store)], on_duty)
@@ -254,7 +256,7 @@ def test_of_two_mounts_one_removes_what_is_old_and_when_it_is_killed_the_other(b
         os.mkdir(mount.at(f"{removed}-stays"))
         os.setxattr(mount.at(removed), "user.sessfs.ttl", b"1s")
         eventually(lambda: not os.path.exists(mount.at(removed)), "it is removed", 60)
-        eventually(lambda: f"session {removed} was removed" in by.log(), "by who is on duty")
+        eventually(lambda: f"session {removed} was removed" in by.log(), "by who is on duty", 20)
         assert os.path.exists(mount.at(f"{removed}-stays"))
         if mount is not by:
             assert f"session {removed} was removed" not in mount.log(), mount.log()
@@ -263,6 +265,7 @@ def test_of_two_mounts_one_removes_what_is_old_and_when_it_is_killed_the_other(b
     second.check()
 
 
+@limit(180)
 def test_what_one_frees_is_given_back_by_who_is_on_duty(box):
     one = box.mount()
     _, [other] = split([one, box.mount(one.store)], on_duty)
@@ -274,6 +277,7 @@ def test_what_one_frees_is_given_back_by_who_is_on_duty(box):
         eventually(lambda: os.stat(one.store).st_size < 4 << 20, f"given back, {which}", 60)
 
 
+@limit(180)
 def test_the_reserve_of_a_killed_mount_is_another_s(box):
     one = box.mount()
     mounts = [one, box.mount(one.store), box.mount(one.store)]
