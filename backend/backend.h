@@ -346,7 +346,8 @@ enum backend_flags {
 	BACKEND_FREES = 1 << 1,
 	/* sync() will soon be called for it: what it has written may be on its way then. */
 	BACKEND_SYNC_SOON = 1 << 2,
-	/* A snapshot now, without waiting for anybody, or -ESTALE. */
+	/* A snapshot now, without waiting for anybody, or -ESTALE; a commit, or -EBUSY without a
+	 * word. */
 	BACKEND_AT_ONCE = 1 << 3,
 	/* A snapshot whatever changes of other programs wait, but none of other mounts.  A store
 	 * that does not know which keys they are of goes on to answer -ESTALE. */

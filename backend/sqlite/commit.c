@@ -297,16 +297,36 @@ static bool lend_before(struct sqlite *store, const struct sqlite_request *reque
 	       store->room.nearly_full && sqlite_room_make(store) && sqlite_room_lend(store);
 }
 
+/* Without waiting for another program, and without a word if it writes. */
+static int begin_at_once(struct sqlite_conn *conn)
+{
+	sqlite3_stmt *statement;
+	int r = 0, code;
+
+	sqlite_conn_rollback(conn);
+	statement = sqlite_conn_take(conn, SQL_BEGIN_IMMEDIATE, &r);
+	if (!statement)
+		return r;
+	sqlite3_busy_timeout(conn->db, 0);
+	code = sqlite3_step(statement);
+	sqlite3_busy_timeout(conn->db, SQLITE_BUSY_MS);
+	r = (code & 0xff) == SQLITE_BUSY ? -EBUSY : sqlite_result(conn, code);
+	sqlite3_reset(statement);
+	return r;
+}
+
 static void run(struct sqlite *store, struct sqlite_request *first, struct sqlite_request *end)
 {
-	bool lent = lend_before(store, first), turn = store->mounts.shared, begun;
+	bool at_once = first->flags & BACKEND_AT_ONCE;
+	bool lent = lend_before(store, first), turn = store->mounts.shared && !at_once, begun;
 	int r;
 
 	if (store->room.nearly_full)
 		sqlite_room_prepare(store, weigh_all(first, end));
 	if (turn)
 		sqlite_mounts_turn(store);
-	r = sqlite_conn_begin(&store->writer, SQL_BEGIN_IMMEDIATE);
+	r = at_once ? begin_at_once(&store->writer) :
+		      sqlite_conn_begin(&store->writer, SQL_BEGIN_IMMEDIATE);
 	begun = r == 0;
 	if (begun)
 		r = run_group(store, first, end);
@@ -335,7 +355,7 @@ static struct sqlite_request *group_end(const struct sqlite *store)
 	struct sqlite_request *request = store->queue.first;
 	unsigned count = 0;
 
-	if (request->batch->more)
+	if (request->batch->more || (request->flags & BACKEND_AT_ONCE))
 		return request->next;
 	while (request && request->batch && !request->batch->more && count++ < GROUP_MAX)
 		request = request->next;
@@ -371,6 +391,10 @@ int sqlite_commit(struct backend *backend, struct backend_batch *batch, unsigned
 	if (store->mode == MODE_FROZEN || store->damaged)
 		return -EROFS;
 	pthread_mutex_lock(&store->queue.lock);
+	if ((flags & BACKEND_AT_ONCE) && store->queue.writing) {
+		pthread_mutex_unlock(&store->queue.lock);
+		return -EBUSY;
+	}
 	sqlite_queue_join(store, &request);
 	sqlite_queue_wait(store, &request);
 	if (!request.done)

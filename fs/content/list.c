@@ -216,13 +216,14 @@ static int load_segment(void *arg, const struct segment *segment)
 	return 0;
 }
 
-/* By a reader: not behind the back of whoever changes the file just now. */
+/* By a reader: not behind the back of whoever changes the file just now, and without waiting for
+ * who holds the store. */
 static void marks_write(struct tree *tree, struct batch *marks)
 {
 	_cleanup_(tree_change_endp) struct tree *changing = tree_try_change(tree);
 
 	if (changing)
-		tree_commit(tree, marks, 0);
+		tree_commit(tree, marks, BACKEND_AT_ONCE);
 }
 
 static struct loading load_begin(struct inode *inode, struct backend_mark mark)

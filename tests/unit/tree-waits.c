@@ -458,6 +458,20 @@ EveryStore(waits, a_file_is_opened_while_it_is_replaced)
 
 /* A SQL client in a transaction. */
 
+/* Also who reads what has no marks, and would make some. */
+SqliteStore(waits, a_large_list_is_read_beside_a_sql_client)
+{
+	sql_runs("WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 1999) "
+		 "INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) "
+		 "SELECT 's', 'large', i, '1' FROM n");
+	cr_assert_eq(world_tree->take_in(world_tree), 0);
+	sql_runs("BEGIN IMMEDIATE");
+	cr_assert_eq(bytes_of("s/large.jsonl").size, 4000);
+	cr_assert_str_eq(sql_asks("SELECT count(*) FROM sessfs_mark"), "0");
+	sql_runs("COMMIT");
+	cr_assert_eq(unlinked("s/large.jsonl"), 0);
+}
+
 SqliteStore(waits, nobody_waits_for_a_sql_client)
 {
 	pthread_t thread;
