@@ -285,6 +285,7 @@ int sqlite_change_wait(struct backend *backend, int timeout_ms)
 	if (store->owner)
 		sqlite_file_there(store);
 	sqlite_mounts_sweep(store);
+	sqlite_keeper_failed(store);
 	/* Another program's commits begin the log anew only while nobody has a snapshot in it. */
 	if (sqlite_beside_size(store->place.path, "-wal") > 2 * SQLITE_WAL_KIB * UINT64_C(1024))
 		sqlite_snapshot_kept(store, BACKEND_KEEP_NONE);

@@ -115,14 +115,29 @@ static int open_wal(struct sqlite *store)
 static void sync_failed(struct sqlite *store, int error)
 {
 	atomic_store(&store->keeper.failed, error);
+	sqlite_mounts_fail(store);
 	log_error("cannot sync %s-wal: %s; what came after the last sync may not survive a power "
 		  "failure, and no sync succeeds until the store is mounted again",
 		  store->place.path, strerror(-error));
 }
 
+int sqlite_keeper_failed(struct sqlite *store)
+{
+	int none = 0;
+
+	if (!sqlite_mounts_failed(store) ||
+	    !atomic_compare_exchange_strong(&store->keeper.failed, &none, -EIO))
+		return atomic_load(&store->keeper.failed);
+	sqlite_mounts_fail(store);
+	log_error("another mount could not sync %s-wal; what came after the last sync may not "
+		  "survive a power failure, and no sync succeeds until no mount is left",
+		  store->place.path);
+	return -EIO;
+}
+
 static int sync_wal(struct sqlite *store)
 {
-	int r = atomic_load(&store->keeper.failed);
+	int r = sqlite_keeper_failed(store);
 
 	if (r < 0)
 		return r;
@@ -249,7 +264,7 @@ static void checkpoint(struct sqlite *store)
 	int pages = 0, copied = 0, code;
 
 	/* A log of that name may be another store's by now. */
-	if (atomic_load(&store->keeper.failed) || sqlite_file_there(store) < 0)
+	if (sqlite_keeper_failed(store) < 0 || sqlite_file_there(store) < 0)
 		return;
 	/* It copies no further than the oldest snapshot goes. */
 	sqlite_snapshot_kept(store, BACKEND_KEEP_NEWER);
@@ -408,6 +423,7 @@ int sqlite_keeper_start(struct sqlite *store)
 
 	if (store->mode == MODE_ASIDE || store->mode == MODE_FROZEN)
 		return 0;
+	sqlite_keeper_failed(store);
 	r = sqlite_conn_open(store, false, &store->keeper.conn);
 	if (r == 0)
 		r = sqlite_conn_query(&store->keeper.conn, "PRAGMA main.page_size", page, &page);

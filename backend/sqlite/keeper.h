@@ -18,6 +18,8 @@ void sqlite_keeper_committed(struct sqlite *store);
 void sqlite_keeper_used(struct sqlite *store);
 /* Others have committed: who is on duty tidies behind them, too. */
 void sqlite_keeper_others(struct sqlite *store);
+/* Why nothing can be synced any more, here or on another mount (a negative errno), or 0. */
+int sqlite_keeper_failed(struct sqlite *store);
 /* What is committed and not synced shall be on its way to the disk. */
 void sqlite_sync_soon(struct sqlite *store);
 

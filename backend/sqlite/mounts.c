@@ -17,6 +17,9 @@
  * that is on duty, which has the lock of byte DUTY; whoever asks first when it is free gets it.
  * One that is stopped keeps it, and its work waits.
  *
+ * Where a sync has failed, no mount's may succeed until the last of them has ended.  Who knows of it
+ * has a shared lock of byte FAILED, so that others come to know.
+ *
  * Nothing in the file is needed when no mount is there.  The last one that leaves removes it,
  * unless it was killed.  It is read with pread(2), not mapped: whoever may write to the store may
  * cut it.
@@ -47,6 +50,7 @@ enum {
 	REGISTRY = 0,
 	TURN = 1,
 	DUTY = 2,
+	FAILED = 3,
 	FIRST_SLOT = 16,
 	TRIES = 100,	 /* to find the file that is there */
 	SWEEP_MS = 1000, /* between two looks for mounts that have ended */
@@ -324,6 +328,17 @@ bool sqlite_mounts_duty(const struct sqlite *store)
 bool sqlite_on_duty(struct backend *backend)
 {
 	return sqlite_mounts_duty(sqlite_of(backend));
+}
+
+void sqlite_mounts_fail(const struct sqlite *store)
+{
+	if (store->mounts.fd >= 0)
+		lock_byte(store->mounts.fd, F_OFD_SETLK, F_RDLCK, FAILED);
+}
+
+bool sqlite_mounts_failed(const struct sqlite *store)
+{
+	return store->mounts.fd >= 0 && is_locked(store->mounts.fd, FAILED);
 }
 
 static uint64_t times_asked(const struct sqlite *store)

@@ -35,6 +35,10 @@ unsigned sqlite_mounts_list(const struct sqlite *store, uint64_t *ret_numbers);
 /* Whether this one is on duty (backend_ops.on_duty). */
 bool sqlite_mounts_duty(const struct sqlite *store);
 
+/* A sync has failed here; and whether one has on another mount. */
+void sqlite_mounts_fail(const struct sqlite *store);
+bool sqlite_mounts_failed(const struct sqlite *store);
+
 /* Ask all to let go of snapshots that they keep; and whether one has asked since the last time. */
 void sqlite_mounts_ask(const struct sqlite *store);
 bool sqlite_mounts_asked(struct sqlite *store);

@@ -78,7 +78,7 @@ int family_look(struct view *view, const struct backend_node *dir,
 		struct session_look *look)
 {
 	struct backend_session_stat stat = { 0 };
-	int64_t restored;
+	int64_t restored = 0;
 	int r = 0;
 
 	if (!rows) {

@@ -143,7 +143,9 @@ EveryStore(batches, take_more_operations_until_there_are_none)
 {
 	const struct backend_op first = row_insert(S, K, 0, BYTES("first"));
 	struct source source = { .next = 1, .count = 4 };
-	struct backend_batch batch = { &first, 1, more_rows, &source };
+	struct backend_batch batch = {
+		.ops = &first, .count = 1, .more = more_rows, .arg = &source
+	};
 
 	cr_assert_eq(backend->ops->commit(backend, &batch, 0), 0);
 	cr_assert_str_eq(rows_of(backend, S, K), "0=first 1=more 2=more 3=more");
@@ -153,7 +155,9 @@ EveryStore(batches, whose_source_gives_up_leave_nothing)
 {
 	const struct backend_op first = row_insert(S, K, 0, BYTES("first"));
 	struct source source = { .next = 1, .count = 3, .end = -ECANCELED };
-	struct backend_batch batch = { &first, 1, more_rows, &source };
+	struct backend_batch batch = {
+		.ops = &first, .count = 1, .more = more_rows, .arg = &source
+	};
 
 	cr_assert_eq(backend->ops->commit(backend, &batch, 0), -ECANCELED);
 	cr_assert_str_eq(rows_of(backend, S, K), "");
@@ -163,7 +167,9 @@ EveryStore(batches, whose_source_gives_a_bad_operation_are_not_started_twice)
 {
 	const struct backend_op first = row_insert(S, K, 1, BYTES("first"));
 	struct source source = { .next = 0, .count = 3 };
-	struct backend_batch batch = { &first, 1, more_rows, &source };
+	struct backend_batch batch = {
+		.ops = &first, .count = 1, .more = more_rows, .arg = &source
+	};
 
 	cr_assert_eq(backend->ops->commit(backend, &batch, 0), -EEXIST);
 	cr_assert_eq(source.next, 2);

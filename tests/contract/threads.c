@@ -179,7 +179,9 @@ static void *commit_mixed(void *arg)
 	key = bytes_str(name);
 	for (int i = 0; i < ROUNDS / 3; i++) {
 		struct endless endless = { 3, row_insert(S, key, 4 * i, BYTES("1")) };
-		struct backend_batch batch = { &endless.op, 1, more_of_it, &endless };
+		struct backend_batch batch = {
+			.ops = &endless.op, .count = 1, .more = more_of_it, .arg = &endless
+		};
 		const struct backend_op first = endless.op;
 
 		batch.ops = &first;

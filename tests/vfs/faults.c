@@ -504,6 +504,61 @@ Test(faults, of_the_sync_of_a_checkpoint_are_told_to_who_syncs, .init = begin, .
 	place_close();
 }
 
+static struct backend *open_mount(void)
+{
+	const struct backend_options options = { .create = true,
+						 .owner = "a test",
+						 .shared = true };
+	struct backend *backend;
+
+	cr_assert_eq(backend_open(place_store(place_path("store")), &options, &backend, NULL), 0);
+	return backend;
+}
+
+static void commit_something(struct backend *backend, const char *key)
+{
+	const struct backend_op op = {
+		.type = BACKEND_ROW_PUT,
+		.session = BYTES("s"),
+		.key = bytes_str(key),
+		.data = BYTES("1"),
+	};
+
+	cr_assert_eq(backend_commit(backend, &op, 1, BACKEND_ANYWAY), 0);
+}
+
+/* What one could not sync another has not synced either. */
+Test(faults, of_fdatasync_are_told_on_every_mount_until_the_last_has_gone, .init = begin,
+     .fini = end)
+{
+	const struct shim_fault fault = { .call = SHIM_SYNC, .error = SHIM_IO, .nth = 1 };
+	struct backend *one, *two, *three;
+
+	place_fresh("store");
+	one = open_mount();
+	two = open_mount();
+	commit_something(one, "first");
+	cr_assert_eq(one->ops->sync(one), 0);
+	commit_something(one, "one");
+	shim_fail(&fault);
+	cr_assert_eq(one->ops->sync(one), -EIO);
+	shim_heal();
+	commit_something(two, "two");
+	cr_assert_eq(two->ops->sync(two), -EIO, "it may be lost");
+	backend_close(one);
+	commit_something(two, "more");
+	cr_assert_eq(two->ops->sync(two), -EIO, "it may be lost still");
+	three = open_mount();
+	backend_close(two);
+	commit_something(three, "three");
+	cr_assert_eq(three->ops->sync(three), -EIO, "it came while one was there");
+	backend_close(three);
+	one = open_mount();
+	commit_something(one, "after");
+	cr_assert_eq(one->ops->sync(one), 0);
+	backend_close(one);
+}
+
 static off_t size_of_database(const char *place)
 {
 	struct stat st;
