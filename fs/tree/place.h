@@ -19,8 +19,8 @@ void place_done(struct place *place);
 /* What counts as free when a place is looked for. */
 struct placing {
 	struct tree *tree;
-	struct view
-		*view;	  /* NULL: whatever is not given counts, and a commit tells what does not */
+	/* NULL: whatever is not given counts, and a commit tells what does not. */
+	struct view *view;
 	uint64_t self;	  /* the node that gets the place, or 0: a new one */
 	uint64_t leaving; /* a node that leaves its place with all below it, or 0 */
 	/* The file that has the name, or NULL: one of the same kind leaves its key, which may be
