@@ -398,9 +398,12 @@ int inode_get_dir(struct tree *tree, struct view *view, uint64_t ino, struct ino
 	if (r < 0)
 		return r == -ENOENT ? -EIO : r;
 	if (!inode_is_dir(inode) || (!inode->parent && inode != tree->root)) {
-		log_error("inode %" PRIu64 " is no directory that can be reached", ino);
+		bool removed = inode_is_dir(inode) && !inode->node.nlink;
+
+		if (!removed)
+			log_error("inode %" PRIu64 " is no directory that can be reached", ino);
 		inode_forget(tree, inode, 1);
-		return -EIO;
+		return removed ? -ESTALE : -EIO;
 	}
 	*ret_inode = inode;
 	return 0;

@@ -23,7 +23,8 @@ struct inode *inode_known(struct tree *tree, uint64_t ino);
 bool inode_wants_tail(void *arg, const struct backend_node *node);
 /* The inode of a number, from the store if need be. */
 int inode_get(struct tree *tree, struct view *view, uint64_t ino, struct inode **ret_inode);
-/* The directory of that number; -EIO: there is none that has a place, so the store is damaged. */
+/* The directory of that number; -ESTALE: another mount has removed it; -EIO: there is none that has
+ * a place, so the store is damaged. */
 int inode_get_dir(struct tree *tree, struct view *view, uint64_t ino, struct inode **ret_inode);
 static inline struct inode *inode_ref(struct tree *tree, struct inode *inode)
 {
