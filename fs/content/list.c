@@ -392,7 +392,7 @@ static int read_start(struct view *view, const struct inode *inode, const struct
 	struct backend_mark mark = { .offset = 0, .index = INT64_MIN };
 	int r;
 
-	if (!cursor || offset - handle->cursor_offset > MARK_BYTES) {
+	if (cursor ? offset - handle->cursor_offset > MARK_BYTES : offset != 0) {
 		r = ASK(view, mark_find, inode->node.ino, offset, &mark);
 		if (r < 0 && r != -ENOENT)
 			return r;

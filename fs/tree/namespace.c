@@ -416,8 +416,6 @@ static int rmdir_once(struct tree *tree, struct inode *dir, struct bytes name)
 		/* On a full disk a view that is open keeps room from being made. */
 		view_end(&view);
 		r = ghosts_end(tree, true, inode);
-		if (r == 0)
-			r = view_begin(tree, 0, &view);
 	}
 	if (r == 0)
 		r = unlink_entry(tree, &view, dir, id, inode);

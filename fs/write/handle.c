@@ -44,6 +44,12 @@ void handle_note_begun(struct tree *tree, struct writing *writing)
 		(void)handle_list_end(tree, inode, &writing->seen);
 }
 
+/* What every new document is: a draft of no bytes. */
+static bool is_new(const struct inode *inode)
+{
+	return inode_is_draft(inode) && !inode->node.size && !inode->orphaned && !inode->apart;
+}
+
 int handle_begin_save(struct tree *tree, struct handle *handle, bool keep)
 {
 	struct writing *writing = handle->writing;
@@ -54,7 +60,7 @@ int handle_begin_save(struct tree *tree, struct handle *handle, bool keep)
 
 	if (writing->mode == HANDLE_SAVE)
 		return 0;
-	if (keep) {
+	if (keep && !is_new(handle->inode)) {
 		r = inode_view_begin(tree, handle->inode, &view);
 		if (r == 0)
 			r = content_to_stage(&view, handle->inode, &stage);

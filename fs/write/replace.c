@@ -128,6 +128,16 @@ static int publishing_plan(struct publishing *publishing, struct view *view, str
 	return 0;
 }
 
+/* Whether the store is to be asked for what is replaced; if not, the commit is told that it depends
+ * on it. */
+static bool publishing_asks(const struct publishing *publishing)
+{
+	const struct inode *inode = publishing->inode;
+
+	return inode->node.kind == BACKEND_LIST || !(inode->loaded || inode_is_draft(inode)) ||
+	       versions_wanted(inode, publishing->saver);
+}
+
 static int publish_to_store(struct publishing *publishing)
 {
 	struct tree *tree = publishing->tree;
@@ -135,9 +145,10 @@ static int publish_to_store(struct publishing *publishing)
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	_cleanup_(save_freep) struct save *save = NULL;
 	_cleanup_(view_end) struct view view = { 0 };
-	int r;
+	int r = 0;
 
-	r = inode_view_begin(tree, inode, &view);
+	if (publishing_asks(publishing))
+		r = inode_view_begin(tree, inode, &view);
 	if (r == 0)
 		r = content_size(tree, &view, inode, &publishing->size_before);
 	if (r == 0)
