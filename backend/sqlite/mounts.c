@@ -17,8 +17,8 @@
  * that is on duty, which has the lock of byte DUTY; whoever asks first when it is free gets it.
  * One that is stopped keeps it, and its work waits.
  *
- * Where a sync has failed, no mount's may succeed until the last of them has ended.  Who knows of it
- * has a shared lock of byte FAILED, so that others come to know.
+ * Where a sync has failed, no mount's may succeed until the last of them has ended.  Who knows of
+ * it has a shared lock of byte FAILED, so that others come to know.
  *
  * Nothing in the file is needed when no mount is there.  The last one that leaves removes it,
  * unless it was killed.  It is read with pread(2), not mapped: whoever may write to the store may

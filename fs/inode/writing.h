@@ -54,7 +54,7 @@ struct writing {
 /* An open file, as the kernel has it: one for each open(2). */
 struct handle {
 	struct inode *inode;	 /* counted */
-	int flags;		 /* of open(2) */
+	_Atomic int flags;	 /* of open(2) */
 	pid_t opener;		 /* process, if it may write; 0: opened as an ordinary file */
 	struct writing *writing; /* counted; never NULL */
 	struct face *face;	 /* that it was opened on */
