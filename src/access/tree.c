@@ -287,6 +287,7 @@ static int tree_way_order(struct access *access, struct bytes order)
 	return tree_order(access->tree, order);
 }
 
+/* -ESTALE: another mount has made it just now. */
 static int find_or_make(const struct access_place *place, int flags, mode_t mode,
 			struct found *ret_found)
 {
@@ -295,7 +296,10 @@ static int find_or_make(const struct access_place *place, int flags, mode_t mode
 
 	if (r == 0 && (flags & O_EXCL))
 		return -EEXIST;
-	return r == -ENOENT && (flags & O_CREAT) ? make(place, &what, ret_found) : r;
+	if (r != -ENOENT || !(flags & O_CREAT))
+		return r;
+	r = make(place, &what, ret_found);
+	return r == -EEXIST && !(flags & O_EXCL) ? -ESTALE : r;
 }
 
 static int tree_open_place(const struct access_place *place, int flags, mode_t mode,
@@ -307,11 +311,10 @@ static int tree_open_place(const struct access_place *place, int flags, mode_t m
 		_cleanup_(found_done) struct found found = { 0 };
 
 		r = find_or_make(place, flags, mode, &found);
-		if (r < 0)
-			break;
-		r = tree_open_file(found.tree, found.inode, FACE_ANY, flags & ~(O_CREAT | O_EXCL),
-				   getpid(), &file->handle);
-		/* Another program has replaced its rows meanwhile. */
+		if (r == 0)
+			r = tree_open_file(found.tree, found.inode, FACE_ANY,
+					   flags & ~(O_CREAT | O_EXCL), getpid(), &file->handle);
+		/* Or another program has replaced its rows meanwhile. */
 	} while (r == -ESTALE && ++tries < OPEN_TRIES);
 	return r;
 }
