@@ -234,6 +234,7 @@ static int reconcile_reload(struct reconciling *reconciling)
 				     NULL);
 	}
 	inodes_forget(tree, &all);
+	reconciling->more = false;
 	return 0;
 }
 
