@@ -64,7 +64,7 @@ void notes_forget(struct notes *notes, struct tree *tree, struct inode *inode, s
 /* The kernel shall ask again for the attributes of a face.  It waits for nothing to do that, so no
  * turn is waited for; no lock of the tree may be held. */
 void notify_attr(struct tree *tree, const struct inode *inode, unsigned face);
-/* What the caller waits for until the kernel knows; the tree's notifier sends the rest.  To forget
+/* What the caller waits for until the kernel knows; the tree's notifiers send the rest.  To forget
  * a name the kernel takes the directory, which whoever unlinks or renames the file has, and then
  * waits for the file.  So a request during which the kernel holds the directory or the file (WRITE,
  * SETATTR, FSYNC) does not wait for names. */
@@ -75,8 +75,10 @@ enum notify_how {
 };
 /* Send and free; no lock of the tree may be held.  The notes may be used again. */
 void notes_send(struct notes *notes, struct tree *tree, enum notify_how how);
-/* The tree's notifier, a thread; arg is the tree. */
-void *notifier_run(void *arg);
+/* The tree's notifiers, two threads.  What was left to them is sent when they have stopped. */
+void notifiers_init(struct tree *tree);
+int notifiers_start(struct tree *tree);
+void notifiers_stop(struct tree *tree);
 /* Send once more what the kernel did not know a second ago; no lock is held. */
 void notify_missed(struct tree *tree);
 

@@ -39,10 +39,14 @@
  *
  *   A thread that serves a request sends the notices itself (now), so that the kernel knows when
  *   the request is answered.  Half of the threads at most do that, the others are left to serve the
- *   reads that the kernel may wait for; the rest is sent by the notifier, a thread that does
- *   nothing else.  It sends all notices of names, unless the request is one that the kernel sends
+ *   reads that the kernel may wait for; the rest is sent by the notifiers, two threads that do
+ *   nothing else.  They send all notices of names, unless the request is one that the kernel sends
  *   without holding the directory or the file (open, flush, unlocking), and those of a write
  *   through the page cache, which holds a page of the file.
+ *
+ *   A notice of a name waits for the directory, which an unlink may hold that waits for a file,
+ *   which a write may hold that waits for its answer.  So names have a notifier of their own, and no
+ *   answer waits for it.
  */
 
 #include <stddef.h>
@@ -254,12 +258,12 @@ void notify_missed(struct tree *tree)
 	pthread_mutex_unlock(&tree->notify_lock);
 }
 
-static void job_add(struct tree *tree, struct notify_job *job)
+static void job_add(struct notifier *notifier, struct notify_job *job)
 {
 	job->next = NULL;
-	*tree->jobs_end = job;
-	tree->jobs_end = &job->next;
-	pthread_cond_broadcast(&tree->notify_changed);
+	*notifier->jobs_end = job;
+	notifier->jobs_end = &job->next;
+	pthread_cond_broadcast(&notifier->tree->notify_changed);
 }
 
 /* Those of names go to a job; what there is no memory for is sent with the others. */
@@ -282,33 +286,35 @@ static void split_names(struct notes *notes, struct notes *names)
 	}
 }
 
-void notes_send(struct notes *notes, struct tree *tree, enum notify_how how)
+static void send_to(struct tree *tree, unsigned number, struct notes *notes, bool now)
 {
 	struct notify_job *job = NULL;
-	bool now = how != NOTIFY_LATER;
 
-	if (how == NOTIFY_CONTENT) {
-		struct notes names = { 0 };
-
-		split_names(notes, &names);
-		notes_send(&names, tree, NOTIFY_LATER);
-	}
 	if (!notes->count)
 		return;
 	pthread_mutex_lock(&tree->notify_lock);
 	now = now && (!tree->watcher.arg || tree->notifying < tree->watcher.at_once);
-	if (!tree->notifier_stops && !now)
+	if (!tree->notifiers_stop && !now)
 		job = calloc(1, sizeof(*job));
 	if (job) {
 		job->notes = *notes;
 		*notes = (struct notes){ 0 };
-		job_add(tree, job);
+		job_add(&tree->notifier[number], job);
 	} else {
 		tree->notifying++;
 		notify_notes(tree, notes, true);
 		notify_ends(tree);
 	}
 	pthread_mutex_unlock(&tree->notify_lock);
+}
+
+void notes_send(struct notes *notes, struct tree *tree, enum notify_how how)
+{
+	struct notes names = { 0 };
+
+	split_names(notes, &names);
+	send_to(tree, NOTIFIER_NAMES, &names, how == NOTIFY_ALL);
+	send_to(tree, NOTIFIER_FILES, notes, how != NOTIFY_LATER);
 }
 
 static bool job_has_turn(const struct notify_job *job, bool first)
@@ -318,27 +324,27 @@ static bool job_has_turn(const struct notify_job *job, bool first)
 
 /* The first job whose turn it is.  Jobs come into the list later than their changes got their
  * numbers, so it need not be the first one. */
-static struct notify_job *job_take(struct tree *tree)
+static struct notify_job *job_take(struct notifier *notifier)
 {
-	struct notify_job **link = &tree->jobs, *job;
+	struct notify_job **link = &notifier->jobs, *job;
 
-	while (*link && !job_has_turn(*link, link == &tree->jobs))
+	while (*link && !job_has_turn(*link, link == &notifier->jobs))
 		link = &(*link)->next;
 	job = *link;
 	if (!job)
 		return NULL;
 	*link = job->next;
 	if (!*link)
-		tree->jobs_end = link;
+		notifier->jobs_end = link;
 	return job;
 }
 
-static void job_put_back(struct tree *tree, struct notify_job *job)
+static void job_put_back(struct notifier *notifier, struct notify_job *job)
 {
-	job->next = tree->jobs;
-	tree->jobs = job;
+	job->next = notifier->jobs;
+	notifier->jobs = job;
 	if (!job->next)
-		tree->jobs_end = &job->next;
+		notifier->jobs_end = &job->next;
 }
 
 /* Under notify_lock, which it drops meanwhile. */
@@ -356,16 +362,17 @@ static void job_run(struct tree *tree, struct notify_job *job)
 void tree_when_notified(struct tree *tree, tree_notified_fn *function, void *owner, const void *arg,
 			size_t size)
 {
+	struct notifier *notifier = &tree->notifier[NOTIFIER_FILES];
 	struct notify_job *job = NULL;
 
 	pthread_mutex_lock(&tree->notify_lock);
-	if (tree->jobs || tree->notifier_busy)
+	if (notifier->jobs || notifier->busy)
 		job = calloc(1, sizeof(*job) + size);
 	if (job) {
 		job->then = function;
 		job->owner = owner;
 		memcpy(job->arg, arg, size);
-		job_add(tree, job);
+		job_add(notifier, job);
 	}
 	pthread_mutex_unlock(&tree->notify_lock);
 	/* Without memory, too: a waiter is better told early than never. */
@@ -373,23 +380,24 @@ void tree_when_notified(struct tree *tree, tree_notified_fn *function, void *own
 		function(owner, (void *)(uintptr_t)arg);
 }
 
-void *notifier_run(void *arg)
+static void *notifier_run(void *arg)
 {
-	struct tree *tree = arg;
+	struct notifier *notifier = arg;
+	struct tree *tree = notifier->tree;
 
 	pthread_mutex_lock(&tree->notify_lock);
-	while (tree->jobs || !tree->notifier_stops) {
-		struct notify_job *job = job_take(tree);
+	while (notifier->jobs || !tree->notifiers_stop) {
+		struct notify_job *job = job_take(notifier);
 
 		if (!job) {
 			pthread_cond_wait(&tree->notify_changed, &tree->notify_lock);
 			continue;
 		}
-		tree->notifier_busy = true;
+		notifier->busy = true;
 		job_run(tree, job);
-		tree->notifier_busy = false;
+		notifier->busy = false;
 		if (job->notes.count)
-			job_put_back(tree, job);
+			job_put_back(notifier, job);
 		else
 			free(job);
 		pthread_cond_broadcast(&tree->notify_changed);
@@ -398,11 +406,62 @@ void *notifier_run(void *arg)
 	return NULL;
 }
 
+void notifiers_init(struct tree *tree)
+{
+	pthread_mutex_init(&tree->notify_lock, NULL);
+	pthread_cond_init(&tree->notify_changed, NULL);
+	/* Until they run, nothing is left to them. */
+	tree->notifiers_stop = true;
+	for (size_t i = 0; i < NOTIFIERS; i++) {
+		tree->notifier[i].tree = tree;
+		tree->notifier[i].jobs_end = &tree->notifier[i].jobs;
+	}
+}
+
+static void stop(struct tree *tree, size_t count)
+{
+	pthread_mutex_lock(&tree->notify_lock);
+	tree->notifiers_stop = true;
+	pthread_cond_broadcast(&tree->notify_changed);
+	pthread_mutex_unlock(&tree->notify_lock);
+	for (size_t i = 0; i < count; i++)
+		pthread_join(tree->notifier[i].thread, NULL);
+}
+
+int notifiers_start(struct tree *tree)
+{
+	int r = 0;
+
+	tree->notifiers_stop = false;
+	for (size_t i = 0; r == 0 && i < NOTIFIERS; i++) {
+		r = -pthread_create(&tree->notifier[i].thread, NULL, notifier_run,
+				    &tree->notifier[i]);
+		if (r < 0)
+			stop(tree, i);
+	}
+	return r;
+}
+
+void notifiers_stop(struct tree *tree)
+{
+	stop(tree, NOTIFIERS);
+}
+
+/* Under notify_lock. */
+static bool is_notifying(const struct tree *tree)
+{
+	bool notifying = tree->notifying;
+
+	for (size_t i = 0; i < NOTIFIERS; i++)
+		notifying |= tree->notifier[i].jobs || tree->notifier[i].busy;
+	return notifying;
+}
+
 void tree_set_watcher(struct tree *tree, const struct tree_watcher *watcher)
 {
 	pthread_mutex_lock(&tree->notify_lock);
 	tree->watcher = *watcher;
-	while (!watcher->arg && (tree->jobs || tree->notifier_busy || tree->notifying))
+	while (!watcher->arg && is_notifying(tree))
 		pthread_cond_wait(&tree->notify_changed, &tree->notify_lock);
 	pthread_mutex_unlock(&tree->notify_lock);
 }
@@ -412,7 +471,7 @@ bool tree_is_notifying(struct tree *tree)
 	bool notifying;
 
 	pthread_mutex_lock(&tree->notify_lock);
-	notifying = tree->jobs || tree->notifier_busy || tree->notifying;
+	notifying = is_notifying(tree);
 	pthread_mutex_unlock(&tree->notify_lock);
 	return notifying;
 }

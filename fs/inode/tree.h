@@ -11,6 +11,16 @@
 #include "fs/inode/writing.h"
 #include "src/base/log-pause.h"
 
+enum { NOTIFIER_FILES, NOTIFIER_NAMES, NOTIFIERS };
+
+struct notifier {
+	struct tree *tree;
+	pthread_t thread;
+	struct notify_job *jobs;
+	struct notify_job **jobs_end;
+	bool busy;
+};
+
 enum { KEPT_WHOLE, KEPT_PAST, KEPTS };
 
 struct kept {
@@ -104,15 +114,12 @@ struct tree {
 	pthread_t keeper;	      /* writes times, ends ghosts ... */
 	bool was_shared;	      /* the keeper's: it saw other mounts the last time */
 	_Atomic bool stopping;
-	/* fs/cache/notify.c: what the notifier sends, and the threads that wait for their turn; all
+	/* fs/cache/notify.c: what the notifiers send, and the threads that wait for their turn; all
 	 * of it under notify_lock. */
 	pthread_mutex_t notify_lock;
 	pthread_cond_t notify_changed;
-	pthread_t notifier;
-	struct notify_job *jobs;
-	struct notify_job **jobs_end;
-	bool notifier_busy;
-	bool notifier_stops;
+	struct notifier notifier[NOTIFIERS];
+	bool notifiers_stop;
 	unsigned notifying;    /* callers that do so by themselves */
 	struct missed *missed; /* the newest first */
 };

@@ -185,21 +185,8 @@ static struct tree *tree_alloc(struct backend *backend, const struct tree_option
 	pthread_mutex_init(&tree->expire_lock, NULL);
 	pthread_mutex_init(&tree->kept.lock, NULL);
 	tick_cond_init(&tree->expire_changed);
-	pthread_mutex_init(&tree->notify_lock, NULL);
-	pthread_cond_init(&tree->notify_changed, NULL);
-	tree->jobs_end = &tree->jobs;
-	/* Until it runs, nothing is left to it. */
-	tree->notifier_stops = true;
+	notifiers_init(tree);
 	return tree;
-}
-
-static void tree_stop_notifier(struct tree *tree)
-{
-	pthread_mutex_lock(&tree->notify_lock);
-	tree->notifier_stops = true;
-	pthread_cond_broadcast(&tree->notify_changed);
-	pthread_mutex_unlock(&tree->notify_lock);
-	pthread_join(tree->notifier, NULL);
 }
 
 static int tree_start(struct tree *tree)
@@ -207,8 +194,7 @@ static int tree_start(struct tree *tree)
 	int r;
 
 	kept_start(tree);
-	tree->notifier_stops = false;
-	r = -pthread_create(&tree->notifier, NULL, notifier_run, tree);
+	r = notifiers_start(tree);
 	if (r < 0)
 		return r;
 	r = taker_start(tree, tree_take);
@@ -217,7 +203,7 @@ static int tree_start(struct tree *tree)
 	if (r < 0) {
 		tree->stopping = true;
 		taker_stop(tree);
-		tree_stop_notifier(tree);
+		notifiers_stop(tree);
 		return r;
 	}
 	/* Without it sessions stay longer than they should, until the next mount. */
@@ -270,7 +256,7 @@ void tree_close(struct tree *tree)
 	taker_stop(tree);
 	pthread_join(tree->keeper, NULL);
 	kept_end(tree);
-	tree_stop_notifier(tree);
+	notifiers_stop(tree);
 	notify_missed(tree);
 	backend = tree->backend;
 	if (!backend->read_only) {
