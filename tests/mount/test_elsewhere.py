@@ -232,6 +232,22 @@ def test_each_verb_that_writes_does_so_beside_a_mount_that_only_a_sandbox_has(bo
     same(os.path.exists(f"{mount.store}-mounts"), False, "who is there is still written down")
 
 
+def test_what_the_mount_holds_back_and_what_a_verb_appends_are_both_there(box):
+    """The mount was alone when it was written to, and so holds small writes in memory."""
+    with only_elsewhere(box) as (mount, root):
+        for number in range(5):
+            path = f"s/note{number}.txt"
+            with open(f"{root}/{path}", "ab", buffering=0) as file:
+                for n in range(30):
+                    file.write(b"%d\n" % n)
+                box.sessfs("append", mount.store, path, check=True, stdin=b"verb\n")
+                for n in range(30, 33):
+                    file.write(b"%d\n" % n)
+            lines = [b"%d" % n for n in range(30)] + [b"verb"] + [b"%d" % n for n in range(30, 33)]
+            same(read(f"{root}/{path}").split(), lines, path)
+        mount.check()
+
+
 def shown(path):
     try:
         return read(path)
