@@ -13,6 +13,7 @@ Environment:
 
 import argparse
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -119,6 +120,9 @@ def detach(point):
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "timeout": 30}
     for command in ("fusermount3 -u", "fusermount3 -uz", "umount -l"):
         subprocess.run(command.split() + [point], **quiet)
+        if point in mounts_below(point):
+            # Who waits for an answer that never comes could not be killed, and keeps the daemon.
+            ctypes.CDLL(None).umount2(os.fsencode(point), 1)  # MNT_FORCE
         if point not in mounts_below(point):
             return True
     return False
