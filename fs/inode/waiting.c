@@ -157,7 +157,7 @@ static int wait_for_taker(struct tree *tree, struct catching_up *up)
 	if (answered(tree, asked, PATIENCE_MS, UINT64_MAX) ||
 	    answered(tree, asked, LOCKED_MS - PATIENCE_MS, steps)) {
 		up->tries++;
-		r = tree->taker.result;
+		r = tree->taker.result == -ESTALE ? 0 : tree->taker.result;
 	} else if (tree->taker.runs) {
 		up->stuck = tree->taker.steps == steps ? up->stuck + 1 : 0;
 		tree->taker.late = true;

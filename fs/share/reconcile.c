@@ -367,7 +367,7 @@ int tree_reconcile(struct tree *tree)
 		backend_turn(tree->backend, false);
 	}
 	/* Every request says so, and the log once. */
-	if (r < 0 && atomic_exchange(&tree->reconcile_failed, r) != r)
+	if (r < 0 && r != -ESTALE && atomic_exchange(&tree->reconcile_failed, r) != r)
 		log_error("changes of another program could not be taken in: %s", strerror(-r));
 	if (r >= 0)
 		tree->reconcile_failed = 0;
