@@ -21,11 +21,13 @@ int entry_check(const struct inode *dir, struct bytes name)
 	return name.size > NAME_LIMIT ? -ENAMETOOLONG : 0;
 }
 
-void inode_measured(struct inode *inode, const struct view *view, const struct backend_tail *tail)
+/* Who holds the file's lock may be waiting for a snapshot: who has one does not wait for him. */
+static void measured(struct inode *inode, const struct view *view, const struct backend_tail *tail)
 {
-	WITH_INODE_LOCK(inode);
-
+	if (pthread_mutex_trylock(&inode->lock) != 0)
+		return;
 	content_take(inode, view, tail);
+	pthread_mutex_unlock(&inode->lock);
 }
 
 /* Takes the node over. */
@@ -65,7 +67,7 @@ int entry_measure(struct tree *tree, struct view *view, struct inode *dir, struc
 	if (r == 0)
 		r = entry_found(tree, view, dir, name, *ret_id, &node, ret_inode);
 	if (r == 0)
-		inode_measured(*ret_inode, view, &tail);
+		measured(*ret_inode, view, &tail);
 	return r;
 }
 

@@ -15,11 +15,9 @@ int entry_check(const struct inode *dir, struct bytes name);
 /* The entry of a name, with its inode counted. */
 int entry_open(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 	       uint64_t *ret_id, struct inode **ret_inode);
-/* The same, with the size of a state file. */
+/* The same, with the size of a state file that nobody is using. */
 int entry_measure(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 		  uint64_t *ret_id, struct inode **ret_inode);
-/* The size of a file by the tail that a view has told. */
-void inode_measured(struct inode *inode, const struct view *view, const struct backend_tail *tail);
 /* Both in a view that begins with it. */
 int entry_look(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 	       uint64_t *ret_id, struct inode **ret_inode);

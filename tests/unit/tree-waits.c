@@ -281,6 +281,18 @@ EveryStore(waits, a_listing_waits_for_no_save)
 	cr_assert_str_eq(content_of("s/d.json"), "[2]");
 }
 
+/* What it learns of the size on the way can wait; who waited would keep a snapshot. */
+EveryStore(waits, a_lookup_waits_for_no_save)
+{
+	pthread_t thread;
+
+	fill();
+	thread = start_change(change_save, false);
+	cr_assert_eq(looked_up("s/d.json"), 0);
+	let_go(thread);
+	cr_assert_str_eq(content_of("s/d.json"), "[2]");
+}
+
 EveryStore(waits, nobody_waits_for_times)
 {
 	pthread_t thread;
