@@ -367,6 +367,23 @@ EveryStore(waits, a_file_is_read_while_it_is_renamed)
 	}
 }
 
+/* It comes to the end of what it was in the middle of, and the kernel is told what there is now. */
+EveryStore(waits, an_old_version_is_read_while_its_file_is_renamed)
+{
+	struct handle *handle;
+	pthread_t thread;
+
+	fill();
+	tree_set_direct_mmap(world_tree, true);
+	handle = open_at("s/a.jsonl", O_RDONLY);
+	save("s/a.jsonl", "3\n");
+	thread = start_change(change_rename, true);
+	cr_assert_str_eq(read_by(handle), "1\n2\n");
+	let_go(thread);
+	cr_assert_str_eq(content_of("s/b.jsonl"), "3\n");
+	close_handle(handle);
+}
+
 EveryStore(waits, a_file_is_read_while_its_session_is_renamed)
 {
 	fill();
