@@ -71,12 +71,10 @@ static int commit_source(struct tree *tree, struct backend_batch *source, unsign
 
 int tree_commit_source(struct tree *tree, struct backend_batch *source, unsigned flags)
 {
-	const struct backend_op *ops = source->ops;
-	size_t count = source->count;
 	int r = commit_source(tree, source, flags);
 
 	if (r == -ESTALE)
-		tree_want_batch(tree, ops, count);
+		tree_want_batch(tree, source->ops, source->count);
 	return r;
 }
 

@@ -57,7 +57,7 @@ struct tree {
 		pthread_t thread;
 		pthread_mutex_t lock;
 		pthread_cond_t changed;
-		bool runs;
+		_Atomic bool runs;
 		_Atomic bool late;
 		uint64_t asked; /* times; and for which of them it has taken in everything */
 		uint64_t taken;
