@@ -63,6 +63,7 @@ struct tree {
 		uint64_t taken;
 		uint64_t steps; /* so far */
 		int result;	/* of the last time */
+		bool roused;	/* tree_rouse() since the last tree_doze() */
 		struct wanted *wanted;
 	} taker;
 	pthread_mutex_t turn; /* recursive */

@@ -118,9 +118,18 @@ void tree_doze(struct tree *tree, int milliseconds)
 
 	pthread_mutex_lock(&tree->taker.lock);
 	taken = tree->taker.taken;
-	while (!tree->stopping && tree->taker.taken == taken &&
+	while (!tree->stopping && !tree->taker.roused && tree->taker.taken == taken &&
 	       tick_cond_wait(&tree->taker.changed, &tree->taker.lock, until) == 0)
 		;
+	tree->taker.roused = false;
+	pthread_mutex_unlock(&tree->taker.lock);
+}
+
+void tree_rouse(struct tree *tree)
+{
+	pthread_mutex_lock(&tree->taker.lock);
+	tree->taker.roused = true;
+	pthread_cond_broadcast(&tree->taker.changed);
 	pthread_mutex_unlock(&tree->taker.lock);
 }
 

@@ -51,8 +51,10 @@ bool taker_asked(struct tree *tree, uint64_t *ret_asked);
 /* It has come one step further; it has taken in all that it was asked for, or failed. */
 void taker_stepped(struct tree *tree);
 void taker_has(struct tree *tree, uint64_t asked, int result);
-/* Sleep for so long, or until the taker has done something or the tree is closed. */
+/* Sleep for so long, or until the taker has done something, tree_rouse() is called or was since the
+ * last time, or the tree is closed. */
 void tree_doze(struct tree *tree, int milliseconds);
+void tree_rouse(struct tree *tree);
 
 void waiting_init(struct tree *tree);
 void waiting_done(struct tree *tree);

@@ -23,6 +23,7 @@
 
 #include "fs/inode/commit.h"
 #include "fs/inode/shed.h"
+#include "fs/inode/waiting.h"
 #include "fs/tree/tree.h"
 #include "fs/write/write.h"
 #include "src/base/tick.h"
@@ -66,7 +67,7 @@ int ghost_add(struct tree *tree, struct inode *inode, uint64_t parent)
 	if (ghost->next)
 		ghost->next->link = &ghost->next;
 	else /* otherwise the tree's thread waits for an earlier one */
-		tree->backend->ops->wake(tree->backend);
+		tree_rouse(tree);
 	return 0;
 }
 

@@ -24,6 +24,7 @@ static struct {
 	bool behind;	   /* once the store has it, and memory has not */
 	sem_t reached;
 	sem_t go;
+	atomic_uint wakes; /* of who waits for others' changes */
 } gate;
 
 static void stop(void)
@@ -46,11 +47,18 @@ static int gated_commit(struct backend *backend, struct backend_batch *batch, un
 	return r;
 }
 
+static void counted_wake(struct backend *backend)
+{
+	gate.wakes++;
+	gate.real->wake(backend);
+}
+
 static int gate_store(struct backend *inner, struct backend **ret_backend)
 {
 	gate.real = inner->ops;
 	gate.ops = *inner->ops;
 	gate.ops.commit = gated_commit;
+	gate.ops.wake = counted_wake;
 	inner->ops = &gate.ops;
 	*ret_backend = inner;
 	return 0;
@@ -291,6 +299,17 @@ EveryStore(waits, a_lookup_waits_for_no_save)
 	cr_assert_eq(looked_up("s/d.json"), 0);
 	let_go(thread);
 	cr_assert_str_eq(content_of("s/d.json"), "[2]");
+}
+
+/* What is to be done behind it is for the tree's own thread. */
+EveryStore(waits, an_unlink_has_nothing_taken_in)
+{
+	unsigned before;
+
+	fill();
+	before = gate.wakes;
+	cr_assert_eq(unlinked("s/a.jsonl"), 0);
+	cr_assert_eq(gate.wakes, before);
 }
 
 EveryStore(waits, nobody_waits_for_times)
