@@ -22,9 +22,11 @@ struct listing {
 	struct tree *tree;
 	struct entries entries;
 	struct backend_tail tail[LIST_BLOCK]; /* of each */
-	size_t most;			      /* entries that are wanted */
-	uint64_t after;			      /* id of the last one */
-	uint64_t end;			      /* and up to where they are wanted */
+	struct inode *inode[LIST_BLOCK];      /* of those that have been told so far, counted */
+	size_t known;
+	size_t most;	/* entries that are wanted */
+	uint64_t after; /* id of the last one */
+	uint64_t end;	/* and up to where they are wanted */
 	bool with_nodes;
 	bool *unsound; /* there are some that cannot be shown */
 };
@@ -59,32 +61,52 @@ static int list_keep(void *arg, const struct backend_entry *entry, const struct 
 	return entries_add(&listing->entries, entry, listing->with_nodes ? node : &slim);
 }
 
-static int list_entry(struct tree *tree, struct view *view, struct entry_copy *listed,
-		      const struct backend_tail *tail, bool with_inode, bool patient,
+static int list_inodes(struct listing *listing, struct view *view)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < listing->entries.count; i++) {
+		struct backend_node *listed = &listing->entries.item[i].node, node = *listed;
+
+		if (listing->with_nodes) {
+			*listed = (struct backend_node){ .ino = node.ino, .mode = node.mode };
+			r = inode_of_node(listing->tree, view, &node, &listing->inode[i]);
+		}
+		listing->known += r == 0;
+	}
+	return r;
+}
+
+static void list_forget(struct listing *listing)
+{
+	for (size_t i = 0; i < listing->known; i++)
+		if (listing->inode[i])
+			inode_forget(listing->tree, listing->inode[i], 1);
+	entries_done(&listing->entries);
+}
+
+/* view: that of the listing, which has ended. */
+static int list_entry(struct listing *listing, size_t i, const struct view *view, bool patient,
 		      tree_entry_fn *fn, void *arg)
 {
+	const struct entry_copy *listed = &listing->entries.item[i];
+	struct inode **inode = &listing->inode[i];
 	struct shown shown = {
 		.st = { .st_ino = listed->node.ino, .st_mode = listed->node.mode },
 	};
-	struct inode *inode = NULL;
 	int r = 0;
 
-	if (with_inode) {
-		r = inode_of_node(tree, view, &listed->node, &inode);
-		if (r < 0)
-			return r;
-		/* Not in the listing's view: the file may have been saved since that began. */
-		r = inode_list(tree, inode, view, tail, patient, &shown);
-	}
+	if (*inode)
+		r = inode_list(listing->tree, *inode, view, &listing->tail[i], patient, &shown);
 	if (r == -EBUSY) {
-		inode_forget(tree, inode, 1);
-		inode = NULL;
+		inode_forget(listing->tree, *inode, 1);
+		*inode = NULL;
 		r = 0;
 	}
 	if (r == 0)
-		r = fn(arg, entry_name(listed), inode, &shown, listed->id + LIST_DOTS);
-	if (r != 0 && inode)
-		inode_forget(tree, inode, 1);
+		r = fn(arg, entry_name(listed), *inode, &shown, listed->id + LIST_DOTS);
+	if (r == 0)
+		*inode = NULL; /* it is the function's */
 	return r;
 }
 
@@ -118,8 +140,8 @@ static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, uin
 	_cleanup_(view_end) struct view view = { 0 };
 	WITH_READ_LOCK(tree);
 	const struct inode *session;
+	int failed = 0, r;
 	bool full;
-	int r;
 
 	session = inode_session(dir);
 	r = view_begin(tree, 0, &view);
@@ -130,16 +152,19 @@ static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, uin
 	r = backend_entry_list_tails(view.backend, view.snapshot, dir->node.ino, *after, list_wants,
 				     list_keep, &listing);
 	full = listing.entries.count == listing.most;
-	for (size_t i = 0; r == 0 && i < listing.entries.count; i++) {
-		r = list_entry(tree, &view, &listing.entries.item[i], &listing.tail[i], with_inodes,
-			       patient, fn, arg);
+	if (r == 0)
+		failed = list_inodes(&listing, &view);
+	/* Each file is shown as it is by now; and who waits for one has no snapshot meanwhile. */
+	view_end(&view);
+	for (size_t i = 0; r == 0 && i < listing.known; i++) {
+		r = list_entry(&listing, i, &view, patient, fn, arg);
 		if (r == 0)
 			*after = listing.entries.item[i].id;
 	}
-	entries_done(&listing.entries);
+	list_forget(&listing);
 	if (r > 0)
 		return 0;
-	return r < 0 ? r : full;
+	return r < 0 ? r : failed < 0 ? failed : full;
 }
 
 uint64_t tree_list_end(struct tree *tree)

@@ -41,6 +41,7 @@ enum {
 struct appending {
 	struct tree *tree;
 	struct inode *inode;
+	struct view *view;	/* as long as one is needed */
 	struct list_state list; /* as it will be */
 	int64_t mtime;
 	uint64_t piece_lines; /* that this batch adds */
@@ -104,16 +105,14 @@ static int count_newlines(void *arg, int64_t index, int64_t seq, struct bytes da
 }
 
 /* Lines that are no rows, for the number of the next line; once a list.  added: those that are not
- * in the store yet. */
-static void count_piece_lines(struct tree *tree, const struct inode *inode, uint64_t added,
-			      struct list_state *list)
+ * in the store yet.  The view is begun if need be. */
+static void count_piece_lines(struct tree *tree, struct view *view, const struct inode *inode,
+			      uint64_t added, struct list_state *list)
 {
-	_cleanup_(view_end) struct view view = { 0 };
-
-	if (list->pieces_counted || view_begin(tree, BACKEND_ANYWAY, &view) < 0)
+	if (list->pieces_counted || (!view->backend && view_begin(tree, BACKEND_ANYWAY, view) < 0))
 		return;
 	list->piece_lines = added;
-	if (ASK(&view, piece_read, inode->node.ino, INT64_MIN, INT64_MIN, count_newlines,
+	if (ASK(view, piece_read, inode->node.ino, INT64_MIN, INT64_MIN, count_newlines,
 		&list->piece_lines) == 0)
 		list->pieces_counted = true;
 }
@@ -129,8 +128,8 @@ static void append_line(struct appending *appending, const struct line *line, bo
 	append_mark(appending);
 	if (!lines_is_row(line->text, &error)) {
 		if (!lines_is_blank(line->text) && !appending->told) {
-			count_piece_lines(appending->tree, appending->inode, appending->piece_lines,
-					  list);
+			count_piece_lines(appending->tree, appending->view, appending->inode,
+					  appending->piece_lines, list);
 			invalid_log(node, "line", (uint64_t)list->next + list->piece_lines + 1,
 				    &error, false);
 			appending->told = true;
@@ -286,8 +285,8 @@ static void append_to_spoilt(struct appending *appending, const struct line *lin
 }
 
 /* The first line meets a tail.  glued becomes the bytes of both. */
-static int append_to_tail(struct appending *appending, struct view *view, const struct line *first,
-			  bool own_tail, struct buf *glued)
+static int append_to_tail(struct appending *appending, const struct line *first, bool own_tail,
+			  struct buf *glued)
 {
 	struct list_state *list = &appending->list;
 	struct line line = *first;
@@ -299,7 +298,7 @@ static int append_to_tail(struct appending *appending, struct view *view, const 
 		append_to_spoilt(appending, first, own_tail);
 		return 0;
 	}
-	r = list_read_tail(view, appending->inode, glued);
+	r = list_read_tail(appending->view, appending->inode, glued);
 	if (r < 0)
 		return r;
 	if (glued->size != list->tail_size)
@@ -411,15 +410,16 @@ static int append_to_draft(struct tree *tree, struct view *view, struct inode *i
 int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool own_tail,
 		 int64_t mtime, const struct face *by, struct notes *notes)
 {
+	_cleanup_(buf_done) struct buf glued = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
 	struct appending appending = {
 		.tree = tree,
 		.inode = inode,
+		.view = &view,
 		.mtime = mtime,
 		.by = by,
 		.notes = notes,
 	};
-	_cleanup_(buf_done) struct buf glued = { 0 };
-	_cleanup_(view_end) struct view view = { 0 };
 	struct line line;
 	int r = 0;
 
@@ -442,10 +442,10 @@ int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool
 	if (inode->list.next > INT64_MAX - (int64_t)data.size)
 		return -EFBIG;
 	if (appending.list.tail_size && lines_next(&data, &line))
-		r = append_to_tail(&appending, &view, &line, own_tail, &glued);
-	view_end(&view);
+		r = append_to_tail(&appending, &line, own_tail, &glued);
 	while (r == 0 && lines_next(&data, &line))
 		append_line(&appending, &line, false);
+	view_end(&view);
 	if (r == 0)
 		r = append_commit(&appending);
 	batch_done(&appending.batch);
@@ -468,7 +468,7 @@ static int read_end(struct tree *tree, struct inode *inode, struct buf *tail, ui
 	if (!inode_is_draft(inode)) {
 		struct list_state *list = &inode->list;
 
-		count_piece_lines(tree, inode, 0, list);
+		count_piece_lines(tree, &view, inode, 0, list);
 		*ret_line = (uint64_t)list->next + list->piece_lines + !list->tail_is_row;
 		return list->tail_size ? list_read_tail(&view, inode, tail) : 0;
 	}

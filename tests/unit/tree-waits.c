@@ -47,6 +47,25 @@ static int gated_commit(struct backend *backend, struct backend_batch *batch, un
 	return r;
 }
 
+/* Of this thread. */
+static _Thread_local unsigned snapshots, most_snapshots;
+
+static int counted_begin(struct backend *backend, unsigned flags,
+			 struct backend_snapshot **ret_snapshot)
+{
+	int r = gate.real->snapshot_begin(backend, flags, ret_snapshot);
+
+	snapshots += r == 0;
+	most_snapshots = MAX(most_snapshots, snapshots);
+	return r;
+}
+
+static void counted_end(struct backend *backend, struct backend_snapshot *snapshot)
+{
+	gate.real->snapshot_end(backend, snapshot);
+	snapshots--;
+}
+
 static void counted_wake(struct backend *backend)
 {
 	gate.wakes++;
@@ -55,12 +74,16 @@ static void counted_wake(struct backend *backend)
 
 static int gate_store(struct backend *inner, struct backend **ret_backend)
 {
+	*ret_backend = inner;
+	if (inner->ops == &gate.ops) /* a store that was closed and opened again */
+		return 0;
 	gate.real = inner->ops;
 	gate.ops = *inner->ops;
 	gate.ops.commit = gated_commit;
 	gate.ops.wake = counted_wake;
+	gate.ops.snapshot_begin = counted_begin;
+	gate.ops.snapshot_end = counted_end;
 	inner->ops = &gate.ops;
-	*ret_backend = inner;
 	return 0;
 }
 
@@ -310,6 +333,21 @@ EveryStore(waits, an_unlink_has_nothing_taken_in)
 	before = gate.wakes;
 	cr_assert_eq(unlinked("s/a.jsonl"), 0);
 	cr_assert_eq(gate.wakes, before);
+}
+
+/* Where there are only so many, each would wait for those of the others. */
+EveryStore(waits, nobody_has_two_snapshots)
+{
+	fill();
+	append("s/a.jsonl", "no row\n");
+	world_reopen();
+	most_snapshots = 0;
+	cr_assert_eq(list_session().without, 0);
+	cr_assert_eq(most_snapshots, 1);
+	append("s/other.jsonl", "2");
+	world_reopen();
+	append("s/other.jsonl", "is no row then\n");
+	cr_assert_eq(most_snapshots, 1);
 }
 
 EveryStore(waits, nobody_waits_for_times)
