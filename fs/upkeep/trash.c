@@ -39,7 +39,6 @@
  */
 #include "fs/base/ttl.h"
 #include "fs/inode/aparts.h"
-#include "fs/inode/commit.h"
 #include "fs/tree/tree.h"
 #include "fs/upkeep/trash-internal.h"
 
@@ -55,6 +54,7 @@ struct trashing {
 	struct view view;
 	struct inode *dir;
 	uint64_t entry;
+	uint64_t entry_to; /* in the trash */
 	struct entries family;
 	struct batch batch;
 	struct notes *notes;
@@ -204,9 +204,7 @@ static int trash_commit(struct trashing *trashing)
 	emit_files(trashing);
 	node.kind = BACKEND_ORDINARY;
 	node.parent = BACKEND_TRASH;
-	r = number_entry(tree, &node.entry);
-	if (r < 0)
-		return r;
+	node.entry = trashing->entry_to;
 	batch_node_put(&trashing->batch, &node);
 	batch_entry_delete(&trashing->batch, BACKEND_ROOT, trashing->entry);
 	emit_trashed(&trashing->batch, node.entry, removed,
@@ -214,7 +212,8 @@ static int trash_commit(struct trashing *trashing)
 		     trashing->name, node.ino);
 	dir_changed(tree->root, -1, &root);
 	batch_node_put(&trashing->batch, &root);
-	r = tree_commit(tree, &trashing->batch, BACKEND_FREES);
+	/* tree.lock is kept: nobody may come to be at work in it meanwhile. */
+	r = batch_commit(&trashing->batch, tree->backend, BACKEND_FREES);
 	if (r == 0)
 		dir_apply(tree->root, &root);
 	return r;
@@ -227,8 +226,10 @@ static int trash_once(struct tree *tree, struct bytes name, int64_t since, int64
 		.tree = tree, .name = name, .since = since, .grace = grace
 	};
 	WITH_WRITE_LOCK(tree);
-	int r = find_session(&trashing);
+	int r = number_entry(tree, &trashing.entry_to);
 
+	if (r == 0)
+		r = find_session(&trashing);
 	if (r == 0)
 		r = judge_session(&trashing);
 	if (r == 0)

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fs/api/trash.h"
 #include "fs/content/content.h"
 #include "fs/inode/tree.h"
 #include "fs/write/write.h"
@@ -540,6 +541,39 @@ EveryStore(waits, a_file_is_opened_while_it_is_replaced)
 		cr_assert_eq(unlinked("s/d.json"), 0);
 		world_settle();
 	}
+}
+
+static void change_trash(void)
+{
+	int r = tree_trash(world_tree, BYTES("s"), INT64_MAX, INT64_MAX / 2);
+
+	cr_assert(r == 0 || r == -EBUSY, "%s", strerror(-r));
+}
+
+static void open_to_keep(void)
+{
+	if (tree_open_file(world_tree, reader.inode, 0, O_RDONLY, 1, &reader.handle) != 0)
+		reader.handle = NULL;
+}
+
+/* A session of which somebody has a file open stays. */
+EveryStore(waits, a_file_is_opened_while_its_session_goes_into_the_trash)
+{
+	pthread_t thread, opening;
+
+	fill();
+	reader.inode = inode_at("s/d.json");
+	thread = start_change(change_trash, false);
+	opening = start(open_to_keep);
+	for (int i = 0; i < YIELDS; i++)
+		sched_yield();
+	let_go(thread);
+	pthread_join(opening, NULL);
+	if (reader.handle) {
+		cr_assert_str_eq(read_by(reader.handle), "[\"old\"]");
+		close_handle(reader.handle);
+	}
+	forget(reader.inode);
 }
 
 /* A SQL client in a transaction. */
