@@ -124,6 +124,14 @@ int entry_look_measured(struct tree *tree, struct view *view, struct inode *dir,
 	return look(tree, view, dir, name, entry_measure, ret_id, ret_inode);
 }
 
+int session_heed(struct tree *tree, const struct view *view, struct inode *dir)
+{
+	const struct inode *session = inode_session(dir);
+	const struct bytes all = { 0 };
+
+	return session ? key_heed(tree, view, session->node.session, all) : 0;
+}
+
 static int entry_any(void *arg, const struct backend_entry *entry, const struct backend_node *node)
 {
 	(void)entry;

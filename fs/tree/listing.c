@@ -8,7 +8,6 @@
 #include "fs/base/entries.h"
 #include "fs/base/sound.h"
 #include "fs/inode/inodes.h"
-#include "fs/inode/waiting.h"
 #include "fs/tree/attr.h"
 #include "fs/tree/tree.h"
 #include "src/base/log.h"
@@ -139,14 +138,12 @@ static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, uin
 	};
 	_cleanup_(view_end) struct view view = { 0 };
 	WITH_READ_LOCK(tree);
-	const struct inode *session;
 	int failed = 0, r;
 	bool full;
 
-	session = inode_session(dir);
 	r = view_begin(tree, 0, &view);
-	if (r == 0 && session)
-		r = key_heed(tree, &view, session->node.session, (struct bytes){ 0 });
+	if (r == 0)
+		r = session_heed(tree, &view, dir);
 	if (r < 0)
 		return r;
 	r = backend_entry_list_tails(view.backend, view.snapshot, dir->node.ino, *after, list_wants,

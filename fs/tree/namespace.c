@@ -407,7 +407,9 @@ static int rmdir_once(struct tree *tree, struct inode *dir, struct bytes name)
 	if (r < 0)
 		return r;
 	if (inode_is_dir(inode)) {
-		r = dir_is_empty(&view, inode->node.ino);
+		r = session_heed(tree, &view, inode);
+		if (r == 0)
+			r = dir_is_empty(&view, inode->node.ino);
 		r = r < 0 ? r : r ? 0 : -ENOTEMPTY;
 	} else {
 		r = -ENOTDIR;

@@ -562,6 +562,10 @@ static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
 		r = rename_judge(moving.inode, over, flags);
 	if (r == 0)
 		r = rename_settle(tree, &view, moving.inode, over, flags & RENAME_EXCHANGE, notes);
+	if (r == 0 && inode_is_dir(moving.inode))
+		r = session_heed(tree, &view, moving.inode);
+	if (r == 0 && over && inode_is_dir(over))
+		r = session_heed(tree, &view, over);
 	if (r == 0)
 		r = rename_found(tree, &view, &moving, over, over_id, name, flags);
 	view_end(&view);

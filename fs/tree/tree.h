@@ -23,6 +23,8 @@ int entry_look(struct tree *tree, struct view *view, struct inode *dir, struct b
 	       uint64_t *ret_id, struct inode **ret_inode);
 int entry_look_measured(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 			uint64_t *ret_id, struct inode **ret_inode);
+/* key_heed() for all of the session that a directory is or lies in, if any. */
+int session_heed(struct tree *tree, const struct view *view, struct inode *dir);
 /* 1 when a directory has no entries. */
 int dir_is_empty(struct view *view, uint64_t ino);
 

@@ -125,8 +125,10 @@ static int judge_session(struct trashing *trashing)
 {
 	struct view *view = &trashing->view;
 	struct session_look look = { 0 };
-	int r = family_find(view, trashing->dir->ino, &trashing->family);
+	int r = session_heed(trashing->tree, view, trashing->dir);
 
+	if (r == 0)
+		r = family_find(view, trashing->dir->ino, &trashing->family);
 	if (r == 0)
 		r = end_ghosts(trashing);
 	if (r == 0)

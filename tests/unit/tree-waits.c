@@ -679,6 +679,25 @@ SqliteStore(waits, writers_go_past_what_others_have_changed)
 	cr_assert_str_eq(rows_of("s", "d"), "0=[2]");
 }
 
+/* A directory goes with all that is to come into it. */
+SqliteStore(waits, a_session_is_renamed_with_what_waits_for_it)
+{
+	fill();
+	world_settle();
+	gate.behind = false;
+	gate.armed = true;
+	sql_adds("s", MANY);
+	while (sem_wait(&gate.reached) != 0)
+		;
+	world_tree->taker.late = true;
+	sem_post(&gate.go);
+	cr_assert_eq(renamed("s", "t", 0), 0);
+	cr_assert_eq(world_tree->take_in(world_tree), 0);
+	cr_assert_eq(looked_up("s"), -ENOENT);
+	cr_assert_eq(looked_up("t/k299.json"), 0);
+	make_dir("s");
+}
+
 static void read_many(void)
 {
 	sem_post(&reader.begun);
