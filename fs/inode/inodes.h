@@ -46,7 +46,8 @@ void inodes_forget(struct tree *tree, struct inodes *inodes);
 /* The table, when a tree is made; it and all inodes, when it is freed. */
 int inodes_init(struct tree *tree);
 void inodes_done(struct tree *tree);
-/* numbers.c: the next number, under tree.lock for writing. */
+/* numbers.c: the next number, under tree.lock for writing, which may be given up meanwhile
+ * (commit.h). */
 int number_ino(struct tree *tree, uint64_t *ret_ino);
 int number_entry(struct tree *tree, uint64_t *ret_entry);
 /* Remember that the times in memory are newer than in the store. */

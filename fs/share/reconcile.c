@@ -15,8 +15,8 @@
  *
  *   Reconciling runs alone (tree.lock for writing), one commit a key, or for several that are
  *   adopted (adopt.c) or go (removals.c), each with the note that these keys are done: when it is
- *   interrupted, it goes on where it stopped.  After some keys it lets others use the tree
- *   (waiting.h).
+ *   interrupted, it goes on where it stopped.  Others read while it commits (commit.h), and after
+ *   some keys it lets them write (waiting.h).
  *
  *   Keys are taken in by groups.  When a group fails, its keys are taken in one by one, and one
  *   that fails alone is set apart (apart.c), so that it holds up nothing else.

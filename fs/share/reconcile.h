@@ -2,7 +2,7 @@
 #ifndef FS_SHARE_RECONCILE_H
 #define FS_SHARE_RECONCILE_H
 
-/* Inside reconciling (reconcile.c) alone; tree.lock is held for writing. */
+/* Inside reconciling (reconcile.c) alone; tree.lock is held for writing, but not over a commit. */
 
 #include "fs/base/batch.h"
 #include "fs/cache/cache.h"
