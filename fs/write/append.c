@@ -338,7 +338,9 @@ static int append_commit(struct appending *appending)
 	node.flags &= ~(uint32_t)(BACKEND_NO_NEWLINE | BACKEND_ADOPTED);
 	if (appending->list.tail_is_row)
 		node.flags |= BACKEND_NO_NEWLINE;
-	with_node = node.flags != inode->node.flags || inode->synced;
+	/* Beside other mounts nobody has times that the others do not know. */
+	with_node = node.flags != inode->node.flags || inode->synced ||
+		    backend_is_shared(appending->tree->backend);
 	if (with_node)
 		batch_node_put(&appending->batch, &node);
 	else
