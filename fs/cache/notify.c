@@ -45,8 +45,8 @@
  *   through the page cache, which holds a page of the file.
  *
  *   A notice of a name waits for the directory, which an unlink may hold that waits for a file,
- *   which a write may hold that waits for its answer.  So names have a notifier of their own, and no
- *   answer waits for it.
+ *   which a write may hold that waits for its answer.  So names have a notifier of their own, and
+ *   no answer waits for it.
  */
 
 #include <stddef.h>
