@@ -406,7 +406,8 @@ static int write_through(struct tree *tree, struct inode *inode, uint64_t offset
 		node.flags |= BACKEND_SPARSE;
 	node.size = MAX(size, end);
 	node.mtime = node.ctime = time_now();
-	if (node.size != inode->node.size)
+	/* Beside other mounts nobody has times that the others do not know. */
+	if (node.size != inode->node.size || backend_is_shared(tree->backend))
 		batch_node_put(&batch, &node);
 	else
 		inode_times_dirty(tree, inode);

@@ -55,12 +55,12 @@ static int write_times_once(struct tree *tree)
 			r = tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
 		if (r == 0)
 			r = failed;
-	}
-	for (size_t i = 0; i < times.count; i++) {
-		if (r < 0 && !tree->stopping)
+		/* Before others may take in what the store has instead. */
+		for (size_t i = 0; r < 0 && !tree->stopping && i < times.count; i++)
 			inode_times_dirty(tree, times.inode[i]);
-		inode_forget(tree, times.inode[i], 1);
 	}
+	for (size_t i = 0; i < times.count; i++)
+		inode_forget(tree, times.inode[i], 1);
 	free(times.inode);
 	return r;
 }
