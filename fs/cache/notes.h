@@ -75,6 +75,9 @@ enum notify_how {
 };
 /* Send and free; no lock of the tree may be held.  The notes may be used again. */
 void notes_send(struct notes *notes, struct tree *tree, enum notify_how how);
+/* Leave it all to the notifiers while locks are held, so that whoever comes to have them next finds
+ * it there (tree_when_notified()).  When that cannot be, it stays for notes_send(). */
+void notes_queue(struct notes *notes, struct tree *tree);
 /* The tree's notifiers, two threads.  What was left to them is sent when they have stopped. */
 void notifiers_init(struct tree *tree);
 int notifiers_start(struct tree *tree);

@@ -317,6 +317,32 @@ void notes_send(struct notes *notes, struct tree *tree, enum notify_how how)
 	send_to(tree, NOTIFIER_FILES, notes, how != NOTIFY_LATER);
 }
 
+void notes_queue(struct notes *notes, struct tree *tree)
+{
+	struct notify_job *jobs[NOTIFIERS];
+	bool whole = notes->count;
+
+	for (size_t i = 0; i < NOTIFIERS; i++) {
+		jobs[i] = notes->count ? calloc(1, sizeof(*jobs[i])) : NULL;
+		whole &= jobs[i] != NULL;
+	}
+	pthread_mutex_lock(&tree->notify_lock);
+	if (whole && !tree->notifiers_stop) {
+		split_names(notes, &jobs[NOTIFIER_NAMES]->notes);
+		jobs[NOTIFIER_FILES]->notes = *notes;
+		*notes = (struct notes){ 0 };
+		for (size_t i = 0; i < NOTIFIERS; i++) {
+			if (!jobs[i]->notes.count)
+				continue;
+			job_add(&tree->notifier[i], jobs[i]);
+			jobs[i] = NULL;
+		}
+	}
+	pthread_mutex_unlock(&tree->notify_lock);
+	for (size_t i = 0; i < NOTIFIERS; i++)
+		free(jobs[i]);
+}
+
 static bool job_has_turn(const struct notify_job *job, bool first)
 {
 	return job->then ? first : note_has_turn(&job->notes.note[job->notes.sent]);

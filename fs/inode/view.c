@@ -43,6 +43,8 @@ void view_end(struct view *view)
 static int look_once(struct tree *tree)
 {
 	_cleanup_(view_end) struct view view = { 0 };
+	/* So that who takes something in now has notified the kernel, or is about to. */
+	WITH_READ_LOCK(tree);
 
 	return view_begin(tree, 0, &view);
 }

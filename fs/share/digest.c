@@ -368,7 +368,10 @@ static int digest_alone(struct tree *tree, struct notes *notes)
 {
 	_cleanup_(tree_write_unlockp) struct tree *alone = tree_try_write_lock(tree);
 
-	return alone ? digest_feed(tree, notes) : 0;
+	int r = alone ? digest_feed(tree, notes) : 0;
+
+	notes_queue(notes, tree);
+	return r;
 }
 
 int tree_digest_now(struct tree *tree)

@@ -265,6 +265,7 @@ static int reconcile_locked(struct reconciling *reconciling)
 	if (r == -EROFS && reconciling->view.backend)
 		r = reconcile_reload(reconciling);
 	view_end(&reconciling->view);
+	notes_queue(&reconciling->notes, reconciling->tree);
 	return r;
 }
 
