@@ -197,11 +197,13 @@ int tree_catch_up(struct tree *tree, struct catching_up *up)
 		backend_turn(tree->backend, true);
 	}
 	r = tree->digest_now(tree);
-	if (r != 0 || !tree->taker.runs) {
-		up->tries++;
-		return r < 0 ? r : r > 0 ? 0 : tree->take_in(tree);
-	}
-	return wait_for_taker(tree, up);
+	if (r == 0 && tree->taker.runs)
+		return wait_for_taker(tree, up);
+	up->tries++;
+	if (r == 0)
+		r = tree->take_in(tree);
+	/* Others have changed something again: that is one more try, and nobody's error. */
+	return r == -ESTALE ? 0 : MIN(r, 0);
 }
 
 void tree_caught_up(struct tree *tree, const struct catching_up *up)
