@@ -15,7 +15,7 @@
  * makes the directory durable when it syncs a new -wal file for the first time; as we sync in its
  * place, we do that too, once.
  *
- * Checkpoints are PASSIVE and so wait for nobody.  Each costs two syncs, so there is one when
+ * Checkpoints wait for nobody.  Each costs two syncs, so there is one when
  * enough has gathered that none has copied, however large the WAL is.  While somebody writes all
  * the time, they never reach the end of the WAL, which would grow for ever; so when it has become
  * large, the rest is copied while the writer is held.
@@ -54,7 +54,8 @@ enum {
 	HURRY_KIB = 16384,     /* make it urgent */
 	ROUNDS = 8,	       /* to come close to the writer before he is held */
 	HOLD_MS = 50,	       /* how long he is held, about */
-	ASKED_MS = 40,	       /* in which other mounts renew their snapshots */
+	ASKED_MS = 80,	       /* in which other mounts renew their snapshots, twice */
+	ASKED_PAUSE_US = 4000, /* between two looks whether they have */
 	SLOW_US = 20000,       /* a commit's delay when the WAL is twice as large as it should be */
 	SLOWEST = 10,	       /* times that, when it has become much larger */
 };
@@ -259,24 +260,28 @@ void sqlite_keeper_used(struct sqlite *store)
 	pthread_mutex_unlock(&store->keeper.lock);
 }
 
-static void checkpoint(struct sqlite *store)
+/* Returns whether all was done that such a checkpoint does, without waiting for anybody. */
+static bool checkpoint(struct sqlite *store, int mode)
 {
+	sqlite3 *db = store->keeper.conn.db;
 	int pages = 0, copied = 0, code;
 
 	/* A log of that name may be another store's by now. */
 	if (sqlite_keeper_failed(store) < 0 || sqlite_file_there(store) < 0)
-		return;
+		return false;
 	/* It copies no further than the oldest snapshot goes. */
 	sqlite_snapshot_kept(store, BACKEND_KEEP_NEWER);
 	pthread_mutex_lock(&store->keeper.checkpoint_lock);
-	code = sqlite3_wal_checkpoint_v2(store->keeper.conn.db, "main", SQLITE_CHECKPOINT_PASSIVE,
-					 &pages, &copied);
+	sqlite3_busy_timeout(db, 0);
+	code = sqlite3_wal_checkpoint_v2(db, "main", mode, &pages, &copied);
+	sqlite3_busy_timeout(db, SQLITE_BUSY_MS);
 	pthread_mutex_unlock(&store->keeper.checkpoint_lock);
-	/* Busy: another program is doing it. */
+	/* Busy: another program is doing it, or has a snapshot of the WAL. */
 	if (code != SQLITE_BUSY && sqlite_result(&store->keeper.conn, code) == 0)
 		atomic_store(&store->keeper.wal_copied, copied);
 	if (code == SQLITE_IOERR_FSYNC)
 		sync_failed(store, -EIO);
+	return code == SQLITE_OK;
 }
 
 /* One of several checkpoints; returns whether the next one would be a short one, going by this. */
@@ -285,19 +290,20 @@ static bool come_closer(struct sqlite *store)
 	int pages = pages_to_copy(store);
 	int64_t begin = sqlite_milliseconds();
 
-	checkpoint(store);
+	checkpoint(store, SQLITE_CHECKPOINT_PASSIVE);
 	return (sqlite_milliseconds() - begin) * pages_to_copy(store) <= (int64_t)HOLD_MS * pages;
 }
 
 /* Other mounts write, too, and keep snapshots.  With the turn taken, those are renewed so that all
- * of the WAL can be copied, and once more so that none needs it. */
+ * of the WAL can be copied, and once more so that none needs it: if there are any. */
 static void empty_shared(struct sqlite *store)
 {
+	int64_t until = sqlite_milliseconds() + ASKED_MS;
+
 	sqlite_mounts_turn(store);
-	for (int i = 0; i < 2; i++) {
-		checkpoint(store);
+	while (!checkpoint(store, SQLITE_CHECKPOINT_RESTART) && sqlite_milliseconds() < until) {
 		sqlite_mounts_ask(store);
-		usleep(ASKED_MS * 1000);
+		usleep(ASKED_PAUSE_US);
 	}
 	sqlite_mounts_turn_end(store);
 }
@@ -318,7 +324,7 @@ static void empty_wal(struct sqlite *store)
 	sqlite_writer_take(store);
 	if (sqlite_mounts_shared(store))
 		empty_shared(store);
-	checkpoint(store);
+	checkpoint(store, SQLITE_CHECKPOINT_PASSIVE);
 	/* One that is begun now needs nothing of the WAL. */
 	sqlite_snapshot_kept(store, BACKEND_KEEP_NEWER);
 	sqlite_writer_give(store);
@@ -403,7 +409,7 @@ static void *keep(void *arg)
 			idle = false;
 		} else {
 			if (!tidy) {
-				checkpoint(store);
+				checkpoint(store, SQLITE_CHECKPOINT_PASSIVE);
 				if (sqlite_mounts_duty(store))
 					sqlite_room_tidy(store);
 				tidy = true;
