@@ -103,6 +103,16 @@ enum backend_node_flags {
 	BACKEND_SPARSE = 1 << 3,
 };
 
+/* What can be set by itself. */
+enum backend_fields {
+	BACKEND_ATIME = 1 << 0,
+	BACKEND_MTIME = 1 << 1,
+	BACKEND_CTIME = 1 << 2,
+	BACKEND_MODE = 1 << 3,
+	BACKEND_UID = 1 << 4,
+	BACKEND_GID = 1 << 5,
+};
+
 struct backend_node {
 	uint64_t ino;	 /* 1 to INT64_MAX; what was deleted is not used again (last_ids) */
 	uint64_t parent; /* directory that holds the node's entry (the newest, if several) */
@@ -201,6 +211,7 @@ struct backend_feed {
 	bool moved;
 	bool bytes;	      /* its chunks, pieces or marks have changed, too */
 	bool added;	      /* of rows: nothing but that some were inserted */
+	bool dated;	      /* of rows: fields of the node that has them have changed, too */
 	int64_t first;	      /* of rows: the lowest index that was changed */
 	struct bytes session; /* of rows, and of a node that has them; data NULL: none */
 	struct bytes key;
@@ -252,6 +263,10 @@ enum backend_op_type {
 	/* Nodes. */
 	BACKEND_NODE_PUT,    /* node: insert or replace; -EEXIST when another live node (nlink > 0)
 			      * is the session's directory or the key's state file already */
+	BACKEND_NODE_SET,    /* node, at = enum backend_fields: these of a node that is there become
+			      * those of node; to is added to its links, which stay above 0.  Who
+			      * sets fields undoes nothing of others: such batches may come in any
+			      * order */
 	BACKEND_NODE_DELETE, /* ino: the node, its attributes, chunks, pieces, marks; no rows, be
 			      * they hidden or not */
 	/* Entries. */

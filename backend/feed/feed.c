@@ -98,6 +98,16 @@ int feed_add(struct feed_notes *notes, const struct backend_feed *feed)
 	return 0;
 }
 
+/* Whether a note of a node says no more than that fields of the file have changed whose rows the
+ * note before is about. */
+static bool dates(const struct backend_feed *rows, const struct backend_feed *feed)
+{
+	return rows->what == BACKEND_FEED_ROWS && feed->what == BACKEND_FEED_NODE && !feed->moved &&
+	       !feed->bytes && !feed->gone && feed->key.data &&
+	       same_bytes(rows->session, feed->session) && same_bytes(rows->key, feed->key) &&
+	       (!rows->dated || rows->node == feed->ino);
+}
+
 /* One more note, or the last one if it is about the same. */
 static int note(struct feed_notes *notes, const struct backend_feed *feed)
 {
@@ -106,9 +116,15 @@ static int note(struct feed_notes *notes, const struct backend_feed *feed)
 	if (!notes->any)
 		return feed_add(notes, feed);
 	before = feed_unpack(notes->buf.data + notes->last);
+	memcpy(&kept, notes->buf.data + notes->last, sizeof(kept));
+	if (dates(&before, feed)) {
+		kept.dated = true;
+		kept.node = feed->ino;
+		memcpy(notes->buf.data + notes->last, &kept, sizeof(kept));
+		return 0;
+	}
 	if (!same_thing(&before, feed))
 		return feed_add(notes, feed);
-	memcpy(&kept, notes->buf.data + notes->last, sizeof(kept));
 	kept.moved |= feed->moved;
 	kept.bytes |= feed->bytes;
 	kept.added &= feed->added;
@@ -118,7 +134,8 @@ static int note(struct feed_notes *notes, const struct backend_feed *feed)
 	kept.count += feed->count;
 	/* Of an entry that goes and comes the last is true. */
 	kept.gone = feed->gone;
-	kept.node = feed->node;
+	if (feed->what == BACKEND_FEED_ENTRY)
+		kept.node = feed->node;
 	memcpy(notes->buf.data + notes->last, &kept, sizeof(kept));
 	return 0;
 }
@@ -178,6 +195,17 @@ static int note_node(struct feed_notes *notes, const struct feed_state *state,
 	feed.moved = r < 0 || !stays(&before, node);
 	feed.gone = !node->nlink;
 	return note(notes, &feed);
+}
+
+static int note_fields(struct feed_notes *notes, const struct backend_node *node)
+{
+	return note(notes, &(struct backend_feed){
+				   .what = BACKEND_FEED_NODE,
+				   .ino = node->ino,
+				   .session = node->session,
+				   .key = node->key,
+				   .gone = !node->nlink,
+			   });
 }
 
 /* What is kept under a node's number has changed; or the node is gone. */
@@ -267,6 +295,8 @@ int feed_note(struct feed_notes *notes, const struct feed_state *state, const st
 		return note_all_rows(notes, op->session, op->key);
 	case BACKEND_NODE_PUT:
 		return note_node(notes, state, op->node);
+	case BACKEND_NODE_SET:
+		return note_fields(notes, op->node);
 	case BACKEND_NODE_DELETE:
 		return note_of_node(notes, state, op->ino, true);
 	case BACKEND_ENTRY_PUT:
@@ -320,6 +350,8 @@ static bool hits_rows(const struct backend_feed *feed, struct bytes session, str
 
 static bool hits_node(const struct backend_feed *feed, uint64_t ino, bool moved)
 {
+	if (feed->what == BACKEND_FEED_ROWS)
+		return feed->dated && feed->node == ino && !moved;
 	return feed->what == BACKEND_FEED_NODE && feed->ino == ino && (feed->moved || !moved);
 }
 
@@ -349,6 +381,8 @@ static bool hits(const struct backend_feed *feed, const struct judging *judging)
 		return hits_node(feed, op->node->ino, false) ||
 		       (op->node->session.data && feed->what == BACKEND_FEED_NODE && feed->moved &&
 			is_key(feed, op->node->session, op->node->key));
+	case BACKEND_NODE_SET:
+		return hits_node(feed, op->node->ino, true);
 	case BACKEND_ENTRY_PUT:
 		return hits_entry(feed, op->parent, op->name);
 	case BACKEND_ENTRY_DELETE:

@@ -5,98 +5,13 @@
  */
 #include <errno.h>
 
-#include "backend/memory/internal.h"
+#include "backend/memory/transaction.h"
 #include "src/base/cleanup.h"
 #include "src/base/moment.h"
-
-struct transaction {
-	struct memory *memory;
-	struct memory_store *store;
-	struct map *map; /* a reference */
-	uint64_t used;
-	int64_t now;
-	bool shared;		   /* other mounts have the store */
-	struct feed_notes notes;   /* for the others */
-	struct feed_notes waiting; /* of the others */
-};
-
-static uint64_t weight(const struct map_entry *entry)
-{
-	return entry ? entry->key.size + entry->value.size : 0;
-}
-
-static void replace_map(struct transaction *transaction, struct map *map)
-{
-	map_unref(transaction->map);
-	transaction->map = map;
-}
-
-/* Keys are made with functions that remember a failure; it comes out here. */
-static int put(struct transaction *transaction, const struct key *key, struct bytes value)
-{
-	uint64_t used, limit = transaction->store->max_size;
-	const struct map_entry *old;
-	struct map *map;
-	int r;
-
-	if (key->error < 0)
-		return key->error;
-	old = map_find(transaction->map, key_bytes(key));
-	used = transaction->used - weight(old) + key->buf.size + value.size;
-	if (limit && used > limit && used > transaction->used)
-		return -ENOSPC;
-	r = map_put(transaction->map, key_bytes(key), value, &map);
-	if (r < 0)
-		return r;
-	replace_map(transaction, map);
-	transaction->used = used;
-	return 0;
-}
-
-static int erase(struct transaction *transaction, struct bytes key)
-{
-	uint64_t freed = weight(map_find(transaction->map, key));
-	struct map *map;
-	int r = map_delete(transaction->map, key, &map);
-
-	if (r < 0)
-		return r;
-	replace_map(transaction, map);
-	transaction->used -= freed;
-	return 0;
-}
-
-static int erase_key(struct transaction *transaction, const struct key *key)
-{
-	return key->error < 0 ? key->error : erase(transaction, key_bytes(key));
-}
-
-static const struct map_entry *find(const struct transaction *transaction, const struct key *key)
-{
-	return key->error < 0 ? NULL : map_find(transaction->map, key_bytes(key));
-}
 
 static struct bytes number_bytes(const int64_t *number)
 {
 	return bytes_make(number, sizeof(*number));
-}
-
-/* Erase what has a key of at least from and less than or equal to the longest that begins with to.
- */
-static int erase_range(struct transaction *transaction, const struct key *from,
-		       const struct key *to)
-{
-	const struct map_entry *entry;
-	int r = from->error < 0 ? from->error : to->error;
-
-	while (r == 0) {
-		entry = map_after(transaction->map, key_bytes(from), true);
-		if (!entry || (bytes_compare(entry->key, key_bytes(to)) > 0 &&
-			       !bytes_starts_with(entry->key, key_bytes(to))))
-			return 0;
-		r = erase(transaction, entry->key);
-	}
-	return r;
 }
 
 static int put_row(struct transaction *transaction, const struct key *key, struct memory_row row,
@@ -107,7 +22,7 @@ static int put_row(struct transaction *transaction, const struct key *key, struc
 
 	if (r == 0)
 		r = buf_append_bytes(&value, data);
-	return r < 0 ? r : put(transaction, key, buf_bytes(&value));
+	return r < 0 ? r : transaction_put(transaction, key, buf_bytes(&value));
 }
 
 static int apply_row(struct transaction *transaction, const struct backend_op *op)
@@ -121,7 +36,7 @@ static int apply_row(struct transaction *transaction, const struct backend_op *o
 	const struct map_entry *old;
 
 	key_add_number(&key, op->at);
-	old = find(transaction, &key);
+	old = transaction_find(transaction, &key);
 	if (old && op->type == BACKEND_ROW_INSERT)
 		return -EEXIST;
 	if (old) {
@@ -144,7 +59,7 @@ static int apply_row_delete(struct transaction *transaction, const struct backen
 		return 0;
 	key_add_number(&from, op->at);
 	key_add_number(&to, op->to);
-	return erase_range(transaction, &from, &to);
+	return transaction_erase_range(transaction, &from, &to);
 }
 
 /* Put all entries behind one prefix behind another, where none of the same rest may be. */
@@ -161,13 +76,13 @@ static int move_all(struct transaction *transaction, const struct key *from, con
 		if (key.error == 0)
 			key.error = buf_append(&key.buf, entry->key.data + from->buf.size,
 					       entry->key.size - from->buf.size);
-		if (find(transaction, &key))
+		if (transaction_find(transaction, &key))
 			return -EEXIST;
-		r = put(transaction, &key, entry->value);
+		r = transaction_put(transaction, &key, entry->value);
 		/* Found again: the map that held the first is gone. */
 		entry = map_after(transaction->map, key_bytes(from), true);
 		if (r == 0)
-			r = erase(transaction, entry->key);
+			r = transaction_erase(transaction, entry->key);
 	}
 	return r;
 }
@@ -180,7 +95,7 @@ static int apply_key_move(struct transaction *transaction, const struct backend_
 
 	if (bytes_equal(op->session, op->session_to) && bytes_equal(op->key, op->key_to))
 		return 0;
-	r = erase_range(transaction, &to, &to);
+	r = transaction_erase_range(transaction, &to, &to);
 	return r < 0 ? r : move_all(transaction, &from, &to);
 }
 
@@ -217,7 +132,7 @@ static int forget_node(struct transaction *transaction, uint64_t ino)
 	_cleanup_(key_done) struct key key = key_of_node(KEY_NODE, ino);
 	_cleanup_(key_done) struct key orphan = key_of_node(KEY_ORPHAN, ino);
 	_cleanup_(key_done) struct key index = { 0 };
-	const struct map_entry *entry = find(transaction, &key);
+	const struct map_entry *entry = transaction_find(transaction, &key);
 	struct backend_node node;
 	int r;
 
@@ -225,10 +140,10 @@ static int forget_node(struct transaction *transaction, uint64_t ino)
 		return key.error;
 	node = memory_node(entry->value);
 	index = index_key(&node);
-	r = erase_key(transaction, &key);
+	r = transaction_erase_key(transaction, &key);
 	if (r == 0)
-		r = erase_key(transaction, &index);
-	return r < 0 ? r : erase_key(transaction, &orphan);
+		r = transaction_erase_key(transaction, &index);
+	return r < 0 ? r : transaction_erase_key(transaction, &orphan);
 }
 
 static int write_node(struct buf *value, const struct backend_node *node)
@@ -251,7 +166,7 @@ static int apply_node_put(struct transaction *transaction, const struct backend_
 	_cleanup_(buf_done) struct buf value = { 0 };
 	const int64_t ino = (int64_t)node->ino;
 	int64_t told = transaction->shared ? (int64_t)transaction->store->last_feed + 1 : 0;
-	const struct map_entry *was = find(transaction, &orphan);
+	const struct map_entry *was = transaction_find(transaction, &orphan);
 	int r;
 
 	if (was)
@@ -260,15 +175,42 @@ static int apply_node_put(struct transaction *transaction, const struct backend_
 	if (node->ino > transaction->store->last_ino)
 		transaction->store->last_ino = node->ino;
 	if (r == 0 && (index.buf.size || index.error)) {
-		if (find(transaction, &index))
+		if (transaction_find(transaction, &index))
 			return -EEXIST;
-		r = put(transaction, &index, number_bytes(&ino));
+		r = transaction_put(transaction, &index, number_bytes(&ino));
 	}
 	if (r == 0 && node->nlink == 0)
-		r = put(transaction, &orphan, number_bytes(&told));
+		r = transaction_put(transaction, &orphan, number_bytes(&told));
 	if (r == 0)
 		r = write_node(&value, node);
-	return r < 0 ? r : put(transaction, &key, buf_bytes(&value));
+	return r < 0 ? r : transaction_put(transaction, &key, buf_bytes(&value));
+}
+
+static int apply_node_set(struct transaction *transaction, const struct backend_op *op)
+{
+	_cleanup_(key_done) struct key key = key_of_node(KEY_NODE, op->node->ino);
+	_cleanup_(backend_node_done) struct backend_node before = { 0 };
+	const struct map_entry *entry = transaction_find(transaction, &key);
+	const struct backend_node *from = op->node;
+	struct backend_node node;
+	int r;
+
+	if (!entry)
+		return key.error;
+	node = memory_node(entry->value);
+	r = backend_node_copy(&node, &before);
+	if (r < 0)
+		return r;
+	node = before;
+	node.owned = NULL;
+	node.atime = op->at & BACKEND_ATIME ? from->atime : node.atime;
+	node.mtime = op->at & BACKEND_MTIME ? from->mtime : node.mtime;
+	node.ctime = op->at & BACKEND_CTIME ? from->ctime : node.ctime;
+	node.mode = op->at & BACKEND_MODE ? from->mode : node.mode;
+	node.uid = op->at & BACKEND_UID ? from->uid : node.uid;
+	node.gid = op->at & BACKEND_GID ? from->gid : node.gid;
+	node.nlink = (uint32_t)(node.nlink + op->to);
+	return apply_node_put(transaction, &(struct backend_op){ .node = &node });
 }
 
 static int apply_node_delete(struct transaction *transaction, const struct backend_op *op)
@@ -280,7 +222,7 @@ static int apply_node_delete(struct transaction *transaction, const struct backe
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(tables); i++) {
 		_cleanup_(key_done) struct key key = key_of_node(tables[i], op->ino);
 
-		r = erase_range(transaction, &key, &key);
+		r = transaction_erase_range(transaction, &key, &key);
 	}
 	return r;
 }
@@ -297,13 +239,13 @@ static int apply_entry_put(struct transaction *transaction, const struct backend
 		r = buf_append_bytes(&value, op->name);
 	key_add_number(&key, op->at);
 	key_add_text(&name, op->name);
-	if (find(transaction, &key) || find(transaction, &name))
+	if (transaction_find(transaction, &key) || transaction_find(transaction, &name))
 		return -EEXIST;
 	if ((uint64_t)op->at > transaction->store->last_entry)
 		transaction->store->last_entry = (uint64_t)op->at;
 	if (r == 0)
-		r = put(transaction, &key, buf_bytes(&value));
-	return r < 0 ? r : put(transaction, &name, number_bytes(&op->at));
+		r = transaction_put(transaction, &key, buf_bytes(&value));
+	return r < 0 ? r : transaction_put(transaction, &name, number_bytes(&op->at));
 }
 
 static int apply_entry_delete(struct transaction *transaction, const struct backend_op *op)
@@ -314,13 +256,13 @@ static int apply_entry_delete(struct transaction *transaction, const struct back
 	int r;
 
 	key_add_number(&key, op->at);
-	entry = find(transaction, &key);
+	entry = transaction_find(transaction, &key);
 	if (!entry)
 		return key.error;
 	key_add_text(&name, bytes_make(entry->value.data + sizeof(int64_t),
 				       entry->value.size - sizeof(int64_t)));
-	r = erase_key(transaction, &name);
-	return r < 0 ? r : erase_key(transaction, &key);
+	r = transaction_erase_key(transaction, &name);
+	return r < 0 ? r : transaction_erase_key(transaction, &key);
 }
 
 static int apply_xattr(struct transaction *transaction, const struct backend_op *op)
@@ -329,8 +271,8 @@ static int apply_xattr(struct transaction *transaction, const struct backend_op 
 
 	key_add_text(&key, op->name);
 	if (op->type == BACKEND_XATTR_PUT)
-		return put(transaction, &key, op->data);
-	return erase_key(transaction, &key);
+		return transaction_put(transaction, &key, op->data);
+	return transaction_erase_key(transaction, &key);
 }
 
 static int apply_setting(struct transaction *transaction, const struct backend_op *op)
@@ -338,7 +280,8 @@ static int apply_setting(struct transaction *transaction, const struct backend_o
 	_cleanup_(key_done) struct key key = key_make(KEY_SETTING);
 
 	key_add_text(&key, op->name);
-	return op->data.size ? put(transaction, &key, op->data) : erase_key(transaction, &key);
+	return op->data.size ? transaction_put(transaction, &key, op->data) :
+			       transaction_erase_key(transaction, &key);
 }
 
 static int apply_chunk_put(struct transaction *transaction, const struct backend_op *op)
@@ -348,7 +291,7 @@ static int apply_chunk_put(struct transaction *transaction, const struct backend
 	if (op->data.size > BACKEND_CHUNK)
 		return -EINVAL;
 	key_add_number(&key, op->at);
-	return put(transaction, &key, op->data);
+	return transaction_put(transaction, &key, op->data);
 }
 
 static int apply_piece_put(struct transaction *transaction, const struct backend_op *op)
@@ -357,7 +300,7 @@ static int apply_piece_put(struct transaction *transaction, const struct backend
 
 	key_add_number(&key, op->at);
 	key_add_number(&key, op->seq);
-	return put(transaction, &key, op->data);
+	return transaction_put(transaction, &key, op->data);
 }
 
 /* Chunks or hidden rows from at to to; pieces from (at, seq) to the last of to. */
@@ -376,7 +319,7 @@ static int apply_range_delete(struct transaction *transaction, const struct back
 	if (pieces)
 		key_add_number(&from, op->seq);
 	key_add_number(&to, op->to);
-	return erase_range(transaction, &from, &to);
+	return transaction_erase_range(transaction, &from, &to);
 }
 
 static void mark_keys(struct key *key, struct key *index, uint64_t ino, int64_t offset, int64_t at)
@@ -395,8 +338,8 @@ static int erase_mark(struct transaction *transaction, uint64_t ino, int64_t off
 	int r;
 
 	mark_keys(&key, &index, ino, offset, at);
-	r = erase_key(transaction, &key);
-	return r < 0 ? r : erase_key(transaction, &index);
+	r = transaction_erase_key(transaction, &key);
+	return r < 0 ? r : transaction_erase_key(transaction, &index);
 }
 
 static int apply_mark_put(struct transaction *transaction, const struct backend_op *op)
@@ -408,12 +351,12 @@ static int apply_mark_put(struct transaction *transaction, const struct backend_
 	int r = 0;
 
 	mark_keys(&key, &index, op->ino, offset, op->at);
-	old = find(transaction, &key);
+	old = transaction_find(transaction, &key);
 	if (old)
 		r = erase_mark(transaction, op->ino, offset, memory_number(old->value));
 	if (r == 0)
-		r = put(transaction, &key, number_bytes(&op->at));
-	return r < 0 ? r : put(transaction, &index, bytes_make(NULL, 0));
+		r = transaction_put(transaction, &key, number_bytes(&op->at));
+	return r < 0 ? r : transaction_put(transaction, &index, bytes_make(NULL, 0));
 }
 
 static int apply_mark_delete(struct transaction *transaction, const struct backend_op *op)
@@ -444,10 +387,10 @@ static int apply_claim(struct transaction *transaction, const struct backend_op 
 
 	key_add_number(&key, (int64_t)transaction->memory->mount);
 	if (op->type == BACKEND_UNCLAIM)
-		return erase_key(transaction, &key);
+		return transaction_erase_key(transaction, &key);
 	if (memory_find_node(transaction->map, op->ino, &node) < 0)
 		return 0;
-	return put(transaction, &key, bytes_make(NULL, 0));
+	return transaction_put(transaction, &key, bytes_make(NULL, 0));
 }
 
 static int apply_lock(struct transaction *transaction, const struct backend_op *op)
@@ -460,7 +403,8 @@ static int apply_lock(struct transaction *transaction, const struct backend_op *
 	if (r < 0)
 		return r;
 	key_add_number(&key, (int64_t)transaction->memory->mount);
-	return op->data.size ? put(transaction, &key, op->data) : erase_key(transaction, &key);
+	return op->data.size ? transaction_put(transaction, &key, op->data) :
+			       transaction_erase_key(transaction, &key);
 }
 
 static int apply_lease(struct transaction *transaction, const struct backend_op *op)
@@ -493,6 +437,7 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_KEY_SHOW] = { apply_key_hide, true },
 	[BACKEND_HIDDEN_DELETE] = { apply_range_delete, true },
 	[BACKEND_NODE_PUT] = { apply_node_put, false },
+	[BACKEND_NODE_SET] = { apply_node_set, false },
 	[BACKEND_NODE_DELETE] = { apply_node_delete, false },
 	[BACKEND_ENTRY_PUT] = { apply_entry_put, false },
 	[BACKEND_ENTRY_DELETE] = { apply_entry_delete, false },

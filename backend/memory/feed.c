@@ -96,11 +96,13 @@ static int describe(struct map *map, struct backend_feed *feed, struct buf *name
 	if (feed->what == BACKEND_FEED_ROWS) {
 		if (memory_key_stat(NULL, &after, feed->session, feed->key, &stat) == 0)
 			feed->end = MIN(stat.last, INT64_MAX - 1) + 1;
-		r = memory_node_find(NULL, &after, feed->session, feed->key, &node);
 	}
-	feed->node = feed->what == BACKEND_FEED_ENTRY ? feed->node :
-		     feed->what == BACKEND_FEED_ROWS  ? node.ino :
-							feed->ino;
+	if (feed->what == BACKEND_FEED_ROWS && !feed->dated) {
+		r = memory_node_find(NULL, &after, feed->session, feed->key, &node);
+		feed->node = node.ino;
+	} else if (feed->what == BACKEND_FEED_NODE) {
+		feed->node = feed->ino;
+	}
 	if (feed->what == BACKEND_FEED_ENTRY)
 		feed->parent = feed->ino;
 	else if (r == 0)

@@ -52,8 +52,8 @@ struct recipe {
 	apply_fn *apply; /* instead */
 };
 
-static apply_fn apply_row_put, apply_node_put, apply_change_done, apply_guard, apply_claim,
-	apply_lease, apply_lock, apply_setting;
+static apply_fn apply_row_put, apply_node_put, apply_node_set, apply_change_done, apply_guard,
+	apply_claim, apply_lease, apply_lock, apply_setting;
 
 static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_ROW_INSERT] = { { SQL_ROW_INSERT }, "sk@DCU", true, NULL },
@@ -67,6 +67,7 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_KEY_SHOW] = { { SQL_TRASH_MAKE, SQL_KEY_SHOW, SQL_KEY_SHOWN }, "ski", true, NULL },
 	[BACKEND_HIDDEN_DELETE] = { { SQL_TRASH_MAKE, SQL_HIDDEN_DELETE }, "i@t", true, NULL },
 	[BACKEND_NODE_PUT] = { { SQL_NONE }, "", false, apply_node_put },
+	[BACKEND_NODE_SET] = { { SQL_NONE }, "", false, apply_node_set },
 	[BACKEND_NODE_DELETE] = { { SQL_NODE_DELETE, SQL_NODE_XATTRS_DELETE, SQL_NODE_CHUNKS_DELETE,
 				    SQL_NODE_PIECES_DELETE, SQL_NODE_MARKS_DELETE,
 				    SQL_NODE_CLAIMS_DELETE, SQL_NODE_LOCKS_DELETE },
@@ -350,6 +351,32 @@ static int apply_node_put(struct sqlite_conn *conn, const struct backend_op *op,
 	if (r == 0 && !op->node->nlink && sqlite_mounts_shared(conn->store))
 		r = until_all_know(conn, op->node->ino);
 	return r;
+}
+
+static int apply_node_set(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+{
+	const struct backend_node *node = op->node;
+	const int64_t numbers[] = {
+		sqlite_clip(node->ino),
+		op->at,
+		node->atime,
+		node->mtime,
+		node->ctime,
+		node->mode,
+		node->uid,
+		node->gid,
+	};
+	static const struct recipe recipe = { { SQL_NODE_LINKS }, "it", false, NULL };
+	const struct backend_op links = { .ino = node->ino, .to = op->to };
+	int r = 0;
+	sqlite3_stmt *statement = sqlite_conn_take(conn, SQL_NODE_SET, &r);
+
+	if (!statement)
+		return r;
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		sqlite3_bind_int64(statement, (int)i + 1, numbers[i]);
+	r = sqlite_conn_finish(conn, statement);
+	return r < 0 || !op->to ? r : apply_recipe(conn, &recipe, &links, now);
 }
 
 static int apply_change_done(struct sqlite_conn *conn, const struct backend_op *op, const char *now)

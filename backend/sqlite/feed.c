@@ -24,7 +24,7 @@ enum {
 	KEPT_MOST = 1 << 20, /* notes */
 };
 
-enum flag { MOVED = 1, BYTES_TOO = 2, ADDED = 4, GONE = 8, FOREIGN = 16 };
+enum flag { MOVED = 1, BYTES_TOO = 2, ADDED = 4, GONE = 8, FOREIGN = 16, DATED = 32 };
 
 /* Joining. */
 
@@ -118,6 +118,7 @@ static struct backend_feed feed_at(struct cursor *cursor)
 		.moved = flags & MOVED,
 		.bytes = flags & BYTES_TOO,
 		.added = flags & ADDED,
+		.dated = flags & DATED,
 		.first = cursor_number(cursor, 4),
 		.session = cursor_bytes(cursor, 5),
 		.key = cursor_bytes(cursor, 6),
@@ -259,7 +260,7 @@ static int put_one(void *arg, const struct backend_feed *feed)
 	sqlite3_bind_int64(statement, 5,
 			   (feed->moved ? MOVED : 0) | (feed->bytes ? BYTES_TOO : 0) |
 				   (feed->added ? ADDED : 0) | (feed->gone ? GONE : 0) |
-				   (feed->foreign ? FOREIGN : 0));
+				   (feed->foreign ? FOREIGN : 0) | (feed->dated ? DATED : 0));
 	sqlite3_bind_int64(statement, 6, feed->first);
 	bind_optional(statement, 7, feed->session);
 	bind_optional(statement, 8, feed->key);

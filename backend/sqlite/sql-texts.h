@@ -166,6 +166,11 @@ SQL(SQL_NODE_PUT,
 	"nlink = ?9, rdev = ?10, size = ?11, atime = ?12, mtime = ?13, "
 	"ctime = ?14, btime = ?15, session_id = ?16, state_key = ?17, "
 	"target = ?18")
+SQL(SQL_NODE_SET, "UPDATE sessfs_node SET atime = iif(?2 & 1, ?3, atime), "
+	"mtime = iif(?2 & 2, ?4, mtime), ctime = iif(?2 & 4, ?5, ctime), "
+	"mode = iif(?2 & 8, ?6, mode), uid = iif(?2 & 16, ?7, uid), "
+	"gid = iif(?2 & 32, ?8, gid) WHERE ino = ?1")
+SQL(SQL_NODE_LINKS, "UPDATE sessfs_node SET nlink = nlink + ?2 WHERE ino = ?1")
 SQL(SQL_NODE_DELETE, "DELETE FROM sessfs_node WHERE ino = ?1")
 SQL(SQL_NODE_XATTRS_DELETE, "DELETE FROM sessfs_xattr WHERE ino = ?1")
 SQL(SQL_NODE_CHUNKS_DELETE, "DELETE FROM sessfs_chunk WHERE ino = ?1")

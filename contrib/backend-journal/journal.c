@@ -11,7 +11,7 @@
  * The file is a header, then a record a batch: its size and its digest, then the operations, each
  * as the structs of backend.h, with the bytes that they point to behind them.  A record that is not
  * whole was being written when the power failed, and ends the file.  The header has the sizes of
- * the structs: a program that was built with others does not take the file.
+ * the structs and the number of kinds of operations: a program that was built with others does not take the file.
  *
  * README.md tells what this lacks.
  */
@@ -48,10 +48,11 @@ struct header {
 	char magic[16];
 	uint32_t op_size;
 	uint32_t node_size;
+	uint32_t op_types;
 };
 
 static const struct header own_header = { "sessfs journal\n", sizeof(struct backend_op),
-					  sizeof(struct backend_node) };
+					  sizeof(struct backend_node), BACKEND_OP_TYPES };
 
 struct record {
 	uint64_t size; /* of what follows */

@@ -95,23 +95,40 @@ void batch_key_move(struct batch *batch, struct bytes session, struct bytes key,
 	op->key_to = key_to;
 }
 
-void batch_node_put(struct batch *batch, const struct backend_node *node)
+static struct backend_op *batch_node(struct batch *batch, enum backend_op_type type,
+				     const struct backend_node *node)
 {
 	struct backend_node *copy;
-	struct backend_op *op = batch_add(batch, BACKEND_NODE_PUT);
+	struct backend_op *op = batch_add(batch, type);
 
 	if (!op)
-		return;
+		return NULL;
 	copy = malloc(sizeof(*copy));
 	if (!copy) {
 		batch->error = -ENOMEM;
-		return;
+		return NULL;
 	}
 	*copy = *node;
 	copy->owned = NULL;
 	op->ino = node->ino;
 	op->node = copy;
-	batch_own(batch, copy);
+	return batch_own(batch, copy) < 0 ? NULL : op;
+}
+
+void batch_node_put(struct batch *batch, const struct backend_node *node)
+{
+	batch_node(batch, BACKEND_NODE_PUT, node);
+}
+
+void batch_node_set(struct batch *batch, const struct backend_node *node, unsigned fields,
+		    int64_t links)
+{
+	struct backend_op *op = batch_node(batch, BACKEND_NODE_SET, node);
+
+	if (!op)
+		return;
+	op->at = fields;
+	op->to = links;
 }
 
 static void batch_numbered(struct batch *batch, enum backend_op_type type, uint64_t ino,

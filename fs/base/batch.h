@@ -42,6 +42,9 @@ void batch_key_move(struct batch *batch, struct bytes session, struct bytes key,
 		    struct bytes session_to, struct bytes key_to);
 /* Copies the struct, not the bytes that it refers to. */
 void batch_node_put(struct batch *batch, const struct backend_node *node);
+/* Only some fields of it (enum backend_fields), and how many links it has more. */
+void batch_node_set(struct batch *batch, const struct backend_node *node, unsigned fields,
+		    int64_t links);
 void batch_node_delete(struct batch *batch, uint64_t ino);
 void batch_entry_put(struct batch *batch, uint64_t parent, uint64_t id, struct bytes name,
 		     uint64_t ino);

@@ -326,6 +326,8 @@ static int digest_rows(struct digesting *digesting, const struct backend_feed *f
 static int digest_one(void *arg, const struct backend_feed *feed)
 {
 	struct digesting *digesting = arg;
+	struct backend_feed dated = { .what = BACKEND_FEED_NODE };
+	int r;
 
 	digesting->last = feed->n;
 	digesting->any = true;
@@ -333,7 +335,9 @@ static int digest_one(void *arg, const struct backend_feed *feed)
 	case BACKEND_FEED_NODE:
 		return digest_node(digesting, feed);
 	case BACKEND_FEED_ROWS:
-		return digest_rows(digesting, feed);
+		r = digest_rows(digesting, feed);
+		dated.ino = feed->node;
+		return r == 0 && feed->dated ? digest_node(digesting, &dated) : r;
 	case BACKEND_FEED_ENTRY:
 		notes_entry(digesting->notes, feed->ino, feed->name);
 		notes_dir(digesting->notes, feed->ino);

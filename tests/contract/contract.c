@@ -186,6 +186,13 @@ struct backend_op node_put(const struct backend_node *node)
 	return (struct backend_op){ .type = BACKEND_NODE_PUT, .node = node };
 }
 
+struct backend_op node_set(const struct backend_node *node, unsigned fields, int64_t links)
+{
+	return (struct backend_op){
+		.type = BACKEND_NODE_SET, .node = node, .at = fields, .to = links
+	};
+}
+
 struct backend_op node_delete(uint64_t ino)
 {
 	return (struct backend_op){ .type = BACKEND_NODE_DELETE, .ino = ino };

@@ -57,6 +57,8 @@ struct backend_op row_insert(struct bytes session, struct bytes key, int64_t at,
 struct backend_op row_put(struct bytes session, struct bytes key, int64_t at, struct bytes data);
 struct backend_op row_delete(struct bytes session, struct bytes key, int64_t at, int64_t to);
 struct backend_op node_put(const struct backend_node *node);
+/* Fields of it (enum backend_fields), and so many links more. */
+struct backend_op node_set(const struct backend_node *node, unsigned fields, int64_t links);
 struct backend_op node_delete(uint64_t ino);
 struct backend_op entry_put(uint64_t parent, int64_t id, struct bytes name, uint64_t ino);
 struct backend_op xattr_put(uint64_t ino, struct bytes name, struct bytes data);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <sys/stat.h>
 
 static int node_error(struct backend *backend, uint64_t ino)
@@ -104,6 +105,64 @@ static uint64_t found(struct backend *backend, struct bytes session, struct byte
 	backend_node_done(&node);
 	cr_assert(r == 0 || r == -ENOENT, "node_find: %d", r);
 	return r == 0 ? ino : 0;
+}
+
+/* Of node 5: mode, links, owner, times. */
+static const char *fields_of(struct backend *backend)
+{
+	static char text[128];
+	struct backend_snapshot *snapshot = look(backend);
+	struct backend_node node;
+
+	cr_assert_eq(backend->ops->node_get(backend, snapshot, 5, &node), 0);
+	unlook(backend, snapshot);
+	snprintf(text, sizeof(text), "%o %u %u:%u %lld %lld %lld", node.mode, node.nlink, node.uid,
+		 node.gid, (long long)node.atime, (long long)node.mtime, (long long)node.ctime);
+	backend_node_done(&node);
+	return text;
+}
+
+EveryStore(nodes, take_fields_one_by_one)
+{
+	static const struct {
+		unsigned fields;
+		const char *expected;
+	} cases[] = {
+		{ BACKEND_ATIME, "100644 1 1:2 13 4 5" }, { BACKEND_MTIME, "100644 1 1:2 3 14 5" },
+		{ BACKEND_CTIME, "100644 1 1:2 3 4 15" }, { BACKEND_MODE, "100600 1 1:2 3 4 5" },
+		{ BACKEND_UID, "100644 1 11:2 3 4 5" },	  { BACKEND_GID, "100644 1 1:12 3 4 5" },
+		{ UINT8_MAX, "100600 1 11:12 13 14 15" },
+	};
+	struct backend_node before = state_node(5, S, K), after;
+
+	before.mode = S_IFREG | 0644;
+	before.uid = 1;
+	before.gid = 2;
+	before.atime = 3;
+	before.mtime = 4;
+	before.ctime = 5;
+	after = before;
+	after.mode = S_IFREG | 0600;
+	after.uid = 11;
+	after.gid = 12;
+	after.atime = 13;
+	after.mtime = 14;
+	after.ctime = 15;
+	after.parent = 9;
+	after.kind = BACKEND_ORDINARY;
+	after.session = BYTES("other");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		COMMIT(backend, node_put(&before));
+		cr_assert_eq(COMMIT(backend, node_set(&after, cases[i].fields, 0)), 0);
+		cr_expect_str_eq(fields_of(backend), cases[i].expected);
+	}
+	cr_assert_eq(COMMIT(backend, node_set(&after, 0, 2)), 0);
+	cr_assert_eq(COMMIT(backend, node_set(&after, 0, -1)), 0);
+	cr_expect_str_eq(fields_of(backend), "100600 2 11:12 13 14 15");
+	cr_expect_eq(found(backend, S, K), 5, "where it lies and what it is stays");
+	after.ino = 6;
+	cr_expect_eq(COMMIT(backend, node_set(&after, UINT8_MAX, 1)), 0);
+	cr_expect_eq(node_error(backend, 6), -ENOENT);
 }
 
 EveryStore(nodes, are_found_by_session_and_key)

@@ -83,6 +83,8 @@ static int tell(void *arg, const struct backend_feed *feed)
 	if (feed->what == BACKEND_FEED_ROWS)
 		buf_printf(told, " from %lld%s", (long long)feed->first,
 			   feed->added ? " added" : "");
+	if (feed->dated)
+		buf_printf(told, " dated %llu", (unsigned long long)feed->node);
 	return 0;
 }
 
@@ -121,6 +123,49 @@ Mounts(each_hears_what_the_others_have_changed)
 	node.mtime++;
 	cr_expect_eq(COMMIT(two, node_put(&node), piece_put(5, 0, 0, BYTES("x"))), 0);
 	cr_expect_str_eq(waiting(one), "node 5 bytes sess/messages");
+}
+
+Mounts(who_sets_fields_does_not_wait_for_who_sets_others)
+{
+	struct backend_node node = plain_node(5), mode, time;
+
+	COMMIT(one, node_put(&node), entry_put(1, 7, BYTES("f"), 5));
+	digest(two);
+	mode = time = node;
+	mode.mode = S_IFREG | 0600;
+	time.mtime = 77;
+	cr_expect_eq(COMMIT(one, node_set(&mode, BACKEND_MODE, 0)), 0);
+	cr_expect_str_eq(waiting(two), "node 5");
+	cr_expect_eq(COMMIT(two, node_set(&time, BACKEND_MTIME, 1)), 0);
+	cr_expect_eq(COMMIT(two, node_put(&time)), -ESTALE, "who puts all of it does");
+	digest(two);
+	cr_expect_eq(COMMIT(two, node_put(&node)), 0);
+	cr_expect_eq(COMMIT(one, node_set(&mode, BACKEND_MODE, 0)), 0);
+	node.parent = 9;
+	digest(one);
+	digest(two);
+	cr_expect_eq(COMMIT(one, node_put(&node)), 0);
+	cr_expect_eq(COMMIT(two, node_set(&time, BACKEND_MTIME, 0)), -ESTALE, "it has moved");
+}
+
+Mounts(a_row_and_the_time_of_its_file_are_one_note)
+{
+	struct backend_node node = state_node(5, S, K), other = state_node(6, S, BYTES("o"));
+
+	COMMIT(one, node_put(&node), node_put(&other));
+	digest(two);
+	cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("{}")),
+			    node_set(&node, BACKEND_MTIME, 0)),
+		     0);
+	cr_expect_str_eq(waiting(two), "rows sess/messages from 0 added dated 5");
+	cr_expect_eq(COMMIT(two, node_put(&node)), -ESTALE);
+	cr_expect_eq(COMMIT(two, node_set(&node, BACKEND_MODE, 0)), 0);
+	cr_expect_eq(COMMIT(two, op_of(BACKEND_GUARD, 5)), 0);
+	digest(two);
+	cr_expect_eq(COMMIT(one, row_insert(S, K, 1, BYTES("{}")),
+			    node_set(&other, BACKEND_MTIME, 0)),
+		     0);
+	cr_expect_str_eq(waiting(two), "rows sess/messages from 1 added, node 6 sess/o");
 }
 
 /* What is for who follows what happens, as text. */
