@@ -63,7 +63,7 @@ static int adopt_node(struct adopting *adopting, mode_t mode, struct backend_nod
 	return r < 0 ? r : number_entry(tree, &node->entry);
 }
 
-/* The directory's node is put by adopt_settle(), as it is then. */
+/* What changes of the directory's node is put by adopt_settle(). */
 static void adopt_touch(struct reconciling *reconciling, struct inode *dir)
 {
 	struct adoptions *adoptions = &reconciling->adoptions;
@@ -114,7 +114,8 @@ int adopt_settle(struct reconciling *reconciling)
 		return 0;
 	}
 	for (size_t i = 0; i < adoptions->dir_count; i++)
-		batch_node_put(&adoptions->batch, &adoptions->dirs[i].dir->node);
+		batch_dir(&adoptions->batch, &adoptions->dirs[i].before,
+			  &adoptions->dirs[i].dir->node);
 	r = reconcile_commit(reconciling, &adoptions->batch);
 	adoptions_end(reconciling, r == 0);
 	return r < 0 ? r : reconciling->view_error;
@@ -156,14 +157,10 @@ static int adopt_enter(struct adopting *adopting, struct backend_node *node, str
 	dir_apply(adopted->dir, &dir_node);
 	batch_entry_put(batch, node->parent, node->entry, adopted->name, node->ino);
 	notes_entry(&reconciling->notes, node->parent, name);
-	if (last) {
-		batch_node_put(batch, node);
+	batch_node_put(batch, node);
+	if (last)
 		reconcile_done(adopting->key, batch);
-		adopting->dir = inode_ref(reconciling->tree, adopted->dir);
-	} else {
-		adopt_touch(reconciling, adopted->made);
-		adopting->dir = inode_ref(reconciling->tree, adopted->made);
-	}
+	adopting->dir = inode_ref(reconciling->tree, last ? adopted->dir : adopted->made);
 	return 0;
 }
 

@@ -109,7 +109,7 @@ static int reconcile_to_list(struct reconciling *reconciling, struct inode *inod
 	batch_entry_put(batch, node->parent, node->entry, batch_keep(batch, buf_bytes(&new_name)),
 			node->ino);
 	dir_changed(dir, 0, ret_dir_node);
-	batch_node_put(batch, ret_dir_node);
+	batch_dir(batch, &dir->node, ret_dir_node);
 	notes_entry(&reconciling->notes, node->parent, buf_bytes(&name));
 	notes_entry(&reconciling->notes, node->parent, buf_bytes(&new_name));
 	notes_dir(&reconciling->notes, node->parent);

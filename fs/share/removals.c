@@ -68,7 +68,7 @@ static int remove_empty(struct reconciling *reconciling, struct inode *dir)
 		r = removal_begin(reconciling, dir, parent, &batch, &removal);
 		if (r < 0)
 			return r;
-		batch_node_put(&batch, &parent_node);
+		batch_dir(&batch, &parent->node, &parent_node);
 		r = reconcile_commit(reconciling, &batch);
 		if (r == 0) {
 			dir_apply(parent, &parent_node);
@@ -99,7 +99,7 @@ static int removals_commit(struct reconciling *reconciling)
 		if (!is_first_of_dir(removals, i))
 			continue;
 		dir_changed(removals->item[i].dir, 0, &dir_node[i]);
-		batch_node_put(&removals->batch, &dir_node[i]);
+		batch_dir(&removals->batch, &removals->item[i].dir->node, &dir_node[i]);
 	}
 	r = reconcile_commit(reconciling, &removals->batch);
 	for (size_t i = 0; r == 0 && i < removals->count; i++) {

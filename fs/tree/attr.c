@@ -255,6 +255,15 @@ static void apply_attr(struct backend_node *node, const struct stat *st, unsigne
 	node->ctime = mask & TREE_SET_CTIME ? time_join(st->st_ctim) : now;
 }
 
+/* What apply_attr() sets. */
+static unsigned fields_of(unsigned mask)
+{
+	return BACKEND_CTIME | (mask & TREE_SET_MODE ? BACKEND_MODE : 0U) |
+	       (mask & TREE_SET_UID ? BACKEND_UID : 0U) | (mask & TREE_SET_GID ? BACKEND_GID : 0U) |
+	       (mask & (TREE_SET_ATIME | TREE_SET_ATIME_NOW) ? BACKEND_ATIME : 0U) |
+	       (mask & (TREE_SET_MTIME | TREE_SET_MTIME_NOW) ? BACKEND_MTIME : 0U);
+}
+
 static int set_size(struct tree *tree, struct inode *inode, const struct set_attr *set,
 		    struct notes *notes)
 {
@@ -314,7 +323,7 @@ static int set_attr_once(struct tree *tree, struct inode *inode, const struct se
 	if (mask & ~(unsigned)TREE_SET_SIZE) {
 		apply_attr(&node, set->st, mask);
 		if (!inode->gone)
-			batch_node_put(&batch, &node);
+			batch_node_set(&batch, &node, fields_of(mask), 0);
 		r = tree_commit_file(tree, inode, &batch, BACKEND_FREES);
 		if (r < 0)
 			return r;
@@ -374,7 +383,7 @@ static int drop_setuid_once(struct tree *tree, struct inode *inode, tree_group_f
 		return 0;
 	node.ctime = time_now();
 	if (!inode->gone)
-		batch_node_put(&batch, &node);
+		batch_node_set(&batch, &node, BACKEND_MODE | BACKEND_CTIME, 0);
 	r = tree_commit_file(tree, inode, &batch, BACKEND_FREES);
 	if (r < 0)
 		return r;

@@ -155,6 +155,13 @@ void dir_changed(struct inode *dir, int links, struct backend_node *ret_node)
 	ret_node->mtime = ret_node->ctime = time_now();
 }
 
+void batch_dir(struct batch *batch, const struct backend_node *before,
+	       const struct backend_node *node)
+{
+	batch_node_set(batch, node, BACKEND_MTIME | BACKEND_CTIME,
+		       (int64_t)node->nlink - (int64_t)before->nlink);
+}
+
 /* Take over times and link count after the commit. */
 void dir_apply(struct inode *dir, const struct backend_node *node)
 {

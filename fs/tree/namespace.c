@@ -168,7 +168,7 @@ static int make_once(struct tree *tree, const struct make_request *request, bool
 	guard_dirs(request->dir, &batch);
 	batch_node_put(&batch, &node);
 	batch_entry_put(&batch, node.parent, node.entry, request->name, node.ino);
-	batch_node_put(&batch, &dir_node);
+	batch_dir(&batch, &request->dir->node, &dir_node);
 	r = tree_commit(tree, &batch, 0);
 	if (r < 0)
 		return r;
@@ -286,7 +286,7 @@ static int link_once(struct tree *tree, struct inode *inode, struct inode *dir, 
 		batch_unclaim(&batch, node.ino);
 	batch_node_put(&batch, &node);
 	batch_entry_put(&batch, node.parent, node.entry, name, node.ino);
-	batch_node_put(&batch, &dir_node);
+	batch_dir(&batch, &dir->node, &dir_node);
 	r = tree_commit(tree, &batch, 0);
 	if (r < 0)
 		return r;
@@ -321,7 +321,7 @@ static int unlink_state(struct tree *tree, struct inode *dir, uint64_t id, struc
 	dir_changed(dir, 0, &dir_node);
 	batch_entry_delete(&batch, dir->node.ino, id);
 	batch_node_put(&batch, &node);
-	batch_node_put(&batch, &dir_node);
+	batch_dir(&batch, &dir->node, &dir_node);
 	batch_claim(&batch, node.ino);
 	r = tree_commit(tree, &batch, BACKEND_FREES);
 	if (r < 0)
@@ -346,7 +346,7 @@ static int unlink_name(struct tree *tree, struct view *view, struct inode *dir, 
 	if (r < 0)
 		return r;
 	view_end(view);
-	batch_node_put(&batch, &dir_node);
+	batch_dir(&batch, &dir->node, &dir_node);
 	r = tree_commit(tree, &batch, BACKEND_FREES);
 	if (r < 0)
 		return r;

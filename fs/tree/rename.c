@@ -348,9 +348,9 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 			moving->node.ino);
 	dir_changed(moving->dir, dirs_link_change(moving, over, moving->dir), &from_node);
 	dir_changed(moving->dir_to, dirs_link_change(moving, over, moving->dir_to), &to_node);
-	batch_node_put(&batch, &from_node);
+	batch_dir(&batch, &moving->dir->node, &from_node);
 	if (moving->dir != moving->dir_to)
-		batch_node_put(&batch, &to_node);
+		batch_dir(&batch, &moving->dir_to->node, &to_node);
 	r = moving->save ? save_commit(tree, moving->save, &batch, flags) :
 			   tree_commit(tree, &batch, flags);
 	if (r < 0)
@@ -441,9 +441,9 @@ static int rename_exchange(struct tree *tree, struct view *view, struct moving *
 		    &a_dir);
 	dir_changed(b->dir, dirs_link_change(a, NULL, b->dir) + dirs_link_change(b, NULL, b->dir),
 		    &b_dir);
-	batch_node_put(&batch, &a_dir);
+	batch_dir(&batch, &a->dir->node, &a_dir);
 	if (a->dir != b->dir)
-		batch_node_put(&batch, &b_dir);
+		batch_dir(&batch, &b->dir->node, &b_dir);
 	r = tree_commit(tree, &batch, 0);
 	if (r < 0)
 		return r;

@@ -30,6 +30,9 @@ int dir_is_empty(struct view *view, uint64_t ino);
 
 /* A directory's node after a change of its entries, and taking it over after the commit. */
 void dir_changed(struct inode *dir, int links, struct backend_node *ret_node);
+/* Put that into a batch, and nothing else of the directory. */
+void batch_dir(struct batch *batch, const struct backend_node *before,
+	       const struct backend_node *node);
 void dir_apply(struct inode *dir, const struct backend_node *node);
 
 /* What is made or moved into a directory depends on where that lies, up to the root. */

@@ -55,7 +55,7 @@ static int change_xattr(struct tree *tree, struct inode *inode, struct batch *ba
 	if (inode->gone)
 		return -ENOENT;
 	node.ctime = time_now();
-	batch_node_put(batch, &node);
+	batch_node_set(batch, &node, BACKEND_CTIME, 0);
 	r = tree_commit_file(tree, inode, batch, flags);
 	if (r < 0)
 		return r;

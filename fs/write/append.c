@@ -341,8 +341,10 @@ static int append_commit(struct appending *appending)
 	/* Beside other mounts nobody has times that the others do not know. */
 	with_node = node.flags != inode->node.flags || inode->synced ||
 		    backend_is_shared(appending->tree->backend);
-	if (with_node)
+	if (node.flags != inode->node.flags)
 		batch_node_put(&appending->batch, &node);
+	else if (with_node)
+		batch_node_set(&appending->batch, &node, BACKEND_MTIME | BACKEND_CTIME, 0);
 	else
 		batch_guard(&appending->batch, node.ino, false);
 	batch_guard_rows(&appending->batch, node.session, node.key);

@@ -190,8 +190,9 @@ EveryStore(trips, of_a_list_are_to_find_and_to_read_it)
 
 EveryStore(trips, beside_another_mount_are_a_question_more_at_an_open)
 {
+	struct backend_op touch = { .type = BACKEND_NODE_SET, .at = BACKEND_MTIME };
 	struct backend *other = world_join();
-	struct inode *inode, *made;
+	struct inode *inode, *made, *too;
 	struct handle *handle;
 	struct shown shown;
 
@@ -213,10 +214,16 @@ EveryStore(trips, beside_another_mount_are_a_question_more_at_an_open)
 	begin();
 	make("d", S_IFDIR | 0755, &made);
 	cr_expect_str_eq(asked(), "1: commit 1");
+	touch.node = &dir->node;
+	cr_expect_eq(backend_commit(other, &touch, 1, BACKEND_ANYWAY), 0);
+	begin();
+	make("e", S_IFDIR | 0755, &too);
+	cr_expect_str_eq(asked(), "1: commit 1", "others make names in the directory, too");
 	backend_close(other);
 	begin();
 	close_handle(open_looked(inode, &shown, O_WRONLY | O_APPEND));
 	cr_expect_str_eq(asked(), "0:", "alone");
+	forget(too);
 	forget(made);
 	forget(inode);
 	end();
