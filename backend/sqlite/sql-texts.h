@@ -157,19 +157,15 @@ SQL(SQL_NODE_TOUCH, "UPDATE sessfs_node SET parent = ?2, entry = ?3, flags = ?5,
 	"uid = ?7, gid = ?8, rdev = ?10, size = ?11, atime = ?12, mtime = ?13, "
 	"ctime = ?14, btime = ?15, target = ?18 WHERE ino = ?1 AND kind = ?4 "
 	"AND nlink = ?9 AND session_id IS ?16 AND state_key IS ?17")
-SQL(SQL_NODE_PUT,
-	"INSERT INTO sessfs_node (ino, parent, entry, kind, flags, mode, uid, gid, "
-	"nlink, rdev, size, atime, mtime, ctime, btime, session_id, state_key, "
-	"target) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, "
-	"?14, ?15, ?16, ?17, ?18) ON CONFLICT (ino) DO UPDATE SET parent = ?2, "
-	"entry = ?3, kind = ?4, flags = ?5, mode = ?6, uid = ?7, gid = ?8, "
-	"nlink = ?9, rdev = ?10, size = ?11, atime = ?12, mtime = ?13, "
-	"ctime = ?14, btime = ?15, session_id = ?16, state_key = ?17, "
-	"target = ?18")
-SQL(SQL_NODE_SET, "UPDATE sessfs_node SET atime = iif(?2 & 1, ?3, atime), "
-	"mtime = iif(?2 & 2, ?4, mtime), ctime = iif(?2 & 4, ?5, ctime), "
-	"mode = iif(?2 & 8, ?6, mode), uid = iif(?2 & 16, ?7, uid), "
-	"gid = iif(?2 & 32, ?8, gid) WHERE ino = ?1")
+SQL(SQL_NODE_PUT, "INSERT INTO sessfs_node (ino, parent, entry, kind, flags, mode, uid, gid, "
+	"nlink, rdev, size, atime, mtime, ctime, btime, session_id, state_key, target) VALUES "
+	"(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18) ON "
+	"CONFLICT (ino) DO UPDATE SET parent = ?2, entry = ?3, kind = ?4, flags = ?5, mode = "
+	"?6, uid = ?7, gid = ?8, nlink = ?9, rdev = ?10, size = ?11, atime = ?12, mtime = ?13, "
+	"ctime = ?14, btime = ?15, session_id = ?16, state_key = ?17, target = ?18")
+SQL(SQL_NODE_SET, "UPDATE sessfs_node SET atime = iif(?2 & 1, ?3, atime), mtime = iif(?2 & 2, "
+	"?4, mtime), ctime = iif(?2 & 4, ?5, ctime), mode = iif(?2 & 8, ?6, mode), uid = iif(?2 "
+	"& 16, ?7, uid), gid = iif(?2 & 32, ?8, gid) WHERE ino = ?1")
 SQL(SQL_NODE_LINKS, "UPDATE sessfs_node SET nlink = nlink + ?2 WHERE ino = ?1")
 SQL(SQL_NODE_DELETE, "DELETE FROM sessfs_node WHERE ino = ?1")
 SQL(SQL_NODE_XATTRS_DELETE, "DELETE FROM sessfs_xattr WHERE ino = ?1")

@@ -11,7 +11,8 @@
  * The file is a header, then a record a batch: its size and its digest, then the operations, each
  * as the structs of backend.h, with the bytes that they point to behind them.  A record that is not
  * whole was being written when the power failed, and ends the file.  The header has the sizes of
- * the structs and the number of kinds of operations: a program that was built with others does not take the file.
+ * the structs and the number of kinds of operations: a program that was built with others does not
+ * take the file.
  *
  * README.md tells what this lacks.
  */
