@@ -211,7 +211,9 @@ struct backend_feed {
 	bool moved;
 	bool bytes;	      /* its chunks, pieces or marks have changed, too */
 	bool added;	      /* of rows: nothing but that some were inserted */
-	bool dated;	      /* of rows: fields of the node that has them have changed, too */
+	/* Fields of a node have changed, too: of the one that has the rows; of an entry: of its
+	 * directory. */
+	bool dated;
 	int64_t first;	      /* of rows: the lowest index that was changed */
 	struct bytes session; /* of rows, and of a node that has them; data NULL: none */
 	struct bytes key;

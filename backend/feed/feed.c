@@ -79,65 +79,101 @@ int feed_pack(const struct backend_feed *feed, struct buf *bytes)
 int feed_add(struct feed_notes *notes, const struct backend_feed *feed)
 {
 	const struct backend_feed anything = { .what = BACKEND_FEED_ANYTHING, .n = feed->n };
-	size_t last;
+	size_t at;
 	int r;
 
 	if (notes->buf.size > FEED_MOST) {
 		buf_clear(&notes->buf);
+		notes->count = 0;
 		notes->much = true;
 		feed = &anything;
 	} else if (notes->much) {
 		return 0;
 	}
-	last = notes->buf.size;
+	at = notes->buf.size;
 	r = feed_pack(feed, &notes->buf);
 	if (r < 0)
 		return r;
-	notes->last = last;
+	notes->recent[notes->count++ % ARRAY_SIZE(notes->recent)] = at;
 	notes->any = true;
 	return 0;
 }
 
-/* Whether a note of a node says no more than that fields of the file have changed whose rows the
- * note before is about. */
-static bool dates(const struct backend_feed *rows, const struct backend_feed *feed)
+/* Whether a note of a node says no more than that fields of it have changed. */
+static bool is_of_fields(const struct backend_feed *feed)
 {
-	return rows->what == BACKEND_FEED_ROWS && feed->what == BACKEND_FEED_NODE && !feed->moved &&
-	       !feed->bytes && !feed->gone && feed->key.data &&
-	       same_bytes(rows->session, feed->session) && same_bytes(rows->key, feed->key) &&
-	       (!rows->dated || rows->node == feed->ino);
+	return feed->what == BACKEND_FEED_NODE && !feed->moved && !feed->bytes && !feed->gone;
 }
 
-/* One more note, or the last one if it is about the same. */
+static bool is_of_rows(const struct backend_feed *feed, const struct backend_feed *rows)
+{
+	return rows->what == BACKEND_FEED_ROWS && feed->key.data &&
+	       same_bytes(rows->session, feed->session) && same_bytes(rows->key, feed->key);
+}
+
+/* Of the file whose rows another note is about, or of the directory whose name. */
+static bool date(struct backend_feed *kept, const struct backend_feed *feed)
+{
+	bool entry = kept->what == BACKEND_FEED_ENTRY && kept->ino == feed->ino;
+	bool rows = is_of_rows(feed, kept) && (!kept->dated || kept->node == feed->ino);
+
+	if (!is_of_fields(feed) || (!entry && !rows))
+		return false;
+	kept->dated = true;
+	if (rows)
+		kept->node = feed->ino;
+	return true;
+}
+
+/* The other way round. */
+static bool date_behind(struct backend_feed *kept, const struct backend_feed *feed)
+{
+	uint64_t node = kept->ino;
+
+	if (!is_of_fields(kept) || !is_of_rows(kept, feed))
+		return false;
+	*kept = *feed;
+	kept->dated = true;
+	kept->node = node;
+	return true;
+}
+
+/* Whether a note could be made to tell of another one, too: both are about one commit. */
+static bool join(struct backend_feed *kept, const struct backend_feed *feed)
+{
+	if (date(kept, feed) || date_behind(kept, feed))
+		return true;
+	if (!same_thing(kept, feed))
+		return false;
+	kept->moved |= feed->moved;
+	kept->bytes |= feed->bytes;
+	kept->added &= feed->added;
+	kept->foreign |= feed->foreign;
+	kept->first = MIN(kept->first, feed->first);
+	kept->deleted = MIN(kept->deleted, feed->deleted);
+	kept->count += feed->count;
+	/* Of an entry that goes and comes the last is true. */
+	kept->gone = feed->gone;
+	if (feed->what == BACKEND_FEED_ENTRY)
+		kept->node = feed->node;
+	return true;
+}
+
+/* One more note, unless one of the newest can tell of it. */
 static int note(struct feed_notes *notes, const struct backend_feed *feed)
 {
-	struct backend_feed kept, before;
+	const unsigned size = ARRAY_SIZE(notes->recent);
 
-	if (!notes->any)
-		return feed_add(notes, feed);
-	before = feed_unpack(notes->buf.data + notes->last);
-	memcpy(&kept, notes->buf.data + notes->last, sizeof(kept));
-	if (dates(&before, feed)) {
-		kept.dated = true;
-		kept.node = feed->ino;
-		memcpy(notes->buf.data + notes->last, &kept, sizeof(kept));
-		return 0;
+	for (unsigned i = notes->count; i && i + size > notes->count; i--) {
+		char *at = notes->buf.data + notes->recent[(i - 1) % size];
+		struct backend_feed kept = feed_unpack(at);
+
+		if (join(&kept, feed)) {
+			memcpy(at, &kept, sizeof(kept));
+			return 0;
+		}
 	}
-	if (!same_thing(&before, feed))
-		return feed_add(notes, feed);
-	kept.moved |= feed->moved;
-	kept.bytes |= feed->bytes;
-	kept.added &= feed->added;
-	kept.foreign |= feed->foreign;
-	kept.first = MIN(kept.first, feed->first);
-	kept.deleted = MIN(kept.deleted, feed->deleted);
-	kept.count += feed->count;
-	/* Of an entry that goes and comes the last is true. */
-	kept.gone = feed->gone;
-	if (feed->what == BACKEND_FEED_ENTRY)
-		kept.node = feed->node;
-	memcpy(notes->buf.data + notes->last, &kept, sizeof(kept));
-	return 0;
+	return feed_add(notes, feed);
 }
 
 static int note_rows(struct feed_notes *notes, struct bytes session, struct bytes key,
@@ -350,8 +386,8 @@ static bool hits_rows(const struct backend_feed *feed, struct bytes session, str
 
 static bool hits_node(const struct backend_feed *feed, uint64_t ino, bool moved)
 {
-	if (feed->what == BACKEND_FEED_ROWS)
-		return feed->dated && feed->node == ino && !moved;
+	if (feed->dated && !moved && ino == feed_dated(feed))
+		return true;
 	return feed->what == BACKEND_FEED_NODE && feed->ino == ino && (feed->moved || !moved);
 }
 

@@ -15,7 +15,8 @@
 /* What has been noted; zeroed at first, ended with feed_notes_done(). */
 struct feed_notes {
 	struct buf buf;
-	size_t last; /* where the last one begins */
+	size_t recent[8]; /* where the newest begin, in turn */
+	unsigned count;	  /* of all that were added */
 	bool any;
 	bool much; /* there were more than FEED_MOST bytes: what is noted is "anything" */
 };
@@ -46,6 +47,12 @@ void feed_notes_done(struct feed_notes *notes);
 /* One as bytes, for a store that keeps it so; and from them, borrowed. */
 int feed_pack(const struct backend_feed *feed, struct buf *bytes);
 struct backend_feed feed_unpack(const char *bytes);
+
+/* Of which node a note says that it is dated. */
+static inline uint64_t feed_dated(const struct backend_feed *feed)
+{
+	return feed->what == BACKEND_FEED_ENTRY ? feed->ino : feed->node;
+}
 
 /* -ESTALE if one of these notes is about what an operation changes or depends on. */
 int feed_judge(const struct feed_notes *notes, const struct feed_state *state,

@@ -341,7 +341,8 @@ static int digest_one(void *arg, const struct backend_feed *feed)
 	case BACKEND_FEED_ENTRY:
 		notes_entry(digesting->notes, feed->ino, feed->name);
 		notes_dir(digesting->notes, feed->ino);
-		return 0;
+		dated.ino = feed->ino;
+		return feed->dated ? digest_node(digesting, &dated) : 0;
 	case BACKEND_FEED_ANYTHING:
 		return digest_anything(digesting);
 	}

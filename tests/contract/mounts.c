@@ -84,7 +84,9 @@ static int tell(void *arg, const struct backend_feed *feed)
 		buf_printf(told, " from %lld%s", (long long)feed->first,
 			   feed->added ? " added" : "");
 	if (feed->dated)
-		buf_printf(told, " dated %llu", (unsigned long long)feed->node);
+		buf_printf(told, " dated %llu",
+			   (unsigned long long)(feed->what == BACKEND_FEED_ENTRY ? feed->ino :
+										   feed->node));
 	return 0;
 }
 
@@ -166,6 +168,33 @@ Mounts(a_row_and_the_time_of_its_file_are_one_note)
 			    node_set(&other, BACKEND_MTIME, 0)),
 		     0);
 	cr_expect_str_eq(waiting(two), "rows sess/messages from 1 added, node 6 sess/o");
+}
+
+Mounts(a_name_and_the_time_of_its_directory_are_one_note)
+{
+	struct backend_node dir = plain_node(4), node = plain_node(5);
+
+	dir.mode = S_IFDIR | 0755;
+	COMMIT(one, node_put(&dir), entry_put(1, 7, BYTES("d"), 4));
+	digest(two);
+	cr_expect_eq(COMMIT(one, node_put(&node), entry_put(4, 8, BYTES("f"), 5),
+			    chunk_put(5, 0, BYTES("x")), node_set(&dir, BACKEND_MTIME, 0)),
+		     0);
+	cr_expect_str_eq(waiting(two), "node 5 moved bytes, entry 4 f dated 4");
+	cr_expect_eq(COMMIT(two, node_put(&dir)), -ESTALE);
+	cr_expect_eq(COMMIT(two, node_set(&dir, BACKEND_MTIME, 0)), 0);
+}
+
+Mounts(a_time_and_then_the_rows_of_its_file_are_one_note)
+{
+	struct backend_node node = state_node(5, S, K);
+
+	COMMIT(one, node_put(&node));
+	digest(two);
+	cr_expect_eq(COMMIT(one, node_put(&node), row_put(S, K, 3, BYTES("{}")),
+			    row_delete(S, K, 5, 6), row_put(S, K, 2, BYTES("{}"))),
+		     0);
+	cr_expect_str_eq(waiting(two), "rows sess/messages from 2 dated 5");
 }
 
 /* What is for who follows what happens, as text. */
