@@ -96,6 +96,11 @@ bool backend_hold(struct backend *backend, bool untold)
 	return backend->ops->hold && backend->ops->hold(backend, untold);
 }
 
+int backend_use(struct backend *backend, uint64_t ino, bool on)
+{
+	return backend->ops->use ? backend->ops->use(backend, ino, on) : 0;
+}
+
 int backend_lock_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		      const struct backend_lock *lock, struct backend_lock *ret_lock)
 {

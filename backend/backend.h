@@ -42,7 +42,10 @@
  *   takes no notice.  So a batch is applied only to the state that its caller has seen.
  *
  *   A file that one mount removes may be open on others.  Its node becomes an orphan then, and is
- *   deleted when every mount has digested that and none claims it (orphan_list()).
+ *   deleted when every mount has digested that and none claims it (orphan_list()).  Who removes
+ *   what nobody has asked for (a ttl, gc) leaves alone what is open anywhere: each mount says of a
+ *   file that it has it in use before it is opened (use()), and a batch may depend on none having
+ *   it (BACKEND_UNUSED).
  *
  * Conventions
  *
@@ -299,10 +302,11 @@ enum backend_op_type {
 			       * until the key is changed again; not if it has moved on */
 	/* Other mounts. */
 	BACKEND_GUARD,	 /* ino, at: the batch depends on a node, on what it is and where it lies,
-			  * and with at = 1 on everything about it; or, with session and key, on the
-			  * rows of a key and which file has them, and with at = 1 on no orphan
-			  * having it, -EEXIST if one has; with nothing of these on this mount being
-			  * alone, -ESTALE if it is not */
+			  * with at = 1 on everything about it, with BACKEND_UNUSED also on no mount
+			  * having it in use; or, with session and key, on the rows of a key and
+			  * which file has them, and with at = 1 on no orphan having it, -EEXIST if
+			  * one has; with nothing of these on this mount being alone, -ESTALE if it
+			  * is not */
 	BACKEND_CLAIM,	 /* ino: this mount needs an orphan, if it is there still */
 	BACKEND_UNCLAIM, /* ino: and no more */
 	BACKEND_LEASE, /* ino, at, to: so many inode numbers and ids of entries (to) as come behind
@@ -318,6 +322,10 @@ enum backend_op_type {
 			  * so, -ENOTEMPTY when there are rows */
 	BACKEND_OP_TYPES,
 };
+
+/* What BACKEND_GUARD says in at.  -EBUSY: a mount has the file in use (use()).  -EAGAIN: one that
+ * was alone until now has not told which it has, and will within a second if it is not stopped. */
+enum { BACKEND_UNUSED = 2 };
 
 struct backend_op {
 	enum backend_op_type type;
@@ -552,7 +560,7 @@ struct backend_ops {
 	 * without quotas: backend_set_quota(). */
 	void (*set_quota)(struct backend *backend, uint64_t max_size);
 
-	/* Whether other mounts have the store now.  NULL: never, as the eight that follow, which
+	/* Whether other mounts have the store now.  NULL: never, as the nine that follow, which
 	 * may be called through backend_...() then. */
 	bool (*is_shared)(struct backend *backend);
 	/* Whether it is this mount that does what one mount at a time has to do, such as removing
@@ -566,6 +574,13 @@ struct backend_ops {
 	 * it need not.  While it says so, nobody else is granted one.  Returns whether there may
 	 * come to be others. */
 	bool (*hold)(struct backend *backend, bool untold);
+	/* This mount has a file in use from now on, or (on is false) no more; one that is in use
+	 * does not come to be again.  As long as it is, no batch is applied, of whatever mount,
+	 * that depends on the opposite (BACKEND_UNUSED).  -ESTALE, and it is not in use: other
+	 * mounts have left something that was not digested, or are about to, which may be that it
+	 * was removed.  It waits for no other mount, and costs one that is alone next to
+	 * nothing. */
+	int (*use)(struct backend *backend, uint64_t ino, bool on);
 	/* One of another mount that is in the way of a lock.  -ENOENT. */
 	int (*lock_find)(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 			 const struct backend_lock *lock, struct backend_lock *ret_lock);
@@ -659,6 +674,7 @@ int backend_feed_list(struct backend *backend, struct backend_snapshot *snapshot
 		      backend_feed_fn *fn, void *arg);
 void backend_turn(struct backend *backend, bool take);
 bool backend_hold(struct backend *backend, bool untold);
+int backend_use(struct backend *backend, uint64_t ino, bool on);
 int backend_lock_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		      const struct backend_lock *lock, struct backend_lock *ret_lock);
 /* Of the locks of another mount, the first that is in the way of a lock; false: none is. */

@@ -60,6 +60,11 @@ bool wrapper_hold(struct backend *backend, bool untold)
 	return backend_hold(wrapper_inner(backend), untold);
 }
 
+int wrapper_use(struct backend *backend, uint64_t ino, bool on)
+{
+	return backend_use(wrapper_inner(backend), ino, on);
+}
+
 void wrapper_feed_done(struct backend *backend, uint64_t n)
 {
 	backend_feed_done(wrapper_inner(backend), n);

@@ -31,6 +31,7 @@ bool wrapper_is_shared(struct backend *backend);
 void wrapper_turn(struct backend *backend, bool take);
 bool wrapper_on_duty(struct backend *backend);
 bool wrapper_hold(struct backend *backend, bool untold);
+int wrapper_use(struct backend *backend, uint64_t ino, bool on);
 void wrapper_feed_done(struct backend *backend, uint64_t n);
 int wrapper_copy(struct backend *backend, const char *new_store, const struct backend_copy *copy);
 
@@ -45,6 +46,7 @@ int wrapper_copy(struct backend *backend, const char *new_store, const struct ba
 	.on_duty = wrapper_on_duty,                                                                \
 	.turn = wrapper_turn,                                                                      \
 	.hold = wrapper_hold,                                                                      \
+	.use = wrapper_use,                                                                        \
 	.feed_done = wrapper_feed_done,                                                            \
 	.copy = wrapper_copy
 /* clang-format on */

@@ -420,7 +420,7 @@ static int apply_lease(struct transaction *transaction, const struct backend_op 
 
 static int apply_guard(struct transaction *transaction, const struct backend_op *op)
 {
-	return memory_feed_guard(transaction->map, op, transaction->shared);
+	return memory_feed_guard(transaction->memory, transaction->map, op, transaction->shared);
 }
 
 struct recipe {

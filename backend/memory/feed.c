@@ -318,6 +318,23 @@ bool memory_hold(struct backend *backend, bool untold)
 	return true;
 }
 
+int memory_use(struct backend *backend, uint64_t ino, bool on)
+{
+	struct memory *memory = memory_of(backend);
+	struct memory_store *store = memory->store;
+	int r = 0;
+
+	pthread_mutex_lock(&store->commit_lock);
+	if (!on)
+		uses_remove(&memory->uses, ino);
+	else if (memory_feed_waits(memory, store->map))
+		r = -ESTALE;
+	else
+		r = uses_add(&memory->uses, ino);
+	pthread_mutex_unlock(&store->commit_lock);
+	return r;
+}
+
 int memory_feed_judge_locks(const struct memory *memory, const struct map *map, uint64_t ino,
 			    struct bytes locks)
 {
@@ -417,11 +434,26 @@ int memory_orphan_find(struct backend *backend, struct backend_snapshot *snapsho
 	return r < 0 ? r : backend_node_copy(&node, ret_node);
 }
 
-int memory_feed_guard(const struct map *map, const struct backend_op *op, bool shared)
+/* Under commit_lock. */
+static bool is_in_use(const struct memory *memory, uint64_t ino)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&memory->store->map_lock);
+	for (const struct memory *mount = memory->store->first; mount; mount = mount->next)
+		found |= uses_has(&mount->uses, ino);
+	pthread_mutex_unlock(&memory->store->map_lock);
+	return found;
+}
+
+int memory_feed_guard(const struct memory *memory, const struct map *map,
+		      const struct backend_op *op, bool shared)
 {
 	struct backend_node orphan;
 
+	if (!op->session.data && op->ino)
+		return op->at == BACKEND_UNUSED && is_in_use(memory, op->ino) ? -EBUSY : 0;
 	if (!op->session.data)
-		return !op->ino && shared ? -ESTALE : 0;
+		return shared ? -ESTALE : 0;
 	return op->at && find_orphan(map, op->session, op->key, &orphan) == 0 ? -EEXIST : 0;
 }

@@ -12,6 +12,7 @@
 #include "backend/memory/key.h"
 #include "backend/memory/map.h"
 #include "backend/slots.h"
+#include "backend/uses.h"
 
 struct backend_snapshot {
 	struct map *map;
@@ -40,6 +41,7 @@ struct memory {
 	uint64_t mount;
 	_Atomic uint64_t cursor; /* how far it has digested what the others have left */
 	_Atomic bool untold;	 /* it holds locks that are not in the store */
+	struct uses uses;	 /* files that it has in use; commit_lock */
 	int wake;		 /* an eventfd */
 };
 
@@ -67,7 +69,8 @@ int memory_feed_collect(const struct memory *memory, const struct map *map,
 			struct feed_notes *notes);
 bool memory_feed_waits(const struct memory *memory, const struct map *map);
 /* What of BACKEND_GUARD is not judged by notes. */
-int memory_feed_guard(const struct map *map, const struct backend_op *op, bool shared);
+int memory_feed_guard(const struct memory *memory, const struct map *map,
+		      const struct backend_op *op, bool shared);
 /* A mount is going: nothing is claimed by it any more. */
 void memory_feed_leave(struct memory *memory);
 /* Wake the other mounts.  Under map_lock. */
@@ -80,6 +83,7 @@ int memory_feed_judge_locks(const struct memory *memory, const struct map *map, 
 bool memory_is_shared(struct backend *backend);
 bool memory_on_duty(struct backend *backend);
 bool memory_hold(struct backend *backend, bool untold);
+int memory_use(struct backend *backend, uint64_t ino, bool on);
 void memory_feed_done(struct backend *backend, uint64_t n);
 
 /* A node's value: the struct, then the bytes of session, key and target.  Borrows from value. */

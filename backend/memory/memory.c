@@ -28,6 +28,7 @@ static void memory_close(struct backend *backend)
 	left = --store->mounts;
 	pthread_mutex_unlock(&store->map_lock);
 	close(memory->wake);
+	uses_done(&memory->uses);
 	free(memory);
 	if (left)
 		return;
@@ -148,6 +149,7 @@ static const struct backend_ops memory_ops = {
 	.is_shared = memory_is_shared,
 	.on_duty = memory_on_duty,
 	.hold = memory_hold,
+	.use = memory_use,
 	.feed_done = memory_feed_done,
 #define READ(slot, ...) .slot = memory_##slot,
 #define READ_ROWS READ

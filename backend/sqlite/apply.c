@@ -293,8 +293,10 @@ static int apply_guard(struct sqlite_conn *conn, const struct backend_op *op, co
 	int r;
 
 	(void)now;
+	if (!op->session.data && op->ino)
+		return op->at == BACKEND_UNUSED ? sqlite_uses_exclude(conn->store, op->ino) : 0;
 	if (!op->session.data)
-		return op->ino == 0 && sqlite_mounts_shared(conn->store) ? -ESTALE : 0;
+		return sqlite_mounts_shared(conn->store) ? -ESTALE : 0;
 	r = op->at ? sqlite_read_orphan(conn, op->session, op->key, &orphan) : -ENOENT;
 	return r == -ENOENT ? 0 : r < 0 ? r : -EEXIST;
 }

@@ -299,6 +299,7 @@ int sqlite_change_wait(struct backend *backend, int timeout_ms)
 		if (sqlite_mounts_asked(store))
 			sqlite_snapshot_kept(store, BACKEND_KEEP_NEWER);
 		r = ask(store, &version);
+		sqlite_uses_look(store, r == 0);
 		if (r > 0)
 			sqlite_keeper_others(store);
 		if (r)

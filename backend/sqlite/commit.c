@@ -254,6 +254,7 @@ static int run_group(struct sqlite *store, struct sqlite_request *first, struct 
 		sqlite_conn_rollback(&store->writer);
 		store->ino_noted = 0; /* for sure */
 	}
+	sqlite_uses_admit(store);
 	feed_notes_done(&transaction.waiting);
 	feed_notes_done(&transaction.notes);
 	return r;

@@ -98,6 +98,7 @@ static void sqlite_close(struct backend *backend)
 	pthread_mutex_destroy(&store->queue.lock);
 	pthread_mutex_destroy(&store->version_lock);
 	pthread_mutex_destroy(&store->mounts.lock);
+	sqlite_uses_done(store);
 	pthread_mutex_destroy(&store->keeper.lock);
 	pthread_mutex_destroy(&store->keeper.sync_lock);
 	pthread_mutex_destroy(&store->keeper.checkpoint_lock);
@@ -125,6 +126,7 @@ static const struct backend_ops sqlite_ops = {
 	.on_duty = sqlite_on_duty,
 	.turn = sqlite_turn,
 	.hold = sqlite_hold,
+	.use = sqlite_use,
 	.feed_done = sqlite_feed_done,
 #define READ(slot, ...) .slot = sqlite_##slot,
 #define READ_ROWS READ
@@ -152,6 +154,7 @@ static int allocate(const struct backend_options *options, struct sqlite **ret_s
 	pthread_mutex_init(&store->queue.lock, NULL);
 	pthread_mutex_init(&store->version_lock, NULL);
 	pthread_mutex_init(&store->mounts.lock, NULL);
+	sqlite_uses_init(store);
 	pthread_mutex_init(&store->keeper.lock, NULL);
 	pthread_mutex_init(&store->keeper.sync_lock, NULL);
 	pthread_mutex_init(&store->keeper.checkpoint_lock, NULL);

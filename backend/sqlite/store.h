@@ -22,6 +22,7 @@
  *   apply.c   operations as SQL
  *   changes.c others' changes: listing them, waiting for them
  *   mounts.c  which mounts have the store
+ *   uses.c    which files are in use on which
  *   setting.c  what the store says for all of them
  *   feed.c    what mounts leave for each other
  *   join.c    a layer below SQLite: one write a transaction, a WAL that grows ahead
@@ -36,8 +37,8 @@
  *   error.c   SQLITE_* to -errno, and the sentences
  *
  * Lock order: queue.lock (or being the writer) before kept.lock before pool.lock before
- * version_lock; keeper.lock, keeper.sync_lock and keeper.checkpoint_lock are leaves.  With
- * kept.lock held the tree begins and ends snapshots.
+ * version_lock; uses.lock, keeper.lock, keeper.sync_lock and keeper.checkpoint_lock are leaves.
+ * With kept.lock held the tree begins and ends snapshots.
  */
 
 #include <pthread.h>
@@ -50,6 +51,7 @@
 #include "backend/sqlite/conn.h"
 #include "backend/sqlite/file.h"
 #include "backend/sqlite/layout.h"
+#include "backend/sqlite/uses.h"
 #include "src/base/log-pause.h"
 
 enum {
@@ -147,6 +149,7 @@ struct sqlite {
 		pthread_mutex_t lock;
 		unsigned turns; /* threads that have the turn, which the mount has then */
 	} mounts;
+	struct sqlite_uses uses;
 
 	/* data_version is a number of one connection, so one connection answers for all. */
 	pthread_mutex_t version_lock;

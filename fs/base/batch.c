@@ -256,19 +256,24 @@ void batch_change_apart(struct batch *batch, struct bytes session, struct bytes 
 	op->to = first;
 }
 
-static void batch_of_node(struct batch *batch, enum backend_op_type type, uint64_t ino, bool all)
+static void batch_of_node(struct batch *batch, enum backend_op_type type, uint64_t ino, int64_t at)
 {
 	struct backend_op *op = batch_add(batch, type);
 
 	if (!op)
 		return;
 	op->ino = ino;
-	op->at = all;
+	op->at = at;
 }
 
 void batch_guard(struct batch *batch, uint64_t ino, bool all)
 {
 	batch_of_node(batch, BACKEND_GUARD, ino, all);
+}
+
+void batch_guard_unused(struct batch *batch, uint64_t ino)
+{
+	batch_of_node(batch, BACKEND_GUARD, ino, BACKEND_UNUSED);
 }
 
 static void guard_key(struct batch *batch, struct bytes session, struct bytes key, bool free)
@@ -294,17 +299,17 @@ void batch_guard_key(struct batch *batch, struct bytes session, struct bytes key
 
 void batch_guard_alone(struct batch *batch)
 {
-	batch_of_node(batch, BACKEND_GUARD, 0, false);
+	batch_of_node(batch, BACKEND_GUARD, 0, 0);
 }
 
 void batch_claim(struct batch *batch, uint64_t ino)
 {
-	batch_of_node(batch, BACKEND_CLAIM, ino, false);
+	batch_of_node(batch, BACKEND_CLAIM, ino, 0);
 }
 
 void batch_unclaim(struct batch *batch, uint64_t ino)
 {
-	batch_of_node(batch, BACKEND_UNCLAIM, ino, false);
+	batch_of_node(batch, BACKEND_UNCLAIM, ino, 0);
 }
 
 void batch_lease(struct batch *batch, uint64_t ino, uint64_t entry, uint64_t count)

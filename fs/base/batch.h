@@ -65,6 +65,9 @@ void batch_change_apart(struct batch *batch, struct bytes session, struct bytes 
 
 /* The batch depends on a node: on what it is and where it lies, or on everything about it. */
 void batch_guard(struct batch *batch, uint64_t ino, bool all);
+/* It depends on everything about a file, and on no mount having it in use: -EBUSY, -EAGAIN
+ * (BACKEND_UNUSED). */
+void batch_guard_unused(struct batch *batch, uint64_t ino);
 /* It depends on the rows of a key, whether or not it changes any. */
 void batch_guard_rows(struct batch *batch, struct bytes session, struct bytes key);
 /* And on no file having been unlinked that has left the key: -EEXIST. */

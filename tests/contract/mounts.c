@@ -501,6 +501,116 @@ Mounts(who_has_locks_that_he_has_not_told_keeps_all_others_out)
 	cr_expect_eq(COMMIT(two, lock(&reader, 1)), 0);
 }
 
+static struct backend_op guard_unused(uint64_t ino)
+{
+	return (struct backend_op){ .type = BACKEND_GUARD, .ino = ino, .at = BACKEND_UNUSED };
+}
+
+/* Who was alone sees that it is no more. */
+static void look_around(struct backend *backend)
+{
+	while (backend->ops->change_wait(backend, 0))
+		;
+}
+
+Mounts(what_anybody_has_in_use_nobody_removes)
+{
+	struct backend_node node = plain_node(5), other = plain_node(6);
+
+	COMMIT(one, node_put(&node), node_put(&other));
+	digest(two);
+	look_around(one);
+	cr_expect_eq(COMMIT(one, guard_unused(5)), 0);
+	cr_expect_eq(backend_use(two, 5, true), 0);
+	cr_expect_eq(COMMIT(one, guard_unused(5)), -EBUSY);
+	cr_expect_eq(COMMIT(one, guard_unused(6), guard_unused(5), node_delete(6)), -EBUSY);
+	cr_expect_eq(COMMIT(two, guard_unused(5)), -EBUSY, "one's own");
+	cr_expect_eq(COMMIT(one, guard_unused(6)), 0);
+	cr_expect_eq(backend_use(one, 5, true), 0, "several may use it");
+	cr_expect_eq(backend_use(two, 5, false), 0);
+	cr_expect_eq(COMMIT(two, guard_unused(5)), -EBUSY);
+	cr_expect_eq(backend_use(one, 5, false), 0);
+	cr_expect_eq(COMMIT(two, guard_unused(5)), 0);
+	cr_expect_eq(backend_use(two, 6, true), 0, "what was looked at is free again");
+	cr_expect_eq(COMMIT(one, guard_unused(6)), -EBUSY);
+	shut(two);
+	cr_expect_eq(COMMIT(one, guard_unused(6)), 0, "who has ended uses nothing");
+}
+
+Mounts(nobody_comes_to_use_what_was_removed_before_he_knows)
+{
+	struct backend_node node = plain_node(5);
+
+	COMMIT(one, node_put(&node));
+	digest(two);
+	look_around(one);
+	cr_expect_eq(COMMIT(one, guard_unused(5), node_delete(5)), 0);
+	cr_expect_eq(backend_use(two, 5, true), -ESTALE);
+	cr_expect_eq(COMMIT(one, guard_unused(5)), 0, "it is not in use");
+	digest(two);
+	cr_expect_eq(backend_use(two, 5, true), 0);
+	cr_expect_eq(COMMIT(one, guard_unused(5)), -EBUSY);
+}
+
+Mounts(a_batch_that_was_not_told_of_a_change_removes_nothing)
+{
+	struct backend_node node = plain_node(5);
+
+	COMMIT(one, node_put(&node));
+	digest(two);
+	look_around(one);
+	COMMIT(two, xattr_put(5, BYTES("user.a"), BYTES("1")));
+	cr_expect_eq(COMMIT(one, guard_unused(5)), -ESTALE);
+}
+
+static void use_meanwhile(void *arg)
+{
+	*(int *)arg = backend_use(two, 5, true);
+}
+
+Test(mounts, that_come_to_use_a_file_while_it_is_removed_fail_at_once, .fini = close_stores)
+{
+	struct backend_node node = plain_node(5);
+	const struct backend_op ops[] = { guard_unused(5), node_delete(5) };
+	int result = 0;
+	struct backend_batch batch = { .ops = ops,
+				       .count = ARRAY_SIZE(ops),
+				       .visible = use_meanwhile,
+				       .visible_arg = &result };
+
+	one = open_at(scratch_path("store.db"), &shared);
+	two = open_at(scratch_path("store.db"), &shared);
+	COMMIT(one, node_put(&node));
+	digest(two);
+	cr_expect_eq(one->ops->commit(one, &batch, 0), 0);
+	cr_expect_eq(result, -ESTALE);
+	cr_expect_eq(backend_use(two, 5, true), -ESTALE, "it has to be heard of");
+	digest(two);
+	cr_expect_eq(backend_use(two, 5, true), 0);
+}
+
+Test(mounts, that_were_alone_are_waited_for, .fini = close_stores)
+{
+	one = open_at(scratch_path("store.db"), &shared);
+	look_around(one);
+	cr_expect_eq(backend_use(one, 5, true), 0);
+	cr_expect_eq(backend_use(one, 7, true), 0);
+	cr_expect_eq(backend_use(one, 7, false), 0);
+	two = open_at(scratch_path("store.db"), &shared);
+	cr_expect_eq(COMMIT(two, guard_unused(5)), -EAGAIN);
+	cr_expect_eq(COMMIT(two, guard_unused(6)), -EAGAIN);
+	cr_expect_eq(backend_use(one, 7, true), 0);
+	look_around(one);
+	cr_expect_eq(COMMIT(two, guard_unused(5)), -EBUSY);
+	cr_expect_eq(COMMIT(two, guard_unused(6)), 0);
+	cr_expect_eq(COMMIT(two, guard_unused(7)), -EBUSY);
+	cr_expect_eq(COMMIT(two, guard_unused(UINT64_C(1) << 62)), 0);
+	shut(two);
+	look_around(one);
+	two = open_at(scratch_path("store.db"), &shared);
+	cr_expect_eq(COMMIT(two, guard_unused(6)), -EAGAIN, "it was alone again");
+}
+
 Mounts(a_setting_of_one_is_the_other_s_too_and_wakes_it)
 {
 	while (two->ops->change_wait(two, 0))

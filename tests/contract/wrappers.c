@@ -182,6 +182,9 @@ static void pass_on_what_mounts_do(int (*wrapper)(struct backend *, struct backe
 		.ino = 5,
 		.data = bytes_make((const char *)&lock, sizeof(lock)),
 	};
+	const struct backend_op removing = { .type = BACKEND_GUARD,
+					     .ino = 5,
+					     .at = BACKEND_UNUSED };
 	struct backend_snapshot *snapshot;
 	unsigned told = 0, listed = 0;
 
@@ -204,6 +207,8 @@ static void pass_on_what_mounts_do(int (*wrapper)(struct backend *, struct backe
 	backend_node_done(&found);
 	backend_feed_done(backend, 1);
 	cr_expect_eq(snapshot_error(backend), 0);
+	cr_expect_eq(backend_use(backend, 5, true), 0);
+	cr_expect_eq(COMMIT(two, removing), -EBUSY);
 	backend_close(two);
 	backend_close(backend);
 }
