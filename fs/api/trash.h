@@ -52,8 +52,8 @@ typedef int trash_fn(void *arg, const struct trash_item *item);
 int trash_list(struct backend *backend, struct backend_snapshot *snapshot, trash_fn *fn, void *arg);
 
 /* Into the trash, for grace, unless something in the session has changed since (-ECANCELED; the
- * kernel makes something else of -EAGAIN) or somebody has a file of it open (-EBUSY).  name: of its
- * directory. */
+ * kernel makes something else of -EAGAIN) or somebody has a file of it open, on any mount (-EBUSY).
+ * name: of its directory. */
 int tree_trash(struct tree *tree, struct bytes name, int64_t since, int64_t grace);
 /* Back to where it was; -EEXIST when there is a session of that name or id. */
 int tree_trash_undo(struct tree *tree, uint64_t id);

@@ -94,6 +94,7 @@ struct inode {
 	struct inode *parent;	  /* of a directory, counted; NULL for the root; tree.lock */
 	char *name;		  /* of a directory; tree.lock */
 	struct handle *open;	  /* its handles */
+	unsigned uses;		  /* handles, and those that are just being opened */
 	struct dates dates;	  /* of rows that are written to the state file; dates.h */
 	bool undated;		  /* made here, and nobody has said since how to date its rows */
 	bool gone;		  /* its node was deleted from the store */

@@ -101,6 +101,7 @@ struct tree {
 	_Atomic unsigned buffered;  /* chunks with small writes; content/file.c */
 	_Atomic bool direct_mmap;   /* the kernel can map files that bypass the page cache */
 	pthread_mutex_t trash_lock; /* one order of the trash at a time; before lock */
+	bool untold;		    /* a mount has not told what it has in use; trash_lock */
 	/* expire.c; the lock is a leaf. */
 	pthread_t expirer;
 	pthread_mutex_t expire_lock;

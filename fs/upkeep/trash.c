@@ -22,8 +22,10 @@
  *   leaves them alone.
  *
  *   To the running tree it is as if all of the session had been unlinked: its inodes are gone, and
- *   the kernel forgets the name.  So a session of which somebody has a file open stays.  Who works
- *   in one of its directories finds nothing there any more, as after an rm -r.
+ *   the kernel forgets the name.  So a session of which somebody has a file open stays, on whatever
+ *   mount: before a file is opened, its mount says that it has it in use (backend_use()), and the
+ *   batch depends on nobody having any.  Who works in one of its directories finds nothing there
+ *   any more, as after an rm -r.
  *
  *   What is purged gets "REMOVED 0 NAME" first: from then on it cannot come back, and what is
  *   left of it after a crash goes the next time.  Then it goes in parts, files before the
@@ -41,10 +43,15 @@
 #include "fs/inode/aparts.h"
 #include "fs/tree/tree.h"
 #include "fs/upkeep/trash-internal.h"
+#include "src/base/tick.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
+
+static const int64_t TELL_NS = INT64_C(3000000000); /* for a mount to tell what it has in use */
+static const struct timespec TELL_PAUSE = { .tv_nsec = 5000000 };
 
 struct trashing {
 	struct tree *tree;
@@ -176,6 +183,19 @@ static void emit_files(struct trashing *trashing)
 	}
 }
 
+/* Other mounts may be at work in it as well, and make or change something. */
+static void guard_family(struct trashing *trashing)
+{
+	for (size_t i = 0; i < trashing->family.count; i++) {
+		const struct backend_node *node = &trashing->family.item[i].node;
+
+		if (S_ISDIR(node->mode))
+			batch_guard(&trashing->batch, node->ino, true);
+		else
+			batch_guard_unused(&trashing->batch, node->ino);
+	}
+}
+
 /* Gone to who still has it in mind. */
 static void lose(struct tree *tree, uint64_t ino)
 {
@@ -203,6 +223,7 @@ static int trash_commit(struct trashing *trashing)
 	if (r < 0)
 		return r;
 	view_end(&trashing->view);
+	guard_family(trashing);
 	emit_files(trashing);
 	node.kind = BACKEND_ORDINARY;
 	node.parent = BACKEND_TRASH;
@@ -248,6 +269,20 @@ static int trash_once(struct tree *tree, struct bytes name, int64_t since, int64
 	return 0;
 }
 
+/* Until each mount has told what it has in use; one that is stopped is waited for only once. */
+static int trash_now(struct tree *tree, struct bytes name, int64_t since, int64_t grace,
+		     struct notes *notes)
+{
+	int64_t until = tree->untold ? 0 : tick_now() + TELL_NS;
+	int r;
+
+	while ((r = TREE_RETRY(tree, trash_once(tree, name, since, grace, notes))) == -EAGAIN &&
+	       tick_now() < until)
+		nanosleep(&TELL_PAUSE, NULL);
+	tree->untold = r == -EAGAIN;
+	return r == -EAGAIN ? -EBUSY : r;
+}
+
 int tree_trash(struct tree *tree, struct bytes name, int64_t since, int64_t grace)
 {
 	struct notes notes = { 0 };
@@ -256,7 +291,7 @@ int tree_trash(struct tree *tree, struct bytes name, int64_t since, int64_t grac
 	if (tree->options.read_only)
 		return -EROFS;
 	pthread_mutex_lock(&tree->trash_lock);
-	r = TREE_RETRY(tree, trash_once(tree, name, since, grace, &notes));
+	r = trash_now(tree, name, since, grace, &notes);
 	pthread_mutex_unlock(&tree->trash_lock);
 	notes_send(&notes, tree, NOTIFY_LATER);
 	return r;

@@ -154,27 +154,30 @@ static int open_heed(struct tree *tree, const struct inode *inode)
 	return tree->taker.late ? inode_view_begin(tree, inode, &view) : 0;
 }
 
-/* 1 when the name is to be looked up again: the file was replaced or removed since and nobody kept
- * its bytes, or another face is to be opened. */
-static int open_once(struct tree *tree, struct handle *handle, unsigned number, pid_t pid,
+/* Before a file is opened, so that no mount puts its session into the trash; under inode.lock.
+ * -ESTALE: one may just have done so. */
+static int use_begin(struct tree *tree, struct inode *inode)
+{
+	int r = inode->uses ? 0 : backend_use(tree->backend, inode->ino, true);
+
+	inode->uses += r == 0;
+	return r;
+}
+
+static void use_end(struct tree *tree, struct inode *inode)
+{
+	if (--inode->uses == 0)
+		backend_use(tree->backend, inode->ino, false);
+}
+
+/* Of a file that is in use: as open_once(). */
+static int open_used(struct tree *tree, struct handle *handle, unsigned number, pid_t pid,
 		     bool *ret_changed, struct notes *notes)
 {
 	struct inode *inode = handle->inode;
-	WITH_HANDLE_LOCK(handle); /* once it is staged, the tree's own thread may look at it */
-	bool cuts = handle->flags & O_TRUNC;
-	WITH_CHANGE(cuts ? tree : NULL, cuts ? inode : NULL);
-	WITH_READ_LOCK(tree);
-	WITH_INODE_LOCK(inode);
 	struct face *face;
-	int r = 0;
+	int r = open_heed(tree, inode);
 
-	if (inode_is_leaving(tree, inode))
-		return -ESTALE;
-	if (inode->gone && !inode->orphaned)
-		return 1;
-	if (inode->apart && !inode->orphaned)
-		return -EIO;
-	r = open_heed(tree, inode);
 	if (r < 0)
 		return r;
 	face = open_face(tree, handle, number, pid);
@@ -209,6 +212,34 @@ static int open_once(struct tree *tree, struct handle *handle, unsigned number, 
 		handle->next->link = &handle->next;
 	inode->open = handle;
 	return 0;
+}
+
+/* 1 when the name is to be looked up again: the file was replaced or removed since and nobody kept
+ * its bytes, or another face is to be opened. */
+static int open_once(struct tree *tree, struct handle *handle, unsigned number, pid_t pid,
+		     bool *ret_changed, struct notes *notes)
+{
+	struct inode *inode = handle->inode;
+	WITH_HANDLE_LOCK(handle); /* once it is staged, the tree's own thread may look at it */
+	bool cuts = handle->flags & O_TRUNC;
+	WITH_CHANGE(cuts ? tree : NULL, cuts ? inode : NULL);
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	int r;
+
+	if (inode_is_leaving(tree, inode))
+		return -ESTALE;
+	if (inode->gone && !inode->orphaned)
+		return 1;
+	if (inode->apart && !inode->orphaned)
+		return -EIO;
+	r = use_begin(tree, inode);
+	if (r < 0)
+		return r;
+	r = open_used(tree, handle, number, pid, ret_changed, notes);
+	if (r != 0)
+		use_end(tree, inode);
+	return r;
 }
 
 static struct writing *writing_new(struct inode *inode)
@@ -440,6 +471,7 @@ static void handle_close(struct tree *tree, struct handle *handle)
 		*handle->link = handle->next;
 		if (handle->next)
 			handle->next->link = handle->link;
+		use_end(tree, inode);
 		if (handle->keeps)
 			kept_closed(tree);
 		if (!is_written(inode))

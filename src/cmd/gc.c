@@ -9,9 +9,9 @@
  *
  * Nobody's session is taken away from under his hands.  What is looked at here is old the moment it
  * was read, so each order says since when nothing may have changed, and the tree that removes it
- * judges again: a session that has changed, or of which a file is open there, stays.  An agent that
- * opens its files for each write looks like nobody in between; so without --older-than what has
- * changed in the last ten minutes stays, too.
+ * judges again: a session that has changed, or of which a file is open on any mount, stays.  An
+ * agent that opens its files for each write looks like nobody in between; so without --older-than
+ * what has changed in the last ten minutes stays, too.
  *
  * Every session is one transaction.  A run that is killed has removed some, and the next one goes
  * on.

@@ -232,6 +232,24 @@ def test_each_verb_that_writes_does_so_beside_a_mount_that_only_a_sandbox_has(bo
     same(os.path.exists(f"{mount.store}-mounts"), False, "who is there is still written down")
 
 
+def test_gc_leaves_what_is_open_on_a_mount_that_only_a_sandbox_has(box):
+    with only_elsewhere(box) as (mount, root):
+
+        def collects(action):
+            done = box.sessfs("gc", "--older-than=0s", mount.store, check=True)
+            return done.stdout.split()[:1] == [action]
+
+        with open(f"{root}/s/note.txt", "ab", buffering=0) as file:
+            file.write(b"1\n")
+            assert collects(b"keep"), "it was removed"
+            file.write(b"2\n")
+        eventually(lambda: collects(b"remove"), "it is removed")
+        eventually(lambda: os.listdir(root) == [], "it is gone")
+        box.sessfs("gc", "--undo", mount.store, check=True)
+        eventually(lambda: shown(f"{root}/s/note.txt") == b"1\n2\n", "it is back")
+        mount.check()
+
+
 def test_what_the_mount_holds_back_and_what_a_verb_appends_are_both_there(box):
     """The mount was alone when it was written to, and so holds small writes in memory."""
     with only_elsewhere(box) as (mount, root):

@@ -13,6 +13,7 @@ import contextlib
 import errno
 import fcntl
 import json
+import mmap
 import os
 import random
 import signal
@@ -393,6 +394,43 @@ def test_a_session_that_one_puts_into_the_trash_is_gone_on_all_and_comes_back(bo
             same_trees(expected, tree(mount.path))
         same(sorted(os.listdir(inside)), sorted(os.listdir(mounts[1].at("s"))), "names in it")
     os.close(inside)
+    at_rest(mounts)
+
+
+def test_a_session_stays_as_long_as_a_file_of_it_is_open_on_any_mount(box):
+    mounts = several(box, 3)
+    names = ("l.jsonl", "note.txt")
+    expected = b""
+
+    def collects(action):
+        done = box.sessfs("gc", "--older-than=0s", mounts[0].store, check=True)
+        return done.stdout.split()[:1] == [action]
+
+    for number, mount in enumerate(mounts):
+        with contextlib.ExitStack() as stack:
+            files = [stack.enter_context(open(mount.at("s", n), "ab", 0)) for n in names]
+            assert collects(b"keep"), f"it was removed under mount {number}"
+            for file in files:
+                file.write(b"%d\n" % number)
+            expected += b"%d\n" % number
+    for mount in mounts:
+        same([read(mount.at("s", n)) for n in names], [expected] * 2, "what was written")
+    with open(mounts[1].at("s", "note.txt"), "rb"):
+        os.kill(mounts[1].pid, signal.SIGSTOP)
+        try:
+            assert collects(b"keep"), "it was removed under a mount that is stopped"
+        finally:
+            os.kill(mounts[1].pid, signal.SIGCONT)
+    with open(mounts[2].at("s", "note.txt"), "rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+    assert collects(b"keep"), "it was removed under a mapping"
+    same(mapped[:], expected, "what is mapped")
+    mapped.close()
+    eventually(lambda: collects(b"remove"), "it is removed")
+    box.sessfs("gc", "--undo", mounts[0].store, check=True)
+    for mount in mounts:
+        eventually(lambda at=mount.path: os.listdir(at) == ["s"], "it is back", 2)
+        same([read(mount.at("s", n)) for n in names], [expected] * 2, "what is back")
     at_rest(mounts)
 
 

@@ -111,6 +111,78 @@ Many(a_session_that_one_puts_into_the_trash_is_gone_for_the_other_until_it_comes
 	ON(1) for (size_t i = 0; i < ARRAY_SIZE(paths); i++) forget(known[i]);
 }
 
+static int trashed(const char *name)
+{
+	return tree_trash(world_tree, bytes_str(name), INT64_MAX, TRASH_GRACE);
+}
+
+Many(a_session_stays_as_long_as_a_file_of_it_is_open_on_any_mount)
+{
+	struct handle *handle[2];
+
+	ON(0) make_dir("s/d");
+	ON(0) save("s/d/o", "text");
+	for (int i = 0; i < 2; i++) {
+		ON(i) handle[0] = open_at("s/d/l.jsonl", O_WRONLY | O_CREAT | O_APPEND);
+		ON(i) handle[1] = open_at("s/d/o", O_RDONLY);
+		ON(!i) cr_expect_eq(trashed("s"), -EBUSY);
+		ON(i) append_to(handle[0], "1\n");
+		ON(i) close_handle(handle[0]);
+		ON(!i) cr_expect_eq(trashed("s"), -EBUSY);
+		ON(i) cr_expect_str_eq(read_by(handle[1]), "text");
+		ON(i) close_handle(handle[1]);
+	}
+	cr_expect_str_eq(rows_of("s", "d/l"), "0=1 1=1");
+	ON(0) cr_expect_eq(trashed("s"), 0);
+	cr_expect_str_eq(keys(), "");
+}
+
+static struct handle *opened;
+
+static void open_list(void)
+{
+	opened = open_at("s/d/l.jsonl", O_WRONLY | O_APPEND);
+}
+
+static void create_file(void)
+{
+	opened = open_at("s/d/new", O_WRONLY | O_CREAT);
+}
+
+Many(a_session_stays_when_a_file_of_it_is_opened_while_it_is_about_to_go)
+{
+	many_fn *const ways[] = { open_list, create_file };
+
+	ON(0) make_dir("s/d");
+	ON(0) append("s/d/l.jsonl", "1\n");
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+		many_meanwhile(0, 1, ways[i]);
+		ON(0) cr_expect_eq(trashed("s"), -EBUSY);
+		ON(1) append_to(opened, "2\n");
+		ON(1) close_handle(opened);
+	}
+	ON(0) cr_expect_str_eq(content_of("s/d/l.jsonl"), "1\n2\n");
+	ON(0) cr_expect_str_eq(content_of("s/d/new"), "2\n");
+}
+
+static void change_file(void)
+{
+	save("s/d/o", "longer text");
+}
+
+/* As old as the time at which it was about to go. */
+Many(a_session_stays_when_it_is_changed_while_it_is_about_to_go)
+{
+	int64_t since;
+
+	ON(0) make_dir("s/d");
+	ON(0) save("s/d/o", "text");
+	since = nanoseconds(stat_of("s/d/o").st_mtim);
+	many_meanwhile(0, 1, change_file);
+	ON(0) cr_expect_eq(tree_trash(world_tree, BYTES("s"), since, TRASH_GRACE), -ECANCELED);
+	ON(0) cr_expect_str_eq(content_of("s/d/o"), "longer text");
+}
+
 Many(attributes_are_the_same)
 {
 	const struct stat mode = { .st_mode = 0600 };
