@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "fs/base/entries.h"
 #include "fs/content/content.h"
 #include "fs/inode/kept.h"
 #include "fs/share/reconcile.h"
@@ -94,14 +95,15 @@ static void state_lost(struct digesting *digesting, struct inode *inode)
 	inode->orphaned = true;
 }
 
-/* Nothing of the file is in the store any more, or nothing that this mount has to do with. */
-static void node_gone(struct digesting *digesting, struct inode *inode)
+/* Nothing of the file is in the store any more; or it lies in the trash, which it does only if
+ * nobody has it open. */
+static void node_gone(struct digesting *digesting, struct inode *inode, bool trashed)
 {
 	_cleanup_(version_drop) struct version *before = NULL;
 
 	if (inode->gone)
 		return;
-	if (inode_is_state(inode) && !inode->orphaned)
+	if (inode_is_state(inode) && !inode->orphaned && !trashed)
 		state_lost(digesting, inode);
 	before = reconcile_version(digesting->tree, inode);
 	inode->gone = true;
@@ -158,7 +160,7 @@ static int node_removed(struct digesting *digesting, struct inode *inode)
 	if (inode_is_state(inode)) {
 		r = state_unlinked(digesting, inode);
 		if (r == 0)
-			node_gone(digesting, inode);
+			node_gone(digesting, inode, false);
 		return r;
 	}
 	if (inode->open && !inode->claimed) {
@@ -207,12 +209,26 @@ static int node_changed(struct digesting *digesting, struct inode *inode, struct
 	return 0;
 }
 
-/* What another mount has put into the trash (upkeep/trash.c) is gone, until it comes back. */
-static bool is_trashed(const struct inode *inode, const struct backend_node *node)
+static bool is_gone(struct tree *tree, uint64_t ino)
 {
-	return inode_is_dir(inode) ?
-		       node->parent == BACKEND_TRASH :
-		       inode_is_state(inode) && node->key.data && node->kind == BACKEND_ORDINARY;
+	struct inode *inode = inode_known(tree, ino);
+	bool gone = inode && inode->gone;
+
+	if (inode)
+		inode_forget(tree, inode, 1);
+	return gone;
+}
+
+/* What another mount has put into the trash (upkeep/trash.c) is gone, until it comes back. */
+static bool is_trashed(const struct digesting *digesting, const struct inode *inode,
+		       const struct backend_node *node)
+{
+	if (inode_is_dir(inode) ?
+		    node->parent == BACKEND_TRASH :
+		    inode_is_state(inode) && node->key.data && node->kind == BACKEND_ORDINARY)
+		return true;
+	/* With the directory that it lies in. */
+	return inode->gone && node->nlink && is_gone(digesting->tree, node->parent);
 }
 
 static void come_back(struct inode *inode)
@@ -222,26 +238,69 @@ static void come_back(struct inode *inode)
 	inode->orphan = (struct stage){ 0 };
 }
 
+/* The node is as it is in the store; takes it over. */
+static int digest_stored(struct digesting *digesting, struct inode *inode,
+			 struct backend_node *node, bool trashed, bool bytes)
+{
+	if (trashed)
+		node_gone(digesting, inode, true);
+	else if (inode->gone && node->nlink)
+		come_back(inode);
+	inode->undated = false;
+	if (!inode->gone)
+		return node_changed(digesting, inode, node, bytes);
+	backend_node_done(node);
+	return 0;
+}
+
+/* Of what lies in a directory that has gone into the trash or has come back nothing else is told
+ * but of state files.  What has another name elsewhere lives on. */
+static int digest_below(struct digesting *digesting, uint64_t dir, bool trashed)
+{
+	_cleanup_(entries_done) struct entries below = { 0 };
+	struct view *view = &digesting->view;
+	int r = ASK(view, entry_list, dir, 0, entries_keep, &below);
+
+	for (size_t i = 0; r == 0 && i < below.count; i++) {
+		const uint64_t ino = below.item[i].node.ino;
+		const bool is_dir = S_ISDIR(below.item[i].node.mode);
+		struct inode *inode = inode_known(digesting->tree, ino);
+		struct backend_node node;
+
+		if (inode)
+			r = backend_node_copy(&below.item[i].node, &node);
+		if (inode && r == 0)
+			r = digest_stored(digesting, inode, &node,
+					  trashed && (is_dir || node.nlink <= 1), true);
+		if (inode)
+			inode_forget(digesting->tree, inode, 1);
+		/* In a damaged store it may lie in itself. */
+		if (r == 0 && is_dir)
+			r = ino == dir ? -EIO : ASK(view, entry_list, ino, 0, entries_keep, &below);
+	}
+	return r;
+}
+
 static int digest_inode(struct digesting *digesting, struct inode *inode, bool bytes)
 {
+	const bool was_gone = inode->gone;
 	struct backend_node node;
 	int r = ASK(&digesting->view, node_get, inode->ino, &node);
 
-	if (r == -ENOENT)
+	if (r == -ENOENT) {
 		ghost_lost(digesting->tree, inode);
-	if (r == -ENOENT || (r == 0 && is_trashed(inode, &node))) {
-		node_gone(digesting, inode);
-		if (r == 0)
-			backend_node_done(&node);
+		node_gone(digesting, inode, false);
 		return 0;
 	}
-	if (r == 0 && inode->gone && node.nlink)
-		come_back(inode);
-	inode->undated = false;
-	if (r == 0 && inode->gone)
-		backend_node_done(&node);
-	else if (r == 0)
-		r = node_changed(digesting, inode, &node, bytes);
+	if (r == 0)
+		r = digest_stored(digesting, inode, &node, is_trashed(digesting, inode, &node),
+				  bytes);
+	if (r == 0 && inode_is_dir(inode) && inode->gone != was_gone) {
+		r = digest_below(digesting, inode->ino, inode->gone);
+		/* It is tried again. */
+		if (r < 0)
+			inode->gone = was_gone;
+	}
 	return r;
 }
 

@@ -183,6 +183,48 @@ Many(a_session_stays_when_it_is_changed_while_it_is_about_to_go)
 	ON(0) cr_expect_str_eq(content_of("s/d/o"), "longer text");
 }
 
+static int opened_as(struct inode *inode, struct handle **ret_handle)
+{
+	return tree_open_file(world_tree, inode, 0, O_WRONLY | O_APPEND, 1, ret_handle);
+}
+
+Many(nothing_is_opened_or_made_in_a_session_that_went_on_another_mount)
+{
+	static const char *const paths[] = { "s/d/e/l.jsonl", "s/d/e/o" };
+	const struct tree_new what = { .mode = S_IFREG | 0644 };
+	const struct caller caller = { 0 };
+	struct inode *known[ARRAY_SIZE(paths)], *dir, *made;
+	struct handle *handle;
+
+	ON(0) make_dir("s/d");
+	ON(0) make_dir("s/d/e");
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		ON(0) append(paths[i], "1\n");
+		ON(1) known[i] = inode_at(paths[i]);
+	}
+	ON(1) dir = inode_at("s/d/e");
+	ON(0) cr_expect_eq(trashed("s"), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		ON(1) cr_expect_eq(opened_as(known[i], &handle), -ESTALE, "%s", paths[i]);
+	}
+	ON(1)
+	cr_expect_eq(tree_make(world_tree, &caller, dir, BYTES("k.json"), &what, &made), -ENOENT);
+	cr_expect_str_eq(keys(), "");
+	ON(0) bring_back();
+	ON(1) cr_expect_eq(tree_take_in(world_tree), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		ON(1) cr_assert_eq(opened_as(known[i], &handle), 0);
+		ON(1) append_to(handle, "2\n");
+		ON(1) close_handle(handle);
+		ON(1) forget(known[i]);
+		ON(0) cr_expect_str_eq(content_of(paths[i]), "1\n2\n");
+	}
+	ON(1)
+	cr_expect_eq(tree_make(world_tree, &caller, dir, BYTES("k.json"), &what, &made), 0);
+	ON(1) forget(made);
+	ON(1) forget(dir);
+}
+
 Many(attributes_are_the_same)
 {
 	const struct stat mode = { .st_mode = 0600 };
