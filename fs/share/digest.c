@@ -234,6 +234,7 @@ static bool is_trashed(const struct digesting *digesting, const struct inode *in
 static void come_back(struct inode *inode)
 {
 	inode->gone = inode->orphaned = false;
+	inode->left = 0;
 	stage_done(&inode->orphan);
 	inode->orphan = (struct stage){ 0 };
 }

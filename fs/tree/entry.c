@@ -18,6 +18,9 @@ int entry_check(const struct inode *dir, struct bytes name)
 {
 	if (!inode_is_dir(dir))
 		return -ENOTDIR;
+	/* In the trash it still has its entries. */
+	if (dir->gone)
+		return -ENOENT;
 	return name.size > NAME_LIMIT ? -ENAMETOOLONG : 0;
 }
 

@@ -144,7 +144,7 @@ static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, uin
 	r = view_begin(tree, 0, &view);
 	if (r == 0)
 		r = session_heed(tree, &view, dir);
-	if (r < 0)
+	if (r < 0 || dir->gone)
 		return r;
 	r = backend_entry_list_tails(view.backend, view.snapshot, dir->node.ino, *after, list_wants,
 				     list_keep, &listing);

@@ -10,7 +10,7 @@
 
 /* entry.c, all under tree.lock for writing */
 
-/* -ENOTDIR, -ENAMETOOLONG. */
+/* -ENOTDIR, -ENAMETOOLONG; -ENOENT: the directory was removed. */
 int entry_check(const struct inode *dir, struct bytes name);
 /* The entry of a name, with its inode counted. */
 int entry_open(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,

@@ -38,6 +38,7 @@ from harness import (
 )
 
 ROUNDS = int(os.environ.get("SESSFS_ROUNDS", "60"))
+ORDERS = "user.sessfs.orders"
 SEED = int(os.environ.get("SESSFS_SEED") or time.time_ns() % 1_000_000)
 
 
@@ -431,6 +432,48 @@ def test_a_session_stays_as_long_as_a_file_of_it_is_open_on_any_mount(box):
     for mount in mounts:
         eventually(lambda at=mount.path: os.listdir(at) == ["s"], "it is back", 2)
         same([read(mount.at("s", n)) for n in names], [expected] * 2, "what is back")
+    at_rest(mounts)
+
+
+def test_no_line_is_lost_when_its_session_goes_and_comes_back(box):
+    mounts = several(box, 3)
+    names = ("l.jsonl", "note.txt", "d/k.jsonl", "d/o")
+    order = b"trash %d %d s" % (2**63 - 1, 7 * 86400 * 10**9)  # whenever it has changed
+    writers, removed = 2 * len(names), 0
+    written, failed, stop = [[] for _ in range(writers)], [], threading.Event()
+    os.mkdir(mounts[0].at("s", "d"))
+    for name in names:
+        write(mounts[0].at("s", name), b"")
+
+    def work(number, done):
+        path = mounts[number % len(mounts)].at("s", names[number % len(names)])
+        while not stop.is_set():
+            time.sleep(random.random() / 50)
+            try:
+                with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND), "wb", 0) as file:
+                    for _ in range(random.randrange(1, 4)):
+                        file.write(b"[%d,%d]\n" % (number, len(done)))
+                        done.append(b"[%d,%d]" % (number, len(done)))
+            except OSError as error:  # it is not there
+                if error.errno not in (errno.ENOENT, errno.ESTALE):
+                    failed.append(error)
+
+    threads = [threading.Thread(target=work, args=each) for each in enumerate(written)]
+    for thread in threads:
+        thread.start()
+    try:
+        while removed < ROUNDS // 2:
+            if errno_of(os.setxattr, random.choice(mounts).path, ORDERS, order) == 0:
+                removed += 1
+                box.sessfs("gc", "--undo", mounts[0].store, check=True)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    same(failed, [], "errors")
+    for number, done in enumerate(written):
+        lines = split_lines(read(mounts[0].at("s", names[number % len(names)])))
+        same([n for n in lines if n.startswith(b"[%d," % number)], done, "what was acknowledged")
     at_rest(mounts)
 
 

@@ -188,12 +188,40 @@ static int opened_as(struct inode *inode, struct handle **ret_handle)
 	return tree_open_file(world_tree, inode, 0, O_WRONLY | O_APPEND, 1, ret_handle);
 }
 
-Many(nothing_is_opened_or_made_in_a_session_that_went_on_another_mount)
+static int count_name(void *arg, struct bytes name, struct inode *inode, const struct shown *shown,
+		      uint64_t position)
+{
+	(void)name, (void)shown, (void)position;
+	if (inode)
+		forget(inode);
+	++*(unsigned *)arg;
+	return 0;
+}
+
+/* The names that are looked up or listed in a directory that somebody has in mind. */
+static unsigned found_in(struct inode *dir)
+{
+	static const char *const names[] = { "l.jsonl", "o" };
+	unsigned found = 0, listed = 0;
+	struct inode *inode;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (tree_lookup(world_tree, dir, bytes_str(names[i]), &inode) < 0)
+			continue;
+		forget(inode);
+		found++;
+	}
+	cr_expect_eq(tree_list(world_tree, dir, 2, UINT64_MAX, true, count_name, &listed), 0);
+	cr_expect_eq(listed, found);
+	return found;
+}
+
+Many(nothing_is_found_or_made_in_a_session_that_went_on_another_mount)
 {
 	static const char *const paths[] = { "s/d/e/l.jsonl", "s/d/e/o" };
 	const struct tree_new what = { .mode = S_IFREG | 0644 };
 	const struct caller caller = { 0 };
-	struct inode *known[ARRAY_SIZE(paths)], *dir, *made;
+	struct inode *known[ARRAY_SIZE(paths)], *dir, *dir_here, *made;
 	struct handle *handle;
 
 	ON(0) make_dir("s/d");
@@ -203,7 +231,11 @@ Many(nothing_is_opened_or_made_in_a_session_that_went_on_another_mount)
 		ON(1) known[i] = inode_at(paths[i]);
 	}
 	ON(1) dir = inode_at("s/d/e");
+	ON(0) dir_here = inode_at("s/d/e");
 	ON(0) cr_expect_eq(trashed("s"), 0);
+	ON(0) cr_expect_eq(found_in(dir_here), 0);
+	ON(0) forget(dir_here);
+	ON(1) cr_expect_eq(found_in(dir), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
 		ON(1) cr_expect_eq(opened_as(known[i], &handle), -ESTALE, "%s", paths[i]);
 	}
@@ -212,6 +244,7 @@ Many(nothing_is_opened_or_made_in_a_session_that_went_on_another_mount)
 	cr_expect_str_eq(keys(), "");
 	ON(0) bring_back();
 	ON(1) cr_expect_eq(tree_take_in(world_tree), 0);
+	ON(1) cr_expect_eq(found_in(dir), 2);
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
 		ON(1) cr_assert_eq(opened_as(known[i], &handle), 0);
 		ON(1) append_to(handle, "2\n");
