@@ -186,14 +186,8 @@ static void emit_files(struct trashing *trashing)
 /* Other mounts may be at work in it as well, and make or change something. */
 static void guard_family(struct trashing *trashing)
 {
-	for (size_t i = 0; i < trashing->family.count; i++) {
-		const struct backend_node *node = &trashing->family.item[i].node;
-
-		if (S_ISDIR(node->mode))
-			batch_guard(&trashing->batch, node->ino, true);
-		else
-			batch_guard_unused(&trashing->batch, node->ino);
-	}
+	for (size_t i = 0; i < trashing->family.count; i++)
+		batch_guard_unused(&trashing->batch, trashing->family.item[i].node.ino);
 }
 
 /* Gone to who still has it in mind. */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "backend/memory/memory.h"
+#include "fs/api/trash.h"
 #include "fs/tree/tree.h"
 #include "tests/unit/many.h"
 #include "tests/unit/random.h"
@@ -29,6 +30,8 @@ enum what {
 	LINK,
 	ATTRIBUTE,
 	CUT,
+	TRASH,
+	UNDO,
 	OPEN,
 	WRITE,
 	FLUSH,
@@ -41,8 +44,8 @@ enum what {
 };
 
 static const char *const names_of_what[] = {
-	"mkdir", "rmdir", "unlink", "rename", "chmod", "link", "attribute", "cut",
-	"open",	 "write", "flush",  "close",  "read",  "save", "append",
+	"mkdir", "rmdir", "unlink", "rename", "chmod", "link", "attribute", "cut",    "trash",
+	"undo",	 "open",  "write",  "flush",  "close", "read", "save",	    "append",
 };
 
 struct deed {
@@ -110,6 +113,7 @@ static struct deed make_deed(bool single)
 	switch (deed.what) {
 	case MKDIR:
 	case RMDIR:
+	case TRASH:
 		deed.path = dirs[below(ARRAY_SIZE(dirs))];
 		break;
 	case UNLINK:
@@ -188,6 +192,27 @@ static int cut(const char *path, off_t size)
 	return r;
 }
 
+static int keep_last(void *arg, const struct trash_item *item)
+{
+	struct trash_item *last = arg;
+
+	if (item->removed >= last->removed)
+		*last = *item;
+	return 0;
+}
+
+/* What was removed last. */
+static int brought_back(void)
+{
+	struct backend_snapshot *snapshot;
+	struct trash_item last = { 0 };
+
+	cr_assert_eq(world_store->ops->snapshot_begin(world_store, BACKEND_ANYWAY, &snapshot), 0);
+	cr_assert_eq(trash_list(world_store, snapshot, keep_last, &last), 0);
+	world_store->ops->snapshot_end(world_store, snapshot);
+	return last.id ? tree_trash_undo(world_tree, last.id) : -ENOENT;
+}
+
 static int wrote(struct handle *handle, const char *text)
 {
 	ssize_t n = handle_write(world_tree, handle, getpid(), strlen(text) % 3, bytes_str(text));
@@ -253,6 +278,10 @@ static int do_deed(const struct deed *deed, struct buf *said)
 		return set_attribute(deed->path, deed->text);
 	case CUT:
 		return cut(deed->path, 3);
+	case TRASH:
+		return tree_trash(world_tree, bytes_str(deed->path), INT64_MAX, TRASH_GRACE);
+	case UNDO:
+		return brought_back();
 	case OPEN:
 		return opened(deed);
 	case SAVE:
@@ -449,15 +478,18 @@ static bool goes_on_without_name(enum what what)
 
 static bool takes_names(enum what what)
 {
-	return what == UNLINK || what == RENAME || what == RMDIR;
+	return what == UNLINK || what == RENAME || what == RMDIR || what == TRASH;
 }
 
-/* A call that has found the directory goes on in it, wherever it is by then. */
+/* A call that has found the directory goes on in it, wherever it is by then; and one that brings a
+ * session back has chosen it. */
 static bool moves_dir(const struct deed *deed)
 {
 	struct inode *inode;
 	bool moves = false;
 
+	if (deed->what == TRASH || deed->what == UNDO)
+		return true;
 	if (deed->what != RENAME)
 		return false;
 	use_plain();
