@@ -48,7 +48,7 @@ struct trash_item {
 	struct bytes name; /* that it had in the root; borrowed */
 };
 typedef int trash_fn(void *arg, const struct trash_item *item);
-/* In the order in which they were removed. */
+/* In the order in which they were removed, of each mount that has removed some. */
 int trash_list(struct backend *backend, struct backend_snapshot *snapshot, trash_fn *fn, void *arg);
 
 /* Into the trash, for grace, unless something in the session has changed since (-ECANCELED; the

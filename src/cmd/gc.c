@@ -302,7 +302,6 @@ static void judge(struct gc *gc)
 	for (size_t i = 0; i < gc->n_found; i++) {
 		struct found *found = &gc->found[i];
 		const struct session_look *look = &found->look;
-
 		const int64_t ttl = look->has_ttl ? look->ttl : gc->ttl;
 
 		if (look->has_ttl && !ttl)
@@ -475,13 +474,14 @@ static struct item *find_newest(struct gc *gc, const char *name)
 	struct item *newest = NULL;
 
 	for (size_t i = 0; i < gc->n_items; i++) {
-		struct item *item = &gc->items[i];
+		struct item *item = &gc->items[i], *older;
 
 		if (!item->until || item->undone || strcmp(item->name, name) != 0)
 			continue;
-		if (newest)
-			newest->undone = true;
-		newest = item;
+		older = newest && item->removed < newest->removed ? item : newest;
+		newest = older == item ? newest : item;
+		if (older)
+			older->undone = true;
 	}
 	return newest;
 }

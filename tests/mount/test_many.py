@@ -39,6 +39,7 @@ from harness import (
 
 ROUNDS = int(os.environ.get("SESSFS_ROUNDS", "60"))
 ORDERS = "user.sessfs.orders"
+TRASH = b"trash %d %d s" % (2**63 - 1, 7 * 86400 * 10**9)  # whenever it has changed
 SEED = int(os.environ.get("SESSFS_SEED") or time.time_ns() % 1_000_000)
 
 
@@ -438,7 +439,6 @@ def test_a_session_stays_as_long_as_a_file_of_it_is_open_on_any_mount(box):
 def test_no_line_is_lost_when_its_session_goes_and_comes_back(box):
     mounts = several(box, 3)
     names = ("l.jsonl", "note.txt", "d/k.jsonl", "d/o")
-    order = b"trash %d %d s" % (2**63 - 1, 7 * 86400 * 10**9)  # whenever it has changed
     writers, removed = 2 * len(names), 0
     written, failed, stop = [[] for _ in range(writers)], [], threading.Event()
     os.mkdir(mounts[0].at("s", "d"))
@@ -463,7 +463,7 @@ def test_no_line_is_lost_when_its_session_goes_and_comes_back(box):
         thread.start()
     try:
         while removed < ROUNDS // 2:
-            if errno_of(os.setxattr, random.choice(mounts).path, ORDERS, order) == 0:
+            if errno_of(os.setxattr, random.choice(mounts).path, ORDERS, TRASH) == 0:
                 removed += 1
                 box.sessfs("gc", "--undo", mounts[0].store, check=True)
     finally:
@@ -475,6 +475,18 @@ def test_no_line_is_lost_when_its_session_goes_and_comes_back(box):
         lines = split_lines(read(mounts[0].at("s", names[number % len(names)])))
         same([n for n in lines if n.startswith(b"[%d," % number)], done, "what was acknowledged")
     at_rest(mounts)
+
+
+def test_of_sessions_of_one_name_the_one_that_was_removed_last_comes_back(box):
+    one, two = several(box, 2)
+    write(two.at("s", "k.json"), b"0")
+    eventually(lambda: errno_of(os.setxattr, two.path, ORDERS, TRASH) == 0, "it goes")
+    eventually(lambda: errno_of(os.mkdir, one.at("s")) == 0, "there is another one")
+    write(one.at("s", "k.json"), b"1")
+    eventually(lambda: errno_of(os.setxattr, one.path, ORDERS, TRASH) == 0, "it goes")
+    box.sessfs("gc", "--undo", one.store, "s", check=True)
+    same(read(one.at("s", "k.json")), b"1", "what came back")
+    at_rest([one, two])
 
 
 class Visit:
