@@ -382,8 +382,13 @@ enum backend_flags {
 typedef int backend_row_fn(void *arg, int64_t index, struct bytes data);
 typedef int backend_entry_fn(void *arg, const struct backend_entry *entry,
 			     const struct backend_node *node);
-/* Whether the tail of a node's file is wanted; a store that has it anyway need not ask. */
-typedef bool backend_wanted_fn(void *arg, const struct backend_node *node);
+/* What is wanted of a node's file beside the node itself. */
+enum backend_wanted {
+	BACKEND_TAIL = 1 << 0,	/* the tail, of a state file that is no draft */
+	BACKEND_WHOLE = 1 << 1, /* all bytes of one chunk or row; see backend_looked */
+};
+/* Says it, of enum backend_wanted; a store that has it anyway need not ask. */
+typedef unsigned backend_wanted_fn(void *arg, const struct backend_node *node);
 typedef int backend_tail_fn(void *arg, const struct backend_entry *entry,
 			    const struct backend_node *node, const struct backend_tail *tail);
 typedef int backend_name_fn(void *arg, struct bytes name);
@@ -408,6 +413,23 @@ typedef void backend_keep_fn(void *arg, enum backend_keep how);
 struct backend_copy {
 	int (*progress)(void *arg, uint64_t done, uint64_t total);
 	void *arg;
+};
+
+/* An entry that is looked for by its name. */
+struct backend_looked {
+	uint64_t parent;
+	struct bytes name;
+	backend_wanted_fn *wanted; /* NULL: nothing is */
+	void *arg;
+	/* What was found: */
+	int error;   /* 0, or -ENOENT, and the rest is not set */
+	uint64_t id; /* and ... */
+	struct backend_node node;
+	struct backend_tail tail;
+	/* bytes has all that is stored of the content: of an ordinary file of one chunk that chunk,
+	 * of a document its row, if there is one of not more than BACKEND_ITEM_LEAST bytes. */
+	bool whole;
+	struct buf bytes;
 };
 
 struct backend;
@@ -515,11 +537,11 @@ struct backend_ops {
 	/* The tail of a state file's node that is no draft. */
 	int (*tail_get)(struct backend *backend, struct backend_snapshot *snapshot,
 			const struct backend_node *node, struct backend_tail *ret_tail);
-	/* entry_find() and entry_list(), with the tail of each such node that is wanted. */
-	int (*entry_find_tail)(struct backend *backend, struct backend_snapshot *snapshot,
-			       uint64_t parent, struct bytes name, backend_wanted_fn *wanted,
-			       void *arg, uint64_t *ret_id, struct backend_node *ret_node,
-			       struct backend_tail *ret_tail);
+	/* entry_find() of some names, with what is wanted of each; free with
+	 * backend_looked_done(). */
+	int (*entry_look)(struct backend *backend, struct backend_snapshot *snapshot,
+			  struct backend_looked *looked, size_t count);
+	/* entry_list(), with the tail of each such node that is wanted. */
 	int (*entry_list_tails)(struct backend *backend, struct backend_snapshot *snapshot,
 				uint64_t parent, uint64_t after, backend_wanted_fn *wanted,
 				backend_tail_fn *fn, void *arg);
@@ -659,10 +681,8 @@ int backend_change_waiting(struct backend *backend, int64_t *ret_oldest, int64_t
 int backend_copy(struct backend *backend, const char *new_store, const struct backend_copy *copy);
 int backend_tail_get(struct backend *backend, struct backend_snapshot *snapshot,
 		     const struct backend_node *node, struct backend_tail *ret_tail);
-int backend_entry_find_tail(struct backend *backend, struct backend_snapshot *snapshot,
-			    uint64_t parent, struct bytes name, backend_wanted_fn *wanted,
-			    void *arg, uint64_t *ret_id, struct backend_node *ret_node,
-			    struct backend_tail *ret_tail);
+int backend_entry_look(struct backend *backend, struct backend_snapshot *snapshot,
+		       struct backend_looked *looked, size_t count);
 int backend_entry_list_tails(struct backend *backend, struct backend_snapshot *snapshot,
 			     uint64_t parent, uint64_t after, backend_wanted_fn *wanted,
 			     backend_tail_fn *fn, void *arg);
@@ -759,6 +779,9 @@ int backend_install(const char *new_store, const char *store, bool replace, char
 void backend_node_done(struct backend_node *node);
 /* A copy that owns its bytes. */
 int backend_node_copy(const struct backend_node *node, struct backend_node *ret_node);
+
+/* What was found; the request stays. */
+void backend_looked_done(struct backend_looked *looked, size_t count);
 
 /* Apply an array of operations. */
 static inline int backend_commit(struct backend *backend, const struct backend_op *ops,

@@ -93,10 +93,8 @@
 #define BACKEND_JOINED                                                                             \
 	READ(tail_get, (const struct backend_node *node, struct backend_tail *ret_tail),           \
 	     (node, ret_tail))                                                                     \
-	READ(entry_find_tail, (uint64_t parent, struct bytes name, backend_wanted_fn *wanted,      \
-			       void *arg, uint64_t *ret_id, struct backend_node *ret_node,         \
-			       struct backend_tail *ret_tail),                                     \
-	     (parent, name, wanted, arg, ret_id, ret_node, ret_tail))                              \
+	READ(entry_look, (struct backend_looked *looked, size_t number),                           \
+	     (looked, number))                                                                     \
 	READ(entry_list_tails, (uint64_t parent, uint64_t after, backend_wanted_fn *wanted,        \
 				backend_tail_fn *fn, void *arg),                                   \
 	     (parent, after, wanted, fn, arg))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tails of state files, of a store that does not join these reads with others by itself. */
+/* Reads that join others, of a store that does not by itself. */
 
 #include <errno.h>
 
@@ -8,6 +8,7 @@
 
 struct measuring {
 	struct backend_tail tail;
+	struct backend_looked *whole; /* who gets the row of a document, or NULL */
 	bool first_only;
 };
 
@@ -15,12 +16,18 @@ static int measure_row(void *arg, int64_t index, struct bytes data)
 {
 	struct measuring *measuring = arg;
 	struct backend_tail *tail = &measuring->tail;
+	struct backend_looked *whole = measuring->whole;
+	int r = 0;
 
 	tail->rows++;
 	tail->bytes += data.size;
 	tail->last_bytes = data.size;
 	tail->last = index;
-	return measuring->first_only;
+	if (whole && data.size <= BACKEND_ITEM_LEAST) {
+		r = buf_append_bytes(&whole->bytes, data);
+		whole->whole = r == 0;
+	}
+	return r < 0 ? r : measuring->first_only;
 }
 
 static int any_piece(void *arg, int64_t index, int64_t seq, struct bytes data)
@@ -32,18 +39,18 @@ static int any_piece(void *arg, int64_t index, int64_t seq, struct bytes data)
 	return 1;
 }
 
-int backend_tail_get(struct backend *backend, struct backend_snapshot *snapshot,
-		     const struct backend_node *node, struct backend_tail *ret_tail)
+static int measure(struct backend *backend, struct backend_snapshot *snapshot,
+		   const struct backend_node *node, struct backend_looked *whole,
+		   struct backend_tail *ret_tail)
 {
 	struct measuring measuring = {
 		.tail = { .known = true, .mark = { .index = INT64_MIN } },
+		.whole = whole,
 		.first_only = node->kind != BACKEND_LIST,
 	};
 	struct backend_mark *mark = &measuring.tail.mark;
 	int r = 0;
 
-	if (backend->ops->tail_get)
-		return backend->ops->tail_get(backend, snapshot, node, ret_tail);
 	if (node->kind == BACKEND_LIST)
 		r = backend->ops->mark_find(backend, snapshot, node->ino, INT64_MAX, mark);
 	if (r == 0 || r == -ENOENT)
@@ -57,33 +64,69 @@ int backend_tail_get(struct backend *backend, struct backend_snapshot *snapshot,
 	return r;
 }
 
-static int tail_if_wanted(struct backend *backend, struct backend_snapshot *snapshot,
-			  const struct backend_node *node, backend_wanted_fn *wanted, void *arg,
-			  struct backend_tail *ret_tail)
+int backend_tail_get(struct backend *backend, struct backend_snapshot *snapshot,
+		     const struct backend_node *node, struct backend_tail *ret_tail)
 {
-	*ret_tail = (struct backend_tail){ 0 };
-	return wanted(arg, node) ? backend_tail_get(backend, snapshot, node, ret_tail) : 0;
+	return backend->ops->tail_get ? backend->ops->tail_get(backend, snapshot, node, ret_tail) :
+					measure(backend, snapshot, node, NULL, ret_tail);
 }
 
-int backend_entry_find_tail(struct backend *backend, struct backend_snapshot *snapshot,
-			    uint64_t parent, struct bytes name, backend_wanted_fn *wanted,
-			    void *arg, uint64_t *ret_id, struct backend_node *ret_node,
-			    struct backend_tail *ret_tail)
+static int keep_chunk(void *arg, int64_t chunk, struct bytes data)
 {
-	struct backend_node node;
-	int r;
+	(void)chunk;
+	return buf_append_bytes(arg, data);
+}
 
-	if (backend->ops->entry_find_tail)
-		return backend->ops->entry_find_tail(backend, snapshot, parent, name, wanted, arg,
-						     ret_id, ret_node, ret_tail);
-	r = backend->ops->entry_find(backend, snapshot, parent, name, ret_id, &node);
-	if (r < 0)
+static int look_into(struct backend *backend, struct backend_snapshot *snapshot,
+		     struct backend_looked *looked)
+{
+	const struct backend_node *node = &looked->node;
+	unsigned wanted = looked->wanted ? looked->wanted(looked->arg, node) : 0;
+	bool one_row = node->kind == BACKEND_SINGLE || node->kind == BACKEND_HASH;
+	int r = 0;
+
+	if ((wanted & BACKEND_WHOLE) && one_row)
+		return measure(backend, snapshot, node, looked, &looked->tail);
+	if (wanted & BACKEND_TAIL)
+		r = backend_tail_get(backend, snapshot, node, &looked->tail);
+	if (r < 0 || !(wanted & BACKEND_WHOLE) || node->kind != BACKEND_ORDINARY ||
+	    node->size > BACKEND_CHUNK)
 		return r;
-	r = tail_if_wanted(backend, snapshot, &node, wanted, arg, ret_tail);
+	r = backend->ops->chunk_read(backend, snapshot, node->ino, 0, 0, keep_chunk,
+				     &looked->bytes);
+	looked->whole = r == 0;
+	return r;
+}
+
+void backend_looked_done(struct backend_looked *looked, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		backend_node_done(&looked[i].node);
+		buf_done(&looked[i].bytes);
+		looked[i].tail = (struct backend_tail){ 0 };
+		looked[i].whole = false;
+	}
+}
+
+int backend_entry_look(struct backend *backend, struct backend_snapshot *snapshot,
+		       struct backend_looked *looked, size_t count)
+{
+	int r = 0;
+
+	if (backend->ops->entry_look)
+		return backend->ops->entry_look(backend, snapshot, looked, count);
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		struct backend_looked *one = &looked[i];
+
+		one->error = backend->ops->entry_find(backend, snapshot, one->parent, one->name,
+						      &one->id, &one->node);
+		if (one->error == 0)
+			r = look_into(backend, snapshot, one);
+		else if (one->error != -ENOENT)
+			r = one->error;
+	}
 	if (r < 0)
-		backend_node_done(&node);
-	else
-		*ret_node = node;
+		backend_looked_done(looked, count);
 	return r;
 }
 
@@ -98,10 +141,11 @@ struct listing {
 static int list_one(void *arg, const struct backend_entry *entry, const struct backend_node *node)
 {
 	const struct listing *listing = arg;
-	struct backend_tail tail;
-	int r = tail_if_wanted(listing->backend, listing->snapshot, node, listing->wanted,
-			       listing->arg, &tail);
+	struct backend_tail tail = { 0 };
+	int r = 0;
 
+	if (listing->wanted(listing->arg, node) & BACKEND_TAIL)
+		r = backend_tail_get(listing->backend, listing->snapshot, node, &tail);
 	return r < 0 ? r : listing->fn(listing->arg, entry, node, &tail);
 }
 

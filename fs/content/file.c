@@ -144,8 +144,14 @@ static int file_to_stage(struct view *view, struct inode *inode, struct stage *s
 		.size = file_size(inode),
 		.max_hole = view->backend->max_item,
 	};
-	int r = ASK(view, chunk_read, inode->node.ino, 0, INT64_MAX / BACKEND_CHUNK, stage_chunk,
-		    &staging);
+	const struct buf *told = view_told(view, inode->node.ino);
+	int r;
+
+	if (told)
+		r = stage_chunk(&staging, 0, buf_bytes(told));
+	else
+		r = ASK(view, chunk_read, inode->node.ino, 0, INT64_MAX / BACKEND_CHUNK,
+			stage_chunk, &staging);
 
 	if (r >= 0 && buffered)
 		r = stage_chunk(&staging, buffered->chunk, buffered_bytes(buffered));

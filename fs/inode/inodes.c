@@ -140,20 +140,40 @@ struct inode *inode_known(struct tree *tree, uint64_t ino)
 	return inode;
 }
 
-bool inode_wants_tail(void *arg, const struct backend_node *node)
+static bool has_tail(struct tree *tree, const struct backend_node *node)
+{
+	return kind_is_state(node->kind) && !(node->flags & BACKEND_DRAFT) && !sound_node(node) &&
+	       !tree->taker.late && !apart_has(tree, node->session, node->key);
+}
+
+unsigned inode_wants_tail(void *arg, const struct backend_node *node)
 {
 	struct tree *tree = arg;
 	struct inode *inode;
 	bool loaded;
 
-	if (!kind_is_state(node->kind) || (node->flags & BACKEND_DRAFT) || sound_node(node) ||
-	    tree->taker.late || apart_has(tree, node->session, node->key))
-		return false;
+	if (!has_tail(tree, node))
+		return 0;
 	pthread_mutex_lock(&tree->table_lock);
 	inode = *table_slot(tree, node->ino);
 	loaded = inode && inode->loaded;
 	pthread_mutex_unlock(&tree->table_lock);
-	return !loaded;
+	return loaded ? 0 : BACKEND_TAIL;
+}
+
+unsigned inode_wants_row(void *arg, const struct backend_node *node)
+{
+	struct tree *tree = arg;
+	struct inode *inode;
+	bool large;
+
+	if (node->kind == BACKEND_LIST || !has_tail(tree, node))
+		return inode_wants_tail(tree, node);
+	pthread_mutex_lock(&tree->table_lock);
+	inode = *table_slot(tree, node->ino);
+	large = inode && inode->loaded && inode->size > BACKEND_ITEM_LEAST;
+	pthread_mutex_unlock(&tree->table_lock);
+	return large ? 0 : BACKEND_TAIL | BACKEND_WHOLE;
 }
 
 /* Put a new inode into the table, unless another thread was first: then that one is counted and

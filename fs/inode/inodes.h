@@ -18,9 +18,12 @@ void inode_set_node(struct inode *inode, struct backend_node *node);
 void inode_node_changed(struct inode *inode);
 /* The inode if somebody counts it, counted once more; or NULL. */
 struct inode *inode_known(struct tree *tree, uint64_t ino);
-/* A backend_wanted_fn; arg is the tree: whether the file is one whose tail tells its size, and that
- * is not known.  Under tree.lock. */
-bool inode_wants_tail(void *arg, const struct backend_node *node);
+/* A backend_wanted_fn; arg is the tree: the tail if that tells the file's size, which is not known.
+ * Under tree.lock. */
+unsigned inode_wants_tail(void *arg, const struct backend_node *node);
+/* The same, and the row of a document, unless that is known to be large; under tree.lock for
+ * writing. */
+unsigned inode_wants_row(void *arg, const struct backend_node *node);
 /* The inode of a number, from the store if need be. */
 int inode_get(struct tree *tree, struct view *view, uint64_t ino, struct inode **ret_inode);
 /* The directory of that number; -ESTALE: another mount has removed it; -EIO: there is none that has

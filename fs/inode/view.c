@@ -38,6 +38,18 @@ void view_end(struct view *view)
 	if (view->backend)
 		ASK(view, snapshot_end);
 	view->backend = NULL;
+	for (int i = 0; i < VIEW_TOLD; i++) {
+		buf_done(&view->told[i].bytes);
+		view->told[i].ino = 0;
+	}
+}
+
+const struct buf *view_told(const struct view *view, uint64_t ino)
+{
+	for (int i = 0; i < VIEW_TOLD; i++)
+		if (view->told[i].ino == ino)
+			return &view->told[i].bytes;
+	return NULL;
 }
 
 static int look_once(struct tree *tree)

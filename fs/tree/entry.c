@@ -57,20 +57,42 @@ int entry_open(struct tree *tree, struct view *view, struct inode *dir, struct b
 	return r < 0 ? r : entry_found(tree, view, dir, name, *ret_id, &node, ret_inode);
 }
 
-int entry_measure(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
-		  uint64_t *ret_id, struct inode **ret_inode)
+/* What was looked up becomes an inode, and bytes that came along the view's. */
+static int looked_up(struct tree *tree, struct view *view, struct inode *dir,
+		     struct backend_looked *looked, struct view_told *told,
+		     struct inode **ret_inode)
 {
-	struct backend_node node;
-	struct backend_tail tail;
+	uint64_t ino = looked->node.ino;
+	int r = looked->error;
+
+	if (r == 0)
+		r = entry_found(tree, view, dir, looked->name, looked->id, &looked->node,
+				ret_inode);
+	if (r < 0)
+		return r;
+	measured(*ret_inode, view, &looked->tail);
+	if (looked->whole) {
+		told->ino = ino;
+		told->bytes = looked->bytes;
+		looked->bytes = (struct buf){ 0 };
+	}
+	return 0;
+}
+
+static int entry_measure(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
+			 uint64_t *ret_id, struct inode **ret_inode)
+{
+	struct backend_looked looked = {
+		.parent = dir->node.ino, .name = name, .wanted = inode_wants_tail, .arg = tree
+	};
 	int r = entry_check(dir, name);
 
 	if (r == 0)
-		r = backend_entry_find_tail(view->backend, view->snapshot, dir->node.ino, name,
-					    inode_wants_tail, tree, ret_id, &node, &tail);
+		r = backend_entry_look(view->backend, view->snapshot, &looked, 1);
 	if (r == 0)
-		r = entry_found(tree, view, dir, name, *ret_id, &node, ret_inode);
-	if (r == 0)
-		measured(*ret_inode, view, &tail);
+		r = looked_up(tree, view, dir, &looked, &view->told[0], ret_inode);
+	*ret_id = looked.id;
+	backend_looked_done(&looked, 1);
 	return r;
 }
 
@@ -92,6 +114,22 @@ static int heed_name(struct tree *tree, struct view *view, struct inode *dir, st
 	return r < 0 ? r : -ENOENT;
 }
 
+/* What was found, or not (r), counts unless changes of it wait. */
+static int heed(struct tree *tree, struct view *view, struct inode *dir, struct bytes name, int r,
+		struct inode **inode)
+{
+	if (!view->past)
+		return r;
+	if (r == -ENOENT)
+		return heed_name(tree, view, dir, name);
+	if (r == 0) {
+		r = inode_heed(tree, view, *inode);
+		if (r < 0)
+			inode_forget(tree, *inode, 1);
+	}
+	return r;
+}
+
 typedef int entry_fn(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 		     uint64_t *ret_id, struct inode **ret_inode);
 
@@ -102,17 +140,8 @@ static int look(struct tree *tree, struct view *view, struct inode *dir, struct 
 
 	if (r < 0)
 		return r;
-	r = find(tree, view, dir, name, ret_id, ret_inode);
-	if (!view->past)
-		return r;
-	if (r == -ENOENT)
-		return heed_name(tree, view, dir, name);
-	if (r == 0) {
-		r = inode_heed(tree, view, *ret_inode);
-		if (r < 0)
-			inode_forget(tree, *ret_inode, 1);
-	}
-	return r;
+	return heed(tree, view, dir, name, find(tree, view, dir, name, ret_id, ret_inode),
+		    ret_inode);
 }
 
 int entry_look(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
@@ -125,6 +154,49 @@ int entry_look_measured(struct tree *tree, struct view *view, struct inode *dir,
 			uint64_t *ret_id, struct inode **ret_inode)
 {
 	return look(tree, view, dir, name, entry_measure, ret_id, ret_inode);
+}
+
+static unsigned wants_bytes(void *arg, const struct backend_node *node)
+{
+	(void)arg;
+	return S_ISREG(node->mode) && !kind_is_state(node->kind) ? BACKEND_WHOLE : 0;
+}
+
+int entry_look_pair(struct tree *tree, struct view *view, struct entry_pair *pair)
+{
+	struct backend_looked looked[2] = {
+		{ .parent = pair->dir->node.ino, .name = pair->name },
+		{ .parent = pair->dir_to->node.ino, .name = pair->name_to, .arg = tree },
+	};
+	int r = entry_check(pair->dir, pair->name);
+
+	if (r == 0)
+		r = entry_check(pair->dir_to, pair->name_to);
+	if (r == 0)
+		r = view_begin(tree, 0, view);
+	/* An ordinary file that becomes rows is read; a document that goes is kept for a moment. */
+	if (kind_is_state(place_kind(pair->dir_to, pair->name_to)))
+		looked[0].wanted = wants_bytes;
+	looked[1].wanted = pair->exchange ? inode_wants_tail : inode_wants_row;
+	if (r == 0)
+		r = backend_entry_look(view->backend, view->snapshot, looked, 2);
+	if (r == 0)
+		r = heed(tree, view, pair->dir, pair->name,
+			 looked_up(tree, view, pair->dir, &looked[0], &view->told[0], &pair->inode),
+			 &pair->inode);
+	if (r < 0)
+		goto out;
+	pair->id = looked[0].id;
+	pair->over = NULL;
+	r = looked_up(tree, view, pair->dir_to, &looked[1], &view->told[1], &pair->over);
+	pair->over_id = looked[1].id;
+	if (r == -ENOENT)
+		r = 0;
+	if (r < 0)
+		inode_forget(tree, pair->inode, 1);
+out:
+	backend_looked_done(looked, 2);
+	return r;
 }
 
 int session_heed(struct tree *tree, const struct view *view, struct inode *dir)

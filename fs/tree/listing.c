@@ -30,11 +30,11 @@ struct listing {
 	bool *unsound; /* there are some that cannot be shown */
 };
 
-static bool list_wants(void *arg, const struct backend_node *node)
+static unsigned list_wants(void *arg, const struct backend_node *node)
 {
 	const struct listing *listing = arg;
 
-	return listing->with_nodes && inode_wants_tail(listing->tree, node);
+	return listing->with_nodes ? inode_wants_tail(listing->tree, node) : 0;
 }
 
 static int list_keep(void *arg, const struct backend_entry *entry, const struct backend_node *node,

@@ -138,6 +138,12 @@ static int place_key(const struct placing *placing, struct bytes session, struct
 	return r < 0 ? r : -EEXIST;
 }
 
+uint32_t place_kind(struct inode *dir, struct bytes name)
+{
+	return dir->node.ino != BACKEND_ROOT && inode_session(dir) ? names_split(name).kind :
+								     BACKEND_ORDINARY;
+}
+
 int place_find(const struct placing *placing, struct inode *dir, struct bytes name, mode_t mode,
 	       struct place *place)
 {
@@ -148,9 +154,9 @@ int place_find(const struct placing *placing, struct inode *dir, struct bytes na
 	place->kind = BACKEND_ORDINARY;
 	if (dir->node.ino == BACKEND_ROOT)
 		return S_ISDIR(mode) ? place_session(placing, name, place) : 0;
-	if (!session || !S_ISREG(mode))
+	if (!S_ISREG(mode))
 		return 0;
-	place->kind = names_split(name).kind;
+	place->kind = place_kind(dir, name);
 	if (!kind_is_state(place->kind))
 		return 0;
 	r = buf_reserve(&place->session, 1);

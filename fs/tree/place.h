@@ -32,6 +32,8 @@ void placing_done(struct placing *placing);
 /* For a file of this type under a name in dir. */
 int place_find(const struct placing *placing, struct inode *dir, struct bytes name, mode_t mode,
 	       struct place *place);
+/* What a regular file of that name is there. */
+uint32_t place_kind(struct inode *dir, struct bytes name);
 /* Let a node refer to the place's bytes. */
 void place_apply(const struct place *place, struct backend_node *node);
 

@@ -543,41 +543,42 @@ static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
 		       struct inode *dir_to, struct bytes name_to, unsigned flags,
 		       struct notes *notes)
 {
+	struct entry_pair pair = { .dir = dir, .name = name, .dir_to = dir_to, .name_to = name_to };
 	_cleanup_(moving_done) struct moving moving = { .dir = dir,
 							.dir_to = dir_to,
 							.name_to = name_to };
 	_cleanup_(view_end) struct view view = { 0 };
 	WITH_WRITE_LOCK(tree);
-	struct inode *over = NULL;
-	uint64_t over_id = 0;
 	int r;
 
 	if (!dir_to->node.nlink)
 		return -ENOENT;
-	r = entry_look(tree, &view, dir, name, &moving.id, &moving.inode);
+	pair.exchange = flags & RENAME_EXCHANGE;
+	r = entry_look_pair(tree, &view, &pair);
 	if (r < 0)
 		return r;
-	r = entry_measure(tree, &view, dir_to, name_to, &over_id, &over);
-	if (r == 0 || r == -ENOENT)
-		r = rename_judge(moving.inode, over, flags);
+	moving.inode = pair.inode;
+	moving.id = pair.id;
+	r = rename_judge(moving.inode, pair.over, flags);
 	if (r == 0)
-		r = rename_settle(tree, &view, moving.inode, over, flags & RENAME_EXCHANGE, notes);
+		r = rename_settle(tree, &view, moving.inode, pair.over, flags & RENAME_EXCHANGE,
+				  notes);
 	if (r == 0 && inode_is_dir(moving.inode))
 		r = session_heed(tree, &view, moving.inode);
-	if (r == 0 && over && inode_is_dir(over))
-		r = session_heed(tree, &view, over);
+	if (r == 0 && pair.over && inode_is_dir(pair.over))
+		r = session_heed(tree, &view, pair.over);
 	if (r == 0)
-		r = rename_found(tree, &view, &moving, over, over_id, name, flags);
+		r = rename_found(tree, &view, &moving, pair.over, pair.over_id, name, flags);
 	view_end(&view);
 	/* The kernel knows by the face that the name leads to. */
 	if (r == 0)
 		notes_change(notes, tree, moving.inode, CHANGE_ATTR, 0,
 			     inode_face(moving.inode, moving.inode->lookup));
-	if (r == 0 && over)
-		notes_change(notes, tree, over, CHANGE_ATTR, 0, NULL);
+	if (r == 0 && pair.over)
+		notes_change(notes, tree, pair.over, CHANGE_ATTR, 0, NULL);
 	inode_forget(tree, moving.inode, 1);
-	if (over)
-		inode_forget(tree, over, 1);
+	if (pair.over)
+		inode_forget(tree, pair.over, 1);
 	return MIN(r, 0);
 }
 

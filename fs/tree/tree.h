@@ -15,14 +15,27 @@ int entry_check(const struct inode *dir, struct bytes name);
 /* The entry of a name, with its inode counted. */
 int entry_open(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 	       uint64_t *ret_id, struct inode **ret_inode);
-/* The same, with the size of a state file that nobody is using. */
-int entry_measure(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
-		  uint64_t *ret_id, struct inode **ret_inode);
-/* Both in a view that begins with it. */
+/* The same in a view that begins with it. */
 int entry_look(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 	       uint64_t *ret_id, struct inode **ret_inode);
+/* And with the size of a state file that nobody is using. */
 int entry_look_measured(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 			uint64_t *ret_id, struct inode **ret_inode);
+/* The two entries of a rename, in a view that begins with them and has what it reads of small
+ * files. */
+struct entry_pair {
+	struct inode *dir;
+	struct bytes name;
+	struct inode *dir_to;
+	struct bytes name_to;
+	bool exchange;
+	/* What was found. */
+	struct inode *inode; /* counted, as over */
+	uint64_t id;
+	struct inode *over; /* NULL: there is none, and no over_id */
+	uint64_t over_id;
+};
+int entry_look_pair(struct tree *tree, struct view *view, struct entry_pair *pair);
 /* key_heed() for all of the session that a directory is or lies in, if any. */
 int session_heed(struct tree *tree, const struct view *view, struct inode *dir);
 /* 1 when a directory has no entries. */

@@ -622,10 +622,10 @@ EveryStore(tails, are_what_stands_behind_the_last_mark)
 }
 
 /* The plain file's is not wanted. */
-static bool is_state(void *arg, const struct backend_node *node)
+static unsigned is_state(void *arg, const struct backend_node *node)
 {
 	(void)arg;
-	return node->session.data;
+	return node->session.data ? BACKEND_TAIL : 0;
 }
 
 static int say_listed(void *arg, const struct backend_entry *entry, const struct backend_node *node,
@@ -640,11 +640,9 @@ static int say_listed(void *arg, const struct backend_entry *entry, const struct
 
 EveryStore(tails, come_with_the_entries_that_lead_to_them)
 {
-	struct backend_node plain = plain_node(4), state = state_node(5, S, K), node = { 0 };
+	struct backend_node plain = plain_node(4), state = state_node(5, S, K);
 	_cleanup_(buf_done) struct buf said = { 0 };
 	struct backend_snapshot *snapshot;
-	struct backend_tail tail;
-	uint64_t id;
 
 	COMMIT(backend, node_put(&plain), node_put(&state), entry_put(1, 7, BYTES("p"), 4),
 	       entry_put(1, 8, BYTES("k"), 5), row_insert(S, K, 0, BYTES("22")));
@@ -653,15 +651,62 @@ EveryStore(tails, come_with_the_entries_that_lead_to_them)
 		     0);
 	cr_assert_eq(buf_append_byte(&said, '\0'), 0);
 	cr_expect_str_eq(said.data, "p: unknown; k: 1 rows of 2 bytes to 0 of 2; ");
-	cr_expect_eq(backend_entry_find_tail(backend, snapshot, 1, BYTES("x"), is_state, NULL, &id,
-					     &node, &tail),
-		     -ENOENT);
-	cr_assert_eq(backend_entry_find_tail(backend, snapshot, 1, BYTES("k"), is_state, NULL, &id,
-					     &node, &tail),
-		     0);
-	cr_expect_eq(id, 8);
-	cr_expect_eq(node.ino, 5);
-	cr_expect_eq(tail.bytes, 2);
 	unlook(backend, snapshot);
-	backend_node_done(&node);
+}
+
+static unsigned all_of_it(void *arg, const struct backend_node *node)
+{
+	return is_state(arg, node) | BACKEND_WHOLE;
+}
+
+EveryStore(entries, are_looked_up_together_with_what_lies_behind_them)
+{
+	struct backend_node plain = plain_node(4), long_one = plain_node(5);
+	struct backend_node list = state_node(6, S, K), document = state_node(7, S, BYTES("d"));
+	_cleanup_(buf_done) struct buf large = { 0 };
+	struct backend_looked looked[] = {
+		{ .parent = 1, .name = BYTES("x"), .wanted = all_of_it },
+		{ .parent = 1, .name = BYTES("p"), .wanted = all_of_it },
+		{ .parent = 1, .name = BYTES("long"), .wanted = all_of_it },
+		{ .parent = 1, .name = BYTES("l"), .wanted = all_of_it },
+		{ .parent = 1, .name = BYTES("d"), .wanted = all_of_it },
+		{ .parent = 1, .name = BYTES("d"), .wanted = is_state },
+		{ .parent = 1, .name = BYTES("d") },
+	};
+	struct backend_snapshot *snapshot;
+
+	plain.size = 3;
+	long_one.size = BACKEND_CHUNK + 1;
+	list.kind = BACKEND_LIST;
+	document.kind = BACKEND_SINGLE;
+	COMMIT(backend, node_put(&plain), node_put(&long_one), node_put(&list), node_put(&document),
+	       entry_put(1, 7, BYTES("p"), 4), entry_put(1, 8, BYTES("long"), 5),
+	       entry_put(1, 9, BYTES("l"), 6), entry_put(1, 10, BYTES("d"), 7),
+	       chunk_put(4, 0, BYTES("abc")), row_insert(S, K, 0, BYTES("1")),
+	       row_insert(S, BYTES("d"), 0, BYTES("{}")));
+	snapshot = look(backend);
+	cr_assert_eq(backend_entry_look(backend, snapshot, looked, ARRAY_SIZE(looked)), 0);
+	unlook(backend, snapshot);
+	cr_expect_eq(looked[0].error, -ENOENT);
+	for (size_t i = 1; i < ARRAY_SIZE(looked); i++)
+		cr_expect_eq(looked[i].error, 0);
+	cr_expect_eq(looked[1].id, 7);
+	cr_expect_eq(looked[1].node.ino, 4);
+	cr_expect(looked[1].whole && bytes_equal(buf_bytes(&looked[1].bytes), BYTES("abc")));
+	cr_expect(!looked[2].whole, "more than a chunk");
+	cr_expect(!looked[3].whole && looked[3].tail.known && looked[3].tail.bytes == 1);
+	cr_expect(looked[4].whole && bytes_equal(buf_bytes(&looked[4].bytes), BYTES("{}")));
+	cr_expect(looked[4].tail.known && looked[4].tail.bytes == 2);
+	cr_expect(!looked[5].whole && looked[5].tail.known);
+	cr_expect(!looked[6].whole && !looked[6].tail.known);
+	backend_looked_done(looked, ARRAY_SIZE(looked));
+
+	cr_assert_eq(buf_append_zeros(&large, BACKEND_ITEM_LEAST + 1), 0);
+	COMMIT(backend, row_put(S, BYTES("d"), 0, buf_bytes(&large)));
+	snapshot = look(backend);
+	cr_assert_eq(backend_entry_look(backend, snapshot, &looked[4], 1), 0);
+	unlook(backend, snapshot);
+	cr_expect(!looked[4].whole, "a large row");
+	cr_expect_eq(looked[4].tail.bytes, BACKEND_ITEM_LEAST + 1);
+	backend_looked_done(&looked[4], 1);
 }
