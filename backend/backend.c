@@ -52,6 +52,14 @@ int backend_node_copy(const struct backend_node *node, struct backend_node *ret_
 	return 0;
 }
 
+int backend_snapshot_begun(struct backend *backend, struct backend_snapshot *snapshot,
+			   backend_begun_fn *fn, void *arg)
+{
+	return backend->ops->snapshot_begun ?
+		       backend->ops->snapshot_begun(backend, snapshot, fn, arg) :
+		       fn(arg);
+}
+
 bool backend_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *arg)
 {
 	return backend->ops->snapshot_keep && backend->ops->snapshot_keep(backend, keep, arg);

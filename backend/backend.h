@@ -15,6 +15,7 @@
  * Shape of the interface
  *
  *   Reads are made in a snapshot: all reads in one snapshot see one committed state of the store.
+ *   A snapshot may begin with its first read, so that it costs a network store nothing.
  *   Writes are made in a batch: an array of operations, applied whole or not at all, in order.
  *   A network store can send a batch in one round trip and a range of rows in one answer.
  *
@@ -25,10 +26,11 @@
  *   While such keys are waiting, snapshot_begin() answers -ESTALE unless it is called with
  *   BACKEND_ANYWAY, and commit() when the batch names one of them: so a reader never combines its
  *   marks and pieces with rows that it does not know, and a writer never overwrites a change that
- *   it has not seen.  The caller then digests the changes and tries again.  Where many wait, it
- *   may read past them (BACKEND_PAST), and asks of each key that it uses (change_find()).  A key
- *   that it cannot digest it sets apart (BACKEND_CHANGE_APART), and sees to it itself that nobody
- *   uses that key.
+ *   it has not seen.  Where a snapshot begins with its first read, that answers -ESTALE, before
+ *   anything is handed out, and so do all that follow in it.  The caller then digests the changes
+ *   and tries again.  Where many wait, it may read past them (BACKEND_PAST), and asks of each key
+ *   that it uses (change_find()).  A key that it cannot digest it sets apart
+ *   (BACKEND_CHANGE_APART), and sees to it itself that nobody uses that key.
  *
  * Other mounts
  *
@@ -377,6 +379,9 @@ enum backend_flags {
 	/* A snapshot whatever changes of other programs wait, but none of other mounts.  A store
 	 * that does not know which keys they are of goes on to answer -ESTALE. */
 	BACKEND_PAST = 1 << 4,
+	/* A snapshot that has begun when it is returned, and not with its first read, as with
+	 * BACKEND_AT_ONCE: to ask whether changes wait, or to keep what there is now. */
+	BACKEND_BEGUN = 1 << 5,
 };
 
 typedef int backend_row_fn(void *arg, int64_t index, struct bytes data);
@@ -405,6 +410,8 @@ typedef int backend_setting_fn(void *arg, struct bytes name, struct bytes data);
 typedef int backend_change_fn(void *arg, const struct backend_change *change);
 typedef int backend_feed_fn(void *arg, const struct backend_feed *feed);
 typedef void backend_report_fn(void *arg, const char *sentence);
+/* A snapshot has begun; -errno: it is of no use. */
+typedef int backend_begun_fn(void *arg);
 /* What is to be done with the snapshot that is kept. */
 enum backend_keep { BACKEND_KEEP_NEWER, BACKEND_KEEP_NONE };
 typedef void backend_keep_fn(void *arg, enum backend_keep how);
@@ -441,12 +448,19 @@ struct backend_ops {
 
 	void (*close)(struct backend *backend);
 
-	/* A view of the last committed state.  -ESTALE while others' changes wait (see above).
-	 * Cheap; hold it for one request, not longer, but for one that is
-	 * kept (snapshot_keep()).  Ended with snapshot_end(). */
+	/* A view of the last committed state, as it is then, or at the first read (BACKEND_BEGUN).
+	 * -ESTALE while others' changes wait (see above).  Cheap; hold it for one request, not
+	 * longer, but for one that is kept (snapshot_keep()).  Ended with snapshot_end(). */
 	int (*snapshot_begin)(struct backend *backend, unsigned flags,
 			      struct backend_snapshot **ret_snapshot);
 	void (*snapshot_end)(struct backend *backend, struct backend_snapshot *snapshot);
+
+	/* Call fn once the snapshot has begun, and before it hands anything out: now, or in the
+	 * first read, which then answers what fn does if that is negative, and so do all that
+	 * follow.  It must not call the store.  NULL, as in a store of which snapshots begin when
+	 * they are returned: backend_snapshot_begun(). */
+	int (*snapshot_begun)(struct backend *backend, struct backend_snapshot *snapshot,
+			      backend_begun_fn *fn, void *arg);
 
 	/* One snapshot is going to be kept for about a second, renewed, and kept on, so that what
 	 * others replace can be seen.  Whether that is of use and in nobody's way.  If so, keep is
@@ -676,6 +690,8 @@ int backend_open(const char *store, const struct backend_options *options,
 		 struct backend **ret_backend, char **ret_why);
 void backend_close(struct backend *backend); /* NULL is fine */
 /* What a store, or a wrapper, need not have: -EOPNOTSUPP, or false, if it does not. */
+int backend_snapshot_begun(struct backend *backend, struct backend_snapshot *snapshot,
+			   backend_begun_fn *fn, void *arg);
 bool backend_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *arg);
 int backend_change_waiting(struct backend *backend, int64_t *ret_oldest, int64_t *ret_newest);
 int backend_copy(struct backend *backend, const char *new_store, const struct backend_copy *copy);

@@ -15,6 +15,12 @@ void wrapper_snapshot_end(struct backend *backend, struct backend_snapshot *snap
 	inner->ops->snapshot_end(inner, snapshot);
 }
 
+int wrapper_snapshot_begun(struct backend *backend, struct backend_snapshot *snapshot,
+			   backend_begun_fn *fn, void *arg)
+{
+	return backend_snapshot_begun(wrapper_inner(backend), snapshot, fn, arg);
+}
+
 bool wrapper_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *arg)
 {
 	return backend_snapshot_keep(wrapper_inner(backend), keep, arg);

@@ -23,6 +23,8 @@ static inline struct backend *wrapper_inner(struct backend *backend)
 void wrapper_init(struct wrapper *wrapper, struct backend *inner, const struct backend_ops *ops);
 
 void wrapper_snapshot_end(struct backend *backend, struct backend_snapshot *snapshot);
+int wrapper_snapshot_begun(struct backend *backend, struct backend_snapshot *snapshot,
+			   backend_begun_fn *fn, void *arg);
 bool wrapper_snapshot_keep(struct backend *backend, backend_keep_fn *keep, void *arg);
 int wrapper_change_waiting(struct backend *backend, int64_t *ret_oldest, int64_t *ret_newest);
 void wrapper_wake(struct backend *backend);
@@ -35,7 +37,7 @@ int wrapper_use(struct backend *backend, uint64_t ino, bool on);
 void wrapper_feed_done(struct backend *backend, uint64_t n);
 int wrapper_copy(struct backend *backend, const char *new_store, const struct backend_copy *copy);
 
-/* For the table of slots: all of these but snapshot_end(). */
+/* For the table of slots: all of these but snapshot_end() and snapshot_begun(). */
 /* clang-format off */
 #define WRAPPER_SLOTS                                                                              \
 	.snapshot_keep = wrapper_snapshot_keep,                                                    \

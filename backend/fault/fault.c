@@ -142,6 +142,7 @@ static const struct backend_ops fault_ops = {
 	.close = fault_close,
 	.snapshot_begin = fault_snapshot_begin,
 	.snapshot_end = wrapper_snapshot_end,
+	.snapshot_begun = wrapper_snapshot_begun,
 	.commit = fault_commit,
 	WRAPPER_SLOTS,
 #define CALL(slot, ...) .slot = fault_##slot,

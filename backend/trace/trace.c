@@ -15,9 +15,13 @@ struct trace {
 	pthread_t one; /* thread that is counted, then */
 };
 
-/* What the caller has for a snapshot. */
+/* What the caller has for a snapshot, which begins with its first read. */
 struct traced {
-	struct backend_snapshot *inner;
+	struct backend_snapshot *inner; /* NULL: it has not begun */
+	unsigned flags;
+	int error;		 /* what became of that */
+	backend_begun_fn *begun; /* called then, or NULL */
+	void *arg;
 	bool read;
 };
 
@@ -42,12 +46,31 @@ static void count(struct trace *trace, uint64_t *number, unsigned trips)
 	pthread_mutex_unlock(&trace->lock);
 }
 
-static struct backend_snapshot *read_in(struct backend_snapshot *snapshot)
+static int begin_traced(struct backend *backend, struct traced *traced)
+{
+	struct backend *inner = wrapper_inner(backend);
+	int r = traced->error;
+
+	if (r < 0 || traced->inner)
+		return r;
+	r = inner->ops->snapshot_begin(inner, traced->flags | BACKEND_BEGUN, &traced->inner);
+	if (r == 0 && traced->begun)
+		r = traced->begun(traced->arg);
+	return traced->error = r;
+}
+
+/* A read is a trip whatever becomes of it. */
+static int read_in(struct backend *backend, struct backend_snapshot *snapshot, uint64_t *number,
+		   struct backend_snapshot **ret_inner)
 {
 	struct traced *traced = traced_of(snapshot);
+	int r;
 
+	count(trace_of(backend), number, 1);
 	traced->read = true;
-	return traced->inner;
+	r = begin_traced(backend, traced);
+	*ret_inner = traced->inner;
+	return r;
 }
 
 void trace_backend_reset(struct backend *backend, bool only_here)
@@ -84,11 +107,15 @@ static void trace_close(struct backend *backend)
 static int trace_snapshot_begin(struct backend *backend, unsigned flags,
 				struct backend_snapshot **ret_snapshot)
 {
-	struct backend *inner = wrapper_inner(backend);
 	struct trace *trace = trace_of(backend);
 	struct traced *traced = calloc(1, sizeof(*traced));
-	int r = traced ? inner->ops->snapshot_begin(inner, flags, &traced->inner) : -ENOMEM;
+	int r = traced ? 0 : -ENOMEM;
 
+	if (r == 0) {
+		traced->flags = flags;
+		if (flags & (BACKEND_BEGUN | BACKEND_AT_ONCE))
+			r = begin_traced(backend, traced);
+	}
 	count(trace, &trace->counts.snapshot_begin, r < 0);
 	if (r < 0)
 		free(traced);
@@ -103,25 +130,43 @@ static void trace_snapshot_end(struct backend *backend, struct backend_snapshot 
 	struct trace *trace = trace_of(backend);
 	uint64_t ended = 0;
 
-	count(trace, &ended, !traced->read);
-	wrapper_snapshot_end(backend, traced->inner);
+	count(trace, &ended, traced->inner && !traced->read);
+	if (traced->inner)
+		wrapper_snapshot_end(backend, traced->inner);
 	free(traced);
 }
 
+static int trace_snapshot_begun(struct backend *backend, struct backend_snapshot *snapshot,
+				backend_begun_fn *fn, void *arg)
+{
+	struct traced *traced = traced_of(snapshot);
+
+	(void)backend;
+	if (traced->inner)
+		return fn(arg);
+	traced->begun = fn;
+	traced->arg = arg;
+	return 0;
+}
+
 /* clang-format off */
-#define FORWARD(slot, to, trips, parameters, arguments)                                            \
+#define CALL(slot, parameters, arguments)                                                          \
 	static int trace_##slot(struct backend *backend SLOTS_BEHIND parameters)                   \
 	{                                                                                          \
 		struct backend *inner = wrapper_inner(backend);                                    \
 	                                                                                           \
-		count(trace_of(backend), &trace_of(backend)->counts.slot, trips);                  \
-		return to(inner SLOTS_BEHIND arguments);                                           \
+		count(trace_of(backend), &trace_of(backend)->counts.slot, 0);                      \
+		return inner->ops->slot(inner SLOTS_BEHIND arguments);                             \
 	}
 #define FORWARD_READ(slot, to, parameters, arguments)                                              \
-	FORWARD(slot, to, 1, (struct backend_snapshot *snapshot SLOTS_BEHIND parameters),          \
-		(read_in(snapshot) SLOTS_BEHIND arguments))
-#define CALL(slot, parameters, arguments)                                                          \
-	FORWARD(slot, inner->ops->slot, 0, parameters, arguments)
+	static int trace_##slot(struct backend *backend,                                           \
+				struct backend_snapshot *snapshot SLOTS_BEHIND parameters)         \
+	{                                                                                          \
+		struct backend *inner = wrapper_inner(backend);                                    \
+		int r = read_in(backend, snapshot, &trace_of(backend)->counts.slot, &snapshot);    \
+	                                                                                           \
+		return r < 0 ? r : to(inner, snapshot SLOTS_BEHIND arguments);                     \
+	}
 #define READ(slot, parameters, arguments)                                                          \
 	FORWARD_READ(slot, inner->ops->slot, parameters, arguments)
 #define READ_ROWS(slot, parameters, arguments) FORWARD_##slot(slot, parameters, arguments)
@@ -159,10 +204,11 @@ static int trace_row_read(struct backend *backend, struct backend_snapshot *snap
 {
 	struct counting counting = { .trace = trace_of(backend), .fn = fn, .arg = arg };
 	struct backend *inner = wrapper_inner(backend);
+	int r = read_in(backend, snapshot, &counting.trace->counts.row_read, &snapshot);
 
-	count(counting.trace, &counting.trace->counts.row_read, 1);
-	return inner->ops->row_read(inner, read_in(snapshot), session, key, first, count_row,
-				    &counting);
+	return r < 0 ? r :
+		       inner->ops->row_read(inner, snapshot, session, key, first, count_row,
+					    &counting);
 }
 
 static int trace_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
@@ -179,6 +225,7 @@ static const struct backend_ops trace_ops = {
 	.close = trace_close,
 	.snapshot_begin = trace_snapshot_begin,
 	.snapshot_end = trace_snapshot_end,
+	.snapshot_begun = trace_snapshot_begun,
 	.commit = trace_commit,
 	WRAPPER_SLOTS,
 #define CALL(slot, ...) .slot = trace_##slot,

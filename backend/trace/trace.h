@@ -4,6 +4,7 @@
 
 /*
  * A wrapper that counts what would be round trips if the store inside were on a server, for tests.
+ * A snapshot begins with its first read.
  * Takes over inner and closes it.  All of its functions may be called from any thread.
  */
 
@@ -25,8 +26,8 @@ struct trace_counts {
 #undef READ
 #undef READ_ROWS
 	uint64_t rows; /* handed over by row_read() */
-	/* Each read, and each commit; a snapshot begins with its first read, and is one of its own
-	 * if there is none: whether anything waits to be digested is a question, too. */
+	/* Each read, and each commit; and a snapshot that has to begin at once (BACKEND_BEGUN), if
+	 * nothing is read in it. */
 	uint64_t trips;
 };
 

@@ -62,9 +62,9 @@
 
 /* Whether a reader needs what the file has now, once the saver has published. */
 bool versions_wanted(const struct inode *inode, const struct writing *saver);
-/* A copy of what the file has, before the commit.  NULL, and the log says so: there is no room for
- * one, which is no reason not to save. */
-struct version *version_take(struct view *view, struct inode *inode);
+/* A copy of what the file has, before the commit: 0, or -ESTALE.  NULL, and the log says so: there
+ * is no room for one, which is no reason not to save. */
+int version_take(struct view *view, struct inode *inode, struct version **ret_version);
 /* Hand it to the faces and handles that need it, after the commit; they count it.  Whether a face
  * is old now, so that the name must be looked up again. */
 bool versions_apply(struct notes *notes, struct inode *inode, const struct writing *saver,

@@ -42,22 +42,28 @@ bool versions_wanted(const struct inode *inode, const struct writing *saver)
 	return false;
 }
 
-struct version *version_take(struct view *view, struct inode *inode)
+int version_take(struct view *view, struct inode *inode, struct version **ret_version)
 {
 	struct version *version = calloc(1, sizeof(*version));
 	int r = version ? content_to_stage(view, inode, &version->stage) : -ENOMEM;
 
+	*ret_version = NULL;
+	if (r < 0) {
+		if (version)
+			stage_done(&version->stage);
+		free(version);
+	}
+	if (r == -ESTALE)
+		return r;
 	if (r < 0) {
 		log_warning("there is no room for the previous content of inode %llu (%s): who is "
 			    "in the middle of it goes on with the new one",
 			    (unsigned long long)inode->ino, strerror(-r));
-		if (version)
-			stage_done(&version->stage);
-		free(version);
-		return NULL;
+		return 0;
 	}
 	version->count = 1;
-	return version;
+	*ret_version = version;
+	return 0;
 }
 
 bool versions_apply(struct notes *notes, struct inode *inode, const struct writing *saver,

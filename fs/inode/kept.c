@@ -23,7 +23,7 @@ static void keep(struct kept *kept, const struct kept *new)
 static int begin_whole(struct tree *tree, unsigned flags)
 {
 	struct kept new = { .changes = tree->changes };
-	int r = view_begin_whole(tree, flags, &new.view);
+	int r = view_begin_whole(tree, flags | BACKEND_BEGUN, &new.view);
 
 	if (r < 0)
 		return r;
@@ -35,7 +35,7 @@ static int begin_whole(struct tree *tree, unsigned flags)
 static int begin_past(struct tree *tree)
 {
 	struct kept new = { .changes = tree->changes };
-	int r = view_begin(tree, 0, &new.view);
+	int r = view_begin(tree, BACKEND_BEGUN, &new.view);
 
 	if (r == 0)
 		keep(&tree->kept.kept[KEPT_PAST], &new);

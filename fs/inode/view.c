@@ -5,19 +5,30 @@
 #include "fs/inode/commit.h"
 #include "fs/inode/locks.h"
 
+/* What memory does not have yet is not to be read. */
+static int view_begun(void *arg)
+{
+	const struct view *view = arg;
+	bool fits = view->flags & BACKEND_ANYWAY || !view->tree->unapplied;
+
+	return fits && !(view->inode && view->inode->unapplied) ? 0 : -ESTALE;
+}
+
 static int begin(struct tree *tree, unsigned flags, struct view *view)
 {
 	struct backend *backend = tree->backend;
 	uint64_t changes = tree->changes;
 	int r = backend->ops->snapshot_begin(backend, flags, &view->snapshot);
 
+	view->tree = tree;
+	view->flags = flags;
 	view->changes = changes;
 	view->past = flags & BACKEND_PAST;
 	view->backend = r < 0 ? NULL : backend;
-	if (r == 0 && tree->unapplied && !(flags & BACKEND_ANYWAY)) {
+	if (r == 0)
+		r = backend_snapshot_begun(backend, view->snapshot, view_begun, view);
+	if (r < 0)
 		view_end(view);
-		r = -ESTALE;
-	}
 	return r;
 }
 
@@ -28,9 +39,10 @@ int view_begin_whole(struct tree *tree, unsigned flags, struct view *view)
 
 int view_begin(struct tree *tree, unsigned flags, struct view *view)
 {
-	int r = begin(tree, flags, view);
+	bool late = tree->taker.late;
+	int r = begin(tree, late ? flags | BACKEND_BEGUN : flags, view);
 
-	return r == -ESTALE && tree->taker.late ? begin(tree, flags | BACKEND_PAST, view) : r;
+	return r == -ESTALE && late ? begin(tree, flags | BACKEND_PAST, view) : r;
 }
 
 void view_end(struct view *view)
@@ -38,6 +50,7 @@ void view_end(struct view *view)
 	if (view->backend)
 		ASK(view, snapshot_end);
 	view->backend = NULL;
+	view->inode = NULL;
 	for (int i = 0; i < VIEW_TOLD; i++) {
 		buf_done(&view->told[i].bytes);
 		view->told[i].ino = 0;
@@ -58,7 +71,7 @@ static int look_once(struct tree *tree)
 	/* So that who takes something in now has notified the kernel, or is about to. */
 	WITH_READ_LOCK(tree);
 
-	return view_begin(tree, 0, &view);
+	return view_begin(tree, BACKEND_BEGUN, &view);
 }
 
 int tree_take_in(struct tree *tree)

@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 
+struct inode;
 struct tree;
 
 enum { VIEW_TOLD = 2 };
@@ -14,6 +15,9 @@ enum { VIEW_TOLD = 2 };
 struct view {
 	struct backend *backend; /* NULL: none */
 	struct backend_snapshot *snapshot;
+	struct tree *tree;
+	const struct inode *inode; /* that is read in it, or NULL */
+	unsigned flags;
 	bool past;	  /* changes of others wait: each key is to be asked for (waiting.h) */
 	uint64_t changes; /* tree.changes that it shows, at least */
 	/* Files of which it has all bytes already (backend_looked.whole); ino 0: none. */
@@ -24,7 +28,8 @@ struct view {
 };
 /* flags: of enum backend_flags.  0, or -errno as backend_ops.snapshot_begin(); -ESTALE also while
  * memory does not have what the store may show (commit.h), unless BACKEND_ANYWAY is among them.
- * While the tree's taker is late it goes past what waits. */
+ * Where a snapshot begins with its first read, it may be that which answers so.  While the tree's
+ * taker is late it goes past what waits.  A view stays where it is until it is ended. */
 int view_begin(struct tree *tree, unsigned flags, struct view *view);
 /* The same, but never past anything. */
 int view_begin_whole(struct tree *tree, unsigned flags, struct view *view);

@@ -84,10 +84,12 @@ int inode_heed(struct tree *tree, const struct view *view, const struct inode *i
 
 int inode_view_begin(struct tree *tree, const struct inode *inode, struct view *view)
 {
-	int r = view_begin(tree, 0, view);
+	int r;
 
+	view->inode = inode;
+	r = view_begin(tree, 0, view);
 	if (r == 0)
-		r = inode->unapplied ? -ESTALE : inode_heed(tree, view, inode);
+		r = inode_heed(tree, view, inode);
 	if (r < 0)
 		view_end(view);
 	return r;

@@ -222,10 +222,12 @@ static bool only_adds(const struct inode *inode, const struct changed_key *key)
 struct version *reconcile_version(struct tree *tree, struct inode *inode)
 {
 	struct view *view = versions_wanted(inode, NULL) ? kept_view(tree, inode) : NULL;
-	struct version *version = view ? version_take(view, inode) : NULL;
+	struct version *version = NULL;
 
-	if (view)
-		kept_seen(tree);
+	if (!view)
+		return NULL;
+	(void)version_take(view, inode, &version); /* it has begun */
+	kept_seen(tree);
 	return version;
 }
 

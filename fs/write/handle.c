@@ -337,8 +337,7 @@ static void keep_orphan(const struct handle *handle, struct notes *notes)
 
 	if (!inode->orphaned || !versions_wanted(inode, handle->writing))
 		return;
-	version = version_take(NULL, inode);
-	if (version)
+	if (version_take(NULL, inode, &version) == 0 && version)
 		versions_apply(notes, inode, handle->writing, version);
 }
 

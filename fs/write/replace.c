@@ -99,12 +99,13 @@ static void publishing_done(struct publishing *publishing)
 	version_drop(&publishing->version);
 }
 
-static void publishing_keep(struct publishing *publishing, struct view *view)
+static int publishing_keep(struct publishing *publishing, struct view *view)
 {
 	struct inode *inode = publishing->inode;
 
-	if (!publishing->adds && versions_wanted(inode, publishing->saver))
-		publishing->version = version_take(view, inode);
+	return !publishing->adds && versions_wanted(inode, publishing->saver) ?
+		       version_take(view, inode, &publishing->version) :
+		       0;
 }
 
 /* The plan that was made ahead, if it holds still; it is used once. */
@@ -157,15 +158,15 @@ static int publish_to_store(struct publishing *publishing)
 		return r;
 	publishing->adds =
 		publishing->extends || save_only_adds(save, inode, publishing->size_before);
-	publishing_keep(publishing, &view);
+	r = publishing_keep(publishing, &view);
 	view_end(&view);
-	return save_commit(tree, save, &batch, publishing->flags);
+	return r < 0 ? r : save_commit(tree, save, &batch, publishing->flags);
 }
 
 static int publish_to_orphan(struct publishing *publishing)
 {
 	publishing->size_before = publishing->inode->orphan.size;
-	publishing_keep(publishing, NULL);
+	(void)publishing_keep(publishing, NULL);
 	return orphan_replace(publishing->inode, publishing->stage);
 }
 

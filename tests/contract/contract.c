@@ -256,7 +256,7 @@ struct backend_node state_node(uint64_t ino, struct bytes session, struct bytes 
 struct backend_snapshot *look(struct backend *backend)
 {
 	struct backend_snapshot *snapshot = NULL;
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY | BACKEND_BEGUN, &snapshot);
 
 	cr_assert_eq(r, 0, "snapshot_begin: %d", r);
 	return snapshot;
@@ -265,7 +265,7 @@ struct backend_snapshot *look(struct backend *backend)
 int snapshot_error(struct backend *backend)
 {
 	struct backend_snapshot *snapshot = NULL;
-	int r = backend->ops->snapshot_begin(backend, 0, &snapshot);
+	int r = backend->ops->snapshot_begin(backend, BACKEND_BEGUN, &snapshot);
 
 	if (r == 0)
 		unlook(backend, snapshot);

@@ -223,7 +223,8 @@ static void *hold_many(void *arg)
 		struct backend_snapshot *snapshots[4];
 		int got = 0;
 
-		while (got < 4 && ops->snapshot_begin(worker->backend, 0, &snapshots[got]) == 0)
+		while (got < 4 &&
+		       ops->snapshot_begin(worker->backend, BACKEND_BEGUN, &snapshots[got]) == 0)
 			got++;
 		worker->failures += got != 4;
 		while (got > 0)

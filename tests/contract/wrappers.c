@@ -137,6 +137,60 @@ Test(traces, count_a_snapshot_that_is_refused)
 	backend_close(backend);
 }
 
+static int begun_as_told(void *arg)
+{
+	int *r = arg;
+
+	return --*r;
+}
+
+static int count_rows(void *arg, int64_t index, struct bytes data)
+{
+	(void)index, (void)data;
+	++*(int *)arg;
+	return 0;
+}
+
+Test(traces, begin_a_snapshot_with_its_first_read)
+{
+	struct backend *fault = fault_store(), *backend = NULL;
+	const struct backend_ops *ops;
+	struct backend_snapshot *snapshot;
+	int told = 1, rows = 0;
+
+	cr_assert_eq(trace_backend_open(fault, &backend), 0);
+	ops = backend->ops;
+	trace_backend_reset(backend, false);
+	cr_assert_eq(ops->snapshot_begin(backend, 0, &snapshot), 0);
+	unlook(backend, snapshot);
+	cr_expect_eq(trace_backend_counts(backend).trips, 0, "it costs nothing");
+
+	cr_assert_eq(ops->snapshot_begin(backend, 0, &snapshot), 0);
+	cr_expect_eq(backend_snapshot_begun(backend, snapshot, begun_as_told, &told), 0);
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")));
+	cr_expect_eq(told, 1, "it has not begun");
+	cr_expect_eq(ops->row_read(backend, snapshot, S, K, 0, count_rows, &rows), 0);
+	COMMIT(backend, row_insert(S, K, 1, BYTES("b")));
+	cr_expect_eq(ops->row_read(backend, snapshot, S, K, 0, count_rows, &rows), 0);
+	cr_expect_eq(rows, 2, "both saw one row");
+	cr_expect_eq(told, 0, "once");
+	unlook(backend, snapshot);
+
+	cr_assert_eq(ops->snapshot_begin(backend, 0, &snapshot), 0);
+	cr_expect_eq(backend_snapshot_begun(backend, snapshot, begun_as_told, &told), 0);
+	cr_expect_eq(ops->row_read(backend, snapshot, S, K, 0, count_rows, &rows), -1);
+	cr_expect_eq(ops->row_read(backend, snapshot, S, K, 0, count_rows, &rows), -1);
+	cr_expect_eq(rows, 2, "nothing is handed out");
+	unlook(backend, snapshot);
+
+	fault_backend_set(fault, 1, -ESTALE, false);
+	cr_assert_eq(ops->snapshot_begin(backend, 0, &snapshot), 0);
+	cr_expect_eq(ops->row_read(backend, snapshot, S, K, 0, count_rows, &rows), -ESTALE);
+	cr_expect_eq(ops->row_read(backend, snapshot, S, K, 0, count_rows, &rows), -ESTALE);
+	unlook(backend, snapshot);
+	backend_close(backend);
+}
+
 static void *append_elsewhere(void *backend)
 {
 	COMMIT((struct backend *)backend, row_insert(S, K, 1, BYTES("b")));

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "backend/fault/fault.h"
+#include "backend/trace/trace.h"
 #include "src/base/log.h"
 #include "tests/unit/script.h"
 #include "tests/unit/world.h"
@@ -87,6 +88,79 @@ Test(faults, that_last_are_told_and_harm_nothing)
 Test(faults, of_sqlite_are_told_and_harm_nothing)
 {
 	try_script(WORLD_SQLITE, -EIO, false, 7);
+}
+
+/* ---- changes of others, of which the first read of a snapshot tells ---- */
+
+static struct {
+	struct backend_ops ops;
+	const struct backend_ops *real;
+	atomic_uint begun;
+	unsigned at; /* the snapshot that is refused once; 0: none */
+} stale;
+
+static int stale_begin(struct backend *backend, unsigned flags,
+		       struct backend_snapshot **ret_snapshot)
+{
+	if (!(flags & (BACKEND_ANYWAY | BACKEND_AT_ONCE)) && ++stale.begun == stale.at)
+		return -ESTALE;
+	return stale.real->snapshot_begin(backend, flags, ret_snapshot);
+}
+
+static int stale_open(struct backend *inner, struct backend **ret_backend)
+{
+	stale.real = inner->ops;
+	stale.ops = *inner->ops;
+	stale.ops.snapshot_begin = stale_begin;
+	inner->ops = &stale.ops;
+	return trace_backend_open(inner, ret_backend);
+}
+
+static void refuse_snapshot(unsigned number)
+{
+	stale.at = number;
+	stale.begun = 0;
+}
+
+Test(faults, that_are_changes_of_others_are_nobody_s)
+{
+	log_set_sink(stay_silent);
+	world_wrap(stale_open);
+	for (unsigned number = 1; stale.begun >= stale.at; number++) {
+		world_open(WORLD_MEMORY);
+		refuse_snapshot(number);
+		for (size_t i = 0; i < script_steps(); i++) {
+			int r = script_run(i);
+
+			cr_assert_eq(r, 0, "snapshot %u, step %zu: %s", number, i, strerror(-r));
+		}
+		world_settle();
+		script_check_end();
+		world_check();
+		world_close();
+	}
+	cr_expect_gt(stale.at, script_steps(), "it was never refused");
+}
+
+Test(faults, that_are_changes_of_others_take_no_version_from_its_readers)
+{
+	struct handle *reader, *writer;
+
+	world_wrap(stale_open);
+	world_open(WORLD_MEMORY);
+	make_dir("s");
+	save("s/k.json", "1");
+	reader = open_at("s/k.json", O_RDONLY);
+	cr_expect_eq(stat_of("s/k.json").st_size, 1);
+	writer = open_at("s/k.json", O_WRONLY | O_TRUNC);
+	write_at(writer, 0, BYTES("[2]"));
+	refuse_snapshot(1);
+	close_handle(writer);
+	cr_expect_gt(stale.begun, 1);
+	cr_expect_str_eq(read_by(reader), "1");
+	cr_expect_str_eq(content_of("s/k.json"), "[2]");
+	close_handle(reader);
+	world_close();
 }
 
 /* ---- opening ---- */

@@ -169,7 +169,6 @@ EveryStore(trips, of_a_document_are_to_find_and_to_read_it)
 	end();
 }
 
-/* The question is that of the read that comes to the end. */
 EveryStore(trips, of_a_list_are_to_find_and_to_read_it)
 {
 	struct inode *inode;
@@ -179,10 +178,10 @@ EveryStore(trips, of_a_list_are_to_find_and_to_read_it)
 	begin_cold();
 	inode = look("l.jsonl", &shown);
 	read_whole(inode, &shown, "1\n2\n");
-	cr_expect_str_eq(asked(), "4: row_read 1 piece_read 1 entry_look 1 question 1, rows 2");
+	cr_expect_str_eq(asked(), "3: row_read 1 piece_read 1 entry_look 1, rows 2");
 	begin();
 	read_whole(inode, &shown, "1\n2\n");
-	cr_expect_str_eq(asked(), "3: row_read 1 piece_read 1 question 1, rows 2");
+	cr_expect_str_eq(asked(), "2: row_read 1 piece_read 1, rows 2");
 	forget(inode);
 	end();
 }

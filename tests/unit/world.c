@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "backend/memory/memory.h"
+#include "backend/trace/trace.h"
 #include "fs/api/check.h"
 #include "fs/content/content.h"
 #include "fs/tree/tree.h"
@@ -80,16 +81,23 @@ static struct backend *bare_store(const char *owner)
 	return world_kind == WORLD_MEMORY ? memory_open() : file_open(owner);
 }
 
+/* The snapshots of one that is in memory begin with their first reads. */
+static struct backend *wrapped(struct backend *inner)
+{
+	struct backend *backend = inner;
+
+	if (wrapper)
+		cr_assert_eq(wrapper(inner, &backend), 0);
+	else if (world_kind == WORLD_MEMORY)
+		cr_assert_eq(trace_backend_open(inner, &backend), 0);
+	return backend;
+}
+
 int world_try(char **ret_why)
 {
 	int r;
 
-	world_store = bare_store("the test");
-	if (wrapper) {
-		struct backend *inner = world_store;
-
-		cr_assert_eq(wrapper(inner, &world_store), 0);
-	}
+	world_store = wrapped(bare_store("the test"));
 	r = tree_open(world_store, &world_options, &world_tree, ret_why);
 	if (r < 0)
 		backend_close(world_store);
@@ -109,9 +117,10 @@ struct backend *world_join(void)
 	struct backend *joined;
 
 	if (world_kind == WORLD_SQLITE)
-		return file_open("one more");
-	cr_assert_eq(memory_backend_join(memory, &joined), 0);
-	return joined;
+		joined = file_open("one more");
+	else
+		cr_assert_eq(memory_backend_join(memory, &joined), 0);
+	return wrapped(joined);
 }
 
 void world_wrap(world_wrapper *with)
