@@ -351,13 +351,18 @@ struct backend_op {
 /*
  * A batch: ops[0 ... count-1], then, if more is set, whatever it puts there until it returns 0.
  * more() is called while the store holds its write lock: it must not call the store and should not
- * wait; it returns 1 with new ops and count, 0 at the end, -errno to give the whole batch up.  A
- * batch with more() is never started twice.  Its operations are ticked off (src/base/tick.h).
+ * wait; it returns 1 with new ops and count, 0 at the end, -errno to give the whole batch up.  Its
+ * operations are ticked off (src/base/tick.h).
+ *
+ * A batch may be applied again from its start, as often as need be, after a lost connection for
+ * instance: who has more() has rewind(), too, which is called under the same conditions, and puts
+ * ops and count back to where they were at first.  The same operations come again.
  */
 struct backend_batch {
 	const struct backend_op *ops;
 	size_t count;
 	int (*more)(struct backend_batch *batch);
+	void (*rewind)(struct backend_batch *batch);
 	void *arg;
 	/* Called before a snapshot may show what the batch has done, in whatever thread commits and
 	 * as often as that is tried; may be NULL.  It must neither wait nor call the store. */

@@ -128,12 +128,65 @@ static int fault_snapshot_begin(struct backend *backend, unsigned flags,
 	return r < 0 ? r : inner->ops->snapshot_begin(inner, flags, ret_snapshot);
 }
 
+/* A batch with more() is given up in its middle, and applied from its start then. */
+struct giving_up {
+	struct backend_batch *batch; /* the caller's */
+	bool asked;
+	bool done;
+};
+
+static int more_once(struct backend_batch *first)
+{
+	struct giving_up *giving_up = first->arg;
+	struct backend_batch *batch = giving_up->batch;
+	int r = giving_up->asked ? 0 : batch->more(batch);
+
+	giving_up->asked = true;
+	giving_up->done = r == 0;
+	first->ops = batch->ops;
+	first->count = batch->count;
+	return r == 0 ? -ECANCELED : r;
+}
+
+static void begin_again(struct backend_batch *first)
+{
+	struct giving_up *giving_up = first->arg;
+
+	giving_up->asked = false;
+	giving_up->batch->rewind(giving_up->batch);
+	first->ops = giving_up->batch->ops;
+	first->count = giving_up->batch->count;
+}
+
+/* 1 when that was done; whatever else has become of it. */
+static int give_up(struct backend *inner, struct backend_batch *batch, unsigned flags)
+{
+	struct giving_up giving_up = { .batch = batch };
+	struct backend_batch first = {
+		.ops = batch->ops,
+		.count = batch->count,
+		.more = more_once,
+		.rewind = begin_again,
+		.arg = &giving_up,
+	};
+	int r = inner->ops->commit(inner, &first, flags);
+
+	if (!giving_up.done)
+		return r;
+	begin_again(&first);
+	return 1;
+}
+
 static int fault_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
 {
 	struct backend *inner = wrapper_inner(backend);
 	int r = strike(backend);
 
-	return r < 0 ? r : inner->ops->commit(inner, batch, flags);
+	if (r == 0 && batch->more)
+		r = give_up(inner, batch, flags);
+	else if (r == 0)
+		r = 1;
+	return r > 0 ? inner->ops->commit(inner, batch, flags) : r;
 }
 
 /* clang-format off */

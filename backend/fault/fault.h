@@ -4,7 +4,8 @@
 
 /*
  * A wrapper that makes calls of the store inside fail, for tests.  It counts every call that can
- * fail (snapshot_begin, each read, commit, sync, space, ...).  Takes over inner and closes it.
+ * fail (snapshot_begin, each read, commit, sync, space, ...).  A batch with more() is given up in
+ * its middle, and applied from its start then.  Takes over inner and closes it.
  */
 
 #include "backend/backend.h"

@@ -13,8 +13,8 @@
  * A failure is rare, and then the whole transaction is given up and each batch is tried again in
  * one of its own: this finds the one that failed, lets it fail alone, and needs no savepoint (which
  * would copy every page that a batch touches).  It also covers a COMMIT that fails and a
- * transaction that SQLite has rolled back by itself.  A batch with more() cannot be repeated; it
- * runs in a transaction of its own from the start.
+ * transaction that SQLite has rolled back by itself.  A batch with more() is large, and runs in a
+ * transaction of its own from the start.
  *
  * Where the disk is full, room is made before anything fails, and who frees gets the reserve
  * (room.c).
@@ -270,6 +270,8 @@ static int run_alone(struct sqlite *store, struct sqlite_request *request)
 {
 	int r = sqlite_conn_begin(&store->writer, SQL_BEGIN_IMMEDIATE);
 
+	if (request->batch->more)
+		request->batch->rewind(request->batch);
 	return r < 0 ? r : run_group(store, request, request->next);
 }
 
@@ -280,8 +282,6 @@ static int try_harder(struct sqlite *store, struct sqlite_request *request, int 
 {
 	bool made = sqlite_room_make(store);
 
-	if (request->batch->more)
-		return r;
 	if (made)
 		r = run_alone(store, request);
 	if (r == -ENOSPC && (request->flags & BACKEND_FREES) && sqlite_room_lend(store)) {
@@ -289,13 +289,6 @@ static int try_harder(struct sqlite *store, struct sqlite_request *request, int 
 		sqlite_room_return(store);
 	}
 	return r;
-}
-
-/* A batch that cannot be repeated gets the reserve beforehand, where it may come to need it. */
-static bool lend_before(struct sqlite *store, const struct sqlite_request *request)
-{
-	return request->batch->more && (request->flags & BACKEND_FREES) &&
-	       store->room.nearly_full && sqlite_room_make(store) && sqlite_room_lend(store);
 }
 
 /* Without waiting for another program, and without a word if it writes. */
@@ -319,7 +312,7 @@ static int begin_at_once(struct sqlite_conn *conn)
 static void run(struct sqlite *store, struct sqlite_request *first, struct sqlite_request *end)
 {
 	bool at_once = first->flags & BACKEND_AT_ONCE;
-	bool lent = lend_before(store, first), turn = store->mounts.shared && !at_once, begun;
+	bool turn = store->mounts.shared && !at_once, begun;
 	int r;
 
 	if (store->room.nearly_full)
@@ -333,8 +326,6 @@ static void run(struct sqlite *store, struct sqlite_request *first, struct sqlit
 		r = run_group(store, first, end);
 	if (turn)
 		sqlite_mounts_turn_end(store);
-	if (lent)
-		sqlite_room_return(store);
 	if ((r == -ENOSPC || r == -EFBIG) && first->next == end)
 		r = try_harder(store, first, r);
 	if (r == 0)

@@ -198,11 +198,26 @@ static int write_more(struct backend_batch *batch)
 	return r;
 }
 
+static void write_again(struct backend_batch *batch)
+{
+	struct writing *writing = batch->arg;
+
+	writing->record.size = sizeof(struct record);
+	if (writing->batch->rewind)
+		writing->batch->rewind(writing->batch);
+	batch->ops = writing->batch->ops;
+	batch->count = writing->batch->count;
+}
+
 static int journal_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
 {
 	struct writing writing = { .journal = journal_of(backend), .batch = batch };
 	struct backend_batch with_record = {
-		.ops = batch->ops, .count = batch->count, .more = write_more, .arg = &writing
+		.ops = batch->ops,
+		.count = batch->count,
+		.more = write_more,
+		.rewind = write_again,
+		.arg = &writing,
 	};
 	int r = buf_append_zeros(&writing.record, sizeof(struct record));
 
@@ -231,6 +246,7 @@ static void journal_close(struct backend *backend)
 /* Reading what is there. */
 
 struct replay {
+	struct bytes all;
 	struct bytes rest;
 	struct backend_op op;
 	struct backend_node node;
@@ -247,6 +263,14 @@ static int replay_more(struct backend_batch *batch)
 	batch->ops = &replay->op;
 	batch->count = 1;
 	return r < 0 ? r : 1;
+}
+
+static void replay_again(struct backend_batch *batch)
+{
+	struct replay *replay = batch->arg;
+
+	replay->rest = replay->all;
+	batch->count = 0;
 }
 
 /* The operations of the next record; false when it is not whole. */
@@ -275,9 +299,12 @@ static int replay_all(struct journal *journal, struct backend *backend, struct b
 
 	take_bytes(&rest, sizeof(struct header));
 	journal->end = sizeof(struct header);
-	while (r == 0 && take_record(&rest, &replay.rest)) {
-		struct backend_batch batch = { .more = replay_more, .arg = &replay };
+	while (r == 0 && take_record(&rest, &replay.all)) {
+		struct backend_batch batch = { .more = replay_more,
+					       .rewind = replay_again,
+					       .arg = &replay };
 
+		replay_again(&batch);
 		r = journal->rest->commit(backend, &batch, BACKEND_ANYWAY);
 		journal->end = rest.data - file.data;
 	}

@@ -52,6 +52,18 @@ enum line_code {
 	LINE_ROW,  /* the row is to be written */
 };
 
+/* Where emitting is. */
+struct emitting {
+	struct bytes rest;
+	size_t run;
+	unsigned run_used; /* lines of that run that were emitted */
+	uint64_t offset;
+	int64_t index;
+	int64_t seq;
+	uint64_t mark_offset;
+	uint64_t mark_rows;
+};
+
 struct save {
 	struct save_target target;
 	struct stage *stage;
@@ -66,17 +78,13 @@ struct save {
 	int64_t last_row;
 	int64_t rows;	       /* of the new content */
 	uint64_t first_change; /* offset of the first byte that differs */
-	/* Where emitting is. */
-	bool begun;
-	struct bytes rest;
-	size_t run;
-	unsigned run_used; /* lines of that run that were emitted */
-	uint64_t offset;
-	int64_t index;
-	int64_t seq;
-	uint64_t mark_offset;
-	uint64_t mark_rows;
-	struct batch *block; /* while save_commit() hands blocks out */
+	bool begun;	       /* something was emitted */
+	struct emitting at;
+	/* While save_commit() hands blocks out: what it does first, where emitting is behind that,
+	 * and what follows. */
+	const struct batch *first;
+	struct emitting behind_first;
+	struct batch block;
 };
 
 /* Planning. */
@@ -104,16 +112,16 @@ static int codes_add(struct buf *codes, enum line_code code)
 
 static enum line_code codes_peek(const struct save *save)
 {
-	return (enum line_code)((unsigned char)save->codes.data[save->run] >> RUN_BITS);
+	return (enum line_code)((unsigned char)save->codes.data[save->at.run] >> RUN_BITS);
 }
 
 static enum line_code codes_next(struct save *save)
 {
-	unsigned char run = (unsigned char)save->codes.data[save->run];
+	unsigned char run = (unsigned char)save->codes.data[save->at.run];
 
-	if (++save->run_used > run % RUN_MAX) {
-		save->run++;
-		save->run_used = 0;
+	if (++save->at.run_used > run % RUN_MAX) {
+		save->at.run++;
+		save->at.run_used = 0;
 	}
 	return (enum line_code)(run >> RUN_BITS);
 }
@@ -284,7 +292,7 @@ int save_plan(struct tree *tree, struct view *view, const struct save_target *ta
 	r = stage_map(stage, &save->bytes);
 	if (r < 0)
 		return r;
-	save->rest = save->bytes;
+	save->at.rest = save->bytes;
 	node->flags = 0;
 	node->size = 0;
 	if (node->kind == BACKEND_LIST) {
@@ -324,7 +332,7 @@ static void emit_begin(struct save *save, struct batch *batch)
 		emit_row(save, batch, 0, save->bytes);
 	if (save->how != SAVE_LINES)
 		return;
-	save->mark_offset = save->first_change;
+	save->at.mark_offset = save->first_change;
 	if (save->had_pieces)
 		batch_piece_delete(batch, node->ino, INT64_MIN, INT64_MIN);
 	if (save->target.same)
@@ -337,21 +345,21 @@ static void emit_begin(struct save *save, struct batch *batch)
 
 static void emit_chunk(struct save *save, struct batch *batch)
 {
-	size_t part = MIN(save->rest.size, (size_t)BACKEND_CHUNK);
+	size_t part = MIN(save->at.rest.size, (size_t)BACKEND_CHUNK);
 
-	batch_chunk_put(batch, save->target.node->ino, save->index++,
-			bytes_make(save->rest.data, part));
-	save->rest = bytes_make(save->rest.data + part, save->rest.size - part);
+	batch_chunk_put(batch, save->target.node->ino, save->at.index++,
+			bytes_make(save->at.rest.data, part));
+	save->at.rest = bytes_make(save->at.rest.data + part, save->at.rest.size - part);
 }
 
 static void emit_mark(struct save *save, struct batch *batch)
 {
-	if (save->seq || save->offset <= save->first_change ||
-	    !list_mark_due(save->offset - save->mark_offset, save->mark_rows))
+	if (save->at.seq || save->at.offset <= save->first_change ||
+	    !list_mark_due(save->at.offset - save->at.mark_offset, save->at.mark_rows))
 		return;
-	batch_mark_put(batch, save->target.node->ino, save->offset, save->index);
-	save->mark_offset = save->offset;
-	save->mark_rows = 0;
+	batch_mark_put(batch, save->target.node->ino, save->at.offset, save->at.index);
+	save->at.mark_offset = save->at.offset;
+	save->at.mark_rows = 0;
 }
 
 static void emit_piece(struct save *save, struct batch *batch, struct bytes data)
@@ -359,7 +367,7 @@ static void emit_piece(struct save *save, struct batch *batch, struct bytes data
 	while (data.size) {
 		size_t part = MIN(data.size, (size_t)PIECE_MAX);
 
-		batch_piece_put(batch, save->target.node->ino, save->index, save->seq++,
+		batch_piece_put(batch, save->target.node->ino, save->at.index, save->at.seq++,
 				bytes_make(data.data, part));
 		data = bytes_make(data.data + part, data.size - part);
 	}
@@ -370,14 +378,14 @@ static void emit_piece(struct save *save, struct batch *batch, struct bytes data
  * takes it away again. */
 static void emit_gather(struct save *save, struct line *line)
 {
-	struct bytes rest = save->rest;
+	struct bytes rest = save->at.rest;
 	struct line next;
 
 	while (line->size < PIECE_LINES && lines_next(&rest, &next) && next.newline &&
 	       codes_peek(save) == LINE_PIECE) {
 		codes_next(save);
 		line->size += next.size;
-		save->rest = rest;
+		save->at.rest = rest;
 	}
 }
 
@@ -386,32 +394,32 @@ static void emit_line(struct save *save, struct batch *batch)
 	enum line_code code = codes_next(save);
 	struct line line;
 
-	lines_next(&save->rest, &line);
+	lines_next(&save->at.rest, &line);
 	emit_mark(save, batch);
 	if (code == LINE_PIECE) {
 		emit_gather(save, &line);
 		emit_piece(save, batch, bytes_make(line.text.data, line.size));
 	} else {
 		if (code == LINE_ROW)
-			emit_row(save, batch, save->index, line.text);
-		save->index++;
-		save->seq = 0;
-		if (save->offset >= save->first_change)
-			save->mark_rows++;
+			emit_row(save, batch, save->at.index, line.text);
+		save->at.index++;
+		save->at.seq = 0;
+		if (save->at.offset >= save->first_change)
+			save->at.mark_rows++;
 	}
-	save->offset += line.size;
+	save->at.offset += line.size;
 }
 
 int save_emit(struct save *save, struct batch *batch, size_t limit)
 {
-	const char *start = save->rest.data;
+	const char *start = save->at.rest.data;
 
 	if (!save->begun)
 		emit_begin(save, batch);
-	while (save->how != SAVE_ROW && save->rest.size) {
+	while (save->how != SAVE_ROW && save->at.rest.size) {
 		if (batch->error)
 			return batch->error;
-		if (batch->count >= limit || save->rest.data - start >= EMIT_BYTES)
+		if (batch->count >= limit || save->at.rest.data - start >= EMIT_BYTES)
 			return 1;
 		if (save->how == SAVE_CHUNKS)
 			emit_chunk(save, batch);
@@ -427,6 +435,7 @@ void save_free(struct save *save)
 		return;
 	stage_unmap(save->stage);
 	buf_done(&save->codes);
+	batch_done(&save->block);
 	free(save);
 }
 
@@ -437,29 +446,38 @@ static int emit_more(struct backend_batch *source)
 
 	/* A block in which nothing differs has no operations, and is not the end. */
 	do {
-		stage_passed(save->stage, (uint64_t)(save->rest.data - save->bytes.data));
-		batch_clear(save->block);
-		r = save_emit(save, save->block, EMIT_BLOCK);
-	} while (r > 0 && !save->block->count);
+		stage_passed(save->stage, (uint64_t)(save->at.rest.data - save->bytes.data));
+		batch_clear(&save->block);
+		r = save_emit(save, &save->block, EMIT_BLOCK);
+	} while (r > 0 && !save->block.count);
 	if (r < 0)
 		return r;
-	source->ops = save->block->ops;
-	source->count = save->block->count;
+	source->ops = save->block.ops;
+	source->count = save->block.count;
 	return source->count > 0;
+}
+
+static void emit_again(struct backend_batch *source)
+{
+	struct save *save = source->arg;
+
+	save->at = save->behind_first;
+	source->ops = save->first->ops;
+	source->count = save->first->count;
 }
 
 int save_commit(struct tree *tree, struct save *save, struct batch *batch, unsigned flags)
 {
-	struct backend_batch source = { .more = emit_more, .arg = save };
+	struct backend_batch source = { .more = emit_more, .rewind = emit_again, .arg = save };
 	int r = save_emit(save, batch, batch->count + EMIT_FIRST);
 
 	if (r < 0)
 		return r;
 	if (r == 0)
 		return tree_commit(tree, batch, flags);
-	save->block = batch;
-	source.ops = batch->ops;
-	source.count = batch->count;
+	save->first = batch;
+	save->behind_first = save->at;
+	emit_again(&source);
 	return tree_commit_source(tree, &source, flags);
 }
 

@@ -338,6 +338,14 @@ static int replacing_more(struct backend_batch *batch)
 	return batch->count > 0;
 }
 
+static void replacing_again(struct backend_batch *batch)
+{
+	struct replacing *replacing = batch->arg;
+
+	replacing->next = 0;
+	replacing_more(batch);
+}
+
 static int replace(struct sessfs *sessfs, struct replacing *replacing,
 		   const struct backend_op *sidecar_op)
 {
@@ -346,9 +354,11 @@ static int replace(struct sessfs *sessfs, struct replacing *replacing,
 	replacing->tail[0] = rows_delete(&replacing->name, (int64_t)replacing->count, INT64_MAX);
 	replacing->tail[1] = rows_delete(&replacing->name, INT64_MIN, -1);
 	replacing->tail[2] = *sidecar_op;
-	replacing_more(&batch);
-	if (batch.count == BLOCK)
+	replacing_again(&batch);
+	if (batch.count == BLOCK) {
 		batch.more = replacing_more;
+		batch.rewind = replacing_again;
+	}
 	return lib_view_change(sessfs, &batch, 0);
 }
 

@@ -121,6 +121,8 @@ EveryStore(batches, of_many_rows_put_each_in_its_place)
 
 /* A source of rows 1, 2 ... count - 1, and then an end or an error. */
 struct source {
+	const struct backend_op *start;
+	int64_t first;
 	int64_t next;
 	int64_t count;
 	int end;
@@ -139,39 +141,47 @@ static int more_rows(struct backend_batch *batch)
 	return 1;
 }
 
+static void rows_again(struct backend_batch *batch)
+{
+	struct source *source = batch->arg;
+
+	source->next = source->first;
+	batch->ops = source->start;
+	batch->count = 1;
+}
+
+static int commit_source(struct backend *backend, struct source *source)
+{
+	struct backend_batch batch = { .more = more_rows, .rewind = rows_again, .arg = source };
+
+	rows_again(&batch);
+	return backend->ops->commit(backend, &batch, 0);
+}
+
 EveryStore(batches, take_more_operations_until_there_are_none)
 {
 	const struct backend_op first = row_insert(S, K, 0, BYTES("first"));
-	struct source source = { .next = 1, .count = 4 };
-	struct backend_batch batch = {
-		.ops = &first, .count = 1, .more = more_rows, .arg = &source
-	};
+	struct source source = { .start = &first, .first = 1, .count = 4 };
 
-	cr_assert_eq(backend->ops->commit(backend, &batch, 0), 0);
+	cr_assert_eq(commit_source(backend, &source), 0);
 	cr_assert_str_eq(rows_of(backend, S, K), "0=first 1=more 2=more 3=more");
 }
 
 EveryStore(batches, whose_source_gives_up_leave_nothing)
 {
 	const struct backend_op first = row_insert(S, K, 0, BYTES("first"));
-	struct source source = { .next = 1, .count = 3, .end = -ECANCELED };
-	struct backend_batch batch = {
-		.ops = &first, .count = 1, .more = more_rows, .arg = &source
-	};
+	struct source source = { .start = &first, .first = 1, .count = 3, .end = -ECANCELED };
 
-	cr_assert_eq(backend->ops->commit(backend, &batch, 0), -ECANCELED);
+	cr_assert_eq(commit_source(backend, &source), -ECANCELED);
 	cr_assert_str_eq(rows_of(backend, S, K), "");
 }
 
-EveryStore(batches, whose_source_gives_a_bad_operation_are_not_started_twice)
+EveryStore(batches, whose_source_gives_a_bad_operation_leave_nothing)
 {
 	const struct backend_op first = row_insert(S, K, 1, BYTES("first"));
-	struct source source = { .next = 0, .count = 3 };
-	struct backend_batch batch = {
-		.ops = &first, .count = 1, .more = more_rows, .arg = &source
-	};
+	struct source source = { .start = &first, .first = 0, .count = 3 };
 
-	cr_assert_eq(backend->ops->commit(backend, &batch, 0), -EEXIST);
+	cr_assert_eq(commit_source(backend, &source), -EEXIST);
 	cr_assert_eq(source.next, 2);
 	cr_assert_str_eq(rows_of(backend, S, K), "");
 }

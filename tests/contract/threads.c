@@ -153,6 +153,7 @@ EveryStore(threads, that_read_see_each_batch_whole)
 
 /* Batches with a source, beside plain ones. */
 struct endless {
+	struct backend_op first;
 	int left;
 	struct backend_op op;
 };
@@ -169,6 +170,16 @@ static int more_of_it(struct backend_batch *batch)
 	return 1;
 }
 
+static void all_of_it(struct backend_batch *batch)
+{
+	struct endless *endless = batch->arg;
+
+	endless->left = 3;
+	endless->op = endless->first;
+	batch->ops = &endless->first;
+	batch->count = 1;
+}
+
 static void *commit_mixed(void *arg)
 {
 	struct worker *worker = arg;
@@ -178,18 +189,18 @@ static void *commit_mixed(void *arg)
 	snprintf(name, sizeof(name), "key%d", worker->number);
 	key = bytes_str(name);
 	for (int i = 0; i < ROUNDS / 3; i++) {
-		struct endless endless = { 3, row_insert(S, key, 4 * i, BYTES("1")) };
-		struct backend_batch batch = {
-			.ops = &endless.op, .count = 1, .more = more_of_it, .arg = &endless
-		};
-		const struct backend_op first = endless.op;
+		struct endless endless = { .first = row_insert(S, key, 4 * i, BYTES("1")) };
+		struct backend_batch batch = { .more = more_of_it,
+					       .rewind = all_of_it,
+					       .arg = &endless };
 
-		batch.ops = &first;
+		all_of_it(&batch);
 		if (worker->number % 2)
 			worker->failures +=
 				worker->backend->ops->commit(worker->backend, &batch, 0) != 0;
 		else
-			worker->failures += backend_commit(worker->backend, &first, 1, 0) != 0;
+			worker->failures +=
+				backend_commit(worker->backend, &endless.first, 1, 0) != 0;
 		worker->failures += worker->backend->ops->sync(worker->backend) != 0;
 	}
 	return NULL;

@@ -75,6 +75,46 @@ Test(faults, count_the_calls_that_can_fail)
 	backend_close(backend);
 }
 
+struct counted {
+	unsigned begun;
+	unsigned left;
+	struct backend_op op;
+};
+
+static int more_counted(struct backend_batch *batch)
+{
+	struct counted *counted = batch->arg;
+
+	counted->op.at++;
+	return counted->left-- > 0;
+}
+
+static void begin_counted(struct backend_batch *batch)
+{
+	struct counted *counted = batch->arg;
+
+	counted->begun++;
+	counted->left = 2;
+	counted->op = row_insert(S, K, 0, BYTES("a"));
+	batch->ops = &counted->op;
+	batch->count = 1;
+}
+
+Test(faults, are_batches_that_are_given_up_in_their_middle_and_begun_again)
+{
+	struct backend *backend = fault_store();
+	struct counted counted = { 0 };
+	struct backend_batch batch = { .more = more_counted,
+				       .rewind = begin_counted,
+				       .arg = &counted };
+
+	begin_counted(&batch);
+	cr_assert_eq(backend->ops->commit(backend, &batch, 0), 0);
+	cr_expect_eq(counted.begun, 2);
+	cr_expect_str_eq(rows_of(backend, S, K), "0=a 1=a 2=a");
+	backend_close(backend);
+}
+
 static struct backend *trace_store(void)
 {
 	struct backend *backend = NULL;

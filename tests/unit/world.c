@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backend/fault/fault.h"
 #include "backend/memory/memory.h"
 #include "backend/trace/trace.h"
 #include "fs/api/check.h"
@@ -81,15 +82,18 @@ static struct backend *bare_store(const char *owner)
 	return world_kind == WORLD_MEMORY ? memory_open() : file_open(owner);
 }
 
-/* The snapshots of one that is in memory begin with their first reads. */
+/* One in memory is as a server may be: its snapshots begin with their first reads, and large saves
+ * are applied twice. */
 static struct backend *wrapped(struct backend *inner)
 {
 	struct backend *backend = inner;
 
-	if (wrapper)
+	if (wrapper) {
 		cr_assert_eq(wrapper(inner, &backend), 0);
-	else if (world_kind == WORLD_MEMORY)
+	} else if (world_kind == WORLD_MEMORY) {
+		cr_assert_eq(fault_backend_open(inner, &inner), 0);
 		cr_assert_eq(trace_backend_open(inner, &backend), 0);
+	}
 	return backend;
 }
 
