@@ -516,6 +516,11 @@ struct backend_ops {
 	int (*row_read)(struct backend *backend, struct backend_snapshot *snapshot,
 			struct bytes session, struct bytes key, int64_t first, backend_row_fn *fn,
 			void *arg);
+	/* Rows with index <= last, in falling order, most of them at the most, until fn stops.
+	 * Costs what these cost, however many there are before them. */
+	int (*row_read_back)(struct backend *backend, struct backend_snapshot *snapshot,
+			     struct bytes session, struct bytes key, int64_t last, uint64_t most,
+			     backend_row_fn *fn, void *arg);
 	/* -ENOENT when the key has no row. */
 	int (*key_stat)(struct backend *backend, struct backend_snapshot *snapshot,
 			struct bytes session, struct bytes key, struct backend_key_stat *ret_stat);

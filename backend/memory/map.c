@@ -212,7 +212,7 @@ int map_delete(struct map *map, struct bytes key, struct map **ret_map)
 
 const struct map_entry *map_find(const struct map *map, struct bytes key)
 {
-	const struct map_entry *entry = map_before(map, key);
+	const struct map_entry *entry = map_before(map, key, true);
 
 	return entry && bytes_equal(entry->key, key) ? entry : NULL;
 }
@@ -234,12 +234,14 @@ const struct map_entry *map_after(const struct map *map, struct bytes key, bool 
 	return best;
 }
 
-const struct map_entry *map_before(const struct map *map, struct bytes key)
+const struct map_entry *map_before(const struct map *map, struct bytes key, bool inclusive)
 {
 	const struct map_entry *best = NULL;
 
 	while (map) {
-		if (bytes_compare(map->item->entry.key, key) <= 0) {
+		int order = bytes_compare(map->item->entry.key, key);
+
+		if (order < 0 || (order == 0 && inclusive)) {
 			best = &map->item->entry;
 			map = map->right;
 		} else {

@@ -36,7 +36,7 @@ int map_delete(struct map *map, struct bytes key, struct map **ret_map);
 const struct map_entry *map_find(const struct map *map, struct bytes key);
 /* The first one behind key; with inclusive, also the one at it. */
 const struct map_entry *map_after(const struct map *map, struct bytes key, bool inclusive);
-/* The last one before key or at it. */
-const struct map_entry *map_before(const struct map *map, struct bytes key);
+/* The last one before key; with inclusive, also the one at it. */
+const struct map_entry *map_before(const struct map *map, struct bytes key, bool inclusive);
 
 #endif

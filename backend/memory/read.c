@@ -246,6 +246,12 @@ int memory_chunk_list(struct backend *backend, struct backend_snapshot *snapshot
 	return memory_chunk_read(backend, snapshot, ino, first, last, tell_size, &sizes);
 }
 
+static struct bytes row_data(struct bytes value)
+{
+	return bytes_make(value.data + sizeof(struct memory_row),
+			  value.size - sizeof(struct memory_row));
+}
+
 int memory_row_read(struct backend *backend, struct backend_snapshot *snapshot,
 		    struct bytes session, struct bytes key, int64_t first, backend_row_fn *fn,
 		    void *arg)
@@ -254,13 +260,21 @@ int memory_row_read(struct backend *backend, struct backend_snapshot *snapshot,
 
 	(void)backend;
 	key_add_number(&walk.key, first);
-	while (walk_next(&walk)) {
-		struct bytes value = walk.entry->value;
+	while (walk_next(&walk))
+		walk.r = fn(arg, key_take_number(&walk.rest), row_data(walk.entry->value));
+	return walk_end(&walk);
+}
 
-		walk.r = fn(arg, key_take_number(&walk.rest),
-			    bytes_make(value.data + sizeof(struct memory_row),
-				       value.size - sizeof(struct memory_row)));
-	}
+int memory_row_read_back(struct backend *backend, struct backend_snapshot *snapshot,
+			 struct bytes session, struct bytes key, int64_t last, uint64_t most,
+			 backend_row_fn *fn, void *arg)
+{
+	struct walk walk = walk_in(snapshot->map, key_of_state(KEY_ROW, session, key));
+
+	(void)backend;
+	key_add_number(&walk.key, last);
+	for (; most && walk_back(&walk); most--)
+		walk.r = fn(arg, key_take_number(&walk.rest), row_data(walk.entry->value));
 	return walk_end(&walk);
 }
 

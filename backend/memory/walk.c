@@ -33,10 +33,23 @@ bool walk_next(struct walk *walk)
 	return walk_here(walk);
 }
 
+bool walk_back(struct walk *walk)
+{
+	if (walk->r == 0)
+		walk->r = walk->key.error;
+	if (walk->r)
+		return false;
+	if (walk->entry)
+		walk->entry = map_before(walk->map, walk->entry->key, false);
+	else
+		walk->entry = map_before(walk->map, key_bytes(&walk->key), true);
+	return walk_here(walk);
+}
+
 bool walk_last(struct walk *walk)
 {
 	walk->r = walk->key.error;
-	walk->entry = walk->r < 0 ? NULL : map_before(walk->map, key_bytes(&walk->key));
+	walk->entry = walk->r < 0 ? NULL : map_before(walk->map, key_bytes(&walk->key), true);
 	return walk_here(walk);
 }
 

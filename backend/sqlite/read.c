@@ -259,6 +259,23 @@ int sqlite_row_read(struct backend *backend, struct backend_snapshot *snapshot,
 	return cursor_end(&cursor);
 }
 
+/* The order is that of the numbers with all bits turned. */
+int sqlite_row_read_back(struct backend *backend, struct backend_snapshot *snapshot,
+			 struct bytes session, struct bytes key, int64_t last, uint64_t most,
+			 backend_row_fn *fn, void *arg)
+{
+	struct cursor cursor = open_key(snapshot, SQL_ROW_READ_BACK, session, key);
+
+	(void)backend;
+	cursor_bind_number(&cursor, last);
+	cursor_bind_number(&cursor, sqlite_clip(most));
+	cursor.least = ~last;
+	while (cursor_next(&cursor))
+		if (cursor_in_order(&cursor, ~cursor_number(&cursor, 0)))
+			cursor.r = fn(arg, cursor_number(&cursor, 0), cursor_bytes(&cursor, 1));
+	return cursor_end(&cursor);
+}
+
 int sqlite_key_stat(struct backend *backend, struct backend_snapshot *snapshot,
 		    struct bytes session, struct bytes key, struct backend_key_stat *ret_stat)
 {

@@ -22,8 +22,7 @@ SQL(SQL_NODE_FIND_KEY, "SELECT " NODE_COLUMNS "FROM sessfs_node n WHERE n.sessio
 	"AND n.state_key = ?2 AND n.kind >= 2 AND n.nlink > 0")
 SQL(SQL_NODE_FIND_SESSION, "SELECT " NODE_COLUMNS "FROM sessfs_node n "
 	"WHERE n.session_id = ?1 AND n.kind = 1 AND n.nlink > 0")
-SQL(SQL_NODE_LIST, "SELECT " NODE_COLUMNS "FROM sessfs_node n WHERE n.ino > ?1 "
-	"ORDER BY n.ino")
+SQL(SQL_NODE_LIST, "SELECT " NODE_COLUMNS "FROM sessfs_node n WHERE n.ino > ?1 ORDER BY n.ino")
 SQL(SQL_NODE_LIST_ORPHANS, "SELECT " NODE_COLUMNS "FROM sessfs_node n WHERE n.ino > ?1 "
 	"AND n.nlink = 0 ORDER BY n.ino")
 
@@ -46,9 +45,11 @@ SQL(SQL_CHUNK_LIST, "SELECT chunk, length(data), ino FROM sessfs_chunk WHERE "
 
 SQL(SQL_ROW_READ, "SELECT item_index, state_data FROM {rows} WHERE session_id = ?1 AND "
 	"state_key = ?2 AND item_index >= ?3 ORDER BY item_index")
+SQL(SQL_ROW_READ_BACK, "SELECT item_index, state_data FROM {rows} WHERE session_id = ?1 AND "
+	"state_key = ?2 AND item_index <= ?3 AND typeof(item_index) = 'integer' "
+	"ORDER BY item_index DESC LIMIT ?4")
 SQL(SQL_KEY_FIRST, "SELECT item_index FROM {rows} WHERE session_id = ?1 AND "
-	"state_key = ?2 AND typeof(item_index) = 'integer' "
-	"ORDER BY item_index LIMIT 1")
+	"state_key = ?2 AND typeof(item_index) = 'integer' ORDER BY item_index LIMIT 1")
 SQL(SQL_KEY_LAST, "SELECT item_index, {created}, {updated} FROM {rows} WHERE "
 	"session_id = ?1 AND state_key = ?2 AND typeof(item_index) = 'integer' "
 	"ORDER BY item_index DESC LIMIT 1")

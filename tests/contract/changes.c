@@ -345,11 +345,16 @@ Test(others, ids_that_are_not_text_are_skipped_and_told_by_the_check)
 
 Test(others, indexes_that_are_no_integers_are_skipped)
 {
+	struct backend_snapshot *snapshot;
+
 	other_runs(other, INSERT "VALUES ('s', 'k', 1.5, '{}'), ('s', 'k', 'x', '{}'), "
 				 "('s', 'k', 1, '{}'), ('s', 'only', 'x', '{}')");
 
 	cr_assert_str_eq(keys_of(store), "s/k[1-1]");
 	cr_assert_str_eq(rows_of(store, BYTES("s"), BYTES("k")), "1={}");
+	snapshot = look(store);
+	cr_assert_str_eq(rows_back(store, snapshot, BYTES("s"), BYTES("k"), INT64_MAX, 1), "1={}");
+	unlook(store, snapshot);
 }
 
 Test(others, tables_put_in_place_of_ours_are_read_anew)

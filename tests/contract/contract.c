@@ -325,6 +325,17 @@ const char *rows_seen(struct backend *backend, struct backend_snapshot *snapshot
 	return finish(shown);
 }
 
+const char *rows_back(struct backend *backend, struct backend_snapshot *snapshot,
+		      struct bytes session, struct bytes key, int64_t last, uint64_t most)
+{
+	struct buf *shown = next_shown();
+	int r = backend->ops->row_read_back(backend, snapshot, session, key, last, most, show_row,
+					    shown);
+
+	cr_assert_eq(r, 0, "row_read_back: %d", r);
+	return finish(shown);
+}
+
 const char *rows_of(struct backend *backend, struct bytes session, struct bytes key)
 {
 	struct backend_snapshot *snapshot = look(backend);

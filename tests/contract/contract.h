@@ -82,6 +82,8 @@ struct backend_node state_node(uint64_t ino, struct bytes session, struct bytes 
 const char *rows_of(struct backend *backend, struct bytes session, struct bytes key);
 const char *rows_seen(struct backend *backend, struct backend_snapshot *snapshot,
 		      struct bytes session, struct bytes key, int64_t first);
+const char *rows_back(struct backend *backend, struct backend_snapshot *snapshot,
+		      struct bytes session, struct bytes key, int64_t last, uint64_t most);
 const char *keys_of(struct backend *backend);
 const char *keys_after(struct backend *backend, struct bytes session, struct bytes key);
 const char *entries_of(struct backend *backend, uint64_t parent, uint64_t after);

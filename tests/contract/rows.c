@@ -57,6 +57,42 @@ EveryStore(rows, end_when_the_callback_says_so)
 	unlook(backend, snapshot);
 }
 
+EveryStore(rows, are_read_backwards_from_an_index_on)
+{
+	struct backend_snapshot *snapshot;
+
+	COMMIT(backend, row_insert(S, K, -7, BYTES("n")), row_insert(S, K, 0, BYTES("a")),
+	       row_insert(S, K, 1, BYTES("b")), row_insert(S, K, 300, BYTES("c")),
+	       row_insert(S, BYTES("messages0"), 2, BYTES("x")),
+	       row_insert(S, BYTES("message"), 2, BYTES("x")));
+	snapshot = look(backend);
+	COMMIT(backend, row_insert(S, K, 301, BYTES("d")));
+
+	cr_expect_str_eq(rows_back(backend, snapshot, S, K, INT64_MAX, UINT64_MAX),
+			 "300=c 1=b 0=a -7=n");
+	cr_expect_str_eq(rows_back(backend, snapshot, S, K, 299, 2), "1=b 0=a");
+	cr_expect_str_eq(rows_back(backend, snapshot, S, K, 0, 5), "0=a -7=n");
+	cr_expect_str_eq(rows_back(backend, snapshot, S, K, -8, 5), "");
+	cr_expect_str_eq(rows_back(backend, snapshot, S, K, INT64_MIN, 5), "");
+	cr_expect_str_eq(rows_back(backend, snapshot, S, K, INT64_MAX, 0), "");
+	unlook(backend, snapshot);
+}
+
+EveryStore(rows, end_backwards_when_the_callback_says_so)
+{
+	struct backend_snapshot *snapshot;
+	int stop = 1, fail = -ELOOP;
+
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")));
+	snapshot = look(backend);
+
+	cr_assert_eq(backend->ops->row_read_back(backend, snapshot, S, K, 0, 9, stop_with, &stop),
+		     0);
+	cr_assert_eq(backend->ops->row_read_back(backend, snapshot, S, K, 0, 9, stop_with, &fail),
+		     -ELOOP);
+	unlook(backend, snapshot);
+}
+
 struct nested {
 	struct backend *backend;
 	struct backend_snapshot *snapshot;
