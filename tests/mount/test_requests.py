@@ -92,4 +92,25 @@ def test_a_read_takes_no_request_but_those_of_its_calls(box):
         same(read(path), b"[1]\n", "its bytes")
 
 
+def test_what_is_cached_and_unchanged_is_not_read_again(box):
+    mount, session = box.session(options=("debug",))
+    for beside in (False, True):
+        if beside:
+            box.mount(store=mount.store)
+        for name, text in (("o.txt", b"text\n"), ("l.jsonl", b"1\n" * 1_000_000)):
+            path = os.path.join(session, name)
+            write(path, text)
+
+            def look():
+                fd = os.open(path, os.O_RDONLY)
+                os.pread(fd, 4096, 0)
+                os.close(fd)
+
+            look()
+            # Beside another mount the kernel may look the name up again.
+            reads = [requests(mount, look).count("READ") for _ in range(TRIES)]
+            same(min(reads), 0, f"reads of {name} {'beside another mount' if beside else 'alone'}")
+            same(read(path), text, "its bytes")
+
+
 harness.main(globals())
