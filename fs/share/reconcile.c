@@ -254,6 +254,8 @@ static int reconcile_locked(struct reconciling *reconciling)
 
 	WITH_WRITE_LOCK(reconciling->tree);
 	r = digest_feed(reconciling->tree, &reconciling->notes);
+	/* Who comes while the rest is committed believes that the kernel is told of it. */
+	notes_queue(&reconciling->notes, reconciling->tree);
 	if (r >= 0)
 		r = view_begin(reconciling->tree, BACKEND_ANYWAY, &reconciling->view);
 	if (r == 0)

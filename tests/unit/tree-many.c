@@ -10,9 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/xattr.h>
+#include <unistd.h>
 
 #include "backend/memory/memory.h"
 #include "fs/api/trash.h"
+#include "fs/inode/locks.h"
+#include "fs/share/share.h"
 #include "fs/tree/tree.h"
 #include "fs/upkeep/upkeep.h"
 #include "src/base/tick.h"
@@ -523,4 +526,64 @@ Many(rows_are_dated_as_any_mount_has_said)
 	ON(0) cr_expect_eq(renamed("s/own", "s/o.json", 0), 0);
 	ON(0) cr_expect_eq(updated_at(BYTES("o")), 1000000000);
 	ON(0) close_handle(handle);
+}
+
+static _Atomic unsigned forgotten;
+
+static bool count_forgotten(void *arg, uint64_t nodeid, int64_t offset)
+{
+	(void)arg;
+	(void)nodeid;
+	(void)offset;
+	forgotten++;
+	return true;
+}
+
+/* The tree's own threads take nothing in until tree_turn_endp(). */
+static struct tree *take_turn(void)
+{
+	struct tree *tree = tree_turn(world_tree);
+
+	tree_write_lock(tree);
+	tree_write_unlockp(&tree);
+	return world_tree;
+}
+
+static void wait_for_notices(void)
+{
+	many_use(0);
+	while (tree_is_notifying(world_tree))
+		usleep(100);
+	cr_expect_gt(forgotten, 0);
+	many_use(1);
+}
+
+/* Who comes meanwhile, and has the changes of other programs wait, goes on with what memory has. */
+Test(many, the_kernel_is_told_of_what_was_digested_before_anything_is_committed)
+{
+	const struct tree_watcher watcher = { .forget = count_forgotten }, nobody = { 0 };
+	struct tree *held[2];
+	struct inode *known;
+
+	many_open(WORLD_SQLITE, 2);
+	ON(0) save("s/k.json", "1");
+	ON(0) save("s/o", "text");
+	ON(1) cr_expect_str_eq(content_of("s/o"), "text");
+	many_settle();
+	ON(0) known = inode_at("s/o");
+	ON(0) cr_expect_eq(stat_of_inode(known).st_size, 4);
+	for (int i = 0; i < 2; i++) {
+		ON(i) held[i] = take_turn();
+	}
+	ON(1) save("s/o", "more text");
+	ON(0) while (tree_is_notifying(world_tree)) usleep(100);
+	ON(0) tree_set_watcher(world_tree, &watcher);
+	sql_runs("UPDATE agentscope_sessions SET state_data = '2'");
+	many_meanwhile(0, 1, wait_for_notices);
+	ON(0) cr_expect_eq(tree_reconcile(world_tree), 0);
+	tree_turn_endp(&held[0]);
+	tree_turn_endp(&held[1]);
+	ON(0) tree_set_watcher(world_tree, &nobody);
+	ON(0) forget(known);
+	many_close();
 }
