@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Two operations that are in each other's way, on two of three mounts of one store: one before, in
+ * the middle of, or behind the other.  Of directories there is no cycle, what was made is in a
+ * directory that is there, no line is lost or doubled, rows have no hole, and what was removed does
+ * not come back.
+ *
+ * SESSFS_PAIRS=N sets how often each pair is played; a failure names the seed.
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fs/tree/tree.h"
+#include "tests/unit/many.h"
+#include "tests/unit/random.h"
+
+enum { MOUNTS = 3, ROUNDS = 200, CHECKED = 1000, LINES = 20 /* at the most */, PENDING = 1 };
+
+struct pair {
+	const char *name;
+	void (*prepare)(void);
+	int (*act[2])(void);
+	/* What each of the two has returned. */
+	void (*judge)(const int *r);
+};
+
+static uint64_t state;
+static unsigned turn;
+static bool behind;		/* one came behind the other */
+static int later;		/* which has committed later */
+static const char *file;	/* of this round */
+static char content[8 * LINES]; /* of the file */
+static struct handle *handle;
+static int handle_mount;
+
+static size_t below(size_t limit)
+{
+	return random_below(&state, limit);
+}
+
+static void use_any(void)
+{
+	many_use((int)below(MOUNTS));
+}
+
+/* Each mount has heard of everything, and so has its kernel. */
+static void settle_all(void)
+{
+	for (int i = 0; i < MOUNTS; i++) {
+		many_use(i);
+		cr_assert_eq(world_tree->take_in(world_tree), 0);
+		while (tree_is_notifying(world_tree))
+			usleep(50);
+	}
+}
+
+#define ON_ALL(expression)                                                                         \
+	do {                                                                                       \
+		settle_all();                                                                      \
+		for (int i_ = 0; i_ < MOUNTS; i_++) {                                              \
+			many_use(i_);                                                              \
+			cr_assert(expression, "round %u, mount %d", turn, i_);                     \
+		}                                                                                  \
+	} while (0)
+
+static const char *rows_expected(void)
+{
+	static char rows[sizeof(content) + 8 * LINES];
+	const char *line = content;
+	size_t used = 0;
+
+	rows[0] = '\0';
+	for (int i = 0; *line; i++, line = strchr(line, '\n') + 1)
+		used += (size_t)sprintf(rows + used, "%s%d=%.*s", i ? " " : "", i,
+					(int)strcspn(line, "\n"), line);
+	return rows;
+}
+
+static void expect_content(void)
+{
+	ON_ALL(strcmp(content_of(file), content) == 0);
+	if (strcmp(file, "s/l.jsonl") == 0)
+		ON_ALL(strcmp(rows_of("s", "l"), rows_expected()) == 0);
+}
+
+static void expect_one(const int *r)
+{
+	cr_assert((r[0] == 0) != (r[1] == 0), "round %u: %d and %d", turn, r[0], r[1]);
+}
+
+/* ---- directories into each other ---- */
+
+static void make_two(void)
+{
+	make_dir("s/a");
+	make_dir("s/b");
+}
+
+static int move_a(void)
+{
+	return renamed("s/a", "s/b/a", 0);
+}
+
+static int move_b(void)
+{
+	return renamed("s/b", "s/a/b", 0);
+}
+
+static void judge_moved(const int *r)
+{
+	const char *outer = r[0] == 0 ? "s/b" : "s/a", *inner = r[0] == 0 ? "s/b/a" : "s/a/b";
+
+	expect_one(r);
+	ON_ALL(strcmp(names_in("s"), outer + 2) == 0 && strcmp(names_in(outer), inner + 4) == 0);
+	use_any();
+	cr_assert_eq(removed_dir(inner), 0);
+	use_any();
+	cr_assert_eq(removed_dir(outer), 0);
+}
+
+/* ---- rmdir beside create ---- */
+
+static const char *const made[] = { "s/a/k.json", "s/a/l.jsonl", "s/a/o", "s/a/d" };
+static const char *made_now;
+
+static void make_one(void)
+{
+	make_dir("s/a");
+	made_now = made[below(ARRAY_SIZE(made))];
+}
+
+static int remove_it(void)
+{
+	return removed_dir("s/a");
+}
+
+static int make_in_it(void)
+{
+	return make_file(made_now,
+			 strcmp(made_now, "s/a/d") == 0 ? S_IFDIR | 0755 : S_IFREG | 0644);
+}
+
+static void judge_made(const int *r)
+{
+	expect_one(r);
+	ON_ALL(looked_up("s/a") == (r[0] ? 0 : -ENOENT));
+	if (r[0] == 0)
+		return;
+	cr_assert_eq(r[0], -ENOTEMPTY);
+	ON_ALL(strcmp(names_in("s/a"), made_now + 4) == 0);
+	use_any();
+	cr_assert_eq(strcmp(made_now, "s/a/d") ? unlinked(made_now) : removed_dir(made_now), 0);
+	use_any();
+	cr_assert_eq(removed_dir("s/a"), 0);
+}
+
+/* ---- chmod, and rewriting, beside an append ---- */
+
+static mode_t mode;
+static size_t lines;
+static char line[12], rewritten[sizeof(content)];
+
+static void begin_file(const char *path)
+{
+	file = path;
+	content[0] = '\0';
+	lines = 1 + below(LINES);
+	for (size_t i = 0; i < lines; i++)
+		sprintf(content + strlen(content), "[%zu]\n", i % 10);
+	save(file, content);
+	snprintf(line, sizeof(line), "%u\n", turn);
+	mode = below(2) ? 0600 : 0640;
+}
+
+static void begin_any(void)
+{
+	begin_file(below(2) ? "s/l.jsonl" : "s/o");
+}
+
+static int append_line(void)
+{
+	append(file, line);
+	return 0;
+}
+
+static int change_mode(void)
+{
+	const struct stat st = { .st_mode = mode };
+
+	return set_attr(file, &st, TREE_SET_MODE);
+}
+
+/* Nothing of it is left anywhere. */
+static void expect_gone(void)
+{
+	many_settle();
+	ON_ALL(looked_up(file) == -ENOENT && strcmp(names_in("s"), "") == 0);
+	many_use(0);
+	cr_assert_str_eq(keys(), "");
+}
+
+static void end_file(void)
+{
+	expect_content();
+	use_any();
+	cr_assert_eq(unlinked(file), 0);
+	expect_gone();
+}
+
+static void judge_mode(const int *r)
+{
+	cr_assert(r[0] == 0 && r[1] == 0);
+	strcat(content, line);
+	ON_ALL((stat_of(file).st_mode & 07777) == mode);
+	end_file();
+}
+
+static void begin_list(void)
+{
+	begin_file("s/l.jsonl");
+	/* Some lines stay, some go, and one comes. */
+	strcpy(rewritten, content + 4 * below(lines + 1));
+	strcat(rewritten, "\"kept\"\n");
+}
+
+static int rewrite(void)
+{
+	save(file, rewritten);
+	return 0;
+}
+
+static int rewrite_by_rename(void)
+{
+	save("s/l.tmp", rewritten);
+	return renamed("s/l.tmp", file, 0);
+}
+
+static void expect_rewritten(bool kept)
+{
+	strcpy(content, rewritten);
+	if (kept)
+		strcat(content, line);
+	end_file();
+}
+
+/* The line is dropped by who rewrites the list later, and stands behind what he has written
+ * otherwise. */
+static void judge_rewritten(const int *r)
+{
+	cr_assert(r[0] == 0 && r[1] == 0);
+	expect_rewritten(later == 1);
+}
+
+/* What was opened before is another file from then on. */
+static void judge_renamed(const int *r)
+{
+	cr_assert(r[0] == 0 && r[1] == 0);
+	expect_rewritten(later == 1 && behind);
+}
+
+/* ---- unlink beside open ---- */
+
+static int flags;
+
+static void begin_open(void)
+{
+	begin_any();
+	flags = below(2) ? O_RDONLY : O_WRONLY | O_APPEND;
+	handle = NULL;
+}
+
+static int open_it(void)
+{
+	const struct tree *tree = world_tree;
+
+	for (handle_mount = 0; many_use(handle_mount), world_tree != tree; handle_mount++)
+		;
+	return try_open(file, flags, &handle);
+}
+
+static int unlink_it(void)
+{
+	return unlinked(file);
+}
+
+static void judge_unlinked(const int *r)
+{
+	cr_assert_eq(r[1], 0);
+	cr_assert(r[0] == 0 || r[0] == -ENOENT, "round %u: open says %d", turn, r[0]);
+	settle_all();
+	many_use(handle_mount);
+	if (r[0] == 0 && flags == O_RDONLY)
+		cr_assert_str_eq(read_by(handle), content);
+	if (r[0] == 0 && flags != O_RDONLY)
+		append_to(handle, line);
+	if (r[0] == 0)
+		close_handle(handle);
+	expect_gone();
+}
+
+static const struct pair pairs[] = {
+	{ "directories into each other", make_two, { move_a, move_b }, judge_moved },
+	{ "rmdir beside create", make_one, { remove_it, make_in_it }, judge_made },
+	{ "chmod beside append", begin_any, { change_mode, append_line }, judge_mode },
+	{ "unlink beside open", begin_open, { open_it, unlink_it }, judge_unlinked },
+	{ "rewriting beside append", begin_list, { rewrite, append_line }, judge_rewritten },
+	{ "rename over beside append",
+	  begin_list,
+	  { rewrite_by_rename, append_line },
+	  judge_renamed },
+};
+
+/* ---- playing ---- */
+
+static const struct pair *pair;
+static int other, result[2];
+
+static void act_other(void)
+{
+	result[other] = pair->act[other]();
+}
+
+static void play(void)
+{
+	int first = (int)below(2), mount = (int)below(MOUNTS);
+	int mount_other = (mount + 1 + (int)below(MOUNTS - 1)) % MOUNTS;
+
+	use_any();
+	pair->prepare();
+	/* Sometimes a mount has yet to hear of what is there. */
+	if (below(4))
+		settle_all();
+	other = !first;
+	if (below(4))
+		many_meanwhile(mount, mount_other, act_other);
+	many_use(mount);
+	result[first] = pair->act[first]();
+	many_forget_meanwhile();
+	behind = result[other] == PENDING;
+	if (behind) {
+		many_use(mount_other);
+		act_other();
+	}
+	later = behind ? other : first;
+	use_any();
+	pair->judge(result);
+}
+
+/* A file is slower. */
+static unsigned count_rounds(int kind)
+{
+	const char *given = getenv("SESSFS_PAIRS");
+	unsigned count = given ? (unsigned)strtoul(given, NULL, 10) : ROUNDS;
+
+	return kind == WORLD_SQLITE ? count / 10 : count;
+}
+
+ParameterizedTestParameters(many_pairs, what_meets_is_as_if_one_came_behind_the_other)
+{
+	return every_kind();
+}
+
+ParameterizedTest(const int *kind, many_pairs, what_meets_is_as_if_one_came_behind_the_other)
+{
+	unsigned count = count_rounds(*kind);
+
+	state = random_seed("many-pairs");
+	many_open(*kind, MOUNTS);
+	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
+		pair = &pairs[i];
+		for (turn = 1; turn <= count; turn++) {
+			result[0] = result[1] = PENDING;
+			play();
+			if (turn % CHECKED == 0)
+				world_check();
+		}
+		fprintf(stderr, "%s: %u times\n", pair->name, count);
+	}
+	many_use(0);
+	world_check();
+	many_close();
+}
