@@ -70,10 +70,9 @@ static void hook(int number)
 
 static void join(int number)
 {
-	static const struct tree_options options = { 0 };
-
 	mounts[number].store = world_join();
-	cr_assert_eq(tree_open(mounts[number].store, &options, &mounts[number].tree, NULL), 0);
+	cr_assert_eq(tree_open(mounts[number].store, &world_options, &mounts[number].tree, NULL),
+		     0);
 	hook(number);
 }
 
