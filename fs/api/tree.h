@@ -85,6 +85,8 @@ bool tree_is_shared(struct tree *tree);
  * to it: that is to look the name up again (-ESTALE), and is not told so twice.  flags: those by
  * which it opens the file. */
 bool tree_was_left(struct tree *tree, struct inode *inode, uint64_t nodeid, int flags, pid_t pid);
+/* A thread that has looked a name up has found nothing: it does not come back for that file. */
+void tree_found_nothing(struct tree *tree, pid_t pid);
 /* Take in what others have changed by now. */
 int tree_take_in(struct tree *tree);
 /* Tell other mounts which locks are held of a file here, an array of struct backend_lock; checked:

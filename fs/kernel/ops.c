@@ -77,6 +77,8 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	} else {
 		r = tree_lookup(tree, request_inode(req, parent), bytes_str(name), &inode);
 	}
+	if (r == -ENOENT)
+		tree_found_nothing(tree, fuse_req_ctx(req)->pid);
 	reply_face(req, r, inode, face);
 }
 

@@ -360,8 +360,7 @@ int tree_set_attr(struct tree *tree, struct inode *inode, const struct set_attr 
 		again_add(tree, set->pid, FACE_WRITE, inode_nodeid(inode, set->face));
 		return -ESTALE;
 	}
-	if (set->mask & TREE_SET_SIZE)
-		again_end(tree, set->pid);
+	again_end(tree, set->pid);
 	return r;
 }
 

@@ -587,3 +587,30 @@ Test(many, the_kernel_is_told_of_what_was_digested_before_anything_is_committed)
 	ON(0) forget(known);
 	many_close();
 }
+
+/* A thread looks a name up when it is told, and then opens what it has found, or nothing. */
+Many(who_has_come_by_one_name_that_is_gone_is_told_so_of_the_next)
+{
+	static const char *const paths[] = { "s/a", "s/b", "s/c" };
+	const struct stat mode = { .st_mode = 0600 };
+	struct set_attr set = { .pid = 7, .st = &mode, .mask = TREE_SET_MODE };
+	struct inode *known[ARRAY_SIZE(paths)];
+	struct stat now;
+	bool own;
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		ON(0) save(paths[i], "text");
+		ON(1) known[i] = inode_at(paths[i]);
+		ON(0) cr_expect_eq(unlinked(paths[i]), 0);
+	}
+	ON(1) cr_expect_eq(world_tree->take_in(world_tree), 0);
+	cr_expect(tree_was_left(world_tree, known[0], known[0]->ino, O_RDONLY, 7));
+	cr_expect_eq(looked_up("s/a"), -ENOENT);
+	tree_found_nothing(world_tree, 7);
+	cr_expect(tree_was_left(world_tree, known[1], known[1]->ino, O_WRONLY, 7));
+	cr_expect_not(tree_was_left(world_tree, known[1], known[1]->ino, O_WRONLY, 7));
+	cr_expect_eq(tree_set_attr(world_tree, known[1], &set, &now, &own), 0);
+	cr_expect(tree_was_left(world_tree, known[2], known[2]->ino, O_RDONLY, 7));
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		forget(known[i]);
+}
