@@ -214,8 +214,8 @@ struct backend_feed {
 	/* Of a node: what it is or where it lies has changed (kind, flags, parent, entry, session,
 	 * key), or it was made, unlinked or deleted. */
 	bool moved;
-	bool bytes;	      /* its chunks, pieces or marks have changed, too */
-	bool added;	      /* of rows: nothing but that some were inserted */
+	bool bytes; /* its chunks, pieces or marks have changed, too */
+	bool added; /* of rows: nothing but that some were inserted */
 	/* Fields of a node have changed, too: of the one that has the rows; of an entry: of its
 	 * directory. */
 	bool dated;

@@ -149,8 +149,7 @@ SQL(SQL_KEY_SHOW, "INSERT INTO {rows} (session_id, state_key, item_index, state_
 	"{time_columns}) SELECT ?1, ?2, item_index, state_data{time_columns} "
 	"FROM sessfs_trash WHERE ino = ?3")
 SQL(SQL_KEY_SHOWN, "DELETE FROM sessfs_trash WHERE ino = ?3")
-SQL(SQL_HIDDEN_DELETE, "DELETE FROM sessfs_trash WHERE ino = ?1 AND item_index BETWEEN ?2 "
-	"AND ?3")
+SQL(SQL_HIDDEN_DELETE, "DELETE FROM sessfs_trash WHERE ino = ?1 AND item_index BETWEEN ?2 AND ?3")
 
 /* Most changes of a node touch no column that an index covers; naming those columns in the
  * SET would rewrite the index entries each time. */
