@@ -305,10 +305,10 @@ enum backend_op_type {
 	/* Other mounts. */
 	BACKEND_GUARD,	 /* ino, at: the batch depends on a node, on what it is and where it lies,
 			  * with at = 1 on everything about it, with BACKEND_UNUSED also on no mount
-			  * having it in use; or, with session and key, on the rows of a key and
-			  * which file has them, and with at = 1 on no orphan having it, -EEXIST if
-			  * one has; with nothing of these on this mount being alone, -ESTALE if it
-			  * is not */
+			  * having it in use; or, with session and key, on the rows of a key, what
+			  * lies between them and which file has them, and with at = 1 on no orphan
+			  * having it, -EEXIST if one has; with nothing of these on this mount being
+			  * alone, -ESTALE if it is not */
 	BACKEND_CLAIM,	 /* ino: this mount needs an orphan, if it is there still */
 	BACKEND_UNCLAIM, /* ino: and no more */
 	BACKEND_LEASE, /* ino, at, to: so many inode numbers and ids of entries (to) as come behind

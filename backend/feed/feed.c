@@ -376,11 +376,11 @@ static bool is_key(const struct backend_feed *feed, struct bytes session, struct
 	       same_bytes(feed->key, key);
 }
 
-/* Whether rows of a key, or which file it is, have changed. */
+/* Whether rows of a key, what lies between them, or which file it is, have changed. */
 static bool hits_rows(const struct backend_feed *feed, struct bytes session, struct bytes key)
 {
 	return (feed->what == BACKEND_FEED_ROWS ||
-		(feed->what == BACKEND_FEED_NODE && feed->moved)) &&
+		(feed->what == BACKEND_FEED_NODE && (feed->moved || feed->bytes))) &&
 	       is_key(feed, session, key);
 }
 

@@ -286,6 +286,21 @@ Many(times_that_are_written_later_undo_no_chmod)
 	ON(1) cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n");
 }
 
+static void append_torn(void)
+{
+	append("s/l.jsonl", "torn");
+}
+
+Many(a_line_is_not_written_behind_what_another_has_torn)
+{
+	ON(0) append("s/l.jsonl", "1\n");
+	ON(1) cr_expect_str_eq(content_of("s/l.jsonl"), "1\n");
+	many_meanwhile(0, 1, append_torn);
+	ON(0) append("s/l.jsonl", "2\n");
+	ON(0) cr_expect_str_eq(content_of("s/l.jsonl"), "1\ntorn\n2\n");
+	ON(1) cr_expect_str_eq(content_of("s/l.jsonl"), "1\ntorn\n2\n");
+}
+
 Many(lines_of_both_are_there_once_and_in_order)
 {
 	_cleanup_(buf_done) struct buf expected = { 0 };
