@@ -381,8 +381,11 @@ static int drop_setuid_once(struct tree *tree, struct inode *inode, tree_group_f
 	if (!S_ISREG(node.mode) || node.mode == inode->node.mode)
 		return 0;
 	node.ctime = time_now();
-	if (!inode->gone)
+	if (!inode->gone) {
+		/* The mode comes of the one before. */
+		batch_guard(&batch, node.ino, true);
 		batch_node_set(&batch, &node, BACKEND_MODE | BACKEND_CTIME, 0);
+	}
 	r = tree_commit_file(tree, inode, &batch, BACKEND_FREES);
 	if (r < 0)
 		return r;

@@ -286,6 +286,35 @@ Many(times_that_are_written_later_undo_no_chmod)
 	ON(1) cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n");
 }
 
+static bool in_no_group(void *arg, gid_t gid)
+{
+	(void)arg;
+	(void)gid;
+	return false;
+}
+
+static void lock_away(void)
+{
+	const struct stat mode = { .st_mode = 0600 };
+
+	cr_expect_eq(set_attr("s/o", &mode, TREE_SET_MODE), 0);
+}
+
+Many(what_makes_a_file_no_program_undoes_no_chmod)
+{
+	const struct stat mode = { .st_mode = 04755 };
+	struct inode *inode;
+
+	ON(0) save("s/o", "text");
+	ON(0) cr_expect_eq(set_attr("s/o", &mode, TREE_SET_MODE), 0);
+	ON(0) inode = inode_at("s/o");
+	many_meanwhile(0, 1, lock_away);
+	ON(0) cr_expect_eq(tree_drop_setuid(world_tree, inode, in_no_group, NULL), 0);
+	ON(0) forget(inode);
+	ON(1) cr_expect_eq(stat_of("s/o").st_mode & 07777, 0600);
+	ON(0) cr_expect_eq(stat_of("s/o").st_mode & 07777, 0600);
+}
+
 static void append_torn(void)
 {
 	append("s/l.jsonl", "torn");
