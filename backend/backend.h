@@ -212,7 +212,8 @@ struct backend_feed {
 	enum backend_feed_what what;
 	uint64_t ino; /* of the node; of an entry: of its directory */
 	/* Of a node: what it is or where it lies has changed (kind, flags, parent, entry, session,
-	 * key), or it was made, unlinked or deleted. */
+	 * key; of a directory also mode and group, which it hands down), or it was made, unlinked
+	 * or deleted. */
 	bool moved;
 	bool bytes; /* its chunks, pieces or marks have changed, too */
 	bool added; /* of rows: nothing but that some were inserted */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "src/base/cleanup.h"
 
@@ -206,11 +207,20 @@ static int note_op_rows(struct feed_notes *notes, const struct backend_op *op)
 	return note_rows(notes, op->session, op->key, feed);
 }
 
+/* Fields that what is made in a directory takes from it are of what that is. */
+static bool hands_down(const struct backend_node *node, unsigned fields)
+{
+	return S_ISDIR(node->mode) && (fields & (BACKEND_MODE | BACKEND_GID));
+}
+
 /* Whether two nodes of one number are the same thing in the same place. */
 static bool stays(const struct backend_node *a, const struct backend_node *b)
 {
+	unsigned differ =
+		(a->mode != b->mode ? BACKEND_MODE : 0U) | (a->gid != b->gid ? BACKEND_GID : 0U);
+
 	return a->parent == b->parent && a->entry == b->entry && a->kind == b->kind &&
-	       a->flags == b->flags && !a->nlink == !b->nlink &&
+	       a->flags == b->flags && !a->nlink == !b->nlink && !hands_down(b, differ) &&
 	       same_bytes(a->session, b->session) && same_bytes(a->key, b->key);
 }
 
@@ -233,13 +243,14 @@ static int note_node(struct feed_notes *notes, const struct feed_state *state,
 	return note(notes, &feed);
 }
 
-static int note_fields(struct feed_notes *notes, const struct backend_node *node)
+static int note_fields(struct feed_notes *notes, const struct backend_node *node, unsigned fields)
 {
 	return note(notes, &(struct backend_feed){
 				   .what = BACKEND_FEED_NODE,
 				   .ino = node->ino,
 				   .session = node->session,
 				   .key = node->key,
+				   .moved = hands_down(node, fields),
 				   .gone = !node->nlink,
 			   });
 }
@@ -332,7 +343,7 @@ int feed_note(struct feed_notes *notes, const struct feed_state *state, const st
 	case BACKEND_NODE_PUT:
 		return note_node(notes, state, op->node);
 	case BACKEND_NODE_SET:
-		return note_fields(notes, op->node);
+		return note_fields(notes, op->node, (unsigned)op->at);
 	case BACKEND_NODE_DELETE:
 		return note_of_node(notes, state, op->ino, true);
 	case BACKEND_ENTRY_PUT:

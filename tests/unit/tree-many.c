@@ -315,6 +315,23 @@ Many(what_makes_a_file_no_program_undoes_no_chmod)
 	ON(0) cr_expect_eq(stat_of("s/o").st_mode & 07777, 0600);
 }
 
+/* The kernel has looked the directory up long before. */
+Many(what_is_made_takes_the_group_that_another_mount_has_given_the_directory)
+{
+	static const struct caller caller = { .uid = 1000, .gid = 1000 };
+	static const struct tree_new what = { .mode = S_IFREG | 0644 };
+	const struct stat team = { .st_mode = 02775, .st_gid = 77 };
+	struct inode *dir, *inode;
+
+	ON(0) make_dir("s/d");
+	ON(1) dir = inode_at("s/d");
+	ON(0) cr_expect_eq(set_attr("s/d", &team, TREE_SET_MODE | TREE_SET_GID), 0);
+	ON(1) cr_expect_eq(tree_make(world_tree, &caller, dir, BYTES("f"), &what, &inode), 0);
+	ON(1) forget(inode);
+	ON(1) forget(dir);
+	ON(0) cr_expect_eq(stat_of("s/d/f").st_gid, 77);
+}
+
 static void append_torn(void)
 {
 	append("s/l.jsonl", "torn");
