@@ -500,7 +500,7 @@ static struct file *file_make(struct contract *contract, int name, bool will_wri
 	file->name = name;
 	ghost = file->kind != ORDINARY ? ghost_with_key(contract, file->key) : NULL;
 	file->draft = file->kind == SINGLE || file->kind == SIDECAR;
-	if (ghost && will_write && ghost->kind == file->kind &&
+	if (ghost && will_write && ghost->kind == file->kind && ghost->left_on == contract->mount &&
 	    shows_no_more(file->mode, ghost->mode)) {
 		file->inherited = file->borrows = true;
 		take_rows(file, ghost);
@@ -1023,6 +1023,7 @@ int file_unlink(struct contract *contract, int name)
 	file->ghost = file->kind != ORDINARY;
 	file->ghost_at = contract->now;
 	file->ghost_name = name;
+	file->left_on = contract->mount;
 	file->name = -1;
 	file_drop(contract, file);
 	return 0;
@@ -1104,9 +1105,10 @@ int file_rename(struct contract *contract, int name, int name_to, unsigned flags
 		find_key(contract, name_to, file, key);
 	if (!base && kind != ORDINARY)
 		base = ghost_with_key(contract, key);
-	/* Another kind's rows go, and those that this file would show to more. */
+	/* Another kind's rows go, those that this file would show to more, and another mount's. */
 	if (base &&
-	    (base->kind != kind || (base->ghost && !shows_no_more(file->mode, base->mode)))) {
+	    (base->kind != kind || (base->ghost && (!shows_no_more(file->mode, base->mode) ||
+						    base->left_on != contract->mount)))) {
 		other = base->ghost ? base : NULL;
 		base = NULL;
 	}
@@ -1124,6 +1126,7 @@ int file_rename(struct contract *contract, int name, int name_to, unsigned flags
 	if (other)
 		ghost_end(contract, other);
 	if (over) {
+		over->left_on = contract->mount;
 		orphan(over);
 		file_drop(contract, over);
 	}

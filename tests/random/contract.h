@@ -67,6 +67,7 @@ struct file {
 	bool orphan;	  /* unlinked for good: bytes for those who have it open */
 	int64_t ghost_at; /* since */
 	int ghost_name;
+	int left_on; /* the mount where it lost its name: no other hands a ghost's rows on */
 	mode_t mode;
 	int64_t mtime;	    /* as somebody has set it; or -1 */
 	int64_t mtime_from; /* not older than this */
@@ -112,6 +113,7 @@ struct user_file {
 struct contract {
 	bool strict;
 	bool exact;
+	int mount;   /* where what is done now is done */
 	bool caches; /* readers of large lists have the page cache */
 	struct file *files;
 	int64_t now;

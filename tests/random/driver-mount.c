@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A real mount.  Each process of the game is one, which does what it is told over a socket, with
- * its data in memory that is shared.  The daemon is killed or unmounted and started again on the
- * same store.
+ * A real mount, or several of one store.  Each process of the game is one, which does what it is
+ * told over a socket, with its data in memory that is shared.  Daemons are killed or unmounted and
+ * started again on the same store.
  *
  *   SESSFS                 the program
  *   SESSFS_RANDOM_FOLDER   where to mount; the folder is there, and free
@@ -37,11 +37,13 @@ enum {
 	SHARED = 40 << 20, /* bytes of one answer at the most */
 	FUSE_MAGIC = 0x65735546,
 	PATIENCE = 60, /* seconds */
+	MOUNTS = 4,    /* at the most */
 };
 
 static const char *folder;
-static char point[200], store[200], log_path[200];
-static pid_t daemon_pid;
+static char point[MOUNTS][200], store[200], log_path[200];
+static pid_t daemon_pid[MOUNTS];
+static int mounts, here; /* how many; where what names no process is done */
 static sqlite3 *other;
 static struct driver_options options;
 
@@ -73,9 +75,9 @@ static int run(const char *const *arguments, int out)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -EIO;
 }
 
-static int unmount(const char *how)
+static int unmount(int mount, const char *how)
 {
-	const char *const arguments[] = { "fusermount3", how, point, NULL };
+	const char *const arguments[] = { "fusermount3", how, point[mount], NULL };
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	int r = run(arguments, null);
 
@@ -83,14 +85,14 @@ static int unmount(const char *how)
 	return r;
 }
 
-static bool is_mounted(void)
+static bool is_mounted(int mount)
 {
 	struct statfs fs;
 
-	return statfs(point, &fs) == 0 && fs.f_type == FUSE_MAGIC;
+	return statfs(point[mount], &fs) == 0 && fs.f_type == FUSE_MAGIC;
 }
 
-static void become_daemon(void)
+static void become_daemon(int mount)
 {
 	const char *program = getenv("SESSFS");
 	const char *arguments[16] = { program ? program : "./sessfs", "mount", "-f", "-o",
@@ -103,7 +105,7 @@ static void become_daemon(void)
 	if (options.exact)
 		arguments[count++] = "-o", arguments[count++] = "exact";
 	arguments[count++] = store;
-	arguments[count++] = point;
+	arguments[count++] = point[mount];
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	dup2(log, 1);
 	dup2(log, 2);
@@ -113,39 +115,39 @@ static void become_daemon(void)
 	_exit(127);
 }
 
-static int mount_begin(void)
+static int mount_begin(int mount)
 {
 	int status;
 
-	daemon_pid = fork();
-	if (daemon_pid == 0)
-		become_daemon();
+	daemon_pid[mount] = fork();
+	if (daemon_pid[mount] == 0)
+		become_daemon(mount);
 	for (int i = 0; i < PATIENCE * 500; i++) {
-		if (is_mounted())
+		if (is_mounted(mount))
 			return 0;
-		if (waitpid(daemon_pid, &status, WNOHANG) == daemon_pid)
+		if (waitpid(daemon_pid[mount], &status, WNOHANG) == daemon_pid[mount])
 			break;
 		usleep(2000);
 	}
 	return -ENOTCONN;
 }
 
-static int mount_end(bool kill_it)
+static int mount_end(int mount, bool kill_it)
 {
 	int status = 0;
 
 	if (kill_it)
-		kill(daemon_pid, SIGKILL);
-	for (int i = 0; !kill_it && unmount("-u") != 0; i++) {
+		kill(daemon_pid[mount], SIGKILL);
+	for (int i = 0; !kill_it && unmount(mount, "-u") != 0; i++) {
 		if (i > PATIENCE * 20)
 			return -EBUSY;
 		usleep(50000);
 	}
-	if (waitpid(daemon_pid, &status, 0) != daemon_pid)
+	if (waitpid(daemon_pid[mount], &status, 0) != daemon_pid[mount])
 		return -ECHILD;
 	if (kill_it)
-		unmount("-uz");
-	daemon_pid = 0;
+		unmount(mount, "-uz");
+	daemon_pid[mount] = 0;
 	return kill_it || status == 0 ? 0 : -EIO;
 }
 
@@ -166,7 +168,7 @@ enum call {
 	UNLINK,
 	RENAME,
 	CONTENT,
-	CLOSE_ALL,
+	CLOSE_MOUNT,
 	END,
 };
 
@@ -175,6 +177,7 @@ struct request {
 	int slot;
 	int flags;
 	int way;
+	int mount;
 	uint64_t offset;
 	uint64_t size;
 	char path[256];
@@ -195,7 +198,7 @@ static struct process process[PROCESSES];
 static int owner[SLOTS];
 
 /* In the process. */
-static int fds[SLOTS];
+static int fds[SLOTS], fd_mount[SLOTS];
 static char *shared;
 
 static ssize_t error_of(ssize_t result)
@@ -308,6 +311,7 @@ static ssize_t do_open(const struct request *request)
 	if (fd < 0)
 		return -errno;
 	fds[request->slot] = fd;
+	fd_mount[request->slot] = request->mount;
 	return 0;
 }
 
@@ -328,10 +332,10 @@ static ssize_t do_stranger(void)
 	return waitpid(pid, NULL, 0) == pid ? 0 : -ECHILD;
 }
 
-static ssize_t close_all(void)
+static ssize_t close_mount(int mount)
 {
 	for (int slot = 0; slot < SLOTS; slot++)
-		if (fds[slot] >= 0)
+		if (fds[slot] >= 0 && fd_mount[slot] == mount)
 			do_close(slot);
 	return 0;
 }
@@ -384,8 +388,8 @@ static ssize_t serve(const struct request *request, struct stat *st)
 					  (unsigned)request->flags));
 	case CONTENT:
 		return do_content(request);
-	case CLOSE_ALL:
-		return close_all();
+	case CLOSE_MOUNT:
+		return close_mount(request->slot);
 	case END:
 		_exit(0);
 	default:
@@ -433,6 +437,7 @@ static ssize_t ask(int who, const struct request *request, struct stat *ret_stat
 {
 	struct answer answer;
 
+	who %= PROCESSES;
 	if (send(process[who].socket, request, sizeof(*request), MSG_NOSIGNAL) !=
 		    sizeof(*request) ||
 	    recv(process[who].socket, &answer, sizeof(answer), 0) != sizeof(answer))
@@ -442,9 +447,14 @@ static ssize_t ask(int who, const struct request *request, struct stat *ret_stat
 	return answer.result;
 }
 
-static void put_path(char path[256], const char *name)
+static int mount_of(int who)
 {
-	snprintf(path, 256, "%.150s/%.100s", point, name);
+	return who / PROCESSES;
+}
+
+static void put_path(char path[256], int mount, const char *name)
+{
+	snprintf(path, 256, "%.150s/%.100s", point[mount], name);
 }
 
 static ssize_t ask_open(int slot, struct request *request, struct stat *ret_stat)
@@ -455,7 +465,7 @@ static ssize_t ask_open(int slot, struct request *request, struct stat *ret_stat
 
 static ssize_t ask_name(int who, const char *name, struct request *request, struct stat *ret_stat)
 {
-	put_path(request->path, name);
+	put_path(request->path, mount_of(who), name);
 	return ask(who, request, ret_stat);
 }
 
@@ -463,14 +473,14 @@ static int keep_answer(int who, ssize_t n, struct buf *out)
 {
 	if (n < 0)
 		return (int)n;
-	return buf_append(out, process[who].shared, (size_t)n);
+	return buf_append(out, process[who % PROCESSES].shared, (size_t)n);
 }
 
 /* ---- the driver ---- */
 
 static void remove_store(void)
 {
-	static const char *const ends[] = { "", "-wal", "-shm", "-reserve", "-journal" };
+	static const char *const ends[] = { "", "-wal", "-shm", "-reserve", "-mounts", "-journal" };
 	char path[256];
 
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
@@ -485,7 +495,8 @@ static void set_paths(void)
 	folder = getenv("SESSFS_RANDOM_FOLDER");
 	if (!folder)
 		folder = ".";
-	snprintf(point, sizeof(point), "%.150s/mnt", folder);
+	for (int i = 0; i < MOUNTS; i++)
+		snprintf(point[i], sizeof(point[i]), "%.150s/mnt%d", folder, i);
 	snprintf(store, sizeof(store), "%.150s/store.db", folder);
 	snprintf(log_path, sizeof(log_path), "%.150s/log", folder);
 }
@@ -493,8 +504,9 @@ static void set_paths(void)
 static void mount_clear(void)
 {
 	set_paths();
-	for (int i = 0; i < 10 && unmount("-uz") == 0; i++)
-		;
+	for (int mount = 0; mount < MOUNTS; mount++)
+		for (int i = 0; i < 10 && unmount(mount, "-uz") == 0; i++)
+			;
 	remove_store();
 }
 
@@ -503,11 +515,15 @@ static int mount_start(const struct driver_options *how)
 	int r = 0;
 
 	options = *how;
+	mounts = MAX((int)options.mounts, 1);
 	set_paths();
-	mkdir(point, 0755);
 	for (int i = 0; r == 0 && i < PROCESSES; i++)
 		r = process_start(&process[i]);
-	return r < 0 ? r : mount_begin();
+	for (int i = 0; r == 0 && i < mounts; i++) {
+		mkdir(point[i], 0755);
+		r = mount_begin(i);
+	}
+	return r;
 }
 
 static void mount_finish(void)
@@ -522,27 +538,29 @@ static void mount_finish(void)
 		close(process[i].socket);
 		munmap(process[i].shared, SHARED);
 	}
-	if (daemon_pid)
-		mount_end(false);
+	for (int i = 0; i < mounts; i++)
+		if (daemon_pid[i])
+			mount_end(i, false);
 	mount_clear();
 }
 
-static int mount_restart(bool kill_it)
+static int mount_restart(int mount, bool kill_it)
 {
-	const struct request close_fds = { .call = CLOSE_ALL };
+	const struct request close_fds = { .call = CLOSE_MOUNT, .slot = mount };
 	int r = 0;
 
 	if (kill_it)
-		r = mount_end(true);
+		r = mount_end(mount, true);
 	for (int i = 0; i < PROCESSES; i++)
 		ask(i, &close_fds, NULL);
 	if (!kill_it)
-		r = mount_end(false);
-	return r < 0 ? r : mount_begin();
+		r = mount_end(mount, false);
+	return r < 0 ? r : mount_begin(mount);
 }
 
-static void mount_tick(void)
+static void mount_tick(int mount)
 {
+	here = mount;
 }
 
 static int mount_settle(void)
@@ -555,13 +573,15 @@ static int mount_make_dir(const char *name)
 {
 	char path[256];
 
-	put_path(path, name);
+	put_path(path, here, name);
 	return (int)error_of(mkdir(path, 0755));
 }
 
 static int mount_open(int slot, int who, const char *name, int flags)
 {
-	struct request request = { .call = OPEN, .slot = slot, .flags = flags };
+	struct request request = {
+		.call = OPEN, .slot = slot, .flags = flags, .mount = mount_of(who)
+	};
 
 	owner[slot] = who;
 	return (int)ask_name(who, name, &request, NULL);
@@ -583,7 +603,7 @@ static ssize_t mount_write(int slot, uint64_t offset, struct bytes data)
 
 	if (data.size > SHARED)
 		return -EFBIG;
-	memcpy(process[owner[slot]].shared, data.data, data.size);
+	memcpy(process[owner[slot] % PROCESSES].shared, data.data, data.size);
 	return ask_open(slot, &request, NULL);
 }
 
@@ -634,7 +654,7 @@ static int mount_times_name(const char *name, int64_t mtime)
 	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, time_of((uint64_t)mtime) };
 	char path[256];
 
-	put_path(path, name);
+	put_path(path, here, name);
 	return (int)error_of(utimensat(AT_FDCWD, path, times, 0));
 }
 
@@ -642,7 +662,7 @@ static int mount_mode(const char *name, mode_t mode)
 {
 	char path[256];
 
-	put_path(path, name);
+	put_path(path, here, name);
 	return (int)error_of(chmod(path, mode));
 }
 
@@ -650,7 +670,7 @@ static int mount_set_xattr(const char *name, const char *attribute, const char *
 {
 	char path[256];
 
-	put_path(path, name);
+	put_path(path, here, name);
 	return (int)error_of(setxattr(path, attribute, value, strlen(value), 0));
 }
 
@@ -659,7 +679,7 @@ static int mount_get_xattr(const char *name, const char *attribute, struct buf *
 	char path[256], value[1000];
 	ssize_t n;
 
-	put_path(path, name);
+	put_path(path, here, name);
 	n = getxattr(path, attribute, value, sizeof(value));
 	return n < 0 ? -errno : buf_append(out, value, (size_t)n);
 }
@@ -673,7 +693,7 @@ static int mount_rename(int who, const char *name, const char *name_to, unsigned
 {
 	struct request request = { .call = RENAME, .flags = (int)flags };
 
-	put_path(request.path_to, name_to);
+	put_path(request.path_to, mount_of(who), name_to);
 	return (int)ask_name(who, name, &request, NULL);
 }
 
@@ -690,7 +710,7 @@ static int mount_names(const char *name, driver_name_fn *fn, void *arg)
 	char path[256];
 	DIR *dir;
 
-	put_path(path, name);
+	put_path(path, here, name);
 	dir = opendir(path);
 	if (!dir)
 		return -errno;
@@ -799,6 +819,8 @@ static const struct profile profiles[] = {
 	{ .title = "mount, strict", .options = { .strict = true }, .ops = 200 },
 	{ .title = "mount, exact", .options = { .exact = true }, .ops = 200 },
 	{ .title = "mount, big", .big = true, .ops = 200 },
+	{ .title = "mount, two", .options = { .mounts = 2 }, .ops = 100 },
+	{ .title = "mount, four", .options = { .mounts = 4 }, .ops = 100 },
 };
 
 struct driver driver = {

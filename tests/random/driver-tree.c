@@ -182,8 +182,9 @@ static void tree_driver_clear(void)
 	nftw(scratch, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-static int tree_driver_restart(bool kill)
+static int tree_driver_restart(int mount, bool kill)
 {
+	(void)mount;
 	/* What a killed daemon would still do reaches the store no more. */
 	if (kill)
 		fault_backend_set(store, 1, -EIO, true);
@@ -193,8 +194,9 @@ static int tree_driver_restart(bool kill)
 	return begin();
 }
 
-static void tree_driver_tick(void)
+static void tree_driver_tick(int mount)
 {
+	(void)mount;
 	clock_now += 1000000;
 }
 
@@ -802,12 +804,12 @@ static int sync_nothing(int slot)
 }
 
 /* What was not finished is published. */
-static int kill_gently(bool kill)
+static int kill_gently(int mount, bool kill)
 {
 	for (int slot = 0; slot < SLOTS; slot++)
 		if (open_file[slot])
 			handle_flush(tree, open_file[slot], 0);
-	return tree_driver_restart(kill);
+	return tree_driver_restart(mount, kill);
 }
 
 static int forget_rename(int process, const char *path, const char *path_to, unsigned flags)

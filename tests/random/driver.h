@@ -3,8 +3,9 @@
 #define TESTS_RANDOM_DRIVER_H
 
 /*
- * What a game is played on: the model layer in this process, or a mount.  Calls return what the
- * system call would: 0 or a count, or -errno.  Open files are slots, processes are numbers.
+ * What a game is played on: the model layer in this process, or a mount, or several.  Calls return
+ * what the system call would: 0 or a count, or -errno.  Open files are slots, processes are
+ * numbers: a process that goes to another mount is another one, PROCESSES further for each.
  */
 
 #include <stdbool.h>
@@ -16,7 +17,8 @@
 enum { SLOTS = 6, PROCESSES = 3 };
 
 struct driver_options {
-	bool memory; /* a store in memory; what can SQL does not come then */
+	unsigned mounts; /* of one store; 0: one */
+	bool memory;	 /* a store in memory; what can SQL does not come then */
 	bool strict;
 	bool exact;
 };
@@ -57,9 +59,9 @@ struct driver {
 	void (*finish)(void);
 	/* Called where start() was not, behind each game: what a game has left goes.  Or NULL. */
 	void (*clear)(void);
-	int (*restart)(bool kill);
-	/* One operation begins. */
-	void (*tick)(void);
+	int (*restart)(int mount, bool kill);
+	/* One operation begins.  Calls that name no process are made on this mount. */
+	void (*tick)(int mount);
 	int64_t (*now)(void);
 	/* Who has staged something has paused.  Or NULL. */
 	int (*pause)(void);

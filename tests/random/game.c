@@ -64,6 +64,7 @@ struct game {
 	bool all; /* everything is to be looked at */
 	bool rows_left;
 	unsigned looks;
+	int here; /* the mount of what names no process */
 };
 
 /* What the process of a game leaves for the one that began it. */
@@ -140,6 +141,30 @@ static void expect(const struct game *game, ssize_t got, ssize_t wanted, const c
 static void must(const struct game *game, int result, const char *what)
 {
 	expect(game, result, 0, what);
+}
+
+/* ---- mounts ---- */
+
+static int count_mounts(const struct game *game)
+{
+	return MAX((int)game->profile->options.mounts, 1);
+}
+
+/* A process, on some mount. */
+static int some_process(const struct game *game, size_t number)
+{
+	return (int)(number % (size_t)(PROCESSES * count_mounts(game)));
+}
+
+static int process_here(const struct game *game)
+{
+	return game->here * PROCESSES;
+}
+
+/* The contract is told where something is done. */
+static void by(struct game *game, int process)
+{
+	game->contract.mount = process / PROCESSES;
 }
 
 /* ---- content ---- */
@@ -293,9 +318,43 @@ static void check_rows(struct game *game, struct file *file)
 		     file->draft ? " (a draft)" : "");
 }
 
+static int64_t mtime_of(const struct stat *st)
+{
+	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
+static bool may_be_mtime(const struct file *file, int64_t mtime)
+{
+	return file->mtime >= 0 ? mtime == file->mtime : mtime >= file->mtime_from;
+}
+
+static bool is_shown(struct game *game, int process, int name)
+{
+	const struct file *file = file_named(&game->contract, name);
+	struct stat st;
+	int r = driver.stat_name(process, names[name].path, &st);
+
+	if (!file || r < 0)
+		return r == (file ? 0 : -ENOENT);
+	return (!file->ino || file->ino == st.st_ino) && (st.st_mode & 07777) == file->mode &&
+	       may_be_size(game->user, SLOTS, file, process, (size_t)st.st_size) &&
+	       may_be_mtime(file, mtime_of(&st));
+}
+
+/* Where a name leads that another mount has changed, and attributes, are shown a moment later.  The
+ * kernel keeps them for a day, so what it is not told of is never shown. */
+static void wait_until_shown(struct game *game, int process, int name)
+{
+	int64_t until = driver.now() + SEEN_SOON;
+
+	while (count_mounts(game) > 1 && name >= 0 && !is_shown(game, process, name) &&
+	       driver.now() < until)
+		usleep(2000);
+}
+
 static void check_attributes(struct game *game, struct file *file, const struct stat *st)
 {
-	int64_t mtime = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+	int64_t mtime = mtime_of(st);
 	const char *path = names[file->name].path;
 
 	if (file->ino && file->ino != st->st_ino)
@@ -303,7 +362,7 @@ static void check_attributes(struct game *game, struct file *file, const struct 
 	file->ino = st->st_ino;
 	expect(game, st->st_mode & 07777, file->mode, "st_mode");
 	expect(game, (ssize_t)st->st_nlink, 1, "st_nlink");
-	if (file->mtime >= 0 ? mtime != file->mtime : mtime < file->mtime_from)
+	if (!may_be_mtime(file, mtime))
 		fail(game, "%s: st_mtime is %lld, not %s %lld", path, (long long)mtime,
 		     file->mtime >= 0 ? "" : "from", (long long)MAX(file->mtime, file->mtime_from));
 }
@@ -313,7 +372,10 @@ static void check_xattrs(struct game *game, struct file *file)
 	const char *path = names[file->name].path;
 	_cleanup_(buf_done) struct buf value = { 0 };
 	size_t count = invalid_count(file);
-	int r = driver.get_xattr(path, "user.a", &value);
+	int r;
+
+	wait_until_shown(game, process_here(game), file->name);
+	r = driver.get_xattr(path, "user.a", &value);
 
 	expect(game, r, *file->xattr ? 0 : -ENODATA, "getxattr user.a");
 	if (!bytes_equal(buf_bytes(&value), bytes_str(file->xattr)))
@@ -342,14 +404,31 @@ static int content_way(const struct game *game, const struct file *file, int pro
 	return (int)(game->at % READ_WAYS);
 }
 
+static void check_content(struct game *game, const struct file *file, int name, int process,
+			  int way)
+{
+	_cleanup_(buf_done) struct buf bytes = { 0 };
+	const char *path = names[name].path;
+	int r = driver.content(process, path, way, &bytes);
+
+	expect(game, r, file ? 0 : -ENOENT, path);
+	if (file && !bytes_equal(buf_bytes(&bytes), buf_bytes(&file->now->bytes)))
+		fail(game, "%s read by %d is\n\t%s\nfor\n\t%s", path, process,
+		     show(buf_bytes(&bytes)), show(buf_bytes(&file->now->bytes)));
+}
+
 static void check_file(struct game *game, int name, int process)
 {
 	struct file *file = file_named(&game->contract, name);
-	_cleanup_(buf_done) struct buf bytes = { 0 };
 	const char *path = names[name].path;
 	struct stat st;
-	int r = driver.stat_name(process, path, &st);
+	int r;
 
+	/* Who opens it sees what was closed on any mount, at once. */
+	if (count_mounts(game) > 1)
+		check_content(game, file, name, process, READ_PLAIN);
+	wait_until_shown(game, process, name);
+	r = driver.stat_name(process, path, &st);
 	expect(game, r, file ? 0 : -ENOENT, path);
 	if (!file)
 		return;
@@ -357,10 +436,7 @@ static void check_file(struct game *game, int name, int process)
 		fail(game, "%s: st_size is %lld for %zu", path, (long long)st.st_size,
 		     file->now->bytes.size);
 	check_attributes(game, file, &st);
-	must(game, driver.content(process, path, content_way(game, file, process), &bytes), path);
-	if (!bytes_equal(buf_bytes(&bytes), buf_bytes(&file->now->bytes)))
-		fail(game, "%s reads\n\t%s\nfor\n\t%s", path, show(buf_bytes(&bytes)),
-		     show(buf_bytes(&file->now->bytes)));
+	check_content(game, file, name, process, content_way(game, file, process));
 	check_rows(game, file);
 }
 
@@ -368,6 +444,7 @@ struct listing {
 	struct game *game;
 	const char *dir;
 	size_t count;
+	char wrong[300]; /* one that should not be there */
 };
 
 static void check_name(void *arg, const char *name)
@@ -383,20 +460,34 @@ static void check_name(void *arg, const char *name)
 			listing->count++;
 			return;
 		}
-	fail(listing->game, "%s is listed and should not be there", path);
+	strcpy(listing->wrong, path);
 }
 
-static void check_listings(struct game *game)
+static struct listing list_names(struct game *game)
 {
 	struct listing listing = { .game = game };
-	size_t count = 0;
 
 	listing.dir = "s";
 	must(game, driver.names("s", check_name, &listing), "listing");
 	listing.dir = "s/d";
 	must(game, driver.names("s/d", check_name, &listing), "listing");
+	return listing;
+}
+
+static void check_listings(struct game *game)
+{
+	int64_t until = driver.now() + SEEN_SOON;
+	struct listing listing;
+	size_t count = 0;
+
 	for (int i = 0; i < NAMES; i++)
 		count += file_named(&game->contract, i) && strchr(names[i].path, '/');
+	do
+		listing = list_names(game);
+	while (count_mounts(game) > 1 && (*listing.wrong || listing.count != count) &&
+	       driver.now() < until);
+	if (*listing.wrong)
+		fail(game, "%s is listed and should not be there", listing.wrong);
 	expect(game, (ssize_t)listing.count, (ssize_t)count, "names listed");
 }
 
@@ -417,7 +508,7 @@ static void check_everything(struct game *game)
 	struct file *file;
 
 	for (int name = 0; name < NAMES; name++) {
-		check_file(game, name, (int)(game->at % PROCESSES));
+		check_file(game, name, some_process(game, game->at));
 		file = file_named(&game->contract, name);
 		if (file)
 			check_xattrs(game, file);
@@ -476,8 +567,12 @@ static const char *flags_of(int flags)
 static int open_as(struct game *game, int slot, int process, int name, int flags)
 {
 	struct user_file *user = &game->user[slot];
-	int r = driver.open(slot, process, names[name].path, flags);
+	int r;
 
+	by(game, process);
+	if (flags & O_EXCL)
+		wait_until_shown(game, process, name);
+	r = driver.open(slot, process, names[name].path, flags);
 	say("%zu: open %d by %d: %s %s\n", game->at, slot, process, names[name].path,
 	    flags_of(flags));
 	expect(game, r, user_open(&game->contract, user, name, flags & ~O_DIRECT, process), "open");
@@ -535,7 +630,7 @@ static void do_open(struct game *game, const struct op *op)
 		close_slot(game, slot);
 	if (driver.is_mount && op->c >> 8 & 1)
 		flags |= O_DIRECT;
-	open_as(game, slot, (int)(op->c >> 4) % PROCESSES, (int)(op->b % NAMES), flags);
+	open_as(game, slot, some_process(game, op->c >> 4), (int)(op->b % NAMES), flags);
 }
 
 static void do_close(struct game *game, const struct op *op)
@@ -591,8 +686,13 @@ static void read_slot(struct game *game, int slot, int way, size_t offset, size_
 {
 	struct user_file *user = &game->user[slot];
 	_cleanup_(buf_done) struct buf seen = { 0 };
-	ssize_t n = driver.read(slot, way, offset, size, &seen);
+	ssize_t n;
 
+	if (user->has_read)
+		wait_until_shown(game, user->process, user->file->name);
+	/* What another mount replaces is kept for who only reads. */
+	user->unsure |= count_mounts(game) > 1 && (user->flags & O_ACCMODE) == O_RDWR;
+	n = driver.read(slot, way, offset, size, &seen);
 	say("%zu: read %d (%s) way %d at %zu, %zu bytes: %s\n", game->at, slot, name_of(user), way,
 	    offset, size, show(buf_bytes(&seen)));
 	if ((user->flags & O_ACCMODE) == O_WRONLY) {
@@ -665,34 +765,41 @@ static void do_cut_open(struct game *game, const struct op *op)
 
 static void do_cut(struct game *game, const struct op *op)
 {
-	int name = (int)(op->a % NAMES);
+	int name = (int)(op->a % NAMES), process = some_process(game, op->c);
 	const struct file *file = file_named(&game->contract, name);
 	size_t size = file && op->c % 3 ? op->b % (file->now->bytes.size + 10) : 0;
 
 	say("%zu: truncate %s to %zu\n", game->at, names[name].path, size);
 	touch(game, name);
-	expect(game, driver.cut_name((int)(op->c % PROCESSES), names[name].path, size),
+	by(game, process);
+	wait_until_shown(game, process, name);
+	expect(game, driver.cut_name(process, names[name].path, size),
 	       file_truncate_to(&game->contract, name, size), "truncate");
 }
 
 static void do_unlink(struct game *game, const struct op *op)
 {
-	int name = (int)(op->a % NAMES);
+	int name = (int)(op->a % NAMES), process = some_process(game, op->c);
 
-	say("%zu: unlink %s\n", game->at, names[name].path);
+	say("%zu: unlink %s by %d\n", game->at, names[name].path, process);
 	touch(game, name);
-	expect(game, driver.unlink((int)(op->c % PROCESSES), names[name].path),
-	       file_unlink(&game->contract, name), "unlink");
+	by(game, process);
+	expect(game, driver.unlink(process, names[name].path), file_unlink(&game->contract, name),
+	       "unlink");
 }
 
 static void rename_names(struct game *game, int process, int name, int name_to, unsigned flags)
 {
-	say("%zu: rename %s to %s%s\n", game->at, names[name].path, names[name_to].path,
+	say("%zu: rename %s to %s by %d%s\n", game->at, names[name].path, names[name_to].path,
+	    process,
 	    flags == RENAME_EXCHANGE  ? ", exchanging" :
 	    flags == RENAME_NOREPLACE ? ", without replacing" :
 					"");
 	touch(game, name);
 	touch(game, name_to);
+	by(game, process);
+	wait_until_shown(game, process, name);
+	wait_until_shown(game, process, name_to);
 	expect(game, driver.rename(process, names[name].path, names[name_to].path, flags),
 	       file_rename(&game->contract, name, name_to, flags), "rename");
 }
@@ -701,7 +808,7 @@ static void do_rename(struct game *game, const struct op *op)
 {
 	static const unsigned flags[] = { 0, 0, 0, RENAME_NOREPLACE, RENAME_EXCHANGE };
 
-	rename_names(game, (int)(op->c >> 4) % PROCESSES, (int)(op->a % NAMES),
+	rename_names(game, some_process(game, op->c >> 4), (int)(op->a % NAMES),
 		     (int)(op->b % NAMES), flags[op->c % ARRAY_SIZE(flags)]);
 }
 
@@ -721,7 +828,7 @@ static void make_save(struct game *game, int name, const struct op *op, struct b
 /* As clients do. */
 static void do_save(struct game *game, const struct op *op)
 {
-	int name = (int)(op->a % NAMES), process = (int)(op->a >> 8) % PROCESSES, to = name;
+	int name = (int)(op->a % NAMES), process = some_process(game, op->a >> 8), to = name;
 	_cleanup_(buf_done) struct buf data = { 0 };
 	int flags = O_WRONLY | O_CREAT | O_TRUNC;
 	size_t cut;
@@ -729,7 +836,8 @@ static void do_save(struct game *game, const struct op *op)
 	make_save(game, name, op, &data);
 	if ((op->b >> 4) % 4 == 1) {
 		if (file_named(&game->contract, name))
-			do_unlink(game, &(struct op){ .a = (uint32_t)name });
+			do_unlink(game,
+				  &(struct op){ .a = (uint32_t)name, .c = (uint32_t)process });
 		flags = O_WRONLY | O_CREAT | O_EXCL;
 	}
 	if ((op->b >> 4) % 4 == 2)
@@ -749,7 +857,7 @@ static void do_save(struct game *game, const struct op *op)
 
 static void do_append(struct game *game, const struct op *op)
 {
-	int name = (int)(op->a % NAMES), process = (int)(op->a >> 8) % PROCESSES;
+	int name = (int)(op->a % NAMES), process = some_process(game, op->a >> 8);
 
 	open_as(game, EXTRA, process, name, O_WRONLY | O_CREAT | O_APPEND);
 	for (uint32_t i = 0; i <= op->b % 3; i++) {
@@ -771,9 +879,13 @@ static void do_times(struct game *game, const struct op *op)
 
 	if (!file || (!user && file->name < 0))
 		return;
-	if (user)
+	if (!user)
+		wait_until_shown(game, process_here(game), file->name);
+	/* Once the kernel asks for the file anew, which a descriptor cannot give. */
+	if (user && (r = driver.times(slot_of(game, user), mtime)) == -ESTALE &&
+	    count_mounts(game) > 1)
 		r = driver.times(slot_of(game, user), mtime);
-	else
+	if (!user)
 		r = driver.times_name(names[file->name].path, mtime);
 	say("%zu: set the time of %s\n", game->at, user ? name_of(user) : names[file->name].path);
 	must(game, r, "utimensat");
@@ -789,7 +901,9 @@ static void do_mode(struct game *game, const struct op *op)
 	int name = (int)(op->a % NAMES);
 	mode_t mode = 0600 | (op->b & 077);
 
-	say("%zu: chmod %o %s\n", game->at, mode, names[name].path);
+	say("%zu: chmod %o %s on mount %d\n", game->at, mode, names[name].path, game->here);
+	by(game, process_here(game));
+	wait_until_shown(game, process_here(game), name);
 	expect(game, driver.mode(names[name].path, mode),
 	       file_set_mode(&game->contract, name, mode), "chmod");
 	touch(game, name);
@@ -803,6 +917,7 @@ static void do_xattr(struct game *game, const struct op *op)
 
 	snprintf(value, sizeof(value), "%u", op->b % 1000);
 	say("%zu: setxattr %s\n", game->at, names[name].path);
+	wait_until_shown(game, process_here(game), name);
 	expect(game, driver.set_xattr(names[name].path, "user.a", value), file ? 0 : -ENOENT,
 	       "setxattr");
 	if (file) {
@@ -818,6 +933,7 @@ static void do_stat(struct game *game, const struct op *op)
 
 	if (!user)
 		return;
+	wait_until_shown(game, user->process, user->file->name);
 	must(game, driver.stat(slot_of(game, user), &st), "fstat");
 	say("%zu: fstat %d (%s): %lld bytes\n", game->at, slot_of(game, user), name_of(user),
 	    (long long)st.st_size);
@@ -890,15 +1006,17 @@ static void look_at_what_is_left(struct game *game)
 	}
 }
 
-static void restart_now(struct game *game, bool kill)
+static void restart_now(struct game *game, int mount, bool kill)
 {
+	if (count_mounts(game) > 1)
+		settle_now(game);
 	for (int slot = 0; driver.is_mount && !kill && slot < SLOTS; slot++)
-		if (game->user[slot].is_open)
+		if (game->user[slot].is_open && game->user[slot].process / PROCESSES == mount)
 			close_slot(game, slot);
-	say("%zu: %s\n", game->at, kill ? "kill" : "remount");
-	must(game, driver.restart(kill), kill ? "after a kill" : "remounting");
+	say("%zu: %s %d\n", game->at, kill ? "kill" : "remount", mount);
+	must(game, driver.restart(mount, kill), kill ? "after a kill" : "remounting");
 	for (size_t i = 0; i < SLOTS; i++)
-		if (game->user[i].is_open)
+		if (game->user[i].is_open && game->user[i].process / PROCESSES == mount)
 			user_abandon(&game->contract, &game->user[i], !kill);
 	restart(&game->contract, kill);
 	look_at_what_is_left(game);
@@ -908,26 +1026,26 @@ static void restart_now(struct game *game, bool kill)
 static void do_remount(struct game *game, const struct op *op)
 {
 	if (op->a % 4 == 0)
-		restart_now(game, false);
+		restart_now(game, game->here, false);
 }
 
 static void do_kill(struct game *game, const struct op *op)
 {
 	if (op->a % 4 == 0)
-		restart_now(game, true);
+		restart_now(game, game->here, true);
 }
 
-static bool is_seen(struct game *game, int name)
+static bool is_seen(struct game *game, int mount, int name)
 {
 	const struct file *file = file_named(&game->contract, name);
 	_cleanup_(buf_done) struct buf bytes = { 0 };
 	struct stat st;
-	int r = driver.stat_name(PROCESSES - 1, names[name].path, &st);
+	int r = driver.stat_name(mount * PROCESSES + PROCESSES - 1, names[name].path, &st);
 
 	if (!file)
 		return r == -ENOENT;
 	return r == 0 && (size_t)st.st_size == file->now->bytes.size &&
-	       driver.content(0, names[name].path, READ_PLAIN, &bytes) == 0 &&
+	       driver.content(mount * PROCESSES, names[name].path, READ_PLAIN, &bytes) == 0 &&
 	       bytes_equal(buf_bytes(&bytes), buf_bytes(&file->now->bytes));
 }
 
@@ -936,8 +1054,9 @@ static void wait_until_seen(struct game *game, int name)
 {
 	int64_t until = driver.now() + SEEN_SOON;
 
-	while (driver.is_mount && !is_seen(game, name) && driver.now() < until)
-		usleep(2000);
+	for (int i = 0; driver.is_mount && i < count_mounts(game); i++)
+		while (!is_seen(game, i, name) && driver.now() < until)
+			usleep(2000);
 }
 
 static void do_sql(struct game *game, const struct op *op)
@@ -1016,16 +1135,31 @@ static bool came_late(const struct game *game)
 	       driver.now() - game->contract.inherits_from > GHOST_GONE;
 }
 
+/* A file of rows that another mount has taken the name from is another one from then on, and may be
+ * empty when that mount has changed it just before. */
+static void let_go(struct game *game)
+{
+	for (int slot = 0; slot < SLOTS; slot++) {
+		const struct user_file *user = &game->user[slot];
+
+		if (user->is_open && user->file->name < 0 && user->file->kind != ORDINARY &&
+		    user->process / PROCESSES != user->file->left_on)
+			close_slot(game, slot);
+	}
+}
+
 /* False when the game cannot go on. */
 static bool make_move(struct game *game, const struct op *op)
 {
-	driver.tick();
+	game->here = (int)((op->a ^ op->b ^ op->c) >> 8) % count_mounts(game);
+	driver.tick(game->here);
 	game->contract.now = driver.now();
 	game->touched_count = 0;
 	game->all = game->at % CHECK_ALL == CHECK_ALL - 1;
 	age_ghosts(game);
 	game->contract.inherits_from = 0;
 	moves[op->type].make(game, op);
+	let_go(game);
 	if (came_late(game))
 		return false;
 	if (game->all) {
@@ -1033,7 +1167,7 @@ static bool make_move(struct game *game, const struct op *op)
 		return true;
 	}
 	for (unsigned i = 0; i < game->touched_count; i++)
-		check_file(game, game->touched[i], (int)(op->c % PROCESSES));
+		check_file(game, game->touched[i], some_process(game, op->c));
 	return true;
 }
 
@@ -1044,7 +1178,8 @@ static void end_game(struct game *game)
 			close_slot(game, slot);
 	settle_now(game);
 	check_everything(game);
-	restart_now(game, false);
+	for (int i = 0; i < count_mounts(game); i++)
+		restart_now(game, i, false);
 	check_everything(game);
 }
 
