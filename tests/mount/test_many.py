@@ -6,6 +6,7 @@ What is closed on one is seen by who opens it on another; what is acknowledged o
 it is killed; locks hold across them.
 
   SESSFS_ROUNDS  how often each race is run; default 60
+  SESSFS_VISITS  how often a mount comes and goes; default 10
   SESSFS_SEED    of the random operations
 """
 
@@ -40,6 +41,7 @@ from harness import (
 ROUNDS = int(os.environ.get("SESSFS_ROUNDS", "60"))
 ORDERS = "user.sessfs.orders"
 TRASH = b"trash %d %d s" % (2**63 - 1, 7 * 86400 * 10**9)  # whenever it has changed
+VISITS = int(os.environ.get("SESSFS_VISITS", "10"))
 SEED = int(os.environ.get("SESSFS_SEED") or time.time_ns() % 1_000_000)
 
 
@@ -247,7 +249,35 @@ def test_races_of_names_have_one_winner(box):
         same(seen, [0, 0], "chmod beside an append")
         same((read(one.at(base, "f")), os.stat(two.at(base, "d")).st_nlink), (b"text!", 2), base)
         same(os.stat(one.at(base, "f")).st_mode & 0o777, 0o600, "mode")
+        open_beside_unlink(one.at(base, "f"), two.at(base, "f"), b"text!")
+        append_beside_rewriting(one.at("s", "l.jsonl"), two.at("s", "l.jsonl"), number)
+        count = len(split_lines(read(two.at("s", "l.jsonl"))))
+        same(one.indexes("s", "l"), list(range(count)), "indexes")
     at_rest([one, two])
+
+
+def open_beside_unlink(path, beside, data):
+    """Who has opened it reads it to its end; and it does not come back."""
+    found = []
+    seen = both((lambda: found.append(read(path)),), (os.unlink, beside))
+    assert seen[1] == 0 and seen[0] in (0, errno.ENOENT), f"open beside unlink: {seen}"
+    same(found, [] if seen[0] else [data], "what was read")
+    eventually(lambda: errno_of(os.stat, path) == errno.ENOENT, "it is gone", 2)
+    same(errno_of(os.stat, beside), errno.ENOENT, "it is gone")
+
+
+def append_beside_rewriting(path, beside, number):
+    """The last lines stay, as when a list is compacted; a line that is appended meanwhile stands
+    behind them, unless it was dropped as it had not been read."""
+    append(path, b"%d\n" % number)
+    lines = split_lines(read(path))
+    kept = b"".join(line + b"\n" for line in lines[-3:])
+    line = b'{"meanwhile": %d}\n' % number
+    seen = both((append, path, line), (save_by_rename, beside, kept))
+    same(seen, [0, 0], "an append beside rewriting")
+    for at in (path, beside):
+        eventually(lambda at=at: read(at) in (kept, kept + line), "the list", 2)
+    same(read(path), read(beside), "the list on both")
 
 
 def test_a_file_that_is_unlinked_elsewhere_goes_on_for_who_has_it_open(box):
@@ -339,7 +369,7 @@ def test_a_mount_that_is_stopped_holds_up_nobody_and_catches_up(box):
     at_rest([one, two, three])
 
 
-@limit(300)
+@limit(300 + VISITS)
 def test_mounts_come_and_go_while_one_works(box):
     one, session = box.session()
     path = os.path.join(session, "l.jsonl")
@@ -349,11 +379,12 @@ def test_mounts_come_and_go_while_one_works(box):
         while not stop.is_set():
             append(path, b"%d\n" % len(written))
             written.append(None)
+            time.sleep(0.002)
 
     worker = threading.Thread(target=work)
     worker.start()
     try:
-        for number in range(max(5, ROUNDS // 6)):
+        for number in range(VISITS):
             same(errno_of(os.stat, one.at("s", f"n{number}")), errno.ENOENT, "not there yet")
             with contextlib.closing(Visit(box, one.store)) as visit:
                 before = len(written)
