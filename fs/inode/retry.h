@@ -30,10 +30,10 @@ struct catching_up {
 		tree_caught_up((tree), &up_);                                                      \
 		r_;                                                                                \
 	})
-/* Have it taken in, unless it was tried too often (-EBUSY); with the store's turn after some
- * tries. */
+/* Have it taken in, unless it was tried too often (-EBUSY); after some tries the operation runs
+ * with the store's turn. */
 int tree_catch_up(struct tree *tree, struct catching_up *up);
 /* It has succeeded, or was given up. */
-void tree_caught_up(struct tree *tree, const struct catching_up *up);
+void tree_caught_up(struct tree *tree, struct catching_up *up);
 
 #endif

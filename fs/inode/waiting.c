@@ -177,11 +177,44 @@ static int wait_for_taker(struct tree *tree, struct catching_up *up)
 	return r;
 }
 
+static void give_turn(struct tree *tree, struct catching_up *up)
+{
+	if (up->turn)
+		backend_turn(tree->backend, false);
+	up->turn = false;
+}
+
+/* Nothing of other mounts comes in between until the operation has run once more. */
+static int take_turn(struct tree *tree, struct catching_up *up)
+{
+	int r;
+
+	up->turn = true;
+	backend_turn(tree->backend, true);
+	r = tree->digest_now(tree);
+	return r == -ESTALE ? 0 : MIN(r, 0);
+}
+
+static int catch_up(struct tree *tree, struct catching_up *up)
+{
+	int r = tree->digest_now(tree);
+
+	if (r == 0 && tree->taker.runs)
+		return wait_for_taker(tree, up);
+	up->tries++;
+	if (r == 0)
+		r = tree->take_in(tree);
+	/* Others have changed something again: that is one more try, and nobody's error. */
+	return r == -ESTALE ? 0 : MIN(r, 0);
+}
+
 int tree_catch_up(struct tree *tree, struct catching_up *up)
 {
 	uint64_t applied;
 	int r;
 
+	/* No other mount waits for what this one waits for. */
+	give_turn(tree, up);
 	tree_wait_applied(tree, up->applied);
 	applied = tree->applied;
 	/* That may have been all that was in the way. */
@@ -194,24 +227,13 @@ int tree_catch_up(struct tree *tree, struct catching_up *up)
 	if (up->stuck >= STUCK_MAX)
 		return give_up("what another program has changed could not be taken in for ten "
 			       "seconds, since the store is locked");
-	if (up->tries == TURN_AFTER && !up->turn) {
-		up->turn = true;
-		backend_turn(tree->backend, true);
-	}
-	r = tree->digest_now(tree);
-	if (r == 0 && tree->taker.runs)
-		return wait_for_taker(tree, up);
-	up->tries++;
-	if (r == 0)
-		r = tree->take_in(tree);
-	/* Others have changed something again: that is one more try, and nobody's error. */
-	return r == -ESTALE ? 0 : MIN(r, 0);
+	r = catch_up(tree, up);
+	return r == 0 && up->tries >= TURN_AFTER ? take_turn(tree, up) : r;
 }
 
-void tree_caught_up(struct tree *tree, const struct catching_up *up)
+void tree_caught_up(struct tree *tree, struct catching_up *up)
 {
-	if (up->turn)
-		backend_turn(tree->backend, false);
+	give_turn(tree, up);
 }
 
 /* The taker. */
