@@ -220,7 +220,8 @@ struct backend_feed {
 	/* Fields of a node have changed, too: of the one that has the rows; of an entry: of its
 	 * directory. */
 	bool dated;
-	int64_t first;	      /* of rows: the lowest index that was changed */
+	unsigned fields; /* enum backend_fields: those that were set, of that node or this one */
+	int64_t first;	 /* of rows: the lowest index that was changed */
 	struct bytes session; /* of rows, and of a node that has them; data NULL: none */
 	struct bytes key;
 	struct bytes name; /* of an entry; of anything else: by which the file is called then */

@@ -121,6 +121,7 @@ static bool date(struct backend_feed *kept, const struct backend_feed *feed)
 	if (!is_of_fields(feed) || (!entry && !rows))
 		return false;
 	kept->dated = true;
+	kept->fields |= feed->fields;
 	if (rows)
 		kept->node = feed->ino;
 	return true;
@@ -129,12 +130,14 @@ static bool date(struct backend_feed *kept, const struct backend_feed *feed)
 /* The other way round. */
 static bool date_behind(struct backend_feed *kept, const struct backend_feed *feed)
 {
-	uint64_t node = kept->ino;
+	const unsigned fields = kept->fields;
+	const uint64_t node = kept->ino;
 
 	if (!is_of_fields(kept) || !is_of_rows(kept, feed))
 		return false;
 	*kept = *feed;
 	kept->dated = true;
+	kept->fields = fields;
 	kept->node = node;
 	return true;
 }
@@ -150,6 +153,7 @@ static bool join(struct backend_feed *kept, const struct backend_feed *feed)
 	kept->bytes |= feed->bytes;
 	kept->added &= feed->added;
 	kept->foreign |= feed->foreign;
+	kept->fields |= feed->fields;
 	kept->first = MIN(kept->first, feed->first);
 	kept->deleted = MIN(kept->deleted, feed->deleted);
 	kept->count += feed->count;
@@ -251,6 +255,7 @@ static int note_fields(struct feed_notes *notes, const struct backend_node *node
 				   .session = node->session,
 				   .key = node->key,
 				   .moved = hands_down(node, fields),
+				   .fields = fields,
 				   .gone = !node->nlink,
 			   });
 }

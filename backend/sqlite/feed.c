@@ -24,7 +24,15 @@ enum {
 	KEPT_MOST = 1 << 20, /* notes */
 };
 
-enum flag { MOVED = 1, BYTES_TOO = 2, ADDED = 4, GONE = 8, FOREIGN = 16, DATED = 32 };
+enum flag {
+	MOVED = 1,
+	BYTES_TOO = 2,
+	ADDED = 4,
+	GONE = 8,
+	FOREIGN = 16,
+	DATED = 32,
+	FIELDS = 8 /* from this bit on */
+};
 
 /* Joining. */
 
@@ -119,6 +127,7 @@ static struct backend_feed feed_at(struct cursor *cursor)
 		.bytes = flags & BYTES_TOO,
 		.added = flags & ADDED,
 		.dated = flags & DATED,
+		.fields = (unsigned)(flags >> FIELDS),
 		.first = cursor_number(cursor, 4),
 		.session = cursor_bytes(cursor, 5),
 		.key = cursor_bytes(cursor, 6),
@@ -260,7 +269,8 @@ static int put_one(void *arg, const struct backend_feed *feed)
 	sqlite3_bind_int64(statement, 5,
 			   (feed->moved ? MOVED : 0) | (feed->bytes ? BYTES_TOO : 0) |
 				   (feed->added ? ADDED : 0) | (feed->gone ? GONE : 0) |
-				   (feed->foreign ? FOREIGN : 0) | (feed->dated ? DATED : 0));
+				   (feed->foreign ? FOREIGN : 0) | (feed->dated ? DATED : 0) |
+				   (int64_t)feed->fields << FIELDS);
 	sqlite3_bind_int64(statement, 6, feed->first);
 	bind_optional(statement, 7, feed->session);
 	bind_optional(statement, 8, feed->key);

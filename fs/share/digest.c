@@ -143,14 +143,17 @@ static int dir_moved(struct digesting *digesting, struct inode *inode,
 	return 0;
 }
 
-/* What only memory knows is newer. */
-static void keep_times(const struct inode *inode, struct backend_node *node)
+/* What only memory knows is from when this mount was alone: newer, unless another has set it. */
+static void keep_times(const struct inode *inode, unsigned set, struct backend_node *node)
 {
 	if (!inode->times_dirty)
 		return;
-	node->atime = MAX(node->atime, inode->node.atime);
-	node->mtime = MAX(node->mtime, inode->node.mtime);
-	node->ctime = MAX(node->ctime, inode->node.ctime);
+	if (!(set & BACKEND_ATIME))
+		node->atime = MAX(node->atime, inode->node.atime);
+	if (!(set & BACKEND_MTIME))
+		node->mtime = MAX(node->mtime, inode->node.mtime);
+	if (!(set & BACKEND_CTIME))
+		node->ctime = MAX(node->ctime, inode->node.ctime);
 }
 
 static int node_removed(struct digesting *digesting, struct inode *inode)
@@ -178,11 +181,11 @@ static bool content_differs(const struct backend_node *a, const struct backend_n
 
 /* Takes the node over. */
 static int node_changed(struct digesting *digesting, struct inode *inode, struct backend_node *node,
-			bool bytes)
+			const struct backend_feed *feed)
 {
 	uint64_t size_before = inode_is_state(inode) ? UINT64_MAX : inode->node.size;
 	bool removed = inode->node.nlink && !node->nlink;
-	bool differs = bytes || content_differs(&inode->node, node);
+	bool differs = feed->bytes || content_differs(&inode->node, node);
 	_cleanup_(version_drop) struct version *before = NULL;
 	int r = 0;
 
@@ -199,7 +202,7 @@ static int node_changed(struct digesting *digesting, struct inode *inode, struct
 	if (!inode_is_dir(inode) &&
 	    (node->parent != inode->node.parent || node->entry != inode->node.entry))
 		inode->left = tick_now();
-	keep_times(inode, node);
+	keep_times(inode, feed->fields, node);
 	inode_set_node(inode, node);
 	if (inode_is_dir(inode))
 		notes_dir(digesting->notes, inode->ino);
@@ -239,9 +242,11 @@ static void come_back(struct inode *inode)
 	inode->orphan = (struct stage){ 0 };
 }
 
+static const struct backend_feed anything = { .what = BACKEND_FEED_ANYTHING, .bytes = true };
+
 /* The node is as it is in the store; takes it over. */
 static int digest_stored(struct digesting *digesting, struct inode *inode,
-			 struct backend_node *node, bool trashed, bool bytes)
+			 struct backend_node *node, bool trashed, const struct backend_feed *feed)
 {
 	if (trashed)
 		node_gone(digesting, inode, true);
@@ -249,7 +254,7 @@ static int digest_stored(struct digesting *digesting, struct inode *inode,
 		come_back(inode);
 	inode->undated = false;
 	if (!inode->gone)
-		return node_changed(digesting, inode, node, bytes);
+		return node_changed(digesting, inode, node, feed);
 	backend_node_done(node);
 	return 0;
 }
@@ -272,7 +277,7 @@ static int digest_below(struct digesting *digesting, uint64_t dir, bool trashed)
 			r = backend_node_copy(&below.item[i].node, &node);
 		if (inode && r == 0)
 			r = digest_stored(digesting, inode, &node,
-					  trashed && (is_dir || node.nlink <= 1), true);
+					  trashed && (is_dir || node.nlink <= 1), &anything);
 		if (inode)
 			inode_forget(digesting->tree, inode, 1);
 		/* In a damaged store it may lie in itself. */
@@ -282,7 +287,8 @@ static int digest_below(struct digesting *digesting, uint64_t dir, bool trashed)
 	return r;
 }
 
-static int digest_inode(struct digesting *digesting, struct inode *inode, bool bytes)
+static int digest_inode(struct digesting *digesting, struct inode *inode,
+			const struct backend_feed *feed)
 {
 	const bool was_gone = inode->gone;
 	struct backend_node node;
@@ -295,7 +301,7 @@ static int digest_inode(struct digesting *digesting, struct inode *inode, bool b
 	}
 	if (r == 0)
 		r = digest_stored(digesting, inode, &node, is_trashed(digesting, inode, &node),
-				  bytes);
+				  feed);
 	if (r == 0 && inode_is_dir(inode) && inode->gone != was_gone) {
 		r = digest_below(digesting, inode->ino, inode->gone);
 		/* It is tried again. */
@@ -318,7 +324,7 @@ static int digest_node(struct digesting *digesting, const struct backend_feed *f
 		ghost_set_theirs(digesting->tree, feed->session, feed->key);
 	if (!inode)
 		return 0;
-	r = digest_inode(digesting, inode, feed->bytes);
+	r = digest_inode(digesting, inode, feed);
 	inode_forget(digesting->tree, inode, 1);
 	return r;
 }
@@ -349,7 +355,7 @@ static int digest_anything(struct digesting *digesting)
 	for (size_t i = 0; r == 0 && i < all.count; i++) {
 		r = inode_is_state(all.inode[i]) ? ghost_look(digesting, all.inode[i]) : 0;
 		if (r == 0)
-			r = digest_inode(digesting, all.inode[i], true);
+			r = digest_inode(digesting, all.inode[i], &anything);
 	}
 	inodes_forget(digesting->tree, &all);
 	if (r == 0)
@@ -386,7 +392,7 @@ static int digest_rows(struct digesting *digesting, const struct backend_feed *f
 static int digest_one(void *arg, const struct backend_feed *feed)
 {
 	struct digesting *digesting = arg;
-	struct backend_feed dated = { .what = BACKEND_FEED_NODE };
+	struct backend_feed dated = { .what = BACKEND_FEED_NODE, .fields = feed->fields };
 	int r;
 
 	digesting->last = feed->n;

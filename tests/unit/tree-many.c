@@ -347,6 +347,55 @@ Many(a_line_is_not_written_behind_what_another_has_torn)
 	ON(1) cr_expect_str_eq(content_of("s/l.jsonl"), "1\ntorn\n2\n");
 }
 
+/* A mount that was alone has times that the store does not have; then another one comes. */
+static void set_time_on_joining(int kind)
+{
+	static const struct tree_options options = { 0 };
+	const struct stat past = { .st_mtim = { .tv_sec = 1000 } };
+	struct backend *first_store, *second_store;
+	struct tree *first, *second;
+	struct handle *handle;
+
+	world_shared = true;
+	world_open(kind);
+	make_dir("s");
+	append("s/l.jsonl", "1\n");
+	handle = open_at("s/l.jsonl", O_WRONLY | O_APPEND);
+	append_to(handle, "2\n");
+	append_to(handle, "3\n");
+	first = world_tree;
+	first_store = world_store;
+	second_store = world_join();
+	cr_assert_eq(tree_open(second_store, &options, &second, NULL), 0);
+	world_tree = second;
+	world_store = second_store;
+	cr_expect_eq(set_attr("s/l.jsonl", &past, TREE_SET_MTIME), 0);
+	world_tree = first;
+	world_store = first_store;
+	cr_expect_eq(world_tree->take_in(world_tree), 0);
+	world_settle();
+	cr_expect_eq(stat_of("s/l.jsonl").st_mtim.tv_sec, 1000);
+	close_handle(handle);
+	world_tree = second;
+	world_store = second_store;
+	cr_expect_eq(world_tree->take_in(world_tree), 0);
+	cr_expect_eq(stat_of("s/l.jsonl").st_mtim.tv_sec, 1000);
+	tree_close(second);
+	world_tree = first;
+	world_store = first_store;
+	world_close();
+}
+
+Test(many, a_time_that_who_has_come_sets_stays_in_memory)
+{
+	set_time_on_joining(WORLD_MEMORY);
+}
+
+Test(many, a_time_that_who_has_come_sets_stays)
+{
+	set_time_on_joining(WORLD_SQLITE);
+}
+
 Many(lines_of_both_are_there_once_and_in_order)
 {
 	_cleanup_(buf_done) struct buf expected = { 0 };
