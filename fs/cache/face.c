@@ -348,6 +348,14 @@ static bool again_opens(struct tree *tree, pid_t pid, uint64_t nodeid)
 	return again.nodeid == nodeid || tick_now() <= again.until - LED_TIME + BRIEF_TIME;
 }
 
+/* Then what it opens next is another file; but it may make one first (faces). */
+static bool again_found_nothing(struct tree *tree, pid_t pid)
+{
+	struct retrying again;
+
+	return again_get(tree, pid, &again) && again.nothing;
+}
+
 /* The kernel forgets names that were taken from a file a little later than we hear of it. */
 bool tree_was_left(struct tree *tree, struct inode *inode, uint64_t nodeid, int flags, pid_t pid)
 {
@@ -361,7 +369,8 @@ bool tree_was_left(struct tree *tree, struct inode *inode, uint64_t nodeid, int 
 		left = inode->left;
 	}
 	/* Of a thread that we cannot see we would not know its second try. */
-	if (!left || !pid || tick_now() > left + LEFT_TIME || again_opens(tree, pid, nodeid))
+	if (!left || !pid || tick_now() > left + LEFT_TIME ||
+	    (again_opens(tree, pid, nodeid) && !again_found_nothing(tree, pid)))
 		return false;
 	again_add(tree, pid, kind, nodeid);
 	return true;
@@ -369,7 +378,15 @@ bool tree_was_left(struct tree *tree, struct inode *inode, uint64_t nodeid, int 
 
 void tree_found_nothing(struct tree *tree, pid_t pid)
 {
-	again_end(tree, pid);
+	struct retrying *again;
+
+	if (!tree->again_count)
+		return;
+	pthread_mutex_lock(&tree->table_lock);
+	again = again_find(tree, pid);
+	if (again)
+		again->nothing = true;
+	pthread_mutex_unlock(&tree->table_lock);
 }
 
 struct face *face_for_open(struct tree *tree, struct inode *inode, unsigned number,

@@ -80,6 +80,7 @@ struct retrying {
 	enum face_kind kind;
 	uint64_t nodeid; /* for which it was told so */
 	int64_t until;	 /* by tick_now() */
+	bool nothing;	 /* it has looked a name up since, and there was none */
 };
 
 struct inode {

@@ -819,8 +819,9 @@ static const struct profile profiles[] = {
 	{ .title = "mount, strict", .options = { .strict = true }, .ops = 200 },
 	{ .title = "mount, exact", .options = { .exact = true }, .ops = 200 },
 	{ .title = "mount, big", .big = true, .ops = 200 },
-	{ .title = "mount, two", .options = { .mounts = 2 }, .ops = 100 },
-	{ .title = "mount, four", .options = { .mounts = 4 }, .ops = 100 },
+	/* Others find, now and then, what is known and not mended yet. */
+	{ .title = "mount, two", .options = { .mounts = 2 }, .ops = 100, .first = true },
+	{ .title = "mount, four", .options = { .mounts = 4 }, .ops = 100, .first = true },
 };
 
 struct driver driver = {

@@ -29,6 +29,7 @@ struct profile {
 	struct driver_options options;
 	bool big;     /* with content above 128 KiB */
 	unsigned ops; /* of a game */
+	bool first;   /* only the seed that is always the same, unless the profile is named */
 };
 
 /* How an open file is read. */
