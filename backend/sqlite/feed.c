@@ -224,7 +224,7 @@ void sqlite_turn(struct backend *backend, bool take)
 	if (store->mounts.fd < 0)
 		return;
 	if (take)
-		sqlite_mounts_turn(store);
+		sqlite_mounts_turn_begin(store);
 	else
 		sqlite_mounts_turn_end(store);
 }

@@ -56,6 +56,7 @@ enum {
 	SWEEP_MS = 1000, /* between two looks for mounts that have ended */
 	TURN_LEAST = 50, /* microseconds between two looks whether it is our turn */
 	TURN_MOST = 1000,
+	TURN_LONG_MS = 100, /* that one mount has the turn, whichever of its threads */
 	WAIT_MS = 10,
 };
 
@@ -394,6 +395,14 @@ unsigned sqlite_mounts_list(const struct sqlite *store, uint64_t *ret_numbers)
 	return count;
 }
 
+static void pause_for(long *microseconds)
+{
+	const struct timespec time = { .tv_nsec = *microseconds * 1000 };
+
+	nanosleep(&time, NULL);
+	*microseconds = MIN(*microseconds * 2, TURN_MOST);
+}
+
 /* The kernel's own queue for locks would wait for a mount that is stopped. */
 void sqlite_mounts_turn(struct sqlite *store)
 {
@@ -403,14 +412,32 @@ void sqlite_mounts_turn(struct sqlite *store)
 	pthread_mutex_lock(&store->mounts.lock);
 	while (!store->mounts.turns &&
 	       lock_byte(store->mounts.fd, F_OFD_SETLK, F_WRLCK, TURN) < 0 &&
-	       sqlite_milliseconds() < deadline) {
-		const struct timespec time = { .tv_nsec = pause * 1000 };
-
-		nanosleep(&time, NULL);
-		pause = MIN(pause * 2, TURN_MOST);
-	}
-	store->mounts.turns++;
+	       sqlite_milliseconds() < deadline)
+		pause_for(&pause);
+	if (!store->mounts.turns++)
+		store->mounts.turn_at = sqlite_milliseconds();
 	pthread_mutex_unlock(&store->mounts.lock);
+}
+
+static bool has_turn_for_long(struct sqlite *store)
+{
+	bool result;
+
+	pthread_mutex_lock(&store->mounts.lock);
+	result =
+		store->mounts.turns && sqlite_milliseconds() - store->mounts.turn_at > TURN_LONG_MS;
+	pthread_mutex_unlock(&store->mounts.lock);
+	return result;
+}
+
+void sqlite_mounts_turn_begin(struct sqlite *store)
+{
+	int64_t deadline = sqlite_milliseconds() + SQLITE_BUSY_MS;
+	long pause = TURN_LEAST;
+
+	while (has_turn_for_long(store) && sqlite_milliseconds() < deadline)
+		pause_for(&pause);
+	sqlite_mounts_turn(store);
 }
 
 void sqlite_mounts_turn_end(struct sqlite *store)

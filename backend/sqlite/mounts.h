@@ -46,6 +46,9 @@ bool sqlite_mounts_asked(struct sqlite *store);
 /* Among mounts, writers take turns: wait for it, and give it on.  The one waits no longer than
  * SQLite does for its own lock, which is what counts. */
 void sqlite_mounts_turn(struct sqlite *store);
+/* The same for who has it over several commits: he does not join threads of this mount that have
+ * had it for long, so that it comes to others. */
+void sqlite_mounts_turn_begin(struct sqlite *store);
 void sqlite_mounts_turn_end(struct sqlite *store);
 
 #endif

@@ -147,7 +147,8 @@ struct sqlite {
 		int64_t sweep_at; /* the keeper's: when to look for mounts that have ended */
 		uint64_t asked;	  /* the same: how often it was asked for its snapshot */
 		pthread_mutex_t lock;
-		unsigned turns; /* threads that have the turn, which the mount has then */
+		unsigned turns;	 /* threads that have the turn, which the mount has then */
+		int64_t turn_at; /* since when */
 	} mounts;
 	struct sqlite_uses uses;
 

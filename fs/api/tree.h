@@ -70,6 +70,9 @@ struct tree_watcher {
 void tree_set_watcher(struct tree *tree, const struct tree_watcher *watcher);
 /* Whether somebody calls the watcher, or is about to. */
 bool tree_is_notifying(struct tree *tree);
+/* Tell the watcher once more of what has changed of a file that it did not know then: it may have
+ * come to know it by an answer from before. */
+void tree_tell_missed(struct tree *tree, uint64_t ino);
 /* Call a function when the watcher has been told all that was noted before: at once, or in a thread
  * of the tree.  The bytes of arg are copied. */
 typedef void tree_notified_fn(void *owner, void *arg);

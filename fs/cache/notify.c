@@ -34,8 +34,9 @@
  *   (face.stale).
  *
  *   A number that the kernel does not have needs nothing, unless the answer with that number is
- *   still to be applied, with the attributes from before.  So the notice is sent once more a second
- *   later (struct missed).
+ *   still to be applied, with the attributes from before.  So the notice is sent once more: before
+ *   the file is opened or a lock of it granted, when the kernel has the number for sure, and a
+ *   second later (struct missed).
  *
  *   A thread that serves a request sends the notices itself (now), so that the kernel knows when
  *   the request is answered.  Half of the threads at most do that, the others are left to serve the
@@ -251,6 +252,45 @@ void notify_missed(struct tree *tree)
 		next = missed->next;
 		if (watcher.forget)
 			watcher.forget(watcher.arg, missed->nodeid, -1);
+		free(missed);
+	}
+	pthread_mutex_lock(&tree->notify_lock);
+	notify_ends(tree);
+	pthread_mutex_unlock(&tree->notify_lock);
+}
+
+/* Under notify_lock: those of a file. */
+static struct missed *missed_take_of(struct tree *tree, uint64_t ino)
+{
+	struct missed **link = &tree->missed, *taken = NULL, *missed;
+
+	while ((missed = *link)) {
+		if (nodeid_ino(missed->nodeid) != ino) {
+			link = &missed->next;
+			continue;
+		}
+		*link = missed->next;
+		missed->next = taken;
+		taken = missed;
+	}
+	return taken;
+}
+
+void tree_tell_missed(struct tree *tree, uint64_t ino)
+{
+	struct tree_watcher watcher;
+	struct missed *missed, *next;
+
+	pthread_mutex_lock(&tree->notify_lock);
+	watcher = tree->watcher;
+	missed = missed_take_of(tree, ino);
+	tree->notifying += missed != NULL;
+	pthread_mutex_unlock(&tree->notify_lock);
+	if (!missed)
+		return;
+	for (; missed; missed = next) {
+		next = missed->next;
+		notify_forget(tree, &watcher, missed->nodeid, -1);
 		free(missed);
 	}
 	pthread_mutex_lock(&tree->notify_lock);

@@ -340,6 +340,7 @@ static void open_now(void *owner, void *arg)
 	int r = opening->fi.flags & O_TRUNC ? drop_setuid(req, inode) : 0;
 
 	(void)owner;
+	tree_tell_missed(request_tree(req), nodeid_ino(opening->nodeid));
 	if (r == 0 && is_left(req, opening->nodeid, opening->fi.flags))
 		r = -ESTALE;
 	if (r == 0)

@@ -382,6 +382,7 @@ void handle_lock_granted(struct tree *tree, struct handle *handle)
 	struct inode *inode = handle->inode;
 	struct notes notes = { 0 };
 
+	tree_tell_missed(tree, inode->ino);
 	{
 		WITH_HANDLE_LOCK(handle);
 		WITH_READ_LOCK(tree);

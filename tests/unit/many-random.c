@@ -15,6 +15,7 @@
 
 #include "backend/memory/memory.h"
 #include "fs/api/trash.h"
+#include "fs/base/lines.h"
 #include "fs/tree/tree.h"
 #include "tests/unit/many.h"
 #include "tests/unit/random.h"

@@ -698,6 +698,47 @@ Test(many, the_kernel_is_told_of_what_was_digested_before_anything_is_committed)
 	many_close();
 }
 
+static bool kernel_knows;
+
+static bool is_known(void *arg, uint64_t nodeid, int64_t offset)
+{
+	(void)arg, (void)nodeid, (void)offset;
+	forgotten++;
+	return kernel_knows;
+}
+
+/* The answer by which it comes to know a file may have been made before the file was changed. */
+Many(of_a_change_that_the_kernel_did_not_know_it_is_told_before_the_file_is_used)
+{
+	const struct tree_watcher watcher = { .forget = is_known }, nobody = { 0 };
+	struct handle *handle;
+	struct inode *known;
+
+	ON(0) save("s/o", "text");
+	ON(0) known = inode_at("s/o");
+	ON(0) handle = open_at("s/o", O_RDONLY);
+	ON(1) save("s/o", "more text");
+	ON(0) tree_set_watcher(world_tree, &watcher);
+	forgotten = 0;
+	kernel_knows = false;
+	ON(0) cr_expect_eq(world_tree->take_in(world_tree), 0);
+	ON(0) while (tree_is_notifying(world_tree)) usleep(100);
+	cr_expect_gt(forgotten, 0);
+	forgotten = 0;
+	ON(0) handle_lock_granted(world_tree, handle);
+	cr_expect_gt(forgotten, 0);
+	forgotten = 0;
+	kernel_knows = true;
+	ON(0) tree_tell_missed(world_tree, known->ino);
+	cr_expect_gt(forgotten, 0);
+	forgotten = 0;
+	ON(0) tree_tell_missed(world_tree, known->ino);
+	cr_expect_eq(forgotten, 0);
+	ON(0) tree_set_watcher(world_tree, &nobody);
+	ON(0) close_handle(handle);
+	ON(0) forget(known);
+}
+
 /* A thread looks a name up when it is told, and then opens what it has found, or nothing. */
 Many(who_has_come_by_one_name_that_is_gone_is_told_so_of_the_next)
 {
