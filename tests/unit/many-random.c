@@ -428,8 +428,8 @@ static void let_go(void)
 	}
 }
 
-/* What is added between rows, or to a line that is not finished, replaces the file for other mounts:
- * who has opened that before has what was there then, as of any file that is replaced. */
+/* What is added between rows, or to a line that is not finished, replaces the file for other
+ * mounts: who has opened that before has what was there then, as of any file that is replaced. */
 static bool is_of_before(const struct deed *deed, const struct buf *said,
 			 const struct buf *expected)
 {
