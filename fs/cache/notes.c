@@ -163,7 +163,7 @@ void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, e
 		  uint64_t size_before, const struct face *by)
 {
 	struct notice *notice = NULL;
-	bool grown = false;
+	bool grown = false, waits;
 
 	/* The kernel knows what it did through the only one. */
 	if (change == CHANGE_ATTR && inode->face_count == 1)
@@ -192,10 +192,14 @@ void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, e
 		notice_add(notice, face, change, size_before);
 		grown |= notice->face[notice->count - 1].grown;
 	}
-	if (grown)
-		notice_end(notice, tree, inode);
 	if (grown && change == CHANGE_GREW)
 		inode->bound = MIN(inode->bound, size_before);
+	/* Notices from before wait: who has added this waits for them, and then it is shown. */
+	waits = change == CHANGE_GREW && inode->bound != UINT64_MAX;
+	if (waits && !notice)
+		notice = notice_new(notes, tree, inode);
+	if (notice && (grown || waits))
+		notice_end(notice, tree, inode);
 }
 
 void notes_renew(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face,

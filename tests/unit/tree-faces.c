@@ -1590,3 +1590,40 @@ EveryStore(faces, that_were_kept_for_a_thread_that_comes_late)
 	release(reader);
 	forget(inode);
 }
+
+/* By one line of two bytes. */
+static void note_growth(struct notes *notes, struct inode *inode, uint64_t size_before)
+{
+	WITH_READ_LOCK(world_tree);
+	WITH_INODE_LOCK(inode);
+
+	inode->list.size = size_before + 2;
+	notes_change(notes, world_tree, inode, CHANGE_GREW, size_before, NULL);
+}
+
+/* While the kernel is told that a file grew nobody is shown more.  Who adds something then and is
+ * answered is shown that, though another one adds more, and though nobody had it open to read. */
+EveryStore(faces, show_what_was_added_while_more_is_added)
+{
+	struct notes first = { 0 }, second = { 0 }, third = { 0 };
+	struct handle *reader;
+	struct inode *inode;
+
+	append("s/l.jsonl", "1\n2\n3\n4\n");
+	inode = inode_at("s/l.jsonl");
+	reader = open_at("s/l.jsonl", O_RDONLY);
+	note_growth(&first, inode, 2);
+	cr_expect_eq(inode->bound, 2);
+	handle_free(world_tree, reader);
+	note_growth(&second, inode, 4);
+	reader = open_at("s/l.jsonl", O_RDONLY);
+	note_growth(&third, inode, 6);
+	notes_send(&first, world_tree, NOTIFY_ALL);
+	cr_expect_eq(inode->bound, 4);
+	notes_send(&second, world_tree, NOTIFY_ALL);
+	cr_expect_eq(inode->bound, 6);
+	notes_send(&third, world_tree, NOTIFY_ALL);
+	cr_expect_eq(inode->bound, UINT64_MAX);
+	handle_free(world_tree, reader);
+	forget(inode);
+}
