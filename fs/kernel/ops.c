@@ -404,9 +404,6 @@ static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
 	struct inode *dir = request_inode(req, parent), *inode = NULL;
 	int r = make(req, parent, name, &what, &inode);
 
-	/* There is nothing to cut. */
-	if (r == 0)
-		fi->flags &= ~O_TRUNC;
 	/* Another program's file came in between. */
 	if (r == -EEXIST && !(fi->flags & O_EXCL)) {
 		r = tree_lookup(request_tree(req), dir, bytes_str(name), &inode);
