@@ -39,10 +39,15 @@ int view_begin_whole(struct tree *tree, unsigned flags, struct view *view)
 
 int view_begin(struct tree *tree, unsigned flags, struct view *view)
 {
+	const struct inode *inode = view->inode;
 	bool late = tree->taker.late;
 	int r = begin(tree, late ? flags | BACKEND_BEGUN : flags, view);
 
-	return r == -ESTALE && late ? begin(tree, flags | BACKEND_PAST, view) : r;
+	if (r != -ESTALE || !late)
+		return r;
+	/* It has ended, and is one of the same file again. */
+	view->inode = inode;
+	return begin(tree, flags | BACKEND_PAST, view);
 }
 
 void view_end(struct view *view)
