@@ -15,6 +15,7 @@
 #include "fs/api/trash.h"
 #include "fs/content/content.h"
 #include "fs/inode/tree.h"
+#include "fs/inode/waiting.h"
 #include "fs/write/write.h"
 #include "tests/unit/world.h"
 
@@ -697,6 +698,28 @@ SqliteStore(waits, writers_go_past_what_others_have_changed)
 	cr_assert_eq(count_names("many"), MANY);
 	cr_assert_str_eq(content_of("s/a.jsonl"), "1\n2\n3\n");
 	cr_assert_str_eq(rows_of("s", "d"), "0=[2]");
+}
+
+/* Nor is it read meanwhile, when requests go past what others have changed. */
+SqliteStore(waits, no_view_is_of_a_file_that_the_store_shows_and_memory_does_not)
+{
+	struct view view = { 0 };
+	struct inode *inode;
+
+	fill();
+	world_settle();
+	inode = inode_at("s/a.jsonl");
+	begin_to_take();
+	world_tree->taker.late = true;
+	inode->unapplied = true;
+	cr_expect_eq(inode_view_begin(world_tree, inode, &view), -ESTALE);
+	inode->unapplied = false;
+	cr_expect_eq(inode_view_begin(world_tree, inode, &view), 0);
+	cr_expect(view.past);
+	view_end(&view);
+	sem_post(&gate.go);
+	cr_assert_eq(world_tree->take_in(world_tree), 0);
+	forget(inode);
 }
 
 /* A directory goes with all that is to come into it. */
