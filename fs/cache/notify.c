@@ -236,29 +236,6 @@ static struct missed *missed_take(struct tree *tree, int64_t before)
 	return taken;
 }
 
-void notify_missed(struct tree *tree)
-{
-	struct tree_watcher watcher;
-	struct missed *missed, *next;
-
-	pthread_mutex_lock(&tree->notify_lock);
-	watcher = tree->watcher;
-	missed = missed_take(tree, tree->stopping ? INT64_MAX : tick_now() - MISSED_NANOSECONDS);
-	tree->notifying += missed != NULL;
-	pthread_mutex_unlock(&tree->notify_lock);
-	if (!missed)
-		return;
-	for (; missed; missed = next) {
-		next = missed->next;
-		if (watcher.forget)
-			watcher.forget(watcher.arg, missed->nodeid, -1);
-		free(missed);
-	}
-	pthread_mutex_lock(&tree->notify_lock);
-	notify_ends(tree);
-	pthread_mutex_unlock(&tree->notify_lock);
-}
-
 /* Under notify_lock: those of a file. */
 static struct missed *missed_take_of(struct tree *tree, uint64_t ino)
 {
@@ -276,25 +253,42 @@ static struct missed *missed_take_of(struct tree *tree, uint64_t ino)
 	return taken;
 }
 
-void tree_tell_missed(struct tree *tree, uint64_t ino)
+/* Under notify_lock, which it drops meanwhile.  again: those that are missed once more are told
+ * later. */
+static void missed_tell(struct tree *tree, struct missed *missed, bool again)
 {
-	struct tree_watcher watcher;
-	struct missed *missed, *next;
+	struct tree_watcher watcher = tree->watcher;
+	struct missed *next;
 
-	pthread_mutex_lock(&tree->notify_lock);
-	watcher = tree->watcher;
-	missed = missed_take_of(tree, ino);
-	tree->notifying += missed != NULL;
-	pthread_mutex_unlock(&tree->notify_lock);
 	if (!missed)
 		return;
+	tree->notifying++;
+	pthread_mutex_unlock(&tree->notify_lock);
 	for (; missed; missed = next) {
 		next = missed->next;
-		notify_forget(tree, &watcher, missed->nodeid, -1);
+		if (again)
+			notify_forget(tree, &watcher, missed->nodeid, -1);
+		else if (watcher.forget)
+			watcher.forget(watcher.arg, missed->nodeid, -1);
 		free(missed);
 	}
 	pthread_mutex_lock(&tree->notify_lock);
 	notify_ends(tree);
+}
+
+void notify_missed(struct tree *tree)
+{
+	int64_t before = tree->stopping ? INT64_MAX : tick_now() - MISSED_NANOSECONDS;
+
+	pthread_mutex_lock(&tree->notify_lock);
+	missed_tell(tree, missed_take(tree, before), false);
+	pthread_mutex_unlock(&tree->notify_lock);
+}
+
+void tree_tell_missed(struct tree *tree, uint64_t ino)
+{
+	pthread_mutex_lock(&tree->notify_lock);
+	missed_tell(tree, missed_take_of(tree, ino), true);
 	pthread_mutex_unlock(&tree->notify_lock);
 }
 
