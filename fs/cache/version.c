@@ -9,7 +9,7 @@
  *   When a save replaces the content, and does not only add to it, the content is copied once
  *   before the commit, and they all share the copy.
  *
- *   A reader of a document needs none: it has the row that it reads in any case (handle_pin()).
+ *   A reader of a document has one from its first read on (handle_pin()).
  */
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 static bool handle_wants(const struct handle *handle, const struct writing *saver)
 {
 	return handle->writing != saver && (handle->middle || handle->fresh) && !handle->old &&
-	       !handle->pinned && !(handle->writing->mode == HANDLE_SAVE && handle->writing->dirty);
+	       !(handle->writing->mode == HANDLE_SAVE && handle->writing->dirty);
 }
 
 static bool face_wants(const struct inode *inode, const struct face *face)

@@ -39,12 +39,21 @@ int content_load(struct tree *tree, struct view *view, struct inode *inode)
 	return r < 0 || kind->take(inode, &tail) ? r : kind->load(tree, view, inode, tail.mark);
 }
 
+bool content_is_row(const struct inode *inode)
+{
+	return content_kind(inode) == &content_row;
+}
+
+bool content_fits(const struct view *view, const struct inode *inode)
+{
+	return inode->changed <= view->changes && !view->past && !inode->unapplied;
+}
+
 void content_take(struct inode *inode, const struct view *view, const struct backend_tail *tail)
 {
 	const struct content_kind *kind = content_kind(inode);
 
-	if (tail->known && kind->take && !inode->loaded && inode->changed <= view->changes &&
-	    !view->past && !inode->unapplied)
+	if (tail->known && kind->take && !inode->loaded && content_fits(view, inode))
 		(void)kind->take(inode, tail);
 }
 

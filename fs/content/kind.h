@@ -25,6 +25,11 @@ struct content_kind {
 	int (*write)(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data);
 };
 
+/* Whether an inode's content is the first row of its key. */
+bool content_is_row(const struct inode *inode);
+/* Whether what a view shows of an inode's content is what memory has of it. */
+bool content_fits(const struct view *view, const struct inode *inode);
+
 extern const struct content_kind content_orphan; /* orphan.c: an unlinked state file */
 extern const struct content_kind content_chunks; /* file.c: an ordinary file, or a draft */
 extern const struct content_kind content_row;	 /* row.c: the first row of the key */

@@ -38,7 +38,7 @@ uint64_t inode_nodeid(const struct inode *inode, unsigned face)
 
 void version_drop(struct version **version)
 {
-	if (*version && --(*version)->count == 0) {
+	if (*version && atomic_fetch_sub(&(*version)->count, 1) == 1) {
 		stage_done(&(*version)->stage);
 		free(*version);
 	}

@@ -32,8 +32,8 @@
  *   inode.lock   one at a time, under tree.lock for reading: the node copy and content of one file,
  *                and all handles of it.
  *   tree.kept.lock   the snapshot that is kept (kept.h).
- *   tree.table_lock, tree.times_lock, tree.notify_lock   leaves, held for a few instructions, never
- *                over a call of the store.
+ *   tree.table_lock, tree.times_lock, tree.notify_lock, tree.documents.lock   leaves, held for a
+ *                few instructions, never over a call of the store.
  *   the store's own locks.
  *
  *   The watcher (tree.watcher) is called with none of them held, since the kernel may wait for a

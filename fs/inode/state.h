@@ -35,11 +35,20 @@ struct list_state {
 	bool pieces_counted;
 };
 
-/* The content of a file before a save, for readers that are in the middle of it; counted by the
- * faces that show it and the handles that read it. */
+/* The content of a file, as it was or is; counted by the faces that show it, the handles that read
+ * it and the documents that are kept. */
 struct version {
-	unsigned count;
+	_Atomic unsigned count;
 	struct stage stage;
+};
+
+/* What a document has, kept for who reads it next: of the inode with this number while that has
+ * these, too.  content/documents.c */
+struct document {
+	uint64_t ino;
+	uint64_t changed;
+	uint64_t version;
+	struct version *content; /* counted, or NULL */
 };
 
 /* How a handle counts on its face; FACE_ASKS: a thread wants attributes and opens nothing. */

@@ -98,6 +98,10 @@ struct tree {
 	struct writing *savers;	     /* that have staged something; times_lock */
 	struct retrying again[128];  /* table_lock; face.c */
 	_Atomic unsigned again_count;
+	struct {
+		pthread_mutex_t lock; /* a leaf */
+		struct document kept[64];
+	} documents;
 	_Atomic unsigned buffered;  /* chunks with small writes; content/file.c */
 	_Atomic bool direct_mmap;   /* the kernel can map files that bypass the page cache */
 	pthread_mutex_t trash_lock; /* one order of the trash at a time; before lock */

@@ -66,12 +66,12 @@ struct handle {
 	bool fresh;		/* not read directly since it was opened */
 	bool middle;		/* its last direct read was not told that the file ends there */
 	uint64_t read_end;	/* of that read */
-	struct version *old;	/* what it reads, counted; NULL: the newest content */
+	struct version *old;	/* what it reads, counted; NULL: the newest content.  Of a document,
+				 * that is what it was at the last read of its start. */
 	struct stage whole;	/* a large row, for the reads that follow the first */
 	uint64_t whole_offset;	/* where it stands in the file */
 	uint64_t whole_version; /* inode.version that it was read of */
 	bool whole_valid;
-	bool pinned;		/* whole is a document, as it was at the last read of its start */
 	uint64_t cursor_offset; /* a list position that the last read came to */
 	int64_t cursor_index;	/* and what is there, as in struct segment_place */
 	int64_t cursor_seq;

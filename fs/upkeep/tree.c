@@ -132,6 +132,8 @@ static void tree_free(struct tree *tree)
 	pthread_rwlock_destroy(&tree->change);
 	pthread_mutex_destroy(&tree->turn);
 	pthread_mutex_destroy(&tree->table_lock);
+	documents_drop(tree);
+	pthread_mutex_destroy(&tree->documents.lock);
 	pthread_mutex_destroy(&tree->times_lock);
 	pthread_mutex_destroy(&tree->trash_lock);
 	pthread_mutex_destroy(&tree->expire_lock);
@@ -180,6 +182,7 @@ static struct tree *tree_alloc(struct backend *backend, const struct tree_option
 	tree_init_turn(tree);
 	waiting_init(tree);
 	pthread_mutex_init(&tree->table_lock, NULL);
+	pthread_mutex_init(&tree->documents.lock, NULL);
 	pthread_mutex_init(&tree->times_lock, NULL);
 	pthread_mutex_init(&tree->trash_lock, NULL);
 	pthread_mutex_init(&tree->expire_lock, NULL);

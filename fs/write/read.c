@@ -44,7 +44,6 @@ void handle_wrote(struct handle *handle)
 void handle_drop_old(struct handle *handle)
 {
 	version_drop(&handle->old);
-	handle->pinned = false;
 }
 
 /* A reader of a document sees one version of it, from a read at its start until the next one: the
@@ -53,10 +52,7 @@ static int handle_pin(struct view *view, struct handle *handle)
 {
 	int r;
 
-	handle->pinned = handle->whole_valid = false;
-	stage_done(&handle->whole);
-	r = content_to_stage(view, handle->inode, &handle->whole);
-	handle->pinned = r == 0;
+	r = document_get(view, handle->inode, &handle->old);
 	/* Without room for it the reader sees what there is. */
 	return r == -ESTALE || r == -EIO ? r : 0;
 }
@@ -115,8 +111,8 @@ static int read_newest(struct tree *tree, struct handle *handle, uint64_t offset
 		r = handle_pin(&view, handle);
 	if (r < 0)
 		return r;
-	if (handle->pinned)
-		return stage_read(&handle->whole, offset, size, out);
+	if (handle->old)
+		return stage_read(&handle->old->stage, offset, size, out);
 	return read_with_piece(tree, &view, handle, offset, size, out);
 }
 
@@ -140,8 +136,6 @@ static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 		r = stage_read(&handle->writing->stage, offset, size, out);
 	else if (handle->old)
 		r = stage_read(&handle->old->stage, offset, size, out);
-	else if (handle->pinned)
-		r = stage_read(&handle->whole, offset, size, out);
 	else
 		r = read_newest(tree, handle, offset, bounded(handle, offset, size), out);
 	/* When others' changes come first, it is still where it was. */

@@ -143,8 +143,6 @@ static int handle_seen_size(struct tree *tree, struct view *view, const struct h
 		*ret_size = handle->old->stage.size;
 	else if (handle->face->old)
 		*ret_size = handle->face->old->stage.size;
-	else if (handle->pinned)
-		*ret_size = handle->whole.size;
 	else {
 		r = content_size(tree, view, handle->inode, ret_size);
 		if (r < 0)

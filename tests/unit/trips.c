@@ -164,7 +164,13 @@ EveryStore(trips, of_a_document_are_to_find_and_to_read_it)
 	cr_expect_str_eq(asked(), "2: row_read 1 entry_look 1, rows 1");
 	begin();
 	read_whole(inode, &shown, "{}");
-	cr_expect_str_eq(asked(), "1: row_read 1, rows 1");
+	cr_expect_str_eq(asked(), "0:", "it is unchanged");
+	save("s/d.json", "[1]");
+	forget(inode);
+	inode = look("d.json", &shown);
+	begin();
+	read_whole(inode, &shown, "[1]");
+	cr_expect_str_eq(asked(), "2: row_read 1 question 1, rows 1", "a snapshot is kept, too");
 	forget(inode);
 	end();
 }
@@ -190,9 +196,9 @@ EveryStore(trips, beside_another_mount_are_a_question_more_at_an_open)
 {
 	struct backend_op touch = { .type = BACKEND_NODE_SET, .at = BACKEND_MTIME };
 	struct backend *other = world_join();
-	struct inode *inode, *made, *too;
+	struct inode *inode, *made, *too, *document;
 	struct handle *handle;
-	struct shown shown;
+	struct shown shown, document_shown;
 
 	append("s/l.jsonl", "1\n");
 	begin();
@@ -217,6 +223,13 @@ EveryStore(trips, beside_another_mount_are_a_question_more_at_an_open)
 	begin();
 	make("e", S_IFDIR | 0755, &too);
 	cr_expect_str_eq(asked(), "1: commit 1", "others make names in the directory, too");
+	save("s/e.json", "{}");
+	document = look("e.json", &document_shown);
+	read_whole(document, &document_shown, "{}");
+	begin();
+	read_whole(document, &document_shown, "{}");
+	cr_expect_str_eq(asked(), "1: question 1");
+	forget(document);
 	backend_close(other);
 	begin();
 	close_handle(open_looked(inode, &shown, O_WRONLY | O_APPEND));
