@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_QUESTION_FILTER_H
+#define FS_QUESTION_FILTER_H
+
+/*
+ * What a question asks for in the bytes of a line, in the form in which fits.c uses it: all paths
+ * of members are one tree of keys, and those of roles and agents are in it as well.
+ */
+
+#include <stdint.h>
+
+#include "fs/question/question.h"
+#include "fs/question/shapes.h"
+
+enum side {
+	INCLUDES,
+	EXCLUDES,
+	SIDES,
+};
+
+/* Values of one kind and side, linked in the order of the question; 0 is the end. */
+struct value {
+	struct bytes text;
+	uint32_t next;
+};
+
+/* A key on the path to something that is asked for.  Node 0 is the line itself, and no index of a
+ * child, a sibling or a value is 0. */
+struct node {
+	struct bytes key;
+	uint32_t parent;
+	uint32_t child;
+	uint32_t sibling;
+	uint32_t values[SIDES];
+	uint8_t rank[SHAPES]; /* from 1: its place in shape_paths; 0: it is not there */
+};
+
+/* A word in lower case, and how far to go on from a place whose last byte is the index. */
+struct word {
+	struct bytes text;
+	uint8_t skip[256];
+};
+
+struct question_filter {
+	struct buf text; /* what is decoded of the question; never moves */
+	struct node *nodes;
+	size_t node_count, node_room;
+	struct value *values;
+	size_t value_count, value_room;
+	struct word *words;
+	size_t word_count, word_room;
+	uint32_t made_by[SHAPES][SIDES]; /* the values of role= and agent= */
+	/* What is asked for at all. */
+	bool asks[SIDES];
+	bool asks_shape[SHAPES];
+	bool asks_members;
+	bool asks_items; /* items=, which is no matter of the line */
+};
+
+/* For a question whose text has so many bytes; NULL: no memory. */
+struct question_filter *filter_new(size_t size);
+void filter_free(struct question_filter *filter);
+
+/* 0 or -ENOMEM.  The bytes are the filter's, or static. */
+
+/* The node below this one that has the key. */
+int filter_key(struct question_filter *filter, uint32_t parent, struct bytes key,
+	       uint32_t *ret_node);
+int filter_member(struct question_filter *filter, uint32_t node, enum side side,
+		  struct bytes value);
+/* A role is in lower case. */
+int filter_shape(struct question_filter *filter, enum shape shape, enum side side,
+		 struct bytes value);
+/* A word is in lower case and has 1 to QUESTION_WORD_MAX bytes. */
+int filter_word(struct question_filter *filter, struct bytes text);
+
+static inline unsigned char byte_fold(unsigned char byte)
+{
+	return byte >= 'A' && byte <= 'Z' ? byte | 0x20 : byte;
+}
+
+#endif

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+#include "fs/question/question.h"
+
+#include <string.h>
+
+#include "fs/question/filter.h"
+#include "src/base/cleanup.h"
+
+/*
+ * A line is scanned once for its members, and once for each word.  What no one asks for is skipped:
+ * a string to its quote, an object or array to its last bracket, by counting.  Where the scan is in
+ * the tree of keys says all that it must remember of the objects around it, so nesting costs no
+ * memory.  Nothing relies on the line being JSON: every step goes on by a byte at least, and none
+ * beyond the end.
+ */
+
+static const char *skip_blanks(const char *at, const char *end)
+{
+	while (at < end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r'))
+		at++;
+	return at;
+}
+
+/* ---- Strings ---- */
+
+/* at: behind the opening quote.  The closing one, or the end. */
+static const char *string_end(const char *at, const char *end)
+{
+	for (;;) {
+		const char *quote = memchr(at, '"', (size_t)(end - at));
+		const char *first = quote;
+
+		if (!quote)
+			return end;
+		while (first > at && first[-1] == '\\')
+			first--;
+		if ((quote - first) % 2 == 0)
+			return quote;
+		at = quote + 1;
+	}
+}
+
+/* The number of \uXXXX, of which at is behind the 'u'; -1: it is none. */
+static int32_t code_unit(const char *at, const char *end)
+{
+	int32_t unit = 0;
+
+	if (end - at < 4)
+		return -1;
+	for (const char *stop = at + 4; at < stop; at++) {
+		char letter = *at | 0x20;
+
+		if (*at >= '0' && *at <= '9')
+			unit = unit << 4 | (*at - '0');
+		else if (letter >= 'a' && letter <= 'f')
+			unit = unit << 4 | (letter - 'a' + 10);
+		else
+			return -1;
+	}
+	return unit;
+}
+
+static size_t encode_utf8(int32_t code, char ret[4])
+{
+	size_t more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+	static const int leads[] = { 0x00, 0xc0, 0xe0, 0xf0 };
+
+	for (size_t i = more; i > 0; i--, code >>= 6)
+		ret[i] = (char)(0x80 | (code & 0x3f));
+	ret[0] = (char)(leads[more] | code);
+	return more + 1;
+}
+
+/* *at: on a backslash; behind the escape afterwards.  The bytes that it stands for: 1 to 4, and no
+ * more than it has. */
+static size_t unescape(const char **at, const char *end, char ret[4])
+{
+	static const char letters[] = "b\bf\fn\nr\rt\t";
+	const char *letter;
+	int32_t code, low;
+
+	ret[0] = *(*at)++;
+	if (*at == end)
+		return 1;
+	ret[0] = *(*at)++;
+	if (ret[0] == 'u') {
+		code = code_unit(*at, end);
+		if (code < 0)
+			return 1;
+		*at += 4;
+		if (code >> 10 == 0xd800 >> 10 && end - *at >= 6 && (*at)[0] == '\\' &&
+		    (*at)[1] == 'u') {
+			low = code_unit(*at + 2, end);
+			if (low >> 10 == 0xdc00 >> 10) {
+				code = 0x10000 + ((code & 0x3ff) << 10 | (low & 0x3ff));
+				*at += 6;
+			}
+		}
+		return encode_utf8(code, ret);
+	}
+	letter = memchr(letters, ret[0], sizeof(letters) - 1);
+	if (letter && (letter - letters) % 2 == 0)
+		ret[0] = letter[1];
+	return 1;
+}
+
+static bool bytes_match(const char *a, const char *b, size_t size, bool any_case)
+{
+	if (!any_case)
+		return memcmp(a, b, size) == 0;
+	while (size--)
+		if (byte_fold((unsigned char)*a++) != (unsigned char)*b++)
+			return false;
+	return true;
+}
+
+/* Whether the inside of a string stands for this text, which is in lower case if any case will
+ * do. */
+static bool string_is(struct bytes string, struct bytes text, bool any_case)
+{
+	const char *at = string.data, *end = at + string.size;
+	char decoded[4];
+	size_t size;
+
+	if (string.size < text.size)
+		return false;
+	for (; at < end; text = bytes_make(text.data + size, text.size - size)) {
+		if (*at == '\\') {
+			size = unescape(&at, end, decoded);
+		} else {
+			size = 1;
+			*decoded = *at++;
+		}
+		if (size > text.size || !bytes_match(decoded, text.data, size, any_case))
+			return false;
+	}
+	return !text.size;
+}
+
+/* ---- Members ---- */
+
+struct scan {
+	const struct question_filter *filter;
+	struct made_by {
+		uint8_t rank; /* of the path that it was found at */
+		bool fits[SIDES];
+	} made_by[SHAPES];
+	bool fits[SIDES]; /* a value of a member */
+};
+
+/* at: on the bracket that opens it.  Behind the one that closes it. */
+static const char *skip_container(const char *at, const char *end)
+{
+	size_t depth = 0;
+
+	while (at < end) {
+		switch (*at++) {
+		case '"':
+			at = string_end(at, end);
+			at += at < end;
+			break;
+		case '{':
+		case '[':
+			depth++;
+			break;
+		case '}':
+		case ']':
+			if (--depth == 0)
+				return at;
+			break;
+		}
+	}
+	return end;
+}
+
+/* at: on a number or a literal. */
+static const char *token_end(const char *at, const char *end)
+{
+	while (at < end && !memchr(",}] \t\r\n", *at, 7))
+		at++;
+	return at;
+}
+
+static uint32_t child_of(const struct question_filter *filter, uint32_t node, struct bytes key)
+{
+	uint32_t child = filter->nodes[node].child;
+
+	while (child && !string_is(key, filter->nodes[child].key, false))
+		child = filter->nodes[child].sibling;
+	return child;
+}
+
+static bool is_one_of(const struct question_filter *filter, uint32_t value, struct bytes text,
+		      bool string, bool any_case)
+{
+	for (; value; value = filter->values[value].next)
+		if (string ? string_is(text, filter->values[value].text, any_case) :
+			     bytes_equal(text, filter->values[value].text))
+			return true;
+	return false;
+}
+
+static void find_shape(struct scan *scan, enum shape shape, uint8_t rank, struct bytes text)
+{
+	struct made_by *made_by = &scan->made_by[shape];
+
+	if (!rank || (made_by->rank && made_by->rank <= rank))
+		return;
+	made_by->rank = rank;
+	for (enum side side = INCLUDES; side < SIDES; side++)
+		made_by->fits[side] = is_one_of(scan->filter, scan->filter->made_by[shape][side],
+						text, true, shape == SHAPE_ROLE);
+}
+
+/* The text is what is between the quotes of a string. */
+static void find_value(struct scan *scan, uint32_t at, struct bytes text, bool string)
+{
+	const struct node *node = &scan->filter->nodes[at];
+
+	for (enum side side = INCLUDES; side < SIDES; side++)
+		scan->fits[side] |=
+			is_one_of(scan->filter, node->values[side], text, string, false);
+	for (enum shape shape = SHAPE_ROLE; string && shape < SHAPES; shape++)
+		find_shape(scan, shape, node->rank[shape], text);
+}
+
+/* Whether the rest of the line can change nothing. */
+static bool is_settled(const struct scan *scan)
+{
+	const struct question_filter *filter = scan->filter;
+
+	if (scan->fits[EXCLUDES] || (scan->fits[INCLUDES] && !filter->asks[EXCLUDES]))
+		return true;
+	for (enum shape shape = SHAPE_ROLE; shape < SHAPES; shape++)
+		if (filter->asks_shape[shape] && scan->made_by[shape].rank != 1)
+			return false;
+	return !filter->asks_members;
+}
+
+static bool fits(const struct scan *scan, enum side side)
+{
+	return scan->fits[side] || scan->made_by[SHAPE_ROLE].fits[side] ||
+	       scan->made_by[SHAPE_AGENT].fits[side];
+}
+
+/* at: behind the bracket that opens the line's object. */
+static void scan_members(struct scan *scan, const char *at, const char *end)
+{
+	const struct question_filter *filter = scan->filter;
+	uint32_t node = 0, child;
+
+	while (at < end) {
+		const char *close;
+		char byte = *at++;
+
+		if (byte == '}' && node == 0)
+			return;
+		if (byte == '}')
+			node = filter->nodes[node].parent;
+		if (byte != '"')
+			continue;
+		close = string_end(at, end);
+		child = child_of(filter, node, bytes_make(at, (size_t)(close - at)));
+		at = skip_blanks(close + (close < end), end);
+		at = skip_blanks(at + (at < end && *at == ':'), end);
+		if (at == end)
+			return;
+		if (*at == '{' && child && filter->nodes[child].child) {
+			node = child;
+			at++;
+		} else if (*at == '{' || *at == '[') {
+			at = skip_container(at, end);
+		} else {
+			bool string = *at == '"';
+
+			close = string ? string_end(++at, end) : token_end(at, end);
+			if (child) {
+				find_value(scan, child, bytes_make(at, (size_t)(close - at)),
+					   string);
+				if (is_settled(scan))
+					return;
+			}
+			at = close + (string && close < end);
+		}
+	}
+}
+
+static bool members_fit(const struct question_filter *filter, struct bytes line)
+{
+	struct scan scan = { .filter = filter };
+	const char *end = line.data + line.size;
+	const char *at = skip_blanks(line.data, end);
+
+	if (at < end && *at == '{')
+		scan_members(&scan, at + 1, end);
+	return (!filter->asks[INCLUDES] || fits(&scan, INCLUDES)) && !fits(&scan, EXCLUDES);
+}
+
+/* ---- Words ---- */
+
+/* Horspool's search: filter_word(). */
+static bool text_holds(const char *text, size_t size, const struct word *word)
+{
+	size_t last = word->text.size - 1;
+	unsigned char end = (unsigned char)word->text.data[last];
+
+	for (size_t i = last; i < size;) {
+		unsigned char byte = (unsigned char)text[i];
+
+		if (byte_fold(byte) == end &&
+		    bytes_match(text + i - last, word->text.data, last, true))
+			return true;
+		i += word->skip[byte];
+	}
+	return false;
+}
+
+/* A string with escapes is decoded part by part; of each, as much stays as may begin the word. */
+static bool string_holds(struct bytes string, const struct word *word)
+{
+	const char *at = string.data, *end = at + string.size;
+	char part[4096];
+	size_t size = 0;
+
+	if (string.size < word->text.size)
+		return false;
+	if (!memchr(at, '\\', string.size))
+		return text_holds(at, string.size, word);
+	while (at < end) {
+		size_t room = MIN(sizeof(part) - size, (size_t)(end - at)), keep;
+		const char *escape = memchr(at, '\\', room);
+		size_t plain = escape ? (size_t)(escape - at) : room;
+
+		memcpy(part + size, at, plain);
+		size += plain;
+		at += plain;
+		if (escape && sizeof(part) - size >= 4)
+			size += unescape(&at, end, part + size);
+		if (at < end && sizeof(part) - size >= 4)
+			continue;
+		if (text_holds(part, size, word))
+			return true;
+		keep = MIN(size, word->text.size - 1);
+		memmove(part, part + size - keep, keep);
+		size = keep;
+	}
+	return false;
+}
+
+static bool line_holds(struct bytes line, const struct word *word)
+{
+	const char *at = line.data, *end = at + line.size;
+
+	while ((at = memchr(at, '"', (size_t)(end - at)))) {
+		const char *start = at + 1, *close = string_end(start, end), *next;
+
+		at = close + (close < end);
+		next = skip_blanks(at, end);
+		if (next < end && *next == ':')
+			continue;
+		if (string_holds(bytes_make(start, (size_t)(close - start)), word))
+			return true;
+	}
+	return false;
+}
+
+bool question_fits(const struct question *question, struct bytes line)
+{
+	const struct question_filter *filter = question->filter;
+
+	if (!line.size)
+		line = BYTES("");
+	if ((filter->asks[INCLUDES] || filter->asks[EXCLUDES]) && !members_fit(filter, line))
+		return false;
+	for (size_t i = 0; i < filter->word_count; i++)
+		if (!line_holds(line, &filter->words[i]))
+			return false;
+	return true;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_QUESTION_QUESTION_H
+#define FS_QUESTION_QUESTION_H
+
+/*
+ * Questions: the names of views, and which lines they ask for.
+ *
+ * A question is clauses with ',' between them, and '@' before them where it is a name.  A clause is
+ * NAME=VALUE; those of the first five rows may have several values, with '+' between them, and
+ * stand more than once: what they say is merged, wherever they stand.
+ *
+ *	role=R not-role=R		the role that a line was made in
+ *	agent=A not-agent=A		the agent that made it
+ *	.a.b=V not-.a.b=V		the value of a member of the line's object
+ *	match=W				a word in its text
+ *	as=lines|items|list|events	how the lines are shown
+ *	items=A-B items=A-		items by index, from 0, both inclusive
+ *	since=T before=T		by the time of the row: since or at T, before T
+ *	first=N last=N			at most so many lines
+ *	bytes=N				the newest whole lines that together are no larger
+ *	if=WORD				the version that a save replaces
+ *
+ * - %XX (two hexadecimal digits) in a value, or in a part of a member's path, is that byte.
+ * - N is a decimal number up to INT64_MAX.  That of bytes= may end in K, M or G (1024 each).
+ * - T is YYYY-MM-DD, which may be followed by 'T' or a blank and HH:MM, HH:MM:SS or HH:MM:SS.F, and
+ *   by 'Z'; it is UTC.  Or it is an age: a number and s, m, h, d, w or y (365 days).
+ * - as=list and as=events are files, whose names end in ".jsonl" behind the last clause; in all
+ *   other questions such an end is part of the last value.
+ * - as=events goes with since= alone, which is then the number of an event.
+ * - A wrong question is one with an unknown or empty clause, an empty value, a clause that stands
+ *   twice and is none of those that may, or first= and last= together.
+ *
+ * Whether a line passes:
+ *
+ *	1. It fits any of role=, agent= and .a.b=, all values of all of them together (if there are
+ *	   some).
+ *	2. It fits none of not-role=, not-agent= and not-.a.b=.
+ *	3. It holds all words of match=.
+ *	4. Its index is in items=, and its time is within since= and before=.
+ *	5. Of the lines that are left, first= or last= takes some, and of those bytes= the newest,
+ *	   also behind first=.
+ *
+ * question_fits() judges 1 to 3.  The others need what the row's bytes do not tell; the caller
+ * applies them.
+ *
+ * What is compared:
+ *
+ * - A member's value: a string is compared after its escapes are decoded, in full and with regard
+ *   to case; a number, true, false and null as they are spelled.  An object or array has no value.
+ *   A path goes through objects only.  If a key stands twice in an object, each of them counts.
+ * - The role is the first string of these, in this order: role, message.role, payload.role,
+ *   payload.type, @type, type (fs/question/shapes.c).  Roles are compared without regard to case
+ *   (of ASCII).  Programs have words of their own for some: a line of type "gemini" fits
+ *   role=assistant as well as role=gemini.
+ * - The agent is the first string of these: agent, agentId, agent_id, agentName, agent_name,
+ *   componentId, name.  If a key stands twice, its first string counts.
+ * - A line that has no role fits neither role= nor not-role=; likewise an agent.
+ * - Words are looked for in each string of the line, but not in keys, after its escapes are
+ *   decoded; a surrogate without its other half is the three bytes that encode it.  A word is a
+ *   run of bytes anywhere in one string.  Letters of ASCII match in either case, all others in
+ *   that of the question.
+ *
+ * A struct question does not change after the parse, so any number of threads may use it.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "src/base/buf.h"
+
+enum {
+	QUESTION_TEXT_MAX = 65536, /* bytes of a question */
+	QUESTION_WORD_MAX = 255,   /* bytes of a word of match= */
+};
+
+enum question_as {
+	QUESTION_LINES,	 /* directory: the tree, with fewer lines in its lists */
+	QUESTION_ITEMS,	 /* directory: each list is a directory of documents */
+	QUESTION_LIST,	 /* file: the documents of this directory as a list */
+	QUESTION_EVENTS, /* file: what changes in this directory and below */
+};
+
+struct question_time {
+	enum question_clock {
+		QUESTION_NEVER_SAID, /* the clause is not there */
+		QUESTION_AT,	     /* ns is since 1970, UTC */
+		QUESTION_AGO,	     /* ns is before the moment of the look-up */
+	} clock;
+	int64_t ns;
+};
+
+struct question {
+	enum question_as as;
+	bool is_file; /* QUESTION_LIST or QUESTION_EVENTS */
+	/* 0 and INT64_MAX unless said. */
+	int64_t items_from, items_to;
+	struct question_time since, before;
+	/* -1 unless said. */
+	int64_t first, last, bytes;
+	/* QUESTION_EVENTS: those behind this one; -1 unless said. */
+	int64_t since_event;
+	/* of if=, owned by the question; no data unless said. */
+	struct bytes if_version;
+	struct question_filter *filter; /* private */
+};
+
+/* Whether a name is that of a view: it begins with '@', and has a '=' in its first clause.  The
+ * question may be wrong all the same. */
+bool question_is(struct bytes name);
+
+/*
+ * The question of a name, with its '@', or of clauses without one (-o view=), which are no file.
+ * 0; -EINVAL with a sentence in reason, or -ENOMEM.  The sentence is appended, without a newline
+ * but with bytes of the question; a NUL stands behind it, which is not counted.  The caller owns
+ * *ret.
+ */
+int question_parse(struct bytes name, struct question **ret, struct buf *reason);
+int question_parse_clauses(struct bytes clauses, struct question **ret, struct buf *reason);
+void question_free(struct question *question);
+static inline void question_freep(struct question **question)
+{
+	question_free(*question);
+}
+
+/* The moment that a time means for a look-up at now; otherwise if the clause is not there. */
+int64_t question_moment(struct question_time time, int64_t now, int64_t otherwise);
+
+/* Whether it asks for anything in the bytes of a line; if not, every line fits. */
+bool question_needs_line(const struct question *question);
+
+/* Whether nothing but items=, first= and if= is asked, and one of the first two is: a save through
+ * such a view may replace what it shows. */
+bool question_only_items(const struct question *question);
+
+/* Whether a line, without its newline, passes 1 to 3 above.  The answer means something for JSON;
+ * any other bytes are safe.  No allocation, no recursion; the time is proportional to the bytes. */
+bool question_fits(const struct question *question, struct bytes line);
+
+#endif
