@@ -27,8 +27,8 @@ int content_read(struct tree *tree, struct view *view, struct inode *inode, stru
 		 uint64_t offset, size_t size, struct buf *out);
 /* All bytes that the store has now, whatever was known of it before, into a stage that is empty. */
 int content_to_stage(struct view *view, struct inode *inode, struct stage *stage);
-/* documents.c: the same of a file that is no list, as a version that all who read it share, and that
- * is kept for a while if it is small.  Counted. */
+/* documents.c: the same of a file that is no list, as a version that all who read it share, and
+ * that is kept for a while if it is small.  Counted. */
 int document_get(struct view *view, struct inode *inode, struct version **ret_version);
 /* None is kept any more.  No lock is needed. */
 void documents_drop(struct tree *tree);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "fs/content/kind.h"
+#include "fs/inode/inodes.h"
 
 enum { KEPT_BYTES = 32 << 10 /* of one document, at most */ };
 
