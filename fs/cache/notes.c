@@ -240,6 +240,8 @@ void notes_forget(struct notes *notes, struct tree *tree, struct inode *inode, s
 void notes_plain(struct notes *notes, struct tree *tree, struct inode *inode, uint64_t size_before,
 		 uint64_t offset, const struct face *by)
 {
+	/* What somebody has staged meets this when it is published. */
+	inode->version++;
 	if (inode->face_count > 1)
 		notes_change(notes, tree, inode,
 			     offset < size_before ? CHANGE_REPLACED : CHANGE_GREW, size_before, by);

@@ -134,7 +134,7 @@ struct inode {
 	_Atomic bool loaded;	   /* the following are known */
 	uint64_t size;		   /* bytes of a single or hash that is no draft */
 	struct list_state list;
-	uint64_t version; /* moves with every change of content that is not an append */
+	uint64_t version; /* moves with every change of content but an append to a list */
 	bool stored_known;
 	uint64_t stored;	   /* bytes in the chunks of an ordinary file with holes */
 	struct buffered *buffered; /* what was written and is not in the store yet; file.c */

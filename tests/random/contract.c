@@ -578,6 +578,7 @@ int user_open(struct contract *contract, struct user_file *user, int name, int f
 		/* Should it get a state's name. */
 		user->cached = contract->caches && !writes(user);
 		if (flags & O_TRUNC) {
+			file->appends++;
 			cut(&file->now->bytes, 0);
 			set_times(contract, file);
 		}
@@ -725,6 +726,7 @@ ssize_t user_write(struct contract *contract, struct user_file *user, size_t off
 			replace(file, buf_bytes(&file->now->bytes), true);
 		user->state = PLAIN;
 		may_be_lost(file);
+		file->appends++;
 		write_into(&file->now->bytes, append ? file->now->bytes.size : offset, data);
 		set_times(contract, file);
 		return (ssize_t)data.size;
@@ -749,6 +751,7 @@ int user_truncate(struct contract *contract, struct user_file *user, size_t size
 		return -EINVAL;
 	if (file->kind == ORDINARY && !user->dirty && !user->piece.size) {
 		all_is_stored(file);
+		file->appends++;
 		cut(&file->now->bytes, size);
 		set_times(contract, file);
 		return 0;
@@ -774,10 +777,10 @@ static bool meet_newer(struct user_file *user)
 {
 	const struct file *file = user->file;
 	_cleanup_(buf_done) struct buf both = { 0 };
-	bool appended =
-		user->only_cut && file->kind == LIST && user->begun_appends != file->appends;
+	bool appended = (file->kind == ORDINARY || (user->only_cut && file->kind == LIST)) &&
+			user->begun_appends != file->appends;
 
-	if ((file->name < 0 && !file->ghost) || (user->begun == file->now && !appended))
+	if (file->orphan || (user->begun == file->now && !appended))
 		return true;
 	if (user->only_cut) {
 		user->state = PLAIN;
@@ -1005,6 +1008,7 @@ int file_truncate_to(struct contract *contract, int name, size_t size)
 	set_times(contract, file);
 	if (file->kind == ORDINARY) {
 		all_is_stored(file);
+		file->appends++;
 		cut(&file->now->bytes, size);
 		return 0;
 	}

@@ -57,7 +57,7 @@ struct file {
 	struct buf *earlier; /* an ordinary file's bytes before each write since all was stored */
 	size_t earlier_count;
 	bool draft;
-	size_t appends;	  /* to a list, until now */
+	size_t appends;	  /* to a list, and writes to an ordinary file, until now */
 	struct buf valid; /* the bytes that the rows are cut from: older than a draft */
 	struct row *rows;
 	size_t row_count;

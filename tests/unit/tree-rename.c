@@ -752,6 +752,21 @@ EveryStore(rename, of_a_list_to_a_document_leaves_its_writer_what_it_has_not_fin
 	cr_expect_str_eq(content_of("s/k.json"), "1\n{\"a");
 }
 
+EveryStore(rename, of_a_list_to_no_state_adds_an_unfinished_line_to_what_others_write)
+{
+	struct handle *handle = open_at("s/l.jsonl", O_WRONLY | O_CREAT | O_APPEND);
+	struct handle *other;
+
+	append_to(handle, "1\n{");
+	cr_assert_eq(renamed("s/l.jsonl", "s/o.txt", 0), 0);
+	append_to(handle, "}");
+	other = open_at("s/o.txt", O_WRONLY | O_APPEND);
+	append_to(other, "2\n");
+	close_handle(other);
+	close_handle(handle);
+	cr_expect_str_eq(content_of("s/o.txt"), "1\n2\n{}");
+}
+
 EveryStore(rename, to_a_state_leaves_the_save_to_who_cuts_it)
 {
 	struct handle *handle = open_at("s/o.txt", O_RDWR | O_CREAT);
