@@ -256,9 +256,11 @@ static ssize_t read_mapped(int fd, uint64_t offset, size_t size, bool is_shared)
 	return n;
 }
 
-/* Every second time with copy_file_range(). */
+/* Every second time with copy_file_range().  One call with O_DIRECT, which is reads until the file
+ * ends, as in read_plain(). */
 static ssize_t read_sent(int fd, uint64_t offset, size_t size)
 {
+	const bool once = fcntl(fd, F_GETFL) & O_DIRECT;
 	int memory = memfd_create("sent", MFD_CLOEXEC);
 	off_t at = (off_t)offset;
 	static bool copies;
@@ -277,8 +279,8 @@ static ssize_t read_sent(int fd, uint64_t offset, size_t size)
 		}
 		if (n > 0)
 			done += (size_t)n;
-	} while (n > 0 && done < size);
-	if (n == 0 || done == size)
+	} while (!once && n > 0 && done < size);
+	if (n >= 0)
 		n = pread(memory, shared, done, 0);
 	n = error_of(n);
 	close(memory);
