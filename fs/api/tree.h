@@ -90,7 +90,7 @@ bool tree_is_shared(struct tree *tree);
 bool tree_was_left(struct tree *tree, struct inode *inode, uint64_t nodeid, int flags, pid_t pid);
 /* A thread that has looked a name up has found nothing: it does not come back for that file. */
 void tree_found_nothing(struct tree *tree, pid_t pid);
-/* Take in what others have changed by now. */
+/* Take in what others have changed by now: 0, or -errno, and what is remembered may be old. */
 int tree_take_in(struct tree *tree);
 /* Tell other mounts which locks are held of a file here, an array of struct backend_lock; checked:
  * -EAGAIN when one of theirs is in the way, and then nothing has changed. */

@@ -53,28 +53,54 @@ static void answer_one(void *owner, void *arg)
 	free(request);
 }
 
-/* Who gets a lock sees what was written under it, on whatever mount. */
-static bool takes_in(struct session *session, const struct lock_wait *ended)
+/* Who gets a lock sees what was written under it, on whatever mount: 1 when the kernel has been
+ * told of that, 0 at once, or -errno. */
+static int take_in(struct session *session, const struct lock_wait *ended)
 {
+	int r;
+
 	while (ended && !is_granted(ended))
 		ended = ended->next;
 	if (!ended || !tree_is_shared(session->tree))
-		return false;
-	tree_take_in(session->tree);
-	return true;
+		return 0;
+	r = tree_take_in(session->tree);
+	return r < 0 ? r : 1;
+}
+
+static struct lock_wait **end_of(struct lock_wait **list)
+{
+	while (*list)
+		list = &(*list)->next;
+	return list;
+}
+
+/* What was written under it cannot be known: it is given up, and others may be granted theirs. */
+static void refuse(struct session *session, struct lock_request *request, int error,
+		   struct lock_wait **ret_ended)
+{
+	struct lock_requests *requests = session->locks;
+	struct lock_wait none = request->wait;
+
+	none.lock.type = F_UNLCK;
+	pthread_mutex_lock(&requests->lock);
+	locks_set(&requests->locks, &none, tick_now(), ret_ended);
+	pthread_mutex_unlock(&requests->lock);
+	request->wait.error = error;
 }
 
 /* Answer the requests whose wait has ended.  The handles are there: the kernel closes no file that
  * a request is about. */
 static void answer(struct session *session, struct lock_wait *ended)
 {
-	bool later = takes_in(session, ended);
+	int r = take_in(session, ended);
 
 	while (ended) {
 		struct lock_request *request = (struct lock_request *)ended;
 
+		if (r < 0 && is_granted(ended))
+			refuse(session, request, r, end_of(&ended));
 		ended = ended->next;
-		if (later)
+		if (r > 0)
 			tree_when_notified(session->tree, answer_one, session, &request,
 					   sizeof(request));
 		else
@@ -200,17 +226,10 @@ static void *expire_run(void *arg)
 		int64_t next = locks_expire(&requests->locks, tick_now(), &ended);
 
 		next = MIN(next, look);
+		*end_of(&granted) = ended;
 		if (granted) {
-			struct lock_wait *last = granted;
-
-			while (last->next)
-				last = last->next;
-			last->next = ended;
-			ended = granted;
-		}
-		if (ended) {
 			pthread_mutex_unlock(&requests->lock);
-			answer(session, ended);
+			answer(session, granted);
 			pthread_mutex_lock(&requests->lock);
 		} else if (next == INT64_MAX) {
 			pthread_cond_wait(&requests->changed, &requests->lock);

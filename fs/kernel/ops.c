@@ -203,16 +203,19 @@ static void op_getattr(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info 
 	reply_attr(req, r, &st, own);
 }
 
-/* Whether the name by which a file was found was taken from it on another mount. */
-static bool is_left(fuse_req_t req, fuse_ino_t nodeid, int flags)
+/* -ESTALE when the name by which a file was found was taken from it on another mount. */
+static int heed_left(fuse_req_t req, fuse_ino_t nodeid, int flags)
 {
 	struct tree *tree = request_tree(req);
+	int r;
 
 	if (!tree_is_shared(tree))
-		return false;
-	tree_take_in(tree);
-	return tree_was_left(tree, request_inode(req, nodeid), nodeid, flags,
-			     fuse_req_ctx(req)->pid);
+		return 0;
+	r = tree_take_in(tree);
+	if (r == 0 &&
+	    tree_was_left(tree, request_inode(req, nodeid), nodeid, flags, fuse_req_ctx(req)->pid))
+		r = -ESTALE;
+	return r;
 }
 
 static void op_setattr(fuse_req_t req, fuse_ino_t nodeid, struct stat *attr, int to_set,
@@ -252,9 +255,9 @@ static void op_setattr(fuse_req_t req, fuse_ino_t nodeid, struct stat *attr, int
 	if (mask & TREE_SET_MTIME_NOW)
 		mask &= ~(unsigned)TREE_SET_MTIME;
 	set.mask = mask;
-	r = !set.handle && is_left(req, nodeid, O_WRONLY) ?
-		    -ESTALE :
-		    tree_set_attr(request_tree(req), request_inode(req, nodeid), &set, &st, &own);
+	r = set.handle ? 0 : heed_left(req, nodeid, O_WRONLY);
+	if (r == 0)
+		r = tree_set_attr(request_tree(req), request_inode(req, nodeid), &set, &st, &own);
 	reply_attr(req, r, &st, own);
 }
 
@@ -341,26 +344,28 @@ static void open_now(void *owner, void *arg)
 
 	(void)owner;
 	tree_tell_missed(request_tree(req), nodeid_ino(opening->nodeid));
-	if (r == 0 && is_left(req, opening->nodeid, opening->fi.flags))
-		r = -ESTALE;
+	if (r == 0)
+		r = heed_left(req, opening->nodeid, opening->fi.flags);
 	if (r == 0)
 		r = request_open(req, inode, nodeid_face(opening->nodeid), &opening->fi);
 	reply_open(req, r, &opening->fi);
 }
 
 /* What was closed on another mount by now is seen: the pages that the kernel has are old no longer
- * when it is answered. */
+ * when it is answered.  Where that cannot be known, nothing is opened. */
 static void op_open(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
 {
 	struct opening opening = { .req = req, .nodeid = nodeid, .fi = *fi };
 	struct tree *tree = request_tree(req);
+	bool shared = tree_is_shared(tree);
+	int r = shared ? tree_take_in(tree) : 0;
 
-	if (!tree_is_shared(tree)) {
+	if (r < 0)
+		reply_open(req, r, fi);
+	else if (shared)
+		tree_when_notified(tree, open_now, NULL, &opening, sizeof(opening));
+	else
 		open_now(NULL, &opening);
-		return;
-	}
-	tree_take_in(tree);
-	tree_when_notified(tree, open_now, NULL, &opening, sizeof(opening));
 }
 
 static void open_made(fuse_req_t req, int error, struct inode *inode, struct fuse_file_info *fi)

@@ -18,6 +18,7 @@ import mmap
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -173,6 +174,47 @@ def test_a_counter_under_a_lock_is_exact(box):
             run_each(8, COUNTER, 25, paths, how)
             same(read(mounts[1].at("s", name)), b"200", f"{name} with {how}")
     at_rest(mounts)
+
+
+@contextlib.contextmanager
+def untold(mount, folder):
+    """Another mount has moved a directory, and nobody can find out where to."""
+    node = os.stat(folder).st_ino
+    with contextlib.closing(sqlite3.connect(mount.store, timeout=30)) as base:
+        with base:
+            base.execute("ALTER TABLE sessfs_entry RENAME TO elsewhere")
+            base.execute("UPDATE sessfs_node SET entry = entry + 1 WHERE ino = ?", (node,))
+            base.execute(
+                "INSERT INTO sessfs_feed (n, mount, what, ino, flags, first_index)"
+                " SELECT max(n) + 1, 0, 0, ?, 1, 0 FROM sessfs_feed",
+                (node,),
+            )
+        yield
+        with base:
+            base.execute("ALTER TABLE elsewhere RENAME TO sessfs_entry")
+            base.execute("UPDATE sessfs_node SET entry = entry - 1 WHERE ino = ?", (node,))
+
+
+def test_who_cannot_know_what_others_have_changed_opens_and_locks_nothing(box):
+    one, two = several(box, 2)
+    path = two.at("s", "l.jsonl")
+    os.mkdir(one.at("s", "d"))
+    append(one.at("s", "l.jsonl"), b"1\n")
+    same(read(path), b"1\n", "before")
+    with open(path, "r+b") as file, open(path, "rb") as other:
+        with untold(one, two.at("s", "d")):
+            same(errno_of(open, path, "rb"), errno.EIO, "to open it")
+            same(errno_of(os.chmod, path, 0o600), errno.EIO, "to change its mode")
+            for lock in (fcntl.flock, fcntl.lockf):
+                same(errno_of(lock, file, fcntl.LOCK_EX), errno.EIO, "to lock it")
+                same(errno_of(lock, other, fcntl.LOCK_SH), errno.EIO, "to lock it shared")
+        append(one.at("s", "l.jsonl"), b"2\n")
+        for lock in (fcntl.flock, fcntl.lockf):
+            lock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            lock(other, fcntl.LOCK_UN)
+            lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        same(file.read(), b"1\n2\n", "afterwards")
+    at_rest([one, two])
 
 
 def test_a_lock_from_before_another_mount_came_keeps_it_out(box):
