@@ -392,6 +392,8 @@ enum backend_flags {
 };
 
 typedef int backend_row_fn(void *arg, int64_t index, struct bytes data);
+/* The same with when the row was made: nanoseconds since 1970, 0 when the store does not know. */
+typedef int backend_row_time_fn(void *arg, int64_t index, int64_t created, struct bytes data);
 typedef int backend_entry_fn(void *arg, const struct backend_entry *entry,
 			     const struct backend_node *node);
 /* What is wanted of a node's file beside the node itself. */
@@ -523,6 +525,11 @@ struct backend_ops {
 	int (*row_read_back)(struct backend *backend, struct backend_snapshot *snapshot,
 			     struct bytes session, struct bytes key, int64_t last, uint64_t most,
 			     backend_row_fn *fn, void *arg);
+	/* Either of them with the times of the rows: from an index on, rising or (with back)
+	 * falling, most of them at the most, until fn stops. */
+	int (*row_read_times)(struct backend *backend, struct backend_snapshot *snapshot,
+			      struct bytes session, struct bytes key, int64_t from, bool back,
+			      uint64_t most, backend_row_time_fn *fn, void *arg);
 	/* -ENOENT when the key has no row. */
 	int (*key_stat)(struct backend *backend, struct backend_snapshot *snapshot,
 			struct bytes session, struct bytes key, struct backend_key_stat *ret_stat);

@@ -53,6 +53,9 @@
 	READ_ROWS(row_read_back, (struct bytes session, struct bytes key, int64_t last,            \
 				  uint64_t most, backend_row_fn *fn, void *arg),                   \
 	     (session, key, last, most, fn, arg))                                                  \
+	READ_ROWS(row_read_times, (struct bytes session, struct bytes key, int64_t from,           \
+				   bool back, uint64_t most, backend_row_time_fn *fn, void *arg),  \
+	     (session, key, from, back, most, fn, arg))                                            \
 	READ_ROWS(key_stat, (struct bytes session, struct bytes key,                               \
 			     struct backend_key_stat *ret_stat),                                   \
 	     (session, key, ret_stat))                                                             \

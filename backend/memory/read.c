@@ -278,6 +278,23 @@ int memory_row_read_back(struct backend *backend, struct backend_snapshot *snaps
 	return walk_end(&walk);
 }
 
+int memory_row_read_times(struct backend *backend, struct backend_snapshot *snapshot,
+			  struct bytes session, struct bytes key, int64_t from, bool back,
+			  uint64_t most, backend_row_time_fn *fn, void *arg)
+{
+	struct walk walk = walk_in(snapshot->map, key_of_state(KEY_ROW, session, key));
+	struct memory_row row;
+
+	(void)backend;
+	key_add_number(&walk.key, from);
+	for (; most && (back ? walk_back(&walk) : walk_next(&walk)); most--) {
+		memcpy(&row, walk.entry->value.data, sizeof(row));
+		walk.r = fn(arg, key_take_number(&walk.rest), row.created,
+			    row_data(walk.entry->value));
+	}
+	return walk_end(&walk);
+}
+
 int memory_key_stat(struct backend *backend, struct backend_snapshot *snapshot,
 		    struct bytes session, struct bytes key, struct backend_key_stat *ret_stat)
 {

@@ -276,6 +276,27 @@ int sqlite_row_read_back(struct backend *backend, struct backend_snapshot *snaps
 	return cursor_end(&cursor);
 }
 
+int sqlite_row_read_times(struct backend *backend, struct backend_snapshot *snapshot,
+			  struct bytes session, struct bytes key, int64_t from, bool back,
+			  uint64_t most, backend_row_time_fn *fn, void *arg)
+{
+	struct cursor cursor =
+		open_key(snapshot, back ? SQL_ROW_TIMES_BACK : SQL_ROW_TIMES, session, key);
+
+	(void)backend;
+	cursor_bind_number(&cursor, from);
+	cursor_bind_number(&cursor, sqlite_clip(most));
+	cursor.least = back ? ~from : from;
+	while (cursor_next(&cursor)) {
+		int64_t index = cursor_number(&cursor, 0);
+
+		if (cursor_in_order(&cursor, back ? ~index : index))
+			cursor.r = fn(arg, index, sqlite_stamp_read(cursor.statement, 2),
+				      cursor_bytes(&cursor, 1));
+	}
+	return cursor_end(&cursor);
+}
+
 int sqlite_key_stat(struct backend *backend, struct backend_snapshot *snapshot,
 		    struct bytes session, struct bytes key, struct backend_key_stat *ret_stat)
 {

@@ -172,6 +172,7 @@ static int trace_snapshot_begun(struct backend *backend, struct backend_snapshot
 #define READ_ROWS(slot, parameters, arguments) FORWARD_##slot(slot, parameters, arguments)
 #define FORWARD_key_stat READ
 #define FORWARD_row_read_back READ
+#define FORWARD_row_read_times READ
 #define FORWARD_row_read(...)
 BACKEND_CALLS
 BACKEND_READS

@@ -349,11 +349,16 @@ Test(others, indexes_that_are_no_integers_are_skipped)
 
 	other_runs(other, INSERT "VALUES ('s', 'k', 1.5, '{}'), ('s', 'k', 'x', '{}'), "
 				 "('s', 'k', 1, '{}'), ('s', 'only', 'x', '{}')");
+	other_runs(other, "UPDATE agentscope_sessions SET created_at = 7");
 
 	cr_assert_str_eq(keys_of(store), "s/k[1-1]");
 	cr_assert_str_eq(rows_of(store, BYTES("s"), BYTES("k")), "1={}");
 	snapshot = look(store);
 	cr_assert_str_eq(rows_back(store, snapshot, BYTES("s"), BYTES("k"), INT64_MAX, 1), "1={}");
+	cr_assert_str_eq(rows_timed(store, snapshot, BYTES("s"), BYTES("k"), INT64_MAX, true, 1),
+			 "1@7={}");
+	cr_assert_str_eq(rows_timed(store, snapshot, BYTES("s"), BYTES("k"), 0, false, 9),
+			 "1@7={}");
 	unlook(store, snapshot);
 }
 
@@ -578,6 +583,7 @@ Test(adopted, digests_of_a_read_only_database_do_not_hide_a_later_change)
 Test(adopted, databases_may_have_a_rowid_table_and_no_times)
 {
 	const char *path = scratch_path("foreign.db");
+	struct backend_snapshot *snapshot;
 
 	other = other_open(path);
 	other_runs(other, "CREATE TABLE agentscope_sessions (id INTEGER PRIMARY KEY AUTOINCREMENT, "
@@ -591,6 +597,9 @@ Test(adopted, databases_may_have_a_rowid_table_and_no_times)
 		     0);
 	cr_assert_eq(COMMIT(store, row_insert(S, K, 1, BYTES("d"))), -EEXIST);
 	cr_assert_str_eq(rows_of(store, S, K), "0=c 1=b");
+	snapshot = look(store);
+	cr_assert_str_eq(rows_timed(store, snapshot, S, K, 0, false, 9), "0@0=c 1@0=b");
+	unlook(store, snapshot);
 	other_runs(other, "UPDATE agentscope_sessions SET state_data = 'e' WHERE item_index = 1");
 	cr_assert_str_eq(changes_of(store), "sess/messages from 1");
 }

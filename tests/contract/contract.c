@@ -336,6 +336,24 @@ const char *rows_back(struct backend *backend, struct backend_snapshot *snapshot
 	return finish(shown);
 }
 
+static int show_timed(void *arg, int64_t index, int64_t created, struct bytes data)
+{
+	show(arg, "%" PRId64 "@%" PRId64 "=%s", index, created / 1000000000, plain(data));
+	return 0;
+}
+
+const char *rows_timed(struct backend *backend, struct backend_snapshot *snapshot,
+		       struct bytes session, struct bytes key, int64_t from, bool back,
+		       uint64_t most)
+{
+	struct buf *shown = next_shown();
+	int r = backend->ops->row_read_times(backend, snapshot, session, key, from, back, most,
+					     show_timed, shown);
+
+	cr_assert_eq(r, 0, "row_read_times: %d", r);
+	return finish(shown);
+}
+
 const char *rows_of(struct backend *backend, struct bytes session, struct bytes key)
 {
 	struct backend_snapshot *snapshot = look(backend);

@@ -84,6 +84,10 @@ const char *rows_seen(struct backend *backend, struct backend_snapshot *snapshot
 		      struct bytes session, struct bytes key, int64_t first);
 const char *rows_back(struct backend *backend, struct backend_snapshot *snapshot,
 		      struct bytes session, struct bytes key, int64_t last, uint64_t most);
+/* As "index@seconds=data", with the seconds of their times since 1970. */
+const char *rows_timed(struct backend *backend, struct backend_snapshot *snapshot,
+		       struct bytes session, struct bytes key, int64_t from, bool back,
+		       uint64_t most);
 const char *keys_of(struct backend *backend);
 const char *keys_after(struct backend *backend, struct bytes session, struct bytes key);
 const char *entries_of(struct backend *backend, uint64_t parent, uint64_t after);

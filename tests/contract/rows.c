@@ -199,6 +199,61 @@ EveryStore(rows, have_each_its_own_time_among_many)
 	cr_assert_gt(created, 1600000000, "now");
 }
 
+EveryStore(rows, are_read_with_when_each_was_made)
+{
+	struct backend_snapshot *snapshot;
+
+	COMMIT(backend, at_times(row_insert(S, K, -7, BYTES("n")), 1500000000, 1500000001),
+	       at_times(row_insert(S, K, 0, BYTES("a")), 1500000002, 1500000003),
+	       at_times(row_insert(S, K, 1, BYTES("b")), 1400000000, 1500000005),
+	       at_times(row_insert(S, K, 300, BYTES("c")), 1500000006, 1500000007),
+	       row_insert(S, BYTES("messages0"), 2, BYTES("x")),
+	       row_insert(S, BYTES("message"), 2, BYTES("x")));
+	COMMIT(backend, at_times(row_put(S, K, 0, BYTES("A")), 1600000000, 1600000001));
+	snapshot = look(backend);
+	COMMIT(backend, row_insert(S, K, 301, BYTES("d")));
+
+	cr_expect_str_eq(rows_timed(backend, snapshot, S, K, INT64_MIN, false, UINT64_MAX),
+			 "-7@1500000000=n 0@1500000002=A 1@1400000000=b 300@1500000006=c");
+	cr_expect_str_eq(rows_timed(backend, snapshot, S, K, 0, false, 2),
+			 "0@1500000002=A 1@1400000000=b");
+	cr_expect_str_eq(rows_timed(backend, snapshot, S, K, 2, false, 5), "300@1500000006=c");
+	cr_expect_str_eq(rows_timed(backend, snapshot, S, K, 301, false, 5), "");
+	cr_expect_str_eq(rows_timed(backend, snapshot, S, K, 0, false, 0), "");
+	cr_expect_str_eq(rows_timed(backend, snapshot, S, K, INT64_MAX, true, UINT64_MAX),
+			 "300@1500000006=c 1@1400000000=b 0@1500000002=A -7@1500000000=n");
+	cr_expect_str_eq(rows_timed(backend, snapshot, S, K, 299, true, 2),
+			 "1@1400000000=b 0@1500000002=A");
+	cr_expect_str_eq(rows_timed(backend, snapshot, S, K, -8, true, 5), "");
+	cr_expect_str_eq(rows_timed(backend, snapshot, S, K, INT64_MAX, true, 0), "");
+	unlook(backend, snapshot);
+}
+
+static int stop_timed(void *arg, int64_t index, int64_t created, struct bytes data)
+{
+	(void)created;
+	return stop_with(arg, index, data);
+}
+
+EveryStore(rows, with_their_times_end_when_the_callback_says_so)
+{
+	int stop = 1, fail = -ELOOP;
+	struct backend_snapshot *snapshot;
+
+	COMMIT(backend, row_insert(S, K, 0, BYTES("a")));
+	snapshot = look(backend);
+
+	for (int back = 0; back < 2; back++) {
+		cr_expect_eq(backend->ops->row_read_times(backend, snapshot, S, K, 0, back, 9,
+							  stop_timed, &stop),
+			     0);
+		cr_expect_eq(backend->ops->row_read_times(backend, snapshot, S, K, 0, back, 9,
+							  stop_timed, &fail),
+			     -ELOOP);
+	}
+	unlook(backend, snapshot);
+}
+
 EveryStore(rows, are_put_whether_they_exist_or_not)
 {
 	COMMIT(backend, row_put(S, K, 0, BYTES("a")), row_put(S, K, 1, BYTES("b")));
