@@ -108,6 +108,9 @@ struct inode *tree_inode(struct tree *tree, uint64_t nodeid);
 uint64_t inode_number(const struct inode *inode);
 /* Whether the file is a view over rows. */
 bool inode_is_state(const struct inode *inode);
+/* Whether it shows another file through a question: what is missing in such a directory may come
+ * without the watcher being told. */
+bool inode_is_window(const struct inode *inode);
 /* Remember that somebody has asked for a lock of the file. */
 void inode_set_locked(struct inode *inode);
 bool inode_was_locked(const struct inode *inode);

@@ -6,6 +6,7 @@
 
 #include "fs/base/batch.h"
 #include "fs/inode/locks.h"
+#include "fs/question/question.h"
 #include "src/base/json.h"
 
 /* All but tree_write_times() are under inode.lock, or tree.lock for writing, and return 0 or
@@ -30,6 +31,12 @@ int content_to_stage(struct view *view, struct inode *inode, struct stage *stage
 /* documents.c: the same of a file that is no list, as a version that all who read it share, and
  * that is kept for a while if it is small.  Counted. */
 int document_get(struct view *view, struct inode *inode, struct version **ret_version);
+enum { DOCUMENT_KEPT = 32 << 10 }; /* bytes of one that is kept, at most */
+/* The same of a window: what is kept of it, counted, or NULL; and keep it, if it is small. */
+struct version *document_of_window(struct tree *tree, const struct inode *inode);
+void document_keep_window(struct tree *tree, const struct inode *inode, struct version *version);
+/* A version of no bytes, counted once; NULL when there is no memory. */
+struct version *version_new(void);
 /* None is kept any more.  No lock is needed. */
 void documents_drop(struct tree *tree);
 /* Write bytes that need no save: of an ordinary file, or of an orphan.  -EIO: of another. */
@@ -78,6 +85,33 @@ int list_walk(struct view *view, const struct inode *inode, struct segment_place
 int list_read_tail(struct view *view, struct inode *inode, struct buf *out);
 /* Whether a mark is due behind so many bytes and rows.  No lock is needed. */
 bool list_mark_due(uint64_t bytes, uint64_t rows);
+
+/* window.c */
+
+/* Which rows of a list a question asks for. */
+struct window_rows {
+	const struct question *question;
+	int64_t now; /* the moment for ages, in nanoseconds since 1970 */
+	/* What window_begin() has found: */
+	bool list;
+	uint64_t version;   /* inode.version */
+	int64_t end;	    /* the index behind the last row */
+	struct buf session; /* owned */
+	struct buf key;
+	/* What is shown: rows between these, inclusive, that fit; so many bytes. */
+	int64_t from;
+	int64_t to;
+	uint64_t size;
+};
+/* Begin a view of a file as it is now: of a list, of its rows below end.  No lock is held, nor
+ * needed for what is read in it.  -ENOENT: it is gone, or never shown by a window; -EIO: its key is
+ * set apart. */
+int window_begin(struct tree *tree, struct view *view, struct inode *of, struct window_rows *rows);
+/* Find out which rows are shown. */
+int window_choose(struct view *view, struct window_rows *rows);
+/* Their bytes, into an empty stage.  -EIO: the view shows others than were chosen. */
+int window_fill(struct view *view, const struct window_rows *rows, struct stage *stage);
+void window_rows_done(struct window_rows *rows);
 
 /* invalid.c: bytes that are no rows; finding them, and saying so. */
 

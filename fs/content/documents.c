@@ -5,7 +5,8 @@
  *
  *   Each has the slot of its number.  What is kept of an inode is told by its number and by what
  *   moves with its content (inode.changed, inode.version): that of an inode that was forgotten and
- *   has come back is not used.
+ *   has come back is not used.  What a window shows is kept as well, from its look-up on, so that
+ *   it can be opened whatever happens to the list meanwhile.
  */
 
 #include <errno.h>
@@ -14,26 +15,19 @@
 #include "fs/content/kind.h"
 #include "fs/inode/inodes.h"
 
-enum { KEPT_BYTES = 32 << 10 /* of one document, at most */ };
-
-static struct document *slot_of(struct tree *tree, const struct inode *inode)
+static struct document *slot_of(struct tree *tree, uint64_t ino)
 {
-	return &tree->documents.kept[inode->ino % ARRAY_SIZE(tree->documents.kept)];
+	return &tree->documents.kept[ino % ARRAY_SIZE(tree->documents.kept)];
 }
 
-static bool is_newest(const struct document *document, const struct inode *inode)
+static struct version *find(struct tree *tree, uint64_t ino, uint64_t changed, uint64_t number)
 {
-	return document->content && document->ino == inode->ino &&
-	       document->changed == inode->changed && document->version == inode->version;
-}
-
-static struct version *find(struct tree *tree, const struct inode *inode)
-{
-	const struct document *document = slot_of(tree, inode);
+	const struct document *document = slot_of(tree, ino);
 	struct version *version = NULL;
 
 	pthread_mutex_lock(&tree->documents.lock);
-	if (is_newest(document, inode)) {
+	if (document->content && document->ino == ino && document->changed == changed &&
+	    document->version == number) {
 		version = document->content;
 		version->count++;
 	}
@@ -41,44 +35,69 @@ static struct version *find(struct tree *tree, const struct inode *inode)
 	return version;
 }
 
-static void keep(struct tree *tree, const struct inode *inode, struct version *version)
+static void keep(struct tree *tree, uint64_t ino, uint64_t changed, uint64_t number,
+		 struct version *version)
 {
-	struct document *document = slot_of(tree, inode);
+	struct document *document = slot_of(tree, ino);
 
+	if (version->stage.size > DOCUMENT_KEPT)
+		return;
 	version->count++;
 	pthread_mutex_lock(&tree->documents.lock);
 	version_drop(&document->content);
 	*document = (struct document){
-		.ino = inode->ino,
-		.changed = inode->changed,
-		.version = inode->version,
+		.ino = ino,
+		.changed = changed,
+		.version = number,
 		.content = version,
 	};
 	pthread_mutex_unlock(&tree->documents.lock);
 }
 
+struct version *version_new(void)
+{
+	struct version *version = calloc(1, sizeof(*version));
+
+	if (version)
+		version->count = 1;
+	return version;
+}
+
 int document_get(struct view *view, struct inode *inode, struct version **ret_version)
 {
 	struct tree *tree = view->tree;
-	struct version *version = content_is_row(inode) ? find(tree, inode) : NULL;
+	struct version *version = content_is_row(inode) ?
+					  find(tree, inode->ino, inode->changed, inode->version) :
+					  NULL;
 	int r;
 
 	*ret_version = version;
 	if (version)
 		return 0;
-	version = calloc(1, sizeof(*version));
+	version = version_new();
 	if (!version)
 		return -ENOMEM;
-	version->count = 1;
 	r = content_to_stage(view, inode, &version->stage);
 	if (r < 0) {
 		version_drop(&version);
 		return r;
 	}
-	if (content_is_row(inode) && version->stage.size <= KEPT_BYTES && content_fits(view, inode))
-		keep(tree, inode, version);
+	if (content_is_row(inode) && content_fits(view, inode))
+		keep(tree, inode->ino, inode->changed, inode->version, version);
 	*ret_version = version;
 	return 0;
+}
+
+/* What a window shows does not change. */
+
+struct version *document_of_window(struct tree *tree, const struct inode *inode)
+{
+	return find(tree, inode->ino, 0, 0);
+}
+
+void document_keep_window(struct tree *tree, const struct inode *inode, struct version *version)
+{
+	keep(tree, inode->ino, 0, 0, version);
 }
 
 void documents_drop(struct tree *tree)

@@ -14,27 +14,10 @@
 #include "fs/inode/aparts.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/shed.h"
+#include "fs/inode/window.h"
 #include "src/base/log.h"
 
-enum {
-	TABLE_FIRST = 64, /* slots of a new table */
-	FACE_SHIFT = 48,  /* bits of a nodeid that are the inode's number */
-};
-
-uint64_t nodeid_ino(uint64_t nodeid)
-{
-	return nodeid & (((uint64_t)1 << FACE_SHIFT) - 1);
-}
-
-unsigned nodeid_face(uint64_t nodeid)
-{
-	return (unsigned)(nodeid >> FACE_SHIFT);
-}
-
-uint64_t inode_nodeid(const struct inode *inode, unsigned face)
-{
-	return inode->ino | (uint64_t)face << FACE_SHIFT;
-}
+enum { TABLE_FIRST = 64 /* slots of a new table */ };
 
 void version_drop(struct version **version)
 {
@@ -206,7 +189,7 @@ struct inodes inodes_get(struct tree *tree, bool (*wanted)(const struct inode *i
 	found.inode = calloc(tree->table_count + 1, sizeof(struct inode *));
 	for (size_t i = 0; found.inode && i < tree->table_size; i++)
 		for (struct inode *inode = tree->table[i]; inode; inode = inode->next)
-			if (!wanted || wanted(inode)) {
+			if (!inode->window && (!wanted || wanted(inode))) {
 				inode->count++;
 				found.inode[found.count++] = inode;
 			}
@@ -380,6 +363,20 @@ fail:
 	return -ENOMEM;
 }
 
+int inode_of_window(struct tree *tree, struct backend_node *node, struct window *window,
+		    struct inode **ret_inode)
+{
+	struct inode *inode = inode_from(node);
+
+	if (!inode) {
+		inode_forget(tree, window_free(window), 1);
+		return -ENOMEM;
+	}
+	inode->window = window;
+	*ret_inode = table_enter(tree, inode);
+	return 0;
+}
+
 void inode_set_node(struct inode *inode, struct backend_node *node)
 {
 	backend_node_done(&inode->node);
@@ -473,7 +470,7 @@ static void inode_delete_orphan(struct tree *tree, const struct inode *inode)
 
 void inode_forget(struct tree *tree, struct inode *inode, uint64_t count)
 {
-	struct inode **slot, *parent;
+	struct inode **slot, *parent, *of;
 
 	pthread_mutex_lock(&tree->table_lock);
 	inode->count -= count;
@@ -484,14 +481,19 @@ void inode_forget(struct tree *tree, struct inode *inode, uint64_t count)
 	slot = table_slot(tree, inode->ino);
 	*slot = inode->next;
 	tree->table_count--;
+	if (inode->window)
+		window_unlink(tree, inode);
 	pthread_mutex_unlock(&tree->table_lock);
 
 	if (!inode->node.nlink && !inode->gone && !tree->backend->read_only)
 		inode_delete_orphan(tree, inode);
 	parent = inode->parent;
+	of = inode->window ? window_free(inode->window) : NULL;
 	inode_destroy(inode);
 	if (parent)
 		inode_forget(tree, parent, 1);
+	if (of)
+		inode_forget(tree, of, 1);
 }
 
 uint64_t inode_number(const struct inode *inode)
@@ -576,6 +578,7 @@ int inodes_init(struct tree *tree)
 	if (!tree->table)
 		return -ENOMEM;
 	tree->table_size = TABLE_FIRST;
+	tree->windows.end = &tree->windows.first;
 	return 0;
 }
 
@@ -586,6 +589,8 @@ void inodes_done(struct tree *tree)
 			struct inode *inode = tree->table[i];
 
 			tree->table[i] = inode->next;
+			if (inode->window)
+				window_free(inode->window);
 			inode_destroy(inode);
 		}
 	free(tree->table);

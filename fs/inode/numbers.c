@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Numbers of inodes and ids of entries.  None is given twice, by whatever mount: each leases ranges
- * of the store, and what it has left when it ends is lost. */
+/* Numbers: nodeids, and those of inodes and ids of entries.  None of these is given twice, by
+ * whatever mount: each leases ranges of the store, and what it has left when it ends is lost. */
 
 #include <errno.h>
 
@@ -12,9 +12,25 @@
 #include "src/base/log.h"
 
 enum {
-	LEASED = 1024, /* at a time */
-	TRIES = 100,   /* others may be as quick; but a damaged store may never agree */
+	FACE_SHIFT = 48, /* bits of a nodeid that are the inode's number */
+	LEASED = 1024,	 /* at a time */
+	TRIES = 100,	 /* others may be as quick; but a damaged store may never agree */
 };
+
+uint64_t nodeid_ino(uint64_t nodeid)
+{
+	return nodeid & (((uint64_t)1 << FACE_SHIFT) - 1);
+}
+
+unsigned nodeid_face(uint64_t nodeid)
+{
+	return (unsigned)(nodeid >> FACE_SHIFT);
+}
+
+uint64_t inode_nodeid(const struct inode *inode, unsigned face)
+{
+	return inode->ino | (uint64_t)face << FACE_SHIFT;
+}
 
 static int lease_behind(struct tree *tree, uint64_t ino, uint64_t entry)
 {

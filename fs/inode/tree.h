@@ -84,6 +84,12 @@ struct tree {
 	struct inode **table; /* by number; table_lock */
 	size_t table_size;    /* a power of two */
 	size_t table_count;
+	struct {
+		struct inode *first; /* the oldest */
+		struct inode **end;
+		size_t count;
+		_Atomic uint64_t last; /* number that was given, without its WINDOW_BIT */
+	} windows;		       /* table_lock */
 	struct inode *root;
 	/* numbers.c: those that were given last, and the last that are leased; tree.lock for
 	 * writing. */

@@ -51,8 +51,17 @@ struct writing {
 	int64_t paused_at; /* busy when a pause was looked at last, so that it is looked at once */
 };
 
+/* An open window; a handle that has this has nothing else. */
+struct through {
+	struct inode *inode;   /* the window, counted */
+	struct handle *handle; /* of what it shows, to append to it or to read what is no list; or
+				* NULL */
+	bool reads;	       /* it counts in window.open */
+};
+
 /* An open file, as the kernel has it: one for each open(2). */
 struct handle {
+	struct through *through;
 	struct inode *inode;	 /* counted */
 	_Atomic int flags;	 /* of open(2) */
 	pid_t opener;		 /* process, if it may write; 0: opened as an ordinary file */

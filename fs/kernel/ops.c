@@ -65,7 +65,7 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct tree *tree = request_tree(req);
-	struct inode *inode = NULL;
+	struct inode *dir = request_inode(req, parent), *inode = NULL;
 	unsigned face = FACE_ANY;
 	int r;
 
@@ -75,11 +75,14 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	} else if (strcmp(name, "..") == 0) {
 		r = tree_find_parent(tree, parent, &inode);
 	} else {
-		r = tree_lookup(tree, request_inode(req, parent), bytes_str(name), &inode);
+		r = tree_lookup(tree, dir, bytes_str(name), &inode);
 	}
 	if (r == -ENOENT)
 		tree_found_nothing(tree, fuse_req_ctx(req)->pid);
-	reply_face(req, r, inode, face);
+	if (r == -ENOENT && dir && inode_is_window(dir))
+		reply_error(req, r);
+	else
+		reply_face(req, r, inode, face);
 }
 
 static void op_forget(fuse_req_t req, fuse_ino_t nodeid, uint64_t count)
@@ -324,7 +327,8 @@ static int request_open(fuse_req_t req, struct inode *inode, unsigned face,
 	fi->direct_io = handle_is_direct(handle);
 	/* The kernel is told what to forget. */
 	fi->keep_cache = !fi->direct_io && !(fi->flags & O_TRUNC);
-	file->flushes = (fi->flags & O_ACCMODE) != O_RDONLY || inode_was_locked(inode);
+	file->flushes =
+		(fi->flags & O_ACCMODE) != O_RDONLY || inode_was_locked(handle_inode(handle));
 	fi->noflush = !file->flushes;
 	return 0;
 }

@@ -141,6 +141,8 @@ static int stat_published_once(struct tree *tree, struct inode *inode, struct st
 
 int tree_stat(struct tree *tree, struct inode *inode, struct stat *ret_stat)
 {
+	if (inode->window)
+		return window_stat(tree, inode, ret_stat);
 	return TREE_RETRY(tree, stat_published_once(tree, inode, ret_stat));
 }
 
@@ -148,8 +150,12 @@ int tree_stat_face(struct tree *tree, struct inode *inode, unsigned face, pid_t 
 		   struct stat *ret_stat, bool *ret_own)
 {
 	struct notes notes = { 0 };
-	int r = TREE_RETRY(tree, stat_once(tree, inode, face, pid, ret_stat, ret_own, &notes));
+	int r;
 
+	*ret_own = inode->window;
+	if (inode->window)
+		return window_stat(tree, inode, ret_stat);
+	r = TREE_RETRY(tree, stat_once(tree, inode, face, pid, ret_stat, ret_own, &notes));
 	notes_send(&notes, tree, NOTIFY_LATER);
 	if (r != ELSEWHERE)
 		return r;
@@ -215,6 +221,8 @@ int inode_list(struct tree *tree, struct inode *inode, const struct view *view,
 int tree_enter(struct tree *tree, struct inode *inode, unsigned face, pid_t pid,
 	       struct shown *ret_shown)
 {
+	if (inode->window)
+		return window_show(tree, inode, ret_shown);
 	return TREE_RETRY(tree, enter_once(tree, inode, face, pid, ret_shown));
 }
 
@@ -231,6 +239,8 @@ static int created_once(struct tree *tree, struct handle *handle, struct shown *
 
 int handle_show(struct tree *tree, struct handle *handle, struct shown *ret_shown)
 {
+	if (handle->through)
+		return window_show(tree, handle->through->inode, ret_shown);
 	return TREE_RETRY(tree, created_once(tree, handle, ret_shown));
 }
 
@@ -343,7 +353,7 @@ int tree_set_attr(struct tree *tree, struct inode *inode, const struct set_attr 
 	struct notes notes = { 0 };
 	int r = 0;
 
-	if (tree->options.read_only)
+	if (tree->options.read_only || inode->window)
 		return -EROFS;
 	/* truncate(2) of /proc/self/fd is ftruncate(2) by whoever writes there. */
 	if ((set->mask & TREE_SET_SIZE) && !set->handle)

@@ -18,6 +18,8 @@ int entry_check(const struct inode *dir, struct bytes name)
 {
 	if (!inode_is_dir(dir))
 		return -ENOTDIR;
+	if (dir->window)
+		return -EROFS;
 	/* In the trash it still has its entries. */
 	if (dir->gone)
 		return -ENOENT;

@@ -8,6 +8,7 @@
 #include "fs/base/entries.h"
 #include "fs/base/sound.h"
 #include "fs/inode/inodes.h"
+#include "fs/inode/window.h"
 #include "fs/tree/attr.h"
 #include "fs/tree/tree.h"
 #include "src/base/log.h"
@@ -196,14 +197,49 @@ static int list(struct tree *tree, struct inode *dir, uint64_t position, uint64_
 	return -EUCLEAN;
 }
 
+/* Through a window: what is there, but for sidecars.  Each name is looked up when it is used. */
+
+struct window_listing {
+	bool in_session;
+	tree_entry_fn *fn;
+	void *arg;
+};
+
+static int list_shown(void *arg, struct bytes name, struct inode *inode, const struct shown *shown,
+		      uint64_t position)
+{
+	const struct window_listing *listing = arg;
+
+	if (listing->in_session && bytes_ends_with(name, BYTES(".hash")))
+		return 0;
+	return listing->fn(listing->arg, name, inode, shown, position);
+}
+
+static int window_list(struct tree *tree, const struct inode *dir, uint64_t position, uint64_t end,
+		       tree_entry_fn *fn, void *arg)
+{
+	struct window_listing listing = { .fn = fn, .arg = arg };
+	struct inode *of = dir->window->of;
+	{
+		WITH_READ_LOCK(tree);
+
+		listing.in_session = inode_session(of);
+	}
+	return list(tree, of, position, end, SIZE_MAX, false, true, list_shown, &listing);
+}
+
 int tree_list_some(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,
 		   size_t most, bool with_inodes, tree_entry_fn *fn, void *arg)
 {
+	if (dir->window)
+		return window_list(tree, dir, position, end, fn, arg);
 	return list(tree, dir, position, end, most, with_inodes, false, fn, arg);
 }
 
 int tree_list(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,
 	      bool with_inodes, tree_entry_fn *fn, void *arg)
 {
+	if (dir->window)
+		return window_list(tree, dir, position, end, fn, arg);
 	return list(tree, dir, position, end, SIZE_MAX, with_inodes, true, fn, arg);
 }

@@ -10,6 +10,7 @@
 #include "fs/tree/attr.h"
 #include "fs/tree/place.h"
 #include "fs/tree/tree.h"
+#include "fs/inode/window.h"
 
 static int lookup_once(struct tree *tree, struct inode *dir, struct bytes name,
 		       struct inode **ret_inode)
@@ -21,9 +22,19 @@ static int lookup_once(struct tree *tree, struct inode *dir, struct bytes name,
 	return entry_look_measured(tree, &view, dir, name, &id, ret_inode);
 }
 
-int tree_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode)
+int name_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode)
 {
 	return TREE_RETRY(tree, lookup_once(tree, dir, name, ret_inode));
+}
+
+int tree_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode)
+{
+	int r;
+
+	if (dir->window)
+		return window_lookup(tree, dir, name, ret_inode);
+	r = name_lookup(tree, dir, name, ret_inode);
+	return r == -ENOENT && question_is(name) ? question_lookup(tree, dir, name, ret_inode) : r;
 }
 
 static int find_once(struct tree *tree, uint64_t nodeid, struct inode **ret_inode)
@@ -236,7 +247,7 @@ int tree_make_nameless(struct tree *tree, const struct caller *caller, struct in
 	const struct tree_new what = { .mode = mode };
 	const struct make_request request = { .caller = caller, .dir = dir, .what = &what };
 
-	if (tree->options.read_only)
+	if (tree->options.read_only || dir->window)
 		return -EROFS;
 	return TREE_RETRY(tree, make_nameless_once(tree, &request, ret_inode));
 }
@@ -301,7 +312,7 @@ int tree_link(struct tree *tree, struct inode *inode, struct inode *dir, struct 
 	struct notes notes = { 0 };
 	int r;
 
-	if (tree->options.read_only)
+	if (tree->options.read_only || inode->window)
 		return -EROFS;
 	r = TREE_RETRY(tree, link_once(tree, inode, dir, name, &notes));
 	notes_send(&notes, tree, NOTIFY_LATER);

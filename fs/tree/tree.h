@@ -41,6 +41,21 @@ int session_heed(struct tree *tree, const struct view *view, struct inode *dir);
 /* 1 when a directory has no entries. */
 int dir_is_empty(struct view *view, uint64_t ino);
 
+/* A name as the store has it; no lock is held. */
+int name_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode);
+
+/* windows.c: as tree_lookup() and the like have it of a window.  No lock is held. */
+
+/* A name in a directory's window. */
+int window_lookup(struct tree *tree, struct inode *dir, struct bytes name,
+		  struct inode **ret_inode);
+/* A name that nothing in the store has, and that is a question.  One that is wrong is not there,
+ * and the log says why. */
+int question_lookup(struct tree *tree, struct inode *dir, struct bytes name,
+		    struct inode **ret_inode);
+int window_stat(struct tree *tree, const struct inode *inode, struct stat *ret_stat);
+int window_show(struct tree *tree, const struct inode *inode, struct shown *ret_shown);
+
 /* A directory's node after a change of its entries, and taking it over after the commit. */
 void dir_changed(struct inode *dir, int links, struct backend_node *ret_node);
 /* Put that into a batch, and nothing else of the directory. */

@@ -10,6 +10,7 @@
 #include "fs/cache/cache.h"
 #include "fs/content/content.h"
 #include "fs/inode/commit.h"
+#include "fs/inode/window.h"
 #include "fs/upkeep/upkeep.h"
 
 static int xattr_judge(struct bytes name)
@@ -109,7 +110,7 @@ int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 	int64_t ttl;
 	int r;
 
-	if (tree->options.read_only)
+	if (tree->options.read_only || inode->window)
 		return -EROFS;
 	r = xattr_judge(name);
 	/* Nothing else has an end; tools that copy attributes pass over this error. */
@@ -154,6 +155,7 @@ int tree_get_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 {
 	int r = xattr_judge(name);
 
+	inode = inode_shown(inode);
 	return r < 0 ? r : TREE_RETRY(tree, get_xattr_once(tree, inode, name, value));
 }
 
@@ -179,7 +181,7 @@ static int list_xattr_once(struct tree *tree, struct inode *inode, struct buf *n
 
 int tree_list_xattr(struct tree *tree, struct inode *inode, struct buf *names)
 {
-	return TREE_RETRY(tree, list_xattr_once(tree, inode, names));
+	return TREE_RETRY(tree, list_xattr_once(tree, inode_shown(inode), names));
 }
 
 static int remove_xattr_once(struct tree *tree, struct inode *inode, struct bytes name,
@@ -206,7 +208,7 @@ int tree_remove_xattr(struct tree *tree, struct inode *inode, struct bytes name)
 	struct notes notes = { 0 };
 	int r;
 
-	if (tree->options.read_only)
+	if (tree->options.read_only || inode->window)
 		return -EROFS;
 	r = xattr_judge(name);
 	if (r < 0)

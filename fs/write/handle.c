@@ -467,6 +467,11 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, int flags, p
 ssize_t handle_write_as(struct tree *tree, struct handle *handle, int flags, pid_t pid,
 			uint64_t offset, struct bytes data)
 {
+	if (handle->through)
+		return handle->through->handle ? handle_write_as(tree, handle->through->handle,
+								 flags, pid, offset, data) :
+						 -EBADF;
+
 	struct notes notes = { 0 };
 	ssize_t r = TREE_RETRY(tree, write_once(tree, handle, flags, pid, offset, data, &notes));
 

@@ -70,6 +70,11 @@ int handle_cut(struct tree *tree, struct handle *handle, uint64_t size, struct n
  * later.  No lock is held. */
 int handle_flush_held(struct tree *tree, struct handle *handle);
 
+/* through.c: what the functions of fs/api/tree.h do with a handle that has through. */
+int through_open(struct tree *tree, struct inode *inode, int flags, pid_t pid,
+		 struct handle **ret_handle);
+void through_free(struct tree *tree, struct handle *handle);
+
 /* append.c */
 
 /* Append bytes to a list: whole lines, of which the last one may lack its newline.  own_tail: the

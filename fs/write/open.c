@@ -13,17 +13,19 @@
 #include "fs/inode/kept.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/waiting.h"
+#include "fs/inode/window.h"
 #include "fs/write/handle.h"
 #include "src/base/log.h"
 
 struct inode *handle_inode(struct handle *handle)
 {
-	return handle->inode;
+	return handle->through ? handle->through->inode->window->of : handle->inode;
 }
 
 uint64_t handle_nodeid(const struct handle *handle)
 {
-	return inode_nodeid(handle->inode, handle->face->number);
+	return handle->through ? handle->through->inode->ino :
+				 inode_nodeid(handle->inode, handle->face->number);
 }
 
 bool handle_is_direct(const struct handle *handle)
@@ -425,6 +427,8 @@ static int open_handle(struct tree *tree, struct inode *inode, unsigned face, in
 int tree_open_file(struct tree *tree, struct inode *inode, unsigned face, int flags, pid_t pid,
 		   struct handle **ret_handle)
 {
+	if (inode->window)
+		return through_open(tree, inode, flags, pid, ret_handle);
 	return open_handle(tree, inode, face, flags, pid,
 			   face == FACE_ANY ? NOTIFY_CONTENT : NOTIFY_ALL, ret_handle);
 }
@@ -492,6 +496,10 @@ static void handle_close(struct tree *tree, struct handle *handle)
 
 void handle_free(struct tree *tree, struct handle *handle)
 {
+	if (handle->through) {
+		through_free(tree, handle);
+		return;
+	}
 	handle_end(tree, handle, false);
 	handle_close(tree, handle);
 }
@@ -504,6 +512,14 @@ void handle_leave(struct tree *tree, struct handle *handle)
 
 void handle_abandon(struct tree *tree, struct handle *handle)
 {
+	struct through *through = handle->through;
+
+	if (through) {
+		if (through->handle)
+			handle_abandon(tree, steal_ptr(through->handle));
+		through_free(tree, handle);
+		return;
+	}
 	handle_lock(handle);
 	if (handle->writing->mode == HANDLE_SAVE && handle->writing->dirty) {
 		log_warning("a save of inode %llu was not finished when the mount ended; the "

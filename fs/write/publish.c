@@ -367,6 +367,9 @@ static int flush(struct tree *tree, struct handle *handle, pid_t pid, bool close
 
 int handle_flush(struct tree *tree, struct handle *handle, pid_t pid)
 {
+	if (handle->through)
+		return handle->through->handle ? handle_flush(tree, handle->through->handle, pid) :
+						 0;
 	return flush(tree, handle, pid, true, NOTIFY_ALL);
 }
 
@@ -382,6 +385,11 @@ void handle_lock_granted(struct tree *tree, struct handle *handle)
 	struct inode *inode = handle->inode;
 	struct notes notes = { 0 };
 
+	if (handle->through) {
+		if (handle->through->handle)
+			handle_lock_granted(tree, handle->through->handle);
+		return;
+	}
 	tree_tell_missed(tree, inode->ino);
 	{
 		WITH_HANDLE_LOCK(handle);
@@ -421,6 +429,9 @@ int handle_unlocking(struct tree *tree, struct handle *handle)
 	struct notes notes = { 0 };
 	int r;
 
+	if (handle->through)
+		return handle->through->handle ? handle_unlocking(tree, handle->through->handle) :
+						 0;
 	if (!handle_writes(handle))
 		return 0;
 	r = TREE_RETRY(tree, unlocking_once(tree, handle, &notes));
@@ -450,11 +461,15 @@ static int sync_all(struct tree *tree, struct handle *handle, bool times)
 
 int handle_sync(struct tree *tree, struct handle *handle)
 {
+	if (handle && handle->through)
+		handle = handle->through->handle;
 	return sync_all(tree, handle, true);
 }
 
 int handle_sync_data(struct tree *tree, struct handle *handle)
 {
+	if (handle->through)
+		return handle_sync(tree, handle);
 	/* What others hold back goes with the times; a reader may sync it. */
 	return sync_all(tree, handle, !handle_writes(handle));
 }

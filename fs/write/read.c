@@ -10,6 +10,7 @@
 #include "fs/inode/kept.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/waiting.h"
+#include "fs/inode/window.h"
 #include "fs/write/handle.h"
 
 void handle_drop_outdated(struct handle *handle)
@@ -153,9 +154,20 @@ static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 	return r;
 }
 
+static int read_window(struct tree *tree, const struct through *through, uint64_t offset,
+		       size_t size, struct buf *out)
+{
+	if (through->reads)
+		return window_read(through->inode->window, offset, size, out);
+	return through->handle ? handle_read(tree, through->handle, offset, size, out) : -EBADF;
+}
+
 int handle_read(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
 		struct buf *out)
 {
+	if (handle->through)
+		return read_window(tree, handle->through, offset, size, out);
+
 	size_t before = out->size;
 	struct notes notes = { 0 };
 	int r = TREE_RETRY(tree, read_once(tree, handle, offset, size, before, out, &notes));
@@ -197,6 +209,9 @@ static int fill_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 int handle_fill(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
 		struct buf *out)
 {
+	if (handle->through)
+		return read_window(tree, handle->through, offset, size, out);
+
 	size_t before = out->size;
 
 	return TREE_RETRY(tree, fill_once(tree, handle, offset, size, before, out));

@@ -7,6 +7,7 @@
 
 #include "fs/content/content.h"
 #include "fs/inode/waiting.h"
+#include "fs/inode/window.h"
 #include "fs/write/handle.h"
 
 int handle_cut(struct tree *tree, struct handle *handle, uint64_t size, struct notes *notes)
@@ -125,7 +126,11 @@ int handle_allocate(struct tree *tree, struct handle *handle, int mode, uint64_t
 		    uint64_t size)
 {
 	struct notes notes = { 0 };
-	int r = TREE_RETRY(tree, allocate_once(tree, handle, mode, offset, size, &notes));
+	int r;
+
+	if (handle->through)
+		return -EROFS;
+	r = TREE_RETRY(tree, allocate_once(tree, handle, mode, offset, size, &notes));
 
 	notes_send(&notes, tree, NOTIFY_CONTENT);
 	return r;
@@ -177,8 +182,24 @@ static int seek_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 	return 0;
 }
 
+/* All of a list is data. */
+static int seek_window(struct tree *tree, const struct through *through, uint64_t offset,
+		       int whence, uint64_t *ret_offset)
+{
+	const struct window *window = through->inode->window;
+
+	if (!window->list)
+		return handle_seek(tree, through->handle, offset, whence, ret_offset);
+	if (offset >= window->size)
+		return -ENXIO;
+	*ret_offset = whence == SEEK_HOLE ? window->size : offset;
+	return 0;
+}
+
 int handle_seek(struct tree *tree, struct handle *handle, uint64_t offset, int whence,
 		uint64_t *ret_offset)
 {
+	if (handle->through)
+		return seek_window(tree, handle->through, offset, whence, ret_offset);
 	return TREE_RETRY(tree, seek_once(tree, handle, offset, whence, ret_offset));
 }

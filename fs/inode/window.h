@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_INODE_WINDOW_H
+#define FS_INODE_WINDOW_H
+
+/*
+ * Windows: inodes that show another one through a question.
+ *
+ *   A window is no file of the store: it has a number above those of files, which the kernel knows
+ *   as a nodeid, and counts the file or directory that it shows.  A directory's window has windows
+ *   of what lies in it.  A window of a list shows some of the rows that the list had when the
+ *   window was looked up, and nothing else, ever: its size and its bytes do not change.  So its
+ *   question, the list's version and end, and the moment for ages are what makes it; who looks the
+ *   same name up again before any of these has moved comes to the same window.
+ *
+ *   The kernel asks for the name of a window each time that it is used.
+ */
+
+#include "fs/inode/state.h"
+#include "fs/question/question.h"
+
+enum {
+	WINDOW_BIT = 47,      /* set in the numbers of windows: files have smaller ones */
+	WINDOWS_MOST = 10000, /* that live, as far as the kernel can forget them */
+};
+
+/* A question that is looked through, counted by its windows. */
+struct asked {
+	_Atomic unsigned count;
+	struct question *question;
+	char *text; /* as the name is spelled */
+};
+
+struct window {
+	struct inode *of;    /* what it shows, counted; never a window */
+	struct asked *asked; /* counted */
+	/* tree.table_lock: the other windows of the file, and of the tree, the oldest first. */
+	struct inode *next;
+	struct inode **link;
+	struct inode *newer;
+	struct inode **newer_link; /* NULL: the kernel is told to forget its name, or is about to */
+	/* Where its name is, for the kernel to forget it: nodeid of the directory. */
+	uint64_t parent;
+	char *name;
+	/* Of a list: */
+	bool list;
+	uint64_t version; /* inode.version, */
+	int64_t end;	  /* the index behind the last row, */
+	int64_t now;	  /* and the moment for ages, in nanoseconds since 1970 */
+	/* It shows the rows between these, inclusive, that fit; so many bytes. */
+	int64_t from;
+	int64_t to;
+	uint64_t size;
+	/* Comes before the other locks (locks.h); where it is open, the rest stays as it is. */
+	pthread_mutex_t lock;
+	unsigned open;
+	bool opened;		 /* it was, so the kernel may have pages of it */
+	struct version *content; /* its bytes, counted, while it is open */
+};
+
+/* What a window shows, or the inode itself if it is none. */
+static inline struct inode *inode_shown(struct inode *inode)
+{
+	return inode->window ? inode->window->of : inode;
+}
+
+/* What a window is to be like. */
+struct window_wanted {
+	struct inode *of;
+	struct asked *asked;
+	uint64_t parent;
+	struct bytes name;
+	/* Of a list, as in struct window; otherwise 0. */
+	bool list;
+	uint64_t version;
+	int64_t end;
+	int64_t now;
+	int64_t from;
+	int64_t to;
+	uint64_t size;
+};
+
+/* The window that shows the same, counted once more; NULL: there is none.  Of a list, version and
+ * end are compared, and none is found for a question with ages.  No lock is needed. */
+struct inode *window_find(struct tree *tree, const struct window_wanted *wanted);
+/* A new one, counted; it counts the file and the question.  attr: its times, mode and owner are
+ * those of the file, whose lock is needed. */
+int window_new(struct tree *tree, const struct window_wanted *wanted, struct inode **ret_inode);
+/* The oldest window whose name the kernel may forget, when there are too many: its directory, and
+ * its name, which the caller frees.  Not told twice. */
+bool window_outlived(struct tree *tree, uint64_t *ret_parent, char **ret_name);
+/* At most size bytes of one that is open, appended to out. */
+int window_read(struct window *window, uint64_t offset, size_t size, struct buf *out);
+/* For inode_forget(), under tree.table_lock; and when an inode is destroyed.  Returns what it
+ * counted. */
+void window_unlink(struct tree *tree, struct inode *inode);
+struct inode *window_free(struct window *window);
+
+/* Takes the question over, also on failure; text is as its name is spelled. */
+int asked_new(struct bytes text, struct question *question, struct asked **ret_asked);
+void asked_drop(struct asked *asked);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Windows: making, finding and ending them.  window.h says what they are. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fs/inode/inodes.h"
+#include "fs/inode/window.h"
+
+bool inode_is_window(const struct inode *inode)
+{
+	return inode->window;
+}
+
+int asked_new(struct bytes text, struct question *question, struct asked **ret_asked)
+{
+	struct asked *asked = calloc(1, sizeof(*asked));
+
+	if (asked)
+		asked->text = bytes_dup(text);
+	if (!asked || !asked->text) {
+		free(asked);
+		question_free(question);
+		return -ENOMEM;
+	}
+	asked->count = 1;
+	asked->question = question;
+	*ret_asked = asked;
+	return 0;
+}
+
+void asked_drop(struct asked *asked)
+{
+	if (!asked || atomic_fetch_sub(&asked->count, 1) != 1)
+		return;
+	question_free(asked->question);
+	free(asked->text);
+	free(asked);
+}
+
+static bool has_ages(const struct question *question)
+{
+	return question->since.clock == QUESTION_AGO || question->before.clock == QUESTION_AGO;
+}
+
+static bool shows_the_same(const struct window *window, const struct window_wanted *wanted)
+{
+	if (window->list != wanted->list || strcmp(window->asked->text, wanted->asked->text) != 0)
+		return false;
+	return !window->list || (window->version == wanted->version && window->end == wanted->end &&
+				 !has_ages(wanted->asked->question));
+}
+
+struct inode *window_find(struct tree *tree, const struct window_wanted *wanted)
+{
+	struct inode *inode;
+
+	pthread_mutex_lock(&tree->table_lock);
+	inode = wanted->of->windows;
+	while (inode && !shows_the_same(inode->window, wanted))
+		inode = inode->window->next;
+	if (inode)
+		inode->count++;
+	pthread_mutex_unlock(&tree->table_lock);
+	return inode;
+}
+
+static void window_link(struct tree *tree, struct inode *inode)
+{
+	struct window *window = inode->window;
+
+	pthread_mutex_lock(&tree->table_lock);
+	window->next = window->of->windows;
+	window->link = &window->of->windows;
+	if (window->next)
+		window->next->window->link = &window->next;
+	*window->link = inode;
+	window->newer_link = tree->windows.end;
+	*tree->windows.end = inode;
+	tree->windows.end = &window->newer;
+	tree->windows.count++;
+	pthread_mutex_unlock(&tree->table_lock);
+}
+
+/* Under tree.table_lock. */
+static void queue_leave(struct tree *tree, struct window *window)
+{
+	*window->newer_link = window->newer;
+	if (window->newer)
+		window->newer->window->newer_link = window->newer_link;
+	else
+		tree->windows.end = window->newer_link;
+	window->newer_link = NULL;
+	tree->windows.count--;
+}
+
+void window_unlink(struct tree *tree, struct inode *inode)
+{
+	struct window *window = inode->window;
+
+	*window->link = window->next;
+	if (window->next)
+		window->next->window->link = window->link;
+	if (window->newer_link)
+		queue_leave(tree, window);
+}
+
+bool window_outlived(struct tree *tree, uint64_t *ret_parent, char **ret_name)
+{
+	struct window *window = NULL;
+
+	pthread_mutex_lock(&tree->table_lock);
+	if (tree->windows.count > WINDOWS_MOST) {
+		window = tree->windows.first->window;
+		queue_leave(tree, window);
+		*ret_parent = window->parent;
+		*ret_name = window->name;
+		window->name = NULL;
+	}
+	pthread_mutex_unlock(&tree->table_lock);
+	return window;
+}
+
+int window_read(struct window *window, uint64_t offset, size_t size, struct buf *out)
+{
+	int r;
+
+	pthread_mutex_lock(&window->lock);
+	r = stage_read(&window->content->stage, offset, size, out);
+	pthread_mutex_unlock(&window->lock);
+	return r;
+}
+
+struct inode *window_free(struct window *window)
+{
+	struct inode *of = window->of;
+
+	pthread_mutex_destroy(&window->lock);
+	asked_drop(window->asked);
+	version_drop(&window->content);
+	free(window->name);
+	free(window);
+	return of;
+}
+
+/* As the file's, but for what makes a file of the store. */
+static int window_node(struct tree *tree, const struct inode *of, struct backend_node *ret_node)
+{
+	struct backend_node node = of->node;
+	static const struct bytes none = { 0 };
+
+	node.ino = ((uint64_t)1 << WINDOW_BIT) + ++tree->windows.last;
+	node.kind = BACKEND_ORDINARY;
+	node.flags = 0;
+	node.parent = node.entry = 0;
+	node.nlink = S_ISDIR(node.mode) ? 2 : 1;
+	node.session = node.key = none;
+	node.owned = NULL;
+	return backend_node_copy(&node, ret_node);
+}
+
+int window_new(struct tree *tree, const struct window_wanted *wanted, struct inode **ret_inode)
+{
+	struct window *window = calloc(1, sizeof(*window));
+	struct backend_node node;
+	struct inode *inode;
+	int r = window ? window_node(tree, wanted->of, &node) : -ENOMEM;
+
+	if (r < 0) {
+		free(window);
+		return r;
+	}
+	*window = (struct window){
+		.of = inode_ref(tree, wanted->of),
+		.asked = wanted->asked,
+		.parent = wanted->parent,
+		.name = bytes_dup(wanted->name),
+		.list = wanted->list,
+		.version = wanted->version,
+		.end = wanted->end,
+		.now = wanted->now,
+		.from = wanted->from,
+		.to = wanted->to,
+		.size = wanted->size,
+	};
+	window->asked->count++;
+	pthread_mutex_init(&window->lock, NULL);
+	r = inode_of_window(tree, &node, window, &inode);
+	if (r < 0)
+		return r;
+	window_link(tree, inode);
+	*ret_inode = inode;
+	return 0;
+}

@@ -1,0 +1,327 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: MIT
+"""Views: questions in paths."""
+
+import errno
+import json
+import mmap
+import os
+import random
+import subprocess
+import sys
+import threading
+
+import harness
+from harness import TABLE, append, errno_of, eventually, read, same, tool, write
+
+ROLES = ("user", "assistant", "tool", "system")
+AGENTS = ("planner", "coder", "critic")
+
+
+def line_of(random_, number):
+    words = {"role": random_.choice(ROLES), "n": number, "content": "x" * random_.randrange(60)}
+    if random_.random() < 0.7:
+        words["agent"] = random_.choice(AGENTS)
+    return json.dumps(words).encode()
+
+
+def view(path, question):
+    """The path of a file, seen through a question in its directory."""
+    return os.path.join(os.path.dirname(path), "@" + question, os.path.basename(path))
+
+
+def lines(*numbers):
+    return b"".join(b'{"n": %d}\n' % number for number in numbers)
+
+
+def list_of(box, count, **named):
+    mount, session = box.session(**named)
+    path = os.path.join(session, "l.jsonl")
+    append(path, lines(*range(count)))
+    return mount, path
+
+
+# Windows
+
+
+def test_the_last_lines(box):
+    _, path = list_of(box, 100)
+    same(read(view(path, "last=3")), lines(97, 98, 99), "the last three")
+    same(read(view(path, "last=0")), b"", "none")
+    same(read(view(path, "last=1000")), read(path), "more than there are")
+    same(read(view(path, "first=2")), lines(0, 1), "the first two")
+    same(read(view(path, "items=5-7")), lines(5, 6, 7), "by index")
+    same(read(view(path, "items=98-")), lines(98, 99), "from an index on")
+    same(read(view(path, "bytes=25")), lines(98, 99), "by bytes")
+    same(read(view(path, "first=5,bytes=20")), lines(3, 4), "the newest of the first five")
+
+
+def test_what_is_no_row_is_not_shown(box):
+    _, path = list_of(box, 2)
+    append(path, b'\ngarbage\n{"n": 2}')
+    same(read(view(path, "last=2")), lines(1, 2), "with a newline behind each")
+
+
+def test_a_question_may_stand_in_any_directory(box):
+    mount, path = list_of(box, 4)
+    os.mkdir(mount.at("s", "d"))
+    append(mount.at("s", "d", "k.jsonl"), lines(7, 8))
+    same(read(mount.at("@last=1", "s", "l.jsonl")), lines(3), "of the root")
+    same(read(mount.at("s", "@last=1", "d", "k.jsonl")), lines(8), "of a session")
+    same(read(mount.at("s", "d", "@last=1", "k.jsonl")), lines(8), "of a directory in it")
+    same(errno_of(os.stat, mount.at("@last=1", "s", "@first=1")), errno.ENOENT, "they do not nest")
+
+
+def test_what_is_no_list_is_shown_as_it_is(box):
+    mount, path = list_of(box, 4)
+    write(mount.at("s", "agent.json"), b'{"a": 1}')
+    write(mount.at("s", "l.hash"), b"abc")
+    write(mount.at("s", "notes.txt"), b"text")
+    os.symlink("agent.json", mount.at("s", "link"))
+    seen = mount.at("s", "@last=2")
+    same(sorted(os.listdir(seen)), ["agent.json", "l.jsonl", "link", "notes.txt"], "the names")
+    same(read(os.path.join(seen, "agent.json")), b'{"a": 1}', "the document")
+    same(read(os.path.join(seen, "notes.txt")), b"text", "an ordinary file")
+    same(os.readlink(os.path.join(seen, "link")), "agent.json", "a symbolic link")
+    same(errno_of(os.stat, os.path.join(seen, "l.hash")), errno.ENOENT, "a sidecar")
+
+
+def test_views_are_never_listed(box):
+    mount, path = list_of(box, 4)
+    read(view(path, "last=1"))
+    found = tool("find", ".", cwd=mount.path).stdout.split()
+    same(sorted(found), [b".", b"./s", b"./s/l.jsonl"], "find")
+    tool("rm", "-r", mount.at("s"))
+    same(os.listdir(mount.path), [], "rm -r")
+
+
+def test_sizes_are_those_of_what_is_read(box):
+    _, path = list_of(box, 50)
+    for question in ("last=7", ".n=1+2+3", "bytes=100"):
+        with open(view(path, question), "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+            same(bytes(mapped), file.read(), f"{question}: a mapping")
+            mapped.close()
+            same(os.lseek(file.fileno(), 0, os.SEEK_END), size, "its end")
+        same(os.stat(view(path, question)).st_size, size, "stat")
+        same(len(read(view(path, question))), size, "the bytes")
+    same(os.stat(path).st_ino == os.stat(view(path, "last=7")).st_ino, False, "its number")
+
+
+def test_a_wrong_question_is_not_there_and_the_log_says_why(box):
+    mount, path = list_of(box, 1)
+    same(errno_of(read, view(path, "last=x")), errno.ENOENT, "no number")
+    eventually(lambda: "last=" in mount.log(), "the sentence")
+    same(errno_of(read, view(path, "last=" + "1" * 300)), errno.ENAMETOOLONG, "too long")
+    same(errno_of(os.stat, os.path.join(os.path.dirname(path), "@types")), errno.ENOENT, "no view")
+    os.mkdir(mount.at("s", "real"))
+    os.rename(mount.at("s", "real"), mount.at("s", "@last=9"))
+    same(os.listdir(mount.at("s", "@last=9")), [], "what is real wins")
+
+
+def test_lines_by_when_they_were_made(box):
+    mount, path = list_of(box, 3)
+    for day in range(3):
+        mount.sql(
+            f"UPDATE {TABLE} SET created_at = ? WHERE item_index = ?",
+            (f"2020-01-0{day + 1} 00:00:00", day),
+        )
+    eventually(lambda: read(view(path, "since=2020-01-02")) == lines(1, 2), "since")
+    same(read(view(path, "before=2020-01-02")), lines(0), "before")
+    same(read(view(path, "since=2020-01-02,before=2020-01-03")), lines(1), "both")
+    append(path, lines(3))
+    same(read(view(path, "since=1h")), lines(3), "an age")
+    same(read(view(path, "since=2020-01-02,last=1")), lines(3), "with a limit")
+
+
+# Against a reference
+
+
+def asked(question, all_lines):
+    """What a question shows, in a few lines."""
+    clauses = [clause.split("=", 1) for clause in question.split(",")]
+    include = [(k, v.split("+")) for k, v in clauses if k in ("role", "agent")]
+    exclude = [(k[4:], v.split("+")) for k, v in clauses if k.startswith("not-")]
+    shown = []
+    for line in all_lines:
+        value = json.loads(line)
+        if include and not any(value.get(k) in v for k, v in include):
+            continue
+        if any(value.get(k) in v for k, v in exclude):
+            continue
+        shown.append(line + b"\n")
+    limits = dict(clauses)
+    if "first" in limits:
+        shown = shown[: int(limits["first"])]
+    if "last" in limits:
+        shown = shown[max(0, len(shown) - int(limits["last"])) :]
+    if "bytes" in limits:
+        room = int(limits["bytes"])
+        kept = []
+        while shown and len(shown[-1]) <= room:
+            room -= len(shown[-1])
+            kept.insert(0, shown.pop())
+        shown = kept
+    return b"".join(shown)
+
+
+def random_question(random_):
+    clauses = []
+    for name, values in (("role", ROLES), ("agent", AGENTS)):
+        for prefix in ("", "not-"):
+            if random_.random() < 0.3:
+                chosen = random_.sample(values, random_.randrange(1, 3))
+                clauses.append(f"{prefix}{name}=" + "+".join(chosen))
+    limit = random_.choice(("first", "last", None))
+    if limit:
+        clauses.append(f"{limit}={random_.randrange(60)}")
+    if random_.random() < 0.3 or not clauses:
+        clauses.append(f"bytes={random_.randrange(5000)}")
+    random_.shuffle(clauses)
+    return ",".join(clauses)
+
+
+def test_random_questions_show_what_a_reference_says(box):
+    seed = int(os.environ.get("SESSFS_SEED", "1"))
+    random_ = random.Random(seed)
+    all_lines = [line_of(random_, number) for number in range(500)]
+    _, session = box.session()
+    path = os.path.join(session, "l.jsonl")
+    append(path, b"\n".join(all_lines) + b"\n")
+    for _ in range(400):
+        question = random_question(random_)
+        same(read(view(path, question)), asked(question, all_lines), f"seed {seed}: {question}")
+
+
+# Writing
+
+
+def test_what_is_appended_through_a_view_goes_to_the_list(box):
+    mount, path = list_of(box, 3)
+    seen = view(path, "last=1")
+    append(seen, lines(3))
+    same(read(path), lines(0, 1, 2, 3), "the list")
+    same(read(seen), lines(3), "the view")
+    append(view(path, "last=0"), b'{"n": ')
+    append(view(path, "last=0"), b"4}\n")
+    same(len(mount.rows("s", "l")), 5, "a line in two writes")
+    with open(seen, "ab", buffering=0) as file:
+        file.write(lines(5))
+        os.fsync(file.fileno())
+    same(mount.rows("s", "l")[-1], b'{"n": 5}', "the row")
+
+
+def test_nothing_else_is_written_through_a_view(box):
+    mount, path = list_of(box, 3)
+    write(mount.at("s", "agent.json"), b"1")
+    seen = mount.at("s", "@last=1")
+    inside = os.path.join(seen, "l.jsonl")
+    for deed in (
+        lambda: write(inside, b"1\n"),
+        lambda: write(os.path.join(seen, "agent.json"), b"2"),
+        lambda: write(os.path.join(seen, "new.jsonl"), b"2\n"),
+        lambda: os.truncate(inside, 0),
+        lambda: os.unlink(inside),
+        lambda: os.mkdir(os.path.join(seen, "d")),
+        lambda: os.rmdir(os.path.join(seen, "d")),
+        lambda: os.rename(inside, os.path.join(seen, "m.jsonl")),
+        lambda: os.rename(inside, mount.at("s", "m.jsonl")),
+        lambda: os.rename(path, os.path.join(seen, "m.jsonl")),
+        lambda: os.chmod(inside, 0o600),
+        lambda: os.utime(inside),
+        lambda: os.symlink("x", os.path.join(seen, "link")),
+        lambda: os.setxattr(inside, "user.a", b"1"),
+    ):
+        same(errno_of(deed) in (errno.EROFS, errno.ENOENT), True, "a deed")
+    same(read(path), lines(0, 1, 2), "the list")
+    same(read(mount.at("s", "agent.json")), b"1", "the document")
+    same(sorted(os.listdir(mount.at("s"))), ["agent.json", "l.jsonl"], "the names")
+
+
+def test_a_lock_through_a_view_is_one_of_the_list(box):
+    import fcntl
+
+    _, path = list_of(box, 3)
+    with open(path, "rb") as file, open(view(path, "last=1"), "rb") as seen:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        same(errno_of(fcntl.flock, seen, fcntl.LOCK_EX | fcntl.LOCK_NB), errno.EAGAIN, "a lock")
+
+
+# What changes meanwhile
+
+
+def test_an_open_window_shows_what_it_showed(box):
+    _, path = list_of(box, 10)
+    with open(view(path, "last=2"), "rb", buffering=0) as file:
+        append(path, lines(10))
+        same(file.read(5), lines(8)[:5], "its beginning")
+        write(path, lines(77))
+        same(file.read(), (lines(8) + lines(9))[5:], "the rest")
+        same(os.fstat(file.fileno()).st_size, len(lines(8, 9)), "its size")
+    same(read(view(path, "last=2")), lines(77), "the next one")
+
+
+READ = """
+import sys
+path, count = sys.argv[1], int(sys.argv[2])
+for _ in range(count):
+    data = open(path, "rb").read()
+    numbers = [int(line[6:-1]) for line in data.splitlines()]
+    assert data.endswith(b"\\n") and len(numbers) <= 20, data
+    assert numbers == list(range(numbers[0], numbers[-1] + 1)), numbers
+"""
+
+
+def test_windows_beside_who_appends_and_saves_are_whole(box):
+    _, path = list_of(box, 100)
+    readers = [
+        subprocess.Popen([sys.executable, "-c", READ, view(path, "last=20"), "300"])
+        for _ in range(2)
+    ]
+    first, number = 0, 100
+    while any(reader.poll() is None for reader in readers):
+        append(path, lines(number))
+        number += 1
+        if number % 10 == 0:
+            first = number - 50
+            write(path + ".tmp", lines(*range(first, number)))
+            os.rename(path + ".tmp", path)
+    same([reader.wait() for reader in readers], [0, 0], "the readers")
+
+
+def test_views_of_two_mounts(box):
+    one, path = list_of(box, 3)
+    two = box.mount(store=one.store)
+    same(read(two.at("s", "@last=1", "l.jsonl")), lines(2), "before")
+    append(one.at("s", "@last=1", "l.jsonl"), lines(3))
+    same(read(two.at("s", "@last=1", "l.jsonl")), lines(3), "at once")
+    write(path, lines(9))
+    same(read(two.at("s", "@last=1", "l.jsonl")), lines(9), "a save")
+
+
+def test_verbs_take_paths_with_questions(box):
+    mount, _ = list_of(box, 5)
+    for _ in range(2):
+        out = box.sessfs("cat", mount.store, "s/@last=2/l.jsonl", check=True).stdout
+        same(out, lines(3, 4), "cat")
+        mount.stop()
+
+
+def test_many_windows_are_let_go(box):
+    _, path = list_of(box, 5)
+
+    def ask(begin):
+        for number in range(begin, begin + 3500):
+            os.stat(view(path, f"last={number}"))
+
+    threads = [threading.Thread(target=ask, args=(begin,)) for begin in (0, 4000, 8000, 12000)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    same(read(view(path, "last=1")), lines(4), "one more")
+
+
+if __name__ == "__main__":
+    harness.main(globals())
