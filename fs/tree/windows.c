@@ -120,7 +120,11 @@ int question_lookup(struct tree *tree, struct inode *dir, struct bytes name,
 		r = asked_new(name, question, &wanted.asked);
 	if (r < 0)
 		return r;
-	/* Numbers of files reach into those of windows. */
+	if (question->as != QUESTION_LINES)
+		log_warning("%.*s: lists as documents, documents as a list and events are not to "
+			    "be had yet",
+			    (int)name.size, name.data);
+	/* Or numbers of files reach into those of windows. */
 	r = tree->last_ino >> WINDOW_BIT || question->as != QUESTION_LINES ?
 		    -ENOENT :
 		    window_open(tree, &wanted, ret_inode);

@@ -112,19 +112,18 @@ int through_open(struct tree *tree, struct inode *inode, int flags, pid_t pid,
 		 struct handle **ret_handle)
 {
 	struct handle *handle = calloc(1, sizeof(*handle));
-	int r = -ENOMEM;
+	int r;
 
 	if (handle)
 		handle->through = calloc(1, sizeof(*handle->through));
-	if (handle && handle->through) {
-		handle->through->inode = inode_ref(tree, inode);
-		r = open_parts(tree, handle->through, flags, pid);
+	if (!handle || !handle->through) {
+		free(handle);
+		return -ENOMEM;
 	}
-	if (r < 0 && handle) {
-		if (handle->through && handle->through->inode)
-			through_free(tree, handle);
-		else
-			free(handle);
+	handle->through->inode = inode_ref(tree, inode);
+	r = open_parts(tree, handle->through, flags, pid);
+	if (r < 0) {
+		through_free(tree, handle);
 		return r;
 	}
 	handle->direct = handle->through->handle;
