@@ -171,8 +171,8 @@ static int trace_snapshot_begun(struct backend *backend, struct backend_snapshot
 	FORWARD_READ(slot, inner->ops->slot, parameters, arguments)
 #define READ_ROWS(slot, parameters, arguments) FORWARD_##slot(slot, parameters, arguments)
 #define FORWARD_key_stat READ
-#define FORWARD_row_read_back READ
-#define FORWARD_row_read_times READ
+#define FORWARD_row_read_back(...)
+#define FORWARD_row_read_times(...)
 #define FORWARD_row_read(...)
 BACKEND_CALLS
 BACKEND_READS
@@ -189,6 +189,7 @@ BACKEND_JOINED
 struct counting {
 	struct trace *trace;
 	backend_row_fn *fn;
+	backend_row_time_fn *timed;
 	void *arg;
 };
 
@@ -211,6 +212,40 @@ static int trace_row_read(struct backend *backend, struct backend_snapshot *snap
 	return r < 0 ? r :
 		       inner->ops->row_read(inner, snapshot, session, key, first, count_row,
 					    &counting);
+}
+
+static int trace_row_read_back(struct backend *backend, struct backend_snapshot *snapshot,
+			       struct bytes session, struct bytes key, int64_t last, uint64_t most,
+			       backend_row_fn *fn, void *arg)
+{
+	struct counting counting = { .trace = trace_of(backend), .fn = fn, .arg = arg };
+	struct backend *inner = wrapper_inner(backend);
+	int r = read_in(backend, snapshot, &counting.trace->counts.row_read_back, &snapshot);
+
+	return r < 0 ? r :
+		       inner->ops->row_read_back(inner, snapshot, session, key, last, most,
+						 count_row, &counting);
+}
+
+static int count_timed(void *arg, int64_t index, int64_t created, struct bytes data)
+{
+	const struct counting *counting = arg;
+
+	count(counting->trace, &counting->trace->counts.rows, 0);
+	return counting->timed(counting->arg, index, created, data);
+}
+
+static int trace_row_read_times(struct backend *backend, struct backend_snapshot *snapshot,
+				struct bytes session, struct bytes key, int64_t from, bool back,
+				uint64_t most, backend_row_time_fn *fn, void *arg)
+{
+	struct counting counting = { .trace = trace_of(backend), .timed = fn, .arg = arg };
+	struct backend *inner = wrapper_inner(backend);
+	int r = read_in(backend, snapshot, &counting.trace->counts.row_read_times, &snapshot);
+
+	return r < 0 ? r :
+		       inner->ops->row_read_times(inner, snapshot, session, key, from, back, most,
+						  count_timed, &counting);
 }
 
 static int trace_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)

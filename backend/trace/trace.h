@@ -25,7 +25,7 @@ struct trace_counts {
 #undef CALL
 #undef READ
 #undef READ_ROWS
-	uint64_t rows; /* handed over by row_read() */
+	uint64_t rows; /* handed over by row_read() and the like */
 	/* Each read, and each commit; and a snapshot that has to begin at once (BACKEND_BEGUN), if
 	 * nothing is read in it. */
 	uint64_t trips;

@@ -192,6 +192,36 @@ EveryStore(trips, of_a_list_are_to_find_and_to_read_it)
 	end();
 }
 
+EveryStore(trips, of_a_view_of_the_last_lines_are_for_those_lines)
+{
+	struct inode *seen, *window;
+	struct handle *handle;
+	struct shown shown;
+
+	for (int i = 0; i < 500; i++)
+		append("s/l.jsonl", "{\"role\": \"user\"}\n[]\n");
+	begin_cold();
+	seen = look("@last=2", &shown);
+	forget(look("l.jsonl", &shown));
+	begin();
+	cr_assert_eq(tree_lookup(world_tree, seen, BYTES("l.jsonl"), &window), 0);
+	cr_expect_str_eq(asked(), "3: row_read 1 row_read_back 1 entry_look 1, rows 4");
+	begin();
+	handle = open_looked(window, &shown, O_RDONLY);
+	cr_expect_str_eq(read_by(handle), "{\"role\": \"user\"}\n[]\n");
+	cr_expect_str_eq(asked(), "0:", "it was read when it was looked up");
+	handle_free(world_tree, handle);
+	forget(window);
+	forget(seen);
+	seen = look("@role=user,last=2", &shown);
+	begin();
+	cr_assert_eq(tree_lookup(world_tree, seen, BYTES("l.jsonl"), &window), 0);
+	cr_expect_str_eq(asked(), "3: row_read 1 row_read_back 1 entry_look 1, rows 8");
+	forget(window);
+	forget(seen);
+	end();
+}
+
 EveryStore(trips, beside_another_mount_are_a_question_more_at_an_open)
 {
 	struct backend_op touch = { .type = BACKEND_NODE_SET, .at = BACKEND_MTIME };
