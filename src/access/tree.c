@@ -114,6 +114,14 @@ static int keep_entry(void *arg, struct bytes name, struct inode *inode, const s
 	return 0;
 }
 
+/* What a view lists is looked up by its name. */
+static int stat_listed(struct listing *listing, struct inode *dir, struct listed *listed)
+{
+	int r = tree_lookup(listing->tree, dir, bytes_str(listed->name), &listed->inode);
+
+	return r < 0 ? r : tree_stat(listing->tree, listed->inode, &listed->st);
+}
+
 static int list_all(struct listing *listing, struct inode *dir, bool with_stat, access_entry_fn *fn,
 		    void *arg)
 {
@@ -130,10 +138,16 @@ static int list_all(struct listing *listing, struct inode *dir, bool with_stat, 
 		r = r == -EUCLEAN ? 0 : r;
 		for (size_t i = 0; i < listing->count; i++) {
 			struct listed *listed = &listing->listed[i];
+			bool gone = false;
 
+			if (r == 0 && with_stat && !listed->inode) {
+				r = stat_listed(listing, dir, listed);
+				gone = r == -ENOENT;
+				r = gone ? 0 : r;
+			}
 			if (listed->inode)
 				inode_forget(listing->tree, listed->inode, 1);
-			if (r == 0)
+			if (r == 0 && !gone)
 				r = fn(arg, listed->name, &listed->st);
 		}
 	} while (r == 0 && listing->count == LIST_BATCH);
