@@ -6,7 +6,7 @@
 
 #include "fs/base/batch.h"
 #include "fs/inode/locks.h"
-#include "fs/question/question.h"
+#include "fs/inode/window.h"
 #include "src/base/json.h"
 
 /* All but tree_write_times() are under inode.lock, or tree.lock for writing, and return 0 or
@@ -88,30 +88,24 @@ bool list_mark_due(uint64_t bytes, uint64_t rows);
 
 /* window.c */
 
-/* Which rows of a list a question asks for. */
-struct window_rows {
+/* A view of a list for a window. */
+struct window_view {
+	struct view view;
 	const struct question *question;
-	int64_t now; /* the moment for ages, in nanoseconds since 1970 */
-	/* What window_begin() has found: */
-	bool list;
-	uint64_t version;   /* inode.version */
-	int64_t end;	    /* the index behind the last row */
-	struct buf session; /* owned */
+	struct window_rows rows;
+	struct buf session; /* owned, as key */
 	struct buf key;
-	/* What is shown: rows between these, inclusive, that fit; so many bytes. */
-	int64_t from;
-	int64_t to;
-	uint64_t size;
 };
-/* Begin a view of a file as it is now: of a list, of its rows below end.  No lock is held, nor
- * needed for what is read in it.  -ENOENT: it is gone, or never shown by a window; -EIO: its key is
- * set apart. */
-int window_begin(struct tree *tree, struct view *view, struct inode *of, struct window_rows *rows);
+/* Begin it: with the question and rows.now, of a file as it is now.  Of a list, rows.version and
+ * rows.end tell which; of what is none nothing begins.  No lock is held, nor needed for what is
+ * read in it.  1: the file has gone; -ENOENT: it is never shown by a window; -EIO: its key is set
+ * apart. */
+int window_view_begin(struct tree *tree, struct inode *of, struct window_view *view);
+void window_view_end(struct window_view *view);
 /* Find out which rows are shown. */
-int window_choose(struct view *view, struct window_rows *rows);
-/* Their bytes, into an empty stage.  -EIO: the view shows others than were chosen. */
-int window_fill(struct view *view, const struct window_rows *rows, struct stage *stage);
-void window_rows_done(struct window_rows *rows);
+int window_choose(struct window_view *view);
+/* Their bytes, as a version that is counted once. */
+int window_fill(struct window_view *view, struct version **ret_version);
 
 /* invalid.c: bytes that are no rows; finding them, and saying so. */
 

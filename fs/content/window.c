@@ -18,7 +18,7 @@
 enum { FILL_BYTES = 256 << 10 /* that are put into the stage at once */ };
 
 struct looking {
-	const struct window_rows *rows;
+	struct window_view *view;
 	int64_t since;	/* the row is made then or later, */
 	int64_t before; /* and before then */
 	int64_t from;	/* index that it has at least, */
@@ -33,14 +33,14 @@ struct looking {
 	backend_row_time_fn *fn;
 };
 
-static struct looking looking_at(const struct window_rows *rows, int64_t from, int64_t to)
+static struct looking looking_at(struct window_view *view, int64_t from, int64_t to)
 {
-	const struct question *question = rows->question;
+	const struct question *question = view->question;
 
 	return (struct looking){
-		.rows = rows,
-		.since = question_moment(question->since, rows->now, INT64_MIN),
-		.before = question_moment(question->before, rows->now, INT64_MAX),
+		.view = view,
+		.since = question_moment(question->since, view->rows.now, INT64_MIN),
+		.before = question_moment(question->before, view->rows.now, INT64_MAX),
 		.from = from,
 		.to = to,
 		.most = UINT64_MAX,
@@ -56,7 +56,7 @@ static bool asks_times(const struct question *question)
 
 static bool row_fits(const struct looking *looking, struct bytes data, int64_t created)
 {
-	const struct question *question = looking->rows->question;
+	const struct question *question = looking->view->question;
 
 	if (asks_times(question) && (created < looking->since || created >= looking->before))
 		return false;
@@ -88,29 +88,29 @@ static int untimed(void *arg, int64_t index, struct bytes data)
 }
 
 /* Rows from an index on, rising or falling. */
-static int look(struct view *view, struct looking *looking, bool back, backend_row_time_fn *fn)
+static int look(struct looking *looking, bool back, backend_row_time_fn *fn)
 {
-	const struct window_rows *rows = looking->rows;
+	struct window_view *of = looking->view;
+	struct view *view = &of->view;
+	struct bytes session = buf_bytes(&of->session), key = buf_bytes(&of->key);
 	int64_t start = back ? looking->to : looking->from;
-	bool all = !question_needs_line(rows->question);
-	uint64_t most = all ? looking->most : UINT64_MAX;
 
 	if (looking->from > looking->to || !looking->most)
 		return 0;
 	looking->fn = fn;
-	if (asks_times(rows->question))
-		return ASK(view, row_read_times, buf_bytes(&rows->session), buf_bytes(&rows->key),
-			   start, back, UINT64_MAX, fn, looking);
+	if (asks_times(of->question))
+		return ASK(view, row_read_times, session, key, start, back, UINT64_MAX, fn,
+			   looking);
 	if (back)
-		return ASK(view, row_read_back, buf_bytes(&rows->session), buf_bytes(&rows->key),
-			   start, most, untimed, looking);
-	return ASK(view, row_read, buf_bytes(&rows->session), buf_bytes(&rows->key), start, untimed,
-		   looking);
+		return ASK(view, row_read_back, session, key, start,
+			   question_needs_line(of->question) ? UINT64_MAX : looking->most, untimed,
+			   looking);
+	return ASK(view, row_read, session, key, start, untimed, looking);
 }
 
-static int list_begin(struct tree *tree, struct view *view, struct inode *of,
-		      struct window_rows *rows)
+static int list_begin(struct tree *tree, struct inode *of, struct window_view *ret)
 {
+	struct view *view = &ret->view;
 	struct backend_key_stat stat;
 	uint64_t size;
 	int r;
@@ -123,78 +123,82 @@ static int list_begin(struct tree *tree, struct view *view, struct inode *of,
 	if (r == 0)
 		r = content_size(tree, view, of, &size);
 	if (r == 0)
-		r = buf_append_bytes(&rows->session, of->node.session);
+		r = buf_append_bytes(&ret->session, of->node.session);
 	if (r == 0)
-		r = buf_append_bytes(&rows->key, of->node.key);
+		r = buf_append_bytes(&ret->key, of->node.key);
 	if (r < 0)
 		return r;
-	rows->list = true;
-	rows->version = of->version;
-	rows->end = of->list.next;
+	ret->rows.list = true;
+	ret->rows.version = of->version;
+	ret->rows.end = of->list.next;
 	/* Of a draft the rows are what there was before. */
 	if (inode_is_draft(of)) {
 		r = ASK(view, key_stat, of->node.session, of->node.key, &stat);
-		rows->end = r == 0 ? stat.last + 1 : 0;
+		ret->rows.end = r == 0 ? stat.last + 1 : 0;
 	}
 	return r == -ENOENT ? 0 : r;
 }
 
-int window_begin(struct tree *tree, struct view *view, struct inode *of, struct window_rows *rows)
+int window_view_begin(struct tree *tree, struct inode *of, struct window_view *view)
 {
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(of);
 
-	if (of->gone || of->node.kind == BACKEND_HASH)
+	if (of->node.kind == BACKEND_HASH)
 		return -ENOENT;
+	if (of->gone)
+		return 1;
+	if (inode_is_changing(tree, of))
+		return -ESTALE;
 	if (of->node.kind != BACKEND_LIST)
 		return 0;
-	if (of->apart)
-		return -EIO;
-	return inode_is_changing(tree, of) ? -ESTALE : list_begin(tree, view, of, rows);
+	return of->apart ? -EIO : list_begin(tree, of, view);
 }
 
-void window_rows_done(struct window_rows *rows)
+void window_view_end(struct window_view *view)
 {
-	buf_done(&rows->session);
-	buf_done(&rows->key);
+	view_end(&view->view);
+	buf_done(&view->session);
+	buf_done(&view->key);
 }
 
-static void chosen(struct window_rows *rows, const struct looking *looking, int64_t from,
-		   int64_t to)
+static void chosen(struct looking *looking, int64_t from, int64_t to)
 {
+	struct window_rows *rows = &looking->view->rows;
+
 	rows->size = looking->size;
 	rows->from = looking->count ? from : 0;
 	rows->to = looking->count ? to : -1;
 }
 
-int window_choose(struct view *view, struct window_rows *rows)
+int window_choose(struct window_view *view)
 {
-	const struct question *question = rows->question;
-	int64_t from = question->items_from, to = MIN(question->items_to, rows->end - 1);
-	struct looking looking = looking_at(rows, from, to);
+	const struct question *question = view->question;
+	int64_t from = question->items_from, to = MIN(question->items_to, view->rows.end - 1);
+	struct looking looking = looking_at(view, from, to);
 	int r;
 
 	if (question->last < 0) {
 		if (question->first >= 0)
 			looking.most = (uint64_t)question->first;
-		r = look(view, &looking, false, count_row);
+		r = look(&looking, false, count_row);
 		if (r < 0)
 			return r;
-		if (looking.most != UINT64_MAX)
+		if (question->first >= 0)
 			to = looking.last;
-		chosen(rows, &looking, from, to);
+		chosen(&looking, from, to);
 		if (question->bytes < 0 || looking.size <= (uint64_t)question->bytes)
 			return 0;
 	}
 	/* From the end on, as far as what is left of the rows up to there goes. */
-	looking = looking_at(rows, from, to);
+	looking = looking_at(view, from, to);
 	if (question->last >= 0)
 		looking.most = (uint64_t)question->last;
 	if (question->bytes >= 0)
 		looking.room = (uint64_t)question->bytes;
-	r = look(view, &looking, true, count_row);
+	r = look(&looking, true, count_row);
 	if (r == 0)
-		chosen(rows, &looking, looking.last, to);
+		chosen(&looking, looking.last, to);
 	return r;
 }
 
@@ -223,16 +227,20 @@ static int fill_row(void *arg, int64_t index, int64_t created, struct bytes data
 	return r;
 }
 
-int window_fill(struct view *view, const struct window_rows *rows, struct stage *stage)
+int window_fill(struct window_view *view, struct version **ret_version)
 {
-	struct looking looking = looking_at(rows, rows->from, rows->to);
+	_cleanup_(version_drop) struct version *version = version_new();
+	struct looking looking = looking_at(view, view->rows.from, view->rows.to);
 	int r;
 
-	looking.stage = stage;
-	r = look(view, &looking, false, fill_row);
+	if (!version)
+		return -ENOMEM;
+	looking.stage = &version->stage;
+	r = look(&looking, false, fill_row);
 	if (r == 0)
 		r = fill_flush(&looking);
 	buf_done(&looking.out);
-	/* The rows are those that were chosen, or the view is of another version. */
-	return r < 0 || stage->size == rows->size ? r : -EIO;
+	if (r == 0)
+		*ret_version = steal_ptr(version);
+	return r;
 }

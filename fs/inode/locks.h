@@ -31,6 +31,8 @@
  *                for writing is alone: no inode lock is needed then.
  *   inode.lock   one at a time, under tree.lock for reading: the node copy and content of one file,
  *                and all handles of it.
+ *   window.lock  before all of these: what an open window shows, also while it is read from the
+ *                store (window.h).
  *   tree.kept.lock   the snapshot that is kept (kept.h).
  *   tree.table_lock, tree.times_lock, tree.notify_lock, tree.documents.lock   leaves, held for a
  *                few instructions, never over a call of the store.

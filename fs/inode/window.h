@@ -30,30 +30,33 @@ struct asked {
 	char *text; /* as the name is spelled */
 };
 
+/* What is shown of a list; zeros of anything else. */
+struct window_rows {
+	bool list;
+	uint64_t version; /* inode.version, */
+	int64_t end;	  /* the index behind the last row, */
+	int64_t now;	  /* and the moment for ages, in nanoseconds since 1970 */
+	/* The rows between these, inclusive, that fit the question; so many bytes. */
+	int64_t from;
+	int64_t to;
+	uint64_t size;
+};
+
+/* All but the links and what has a lock stays as it is. */
 struct window {
 	struct inode *of;    /* what it shows, counted; never a window */
 	struct asked *asked; /* counted */
 	/* tree.table_lock: the other windows of the file, and of the tree, the oldest first. */
 	struct inode *next;
-	struct inode **link;
+	struct inode **link; /* NULL: it is not to be found */
 	struct inode *newer;
 	struct inode **newer_link; /* NULL: the kernel is told to forget its name, or is about to */
 	/* Where its name is, for the kernel to forget it: nodeid of the directory. */
 	uint64_t parent;
 	char *name;
-	/* Of a list: */
-	bool list;
-	uint64_t version; /* inode.version, */
-	int64_t end;	  /* the index behind the last row, */
-	int64_t now;	  /* and the moment for ages, in nanoseconds since 1970 */
-	/* It shows the rows between these, inclusive, that fit; so many bytes. */
-	int64_t from;
-	int64_t to;
-	uint64_t size;
-	/* Comes before the other locks (locks.h); where it is open, the rest stays as it is. */
-	pthread_mutex_t lock;
-	unsigned open;
-	bool opened;		 /* it was, so the kernel may have pages of it */
+	struct window_rows rows;
+	pthread_mutex_t lock;	 /* of the following, and before the other locks (locks.h) */
+	unsigned open;		 /* handles that read it */
 	struct version *content; /* its bytes, counted, while it is open */
 };
 
@@ -69,22 +72,16 @@ struct window_wanted {
 	struct asked *asked;
 	uint64_t parent;
 	struct bytes name;
-	/* Of a list, as in struct window; otherwise 0. */
-	bool list;
-	uint64_t version;
-	int64_t end;
-	int64_t now;
-	int64_t from;
-	int64_t to;
-	uint64_t size;
+	struct window_rows rows;
 };
 
-/* The window that shows the same, counted once more; NULL: there is none.  Of a list, version and
- * end are compared, and none is found for a question with ages.  No lock is needed. */
+/* The window that shows the same, counted once more; NULL: there is none.  Of a list, that is one
+ * of the same version and end, and none for a question with ages.  No lock is needed. */
 struct inode *window_find(struct tree *tree, const struct window_wanted *wanted);
-/* A new one, counted; it counts the file and the question.  attr: its times, mode and owner are
- * those of the file, whose lock is needed. */
+/* A new one, counted; it counts the file and the question.  Under the lock of the file. */
 int window_new(struct tree *tree, const struct window_wanted *wanted, struct inode **ret_inode);
+/* From now on it is not found.  No lock is needed. */
+void window_hide(struct tree *tree, struct window *window);
 /* The oldest window whose name the kernel may forget, when there are too many: its directory, and
  * its name, which the caller frees.  Not told twice. */
 bool window_outlived(struct tree *tree, uint64_t *ret_parent, char **ret_name);

@@ -47,10 +47,13 @@ static bool has_ages(const struct question *question)
 
 static bool shows_the_same(const struct window *window, const struct window_wanted *wanted)
 {
-	if (window->list != wanted->list || strcmp(window->asked->text, wanted->asked->text) != 0)
+	const struct window_rows *rows = &window->rows;
+
+	if (rows->list != wanted->rows.list ||
+	    strcmp(window->asked->text, wanted->asked->text) != 0)
 		return false;
-	return !window->list || (window->version == wanted->version && window->end == wanted->end &&
-				 !has_ages(wanted->asked->question));
+	return !rows->list || (rows->version == wanted->rows.version &&
+			       rows->end == wanted->rows.end && !has_ages(wanted->asked->question));
 }
 
 struct inode *window_find(struct tree *tree, const struct window_wanted *wanted)
@@ -96,13 +99,29 @@ static void queue_leave(struct tree *tree, struct window *window)
 	tree->windows.count--;
 }
 
+/* Under tree.table_lock. */
+static void window_leave(struct window *window)
+{
+	if (!window->link)
+		return;
+	*window->link = window->next;
+	if (window->next)
+		window->next->window->link = window->link;
+	window->link = NULL;
+}
+
+void window_hide(struct tree *tree, struct window *window)
+{
+	pthread_mutex_lock(&tree->table_lock);
+	window_leave(window);
+	pthread_mutex_unlock(&tree->table_lock);
+}
+
 void window_unlink(struct tree *tree, struct inode *inode)
 {
 	struct window *window = inode->window;
 
-	*window->link = window->next;
-	if (window->next)
-		window->next->window->link = window->link;
+	window_leave(window);
 	if (window->newer_link)
 		queue_leave(tree, window);
 }
@@ -177,13 +196,7 @@ int window_new(struct tree *tree, const struct window_wanted *wanted, struct ino
 		.asked = wanted->asked,
 		.parent = wanted->parent,
 		.name = bytes_dup(wanted->name),
-		.list = wanted->list,
-		.version = wanted->version,
-		.end = wanted->end,
-		.now = wanted->now,
-		.from = wanted->from,
-		.to = wanted->to,
-		.size = wanted->size,
+		.rows = wanted->rows,
 	};
 	window->asked->count++;
 	pthread_mutex_init(&window->lock, NULL);

@@ -67,17 +67,18 @@ struct handle {
 	pid_t opener;		 /* process, if it may write; 0: opened as an ordinary file */
 	struct writing *writing; /* counted; never NULL */
 	struct face *face;	 /* that it was opened on */
-	enum face_kind kind;	 /* as which it counts there */
-	bool closed;		 /* by a process, and not used since: inode.lock */
-	bool direct;		 /* its reads and writes bypass the page cache */
-	bool keeps;		 /* it counts in tree.kept.readers */
-	bool fills;		/* the kernel has filled pages by it, whether it is direct or not */
-	bool fresh;		/* not read directly since it was opened */
-	bool middle;		/* its last direct read was not told that the file ends there */
-	uint64_t read_end;	/* of that read */
-	struct version *old;	/* what it reads, counted; NULL: the newest content.  Of a document,
+	uint64_t window;     /* through which it was opened, and which its descriptors show; or 0 */
+	enum face_kind kind; /* as which it counts there */
+	bool closed;	     /* by a process, and not used since: inode.lock */
+	bool direct;	     /* its reads and writes bypass the page cache */
+	bool keeps;	     /* it counts in tree.kept.readers */
+	bool fills;	     /* the kernel has filled pages by it, whether it is direct or not */
+	bool fresh;	     /* not read directly since it was opened */
+	bool middle;	     /* its last direct read was not told that the file ends there */
+	uint64_t read_end;   /* of that read */
+	struct version *old; /* what it reads, counted; NULL: the newest content.  Of a document,
 				 * that is what it was at the last read of its start. */
-	struct stage whole;	/* a large row, for the reads that follow the first */
+	struct stage whole;  /* a large row, for the reads that follow the first */
 	uint64_t whole_offset;	/* where it stands in the file */
 	uint64_t whole_version; /* inode.version that it was read of */
 	bool whole_valid;

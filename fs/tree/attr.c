@@ -239,8 +239,6 @@ static int created_once(struct tree *tree, struct handle *handle, struct shown *
 
 int handle_show(struct tree *tree, struct handle *handle, struct shown *ret_shown)
 {
-	if (handle->through)
-		return window_show(tree, handle->through->inode, ret_shown);
 	return TREE_RETRY(tree, created_once(tree, handle, ret_shown));
 }
 

@@ -7,7 +7,6 @@
 
 #include "fs/base/names.h"
 #include "fs/content/content.h"
-#include "fs/inode/window.h"
 #include "fs/tree/attr.h"
 #include "fs/tree/tree.h"
 #include "src/base/log.h"
@@ -27,37 +26,30 @@ static void forget_outlived(struct tree *tree)
 	notes_send(&notes, tree, NOTIFY_LATER);
 }
 
+/* 1: the file has gone. */
 static int open_once(struct tree *tree, struct window_wanted *wanted, struct inode **ret_inode)
 {
-	_cleanup_(window_rows_done) struct window_rows rows = {
+	_cleanup_(window_view_end) struct window_view view = {
 		.question = wanted->asked->question,
-		.now = time_now(),
+		.rows.now = time_now(),
 	};
-	_cleanup_(view_end) struct view view = { 0 };
 	_cleanup_(version_drop) struct version *version = NULL;
-	int r = window_begin(tree, &view, wanted->of, &rows);
+	int r = window_view_begin(tree, wanted->of, &view);
 
-	if (r < 0)
+	if (r != 0)
 		return r;
-	wanted->list = rows.list;
-	wanted->version = rows.version;
-	wanted->end = rows.end;
+	wanted->rows = view.rows;
 	*ret_inode = window_find(tree, wanted);
 	if (*ret_inode)
 		return 0;
-	if (rows.list)
-		r = window_choose(&view, &rows);
-	if (r == 0 && rows.list && rows.size <= DOCUMENT_KEPT) {
-		version = version_new();
-		r = version ? window_fill(&view, &rows, &version->stage) : -ENOMEM;
-	}
-	view_end(&view);
+	if (view.rows.list)
+		r = window_choose(&view);
+	if (r == 0 && view.rows.list && view.rows.size <= DOCUMENT_KEPT)
+		r = window_fill(&view, &version);
 	if (r < 0)
 		return r;
-	wanted->now = rows.now;
-	wanted->from = rows.from;
-	wanted->to = rows.to;
-	wanted->size = rows.size;
+	wanted->rows = view.rows;
+	view_end(&view.view);
 
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(wanted->of);
@@ -68,20 +60,17 @@ static int open_once(struct tree *tree, struct window_wanted *wanted, struct ino
 	return r;
 }
 
-static int window_open(struct tree *tree, struct window_wanted *wanted, struct inode **ret_inode)
+/* The file may have been replaced since its name was looked up: then that is done again. */
+static int lookup_once(struct tree *tree, const struct inode *dir, struct window_wanted *wanted,
+		       struct inode **ret_inode)
 {
-	int r = TREE_RETRY(tree, open_once(tree, wanted, ret_inode));
+	int r = name_lookup(tree, dir->window->of, wanted->name, &wanted->of);
 
-	forget_outlived(tree);
-	return r;
-}
-
-static bool is_gone(struct tree *tree, struct inode *inode)
-{
-	WITH_READ_LOCK(tree);
-	WITH_INODE_LOCK(inode);
-
-	return inode->gone;
+	if (r < 0)
+		return r;
+	r = open_once(tree, wanted, ret_inode);
+	inode_forget(tree, wanted->of, 1);
+	return r > 0 ? -ESTALE : r;
 }
 
 int window_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode)
@@ -89,19 +78,35 @@ int window_lookup(struct tree *tree, struct inode *dir, struct bytes name, struc
 	struct window_wanted wanted = { .asked = dir->window->asked,
 					.parent = dir->ino,
 					.name = name };
-	bool again;
-	int r;
+	int r = TREE_RETRY(tree, lookup_once(tree, dir, &wanted, ret_inode));
 
-	/* The file may be replaced by another before it is looked at. */
-	do {
-		r = name_lookup(tree, dir->window->of, name, &wanted.of);
-		if (r < 0)
-			return r;
-		r = window_open(tree, &wanted, ret_inode);
-		again = r == -ENOENT && is_gone(tree, wanted.of);
-		inode_forget(tree, wanted.of, 1);
-	} while (again);
+	forget_outlived(tree);
 	return r;
+}
+
+/* Questions are in the names of directories, and files of them are not there yet. */
+static int open_question(struct tree *tree, struct window_wanted *wanted, struct inode **ret_inode)
+{
+	uint64_t last;
+	int r;
+	{
+		WITH_READ_LOCK(tree);
+
+		last = tree->last_ino;
+	}
+	if (wanted->asked->question->as != QUESTION_LINES) {
+		log_warning("%s: lists as documents, documents as a list and events are not to be "
+			    "had yet",
+			    wanted->asked->text);
+		return -ENOENT;
+	}
+	if (last >> WINDOW_BIT) {
+		log_warning("%s: numbers of files are so large that none are left for views",
+			    wanted->asked->text);
+		return -ENOENT;
+	}
+	r = TREE_RETRY(tree, open_once(tree, wanted, ret_inode));
+	return r > 0 ? -ENOENT : r;
 }
 
 int question_lookup(struct tree *tree, struct inode *dir, struct bytes name,
@@ -120,14 +125,8 @@ int question_lookup(struct tree *tree, struct inode *dir, struct bytes name,
 		r = asked_new(name, question, &wanted.asked);
 	if (r < 0)
 		return r;
-	if (question->as != QUESTION_LINES)
-		log_warning("%.*s: lists as documents, documents as a list and events are not to "
-			    "be had yet",
-			    (int)name.size, name.data);
-	/* Or numbers of files reach into those of windows. */
-	r = tree->last_ino >> WINDOW_BIT || question->as != QUESTION_LINES ?
-		    -ENOENT :
-		    window_open(tree, &wanted, ret_inode);
+	r = open_question(tree, &wanted, ret_inode);
+	forget_outlived(tree);
 	asked_drop(wanted.asked);
 	return r;
 }
@@ -139,11 +138,13 @@ int window_stat(struct tree *tree, const struct inode *inode, struct stat *ret_s
 	const struct window *window = inode->window;
 	int r = tree_stat(tree, window->of, ret_stat);
 
-	ret_stat->st_ino = inode->ino;
-	if (r < 0 || !window->list)
+	if (r < 0)
 		return r;
-	ret_stat->st_size = (off_t)window->size;
-	ret_stat->st_blocks = (blkcnt_t)((window->size + 511) / 512);
+	ret_stat->st_ino = inode->ino;
+	if (window->rows.list) {
+		ret_stat->st_size = (off_t)window->rows.size;
+		ret_stat->st_blocks = (blkcnt_t)((window->rows.size + 511) / 512);
+	}
 	return 0;
 }
 

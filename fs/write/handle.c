@@ -464,17 +464,25 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, int flags, p
 	return (ssize_t)data.size;
 }
 
+/* A window is where a list can be added to, and no more: fcntl(2) can take O_APPEND away, and a
+ * shared mapping has offsets in the window. */
+static ssize_t write_window(struct tree *tree, const struct through *through, int flags, pid_t pid,
+			    uint64_t offset, struct bytes data)
+{
+	if (!through->handle || !(flags & O_APPEND) || pid == HANDLE_PAGES)
+		return -EROFS;
+	return handle_write_as(tree, through->handle, flags, pid, offset, data);
+}
+
 ssize_t handle_write_as(struct tree *tree, struct handle *handle, int flags, pid_t pid,
 			uint64_t offset, struct bytes data)
 {
-	if (handle->through)
-		return handle->through->handle ? handle_write_as(tree, handle->through->handle,
-								 flags, pid, offset, data) :
-						 -EBADF;
-
 	struct notes notes = { 0 };
-	ssize_t r = TREE_RETRY(tree, write_once(tree, handle, flags, pid, offset, data, &notes));
+	ssize_t r;
 
+	if (handle->through)
+		return write_window(tree, handle->through, flags, pid, offset, data);
+	r = TREE_RETRY(tree, write_once(tree, handle, flags, pid, offset, data, &notes));
 	/* The kernel holds the pages that it writes until this is answered, and a notice may wait
 	 * for them. */
 	notes_send(&notes, tree,

@@ -24,8 +24,7 @@ struct inode *handle_inode(struct handle *handle)
 
 uint64_t handle_nodeid(const struct handle *handle)
 {
-	return handle->through ? handle->through->inode->ino :
-				 inode_nodeid(handle->inode, handle->face->number);
+	return inode_nodeid(handle->inode, handle->face->number);
 }
 
 bool handle_is_direct(const struct handle *handle)

@@ -51,9 +51,8 @@ void handle_drop_old(struct handle *handle)
  * content is kept then, and what follows is read from there. */
 static int handle_pin(struct view *view, struct handle *handle)
 {
-	int r;
+	int r = document_get(view, handle->inode, &handle->old);
 
-	r = document_get(view, handle->inode, &handle->old);
 	/* Without room for it the reader sees what there is. */
 	return r == -ESTALE || r == -EIO ? r : 0;
 }
@@ -157,20 +156,20 @@ static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 static int read_window(struct tree *tree, const struct through *through, uint64_t offset,
 		       size_t size, struct buf *out)
 {
-	if (through->reads)
-		return window_read(through->inode->window, offset, size, out);
-	return through->handle ? handle_read(tree, through->handle, offset, size, out) : -EBADF;
+	return through->reads ? window_read(through->inode->window, offset, size, out) :
+				handle_read(tree, through->handle, offset, size, out);
 }
 
 int handle_read(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
 		struct buf *out)
 {
-	if (handle->through)
-		return read_window(tree, handle->through, offset, size, out);
-
 	size_t before = out->size;
 	struct notes notes = { 0 };
-	int r = TREE_RETRY(tree, read_once(tree, handle, offset, size, before, out, &notes));
+	int r;
+
+	if (handle->through)
+		return read_window(tree, handle->through, offset, size, out);
+	r = TREE_RETRY(tree, read_once(tree, handle, offset, size, before, out, &notes));
 
 	notes_send(&notes, tree, NOTIFY_LATER);
 	return r;
@@ -209,10 +208,9 @@ static int fill_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 int handle_fill(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
 		struct buf *out)
 {
-	if (handle->through)
-		return read_window(tree, handle->through, offset, size, out);
-
 	size_t before = out->size;
 
+	if (handle->through)
+		return read_window(tree, handle->through, offset, size, out);
 	return TREE_RETRY(tree, fill_once(tree, handle, offset, size, before, out));
 }

@@ -188,11 +188,11 @@ static int seek_window(struct tree *tree, const struct through *through, uint64_
 {
 	const struct window *window = through->inode->window;
 
-	if (!window->list)
+	if (!window->rows.list)
 		return handle_seek(tree, through->handle, offset, whence, ret_offset);
-	if (offset >= window->size)
+	if (offset >= window->rows.size)
 		return -ENXIO;
-	*ret_offset = whence == SEEK_HOLE ? window->size : offset;
+	*ret_offset = whence == SEEK_HOLE ? window->rows.size : offset;
 	return 0;
 }
 

@@ -13,66 +13,42 @@
 
 #include "fs/content/content.h"
 #include "fs/inode/inodes.h"
-#include "fs/inode/window.h"
 #include "fs/write/handle.h"
-
-/* Nobody has seen what a window shows that was never opened: it may as well show what there is
- * now. */
-static int choose_again(struct view *view, struct window *window, struct window_rows *rows)
-{
-	int r = window_choose(view, rows);
-
-	if (r < 0)
-		return r;
-	window->version = rows->version;
-	window->end = rows->end;
-	window->now = rows->now;
-	window->from = rows->from;
-	window->to = rows->to;
-	window->size = rows->size;
-	return 0;
-}
 
 /* 1: the list has been changed since, and the name is to be looked up again. */
 static int fill_once(struct tree *tree, struct window *window)
 {
-	_cleanup_(window_rows_done) struct window_rows rows = {
+	_cleanup_(window_view_end) struct window_view view = {
 		.question = window->asked->question,
-		.now = window->now,
+		.rows.now = window->rows.now,
 	};
-	_cleanup_(view_end) struct view view = { 0 };
-	int r = window_begin(tree, &view, window->of, &rows);
+	int r = window_view_begin(tree, window->of, &view);
 
-	if (r == -ENOENT || (r == 0 && !rows.list))
-		return 1;
-	if (r == 0 && rows.version != window->version)
-		r = window->opened ? 1 : choose_again(&view, window, &rows);
 	if (r != 0)
 		return r;
-	rows.from = window->from;
-	rows.to = window->to;
-	rows.size = window->size;
-	version_drop(&window->content);
-	window->content = version_new();
-	return window->content ? window_fill(&view, &rows, &window->content->stage) : -ENOMEM;
+	if (!view.rows.list || view.rows.version != window->rows.version)
+		return 1;
+	view.rows = window->rows;
+	return window_fill(&view, &window->content);
 }
 
-static int reading_begin(struct tree *tree, struct inode *inode)
+/* alone: by who may also write.  A shared mapping of his changes the pages that the kernel has, so
+ * nobody else is to see these. */
+static int reading_begin(struct tree *tree, struct inode *inode, bool alone)
 {
 	struct window *window = inode->window;
 	int r = 0;
 
+	if (alone)
+		window_hide(tree, window);
 	pthread_mutex_lock(&window->lock);
-	if (!window->open)
+	if (window->open && alone)
+		r = 1;
+	else if (!window->open)
 		window->content = document_of_window(tree, inode);
-	if (!window->content)
+	if (r == 0 && !window->content)
 		r = TREE_RETRY(tree, fill_once(tree, window));
-	if (r == 0) {
-		window->open++;
-		window->opened = true;
-	} else {
-		version_drop(&window->content);
-	}
+	window->open += r == 0;
 	pthread_mutex_unlock(&window->lock);
 	return r > 0 ? -ESTALE : r;
 }
@@ -94,18 +70,19 @@ static int open_parts(struct tree *tree, struct through *through, int flags, pid
 	bool writes = (flags & O_ACCMODE) != O_RDONLY;
 	int r = 0;
 
-	if ((writes && !(window->list && (flags & O_APPEND))) || (flags & O_TRUNC))
+	if ((writes && !(window->rows.list && (flags & O_APPEND))) || (flags & O_TRUNC))
 		return -EROFS;
-	through->reads = window->list && (flags & O_ACCMODE) != O_WRONLY;
-	if (through->reads)
-		r = reading_begin(tree, inode);
-	if (r < 0) {
-		through->reads = false;
-		return r;
+	if (window->rows.list && (flags & O_ACCMODE) != O_WRONLY) {
+		r = reading_begin(tree, inode, writes);
+		if (r < 0)
+			return r;
+		through->reads = true;
 	}
-	return writes || !window->list ?
-		       tree_open_file(tree, window->of, FACE_ANY, flags, pid, &through->handle) :
-		       0;
+	if (writes || !window->rows.list)
+		r = tree_open_file(tree, window->of, FACE_ANY, flags, pid, &through->handle);
+	if (r == 0 && through->handle)
+		through->handle->window = inode->ino;
+	return r;
 }
 
 int through_open(struct tree *tree, struct inode *inode, int flags, pid_t pid,

@@ -91,7 +91,8 @@ bool handle_is_written_by(const struct handle *handle, pid_t pid)
 static int has_open(const struct tree *tree, const struct handle *handle, pid_t pid)
 {
 	const struct tree_options *options = &tree->options;
-	uint64_t nodeid = inode_nodeid(handle->inode, handle->face->number);
+	uint64_t nodeid =
+		handle->window ? handle->window : inode_nodeid(handle->inode, handle->face->number);
 	int r = options->has_open(options->arg, pid, nodeid,
 				  DESCRIPTOR_WRITES | DESCRIPTOR_DOES_BOTH);
 

@@ -3,6 +3,7 @@
 """Views: questions in paths."""
 
 import errno
+import fcntl
 import json
 import mmap
 import os
@@ -239,9 +240,58 @@ def test_nothing_else_is_written_through_a_view(box):
     same(sorted(os.listdir(mount.at("s"))), ["agent.json", "l.jsonl"], "the names")
 
 
-def test_a_lock_through_a_view_is_one_of_the_list(box):
-    import fcntl
+def test_what_is_no_append_any_more_is_refused(box):
+    _, path = list_of(box, 3)
+    fd = os.open(view(path, "last=1"), os.O_WRONLY | os.O_APPEND)
+    fcntl.fcntl(fd, fcntl.F_SETFL, 0)
+    same(errno_of(os.pwrite, fd, b"[7]", 0), errno.EROFS, "without O_APPEND")
+    fcntl.fcntl(fd, fcntl.F_SETFL, os.O_APPEND)
+    os.write(fd, lines(3))
+    same(errno_of(os.ftruncate, fd, 0), errno.EROFS, "a cut")
+    os.close(fd)
+    same(read(path), lines(0, 1, 2, 3), "the list")
 
+
+def test_a_shared_mapping_of_a_view_changes_nothing(box):
+    _, path = list_of(box, 3)
+    seen = view(path, "last=1")
+    with open(seen, "rb", buffering=0) as other, open(seen, "ab+", buffering=0) as file:
+        mapped = mmap.mmap(file.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+        mapped[0:1] = b"X"
+        same(other.read(), lines(2), "who had it open before")
+        same(read(seen), lines(2), "who opens it meanwhile")
+        same(errno_of(mapped.flush), errno.EROFS, "a flush")
+        try:
+            mapped.close()
+        except OSError:
+            pass
+    same(read(path), lines(0, 1, 2), "the list")
+    same(read(seen), lines(2), "who opens it afterwards")
+
+
+def test_an_unfinished_line_is_its_writers_until_the_last_descriptor_is_closed(box):
+    _, path = list_of(box, 1)
+    script = """
+        exec 3>> "$1"
+        printf '{"half": ' >&3
+        echo '{"n": 1}' >> "$2"
+        echo '2}' >&3
+    """
+    subprocess.run(["sh", "-c", script, "sh", view(path, "last=1"), path], check=True)
+    same(read(path), lines(0, 1) + b'{"half": 2}\n', "the list")
+
+
+def test_a_view_has_the_owner_and_the_mode_of_what_it_shows(box):
+    mount, path = list_of(box, 1)
+    os.chmod(path, 0o604)
+    os.chown(path, 12, 34)
+    os.chmod(mount.at("s"), 0o710)
+    for seen, shown in ((view(path, "last=1"), path), (mount.at("@last=1", "s"), mount.at("s"))):
+        one, other = os.stat(seen), os.stat(shown)
+        same((one.st_mode, one.st_uid), (other.st_mode, other.st_uid), seen)
+
+
+def test_a_lock_through_a_view_is_one_of_the_list(box):
     _, path = list_of(box, 3)
     with open(path, "rb") as file, open(view(path, "last=1"), "rb") as seen:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -301,26 +351,16 @@ def test_views_of_two_mounts(box):
 
 
 def test_verbs_take_paths_with_questions(box):
-    mount, _ = list_of(box, 5)
-    for _ in range(2):
+    mount, path = list_of(box, 5)
+    write(mount.at("s", "agent.json"), b"[1]")
+    for place in ("by the mount", "without one"):
         out = box.sessfs("cat", mount.store, "s/@last=2/l.jsonl", check=True).stdout
-        same(out, lines(3, 4), "cat")
+        same(out, lines(3, 4), f"cat {place}")
+        out = box.sessfs("ls", "-l", mount.store, "s/@last=2", check=True).stdout
+        sizes = {line.split()[-1]: line.split()[1] for line in out.splitlines()}
+        same(sizes, {b"l.jsonl": b"18", b"agent.json": b"3"}, f"ls -l {place}")
+        same(box.sessfs("rm", mount.store, "s/@last=2/l.jsonl").returncode, 1, f"rm {place}")
         mount.stop()
-
-
-def test_many_windows_are_let_go(box):
-    _, path = list_of(box, 5)
-
-    def ask(begin):
-        for number in range(begin, begin + 3500):
-            os.stat(view(path, f"last={number}"))
-
-    threads = [threading.Thread(target=ask, args=(begin,)) for begin in (0, 4000, 8000, 12000)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    same(read(view(path, "last=1")), lines(4), "one more")
 
 
 if __name__ == "__main__":
