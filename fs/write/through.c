@@ -32,25 +32,34 @@ static int fill_once(struct tree *tree, struct window *window)
 	return window_fill(&view, &window->content);
 }
 
-/* alone: by who may also write.  A shared mapping of his changes the pages that the kernel has, so
- * nobody else is to see these. */
-static int reading_begin(struct tree *tree, struct inode *inode, bool alone)
+static int reading_begin(struct tree *tree, struct inode *inode)
 {
 	struct window *window = inode->window;
 	int r = 0;
 
-	if (alone)
-		window_hide(tree, window);
 	pthread_mutex_lock(&window->lock);
-	if (window->open && alone)
-		r = 1;
-	else if (!window->open)
+	if (!window->open)
 		window->content = document_of_window(tree, inode);
-	if (r == 0 && !window->content)
+	if (!window->content)
 		r = TREE_RETRY(tree, fill_once(tree, window));
 	window->open += r == 0;
 	pthread_mutex_unlock(&window->lock);
 	return r > 0 ? -ESTALE : r;
+}
+
+/* Shared mappings of a handle that may also write change the pages that the kernel has of the
+ * window: nobody finds it from then on.  Where somebody has it open already, the name is looked up
+ * again, but only once. */
+static int reading_alone(struct tree *tree, struct inode *inode, pid_t pid)
+{
+	struct window *window = inode->window;
+	bool open;
+
+	window_hide(tree, window);
+	pthread_mutex_lock(&window->lock);
+	open = window->open;
+	pthread_mutex_unlock(&window->lock);
+	return open && !again_asks(tree, pid, inode->ino) ? -ESTALE : 0;
 }
 
 static void reading_end(struct inode *inode)
@@ -73,7 +82,9 @@ static int open_parts(struct tree *tree, struct through *through, int flags, pid
 	if ((writes && !(window->rows.list && (flags & O_APPEND))) || (flags & O_TRUNC))
 		return -EROFS;
 	if (window->rows.list && (flags & O_ACCMODE) != O_WRONLY) {
-		r = reading_begin(tree, inode, writes);
+		r = writes ? reading_alone(tree, inode, pid) : 0;
+		if (r == 0)
+			r = reading_begin(tree, inode);
 		if (r < 0)
 			return r;
 		through->reads = true;
@@ -99,6 +110,10 @@ int through_open(struct tree *tree, struct inode *inode, int flags, pid_t pid,
 	}
 	handle->through->inode = inode_ref(tree, inode);
 	r = open_parts(tree, handle->through, flags, pid);
+	if (r == -ESTALE)
+		again_add(tree, pid, FACE_WRITE, inode->ino);
+	else
+		again_end(tree, pid);
 	if (r < 0) {
 		through_free(tree, handle);
 		return r;

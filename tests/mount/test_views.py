@@ -255,16 +255,15 @@ def test_what_is_no_append_any_more_is_refused(box):
 def test_a_shared_mapping_of_a_view_changes_nothing(box):
     _, path = list_of(box, 3)
     seen = view(path, "last=1")
-    with open(seen, "rb", buffering=0) as other, open(seen, "ab+", buffering=0) as file:
-        mapped = mmap.mmap(file.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+    with open(seen, "rb", buffering=0) as other:
+        fd = os.open(seen, os.O_RDWR | os.O_APPEND)
+        mapped = mmap.mmap(fd, 0, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
         mapped[0:1] = b"X"
         same(other.read(), lines(2), "who had it open before")
         same(read(seen), lines(2), "who opens it meanwhile")
-        same(errno_of(mapped.flush), errno.EROFS, "a flush")
-        try:
-            mapped.close()
-        except OSError:
-            pass
+        # The kernel tells of it at one of these or at each, as EIO when it has forgotten why.
+        told = {errno_of(mapped.flush), errno_of(mapped.close), errno_of(os.close, fd)}
+        same(bool(told & {errno.EROFS, errno.EIO}), True, "an error")
     same(read(path), lines(0, 1, 2), "the list")
     same(read(seen), lines(2), "who opens it afterwards")
 
