@@ -301,9 +301,9 @@ static int begin_at_once(struct sqlite_conn *conn)
 	statement = sqlite_conn_take(conn, SQL_BEGIN_IMMEDIATE, &r);
 	if (!statement)
 		return r;
-	sqlite3_busy_timeout(conn->db, 0);
+	sqlite_conn_set_patience(conn, 0);
 	code = sqlite3_step(statement);
-	sqlite3_busy_timeout(conn->db, SQLITE_BUSY_MS);
+	sqlite_conn_set_patience(conn, SQLITE_BUSY_MS);
 	r = (code & 0xff) == SQLITE_BUSY ? -EBUSY : sqlite_result(conn, code);
 	sqlite3_reset(statement);
 	return r;

@@ -6,22 +6,44 @@
  * first used and kept for the life of the connection.
  */
 #include <errno.h>
+#include <time.h>
 
 #include "backend/sqlite/error.h"
 #include "backend/sqlite/join.h"
 #include "backend/sqlite/keeper.h"
 #include "backend/sqlite/schema.h"
 #include "backend/sqlite/store.h"
+#include "backend/sqlite/times.h"
 #include "src/base/cleanup.h"
 #include "src/base/descriptor.h"
 #include "src/base/log.h"
+
+/* SQLite's own handler comes to look ten times a second, and never finds the lock free beside a
+ * program that commits all the time. */
+static int is_patient(void *arg, int count)
+{
+	static const struct timespec pause = { .tv_nsec = 1000000 };
+	struct sqlite_conn *conn = arg;
+
+	if (!count)
+		conn->waits_since = sqlite_milliseconds();
+	if (sqlite_milliseconds() - conn->waits_since >= conn->patience)
+		return 0;
+	nanosleep(&pause, NULL);
+	return 1;
+}
+
+void sqlite_conn_set_patience(struct sqlite_conn *conn, int ms)
+{
+	conn->patience = ms;
+}
 
 /*
  * A store is untrusted input.  Its triggers and views never run in our connections: our triggers
  * are for other programs only (a guest has them on where he is one of them: commit.c), and
  * whatever else stands in the schema is none of our business.
  */
-static void configure(sqlite3 *db, bool no_modules)
+static void configure(struct sqlite_conn *conn, bool no_modules)
 {
 	static const struct {
 		int option, value;
@@ -34,13 +56,15 @@ static void configure(sqlite3 *db, bool no_modules)
 		{ SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0 },
 		{ SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0 },
 	};
+	sqlite3 *db = conn->db;
 
 	/* Nor do virtual tables, whose modules would read tables that somebody has made up.  Who
 	 * writes with triggers on may need them: a trigger of its program may fill an index. */
 	if (no_modules)
 		sqlite3_drop_modules(db, NULL);
 	sqlite3_extended_result_codes(db, 1);
-	sqlite3_busy_timeout(db, SQLITE_BUSY_MS);
+	sqlite_conn_set_patience(conn, SQLITE_BUSY_MS);
+	sqlite3_busy_handler(db, is_patient, conn);
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
 		sqlite3_db_config(db, options[i].option, options[i].value, NULL);
 }
@@ -92,7 +116,7 @@ int sqlite_conn_open(struct sqlite *store, bool reader, struct sqlite_conn *conn
 	r = sqlite_place_stands(&store->place) ? 0 : -ESTALE;
 	if (r < 0)
 		goto fail;
-	configure(conn->db, !store->guest || store->backend.read_only);
+	configure(conn, !store->guest || store->backend.read_only);
 	r = set_pragmas(conn, reader);
 	if (r == 0 && store->aside)
 		r = attach_aside(conn, store->aside);

@@ -24,6 +24,8 @@ struct sqlite_conn {
 	sqlite3 *db;
 	sqlite3_stmt *statements[SQL_COUNT]; /* prepared when first used */
 	unsigned generation;		     /* of the layout that they were prepared for */
+	int patience;			     /* ms to wait for a lock of another program */
+	int64_t waits_since;
 };
 
 /* Open one with our settings (conn.c says which).  -ESTALE: the path does not lead to the store's
@@ -31,6 +33,8 @@ struct sqlite_conn {
 int sqlite_conn_open(struct sqlite *store, bool reader, struct sqlite_conn *conn);
 /* One more reader of a store that is open: -EIO then, as sqlite_file_there(). */
 int sqlite_conn_more(struct sqlite *store, struct sqlite_conn *conn);
+/* From now on: wait so many milliseconds for a lock that another program has. */
+void sqlite_conn_set_patience(struct sqlite_conn *conn, int ms);
 /* Close it with its statements; fine if it was opened in vain or never. */
 void sqlite_conn_close(struct sqlite_conn *conn);
 /* Forget the statements if the layout has changed; none may be under way. */

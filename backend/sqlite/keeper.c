@@ -272,9 +272,9 @@ static bool checkpoint(struct sqlite *store, int mode)
 	/* It copies no further than the oldest snapshot goes. */
 	sqlite_snapshot_kept(store, BACKEND_KEEP_NEWER);
 	pthread_mutex_lock(&store->keeper.checkpoint_lock);
-	sqlite3_busy_timeout(db, 0);
+	sqlite_conn_set_patience(&store->keeper.conn, 0);
 	code = sqlite3_wal_checkpoint_v2(db, "main", mode, &pages, &copied);
-	sqlite3_busy_timeout(db, SQLITE_BUSY_MS);
+	sqlite_conn_set_patience(&store->keeper.conn, SQLITE_BUSY_MS);
 	pthread_mutex_unlock(&store->keeper.checkpoint_lock);
 	/* Busy: another program is doing it, or has a snapshot of the WAL. */
 	if (code != SQLITE_BUSY && sqlite_result(&store->keeper.conn, code) == 0)

@@ -244,7 +244,7 @@ static int checkpoint(struct sqlite *store, int mode)
 	sqlite3 *db = store->writer.db;
 	int code = SQLITE_BUSY;
 
-	sqlite3_busy_timeout(db, CHECKPOINT_MS);
+	sqlite_conn_set_patience(&store->writer, CHECKPOINT_MS);
 	for (int i = 0; i < CHECKPOINT_TRIES && (code & 0xff) == SQLITE_BUSY; i++) {
 		if (i)
 			usleep(CHECKPOINT_MS * 1000);
@@ -253,7 +253,7 @@ static int checkpoint(struct sqlite *store, int mode)
 		code = sqlite3_wal_checkpoint_v2(db, "main", mode, NULL, NULL);
 		pthread_mutex_unlock(&store->keeper.checkpoint_lock);
 	}
-	sqlite3_busy_timeout(db, SQLITE_BUSY_MS);
+	sqlite_conn_set_patience(&store->writer, SQLITE_BUSY_MS);
 	return code;
 }
 

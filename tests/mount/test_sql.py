@@ -10,6 +10,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import sys
 import time
 
 import crowd
@@ -785,6 +786,39 @@ def append_lines(path, count):
 
 
 @limit(240)
+@limit(60)
+def test_appends_come_in_between_the_transactions_of_a_program_that_makes_no_pause(box):
+    """1000 transactions of 3 ms each: who looks ten times a second finds the store free by luck."""
+    mount = box.mount()
+    os.mkdir(mount.at("s"))
+    begin, done = box.new_path("begin"), box.new_path("done")
+    program = f"""
+import os, sqlite3, time
+base = sqlite3.connect({mount.store!r}, timeout=30, isolation_level=None)
+done = os.open({done!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+while not os.path.exists({begin!r}):
+    time.sleep(0.01)
+for number in range(1000):
+    base.execute("BEGIN IMMEDIATE")
+    base.execute({INSERT!r}, ("sql", "l", number, "0"))
+    time.sleep(0.003)
+    base.execute("COMMIT")
+    os.write(done, b".")
+"""
+    waits, last = [], 0
+    with subprocess.Popen([sys.executable, "-c", program]) as process:
+        eventually(lambda: os.path.exists(done), "the program runs")
+        write(begin, b"")
+        while last < 1000 and process.poll() is None:
+            append(mount.at("s/l.jsonl"), b"%d\n" % len(waits))
+            now = os.path.getsize(done)
+            waits.append(now - last)
+            last = now
+    same((process.returncode, last), (0, 1000), "the program's status and transactions")
+    assert max(waits) < 900, f"an append has waited for {max(waits)} transactions of 1000"
+    box.note(f"{len(waits)} appends, the slowest waited for {max(waits)} transactions")
+
+
 def test_snapshots_of_other_programs_hold_while_all_write_and_empty_the_log(box):
     mount, session = box.session()
     write(os.path.join(session, "a.jsonl"), b"")
