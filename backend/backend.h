@@ -213,7 +213,8 @@ struct backend_feed {
 	uint64_t ino; /* of the node; of an entry: of its directory */
 	/* Of a node: what it is or where it lies has changed (kind, flags, parent, entry, session,
 	 * key; of a directory also mode and group, which it hands down), or it was made, unlinked
-	 * or deleted. */
+	 * or deleted.  Of rows: they have come from another key, with the file that has them, and
+	 * are what they were. */
 	bool moved;
 	bool bytes; /* its chunks, pieces or marks have changed, too */
 	bool added; /* of rows: nothing but that some were inserted */

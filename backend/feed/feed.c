@@ -149,7 +149,9 @@ static bool join(struct backend_feed *kept, const struct backend_feed *feed)
 		return true;
 	if (!same_thing(kept, feed))
 		return false;
-	kept->moved |= feed->moved;
+	/* Rows that have moved with their file are no longer what they were if others come, too. */
+	kept->moved = kept->what == BACKEND_FEED_ROWS ? kept->moved && feed->moved :
+							kept->moved || feed->moved;
 	kept->bytes |= feed->bytes;
 	kept->added &= feed->added;
 	kept->foreign |= feed->foreign;
@@ -190,10 +192,15 @@ static int note_rows(struct feed_notes *notes, struct bytes session, struct byte
 	return note(notes, &feed);
 }
 
-/* All that there was, and is. */
-static int note_all_rows(struct feed_notes *notes, struct bytes session, struct bytes key)
+/* All that there was, and is.  moved: that is the rows of a file that has come with them. */
+static int note_all_rows(struct feed_notes *notes, struct bytes session, struct bytes key,
+			 bool moved)
 {
-	const struct backend_feed feed = { .first = INT64_MIN, .deleted = INT64_MIN };
+	const struct backend_feed feed = {
+		.first = INT64_MIN,
+		.deleted = INT64_MIN,
+		.moved = moved,
+	};
 
 	return note_rows(notes, session, key, feed);
 }
@@ -339,12 +346,12 @@ int feed_note(struct feed_notes *notes, const struct feed_state *state, const st
 	case BACKEND_ROW_DELETE:
 		return note_op_rows(notes, op);
 	case BACKEND_KEY_MOVE:
-		r = note_all_rows(notes, op->session, op->key);
-		return r < 0 ? r : note_all_rows(notes, op->session_to, op->key_to);
+		r = note_all_rows(notes, op->session, op->key, false);
+		return r < 0 ? r : note_all_rows(notes, op->session_to, op->key_to, true);
 	case BACKEND_KEY_HIDE:
 	case BACKEND_KEY_SHOW:
 	case BACKEND_CHANGE_APART:
-		return note_all_rows(notes, op->session, op->key);
+		return note_all_rows(notes, op->session, op->key, false);
 	case BACKEND_NODE_PUT:
 		return note_node(notes, state, op->node);
 	case BACKEND_NODE_SET:

@@ -175,8 +175,12 @@ static int node_removed(struct digesting *digesting, struct inode *inode)
 
 static bool content_differs(const struct backend_node *a, const struct backend_node *b)
 {
-	return a->kind != b->kind || a->flags != b->flags || a->size != b->size ||
-	       !bytes_equal(a->session, b->session) || !bytes_equal(a->key, b->key);
+	return a->kind != b->kind || a->flags != b->flags || a->size != b->size;
+}
+
+static bool key_differs(const struct backend_node *a, const struct backend_node *b)
+{
+	return !bytes_equal(a->session, b->session) || !bytes_equal(a->key, b->key);
 }
 
 /* Takes the node over. */
@@ -202,6 +206,9 @@ static int node_changed(struct digesting *digesting, struct inode *inode, struct
 	if (!inode_is_dir(inode) &&
 	    (node->parent != inode->node.parent || node->entry != inode->node.entry))
 		inode->left = tick_now();
+	/* Its rows are elsewhere in a snapshot of before. */
+	if (key_differs(&inode->node, node))
+		inode->changed = ++digesting->tree->changes;
 	keep_times(inode, feed->fields, node);
 	inode_set_node(inode, node);
 	if (inode_is_dir(inode))
@@ -369,6 +376,9 @@ static int digest_rows(struct digesting *digesting, const struct backend_feed *f
 	struct inode *inode;
 	int r;
 
+	/* What the file was before is told of its node. */
+	if (feed->moved)
+		return 0;
 	r = ASK(&digesting->view, node_find, feed->session, feed->key, &node);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;

@@ -127,6 +127,29 @@ Mounts(each_hears_what_the_others_have_changed)
 	cr_expect_str_eq(waiting(one), "node 5 bytes sess/messages");
 }
 
+Mounts(each_hears_whether_rows_that_have_moved_are_what_they_were)
+{
+	const struct backend_op move = {
+		.type = BACKEND_KEY_MOVE,
+		.session = S,
+		.key = K,
+		.session_to = S,
+		.key_to = BYTES("to"),
+	};
+
+	cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("{}"))), 0);
+	digest(two);
+	cr_expect_eq(COMMIT(one, move), 0);
+	cr_expect_str_eq(waiting(two), "rows sess/messages from -9223372036854775808, "
+				       "rows moved sess/to from -9223372036854775808");
+	digest(two);
+	cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("{}"))), 0);
+	digest(two);
+	cr_expect_eq(COMMIT(one, move, row_insert(S, BYTES("to"), 1, BYTES("1"))), 0);
+	cr_expect_str_eq(waiting(two), "rows sess/messages from -9223372036854775808, "
+				       "rows sess/to from -9223372036854775808");
+}
+
 Mounts(who_sets_fields_does_not_wait_for_who_sets_others)
 {
 	struct backend_node node = plain_node(5), mode, time;

@@ -463,6 +463,32 @@ Many(a_directory_that_moves_takes_open_files_along)
 	ON(0) cr_expect_str_eq(keys(), "t/l[0-1]");
 }
 
+Many(a_save_that_is_not_published_yet_is_not_older_because_the_file_moves)
+{
+	struct handle *emptied, *saved, *reader;
+
+	ON(0) save("s/l.jsonl", "1\n2\n");
+	ON(0) save("s/k.json", "[1, 2]");
+	ON(0) save("s/r.jsonl", "1\n2\n");
+	ON(1) emptied = open_at("s/l.jsonl", O_WRONLY | O_TRUNC);
+	ON(1) saved = open_at("s/k.json", O_WRONLY);
+	ON(1) write_at(saved, 1, BYTES("3"));
+	ON(1) reader = open_at("s/r.jsonl", O_RDONLY);
+	ON(1) cr_expect_str_eq(read_by(reader), "1\n2\n");
+	ON(0) cr_expect_eq(renamed("s/l.jsonl", "s/m.jsonl", 0), 0);
+	ON(0) cr_expect_eq(renamed("s", "t", 0), 0);
+	many_settle();
+	ON(1) cr_expect_str_eq(read_by(reader), "1\n2\n");
+	ON(1) close_handle(emptied);
+	ON(1) close_handle(saved);
+	ON(1) close_handle(reader);
+	ON(1) cr_expect_str_eq(content_of("t/m.jsonl"), "");
+	ON(0) cr_expect_str_eq(content_of("t/m.jsonl"), "");
+	ON(0) cr_expect_str_eq(content_of("t/k.json"), "[3, 2]");
+	ON(1) append("t/r.jsonl", "3\n");
+	ON(0) cr_expect_str_eq(content_of("t/r.jsonl"), "1\n2\n3\n");
+}
+
 /* In the middle of what the other mount does. */
 
 static void move_elsewhere(void)
