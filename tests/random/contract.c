@@ -464,7 +464,7 @@ static bool shows_no_more(mode_t mode, mode_t other)
 /* What a file has inherited is neither shown to more nor moved before it is saved. */
 static void borrowed_drop(struct contract *contract, struct file *file)
 {
-	if (file->borrows)
+	if (file->borrows && file->made_on == contract->mount)
 		publish(contract, file, BYTES(""));
 }
 
@@ -498,6 +498,7 @@ static struct file *file_make(struct contract *contract, int name, bool will_wri
 	if (file->kind != ORDINARY)
 		find_key(contract, name, NULL, file->key);
 	file->name = name;
+	file->made_on = contract->mount;
 	ghost = file->kind != ORDINARY ? ghost_with_key(contract, file->key) : NULL;
 	file->draft = file->kind == SINGLE || file->kind == SIDECAR;
 	if (ghost && will_write && ghost->kind == file->kind && ghost->left_on == contract->mount &&

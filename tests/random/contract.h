@@ -67,6 +67,7 @@ struct file {
 	bool orphan;	  /* unlinked for good: bytes for those who have it open */
 	int64_t ghost_at; /* since */
 	int ghost_name;
+	int made_on; /* the mount; no other knows what it borrows */
 	int left_on; /* the mount where it lost its name: no other hands a ghost's rows on */
 	mode_t mode;
 	int64_t mtime;	    /* as somebody has set it; or -1 */
