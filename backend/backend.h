@@ -116,6 +116,7 @@ enum backend_fields {
 	BACKEND_MODE = 1 << 3,
 	BACKEND_UID = 1 << 4,
 	BACKEND_GID = 1 << 5,
+	BACKEND_GENERATION = 1 << 6,
 };
 
 struct backend_node {
@@ -134,6 +135,10 @@ struct backend_node {
 	int64_t mtime;
 	int64_t ctime;
 	int64_t btime;
+	/* Of what the file has, at most INT64_MAX.  The model moves it, to a number that the node
+	 * has not had before, in every batch that changes rows, pieces or a draft of a list
+	 * otherwise than by adding some behind what there is. */
+	uint64_t generation;
 	/* Borrowed when handed in; owned by the struct when handed out (backend_node_done). */
 	struct bytes session; /* data NULL when the node has none */
 	struct bytes key;     /* data NULL when the node has none; may be the empty string */
@@ -195,6 +200,7 @@ struct backend_change {
 	struct bytes key;
 	int64_t first;	 /* lowest index that was inserted, updated or deleted */
 	int64_t deleted; /* lowest index that was deleted; INT64_MAX: none */
+	bool rewritten;	 /* false: rows were inserted behind the last one, and nothing else */
 	int64_t stamp;	 /* moves with each further change of this key; for BACKEND_CHANGE_DONE */
 	bool apart;	 /* it was set apart, and nobody waits for it */
 };

@@ -209,6 +209,7 @@ static int apply_node_set(struct transaction *transaction, const struct backend_
 	node.mode = op->at & BACKEND_MODE ? from->mode : node.mode;
 	node.uid = op->at & BACKEND_UID ? from->uid : node.uid;
 	node.gid = op->at & BACKEND_GID ? from->gid : node.gid;
+	node.generation = op->at & BACKEND_GENERATION ? from->generation : node.generation;
 	node.nlink = (uint32_t)(node.nlink + op->to);
 	return apply_node_put(transaction, &(struct backend_op){ .node = &node });
 }

@@ -228,6 +228,7 @@ static int put_node(struct sqlite_conn *conn, enum sqlite_sql sql, const struct 
 	bind_optional(statement, ++index, node->session, false);
 	bind_optional(statement, ++index, node->key, false);
 	bind_optional(statement, ++index, node->target, true);
+	sqlite3_bind_int64(statement, ++index, sqlite_clip(node->generation));
 	return sqlite_conn_finish(conn, statement);
 }
 
@@ -367,6 +368,7 @@ static int apply_node_set(struct sqlite_conn *conn, const struct backend_op *op,
 		node->mode,
 		node->uid,
 		node->gid,
+		sqlite_clip(node->generation),
 	};
 	static const struct recipe recipe = { { SQL_NODE_LINKS }, "it", false, NULL };
 	const struct backend_op links = { .ino = node->ino, .to = op->to };

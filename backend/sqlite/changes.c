@@ -80,7 +80,7 @@ int sqlite_version(struct sqlite *store, int64_t *ret_version)
 
 static int hand_out_everything(int64_t stamp, backend_change_fn *fn, void *arg)
 {
-	const struct backend_change change = { .deleted = 0, .stamp = stamp };
+	const struct backend_change change = { .rewritten = true, .stamp = stamp };
 
 	return MIN(fn(arg, &change), 0);
 }
@@ -111,6 +111,7 @@ static int list_logged(struct backend_snapshot *snapshot, backend_change_fn *fn,
 			.deleted = cursor_number(&cursor, 3),
 			.stamp = cursor_number(&cursor, 4),
 			.apart = cursor_number(&cursor, 4) <= 0,
+			.rewritten = cursor_number(&cursor, 5),
 		};
 
 		cursor.r = fn(arg, &change);
@@ -156,6 +157,7 @@ static int find(struct sqlite_conn *conn, struct bytes session, struct bytes key
 			.first = cursor_number(&cursor, 0),
 			.deleted = cursor_number(&cursor, 1),
 			.stamp = cursor_number(&cursor, 2),
+			.rewritten = cursor_number(&cursor, 4),
 		};
 	}
 	return cursor_end(&cursor);
@@ -168,7 +170,7 @@ int sqlite_change_find(struct backend *backend, struct backend_snapshot *snapsho
 		return find(&snapshot->conn, session, key, ret_change);
 	if (!snapshot->everything)
 		return -ENOENT;
-	*ret_change = (struct backend_change){ .stamp = snapshot->version };
+	*ret_change = (struct backend_change){ .rewritten = true, .stamp = snapshot->version };
 	return 0;
 }
 

@@ -81,14 +81,16 @@ static const struct rule rules[] = {
 	  "'integer' OR typeof(uid) <> 'integer' OR typeof(gid) <> 'integer' OR typeof(nlink) <> "
 	  "'integer' OR typeof(rdev) <> 'integer' OR typeof(size) <> 'integer' OR typeof(atime) <> "
 	  "'integer' OR typeof(mtime) <> 'integer' OR typeof(ctime) <> 'integer' OR "
-	  "typeof(btime) <> 'integer' OR typeof(session_id) NOT IN ('text', 'null') OR "
+	  "typeof(btime) <> 'integer' OR typeof(generation) <> 'integer' OR typeof(session_id) NOT "
+	  "IN ('text', 'null') OR "
 	  "typeof(state_key) NOT IN ('text', 'null') OR typeof(target) NOT IN ('blob', 'null')",
 	  "nodes of sessfs_node have values of a wrong type" },
 	{ "SELECT count(*) FROM sessfs_node WHERE ino NOT BETWEEN 0 AND " MOST
 	  " OR parent NOT BETWEEN 0 AND " MOST " OR entry NOT BETWEEN 0 AND " MOST
 	  " OR kind NOT BETWEEN 0 AND 4 OR flags NOT BETWEEN 0 AND 15 OR mode NOT BETWEEN 0 AND "
 	  "65535 OR uid NOT BETWEEN 0 AND 4294967295 OR gid NOT BETWEEN 0 AND 4294967295 OR "
-	  "nlink NOT BETWEEN 0 AND 4294967295 OR rdev < 0 OR size < 0",
+	  "nlink NOT BETWEEN 0 AND 4294967295 OR rdev < 0 OR size < 0 OR "
+	  "generation < 0",
 	  "nodes of sessfs_node have numbers that are out of range" },
 	{ "SELECT count(*) FROM sessfs_node n JOIN sessfs_entry e ON e.parent = n.parent AND "
 	  "e.id = n.entry WHERE e.ino <> n.ino",
@@ -141,7 +143,8 @@ static const struct rule rules[] = {
 	  "typeof(item_index) <> 'integer' OR byte_offset < 0",
 	  "marks of sessfs_mark have values of a wrong type or out of range" },
 	{ "SELECT count(*) FROM sessfs_change WHERE typeof(first_index) <> 'integer' OR "
-	  "typeof(deleted_index) <> 'integer' OR typeof(stamp) <> 'integer' OR abs(stamp) > " MOST,
+	  "typeof(deleted_index) <> 'integer' OR typeof(stamp) <> 'integer' OR abs(stamp) > " MOST
+	  " OR typeof(rewritten) <> 'integer'",
 	  "changes of sessfs_change have values of a wrong type or out of range" },
 	{ "SELECT count(*) FROM {rows} WHERE typeof(session_id) <> 'text' OR "
 	  "typeof(state_key) <> 'text'",
@@ -245,13 +248,14 @@ static const struct {
 	{ "sessfs_meta", "key.1 value.0" },
 	{ "sessfs_node", "ino.1 parent.0 entry.0 kind.0 flags.0 mode.0 uid.0 gid.0 nlink.0 rdev.0 "
 			 "size.0 atime.0 mtime.0 ctime.0 btime.0 session_id.0 state_key.0 "
-			 "target.0" },
+			 "target.0 generation.0" },
 	{ "sessfs_entry", "parent.1 id.2 name.0 ino.0" },
 	{ "sessfs_xattr", "ino.1 name.2 value.0" },
 	{ "sessfs_chunk", "ino.1 chunk.2 data.0" },
 	{ "sessfs_piece", "ino.1 item_index.2 seq.3 data.0" },
 	{ "sessfs_mark", "ino.1 byte_offset.2 item_index.0" },
-	{ "sessfs_change", "session_id.1 state_key.2 first_index.0 deleted_index.0 stamp.0" },
+	{ "sessfs_change", "session_id.1 state_key.2 first_index.0 deleted_index.0 stamp.0 "
+			   "rewritten.0" },
 };
 
 static const char *const indexes[] = {

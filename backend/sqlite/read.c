@@ -9,7 +9,7 @@
 #include "backend/sqlite/times.h"
 #include "src/base/cleanup.h"
 
-enum { NODE_COLUMNS = 18 }; /* in front of what else a statement returns */
+enum { NODE_COLUMNS = 19 }; /* in front of what else a statement returns */
 
 /* Borrows from the statement. */
 static struct backend_node node_at(struct cursor *cursor)
@@ -33,6 +33,7 @@ static struct backend_node node_at(struct cursor *cursor)
 		.session = cursor_bytes(cursor, 15),
 		.key = cursor_bytes(cursor, 16),
 		.target = cursor_bytes(cursor, 17),
+		.generation = (uint64_t)cursor_number(cursor, 18),
 	};
 }
 

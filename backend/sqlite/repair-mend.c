@@ -190,6 +190,11 @@ static int mend_values(struct repairing *repairing)
 	return r;
 }
 
+/* What was known of a list may be true no longer. */
+static const char move_generations[] =
+	"UPDATE sessfs_node SET generation = max(" NOW ", iif(generation BETWEEN 0 AND " MOST
+	", generation, 0) + 1)";
+
 static int mend_nodes(struct repairing *repairing)
 {
 	struct sqlite_conn *conn = &repairing->store->writer;
@@ -199,7 +204,9 @@ static int mend_nodes(struct repairing *repairing)
 		r = sqlite_conn_exec(conn, stand_ins);
 	if (r == 0)
 		r = tell_stand_ins(repairing);
-	return r < 0 ? r : sqlite_conn_exec(conn, dress);
+	if (r == 0)
+		r = sqlite_conn_exec(conn, dress);
+	return r < 0 ? r : sqlite_conn_exec(conn, move_generations);
 }
 
 /* Bytes of files. */

@@ -24,7 +24,7 @@ enum { COMMIT_BYTES = 32 << 20 };
 /* The first record of a key counts: they come in the order of their worth. */
 static const char *const inserts[SALVAGE_TABLES] = {
 	[SALVAGE_NODE] = "INSERT OR IGNORE INTO sessfs_node VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, "
-			 "?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+			 "?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)",
 	[SALVAGE_ENTRY] = "INSERT OR IGNORE INTO sessfs_entry (parent, id, name, ino) "
 			  "VALUES (?1, ?2, ?3, ?4)",
 	[SALVAGE_XATTR] = "INSERT OR IGNORE INTO sessfs_xattr (ino, name, value) "

@@ -8,7 +8,7 @@
 #include "src/base/cleanup.h"
 
 const struct salvage_shape salvage_shapes[SALVAGE_TABLES] = {
-	[SALVAGE_NODE] = { "sessfs_node", "niiiiiiiiiiiiiiTTB", BY_ROWID, true },
+	[SALVAGE_NODE] = { "sessfs_node", "niiiiiiiiiiiiiiTTBi", BY_ROWID, true },
 	[SALVAGE_ENTRY] = { "sessfs_entry", "iibi", BY_KEY, true },
 	[SALVAGE_XATTR] = { "sessfs_xattr", "ibb", BY_KEY, true },
 	[SALVAGE_CHUNK] = { "sessfs_chunk", "iib", BY_KEY | BY_ROWID, true },
@@ -29,6 +29,8 @@ const char *salvage_name_of(const struct salvage *salvage, enum salvage_table ta
 }
 
 /* Records. */
+
+enum { NODE_COLUMNS_3 = 18 };
 
 static bool fits(char letter, const struct btree_value *value)
 {
@@ -85,6 +87,9 @@ static int arrange(const struct salvage *salvage, enum salvage_table table,
 		arrange_row(salvage, values, count);
 		count = ROW_COLUMNS;
 	}
+	/* Before the fourth version, no node had the last one. */
+	if (table == SALVAGE_NODE && count == NODE_COLUMNS_3)
+		values[count++] = (struct btree_value){ .type = BTREE_INTEGER };
 	if (count != (int)strlen(columns))
 		return -1;
 	for (int i = 0; i < count; i++)

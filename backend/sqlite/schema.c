@@ -196,47 +196,71 @@ static const char tables_3[] =
 	"name FROM {schema}sessfs_feed_2;\n"
 	"DROP TABLE {schema}sessfs_feed_2;\n";
 
+/* What lists have, and whether others have changed what was there, which is not known of what they
+ * did before.  ALTER TABLE keeps a comment of this kind, and writes no row anew. */
+static const char tables_4[] =
+	"ALTER TABLE {schema}sessfs_node ADD COLUMN\n"
+	"  generation INTEGER NOT NULL DEFAULT 0 /* moves when a list is written anew */;\n"
+	"ALTER TABLE {schema}sessfs_change ADD COLUMN\n"
+	"  rewritten INTEGER NOT NULL DEFAULT 1 /* 0: rows were added behind the last one */;\n"
+	"INSERT INTO {schema}sessfs_meta (key, value) VALUES ('below', 0);\n";
+
 /* Step i leads from version i to version i + 1. */
 static const char *const steps[SQLITE_SCHEMA_NEWEST] = {
 	tables_1,
 	tables_2,
 	tables_3,
+	tables_4,
 };
+
+/* The first version with four triggers; before there were three. */
+enum { WITH_BEFORE = 4 };
 
 /*
  * The triggers.  They run in other programs' connections only (in ours they are off), so only
  * those pay.  They log; a client that replaces a row (INSERT OR REPLACE) is seen by the insert.
  * What has no text for ids and no integer for an index is nothing that we show.
+ *
+ * Behind an insert nothing tells whether it has replaced a row, so one trigger notes before each
+ * whether there is a row at its place or behind it ('below' in sessfs_meta).  One that is ignored
+ * because of such a row is never logged.
  */
 #define NEXT_STAMP "  UPDATE sessfs_meta SET value = value + 1 WHERE key = 'stamp';\n"
-#define LOG(row, deleted, condition)                                                               \
-	"  INSERT INTO sessfs_change (session_id, state_key, first_index, deleted_index, stamp)\n" \
+#define LOG(row, deleted, rewritten, condition)                                                    \
+	"  INSERT INTO sessfs_change (session_id, state_key, first_index, deleted_index, stamp,\n" \
+	"      rewritten)\n"                                                                       \
 	"    SELECT " row ".session_id, " row ".state_key, " row ".item_index, " deleted ",\n"     \
-	"      (SELECT value FROM sessfs_meta WHERE key = 'stamp')\n"                              \
+	"      (SELECT value FROM sessfs_meta WHERE key = 'stamp'), " rewritten "\n"               \
 	"    WHERE typeof(" row ".session_id) = 'text' AND typeof(" row ".state_key) = 'text'\n"   \
 	"      AND typeof(" row ".item_index) = 'integer'" condition "\n"                          \
 	"    ON CONFLICT (session_id, state_key) DO UPDATE SET\n"                                  \
 	"      first_index = min(first_index, excluded.first_index),\n"                            \
 	"      deleted_index = min(deleted_index, excluded.deleted_index),\n"                      \
-	"      stamp = excluded.stamp;\n"
+	"      stamp = excluded.stamp, rewritten = max(rewritten, excluded.rewritten);\n"
 #define NONE_DELETED "9223372036854775807"
 #define KEY_MOVED                                                                                  \
 	" AND (old.session_id IS NOT new.session_id\n"                                             \
 	"        OR old.state_key IS NOT new.state_key OR old.item_index IS NOT new.item_index)"
 
-/* clang-format off: the text of three triggers, as SQL */
+#define BELOW "coalesce((SELECT value FROM sessfs_meta WHERE key = 'below'), 1)"
+
+/* clang-format off */
 static const char triggers[] =
-	"CREATE TRIGGER main.sessfs_row_insert AFTER INSERT ON {rows} BEGIN\n" NEXT_STAMP LOG(
-		"new", NONE_DELETED,
-		"") "END;\n"
-		    "CREATE TRIGGER main.sessfs_row_delete AFTER DELETE ON {rows} "
-		    "BEGIN\n" NEXT_STAMP LOG(
-			    "old", "old.item_index",
-			    "") "END;\n"
-				"CREATE TRIGGER main.sessfs_row_update\n"
-				"AFTER UPDATE OF session_id, state_key, item_index, state_data ON "
-				"{rows} BEGIN\n" NEXT_STAMP LOG("new", NONE_DELETED, "")
-					LOG("old", "old.item_index", KEY_MOVED) "END;\n";
+	"CREATE TRIGGER main.sessfs_row_before BEFORE INSERT ON {rows} BEGIN\n"
+	"  UPDATE sessfs_meta SET value = EXISTS (SELECT 1 FROM {rows}\n"
+	"    WHERE session_id = new.session_id AND state_key = new.state_key\n"
+	"      AND item_index >= new.item_index) WHERE key = 'below';\n"
+	"END;\n"
+	"CREATE TRIGGER main.sessfs_row_insert AFTER INSERT ON {rows} BEGIN\n"
+	NEXT_STAMP LOG("new", NONE_DELETED, BELOW, "")
+	"END;\n"
+	"CREATE TRIGGER main.sessfs_row_delete AFTER DELETE ON {rows} BEGIN\n"
+	NEXT_STAMP LOG("old", "old.item_index", "1", "")
+	"END;\n"
+	"CREATE TRIGGER main.sessfs_row_update\n"
+	"AFTER UPDATE OF session_id, state_key, item_index, state_data ON {rows} BEGIN\n"
+	NEXT_STAMP LOG("new", NONE_DELETED, "1", "") LOG("old", "old.item_index", "1", KEY_MOVED)
+	"END;\n";
 /* clang-format on */
 
 /* Setting updated_at alone fires none of them, so nothing recurses. */
@@ -247,7 +271,8 @@ static const char trigger_updated[] =
 	"    AND state_key = new.state_key AND item_index = new.item_index;\n"
 	"END";
 
-static const char drop_triggers[] = "DROP TRIGGER IF EXISTS main.sessfs_row_insert; "
+static const char drop_triggers[] = "DROP TRIGGER IF EXISTS main.sessfs_row_before; "
+				    "DROP TRIGGER IF EXISTS main.sessfs_row_insert; "
 				    "DROP TRIGGER IF EXISTS main.sessfs_row_update; "
 				    "DROP TRIGGER IF EXISTS main.sessfs_row_delete; "
 				    "DROP TRIGGER IF EXISTS main.sessfs_row_updated_at";
@@ -378,13 +403,29 @@ static int log_rows(struct sqlite_conn *conn)
 	return r;
 }
 
+/* Whether a store of that version has those that it had then. */
+static int triggers_intact(struct sqlite_conn *conn, int64_t version, bool *ret_intact)
+{
+	int64_t count = 0;
+	int r = sqlite_conn_number(conn, SQL_TRIGGERS, &count);
+
+	if (r == 0)
+		*ret_intact = count == (version < WITH_BEFORE ? 3 : 4);
+	return r;
+}
+
+int sqlite_schema_intact(struct sqlite_conn *conn, bool *ret_intact)
+{
+	return triggers_intact(conn, SQLITE_SCHEMA_NEWEST, ret_intact);
+}
+
 static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
 {
 	struct sqlite *store = conn->store;
 	bool intact = false;
-	int r = 0;
+	int r = triggers_intact(conn, from, &intact);
 
-	if (new_store)
+	if (r == 0 && new_store)
 		r = run(conn, rows_table, "main.");
 	for (int64_t i = from; r == 0 && i < SQLITE_SCHEMA_NEWEST; i++)
 		r = run(conn, steps[i], "main.");
@@ -401,15 +442,12 @@ static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
 		if (r == 0)
 			r = put_version(conn, made && strcmp(made, "1") == 0);
 	}
-	if (r == 0)
-		r = sqlite_schema_intact(conn, &intact);
-	if (r == 0 && !intact) {
+	if (r == 0 && (!intact || from < SQLITE_SCHEMA_NEWEST))
 		r = put_triggers(conn);
-		/* Rows that nobody logged: of the program that made the database, or written while
-		 * the triggers were gone. */
-		if (r == 0)
-			r = log_rows(conn);
-	}
+	/* Rows that nobody logged: of the program that made the database, or written while the
+	 * triggers were gone. */
+	if (r == 0 && !intact)
+		r = log_rows(conn);
 	return r;
 }
 
@@ -447,16 +485,6 @@ int sqlite_schema_aside(struct sqlite *store)
 		r = sqlite_conn_exec(conn, "COMMIT");
 	if (r < 0)
 		sqlite_conn_rollback(conn);
-	return r;
-}
-
-int sqlite_schema_intact(struct sqlite_conn *conn, bool *ret_intact)
-{
-	int64_t count = 0;
-	int r = sqlite_conn_number(conn, SQL_TRIGGERS, &count);
-
-	if (r == 0)
-		*ret_intact = count == 3;
 	return r;
 }
 

@@ -7,11 +7,11 @@ SQL(SQL_ORPHAN_FIND, "SELECT " NODE_COLUMNS "FROM sessfs_node n WHERE n.nlink = 
 	"n.session_id = ?1 AND n.state_key = ?2")
 SQL(SQL_CHANGE_GET, "SELECT first_index, deleted_index FROM sessfs_change WHERE "
 	"session_id = ?1 AND state_key = ?2")
-SQL(SQL_CHANGE_FIND, "SELECT 0, 0, stamp, 1 FROM sessfs_change WHERE session_id = x'' AND "
-	"state_key = x'' UNION ALL SELECT first_index, deleted_index, stamp, 0 "
+SQL(SQL_CHANGE_FIND, "SELECT 0, 0, stamp, 1, 1 FROM sessfs_change WHERE session_id = x'' AND "
+	"state_key = x'' UNION ALL SELECT first_index, deleted_index, stamp, 0, rewritten "
 	"FROM sessfs_change WHERE session_id = ?1 AND state_key = ?2 AND stamp > 0 LIMIT 1")
-SQL(SQL_CHANGE_FIND_ANY, "SELECT 0, 0, stamp, 1 FROM sessfs_change WHERE session_id = x'' AND "
-	"state_key = x'' UNION ALL SELECT first_index, deleted_index, stamp, 0 "
+SQL(SQL_CHANGE_FIND_ANY, "SELECT 0, 0, stamp, 1, 1 FROM sessfs_change WHERE session_id = x'' AND "
+	"state_key = x'' UNION ALL SELECT first_index, deleted_index, stamp, 0, rewritten "
 	"FROM sessfs_change WHERE session_id = ?1 AND stamp > 0 LIMIT 1")
 SQL(SQL_LEASED_INO, "SELECT coalesce((SELECT CAST(value AS INTEGER) FROM sessfs_meta WHERE "
 	"key = 'last_ino'), 0)")

@@ -14,8 +14,8 @@ SQL(SQL_PENDING, "SELECT EXISTS (SELECT 1 FROM sessfs_change WHERE stamp > 0) + 
 SQL(SQL_DATA_VERSION, "PRAGMA main.data_version")
 SQL(SQL_DIGESTED, "SELECT value FROM sessfs_meta WHERE key = 'digested'")
 SQL(SQL_TRIGGERS, "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND "
-	"tbl_name = {name} COLLATE NOCASE AND name IN ('sessfs_row_insert', "
-	"'sessfs_row_update', 'sessfs_row_delete')")
+	"tbl_name = {name} COLLATE NOCASE AND name IN ('sessfs_row_before', "
+	"'sessfs_row_insert', 'sessfs_row_update', 'sessfs_row_delete')")
 
 SQL(SQL_NODE_GET, "SELECT " NODE_COLUMNS "FROM sessfs_node n WHERE n.ino = ?1")
 SQL(SQL_NODE_FIND_KEY, "SELECT " NODE_COLUMNS "FROM sessfs_node n WHERE n.session_id = ?1 "
@@ -64,8 +64,8 @@ SQL(SQL_LAST_ENTRY,
 	"SELECT max((SELECT max(id) FROM sessfs_entry WHERE parent = directory.ino)) "
 	"FROM directory")
 SQL(SQL_PAGE_COUNT, "PRAGMA main.page_count")
-SQL(SQL_CHANGE_LIST, "SELECT session_id, state_key, first_index, deleted_index, stamp "
-	"FROM sessfs_change")
+SQL(SQL_CHANGE_LIST, "SELECT session_id, state_key, first_index, deleted_index, stamp, "
+	"rewritten FROM sessfs_change")
 /* The stamp of the newest change, if "anything may have changed" is among them. */
 SQL(SQL_CHANGE_EVERYTHING,
 	"SELECT (SELECT max(stamp) FROM sessfs_change) FROM sessfs_change "
@@ -75,17 +75,20 @@ SQL(SQL_CHANGE_EVERYTHING,
  * SET would rewrite the index entries each time. */
 SQL(SQL_NODE_TOUCH, "UPDATE sessfs_node SET parent = ?2, entry = ?3, flags = ?5, mode = ?6, "
 	"uid = ?7, gid = ?8, rdev = ?10, size = ?11, atime = ?12, mtime = ?13, "
-	"ctime = ?14, btime = ?15, target = ?18 WHERE ino = ?1 AND kind = ?4 "
+	"ctime = ?14, btime = ?15, target = ?18, generation = ?19 WHERE ino = ?1 AND kind = ?4 "
 	"AND nlink = ?9 AND session_id IS ?16 AND state_key IS ?17")
 SQL(SQL_NODE_PUT, "INSERT INTO sessfs_node (ino, parent, entry, kind, flags, mode, uid, gid, "
-	"nlink, rdev, size, atime, mtime, ctime, btime, session_id, state_key, target) VALUES "
-	"(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18) ON "
+	"nlink, rdev, size, atime, mtime, ctime, btime, session_id, state_key, target, "
+	"generation) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, "
+	"?16, ?17, ?18, ?19) ON "
 	"CONFLICT (ino) DO UPDATE SET parent = ?2, entry = ?3, kind = ?4, flags = ?5, mode = "
 	"?6, uid = ?7, gid = ?8, nlink = ?9, rdev = ?10, size = ?11, atime = ?12, mtime = ?13, "
-	"ctime = ?14, btime = ?15, session_id = ?16, state_key = ?17, target = ?18")
+	"ctime = ?14, btime = ?15, session_id = ?16, state_key = ?17, target = ?18, "
+	"generation = ?19")
 SQL(SQL_NODE_SET, "UPDATE sessfs_node SET atime = iif(?2 & 1, ?3, atime), mtime = iif(?2 & 2, "
 	"?4, mtime), ctime = iif(?2 & 4, ?5, ctime), mode = iif(?2 & 8, ?6, mode), uid = iif(?2 "
-	"& 16, ?7, uid), gid = iif(?2 & 32, ?8, gid) WHERE ino = ?1")
+	"& 16, ?7, uid), gid = iif(?2 & 32, ?8, gid), generation = iif(?2 & 64, ?9, generation) "
+	"WHERE ino = ?1")
 SQL(SQL_NODE_LINKS, "UPDATE sessfs_node SET nlink = nlink + ?2 WHERE ino = ?1")
 SQL(SQL_NODE_DELETE, "DELETE FROM sessfs_node WHERE ino = ?1")
 SQL(SQL_NODE_XATTRS_DELETE, "DELETE FROM sessfs_xattr WHERE ino = ?1")

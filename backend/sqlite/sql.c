@@ -8,7 +8,8 @@
 
 #define NODE_COLUMNS                                                                               \
 	"n.ino, n.parent, n.entry, n.kind, n.flags, n.mode, n.uid, n.gid, n.nlink, n.rdev, "       \
-	"n.size, n.atime, n.mtime, n.ctime, n.btime, n.session_id, n.state_key, n.target "
+	"n.size, n.atime, n.mtime, n.ctime, n.btime, n.session_id, n.state_key, n.target, "        \
+	"n.generation "
 
 /* Rows of which ids and index are of the types that we know. */
 #define SHOWN_ROWS                                                                                 \

@@ -56,7 +56,7 @@
 
 enum {
 	SQLITE_APPLICATION = 0x73657366, /* "sesf" in the file's header */
-	SQLITE_SCHEMA_NEWEST = 3,
+	SQLITE_SCHEMA_NEWEST = 4,
 	SQLITE_PAGE = 8192,		/* of a new store */
 	SQLITE_ROWS = 16,		/* that one statement inserts */
 	SQLITE_BUSY_MS = 10000,		/* for another program that writes */

@@ -33,6 +33,7 @@ static void shed_node_put(struct backend_node *node, struct batch *batch)
 	if (is_hidden(node))
 		return;
 	node->mtime = node->ctime = time_now();
+	node_rewritten(node);
 	batch_node_put(batch, node);
 }
 

@@ -113,7 +113,12 @@ int aparts_collect(struct reconciling *reconciling)
 
 	for (const struct apart *apart = tree->aparts; r == 0 && apart; apart = apart->next)
 		if (apart_is_due(tree, apart, now))
-			r = reconcile_add(reconciling, apart->session, apart->key, apart->first,
-					  apart->stamp, true);
+			r = reconcile_add(reconciling,
+					  &(struct backend_change){ .session = apart->session,
+								    .key = apart->key,
+								    .first = apart->first,
+								    .rewritten = true,
+								    .stamp = apart->stamp },
+					  true);
 	return r;
 }

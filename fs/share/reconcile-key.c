@@ -255,6 +255,8 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 	node.flags &= (uint32_t)BACKEND_ADOPTED;
 	if (becomes_list(&node, kind, stat))
 		r = reconcile_to_list(reconciling, inode, &node, &batch, &dir, &dir_node);
+	if (!adds && (key->rewritten || (inode->node.flags & BACKEND_DRAFT)))
+		node_rewritten(&node);
 	if (r == 0 && node.kind == BACKEND_LIST)
 		r = reconcile_list(reconciling, key, node.ino, stat, &batch);
 	if (r == 0) {
@@ -282,13 +284,19 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 /* There is no file, or a draft, which stays; what was published is gone, also the lines of it that
  * are no rows. */
 static int reconcile_only_done(struct reconciling *reconciling, const struct changed_key *key,
-			       const struct inode *draft)
+			       struct inode *draft)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
+	struct backend_node node;
 	int r;
 
-	if (draft && !key->rowless)
-		batch_piece_delete(&batch, draft->node.ino, INT64_MIN, INT64_MIN);
+	if (draft)
+		node = draft->node;
+	if (draft && !key->rowless) {
+		node_rewritten(&node);
+		batch_piece_delete(&batch, node.ino, INT64_MIN, INT64_MIN);
+		batch_node_set(&batch, &node, BACKEND_GENERATION, 0);
+	}
 	reconcile_done(key, &batch);
 	if (!batch.count)
 		return batch.error;
@@ -296,6 +304,10 @@ static int reconcile_only_done(struct reconciling *reconciling, const struct cha
 	if (r < 0)
 		return r;
 	r = reconcile_commit(reconciling, &batch);
+	if (r == 0 && draft) {
+		draft->node.generation = node.generation;
+		draft->version++;
+	}
 	return r < 0 ? r : reconciling->view_error;
 }
 
@@ -415,7 +427,11 @@ int reconcile_neighbour(struct reconciling *reconciling, const struct changed_ke
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	if (node.kind == BACKEND_SINGLE && (node.flags & BACKEND_ADOPTED))
-		r = reconcile_add(reconciling, node.session, node.key, INT64_MAX, 0, false);
+		r = reconcile_add(reconciling,
+				  &(struct backend_change){ .session = node.session,
+							    .key = node.key,
+							    .first = INT64_MAX },
+				  false);
 	backend_node_done(&node);
 	return r;
 }

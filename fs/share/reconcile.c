@@ -63,15 +63,21 @@ static int keep_change(void *arg, const struct backend_change *change)
 		reconciling->all_stamp = change->stamp;
 		return 0;
 	}
-	return reconcile_add(reconciling, change->session, change->key, change->first,
-			     change->stamp, true);
+	return reconcile_add(reconciling, change, true);
 }
 
 static int keep_key(void *arg, struct bytes session, struct bytes key,
 		    const struct backend_key_stat *stat)
 {
+	const struct backend_change change = {
+		.session = session,
+		.key = key,
+		.first = INT64_MIN,
+		.rewritten = true,
+	};
+
 	(void)stat;
-	return reconcile_add(arg, session, key, INT64_MIN, 0, false);
+	return reconcile_add(arg, &change, false);
 }
 
 static int keep_state_node(void *arg, const struct backend_node *node)
@@ -81,7 +87,7 @@ static int keep_state_node(void *arg, const struct backend_node *node)
 
 	if (!kind_is_state(node->kind) || !node->nlink)
 		return 0;
-	r = reconcile_add(reconciling, node->session, node->key, INT64_MIN, 0, false);
+	r = keep_key(arg, node->session, node->key, NULL);
 	if (r == 0)
 		reconciling->keys[reconciling->count - 1].rowless = true;
 	return r;
@@ -227,6 +233,7 @@ static int reconcile_reload(struct reconciling *reconciling)
 			inode_set_node(inode, &node);
 		inode->loaded = false;
 		inode->version++;
+		node_rewritten(&inode->node);
 		if (inode_is_dir(inode))
 			notes_dir(&reconciling->notes, inode->ino);
 		else

@@ -13,9 +13,10 @@ struct changed_key {
 	struct buf session;
 	struct buf key;
 	int64_t first;
-	int64_t stamp; /* as the store has logged it: negative when it was set apart */
-	bool logged;   /* the store waits for BACKEND_CHANGE_DONE */
-	bool rowless;  /* nothing is to be done unless it has no rows */
+	bool rewritten; /* rows that were there may have changed */
+	int64_t stamp;	/* as the store has logged it: negative when it was set apart */
+	bool logged;	/* the store waits for BACKEND_CHANGE_DONE */
+	bool rowless;	/* nothing is to be done unless it has no rows */
 };
 
 static inline struct bytes key_session(const struct changed_key *key)
@@ -97,9 +98,10 @@ int digest_feed(struct tree *tree, struct notes *notes);
 /* With a new view behind it.  Nothing works as long as changes wait, so they are taken in on a full
  * disk, too. */
 int reconcile_commit(struct reconciling *reconciling, struct batch *batch);
-/* One more key to be taken in; copies the bytes. */
-int reconcile_add(struct reconciling *reconciling, struct bytes session, struct bytes key,
-		  int64_t first, int64_t stamp, bool logged);
+/* One more key to be taken in: session, key, first and rewritten of a change, and if the store has
+ * logged it, the stamp.  Copies the bytes. */
+int reconcile_add(struct reconciling *reconciling, const struct backend_change *change,
+		  bool logged);
 /* The key's bytes are borrowed. */
 void reconcile_done(const struct changed_key *key, struct batch *batch);
 

@@ -5,8 +5,7 @@
 #include "fs/share/reconcile.h"
 #include "src/base/array.h"
 
-int reconcile_add(struct reconciling *reconciling, struct bytes session, struct bytes key,
-		  int64_t first, int64_t stamp, bool logged)
+int reconcile_add(struct reconciling *reconciling, const struct backend_change *change, bool logged)
 {
 	struct changed_key *item;
 	int r;
@@ -14,15 +13,20 @@ int reconcile_add(struct reconciling *reconciling, struct bytes session, struct 
 	if (ARRAY_ROOM(reconciling->keys, reconciling->count, reconciling->room) < 0)
 		return -ENOMEM;
 	item = &reconciling->keys[reconciling->count];
-	*item = (struct changed_key){ .first = first, .stamp = stamp, .logged = logged };
+	*item = (struct changed_key){
+		.first = change->first,
+		.rewritten = change->rewritten,
+		.stamp = change->stamp,
+		.logged = logged,
+	};
 	reconciling->count++;
 	r = buf_reserve(&item->session, 1);
 	if (r == 0)
-		r = buf_append_bytes(&item->session, session);
+		r = buf_append_bytes(&item->session, change->session);
 	if (r == 0)
 		r = buf_reserve(&item->key, 1);
 	if (r == 0)
-		r = buf_append_bytes(&item->key, key);
+		r = buf_append_bytes(&item->key, change->key);
 	return r;
 }
 

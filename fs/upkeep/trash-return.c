@@ -109,6 +109,7 @@ static void emit_shown(struct entries *family, struct batch *batch)
 		if (!S_ISREG(node->mode) || !node->key.data || !kind_is_state(kind))
 			continue;
 		node->kind = kind;
+		node_rewritten(node);
 		batch_node_put(batch, node);
 		emit_key(batch, BACKEND_KEY_SHOW, node);
 	}

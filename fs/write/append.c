@@ -46,6 +46,7 @@ struct appending {
 	int64_t mtime;
 	uint64_t piece_lines; /* that this batch adds */
 	bool told;	      /* the log knows of a bad line */
+	bool rewritten;	      /* a row that was there becomes another one */
 	const struct face *by;
 	struct notes *notes;
 	struct batch batch;
@@ -320,6 +321,7 @@ static int append_to_tail(struct appending *appending, const struct line *first,
 		return 0;
 	}
 	was_row = append_take_tail(appending);
+	appending->rewritten = was_row && first->text.size;
 	append_line(appending, &line, was_row);
 	return 0;
 }
@@ -338,13 +340,18 @@ static int append_commit(struct appending *appending)
 	node.flags &= ~(uint32_t)(BACKEND_NO_NEWLINE | BACKEND_ADOPTED);
 	if (appending->list.tail_is_row)
 		node.flags |= BACKEND_NO_NEWLINE;
+	if (appending->rewritten)
+		node_rewritten(&node);
 	/* Beside other mounts nobody has times that the others do not know. */
-	with_node = node.flags != inode->node.flags || inode->synced ||
+	with_node = node.flags != inode->node.flags || appending->rewritten || inode->synced ||
 		    backend_is_shared(appending->tree->backend);
 	if (node.flags != inode->node.flags)
 		batch_node_put(&appending->batch, &node);
 	else if (with_node)
-		batch_node_set(&appending->batch, &node, BACKEND_MTIME | BACKEND_CTIME, 0);
+		batch_node_set(&appending->batch, &node,
+			       BACKEND_MTIME | BACKEND_CTIME |
+				       (appending->rewritten ? BACKEND_GENERATION : 0U),
+			       0);
 	else
 		batch_guard(&appending->batch, node.ino, false);
 	batch_guard_rows(&appending->batch, node.session, node.key);

@@ -124,6 +124,7 @@ static int publishing_plan(struct publishing *publishing, struct view *view, str
 		return save_plan(publishing->tree, view, &target, publishing->stage, ret_save);
 	publishing->node.flags = ahead->node.flags;
 	publishing->node.size = ahead->node.size;
+	publishing->node.generation = ahead->node.generation;
 	*ret_save = steal_ptr(ahead->save);
 	save_set_target(*ret_save, &target);
 	return 0;

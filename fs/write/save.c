@@ -295,6 +295,7 @@ int save_plan(struct tree *tree, struct view *view, const struct save_target *ta
 	save->at.rest = save->bytes;
 	node->flags = 0;
 	node->size = 0;
+	node_rewritten(node);
 	if (node->kind == BACKEND_LIST) {
 		save->how = SAVE_LINES;
 		r = plan_lines(tree, view, save);

@@ -45,9 +45,10 @@ void handle_leave(struct tree *tree, struct handle *handle);
 /*
  * Where content is published: the same file, or what a rename makes of it.
  *
- * node is the node as it shall be: ino, kind, session, key and times are the caller's; flags and
- * size are set by the plan.  same: ino already was the file of this key, so its pieces and marks
- * belong to the rows that are there.  had_chunks: ino has chunks to be dropped or overwritten.
+ * node is the node as it shall be: ino, kind, session, key and times are the caller's; flags, size
+ * and generation are set by the plan.  same: ino already was the file of this key, so its pieces
+ * and marks belong to the rows that are there.  had_chunks: ino has chunks to be dropped or
+ * overwritten.
  */
 struct save_target {
 	struct backend_node *node;
@@ -58,8 +59,8 @@ struct save_target {
 };
 
 /* A save that was planned: what differs between a stage and the store, as the view shows it.  The
- * plan sets flags and size of target->node; it borrows the stage and the node until save_free().
- * -EFBIG: a line or a document that the store cannot take. */
+ * plan sets flags, size and generation of target->node; it borrows the stage and the node until
+ * save_free().  -EFBIG: a line or a document that the store cannot take. */
 struct save;
 int save_plan(struct tree *tree, struct view *view, const struct save_target *target,
 	      struct stage *stage, struct save **ret_save);

@@ -142,6 +142,75 @@ Test(others, a_change_holds_up_only_who_names_its_key)
 	cr_assert_eq(COMMIT(store, row_delete(S, K, 0, 9)), 0);
 }
 
+/* What others do to a list of which "sess/messages" has rows 0, 1 and 2, and whether that does more
+ * than add to it. */
+static const struct {
+	const char *sql;
+	bool rewritten;
+} rewrites[] = {
+	{ INSERT "VALUES ('sess', 'messages', 3, '3')", false },
+	{ INSERT "VALUES ('sess', 'messages', 3, '3'), ('sess', 'messages', 4, '4')", false },
+	{ INSERT "SELECT 'sess', 'messages', item_index + 3, '5' FROM agentscope_sessions "
+		 "ORDER BY item_index",
+	  false },
+	{ INSERT "VALUES ('sess', 'messages', 7, '7')", false },
+	{ "INSERT OR IGNORE INTO agentscope_sessions (session_id, state_key, item_index, "
+	  "state_data) VALUES ('sess', 'messages', 2, 'x'), ('sess', 'messages', 3, '3')",
+	  false },
+	{ INSERT "VALUES ('sess', 'messages', 3, '3') ON CONFLICT (session_id, state_key, "
+		 "item_index) DO UPDATE SET state_data = excluded.state_data",
+	  false },
+	{ "BEGIN; DELETE FROM agentscope_sessions WHERE state_key = 'another'; " INSERT
+	  "VALUES ('sess', 'another', 0, '3'), ('sess', 'messages', 3, '3'); COMMIT",
+	  false },
+	{ INSERT "VALUES ('sess', 'messages', 4, '4'), ('sess', 'messages', 3, '3')", true },
+	{ INSERT "VALUES ('sess', 'messages', -1, '0')", true },
+	{ "INSERT OR REPLACE INTO agentscope_sessions (session_id, state_key, item_index, "
+	  "state_data) VALUES ('sess', 'messages', 2, 'x')",
+	  true },
+	{ INSERT "VALUES ('sess', 'messages', 2, 'x') ON CONFLICT (session_id, state_key, "
+		 "item_index) DO UPDATE SET state_data = excluded.state_data",
+	  true },
+	{ "UPDATE agentscope_sessions SET state_data = '9' WHERE item_index = 2", true },
+	{ "UPDATE agentscope_sessions SET item_index = 3 WHERE item_index = 2", true },
+	{ "DELETE FROM agentscope_sessions WHERE item_index = 2", true },
+	{ "BEGIN; DELETE FROM agentscope_sessions; " INSERT
+	  "VALUES ('sess', 'messages', 0, '0'); COMMIT",
+	  true },
+	{ INSERT "VALUES ('sess', 'messages', 3, '3'); UPDATE agentscope_sessions SET state_data "
+		 "= '9' WHERE item_index = 2",
+	  true },
+	{ "UPDATE agentscope_sessions SET state_data = '9' WHERE item_index = 2; " INSERT
+	  "VALUES ('sess', 'messages', 3, '3')",
+	  true },
+};
+
+Test(others, tell_whether_they_have_only_added_to_a_list)
+{
+	struct backend_change change;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rewrites); i++) {
+		COMMIT(store, row_delete(S, K, INT64_MIN, INT64_MAX));
+		COMMIT(store, row_insert(S, K, 0, BYTES("0")), row_insert(S, K, 1, BYTES("1")),
+		       row_insert(S, K, 2, BYTES("2")));
+		other_runs(other, rewrites[i].sql);
+		cr_assert_eq(found(S, K, &change), 0);
+		cr_expect_eq(change.rewritten, rewrites[i].rewritten, "%s", rewrites[i].sql);
+		while (snapshot_error(store) == -ESTALE)
+			cr_assert_eq(digest_first(store), 0);
+	}
+}
+
+Test(others, that_may_have_changed_anything_may_have_rewritten_it)
+{
+	struct backend_change change;
+
+	other_runs(other, "INSERT INTO sessfs_change (session_id, state_key, first_index, "
+			  "deleted_index, stamp) VALUES (x'', x'', 0, 0, 1000)");
+	cr_assert_eq(found(S, K, &change), 0);
+	cr_expect(change.rewritten);
+}
+
 Test(others, that_may_have_changed_anything_hold_up_everybody)
 {
 	struct backend_change change;

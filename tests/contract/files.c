@@ -47,6 +47,7 @@ EveryStore(nodes, keep_every_field)
 					  .mtime = 1234567890123456789,
 					  .ctime = 3,
 					  .btime = 4,
+					  .generation = INT64_MAX,
 					  .session = BYTES("s\0x"),
 					  .key = BYTES(""),
 					  .target = BYTES("\xff\0y") };
@@ -72,6 +73,7 @@ EveryStore(nodes, keep_every_field)
 	cr_assert_eq(got.mtime, put.mtime);
 	cr_assert_eq(got.ctime, put.ctime);
 	cr_assert_eq(got.btime, put.btime);
+	cr_assert_eq(got.generation, put.generation);
 	cr_assert(bytes_equal(got.session, put.session));
 	cr_assert(got.key.data && got.key.size == 0, "an empty key is a key");
 	cr_assert(bytes_equal(got.target, put.target));
@@ -107,7 +109,7 @@ static uint64_t found(struct backend *backend, struct bytes session, struct byte
 	return r == 0 ? ino : 0;
 }
 
-/* Of node 5: mode, links, owner, times. */
+/* Of node 5: mode, links, owner, times, generation. */
 static const char *fields_of(struct backend *backend)
 {
 	static char text[128];
@@ -116,8 +118,9 @@ static const char *fields_of(struct backend *backend)
 
 	cr_assert_eq(backend->ops->node_get(backend, snapshot, 5, &node), 0);
 	unlook(backend, snapshot);
-	snprintf(text, sizeof(text), "%o %u %u:%u %lld %lld %lld", node.mode, node.nlink, node.uid,
-		 node.gid, (long long)node.atime, (long long)node.mtime, (long long)node.ctime);
+	snprintf(text, sizeof(text), "%o %u %u:%u %lld %lld %lld %llu", node.mode, node.nlink,
+		 node.uid, node.gid, (long long)node.atime, (long long)node.mtime,
+		 (long long)node.ctime, (unsigned long long)node.generation);
 	backend_node_done(&node);
 	return text;
 }
@@ -128,10 +131,14 @@ EveryStore(nodes, take_fields_one_by_one)
 		unsigned fields;
 		const char *expected;
 	} cases[] = {
-		{ BACKEND_ATIME, "100644 1 1:2 13 4 5" }, { BACKEND_MTIME, "100644 1 1:2 3 14 5" },
-		{ BACKEND_CTIME, "100644 1 1:2 3 4 15" }, { BACKEND_MODE, "100600 1 1:2 3 4 5" },
-		{ BACKEND_UID, "100644 1 11:2 3 4 5" },	  { BACKEND_GID, "100644 1 1:12 3 4 5" },
-		{ UINT8_MAX, "100600 1 11:12 13 14 15" },
+		{ BACKEND_ATIME, "100644 1 1:2 13 4 5 6" },
+		{ BACKEND_MTIME, "100644 1 1:2 3 14 5 6" },
+		{ BACKEND_CTIME, "100644 1 1:2 3 4 15 6" },
+		{ BACKEND_MODE, "100600 1 1:2 3 4 5 6" },
+		{ BACKEND_UID, "100644 1 11:2 3 4 5 6" },
+		{ BACKEND_GID, "100644 1 1:12 3 4 5 6" },
+		{ BACKEND_GENERATION, "100644 1 1:2 3 4 5 16" },
+		{ UINT8_MAX, "100600 1 11:12 13 14 15 16" },
 	};
 	struct backend_node before = state_node(5, S, K), after;
 
@@ -141,6 +148,7 @@ EveryStore(nodes, take_fields_one_by_one)
 	before.atime = 3;
 	before.mtime = 4;
 	before.ctime = 5;
+	before.generation = 6;
 	after = before;
 	after.mode = S_IFREG | 0600;
 	after.uid = 11;
@@ -148,6 +156,7 @@ EveryStore(nodes, take_fields_one_by_one)
 	after.atime = 13;
 	after.mtime = 14;
 	after.ctime = 15;
+	after.generation = 16;
 	after.parent = 9;
 	after.kind = BACKEND_ORDINARY;
 	after.session = BYTES("other");
@@ -158,7 +167,7 @@ EveryStore(nodes, take_fields_one_by_one)
 	}
 	cr_assert_eq(COMMIT(backend, node_set(&after, 0, 2)), 0);
 	cr_assert_eq(COMMIT(backend, node_set(&after, 0, -1)), 0);
-	cr_expect_str_eq(fields_of(backend), "100600 2 11:12 13 14 15");
+	cr_expect_str_eq(fields_of(backend), "100600 2 11:12 13 14 15 16");
 	cr_expect_eq(found(backend, S, K), 5, "where it lies and what it is stays");
 	after.ino = 6;
 	cr_expect_eq(COMMIT(backend, node_set(&after, UINT8_MAX, 1)), 0);

@@ -193,6 +193,28 @@ Mounts(a_row_and_the_time_of_its_file_are_one_note)
 	cr_expect_str_eq(waiting(two), "rows sess/messages from 1 added, node 6 sess/o");
 }
 
+Mounts(a_generation_that_moves_is_told_with_the_rows)
+{
+	struct backend_node node = state_node(5, S, K), moved, got;
+	struct backend_snapshot *snapshot;
+
+	COMMIT(one, node_put(&node), row_insert(S, K, 0, BYTES("1")));
+	digest(two);
+	moved = node;
+	moved.generation = 9;
+	cr_expect_eq(COMMIT(one, row_put(S, K, 0, BYTES("12")),
+			    node_set(&moved, BACKEND_GENERATION, 0)),
+		     0);
+	cr_expect_str_eq(waiting(two), "rows sess/messages from 0 dated 5");
+	cr_expect_eq(COMMIT(two, node_put(&node)), -ESTALE, "it would be put back");
+	digest(two);
+	snapshot = look(two);
+	cr_assert_eq(two->ops->node_get(two, snapshot, 5, &got), 0);
+	unlook(two, snapshot);
+	cr_expect_eq(got.generation, 9);
+	backend_node_done(&got);
+}
+
 Mounts(a_name_and_the_time_of_its_directory_are_one_note)
 {
 	struct backend_node dir = plain_node(4), node = plain_node(5);

@@ -21,7 +21,31 @@ static const char back_to_1[] =
 	"DELETE FROM sessfs_meta WHERE key IN ('mount', 'last_entry'); "
 	"UPDATE sessfs_meta SET value = '1' WHERE key = 'schema_version'; PRAGMA user_version = 1";
 
-/* A store as a mount of version 1 or 2 has left it. */
+/* What the fourth version has that the third has not, but for the triggers. */
+static const char back_to_3[] =
+	"DROP TRIGGER sessfs_row_before; DROP TRIGGER sessfs_row_insert; "
+	"DROP TRIGGER sessfs_row_update; DROP TRIGGER sessfs_row_delete; "
+	"DROP TRIGGER sessfs_row_updated_at; "
+	"ALTER TABLE sessfs_node DROP COLUMN generation; "
+	"ALTER TABLE sessfs_change DROP COLUMN rewritten; "
+	"DELETE FROM sessfs_meta WHERE key = 'below'; "
+	"UPDATE sessfs_meta SET value = '3' WHERE key = 'schema_version'; PRAGMA user_version = 3";
+
+/* One of the second version, brought to the fourth and back to the third. */
+static void third_store(const char *path, const char *text)
+{
+	sqlite3 *db;
+
+	shut(open_at(path, &shared));
+	db = other_open(path);
+	other_runs(db, back_to_3);
+	text = strstr(text, "CREATE TRIGGER sessfs_row_insert");
+	other_runs(db, "BEGIN");
+	other_runs(db, text); /* up to its COMMIT */
+	other_close(db);
+}
+
+/* A store as a mount of version 1, 2 or 3 has left it. */
 static const char *older_store(int version)
 {
 	const char *path = scratch_path("store.db"), *top = getenv("top_srcdir");
@@ -39,6 +63,8 @@ static const char *older_store(int version)
 	if (version == 1)
 		other_runs(db, back_to_1);
 	other_close(db);
+	if (version == 3)
+		third_store(path, text);
 	return path;
 }
 
@@ -51,7 +77,7 @@ static const char *asks(const char *path, const char *sql)
 	return answer;
 }
 
-static int versions[] = { 1, 2 };
+static int versions[] = { 1, 2, 3 };
 
 ParameterizedTestParameters(versions, before_this_are_brought_forward_with_all_they_hold)
 {
@@ -63,7 +89,7 @@ ParameterizedTest(const int *version, versions, before_this_are_brought_forward_
 	const char *path = older_store(*version);
 	struct backend *backend = open_at(path, &shared);
 
-	cr_expect_str_eq(asks(path, "PRAGMA user_version"), "3");
+	cr_expect_str_eq(asks(path, "PRAGMA user_version"), "4");
 	cr_expect_str_eq(rows_of(backend, BYTES("demo"), BYTES("messages")),
 			 "0={\"n\":1} 1={\"n\":2}");
 	cr_expect_str_eq(rows_of(backend, BYTES("demo"), BYTES("state")), "0={\"a\":1}");
@@ -73,6 +99,8 @@ ParameterizedTest(const int *version, versions, before_this_are_brought_forward_
 	cr_expect_str_eq(nodes_of(backend, 1, false), "2 3 4 5 1026");
 	cr_expect_str_eq(xattrs_of(backend, 5), "user.a");
 	cr_expect_str_eq(changes_of(backend), "", "nothing is read anew");
+	cr_expect_str_eq(asks(path, "SELECT group_concat(DISTINCT generation) FROM sessfs_node"),
+			 "0");
 	cr_expect_eq(COMMIT(backend, row_insert(BYTES("demo"), BYTES("messages"), 2, BYTES("3"))),
 		     0);
 }
@@ -93,7 +121,68 @@ Test(versions, that_are_brought_forward_keep_what_mounts_have_left_for_each_othe
 	cr_expect_str_eq(asks(path, "SELECT count(path) FROM sessfs_feed"), "0", "of then");
 }
 
-/* A table of that name is in the way of the last step. */
+Test(versions, that_are_brought_forward_know_of_no_change_that_waits_what_it_was)
+{
+	const char *path = older_store(2);
+	sqlite3 *db = other_open(path);
+	struct backend *backend;
+
+	other_runs(db, "INSERT INTO agentscope_sessions (session_id, state_key, item_index, "
+		       "state_data) VALUES ('demo', 'messages', 2, '{}')");
+	other_close(db);
+	backend = open_at(path, &shared);
+	cr_expect_str_eq(changes_of(backend), "demo/messages from 2");
+	cr_expect_str_eq(asks(path, "SELECT rewritten FROM sessfs_change"), "1");
+	db = other_open(path);
+	other_runs(db, "DELETE FROM sessfs_change; INSERT INTO agentscope_sessions (session_id, "
+		       "state_key, item_index, state_data) VALUES ('demo', 'messages', 3, '{}')");
+	other_close(db);
+	cr_expect_str_eq(asks(path, "SELECT rewritten FROM sessfs_change"), "0",
+			 "the triggers are new as well");
+}
+
+static bool any_row(void *arg, struct bytes session, struct bytes key, struct bytes data)
+{
+	(void)arg, (void)session, (void)key, (void)data;
+	return true;
+}
+
+static void tell(void *arg, const char *sentence)
+{
+	(void)arg;
+	cr_expect_fail("%s", sentence);
+}
+
+/* Their nodes have a column less. */
+Test(versions, before_this_are_repaired_with_all_they_hold)
+{
+	const struct backend_repair repair = { .is_row = any_row, .report = tell };
+	_cleanup_(freep) char *path = strdup(older_store(2));
+	const char *repaired = scratch_path("repaired.db");
+	struct backend_repaired done;
+	struct backend *backend;
+
+	cr_assert_eq(backend_repair(path, repaired, &repair, &done, NULL), 0);
+	backend = open_at(repaired, &shared);
+	cr_expect_str_eq(nodes_of(backend, 1, false), "2 3 4 5 1026");
+	cr_expect_str_eq(rows_of(backend, BYTES("demo"), BYTES("messages")),
+			 "0={\"n\":1} 1={\"n\":2}");
+	cr_expect_str_eq(asks(repaired, "SELECT count(*) FROM sessfs_node WHERE generation < "
+					"1700000000000000000"),
+			 "0", "what was known of a list holds no more");
+}
+
+Test(versions, without_their_triggers_are_brought_forward_and_read_anew)
+{
+	const char *path = older_store(3);
+	sqlite3 *db = other_open(path);
+
+	other_runs(db, "DROP TRIGGER sessfs_row_update");
+	other_close(db);
+	cr_expect_str_eq(changes_of(open_at(path, &shared)), "everything");
+}
+
+/* A column of that name is in the way of the last step. */
 ParameterizedTestParameters(versions, that_cannot_be_brought_forward_stay_as_they_are)
 {
 	return cr_make_param_array(int, versions, ARRAY_SIZE(versions), NULL);
@@ -108,7 +197,7 @@ ParameterizedTest(const int *version, versions, that_cannot_be_brought_forward_s
 	const char *path = older_store(*version);
 	sqlite3 *db = other_open(path);
 
-	other_runs(db, "CREATE TABLE sessfs_feed_2 (x)");
+	other_runs(db, "ALTER TABLE sessfs_node ADD COLUMN generation");
 	other_close(db);
 	before = strdup(asks(path, schema));
 	log_set_level(LOG_CRIT);
