@@ -272,6 +272,12 @@ enum backend_op_type {
 	BACKEND_ROW_DELETE, /* session, key, at = first index, to = last index (inclusive) */
 	BACKEND_KEY_MOVE,   /* session, key -> session_to, key_to: all rows, with their times; rows
 			     * that were there before are deleted */
+	BACKEND_ROWS_SHIFT, /* session, key, at = first index, to = by how much, down if negative:
+			      * the rows from there on go to other indexes, with their data and
+			      * times; and with ino those of its pieces and marks that have such an
+			      * index, seq being by how many bytes the marks go.  Who shifts down
+			      * deletes first what is in the way: -EEXIST.  -EFBIG: an index or an
+			      * offset would be none any more */
 	/* Rows that are kept apart, with a node: nobody sees them, and they have their times. */
 	BACKEND_KEY_HIDE,      /* session, key, ino: all rows of the key go there */
 	BACKEND_KEY_SHOW,      /* session, key, ino: and back; -EEXIST when the key has such rows */
@@ -303,7 +309,7 @@ enum backend_op_type {
 			       * seq of index at, and every seq of the following */
 	/* Marks. */
 	BACKEND_MARK_PUT,    /* ino, at = index, offset */
-	BACKEND_MARK_DELETE, /* ino, offset: every mark at or behind it */
+	BACKEND_MARK_DELETE, /* ino, offset: every mark at or behind it; with to, before that one */
 	/* Others' changes. */
 	BACKEND_CHANGE_DONE,  /* session, key, at = stamp: digested, unless it has moved on;
 			      * session.data NULL: everything up to the stamp, but for what was

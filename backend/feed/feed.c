@@ -218,6 +218,16 @@ static int note_op_rows(struct feed_notes *notes, const struct backend_op *op)
 	return note_rows(notes, op->session, op->key, feed);
 }
 
+/* Where rows have come from there are none any more, or others. */
+static int note_shift(struct feed_notes *notes, const struct backend_op *op)
+{
+	const int64_t first =
+		op->to < 0 && op->at < INT64_MIN - op->to ? INT64_MIN : op->at + MIN(op->to, 0);
+
+	return note_rows(notes, op->session, op->key,
+			 (struct backend_feed){ .first = first, .deleted = first });
+}
+
 /* Fields that what is made in a directory takes from it are of what that is. */
 static bool hands_down(const struct backend_node *node, unsigned fields)
 {
@@ -345,6 +355,9 @@ int feed_note(struct feed_notes *notes, const struct feed_state *state, const st
 	case BACKEND_ROW_PUT:
 	case BACKEND_ROW_DELETE:
 		return note_op_rows(notes, op);
+	case BACKEND_ROWS_SHIFT:
+		r = note_shift(notes, op);
+		return r < 0 || !op->ino ? r : note_of_node(notes, state, op->ino, false);
 	case BACKEND_KEY_MOVE:
 		r = note_all_rows(notes, op->session, op->key, false);
 		return r < 0 ? r : note_all_rows(notes, op->session_to, op->key_to, true);
@@ -433,6 +446,7 @@ static bool hits(const struct backend_feed *feed, const struct judging *judging)
 	case BACKEND_KEY_MOVE:
 		return hits_rows(feed, op->session, op->key) ||
 		       hits_rows(feed, op->session_to, op->key_to);
+	case BACKEND_ROWS_SHIFT:
 	case BACKEND_KEY_HIDE:
 	case BACKEND_KEY_SHOW:
 		return hits_rows(feed, op->session, op->key) || hits_node(feed, op->ino, false);

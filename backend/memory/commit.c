@@ -323,64 +323,6 @@ static int apply_range_delete(struct transaction *transaction, const struct back
 	return transaction_erase_range(transaction, &from, &to);
 }
 
-static void mark_keys(struct key *key, struct key *index, uint64_t ino, int64_t offset, int64_t at)
-{
-	*key = key_of_node(KEY_MARK, ino);
-	key_add_number(key, offset);
-	*index = key_of_node(KEY_MARK_INDEX, ino);
-	key_add_number(index, at);
-	key_add_number(index, offset);
-}
-
-static int erase_mark(struct transaction *transaction, uint64_t ino, int64_t offset, int64_t at)
-{
-	_cleanup_(key_done) struct key key = { 0 };
-	_cleanup_(key_done) struct key index = { 0 };
-	int r;
-
-	mark_keys(&key, &index, ino, offset, at);
-	r = transaction_erase_key(transaction, &key);
-	return r < 0 ? r : transaction_erase_key(transaction, &index);
-}
-
-static int apply_mark_put(struct transaction *transaction, const struct backend_op *op)
-{
-	int64_t offset = (int64_t)MIN(op->offset, (uint64_t)INT64_MAX);
-	_cleanup_(key_done) struct key key = { 0 };
-	_cleanup_(key_done) struct key index = { 0 };
-	const struct map_entry *old;
-	int r = 0;
-
-	mark_keys(&key, &index, op->ino, offset, op->at);
-	old = transaction_find(transaction, &key);
-	if (old)
-		r = erase_mark(transaction, op->ino, offset, memory_number(old->value));
-	if (r == 0)
-		r = transaction_put(transaction, &key, number_bytes(&op->at));
-	return r < 0 ? r : transaction_put(transaction, &index, bytes_make(NULL, 0));
-}
-
-static int apply_mark_delete(struct transaction *transaction, const struct backend_op *op)
-{
-	_cleanup_(key_done) struct key from = key_of_node(KEY_MARK, op->ino);
-	_cleanup_(key_done) struct key table = key_of_node(KEY_MARK, op->ino);
-	const struct map_entry *entry;
-	int r = 0;
-
-	key_add_number(&from, (int64_t)MIN(op->offset, (uint64_t)INT64_MAX));
-	if (from.error < 0 || table.error < 0)
-		return -ENOMEM;
-	while (r == 0 && (entry = map_after(transaction->map, key_bytes(&from), true)) &&
-	       bytes_starts_with(entry->key, key_bytes(&table))) {
-		struct bytes rest = bytes_make(entry->key.data + table.buf.size,
-					       entry->key.size - table.buf.size);
-
-		r = erase_mark(transaction, op->ino, key_take_number(&rest),
-			       memory_number(entry->value));
-	}
-	return r;
-}
-
 static int apply_claim(struct transaction *transaction, const struct backend_op *op)
 {
 	_cleanup_(key_done) struct key key = key_of_node(KEY_CLAIM, op->ino);
@@ -434,6 +376,7 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_ROW_PUT] = { apply_row, true },
 	[BACKEND_ROW_DELETE] = { apply_row_delete, true },
 	[BACKEND_KEY_MOVE] = { apply_key_move, true },
+	[BACKEND_ROWS_SHIFT] = { memory_shift, true },
 	[BACKEND_KEY_HIDE] = { apply_key_hide, true },
 	[BACKEND_KEY_SHOW] = { apply_key_hide, true },
 	[BACKEND_HIDDEN_DELETE] = { apply_range_delete, true },
@@ -448,8 +391,8 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_CHUNK_DELETE] = { apply_range_delete, false },
 	[BACKEND_PIECE_PUT] = { apply_piece_put, false },
 	[BACKEND_PIECE_DELETE] = { apply_range_delete, false },
-	[BACKEND_MARK_PUT] = { apply_mark_put, false },
-	[BACKEND_MARK_DELETE] = { apply_mark_delete, false },
+	[BACKEND_MARK_PUT] = { memory_mark_put, false },
+	[BACKEND_MARK_DELETE] = { memory_mark_delete, false },
 	[BACKEND_GUARD] = { apply_guard, false },
 	[BACKEND_CLAIM] = { apply_claim, false },
 	[BACKEND_UNCLAIM] = { apply_claim, false },

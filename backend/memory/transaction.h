@@ -29,4 +29,9 @@ int transaction_erase_range(struct transaction *transaction, const struct key *f
 const struct map_entry *transaction_find(const struct transaction *transaction,
 					 const struct key *key);
 
+/* shift.c: operations on marks, and BACKEND_ROWS_SHIFT. */
+int memory_mark_put(struct transaction *transaction, const struct backend_op *op);
+int memory_mark_delete(struct transaction *transaction, const struct backend_op *op);
+int memory_shift(struct transaction *transaction, const struct backend_op *op);
+
 #endif

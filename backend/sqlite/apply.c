@@ -8,6 +8,7 @@
 #include "backend/sqlite/mounts.h"
 #include "backend/sqlite/read.h"
 #include "backend/sqlite/setting.h"
+#include "backend/sqlite/shift.h"
 #include "backend/sqlite/store.h"
 #include "backend/sqlite/times.h"
 #include "backend/sqlite/writer.h"
@@ -52,14 +53,15 @@ struct recipe {
 	apply_fn *apply; /* instead */
 };
 
-static apply_fn apply_row_put, apply_node_put, apply_node_set, apply_change_done, apply_guard,
-	apply_claim, apply_lease, apply_lock, apply_setting;
+static apply_fn apply_row_put, apply_shift, apply_node_put, apply_node_set, apply_change_done,
+	apply_guard, apply_claim, apply_lease, apply_lock, apply_setting;
 
 static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_ROW_INSERT] = { { SQL_ROW_INSERT }, "sk@DCU", true, NULL },
 	[BACKEND_ROW_PUT] = { { SQL_ROW_PUT }, "sk@DCU", true, apply_row_put },
 	[BACKEND_ROW_DELETE] = { { SQL_ROW_DELETE }, "sk@t", true, NULL },
 	[BACKEND_KEY_MOVE] = { { SQL_KEY_CLEAR_TARGET, SQL_KEY_MOVE }, "skSK", true, NULL },
+	[BACKEND_ROWS_SHIFT] = { { SQL_NONE }, "", true, apply_shift },
 	[BACKEND_KEY_HIDE] = { { SQL_TRASH_MAKE, SQL_KEY_HIDE, SQL_KEY_HIDDEN },
 			       "ski",
 			       true,
@@ -83,7 +85,7 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_PIECE_PUT] = { { SQL_PIECE_PUT }, "i@qd", false, NULL },
 	[BACKEND_PIECE_DELETE] = { { SQL_PIECE_DELETE }, "i@tq", false, NULL },
 	[BACKEND_MARK_PUT] = { { SQL_MARK_PUT }, "io@", false, NULL },
-	[BACKEND_MARK_DELETE] = { { SQL_MARK_DELETE }, "io", false, NULL },
+	[BACKEND_MARK_DELETE] = { { SQL_MARK_DELETE }, "iot", false, NULL },
 	[BACKEND_CHANGE_DONE] = { { SQL_NONE }, "", false, apply_change_done },
 	[BACKEND_CHANGE_APART] = { { SQL_CHANGE_APART }, "sk@t", false, NULL },
 	[BACKEND_GUARD] = { { SQL_NONE }, "", false, apply_guard },
@@ -187,6 +189,12 @@ static int apply_row_put(struct sqlite_conn *conn, const struct backend_op *op, 
 	if (r < 0 || sqlite3_changes(conn->db) > 0)
 		return r;
 	return apply_recipe(conn, &ensure, op, now);
+}
+
+static int apply_shift(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
+{
+	(void)now;
+	return sqlite_shift(conn, op);
 }
 
 static void bind_optional(sqlite3_stmt *statement, int index, struct bytes text, bool blob)

@@ -62,6 +62,15 @@ SQL(SQL_ROW_DELETE, "DELETE FROM {rows} WHERE session_id = ?1 AND state_key = ?2
 	"item_index BETWEEN ?3 AND ?4")
 SQL(SQL_KEY_CLEAR_TARGET, "DELETE FROM {rows} WHERE session_id = ?3 AND state_key = ?4 "
 	"AND (?1 IS NOT ?3 OR ?2 IS NOT ?4)")
+/* As those of pieces and marks (sqlite/shift.c). */
+SQL(SQL_ROWS_LOWEST, "SELECT item_index FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND "
+	"item_index BETWEEN ?4 AND ?5 AND typeof(item_index) = 'integer' "
+	"ORDER BY item_index LIMIT 1")
+SQL(SQL_ROWS_HIGHEST, "SELECT item_index FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND "
+	"item_index BETWEEN ?4 AND ?5 AND typeof(item_index) = 'integer' "
+	"ORDER BY item_index DESC LIMIT 1")
+SQL(SQL_ROWS_SHIFT, "UPDATE {rows} SET item_index = item_index + ?6 WHERE session_id = ?1 AND "
+	"state_key = ?2 AND item_index BETWEEN ?4 AND ?5 AND typeof(item_index) = 'integer'")
 SQL(SQL_KEY_MOVE, "UPDATE {rows} SET session_id = ?3, state_key = ?4 "
 	"WHERE session_id = ?1 AND state_key = ?2")
 

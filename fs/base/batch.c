@@ -95,6 +95,21 @@ void batch_key_move(struct batch *batch, struct bytes session, struct bytes key,
 	op->key_to = key_to;
 }
 
+void batch_rows_shift(struct batch *batch, const struct backend_node *node, int64_t first,
+		      int64_t by, int64_t bytes)
+{
+	struct backend_op *op = batch_add(batch, BACKEND_ROWS_SHIFT);
+
+	if (!op)
+		return;
+	op->session = node->session;
+	op->key = node->key;
+	op->ino = node->ino;
+	op->at = first;
+	op->to = by;
+	op->seq = bytes;
+}
+
 static struct backend_op *batch_node(struct batch *batch, enum backend_op_type type,
 				     const struct backend_node *node)
 {

@@ -40,6 +40,10 @@ void batch_row_delete(struct batch *batch, struct bytes session, struct bytes ke
 		      int64_t last);
 void batch_key_move(struct batch *batch, struct bytes session, struct bytes key,
 		    struct bytes session_to, struct bytes key_to);
+/* All from an index on by so many, with the pieces and marks of their file, the marks also by so
+ * many bytes. */
+void batch_rows_shift(struct batch *batch, const struct backend_node *node, int64_t first,
+		      int64_t by, int64_t bytes);
 /* Copies the struct, not the bytes that it refers to. */
 void batch_node_put(struct batch *batch, const struct backend_node *node);
 /* Only some fields of it (enum backend_fields), and how many links it has more. */

@@ -15,10 +15,19 @@ static int commit_much(struct backend *backend)
 					 .session_to = S,
 					 .key_to = BYTES("new") };
 
+	const struct backend_op shift = { .type = BACKEND_ROWS_SHIFT,
+					  .session = S,
+					  .key = BYTES("new"),
+					  .ino = 5,
+					  .at = 1,
+					  .to = 2,
+					  .seq = 1 };
+
 	return COMMIT(backend, row_insert(S, K, 1, BYTES("b")), move, node_put(&node),
 		      entry_put(1, 2, BYTES("f"), 5), xattr_put(5, BYTES("user.a"), BYTES("1")),
 		      chunk_put(5, 0, BYTES("c")), piece_put(5, 0, 0, BYTES("p")),
-		      mark_put(5, 10, 1), mark_put(5, 10, 2), row_delete(S, BYTES("gone"), 0, 9));
+		      mark_put(5, 10, 1), mark_put(5, 10, 2), row_delete(S, BYTES("gone"), 0, 9),
+		      piece_put(5, 2, 0, BYTES("q")), shift);
 }
 
 EveryStore(memory, that_runs_out_in_a_commit_leaves_the_store_as_it_was)
@@ -44,7 +53,7 @@ EveryStore(memory, that_runs_out_in_a_commit_leaves_the_store_as_it_was)
 	}
 
 	cr_assert_eq(failures, 0, "it succeeded without the memory that it asked for");
-	cr_assert_str_eq(keys_of(backend), "sess/new[0-1]");
+	cr_assert_str_eq(keys_of(backend), "sess/new[0-3]");
 }
 
 static int ignore_key(void *arg, struct bytes session, struct bytes key,

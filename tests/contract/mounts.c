@@ -242,6 +242,27 @@ Mounts(a_time_and_then_the_rows_of_its_file_are_one_note)
 	cr_expect_str_eq(waiting(two), "rows sess/messages from 2 dated 5");
 }
 
+Mounts(rows_that_go_elsewhere_have_changed_from_the_first_place_on)
+{
+	struct backend_node node = state_node(5, S, K);
+	struct backend_op shift = {
+		.type = BACKEND_ROWS_SHIFT, .session = S, .key = K, .ino = 5, .at = 4, .to = -3
+	};
+
+	COMMIT(one, node_put(&node), row_insert(S, K, 0, BYTES("1")),
+	       row_insert(S, K, 4, BYTES("2")));
+	digest(two);
+	cr_expect_eq(COMMIT(one, shift), 0);
+	cr_expect_str_eq(waiting(two), "rows sess/messages from 1, node 5 bytes sess/messages");
+	cr_expect_eq(COMMIT(two, row_insert(S, K, 2, BYTES("3"))), -ESTALE);
+	shift.at = 1;
+	shift.to = 1;
+	cr_expect_eq(COMMIT(two, shift), -ESTALE);
+	digest(two);
+	cr_expect_eq(COMMIT(two, shift), 0);
+	cr_expect_str_eq(waiting(one), "rows sess/messages from 1, node 5 bytes sess/messages");
+}
+
 /* What is for who follows what happens, as text. */
 static int follow(void *arg, const struct backend_feed *feed)
 {
