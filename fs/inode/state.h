@@ -102,7 +102,6 @@ struct inode {
 	_Atomic bool unapplied;	  /* what the store may show is not here yet; commit.h */
 	struct backend_node node; /* as the store has it, but for times that are newer here */
 	struct window *window;	  /* it is one: window.h; never changes */
-	struct inode *windows;	  /* on it; tree.table_lock */
 	struct inode *parent;	  /* of a directory, counted; NULL for the root; tree.lock */
 	char *name;		  /* of a directory; tree.lock */
 	struct handle *open;	  /* its handles */

@@ -85,7 +85,8 @@ struct tree {
 	size_t table_size;    /* a power of two */
 	size_t table_count;
 	struct {
-		struct inode *first; /* the oldest */
+		struct inode *slots[4096];
+		struct inode *first; /* of them all, the one that was used last is at the end */
 		struct inode **end;
 		size_t count;
 		_Atomic uint64_t last; /* number that was given, without its WINDOW_BIT */

@@ -26,6 +26,7 @@ enum {
 /* A question that is looked through, counted by its windows. */
 struct asked {
 	_Atomic unsigned count;
+	uint64_t hash; /* of its text */
 	struct question *question;
 	char *text; /* as the name is spelled */
 };
@@ -46,7 +47,8 @@ struct window_rows {
 struct window {
 	struct inode *of;    /* what it shows, counted; never a window */
 	struct asked *asked; /* counted */
-	/* tree.table_lock: the other windows of the file, and of the tree, the oldest first. */
+	/* tree.table_lock: the others of its slot, and of the tree, those first that have not been
+	 * used for the longest time. */
 	struct inode *next;
 	struct inode **link; /* NULL: it is not to be found */
 	struct inode *newer;
@@ -80,10 +82,13 @@ struct window_wanted {
 struct inode *window_find(struct tree *tree, const struct window_wanted *wanted);
 /* A new one, counted; it counts the file and the question.  Under the lock of the file. */
 int window_new(struct tree *tree, const struct window_wanted *wanted, struct inode **ret_inode);
+/* Somebody looks for something in a directory's window: the kernel is not to forget its name soon.
+ * No lock is needed. */
+void window_used(struct tree *tree, struct inode *inode);
 /* From now on it is not found.  No lock is needed. */
 void window_hide(struct tree *tree, struct window *window);
-/* The oldest window whose name the kernel may forget, when there are too many: its directory, and
- * its name, which the caller frees.  Not told twice. */
+/* The window whose name the kernel may forget when there are too many, since it was not used for the
+ * longest time: its directory, and its name, which the caller frees.  Not told twice. */
 bool window_outlived(struct tree *tree, uint64_t *ret_parent, char **ret_name);
 /* At most size bytes of one that is open, appended to out. */
 int window_read(struct window *window, uint64_t offset, size_t size, struct buf *out);

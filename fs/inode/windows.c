@@ -14,6 +14,11 @@ bool inode_is_window(const struct inode *inode)
 	return inode->window;
 }
 
+static uint64_t mixed(uint64_t hash, uint64_t more)
+{
+	return (hash ^ more) * 0xD6E8FEB86659FD93;
+}
+
 int asked_new(struct bytes text, struct question *question, struct asked **ret_asked)
 {
 	struct asked *asked = calloc(1, sizeof(*asked));
@@ -26,6 +31,8 @@ int asked_new(struct bytes text, struct question *question, struct asked **ret_a
 		return -ENOMEM;
 	}
 	asked->count = 1;
+	for (size_t i = 0; i < text.size; i++)
+		asked->hash = mixed(asked->hash, (unsigned char)text.data[i] + 1);
 	asked->question = question;
 	*ret_asked = asked;
 	return 0;
@@ -45,49 +52,39 @@ static bool has_ages(const struct question *question)
 	return question->since.clock == QUESTION_AGO || question->before.clock == QUESTION_AGO;
 }
 
+/* Where the windows of a file are that rows up to this end are shown in by this question. */
+static struct inode **slot_of(struct tree *tree, const struct inode *of, const struct asked *asked,
+			      int64_t end)
+{
+	uint64_t hash = mixed(mixed(asked->hash, of->ino), (uint64_t)end);
+
+	return &tree->windows.slots[(hash >> 32) % ARRAY_SIZE(tree->windows.slots)];
+}
+
 static bool shows_the_same(const struct window *window, const struct window_wanted *wanted)
 {
 	const struct window_rows *rows = &window->rows;
 
-	if (rows->list != wanted->rows.list ||
+	if (window->of != wanted->of || window->asked->hash != wanted->asked->hash ||
+	    rows->list != wanted->rows.list ||
 	    strcmp(window->asked->text, wanted->asked->text) != 0)
 		return false;
 	return !rows->list || (rows->version == wanted->rows.version &&
 			       rows->end == wanted->rows.end && !has_ages(wanted->asked->question));
 }
 
-struct inode *window_find(struct tree *tree, const struct window_wanted *wanted)
-{
-	struct inode *inode;
-
-	pthread_mutex_lock(&tree->table_lock);
-	inode = wanted->of->windows;
-	while (inode && !shows_the_same(inode->window, wanted))
-		inode = inode->window->next;
-	if (inode)
-		inode->count++;
-	pthread_mutex_unlock(&tree->table_lock);
-	return inode;
-}
-
-static void window_link(struct tree *tree, struct inode *inode)
+/* Under tree.table_lock, as queue_leave(). */
+static void queue_enter(struct tree *tree, struct inode *inode)
 {
 	struct window *window = inode->window;
 
-	pthread_mutex_lock(&tree->table_lock);
-	window->next = window->of->windows;
-	window->link = &window->of->windows;
-	if (window->next)
-		window->next->window->link = &window->next;
-	*window->link = inode;
+	window->newer = NULL;
 	window->newer_link = tree->windows.end;
 	*tree->windows.end = inode;
 	tree->windows.end = &window->newer;
 	tree->windows.count++;
-	pthread_mutex_unlock(&tree->table_lock);
 }
 
-/* Under tree.table_lock. */
 static void queue_leave(struct tree *tree, struct window *window)
 {
 	*window->newer_link = window->newer;
@@ -97,6 +94,52 @@ static void queue_leave(struct tree *tree, struct window *window)
 		tree->windows.end = window->newer_link;
 	window->newer_link = NULL;
 	tree->windows.count--;
+}
+
+/* Under tree.table_lock. */
+static void used(struct tree *tree, struct inode *inode)
+{
+	if (!inode->window->newer_link)
+		return;
+	queue_leave(tree, inode->window);
+	queue_enter(tree, inode);
+}
+
+void window_used(struct tree *tree, struct inode *inode)
+{
+	pthread_mutex_lock(&tree->table_lock);
+	used(tree, inode);
+	pthread_mutex_unlock(&tree->table_lock);
+}
+
+struct inode *window_find(struct tree *tree, const struct window_wanted *wanted)
+{
+	struct inode *inode;
+
+	pthread_mutex_lock(&tree->table_lock);
+	inode = *slot_of(tree, wanted->of, wanted->asked, wanted->rows.end);
+	while (inode && !shows_the_same(inode->window, wanted))
+		inode = inode->window->next;
+	if (inode) {
+		inode->count++;
+		used(tree, inode);
+	}
+	pthread_mutex_unlock(&tree->table_lock);
+	return inode;
+}
+
+static void window_link(struct tree *tree, struct inode *inode)
+{
+	struct window *window = inode->window;
+
+	pthread_mutex_lock(&tree->table_lock);
+	window->link = slot_of(tree, window->of, window->asked, window->rows.end);
+	window->next = *window->link;
+	if (window->next)
+		window->next->window->link = &window->next;
+	*window->link = inode;
+	queue_enter(tree, inode);
+	pthread_mutex_unlock(&tree->table_lock);
 }
 
 /* Under tree.table_lock. */

@@ -80,6 +80,7 @@ int window_lookup(struct tree *tree, struct inode *dir, struct bytes name, struc
 					.name = name };
 	int r = TREE_RETRY(tree, lookup_once(tree, dir, &wanted, ret_inode));
 
+	window_used(tree, dir);
 	forget_outlived(tree);
 	return r;
 }

@@ -106,6 +106,34 @@ static void note_entry(void *arg, uint64_t parent, struct bytes name, bool same)
 	}
 }
 
+EveryStore(views, that_are_used_again_are_not_the_first_that_the_kernel_is_to_forget)
+{
+	static struct inode *seen[WINDOWS_MOST + 2];
+	const struct tree_watcher watcher = { .entry = note_entry }, nobody = { 0 };
+	struct inode *dir = inode_at("s");
+	char name[32];
+
+	append("s/l.jsonl", "1\n");
+	tree_set_watcher(world_tree, &watcher);
+	for (size_t i = 0; i < ARRAY_SIZE(seen) - 1; i++) {
+		snprintf(name, sizeof(name), "@last=%zu", i);
+		seen[i] = look(dir, name);
+		if (i == 5) {
+			forget(look(dir, "@last=0"));
+			forget(look(seen[1], "l.jsonl"));
+		}
+	}
+	seen[WINDOWS_MOST + 1] = look(dir, "@last=77777");
+	while (tree_is_notifying(world_tree))
+		usleep(100);
+	tree_set_watcher(world_tree, &nobody);
+	cr_expect_eq(told, 2);
+	cr_expect_str_eq(told_name, "@last=2", "%s", told_name);
+	for (size_t i = 0; i < ARRAY_SIZE(seen); i++)
+		forget(seen[i]);
+	forget(dir);
+}
+
 EveryStore(views, that_are_too_many_the_kernel_is_to_forget_the_oldest_first)
 {
 	enum { MORE = 20 };
@@ -128,6 +156,7 @@ EveryStore(views, that_are_too_many_the_kernel_is_to_forget_the_oldest_first)
 	for (size_t i = 0; i < ARRAY_SIZE(seen); i++)
 		forget(seen[i]);
 	cr_expect_eq(world_tree->windows.count, 0);
-	cr_expect_eq(dir->windows, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(world_tree->windows.slots); i++)
+		cr_expect_eq(world_tree->windows.slots[i], NULL);
 	forget(dir);
 }
