@@ -92,6 +92,8 @@ bool list_mark_due(uint64_t bytes, uint64_t rows);
 struct window_view {
 	struct view view;
 	const struct question *question;
+	uint64_t ino;	  /* of a list: its number, and */
+	uint64_t changed; /* inode.changed */
 	struct window_rows rows;
 	struct buf session; /* owned, as key */
 	struct buf key;
@@ -102,8 +104,16 @@ struct window_view {
  * apart. */
 int window_view_begin(struct tree *tree, struct inode *of, struct window_view *view);
 void window_view_end(struct window_view *view);
-/* Find out which rows are shown. */
-int window_choose(struct window_view *view);
+/* Find out which rows are shown; sized: and how many bytes they are, for which all are read. */
+int window_choose(struct window_view *view, bool sized);
+/* The same for a directory of items, which remembers it. */
+int window_choose_items(struct window_view *view, struct window *items);
+/* Of what was chosen, the row of this index alone.  -ENOENT: it is not among them. */
+int window_choose_item(struct window_view *view, int64_t index);
+/* Call a function with the index of each row that is shown, from one on.  It returns 0 to go on, 1
+ * to stop, -errno. */
+typedef int window_item_fn(void *arg, int64_t index);
+int window_items(struct window_view *view, int64_t from, window_item_fn *fn, void *arg);
 /* Their bytes, as a version that is counted once. */
 int window_fill(struct window_view *view, struct version **ret_version);
 

@@ -27,9 +27,12 @@ struct looking {
 	uint64_t room;	/* and bytes of them */
 	uint64_t count; /* those so far */
 	uint64_t size;
-	int64_t last; /* index of the last one */
+	int64_t last;  /* index of the last one */
+	int64_t final; /* index behind which there is nothing to look for */
 	struct buf out;
 	struct stage *stage;
+	window_item_fn *item;
+	void *arg;
 	backend_row_time_fn *fn;
 };
 
@@ -68,8 +71,6 @@ static int count_row(void *arg, int64_t index, int64_t created, struct bytes dat
 	struct looking *looking = arg;
 	uint64_t size = looking->size + data.size + 1;
 
-	if (index > looking->to || index < looking->from)
-		return 1;
 	if (!row_fits(looking, data, created))
 		return 0;
 	if (looking->count == looking->most || size > looking->room)
@@ -80,11 +81,20 @@ static int count_row(void *arg, int64_t index, int64_t created, struct bytes dat
 	return looking->count == looking->most;
 }
 
-static int untimed(void *arg, int64_t index, struct bytes data)
+static int timed(void *arg, int64_t index, int64_t created, struct bytes data)
 {
 	struct looking *looking = arg;
+	int r;
 
-	return looking->fn(looking, index, 0, data);
+	if (index > looking->to || index < looking->from)
+		return 1;
+	r = looking->fn(looking, index, created, data);
+	return r == 0 ? index == looking->final : r;
+}
+
+static int untimed(void *arg, int64_t index, struct bytes data)
+{
+	return timed(arg, index, 0, data);
 }
 
 /* Rows from an index on, rising or falling. */
@@ -98,8 +108,9 @@ static int look(struct looking *looking, bool back, backend_row_time_fn *fn)
 	if (looking->from > looking->to || !looking->most)
 		return 0;
 	looking->fn = fn;
+	looking->final = back ? looking->from : looking->to;
 	if (asks_times(of->question))
-		return ASK(view, row_read_times, session, key, start, back, UINT64_MAX, fn,
+		return ASK(view, row_read_times, session, key, start, back, UINT64_MAX, timed,
 			   looking);
 	if (back)
 		return ASK(view, row_read_back, session, key, start,
@@ -128,6 +139,8 @@ static int list_begin(struct tree *tree, struct inode *of, struct window_view *r
 		r = buf_append_bytes(&ret->key, of->node.key);
 	if (r < 0)
 		return r;
+	ret->ino = of->ino;
+	ret->changed = of->changed;
 	ret->rows.list = true;
 	ret->rows.version = of->version;
 	ret->rows.end = of->list.next;
@@ -171,23 +184,28 @@ static void chosen(struct looking *looking, int64_t from, int64_t to)
 	rows->to = looking->count ? to : -1;
 }
 
-int window_choose(struct window_view *view)
+int window_choose(struct window_view *view, bool sized)
 {
 	const struct question *question = view->question;
 	int64_t from = question->items_from, to = MIN(question->items_to, view->rows.end - 1);
 	struct looking looking = looking_at(view, from, to);
-	int r;
+	bool counts = sized || question->first >= 0;
+	int r = 0;
 
+	view->rows.from = from;
+	view->rows.to = to;
 	if (question->last < 0) {
 		if (question->first >= 0)
 			looking.most = (uint64_t)question->first;
-		r = look(&looking, false, count_row);
+		if (counts)
+			r = look(&looking, false, count_row);
 		if (r < 0)
 			return r;
 		if (question->first >= 0)
 			to = looking.last;
-		chosen(&looking, from, to);
-		if (question->bytes < 0 || looking.size <= (uint64_t)question->bytes)
+		if (counts)
+			chosen(&looking, from, to);
+		if (question->bytes < 0 || (counts && looking.size <= (uint64_t)question->bytes))
 			return 0;
 	}
 	/* From the end on, as far as what is left of the rows up to there goes. */
@@ -200,6 +218,70 @@ int window_choose(struct window_view *view)
 	if (r == 0)
 		chosen(&looking, looking.last, to);
 	return r;
+}
+
+static bool is_choice(const struct window_choice *choice, const struct window_view *view)
+{
+	return choice->ino == view->ino && choice->changed == view->changed &&
+	       choice->rows.version == view->rows.version && choice->rows.end == view->rows.end;
+}
+
+/* With ages, it is another each time. */
+int window_choose_items(struct window_view *view, struct window *items)
+{
+	const struct question *question = view->question;
+	bool known;
+	int r;
+
+	pthread_mutex_lock(&items->lock);
+	known = is_choice(&items->choice, view) && question->since.clock != QUESTION_AGO &&
+		question->before.clock != QUESTION_AGO;
+	if (known)
+		view->rows = items->choice.rows;
+	pthread_mutex_unlock(&items->lock);
+	if (known)
+		return 0;
+	r = window_choose(view, false);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&items->lock);
+	items->choice = (struct window_choice){ view->ino, view->changed, view->rows };
+	pthread_mutex_unlock(&items->lock);
+	return 0;
+}
+
+int window_choose_item(struct window_view *view, int64_t index)
+{
+	struct looking looking = looking_at(view, index, index);
+	int r;
+
+	if (index < view->rows.from || index > view->rows.to)
+		return -ENOENT;
+	looking.most = 1;
+	r = look(&looking, true, count_row);
+	if (r < 0)
+		return r;
+	if (!looking.count)
+		return -ENOENT;
+	chosen(&looking, index, index);
+	view->rows.end = index + 1;
+	return 0;
+}
+
+static int tell_item(void *arg, int64_t index, int64_t created, struct bytes data)
+{
+	struct looking *looking = arg;
+
+	return row_fits(looking, data, created) ? looking->item(looking->arg, index) : 0;
+}
+
+int window_items(struct window_view *view, int64_t from, window_item_fn *fn, void *arg)
+{
+	struct looking looking = looking_at(view, MAX(from, view->rows.from), view->rows.to);
+
+	looking.item = fn;
+	looking.arg = arg;
+	return look(&looking, false, tell_item);
 }
 
 static int fill_flush(struct looking *looking)
@@ -215,8 +297,7 @@ static int fill_row(void *arg, int64_t index, int64_t created, struct bytes data
 	struct looking *looking = arg;
 	int r;
 
-	if (index > looking->to)
-		return 1;
+	(void)index;
 	if (!row_fits(looking, data, created))
 		return 0;
 	r = lines_show_row(data, &looking->out);

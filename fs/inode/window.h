@@ -12,8 +12,14 @@
  *   question, the list's version and end, and the moment for ages are what makes it; who looks the
  *   same name up again before any of these has moved comes to the same window.
  *
+ *   With as=items, a list is a directory of documents.  Its window is one of the directory that the
+ *   list lies in, with the name of the list, and shows whatever list has that name: it changes as
+ *   directories do.  A document in it is a window of the list that shows one row.
+ *
  *   The kernel asks for the name of a window each time that it is used.
  */
+
+#include <limits.h>
 
 #include "fs/inode/state.h"
 #include "fs/question/question.h"
@@ -43,6 +49,13 @@ struct window_rows {
 	uint64_t size;
 };
 
+/* Which rows a question chooses of a list as it was at one time; ino 0: it is not known. */
+struct window_choice {
+	uint64_t ino;		 /* of the list, */
+	uint64_t changed;	 /* inode.changed, */
+	struct window_rows rows; /* and the rest */
+};
+
 /* All but the links and what has a lock stays as it is. */
 struct window {
 	struct inode *of;    /* what it shows, counted; never a window */
@@ -56,10 +69,12 @@ struct window {
 	/* Where its name is, for the kernel to forget it: nodeid of the directory. */
 	uint64_t parent;
 	char *name;
+	char *list; /* a directory of items: the name of their list in of; or NULL */
 	struct window_rows rows;
-	pthread_mutex_t lock;	 /* of the following, and before the other locks (locks.h) */
-	unsigned open;		 /* handles that read it */
-	struct version *content; /* its bytes, counted, while it is open */
+	pthread_mutex_t lock;	     /* of the following, and before the other locks (locks.h) */
+	unsigned open;		     /* handles that read it */
+	struct version *content;     /* its bytes, counted, while it is open */
+	struct window_choice choice; /* of a directory of items, the last */
 };
 
 /* What a window shows, or the inode itself if it is none. */
@@ -74,8 +89,15 @@ struct window_wanted {
 	struct asked *asked;
 	uint64_t parent;
 	struct bytes name;
+	char list[NAME_MAX + 1]; /* as in struct window; "": NULL */
 	struct window_rows rows;
 };
+
+/* Whether what is added to it goes to the list that it shows. */
+static inline bool window_takes_lines(const struct window *window)
+{
+	return window->rows.list && window->asked->question->as == QUESTION_LINES;
+}
 
 /* The window that shows the same, counted once more; NULL: there is none.  Of a list, that is one
  * of the same version and end, and none for a question with ages.  No lock is needed. */
@@ -87,8 +109,8 @@ int window_new(struct tree *tree, const struct window_wanted *wanted, struct ino
 void window_used(struct tree *tree, struct inode *inode);
 /* From now on it is not found.  No lock is needed. */
 void window_hide(struct tree *tree, struct window *window);
-/* The window whose name the kernel may forget when there are too many, since it was not used for the
- * longest time: its directory, and its name, which the caller frees.  Not told twice. */
+/* The window whose name the kernel may forget when there are too many, since it was not used for
+ * the longest time: its directory, and its name, which the caller frees.  Not told twice. */
 bool window_outlived(struct tree *tree, uint64_t *ret_parent, char **ret_name);
 /* At most size bytes of one that is open, appended to out. */
 int window_read(struct window *window, uint64_t offset, size_t size, struct buf *out);

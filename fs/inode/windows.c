@@ -47,9 +47,11 @@ void asked_drop(struct asked *asked)
 	free(asked);
 }
 
+/* Whether what it shows of a list changes as time goes by: a row in it does not. */
 static bool has_ages(const struct question *question)
 {
-	return question->since.clock == QUESTION_AGO || question->before.clock == QUESTION_AGO;
+	return question->as == QUESTION_LINES &&
+	       (question->since.clock == QUESTION_AGO || question->before.clock == QUESTION_AGO);
 }
 
 /* Where the windows of a file are that rows up to this end are shown in by this question. */
@@ -68,6 +70,8 @@ static bool shows_the_same(const struct window *window, const struct window_want
 	if (window->of != wanted->of || window->asked->hash != wanted->asked->hash ||
 	    rows->list != wanted->rows.list ||
 	    strcmp(window->asked->text, wanted->asked->text) != 0)
+		return false;
+	if (strcmp(window->list ? window->list : "", wanted->list) != 0)
 		return false;
 	return !rows->list || (rows->version == wanted->rows.version &&
 			       rows->end == wanted->rows.end && !has_ages(wanted->asked->question));
@@ -203,6 +207,7 @@ struct inode *window_free(struct window *window)
 	asked_drop(window->asked);
 	version_drop(&window->content);
 	free(window->name);
+	free(window->list);
 	free(window);
 	return of;
 }
@@ -239,10 +244,16 @@ int window_new(struct tree *tree, const struct window_wanted *wanted, struct ino
 		.asked = wanted->asked,
 		.parent = wanted->parent,
 		.name = bytes_dup(wanted->name),
+		.list = *wanted->list ? strdup(wanted->list) : NULL,
 		.rows = wanted->rows,
 	};
 	window->asked->count++;
 	pthread_mutex_init(&window->lock, NULL);
+	if (*wanted->list && !window->list) {
+		backend_node_done(&node);
+		inode_forget(tree, window_free(window), 1);
+		return -ENOMEM;
+	}
 	r = inode_of_window(tree, &node, window, &inode);
 	if (r < 0)
 		return r;

@@ -158,6 +158,21 @@ int entry_look_measured(struct tree *tree, struct view *view, struct inode *dir,
 	return look(tree, view, dir, name, entry_measure, ret_id, ret_inode);
 }
 
+static int lookup_name(struct tree *tree, struct inode *dir, struct bytes name,
+		       struct inode **ret_inode)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	WITH_READ_LOCK(tree);
+	uint64_t id;
+
+	return entry_look_measured(tree, &view, dir, name, &id, ret_inode);
+}
+
+int name_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode)
+{
+	return TREE_RETRY(tree, lookup_name(tree, dir, name, ret_inode));
+}
+
 static unsigned wants_bytes(void *arg, const struct backend_node *node)
 {
 	(void)arg;

@@ -15,7 +15,6 @@
 
 enum {
 	LIST_BLOCK = 256, /* entries fetched at a time */
-	LIST_DOTS = 2,	  /* "." and ".." have the positions 1 and 2 */
 };
 
 struct listing {
@@ -110,11 +109,10 @@ static int list_entry(struct listing *listing, size_t i, const struct view *view
 	return r;
 }
 
-static int list_dots(struct inode *dir, uint64_t position, tree_entry_fn *fn, void *arg)
+int list_dots(uint64_t ino, uint64_t parent, uint64_t position, tree_entry_fn *fn, void *arg)
 {
-	const struct inode *parent = dir->parent ? dir->parent : dir;
-	const struct shown self = { .st = { .st_ino = dir->node.ino, .st_mode = S_IFDIR } };
-	const struct shown up = { .st = { .st_ino = parent->node.ino, .st_mode = S_IFDIR } };
+	const struct shown self = { .st = { .st_ino = ino, .st_mode = S_IFDIR } };
+	const struct shown up = { .st = { .st_ino = parent, .st_mode = S_IFDIR } };
 	int r = 0;
 
 	if (position < 1)
@@ -180,7 +178,8 @@ static int list(struct tree *tree, struct inode *dir, uint64_t position, uint64_
 {
 	uint64_t after = position > LIST_DOTS ? position - LIST_DOTS : 0;
 	uint64_t last = end > LIST_DOTS ? end - LIST_DOTS : 0;
-	int r = list_dots(dir, position, fn, arg);
+	const struct inode *parent = dir->parent ? dir->parent : dir;
+	int r = list_dots(dir->ino, parent->ino, position, fn, arg);
 	bool unsound = false;
 
 	if (r != 0)
@@ -197,35 +196,10 @@ static int list(struct tree *tree, struct inode *dir, uint64_t position, uint64_
 	return -EUCLEAN;
 }
 
-/* Through a window: what is there, but for sidecars.  Each name is looked up when it is used. */
-
-struct window_listing {
-	bool in_session;
-	tree_entry_fn *fn;
-	void *arg;
-};
-
-static int list_shown(void *arg, struct bytes name, struct inode *inode, const struct shown *shown,
-		      uint64_t position)
+int list_names(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,
+	       tree_entry_fn *fn, void *arg)
 {
-	const struct window_listing *listing = arg;
-
-	if (listing->in_session && bytes_ends_with(name, BYTES(".hash")))
-		return 0;
-	return listing->fn(listing->arg, name, inode, shown, position);
-}
-
-static int window_list(struct tree *tree, const struct inode *dir, uint64_t position, uint64_t end,
-		       tree_entry_fn *fn, void *arg)
-{
-	struct window_listing listing = { .fn = fn, .arg = arg };
-	struct inode *of = dir->window->of;
-	{
-		WITH_READ_LOCK(tree);
-
-		listing.in_session = inode_session(of);
-	}
-	return list(tree, of, position, end, SIZE_MAX, false, true, list_shown, &listing);
+	return list(tree, dir, position, end, SIZE_MAX, false, true, fn, arg);
 }
 
 int tree_list_some(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,

@@ -12,21 +12,6 @@
 #include "fs/tree/tree.h"
 #include "fs/inode/window.h"
 
-static int lookup_once(struct tree *tree, struct inode *dir, struct bytes name,
-		       struct inode **ret_inode)
-{
-	_cleanup_(view_end) struct view view = { 0 };
-	WITH_READ_LOCK(tree);
-	uint64_t id;
-
-	return entry_look_measured(tree, &view, dir, name, &id, ret_inode);
-}
-
-int name_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode)
-{
-	return TREE_RETRY(tree, lookup_once(tree, dir, name, ret_inode));
-}
-
 int tree_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode)
 {
 	int r;

@@ -7,6 +7,9 @@
 #include "fs/base/batch.h"
 #include "fs/cache/cache.h"
 #include "fs/inode/inodes.h"
+#include "fs/inode/window.h"
+
+struct window_view;
 
 /* entry.c, all under tree.lock for writing */
 
@@ -21,6 +24,8 @@ int entry_look(struct tree *tree, struct view *view, struct inode *dir, struct b
 /* And with the size of a state file that nobody is using. */
 int entry_look_measured(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 			uint64_t *ret_id, struct inode **ret_inode);
+/* The same of a name alone; no lock is held. */
+int name_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode);
 /* The two entries of a rename, in a view that begins with them and has what it reads of small
  * files. */
 struct entry_pair {
@@ -41,9 +46,6 @@ int session_heed(struct tree *tree, const struct view *view, struct inode *dir);
 /* 1 when a directory has no entries. */
 int dir_is_empty(struct view *view, uint64_t ino);
 
-/* A name as the store has it; no lock is held. */
-int name_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode);
-
 /* windows.c: as tree_lookup() and the like have it of a window.  No lock is held. */
 
 /* A name in a directory's window. */
@@ -53,8 +55,35 @@ int window_lookup(struct tree *tree, struct inode *dir, struct bytes name,
  * and the log says why. */
 int question_lookup(struct tree *tree, struct inode *dir, struct bytes name,
 		    struct inode **ret_inode);
+/* Begun for it: the window that shows what is wanted, once the rows are chosen. */
+int window_make(struct tree *tree, struct window_wanted *wanted, struct window_view *view,
+		struct inode **ret_inode);
 int window_stat(struct tree *tree, const struct inode *inode, struct stat *ret_stat);
 int window_show(struct tree *tree, const struct inode *inode, struct shown *ret_shown);
+
+/* listing.c */
+
+enum { LIST_DOTS = 2 /* "." and ".." have the positions 1 and 2 */ };
+int list_dots(uint64_t ino, uint64_t parent, uint64_t position, tree_entry_fn *fn, void *arg);
+/* tree_list() of what is no window, without inodes. */
+int list_names(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,
+	       tree_entry_fn *fn, void *arg);
+/* windows-list.c: tree_list() of a window.  No lock is held. */
+int window_list(struct tree *tree, const struct inode *dir, uint64_t position, uint64_t end,
+		tree_entry_fn *fn, void *arg);
+
+/* items.c: lists as directories.  No lock is held. */
+
+/* As name_lookup() in the directory that a window shows; with as=items, a list is wanted by this
+ * directory and its name (wanted.list). */
+int shown_lookup(struct tree *tree, const struct inode *dir, struct window_wanted *wanted);
+/* The list that the window of a list as a directory shows now, counted, in a view that begins, with
+ * the rows that are shown.  1: once more; -ENOENT: there is none. */
+int items_begin(struct tree *tree, struct window *items, struct window_view *view,
+		struct inode **ret_list);
+/* A document in it, and its attributes but for the number. */
+int item_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode);
+int items_stat(struct tree *tree, const struct window *window, struct stat *ret_stat);
 
 /* A directory's node after a change of its entries, and taking it over after the commit. */
 void dir_changed(struct inode *dir, int links, struct backend_node *ret_node);

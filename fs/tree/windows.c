@@ -26,30 +26,18 @@ static void forget_outlived(struct tree *tree)
 	notes_send(&notes, tree, NOTIFY_LATER);
 }
 
-/* 1: the file has gone. */
-static int open_once(struct tree *tree, struct window_wanted *wanted, struct inode **ret_inode)
+int window_make(struct tree *tree, struct window_wanted *wanted, struct window_view *view,
+		struct inode **ret_inode)
 {
-	_cleanup_(window_view_end) struct window_view view = {
-		.question = wanted->asked->question,
-		.rows.now = time_now(),
-	};
 	_cleanup_(version_drop) struct version *version = NULL;
-	int r = window_view_begin(tree, wanted->of, &view);
+	int r = 0;
 
-	if (r != 0)
-		return r;
-	wanted->rows = view.rows;
-	*ret_inode = window_find(tree, wanted);
-	if (*ret_inode)
-		return 0;
-	if (view.rows.list)
-		r = window_choose(&view);
-	if (r == 0 && view.rows.list && view.rows.size <= DOCUMENT_KEPT)
-		r = window_fill(&view, &version);
+	if (view->rows.list && view->rows.size <= DOCUMENT_KEPT)
+		r = window_fill(view, &version);
 	if (r < 0)
 		return r;
-	wanted->rows = view.rows;
-	view_end(&view.view);
+	wanted->rows = view->rows;
+	view_end(&view->view);
 
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(wanted->of);
@@ -60,11 +48,31 @@ static int open_once(struct tree *tree, struct window_wanted *wanted, struct ino
 	return r;
 }
 
+/* 1: the file has gone. */
+static int open_once(struct tree *tree, struct window_wanted *wanted, struct inode **ret_inode)
+{
+	_cleanup_(window_view_end) struct window_view view = {
+		.question = wanted->asked->question,
+		.rows.now = time_now(),
+	};
+	int r = window_view_begin(tree, wanted->of, &view);
+
+	if (r != 0)
+		return r;
+	wanted->rows = view.rows;
+	*ret_inode = window_find(tree, wanted);
+	if (*ret_inode)
+		return 0;
+	if (view.rows.list)
+		r = window_choose(&view, true);
+	return r < 0 ? r : window_make(tree, wanted, &view, ret_inode);
+}
+
 /* The file may have been replaced since its name was looked up: then that is done again. */
 static int lookup_once(struct tree *tree, const struct inode *dir, struct window_wanted *wanted,
 		       struct inode **ret_inode)
 {
-	int r = name_lookup(tree, dir->window->of, wanted->name, &wanted->of);
+	int r = shown_lookup(tree, dir, wanted);
 
 	if (r < 0)
 		return r;
@@ -73,12 +81,19 @@ static int lookup_once(struct tree *tree, const struct inode *dir, struct window
 	return r > 0 ? -ESTALE : r;
 }
 
-int window_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode)
+static int look(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode)
 {
 	struct window_wanted wanted = { .asked = dir->window->asked,
 					.parent = dir->ino,
 					.name = name };
-	int r = TREE_RETRY(tree, lookup_once(tree, dir, &wanted, ret_inode));
+
+	return TREE_RETRY(tree, lookup_once(tree, dir, &wanted, ret_inode));
+}
+
+int window_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode)
+{
+	int r = dir->window->list ? item_lookup(tree, dir, name, ret_inode) :
+				    look(tree, dir, name, ret_inode);
 
 	window_used(tree, dir);
 	forget_outlived(tree);
@@ -95,9 +110,8 @@ static int open_question(struct tree *tree, struct window_wanted *wanted, struct
 
 		last = tree->last_ino;
 	}
-	if (wanted->asked->question->as != QUESTION_LINES) {
-		log_warning("%s: lists as documents, documents as a list and events are not to be "
-			    "had yet",
+	if (wanted->asked->question->is_file) {
+		log_warning("%s: documents as a list and events are not to be had yet",
 			    wanted->asked->text);
 		return -ENOENT;
 	}
@@ -132,12 +146,13 @@ int question_lookup(struct tree *tree, struct inode *dir, struct bytes name,
 	return r;
 }
 
-/* Attributes: those of the file, but for its number and of a list the size. */
+/* Attributes: those of the file, but for its number and of rows the size. */
 
 int window_stat(struct tree *tree, const struct inode *inode, struct stat *ret_stat)
 {
 	const struct window *window = inode->window;
-	int r = tree_stat(tree, window->of, ret_stat);
+	int r = window->list ? items_stat(tree, window, ret_stat) :
+			       tree_stat(tree, window->of, ret_stat);
 
 	if (r < 0)
 		return r;

@@ -79,7 +79,7 @@ static int open_parts(struct tree *tree, struct through *through, int flags, pid
 	bool writes = (flags & O_ACCMODE) != O_RDONLY;
 	int r = 0;
 
-	if ((writes && !(window->rows.list && (flags & O_APPEND))) || (flags & O_TRUNC))
+	if ((writes && !(window_takes_lines(window) && (flags & O_APPEND))) || (flags & O_TRUNC))
 		return -EROFS;
 	if (window->rows.list && (flags & O_ACCMODE) != O_WRONLY) {
 		r = writes ? reading_alone(tree, inode, pid) : 0;

@@ -93,6 +93,52 @@ EveryStore(views, that_are_large_are_looked_up_again_when_the_list_is_another)
 	forget(window);
 }
 
+EveryStore(views, of_an_item_are_one_window_until_the_list_is_another)
+{
+	struct inode *dir = inode_at("s"), *seen = look(dir, "@as=items,since=1h");
+	struct inode *items, *same, *before, *grown, *replaced;
+
+	append("s/l.jsonl", "1\n2\n");
+	items = look(seen, "l");
+	same = look(seen, "l.jsonl");
+	cr_expect_eq(same, items);
+	before = look(items, "1.json");
+	append("s/l.jsonl", "3\n");
+	grown = look(items, "1.json");
+	cr_expect_eq(grown, before);
+	save("s/l.jsonl", "1\n4\n");
+	replaced = look(items, "1.json");
+	cr_expect_neq(replaced, before);
+	forget(replaced);
+	forget(grown);
+	forget(before);
+	forget(same);
+	forget(items);
+	forget(seen);
+	forget(dir);
+}
+
+EveryStore(views, of_items_choose_again_when_the_list_is_another)
+{
+	struct inode *dir = inode_at("s"), *seen = look(dir, "@last=1,as=items"), *items, *none;
+
+	append("s/l.jsonl", "1\n2\n");
+	items = look(seen, "l");
+	forget(look(items, "1.json"));
+	cr_expect_eq(tree_lookup(world_tree, items, BYTES("0.json"), &none), -ENOENT);
+	save("s/l.jsonl", "3\n");
+	forget(look(items, "0.json"));
+	world_settle();
+	cr_assert_eq(unlinked("s/l.jsonl"), 0);
+	world_settle();
+	append("s/l.jsonl", "1\n2\n");
+	forget(look(items, "1.json"));
+	cr_expect_eq(tree_lookup(world_tree, items, BYTES("0.json"), &none), -ENOENT);
+	forget(items);
+	forget(seen);
+	forget(dir);
+}
+
 static unsigned told;
 static uint64_t told_parent;
 static char told_name[64];

@@ -222,6 +222,37 @@ EveryStore(trips, of_a_view_of_the_last_lines_are_for_those_lines)
 	end();
 }
 
+EveryStore(trips, of_an_item_of_a_view_are_for_its_row_alone)
+{
+	struct inode *seen, *items, *window;
+	struct handle *handle;
+	struct shown shown;
+
+	for (int i = 0; i < 500; i++)
+		append("s/l.jsonl", "{\"role\": \"user\"}\n[]\n");
+	begin_cold();
+	seen = look("@role=user,as=items", &shown);
+	forget(look("l.jsonl", &shown));
+	begin();
+	cr_assert_eq(tree_lookup(world_tree, seen, BYTES("l"), &items), 0);
+	cr_expect_str_eq(asked(), "2: entry_look 2", "the name, and the list");
+	begin();
+	cr_assert_eq(tree_lookup(world_tree, items, BYTES("500.json"), &window), 0);
+	cr_expect_str_eq(asked(), "3: row_read 1 row_read_back 1 entry_look 1, rows 2");
+	begin();
+	handle = open_looked(window, &shown, O_RDONLY);
+	cr_expect_str_eq(read_by(handle), "{\"role\": \"user\"}\n");
+	cr_expect_str_eq(asked(), "0:", "it was read when it was looked up");
+	handle_free(world_tree, handle);
+	forget(window);
+	begin();
+	cr_expect_eq(tree_lookup(world_tree, items, BYTES("501.json"), &window), -ENOENT);
+	cr_expect_str_eq(asked(), "2: row_read_back 1 entry_look 1, rows 1");
+	forget(items);
+	forget(seen);
+	end();
+}
+
 EveryStore(trips, beside_another_mount_are_a_question_more_at_an_open)
 {
 	struct backend_op touch = { .type = BACKEND_NODE_SET, .at = BACKEND_MTIME };

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Listing what windows show; each name is looked up when it is used. */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fs/base/names.h"
+#include "fs/base/sound.h"
+#include "fs/content/content.h"
+#include "fs/tree/tree.h"
+
+enum { LISTS_BLOCK = 64 /* names that are looked at at a time */ };
+
+/* ---- A directory: what is there, but for sidecars ---- */
+
+struct window_listing {
+	bool in_session;
+	tree_entry_fn *fn;
+	void *arg;
+};
+
+static int tell_shown(void *arg, struct bytes name, struct inode *inode, const struct shown *shown,
+		      uint64_t position)
+{
+	const struct window_listing *listing = arg;
+
+	if (listing->in_session && bytes_ends_with(name, names_suffix(BACKEND_HASH)))
+		return 0;
+	return listing->fn(listing->arg, name, inode, shown, position);
+}
+
+static bool is_in_session(struct tree *tree, struct inode *dir)
+{
+	WITH_READ_LOCK(tree);
+
+	return inode_session(dir);
+}
+
+static int list_shown(struct tree *tree, const struct inode *dir, uint64_t position, uint64_t end,
+		      tree_entry_fn *fn, void *arg)
+{
+	struct inode *of = dir->window->of;
+	struct window_listing listing = {
+		.in_session = is_in_session(tree, of),
+		.fn = fn,
+		.arg = arg,
+	};
+
+	return list_names(tree, of, position, end, tell_shown, &listing);
+}
+
+/* ---- A list as a directory ---- */
+
+struct items_listing {
+	uint64_t ino; /* that each is listed with: it has its own when it is looked up */
+	int64_t next; /* index that is to be listed next */
+	tree_entry_fn *fn;
+	void *arg;
+};
+
+static int list_item(void *arg, int64_t index)
+{
+	struct items_listing *listing = arg;
+	const struct shown shown = { .st = { .st_ino = listing->ino, .st_mode = S_IFREG } };
+	char name[32];
+	int r;
+
+	snprintf(name, sizeof(name), "%" PRId64 ".json", index);
+	r = listing->fn(listing->arg, bytes_str(name), NULL, &shown,
+			(uint64_t)index + 1 + LIST_DOTS);
+	if (r == 0)
+		listing->next = index + 1;
+	return r;
+}
+
+static int items_once(struct tree *tree, struct window *items, struct items_listing *listing)
+{
+	_cleanup_(window_view_end) struct window_view view = { 0 };
+	struct inode *list;
+	int r = items_begin(tree, items, &view, &list);
+
+	if (r != 0)
+		return r > 0 ? -ESTALE : r;
+	listing->ino = list->ino;
+	/* Positions of entries have 63 bits. */
+	view.rows.to = MIN(view.rows.to, (int64_t)SOUND_NUMBER_MAX);
+	r = window_items(&view, listing->next, list_item, listing);
+	window_view_end(&view);
+	view = (struct window_view){ 0 };
+	inode_forget(tree, list, 1);
+	return MIN(r, 0);
+}
+
+static int items_list(struct tree *tree, const struct inode *dir, uint64_t position,
+		      tree_entry_fn *fn, void *arg)
+{
+	struct window *items = dir->window;
+	struct items_listing listing = { .fn = fn, .arg = arg };
+	int r = list_dots(dir->ino, items->of->ino, position, fn, arg);
+
+	if (r != 0)
+		return MIN(r, 0);
+	listing.next = position > LIST_DOTS ? (int64_t)(position - LIST_DOTS) : 0;
+	r = TREE_RETRY(tree, items_once(tree, items, &listing));
+	return r == -ENOENT ? 0 : r;
+}
+
+/* ---- A directory with lists as directories ---- */
+
+struct shown_names {
+	struct shown_name {
+		char name[NAME_LIMIT + 1];
+		struct stat st;
+		uint64_t position;
+	} item[LISTS_BLOCK];
+	size_t count;
+};
+
+static int keep_name(void *arg, struct bytes name, struct inode *inode, const struct shown *shown,
+		     uint64_t position)
+{
+	struct shown_names *names = arg;
+	struct shown_name *item = &names->item[names->count];
+
+	(void)inode;
+	if (names->count == LISTS_BLOCK)
+		return 1;
+	snprintf(item->name, sizeof(item->name), "%.*s", (int)name.size, name.data);
+	item->st = shown->st;
+	item->position = position;
+	names->count++;
+	return 0;
+}
+
+/* The name of a list as a directory: without its end if nothing else is called so. */
+static int list_as_dir(struct tree *tree, const struct inode *dir, struct shown_name *item)
+{
+	struct names_split split = names_split(bytes_str(item->name));
+	struct inode *other;
+	int r;
+
+	if (!S_ISREG(item->st.st_mode) || split.kind != BACKEND_LIST)
+		return 0;
+	item->st.st_mode = S_IFDIR;
+	if (!sound_name(split.stem))
+		return 0;
+	r = name_lookup(tree, dir->window->of, split.stem, &other);
+	if (r == 0)
+		inode_forget(tree, other, 1);
+	else if (r == -ENOENT)
+		item->name[split.stem.size] = '\0';
+	return r == -ENOENT ? 0 : r;
+}
+
+static int tell_lists(struct tree *tree, const struct inode *dir, struct shown_names *names,
+		      bool in_session, tree_entry_fn *fn, void *arg)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < names->count; i++) {
+		struct shown_name *item = &names->item[i];
+		struct shown shown;
+
+		if (in_session)
+			r = list_as_dir(tree, dir, item);
+		shown = (struct shown){ .st = item->st };
+		if (r == 0)
+			r = fn(arg, bytes_str(item->name), NULL, &shown, item->position);
+	}
+	return r;
+}
+
+static int lists_list(struct tree *tree, const struct inode *dir, uint64_t position, uint64_t end,
+		      tree_entry_fn *fn, void *arg)
+{
+	_cleanup_(freep) struct shown_names *names = malloc(sizeof(*names));
+	bool unsound = false, in_session;
+	int r = 0;
+
+	if (!names)
+		return -ENOMEM;
+	in_session = is_in_session(tree, dir->window->of);
+	do {
+		names->count = 0;
+		r = list_shown(tree, dir, position, end, keep_name, names);
+		/* The others were handed out. */
+		unsound |= r == -EUCLEAN;
+		if (r < 0 && r != -EUCLEAN)
+			return r;
+		if (names->count)
+			position = names->item[names->count - 1].position;
+		r = tell_lists(tree, dir, names, in_session, fn, arg);
+	} while (r == 0 && names->count == LISTS_BLOCK);
+	return r < 0 ? r : unsound ? -EUCLEAN : 0;
+}
+
+int window_list(struct tree *tree, const struct inode *dir, uint64_t position, uint64_t end,
+		tree_entry_fn *fn, void *arg)
+{
+	if (dir->window->list)
+		return items_list(tree, dir, position, fn, arg);
+	if (dir->window->asked->question->as == QUESTION_ITEMS)
+		return lists_list(tree, dir, position, end, fn, arg);
+	return list_shown(tree, dir, position, end, fn, arg);
+}
