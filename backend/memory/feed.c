@@ -248,7 +248,6 @@ int memory_feed_list(struct backend *backend, struct backend_snapshot *snapshot,
 static void erase_where(struct memory_store *store, enum key_table table,
 			bool wanted(struct bytes rest, uint64_t number), uint64_t number)
 {
-	_cleanup_(buf_done) struct buf keys = { 0 };
 	struct walk walk = walk_in(store->map, key_make(table));
 	struct map *map = map_ref(store->map), *without;
 

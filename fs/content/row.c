@@ -16,7 +16,8 @@ static int row_of(struct view *view, const struct inode *inode, backend_row_fn *
 static bool row_take(struct inode *inode, const struct backend_tail *tail)
 {
 	inode->size = tail->bytes;
-	return inode->loaded = true;
+	inode->loaded = true;
+	return true;
 }
 
 static uint64_t row_size(const struct inode *inode)

@@ -208,7 +208,8 @@ static int publish(struct publishing *publishing, struct notes *notes)
 	if (r < 0)
 		return r;
 	inode->node = publishing->node;
-	inode->inherits = inode->loaded = false;
+	inode->inherits = false;
+	inode->loaded = false;
 	inode->version++;
 	if (publishing->version &&
 	    versions_apply(notes, inode, publishing->saver, publishing->version))
