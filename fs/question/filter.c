@@ -50,6 +50,13 @@ static int add_value(struct question_filter *filter, uint32_t *first, struct byt
 	return 0;
 }
 
+static bool has_value(const struct question_filter *filter, uint32_t at, struct bytes text)
+{
+	while (at && !bytes_equal(filter->values[at].text, text))
+		at = filter->values[at].next;
+	return at;
+}
+
 int filter_member(struct question_filter *filter, uint32_t node, enum side side, struct bytes value)
 {
 	filter->asks[side] = filter->asks_members = true;
@@ -81,6 +88,10 @@ int filter_shape(struct question_filter *filter, enum shape shape, enum side sid
 	struct bytes spelling;
 	int r = 0;
 
+	/* What has many spellings is there once. */
+	if (shape == SHAPE_ROLE && role_spelling(value, 0).data &&
+	    has_value(filter, made_by[side], value))
+		return 0;
 	if (!filter->asks_shape[shape])
 		for (uint8_t i = 0; r == 0 && shape_paths[shape][i]; i++)
 			r = add_path(filter, shape, shape_paths[shape][i], i + 1);
@@ -97,7 +108,7 @@ int filter_shape(struct question_filter *filter, enum shape shape, enum side sid
 }
 
 /* Horspool's search: from a place where the word does not stand, the last byte there says how far
- * it is to the next where it may. */
+ * it is to the next where it may.  Bytes of one class share the shortest way. */
 int filter_word(struct question_filter *filter, struct bytes text)
 {
 	size_t last = text.size - 1;
@@ -109,13 +120,8 @@ int filter_word(struct question_filter *filter, struct bytes text)
 	word = &filter->words[filter->word_count++];
 	word->text = text;
 	memset(word->skip, (int)text.size, sizeof(word->skip));
-	for (size_t i = 0; i < last; i++) {
-		unsigned char byte = (unsigned char)text.data[i];
-
-		word->skip[byte] = (uint8_t)(last - i);
-		if (byte >= 'a' && byte <= 'z')
-			word->skip[byte & ~0x20] = (uint8_t)(last - i);
-	}
+	for (size_t i = 0; i < last; i++)
+		word->skip[byte_class(text.data[i])] = (uint8_t)(last - i);
 	return 0;
 }
 

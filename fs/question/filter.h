@@ -35,10 +35,12 @@ struct node {
 	uint8_t rank[SHAPES]; /* from 1: its place in shape_paths; 0: it is not there */
 };
 
-/* A word in lower case, and how far to go on from a place whose last byte is the index. */
+enum { BYTE_CLASSES = 32 };
+
+/* A word in lower case, and how far to go on from a place whose last byte is of this class. */
 struct word {
 	struct bytes text;
-	uint8_t skip[256];
+	uint8_t skip[BYTE_CLASSES];
 };
 
 struct question_filter {
@@ -77,6 +79,12 @@ int filter_word(struct question_filter *filter, struct bytes text);
 static inline unsigned char byte_fold(unsigned char byte)
 {
 	return byte >= 'A' && byte <= 'Z' ? byte | 0x20 : byte;
+}
+
+/* Letters in either case are of one class. */
+static inline unsigned char byte_class(char byte)
+{
+	return (unsigned char)byte % BYTE_CLASSES;
 }
 
 #endif

@@ -310,7 +310,7 @@ static bool text_holds(const char *text, size_t size, const struct word *word)
 		if (byte_fold(byte) == end &&
 		    bytes_match(text + i - last, word->text.data, last, true))
 			return true;
-		i += word->skip[byte];
+		i += word->skip[byte_class(text[i])];
 	}
 	return false;
 }

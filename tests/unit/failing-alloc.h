@@ -2,9 +2,11 @@
 #ifndef TESTS_UNIT_FAILING_ALLOC_H
 #define TESTS_UNIT_FAILING_ALLOC_H
 
+#include <stddef.h>
+
 /*
  * Let an allocation of the code under test fail.  The program is linked with
- * -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc, so that only objects linked into it, and no
+ * -Wl,--wrap= malloc, calloc, realloc and reallocarray, so that only objects linked into it, and no
  * shared library, come here.
  */
 
@@ -12,5 +14,7 @@
 void failing_alloc_at(unsigned nth);
 /* How many have failed since. */
 unsigned failing_alloc_failures(void);
+/* All bytes that were asked for since, also those that were freed again. */
+size_t failing_alloc_bytes(void);
 
 #endif

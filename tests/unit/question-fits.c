@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "src/base/cleanup.h"
 #include "src/base/json.h"
@@ -506,4 +507,54 @@ Test(question_fits, a_path_may_be_as_deep_as_a_question_can_say)
 	buf_clear(&line);
 	nest(&line, BYTES("{\"a\":"), DEPTH - 1, BYTES("1"), BYTES("}"));
 	cr_expect_not(question_fits(question, buf_bytes(&line)));
+}
+
+/* ---- Time ---- */
+
+static double seconds_of_processor(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* A thousand clauses of one kind, and a line of 64 KiB that is made of what they are slow with. */
+static const struct {
+	const char *clause; /* with the number of the clause */
+	struct bytes begin, unit, end;
+} slow[] = {
+	{ "role=r%d", BYTES("{"), BYTES("\"role\":1,"), BYTES("\"type\":\"r\"}") },
+	{ "not-agent=%d", BYTES("{"), BYTES("\"agent\":[{}],"), BYTES("\"name\":\"n\"}") },
+	{ ".a%d=1", BYTES("{"), BYTES("\"a\":1,"), BYTES("\"b\":1}") },
+	{ ".a=%d", BYTES("{"), BYTES("\"a\":\"\\u0078\","), BYTES("\"b\":1}") },
+	{ "not-.%d.b=1", BYTES("{"), BYTES("\"0\":{\"b\":2},"), BYTES("\"b\":1}") },
+	{ "match=aaaaaaaabaaaaaaaa", BYTES("["), BYTES("\"aaaaaaaaaaaaaaaaaaaaaaaaaaaa\","),
+	  BYTES("\"aaaaaaaabaaaaaaaa\"]") },
+	{ "match=%%22%%5C%%22a", BYTES("["), BYTES("\"\\\"\\\\\\\"\\\\\\\\\","),
+	  BYTES("\"\\\"\\\\\\\"a\"]") },
+};
+
+Test(question_fits, a_thousand_clauses_and_a_long_line_end)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(slow); i++) {
+		_cleanup_(question_freep) struct question *question = NULL;
+		_cleanup_(buf_done) struct buf text = { 0 };
+		_cleanup_(buf_done) struct buf line = { 0 };
+		double took;
+
+		for (int n = 0; n < 1000; n++) {
+			cr_assert_eq(buf_append_str(&text, n ? "," : ""), 0);
+			cr_assert_eq(buf_printf(&text, slow[i].clause, n), 0);
+		}
+		question = ask_bytes(buf_bytes(&text));
+		fill(&line, slow[i].begin, 1);
+		fill(&line, slow[i].unit, 65536 / slow[i].unit.size);
+		fill(&line, slow[i].end, 1);
+		cr_assert(json_valid(buf_bytes(&line), NULL), "%s", slow[i].clause);
+		took = seconds_of_processor();
+		question_fits(question, buf_bytes(&line));
+		took = seconds_of_processor() - took;
+				cr_expect_lt(took, 10, "%s: %.1f s", slow[i].clause, took);
+	}
 }

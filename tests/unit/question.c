@@ -484,6 +484,7 @@ static const struct bytes floods[] = {
 	BYTES("not-agent=a+b,"), BYTES("match=a+b,"),
 	BYTES(".a=1,"),		 BYTES(".a.a=1,"),
 	BYTES("not-.b.c=2+3,"),	 BYTES("role=%00,"),
+	BYTES("match=a+a+a,"),	 BYTES("role=tool+tool+tool+tool+tool+tool,"),
 };
 
 Test(question, sixty_four_kibibytes_are_a_question_and_one_byte_more_is_none)
@@ -508,6 +509,27 @@ Test(question, sixty_four_kibibytes_are_a_question_and_one_byte_more_is_none)
 		cr_expect_eq(question_parse_clauses(buf_bytes(&text), &none, &reason), -EINVAL);
 		cr_expect(bytes_equal(buf_bytes(&reason),
 				      BYTES("a question has at most 65536 bytes")));
+	}
+}
+
+/* Ten thousand of them may live, so that of 255 bytes is what counts. */
+Test(question, takes_memory_for_its_text_alone)
+{
+	static const size_t sizes[] = { 255, QUESTION_TEXT_MAX };
+
+	for (size_t i = 0; i < ARRAY_SIZE(floods) * ARRAY_SIZE(sizes); i++) {
+		struct bytes flood = floods[i / ARRAY_SIZE(sizes)];
+		size_t size = sizes[i % ARRAY_SIZE(sizes)];
+		_cleanup_(buf_done) struct buf text = { 0 };
+		_cleanup_(buf_done) struct buf reason = { 0 };
+		_cleanup_(question_freep) struct question *question = NULL;
+
+		fill(&text, flood, size / flood.size);
+		text.size--;
+		failing_alloc_at(0);
+		cr_assert_eq(question_parse_clauses(buf_bytes(&text), &question, &reason), 0);
+		cr_expect_lt(failing_alloc_bytes(), 2048 + 64 * size, "%s of %zu: %zu", flood.data,
+			     size, failing_alloc_bytes());
 	}
 }
 
@@ -542,6 +564,22 @@ Test(question, any_bytes_are_a_question_or_are_refused)
 		cr_expect_eq(r, byte == '%' || byte == '+' || byte == ',' ? -EINVAL : 0, "%d: %d",
 			     byte, r);
 		question_free(question);
+	}
+}
+
+Test(question, any_byte_can_be_encoded)
+{
+	static const char digits[2][17] = { "0123456789abcdef", "0123456789ABCDEF" };
+
+	for (int byte = 0; byte < 256; byte++) {
+		const char *hex = digits[byte % 2];
+		_cleanup_(freep) char *name =
+			str_printf("@if=<%%%c%c>", hex[byte / 16], hex[byte % 16]);
+		_cleanup_(question_freep) struct question *question = ask(name);
+		const char is[] = { '<', (char)byte, '>' };
+
+		cr_expect(bytes_equal(question->if_version, bytes_make(is, sizeof(is))), "%s",
+			  name);
 	}
 }
 
