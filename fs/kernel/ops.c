@@ -408,7 +408,7 @@ static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_
 {
 	const struct tree_new what = {
 		.mode = S_IFREG | (mode & 07777),
-		.will_write = (fi->flags & O_ACCMODE) != O_RDONLY,
+		.will_save = (fi->flags & O_ACCMODE) != O_RDONLY && !(fi->flags & O_APPEND),
 	};
 	struct inode *dir = request_inode(req, parent), *inode = NULL;
 	int r = make(req, parent, name, &what, &inode);

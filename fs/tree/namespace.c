@@ -151,7 +151,7 @@ static int make_once(struct tree *tree, const struct make_request *request, bool
 	else if (kind_is_state(node.kind) && !ghost)
 		r = ghost_end_elsewhere(&view, &node, &batch);
 	if (ghost) {
-		inherits = request->what->will_write && ghost_leaves_to(ghost, &node);
+		inherits = request->what->will_save && ghost_leaves_to(ghost, &node);
 		r = ghost_end_begin(tree, &view, ghost, inherits, &batch, &end);
 	}
 	if (r < 0)

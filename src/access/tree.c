@@ -192,7 +192,7 @@ static mode_t masked(mode_t mode)
 
 static int tree_make_dir(const struct access_place *place, mode_t mode)
 {
-	const struct tree_new what = { .mode = S_IFDIR | masked(mode), .will_write = true };
+	const struct tree_new what = { .mode = S_IFDIR | masked(mode), .will_save = true };
 	_cleanup_(found_done) struct found made = { 0 };
 
 	return make(place, &what, &made);
@@ -305,7 +305,10 @@ static int tree_way_order(struct access *access, struct bytes order)
 static int find_or_make(const struct access_place *place, int flags, mode_t mode,
 			struct found *ret_found)
 {
-	const struct tree_new what = { .mode = S_IFREG | masked(mode), .will_write = true };
+	const struct tree_new what = {
+		.mode = S_IFREG | masked(mode),
+		.will_save = !(flags & O_APPEND),
+	};
 	int r = find(place, ret_found);
 
 	if (r == 0 && (flags & O_EXCL))

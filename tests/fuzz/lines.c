@@ -65,7 +65,7 @@ static const struct caller caller = { .uid = 1000, .gid = 1000 };
 
 static struct handle *open_list(struct tree *tree, struct inode *dir, const char *name, int flags)
 {
-	const struct tree_new what = { .mode = S_IFREG | 0644, .will_write = true };
+	const struct tree_new what = { .mode = S_IFREG | 0644, .will_save = true };
 	struct inode *inode;
 	struct handle *handle;
 	int r = tree_lookup(tree, dir, bytes_str(name), &inode);

@@ -196,7 +196,7 @@ static void do_make(struct game *game)
 	uint8_t choice = take_byte(&game->in);
 	mode_t mode = choice < 100 ? modes[choice % 2] : modes[choice % ARRAY_SIZE(modes)];
 	struct inode *dir = take_dir(game), *inode = NULL;
-	struct tree_new what = { .mode = mode, .will_write = choice & 32, .rdev = choice };
+	struct tree_new what = { .mode = mode, .will_save = choice & 32, .rdev = choice };
 	int r;
 
 	if (S_ISLNK(mode))

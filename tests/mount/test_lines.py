@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import harness
-from harness import append, errno_of, eventually, put, read, same, tool, write
+from harness import append, errno_of, eventually, put, read, same, shell, tool, write
 
 HOLD = """
 import os, sys, time
@@ -263,6 +263,20 @@ def test_a_new_list_is_streamed_while_its_writer_holds_it_open(box):
             same(len(mount.rows("s", name)), number + 1, f"rows of {name}")
             same(os.stat(path).st_size, 9 * (number + 1), f"size of {name}")
         os.close(fd)
+
+
+def test_who_makes_a_list_to_append_to_it_loses_no_save_of_others(box):
+    """Also where it was unlinked a moment ago, and who unlinked it saves it again."""
+    mount = box.mount()
+    os.mkdir(mount.at("s"))
+    path = mount.at("s/l.jsonl")
+    write(path, b"1\n2\n")
+    os.unlink(path)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    shell(f"echo 3 > {path}")
+    os.write(fd, b"4\n")
+    os.close(fd)
+    same(read(path), b"3\n4\n", "the list")
 
 
 def test_a_save_that_ends_in_a_torn_line_is_a_draft_until_it_is_completed(box):

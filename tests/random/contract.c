@@ -491,7 +491,7 @@ bool would_inherit(struct contract *contract, int name)
 }
 
 /* Unlink and write again is a save: others see the previous rows until the writer closes. */
-static struct file *file_make(struct contract *contract, int name, bool will_write)
+static struct file *file_make(struct contract *contract, int name, bool will_save)
 {
 	struct file *file = file_new(contract, name), *ghost;
 
@@ -501,7 +501,7 @@ static struct file *file_make(struct contract *contract, int name, bool will_wri
 	file->made_on = contract->mount;
 	ghost = file->kind != ORDINARY ? ghost_with_key(contract, file->key) : NULL;
 	file->draft = file->kind == SINGLE || file->kind == SIDECAR;
-	if (ghost && will_write && ghost->kind == file->kind && ghost->left_on == contract->mount &&
+	if (ghost && will_save && ghost->kind == file->kind && ghost->left_on == contract->mount &&
 	    shows_no_more(file->mode, ghost->mode)) {
 		file->inherited = file->borrows = true;
 		take_rows(file, ghost);
@@ -566,7 +566,8 @@ int user_open(struct contract *contract, struct user_file *user, int name, int f
 	if (!file && !(flags & O_CREAT))
 		return -ENOENT;
 	if (!file)
-		file = file_make(contract, name, (flags & O_ACCMODE) != O_RDONLY);
+		file = file_make(contract, name,
+				 (flags & O_ACCMODE) != O_RDONLY && !(flags & O_APPEND));
 	*user = (struct user_file){
 		.is_open = true,
 		.file = file,

@@ -270,9 +270,9 @@ static int find_dir(const char *path, struct inode **ret_dir, struct bytes *ret_
 
 static const struct caller caller = { .uid = 0, .gid = 0 };
 
-static int make(const char *path, mode_t mode, bool will_write, struct inode **ret_inode)
+static int make(const char *path, mode_t mode, bool will_save, struct inode **ret_inode)
 {
-	const struct tree_new what = { .mode = mode, .will_write = will_write };
+	const struct tree_new what = { .mode = mode, .will_save = will_save };
 	struct bytes name;
 	struct inode *dir;
 	int r = find_dir(path, &dir, &name);
@@ -346,7 +346,7 @@ static int open_at(const char *path, int flags, pid_t pid, struct handle **ret_h
 	if (r == 0) {
 		r = open_found(inode, pid, path, flags, ret_handle);
 	} else if (r == -ENOENT && (flags & O_CREAT)) {
-		r = make(path, S_IFREG | 0644, writes, &inode);
+		r = make(path, S_IFREG | 0644, writes && !(flags & O_APPEND), &inode);
 		if (r < 0)
 			return r;
 		r = tree_open_file(tree, inode, FACE_ANY, flags, pid, ret_handle);

@@ -144,7 +144,7 @@ static const struct caller owner = { .uid = 1000, .gid = 1000 };
 /* Make a file for writing, as this user, without writing; counted. */
 static struct inode *make_as(const struct caller *user, const char *name, mode_t mode)
 {
-	const struct tree_new what = { .mode = S_IFREG | mode, .will_write = true };
+	const struct tree_new what = { .mode = S_IFREG | mode, .will_save = true };
 	struct inode *dir = inode_at("s"), *inode;
 
 	cr_assert_eq(tree_make(world_tree, user, dir, bytes_str(name), &what, &inode), 0);
@@ -278,6 +278,22 @@ static void move_to_ordinary(const char *path)
 static void (*const openings[])(const char *path) = {
 	open_mode, give_away, give_to_group, move_there, move_to_ordinary,
 };
+
+EveryStore(ghosts, leave_nothing_to_who_makes_the_file_to_append_to_it)
+{
+	struct handle *handle;
+
+	save("s/g.jsonl", "1\n2\n");
+	cr_assert_eq(unlinked("s/g.jsonl"), 0);
+	handle = open_at("s/g.jsonl", O_WRONLY | O_CREAT | O_APPEND);
+	cr_expect_str_eq(content_of("s/g.jsonl"), "");
+	cr_expect_str_eq(rows_of("s", "g"), "");
+	save("s/g.jsonl", "3\n");
+	append("s/g.jsonl", "4\n");
+	append_to(handle, "5\n");
+	close_handle(handle);
+	cr_expect_str_eq(content_of("s/g.jsonl"), "3\n4\n5\n");
+}
 
 EveryStore(ghosts, are_not_shown_to_more_before_the_new_file_is_saved)
 {

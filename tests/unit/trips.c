@@ -94,7 +94,7 @@ static const struct caller caller = { .uid = 1000, .gid = 1000 };
 
 static void make(const char *name, mode_t mode, struct inode **ret_inode)
 {
-	const struct tree_new what = { .mode = mode, .will_write = true };
+	const struct tree_new what = { .mode = mode, .will_save = true };
 	int r = tree_make(world_tree, &caller, dir, bytes_str(name), &what, ret_inode);
 
 	cr_assert_eq(r, 0, "%s: %s", name, strerror(-r));

@@ -413,9 +413,9 @@ static int find_dir(const char *path, struct inode **ret_dir, struct bytes *ret_
 	return find_inode(dir, ret_dir);
 }
 
-static int make_at(const char *path, mode_t mode, bool will_write, struct inode **ret_inode)
+static int make_at(const char *path, mode_t mode, bool will_save, struct inode **ret_inode)
 {
-	const struct tree_new what = { .mode = mode, .will_write = will_write };
+	const struct tree_new what = { .mode = mode, .will_save = will_save };
 	struct bytes name;
 	struct inode *dir;
 	int r = find_dir(path, &dir, &name);
@@ -616,7 +616,7 @@ int try_open(const char *path, int flags, struct handle **ret_handle)
 		return -EEXIST;
 	}
 	if (r == -ENOENT && (flags & O_CREAT))
-		r = make_at(path, S_IFREG | 0644, writes, &inode);
+		r = make_at(path, S_IFREG | 0644, writes && !(flags & O_APPEND), &inode);
 	if (r < 0)
 		return r;
 	r = tree_open_file(world_tree, inode, FACE_ANY, flags, getpid(), ret_handle);
