@@ -877,12 +877,12 @@ static void do_times(struct game *game, const struct op *op)
 	int64_t mtime = INT64_C(1000000000000000000) + op->b * INT64_C(1000000007);
 	struct user_file *user = op->c & 1 ? some_user(game, op->a) : NULL;
 	struct file *file = user ? user->file : file_named(&game->contract, (int)(op->a % NAMES));
-	int r;
+	int process = user ? user->process : process_here(game), r;
 
 	if (!file || (!user && file->name < 0))
 		return;
 	if (!user)
-		wait_until_shown(game, process_here(game), file->name);
+		wait_until_shown(game, process, file->name);
 	/* Once the kernel asks for the file anew, which a descriptor cannot give. */
 	if (user && (r = driver.times(slot_of(game, user), mtime)) == -ESTALE &&
 	    count_mounts(game) > 1)
@@ -892,8 +892,10 @@ static void do_times(struct game *game, const struct op *op)
 	say("%zu: set the time of %s\n", game->at, user ? name_of(user) : names[file->name].path);
 	must(game, r, "utimensat");
 	file->mtime = mtime;
+	/* Writers on other mounts give it the time at which they have written. */
 	for (size_t i = 0; i < SLOTS; i++)
-		if (game->user[i].is_open && game->user[i].file == file)
+		if (game->user[i].is_open && game->user[i].file == file &&
+		    game->user[i].process / PROCESSES == process / PROCESSES)
 			game->user[i].keeps_times = true;
 	touch(game, file->name);
 }
