@@ -143,6 +143,7 @@ static int list_begin(struct tree *tree, struct inode *of, struct window_view *r
 	ret->changed = of->changed;
 	ret->rows.list = true;
 	ret->rows.version = of->version;
+	ret->rows.generation = of->node.generation;
 	ret->rows.end = of->list.next;
 	/* Of a draft the rows are what there was before. */
 	if (inode_is_draft(of)) {

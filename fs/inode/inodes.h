@@ -78,10 +78,6 @@ static inline bool kind_is_state(uint32_t kind)
 {
 	return kind == BACKEND_SINGLE || kind == BACKEND_LIST || kind == BACKEND_HASH;
 }
-/* What a file has is about to change otherwise than by lines that are added behind it, in the batch
- * that puts this node: its generation becomes one that the file has never had.  Whatever changes
- * content does so. */
-void node_rewritten(struct backend_node *node);
 /* The session that a directory belongs to, or NULL. */
 struct inode *inode_session(struct inode *dir);
 /* Appends the decoded names of the directories below the session, each with '/' behind it. */

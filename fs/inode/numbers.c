@@ -92,9 +92,3 @@ int number_entry(struct tree *tree, uint64_t *ret_entry)
 		*ret_entry = ++tree->last_entry;
 	return r;
 }
-
-/* By the clock, so that no store that is brought back from a backup comes upon one again either. */
-void node_rewritten(struct backend_node *node)
-{
-	node->generation = MAX(node->generation + 1, (uint64_t)MAX(time_now(), 0));
-}

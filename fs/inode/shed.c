@@ -16,6 +16,7 @@
 #include <errno.h>
 
 #include "fs/base/batch.h"
+#include "fs/inode/generation.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/shed.h"
 

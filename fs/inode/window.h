@@ -40,9 +40,10 @@ struct asked {
 /* What is shown of a list; zeros of anything else. */
 struct window_rows {
 	bool list;
-	uint64_t version; /* inode.version, */
-	int64_t end;	  /* the index behind the last row, */
-	int64_t now;	  /* and the moment for ages, in nanoseconds since 1970 */
+	uint64_t version;    /* inode.version, */
+	uint64_t generation; /* with that of the node, */
+	int64_t end;	     /* the index behind the last row, */
+	int64_t now;	     /* and the moment for ages, in nanoseconds since 1970 */
 	/* The rows between these, inclusive, that fit the question; so many bytes. */
 	int64_t from;
 	int64_t to;

@@ -175,7 +175,8 @@ static int node_removed(struct digesting *digesting, struct inode *inode)
 
 static bool content_differs(const struct backend_node *a, const struct backend_node *b)
 {
-	return a->kind != b->kind || a->flags != b->flags || a->size != b->size;
+	return a->kind != b->kind || a->flags != b->flags || a->size != b->size ||
+	       a->generation != b->generation;
 }
 
 static bool key_differs(const struct backend_node *a, const struct backend_node *b)

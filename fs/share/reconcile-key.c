@@ -6,6 +6,7 @@
 
 #include "fs/base/entries.h"
 #include "fs/base/names.h"
+#include "fs/inode/generation.h"
 #include "fs/inode/kept.h"
 #include "fs/share/reconcile.h"
 #include "fs/tree/tree.h"

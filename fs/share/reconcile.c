@@ -26,6 +26,7 @@
 #include <stdlib.h>
 
 #include "fs/inode/aparts.h"
+#include "fs/inode/generation.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/waiting.h"
 #include "fs/share/reconcile.h"

@@ -9,6 +9,7 @@
 #include "fs/tree/tree.h"
 #include "fs/base/names.h"
 #include "fs/inode/commit.h"
+#include "fs/inode/generation.h"
 #include "fs/upkeep/trash-internal.h"
 
 void emit_key(struct batch *batch, enum backend_op_type type, const struct backend_node *node)

@@ -10,6 +10,8 @@
 #include "fs/cache/cache.h"
 #include "fs/content/content.h"
 #include "fs/inode/commit.h"
+#include "fs/inode/generation.h"
+#include "fs/inode/waiting.h"
 #include "fs/inode/window.h"
 #include "fs/upkeep/upkeep.h"
 
@@ -24,11 +26,38 @@ static int xattr_judge(struct bytes name)
 	return -EOPNOTSUPP;
 }
 
+static int append_version(const struct inode *inode, uint64_t generation, struct buf *value)
+{
+	char word[VERSION_WORD];
+
+	version_word(inode->ino, generation, word);
+	return buf_append_str(value, word);
+}
+
+static int version_describe(struct view *view, struct inode *inode, struct buf *value)
+{
+	(void)view;
+	if (inode->node.kind != BACKEND_LIST)
+		return -ENODATA;
+	return inode->apart ? -EIO : append_version(inode, inode->node.generation, value);
+}
+
 /* Reachable by name, never listed, and not stored: a copy of it that a tool brings back is
  * dropped. */
-static bool xattr_is_own(struct bytes name)
+static const struct own {
+	const char *name;
+	int (*describe)(struct view *view, struct inode *inode, struct buf *value);
+} owns[] = {
+	{ "user.sessfs.invalid", invalid_describe },
+	{ VERSION_ATTRIBUTE, version_describe },
+};
+
+static const struct own *xattr_own(struct bytes name)
 {
-	return bytes_equal(name, BYTES("user.sessfs.invalid"));
+	for (size_t i = 0; i < ARRAY_SIZE(owns); i++)
+		if (bytes_equal(name, bytes_str(owns[i].name)))
+			return &owns[i];
+	return NULL;
 }
 
 /* The kernel lets only those set it who may write to the root, as who removes a session must. */
@@ -122,7 +151,7 @@ int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 		r = dates_parse(value, &dates);
 	if (r < 0)
 		return r;
-	if (xattr_is_own(name))
+	if (xattr_own(name))
 		return 0;
 	if (xattr_is_order(inode, name))
 		return tree_order(tree, value);
@@ -137,24 +166,34 @@ static int get_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 			  struct buf *value)
 {
 	_cleanup_(view_end) struct view view = { 0 };
+	const struct own *own = xattr_own(name);
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 	int r;
 
-	r = view_begin(tree, 0, &view);
+	/* What is known in memory may be asked for, and nothing be read. */
+	if (own)
+		view.inode = inode;
+	r = view_begin(tree, own ? BACKEND_BEGUN : 0, &view);
+	if (r == 0 && own)
+		r = inode_heed(tree, &view, inode);
 	if (r < 0)
 		return r;
 	if (xattr_is_order(inode, name))
 		return buf_append_str(value, "1");
-	if (xattr_is_own(name))
-		return inode->gone ? -ENODATA : invalid_describe(&view, inode, value);
+	if (own)
+		return inode->gone ? -ENODATA : own->describe(&view, inode, value);
 	return ASK(&view, xattr_get, inode->node.ino, name, value);
 }
 
 int tree_get_xattr(struct tree *tree, struct inode *inode, struct bytes name, struct buf *value)
 {
+	const struct window *window = inode->window;
 	int r = xattr_judge(name);
 
+	/* That of the rows which it shows, whatever the list has become. */
+	if (window && window->rows.list && bytes_equal(name, BYTES(VERSION_ATTRIBUTE)))
+		return append_version(window->of, window->rows.generation, value);
 	inode = inode_shown(inode);
 	return r < 0 ? r : TREE_RETRY(tree, get_xattr_once(tree, inode, name, value));
 }

@@ -30,6 +30,7 @@
 #include "fs/base/lines.h"
 #include "fs/content/content.h"
 #include "fs/inode/commit.h"
+#include "fs/inode/generation.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/waiting.h"
 #include "fs/write/handle.h"

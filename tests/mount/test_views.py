@@ -349,6 +349,115 @@ def test_views_of_two_mounts(box):
     same(read(two.at("s", "@last=1", "l.jsonl")), lines(9), "a save")
 
 
+# Versions
+
+
+def version(path):
+    return os.getxattr(path, "user.sessfs.version").decode()
+
+
+def has_version(path, expected):
+    try:
+        return version(path) == expected
+    except OSError:
+        return False
+
+
+def rename_and_back(path):
+    os.rename(path, path[:-7] + "m.jsonl")
+    os.rename(path[:-7] + "m.jsonl", path)
+
+
+def rename_over(path):
+    write(path + ".tmp", lines(7))
+    os.rename(path + ".tmp", path)
+
+
+def unlink_and_write(path):
+    os.unlink(path)
+    write(path, lines(0, 1, 2))
+
+
+def write_inside(path):
+    with open(path, "r+b") as file:
+        file.seek(6)
+        file.write(b"9")
+
+
+def test_the_version_of_a_list_moves_with_each_change_but_an_append(box):
+    mount, path = list_of(box, 3)
+    other = box.mount(store=mount.store)
+    table, where = TABLE, "WHERE session_id = 's' AND state_key = 'l'"
+    deeds = {
+        "a line": (False, lambda: append(path, lines(3))),
+        "one by another mount": (False, lambda: append(other.at("s", "l.jsonl"), lines(4))),
+        "one by SQL": (False, lambda: mount.insert("s", "l", 5, b'{"n": 5}')),
+        "one through a view": (False, lambda: append(view(path, "last=1"), lines(6))),
+        "a torn line": (False, lambda: append(path, b'{"n": ')),
+        "its end": (False, lambda: append(path, b"7}\n")),
+        "a rename and back": (False, lambda: rename_and_back(path)),
+        "a save": (True, lambda: write(path, lines(0, 1, 2))),
+        "a save by another mount": (True, lambda: write(other.at("s", "l.jsonl"), lines(1, 2))),
+        "a write in it": (True, lambda: write_inside(path)),
+        "a cut": (True, lambda: os.truncate(path, len(lines(0)))),
+        "a rename over it": (True, lambda: rename_over(path)),
+        "another file": (True, lambda: unlink_and_write(path)),
+        "an update": (True, lambda: mount.sql(f"UPDATE {table} SET state_data = '[7]' {where}")),
+        "a deletion": (True, lambda: mount.sql(f"DELETE FROM {table} {where} AND item_index = 2")),
+        "a gap that is filled": (True, lambda: mount.insert("s", "l", -1, b"[0]")),
+    }
+    for what, (moves, deed) in deeds.items():
+        before = version(path)
+        deed()
+        same(version(path) != before, moves, what)
+        now = version(path)
+        # A name that leads to another file is so within 0.1 s.
+        eventually(lambda: has_version(other.at("s", "l.jsonl"), now), f"{what}: elsewhere")
+    before = version(path)
+    mount.remount()
+    same(version(path), before, "after it was mounted again")
+
+
+def test_a_view_has_the_version_of_the_rows_that_it_shows(box):
+    _, path = list_of(box, 3)
+    seen = view(path, "first=1")
+    same(version(seen), version(path), "the same")
+    with open(seen, "rb") as file:
+        before = os.getxattr(file.fileno(), "user.sessfs.version").decode()
+        write(path, lines(7))
+        same(os.getxattr(file.fileno(), "user.sessfs.version").decode(), before, "which is open")
+        same(file.read(), lines(0), "its rows")
+    same(version(seen), version(path), "looked up again")
+    same(version(seen) != before, True, "it has moved")
+
+
+def test_the_version_is_of_lists_alone_and_goes_nowhere_else(box):
+    mount, path = list_of(box, 3)
+    write(mount.at("s", "k.json"), b"{}")
+    for other in ("", "s", "s/k.json", "s/@last=1", "s/@last=1/k.json"):
+        same(errno_of(version, mount.at(*other.split("/"))), errno.ENODATA, other)
+    same(os.listxattr(path), [], "it is not listed")
+    before = version(path)
+    os.setxattr(path, "user.sessfs.version", b"1")
+    same(errno_of(os.removexattr, path, "user.sessfs.version"), errno.ENODATA, "removed")
+    same(version(path), before, "as it was")
+    folder = box.new_folder()
+    tool("cp", "-a", path, folder)
+    tool("rsync", "-aX", path, mount.at("s", "copy.jsonl"))
+    same(os.listxattr(os.path.join(folder, "l.jsonl")), [], "a copy outside")
+    same(version(mount.at("s", "copy.jsonl")) != before, True, "a copy inside")
+
+
+def test_a_session_that_comes_back_has_lists_of_other_versions(box):
+    mount, path = list_of(box, 3)
+    before = version(path)
+    box.sessfs("gc", "--older-than=0s", mount.store, check=True)
+    same(os.path.exists(path), False, "it is in the trash")
+    box.sessfs("gc", "--undo", mount.store, check=True)
+    same(read(path), lines(0, 1, 2), "it is back")
+    same(version(path) != before, True, "its version")
+
+
 def test_verbs_take_paths_with_questions(box):
     mount, path = list_of(box, 5)
     write(mount.at("s", "agent.json"), b"[1]")
