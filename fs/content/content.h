@@ -98,10 +98,10 @@ struct window_view {
 	struct buf session; /* owned, as key */
 	struct buf key;
 };
-/* Begin it: with the question and rows.now, of a file as it is now.  Of a list, rows.version and
- * rows.end tell which; of what is none nothing begins.  No lock is held, nor needed for what is
- * read in it.  1: the file has gone; -ENOENT: it is never shown by a window; -EIO: its key is set
- * apart. */
+/* Begin it: with the question and rows.now, of a file as it is now.  Of a list, rows.version,
+ * rows.generation and rows.end tell which; of what is none nothing begins.  No lock is held, nor
+ * needed for what is read in it.  1: the file has gone; -ENOENT: it is never shown by a window;
+ * -EIO: its key is set apart. */
 int window_view_begin(struct tree *tree, struct inode *of, struct window_view *view);
 void window_view_end(struct window_view *view);
 /* Find out which rows are shown; sized: and how many bytes they are, for which all are read. */

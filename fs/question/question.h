@@ -18,7 +18,8 @@
  *	since=T before=T		by the time of the row: since or at T, before T
  *	first=N last=N			at most so many lines
  *	bytes=N				the newest whole lines that together are no larger
- *	if=WORD				the version that a save replaces
+ *	if=WORD				the version of a list that it is asked of: of
+ *					another one nothing can be opened
  *
  * - %XX (two hexadecimal digits) in a value, or in a part of a member's path, is that byte.
  * - N is a decimal number up to INT64_MAX.  That of bytes= may end in K, M or G (1024 each).

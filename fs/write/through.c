@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "fs/content/content.h"
+#include "fs/inode/generation.h"
 #include "fs/inode/inodes.h"
 #include "fs/write/handle.h"
 
@@ -72,15 +73,44 @@ static void reading_end(struct inode *inode)
 	pthread_mutex_unlock(&window->lock);
 }
 
+/* 1: the list is of another version than the question says (if=). */
+static int judge_once(struct tree *tree, const struct window *window)
+{
+	_cleanup_(window_view_end) struct window_view now = {
+		.question = window->asked->question,
+	};
+	char word[VERSION_WORD];
+	int r = window_view_begin(tree, window->of, &now);
+
+	if (r != 0)
+		return r;
+	version_word(window->of->ino, now.rows.generation, word);
+	return now.rows.generation != window->rows.generation ||
+	       !bytes_equal(bytes_str(word), window->asked->question->if_version);
+}
+
+static int judge_version(struct tree *tree, const struct window *window)
+{
+	int r;
+
+	if (!window->rows.list || !window->asked->question->if_version.data)
+		return 0;
+	r = TREE_RETRY(tree, judge_once(tree, window));
+	return r > 0 ? -ESTALE : r;
+}
+
 static int open_parts(struct tree *tree, struct through *through, int flags, pid_t pid)
 {
 	struct inode *inode = through->inode;
 	struct window *window = inode->window;
 	bool writes = (flags & O_ACCMODE) != O_RDONLY;
-	int r = 0;
+	int r;
 
 	if ((writes && !(window_takes_lines(window) && (flags & O_APPEND))) || (flags & O_TRUNC))
 		return -EROFS;
+	r = judge_version(tree, window);
+	if (r < 0)
+		return r;
 	if (window->rows.list && (flags & O_ACCMODE) != O_WRONLY) {
 		r = writes ? reading_alone(tree, inode, pid) : 0;
 		if (r == 0)

@@ -448,6 +448,28 @@ def test_the_version_is_of_lists_alone_and_goes_nowhere_else(box):
     same(version(mount.at("s", "copy.jsonl")) != before, True, "a copy inside")
 
 
+def test_a_question_of_a_version_is_stale_when_that_has_moved(box):
+    mount, path = list_of(box, 3)
+    other = box.mount(store=mount.store)
+    word = version(path)
+    seen = view(path, f"first=1,if={word}")
+    elsewhere = view(other.at("s", "l.jsonl"), f"first=1,if={word}")
+    same(read(seen), lines(0), "as long as it is that")
+    append(seen, lines(3))
+    same(read(elsewhere), lines(0), "beside an append, on another mount")
+    with open(seen, "rb", buffering=0) as file:
+        write(other.at("s", "l.jsonl"), lines(7, 8))
+        same(errno_of(read, seen), errno.ESTALE, "behind a save by another mount")
+        same(errno_of(append, elsewhere, lines(9)), errno.ESTALE, "an append as well")
+        same(file.read(), lines(0), "who has it open")
+    same(os.stat(seen).st_size, len(lines(7)), "it can be looked at")
+    same(read(view(path, f"first=1,if={version(seen)}")), lines(7), "of the new one")
+    mount.sql(f"UPDATE {TABLE} SET state_data = '[7]' WHERE item_index = 0")
+    same(errno_of(read, view(path, f"if={version(path)[:-1]}z")), errno.ESTALE, "no version")
+    same(errno_of(read, view(path, f"if={word},if={word}")), errno.ENOENT, "twice")
+    same(read(path), b"[7]\n" + lines(8), "the list")
+
+
 def test_a_session_that_comes_back_has_lists_of_other_versions(box):
     mount, path = list_of(box, 3)
     before = version(path)

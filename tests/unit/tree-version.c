@@ -356,6 +356,69 @@ EveryStore(version, of_a_view_is_that_of_the_rows_it_shows)
 	forget(seen);
 }
 
+/* "s/l.jsonl" through first=1, if it has a version; and what opening that says. */
+static int opened(const char *word, int flags)
+{
+	char question[96];
+	struct inode *seen, *window;
+	struct handle *handle = NULL;
+	int r;
+
+	snprintf(question, sizeof(question), "@if=%s,first=1", word);
+	seen = look(inode_at("s"), question);
+	window = look(seen, "l.jsonl");
+	r = tree_open_file(world_tree, window, 0, flags, getpid(), &handle);
+	if (r == 0)
+		handle_free(world_tree, handle);
+	forget(window);
+	return r;
+}
+
+EveryStore(version, of_a_question_is_that_of_the_list_or_nothing_is_opened)
+{
+	const char *before;
+
+	save("s/l.jsonl", "1\n2\n");
+	before = version_of("s/l.jsonl");
+	cr_expect_eq(opened(before, O_RDONLY), 0);
+	cr_expect_eq(opened(before, O_WRONLY | O_APPEND), 0);
+	cr_expect_eq(opened(before, O_WRONLY), -EROFS);
+	cr_expect_eq(opened("1", O_RDONLY), -ESTALE);
+	append("s/l.jsonl", "3\n");
+	cr_expect_eq(opened(before, O_RDONLY), 0);
+	save("s/l.jsonl", "1\n2\n");
+	cr_expect_eq(opened(before, O_RDONLY), -ESTALE);
+	cr_expect_eq(opened(before, O_WRONLY | O_APPEND), -ESTALE);
+	cr_expect_eq(opened(version_of("s/l.jsonl"), O_RDONLY), 0);
+}
+
+EveryStore(version, of_a_question_is_asked_for_when_it_is_opened)
+{
+	struct handle *handle = NULL;
+	struct inode *window;
+	char question[96];
+
+	save("s/l.jsonl", "1\n2\n");
+	snprintf(question, sizeof(question), "@if=%s", version_of("s/l.jsonl"));
+	window = look(look(inode_at("s"), question), "l.jsonl");
+	save("s/l.jsonl", "3\n");
+	cr_expect_eq(tree_open_file(world_tree, window, 0, O_RDONLY, getpid(), &handle), -ESTALE);
+	forget(window);
+}
+
+EveryStore(version, is_asked_of_lists_alone)
+{
+	struct handle *handle = NULL;
+	struct inode *window;
+
+	save("s/k.json", "{}");
+	window = look(look(inode_at("s"), "@if=1"), "k.json");
+	cr_assert_eq(tree_open_file(world_tree, window, 0, O_RDONLY, getpid(), &handle), 0);
+	cr_expect_str_eq(read_by(handle), "{}");
+	handle_free(world_tree, handle);
+	forget(window);
+}
+
 /* What other programs do to a list that has the rows 1, 2 and 3. */
 static const struct sql_way {
 	const char *sql;
