@@ -284,6 +284,31 @@ struct names_split names_split(struct bytes name)
 	return (struct names_split){ BACKEND_ORDINARY, name };
 }
 
+bool names_number(struct bytes name, int64_t *ret_number)
+{
+	struct names_split split = names_split(name);
+	int64_t number = 0, unit = 1;
+	size_t left = split.stem.size;
+	bool large = false;
+
+	if (split.kind != BACKEND_SINGLE)
+		return false;
+	for (; left && split.stem.data[left - 1] >= '0' && split.stem.data[left - 1] <= '9';
+	     left--) {
+		int digit = split.stem.data[left - 1] - '0';
+		int64_t more;
+
+		if (digit && (large || __builtin_mul_overflow(unit, digit, &more) ||
+			      __builtin_add_overflow(number, more, &number)))
+			return false;
+		large |= __builtin_mul_overflow(unit, 10, &unit);
+	}
+	if (left == split.stem.size)
+		return false;
+	*ret_number = number;
+	return true;
+}
+
 /* Would the key of a single or list with this stem end in ":_hash", or look as if it were made
  * because of that? */
 static bool is_hash_stem(struct bytes stem, struct bytes suffix)

@@ -59,6 +59,9 @@ struct names_split {
 
 /* Which view a file name below a session is: "k.json" -> single "k", ".json" -> ordinary. */
 struct names_split names_split(struct bytes name);
+/* The number that the name of a document ends in: "message_7.json", "7.json" and "007.json" have 7.
+ * False: it has none, or one above INT64_MAX, or is no document's. */
+bool names_number(struct bytes name, int64_t *ret_number);
 /* ".json", ".jsonl", ".hash", or "" for other kinds. */
 struct bytes names_suffix(uint32_t kind);
 

@@ -387,3 +387,28 @@ bool json_valid(struct bytes text, struct json_error *error)
 		*error = (struct json_error){ (size_t)(scan.refused_at - start), scan.reason };
 	return at;
 }
+
+int json_compact(struct bytes text, struct buf *out)
+{
+	const char *at = text.data, *end = at + text.size;
+	int r = buf_reserve(out, text.size);
+	bool inside = false;
+	char *to;
+
+	if (r < 0)
+		return r;
+	to = out->data + out->size;
+	while (at < end) {
+		if (inside && *at == '\\' && end - at > 1)
+			*to++ = *at++;
+		else if (*at == '"')
+			inside = !inside;
+		else if (!inside && is((unsigned char)*at, BLANK)) {
+			at++;
+			continue;
+		}
+		*to++ = *at++;
+	}
+	out->size = (size_t)(to - out->data);
+	return 0;
+}

@@ -35,6 +35,11 @@ struct json_error {
 /* error may be NULL; written only when the answer is false. */
 bool json_valid(struct bytes text, struct json_error *error);
 
+/* Append a valid text without the white space outside its strings: what is left is one line, and
+ * means the same, with numbers and strings as they are spelled and keys in their order.  Any other
+ * bytes are safe.  0 or -ENOMEM. */
+int json_compact(struct bytes text, struct buf *out);
+
 /* Length of the valid UTF-8 sequence at the start (1 to 4), or 0; NUL counts as valid. */
 size_t utf8_sequence(struct bytes text);
 bool utf8_valid(struct bytes text);

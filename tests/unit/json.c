@@ -421,6 +421,7 @@ Test(json, utf8_is_checked_to_the_last_byte)
 struct oracle {
 	sqlite3 *db;
 	sqlite3_stmt *valid;
+	sqlite3_stmt *compact;
 	size_t accepted;
 	size_t refused;
 };
@@ -432,11 +433,14 @@ static void oracle_open(struct oracle *oracle)
 	cr_assert_eq(sqlite3_prepare_v2(oracle->db, "SELECT json_valid(?)", -1, &oracle->valid,
 					NULL),
 		     SQLITE_OK);
+	cr_assert_eq(sqlite3_prepare_v2(oracle->db, "SELECT json(?)", -1, &oracle->compact, NULL),
+		     SQLITE_OK);
 }
 
 static void oracle_done(struct oracle *oracle)
 {
 	sqlite3_finalize(oracle->valid);
+	sqlite3_finalize(oracle->compact);
 	sqlite3_close(oracle->db);
 }
 
@@ -451,6 +455,23 @@ static bool oracle_sqlite(struct oracle *oracle, struct bytes text)
 	valid = sqlite3_column_int(oracle->valid, 0);
 	sqlite3_reset(oracle->valid);
 	return valid;
+}
+
+/* SQLite, too, leaves the white space out and spells the rest as it was. */
+static void compare_compact(struct oracle *oracle, struct bytes text)
+{
+	_cleanup_(buf_done) struct buf compact = { 0 };
+
+	cr_assert_eq(json_compact(text, &compact), 0);
+	cr_assert_eq(sqlite3_bind_text64(oracle->compact, 1, text.data, text.size, SQLITE_STATIC,
+					 SQLITE_UTF8),
+		     SQLITE_OK);
+	cr_assert_eq(sqlite3_step(oracle->compact), SQLITE_ROW);
+	cr_assert(bytes_equal(buf_bytes(&compact),
+			      bytes_make(sqlite3_column_text(oracle->compact, 0),
+					 (size_t)sqlite3_column_bytes(oracle->compact, 0))),
+		  "%.*s", (int)text.size, text.data);
+	sqlite3_reset(oracle->compact);
 }
 
 /* Jansson builds values, so it also refuses what it cannot represent: those are no verdicts. */
@@ -489,10 +510,36 @@ static void compare(struct oracle *oracle, struct bytes text)
 	if (valid) {
 		cr_assert(oracle_sqlite(oracle, text), "SQLite refuses %.*s", (int)text.size,
 			  text.data);
+		compare_compact(oracle, text);
 		oracle->accepted++;
 	} else {
 		cr_assert_leq(error.offset, text.size);
 		oracle->refused++;
+	}
+}
+
+Test(json, compacted_texts_have_no_white_space_outside_strings)
+{
+	static const struct bytes cases[][2] = {
+		{ BYTES(""), BYTES("") },
+		{ BYTES(" \r\n\t"), BYTES("") },
+		{ BYTES("{\n  \"a b\": [ 1.50, -0, 1E+5 ],\r\n\t\"a b\": null\n}\n"),
+		  BYTES("{\"a b\":[1.50,-0,1E+5],\"a b\":null}") },
+		{ BYTES("\" \\\" \\\\\" "), BYTES("\" \\\" \\\\\"") },
+		{ BYTES("[\"\\u0020\", \" \xc2\xa0 \"]"), BYTES("[\"\\u0020\",\" \xc2\xa0 \"]") },
+		/* Other bytes are safe. */
+		{ BYTES("\" a \\"), BYTES("\" a \\") },
+		{ BYTES("a \\ b"), BYTES("a\\b") },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(buf_done) struct buf compact = { 0 };
+
+		cr_assert_eq(buf_append(&compact, "x", 1), 0);
+		cr_assert_eq(json_compact(cases[i][0], &compact), 0);
+		cr_expect_eq(compact.size, 1 + cases[i][1].size);
+		cr_expect_eq(memcmp(compact.data + 1, cases[i][1].data, cases[i][1].size), 0, "%zu",
+			     i);
 	}
 }
 

@@ -635,6 +635,50 @@ Test(names, keys_and_paths_stand_for_each_other)
 	}
 }
 
+Test(names, of_documents_end_in_a_number_or_not)
+{
+	static const struct {
+		struct bytes name;
+		int64_t number; /* -1: none */
+	} cases[] = {
+		{ BYTES("7.json"), 7 },
+		{ BYTES("message_7.json"), 7 },
+		{ BYTES("message_10.json"), 10 },
+		{ BYTES("0.json"), 0 },
+		{ BYTES("a000.json"), 0 },
+		{ BYTES("007.json"), 7 },
+		{ BYTES("1-2.json"), 2 },
+		{ BYTES("message_-1.json"), 1 },
+		{ BYTES("a b\n3.json"), 3 },
+		{ BYTES("9223372036854775807.json"), INT64_MAX },
+		{ BYTES("00000000000000000000000009223372036854775807.json"), INT64_MAX },
+		{ BYTES("9223372036854775808.json"), -1 },
+		{ BYTES("x18446744073709551617.json"), -1 },
+		{ BYTES("10000000000000000000.json"), -1 },
+		{ BYTES("100000000000000000000.json"), -1 },
+		{ BYTES("message_.json"), -1 },
+		{ BYTES("message.json"), -1 },
+		{ BYTES("7a.json"), -1 },
+		{ BYTES("7 .json"), -1 },
+		{ BYTES(".json"), -1 },
+		{ BYTES("7.jsonl"), -1 },
+		{ BYTES("7.hash"), -1 },
+		{ BYTES("7.json.tmp"), -1 },
+		{ BYTES("7"), -1 },
+		{ BYTES("7.JSON"), -1 },
+		{ BYTES("\xd9\xa7.json"), -1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		int64_t number = -1;
+		bool has = names_number(cases[i].name, &number);
+
+		cr_expect_eq(has, cases[i].number >= 0, "%s", cases[i].name.data);
+		cr_expect_eq(number, cases[i].number, "%s: %lld", cases[i].name.data,
+			     (long long)number);
+	}
+}
+
 Test(names, an_ordinary_file_has_no_key)
 {
 	_cleanup_(buf_done) struct buf key = { 0 };
