@@ -9,6 +9,7 @@
 #include "fs/inode/state.h"
 #include "fs/inode/view.h"
 #include "fs/inode/writing.h"
+#include "src/base/log-news.h"
 #include "src/base/log-pause.h"
 
 enum { NOTIFIER_FILES, NOTIFIER_NAMES, NOTIFIERS };
@@ -89,8 +90,9 @@ struct tree {
 		struct inode *first; /* of them all, the one that was used last is at the end */
 		struct inode **end;
 		size_t count;
-		_Atomic uint64_t last; /* number that was given, without its WINDOW_BIT */
-	} windows;		       /* table_lock */
+		_Atomic uint64_t last;	 /* number that was given, without its WINDOW_BIT */
+		struct log_news refused; /* names that are no views */
+	} windows;			 /* table_lock */
 	struct inode *root;
 	/* numbers.c: those that were given last, and the last that are leased; tree.lock for
 	 * writing. */

@@ -10,6 +10,7 @@
 #include "fs/tree/attr.h"
 #include "fs/tree/tree.h"
 #include "src/base/log.h"
+#include "src/base/tick.h"
 
 /* The names that the kernel is to forget, since there are too many windows. */
 static void forget_outlived(struct tree *tree)
@@ -100,6 +101,21 @@ int window_lookup(struct tree *tree, struct inode *dir, struct bytes name, struc
 	return r;
 }
 
+/* Why there is no view of this name; who asks for it in a loop does not fill the log. */
+static int refuse(struct tree *tree, struct bytes name, struct bytes reason)
+{
+	bool news, full;
+
+	pthread_mutex_lock(&tree->table_lock);
+	news = log_news_is(&tree->windows.refused, name, tick_now());
+	full = log_news_full(&tree->windows.refused);
+	pthread_mutex_unlock(&tree->table_lock);
+	if (news)
+		log_warning("%.*s: %.*s%s", (int)name.size, name.data, (int)reason.size,
+			    reason.data, full ? "; of more there is no word for a minute" : "");
+	return -ENOENT;
+}
+
 /* Questions are in the names of directories, and files of them are not there yet. */
 static int open_question(struct tree *tree, struct window_wanted *wanted, struct inode **ret_inode)
 {
@@ -110,16 +126,12 @@ static int open_question(struct tree *tree, struct window_wanted *wanted, struct
 
 		last = tree->last_ino;
 	}
-	if (wanted->asked->question->is_file) {
-		log_warning("%s: documents as a list and events are not to be had yet",
-			    wanted->asked->text);
-		return -ENOENT;
-	}
-	if (last >> WINDOW_BIT) {
-		log_warning("%s: numbers of files are so large that none are left for views",
-			    wanted->asked->text);
-		return -ENOENT;
-	}
+	if (wanted->asked->question->is_file)
+		return refuse(tree, wanted->name,
+			      BYTES("documents as a list and events are not to be had yet"));
+	if (last >> WINDOW_BIT)
+		return refuse(tree, wanted->name,
+			      BYTES("numbers of files are so large that none are left for views"));
 	r = TREE_RETRY(tree, open_once(tree, wanted, ret_inode));
 	return r > 0 ? -ENOENT : r;
 }
@@ -132,10 +144,8 @@ int question_lookup(struct tree *tree, struct inode *dir, struct bytes name,
 	struct question *question;
 	int r = name.size > NAME_LIMIT ? -ENAMETOOLONG : question_parse(name, &question, &reason);
 
-	if (r == -EINVAL) {
-		log_warning("%.*s: %.*s", (int)name.size, name.data, (int)reason.size, reason.data);
-		return -ENOENT;
-	}
+	if (r == -EINVAL)
+		return refuse(tree, name, buf_bytes(&reason));
 	if (r == 0)
 		r = asked_new(name, question, &wanted.asked);
 	if (r < 0)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/base/cleanup.h"
+#include "src/base/log-news.h"
 #include "src/base/log-pause.h"
 
 /* What the sink has got. */
@@ -155,4 +156,31 @@ Test(log, a_failure_that_was_over_is_a_new_one)
 	now += INT64_C(11000000000);
 	cr_expect(log_pause_over(&pause, now));
 	cr_expect_eq(said(&pause, &now, 10), 3);
+}
+
+Test(log, what_is_no_news_is_not_said_in_a_minute)
+{
+	struct log_news news = { 0 };
+	int64_t now = 12345;
+
+	cr_expect(log_news_is(&news, BYTES("one"), now));
+	cr_expect_not(log_news_is(&news, BYTES("one"), now));
+	cr_expect(log_news_is(&news, BYTES("other"), now));
+	now += INT64_C(59000000000);
+	cr_expect_not(log_news_is(&news, BYTES("one"), now));
+	now += INT64_C(1000000000);
+	cr_expect(log_news_is(&news, BYTES("one"), now));
+}
+
+Test(log, no_more_than_twenty_news_are_said_in_a_minute)
+{
+	struct log_news news = { 0 };
+	unsigned count = 0;
+
+	cr_expect_not(log_news_full(&news));
+	for (unsigned i = 0; i < 120 * PER_SECOND; i++)
+		count += log_news_is(&news, bytes_make(&i, sizeof(i)),
+				     INT64_C(1000000000) / PER_SECOND * i + 1);
+	cr_expect_eq(count, 2 * LOG_NEWS_MOST);
+	cr_expect(log_news_full(&news));
 }
