@@ -14,13 +14,6 @@
 #include "fs/kernel/reply.h"
 #include "src/base/cleanup.h"
 
-static struct caller request_caller(fuse_req_t req)
-{
-	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-
-	return (struct caller){ .uid = ctx->uid, .gid = ctx->gid };
-}
-
 /*
  * Requests by io_uring take half the time, but libfuse (3.18) serves them in a way that ours cannot
  * bear.  One thread serves all requests of a processor, one after the other, and ours may wait
@@ -206,8 +199,7 @@ static void op_getattr(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info 
 	reply_attr(req, r, &st, own);
 }
 
-/* -ESTALE when the name by which a file was found was taken from it on another mount. */
-static int heed_left(fuse_req_t req, fuse_ino_t nodeid, int flags)
+int request_heed_left(fuse_req_t req, fuse_ino_t nodeid, int flags)
 {
 	struct tree *tree = request_tree(req);
 	int r;
@@ -258,7 +250,7 @@ static void op_setattr(fuse_req_t req, fuse_ino_t nodeid, struct stat *attr, int
 	if (mask & TREE_SET_MTIME_NOW)
 		mask &= ~(unsigned)TREE_SET_MTIME;
 	set.mask = mask;
-	r = set.handle ? 0 : heed_left(req, nodeid, O_WRONLY);
+	r = set.handle ? 0 : request_heed_left(req, nodeid, O_WRONLY);
 	if (r == 0)
 		r = tree_set_attr(request_tree(req), request_inode(req, nodeid), &set, &st, &own);
 	reply_attr(req, r, &st, own);
@@ -292,150 +284,12 @@ static bool request_in_group(void *arg, gid_t gid)
 	return false;
 }
 
-/* The kernel takes these bits away itself when bytes pass through its page cache, but not that of a
- * group that may not run the file. */
-static int drop_setuid(fuse_req_t req, struct inode *inode)
+int request_drop_setuid(fuse_req_t req, struct inode *inode)
 {
 	if (fuse_req_ctx(req)->uid == 0)
 		return 0;
 	return tree_drop_setuid(request_tree(req), inode, request_in_group, req);
 }
-
-/*
- * A request at each close of a descriptor publishes what writers hold back and ends the locks of
- * the process.  For readers it would take a third of the time of open, read and close, so they go
- * without it until somebody has asked for a lock of the file.  A lock taken by a reader that was
- * open by then goes when the last of its descriptors is closed.
- */
-static int request_open(fuse_req_t req, struct inode *inode, unsigned face,
-			struct fuse_file_info *fi)
-{
-	struct session *session = request_session(req);
-	struct open_file *file;
-	struct handle *handle;
-	int r;
-
-	r = tree_open_file(session->tree, inode, face, fi->flags, fuse_req_ctx(req)->pid, &handle);
-	if (r < 0)
-		return r;
-	file = open_file_new(session, handle);
-	if (!file) {
-		handle_free(session->tree, handle);
-		return -ENOMEM;
-	}
-	fi->fh = (uintptr_t)file;
-	fi->direct_io = handle_is_direct(handle);
-	/* The kernel is told what to forget. */
-	fi->keep_cache = !fi->direct_io && !(fi->flags & O_TRUNC);
-	file->flushes =
-		(fi->flags & O_ACCMODE) != O_RDONLY || inode_was_locked(handle_inode(handle));
-	fi->noflush = !file->flushes;
-	return 0;
-}
-
-struct opening {
-	fuse_req_t req;
-	fuse_ino_t nodeid;
-	struct fuse_file_info fi;
-};
-
-static void open_now(void *owner, void *arg)
-{
-	struct opening *opening = arg;
-	fuse_req_t req = opening->req;
-	struct inode *inode = request_inode(req, opening->nodeid);
-	int r = opening->fi.flags & O_TRUNC ? drop_setuid(req, inode) : 0;
-
-	(void)owner;
-	tree_tell_missed(request_tree(req), nodeid_ino(opening->nodeid));
-	if (r == 0)
-		r = heed_left(req, opening->nodeid, opening->fi.flags);
-	if (r == 0)
-		r = request_open(req, inode, nodeid_face(opening->nodeid), &opening->fi);
-	reply_open(req, r, &opening->fi);
-}
-
-/* What was closed on another mount by now is seen: the pages that the kernel has are old no longer
- * when it is answered.  Where that cannot be known, nothing is opened. */
-static void op_open(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
-{
-	struct opening opening = { .req = req, .nodeid = nodeid, .fi = *fi };
-	struct tree *tree = request_tree(req);
-	bool shared = tree_is_shared(tree);
-	int r = shared ? tree_take_in(tree) : 0;
-
-	if (r < 0)
-		reply_open(req, r, fi);
-	else if (shared)
-		tree_when_notified(tree, open_now, NULL, &opening, sizeof(opening));
-	else
-		open_now(NULL, &opening);
-}
-
-static void open_made(fuse_req_t req, int error, struct inode *inode, struct fuse_file_info *fi)
-{
-	if (error == 0) {
-		error = request_open(req, inode, FACE_ANY, fi);
-		if (error < 0)
-			inode_forget(request_tree(req), inode, 1);
-	}
-	reply_create(req, error, inode, fi);
-}
-
-/* Whether a user may surely open a file that has come into being while it was to be created.  Of
- * one that was created the kernel does not ask; otherwise it looks the name up again and does. */
-static bool may_open(fuse_req_t req, struct inode *dir, struct inode *inode, int flags)
-{
-	const struct fuse_ctx *caller = fuse_req_ctx(req);
-	struct stat st, dir_st;
-	mode_t needed = 0;
-
-	if (tree_stat(request_tree(req), inode, &st) < 0 || !S_ISREG(st.st_mode) ||
-	    tree_stat(request_tree(req), dir, &dir_st) < 0)
-		return false;
-	/* The kernel may be set to refuse files of others there (fs.protected_regular). */
-	if (st.st_uid != caller->uid)
-		return !caller->uid && !(dir_st.st_mode & S_ISVTX);
-	if ((flags & O_ACCMODE) != O_WRONLY)
-		needed |= S_IRUSR;
-	if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC))
-		needed |= S_IWUSR;
-	return !caller->uid || (st.st_mode & needed) == needed;
-}
-
-static void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
-		      struct fuse_file_info *fi)
-{
-	const struct tree_new what = {
-		.mode = S_IFREG | (mode & 07777),
-		.will_save = (fi->flags & O_ACCMODE) != O_RDONLY && !(fi->flags & O_APPEND),
-	};
-	struct inode *dir = request_inode(req, parent), *inode = NULL;
-	int r = make(req, parent, name, &what, &inode);
-
-	/* Another program's file came in between. */
-	if (r == -EEXIST && !(fi->flags & O_EXCL)) {
-		r = tree_lookup(request_tree(req), dir, bytes_str(name), &inode);
-		if (r == 0 && !may_open(req, dir, inode, fi->flags)) {
-			inode_forget(request_tree(req), inode, 1);
-			r = -ESTALE;
-		}
-		r = r == -ENOENT ? -ESTALE : r;
-	}
-	open_made(req, r, inode, fi);
-}
-
-#ifdef HAVE_FUSE_TMPFILE
-static void op_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct fuse_file_info *fi)
-{
-	const struct caller caller = request_caller(req);
-	struct inode *inode = NULL;
-	int r = tree_make_nameless(request_tree(req), &caller, request_inode(req, parent),
-				   S_IFREG | (mode & 07777), &inode);
-
-	open_made(req, r, inode, fi);
-}
-#endif
 
 static void op_read(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t offset,
 		    struct fuse_file_info *fi)
@@ -461,7 +315,7 @@ static void op_write(fuse_req_t req, fuse_ino_t nodeid, const char *data, size_t
 
 	(void)nodeid;
 	if (r > 0)
-		(void)drop_setuid(req, handle_inode(handle));
+		(void)request_drop_setuid(req, handle_inode(handle));
 	reply_write(req, r);
 }
 
@@ -499,7 +353,7 @@ static void op_fallocate(fuse_req_t req, fuse_ino_t nodeid, int mode, off_t offs
 {
 	struct handle *handle = request_handle(fi);
 	/* The kernel has kept the bit for a group that the user is not in. */
-	int r = drop_setuid(req, handle_inode(handle));
+	int r = request_drop_setuid(req, handle_inode(handle));
 
 	(void)nodeid;
 	if (r == 0)

@@ -31,6 +31,27 @@ static inline struct handle *request_handle(const struct fuse_file_info *fi)
 	return file ? file->handle : NULL;
 }
 
+static inline struct caller request_caller(fuse_req_t req)
+{
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+
+	return (struct caller){ .uid = ctx->uid, .gid = ctx->gid };
+}
+
+/* -ESTALE when the name by which a file was found was taken from it on another mount. */
+int request_heed_left(fuse_req_t req, fuse_ino_t nodeid, int flags);
+/* The kernel takes these bits away itself when bytes pass through its page cache, but not that of a
+ * group that may not run the file. */
+int request_drop_setuid(fuse_req_t req, struct inode *inode);
+
+/* Files that are opened (ops-open.c). */
+void op_open(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi);
+void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+	       struct fuse_file_info *fi);
+#ifdef HAVE_FUSE_TMPFILE
+void op_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct fuse_file_info *fi);
+#endif
+
 /* Directories that are open (ops-dirs.c). */
 void op_opendir(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi);
 void op_readdir(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t position,

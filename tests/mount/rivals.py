@@ -25,7 +25,9 @@ DIRS = [f"d{number}" for number in range(6)]
 PAUSE = 0.02  # seconds between two transactions of SQL, whose lock is not a fair one
 COUNTERS = ["flock.txt", "flock.json", "close.txt", "unlock.txt"]  # by the way they are locked
 PUT = f"{harness.INSERT} ON CONFLICT DO UPDATE SET state_data = excluded.state_data"
-RENAMED = [errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY, errno.EINVAL, errno.ESTALE]
+RENAMED = [
+    errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY, errno.EINVAL, errno.ESTALE, errno.ELOOP
+]
 
 
 class Rival:

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Requests that open a file, or make and open one. */
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include "fs/kernel/library.h"
+#include "fs/kernel/ops.h"
+
+/*
+ * A request at each close of a descriptor publishes what writers hold back and ends the locks of
+ * the process.  For readers it would take a third of the time of open, read and close, so they go
+ * without it until somebody has asked for a lock of the file.  A lock taken by a reader that was
+ * open by then goes when the last of its descriptors is closed.
+ */
+static int request_open(fuse_req_t req, struct inode *inode, unsigned face,
+			struct fuse_file_info *fi)
+{
+	struct session *session = request_session(req);
+	struct open_file *file;
+	struct handle *handle;
+	int r;
+
+	r = tree_open_file(session->tree, inode, face, fi->flags, fuse_req_ctx(req)->pid, &handle);
+	if (r < 0)
+		return r;
+	file = open_file_new(session, handle);
+	if (!file) {
+		handle_free(session->tree, handle);
+		return -ENOMEM;
+	}
+	fi->fh = (uintptr_t)file;
+	fi->direct_io = handle_is_direct(handle);
+	/* The kernel is told what to forget. */
+	fi->keep_cache = !fi->direct_io && !(fi->flags & O_TRUNC);
+	file->flushes =
+		(fi->flags & O_ACCMODE) != O_RDONLY || inode_was_locked(handle_inode(handle));
+	fi->noflush = !file->flushes;
+	return 0;
+}
+
+struct opening {
+	fuse_req_t req;
+	fuse_ino_t nodeid;
+	struct fuse_file_info fi;
+};
+
+static void open_now(void *owner, void *arg)
+{
+	struct opening *opening = arg;
+	fuse_req_t req = opening->req;
+	struct inode *inode = request_inode(req, opening->nodeid);
+	int r = opening->fi.flags & O_TRUNC ? request_drop_setuid(req, inode) : 0;
+
+	(void)owner;
+	tree_tell_missed(request_tree(req), nodeid_ino(opening->nodeid));
+	if (r == 0)
+		r = request_heed_left(req, opening->nodeid, opening->fi.flags);
+	if (r == 0)
+		r = request_open(req, inode, nodeid_face(opening->nodeid), &opening->fi);
+	reply_open(req, r, &opening->fi);
+}
+
+/* What was closed on another mount by now is seen: the pages that the kernel has are old no longer
+ * when it is answered.  Where that cannot be known, nothing is opened. */
+void op_open(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
+{
+	struct opening opening = { .req = req, .nodeid = nodeid, .fi = *fi };
+	struct tree *tree = request_tree(req);
+	bool shared = tree_is_shared(tree);
+	int r = shared ? tree_take_in(tree) : 0;
+
+	if (r < 0)
+		reply_open(req, r, fi);
+	else if (shared)
+		tree_when_notified(tree, open_now, NULL, &opening, sizeof(opening));
+	else
+		open_now(NULL, &opening);
+}
+
+static int open_made(fuse_req_t req, struct inode *inode, struct fuse_file_info *fi)
+{
+	int r = request_open(req, inode, FACE_ANY, fi);
+
+	if (r < 0)
+		inode_forget(request_tree(req), inode, 1);
+	return r;
+}
+
+/* Whether a user may surely open a file that has come into being while it was to be created.  Of
+ * one that was created the kernel does not ask; otherwise it looks the name up again and does. */
+static bool may_open(fuse_req_t req, struct inode *dir, struct inode *inode, int flags)
+{
+	const struct fuse_ctx *caller = fuse_req_ctx(req);
+	struct stat st, dir_st;
+	mode_t needed = 0;
+
+	if (tree_stat(request_tree(req), inode, &st) < 0 || !S_ISREG(st.st_mode) ||
+	    tree_stat(request_tree(req), dir, &dir_st) < 0)
+		return false;
+	/* The kernel may be set to refuse files of others there (fs.protected_regular). */
+	if (st.st_uid != caller->uid)
+		return !caller->uid && !(dir_st.st_mode & S_ISVTX);
+	if ((flags & O_ACCMODE) != O_WRONLY)
+		needed |= S_IRUSR;
+	if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC))
+		needed |= S_IWUSR;
+	return !caller->uid || (st.st_mode & needed) == needed;
+}
+
+/* 1: another program's file came in between, and has gone again. */
+static int create_once(fuse_req_t req, fuse_ino_t parent, const char *name,
+		       const struct tree_new *what, struct fuse_file_info *fi,
+		       struct inode **ret_inode)
+{
+	const struct caller caller = request_caller(req);
+	struct tree *tree = request_tree(req);
+	struct inode *dir = request_inode(req, parent);
+	int r = tree_make(tree, &caller, dir, bytes_str(name), what, ret_inode);
+
+	if (r == -EEXIST && !(fi->flags & O_EXCL)) {
+		r = tree_lookup(tree, dir, bytes_str(name), ret_inode);
+		if (r == -ENOENT)
+			return 1;
+		if (r == 0 && !may_open(req, dir, *ret_inode, fi->flags)) {
+			inode_forget(tree, *ret_inode, 1);
+			return -ESTALE;
+		}
+	}
+	if (r == 0)
+		r = open_made(req, *ret_inode, fi);
+	return r == -ESTALE ? 1 : r;
+}
+
+/* The kernel comes back only once. */
+enum { CREATE_TRIES = 10 };
+
+void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+	       struct fuse_file_info *fi)
+{
+	const struct tree_new what = {
+		.mode = S_IFREG | (mode & 07777),
+		.will_save = (fi->flags & O_ACCMODE) != O_RDONLY && !(fi->flags & O_APPEND),
+	};
+	struct inode *inode = NULL;
+	int r = 1;
+
+	for (int tries = 0; r > 0 && tries < CREATE_TRIES; tries++)
+		r = create_once(req, parent, name, &what, fi, &inode);
+	reply_create(req, r > 0 ? -ESTALE : r, inode, fi);
+}
+
+#ifdef HAVE_FUSE_TMPFILE
+void op_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct fuse_file_info *fi)
+{
+	const struct caller caller = request_caller(req);
+	struct inode *inode = NULL;
+	int r = tree_make_nameless(request_tree(req), &caller, request_inode(req, parent),
+				   S_IFREG | (mode & 07777), &inode);
+
+	if (r == 0)
+		r = open_made(req, inode, fi);
+	reply_create(req, r, inode, fi);
+}
+#endif
