@@ -492,7 +492,8 @@ def test_a_session_that_comes_back_has_lists_of_other_versions(box):
 
     eventually(removed, "it is in the trash")
     box.sessfs("gc", "--undo", mount.store, check=True)
-    same(read(path), lines(0, 1, 2), "it is back")
+    eventually(lambda: os.path.exists(path), "it is back")
+    same(read(path), lines(0, 1, 2), "the list")
     same(version(path) != before, True, "its version")
 
 
