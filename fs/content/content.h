@@ -88,12 +88,13 @@ bool list_mark_due(uint64_t bytes, uint64_t rows);
 
 /* window.c */
 
-/* A view of a list for a window. */
+/* A view of a list for a window; or of a directory of which the documents are one (as=list). */
 struct window_view {
 	struct view view;
 	const struct question *question;
-	uint64_t ino;	  /* of a list: its number, and */
-	uint64_t changed; /* inode.changed */
+	uint64_t ino;		     /* its number, and */
+	uint64_t changed;	     /* inode.changed */
+	struct documents *documents; /* of the directory, once they are chosen; owned */
 	struct window_rows rows;
 	struct buf session; /* owned, as key */
 	struct buf key;
@@ -114,8 +115,12 @@ int window_choose_item(struct window_view *view, int64_t index);
  * to stop, -errno. */
 typedef int window_item_fn(void *arg, int64_t index);
 int window_items(struct window_view *view, int64_t from, window_item_fn *fn, void *arg);
-/* Their bytes, as a version that is counted once. */
+/* Their bytes, as a version that is counted once.  By these, documents get rows.version and
+ * rows.end. */
 int window_fill(struct window_view *view, struct version **ret_version);
+/* The same of rows that were chosen in another view.  1: these are not there any more. */
+int window_fill_again(struct window_view *view, const struct window_rows *rows,
+		      struct version **ret_version);
 
 /* invalid.c: bytes that are no rows; finding them, and saying so. */
 

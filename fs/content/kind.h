@@ -35,4 +35,15 @@ extern const struct content_kind content_chunks; /* file.c: an ordinary file, or
 extern const struct content_kind content_row;	 /* row.c: the first row of the key */
 extern const struct content_kind content_list;	 /* list.c: rows and pieces */
 
+/* numbered.c: the documents of a directory as the rows of a list. */
+
+/* Find out how many there are: rows.end.  block: so many are put in order at a time, and have 24
+ * bytes twice. */
+int documents_begin(struct window_view *view, size_t block);
+enum { DOCUMENTS_BLOCK = 65536 };
+/* As row_read_times(), from a place on; what fn gets lasts for the call. */
+int documents_look(struct window_view *view, int64_t start, bool back, backend_row_time_fn *fn,
+		   void *arg);
+void documents_free(struct documents *documents);
+
 #endif

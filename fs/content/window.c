@@ -8,12 +8,14 @@
  */
 
 #include <errno.h>
+#include <string.h>
 
 #include "fs/base/lines.h"
-#include "fs/content/content.h"
+#include "fs/content/kind.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/waiting.h"
+#include "src/base/digest.h"
 
 enum { FILL_BYTES = 256 << 10 /* that are put into the stage at once */ };
 
@@ -30,6 +32,7 @@ struct looking {
 	int64_t last;  /* index of the last one */
 	int64_t final; /* index behind which there is nothing to look for */
 	struct buf out;
+	uint8_t digest[DIGEST_SIZE]; /* of what is in the stage */
 	struct stage *stage;
 	window_item_fn *item;
 	void *arg;
@@ -109,6 +112,8 @@ static int look(struct looking *looking, bool back, backend_row_time_fn *fn)
 		return 0;
 	looking->fn = fn;
 	looking->final = back ? looking->from : looking->to;
+	if (of->documents)
+		return documents_look(of, start, back, timed, looking);
 	if (asks_times(of->question))
 		return ASK(view, row_read_times, session, key, start, back, UINT64_MAX, timed,
 			   looking);
@@ -153,6 +158,20 @@ static int list_begin(struct tree *tree, struct inode *of, struct window_view *r
 	return r == -ENOENT ? 0 : r;
 }
 
+/* Which documents there are is found out without the locks. */
+static int directory_begin(struct tree *tree, struct inode *of, struct window_view *ret)
+{
+	const struct inode *session = inode_session(of);
+	const struct bytes all = { 0 };
+	int r = view_begin(tree, BACKEND_BEGUN, &ret->view);
+
+	if (r == 0 && session)
+		r = key_heed(tree, &ret->view, session->node.session, all);
+	ret->ino = of->ino;
+	ret->rows.list = true;
+	return r;
+}
+
 int window_view_begin(struct tree *tree, struct inode *of, struct window_view *view)
 {
 	WITH_READ_LOCK(tree);
@@ -164,6 +183,8 @@ int window_view_begin(struct tree *tree, struct inode *of, struct window_view *v
 		return 1;
 	if (inode_is_changing(tree, of))
 		return -ESTALE;
+	if (view->question->as == QUESTION_LIST)
+		return directory_begin(tree, of, view);
 	if (of->node.kind != BACKEND_LIST)
 		return 0;
 	return of->apart ? -EIO : list_begin(tree, of, view);
@@ -172,6 +193,7 @@ int window_view_begin(struct tree *tree, struct inode *of, struct window_view *v
 void window_view_end(struct window_view *view)
 {
 	view_end(&view->view);
+	documents_free(view->documents);
 	buf_done(&view->session);
 	buf_done(&view->key);
 }
@@ -185,16 +207,35 @@ static void chosen(struct looking *looking, int64_t from, int64_t to)
 	rows->to = looking->count ? to : -1;
 }
 
+/* All of them, and items= alone. */
+static int choose_from(struct window_view *view)
+{
+	const struct question *question = view->question;
+	bool documents = question->as == QUESTION_LIST;
+	int r = documents ? documents_begin(view, DOCUMENTS_BLOCK) : 0;
+
+	if (r < 0)
+		return r;
+	view->rows.from = documents ? 0 : question->items_from;
+	view->rows.to = view->rows.end - 1;
+	if (!documents)
+		view->rows.to = MIN(view->rows.to, question->items_to);
+	return 0;
+}
+
 int window_choose(struct window_view *view, bool sized)
 {
 	const struct question *question = view->question;
-	int64_t from = question->items_from, to = MIN(question->items_to, view->rows.end - 1);
-	struct looking looking = looking_at(view, from, to);
 	bool counts = sized || question->first >= 0;
-	int r = 0;
+	struct looking looking;
+	int64_t from, to;
+	int r = choose_from(view);
 
-	view->rows.from = from;
-	view->rows.to = to;
+	if (r < 0)
+		return r;
+	from = view->rows.from;
+	to = view->rows.to;
+	looking = looking_at(view, from, to);
 	if (question->last < 0) {
 		if (question->first >= 0)
 			looking.most = (uint64_t)question->first;
@@ -287,8 +328,11 @@ int window_items(struct window_view *view, int64_t from, window_item_fn *fn, voi
 
 static int fill_flush(struct looking *looking)
 {
-	int r = stage_write(looking->stage, looking->stage->size, buf_bytes(&looking->out));
+	struct bytes data = buf_bytes(&looking->out);
+	int r = stage_write(looking->stage, looking->stage->size, data);
 
+	if (looking->view->documents && data.size)
+		digest_make(looking->digest, data, looking->digest);
 	buf_clear(&looking->out);
 	return r;
 }
@@ -322,7 +366,37 @@ int window_fill(struct window_view *view, struct version **ret_version)
 	if (r == 0)
 		r = fill_flush(&looking);
 	buf_done(&looking.out);
+	if (r < 0)
+		return r;
+	if (view->documents) {
+		memcpy(&view->rows.version, looking.digest, sizeof(view->rows.version));
+		view->rows.size = version->stage.size;
+		view->rows.end = (int64_t)version->stage.size;
+	}
+	*ret_version = steal_ptr(version);
+	return 0;
+}
+
+int window_fill_again(struct window_view *view, const struct window_rows *rows,
+		      struct version **ret_version)
+{
+	_cleanup_(version_drop) struct version *version = NULL;
+	bool documents = view->question->as == QUESTION_LIST;
+	int r = 0;
+
+	if (documents) {
+		r = window_choose(view, false);
+	} else {
+		if (!view->rows.list || view->rows.version != rows->version)
+			return 1;
+		view->rows = *rows;
+	}
 	if (r == 0)
-		*ret_version = steal_ptr(version);
-	return r;
+		r = window_fill(view, &version);
+	if (r < 0)
+		return r;
+	if (documents && (view->rows.version != rows->version || view->rows.size != rows->size))
+		return 1;
+	*ret_version = steal_ptr(version);
+	return 0;
 }

@@ -16,6 +16,9 @@
  *   list lies in, with the name of the list, and shows whatever list has that name: it changes as
  *   directories do.  A document in it is a window of the list that shows one row.
  *
+ *   With as=list, the documents of a directory are a list.  Its window is a file that shows lines,
+ *   and counts the directory.  The same bytes are the same window: their digest is the version.
+ *
  *   The kernel asks for the name of a window each time that it is used.
  */
 
@@ -40,9 +43,9 @@ struct asked {
 /* What is shown of a list; zeros of anything else. */
 struct window_rows {
 	bool list;
-	uint64_t version;    /* inode.version, */
+	uint64_t version;    /* inode.version, or a digest, */
 	uint64_t generation; /* with that of the node, */
-	int64_t end;	     /* the index behind the last row, */
+	int64_t end;	     /* the index behind the last row, or the size, */
 	int64_t now;	     /* and the moment for ages, in nanoseconds since 1970 */
 	/* The rows between these, inclusive, that fit the question; so many bytes. */
 	int64_t from;

@@ -213,7 +213,8 @@ struct inode *window_free(struct window *window)
 }
 
 /* As the file's, but for what makes a file of the store. */
-static int window_node(struct tree *tree, const struct inode *of, struct backend_node *ret_node)
+static int window_node(struct tree *tree, const struct inode *of, bool list,
+		       struct backend_node *ret_node)
 {
 	struct backend_node node = of->node;
 	static const struct bytes none = { 0 };
@@ -222,6 +223,8 @@ static int window_node(struct tree *tree, const struct inode *of, struct backend
 	node.kind = BACKEND_ORDINARY;
 	node.flags = 0;
 	node.parent = node.entry = 0;
+	if (list)
+		node.mode = S_IFREG | (node.mode & 0666);
 	node.nlink = S_ISDIR(node.mode) ? 2 : 1;
 	node.session = node.key = none;
 	node.owned = NULL;
@@ -233,7 +236,7 @@ int window_new(struct tree *tree, const struct window_wanted *wanted, struct ino
 	struct window *window = calloc(1, sizeof(*window));
 	struct backend_node node;
 	struct inode *inode;
-	int r = window ? window_node(tree, wanted->of, &node) : -ENOMEM;
+	int r = window ? window_node(tree, wanted->of, wanted->rows.list, &node) : -ENOMEM;
 
 	if (r < 0) {
 		free(window);

@@ -431,14 +431,14 @@ int tree_unlink(struct tree *tree, struct inode *dir, struct bytes name)
 		return -EROFS;
 	r = TREE_RETRY(tree, unlink_once(tree, dir, name, &notes));
 	notes_send(&notes, tree, NOTIFY_LATER);
-	return r;
+	return name_refused(name, r);
 }
 
 int tree_rmdir(struct tree *tree, struct inode *dir, struct bytes name)
 {
 	if (tree->options.read_only)
 		return -EROFS;
-	return TREE_RETRY(tree, rmdir_once(tree, dir, name));
+	return name_refused(name, TREE_RETRY(tree, rmdir_once(tree, dir, name)));
 }
 
 int tree_readlink(struct tree *tree, struct inode *inode, struct buf *target)

@@ -595,5 +595,5 @@ int tree_rename(struct tree *tree, struct inode *dir, struct bytes name, struct 
 		return -EINVAL;
 	r = TREE_RETRY(tree, rename_once(tree, dir, name, dir_to, name_to, flags, &notes));
 	notes_send(&notes, tree, NOTIFY_LATER);
-	return r;
+	return name_refused(name, r);
 }

@@ -58,6 +58,8 @@ int question_lookup(struct tree *tree, struct inode *dir, struct bytes name,
 /* Begun for it: the window that shows what is wanted, once the rows are chosen. */
 int window_make(struct tree *tree, struct window_wanted *wanted, struct window_view *view,
 		struct inode **ret_inode);
+/* What a change of a name answers: what nothing but a question shows can only be read. */
+int name_refused(struct bytes name, int error);
 int window_stat(struct tree *tree, const struct inode *inode, struct stat *ret_stat);
 int window_show(struct tree *tree, const struct inode *inode, struct shown *ret_shown);
 

@@ -27,6 +27,20 @@ static void forget_outlived(struct tree *tree)
 	notes_send(&notes, tree, NOTIFY_LATER);
 }
 
+/* With its bytes, if they are known. */
+static int enter(struct tree *tree, const struct window_wanted *wanted, struct version *version,
+		 struct inode **ret_inode)
+{
+	int r;
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(wanted->of);
+
+	r = window_new(tree, wanted, ret_inode);
+	if (r == 0 && version)
+		document_keep_window(tree, *ret_inode, version);
+	return r;
+}
+
 int window_make(struct tree *tree, struct window_wanted *wanted, struct window_view *view,
 		struct inode **ret_inode)
 {
@@ -39,14 +53,29 @@ int window_make(struct tree *tree, struct window_wanted *wanted, struct window_v
 		return r;
 	wanted->rows = view->rows;
 	view_end(&view->view);
+	return enter(tree, wanted, version, ret_inode);
+}
 
-	WITH_READ_LOCK(tree);
-	WITH_INODE_LOCK(wanted->of);
+/* Documents as a list: which window it is, its bytes tell.  1: the directory has gone. */
+static int gather_once(struct tree *tree, struct window_wanted *wanted, struct inode **ret_inode)
+{
+	_cleanup_(window_view_end) struct window_view view = {
+		.question = wanted->asked->question,
+		.rows.now = time_now(),
+	};
+	_cleanup_(version_drop) struct version *version = NULL;
+	int r = window_view_begin(tree, wanted->of, &view);
 
-	r = window_new(tree, wanted, ret_inode);
-	if (r == 0 && version)
-		document_keep_window(tree, *ret_inode, version);
-	return r;
+	if (r == 0)
+		r = window_choose(&view, false);
+	if (r == 0)
+		r = window_fill(&view, &version);
+	if (r != 0)
+		return r;
+	wanted->rows = view.rows;
+	view_end(&view.view);
+	*ret_inode = window_find(tree, wanted);
+	return *ret_inode ? 0 : enter(tree, wanted, version, ret_inode);
 }
 
 /* 1: the file has gone. */
@@ -116,7 +145,7 @@ static int refuse(struct tree *tree, struct bytes name, struct bytes reason)
 	return -ENOENT;
 }
 
-/* Questions are in the names of directories, and files of them are not there yet. */
+/* Questions are in the names of directories, and events are not there yet. */
 static int open_question(struct tree *tree, struct window_wanted *wanted, struct inode **ret_inode)
 {
 	uint64_t last;
@@ -126,13 +155,15 @@ static int open_question(struct tree *tree, struct window_wanted *wanted, struct
 
 		last = tree->last_ino;
 	}
-	if (wanted->asked->question->is_file)
-		return refuse(tree, wanted->name,
-			      BYTES("documents as a list and events are not to be had yet"));
+	if (wanted->asked->question->as == QUESTION_EVENTS)
+		return refuse(tree, wanted->name, BYTES("events are not to be had yet"));
 	if (last >> WINDOW_BIT)
 		return refuse(tree, wanted->name,
 			      BYTES("numbers of files are so large that none are left for views"));
-	r = TREE_RETRY(tree, open_once(tree, wanted, ret_inode));
+	if (wanted->asked->question->as == QUESTION_LIST)
+		r = TREE_RETRY(tree, gather_once(tree, wanted, ret_inode));
+	else
+		r = TREE_RETRY(tree, open_once(tree, wanted, ret_inode));
 	return r > 0 ? -ENOENT : r;
 }
 
@@ -156,6 +187,11 @@ int question_lookup(struct tree *tree, struct inode *dir, struct bytes name,
 	return r;
 }
 
+int name_refused(struct bytes name, int error)
+{
+	return error == -ENOENT && question_is(name) ? -EROFS : error;
+}
+
 /* Attributes: those of the file, but for its number and of rows the size. */
 
 int window_stat(struct tree *tree, const struct inode *inode, struct stat *ret_stat)
@@ -167,6 +203,10 @@ int window_stat(struct tree *tree, const struct inode *inode, struct stat *ret_s
 	if (r < 0)
 		return r;
 	ret_stat->st_ino = inode->ino;
+	if (S_ISDIR(ret_stat->st_mode) && window->rows.list) {
+		ret_stat->st_mode = S_IFREG | (ret_stat->st_mode & 0666);
+		ret_stat->st_nlink = 1;
+	}
 	if (window->rows.list) {
 		ret_stat->st_size = (off_t)window->rows.size;
 		ret_stat->st_blocks = (blkcnt_t)((window->rows.size + 511) / 512);

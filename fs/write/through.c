@@ -27,10 +27,7 @@ static int fill_once(struct tree *tree, struct window *window)
 
 	if (r != 0)
 		return r;
-	if (!view.rows.list || view.rows.version != window->rows.version)
-		return 1;
-	view.rows = window->rows;
-	return window_fill(&view, &window->content);
+	return window_fill_again(&view, &window->rows, &window->content);
 }
 
 static int reading_begin(struct tree *tree, struct inode *inode)

@@ -7,8 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fs/base/names.h"
+#include "fs/content/kind.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/window.h"
+#include "tests/unit/random.h"
 #include "tests/unit/world.h"
 
 static struct inode *look(struct inode *dir, const char *name)
@@ -138,6 +141,131 @@ EveryStore(views, of_items_choose_again_when_the_list_is_another)
 	forget(seen);
 	forget(dir);
 }
+
+/* ---- Documents as a list ---- */
+
+/* Places and lines, as "0=... 1=..." */
+static int note_line(void *arg, int64_t place, int64_t created, struct bytes data)
+{
+	(void)created;
+	return buf_printf(arg, "%lld=%.*s ", (long long)place, (int)data.size, data.data);
+}
+
+/* What documents of a directory look like from a place on. */
+static void look_at(struct inode *dir, const struct question *question, size_t block, int64_t start,
+		    bool back, struct buf *seen)
+{
+	_cleanup_(window_view_end) struct window_view view = { .question = question };
+
+	cr_assert_eq(window_view_begin(world_tree, dir, &view), 0);
+	cr_assert_eq(documents_begin(&view, block), 0);
+	cr_assert_eq(documents_look(&view, start < 0 ? view.rows.end - 1 : start, back, note_line,
+				    seen),
+		     0);
+}
+
+EveryStore(views, of_documents_are_in_the_order_of_their_numbers_block_by_block)
+{
+	static const int numbers[] = { 12, 3, 3, 100, 0, 7, 7, 7, 1, 55, 99, 2, 8, 4, 6, 5, 9 };
+	uint64_t random = random_seed("places");
+	struct question *questions[2];
+	struct buf reason = { 0 };
+	struct inode *dir;
+	char order[ARRAY_SIZE(numbers)][64];
+	int64_t count = 0;
+
+	make_dir("s/m");
+	for (int number = 0; number <= 100; number++)
+		for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+			if (numbers[i] == number)
+				snprintf(order[count++], sizeof(order[0]), "{\"n\":%d,\"i\":%zu}",
+					 number, i);
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		char path[64], text[64];
+
+		snprintf(path, sizeof(path), "s/m/%s%zu_%0*d.json", i % 2 ? "a" : "b", i,
+			 (int)(i % 3), numbers[i]);
+		snprintf(text, sizeof(text), "{ \"n\": %d,\n\"i\": %zu }\n", numbers[i], i);
+		save(path, text);
+	}
+	dir = inode_at("s/m");
+	cr_assert_eq(question_parse(BYTES("@as=list.jsonl"), &questions[0], &reason), 0);
+	cr_assert_eq(question_parse(BYTES("@as=list,last=9.jsonl"), &questions[1], &reason), 0);
+	for (int i = 0; i < 300; i++) {
+		_cleanup_(buf_done) struct buf seen = { 0 }, expected = { 0 };
+		size_t block = 1 + random_below(&random, ARRAY_SIZE(numbers) + 2);
+		int64_t start = (int64_t)random_below(&random, (uint64_t)count);
+		bool back = random_below(&random, 2);
+
+		cr_assert_eq(buf_printf(&seen, "%s", ""), 0);
+		look_at(dir, questions[random_below(&random, 2)], block, start, back, &seen);
+		for (int64_t at = start; at >= 0 && at < count; at += back ? -1 : 1)
+			cr_assert_eq(buf_printf(&expected, "%lld=%s ", (long long)at, order[at]),
+				     0);
+		cr_assert_str_eq(seen.data, expected.data, "block %zu, %s from %lld: %s", block,
+				 back ? "back" : "on", (long long)start, seen.data);
+	}
+	question_free(questions[0]);
+	question_free(questions[1]);
+	forget(dir);
+}
+
+EveryStore(views, of_the_same_documents_are_one_window)
+{
+	struct inode *dir, *before, *same, *other;
+	struct handle *handle = NULL;
+
+	make_dir("s/m");
+	save("s/m/2.json", "[ 2 ]");
+	save("s/m/1.json", "1\n");
+	dir = inode_at("s/m");
+	before = look(dir, "@as=list,since=1h.jsonl");
+	save("s/other.json", "1");
+	save("s/m/x.json", "1");
+	save("s/m/2.json", "[2]");
+	same = look(dir, "@as=list,since=1h.jsonl");
+	cr_expect_eq(same, before);
+	save("s/m/2.json", "[3]");
+	other = look(dir, "@as=list,since=1h.jsonl");
+	cr_expect_neq(other, before);
+	cr_assert_eq(tree_open_file(world_tree, before, 0, O_RDONLY, getpid(), &handle), 0);
+	cr_expect_str_eq(read_by(handle), "1\n[2]\n");
+	handle_free(world_tree, handle);
+	cr_expect_eq(stat_of_inode(other).st_size, 6);
+	cr_expect(S_ISREG(stat_of_inode(other).st_mode));
+	cr_expect_eq(unlinked("s/m/@as=list.jsonl"), -EROFS);
+	cr_expect_eq(renamed("s/m/@as=list.jsonl", "s/m/y.json", 0), -EROFS);
+	cr_expect_eq(removed_dir("s/@last=1"), -EROFS);
+	forget(other);
+	forget(same);
+	forget(before);
+	forget(dir);
+}
+
+EveryStore(views, of_many_documents_that_have_changed_are_looked_up_again)
+{
+	_cleanup_(freep) char *text = malloc(40003);
+	struct handle *handle = NULL;
+	struct inode *dir, *window;
+
+	memset(text, '1', 40000);
+	memcpy(text + 40000, " \n", 3);
+	make_dir("s/m");
+	save("s/m/1.json", text);
+	dir = inode_at("s/m");
+	window = look(dir, "@as=list.jsonl");
+	cr_expect_eq(stat_of_inode(window).st_size, 40001);
+	cr_assert_eq(tree_open_file(world_tree, window, 0, O_RDONLY, getpid(), &handle), 0);
+	cr_expect_eq(strlen(read_by(handle)), 40001);
+	handle_free(world_tree, handle);
+	text[0] = '2';
+	save("s/m/1.json", text);
+	cr_expect_eq(tree_open_file(world_tree, window, 0, O_RDONLY, getpid(), &handle), -ESTALE);
+	forget(window);
+	forget(dir);
+}
+
+/* ---- How many there are ---- */
 
 static unsigned told;
 static uint64_t told_parent;

@@ -253,6 +253,32 @@ EveryStore(trips, of_an_item_of_a_view_are_for_its_row_alone)
 	end();
 }
 
+EveryStore(trips, of_the_last_documents_as_a_list_are_for_those)
+{
+	struct inode *window;
+	struct handle *handle;
+	struct shown shown;
+	char path[32];
+
+	for (int i = 0; i < 50; i++) {
+		snprintf(path, sizeof(path), "s/m%d.json", i);
+		save(path, "{\"role\": \"user\"}\n");
+	}
+	begin_cold();
+	begin();
+	window = look("@as=list,last=2.jsonl", &shown);
+	cr_expect_str_eq(asked(),
+			 "10: node_get 4 entry_list 1 row_read_times 4 entry_look 1, rows 4",
+			 "each is read to know whether it is shown, and once more to show it");
+	begin();
+	handle = open_looked(window, &shown, O_RDONLY);
+	cr_expect_str_eq(read_by(handle), "{\"role\":\"user\"}\n{\"role\":\"user\"}\n");
+	cr_expect_str_eq(asked(), "0:", "it was read when it was looked up");
+	handle_free(world_tree, handle);
+	forget(window);
+	end();
+}
+
 EveryStore(trips, beside_another_mount_are_a_question_more_at_an_open)
 {
 	struct backend_op touch = { .type = BACKEND_NODE_SET, .at = BACKEND_MTIME };
