@@ -26,7 +26,10 @@ struct tree_options {
 	int64_t ttl; /* nanoseconds, as the next one */
 	int64_t grace;
 	uint64_t max_size; /* quota of the store in bytes; 0: none */
-	bool set_uid;	   /* show every file as owned by uid; likewise gid */
+	/* Clauses of a question: the root is a view by it, and nothing else is there; NULL: none.
+	 * Used by tree_open() alone. */
+	const char *view;
+	bool set_uid; /* show every file as owned by uid; likewise gid */
 	bool set_gid;
 	bool set_umask; /* clear these bits in every mode shown */
 	uid_t uid;
@@ -39,6 +42,10 @@ struct tree_options {
 	int (*has_open)(void *arg, pid_t pid, uint64_t nodeid, unsigned access);
 	void *arg;
 };
+
+/* Whether a tree can be shown through these clauses (NULL: it is shown as it is); -EINVAL, with a
+ * sentence for the user in *ret_why, owned by the caller. */
+int tree_judge_view(const char *clauses, char **ret_why);
 
 /* Make a tree over a store; takes the store over on success and closes it in tree_close().  On
  * failure *ret_why is a sentence for the user, owned by the caller.  Starts a thread of its own, so

@@ -208,6 +208,8 @@ typedef bool tree_group_fn(void *arg, gid_t gid);
 int tree_drop_setuid(struct tree *tree, struct inode *inode, tree_group_fn *in_group, void *arg);
 int tree_statfs(struct tree *tree, struct statvfs *ret_statvfs);
 
+/* Of the root of a mount that is a view, never listed: the question. */
+#define VIEW_ATTRIBUTE "user.sessfs.view"
 /* flags: XATTR_CREATE, XATTR_REPLACE. */
 int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, struct bytes value,
 		   int flags);

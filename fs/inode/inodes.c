@@ -82,7 +82,7 @@ static void table_grow(struct tree *tree)
 	free(old);
 }
 
-static void inode_destroy(struct inode *inode)
+void inode_destroy(struct inode *inode)
 {
 	if (!inode)
 		return;
@@ -159,9 +159,7 @@ unsigned inode_wants_row(void *arg, const struct backend_node *node)
 	return large ? 0 : BACKEND_TAIL | BACKEND_WHOLE;
 }
 
-/* Put a new inode into the table, unless another thread was first: then that one is counted and
- * returned, and ours is not used. */
-static struct inode *table_enter(struct tree *tree, struct inode *inode)
+struct inode *inode_enter(struct tree *tree, struct inode *inode)
 {
 	struct inode **slot, *winner;
 
@@ -205,8 +203,7 @@ void inodes_forget(struct tree *tree, struct inodes *inodes)
 	*inodes = (struct inodes){ 0 };
 }
 
-/* Takes the node over. */
-static struct inode *inode_from(struct backend_node *node)
+struct inode *inode_from(struct backend_node *node)
 {
 	struct inode *inode = inode_alloc(node->ino);
 
@@ -289,7 +286,7 @@ static struct inode *chain_enter(struct tree *tree, struct inode *chain)
 		inode->next = NULL;
 		if (entered)
 			inode->parent = entered;
-		entered = table_enter(tree, inode);
+		entered = inode_enter(tree, inode);
 		if (entered != inode) {
 			if (inode->parent)
 				inode_forget(tree, inode->parent, 1);
@@ -356,25 +353,11 @@ int inode_create(struct tree *tree, struct backend_node *node, struct inode *par
 	}
 	inode->undated = true;
 	inode_node_changed(inode);
-	*ret_inode = table_enter(tree, inode);
+	*ret_inode = inode_enter(tree, inode);
 	return 0;
 fail:
 	inode_destroy(inode);
 	return -ENOMEM;
-}
-
-int inode_of_window(struct tree *tree, struct backend_node *node, struct window *window,
-		    struct inode **ret_inode)
-{
-	struct inode *inode = inode_from(node);
-
-	if (!inode) {
-		inode_forget(tree, window_free(window), 1);
-		return -ENOMEM;
-	}
-	inode->window = window;
-	*ret_inode = table_enter(tree, inode);
-	return 0;
 }
 
 void inode_set_node(struct inode *inode, struct backend_node *node)
@@ -510,6 +493,8 @@ struct inode *tree_inode(struct tree *tree, uint64_t nodeid)
 {
 	struct inode *inode;
 
+	if (nodeid == BACKEND_ROOT)
+		return tree->shown;
 	pthread_mutex_lock(&tree->table_lock);
 	inode = *table_slot(tree, nodeid_ino(nodeid));
 	/* A number so large is the inode's own: then it has one face. */
@@ -582,16 +567,23 @@ int inodes_init(struct tree *tree)
 	return 0;
 }
 
+static void inode_end(struct inode *inode)
+{
+	if (inode->window)
+		window_free(inode->window);
+	inode_destroy(inode);
+}
+
 void inodes_done(struct tree *tree)
 {
+	if (tree->shown != tree->root)
+		inode_end(tree->shown);
 	for (size_t i = 0; i < tree->table_size; i++)
 		while (tree->table[i]) {
 			struct inode *inode = tree->table[i];
 
 			tree->table[i] = inode->next;
-			if (inode->window)
-				window_free(inode->window);
-			inode_destroy(inode);
+			inode_end(inode);
 		}
 	free(tree->table);
 }

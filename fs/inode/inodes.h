@@ -12,9 +12,12 @@ int inode_of_node(struct tree *tree, struct view *view, struct backend_node *nod
 /* An inode for a node that is new; parent and name are a directory's. */
 int inode_create(struct tree *tree, struct backend_node *node, struct inode *parent,
 		 struct bytes name, struct inode **ret_inode);
-/* The inode of a window; takes node and window over, also on failure.  windows.c */
-int inode_of_window(struct tree *tree, struct backend_node *node, struct window *window,
-		    struct inode **ret_inode);
+/* For who makes inodes: one of this number and with this node, which it takes over, that nobody
+ * knows (NULL: no memory); and putting it into the table, counted.  Another thread may have been
+ * the first: then that one's is counted and returned, and this one is not used. */
+struct inode *inode_from(struct backend_node *node);
+struct inode *inode_enter(struct tree *tree, struct inode *inode);
+void inode_destroy(struct inode *inode);
 /* Replace the copy of the node by this one, which owns its bytes; takes it over. */
 void inode_set_node(struct inode *inode, struct backend_node *node);
 /* After node.kind was changed in place. */

@@ -94,6 +94,7 @@ struct tree {
 		struct log_news refused; /* names that are no views */
 	} windows;			 /* table_lock */
 	struct inode *root;
+	struct inode *shown; /* as the root: that, or a window of it, which is in no table */
 	/* numbers.c: those that were given last, and the last that are leased; tree.lock for
 	 * writing. */
 	uint64_t last_ino;

@@ -20,6 +20,9 @@
  *   and counts the directory.  The same bytes are the same window: their digest is the version.
  *
  *   The kernel asks for the name of a window each time that it is used.
+ *
+ *   A mount that is a view has a window as its root: it has the root's number, and only that is
+ *   told of the root.
  */
 
 #include <limits.h>
@@ -111,6 +114,8 @@ int window_new(struct tree *tree, const struct window_wanted *wanted, struct ino
 /* Somebody looks for something in a directory's window: the kernel is not to forget its name soon.
  * No lock is needed. */
 void window_used(struct tree *tree, struct inode *inode);
+/* The root is shown through a question (tree.shown); before anything is served. */
+int window_of_root(struct tree *tree, struct asked *asked);
 /* From now on it is not found.  No lock is needed. */
 void window_hide(struct tree *tree, struct window *window);
 /* The window whose name the kernel may forget when there are too many, since it was not used for

@@ -213,13 +213,13 @@ struct inode *window_free(struct window *window)
 }
 
 /* As the file's, but for what makes a file of the store. */
-static int window_node(struct tree *tree, const struct inode *of, bool list,
+static int window_node(const struct inode *of, uint64_t ino, bool list,
 		       struct backend_node *ret_node)
 {
 	struct backend_node node = of->node;
 	static const struct bytes none = { 0 };
 
-	node.ino = ((uint64_t)1 << WINDOW_BIT) + ++tree->windows.last;
+	node.ino = ino;
 	node.kind = BACKEND_ORDINARY;
 	node.flags = 0;
 	node.parent = node.entry = 0;
@@ -231,36 +231,55 @@ static int window_node(struct tree *tree, const struct inode *of, bool list,
 	return backend_node_copy(&node, ret_node);
 }
 
-int window_new(struct tree *tree, const struct window_wanted *wanted, struct inode **ret_inode)
+static int window_make(struct tree *tree, const struct window_wanted *wanted, uint64_t ino,
+		       struct inode **ret_inode)
 {
 	struct window *window = calloc(1, sizeof(*window));
 	struct backend_node node;
-	struct inode *inode;
-	int r = window ? window_node(tree, wanted->of, wanted->rows.list, &node) : -ENOMEM;
+	struct inode *inode = NULL;
+	char *list = *wanted->list ? strdup(wanted->list) : NULL;
 
-	if (r < 0) {
+	if (window && (list || !*wanted->list) &&
+	    window_node(wanted->of, ino, wanted->rows.list, &node) == 0)
+		inode = inode_from(&node);
+	if (!inode) {
+		free(list);
 		free(window);
-		return r;
+		return -ENOMEM;
 	}
 	*window = (struct window){
 		.of = inode_ref(tree, wanted->of),
 		.asked = wanted->asked,
 		.parent = wanted->parent,
 		.name = bytes_dup(wanted->name),
-		.list = *wanted->list ? strdup(wanted->list) : NULL,
+		.list = list,
 		.rows = wanted->rows,
 	};
 	window->asked->count++;
 	pthread_mutex_init(&window->lock, NULL);
-	if (*wanted->list && !window->list) {
-		backend_node_done(&node);
-		inode_forget(tree, window_free(window), 1);
-		return -ENOMEM;
-	}
-	r = inode_of_window(tree, &node, window, &inode);
-	if (r < 0)
-		return r;
-	window_link(tree, inode);
+	inode->window = window;
 	*ret_inode = inode;
 	return 0;
+}
+
+int window_new(struct tree *tree, const struct window_wanted *wanted, struct inode **ret_inode)
+{
+	const uint64_t ino = ((uint64_t)1 << WINDOW_BIT) + ++tree->windows.last;
+	int r = window_make(tree, wanted, ino, ret_inode);
+
+	if (r < 0)
+		return r;
+	inode_enter(tree, *ret_inode);
+	window_link(tree, *ret_inode);
+	return 0;
+}
+
+int window_of_root(struct tree *tree, struct asked *asked)
+{
+	const struct window_wanted wanted = { .of = tree->root, .asked = asked };
+	int r = window_make(tree, &wanted, BACKEND_ROOT, &tree->shown);
+
+	if (r == 0)
+		tree->shown->count = 1;
+	return r;
 }

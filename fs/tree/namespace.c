@@ -48,6 +48,10 @@ int tree_find(struct tree *tree, uint64_t nodeid, struct inode **ret_inode)
 {
 	int r = TREE_RETRY(tree, find_once(tree, nodeid, ret_inode));
 
+	if (r == 0 && *ret_inode == tree->root && tree->shown != tree->root) {
+		inode_forget(tree, *ret_inode, 1);
+		*ret_inode = inode_ref(tree, tree->shown);
+	}
 	return r == -ENOENT ? -ESTALE : r;
 }
 

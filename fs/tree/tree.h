@@ -60,6 +60,8 @@ int window_make(struct tree *tree, struct window_wanted *wanted, struct window_v
 		struct inode **ret_inode);
 /* What a change of a name answers: what nothing but a question shows can only be read. */
 int name_refused(struct bytes name, int error);
+/* From now on the root is a view by these clauses; errors as tree_judge_view(). */
+int root_shown_through(struct tree *tree, const char *clauses, char **ret_why);
 int window_stat(struct tree *tree, const struct inode *inode, struct stat *ret_stat);
 int window_show(struct tree *tree, const struct inode *inode, struct shown *ret_shown);
 

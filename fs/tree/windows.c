@@ -192,6 +192,47 @@ int name_refused(struct bytes name, int error)
 	return error == -ENOENT && question_is(name) ? -EROFS : error;
 }
 
+/* A mount that is a view. */
+
+static int parse_clauses(const char *clauses, struct question **ret_question, char **ret_why)
+{
+	_cleanup_(buf_done) struct buf reason = { 0 };
+	int r = question_parse_clauses(bytes_str(clauses), ret_question, &reason);
+
+	if (r == 0 && (*ret_question)->as != QUESTION_LINES) {
+		question_free(*ret_question);
+		r = buf_append_str(&reason, "it shows lists as they are, without as=");
+		r = r < 0 ? r : -EINVAL;
+	}
+	return r == -EINVAL ? str_explain(ret_why, r, "no mount can be the view '%s': %.*s",
+					  clauses, (int)reason.size, reason.data) :
+			      r;
+}
+
+int tree_judge_view(const char *clauses, char **ret_why)
+{
+	struct question *question = NULL;
+	int r = clauses ? parse_clauses(clauses, &question, ret_why) : 0;
+
+	if (r == 0)
+		question_free(question);
+	return r;
+}
+
+int root_shown_through(struct tree *tree, const char *clauses, char **ret_why)
+{
+	struct question *question = NULL;
+	struct asked *asked = NULL;
+	int r = parse_clauses(clauses, &question, ret_why);
+
+	if (r == 0)
+		r = asked_new(bytes_str(clauses), question, &asked);
+	if (r == 0)
+		r = window_of_root(tree, asked);
+	asked_drop(asked);
+	return r;
+}
+
 /* Attributes: those of the file, but for its number and of rows the size. */
 
 int window_stat(struct tree *tree, const struct inode *inode, struct stat *ret_stat)

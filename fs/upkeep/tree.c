@@ -122,9 +122,10 @@ static int tree_load_root(struct tree *tree)
 		return -EIO;
 	}
 	tree->last_ino = tree->end_ino = last_ino;
-	tree->last_entry = tree->end_entry = last_entry;
-	tree->list_end = last_entry;
-	return inode_get(tree, &view, BACKEND_ROOT, &tree->root);
+	tree->last_entry = tree->end_entry = tree->list_end = last_entry;
+	r = inode_get(tree, &view, BACKEND_ROOT, &tree->root);
+	tree->shown = tree->root;
+	return r;
 }
 
 static void tree_free(struct tree *tree)
@@ -229,6 +230,8 @@ int tree_open(struct backend *backend, const struct tree_options *options, struc
 		r = unless_damaged(tree, tree_delete_orphans(tree, true));
 	if (r == 0)
 		r = tree_load_root(tree);
+	if (r == 0 && options->view)
+		r = root_shown_through(tree, options->view, &reason);
 	if (r == 0)
 		r = unless_damaged(tree, tree_reconcile(tree));
 	if (r == 0)

@@ -42,6 +42,13 @@ static int version_describe(struct view *view, struct inode *inode, struct buf *
 	return inode->apart ? -EIO : append_version(inode, inode->node.generation, value);
 }
 
+/* The root of a view has one, and is no file of the store. */
+static int view_describe(struct view *view, struct inode *inode, struct buf *value)
+{
+	(void)view, (void)inode, (void)value;
+	return -ENODATA;
+}
+
 /* Reachable by name, never listed, and not stored: a copy of it that a tool brings back is
  * dropped. */
 static const struct own {
@@ -50,6 +57,7 @@ static const struct own {
 } owns[] = {
 	{ "user.sessfs.invalid", invalid_describe },
 	{ VERSION_ATTRIBUTE, version_describe },
+	{ VIEW_ATTRIBUTE, view_describe },
 };
 
 static const struct own *xattr_own(struct bytes name)
@@ -191,6 +199,8 @@ int tree_get_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 	const struct window *window = inode->window;
 	int r = xattr_judge(name);
 
+	if (inode == tree->shown && window && bytes_equal(name, BYTES(VIEW_ATTRIBUTE)))
+		return buf_append_str(value, window->asked->text);
 	/* That of the rows which it shows, whatever the list has become. */
 	if (window && window->rows.list && bytes_equal(name, BYTES(VERSION_ATTRIBUTE)))
 		return append_version(window->of, window->rows.generation, value);

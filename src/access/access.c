@@ -8,6 +8,7 @@
  * used, it is:
  *
  *	a mount of the store is in reach	system calls below its mount point
+ *	and is no view of it
  *	otherwise				a tree in this process, as a daemon has it
  *
  * In reach is what /proc/self/mountinfo says and a few checks confirm (mount.c).  Out of
@@ -125,7 +126,7 @@ int access_open(const char *store, unsigned flags, const struct options *options
 static int settle_mounted(const char *path, char **ret_why)
 {
 	struct access access = { 0 };
-	int r = access_mount_open(&access, path, 0, ret_why);
+	int r = access_mount_open(&access, path, ACCESS_TO_SETTLE, ret_why);
 
 	if (r < 0)
 		return r == -ENOENT ? -ENOTCONN : r;

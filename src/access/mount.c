@@ -20,7 +20,9 @@
 #include <sys/xattr.h>
 
 #include "fs/api/trash.h"
+#include "fs/api/tree.h"
 #include "src/access/way.h"
+#include "src/base/array.h"
 #include "src/base/cleanup.h"
 #include "src/mounts/mounts.h"
 
@@ -354,8 +356,10 @@ struct search {
 	const char *store;
 	uid_t owner;
 	bool writes;
-	struct mount_entry found; /* the last one that will do */
-	char *unfit;		  /* a sentence about one that will not */
+	struct mount_entry *found; /* those that may do, in their order */
+	size_t count;
+	size_t room;
+	char *unfit; /* a sentence about one that will not do */
 };
 
 static bool is_trusted(const struct search *search, uid_t user)
@@ -363,9 +367,16 @@ static bool is_trusted(const struct search *search, uid_t user)
 	return user == 0 || user == geteuid() || user == search->owner;
 }
 
+/* It has not all that the store has. */
+static bool is_view(int root)
+{
+	return fgetxattr(root, VIEW_ATTRIBUTE, NULL, 0) >= 0;
+}
+
 static int consider(void *arg, const struct mount_entry *entry)
 {
 	struct search *search = arg;
+	int r;
 
 	if (strcmp(entry->type, MOUNTS_TYPE) != 0 || strcmp(entry->source, search->store) != 0 ||
 	    strcmp(entry->root, "/") != 0 || !is_trusted(search, entry->user))
@@ -376,13 +387,40 @@ static int consider(void *arg, const struct mount_entry *entry)
 			    search->store, entry->point);
 		return search->unfit ? 0 : -ENOMEM;
 	}
-	mount_entry_done(&search->found);
-	return mount_entry_copy(entry, &search->found);
+	if (ARRAY_ROOM(search->found, search->count, search->room) < 0)
+		return -ENOMEM;
+	r = mount_entry_copy(entry, &search->found[search->count]);
+	search->count += r == 0;
+	return r;
+}
+
+/* The root of the last one that will do; -ENOENT. */
+static int open_last(const struct search *search, unsigned flags)
+{
+	int root = -ENOENT;
+
+	for (size_t i = search->count; i && root < 0; i--) {
+		root = mounts_open(&search->found[i - 1]);
+		if (root >= 0 && !(flags & ACCESS_TO_SETTLE) && is_view(root)) {
+			close(root);
+			root = -ENOENT;
+		}
+	}
+	return root;
+}
+
+static void search_done(struct search *search)
+{
+	for (size_t i = 0; i < search->count; i++)
+		mount_entry_done(&search->found[i]);
+	free(search->found);
+	free(search->unfit);
 }
 
 int access_mount_open(struct access *access, const char *store, unsigned flags, char **ret_why)
 {
-	struct search search = { .store = store, .writes = flags & ACCESS_WRITE };
+	_cleanup_(search_done) struct search search = { .store = store,
+							.writes = flags & ACCESS_WRITE };
 	struct stat st;
 	int r;
 
@@ -391,16 +429,12 @@ int access_mount_open(struct access *access, const char *store, unsigned flags, 
 		return -ENOENT;
 	search.owner = st.st_uid;
 	r = mounts_each(consider, &search);
-	if (r == 0 && search.found.point)
-		r = mounts_open(&search.found);
-	else if (r == 0)
-		r = -ENOENT;
-	mount_entry_done(&search.found);
+	if (r == 0)
+		r = open_last(&search, flags);
 	if (r < 0) {
-		*ret_why = search.unfit;
+		*ret_why = steal_ptr(search.unfit);
 		return r == -ENOMEM ? r : -ENOENT;
 	}
-	free(search.unfit);
 	access->way = &way;
 	access->root = r;
 	return 0;

@@ -136,8 +136,9 @@ int access_make_parents(struct access *access, const char *path, size_t *made);
 /* A file, or an empty directory. */
 int access_remove_one(struct access *access, const char *path, bool dir);
 
+enum { ACCESS_TO_SETTLE = 1 << 8 /* by a mount that is a view as well: nothing is read there */ };
 /* -ENOENT when there is no mount of the store that can be used for this; *ret_why may then say
- * which one there is that cannot. */
+ * which one there is that cannot.  flags: also of enum access_flags. */
 int access_mount_open(struct access *access, const char *store, unsigned flags, char **ret_why);
 /* Have the daemon put into the store's file what it holds back. */
 int access_mount_settle(struct access *access);

@@ -175,12 +175,15 @@ static int open_tree(void *arg)
 	const struct options *options = &mount->options;
 	struct tree_options wanted = options->tree;
 	struct backend *backend;
-	int r = open_store(mount, &backend, &mount->why);
+	int r = tree_judge_view(options->view, &mount->why);
 
+	if (r == 0)
+		r = open_store(mount, &backend, &mount->why);
 	if (r < 0)
 		return r;
 	wanted.expires = true;
 	wanted.grace = options->set_grace ? wanted.grace : TRASH_GRACE;
+	wanted.view = options->view;
 	wanted.has_open = on_has_open;
 	wanted.arg = mount;
 	if (!wanted.read_only)

@@ -132,6 +132,9 @@ static const struct option_kind option_ttl = {
 	.take = take_ttl, .value = "a time with s, m, h, d, w or y (ttl=30d), or never"
 };
 static const struct option_kind option_text = { .take = take_text, .value = "a name" };
+static const struct option_kind option_view = {
+	.take = take_text, .value = "clauses with '\\,' between them (view=role=user\\,last=20)"
+};
 static const struct option_kind option_extra = { .take = take_extra };
 static const struct option_kind option_privileged = { .take = take_privileged };
 
@@ -165,6 +168,8 @@ static const struct option_row option_rows[] = {
 	  "remove sessions that have not changed for so long, such as 30d" },
 	{ "grace=", &option_ttl, FIELD(tree.grace), FIELD(set_grace),
 	  "how long what was removed so can be brought back (7d)" },
+	{ "view=", &option_view, FIELD(view), 0,
+	  "show what a question asks for, such as role=user\\,last=20" },
 	{ "threads=", &option_threads, FIELD(threads), 0, "how many threads may serve requests" },
 	{ "auto_unmount", &option_yes, FIELD(auto_unmount), 0,
 	  "unmount also when the daemon is killed" },
@@ -278,26 +283,41 @@ static int take_option(struct options *options, enum options_user user, const ch
 			   option);
 }
 
+/* Cut the first option off, and the backslashes before commas and backslashes in it: libfuse and
+ * mount(8) hand these on as they are. */
+static char *next_option(char **rest)
+{
+	char *option = *rest, *to = option;
+	const char *from = option;
+
+	while (*from && *from != ',') {
+		from += from[0] == '\\' && (from[1] == ',' || from[1] == '\\');
+		*to++ = *from++;
+	}
+	*rest = option + (from - option) + (*from == ',');
+	*to = '\0';
+	return option;
+}
+
 int options_parse(struct options *options, enum options_user user, const char *text, char **ret_why)
 {
 	_cleanup_(freep) char *copy = bytes_dup(bytes_str(text));
-	char *place = NULL;
+	char *rest = copy;
+	int r = copy ? 0 : -ENOMEM;
 
-	if (!copy)
-		return -ENOMEM;
-	for (char *option = strtok_r(copy, ",", &place); option;
-	     option = strtok_r(NULL, ",", &place)) {
-		int r = take_option(options, user, option, ret_why);
+	while (r == 0 && *rest) {
+		const char *option = next_option(&rest);
 
-		if (r < 0)
-			return r;
+		if (*option)
+			r = take_option(options, user, option, ret_why);
 	}
-	return 0;
+	return r;
 }
 
 void options_done(struct options *options)
 {
 	free(options->table);
+	free(options->view);
 	buf_done(&options->extra);
 	*options = (struct options){ 0 };
 }

@@ -3,7 +3,8 @@
 #define OPTIONS_H
 
 /*
- * The options of a mount, as they stand behind -o: names and values between commas.
+ * The options of a mount, as they stand behind -o: names and values between commas.  A comma in a
+ * value has a backslash before it, and so may a backslash.
  *
  * A zeroed struct options holds the defaults.  options_parse() may be called several times; what is
  * said last counts.
@@ -32,7 +33,8 @@ struct options {
 	bool set_max_size; /* tree.max_size was given, as the next ones */
 	bool set_ttl;
 	bool set_grace;
-	char *table;		/* NULL: not given */
+	char *table;		/* NULL: not given, as the next one */
+	char *view;		/* clauses of a question */
 	const char *privileged; /* an option that only root may give, or NULL */
 	struct buf extra; /* options that the kernel gets, with a NUL behind them; empty: none */
 };

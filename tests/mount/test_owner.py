@@ -632,6 +632,12 @@ def test_mount_8_finds_the_program_and_umount_8_ends_it(box):
     is_filled(mount.at("s"))
     same(errno_of(os.mkdir, mount.at("t")), errno.EROFS, "writing")
     end()
+    # A comma in a value has a backslash before it, which mount(8) hands on, as it does from fstab.
+    start(r"noatime,view=last=1\,.a=1,nofail")
+    same(read(mount.at("s", "l.jsonl")), b"", "a view")
+    append(mount.at("s", "l.jsonl"), b'{"a": 1}\n' * 2)
+    same(read(mount.at("s", "l.jsonl")), b'{"a": 1}\n', "by both clauses")
+    end()
 
 
 def test_mount_fuse3_finds_the_program_by_path(box):

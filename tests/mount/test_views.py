@@ -497,6 +497,133 @@ def test_a_session_that_comes_back_has_lists_of_other_versions(box):
     same(version(path) != before, True, "its version")
 
 
+# Mounts that are views
+
+
+def said(**words):
+    return json.dumps(words).encode() + b"\n"
+
+
+def test_each_agent_of_a_team_has_a_memory_of_its_own(box):
+    planner = box.mount(options=[r"view=agent=planner+critic\,last=2"])
+    coder = box.mount(store=planner.store, options=[r"rw,view=.for=coder\,not-role=tool,nodev"])
+    whole = box.mount(store=planner.store)
+    os.mkdir(whole.at("s"))
+    append(whole.at("s", "l.jsonl"), b"".join(said(agent="planner", n=n) for n in range(3)))
+    append(planner.at("s", "l.jsonl"), said(agent="planner", n=3, **{"for": "coder"}))
+    same(
+        read(planner.at("s", "l.jsonl")),
+        said(agent="planner", n=2) + said(agent="planner", n=3, **{"for": "coder"}),
+        "the planner's",
+    )
+    append(coder.at("s", "l.jsonl"), said(agent="coder", role="tool", **{"for": "coder"}))
+    same(
+        read(coder.at("s", "l.jsonl")),
+        said(agent="planner", n=3, **{"for": "coder"}),
+        "the coder's",
+    )
+    append(coder.at("s", "l.jsonl"), said(agent="critic", n=5))
+    heard = said(agent="planner", n=3, **{"for": "coder"}) + said(agent="critic", n=5)
+    same(read(planner.at("s", "l.jsonl")), heard, "the planner hears of it")
+    same(len(read(whole.at("s", "l.jsonl")).splitlines()), 6, "all")
+    with open(planner.at("s", "l.jsonl"), "rb", buffering=0) as file:
+        write(whole.at("s", "l.jsonl"), said(agent="planner", n=9))
+        same(file.read(), heard, "who has it open")
+    same(read(planner.at("s", "l.jsonl")), said(agent="planner", n=9), "a save elsewhere")
+    same(read(coder.at("s", "l.jsonl")), b"", "for both")
+    same(version(planner.at("s", "l.jsonl")), version(whole.at("s", "l.jsonl")), "the version")
+
+
+def test_a_mount_that_is_a_view_is_a_view_everywhere(box):
+    mount = box.mount()
+    os.makedirs(mount.at("s", "d"))
+    append(mount.at("s", "l.jsonl"), lines(*range(5)))
+    append(mount.at("s", "d", "m.jsonl"), lines(*range(5)))
+    write(mount.at("s", "k.json"), b"{}")
+    write(mount.at("s", "k.hash"), b"abc")
+    write(mount.at("notes.txt"), b"text")
+    seen = box.mount(store=mount.store, options=["view=last=2"])
+    same(sorted(os.listdir(seen.path)), ["notes.txt", "s"], "the root")
+    same(sorted(os.listdir(seen.at("s"))), ["d", "k.json", "l.jsonl"], "a session")
+    same(read(seen.at("s", "l.jsonl")), lines(3, 4), "a list")
+    same(read(seen.at("s", "d", "m.jsonl")), lines(3, 4), "one further below")
+    same(read(seen.at("s", "k.json")), b"{}", "a document")
+    same(read(seen.at("notes.txt")), b"text", "an ordinary file")
+    size = f"-{len(lines(3, 4)) + 1}c"
+    found = tool("find", ".", "-name", "*.jsonl", "-size", size, cwd=seen.path).stdout
+    same(sorted(found.split()), [b"./s/d/m.jsonl", b"./s/l.jsonl"], "find goes by their sizes")
+    same(os.stat(seen.path).st_ino, 1, "the number of the root")
+    same(os.statvfs(seen.path).f_blocks, os.statvfs(mount.path).f_blocks, "df")
+    for name in ("@last=1", "s/@last=1", "s/@first=1/l.jsonl"):
+        same(errno_of(os.stat, seen.at(*name.split("/"))), errno.ENOENT, name)
+    for what, deed in {
+        "a session": lambda: os.mkdir(seen.at("t")),
+        "a file": lambda: write(seen.at("new.txt"), b"1"),
+        "a list": lambda: append(seen.at("s", "new.jsonl"), lines(1)),
+        "a save": lambda: write(seen.at("s", "l.jsonl"), lines(1)),
+        "a removal": lambda: os.unlink(seen.at("notes.txt")),
+        "a rename": lambda: os.rename(seen.at("notes.txt"), seen.at("other.txt")),
+        "a link": lambda: os.link(seen.at("notes.txt"), seen.at("other.txt")),
+        "a mode": lambda: os.chmod(seen.path, 0o700),
+        "an attribute": lambda: os.setxattr(seen.path, "user.a", b"1"),
+        "a file without a name": lambda: os.open(seen.path, os.O_TMPFILE | os.O_WRONLY),
+    }.items():
+        same(errno_of(deed) in (errno.EROFS, errno.EOPNOTSUPP), True, what)
+    append(seen.at("s", "l.jsonl"), lines(5))
+    same(mount.rows("s", "l")[-1], b'{"n": 5}', "an append")
+    os.mkdir(mount.at("t"))
+    eventually(lambda: "t" in os.listdir(seen.path), "a session that is made elsewhere")
+    os.rename(mount.at("s"), mount.at("u"))
+    eventually(lambda: os.path.exists(seen.at("u", "l.jsonl")), "and one that is renamed")
+    same(read(seen.at("u", "l.jsonl")), lines(4, 5), "its list")
+    seen.remount()
+    same(read(seen.at("u", "l.jsonl")), lines(4, 5), "mounted again")
+    mount.check()
+
+
+def test_a_mount_that_is_a_view_may_be_the_only_one_and_read_only(box):
+    mount, path = list_of(box, 3)
+    mount.remount(options=["ro,view=last=1"])
+    same(read(path), lines(2), "its list")
+    same(errno_of(append, path, lines(3)), errno.EROFS, "an append")
+    mount.remount(options=["view=last=1"])
+    append(path, lines(3))
+    same(read(path), lines(3), "an append")
+
+
+def test_verbs_go_by_what_the_store_has_and_not_by_a_view(box):
+    mount, path = list_of(box, 3)
+    mount.remount(options=["view=last=1"])
+    same(read(path), lines(2), "the mount")
+    same(box.sessfs("cat", mount.store, "s/l.jsonl", check=True).stdout, lines(0, 1, 2), "cat")
+    box.sessfs("append", mount.store, "s/l.jsonl", stdin=lines(3), check=True)
+    same(read(path), lines(3), "append")
+    whole = box.mount(store=mount.store)
+    seen = box.mount(store=mount.store, options=["view=first=1"])
+    same(box.sessfs("cat", mount.store, "s/l.jsonl", check=True).stdout, lines(0, 1, 2, 3), "cat")
+    box.sessfs("gc", "--older-than=0s", mount.store, check=True)
+    same(os.listdir(whole.path), [], "gc")
+    box.sessfs("gc", "--undo", mount.store, check=True)
+    eventually(lambda: os.path.exists(seen.at("s", "l.jsonl")), "it is back")
+    same(read(seen.at("s", "l.jsonl")), lines(0), "in a view")
+
+
+def test_a_wrong_question_mounts_nothing_and_makes_no_store(box):
+    store, folder = box.new_path("store") + ".db", box.new_folder()
+    for question, word in {
+        "last=x": "last=",
+        "@last=1": "@last=",
+        "as=items": "as=",
+        r"last=1\,last=2": "twice",
+        "": "clauses",
+        "last=1,role=user": "role=user",
+    }.items():
+        done = box.sessfs("mount", "-o", f"view={question}", store, folder)
+        same(done.returncode != 0, True, question)
+        same(word in done.stderr.decode(), True, f"{question}: {done.stderr.decode()}")
+        same(os.path.exists(store), False, "the store")
+
+
 def test_verbs_take_paths_with_questions(box):
     mount, path = list_of(box, 5)
     write(mount.at("s", "agent.json"), b"[1]")

@@ -69,6 +69,21 @@ Test(options, what_is_said_last_counts)
 	cr_assert_str_eq(options.table, "second");
 }
 
+Test(options, a_comma_in_a_value_has_a_backslash_before_it)
+{
+	/* when */
+	_cleanup_(options_done) struct options options =
+		parsed(",view=role=user\\,last=2,,table=a\\b\\\\c\\,,strict");
+
+	/* then */
+	cr_assert_str_eq(options.view, "role=user,last=2");
+	cr_assert_str_eq(options.table, "a\\b\\c,");
+	cr_assert(options.tree.strict);
+	cr_assert(refused("view=", "clauses"));
+	cr_assert(refused("view", "clauses"));
+	cr_assert(refused("view=last=2,role=user", "'role=user' is unknown"));
+}
+
 Test(options, ids_and_modes_tell_that_they_were_given)
 {
 	/* when */

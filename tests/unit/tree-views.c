@@ -267,6 +267,88 @@ EveryStore(views, of_many_documents_that_have_changed_are_looked_up_again)
 
 /* ---- How many there are ---- */
 
+/* Where the tree is opened anew, and shown through a question. */
+static void show_through(const char *clauses)
+{
+	world_options.view = clauses;
+	world_reopen();
+	world_options.view = NULL;
+}
+
+EveryStore(views, of_a_whole_tree_show_lists_and_can_be_added_to)
+{
+	struct inode *root;
+
+	make_dir("s/d");
+	append("s/l.jsonl", "{\"role\":\"user\"}\n2\n{\"role\":\"user\",\"n\":1}\n");
+	append("s/d/m.jsonl", "1\n");
+	save("o.txt", "text");
+	show_through("role=user,last=1");
+	root = inode_at("");
+	cr_expect_eq(inode_number(root), BACKEND_ROOT);
+	cr_expect_eq(stat_of("").st_ino, BACKEND_ROOT);
+	forget(root);
+	cr_expect_str_eq(names_in(""), "s o.txt");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "{\"role\":\"user\",\"n\":1}\n");
+	cr_expect_str_eq(content_of("s/d/m.jsonl"), "");
+	cr_expect_str_eq(content_of("o.txt"), "text");
+	append("s/l.jsonl", "{\"role\":\"user\",\"n\":2}\n");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "{\"role\":\"user\",\"n\":2}\n");
+	cr_expect_eq(make_file("o.new", S_IFREG | 0644), -EROFS);
+	cr_expect_eq(unlinked("o.txt"), -EROFS);
+	cr_expect_eq(renamed("o.txt", "p.txt", 0), -EROFS);
+	cr_expect_eq(looked_up("@last=1"), -ENOENT, "they do not nest");
+	cr_expect_eq(looked_up("s/@last=1"), -ENOENT);
+	world_reopen();
+	cr_expect_str_eq(rows_of("s", "l"), "0={\"role\":\"user\"} 1=2 "
+					    "2={\"role\":\"user\",\"n\":1} "
+					    "3={\"role\":\"user\",\"n\":2}");
+}
+
+EveryStore(views, of_a_whole_tree_are_told_from_others_by_their_root)
+{
+	_cleanup_(buf_done) struct buf value = { 0 }, names = { 0 };
+	struct inode *root = inode_at("");
+
+	cr_expect_eq(tree_set_xattr(world_tree, root, BYTES(VIEW_ATTRIBUTE), BYTES("x"), 0), 0);
+	cr_expect_eq(tree_get_xattr(world_tree, root, BYTES(VIEW_ATTRIBUTE), &value), -ENODATA);
+	forget(root);
+	show_through("last=1");
+	root = inode_at("");
+	cr_expect_eq(tree_get_xattr(world_tree, root, BYTES(VIEW_ATTRIBUTE), &value), 0);
+	cr_expect(bytes_equal(buf_bytes(&value), BYTES("last=1")));
+	cr_expect_eq(tree_list_xattr(world_tree, root, &names), 0);
+	cr_expect_eq(names.size, 0);
+	forget(root);
+	world_reopen();
+}
+
+Test(views, of_a_whole_tree_are_refused_if_the_question_is_wrong)
+{
+	static const char *const wrong[] = { "last=x",	"@last=1", "as=items",
+					     "as=list", "role=",   "first=1,last=1" };
+	char *why = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		cr_expect_eq(tree_judge_view(wrong[i], &why), -EINVAL, "%s", wrong[i]);
+		cr_assert_not_null(why);
+		cr_expect(strstr(why, wrong[i]), "%s", why);
+		freep(&why);
+		why = NULL;
+	}
+	cr_expect_eq(tree_judge_view("role=user,last=1", &why), 0);
+	cr_expect_eq(tree_judge_view(NULL, &why), 0);
+	world_open(WORLD_MEMORY);
+	tree_close(world_tree);
+	world_options.view = "last=x";
+	cr_expect_eq(world_try(&why), -EINVAL);
+	cr_expect(strstr(why, "last=x"), "%s", why);
+	free(why);
+	world_options.view = NULL;
+	cr_assert_eq(world_try(&why), 0);
+	world_close();
+}
+
 static unsigned told;
 static uint64_t told_parent;
 static char told_name[64];

@@ -358,7 +358,7 @@ static const struct caller caller = { .uid = 1000, .gid = 1000 };
 
 int find_inode(const char *path, struct inode **ret_inode)
 {
-	struct inode *inode = inode_ref(world_tree, world_tree->root);
+	struct inode *inode = inode_ref(world_tree, world_tree->shown);
 
 	while (*path) {
 		size_t size = strcspn(path, "/");
