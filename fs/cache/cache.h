@@ -4,6 +4,7 @@
 
 /* The door of this room: what the kernel has cached of the files, and notifying it of changes. */
 
+#include "fs/cache/happened.h"
 #include "fs/cache/notes.h"
 
 /*

@@ -5,6 +5,7 @@
 #include "fs/base/entries.h"
 #include "fs/cache/notice.h"
 #include "fs/content/content.h"
+#include "fs/inode/following.h"
 #include "fs/inode/inodes.h"
 #include "src/base/array.h"
 #include "src/base/log.h"
@@ -56,6 +57,27 @@ void notes_entry(struct notes *notes, uint64_t parent, struct bytes name)
 	note->name_size = name.size;
 }
 
+void notes_name(struct notes *notes, uint64_t parent, struct bytes name)
+{
+	size_t before = notes->count;
+
+	notes_entry(notes, parent, name);
+	if (notes->count > before)
+		notes->note[before].is_own = true;
+}
+
+void notes_number(struct notes *notes, struct tree *tree, int64_t number)
+{
+	struct note *note = notes_add(notes);
+
+	if (!note) {
+		following_show(tree, number);
+		return;
+	}
+	note->is_event = true;
+	note->event = number;
+}
+
 void notes_all_names(struct notes *notes)
 {
 	struct note *note = notes_add(notes);
@@ -80,9 +102,7 @@ void notes_own_entry(struct notes *notes, struct tree *tree, const struct inode 
 		r = ASK(&view, entry_name, inode->node.parent, inode->node.entry, &name);
 	if (r < 0)
 		return;
-	notes_entry(notes, inode->node.parent, buf_bytes(&name));
-	if (notes->count)
-		notes->note[notes->count - 1].is_own = notes->note[notes->count - 1].is_entry;
+	notes_name(notes, inode->node.parent, buf_bytes(&name));
 }
 
 static struct notice *notice_new(struct notes *notes, struct tree *tree, struct inode *inode)

@@ -16,6 +16,8 @@ struct note {
 	char *name;	 /* of the entry; NULL: all entries */
 	size_t name_size;
 	struct notice *notice; /* instead: a change of a file with faces */
+	bool is_event;	       /* instead: one may be seen, behind all of the others */
+	int64_t event;	       /* its number */
 };
 
 /* All that one operation has to tell; ends with notes_send(). */
@@ -50,6 +52,11 @@ void notes_entry(struct notes *notes, uint64_t parent, struct bytes name);
 void notes_all_names(struct notes *notes);
 /* The name of a state file shall be looked up again. */
 void notes_own_entry(struct notes *notes, struct tree *tree, const struct inode *inode);
+/* A name is about to change, or has just changed, by a request of the kernel: it shall be looked up
+ * again, and not before that request has ended. */
+void notes_name(struct notes *notes, uint64_t parent, struct bytes name);
+/* An event with this number (happened.h) may be seen when what was noted before has been sent. */
+void notes_number(struct notes *notes, struct tree *tree, int64_t number);
 /* The kernel shall forget all of an old face, which is old no longer then, unless by then a reader
  * has come that needs what it shows. */
 enum renew {

@@ -55,6 +55,7 @@
 #include <string.h>
 
 #include "fs/cache/notice.h"
+#include "fs/inode/following.h"
 #include "src/base/array.h"
 #include "src/base/tick.h"
 
@@ -179,6 +180,8 @@ static void notify_note(struct tree *tree, const struct tree_watcher *watcher, s
 	} else if (note->is_entry && note->name && watcher->entry) {
 		watcher->entry(watcher->arg, note->number, bytes_make(note->name, note->name_size),
 			       note->is_own);
+	} else if (note->is_event) {
+		following_show(tree, note->event);
 	} else if (!note->is_entry) {
 		notify_forget(tree, watcher, note->number, note->offset);
 	}
@@ -300,14 +303,20 @@ static void job_add(struct notifier *notifier, struct notify_job *job)
 	pthread_cond_broadcast(&notifier->tree->notify_changed);
 }
 
-/* Those of names go to a job; what there is no memory for is sent with the others. */
-static void split_names(struct notes *notes, struct notes *names)
+/* Those of names go to a job; what there is no memory for is sent with the others.  An event waits
+ * for both. */
+static void split_names(struct events *events, struct notes *notes, struct notes *names)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < notes->count; i++) {
 		struct note note = notes->note[i];
 
+		if (note.is_event && names->count &&
+		    ARRAY_ROOM(names->note, names->count, names->room) == 0) {
+			events_hide(events, note.event);
+			names->note[names->count++] = note;
+		}
 		if (note.is_entry && ARRAY_ROOM(names->note, names->count, names->room) == 0)
 			names->note[names->count++] = note;
 		else
@@ -320,12 +329,33 @@ static void split_names(struct notes *notes, struct notes *names)
 	}
 }
 
+static bool has_only_events(const struct notes *notes)
+{
+	for (size_t i = 0; i < notes->count; i++)
+		if (!notes->note[i].is_event)
+			return false;
+	return true;
+}
+
+static void show_events(struct tree *tree, struct notes *notes)
+{
+	for (size_t i = 0; i < notes->count; i++)
+		following_show(tree, notes->note[i].event);
+	free(notes->note);
+	*notes = (struct notes){ 0 };
+}
+
 static void send_to(struct tree *tree, unsigned number, struct notes *notes, bool now)
 {
 	struct notify_job *job = NULL;
 
 	if (!notes->count)
 		return;
+	/* An event alone waits for nothing. */
+	if (has_only_events(notes)) {
+		show_events(tree, notes);
+		return;
+	}
 	pthread_mutex_lock(&tree->notify_lock);
 	now = now && (!tree->watcher.arg || tree->notifying < tree->watcher.at_once);
 	if (!tree->notifiers_stop && !now)
@@ -346,7 +376,7 @@ void notes_send(struct notes *notes, struct tree *tree, enum notify_how how)
 {
 	struct notes names = { 0 };
 
-	split_names(notes, &names);
+	split_names(&tree->events, notes, &names);
 	send_to(tree, NOTIFIER_NAMES, &names, how == NOTIFY_ALL);
 	send_to(tree, NOTIFIER_FILES, notes, how != NOTIFY_LATER);
 }
@@ -362,7 +392,7 @@ void notes_queue(struct notes *notes, struct tree *tree)
 	}
 	pthread_mutex_lock(&tree->notify_lock);
 	if (whole && !tree->notifiers_stop) {
-		split_names(notes, &jobs[NOTIFIER_NAMES]->notes);
+		split_names(&tree->events, notes, &jobs[NOTIFIER_NAMES]->notes);
 		jobs[NOTIFIER_FILES]->notes = *notes;
 		*notes = (struct notes){ 0 };
 		for (size_t i = 0; i < NOTIFIERS; i++) {

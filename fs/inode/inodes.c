@@ -93,6 +93,7 @@ void inode_destroy(struct inode *inode)
 	free(inode->buffered);
 	backend_node_done(&inode->node);
 	free(inode->name);
+	free(inode->called);
 	free(inode);
 }
 

@@ -104,6 +104,10 @@ struct inode {
 	struct window *window;	  /* it is one: window.h; never changes */
 	struct inode *parent;	  /* of a directory, counted; NULL for the root; tree.lock */
 	char *name;		  /* of a directory; tree.lock */
+	/* The name of anything else, when it was asked for last (following.h), and its place. */
+	char *called;
+	uint64_t called_parent;
+	uint64_t called_entry;
 	struct handle *open;	  /* its handles */
 	unsigned uses;		  /* handles, and those that are just being opened */
 	struct dates dates;	  /* of rows that are written to the state file; dates.h */

@@ -43,6 +43,14 @@ struct asked {
 	char *text; /* as the name is spelled */
 };
 
+/* What happens in a directory, instead of what is in it: such a window is a file that its owner may
+ * read, since the directories below may be closed to others (fs/inode/following.h). */
+static inline bool asked_is_stream(const struct asked *asked)
+{
+	return asked->question->as == QUESTION_EVENTS;
+}
+enum { STREAM_MODE = S_IFREG | S_IRUSR };
+
 /* What is shown of a list; zeros of anything else. */
 struct window_rows {
 	bool list;

@@ -213,17 +213,19 @@ struct inode *window_free(struct window *window)
 }
 
 /* As the file's, but for what makes a file of the store. */
-static int window_node(const struct inode *of, uint64_t ino, bool list,
+static int window_node(const struct window_wanted *wanted, uint64_t ino,
 		       struct backend_node *ret_node)
 {
-	struct backend_node node = of->node;
+	struct backend_node node = wanted->of->node;
 	static const struct bytes none = { 0 };
 
 	node.ino = ino;
 	node.kind = BACKEND_ORDINARY;
 	node.flags = 0;
 	node.parent = node.entry = 0;
-	if (list)
+	if (asked_is_stream(wanted->asked))
+		node.mode = STREAM_MODE;
+	else if (wanted->rows.list)
 		node.mode = S_IFREG | (node.mode & 0666);
 	node.nlink = S_ISDIR(node.mode) ? 2 : 1;
 	node.session = node.key = none;
@@ -239,8 +241,7 @@ static int window_make(struct tree *tree, const struct window_wanted *wanted, ui
 	struct inode *inode = NULL;
 	char *list = *wanted->list ? strdup(wanted->list) : NULL;
 
-	if (window && (list || !*wanted->list) &&
-	    window_node(wanted->of, ino, wanted->rows.list, &node) == 0)
+	if (window && (list || !*wanted->list) && window_node(wanted, ino, &node) == 0)
 		inode = inode_from(&node);
 	if (!inode) {
 		free(list);

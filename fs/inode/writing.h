@@ -52,11 +52,13 @@ struct writing {
 };
 
 /* An open window; a handle that has this has nothing else. */
+struct event_reader;
 struct through {
 	struct inode *inode;   /* the window, counted */
 	struct handle *handle; /* of what it shows, to append to it or to read what is no list; or
 				* NULL */
 	bool reads;	       /* it counts in window.open */
+	struct event_reader *events; /* of a stream: then there is nothing else; owned */
 };
 
 /* An open file, as the kernel has it: one for each open(2). */

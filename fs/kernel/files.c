@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "fs/kernel/internal.h"
+#include "fs/kernel/streams.h"
 
 struct open_file *open_file_new(struct session *session, struct handle *handle)
 {
@@ -28,6 +28,7 @@ struct handle *open_file_free(struct session *session, struct open_file *file)
 {
 	struct handle *handle = file->handle;
 
+	stream_closing(session, file);
 	pthread_mutex_lock(&session->files_lock);
 	*file->link = file->next;
 	if (file->next)

@@ -24,6 +24,7 @@
 /* An open file, in the session's list so that the end of the mount can free what is left. */
 struct open_file {
 	struct handle *handle; /* NULL: a directory */
+	struct stream *stream; /* NULL: none; streams.c */
 	uint64_t id;	       /* never used again */
 	bool flushes;	       /* the kernel tells of each close of a descriptor */
 	uint64_t list_end;     /* of a directory: what came later is not listed */
@@ -33,6 +34,8 @@ struct open_file {
 };
 
 struct lock_requests; /* lock-requests.c */
+struct streams;	      /* streams.c */
+struct stream;
 
 struct session {
 	struct tree *tree;
@@ -49,6 +52,7 @@ struct session {
 	struct open_file *files;
 	uint64_t last_file;
 	struct lock_requests *locks;
+	struct streams *streams;
 };
 
 extern const struct fuse_lowlevel_ops session_ops;

@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 
+#include "fs/api/events.h"
 #include "fs/kernel/library.h"
 #include "fs/kernel/ops.h"
+#include "fs/kernel/streams.h"
 
 /*
  * A request at each close of a descriptor publishes what writers hold back and ends the locks of
@@ -37,7 +39,10 @@ static int request_open(fuse_req_t req, struct inode *inode, unsigned face,
 	file->flushes =
 		(fi->flags & O_ACCMODE) != O_RDONLY || inode_was_locked(handle_inode(handle));
 	fi->noflush = !file->flushes;
-	return 0;
+	r = handle_is_stream(handle) ? stream_opened(session, file, fi) : 0;
+	if (r < 0)
+		handle_free(session->tree, open_file_free(session, file));
+	return r;
 }
 
 struct opening {

@@ -12,6 +12,7 @@
 #include "fs/kernel/lock-requests.h"
 #include "fs/kernel/ops.h"
 #include "fs/kernel/reply.h"
+#include "fs/kernel/streams.h"
 #include "src/base/cleanup.h"
 
 /*
@@ -298,10 +299,15 @@ static void op_read(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t offset
 	struct handle *handle = request_handle(fi);
 	/* Only who fills the page cache reads in nobody's name. */
 	bool fill = !fi->lock_owner;
-	int r = (fill ? handle_fill : handle_read)(request_tree(req), handle, (uint64_t)offset,
-						   size, &data);
+	int r;
 
 	(void)nodeid;
+	if (request_file(fi)->stream && !fill) {
+		stream_request_read(req, request_file(fi), size, !(fi->flags & O_NONBLOCK));
+		return;
+	}
+	r = (fill ? handle_fill : handle_read)(request_tree(req), handle, (uint64_t)offset, size,
+					       &data);
 	reply_buf(req, r, buf_bytes(&data));
 }
 
@@ -416,6 +422,7 @@ const struct fuse_lowlevel_ops session_ops = {
 	.tmpfile = op_tmpfile,
 #endif
 	.read = op_read,
+	.poll = op_poll,
 	.write = op_write,
 	.flush = op_flush,
 	.release = op_release,

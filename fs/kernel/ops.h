@@ -68,4 +68,8 @@ void op_getxattr(fuse_req_t req, fuse_ino_t nodeid, const char *name, size_t siz
 void op_listxattr(fuse_req_t req, fuse_ino_t nodeid, size_t size);
 void op_removexattr(fuse_req_t req, fuse_ino_t nodeid, const char *name);
 
+/* Whether a file is ready (streams.c). */
+void op_poll(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi,
+	     struct fuse_pollhandle *waiting);
+
 #endif

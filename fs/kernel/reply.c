@@ -144,6 +144,11 @@ void reply_seek(fuse_req_t req, int error, uint64_t offset)
 		fuse_reply_lseek(req, (off_t)offset);
 }
 
+void reply_poll(fuse_req_t req, unsigned ready)
+{
+	fuse_reply_poll(req, ready);
+}
+
 void reply_lock(fuse_req_t req, const struct flock *lock)
 {
 	fuse_reply_lock(req, lock);

@@ -34,6 +34,8 @@ void reply_write(fuse_req_t req, ssize_t count);
 void reply_xattr(fuse_req_t req, int error, struct bytes value, size_t size);
 void reply_statfs(fuse_req_t req, int error, const struct statvfs *st);
 void reply_seek(fuse_req_t req, int error, uint64_t offset);
+/* revents as poll(2) has them */
+void reply_poll(fuse_req_t req, unsigned ready);
 void reply_lock(fuse_req_t req, const struct flock *lock);
 void reply_nothing(fuse_req_t req);
 

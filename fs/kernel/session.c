@@ -12,6 +12,7 @@
 #include "fs/kernel/device.h"
 #include "fs/kernel/lock-requests.h"
 #include "fs/kernel/notify.h"
+#include "fs/kernel/streams.h"
 #include "src/base/cleanup.h"
 #include "src/base/descriptor.h"
 
@@ -161,6 +162,8 @@ int session_mount(struct tree *tree, const struct session_options *options,
 		r = device_start(session);
 	if (r == 0)
 		r = lock_requests_start(session);
+	if (r == 0)
+		r = streams_start(session);
 	if (r < 0)
 		goto fail;
 	notify_start(session);
@@ -211,6 +214,7 @@ void session_free(struct session *session)
 	if (session->mounted) {
 		notify_stop(session);
 		lock_requests_stop(session);
+		streams_stop(session);
 		session_unmount(session);
 	}
 	while (session->files) {
@@ -219,6 +223,7 @@ void session_free(struct session *session)
 		if (handle)
 			handle_abandon(session->tree, handle);
 	}
+	streams_free(session);
 	if (session->fuse)
 		fuse_session_destroy(session->fuse);
 	pthread_mutex_destroy(&session->files_lock);

@@ -286,6 +286,9 @@ static int set_size(struct tree *tree, struct inode *inode, const struct set_att
 	if (r == 0)
 		notes_plain(notes, tree, inode, before, size,
 			    set->handle ? set->handle->face : inode_face(inode, set->face));
+	if (r == 0)
+		notes_happened(notes, tree,
+			       &(struct happened){ .what = EVENT_SAVE, .inode = inode });
 	return r;
 }
 
@@ -297,6 +300,11 @@ static int set_owner_or_mode(struct tree *tree, struct inode *inode, const struc
 
 	apply_attr(&node, set->st, set->mask);
 	return node_shows_no_more(&node, &inode->node) ? 0 : inherited_drop(tree, inode, notes);
+}
+
+static void attr_happened(struct notes *notes, struct tree *tree, struct inode *inode)
+{
+	notes_happened(notes, tree, &(struct happened){ .what = EVENT_ATTR, .inode = inode });
 }
 
 static int set_attr_once(struct tree *tree, struct inode *inode, const struct set_attr *set,
@@ -337,6 +345,9 @@ static int set_attr_once(struct tree *tree, struct inode *inode, const struct se
 			return r;
 		inode->node = node;
 		notes_change(notes, tree, inode, CHANGE_ATTR, 0, face);
+		/* With the size the kernel sets times as well. */
+		if (!(mask & TREE_SET_SIZE))
+			attr_happened(notes, tree, inode);
 	}
 	if (mask & (TREE_SET_MTIME | TREE_SET_MTIME_NOW))
 		handles_times_set(inode);
@@ -399,6 +410,7 @@ static int drop_setuid_once(struct tree *tree, struct inode *inode, tree_group_f
 		return r;
 	inode->node = node;
 	notes_change(notes, tree, inode, CHANGE_ATTR, 0, NULL);
+	attr_happened(notes, tree, inode);
 	return 1;
 }
 

@@ -121,7 +121,7 @@ static int make_look(struct tree *tree, struct view *view, const struct make_req
 /* look: ask the store before; otherwise, as most names and keys are free, it is told what the batch
  * depends on and says -EEXIST if something is in the way, whatever that is. */
 static int make_once(struct tree *tree, const struct make_request *request, bool look,
-		     struct inode **ret_inode)
+		     struct inode **ret_inode, struct notes *notes)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	_cleanup_(place_done) struct place place = { 0 };
@@ -176,9 +176,11 @@ static int make_once(struct tree *tree, const struct make_request *request, bool
 	if (end)
 		ghost_end_apply(tree, steal_ptr(end));
 	r = inode_create(tree, &node, request->dir, request->name, ret_inode);
-	if (r == 0)
-		(*ret_inode)->inherited = (*ret_inode)->inherits = inherits;
-	return r;
+	if (r < 0)
+		return r;
+	(*ret_inode)->inherited = (*ret_inode)->inherits = inherits;
+	name_happened(notes, tree, EVENT_SAVE, *ret_inode, request->dir, request->name);
+	return 0;
 }
 
 int tree_make(struct tree *tree, const struct caller *caller, struct inode *dir, struct bytes name,
@@ -190,6 +192,7 @@ int tree_make(struct tree *tree, const struct caller *caller, struct inode *dir,
 		.name = name,
 		.what = what,
 	};
+	struct notes notes = { 0 };
 	int r;
 
 	if (tree->options.read_only)
@@ -197,8 +200,11 @@ int tree_make(struct tree *tree, const struct caller *caller, struct inode *dir,
 	if (S_ISLNK(what->mode) && what->target.size >= PATH_MAX)
 		return -ENAMETOOLONG;
 	/* While requests go past what others have changed, a name may be about to come. */
-	r = TREE_RETRY(tree, make_once(tree, &request, tree->taker.late, ret_inode));
-	return r == -EEXIST ? TREE_RETRY(tree, make_once(tree, &request, true, ret_inode)) : r;
+	r = TREE_RETRY(tree, make_once(tree, &request, tree->taker.late, ret_inode, &notes));
+	if (r == -EEXIST)
+		r = TREE_RETRY(tree, make_once(tree, &request, true, ret_inode, &notes));
+	notes_send(&notes, tree, NOTIFY_LATER);
+	return r;
 }
 
 /* It is in the store like a file that was unlinked while open, so that it goes with the last who
@@ -293,6 +299,7 @@ static int link_once(struct tree *tree, struct inode *inode, struct inode *dir, 
 	inode->node = node;
 	inode->claimed = false;
 	dir_apply(dir, &dir_node);
+	name_happened(notes, tree, EVENT_SAVE, inode, dir, name);
 	return 0;
 }
 
@@ -387,6 +394,8 @@ static int unlink_once(struct tree *tree, struct inode *dir, struct bytes name, 
 		r = unlink_entry(tree, &view, dir, id, inode);
 	}
 	view_end(&view);
+	if (r == 0)
+		name_happened(notes, tree, EVENT_REMOVE, inode, dir, name);
 	if (r == 0 && inode_is_state(inode)) {
 		notes_change(notes, tree, inode, CHANGE_ATTR, 0, NULL);
 		r = ghost_add(tree, inode_ref(tree, inode), parent);
@@ -395,7 +404,7 @@ static int unlink_once(struct tree *tree, struct inode *dir, struct bytes name, 
 	return r;
 }
 
-static int rmdir_once(struct tree *tree, struct inode *dir, struct bytes name)
+static int rmdir_once(struct tree *tree, struct inode *dir, struct bytes name, struct notes *notes)
 {
 	_cleanup_(view_end) struct view view = { 0 };
 	WITH_WRITE_LOCK(tree);
@@ -422,6 +431,8 @@ static int rmdir_once(struct tree *tree, struct inode *dir, struct bytes name)
 	if (r == 0)
 		r = unlink_entry(tree, &view, dir, id, inode);
 	view_end(&view);
+	if (r == 0)
+		name_happened(notes, tree, EVENT_REMOVE, inode, dir, name);
 	inode_forget(tree, inode, 1);
 	return r;
 }
@@ -440,9 +451,14 @@ int tree_unlink(struct tree *tree, struct inode *dir, struct bytes name)
 
 int tree_rmdir(struct tree *tree, struct inode *dir, struct bytes name)
 {
+	struct notes notes = { 0 };
+	int r;
+
 	if (tree->options.read_only)
 		return -EROFS;
-	return name_refused(name, TREE_RETRY(tree, rmdir_once(tree, dir, name)));
+	r = TREE_RETRY(tree, rmdir_once(tree, dir, name, &notes));
+	notes_send(&notes, tree, NOTIFY_LATER);
+	return name_refused(name, r);
 }
 
 int tree_readlink(struct tree *tree, struct inode *inode, struct buf *target)

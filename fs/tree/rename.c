@@ -536,6 +536,7 @@ int name_nameless(struct tree *tree, struct inode *inode, struct inode *dir, str
 		return r;
 	inode->nameless = false;
 	notes_change(notes, tree, inode, CHANGE_ATTR, 0, inode_face(inode, inode->lookup));
+	name_happened(notes, tree, EVENT_SAVE, inode, dir, name);
 	return 0;
 }
 
@@ -570,12 +571,8 @@ static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
 	if (r == 0)
 		r = rename_found(tree, &view, &moving, pair.over, pair.over_id, name, flags);
 	view_end(&view);
-	/* The kernel knows by the face that the name leads to. */
 	if (r == 0)
-		notes_change(notes, tree, moving.inode, CHANGE_ATTR, 0,
-			     inode_face(moving.inode, moving.inode->lookup));
-	if (r == 0 && pair.over)
-		notes_change(notes, tree, pair.over, CHANGE_ATTR, 0, NULL);
+		pair_happened(notes, tree, &pair);
 	inode_forget(tree, moving.inode, 1);
 	if (pair.over)
 		inode_forget(tree, pair.over, 1);

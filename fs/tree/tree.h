@@ -41,6 +41,17 @@ struct entry_pair {
 	uint64_t over_id;
 };
 int entry_look_pair(struct tree *tree, struct view *view, struct entry_pair *pair);
+
+/* happened.c, under tree.lock for writing */
+
+/* A name has come (EVENT_SAVE), or gone. */
+void name_happened(struct notes *notes, struct tree *tree, enum event_what what,
+		   struct inode *inode, const struct inode *dir, struct bytes name);
+/* A rename, also to the kernel.  One that replaces what a file has is a save of that file. */
+void pair_happened(struct notes *notes, struct tree *tree, const struct entry_pair *pair);
+
+/* entry.c again */
+
 /* key_heed() for all of the session that a directory is or lies in, if any. */
 int session_heed(struct tree *tree, const struct view *view, struct inode *dir);
 /* 1 when a directory has no entries. */

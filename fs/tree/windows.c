@@ -145,7 +145,6 @@ static int refuse(struct tree *tree, struct bytes name, struct bytes reason)
 	return -ENOENT;
 }
 
-/* Questions are in the names of directories, and events are not there yet. */
 static int open_question(struct tree *tree, struct window_wanted *wanted, struct inode **ret_inode)
 {
 	uint64_t last;
@@ -155,8 +154,6 @@ static int open_question(struct tree *tree, struct window_wanted *wanted, struct
 
 		last = tree->last_ino;
 	}
-	if (wanted->asked->question->as == QUESTION_EVENTS)
-		return refuse(tree, wanted->name, BYTES("events are not to be had yet"));
 	if (last >> WINDOW_BIT)
 		return refuse(tree, wanted->name,
 			      BYTES("numbers of files are so large that none are left for views"));
@@ -244,7 +241,11 @@ int window_stat(struct tree *tree, const struct inode *inode, struct stat *ret_s
 	if (r < 0)
 		return r;
 	ret_stat->st_ino = inode->ino;
-	if (S_ISDIR(ret_stat->st_mode) && window->rows.list) {
+	if (asked_is_stream(window->asked)) {
+		ret_stat->st_mode = STREAM_MODE;
+		ret_stat->st_nlink = 1;
+		ret_stat->st_size = ret_stat->st_blocks = 0;
+	} else if (S_ISDIR(ret_stat->st_mode) && window->rows.list) {
 		ret_stat->st_mode = S_IFREG | (ret_stat->st_mode & 0666);
 		ret_stat->st_nlink = 1;
 	}

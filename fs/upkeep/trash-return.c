@@ -160,6 +160,18 @@ static int undo_commit(struct tree *tree, struct trashed *trashed, struct entrie
 	return r;
 }
 
+static void came_back(struct notes *notes, struct tree *tree, const struct trashed *trashed)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	struct inode *inode;
+
+	if (!events_wanted(&tree->events) || view_begin(tree, BACKEND_ANYWAY, &view) < 0 ||
+	    inode_get_dir(tree, &view, trashed->node.ino, &inode) < 0)
+		return;
+	name_happened(notes, tree, EVENT_SAVE, inode, tree->root, trashed->item.name);
+	inode_forget(tree, inode, 1);
+}
+
 static int undo_once(struct tree *tree, uint64_t id, struct notes *notes)
 {
 	_cleanup_(entries_done) struct entries family = { 0 };
@@ -186,6 +198,7 @@ static int undo_once(struct tree *tree, uint64_t id, struct notes *notes)
 	regain(tree, &trashed.node);
 	for (size_t i = 0; i < family.count; i++)
 		regain(tree, &family.item[i].node);
+	came_back(notes, tree, &trashed);
 	return 0;
 }
 

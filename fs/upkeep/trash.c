@@ -260,6 +260,7 @@ static int trash_once(struct tree *tree, struct bytes name, int64_t since, int64
 		lose(tree, trashing.family.item[i].node.ino);
 	notes_entry(notes, BACKEND_ROOT, name);
 	notes_dir(notes, BACKEND_ROOT);
+	name_happened(notes, tree, EVENT_REMOVE, trashing.dir, tree->root, name);
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "fs/base/sound.h"
 #include "fs/content/content.h"
 #include "fs/inode/aparts.h"
+#include "fs/inode/following.h"
 #include "fs/inode/kept.h"
 #include "fs/inode/waiting.h"
 #include "fs/share/share.h"
@@ -85,6 +86,7 @@ static void *tree_keep(void *arg)
 		handles_publish_paused(tree, tick_now());
 		notify_missed(tree);
 		kept_renew(tree);
+		following_look(tree);
 		if (tick_now() - times_at >= (int64_t)TIMES_INTERVAL * 1000000) {
 			tree_write_times(tree);
 			tree_reap_orphans(tree);
@@ -143,6 +145,7 @@ static void tree_free(struct tree *tree)
 	pthread_cond_destroy(&tree->expire_changed);
 	pthread_mutex_destroy(&tree->notify_lock);
 	pthread_cond_destroy(&tree->notify_changed);
+	following_done(tree);
 	waiting_done(tree);
 	inodes_done(tree);
 	ghosts_done(tree);
@@ -191,6 +194,7 @@ static struct tree *tree_alloc(struct backend *backend, const struct tree_option
 	pthread_mutex_init(&tree->kept.lock, NULL);
 	tick_cond_init(&tree->expire_changed);
 	notifiers_init(tree);
+	following_init(tree);
 	return tree;
 }
 

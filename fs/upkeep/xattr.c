@@ -99,6 +99,7 @@ static int change_xattr(struct tree *tree, struct inode *inode, struct batch *ba
 		return r;
 	inode->node = node;
 	notes_change(notes, tree, inode, CHANGE_ATTR, 0, NULL);
+	notes_happened(notes, tree, &(struct happened){ .what = EVENT_ATTR, .inode = inode });
 	return 0;
 }
 

@@ -45,6 +45,7 @@ struct appending {
 	struct view *view;	/* as long as one is needed */
 	struct list_state list; /* as it will be */
 	int64_t mtime;
+	int64_t first;	      /* index of the first row that this batch adds, or changes */
 	uint64_t piece_lines; /* that this batch adds */
 	bool told;	      /* the log knows of a bad line */
 	bool rewritten;	      /* a row that was there becomes another one */
@@ -188,7 +189,7 @@ static bool append_take_tail(struct appending *appending)
 
 	list->size -= list->tail_size;
 	if (was_row) {
-		list->next = list->tail_row;
+		appending->first = list->next = list->tail_row;
 		list->piece_seq = list->tail_row_seq;
 		list->mark_rows -= MIN(list->mark_rows, 1);
 	} else {
@@ -374,6 +375,9 @@ static int append_commit(struct appending *appending)
 	if (tail_changed)
 		inode->version++;
 	notes_change(appending->notes, appending->tree, inode, CHANGE_GREW, size, appending->by);
+	notes_happened(appending->notes, appending->tree,
+		       &(struct happened){
+			       .what = EVENT_APPEND, .inode = inode, .first = appending->first });
 	return 0;
 }
 
@@ -450,6 +454,7 @@ int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool
 			return r;
 	}
 	appending.list = inode->list;
+	appending.first = inode->list.next;
 	/* Somebody has put a row at the very end of the numbers; none fits behind it. */
 	if (inode->list.next > INT64_MAX - (int64_t)data.size)
 		return -EFBIG;

@@ -357,6 +357,11 @@ static ssize_t write_plain(struct tree *tree, struct handle *handle, bool append
 	if (r < 0)
 		return r;
 	notes_plain(notes, tree, inode, size, offset, handle->face);
+	notes_happened(notes, tree,
+		       &(struct happened){
+			       .what = offset < size ? EVENT_SAVE : EVENT_APPEND,
+			       .inode = inode,
+		       });
 	return (ssize_t)data.size;
 }
 

@@ -128,6 +128,9 @@ static int open_empty(struct tree *tree, struct inode *inode, const struct face 
 
 	if (r == 0)
 		notes_plain(notes, tree, inode, before, 0, face);
+	if (r == 0 && before)
+		notes_happened(notes, tree,
+			       &(struct happened){ .what = EVENT_SAVE, .inode = inode });
 	return r;
 }
 

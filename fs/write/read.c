@@ -156,6 +156,8 @@ static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 static int read_window(struct tree *tree, const struct through *through, uint64_t offset,
 		       size_t size, struct buf *out)
 {
+	if (through->events)
+		return -EINVAL; /* stream_read() */
 	return through->reads ? window_read(through->inode->window, offset, size, out) :
 				handle_read(tree, through->handle, offset, size, out);
 }

@@ -90,8 +90,9 @@ struct publishing {
 	const struct writing *saver;
 	struct version *version; /* the previous content, if somebody needs it */
 	uint64_t size_before;
-	bool extends; /* the stage begins with what there is */
-	bool adds;    /* to what was there, and changes nothing of that */
+	int64_t items_before; /* of a list; -1: not known */
+	bool extends;	      /* the stage begins with what there is */
+	bool adds;	      /* to what was there, and changes nothing of that */
 };
 
 static void publishing_done(struct publishing *publishing)
@@ -140,6 +141,13 @@ static bool publishing_asks(const struct publishing *publishing)
 	       versions_wanted(inode, publishing->saver);
 }
 
+static int64_t items_of(const struct inode *inode)
+{
+	return inode->node.kind == BACKEND_LIST && inode->loaded && !inode_is_draft(inode) ?
+		       inode->list.next :
+		       -1;
+}
+
 static int publish_to_store(struct publishing *publishing)
 {
 	struct tree *tree = publishing->tree;
@@ -157,6 +165,7 @@ static int publish_to_store(struct publishing *publishing)
 		r = publishing_plan(publishing, &view, &save);
 	if (r < 0)
 		return r;
+	publishing->items_before = items_of(inode);
 	publishing->adds =
 		publishing->extends || save_only_adds(save, inode, publishing->size_before);
 	r = publishing_keep(publishing, &view);
@@ -216,6 +225,14 @@ static int publish(struct publishing *publishing, struct notes *notes)
 		name_forget(notes, tree, inode);
 	notes_change(notes, tree, inode, publishing->adds ? CHANGE_GREW : CHANGE_REPLACED,
 		     publishing->size_before, NULL);
+	notes_happened(notes, tree,
+		       &(struct happened){
+			       .what = publishing->adds && publishing->items_before >= 0 ?
+					       EVENT_APPEND :
+					       EVENT_SAVE,
+			       .inode = inode,
+			       .first = publishing->items_before,
+		       });
 	return 0;
 }
 

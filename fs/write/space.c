@@ -98,6 +98,17 @@ static int allocate_staged(struct tree *tree, struct handle *handle, int kind, u
 	return 0;
 }
 
+static int allocate_plain(struct tree *tree, struct inode *inode, int mode, uint64_t offset,
+			  uint64_t size, struct notes *notes)
+{
+	int r = file_allocate(tree, inode, mode, offset, size);
+
+	if (r == 0)
+		notes_happened(notes, tree,
+			       &(struct happened){ .what = EVENT_SAVE, .inode = inode });
+	return r;
+}
+
 static int allocate_once(struct tree *tree, struct handle *handle, int mode, uint64_t offset,
 			 uint64_t size, struct notes *notes)
 {
@@ -110,7 +121,7 @@ static int allocate_once(struct tree *tree, struct handle *handle, int mode, uin
 	int r;
 
 	if (!inode_is_state(inode) && !handle_holds_back(handle))
-		return file_allocate(tree, inode, mode, offset, size);
+		return allocate_plain(tree, inode, mode, offset, size, notes);
 	if (kind == FALLOC_FL_PUNCH_HOLE ? grows : kind && kind != FALLOC_FL_ZERO_RANGE)
 		return -EOPNOTSUPP;
 	if (offset + size < offset)
@@ -188,6 +199,8 @@ static int seek_window(struct tree *tree, const struct through *through, uint64_
 {
 	const struct window *window = through->inode->window;
 
+	if (through->events)
+		return -ESPIPE;
 	if (!window->rows.list)
 		return handle_seek(tree, through->handle, offset, whence, ret_offset);
 	if (offset >= window->rows.size)

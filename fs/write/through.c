@@ -11,7 +11,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "fs/api/events.h"
 #include "fs/content/content.h"
+#include "fs/inode/following.h"
 #include "fs/inode/generation.h"
 #include "fs/inode/inodes.h"
 #include "fs/write/handle.h"
@@ -96,6 +98,25 @@ static int judge_version(struct tree *tree, const struct window *window)
 	return r > 0 ? -ESTALE : r;
 }
 
+static int open_stream(struct tree *tree, struct through *through, int flags)
+{
+	const struct window *window = through->inode->window;
+	struct event_reader *reader;
+	int r;
+
+	if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC))
+		return -EROFS;
+	reader = calloc(1, sizeof(*reader));
+	if (!reader)
+		return -ENOMEM;
+	r = following_begin(tree, window->of, window->asked->question->since_event, reader);
+	if (r < 0)
+		free(reader);
+	else
+		through->events = reader;
+	return r;
+}
+
 static int open_parts(struct tree *tree, struct through *through, int flags, pid_t pid)
 {
 	struct inode *inode = through->inode;
@@ -103,6 +124,8 @@ static int open_parts(struct tree *tree, struct through *through, int flags, pid
 	bool writes = (flags & O_ACCMODE) != O_RDONLY;
 	int r;
 
+	if (asked_is_stream(window->asked))
+		return open_stream(tree, through, flags);
 	if ((writes && !(window_takes_lines(window) && (flags & O_APPEND))) || (flags & O_TRUNC))
 		return -EROFS;
 	r = judge_version(tree, window);
@@ -145,7 +168,7 @@ int through_open(struct tree *tree, struct inode *inode, int flags, pid_t pid,
 		through_free(tree, handle);
 		return r;
 	}
-	handle->direct = handle->through->handle;
+	handle->direct = handle->through->handle || handle->through->events;
 	*ret_handle = handle;
 	return 0;
 }
@@ -158,7 +181,25 @@ void through_free(struct tree *tree, struct handle *handle)
 		handle_free(tree, through->handle);
 	if (through->reads)
 		reading_end(through->inode);
+	if (through->events)
+		following_end(tree, through->events);
+	free(through->events);
 	inode_forget(tree, through->inode, 1);
 	free(through);
 	free(handle);
+}
+
+bool handle_is_stream(const struct handle *handle)
+{
+	return handle->through && handle->through->events;
+}
+
+int stream_read(struct handle *handle, size_t size, struct buf *lines)
+{
+	return event_read(handle->through->events, size, lines);
+}
+
+bool stream_waits(struct handle *handle)
+{
+	return event_waits(handle->through->events);
 }

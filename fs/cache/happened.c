@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "fs/cache/happened.h"
+
+#include "fs/content/content.h"
+#include "fs/inode/inodes.h"
+#include "src/base/log.h"
+#include "src/base/moment.h"
+
+/* An event that is being made: what its texts are in. */
+struct telling {
+	struct event event;
+	struct buf session;
+	struct buf key;
+	struct buf path;
+	struct buf from;
+};
+
+static void telling_done(struct telling *telling)
+{
+	buf_done(&telling->session);
+	buf_done(&telling->key);
+	buf_done(&telling->path);
+	buf_done(&telling->from);
+}
+
+static int take_text(struct bytes text, struct buf *buf, struct bytes *ret_text)
+{
+	int r = text.data ? following_text(text, buf) : 0;
+
+	if (r == 0 && text.data)
+		*ret_text = bytes_make(buf->size ? buf->data : "", buf->size);
+	return r;
+}
+
+static int take_path(const struct inode *dir, struct bytes name, struct buf *buf,
+		     struct bytes *ret_path)
+{
+	int r = following_path(dir, name, buf);
+
+	if (r == 0)
+		*ret_path = bytes_make(buf->size ? buf->data : "", buf->size);
+	return r;
+}
+
+/* The directory that a file is in; counted. */
+static int dir_of(struct tree *tree, const struct inode *inode, struct inode **ret_dir)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	int r;
+
+	*ret_dir = inode_known(tree, inode->node.parent);
+	if (*ret_dir)
+		return 0;
+	r = view_begin(tree, BACKEND_ANYWAY, &view);
+	return r < 0 ? r : inode_get_dir(tree, &view, inode->node.parent, ret_dir);
+}
+
+/* To which session what lies in a directory belongs. */
+static struct bytes session_of(const struct inode *dir)
+{
+	while (dir && dir->node.kind != BACKEND_SESSION)
+		dir = dir->parent;
+	return dir ? dir->node.session : (struct bytes){ 0 };
+}
+
+static int take_place(struct telling *telling, const struct happened *happened,
+		      const struct inode *dir, struct bytes name)
+{
+	const struct backend_node *node = &happened->inode->node;
+	struct event *event = &telling->event;
+	int r;
+
+	r = take_text(node->session.data ? node->session : session_of(dir), &telling->session,
+		      &event->session);
+	if (r == 0)
+		r = take_text(node->key, &telling->key, &event->key);
+	if (r == 0)
+		r = take_path(dir, name, &telling->path, &event->path);
+	if (r == 0 && happened->from.data)
+		r = take_path(happened->from_dir, happened->from, &telling->from, &event->from);
+	return r;
+}
+
+/* By the place that the node says. */
+static int take_own_place(struct tree *tree, struct telling *telling,
+			  const struct happened *happened)
+{
+	struct inode *inode = happened->inode, *dir;
+	struct bytes name;
+	int r;
+
+	if (inode_is_dir(inode))
+		return take_place(telling, happened, inode, (struct bytes){ 0 });
+	r = following_name(tree, inode, &name);
+	if (r == 0)
+		r = dir_of(tree, inode, &dir);
+	if (r < 0)
+		return r;
+	r = take_place(telling, happened, dir, name);
+	inode_forget(tree, dir, 1);
+	return r;
+}
+
+static void measure(struct tree *tree, struct inode *inode, struct event *event)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	uint64_t size;
+
+	if (!S_ISREG(inode->node.mode) || inode->gone || inode->orphaned || inode->apart)
+		return;
+	if (inode_is_state(inode) && !inode_is_draft(inode) && !inode->loaded &&
+	    view_begin(tree, BACKEND_ANYWAY, &view) < 0)
+		return;
+	if (content_size(tree, &view, inode, &size) < 0)
+		return;
+	event->size = (int64_t)size;
+	if (inode->node.kind == BACKEND_LIST && !inode_is_draft(inode) && inode->loaded)
+		event->items = inode->list.next;
+}
+
+/* What the kernel has of it by itself: whoever is told shall not meet that any more. */
+static void tell_kernel(struct notes *notes, const struct happened *happened)
+{
+	const struct inode *inode = happened->inode;
+
+	if (happened->by != EVENT_BY_MOUNT)
+		return;
+	if (happened->name.data)
+		notes_name(notes, happened->dir->ino, happened->name);
+	if (happened->from.data)
+		notes_name(notes, happened->from_dir->ino, happened->from);
+	if (happened->what == EVENT_ATTR || !inode_is_state(inode))
+		for (const struct face *face = &inode->face; face; face = face->next)
+			notes_attr(notes, inode, face);
+}
+
+void notes_event(struct notes *notes, struct tree *tree, const struct event *event)
+{
+	int64_t number = events_add(&tree->events, event);
+
+	if (number >= 0)
+		notes_number(notes, tree, number);
+}
+
+/* Without memory, or where the store cannot be read, the readers shall know. */
+static void lose(struct notes *notes, struct tree *tree)
+{
+	const struct event lost = {
+		.what = EVENT_LOST,
+		.at = time_now(),
+		.first = -1,
+		.count = -1,
+		.items = -1,
+		.size = -1,
+	};
+
+	notes_event(notes, tree, &lost);
+}
+
+void notes_happened_now(struct notes *notes, struct tree *tree, const struct happened *happened)
+{
+	struct inode *inode = happened->inode;
+	_cleanup_(telling_done) struct telling telling = {
+		.event = {
+			.what = happened->what,
+			.by = happened->by,
+			.moves = happened->moves,
+			.at = time_now(),
+			.first = -1,
+			.count = -1,
+			.items = -1,
+			.size = -1,
+		},
+	};
+	int r;
+
+	/* Nobody finds what has no name. */
+	if (!happened->name.data && (!inode->node.nlink || (!inode->node.entry && inode->parent)))
+		return;
+	if (!happened->name.data && !inode_is_dir(inode) && !inode->node.entry)
+		return;
+	r = happened->name.data ? take_place(&telling, happened, happened->dir, happened->name) :
+				  take_own_place(tree, &telling, happened);
+	tell_kernel(notes, happened);
+	if (r < 0) {
+		lose(notes, tree);
+		return;
+	}
+	if (happened->what != EVENT_REMOVE)
+		measure(tree, inode, &telling.event);
+	if (happened->what == EVENT_APPEND && telling.event.items >= happened->first) {
+		telling.event.first = happened->first;
+		telling.event.count = telling.event.items - happened->first;
+	}
+	notes_event(notes, tree, &telling.event);
+}

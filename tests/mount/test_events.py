@@ -1,0 +1,625 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: MIT
+"""Following what happens: @as=events.jsonl."""
+
+import errno
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import harness
+from harness import append, errno_of, eventually, read, same, tool, write
+
+STREAM = "@as=events.jsonl"
+MEMBERS = ["seq", "time", "session", "key", "path", "what", "first", "count", "items", "size", "by"]
+
+
+class Follower:
+    """Somebody who reads a stream, whenever he is asked what he was told."""
+
+    def __init__(self, path, since=None):
+        name = STREAM if since is None else f"@as=events,since={since}.jsonl"
+        self.fd = os.open(os.path.join(path, name), os.O_RDONLY | os.O_NONBLOCK)
+        self.data = b""
+        self.events = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.close(self.fd)
+
+    def take(self):
+        while True:
+            try:
+                data = os.read(self.fd, 1 << 16)
+            except BlockingIOError:
+                return
+            assert data, "a stream has no end"
+            self.data += data
+            *lines, self.data = self.data.split(b"\n")
+            for line in lines:
+                event = json.loads(line)
+                same([name for name in event if name != "from"], MEMBERS, "members")
+                assert not self.events or event["seq"] > self.events[-1]["seq"], "rising numbers"
+                self.events.append(event)
+
+    def has(self, count):
+        self.take()
+        return len(self.events) >= count
+
+    def until(self, count, what="events"):
+        try:
+            eventually(lambda: self.has(count), what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.events}")
+        return self.events
+
+    def short(self, count):
+        """So many, and no more: ["append demo/a.jsonl 0+1=1 8", "rename b<a", ...]."""
+        self.until(count)
+        time.sleep(0.1)
+        self.take()
+        told, self.events = self.events, []
+        return [short(event) for event in told]
+
+
+def short(event):
+    words = event["what"] + " " + str(event["path"])
+    if "from" in event:
+        words += "<" + event["from"]
+    if event["first"] is not None:
+        words += f" {event['first']}+{event['count']}"
+    if event["items"] is not None:
+        words += f"={event['items']}"
+    if event["size"] is not None:
+        words += f" {event['size']}"
+    if event["by"] != "mount":
+        words += f" by {event['by']}"
+    return words
+
+
+# What is told
+
+
+def test_a_line_says_what_has_happened(box):
+    mount, session = box.session("demo")
+    append(os.path.join(session, "messages.jsonl"), b"[1]\n")
+    before = time.time()
+    with Follower(mount.path) as follower:
+        append(os.path.join(session, "messages.jsonl"), b"[2]\n[3]\n")
+        event = follower.until(1)[0]
+    stamp = time.strptime(event.pop("time")[:19], "%Y-%m-%dT%H:%M:%S")
+    assert abs(time.mktime(stamp) - time.timezone - before) < 60, "the time is that of the change"
+    assert 0 < event.pop("seq") < 1 << 53, "a number that doubles have exactly"
+    expected = {"session": "demo", "key": "messages", "path": "demo/messages.jsonl"}
+    expected |= {"what": "append", "first": 1, "count": 2, "items": 3, "size": 12, "by": "mount"}
+    same(event, expected, "the event")
+
+
+def test_appends_in_every_way(box):
+    mount, session = box.session()
+    path = os.path.join(session, "l.jsonl")
+    with Follower(session) as follower:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.write(fd, b"[1]\n")
+        os.write(fd, b"[2]\n[3")
+        os.write(fd, b"]\n")
+        os.write(fd, b"no json\n")
+        os.write(fd, b"[4")
+        same(
+            follower.short(5),
+            [
+                "save s/l.jsonl=0 0",
+                "append s/l.jsonl 0+1=1 4",
+                "append s/l.jsonl 1+1=2 8",
+                "append s/l.jsonl 2+1=3 12",
+                "append s/l.jsonl 3+0=3 20",
+            ],
+            "what is whole",
+        )
+        os.close(fd)
+        same(follower.short(1), ["append s/l.jsonl 3+0=3 22"], "at the close")
+        append(path, b"]\n")
+        same(follower.short(1), ["append s/l.jsonl 3+1=4 24"], "what completes a line")
+        append(path, b"[5]")
+        append(path, b"\n")
+        same(
+            follower.short(2),
+            ["append s/l.jsonl 4+1=5 27", "append s/l.jsonl 4+1=5 28"],
+            "the newline of a row",
+        )
+        again = os.path.join(session, "k.jsonl")
+        append(again, b"[1]\n")
+        write(again, read(again) + b"[2]\n")
+        same(follower.short(3)[2], "append s/k.jsonl 1+1=2 8", "a save that only adds")
+
+
+def test_saves_in_every_way(box):
+    mount, session = box.session()
+    list_, single = os.path.join(session, "l.jsonl"), os.path.join(session, "d.json")
+    other = os.path.join(session, "t.tmp")
+    write(list_, b"[1]\n[2]\n")
+    write(single, b"[1]")
+    with Follower(session) as follower:
+        write(list_, b"[3]\n")
+        write(single, b"[12]")
+        same(follower.short(2), ["save s/l.jsonl=1 4", "save s/d.json 4"], "by truncating")
+        with open(single, "r+b") as file:
+            file.write(b"[3")
+        os.truncate(list_, 0)
+        same(follower.short(2), ["save s/d.json 4", "save s/l.jsonl=0 0"], "in place")
+        write(other, b"[7]\n[8]\n")
+        os.rename(other, list_)
+        same(
+            follower.short(3),
+            ["save s/t.tmp 0", "append s/t.tmp 8", "save s/l.jsonl<s/t.tmp=2 8"],
+            "by a rename over it",
+        )
+        os.unlink(single)
+        write(single, b"[123]")
+        told = follower.short(3)
+        same(told[0], "remove s/d.json", "unlinked")
+        same(told[-1], "save s/d.json 5", "and written again")
+        write(os.path.join(session, "new.json"), b"{}")
+        same(follower.short(2), ["save s/new.json 0", "save s/new.json 2"], "made")
+        if errno_of(os.open, session, os.O_TMPFILE | os.O_WRONLY) != errno.EOPNOTSUPP:
+            fd = os.open(session, os.O_TMPFILE | os.O_WRONLY)
+            os.write(fd, b"[1]\n")
+            os.link(f"/proc/self/fd/{fd}", os.path.join(session, "n.jsonl"))
+            os.close(fd)
+            same(follower.short(1), ["save s/n.jsonl=1 4"], "made without a name")
+
+
+def test_names_of_all_kinds(box):
+    mount, session = box.session()
+    sub = os.path.join(session, "sub")
+    with Follower(mount.path) as follower:
+        os.mkdir(mount.at("two"))
+        os.mkdir(sub)
+        append(os.path.join(sub, "l.jsonl"), b"[1]\n")
+        os.symlink("nowhere", os.path.join(session, "link"))
+        os.mkfifo(os.path.join(session, "fifo"))
+        told = follower.short(6)
+        same(told[:2], ["save two", "save s/sub"], "directories")
+        same(told[3:], ["append s/sub/l.jsonl 0+1=1 4", "save s/link", "save s/fifo"], "others")
+        os.rename(sub, os.path.join(session, "sub2"))
+        os.rename(session, mount.at("three"))
+        same(follower.short(2), ["rename s/sub2<s/sub", "rename three<s"], "one event a rename")
+        append(mount.at("three", "sub2", "l.jsonl"), b"[1]\n")
+        same(follower.short(1), ["append three/sub2/l.jsonl 1+1=2 8"], "by the new path")
+        os.rename(mount.at("three", "sub2", "l.jsonl"), mount.at("two", "k.jsonl"))
+        same(follower.short(1), ["rename two/k.jsonl<three/sub2/l.jsonl=2 8"], "to elsewhere")
+        tool("rm", "-r", mount.at("three"))
+        same(
+            sorted(follower.short(4)),
+            ["remove three", "remove three/fifo", "remove three/link", "remove three/sub2"],
+            "rm -r",
+        )
+        write(mount.at("two", "a.txt"), b"a")
+        os.link(mount.at("two", "a.txt"), mount.at("two", "b.txt"))
+        same(follower.short(3)[-1], "save two/b.txt 1", "one more name")
+
+
+def test_ordinary_files_and_attributes(box):
+    mount, session = box.session()
+    path, state = os.path.join(session, "a.txt"), os.path.join(session, "l.jsonl")
+    append(state, b"[1]\n")
+    with Follower(mount.path) as follower:
+        write(path, b"one")
+        append(path, b"two")
+        append(path, b"three")
+        write(path, b"four")
+        os.truncate(path, 1)
+        same(
+            follower.short(7),
+            [
+                "save s/a.txt 0",
+                "append s/a.txt 3",
+                "append s/a.txt 6",
+                "append s/a.txt 11",
+                "save s/a.txt 0",
+                "append s/a.txt 4",
+                "save s/a.txt 1",
+            ],
+            "content",
+        )
+        os.chmod(path, 0o600)
+        os.utime(state, (1, 2))
+        os.setxattr(session, "user.x", b"1")
+        os.removexattr(session, "user.x")
+        os.chmod(mount.path, 0o711)
+        same(
+            follower.short(5),
+            ["attr s/a.txt 1", "attr s/l.jsonl=1 4", "attr s", "attr s", "attr "],
+            "attributes",
+        )
+        event = [follower.events, append(path, b"x"), follower.until(1)][0][0]
+        same((event["session"], event["key"]), ("s", None), "of an ordinary file in a session")
+
+
+def test_only_what_is_at_or_below_the_directory(box):
+    mount, session = box.session()
+    for name in ("s/a", "s/b", "s/ab", "t"):
+        os.mkdir(mount.at(*name.split("/")))
+    with Follower(mount.at("s", "a")) as follower:
+        for name in ("s/b/l.jsonl", "s/ab/l.jsonl", "s/l.jsonl", "t/l.jsonl", "s/a/l.jsonl"):
+            append(mount.at(*name.split("/")), b"[1]\n")
+        told = follower.short(2)
+        same(told, ["save s/a/l.jsonl=0 0", "append s/a/l.jsonl 0+1=1 4"], "below")
+        os.chmod(mount.at("s", "a"), 0o700)
+        os.rename(mount.at("s", "a", "l.jsonl"), mount.at("t", "k.jsonl"))
+        os.rename(mount.at("s", "b", "l.jsonl"), mount.at("s", "a", "m.jsonl"))
+        same(
+            follower.short(3),
+            [
+                "attr s/a",
+                "rename t/k.jsonl<s/a/l.jsonl=1 4",
+                "rename s/a/m.jsonl<s/b/l.jsonl=1 4",
+            ],
+            "at it, out of it and into it",
+        )
+        os.rename(session, mount.at("u"))
+        append(mount.at("u", "a", "m.jsonl"), b"[2]\n")
+        same(follower.short(2), ["rename u<s", "append u/a/m.jsonl 1+1=2 8"], "it moves")
+        os.mkdir(mount.at("s"))
+        os.mkdir(mount.at("s", "a"))
+        os.rename(mount.at("t"), mount.at("u", "a", "t"))
+        same(follower.short(1), ["rename u/a/t<t"], "not what has its old path")
+
+
+def test_whatever_a_name_holds(box):
+    mount, session = box.session()
+    with Follower(mount.path) as follower:
+        for name in (b'"\\\n', b"\xff\xfe", "ü€😀".encode()):
+            append(os.path.join(os.fsencode(session), name), b"x")
+            os.unlink(os.path.join(os.fsencode(session), name))
+        told = [event["path"] for event in follower.until(9)[2::3]]
+    same(told, ['s/"\\\n', "s/%FF%FE", "s/ü€😀"], "paths")
+
+
+def test_what_is_told_can_be_read(box):
+    mount, session = box.session()
+    path = os.path.join(session, "l.jsonl")
+    rounds = 300
+    wrong = []
+    append(path, b"")
+    os.stat(path)
+
+    def follow():
+        fd = os.open(os.path.join(session, STREAM), os.O_RDONLY)
+        ready.set()
+        data, seen = b"", 0
+        while seen < rounds:
+            data += os.read(fd, 65536)
+            *lines, data = data.split(b"\n")
+            for line in lines:
+                event = json.loads(line)
+                name = mount.at(event["path"])
+                if event["what"] == "append" and event["path"].endswith("l.jsonl"):
+                    seen += 1
+                    size = os.stat(name).st_size, len(read(name))
+                    if min(size) < event["size"]:
+                        wrong.append((size, event))
+                elif event["what"] == "save" and errno_of(os.stat, name) and not gone(name):
+                    wrong.append(("missing", event))
+                elif event["what"] == "attr" and os.stat(name).st_mode & 0o777 < mode:
+                    wrong.append(("mode", event))
+        os.close(fd)
+
+    def gone(name):
+        return int(name.rsplit("-", 1)[-1]) < removed
+
+    removed, mode = 0, 0
+    ready = threading.Event()
+    thread = threading.Thread(target=follow)
+    thread.start()
+    ready.wait()
+    for number in range(rounds):
+        name = os.path.join(session, f"n-{number}")
+        errno_of(os.stat, name)  # the kernel knows that it is not there
+        os.mkdir(name)
+        append(path, b"[%d]\n" % number)
+        if number >= 20:
+            removed = number - 19
+            os.rmdir(os.path.join(session, f"n-{number - 20}"))
+    thread.join()
+    same(wrong[:3], [], "what was told and not there")
+
+
+# Reading
+
+
+def test_it_is_a_file_of_its_directorys_owner_and_is_not_listed(box):
+    mount, session = box.session()
+    status = os.stat(mount.at(STREAM))
+    same(oct(status.st_mode), oct(0o100400), "mode")
+    same(status.st_size, 0, "size")
+    same(STREAM in os.listdir(mount.path), False, "listed")
+    path = os.path.join(session, STREAM)
+    for flags in (os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_APPEND, os.O_RDONLY | os.O_TRUNC):
+        number = errno_of(os.open, path, flags)
+        assert number in (errno.EROFS, errno.EACCES), f"flags {flags:o}: {number}"
+    for call in (os.unlink, os.rmdir):
+        assert errno_of(call, path) in (errno.EROFS, errno.ENOENT, errno.ENOTDIR), call
+    assert errno_of(os.chmod, path, 0o644) in (errno.EROFS, errno.EPERM)
+    assert errno_of(os.truncate, path, 0) in (errno.EROFS, errno.EACCES)
+    with open(path, "rb", buffering=0) as file:
+        same(errno_of(os.lseek, file.fileno(), 1, os.SEEK_SET), errno.ESPIPE, "seeking")
+        same(errno_of(os.pread, file.fileno(), 1, 0), errno.ESPIPE, "pread")
+
+
+def test_questions_that_are_wrong_or_within_others_are_not_there(box):
+    mount, session = box.session()
+    for name in (
+        "@as=events",
+        "@as=events,since=2026-01-01.jsonl",
+        "@as=events,since=7d.jsonl",
+        "@as=events,last=5.jsonl",
+        "@last=5/@as=events.jsonl",
+    ):
+        same(errno_of(os.stat, os.path.join(session, *name.split("/"))), errno.ENOENT, name)
+
+
+def test_a_read_waits_and_others_go_on(box):
+    mount, session = box.session()
+    command = [sys.executable, "-c", "import os, sys; os.write(1, os.read(0, 9999))"]
+    many = []
+    for _ in range(100):  # more than the daemon has threads
+        with open(os.path.join(session, STREAM), "rb", buffering=0) as file:
+            many.append(subprocess.Popen(command, stdin=file, stdout=subprocess.PIPE))
+    time.sleep(1)
+    append(os.path.join(session, "l.jsonl"), b"[1]\n")
+    same(read(os.path.join(session, "l.jsonl")), b"[1]\n", "read beside them")
+    for reader in many:
+        line = reader.communicate(timeout=10)[0].split(b"\n")[0]
+        same(json.loads(line)["path"], "s/l.jsonl", "told")
+
+
+def test_a_blocked_read_ends_with_a_signal(box):
+    mount, session = box.session()
+    path = os.path.join(session, STREAM)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
+        reader = subprocess.Popen(["cat", path], stdout=subprocess.DEVNULL)
+        time.sleep(0.3)
+        reader.send_signal(number)
+        same(reader.wait(10), -number, "ended")
+    heard = []
+    signal.signal(signal.SIGALRM, lambda *_: heard.append(1) or time_out())
+
+    def time_out():
+        raise TimeoutError
+
+    fd = os.open(path, os.O_RDONLY)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        os.read(fd, 100)
+    except TimeoutError:
+        heard.append(2)
+    same(heard, [1, 2], "the handler ran in the middle of the read")
+    append(os.path.join(session, "l.jsonl"), b"[1]\n")
+    same(json.loads(os.read(fd, 9999).split(b"\n")[0])["what"], "save", "and it goes on")
+    os.close(fd)
+
+
+def test_a_blocked_read_ends_with_the_mount(box):
+    mount, session = box.session()
+    reader = subprocess.Popen(
+        ["cat", os.path.join(session, STREAM)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    poller = select.poll()
+    fd = os.open(os.path.join(session, STREAM), os.O_RDONLY)
+    poller.register(fd, select.POLLIN)
+    time.sleep(0.3)
+    os.kill(mount.pid, signal.SIGTERM)
+    said = reader.communicate(timeout=10)[1]
+    same(reader.returncode, 1, "cat fails")
+    assert os.strerror(errno.ENOTCONN).encode() in said, said
+    assert poller.poll(5000), "who polls is told"
+    os.close(fd)
+    mount.wait_for_end()
+    mount.forget()
+
+
+def test_without_waiting(box):
+    mount, session = box.session()
+    with Follower(session) as follower:
+        same(errno_of(os.read, follower.fd, 100), errno.EAGAIN, "nothing yet")
+        append(os.path.join(session, "l.jsonl"), b"[1]\n")
+        follower.until(2)
+        same(errno_of(os.read, follower.fd, 100), errno.EAGAIN, "nothing more")
+
+
+def test_who_polls_selects_or_uses_epoll_is_woken(box):
+    mount, session = box.session()
+    path = os.path.join(session, "l.jsonl")
+    fd = os.open(os.path.join(session, STREAM), os.O_RDONLY)
+    poll, epoll, edge = select.poll(), select.epoll(), select.epoll()
+    poll.register(fd, select.POLLIN)
+    epoll.register(fd, select.EPOLLIN)
+    edge.register(fd, select.EPOLLIN | select.EPOLLET)
+    waits = {
+        "poll": lambda seconds: poll.poll(seconds * 1000),
+        "epoll": epoll.poll,
+        "epoll, by edges": edge.poll,
+        "select": lambda seconds: select.select([fd], [], [], seconds)[0],
+    }
+    for name, wait in waits.items():
+        wait(0)
+        same(wait(0.05), [], f"{name}: nothing yet")
+        timer = threading.Timer(0.1, append, (path, b"[1]\n"))
+        timer.start()
+        start = time.monotonic()
+        assert wait(5), f"{name}: not woken"
+        assert time.monotonic() - start < 2 * harness.PATIENCE, f"{name}: late"
+        timer.join()
+        time.sleep(0.1)
+        assert os.read(fd, 9999), name
+    os.close(fd)
+
+
+def test_reads_of_any_size(box):
+    mount, session = box.session()
+    path = os.path.join(session, "l.jsonl")
+    small = os.open(os.path.join(session, STREAM), os.O_RDONLY | os.O_NONBLOCK)
+    with Follower(session) as follower:
+        for number in range(20):
+            append(path, b"[%d]\n" % number)
+        follower.until(21)
+        data = b""
+        while not errno_of(select.select, [small], [], [], 0) and select.select([small], [], [], 0)[0]:
+            data += os.read(small, 7)
+        same([json.loads(line) for line in data.splitlines()], follower.events, "in parts")
+    os.close(small)
+    lines = []
+    script = "while read -r line; do echo \"$line\"; done"
+    reader = subprocess.Popen(
+        ["sh", "-c", script], stdin=open(os.path.join(session, STREAM)), stdout=subprocess.PIPE
+    )
+    append(path, b"[1]\n")
+    lines.append(json.loads(reader.stdout.readline()))
+    reader.kill()
+    reader.communicate()
+    same(lines[0]["items"], 21, "by a shell")
+
+
+# Going on
+
+
+def test_who_names_an_event_goes_on_behind_it(box):
+    mount, session = box.session()
+    path = os.path.join(session, "l.jsonl")
+    with Follower(session) as follower:
+        for number in range(5):
+            append(path, b"[%d]\n" % number)
+        told = list(follower.until(6))
+    append(path, b"[5]\n")
+    with Follower(session, told[3]["seq"]) as follower:
+        again = follower.until(3)
+        same(again[:2], told[4:], "the same as before")
+        same(short(again[2]), "append s/l.jsonl 5+1=6 24", "and what nobody has read")
+
+
+def test_a_number_of_nobody_or_of_another_mount_is_lost(box):
+    mount, session = box.session()
+    path = os.path.join(session, "l.jsonl")
+    with Follower(session) as follower:
+        append(path, b"[1]\n")
+        last = follower.until(2)[-1]["seq"]
+    for since in (0, 1, last - 1000000, last + 1, (1 << 63) - 1):
+        with Follower(session, since) as follower:
+            same(short(follower.until(1)[0]), "lost None by None", f"since {since}")
+    two = box.mount(mount.store)
+    with Follower(two.at("s"), last) as follower:
+        same(follower.until(1)[0]["what"], "lost", "of another mount")
+    two.stop()
+    mount.remount()
+    with Follower(session, last) as follower:
+        lost = follower.until(1)[0]
+        same(lost["what"], "lost", "of an earlier one")
+    append(path, b"[2]\n")
+    with Follower(session, lost["seq"]) as follower:
+        same(follower.short(1), ["append s/l.jsonl 1+1=2 8"], "behind that")
+
+
+@harness.limit(180)
+def test_who_is_too_slow_loses_what_is_not_kept(box):
+    mount, session = box.session()
+    path = os.path.join(session, "l.jsonl")
+    append(path, b"")
+    with Follower(session) as slow, Follower(session) as quick:
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+        for number in range(66000):
+            os.write(fd, b"[]\n")
+            if number % 1000 == 0:
+                quick.take()
+        quick.until(66000)
+        same({event["what"] for event in quick.events}, {"append"}, "who reads in time")
+        slow.until(65537)
+        same([event["what"] for event in slow.events[:2]], ["lost", "append"], "who does not")
+        same(slow.events[1:], quick.events[-65536:], "goes on with what is kept")
+        os.write(fd, b"[]\n")
+        same(slow.until(65538)[-1], quick.until(66001)[-1], "and with what follows")
+        os.close(fd)
+
+
+# Many
+
+
+def test_ten_readers_are_told_every_append_once_and_in_order(box):
+    mount, session = box.session()
+    writers, each, readers = 4, 400, 10
+    paths = [os.path.join(session, f"l{number}.jsonl") for number in range(writers)]
+    for path in paths:
+        append(path, b"")
+    told = [[] for _ in range(readers)]
+
+    def follow(number):
+        data = b""
+        fd = fds[number]
+        while sum(event["count"] for event in told[number]) < writers * each:
+            data += os.read(fd, 4096)
+            *lines, data = data.split(b"\n")
+            told[number] += [json.loads(line) for line in lines]
+
+    def work(path):
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+        for number in range(each // 2):
+            os.write(fd, b"[%d]\n" % number)
+        for number in range(each // 8):
+            os.write(fd, b"[]\n" * 4)
+        os.close(fd)
+
+    fds = [os.open(os.path.join(session, STREAM), os.O_RDONLY) for _ in range(readers)]
+    threads = [threading.Thread(target=follow, args=(n,), daemon=True) for n in range(readers)]
+    for thread in threads:
+        thread.start()
+    processes = [threading.Thread(target=work, args=(path,)) for path in paths]
+    for process in processes:
+        process.start()
+    for thread in processes + threads:
+        thread.join(40)
+        assert not thread.is_alive(), [sum(e["count"] for e in t) for t in told]
+    for events in told:
+        same(events, told[0], "each is told the same")
+    for path in paths:
+        mine = [event for event in told[0] if mount.at(event["path"]) == path]
+        same([e["first"] for e in mine], [*range(each // 2), *range(each // 2, each, 4)], "first")
+        same([e["count"] for e in mine], [1] * (each // 2) + [4] * (each // 8), "count")
+        same(mine[-1]["size"], os.stat(path).st_size, "size")
+    for fd in fds:
+        os.close(fd)
+
+
+def test_a_killed_reader_leaves_nothing(box):
+    mount, session = box.session()
+
+    def threads():
+        return len(os.listdir(f"/proc/{mount.pid}/task"))
+
+    append(os.path.join(session, "l.jsonl"), b"[1]\n")
+    before = threads()
+    for _ in range(3):
+        readers = [
+            subprocess.Popen(["cat", os.path.join(session, STREAM)], stdout=subprocess.DEVNULL)
+            for _ in range(40)
+        ]
+        time.sleep(0.5)
+        append(os.path.join(session, "l.jsonl"), b"[1]\n")
+        for reader in readers:
+            reader.kill()
+        for reader in readers:
+            reader.wait(10)
+    append(os.path.join(session, "l.jsonl"), b"[1]\n")
+    assert threads() <= before + 8, "threads"
+    mount.unmount()
+    mount.wait_for_end()
+
+
+if __name__ == "__main__":
+    harness.main(globals())
