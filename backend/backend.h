@@ -219,8 +219,8 @@ struct backend_feed {
 	uint64_t ino; /* of the node; of an entry: of its directory */
 	/* Of a node: what it is or where it lies has changed (kind, flags, parent, entry, session,
 	 * key; of a directory also mode and group, which it hands down), or it was made, unlinked
-	 * or deleted.  Of rows: they have come from another key, with the file that has them, and
-	 * are what they were. */
+	 * or deleted.  Of rows: all of them have another key now, with the file that has them, or
+	 * are hidden, or are back, and are what they were. */
 	bool moved;
 	bool bytes; /* its chunks, pieces or marks have changed, too */
 	bool added; /* of rows: nothing but that some were inserted */
@@ -238,7 +238,10 @@ struct backend_feed {
 	int64_t pid;	 /* its process */
 	int64_t at;	 /* when, in nanoseconds since 1970 */
 	bool foreign;	 /* another program had done it, and the mount has digested that */
+	bool waits;	 /* that: there is more of it by now, and all of it will be told again */
 	bool gone;	 /* a node that has no name any more, or an entry that went */
+	bool content;	 /* of a node: its chunks or pieces have changed, */
+	bool attributes; /* and its extended attributes */
 	uint64_t count;	 /* of rows: how many were inserted or put */
 	int64_t deleted; /* of rows: lowest index that was deleted; INT64_MAX: none */
 	int64_t end;	 /* of rows: the index behind the last one, after the commit */

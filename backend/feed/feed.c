@@ -155,6 +155,9 @@ static bool join(struct backend_feed *kept, const struct backend_feed *feed)
 	kept->bytes |= feed->bytes;
 	kept->added &= feed->added;
 	kept->foreign |= feed->foreign;
+	kept->waits = feed->waits;
+	kept->content |= feed->content;
+	kept->attributes |= feed->attributes;
 	kept->fields |= feed->fields;
 	kept->first = MIN(kept->first, feed->first);
 	kept->deleted = MIN(kept->deleted, feed->deleted);
@@ -277,24 +280,35 @@ static int note_fields(struct feed_notes *notes, const struct backend_node *node
 			   });
 }
 
+/* A mark tells only where something is. */
+static bool is_content(enum backend_op_type type)
+{
+	return type == BACKEND_CHUNK_PUT || type == BACKEND_CHUNK_DELETE ||
+	       type == BACKEND_PIECE_PUT || type == BACKEND_PIECE_DELETE;
+}
+
 /* What is kept under a node's number has changed; or the node is gone. */
 static int note_of_node(struct feed_notes *notes, const struct feed_state *state, uint64_t ino,
-			bool gone)
+			enum backend_op_type type)
 {
+	const bool gone = type == BACKEND_NODE_DELETE;
 	_cleanup_(backend_node_done) struct backend_node before = { 0 };
 	int r = state->node(state->arg, ino, &before);
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	return note(notes, &(struct backend_feed){
-				   .what = BACKEND_FEED_NODE,
-				   .ino = ino,
-				   .session = before.session,
-				   .key = before.key,
-				   .moved = gone,
-				   .bytes = !gone,
-				   .gone = gone || !before.nlink,
-			   });
+	return note(notes,
+		    &(struct backend_feed){
+			    .what = BACKEND_FEED_NODE,
+			    .ino = ino,
+			    .session = before.session,
+			    .key = before.key,
+			    .moved = gone,
+			    .bytes = !gone,
+			    .content = is_content(type),
+			    .attributes = type == BACKEND_XATTR_PUT || type == BACKEND_XATTR_DELETE,
+			    .gone = gone || !before.nlink,
+		    });
 }
 
 static int note_entry(struct feed_notes *notes, uint64_t parent, struct bytes name, uint64_t node,
@@ -341,8 +355,9 @@ static int note_change(struct feed_notes *notes, const struct feed_state *state,
 			 (struct backend_feed){
 				 .first = change.first,
 				 .deleted = change.deleted,
-				 .added = change.deleted == INT64_MAX,
+				 .added = !change.rewritten,
 				 .foreign = true,
+				 .waits = change.stamp != op->at,
 			 });
 }
 
@@ -359,22 +374,22 @@ int feed_note(struct feed_notes *notes, const struct feed_state *state, const st
 		r = note_shift(notes, op);
 		return r < 0 || !op->ino ? r : note_of_node(notes, state, op->ino, false);
 	case BACKEND_KEY_MOVE:
-		r = note_all_rows(notes, op->session, op->key, false);
+		r = note_all_rows(notes, op->session, op->key, true);
 		return r < 0 ? r : note_all_rows(notes, op->session_to, op->key_to, true);
 	case BACKEND_KEY_HIDE:
 	case BACKEND_KEY_SHOW:
+		return note_all_rows(notes, op->session, op->key, true);
 	case BACKEND_CHANGE_APART:
 		return note_all_rows(notes, op->session, op->key, false);
 	case BACKEND_NODE_PUT:
 		return note_node(notes, state, op->node);
 	case BACKEND_NODE_SET:
 		return note_fields(notes, op->node, (unsigned)op->at);
-	case BACKEND_NODE_DELETE:
-		return note_of_node(notes, state, op->ino, true);
 	case BACKEND_ENTRY_PUT:
 		return note_entry(notes, op->parent, op->name, op->ino, false);
 	case BACKEND_ENTRY_DELETE:
 		return note_entry_gone(notes, state, op);
+	case BACKEND_NODE_DELETE:
 	case BACKEND_XATTR_PUT:
 	case BACKEND_XATTR_DELETE:
 	case BACKEND_CHUNK_PUT:
@@ -384,7 +399,7 @@ int feed_note(struct feed_notes *notes, const struct feed_state *state, const st
 	case BACKEND_MARK_PUT:
 	case BACKEND_MARK_DELETE:
 	case BACKEND_HIDDEN_DELETE:
-		return note_of_node(notes, state, op->ino, false);
+		return note_of_node(notes, state, op->ino, op->type);
 	case BACKEND_CHANGE_DONE:
 		return note_change(notes, state, op);
 	case BACKEND_GUARD:

@@ -31,7 +31,10 @@ enum flag {
 	GONE = 8,
 	FOREIGN = 16,
 	DATED = 32,
-	FIELDS = 8 /* from this bit on */
+	CONTENT = 64,
+	ATTRIBUTES = 128,
+	WAITS = 256,
+	FIELDS = 9 /* from this bit on */
 };
 
 /* Joining. */
@@ -99,7 +102,9 @@ static int change_before(void *arg, const struct backend_op *op, struct backend_
 	cursor_bind_text(&cursor, op->key);
 	if (cursor_only(&cursor, -ENOENT))
 		*ret_change = (struct backend_change){ .first = cursor_number(&cursor, 0),
-						       .deleted = cursor_number(&cursor, 1) };
+						       .deleted = cursor_number(&cursor, 1),
+						       .stamp = cursor_number(&cursor, 2),
+						       .rewritten = cursor_number(&cursor, 3) };
 	return cursor_end(&cursor);
 }
 
@@ -134,6 +139,9 @@ static struct backend_feed feed_at(struct cursor *cursor)
 		.name = cursor_bytes(cursor, 7),
 		.gone = flags & GONE,
 		.foreign = flags & FOREIGN,
+		.waits = flags & WAITS,
+		.content = flags & CONTENT,
+		.attributes = flags & ATTRIBUTES,
 		.mount = (uint64_t)cursor_number(cursor, 8),
 		.pid = cursor_number(cursor, 9),
 		.at = cursor_number(cursor, 10),
@@ -270,6 +278,8 @@ static int put_one(void *arg, const struct backend_feed *feed)
 			   (feed->moved ? MOVED : 0) | (feed->bytes ? BYTES_TOO : 0) |
 				   (feed->added ? ADDED : 0) | (feed->gone ? GONE : 0) |
 				   (feed->foreign ? FOREIGN : 0) | (feed->dated ? DATED : 0) |
+				   (feed->content ? CONTENT : 0) | (feed->waits ? WAITS : 0) |
+				   (feed->attributes ? ATTRIBUTES : 0) |
 				   (int64_t)feed->fields << FIELDS);
 	sqlite3_bind_int64(statement, 6, feed->first);
 	bind_optional(statement, 7, feed->session);

@@ -5,7 +5,7 @@
 /* clang-format off */
 SQL(SQL_ORPHAN_FIND, "SELECT " NODE_COLUMNS "FROM sessfs_node n WHERE n.nlink = 0 AND "
 	"n.session_id = ?1 AND n.state_key = ?2")
-SQL(SQL_CHANGE_GET, "SELECT first_index, deleted_index FROM sessfs_change WHERE "
+SQL(SQL_CHANGE_GET, "SELECT first_index, deleted_index, stamp, rewritten FROM sessfs_change WHERE "
 	"session_id = ?1 AND state_key = ?2")
 SQL(SQL_CHANGE_FIND, "SELECT 0, 0, stamp, 1, 1 FROM sessfs_change WHERE session_id = x'' AND "
 	"state_key = x'' UNION ALL SELECT first_index, deleted_index, stamp, 0, rewritten "

@@ -67,13 +67,13 @@ static struct bytes session_of(const struct inode *dir)
 static int take_place(struct telling *telling, const struct happened *happened,
 		      const struct inode *dir, struct bytes name)
 {
-	const struct backend_node *node = &happened->inode->node;
+	const struct backend_node *node = happened->node ? happened->node : &happened->inode->node;
 	struct event *event = &telling->event;
 	int r;
 
 	r = take_text(node->session.data ? node->session : session_of(dir), &telling->session,
 		      &event->session);
-	if (r == 0)
+	if (r == 0 && kind_is_state(node->kind))
 		r = take_text(node->key, &telling->key, &event->key);
 	if (r == 0)
 		r = take_path(dir, name, &telling->path, &event->path);
@@ -124,7 +124,7 @@ static void tell_kernel(struct notes *notes, const struct happened *happened)
 {
 	const struct inode *inode = happened->inode;
 
-	if (happened->by != EVENT_BY_MOUNT)
+	if (happened->by != EVENT_BY_MOUNT || !inode)
 		return;
 	if (happened->name.data)
 		notes_name(notes, happened->dir->ino, happened->name);
@@ -143,8 +143,7 @@ void notes_event(struct notes *notes, struct tree *tree, const struct event *eve
 		notes_number(notes, tree, number);
 }
 
-/* Without memory, or where the store cannot be read, the readers shall know. */
-static void lose(struct notes *notes, struct tree *tree)
+void notes_lost(struct notes *notes, struct tree *tree)
 {
 	const struct event lost = {
 		.what = EVENT_LOST,
@@ -156,6 +155,12 @@ static void lose(struct notes *notes, struct tree *tree)
 	};
 
 	notes_event(notes, tree, &lost);
+}
+
+/* Nobody finds what has none. */
+static bool has_name(const struct inode *inode)
+{
+	return inode->node.nlink && (inode->node.entry || inode->ino == BACKEND_ROOT);
 }
 
 void notes_happened_now(struct notes *notes, struct tree *tree, const struct happened *happened)
@@ -175,19 +180,19 @@ void notes_happened_now(struct notes *notes, struct tree *tree, const struct hap
 	};
 	int r;
 
-	/* Nobody finds what has no name. */
-	if (!happened->name.data && (!inode->node.nlink || (!inode->node.entry && inode->parent)))
-		return;
-	if (!happened->name.data && !inode_is_dir(inode) && !inode->node.entry)
+	if (!happened->name.data && !has_name(inode))
 		return;
 	r = happened->name.data ? take_place(&telling, happened, happened->dir, happened->name) :
 				  take_own_place(tree, &telling, happened);
 	tell_kernel(notes, happened);
+	/* Without memory, or where the store cannot be read, the readers shall know. */
 	if (r < 0) {
-		lose(notes, tree);
+		notes_lost(notes, tree);
 		return;
 	}
-	if (happened->what != EVENT_REMOVE)
+	if (happened->node)
+		telling.event.items = happened->items;
+	else if (happened->what != EVENT_REMOVE)
 		measure(tree, inode, &telling.event);
 	if (happened->what == EVENT_APPEND && telling.event.items >= happened->first) {
 		telling.event.first = happened->first;

@@ -13,7 +13,10 @@ struct happened {
 	enum event_what what;
 	enum event_by by;
 	enum event_moves moves;
-	struct inode *inode; /* the file */
+	struct inode *inode; /* the file; */
+	/* or its node, then it has a name below, and so many items (-1: not known). */
+	const struct backend_node *node;
+	int64_t items;
 	/* Its name, unless that is as the node says; and the one that it had before. */
 	const struct inode *dir;
 	struct bytes name;
@@ -23,6 +26,8 @@ struct happened {
 };
 
 void notes_happened_now(struct notes *notes, struct tree *tree, const struct happened *happened);
+/* Anything may have changed. */
+void notes_lost(struct notes *notes, struct tree *tree);
 /* An event that is known already. */
 void notes_event(struct notes *notes, struct tree *tree, const struct event *event);
 

@@ -108,11 +108,11 @@ struct inode {
 	char *called;
 	uint64_t called_parent;
 	uint64_t called_entry;
-	struct handle *open;	  /* its handles */
-	unsigned uses;		  /* handles, and those that are just being opened */
-	struct dates dates;	  /* of rows that are written to the state file; dates.h */
-	bool undated;		  /* made here, and nobody has said since how to date its rows */
-	bool gone;		  /* its node was deleted from the store */
+	struct handle *open; /* its handles */
+	unsigned uses;	     /* handles, and those that are just being opened */
+	struct dates dates;  /* of rows that are written to the state file; dates.h */
+	bool undated;	     /* made here, and nobody has said since how to date its rows */
+	bool gone;	     /* its node was deleted from the store */
 	/* tree.change_number of the change that takes its content away, or puts other there. */
 	uint64_t leaving;
 	uint64_t replacing;
@@ -123,6 +123,7 @@ struct inode {
 	struct stage orphan;
 	bool inherited;	  /* its first handle is to begin as a save of nothing; see ghost.c */
 	bool inherits;	  /* its rows are those of the file that it follows, until it is saved */
+	bool untold;	  /* rows that another program has inserted; reconcile-key.c */
 	bool apart;	  /* its key is set apart; see aparts.h */
 	struct face face; /* the first; its list has all */
 	unsigned face_count;

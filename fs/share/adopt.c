@@ -90,6 +90,16 @@ static void adoptions_end(struct reconciling *reconciling, bool committed)
 			dir_apply(touched->dir, &touched->before);
 		inode_forget(tree, touched->dir, 1);
 	}
+	for (size_t i = 0; committed && i < adoptions->count; i++)
+		notes_happened(&reconciling->notes, tree,
+			       &(struct happened){
+				       .what = EVENT_SAVE,
+				       .by = EVENT_BY_SQL,
+				       .node = &adoptions->names[i].node,
+				       .items = adoptions->names[i].items,
+				       .dir = adoptions->names[i].dir,
+				       .name = adoptions->names[i].name,
+			       });
 	for (size_t i = 0; i < adoptions->count; i++) {
 		inode_forget(tree, adoptions->names[i].dir, 1);
 		if (adoptions->names[i].made)
@@ -141,7 +151,8 @@ static int adopt_enter(struct adopting *adopting, struct backend_node *node, str
 	*adopted = (struct adopted){ .name = batch_keep(batch, name) };
 	if (node->kind) {
 		node->session = batch_keep(batch, node->session);
-		node->key = batch_keep(batch, node->key);
+		if (node->key.data)
+			node->key = batch_keep(batch, node->key);
 	}
 	if (batch->error)
 		return batch->error;
@@ -158,6 +169,8 @@ static int adopt_enter(struct adopting *adopting, struct backend_node *node, str
 	batch_entry_put(batch, node->parent, node->entry, adopted->name, node->ino);
 	notes_entry(&reconciling->notes, node->parent, name);
 	batch_node_put(batch, node);
+	adopted->node = *node;
+	adopted->items = node->kind == BACKEND_LIST ? adopting->stat->last + 1 : -1;
 	if (last)
 		reconcile_done(adopting->key, batch);
 	adopting->dir = inode_ref(reconciling->tree, last ? adopted->dir : adopted->made);

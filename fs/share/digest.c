@@ -21,6 +21,7 @@
 #include "fs/inode/kept.h"
 #include "fs/share/reconcile.h"
 #include "fs/share/share.h"
+#include "fs/share/telling.h"
 #include "fs/tree/tree.h"
 #include "src/base/tick.h"
 
@@ -29,6 +30,7 @@ struct digesting {
 	struct view view;
 	struct notes *notes;
 	struct batch claims;
+	struct telling telling;
 	uint64_t last;
 	bool any;
 };
@@ -408,6 +410,7 @@ static int digest_one(void *arg, const struct backend_feed *feed)
 
 	digesting->last = feed->n;
 	digesting->any = true;
+	telling_add(&digesting->telling, digesting->tree, feed);
 	switch (feed->what) {
 	case BACKEND_FEED_NODE:
 		return digest_node(digesting, feed);
@@ -438,6 +441,9 @@ int digest_feed(struct tree *tree, struct notes *notes)
 	if (r == 0)
 		r = tree_commit(tree, &digesting.claims, BACKEND_ANYWAY | BACKEND_FREES);
 	batch_done(&digesting.claims);
+	if (r == 0 && digesting.any)
+		telling_send(&digesting.telling, tree, notes);
+	telling_done(&digesting.telling);
 	if (r < 0 || !digesting.any)
 		return r;
 	tree->changes++;

@@ -79,23 +79,23 @@ static int list_name(struct reconciling *reconciling, struct inode *dir, struct 
 	return r == -ENOENT ? 0 : r < 0 ? r : -EEXIST;
 }
 
-/* The directory, counted, and its node as it will be are handed out for after the commit. */
+/* The directory, counted, its node as it will be, and the name that the file had are handed out for
+ * after the commit. */
 static int reconcile_to_list(struct reconciling *reconciling, struct inode *inode,
 			     struct backend_node *node, struct batch *batch, struct inode **ret_dir,
-			     struct backend_node *ret_dir_node)
+			     struct backend_node *ret_dir_node, struct buf *name)
 {
 	struct view *view = &reconciling->view;
-	_cleanup_(buf_done) struct buf name = { 0 };
 	_cleanup_(buf_done) struct buf new_name = { 0 };
 	struct inode *dir;
 	int r;
 
-	r = ASK(view, entry_name, inode->node.parent, inode->node.entry, &name);
+	r = ASK(view, entry_name, inode->node.parent, inode->node.entry, name);
 	if (r == 0)
 		r = inode_get_dir(reconciling->tree, view, inode->node.parent, &dir);
 	if (r < 0)
 		return r;
-	r = list_name(reconciling, dir, buf_bytes(&name), &new_name);
+	r = list_name(reconciling, dir, buf_bytes(name), &new_name);
 	if (r < 0) {
 		inode_forget(reconciling->tree, dir, 1);
 		return r;
@@ -111,7 +111,7 @@ static int reconcile_to_list(struct reconciling *reconciling, struct inode *inod
 			node->ino);
 	dir_changed(dir, 0, ret_dir_node);
 	batch_dir(batch, &dir->node, ret_dir_node);
-	notes_entry(&reconciling->notes, node->parent, buf_bytes(&name));
+	notes_entry(&reconciling->notes, node->parent, buf_bytes(name));
 	notes_entry(&reconciling->notes, node->parent, buf_bytes(&new_name));
 	notes_dir(&reconciling->notes, node->parent);
 	*ret_dir = dir;
@@ -232,6 +232,49 @@ struct version *reconcile_version(struct tree *tree, struct inode *inode)
 	return version;
 }
 
+/* Whether there is more by now than what was taken in: the log has all of it still, and says so
+ * once more. */
+static bool is_waiting(struct reconciling *reconciling, const struct changed_key *key)
+{
+	struct backend_change change;
+
+	return key->logged && reconciling->view.backend &&
+	       ASK(&reconciling->view, change_find, key_session(key), key_key(key), &change) == 0 &&
+	       change.session.data;
+}
+
+/* What rows were added, by what is known of the list; otherwise by what the log says. */
+static bool rows_were_added(const struct changed_key *key, const struct inode *inode, bool known,
+			    bool adds)
+{
+	if (inode->node.kind != BACKEND_LIST)
+		return false;
+	return known && !inode->untold ? adds :
+					 !key->rewritten && (key->first > 0 || inode->untold);
+}
+
+/* dir: where a list has got another name than this one, or NULL. */
+static void content_happened(struct reconciling *reconciling, const struct changed_key *key,
+			     struct inode *inode, bool added, const struct inode *dir,
+			     struct bytes old_name)
+{
+	const struct happened happened = {
+		.what = added && !dir ? EVENT_APPEND : EVENT_SAVE,
+		.by = EVENT_BY_SQL,
+		.inode = inode,
+		.first = key->first,
+		.from_dir = dir,
+		.from = dir ? old_name : (struct bytes){ 0 },
+	};
+
+	if (!events_wanted(&reconciling->tree->events))
+		return;
+	/* What is told twice cannot be counted. */
+	inode->untold = added && !dir && is_waiting(reconciling, key);
+	if (!inode->untold)
+		notes_happened(&reconciling->notes, reconciling->tree, &happened);
+}
+
 static int reconcile_changed(struct reconciling *reconciling, const struct changed_key *key,
 			     struct inode *inode, uint32_t kind,
 			     const struct backend_key_stat *stat)
@@ -240,7 +283,8 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 	struct backend_node node = inode->node, dir_node;
 	_cleanup_(version_drop) struct version *before = NULL;
 	uint64_t size_before = known_size(inode);
-	bool adds = only_adds(inode, key);
+	bool adds = only_adds(inode, key), known = size_before != UINT64_MAX;
+	_cleanup_(buf_done) struct buf old_name = { 0 };
 	struct inode *dir = NULL;
 	int r = 0;
 
@@ -255,7 +299,8 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 	}
 	node.flags &= (uint32_t)BACKEND_ADOPTED;
 	if (becomes_list(&node, kind, stat))
-		r = reconcile_to_list(reconciling, inode, &node, &batch, &dir, &dir_node);
+		r = reconcile_to_list(reconciling, inode, &node, &batch, &dir, &dir_node,
+				      &old_name);
 	if (!adds && (key->rewritten || (inode->node.flags & BACKEND_DRAFT)))
 		node_rewritten(&node);
 	if (r == 0 && node.kind == BACKEND_LIST)
@@ -267,10 +312,11 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 	}
 	if (r == 0 && dir)
 		dir_apply(dir, &dir_node);
-	if (dir)
-		inode_forget(reconciling->tree, dir, 1);
-	if (r < 0)
+	if (r < 0) {
+		if (dir)
+			inode_forget(reconciling->tree, dir, 1);
 		return r;
+	}
 	inode->node = node;
 	inode_node_changed(inode);
 	inode->loaded = inode->inherits = false;
@@ -279,6 +325,10 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 		name_forget(&reconciling->notes, reconciling->tree, inode);
 	notes_change(&reconciling->notes, reconciling->tree, inode,
 		     adds ? CHANGE_GREW : CHANGE_REPLACED, size_before, NULL);
+	content_happened(reconciling, key, inode, rows_were_added(key, inode, known, adds), dir,
+			 buf_bytes(&old_name));
+	if (dir)
+		inode_forget(reconciling->tree, dir, 1);
 	return reconciling->view_error;
 }
 

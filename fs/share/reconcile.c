@@ -242,6 +242,8 @@ static int reconcile_reload(struct reconciling *reconciling)
 				     NULL);
 	}
 	inodes_forget(tree, &all);
+	if (events_wanted(&tree->events))
+		notes_lost(&reconciling->notes, tree);
 	reconciling->more = false;
 	return 0;
 }

@@ -41,6 +41,8 @@ struct adopted {
 	struct inode *dir;
 	struct inode *made; /* if it is a directory */
 	struct bytes name;
+	struct backend_node node;
+	int64_t items; /* of a list; -1: it is none */
 };
 
 /* A directory whose node has changed with it. */

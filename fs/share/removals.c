@@ -41,6 +41,14 @@ static void removal_apply(struct reconciling *reconciling, struct removal *remov
 		(void)versions_apply(&reconciling->notes, inode, NULL, removal->before);
 	notes_entry(&reconciling->notes, removal->dir->ino, buf_bytes(&removal->name));
 	notes_dir(&reconciling->notes, removal->dir->ino);
+	notes_happened(&reconciling->notes, reconciling->tree,
+		       &(struct happened){
+			       .what = EVENT_REMOVE,
+			       .by = EVENT_BY_SQL,
+			       .inode = inode,
+			       .dir = removal->dir,
+			       .name = buf_bytes(&removal->name),
+		       });
 }
 
 static void removal_end(struct reconciling *reconciling, struct removal *removal)

@@ -13,7 +13,7 @@ import threading
 import time
 
 import harness
-from harness import append, errno_of, eventually, read, same, tool, write
+from harness import TABLE, append, errno_of, eventually, read, same, tool, write
 
 STREAM = "@as=events.jsonl"
 MEMBERS = ["seq", "time", "session", "key", "path", "what", "first", "count", "items", "size", "by"]
@@ -332,6 +332,132 @@ def test_what_is_told_can_be_read(box):
     same(wrong[:3], [], "what was told and not there")
 
 
+# What others do
+
+
+def test_changes_by_sql(box):
+    mount, session = box.session()
+    append(os.path.join(session, "l.jsonl"), b"[1]\n")
+    with Follower(mount.path) as follower:
+        mount.insert("s", "l", 1, "[2]")
+        same(follower.short(1), ["append s/l.jsonl 1+1=2 8 by sql"], "to a file that is known")
+        mount.insert("q", "l", 0, "[1]")
+        same(follower.short(2), ["save q by sql", "save q/l.json by sql"], "to none")
+        mount.insert("q", "l", 1, "[2]")
+        told = "save q/l.jsonl<q/l.json=2 8 by sql"
+        same(follower.short(1), [told], "what becomes a list")
+        mount.insert("q", "l", 2, "[3]")
+        same(follower.short(1), ["append q/l.jsonl 2+1=3 12 by sql"], "that nobody has read")
+        mount.sql(f"UPDATE {TABLE} SET state_data = '[12]' WHERE item_index = 1")
+        same(
+            sorted(follower.short(2)),
+            ["save q/l.jsonl=3 13 by sql", "save s/l.jsonl=2 9 by sql"],
+            "updates",
+        )
+        mount.sql(f"DELETE FROM {TABLE} WHERE session_id = 'q' AND item_index = 2")
+        same(follower.short(1), ["save q/l.jsonl=2 9 by sql"], "a row is deleted")
+        mount.sql(f"DELETE FROM {TABLE} WHERE session_id = 'q'")
+        same(follower.short(2), ["remove q/l.jsonl by sql", "remove q by sql"], "all are")
+        mount.insert("r", "a/b/d", 0, "{}")
+        told = ["save r by sql", "save r/a by sql", "save r/a/b by sql", "save r/a/b/d.json by sql"]
+        same(follower.short(4), told, "with directories")
+        read(mount.at("r", "a", "b", "d.json"))
+        mount.sql(f"UPDATE {TABLE} SET state_data = '[3]' WHERE session_id = 'r'")
+        same(follower.short(1), ["save r/a/b/d.json 3 by sql"], "a document")
+        event = [mount.insert("r", "a/b/k", 5, "{}"), follower.until(1)][1][0]
+        same((event["session"], event["key"], event["items"]), ("r", "a/b/k", 6), "names")
+
+
+def test_changes_by_another_mount(box):
+    two, session = box.session()
+    one = box.mount(two.store)
+    path, single = os.path.join(session, "l.jsonl"), os.path.join(session, "d.json")
+    other = os.path.join(session, "a.txt")
+    append(path, b"[1]\n")
+    with Follower(one.path) as follower:
+
+        def told(count, expected, what):
+            same(follower.short(count), [line + " by other mount" for line in expected], what)
+
+        append(path, b"[2]\n[3]\n")
+        told(1, ["append s/l.jsonl 1+2=3"], "an append")
+        append(path, b"no json\n")
+        told(1, ["save s/l.jsonl"], "what is no row")
+        write(path, b"[4]\n")
+        told(1, ["save s/l.jsonl=1"], "a save")
+        write(single, b"[1]")
+        told(2, ["save s/d.json", "save s/d.json"], "made and written")
+        write(other, b"one")
+        told(2, ["save s/a.txt", "save s/a.txt"], "an ordinary file")
+        os.rename(other, single)
+        told(1, ["save s/d.json<s/a.txt"], "a save by a rename")
+        os.rename(single, os.path.join(session, "e.json"))
+        told(1, ["rename s/e.json<s/d.json"], "a rename")
+        os.mkdir(os.path.join(session, "sub"))
+        os.rename(path, os.path.join(session, "sub", "l.jsonl"))
+        told(2, ["save s/sub", "rename s/sub/l.jsonl<s/l.jsonl=1"], "into a directory")
+        os.rename(session, two.at("t"))
+        told(1, ["rename t<s"], "of a directory: one event")
+        os.chmod(two.at("t", "e.json"), 0o600)
+        os.utime(two.at("t", "e.json"), (1, 1))
+        os.setxattr(two.at("t"), "user.x", b"1")
+        told(3, ["attr t/e.json", "attr t/e.json", "attr t"], "attributes")
+        os.unlink(two.at("t", "e.json"))
+        told(1, ["remove t/e.json"], "unlinked")
+        tool("rm", "-r", two.at("t"))
+        told(3, ["remove t/sub/l.jsonl", "remove t/sub", "remove t"], "rm -r")
+        append(one.at("own"), b"x")
+        same(follower.short(2)[0], "save own 0", "beside its own")
+
+
+def test_what_other_mounts_and_sql_append_is_told_once_and_in_order(box):
+    two, session = box.session()
+    one = box.mount(two.store)
+    three = box.mount(two.store)
+    path, count = os.path.join(session, "l.jsonl"), 200
+    append(path, b"")
+    append(os.path.join(session, "k.jsonl"), b"")
+    with Follower(one.path) as follower:
+        other = threading.Thread(
+            target=lambda: [append(three.at("s", "k.jsonl"), b"[2]\n") for _ in range(count)]
+        )
+        other.start()
+        for _ in range(count):
+            append(path, b"[1]\n")
+        other.join()
+        for index in range(count, count + 100):
+            two.insert("s", "l", index, "[3]")
+        eventually(lambda: lasts(follower) == {"l": count + 100, "k": count}, "all are told", 10)
+        for key in "lk":
+            mine = [event for event in follower.events if event["key"] == key]
+            same({event["what"] for event in mine}, {"append"}, key)
+            ends = [event["first"] + event["count"] for event in mine]
+            same([event["first"] for event in mine], [0] + ends[:-1], f"{key}: no gap")
+
+
+def lasts(follower):
+    follower.take()
+    return {event["key"]: event["items"] for event in follower.events if event["key"]}
+
+
+def test_what_the_verbs_do(box):
+    mount, session = box.session()
+    append(os.path.join(session, "l.jsonl"), b"[1]\n")
+    with Follower(mount.path) as follower:
+        box.sessfs("append", mount.store, "s/l.jsonl", stdin=b"[2]\n", check=True)
+        same(follower.short(1), ["append s/l.jsonl 1+1=2 8"], "append")
+        box.sessfs("rm", "-r", mount.store, "s", check=True)
+        same(follower.short(2), ["remove s/l.jsonl", "remove s"], "rm")
+        append(mount.at("t.txt"), b"x")
+        os.mkdir(mount.at("u"))
+        append(mount.at("u", "l.jsonl"), b"[1]\n")
+        follower.short(5)
+        box.sessfs("gc", "--older-than=0s", mount.store, check=True)
+        same(follower.short(1), ["remove u"], "gc")
+        box.sessfs("gc", "--undo", mount.store, check=True)
+        same(follower.short(1), ["save u"], "gc --undo")
+
+
 # Reading
 
 
@@ -472,7 +598,7 @@ def test_reads_of_any_size(box):
             append(path, b"[%d]\n" % number)
         follower.until(21)
         data = b""
-        while not errno_of(select.select, [small], [], [], 0) and select.select([small], [], [], 0)[0]:
+        while select.select([small], [], [], 0)[0]:
             data += os.read(small, 7)
         same([json.loads(line) for line in data.splitlines()], follower.events, "in parts")
     os.close(small)

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * What other mounts have done, from what they have left.
+ *
+ *   A commit leaves several notes, of nodes, names and rows; what they say of one file together has
+ *   happened once.  Which of these it is:
+ *
+ *     a name went, and one came        a rename; or a save, if another file has gone by that
+ *     a name came                      a save: something is there that was not
+ *     a name went                      a removal
+ *     rows were inserted in a list     an append
+ *     other rows, chunks or pieces     a save
+ *     other attributes                 an attr
+ *
+ *   Commits of one mount that were made at the same moment have gone into the store together, and
+ *   are taken for one.
+ */
+
+#include "fs/share/telling.h"
+
+#include <stdlib.h>
+
+#include "fs/base/names.h"
+#include "fs/inode/inodes.h"
+#include "src/base/array.h"
+
+enum { TOLD_MOST = EVENTS_MOST };
+
+/* A note, whose texts are its own, and which file it is about. */
+struct told_note {
+	struct backend_feed feed;
+	char *texts;
+	size_t place; /* among all */
+	uint64_t node;
+};
+
+static void take_text(struct bytes *text, char **at)
+{
+	if (!text->data)
+		return;
+	if (text->size)
+		memcpy(*at, text->data, text->size);
+	text->data = *at;
+	*at += text->size + 1;
+}
+
+static int note_copy(const struct backend_feed *feed, struct told_note *note)
+{
+	char *at =
+		malloc(feed->session.size + feed->key.size + feed->name.size + feed->path.size + 4);
+
+	if (!at)
+		return -ENOMEM;
+	*note = (struct told_note){ .feed = *feed, .texts = at };
+	note->node = feed->what == BACKEND_FEED_NODE ? feed->ino : feed->node;
+	take_text(&note->feed.session, &at);
+	take_text(&note->feed.key, &at);
+	take_text(&note->feed.name, &at);
+	take_text(&note->feed.path, &at);
+	return 0;
+}
+
+void telling_add(struct telling *telling, const struct tree *tree, const struct backend_feed *feed)
+{
+	if (telling->lost || !events_wanted(&tree->events))
+		return;
+	telling->lost = feed->what == BACKEND_FEED_ANYTHING || telling->count == TOLD_MOST ||
+			ARRAY_ROOM(telling->note, telling->count, telling->room) < 0 ||
+			note_copy(feed, &telling->note[telling->count]) < 0;
+	if (telling->lost)
+		return;
+	telling->note[telling->count].place = telling->count;
+	telling->count++;
+}
+
+void telling_done(struct telling *telling)
+{
+	for (size_t i = 0; i < telling->count; i++)
+		free(telling->note[i].texts);
+	free(telling->note);
+	*telling = (struct telling){ 0 };
+}
+
+/* ---- What the notes of one file say ---- */
+
+struct file_notes {
+	const struct backend_feed *came; /* the last name that came, */
+	const struct backend_feed *went; /* and the first that went */
+	const struct backend_feed *rows;
+	const struct backend_feed *node;
+};
+
+static struct file_notes look_through(const struct told_note *note, size_t count)
+{
+	struct file_notes notes = { 0 };
+
+	for (size_t i = 0; i < count; i++) {
+		const struct backend_feed *feed = &note[i].feed;
+
+		if (feed->what == BACKEND_FEED_NODE)
+			notes.node = feed;
+		else if (feed->what == BACKEND_FEED_ROWS)
+			notes.rows = feed;
+		else if (!feed->gone)
+			notes.came = feed;
+		else if (!notes.went)
+			notes.went = feed;
+	}
+	return notes;
+}
+
+/* What it is about; NULL: nothing that has a name has changed. */
+static const struct backend_feed *judge(const struct file_notes *notes, bool replaces,
+					enum event_what *ret_what)
+{
+	const struct backend_feed *rows = notes->rows, *node = notes->node;
+
+	if (notes->came) {
+		*ret_what = notes->went && !replaces ? EVENT_RENAME : EVENT_SAVE;
+		return notes->came;
+	}
+	if (notes->went) {
+		*ret_what = EVENT_REMOVE;
+		return notes->went;
+	}
+	/* Those that lie below what has moved have moved with it. */
+	if (rows && (rows->waits || (rows->moved && !rows->count)))
+		return NULL;
+	if (rows) {
+		*ret_what = rows->added && names_split(rows->name).kind == BACKEND_LIST ?
+				    EVENT_APPEND :
+				    EVENT_SAVE;
+		return rows;
+	}
+	if (!node || (!node->content && !node->attributes && !node->fields))
+		return NULL;
+	*ret_what = node->content ? EVENT_SAVE : EVENT_ATTR;
+	return node;
+}
+
+/* ---- Events ---- */
+
+struct texts {
+	struct buf session;
+	struct buf key;
+	struct buf path;
+	struct buf from;
+};
+
+static void texts_done(struct texts *texts)
+{
+	buf_done(&texts->session);
+	buf_done(&texts->key);
+	buf_done(&texts->path);
+	buf_done(&texts->from);
+}
+
+static int show(struct bytes text, struct buf *buf, struct bytes *ret_text)
+{
+	int r = following_text(text, buf);
+
+	if (r == 0)
+		*ret_text = bytes_make(buf->size ? buf->data : "", buf->size);
+	return r;
+}
+
+/* A path that the store has told, name by name. */
+static int show_path(struct bytes path, struct buf *buf, struct bytes *ret_path)
+{
+	int r = 0;
+
+	if (!path.data)
+		return 0;
+	while (r == 0 && path.size) {
+		const char *slash = memchr(path.data, '/', path.size);
+		size_t size = slash ? (size_t)(slash - path.data) : path.size;
+
+		r = following_text(bytes_make(path.data, size), buf);
+		if (r == 0 && slash)
+			r = buf_append_byte(buf, '/');
+		size += slash != NULL;
+		path = bytes_make(path.data + size, path.size - size);
+	}
+	if (r == 0)
+		*ret_path = bytes_make(buf->size ? buf->data : "", buf->size);
+	return r;
+}
+
+/* Of what has none itself: that of the directory at the root, whose name tells it if nothing was
+ * cut from it or put into it (names.h). */
+static int show_session(struct bytes path, struct buf *buf, struct bytes *ret_session)
+{
+	_cleanup_(buf_done) struct buf id = { 0 };
+	const char *slash = memchr(path.data, '/', path.size);
+	struct bytes name = bytes_make(path.data, slash ? (size_t)(slash - path.data) : 0);
+	int r;
+
+	if (!slash || memmem(name.data, name.size, "%~", 2))
+		return 0;
+	r = names_decode(NAMES_SESSION, name, &id);
+	return r < 0 ? r : show(buf_bytes(&id), buf, ret_session);
+}
+
+static int fill(const struct file_notes *notes, const struct backend_feed *feed,
+		struct texts *texts, struct event *event)
+{
+	const struct backend_feed *known = notes->rows ? notes->rows : notes->node;
+	int r = show_path(feed->path, &texts->path, &event->path);
+
+	if (r == 0 && notes->came && notes->went)
+		r = show_path(notes->went->path, &texts->from, &event->from);
+	if (r == 0 && known && known->session.data)
+		r = show(known->session, &texts->session, &event->session);
+	else if (r == 0)
+		r = show_session(feed->path, &texts->session, &event->session);
+	if (r == 0 && known && known->key.data)
+		r = show(known->key, &texts->key, &event->key);
+	return r;
+}
+
+static void count(const struct backend_feed *rows, struct event *event)
+{
+	if (names_split(rows->name).kind != BACKEND_LIST)
+		return;
+	event->items = rows->end;
+	if (event->what != EVENT_APPEND)
+		return;
+	event->first = rows->first;
+	event->count = rows->end - rows->first;
+}
+
+/* What is the same of all that a commit has done. */
+struct commit {
+	bool replaces; /* a file has gone that something else is in the place of */
+	bool foreign;  /* another program had done it */
+};
+
+static void tell(struct tree *tree, struct notes *notes, const struct file_notes *file,
+		 const struct commit *commit)
+{
+	struct event event = { .first = -1, .count = -1, .items = -1, .size = -1 };
+	_cleanup_(texts_done) struct texts texts = { 0 };
+	const struct backend_feed *feed = judge(file, commit->replaces, &event.what);
+
+	/* What has no name now is nobody's; what had one is told by that. */
+	if (!feed || !feed->path.data)
+		return;
+	event.by = commit->foreign ? EVENT_BY_SQL : EVENT_BY_OTHER;
+	event.at = feed->at;
+	if (file->rows && event.what != EVENT_REMOVE)
+		count(file->rows, &event);
+	if (fill(file, feed, &texts, &event) < 0)
+		notes_lost(notes, tree);
+	else
+		notes_event(notes, tree, &event);
+}
+
+/* ---- Commits ---- */
+
+static int by_node(const void *a, const void *b)
+{
+	const struct told_note *one = a, *two = b;
+
+	if (one->node != two->node)
+		return one->node < two->node ? -1 : 1;
+	return one->place < two->place ? -1 : 1;
+}
+
+/* The notes of one file. */
+struct run {
+	const struct told_note *note;
+	size_t count;
+};
+
+static int by_place(const void *a, const void *b)
+{
+	const struct run *one = a, *two = b;
+
+	return one->note->place < two->note->place ? -1 : 1;
+}
+
+static bool has_gone(const struct run *run)
+{
+	const struct file_notes notes = look_through(run->note, run->count);
+
+	return notes.node && notes.node->gone && !notes.went;
+}
+
+static void tell_commit(struct tree *tree, struct notes *notes, struct told_note *note, size_t size)
+{
+	struct run *runs = calloc(size, sizeof(*runs));
+	struct commit commit = { 0 };
+	size_t count = 0;
+
+	if (!runs) {
+		notes_lost(notes, tree);
+		return;
+	}
+	qsort(note, size, sizeof(*note), by_node);
+	for (size_t i = 0; i < size; i++) {
+		if (!i || note[i].node != note[i - 1].node || !note[i].node)
+			runs[count++] = (struct run){ .note = &note[i] };
+		runs[count - 1].count++;
+		commit.foreign |= note[i].feed.foreign;
+	}
+	for (size_t i = 0; i < count; i++)
+		commit.replaces |= has_gone(&runs[i]);
+	qsort(runs, count, sizeof(*runs), by_place);
+	for (size_t i = 0; i < count; i++) {
+		const struct file_notes file = look_through(runs[i].note, runs[i].count);
+
+		tell(tree, notes, &file, &commit);
+	}
+	free(runs);
+}
+
+void telling_send(struct telling *telling, struct tree *tree, struct notes *notes)
+{
+	size_t end;
+
+	if (telling->lost)
+		notes_lost(notes, tree);
+	for (size_t i = 0; !telling->lost && i < telling->count; i = end) {
+		const struct backend_feed *first = &telling->note[i].feed;
+
+		end = i + 1;
+		while (end < telling->count && telling->note[end].feed.mount == first->mount &&
+		       telling->note[end].feed.at == first->at)
+			end++;
+		tell_commit(tree, notes, &telling->note[i], end - i);
+	}
+}
