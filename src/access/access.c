@@ -65,7 +65,7 @@ static int store_path(const char *store, unsigned flags, char **ret_path, char *
 
 	if (r < 0)
 		return r;
-	r = flags & ACCESS_WRITE ? trust_path(store, TRUST_STORE, ret_why) : 0;
+	r = flags & (ACCESS_WRITE | ACCESS_FOLLOW) ? trust_path(store, TRUST_STORE, ret_why) : 0;
 	if (r < 0)
 		return r;
 	r = mounts_absolute(store, ret_path);
@@ -79,7 +79,7 @@ static int open_patiently(struct access *access, const char *path, unsigned flag
 			  const struct options *options, char **ret_why)
 {
 	const struct timespec step = { .tv_nsec = PATIENCE_STEP * 1000000L };
-	const int patience = flags & ACCESS_WRITE ? PATIENCE : PATIENCE_READING;
+	const int patience = flags & (ACCESS_WRITE | ACCESS_FOLLOW) ? PATIENCE : PATIENCE_READING;
 	_cleanup_(freep) char *unfit = NULL;
 	int r;
 

@@ -36,6 +36,8 @@ struct access_file;
 enum access_flags {
 	ACCESS_WRITE = 1 << 0,	/* otherwise nothing can be changed */
 	ACCESS_CREATE = 1 << 1, /* make the store when there is none */
+	/* access_file_next() will be called: without a mount, this process is one meanwhile. */
+	ACCESS_FOLLOW = 1 << 2,
 };
 
 /* Of the options, table, strict and exact count, and only where it is not done through a mount;
@@ -124,6 +126,9 @@ void access_file_dress(struct access_file *file, const struct stat *like, unsign
 int access_file_date(struct access_file *file, const struct timespec *other);
 /* What comes next, at most size bytes, put into data; 0 bytes are the end. */
 int access_file_read(struct access_file *file, size_t size, struct buf *data);
+/* What comes next in a file that never ends, a stream of events (fs/api/events.h), whose path has
+ * such a question as its name: nothing, when there was nothing for so many milliseconds. */
+int access_file_next(struct access_file *file, size_t size, int milliseconds, struct buf *data);
 /* What comes next are so many zeros: a hole, where the file is ordinary. */
 void access_file_skip(struct access_file *file, uint64_t size);
 /* All of it, or -errno. */

@@ -206,6 +206,13 @@ int access_file_read(struct access_file *file, size_t size, struct buf *data)
 	return 0;
 }
 
+int access_file_next(struct access_file *file, size_t size, int milliseconds, struct buf *data)
+{
+	int r = file->access->way->next(file, size, milliseconds, data);
+
+	return r == -EINTR && !stop_wanted() ? 0 : r;
+}
+
 void access_file_skip(struct access_file *file, uint64_t size)
 {
 	file->offset += size;

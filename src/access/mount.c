@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <linux/limits.h>
 #include <linux/openat2.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -149,6 +150,24 @@ static ssize_t mount_read(struct access_file *file, void *data, size_t size)
 	ssize_t done = pread(file->fd, data, size, (off_t)file->offset);
 
 	return done < 0 ? failed() : done;
+}
+
+/* It was opened so that a read does not wait. */
+static int mount_next(struct access_file *file, size_t size, int milliseconds, struct buf *data)
+{
+	struct pollfd ready = { .fd = file->fd, .events = POLLIN };
+	ssize_t done;
+	int r = buf_reserve(data, size);
+
+	if (r < 0)
+		return r;
+	if (poll(&ready, 1, milliseconds) < 0)
+		return failed();
+	done = read(file->fd, data->data + data->size, size);
+	if (done < 0)
+		return errno == EAGAIN ? 0 : failed();
+	data->size += (size_t)done;
+	return 0;
 }
 
 static ssize_t mount_write(struct access_file *file, struct bytes data)
@@ -344,6 +363,7 @@ static const struct access_way way = {
 	.order = mount_order,
 	.open = mount_open,
 	.read = mount_read,
+	.next = mount_next,
 	.write = mount_write,
 	.resize = mount_resize,
 	.dress = mount_dress,

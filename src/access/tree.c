@@ -396,6 +396,7 @@ static void tree_drop(struct access_file *file)
 
 static void tree_end(struct access *access)
 {
+	access_news_end(access);
 	tree_close(access->tree);
 }
 
@@ -419,6 +420,7 @@ static const struct access_way way = {
 	.order = tree_way_order,
 	.open = tree_open_place,
 	.read = tree_read,
+	.next = access_tree_next,
 	.write = tree_write,
 	.resize = tree_resize,
 	.dress = tree_dress,
@@ -535,7 +537,7 @@ static int open_to_write(struct access *access, const char *store, bool create,
 int access_tree_open(struct access *access, const char *store, unsigned flags,
 		     const struct options *options, char **ret_why)
 {
-	int r = flags & ACCESS_WRITE ?
+	int r = flags & (ACCESS_WRITE | ACCESS_FOLLOW) ?
 			open_to_write(access, store, flags & ACCESS_CREATE, options, ret_why) :
 			open_to_read(access, store, options, ret_why);
 

@@ -11,6 +11,7 @@
 
 struct inode;
 struct handle;
+struct access_news;
 
 /* A name in a directory: what the calls below work on.  The name is empty for the root. */
 struct access_place {
@@ -76,6 +77,8 @@ struct access_way {
 	/* From file->offset on; as read(2) and write(2). */
 	ssize_t (*read)(struct access_file *file, void *data, size_t size);
 	ssize_t (*write)(struct access_file *file, struct bytes data);
+	/* What there is of a stream by then, appended to data. */
+	int (*next)(struct access_file *file, size_t size, int milliseconds, struct buf *data);
 	/* To this size. */
 	int (*resize)(struct access_file *file, uint64_t size);
 	/* Attributes as another file has them. */
@@ -102,6 +105,7 @@ struct access {
 	struct tree *tree; /* or NULL */
 	struct access_chain chain;
 	int64_t newest; /* change that others had committed before; 0: not looked for yet */
+	struct access_news *news; /* news.c: something has happened; NULL: nobody follows */
 };
 
 /* "a//b/./c/" becomes "a/b/c". */
@@ -144,6 +148,10 @@ int access_mount_open(struct access *access, const char *store, unsigned flags, 
 int access_mount_settle(struct access *access);
 int access_tree_open(struct access *access, const char *store, unsigned flags,
 		     const struct options *options, char **ret_why);
+
+/* news.c: next() of a tree, and its end. */
+int access_tree_next(struct access_file *file, size_t size, int milliseconds, struct buf *data);
+void access_news_end(struct access *access);
 
 /* Split a path at its last component: the directory's length, and the name behind it.  Slashes at
  * the end have gone already. */

@@ -458,6 +458,71 @@ def test_what_the_verbs_do(box):
         same(follower.short(1), ["save u"], "gc --undo")
 
 
+class Command:
+    """sessfs events."""
+
+    def __init__(self, box, *arguments):
+        self.process = subprocess.Popen(
+            [box.program, "events", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        time.sleep(0.5 * harness.PATIENCE)
+
+    def lines(self, count):
+        return [json.loads(self.process.stdout.readline()) for _ in range(count)]
+
+    def end(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        said = self.process.communicate(timeout=20)[1]
+        return self.process.returncode, said
+
+
+def test_the_command_prints_the_same(box):
+    mount, session = box.session()
+    os.mkdir(mount.at("t"))
+    path = os.path.join(session, "l.jsonl")
+    with Follower(mount.path) as follower:
+        command, below = Command(box, mount.store), Command(box, mount.store, "s/")
+        append(mount.at("t", "l.jsonl"), b"[1]\n")
+        append(path, b"[1]\n")
+        told = follower.until(4)
+        same(command.lines(4), told, "all of it")
+        same(below.lines(2), told[2:], "of a directory")
+        since = Command(box, f"--since={told[1]['seq']}", mount.store)
+        same(since.lines(2), told[2:], "from an event on")
+        for each, number in ((command, signal.SIGINT), (below, signal.SIGTERM), (since, 9)):
+            same(each.end(number), (-number, b""), "ended by a signal")
+    for arguments in (["--since=x", mount.store], ["--since=-1", mount.store], []):
+        same(box.sessfs("events", *arguments).returncode, 2, arguments)
+    for path in ("nowhere", "s/l.jsonl"):
+        same(box.sessfs("events", mount.store, path).returncode, 1, path)
+    command = Command(box, mount.store)
+    os.kill(mount.pid, signal.SIGTERM)
+    same(command.process.wait(10), 1, "the mount has ended")
+    assert b"the mount has ended meanwhile" in command.process.stderr.read()
+    command.process.communicate()
+    mount.wait_for_end()
+    mount.forget()
+
+
+def test_the_command_without_a_mount(box):
+    mount, session = box.session()
+    append(os.path.join(session, "l.jsonl"), b"[1]\n")
+    mount.stop()
+    command = Command(box, mount.store)
+    box.sessfs("append", mount.store, "s/l.jsonl", stdin=b"[2]\n", check=True)
+    same(short(command.lines(1)[0]), "append s/l.jsonl 1+1=2 by other mount", "by a verb")
+    mount.insert("s", "l", 2, "[3]")
+    same(short(command.lines(1)[0])[:24], "append s/l.jsonl 2+1=3 1", "by SQL")
+    mount.start()
+    append(mount.at("s", "l.jsonl"), b"[4]\n")
+    same(short(command.lines(1)[0]), "append s/l.jsonl 3+1=4 by other mount", "by a mount")
+    same(command.end(), (-signal.SIGTERM, b""), "ended by a signal")
+    command = Command(box, mount.store)
+    command.process.stdout.close()
+    same(command.process.wait(10), 0, "nobody reads what it prints")
+    command.process.stderr.close()
+
+
 # Reading
 
 

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/base/cleanup.h"
+#include "src/user/stop.h"
+#include "src/cmd/cmd.h"
+
+enum {
+	BLOCK = 64 * 1024,
+	WAIT = 250, /* milliseconds, until it is looked whether somebody still reads this */
+};
+
+struct following {
+	struct options options;
+	const char *since;
+};
+
+static int take_number(void *field, const char *value, char **ret_why)
+{
+	const char **since = field;
+	char *end;
+
+	errno = 0;
+	if (*value >= '0' && *value <= '9' && strtoll(value, &end, 10) >= 0 && !errno && !*end) {
+		*since = value;
+		return 0;
+	}
+	return str_explain(ret_why, -EINVAL, "it is the number of an event: the seq of a line");
+}
+
+static const struct cmd_option events_options[] = {
+	{ "since", 0, "SEQ", take_number, offsetof(struct following, since),
+	  "what has happened behind this event, if that is still known; otherwise what happens "
+	  "from now on" },
+	CMD_TABLE,
+};
+
+static bool reader_is_gone(void)
+{
+	struct pollfd out = { .fd = STDOUT_FILENO };
+
+	return ferror(stdout) || (poll(&out, 1, 0) == 1 && (out.revents & POLLERR));
+}
+
+static int print_events(struct access *access, const char *path)
+{
+	_cleanup_(access_file_dropp) struct access_file *file = NULL;
+	int r = access_file_open(access, path, ACCESS_FILE_READ, &file);
+
+	while (r == 0 && !stop_wanted() && !reader_is_gone()) {
+		_cleanup_(buf_done) struct buf lines = { 0 };
+
+		r = access_file_next(file, BLOCK, WAIT, &lines);
+		fwrite(lines.data, 1, lines.size, stdout);
+		fflush(stdout);
+	}
+	return r;
+}
+
+static int run_events(void *values, char **operands)
+{
+	const struct following *following = values;
+	const char *dir = operands[1] ? operands[1] : "";
+	_cleanup_(access_closep) struct access *access = NULL;
+	_cleanup_(freep) char *path = NULL;
+	struct stat st;
+	int r;
+
+	if (store_open(operands[0], ACCESS_FOLLOW, &following->options, &access) < 0)
+		return CMD_FAILED;
+	r = access_stat(access, dir, &st);
+	if (r == 0 && !S_ISDIR(st.st_mode))
+		r = -ENOTDIR;
+	if (r == 0)
+		path = str_printf("%s/@as=events%s%s.jsonl", dir, following->since ? ",since=" : "",
+				  following->since ? following->since : "");
+	if (r == 0)
+		r = path ? print_events(access, path) : -ENOMEM;
+	return r < 0 ? cmd_fail(operands[0], dir, r) : CMD_DONE;
+}
+
+const struct command cmd_events = {
+	.name = "events",
+	.arguments = "[--since=SEQ] [-o table=NAME] STORE [PATH]",
+	.summary = "tell what changes in a store, as it happens",
+	.help = "Prints a line of JSON for each change at or below a directory, or anywhere: by "
+		"this "
+		"mount, by other mounts, by SQL.  It goes on until it is ended by a signal.",
+	.more = "The same lines are in PATH/@as=events.jsonl of a mount; sessfs(5) has what they "
+		"say.",
+	.failed = "the directory is not there or cannot be followed, or the mount has ended",
+	CMD_OPTIONS(events_options),
+	.least = 1,
+	.most = 2,
+	.operands = "takes a store, and perhaps a directory in it",
+	.size = sizeof(struct following),
+	.run = run_events,
+};
