@@ -57,7 +57,8 @@ static int print_events(struct access *access, const char *path)
 		_cleanup_(buf_done) struct buf lines = { 0 };
 
 		r = access_file_next(file, BLOCK, WAIT, &lines);
-		fwrite(lines.data, 1, lines.size, stdout);
+		if (lines.size)
+			fwrite(lines.data, 1, lines.size, stdout);
 		fflush(stdout);
 	}
 	return r;

@@ -468,7 +468,10 @@ class Command:
         time.sleep(0.5 * harness.PATIENCE)
 
     def lines(self, count):
-        return [json.loads(self.process.stdout.readline()) for _ in range(count)]
+        lines = [self.process.stdout.readline() for _ in range(count)]
+        if not all(lines):
+            raise AssertionError(f"it has ended: {lines} {self.process.communicate()}")
+        return [json.loads(line) for line in lines]
 
     def end(self, number=signal.SIGTERM):
         self.process.send_signal(number)
