@@ -193,7 +193,8 @@ static int reconcile_list(struct reconciling *reconciling, const struct changed_
 	struct backend_mark mark = { 0 };
 	int r;
 
-	r = ASK(view, mark_find_index, ino, key->first, &mark);
+	/* Where this one began there may be none with its index. */
+	r = ASK(view, mark_find_index, ino, key->first - (key->first > INT64_MIN), &mark);
 	if (r < 0 && r != -ENOENT)
 		return r;
 	batch_mark_delete(batch, ino, mark.offset + 1);

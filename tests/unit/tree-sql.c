@@ -54,6 +54,19 @@ SqliteStore(sql, that_inserts_many_makes_files_in_as_many_commits_as_it_takes)
 	cr_expect_str_eq(sql_asks("SELECT count(*) FROM sessfs_node"), "402");
 }
 
+/* The store is checked when the case ends. */
+SqliteStore(sql, that_deletes_an_item_with_a_mark_leaves_no_mark_of_it)
+{
+	char text[3 * 300 + 1] = "";
+
+	for (int i = 0; i < 300; i++)
+		strcat(text, "10\n");
+	append("s/l.jsonl", text);
+	cr_expect_str_eq(sql_asks("SELECT item_index FROM sessfs_mark"), "256");
+	sql_runs("DELETE FROM agentscope_sessions WHERE item_index = 256");
+	cr_expect_eq(stat_of("s/l.jsonl").st_size, 3 * 299);
+}
+
 SqliteStore(sql, that_inserts_a_key_below_another_ones_file_numbers_the_directory)
 {
 	sql_runs(INSERT "('t', 'a.json/k', 0, '2'), ('t', 'a', 0, '1'), ('t', 'a.json/l', 0, '3')");
