@@ -237,6 +237,13 @@ void batch_piece_delete(struct batch *batch, uint64_t ino, int64_t index, int64_
 	batch_numbered(batch, BACKEND_PIECE_DELETE, ino, 0, index, seq, (struct bytes){ 0 });
 }
 
+void batch_piece_delete_until(struct batch *batch, uint64_t ino, int64_t first, int64_t last)
+{
+	batch_piece_delete(batch, ino, first, INT64_MIN);
+	if (batch_last(batch))
+		batch_last(batch)->to = last;
+}
+
 void batch_mark_put(struct batch *batch, uint64_t ino, uint64_t offset, int64_t index)
 {
 	batch_numbered(batch, BACKEND_MARK_PUT, ino, offset, index, 0, (struct bytes){ 0 });
@@ -245,6 +252,15 @@ void batch_mark_put(struct batch *batch, uint64_t ino, uint64_t offset, int64_t 
 void batch_mark_delete(struct batch *batch, uint64_t ino, uint64_t offset)
 {
 	batch_numbered(batch, BACKEND_MARK_DELETE, ino, offset, 0, 0, (struct bytes){ 0 });
+}
+
+void batch_mark_delete_until(struct batch *batch, uint64_t ino, uint64_t offset, uint64_t end)
+{
+	if (offset >= end)
+		return;
+	batch_mark_delete(batch, ino, offset);
+	if (batch_last(batch))
+		batch_last(batch)->to = (int64_t)end;
 }
 
 void batch_change_done(struct batch *batch, struct bytes session, struct bytes key, int64_t stamp)

@@ -61,8 +61,12 @@ void batch_piece_put(struct batch *batch, uint64_t ino, int64_t index, int64_t s
 		     struct bytes data);
 /* Pieces from (index, seq) on, all of them. */
 void batch_piece_delete(struct batch *batch, uint64_t ino, int64_t index, int64_t seq);
+/* Those before rows of index first to last. */
+void batch_piece_delete_until(struct batch *batch, uint64_t ino, int64_t first, int64_t last);
 void batch_mark_put(struct batch *batch, uint64_t ino, uint64_t offset, int64_t index);
 void batch_mark_delete(struct batch *batch, uint64_t ino, uint64_t offset);
+/* Those at or behind offset and before end. */
+void batch_mark_delete_until(struct batch *batch, uint64_t ino, uint64_t offset, uint64_t end);
 void batch_change_done(struct batch *batch, struct bytes session, struct bytes key, int64_t stamp);
 void batch_change_apart(struct batch *batch, struct bytes session, struct bytes key, int64_t first,
 			int64_t stamp);

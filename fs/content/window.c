@@ -29,7 +29,8 @@ struct looking {
 	uint64_t room;	/* and bytes of them */
 	uint64_t count; /* those so far */
 	uint64_t size;
-	int64_t last;  /* index of the last one */
+	int64_t first; /* index of the first one, */
+	int64_t last;  /* and of the last */
 	int64_t final; /* index behind which there is nothing to look for */
 	struct buf out;
 	uint8_t digest[DIGEST_SIZE]; /* of what is in the stage */
@@ -78,7 +79,8 @@ static int count_row(void *arg, int64_t index, int64_t created, struct bytes dat
 		return 0;
 	if (looking->count == looking->most || size > looking->room)
 		return 1;
-	looking->count++;
+	if (!looking->count++)
+		looking->first = index;
 	looking->size = size;
 	looking->last = index;
 	return looking->count == looking->most;
@@ -246,7 +248,7 @@ int window_choose(struct window_view *view, bool sized)
 		if (question->first >= 0)
 			to = looking.last;
 		if (counts)
-			chosen(&looking, from, to);
+			chosen(&looking, looking.first, looking.last);
 		if (question->bytes < 0 || (counts && looking.size <= (uint64_t)question->bytes))
 			return 0;
 	}

@@ -19,6 +19,9 @@
  *   With as=list, the documents of a directory are a list.  Its window is a file that shows lines,
  *   and counts the directory.  The same bytes are the same window: their digest is the version.
  *
+ *   Who opens one to save through it has it to himself: nobody finds it from then on.  It shows
+ *   what he writes, and what he has saved.
+ *
  *   The kernel asks for the name of a window each time that it is used.
  *
  *   A mount that is a view has a window as its root: it has the root's number, and only that is
@@ -71,6 +74,21 @@ struct window_choice {
 	struct window_rows rows; /* and the rest */
 };
 
+/* What is saved through a window. */
+struct window_saving {
+	unsigned writers; /* handles that may */
+	bool stages;	  /* the stage is what is shown, from the first change on, */
+	bool dirty;	  /* and that was not published yet */
+	int failed;	  /* why that failed the last time, or 0 */
+	uint64_t read;	  /* bytes from its start on that a writer has read */
+	int64_t time;	  /* of the last change, in nanoseconds since 1970 */
+	pid_t process;	  /* that has written last, or opened it */
+	struct stage stage;
+	/* The rows of the list that it takes the place of, none if last is before first. */
+	int64_t first;
+	int64_t last;
+};
+
 /* All but the links and what has a lock stays as it is. */
 struct window {
 	struct inode *of;    /* what it shows, counted; never a window */
@@ -86,9 +104,14 @@ struct window {
 	char *name;
 	char *list; /* a directory of items: the name of their list in of; or NULL */
 	struct window_rows rows;
-	pthread_mutex_t lock;	     /* of the following, and before the other locks (locks.h) */
-	unsigned open;		     /* handles that read it */
-	struct version *content;     /* its bytes, counted, while it is open */
+	/* Bytes that it shows, and of which generation of the list: as in rows, until something is
+	 * saved through it. */
+	_Atomic uint64_t size;
+	_Atomic uint64_t generation;
+	pthread_mutex_t lock;	 /* of the following, and before the other locks (locks.h) */
+	unsigned open;		 /* handles that read it */
+	struct version *content; /* its bytes, counted, while it is open */
+	struct window_saving saving;
 	struct window_choice choice; /* of a directory of items, the last */
 };
 
@@ -131,6 +154,8 @@ void window_hide(struct tree *tree, struct window *window);
 bool window_outlived(struct tree *tree, uint64_t *ret_parent, char **ret_name);
 /* At most size bytes of one that is open, appended to out. */
 int window_read(struct window *window, uint64_t offset, size_t size, struct buf *out);
+/* Drop what was saved through it, unless somebody has it open.  Under window.lock. */
+void window_unstage(struct window *window);
 /* For inode_forget(), under tree.table_lock; and when an inode is destroyed.  Returns what it
  * counted. */
 void window_unlink(struct tree *tree, struct inode *inode);

@@ -194,9 +194,18 @@ int window_read(struct window *window, uint64_t offset, size_t size, struct buf 
 	int r;
 
 	pthread_mutex_lock(&window->lock);
-	r = stage_read(&window->content->stage, offset, size, out);
+	r = stage_read(window->saving.stages ? &window->saving.stage : &window->content->stage,
+		       offset, size, out);
 	pthread_mutex_unlock(&window->lock);
 	return r;
+}
+
+void window_unstage(struct window *window)
+{
+	if (window->open || window->saving.writers)
+		return;
+	stage_done(&window->saving.stage);
+	window->saving.stages = false;
 }
 
 struct inode *window_free(struct window *window)
@@ -206,6 +215,7 @@ struct inode *window_free(struct window *window)
 	pthread_mutex_destroy(&window->lock);
 	asked_drop(window->asked);
 	version_drop(&window->content);
+	stage_done(&window->saving.stage);
 	free(window->name);
 	free(window->list);
 	free(window);
@@ -255,6 +265,8 @@ static int window_make(struct tree *tree, const struct window_wanted *wanted, ui
 		.name = bytes_dup(wanted->name),
 		.list = list,
 		.rows = wanted->rows,
+		.size = wanted->rows.size,
+		.generation = wanted->rows.generation,
 	};
 	window->asked->count++;
 	pthread_mutex_init(&window->lock, NULL);

@@ -42,7 +42,8 @@ struct writing {
 	bool owns_tail;	     /* the list's tail is this writer's own (it was flushed by fsync) */
 	uint64_t tail_end;   /* then: the size that the list had */
 	bool streams;	     /* writes at the end of a list that was empty when opened */
-	uint64_t stream_end; /* where its next write is expected */
+	uint64_t stream_end; /* where its next write is expected, */
+	int64_t moved;	     /* if inode.moved is this */
 	/* tree.times_lock: the list of those that have staged something. */
 	struct writing *saver_next;
 	struct writing **saver_link;
@@ -57,7 +58,9 @@ struct through {
 	struct inode *inode;   /* the window, counted */
 	struct handle *handle; /* of what it shows, to append to it or to read what is no list; or
 				* NULL */
-	bool reads;	       /* it counts in window.open */
+	bool reads;	       /* it counts in window.open, */
+	bool saves;	       /* and in window.saving.writers */
+	pid_t opener;	       /* process, if it saves */
 	struct event_reader *events; /* of a stream: then there is nothing else; owned */
 };
 

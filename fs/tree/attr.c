@@ -362,8 +362,10 @@ int tree_set_attr(struct tree *tree, struct inode *inode, const struct set_attr 
 	struct notes notes = { 0 };
 	int r = 0;
 
-	if (tree->options.read_only || inode->window)
+	if (tree->options.read_only)
 		return -EROFS;
+	if (inode->window)
+		return window_set_attr(tree, inode, asked, ret_stat, ret_own);
 	/* truncate(2) of /proc/self/fd is ftruncate(2) by whoever writes there. */
 	if ((set->mask & TREE_SET_SIZE) && !set->handle)
 		r = handle_join(tree, inode, set->face, set->pid, &handle);
@@ -421,6 +423,7 @@ int tree_drop_setuid(struct tree *tree, struct inode *inode, tree_group_fn *in_g
 
 	if (tree->options.read_only)
 		return -EROFS;
+	inode = inode_shown(inode);
 	r = TREE_RETRY(tree, drop_setuid_once(tree, inode, in_group, arg, &notes));
 	notes_send(&notes, tree, NOTIFY_CONTENT);
 	/* Of changes of attributes the kernel is not told when a file has one face; but of this one

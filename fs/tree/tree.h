@@ -74,6 +74,8 @@ int name_refused(struct bytes name, int error);
 /* From now on the root is a view by these clauses; errors as tree_judge_view(). */
 int root_shown_through(struct tree *tree, const char *clauses, char **ret_why);
 int window_stat(struct tree *tree, const struct inode *inode, struct stat *ret_stat);
+int window_set_attr(struct tree *tree, struct inode *inode, const struct set_attr *set,
+		    struct stat *ret_stat, bool *ret_own);
 int window_show(struct tree *tree, const struct inode *inode, struct shown *ret_shown);
 
 /* listing.c */

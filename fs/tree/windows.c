@@ -9,6 +9,7 @@
 #include "fs/content/content.h"
 #include "fs/tree/attr.h"
 #include "fs/tree/tree.h"
+#include "fs/write/write.h"
 #include "src/base/log.h"
 #include "src/base/tick.h"
 
@@ -250,10 +251,22 @@ int window_stat(struct tree *tree, const struct inode *inode, struct stat *ret_s
 		ret_stat->st_nlink = 1;
 	}
 	if (window->rows.list) {
-		ret_stat->st_size = (off_t)window->rows.size;
-		ret_stat->st_blocks = (blkcnt_t)((window->rows.size + 511) / 512);
+		ret_stat->st_size = (off_t)window->size;
+		ret_stat->st_blocks = (blkcnt_t)((window->size + 511) / 512);
 	}
 	return 0;
+}
+
+/* The size alone can be set, by who saves. */
+int window_set_attr(struct tree *tree, struct inode *inode, const struct set_attr *set,
+		    struct stat *ret_stat, bool *ret_own)
+{
+	int r = set->mask & TREE_SET_SIZE ? 0 : -EROFS;
+
+	if (r == 0)
+		r = window_truncate(tree, inode, set->handle, (uint64_t)set->st->st_size, set->pid);
+	*ret_own = true;
+	return r < 0 ? r : window_stat(tree, inode, ret_stat);
 }
 
 int window_show(struct tree *tree, const struct inode *inode, struct shown *ret_shown)

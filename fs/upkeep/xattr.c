@@ -204,7 +204,7 @@ int tree_get_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 		return buf_append_str(value, window->asked->text);
 	/* That of the rows which it shows, whatever the list has become. */
 	if (window && window->rows.list && bytes_equal(name, BYTES(VERSION_ATTRIBUTE)))
-		return append_version(window->of, window->rows.generation, value);
+		return append_version(window->of, window->generation, value);
 	inode = inode_shown(inode);
 	return r < 0 ? r : TREE_RETRY(tree, get_xattr_once(tree, inode, name, value));
 }

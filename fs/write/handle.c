@@ -286,7 +286,9 @@ static bool write_appends(struct tree *tree, struct handle *handle, uint64_t off
 			return false;
 	}
 	return !inode_is_draft(inode) &&
-	       inode->list.size + handle->writing->piece.size == handle->writing->stream_end;
+	       inode->list.size + handle->writing->piece.size ==
+		       handle->writing->stream_end +
+			       (uint64_t)(inode->moved - handle->writing->moved);
 }
 
 /* Writing. */
@@ -469,11 +471,13 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, int flags, p
 	return (ssize_t)data.size;
 }
 
-/* A window is where a list can be added to, and no more: fcntl(2) can take O_APPEND away, and a
- * shared mapping has offsets in the window. */
+/* Where a list is added to through a window, fcntl(2) can take O_APPEND away, and a shared mapping
+ * has offsets in the window. */
 static ssize_t write_window(struct tree *tree, const struct through *through, int flags, pid_t pid,
 			    uint64_t offset, struct bytes data)
 {
+	if (through->saves && pid != HANDLE_PAGES)
+		return saving_write(through, pid, offset, data);
 	if (!through->handle || !(flags & O_APPEND) || pid == HANDLE_PAGES)
 		return -EROFS;
 	return handle_write_as(tree, through->handle, flags, pid, offset, data);

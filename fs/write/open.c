@@ -83,6 +83,7 @@ static int open_streams(struct tree *tree, struct handle *handle)
 		return 0;
 	r = open_size(tree, inode, &size);
 	handle->writing->streams = r == 0 && size == 0;
+	handle->writing->moved = inode->moved;
 	return r;
 }
 
@@ -517,6 +518,8 @@ void handle_abandon(struct tree *tree, struct handle *handle)
 	struct through *through = handle->through;
 
 	if (through) {
+		if (through->saves)
+			saving_abandon(through);
 		if (through->handle)
 			handle_abandon(tree, steal_ptr(through->handle));
 		through_free(tree, handle);

@@ -169,6 +169,8 @@ int handle_read(struct tree *tree, struct handle *handle, uint64_t offset, size_
 	struct notes notes = { 0 };
 	int r;
 
+	if (handle->through && handle->through->saves)
+		return saving_read(handle->through, offset, size, out);
 	if (handle->through)
 		return read_window(tree, handle->through, offset, size, out);
 	r = TREE_RETRY(tree, read_once(tree, handle, offset, size, before, out, &notes));

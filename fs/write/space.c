@@ -203,9 +203,9 @@ static int seek_window(struct tree *tree, const struct through *through, uint64_
 		return -ESPIPE;
 	if (!window->rows.list)
 		return handle_seek(tree, through->handle, offset, whence, ret_offset);
-	if (offset >= window->rows.size)
+	if (offset >= window->size)
 		return -ENXIO;
-	*ret_offset = whence == SEEK_HOLE ? window->rows.size : offset;
+	*ret_offset = whence == SEEK_HOLE ? window->size : offset;
 	return 0;
 }
 

@@ -6,6 +6,11 @@
  *   What a window shows of a list is read once, when it is opened, into a version that all who have
  *   it open share: nothing that happens to the list later changes it.  What is appended goes to the
  *   list itself, by a handle of that.  A window of anything else is read by such a handle, too.
+ *
+ *   Who opens one of items alone to write, and not to append, saves through it (saving.c).  He has
+ *   the window to himself then.  Whoever else comes to it was led there by the same open file
+ *   (/dev/stdout), and joins him; or he has looked the name up a moment before, and is told to do
+ *   so again.
  */
 
 #include <errno.h>
@@ -40,7 +45,7 @@ static int reading_begin(struct tree *tree, struct inode *inode)
 	pthread_mutex_lock(&window->lock);
 	if (!window->open)
 		window->content = document_of_window(tree, inode);
-	if (!window->content)
+	if (!window->content && !window->saving.stages)
 		r = TREE_RETRY(tree, fill_once(tree, window));
 	window->open += r == 0;
 	pthread_mutex_unlock(&window->lock);
@@ -69,6 +74,7 @@ static void reading_end(struct inode *inode)
 	pthread_mutex_lock(&window->lock);
 	if (--window->open == 0)
 		version_drop(&window->content);
+	window_unstage(window);
 	pthread_mutex_unlock(&window->lock);
 }
 
@@ -117,18 +123,66 @@ static int open_stream(struct tree *tree, struct through *through, int flags)
 	return r;
 }
 
+/* 1: somebody saves through it, and is joined.  -ESTALE: its name is to be looked up again. */
+static int meet_writer(struct tree *tree, struct inode *inode, pid_t pid)
+{
+	struct window *window = inode->window;
+	bool taken;
+
+	pthread_mutex_lock(&window->lock);
+	taken = window->saving.writers;
+	pthread_mutex_unlock(&window->lock);
+	return !taken ? 0 : again_asks(tree, pid, inode->ino) ? 1 : -ESTALE;
+}
+
+static bool takes_saves(const struct window *window)
+{
+	return window->rows.list && question_only_items(window->asked->question);
+}
+
+static int open_saving(struct tree *tree, struct through *through, int flags, pid_t pid, bool joins)
+{
+	struct inode *inode = through->inode;
+	struct window *window = inode->window;
+	bool cuts = flags & O_TRUNC;
+	int r = 0;
+
+	if (tree->options.read_only || !takes_saves(window))
+		return -EROFS;
+	if (!window->asked->question->if_version.data && (cuts || (flags & O_ACCMODE) == O_WRONLY))
+		return saving_refuse(window);
+	if (!joins)
+		r = judge_version(tree, window);
+	if (r == 0)
+		r = reading_alone(tree, inode, pid);
+	if (r == 0 && !cuts) {
+		r = reading_begin(tree, inode);
+		through->reads = r == 0;
+	}
+	if (r < 0)
+		return r;
+	r = saving_begin(through, cuts, pid);
+	through->saves = r == 0;
+	return r;
+}
+
 static int open_parts(struct tree *tree, struct through *through, int flags, pid_t pid)
 {
 	struct inode *inode = through->inode;
 	struct window *window = inode->window;
 	bool writes = (flags & O_ACCMODE) != O_RDONLY;
-	int r;
+	int r = meet_writer(tree, inode, pid);
+	bool joins = r > 0;
 
+	if (r < 0)
+		return r;
 	if (asked_is_stream(window->asked))
 		return open_stream(tree, through, flags);
-	if ((writes && !(window_takes_lines(window) && (flags & O_APPEND))) || (flags & O_TRUNC))
+	if (writes && !(flags & O_APPEND))
+		return open_saving(tree, through, flags, pid, joins);
+	if ((writes && !window_takes_lines(window)) || (flags & O_TRUNC))
 		return -EROFS;
-	r = judge_version(tree, window);
+	r = joins ? 0 : judge_version(tree, window);
 	if (r < 0)
 		return r;
 	if (window->rows.list && (flags & O_ACCMODE) != O_WRONLY) {
@@ -143,6 +197,28 @@ static int open_parts(struct tree *tree, struct through *through, int flags, pid
 		r = tree_open_file(tree, window->of, FACE_ANY, flags, pid, &through->handle);
 	if (r == 0 && through->handle)
 		through->handle->window = inode->ino;
+	return r;
+}
+
+int window_truncate(struct tree *tree, struct inode *inode, struct handle *handle, uint64_t size,
+		    pid_t pid)
+{
+	struct handle *opened = NULL;
+	int r = 0;
+
+	if (!handle)
+		r = through_open(tree, inode, O_WRONLY | (size ? 0 : O_TRUNC), pid, &opened);
+	if (r < 0)
+		return r;
+	handle = handle ? handle : opened;
+	if (!handle->through || !handle->through->saves)
+		return -EROFS;
+	r = saving_cut(handle->through, pid, size);
+	if (!opened)
+		return r;
+	if (r == 0)
+		r = saving_flush(tree, opened->through, 0, true, NOTIFY_CONTENT);
+	through_free(tree, opened);
 	return r;
 }
 
@@ -168,7 +244,8 @@ int through_open(struct tree *tree, struct inode *inode, int flags, pid_t pid,
 		through_free(tree, handle);
 		return r;
 	}
-	handle->direct = handle->through->handle || handle->through->events;
+	handle->direct =
+		handle->through->handle || handle->through->saves || handle->through->events;
 	*ret_handle = handle;
 	return 0;
 }
@@ -179,6 +256,8 @@ void through_free(struct tree *tree, struct handle *handle)
 
 	if (through->handle)
 		handle_free(tree, through->handle);
+	if (through->saves)
+		saving_end(tree, through);
 	if (through->reads)
 		reading_end(through->inode);
 	if (through->events)

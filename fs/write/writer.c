@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "fs/inode/window.h"
 #include "fs/write/handle.h"
 #include "src/base/descriptor.h"
 #include "src/base/tick.h"
@@ -88,15 +89,21 @@ bool handle_is_written_by(const struct handle *handle, pid_t pid)
 }
 
 /* 1, 0; -errno when that cannot be seen. */
-static int has_open(const struct tree *tree, const struct handle *handle, pid_t pid)
+static int has_nodeid(const struct tree *tree, uint64_t nodeid, pid_t pid)
 {
 	const struct tree_options *options = &tree->options;
-	uint64_t nodeid =
-		handle->window ? handle->window : inode_nodeid(handle->inode, handle->face->number);
 	int r = options->has_open(options->arg, pid, nodeid,
 				  DESCRIPTOR_WRITES | DESCRIPTOR_DOES_BOTH);
 
 	return r == -ENOENT || r == -ESRCH ? 0 : r;
+}
+
+static int has_open(const struct tree *tree, const struct handle *handle, pid_t pid)
+{
+	return has_nodeid(tree,
+			  handle->window ? handle->window :
+					   inode_nodeid(handle->inode, handle->face->number),
+			  pid);
 }
 
 bool handle_goes_on(struct tree *tree, const struct handle *handle, pid_t pid)
@@ -127,6 +134,33 @@ bool handle_goes_on(struct tree *tree, const struct handle *handle, pid_t pid)
 			return true;
 	}
 	return false;
+}
+
+void through_opened_by(struct through *through, pid_t pid)
+{
+	through->opener = process_of(pid);
+	through_written_by(through, pid);
+}
+
+void through_written_by(const struct through *through, pid_t pid)
+{
+	through->inode->window->saving.process = process_of(pid);
+}
+
+bool through_goes_on(const struct tree *tree, const struct through *through, pid_t pid)
+{
+	const struct window_saving *saving = &through->inode->window->saving;
+	uint64_t nodeid = through->inode->ino;
+	pid_t process = process_of(pid);
+
+	if (!pid || !tree->options.has_open)
+		return saving->writers > 1;
+	if (has_nodeid(tree, nodeid, pid) > 0)
+		return true;
+	if (saving->process != process && has_nodeid(tree, nodeid, saving->process))
+		return true;
+	return through->opener != process && through->opener != saving->process &&
+	       has_nodeid(tree, nodeid, through->opener);
 }
 
 uint64_t writing_size(const struct writing *writing, uint64_t published)

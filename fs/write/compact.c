@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Compaction: what is saved through a window of a list takes the place of the items that the window
+ * shows, and of nothing else.
+ *
+ *   The lines at its front that are there already, and those at its end, stay rows as they are.
+ *   The plan is about what is left in the middle: rows first to last of the list go, and the lines
+ *   come in their place.  What stands behind them moves by as many places (BACKEND_ROWS_SHIFT), so
+ *   it keeps its times, and nothing of it is read.
+ *
+ *   Bytes that are no rows are not shown by a window, so its writer knows nothing of them: those
+ *   between the rows that go are kept, in front of what comes in their place.
+ *
+ *   A window says of which generation of the list it is.  The batch depends on the rows of the key,
+ *   so it is applied only if that generation is still the newest.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fs/base/lines.h"
+#include "fs/content/content.h"
+#include "fs/inode/commit.h"
+#include "fs/inode/generation.h"
+#include "fs/inode/inodes.h"
+#include "fs/inode/waiting.h"
+#include "fs/write/handle.h"
+#include "src/base/log.h"
+
+enum {
+	EMIT_FIRST = 1000, /* operations that are committed as a plain array */
+	EMIT_BLOCK = 256,  /* of one block of more */
+	COMPACT_LARGE = 1 << 20,
+};
+
+/* Where emitting is. */
+struct emitting {
+	struct bytes rest;
+	int64_t index;
+	uint64_t offset;
+	uint64_t mark_offset;
+	uint64_t mark_rows;
+};
+
+struct compacting {
+	struct tree *tree;
+	struct window *window;
+	struct inode *inode; /* the list */
+	struct view view;
+	struct bytes bytes; /* all that is saved */
+	/* Rows first to last go, none if last is before first; the lines come. */
+	int64_t first;
+	int64_t last;
+	struct bytes lines;
+	int64_t count; /* of them */
+	/* What is found of them in the list. */
+	uint64_t offset;       /* where the segment of the row first begins, */
+	uint64_t row_bytes;    /* bytes of the rows that go, */
+	uint64_t piece_bytes;  /* and of the pieces between them, and before the first */
+	uint64_t mark_offset;  /* of the mark before, */
+	uint64_t mark_rows;    /* and rows behind it */
+	struct stage pieces;   /* that are kept together, */
+	struct buf piece_ends; /* and where each ends there: uint64_t */
+	bool pieces_move;
+	struct backend_node node; /* as it will be */
+	struct batch batch;
+	struct batch block;
+	struct emitting at;
+	struct emitting behind_first;
+	struct version *version; /* the previous content, if somebody needs it */
+	uint64_t size_before;
+};
+
+static void compacting_done(struct compacting *compacting)
+{
+	stage_unmap(&compacting->pieces);
+	stage_done(&compacting->pieces);
+	buf_done(&compacting->piece_ends);
+	batch_done(&compacting->batch);
+	batch_done(&compacting->block);
+	version_drop(&compacting->version);
+	view_end(&compacting->view);
+}
+
+/* What stays at the front. */
+
+static int skip_same(void *arg, int64_t index, struct bytes data)
+{
+	struct compacting *compacting = arg;
+	struct bytes rest = compacting->lines;
+	struct line line;
+
+	if (index != compacting->first || index > compacting->last || !lines_next(&rest, &line) ||
+	    !lines_row_equals(data, line.text))
+		return 1;
+	compacting->first++;
+	compacting->lines = rest;
+	return 0;
+}
+
+/* And at the end. */
+static int skip_same_back(void *arg, int64_t index, struct bytes data)
+{
+	struct compacting *compacting = arg;
+	struct bytes lines = compacting->lines, text;
+	const char *newline;
+
+	if (index != compacting->last || index < compacting->first || !lines.size)
+		return 1;
+	text = bytes_make(lines.data, lines.size - 1);
+	newline = text.size ? memrchr(text.data, '\n', text.size) : NULL;
+	if (newline)
+		text = bytes_make(newline + 1, (size_t)(text.data + text.size - newline) - 1);
+	if (!lines_row_equals(data, text))
+		return 1;
+	compacting->last--;
+	compacting->lines = bytes_make(lines.data, (size_t)(text.data - lines.data));
+	return 0;
+}
+
+static int plan_same(struct compacting *compacting)
+{
+	struct view *view = &compacting->view;
+	const struct backend_node *node = &compacting->inode->node;
+	struct bytes rest;
+	struct line line;
+	int r = 0;
+
+	if (compacting->first <= compacting->last)
+		r = ASK(view, row_read, node->session, node->key, compacting->first, skip_same,
+			compacting);
+	if (r == 0 && compacting->first <= compacting->last)
+		r = ASK(view, row_read_back, node->session, node->key, compacting->last,
+			(uint64_t)(compacting->last - compacting->first) + 1, skip_same_back,
+			compacting);
+	rest = compacting->lines;
+	compacting->count = 0;
+	while (lines_next(&rest, &line))
+		compacting->count++;
+	return r;
+}
+
+static bool changes_nothing(const struct compacting *compacting)
+{
+	return !compacting->count && compacting->first > compacting->last;
+}
+
+/* What is replaced. */
+
+static int keep_piece(struct compacting *compacting, const struct segment *segment)
+{
+	uint64_t end;
+	int r = stage_write(&compacting->pieces, compacting->pieces.size, segment->data);
+
+	end = compacting->pieces.size;
+	compacting->pieces_move |= segment->index > compacting->first;
+	if (segment->index <= compacting->last)
+		compacting->piece_bytes += segment->data.size;
+	return r < 0 ? r : buf_append(&compacting->piece_ends, &end, sizeof(end));
+}
+
+/* Without a line that comes, the pieces before the row behind meet those of the rows that go. */
+static int64_t last_piece(const struct compacting *compacting)
+{
+	return compacting->last + !compacting->count;
+}
+
+static int plan_segment(void *arg, const struct segment *segment)
+{
+	struct compacting *compacting = arg;
+
+	if (segment->index < compacting->first) {
+		compacting->offset += segment->data.size + segment->is_row;
+		compacting->mark_rows += segment->is_row;
+		return 0;
+	}
+	if (segment->index > (segment->is_row ? compacting->last : last_piece(compacting)))
+		return 1;
+	if (!segment->is_row)
+		return keep_piece(compacting, segment);
+	compacting->row_bytes += segment->data.size + 1;
+	return 0;
+}
+
+static int plan_middle(struct compacting *compacting)
+{
+	struct view *view = &compacting->view;
+	struct backend_mark mark = { .offset = 0, .index = INT64_MIN };
+	int r = ASK(view, mark_find_index, compacting->inode->node.ino, compacting->first, &mark);
+
+	if (r < 0 && r != -ENOENT)
+		return r;
+	compacting->offset = compacting->mark_offset = mark.offset;
+	return list_walk(view, compacting->inode, (struct segment_place){ mark.index, INT64_MIN },
+			 plan_segment, compacting);
+}
+
+/* Emitting. */
+
+static int64_t places(const struct compacting *compacting)
+{
+	return compacting->first + compacting->count - compacting->last - 1;
+}
+
+static int64_t grows_by(const struct compacting *compacting)
+{
+	return (int64_t)compacting->lines.size - (int64_t)compacting->row_bytes;
+}
+
+static void emit_pieces(struct compacting *compacting, struct bytes pieces)
+{
+	const struct backend_node *node = &compacting->node;
+	size_t from = 0;
+
+	for (size_t i = 0; i < compacting->piece_ends.size / sizeof(uint64_t); i++) {
+		uint64_t end;
+
+		memcpy(&end, compacting->piece_ends.data + i * sizeof(end), sizeof(end));
+		batch_piece_put(&compacting->batch, node->ino, compacting->first, (int64_t)i,
+				bytes_make(pieces.data + from, end - from));
+		from = end;
+	}
+}
+
+/* Those within go.  What a mark is for has to be true in the end: none of two that are next to each
+ * other may come to be further apart than before, however often something is replaced between them.
+ * So there is one where what was replaced ends. */
+static void emit_marks(struct compacting *compacting)
+{
+	struct batch *batch = &compacting->batch;
+	uint64_t end = compacting->offset + compacting->piece_bytes + compacting->row_bytes;
+	uint64_t ino = compacting->node.ino;
+
+	if (compacting->first <= compacting->last)
+		batch_mark_delete_until(batch, ino, compacting->offset + 1,
+					end + !compacting->count);
+}
+
+static void emit_end_mark(struct compacting *compacting)
+{
+	uint64_t end = compacting->offset + compacting->lines.size;
+
+	if (compacting->count)
+		end += compacting->piece_bytes;
+	if (end)
+		batch_mark_put(&compacting->batch, compacting->node.ino, end,
+			       compacting->first + compacting->count);
+}
+
+/* Whether anything stands behind. */
+static bool is_followed(const struct compacting *compacting)
+{
+	const struct list_state *list = &compacting->inode->list;
+
+	return compacting->last < list->next - 1 || list->piece_seq;
+}
+
+static void emit_begin(struct compacting *compacting, struct bytes pieces)
+{
+	struct batch *batch = &compacting->batch;
+	const struct backend_node *node = &compacting->node;
+	int64_t first = compacting->first, last = compacting->last;
+
+	batch_guard_rows(batch, node->session, node->key);
+	batch_node_put(batch, node);
+	if (compacting->pieces_move)
+		batch_piece_delete_until(batch, node->ino, first, last_piece(compacting));
+	emit_marks(compacting);
+	if (first + compacting->count <= last)
+		batch_row_delete(batch, node->session, node->key, first + compacting->count, last);
+	if (is_followed(compacting)) {
+		batch_rows_shift(batch, node, last + 1, places(compacting), grows_by(compacting));
+		emit_end_mark(compacting);
+	}
+	if (compacting->pieces_move)
+		emit_pieces(compacting, pieces);
+	compacting->at = (struct emitting){
+		.rest = compacting->lines,
+		.index = first,
+		.offset = compacting->offset + compacting->piece_bytes,
+		.mark_offset = compacting->mark_offset,
+		.mark_rows = compacting->mark_rows,
+	};
+}
+
+static void emit_line(struct compacting *compacting, struct batch *batch)
+{
+	const struct backend_node *node = &compacting->node;
+	struct emitting *at = &compacting->at;
+	struct line line;
+
+	lines_next(&at->rest, &line);
+	/* Before the first one there may be pieces. */
+	if (at->index > compacting->first &&
+	    list_mark_due(at->offset - at->mark_offset, at->mark_rows)) {
+		batch_mark_put(batch, node->ino, at->offset, at->index);
+		at->mark_offset = at->offset;
+		at->mark_rows = 0;
+	}
+	batch_row_put(batch, node->session, node->key, at->index++, line.text);
+	at->offset += line.size;
+	at->mark_rows++;
+}
+
+static int emit_lines(struct compacting *compacting, struct batch *batch, size_t limit)
+{
+	while (compacting->at.rest.size && !batch->error && batch->count < limit)
+		emit_line(compacting, batch);
+	return batch->error;
+}
+
+static int emit_more(struct backend_batch *source)
+{
+	struct compacting *compacting = source->arg;
+	int r;
+
+	batch_clear(&compacting->block);
+	r = emit_lines(compacting, &compacting->block, EMIT_BLOCK);
+	if (r < 0)
+		return r;
+	source->ops = compacting->block.ops;
+	source->count = compacting->block.count;
+	return source->count > 0;
+}
+
+static void emit_again(struct backend_batch *source)
+{
+	struct compacting *compacting = source->arg;
+
+	compacting->at = compacting->behind_first;
+	source->ops = compacting->batch.ops;
+	source->count = compacting->batch.count;
+}
+
+static int compact_commit(struct compacting *compacting)
+{
+	struct backend_batch source = { .more = emit_more,
+					.rewind = emit_again,
+					.arg = compacting };
+	unsigned flags = grows_by(compacting) < 0 ? BACKEND_FREES : 0;
+	struct bytes pieces = { 0 };
+	int r = compacting->pieces.size ? stage_map(&compacting->pieces, &pieces) : 0;
+
+	if (r < 0)
+		return r;
+	emit_begin(compacting, pieces);
+	r = emit_lines(compacting, &compacting->batch, compacting->batch.count + EMIT_FIRST);
+	if (r < 0)
+		return r;
+	if (!compacting->at.rest.size)
+		return tree_commit(compacting->tree, &compacting->batch, flags);
+	compacting->behind_first = compacting->at;
+	emit_again(&source);
+	return tree_commit_source(compacting->tree, &source, flags);
+}
+
+/* The line at the end of the list has a newline from now on if it goes, or another follows. */
+static void plan_node(struct compacting *compacting, int64_t mtime)
+{
+	const struct list_state *list = &compacting->inode->list;
+	struct backend_node *node = &compacting->node;
+
+	*node = compacting->inode->node;
+	node->flags &= ~(uint32_t)BACKEND_ADOPTED;
+	if (compacting->first <= list->tail_row ? list->tail_row <= compacting->last :
+						  compacting->first == list->tail_row + 1)
+		node->flags &= ~(uint32_t)BACKEND_NO_NEWLINE;
+	node->mtime = mtime;
+	node->ctime = time_now();
+	node_rewritten(node);
+}
+
+/* Publishing. */
+
+static bool is_the_same(const struct window *window, const struct inode *inode)
+{
+	return inode->node.kind == BACKEND_LIST && inode->node.nlink && !inode->gone &&
+	       inode->node.generation == window->generation;
+}
+
+static int plan(struct compacting *compacting)
+{
+	struct inode *inode = compacting->inode;
+	struct view *view = &compacting->view;
+	int r = inode_view_begin(compacting->tree, inode, view);
+
+	if (r == 0)
+		r = content_size(compacting->tree, view, inode, &compacting->size_before);
+	if (r == 0)
+		r = plan_same(compacting);
+	if (r < 0 || changes_nothing(compacting))
+		return r;
+	r = plan_middle(compacting);
+	if (r == 0)
+		plan_node(compacting, compacting->window->saving.time);
+	if (r == 0 && versions_wanted(inode, NULL))
+		r = version_take(view, inode, &compacting->version);
+	view_end(view);
+	return r;
+}
+
+/* The rows that it stands for from now on. */
+static void window_follows(struct compacting *compacting)
+{
+	struct window *window = compacting->window;
+	struct bytes rest = compacting->bytes;
+	struct line line;
+
+	window->saving.last = window->saving.first - 1;
+	while (lines_next(&rest, &line))
+		window->saving.last++;
+	window->generation = compacting->inode->node.generation;
+}
+
+static void apply(struct compacting *compacting, struct notes *notes)
+{
+	struct inode *inode = compacting->inode;
+
+	inode->node = compacting->node;
+	inode->inherits = inode->loaded = false;
+	inode->version++;
+	inode->moved += grows_by(compacting);
+	if (compacting->version && versions_apply(notes, inode, NULL, compacting->version))
+		name_forget(notes, compacting->tree, inode);
+	notes_change(notes, compacting->tree, inode, CHANGE_REPLACED, compacting->size_before,
+		     NULL);
+}
+
+/* 1: the list is another by now. */
+static int compact_once(struct tree *tree, struct window *window, struct bytes bytes,
+			struct notes *notes)
+{
+	struct inode *inode = window->of;
+	_cleanup_(compacting_done) struct compacting compacting = {
+		.tree = tree,
+		.window = window,
+		.inode = inode,
+		.bytes = bytes,
+		.lines = bytes,
+		.first = window->saving.first,
+		.last = window->saving.last,
+	};
+	__attribute__((unused)) _cleanup_(tree_turn_endp) struct tree *turn =
+		bytes.size + window->rows.size >= COMPACT_LARGE ? tree_turn(tree) : NULL;
+	WITH_CHANGE_LOCK(tree, inode);
+	WITH_INODE_LOCK(inode);
+	int r;
+
+	if (!is_the_same(window, inode))
+		return 1;
+	if (inode->apart)
+		return -EIO;
+	if (inode_is_draft(inode)) {
+		log_warning("session %s, key %s: what was saved through %s is refused: the list is "
+			    "a draft, until an append or a save completes it",
+			    SHOWN(inode->node.session), SHOWN(inode->node.key),
+			    window->asked->text);
+		return -EINVAL;
+	}
+	r = plan(&compacting);
+	if (r == 0 && !changes_nothing(&compacting))
+		r = compact_commit(&compacting);
+	if (r < 0)
+		return r;
+	if (!changes_nothing(&compacting))
+		apply(&compacting, notes);
+	window_follows(&compacting);
+	return 0;
+}
+
+/* -EFBIG: a line is longer than the store can take.  -EINVAL: one is no JSON; the log says so. */
+static int check_lines(const struct tree *tree, const struct window *window, struct bytes bytes)
+{
+	struct json_error error = { 0 };
+	struct line line;
+
+	for (uint64_t number = 1; lines_next(&bytes, &line); number++) {
+		if (line.size > tree->backend->max_item)
+			return -EFBIG;
+		if (lines_is_row(line.text, &error) && line.newline)
+			continue;
+		log_warning("inode %llu: what was saved through %s is refused: line %llu, column "
+			    "%zu: %s; only whole lines of JSON can take the place of others",
+			    (unsigned long long)window->of->ino, window->asked->text,
+			    (unsigned long long)number, error.offset + 1,
+			    line.newline ? error.reason : "no newline at its end");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int compact_publish(struct tree *tree, struct window *window, enum notify_how how)
+{
+	struct notes notes = { 0 };
+	struct bytes bytes;
+	int r = stage_map(&window->saving.stage, &bytes);
+
+	if (r < 0)
+		return r;
+	r = check_lines(tree, window, bytes);
+	if (r == 0)
+		r = TREE_RETRY(tree, compact_once(tree, window, bytes, &notes));
+	stage_unmap(&window->saving.stage);
+	notes_send(&notes, tree, how);
+	if (r > 0)
+		log_warning("inode %llu: what was saved through %s is refused: the list was "
+			    "changed since, otherwise than by lines added to it",
+			    (unsigned long long)window->of->ino, window->asked->text);
+	return r > 0 ? -ESTALE : r;
+}

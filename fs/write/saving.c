@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * What is saved through a window (through.c says by whom).
+ *
+ *   It goes to a stage, which is published when its writer closes or syncs (compact.c).  A save
+ *   replaces only what its writer knows: he names the version of the list (if=), or has read all of
+ *   the window by his descriptor before he wrote.
+ *
+ *   What is published becomes what the window stands for, so its writer may go on and save again.
+ */
+
+#include <errno.h>
+
+#include "fs/content/content.h"
+#include "fs/write/handle.h"
+#include "src/base/log.h"
+
+int saving_refuse(const struct window *window)
+{
+	log_warning("inode %llu: what is saved through %s is refused: it replaces what its writer "
+		    "may not know; say if=VERSION, or read all of it by the descriptor before",
+		    (unsigned long long)window->of->ino, window->asked->text);
+	return -EINVAL;
+}
+
+/* Where a window without rows stands in its list. */
+static int64_t place_of_none(const struct window *window)
+{
+	return MIN(window->asked->question->items_from, window->rows.end);
+}
+
+static void join(struct window *window)
+{
+	struct window_saving *saving = &window->saving;
+	const struct window_rows *rows = &window->rows;
+
+	if (saving->writers++ || window->generation != rows->generation)
+		return;
+	saving->first = rows->from <= rows->to ? rows->from : place_of_none(window);
+	saving->last = rows->from <= rows->to ? rows->to : saving->first - 1;
+}
+
+static int stage_begin(struct window *window, bool keep)
+{
+	struct window_saving *saving = &window->saving;
+	struct stage stage = { 0 };
+	struct bytes bytes;
+	int r = 0;
+
+	if (saving->stages)
+		return 0;
+	if (keep)
+		r = stage_map(&window->content->stage, &bytes);
+	if (r == 0 && keep) {
+		r = stage_write(&stage, 0, bytes);
+		stage_unmap(&window->content->stage);
+	}
+	if (r < 0) {
+		stage_done(&stage);
+		return r;
+	}
+	saving->stage = stage;
+	saving->stages = true;
+	return 0;
+}
+
+/* Something was written. */
+static void staged(struct window *window)
+{
+	struct window_saving *saving = &window->saving;
+
+	saving->dirty = true;
+	saving->failed = 0;
+	saving->time = time_now();
+	window->size = saving->stage.size;
+}
+
+static int cut(struct window *window, uint64_t size)
+{
+	struct window_saving *saving = &window->saving;
+	int r = stage_begin(window, size);
+
+	if (r == 0 && size > saving->stage.size)
+		r = -EINVAL;
+	if (r == 0)
+		r = stage_truncate(&saving->stage, size);
+	if (r == 0)
+		staged(window);
+	return r;
+}
+
+int saving_begin(struct through *through, bool cuts, pid_t pid)
+{
+	struct window *window = through->inode->window;
+	int r;
+
+	pthread_mutex_lock(&window->lock);
+	r = cuts ? cut(window, 0) : 0;
+	if (r == 0) {
+		join(window);
+		through_opened_by(through, pid);
+	}
+	pthread_mutex_unlock(&window->lock);
+	return r;
+}
+
+int saving_cut(const struct through *through, pid_t pid, uint64_t size)
+{
+	struct window *window = through->inode->window;
+	int r;
+
+	pthread_mutex_lock(&window->lock);
+	through_written_by(through, pid);
+	r = cut(window, size);
+	pthread_mutex_unlock(&window->lock);
+	return r;
+}
+
+ssize_t saving_write(const struct through *through, pid_t pid, uint64_t offset, struct bytes data)
+{
+	struct window *window = through->inode->window;
+	struct window_saving *saving = &window->saving;
+	int r;
+
+	pthread_mutex_lock(&window->lock);
+	through_written_by(through, pid);
+	r = stage_begin(window, true);
+	if (r == 0 && offset > saving->stage.size)
+		r = -EINVAL;
+	if (r == 0)
+		r = stage_write(&saving->stage, offset, data);
+	if (r == 0)
+		staged(window);
+	pthread_mutex_unlock(&window->lock);
+	return r < 0 ? r : (ssize_t)data.size;
+}
+
+int saving_read(const struct through *through, uint64_t offset, size_t size, struct buf *out)
+{
+	struct window *window = through->inode->window;
+	struct window_saving *saving = &window->saving;
+	size_t before = out->size;
+	int r = window_read(window, offset, size, out);
+
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&window->lock);
+	if (!saving->stages && offset <= saving->read)
+		saving->read = MAX(saving->read, offset + (out->size - before));
+	pthread_mutex_unlock(&window->lock);
+	return 0;
+}
+
+/* Under window.lock. */
+static int publish(struct tree *tree, struct window *window, enum notify_how how)
+{
+	struct window_saving *saving = &window->saving;
+	bool knows = window->asked->question->if_version.data || saving->read >= window->rows.size;
+	int r = knows ? compact_publish(tree, window, how) : saving_refuse(window);
+
+	saving->failed = r;
+	saving->dirty = r < 0;
+	return r;
+}
+
+int saving_flush(struct tree *tree, const struct through *through, pid_t pid, bool closes,
+		 enum notify_how how)
+{
+	struct window *window = through->inode->window;
+	int r = 0;
+
+	pthread_mutex_lock(&window->lock);
+	if (window->saving.dirty && !(closes && through_goes_on(tree, through, pid)))
+		r = publish(tree, window, how);
+	pthread_mutex_unlock(&window->lock);
+	return r;
+}
+
+void saving_abandon(const struct through *through)
+{
+	struct window *window = through->inode->window;
+
+	pthread_mutex_lock(&window->lock);
+	window->saving.dirty = false;
+	pthread_mutex_unlock(&window->lock);
+}
+
+/* A writer that was told that it failed is not to be surprised by a later success. */
+void saving_end(struct tree *tree, const struct through *through)
+{
+	struct window *window = through->inode->window;
+	struct window_saving *saving = &window->saving;
+
+	pthread_mutex_lock(&window->lock);
+	if (saving->writers == 1 && saving->dirty && !saving->failed)
+		(void)publish(tree, window, NOTIFY_LATER);
+	if (--saving->writers == 0) {
+		saving->dirty = false;
+		window_unstage(window);
+	}
+	pthread_mutex_unlock(&window->lock);
+}
