@@ -121,6 +121,28 @@ EveryStore(views, of_an_item_are_one_window_until_the_list_is_another)
 	forget(dir);
 }
 
+EveryStore(views, of_items_choose_again_when_nobody_has_known_the_list_meanwhile)
+{
+	struct inode *dir = inode_at("s"), *seen = look(dir, "@.a=1,last=1,as=items"), *items,
+		     *none;
+
+	append("s/l.jsonl", "{\"a\": 1}\n{\"a\": 2}\n{\"a\": 2}\n");
+	items = look(seen, "l");
+	world_settle();
+	forget(look(items, "0.json"));
+	world_settle();
+	save("s/l.jsonl", "{\"a\": 1}\n{\"a\": 1}\n{\"a\": 2}\n");
+	world_settle();
+	cr_expect_eq(tree_lookup(world_tree, items, BYTES("0.json"), &none), -ENOENT);
+	forget(look(items, "1.json"));
+	append("s/l.jsonl", "{\"a\": 1}\n");
+	cr_expect_eq(tree_lookup(world_tree, items, BYTES("1.json"), &none), -ENOENT);
+	forget(look(items, "3.json"));
+	forget(items);
+	forget(seen);
+	forget(dir);
+}
+
 EveryStore(views, of_items_choose_again_when_the_list_is_another)
 {
 	struct inode *dir = inode_at("s"), *seen = look(dir, "@last=1,as=items"), *items, *none;
