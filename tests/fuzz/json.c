@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The validator of JSON beside the verdicts of SQLite and Jansson, and beside itself. */
+/* The validator of JSON beside the verdicts of SQLite and Jansson, and beside itself; and the white
+ * space that is left out. */
 
 #include <jansson.h>
 #include <sqlite3.h>
@@ -112,6 +113,23 @@ static void check_place(struct bytes text, const struct json_error *error)
 			   error->offset, before.offset);
 }
 
+/* What is left is one line that is valid as well, and from which nothing more can be left out. */
+static void check_compact(struct bytes text, bool accepted)
+{
+	struct buf once = { 0 }, twice = { 0 };
+
+	fuzz_need(json_compact(text, &once) == 0);
+	fuzz_check(once.size <= text.size, "%zu bytes of %zu", once.size, text.size);
+	fuzz_need(json_compact(buf_bytes(&once), &twice) == 0);
+	fuzz_check(bytes_equal(buf_bytes(&once), buf_bytes(&twice)), "twice is more than once");
+	if (accepted) {
+		fuzz_check(json_valid(buf_bytes(&once), NULL), "it is JSON no more");
+		fuzz_check(!memchr(once.data, '\n', once.size), "it is two lines");
+	}
+	buf_done(&once);
+	buf_done(&twice);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct bytes text = bytes_make(size ? (const char *)data : "", size);
@@ -119,6 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bool accepted = json_valid(text, &error);
 
 	fuzz_check(accepted == json_valid(text, NULL), "two verdicts");
+	check_compact(text, accepted);
 	if (accepted) {
 		fuzz_check(utf8_valid(text), "what is JSON is UTF-8");
 		fuzz_check(sqlite_accepts(text), "accepted, but SQLite refuses it");

@@ -6,6 +6,7 @@
  */
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/backend.h"
@@ -16,10 +17,18 @@
 const char fuzz_name[] = "names";
 const unsigned fuzz_runs = 25000;
 const struct bytes fuzz_words[] = {
-	BYTES("/"),	 BYTES("%2F"),	 BYTES("%~"),	  BYTES("%25"),	  BYTES("."),
-	BYTES(".."),	 BYTES(".json"), BYTES(".jsonl"), BYTES(".hash"), BYTES(":_hash"),
-	BYTES("%"),	 BYTES("%2E"),	 BYTES("\n"),	  BYTES("\xff"),  BYTES("\xc3\xa9"),
-	BYTES("%E2%82"), BYTES("\0"),	 BYTES("~1"),	  BYTES("%~1"),	  { NULL, 0 },
+	BYTES("/"),	   BYTES("%2F"),
+	BYTES("%~"),	   BYTES("%25"),
+	BYTES("."),	   BYTES(".."),
+	BYTES(".json"),	   BYTES(".jsonl"),
+	BYTES(".hash"),	   BYTES(":_hash"),
+	BYTES("%"),	   BYTES("%2E"),
+	BYTES("\n"),	   BYTES("\xff"),
+	BYTES("\xc3\xa9"), BYTES("%E2%82"),
+	BYTES("\0"),	   BYTES("~1"),
+	BYTES("%~1"),	   BYTES("7"),
+	BYTES("0"),	   BYTES("9223372036854775807"),
+	{ NULL, 0 },
 };
 
 static const char *const seeds[] = {
@@ -43,6 +52,10 @@ static const char *const seeds[] = {
 	"%~",
 	"a%2F%25~",
 	"%252F",
+	"message_7.json",
+	"a007.json",
+	"9223372036854775807.json",
+	"09223372036854775808.json",
 };
 
 bool fuzz_seed(unsigned n, struct buf *seed)
@@ -187,6 +200,33 @@ static void try_file(struct bytes name)
 	fuzz_check(!bytes_equal(buf_bytes(&key), buf_bytes(&own)), "its own key is the same");
 }
 
+/* The digits before ".json", as the C library reads them. */
+static void try_number(struct bytes name)
+{
+	struct names_split split = names_split(name);
+	char digits[256] = "";
+	int64_t number = -1;
+	size_t first = split.stem.size;
+	bool has = false;
+
+	while (first && strchr("0123456789", split.stem.data[first - 1]) &&
+	       split.stem.data[first - 1])
+		first--;
+	if (split.kind == BACKEND_SINGLE && first < split.stem.size &&
+	    split.stem.size - first < sizeof(digits)) {
+		memcpy(digits, split.stem.data + first, split.stem.size - first);
+		errno = 0;
+		number = strtoll(digits, NULL, 10);
+		has = errno == 0;
+	}
+	if (split.stem.size - first < sizeof(digits)) {
+		int64_t seen = -1;
+
+		fuzz_check(names_number(name, &seen) == has, "a number, or none: %s", digits);
+		fuzz_check(!has || seen == number, "%lld is not %s", (long long)seen, digits);
+	}
+}
+
 struct path {
 	struct buf dirs; /* decoded, each with a slash behind it */
 	struct buf key;
@@ -255,6 +295,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (can_be_name(text)) {
 		try_decode(scope, text);
 		try_file(text);
+		try_number(text);
 	}
 	try_key(text, choices >> 1 & 7, choices & 0x10 ? choices >> 5 : 0);
 	return 0;
