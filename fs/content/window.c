@@ -29,6 +29,7 @@ struct looking {
 	uint64_t room;	/* and bytes of them */
 	uint64_t count; /* those so far */
 	uint64_t size;
+	uint64_t sum;
 	int64_t first; /* index of the first one, */
 	int64_t last;  /* and of the last */
 	int64_t final; /* index behind which there is nothing to look for */
@@ -70,6 +71,15 @@ static bool row_fits(const struct looking *looking, struct bytes data, int64_t c
 	return !question_needs_line(question) || question_fits(question, data);
 }
 
+/* So that no two sets of rows are likely to have one sum. */
+static uint64_t scrambled(uint64_t number)
+{
+	number += UINT64_C(0x9e3779b97f4a7c15);
+	number = (number ^ number >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	number = (number ^ number >> 27) * UINT64_C(0x94d049bb133111eb);
+	return number ^ number >> 31;
+}
+
 static int count_row(void *arg, int64_t index, int64_t created, struct bytes data)
 {
 	struct looking *looking = arg;
@@ -82,6 +92,7 @@ static int count_row(void *arg, int64_t index, int64_t created, struct bytes dat
 	if (!looking->count++)
 		looking->first = index;
 	looking->size = size;
+	looking->sum += scrambled((uint64_t)index);
 	looking->last = index;
 	return looking->count == looking->most;
 }
@@ -205,6 +216,7 @@ static void chosen(struct looking *looking, int64_t from, int64_t to)
 	struct window_rows *rows = &looking->view->rows;
 
 	rows->size = looking->size;
+	rows->sum = looking->sum;
 	rows->from = looking->count ? from : 0;
 	rows->to = looking->count ? to : -1;
 }
@@ -273,13 +285,11 @@ static bool is_choice(const struct window_choice *choice, const struct window_vi
 /* With ages, it is another each time. */
 int window_choose_items(struct window_view *view, struct window *items)
 {
-	const struct question *question = view->question;
 	bool known;
 	int r;
 
 	pthread_mutex_lock(&items->lock);
-	known = is_choice(&items->choice, view) && question->since.clock != QUESTION_AGO &&
-		question->before.clock != QUESTION_AGO;
+	known = is_choice(&items->choice, view) && !question_has_ages(view->question);
 	if (known)
 		view->rows = items->choice.rows;
 	pthread_mutex_unlock(&items->lock);
@@ -373,6 +383,7 @@ int window_fill(struct window_view *view, struct version **ret_version)
 	if (view->documents) {
 		memcpy(&view->rows.version, looking.digest, sizeof(view->rows.version));
 		view->rows.size = version->stage.size;
+		view->rows.sum = 0;
 		view->rows.end = (int64_t)version->stage.size;
 	}
 	*ret_version = steal_ptr(version);

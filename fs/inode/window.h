@@ -65,6 +65,7 @@ struct window_rows {
 	int64_t from;
 	int64_t to;
 	uint64_t size;
+	uint64_t sum; /* tells which they are */
 };
 
 /* Which rows a question chooses of a list as it was at one time; ino 0: it is not known. */
@@ -138,7 +139,8 @@ static inline bool window_takes_lines(const struct window *window)
 }
 
 /* The window that shows the same, counted once more; NULL: there is none.  Of a list, that is one
- * of the same version and end, and none for a question with ages.  No lock is needed. */
+ * of the same version and end; with ages, of which the rows that were chosen are the same, too.  No
+ * lock is needed. */
 struct inode *window_find(struct tree *tree, const struct window_wanted *wanted);
 /* A new one, counted; it counts the file and the question.  Under the lock of the file. */
 int window_new(struct tree *tree, const struct window_wanted *wanted, struct inode **ret_inode);

@@ -47,13 +47,6 @@ void asked_drop(struct asked *asked)
 	free(asked);
 }
 
-/* Whether what it shows of a list changes as time goes by: a row in it does not. */
-static bool has_ages(const struct question *question)
-{
-	return question->as == QUESTION_LINES &&
-	       (question->since.clock == QUESTION_AGO || question->before.clock == QUESTION_AGO);
-}
-
 /* Where the windows of a file are that rows up to this end are shown in by this question. */
 static struct inode **slot_of(struct tree *tree, const struct inode *of, const struct asked *asked,
 			      int64_t end)
@@ -73,8 +66,9 @@ static bool shows_the_same(const struct window *window, const struct window_want
 		return false;
 	if (strcmp(window->list ? window->list : "", wanted->list) != 0)
 		return false;
-	return !rows->list || (rows->version == wanted->rows.version &&
-			       rows->end == wanted->rows.end && !has_ages(wanted->asked->question));
+	if (rows->list && (rows->version != wanted->rows.version || rows->end != wanted->rows.end))
+		return false;
+	return !question_has_ages(wanted->asked->question) || rows->sum == wanted->rows.sum;
 }
 
 /* Under tree.table_lock, as queue_leave(). */

@@ -126,6 +126,12 @@ static inline void question_freep(struct question **question)
 /* The moment that a time means for a look-up at now; otherwise if the clause is not there. */
 int64_t question_moment(struct question_time time, int64_t now, int64_t otherwise);
 
+/* Whether what it asks for changes as time goes by. */
+static inline bool question_has_ages(const struct question *question)
+{
+	return question->since.clock == QUESTION_AGO || question->before.clock == QUESTION_AGO;
+}
+
 /* Whether it asks for anything in the bytes of a line; if not, every line fits. */
 bool question_needs_line(const struct question *question);
 

@@ -86,15 +86,19 @@ static int open_once(struct tree *tree, struct window_wanted *wanted, struct ino
 		.question = wanted->asked->question,
 		.rows.now = time_now(),
 	};
+	bool ages = question_has_ages(view.question);
 	int r = window_view_begin(tree, wanted->of, &view);
 
+	/* Which window it is with ages, the rows tell. */
+	if (r == 0 && view.rows.list && ages)
+		r = window_choose(&view, true);
 	if (r != 0)
 		return r;
 	wanted->rows = view.rows;
 	*ret_inode = window_find(tree, wanted);
 	if (*ret_inode)
 		return 0;
-	if (view.rows.list)
+	if (view.rows.list && !ages)
 		r = window_choose(&view, true);
 	return r < 0 ? r : window_make(tree, wanted, &view, ret_inode);
 }

@@ -145,6 +145,9 @@ def test_lines_by_when_they_were_made(box):
     append(path, lines(3))
     same(read(view(path, "since=1h")), lines(3), "an age")
     same(read(view(path, "since=2020-01-02,last=1")), lines(3), "with a limit")
+    copy = os.path.join(box.folder, "copy")
+    tool("cp", view(path, "since=1h"), copy)
+    same(read(copy), lines(3), "a copy, for which the number must stay")
 
 
 # Against a reference

@@ -54,15 +54,26 @@ EveryStore(views, of_a_list_are_one_window_until_it_changes)
 	forget(before);
 }
 
-EveryStore(views, with_ages_are_new_windows_each_time)
+EveryStore(views, with_ages_are_one_window_while_they_show_the_same)
 {
-	struct inode *one, *two;
+	struct inode *one, *same, *other;
 
 	append("s/l.jsonl", "1\n");
-	one = window_of("@since=1h");
-	two = window_of("@since=1h");
-	cr_expect_neq(one, two);
-	forget(two);
+	one = window_of("@before=5s");
+	same = window_of("@before=5s");
+	cr_expect_eq(one, same);
+	cr_expect_eq(stat_of_inode(one).st_size, 0);
+	other = window_of("@before=5s");
+	for (int i = 0; i < 300 && other == one; i++) {
+		forget(other);
+		usleep(100000);
+		other = window_of("@before=5s");
+	}
+	cr_expect_neq(one, other);
+	cr_expect_eq(stat_of_inode(one).st_size, 0);
+	cr_expect_eq(stat_of_inode(other).st_size, 2);
+	forget(other);
+	forget(same);
 	forget(one);
 }
 
