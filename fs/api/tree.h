@@ -128,8 +128,8 @@ int tree_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct 
 int tree_find(struct tree *tree, uint64_t nodeid, struct inode **ret_inode);
 int tree_find_parent(struct tree *tree, uint64_t nodeid, struct inode **ret_inode);
 /* A file of the type and permissions in mode; target is a symbolic link's, otherwise empty.
- * will_save: the caller opens it for writing next, and not only to append, so that its first save may
- * follow on a file of that name that was unlinked a moment ago. */
+ * will_save: the caller opens it for writing next, and not only to append, so that its first save
+ * may follow on a file of that name that was unlinked a moment ago. */
 struct tree_new {
 	mode_t mode;
 	dev_t rdev;

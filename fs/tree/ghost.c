@@ -11,10 +11,10 @@
  *
  *   A file of the same kind that is made under the same key for writing inherits the rows: its
  *   first handle begins as a save of nothing, like one with O_TRUNC.  One that is made to append to
- *   does not: what others have saved until its line comes must not go with the old rows.  (A list that is made where a
- *   document was is another file.)  Until that is published the new name shows what the old one
- *   did, so it must be the same owner's and show it to nobody who was not to see it; to another
- *   file the rows do not go.  If its owner then opens it to more, or moves it, it is empty.
+ *   does not: what others have saved until its line comes must not go with the old rows.  (A list
+ *   that is made where a document was is another file.)  Until that is published the new name shows
+ *   what the old one did, so it must be the same owner's and show it to nobody who was not to see
+ *   it; to another file the rows do not go.  If its owner then opens it to more, or moves it, it is empty.
  *   When nobody comes, or the directory is removed or moved, or another program writes to the key,
  *   the ghost ends.  For handles of the unlinked file its bytes move into a stage then.
  */

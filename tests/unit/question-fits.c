@@ -555,6 +555,6 @@ Test(question_fits, a_thousand_clauses_and_a_long_line_end)
 		took = seconds_of_processor();
 		question_fits(question, buf_bytes(&line));
 		took = seconds_of_processor() - took;
-				cr_expect_lt(took, 10, "%s: %.1f s", slow[i].clause, took);
+		cr_expect_lt(took, 10, "%s: %.1f s", slow[i].clause, took);
 	}
 }
