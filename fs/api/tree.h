@@ -81,6 +81,11 @@ void tree_when_notified(struct tree *tree, tree_notified_fn *function, void *own
 /* Say that the kernel can map files whose handles bypass the page cache. */
 void tree_set_direct_mmap(struct tree *tree, bool can);
 
+/* While this thread reads a list through a question, which may take long, it asks now and then
+ * whether nobody waits for it any more, and fails with -EINTR then.  NULL: that is not known. */
+typedef bool tree_given_up_fn(void *arg);
+void tree_give_up_when(tree_given_up_fn *fn, void *arg);
+
 bool tree_is_read_only(const struct tree *tree);
 /* Whether other mounts have the store, so that a name may come to be behind the caller's back. */
 bool tree_is_shared(struct tree *tree);

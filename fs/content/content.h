@@ -32,9 +32,12 @@ int content_to_stage(struct view *view, struct inode *inode, struct stage *stage
  * that is kept for a while if it is small.  Counted. */
 int document_get(struct view *view, struct inode *inode, struct version **ret_version);
 enum { DOCUMENT_KEPT = 32 << 10 }; /* bytes of one that is kept, at most */
-/* The same of a window: what is kept of it, counted, or NULL; and keep it, if it is small. */
+/* The same of a window: what is kept of it, counted, or NULL; and keep it.  What is large is kept
+ * for a second, and for who comes first. */
 struct version *document_of_window(struct tree *tree, const struct inode *inode);
 void document_keep_window(struct tree *tree, const struct inode *inode, struct version *version);
+/* Drop what is large and has not been fetched. */
+void documents_age(struct tree *tree, int64_t now);
 /* A version of no bytes, counted once; NULL when there is no memory. */
 struct version *version_new(void);
 /* None is kept any more.  No lock is needed. */
@@ -105,12 +108,15 @@ struct window_view {
  * -EIO: its key is set apart. */
 int window_view_begin(struct tree *tree, struct inode *of, struct window_view *view);
 void window_view_end(struct window_view *view);
-/* Find out which rows are shown; sized: and how many bytes they are, for which all are read. */
-int window_choose(struct window_view *view, bool sized);
+/* Find out which rows are shown, and how many bytes they are, for which all are read.  Where they
+ * were read in their order, *ret_version is their bytes, as of window_fill(); else it stays as it
+ * is.  NULL: only the rows are wanted.  -EINTR: who waits has given up (tree_give_up_when()), as
+ * below. */
+int window_choose(struct window_view *view, struct version **ret_version);
 /* The same for a directory of items, which remembers it. */
 int window_choose_items(struct window_view *view, struct window *items);
 /* Of what was chosen, the row of this index alone.  -ENOENT: it is not among them. */
-int window_choose_item(struct window_view *view, int64_t index);
+int window_choose_item(struct window_view *view, int64_t index, struct version **ret_version);
 /* Call a function with the index of each row that is shown, from one on.  It returns 0 to go on, 1
  * to stop, -errno. */
 typedef int window_item_fn(void *arg, int64_t index);
@@ -118,6 +124,8 @@ int window_items(struct window_view *view, int64_t from, window_item_fn *fn, voi
 /* Their bytes, as a version that is counted once.  By these, documents get rows.version and
  * rows.end. */
 int window_fill(struct window_view *view, struct version **ret_version);
+/* Both, each row once where that can be. */
+int window_choose_and_fill(struct window_view *view, struct version **ret_version);
 /* The same of rows that were chosen in another view.  1: these are not there any more. */
 int window_fill_again(struct window_view *view, const struct window_rows *rows,
 		      struct version **ret_version);

@@ -14,6 +14,7 @@
 
 #include "fs/content/kind.h"
 #include "fs/inode/inodes.h"
+#include "src/base/tick.h"
 
 static struct document *slot_of(struct tree *tree, uint64_t ino)
 {
@@ -88,16 +89,59 @@ int document_get(struct view *view, struct inode *inode, struct version **ret_ve
 	return 0;
 }
 
-/* What a window shows does not change. */
+/* What a window shows does not change.  What is large was read to know its size, and who asks for
+ * that mostly opens it at once. */
+
+static const int64_t LARGE_FOR = INT64_C(1000000000); /* nanoseconds */
+
+static struct large *large_of(struct tree *tree, uint64_t ino)
+{
+	return &tree->documents.large[ino % ARRAY_SIZE(tree->documents.large)];
+}
+
+static struct version *take_large(struct tree *tree, uint64_t ino)
+{
+	struct large *large = large_of(tree, ino);
+	struct version *version = NULL;
+
+	pthread_mutex_lock(&tree->documents.lock);
+	if (large->ino == ino)
+		version = steal_ptr(large->content);
+	pthread_mutex_unlock(&tree->documents.lock);
+	return version;
+}
 
 struct version *document_of_window(struct tree *tree, const struct inode *inode)
 {
-	return find(tree, inode->ino, 0, 0);
+	struct version *version = find(tree, inode->ino, 0, 0);
+
+	return version ? version : take_large(tree, inode->ino);
 }
 
 void document_keep_window(struct tree *tree, const struct inode *inode, struct version *version)
 {
+	struct large *large = large_of(tree, inode->ino);
+
 	keep(tree, inode->ino, 0, 0, version);
+	if (version->stage.size <= DOCUMENT_KEPT)
+		return;
+	version->count++;
+	pthread_mutex_lock(&tree->documents.lock);
+	version_drop(&large->content);
+	*large = (struct large){ inode->ino, tick_now(), version };
+	pthread_mutex_unlock(&tree->documents.lock);
+}
+
+void documents_age(struct tree *tree, int64_t now)
+{
+	pthread_mutex_lock(&tree->documents.lock);
+	for (size_t i = 0; i < ARRAY_SIZE(tree->documents.large); i++) {
+		struct large *large = &tree->documents.large[i];
+
+		if (large->content && now - large->at >= LARGE_FOR)
+			version_drop(&large->content);
+	}
+	pthread_mutex_unlock(&tree->documents.lock);
 }
 
 void documents_drop(struct tree *tree)
@@ -105,5 +149,7 @@ void documents_drop(struct tree *tree)
 	pthread_mutex_lock(&tree->documents.lock);
 	for (size_t i = 0; i < ARRAY_SIZE(tree->documents.kept); i++)
 		version_drop(&tree->documents.kept[i].content);
+	for (size_t i = 0; i < ARRAY_SIZE(tree->documents.large); i++)
+		version_drop(&tree->documents.large[i].content);
 	pthread_mutex_unlock(&tree->documents.lock);
 }

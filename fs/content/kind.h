@@ -35,6 +35,10 @@ extern const struct content_kind content_chunks; /* file.c: an ordinary file, or
 extern const struct content_kind content_row;	 /* row.c: the first row of the key */
 extern const struct content_kind content_list;	 /* list.c: rows and pieces */
 
+/* window.c: so many bytes more were looked at for who waits (tree_give_up_when()).  -EINTR: nobody
+ * does. */
+int check_patience(size_t size);
+
 /* numbered.c: the documents of a directory as the rows of a list. */
 
 /* Find out how many there are: rows.end.  block: so many are put in order at a time, and have 24

@@ -88,14 +88,18 @@ static bool is_numbered(const struct documents *documents, const struct backend_
 	       sound_entry(entry->parent, entry->id, node) && !sound_node(node);
 }
 
+/* As bytes of a list, which take about as long to look at: a name, and a document. */
+enum { ENTRY_WORK = 256, DOCUMENT_WORK = 16 << 10 };
+
 static int see_entry(void *arg, const struct backend_entry *entry, const struct backend_node *node)
 {
 	struct documents *documents = arg;
 	struct numbered item = { .id = entry->id, .ino = node->ino };
 	int r;
 
-	if (!is_numbered(documents, entry, node, &item.number))
-		return 0;
+	r = check_patience(ENTRY_WORK);
+	if (r < 0 || !is_numbered(documents, entry, node, &item.number))
+		return r;
 	documents->seen++;
 	if (documents->bounded && (documents->back ? compare(&item, &documents->bound) >= 0 :
 						     compare(&item, &documents->bound) <= 0))
@@ -227,6 +231,8 @@ int documents_look(struct window_view *view, int64_t start, bool back, backend_r
 	     place += back ? -1 : 1) {
 		reading.place = place;
 		r = document_at(view, place, &item);
+		if (r == 0)
+			r = check_patience(DOCUMENT_WORK);
 		if (r == 0)
 			r = read_document(view, item, &reading);
 	}

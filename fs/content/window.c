@@ -17,7 +17,33 @@
 #include "fs/inode/waiting.h"
 #include "src/base/digest.h"
 
-enum { FILL_BYTES = 256 << 10 /* that are put into the stage at once */ };
+enum {
+	FILL_BYTES = 256 << 10, /* that are put into the stage at once */
+	PATIENCE = 256 << 10,	/* bytes that are looked at between two looks at who waits */
+};
+
+/* Who waits for what this thread does. */
+static __thread struct {
+	tree_given_up_fn *fn;
+	void *arg;
+	size_t looked_at; /* bytes since somebody was known to wait */
+} given_up;
+
+void tree_give_up_when(tree_given_up_fn *fn, void *arg)
+{
+	given_up.fn = fn;
+	given_up.arg = arg;
+	given_up.looked_at = 0;
+}
+
+int check_patience(size_t size)
+{
+	given_up.looked_at += size;
+	if (given_up.looked_at < PATIENCE)
+		return 0;
+	given_up.looked_at = 0;
+	return given_up.fn && given_up.fn(given_up.arg) ? -EINTR : 0;
+}
 
 struct looking {
 	struct window_view *view;
@@ -34,8 +60,8 @@ struct looking {
 	int64_t last;  /* and of the last */
 	int64_t final; /* index behind which there is nothing to look for */
 	struct buf out;
-	uint8_t digest[DIGEST_SIZE]; /* of what is in the stage */
-	struct stage *stage;
+	struct version *version;     /* that what fits is put into, or NULL */
+	uint8_t digest[DIGEST_SIZE]; /* of what is in it */
 	window_item_fn *item;
 	void *arg;
 	backend_row_time_fn *fn;
@@ -80,6 +106,53 @@ static uint64_t scrambled(uint64_t number)
 	return number ^ number >> 31;
 }
 
+static int flush(struct looking *looking)
+{
+	struct stage *stage = &looking->version->stage;
+	struct bytes data = buf_bytes(&looking->out);
+	int r = stage_write(stage, stage->size, data);
+
+	if (looking->view->documents && data.size)
+		digest_make(looking->digest, data, looking->digest);
+	buf_clear(&looking->out);
+	return r;
+}
+
+static int put_row(struct looking *looking, struct bytes data)
+{
+	int r = lines_show_row(data, &looking->out);
+
+	if (r == 0)
+		r = buf_append_byte(&looking->out, '\n');
+	if (r == 0 && looking->out.size >= FILL_BYTES)
+		r = flush(looking);
+	return r;
+}
+
+/* All that fits has been put into the version, which goes to the caller. */
+static int filled(struct looking *looking, struct version **ret_version)
+{
+	struct window_rows *rows = &looking->view->rows;
+	int r = flush(looking);
+
+	if (r < 0)
+		return r;
+	if (looking->view->documents) {
+		memcpy(&rows->version, looking->digest, sizeof(rows->version));
+		rows->size = looking->version->stage.size;
+		rows->sum = 0;
+		rows->end = (int64_t)rows->size;
+	}
+	*ret_version = steal_ptr(looking->version);
+	return 0;
+}
+
+static void looking_end(struct looking *looking)
+{
+	buf_done(&looking->out);
+	version_drop(&looking->version);
+}
+
 static int count_row(void *arg, int64_t index, int64_t created, struct bytes data)
 {
 	struct looking *looking = arg;
@@ -94,6 +167,9 @@ static int count_row(void *arg, int64_t index, int64_t created, struct bytes dat
 	looking->size = size;
 	looking->sum += scrambled((uint64_t)index);
 	looking->last = index;
+	/* Without room for it, it is read again. */
+	if (looking->version && put_row(looking, data) < 0)
+		version_drop(&looking->version);
 	return looking->count == looking->most;
 }
 
@@ -105,7 +181,9 @@ static int timed(void *arg, int64_t index, int64_t created, struct bytes data)
 	if (index > looking->to || index < looking->from)
 		return 1;
 	r = looking->fn(looking, index, created, data);
-	return r == 0 ? index == looking->final : r;
+	if (r != 0 || index == looking->final)
+		return r < 0 ? r : 1;
+	return check_patience(data.size + 1);
 }
 
 static int untimed(void *arg, int64_t index, struct bytes data)
@@ -237,43 +315,60 @@ static int choose_from(struct window_view *view)
 	return 0;
 }
 
-int window_choose(struct window_view *view, bool sized)
+/* What is chosen in one look from the beginning on has been read, and need not be read again. */
+static int choose_on(struct window_view *view, struct version **ret_version)
 {
 	const struct question *question = view->question;
-	bool counts = sized || question->first >= 0;
-	struct looking looking;
-	int64_t from, to;
-	int r = choose_from(view);
+	struct looking looking = looking_at(view, view->rows.from, view->rows.to);
+	int r;
 
-	if (r < 0)
-		return r;
-	from = view->rows.from;
-	to = view->rows.to;
-	looking = looking_at(view, from, to);
-	if (question->last < 0) {
-		if (question->first >= 0)
-			looking.most = (uint64_t)question->first;
-		if (counts)
-			r = look(&looking, false, count_row);
-		if (r < 0)
-			return r;
-		if (question->first >= 0)
-			to = looking.last;
-		if (counts)
-			chosen(&looking, looking.first, looking.last);
-		if (question->bytes < 0 || (counts && looking.size <= (uint64_t)question->bytes))
-			return 0;
+	if (question->first >= 0)
+		looking.most = (uint64_t)question->first;
+	if (ret_version && question->bytes < 0)
+		looking.version = version_new();
+	r = look(&looking, false, count_row);
+	if (r == 0) {
+		chosen(&looking, looking.first, looking.last);
+		if (looking.version)
+			(void)filled(&looking, ret_version);
 	}
-	/* From the end on, as far as what is left of the rows up to there goes. */
-	looking = looking_at(view, from, to);
+	looking_end(&looking);
+	return r;
+}
+
+/* From the end on. */
+static int choose_back(struct window_view *view)
+{
+	const struct question *question = view->question;
+	struct looking looking = looking_at(view, view->rows.from, view->rows.to);
+	int r;
+
 	if (question->last >= 0)
 		looking.most = (uint64_t)question->last;
 	if (question->bytes >= 0)
 		looking.room = (uint64_t)question->bytes;
 	r = look(&looking, true, count_row);
 	if (r == 0)
-		chosen(&looking, looking.last, to);
+		chosen(&looking, looking.last, looking.to);
 	return r;
+}
+
+int window_choose(struct window_view *view, struct version **ret_version)
+{
+	const struct question *question = view->question;
+	int r = choose_from(view);
+
+	if (r < 0)
+		return r;
+	if (question->last >= 0 || (question->first < 0 && question->bytes >= 0))
+		return choose_back(view);
+	if (question->first < 0 && !ret_version)
+		return 0;
+	r = choose_on(view, ret_version);
+	if (r < 0 || question->bytes < 0 || view->rows.size <= (uint64_t)question->bytes)
+		return r;
+	/* What is left of the first ones. */
+	return choose_back(view);
 }
 
 static bool is_choice(const struct window_choice *choice, const struct window_view *view)
@@ -295,7 +390,7 @@ int window_choose_items(struct window_view *view, struct window *items)
 	pthread_mutex_unlock(&items->lock);
 	if (known)
 		return 0;
-	r = window_choose(view, false);
+	r = window_choose(view, NULL);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&items->lock);
@@ -304,7 +399,7 @@ int window_choose_items(struct window_view *view, struct window *items)
 	return 0;
 }
 
-int window_choose_item(struct window_view *view, int64_t index)
+int window_choose_item(struct window_view *view, int64_t index, struct version **ret_version)
 {
 	struct looking looking = looking_at(view, index, index);
 	int r;
@@ -312,14 +407,18 @@ int window_choose_item(struct window_view *view, int64_t index)
 	if (index < view->rows.from || index > view->rows.to)
 		return -ENOENT;
 	looking.most = 1;
+	looking.version = version_new();
 	r = look(&looking, true, count_row);
-	if (r < 0)
-		return r;
-	if (!looking.count)
-		return -ENOENT;
-	chosen(&looking, index, index);
-	view->rows.end = index + 1;
-	return 0;
+	if (r == 0 && !looking.count)
+		r = -ENOENT;
+	if (r == 0) {
+		chosen(&looking, index, index);
+		view->rows.end = index + 1;
+		if (looking.version)
+			(void)filled(&looking, ret_version);
+	}
+	looking_end(&looking);
+	return r;
 }
 
 static int tell_item(void *arg, int64_t index, int64_t created, struct bytes data)
@@ -338,56 +437,34 @@ int window_items(struct window_view *view, int64_t from, window_item_fn *fn, voi
 	return look(&looking, false, tell_item);
 }
 
-static int fill_flush(struct looking *looking)
-{
-	struct bytes data = buf_bytes(&looking->out);
-	int r = stage_write(looking->stage, looking->stage->size, data);
-
-	if (looking->view->documents && data.size)
-		digest_make(looking->digest, data, looking->digest);
-	buf_clear(&looking->out);
-	return r;
-}
-
 static int fill_row(void *arg, int64_t index, int64_t created, struct bytes data)
 {
 	struct looking *looking = arg;
-	int r;
 
 	(void)index;
-	if (!row_fits(looking, data, created))
-		return 0;
-	r = lines_show_row(data, &looking->out);
-	if (r == 0)
-		r = buf_append_byte(&looking->out, '\n');
-	if (r == 0 && looking->out.size >= FILL_BYTES)
-		r = fill_flush(looking);
-	return r;
+	return row_fits(looking, data, created) ? put_row(looking, data) : 0;
 }
 
 int window_fill(struct window_view *view, struct version **ret_version)
 {
-	_cleanup_(version_drop) struct version *version = version_new();
 	struct looking looking = looking_at(view, view->rows.from, view->rows.to);
 	int r;
 
-	if (!version)
+	looking.version = version_new();
+	if (!looking.version)
 		return -ENOMEM;
-	looking.stage = &version->stage;
 	r = look(&looking, false, fill_row);
 	if (r == 0)
-		r = fill_flush(&looking);
-	buf_done(&looking.out);
-	if (r < 0)
-		return r;
-	if (view->documents) {
-		memcpy(&view->rows.version, looking.digest, sizeof(view->rows.version));
-		view->rows.size = version->stage.size;
-		view->rows.sum = 0;
-		view->rows.end = (int64_t)version->stage.size;
-	}
-	*ret_version = steal_ptr(version);
-	return 0;
+		r = filled(&looking, ret_version);
+	looking_end(&looking);
+	return r;
+}
+
+int window_choose_and_fill(struct window_view *view, struct version **ret_version)
+{
+	int r = window_choose(view, ret_version);
+
+	return r == 0 && !*ret_version ? window_fill(view, ret_version) : r;
 }
 
 int window_fill_again(struct window_view *view, const struct window_rows *rows,
@@ -395,17 +472,16 @@ int window_fill_again(struct window_view *view, const struct window_rows *rows,
 {
 	_cleanup_(version_drop) struct version *version = NULL;
 	bool documents = view->question->as == QUESTION_LIST;
-	int r = 0;
+	int r;
 
 	if (documents) {
-		r = window_choose(view, false);
+		r = window_choose_and_fill(view, &version);
 	} else {
 		if (!view->rows.list || view->rows.version != rows->version)
 			return 1;
 		view->rows = *rows;
-	}
-	if (r == 0)
 		r = window_fill(view, &version);
+	}
 	if (r < 0)
 		return r;
 	if (documents && (view->rows.version != rows->version || view->rows.size != rows->size))

@@ -51,6 +51,13 @@ struct document {
 	struct version *content; /* counted, or NULL */
 };
 
+/* The content of a window that is not small, for who opens it next. */
+struct large {
+	uint64_t ino;
+	int64_t at; /* when it was read, by tick_now() */
+	struct version *content;
+};
+
 /* How a handle counts on its face; FACE_ASKS: a thread wants attributes and opens nothing. */
 enum face_kind { FACE_READ, FACE_WRITE, FACE_KINDS, FACE_ASKS = FACE_KINDS };
 

@@ -113,6 +113,7 @@ struct tree {
 	struct {
 		pthread_mutex_t lock; /* a leaf */
 		struct document kept[64];
+		struct large large[4];
 	} documents;
 	_Atomic unsigned buffered;  /* chunks with small writes; content/file.c */
 	_Atomic bool direct_mmap;   /* the kernel can map files that bypass the page cache */

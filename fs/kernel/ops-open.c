@@ -24,7 +24,9 @@ static int request_open(fuse_req_t req, struct inode *inode, unsigned face,
 	struct handle *handle;
 	int r;
 
+	tree_give_up_when(request_is_interrupted, req);
 	r = tree_open_file(session->tree, inode, face, fi->flags, fuse_req_ctx(req)->pid, &handle);
+	tree_give_up_when(NULL, NULL);
 	if (r < 0)
 		return r;
 	file = open_file_new(session, handle);

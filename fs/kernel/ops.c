@@ -55,6 +55,11 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 
 /* Names. */
 
+bool request_is_interrupted(void *req)
+{
+	return fuse_req_interrupted(req);
+}
+
 /* "." and ".." come for files whose number somebody has kept.  The kernel may know them no more. */
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
@@ -69,7 +74,9 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	} else if (strcmp(name, "..") == 0) {
 		r = tree_find_parent(tree, parent, &inode);
 	} else {
+		tree_give_up_when(request_is_interrupted, req);
 		r = tree_lookup(tree, dir, bytes_str(name), &inode);
+		tree_give_up_when(NULL, NULL);
 	}
 	if (r == -ENOENT)
 		tree_found_nothing(tree, fuse_req_ctx(req)->pid);

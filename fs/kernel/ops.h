@@ -38,6 +38,8 @@ static inline struct caller request_caller(fuse_req_t req)
 	return (struct caller){ .uid = ctx->uid, .gid = ctx->gid };
 }
 
+/* A signal has come to who waits for it; for tree_give_up_when(). */
+bool request_is_interrupted(void *req);
 /* -ESTALE when the name by which a file was found was taken from it on another mount. */
 int request_heed_left(fuse_req_t req, fuse_ino_t nodeid, int flags);
 /* The kernel takes these bits away itself when bytes pass through its page cache, but not that of a

@@ -125,15 +125,16 @@ static int item_once(struct tree *tree, struct inode *dir, struct window_wanted 
 		     int64_t index, struct inode **ret_inode)
 {
 	_cleanup_(window_view_end) struct window_view view = { 0 };
+	_cleanup_(version_drop) struct version *version = NULL;
 	int r = items_begin(tree, dir->window, &view, &wanted->of);
 
 	if (r != 0)
 		return r > 0 ? -ESTALE : r;
-	r = window_choose_item(&view, index);
+	r = window_choose_item(&view, index, &version);
 	wanted->rows = view.rows;
 	*ret_inode = r == 0 ? window_find(tree, wanted) : NULL;
 	if (r == 0 && !*ret_inode)
-		r = window_make(tree, wanted, &view, ret_inode);
+		r = window_make(tree, wanted, &view, &version, ret_inode);
 	window_view_end(&view);
 	view = (struct window_view){ 0 };
 	inode_forget(tree, wanted->of, 1);

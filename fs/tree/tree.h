@@ -66,9 +66,10 @@ int window_lookup(struct tree *tree, struct inode *dir, struct bytes name,
  * and the log says why. */
 int question_lookup(struct tree *tree, struct inode *dir, struct bytes name,
 		    struct inode **ret_inode);
-/* Begun for it: the window that shows what is wanted, once the rows are chosen. */
+/* Begun for it: the window that shows what is wanted, once the rows are chosen.  *version: their
+ * bytes, or NULL; few are read then. */
 int window_make(struct tree *tree, struct window_wanted *wanted, struct window_view *view,
-		struct inode **ret_inode);
+		struct version **version, struct inode **ret_inode);
 /* What a change of a name answers: what nothing but a question shows can only be read. */
 int name_refused(struct bytes name, int error);
 /* From now on the root is a view by these clauses; errors as tree_judge_view(). */

@@ -43,18 +43,17 @@ static int enter(struct tree *tree, const struct window_wanted *wanted, struct v
 }
 
 int window_make(struct tree *tree, struct window_wanted *wanted, struct window_view *view,
-		struct inode **ret_inode)
+		struct version **version, struct inode **ret_inode)
 {
-	_cleanup_(version_drop) struct version *version = NULL;
 	int r = 0;
 
-	if (view->rows.list && view->rows.size <= DOCUMENT_KEPT)
-		r = window_fill(view, &version);
+	if (view->rows.list && !*version && view->rows.size <= DOCUMENT_KEPT)
+		r = window_fill(view, version);
 	if (r < 0)
 		return r;
 	wanted->rows = view->rows;
 	view_end(&view->view);
-	return enter(tree, wanted, version, ret_inode);
+	return enter(tree, wanted, *version, ret_inode);
 }
 
 /* Documents as a list: which window it is, its bytes tell.  1: the directory has gone. */
@@ -68,15 +67,16 @@ static int gather_once(struct tree *tree, struct window_wanted *wanted, struct i
 	int r = window_view_begin(tree, wanted->of, &view);
 
 	if (r == 0)
-		r = window_choose(&view, false);
-	if (r == 0)
-		r = window_fill(&view, &version);
+		r = window_choose_and_fill(&view, &version);
 	if (r != 0)
 		return r;
 	wanted->rows = view.rows;
 	view_end(&view.view);
 	*ret_inode = window_find(tree, wanted);
-	return *ret_inode ? 0 : enter(tree, wanted, version, ret_inode);
+	if (!*ret_inode)
+		return enter(tree, wanted, version, ret_inode);
+	document_keep_window(tree, *ret_inode, version);
+	return 0;
 }
 
 /* 1: the file has gone. */
@@ -87,11 +87,12 @@ static int open_once(struct tree *tree, struct window_wanted *wanted, struct ino
 		.rows.now = time_now(),
 	};
 	bool ages = question_has_ages(view.question);
+	_cleanup_(version_drop) struct version *version = NULL;
 	int r = window_view_begin(tree, wanted->of, &view);
 
 	/* Which window it is with ages, the rows tell. */
 	if (r == 0 && view.rows.list && ages)
-		r = window_choose(&view, true);
+		r = window_choose(&view, &version);
 	if (r != 0)
 		return r;
 	wanted->rows = view.rows;
@@ -99,8 +100,8 @@ static int open_once(struct tree *tree, struct window_wanted *wanted, struct ino
 	if (*ret_inode)
 		return 0;
 	if (view.rows.list && !ages)
-		r = window_choose(&view, true);
-	return r < 0 ? r : window_make(tree, wanted, &view, ret_inode);
+		r = window_choose(&view, &version);
+	return r < 0 ? r : window_make(tree, wanted, &view, &version, ret_inode);
 }
 
 /* The file may have been replaced since its name was looked up: then that is done again. */

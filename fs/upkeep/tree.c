@@ -87,6 +87,7 @@ static void *tree_keep(void *arg)
 		notify_missed(tree);
 		kept_renew(tree);
 		following_look(tree);
+		documents_age(tree, tick_now());
 		if (tick_now() - times_at >= (int64_t)TIMES_INTERVAL * 1000000) {
 			tree_write_times(tree);
 			tree_reap_orphans(tree);

@@ -8,9 +8,11 @@ import json
 import mmap
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
+import time
 
 import harness
 from harness import TABLE, append, errno_of, eventually, read, same, tool, write
@@ -148,6 +150,47 @@ def test_lines_by_when_they_were_made(box):
     copy = os.path.join(box.folder, "copy")
     tool("cp", view(path, "since=1h"), copy)
     same(read(copy), lines(3), "a copy, for which the number must stay")
+
+
+# Time
+
+
+SLOW_WORD = "aaaaaaaabaaaaaaa"
+
+
+def processor_time(mount):
+    """Seconds that a daemon has worked."""
+    with open(f"/proc/{mount.pid}/stat", "rb") as file:
+        fields = file.read().rsplit(b")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def slow_view(box):
+    """One that takes seconds to find out."""
+    mount, session = box.session()
+    path = os.path.join(session, "l.jsonl")
+    line = b'"' + b"a" * 4000 + SLOW_WORD.encode() + b'"\n'
+    for _ in range(40):
+        append(path, line * 500)
+    return mount, view(path, "match=" + "+".join([SLOW_WORD] * 14))
+
+
+def test_who_is_stopped_while_lines_are_looked_for_ends_at_once(box):
+    mount, seen = slow_view(box)
+    for what in (signal.SIGINT, signal.SIGKILL):
+        reader = subprocess.Popen(["cat", seen], stdout=subprocess.DEVNULL)
+        time.sleep(0.5)
+        same(reader.poll(), None, "it waits")
+        reader.send_signal(what)
+        begin = time.monotonic()
+        same(reader.wait(harness.LIMIT), -what, "it was stopped")
+        took = time.monotonic() - begin
+        same(took < 0.5 * harness.PATIENCE, True, f"{what.name}: it took {took:.2f} s to end")
+    begin = processor_time(mount)
+    time.sleep(1)
+    took = processor_time(mount) - begin
+    same(took < 0.3 * harness.PATIENCE, True, f"nobody waits, and the mount works {took:.2f} s")
+    same(read(view(os.path.join(mount.path, "s", "l.jsonl"), "last=0")), b"", "it goes on")
 
 
 # Against a reference

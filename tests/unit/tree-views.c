@@ -298,6 +298,149 @@ EveryStore(views, of_many_documents_that_have_changed_are_looked_up_again)
 	forget(dir);
 }
 
+EveryStore(views, of_many_documents_that_are_looked_up_again_can_be_opened_meanwhile)
+{
+	_cleanup_(freep) char *text = malloc(40002);
+	struct handle *handle = NULL;
+	struct inode *dir, *window;
+
+	memset(text, '1', 40000);
+	memcpy(text + 40000, "\n", 2);
+	make_dir("s/m");
+	save("s/m/1.json", text);
+	dir = inode_at("s/m");
+	window = look(dir, "@as=list.jsonl");
+	documents_drop(world_tree);
+	cr_expect_eq(look(dir, "@as=list.jsonl"), window);
+	save("s/m/1.json", "2\n");
+	cr_assert_eq(tree_open_file(world_tree, window, 0, O_RDONLY, getpid(), &handle), 0);
+	cr_expect_str_eq(read_by(handle), text);
+	handle_free(world_tree, handle);
+	forget(window);
+	forget(window);
+	forget(dir);
+}
+
+/* ---- Who waits for them ---- */
+
+static bool give_up(void *arg)
+{
+	++*(int *)arg;
+	return true;
+}
+
+static int list_nothing(void *arg, struct bytes name, struct inode *inode,
+			const struct shown *shown, uint64_t position)
+{
+	(void)arg;
+	(void)name;
+	(void)inode;
+	(void)shown;
+	(void)position;
+	return 0;
+}
+
+/* Nobody waits for a name, once so much of it has been looked at; and then somebody does. */
+static void expect_given_up(struct inode *dir, const char *name)
+{
+	struct inode *inode = NULL;
+	int asked = 0;
+
+	tree_give_up_when(give_up, &asked);
+	cr_expect_eq(tree_lookup(world_tree, dir, bytes_str(name), &inode), -EINTR, "%s", name);
+	cr_expect_eq(asked, 1, "%s: %d", name, asked);
+	tree_give_up_when(NULL, NULL);
+	forget(look(dir, name));
+}
+
+static void append_many_lines(void)
+{
+	_cleanup_(buf_done) struct buf lines = { 0 };
+
+	for (int i = 0; i < 40000; i++)
+		cr_assert_eq(buf_append_str(&lines, "\"abcde\"\n"), 0);
+	cr_assert_eq(buf_append_byte(&lines, '\0'), 0);
+	append("s/l.jsonl", lines.data);
+}
+
+EveryStore(views, of_lists_are_given_up_when_nobody_waits)
+{
+	static const char *const questions[] = {
+		"@role=user",
+		"@bytes=400000",
+		"@match=x,last=1",
+		"@since=1h",
+		"@match=x,first=1,bytes=9",
+	};
+	struct inode *dir = inode_at("s"), *seen;
+	struct handle *handle = NULL;
+	int asked = 0;
+
+	append_many_lines();
+	for (size_t i = 0; i < ARRAY_SIZE(questions); i++) {
+		seen = look(dir, questions[i]);
+		expect_given_up(seen, "l.jsonl");
+		forget(seen);
+	}
+	seen = window_of("@items=1-");
+	documents_drop(world_tree);
+	tree_give_up_when(give_up, &asked);
+	cr_expect_eq(tree_open_file(world_tree, seen, 0, O_RDONLY, getpid(), &handle), -EINTR);
+	tree_give_up_when(NULL, NULL);
+	cr_expect_eq(asked, 1);
+	cr_assert_eq(tree_open_file(world_tree, seen, 0, O_RDONLY, getpid(), &handle), 0);
+	handle_free(world_tree, handle);
+	forget(seen);
+	forget(dir);
+}
+
+EveryStore(views, of_items_are_given_up_when_nobody_waits)
+{
+	struct inode *dir = inode_at("s"), *seen, *items;
+	int asked = 0;
+
+	append_many_lines();
+	seen = look(dir, "@match=x,as=items");
+	items = look(seen, "l");
+	tree_give_up_when(give_up, &asked);
+	cr_expect_eq(tree_list(world_tree, items, 0, UINT64_MAX, false, list_nothing, NULL),
+		     -EINTR);
+	cr_expect_eq(asked, 1);
+	tree_give_up_when(NULL, NULL);
+	cr_expect_eq(tree_list(world_tree, items, 0, UINT64_MAX, false, list_nothing, NULL), 0);
+	forget(items);
+	forget(seen);
+	seen = look(dir, "@bytes=400000,as=items");
+	items = look(seen, "l");
+	expect_given_up(items, "39999.json");
+	forget(items);
+	forget(seen);
+	forget(dir);
+}
+
+EveryStore(views, of_documents_are_given_up_when_nobody_waits)
+{
+	static const char *const names[] = { "@as=list.jsonl", "@as=list,match=x,last=1.jsonl" };
+	struct inode *dir;
+	char path[32];
+
+	make_dir("s/m");
+	for (int i = 0; i < 20; i++) {
+		snprintf(path, sizeof(path), "s/m/%d.json", i);
+		save(path, "1");
+	}
+	dir = inode_at("s/m");
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		expect_given_up(dir, names[i]);
+	for (int i = 0; i < 1100; i++) {
+		snprintf(path, sizeof(path), "s/m/%dx", i);
+		make_dir(path);
+	}
+	/* Of them, none is shown. */
+	expect_given_up(dir, "@as=list,items=100-.jsonl");
+	forget(dir);
+}
+
 /* ---- How many there are ---- */
 
 /* Where the tree is opened anew, and shown through a question. */

@@ -213,10 +213,71 @@ EveryStore(trips, of_a_view_of_the_last_lines_are_for_those_lines)
 	handle_free(world_tree, handle);
 	forget(window);
 	forget(seen);
-	seen = look("@role=user,last=2", &shown);
+	end();
+}
+
+/* Those that are read from the end are read once more, in their order. */
+EveryStore(trips, of_a_view_with_a_limit_are_for_what_is_in_it)
+{
+	static const struct {
+		const char *question;
+		unsigned rows;
+	} limits[] = {
+		{ "@last=2", 4 },
+		{ "@role=user,last=2", 8 },
+		{ "@role=user,first=2", 3 },
+		{ "@match=user,last=2", 8 },
+		{ "@since=1h,last=2", 4 },
+		{ "@since=1h,role=user,last=2", 8 },
+		{ "@first=2", 2 },
+		{ "@items=10-11", 2 },
+		{ "@bytes=20", 5 },
+		{ "@role=user,bytes=40", 10 },
+		{ "@first=5,bytes=20", 10 },
+		{ "@last=5,bytes=20", 5 },
+		{ "@last=0", 0 },
+		{ "@items=5000-", 0 },
+	};
+	struct inode *seen, *window;
+	struct shown shown;
+
+	for (int i = 0; i < 500; i++)
+		append("s/l.jsonl", "{\"role\": \"user\"}\n[]\n");
+	begin_cold();
+	forget(look("l.jsonl", &shown));
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		const char *rows;
+
+		seen = look(limits[i].question, &shown);
+		begin();
+		cr_assert_eq(tree_lookup(world_tree, seen, BYTES("l.jsonl"), &window), 0);
+		rows = strstr(asked(), "rows ");
+		cr_expect_eq(rows ? strtoul(rows + 5, NULL, 10) : 0, limits[i].rows, "%s: %s",
+			     limits[i].question, rows);
+		forget(window);
+		forget(seen);
+	}
+	end();
+}
+
+EveryStore(trips, of_a_view_without_a_limit_are_one_look_at_the_list)
+{
+	struct inode *seen, *window;
+	struct handle *handle;
+	struct shown shown;
+
+	for (int i = 0; i < 3000; i++)
+		append("s/l.jsonl", "{\"role\": \"user\"}\n[]\n");
+	begin_cold();
+	seen = look("@role=user", &shown);
+	forget(look("l.jsonl", &shown));
 	begin();
 	cr_assert_eq(tree_lookup(world_tree, seen, BYTES("l.jsonl"), &window), 0);
-	cr_expect_str_eq(asked(), "3: row_read 1 row_read_back 1 entry_look 1, rows 8");
+	cr_expect_str_eq(asked(), "2: row_read 1 entry_look 1, rows 6000");
+	begin();
+	handle = open_looked(window, &shown, O_RDONLY);
+	cr_expect_str_eq(asked(), "0:");
+	handle_free(world_tree, handle);
 	forget(window);
 	forget(seen);
 	end();
@@ -238,7 +299,7 @@ EveryStore(trips, of_an_item_of_a_view_are_for_its_row_alone)
 	cr_expect_str_eq(asked(), "2: entry_look 2", "the name, and the list");
 	begin();
 	cr_assert_eq(tree_lookup(world_tree, items, BYTES("500.json"), &window), 0);
-	cr_expect_str_eq(asked(), "3: row_read 1 row_read_back 1 entry_look 1, rows 2");
+	cr_expect_str_eq(asked(), "2: row_read_back 1 entry_look 1, rows 1");
 	begin();
 	handle = open_looked(window, &shown, O_RDONLY);
 	cr_expect_str_eq(read_by(handle), "{\"role\": \"user\"}\n");
@@ -276,6 +337,37 @@ EveryStore(trips, of_the_last_documents_as_a_list_are_for_those)
 	cr_expect_str_eq(asked(), "0:", "it was read when it was looked up");
 	handle_free(world_tree, handle);
 	forget(window);
+	end();
+}
+
+EveryStore(trips, of_all_documents_as_a_list_are_one_look_at_each)
+{
+	_cleanup_(freep) char *text = malloc(2001);
+	struct inode *window;
+	struct handle *handle;
+	struct shown shown;
+	char path[32];
+
+	memset(text, '1', 2000);
+	text[2000] = '\0';
+	for (int i = 0; i < 50; i++) {
+		snprintf(path, sizeof(path), "s/m%d.json", i);
+		save(path, text);
+	}
+	begin_cold();
+	for (int i = 0; i < 2; i++) {
+		begin();
+		window = look(i ? "@as=list,first=40.jsonl" : "@as=list.jsonl", &shown);
+		cr_expect_str_eq(asked(), i ? "82: node_get 40 entry_list 1 row_read_times 40 "
+					      "entry_look 1, rows 40" :
+					      "102: node_get 50 entry_list 1 row_read_times 50 "
+					      "entry_look 1, rows 50");
+		begin();
+		handle = open_looked(window, &shown, O_RDONLY);
+		cr_expect_str_eq(asked(), "0:", "it was read when it was looked up");
+		handle_free(world_tree, handle);
+		forget(window);
+	}
 	end();
 }
 
