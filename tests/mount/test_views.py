@@ -11,9 +11,11 @@ import random
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 
+import asked
 import harness
 from harness import TABLE, append, errno_of, eventually, read, same, tool, write
 
@@ -196,60 +198,143 @@ def test_who_is_stopped_while_lines_are_looked_for_ends_at_once(box):
 # Against a reference
 
 
-def asked(question, all_lines):
-    """What a question shows, in a few lines."""
-    clauses = [clause.split("=", 1) for clause in question.split(",")]
-    include = [(k, v.split("+")) for k, v in clauses if k in ("role", "agent")]
-    exclude = [(k[4:], v.split("+")) for k, v in clauses if k.startswith("not-")]
-    shown = []
-    for line in all_lines:
-        value = json.loads(line)
-        if include and not any(value.get(k) in v for k, v in include):
-            continue
-        if any(value.get(k) in v for k, v in exclude):
-            continue
-        shown.append(line + b"\n")
-    limits = dict(clauses)
-    if "first" in limits:
-        shown = shown[: int(limits["first"])]
-    if "last" in limits:
-        shown = shown[max(0, len(shown) - int(limits["last"])) :]
-    if "bytes" in limits:
-        room = int(limits["bytes"])
-        kept = []
-        while shown and len(shown[-1]) <= room:
-            room -= len(shown[-1])
-            kept.insert(0, shown.pop())
-        shown = kept
-    return b"".join(shown)
+COUNT = int(os.environ.get("SESSFS_QUESTIONS", "2000"))
+DATA = os.path.join(harness.TOP, "tests", "data")
 
 
-def random_question(random_):
-    clauses = []
-    for name, values in (("role", ROLES), ("agent", AGENTS)):
-        for prefix in ("", "not-"):
-            if random_.random() < 0.3:
-                chosen = random_.sample(values, random_.randrange(1, 3))
-                clauses.append(f"{prefix}{name}=" + "+".join(chosen))
-    limit = random_.choice(("first", "last", None))
+def made_at(index):
+    return f"2026-01-{index // 24 % 28 + 1:02} {index % 24:02}:00:00"
+
+
+def real_lists(folder):
+    """The bytes of all lists that programs have left."""
+    with tarfile.open(os.path.join(DATA, "clients.tar")) as packed:
+        for entry in packed.getmembers():
+            if entry.isfile() and entry.name.endswith(".jsonl"):
+                yield packed.extractfile(entry).read()
+    for place, _, names in sorted(os.walk(folder)):
+        for name in sorted(names):
+            if name.endswith(".jsonl"):
+                yield read(os.path.join(place, name))
+
+
+def encoded(value, random_):
+    some = random_.random() < 0.2
+    return "".join(
+        chr(byte) if chr(byte).isalnum() and byte < 128 and not some else f"%{byte:02X}"
+        for byte in value
+    )
+
+
+def values_of(lines_, random_):
+    """A few values that are in the lines, and clauses that ask for them."""
+    line = random_.choice(lines_)
+    if not line.members:
+        return
+    path, found = random_.choice(sorted(line.members.items()))
+    if path and all(path):
+        yield "." + ".".join(encoded(key, random_) for key in path), random_.choice(found)[0]
+    for name, paths in (("role", asked.ROLE), ("agent", asked.AGENT)):
+        value = line.by(paths)
+        if value is not None:
+            yield name, value
+    for role in asked.SPELLED:
+        yield "role", role
+
+
+def random_words(lines_, random_):
+    texts = random_.choice(lines_).texts
+    if texts:
+        text = random_.choice(texts)
+        begin = random_.randrange(len(text) + 1)
+        yield text[begin : begin + random_.randrange(1, 12)]
+
+
+def random_limits(lines_, random_):
+    count = len(lines_)
+    size = sum(len(line.line) for line in lines_)
+    limit = random_.choice(("first", "last", ""))
     if limit:
-        clauses.append(f"{limit}={random_.randrange(60)}")
-    if random_.random() < 0.3 or not clauses:
-        clauses.append(f"bytes={random_.randrange(5000)}")
+        yield f"{limit}={random_.randrange(count + 2)}"
+    if random_.random() < 0.3:
+        yield f"bytes={random_.randrange(size + 100)}"
+
+
+def random_places(lines_, random_):
+    count = len(lines_)
+    if random_.random() < 0.2:
+        begin = random_.randrange(count + 1)
+        yield f"items={begin}-" + random_.choice(("", str(begin + random_.randrange(count))))
+    for name in ("since", "before"):
+        if random_.random() < 0.15:
+            yield f"{name}=" + made_at(random_.randrange(count))
+
+
+def random_question(lines_, random_, placed=True):
+    """placed: also by index, and by when they were made."""
+    clauses = []
+    for name, value in values_of(lines_, random_):
+        if value and random_.random() < 0.25:
+            prefix = random_.choice(("", "", "not-"))
+            clauses.append(f"{prefix}{name}={encoded(value, random_)}")
+    for word in random_words(lines_, random_):
+        if word and random_.random() < 0.2:
+            clauses.append("match=" + encoded(word, random_))
+    clauses += random_limits(lines_, random_)
+    if placed:
+        clauses += random_places(lines_, random_)
     random_.shuffle(clauses)
+    # Those of one name may be one clause.
+    if len(clauses) > 1 and clauses[0].split("=")[0] == clauses[1].split("=")[0]:
+        first = clauses.pop(0)
+        clauses[0] = first + "+" + clauses[0].split("=", 1)[1]
     return ",".join(clauses)
 
 
+@harness.limit(60 + COUNT // 50)
 def test_random_questions_show_what_a_reference_says(box):
-    seed = int(os.environ.get("SESSFS_SEED", "1"))
+    seed = int(os.environ.get("SESSFS_SEED") or "1")
     random_ = random.Random(seed)
-    all_lines = [line_of(random_, number) for number in range(500)]
-    _, session = box.session()
-    path = os.path.join(session, "l.jsonl")
-    append(path, b"\n".join(all_lines) + b"\n")
-    for _ in range(400):
-        question = random_question(random_)
-        same(read(view(path, question)), asked(question, all_lines), f"seed {seed}: {question}")
+    made = [line_of(random_, number) for number in range(500)]
+    lists = []
+    mount, session = box.session()
+    for data in [b"\n".join(made) + b"\n", *real_lists(os.path.join(DATA, "agents"))]:
+        path = os.path.join(session, f"{len(lists)}.jsonl")
+        append(path, data)
+        lines_ = [line for line in map(asked.facts, data.split(b"\n")) if line]
+        for index, line in enumerate(lines_):
+            line.made = made_at(index)
+        if lines_:
+            lists.append((path, lines_))
+    mount.sql(
+        f"UPDATE {TABLE} SET created_at = printf('2026-01-%02d %02d:00:00',"
+        " item_index / 24 % 28 + 1, item_index % 24)"
+    )
+    eventually(lambda: read(view(lists[0][0], "before=2026-01-02")).count(b"\n") == 24, "times")
+    wrong, empty, asked_for = [], 0, 0
+
+    def ask(part):
+        nonlocal empty, asked_for
+        random_ = random.Random(f"{seed} {part}")
+        while asked_for < COUNT and not wrong:
+            path, lines_ = random_.choice(lists)
+            question = random_question(lines_, random_)
+            if not question or len(question) > 254:
+                continue
+            asked_for += 1
+            shown = read(view(path, question))
+            empty += not shown
+            if shown != asked.asked(question, lines_):
+                wrong.append(f"seed {seed}: {os.path.basename(path)}: {question}: {shown[:300]}")
+
+    readers = [threading.Thread(target=ask, args=(part,)) for part in range(4)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    same(wrong, [], "what was shown")
+    same(asked_for >= COUNT and empty < asked_for * 3 // 4, True, f"{empty} of {asked_for} empty")
+    box.note(f"{asked_for} questions of {len(lists)} lists, {empty} without an answer")
 
 
 # Writing
