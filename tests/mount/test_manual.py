@@ -1,12 +1,13 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: MIT
-"""What sessfs(5) says of a store and its rows."""
+"""What sessfs(5) says of a store and its rows, and the examples of sessfs-views(7)."""
 
 import contextlib
 import errno
 import os
 import re
 import sqlite3
+import subprocess
 
 import harness
 from harness import (
@@ -19,13 +20,17 @@ from harness import (
     write,
 )
 
-with open(os.path.join(harness.TOP, "doc", "sessfs.5")) as file:
-    PAGE = file.read()
+def page_of(name):
+    with open(os.path.join(harness.TOP, "doc", name)) as file:
+        return file.read()
 
 
-def section(title):
+PAGE = page_of("sessfs.5")
+
+
+def section(title, page=PAGE):
     """The text of a section, as it stands in the page."""
-    found = re.search(rf"^\.S[hs] {re.escape(title)}\n(.*?)(?=^\.S[hs] |\Z)", PAGE, re.M | re.S)
+    found = re.search(rf"^\.S[hs] {re.escape(title)}\n(.*?)(?=^\.S[hs] |\Z)", page, re.M | re.S)
     assert found, f"the page has no section {title}"
     return found[1]
 
@@ -197,6 +202,21 @@ def test_one_mount_writes_and_others_read(box):
     other = box.mount(store=mount.store, options=["ro"])
     same(read(other.at("s", "k.json")), b"1", "the document")
     same(errno_of(write, other.at("s", "k.json"), b"2"), errno.EROFS, "a write")
+
+
+def test_the_examples_of_views_show_what_the_page_says(box):
+    for name in ("jq", "grep", "wc"):
+        harness.need_tool(name)
+    mount = box.mount()
+    examples = section("EXAMPLES", page_of("sessfs-views.7"))
+    blocks = re.findall(r"^\.Bd -literal\n(.*?)^\.Ed", examples, re.M | re.S)
+    commands = re.findall(r"^\$ (.*)\n((?:[^$].*\n)*)", "".join(blocks), re.M)
+    same(len(commands) > 12, True, "they are found")
+    for command, shown in commands:
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=mount.path, capture_output=True, text=True, timeout=30
+        )
+        same((done.stdout, done.stderr), (shown, ""), command)
 
 
 if __name__ == "__main__":
