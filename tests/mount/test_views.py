@@ -337,6 +337,139 @@ def test_random_questions_show_what_a_reference_says(box):
     box.note(f"{asked_for} questions of {len(lists)} lists, {empty} without an answer")
 
 
+# Programs
+
+
+def test_tools_read_views(box):
+    mount, path = list_of(box, 100)
+    seen = view(path, "last=3")
+    same(tool("cat", seen).stdout, lines(97, 98, 99), "cat")
+    same(tool("tail", "-n", "2", seen).stdout, lines(98, 99), "tail")
+    same(tool("tail", "-c", "+10", seen).stdout, lines(97, 98, 99)[9:], "tail from a byte on")
+    same(tool("head", "-n", "1", seen).stdout, lines(97), "head")
+    same(tool("wc", "-lc", seen).stdout.split()[:2], [b"3", b"30"], "wc")
+    same(tool("stat", "-c", "%s", seen).stdout, b"30\n", "stat")
+    copy = box.new_path("copy")
+    tool("cp", seen, copy)
+    same(read(copy), lines(97, 98, 99), "cp")
+    done = subprocess.run(["cp", path, seen], capture_output=True, check=False)
+    same(done.returncode != 0 and b"are the same file" not in done.stderr, True, "cp into it")
+    same(tool("cmp", copy, seen).returncode, 0, "cmp")
+
+
+def test_jq_reads_views(box):
+    harness.need_tool("jq")
+    _, path = list_of(box, 100)
+    same(tool("jq", "-c", ".n", view(path, ".n=3+7")).stdout, b"3\n7\n", "jq")
+    same(tool("jq", "-s", "length", view(path, "first=5")).stdout, b"5\n", "jq of all")
+
+
+def test_grep_finds_in_views_what_they_show_and_beside_them_no_view(box):
+    mount, session = box.session()
+    for name in ("a", "b"):
+        for role in ("user", "tool"):
+            append(os.path.join(session, f"{name}.jsonl"), b'{"role": "%s"}\n' % role.encode())
+    read(view(os.path.join(session, "a.jsonl"), "role=user"))
+    found = tool("grep", "-r", "role", "s/@role=user/", cwd=mount.path).stdout.splitlines()
+    same(
+        sorted(found),
+        [b's/@role=user/%s.jsonl:{"role": "user"}' % name for name in (b"a", b"b")],
+        "below a view",
+    )
+    found = tool("grep", "-rc", "role", ".", cwd=mount.path).stdout.split()
+    same(sorted(found), [b"./s/a.jsonl:2", b"./s/b.jsonl:2"], "below the root")
+
+
+PROGRAMS = {
+    "node": (
+        "view.js",
+        """
+const fs = require('fs');
+const data = fs.readFileSync(process.argv[2]);
+const lines = data.toString().trim().split('\\n').map(JSON.parse);
+console.log(data.length, fs.statSync(process.argv[2]).size, lines.map(line => line.n).join());
+fs.appendFileSync(process.argv[2], '{"n": 100}\\n');
+""",
+    ),
+    "java": (
+        "View.java",
+        """
+import java.nio.file.*;
+class View {
+    public static void main(String[] words) throws Exception {
+        Path path = Path.of(words[0]);
+        String numbers = String.join(",",
+            Files.readAllLines(path).stream().map(line -> line.replaceAll("\\\\D", "")).toList());
+        System.out.println(Files.readAllBytes(path).length + " " + Files.size(path) + " " + numbers);
+        Files.writeString(path, "{\\"n\\": 100}\\n", StandardOpenOption.APPEND);
+    }
+}
+""",
+    ),
+    sys.executable: (
+        "view.py",
+        """
+import json, os, sys
+data = open(sys.argv[1], "rb").read()
+numbers = [json.loads(line)["n"] for line in open(sys.argv[1])]
+print(len(data), os.path.getsize(sys.argv[1]), ",".join(map(str, numbers)))
+print('{"n": 100}', file=open(sys.argv[1], "a"))
+""",
+    ),
+}
+
+
+def read_and_append_by(box, program):
+    harness.need_tool(program)
+    _, path = list_of(box, 100)
+    name, text = PROGRAMS[program]
+    script = os.path.join(box.new_folder("program"), name)
+    write(script, text.encode())
+    done = tool(program, script, view(path, "last=2"), check=True)
+    same(done.stdout.split(), [b"20", b"20", b"98,99"], "sizes and numbers")
+    same(read(view(path, "last=2")), lines(99, 100), "what it has added")
+
+
+def test_python_reads_and_appends(box):
+    read_and_append_by(box, sys.executable)
+
+
+def test_node_reads_and_appends(box):
+    read_and_append_by(box, "node")
+
+
+def test_java_reads_and_appends(box):
+    read_and_append_by(box, "java")
+
+
+def test_sizes_in_a_long_listing_are_those_of_what_is_read(box):
+    mount, session = box.session()
+    for name in range(20):
+        append(os.path.join(session, f"{name}.jsonl"), lines(*range(name * 7)))
+    for question in ("last=3", ".n=1+5+77", "first=50,bytes=111", "match=x"):
+        seen = mount.at("s", "@" + question)
+        for line in tool("ls", "-ln", seen).stdout.splitlines()[1:]:
+            size, name = int(line.split()[4]), line.split()[-1].decode()
+            same(len(read(os.path.join(seen, name))), size, f"{question}: {name}")
+
+
+def test_copies_of_a_tree_meet_no_view(box):
+    harness.need_tool("rsync")
+    mount, path = list_of(box, 20)
+    with open(view(path, "last=5"), "rb") as held, open(mount.at("@first=1", "s", "l.jsonl"), "rb"):
+        for name, command in (
+            ("rsync", ["rsync", "-a", mount.path + "/"]),
+            ("cp", ["cp", "-a", mount.path + "/."]),
+        ):
+            copy = box.new_folder(name)
+            tool(*command, copy, check=True)
+            found = tool("find", ".", cwd=copy).stdout.split()
+            same(sorted(found), [b".", b"./s", b"./s/l.jsonl"], name)
+        tool("rm", "-r", mount.at("s"), check=True)
+        same(os.listdir(mount.path), [], "rm -r")
+        same(held.read(), lines(15, 16, 17, 18, 19), "what is open")
+
+
 # Writing
 
 
