@@ -81,6 +81,7 @@ struct window_saving {
 	bool stages;	  /* the stage is what is shown, from the first change on, */
 	bool dirty;	  /* and that was not published yet */
 	int failed;	  /* why that failed the last time, or 0 */
+	int refused;	  /* why a write failed, whose bytes are missing; 0: none */
 	uint64_t read;	  /* bytes from its start on that a writer has read */
 	int64_t time;	  /* of the last change, in nanoseconds since 1970 */
 	pid_t process;	  /* that has written last, or opened it */

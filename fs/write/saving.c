@@ -7,7 +7,9 @@
  *   replaces only what its writer knows: he names the version of the list (if=), or has read all of
  *   the window by his descriptor before he wrote.
  *
- *   What is published becomes what the window stands for, so its writer may go on and save again.
+ *   Bytes of a write that was refused are missing, and then nothing is published until the writer
+ *   begins anew.  What is published becomes what the window stands for, so its writer may go on and
+ *   save again.
  */
 
 #include <errno.h>
@@ -87,6 +89,8 @@ static int cut(struct window *window, uint64_t size)
 		r = stage_truncate(&saving->stage, size);
 	if (r == 0)
 		staged(window);
+	if (r == 0 && !size)
+		saving->refused = 0;
 	return r;
 }
 
@@ -132,6 +136,8 @@ ssize_t saving_write(const struct through *through, pid_t pid, uint64_t offset, 
 		r = stage_write(&saving->stage, offset, data);
 	if (r == 0)
 		staged(window);
+	else
+		saving->refused = r;
 	pthread_mutex_unlock(&window->lock);
 	return r < 0 ? r : (ssize_t)data.size;
 }
@@ -157,7 +163,10 @@ static int publish(struct tree *tree, struct window *window, enum notify_how how
 {
 	struct window_saving *saving = &window->saving;
 	bool knows = window->asked->question->if_version.data || saving->read >= window->rows.size;
-	int r = knows ? compact_publish(tree, window, how) : saving_refuse(window);
+	int r = saving->refused;
+
+	if (r == 0)
+		r = knows ? compact_publish(tree, window, how) : saving_refuse(window);
 
 	saving->failed = r;
 	saving->dirty = r < 0;

@@ -335,8 +335,12 @@ EveryStore(compact, leaves_no_gap)
 	handle = rewriting("@first=2", "7\n");
 	cr_expect_eq(handle_write(world_tree, handle, getpid(), 3, BYTES("8\n")), -EINVAL);
 	cr_expect_eq(cut(handle, 9), -EINVAL);
+	cr_expect_eq(handle_sync(world_tree, handle), -EINVAL, "a write is missing");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n3\n");
+	cr_expect_eq(cut(handle, 0), 0);
+	write_at(handle, 0, BYTES("8\n"));
 	cr_expect_eq(closed(handle), 0);
-	cr_expect_str_eq(content_of("s/l.jsonl"), "7\n3\n");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "8\n3\n");
 }
 
 EveryStore(compact, keeps_what_is_no_row_between_the_items)
