@@ -4,7 +4,7 @@
 # Completion of sessfs command lines for bash: source this file, or copy it to
 # /usr/local/share/bash-completion/completions/sessfs.
 
-_sessfs_commands='mount umount check ls cat append put rm sessions stats events mounts import export
+_sessfs_commands='mount umount check ls cat append put compact rm sessions stats events mounts import export
 	backup restore gc config'
 _sessfs_settings='strict= exact= max_size= ttl= grace= pause= table='
 _sessfs_mount_options='ro allow_other uid= gid= umask= table= strict exact exclusive max_size= pause= ttl= grace= view= threads=
@@ -16,6 +16,7 @@ declare -A _sessfs_options=(
 	[cat]='-o'
 	[append]='-o'
 	[put]='-o'
+	[compact]='--first= --items= --if= -o'
 	[rm]='-r -o'
 	[sessions]='--json --sort= --older-than= --newer-than= --larger-than= --name= -o'
 	[stats]='--json -o'
@@ -81,7 +82,7 @@ _sessfs() {
 	fi
 	_sessfs_operands
 	case $command:${#operands[@]} in
-	ls:1 | events:1 | append:1 | put:1 | cat:[1-9]* | rm:[1-9]* | export:[2-9]*)
+	ls:1 | events:1 | append:1 | put:1 | compact:1 | cat:[1-9]* | rm:[1-9]* | export:[2-9]*)
 		_sessfs_names "${operands[0]}" "$word"
 		;;
 	config:[1-9]*)

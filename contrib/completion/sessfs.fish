@@ -3,7 +3,7 @@
 # Completion of sessfs command lines for fish: copy this file to ~/.config/fish/completions or
 # /usr/local/share/fish/vendor_completions.d.
 
-set -l commands mount umount check ls cat append put rm sessions stats events mounts import export backup restore gc config help
+set -l commands mount umount check ls cat append put compact rm sessions stats events mounts import export backup restore gc config help
 
 # The names in the store that is the first operand.
 function __sessfs_names
@@ -38,6 +38,7 @@ complete -c sessfs -n __sessfs_needs_command -a ls -d 'List sessions, or the fil
 complete -c sessfs -n __sessfs_needs_command -a cat -d 'Print files'
 complete -c sessfs -n __sessfs_needs_command -a append -d 'Append lines to a file'
 complete -c sessfs -n __sessfs_needs_command -a put -d 'Replace the content of a file'
+complete -c sessfs -n __sessfs_needs_command -a compact -d 'Replace items of a list'
 complete -c sessfs -n __sessfs_needs_command -a rm -d 'Remove files or sessions'
 complete -c sessfs -n __sessfs_needs_command -a sessions -d 'List sessions with what they hold'
 complete -c sessfs -n __sessfs_needs_command -a stats -d 'Count what a store holds'
@@ -72,7 +73,10 @@ complete -c sessfs -n "__sessfs_runs gc" -l list -d 'What can be brought back'
 complete -c sessfs -n "__sessfs_runs gc" -l undo -d 'Bring sessions back'
 complete -c sessfs -n "__sessfs_runs check" -l repair -d 'Rescue what is whole'
 complete -c sessfs -n "__sessfs_runs check ls cat rm sessions stats events" -s o -x -a 'table='
-complete -c sessfs -n "__sessfs_runs append put" -s o -x -a 'table= strict exact'
+complete -c sessfs -n "__sessfs_runs compact" -l first -x -d 'The first so many items'
+complete -c sessfs -n "__sessfs_runs compact" -l items -x -d 'Those with these indexes'
+complete -c sessfs -n "__sessfs_runs compact" -l if -x -d 'The version that the list had'
+complete -c sessfs -n "__sessfs_runs append put compact" -s o -x -a 'table= strict exact'
 complete -c sessfs -n "__sessfs_runs ls sessions stats mounts" -l json -d 'Print JSON'
 complete -c sessfs -n "__sessfs_runs ls" -s l -d 'Mode, size and time, too'
 complete -c sessfs -n "__sessfs_runs events" -l since -x -d 'Behind this event'
@@ -82,7 +86,7 @@ complete -c sessfs -n "__sessfs_runs sessions" -l older-than -x -d 'Not changed 
 complete -c sessfs -n "__sessfs_runs sessions" -l newer-than -x -d 'Changed in that time'
 complete -c sessfs -n "__sessfs_runs sessions" -l larger-than -x -d 'Of more bytes'
 complete -c sessfs -n "__sessfs_runs sessions" -l name -x -d 'With a name that fits a pattern'
-complete -c sessfs -n "__sessfs_runs ls cat append put rm events" -a '(__sessfs_names)'
+complete -c sessfs -n "__sessfs_runs ls cat append put compact rm events" -a '(__sessfs_names)'
 complete -c sessfs -n "__sessfs_runs config" -a 'strict= exact= max_size= ttl= grace= pause= table='
 complete -c sessfs -n "__sessfs_runs import" -s o -x -a 'table= strict exact'
 complete -c sessfs -n "__sessfs_runs export" -s o -x -a 'table='

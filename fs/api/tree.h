@@ -276,5 +276,7 @@ void handle_free(struct tree *tree, struct handle *handle);
  * dropped, so that the previous content stays whole; an unfinished line is kept as it is. */
 void handle_abandon(struct tree *tree, struct handle *handle);
 struct inode *handle_inode(struct handle *handle);
+/* By which it was opened: of what is shown through a question, not what has the bytes. */
+struct inode *handle_opened(struct handle *handle);
 
 #endif

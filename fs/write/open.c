@@ -22,6 +22,11 @@ struct inode *handle_inode(struct handle *handle)
 	return handle->through ? handle->through->inode->window->of : handle->inode;
 }
 
+struct inode *handle_opened(struct handle *handle)
+{
+	return handle->through ? handle->through->inode : handle->inode;
+}
+
 uint64_t handle_nodeid(const struct handle *handle)
 {
 	return inode_nodeid(handle->inode, handle->face->number);

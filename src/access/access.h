@@ -112,6 +112,9 @@ enum access_how {
 	/* The content is replaced by what is written, in one transaction, when it is saved.  Mode
 	 * and owner stay, attributes do not. */
 	ACCESS_FILE_REPLACE,
+	/* Through a question (if=) that names items and the version of their list: what is written
+	 * takes their place when it is saved (access_file_compact()). */
+	ACCESS_FILE_COMPACT,
 };
 /* Only regular files.  Who writes makes the file, and the directories above it, if need be. */
 int access_file_open(struct access *access, const char *path, enum access_how how,
@@ -135,6 +138,9 @@ void access_file_skip(struct access_file *file, uint64_t size);
 int access_file_write(struct access_file *file, struct bytes data);
 /* Durable when it returns 0, unless later; -errno: not saved.  The file is closed in any case. */
 int access_file_save(struct access_file *file);
+/* The same of ACCESS_FILE_COMPACT; the version that the list has then is appended.  -ESTALE: it has
+ * had another one.  -EINVAL: not whole lines of JSON. */
+int access_file_compact(struct access_file *file, struct buf *version);
 /* Close without saving: what was to be replaced stays, and so do lines that were appended.  NULL is
  * fine. */
 void access_file_drop(struct access_file *file);

@@ -84,6 +84,24 @@ static int open_temporary(struct access_target *target, struct access_file *file
 	return r;
 }
 
+/* When we are killed, a close publishes what there is by then: as long as it begins with a blank
+ * line, that is refused. */
+static int open_compacting(struct access_target *target, struct access_file *file)
+{
+	const struct access_way *way = target->access->way;
+	int r = way->open(&target->place, O_WRONLY, 0, file);
+	ssize_t done;
+
+	if (r < 0)
+		return r;
+	file->compacts = true;
+	done = way->write(file, BYTES("\n"));
+	if (done == 1)
+		return 0;
+	way->drop(file);
+	return done < 0 ? (int)done : -EIO;
+}
+
 static int open_target(struct access_target *target, enum access_how how, struct access_file *file)
 {
 	const struct access_way *way = target->access->way;
@@ -93,12 +111,14 @@ static int open_target(struct access_target *target, enum access_how how, struct
 
 	if (exists)
 		r = only_regular(st.st_mode);
-	else if (r == -ENOENT && how != ACCESS_FILE_READ)
+	else if (r == -ENOENT && how != ACCESS_FILE_READ && how != ACCESS_FILE_COMPACT)
 		r = 0;
 	if (r < 0)
 		return r;
 	if (how == ACCESS_FILE_READ)
 		return way->open(&target->place, O_RDONLY, 0, file);
+	if (how == ACCESS_FILE_COMPACT)
+		return exists ? open_compacting(target, file) : -ENOENT;
 	if (how == ACCESS_FILE_APPEND)
 		return way->open(&target->place, O_WRONLY | O_APPEND | O_CREAT, 0666, file);
 	if (exists)
@@ -131,7 +151,7 @@ int access_file_open(struct access *access, const char *path, enum access_how ho
 		r = -EISDIR;
 	if (r == 0)
 		r = access_target_place(&target);
-	if (r == -ENOENT && how != ACCESS_FILE_READ) {
+	if (r == -ENOENT && how != ACCESS_FILE_READ && how != ACCESS_FILE_COMPACT) {
 		r = access_make_parents(access, target.path, &file->made);
 		if (r == 0)
 			r = access_target_place(&target);
@@ -221,6 +241,11 @@ void access_file_skip(struct access_file *file, uint64_t size)
 
 int access_file_write(struct access_file *file, struct bytes data)
 {
+	if (file->compacts && !file->offset && data.size) {
+		file->first = *data.data;
+		file->offset = 1;
+		data = bytes_make(data.data + 1, data.size - 1);
+	}
 	while (data.size) {
 		ssize_t done = file->access->way->write(file, data);
 
@@ -273,6 +298,27 @@ int access_file_save(struct access_file *file)
 		if (r < 0)
 			unmake_parents(file->access, file->path, file->made);
 	}
+	file_free(file);
+	return r;
+}
+
+int access_file_compact(struct access_file *file, struct buf *version)
+{
+	const struct access_way *way = file->access->way;
+	uint64_t size = file->offset;
+	int r = stop_wanted() ? -EINTR : way->resize(file, size);
+	ssize_t done;
+
+	file->offset = 0;
+	if (r == 0 && size) {
+		done = way->write(file, bytes_make(&file->first, 1));
+		r = done == 1 ? 0 : done < 0 ? (int)done : -EIO;
+	}
+	if (r == 0)
+		r = way->publish(file);
+	if (r == 0)
+		r = way->tell(file, "user.sessfs.version", version);
+	way->drop(file);
 	file_free(file);
 	return r;
 }

@@ -324,6 +324,19 @@ static int mount_sync(struct access *access)
 	return r;
 }
 
+static int mount_publish(struct access_file *file)
+{
+	return fsync(file->fd) < 0 ? failed() : 0;
+}
+
+static int mount_tell(struct access_file *file, const char *name, struct buf *value)
+{
+	char word[256]; /* those that are asked for are words */
+	ssize_t size = fgetxattr(file->fd, name, word, sizeof(word));
+
+	return size < 0 ? failed() : buf_append(value, word, (size_t)size);
+}
+
 static int mount_finish(struct access_file *file, bool sync)
 {
 	int r = sync && fsync(file->fd) < 0 ? failed() : 0;
@@ -368,6 +381,8 @@ static const struct access_way way = {
 	.resize = mount_resize,
 	.dress = mount_dress,
 	.mark = mount_mark,
+	.publish = mount_publish,
+	.tell = mount_tell,
 	.finish = mount_finish,
 	.drop = mount_drop,
 };

@@ -367,7 +367,7 @@ static int tree_resize(struct access_file *file, uint64_t size)
 	struct stat now;
 	bool own;
 
-	return tree_set_attr(file->access->tree, handle_inode(file->handle), &set, &now, &own);
+	return tree_set_attr(file->access->tree, handle_opened(file->handle), &set, &now, &own);
 }
 
 static int tree_mark(struct access_file *file, const char *name, struct bytes value)
@@ -376,6 +376,17 @@ static int tree_mark(struct access_file *file, const char *name, struct bytes va
 
 	return value.data ? tree_set_xattr(file->access->tree, inode, bytes_str(name), value, 0) :
 			    tree_remove_xattr(file->access->tree, inode, bytes_str(name));
+}
+
+static int tree_publish(struct access_file *file)
+{
+	return handle_sync(file->access->tree, file->handle);
+}
+
+static int tree_tell(struct access_file *file, const char *name, struct buf *value)
+{
+	return tree_get_xattr(file->access->tree, handle_opened(file->handle), bytes_str(name),
+			      value);
 }
 
 static int tree_finish(struct access_file *file, bool sync)
@@ -425,6 +436,8 @@ static const struct access_way way = {
 	.resize = tree_resize,
 	.dress = tree_dress,
 	.mark = tree_mark,
+	.publish = tree_publish,
+	.tell = tree_tell,
 	.finish = tree_finish,
 	.drop = tree_drop,
 };

@@ -35,6 +35,8 @@ struct access_file {
 	bool dated;	  /* access_file_date() */
 	bool hole;	  /* it ends in one that was skipped */
 	bool later;	  /* it need not be durable yet */
+	bool compacts;	  /* its first byte is written last */
+	char first;
 };
 
 struct access_way {
@@ -85,6 +87,10 @@ struct access_way {
 	int (*dress)(struct access_file *file, const struct stat *like, unsigned mask);
 	/* Set an attribute, or without data remove it. */
 	int (*mark)(struct access_file *file, const char *name, struct bytes value);
+	/* Publish and sync what was written so far. */
+	int (*publish)(struct access_file *file);
+	/* An attribute, appended to value. */
+	int (*tell)(struct access_file *file, const char *name, struct buf *value);
 	/* Publish, and sync if that is wanted; an error of either.  Closes in any case. */
 	int (*finish)(struct access_file *file, bool sync);
 	/* Close without publishing what is not published. */

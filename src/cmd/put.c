@@ -2,42 +2,18 @@
 /*
  * put and append: bytes from a file or the standard input into a file of the store.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/base/cleanup.h"
-#include "src/base/log.h"
 #include "src/user/stop.h"
 #include "src/cmd/cmd.h"
+#include "src/cmd/input.h"
 
-enum {
-	BLOCK = 128 * 1024,
-	BUFFERED_MAX = 4 << 20, /* bytes of a line that are held back until it is whole */
-};
+enum { BUFFERED_MAX = 4 << 20 /* bytes of a line that are held back until it is whole */ };
 
 static const struct cmd_option input_options[] = { CMD_WRITER };
-
-/* One block behind what data holds; 0 at the end of the input, 1 before. */
-static int read_block(int fd, struct buf *data)
-{
-	ssize_t size;
-	int r = buf_reserve(data, BLOCK);
-
-	if (r < 0)
-		return r;
-	do
-		size = stop_wanted() ? 0 : read(fd, data->data + data->size, BLOCK);
-	while (size < 0 && errno == EINTR && !stop_wanted());
-	if (stop_wanted())
-		return -EINTR;
-	if (size < 0)
-		return -errno;
-	data->size += (size_t)size;
-	return size > 0;
-}
 
 /* How much may be written now.  An unfinished line is held back: who is interrupted in the middle
  * of one leaves none of it. */
@@ -62,7 +38,7 @@ static int copy(int fd, struct access_file *file, enum access_how how, struct pr
 	do {
 		size_t size, held = data.size;
 
-		more = read_block(fd, &data);
+		more = input_block(fd, &data);
 		progress_add(progress, 0, data.size - held);
 		*ret_reading = more < 0;
 		if (more < 0)
@@ -72,14 +48,6 @@ static int copy(int fd, struct access_file *file, enum access_how how, struct pr
 		buf_consume(&data, size);
 	} while (r == 0 && more);
 	return r;
-}
-
-static int fail_input(const char *name, int error)
-{
-	if (error != -EINTR || !stop_wanted())
-		log_error("cannot read %s: %s", name ? name : "the standard input",
-			  strerror(-error));
-	return CMD_FAILED;
 }
 
 static void begin_progress(struct progress *progress, int fd, enum access_how how)
@@ -117,30 +85,16 @@ static int take_in(struct access *access, int fd, char **operands, enum access_h
 	progress_end(&progress);
 	if (r == 0)
 		return CMD_DONE;
-	return reading ? fail_input(operands[2], r) : cmd_fail(operands[0], operands[1], r);
-}
-
-/* The input before the store: without it there is nothing to do. */
-static int open_input(const char *name)
-{
-	struct stat st;
-	int fd = name && strcmp(name, "-") != 0 ? open(name, O_RDONLY | O_CLOEXEC) :
-						  dup(STDIN_FILENO);
-
-	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
-		close(fd);
-		return -EISDIR;
-	}
-	return fd < 0 ? -errno : fd;
+	return reading ? input_fail(operands[2], r) : cmd_fail(operands[0], operands[1], r);
 }
 
 static int run(struct options *options, enum access_how how, char **operands)
 {
 	_cleanup_(access_closep) struct access *access = NULL;
-	_cleanup_(closep) int fd = open_input(operands[2]);
+	_cleanup_(closep) int fd = input_open(operands[2]);
 
 	if (fd < 0)
-		return fail_input(operands[2], fd);
+		return input_fail(operands[2], fd);
 	if (store_open(operands[0], ACCESS_WRITE | ACCESS_CREATE, options, &access) < 0)
 		return CMD_FAILED;
 	return take_in(access, fd, operands, how);

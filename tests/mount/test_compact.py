@@ -223,6 +223,53 @@ def test_a_lock_is_given_up_after_it_is_published(box):
         same(read(path), lines(7, 2, 3), "the list")
 
 
+# The verb
+
+
+def test_a_verb_compacts_by_the_mount_or_without_one(box):
+    mount, _ = list_of(box, 4)
+    place = (mount.store, "s/l.jsonl")
+
+    def does(*words, stdin=b""):
+        return box.sessfs("compact", *words, *place, stdin=stdin)
+
+    for where in ("by the mount", "without one"):
+        box.sessfs("put", *place, stdin=lines(0, 1, 2, 3), check=True)
+        before = does().stdout.decode().strip()
+        done = does("--first=2", f"--if={before}", stdin=lines(7))
+        same(done.returncode, 0, f"compact {where}")
+        after = done.stdout.decode().strip()
+        same(does().stdout.decode().strip(), after, "the version that it has made")
+        same(box.sessfs("cat", *place).stdout, lines(7, 2, 3), "the list")
+        same(does("--first=2", f"--if={before}", stdin=lines(8)).returncode, 1, "again")
+        for bad in (b"{\n", b"1", b"\n"):
+            same(does("--first=2", f"--if={after}", stdin=bad).returncode, 1, "no lines of JSON")
+        same(does().stdout.decode().strip(), after, "nothing was changed")
+        done = does("--items=1-2", f"--if={after}")
+        same(done.returncode, 0, "of nothing")
+        same(box.sessfs("cat", *place).stdout, lines(7), "the list")
+        mount.stop()
+    for words in (
+        ("--first=2",),
+        ("--if=1",),
+        ("--first=2", "--items=1-2", "--if=1"),
+        ("--first=1,last=1", "--if=1"),
+        ("--first=2", "--if=../x"),
+    ):
+        same(does(*words).returncode, 2, " ".join(words))
+
+
+def test_a_verb_that_is_killed_replaces_nothing(box):
+    mount, path = list_of(box, 4)
+    words = ("--first=2", "--if=" + version(path), mount.store, "s/l.jsonl")
+    with subprocess.Popen([box.program, "compact", *words], stdin=subprocess.PIPE) as proc:
+        proc.stdin.write(lines(7))
+        proc.stdin.flush()
+        time.sleep(0.3)
+        proc.kill()
+    same(read(path), lines(0, 1, 2, 3), "the list")
+
+
 # All at once.  A line is {"w": writer, "n": number}, or the sum of some: {"sum": {writer: [first
 # number, last number]}}.  Of each writer the numbers stand in their order and none is missing, in
 # any part of the list at any time.

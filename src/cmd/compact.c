@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * compact: lines in the place of items of a list, if it has still the version that it had when they
+ * were read.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+#include "src/cmd/cmd.h"
+#include "src/cmd/input.h"
+
+struct compact_values {
+	struct options options; /* must be first */
+	const char *first;
+	const char *items;
+	const char *version;
+};
+
+#define CLAUSE(field, name, value, help)                                                           \
+	{                                                                                          \
+		name, 0, value, cmd_take_text, offsetof(struct compact_values, field), help        \
+	}
+
+static const struct cmd_option compact_options[] = {
+	CLAUSE(first, "first", "N", "the first so many items"),
+	CLAUSE(items, "items", "A-B", "or those with these indexes, from 0"),
+	CLAUSE(version, "if", "VERSION", "the version that the list had when they were read"),
+	CMD_WRITER,
+};
+
+/* Of what a value may be made, so that it is no other clause, and no other path. */
+static bool is_made_of(const char *value, const char *characters)
+{
+	return *value && !value[strspn(value, characters)];
+}
+
+static bool is_understood(const struct compact_values *values)
+{
+	static const char digits[] = "0123456789", word[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+
+	return (!values->first || is_made_of(values->first, digits)) &&
+	       (!values->items || is_made_of(values->items, "0123456789-")) &&
+	       (!values->version || is_made_of(values->version, word));
+}
+
+/* The list, seen through the question. */
+static char *path_of(const struct compact_values *values, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+
+	return str_printf("%.*s@%s=%s,if=%s/%s", (int)(name - path), path,
+			  values->first ? "first" : "items",
+			  values->first ? values->first : values->items, values->version, name);
+}
+
+static int say(const struct buf *version)
+{
+	printf("%.*s\n", (int)version->size, version->data);
+	return CMD_DONE;
+}
+
+static int fail(char **operands, int error)
+{
+	if (error == -ESTALE)
+		log_error("%s: %s has not the version that was named, and nothing was changed; "
+			  "read it again",
+			  operands[0], operands[1]);
+	else if (error == -EINVAL)
+		log_error("%s: %s: only whole lines of JSON can take the place of items, and "
+			  "nothing was changed",
+			  operands[0], operands[1]);
+	else
+		return cmd_fail(operands[0], operands[1], error);
+	return CMD_FAILED;
+}
+
+static int take_in(struct access *access, int fd, const struct compact_values *values,
+		   char **operands)
+{
+	_cleanup_(freep) char *path = path_of(values, operands[1]);
+	_cleanup_(buf_done) struct buf data = { 0 }, version = { 0 };
+	struct access_file *file = NULL;
+	int more = 1;
+	int r = path ? access_file_open(access, path, ACCESS_FILE_COMPACT, &file) : -ENOMEM;
+
+	while (r == 0 && (more = input_block(fd, &data)) > 0) {
+		r = access_file_write(file, buf_bytes(&data));
+		buf_clear(&data);
+	}
+	if (r == 0 && more == 0)
+		r = access_file_compact(file, &version);
+	else
+		access_file_drop(file);
+	if (more < 0)
+		return input_fail(operands[2], more);
+	return r < 0 ? fail(operands, r) : say(&version);
+}
+
+static int tell_version(struct access *access, char **operands)
+{
+	_cleanup_(buf_done) struct buf version = { 0 };
+	int r = access_get_xattr(access, operands[1], "user.sessfs.version", &version);
+
+	if (r == -ENODATA)
+		log_error("%s: %s is no list", operands[0], operands[1]);
+	return r == 0	     ? say(&version) :
+	       r == -ENODATA ? CMD_FAILED :
+			       cmd_fail(operands[0], operands[1], r);
+}
+
+static int run_compact(void *given, char **operands)
+{
+	struct compact_values *values = given;
+	_cleanup_(access_closep) struct access *access = NULL;
+	_cleanup_(closep) int fd = -1;
+	bool tells = !values->first && !values->items;
+
+	if ((values->first && values->items) || tells != !values->version ||
+	    !is_understood(values) || (tells && operands[2]))
+		return cmd_misused(&cmd_compact,
+				   "takes --first=N or --items=A-B, and --if=VERSION with it");
+	if (!tells)
+		fd = input_open(operands[2]);
+	if (!tells && fd < 0)
+		return input_fail(operands[2], fd);
+	if (store_open(operands[0], tells ? 0 : ACCESS_WRITE, &values->options, &access) < 0)
+		return CMD_FAILED;
+	return tells ? tell_version(access, operands) : take_in(access, fd, values, operands);
+}
+
+const struct command cmd_compact = {
+	.name = "compact",
+	.arguments = "[--first=N | --items=A-B] [--if=VERSION] [-o OPTIONS] STORE PATH [FILE]",
+	.summary = "replace items of a list by others, if nobody has changed them",
+	.help = "Puts the lines of FILE, or of the standard input, in the place of the first items "
+		"of a list, or of some, in one transaction, and prints the version that the list "
+		"has "
+		"then.  What others append meanwhile stays behind.",
+	.more = "Without items it prints the version that the list has, and changes nothing.",
+	.failed = "nothing was changed",
+	CMD_OPTIONS(compact_options),
+	.least = 2,
+	.most = 3,
+	.operands = "takes a store, a path in it, and a file to read from",
+	.size = sizeof(struct compact_values),
+	.run = run_compact,
+};
