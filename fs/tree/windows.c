@@ -202,11 +202,6 @@ static int parse_clauses(const char *clauses, struct question **ret_question, ch
 	_cleanup_(buf_done) struct buf reason = { 0 };
 	int r = question_parse_clauses(bytes_str(clauses), ret_question, &reason);
 
-	if (r == 0 && (*ret_question)->as != QUESTION_LINES) {
-		question_free(*ret_question);
-		r = buf_append_str(&reason, "it shows lists as they are, without as=");
-		r = r < 0 ? r : -EINVAL;
-	}
 	return r == -EINVAL ? str_explain(ret_why, r, "no mount can be the view '%s': %.*s",
 					  clauses, (int)reason.size, reason.data) :
 			      r;

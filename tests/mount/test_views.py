@@ -877,7 +877,8 @@ def test_a_wrong_question_mounts_nothing_and_makes_no_store(box):
     for question, word in {
         "last=x": "last=",
         "@last=1": "@last=",
-        "as=items": "as=",
+        "as=list": ".jsonl",
+        "as=events": ".jsonl",
         r"last=1\,last=2": "twice",
         "": "clauses",
         "last=1,role=user": "role=user",

@@ -311,6 +311,28 @@ def test_items_on_two_mounts(box):
     same(errno_of(os.listdir, there), errno.ENOENT, "an end")
 
 
+def test_a_mount_that_shows_lists_as_documents(box):
+    mount, path = list_of(box, 5)
+    seen = box.mount(store=mount.store, options=[r"view=as=items\,last=3"])
+    there = seen.at("s", "l")
+    same(os.listdir(seen.at("s")), ["l"], "the list")
+    same(documents(there), all_of(2, 3, 4), "the last three")
+    append(path, lines(5))
+    same(documents(there), all_of(3, 4, 5), "one more")
+    same(errno_of(write, os.path.join(there, "6.json"), b"1"), errno.EROFS, "a document")
+
+
+def test_a_version_opens_no_documents_of_another(box):
+    _, path = list_of(box, 3)
+    word = os.getxattr(path, "user.sessfs.version").decode()
+    name = os.path.join(items(path, f"as=items,if={word}"), "1.json")
+    same(read(name), lines(1), "of this one")
+    append(path, lines(3))
+    same(read(name), lines(1), "still")
+    write(path, lines(7, 8))
+    same(errno_of(read, name), errno.ESTALE, "of another")
+
+
 @harness.limit(120)
 def test_more_documents_than_there_are_windows(box):
     _, path = list_of(box, 12000)

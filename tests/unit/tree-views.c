@@ -501,7 +501,7 @@ EveryStore(views, of_a_whole_tree_are_told_from_others_by_their_root)
 
 Test(views, of_a_whole_tree_are_refused_if_the_question_is_wrong)
 {
-	static const char *const wrong[] = { "last=x",	"@last=1", "as=items",
+	static const char *const wrong[] = { "last=x",	"@last=1", "as=events",
 					     "as=list", "role=",   "first=1,last=1" };
 	char *why = NULL;
 
