@@ -400,7 +400,8 @@ class View {
         Path path = Path.of(words[0]);
         String numbers = String.join(",",
             Files.readAllLines(path).stream().map(line -> line.replaceAll("\\\\D", "")).toList());
-        System.out.println(Files.readAllBytes(path).length + " " + Files.size(path) + " " + numbers);
+        int read = Files.readAllBytes(path).length;
+        System.out.println(read + " " + Files.size(path) + " " + numbers);
         Files.writeString(path, "{\\"n\\": 100}\\n", StandardOpenOption.APPEND);
     }
 }
