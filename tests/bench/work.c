@@ -65,7 +65,9 @@ static void *need(void *memory)
 /* A line of a transcript, size bytes with its newline; they differ by their number. */
 static size_t line_make(char *line, size_t size, uint64_t number)
 {
-	int head = snprintf(line, size, "{\"id\":%" PRIu64 ",\"content\":\"", number);
+	static const char *const roles[] = { "user", "assistant", "tool", "assistant" };
+	int head = snprintf(line, size, "{\"id\":%" PRIu64 ",\"role\":\"%s\",\"content\":\"",
+			    number, roles[number % 4]);
 	size_t at = (size_t)head;
 
 	for (; at + 3 < size; at++)
