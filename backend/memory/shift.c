@@ -145,10 +145,10 @@ static int shift_entry(struct transaction *transaction, const struct key *table,
 
 /* From the end that they go to, so that each finds its place free; what a step leaves behind is not
  * seen again. */
-static int shift_table(struct transaction *transaction, struct key table, int64_t first, int64_t by)
+static int shift_table(struct transaction *transaction, struct key taken, int64_t first, int64_t by)
 {
 	_cleanup_(key_done) struct key at = { 0 };
-	_cleanup_(key_done) struct key owned = table;
+	_cleanup_(key_done) struct key table = taken;
 	_cleanup_(key_done) struct key from = { 0 };
 	const struct map_entry *entry;
 	int r = 0;

@@ -125,7 +125,8 @@ static int tree_load_root(struct tree *tree)
 		return -EIO;
 	}
 	tree->last_ino = tree->end_ino = last_ino;
-	tree->last_entry = tree->end_entry = tree->list_end = last_entry;
+	tree->last_entry = tree->end_entry = last_entry;
+	tree->list_end = last_entry;
 	r = inode_get(tree, &view, BACKEND_ROOT, &tree->root);
 	tree->shown = tree->root;
 	return r;
