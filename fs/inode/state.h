@@ -148,7 +148,6 @@ struct inode {
 	uint64_t size;		   /* bytes of a single or hash that is no draft */
 	struct list_state list;
 	uint64_t version; /* moves with every change of content but an append to a list */
-	int64_t moved;	  /* bytes that what stands behind it went on when a window was saved */
 	bool stored_known;
 	uint64_t stored;	   /* bytes in the chunks of an ordinary file with holes */
 	struct buffered *buffered; /* what was written and is not in the store yet; file.c */

@@ -42,8 +42,7 @@ struct writing {
 	bool owns_tail;	     /* the list's tail is this writer's own (it was flushed by fsync) */
 	uint64_t tail_end;   /* then: the size that the list had */
 	bool streams;	     /* writes at the end of a list that was empty when opened */
-	uint64_t stream_end; /* where its next write is expected, */
-	int64_t moved;	     /* if inode.moved is this */
+	uint64_t stream_end; /* where its next write is expected */
 	/* tree.times_lock: the list of those that have staged something. */
 	struct writing *saver_next;
 	struct writing **saver_link;

@@ -421,7 +421,6 @@ static void apply(struct compacting *compacting, struct notes *notes)
 	inode->node = compacting->node;
 	inode->inherits = inode->loaded = false;
 	inode->version++;
-	inode->moved += grows_by(compacting);
 	if (compacting->version && versions_apply(notes, inode, NULL, compacting->version))
 		name_forget(notes, compacting->tree, inode);
 	notes_change(notes, compacting->tree, inode, CHANGE_REPLACED, compacting->size_before,

@@ -266,6 +266,22 @@ static ssize_t handle_append(struct tree *tree, struct handle *handle, struct by
 	return (ssize_t)taken;
 }
 
+/* Of a list that was empty, and is to be replaced should others have written meanwhile. */
+static bool is_first_of_save(const struct handle *handle)
+{
+	return handle->writing->streams && !handle->writing->stream_end && handle->flags & O_TRUNC;
+}
+
+static bool is_empty(struct tree *tree, struct inode *inode)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+
+	if (!inode->loaded &&
+	    (inode_view_begin(tree, inode, &view) < 0 || content_load(tree, &view, inode) < 0))
+		return false;
+	return !inode->list.size;
+}
+
 static bool write_appends(struct tree *tree, struct handle *handle, uint64_t offset)
 {
 	struct inode *inode = handle->inode;
@@ -275,20 +291,11 @@ static bool write_appends(struct tree *tree, struct handle *handle, uint64_t off
 		return false;
 	if (handle->flags & O_APPEND)
 		return true;
-	if (!handle->writing->streams || offset != handle->writing->stream_end)
+	if (!handle->writing->streams || offset != handle->writing->stream_end ||
+	    inode_is_draft(inode))
 		return false;
-	/* Only as long as nobody else has written: then the place would not be the end. */
-	if (!inode->loaded) {
-		_cleanup_(view_end) struct view view = { 0 };
-
-		if (inode_view_begin(tree, inode, &view) < 0 ||
-		    content_load(tree, &view, inode) < 0)
-			return false;
-	}
-	return !inode_is_draft(inode) &&
-	       inode->list.size + handle->writing->piece.size ==
-		       handle->writing->stream_end +
-			       (uint64_t)(inode->moved - handle->writing->moved);
+	/* Others may have added lines meanwhile, which its own must not tear. */
+	return !is_first_of_save(handle) || is_empty(tree, inode);
 }
 
 /* Writing. */
@@ -450,7 +457,7 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, int flags, p
 	}
 	if (append && handle->writing->mode == HANDLE_SAVE && !handle->writing->dirty)
 		handle->writing->mode = HANDLE_PLAIN; /* the end is where the file ends now */
-	r = handle_begin_save(tree, handle, true);
+	r = handle_begin_save(tree, handle, !is_first_of_save(handle));
 	if (r < 0)
 		return r;
 	if (append)

@@ -88,7 +88,6 @@ static int open_streams(struct tree *tree, struct handle *handle)
 		return 0;
 	r = open_size(tree, inode, &size);
 	handle->writing->streams = r == 0 && size == 0;
-	handle->writing->moved = inode->moved;
 	return r;
 }
 

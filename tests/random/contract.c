@@ -701,6 +701,11 @@ static ssize_t write_lines(struct contract *contract, struct user_file *user, st
 	return taken;
 }
 
+static bool is_first_of_save(const struct user_file *user)
+{
+	return user->streams && !user->stream_end && user->flags & O_TRUNC;
+}
+
 static bool write_appends(const struct user_file *user, size_t offset)
 {
 	const struct file *file = user->file;
@@ -710,7 +715,7 @@ static bool write_appends(const struct user_file *user, size_t offset)
 	if (user->flags & O_APPEND)
 		return true;
 	return user->streams && offset == user->stream_end && !file->draft &&
-	       file->now->bytes.size + user->piece.size == user->stream_end;
+	       (!is_first_of_save(user) || !file->now->bytes.size);
 }
 
 ssize_t user_write(struct contract *contract, struct user_file *user, size_t offset,
@@ -737,7 +742,7 @@ ssize_t user_write(struct contract *contract, struct user_file *user, size_t off
 		return write_lines(contract, user, data);
 	if (append && user->state == SAVES && !user->dirty)
 		user->state = PLAIN;
-	begin_save(user, true);
+	begin_save(user, !is_first_of_save(user));
 	write_into(&user->stage, append ? user->stage.size : offset, data);
 	user->only_cut = false;
 	user->only_adds &= append;

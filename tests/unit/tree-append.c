@@ -283,6 +283,32 @@ EveryStore(append, in_sequence_to_a_list_that_was_empty_is_a_stream)
 	close_handle(handle);
 }
 
+EveryStore(append, that_streams_tears_no_line_of_others)
+{
+	struct handle *first = open_at("s/l.jsonl", O_WRONLY | O_CREAT);
+	struct handle *second = open_at("s/l.jsonl", O_WRONLY);
+
+	append("s/l.jsonl", "\"of another\"\n");
+	write_at(first, 0, BYTES("1\n2"));
+	write_at(second, 0, BYTES("3\n"));
+	write_at(first, 3, BYTES("2\n4\n"));
+	close_handle(second);
+	close_handle(first);
+	cr_expect_str_eq(content_of("s/l.jsonl"), "\"of another\"\n1\n3\n22\n4\n");
+}
+
+EveryStore(append, that_came_after_the_list_was_emptied_goes_whole_with_the_save)
+{
+	struct handle *handle = open_at("s/l.jsonl", O_WRONLY | O_CREAT | O_TRUNC);
+
+	append("s/l.jsonl", "\"of another\"\n");
+	write_at(handle, 0, BYTES("1\n"));
+	cr_expect_str_eq(content_of("s/l.jsonl"), "\"of another\"\n");
+	write_at(handle, 2, BYTES("2\n"));
+	close_handle(handle);
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n");
+}
+
 EveryStore(append, that_streams_may_go_back_and_is_a_save_then)
 {
 	struct handle *handle = open_at("s/l.jsonl", O_RDWR | O_CREAT);
