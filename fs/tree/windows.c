@@ -56,6 +56,16 @@ int window_make(struct tree *tree, struct window_wanted *wanted, struct window_v
 	return enter(tree, wanted, *version, ret_inode);
 }
 
+/* Whether there is a window that shows the same; version: its bytes, if they are known. */
+static bool found(struct tree *tree, const struct window_wanted *wanted, struct version *version,
+		  struct inode **ret_inode)
+{
+	*ret_inode = window_find(tree, wanted);
+	if (*ret_inode && version)
+		document_keep_window(tree, *ret_inode, version);
+	return *ret_inode;
+}
+
 /* Documents as a list: which window it is, its bytes tell.  1: the directory has gone. */
 static int gather_once(struct tree *tree, struct window_wanted *wanted, struct inode **ret_inode)
 {
@@ -72,11 +82,9 @@ static int gather_once(struct tree *tree, struct window_wanted *wanted, struct i
 		return r;
 	wanted->rows = view.rows;
 	view_end(&view.view);
-	*ret_inode = window_find(tree, wanted);
-	if (!*ret_inode)
-		return enter(tree, wanted, version, ret_inode);
-	document_keep_window(tree, *ret_inode, version);
-	return 0;
+	if (found(tree, wanted, version, ret_inode))
+		return 0;
+	return enter(tree, wanted, version, ret_inode);
 }
 
 /* 1: the file has gone. */
@@ -96,8 +104,7 @@ static int open_once(struct tree *tree, struct window_wanted *wanted, struct ino
 	if (r != 0)
 		return r;
 	wanted->rows = view.rows;
-	*ret_inode = window_find(tree, wanted);
-	if (*ret_inode)
+	if (found(tree, wanted, version, ret_inode))
 		return 0;
 	if (view.rows.list && !ages)
 		r = window_choose(&view, &version);

@@ -321,6 +321,26 @@ EveryStore(views, of_many_documents_that_are_looked_up_again_can_be_opened_meanw
 	forget(dir);
 }
 
+EveryStore(views, with_ages_that_are_looked_up_again_can_be_opened_meanwhile)
+{
+	_cleanup_(freep) char *text = malloc(40002);
+	struct handle *handle = NULL;
+	struct inode *window;
+
+	memset(text, '1', 40000);
+	memcpy(text + 40000, "\n", 2);
+	append("s/l.jsonl", text);
+	window = window_of("@since=1h");
+	documents_drop(world_tree);
+	cr_expect_eq(window_of("@since=1h"), window);
+	save("s/l.jsonl", "2\n");
+	cr_assert_eq(tree_open_file(world_tree, window, 0, O_RDONLY, getpid(), &handle), 0);
+	cr_expect_str_eq(read_by(handle), text);
+	handle_free(world_tree, handle);
+	forget(window);
+	forget(window);
+}
+
 /* ---- Who waits for them ---- */
 
 static bool give_up(void *arg)
