@@ -122,7 +122,7 @@ static void measure(struct tree *tree, struct inode *inode, struct event *event)
 /* What the kernel has of it by itself: whoever is told shall not meet that any more. */
 static void tell_kernel(struct notes *notes, const struct happened *happened)
 {
-	const struct inode *inode = happened->inode;
+	struct inode *inode = happened->inode;
 
 	if (happened->by != EVENT_BY_MOUNT || !inode)
 		return;
@@ -130,9 +130,14 @@ static void tell_kernel(struct notes *notes, const struct happened *happened)
 		notes_name(notes, happened->dir->ino, happened->name);
 	if (happened->from.data)
 		notes_name(notes, happened->from_dir->ino, happened->from);
-	if (happened->what == EVENT_ATTR || !inode_is_state(inode))
-		for (const struct face *face = &inode->face; face; face = face->next)
-			notes_attr(notes, inode, face);
+	/* Through the face by which it is written the kernel knows that, but only when the writer
+	 * goes on.  What it was told once it has not until it asks. */
+	for (struct face *face = &inode->face; face; face = face->next) {
+		if (!face->shown && inode_is_state(inode))
+			continue;
+		notes_attr(notes, inode, face);
+		face->shown = false;
+	}
 }
 
 void notes_event(struct notes *notes, struct tree *tree, const struct event *event)
