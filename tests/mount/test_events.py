@@ -375,7 +375,10 @@ def is_true(mount, event):
     if what == "append":
         return min(os.stat(name).st_size, len(read(name))) >= event["size"]
     if what == "attr":
-        return not os.path.exists(name) or oct(os.stat(name).st_mode) == oct(0o40700)
+        try:
+            return oct(os.stat(name).st_mode) == oct(0o40700)
+        except FileNotFoundError:
+            return moved_on(name)
     if what == "remove":
         return not os.path.exists(name)
     return os.path.exists(name) or moved_on(name)
