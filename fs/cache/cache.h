@@ -100,6 +100,10 @@ void again_end(struct tree *tree, pid_t pid);
 /* Whether a thread asks again for a nodeid's attributes, or is about to open: not by a name. */
 bool again_asks(struct tree *tree, pid_t pid, uint64_t nodeid);
 
+/* Whether a thread was told ESTALE for just this nodeid, and has opened nothing since: no name has
+ * led it there. */
+bool again_is(struct tree *tree, pid_t pid, uint64_t nodeid);
+
 /* Whether readers have a face open, or one is led to it. */
 bool face_is_read(const struct inode *inode, const struct face *face);
 /* A handle was opened on a face: true when notify_attr() is due before the open is answered. */

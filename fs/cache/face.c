@@ -127,6 +127,13 @@ bool again_asks(struct tree *tree, pid_t pid, uint64_t nodeid)
 	return again.kind != FACE_ASKS || again.nodeid == nodeid;
 }
 
+bool again_is(struct tree *tree, pid_t pid, uint64_t nodeid)
+{
+	struct retrying again;
+
+	return again_get(tree, pid, &again) && again.nodeid == nodeid;
+}
+
 /* Leading. */
 
 static struct led **led_find(struct inode *inode, pid_t pid)

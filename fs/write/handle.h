@@ -76,8 +76,8 @@ int through_open(struct tree *tree, struct inode *inode, int flags, pid_t pid,
 void through_free(struct tree *tree, struct handle *handle);
 
 /* saving.c: a handle that saves through a window; window.lock is taken.  -EINVAL where there would
- * be a gap. */
-int saving_begin(struct through *through, bool cuts, pid_t pid);
+ * be a gap; -ESTALE: somebody else has it open, whom he does not join. */
+int saving_begin(struct through *through, bool joins, bool cuts, pid_t pid);
 ssize_t saving_write(const struct through *through, pid_t pid, uint64_t offset, struct bytes data);
 int saving_cut(const struct through *through, pid_t pid, uint64_t size);
 int saving_read(const struct through *through, uint64_t offset, size_t size, struct buf *out);

@@ -94,13 +94,16 @@ static int cut(struct window *window, uint64_t size)
 	return r;
 }
 
-int saving_begin(struct through *through, bool cuts, pid_t pid)
+int saving_begin(struct through *through, bool joins, bool cuts, pid_t pid)
 {
 	struct window *window = through->inode->window;
 	int r;
 
 	pthread_mutex_lock(&window->lock);
-	r = cuts ? cut(window, 0) : 0;
+	/* Readers are not to see what he writes. */
+	r = !joins && (window->saving.writers || window->open > through->reads) ? -ESTALE : 0;
+	if (r == 0 && cuts)
+		r = cut(window, 0);
 	if (r == 0) {
 		join(window);
 		through_opened_by(through, pid);
@@ -147,7 +150,7 @@ int saving_read(const struct through *through, uint64_t offset, size_t size, str
 	struct window *window = through->inode->window;
 	struct window_saving *saving = &window->saving;
 	size_t before = out->size;
-	int r = window_read(window, offset, size, out);
+	int r = window_read(window, false, offset, size, out);
 
 	if (r < 0)
 		return r;
@@ -180,7 +183,10 @@ int saving_flush(struct tree *tree, const struct through *through, pid_t pid, bo
 	int r = 0;
 
 	pthread_mutex_lock(&window->lock);
-	if (window->saving.dirty && !(closes && through_goes_on(tree, through, pid)))
+	/* A list that has gone on to another generation does not come back. */
+	if (window->saving.dirty && window->saving.failed == -ESTALE)
+		r = -ESTALE;
+	else if (window->saving.dirty && !(closes && through_goes_on(tree, through, pid)))
 		r = publish(tree, window, how);
 	pthread_mutex_unlock(&window->lock);
 	return r;

@@ -451,12 +451,14 @@ def work_together(box, paths):
     same(done > 0, True, "compactions")
 
 
+@harness.limit(SECONDS + 120)
 def test_appenders_compactors_and_readers_at_once(box):
     mount, path = list_of(box, 0)
     work_together(box, [path])
     mount.check()
 
 
+@harness.limit(SECONDS + 120)
 def test_appenders_compactors_and_readers_of_two_mounts_at_once(box):
     mount, path = list_of(box, 0)
     other = box.mount(store=mount.store)

@@ -425,6 +425,42 @@ EveryStore(compact, that_was_looked_up_before_another_began_is_looked_up_again)
 	forget(window);
 }
 
+static struct handle *begin_in(struct inode *window, const char *text)
+{
+	struct handle *handle = NULL;
+
+	cr_assert_eq(tree_open_file(world_tree, window, 0, O_RDWR, getpid(), &handle), 0);
+	read_by(handle);
+	cr_assert_eq(cut(handle, 0), 0);
+	write_at(handle, 0, bytes_str(text));
+	return handle;
+}
+
+/* The kernel looks a name up again once only, and may come to one that somebody else has taken. */
+EveryStore(compact, is_not_joined_by_who_was_to_look_another_name_up_again)
+{
+	struct inode *one, *two;
+	struct handle *in_one, *in_two, *other = NULL;
+
+	append("s/l.jsonl", "1\n2\n3\n");
+	one = window_of("@first=1");
+	two = window_of("@first=2");
+	in_one = begin_in(one, "7\n");
+	in_two = begin_in(two, "8\n");
+	cr_expect_eq(tree_open_file(world_tree, one, 0, O_RDONLY, getpid(), &other), -ESTALE);
+	cr_assert_eq(tree_open_file(world_tree, two, 0, O_RDONLY, getpid(), &other), 0);
+	cr_expect_str_eq(read_by(other), "1\n2\n", "a reader sees what it showed");
+	handle_free(world_tree, other);
+	cr_expect_eq(tree_open_file(world_tree, one, 0, O_RDWR, getpid(), &other), -ESTALE);
+	cr_expect_eq(tree_open_file(world_tree, two, 0, O_RDWR, getpid(), &other), -ESTALE,
+		     "a writer is too late");
+	cr_expect_eq(closed(in_one), 0);
+	cr_expect_eq(closed(in_two), -ESTALE);
+	cr_expect_str_eq(content_of("s/l.jsonl"), "7\n2\n3\n");
+	forget(two);
+	forget(one);
+}
+
 EveryStore(compact, beside_other_writers_of_the_list)
 {
 	struct handle *appender, *saver, *reader, *stream;
