@@ -5,7 +5,7 @@
  * SQLite wants a primary key to be unique after each row, and in what order one UPDATE comes to the
  * rows is its own affair.  So the rows are taken in blocks no longer than the way that they go:
  * those before have left the place that a block goes to, and no two rows of one block meet.  Each
- * row is written once: 100,000 of 200 bytes take 0.6 s of the processor by one place, 0.3 s by 300.
+ * row is written once.
  */
 #include "backend/sqlite/shift.h"
 

@@ -30,12 +30,30 @@ declare -A _sessfs_options=(
 	[gc]='--older-than= --larger-than= --keep-last= --name= --grace= --dry-run --list --undo --json -o'
 )
 
-# Names in a store: the store is the first operand, $2 the beginning of a path.
+# Bash cuts words at "@", "=" and ":", which paths may hold: the words as they were written, up to the
+# cursor.
+_sessfs_whole_words() {
+	local rest=$COMP_LINE next i
+	words=()
+	for ((i = 0; i <= COMP_CWORD; i++)); do
+		next=${rest#"${rest%%[![:space:]]*}"}
+		if ((i == 0)) || [[ $next != "$rest" ]]; then
+			words+=("${COMP_WORDS[i]}")
+		else
+			words[${#words[@]} - 1]+=${COMP_WORDS[i]}
+		fi
+		rest=${next#"${COMP_WORDS[i]}"}
+	done
+}
+
+# Names in a store: the store is the first operand, $2 the beginning of a path, $3 how much of that
+# bash takes for the word; behind a sign that ends one, the next begins.
 _sessfs_names() {
-	local dir='' name
+	local dir='' name head=${2%"${3##*[@=:]}"}
 	[[ $2 == */* ]] && dir=${2%/*}/
 	while IFS= read -r name; do
-		[[ $dir$name == "$2"* ]] && COMPREPLY+=("$dir$name")
+		name=$dir$name
+		[[ $name == "$2"* ]] && COMPREPLY+=("${name#"$head"}")
 	done < <(sessfs ls -- "$1" "$dir" 2>/dev/null </dev/null)
 	compopt -o nospace -o filenames
 }
@@ -44,18 +62,18 @@ _sessfs_names() {
 _sessfs_operands() {
 	local i
 	operands=()
-	for ((i = 2; i < COMP_CWORD; i++)); do
-		case ${COMP_WORDS[i]} in
+	for ((i = 2; i < ${#words[@]} - 1; i++)); do
+		case ${words[i]} in
 		-o) ((i++)) ;;
-		-* | =) ;;
-		*) operands+=("${COMP_WORDS[i]}") ;;
+		-*) ;;
+		*) operands+=("${words[i]}") ;;
 		esac
 	done
 }
 
 _sessfs() {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
-	local command=${COMP_WORDS[1]} head='' operands
+	local command=${COMP_WORDS[1]} head='' words operands
 
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
@@ -80,10 +98,11 @@ _sessfs() {
 		[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace
 		return
 	fi
+	_sessfs_whole_words
 	_sessfs_operands
 	case $command:${#operands[@]} in
 	ls:1 | events:1 | append:1 | put:1 | compact:1 | cat:[1-9]* | rm:[1-9]* | export:[2-9]*)
-		_sessfs_names "${operands[0]}" "$word"
+		_sessfs_names "${operands[0]}" "${words[-1]}" "$word"
 		;;
 	config:[1-9]*)
 		mapfile -t COMPREPLY < <(compgen -W "$_sessfs_settings" -- "$word")

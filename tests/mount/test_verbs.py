@@ -9,6 +9,7 @@ import json
 import os
 import pty
 import re
+import select
 import shutil
 import signal
 import sqlite3
@@ -25,6 +26,7 @@ from harness import (
     limit,
     need_namespace,
     need_root,
+    need_tool,
     read,
     same,
     tool,
@@ -712,6 +714,57 @@ def test_help_manual_and_completions_name_every_command_and_option(box):
         for file, text in texts.items():
             for name in names:
                 assert DESCRIPTIONS[file](name) in text, f"{file} does not name {name} of {command}"
+
+
+def read_until(fd, mark, seen=b""):
+    while mark not in seen:
+        assert select.select([fd], [], [], 20 * harness.PATIENCE)[0], (mark, seen)
+        seen += os.read(fd, 1 << 16)
+    return seen
+
+
+def completed(line):
+    """What bash makes of a line when the key is pressed that completes it."""
+    need_tool("bash")
+    ours, theirs = pty.openpty()
+    folder = os.path.dirname(os.path.abspath(harness.program()))
+    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+    environment.update(PS1="> ", TERM="dumb", INPUTRC="/dev/null", COLUMNS="500")
+    with subprocess.Popen(
+        ["bash", "--norc", "--noprofile", "-i"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment,
+        start_new_session=True,
+    ) as shell:
+        try:
+            os.close(theirs)
+            script = f"{TOP}/contrib/completion/sessfs.bash"
+            os.write(ours, f"HISTFILE=; source {script}; echo rea''dy\n".encode())
+            read_until(ours, b"> ", read_until(ours, b"ready\r\n").partition(b"ready\r\n")[2])
+            os.write(ours, f"{line}\t #\n".encode())
+            seen = read_until(ours, b" #\r\n")
+        finally:
+            shell.kill()
+    os.close(ours)
+    return seen.partition(b" #\r\n")[0].decode().replace("\a", "")
+
+
+def test_bash_completes_names_also_below_views(box):
+    store = box.new_path("store")
+    box.sessfs("put", store, "demo/messages.jsonl", stdin=b"1\n2\n", check=True)
+    box.sessfs("put", store, "demo/a:b=c.json", stdin=b"1", check=True)
+    for path, whole in (
+        ("demo/mess", "demo/messages.jsonl"),
+        ("demo/@last=1/mess", "demo/@last=1/messages.jsonl"),
+        ("@role=user,last=1/demo/m", "@role=user,last=1/demo/messages.jsonl"),
+        ("demo/@as=items/messages/1", "demo/@as=items/messages/1.json"),
+        ("demo/a:b=", "demo/a:b=c.json"),
+        ("demo/@last=1/none", "demo/@last=1/none"),
+    ):
+        line = f"sessfs cat -o table=agentscope_sessions {store} {path}"
+        same(completed(line).split()[-1], whole, path)
 
 
 def in_manual(name):
