@@ -244,7 +244,7 @@ static int list_begin(struct tree *tree, struct inode *of, struct window_view *r
 	/* Of a draft the rows are what there was before. */
 	if (inode_is_draft(of)) {
 		r = ASK(view, key_stat, of->node.session, of->node.key, &stat);
-		ret->rows.end = r == 0 ? stat.last + 1 : 0;
+		ret->rows.end = r == 0 ? MIN(stat.last, INT64_MAX - 1) + 1 : 0;
 	}
 	return r == -ENOENT ? 0 : r;
 }

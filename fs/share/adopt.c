@@ -170,7 +170,8 @@ static int adopt_enter(struct adopting *adopting, struct backend_node *node, str
 	notes_entry(&reconciling->notes, node->parent, name);
 	batch_node_put(batch, node);
 	adopted->node = *node;
-	adopted->items = node->kind == BACKEND_LIST ? adopting->stat->last + 1 : -1;
+	adopted->items =
+		node->kind == BACKEND_LIST ? MIN(adopting->stat->last, INT64_MAX - 1) + 1 : -1;
 	if (last)
 		reconcile_done(adopting->key, batch);
 	adopting->dir = inode_ref(reconciling->tree, last ? adopted->dir : adopted->made);

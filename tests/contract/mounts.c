@@ -140,13 +140,13 @@ Mounts(each_hears_whether_rows_that_have_moved_are_what_they_were)
 	cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("{}"))), 0);
 	digest(two);
 	cr_expect_eq(COMMIT(one, move), 0);
-	cr_expect_str_eq(waiting(two), "rows sess/messages from -9223372036854775808, "
+	cr_expect_str_eq(waiting(two), "rows moved sess/messages from -9223372036854775808, "
 				       "rows moved sess/to from -9223372036854775808");
 	digest(two);
 	cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("{}"))), 0);
 	digest(two);
 	cr_expect_eq(COMMIT(one, move, row_insert(S, BYTES("to"), 1, BYTES("1"))), 0);
-	cr_expect_str_eq(waiting(two), "rows sess/messages from -9223372036854775808, "
+	cr_expect_str_eq(waiting(two), "rows moved sess/messages from -9223372036854775808, "
 				       "rows sess/to from -9223372036854775808");
 }
 
