@@ -11,7 +11,7 @@
 #include "src/base/tick.h"
 
 /* Between two rounds. */
-static const int64_t PAUSE_NS = 10000000;
+static const int64_t PAUSE_NS = 50000000;
 
 enum { READ_MOST = 1 << 17 /* bytes that a read is answered with */ };
 
