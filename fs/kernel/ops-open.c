@@ -137,7 +137,8 @@ static int create_once(fuse_req_t req, fuse_ino_t parent, const char *name,
 	}
 	if (r == 0)
 		r = open_made(req, *ret_inode, fi);
-	return r == -ESTALE ? 1 : r;
+	/* Another try would find what this one has made. */
+	return r == -ESTALE && !(fi->flags & O_EXCL) ? 1 : r;
 }
 
 /* The kernel comes back only once. */
