@@ -272,30 +272,32 @@ static bool is_first_of_save(const struct handle *handle)
 	return handle->writing->streams && !handle->writing->stream_end && handle->flags & O_TRUNC;
 }
 
-static bool is_empty(struct tree *tree, struct inode *inode)
+/* Whether it is, 0 or 1; or -errno. */
+static int is_empty(struct tree *tree, struct inode *inode)
 {
 	_cleanup_(view_end) struct view view = { 0 };
+	int r = inode->loaded ? 0 : inode_view_begin(tree, inode, &view);
 
-	if (!inode->loaded &&
-	    (inode_view_begin(tree, inode, &view) < 0 || content_load(tree, &view, inode) < 0))
-		return false;
-	return !inode->list.size;
+	if (r == 0 && !inode->loaded)
+		r = content_load(tree, &view, inode);
+	return r < 0 ? r : !inode->list.size;
 }
 
-static bool write_appends(struct tree *tree, struct handle *handle, uint64_t offset)
+/* Likewise. */
+static int write_appends(struct tree *tree, struct handle *handle, uint64_t offset)
 {
 	struct inode *inode = handle->inode;
 
 	if (inode->node.kind != BACKEND_LIST || inode->orphaned ||
 	    handle->writing->mode == HANDLE_SAVE)
-		return false;
+		return 0;
 	if (handle->flags & O_APPEND)
-		return true;
+		return 1;
 	if (!handle->writing->streams || offset != handle->writing->stream_end ||
 	    inode_is_draft(inode))
-		return false;
+		return 0;
 	/* Others may have added lines meanwhile, which its own must not tear. */
-	return !is_first_of_save(handle) || is_empty(tree, inode);
+	return is_first_of_save(handle) ? is_empty(tree, inode) : 1;
 }
 
 /* Writing. */
@@ -448,7 +450,10 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, int flags, p
 	handle_wrote(handle);
 	if (write_is_plain(handle))
 		return write_plain(tree, handle, append, offset, data, notes);
-	if (pid != HANDLE_PAGES && write_appends(tree, handle, offset)) {
+	r = pid != HANDLE_PAGES ? write_appends(tree, handle, offset) : 0;
+	if (r < 0)
+		return r;
+	if (r > 0) {
 		ssize_t taken = handle_append(tree, handle, data, notes);
 
 		if (handle->writing->piece.size)
