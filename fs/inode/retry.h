@@ -11,6 +11,7 @@ struct catching_up {
 	unsigned tries;
 	uint64_t applied; /* tree.applied before it ran */
 	bool passed;	  /* it was run again for that alone the last time */
+	uint64_t asked;	  /* the taker, in vain so far (taker.asked); 0: nothing */
 	unsigned stuck;	  /* times that it waited for the taker, who came no further (waiting.h) */
 	bool turn;	  /* it has the store's turn */
 };

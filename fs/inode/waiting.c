@@ -153,20 +153,24 @@ static bool answered(struct tree *tree, uint64_t asked, int milliseconds, uint64
 	return tree->taker.taken >= asked;
 }
 
-/* Ask the taker, and wait until it has done all that waits now, or is late. */
+/* Ask the taker, and wait until it has done all that waited when it was asked, or is late.  Who asks
+ * in vain keeps its place: to ask anew is to wait for one round more each time. */
 static int wait_for_taker(struct tree *tree, struct catching_up *up)
 {
-	uint64_t asked, steps;
+	uint64_t steps;
 	int r = 0;
 
 	pthread_mutex_lock(&tree->taker.lock);
-	asked = ++tree->taker.asked;
+	if (!up->asked)
+		up->asked = ++tree->taker.asked;
 	steps = tree->taker.steps;
 	pthread_mutex_unlock(&tree->taker.lock);
 	tree->backend->ops->wake(tree->backend);
 	pthread_mutex_lock(&tree->taker.lock);
-	if (answered(tree, asked, PATIENCE_MS, UINT64_MAX) ||
-	    answered(tree, asked, LOCKED_MS - PATIENCE_MS, steps)) {
+	if (answered(tree, up->asked, PATIENCE_MS, UINT64_MAX) ||
+	    answered(tree, up->asked, LOCKED_MS - PATIENCE_MS, steps)) {
+		up->asked = 0;
+		up->stuck = 0;
 		up->tries++;
 		r = tree->taker.result == -ESTALE ? 0 : tree->taker.result;
 	} else if (tree->taker.runs) {

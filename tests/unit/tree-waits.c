@@ -810,3 +810,32 @@ SqliteStore(waits, who_has_the_turn_of_the_store_waits_for_nothing)
 	cr_expect_eq(waits_with_turn, 0);
 	cr_expect_str_eq(rows_of("s", "l"), "0=1         1=2");
 }
+
+/* Each round of the taker takes so long that it is late; and it has always begun when it is asked. */
+static void *take_slowly(void *arg)
+{
+	const struct timespec round = { .tv_sec = 1, .tv_nsec = 500000000L };
+	struct tree *tree = arg;
+	uint64_t asked;
+
+	while (!tree->stopping) {
+		taker_asked(tree, &asked);
+		nanosleep(&round, NULL);
+		taker_has(tree, asked, 0);
+	}
+	return NULL;
+}
+
+SqliteStore(waits, a_taker_that_gets_on_slowly_is_not_stuck)
+{
+	struct catching_up up = { .applied = world_tree->applied };
+
+	world_tree->stopping = true;
+	taker_stop(world_tree);
+	world_tree->stopping = false;
+	cr_assert_eq(taker_start(world_tree, take_slowly), 0);
+	while (!up.tries)
+		cr_assert_eq(tree_catch_up(world_tree, &up), 0);
+	cr_expect_eq(up.tries, 1);
+	tree_caught_up(world_tree, &up);
+}
