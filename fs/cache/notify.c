@@ -300,6 +300,7 @@ static void job_add(struct notifier *notifier, struct notify_job *job)
 	job->next = NULL;
 	*notifier->jobs_end = job;
 	notifier->jobs_end = &job->next;
+	pthread_cond_signal(&notifier->given);
 	pthread_cond_broadcast(&notifier->tree->notify_changed);
 }
 
@@ -480,7 +481,9 @@ static void *notifier_run(void *arg)
 		struct notify_job *job = job_take(notifier);
 
 		if (!job) {
-			pthread_cond_wait(&tree->notify_changed, &tree->notify_lock);
+			/* Without any job it does not wake for each change of a file. */
+			pthread_cond_wait(notifier->jobs ? &tree->notify_changed : &notifier->given,
+					  &tree->notify_lock);
 			continue;
 		}
 		notifier->busy = true;
@@ -505,6 +508,7 @@ void notifiers_init(struct tree *tree)
 	for (size_t i = 0; i < NOTIFIERS; i++) {
 		tree->notifier[i].tree = tree;
 		tree->notifier[i].jobs_end = &tree->notifier[i].jobs;
+		pthread_cond_init(&tree->notifier[i].given, NULL);
 	}
 }
 
@@ -513,6 +517,8 @@ static void stop(struct tree *tree, size_t count)
 	pthread_mutex_lock(&tree->notify_lock);
 	tree->notifiers_stop = true;
 	pthread_cond_broadcast(&tree->notify_changed);
+	for (size_t i = 0; i < NOTIFIERS; i++)
+		pthread_cond_signal(&tree->notifier[i].given);
 	pthread_mutex_unlock(&tree->notify_lock);
 	for (size_t i = 0; i < count; i++)
 		pthread_join(tree->notifier[i].thread, NULL);

@@ -21,6 +21,7 @@ struct notifier {
 	pthread_t thread;
 	struct notify_job *jobs;
 	struct notify_job **jobs_end;
+	pthread_cond_t given; /* a job, where there was none */
 	bool busy;
 };
 

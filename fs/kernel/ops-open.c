@@ -51,6 +51,7 @@ struct opening {
 	fuse_req_t req;
 	fuse_ino_t nodeid;
 	struct fuse_file_info fi;
+	bool shared; /* with other mounts, when it was asked for */
 };
 
 static void open_now(void *owner, void *arg)
@@ -62,7 +63,7 @@ static void open_now(void *owner, void *arg)
 
 	(void)owner;
 	tree_tell_missed(request_tree(req), nodeid_ino(opening->nodeid));
-	if (r == 0)
+	if (r == 0 && opening->shared)
 		r = request_heed_left(req, opening->nodeid, opening->fi.flags);
 	if (r == 0)
 		r = request_open(req, inode, nodeid_face(opening->nodeid), &opening->fi);
@@ -73,9 +74,9 @@ static void open_now(void *owner, void *arg)
  * when it is answered.  Where that cannot be known, nothing is opened. */
 void op_open(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
 {
-	struct opening opening = { .req = req, .nodeid = nodeid, .fi = *fi };
 	struct tree *tree = request_tree(req);
 	bool shared = tree_is_shared(tree);
+	struct opening opening = { .req = req, .nodeid = nodeid, .fi = *fi, .shared = shared };
 	int r = shared ? tree_take_in(tree) : 0;
 
 	if (r < 0)

@@ -147,6 +147,8 @@ static void tree_free(struct tree *tree)
 	pthread_cond_destroy(&tree->expire_changed);
 	pthread_mutex_destroy(&tree->notify_lock);
 	pthread_cond_destroy(&tree->notify_changed);
+	for (size_t i = 0; i < NOTIFIERS; i++)
+		pthread_cond_destroy(&tree->notifier[i].given);
 	following_done(tree);
 	waiting_done(tree);
 	inodes_done(tree);
