@@ -84,6 +84,8 @@ struct face *inode_face(struct inode *inode, unsigned number);
 struct face *face_for_number(struct inode *inode, unsigned number);
 /* The face that a name leads to for this thread; never NULL, if not always one that is free. */
 struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid);
+/* Another mount has taken a name from the file. */
+void inode_leave(struct inode *inode);
 /* The face that a handle is opened on: the one that the kernel asks for, if it is free or the
  * thread was led here or cannot be led; NULL when the answer is to be ESTALE. */
 struct face *face_for_open(struct tree *tree, struct inode *inode, unsigned number,

@@ -188,10 +188,20 @@ bool face_is_read(const struct inode *inode, const struct face *face)
 	return face->open[FACE_READ] || face_is_awaited(inode, face);
 }
 
+/* Another mount took a name from the file, and the kernel may not have forgotten yet that the name
+ * leads to this face.  No other name is made to lead there: of two names of one nodeid the kernel
+ * takes it that rename(2) has nothing to do, and says so without a question. */
+static bool face_was_left(const struct inode *inode, const struct face *face)
+{
+	return inode->left && face->number < inode->left_faces &&
+	       tick_now() <= inode->left + LEFT_TIME;
+}
+
 static bool face_is_free(struct inode *inode, const struct face *face, enum face_kind kind,
 			 pid_t pid)
 {
-	return !face->old && (kind == FACE_WRITE ? !face->open[FACE_READ] : !face->stale) &&
+	return !face->old && !face_was_left(inode, face) &&
+	       (kind == FACE_WRITE ? !face->open[FACE_READ] : !face->stale) &&
 	       !face->open[FACE_WRITE] && !face_is_kept(inode, face, kind, pid);
 }
 
@@ -288,12 +298,13 @@ static struct face *face_newest(struct inode *inode)
 {
 	struct face *face = inode->lookup == FACE_NONE ? NULL : inode_face(inode, inode->lookup);
 
-	if (face && face_is_current(face))
+	if (face && face_is_current(face) && !face_was_left(inode, face))
 		return face;
 	face = face_find_pinned(inode, FACE_READ, NOBODY);
 	if (face)
 		return face;
-	for (face = &inode->face; face && (!face_is_current(face) || face->stale);)
+	face = &inode->face;
+	while (face && (!face_is_current(face) || face->stale || face_was_left(inode, face)))
 		face = face->next;
 	if (!face)
 		face = face_new(inode);
@@ -328,6 +339,8 @@ struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid)
 		face = face_of_led(tree, inode, pid);
 		if (!face)
 			face = face_newest(inode);
+	} else if (face_was_left(inode, face)) {
+		face = face_newest(inode);
 	}
 	name_shown(inode, face);
 	face->told = pid;
@@ -361,6 +374,12 @@ static bool again_found_nothing(struct tree *tree, pid_t pid)
 	struct retrying again;
 
 	return again_get(tree, pid, &again) && again.nothing;
+}
+
+void inode_leave(struct inode *inode)
+{
+	inode->left = tick_now();
+	inode->left_faces = inode->face_count;
 }
 
 /* The kernel forgets names that were taken from a file a little later than we hear of it. */

@@ -125,6 +125,7 @@ struct inode {
 	uint64_t replacing;
 	bool claimed;  /* it is an orphan that this mount needs */
 	int64_t left;  /* tick_now() when another mount took a name from it, or 0 */
+	unsigned left_faces; /* so many it had then (face.c) */
 	bool nameless; /* made without a name, and not linked since */
 	bool orphaned; /* gone, and orphan has the bytes of the state file */
 	struct stage orphan;

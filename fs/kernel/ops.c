@@ -157,8 +157,11 @@ static void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, co
 static void op_link(fuse_req_t req, fuse_ino_t nodeid, fuse_ino_t parent, const char *name)
 {
 	struct inode *inode = request_inode(req, nodeid);
-	int r = tree_link(request_tree(req), inode, request_inode(req, parent), bytes_str(name));
+	int r = request_heed_left(req, nodeid, O_WRONLY);
 
+	if (r == 0)
+		r = tree_link(request_tree(req), inode, request_inode(req, parent),
+			      bytes_str(name));
 	/* The answer is one more lookup. */
 	if (r == 0)
 		r = tree_lookup(request_tree(req), request_inode(req, parent), bytes_str(name),

@@ -109,7 +109,7 @@ static void node_gone(struct digesting *digesting, struct inode *inode, bool tra
 		state_lost(digesting, inode);
 	before = reconcile_version(digesting->tree, inode);
 	inode->gone = true;
-	inode->left = tick_now();
+	inode_leave(inode);
 	inode->node.nlink = 0;
 	inode->node.parent = inode->node.entry = 0;
 	content_changed(digesting, inode, before, false, UINT64_MAX);
@@ -208,7 +208,7 @@ static int node_changed(struct digesting *digesting, struct inode *inode, struct
 		before = reconcile_version(digesting->tree, inode);
 	if (!inode_is_dir(inode) &&
 	    (node->parent != inode->node.parent || node->entry != inode->node.entry))
-		inode->left = tick_now();
+		inode_leave(inode);
 	/* Its rows are elsewhere in a snapshot of before. */
 	if (key_differs(&inode->node, node))
 		inode->changed = ++digesting->tree->changes;

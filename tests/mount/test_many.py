@@ -322,6 +322,30 @@ def append_beside_rewriting(path, beside, number):
     same(read(path), read(beside), "the list on both")
 
 
+def test_a_name_that_was_moved_elsewhere_and_made_anew_leads_to_the_new_file(box):
+    """Of two names of one file the kernel takes it that a rename has nothing to do."""
+    one, two, three = several(box, 3)
+    moves = [
+        ("k.json.tmp", "k.json", os.rename, "k.json"),
+        ("l.json", "k.json", os.rename, "k.json"),
+        ("n.txt", "o.txt", os.rename, "o.txt"),
+        ("n.txt", "o.txt", os.link, "p.txt"),
+    ]
+    for number in range(60):
+        for old, new, move, to in moves:
+            write(one.at("s", old), b'"old"')
+            os.stat(three.at("s", old))
+            os.rename(two.at("s", old), two.at("s", new))
+            written = b'"%d"' % number
+            write(one.at("s", old), written)
+            move(three.at("s", old), three.at("s", to))
+            same(read(one.at("s", to)), written, f"{to}, {move.__name__}")
+            if move is os.link:
+                os.unlink(one.at("s", old))
+                os.unlink(one.at("s", to))
+    at_rest([one, two, three])
+
+
 def test_a_file_that_is_unlinked_elsewhere_goes_on_for_who_has_it_open(box):
     one, two = several(box, 2)
     for number in range(20):

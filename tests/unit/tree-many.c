@@ -56,6 +56,53 @@ Many(what_one_makes_the_other_sees)
 	ON(0) cr_expect_eq(stat_of("s/l.jsonl").st_size, 6);
 }
 
+/* As the kernel looks the name up, and remembers it. */
+static struct shown kernel_looks_up(const char *path)
+{
+	struct inode *inode = inode_at(path);
+	struct shown shown;
+
+	cr_assert_eq(tree_enter(world_tree, inode, FACE_ANY, 0, &shown), 0);
+	inode_hold(inode, shown.nodeid);
+	return shown;
+}
+
+static void kernel_forgets(const char *path, const struct shown *shown)
+{
+	struct inode *inode = inode_at(path);
+
+	tree_forget(world_tree, inode, shown->nodeid, 1);
+	forget(inode);
+}
+
+/* The kernel has the old name for a while: rename(2) of a name over another of the same nodeid does
+ * nothing. */
+Many(what_one_renames_has_another_nodeid_for_the_other)
+{
+	static const char *const names[][2] = {
+		{ "s/a.json", "s/b.json" },
+		{ "s/c.json.tmp", "s/c.json" },
+		{ "s/d.txt", "s/e.txt" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const char *from = names[i][0], *to = names[i][1];
+		struct shown before, after;
+
+		ON(1) save(from, "1");
+		before = kernel_looks_up(from);
+		ON(0) cr_assert_eq(renamed(from, to, 0), 0);
+		ON(1) after = kernel_looks_up(to);
+		cr_expect_eq(after.st.st_ino, before.st.st_ino, "%s", from);
+		cr_expect_neq(after.nodeid, before.nodeid, "%s", from);
+		cr_expect_str_eq(content_of(to), "1");
+		save(to, "2");
+		kernel_forgets(to, &before);
+		kernel_forgets(to, &after);
+		ON(0) cr_expect_str_eq(content_of(to), "2");
+	}
+}
+
 Many(what_one_removes_is_gone_for_the_other)
 {
 	ON(0) make_dir("s/d");
