@@ -498,10 +498,12 @@ static bool takes_names(enum what what)
 	return what == UNLINK || what == RENAME || what == RMDIR || what == TRASH;
 }
 
-/* A link is to the file that was found, which is refused if that has lost its last name since. */
-static bool is_replaced(const struct deed *deed, const struct deed *by)
+/* A link is to the file that was found, whatever its name is by then; it is refused if the file has
+ * lost its last name since. */
+static bool is_renamed(const struct deed *deed, const struct deed *by)
 {
-	return deed->what == LINK && by->what == RENAME && strcmp(deed->path, by->path_to) == 0;
+	return deed->what == LINK && by->what == RENAME &&
+	       (strcmp(deed->path, by->path) == 0 || strcmp(deed->path, by->path_to) == 0);
 }
 
 /* A call that has found the directory goes on in it, wherever it is by then; and one that brings a
@@ -538,7 +540,7 @@ static void play_two(void)
 	do
 		second = make_deed(false);
 	while (second.mount == first.mount || second.what == OPEN || moves_dir(&second) ||
-	       is_replaced(&first, &second) ||
+	       is_renamed(&first, &second) ||
 	       (goes_on_without_name(first.what) && takes_names(second.what)));
 	buf_clear(&second_said);
 	many_meanwhile(first.mount, second.mount, do_second);
