@@ -262,6 +262,123 @@ static void judge_renamed(const int *r)
 	expect_rewritten(later == 1 && behind);
 }
 
+/* ---- compaction beside an append, a save, and another compaction ---- */
+
+/* Which lines of the list become one, by each of the two. */
+static struct {
+	size_t first;
+	size_t last;
+	char line[16];
+} compaction[2];
+
+static void begin_compactions(void)
+{
+	begin_list();
+	for (unsigned i = 0; i < 2; i++) {
+		compaction[i].first = below(2) ? below(lines + 1) : 0;
+		compaction[i].last = compaction[i].first + below(LINES);
+		snprintf(compaction[i].line, sizeof(compaction[i].line), "\"%u %u\"\n", i, turn);
+	}
+}
+
+static void read_version(char *word, size_t size)
+{
+	_cleanup_(buf_done) struct buf version = { 0 };
+	struct inode *inode = inode_at(file);
+
+	cr_assert_eq(tree_get_xattr(world_tree, inode, BYTES("user.sessfs.version"), &version), 0);
+	snprintf(word, size, "%.*s", (int)version.size, version.data);
+	forget(inode);
+}
+
+/* By its version, or by who has read it. */
+static int compact(int i, bool reads)
+{
+	const struct stat empty = { 0 };
+	char path[128], version[64], condition[80] = "";
+	struct handle *compactor;
+	int r;
+
+	read_version(version, sizeof(version));
+	if (!reads)
+		snprintf(condition, sizeof(condition), ",if=%s", version);
+	snprintf(path, sizeof(path), "s/@items=%zu-%zu%s/l.jsonl", compaction[i].first,
+		 compaction[i].last, condition);
+	r = try_open(path, reads ? O_RDWR : O_WRONLY | O_TRUNC, &compactor);
+	if (r < 0)
+		return r;
+	if (reads)
+		read_by(compactor);
+	if (reads)
+		cr_assert_eq(set_attr_by(compactor, &empty, TREE_SET_SIZE), 0);
+	write_at(compactor, 0, bytes_str(compaction[i].line));
+	r = handle_flush(world_tree, compactor, getpid());
+	handle_free(world_tree, compactor);
+	return r;
+}
+
+static int compact_by_reading(void)
+{
+	return compact(0, true);
+}
+
+static int compact_by_version(void)
+{
+	return compact(1, false);
+}
+
+static char *line_at(char *text, size_t number)
+{
+	while (number-- && *text)
+		text = strchr(text, '\n') + 1;
+	return text;
+}
+
+static void compact_content(int i)
+{
+	char *from = line_at(content, compaction[i].first);
+	char *to = line_at(content, compaction[i].last + 1), rest[sizeof(content)];
+
+	strcpy(rest, to);
+	strcpy(from, compaction[i].line);
+	strcat(content, rest);
+}
+
+/* What is added counts for no compaction that came before it. */
+static void judge_compacted(const int *r)
+{
+	cr_assert(r[0] == 0 && r[1] == 0, "round %u: %d and %d", turn, r[0], r[1]);
+	if (behind && later == 0)
+		strcat(content, line);
+	compact_content(0);
+	if (!behind || later == 1)
+		strcat(content, line);
+	end_file();
+}
+
+/* A compaction is refused if the list was saved in the middle of it. */
+static void judge_saved(const int *r)
+{
+	bool refused = !behind && later == 0;
+
+	cr_assert(r[0] == (refused ? -ESTALE : 0) && r[1] == 0, "round %u: %d and %d", turn, r[0],
+		  r[1]);
+	strcpy(content, rewritten);
+	if (behind && later == 0)
+		compact_content(0);
+	end_file();
+}
+
+static void judge_both_compacted(const int *r)
+{
+	cr_assert(r[later] == (behind ? 0 : -ESTALE) && r[!later] == 0, "round %u: %d and %d", turn,
+		  r[0], r[1]);
+	compact_content(!later);
+	if (behind)
+		compact_content(later);
+	end_file();
+}
+
 /* ---- unlink beside open ---- */
 
 static int flags;
@@ -312,6 +429,18 @@ static const struct pair pairs[] = {
 	  begin_list,
 	  { rewrite_by_rename, append_line },
 	  judge_renamed },
+	{ "compaction beside append",
+	  begin_compactions,
+	  { compact_by_reading, append_line },
+	  judge_compacted },
+	{ "compaction beside rewriting",
+	  begin_compactions,
+	  { compact_by_reading, rewrite },
+	  judge_saved },
+	{ "compaction beside compaction",
+	  begin_compactions,
+	  { compact_by_reading, compact_by_version },
+	  judge_both_compacted },
 };
 
 /* ---- playing ---- */

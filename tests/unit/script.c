@@ -50,6 +50,7 @@ enum act {
 	CUT_OPEN,
 	XATTR,
 	READ,
+	READ_OPEN,
 	LIST,
 	STAT,
 	STATFS,
@@ -85,6 +86,18 @@ static const struct step script[] = {
 	{ WRITE, NULL, "x\n3\n", 4 },
 	{ CLOSE, NULL, NULL, 0 },
 	{ READ, "t/l.jsonl", "1\n9\nx\n3\n", 0 },
+	/* compaction of it, and an append through a view */
+	{ OPEN, "t/@items=1-2/l.jsonl", NULL, O_RDWR },
+	{ READ_OPEN, NULL, "9\n3\n", 0 },
+	{ WRITE, NULL, "[9]\n", 0 },
+	{ SYNC, NULL, NULL, 0 },
+	{ WRITE, NULL, "[9]\n[3]\n", 0 },
+	{ CLOSE, NULL, NULL, 0 },
+	{ OPEN, "t/@last=1/l.jsonl", NULL, O_WRONLY | O_APPEND },
+	{ WRITE, NULL, "4\n", 0 },
+	{ CLOSE, NULL, NULL, 0 },
+	{ READ, "t/l.jsonl", "1\nx\n[9]\n[3]\n4\n", 0 },
+	{ READ, "t/@last=2/l.jsonl", "[3]\n4\n", 0 },
 	{ UNLINK, "t/l.jsonl", NULL, 0 },
 	{ OPEN, "t/l.jsonl", NULL, O_WRONLY | O_CREAT },
 	{ WRITE, NULL, "1\n8\n{\"torn", 0 },
@@ -141,19 +154,26 @@ static const struct step script[] = {
 	{ TIMES, NULL, NULL, 0 },
 };
 
-int script_read(const char *path, const char *text)
+static int reads(struct handle *handle, const char *path, const char *text)
 {
 	_cleanup_(buf_done) struct buf out = { 0 };
+	int r = handle_read(world_tree, handle, 0, 4096, &out);
+
+	if (r == 0)
+		cr_assert(bytes_equal(buf_bytes(&out), bytes_str(text)), "%s is\n%.*s", path,
+			  (int)out.size, out.data);
+	return r;
+}
+
+int script_read(const char *path, const char *text)
+{
 	struct handle *handle;
 	int r = try_open(path, O_RDONLY, &handle);
 
 	if (r < 0)
 		return r;
-	r = handle_read(world_tree, handle, 0, 4096, &out);
+	r = reads(handle, path, text);
 	handle_free(world_tree, handle);
-	if (r == 0)
-		cr_assert(bytes_equal(buf_bytes(&out), bytes_str(text)), "%s is\n%.*s", path,
-			  (int)out.size, out.data);
 	return r;
 }
 
@@ -253,6 +273,8 @@ static int run(const struct step *step)
 		return do_xattr(step);
 	case READ:
 		return script_read(step->path, step->text);
+	case READ_OPEN:
+		return reads(open_file, "what is open", step->text);
 	case LIST:
 		return script_list(step->path, step->text);
 	case STAT:

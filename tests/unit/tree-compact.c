@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/fault/fault.h"
 #include "fs/base/lines.h"
 #include "fs/inode/generation.h"
 #include "fs/inode/inodes.h"
@@ -63,13 +64,9 @@ static int window_error(const char *question, int flags)
 
 static int cut(struct handle *handle, uint64_t size)
 {
-	struct stat st = { .st_size = (off_t)size }, after;
-	const struct set_attr set = {
-		.handle = handle, .pid = getpid(), .st = &st, .mask = TREE_SET_SIZE
-	};
-	bool own;
+	const struct stat st = { .st_size = (off_t)size };
 
-	return tree_set_attr(world_tree, handle->through->inode, &set, &after, &own);
+	return set_attr_by(handle, &st, TREE_SET_SIZE);
 }
 
 static int closed(struct handle *handle)
@@ -491,6 +488,76 @@ EveryStore(compact, beside_other_writers_of_the_list)
 	close_handle(stream);
 	cr_expect_str_eq(content_of("s/l.jsonl"), "[1,2,3,4]\n5\n",
 			 "one that goes on from its start");
+}
+
+static const int errors[] = { -ENOSPC, -EIO, -ENOMEM };
+
+static char *version_of_list(void)
+{
+	struct inode *inode = inode_at("s/l.jsonl");
+	struct buf version = { 0 };
+
+	cr_assert_eq(tree_get_xattr(world_tree, inode, BYTES("user.sessfs.version"), &version), 0);
+	cr_assert_eq(buf_append_byte(&version, '\0'), 0);
+	forget(inode);
+	return version.data;
+}
+
+/* Whether the count-th call was made at all, which has failed then. */
+static bool fail_to_publish(uint64_t count, int error, bool closes)
+{
+	_cleanup_(freep) char *before = NULL, *after = NULL;
+	struct handle *handle;
+	bool struck, done;
+	int r;
+
+	save("s/l.jsonl", "1\n2\nbad\n3\n4\n");
+	before = version_of_list();
+	handle = rewriting("@items=1-2", "[2,3]\n");
+	fault_backend_set(world_store, count, error, false);
+	r = closes ? handle_flush(world_tree, handle, getpid()) : handle_sync(world_tree, handle);
+	struck = fault_backend_calls(world_store) >= count;
+	fault_backend_set(world_store, 0, 0, false);
+	cr_expect_eq(r, struck ? error : 0, "call %llu: %s", (unsigned long long)count,
+		     strerror(-r));
+	cr_expect_str_eq(read_by(handle), "[2,3]\n", "its writer sees what he has written");
+	if (closes || !struck)
+		handle_free(world_tree, handle);
+	after = version_of_list();
+	done = strcmp(before, after) != 0;
+	/* It may be published and not be on the medium. */
+	cr_expect(done == !struck || (done && !closes), "call %llu", (unsigned long long)count);
+	cr_expect_str_eq(rows_of("s", "l"), done ? "0=1 1=[2,3] 2=4" : "0=1 1=2 2=3 3=4");
+	cr_expect_str_eq(content_of("s/l.jsonl"),
+			 done ? "1\nbad\n[2,3]\n4\n" : "1\n2\nbad\n3\n4\n");
+	if (struck && !closes) {
+		append("s/l.jsonl", "5\n");
+		cr_expect_eq(closed(handle), 0, "it was made again");
+		cr_expect_str_eq(content_of("s/l.jsonl"), "1\nbad\n[2,3]\n4\n5\n");
+	}
+	return struck;
+}
+
+/* Who closes and is told that it failed is not to be surprised by a later success. */
+Test(compact, that_fails_changes_nothing_and_says_so)
+{
+	enum { ENOUGH = 100 };
+	uint64_t count;
+
+	world_wrap(fault_backend_open);
+	for (int kind = 0; kind < WORLD_KINDS; kind++) {
+		world_open(kind);
+		make_dir("s");
+		for (size_t i = 0; i < 2 * ARRAY_SIZE(errors); i++) {
+			count = 1;
+			while (fail_to_publish(count, errors[i / 2], i % 2) && count < ENOUGH)
+				count++;
+			cr_expect(count > 3 && count < ENOUGH, "%llu calls",
+				  (unsigned long long)count);
+			world_check();
+		}
+		world_close();
+	}
 }
 
 static const char *times(void)

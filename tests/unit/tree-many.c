@@ -639,6 +639,170 @@ Many(a_line_that_meets_a_save_comes_behind_it)
 	ON(1) cr_expect_str_eq(rows_of("s", "l"), "0=7 1=8 2=9 3=5");
 }
 
+/* ---- compaction ---- */
+
+/* Who has read a window of the list, and has written other lines in their place. */
+static struct handle *compacting(const char *path, const char *text)
+{
+	struct handle *compactor = open_at(path, O_RDWR);
+
+	read_by(compactor);
+	write_at(compactor, 0, bytes_str(text));
+	return compactor;
+}
+
+static int compacted(struct handle *compactor)
+{
+	int r = handle_flush(world_tree, compactor, getpid());
+
+	handle_free(world_tree, compactor);
+	return r;
+}
+
+static void append_two(void)
+{
+	append("s/l.jsonl", "5\n6\n");
+}
+
+static void save_longer(void)
+{
+	save("s/l.jsonl", "1\n2\n3\n4\n[5]\n");
+}
+
+static void save_same(void)
+{
+	save("s/l.jsonl", "1\n2\n3\n4\n");
+}
+
+static void save_end(void)
+{
+	save("s/l.jsonl", "1\n2\n3\n[4]\n");
+}
+
+static void unlink_list(void)
+{
+	cr_expect_eq(unlinked("s/l.jsonl"), 0);
+}
+
+static void rename_list(void)
+{
+	cr_expect_eq(renamed("s/l.jsonl", "s/m.jsonl", 0), 0);
+}
+
+static void rename_over_list(void)
+{
+	save("s/n.jsonl", "1\n2\n3\n4\n");
+	cr_expect_eq(renamed("s/n.jsonl", "s/l.jsonl", 0), 0);
+}
+
+static void compact_front(void)
+{
+	cr_expect_eq(compacted(compacting("s/@first=2/l.jsonl", "[12]")), -EINVAL);
+	cr_expect_eq(compacted(compacting("s/@first=2/l.jsonl", "[1]\n")), 0);
+}
+
+static void compact_end(void)
+{
+	cr_expect_eq(compacted(compacting("s/@items=3-/l.jsonl", "[4]\n")), 0);
+}
+
+static void chmod_list(void)
+{
+	const struct stat mode = { .st_mode = 0600 };
+
+	cr_expect_eq(set_attr("s/l.jsonl", &mode, TREE_SET_MODE), 0);
+}
+
+/* What the other does in the middle of a compaction of the items 1 and 2 of four. */
+static const struct {
+	many_fn *fn;
+	int r;
+	const char *path;
+	const char *content;
+	const char *rows;
+} meets[] = {
+	{ append_two, 0, "s/l.jsonl", "1\n[2]\n4\n5\n6\n", "0=1 1=[2] 2=4 3=5 4=6" },
+	{ chmod_list, 0, "s/l.jsonl", "1\n[2]\n4\n", "0=1 1=[2] 2=4" },
+	{ rename_list, 0, "s/m.jsonl", "1\n[2]\n4\n", "0=1 1=[2] 2=4" },
+	{ save_same, -ESTALE, "s/l.jsonl", "1\n2\n3\n4\n", "0=1 1=2 2=3 3=4" },
+	{ save_longer, -ESTALE, "s/l.jsonl", "1\n2\n3\n4\n[5]\n", "0=1 1=2 2=3 3=4 4=[5]" },
+	{ save_end, -ESTALE, "s/l.jsonl", "1\n2\n3\n[4]\n", "0=1 1=2 2=3 3=[4]" },
+	{ unlink_list, -ESTALE, NULL, NULL, "" },
+	{ rename_over_list, -ESTALE, "s/l.jsonl", "1\n2\n3\n4\n", "0=1 1=2 2=3 3=4" },
+	{ compact_front, -ESTALE, "s/l.jsonl", "[1]\n3\n4\n", "0=[1] 1=3 2=4" },
+	{ compact_end, -ESTALE, "s/l.jsonl", "1\n2\n3\n[4]\n", "0=1 1=2 2=3 3=[4]" },
+};
+
+static int synced(struct handle *compactor)
+{
+	int r = handle_sync(world_tree, compactor);
+
+	handle_free(world_tree, compactor);
+	return r;
+}
+
+static void meet(size_t i, int publish(struct handle *compactor))
+{
+	struct handle *compactor;
+	int r;
+
+	ON(1) save("s/l.jsonl", "1\n2\n3\n4\n");
+	ON(0) compactor = compacting("s/@items=1-2/l.jsonl", "[2]\n");
+	many_meanwhile(0, 1, meets[i].fn);
+	ON(0) r = publish(compactor);
+	cr_expect_eq(r, meets[i].r, "%zu: %s", i, strerror(-r));
+	for (int n = 0; n < 2; n++) {
+		ON(n) many_settle_here();
+		if (meets[i].path)
+			cr_expect_str_eq(content_of(meets[i].path), meets[i].content, "%zu", i);
+		else
+			cr_expect_eq(looked_up("s/l.jsonl"), -ENOENT, "%zu", i);
+	}
+	cr_expect_str_eq(rows_of("s", meets[i].path ? (char[]){ meets[i].path[2], '\0' } : "l"),
+			 meets[i].rows, "%zu", i);
+	world_check();
+	if (meets[i].path)
+		cr_expect_eq(unlinked(meets[i].path), 0);
+	many_settle();
+}
+
+Many(a_compaction_is_whole_or_not_at_all_whatever_comes_between)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(meets); i++) {
+		meet(i, compacted);
+		meet(i, synced);
+	}
+}
+
+static void sql_appends(void)
+{
+	sql_runs("INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) "
+		 "VALUES ('s', 'l', 3, '4')");
+}
+
+static void sql_saves(void)
+{
+	sql_runs("UPDATE agentscope_sessions SET state_data = '[3]' WHERE item_index = 2");
+}
+
+Test(many, a_compaction_meets_another_program)
+{
+	struct handle *compactor;
+
+	many_open(WORLD_SQLITE, 2);
+	ON(1) save("s/l.jsonl", "1\n2\n3\n");
+	ON(0) compactor = compacting("s/@items=0-1/l.jsonl", "[1]\n");
+	many_meanwhile(0, 1, sql_saves);
+	ON(0) cr_expect_eq(compacted(compactor), -ESTALE);
+	ON(0) cr_expect_str_eq(rows_of("s", "l"), "0=1 1=2 2=[3]");
+	ON(0) compactor = compacting("s/@items=0-1/l.jsonl", "[1]\n");
+	many_meanwhile(0, 1, sql_appends);
+	ON(0) cr_expect_eq(compacted(compactor), 0);
+	ON(1) cr_expect_str_eq(content_of("s/l.jsonl"), "[1]\n[3]\n4\n");
+	ON(1) cr_expect_str_eq(rows_of("s", "l"), "0=[1] 1=[3] 2=4");
+	many_close();
+}
+
 static void chmod_it(void)
 {
 	const struct stat mode = { .st_mode = 0600 };

@@ -595,7 +595,7 @@ int set_attr_by(struct handle *handle, const struct stat *st, unsigned mask)
 	struct stat now;
 	bool own;
 
-	return tree_set_attr(world_tree, handle_inode(handle), &set, &now, &own);
+	return tree_set_attr(world_tree, handle_opened(handle), &set, &now, &own);
 }
 
 int64_t nanoseconds(struct timespec time)
