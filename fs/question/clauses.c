@@ -47,8 +47,9 @@ static bool take_part(struct bytes *rest, char separator, struct bytes *ret_part
 struct clause {
 	struct bytes name; /* or how it begins, for a path of members */
 	bool path;
-	bool many; /* several values, several clauses */
-	bool of_events;
+	bool many;	 /* several values, several clauses */
+	bool of_events;	 /* goes with as=events */
+	bool of_version; /* goes not with as=list: documents have none */
 	int (*take)(struct parsing *parsing, const struct clause *clause, struct bytes value);
 	enum side side;
 	size_t at; /* of what it sets in struct question */
@@ -91,17 +92,17 @@ static int take_word(struct parsing *parsing, const struct clause *clause, struc
 	return filter_word(parsing->question->filter, value);
 }
 
+static const char *const forms[] = {
+	[QUESTION_LINES] = "lines",
+	[QUESTION_ITEMS] = "items",
+	[QUESTION_LIST] = "list",
+	[QUESTION_EVENTS] = "events",
+};
+
 static int take_as(struct parsing *parsing, const struct clause *clause, struct bytes value)
 {
-	static const char *const names[] = {
-		[QUESTION_LINES] = "lines",
-		[QUESTION_ITEMS] = "items",
-		[QUESTION_LIST] = "list",
-		[QUESTION_EVENTS] = "events",
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		if (bytes_equal(value, bytes_str(names[i]))) {
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		if (bytes_equal(value, bytes_str(forms[i]))) {
 			parsing->question->as = (enum question_as)i;
 			return 0;
 		}
@@ -197,7 +198,7 @@ static const struct clause clauses[] = {
 	{ BYTES("first"), .take = take_number, AT(first) },
 	{ BYTES("last"), .take = take_number, AT(last) },
 	{ BYTES("bytes"), .take = take_size, AT(bytes) },
-	{ BYTES("if"), .take = take_version, AT(if_version) },
+	{ BYTES("if"), .of_version = true, .take = take_version, AT(if_version) },
 };
 
 static const struct clause *clause_of(struct bytes name)
@@ -207,6 +208,12 @@ static const struct clause *clause_of(struct bytes name)
 				      bytes_equal(name, clauses[i].name))
 			return &clauses[i];
 	return NULL;
+}
+
+static bool goes_with(const struct clause *clause, enum question_as as)
+{
+	return as == QUESTION_EVENTS ? clause->of_events :
+				       as != QUESTION_LIST || !clause->of_version;
 }
 
 /* What a part of the clause stands for, in memory of the filter. */
@@ -278,8 +285,9 @@ static int take_clause(struct parsing *parsing, struct bytes text)
 	bit = 1U << (clause - clauses);
 	if (!clause->many && parsing->seen & bit)
 		return refuse(parsing, "%.*s= stands there twice", SHOWN(name));
-	if (parsing->question->as == QUESTION_EVENTS && !clause->of_events)
-		return refuse(parsing, "%.*s= does not go with as=events", SHOWN(name));
+	if (!goes_with(clause, parsing->question->as))
+		return refuse(parsing, "%.*s= does not go with as=%s", SHOWN(name),
+			      forms[parsing->question->as]);
 	parsing->seen |= bit;
 	if (clause->path)
 		r = take_path(parsing, clause, name);
@@ -307,7 +315,7 @@ static int check(struct parsing *parsing)
 
 	if (wants_file && !question->is_file)
 		return refuse(parsing, "as=%s is a file, of which the name ends in %s",
-			      question->as == QUESTION_LIST ? "list" : "events", file_end.data);
+			      forms[question->as], file_end.data);
 	if (question->first >= 0 && question->last >= 0)
 		return refuse(parsing, "first= and last= do not go together");
 	return 0;

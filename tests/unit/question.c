@@ -429,6 +429,7 @@ static const struct {
 	{ BYTES("@as=events,last=5.jsonl"), "last= does not go with as=events" },
 	{ BYTES("@role=user,as=events.jsonl"), "role= does not go with as=events" },
 	{ BYTES("@as=events,if=x.jsonl"), "if= does not go with as=events" },
+	{ BYTES("@as=list,last=5,if=x.jsonl"), "if= does not go with as=list" },
 	{ BYTES("@as=events,since=1h.jsonl"),
 	  "since= takes the number of an event here, not \"1h\"" },
 	{ BYTES("@as=events,since=-1.jsonl"),

@@ -275,6 +275,23 @@ EveryStore(views, of_the_same_documents_are_one_window)
 	forget(dir);
 }
 
+/* No word tells what they were, so none says that they are still that. */
+EveryStore(views, of_documents_have_no_version)
+{
+	_cleanup_(buf_done) struct buf word = { 0 };
+	struct inode *dir, *window;
+
+	make_dir("s/m");
+	save("s/m/1.json", "1\n");
+	dir = inode_at("s/m");
+	window = look(dir, "@as=list.jsonl");
+	cr_expect_eq(tree_get_xattr(world_tree, window, BYTES("user.sessfs.version"), &word),
+		     -ENODATA);
+	cr_expect_eq(looked_up("s/m/@as=list,if=1.jsonl"), -ENOENT);
+	forget(window);
+	forget(dir);
+}
+
 EveryStore(views, of_many_documents_that_have_changed_are_looked_up_again)
 {
 	_cleanup_(freep) char *text = malloc(40003);
