@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: MIT */
+#include "backend/url/url.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend/url/secret.h"
+#include "src/base/buf.h"
+#include "src/base/cleanup.h"
+
+enum { TIMEOUT = 30, TIMEOUT_MAX = 86400, PORT_MAX = 65535, IDENTIFIER_MAX = 64 };
+
+static const struct {
+	const char *spelling, *scheme;
+} schemes[] = {
+	{ "mysql", "mysql" },
+	{ "mariadb", "mysql" },
+	{ "postgresql", "postgresql" },
+	{ "postgres", "postgresql" },
+};
+
+static const char *const tls_names[] = {
+	[URL_TLS_DEFAULT] = "",
+	[URL_TLS_VERIFY] = "verify",
+	[URL_TLS_REQUIRED] = "required",
+	[URL_TLS_OFF] = "off",
+};
+
+/* The letters before "://"; 0: it is no URL. */
+static size_t scheme_size(const char *text)
+{
+	size_t size = 0;
+
+	while (isalnum((unsigned char)text[size]) ||
+	       (size && text[size] && strchr("+.-", text[size])))
+		size++;
+	return strncmp(text + size, "://", 3) == 0 ? size : 0;
+}
+
+bool url_is(const char *text)
+{
+	return scheme_size(text) > 0;
+}
+
+static int digit(char c)
+{
+	return isdigit((unsigned char)c) ? c - '0' : tolower((unsigned char)c) - 'a' + 10;
+}
+
+/* A part of the URL as the bytes that it stands for.  An empty one is none. */
+static int decode(struct bytes part, char **ret_text, char **ret_why)
+{
+	_cleanup_(freep) char *text = malloc(part.size + 1);
+	char *to = text;
+
+	if (!text)
+		return -ENOMEM;
+	for (size_t i = 0; i < part.size; i++) {
+		const char *from = part.data + i;
+
+		if (*from != '%') {
+			*to++ = *from;
+			continue;
+		}
+		if (part.size - i < 3 || !isxdigit((unsigned char)from[1]) ||
+		    !isxdigit((unsigned char)from[2]) || strncmp(from, "%00", 3) == 0)
+			return str_explain(ret_why, -EINVAL,
+					   "a %% in the URL of a store begins a byte in two "
+					   "hexadecimal digits; a %% itself is spelled %%25");
+		*to++ = (char)(digit(from[1]) << 4 | digit(from[2]));
+		i += 2;
+	}
+	*to = '\0';
+	free(*ret_text);
+	*ret_text = to == text ? NULL : steal_ptr(text);
+	return 0;
+}
+
+/* A whole number from 1 to most. */
+static int take_number(const char *text, unsigned most, unsigned *ret_number)
+{
+	char *end = NULL;
+	unsigned long number = text && isdigit((unsigned char)*text) ? strtoul(text, &end, 10) : 0;
+
+	if (!end || *end || number < 1 || number > most)
+		return -EINVAL;
+	*ret_number = (unsigned)number;
+	return 0;
+}
+
+static int set_path(const char *name, const char *value, char **field, char **ret_why)
+{
+	if (!value || *value != '/')
+		return str_explain(ret_why, -EINVAL,
+				   "%s= in the URL of a store takes a path from the root", name);
+	free(*field);
+	*field = bytes_dup(bytes_str(value));
+	return *field ? 0 : -ENOMEM;
+}
+
+static int set_socket(struct url *url, const char *value, char **ret_why)
+{
+	return set_path("socket", value, &url->socket, ret_why);
+}
+
+static int set_ca(struct url *url, const char *value, char **ret_why)
+{
+	return set_path("ca", value, &url->ca, ret_why);
+}
+
+static int set_passfile(struct url *url, const char *value, char **ret_why)
+{
+	return set_path("passfile", value, &url->passfile, ret_why);
+}
+
+/* What AgentScope allows, since it puts the name into its statements. */
+static int set_table(struct url *url, const char *value, char **ret_why)
+{
+	size_t size = value ? strlen(value) : 0;
+	bool fits = size > 0 && size <= IDENTIFIER_MAX && !isdigit((unsigned char)*value) &&
+		    *value != '-';
+
+	for (size_t i = 0; i < size; i++)
+		fits = fits && (isalnum((unsigned char)value[i]) || strchr("_-", value[i]));
+	if (!fits)
+		return str_explain(ret_why, -EINVAL,
+				   "table= in the URL of a store takes up to %d letters, digits, "
+				   "_ and -, the first of which is a letter or _",
+				   IDENTIFIER_MAX);
+	free(url->table);
+	url->table = bytes_dup(bytes_str(value));
+	return url->table ? 0 : -ENOMEM;
+}
+
+static int set_timeout(struct url *url, const char *value, char **ret_why)
+{
+	if (take_number(value, TIMEOUT_MAX, &url->timeout) < 0)
+		return str_explain(ret_why, -EINVAL,
+				   "timeout= in the URL of a store takes seconds, from 1 to %d",
+				   TIMEOUT_MAX);
+	return 0;
+}
+
+static int set_tls(struct url *url, const char *value, char **ret_why)
+{
+	for (size_t i = URL_TLS_VERIFY; value && i < ARRAY_SIZE(tls_names); i++)
+		if (strcmp(tls_names[i], value) == 0) {
+			url->tls = (enum url_tls)i;
+			return 0;
+		}
+	return str_explain(ret_why, -EINVAL,
+			   "tls= in the URL of a store is one of verify, required and off");
+}
+
+static const struct parameter {
+	const char *name;
+	int (*set)(struct url *url, const char *value, char **ret_why); /* NULL: refused */
+} parameters[] = {
+	{ "socket", set_socket }, { "table", set_table },	{ "tls", set_tls },
+	{ "ca", set_ca },	  { "passfile", set_passfile }, { "timeout", set_timeout },
+	{ "password", NULL },
+};
+
+static int refuse_password(const struct url *url, char **ret_why)
+{
+	bool mysql = strcmp(url->scheme, "mysql") == 0;
+
+	return str_explain(ret_why, -EINVAL,
+			   "a URL with a password in it is refused, since everybody on this "
+			   "machine can see it: write the password into a file that only you can "
+			   "read and add ?passfile=FILE, or into ~/%s or the environment (%s)",
+			   mysql ? ".my.cnf" : ".pgpass", mysql ? "MYSQL_PWD" : "PGPASSWORD");
+}
+
+/* Of a text, what stands before the first of these bytes, or all; the rest begins with it. */
+static struct bytes cut(struct bytes *rest, const char *at)
+{
+	size_t size = 0;
+	struct bytes part;
+
+	while (size < rest->size && !strchr(at, rest->data[size]))
+		size++;
+	part = bytes_make(rest->data, size);
+	*rest = bytes_make(rest->data + size, rest->size - size);
+	return part;
+}
+
+static void skip(struct bytes *rest, size_t size)
+{
+	*rest = bytes_make(rest->data + size, rest->size - size);
+}
+
+static int take_parameter(struct url *url, struct bytes part, char **ret_why)
+{
+	_cleanup_(freep) char *name = NULL, *value = NULL;
+	struct bytes word = cut(&part, "=");
+	int r = decode(word, &name, ret_why);
+
+	skip(&part, part.size > 0);
+	if (r == 0)
+		r = decode(part, &value, ret_why);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; name && i < ARRAY_SIZE(parameters); i++)
+		if (strcmp(parameters[i].name, name) == 0)
+			return parameters[i].set ? parameters[i].set(url, value, ret_why) :
+						   refuse_password(url, ret_why);
+	return str_explain(ret_why, -EINVAL,
+			   "the URL of a store has no parameter '%s'; there are socket, table, "
+			   "tls, ca, passfile and timeout",
+			   name ? name : "");
+}
+
+/* [HOST][:PORT], with brackets around an IPv6 address. */
+static int take_host(struct url *url, struct bytes rest, char **ret_why)
+{
+	_cleanup_(freep) char *port = NULL;
+	bool is_address = rest.size > 0 && *rest.data == '[';
+	struct bytes host;
+	int r;
+
+	skip(&rest, is_address);
+	host = cut(&rest, is_address ? "]" : ":");
+	if (is_address && rest.size == 0)
+		return str_explain(ret_why, -EINVAL, "the ] behind an address is missing");
+	skip(&rest, is_address);
+	r = decode(host, &url->host, ret_why);
+	if (r == 0 && rest.size > 0)
+		r = decode(bytes_make(rest.data + 1, rest.size - 1), &port, ret_why);
+	if (r < 0)
+		return r;
+	if (rest.size > 0 &&
+	    (*rest.data != ':' || (port && take_number(port, PORT_MAX, &url->port))))
+		return str_explain(ret_why, -EINVAL,
+				   "the port in the URL of a store is a number up to %d", PORT_MAX);
+	if (!url->host && url->port)
+		return str_explain(ret_why, -EINVAL,
+				   "the URL of a store has a port and no host before it");
+	/* A path is how libpq spells the folder of a socket. */
+	if (url->host && *url->host == '/')
+		url->socket = steal_ptr(url->host);
+	return 0;
+}
+
+static size_t last_at(struct bytes authority)
+{
+	size_t at = authority.size;
+
+	while (at > 0 && authority.data[at - 1] != '@')
+		at--;
+	return at;
+}
+
+/* [USER@][HOST[:PORT]] */
+static int take_authority(struct url *url, struct bytes rest, char **ret_why)
+{
+	size_t at = last_at(rest);
+	struct bytes user = bytes_make(rest.data, at ? at - 1 : 0);
+	int r;
+
+	if (memchr(rest.data, ':', user.size))
+		return refuse_password(url, ret_why);
+	r = decode(user, &url->user, ret_why);
+	skip(&rest, at);
+	return r < 0 ? r : take_host(url, rest, ret_why);
+}
+
+static int take_database(struct url *url, struct bytes part, char **ret_why)
+{
+	if (memchr(part.data, '/', part.size))
+		return str_explain(ret_why, -EINVAL,
+				   "the URL of a store ends with one name, that of the database; "
+				   "a / in it is spelled %%2F");
+	return decode(part, &url->database, ret_why);
+}
+
+static int take_scheme(struct url *url, struct bytes part, char **ret_why)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(schemes); i++)
+		if (bytes_equal(part, bytes_str(schemes[i].spelling))) {
+			url->scheme = bytes_dup(bytes_str(schemes[i].scheme));
+			return url->scheme ? 0 : -ENOMEM;
+		}
+	return str_explain(ret_why, -EINVAL,
+			   "'%.*s://' begins no URL of a store; mysql:// and postgresql:// do",
+			   (int)part.size, part.data);
+}
+
+/* What nobody has said. */
+static int fill(struct url *url, char **ret_why)
+{
+	if (url->host && url->socket)
+		return str_explain(ret_why, -EINVAL,
+				   "the URL of a store names a host and a socket; it has one of "
+				   "them");
+	if (url->tls == URL_TLS_DEFAULT)
+		url->tls = url->host ? URL_TLS_VERIFY : URL_TLS_OFF;
+	if (!url->host && url->tls != URL_TLS_OFF)
+		return str_explain(ret_why, -EINVAL,
+				   "a socket of this machine has no TLS; name the server's host "
+				   "in the URL, or leave tls= out");
+	if (url->ca && url->tls != URL_TLS_VERIFY)
+		return str_explain(ret_why, -EINVAL,
+				   "ca= in the URL of a store needs a host and tls=verify");
+	if (!url->database)
+		url->database = bytes_dup(BYTES("agentscope"));
+	return url->database ? 0 : -ENOMEM;
+}
+
+/* What the text alone says. */
+static int take_apart(struct url *url, const char *text, char **ret_why)
+{
+	struct bytes rest = bytes_str(text);
+	int r;
+
+	url->timeout = TIMEOUT;
+	r = take_scheme(url, bytes_make(text, scheme_size(text)), ret_why);
+	if (r < 0)
+		return r;
+	skip(&rest, scheme_size(text) + strlen("://"));
+	if (memchr(rest.data, '#', rest.size))
+		return str_explain(ret_why, -EINVAL, "a # in the URL of a store is spelled %%23");
+	r = take_authority(url, cut(&rest, "/?"), ret_why);
+	if (r == 0 && rest.size && *rest.data == '/') {
+		skip(&rest, 1);
+		r = take_database(url, cut(&rest, "?"), ret_why);
+	}
+	while (r == 0 && rest.size) {
+		struct bytes part;
+
+		skip(&rest, 1);
+		part = cut(&rest, "&");
+		if (part.size)
+			r = take_parameter(url, part, ret_why);
+	}
+	return r < 0 ? r : fill(url, ret_why);
+}
+
+static int find_user(struct url *url)
+{
+	const struct passwd *user;
+	char number[16];
+
+	if (url->user)
+		return 0;
+	user = getpwuid(geteuid());
+	snprintf(number, sizeof(number), "%u", (unsigned)geteuid());
+	url->user = bytes_dup(bytes_str(user ? user->pw_name : number));
+	return url->user ? 0 : -ENOMEM;
+}
+
+int url_parse(const char *text, struct url *ret_url, char **ret_why)
+{
+	_cleanup_(freep) char *unheard = NULL;
+	_cleanup_(url_done) struct url url = { 0 };
+	char **why = ret_why ? ret_why : &unheard;
+	int r;
+
+	*why = NULL;
+	r = take_apart(&url, text, why);
+	if (r == 0)
+		r = secret_find_user(&url, why);
+	if (r == 0)
+		r = find_user(&url);
+	if (r == 0)
+		r = secret_find(&url, why);
+	if (r < 0)
+		return r;
+	*ret_url = url;
+	url = (struct url){ 0 };
+	return 0;
+}
+
+/* Appends a text in which only letters, digits and these bytes stand for themselves. */
+static int append_text(struct buf *buf, const char *text, const char *as_they_are)
+{
+	int r = 0;
+
+	for (; r == 0 && text && *text; text++) {
+		if (isalnum((unsigned char)*text) || strchr("-._~", *text) ||
+		    strchr(as_they_are, *text))
+			r = buf_append_byte(buf, *text);
+		else
+			r = buf_printf(buf, "%%%02X", (unsigned)(unsigned char)*text);
+	}
+	return r;
+}
+
+/* The first one stands behind a '?', the others behind a '&'. */
+static int append_parameter(struct buf *buf, const char *name, const char *value)
+{
+	int r;
+
+	if (!value)
+		return 0;
+	r = buf_printf(buf, "%c%s=", buf->size && memchr(buf->data, '?', buf->size) ? '&' : '?',
+		       name);
+	return r < 0 ? r : append_text(buf, value, "/:@,");
+}
+
+static int append_place(struct buf *buf, const struct url *url)
+{
+	int r = buf_printf(buf, "%s://", url->scheme);
+
+	if (r == 0 && url->user)
+		r = append_text(buf, url->user, "");
+	if (r == 0 && url->user)
+		r = buf_append_byte(buf, '@');
+	if (r == 0 && url->host && strchr(url->host, ':'))
+		r = buf_printf(buf, "[%s]", url->host);
+	else if (r == 0)
+		r = append_text(buf, url->host, "");
+	if (r == 0 && url->port)
+		r = buf_printf(buf, ":%u", url->port);
+	if (r == 0)
+		r = buf_append_byte(buf, '/');
+	return r < 0 ? r : append_text(buf, url->database, "");
+}
+
+/* all: also what does not tell one store from another. */
+static int print(const struct url *url, bool all, char **ret_text)
+{
+	_cleanup_(buf_done) struct buf buf = { 0 };
+	char timeout[16];
+	const struct {
+		const char *name, *value;
+		bool tells;
+	} values[] = {
+		{ "socket", url->socket, true },
+		{ "table", url->table, true },
+		{ "tls", url->host ? tls_names[url->tls] : NULL, false },
+		{ "ca", url->ca, false },
+		{ "passfile", url->passfile, false },
+		{ "timeout", timeout, false },
+	};
+	int r = append_place(&buf, url);
+
+	snprintf(timeout, sizeof(timeout), "%u", url->timeout);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(values); i++)
+		if (all || values[i].tells)
+			r = append_parameter(&buf, values[i].name, values[i].value);
+	if (r == 0)
+		r = buf_append_byte(&buf, '\0');
+	if (r < 0)
+		return r;
+	*ret_text = steal_ptr(buf.data);
+	return 0;
+}
+
+char *url_text(const struct url *url)
+{
+	char *text = NULL;
+
+	return print(url, true, &text) < 0 ? NULL : text;
+}
+
+int url_name(const char *text, char **ret_name, char **ret_why)
+{
+	_cleanup_(freep) char *unheard = NULL;
+	_cleanup_(url_done) struct url url = { 0 };
+	char **why = ret_why ? ret_why : &unheard;
+	int r;
+
+	*why = NULL;
+	r = take_apart(&url, text, why);
+	if (r == 0)
+		r = find_user(&url);
+	return r < 0 ? r : print(&url, false, ret_name);
+}
+
+void url_done(struct url *url)
+{
+	if (url->password)
+		explicit_bzero(url->password, strlen(url->password));
+	free(url->scheme);
+	free(url->user);
+	free(url->password);
+	free(url->host);
+	free(url->socket);
+	free(url->database);
+	free(url->table);
+	free(url->ca);
+	free(url->passfile);
+	*url = (struct url){ 0 };
+}

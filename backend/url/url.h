@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_URL_H
+#define BACKEND_URL_H
+
+/*
+ * Stores on servers are named by a URL:
+ *
+ *	mysql://[USER@][HOST[:PORT]]/[DATABASE][?PARAMETER=VALUE&...]
+ *
+ * mariadb:// is the same as mysql://, and postgres:// as postgresql://.  Without a HOST, or with
+ * one that is a path, the server is on this machine behind a socket.  %XX is a byte in each part;
+ * an IPv6 address stands in brackets.  The parameters:
+ *
+ *	socket=PATH   the server's socket (for PostgreSQL, the folder that holds it)
+ *	table=NAME    of the rows
+ *	tls=verify    encrypted, and the server's certificate is checked: the default with a HOST
+ *	    required  encrypted, whoever answers
+ *	    off       in the clear: the default without a HOST
+ *	ca=FILE       certificates to trust instead of the system's
+ *	passfile=FILE whose first line is the password; nobody but its owner may read it
+ *	timeout=N     seconds for which a call waits for a server that is away
+ *
+ * A URL holds no password, since everybody on the machine sees the words of a command.  It comes
+ * from passfile=, else from $MYSQL_PWD or $PGPASSWORD, else from ~/.my.cnf ([client], which may
+ * name the user, too) or ~/.pgpass.
+ */
+
+#include <stdbool.h>
+
+/* Of a URL that was parsed it is never the default. */
+enum url_tls { URL_TLS_DEFAULT, URL_TLS_VERIFY, URL_TLS_REQUIRED, URL_TLS_OFF };
+
+/* All strings are owned, and NULL where neither the URL nor what it leads to has one. */
+struct url {
+	char *scheme;	/* "mysql" or "postgresql" */
+	char *user;	/* never NULL: at last, that of the process */
+	char *password; /* NULL: none was found */
+	char *host;	/* NULL: by socket; a name or an address, without brackets */
+	unsigned port;	/* 0: the default */
+	char *socket;	/* by socket: an absolute path, NULL: the default */
+	char *database;
+	char *table;	/* NULL: the default */
+	char *ca;	/* an absolute path */
+	char *passfile; /* an absolute path; it has been read */
+	enum url_tls tls;
+	unsigned timeout; /* seconds, at least 1 */
+	bool durable;	  /* not by the URL: refuse a server that may lose commits */
+};
+
+/* Whether the name of a store is a URL of any scheme, and no path. */
+bool url_is(const char *text);
+
+/* Take a URL apart and find its password, which reads files and the environment.  0, -ENOMEM,
+ * -EINVAL for what is no such URL, -EACCES for a file with a password that others may read, or
+ * -errno of reading passfile; then *ret_why is a sentence without secrets.  ret_why may be NULL. */
+int url_parse(const char *text, struct url *ret_url, char **ret_why);
+
+/* The same URL in one spelling, without a password, owned by the caller: what may be shown.  It can
+ * be parsed again.  NULL when there is no memory. */
+char *url_text(const struct url *url);
+
+/* What a URL is called among mounts, owned by the caller: as url_text(), without those parameters
+ * that do not tell one store from another.  Reads nothing.  0, -ENOMEM or -EINVAL. */
+int url_name(const char *text, char **ret_name, char **ret_why);
+
+/* Frees what is in it; the password is overwritten first. */
+void url_done(struct url *url);
+
+#endif
