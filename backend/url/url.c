@@ -238,9 +238,6 @@ static int take_host(struct url *url, struct bytes rest, char **ret_why)
 	    (*rest.data != ':' || (port && take_number(port, PORT_MAX, &url->port))))
 		return str_explain(ret_why, -EINVAL,
 				   "the port in the URL of a store is a number up to %d", PORT_MAX);
-	if (!url->host && url->port)
-		return str_explain(ret_why, -EINVAL,
-				   "the URL of a store has a port and no host before it");
 	/* A path is how libpq spells the folder of a socket. */
 	if (url->host && *url->host == '/')
 		url->socket = steal_ptr(url->host);
@@ -300,6 +297,10 @@ static int fill(struct url *url, char **ret_why)
 				   "them");
 	if (url->tls == URL_TLS_DEFAULT)
 		url->tls = url->host ? URL_TLS_VERIFY : URL_TLS_OFF;
+	/* PostgreSQL's sockets have their port in their name. */
+	if (!url->host && url->port && strcmp(url->scheme, "mysql") == 0)
+		return str_explain(ret_why, -EINVAL,
+				   "the URL of a store has a port and no host before it");
 	if (!url->host && url->tls != URL_TLS_OFF)
 		return str_explain(ret_why, -EINVAL,
 				   "a socket of this machine has no TLS; name the server's host "

@@ -1,0 +1,437 @@
+# SPDX-License-Identifier: MIT
+"""Private database servers: started for a test, reached by nobody else, and always stopped.
+
+    import servers
+    server = servers.start(box, "mysql")     # or "postgresql"; Skip when it is not installed
+    base = server.database()                 # a new one, with a user of its own
+    mount = box.mount(store=base.url)
+    base.connect().query("SELECT ...")       # a foreign client; see foreign.py
+    server.kill()                            # -9, all of its processes
+    server.start()                           # on the same data
+    server.freeze(); server.thaw()           # SIGSTOP, SIGCONT
+
+What was started in a box ends with it, after its mounts.  Elsewhere: with server(kind) as server.
+
+The data lie in a folder below top_builddir (else TMPDIR, else /tmp: the path of a socket has 107
+bytes, and both servers refuse root, so root's tests run them as nobody, who must get there).  A
+server listens on a socket in that folder, and with tcp=True on a port of 127.0.0.1, too.  It dies
+with the process that has started it.
+
+No test cuts the power, so servers do not sync to the disk, but commit as they do by default; with
+durable=True they do both.
+"""
+
+import contextlib
+import ctypes
+import glob
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(os.path.dirname(HERE), "mount"))
+
+import foreign  # noqa: E402
+import harness  # noqa: E402
+
+SOCKET_MAX = 100  # bytes of a socket's path, of 107
+NOBODY = 65534
+PDEATHSIG = 1
+
+
+class Database:
+    """A database of its own for a case, and its user."""
+
+    def __init__(self, server, name, password):
+        self.server = server
+        self.name = name
+        self.user = name
+        self.password = password
+        self.passfile = os.path.join(server.path, f"{name}.pass")
+        fd = os.open(self.passfile, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(fd, "w") as file:
+            file.write(password + "\n")
+
+    @property
+    def url(self):
+        return self.url_with()
+
+    def url_with(self, **parameters):
+        """By socket unless host= and port= are given, which may be a proxy's; other parameters
+        are those of the URL."""
+        host, port = parameters.pop("host", ""), parameters.pop("port", None)
+        words = {"passfile": self.passfile}
+        words.update({"tls": "off"} if host else self.server.socket_words())
+        words.update(parameters)
+        port = port if host else self.server.socket_port()
+        place = host + (f":{port}" if port else "")
+        query = "&".join(f"{name}={value}" for name, value in words.items())
+        return f"{self.server.scheme}://{self.user}@{place}/{self.name}?{query}"
+
+    def connect(self, **named):
+        """A foreign client as this user."""
+        named = {"user": self.user, "password": self.password, "database": self.name, **named}
+        return self.server.connect(**named)
+
+    def admin(self):
+        """A foreign client who may do anything."""
+        return self.server.connect(database=self.name)
+
+
+class Server:
+    """What both kinds have in common."""
+
+    def __init__(self, tcp=False, durable=False, extra=()):
+        self.tcp = tcp
+        self.durable = durable
+        self.extra = list(extra)
+        self.port = None
+        self.pid = None
+        self.process = None
+        self.frozen = []
+        self.count = 0
+        self.path = make_folder()
+
+    # Processes
+
+    def command(self, *words, **named):
+        return self.popen(words, **named).wait(timeout=120 * harness.PATIENCE)
+
+    def popen(self, words, log="setup.log", **named):
+        """As who may run a server; the process dies with this one."""
+        named.update({"user": NOBODY, "group": NOBODY, "extra_groups": []} if is_root() else {})
+        with open(os.path.join(self.path, log), "ab") as output:
+            return subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=self.path,
+                env={"PATH": os.environ["PATH"], "HOME": self.path, "LC_ALL": "C.UTF-8"},
+                start_new_session=True,
+                preexec_fn=die_with_parent,
+                **named,
+            )
+
+    def set_up(self):
+        status = self.command(*self.set_up_words())
+        if status != 0:
+            raise AssertionError(f"{self.title} is not set up, {status}: {self.log('setup.log')}")
+        self.configure()
+
+    def start(self):
+        if self.port is None and self.tcp:
+            self.port = free_port()
+        deadline = time.monotonic() + 60 * harness.PATIENCE
+        while True:
+            self.process = self.popen(self.words(), "server.log")
+            self.pid = self.process.pid
+            while self.process.poll() is None:
+                with contextlib.suppress(foreign.ServerError):
+                    self.connect().close()
+                    return self
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(0.02)
+            # After kill() the last of its processes may still be there for a moment.
+            if time.monotonic() > deadline:
+                log = self.log()
+                self.stop()
+                raise AssertionError(f"{self.title} does not start: {log[-2000:]}")
+            time.sleep(0.1)
+
+    def processes(self):
+        """The server and its children, itself first."""
+        if self.process is None or self.process.poll() is not None:
+            return []
+        found = [self.pid]
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{self.pid}/task/{self.pid}/children") as children:
+                found += map(int, children.read().split())
+        return found
+
+    def signal(self, pids, number):
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def kill(self):
+        """As kill -9, or the power for all that memory holds."""
+        pids = self.processes()
+        self.signal(pids, signal.SIGKILL)
+        if self.process:
+            self.process.wait()
+        while any(harness.alive(pid) for pid in pids):
+            time.sleep(0.005)
+        self.process = self.pid = None
+        self.frozen = []
+
+    def freeze(self):
+        self.frozen = self.processes()
+        self.signal(self.frozen, signal.SIGSTOP)
+
+    def thaw(self):
+        self.signal(self.frozen, signal.SIGCONT)
+        self.frozen = []
+
+    def end(self):
+        """Ends the server well; its data stay, and start() goes on."""
+        if self.process is None:
+            return
+        self.thaw()
+        self.signal(self.processes()[:1], self.end_signal)
+        try:
+            self.process.wait(timeout=30 * harness.PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"{self.title} does not end: {self.log()[-2000:]}") from None
+        self.process = self.pid = None
+
+    def stop(self):
+        try:
+            self.end()
+        finally:
+            self.kill()
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    def log(self, name="server.log"):
+        with contextlib.suppress(OSError):
+            with open(os.path.join(self.path, name), errors="replace") as file:
+                return file.read()
+        return ""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.stop()
+
+    # Clients
+
+    def database(self, name=None):
+        self.count += 1
+        base = Database(self, name or f"sessfs_{self.count}", secrets.token_hex(12))
+        self.make_database(base)
+        return base
+
+
+class MariaDB(Server):
+    kind = scheme = "mysql"
+    title = "MariaDB"
+    end_signal = signal.SIGTERM
+
+    @staticmethod
+    def missing():
+        for name in ("mariadbd", "mariadb-install-db"):
+            if not find(name):
+                return f"{name} is not installed"
+        return None if foreign.MariaDB.load() else "libmariadb is not installed"
+
+    @property
+    def socket(self):
+        return os.path.join(self.path, "s")
+
+    def socket_words(self):
+        return {"socket": self.socket}
+
+    def socket_port(self):
+        return None
+
+    def set_up_words(self):
+        return [
+            find("mariadb-install-db"),
+            "--no-defaults",
+            f"--datadir={self.path}/data",
+            "--auth-root-authentication-method=socket",
+            f"--auth-root-socket-user={pwd.getpwuid(os.geteuid()).pw_name}",
+            "--skip-test-db",
+            "--innodb-log-file-size=16M",
+        ]
+
+    def configure(self):
+        pass
+
+    def words(self):
+        listening = ["--skip-networking"]
+        if self.port:
+            listening = ["--bind-address=127.0.0.1", f"--port={self.port}"]
+        careless = [] if self.durable else ["--innodb-flush-method=nosync"]
+        return (
+            [find("mariadbd"), "--no-defaults", f"--datadir={self.path}/data"]
+            + [f"--socket={self.socket}", f"--pid-file={self.path}/pid", f"--tmpdir={self.path}"]
+            + ["--innodb-log-file-size=16M", "--innodb-buffer-pool-size=64M"]
+            + ["--skip-name-resolve", "--performance-schema=off", "--max-connections=500"]
+            + ["--character-set-server=utf8mb4", "--lc-messages=en_US"]
+            + listening
+            + careless
+            + self.extra
+        )
+
+    def connect(self, **named):
+        at = {"socket": self.socket} if "host" not in named else {}
+        me = pwd.getpwuid(os.geteuid()).pw_name
+        return foreign.MariaDB(**{"user": me, **at, **named})
+
+    def make_database(self, base):
+        with self.connect() as admin:
+            admin.query(f"CREATE DATABASE {base.name} CHARACTER SET utf8mb4")
+            for host in ("localhost", "%"):
+                admin.query(f"CREATE USER {base.user}@'{host}' IDENTIFIED BY ?", base.password)
+                admin.query(f"GRANT ALL ON {base.name}.* TO {base.user}@'{host}'")
+
+    def let_make_databases(self, base):
+        with self.connect() as admin:
+            for host in ("localhost", "%"):
+                admin.query(f"GRANT ALL ON `{base.name}\\_%`.* TO {base.user}@'{host}'")
+
+    def admin_url(self):
+        me = pwd.getpwuid(os.geteuid()).pw_name
+        return f"mysql://{me}@/mysql?socket={self.socket}"
+
+
+class PostgreSQL(Server):
+    kind = scheme = "postgresql"
+    title = "PostgreSQL"
+    end_signal = signal.SIGINT  # without waiting for clients
+
+    @staticmethod
+    def missing():
+        for name in ("initdb", "postgres"):
+            if not find(name):
+                return f"PostgreSQL's {name} is not installed"
+        return None if foreign.PostgreSQL.load() else "libpq is not installed"
+
+    @property
+    def socket(self):
+        return os.path.join(self.path, f".s.PGSQL.{self.socket_port()}")
+
+    def socket_words(self):
+        return {"socket": self.path}
+
+    def socket_port(self):
+        return self.port or 5432
+
+    def set_up_words(self):
+        words = [find("initdb"), "-D", f"{self.path}/data", "-U", "admin", "-E", "UTF8"]
+        return words + ["--locale=C.UTF-8", "--auth=trust", "--no-sync"]
+
+    # The folder is its owner's and root's alone, so the administrator needs no password.
+    RIGHTS = """local all admin trust
+local all all scram-sha-256
+host all all 127.0.0.1/32 scram-sha-256
+"""
+
+    def configure(self):
+        with open(f"{self.path}/data/pg_hba.conf", "w") as file:
+            file.write(self.RIGHTS)
+
+    def words(self):
+        settings = {
+            "unix_socket_directories": self.path,
+            "port": self.socket_port(),
+            "listen_addresses": "127.0.0.1" if self.port else "",
+            "max_connections": 200,
+            "shared_buffers": "64MB",
+        }
+        if not self.durable:
+            settings.update({"fsync": "off", "full_page_writes": "off"})
+        words = [find("postgres"), "-D", f"{self.path}/data"]
+        for name, value in settings.items():
+            words += ["-c", f"{name}={value}"]
+        return words + self.extra
+
+    def connect(self, **named):
+        at = {"socket": self.path, "port": self.socket_port()} if "host" not in named else {}
+        named = {"user": "admin", "database": "postgres", **at, **named}
+        return foreign.PostgreSQL(**named)
+
+    def make_database(self, base):
+        with self.connect() as admin:
+            admin.query(f"CREATE ROLE {base.user} LOGIN PASSWORD '{base.password}'")
+            admin.query(f"CREATE DATABASE {base.name} OWNER {base.user}")
+
+    def let_make_databases(self, base):
+        with self.connect() as admin:
+            admin.query(f"ALTER ROLE {base.user} CREATEDB")
+
+    def admin_url(self):
+        return f"postgresql://admin@:{self.socket_port()}/postgres?socket={self.path}"
+
+
+KINDS = {cls.kind: cls for cls in (MariaDB, PostgreSQL)}
+
+
+def is_root():
+    return os.geteuid() == 0
+
+
+def die_with_parent():
+    """In the child, when it has the rights that it will have: changing them would end this."""
+    ctypes.CDLL(None).prctl(PDEATHSIG, signal.SIGKILL)
+
+
+def find(name):
+    """A program of a server, which no user has in his PATH."""
+    folders = ["/usr/sbin", "/usr/libexec"]
+    folders += sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)
+    return shutil.which(name, path=os.pathsep.join([os.environ["PATH"]] + folders))
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def is_reachable(folder):
+    """Whether who runs a server gets there."""
+    if not is_root():
+        return os.access(folder, os.W_OK | os.X_OK)
+    return all(
+        os.stat(part).st_mode & 0o001
+        for part in (folder[:i] or "/" for i in range(len(folder) + 1) if folder[i : i + 1] in "/")
+    )
+
+
+def make_folder():
+    below = os.environ.get("top_builddir")
+    for place in (below, os.environ.get("TMPDIR"), "/tmp"):
+        place = place and os.path.realpath(place)
+        longest = f"{place}/server-12345678/.s.PGSQL.65535"
+        if place and len(longest) < SOCKET_MAX and os.path.isdir(place) and is_reachable(place):
+            break
+    folder = tempfile.mkdtemp(prefix="server-", dir=place)
+    if is_root():
+        os.chown(folder, NOBODY, NOBODY)
+    return folder
+
+
+@contextlib.contextmanager
+def server(kind, **named):
+    """A server that is stopped at the end, whatever happens."""
+    missing = KINDS[kind].missing()
+    if missing:
+        raise harness.Skip(missing)
+    with KINDS[kind](**named) as found:
+        found.set_up()
+        yield found.start()
+
+
+def start(box, kind, **named):
+    """A server that is stopped at the end of a case, after its mounts."""
+    missing = KINDS[kind].missing()
+    if missing:
+        raise harness.Skip(missing)
+    found = KINDS[kind](**named)
+    box.mounts.append(found)
+    found.set_up()
+    found.start()
+    box.remember(found.pid)
+    return found

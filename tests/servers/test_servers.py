@@ -1,0 +1,214 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: MIT
+"""The private servers themselves: what a test of a store on one relies on."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import servers  # noqa: E402
+from foreign import ServerError  # noqa: E402
+from servers import harness  # noqa: E402
+
+WITH_SERVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "with-server")
+QUOTED = {"mysql": "?", "postgresql": "$1"}
+
+
+def processes_in(folder):
+    """Those that have an argument below a folder, or work there."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        if harness.alive(pid) and harness.mentions(pid, folder):
+            found.append(int(pid))
+    return found
+
+
+def make_table(base):
+    with base.connect() as client:
+        client.query("CREATE TABLE t (n INT PRIMARY KEY)")
+
+
+def numbers(base):
+    with base.connect() as client:
+        return [int(row[0]) for row in client.query("SELECT n FROM t ORDER BY n")]
+
+
+def keeps_what_was_committed(box, kind):
+    server = servers.start(box, kind)
+    base = server.database()
+    make_table(base)
+    for i in range(3):
+        with base.connect() as client, base.connect() as other:
+            client.query(f"INSERT INTO t VALUES ({i})")
+            other.query("BEGIN")
+            other.query(f"INSERT INTO t VALUES ({100 + i})")
+            server.kill()
+            try:
+                client.query("SELECT 1")
+                raise AssertionError("a killed server answers")
+            except ServerError:
+                pass
+        server.start()
+        harness.same(numbers(base), list(range(i + 1)), f"rows after kill {i}")
+    server.end()
+    server.start()
+    harness.same(numbers(base), [0, 1, 2], "rows after a good end")
+
+
+def test_mariadb_keeps_over_kill_9_what_was_committed_and_nothing_else(box):
+    keeps_what_was_committed(box, "mysql")
+
+
+def test_postgresql_keeps_over_kill_9_what_was_committed_and_nothing_else(box):
+    keeps_what_was_committed(box, "postgresql")
+
+
+def waits_while_frozen(box, kind):
+    server = servers.start(box, kind)
+    base = server.database()
+    answered = []
+    with base.connect() as client:
+
+        def ask():
+            client.query("SELECT 1")
+            answered.append(time.monotonic())
+
+        server.freeze()
+        thread = threading.Thread(target=ask)
+        thread.start()
+        time.sleep(0.3)
+        harness.same(answered, [], "answers of a frozen server")
+        thawed = time.monotonic()
+        server.thaw()
+        thread.join(20)
+        assert answered and answered[0] >= thawed, "the server answers when it is thawed"
+
+
+def test_a_frozen_mariadb_answers_when_it_is_thawed(box):
+    waits_while_frozen(box, "mysql")
+
+
+def test_a_frozen_postgresql_answers_when_it_is_thawed(box):
+    waits_while_frozen(box, "postgresql")
+
+
+def keeps_apart(box, kind):
+    server = servers.start(box, kind, tcp=True)
+    one, two = server.database(), server.database()
+    make_table(one)
+    make_table(two)
+    with one.connect() as client:
+        client.query("INSERT INTO t VALUES (1)")
+    harness.same((numbers(one), numbers(two)), ([1], []), "rows of both")
+    at = {"host": "127.0.0.1", "port": server.port}
+    one.connect(**at).close()
+    for wrong in ({"password": "wrong"}, {"password": "wrong", **at}, {"database": two.name}):
+        try:
+            with one.connect(**wrong) as client:
+                client.query("SELECT n FROM t")
+        except ServerError:
+            continue
+        raise AssertionError(f"let in with {wrong}")
+    harness.same(stat.S_IMODE(os.stat(one.passfile).st_mode), 0o600, "mode of the password's file")
+
+
+def test_databases_of_mariadb_are_apart_and_need_their_passwords(box):
+    keeps_apart(box, "mysql")
+
+
+def test_databases_of_postgresql_are_apart_and_need_their_passwords(box):
+    keeps_apart(box, "postgresql")
+
+
+def brings_bytes(box, kind):
+    base = servers.start(box, kind).database()
+    text = "ä 🙂 ' \" \\ \n ; -- % $1"
+    with base.connect() as client:
+        client.query("CREATE TABLE x (data TEXT)")
+        client.query(f"INSERT INTO x VALUES ({QUOTED[kind]})", text)
+        harness.same(client.changed, 1, "rows changed")
+        client.query("INSERT INTO x VALUES (NULL)")
+        found = sorted(client.query("SELECT data FROM x"), key=lambda row: row[0] is None)
+        harness.same(found, [(text.encode(),), (None,)], "values")
+
+
+def test_a_client_of_mariadb_gets_the_bytes_that_it_gave(box):
+    brings_bytes(box, "mysql")
+
+
+def test_a_client_of_postgresql_gets_the_bytes_that_it_gave(box):
+    brings_bytes(box, "postgresql")
+
+
+def leaves_nothing(box, kind):
+    with servers.server(kind) as server:
+        folder = server.path
+        assert processes_in(folder), "the server's processes are seen"
+        server.freeze()  # so that it takes more than asking
+    harness.same((processes_in(folder), os.path.exists(folder)), ([], False), "what is left")
+
+
+def test_nothing_is_left_of_mariadb(box):
+    leaves_nothing(box, "mysql")
+
+
+def test_nothing_is_left_of_postgresql(box):
+    leaves_nothing(box, "postgresql")
+
+
+def dies_along(box, kind):
+    missing = servers.KINDS[kind].missing()
+    if missing:
+        raise harness.Skip(missing)
+    command = [WITH_SERVER, kind, "sh", "-c", f"echo $SESSFS_TEST_{kind.upper()}_SERVER; cat"]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    pid = int(child.stdout.readline())
+    assert harness.alive(pid), "the server runs"
+    with open(f"/proc/{pid}/cmdline", "rb") as words:
+        folder = next(w for w in words.read().split(b"\0") if b"/server-" in w).decode()
+    folder = folder[folder.index("/") :].rsplit("/data", 1)[0]
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    harness.eventually(lambda: not processes_in(folder), "the server dies", 10)
+    child.stdin.close()
+    servers.shutil.rmtree(folder)
+
+
+def test_mariadb_dies_with_whoever_has_started_it(box):
+    dies_along(box, "mysql")
+
+
+def test_postgresql_dies_with_whoever_has_started_it(box):
+    dies_along(box, "postgresql")
+
+
+def hands_out(box, kind):
+    missing = servers.KINDS[kind].missing()
+    if missing:
+        raise harness.Skip(missing)
+    name = f"SESSFS_TEST_{kind.upper()}"
+    script = f'echo "${name}"; echo "${name}_ADMIN"; exit 3'
+    done = harness.tool(WITH_SERVER, kind, "sh", "-c", script, check=False)
+    url, admin = done.stdout.decode().split()
+    harness.same(done.returncode, 3, "status")
+    assert url.startswith(f"{kind}://sessfs_1@") and "passfile=/" in url, url
+    assert admin.startswith(f"{kind}://"), admin
+    usage = harness.tool(WITH_SERVER, "oracle", "true", check=False)
+    harness.same(usage.returncode, 1, "status of a server that nobody knows")
+
+
+def test_a_command_finds_the_url_of_a_mariadb_and_its_status_is_kept(box):
+    hands_out(box, "mysql")
+
+
+def test_a_command_finds_the_url_of_a_postgresql_and_its_status_is_kept(box):
+    hands_out(box, "postgresql")
+
+
+if __name__ == "__main__":
+    harness.main(globals())
