@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: MIT */
+#include "fs/base/layout.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "fs/base/names.h"
+#include "fs/base/template.h"
+#include "src/base/cleanup.h"
+
+struct pattern {
+	const char *path;
+	const char *session;
+	const char *key; /* of a file */
+};
+
+enum { PATTERNS = 3, PARTS = 8 };
+
+struct layout {
+	const char *name;
+	struct pattern patterns[PATTERNS];
+};
+
+#define TRANSCRIPT "transcript"
+
+/* Their places are bits in stores, so none ever moves. */
+static const struct layout layouts[] = {
+	{ "agentscope2", { { "{user|safe}/{session|safe}/{key}", "{user}:{session}", NULL } } },
+	{ "claude",
+	  { { "claude/projects/{project}/{session}.jsonl", "claude:{project}:{session}",
+	      TRANSCRIPT },
+	    /* What it keeps beside a transcript; other directories are no sessions. */
+	    { "claude/projects/{project}/{session|uuid}/{key}", "claude:{project}:{session}",
+	      NULL } } },
+	{ "codex",
+	  { { "codex/sessions/{year}/{month}/{day}/{session}.jsonl",
+	      "codex:{year}/{month}/{day}:{session}", TRANSCRIPT },
+	    { "codex/archived_sessions/{session}.jsonl", "codex:archived:{session}",
+	      TRANSCRIPT } } },
+	{ "gemini",
+	  { { "gemini/tmp/{project}/chats/{session}.jsonl", "gemini:{project}:{session}",
+	      TRANSCRIPT },
+	    { "gemini/tmp/{project}/chats/{session}.json", "gemini:{project}:{session}",
+	      TRANSCRIPT } } },
+	{ "opencode",
+	  { { "opencode/storage/session/{project}/{session}.json", "opencode:{session}",
+	      "session/{project}" },
+	    { "opencode/storage/message/{session}/{key}", "opencode:{session}", NULL },
+	    /* Their paths do not tell the session. */
+	    { "opencode/storage/part/{key}", "opencode", NULL } } },
+	{ "pi",
+	  { { "pi/sessions/{project}/{session}.jsonl", "pi:{project}:{session}", TRANSCRIPT } } },
+	{ "strands", { { "session_{session}/{key}", "{session}", NULL } } },
+};
+
+/* For all other ids. */
+static const struct pattern last_pattern = { "/{session}/{key}", "{session}", NULL };
+
+/* ---- Sets of layouts ---- */
+
+static const char none[] = "agentscope";
+
+static uint64_t bit_of(struct bytes name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
+		if (bytes_equal(name, bytes_str(layouts[i].name)))
+			return UINT64_C(1) << i;
+	return 0;
+}
+
+int layouts_parse(const char *text, uint64_t *ret_set)
+{
+	uint64_t set = 0, bit;
+	size_t size;
+
+	if (strcmp(text, none) == 0) {
+		*ret_set = 0;
+		return 0;
+	}
+	for (;; text += size + 1) {
+		size = strcspn(text, "+");
+		bit = bit_of(bytes_make(text, size));
+		if (!bit)
+			return -EINVAL;
+		set |= bit;
+		if (!text[size])
+			break;
+	}
+	*ret_set = set;
+	return 0;
+}
+
+const char *layouts_show(uint64_t set, char text[LAYOUTS_TEXT])
+{
+	int size = 0;
+
+	if (!set)
+		return none;
+	*text = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
+		if (set >> i & 1)
+			size += snprintf(text + size, (size_t)(LAYOUTS_TEXT - size), "%s%s",
+					 size ? "+" : "", layouts[i].name);
+	return text;
+}
+
+uint64_t layouts_all(void)
+{
+	return (UINT64_C(1) << ARRAY_SIZE(layouts)) - 1;
+}
+
+/* The pattern with that number, counted through all layouts of the set; NULL: there are no more. */
+static const struct pattern *pattern_at(uint64_t set, size_t at)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
+		for (size_t j = 0; set >> i & 1 && j < PATTERNS && layouts[i].patterns[j].path; j++)
+			if (!at--)
+				return &layouts[i].patterns[j];
+	return at ? NULL : &last_pattern;
+}
+
+/* ---- Paths, and patterns of them ---- */
+
+/* The parts of a path, as ids have them. */
+struct parts {
+	struct buf part[PARTS];
+	size_t count;
+	bool more; /* than these */
+	bool is_dir;
+	uint32_t kind; /* of a file, whose suffix is none of the last part */
+};
+
+static void parts_done(struct parts *parts)
+{
+	for (size_t i = 0; i < parts->count; i++)
+		buf_done(&parts->part[i]);
+	parts->count = 0;
+}
+
+/* The first part is cut off. */
+static struct bytes cut_part(struct bytes *path, bool *ret_last)
+{
+	const char *slash = memchr(path->data, '/', path->size);
+	struct bytes part =
+		bytes_make(path->data, slash ? (size_t)(slash - path->data) : path->size);
+
+	*ret_last = !slash;
+	*path = bytes_make(part.data + part.size + (slash != NULL),
+			   path->size - part.size - (slash != NULL));
+	return part;
+}
+
+static int parts_read(struct bytes path, bool is_dir, struct parts *parts)
+{
+	bool last = false;
+	int r = 0;
+
+	parts->is_dir = is_dir;
+	while (r == 0 && !last) {
+		struct bytes name = cut_part(&path, &last);
+
+		if (parts->count == PARTS) {
+			parts->more = true;
+			return 0;
+		}
+		if (last && !is_dir) {
+			struct names_split split = names_split(name);
+
+			parts->kind = split.kind;
+			name = split.stem;
+		}
+		r = names_decode(NAMES_SESSION, name, &parts->part[parts->count++]);
+	}
+	return r;
+}
+
+static struct bytes suffix_of(const struct pattern *pattern, struct bytes *ret_path,
+			      uint32_t *ret_kind)
+{
+	struct bytes path = bytes_str(pattern->path), suffix = BYTES("/{key}");
+
+	*ret_kind = BACKEND_ORDINARY;
+	if (pattern->key) {
+		*ret_kind = names_split(path).kind;
+		suffix = names_suffix(*ret_kind);
+	}
+	*ret_path = bytes_make(path.data, path.size - suffix.size);
+	return suffix;
+}
+
+/* LAYOUT_ABOVE, LAYOUT_SESSION, LAYOUT_STATE, with the values; LAYOUT_NONE: it does not fit. */
+static int pattern_fits(const struct pattern *pattern, const struct parts *parts,
+			struct values *values)
+{
+	struct bytes path;
+	bool last = false;
+	uint32_t kind;
+	int r = 1;
+
+	suffix_of(pattern, &path, &kind);
+	if (parts->more || (!parts->is_dir && parts->kind != kind))
+		return LAYOUT_NONE;
+	for (size_t i = 0; r > 0 && i < parts->count; i++) {
+		struct bytes template, text = buf_bytes(&parts->part[i]);
+
+		if (last)
+			return LAYOUT_NONE;
+		template = cut_part(&path, &last);
+		/* Only the last pattern has names that are empty. */
+		r = text.size || pattern == &last_pattern ? template_read(template, text, values) :
+							    0;
+	}
+	if (r <= 0)
+		return r < 0 ? r : LAYOUT_NONE;
+	if (parts->is_dir)
+		return last && !pattern->key ? LAYOUT_SESSION : last ? LAYOUT_NONE : LAYOUT_ABOVE;
+	return last && pattern->key ? LAYOUT_STATE : LAYOUT_NONE;
+}
+
+/* The pattern that a path is of, which stays NULL if it is of none. */
+static int find_pattern(uint64_t set, const struct parts *parts, const struct pattern **ret_pattern,
+			enum layout_is *ret_is, struct values *values)
+{
+	const struct pattern *pattern;
+
+	*ret_is = LAYOUT_NONE;
+	for (size_t i = 0; (pattern = pattern_at(set, i)); i++) {
+		int r = pattern_fits(pattern, parts, values);
+
+		if (r < 0)
+			return r;
+		if (r != LAYOUT_NONE) {
+			*ret_pattern = pattern;
+			*ret_is = (enum layout_is)r;
+			return 0;
+		}
+		values_done(values);
+	}
+	return 0;
+}
+
+static bool parts_equal(const struct parts *a, const struct parts *b)
+{
+	bool equal = a->count == b->count;
+
+	for (size_t i = 0; equal && i < a->count; i++)
+		equal = bytes_equal(buf_bytes(&a->part[i]), buf_bytes(&b->part[i]));
+	return equal;
+}
+
+/* The parts that a pattern has with these values. */
+static int parts_write(const struct pattern *pattern, const struct values *values,
+		       struct parts *parts)
+{
+	struct bytes path;
+	bool last = false;
+	int r = 0;
+
+	suffix_of(pattern, &path, &parts->kind);
+	parts->is_dir = !pattern->key;
+	while (r == 0 && !last)
+		r = template_write(cut_part(&path, &last), values, &parts->part[parts->count++]);
+	return r;
+}
+
+/* Whether it is by this pattern that an id, and the key of a file, have a path: 1, with its parts,
+ * or 0. */
+static int pattern_leads(uint64_t set, const struct pattern *pattern, struct bytes session,
+			 struct bytes key, struct parts *parts)
+{
+	_cleanup_(values_done) struct values values = { 0 };
+	_cleanup_(values_done) struct values back = { 0 };
+	_cleanup_(buf_done) struct buf again = { 0 };
+	const struct pattern *found = NULL;
+	enum layout_is is;
+	int r = template_read(bytes_str(pattern->session), session, &values);
+
+	if (r > 0 && pattern->key)
+		r = template_read(bytes_str(pattern->key), key, &values);
+	if (r <= 0)
+		return r;
+	r = parts_write(pattern, &values, parts);
+	if (r == 0)
+		r = find_pattern(set, parts, &found, &is, &back);
+	if (r < 0 || found != pattern)
+		return r;
+	/* A value may be read as another one than was written. */
+	r = template_write(bytes_str(pattern->session), &back, &again);
+	return r < 0 ? r : bytes_equal(buf_bytes(&again), session);
+}
+
+/* The parts of the path that an id has, and with a key that of its file: 1, or 0 if it has none. */
+static int find_parts(uint64_t set, struct bytes session, const struct bytes *key, uint32_t kind,
+		      struct parts *parts)
+{
+	const struct pattern *pattern;
+
+	for (size_t i = 0; (pattern = pattern_at(set, i)); i++) {
+		struct bytes path;
+		uint32_t of;
+		int r;
+
+		suffix_of(pattern, &path, &of);
+		if (!pattern->key != !key || (key && of != kind))
+			continue;
+		r = pattern_leads(set, pattern, session, key ? *key : BYTES(""), parts);
+		if (r)
+			return r;
+		parts_done(parts);
+	}
+	return 0;
+}
+
+static int judge(uint64_t set, const struct parts *parts, enum layout_is *ret_is,
+		 struct buf *session, struct buf *key)
+{
+	_cleanup_(values_done) struct values values = { 0 };
+	_cleanup_(parts_done) struct parts back = { 0 };
+	const struct pattern *pattern = NULL;
+	struct bytes state;
+	int r = find_pattern(set, parts, &pattern, ret_is, &values);
+
+	if (r < 0 || *ret_is == LAYOUT_ABOVE || *ret_is == LAYOUT_NONE)
+		return r;
+	/* An empty id is an id: it must have an address. */
+	r = buf_reserve(session, 1);
+	if (r == 0)
+		r = template_write(bytes_str(pattern->session), &values, session);
+	if (r == 0 && pattern->key)
+		r = template_write(bytes_str(pattern->key), &values, key);
+	if (r < 0)
+		return r;
+	state = buf_bytes(key);
+	r = find_parts(set, buf_bytes(session), pattern->key ? &state : NULL, parts->kind, &back);
+	if (r >= 0 && (!r || !parts_equal(parts, &back)))
+		*ret_is = LAYOUT_NONE;
+	return MIN(r, 0);
+}
+
+int layout_judge(uint64_t set, struct bytes path, bool is_dir, enum layout_is *ret_is,
+		 struct buf *session, struct buf *key)
+{
+	_cleanup_(parts_done) struct parts parts = { 0 };
+	enum layout_is is = LAYOUT_NONE;
+	int r;
+
+	buf_clear(session);
+	buf_clear(key);
+	r = parts_read(path, is_dir, &parts);
+
+	if (r == 0)
+		r = judge(set, &parts, &is, session, key);
+	*ret_is = is;
+	return r;
+}
+
+static int append_path(const struct parts *parts, struct buf *path)
+{
+	struct bytes suffix = names_suffix(parts->kind);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < parts->count; i++) {
+		bool last = i + 1 == parts->count;
+
+		r = names_encode(NAMES_SESSION, buf_bytes(&parts->part[i]),
+				 NAME_LIMIT - (last ? suffix.size : 0), path);
+		if (r == 0)
+			r = last ? buf_append_bytes(path, suffix) : buf_append_byte(path, '/');
+	}
+	return r;
+}
+
+static int write_path(uint64_t set, struct bytes session, const struct bytes *key, uint32_t kind,
+		      struct buf *path)
+{
+	_cleanup_(parts_done) struct parts parts = { 0 };
+	size_t start = path->size;
+	int r = find_parts(set, session, key, kind, &parts);
+
+	if (r == 0)
+		return -ENOENT;
+	if (r > 0)
+		r = append_path(&parts, path);
+	if (r < 0)
+		path->size = start;
+	return r;
+}
+
+int layout_session(uint64_t set, struct bytes session, struct buf *path)
+{
+	return write_path(set, session, NULL, BACKEND_ORDINARY, path);
+}
+
+int layout_state(uint64_t set, struct bytes session, struct bytes key, uint32_t kind,
+		 struct buf *path)
+{
+	return write_path(set, session, &key, kind, path);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_BASE_TEMPLATE_H
+#define FS_BASE_TEMPLATE_H
+
+/* Texts with variables between braces, as layouts have them (layout.h tells their types). */
+
+#include "src/base/buf.h"
+
+enum { VALUES = 8 };
+
+/* What the variables are; zeroed there are none. */
+struct values {
+	struct bytes name[VALUES]; /* borrowed from a template */
+	struct buf value[VALUES];
+	size_t count;
+};
+void values_done(struct values *values);
+
+/* Whether a text fits a template, 1 or 0; then the values are known, in addition to those that were
+ * and must be the same.  -ENOMEM. */
+int template_read(struct bytes template, struct bytes text, struct values *values);
+/* Append what a template says with these values; -EINVAL when one is not known, -ENOMEM. */
+int template_write(struct bytes template, const struct values *values, struct buf *text);
+
+#endif
