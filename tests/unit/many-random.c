@@ -428,8 +428,9 @@ static void let_go(void)
 	}
 }
 
-/* What is added between rows, or to a line that is not finished, replaces the file for other
- * mounts: who has opened that before has what was there then, as of any file that is replaced. */
+/* What is added between rows, or to a line that is not finished, and what is cut within a line,
+ * replaces the file for other mounts: who has opened that before has what was there then, as of any
+ * file that is replaced. */
 static bool is_of_before(const struct deed *deed, const struct buf *said,
 			 const struct buf *expected)
 {
@@ -440,7 +441,7 @@ static bool is_of_before(const struct deed *deed, const struct buf *said,
 		return false;
 	rest = bytes_make(rest.data + said->size, rest.size - said->size);
 	return (said->size && said->data[said->size - 1] != '\n') ||
-	       (lines_next(&rest, &line) && !lines_is_row(line.text, NULL));
+	       (lines_next(&rest, &line) && !(line.newline && lines_is_row(line.text, NULL)));
 }
 
 static void same(const struct deed *deed, int r, struct buf *said, int plain, struct buf *expected)
