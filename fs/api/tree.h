@@ -91,7 +91,8 @@ bool tree_is_read_only(const struct tree *tree);
 bool tree_is_shared(struct tree *tree);
 /* Whether another mount has taken a name from a file a moment ago, by which a thread may have come
  * to it: that is to look the name up again (-ESTALE), and is not told so twice.  flags: those by
- * which it opens the file. */
+ * which it opens the file; O_PATH: it changes attributes, and has come by a descriptor if it has
+ * one, for which there is no second try. */
 bool tree_was_left(struct tree *tree, struct inode *inode, uint64_t nodeid, int flags, pid_t pid);
 /* A thread that has looked a name up has found nothing: it does not come back for that file. */
 void tree_found_nothing(struct tree *tree, pid_t pid);

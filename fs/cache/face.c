@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/cache/cache.h"
 #include "fs/inode/inodes.h"
+#include "src/base/descriptor.h"
 #include "src/base/tick.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 
 enum {
@@ -382,10 +382,20 @@ void inode_leave(struct inode *inode)
 	inode->left_faces = inode->face_count;
 }
 
+static bool has_descriptor(const struct tree *tree, uint64_t nodeid, pid_t pid)
+{
+	const struct tree_options *options = &tree->options;
+
+	return options->has_open &&
+	       options->has_open(options->arg, pid, nodeid,
+				 DESCRIPTOR_READS | DESCRIPTOR_WRITES | DESCRIPTOR_DOES_BOTH) > 0;
+}
+
 /* The kernel forgets names that were taken from a file a little later than we hear of it. */
 bool tree_was_left(struct tree *tree, struct inode *inode, uint64_t nodeid, int flags, pid_t pid)
 {
-	enum face_kind kind = (flags & (O_ACCMODE | O_TRUNC)) == O_RDONLY ? FACE_READ : FACE_WRITE;
+	enum face_kind kind =
+		(flags & (O_ACCMODE | O_TRUNC | O_PATH)) == O_RDONLY ? FACE_READ : FACE_WRITE;
 	int64_t left;
 
 	{
@@ -396,7 +406,8 @@ bool tree_was_left(struct tree *tree, struct inode *inode, uint64_t nodeid, int 
 	}
 	/* Of a thread that we cannot see we would not know its second try. */
 	if (!left || !pid || tick_now() > left + LEFT_TIME ||
-	    (again_opens(tree, pid, nodeid) && !again_found_nothing(tree, pid)))
+	    (again_opens(tree, pid, nodeid) && !again_found_nothing(tree, pid)) ||
+	    (flags & O_PATH && has_descriptor(tree, nodeid, pid)))
 		return false;
 	again_add(tree, pid, kind, nodeid);
 	return true;

@@ -261,7 +261,7 @@ static void op_setattr(fuse_req_t req, fuse_ino_t nodeid, struct stat *attr, int
 	if (mask & TREE_SET_MTIME_NOW)
 		mask &= ~(unsigned)TREE_SET_MTIME;
 	set.mask = mask;
-	r = set.handle ? 0 : request_heed_left(req, nodeid, O_WRONLY);
+	r = set.handle ? 0 : request_heed_left(req, nodeid, O_PATH);
 	if (r == 0)
 		r = tree_set_attr(request_tree(req), request_inode(req, nodeid), &set, &st, &own);
 	reply_attr(req, r, &st, own);

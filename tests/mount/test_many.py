@@ -346,6 +346,23 @@ def test_a_name_that_was_moved_elsewhere_and_made_anew_leads_to_the_new_file(box
     at_rest([one, two, three])
 
 
+def test_a_file_that_is_renamed_elsewhere_is_changed_by_who_has_it_open(box):
+    one, two = several(box, 2)
+    for old, new in (("k.json", "l.json"), ("n.txt", "o.txt")):
+        write(one.at("s", old), b"1\n")
+        os.stat(two.at("s", old))
+        fd = os.open(one.at("s", old), os.O_RDWR)
+        os.rename(two.at("s", old), two.at("s", new))
+        os.fchmod(fd, 0o600)
+        os.fchown(fd, os.getuid(), -1)
+        os.setxattr(fd, "user.a", b"1")
+        os.ftruncate(fd, 2)
+        os.utime(fd, (1, 1))
+        same(os.fstat(fd).st_mode & 0o777, 0o600, new)
+        os.close(fd)
+        eventually(lambda at=two.at("s", new): os.stat(at).st_mtime == 1, new, 2)
+
+
 def test_a_file_that_is_unlinked_elsewhere_goes_on_for_who_has_it_open(box):
     one, two = several(box, 2)
     for number in range(20):
