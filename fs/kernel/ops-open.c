@@ -63,8 +63,8 @@ static void open_now(void *owner, void *arg)
 
 	(void)owner;
 	tree_tell_missed(request_tree(req), nodeid_ino(opening->nodeid));
-	if (r == 0 && opening->shared)
-		r = request_heed_left(req, opening->nodeid, opening->fi.flags);
+	if (r == 0 && opening->shared && request_was_left(req, opening->nodeid, opening->fi.flags))
+		r = -ESTALE;
 	if (r == 0)
 		r = request_open(req, inode, nodeid_face(opening->nodeid), &opening->fi);
 	reply_open(req, r, &opening->fi);

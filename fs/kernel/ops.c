@@ -154,6 +154,23 @@ static void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, co
 	make_and_reply(req, parent, name, &what);
 }
 
+bool request_was_left(fuse_req_t req, fuse_ino_t nodeid, int flags)
+{
+	return tree_was_left(request_tree(req), request_inode(req, nodeid), nodeid, flags,
+			     fuse_req_ctx(req)->pid);
+}
+
+static int request_heed_left(fuse_req_t req, fuse_ino_t nodeid, int flags)
+{
+	struct tree *tree = request_tree(req);
+	int r;
+
+	if (!tree_is_shared(tree))
+		return 0;
+	r = tree_take_in(tree);
+	return r == 0 && request_was_left(req, nodeid, flags) ? -ESTALE : r;
+}
+
 static void op_link(fuse_req_t req, fuse_ino_t nodeid, fuse_ino_t parent, const char *name)
 {
 	struct inode *inode = request_inode(req, nodeid);
@@ -208,20 +225,6 @@ static void op_getattr(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info 
 			       fi ? 0 : fuse_req_ctx(req)->pid, &st, &own);
 
 	reply_attr(req, r, &st, own);
-}
-
-int request_heed_left(fuse_req_t req, fuse_ino_t nodeid, int flags)
-{
-	struct tree *tree = request_tree(req);
-	int r;
-
-	if (!tree_is_shared(tree))
-		return 0;
-	r = tree_take_in(tree);
-	if (r == 0 &&
-	    tree_was_left(tree, request_inode(req, nodeid), nodeid, flags, fuse_req_ctx(req)->pid))
-		r = -ESTALE;
-	return r;
 }
 
 static void op_setattr(fuse_req_t req, fuse_ino_t nodeid, struct stat *attr, int to_set,

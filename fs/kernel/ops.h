@@ -40,8 +40,9 @@ static inline struct caller request_caller(fuse_req_t req)
 
 /* A signal has come to who waits for it; for tree_give_up_when(). */
 bool request_is_interrupted(void *req);
-/* -ESTALE when the name by which a file was found was taken from it on another mount. */
-int request_heed_left(fuse_req_t req, fuse_ino_t nodeid, int flags);
+/* Whether the name by which a file was found was taken from it on another mount (tree_was_left()),
+ * as far as that was taken in. */
+bool request_was_left(fuse_req_t req, fuse_ino_t nodeid, int flags);
 /* The kernel takes these bits away itself when bytes pass through its page cache, but not that of a
  * group that may not run the file. */
 int request_drop_setuid(fuse_req_t req, struct inode *inode);
