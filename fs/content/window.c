@@ -309,7 +309,8 @@ static int choose_from(struct window_view *view)
 	if (r < 0)
 		return r;
 	view->rows.from = documents ? 0 : question->items_from;
-	view->rows.to = view->rows.end - 1;
+	/* Behind the highest number there is none. */
+	view->rows.to = view->rows.end - (view->rows.end < INT64_MAX);
 	if (!documents)
 		view->rows.to = MIN(view->rows.to, question->items_to);
 	return 0;
@@ -413,7 +414,7 @@ int window_choose_item(struct window_view *view, int64_t index, struct version *
 		r = -ENOENT;
 	if (r == 0) {
 		chosen(&looking, index, index);
-		view->rows.end = index + 1;
+		view->rows.end = index; /* tells it from others */
 		if (looking.version)
 			(void)filled(&looking, ret_version);
 	}

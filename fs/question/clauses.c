@@ -332,6 +332,7 @@ static int parse(struct bytes text, bool is_file, struct question **ret, struct 
 	if (text.size > QUESTION_TEXT_MAX)
 		return refuse(&parsing, "a question has at most %d bytes", QUESTION_TEXT_MAX);
 	question->is_file = is_file;
+	question->items_from = INT64_MIN;
 	question->items_to = INT64_MAX;
 	question->first = question->last = question->bytes = question->since_event = -1;
 	question->filter = filter_new(text.size);

@@ -93,7 +93,7 @@ struct question_time {
 struct question {
 	enum question_as as;
 	bool is_file; /* QUESTION_LIST or QUESTION_EVENTS */
-	/* 0 and INT64_MAX unless said. */
+	/* INT64_MIN and INT64_MAX unless said. */
 	int64_t items_from, items_to;
 	struct question_time since, before;
 	/* -1 unless said. */

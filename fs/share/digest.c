@@ -391,7 +391,8 @@ static int digest_rows(struct digesting *digesting, const struct backend_feed *f
 		return 0;
 	if (!inode->gone) {
 		bool grew = feed->added && inode->loaded && !inode_is_draft(inode) &&
-			    inode->node.kind == BACKEND_LIST && feed->first >= inode->list.next;
+			    inode->node.kind == BACKEND_LIST && feed->first >= inode->list.next &&
+			    inode->list.next < INT64_MAX;
 		_cleanup_(version_drop) struct version *before =
 			grew ? NULL : reconcile_version(digesting->tree, inode);
 

@@ -218,7 +218,7 @@ static uint64_t known_size(const struct inode *inode)
 static bool only_adds(const struct inode *inode, const struct changed_key *key)
 {
 	return inode->node.kind == BACKEND_LIST && inode->loaded && !inode_is_draft(inode) &&
-	       key->first >= inode->list.next;
+	       key->first >= inode->list.next && inode->list.next < INT64_MAX;
 }
 
 struct version *reconcile_version(struct tree *tree, struct inode *inode)

@@ -50,6 +50,7 @@ struct compacting {
 	struct inode *inode; /* the list */
 	struct view view;
 	struct bytes bytes; /* all that is saved */
+	int64_t begin;	    /* index that the first line has */
 	/* Rows first to last go, none if last is before first; the lines come. */
 	int64_t first;
 	int64_t last;
@@ -380,6 +381,33 @@ static bool is_the_same(const struct window *window, const struct inode *inode)
 	       inode->node.generation == window->generation;
 }
 
+/* In front of all, where other programs may have put rows below 0. */
+static int plan_front(struct compacting *compacting)
+{
+	const struct window *window = compacting->window;
+	const struct backend_node *node = &compacting->inode->node;
+	struct view *view = &compacting->view;
+	struct backend_key_stat stat;
+	int r;
+
+	if (compacting->first <= compacting->last ||
+	    window->asked->question->items_from > INT64_MIN)
+		return 0;
+	r = ASK(view, key_stat, node->session, node->key, &stat);
+	if (r < 0 || stat.first >= compacting->first)
+		return r == -ENOENT ? 0 : r;
+	compacting->begin = compacting->first = stat.first;
+	compacting->last = stat.first - (stat.first > INT64_MIN);
+	return 0;
+}
+
+/* Somebody has put a row at an end of the numbers. */
+static bool has_room(const struct compacting *compacting)
+{
+	return compacting->first > INT64_MIN &&
+	       compacting->inode->list.next < INT64_MAX - (int64_t)compacting->bytes.size;
+}
+
 static int plan(struct compacting *compacting)
 {
 	struct inode *inode = compacting->inode;
@@ -388,6 +416,10 @@ static int plan(struct compacting *compacting)
 
 	if (r == 0)
 		r = content_size(compacting->tree, view, inode, &compacting->size_before);
+	if (r == 0)
+		r = plan_front(compacting);
+	if (r == 0 && !has_room(compacting))
+		r = -EFBIG;
 	if (r == 0)
 		r = plan_same(compacting);
 	if (r < 0 || changes_nothing(compacting))
@@ -408,7 +440,8 @@ static void window_follows(struct compacting *compacting)
 	struct bytes rest = compacting->bytes;
 	struct line line;
 
-	window->saving.last = window->saving.first - 1;
+	window->saving.first = compacting->begin;
+	window->saving.last = compacting->begin - 1;
 	while (lines_next(&rest, &line))
 		window->saving.last++;
 	window->generation = compacting->inode->node.generation;
@@ -438,6 +471,7 @@ static int compact_once(struct tree *tree, struct window *window, struct bytes b
 		.inode = inode,
 		.bytes = bytes,
 		.lines = bytes,
+		.begin = window->saving.first,
 		.first = window->saving.first,
 		.last = window->saving.last,
 	};

@@ -29,7 +29,9 @@ int saving_refuse(const struct window *window)
 /* Where a window without rows stands in its list. */
 static int64_t place_of_none(const struct window *window)
 {
-	return MIN(window->asked->question->items_from, window->rows.end);
+	int64_t from = window->asked->question->items_from;
+
+	return from == INT64_MIN ? 0 : MIN(from, window->rows.end);
 }
 
 static void join(struct window *window)

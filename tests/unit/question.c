@@ -69,7 +69,7 @@ Test(question, what_is_not_asked_is_said_to_be_absent)
 
 	cr_expect_eq(question->as, QUESTION_LINES);
 	cr_expect_not(question->is_file);
-	cr_expect_eq(question->items_from, 0);
+	cr_expect_eq(question->items_from, INT64_MIN);
 	cr_expect_eq(question->items_to, INT64_MAX);
 	cr_expect_eq(question->since.clock, QUESTION_NEVER_SAID);
 	cr_expect_eq(question->before.clock, QUESTION_NEVER_SAID);

@@ -602,6 +602,47 @@ SqliteStore(compact, beside_another_program)
 	cr_expect_eq(closed(handle), -ESTALE, "it has deleted one");
 }
 
+SqliteStore(compact, of_rows_below_the_first_number)
+{
+	sql_adds("-5", "1");
+	sql_adds("-1", "2");
+	sql_adds("3", "3");
+	cr_expect_eq(rewrite("@first=0", "0\n"), 0);
+	cr_expect_str_eq(rows_of("s", "l"), "-5=0 -4=1 0=2 4=3");
+	cr_expect_eq(rewrite("@first=2", "[0]\n[1]\n[5]\n"), 0);
+	cr_expect_str_eq(rows_of("s", "l"), "-5=[0] -4=[1] -3=[5] 1=2 5=3");
+	cr_expect_eq(rewrite("@items=0-", "[2]\n[3]\n4\n"), 0);
+	cr_expect_str_eq(rows_of("s", "l"), "-5=[0] -4=[1] -3=[5] 1=[2] 2=[3] 3=4");
+	cr_expect_eq(rewrite("@first=99", "1\n"), 0);
+	cr_expect_str_eq(rows_of("s", "l"), "-5=1");
+	append("s/l.jsonl", "2\n");
+	cr_expect_str_eq(rows_of("s", "l"), "-5=1 0=2");
+	save("s/l.jsonl", "");
+}
+
+/* Where no number is left, none is made up. */
+SqliteStore(compact, at_both_ends_of_the_numbers_is_refused)
+{
+	static const char *const rows = "0=1 1=2 9223372036854775807=3";
+	static const char *const questions[] = { "@first=0", "@first=1", "@first=9",
+						 "@items=9223372036854775807-", "@items=1-" };
+
+	append("s/l.jsonl", "1\n2\n");
+	sql_adds("9223372036854775807", "3");
+	for (size_t i = 0; i < ARRAY_SIZE(questions); i++) {
+		cr_expect_eq(rewrite(questions[i], "4\n5\n6\n7\n"), -EFBIG, "%s", questions[i]);
+		cr_expect_eq(rewrite(questions[i], ""), -EFBIG, "%s", questions[i]);
+	}
+	cr_expect_str_eq(rows_of("s", "l"), rows);
+	sql_runs("DELETE FROM agentscope_sessions WHERE item_index > 1");
+	sql_adds("(-9223372036854775807 - 1)", "0");
+	cr_expect_eq(rewrite("@first=0", "9\n"), -EFBIG);
+	cr_expect_eq(rewrite("@first=2", "9\n"), -EFBIG);
+	cr_expect_eq(rewrite("@items=0-0", "9\n"), 0);
+	cr_expect_str_eq(rows_of("s", "l"), "-9223372036854775808=0 0=9 1=2");
+	save("s/l.jsonl", "");
+}
+
 /* Against a list of lines in memory. */
 
 struct model_line {

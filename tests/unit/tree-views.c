@@ -629,3 +629,28 @@ EveryStore(views, that_are_too_many_the_kernel_is_to_forget_the_oldest_first)
 		cr_expect_eq(world_tree->windows.slots[i], NULL);
 	forget(dir);
 }
+
+/* Other programs may use any indices. */
+SqliteStore(views, show_rows_at_both_ends_of_the_numbers)
+{
+	sql_adds("(-9223372036854775807 - 1)", "1");
+	sql_adds("-1", "2");
+	sql_adds("7", "3");
+	sql_adds("9223372036854775806", "4");
+	cr_expect_str_eq(content_of("s/@last=9/l.jsonl"), "1\n2\n3\n4\n");
+	sql_adds("9223372036854775807", "5");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n3\n4\n5\n");
+	cr_expect_str_eq(content_of("s/@last=9/l.jsonl"), "1\n2\n3\n4\n5\n");
+	cr_expect_str_eq(content_of("s/@last=2/l.jsonl"), "4\n5\n");
+	cr_expect_str_eq(content_of("s/@first=2/l.jsonl"), "1\n2\n");
+	cr_expect_str_eq(content_of("s/@not-role=a/l.jsonl"), "1\n2\n3\n4\n5\n");
+	cr_expect_str_eq(content_of("s/@since=1d,bytes=4/l.jsonl"), "4\n5\n");
+	cr_expect_str_eq(content_of("s/@items=0-/l.jsonl"), "3\n4\n5\n");
+	cr_expect_str_eq(content_of("s/@items=9223372036854775807-/l.jsonl"), "5\n");
+	cr_expect_str_eq(content_of("s/@items=8-9223372036854775806/l.jsonl"), "4\n");
+	cr_expect_eq(stat_of("s/@last=9/l.jsonl").st_size, 10);
+	cr_expect_str_eq(content_of("s/@as=items/l/9223372036854775807.json"), "5\n");
+	cr_expect_eq(looked_up("s/@as=items/l/-1.json"), -ENOENT);
+	cr_expect_str_eq(names_in("s/@as=items/l"), "7.json", "a position in it has 63 bits");
+	save("s/l.jsonl", "");
+}

@@ -332,6 +332,17 @@ void sql_runs(const char *sql)
 		     sqlite3_errmsg(db));
 }
 
+void sql_adds(const char *index, const char *data)
+{
+	char sql[256];
+
+	snprintf(sql, sizeof(sql),
+		 "INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) "
+		 "VALUES ('s', 'l', %s, '%s')",
+		 index, data);
+	sql_runs(sql);
+}
+
 const char *sql_asks(const char *sql)
 {
 	struct buf *shown = next_shown();

@@ -84,6 +84,8 @@ struct criterion_test_params every_kind(void);
 
 /* Another program at the SQLite file. */
 void sql_runs(const char *sql);
+/* It adds a row to session "s", key "l"; the index is an expression. */
+void sql_adds(const char *index, const char *data);
 /* The first column of the first row as text, "NULL" for null, "" for no row. */
 const char *sql_asks(const char *sql);
 
