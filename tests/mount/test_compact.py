@@ -215,6 +215,58 @@ def test_beside_another_mount(box):
     same(version(path), version(there), "its version")
 
 
+def replace(path, data):
+    """As compact(), by the path that a mount which is a view has for the list."""
+    with open(path, "r+b", buffering=0) as file:
+        seen = file.readall()
+        file.seek(0)
+        file.truncate()
+        file.write(data)
+    return seen
+
+
+def test_through_a_mount_that_is_a_view(box):
+    mount, path = list_of(box, 6)
+    front = box.mount(store=mount.store, options=["view=first=3"])
+    middle = box.mount(store=mount.store, options=["view=items=1-2"])
+    there = front.at("s", "l.jsonl")
+    same(replace(there, lines(12)), lines(0, 1, 2), "what is at the front")
+    same(read(path), lines(12, 3, 4, 5), "the list")
+    same(read(there), lines(12, 3, 4), "the view")
+    inside = middle.at("s", "l.jsonl")
+    same(read(inside), lines(3, 4), "what is in the middle")
+    file = open(inside, "r+b", buffering=0)
+    same(file.readall(), lines(3, 4), "who has read it")
+    append(there, lines(6))
+    file.truncate(0)
+    same(os.pwrite(file.fileno(), lines(34), 0), len(lines(34)), "writes")
+    file.close()
+    same(read(path), lines(12, 34, 5, 6), "the list")
+    same(version(there), version(path), "its version")
+    same(read(there), lines(12, 34, 5), "the view")
+    file = open(inside, "r+b", buffering=0)
+    file.readall()
+    replace(there, lines(1))
+    same(file.write(lines(9)), len(lines(9)), "a write")
+    same(errno_of(file.close), errno.ESTALE, "it was compacted by another mount")
+    same(read(path), lines(1, 6), "the list")
+    for what, deed in {
+        "by who has not read it": lambda: write(there, lines(9)),
+        "truncate": lambda: os.truncate(there, 0),
+    }.items():
+        same(errno_of(deed), errno.EINVAL, what)
+    same(errno_of(os.rename, front.at("s", "l.jsonl"), front.at("s", "m.jsonl")), errno.EROFS, "mv")
+    middle.stop()
+    mount.remount(options=["view=items=1-"])
+    same(replace(path, lines(6, 7)), lines(6), "the rest, by the only mount of its name")
+    same(read(there), lines(1, 6, 7), "by the other")
+    word = version(path)
+    words = ("--first=2", f"--if={word}", mount.store, "s/l.jsonl")
+    same(box.sessfs("compact", *words, stdin=lines(16)).returncode, 0, "the verb goes past it")
+    same(read(there), lines(16, 7), "the list")
+    mount.check()
+
+
 def test_a_lock_is_given_up_after_it_is_published(box):
     _, path = list_of(box, 4)
     with begin(path, "first=2", lines(7)) as file:
