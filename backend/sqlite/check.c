@@ -64,6 +64,7 @@ struct rule {
 
 /* The greatest number of which the next ones are numbers, too. */
 #define MOST "4611686018427387903"
+#define HAS_LAYOUT "EXISTS (SELECT 1 FROM sessfs_meta WHERE key = 'setting:layout')"
 #define IS_DIR "(mode & 61440) = 16384"
 
 static const struct rule rules[] = {
@@ -106,13 +107,16 @@ static const struct rule rules[] = {
 	  ") SELECT count(*) FROM sessfs_node WHERE " IS_DIR " AND nlink > 0 AND ino NOT IN "
 	  "(SELECT ino FROM below)",
 	  "directories are not below the root" },
+	/* With a layout, sessions may have their directories anywhere, or none. */
 	{ "WITH RECURSIVE below (ino, session) AS (SELECT ino, session_id FROM sessfs_node WHERE "
-	  "kind = 1 AND parent = 1 UNION SELECT n.ino, b.session FROM below b JOIN sessfs_entry e "
-	  "ON e.parent = b.ino JOIN sessfs_node n ON n.ino = e.ino WHERE " IS_DIR
+	  "kind = 1 AND parent <> 0 UNION SELECT n.ino, b.session FROM below b JOIN sessfs_entry "
+	  "e ON e.parent = b.ino JOIN sessfs_node n ON n.ino = e.ino WHERE " IS_DIR
 	  ") SELECT count(*) FROM sessfs_node n WHERE kind >= 2 AND nlink > 0 AND NOT EXISTS "
-	  "(SELECT 1 FROM below b WHERE b.ino = n.parent AND b.session = n.session_id)",
+	  "(SELECT 1 FROM below b WHERE b.ino = n.parent AND b.session = n.session_id) AND "
+	  "(NOT " HAS_LAYOUT " OR parent IN (SELECT ino FROM below))",
 	  "state files are not below the directory of their session" },
-	{ "SELECT count(*) FROM sessfs_node WHERE kind = 1 AND nlink > 0 AND parent <> 1",
+	{ "SELECT count(*) FROM sessfs_node WHERE kind = 1 AND nlink > 0 AND parent <> 1 AND "
+	  "NOT " HAS_LAYOUT,
 	  "sessions have their directory elsewhere than at the root" },
 	{ "SELECT count(*) FROM sessfs_entry WHERE typeof(parent) <> 'integer' OR typeof(id) <> "
 	  "'integer' OR typeof(ino) <> 'integer' OR typeof(name) <> 'blob' OR id NOT BETWEEN 1 "

@@ -8,7 +8,8 @@
  *
  * A tree that writes obeys what is set, whatever its options say; whether these may say something
  * else is judged by who takes them (src/user/settings.h).  What decides what bytes mean, strict and
- * exact, it reads when it is opened; the others while it lives as well.
+ * exact, it reads when it is opened; the others while it lives as well.  Which path is which session
+ * (layout) is the store's alone: every tree obeys it, and no option sets it for one of them.
  */
 
 #include <stdbool.h>
@@ -23,16 +24,19 @@ enum setting {
 	SETTING_TTL,	  /* seconds; 0: for ever */
 	SETTING_GRACE,	  /* seconds; 0: none */
 	SETTING_PAUSE,	  /* seconds; 0: at close only */
+	SETTING_LAYOUT,	  /* a set of layouts (fs/base/layout.h); 0: none */
 	SETTINGS,
 };
 
 struct settings {
 	bool set[SETTINGS];
 	uint64_t value[SETTINGS];
+	bool moving; /* the layout is another one now, and not all files are placed by it yet */
 };
 
 /* What it is called, in the store and as an option of a mount. */
 const char *setting_name(enum setting setting);
+extern const char setting_moving[];
 /* All that are set, and the name of the rows' table if ret_table is not NULL, which may come to be
  * NULL; owned by the caller.  -EINVAL when one is not understood; *ret_why is a sentence then, of
  * which the same holds. */

@@ -14,8 +14,9 @@ struct tree;
  * (fs/api/settings.h). */
 struct tree_options {
 	bool read_only;
-	bool strict; /* refuse bytes that are not JSON with EINVAL (contract, section 6) */
-	bool exact;  /* never close off a torn line of a dead writer (contract, section 5) */
+	bool strict;   /* refuse bytes that are not JSON with EINVAL (contract, section 6) */
+	bool relayout; /* it is opened to place all files by another layout (fs/api/layout.h) */
+	bool exact;    /* never close off a torn line of a dead writer (contract, section 5) */
 	bool set_pause;
 	unsigned pause; /* seconds without a write after which a save is published that is whole;
 			   0: only when its writer closes or syncs; not set: 1 */

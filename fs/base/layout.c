@@ -104,10 +104,7 @@ const char *layouts_show(uint64_t set, char text[LAYOUTS_TEXT])
 	return text;
 }
 
-uint64_t layouts_all(void)
-{
-	return (UINT64_C(1) << ARRAY_SIZE(layouts)) - 1;
-}
+_Static_assert(LAYOUTS_ALL == (1 << ARRAY_SIZE(layouts)) - 1, "a bit for each");
 
 /* The pattern with that number, counted through all layouts of the set; NULL: there are no more. */
 static const struct pattern *pattern_at(uint64_t set, size_t at)

@@ -50,8 +50,7 @@ enum layout_is {
 	LAYOUT_NONE,	/* anything else */
 };
 
-/* All that there are. */
-uint64_t layouts_all(void);
+enum { LAYOUTS_ALL = 0x7f };
 /* Names with '+' between them; -EINVAL. */
 int layouts_parse(const char *text, uint64_t *ret_set);
 /* The same backwards; "agentscope" is that there is none.  text has room for any. */

@@ -522,6 +522,18 @@ struct inode *inode_session(struct inode *dir)
 	return dir;
 }
 
+int inode_path(const struct inode *dir, struct bytes name, struct buf *path)
+{
+	int r = 0;
+
+	if (dir->parent) {
+		r = inode_path(dir->parent, bytes_str(dir->name), path);
+		if (r == 0)
+			r = buf_append_byte(path, '/');
+	}
+	return r < 0 ? r : buf_append_bytes(path, name);
+}
+
 int inode_key_dirs(struct inode *dir, struct buf *dirs)
 {
 	int r;

@@ -83,6 +83,8 @@ static inline bool kind_is_state(uint32_t kind)
 }
 /* The session that a directory belongs to, or NULL. */
 struct inode *inode_session(struct inode *dir);
+/* Appends the names from the root to one in a directory, with '/' between them. */
+int inode_path(const struct inode *dir, struct bytes name, struct buf *path);
 /* Appends the decoded names of the directories below the session, each with '/' behind it. */
 int inode_key_dirs(struct inode *dir, struct buf *dirs);
 

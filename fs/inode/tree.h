@@ -38,6 +38,7 @@ struct tree {
 	/* settings.c: what the store says, as the taker has seen it last, and what counts now, by
 	 * that or by the options. */
 	struct settings settings;
+	uint64_t layout; /* which path is which session: a set of layouts (fs/base/layout.h) */
 	uint64_t max_size;
 	_Atomic int64_t ttl;
 	_Atomic int64_t grace;

@@ -16,6 +16,7 @@
  *   Whoever needs to find the result in the store, or commits anything else, settles first.
  */
 
+#include "fs/base/layout.h"
 #include "fs/base/names.h"
 #include "fs/share/reconcile.h"
 #include "fs/tree/tree.h"
@@ -240,6 +241,19 @@ static int adopt_name(struct adopting *adopting, struct bytes name, bool last)
 	return adopt_enter(adopting, &node, name, last);
 }
 
+/* A name, or with attempt > 0 another one, which has room for a suffix as well. */
+static int number_name(struct bytes name, unsigned attempt, struct bytes suffix, struct buf *buf)
+{
+	size_t limit = NAME_LIMIT - suffix.size - (attempt ? 8 : 0);
+	int r;
+
+	buf_clear(buf);
+	r = buf_append(buf, name.data, MIN(name.size, limit));
+	if (r == 0 && attempt)
+		r = buf_printf(buf, "%%~%u", attempt);
+	return r < 0 ? r : buf_append_bytes(buf, suffix);
+}
+
 /* A directory whose name a file has already gets a number, like a file whose name is taken. */
 static int adopt_component(void *arg, struct bytes name, bool last)
 {
@@ -249,10 +263,7 @@ static int adopt_component(void *arg, struct bytes name, bool last)
 
 	for (unsigned attempt = 1; r == -EEXIST && !last && attempt < PATH_ATTEMPTS; attempt++) {
 		adopting->taken = false;
-		buf_clear(&numbered);
-		r = buf_append(&numbered, name.data, MIN(name.size, (size_t)NAME_LIMIT - 8));
-		if (r == 0)
-			r = buf_printf(&numbered, "%%~%u", attempt);
+		r = number_name(name, attempt, bytes_make("", 0), &numbered);
 		if (r == 0)
 			r = adopt_name(adopting, buf_bytes(&numbered), false);
 	}
@@ -290,11 +301,38 @@ static int find_session(struct adopting *adopting, struct inode **ret_dir)
 	return r < 0 ? r : inode_of_node(reconciling->tree, view, &node, ret_dir);
 }
 
+/* Go along a path, but for its last name, which *ret_name is. */
+static int adopt_way(struct adopting *adopting, struct bytes path, struct bytes *ret_name)
+{
+	const char *slash;
+	int r = 0;
+
+	while (r == 0 && (slash = memchr(path.data, '/', path.size))) {
+		size_t size = (size_t)(slash - path.data);
+
+		r = adopt_component(adopting, bytes_make(path.data, size), false);
+		path = bytes_make(slash + 1, path.size - size - 1);
+	}
+	*ret_name = path;
+	return r;
+}
+
+/* The name of a session's directory at the root. */
+static int session_name(struct bytes session, unsigned attempt, struct buf *name)
+{
+	int r;
+
+	buf_clear(name);
+	r = names_encode(NAMES_SESSION, session, attempt ? NAME_LIMIT - 8 : NAME_LIMIT, name);
+	return r < 0 || !attempt ? r : buf_printf(name, "%%~%u", attempt);
+}
+
 /* The session's directory, made if need be; adopting.dir is the root before. */
 static int adopt_session(struct adopting *adopting)
 {
-	struct bytes session = key_session(adopting->key);
-	_cleanup_(buf_done) struct buf name = { 0 };
+	const uint64_t layout = adopting->reconciling->tree->layout;
+	struct bytes session = key_session(adopting->key), wanted = session;
+	_cleanup_(buf_done) struct buf path = { 0 }, name = { 0 };
 	struct backend_node node;
 	struct inode *there;
 	int r = find_session(adopting, &there);
@@ -303,12 +341,14 @@ static int adopt_session(struct adopting *adopting)
 		adopt_go(adopting, there);
 	if (r != -ENOENT)
 		return r;
+	r = layout ? layout_session(layout, session, &path) : 0;
+	if (r == 0 && layout)
+		r = adopt_way(adopting, buf_bytes(&path), &wanted);
+	if (r < 0)
+		return r;
 	for (unsigned attempt = 0; attempt < PATH_ATTEMPTS; attempt++) {
-		buf_clear(&name);
-		r = names_encode(NAMES_SESSION, session, attempt ? NAME_LIMIT - 8 : NAME_LIMIT,
-				 &name);
-		if (r == 0 && attempt)
-			r = buf_printf(&name, "%%~%u", attempt);
+		r = layout ? number_name(wanted, attempt, bytes_make("", 0), &name) :
+			     session_name(session, attempt, &name);
 		if (r < 0)
 			return r;
 		r = adopt_look(adopting, buf_bytes(&name), &there);
@@ -327,6 +367,37 @@ static int adopt_session(struct adopting *adopting)
 	return adopt_enter(adopting, &node, buf_bytes(&name), false);
 }
 
+/* A state in its session's directory. */
+static int adopt_inside(struct adopting *adopting, unsigned attempt)
+{
+	int r = adopt_session(adopting);
+
+	return r < 0 ? r :
+		       names_path(key_key(adopting->key), adopting->kind, attempt, adopt_component,
+				  adopting);
+}
+
+/* A state that has a path of its own by the layout; -ENOENT: it lies in its session's directory. */
+static int adopt_outside(struct adopting *adopting, unsigned attempt)
+{
+	_cleanup_(buf_done) struct buf path = { 0 }, numbered = { 0 };
+	const uint64_t layout = adopting->reconciling->tree->layout;
+	struct bytes name, suffix;
+	int r = -ENOENT;
+
+	if (layout)
+		r = layout_state(layout, key_session(adopting->key), key_key(adopting->key),
+				 adopting->kind, &path);
+	if (r == 0)
+		r = adopt_way(adopting, buf_bytes(&path), &name);
+	if (r < 0)
+		return r;
+	suffix = names_suffix(adopting->kind);
+	name.size -= suffix.size;
+	r = number_name(name, attempt, suffix, &numbered);
+	return r < 0 ? r : adopt_component(adopting, buf_bytes(&numbered), true);
+}
+
 int adopt_key(struct reconciling *reconciling, const struct changed_key *key, uint32_t kind,
 	      const struct backend_key_stat *stat, const struct backend_node *like)
 {
@@ -338,9 +409,9 @@ int adopt_key(struct reconciling *reconciling, const struct changed_key *key, ui
 	for (unsigned attempt = 0; r == -EEXIST && attempt < PATH_ATTEMPTS; attempt++) {
 		adopting.taken = false;
 		adopting.dir = inode_ref(reconciling->tree, reconciling->tree->root);
-		r = adopt_session(&adopting);
-		if (r == 0)
-			r = names_path(key_key(key), kind, attempt, adopt_component, &adopting);
+		r = adopt_outside(&adopting, attempt);
+		if (r == -ENOENT)
+			r = adopt_inside(&adopting, attempt);
 		inode_forget(reconciling->tree, adopting.dir, 1);
 		if (r == -EEXIST && !adopting.taken)
 			break;

@@ -21,6 +21,7 @@
 
 #include <stdlib.h>
 
+#include "fs/base/layout.h"
 #include "fs/base/names.h"
 #include "fs/inode/inodes.h"
 #include "src/base/array.h"
@@ -187,23 +188,35 @@ static int show_path(struct bytes path, struct buf *buf, struct bytes *ret_path)
 	return r;
 }
 
-/* Of what has none itself: that of the directory at the root, whose name tells it if nothing was
- * cut from it or put into it (names.h). */
-static int show_session(struct bytes path, struct buf *buf, struct bytes *ret_session)
+/* Of what has none itself: that of the directory at the root, or where the layout has it.  Names tell
+ * it if nothing was cut from them or put into them (names.h). */
+static int show_session(const struct tree *tree, struct bytes path, struct buf *buf,
+			struct bytes *ret_session)
 {
-	_cleanup_(buf_done) struct buf id = { 0 };
-	const char *slash = memchr(path.data, '/', path.size);
-	struct bytes name = bytes_make(path.data, slash ? (size_t)(slash - path.data) : 0);
-	int r;
+	_cleanup_(buf_done) struct buf id = { 0 }, key = { 0 };
+	enum layout_is is = LAYOUT_NONE;
+	const char *slash = path.data;
+	size_t size;
+	int r = 0;
 
-	if (!slash || memmem(name.data, name.size, "%~", 2))
-		return 0;
-	r = names_decode(NAMES_SESSION, name, &id);
+	do {
+		slash = memchr(slash, '/', path.size - (size_t)(slash - path.data));
+		size = slash ? (size_t)(slash++ - path.data) : 0;
+		if (!slash || memmem(path.data, size, "%~", 2))
+			return 0;
+		if (tree->layout)
+			r = layout_judge(tree->layout, bytes_make(path.data, size), true, &is, &id,
+					 &key);
+		else
+			r = names_decode(NAMES_SESSION, bytes_make(path.data, size), &id);
+	} while (r == 0 && tree->layout && is == LAYOUT_ABOVE);
+	if (tree->layout && is != LAYOUT_SESSION)
+		return r;
 	return r < 0 ? r : show(buf_bytes(&id), buf, ret_session);
 }
 
-static int fill(const struct file_notes *notes, const struct backend_feed *feed,
-		struct texts *texts, struct event *event)
+static int fill(const struct tree *tree, const struct file_notes *notes,
+		const struct backend_feed *feed, struct texts *texts, struct event *event)
 {
 	const struct backend_feed *known = notes->rows ? notes->rows : notes->node;
 	int r = show_path(feed->path, &texts->path, &event->path);
@@ -213,7 +226,7 @@ static int fill(const struct file_notes *notes, const struct backend_feed *feed,
 	if (r == 0 && known && known->session.data)
 		r = show(known->session, &texts->session, &event->session);
 	else if (r == 0)
-		r = show_session(feed->path, &texts->session, &event->session);
+		r = show_session(tree, feed->path, &texts->session, &event->session);
 	if (r == 0 && known && known->key.data)
 		r = show(known->key, &texts->key, &event->key);
 	return r;
@@ -250,7 +263,7 @@ static void tell(struct tree *tree, struct notes *notes, const struct file_notes
 	event.at = feed->at;
 	if (file->rows && event.what != EVENT_REMOVE)
 		count(file->rows, &event);
-	if (fill(file, feed, &texts, &event) < 0)
+	if (fill(tree, file, feed, &texts, &event) < 0)
 		notes_lost(notes, tree);
 	else
 		notes_event(notes, tree, &event);

@@ -102,9 +102,14 @@ static int entry_measure(struct tree *tree, struct view *view, struct inode *dir
 static int heed_name(struct tree *tree, struct view *view, struct inode *dir, struct bytes name)
 {
 	_cleanup_(place_done) struct place place = { 0 };
-	mode_t mode = dir == tree->root ? S_IFDIR : S_IFREG;
-	int r = place_find(&(struct placing){ .tree = tree, .view = view }, dir, name, mode,
-			   &place);
+	const struct placing placing = { .tree = tree, .view = view };
+	int r = 0;
+
+	/* Outside of sessions it may be one, or with a layout a file. */
+	if (!inode_session(dir))
+		r = place_find(&placing, dir, name, S_IFDIR, &place);
+	if (r == 0 && place.kind == BACKEND_ORDINARY)
+		r = place_find(&placing, dir, name, S_IFREG, &place);
 
 	/* Whoever makes it hears what is wrong with the name. */
 	if (r < 0)
@@ -192,7 +197,7 @@ int entry_look_pair(struct tree *tree, struct view *view, struct entry_pair *pai
 	if (r == 0)
 		r = view_begin(tree, 0, view);
 	/* An ordinary file that becomes rows is read; a document that goes is kept for a moment. */
-	if (kind_is_state(place_kind(pair->dir_to, pair->name_to)))
+	if (kind_is_state(place_kind(tree, pair->dir_to, pair->name_to)))
 		looked[0].wanted = wants_bytes;
 	looked[1].wanted = pair->exchange ? inode_wants_tail : inode_wants_row;
 	if (r == 0)

@@ -7,6 +7,9 @@
  * rows when its name leaves a key; everything else is an ordinary file.  The key is made of the
  * names on the way; when another file of the session has it already, the file gets a key of its
  * own.
+ *
+ * In a store with a layout this tells of a path that lies in no session's directory what it is
+ * (fs/base/layout.h): such a directory, one above those, or a file that is a state.
  */
 
 #include <errno.h>
@@ -16,6 +19,7 @@
 #include <stdlib.h>
 
 #include "fs/base/entries.h"
+#include "fs/base/layout.h"
 #include "fs/base/names.h"
 #include "fs/inode/aparts.h"
 #include "fs/inode/inodes.h"
@@ -81,8 +85,7 @@ static int node_is_below(const struct placing *placing, const struct backend_nod
 	return above != NULL;
 }
 
-/* 1 when no node has the session and key (key.data NULL: the session) but such as leave it. */
-static int place_is_free(const struct placing *placing, struct bytes session, struct bytes key)
+int place_is_free(const struct placing *placing, struct bytes session, struct bytes key)
 {
 	struct view *view = placing->view;
 	struct backend_node node;
@@ -99,16 +102,15 @@ static int place_is_free(const struct placing *placing, struct bytes session, st
 	return r > 0 ? !tfind(&key, &placing->given, compare_keys) : r;
 }
 
+/* The session of a directory of that name; at first the place has the id that it would have. */
 static int place_session(const struct placing *placing, struct bytes name, struct place *place)
 {
 	struct bytes none = { 0 };
 	int r;
 
 	place->kind = BACKEND_SESSION;
-	r = names_decode(NAMES_SESSION, name, &place->session);
 	/* An empty id is an id: it must have an address. */
-	if (r == 0)
-		r = buf_reserve(&place->session, 1);
+	r = buf_reserve(&place->session, 1);
 	for (unsigned attempt = 0; r == 0 && attempt < OWN_KEY_MAX; attempt++) {
 		r = place_is_free(placing, buf_bytes(&place->session), none);
 		if (r != 0)
@@ -138,10 +140,62 @@ static int place_key(const struct placing *placing, struct bytes session, struct
 	return r < 0 ? r : -EEXIST;
 }
 
-uint32_t place_kind(struct inode *dir, struct bytes name)
+/* What a path outside of sessions is by the layout. */
+static int judge_outside(const struct tree *tree, const struct inode *dir, struct bytes name,
+			 bool is_dir, enum layout_is *ret_is, struct place *place)
 {
-	return dir->node.ino != BACKEND_ROOT && inode_session(dir) ? names_split(name).kind :
-								     BACKEND_ORDINARY;
+	_cleanup_(buf_done) struct buf path = { 0 };
+	int r = inode_path(dir, name, &path);
+
+	if (r == 0)
+		r = layout_judge(tree->layout, buf_bytes(&path), is_dir, ret_is, &place->session,
+				 &place->key);
+	place->kind = r < 0 || *ret_is != LAYOUT_STATE ? BACKEND_ORDINARY : names_split(name).kind;
+	return r;
+}
+
+uint32_t place_kind(const struct tree *tree, struct inode *dir, struct bytes name)
+{
+	_cleanup_(place_done) struct place place = { .kind = BACKEND_ORDINARY };
+	enum layout_is is;
+
+	if (inode_session(dir))
+		return names_split(name).kind;
+	/* Without memory it is one of those that are not known. */
+	return !tree->layout || judge_outside(tree, dir, name, false, &is, &place) < 0 ?
+		       BACKEND_ORDINARY :
+		       place.kind;
+}
+
+/* What a new key of a file in a session is made of: of its place, unless the place it leaves. */
+static int place_state(const struct placing *placing, struct bytes dirs, struct bytes name,
+		       struct place *place)
+{
+	const struct backend_node *over = placing->over;
+
+	if (over && over->kind == place->kind) {
+		buf_clear(&place->session);
+		buf_clear(&place->key);
+		if (buf_append_bytes(&place->session, over->session) < 0 ||
+		    buf_append_bytes(&place->key, over->key) < 0)
+			return -ENOMEM;
+		return 0;
+	}
+	return place_key(placing, buf_bytes(&place->session), dirs, name, &place->key);
+}
+
+static int place_outside(const struct placing *placing, struct inode *dir, struct bytes name,
+			 bool is_dir, struct place *place)
+{
+	struct bytes none = { 0 };
+	enum layout_is is;
+	int r = judge_outside(placing->tree, dir, name, is_dir, &is, place);
+
+	if (r < 0)
+		return r;
+	if (is == LAYOUT_SESSION)
+		return place_session(placing, name, place);
+	return is == LAYOUT_STATE ? place_state(placing, none, name, place) : 0;
 }
 
 int place_find(const struct placing *placing, struct inode *dir, struct bytes name, mode_t mode,
@@ -152,11 +206,15 @@ int place_find(const struct placing *placing, struct inode *dir, struct bytes na
 	int r;
 
 	place->kind = BACKEND_ORDINARY;
-	if (dir->node.ino == BACKEND_ROOT)
-		return S_ISDIR(mode) ? place_session(placing, name, place) : 0;
-	if (!S_ISREG(mode))
+	if (!session && placing->tree->layout && (S_ISREG(mode) || S_ISDIR(mode)))
+		return place_outside(placing, dir, name, S_ISDIR(mode), place);
+	if (dir->node.ino == BACKEND_ROOT && S_ISDIR(mode)) {
+		r = names_decode(NAMES_SESSION, name, &place->session);
+		return r < 0 ? r : place_session(placing, name, place);
+	}
+	if (!session || !S_ISREG(mode))
 		return 0;
-	place->kind = place_kind(dir, name);
+	place->kind = names_split(name).kind;
 	if (!kind_is_state(place->kind))
 		return 0;
 	r = buf_reserve(&place->session, 1);
@@ -165,15 +223,11 @@ int place_find(const struct placing *placing, struct inode *dir, struct bytes na
 	/* An empty key is a key: it must have an address. */
 	if (r == 0)
 		r = buf_reserve(&place->key, 1);
-	if (r == 0 && placing->over && placing->over->kind == place->kind)
-		return buf_append_bytes(&place->key, placing->over->key);
 	if (r == 0)
 		r = inode_key_dirs(dir, &dirs);
 	if (r == 0)
 		r = names_key(buf_bytes(&dirs), name, &place->key);
-	if (r == 0)
-		r = place_key(placing, session->node.session, buf_bytes(&dirs), name, &place->key);
-	return r;
+	return r < 0 ? r : place_state(placing, buf_bytes(&dirs), name, place);
 }
 
 /* Relocations. */
@@ -304,10 +358,8 @@ static int levels_add(struct levels *levels, uint64_t ino, struct bytes dirs, st
 	return level_fill(level, dirs, dirs_to, name);
 }
 
-static int relocations_look(struct relocating *to, uint64_t dir)
+int relocations_look(struct relocations *list, uint64_t dir)
 {
-	struct relocations *list = to->list;
-
 	if (ARRAY_ROOM(list->dir, list->dir_count, list->dir_room) < 0)
 		return -ENOMEM;
 	list->dir[list->dir_count++] = dir;
@@ -322,7 +374,7 @@ static int relocate_level(struct relocating *to, struct level *level, struct lev
 	struct entries children = { 0 };
 	int r;
 
-	r = relocations_look(to, level->ino);
+	r = relocations_look(to->list, level->ino);
 	if (r == 0)
 		r = ASK(view, entry_list, level->ino, 0, entries_keep, &children);
 	for (size_t i = 0; r == 0 && i < children.count; i++) {
@@ -346,11 +398,11 @@ static int relocate_level(struct relocating *to, struct level *level, struct lev
  * Level by level and not by recursion, since directories may lie in each other as deep as somebody
  * likes.
  */
-int relocations_below(struct placing *placing, struct inode *dir, struct bytes session,
+int relocations_below(struct placing *placing, uint64_t dir, struct bytes session,
 		      struct bytes dirs, struct bytes dirs_to, struct relocations *list)
 {
 	struct relocating to = { .placing = placing, .session = session, .list = list };
-	struct levels levels = { .top = dir->node.ino };
+	struct levels levels = { .top = dir };
 	int r = levels_add(&levels, levels.top, dirs, dirs_to, bytes_make(NULL, 0));
 
 	for (size_t i = 0; r == 0 && i < levels.count; i++) {
@@ -367,7 +419,8 @@ int relocations_below(struct placing *placing, struct inode *dir, struct bytes s
 static void emit_move(struct batch *batch, const struct backend_node *from,
 		      const struct backend_node *to)
 {
-	if (!bytes_equal(from->session, to->session) || !bytes_equal(from->key, to->key))
+	if (kind_is_state(from->kind) &&
+	    (!bytes_equal(from->session, to->session) || !bytes_equal(from->key, to->key)))
 		batch_key_move(batch, from->session, from->key, to->session, to->key);
 	batch_node_put(batch, to);
 }
@@ -386,10 +439,13 @@ static void aside(struct batch *batch, const struct backend_node *node,
 {
 	char number[24];
 
-	snprintf(number, sizeof(number), "%" PRIu64, node->ino);
+	snprintf(number, sizeof(number), "\x7f%" PRIu64, node->ino);
 	*ret_aside = *node;
 	ret_aside->session = BYTES("\x7fsessfs exchange");
-	ret_aside->key = batch_keep(batch, bytes_str(number));
+	if (kind_is_state(node->kind))
+		ret_aside->key = batch_keep(batch, bytes_str(number));
+	else /* a session */
+		ret_aside->session = batch_keep(batch, bytes_str(number));
 }
 
 void relocations_emit_exchange(const struct relocations *a, const struct relocations *b,

@@ -29,11 +29,13 @@ struct placing {
 	void *given; /* keys that others get which move together with it */
 };
 void placing_done(struct placing *placing);
+/* 1 when no node has the session and key (key.data NULL: the session) but such as leave it. */
+int place_is_free(const struct placing *placing, struct bytes session, struct bytes key);
 /* For a file of this type under a name in dir. */
 int place_find(const struct placing *placing, struct inode *dir, struct bytes name, mode_t mode,
 	       struct place *place);
 /* What a regular file of that name is there. */
-uint32_t place_kind(struct inode *dir, struct bytes name);
+uint32_t place_kind(const struct tree *tree, struct inode *dir, struct bytes name);
 /* Let a node refer to the place's bytes. */
 void place_apply(const struct place *place, struct backend_node *node);
 
@@ -53,10 +55,16 @@ struct relocations {
 };
 int relocations_add(struct relocations *list, const struct backend_node *old,
 		    const struct backend_node *new);
+/* A directory that is looked into. */
+int relocations_look(struct relocations *list, uint64_t dir);
 /* All state files below a directory that will belong to session; dirs and dirs_to are what their
  * keys begin with, before and after. */
-int relocations_below(struct placing *placing, struct inode *dir, struct bytes session,
+int relocations_below(struct placing *placing, uint64_t dir, struct bytes session,
 		      struct bytes dirs, struct bytes dirs_to, struct relocations *list);
+/* move-dir.c: the same of a directory that is about to get this name, and this place.  -EXDEV: files
+ * in it would become rows, or rows files. */
+int relocations_of_dir(struct placing *placing, struct inode *inode, struct inode *dir_to,
+		       struct bytes name_to, const struct place *place, struct relocations *list);
 void relocations_emit(const struct relocations *list, struct batch *batch);
 /* Two lists whose keys may be each other's. */
 void relocations_emit_exchange(const struct relocations *a, const struct relocations *b,

@@ -13,7 +13,7 @@
  *
  *   So a client that writes X.tmp and renames it over X saves like one that writes X in place.
  *   A file that was made without a name gets its first one in the same way.
- *   A directory that moves takes the keys of all state files below it along.
+ *   A directory that moves takes the keys of all state files below it along (move-dir.c).
  */
 
 #include <errno.h>
@@ -61,38 +61,6 @@ static bool dir_is_below(const struct inode *dir, const struct inode *inode)
 		if (dir == inode)
 			return true;
 	return false;
-}
-
-/* A directory's new place changes the keys below it. */
-static int move_dir(struct placing *placing, struct moving *moving)
-{
-	_cleanup_(buf_done) struct buf dirs = { 0 };
-	_cleanup_(buf_done) struct buf dirs_to = { 0 };
-	struct inode *session = inode_session(moving->dir_to);
-	struct bytes id;
-	int r;
-
-	r = inode_key_dirs(moving->inode, &dirs);
-	if (r < 0)
-		return r;
-	if (moving->place.kind == BACKEND_SESSION) {
-		id = buf_bytes(&moving->place.session);
-	} else if (!session) {
-		log_error("inode %llu is a directory that belongs to no session",
-			  (unsigned long long)moving->dir_to->ino);
-		return -EIO;
-	} else {
-		id = session->node.session;
-		r = inode_key_dirs(moving->dir_to, &dirs_to);
-		if (r == 0)
-			r = names_decode(NAMES_KEY, moving->name_to, &dirs_to);
-		if (r == 0)
-			r = buf_append_byte(&dirs_to, '/');
-		if (r < 0)
-			return r;
-	}
-	return relocations_below(placing, moving->inode, id, buf_bytes(&dirs), buf_bytes(&dirs_to),
-				 &moving->files);
 }
 
 /* With -o strict.  Nothing has happened yet, so nothing does: the bytes stay under the old name. */
@@ -188,7 +156,8 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 	node->ctime = time_now();
 	place_apply(&moving->place, node);
 	if (inode_is_dir(inode))
-		return move_dir(&placing, moving);
+		return relocations_of_dir(&placing, inode, moving->dir_to, moving->name_to,
+					  &moving->place, &moving->files);
 	if (!inode_is_state(inode) && !kind_is_state(node->kind))
 		return 0;
 	if (inode->apart ||
@@ -538,6 +507,40 @@ int name_nameless(struct tree *tree, struct inode *inode, struct inode *dir, str
 	notes_change(notes, tree, inode, CHANGE_ATTR, 0, inode_face(inode, inode->lookup));
 	name_happened(notes, tree, EVENT_SAVE, inode, dir, name);
 	return 0;
+}
+
+/* 1 when it is something else now. */
+static int place_once(struct tree *tree, struct inode *dir, struct bytes name)
+{
+	_cleanup_(
+		moving_done) struct moving moving = { .dir = dir, .dir_to = dir, .name_to = name };
+	_cleanup_(view_end) struct view view = { 0 };
+	_cleanup_(place_done) struct place place = { 0 };
+	WITH_WRITE_LOCK(tree);
+	const struct backend_node *node;
+	int r = entry_look(tree, &view, dir, name, &moving.id, &moving.inode);
+
+	if (r < 0)
+		return r;
+	node = &moving.inode->node;
+	r = place_find(&(struct placing){ .tree = tree, .view = &view, .self = node->ino }, dir,
+		       name, node->mode, &place);
+	if (r == 0 &&
+	    (place.kind != node->kind || !bytes_equal(buf_bytes(&place.session), node->session) ||
+	     !bytes_equal(buf_bytes(&place.key), node->key)))
+		r = 1;
+	if (r > 0) {
+		r = rename_plain(tree, &view, &moving, NULL, 0);
+		r = r < 0 ? r : 1;
+	}
+	view_end(&view);
+	inode_forget(tree, moving.inode, 1);
+	return r;
+}
+
+int tree_place_anew(struct tree *tree, struct inode *dir, struct bytes name)
+{
+	return TREE_RETRY(tree, place_once(tree, dir, name));
 }
 
 static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,

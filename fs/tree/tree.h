@@ -103,6 +103,10 @@ int items_begin(struct tree *tree, struct window *items, struct window_view *vie
 int item_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode);
 int items_stat(struct tree *tree, const struct window *window, struct stat *ret_stat);
 
+/* rename.c: the file of a name becomes what its path says, as if it had been moved there: 1, or 0
+ * when it is that already.  No lock is held. */
+int tree_place_anew(struct tree *tree, struct inode *dir, struct bytes name);
+
 /* A directory's node after a change of its entries, and taking it over after the commit. */
 void dir_changed(struct inode *dir, int links, struct backend_node *ret_node);
 /* Put that into a batch, and nothing else of the directory. */

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "fs/base/layout.h"
 #include "fs/base/ttl.h"
 #include "fs/upkeep/upkeep.h"
 #include "src/base/log.h"
@@ -22,12 +23,15 @@ static const struct {
 	[SETTING_TTL] = { "ttl", INT64_MAX / 1000000000, " s" },
 	[SETTING_GRACE] = { "grace", INT64_MAX / 1000000000, " s" },
 	[SETTING_PAUSE] = { "pause", 1024, " s" },
+	[SETTING_LAYOUT] = { "layout", LAYOUTS_ALL, "" },
 };
 
 const char *setting_name(enum setting setting)
 {
 	return rows[setting].name;
 }
+
+const char setting_moving[] = "layout_moving";
 
 struct reading {
 	struct settings settings;
@@ -47,6 +51,7 @@ static int keep_setting(void *arg, struct bytes name, struct bytes data)
 		reading->table = bytes_dup(data);
 		return reading->table ? 0 : -ENOMEM;
 	}
+	settings->moving |= bytes_equal(name, bytes_str(setting_moving));
 	for (size_t i = 0; i < SETTINGS; i++) {
 		if (!bytes_equal(name, bytes_str(rows[i].name)))
 			continue;
@@ -104,6 +109,17 @@ static void apply(struct tree *tree, const struct settings *settings)
 	tree->settings = *settings;
 }
 
+static int refuse_moving(const struct settings *settings, char **ret_why)
+{
+	char text[LAYOUTS_TEXT];
+
+	return str_explain(
+		ret_why, -EBUSY,
+		"the store is not done with getting another layout; 'sessfs config STORE "
+		"layout=%s' goes on with that",
+		layouts_show(settings->value[SETTING_LAYOUT], text));
+}
+
 int settings_obey(struct tree *tree, char **ret_why)
 {
 	struct settings settings = { 0 };
@@ -111,8 +127,13 @@ int settings_obey(struct tree *tree, char **ret_why)
 
 	/* So that they count where nothing can be read. */
 	apply(tree, &settings);
-	if (!tree->options.read_only)
-		r = settings_read(tree->backend, &settings, NULL, ret_why);
+	r = settings_read(tree->backend, &settings, NULL, ret_why);
+	if (r == 0)
+		tree->layout = choose(&settings, SETTING_LAYOUT, 0);
+	if (tree->options.read_only)
+		return 0;
+	if (r == 0 && settings.moving && !tree->options.relayout)
+		r = refuse_moving(&settings, ret_why);
 	if (r < 0)
 		return r;
 	tree->options.strict = choose(&settings, SETTING_STRICT, tree->options.strict);
@@ -136,7 +157,7 @@ void settings_look(struct tree *tree)
 	 * store is told. */
 	if (tree->options.read_only || settings_read(tree->backend, &settings, NULL, &why) < 0)
 		return;
-	for (size_t i = SETTING_MAX_SIZE; i < SETTINGS; i++) {
+	for (size_t i = SETTING_MAX_SIZE; i < SETTING_LAYOUT; i++) {
 		if (same(&settings, &tree->settings, i))
 			continue;
 		any = true;

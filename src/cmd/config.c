@@ -4,8 +4,8 @@
  *
  * It is written into the store itself, beside the mounts, of which those that write take in what
  * may change while they live: ttl, grace, pause and max_size.  What decides what the bytes of a
- * file mean (strict, exact), and where the rows are (table), is changed only by who has the store
- * alone, so that no two mounts ever go by different rules.
+ * file mean (strict, exact), which path is which session (layout), and where the rows are (table),
+ * is changed only by who has the store alone, so that no two mounts ever go by different rules.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,12 +15,14 @@
 #include <unistd.h>
 
 #include "backend/backend.h"
+#include "fs/api/layout.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
 #include "src/cmd/cmd.h"
 #include "src/mounts/mounts.h"
 #include "src/mounts/trust.h"
 #include "src/user/say.h"
+#include "src/user/progress.h"
 #include "src/user/settings.h"
 
 #define TABLE "agentscope_sessions"
@@ -45,7 +47,8 @@ static const char *name_of(int key)
 /* It is changed only by who has the store alone. */
 static bool is_for_one(int key)
 {
-	return key == SETTING_STRICT || key == SETTING_EXACT || key == CONFIG_TABLE;
+	return key == SETTING_STRICT || key == SETTING_EXACT || key == SETTING_LAYOUT ||
+	       key == CONFIG_TABLE;
 }
 
 static int refuse_key(const char *operand, size_t size)
@@ -107,10 +110,11 @@ static int open_store(const char *path, bool alone, struct backend **ret_backend
 		mounts_wait_unowned(path, WAIT_MS);
 	r = backend_open(path, &wanted, ret_backend, ret_why);
 	if (r == -EBUSY && alone)
-		str_explain(ret_why, r,
-			    "%s; strict, exact and table can be changed only while nobody has the "
-			    "store",
-			    *ret_why);
+		str_explain(
+			ret_why, r,
+			"%s; strict, exact, layout and table can be changed only while nobody has "
+			"the store",
+			*ret_why);
 	return r;
 }
 
@@ -143,7 +147,26 @@ static int explain(int r, const char *store, const char *table, char **ret_why)
 			   strerror(-r));
 }
 
-/* All of them in one transaction. */
+/* Takes the store over. */
+static int change_layout(struct backend *backend, const char *store, const char *number,
+			 char **ret_why)
+{
+	struct layout_changed changed;
+	struct progress progress;
+	int r;
+
+	progress_begin(&progress, "layout", "file");
+	store_follow(&progress, store, 1);
+	r = layout_change(backend, strtoull(number, NULL, 10), &changed, ret_why);
+	progress_end(&progress);
+	if (r == 0 && changed.moved)
+		log_warning("%s: %" PRIu64 " file%s another path now, that of the session and key "
+			    "of the rows",
+			    store, changed.moved, changed.moved == 1 ? " has" : "s have");
+	return r;
+}
+
+/* All of them in one transaction, but for the layout, which may have to place files anew. */
 static int change(const struct config *config, const char *store, char **ret_why)
 {
 	_cleanup_(backend_closep) struct backend *backend = NULL;
@@ -157,27 +180,33 @@ static int change(const struct config *config, const char *store, char **ret_why
 		if (!config->set[i])
 			continue;
 		alone |= is_for_one(i);
+		if (i == SETTING_LAYOUT)
+			continue;
 		ops[count++] = (struct backend_op){ .type = BACKEND_SETTING,
 						    .name = bytes_str(name_of(i)),
 						    .data = bytes_str(config->set[i]) };
 	}
-	if (!count)
+	if (!count && !config->set[SETTING_LAYOUT])
 		return 0;
 	r = find_store(store, &path, ret_why);
 	if (r == 0)
 		r = open_store(path, alone, &backend, ret_why);
 	if (r < 0)
 		return r;
-	r = backend_commit(backend, ops, count, BACKEND_ANYWAY);
+	r = count ? backend_commit(backend, ops, count, BACKEND_ANYWAY) : 0;
 	if (r == 0)
 		r = backend->ops->sync(backend);
-	return r < 0 ? explain(r, store, config->set[CONFIG_TABLE], ret_why) : 0;
+	if (r < 0)
+		return explain(r, store, config->set[CONFIG_TABLE], ret_why);
+	return config->set[SETTING_LAYOUT] ? change_layout(steal_ptr(backend), store,
+							   config->set[SETTING_LAYOUT], ret_why) :
+					     0;
 }
 
 static void print(const struct settings *settings, const char *table, int key)
 {
 	const char *end = "\n";
-	char text[UNITS_TEXT];
+	char text[SETTING_TEXT];
 	uint64_t value;
 
 	if (key == CONFIG_TABLE) {
@@ -245,14 +274,18 @@ const struct command cmd_config = {
 	.summary = "tell and change what a store says for all mounts",
 	.help = "Prints what the store says, all of it or the KEYs that are named: strict and "
 		"exact "
-		"(yes or no), max_size, ttl, grace and pause, each as the option of 'sessfs mount' "
+		"(yes or no), max_size, ttl, grace, pause and layout, each as the option of "
+		"'sessfs "
+		"mount' "
 		"of that name, and the table of the rows.  KEY=VALUE sets one, and KEY= takes it "
 		"back; several are changed at once.  The store is made when it is not there.",
 	.more = "Every mount that writes and every command obeys them, and an option that says "
 		"something else is refused.  Mounts take in ttl, grace, pause and max_size while "
-		"they live; strict, exact and table can be changed only while nobody has the "
+		"they live; strict, exact, layout and table can be changed only while nobody has "
+		"the "
 		"store, "
-		"and table only while there are no rows.",
+		"and table only while there are no rows.  Another layout leaves paths, modes and "
+		"bytes as they are, and gives what lies there other sessions and keys.",
 	.failed = "the store cannot be read or changed",
 	.least = 1,
 	.operands = "takes a store",

@@ -26,9 +26,9 @@
 #include "src/user/options.h"
 #include "src/daemon/remount.h"
 #include "src/user/say.h"
-#include "src/user/settings.h"
 #include "src/daemon/service.h"
 #include "src/mounts/trust.h"
+#include "src/cmd/begin.h"
 #include "src/cmd/cmd.h"
 #include "src/daemon/aide.h"
 
@@ -148,6 +148,7 @@ static int open_store(const struct mount *mount, struct backend **ret_backend, c
 
 	if (r < 0)
 		return r;
+	begin_store(mount->store, options);
 	wanted.owner = owner.data;
 	if (options->exclusive)
 		mounts_wait_unowned(mount->store, LAST_OWNER_LIMIT);
@@ -187,7 +188,7 @@ static int open_tree(void *arg)
 	wanted.has_open = on_has_open;
 	wanted.arg = mount;
 	if (!wanted.read_only)
-		r = settings_agree(backend, options, &mount->why);
+		r = begin_opened(mount->store, backend, options, &mount->why);
 	if (r == 0)
 		r = tree_open(backend, &wanted, &mount->tree, &mount->why);
 	if (r < 0)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "fs/base/layout.h"
 #include "fs/base/ttl.h"
 #include "src/base/cleanup.h"
 #include "src/user/units.h"
@@ -80,6 +81,15 @@ static int take_ttl(struct options *options, const struct option_row *row, const
 	return r;
 }
 
+static int take_layout(struct options *options, const struct option_row *row, const char *value)
+{
+	int r = layouts_parse(value, field_at(options, row->place));
+
+	if (r == 0)
+		*(bool *)field_at(options, row->given) = true;
+	return r;
+}
+
 static int take_text(struct options *options, const struct option_row *row, const char *value)
 {
 	char **field = field_at(options, row->place);
@@ -131,6 +141,11 @@ static const struct option_kind option_size = {
 static const struct option_kind option_ttl = {
 	.take = take_ttl, .value = "a time with s, m, h, d, w or y (ttl=30d), or never"
 };
+static const struct option_kind option_layout = {
+	.take = take_layout,
+	.value = "agentscope, or some of agentscope2, claude, codex, gemini, opencode, pi and "
+		 "strands with '+' between them"
+};
 static const struct option_kind option_text = { .take = take_text, .value = "a name" };
 static const struct option_kind option_view = {
 	.take = take_text, .value = "clauses with '\\,' between them (view=role=user\\,last=20)"
@@ -154,6 +169,8 @@ static const struct option_row option_rows[] = {
 	  "clear these bits (octal) in all modes" },
 	{ "table=", &option_text, FIELD(table), 0,
 	  "the table of the rows, instead of agentscope_sessions" },
+	{ "layout=", &option_layout, FIELD(layout), FIELD(set_layout),
+	  "whose paths a new store has, such as agentscope2 or claude+codex" },
 	{ "strict", &option_yes, FIELD(tree.strict), 0,
 	  "refuse bytes that are not JSON, instead of keeping them apart" },
 	{ "exact", &option_yes, FIELD(tree.exact), 0,

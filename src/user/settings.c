@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fs/api/trash.h"
+#include "fs/base/layout.h"
 #include "src/base/cleanup.h"
 
 static const int64_t second = 1000000000;
@@ -25,6 +26,7 @@ static bool say(const struct options *options, enum setting setting, uint64_t *r
 		[SETTING_TTL] = { options->set_ttl, (uint64_t)(tree->ttl / second) },
 		[SETTING_GRACE] = { options->set_grace, (uint64_t)(tree->grace / second) },
 		[SETTING_PAUSE] = { tree->set_pause, tree->pause },
+		[SETTING_LAYOUT] = { options->set_layout, options->layout },
 	};
 
 	*ret_value = said[setting].value;
@@ -63,7 +65,7 @@ int setting_parse(enum setting setting, const char *text, uint64_t *ret_value, c
 
 /* With the largest unit in which it is a whole number. */
 static const char *show_units(uint64_t value, const char *letters, const uint64_t *units,
-			      size_t count, char text[UNITS_TEXT])
+			      size_t count, char text[SETTING_TEXT])
 {
 	char letter[2] = "";
 
@@ -73,17 +75,20 @@ static const char *show_units(uint64_t value, const char *letters, const uint64_
 			letter[0] = letters[i];
 			break;
 		}
-	snprintf(text, UNITS_TEXT, "%" PRIu64 "%s", value, letter);
+	snprintf(text, SETTING_TEXT, "%" PRIu64 "%s", value, letter);
 	return text;
 }
 
-const char *setting_show(enum setting setting, uint64_t value, char text[UNITS_TEXT])
+const char *setting_show(enum setting setting, uint64_t value, char text[SETTING_TEXT])
 {
+	_Static_assert((int)SETTING_TEXT >= (int)LAYOUTS_TEXT, "room for layouts");
 	static const uint64_t sizes[] = { 1ULL << 40, 1ULL << 30, 1ULL << 20, 1ULL << 10 };
 	static const uint64_t times[] = { 86400, 3600, 60, 1 };
 
 	if (is_flag(setting))
 		return value ? "yes" : "no";
+	if (setting == SETTING_LAYOUT)
+		return layouts_show(value, text);
 	if (setting == SETTING_TTL && !value)
 		return "never";
 	if (setting == SETTING_MAX_SIZE)
@@ -120,11 +125,13 @@ int settings_agree(struct backend *backend, const struct options *options, char 
 	if (r == -EIO)
 		return 0;
 	for (int i = 0; r == 0 && i < SETTINGS; i++) {
-		char wanted[UNITS_TEXT], has[UNITS_TEXT];
+		char wanted[SETTING_TEXT], has[SETTING_TEXT];
 		const char *name = setting_name(i), *text;
 		uint64_t value;
 
-		if (!say(options, i, &value) || !settings.set[i] || settings.value[i] == value)
+		/* A store always has a layout. */
+		if (!say(options, i, &value) || settings.value[i] == value ||
+		    (!settings.set[i] && i != SETTING_LAYOUT))
 			continue;
 		text = setting_show(i, value, wanted);
 		r = str_explain(ret_why, -EINVAL,

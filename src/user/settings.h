@@ -15,7 +15,8 @@
  * owned by the caller. */
 int setting_parse(enum setting setting, const char *text, uint64_t *ret_value, char **ret_why);
 /* A number in words that setting_parse() understands. */
-const char *setting_show(enum setting setting, uint64_t value, char text[UNITS_TEXT]);
+enum { SETTING_TEXT = 128 };
+const char *setting_show(enum setting setting, uint64_t value, char text[SETTING_TEXT]);
 /* What counts where the store says nothing and no option was given. */
 uint64_t setting_default(enum setting setting);
 /* What counts of ttl or grace for who has no option, in nanoseconds. */

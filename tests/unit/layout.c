@@ -240,7 +240,7 @@ Test(layout, every_id_comes_back_from_its_path)
 	uint64_t seed = 1;
 
 	for (unsigned i = 0; i < 100000; i++) {
-		uint64_t set = 1 + random_below(&seed, layouts_all());
+		uint64_t set = 1 + random_below(&seed, LAYOUTS_ALL);
 		_cleanup_(buf_done) struct buf id = { 0 }, path = { 0 }, back = { 0 }, key = { 0 };
 		enum layout_is is;
 
@@ -274,7 +274,7 @@ Test(layout, every_path_that_has_an_id_comes_back_from_it)
 	uint64_t seed = 2, found = 0;
 
 	for (unsigned i = 0; i < 100000; i++) {
-		uint64_t set = 1 + random_below(&seed, layouts_all());
+		uint64_t set = 1 + random_below(&seed, LAYOUTS_ALL);
 		_cleanup_(buf_done) struct buf path = { 0 }, id = { 0 }, back = { 0 }, key = { 0 };
 		uint64_t parts = 1 + random_below(&seed, 3);
 		bool is_dir = random_below(&seed, 2);
@@ -321,7 +321,7 @@ Test(layout, sets_are_told_by_their_names)
 	cr_expect_str_eq(layouts_show(set_of("codex+claude"), text), "claude+codex");
 	cr_expect_eq(set_of("agentscope2"), 1, "it is written to stores");
 	cr_expect_eq(set_of("strands"), 64);
-	for (set = 1; set <= layouts_all(); set++)
+	for (set = 1; set <= LAYOUTS_ALL; set++)
 		cr_expect_eq(set_of(layouts_show(set, text)), set);
 	for (const char **wrong = (const char *[]){ "", "+", "claude+", "claude+agentscope",
 						    "Claude", "claude,codex", NULL };

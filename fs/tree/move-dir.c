@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * A directory that moves.
+ *
+ *   What is a session and stays one, or lies in one before and after, takes its rows along under other
+ *   keys; so do all sessions below a directory that is above them by the store's layout, as long as
+ *   it is after the move.  Where files would become rows, or rows files, the move is refused as one to
+ *   another filesystem, unless the directory is empty: mv(1) then copies, file by file, and nobody
+ *   has to wait for one large transaction.
+ */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fs/base/entries.h"
+#include "fs/base/layout.h"
+#include "fs/base/names.h"
+#include "fs/inode/aparts.h"
+#include "fs/inode/inodes.h"
+#include "fs/tree/place.h"
+#include "fs/tree/tree.h"
+#include "src/base/array.h"
+#include "src/base/log.h"
+
+/* A directory above sessions that is still to be looked into, and its path before and after. */
+struct above {
+	uint64_t ino;
+	struct buf from;
+	struct buf to;
+};
+
+struct outside {
+	struct placing *placing;
+	struct relocations *list;
+	struct above *item;
+	size_t count;
+	size_t room;
+};
+
+static void outside_done(struct outside *outside)
+{
+	for (size_t i = 0; i < outside->count; i++) {
+		buf_done(&outside->item[i].from);
+		buf_done(&outside->item[i].to);
+	}
+	free(outside->item);
+}
+
+/* Takes the paths over. */
+static int outside_add(struct outside *outside, uint64_t ino, struct buf *from, struct buf *to)
+{
+	if (ARRAY_ROOM(outside->item, outside->count, outside->room) < 0)
+		return -ENOMEM;
+	outside->item[outside->count++] = (struct above){ ino, *from, *to };
+	*from = *to = (struct buf){ 0 };
+	return 0;
+}
+
+/* What a path is; the place gets its session and key. */
+static int judge(const struct outside *outside, const struct buf *path, bool is_dir,
+		 struct place *place)
+{
+	enum layout_is is;
+	int r = layout_judge(outside->placing->tree->layout, buf_bytes(path), is_dir, &is,
+			     &place->session, &place->key);
+
+	return r < 0 ? r : (int)is;
+}
+
+/* Nothing in it can become something else. */
+static int unless_empty(const struct outside *outside, uint64_t dir)
+{
+	int r = dir_is_empty(outside->placing->view, dir);
+
+	if (r == 0)
+		return -EXDEV;
+	return r < 0 ? r : relocations_look(outside->list, dir);
+}
+
+/* A directory above sessions, or one that has nothing to do with them, must be that afterwards.  Takes
+ * the paths over. */
+static int move_above(struct outside *outside, uint64_t ino, struct buf *from, struct buf *to)
+{
+	_cleanup_(place_done) struct place place = { 0 };
+	int is = judge(outside, from, true, &place);
+	int becomes = is < 0 ? is : judge(outside, to, true, &place);
+
+	if (becomes < 0)
+		return becomes;
+	if (is != becomes || is == LAYOUT_SESSION)
+		return unless_empty(outside, ino);
+	return is == LAYOUT_ABOVE ? outside_add(outside, ino, from, to) : 0;
+}
+
+/* A session, or a state outside of one, gets another id. */
+static int move_node(struct outside *outside, const struct backend_node *node, const struct buf *to)
+{
+	_cleanup_(place_done) struct place place = { .kind = node->kind };
+	struct placing *placing = outside->placing;
+	bool is_dir = S_ISDIR(node->mode);
+	struct backend_node moved = *node;
+	struct bytes none = { 0 };
+	int r = judge(outside, to, is_dir, &place);
+
+	if (r < 0)
+		return r;
+	if (r != (is_dir ? LAYOUT_SESSION : LAYOUT_STATE))
+		return -EXDEV;
+	place_apply(&place, &moved);
+	/* Keys that others get are those of another session. */
+	placing_done(placing);
+	placing->self = node->ino;
+	r = place_is_free(placing, moved.session, moved.key);
+	if (r <= 0)
+		return r < 0 ? r : -EXDEV;
+	if (!is_dir && (apart_has(placing->tree, node->session, node->key) ||
+			apart_has(placing->tree, moved.session, moved.key)))
+		return -EIO;
+	r = relocations_add(outside->list, node, &moved);
+	return r < 0 || !is_dir ? r :
+				  relocations_below(placing, node->ino, moved.session, none, none,
+						    outside->list);
+}
+
+static int move_child(struct outside *outside, const struct above *above,
+		      const struct entry_copy *child)
+{
+	_cleanup_(buf_done) struct buf from = { 0 }, to = { 0 };
+	_cleanup_(place_done) struct place place = { 0 };
+	struct bytes name = entry_name(child);
+	int r = buf_append_bytes(&from, buf_bytes(&above->from));
+
+	if (r == 0)
+		r = buf_append_byte(&from, '/');
+	if (r == 0)
+		r = buf_append_bytes(&from, name);
+	if (r == 0)
+		r = buf_append_bytes(&to, buf_bytes(&above->to));
+	if (r == 0)
+		r = buf_append_byte(&to, '/');
+	if (r == 0)
+		r = buf_append_bytes(&to, name);
+	if (r < 0)
+		return r;
+	if (child->node.kind != BACKEND_ORDINARY)
+		return move_node(outside, &child->node, &to);
+	if (S_ISDIR(child->node.mode))
+		return move_above(outside, child->node.ino, &from, &to);
+	if (!S_ISREG(child->node.mode))
+		return 0;
+	r = judge(outside, &to, false, &place);
+	return r == LAYOUT_STATE ? -EXDEV : MIN(r, 0);
+}
+
+static int move_outside(struct outside *outside)
+{
+	struct view *view = outside->placing->view;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < outside->count; i++) {
+		_cleanup_(entries_done) struct entries children = { 0 };
+		struct above above = outside->item[i];
+
+		/* The array may move while more are added. */
+		outside->item[i] = (struct above){ 0 };
+		r = relocations_look(outside->list, above.ino);
+		if (r == 0)
+			r = ASK(view, entry_list, above.ino, 0, entries_keep, &children);
+		for (size_t j = 0; r == 0 && j < children.count; j++)
+			r = move_child(outside, &above, &children.item[j]);
+		buf_done(&above.from);
+		buf_done(&above.to);
+	}
+	return r;
+}
+
+static int move_inside(struct placing *placing, struct inode *inode, struct inode *dir_to,
+		       struct bytes name_to, const struct place *place, struct relocations *list)
+{
+	_cleanup_(buf_done) struct buf dirs = { 0 };
+	_cleanup_(buf_done) struct buf dirs_to = { 0 };
+	struct bytes id = place->kind == BACKEND_SESSION ? buf_bytes(&place->session) :
+							   inode_session(dir_to)->node.session;
+	int r = inode_key_dirs(inode, &dirs);
+
+	if (r == 0 && place->kind != BACKEND_SESSION) {
+		r = inode_key_dirs(dir_to, &dirs_to);
+		if (r == 0)
+			r = names_decode(NAMES_KEY, name_to, &dirs_to);
+		if (r == 0)
+			r = buf_append_byte(&dirs_to, '/');
+	}
+	return r < 0 ? r :
+		       relocations_below(placing, inode->ino, id, buf_bytes(&dirs),
+					 buf_bytes(&dirs_to), list);
+}
+
+int relocations_of_dir(struct placing *placing, struct inode *inode, struct inode *dir_to,
+		       struct bytes name_to, const struct place *place, struct relocations *list)
+{
+	_cleanup_(outside_done) struct outside outside = { .placing = placing, .list = list };
+	_cleanup_(buf_done) struct buf from = { 0 }, to = { 0 };
+	bool leaves = inode_session(inode);
+	bool enters = place->kind == BACKEND_SESSION || inode_session(dir_to);
+	int r;
+
+	if (leaves && enters)
+		return move_inside(placing, inode, dir_to, name_to, place, list);
+	if (!placing->tree->layout) {
+		log_error("inode %llu is a directory that belongs to no session",
+			  (unsigned long long)dir_to->ino);
+		return -EIO;
+	}
+	if (leaves || enters)
+		return unless_empty(&outside, inode->ino);
+	r = inode_path(inode->parent, bytes_str(inode->name), &from);
+	if (r == 0)
+		r = inode_path(dir_to, name_to, &to);
+	if (r == 0)
+		r = move_above(&outside, inode->ino, &from, &to);
+	return r < 0 ? r : move_outside(&outside);
+}

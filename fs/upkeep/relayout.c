@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Another layout for a store that is there already.
+ *
+ *   The store says first that it goes by the new layout and is not done yet; then every directory
+ *   and file is placed anew, by what makes a place of a path anyway; then the store says that it is
+ *   done.  A place depends on the path alone, so what was interrupted is begun again from the root.
+ *
+ *   Directories come first, twice: no session may still have the id that another one is about to
+ *   get.
+ */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fs/api/layout.h"
+#include "fs/api/settings.h"
+#include "fs/api/tree-options.h"
+#include "fs/base/batch.h"
+#include "fs/base/entries.h"
+#include "fs/base/layout.h"
+#include "fs/base/names.h"
+#include "fs/inode/commit.h"
+#include "fs/tree/place.h"
+#include "fs/tree/tree.h"
+#include "fs/upkeep/upkeep.h"
+#include "src/base/array.h"
+#include "src/base/log.h"
+#include "src/base/tick.h"
+
+enum { PATH_ATTEMPTS = 1000 };
+
+static int set_settings(struct backend *backend, uint64_t set, bool moving)
+{
+	char number[24];
+	struct backend_op ops[2] = {
+		{ .type = BACKEND_SETTING, .name = bytes_str(setting_name(SETTING_LAYOUT)) },
+		{ .type = BACKEND_SETTING, .name = bytes_str(setting_moving) },
+	};
+	int r;
+
+	snprintf(number, sizeof(number), "%" PRIu64, set);
+	if (set)
+		ops[0].data = bytes_str(number);
+	if (moving)
+		ops[1].data = BYTES("1");
+	r = backend_commit(backend, ops, ARRAY_SIZE(ops), BACKEND_ANYWAY);
+	return r < 0 ? r : backend->ops->sync(backend);
+}
+
+static int on_node(void *arg, const struct backend_node *node)
+{
+	(void)node;
+	*(bool *)arg = true;
+	return 1;
+}
+
+static int on_key(void *arg, struct bytes session, struct bytes key,
+		  const struct backend_key_stat *stat)
+{
+	(void)session;
+	(void)key;
+	(void)stat;
+	*(bool *)arg = true;
+	return 1;
+}
+
+/* 1 or 0. */
+static int is_empty(struct backend *backend)
+{
+	const struct bytes none = { 0 };
+	struct backend_snapshot *snapshot;
+	bool any = false;
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+
+	if (r < 0)
+		return r;
+	r = backend->ops->node_list(backend, snapshot, BACKEND_ROOT, false, on_node, &any);
+	if (r == 0 && !any)
+		r = backend->ops->key_list(backend, snapshot, none, none, on_key, &any);
+	backend->ops->snapshot_end(backend, snapshot);
+	return r < 0 ? r : !any;
+}
+
+int layout_begin(struct backend *backend, uint64_t set)
+{
+	int r = is_empty(backend);
+
+	return r < 0 ? r : r ? set_settings(backend, set, false) : -ENOTEMPTY;
+}
+
+/* ---- Directories ---- */
+
+enum pass { PASS_CLEAR, PASS_SET, PASS_FILES };
+
+struct relayout {
+	struct tree *tree;
+	struct layout_changed *changed;
+	enum pass pass;
+	/* Directories that are still to be walked; counted. */
+	struct inode **dir;
+	size_t count;
+	size_t room;
+};
+
+static void relayout_done(struct relayout *relayout)
+{
+	for (size_t i = 0; i < relayout->count; i++)
+		inode_forget(relayout->tree, relayout->dir[i], 1);
+	free(relayout->dir);
+}
+
+/* Takes over a count. */
+static int walk_later(struct relayout *relayout, struct inode *dir)
+{
+	if (ARRAY_ROOM(relayout->dir, relayout->count, relayout->room) < 0) {
+		inode_forget(relayout->tree, dir, 1);
+		return -ENOMEM;
+	}
+	relayout->dir[relayout->count++] = dir;
+	return 0;
+}
+
+static int put_node(struct tree *tree, struct inode *inode, const struct backend_node *node)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	struct backend_node copy;
+	int r = backend_node_copy(node, &copy);
+
+	if (r < 0)
+		return r;
+	batch_node_put(&batch, &copy);
+	r = tree_commit(tree, &batch, BACKEND_ANYWAY);
+	if (r < 0)
+		backend_node_done(&copy);
+	else
+		inode_set_node(inode, &copy);
+	return r;
+}
+
+static int place_dir_once(struct relayout *relayout, struct inode *dir, struct bytes name,
+			  struct inode *inode)
+{
+	_cleanup_(place_done) struct place place = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	struct tree *tree = relayout->tree;
+	struct backend_node node;
+	WITH_WRITE_LOCK(tree);
+	bool same;
+	int r = view_begin(tree, BACKEND_ANYWAY, &view);
+
+	if (r == 0)
+		r = place_find(&(struct placing){ .tree = tree, .view = &view, .self = inode->ino },
+			       dir, name, S_IFDIR, &place);
+	if (r < 0)
+		return r;
+	view_end(&view);
+	node = inode->node;
+	place_apply(&place, &node);
+	same = node.kind == inode->node.kind && bytes_equal(node.session, inode->node.session);
+	if (same || (relayout->pass == PASS_CLEAR && inode->node.kind != BACKEND_SESSION))
+		return 0;
+	if (relayout->pass == PASS_CLEAR) {
+		node.kind = BACKEND_ORDINARY;
+		node.session = (struct bytes){ 0 };
+	}
+	return put_node(tree, inode, &node);
+}
+
+/* ---- Files ---- */
+
+/* A directory of that name, made if need be; counted.  Takes over a count of dir. */
+static int enter(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_dir)
+{
+	const struct backend_node *like = &tree->root->node;
+	const struct caller caller = { .uid = like->uid, .gid = like->gid };
+	const struct tree_new what = { .mode = S_IFDIR | (like->mode & 0777) };
+	struct inode *there;
+	int r = tree_lookup(tree, dir, name, &there);
+
+	if (r == -ENOENT)
+		r = tree_make(tree, &caller, dir, name, &what, &there);
+	inode_forget(tree, dir, 1);
+	if (r == 0 && !inode_is_dir(there)) {
+		inode_forget(tree, there, 1);
+		return -ENOTDIR;
+	}
+	if (r == 0)
+		*ret_dir = there;
+	return r;
+}
+
+static int append_component(void *arg, struct bytes name, bool last)
+{
+	struct buf *path = arg;
+	int r = path->size ? buf_append_byte(path, '/') : 0;
+
+	(void)last;
+	return r < 0 ? r : buf_append_bytes(path, name);
+}
+
+static int state_path(uint64_t layout, const struct backend_node *node, unsigned attempt,
+		      struct buf *path)
+{
+	int r = attempt ? -ENOENT :
+			  layout_state(layout, node->session, node->key, node->kind, path);
+
+	if (r != -ENOENT)
+		return r;
+	r = layout ? layout_session(layout, node->session, path) :
+		     names_encode(NAMES_SESSION, node->session, NAME_LIMIT, path);
+	return r < 0 ? r : names_path(node->key, node->kind, attempt, append_component, path);
+}
+
+static int move_to(struct tree *tree, struct inode *dir, struct bytes name, struct bytes path)
+{
+	struct inode *to = inode_ref(tree, tree->root);
+	const char *slash;
+	int r;
+
+	while ((slash = memchr(path.data, '/', path.size))) {
+		size_t size = (size_t)(slash - path.data);
+
+		r = enter(tree, to, bytes_make(path.data, size), &to);
+		if (r < 0)
+			return r;
+		path = bytes_make(slash + 1, path.size - size - 1);
+	}
+	r = tree_rename(tree, dir, name, to, path, RENAME_NOREPLACE);
+	inode_forget(tree, to, 1);
+	return r;
+}
+
+static bool is_path_of(const struct inode *dir, struct bytes name, struct bytes path)
+{
+	_cleanup_(buf_done) struct buf now = { 0 };
+
+	return inode_path(dir, name, &now) == 0 && bytes_equal(buf_bytes(&now), path);
+}
+
+/* Its rows stay what they are, and its path becomes theirs: 1, or 0 if it is that already. */
+static int move_state(struct relayout *relayout, struct inode *dir, struct bytes name,
+		      const struct inode *inode)
+{
+	struct tree *tree = relayout->tree;
+	int r = -EEXIST;
+
+	for (unsigned attempt = 0; attempt < PATH_ATTEMPTS && (r == -EEXIST || r == -ENOTDIR);
+	     attempt++) {
+		_cleanup_(buf_done) struct buf path = { 0 };
+
+		r = state_path(tree->layout, &inode->node, attempt, &path);
+		if (r == 0 && is_path_of(dir, name, buf_bytes(&path)))
+			return 0;
+		if (r == 0)
+			r = move_to(tree, dir, name, buf_bytes(&path));
+	}
+	relayout->changed->moved += r == 0;
+	return r < 0 ? r : 1;
+}
+
+/* 1: it has another path now. */
+static int place_file(struct relayout *relayout, struct inode *dir, struct bytes name,
+		      struct inode *inode)
+{
+	struct tree *tree = relayout->tree;
+	bool is_state = inode_is_state(inode), becomes;
+	int r;
+
+	{
+		WITH_READ_LOCK(tree);
+		becomes = kind_is_state(place_kind(tree, dir, name));
+	}
+	if (is_state && (!becomes || inode->node.flags & BACKEND_ADOPTED))
+		return move_state(relayout, dir, name, inode);
+	if (!becomes)
+		return 0;
+	r = tree_place_anew(tree, dir, name);
+	if (r == -EPERM) {
+		log_warning("%.*s has several names, and stays an ordinary file", (int)name.size,
+			    name.data);
+		return 0;
+	}
+	relayout->changed->files += r > 0;
+	return MIN(r, 0);
+}
+
+/* ---- The walk ---- */
+
+static int take_child(struct relayout *relayout, struct inode *dir, const struct entry_copy *child,
+		      bool *left)
+{
+	struct tree *tree = relayout->tree;
+	struct bytes name = entry_name(child);
+	struct inode *inode;
+	int r;
+
+	if (!S_ISDIR(child->node.mode) &&
+	    (relayout->pass != PASS_FILES || !S_ISREG(child->node.mode)))
+		return 0;
+	r = tree_lookup(tree, dir, name, &inode);
+	if (r < 0)
+		return r;
+	tick(1);
+	if (S_ISDIR(child->node.mode)) {
+		if (relayout->pass != PASS_FILES)
+			r = TREE_RETRY(tree, place_dir_once(relayout, dir, name, inode));
+		if (r == 0)
+			return walk_later(relayout, inode);
+	} else {
+		r = place_file(relayout, dir, name, inode);
+		*left |= r > 0;
+	}
+	inode_forget(tree, inode, 1);
+	return MIN(r, 0);
+}
+
+/* Directories that have lost all that was in them; to who is above, they are no users or projects. */
+static void remove_empty(struct tree *tree, struct inode *dir)
+{
+	struct inode *parent = dir->parent;
+
+	while (parent && tree_rmdir(tree, parent, bytes_str(dir->name)) == 0) {
+		dir = parent;
+		parent = dir->parent;
+	}
+}
+
+static int walk_dir(struct relayout *relayout, struct inode *dir)
+{
+	_cleanup_(entries_done) struct entries children = { 0 };
+	struct tree *tree = relayout->tree;
+	struct view view = { 0 };
+	bool left = false;
+	int r = view_begin(tree, BACKEND_ANYWAY, &view);
+
+	if (r == 0)
+		r = ASK(&view, entry_list, dir->ino, 0, entries_keep, &children);
+	view_end(&view);
+	for (size_t i = 0; r == 0 && i < children.count; i++)
+		r = take_child(relayout, dir, &children.item[i], &left);
+	if (r == 0 && left)
+		remove_empty(tree, dir);
+	return r;
+}
+
+static int walk(struct relayout *relayout)
+{
+	struct tree *tree = relayout->tree;
+	int r = walk_later(relayout, inode_ref(tree, tree->root));
+
+	while (r == 0 && relayout->count) {
+		struct inode *dir = relayout->dir[--relayout->count];
+
+		r = walk_dir(relayout, dir);
+		inode_forget(tree, dir, 1);
+	}
+	return r;
+}
+
+static int place_all(struct tree *tree, struct layout_changed *changed)
+{
+	struct relayout relayout = { .tree = tree, .changed = changed };
+	int r = 0;
+
+	for (relayout.pass = PASS_CLEAR; r == 0 && relayout.pass <= PASS_FILES; relayout.pass++)
+		r = walk(&relayout);
+	relayout_done(&relayout);
+	return r;
+}
+
+static int change(struct backend *backend, uint64_t set, struct layout_changed *changed,
+		  char **ret_why)
+{
+	struct tree_options options = { .relayout = true };
+	struct tree *tree;
+	int r = set_settings(backend, set, true);
+
+	if (r == 0)
+		r = tree_open(backend, &options, &tree, ret_why);
+	if (r < 0) {
+		backend_close(backend);
+		return r;
+	}
+	r = place_all(tree, changed);
+	if (r == 0)
+		r = set_settings(backend, set, false);
+	tree_close(tree);
+	return r;
+}
+
+int layout_change(struct backend *backend, uint64_t set, struct layout_changed *ret_changed,
+		  char **ret_why)
+{
+	struct layout_changed changed = { 0 };
+	struct settings settings;
+	int r = settings_read(backend, &settings, NULL, ret_why);
+
+	if (r == 0 && (settings.value[SETTING_LAYOUT] != set || settings.moving)) {
+		r = layout_begin(backend, set);
+		if (r == -ENOTEMPTY) {
+			r = change(backend, set, &changed, ret_why);
+			backend = NULL;
+		}
+	}
+	backend_close(backend);
+	if (r < 0 && !*ret_why)
+		str_explain(ret_why, r, "the layout cannot be changed: %s", strerror(-r));
+	if (r == 0)
+		*ret_changed = changed;
+	return r;
+}
