@@ -96,7 +96,7 @@ int place_is_free(const struct placing *placing, struct bytes session, struct by
 	if (r < 0)
 		return r;
 	r = node.ino == placing->self || node.ino == placing->leaving;
-	if (!r && key.data && placing->leaving)
+	if (!r && placing->leaving)
 		r = node_is_below(placing, &node, placing->leaving);
 	backend_node_done(&node);
 	return r > 0 ? !tfind(&key, &placing->given, compare_keys) : r;

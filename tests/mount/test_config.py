@@ -18,6 +18,7 @@ UNSET = {
     "ttl": "never",
     "grace": "7d",
     "pause": "1",
+    "layout": "agentscope",
     "table": TABLE,
 }
 

@@ -1,0 +1,541 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: MIT
+"""Which path is which session, in stores that have another layout than sessions at the root."""
+
+import contextlib
+import errno
+import json
+import os
+import random
+import shutil
+import tarfile
+import zlib
+
+import clients
+import harness
+from harness import TABLE, append, errno_of, eventually, read, same, same_trees, tool, tree, write
+from test_config import config, not_mounted
+from test_keep import do, refuses
+
+UUID = "6f0d27b1-6f3c-4d0c-9a39-0d4ce2ffb0a9"
+
+
+def layout(name):
+    return [f"layout={name}"]
+
+
+def keys(mount):
+    return [(session.decode(), key.decode()) for session, key in mount.keys()]
+
+
+def files_below(root):
+    return {name: {**entry, "owner": None, "mode": None} for name, entry in tree(root).items()
+            if name}
+
+
+def bytes_below(root, part="."):
+    return {name: entry["bytes"] for name, entry in tree(root).items()
+            if entry["type"] == "file" and part in name}
+
+
+# AgentScope 2.x
+
+
+class FileStore(clients.AgentScope2):
+    """The file store of AgentScope Java 2.x, for one user."""
+
+    def __init__(self, root, user):
+        super().__init__(root, self.folder_of(user))
+
+    def place(self, session):
+        return self.at(self.user, self.folder_of(session))
+
+    def load_single(self, session, key):
+        try:
+            return json.loads(read(os.path.join(self.place(session), key + ".json")))
+        except FileNotFoundError:
+            return None
+
+    def load_all(self, session, key):
+        try:
+            data = self.read_to_size(os.path.join(self.place(session), key + ".jsonl"))
+        except FileNotFoundError:
+            return []
+        return [json.loads(line) for line in data.splitlines() if line.strip()]
+
+    def rewrite_list(self, session, key, items):
+        self.loaded.add(os.path.join(self.place(session), key + ".jsonl"))
+        self.save_list(session, key, items)
+
+    def sessions(self):
+        try:
+            return sorted(os.listdir(self.at(self.user)))
+        except FileNotFoundError:
+            return []
+
+    def delete_session(self, session):
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self.place(session))
+
+
+class DatabaseStore:
+    """The database store of AgentScope Java 2.x on the same rows, for one user."""
+
+    def __init__(self, mount, user):
+        self.mount = mount
+        self.user = user
+        self.base = mount.connect()
+
+    def id_of(self, session):
+        return f"{self.user}:{session}"
+
+    def ask(self, query, *parameters):
+        return self.base.execute(query.format(TABLE), parameters).fetchall()
+
+    def put(self, session, key, index, data):
+        self.ask("INSERT INTO {} (session_id, state_key, item_index, state_data) VALUES (?,?,?,?)"
+                 " ON CONFLICT (session_id, state_key, item_index)"
+                 " DO UPDATE SET state_data = excluded.state_data",
+                 self.id_of(session), key, index, data)
+
+    def save_single(self, session, key, value):
+        self.put(session, key, 0, json.dumps(value, ensure_ascii=False))
+
+    def save_list(self, session, key, items):
+        where = self.id_of(session), key
+        text = clients.AgentScope2.text_of
+        self.ask("BEGIN IMMEDIATE")
+        count = self.ask("SELECT coalesce(max(item_index) + 1, 0) FROM {}"
+                         " WHERE session_id = ? AND state_key = ?", *where)[0][0]
+        hashes = self.ask("SELECT state_data FROM {} WHERE session_id = ? AND state_key = ?",
+                          where[0], key + ":_hash")
+        hashed = hashes and hashes[0][0] == b"%08x" % zlib.crc32(text(items[:count]))
+        if items and (count > len(items) or (count and not hashed)):
+            self.ask("DELETE FROM {} WHERE session_id = ? AND state_key = ?", *where)
+            count = 0
+        for index in range(count, len(items)):
+            self.ask("INSERT INTO {} (session_id, state_key, item_index, state_data)"
+                     " VALUES (?, ?, ?, ?)", *where, index,
+                     json.dumps(items[index], ensure_ascii=False))
+        self.put(session, key + ":_hash", 0,
+                 "%08x" % zlib.crc32(text(items)) if items else "empty:0")
+        self.ask("COMMIT")
+
+    rewrite_list = save_list
+
+    def load_single(self, session, key):
+        rows = self.ask("SELECT state_data FROM {} WHERE session_id = ? AND state_key = ?"
+                        " AND item_index = 0", self.id_of(session), key)
+        return json.loads(rows[0][0]) if rows else None
+
+    def load_all(self, session, key):
+        rows = self.ask("SELECT state_data FROM {} WHERE session_id = ? AND state_key = ?"
+                        " ORDER BY item_index", self.id_of(session), key)
+        return [json.loads(row[0]) for row in rows]
+
+    def sessions(self):
+        rows = self.ask("SELECT DISTINCT session_id FROM {}")
+        start = self.id_of("")
+        return sorted(row[0].decode()[len(start):] for row in rows
+                      if row[0].decode().startswith(start))
+
+    def delete_session(self, session):
+        self.ask("DELETE FROM {} WHERE session_id = ?", self.id_of(session))
+
+
+SINGLES = "agent_state", "planNotebook_state"
+LISTS = "memory_messages", "sub/events"
+
+
+class Play:
+    """The two stores in random turns, and what both must have."""
+
+    def __init__(self, mount, user, seed):
+        self.stores = FileStore(mount.path, user), DatabaseStore(mount, user)
+        self.random = random.Random(seed)
+        self.has = {}  # key: value, of each session
+        self.count = 0
+
+    def item(self):
+        self.count += 1
+        return {"n": self.count, "text": "会 " + "x" * self.random.choice((1, 30, 9000))}
+
+    def step(self):
+        store = self.random.choice(self.stores)
+        session = self.random.choice(("s1", "s1", "s1", "s2"))
+        what = self.random.choice((self.single, self.longer, self.longer, self.other, self.shorter,
+                                   self.deleted))
+        if what == self.deleted and self.random.random() < 0.7:
+            what = self.longer
+        what(store, session)
+        return f"{type(store).__name__} {what.__name__} {session}"
+
+    def single(self, store, session):
+        key = self.random.choice(SINGLES)
+        value = self.item()
+        store.save_single(session, key, value)
+        self.has.setdefault(session, {})[key] = value
+
+    def save(self, store, session, change, save):
+        key = self.random.choice(LISTS)
+        items = change(list(self.has.get(session, {}).get(key, [])))
+        if items and isinstance(store, FileStore):
+            self.folder(store, session, key)
+        if items:
+            getattr(store, save)(session, key, items)
+            self.has.setdefault(session, {})[key] = items
+
+    @staticmethod
+    def folder(store, session, key):
+        os.makedirs(os.path.dirname(os.path.join(store.place(session), key)), exist_ok=True)
+
+    def longer(self, store, session):
+        more = [self.item() for _ in range(self.random.randrange(1, 4))]
+        self.save(store, session, lambda items: items + more,
+                  self.random.choice(("save_list", "rewrite_list")))
+
+    def other(self, store, session):
+        def change(items):
+            if items:
+                items[self.random.randrange(len(items))] = self.item()
+            return items
+        self.save(store, session, change, "rewrite_list")
+
+    def shorter(self, store, session):
+        self.save(store, session, lambda items: items[:len(items) // 2], "rewrite_list")
+
+    def deleted(self, store, session):
+        store.delete_session(session)
+        self.has.pop(session, None)
+
+    def differs(self):
+        """What one of the stores has otherwise, or None."""
+        for store in self.stores:
+            name = type(store).__name__
+            if store.sessions() != sorted(self.has):
+                return name, "sessions", store.sessions(), sorted(self.has)
+            for session in ("s1", "s2"):
+                values = self.has.get(session, {})
+                for key in SINGLES:
+                    if store.load_single(session, key) != values.get(key):
+                        return name, session, key
+                for key in LISTS:
+                    if store.load_all(session, key) != values.get(key, []):
+                        return name, session, key
+        return None
+
+
+def play(box, user, steps):
+    seed = int(os.environ.get("SESSFS_SEED", "20260101"))
+    mount = box.mount(options=layout("agentscope2"))
+    game = Play(mount, user, seed)
+    # What SQL has changed is seen a moment later, and a file that it deletes may be empty before.
+    for step in range(steps):
+        said = game.step()
+        found = []
+
+        def agrees():
+            try:
+                found[:] = [game.differs()]
+            except ValueError as error:
+                found[:] = [error]
+            return found == [None]
+
+        try:
+            eventually(agrees, "both have the same")
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}, step {step}, {said}: {found}") from error
+    mount.check()
+    return mount
+
+
+def test_agentscope_2_finds_the_same_in_files_and_rows(box):
+    play(box, "alice", int(os.environ.get("SESSFS_STEPS", "400")))
+
+
+def test_agentscope_2_finds_the_same_of_a_user_who_is_no_name(box):
+    mount = play(box, "bob@example.com", int(os.environ.get("SESSFS_STEPS", "100")))
+    FileStore(mount.path, "bob@example.com").save_single("s3", "k", 1)
+    same(mount.rows("bob@example.com:s3", "k"), [b"1"], "the row")
+
+
+def test_paths_of_agentscope_2_meet_its_rows(box):
+    mount = box.mount(options=layout("agentscope2"))
+    client = FileStore(mount.path, "alice")
+    client.save_single("s1", "agent_state", {"a": 1})
+    client.save_list("s1", "memory_messages", [{"n": 1}, {"n": 2}])
+    same(keys(mount), [("alice:s1", "agent_state"), ("alice:s1", "memory_messages"),
+                       ("alice:s1", "memory_messages:_hash")], "keys")
+    for session, key in (("alice:s1", "more"), ("__anon__:s1", "agent_state"), ("plain", "x"),
+                         ("carol:a/b", "k"), (":s", "k"), ("", "k"), ("../x:..", "k")):
+        mount.insert(session, key, 0, '{"sql":1}')
+    expected = ["%/%/k.json", "%/..%2Fx:../k.json", "%/:s/k.json", "%/carol:a%2Fb/k.json",
+                "%/plain/x.json", "__anon__/s1/agent_state.json", "alice/s1/agent_state.json",
+                "alice/s1/memory_messages.hash", "alice/s1/memory_messages.jsonl",
+                "alice/s1/more.json"]
+    eventually(lambda: sorted(bytes_below(mount.path)) == expected, "paths of the rows")
+    # Rows of files at these paths are theirs.
+    for path in expected:
+        if path.endswith(".json"):
+            write(mount.at(path), b'{"file":1}')
+    for session, key in (("alice:s1", "more"), ("plain", "x"), ("", "k"), ("../x:..", "k")):
+        same(mount.rows(session, key), [b'{"file":1}'], f"{session}, {key}")
+    mount.check()
+    mount.stop()
+    mount.start()
+    same(sorted(bytes_below(mount.path)), expected, "after mounting anew")
+
+
+def test_trees_of_clients_come_and_go_as_they_are(box):
+    folder = box.new_folder("data")
+    with tarfile.open(os.path.join(harness.TOP, "tests", "data", "clients.tar")) as packed:
+        packed.extractall(folder)
+    for name, data in (("agentscope2", "agentscope-2"), ("strands", "strands")):
+        source = os.path.join(folder, "clients", data)
+        mount = box.mount(options=layout(name))
+        do(box, "import", mount.store, source)
+        same_trees(files_below(source), files_below(mount.path))
+        mount.check()
+        copy = box.new_path("copy")
+        do(box, "export", mount.store, copy)
+        same_trees(files_below(source), files_below(copy))
+        mount.stop()
+
+
+# What is no session
+
+
+def test_what_the_layout_does_not_know_is_ordinary(box):
+    mount = box.mount(options=layout("agentscope2"))
+    os.makedirs(mount.at("alice", "s1", "sub"))
+    for path in ("top.json", "alice/user.jsonl", "alice/s1/sub/k.json", "alice/s1/notes.txt"):
+        write(mount.at(path), b"[1]\n")
+    same(keys(mount), [("alice:s1", "sub/k")], "keys")
+    same(read(mount.at("top.json")), b"[1]\n", "an ordinary file")
+    mount.check()
+
+
+def test_a_file_that_is_moved_becomes_what_its_path_says(box):
+    mount = box.mount(options=layout("agentscope2"))
+    os.makedirs(mount.at("alice", "s1"))
+    os.makedirs(mount.at("bob", "s1"))
+    write(mount.at("alice/s1/l.jsonl"), b"[1]\n[2]\n")
+    os.rename(mount.at("alice/s1/l.jsonl"), mount.at("bob/s1/l.jsonl"))
+    same(keys(mount), [("bob:s1", "l")], "to another session")
+    os.rename(mount.at("bob/s1/l.jsonl"), mount.at("bob/l.jsonl"))
+    same((keys(mount), read(mount.at("bob/l.jsonl"))), ([], b"[1]\n[2]\n"), "to none")
+    os.rename(mount.at("bob/l.jsonl"), mount.at("alice/s1/l.jsonl"))
+    same(mount.rows("alice:s1", "l"), [b"[1]", b"[2]"], "and back")
+    mount.check()
+
+
+def test_a_directory_that_is_moved_takes_its_sessions_along(box):
+    mount = box.mount(options=layout("agentscope2"))
+    for path in ("alice/s1/sub", "alice/s2", "bob/s1"):
+        os.makedirs(mount.at(path))
+    for path in ("alice/s1/k.json", "alice/s1/sub/k.json", "alice/s2/k.json", "bob/s1/k.json"):
+        write(mount.at(path), json.dumps(path).encode())
+    os.rename(mount.at("alice"), mount.at("carol"))
+    same(keys(mount), [("bob:s1", "k"), ("carol:s1", "k"), ("carol:s1", "sub/k"), ("carol:s2", "k")],
+         "of a user")
+    os.rename(mount.at("carol/s2"), mount.at("bob/s2"))
+    os.rename(mount.at("carol/s1/sub"), mount.at("carol/s3"))
+    same(keys(mount), [("bob:s1", "k"), ("bob:s2", "k"), ("carol:s1", "k"), ("carol:s3", "k")],
+         "of a session, and what lay in one")
+    tool("python3", "-c", """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.renameat2(-100, sys.argv[1].encode(), -100, sys.argv[2].encode(), 2):
+    sys.exit(os.strerror(ctypes.get_errno()))
+""", mount.at("bob"), mount.at("carol"))
+    same(bytes_below(mount.path),
+         {"bob/s1/k.json": b'"alice/s1/k.json"', "bob/s3/k.json": b'"alice/s1/sub/k.json"',
+          "carol/s1/k.json": b'"bob/s1/k.json"', "carol/s2/k.json": b'"alice/s2/k.json"'},
+         "files of two users who are exchanged")
+    same(keys(mount), [("bob:s1", "k"), ("bob:s3", "k"), ("carol:s1", "k"), ("carol:s2", "k")],
+         "keys of two users who are exchanged")
+    same(mount.rows("carol:s2", "k"), [b'"alice/s2/k.json"'], "rows")
+    mount.check()
+
+
+def test_a_directory_whose_files_would_become_something_else_is_copied(box):
+    mount = box.mount(options=layout("agentscope2"))
+    os.makedirs(mount.at("alice/s1"))
+    write(mount.at("alice/s1/k.json"), b"1")
+    same(errno_of(os.rename, mount.at("alice/s1"), mount.at("bob")), errno.EXDEV, "a session")
+    same(errno_of(os.rename, mount.at("alice"), mount.at("alice2/s1")), errno.ENOENT, "no place")
+    os.mkdir(mount.at("bob"))
+    same(errno_of(os.rename, mount.at("alice"), mount.at("bob/s1")), errno.EXDEV, "a user")
+    same(keys(mount), [("alice:s1", "k")], "keys")
+    tool("mv", mount.at("alice/s1"), mount.at("carol"))
+    same((keys(mount), read(mount.at("carol/k.json"))), ([], b"1"), "what mv(1) does")
+    tool("mv", mount.at("carol"), mount.at("bob/s2"))
+    same(mount.rows("bob:s2", "k"), [b"1"], "and back")
+    # What is empty can be anything.
+    os.rename(mount.at("alice"), mount.at("bob/s3"))
+    write(mount.at("bob/s3/k.json"), b"2")
+    same(mount.rows("bob:s3", "k"), [b"2"], "in a directory that was above sessions")
+    mount.check()
+
+
+# Transcripts
+
+
+def test_each_transcript_is_a_session(box):
+    mount = box.mount(options=layout("claude+codex+gemini+opencode+pi"))
+    files = {
+        f"claude/projects/-home-me/{UUID}.jsonl": (f"claude:-home-me:{UUID}", "transcript"),
+        f"claude/projects/-home-me/{UUID}/subagents/agent-1.jsonl":
+            (f"claude:-home-me:{UUID}", "subagents/agent-1"),
+        "codex/sessions/2026/01/02/rollout-x.jsonl": ("codex:2026/01/02:rollout-x", "transcript"),
+        "gemini/tmp/0a/chats/session-x.json": ("gemini:0a:session-x", "transcript"),
+        "opencode/storage/session/0a/ses_1.json": ("opencode:ses_1", "session/0a"),
+        "opencode/storage/message/ses_1/msg_1.json": ("opencode:ses_1", "msg_1"),
+        "pi/sessions/--home--/t_x.jsonl": ("pi:--home--:t_x", "transcript"),
+        "claude/projects/-home-me/memory/notes.json": None,
+        "claude/settings.json": None,
+        "gemini/tmp/0a/logs.json": None,
+    }
+    for path in files:
+        os.makedirs(os.path.dirname(mount.at(path)), exist_ok=True)
+        append(mount.at(path), b'{"n":1}\n')
+    same(keys(mount), sorted(key for key in files.values() if key), "keys")
+    same(bytes_below(mount.path),
+         {path: b'{"n":1}\n' for path in files}, "files")
+    # A save by another name, and a transcript that is archived.
+    write(mount.at("codex/sessions/2026/01/02/rollout-x.jsonl.tmp"), b'{"n":1}\n{"n":2}\n')
+    os.rename(mount.at("codex/sessions/2026/01/02/rollout-x.jsonl.tmp"),
+              mount.at("codex/sessions/2026/01/02/rollout-x.jsonl"))
+    same(mount.rows("codex:2026/01/02:rollout-x", "transcript"), [b'{"n":1}', b'{"n":2}'], "rows")
+    os.mkdir(mount.at("codex/archived_sessions"))
+    os.rename(mount.at("codex/sessions/2026/01/02/rollout-x.jsonl"),
+              mount.at("codex/archived_sessions/rollout-x.jsonl"))
+    same(mount.rows("codex:archived:rollout-x", "transcript"), [b'{"n":1}', b'{"n":2}'], "archived")
+    os.unlink(mount.at("codex/archived_sessions/rollout-x.jsonl"))
+    eventually(lambda: ("codex:archived:rollout-x", "transcript") not in keys(mount), "it is gone")
+    # What SQL writes has these paths.
+    mount.insert("pi:--home--:other", "transcript", 0, "[1]")
+    mount.insert("pi:--home--:other", "transcript", 1, "[2]")
+    mount.insert("pi:--home--:other", "extra", 0, "[3]")
+    eventually(lambda: os.path.exists(mount.at("pi/sessions/--home--/other.jsonl")), "a transcript")
+    same(read(mount.at("pi/sessions/--home--/other.jsonl")), b"[1]\n[2]\n", "its lines")
+    eventually(lambda: os.path.exists(mount.at("%/pi:--home--:other/extra.json")), "another key")
+    os.rename(mount.at("pi/sessions/--home--"), mount.at("pi/sessions/--work--"))
+    same(mount.rows("pi:--work--:other", "transcript"), [b"[1]", b"[2]"], "of another project")
+    mount.check()
+
+
+# The setting
+
+
+def test_a_layout_is_given_to_a_new_store_and_to_no_other(box):
+    mount = box.mount(options=layout("agentscope2"))
+    same(config(box, mount.store, "layout"), "layout=agentscope2\n", "what the store says")
+    not_mounted(box, "which is layout=agentscope2", mount.store, "layout=claude")
+    not_mounted(box, "which is layout=agentscope2", mount.store, "layout=agentscope")
+    second = box.mount(mount.store, options=layout("agentscope2"))
+    os.makedirs(second.at("alice/s1"))
+    write(second.at("alice/s1/k.json"), b"1")
+    same(mount.rows("alice:s1", "k"), [b"1"], "of a second mount")
+    second.stop()
+    mount.remount(options=["ro"])
+    mount.sql(f"INSERT INTO {TABLE} (session_id, state_key, state_data) VALUES ('bob:s','k','2')")
+    eventually(lambda: os.path.exists(mount.at("bob/s/k.json")), "what SQL wrote, read-only")
+    mount.stop()
+    other = box.mount()
+    os.mkdir(other.at("s"))
+    other.stop()
+    not_mounted(box, "which is layout=agentscope;", other.store, "layout=agentscope2")
+    for words in (["mount", "-olayout=foo", other.store, other.path],
+                  ["config", other.store, "layout=foo"]):
+        done = box.sessfs(*words)
+        same((done.returncode, b"not understood" in done.stderr), (2, True), "an unknown one")
+    memory = box.new_folder("mnt")
+    box.mount("memory:", memory, options=layout("strands"))
+    os.mkdir(os.path.join(memory, "session_a"))
+    write(os.path.join(memory, "session_a", "k.json"), b"1")
+    same(read(os.path.join(memory, "session_a", "k.json")), b"1", "in memory")
+
+
+def test_another_layout_leaves_paths_and_bytes_as_they_are(box):
+    mount = box.mount()
+    files = {
+        "alice/s1/k.json": (b'{"a":1}', ("alice:s1", "k")),
+        "alice/s1/l.jsonl": (b"[1]\nnot json\n[2]", ("alice:s1", "l")),
+        "alice/s1/draft.json": (b'{"a":', None),
+        "alice/s1/sub/k.json": (b"2", ("alice:s1", "sub/k")),
+        "alice/s1/notes.txt": (b"text", None),
+        "__anon__/s1/k.json": (b"3", ("__anon__:s1", "k")),
+        "top.json": (b"4", None),
+    }
+    for path, (data, _) in files.items():
+        os.makedirs(os.path.dirname(mount.at(path)), exist_ok=True)
+        write(mount.at(path), data)
+        os.chmod(mount.at(path), 0o640)
+        os.utime(mount.at(path), (5, 5))
+    os.setxattr(mount.at("alice/s1/k.json"), "user.x", b"y")
+    before = tree(mount.path, times=True)
+    expected = sorted(key for _, key in files.values() if key)
+    refuses(box, "while nobody has the store", "config", mount.store, "layout=agentscope2")
+    for name, wanted in (("agentscope2", expected), ("agentscope", None), ("agentscope2", expected)):
+        mount.stop()
+        config(box, mount.store, f"layout={name}")
+        mount.start()
+        now = tree(mount.path, times=True)
+        same_trees({name: entry for name, entry in before.items() if "." in name},
+                   {name: entry for name, entry in now.items() if "." in name})
+        if wanted:
+            same(keys(mount), wanted, "keys")
+        else:
+            same(mount.rows("alice", "s1/k"), [b'{"a":1}'], "as before")
+        same(os.getxattr(mount.at("alice/s1/k.json"), "user.x"), b"y", "the attribute")
+        mount.check()
+
+
+def test_rows_of_others_keep_their_ids_when_the_layout_changes(box):
+    mount = box.mount()
+    for session, key in (("alice:s1", "k"), ("bob", "k"), ("bob", "s1/k")):
+        mount.insert(session, key, 0, f'"{session} {key}"')
+    eventually(lambda: os.path.exists(mount.at("bob/s1/k.json")), "files")
+    os.mkdir(mount.at("mine"))
+    write(mount.at("mine/k.jsonl"), b"[1]\ntorn")
+    before = keys(mount)
+    mount.stop()
+    config(box, mount.store, "layout=agentscope2")
+    mount.start()
+    same(keys(mount), before, "keys")
+    same(bytes_below(mount.path),
+         {"alice/s1/k.json": b'"alice:s1 k"', "%/bob/k.json": b'"bob k"',
+          "%/bob/s1/k.json": b'"bob s1/k"', "%/mine/k.jsonl": b"[1]\ntorn"}, "files")
+    same(sorted(os.listdir(mount.path)), ["%", "alice"], "directories")
+    mount.check()
+    mount.stop()
+    config(box, mount.store, "layout=")
+    mount.start()
+    same(read(mount.at("alice:s1/k.json")), b'"alice:s1 k"', "back at the root")
+    mount.check()
+
+
+def test_a_change_of_the_layout_that_was_killed_goes_on(box):
+    mount = box.mount()
+    for user in range(20):
+        for session in range(20):
+            os.makedirs(mount.at(f"u{user}/s{session}"))
+            write(mount.at(f"u{user}/s{session}/k.json"), b"1")
+    before = files_below(mount.path)
+    mount.stop()
+    done = tool("timeout", "-s", "KILL", "0.15", box.program, "config", mount.store,
+                "layout=agentscope2", check=False)
+    box.note(f"killed: {done.returncode}")
+    if done.returncode:
+        not_mounted(box, "is not done with", mount.store)
+    config(box, mount.store, "layout=agentscope2")
+    mount.start()
+    same_trees(before, files_below(mount.path))
+    same(keys(mount), sorted((f"u{user}:s{session}", "k") for user in range(20)
+                             for session in range(20)), "keys")
+    mount.check()
+
+
+if __name__ == "__main__":
+    harness.main(globals())
