@@ -11,11 +11,13 @@
  * for the attribute TRASH_ORDERS of the root.
  */
 
+#include <stdint.h>
+
 #include "backend/backend.h"
 
 struct tree;
 
-/* Of a session's directory: how long it lives after its last change. */
+/* Of a home: how long it lives after its last change. */
 #define TRASH_TTL "user.sessfs.ttl"
 /* Likewise: when it came back, in seconds; that counts as a change. */
 #define TRASH_RESTORED "user.sessfs.restored"
@@ -25,6 +27,33 @@ struct tree;
 enum { TRASH_GRACE_DAYS = 7 };
 #define TRASH_GRACE ((int64_t)TRASH_GRACE_DAYS * 86400 * 1000000000)
 
+/*
+ * A *home* of a session: its directory, which has all its files but in a store with a layout, or one
+ * of its files that lie in no such directory (fs/base/layout.h).  What is done to one is done to the
+ * whole session.
+ */
+typedef int home_fn(void *arg, struct bytes path, const struct backend_node *node);
+/* One home of each session, with its path, in any order: the directory if there is one. */
+int home_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
+	      home_fn *fn, void *arg);
+
+/* The same, some at a time; zeroed but for layout it is at the beginning. */
+struct homes {
+	uint64_t layout;
+	bool begun;
+	struct home_dir *dir; /* those that are still to be listed */
+	size_t count;
+	size_t room;
+};
+/* The next ones, at most so many: 1, or 0 when there are no more. */
+int homes_next(struct homes *homes, struct backend *backend, struct backend_snapshot *snapshot,
+	       size_t most, home_fn *fn, void *arg);
+void homes_done(struct homes *homes);
+
+/* The path of it, appended; -ENOENT. */
+int home_path(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
+	      struct bytes session, struct buf *path);
+
 /* What matters of a session to who thinks of removing it. */
 struct session_look {
 	int64_t changed; /* nanoseconds since 1970 */
@@ -32,20 +61,20 @@ struct session_look {
 	bool has_ttl;	 /* of its own; */
 	int64_t ttl;	 /* 0: never */
 };
-/* dir is its directory; rows are what session_stat() says, or NULL. */
-int session_look(struct backend *backend, struct backend_snapshot *snapshot,
-		 const struct backend_node *dir, const struct backend_session_stat *rows,
+/* By one of its homes, and all of them; rows are what session_stat() says, or NULL. */
+int session_look(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
+		 const struct backend_node *home, const struct backend_session_stat *rows,
 		 struct session_look *ret_look);
-/* Its own ttl as somebody wrote it, appended to text; -ENODATA. */
-int session_ttl(struct backend *backend, struct backend_snapshot *snapshot, struct bytes session,
-		struct buf *text);
+/* Its own ttl as somebody wrote it, of any of its homes, appended to text; -ENODATA. */
+int session_ttl(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
+		struct bytes session, struct buf *text);
 
 struct trash_item {
 	uint64_t id;
 	uint64_t ino;
 	int64_t removed;
 	int64_t until;	   /* 0: it is going already, and cannot come back */
-	struct bytes name; /* that it had in the root; borrowed */
+	struct bytes name; /* the path that it had; borrowed */
 };
 typedef int trash_fn(void *arg, const struct trash_item *item);
 /* In the order in which they were removed, of each mount that has removed some. */
@@ -53,7 +82,7 @@ int trash_list(struct backend *backend, struct backend_snapshot *snapshot, trash
 
 /* Into the trash, for grace, unless something in the session has changed since (-ECANCELED; the
  * kernel makes something else of -EAGAIN) or somebody has a file of it open, on any mount (-EBUSY).
- * name: of its directory. */
+ * name: the path of one of its homes. */
 int tree_trash(struct tree *tree, struct bytes name, int64_t since, int64_t grace);
 /* Back to where it was; -EEXIST when there is a session of that name or id. */
 int tree_trash_undo(struct tree *tree, uint64_t id);

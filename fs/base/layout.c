@@ -25,7 +25,6 @@ struct layout {
 
 /* Their places are bits in stores, so none ever moves. */
 static const struct layout layouts[] = {
-	{ "agentscope2", { { "{user|safe}/{session|safe}/{key}", "{user}:{session}", NULL } } },
 	{ "claude",
 	  { { "claude/projects/{project}/{session}.jsonl", "claude:{project}:{session}",
 	      TRANSCRIPT },
@@ -51,6 +50,8 @@ static const struct layout layouts[] = {
 	{ "pi",
 	  { { "pi/sessions/{project}/{session}.jsonl", "pi:{project}:{session}", TRANSCRIPT } } },
 	{ "strands", { { "session_{session}/{key}", "{session}", NULL } } },
+	/* Any two names fit it, so it comes after all others. */
+	{ "agentscope2", { { "{user|safe}/{session|safe}/{key}", "{user}:{session}", NULL } } },
 };
 
 /* For all other ids. */
@@ -392,4 +393,20 @@ int layout_state(uint64_t set, struct bytes session, struct bytes key, uint32_t 
 		 struct buf *path)
 {
 	return write_path(set, session, &key, kind, path);
+}
+
+bool layout_keys_outside(uint64_t set, struct bytes session, struct bytes *ret_start)
+{
+	const struct pattern *pattern;
+
+	for (size_t i = 0; (pattern = pattern_at(set, i)); i++) {
+		_cleanup_(values_done) struct values values = { 0 };
+
+		if (!pattern->key ||
+		    template_read(bytes_str(pattern->session), session, &values) <= 0)
+			continue;
+		*ret_start = bytes_make(pattern->key, strcspn(pattern->key, "{"));
+		return true;
+	}
+	return false;
 }

@@ -68,4 +68,7 @@ int layout_session(uint64_t set, struct bytes session, struct buf *path);
 int layout_state(uint64_t set, struct bytes session, struct bytes key, uint32_t kind,
 		 struct buf *path);
 
+/* What the keys of a session begin with that have paths of their own; false: it has none. */
+bool layout_keys_outside(uint64_t set, struct bytes session, struct bytes *ret_start);
+
 #endif

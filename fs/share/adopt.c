@@ -388,6 +388,13 @@ static int adopt_outside(struct adopting *adopting, unsigned attempt)
 	if (layout)
 		r = layout_state(layout, key_session(adopting->key), key_key(adopting->key),
 				 adopting->kind, &path);
+	/* One row may be that of a list, and the layout knows it. */
+	if (r == -ENOENT && layout && adopting->kind == BACKEND_SINGLE) {
+		r = layout_state(layout, key_session(adopting->key), key_key(adopting->key),
+				 BACKEND_LIST, &path);
+		if (r == 0)
+			adopting->kind = BACKEND_LIST;
+	}
 	if (r == 0)
 		r = adopt_way(adopting, buf_bytes(&path), &name);
 	if (r < 0)

@@ -39,7 +39,7 @@ struct expiring {
 	struct view view;
 	int64_t now;
 	int64_t next;
-	uint64_t after; /* entries of the root that were looked at */
+	struct homes homes; /* that are still to be looked at */
 	struct backend_node node[PART];
 	int64_t ttl[PART];
 	int64_t due[PART];
@@ -62,20 +62,14 @@ static void look_again(struct expiring *expiring, int64_t at)
 	expiring->next = MIN(expiring->next, at);
 }
 
-static int keep_session(void *arg, const struct backend_entry *entry,
-			const struct backend_node *node)
+static int keep_home(void *arg, struct bytes path, const struct backend_node *node)
 {
 	struct expiring *expiring = arg;
 	size_t i = expiring->count;
 	int r;
 
-	if (i == PART)
-		return 1;
-	expiring->after = entry->id;
-	if (node->kind != BACKEND_SESSION)
-		return 0;
-	expiring->name[i] = bytes_dup(entry->name);
-	expiring->name_size[i] = entry->name.size;
+	expiring->name[i] = bytes_dup(path);
+	expiring->name_size[i] = path.size;
 	r = expiring->name[i] ? backend_node_copy(node, &expiring->node[i]) : -ENOMEM;
 	if (r < 0)
 		free(expiring->name[i]);
@@ -89,7 +83,9 @@ static int find_ttl(struct expiring *expiring, const struct backend_node *node, 
 {
 	struct view *view = &expiring->view;
 	_cleanup_(buf_done) struct buf text = { 0 };
-	int r = ASK(view, xattr_get, node->ino, BYTES(TRASH_TTL), &text);
+	const uint64_t layout = expiring->tree->layout;
+	int r = layout ? session_ttl(view->backend, view->snapshot, layout, node->session, &text) :
+			 ASK(view, xattr_get, node->ino, BYTES(TRASH_TTL), &text);
 
 	*ret_ttl = expiring->tree->ttl;
 	if (r == 0)
@@ -104,6 +100,7 @@ static int find_due(struct expiring *expiring, size_t i)
 	const struct backend_node *node = &expiring->node[i];
 	static const struct backend_session_stat none = { 0 };
 	struct view *view = &expiring->view;
+	const uint64_t layout = expiring->tree->layout;
 	struct session_look look;
 	int r = find_ttl(expiring, node, &expiring->ttl[i]);
 	int64_t ttl = expiring->ttl[i];
@@ -111,9 +108,9 @@ static int find_due(struct expiring *expiring, size_t i)
 	expiring->due[i] = INT64_MAX;
 	if (r < 0 || !ttl)
 		return r;
-	r = session_look(view->backend, view->snapshot, node, &none, &look);
+	r = session_look(view->backend, view->snapshot, layout, node, &none, &look);
 	if (r == 0 && look.changed <= expiring->now - ttl)
-		r = session_look(view->backend, view->snapshot, node, NULL, &look);
+		r = session_look(view->backend, view->snapshot, layout, node, NULL, &look);
 	if (r == 0 && look.changed < INT64_MAX - ttl)
 		expiring->due[i] = look.changed + ttl;
 	return r;
@@ -153,14 +150,12 @@ static void remove_session(struct expiring *expiring, size_t i)
 static int expire_part(struct expiring *expiring)
 {
 	struct tree *tree = expiring->tree;
-	bool more;
-	int r = view_begin(tree, BACKEND_ANYWAY, &expiring->view);
+	int more = view_begin(tree, BACKEND_ANYWAY, &expiring->view), r;
 
-	if (r == 0)
-		r = tree->backend->ops->entry_list(tree->backend, expiring->view.snapshot,
-						   BACKEND_ROOT, expiring->after, keep_session,
-						   expiring);
-	more = expiring->count == PART;
+	if (more == 0)
+		more = homes_next(&expiring->homes, tree->backend, expiring->view.snapshot, PART,
+				  keep_home, expiring);
+	r = MIN(more, 0);
 	for (size_t i = 0; r == 0 && i < expiring->count; i++)
 		r = find_due(expiring, i);
 	view_end(&expiring->view);
@@ -210,13 +205,16 @@ static int purge_overdue(struct expiring *expiring)
 /* Look at all; when to look again. */
 static int64_t expire_all(struct tree *tree)
 {
-	struct expiring expiring = { .tree = tree, .now = time_now() };
+	struct expiring expiring = { .tree = tree,
+				     .now = time_now(),
+				     .homes = { .layout = tree->layout } };
 	int r;
 
 	expiring.next = expiring.now + SECONDS_MOST * second;
 	do
 		r = expire_part(&expiring);
 	while (r > 0 && !tree->stopping);
+	homes_done(&expiring.homes);
 	if (r == 0)
 		r = purge_overdue(&expiring);
 	if (r < 0)

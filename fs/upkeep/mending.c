@@ -142,10 +142,10 @@ void place_dir_free(struct place_dir *dir)
 		return;
 	buf_done(&dir->session);
 	buf_done(&dir->dirs);
+	buf_done(&dir->path);
 	free(dir);
 }
 
-/* name is that of the directory in above, which is not the root; session: of one at the root. */
 int mend_walk_later(struct mending *mending, uint64_t ino, const struct place_dir *above,
 		    struct bytes session, struct bytes name)
 {
@@ -170,4 +170,22 @@ int mend_walk_later(struct mending *mending, uint64_t ino, const struct place_di
 	dir->next = mending->todo;
 	mending->todo = dir;
 	return 0;
+}
+
+int mend_walk_outside(struct mending *mending, uint64_t ino, const struct place_dir *above,
+		      struct bytes name)
+{
+	struct place_dir *dir;
+	int r = mend_walk_later(mending, ino, NULL, (struct bytes){ 0 }, (struct bytes){ 0 });
+
+	if (r < 0)
+		return r;
+	dir = mending->todo;
+	dir->outside = true;
+	if (!above)
+		return 0;
+	r = buf_append_bytes(&dir->path, buf_bytes(&above->path));
+	if (r == 0)
+		r = buf_append_bytes(&dir->path, name);
+	return r < 0 ? r : buf_append_byte(&dir->path, '/');
 }

@@ -24,6 +24,8 @@ struct place_dir {
 	struct place_dir *next;
 	uint64_t ino;
 	bool trash;	    /* it is the trash, or in it */
+	bool outside;	    /* it lies in no session's directory, as the root does */
+	struct buf path;    /* if so, with '/' behind it; the root's is empty */
 	struct buf session; /* no data: the root */
 	struct buf dirs;    /* as names_key() wants it */
 };
@@ -33,6 +35,7 @@ struct mending {
 	backend_report_fn *report;
 	void *arg;
 	struct backend_repaired *repaired;
+	uint64_t layout; /* the store's: fs/base/layout.h */
 	struct view view;
 	struct batch batch;
 	struct seen *seen; /* by ino, a table of size slots */
@@ -65,9 +68,12 @@ bool was_seen(struct mending *mending, uint64_t ino);
 int mend_see(struct mending *mending, uint64_t parent, uint64_t entry,
 	     const struct backend_node *node);
 /* A directory is to be walked.  name is that of the directory in above, which is not the root;
- * session: of one at the root. */
+ * session: of one that is a session's. */
 int mend_walk_later(struct mending *mending, uint64_t ino, const struct place_dir *above,
 		    struct bytes session, struct bytes name);
+/* The same of one in no session's directory; above NULL: the root. */
+int mend_walk_outside(struct mending *mending, uint64_t ino, const struct place_dir *above,
+		      struct bytes name);
 void place_dir_free(struct place_dir *dir);
 static inline void place_dir_freep(struct place_dir **dir)
 {

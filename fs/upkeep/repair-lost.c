@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fs/base/layout.h"
 #include "fs/base/names.h"
 #include "fs/content/content.h"
 #include "fs/inode/inodes.h"
@@ -69,27 +70,6 @@ static int make_dir(struct mending *mending, uint64_t parent, uint32_t kind, str
 	return enter(mending, parent, name, (struct bytes){ 0 }, &node);
 }
 
-/* The directory of a session, made if need be. */
-static int session_dir(struct mending *mending, struct bytes session, uint64_t *ret_ino)
-{
-	struct view *view = &mending->view;
-	_cleanup_(buf_done) struct buf name = { 0 };
-	struct bytes none = { 0 };
-	struct backend_node node;
-	int r = ASK(view, node_find, session, none, &node);
-
-	if (r == 0) {
-		*ret_ino = node.ino;
-		backend_node_done(&node);
-		return 0;
-	}
-	if (r == -ENOENT)
-		r = names_encode(NAMES_SESSION, session, NAME_LIMIT, &name);
-	return r < 0 ? r :
-		       make_dir(mending, BACKEND_ROOT, BACKEND_SESSION, session, buf_bytes(&name),
-				ret_ino);
-}
-
 struct path {
 	struct mending *mending;
 	uint64_t dir;
@@ -118,6 +98,64 @@ static int sub_dir(struct path *path, struct bytes name)
 	return r;
 }
 
+/* Go along a path by the layout, but for its last name, which *ret_name is. */
+static int go_along(struct path *way, struct bytes path, struct bytes *ret_name)
+{
+	const char *slash;
+	int r = 0;
+
+	way->dir = BACKEND_ROOT;
+	while (r == 0 && (slash = memchr(path.data, '/', path.size))) {
+		size_t size = (size_t)(slash - path.data);
+
+		r = sub_dir(way, bytes_make(path.data, size));
+		path = bytes_make(slash + 1, path.size - size - 1);
+	}
+	*ret_name = path;
+	return r;
+}
+
+/* Where a session's directory lies, or is to: the name appended. */
+static int session_place(struct mending *mending, struct bytes session, uint64_t *ret_parent,
+			 struct buf *name)
+{
+	_cleanup_(buf_done) struct buf path = { 0 };
+	struct path way = { .mending = mending };
+	struct bytes last;
+	int r;
+
+	*ret_parent = BACKEND_ROOT;
+	if (!mending->layout)
+		return names_encode(NAMES_SESSION, session, NAME_LIMIT, name);
+	r = layout_session(mending->layout, session, &path);
+	if (r == 0)
+		r = go_along(&way, buf_bytes(&path), &last);
+	*ret_parent = way.dir;
+	return r < 0 ? r : buf_append_bytes(name, last);
+}
+
+/* The directory of a session, made if need be. */
+static int session_dir(struct mending *mending, struct bytes session, uint64_t *ret_ino)
+{
+	struct view *view = &mending->view;
+	_cleanup_(buf_done) struct buf name = { 0 };
+	struct bytes none = { 0 };
+	struct backend_node node;
+	uint64_t parent;
+	int r = ASK(view, node_find, session, none, &node);
+
+	if (r == 0) {
+		*ret_ino = node.ino;
+		backend_node_done(&node);
+		return 0;
+	}
+	if (r == -ENOENT)
+		r = session_place(mending, session, &parent, &name);
+	return r < 0 ? r :
+		       make_dir(mending, parent, BACKEND_SESSION, session, buf_bytes(&name),
+				ret_ino);
+}
+
 /* One component of the way to a state file; a directory is entered one component later, so that the
  * last one is known. */
 static int on_component(void *arg, struct bytes name, bool last)
@@ -144,11 +182,31 @@ static int on_component(void *arg, struct bytes name, bool last)
 	return enter(path->mending, path->dir, name, suffix, path->node);
 }
 
+/* A state that has a path of its own by the layout; -ENOENT: it has none. */
+static int enter_outside(struct path *path, struct bytes session, struct bytes key, uint32_t kind)
+{
+	_cleanup_(buf_done) struct buf whole = { 0 };
+	struct bytes suffix = names_suffix(kind), name;
+	const uint64_t layout = path->mending->layout;
+	int r = layout ? layout_state(layout, session, key, kind, &whole) : -ENOENT;
+
+	if (r == 0)
+		r = go_along(path, buf_bytes(&whole), &name);
+	if (r < 0)
+		return r;
+	name.size -= suffix.size;
+	return enter(path->mending, path->dir, name, suffix, path->node);
+}
+
 static int enter_by_key(struct mending *mending, struct bytes session, struct bytes key,
 			uint32_t kind, struct backend_node *node, bool is_dir)
 {
 	struct path path = { .mending = mending, .node = node, .is_dir = is_dir };
-	int r = session_dir(mending, session, &path.dir);
+	int r = is_dir ? -ENOENT : enter_outside(&path, session, key, kind);
+
+	if (r != -ENOENT)
+		return r;
+	r = session_dir(mending, session, &path.dir);
 
 	if (r == 0)
 		r = names_path(key, kind, 0, on_component, &path);
@@ -160,13 +218,14 @@ static int enter_by_key(struct mending *mending, struct bytes session, struct by
 int mend_session(struct mending *mending, struct backend_node *node)
 {
 	_cleanup_(buf_done) struct buf name = { 0 };
+	uint64_t parent;
 	int r;
 
 	if (node->kind != BACKEND_SESSION || !node->session.data || !S_ISDIR(node->mode))
 		return 0;
-	r = names_encode(NAMES_SESSION, node->session, NAME_LIMIT, &name);
+	r = session_place(mending, node->session, &parent, &name);
 	if (r == 0)
-		r = enter(mending, BACKEND_ROOT, buf_bytes(&name), (struct bytes){ 0 }, node);
+		r = enter(mending, parent, buf_bytes(&name), (struct bytes){ 0 }, node);
 	if (r == 0)
 		r = mend_walk_later(mending, node->ino, NULL, node->session, (struct bytes){ 0 });
 	return r < 0 ? r : mend_walk(mending);
@@ -194,9 +253,14 @@ static int place_directory(struct mending *mending, struct backend_node *node,
 {
 	bool below = child->key.size && memchr(child->key.data, '/', child->key.size);
 	struct bytes none = { 0 };
-	_cleanup_(buf_done) struct buf name = { 0 };
+	_cleanup_(buf_done) struct buf name = { 0 }, outside = { 0 };
+	uint64_t parent;
 	int r;
 
+	/* It was above sessions: what lies in it gets its names by itself. */
+	if (mending->layout &&
+	    layout_state(mending->layout, child->session, child->key, child->kind, &outside) == 0)
+		return 0;
 	if (below) {
 		node->kind = BACKEND_ORDINARY;
 		node->session = node->key = none;
@@ -208,8 +272,8 @@ static int place_directory(struct mending *mending, struct backend_node *node,
 	node->kind = BACKEND_SESSION;
 	node->session = child->session;
 	node->key = none;
-	r = names_encode(NAMES_SESSION, node->session, NAME_LIMIT, &name);
-	return r < 0 ? r : enter(mending, BACKEND_ROOT, buf_bytes(&name), none, node);
+	r = session_place(mending, node->session, &parent, &name);
+	return r < 0 ? r : enter(mending, parent, buf_bytes(&name), none, node);
 }
 
 /* The components of a key as names_key() wants those before the last. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fs/base/entries.h"
+#include "fs/base/layout.h"
 #include "fs/base/names.h"
 #include "fs/base/sound.h"
 #include "fs/inode/inodes.h"
@@ -26,17 +27,18 @@ int mend_is_free(struct mending *mending, struct bytes session, struct bytes key
 	return r;
 }
 
-/* The key of a state file, or its own when that is another's. */
-static int find_key(struct mending *mending, const struct place_dir *dir, struct bytes name,
-		    uint64_t ino, struct buf *key)
+/* The key of a state file, or its own when that is another's; at first the buffer holds the one that
+ * it would have. */
+static int find_key(struct mending *mending, const struct place_dir *dir, struct bytes session,
+		    struct bytes name, uint64_t ino, struct buf *key)
 {
 	struct bytes dirs = buf_bytes(&dir->dirs);
-	int r = names_key(dirs, name, key);
+	int r = 0;
 
 	for (unsigned attempt = 0; r == 0 && attempt < MEND_ATTEMPTS; attempt++) {
 		r = buf_reserve(key, 1);
 		if (r == 0)
-			r = mend_is_free(mending, buf_bytes(&dir->session), buf_bytes(key), ino);
+			r = mend_is_free(mending, session, buf_bytes(key), ino);
 		if (r)
 			return MIN(r, 0);
 		buf_clear(key);
@@ -45,11 +47,12 @@ static int find_key(struct mending *mending, const struct place_dir *dir, struct
 	return r < 0 ? r : -EEXIST;
 }
 
+/* The id of a session's directory; at first the buffer holds the one that it would have. */
 static int find_session(struct mending *mending, struct bytes name, uint64_t ino,
 			struct buf *session)
 {
 	struct bytes none = { 0 };
-	int r = names_decode(NAMES_SESSION, name, session);
+	int r = buf_reserve(session, 1);
 
 	for (unsigned attempt = 0; r == 0 && attempt < MEND_ATTEMPTS; attempt++) {
 		r = mend_is_free(mending, buf_bytes(session), none, ino);
@@ -61,46 +64,75 @@ static int find_session(struct mending *mending, struct bytes name, uint64_t ino
 	return r < 0 ? r : -EEXIST;
 }
 
+/* What lies in no session's directory: whether it is a session, or a state, with the id and key that
+ * it would have. */
+static int judge_outside(const struct mending *mending, const struct place_dir *dir,
+			 struct bytes name, bool is_dir, enum layout_is *ret_is,
+			 struct buf *session, struct buf *key)
+{
+	_cleanup_(buf_done) struct buf path = { 0 };
+	int r;
+
+	if (!mending->layout) {
+		*ret_is = is_dir ? LAYOUT_SESSION : LAYOUT_NONE;
+		return is_dir ? names_decode(NAMES_SESSION, name, session) : 0;
+	}
+	r = buf_append_bytes(&path, buf_bytes(&dir->path));
+	if (r == 0)
+		r = buf_append_bytes(&path, name);
+	return r < 0 ? r :
+		       layout_judge(mending->layout, buf_bytes(&path), is_dir, ret_is, session,
+				    key);
+}
+
 static int drop_entry(struct mending *mending, const struct place_dir *dir, uint64_t id)
 {
 	batch_entry_delete(&mending->batch, dir->ino, id);
 	return 0;
 }
 
-/* A directory under a name: a session at the root, otherwise part of the keys below it. */
+/* A directory under a name: a session, above sessions, or part of the keys below it. */
 static int take_directory(struct mending *mending, const struct place_dir *dir,
 			  const struct entry_copy *found)
 {
-	_cleanup_(buf_done) struct buf session = { 0 };
+	_cleanup_(buf_done) struct buf session = { 0 }, key = { 0 };
 	struct bytes name = entry_name(found), none = { 0 };
 	struct backend_node node = found->node;
-	bool at_root = dir->ino == BACKEND_ROOT;
+	enum layout_is is = LAYOUT_NONE;
+	bool was_session = node.kind == BACKEND_SESSION && node.session.data;
+	bool becomes = false;
 	int r = 0;
 
 	if (was_seen(mending, node.ino))
 		return drop_entry(mending, dir, found->id);
 	r = mend_see(mending, dir->ino, found->id, &found->node);
-	if (r < 0)
-		return r;
-	if (at_root && (node.kind != BACKEND_SESSION || !node.session.data)) {
+	if (r == 0 && dir->outside && !was_session)
+		r = judge_outside(mending, dir, name, true, &is, &session, &key);
+	if (r == 0 && is == LAYOUT_SESSION) {
 		r = find_session(mending, name, node.ino, &session);
-		node.session = buf_bytes(&session);
-	} else if (!at_root) {
-		node.session = none;
+		becomes = true;
 	}
 	if (r < 0)
 		return r;
+	if (becomes)
+		node.session = buf_bytes(&session);
+	else if (!dir->outside || !was_session)
+		node.session = none;
 	node.key = none;
 	node.parent = dir->ino;
 	node.entry = found->id;
-	node.kind = at_root ? BACKEND_SESSION : BACKEND_ORDINARY;
+	node.kind = node.session.data ? BACKEND_SESSION : BACKEND_ORDINARY;
 	if (node.kind != found->node.kind || node.parent != found->node.parent ||
-	    node.entry != found->node.entry || found->node.key.data || session.data) {
+	    node.entry != found->node.entry || found->node.key.data || becomes) {
 		mend_put_node(mending, &node);
 		r = mend_commit(mending);
 	}
-	return r < 0 ? r :
-		       mend_walk_later(mending, node.ino, at_root ? NULL : dir, node.session, name);
+	if (r < 0)
+		return r;
+	return dir->outside && node.kind != BACKEND_SESSION ?
+		       mend_walk_outside(mending, node.ino, dir, name) :
+		       mend_walk_later(mending, node.ino, dir->outside ? NULL : dir, node.session,
+				       name);
 }
 
 /* The kind of a state whose name nobody knows. */
@@ -121,9 +153,11 @@ uint32_t mend_guess_kind(struct mending *mending, const struct backend_node *nod
 	return BACKEND_SINGLE;
 }
 
-/* A file of a session whose name makes it a state. */
+/* A file whose name makes it a state: of this session; key: that it would have, or NULL when that
+ * follows from the directory. */
 static int take_state(struct mending *mending, const struct place_dir *dir,
-		      const struct entry_copy *found, uint32_t kind)
+		      const struct entry_copy *found, uint32_t kind, struct bytes session,
+		      struct buf *outside_key)
 {
 	_cleanup_(buf_done) struct buf key = { 0 };
 	struct bytes name = entry_name(found);
@@ -135,18 +169,21 @@ static int take_state(struct mending *mending, const struct place_dir *dir,
 	r = mend_see(mending, dir->ino, found->id, &found->node);
 	if (r < 0)
 		return r;
-	if (kind_is_state(node.kind) && node.key.data &&
-	    bytes_equal(node.session, buf_bytes(&dir->session)) && node.nlink)
+	if (kind_is_state(node.kind) && node.key.data && node.nlink &&
+	    (dir->outside || bytes_equal(node.session, session)))
 		return 0;
 	if (!kind_is_state(node.kind)) {
 		node.kind = kind;
 		/* Bytes in chunks are those of a draft. */
 		node.flags = node.size ? BACKEND_DRAFT : 0;
 	}
-	node.session = buf_bytes(&dir->session);
+	node.session = session;
 	if (!node.key.data || !bytes_equal(found->node.session, node.session) ||
 	    mend_is_free(mending, node.session, node.key, node.ino) != 1) {
-		r = find_key(mending, dir, name, node.ino, &key);
+		r = outside_key ? buf_append_bytes(&key, buf_bytes(outside_key)) :
+				  names_key(buf_bytes(&dir->dirs), name, &key);
+		if (r == 0)
+			r = find_key(mending, dir, session, name, node.ino, &key);
 		node.key = buf_bytes(&key);
 	}
 	node.nlink = 1;
@@ -191,7 +228,7 @@ static int take_trashed(struct mending *mending, const struct place_dir *dir,
 	int r;
 
 	if ((dir_or_state && was_seen(mending, node->ino)) ||
-	    (dir->ino == BACKEND_TRASH && (!S_ISDIR(node->mode) || !node_is_trashed(node))))
+	    (dir->ino == BACKEND_TRASH && !node_is_trashed(node)))
 		return drop_entry(mending, dir, found->id);
 	r = mend_see(mending, dir->ino, found->id, node);
 	if (r == 0 && S_ISDIR(node->mode))
@@ -202,11 +239,30 @@ static int take_trashed(struct mending *mending, const struct place_dir *dir,
 	return r;
 }
 
+static int take_file(struct mending *mending, const struct place_dir *dir,
+		     const struct entry_copy *found)
+{
+	_cleanup_(buf_done) struct buf session = { 0 }, key = { 0 };
+	struct bytes name = entry_name(found);
+	uint32_t kind = names_split(name).kind;
+	enum layout_is is = LAYOUT_STATE;
+	int r = 0;
+
+	if (dir->outside)
+		r = judge_outside(mending, dir, name, false, &is, &session, &key);
+	if (r < 0)
+		return r;
+	if (is != LAYOUT_STATE || !kind_is_state(kind) ||
+	    (!S_ISREG(found->node.mode) && !kind_is_state(found->node.kind)))
+		return take_ordinary(mending, dir, found);
+	return dir->outside ? take_state(mending, dir, found, kind, buf_bytes(&session), &key) :
+			      take_state(mending, dir, found, kind, buf_bytes(&dir->session), NULL);
+}
+
 static int take_entry(struct mending *mending, const struct place_dir *dir,
 		      const struct entry_copy *found)
 {
 	struct bytes name = entry_name(found);
-	uint32_t kind;
 
 	if (dir->trash)
 		return take_trashed(mending, dir, found);
@@ -214,10 +270,7 @@ static int take_entry(struct mending *mending, const struct place_dir *dir,
 		return drop_entry(mending, dir, found->id);
 	if (S_ISDIR(found->node.mode))
 		return take_directory(mending, dir, found);
-	kind = dir->ino == BACKEND_ROOT ? BACKEND_ORDINARY : names_split(name).kind;
-	if (kind_is_state(kind) && (S_ISREG(found->node.mode) || kind_is_state(found->node.kind)))
-		return take_state(mending, dir, found, kind);
-	return take_ordinary(mending, dir, found);
+	return take_file(mending, dir, found);
 }
 
 static int keep_entry(void *arg, const struct backend_entry *entry, const struct backend_node *node)

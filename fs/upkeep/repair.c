@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/api/repair.h"
+#include "fs/api/settings.h"
 #include "fs/base/names.h"
 #include "fs/content/content.h"
 #include "fs/share/share.h"
@@ -122,8 +123,7 @@ static int mend(struct mending *mending)
 	if (r == 0)
 		r = seen_grow(mending);
 	if (r == 0)
-		r = mend_walk_later(mending, BACKEND_ROOT, NULL, (struct bytes){ 0 },
-				    (struct bytes){ 0 });
+		r = mend_walk_outside(mending, BACKEND_ROOT, NULL, (struct bytes){ 0 });
 	if (r == 0)
 		r = mend_walk(mending);
 	if (r == 0)
@@ -172,13 +172,17 @@ static int adopt_keys(struct mending *mending, struct tree *tree)
 static int mend_tree(const char *store, struct mending *mending, char **ret_why)
 {
 	struct backend_options options = { 0 };
-	struct tree_options plain = { 0 };
+	struct tree_options plain = { .relayout = true };
+	struct settings settings;
 	struct tree *tree;
 	int r = backend_open(store, &options, &mending->backend, ret_why);
 
 	if (r < 0)
 		return r;
-	r = mend(mending);
+	r = settings_read(mending->backend, &settings, NULL, ret_why);
+	mending->layout = r == 0 ? settings.value[SETTING_LAYOUT] : 0;
+	if (r == 0)
+		r = mend(mending);
 	if (r < 0) {
 		backend_close(mending->backend);
 		return r;

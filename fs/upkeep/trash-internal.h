@@ -11,15 +11,21 @@
 
 #define TRASH_SECOND INT64_C(1000000000) /* nanoseconds */
 
+/* homes.c */
+
+/* All homes of a session, of which one may be known, as entries that know only the nodes. */
+int homes_of(struct view *view, uint64_t layout, const struct backend_node *home,
+	     struct bytes session, struct entries *homes);
+
 /* trash-look.c */
 
 /* A number with a blank behind it is taken off the text. */
 bool word_take(struct bytes *text, int64_t *ret_number);
 /* All that is in a directory, each before what it holds. */
 int family_find(struct view *view, uint64_t dir, struct entries *family);
-/* What the session of a directory looks like that has this family.  rows: what session_stat() says,
- * or NULL. */
-int family_look(struct view *view, const struct backend_node *dir,
+/* What a session looks like that has these homes, and this family below them.  rows: what
+ * session_stat() says, or NULL. */
+int family_look(struct view *view, const struct entries *homes,
 		const struct backend_session_stat *rows, const struct entries *family,
 		struct session_look *look);
 /* The name of an entry in the trash in parts; false when it is no such name. */

@@ -57,7 +57,7 @@ static int look_ttl(struct view *view, uint64_t ino, struct session_look *look)
 	int r = ASK(view, xattr_get, ino, BYTES(TRASH_TTL), &value);
 
 	if (r == 0)
-		look->has_ttl = ttl_parse(buf_bytes(&value), &look->ttl) == 0;
+		look->has_ttl |= ttl_parse(buf_bytes(&value), &look->ttl) == 0;
 	return r == -ENODATA ? 0 : r;
 }
 
@@ -73,59 +73,66 @@ static void look_at_files(const struct entries *family, struct session_look *loo
 	}
 }
 
-int family_look(struct view *view, const struct backend_node *dir,
+int family_look(struct view *view, const struct entries *homes,
 		const struct backend_session_stat *rows, const struct entries *family,
 		struct session_look *look)
 {
+	const struct backend_node *first = &homes->item[0].node;
 	struct backend_session_stat stat = { 0 };
-	int64_t restored = 0;
-	int r = 0;
+	int64_t restored, newest = 0;
+	int r = rows ? 0 : ASK(view, session_stat, first->session, &stat);
 
-	if (!rows) {
-		r = ASK(view, session_stat, dir->session, &stat);
-		rows = &stat;
+	if (r < 0 && r != -ENOENT)
+		return r;
+	rows = rows ? rows : &stat;
+	r = 0;
+	for (size_t i = 0; r == 0 && i < homes->count; i++) {
+		r = get_number(view, homes->item[i].node.ino, TRASH_RESTORED, &restored);
+		newest = MAX(newest, restored);
+		if (r == 0)
+			r = look_ttl(view, homes->item[i].node.ino, look);
 	}
-	if (r == 0 || r == -ENOENT)
-		r = get_number(view, dir->ino, TRASH_RESTORED, &restored);
 	if (r < 0)
 		return r;
 	look->bytes = rows->bytes;
-	look->changed = MAX(rows->items ? rows->updated : 0, restored * TRASH_SECOND);
+	look->changed = MAX(rows->items ? rows->updated : 0, newest * TRASH_SECOND);
 	look_at_files(family, look);
+	look_at_files(homes, look);
 	if (!look->changed)
-		look->changed = dir->mtime;
-	return look_ttl(view, dir->ino, look);
+		look->changed = first->mtime;
+	return 0;
 }
 
-int session_look(struct backend *backend, struct backend_snapshot *snapshot,
-		 const struct backend_node *dir, const struct backend_session_stat *rows,
+int session_look(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
+		 const struct backend_node *home, const struct backend_session_stat *rows,
 		 struct session_look *ret_look)
 {
 	struct view view = { .backend = backend, .snapshot = snapshot };
 	_cleanup_(entries_done) struct entries family = { 0 };
+	_cleanup_(entries_done) struct entries homes = { 0 };
 	struct session_look look = { 0 };
-	int r = family_find(&view, dir->ino, &family);
+	int r = homes_of(&view, layout, home, home->session, &homes);
 
+	for (size_t i = 0; r == 0 && i < homes.count; i++)
+		if (S_ISDIR(homes.item[i].node.mode))
+			r = family_find(&view, homes.item[i].node.ino, &family);
 	if (r == 0)
-		r = family_look(&view, dir, rows, &family, &look);
+		r = family_look(&view, &homes, rows, &family, &look);
 	if (r == 0)
 		*ret_look = look;
 	return r;
 }
 
-int session_ttl(struct backend *backend, struct backend_snapshot *snapshot, struct bytes session,
-		struct buf *text)
+int session_ttl(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
+		struct bytes session, struct buf *text)
 {
 	struct view view = { .backend = backend, .snapshot = snapshot };
-	struct bytes none = { 0 };
-	struct backend_node node;
-	int r = ASK(&view, node_find, session, none, &node);
+	_cleanup_(entries_done) struct entries homes = { 0 };
+	int found = -ENODATA, r = homes_of(&view, layout, NULL, session, &homes);
 
-	if (r < 0)
-		return r == -ENOENT ? -ENODATA : r;
-	r = ASK(&view, xattr_get, node.ino, BYTES(TRASH_TTL), text);
-	backend_node_done(&node);
-	return r;
+	for (size_t i = 0; r == 0 && found == -ENODATA && i < homes.count; i++)
+		found = ASK(&view, xattr_get, homes.item[i].node.ino, BYTES(TRASH_TTL), text);
+	return r < 0 ? r : found;
 }
 
 bool trash_parse(uint64_t id, uint64_t ino, struct bytes name, struct trash_item *item)

@@ -5,12 +5,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "fs/tree/tree.h"
 #include "fs/base/names.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/generation.h"
 #include "fs/upkeep/trash-internal.h"
+#include "src/base/array.h"
 
 void emit_key(struct batch *batch, enum backend_op_type type, const struct backend_node *node)
 {
@@ -40,80 +42,142 @@ void emit_trashed(struct batch *batch, uint64_t id, int64_t removed, int64_t unt
 /* One entry of the trash, with copies of its own. */
 struct trashed {
 	uint64_t id;
-	bool found;
 	struct trash_item item;
 	struct buf name;
 	struct backend_node node;
+	struct inode *parent; /* where it comes back, counted, or NULL */
+	struct bytes base;    /* and its name there */
 };
 
-static void trashed_done(struct trashed *trashed)
+/* All homes of a session that were removed together (fs/api/trash.h). */
+struct group {
+	uint64_t id; /* of one of them */
+	struct trashed *item;
+	size_t count;
+	size_t room;
+};
+
+static void group_done(struct tree *tree, struct group *group)
 {
-	buf_done(&trashed->name);
-	backend_node_done(&trashed->node);
+	for (size_t i = 0; i < group->count; i++) {
+		buf_done(&group->item[i].name);
+		backend_node_done(&group->item[i].node);
+		if (group->item[i].parent)
+			inode_forget(tree, group->item[i].parent, 1);
+	}
+	free(group->item);
+	*group = (struct group){ .id = group->id };
 }
 
+/* The entry that is wanted, or with that in mind those that belong to it. */
 static int keep_trashed(void *arg, const struct backend_entry *entry,
 			const struct backend_node *node)
 {
-	struct trashed *trashed = arg;
+	struct group *group = arg;
+	const struct trashed *first = group->item;
+	struct trashed *trashed;
+	struct trash_item item;
 	int r;
 
-	if (entry->id != trashed->id ||
-	    !trash_parse(entry->id, node->ino, entry->name, &trashed->item))
-		return 1;
-	r = buf_append_bytes(&trashed->name, trashed->item.name);
+	if (!trash_parse(entry->id, node->ino, entry->name, &item) ||
+	    (first ? entry->id == first->id || item.removed != first->item.removed ||
+			     !bytes_equal(node->session, first->node.session) :
+		     entry->id != group->id))
+		return !first;
+	if (ARRAY_ROOM(group->item, group->count, group->room) < 0)
+		return -ENOMEM;
+	trashed = &group->item[group->count++];
+	*trashed = (struct trashed){ .id = entry->id, .item = item };
+	r = buf_append_bytes(&trashed->name, item.name);
 	if (r == 0)
 		r = backend_node_copy(node, &trashed->node);
 	trashed->item.name = buf_bytes(&trashed->name);
-	trashed->found = r == 0;
-	return r < 0 ? r : 1;
+	return r < 0 ? r : !first;
 }
 
-static int find_trashed(struct view *view, uint64_t id, struct trashed *trashed)
+static int find_trashed(struct view *view, struct group *group)
 {
 	int r;
 
-	if (!id)
+	if (!group->id)
 		return -ENOENT;
-	trashed->id = id;
-	r = ASK(view, entry_list, BACKEND_TRASH, id - 1, keep_trashed, trashed);
-	return r < 0 ? r : trashed->found ? 0 : -ENOENT;
+	r = ASK(view, entry_list, BACKEND_TRASH, group->id - 1, keep_trashed, group);
+	return r < 0 ? r : group->count ? 0 : -ENOENT;
+}
+
+/* With a layout there may be more of it. */
+static int find_group(struct tree *tree, struct view *view, struct group *group)
+{
+	int r = find_trashed(view, group);
+
+	if (r == 0 && tree->layout)
+		r = ASK(view, entry_list, BACKEND_TRASH, 0, keep_trashed, group);
+	return r;
+}
+
+/* The directory that it was in; *ret_missing: up to where one is not there any more. */
+static int find_parent(struct tree *tree, struct view *view, struct trashed *trashed,
+		       size_t *ret_missing)
+{
+	struct inode *dir = inode_ref(tree, tree->root), *below;
+	struct bytes rest = trashed->item.name;
+	const char *slash;
+	int r = 0;
+
+	while (r == 0 && (slash = memchr(rest.data, '/', rest.size))) {
+		size_t size = (size_t)(slash - rest.data);
+		uint64_t id;
+
+		r = entry_open(tree, view, dir, bytes_make(rest.data, size), &id, &below);
+		*ret_missing = (size_t)(slash - trashed->item.name.data);
+		if (r < 0)
+			break;
+		inode_forget(tree, dir, 1);
+		dir = below;
+		rest = bytes_make(slash + 1, rest.size - size - 1);
+		r = inode_is_dir(dir) ? 0 : -EEXIST;
+	}
+	if (r < 0) {
+		inode_forget(tree, dir, 1);
+		return r;
+	}
+	trashed->parent = dir;
+	trashed->base = rest;
+	return 0;
 }
 
 static int name_is_free(struct tree *tree, struct view *view, const struct trashed *trashed)
 {
-	struct bytes none = { 0 };
-	struct backend_node node;
+	const struct backend_node *node = &trashed->node;
+	struct backend_node other;
 	struct inode *there;
 	uint64_t id;
-	int r = entry_open(tree, view, tree->root, trashed->item.name, &id, &there);
+	int r = entry_open(tree, view, trashed->parent, trashed->base, &id, &there);
 
 	if (r == 0) {
 		inode_forget(tree, there, 1);
 		return -EEXIST;
 	}
 	if (r == -ENOENT)
-		r = ASK(view, node_find, trashed->node.session, none, &node);
+		r = ASK(view, node_find, node->session, node->key, &other);
 	if (r == 0) {
-		backend_node_done(&node);
+		backend_node_done(&other);
 		return -EEXIST;
 	}
 	return r == -ENOENT ? 0 : r;
 }
 
-static void emit_shown(struct entries *family, struct batch *batch)
+/* A state file is one again. */
+static void emit_shown(struct backend_node *node, struct bytes name, struct batch *batch)
 {
-	for (size_t i = 0; i < family->count; i++) {
-		struct backend_node *node = &family->item[i].node;
-		uint32_t kind = names_split(entry_name(&family->item[i])).kind;
+	uint32_t kind = names_split(name).kind;
 
-		if (!S_ISREG(node->mode) || !node->key.data || !kind_is_state(kind))
-			continue;
-		node->kind = kind;
-		node_rewritten(node);
-		batch_node_put(batch, node);
-		emit_key(batch, BACKEND_KEY_SHOW, node);
-	}
+	if (!S_ISREG(node->mode) || !node->key.data || !kind_is_state(kind))
+		return;
+	node->kind = kind;
+	node_rewritten(node);
+	batch_node_put(batch, node);
+	emit_key(batch, BACKEND_KEY_SHOW, node);
 }
 
 /* Takes the node over. */
@@ -132,31 +196,67 @@ static void regain(struct tree *tree, struct backend_node *node)
 	inode_forget(tree, inode, 1);
 }
 
-static int undo_commit(struct tree *tree, struct trashed *trashed, struct entries *family)
+static int emit_back(struct tree *tree, struct trashed *trashed, struct batch *batch)
 {
-	_cleanup_(batch_done) struct batch batch = { 0 };
 	struct backend_node *node = &trashed->node;
-	struct backend_node root;
 	char restored[24];
 	int r;
 
-	node->kind = BACKEND_SESSION;
-	node->parent = BACKEND_ROOT;
+	node->parent = trashed->parent->ino;
 	r = number_entry(tree, &node->entry);
 	if (r < 0)
 		return r;
 	node->ctime = time_now();
 	snprintf(restored, sizeof(restored), "%" PRId64, node->ctime / TRASH_SECOND);
-	batch_entry_delete(&batch, BACKEND_TRASH, trashed->id);
-	batch_node_put(&batch, node);
-	batch_entry_put(&batch, BACKEND_ROOT, node->entry, trashed->item.name, node->ino);
-	batch_xattr_put(&batch, node->ino, BYTES(TRASH_RESTORED), bytes_str(restored));
-	emit_shown(family, &batch);
-	dir_changed(tree->root, 1, &root);
-	batch_node_put(&batch, &root);
+	batch_entry_delete(batch, BACKEND_TRASH, trashed->id);
+	if (S_ISDIR(node->mode)) {
+		node->kind = BACKEND_SESSION;
+		batch_node_put(batch, node);
+	} else {
+		emit_shown(node, trashed->base, batch);
+	}
+	batch_entry_put(batch, node->parent, node->entry, trashed->base, node->ino);
+	batch_xattr_put(batch, node->ino, BYTES(TRASH_RESTORED),
+			batch_keep(batch, bytes_str(restored)));
+	return batch->error;
+}
+
+/* How a directory changes that homes come back to: once for all of them. */
+static bool parent_changed(const struct group *group, size_t i, struct backend_node *ret_node)
+{
+	struct inode *parent = group->item[i].parent;
+	int links = 0;
+
+	for (size_t j = 0; j < group->count; j++) {
+		if (group->item[j].parent != parent)
+			continue;
+		if (j < i)
+			return false;
+		links += S_ISDIR(group->item[j].node.mode);
+	}
+	dir_changed(parent, links, ret_node);
+	return true;
+}
+
+static int undo_commit(struct tree *tree, struct group *group, struct entries *family)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	struct backend_node node;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < group->count; i++)
+		r = emit_back(tree, &group->item[i], &batch);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < family->count; i++)
+		emit_shown(&family->item[i].node, entry_name(&family->item[i]), &batch);
+	for (size_t i = 0; i < group->count; i++)
+		if (parent_changed(group, i, &node))
+			batch_dir(&batch, &group->item[i].parent->node, &node);
 	r = tree_commit(tree, &batch, BACKEND_FREES);
-	if (r == 0)
-		dir_apply(tree->root, &root);
+	for (size_t i = 0; r == 0 && i < group->count; i++)
+		if (parent_changed(group, i, &node))
+			dir_apply(group->item[i].parent, &node);
 	return r;
 }
 
@@ -166,51 +266,112 @@ static void came_back(struct notes *notes, struct tree *tree, const struct trash
 	struct inode *inode;
 
 	if (!events_wanted(&tree->events) || view_begin(tree, BACKEND_ANYWAY, &view) < 0 ||
-	    inode_get_dir(tree, &view, trashed->node.ino, &inode) < 0)
+	    inode_get(tree, &view, trashed->item.ino, &inode) < 0)
 		return;
-	name_happened(notes, tree, EVENT_SAVE, inode, tree->root, trashed->item.name);
+	name_happened(notes, tree, EVENT_SAVE, inode, trashed->parent, trashed->base);
 	inode_forget(tree, inode, 1);
 }
 
-static int undo_once(struct tree *tree, uint64_t id, struct notes *notes)
+/* Where all of it comes back, and whether it can. */
+static int judge_undo(struct tree *tree, struct view *view, struct group *group,
+		      struct entries *family, struct buf *missing)
+{
+	int r = group->item[0].item.until ? 0 : -ENOENT;
+
+	for (size_t i = 0; r == 0 && i < group->count; i++) {
+		struct trashed *trashed = &group->item[i];
+		size_t size = 0;
+
+		r = find_parent(tree, view, trashed, &size);
+		if (r == -ENOENT)
+			return buf_append(missing, trashed->item.name.data, size) < 0 ? -ENOMEM :
+											-ENOTDIR;
+		if (r == 0)
+			r = name_is_free(tree, view, trashed);
+		if (r == 0 && S_ISDIR(trashed->node.mode))
+			r = family_find(view, trashed->node.ino, family);
+	}
+	return r;
+}
+
+/* -ENOTDIR: a directory is missing, of this path. */
+static int undo_once(struct tree *tree, struct group *group, struct buf *missing,
+		     struct notes *notes)
 {
 	_cleanup_(entries_done) struct entries family = { 0 };
-	_cleanup_(trashed_done) struct trashed trashed = { 0 };
 	_cleanup_(view_end) struct view view = { 0 };
 	WITH_WRITE_LOCK(tree);
-	int r = view_begin(tree, 0, &view);
+	int r;
 
+	group_done(tree, group);
+	buf_clear(missing);
+	r = view_begin(tree, 0, &view);
 	if (r == 0)
-		r = find_trashed(&view, id, &trashed);
-	if (r == 0 && !trashed.item.until)
-		r = -ENOENT;
+		r = find_group(tree, &view, group);
 	if (r == 0)
-		r = name_is_free(tree, &view, &trashed);
-	if (r == 0)
-		r = family_find(&view, trashed.node.ino, &family);
+		r = judge_undo(tree, &view, group, &family, missing);
 	view_end(&view);
 	if (r == 0)
-		r = undo_commit(tree, &trashed, &family);
+		r = undo_commit(tree, group, &family);
 	if (r < 0)
 		return r;
-	notes_entry(notes, BACKEND_ROOT, trashed.item.name);
-	notes_dir(notes, BACKEND_ROOT);
-	regain(tree, &trashed.node);
+	for (size_t i = 0; i < group->count; i++) {
+		struct trashed *trashed = &group->item[i];
+
+		notes_entry(notes, trashed->parent->ino, trashed->base);
+		notes_dir(notes, trashed->parent->ino);
+		regain(tree, &trashed->node);
+	}
 	for (size_t i = 0; i < family.count; i++)
 		regain(tree, &family.item[i].node);
-	came_back(notes, tree, &trashed);
+	for (size_t i = 0; i < group->count; i++)
+		came_back(notes, tree, &group->item[i]);
 	return 0;
+}
+
+/* A directory above sessions, made as for rows of other programs. */
+static int make_missing(struct tree *tree, struct bytes path)
+{
+	const struct backend_node *like = &tree->root->node;
+	const struct caller caller = { .uid = like->uid, .gid = like->gid };
+	const struct tree_new what = { .mode = S_IFDIR | (like->mode & 0777) };
+	struct inode *dir = inode_ref(tree, tree->root), *below;
+	const char *slash;
+	int r;
+
+	while ((slash = memchr(path.data, '/', path.size))) {
+		size_t size = (size_t)(slash - path.data);
+
+		r = tree_lookup(tree, dir, bytes_make(path.data, size), &below);
+		inode_forget(tree, dir, 1);
+		if (r < 0)
+			return r;
+		dir = below;
+		path = bytes_make(slash + 1, path.size - size - 1);
+	}
+	r = tree_make(tree, &caller, dir, path, &what, &below);
+	inode_forget(tree, dir, 1);
+	if (r == 0)
+		inode_forget(tree, below, 1);
+	return r == -EEXIST ? 0 : r;
 }
 
 int tree_trash_undo(struct tree *tree, uint64_t id)
 {
+	_cleanup_(buf_done) struct buf missing = { 0 };
+	struct group group = { .id = id };
 	struct notes notes = { 0 };
 	int r;
 
 	if (tree->options.read_only)
 		return -EROFS;
 	pthread_mutex_lock(&tree->trash_lock);
-	r = TREE_RETRY(tree, undo_once(tree, id, &notes));
+	while ((r = TREE_RETRY(tree, undo_once(tree, &group, &missing, &notes))) == -ENOTDIR) {
+		r = make_missing(tree, buf_bytes(&missing));
+		if (r < 0)
+			break;
+	}
+	group_done(tree, &group);
 	pthread_mutex_unlock(&tree->trash_lock);
 	notes_send(&notes, tree, NOTIFY_LATER);
 	return r;
@@ -304,19 +465,18 @@ static int purge_some(struct tree *tree, struct entries *family)
 	return r;
 }
 
-static int purge_begin(struct tree *tree, uint64_t id, struct trashed *trashed,
-		       struct entries *family)
+static int purge_begin(struct tree *tree, struct group *group, struct entries *family)
 {
 	_cleanup_(view_end) struct view view = { 0 };
 	WITH_WRITE_LOCK(tree);
 	int r = view_begin(tree, BACKEND_ANYWAY, &view);
 
 	if (r == 0)
-		r = find_trashed(&view, id, trashed);
-	if (r == 0)
-		r = family_find(&view, trashed->node.ino, family);
+		r = find_trashed(&view, group);
+	if (r == 0 && S_ISDIR(group->item->node.mode))
+		r = family_find(&view, group->item->node.ino, family);
 	view_end(&view);
-	return r < 0 ? r : mark_purged(tree, trashed);
+	return r < 0 ? r : mark_purged(tree, group->item);
 }
 
 static int purge_end(struct tree *tree, const struct trashed *trashed)
@@ -325,19 +485,25 @@ static int purge_end(struct tree *tree, const struct trashed *trashed)
 	WITH_WRITE_LOCK(tree);
 
 	batch_entry_delete(&batch, BACKEND_TRASH, trashed->id);
-	batch_node_delete(&batch, trashed->node.ino);
+	if (S_ISDIR(trashed->node.mode))
+		batch_node_delete(&batch, trashed->node.ino);
+	else
+		emit_delete(trashed->node.ino, &batch);
 	return tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
 }
 
 static int purge(struct tree *tree, uint64_t id)
 {
-	_cleanup_(trashed_done) struct trashed trashed = { 0 };
 	_cleanup_(entries_done) struct entries family = { 0 };
-	int r = purge_begin(tree, id, &trashed, &family);
+	struct group group = { .id = id };
+	int r = purge_begin(tree, &group, &family);
 
 	while (r == 0 && family.count)
 		r = purge_some(tree, &family);
-	return r < 0 ? r : purge_end(tree, &trashed);
+	if (r == 0)
+		r = purge_end(tree, group.item);
+	group_done(tree, &group);
+	return r;
 }
 
 int tree_trash_purge(struct tree *tree, uint64_t id)

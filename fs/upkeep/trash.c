@@ -11,7 +11,8 @@
  *
  *     the directory's entry   goes from the root to a directory that no name leads to
  *                             (BACKEND_TRASH); there it is called "REMOVED UNTIL NAME", both in
- *                             nanoseconds since 1970
+ *                             nanoseconds since 1970.  With a layout NAME is a path, and a session
+ *                             may have several such homes, or be a file (fs/api/trash.h)
  *     the rows of its files   are kept apart, each with its file's node (BACKEND_KEY_HIDE)
  *     nodes of state files    are of kind BACKEND_ORDINARY for that time, and of the session's
  *                             directory as well, so that nothing finds them by session and key;
@@ -42,7 +43,9 @@
 #include "fs/base/ttl.h"
 #include "fs/inode/aparts.h"
 #include "fs/tree/tree.h"
+#include "fs/inode/waiting.h"
 #include "fs/upkeep/trash-internal.h"
+#include "src/base/array.h"
 #include "src/base/tick.h"
 
 #include <errno.h>
@@ -53,16 +56,25 @@
 static const int64_t TELL_NS = INT64_C(3000000000); /* for a mount to tell what it has in use */
 static const struct timespec TELL_PAUSE = { .tv_nsec = 5000000 };
 
+/* A home of the session (fs/api/trash.h). */
+struct home {
+	struct inode *inode;  /* counted, as the next one */
+	struct inode *parent; /* the directory that it lies in */
+	struct buf path;
+	uint64_t entry;
+	uint64_t entry_to; /* in the trash */
+};
+
 struct trashing {
 	struct tree *tree;
-	struct bytes name; /* in the root */
+	struct bytes path;
 	int64_t since;
 	int64_t grace;
 	struct view view;
-	struct inode *dir;
-	uint64_t entry;
-	uint64_t entry_to; /* in the trash */
-	struct entries family;
+	struct home *home;
+	size_t count;
+	size_t room;
+	struct entries family; /* below the directories among them */
 	struct batch batch;
 	struct notes *notes;
 };
@@ -72,76 +84,175 @@ static void trashing_done(struct trashing *trashing)
 	view_end(&trashing->view);
 	batch_done(&trashing->batch);
 	entries_done(&trashing->family);
-	if (trashing->dir)
-		inode_forget(trashing->tree, trashing->dir, 1);
+	for (size_t i = 0; i < trashing->count; i++) {
+		struct home *home = &trashing->home[i];
+
+		if (home->inode)
+			inode_forget(trashing->tree, home->inode, 1);
+		if (home->parent)
+			inode_forget(trashing->tree, home->parent, 1);
+		buf_done(&home->path);
+	}
+	free(trashing->home);
 }
 
 /* What only memory knows is newer; and nobody may be at work in it. */
+static int take_node(struct trashing *trashing, struct backend_node *node, bool *ret_noted)
+{
+	struct inode *inode;
+	bool busy;
+
+	if (kind_is_state(node->kind) && apart_has(trashing->tree, node->session, node->key))
+		return -EIO;
+	inode = inode_known(trashing->tree, node->ino);
+	if (!inode)
+		return 0;
+	busy = inode->open || inode->buffered;
+	*ret_noted = true; /* its times are those in memory */
+	node->mtime = inode->node.mtime;
+	node->ctime = inode->node.ctime;
+	node->atime = inode->node.atime;
+	inode_forget(trashing->tree, inode, 1);
+	return busy ? -EBUSY : 0;
+}
+
 static int take_memory(struct trashing *trashing)
 {
-	for (size_t i = 0; i < trashing->family.count; i++) {
-		struct backend_node *node = &trashing->family.item[i].node;
-		struct inode *inode;
-		bool busy;
+	int r = 0;
 
-		if (kind_is_state(node->kind) &&
-		    apart_has(trashing->tree, node->session, node->key))
-			return -EIO;
-		inode = inode_known(trashing->tree, node->ino);
-		if (!inode)
-			continue;
-		busy = inode->open || inode->buffered;
-		trashing->family.item[i].noted = true; /* its times are those in memory */
-		node->mtime = inode->node.mtime;
-		node->ctime = inode->node.ctime;
-		node->atime = inode->node.atime;
-		inode_forget(trashing->tree, inode, 1);
-		if (busy)
-			return -EBUSY;
+	for (size_t i = 0; r == 0 && i < trashing->family.count; i++) {
+		struct entry_copy *member = &trashing->family.item[i];
+
+		r = take_node(trashing, &member->node, &member->noted);
 	}
-	return 0;
+	for (size_t i = 0; r == 0 && i < trashing->count; i++) {
+		struct backend_node node = trashing->home[i].inode->node;
+		bool noted;
+
+		if (!S_ISDIR(node.mode))
+			r = take_node(trashing, &node, &noted);
+	}
+	return r;
 }
 
 /* Files that were unlinked a moment ago still have their rows, which would stay behind. */
 static int end_ghosts(struct trashing *trashing)
 {
 	struct tree *tree = trashing->tree;
-	int r;
+	int r = 0;
 
 	if (!tree->ghosts)
 		return 0;
 	view_end(&trashing->view);
-	r = ghosts_end(tree, true, trashing->dir);
+	for (size_t i = 0; r == 0 && i < trashing->count; i++)
+		r = ghosts_end(tree, true,
+			       inode_is_dir(trashing->home[i].inode) ? trashing->home[i].inode :
+								       trashing->home[i].parent);
 	return r < 0 ? r : view_begin(tree, 0, &trashing->view);
+}
+
+static struct home *add_home(struct trashing *trashing)
+{
+	if (ARRAY_ROOM(trashing->home, trashing->count, trashing->room) < 0)
+		return NULL;
+	trashing->home[trashing->count] = (struct home){ 0 };
+	return &trashing->home[trashing->count++];
+}
+
+/* The home that was named. */
+static int find_named(struct trashing *trashing)
+{
+	struct tree *tree = trashing->tree;
+	struct bytes path = trashing->path;
+	struct home *home = add_home(trashing);
+	const char *slash;
+	int r = home ? buf_append_bytes(&home->path, path) : -ENOMEM;
+
+	if (r < 0)
+		return r;
+	home->inode = inode_ref(tree, tree->root);
+	do {
+		size_t size;
+
+		slash = memchr(path.data, '/', path.size);
+		size = slash ? (size_t)(slash - path.data) : path.size;
+		if (home->parent)
+			inode_forget(tree, home->parent, 1);
+		home->parent = home->inode;
+		home->inode = NULL;
+		r = entry_open(tree, &trashing->view, home->parent, bytes_make(path.data, size),
+			       &home->entry, &home->inode);
+		path = bytes_make(path.data + size + 1, slash ? path.size - size - 1 : 0);
+	} while (r == 0 && slash);
+	if (r < 0)
+		return r;
+	return home->inode->node.kind == BACKEND_SESSION ||
+			       (inode_is_state(home->inode) && !inode_session(home->parent)) ?
+		       0 :
+		       -ENOTDIR;
+}
+
+/* Another home. */
+static int find_other(struct trashing *trashing, const struct backend_node *node)
+{
+	_cleanup_(buf_done) struct buf name = { 0 };
+	struct view *view = &trashing->view;
+	struct tree *tree = trashing->tree;
+	struct home *home = add_home(trashing);
+	int r = home ? inode_get(tree, view, node->ino, &home->inode) : -ENOMEM;
+
+	if (r == 0)
+		r = inode_get_dir(tree, view, home->inode->node.parent, &home->parent);
+	if (r < 0)
+		return r;
+	home->entry = home->inode->node.entry;
+	r = ASK(view, entry_name, home->parent->ino, home->entry, &name);
+	return r < 0 ? r : inode_path(home->parent, buf_bytes(&name), &home->path);
 }
 
 static int find_session(struct trashing *trashing)
 {
+	_cleanup_(entries_done) struct entries homes = { 0 };
 	struct tree *tree = trashing->tree;
+	const struct backend_node *node;
 	int r = view_begin(tree, 0, &trashing->view);
 
 	if (r == 0)
-		r = entry_open(tree, &trashing->view, tree->root, trashing->name, &trashing->entry,
-			       &trashing->dir);
+		r = find_named(trashing);
 	if (r < 0)
 		return r;
-	return trashing->dir->node.kind == BACKEND_SESSION ? 0 : -ENOTDIR;
+	node = &trashing->home[0].inode->node;
+	r = key_heed(tree, &trashing->view, node->session, (struct bytes){ 0 });
+	if (r == 0)
+		r = homes_of(&trashing->view, tree->layout, node, node->session, &homes);
+	for (size_t i = 1; r == 0 && i < homes.count; i++)
+		r = find_other(trashing, &homes.item[i].node);
+	for (size_t i = 0; r == 0 && i < trashing->count; i++)
+		r = number_entry(tree, &trashing->home[i].entry_to);
+	return r;
 }
 
 static int judge_session(struct trashing *trashing)
 {
+	_cleanup_(entries_done) struct entries homes = { 0 };
 	struct view *view = &trashing->view;
+	const struct backend_entry nowhere = { .name = BYTES("") };
 	struct session_look look = { 0 };
-	int r = session_heed(trashing->tree, view, trashing->dir);
+	int r = 0;
 
-	if (r == 0)
-		r = family_find(view, trashing->dir->ino, &trashing->family);
+	for (size_t i = 0; r == 0 && i < trashing->count; i++) {
+		const struct inode *inode = trashing->home[i].inode;
+
+		r = entries_add(&homes, &nowhere, &inode->node);
+		if (r == 0 && inode_is_dir(inode))
+			r = family_find(view, inode->ino, &trashing->family);
+	}
 	if (r == 0)
 		r = end_ghosts(trashing);
 	if (r == 0)
 		r = take_memory(trashing);
 	if (r == 0)
-		r = family_look(view, &trashing->dir->node, NULL, &trashing->family, &look);
+		r = family_look(view, &homes, NULL, &trashing->family, &look);
 	return r < 0 ? r : look.changed > trashing->since ? -ECANCELED : 0;
 }
 
@@ -188,6 +299,9 @@ static void guard_family(struct trashing *trashing)
 {
 	for (size_t i = 0; i < trashing->family.count; i++)
 		batch_guard_unused(&trashing->batch, trashing->family.item[i].node.ino);
+	for (size_t i = 0; i < trashing->count; i++)
+		if (!inode_is_dir(trashing->home[i].inode))
+			batch_guard_unused(&trashing->batch, trashing->home[i].inode->ino);
 }
 
 /* Gone to who still has it in mind. */
@@ -207,11 +321,44 @@ static void lose(struct tree *tree, uint64_t ino)
 	inode_forget(tree, inode, 1);
 }
 
+static void emit_home(struct trashing *trashing, const struct home *home, int64_t removed)
+{
+	struct backend_node node = home->inode->node;
+
+	if (kind_is_state(node.kind))
+		emit_key(&trashing->batch, BACKEND_KEY_HIDE, &node);
+	node.kind = BACKEND_ORDINARY;
+	node.parent = BACKEND_TRASH;
+	node.entry = home->entry_to;
+	batch_node_put(&trashing->batch, &node);
+	batch_entry_delete(&trashing->batch, home->parent->ino, home->entry);
+	emit_trashed(&trashing->batch, node.entry, removed,
+		     trashing->grace > INT64_MAX - removed ? INT64_MAX : removed + trashing->grace,
+		     buf_bytes(&home->path), node.ino);
+}
+
+/* How the directory changes that a home lies in: once for all that lie there. */
+static bool parent_changed(const struct trashing *trashing, size_t i, struct backend_node *ret_node)
+{
+	struct inode *parent = trashing->home[i].parent;
+	int links = 0;
+
+	for (size_t j = 0; j < trashing->count; j++) {
+		if (trashing->home[j].parent != parent)
+			continue;
+		if (j < i)
+			return false;
+		links -= inode_is_dir(trashing->home[j].inode);
+	}
+	dir_changed(parent, links, ret_node);
+	return true;
+}
+
 static int trash_commit(struct trashing *trashing)
 {
 	struct tree *tree = trashing->tree;
-	struct backend_node node = trashing->dir->node, root;
 	int64_t removed = time_now();
+	struct backend_node node;
 	int r = emit_trash(&trashing->view, &trashing->batch);
 
 	if (r < 0)
@@ -219,34 +366,41 @@ static int trash_commit(struct trashing *trashing)
 	view_end(&trashing->view);
 	guard_family(trashing);
 	emit_files(trashing);
-	node.kind = BACKEND_ORDINARY;
-	node.parent = BACKEND_TRASH;
-	node.entry = trashing->entry_to;
-	batch_node_put(&trashing->batch, &node);
-	batch_entry_delete(&trashing->batch, BACKEND_ROOT, trashing->entry);
-	emit_trashed(&trashing->batch, node.entry, removed,
-		     trashing->grace > INT64_MAX - removed ? INT64_MAX : removed + trashing->grace,
-		     trashing->name, node.ino);
-	dir_changed(tree->root, -1, &root);
-	batch_node_put(&trashing->batch, &root);
+	for (size_t i = 0; i < trashing->count; i++) {
+		emit_home(trashing, &trashing->home[i], removed);
+		if (parent_changed(trashing, i, &node))
+			batch_dir(&trashing->batch, &trashing->home[i].parent->node, &node);
+	}
 	/* tree.lock is kept: nobody may come to be at work in it meanwhile. */
 	r = batch_commit(&trashing->batch, tree->backend, BACKEND_FREES);
-	if (r == 0)
-		dir_apply(tree->root, &root);
+	for (size_t i = 0; r == 0 && i < trashing->count; i++)
+		if (parent_changed(trashing, i, &node))
+			dir_apply(trashing->home[i].parent, &node);
 	return r;
 }
 
-static int trash_once(struct tree *tree, struct bytes name, int64_t since, int64_t grace,
+static void home_lost(struct tree *tree, const struct home *home, struct notes *notes)
+{
+	struct bytes path = buf_bytes(&home->path), name = path;
+	const char *slash = memrchr(path.data, '/', path.size);
+
+	if (slash)
+		name = bytes_make(slash + 1, path.size - (size_t)(slash + 1 - path.data));
+	lose(tree, home->inode->ino);
+	notes_entry(notes, home->parent->ino, name);
+	notes_dir(notes, home->parent->ino);
+	name_happened(notes, tree, EVENT_REMOVE, home->inode, home->parent, name);
+}
+
+static int trash_once(struct tree *tree, struct bytes path, int64_t since, int64_t grace,
 		      struct notes *notes)
 {
 	_cleanup_(trashing_done) struct trashing trashing = {
-		.tree = tree, .name = name, .since = since, .grace = grace
+		.tree = tree, .path = path, .since = since, .grace = grace
 	};
 	WITH_WRITE_LOCK(tree);
-	int r = number_entry(tree, &trashing.entry_to);
+	int r = find_session(&trashing);
 
-	if (r == 0)
-		r = find_session(&trashing);
 	if (r == 0)
 		r = judge_session(&trashing);
 	if (r == 0)
@@ -255,12 +409,10 @@ static int trash_once(struct tree *tree, struct bytes name, int64_t since, int64
 		view_end(&trashing.view);
 		return r;
 	}
-	lose(tree, trashing.dir->ino);
 	for (size_t i = 0; i < trashing.family.count; i++)
 		lose(tree, trashing.family.item[i].node.ino);
-	notes_entry(notes, BACKEND_ROOT, name);
-	notes_dir(notes, BACKEND_ROOT);
-	name_happened(notes, tree, EVENT_REMOVE, trashing.dir, tree->root, name);
+	for (size_t i = 0; i < trashing.count; i++)
+		home_lost(tree, &trashing.home[i], notes);
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include "fs/api/trash.h"
 #include "fs/base/ttl.h"
+#include "fs/inode/inodes.h"
 #include "fs/cache/cache.h"
 #include "fs/content/content.h"
 #include "fs/inode/commit.h"
@@ -140,6 +141,27 @@ static int set_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 	return change_xattr(tree, inode, &batch, 0, notes);
 }
 
+/* Whether it is a session's directory, or by the layout a file of one that lies in none. */
+static bool is_home(struct tree *tree, struct inode *inode)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	struct inode *dir;
+	bool home;
+
+	if (!tree->layout || !inode_is_state(inode))
+		return inode->node.kind == BACKEND_SESSION;
+	{
+		WITH_READ_LOCK(tree);
+
+		if (view_begin(tree, BACKEND_ANYWAY, &view) < 0 ||
+		    inode_get_dir(tree, &view, inode->node.parent, &dir) < 0)
+			return false;
+		home = !inode_session(dir);
+	}
+	inode_forget(tree, dir, 1);
+	return home;
+}
+
 int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, struct bytes value,
 		   int flags)
 {
@@ -152,7 +174,7 @@ int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 		return -EROFS;
 	r = xattr_judge(name);
 	/* Nothing else has an end; tools that copy attributes pass over this error. */
-	if (r == 0 && xattr_is_ttl(name) && inode->node.kind != BACKEND_SESSION)
+	if (r == 0 && xattr_is_ttl(name) && !is_home(tree, inode))
 		r = -EOPNOTSUPP;
 	if (r == 0 && xattr_is_ttl(name))
 		r = ttl_parse(value, &ttl);

@@ -47,7 +47,7 @@ struct sum {
 };
 
 struct found {
-	char *name; /* in the root */
+	char *name; /* the path of its home (fs/api/trash.h) */
 	struct backend_node node;
 	struct session_look look;
 	const char *why; /* it goes; NULL: it stays */
@@ -70,6 +70,7 @@ struct gc {
 	const char *pattern;
 	int64_t grace;
 	int64_t ttl; /* the store's, in nanoseconds; 0: none */
+	uint64_t layout;
 
 	const char *store;
 	int64_t now;
@@ -166,17 +167,15 @@ static int keep_sum(void *arg, struct bytes session, const struct backend_sessio
 	return 0;
 }
 
-static int keep_found(void *arg, const struct backend_entry *entry, const struct backend_node *node)
+static int keep_found(void *arg, struct bytes path, const struct backend_node *node)
 {
 	struct gc *gc = arg;
 	struct found *found;
 
-	if (node->kind != BACKEND_SESSION)
-		return 0;
 	if (ARRAY_ROOM(gc->found, gc->n_found, gc->found_room) < 0)
 		return -ENOMEM;
 	found = &gc->found[gc->n_found++];
-	*found = (struct found){ .name = bytes_dup(entry->name) };
+	*found = (struct found){ .name = bytes_dup(path) };
 	return found->name ? backend_node_copy(node, &found->node) : -ENOMEM;
 }
 
@@ -211,8 +210,8 @@ static int look_at(struct gc *gc, struct backend_snapshot *snapshot, struct foun
 		!gc->n_sums ? NULL :
 			      bsearch(&key, gc->sums, gc->n_sums, sizeof(*sum), compare_sums);
 
-	return session_look(gc->backend, snapshot, &found->node, sum ? &sum->stat : &none,
-			    &found->look);
+	return session_look(gc->backend, snapshot, gc->layout, &found->node,
+			    sum ? &sum->stat : &none, &found->look);
 }
 
 static int read_sessions(struct gc *gc, struct backend_snapshot *snapshot)
@@ -223,7 +222,7 @@ static int read_sessions(struct gc *gc, struct backend_snapshot *snapshot)
 	if (r == 0 && gc->n_sums)
 		qsort(gc->sums, gc->n_sums, sizeof(*gc->sums), compare_sums);
 	if (r == 0)
-		r = ops->entry_list(gc->backend, snapshot, BACKEND_ROOT, 0, keep_found, gc);
+		r = home_list(gc->backend, snapshot, gc->layout, keep_found, gc);
 	progress_set_total(&gc->progress, gc->n_found, 0);
 	for (size_t i = 0; r == 0 && i < gc->n_found; i++) {
 		r = stop_wanted() ? -EINTR : look_at(gc, snapshot, &gc->found[i]);
@@ -456,7 +455,7 @@ static void undo_item(struct gc *gc, struct item *item)
 	item->undone = true;
 	if (r == 0)
 		say_trashed(gc, item, "undo");
-	else
+	else if (r != -ENOENT || !gc->layout) /* it may have come back with its session */
 		say_failed(gc, item->name, r);
 }
 
@@ -529,6 +528,7 @@ static int work(struct gc *gc, char **operands)
 	if (r < 0)
 		return CMD_FAILED;
 	gc->ttl = setting_time(&settings, SETTING_TTL);
+	gc->layout = settings.value[SETTING_LAYOUT];
 	if (gc->grace < 0)
 		gc->grace = setting_time(&settings, SETTING_GRACE);
 	gc->store = operands[0];

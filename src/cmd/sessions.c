@@ -16,7 +16,7 @@
 #include "src/cmd/cmd.h"
 
 struct row {
-	char *name; /* as the mount shows the id */
+	char *name; /* as the mount shows the id: a path, with a layout */
 	char *id;
 	size_t id_size;
 	char *ttl; /* its own, as somebody wrote it; NULL without one */
@@ -161,7 +161,8 @@ static int read_ttl(struct sessions *sessions, struct row *row)
 
 	if (r < 0)
 		return r;
-	r = session_ttl(backend, snapshot, bytes_make(row->id, row->id_size), &text);
+	r = session_ttl(backend, snapshot, sessions->questions.layout,
+			bytes_make(row->id, row->id_size), &text);
 	backend->ops->snapshot_end(backend, snapshot);
 	if (r == 0)
 		row->ttl = bytes_dup(buf_bytes(&text));
@@ -173,7 +174,7 @@ static int on_session(void *arg, struct bytes session, const struct backend_sess
 	struct sessions *sessions = arg;
 	_cleanup_(buf_done) struct buf name = { 0 };
 	_cleanup_(row_done) struct row row = { .stat = *stat };
-	int r = summary_name(sessions->questions.backend, session, &name);
+	int r = summary_name(&sessions->questions, session, &name);
 
 	if (r < 0)
 		return r;

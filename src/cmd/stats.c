@@ -60,7 +60,7 @@ static int keep_largest(struct stats *stats, struct bytes session, uint64_t byte
 		return 0;
 	buf_clear(&stats->largest);
 	stats->largest_bytes = bytes;
-	r = summary_name(stats->questions.backend, session, &stats->largest);
+	r = summary_name(&stats->questions, session, &stats->largest);
 	return r < 0 ? r : buf_append_byte(&stats->largest, '\0');
 }
 

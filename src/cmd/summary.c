@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "fs/api/trash.h"
+#include "fs/base/layout.h"
 #include "fs/base/names.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
@@ -39,12 +41,17 @@ int summary_all(const char *store, const struct options *options,
 		struct summary_questions *questions)
 {
 	_cleanup_(backend_closep) struct backend *backend = NULL;
+	struct settings settings;
 	struct progress progress;
 	int r = store_open_backend(store, options, &backend);
 
 	if (r < 0)
 		return r;
+	r = store_settings(backend, &settings, NULL);
+	if (r < 0)
+		return r;
 	questions->backend = backend;
+	questions->layout = settings.value[SETTING_LAYOUT];
 	progress_begin(&progress, questions->what, "session");
 	store_follow(&progress, store, questions->day ? 2 : 1);
 	r = ask(backend, questions);
@@ -54,35 +61,38 @@ int summary_all(const char *store, const struct options *options,
 	return r;
 }
 
-static int entry_name(struct backend *backend, struct bytes session, struct buf *name)
+static int find_path(const struct summary_questions *questions, struct bytes session,
+		     struct buf *name)
 {
-	const struct backend_ops *ops = backend->ops;
-	const struct bytes none = { 0 };
+	struct backend *backend = questions->backend;
 	struct backend_snapshot *snapshot;
-	struct backend_node node;
-	int r = ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
 
 	if (r < 0)
 		return r;
-	r = ops->node_find(backend, snapshot, session, none, &node);
-	if (r == 0) {
-		r = ops->entry_name(backend, snapshot, node.parent, node.entry, name);
-		backend_node_done(&node);
-	}
-	ops->snapshot_end(backend, snapshot);
+	r = home_path(backend, snapshot, questions->layout, session, name);
+	backend->ops->snapshot_end(backend, snapshot);
 	return r;
 }
 
-/* Only an id that would be escaped may have another name: one that somebody gave to a directory. */
-int summary_name(struct backend *backend, struct bytes session, struct buf *name)
+static int new_name(const struct summary_questions *questions, struct bytes session,
+		    struct buf *name)
 {
-	int r = names_encode(NAMES_SESSION, session, NAME_LIMIT, name);
+	return questions->layout ? layout_session(questions->layout, session, name) :
+				   names_encode(NAMES_SESSION, session, NAME_LIMIT, name);
+}
 
-	if (r < 0 || bytes_equal(buf_bytes(name), session))
+/* Without a layout, only an id that would be escaped may have another name: one that somebody gave
+ * to a directory. */
+int summary_name(const struct summary_questions *questions, struct bytes session, struct buf *name)
+{
+	int r = new_name(questions, session, name);
+
+	if (r < 0 || (!questions->layout && bytes_equal(buf_bytes(name), session)))
 		return r;
 	buf_clear(name);
-	r = entry_name(backend, session, name);
-	return r == -ENOENT ? names_encode(NAMES_SESSION, session, NAME_LIMIT, name) : r;
+	r = find_path(questions, session, name);
+	return r == -ENOENT ? new_name(questions, session, name) : r;
 }
 
 json_t *summary_time_json(int64_t time)

@@ -15,6 +15,7 @@ struct summary_questions {
 	backend_day_fn *day;
 	void *arg;
 	struct backend_space space; /* the answer */
+	uint64_t layout;	    /* of the store */
 	struct backend *backend;    /* for what session and day ask, in snapshots of their own */
 };
 /* session_list() of a store, and with day also day_list() and space(), of one state of it; 0, or
@@ -22,9 +23,9 @@ struct summary_questions {
 int summary_all(const char *store, const struct options *options,
 		struct summary_questions *questions);
 
-/* The name that the mount shows for a session, appended; for one that no mount has seen yet the one
+/* The name that the mount shows for a session, or with a layout its path, appended; for one that no mount has seen yet the one
  * that it will get. */
-int summary_name(struct backend *backend, struct bytes session, struct buf *name);
+int summary_name(const struct summary_questions *questions, struct bytes session, struct buf *name);
 
 /* A time in seconds since 1970; null for 0. */
 json_t *summary_time_json(int64_t time);

@@ -9,6 +9,7 @@ import os
 import random
 import shutil
 import tarfile
+import time
 import zlib
 
 import clients
@@ -425,6 +426,127 @@ def test_each_transcript_is_a_session(box):
     mount.check()
 
 
+# What is done to sessions
+
+
+def trashed(box, store):
+    return [line.split("  ")[-1] for line in do(box, "gc", "--list", store).stdout.decode().splitlines()]
+
+
+def listed(box, store):
+    return sorted(line.split("  ")[-1]
+                  for line in do(box, "sessions", store).stdout.decode().splitlines())
+
+
+def test_sessions_are_listed_removed_and_brought_back_by_their_paths(box):
+    mount = box.mount(options=layout("agentscope2"))
+    for path in ("alice/s1/sub", "alice/s2", "bob/s1"):
+        os.makedirs(mount.at(path))
+    for path in ("alice/s1/k.json", "alice/s1/sub/l.jsonl", "alice/s2/k.json", "bob/s1/k.json"):
+        write(mount.at(path), b"[1]\n")
+    write(mount.at("alice/s1/notes.txt"), b"text")
+    before = tree(mount.path, times=True)
+    same(listed(box, mount.store), ["alice/s1", "alice/s2", "bob/s1"], "sessions")
+    found = json.loads(do(box, "sessions", "--json", mount.store).stdout)
+    same([(row["name"], row["id"]) for row in found][:1], [("alice/s1", "alice:s1")], "ids")
+    do(box, "gc", "--older-than", "0s", "--name", "alice/*", mount.store, check=False)
+    time.sleep(1.1)
+    do(box, "gc", "--older-than", "1s", "--name", "alice/*", mount.store)
+    same((keys(mount), sorted(os.listdir(mount.at("alice")))), ([("bob:s1", "k")], []), "what is left")
+    same(sorted(trashed(box, mount.store)), ["alice/s1", "alice/s2"], "in the trash")
+    os.rmdir(mount.at("alice"))
+    do(box, "gc", "--undo", mount.store, "alice/s1")
+    same(keys(mount), [("alice:s1", "k"), ("alice:s1", "sub/l"), ("bob:s1", "k")], "what is back")
+    do(box, "gc", "--undo", mount.store)
+    after = tree(mount.path, times=True)
+    same_trees({name: entry for name, entry in before.items() if "." in name},
+               {name: entry for name, entry in after.items() if "." in name})
+    mount.check()
+
+
+def test_a_ttl_ends_each_session_by_itself(box):
+    mount = box.mount(options=["layout=agentscope2+pi", "ttl=2s"])
+    for path in ("alice/s1/k.json", "alice/s2/k.json", "pi/sessions/p/x.jsonl",
+                 "pi/sessions/p/y.jsonl"):
+        os.makedirs(os.path.dirname(mount.at(path)), exist_ok=True)
+        write(mount.at(path), b"1")
+    for path in ("alice/s2", "pi/sessions/p/y.jsonl"):
+        os.setxattr(mount.at(path), "user.sessfs.ttl", b"never")
+    same(errno_of(os.setxattr, mount.at("alice"), "user.sessfs.ttl", b"1d"), errno.EOPNOTSUPP,
+         "of a user")
+    same(errno_of(os.setxattr, mount.at("alice/s2/k.json"), "user.sessfs.ttl", b"1d"),
+         errno.EOPNOTSUPP, "of a file of a session")
+    eventually(lambda: sorted(bytes_below(mount.path)) == ["alice/s2/k.json", "pi/sessions/p/y.jsonl"],
+               "two are gone", bound=60)
+    same(keys(mount), [("alice:s2", "k"), ("pi:p:y", "transcript")], "keys")
+    same(sorted(trashed(box, mount.store)), ["alice/s1", "pi/sessions/p/x.jsonl"], "in the trash")
+
+
+def test_a_transcript_goes_and_comes_back_with_what_lies_beside_it(box):
+    mount = box.mount(options=layout("claude+opencode"))
+    files = {
+        f"claude/projects/p/{UUID}.jsonl": b"[1]\nnot json\n[2]\n",
+        f"claude/projects/p/{UUID}/subagents/agent-1.jsonl": b"[3]\n",
+        f"claude/projects/p/{UUID}/tool-results/x.txt": b"text",
+        "claude/projects/p/other.jsonl": b"[4]\n",
+        "opencode/storage/session/p/ses_1.json": b"5",
+        "opencode/storage/message/ses_1/msg_1.json": b"6",
+        "opencode/storage/message/ses_1/msg_2.json": b"7",
+    }
+    for path, data in files.items():
+        os.makedirs(os.path.dirname(mount.at(path)), exist_ok=True)
+        write(mount.at(path), data)
+    os.makedirs(mount.at("claude/projects/empty"))
+    write(mount.at("claude/projects/empty/e.jsonl"), b"")
+    before, had = bytes_below(mount.path), keys(mount)
+    same(listed(box, mount.store), [f"claude/projects/p/{UUID}", "claude/projects/p/other.jsonl",
+                                    "opencode/storage/message/ses_1"], "sessions")
+    time.sleep(1.1)
+    with open(mount.at(f"claude/projects/p/{UUID}.jsonl"), "rb"):
+        do(box, "gc", "--older-than", "1s", "--name", f"*{UUID}*", mount.store)
+        same(bytes_below(mount.path), before, "one of whose files is open")
+    do(box, "gc", "--older-than", "1s", mount.store)
+    same((bytes_below(mount.path), keys(mount)), ({}, []), "all that is left")
+    mount.check()
+    mount.stop()
+    mount.start()
+    mount.check()
+    do(box, "gc", "--undo", mount.store, f"claude/projects/p/{UUID}.jsonl")
+    same(sorted(bytes_below(mount.path)), sorted(path for path in files if UUID in path),
+         "a session is back whole")
+    do(box, "gc", "--undo", mount.store)
+    same((bytes_below(mount.path), keys(mount)), (before, had), "all of them")
+    mount.check()
+    time.sleep(1.1)
+    do(box, "gc", "--older-than", "1s", "--grace", "0", mount.store)
+    same(trashed(box, mount.store), [], "in the trash")
+    same(mount.sql("SELECT count(*) FROM sessfs_trash"), [(0,)], "rows in the trash")
+    mount.check()
+
+
+def test_a_repaired_store_has_its_layout(box):
+    mount = box.mount(options=layout("agentscope2+pi"))
+    for path in ("alice/s1/sub/k.json", "alice/s1/l.jsonl", "alice/top.json",
+                 "pi/sessions/p/x.jsonl", "pi/sessions/p/x.txt"):
+        os.makedirs(os.path.dirname(mount.at(path)), exist_ok=True)
+        write(mount.at(path), b"[1]\n")
+    before, files, had = tree(mount.path, times=True), bytes_below(mount.path), keys(mount)
+    mount.stop()
+    rescued = box.new_path("rescued") + ".db"
+    do(box, "check", "--repair", mount.store, rescued)
+    with contextlib.closing(mount.connect()) as base:
+        base.execute("DELETE FROM sessfs_entry WHERE CAST(name AS TEXT) IN ('s1', 'x.jsonl')")
+    worse = box.new_path("rescued") + ".db"
+    box.sessfs("check", "--repair", mount.store, worse)
+    for store in (rescued, worse):
+        other = box.mount(store)
+        same(bytes_below(other.path), files, "files")
+        same(keys(other), had, "keys")
+        if store == rescued:
+            same_trees(before, tree(other.path, times=True))
+        other.check()
+
+
 # The setting
 
 
@@ -524,11 +646,15 @@ def test_a_change_of_the_layout_that_was_killed_goes_on(box):
             write(mount.at(f"u{user}/s{session}/k.json"), b"1")
     before = files_below(mount.path)
     mount.stop()
-    done = tool("timeout", "-s", "KILL", "0.15", box.program, "config", mount.store,
-                "layout=agentscope2", check=False)
-    box.note(f"killed: {done.returncode}")
-    if done.returncode:
-        not_mounted(box, "is not done with", mount.store)
+    wait, moving = 0.02, []
+    while not moving and wait < 5:
+        done = tool("timeout", "-s", "KILL", str(wait), box.program, "config", mount.store,
+                    "layout=agentscope2", check=False)
+        moving = mount.sql("SELECT 1 FROM sessfs_meta WHERE key = 'setting:layout_moving'")
+        wait *= 1.2
+    same((bool(moving), done.returncode != 0), (True, True), "it was killed on the way")
+    box.note(f"killed after {wait / 1.2:.2f} s")
+    not_mounted(box, "is not done with", mount.store)
     config(box, mount.store, "layout=agentscope2")
     mount.start()
     same_trees(before, files_below(mount.path))

@@ -106,7 +106,9 @@ static const struct place places[] = {
 	  "transcript" },
 	{ "claude+codex", "claude/projects/p/x.jsonl", LAYOUT_STATE, "claude:p:x", "transcript" },
 	{ "claude+codex", "%/x/", LAYOUT_SESSION, "x", NULL },
-	{ "agentscope2+claude", "claude/projects/", LAYOUT_SESSION, "claude:projects", NULL },
+	{ "agentscope2+claude", "claude/projects/", LAYOUT_ABOVE, NULL, NULL },
+	{ "agentscope2+claude", "claude/other/", LAYOUT_SESSION, "claude:other", NULL },
+	{ "agentscope2+claude", "%/claude:projects/", LAYOUT_SESSION, "claude:projects", NULL },
 };
 
 static struct bytes path_of(const struct place *place, bool *ret_is_dir)
@@ -319,8 +321,8 @@ Test(layout, sets_are_told_by_their_names)
 	cr_expect_eq(set, 0);
 	cr_expect_str_eq(layouts_show(0, text), "agentscope");
 	cr_expect_str_eq(layouts_show(set_of("codex+claude"), text), "claude+codex");
-	cr_expect_eq(set_of("agentscope2"), 1, "it is written to stores");
-	cr_expect_eq(set_of("strands"), 64);
+	cr_expect_eq(set_of("claude"), 1, "it is written to stores");
+	cr_expect_eq(set_of("agentscope2"), 64);
 	for (set = 1; set <= LAYOUTS_ALL; set++)
 		cr_expect_eq(set_of(layouts_show(set, text)), set);
 	for (const char **wrong = (const char *[]){ "", "+", "claude+", "claude+agentscope",

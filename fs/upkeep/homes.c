@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Where sessions are: the directories at the root, or with a layout those directories and files that it
+ * has them in. */
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fs/base/layout.h"
+#include "fs/inode/inodes.h"
+#include "fs/upkeep/trash-internal.h"
+#include "src/base/array.h"
+
+enum {
+	DEPTH = 64,	/* homes do not lie deeper */
+	LOOP = 1 << 20, /* in a damaged store a directory may lie in itself */
+};
+
+/* ---- Of one session ---- */
+
+struct finding {
+	struct view *view;
+	struct bytes session;
+	struct bytes start; /* of keys */
+	struct entries *homes;
+};
+
+static int add_home(struct finding *finding, struct bytes key)
+{
+	const struct backend_entry nowhere = { .name = BYTES("") };
+	struct view *view = finding->view;
+	struct backend_node node;
+	int r = ASK(view, node_find, finding->session, key, &node);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	r = entries_add(finding->homes, &nowhere, &node);
+	backend_node_done(&node);
+	return r;
+}
+
+static int on_key(void *arg, struct bytes session, struct bytes key,
+		  const struct backend_key_stat *stat)
+{
+	struct finding *finding = arg;
+
+	(void)stat;
+	if (!bytes_equal(session, finding->session) || !bytes_starts_with(key, finding->start))
+		return 1;
+	return add_home(finding, key);
+}
+
+/* Whether it lies in a session's directory. */
+static int is_inside(struct view *view, const struct backend_node *node)
+{
+	uint64_t ino = node->parent;
+	bool inside = false;
+
+	for (unsigned depth = 0; ino > BACKEND_ROOT && !inside && depth < LOOP; depth++) {
+		struct backend_node dir;
+		int r = ASK(view, node_get, ino, &dir);
+
+		if (r < 0)
+			return r == -ENOENT ? 0 : r;
+		inside = dir.kind == BACKEND_SESSION;
+		ino = dir.parent;
+		backend_node_done(&dir);
+	}
+	return inside;
+}
+
+/* Leave those that are homes, each once, and the first one there is. */
+static int sort_out(struct view *view, const struct backend_node *home, struct entries *homes)
+{
+	size_t left = 0;
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < homes->count; i++) {
+		struct entry_copy item = homes->item[i];
+		bool known = !item.node.nlink;
+
+		for (size_t j = 0; j < left; j++)
+			known |= homes->item[j].node.ino == item.node.ino;
+		r = known				    ? 1 :
+		    S_ISDIR(item.node.mode) || (home && !i) ? 0 :
+							      is_inside(view, &item.node);
+		homes->item[i] = homes->item[left];
+		homes->item[left] = item;
+		left += r == 0;
+	}
+	while (homes->count > left)
+		entry_done(&homes->item[--homes->count]);
+	return MIN(r, 0);
+}
+
+int homes_of(struct view *view, uint64_t layout, const struct backend_node *home,
+	     struct bytes session, struct entries *homes)
+{
+	const struct backend_entry nowhere = { .name = BYTES("") };
+	struct finding finding = { .view = view, .session = session, .homes = homes };
+	int r = home ? entries_add(homes, &nowhere, home) : 0;
+
+	if (r == 0 && (layout || !home))
+		r = add_home(&finding, (struct bytes){ 0 });
+	if (r == 0 && layout && layout_keys_outside(layout, session, &finding.start)) {
+		r = add_home(&finding, finding.start);
+		if (r == 0)
+			r = ASK(view, key_list, session, finding.start, on_key, &finding);
+	}
+	return r < 0 ? r : sort_out(view, home, homes);
+}
+
+static int add_names(struct view *view, const struct backend_node *node, unsigned depth,
+		     struct buf *path)
+{
+	struct backend_node parent;
+	int r;
+
+	if (depth > DEPTH || !node->entry)
+		return -ENOENT;
+	if (node->parent != BACKEND_ROOT) {
+		r = ASK(view, node_get, node->parent, &parent);
+		if (r < 0)
+			return r;
+		r = add_names(view, &parent, depth + 1, path);
+		backend_node_done(&parent);
+		if (r == 0)
+			r = buf_append_byte(path, '/');
+		if (r < 0)
+			return r;
+	}
+	return ASK(view, entry_name, node->parent, node->entry, path);
+}
+
+int home_path(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
+	      struct bytes session, struct buf *path)
+{
+	struct view view = { .backend = backend, .snapshot = snapshot };
+	_cleanup_(entries_done) struct entries homes = { 0 };
+	size_t start = path->size;
+	int r = homes_of(&view, layout, NULL, session, &homes);
+
+	if (r == 0 && !homes.count)
+		r = -ENOENT;
+	if (r == 0)
+		r = add_names(&view, &homes.item[0].node, 0, path);
+	if (r < 0)
+		path->size = start;
+	return r;
+}
+
+/* ---- Of all sessions ---- */
+
+/* A directory that sessions may lie below. */
+struct home_dir {
+	uint64_t ino;
+	uint64_t after; /* entries of it that were looked at */
+	struct buf path;
+};
+
+void homes_done(struct homes *homes)
+{
+	for (size_t i = 0; i < homes->count; i++)
+		buf_done(&homes->dir[i].path);
+	free(homes->dir);
+	homes->dir = NULL;
+	homes->count = homes->room = 0;
+}
+
+/* Takes the path over. */
+static int add_dir(struct homes *homes, uint64_t ino, struct buf *path)
+{
+	if (ARRAY_ROOM(homes->dir, homes->count, homes->room) < 0)
+		return -ENOMEM;
+	homes->dir[homes->count++] = (struct home_dir){ .ino = ino, .path = *path };
+	*path = (struct buf){ 0 };
+	return 0;
+}
+
+struct listing {
+	struct view *view;
+	struct homes *homes;
+	struct homes below; /* directories that were found */
+	size_t dir;	    /* that is listed */
+	size_t most;
+	home_fn *fn;
+	void *arg;
+};
+
+static bool may_have_sessions(const struct homes *homes, const struct buf *path)
+{
+	_cleanup_(buf_done) struct buf session = { 0 }, key = { 0 };
+	enum layout_is is;
+
+	return homes->layout &&
+	       layout_judge(homes->layout, buf_bytes(path), true, &is, &session, &key) == 0 &&
+	       is == LAYOUT_ABOVE;
+}
+
+/* Whether a file is the first home of its session; without rows it may not be found otherwise. */
+static int is_told(const struct listing *listing, const struct backend_node *node)
+{
+	_cleanup_(entries_done) struct entries homes = { 0 };
+	int r = homes_of(listing->view, listing->homes->layout, NULL, node->session, &homes);
+
+	return r < 0 ? r : !homes.count || homes.item[0].node.ino == node->ino;
+}
+
+static int on_entry(void *arg, const struct backend_entry *entry, const struct backend_node *node)
+{
+	struct listing *listing = arg;
+	struct home_dir *dir = &listing->homes->dir[listing->dir];
+	_cleanup_(buf_done) struct buf path = { 0 };
+	int r = 0;
+
+	if (!listing->most)
+		return 1;
+	dir->after = entry->id;
+	if (S_ISDIR(node->mode) ? node->kind != BACKEND_SESSION && !listing->homes->layout :
+				  !kind_is_state(node->kind))
+		return 0;
+	if (dir->path.size) {
+		r = buf_append_bytes(&path, buf_bytes(&dir->path));
+		if (r == 0)
+			r = buf_append_byte(&path, '/');
+	}
+	if (r == 0)
+		r = buf_append_bytes(&path, entry->name);
+	if (r < 0)
+		return r;
+	if (kind_is_state(node->kind)) {
+		r = is_told(listing, node);
+		if (r <= 0)
+			return r;
+	}
+	if (node->kind == BACKEND_ORDINARY)
+		return may_have_sessions(listing->homes, &path) ?
+			       add_dir(&listing->below, node->ino, &path) :
+			       0;
+	listing->most--;
+	return listing->fn(listing->arg, buf_bytes(&path), node);
+}
+
+int homes_next(struct homes *homes, struct backend *backend, struct backend_snapshot *snapshot,
+	       size_t most, home_fn *fn, void *arg)
+{
+	struct view view = { .backend = backend, .snapshot = snapshot };
+	struct listing listing = {
+		.view = &view, .homes = homes, .most = most, .fn = fn, .arg = arg
+	};
+	struct buf root = { 0 };
+	int r = homes->begun ? 0 : add_dir(homes, BACKEND_ROOT, &root);
+
+	homes->begun = true;
+	while (r == 0 && homes->count && listing.most) {
+		const struct home_dir *dir = &homes->dir[listing.dir = homes->count - 1];
+
+		r = backend->ops->entry_list(backend, snapshot, dir->ino, dir->after, on_entry,
+					     &listing);
+		if (r == 0 && listing.most) {
+			homes->count--;
+			buf_done(&homes->dir[homes->count].path);
+		}
+		for (; r == 0 && listing.below.count; listing.below.count--) {
+			struct home_dir *below = &listing.below.dir[listing.below.count - 1];
+
+			r = add_dir(homes, below->ino, &below->path);
+			if (r < 0)
+				break;
+		}
+	}
+	homes_done(&listing.below);
+	return r < 0 ? r : homes->count > 0;
+}
+
+int home_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
+	      home_fn *fn, void *arg)
+{
+	struct homes homes = { .layout = layout };
+	int r = homes_next(&homes, backend, snapshot, SIZE_MAX, fn, arg);
+
+	homes_done(&homes);
+	return MIN(r, 0);
+}
