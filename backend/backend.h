@@ -713,10 +713,26 @@ struct backend_options {
 	 * change logged, for the mount that is there or the next one.  For who keeps no nodes. */
 	bool rows_only;
 	uint64_t max_size; /* quota of the store in bytes; 0: none */
+	bool durable;	   /* refuse a server that may lose what it has committed */
+	/* Of this store: what backend_prepare() has found, borrowed.  NULL: find it now. */
+	const struct backend_prepared *prepared;
 };
 
 /*
- * Open a store by its name: "memory:" or the path of a SQLite file.  On failure *ret_why (when
+ * A store on a server, before it is opened: its driver is loaded, its password read.  So it can be
+ * opened, and connect again, by who has given up the right to load code and to read files.
+ */
+struct backend_prepared {
+	unsigned port;	  /* of TCP, that is connected to; 0: a socket of this machine */
+	const char *file; /* what is read whenever it connects; NULL: nothing */
+};
+
+/* For a store of another kind, *ret_prepared is NULL.  0, or -errno and a sentence. */
+int backend_prepare(const char *store, struct backend_prepared **ret_prepared, char **ret_why);
+void backend_prepared_free(struct backend_prepared *prepared); /* NULL is fine */
+
+/*
+ * Open a store by its name: "memory:", the path of a SQLite file, or a URL (url/url.h).  On failure *ret_why (when
  * ret_why is not NULL) is a sentence for the user that says what to do, owned by the caller:
  *   -ENOENT none there   -EBUSY held by another writer-mount   -EMEDIUMTYPE not a store of ours
  *   -EACCES, -EROFS, -EISDIR ... as the system said            -EPROTONOSUPPORT newer format
@@ -760,6 +776,12 @@ int backend_orphan_find(struct backend *backend, struct backend_snapshot *snapsh
 			struct bytes session, struct bytes key, struct backend_node *ret_node);
 /* Whether the name is a path, of a store that others can open too. */
 bool backend_has_path(const char *store);
+/* Whether the store is in the process that has opened it and nowhere else. */
+bool backend_is_private(const char *store);
+/* What to call a store, owned by the caller: a path as it is; a URL without what says no more than
+ * how to connect, and in one spelling.  Asks nobody.  0; or -errno, and a sentence for what is no
+ * URL of a store; ret_why may be NULL. */
+int backend_name(const char *store, char **ret_name, char **ret_why);
 /* Who owns a store in a file has an OFD lock on this byte of it, which /proc/PID/fdinfo shows. */
 #define BACKEND_OWNER_BYTE 0x7365737366ULL
 /* Whether a writer-mount, in any process, holds the store; for waiting until one has ended. */

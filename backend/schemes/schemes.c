@@ -3,14 +3,24 @@
 /* Stores by their names: which kind has a name, and what that can do. */
 
 #include <errno.h>
+#include <netdb.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/memory/memory.h"
+#include "backend/schemes/plugins.h"
 #include "backend/sqlite/sqlite.h"
+#include "backend/url/url.h"
+#include "src/base/buf.h"
+#include "src/base/cleanup.h"
 
 /* A kind of store, by its name.  What is NULL it cannot do. */
 struct scheme {
-	const char *name; /* NULL: any path */
+	bool (*fits)(const char *store); /* NULL: any path */
+	bool is_private;
+	int (*name)(const char *store, char **ret_name,
+		    char **ret_why); /* NULL: as it is spelled */
+	int (*prepare)(const char *store, struct backend_prepared **ret_prepared, char **ret_why);
 	int (*open)(const char *store, const struct backend_options *options,
 		    struct backend **ret_backend, char **ret_why);
 	int (*repair)(const char *store, const char *new_store, const struct backend_repair *repair,
@@ -22,6 +32,11 @@ struct scheme {
 	bool (*is_owned)(const char *store);
 };
 
+static bool is_memory(const char *store)
+{
+	return strcmp(store, "memory:") == 0;
+}
+
 static int open_memory(const char *store, const struct backend_options *options,
 		       struct backend **ret_backend, char **ret_why)
 {
@@ -29,8 +44,99 @@ static int open_memory(const char *store, const struct backend_options *options,
 	return memory_backend_open(options, ret_backend);
 }
 
+/* A store on a server, before it is opened. */
+struct remote {
+	struct backend_prepared prepared;
+	struct url url;
+	const struct plugin *plugin;
+};
+
+static void remote_free(struct remote *remote)
+{
+	if (!remote)
+		return;
+	url_done(&remote->url);
+	free(remote);
+}
+
+static void remote_freep(struct remote **remote)
+{
+	remote_free(*remote);
+}
+
+/* Looking up a name loads what the system is configured to ask. */
+static void look_up(const struct url *url)
+{
+	struct addrinfo *found;
+
+	if (url->host && getaddrinfo(url->host, NULL, NULL, &found) == 0)
+		freeaddrinfo(found);
+}
+
+static int remote_make(const char *store, struct remote **ret_remote, char **ret_why)
+{
+	_cleanup_(remote_freep) struct remote *remote = calloc(1, sizeof(*remote));
+	int r = remote ? url_parse(store, &remote->url, ret_why) : -ENOMEM;
+
+	if (r == 0)
+		r = plugins_find(remote->url.scheme, &remote->plugin, ret_why);
+	if (r < 0)
+		return r;
+	remote->prepared.port = remote->url.host ? url_port(&remote->url) : 0;
+	remote->prepared.file = remote->url.ca;
+	*ret_remote = steal_ptr(remote);
+	return 0;
+}
+
+static int prepare_remote(const char *store, struct backend_prepared **ret_prepared, char **ret_why)
+{
+	struct remote *remote;
+	int r = remote_make(store, &remote, ret_why);
+
+	if (r < 0)
+		return r;
+	look_up(&remote->url);
+	if (remote->plugin->prepare)
+		r = remote->plugin->prepare(&remote->url, ret_why);
+	if (r < 0)
+		remote_free(remote);
+	else
+		*ret_prepared = &remote->prepared;
+	return r;
+}
+
+static int open_remote(const char *store, const struct backend_options *options,
+		       struct backend **ret_backend, char **ret_why)
+{
+	_cleanup_(remote_freep) struct remote *made = NULL;
+	const struct remote *remote =
+		(const struct remote *)options->prepared; /* its first field */
+	int r = remote ? 0 : remote_make(store, &made, ret_why);
+	struct url url;
+
+	if (r < 0)
+		return r;
+	if (!remote)
+		remote = made;
+	url = remote->url;
+	if (options->table && url.table && strcmp(options->table, url.table) != 0)
+		return str_explain(ret_why, -EINVAL,
+				   "the URL says table=%s, and -o table=%s; leave one of them out",
+				   url.table, options->table);
+	if (!url.table)
+		url.table = (char *)options->table; /* borrowed, and only read */
+	url.durable = options->durable;
+	return remote->plugin->open(&url, options, ret_backend, ret_why);
+}
+
 static const struct scheme schemes[] = {
-	{ .name = "memory:", .open = open_memory },
+	{ .fits = is_memory, .is_private = true, .open = open_memory },
+	{
+		.fits = url_is,
+		.name = url_name,
+		.prepare = prepare_remote,
+		.open = open_remote,
+	},
 	{
 		.open = sqlite_backend_open,
 		.repair = sqlite_backend_repair,
@@ -45,14 +151,45 @@ static const struct scheme *scheme_of(const char *store)
 {
 	const struct scheme *scheme = schemes;
 
-	while (scheme->name && strcmp(scheme->name, store) != 0)
+	while (scheme->fits && !scheme->fits(store))
 		scheme++;
 	return scheme;
 }
 
 bool backend_has_path(const char *store)
 {
-	return !scheme_of(store)->name;
+	return !scheme_of(store)->fits;
+}
+
+bool backend_is_private(const char *store)
+{
+	return scheme_of(store)->is_private;
+}
+
+int backend_name(const char *store, char **ret_name, char **ret_why)
+{
+	const struct scheme *scheme = scheme_of(store);
+
+	if (ret_why)
+		*ret_why = NULL;
+	if (scheme->name)
+		return scheme->name(store, ret_name, ret_why);
+	*ret_name = bytes_dup(bytes_str(store));
+	return *ret_name ? 0 : -ENOMEM;
+}
+
+int backend_prepare(const char *store, struct backend_prepared **ret_prepared, char **ret_why)
+{
+	const struct scheme *scheme = scheme_of(store);
+
+	*ret_why = NULL;
+	*ret_prepared = NULL;
+	return scheme->prepare ? scheme->prepare(store, ret_prepared, ret_why) : 0;
+}
+
+void backend_prepared_free(struct backend_prepared *prepared)
+{
+	remote_free((struct remote *)prepared);
 }
 
 int backend_open(const char *store, const struct backend_options *options,

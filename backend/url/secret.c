@@ -228,7 +228,7 @@ static const char *password_in(char *line, const struct url *url)
 				       url->user };
 	bool fits = *line != '#';
 
-	snprintf(port, sizeof(port), "%u", url->port ? url->port : 5432);
+	snprintf(port, sizeof(port), "%u", url_port(url));
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
 		bool any = strncmp(line, "*:", 2) == 0;
 		const char *field = field_of(&line);

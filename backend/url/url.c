@@ -17,11 +17,12 @@ enum { TIMEOUT = 30, TIMEOUT_MAX = 86400, PORT_MAX = 65535, IDENTIFIER_MAX = 64 
 
 static const struct {
 	const char *spelling, *scheme;
+	unsigned port;
 } schemes[] = {
-	{ "mysql", "mysql" },
-	{ "mariadb", "mysql" },
-	{ "postgresql", "postgresql" },
-	{ "postgres", "postgresql" },
+	{ "mysql", "mysql", 3306 },
+	{ "mariadb", "mysql", 3306 },
+	{ "postgresql", "postgresql", 5432 },
+	{ "postgres", "postgresql", 5432 },
 };
 
 static const char *const tls_names[] = {
@@ -472,6 +473,15 @@ int url_name(const char *text, char **ret_name, char **ret_why)
 	if (r == 0)
 		r = find_user(&url);
 	return r < 0 ? r : print(&url, false, ret_name);
+}
+
+unsigned url_port(const struct url *url)
+{
+	size_t i = 0;
+
+	while (strcmp(schemes[i].scheme, url->scheme) != 0)
+		i++;
+	return url->port ? url->port : schemes[i].port;
 }
 
 void url_done(struct url *url)

@@ -63,6 +63,9 @@ char *url_text(const struct url *url);
  * that do not tell one store from another.  Reads nothing.  0, -ENOMEM or -EINVAL. */
 int url_name(const char *text, char **ret_name, char **ret_why);
 
+/* The port that is meant, also when the URL names none. */
+unsigned url_port(const struct url *url);
+
 /* Frees what is in it; the password is overwritten first. */
 void url_done(struct url *url);
 

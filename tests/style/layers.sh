@@ -67,7 +67,7 @@ a_long_file_is_found() {
 # that of an object.
 symbols() {
 	find backend fs src -name '*.o' ! -path '*/.libs/*' | xargs nm -A |
-		sed -e 's/\.o:[0-9a-f]* *\([A-Za-z]\) / \1 /' -e 's|/[a-z]*_la-|/|' \
+		sed -e 's/\.o:[0-9a-f]* *\([A-Za-z]\) / \1 /' -e 's|/[a-z_]*_la-|/|' \
 			-e 's|/sessfs-|/|' >"$scratch/all"
 	# What was moved away has left its object behind.
 	cut -d ' ' -f 1 "$scratch/all" | sort -u | while read -r file; do
@@ -108,6 +108,8 @@ expect "an include that skips the tree is found" \
 	is_found fs/kernel/x.c '"backend/backend.h"'
 expect "libfuse is found outside fs/kernel" is_found fs/write/x.c '<fuse_lowlevel.h>'
 expect "SQLite is found outside backend/sqlite" is_found backend/memory/x.c '<sqlite3.h>'
+expect "libmariadb is found outside backend/mysql" is_found backend/x.c '<mysql.h>'
+expect "libpq is found outside backend/postgresql" is_found backend/sqlite/x.c '<libpq-fe.h>'
 expect "jansson is found outside fs/base and src" is_found backend/x.c '<jansson.h>'
 expect "what is inside of another room is found" inside_is_found
 expect "a folder that is in no room is found" is_found fs/x/x.c '<stdio.h>'

@@ -22,6 +22,8 @@ LIBRARIES = {
     r"fuse.*\.h": ["fs/kernel"],
     r"sqlite3.*\.h": ["backend/sqlite"],
     r"jansson.*\.h": ["fs/base", "src"],
+    r"mysql.*\.h|mariadb.*\.h|errmsg\.h": ["backend/mysql"],
+    r"(libpq|postgres).*\.h": ["backend/postgresql"],
 }
 
 

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_PLUGIN_H
+#define BACKEND_PLUGIN_H
+
+/*
+ * A kind of store that is in a shared object of its own, sessfs-SCHEME.so, and a package of its own,
+ * so that only who uses it needs the libraries that it needs.  schemes/ loads it when a URL asks for
+ * it, and keeps it until the process ends.
+ *
+ * The object has one symbol, sessfs_plugin, and copies of whatever it uses of src/base/ and
+ * backend/: libseam.la is linked into it as into the program.  It takes no symbol from who loads it,
+ * since that is not only the program, but also libsessfs, which shows none and may itself have been
+ * loaded by a language's interpreter.  What such a copy must share with the other is handed over:
+ * the sink of the log.  All else goes through struct backend, of which both must have the same
+ * notion; so both must be of one version.
+ */
+
+#include "backend/backend.h"
+#include "src/base/log.h"
+
+struct url;
+
+/* What a plugin is asked for, and has been built as. */
+#define PLUGIN_ABI PACKAGE_STRING
+
+struct plugin {
+	const char *abi; /* PLUGIN_ABI; stays the first field */
+	/* log_set_sink() and log_set_level() of the plugin's copy. */
+	void (*set_log_sink)(log_sink *sink);
+	void (*set_log_level)(int level);
+	/* Load what the plugin's libraries load when they are first used: afterwards the process
+	 * may map no code and read few files (src/daemon/guard.h).  Connects to nobody.  NULL:
+	 * there is nothing to do.  0, or -errno and a sentence. */
+	int (*prepare)(const struct url *url, char **ret_why);
+	/* As backend_open().  The URL is borrowed: what is needed to connect again is copied, and
+	 * the copy of the password overwritten when the store is closed. */
+	int (*open)(const struct url *url, const struct backend_options *options,
+		    struct backend **ret_backend, char **ret_why);
+};
+
+extern __attribute__((visibility("default"))) const struct plugin sessfs_plugin;
+
+#endif
