@@ -499,3 +499,32 @@ void url_done(struct url *url)
 	free(url->passfile);
 	*url = (struct url){ 0 };
 }
+
+static int copy_text(const char *from, char **ret_to)
+{
+	*ret_to = from ? strdup(from) : NULL;
+	return from && !*ret_to ? -ENOMEM : 0;
+}
+
+int url_copy(const struct url *url, struct url *ret_url)
+{
+	const struct {
+		const char *from;
+		char **to;
+	} texts[] = {
+		{ url->scheme, &ret_url->scheme },     { url->user, &ret_url->user },
+		{ url->password, &ret_url->password }, { url->host, &ret_url->host },
+		{ url->socket, &ret_url->socket },     { url->database, &ret_url->database },
+		{ url->table, &ret_url->table },       { url->ca, &ret_url->ca },
+		{ url->passfile, &ret_url->passfile },
+	};
+	int r = 0;
+
+	*ret_url = *url;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		if (copy_text(texts[i].from, texts[i].to) < 0)
+			r = -ENOMEM;
+	if (r < 0)
+		url_done(ret_url);
+	return r;
+}

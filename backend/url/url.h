@@ -66,6 +66,9 @@ int url_name(const char *text, char **ret_name, char **ret_why);
 /* The port that is meant, also when the URL names none. */
 unsigned url_port(const struct url *url);
 
+/* The same once more, password and all; reads nothing.  0 or -ENOMEM. */
+int url_copy(const struct url *url, struct url *ret_url);
+
 /* Frees what is in it; the password is overwritten first. */
 void url_done(struct url *url);
 

@@ -45,11 +45,15 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 	return remove(path);
 }
 
+void (*after_stores)(void);
+
 void close_stores(void)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(opened); i++)
 		if (opened[i])
 			shut(opened[i]);
+	if (after_stores)
+		after_stores();
 	if (*scratch)
 		nftw(scratch, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 	*scratch = '\0';

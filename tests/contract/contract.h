@@ -20,6 +20,8 @@
 struct backend *fresh_store(int kind);
 struct criterion_test_params every_kind(void);
 void close_stores(void);
+/* Called when they are closed, unless it is NULL. */
+extern void (*after_stores)(void);
 
 #define EveryStore(suite, name)                                                                    \
 	static void suite##_##name##_body(struct backend *backend);                                \

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+/* Connections to MySQL and MariaDB, by libmariadb. */
+#include <errno.h>
+#include <mysql.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/mysql/link.h"
+#include "backend/mysql/mysql.h"
+#include "backend/url/url.h"
+#include "src/base/cleanup.h"
+
+/* The numbers of server and library are in mysqld_error.h and errmsg.h; some are of one of the two
+ * servers alone. */
+static const struct {
+	unsigned code;
+	int error;
+} errors[] = {
+	{ 1021, -ENOSPC },				  /* disk full */
+	{ 1114, -ENOSPC },				  /* table full */
+	{ 1037, -ENOSPC },				  /* out of memory, at the server */
+	{ 1038, -ENOSPC },	 { 1040, -ECONNREFUSED }, /* too many connections */
+	{ 1203, -ECONNREFUSED }, { 1226, -ECONNREFUSED }, { 1044, -EACCES },
+	{ 1045, -EACCES },	 { 1142, -EACCES },	  { 1227, -EACCES },
+	{ 1419, -EACCES },	 { 1698, -EACCES },	  { 1049, -ENOENT }, /* no such database, */
+	{ 1146, -ENOENT },						     /* table */
+	{ 1048, -ESTALE }, /* a column cannot be NULL, */
+	{ 1242, -ESTALE }, /* a subquery has more than one row: both are guards of ours */
+	{ 1062, -EEXIST },	 { 1205, -EBUSY },	  { 1213, -EDEADLK },
+	{ 1020, -EDEADLK }, /* a row has changed since the snapshot */
+	{ 1153, -EFBIG },   /* packet too large */
+	{ 1264, -EFBIG },   /* out of range, of a column */
+	{ 1690, -EFBIG },   /* and of a sum */
+	{ 1301, -EFBIG },	 { 1406, -ENAMETOOLONG }, { 1366, -EILSEQ },
+	{ 1300, -EILSEQ },	 { 1290, -EROFS },	  { 1792, -EROFS },
+	{ 1836, -EROFS },	 { 1053, -ENOTCONN }, /* the server goes down, */
+	{ 1927, -ENOTCONN },			      /* has ended the connection, */
+	{ 1317, -ENOTCONN },			      /* or the statement */
+	{ 2002, -ECONNREFUSED }, { 2003, -ECONNREFUSED }, { 2005, -ECONNREFUSED },
+	{ 2006, -ENOTCONN },	 { 2013, -ENOTCONN },	  { 2055, -ENOTCONN },
+	{ 2014, -EIO },		 { 2008, -ENOMEM },
+};
+
+struct sql_link {
+	MYSQL mysql;
+	bool sent; /* and nothing of the answers was read */
+};
+
+struct sql_answer {
+	MYSQL_RES *rows;
+	unsigned count;
+};
+
+static int error_of(struct sql_link *link)
+{
+	unsigned code = mysql_errno(&link->mysql);
+
+	for (size_t i = 0; i < ARRAY_SIZE(errors); i++)
+		if (errors[i].code == code)
+			return errors[i].error;
+	return -EIO;
+}
+
+static int refuse(struct sql_link *link, const struct url *url, char **ret_why)
+{
+	int r = error_of(link);
+
+	if (ret_why)
+		*ret_why = str_printf("%s: %s", url->host ? url->host : "the server",
+				      mysql_error(&link->mysql));
+	mysql_close(&link->mysql);
+	free(link);
+	return r == -ENOTCONN ? -ECONNREFUSED : r;
+}
+
+static void set_tls(struct sql_link *link, const struct url *url)
+{
+	const my_bool verify = url->tls == URL_TLS_VERIFY, on = url->tls != URL_TLS_OFF;
+
+	mysql_optionsv(&link->mysql, MYSQL_OPT_SSL_ENFORCE, &on);
+	mysql_optionsv(&link->mysql, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify);
+	if (url->ca)
+		mysql_optionsv(&link->mysql, MYSQL_OPT_SSL_CA, url->ca);
+}
+
+int mysql_link_open(const struct url *url, struct sql_link **ret_link, char **ret_why)
+{
+	struct sql_link *link = calloc(1, sizeof(*link));
+	const unsigned timeout = url->timeout ? url->timeout : 30;
+
+	if (!link)
+		return -ENOMEM;
+	mysql_init(&link->mysql);
+	mysql_optionsv(&link->mysql, MYSQL_OPT_CONNECT_TIMEOUT, &timeout);
+	mysql_optionsv(&link->mysql, MYSQL_OPT_READ_TIMEOUT, &timeout);
+	mysql_optionsv(&link->mysql, MYSQL_OPT_WRITE_TIMEOUT, &timeout);
+	mysql_optionsv(&link->mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+	set_tls(link, url);
+	if (!mysql_real_connect(&link->mysql, url->host, url->user, url->password, url->database,
+				url->port, url->socket,
+				CLIENT_FOUND_ROWS | CLIENT_MULTI_STATEMENTS))
+		return refuse(link, url, ret_why);
+	*ret_link = link;
+	return 0;
+}
+
+void mysql_link_close(struct sql_link *link)
+{
+	mysql_close(&link->mysql);
+	free(link);
+}
+
+int mysql_link_next(struct sql_link *link, struct sql_answer **ret_answer)
+{
+	MYSQL_RES *rows;
+	int r;
+
+	*ret_answer = NULL;
+	if (link->sent) {
+		link->sent = false;
+		r = mysql_read_query_result(&link->mysql);
+	} else {
+		r = mysql_more_results(&link->mysql) ? mysql_next_result(&link->mysql) : -1;
+	}
+	if (r)
+		return r < 0 ? 0 : error_of(link);
+	rows = mysql_store_result(&link->mysql);
+	if (!rows)
+		return mysql_field_count(&link->mysql) ? error_of(link) : 1;
+	*ret_answer = calloc(1, sizeof(**ret_answer));
+	if (!*ret_answer) {
+		mysql_free_result(rows);
+		return -ENOMEM;
+	}
+	(*ret_answer)->rows = rows;
+	(*ret_answer)->count = MIN(mysql_num_fields(rows), (unsigned)SQL_COLUMNS);
+	return 1;
+}
+
+int mysql_link_send(struct sql_link *link, struct bytes statements)
+{
+	struct sql_answer *answer;
+
+	while (mysql_link_next(link, &answer) > 0)
+		mysql_answer_done(answer);
+	if (mysql_send_query(&link->mysql, statements.data, statements.size))
+		return error_of(link);
+	link->sent = true;
+	return 0;
+}
+
+const char *mysql_link_sentence(struct sql_link *link)
+{
+	return mysql_error(&link->mysql);
+}
+
+bool mysql_answer_row(struct sql_answer *answer, struct bytes columns[SQL_COLUMNS])
+{
+	MYSQL_ROW row = mysql_fetch_row(answer->rows);
+	unsigned long *sizes = row ? mysql_fetch_lengths(answer->rows) : NULL;
+
+	for (unsigned i = 0; row && i < answer->count; i++)
+		columns[i] = bytes_make(row[i], row[i] ? sizes[i] : 0);
+	return row;
+}
+
+void mysql_answer_done(struct sql_answer *answer)
+{
+	if (answer)
+		mysql_free_result(answer->rows);
+	free(answer);
+}
+
+uint64_t mysql_link_packet(struct sql_link *link)
+{
+	static const struct bytes question = { "SELECT @@max_allowed_packet", 27 };
+	struct bytes columns[SQL_COLUMNS];
+	struct sql_answer *answer = NULL;
+	uint64_t size = 1 << 24;
+
+	if (mysql_link_send(link, question) == 0 && mysql_link_next(link, &answer) > 0 && answer &&
+	    mysql_answer_row(answer, columns))
+		size = strtoull(columns[0].data, NULL, 10);
+	mysql_answer_done(answer);
+	return size;
+}
+
+/* In the modes of sql_mode that a connection of ours has, a backslash escapes. */
+int mysql_quote(struct buf *buf, struct bytes bytes, bool text)
+{
+	int r = buf_append_str(buf, text ? "'" : "_binary'");
+	char *at;
+
+	if (r == 0)
+		r = buf_reserve(buf, 2 * bytes.size + 2);
+	if (r < 0)
+		return r;
+	at = buf->data + buf->size;
+	for (size_t i = 0; i < bytes.size; i++) {
+		char byte = bytes.data[i];
+
+		if (byte == '\'' || byte == '\\' || byte == '\0')
+			*at++ = '\\';
+		*at++ = byte == '\0' ? '0' : byte;
+	}
+	*at++ = '\'';
+	buf->size = (size_t)(at - buf->data);
+	return 0;
+}
+
+int mysql_quote_name(struct buf *buf, const char *name)
+{
+	int r = buf_append_byte(buf, '`');
+
+	for (; r == 0 && *name; name++) {
+		r = buf_append_byte(buf, *name);
+		if (r == 0 && *name == '`')
+			r = buf_append_byte(buf, '`');
+	}
+	return r < 0 ? r : buf_append_byte(buf, '`');
+}
+
+/* What MySQL 8 asks for a password with is an object of its own; a server of MariaDB needs none. */
+int mysql_store_prepare(const struct url *url, char **ret_why)
+{
+	MYSQL mysql;
+
+	(void)url, (void)ret_why;
+	if (mysql_library_init(0, NULL, NULL) || !mysql_init(&mysql))
+		return -ENOMEM;
+	mysql_load_plugin(&mysql, "caching_sha2_password", MYSQL_CLIENT_AUTHENTICATION_PLUGIN, 0);
+	mysql_close(&mysql);
+	return 0;
+}

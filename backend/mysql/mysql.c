@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* The words of MySQL and MariaDB, and the tables of a store there. */
+#include "backend/mysql/mysql.h"
+
+#include <stddef.h>
+
+#include "backend/mysql/link.h"
+#include "backend/sql/sql.h"
+
+static const struct sql_word words[] = {
+	{ "now", "CURRENT_TIMESTAMP(6)" },
+	/* A time as seconds since 1970, with a fraction; and back. */
+	{ "seconds", "UNIX_TIMESTAMP(%s)" },
+	{ "moment", "FROM_UNIXTIME(%s)" },
+	/* INSERT ... {conflict key, columns} a = {new a} */
+	{ "conflict", "ON DUPLICATE KEY UPDATE" },
+	{ "new", "VALUES(%s)" },
+	/* INSERT {unless} INTO ... {there}: without an error if it is there. */
+	{ "unless", "IGNORE" },
+	{ "there", "" },
+	{ "bytes", "CAST(%s AS CHAR(16384) CHARACTER SET binary)" },
+	{ "characters", "CONVERT(%s USING utf8mb4)" },
+	{ "exactly", "BINARY %s" },
+	{ "rising", "ORDER BY item_index" },
+	{ "falling", "ORDER BY item_index DESC" },
+	{ "locked", "FOR UPDATE" },
+	{ "at_once", "FOR UPDATE NOWAIT" },
+	{ NULL, NULL },
+};
+
+#define HELLO                                                                                      \
+	"SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', "                      \
+	"innodb_lock_wait_timeout = 10, "
+
+/* Tables of ours keep ids and names as bytes: there are no two spellings of one. */
+#define TABLE(name, columns) "CREATE TABLE IF NOT EXISTS " name " (" columns ") ENGINE = InnoDB"
+#define ID "VARBINARY(1020)"
+
+static const char *const tables[] = {
+	TABLE("{rows}",
+	      "session_id VARCHAR(255) NOT NULL, state_key VARCHAR(255) NOT NULL, "
+	      "item_index BIGINT NOT NULL DEFAULT 0, state_data LONGTEXT NOT NULL, "
+	      "created_at DATETIME(6) DEFAULT CURRENT_TIMESTAMP(6), "
+	      "updated_at DATETIME(6) DEFAULT CURRENT_TIMESTAMP(6) "
+	      "ON UPDATE CURRENT_TIMESTAMP(6), "
+	      "PRIMARY KEY (session_id, state_key, item_index)") " DEFAULT CHARACTER SET utf8mb4 "
+								 "COLLATE {collation}",
+	TABLE("sessfs_setting",
+	      "name VARBINARY(255) NOT NULL PRIMARY KEY, value LONGBLOB NOT NULL"),
+	TABLE("sessfs_node",
+	      "ino BIGINT NOT NULL PRIMARY KEY, parent BIGINT NOT NULL, entry BIGINT NOT NULL, "
+	      "kind INT NOT NULL, flags BIGINT NOT NULL, mode BIGINT NOT NULL, uid BIGINT NOT "
+	      "NULL, "
+	      "gid BIGINT NOT NULL, nlink BIGINT NOT NULL, rdev BIGINT NOT NULL, "
+	      "size BIGINT NOT NULL, atime BIGINT NOT NULL, mtime BIGINT NOT NULL, "
+	      "ctime BIGINT NOT NULL, btime BIGINT NOT NULL, session_id " ID ", state_key " ID ", "
+	      "target LONGBLOB, generation BIGINT NOT NULL, slot VARBINARY(1021) "
+	      "COMMENT 'what only one node is: s the directory of a session, k... a file', "
+	      "UNIQUE KEY sessfs_node_slot (session_id, slot), KEY sessfs_node_links (nlink, ino)"),
+	TABLE("sessfs_entry",
+	      "parent BIGINT NOT NULL, id BIGINT NOT NULL, name VARBINARY(1024) NOT NULL, "
+	      "ino BIGINT NOT NULL, PRIMARY KEY (parent, id), UNIQUE KEY sessfs_entry_name "
+	      "(parent, name)"),
+	TABLE("sessfs_xattr", "ino BIGINT NOT NULL, name VARBINARY(1024) NOT NULL, "
+			      "value LONGBLOB NOT NULL, PRIMARY KEY (ino, name)"),
+	TABLE("sessfs_chunk", "ino BIGINT NOT NULL, chunk BIGINT NOT NULL, "
+			      "data MEDIUMBLOB NOT NULL, PRIMARY KEY (ino, chunk)"),
+	TABLE("sessfs_piece",
+	      "ino BIGINT NOT NULL, item_index BIGINT NOT NULL, seq BIGINT NOT NULL, "
+	      "data LONGBLOB NOT NULL, PRIMARY KEY (ino, item_index, seq)"),
+	TABLE("sessfs_mark",
+	      "ino BIGINT NOT NULL, byte_offset BIGINT NOT NULL, item_index BIGINT NOT NULL, "
+	      "PRIMARY KEY (ino, byte_offset), KEY sessfs_mark_index (ino, item_index)"),
+	TABLE("sessfs_trash", "ino BIGINT NOT NULL, item_index BIGINT NOT NULL, state_data "
+			      "LONGTEXT NOT NULL, "
+			      "created_at DATETIME(6), updated_at DATETIME(6), PRIMARY KEY (ino, "
+			      "item_index)") " DEFAULT CHARACTER SET utf8mb4",
+	/* What the triggers write: a row each row that another program has changed. */
+	TABLE("sessfs_change",
+	      "id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, session_id " ID ", state_key " ID ", "
+	      "item_index BIGINT NOT NULL, "
+	      "what CHAR(1) NOT NULL COMMENT 'i inserted, u updated, d deleted, * anything', "
+	      "KEY sessfs_change_key (session_id, state_key)"),
+	/* What was set apart: nobody waits for it. */
+	TABLE("sessfs_apart", "session_id " ID " NOT NULL, state_key " ID " NOT NULL, "
+			      "first_index BIGINT NOT NULL, stamp BIGINT NOT NULL, "
+			      "PRIMARY KEY (session_id, state_key)"),
+	TABLE("sessfs_feed",
+	      "n BIGINT NOT NULL PRIMARY KEY, mount BIGINT NOT NULL, what INT NOT NULL, "
+	      "ino BIGINT NOT NULL, flags BIGINT NOT NULL, first_index BIGINT NOT NULL, "
+	      "session_id " ID ", state_key " ID ", name VARBINARY(1024), pid BIGINT, at BIGINT, "
+	      "row_count BIGINT, deleted_index BIGINT, end_index BIGINT, node BIGINT, "
+	      "parent BIGINT, path BLOB"),
+	TABLE("sessfs_mount", "number BIGINT NOT NULL PRIMARY KEY, guest INT NOT NULL, owner "
+			      "VARCHAR(255), "
+			      "seen_at DATETIME(6) NOT NULL, lane BIGINT NOT NULL DEFAULT 0, "
+			      "known BIGINT NOT NULL COMMENT 'sessfs_feed.n that it has digested', "
+			      "untold_locks INT NOT NULL DEFAULT 0, untold_uses INT NOT NULL "
+			      "DEFAULT 0") " DEFAULT CHARACTER SET utf8mb4",
+	TABLE("sessfs_use", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, PRIMARY KEY (ino, mount), "
+			    "KEY sessfs_use_mount (mount)"),
+	TABLE("sessfs_claim", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, n BIGINT NOT NULL, "
+			      "PRIMARY KEY (ino, mount)"),
+	TABLE("sessfs_lock",
+	      "ino BIGINT NOT NULL, mount BIGINT NOT NULL, item INT NOT NULL, "
+	      "first_byte BIGINT NOT NULL, last_byte BIGINT NOT NULL, pid BIGINT NOT NULL, "
+	      "whole INT NOT NULL, exclusive INT NOT NULL, PRIMARY KEY (ino, mount, item)"),
+	/* One row.  Whoever commits has it locked from the beginning of his transaction. */
+	TABLE("sessfs_store",
+	      "id INT NOT NULL PRIMARY KEY, version INT NOT NULL, rows_table VARCHAR(64) NOT NULL, "
+	      "made INT NOT NULL COMMENT '1: the table of the rows is ours', "
+	      "guard INT NOT NULL DEFAULT 0, "
+	      "epoch BIGINT NOT NULL DEFAULT 0 COMMENT 'moves when a mount comes or goes', "
+	      "n BIGINT NOT NULL DEFAULT 0 COMMENT 'of the newest in sessfs_feed', "
+	      "mount BIGINT NOT NULL DEFAULT 0 COMMENT 'number that was given to one last', "
+	      "turn BIGINT NOT NULL DEFAULT 0 COMMENT 'the mount that alone may commit', "
+	      "duty BIGINT NOT NULL DEFAULT 0, settings BIGINT NOT NULL DEFAULT 0, "
+	      "last_ino BIGINT NOT NULL, last_entry BIGINT NOT NULL") " DEFAULT CHARACTER SET "
+								      "utf8mb4",
+	NULL,
+};
+
+/* They are silent on connections of ours, which say so. */
+#define LOG(what, row)                                                                             \
+	"INSERT INTO sessfs_change (session_id, state_key, item_index, what) VALUES "              \
+	"(CONVERT(" row ".session_id USING utf8mb4), CONVERT(" row                                 \
+	".state_key USING utf8mb4), " row ".item_index, '" what "')"
+#define TRIGGER(name, when, body)                                                                  \
+	"CREATE TRIGGER " name " AFTER " when " ON {rows} FOR EACH ROW "                           \
+	"BEGIN IF @sessfs IS NULL THEN " body "; END IF; END"
+
+static const char *const triggers[] = {
+	TRIGGER("sessfs_row_insert", "INSERT", LOG("i", "NEW")),
+	TRIGGER("sessfs_row_delete", "DELETE", LOG("d", "OLD")),
+	TRIGGER("sessfs_row_update", "UPDATE",
+		"IF BINARY OLD.session_id = BINARY NEW.session_id AND BINARY OLD.state_key = "
+		"BINARY NEW.state_key AND OLD.item_index = NEW.item_index THEN "
+		"IF BINARY OLD.state_data <> BINARY NEW.state_data THEN " LOG(
+			"u", "NEW") "; END IF; "
+				    "ELSE " LOG("d", "OLD") "; " LOG("u", "NEW") "; END IF"),
+	NULL,
+};
+
+const struct sql_driver mysql_driver = {
+	.name = "mysql",
+	.words = words,
+	.hello_writer = HELLO "@sessfs = 1; "
+			      "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+	.hello_reader = HELLO "@sessfs = 1; "
+			      "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+	.begin_read = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+	.begin_write = "BEGIN",
+	.tables = tables,
+	.triggers = triggers,
+	.no_triggers = "DROP TRIGGER IF EXISTS sessfs_row_insert; "
+		       "DROP TRIGGER IF EXISTS sessfs_row_delete; "
+		       "DROP TRIGGER IF EXISTS sessfs_row_update",
+	.trigger_count = "SELECT COUNT(*) FROM information_schema.triggers WHERE "
+			 "trigger_schema = DATABASE() AND event_object_table = ?1 AND "
+			 "trigger_name IN ('sessfs_row_insert', 'sessfs_row_delete', "
+			 "'sessfs_row_update')",
+	.collation = "SELECT collation_name FROM information_schema.collations WHERE "
+		     "collation_name IN ('utf8mb4_nopad_bin', 'utf8mb4_0900_bin') LIMIT 1",
+	.size = "SELECT COALESCE(SUM(data_length + index_length), 0) FROM "
+		"information_schema.tables WHERE table_schema = DATABASE()",
+	.columns = "SELECT LOWER(column_name), LOWER(column_type), collation_name, "
+		   "datetime_precision FROM information_schema.columns WHERE "
+		   "table_schema = DATABASE() AND table_name = ?1",
+	.open = mysql_link_open,
+	.close = mysql_link_close,
+	.send = mysql_link_send,
+	.next = mysql_link_next,
+	.sentence = mysql_link_sentence,
+	.row = mysql_answer_row,
+	.answer_done = mysql_answer_done,
+	.quote = mysql_quote,
+	.quote_name = mysql_quote_name,
+	.packet = mysql_link_packet,
+};
+
+int mysql_store_open(const struct url *url, const struct backend_options *options,
+		     struct backend **ret_backend, char **ret_why)
+{
+	return sql_backend_open(&mysql_driver, url, options, ret_backend, ret_why);
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT */
+/* Operations of a batch as SQL. */
+#include "backend/sql/apply.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "backend/sql/mounts.h"
+#include "backend/sql/read.h"
+#include "src/base/cleanup.h"
+
+enum {
+	ROWS_TOGETHER = 256,  /* that one statement inserts, */
+	ROWS_BYTES = 1 << 18, /* or with so many bytes */
+};
+
+/* The fields of an operation, a letter each, and what they are said as. */
+static const struct field {
+	char letter;
+	enum { AS_TEXT, AS_BLOB, AS_TIME, AS_SIGNED, AS_UNSIGNED } as;
+	size_t offset;
+} fields[] = {
+	{ 's', AS_TEXT, offsetof(struct backend_op, session) },
+	{ 'k', AS_TEXT, offsetof(struct backend_op, key) },
+	{ 'S', AS_TEXT, offsetof(struct backend_op, session_to) },
+	{ 'K', AS_TEXT, offsetof(struct backend_op, key_to) },
+	{ 'D', AS_TEXT, offsetof(struct backend_op, data) },
+	{ 'd', AS_BLOB, offsetof(struct backend_op, data) },
+	{ 'n', AS_BLOB, offsetof(struct backend_op, name) },
+	{ 'C', AS_TIME, offsetof(struct backend_op, created) },
+	{ 'U', AS_TIME, offsetof(struct backend_op, updated) },
+	{ '@', AS_SIGNED, offsetof(struct backend_op, at) },
+	{ 't', AS_SIGNED, offsetof(struct backend_op, to) },
+	{ 'q', AS_SIGNED, offsetof(struct backend_op, seq) },
+	{ 'i', AS_UNSIGNED, offsetof(struct backend_op, ino) },
+	{ 'p', AS_UNSIGNED, offsetof(struct backend_op, parent) },
+	{ 'o', AS_UNSIGNED, offsetof(struct backend_op, offset) },
+};
+
+typedef int apply_fn(struct sql_packet *packet, const struct backend_op *op,
+		     struct sql_applied *applied);
+
+/* How an operation becomes SQL: the statements, and the fields that are their values from ?1 on. */
+struct recipe {
+	enum sql_text statements[7];
+	unsigned count; /* of these */
+	const char *fields;
+	bool rows;	 /* changes the rows' table */
+	apply_fn *apply; /* instead */
+};
+
+static apply_fn apply_shift, apply_node_put, apply_node_set, apply_guard, apply_claim, apply_lease,
+	apply_lock, apply_setting;
+
+#define ONE(text, fields, rows)                                                                    \
+	{                                                                                          \
+		{ text }, 1, fields, rows, NULL                                                    \
+	}
+#define CALL(rows, apply)                                                                          \
+	{                                                                                          \
+		{ SQL_TEXTS }, 0, "", rows, apply                                                  \
+	}
+
+static const struct recipe recipes[BACKEND_OP_TYPES] = {
+	[BACKEND_ROW_INSERT] = ONE(SQL_ROW_INSERT, "sk@DCU", true),
+	[BACKEND_ROW_PUT] = ONE(SQL_ROW_PUT, "sk@DCU", true),
+	[BACKEND_ROW_DELETE] = ONE(SQL_ROW_DELETE, "sk@t", true),
+	[BACKEND_KEY_MOVE] = { { SQL_KEY_CLEAR, SQL_KEY_MOVE }, 2, "skSK", true, NULL },
+	[BACKEND_ROWS_SHIFT] = CALL(true, apply_shift),
+	[BACKEND_KEY_HIDE] = { { SQL_KEY_HIDE, SQL_KEY_HIDDEN }, 2, "ski", true, NULL },
+	[BACKEND_KEY_SHOW] = { { SQL_KEY_SHOW, SQL_KEY_SHOWN }, 2, "ski", true, NULL },
+	[BACKEND_HIDDEN_DELETE] = ONE(SQL_HIDDEN_DELETE, "i@t", true),
+	[BACKEND_NODE_PUT] = CALL(false, apply_node_put),
+	[BACKEND_NODE_SET] = CALL(false, apply_node_set),
+	[BACKEND_NODE_DELETE] = { { SQL_NODE_DELETE, SQL_NODE_XATTRS_DELETE, SQL_NODE_CHUNKS_DELETE,
+				    SQL_NODE_PIECES_DELETE, SQL_NODE_MARKS_DELETE,
+				    SQL_NODE_CLAIMS_DELETE, SQL_NODE_LOCKS_DELETE },
+				  7,
+				  "i",
+				  false,
+				  NULL },
+	[BACKEND_ENTRY_PUT] = ONE(SQL_ENTRY_PUT, "p@ni", false),
+	[BACKEND_ENTRY_DELETE] = ONE(SQL_ENTRY_DELETE, "p@", false),
+	[BACKEND_XATTR_PUT] = ONE(SQL_XATTR_PUT, "ind", false),
+	[BACKEND_XATTR_DELETE] = ONE(SQL_XATTR_DELETE, "in", false),
+	[BACKEND_CHUNK_PUT] = ONE(SQL_CHUNK_PUT, "i@d", false),
+	[BACKEND_CHUNK_DELETE] = ONE(SQL_CHUNK_DELETE, "i@t", false),
+	[BACKEND_PIECE_PUT] = ONE(SQL_PIECE_PUT, "i@qd", false),
+	[BACKEND_PIECE_DELETE] = ONE(SQL_PIECE_DELETE, "i@tq", false),
+	[BACKEND_MARK_PUT] = ONE(SQL_MARK_PUT, "io@", false),
+	[BACKEND_MARK_DELETE] = ONE(SQL_MARK_DELETE, "iot", false),
+	[BACKEND_CHANGE_DONE] = CALL(false, NULL),
+	[BACKEND_CHANGE_APART] = CALL(false, NULL),
+	[BACKEND_GUARD] = CALL(false, apply_guard),
+	[BACKEND_CLAIM] = CALL(false, apply_claim),
+	[BACKEND_UNCLAIM] = CALL(false, apply_claim),
+	[BACKEND_LEASE] = CALL(false, apply_lease),
+	[BACKEND_LOCK] = CALL(false, apply_lock),
+	[BACKEND_SETTING] = CALL(false, apply_setting),
+};
+
+/* What is there has to have bytes, be it none of them. */
+static struct bytes present(struct bytes bytes)
+{
+	return bytes.data ? bytes : BYTES("");
+}
+
+static struct sql_value value_of(char letter, const struct backend_op *op)
+{
+	const struct field *field = fields;
+	const void *at;
+
+	while (field->letter != letter)
+		field++;
+	at = (const char *)op + field->offset;
+	switch (field->as) {
+	case AS_TEXT:
+		return sql_text(present(*(const struct bytes *)at));
+	case AS_BLOB:
+		return sql_blob(present(*(const struct bytes *)at));
+	case AS_TIME:
+		return sql_time(*(const int64_t *)at);
+	case AS_SIGNED:
+		return sql_number(*(const int64_t *)at);
+	case AS_UNSIGNED:
+		break;
+	}
+	return sql_id(*(const uint64_t *)at);
+}
+
+static size_t values_of(const char *letters, const struct backend_op *op, struct sql_value *values)
+{
+	size_t count = 0;
+
+	for (; letters[count]; count++)
+		values[count] = value_of(letters[count], op);
+	return count;
+}
+
+static void apply_recipe(struct sql_packet *packet, const struct recipe *recipe,
+			 const struct backend_op *op)
+{
+	struct sql_value values[8];
+	size_t count = values_of(recipe->fields, op, values);
+
+	for (unsigned i = 0; i < recipe->count; i++)
+		packet_say(packet, -EEXIST, recipe->statements[i], values, count);
+}
+
+static int apply_shift(struct sql_packet *packet, const struct backend_op *op,
+		       struct sql_applied *applied)
+{
+	struct sql_value values[8];
+	size_t count = values_of("sk@tiq", op, values);
+
+	(void)applied;
+	if (op->to)
+		packet_say(packet, -EFBIG, op->to > 0 ? SQL_ROWS_UP : SQL_ROWS_DOWN, values, count);
+	if (op->to && op->ino)
+		packet_say(packet, -EFBIG, op->to > 0 ? SQL_PIECES_UP : SQL_PIECES_DOWN, values,
+			   count);
+	if (op->ino)
+		packet_say(packet, -EFBIG, op->seq > 0 ? SQL_MARKS_UP : SQL_MARKS_DOWN, values,
+			   count);
+	return 0;
+}
+
+/* A file that was removed goes when all mounts know that: who knows the first note of this
+ * transaction does. */
+static int apply_node_put(struct sql_packet *packet, const struct backend_op *op,
+			  struct sql_applied *applied)
+{
+	const struct backend_node *node = op->node;
+	_cleanup_(buf_done) struct buf slot = { 0 };
+	int r = sql_slot(node, &slot);
+
+	applied->ino = MAX(applied->ino, node->ino);
+	packet_say(packet, -EEXIST, SQL_NODE_PUT,
+		   SQL_VALUES(sql_id(node->ino), sql_id(node->parent), sql_id(node->entry),
+			      sql_number(node->kind), sql_number(node->flags),
+			      sql_number(node->mode), sql_number(node->uid), sql_number(node->gid),
+			      sql_number(node->nlink), sql_id(node->rdev), sql_id(node->size),
+			      sql_number(node->atime), sql_number(node->mtime),
+			      sql_number(node->ctime), sql_number(node->btime),
+			      sql_blob(node->session), sql_blob(node->key), sql_blob(node->target),
+			      sql_id(node->generation),
+			      sql_blob(slot.size ? buf_bytes(&slot) : (struct bytes){ 0 })));
+	if (!node->nlink && applied->shared)
+		packet_say(packet, -EEXIST, SQL_CLAIM,
+			   SQL_VALUES(sql_id(node->ino), sql_number(0), sql_id(applied->n + 1)));
+	return r;
+}
+
+static int apply_node_set(struct sql_packet *packet, const struct backend_op *op,
+			  struct sql_applied *applied)
+{
+	const struct backend_node *node = op->node;
+
+	(void)applied;
+	packet_say(packet, -EIO, SQL_NODE_SET,
+		   SQL_VALUES(sql_id(node->ino), sql_number(op->at), sql_number(node->atime),
+			      sql_number(node->mtime), sql_number(node->ctime),
+			      sql_number(node->mode), sql_number(node->uid), sql_number(node->gid),
+			      sql_id(node->generation), sql_number(op->to)));
+	return 0;
+}
+
+static int apply_guard(struct sql_packet *packet, const struct backend_op *op,
+		       struct sql_applied *applied)
+{
+	struct sql *store = packet->store;
+
+	if (op->session.data) {
+		if (op->at)
+			packet_say(packet, -EEXIST, SQL_GUARD_ORPHAN,
+				   SQL_VALUES(sql_blob(op->session), sql_blob(present(op->key))));
+		return 0;
+	}
+	if (!op->ino)
+		return applied->shared ? -ESTALE : 0;
+	if (op->at != BACKEND_UNUSED)
+		return 0;
+	if (applied->shared) {
+		packet_say(packet, -EBUSY, SQL_GUARD_USED, SQL_VALUES(sql_id(op->ino)));
+		packet_say(packet, -EAGAIN, SQL_GUARD_TOLD_USES, SQL_VALUES(sql_id(store->number)));
+	}
+	return sql_uses_guard(store, op->ino);
+}
+
+static int apply_claim(struct sql_packet *packet, const struct backend_op *op,
+		       struct sql_applied *applied)
+{
+	const bool claim = op->type == BACKEND_CLAIM;
+
+	(void)applied;
+	packet_say(packet, -EIO, claim ? SQL_CLAIM : SQL_UNCLAIM,
+		   SQL_VALUES(sql_id(op->ino), sql_id(packet->store->number), sql_number(0)));
+	return 0;
+}
+
+static int apply_lease(struct sql_packet *packet, const struct backend_op *op,
+		       struct sql_applied *applied)
+{
+	(void)applied;
+	packet_say(packet, -ESTALE, SQL_LEASE,
+		   SQL_VALUES(sql_id(op->ino), sql_number(op->at), sql_number(op->to)));
+	return 0;
+}
+
+static int apply_lock(struct sql_packet *packet, const struct backend_op *op,
+		      struct sql_applied *applied)
+{
+	const struct sql_value ino = sql_id(op->ino), mount = sql_id(packet->store->number);
+	struct backend_lock lock;
+	int64_t item = 0;
+
+	(void)applied;
+	if (op->at)
+		packet_say(packet, -EAGAIN, SQL_GUARD_TOLD_LOCKS, SQL_VALUES(mount));
+	packet_say(packet, -EIO, SQL_LOCKS_DELETE, SQL_VALUES(ino, mount));
+	for (size_t i = 0; i + sizeof(lock) <= op->data.size; i += sizeof(lock)) {
+		memcpy(&lock, op->data.data + i, sizeof(lock));
+		if (op->at)
+			packet_say(packet, -EAGAIN, SQL_GUARD_LOCK,
+				   SQL_VALUES(ino, mount, sql_number(lock.whole),
+					      sql_number(lock.exclusive), sql_id(lock.start),
+					      sql_id(lock.end)));
+		packet_say(packet, -EIO, SQL_LOCK_PUT,
+			   SQL_VALUES(ino, mount, sql_number(item++), sql_id(lock.start),
+				      sql_id(lock.end), sql_number(lock.pid),
+				      sql_number(lock.whole), sql_number(lock.exclusive)));
+	}
+	return 0;
+}
+
+static int apply_setting(struct sql_packet *packet, const struct backend_op *op,
+			 struct sql_applied *applied)
+{
+	struct sql_value values[8];
+	size_t count = values_of("nd", op, values);
+
+	(void)applied;
+	if (bytes_equal(op->name, BYTES("table")))
+		return op->data.size && bytes_equal(op->data,
+						    bytes_str(packet->store->texts.layout.name)) ?
+			       0 :
+			       -EBUSY;
+	packet_say(packet, -EIO, SQL_SETTING_DELETE, values, count);
+	if (op->data.size)
+		packet_say(packet, -EIO, SQL_SETTING_PUT, values, count);
+	packet_say(packet, -EIO, SQL_SETTING_COUNT, values, count);
+	return 0;
+}
+
+static int check_op(const struct sql *store, const struct backend_op *op)
+{
+	if ((unsigned)op->type >= BACKEND_OP_TYPES)
+		return -EINVAL;
+	if (recipes[op->type].rows ? store->backend.read_only : store->rows_only)
+		return -EROFS;
+	if (op->data.size > store->backend.max_item)
+		return -EFBIG;
+	if (op->type == BACKEND_CHUNK_PUT && op->data.size > BACKEND_CHUNK)
+		return -EINVAL;
+	return 0;
+}
+
+/* Rows that are inserted, one after the other in the batch, go in one statement. */
+static int apply_rows(struct sql_packet *packet, const struct backend_op *ops, size_t count)
+{
+	struct sql_value values[8];
+	size_t done = 1, bytes = ops->data.size;
+
+	apply_recipe(packet, &recipes[BACKEND_ROW_INSERT], ops);
+	for (; done < MIN(count, (size_t)ROWS_TOGETHER); done++) {
+		bytes += ops[done].data.size;
+		if (ops[done].type != BACKEND_ROW_INSERT || bytes > ROWS_BYTES ||
+		    check_op(packet->store, &ops[done]) < 0)
+			break;
+		packet_say_on(packet, SQL_ROW_NEXT, values,
+			      values_of("sk@DCU", &ops[done], values));
+	}
+	return (int)done;
+}
+
+int sql_apply(struct sql_packet *packet, const struct backend_op *ops, size_t count,
+	      const struct sql_digest *digest, struct sql_applied *applied)
+{
+	const struct recipe *recipe;
+	int r = check_op(packet->store, ops);
+
+	if (r < 0)
+		return r;
+	recipe = &recipes[ops->type];
+	if (ops->type == BACKEND_ROW_INSERT)
+		return apply_rows(packet, ops, count);
+	if (ops->type == BACKEND_ENTRY_PUT)
+		applied->entry = MAX(applied->entry, (uint64_t)ops->at);
+	if (digest)
+		sql_digest_say(packet, ops, digest);
+	else if (recipe->apply)
+		r = recipe->apply(packet, ops, applied);
+	else
+		apply_recipe(packet, recipe, ops);
+	return r < 0 ? r : 1;
+}

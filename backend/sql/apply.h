@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_SQL_APPLY_H
+#define BACKEND_SQL_APPLY_H
+
+#include "backend/sql/changes.h"
+
+/* What the operations of a transaction have come to, beside statements. */
+struct sql_applied {
+	uint64_t ino; /* the highest numbers that are used */
+	uint64_t entry;
+	uint64_t n;  /* of the newest note before the transaction */
+	bool shared; /* other mounts are there */
+};
+
+/* Say an operation; those behind it, up to count, may be said with it.  How many were, or -errno. */
+int sql_apply(struct sql_packet *packet, const struct backend_op *ops, size_t count,
+	      const struct sql_digest *digest, struct sql_applied *applied);
+
+#endif

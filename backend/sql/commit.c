@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Writes.  There is one writer's connection and a queue of those who want it.  Whoever finds nobody
+ * writing becomes the writer, takes the batches that wait, and sends all of them as one transaction
+ * in one packet: one round trip.
+ *
+ * The head of a transaction locks the one row of sessfs_store, so commits of all mounts come one
+ * after the other, and fails if anything has happened that this mount has not read: then what it has
+ * not read is read, with the row still locked, and the transaction is made anew behind that.
+ *
+ * The number in the row of this mount in sessfs_mount (its lane) moves with each transaction, from a
+ * number that is said.  When the connection is lost the number tells whether the transaction was
+ * committed; moving it once more sees to it that one which is still on its way will not be.
+ *
+ * A failure is rare.  Then the whole transaction is given up, and each batch is tried again in one
+ * of its own.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "backend/sql/apply.h"
+#include "backend/sql/before.h"
+#include "backend/sql/feed.h"
+#include "backend/sql/mounts.h"
+#include "backend/sql/slots.h"
+#include "src/base/array.h"
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+#include "src/base/tick.h"
+
+enum {
+	GROUP_MAX = 64,	 /* batches in one transaction */
+	TRIES = 20,	 /* of a transaction that the server gives up */
+	TURN_MS = 10000, /* that one mount may have the turn */
+};
+
+struct sql_request {
+	struct backend_batch *batch;
+	unsigned flags;
+	int result;
+	bool done;
+	struct sql_request *next;
+};
+
+struct transaction {
+	struct sql *store;
+	struct sql_packet packet;
+	struct before before;
+	struct feed_notes notes;
+	struct sql_applied applied;
+	struct feed_notes *waiting; /* of the store; with state.lock */
+	bool begun;		    /* the head has been sent and has succeeded */
+	size_t failed;
+};
+
+static int flush(struct transaction *transaction)
+{
+	int r = packet_flush(&transaction->packet, transaction->store->writer.link,
+			     &transaction->failed);
+
+	if (r == 0)
+		transaction->begun = true;
+	return r;
+}
+
+/* Whether what others have left concerns a block: -ESTALE. */
+static int judge_block(struct transaction *transaction, const struct backend_batch *batch)
+{
+	const struct feed_state state = before_state(&transaction->before);
+	struct sql *store = transaction->store;
+	int r = 0;
+
+	pthread_mutex_lock(&store->state.lock);
+	for (size_t i = 0; r == 0 && i < batch->count && store->state.waiting.any; i++)
+		r = feed_judge(&store->state.waiting, &state, &batch->ops[i]);
+	pthread_mutex_unlock(&store->state.lock);
+	return r;
+}
+
+static bool needs_before(struct transaction *transaction)
+{
+	struct sql *store = transaction->store;
+	bool waiting;
+
+	pthread_mutex_lock(&store->state.lock);
+	waiting = store->state.waiting.any;
+	pthread_mutex_unlock(&store->state.lock);
+	return waiting || transaction->applied.shared;
+}
+
+static int note_op(struct transaction *transaction, const struct backend_op *op,
+		   const struct sql_digest *digest)
+{
+	const struct feed_state state = before_state(&transaction->before);
+	int r;
+
+	if (!transaction->applied.shared)
+		return 0;
+	transaction->before.change = digest && digest->count ? &digest->change : NULL;
+	r = feed_note(&transaction->notes, &state, op);
+	return r < 0 ? r : before_apply(&transaction->before, op);
+}
+
+static bool is_digest(const struct backend_op *op)
+{
+	return op->type == BACKEND_CHANGE_DONE || op->type == BACKEND_CHANGE_APART;
+}
+
+/* Say an operation, and those that go with it. */
+static int apply_op(struct transaction *transaction, const struct backend_op *ops, size_t count)
+{
+	_cleanup_(sql_digest_done) struct sql_digest digest = { 0 };
+	struct sql *store = transaction->store;
+	int r = 0, done;
+
+	if (is_digest(ops)) {
+		if (transaction->begun && transaction->packet.count)
+			r = flush(transaction);
+		if (r == 0)
+			r = sql_digest_ask(store, store->writer.link, ops, &digest);
+	}
+	if (r < 0)
+		return r;
+	done = sql_apply(&transaction->packet, ops, count, is_digest(ops) ? &digest : NULL,
+			 &transaction->applied);
+	for (int i = 0; r == 0 && i < done; i++)
+		r = note_op(transaction, &ops[i], &digest);
+	return r < 0 ? r : done;
+}
+
+/* What other programs have changed and nobody has digested may not be overwritten. */
+static void guard_key(struct transaction *transaction, struct bytes session, struct bytes key)
+{
+	if (session.data && key.data)
+		packet_say(&transaction->packet, -ESTALE, SQL_GUARD_CHANGED,
+			   SQL_VALUES(sql_blob(session), sql_blob(key)));
+}
+
+static bool same_key(const struct backend_op *a, const struct backend_op *b)
+{
+	return !a->session_to.data && !b->session_to.data && !a->node && !b->node &&
+	       bytes_equal(a->session, b->session) && bytes_equal(a->key, b->key);
+}
+
+static void guard_changes(struct transaction *transaction, const struct backend_batch *batch,
+			  unsigned flags)
+{
+	const struct backend_op *ops = batch->ops;
+
+	if ((flags & BACKEND_ANYWAY) || !transaction->store->triggers)
+		return;
+	for (size_t i = 0; i < batch->count; i++) {
+		if (i && same_key(&ops[i - 1], &ops[i]))
+			continue;
+		guard_key(transaction, ops[i].session, ops[i].key);
+		guard_key(transaction, ops[i].session_to, ops[i].key_to);
+		if (ops[i].node)
+			guard_key(transaction, ops[i].node->session, ops[i].node->key);
+	}
+}
+
+static int apply_block(struct transaction *transaction, const struct backend_batch *batch,
+		       unsigned flags)
+{
+	const struct sql *store = transaction->store;
+	int r = 0;
+
+	/* A guest's own changes are logged as soon as they are made. */
+	if (store->guest)
+		guard_changes(transaction, batch, flags);
+	for (size_t i = 0; r >= 0 && i < batch->count; i += (size_t)MAX(r, 0)) {
+		r = apply_op(transaction, &batch->ops[i], batch->count - i);
+		if (r > 0 && transaction->packet.text.size > SQL_PACKET) {
+			int sent = flush(transaction);
+
+			r = sent < 0 ? sent : r;
+		}
+	}
+	if (r >= 0 && !store->guest)
+		guard_changes(transaction, batch, flags);
+	return MIN(r, 0);
+}
+
+/* What one batch comes to; a failure of its own is its result, and then it has said nothing. */
+static int run_batch(struct transaction *transaction, struct sql_request *request)
+{
+	struct backend_batch *batch = request->batch;
+	int r;
+
+	for (;;) {
+		r = needs_before(transaction) ?
+			    before_ask(&transaction->before, transaction->store->writer.link,
+				       batch->ops, batch->count) :
+			    0;
+		if (r == 0)
+			r = judge_block(transaction, batch);
+		if (r == 0)
+			r = apply_block(transaction, batch, request->flags);
+		if (r < 0 || !batch->more)
+			return r;
+		r = flush(transaction);
+		if (r < 0)
+			return r;
+		tick(batch->count);
+		r = batch->more(batch);
+		if (r <= 0)
+			return r;
+	}
+}
+
+/* The triggers are for changes of a guest if there are mounts to hear of them. */
+static void say_triggers(struct transaction *transaction)
+{
+	struct sql *store = transaction->store;
+	bool loud = store->guest && !store->backend.read_only &&
+		    (store->rows_only || !sql_mounts_alone(store));
+
+	if (store->writer.silent == !loud)
+		return;
+	packet_say_plain(&transaction->packet, loud ? "SET @sessfs = NULL" : "SET @sessfs = 1");
+	store->writer.silent = !loud;
+}
+
+static void say_head(struct transaction *transaction, bool at_once)
+{
+	struct sql *store = transaction->store;
+	uint64_t epoch;
+
+	pthread_mutex_lock(&store->state.lock);
+	epoch = store->state.epoch;
+	transaction->applied.n = store->state.seen;
+	pthread_mutex_unlock(&store->state.lock);
+	transaction->applied.shared = !store->guest && !sql_mounts_alone(store);
+	if (!transaction->begun) {
+		say_triggers(transaction);
+		packet_say_plain(&transaction->packet, store->texts.driver->begin_write);
+		if (at_once)
+			packet_say(&transaction->packet, -EBUSY, SQL_STATE_LOCK_AT_ONCE,
+				   SQL_NO_VALUES);
+		packet_say(&transaction->packet, SQL_HEAD_FAILED, SQL_HEAD,
+			   SQL_VALUES(sql_id(epoch), sql_id(transaction->applied.n),
+				      sql_id(store->number)));
+	}
+	packet_say(&transaction->packet, SQL_LANE_FAILED, SQL_LANE,
+		   SQL_VALUES(sql_id(store->number), sql_number(store->writer.lane),
+			      sql_number(store->writer.lane + 1)));
+}
+
+static void say_end(struct transaction *transaction)
+{
+	struct sql_packet *packet = &transaction->packet;
+	const struct sql_applied *applied = &transaction->applied;
+	uint64_t count = 0;
+
+	if (transaction->notes.any)
+		count = sql_feed_say(packet, &transaction->notes, applied->n + 1);
+	if (count || applied->ino || applied->entry)
+		packet_say(packet, -EIO, SQL_TAKEN,
+			   SQL_VALUES(sql_id(count), sql_id(applied->ino), sql_id(applied->entry)));
+	transaction->applied.n += count;
+	packet_say(packet, -EIO, SQL_COMMIT, SQL_NO_VALUES);
+}
+
+static void transaction_done(struct transaction *transaction)
+{
+	packet_done(&transaction->packet);
+	before_done(&transaction->before);
+	feed_notes_done(&transaction->notes);
+}
+
+static void rollback(struct sql *store)
+{
+	if (store->writer.link &&
+	    sql_ask(store, store->writer.link, bytes_str("ROLLBACK"), NULL) < 0)
+		sql_disconnect(store, &store->writer.link);
+}
+
+static bool is_of_connection(int error)
+{
+	return error == -ENOTCONN || error == -ECONNREFUSED;
+}
+
+/* One transaction for the requests from first on, as far as end; locked: in one that has begun, with
+ * the row of the store locked. */
+static int attempt(struct sql *store, struct sql_request *first, struct sql_request *end,
+		   bool locked, struct sql_request **ret_failed)
+{
+	struct transaction transaction = { .store = store, .begun = locked };
+	size_t number = 0;
+	int r = 0;
+
+	transaction.packet.store = transaction.before.store = store;
+	transaction.failed = SIZE_MAX;
+	*ret_failed = NULL;
+	say_head(&transaction, (first->flags & BACKEND_AT_ONCE) && !locked);
+	for (struct sql_request *request = first; r == 0 && request != end;
+	     request = request->next) {
+		transaction.packet.request = number++;
+		if (request->batch->more && request->batch->rewind)
+			request->batch->rewind(request->batch);
+		r = run_batch(&transaction, request);
+		if (r < 0 && transaction.failed == SIZE_MAX)
+			*ret_failed = request;
+	}
+	transaction.packet.request = SIZE_MAX;
+	for (struct sql_request *request = first; r == 0 && request != end; request = request->next)
+		if (request->batch->visible)
+			request->batch->visible(request->batch->visible_arg);
+	if (r == 0) {
+		say_end(&transaction);
+		r = flush(&transaction);
+	}
+	if (r == 0) {
+		store->writer.lane++;
+		sql_feed_own(store, transaction.applied.n);
+	}
+	if (transaction.failed < number) {
+		*ret_failed = first;
+		for (size_t i = 0; i < transaction.failed; i++)
+			*ret_failed = (*ret_failed)->next;
+	}
+	transaction_done(&transaction);
+	return r;
+}
+
+/* The head has failed, and has locked the row of the store: read what is new.  -EAGAIN: another
+ * mount has the turn. */
+static int refresh(struct sql *store)
+{
+	struct sql_link *link = store->writer.link;
+	struct sql_answer *answer = NULL;
+	struct bytes columns[SQL_COLUMNS];
+	struct sql_state state = { 0 };
+	int r = sql_ask_text(store, link, SQL_STATE_LOCK, SQL_NO_VALUES, &answer);
+
+	if (r == 0 && sql_row(store, answer, columns))
+		state = sql_state_read(columns);
+	store->texts.driver->answer_done(answer);
+	if (r == 0)
+		r = sql_mounts_read(store, link, state.epoch);
+	if (r == 0)
+		r = sql_feed_read(store, link, state.n);
+	if (r == 0 && state.turn && state.turn != store->number)
+		r = -EAGAIN;
+	return r;
+}
+
+/* A new connection, and whether the last transaction was committed: 1, 0, or an error. */
+static int reconnect(struct sql *store, bool sent)
+{
+	struct sql_answer *answer = NULL;
+	struct bytes columns[SQL_COLUMNS];
+	int64_t lane = store->writer.lane, now = lane;
+	int r;
+
+	sql_disconnect(store, &store->writer.link);
+	r = sql_connect(store, true, &store->writer.link, NULL);
+	store->writer.silent = 1;
+	if (r < 0 || !sent)
+		return r;
+	r = sql_ask(store, store->writer.link, bytes_str(store->texts.driver->begin_write), NULL);
+	if (r == 0)
+		r = sql_ask_text(store, store->writer.link, SQL_LANE_ASK,
+				 SQL_VALUES(sql_id(store->number)), &answer);
+	if (r == 0 && sql_row(store, answer, columns))
+		now = sql_int(columns[0]);
+	store->texts.driver->answer_done(answer);
+	if (r == 0 && now == lane)
+		r = sql_ask_text(store, store->writer.link, SQL_LANE_SET,
+				 SQL_VALUES(sql_id(store->number), sql_number(lane + 2)), NULL);
+	if (r == 0)
+		r = sql_ask(store, store->writer.link, BYTES("COMMIT"), NULL);
+	if (r < 0)
+		return r;
+	store->writer.lane = now == lane + 1 ? lane + 1 : lane + 2;
+	return now == lane + 1;
+}
+
+static int run_once(struct sql *store, struct sql_request *first, struct sql_request *end,
+		    struct sql_request **ret_failed)
+{
+	int64_t until = sql_milliseconds() + TURN_MS;
+	int r;
+
+	for (;;) {
+		r = attempt(store, first, end, false, ret_failed);
+		if (r != SQL_HEAD_FAILED)
+			return r;
+		r = refresh(store);
+		if (r == 0)
+			return attempt(store, first, end, true, ret_failed);
+		if (r != -EAGAIN || sql_milliseconds() > until)
+			return r == -EAGAIN ? -EBUSY : r;
+		rollback(store);
+		sql_pause(2);
+	}
+}
+
+/* As long as it is not the fault of the requests. */
+static int run_all(struct sql *store, struct sql_request *first, struct sql_request *end,
+		   struct sql_request **ret_failed)
+{
+	int64_t until = sql_milliseconds() + store->timeout * INT64_C(1000);
+	bool sent = false;
+	int r = 0;
+
+	for (int tries = 0;;) {
+		if (!store->writer.link) {
+			r = reconnect(store, sent);
+			if (r == 1)
+				return 0;
+		}
+		if (r == 0) {
+			r = run_once(store, first, end, ret_failed);
+			sent = true;
+		}
+		if (r == 0)
+			return 0;
+		if (is_of_connection(r)) {
+			sql_disconnect(store, &store->writer.link);
+			if (sql_milliseconds() > until)
+				return -EIO;
+			sql_pause(50);
+		} else {
+			rollback(store);
+			if (r != -EDEADLK || ++tries > TRIES)
+				return r == -EDEADLK ? -EBUSY : r;
+			sql_pause(tries + (int)(random() % 8));
+		}
+		r = 0;
+	}
+}
+
+/* A row that is there already may be another program's. */
+static int explain(struct sql *store, const struct sql_request *request, int r)
+{
+	struct transaction transaction = { .store = store };
+
+	if (r != -EEXIST || request->batch->more || !store->writer.link)
+		return r;
+	transaction.packet.store = store;
+	guard_changes(&transaction, request->batch, request->flags);
+	if (flush(&transaction) == -ESTALE)
+		r = -ESTALE;
+	transaction_done(&transaction);
+	return r;
+}
+
+static void run(struct sql *store, struct sql_request *first, struct sql_request *end)
+{
+	struct sql_request *failed, *next;
+	int r = run_all(store, first, end, &failed);
+
+	if (first->next == end) {
+		first->result = r < 0 ? explain(store, first, r) : 0;
+		return;
+	}
+	for (struct sql_request *request = first; request != end; request = next) {
+		next = request->next;
+		if (r < 0)
+			run(store, request, next);
+		else
+			request->result = 0;
+	}
+}
+
+/* The requests that go together, from the front of the queue. */
+static struct sql_request *take_group(struct sql *store)
+{
+	struct sql_request *request = store->queue.first;
+	unsigned count = 1;
+
+	if (request->batch->more || (request->flags & BACKEND_AT_ONCE))
+		return request->next;
+	for (request = request->next; request && !request->batch->more &&
+				      !(request->flags & BACKEND_AT_ONCE) && count++ < GROUP_MAX;)
+		request = request->next;
+	return request;
+}
+
+/* The writer's, with the lock: commit what waits from the front on. */
+static void lead(struct sql *store)
+{
+	struct sql_request *first = store->queue.first, *end = take_group(store), *next;
+
+	store->queue.first = end;
+	if (!end)
+		store->queue.last = &store->queue.first;
+	store->queue.writing = true;
+	pthread_mutex_unlock(&store->queue.lock);
+	run(store, first, end);
+	pthread_mutex_lock(&store->queue.lock);
+	for (; first != end; first = next) {
+		next = first->next;
+		first->done = true;
+	}
+	store->queue.writing = false;
+	pthread_cond_broadcast(&store->queue.moved);
+}
+
+int sql_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
+{
+	struct sql *store = sql_of(backend);
+	struct sql_request request = { .batch = batch, .flags = flags };
+
+	if (!store->number)
+		return -EROFS;
+	pthread_mutex_lock(&store->queue.lock);
+	if ((flags & BACKEND_AT_ONCE) && store->queue.writing) {
+		pthread_mutex_unlock(&store->queue.lock);
+		return -EBUSY;
+	}
+	*store->queue.last = &request;
+	store->queue.last = &request.next;
+	while (!request.done) {
+		if (store->queue.writing)
+			pthread_cond_wait(&store->queue.moved, &store->queue.lock);
+		else
+			lead(store);
+	}
+	pthread_mutex_unlock(&store->queue.lock);
+	return request.result;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_SQL_CONN_H
+#define BACKEND_SQL_CONN_H
+
+/* Connections and answers. */
+
+#include "backend/sql/store.h"
+
+int sql_connect(struct sql *store, bool writer, struct sql_link **ret_link, char **ret_why);
+/* NULL is fine. */
+void sql_disconnect(struct sql *store, struct sql_link **link);
+
+/* Send statements and read all answers; the last one is handed over if ret_answer is not NULL
+ * (NULL: it has no rows).  For an error that is of the server the sentence goes to the log. */
+int sql_ask(struct sql *store, struct sql_link *link, struct bytes statements,
+	    struct sql_answer **ret_answer);
+/* The same with a statement of the table. */
+int sql_ask_text(struct sql *store, struct sql_link *link, enum sql_text text,
+		 const struct sql_value *values, size_t count, struct sql_answer **ret_answer);
+/* -errno as it is handed to who has called the store. */
+int sql_error(struct sql *store, struct sql_link *link, int error);
+
+/* A small question or change on a connection of its own, made anew if it was lost.  What is changed
+ * may be changed twice. */
+int sql_aside(struct sql *store, struct bytes statements, struct sql_answer **ret_answer);
+int sql_aside_text(struct sql *store, enum sql_text text, const struct sql_value *values,
+		   size_t count, struct sql_answer **ret_answer);
+
+static inline bool sql_row(const struct sql *store, struct sql_answer *answer,
+			   struct bytes columns[SQL_COLUMNS])
+{
+	return answer && store->texts.driver->row(answer, columns);
+}
+
+int64_t sql_int(struct bytes column);
+/* Of seconds with a fraction: nanoseconds. */
+int64_t sql_moment(struct bytes column);
+
+#define SQL_VALUES(...)                                                                            \
+	(const struct sql_value[]){ __VA_ARGS__ },                                                 \
+		sizeof((const struct sql_value[]){ __VA_ARGS__ }) / sizeof(struct sql_value)
+#define SQL_NO_VALUES NULL, 0
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+#include "backend/sql/cursor.h"
+
+#include <errno.h>
+
+#include "backend/sql/mounts.h"
+#include "src/base/cleanup.h"
+
+enum { FIRST_PAGE = 64, PAGE_LEAST = 16, PAGE_MOST = 8192, PAGE_BYTES = 4 << 20 };
+
+/* What the snapshot has found of others' doings; -ESTALE: they wait to be digested. */
+static int judge_state(struct backend_snapshot *snapshot, struct sql_answer *answer)
+{
+	struct sql *store = snapshot->store;
+	struct bytes columns[SQL_COLUMNS];
+	struct sql_state state;
+
+	if (!sql_row(store, answer, columns))
+		return -EIO;
+	state = sql_state_read(columns);
+	sql_state_learn(store, &state);
+	if (snapshot->flags & BACKEND_ANYWAY)
+		return 0;
+	if (state.feed)
+		return -ESTALE;
+	return state.changes && !(snapshot->flags & BACKEND_PAST) ? -ESTALE : 0;
+}
+
+static int say_begin(struct backend_snapshot *snapshot, struct buf *buf)
+{
+	struct sql *store = snapshot->store;
+	int r = buf_append_str(buf, store->texts.driver->begin_read);
+
+	return r < 0 ? r : sql_state_say(store, buf);
+}
+
+static int read_begin(struct backend_snapshot *snapshot)
+{
+	const struct sql_driver *driver = snapshot->store->texts.driver;
+	struct sql_answer *answer = NULL;
+	int r = driver->next(snapshot->link, &answer);
+
+	driver->answer_done(answer);
+	if (r > 0) {
+		answer = NULL;
+		r = driver->next(snapshot->link, &answer);
+	}
+	if (r == 0)
+		r = -EIO;
+	if (r > 0) {
+		snapshot->begun = true;
+		r = judge_state(snapshot, answer);
+		driver->answer_done(answer);
+	}
+	if (r == 0 && snapshot->begin)
+		r = snapshot->begin(snapshot->arg);
+	return MIN(r, 0);
+}
+
+static int read_answers(struct backend_snapshot *snapshot, struct sql_answer **ret_answers,
+			size_t count)
+{
+	const struct sql_driver *driver = snapshot->store->texts.driver;
+	size_t done = 0;
+	int r = 0;
+
+	while (done < count && (r = driver->next(snapshot->link, &ret_answers[done])) > 0)
+		done++;
+	if (r > 0 || !count)
+		return 0;
+	while (done)
+		driver->answer_done(ret_answers[--done]);
+	return r < 0 ? sql_error(snapshot->store, snapshot->link, r) : -EIO;
+}
+
+static int ask(struct backend_snapshot *snapshot, struct bytes statements,
+	       struct sql_answer **ret_answers, size_t count)
+{
+	const struct sql_driver *driver = snapshot->store->texts.driver;
+	_cleanup_(buf_done) struct buf buf = { 0 };
+	bool begins = !snapshot->begun;
+	int r = begins ? say_begin(snapshot, &buf) : 0;
+
+	if (r == 0 && begins && statements.size)
+		r = buf_append_byte(&buf, ';');
+	if (r == 0)
+		r = buf_append_bytes(&buf, statements);
+	if (r == 0)
+		r = driver->send(snapshot->link, buf_bytes(&buf));
+	if (r == 0 && begins)
+		r = snapshot->error = read_begin(snapshot);
+	return r < 0 ? r : read_answers(snapshot, ret_answers, count);
+}
+
+int sql_snapshot_ask(struct backend_snapshot *snapshot, struct bytes statements,
+		     struct sql_answer **ret_answers, size_t count)
+{
+	struct sql *store = snapshot->store;
+	int64_t until = sql_milliseconds() + store->timeout * INT64_C(1000);
+	int r;
+
+	if (snapshot->error < 0)
+		return snapshot->error;
+	/* A snapshot that has begun is gone with its connection. */
+	while ((r = snapshot->link ? ask(snapshot, statements, ret_answers, count) : -ENOTCONN) ==
+		       -ENOTCONN &&
+	       !snapshot->begun && sql_milliseconds() < until) {
+		sql_disconnect(store, &snapshot->link);
+		snapshot->error = 0;
+		if (sql_connect(store, false, &snapshot->link, NULL) < 0)
+			sql_pause(100);
+	}
+	if (r == -ENOTCONN || r == -ECONNREFUSED)
+		r = -EIO;
+	return r;
+}
+
+int sql_snapshot_begin_now(struct backend_snapshot *snapshot)
+{
+	return sql_snapshot_ask(snapshot, (struct bytes){ 0 }, NULL, 0);
+}
+
+struct sql_cursor sql_cursor_open(struct backend_snapshot *snapshot, enum sql_text text,
+				  const struct sql_value *values, size_t count)
+{
+	_cleanup_(buf_done) struct buf buf = { 0 };
+	struct sql_cursor cursor = { .snapshot = snapshot };
+
+	cursor.r = sql_say(&buf, &snapshot->store->texts, text, values, count);
+	if (cursor.r == 0)
+		cursor.r = sql_snapshot_ask(snapshot, buf_bytes(&buf), &cursor.answer, 1);
+	return cursor;
+}
+
+bool sql_cursor_next(struct sql_cursor *cursor)
+{
+	return !cursor->r && sql_row(cursor->snapshot->store, cursor->answer, cursor->columns);
+}
+
+bool sql_cursor_only(struct sql_cursor *cursor, int missing)
+{
+	bool found = sql_cursor_next(cursor);
+
+	if (!found && cursor->r == 0)
+		cursor->r = missing;
+	return found;
+}
+
+int sql_cursor_end(struct sql_cursor *cursor)
+{
+	cursor->snapshot->store->texts.driver->answer_done(cursor->answer);
+	return MIN(cursor->r, 0);
+}
+
+bool sql_cursor_rising(const struct bytes *columns, struct sql_value *values)
+{
+	int64_t last = sql_int(columns[0]);
+
+	values[0] = sql_number(last + (last < INT64_MAX));
+	return last < INT64_MAX;
+}
+
+bool sql_cursor_falling(const struct bytes *columns, struct sql_value *values)
+{
+	int64_t last = sql_int(columns[0]);
+
+	values[0] = sql_number(last - (last > INT64_MIN));
+	return last > INT64_MIN;
+}
+
+static uint64_t bytes_in(const struct bytes *columns)
+{
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < SQL_COLUMNS; i++)
+		bytes += columns[i].size + sizeof(*columns);
+	return bytes;
+}
+
+/* Rows of the next page, by what those of this one have. */
+static uint64_t next_limit(uint64_t rows, uint64_t bytes)
+{
+	uint64_t fit = PAGE_BYTES / (bytes / MAX(rows, 1U) + 1);
+
+	return MAX((uint64_t)PAGE_LEAST, MIN(fit, (uint64_t)PAGE_MOST));
+}
+
+int sql_cursor_pages(struct backend_snapshot *snapshot, struct sql_pages *pages)
+{
+	uint64_t limit = FIRST_PAGE, rows, bytes, most = pages->most ? pages->most : UINT64_MAX;
+	struct sql_cursor cursor;
+	bool more = true;
+	int r = 0;
+
+	while (r == 0 && more && most) {
+		limit = MIN(limit, most);
+		pages->values[2] = sql_id(limit);
+		cursor = sql_cursor_open(snapshot, pages->text, pages->values, pages->count);
+		rows = bytes = 0;
+		while (sql_cursor_next(&cursor)) {
+			rows++;
+			bytes += bytes_in(cursor.columns);
+			more = pages->next(cursor.columns, pages->values);
+			cursor.r = pages->fn(pages->arg, cursor.columns);
+		}
+		most -= rows;
+		more = more && rows == limit && !cursor.r;
+		limit = next_limit(rows, bytes);
+		r = sql_cursor_end(&cursor);
+	}
+	return r;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_SQL_DRIVER_H
+#define BACKEND_SQL_DRIVER_H
+
+/*
+ * What the SQL servers differ in: how statements and answers go back and forth, and words of their
+ * languages.  Each has one constant struct sql_driver.
+ *
+ * Errors of a driver are -errno:
+ *	-ENOTCONN  the connection is lost; whether what was sent has been done is not known
+ *	-EDEADLK   the transaction was given up and may be tried again
+ *	-ESTALE    a guard has failed: a statement that was made so
+ *	-EEXIST, -EBUSY, -ENOSPC, -EFBIG, -ENAMETOOLONG, -EROFS, -EACCES, -ENOENT (no such table or
+ *	database), -ECONNREFUSED, -EILSEQ (not in the encoding that the table has), -EIO, -ENOMEM
+ */
+
+#include <stdint.h>
+
+#include "src/base/buf.h"
+
+struct url;
+struct sql_link;   /* a connection, of one thread at a time */
+struct sql_answer; /* rows that have come, independent of the connection */
+
+enum { SQL_COLUMNS = 24 }; /* of any statement, at the most */
+
+/* A word in braces, with what follows it up to the closing one: "%s" in the text is that. */
+struct sql_word {
+	const char *name;
+	const char *text;
+};
+
+struct sql_driver {
+	const char *name;
+	const struct sql_word *words; /* ends with a name that is NULL */
+	/* What a connection is told first; that of who writes, and of who reads. */
+	const char *hello_writer;
+	const char *hello_reader;
+	/* Before the first statement of a snapshot, and of a transaction that writes. */
+	const char *begin_read;
+	const char *begin_write;
+	/* The tables that a store has, as statements, and the triggers of the rows' table. */
+	const char *const *tables;
+	const char *const *triggers;
+	const char *no_triggers; /* takes them away */
+	/* How many of them the table ?1 has. */
+	const char *trigger_count;
+	/* The name of a collation for which each id has one spelling; bytes that all takes. */
+	const char *collation;
+	const char *size;
+	/* The statement "which columns has table ?1": name, type in lower case, collation or NULL,
+	 * digits of the fraction of a time or NULL. */
+	const char *columns;
+	/* *ret_why as in backend_open(). */
+	int (*open)(const struct url *url, struct sql_link **ret_link, char **ret_why);
+	void (*close)(struct sql_link *link);
+	/* Send statements, with ";" between them.  Answers that nobody has asked for are read and
+	 * thrown away. */
+	int (*send)(struct sql_link *link, struct bytes statements);
+	/* The answer of the next statement: 1, and its rows in *ret_answer (NULL: it has none);
+	 * 0: there is no other; or an error of that statement, and those behind it were not run. */
+	int (*next)(struct sql_link *link, struct sql_answer **ret_answer);
+	/* The sentence of the server about the last error. */
+	const char *(*sentence)(struct sql_link *link);
+	/* The next row, with so many columns; what is NULL has no data. */
+	bool (*row)(struct sql_answer *answer, struct bytes columns[SQL_COLUMNS]);
+	void (*answer_done)(struct sql_answer *answer); /* NULL is fine */
+	/* A literal: text in the encoding of the database, or any bytes. */
+	int (*quote)(struct buf *buf, struct bytes bytes, bool text);
+	/* A name of a table, quoted. */
+	int (*quote_name)(struct buf *buf, const char *name);
+	/* Bytes of one packet, as the server has it now. */
+	uint64_t (*packet)(struct sql_link *link);
+};
+
+#endif

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which mounts have the store.
+ *
+ * Each has a row in sessfs_mount that it touches now and then; one that was silent for SQL_LEASE_S by
+ * the clock of the server is ended by whoever notices, with its locks, its claims and what it has in
+ * use.  Each coming and going moves the epoch of the store, which the head of a transaction names: so
+ * nobody commits without knowing who is there, and one that was ended commits nothing until it has
+ * joined again.  Handles that write and are no mounts have a row too, for their lane.
+ */
+#include "backend/sql/mounts.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "backend/sql/cursor.h"
+#include "backend/sql/packet.h"
+#include "backend/sql/slots.h"
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+
+enum { TURN_MS = 10000, PAUSE_MS = 2 };
+
+int64_t sql_milliseconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void sql_pause(int milliseconds)
+{
+	const struct timespec time = { .tv_sec = milliseconds / 1000,
+				       .tv_nsec = milliseconds % 1000 * 1000000L };
+
+	nanosleep(&time, NULL);
+}
+
+static bool is_mount(const struct sql *store)
+{
+	return store->number && !store->guest;
+}
+
+int sql_state_say(struct sql *store, struct buf *buf)
+{
+	uint64_t known = INT64_MAX;
+
+	pthread_mutex_lock(&store->state.lock);
+	if (is_mount(store))
+		known = store->state.known;
+	pthread_mutex_unlock(&store->state.lock);
+	return sql_say(buf, &store->texts, SQL_STATE,
+		       SQL_VALUES(sql_id(known), sql_id(store->number)));
+}
+
+struct sql_state sql_state_read(const struct bytes *columns)
+{
+	return (struct sql_state){
+		.epoch = (uint64_t)sql_int(columns[0]),
+		.n = (uint64_t)sql_int(columns[1]),
+		.turn = (uint64_t)sql_int(columns[2]),
+		.settings = (uint64_t)sql_int(columns[3]),
+		.feed = sql_int(columns[4]),
+		.changes = sql_int(columns[6]),
+	};
+}
+
+void sql_state_learn(struct sql *store, const struct sql_state *state)
+{
+	bool news;
+
+	pthread_mutex_lock(&store->state.lock);
+	news = state->feed || state->changes || state->settings != store->state.settings;
+	store->state.changes = state->changes;
+	store->state.settings = MAX(store->state.settings, state->settings);
+	store->state.stirred |= news;
+	if (news)
+		pthread_cond_broadcast(&store->state.moved);
+	pthread_mutex_unlock(&store->state.lock);
+}
+
+bool sql_mounts_alone(struct sql *store)
+{
+	bool alone;
+
+	pthread_mutex_lock(&store->state.lock);
+	alone = store->state.alone;
+	pthread_mutex_unlock(&store->state.lock);
+	return alone;
+}
+
+static struct sql_mount mount_at(const struct bytes *columns)
+{
+	return (struct sql_mount){
+		.number = (uint64_t)sql_int(columns[0]),
+		.guest = sql_int(columns[1]),
+		.known = (uint64_t)sql_int(columns[2]),
+		.untold_locks = sql_int(columns[3]),
+		.untold_uses = sql_int(columns[4]),
+	};
+}
+
+static void take_mounts(struct sql *store, struct sql_answer *answer, uint64_t epoch)
+{
+	struct bytes columns[SQL_COLUMNS];
+	bool here = false, alone = true;
+
+	while (sql_row(store, answer, columns)) {
+		const struct sql_mount mount = mount_at(columns);
+
+		here |= mount.number == store->number;
+		alone &= mount.guest || mount.number == store->number;
+	}
+	pthread_mutex_lock(&store->state.lock);
+	store->state.lost = !here;
+	store->state.alone = alone;
+	store->state.epoch = epoch;
+	store->state.stirred = true;
+	pthread_cond_broadcast(&store->state.moved);
+	pthread_mutex_unlock(&store->state.lock);
+}
+
+int sql_mounts_read(struct sql *store, struct sql_link *link, uint64_t epoch)
+{
+	struct sql_answer *answer = NULL;
+	bool known;
+	int r;
+
+	pthread_mutex_lock(&store->state.lock);
+	known = store->state.epoch == epoch;
+	pthread_mutex_unlock(&store->state.lock);
+	if (known)
+		return 0;
+	r = sql_ask_text(store, link, SQL_MOUNT_LIST, SQL_NO_VALUES, &answer);
+	if (r == 0)
+		take_mounts(store, answer, epoch);
+	store->texts.driver->answer_done(answer);
+	return r;
+}
+
+/* Those that were silent for too long go, in a transaction with the store locked. */
+static int end_silent(struct sql *store, struct sql_link *link)
+{
+	static const enum sql_text texts[] = { SQL_MOUNT_LEAVE, SQL_MOUNT_CLAIMS, SQL_MOUNT_LOCKS,
+					       SQL_MOUNT_USES, SQL_MOUNT_GONE };
+	struct sql_answer *answer = NULL;
+	struct bytes columns[SQL_COLUMNS];
+	int r = sql_ask_text(store, link, SQL_MOUNTS_SILENT, SQL_VALUES(sql_number(SQL_LEASE_S)),
+			     &answer);
+
+	while (r == 0 && sql_row(store, answer, columns)) {
+		const struct sql_value number = sql_number(sql_int(columns[0]));
+
+		for (size_t i = 0; r == 0 && i < ARRAY_SIZE(texts); i++)
+			r = sql_ask_text(store, link, texts[i], &number, 1, NULL);
+	}
+	store->texts.driver->answer_done(answer);
+	return r;
+}
+
+static int begin(struct sql *store, struct sql_link *link)
+{
+	int r = sql_ask(store, link, bytes_str(store->texts.driver->begin_write), NULL);
+
+	return r < 0 ? r : sql_ask_text(store, link, SQL_STATE_LOCK, SQL_NO_VALUES, NULL);
+}
+
+static int end(struct sql *store, struct sql_link *link, int r)
+{
+	int ended =
+		sql_ask_text(store, link, r == 0 ? SQL_COMMIT : SQL_ROLLBACK, SQL_NO_VALUES, NULL);
+
+	return r < 0 ? r : ended;
+}
+
+/* Words for who has the store, owned by the caller. */
+static char *owners(struct sql *store, struct sql_link *link)
+{
+	_cleanup_(buf_done) struct buf words = { 0 };
+	struct sql_answer *answer = NULL;
+	struct bytes columns[SQL_COLUMNS];
+	int r = sql_ask_text(store, link, SQL_MOUNT_OWNERS, SQL_VALUES(sql_id(store->number)),
+			     &answer);
+
+	while (r == 0 && sql_row(store, answer, columns))
+		r = buf_printf(&words, "%s%.*s", words.size ? " and " : "", (int)columns[0].size,
+			       columns[0].data);
+	store->texts.driver->answer_done(answer);
+	return r < 0 ? NULL : steal_ptr(words.data);
+}
+
+static int join(struct sql *store, const char *owner, bool shared, char **ret_owners)
+{
+	struct sql_link *link = store->writer.link;
+	struct sql_answer *answer = NULL;
+	struct bytes columns[SQL_COLUMNS];
+	struct sql_state state;
+	int r = end_silent(store, link);
+
+	if (r == 0 && owner)
+		*ret_owners = owners(store, link);
+	if (r == 0 && owner && !shared && *ret_owners)
+		return -EBUSY;
+	if (r == 0)
+		r = sql_ask_text(store, link, SQL_MOUNT_JOIN,
+				 SQL_VALUES(sql_number(!owner),
+					    sql_text(bytes_str(owner ? owner : "")),
+					    sql_number(store->state.known)),
+				 NULL);
+	if (r == 0)
+		r = sql_ask_text(store, link, SQL_MOUNT_COUNT, SQL_VALUES(sql_number(!!owner)),
+				 NULL);
+	if (r == 0)
+		r = sql_ask_text(store, link, SQL_MOUNT_NUMBER, SQL_NO_VALUES, &answer);
+	if (r == 0 && sql_row(store, answer, columns)) {
+		state = sql_state_read(columns);
+		store->number = (uint64_t)sql_int(columns[9]);
+		store->writer.lane = 0;
+		store->state.seen = state.n;
+		if (!store->state.known)
+			store->state.known = state.n;
+		store->state.settings = state.settings;
+		store->state.epoch = state.epoch - 1;
+		r = sql_mounts_read(store, link, state.epoch);
+	}
+	store->texts.driver->answer_done(answer);
+	return r;
+}
+
+int sql_mounts_join(struct sql *store, const char *owner, bool shared, char **ret_why)
+{
+	_cleanup_(freep) char *others = NULL;
+	int r = begin(store, store->writer.link);
+
+	if (r == 0)
+		r = end(store, store->writer.link, join(store, owner, shared, &others));
+	if (r == -EBUSY && ret_why)
+		*ret_why = str_printf("%s is already mounted by %s", store->database,
+				      others ? others : "another mount");
+	/* Nobody else knows which files are in use here, unless there is nobody. */
+	store->state.untold = store->state.alone && !store->guest;
+	if (r == 0 && store->state.untold)
+		r = sql_ask_text(store, store->writer.link, SQL_MOUNT_UNTOLD,
+				 SQL_VALUES(sql_id(store->number), sql_number(1)), NULL);
+	return r;
+}
+
+void sql_mounts_leave(struct sql *store)
+{
+	static const enum sql_text texts[] = { SQL_MOUNT_LEAVE, SQL_MOUNT_CLAIMS, SQL_MOUNT_LOCKS,
+					       SQL_MOUNT_USES };
+	const struct sql_value number = sql_id(store->number);
+	struct sql_link *link = store->writer.link;
+	int r;
+
+	if (!store->number || !link)
+		return;
+	r = begin(store, link);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(texts); i++)
+		r = sql_ask_text(store, link, texts[i], &number, 1, NULL);
+	if (r == 0 && !store->guest)
+		r = sql_ask_text(store, link, SQL_MOUNT_GONE, &number, 1, NULL);
+	end(store, link, r);
+}
+
+int sql_mounts_beat(struct sql *store, struct sql_link *link)
+{
+	struct sql_answer *answer = NULL;
+	struct bytes columns[SQL_COLUMNS];
+	uint64_t known;
+	bool silent;
+	int r;
+
+	pthread_mutex_lock(&store->state.lock);
+	known = store->state.known;
+	pthread_mutex_unlock(&store->state.lock);
+	r = sql_ask_text(store, link, SQL_MOUNT_BEAT,
+			 SQL_VALUES(sql_id(store->number), sql_id(known)), NULL);
+	if (r == 0)
+		r = sql_ask_text(store, link, SQL_MOUNTS_SILENT,
+				 SQL_VALUES(sql_number(SQL_LEASE_S)), &answer);
+	silent = r == 0 && sql_row(store, answer, columns);
+	store->texts.driver->answer_done(answer);
+	if (!silent)
+		return r;
+	r = begin(store, link);
+	return r < 0 ? r : end(store, link, end_silent(store, link));
+}
+
+bool sql_is_shared(struct backend *backend)
+{
+	struct sql *store = sql_of(backend);
+
+	return is_mount(store) && !sql_mounts_alone(store);
+}
+
+/* The first number that a question has for an answer. */
+static int ask_number(struct sql *store, enum sql_text text, uint64_t *ret_number)
+{
+	struct sql_answer *answer = NULL;
+	struct bytes columns[SQL_COLUMNS];
+	int r = sql_aside_text(store, text, SQL_NO_VALUES, &answer);
+
+	if (r == 0)
+		r = sql_row(store, answer, columns) ? 0 : -EIO;
+	if (r == 0)
+		*ret_number = (uint64_t)sql_int(columns[0]);
+	store->texts.driver->answer_done(answer);
+	return r;
+}
+
+/* Take what one mount has at a time; whether it has it now. */
+static bool take_one(struct sql *store, enum sql_text take, enum sql_text ask)
+{
+	uint64_t who = 0;
+
+	return sql_aside_text(store, take, SQL_VALUES(sql_id(store->number)), NULL) == 0 &&
+	       ask_number(store, ask, &who) == 0 && who == store->number;
+}
+
+bool sql_on_duty(struct backend *backend)
+{
+	struct sql *store = sql_of(backend);
+
+	if (!is_mount(store))
+		return true;
+	if (!store->state.duty)
+		store->state.duty = take_one(store, SQL_DUTY_TAKE, SQL_DUTY_ASK);
+	return store->state.duty;
+}
+
+void sql_turn(struct backend *backend, bool take)
+{
+	struct sql *store = sql_of(backend);
+	int64_t until = sql_milliseconds() + TURN_MS;
+	bool first;
+
+	if (!is_mount(store))
+		return;
+	pthread_mutex_lock(&store->state.lock);
+	first = take ? store->state.turns++ == 0 : --store->state.turns == 0;
+	pthread_mutex_unlock(&store->state.lock);
+	if (first && !take)
+		sql_aside_text(store, SQL_TURN_GIVE, SQL_VALUES(sql_id(store->number)), NULL);
+	while (first && take && !take_one(store, SQL_TURN_TAKE, SQL_TURN_ASK) &&
+	       sql_milliseconds() < until)
+		sql_pause(PAUSE_MS);
+}
+
+bool sql_hold(struct backend *backend, bool untold)
+{
+	struct sql *store = sql_of(backend);
+
+	if (!is_mount(store))
+		return false;
+	sql_aside_text(store, SQL_MOUNT_HOLD, SQL_VALUES(sql_id(store->number), sql_number(untold)),
+		       NULL);
+	return true;
+}
+
+int sql_lock_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		  const struct backend_lock *lock, struct backend_lock *ret_lock)
+{
+	struct sql_cursor cursor =
+		sql_cursor_open(snapshot, SQL_LOCK_FIND,
+				SQL_VALUES(sql_id(ino), sql_id(sql_of(backend)->number),
+					   sql_number(lock->whole), sql_number(lock->exclusive),
+					   sql_id(lock->start), sql_id(lock->end)));
+
+	if (sql_cursor_only(&cursor, -ENOENT))
+		*ret_lock = (struct backend_lock){
+			.start = (uint64_t)sql_cursor_number(&cursor, 0),
+			.end = (uint64_t)sql_cursor_number(&cursor, 1),
+			.pid = sql_cursor_number(&cursor, 2),
+			.whole = (uint32_t)sql_cursor_number(&cursor, 3),
+			.exclusive = (uint32_t)sql_cursor_number(&cursor, 4),
+		};
+	return sql_cursor_end(&cursor);
+}

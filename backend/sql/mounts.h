@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_SQL_MOUNTS_H
+#define BACKEND_SQL_MOUNTS_H
+
+/* Which mounts there are, and what the store says of itself in one row. */
+
+#include "backend/sql/store.h"
+
+struct sql_state {
+	uint64_t epoch; /* moves when a mount comes or goes */
+	uint64_t n;	/* of the newest note */
+	uint64_t turn;
+	uint64_t settings;
+	bool feed;    /* others have left notes that were not digested */
+	bool changes; /* other programs' wait */
+};
+
+/* Ask for it; and read it out of a row. */
+int sql_state_say(struct sql *store, struct buf *buf);
+struct sql_state sql_state_read(const struct bytes *columns);
+/* What a snapshot or a poll has found: who waits is woken if there is something new. */
+void sql_state_learn(struct sql *store, const struct sql_state *state);
+
+/* Come and go. */
+int sql_mounts_join(struct sql *store, const char *owner, bool shared, char **ret_why);
+void sql_mounts_leave(struct sql *store);
+/* Read who is there, if that is of another epoch than what is known.  On a connection that may be
+ * in a transaction. */
+int sql_mounts_read(struct sql *store, struct sql_link *link, uint64_t epoch);
+/* With state.lock held. */
+void sql_mounts_set_alone(struct sql *store);
+/* Say that this mount lives, and end those that do not. */
+int sql_mounts_beat(struct sql *store, struct sql_link *link);
+bool sql_mounts_alone(struct sql *store);
+
+/* Files in use (uses.c). */
+int sql_uses_guard(struct sql *store, uint64_t ino);
+/* Tell the server which files are in use here, once there are others. */
+int sql_uses_tell(struct sql *store, struct sql_link *link);
+
+int64_t sql_milliseconds(void);
+void sql_pause(int milliseconds);
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/sql/conn.h"
+#include "backend/sql/mounts.h"
+#include "backend/sql/schema.h"
+#include "backend/sql/slots.h"
+#include "backend/sql/sql.h"
+#include "backend/sql/watch.h"
+#include "backend/url/url.h"
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+
+int sql_sync(struct backend *backend)
+{
+	/* What is committed is as durable as the server makes it. */
+	(void)backend;
+	return 0;
+}
+
+/* A server does not tell how much room it has. */
+int sql_space(struct backend *backend, struct backend_space *ret_space)
+{
+	const uint64_t plenty = UINT64_C(1) << 50;
+	struct sql *store = sql_of(backend);
+	struct sql_answer *answer = NULL;
+	struct bytes columns[SQL_COLUMNS];
+	int r = sql_aside(store, bytes_str(store->texts.driver->size), &answer);
+
+	if (r == 0 && sql_row(store, answer, columns))
+		*ret_space = (struct backend_space){
+			.total = plenty + (uint64_t)sql_int(columns[0]),
+			.free = plenty,
+			.used = (uint64_t)sql_int(columns[0]),
+		};
+	store->texts.driver->answer_done(answer);
+	return r;
+}
+
+static void disconnect(struct sql *store)
+{
+	sql_watch_stop(store);
+	sql_mounts_leave(store);
+	sql_pool_done(store);
+	sql_disconnect(store, &store->writer.link);
+	sql_disconnect(store, &store->aside.link);
+}
+
+static void sql_close(struct backend *backend)
+{
+	struct sql *store = sql_of(backend);
+
+	disconnect(store);
+	sql_texts_done(&store->texts);
+	feed_notes_done(&store->state.waiting);
+	uses_done(&store->state.uses);
+	free(store->everything.ids);
+	free(store->database);
+	url_done(store->url);
+	free(store->url);
+	pthread_mutex_destroy(&store->pool.lock);
+	pthread_mutex_destroy(&store->queue.lock);
+	pthread_mutex_destroy(&store->state.lock);
+	pthread_mutex_destroy(&store->aside.lock);
+	pthread_mutex_destroy(&store->watch.lock);
+	pthread_mutex_destroy(&store->everything.lock);
+	pthread_cond_destroy(&store->queue.moved);
+	pthread_cond_destroy(&store->state.moved);
+	pthread_cond_destroy(&store->watch.stopped);
+	free(store);
+}
+
+/* clang-format off */
+static const struct backend_ops sql_ops = {
+	.name = "sql",
+	.close = sql_close,
+	.snapshot_begin = sql_snapshot_begin,
+	.snapshot_end = sql_snapshot_end,
+	.snapshot_begun = sql_snapshot_begun,
+	.commit = sql_commit,
+	.change_waiting = sql_change_waiting,
+	.wake = sql_wake,
+	.is_shared = sql_is_shared,
+	.on_duty = sql_on_duty,
+	.turn = sql_turn,
+	.hold = sql_hold,
+	.use = sql_use,
+	.feed_done = sql_feed_done,
+#define CALL(slot, ...) .slot = sql_##slot,
+#define READ CALL
+#define READ_ROWS CALL
+	BACKEND_CALLS
+	BACKEND_READS
+	BACKEND_SHARED
+	BACKEND_JOINED
+#undef CALL
+#undef READ
+#undef READ_ROWS
+};
+/* clang-format on */
+
+static void init_conditions(struct sql *store)
+{
+	pthread_condattr_t clock;
+
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&store->queue.moved, &clock);
+	pthread_cond_init(&store->state.moved, &clock);
+	pthread_cond_init(&store->watch.stopped, &clock);
+	pthread_condattr_destroy(&clock);
+}
+
+static struct sql *new_store(const struct sql_driver *driver, const struct url *url,
+			     const struct backend_options *options)
+{
+	struct sql *store = calloc(1, sizeof(*store));
+
+	if (!store)
+		return NULL;
+	store->backend.ops = &sql_ops;
+	store->backend.read_only = options->read_only;
+	store->texts.driver = driver;
+	store->guest = !options->owner;
+	store->rows_only = options->rows_only;
+	store->timeout = url->timeout ? url->timeout : 30;
+	store->writer.silent = 1;
+	store->state.alone = true;
+	store->queue.last = &store->queue.first;
+	pthread_mutex_init(&store->pool.lock, NULL);
+	pthread_mutex_init(&store->queue.lock, NULL);
+	pthread_mutex_init(&store->state.lock, NULL);
+	pthread_mutex_init(&store->aside.lock, NULL);
+	pthread_mutex_init(&store->watch.lock, NULL);
+	pthread_mutex_init(&store->everything.lock, NULL);
+	init_conditions(store);
+	store->database = str_printf("%s", url->database ? url->database : "the database");
+	store->url = calloc(1, sizeof(*store->url));
+	if (store->database && store->url && url_copy(url, store->url) == 0)
+		return store;
+	sql_close(&store->backend);
+	return NULL;
+}
+
+static int connect_and_join(struct sql *store, const struct backend_options *options,
+			    char **ret_why)
+{
+	const struct sql_driver *driver = store->texts.driver;
+	uint64_t packet;
+	int r = sql_connect(store, true, &store->writer.link, ret_why);
+
+	if (r == 0)
+		r = sql_schema_open(store, options, ret_why);
+	if (r < 0)
+		return r;
+	packet = driver->packet(store->writer.link);
+	/* Bytes that have to be escaped take two. */
+	store->backend.max_item = MAX(packet / 2, (uint64_t)1 << 16) - (1 << 16);
+	if (options->owner || !options->read_only)
+		r = sql_mounts_join(store, options->owner, options->shared, ret_why);
+	return r < 0 ? r : sql_watch_start(store);
+}
+
+int sql_backend_open(const struct sql_driver *driver, const struct url *url,
+		     const struct backend_options *options, struct backend **ret_backend,
+		     char **ret_why)
+{
+	struct sql *store = new_store(driver, url, options);
+	char *why = NULL;
+	int r = store ? connect_and_join(store, options, &why) : -ENOMEM;
+
+	if (r == 0) {
+		*ret_backend = &store->backend;
+		return 0;
+	}
+	if (ret_why && !why && store)
+		why = str_printf("%s: %s", store->database,
+				 store->writer.link ? driver->sentence(store->writer.link) :
+						      strerror(-r));
+	if (ret_why)
+		*ret_why = why;
+	else
+		free(why);
+	if (store)
+		sql_close(&store->backend);
+	return r;
+}

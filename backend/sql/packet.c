@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "backend/sql/packet.h"
+#include "src/base/array.h"
+#include "src/base/cleanup.h"
+
+void packet_done(struct sql_packet *packet)
+{
+	buf_done(&packet->text);
+	free(packet->statements);
+	*packet = (struct sql_packet){ 0 };
+}
+
+static void add_statement(struct sql_packet *packet, int guard)
+{
+	if (packet->r == 0)
+		packet->r = ARRAY_ROOM(packet->statements, packet->count, packet->room);
+	if (packet->r == 0)
+		packet->statements[packet->count++] =
+			(struct sql_statement){ .request = packet->request, .guard = guard };
+}
+
+void packet_say(struct sql_packet *packet, int guard, enum sql_text text,
+		const struct sql_value *values, size_t count)
+{
+	add_statement(packet, guard);
+	if (packet->r == 0)
+		packet->r = sql_say(&packet->text, &packet->store->texts, text, values, count);
+}
+
+void packet_say_plain(struct sql_packet *packet, const char *text)
+{
+	add_statement(packet, -EIO);
+	if (packet->r == 0)
+		packet->r = sql_say_text(&packet->text, &packet->store->texts, text, NULL, 0);
+}
+
+void packet_say_on(struct sql_packet *packet, enum sql_text text, const struct sql_value *values,
+		   size_t count)
+{
+	if (packet->r == 0)
+		packet->r = sql_say_on(&packet->text, &packet->store->texts, text, values, count);
+}
+
+void packet_add(struct sql_packet *packet, const char *text)
+{
+	if (packet->r == 0)
+		packet->r = buf_append_str(&packet->text, text);
+}
+
+static int read_answers(struct sql_packet *packet, struct sql_link *link, size_t *ret_failed)
+{
+	const struct sql_driver *driver = packet->store->texts.driver;
+	struct sql_answer *answer = NULL;
+	size_t done = 0;
+	int r;
+
+	while ((r = driver->next(link, &answer)) > 0) {
+		driver->answer_done(answer);
+		done++;
+	}
+	if (r == 0)
+		return done == packet->count ? 0 : -ENOTCONN;
+	if (done < packet->count) {
+		*ret_failed = packet->statements[done].request;
+		if (r == -ESTALE)
+			return packet->statements[done].guard;
+	}
+	return r;
+}
+
+int packet_flush(struct sql_packet *packet, struct sql_link *link, size_t *ret_failed)
+{
+	int r = packet->r;
+
+	if (r == 0 && packet->count) {
+		r = packet->store->texts.driver->send(link, buf_bytes(&packet->text));
+		if (r == 0)
+			r = read_answers(packet, link, ret_failed);
+	}
+	buf_clear(&packet->text);
+	packet->count = 0;
+	packet->r = 0;
+	return r;
+}

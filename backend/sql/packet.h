@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_SQL_PACKET_H
+#define BACKEND_SQL_PACKET_H
+
+/* Statements that are sent together, and what it means if one of them fails. */
+
+#include <errno.h>
+
+#include "backend/sql/conn.h"
+
+enum {
+	/* Of the head of a transaction: what is known of the store is not true any more. */
+	SQL_HEAD_FAILED = -ECANCELED,
+	SQL_LANE_FAILED = -EOWNERDEAD,
+};
+
+struct sql_statement {
+	size_t request; /* number of the batch it belongs to */
+	int guard;	/* what it is told as if it fails as a guard does (driver.h) */
+};
+
+struct sql_packet {
+	struct sql *store;
+	struct buf text;
+	struct sql_statement *statements;
+	size_t count, room;
+	size_t request; /* of those that are said now */
+	int r;		/* why some could not be said */
+};
+
+void packet_done(struct sql_packet *packet);
+/* Append a statement. */
+void packet_say(struct sql_packet *packet, int guard, enum sql_text text,
+		const struct sql_value *values, size_t count);
+void packet_say_plain(struct sql_packet *packet, const char *text);
+/* Append to the last one. */
+void packet_say_on(struct sql_packet *packet, enum sql_text text, const struct sql_value *values,
+		   size_t count);
+void packet_add(struct sql_packet *packet, const char *text);
+/* Send what was said, read the answers, and begin anew.  Of an error that is of one statement
+ * *ret_failed is its request. */
+int packet_flush(struct sql_packet *packet, struct sql_link *link, size_t *ret_failed);
+
+#endif

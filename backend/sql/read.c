@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: MIT */
+/* Nodes, what belongs to them, and the rows of a key. */
+#include "backend/sql/read.h"
+
+#include <errno.h>
+
+#include "backend/sql/slots.h"
+#include "src/base/cleanup.h"
+
+struct backend_node sql_node_at(const struct bytes *columns)
+{
+	return (struct backend_node){
+		.ino = (uint64_t)sql_int(columns[0]),
+		.parent = (uint64_t)sql_int(columns[1]),
+		.entry = (uint64_t)sql_int(columns[2]),
+		.kind = (uint32_t)sql_int(columns[3]),
+		.flags = (uint32_t)sql_int(columns[4]),
+		.mode = (uint32_t)sql_int(columns[5]),
+		.uid = (uint32_t)sql_int(columns[6]),
+		.gid = (uint32_t)sql_int(columns[7]),
+		.nlink = (uint32_t)sql_int(columns[8]),
+		.rdev = (uint64_t)sql_int(columns[9]),
+		.size = (uint64_t)sql_int(columns[10]),
+		.atime = sql_int(columns[11]),
+		.mtime = sql_int(columns[12]),
+		.ctime = sql_int(columns[13]),
+		.btime = sql_int(columns[14]),
+		.session = columns[15],
+		.key = columns[16],
+		.target = columns[17],
+		.generation = (uint64_t)sql_int(columns[18]),
+	};
+}
+
+struct bytes sql_present(const struct buf *buf)
+{
+	return bytes_make(buf->data ? buf->data : "", buf->size);
+}
+
+int sql_slot(const struct backend_node *node, struct buf *slot)
+{
+	int r;
+
+	buf_clear(slot);
+	if (!node->nlink || !node->session.data)
+		return 0;
+	if (node->kind == BACKEND_SESSION)
+		return buf_append_byte(slot, 's');
+	if (node->kind < BACKEND_SINGLE || !node->key.data)
+		return 0;
+	r = buf_append_byte(slot, 'k');
+	return r < 0 ? r : buf_append_bytes(slot, node->key);
+}
+
+/* The one node that the cursor leads to; id too, if asked for. */
+static int one_node(struct sql_cursor *cursor, uint64_t *ret_id, struct backend_node *ret_node)
+{
+	struct backend_node node;
+
+	if (sql_cursor_only(cursor, -ENOENT)) {
+		node = sql_node_at(cursor->columns);
+		cursor->r = backend_node_copy(&node, ret_node);
+		if (cursor->r == 0 && ret_id)
+			*ret_id = (uint64_t)sql_cursor_number(cursor, SQL_NODE_COLUMNS);
+	}
+	return sql_cursor_end(cursor);
+}
+
+int sql_node_get(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		 struct backend_node *ret_node)
+{
+	struct sql_cursor cursor = sql_cursor_open(snapshot, SQL_NODE_GET, SQL_VALUES(sql_id(ino)));
+
+	(void)backend;
+	return one_node(&cursor, NULL, ret_node);
+}
+
+int sql_node_find(struct backend *backend, struct backend_snapshot *snapshot, struct bytes session,
+		  struct bytes key, struct backend_node *ret_node)
+{
+	const struct backend_node wanted = {
+		.kind = key.data ? BACKEND_LIST : BACKEND_SESSION,
+		.nlink = 1,
+		.session = session,
+		.key = key,
+	};
+	_cleanup_(buf_done) struct buf slot = { 0 };
+	struct sql_cursor cursor;
+	int r = sql_slot(&wanted, &slot);
+
+	(void)backend;
+	if (r < 0)
+		return r;
+	cursor = sql_cursor_open(snapshot, SQL_NODE_FIND,
+				 SQL_VALUES(sql_blob(session), sql_blob(buf_bytes(&slot))));
+	return one_node(&cursor, NULL, ret_node);
+}
+
+int sql_orphan_find(struct backend *backend, struct backend_snapshot *snapshot,
+		    struct bytes session, struct bytes key, struct backend_node *ret_node)
+{
+	struct sql_cursor cursor = sql_cursor_open(snapshot, SQL_ORPHAN_FIND,
+						   SQL_VALUES(sql_blob(session), sql_blob(key)));
+
+	(void)backend;
+	return one_node(&cursor, NULL, ret_node);
+}
+
+int sql_entry_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
+		   struct bytes name, uint64_t *ret_id, struct backend_node *ret_node)
+{
+	struct sql_cursor cursor = sql_cursor_open(snapshot, SQL_ENTRY_FIND,
+						   SQL_VALUES(sql_id(parent), sql_blob(name)));
+
+	(void)backend;
+	return one_node(&cursor, ret_id, ret_node);
+}
+
+int sql_entry_name(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
+		   uint64_t id, struct buf *name)
+{
+	struct sql_cursor cursor =
+		sql_cursor_open(snapshot, SQL_ENTRY_NAME, SQL_VALUES(sql_id(parent), sql_id(id)));
+
+	(void)backend;
+	if (sql_cursor_only(&cursor, -ENOENT))
+		cursor.r = buf_append_bytes(name, cursor.columns[0]);
+	return sql_cursor_end(&cursor);
+}
+
+int sql_xattr_get(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		  struct bytes name, struct buf *value)
+{
+	struct sql_cursor cursor =
+		sql_cursor_open(snapshot, SQL_XATTR_GET, SQL_VALUES(sql_id(ino), sql_blob(name)));
+
+	(void)backend;
+	if (sql_cursor_only(&cursor, -ENODATA))
+		cursor.r = buf_append_bytes(value, cursor.columns[0]);
+	return sql_cursor_end(&cursor);
+}
+
+int sql_xattr_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		   backend_name_fn *fn, void *arg)
+{
+	struct sql_cursor cursor =
+		sql_cursor_open(snapshot, SQL_XATTR_LIST, SQL_VALUES(sql_id(ino)));
+
+	(void)backend;
+	while (sql_cursor_next(&cursor))
+		cursor.r = fn(arg, cursor.columns[0]);
+	return sql_cursor_end(&cursor);
+}
+
+int sql_setting_list(struct backend *backend, struct backend_snapshot *snapshot,
+		     backend_setting_fn *fn, void *arg)
+{
+	struct sql_cursor cursor = sql_cursor_open(snapshot, SQL_SETTING_LIST, SQL_NO_VALUES);
+
+	(void)backend;
+	while (sql_cursor_next(&cursor))
+		cursor.r = fn(arg, cursor.columns[0], cursor.columns[1]);
+	return sql_cursor_end(&cursor);
+}
+
+int sql_last_ids(struct backend *backend, struct backend_snapshot *snapshot, uint64_t *ret_ino,
+		 uint64_t *ret_entry)
+{
+	struct sql_cursor cursor = sql_cursor_open(snapshot, SQL_LAST_IDS, SQL_NO_VALUES);
+
+	(void)backend;
+	if (sql_cursor_only(&cursor, -EIO)) {
+		*ret_ino = (uint64_t)sql_cursor_number(&cursor, 0);
+		*ret_entry = (uint64_t)sql_cursor_number(&cursor, 1);
+	}
+	return sql_cursor_end(&cursor);
+}
+
+static int find_mark(struct backend_snapshot *snapshot, enum sql_text text, uint64_t ino,
+		     int64_t position, struct backend_mark *ret_mark)
+{
+	struct sql_cursor cursor =
+		sql_cursor_open(snapshot, text, SQL_VALUES(sql_id(ino), sql_number(position)));
+
+	if (sql_cursor_only(&cursor, -ENOENT))
+		*ret_mark =
+			(struct backend_mark){ .offset = (uint64_t)sql_cursor_number(&cursor, 0),
+					       .index = sql_cursor_number(&cursor, 1) };
+	return sql_cursor_end(&cursor);
+}
+
+int sql_mark_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		  uint64_t offset, struct backend_mark *ret_mark)
+{
+	(void)backend;
+	return find_mark(snapshot, SQL_MARK_FIND, ino, (int64_t)MIN(offset, (uint64_t)INT64_MAX),
+			 ret_mark);
+}
+
+int sql_mark_find_index(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+			int64_t index, struct backend_mark *ret_mark)
+{
+	(void)backend;
+	return find_mark(snapshot, SQL_MARK_FIND_INDEX, ino, index, ret_mark);
+}
+
+/* What is read in pages: the callbacks of each kind. */
+
+struct telling {
+	backend_node_fn *node;
+	backend_entry_fn *entry;
+	backend_chunk_fn *chunk;
+	backend_chunk_size_fn *size;
+	backend_piece_fn *piece;
+	backend_row_time_fn *timed;
+	void *arg;
+	uint64_t parent;
+};
+
+static int tell_node(void *arg, const struct bytes *columns)
+{
+	const struct telling *telling = arg;
+	const struct backend_node node = sql_node_at(columns);
+
+	return telling->node(telling->arg, &node);
+}
+
+static int list_nodes(struct backend_snapshot *snapshot, enum sql_text text, uint64_t after,
+		      backend_node_fn *fn, void *arg)
+{
+	struct telling telling = { .node = fn, .arg = arg };
+	struct sql_pages pages = {
+		.text = text,
+		.values = { sql_id(after + (after < INT64_MAX)) },
+		.count = 3,
+		.next = sql_cursor_rising,
+		.fn = tell_node,
+		.arg = &telling,
+	};
+
+	return sql_cursor_pages(snapshot, &pages);
+}
+
+int sql_node_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t after,
+		  bool orphans_only, backend_node_fn *fn, void *arg)
+{
+	(void)backend;
+	return list_nodes(snapshot, orphans_only ? SQL_NODE_LIST_ORPHANS : SQL_NODE_LIST, after, fn,
+			  arg);
+}
+
+int sql_orphan_list(struct backend *backend, struct backend_snapshot *snapshot, backend_node_fn *fn,
+		    void *arg)
+{
+	(void)backend;
+	return list_nodes(snapshot, SQL_ORPHAN_LIST, 0, fn, arg);
+}
+
+static bool next_entry(const struct bytes *columns, struct sql_value *values)
+{
+	return sql_cursor_rising(&columns[SQL_NODE_COLUMNS], values);
+}
+
+static int tell_entry(void *arg, const struct bytes *columns)
+{
+	const struct telling *telling = arg;
+	const struct backend_node node = sql_node_at(columns);
+	const struct backend_entry entry = {
+		.parent = telling->parent,
+		.id = (uint64_t)sql_int(columns[SQL_NODE_COLUMNS]),
+		.name = columns[SQL_NODE_COLUMNS + 1],
+		.ino = node.ino,
+	};
+
+	return telling->entry(telling->arg, &entry, &node);
+}
+
+int sql_entry_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t parent,
+		   uint64_t after, backend_entry_fn *fn, void *arg)
+{
+	struct telling telling = { .entry = fn, .arg = arg, .parent = parent };
+	struct sql_pages pages = {
+		.text = SQL_ENTRY_LIST,
+		.values = { [0] = sql_id(after + (after < INT64_MAX)), [3] = sql_id(parent) },
+		.count = 4,
+		.next = next_entry,
+		.fn = tell_entry,
+		.arg = &telling,
+	};
+
+	(void)backend;
+	return sql_cursor_pages(snapshot, &pages);
+}
+
+static int tell_chunk(void *arg, const struct bytes *columns)
+{
+	const struct telling *telling = arg;
+
+	return telling->chunk ? telling->chunk(telling->arg, sql_int(columns[0]), columns[1]) :
+				telling->size(telling->arg, sql_int(columns[0]),
+					      (size_t)sql_int(columns[1]));
+}
+
+static int read_chunks(struct backend_snapshot *snapshot, uint64_t ino, int64_t first, int64_t last,
+		       struct telling *telling)
+{
+	struct sql_pages pages = {
+		.text = telling->chunk ? SQL_CHUNK_READ : SQL_CHUNK_LIST,
+		.values = { [0] = sql_number(first), [3] = sql_id(ino), [4] = sql_number(last) },
+		.count = 5,
+		.next = sql_cursor_rising,
+		.fn = tell_chunk,
+		.arg = telling,
+	};
+
+	return sql_cursor_pages(snapshot, &pages);
+}
+
+int sql_chunk_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		   int64_t first, int64_t last, backend_chunk_fn *fn, void *arg)
+{
+	struct telling telling = { .chunk = fn, .arg = arg };
+
+	(void)backend;
+	return read_chunks(snapshot, ino, first, last, &telling);
+}
+
+int sql_chunk_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		   int64_t first, int64_t last, backend_chunk_size_fn *fn, void *arg)
+{
+	struct telling telling = { .size = fn, .arg = arg };
+
+	(void)backend;
+	return read_chunks(snapshot, ino, first, last, &telling);
+}
+
+static bool next_piece(const struct bytes *columns, struct sql_value *values)
+{
+	int64_t index = sql_int(columns[0]), seq = sql_int(columns[1]);
+	bool last = seq == INT64_MAX;
+
+	values[0] = sql_number(index + (last && index < INT64_MAX));
+	values[1] = sql_number(last ? INT64_MIN : seq + 1);
+	return !last || index < INT64_MAX;
+}
+
+static int tell_piece(void *arg, const struct bytes *columns)
+{
+	const struct telling *telling = arg;
+
+	return telling->piece(telling->arg, sql_int(columns[0]), sql_int(columns[1]), columns[2]);
+}
+
+int sql_piece_read(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
+		   int64_t first, int64_t first_seq, backend_piece_fn *fn, void *arg)
+{
+	struct telling telling = { .piece = fn, .arg = arg };
+	struct sql_pages pages = {
+		.text = SQL_PIECE_READ,
+		.values = { sql_number(first), sql_number(first_seq), [3] = sql_id(ino) },
+		.count = 4,
+		.next = next_piece,
+		.fn = tell_piece,
+		.arg = &telling,
+	};
+
+	(void)backend;
+	return sql_cursor_pages(snapshot, &pages);
+}
+
+/* Rows. */
+
+static int read_rows(struct backend_snapshot *snapshot, enum sql_text text, struct bytes session,
+		     struct bytes key, struct sql_pages pages)
+{
+	pages.text = text;
+	pages.values[3] = sql_text(session);
+	pages.values[4] = sql_text(key);
+	pages.count = 5;
+	return sql_cursor_pages(snapshot, &pages);
+}
+
+static int tell_row(void *arg, const struct bytes *columns)
+{
+	const struct telling *telling = arg;
+
+	return telling->chunk(telling->arg, sql_int(columns[0]), columns[1]);
+}
+
+int sql_row_read(struct backend *backend, struct backend_snapshot *snapshot, struct bytes session,
+		 struct bytes key, int64_t first, backend_row_fn *fn, void *arg)
+{
+	struct telling telling = { .chunk = fn, .arg = arg };
+
+	(void)backend;
+	return read_rows(snapshot, SQL_ROW_READ, session, key,
+			 (struct sql_pages){ .values = { sql_number(first) },
+					     .next = sql_cursor_rising,
+					     .fn = tell_row,
+					     .arg = &telling });
+}
+
+int sql_row_read_back(struct backend *backend, struct backend_snapshot *snapshot,
+		      struct bytes session, struct bytes key, int64_t last, uint64_t most,
+		      backend_row_fn *fn, void *arg)
+{
+	struct telling telling = { .chunk = fn, .arg = arg };
+
+	(void)backend;
+	return most ? read_rows(snapshot, SQL_ROW_READ_BACK, session, key,
+				(struct sql_pages){ .values = { sql_number(last) },
+						    .most = most,
+						    .next = sql_cursor_falling,
+						    .fn = tell_row,
+						    .arg = &telling }) :
+		      0;
+}
+
+static int tell_timed(void *arg, const struct bytes *columns)
+{
+	const struct telling *telling = arg;
+
+	return telling->timed(telling->arg, sql_int(columns[0]), sql_moment(columns[2]),
+			      columns[1]);
+}
+
+int sql_row_read_times(struct backend *backend, struct backend_snapshot *snapshot,
+		       struct bytes session, struct bytes key, int64_t from, bool back,
+		       uint64_t most, backend_row_time_fn *fn, void *arg)
+{
+	struct telling telling = { .timed = fn, .arg = arg };
+
+	(void)backend;
+	return most ? read_rows(snapshot, back ? SQL_ROW_TIMES_BACK : SQL_ROW_TIMES, session, key,
+				(struct sql_pages){ .values = { sql_number(from) },
+						    .most = most,
+						    .next = back ? sql_cursor_falling :
+								   sql_cursor_rising,
+						    .fn = tell_timed,
+						    .arg = &telling }) :
+		      0;
+}
+
+int sql_key_stat(struct backend *backend, struct backend_snapshot *snapshot, struct bytes session,
+		 struct bytes key, struct backend_key_stat *ret_stat)
+{
+	struct sql_cursor cursor = sql_cursor_open(snapshot, SQL_KEY_STAT,
+						   SQL_VALUES(sql_text(session), sql_text(key)));
+
+	(void)backend;
+	if (sql_cursor_only(&cursor, -ENOENT))
+		*ret_stat = (struct backend_key_stat){
+			.first = sql_cursor_number(&cursor, 0),
+			.last = sql_cursor_number(&cursor, 1),
+			.created = sql_moment(cursor.columns[2]),
+			.updated = sql_moment(cursor.columns[3]),
+		};
+	return sql_cursor_end(&cursor);
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_SQL_SCHEMA_H
+#define BACKEND_SQL_SCHEMA_H
+
+#include "backend/sql/conn.h"
+
+/* Find the store in the database, or make it, on the writer's connection: sets the layout, the
+ * texts, and whether there are triggers.  *ret_why as in backend_open(). */
+int sql_schema_open(struct sql *store, const struct backend_options *options, char **ret_why);
+
+#endif

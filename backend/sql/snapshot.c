@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* A snapshot is a connection with a transaction that reads, which begins with the first question
+ * in it; they go to the server together. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "backend/sql/cursor.h"
+#include "backend/sql/slots.h"
+#include "src/base/cleanup.h"
+
+static struct backend_snapshot *take(struct sql *store)
+{
+	struct backend_snapshot *snapshot;
+
+	pthread_mutex_lock(&store->pool.lock);
+	snapshot = store->pool.idle;
+	if (snapshot) {
+		store->pool.idle = snapshot->next;
+		store->pool.count--;
+	}
+	pthread_mutex_unlock(&store->pool.lock);
+	return snapshot ? snapshot : calloc(1, sizeof(*snapshot));
+}
+
+static void done(struct sql *store, struct backend_snapshot *snapshot)
+{
+	sql_disconnect(store, &snapshot->link);
+	free(snapshot);
+}
+
+static void give(struct sql *store, struct backend_snapshot *snapshot)
+{
+	bool keep;
+
+	pthread_mutex_lock(&store->pool.lock);
+	keep = snapshot->link && store->pool.count < SQL_READERS;
+	if (keep) {
+		snapshot->next = store->pool.idle;
+		store->pool.idle = snapshot;
+		store->pool.count++;
+	}
+	pthread_mutex_unlock(&store->pool.lock);
+	if (!keep)
+		done(store, snapshot);
+}
+
+void sql_pool_done(struct sql *store)
+{
+	struct backend_snapshot *snapshot;
+
+	while (store->pool.idle) {
+		snapshot = store->pool.idle;
+		store->pool.idle = snapshot->next;
+		done(store, snapshot);
+	}
+}
+
+int sql_snapshot_begin(struct backend *backend, unsigned flags,
+		       struct backend_snapshot **ret_snapshot)
+{
+	struct sql *store = sql_of(backend);
+	struct backend_snapshot *snapshot = take(store);
+	int r = 0;
+
+	if (!snapshot)
+		return -ENOMEM;
+	*snapshot = (struct backend_snapshot){
+		.store = store,
+		.link = snapshot->link,
+		.flags = flags,
+	};
+	if (flags & (BACKEND_BEGUN | BACKEND_AT_ONCE))
+		r = sql_snapshot_begin_now(snapshot);
+	if (r < 0)
+		sql_snapshot_end(backend, snapshot);
+	else
+		*ret_snapshot = snapshot;
+	return r;
+}
+
+/* The answer of the end is read when the connection is used again. */
+void sql_snapshot_end(struct backend *backend, struct backend_snapshot *snapshot)
+{
+	struct sql *store = sql_of(backend);
+
+	if (snapshot->begun && snapshot->link &&
+	    store->texts.driver->send(snapshot->link, BYTES("COMMIT")) < 0)
+		sql_disconnect(store, &snapshot->link);
+	give(store, snapshot);
+}
+
+int sql_snapshot_begun(struct backend *backend, struct backend_snapshot *snapshot,
+		       backend_begun_fn *fn, void *arg)
+{
+	(void)backend;
+	if (snapshot->begun)
+		return snapshot->error < 0 ? snapshot->error : fn(arg);
+	snapshot->begin = fn;
+	snapshot->arg = arg;
+	return 0;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_SQL_STORE_H
+#define BACKEND_SQL_STORE_H
+
+/*
+ * A store on an SQL server.  ARCHITECTURE.md has how it works.  Each file does one thing for it:
+ *
+ *   open.c     open and close: the connections, the tables, the handle's row in sessfs_mount
+ *   schema.c   our tables and triggers; the rows' table as we find it
+ *   text.c     every statement that runs more than once, as one table (texts.h), and values in them
+ *   conn.c     connections: the pool of those that read, and answers
+ *   cursor.c   questions in a snapshot, page by page
+ *   snapshot.c, read.c, sessions.c, join.c   the reading half of backend.h
+ *   commit.c   the writing half: group commit, lanes, what is tried again
+ *   packet.c   statements that go together, and what a failure of each means
+ *   apply.c    operations as SQL
+ *   before.c   the state before operations, for notes
+ *   feed.c     notes: listing them, leaving them
+ *   mounts.c   which mounts there are: leases, turn, duty, locks
+ *   uses.c     which files are in use
+ *   watch.c    the thread that asks the server what is new
+ *   changes.c  changes of other programs
+ *
+ * Lock order: queue.lock (or being the writer) before state.lock before pool.lock.  writer.link
+ * belongs to who is the writer, watch.link to the watching thread, aside.link is under aside.lock,
+ * which is a leaf.
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backend/backend.h"
+#include "backend/feed/feed.h"
+#include "backend/sql/text.h"
+#include "backend/uses.h"
+
+enum {
+	SQL_VERSION = 1,
+	SQL_READERS = 16,     /* connections that the pool keeps */
+	SQL_LEASE_S = 15,     /* that a mount may be silent */
+	SQL_MOUNTS = 256,     /* of one store */
+	SQL_PACKET = 1 << 20, /* bytes of statements that are sent at once, about */
+};
+
+struct sql_request; /* a batch that waits for its turn: commit.c */
+
+/* One that writes, or a guest who does. */
+struct sql_mount {
+	uint64_t number;
+	bool guest;
+	uint64_t known;
+	bool untold_locks;
+	bool untold_uses;
+};
+
+struct sql {
+	struct backend backend; /* must be first */
+	struct sql_texts texts;
+	struct url *url;
+	char *database; /* for sentences */
+	bool guest;	/* changes of rows are other programs' for the mounts */
+	bool rows_only;
+	bool triggers;	 /* other programs' changes are logged */
+	uint64_t number; /* in sessfs_mount; 0: none, this handle only reads */
+	unsigned timeout;
+
+	struct {
+		pthread_mutex_t lock;
+		struct backend_snapshot *idle;
+		unsigned count;
+	} pool;
+
+	struct {
+		pthread_mutex_t lock;
+		pthread_cond_t moved;
+		struct sql_request *first;
+		struct sql_request **last;
+		bool writing;
+	} queue;
+	/* The writer's. */
+	struct {
+		struct sql_link *link;
+		int64_t lane; /* what the row in sessfs_mount has after the last commit */
+		int silent;   /* whether the triggers are off on it: -1 not known */
+	} writer;
+
+	/* What is known of the others. */
+	struct {
+		pthread_mutex_t lock;
+		pthread_cond_t moved;
+		uint64_t epoch;
+		uint64_t seen;	/* notes so far were read, and what others left is in waiting */
+		uint64_t known; /* and so far were digested */
+		uint64_t settings;
+		bool changes;		   /* other programs' changes wait */
+		bool stirred;		   /* there is news for change_wait() */
+		struct feed_notes waiting; /* n above known */
+		struct sql_mount mounts[SQL_MOUNTS];
+		unsigned count;	  /* of these */
+		bool alone;	  /* no other mount is among them */
+		bool lost;	  /* this one is not: its lease has ended */
+		unsigned turns;	  /* threads that have the turn, which the mount has then */
+		struct uses uses; /* here, */
+		bool untold;	  /* of which the server does not know, as it knows */
+		int64_t duty_at;  /* when to ask again who is on duty */
+		bool duty;
+	} state;
+
+	/* Small questions beside the snapshots. */
+	struct {
+		pthread_mutex_t lock;
+		struct sql_link *link;
+	} aside;
+
+	struct {
+		pthread_t thread;
+		bool running;
+		pthread_mutex_t lock;
+		pthread_cond_t stopped;
+		bool stop;
+		struct sql_link *link;
+		bool waking;
+	} watch;
+
+	/* What change_list() has told last of changes by anybody: what of it is digested. */
+	struct {
+		pthread_mutex_t lock;
+		int64_t stamp;
+		int64_t *ids;
+		size_t count;
+		size_t room;
+	} everything;
+};
+
+struct backend_snapshot {
+	struct sql *store;
+	struct sql_link *link;
+	unsigned flags;
+	bool begun;
+	int error; /* what became of that */
+	backend_begun_fn *begin;
+	void *arg;
+	struct backend_snapshot *next; /* in the pool */
+};
+
+static inline struct sql *sql_of(struct backend *backend)
+{
+	return (struct sql *)backend;
+}
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* Statements by which mounts of one store and other programs go along with each other; as
+ * texts.h, which has this one. */
+
+/* clang-format off */
+/* The head of each transaction: ?1 epoch, ?2 the newest note, ?3 this mount. */
+SQL(SQL_HEAD, "UPDATE sessfs_store SET guard = CASE WHEN epoch = ?1 AND n = ?2 AND turn IN (0, ?3) "
+	"THEN 0 END WHERE id = 1")
+/* What it comes to: ?1 notes more, ?2 and ?3 the highest ids that are used. */
+SQL(SQL_TAKEN, "UPDATE sessfs_store SET n = n + ?1, last_ino = GREATEST(last_ino, ?2), "
+	"last_entry = GREATEST(last_entry, ?3) WHERE id = 1")
+/* ?2: what the lane had, ?3: and has then. */
+SQL(SQL_LANE, "UPDATE sessfs_mount SET lane = CASE WHEN lane = ?2 THEN ?3 END WHERE number = ?1")
+SQL(SQL_LANE_ASK, "SELECT lane FROM sessfs_mount WHERE number = ?1 {locked}")
+SQL(SQL_LANE_SET, "UPDATE sessfs_mount SET lane = ?2 WHERE number = ?1")
+/* A statement that fails if there is one. */
+#define FAIL_IF "SELECT (SELECT 1 UNION ALL SELECT 2 FROM "
+SQL(SQL_GUARD_ORPHAN, FAIL_IF "sessfs_node WHERE nlink = 0 AND session_id = ?1 AND state_key = ?2)")
+SQL(SQL_GUARD_USED, FAIL_IF "sessfs_use WHERE ino = ?1)")
+SQL(SQL_GUARD_TOLD_USES, FAIL_IF "sessfs_mount WHERE untold_uses <> 0 AND number <> ?1)")
+SQL(SQL_GUARD_TOLD_LOCKS, FAIL_IF "sessfs_mount WHERE untold_locks <> 0 AND number <> ?1)")
+SQL(SQL_GUARD_LOCK, FAIL_IF "sessfs_lock WHERE ino = ?1 AND mount <> ?2 AND whole = ?3 AND "
+	"(exclusive <> 0 OR ?4 <> 0) AND (?3 <> 0 OR (first_byte <= ?6 AND last_byte >= ?5)))")
+SQL(SQL_GUARD_CHANGED, FAIL_IF "sessfs_change WHERE session_id IS NULL OR "
+	"(session_id = ?1 AND state_key = ?2))")
+SQL(SQL_LOCK_FIND, "SELECT first_byte, last_byte, pid, whole, exclusive FROM sessfs_lock WHERE "
+	"ino = ?1 AND mount <> ?2 AND whole = ?3 AND (exclusive <> 0 OR ?4 <> 0) AND "
+	"(?3 <> 0 OR (first_byte <= ?6 AND last_byte >= ?5)) LIMIT 1")
+SQL(SQL_LOCKS_DELETE, "DELETE FROM sessfs_lock WHERE ino = ?1 AND mount = ?2")
+SQL(SQL_LOCK_PUT, "INSERT INTO sessfs_lock (ino, mount, item, first_byte, last_byte, pid, whole, "
+	"exclusive) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
+SQL(SQL_CLAIM, "INSERT {unless} INTO sessfs_claim (ino, mount, n) SELECT ino, ?2, ?3 FROM "
+	"sessfs_node WHERE ino = ?1 {there}")
+SQL(SQL_UNCLAIM, "DELETE FROM sessfs_claim WHERE ino = ?1 AND mount = ?2")
+
+/* Notes.  Values as feed_put() has them (feed.c). */
+#define FEED_COLUMNS "n, mount, what, ino, flags, first_index, session_id, state_key, name, pid, at, " \
+	"row_count, deleted_index, end_index, node, parent, path"
+SQL(SQL_FEED_PUT, "INSERT INTO sessfs_feed (" FEED_COLUMNS ") "
+	"WITH RECURSIVE file (node, parent, name) AS (SELECT x.node, "
+	"CASE WHEN ?3 = 1 THEN ?4 ELSE e.parent END, COALESCE(?9, e.name) FROM "
+	"(SELECT CASE WHEN ?3 = 0 THEN ?4 WHEN ?3 = 1 OR ?14 <> 0 THEN ?14 WHEN ?3 = 2 THEN "
+	"(SELECT ino FROM sessfs_node WHERE session_id = ?7 AND slot = ?15) END AS node) x "
+	"LEFT JOIN sessfs_node f ON ?3 <> 1 AND f.ino = x.node "
+	"LEFT JOIN sessfs_entry e ON e.parent = f.parent AND e.id = f.entry), "
+	"above (ino, path, depth) AS (SELECT parent, {bytes name}, 1 FROM file UNION ALL "
+	"SELECT u.parent, CONCAT(u.name, '/', a.path), a.depth + 1 FROM above a "
+	"JOIN sessfs_node d ON d.ino = a.ino JOIN sessfs_entry u ON u.parent = d.parent AND "
+	"u.id = d.entry WHERE a.ino <> 1 AND a.depth < 64) "
+	"SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, file.name, ?10, ?11, ?12, ?13, "
+	"CASE WHEN ?3 = 2 THEN (SELECT item_index + 1 FROM {rows} WHERE {is 16 17} AND "
+	"item_index < 9223372036854775807 ORDER BY item_index DESC LIMIT 1) END, "
+	"file.node, file.parent, (SELECT path FROM above WHERE ino = 1 LIMIT 1) FROM file")
+SQL(SQL_FEED_LIST, "SELECT n, what, ino, flags, first_index, session_id, state_key, name, mount, pid, "
+	"at, row_count, deleted_index, end_index, node, parent, path FROM sessfs_feed "
+	"WHERE n > ?1 AND mount <> ?2 ORDER BY n")
+SQL(SQL_FEED_ENDS, "SELECT COALESCE(MIN(n), 0), COALESCE(MAX(n), 0) FROM sessfs_feed")
+SQL(SQL_FEED_TRIM, "DELETE FROM sessfs_feed WHERE n <= (SELECT MIN(known) FROM sessfs_mount WHERE "
+	"guest = 0)")
+SQL(SQL_FEED_KEEP, "DELETE FROM sessfs_feed WHERE n <= ?1 - 100000")
+SQL(SQL_ENTRIES_BEFORE, "SELECT parent, id, name, ino FROM sessfs_entry WHERE (parent, id) IN (")
+SQL(SQL_NODES_BEFORE, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.ino IN (")
+
+/* Mounts. */
+SQL(SQL_MOUNT_JOIN, "INSERT INTO sessfs_mount (number, guest, owner, seen_at, known) "
+	"SELECT mount + 1, ?1, ?2, {now}, CASE WHEN ?3 > 0 THEN ?3 ELSE n END FROM sessfs_store WHERE id = 1")
+SQL(SQL_MOUNT_COUNT, "UPDATE sessfs_store SET mount = mount + 1, epoch = epoch + ?1 WHERE id = 1")
+SQL(SQL_MOUNT_NUMBER, "SELECT epoch, n, turn, settings, 0, 0, 0, last_ino, last_entry, mount FROM "
+	"sessfs_store WHERE id = 1")
+/* ?1: seconds that it may have been silent. */
+SQL(SQL_MOUNTS_SILENT, "SELECT number FROM sessfs_mount WHERE seen_at < {now} - INTERVAL ?1 SECOND")
+SQL(SQL_MOUNT_LEAVE, "DELETE FROM sessfs_mount WHERE number = ?1")
+SQL(SQL_MOUNT_CLAIMS, "DELETE FROM sessfs_claim WHERE mount = ?1")
+SQL(SQL_MOUNT_LOCKS, "DELETE FROM sessfs_lock WHERE mount = ?1")
+SQL(SQL_MOUNT_USES, "DELETE FROM sessfs_use WHERE mount = ?1")
+SQL(SQL_MOUNT_GONE, "UPDATE sessfs_store SET epoch = epoch + 1, turn = CASE WHEN turn = ?1 THEN 0 ELSE "
+	"turn END, duty = CASE WHEN duty = ?1 THEN 0 ELSE duty END WHERE id = 1")
+SQL(SQL_MOUNT_LIST, "SELECT number, guest, known, untold_locks, untold_uses FROM sessfs_mount")
+SQL(SQL_MOUNT_BEAT, "UPDATE sessfs_mount SET seen_at = {now}, known = GREATEST(known, ?2) "
+	"WHERE number = ?1")
+SQL(SQL_MOUNT_OWNERS, "SELECT owner FROM sessfs_mount WHERE guest = 0 AND number <> ?1 "
+	"ORDER BY number")
+SQL(SQL_MOUNT_HOLD, "UPDATE sessfs_mount SET untold_locks = ?2 WHERE number = ?1")
+SQL(SQL_MOUNT_UNTOLD, "UPDATE sessfs_mount SET untold_uses = ?2 WHERE number = ?1")
+SQL(SQL_TURN_TAKE, "UPDATE sessfs_store SET turn = ?1 WHERE id = 1 AND turn IN (0, ?1)")
+SQL(SQL_TURN_ASK, "SELECT turn FROM sessfs_store WHERE id = 1")
+SQL(SQL_TURN_GIVE, "UPDATE sessfs_store SET turn = 0 WHERE id = 1 AND turn = ?1")
+SQL(SQL_DUTY_TAKE, "UPDATE sessfs_store SET duty = ?1 WHERE id = 1 AND duty = 0")
+SQL(SQL_DUTY_ASK, "SELECT duty FROM sessfs_store WHERE id = 1")
+SQL(SQL_USE_PUT, "INSERT {unless} INTO sessfs_use (ino, mount) VALUES (?1, ?2) {there}")
+SQL(SQL_USE_DELETE, "DELETE FROM sessfs_use WHERE ino = ?1 AND mount = ?2")
+SQL(SQL_STATE_SHARE, "SELECT guard FROM sessfs_store WHERE id = 1 LOCK IN SHARE MODE")
+SQL(SQL_ORPHAN_LIST, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.nlink = 0 AND n.ino >= ?1 AND "
+	"n.ino > 0 AND NOT EXISTS (SELECT 1 FROM sessfs_claim c WHERE c.ino = n.ino AND "
+	"CASE WHEN c.mount = 0 THEN c.n > (SELECT MIN(known) FROM sessfs_mount WHERE guest = 0) "
+	"ELSE c.mount IN (SELECT number FROM sessfs_mount) END) ORDER BY n.ino LIMIT ?3")
+SQL(SQL_ORPHAN_FIND, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.nlink = 0 AND "
+	"n.session_id = ?1 AND n.state_key = ?2 LIMIT 1")
+
+/* What other programs have changed. */
+SQL(SQL_CHANGE_LIST, "SELECT id, session_id, state_key, item_index, what FROM sessfs_change "
+	"WHERE ?1 = 0 OR session_id = ?2 ORDER BY session_id, state_key, id")
+SQL(SQL_CHANGE_FIND, "SELECT id, session_id, state_key, item_index, what FROM sessfs_change "
+	"WHERE session_id = ?1 OR session_id IS NULL")
+SQL(SQL_APART_LIST, "SELECT session_id, state_key, first_index, stamp FROM sessfs_apart")
+SQL(SQL_ROWS_FROM, "SELECT COUNT(*) FROM {rows} WHERE {is 1 2} AND item_index >= ?3")
+SQL(SQL_CHANGE_ENDS, "SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0) FROM sessfs_change")
+SQL(SQL_CHANGE_ANY, "INSERT INTO sessfs_change (item_index, what) VALUES (0, '*')")
+SQL(SQL_CHANGES_DELETE, "DELETE FROM sessfs_change WHERE id IN (")
+SQL(SQL_APART_DELETE, "DELETE FROM sessfs_apart WHERE session_id = ?1 AND state_key = ?2 AND "
+	"(stamp = ?3 OR ?4 <> 0)")
+SQL(SQL_APART_PUT, "INSERT INTO sessfs_apart (session_id, state_key, first_index, stamp) "
+	"VALUES (?1, ?2, ?3, ?4) {conflict session_id, state_key} stamp = {new stamp}")
+
+#define OF_NO_FILE(table) "SELECT COUNT(*) FROM " table " x WHERE NOT EXISTS " \
+	"(SELECT 1 FROM sessfs_node n WHERE n.ino = x.ino)"
+SQL(SQL_CHECK_ENTRIES, OF_NO_FILE("sessfs_entry"))
+SQL(SQL_CHECK_XATTRS, OF_NO_FILE("sessfs_xattr"))
+SQL(SQL_CHECK_CHUNKS, OF_NO_FILE("sessfs_chunk"))
+SQL(SQL_CHECK_PIECES, OF_NO_FILE("sessfs_piece"))
+SQL(SQL_CHECK_MARKS, OF_NO_FILE("sessfs_mark"))
+SQL(SQL_CHECK_HIDDEN, OF_NO_FILE("sessfs_trash"))
+SQL(SQL_CHECK_ROOT, "SELECT 1 - COUNT(*) FROM sessfs_node WHERE ino = 1")
+/* clang-format on */

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which files are in use on which mounts: rows of sessfs_use.  One is written under a shared lock of
+ * the row of the store, so either who removes the file sees it, or the note of the removal is seen
+ * behind it.
+ *
+ * A mount that is alone says in its row that it does not tell, and to open a file costs it no
+ * question.  When it notices another one it tells what it has; until then the other one cannot know
+ * (-EAGAIN).
+ */
+#include <errno.h>
+
+#include "backend/sql/mounts.h"
+#include "backend/sql/packet.h"
+#include "backend/sql/slots.h"
+#include "src/base/cleanup.h"
+
+static bool is_mount(const struct sql *store)
+{
+	return store->number && !store->guest;
+}
+
+int sql_uses_guard(struct sql *store, uint64_t ino)
+{
+	int r;
+
+	pthread_mutex_lock(&store->state.lock);
+	r = uses_has(&store->state.uses, ino) ? -EBUSY : 0;
+	pthread_mutex_unlock(&store->state.lock);
+	return r;
+}
+
+/* The rows of all that are in use, in one transaction. */
+int sql_uses_tell(struct sql *store, struct sql_link *link)
+{
+	struct sql_packet packet = { .store = store };
+	size_t failed;
+	int r;
+
+	pthread_mutex_lock(&store->state.lock);
+	packet_say_plain(&packet, store->texts.driver->begin_write);
+	packet_say(&packet, -EIO, SQL_STATE_SHARE, SQL_NO_VALUES);
+	for (size_t i = 0; i < store->state.uses.count; i++)
+		packet_say(&packet, -EIO, SQL_USE_PUT,
+			   SQL_VALUES(sql_id(store->state.uses.ino[i]), sql_id(store->number)));
+	packet_say(&packet, -EIO, SQL_MOUNT_UNTOLD,
+		   SQL_VALUES(sql_id(store->number), sql_number(0)));
+	packet_say(&packet, -EIO, SQL_COMMIT, SQL_NO_VALUES);
+	r = packet_flush(&packet, link, &failed);
+	if (r == 0)
+		store->state.untold = false;
+	pthread_mutex_unlock(&store->state.lock);
+	packet_done(&packet);
+	return r;
+}
+
+static int say_use(struct sql *store, struct buf *buf, uint64_t ino)
+{
+	int r = buf_append_str(buf, store->texts.driver->begin_write);
+
+	if (r == 0)
+		r = sql_say(buf, &store->texts, SQL_STATE_SHARE, SQL_NO_VALUES);
+	if (r == 0)
+		r = sql_say(buf, &store->texts, SQL_USE_PUT,
+			    SQL_VALUES(sql_id(ino), sql_id(store->number)));
+	if (r == 0)
+		r = sql_say(buf, &store->texts, SQL_COMMIT, SQL_NO_VALUES);
+	return r < 0 ? r : sql_state_say(store, buf);
+}
+
+/* Write it, and look for what was left until then. */
+static int tell(struct sql *store, uint64_t ino)
+{
+	_cleanup_(buf_done) struct buf buf = { 0 };
+	struct sql_answer *answer = NULL;
+	struct bytes columns[SQL_COLUMNS];
+	struct sql_state state;
+	int r = say_use(store, &buf, ino);
+
+	if (r == 0)
+		r = sql_aside(store, buf_bytes(&buf), &answer);
+	if (r == 0)
+		r = sql_row(store, answer, columns) ? 0 : -EIO;
+	if (r == 0) {
+		state = sql_state_read(columns);
+		sql_state_learn(store, &state);
+		r = state.feed ? -ESTALE : 0;
+	}
+	store->texts.driver->answer_done(answer);
+	return r;
+}
+
+static void end(struct sql *store, uint64_t ino)
+{
+	bool told;
+
+	pthread_mutex_lock(&store->state.lock);
+	uses_remove(&store->state.uses, ino);
+	told = !store->state.untold;
+	pthread_mutex_unlock(&store->state.lock);
+	if (told)
+		sql_aside_text(store, SQL_USE_DELETE,
+			       SQL_VALUES(sql_id(ino), sql_id(store->number)), NULL);
+}
+
+int sql_use(struct backend *backend, uint64_t ino, bool on)
+{
+	struct sql *store = sql_of(backend);
+	bool told;
+	int r;
+
+	if (!is_mount(store))
+		return 0;
+	if (!on) {
+		end(store, ino);
+		return 0;
+	}
+	pthread_mutex_lock(&store->state.lock);
+	r = uses_add(&store->state.uses, ino);
+	told = !store->state.untold;
+	/* What others have left before they went. */
+	if (r == 0 && !told && store->state.waiting.any)
+		r = -ESTALE;
+	pthread_mutex_unlock(&store->state.lock);
+	if (r == 0 && told)
+		r = tell(store, ino);
+	if (r < 0)
+		end(store, ino);
+	return r;
+}

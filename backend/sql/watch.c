@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+#include "backend/sql/watch.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "backend/sql/feed.h"
+#include "backend/sql/mounts.h"
+#include "backend/sql/slots.h"
+#include "src/base/cleanup.h"
+
+enum {
+	POLL_MS = 20, /* while others are there, or were heard of a moment ago */
+	IDLE_MS = 100,
+	IDLE_AFTER = 2000,
+	BEAT_MS = 3000,
+	PAUSE_MS = 20, /* that change_wait() lasts at least */
+};
+
+static void deadline_in(struct timespec *time, int64_t milliseconds)
+{
+	clock_gettime(CLOCK_MONOTONIC, time);
+	time->tv_sec += milliseconds / 1000;
+	time->tv_nsec += milliseconds % 1000 * 1000000;
+	if (time->tv_nsec >= 1000000000) {
+		time->tv_nsec -= 1000000000;
+		time->tv_sec++;
+	}
+}
+
+static int ask_state(struct sql *store, struct sql_state *ret_state)
+{
+	_cleanup_(buf_done) struct buf buf = { 0 };
+	struct sql_answer *answer = NULL;
+	struct bytes columns[SQL_COLUMNS];
+	int r = sql_state_say(store, &buf);
+
+	if (r == 0)
+		r = sql_ask(store, store->watch.link, buf_bytes(&buf), &answer);
+	if (r == 0)
+		r = sql_row(store, answer, columns) ? 0 : -EIO;
+	if (r == 0)
+		*ret_state = sql_state_read(columns);
+	store->texts.driver->answer_done(answer);
+	return r;
+}
+
+static int look(struct sql *store)
+{
+	struct sql_state state;
+	bool tell;
+	int r = ask_state(store, &state);
+
+	if (r == 0)
+		r = sql_mounts_read(store, store->watch.link, state.epoch);
+	if (r == 0)
+		r = sql_feed_read(store, store->watch.link, state.n);
+	if (r < 0)
+		return r;
+	sql_state_learn(store, &state);
+	pthread_mutex_lock(&store->state.lock);
+	tell = store->state.untold && !store->state.alone;
+	pthread_mutex_unlock(&store->state.lock);
+	return tell ? sql_uses_tell(store, store->watch.link) : 0;
+}
+
+static bool pause_for(struct sql *store, int64_t milliseconds)
+{
+	struct timespec until;
+	bool stop;
+
+	deadline_in(&until, milliseconds);
+	pthread_mutex_lock(&store->watch.lock);
+	if (!store->watch.stop)
+		pthread_cond_timedwait(&store->watch.stopped, &store->watch.lock, &until);
+	stop = store->watch.stop;
+	pthread_mutex_unlock(&store->watch.lock);
+	return !stop;
+}
+
+static int look_or_connect(struct sql *store, int64_t now, int64_t *beat_at)
+{
+	int r = 0;
+
+	if (!store->watch.link)
+		r = sql_connect(store, true, &store->watch.link, NULL);
+	if (r == 0)
+		r = look(store);
+	if (r == 0 && store->number && now >= *beat_at) {
+		r = sql_mounts_beat(store, store->watch.link);
+		*beat_at = now + BEAT_MS;
+	}
+	if (r < 0 && store->watch.link)
+		sql_disconnect(store, &store->watch.link);
+	return r;
+}
+
+static void *watch(void *arg)
+{
+	struct sql *store = arg;
+	int64_t beat_at = sql_milliseconds() + BEAT_MS, busy_at = 0, now;
+	uint64_t seen = 0, before;
+
+	do {
+		now = sql_milliseconds();
+		before = seen;
+		look_or_connect(store, now, &beat_at);
+		pthread_mutex_lock(&store->state.lock);
+		seen = store->state.seen + store->state.changes;
+		if (seen != before || !store->state.alone)
+			busy_at = now;
+		pthread_mutex_unlock(&store->state.lock);
+	} while (pause_for(store, now - busy_at < IDLE_AFTER ? POLL_MS : IDLE_MS));
+	return NULL;
+}
+
+int sql_watch_start(struct sql *store)
+{
+	int r = -pthread_create(&store->watch.thread, NULL, watch, store);
+
+	store->watch.running = r == 0;
+	return r;
+}
+
+void sql_watch_stop(struct sql *store)
+{
+	pthread_mutex_lock(&store->watch.lock);
+	store->watch.stop = true;
+	pthread_cond_broadcast(&store->watch.stopped);
+	pthread_mutex_unlock(&store->watch.lock);
+	if (store->watch.running)
+		pthread_join(store->watch.thread, NULL);
+	sql_disconnect(store, &store->watch.link);
+}
+
+/* For who waits for changes. */
+
+int sql_change_wait(struct backend *backend, int timeout_ms)
+{
+	struct sql *store = sql_of(backend);
+	struct timespec until, first;
+	int r = 0;
+
+	deadline_in(&first, MIN(timeout_ms, PAUSE_MS));
+	deadline_in(&until, timeout_ms);
+	pthread_mutex_lock(&store->state.lock);
+	/* First of all a pause: so a caller in a loop never spins, whatever is answered. */
+	while (r == 0 && !store->watch.waking)
+		r = pthread_cond_timedwait(&store->state.moved, &store->state.lock, &first);
+	for (r = 0; r == 0 && !store->watch.waking && !store->state.stirred;)
+		r = pthread_cond_timedwait(&store->state.moved, &store->state.lock, &until);
+	r = store->watch.waking || store->state.stirred;
+	store->watch.waking = store->state.stirred = false;
+	pthread_mutex_unlock(&store->state.lock);
+	return r;
+}
+
+void sql_wake(struct backend *backend)
+{
+	struct sql *store = sql_of(backend);
+
+	pthread_mutex_lock(&store->state.lock);
+	store->watch.waking = true;
+	pthread_cond_broadcast(&store->state.moved);
+	pthread_mutex_unlock(&store->state.lock);
+}
