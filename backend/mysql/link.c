@@ -47,10 +47,16 @@ struct sql_link {
 	bool sent; /* and nothing of the answers was read */
 };
 
-struct sql_answer {
-	MYSQL_RES *rows;
-	unsigned count;
-};
+/* An answer is the library's, so there is none that memory is short for. */
+static struct sql_answer *answer_of(MYSQL_RES *rows)
+{
+	return (struct sql_answer *)rows;
+}
+
+static MYSQL_RES *rows_of(struct sql_answer *answer)
+{
+	return (MYSQL_RES *)answer;
+}
 
 static int error_of(struct sql_link *link)
 {
@@ -126,16 +132,8 @@ int mysql_link_next(struct sql_link *link, struct sql_answer **ret_answer)
 	if (r)
 		return r < 0 ? 0 : error_of(link);
 	rows = mysql_store_result(&link->mysql);
-	if (!rows)
-		return mysql_field_count(&link->mysql) ? error_of(link) : 1;
-	*ret_answer = calloc(1, sizeof(**ret_answer));
-	if (!*ret_answer) {
-		mysql_free_result(rows);
-		return -ENOMEM;
-	}
-	(*ret_answer)->rows = rows;
-	(*ret_answer)->count = MIN(mysql_num_fields(rows), (unsigned)SQL_COLUMNS);
-	return 1;
+	*ret_answer = answer_of(rows);
+	return rows || !mysql_field_count(&link->mysql) ? 1 : error_of(link);
 }
 
 int mysql_link_send(struct sql_link *link, struct bytes statements)
@@ -157,19 +155,18 @@ const char *mysql_link_sentence(struct sql_link *link)
 
 bool mysql_answer_row(struct sql_answer *answer, struct bytes columns[SQL_COLUMNS])
 {
-	MYSQL_ROW row = mysql_fetch_row(answer->rows);
-	unsigned long *sizes = row ? mysql_fetch_lengths(answer->rows) : NULL;
+	MYSQL_RES *rows = rows_of(answer);
+	MYSQL_ROW row = mysql_fetch_row(rows);
+	unsigned long *sizes = row ? mysql_fetch_lengths(rows) : NULL;
 
-	for (unsigned i = 0; row && i < answer->count; i++)
+	for (unsigned i = 0; row && i < MIN(mysql_num_fields(rows), (unsigned)SQL_COLUMNS); i++)
 		columns[i] = bytes_make(row[i], row[i] ? sizes[i] : 0);
 	return row;
 }
 
 void mysql_answer_done(struct sql_answer *answer)
 {
-	if (answer)
-		mysql_free_result(answer->rows);
-	free(answer);
+	mysql_free_result(rows_of(answer));
 }
 
 uint64_t mysql_link_packet(struct sql_link *link)

@@ -21,8 +21,8 @@ static const struct sql_word words[] = {
 	{ "bytes", "CAST(%s AS CHAR(16384) CHARACTER SET binary)" },
 	{ "characters", "CONVERT(%s USING utf8mb4)" },
 	{ "exactly", "BINARY %s" },
-	{ "rising", "ORDER BY item_index" },
-	{ "falling", "ORDER BY item_index DESC" },
+	/* {point A B}: equal, and to be sought with what follows in the index. */
+	{ "point", "%1 BETWEEN %2 AND %2" },
 	{ "locked", "FOR UPDATE" },
 	{ "at_once", "FOR UPDATE NOWAIT" },
 	{ NULL, NULL },

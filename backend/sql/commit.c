@@ -424,7 +424,7 @@ static int run_all(struct sql *store, struct sql_request *first, struct sql_requ
 		} else {
 			rollback(store);
 			if (r != -EDEADLK || ++tries > TRIES)
-				return r == -EDEADLK ? -EBUSY : r;
+				return r == -EDEADLK ? -EBUSY : r == SQL_LANE_FAILED ? -EIO : r;
 			sql_pause(tries + (int)(random() % 8));
 		}
 		r = 0;

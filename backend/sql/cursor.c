@@ -97,22 +97,26 @@ int sql_snapshot_ask(struct backend_snapshot *snapshot, struct bytes statements,
 {
 	struct sql *store = snapshot->store;
 	int64_t until = sql_milliseconds() + store->timeout * INT64_C(1000);
+	bool fresh = !snapshot->link;
 	int r;
 
 	if (snapshot->error < 0)
 		return snapshot->error;
-	/* A snapshot that has begun is gone with its connection. */
-	while ((r = snapshot->link ? ask(snapshot, statements, ret_answers, count) : -ENOTCONN) ==
-		       -ENOTCONN &&
-	       !snapshot->begun && sql_milliseconds() < until) {
+	for (;;) {
+		r = snapshot->link ? 0 : sql_connect(store, false, &snapshot->link, NULL);
+		if (r == 0)
+			r = ask(snapshot, statements, ret_answers, count);
+		if (r != -ENOTCONN && r != -ECONNREFUSED)
+			return r;
+		/* A snapshot that has begun is gone with its connection. */
 		sql_disconnect(store, &snapshot->link);
+		if (snapshot->begun || sql_milliseconds() > until)
+			return snapshot->error = -EIO;
 		snapshot->error = 0;
-		if (sql_connect(store, false, &snapshot->link, NULL) < 0)
-			sql_pause(100);
+		if (fresh)
+			sql_pause(50);
+		fresh = true;
 	}
-	if (r == -ENOTCONN || r == -ECONNREFUSED)
-		r = -EIO;
-	return r;
 }
 
 int sql_snapshot_begin_now(struct backend_snapshot *snapshot)

@@ -24,7 +24,8 @@ struct sql_answer; /* rows that have come, independent of the connection */
 
 enum { SQL_COLUMNS = 24 }; /* of any statement, at the most */
 
-/* A word in braces, with what follows it up to the closing one: "%s" in the text is that. */
+/* A word in braces, with what follows it up to the closing one: "%s" in the text is that, "%1" its
+ * first word and "%2" the rest. */
 struct sql_word {
 	const char *name;
 	const char *text;

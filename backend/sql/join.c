@@ -28,7 +28,9 @@ int sql_tail_get(struct backend *backend, struct backend_snapshot *snapshot,
 		 const struct backend_node *node, struct backend_tail *ret_tail)
 {
 	struct sql_cursor cursor =
-		sql_cursor_open(snapshot, SQL_TAIL, SQL_VALUES(sql_id(node->ino)));
+		sql_cursor_open(snapshot, SQL_TAIL,
+				SQL_VALUES(sql_id(node->ino), sql_number(node->kind),
+					   sql_text(node->session), sql_text(node->key)));
 
 	(void)backend;
 	*ret_tail = no_tail;
@@ -137,74 +139,155 @@ int sql_entry_look(struct backend *backend, struct backend_snapshot *snapshot,
 	return r;
 }
 
-/* The entries of a page, and their tails, which may leave some out, in the same order. */
+/* A page of entries, and what is known of the files: documents by a second answer of the same
+ * question, lists by another question, each by itself. */
 struct listing {
-	struct sql_cursor entries;
-	struct sql_cursor tails;
-	bool tail; /* the second is at a row */
+	struct backend_snapshot *snapshot;
+	struct sql_answer *entries;
+	struct backend_entry *list; /* of the page, borrowing from the answer */
+	struct backend_node *nodes;
+	struct backend_tail *tails;
+	size_t count;
 	uint64_t parent;
 	backend_wanted_fn *wanted;
-	backend_tail_fn *fn;
 	void *arg;
 };
 
-static int list_one(struct listing *listing)
+static int take_entries(struct listing *listing)
 {
-	const struct bytes *columns = listing->entries.columns;
-	const struct backend_node node = sql_node_at(columns);
-	const struct backend_entry entry = {
-		.parent = listing->parent,
-		.id = (uint64_t)sql_int(columns[SQL_NODE_COLUMNS]),
-		.name = columns[SQL_NODE_COLUMNS + 1],
-		.ino = node.ino,
-	};
-	struct backend_tail tail = { 0 };
+	struct sql *store = listing->snapshot->store;
+	struct bytes columns[SQL_COLUMNS];
 
-	while (listing->tail && sql_int(listing->tails.columns[8]) < (int64_t)entry.id)
-		listing->tail = sql_cursor_next(&listing->tails);
-	if (listing->wanted(listing->arg, &node) & BACKEND_TAIL) {
-		tail = no_tail;
-		if (listing->tail && sql_int(listing->tails.columns[8]) == (int64_t)entry.id)
-			tail = tail_at(listing->tails.columns);
+	listing->list = calloc(LISTED, sizeof(*listing->list));
+	listing->nodes = calloc(LISTED, sizeof(*listing->nodes));
+	listing->tails = calloc(LISTED, sizeof(*listing->tails));
+	if (!listing->list || !listing->nodes || !listing->tails)
+		return -ENOMEM;
+	while (listing->count < LISTED && sql_row(store, listing->entries, columns)) {
+		struct backend_node *node = &listing->nodes[listing->count];
+
+		*node = sql_node_at(columns);
+		listing->list[listing->count] = (struct backend_entry){
+			.parent = listing->parent,
+			.id = (uint64_t)sql_int(columns[SQL_NODE_COLUMNS]),
+			.name = columns[SQL_NODE_COLUMNS + 1],
+			.ino = node->ino,
+		};
+		if (listing->wanted(listing->arg, node) & BACKEND_TAIL)
+			listing->tails[listing->count] = no_tail;
+		listing->count++;
 	}
-	return listing->fn(listing->arg, &entry, &node, &tail);
+	return 0;
 }
 
-/* 1: fn wants no more. */
-static int list_page(struct backend_snapshot *snapshot, struct listing *listing, int64_t *from,
-		     bool *more)
+/* Those of documents: id, index and size, in the order of the entries. */
+static void take_documents(struct listing *listing, struct sql_answer *answer)
 {
-	const struct sql_value values[] = { sql_number(*from), sql_number(0), sql_number(LISTED),
-					    sql_id(listing->parent) };
-	struct sql_cursor *tails = &listing->tails;
-	unsigned count = 0;
-	int r;
+	struct bytes columns[SQL_COLUMNS];
+	size_t at = 0;
 
-	listing->entries = sql_cursor_open(snapshot, SQL_ENTRY_LIST, values, ARRAY_SIZE(values));
-	*tails = sql_cursor_open(snapshot, SQL_ENTRY_TAILS, values, ARRAY_SIZE(values));
-	listing->tail = sql_cursor_next(tails);
-	while (sql_cursor_next(&listing->entries)) {
-		count++;
-		*from = sql_int(listing->entries.columns[SQL_NODE_COLUMNS]);
-		listing->entries.r = list_one(listing);
+	while (sql_row(listing->snapshot->store, answer, columns)) {
+		uint64_t id = (uint64_t)sql_int(columns[0]);
+
+		while (at < listing->count && listing->list[at].id < id)
+			at++;
+		if (at == listing->count || listing->list[at].id != id ||
+		    !listing->tails[at].known || listing->tails[at].rows)
+			continue;
+		listing->tails[at].rows = 1;
+		listing->tails[at].last = sql_int(columns[1]);
+		listing->tails[at].bytes = listing->tails[at].last_bytes =
+			(uint64_t)sql_int(columns[2]);
 	}
-	*more = count == LISTED && !listing->entries.r && *from < INT64_MAX;
-	*from += *from < INT64_MAX;
-	r = sql_cursor_end(tails);
-	return r < 0 ? (sql_cursor_end(&listing->entries), r) : sql_cursor_end(&listing->entries);
+}
+
+static bool is_list(const struct listing *listing, size_t i)
+{
+	return listing->tails[i].known && listing->nodes[i].kind == BACKEND_LIST;
+}
+
+static int ask_lists(struct listing *listing)
+{
+	struct sql *store = listing->snapshot->store;
+	_cleanup_(freep) struct sql_answer **answers = calloc(LISTED, sizeof(struct sql_answer *));
+	_cleanup_(buf_done) struct buf buf = { 0 };
+	struct bytes columns[SQL_COLUMNS];
+	size_t asked = 0, at = 0;
+	int r = answers ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r == 0 && i < listing->count; i++)
+		if (is_list(listing, i)) {
+			r = sql_say(&buf, &store->texts, SQL_TAIL,
+				    SQL_VALUES(sql_id(listing->nodes[i].ino),
+					       sql_number(BACKEND_LIST),
+					       sql_text(listing->nodes[i].session),
+					       sql_text(listing->nodes[i].key)));
+			asked++;
+		}
+	if (r < 0 || !asked)
+		return r;
+	r = sql_snapshot_ask(listing->snapshot, buf_bytes(&buf), answers, asked);
+	for (size_t i = 0; r == 0 && i < listing->count; i++)
+		if (is_list(listing, i)) {
+			if (sql_row(store, answers[at], columns))
+				listing->tails[i] = tail_at(columns);
+			store->texts.driver->answer_done(answers[at++]);
+		}
+	return r;
+}
+
+static int ask_page(struct listing *listing, uint64_t from)
+{
+	const struct sql_value values[] = { sql_id(from), sql_number(0), sql_number(LISTED),
+					    sql_id(listing->parent) };
+	struct sql *store = listing->snapshot->store;
+	_cleanup_(buf_done) struct buf buf = { 0 };
+	struct sql_answer *answers[2];
+	int r = sql_say(&buf, &store->texts, SQL_ENTRY_LIST, values, ARRAY_SIZE(values));
+
+	if (r == 0)
+		r = sql_say(&buf, &store->texts, SQL_ENTRY_DOCUMENTS, values, ARRAY_SIZE(values));
+	if (r == 0)
+		r = sql_snapshot_ask(listing->snapshot, buf_bytes(&buf), answers, 2);
+	if (r < 0)
+		return r;
+	listing->entries = answers[0];
+	r = take_entries(listing);
+	if (r == 0)
+		take_documents(listing, answers[1]);
+	store->texts.driver->answer_done(answers[1]);
+	return r < 0 ? r : ask_lists(listing);
+}
+
+static void page_done(struct listing *listing)
+{
+	if (listing->entries)
+		listing->snapshot->store->texts.driver->answer_done(listing->entries);
+	free(listing->list);
+	free(listing->nodes);
+	free(listing->tails);
 }
 
 int sql_entry_list_tails(struct backend *backend, struct backend_snapshot *snapshot,
 			 uint64_t parent, uint64_t after, backend_wanted_fn *wanted,
 			 backend_tail_fn *fn, void *arg)
 {
-	struct listing listing = { .parent = parent, .wanted = wanted, .fn = fn, .arg = arg };
-	int64_t from = (int64_t)MIN(after, (uint64_t)INT64_MAX - 1) + 1;
 	bool more = true;
 	int r = 0;
 
 	(void)backend;
-	while (r == 0 && more)
-		r = list_page(snapshot, &listing, &from, &more);
-	return r;
+	while (r == 0 && more && after < INT64_MAX) {
+		struct listing listing = {
+			.snapshot = snapshot, .parent = parent, .wanted = wanted, .arg = arg
+		};
+
+		r = ask_page(&listing, after + 1);
+		for (size_t i = 0; r == 0 && i < listing.count; i++) {
+			after = listing.list[i].id;
+			r = fn(arg, &listing.list[i], &listing.nodes[i], &listing.tails[i]);
+		}
+		more = listing.count == LISTED;
+		page_done(&listing);
+	}
+	return MIN(r, 0);
 }

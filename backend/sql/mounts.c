@@ -44,7 +44,7 @@ static bool is_mount(const struct sql *store)
 
 int sql_state_say(struct sql *store, struct buf *buf)
 {
-	uint64_t known = INT64_MAX;
+	uint64_t known = INT64_MAX / 2; /* who is no mount takes no notice */
 
 	pthread_mutex_lock(&store->state.lock);
 	if (is_mount(store))
@@ -238,6 +238,7 @@ int sql_mounts_join(struct sql *store, const char *owner, bool shared, char **re
 	if (r == -EBUSY && ret_why)
 		*ret_why = str_printf("%s is already mounted by %s", store->database,
 				      others ? others : "another mount");
+	store->state.stirred = false;
 	/* Nobody else knows which files are in use here, unless there is nobody. */
 	store->state.untold = store->state.alone && !store->guest;
 	if (r == 0 && store->state.untold)

@@ -10,8 +10,8 @@
 
 enum {
 	/* Of the head of a transaction: what is known of the store is not true any more. */
-	SQL_HEAD_FAILED = -ECANCELED,
-	SQL_LANE_FAILED = -EOWNERDEAD,
+	SQL_HEAD_FAILED = -100001,
+	SQL_LANE_FAILED = -100002, /* what this mount has sent before came after all */
 };
 
 struct sql_statement {

@@ -26,16 +26,21 @@ void sql_layout_done(struct sql_layout *layout)
 	*layout = (struct sql_layout){ 0 };
 }
 
-/* Append a text in which %s stands for something, everywhere. */
+/* Append a text in which %s stands for something, %1 and %2 for its first word and the rest. */
 static int append_format(struct buf *buf, const char *format, const char *what)
 {
-	const char *at;
+	const char *blank = strchr(what, ' '), *at;
+	const struct bytes whole = bytes_str(what);
+	const struct bytes first = bytes_make(what, blank ? (size_t)(blank - what) : whole.size);
+	const struct bytes rest = blank ? bytes_str(blank + 1) : (struct bytes){ "", 0 };
 	int r = 0;
 
-	while (r == 0 && (at = strstr(format, "%s"))) {
+	while (r == 0 && (at = strchr(format, '%'))) {
 		r = buf_append(buf, format, (size_t)(at - format));
 		if (r == 0)
-			r = buf_append_str(buf, what);
+			r = buf_append_bytes(buf, at[1] == '1' ? first :
+						  at[1] == '2' ? rest :
+								 whole);
 		format = at + 2;
 	}
 	return r < 0 ? r : buf_append_str(buf, format);

@@ -18,7 +18,7 @@
 /* ?1: notes so far are known, ?2: of this mount. */
 SQL(SQL_STATE, "SELECT epoch, n, turn, settings, "
 	"CASE WHEN n > ?1 THEN EXISTS (SELECT 1 FROM sessfs_feed WHERE n > ?1 AND mount <> ?2) "
-	"ELSE 0 END, COALESCE((SELECT MIN(n) FROM sessfs_feed), 0), "
+	"OR COALESCE((SELECT MIN(n) FROM sessfs_feed), 0) > ?1 + 1 ELSE 0 END, 0, "
 	"EXISTS (SELECT 1 FROM sessfs_change), last_ino, last_entry FROM sessfs_store WHERE id = 1")
 SQL(SQL_STATE_LOCK, "SELECT epoch, n, turn, 0, 0, 0, 0, last_ino, last_entry FROM sessfs_store "
 	"WHERE id = 1 {locked}")
@@ -93,27 +93,39 @@ SQL(SQL_DAY_LIST, "SELECT day, COUNT(*), SUM(bytes) FROM (SELECT FLOOR({created}
 	"OCTET_LENGTH(state_data) AS bytes, {created} AS made FROM {rows}) d WHERE made > 0 "
 	"GROUP BY day ORDER BY day")
 
-/* What a look-up and a listing tell in one answer (join.c). */
-#define TAIL_COLUMNS "n.ino, COALESCE(m.byte_offset, 0), " \
-	"COALESCE(m.item_index, -9223372036854775808), COUNT(r.item_index), " \
-	"COALESCE(SUM(OCTET_LENGTH(r.state_data)), 0), COALESCE(MAX(r.item_index), 0), " \
-	"(SELECT OCTET_LENGTH(l.state_data) FROM {rows} l WHERE l.session_id = " \
-	"{text n.session_id} AND l.state_key = {text n.state_key} ORDER BY l.item_index DESC LIMIT 1), " \
-	"EXISTS (SELECT 1 FROM sessfs_piece p WHERE n.kind = 3 AND p.ino = n.ino AND " \
-	"p.item_index >= COALESCE(m.item_index, -9223372036854775808)) "
-#define TAIL_JOINS "LEFT JOIN sessfs_mark m ON n.kind = 3 AND m.ino = n.ino AND m.byte_offset = " \
-	"(SELECT MAX(byte_offset) FROM sessfs_mark WHERE ino = n.ino) " \
-	"LEFT JOIN {rows} r ON r.session_id = {text n.session_id} AND " \
-	"r.state_key = {text n.state_key} AND " \
-	"r.item_index >= COALESCE(m.item_index, -9223372036854775808) "
-SQL(SQL_TAIL, "SELECT " TAIL_COLUMNS "FROM sessfs_node n " TAIL_JOINS
-	"WHERE n.ino = ?1 AND n.kind >= 2 GROUP BY n.ino, m.byte_offset, m.item_index")
-SQL(SQL_ENTRY_TAIL, "SELECT " TAIL_COLUMNS "FROM sessfs_entry e JOIN sessfs_node n ON n.ino = e.ino "
-	TAIL_JOINS "WHERE e.parent = ?1 AND e.name = ?2 AND n.kind >= 2 "
+/* What a look-up and a listing tell in one answer (join.c).  A list is read from its last mark on, so
+ * where that is has to be a constant to the planner: of one node that is asked for by itself. */
+#define LOWEST "-9223372036854775808"
+#define TAIL(node, kind, session, key)                                                             \
+	"SELECT " node ", COALESCE(m.byte_offset, 0), COALESCE(m.item_index, " LOWEST "), "        \
+	"COUNT(r.item_index), COALESCE(SUM(OCTET_LENGTH(r.state_data)), 0), "                      \
+	"COALESCE(MAX(r.item_index), 0), (SELECT OCTET_LENGTH(l.state_data) FROM {rows} l WHERE "  \
+	"l.session_id = " session " AND l.state_key = " key " AND l.item_index <= "                \
+	TAIL_END(kind, session, key) " ORDER BY l.item_index DESC LIMIT 1), "                      \
+	"EXISTS (SELECT 1 FROM sessfs_piece p WHERE " kind " = 3 AND p.ino = " node " AND "        \
+	"p.item_index >= COALESCE(m.item_index, " LOWEST ")) "
+/* Of a document, its first row. */
+#define TAIL_END(kind, session, key)                                                               \
+	"CASE WHEN " kind " = 3 THEN 9223372036854775807 ELSE (SELECT item_index FROM {rows} f "   \
+	"WHERE f.session_id = " session " AND f.state_key = " key " ORDER BY item_index LIMIT 1) END"
+#define TAIL_JOINS(node, kind, session, key)                                                       \
+	"LEFT JOIN sessfs_mark m ON " kind " = 3 AND m.ino = " node " AND m.byte_offset = "        \
+	"(SELECT MAX(byte_offset) FROM sessfs_mark WHERE ino = " node ") "                         \
+	"LEFT JOIN {rows} r ON {point r.session_id " session "} AND {point r.state_key " key "} "  \
+	"AND r.item_index >= COALESCE(m.item_index, " LOWEST ") AND r.item_index <= "              \
+	TAIL_END(kind, session, key) " "
+SQL(SQL_TAIL, TAIL("?1", "?2", "?3", "?4") "FROM (SELECT 1 AS one) x "
+	TAIL_JOINS("?1", "?2", "?3", "?4") "GROUP BY m.byte_offset, m.item_index")
+#define OF_NODE "n.ino", "n.kind", "{text n.session_id}", "{text n.state_key}"
+#define OF(macro, node) macro(node)
+SQL(SQL_ENTRY_TAIL, OF(TAIL, OF_NODE) "FROM sessfs_entry e JOIN sessfs_node n ON n.ino = e.ino "
+	OF(TAIL_JOINS, OF_NODE) "WHERE e.parent = ?1 AND e.name = ?2 AND n.kind >= 2 "
 	"GROUP BY n.ino, m.byte_offset, m.item_index")
-SQL(SQL_ENTRY_TAILS, "SELECT " TAIL_COLUMNS ", e.id FROM (SELECT id, ino, parent FROM sessfs_entry "
-	"WHERE parent = ?4 AND id >= ?1 ORDER BY id LIMIT ?3) e JOIN sessfs_node n ON n.ino = e.ino " TAIL_JOINS "WHERE n.kind >= 2 "
-	"GROUP BY e.id, n.ino, m.byte_offset, m.item_index ORDER BY e.id")
+/* The documents of a page of SQL_ENTRY_LIST. */
+SQL(SQL_ENTRY_DOCUMENTS, "SELECT e.id, r.item_index, OCTET_LENGTH(r.state_data) FROM "
+	"(SELECT id, ino FROM sessfs_entry WHERE parent = ?4 AND id >= ?1 ORDER BY id LIMIT ?3) e "
+	"JOIN sessfs_node n ON n.ino = e.ino JOIN {rows} r ON r.session_id = {text n.session_id} "
+	"AND r.state_key = {text n.state_key} WHERE n.kind IN (2, 4) ORDER BY e.id, r.item_index")
 /* ?3: as many bytes are wanted at the most. */
 SQL(SQL_ENTRY_WHOLE, "SELECT r.state_data FROM sessfs_entry e JOIN sessfs_node n ON n.ino = e.ino "
 	"JOIN {rows} r ON r.session_id = {text n.session_id} AND r.state_key = {text n.state_key} "

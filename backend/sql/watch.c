@@ -28,7 +28,7 @@ static void deadline_in(struct timespec *time, int64_t milliseconds)
 	}
 }
 
-static int ask_state(struct sql *store, struct sql_state *ret_state)
+static int ask_state(struct sql *store, struct sql_link *link, struct sql_state *ret_state)
 {
 	_cleanup_(buf_done) struct buf buf = { 0 };
 	struct sql_answer *answer = NULL;
@@ -36,7 +36,7 @@ static int ask_state(struct sql *store, struct sql_state *ret_state)
 	int r = sql_state_say(store, &buf);
 
 	if (r == 0)
-		r = sql_ask(store, store->watch.link, buf_bytes(&buf), &answer);
+		r = sql_ask(store, link, buf_bytes(&buf), &answer);
 	if (r == 0)
 		r = sql_row(store, answer, columns) ? 0 : -EIO;
 	if (r == 0)
@@ -45,23 +45,23 @@ static int ask_state(struct sql *store, struct sql_state *ret_state)
 	return r;
 }
 
-static int look(struct sql *store)
+static int look(struct sql *store, struct sql_link *link)
 {
 	struct sql_state state;
 	bool tell;
-	int r = ask_state(store, &state);
+	int r = ask_state(store, link, &state);
 
 	if (r == 0)
-		r = sql_mounts_read(store, store->watch.link, state.epoch);
+		r = sql_mounts_read(store, link, state.epoch);
 	if (r == 0)
-		r = sql_feed_read(store, store->watch.link, state.n);
+		r = sql_feed_read(store, link, state.n);
 	if (r < 0)
 		return r;
 	sql_state_learn(store, &state);
 	pthread_mutex_lock(&store->state.lock);
 	tell = store->state.untold && !store->state.alone;
 	pthread_mutex_unlock(&store->state.lock);
-	return tell ? sql_uses_tell(store, store->watch.link) : 0;
+	return tell ? sql_uses_tell(store, link) : 0;
 }
 
 static bool pause_for(struct sql *store, int64_t milliseconds)
@@ -85,7 +85,7 @@ static int look_or_connect(struct sql *store, int64_t now, int64_t *beat_at)
 	if (!store->watch.link)
 		r = sql_connect(store, true, &store->watch.link, NULL);
 	if (r == 0)
-		r = look(store);
+		r = look(store, store->watch.link);
 	if (r == 0 && store->number && now >= *beat_at) {
 		r = sql_mounts_beat(store, store->watch.link);
 		*beat_at = now + BEAT_MS;
@@ -135,6 +135,16 @@ void sql_watch_stop(struct sql *store)
 
 /* For who waits for changes. */
 
+static void sql_look(struct sql *store)
+{
+	pthread_mutex_lock(&store->aside.lock);
+	if (!store->aside.link)
+		sql_connect(store, true, &store->aside.link, NULL);
+	if (store->aside.link && look(store, store->aside.link) < 0)
+		sql_disconnect(store, &store->aside.link);
+	pthread_mutex_unlock(&store->aside.lock);
+}
+
 int sql_change_wait(struct backend *backend, int timeout_ms)
 {
 	struct sql *store = sql_of(backend);
@@ -147,6 +157,9 @@ int sql_change_wait(struct backend *backend, int timeout_ms)
 	/* First of all a pause: so a caller in a loop never spins, whatever is answered. */
 	while (r == 0 && !store->watch.waking)
 		r = pthread_cond_timedwait(&store->state.moved, &store->state.lock, &first);
+	pthread_mutex_unlock(&store->state.lock);
+	sql_look(store);
+	pthread_mutex_lock(&store->state.lock);
 	for (r = 0; r == 0 && !store->watch.waking && !store->state.stirred;)
 		r = pthread_cond_timedwait(&store->state.moved, &store->state.lock, &until);
 	r = store->watch.waking || store->state.stirred;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Several mounts of one store: what a store owes them. */
-#include "tests/contract/contract.h"
+#include "tests/contract/mounts.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,40 +8,28 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backend/memory/memory.h"
-
-enum { MEMORY, SQLITE, KINDS };
-
-static const struct backend_options shared = { .create = true,
-					       .owner = "the test",
-					       .shared = true };
-
-static struct backend *one, *two;
-static int kind_numbers[] = { MEMORY, SQLITE };
-
-static struct backend *join(int kind)
-{
-	struct backend *joined;
-
-	if (kind == SQLITE)
-		return open_at(scratch_path("store.db"), &shared);
-	cr_assert_eq(memory_backend_join(one, &joined), 0);
-	return remember(joined);
-}
+struct backend *one, *two;
 
 #define Mounts(name)                                                                               \
 	static void mounts_##name##_body(int kind);                                                \
 	ParameterizedTestParameters(mounts, name)                                                  \
 	{                                                                                          \
-		return cr_make_param_array(int, kind_numbers, KINDS, NULL);                        \
+		return every_shared_kind();                                                        \
 	}                                                                                          \
 	ParameterizedTest(const int *kind, mounts, name, .fini = close_stores)                     \
 	{                                                                                          \
-		one = open_at(*kind == SQLITE ? scratch_path("store.db") : "memory:", &shared);    \
-		two = join(*kind);                                                                 \
+		one = shared_store(*kind, NULL);                                                   \
+		two = shared_store(*kind, one);                                                    \
 		mounts_##name##_body(*kind);                                                       \
 	}                                                                                          \
 	static void mounts_##name##_body(__attribute__((unused)) int kind)
+
+/* See who else is there. */
+void look_around(struct backend *backend)
+{
+	while (backend->ops->change_wait(backend, 0))
+		;
+}
 
 static struct backend_op op_of(enum backend_op_type type, uint64_t ino)
 {
@@ -104,7 +92,7 @@ static const char *waiting(struct backend *backend)
 	return told.data;
 }
 
-static void digest(struct backend *backend)
+void digest(struct backend *backend)
 {
 	waiting(backend);
 	backend_feed_done(backend, last_told);
@@ -290,7 +278,7 @@ static int follow(void *arg, const struct backend_feed *feed)
 	return 0;
 }
 
-static const char *followed(struct backend *backend)
+const char *followed(struct backend *backend)
 {
 	static struct buf told;
 	struct backend_snapshot *snapshot = look(backend);
@@ -308,7 +296,7 @@ static struct backend_op entry_delete(uint64_t parent, int64_t id)
 	return (struct backend_op){ .type = BACKEND_ENTRY_DELETE, .parent = parent, .at = id };
 }
 
-static struct backend_node placed(struct backend_node node, uint64_t parent, uint64_t entry)
+struct backend_node placed(struct backend_node node, uint64_t parent, uint64_t entry)
 {
 	node.parent = parent;
 	node.entry = entry;
@@ -338,26 +326,6 @@ Mounts(each_note_tells_what_was_done_to_which_file)
 	cr_expect_str_eq(followed(two), "file 5 in 1 named to at to gone, "
 					"file 0 in 0 +0 to 0 -0, "
 					"file 5 in 0 gone");
-}
-
-Test(mounts, tell_what_another_program_has_done, .fini = close_stores)
-{
-	struct backend_op done = {
-		.type = BACKEND_CHANGE_DONE, .session = S, .key = K, .at = INT64_MAX
-	};
-	struct backend_node node = placed(state_node(5, S, K), 1, 7);
-	sqlite3 *db;
-
-	one = open_at(scratch_path("store.db"), &shared);
-	two = open_at(scratch_path("store.db"), &shared);
-	COMMIT(one, node_put(&node), entry_put(1, 7, BYTES("k"), 5));
-	followed(two);
-	db = other_open(scratch_path("store.db"));
-	other_runs(db, "INSERT INTO agentscope_sessions (session_id, state_key, item_index, "
-		       "state_data) VALUES ('sess', 'messages', 4, '1')");
-	other_close(db);
-	cr_expect_eq(backend_commit(one, &done, 1, BACKEND_ANYWAY), 0);
-	cr_expect_str_eq(followed(two), "file 5 in 1 named k at k foreign +0 to 5");
 }
 
 Mounts(what_is_too_much_to_be_told_is_anything)
@@ -415,13 +383,15 @@ Mounts(a_batch_fails_by_what_it_changes_or_depends_on_alone)
 
 Mounts(nobody_commits_as_the_only_one_who_is_not)
 {
+	look_around(one);
 	cr_expect(backend_is_shared(one));
 	cr_expect_eq(COMMIT(one, op_of(BACKEND_GUARD, 0)), -ESTALE);
 	shut(two);
+	look_around(one);
 	cr_expect(!backend_is_shared(one));
 	cr_expect_eq(COMMIT(one, op_of(BACKEND_GUARD, 0)), 0);
 	cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("1"))), 0);
-	two = join(kind);
+	two = shared_store(kind, one);
 	cr_expect_str_eq(waiting(two), "", "who joins reads what is there");
 	cr_expect_str_eq(rows_of(two, S, K), "0=1");
 }
@@ -567,16 +537,9 @@ Mounts(who_has_locks_that_he_has_not_told_keeps_all_others_out)
 	cr_expect_eq(COMMIT(two, lock(&reader, 1)), 0);
 }
 
-static struct backend_op guard_unused(uint64_t ino)
+struct backend_op guard_unused(uint64_t ino)
 {
 	return (struct backend_op){ .type = BACKEND_GUARD, .ino = ino, .at = BACKEND_UNUSED };
-}
-
-/* Who was alone sees that it is no more. */
-static void look_around(struct backend *backend)
-{
-	while (backend->ops->change_wait(backend, 0))
-		;
 }
 
 Mounts(what_anybody_has_in_use_nobody_removes)
@@ -629,54 +592,6 @@ Mounts(a_batch_that_was_not_told_of_a_change_removes_nothing)
 	cr_expect_eq(COMMIT(one, guard_unused(5)), -ESTALE);
 }
 
-static void use_meanwhile(void *arg)
-{
-	*(int *)arg = backend_use(two, 5, true);
-}
-
-Test(mounts, that_come_to_use_a_file_while_it_is_removed_fail_at_once, .fini = close_stores)
-{
-	struct backend_node node = plain_node(5);
-	const struct backend_op ops[] = { guard_unused(5), node_delete(5) };
-	int result = 0;
-	struct backend_batch batch = { .ops = ops,
-				       .count = ARRAY_SIZE(ops),
-				       .visible = use_meanwhile,
-				       .visible_arg = &result };
-
-	one = open_at(scratch_path("store.db"), &shared);
-	two = open_at(scratch_path("store.db"), &shared);
-	COMMIT(one, node_put(&node));
-	digest(two);
-	cr_expect_eq(one->ops->commit(one, &batch, 0), 0);
-	cr_expect_eq(result, -ESTALE);
-	cr_expect_eq(backend_use(two, 5, true), -ESTALE, "it has to be heard of");
-	digest(two);
-	cr_expect_eq(backend_use(two, 5, true), 0);
-}
-
-Test(mounts, that_were_alone_are_waited_for, .fini = close_stores)
-{
-	one = open_at(scratch_path("store.db"), &shared);
-	look_around(one);
-	cr_expect_eq(backend_use(one, 5, true), 0);
-	cr_expect_eq(backend_use(one, 7, true), 0);
-	cr_expect_eq(backend_use(one, 7, false), 0);
-	two = open_at(scratch_path("store.db"), &shared);
-	cr_expect_eq(COMMIT(two, guard_unused(5)), -EAGAIN);
-	cr_expect_eq(COMMIT(two, guard_unused(6)), -EAGAIN);
-	cr_expect_eq(backend_use(one, 7, true), 0);
-	look_around(one);
-	cr_expect_eq(COMMIT(two, guard_unused(5)), -EBUSY);
-	cr_expect_eq(COMMIT(two, guard_unused(6)), 0);
-	cr_expect_eq(COMMIT(two, guard_unused(7)), -EBUSY);
-	cr_expect_eq(COMMIT(two, guard_unused(UINT64_C(1) << 62)), 0);
-	shut(two);
-	look_around(one);
-	two = open_at(scratch_path("store.db"), &shared);
-	cr_expect_eq(COMMIT(two, guard_unused(6)), -EAGAIN, "it was alone again");
-}
-
 Mounts(a_setting_of_one_is_the_other_s_too_and_wakes_it)
 {
 	while (two->ops->change_wait(two, 0))
@@ -696,60 +611,4 @@ Mounts(one_is_on_duty_until_it_ends)
 	cr_expect(backend_on_duty(one), "it stays so");
 	shut(one);
 	cr_expect(backend_on_duty(two));
-}
-
-static int call_table(const struct backend_options *options, const char *name)
-{
-	struct backend *backend = open_at(scratch_path("store.db"), options);
-	const struct backend_op op = setting(BYTES("table"), bytes_str(name));
-	int r = backend_commit(backend, &op, 1, BACKEND_ANYWAY);
-
-	shut(backend);
-	return r;
-}
-
-Test(tables, of_rows_get_another_name_while_they_are_empty, .fini = close_stores)
-{
-	static const struct backend_options alone = { .create = true, .owner = "the test" };
-	static const struct backend_options guest = { .create = true };
-	struct backend *backend;
-	sqlite3 *other;
-
-	cr_expect_eq(call_table(&guest, "mine"), -EBUSY);
-	cr_expect_eq(call_table(&shared, "mine"), -EBUSY);
-	cr_expect_eq(call_table(&alone, "sessfs_node"), -EINVAL);
-	cr_expect_eq(call_table(&alone, "my rows"), 0);
-	other = other_open(scratch_path("store.db"));
-	cr_expect_str_eq(other_asks(other, "SELECT count(*) FROM \"my rows\""), "0");
-	cr_expect_str_eq(other_asks(other, "SELECT count(*) FROM sqlite_schema WHERE "
-					   "name = 'agentscope_sessions'"),
-			 "0");
-	other_runs(other, "CREATE TABLE unfit (a)");
-	cr_expect_eq(call_table(&alone, "unfit"), -EINVAL);
-	backend = open_at(scratch_path("store.db"), &alone);
-	other_runs(other, "INSERT INTO \"my rows\" (session_id, state_key, state_data) "
-			  "VALUES ('sess', 'messages', '1')");
-	cr_expect_str_eq(rows_of(backend, S, K), "0=1");
-	cr_expect_eq(snapshot_error(backend), -ESTALE, "the triggers have moved along");
-	shut(backend);
-	cr_expect_eq(call_table(&alone, ""), -ENOTEMPTY);
-	cr_expect_eq(call_table(&alone, "MY ROWS"), 0, "it is called so");
-	other_close(other);
-}
-
-Test(mounts, of_a_file_under_another_name_are_refused, .fini = close_stores)
-{
-	static const struct backend_options alone = { .create = true, .owner = "another" };
-	_cleanup_(freep) char *why = NULL;
-
-	one = open_at(scratch_path("store.db"), &shared);
-	cr_assert_eq(link(scratch_path("store.db"), scratch_path("other.db")), 0);
-	cr_expect_eq(refused_at(scratch_path("other.db"), &shared, &why), -EBUSY);
-	free(why);
-	why = NULL;
-	cr_expect_eq(refused_at(scratch_path("store.db"), &alone, &why), -EBUSY);
-	two = open_at(scratch_path("store.db"), &shared);
-	shut(one);
-	shut(two);
-	one = open_at(scratch_path("other.db"), &shared);
 }

@@ -90,8 +90,51 @@ struct criterion_test_params every_kind(void)
 	return cr_make_param_array(int, &one, 1, NULL);
 }
 
+/* What a server itself cannot hold. */
+static const struct {
+	const char *suite;
+	const char *name;
+	const char *reason;
+} excepted[] = {
+	{ "quotas", "hold_from_when_they_are_set_until_they_are_taken_back",
+	  "how much room a database takes is the server's to say" },
+	{ "rows", "above_the_limit_are_refused",
+	  "the server takes a packet of 16 MiB, unless it is told otherwise" },
+	{ "rows", "of_many_megabytes_come_back_as_they_were",
+	  "the server takes a packet of 16 MiB, unless it is told otherwise" },
+	{ "rows", "have_ids_of_4000_bytes", "the table of AgentScope has ids of 255 characters" },
+	{ "snapshots", "see_what_was_committed_just_before",
+	  "the table of AgentScope has text, and not any bytes" },
+};
+
+static void look_for_exception(void)
+{
+	const struct criterion_test *test = criterion_current_test;
+
+	for (size_t i = 0; i < ARRAY_SIZE(excepted); i++)
+		if (strcmp(test->category, excepted[i].suite) == 0 &&
+		    strcmp(test->name, excepted[i].name) == 0)
+			cr_skip("%s", excepted[i].reason);
+}
+
 struct backend *fresh_store(int kind)
 {
 	(void)kind;
+	look_for_exception();
 	return server_open(&fresh);
+}
+
+struct criterion_test_params every_shared_kind(void)
+{
+	return every_kind();
+}
+
+struct backend *shared_store(int kind, struct backend *first)
+{
+	static const struct backend_options shared = { .create = true,
+						       .owner = "the test",
+						       .shared = true };
+
+	(void)kind, (void)first;
+	return server_open(&shared);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The stores that every case runs against. */
 #include "backend/fault/fault.h"
+#include "backend/memory/memory.h"
 #include "backend/trace/trace.h"
 #include "tests/contract/contract.h"
 
@@ -28,4 +29,25 @@ struct criterion_test_params every_kind(void)
 struct backend *fresh_store(int kind)
 {
 	return kinds[kind]();
+}
+
+static const struct backend_options shared = { .create = true,
+					       .owner = "the test",
+					       .shared = true };
+
+struct criterion_test_params every_shared_kind(void)
+{
+	return every_kind();
+}
+
+struct backend *shared_store(int kind, struct backend *first)
+{
+	struct backend *joined;
+
+	if (kinds[kind] == open_sqlite)
+		return open_at(scratch_path("store.db"), &shared);
+	if (!first)
+		return open_at("memory:", &shared);
+	cr_assert_eq(memory_backend_join(first, &joined), 0);
+	return remember(joined);
 }
