@@ -18,6 +18,8 @@ static const struct sql_word words[] = {
 	/* INSERT {unless} INTO ... {there}: without an error if it is there. */
 	{ "unless", "IGNORE" },
 	{ "there", "" },
+	/* Bytes of no meaning that tell how long a column may become. */
+	{ "wide", "CONVERT(RPAD('', 16384, ' ') USING binary)" },
 	{ "bytes", "CAST(%s AS CHAR(16384) CHARACTER SET binary)" },
 	{ "characters", "CONVERT(%s USING utf8mb4)" },
 	{ "exactly", "BINARY %s" },

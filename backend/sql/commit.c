@@ -224,10 +224,11 @@ static void say_triggers(struct transaction *transaction)
 static void say_head(struct transaction *transaction, bool at_once)
 {
 	struct sql *store = transaction->store;
-	uint64_t epoch;
+	uint64_t epoch, known;
 
 	pthread_mutex_lock(&store->state.lock);
 	epoch = store->state.epoch;
+	known = store->state.known;
 	transaction->applied.n = store->state.seen;
 	pthread_mutex_unlock(&store->state.lock);
 	transaction->applied.shared = !store->guest && !sql_mounts_alone(store);
@@ -243,7 +244,7 @@ static void say_head(struct transaction *transaction, bool at_once)
 	}
 	packet_say(&transaction->packet, SQL_LANE_FAILED, SQL_LANE,
 		   SQL_VALUES(sql_id(store->number), sql_number(store->writer.lane),
-			      sql_number(store->writer.lane + 1)));
+			      sql_number(store->writer.lane + 1), sql_id(known)));
 }
 
 static void say_end(struct transaction *transaction)

@@ -252,8 +252,21 @@ int sql_node_list(struct backend *backend, struct backend_snapshot *snapshot, ui
 int sql_orphan_list(struct backend *backend, struct backend_snapshot *snapshot, backend_node_fn *fn,
 		    void *arg)
 {
-	(void)backend;
-	return list_nodes(snapshot, SQL_ORPHAN_LIST, 0, fn, arg);
+	struct telling telling = { .node = fn, .arg = arg };
+	struct sql *store = sql_of(backend);
+	struct sql_pages pages = {
+		.text = SQL_ORPHAN_LIST,
+		.values = { [3] = sql_id(store->number) },
+		.count = 4,
+		.next = sql_cursor_rising,
+		.fn = tell_node,
+		.arg = &telling,
+	};
+
+	pthread_mutex_lock(&store->state.lock);
+	pages.values[1] = sql_id(store->state.known);
+	pthread_mutex_unlock(&store->state.lock);
+	return sql_cursor_pages(snapshot, &pages);
 }
 
 static bool next_entry(const struct bytes *columns, struct sql_value *values)

@@ -10,7 +10,8 @@ SQL(SQL_HEAD, "UPDATE sessfs_store SET guard = CASE WHEN epoch = ?1 AND n = ?2 A
 SQL(SQL_TAKEN, "UPDATE sessfs_store SET n = n + ?1, last_ino = GREATEST(last_ino, ?2), "
 	"last_entry = GREATEST(last_entry, ?3) WHERE id = 1")
 /* ?2: what the lane had, ?3: and has then. */
-SQL(SQL_LANE, "UPDATE sessfs_mount SET lane = CASE WHEN lane = ?2 THEN ?3 END WHERE number = ?1")
+SQL(SQL_LANE, "UPDATE sessfs_mount SET lane = CASE WHEN lane = ?2 THEN ?3 END, "
+	"known = GREATEST(known, ?4) WHERE number = ?1")
 SQL(SQL_LANE_ASK, "SELECT lane FROM sessfs_mount WHERE number = ?1 {locked}")
 SQL(SQL_LANE_SET, "UPDATE sessfs_mount SET lane = ?2 WHERE number = ?1")
 /* A statement that fails if there is one. */
@@ -43,7 +44,7 @@ SQL(SQL_FEED_PUT, "INSERT INTO sessfs_feed (" FEED_COLUMNS ") "
 	"(SELECT ino FROM sessfs_node WHERE session_id = ?7 AND slot = ?15) END AS node) x "
 	"LEFT JOIN sessfs_node f ON ?3 <> 1 AND f.ino = x.node "
 	"LEFT JOIN sessfs_entry e ON e.parent = f.parent AND e.id = f.entry), "
-	"above (ino, path, depth) AS (SELECT parent, {bytes name}, 1 FROM file UNION ALL "
+	"above (ino, path, depth) AS (SELECT 0, {wide}, 64 UNION ALL SELECT parent, name, 1 FROM file UNION ALL "
 	"SELECT u.parent, CONCAT(u.name, '/', a.path), a.depth + 1 FROM above a "
 	"JOIN sessfs_node d ON d.ino = a.ino JOIN sessfs_entry u ON u.parent = d.parent AND "
 	"u.id = d.entry WHERE a.ino <> 1 AND a.depth < 64) "
@@ -92,8 +93,8 @@ SQL(SQL_USE_DELETE, "DELETE FROM sessfs_use WHERE ino = ?1 AND mount = ?2")
 SQL(SQL_STATE_SHARE, "SELECT guard FROM sessfs_store WHERE id = 1 LOCK IN SHARE MODE")
 SQL(SQL_ORPHAN_LIST, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.nlink = 0 AND n.ino >= ?1 AND "
 	"n.ino > 0 AND NOT EXISTS (SELECT 1 FROM sessfs_claim c WHERE c.ino = n.ino AND "
-	"CASE WHEN c.mount = 0 THEN c.n > (SELECT MIN(known) FROM sessfs_mount WHERE guest = 0) "
-	"ELSE c.mount IN (SELECT number FROM sessfs_mount) END) ORDER BY n.ino LIMIT ?3")
+	"CASE WHEN c.mount = 0 THEN c.n > ?2 OR c.n > (SELECT COALESCE(MIN(known), ?2) FROM "
+	"sessfs_mount WHERE guest = 0 AND number <> ?4) ELSE c.mount IN (SELECT number FROM sessfs_mount) END) ORDER BY n.ino LIMIT ?3")
 SQL(SQL_ORPHAN_FIND, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.nlink = 0 AND "
 	"n.session_id = ?1 AND n.state_key = ?2 LIMIT 1")
 
