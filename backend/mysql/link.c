@@ -42,6 +42,9 @@ static const struct {
 	{ 2014, -EIO },		 { 2008, -ENOMEM },
 };
 
+/* MYSQL_CLIENT_AUTHENTICATION_PLUGIN, whose header of the library includes what is not there. */
+enum { AUTHENTICATION = 2 };
+
 struct sql_link {
 	MYSQL mysql;
 	bool sent; /* and nothing of the answers was read */
@@ -226,7 +229,7 @@ int mysql_store_prepare(const struct url *url, char **ret_why)
 	(void)url, (void)ret_why;
 	if (mysql_library_init(0, NULL, NULL) || !mysql_init(&mysql))
 		return -ENOMEM;
-	mysql_load_plugin(&mysql, "caching_sha2_password", MYSQL_CLIENT_AUTHENTICATION_PLUGIN, 0);
+	mysql_load_plugin(&mysql, "caching_sha2_password", AUTHENTICATION, 0);
 	mysql_close(&mysql);
 	return 0;
 }
