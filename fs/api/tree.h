@@ -129,6 +129,10 @@ void tree_forget(struct tree *tree, struct inode *inode, uint64_t nodeid, uint64
 
 /* Names. */
 int tree_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode);
+/* The same for thread pid: one that was told to look a view up again gets one that nobody else
+ * finds. */
+int tree_lookup_by(struct tree *tree, struct inode *dir, struct bytes name, pid_t pid,
+		   struct inode **ret_inode);
 /* The file that has this nodeid, and the directory that such a directory is in, also when nobody
  * counts them.  -ESTALE: there is no such file (any more). */
 int tree_find(struct tree *tree, uint64_t nodeid, struct inode **ret_inode);

@@ -105,6 +105,8 @@ bool again_asks(struct tree *tree, pid_t pid, uint64_t nodeid);
 /* Whether a thread was told ESTALE for just this nodeid, and has opened nothing since: no name has
  * led it there. */
 bool again_is(struct tree *tree, pid_t pid, uint64_t nodeid);
+/* Whether it was told so of a window a moment ago. */
+bool again_looks(struct tree *tree, pid_t pid);
 
 /* Whether readers have a face open, or one is led to it. */
 bool face_is_read(const struct inode *inode, const struct face *face);

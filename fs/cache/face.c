@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/cache/cache.h"
 #include "fs/inode/inodes.h"
+#include "fs/inode/window.h"
 #include "src/base/descriptor.h"
 #include "src/base/tick.h"
 
@@ -132,6 +133,14 @@ bool again_is(struct tree *tree, pid_t pid, uint64_t nodeid)
 	struct retrying again;
 
 	return again_get(tree, pid, &again) && again.nodeid == nodeid;
+}
+
+bool again_looks(struct tree *tree, pid_t pid)
+{
+	struct retrying again;
+
+	return again_get(tree, pid, &again) && again.nodeid >> WINDOW_BIT & 1 &&
+	       tick_now() <= again.until - LED_TIME + BRIEF_TIME;
 }
 
 /* Leading. */

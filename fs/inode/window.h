@@ -130,6 +130,7 @@ struct window_wanted {
 	uint64_t parent;
 	struct bytes name;
 	char list[NAME_MAX + 1]; /* as in struct window; "": NULL */
+	bool alone;		 /* nobody else is to find one with rows */
 	struct window_rows rows;
 };
 

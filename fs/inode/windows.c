@@ -110,10 +110,17 @@ void window_used(struct tree *tree, struct inode *inode)
 	pthread_mutex_unlock(&tree->table_lock);
 }
 
+static bool is_alone(const struct window_wanted *wanted)
+{
+	return wanted->alone && wanted->rows.list;
+}
+
 struct inode *window_find(struct tree *tree, const struct window_wanted *wanted)
 {
 	struct inode *inode;
 
+	if (is_alone(wanted))
+		return NULL;
 	pthread_mutex_lock(&tree->table_lock);
 	inode = *slot_of(tree, wanted->of, wanted->asked, wanted->rows.end);
 	while (inode && !shows_the_same(inode->window, wanted))
@@ -126,16 +133,23 @@ struct inode *window_find(struct tree *tree, const struct window_wanted *wanted)
 	return inode;
 }
 
-static void window_link(struct tree *tree, struct inode *inode)
+/* Under tree.table_lock. */
+static void slot_enter(struct tree *tree, struct inode *inode)
 {
 	struct window *window = inode->window;
 
-	pthread_mutex_lock(&tree->table_lock);
 	window->link = slot_of(tree, window->of, window->asked, window->rows.end);
 	window->next = *window->link;
 	if (window->next)
 		window->next->window->link = &window->next;
 	*window->link = inode;
+}
+
+static void window_link(struct tree *tree, struct inode *inode, bool alone)
+{
+	pthread_mutex_lock(&tree->table_lock);
+	if (!alone)
+		slot_enter(tree, inode);
 	queue_enter(tree, inode);
 	pthread_mutex_unlock(&tree->table_lock);
 }
@@ -278,7 +292,7 @@ int window_new(struct tree *tree, const struct window_wanted *wanted, struct ino
 	if (r < 0)
 		return r;
 	inode_enter(tree, *ret_inode);
-	window_link(tree, *ret_inode);
+	window_link(tree, *ret_inode, is_alone(wanted));
 	return 0;
 }
 

@@ -75,7 +75,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		r = tree_find_parent(tree, parent, &inode);
 	} else {
 		tree_give_up_when(request_is_interrupted, req);
-		r = tree_lookup(tree, dir, bytes_str(name), &inode);
+		r = tree_lookup_by(tree, dir, bytes_str(name), fuse_req_ctx(req)->pid, &inode);
 		tree_give_up_when(NULL, NULL);
 	}
 	if (r == -ENOENT)

@@ -14,10 +14,16 @@
 
 int tree_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode)
 {
+	return tree_lookup_by(tree, dir, name, NOBODY, ret_inode);
+}
+
+int tree_lookup_by(struct tree *tree, struct inode *dir, struct bytes name, pid_t pid,
+		   struct inode **ret_inode)
+{
 	int r;
 
 	if (dir->window)
-		return window_lookup(tree, dir, name, ret_inode);
+		return window_lookup(tree, dir, name, pid, ret_inode);
 	r = name_lookup(tree, dir, name, ret_inode);
 	return r == -ENOENT && question_is(name) ? question_lookup(tree, dir, name, ret_inode) : r;
 }

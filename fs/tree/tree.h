@@ -59,8 +59,8 @@ int dir_is_empty(struct view *view, uint64_t ino);
 
 /* windows.c: as tree_lookup() and the like have it of a window.  No lock is held. */
 
-/* A name in a directory's window. */
-int window_lookup(struct tree *tree, struct inode *dir, struct bytes name,
+/* A name in a directory's window, for a thread as tree_lookup_by(). */
+int window_lookup(struct tree *tree, struct inode *dir, struct bytes name, pid_t pid,
 		  struct inode **ret_inode);
 /* A name that nothing in the store has, and that is a question.  One that is wrong is not there,
  * and the log says why. */

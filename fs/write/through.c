@@ -10,7 +10,8 @@
  *   Who opens one of items alone to write, and not to append, saves through it (saving.c).  He has
  *   the window to himself then.  Whoever else comes to it was led there by the same open file
  *   (/dev/stdout), and joins him; or he has looked the name up a moment before, and is told to do
- *   so again.
+ *   so again.  Then he comes to one that no other name leads to, since the kernel looks a name up
+ *   again only once.
  */
 
 #include <errno.h>

@@ -275,6 +275,47 @@ def test_a_lock_is_given_up_after_it_is_published(box):
         same(read(path), lines(7, 2, 3), "the list")
 
 
+OPENERS = """
+import os, sys, time
+
+print("ready", flush=True)
+sys.stdin.readline()
+end, count = time.time() + 1, 0
+while time.time() < end:
+    fd = os.open(sys.argv[1], os.O_RDWR if sys.argv[2] == "writes" else os.O_RDONLY)
+    data = os.read(fd, 4096)
+    if os.fstat(fd).st_size != len(data):
+        sys.exit("its size is another one")
+    if sys.argv[2] == "writes":
+        os.pwrite(fd, b" " + data[:-1] + b" \\n", 0)
+        if os.fstat(fd).st_size != len(data) + 2:
+            sys.exit("its size is not what its writer has made of it")
+        os.pwrite(fd, data, 0)
+        os.ftruncate(fd, len(data))
+    os.close(fd)
+    count += 1
+print(count)
+"""
+
+
+def test_who_saves_comes_to_the_view_however_many_open_it(box):
+    _, path = list_of(box, 4)
+    words = [sys.executable, "-c", OPENERS, view(path, "first=2")]
+    procs = [
+        subprocess.Popen(words + [role], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for role in ["reads"] * 4 + ["writes"] * 3
+    ]
+    for proc in procs:
+        same(proc.stdout.readline(), b"ready\n", "a process")
+    for proc in procs:
+        proc.stdin.write(b"\n")
+        proc.stdin.flush()
+    for proc in procs:
+        same(int(proc.communicate()[0]) > 10, True, "times that one has opened it")
+        same(proc.returncode, 0, "without an error")
+    same(read(path), lines(0, 1, 2, 3), "the list")
+
+
 # The verb
 
 

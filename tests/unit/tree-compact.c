@@ -13,6 +13,7 @@
 #include "fs/inode/inodes.h"
 #include "fs/inode/window.h"
 #include "fs/inode/writing.h"
+#include "fs/write/handle.h"
 #include "tests/unit/random.h"
 #include "tests/unit/world.h"
 
@@ -419,6 +420,45 @@ EveryStore(compact, that_was_looked_up_before_another_began_is_looked_up_again)
 	cr_expect_str_eq(read_by(second), "7\n");
 	handle_free(world_tree, second);
 	cr_expect_eq(closed(handle), 0);
+	forget(window);
+}
+
+static struct inode *look_again(const char *question)
+{
+	struct inode *dir = inode_at("s"), *seen = look(dir, question), *window = NULL;
+
+	cr_assert_eq(tree_lookup_by(world_tree, seen, BYTES("l.jsonl"), getpid(), &window), 0);
+	forget(seen);
+	forget(dir);
+	return window;
+}
+
+/* The kernel asks for a name again only once. */
+EveryStore(compact, comes_to_its_window_however_many_read_the_same)
+{
+	struct handle *reader, *other, *handle = NULL;
+	struct inode *window;
+
+	append("s/l.jsonl", "1\n2\n3\n");
+	for (int i = 0; i < 3; i++) {
+		reader = open_window("@first=2", O_RDONLY);
+		cr_expect_eq(window_error("@first=2", O_RDWR), -ESTALE, "one that somebody reads");
+		window = look_again("@first=2");
+		other = open_window("@first=2", O_RDONLY);
+		cr_assert_eq(tree_open_file(world_tree, window, 0, O_RDWR, getpid(), &handle), 0);
+		read_by(handle);
+		write_at(handle, 0, BYTES("[12]\n"));
+		cr_expect_eq(stat_of_inode(handle_opened(other)).st_size, 4);
+		cr_expect_str_eq(read_by(other), "1\n2\n");
+		saving_abandon(handle->through);
+		cr_expect_eq(closed(handle), 0);
+		handle_free(world_tree, other);
+		handle_free(world_tree, reader);
+		forget(window);
+	}
+	window = look_again("@first=2");
+	cr_expect_eq(window, window_of("@first=2"), "who was not told so shares it");
+	forget(window);
 	forget(window);
 }
 
