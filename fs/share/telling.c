@@ -188,8 +188,8 @@ static int show_path(struct bytes path, struct buf *buf, struct bytes *ret_path)
 	return r;
 }
 
-/* Of what has none itself: that of the directory at the root, or where the layout has it.  Names tell
- * it if nothing was cut from them or put into them (names.h). */
+/* Of what has none itself: that of the directory at the root, or where the layout has it.  Names
+ * tell it if nothing was cut from them or put into them (names.h). */
 static int show_session(const struct tree *tree, struct bytes path, struct buf *buf,
 			struct bytes *ret_session)
 {

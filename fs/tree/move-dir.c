@@ -3,11 +3,11 @@
 /*
  * A directory that moves.
  *
- *   What is a session and stays one, or lies in one before and after, takes its rows along under other
- *   keys; so do all sessions below a directory that is above them by the store's layout, as long as
- *   it is after the move.  Where files would become rows, or rows files, the move is refused as one to
- *   another filesystem, unless the directory is empty: mv(1) then copies, file by file, and nobody
- *   has to wait for one large transaction.
+ *   What is a session and stays one, or lies in one before and after, takes its rows along under
+ *   other keys; so do all sessions below a directory that is above them by the store's layout, as
+ *   long as it is after the move.  Where files would become rows, or rows files, the move is refused
+ *   as one to another filesystem, unless the directory is empty: mv(1) then copies, file by file,
+ *   and nobody has to wait for one large transaction.
  */
 
 #include <errno.h>
@@ -78,8 +78,8 @@ static int unless_empty(const struct outside *outside, uint64_t dir)
 	return r < 0 ? r : relocations_look(outside->list, dir);
 }
 
-/* A directory above sessions, or one that has nothing to do with them, must be that afterwards.  Takes
- * the paths over. */
+/* A directory above sessions, or one that has nothing to do with them, must be that afterwards.
+ * Takes the paths over. */
 static int move_above(struct outside *outside, uint64_t ino, struct buf *from, struct buf *to)
 {
 	_cleanup_(place_done) struct place place = { 0 };

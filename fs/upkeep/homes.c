@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Where sessions are: the directories at the root, or with a layout those directories and files that it
- * has them in. */
+/* Where sessions are: the directories at the root, or with a layout those directories and files
+ * that it has them in. */
 
 #include <errno.h>
 #include <stdlib.h>
