@@ -326,8 +326,9 @@ static int digest_node(struct digesting *digesting, const struct backend_feed *f
 	struct inode *inode = inode_known(digesting->tree, feed->ino);
 	int r;
 
-	/* A directory has no bytes but attributes. */
-	if (feed->bytes && feed->session.data && !feed->key.data)
+	/* A directory has no bytes but attributes; with a layout a session may be a file. */
+	if (feed->session.data &&
+	    (feed->key.data ? digesting->tree->layout && feed->attributes : feed->bytes))
 		digesting->tree->ttls_changed = true;
 	/* Another file has the key of one that was removed here a moment ago. */
 	if (feed->moved && feed->session.data && feed->key.data && !inode)

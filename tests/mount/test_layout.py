@@ -337,8 +337,8 @@ def test_a_directory_that_is_moved_takes_its_sessions_along(box):
     for path in ("alice/s1/k.json", "alice/s1/sub/k.json", "alice/s2/k.json", "bob/s1/k.json"):
         write(mount.at(path), json.dumps(path).encode())
     os.rename(mount.at("alice"), mount.at("carol"))
-    same(keys(mount), [("bob:s1", "k"), ("carol:s1", "k"), ("carol:s1", "sub/k"), ("carol:s2", "k")],
-         "of a user")
+    same(keys(mount), [("bob:s1", "k"), ("carol:s1", "k"), ("carol:s1", "sub/k"),
+                       ("carol:s2", "k")], "of a user")
     os.rename(mount.at("carol/s2"), mount.at("bob/s2"))
     os.rename(mount.at("carol/s1/sub"), mount.at("carol/s3"))
     same(keys(mount), [("bob:s1", "k"), ("bob:s2", "k"), ("carol:s1", "k"), ("carol:s3", "k")],
@@ -377,6 +377,98 @@ def test_a_directory_whose_files_would_become_something_else_is_copied(box):
     write(mount.at("bob/s3/k.json"), b"2")
     same(mount.rows("bob:s3", "k"), [b"2"], "in a directory that was above sessions")
     mount.check()
+
+
+# Any moves, on two mounts
+
+
+def key_of(path):
+    """What agentscope2+pi makes of a path of these tests, or None."""
+    names = path.split("/")
+    stem, dot, suffix = names[-1].rpartition(".")
+    if not stem or suffix not in ("json", "jsonl"):
+        return None
+    if names[:2] == ["pi", "sessions"]:
+        return (f"pi:{names[2]}:{stem}", "transcript") if len(names) == 4 and suffix == "jsonl" \
+            else None
+    return (":".join(names[:2]), "/".join(names[2:-1] + [stem])) if len(names) > 2 else None
+
+
+class Moves:
+    def __init__(self, mounts, seed):
+        self.mounts = mounts
+        self.random = random.Random(seed)
+        self.count = 0
+        self.refused = 0
+
+    def path(self, depth):
+        names = [self.random.choice(("a", "b", "pi")), self.random.choice(("s", "t", "sessions")),
+                 self.random.choice(("d", "e")), self.random.choice(("d", "e"))]
+        return "/".join(names[:depth])
+
+    def file(self):
+        name = self.random.choice(("k.json", "l.jsonl", "m.jsonl", "n.txt", "o.json"))
+        return self.path(self.random.randrange(0, 5)) + "/" + name
+
+    def step(self):
+        at = self.random.choice(self.mounts).at
+        what = self.random.choice((self.save, self.save, self.make, self.move, self.move, self.move,
+                                   self.remove, self.move_dir, self.move_dir, self.remove_dir))
+        try:
+            what(at)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY, errno.EXDEV,
+                                   errno.EINVAL, errno.ENOTDIR, errno.EISDIR, errno.ESTALE):
+                raise
+            self.refused += error.errno == errno.EXDEV
+
+    def save(self, at):
+        self.count += 1
+        path = at(self.file().lstrip("/"))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        write(path, b'{"n":%d}\n' % self.count)
+
+    def make(self, at):
+        os.makedirs(at(self.path(self.random.randrange(1, 5))))
+
+    def move(self, at):
+        path = at(self.file().lstrip("/"))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.rename(at(self.file().lstrip("/")), path)
+
+    def remove(self, at):
+        os.unlink(at(self.file().lstrip("/")))
+
+    def move_dir(self, at):
+        os.rename(at(self.path(self.random.randrange(1, 5))),
+                  at(self.path(self.random.randrange(1, 5))))
+
+    def remove_dir(self, at):
+        if self.random.random() < 0.2:
+            shutil.rmtree(at(self.path(self.random.randrange(1, 4))))
+
+
+def test_rows_follow_paths_whatever_is_moved(box):
+    seed = int(os.environ.get("SESSFS_SEED", "20260101"))
+    mount = box.mount(options=layout("agentscope2+pi"))
+    mounts = [mount, box.mount(mount.store)]
+    moves = Moves(mounts, seed)
+    for step in range(int(os.environ.get("SESSFS_STEPS", "1200"))):
+        moves.step()
+        if step % 40 != 39:
+            continue
+        # An unlinked file leaves its rows for a moment.
+        files = bytes_below(mount.path, "")
+        expected = {key_of(path): data for path, data in files.items() if key_of(path)}
+        hint = f"seed {seed}, step {step}"
+        same(len(expected), sum(key_of(path) is not None for path in files), "keys of files")
+        eventually(lambda want=expected: keys(mount) == sorted(want), f"{hint}: keys")
+        for (session, key), data in expected.items():
+            rows = [row.strip() for row in mount.rows(session, key)]
+            same(rows, [data.strip()], f"{hint}: {session}, {key}")
+        eventually(lambda want=files: bytes_below(mounts[1].path, "") == want, f"{hint}: files")
+        mount.check()
+    box.note(f"refused {moves.refused} directories")
 
 
 # Transcripts
@@ -430,7 +522,8 @@ def test_each_transcript_is_a_session(box):
 
 
 def trashed(box, store):
-    return [line.split("  ")[-1] for line in do(box, "gc", "--list", store).stdout.decode().splitlines()]
+    lines = do(box, "gc", "--list", store).stdout.decode().splitlines()
+    return [line.split("  ")[-1] for line in lines]
 
 
 def listed(box, store):
@@ -452,7 +545,7 @@ def test_sessions_are_listed_removed_and_brought_back_by_their_paths(box):
     do(box, "gc", "--older-than", "0s", "--name", "alice/*", mount.store, check=False)
     time.sleep(1.1)
     do(box, "gc", "--older-than", "1s", "--name", "alice/*", mount.store)
-    same((keys(mount), sorted(os.listdir(mount.at("alice")))), ([("bob:s1", "k")], []), "what is left")
+    same((keys(mount), os.listdir(mount.at("alice"))), ([("bob:s1", "k")], []), "what is left")
     same(sorted(trashed(box, mount.store)), ["alice/s1", "alice/s2"], "in the trash")
     os.rmdir(mount.at("alice"))
     do(box, "gc", "--undo", mount.store, "alice/s1")
@@ -476,8 +569,9 @@ def test_a_ttl_ends_each_session_by_itself(box):
          "of a user")
     same(errno_of(os.setxattr, mount.at("alice/s2/k.json"), "user.sessfs.ttl", b"1d"),
          errno.EOPNOTSUPP, "of a file of a session")
-    eventually(lambda: sorted(bytes_below(mount.path)) == ["alice/s2/k.json", "pi/sessions/p/y.jsonl"],
-               "two are gone", bound=60)
+    eventually(lambda: not os.path.exists(mount.at("alice/s1")) and
+               not os.path.exists(mount.at("pi/sessions/p/x.jsonl")), "two are gone", bound=60)
+    same(sorted(bytes_below(mount.path)), ["alice/s2/k.json", "pi/sessions/p/y.jsonl"], "files")
     same(keys(mount), [("alice:s2", "k"), ("pi:p:y", "transcript")], "keys")
     same(sorted(trashed(box, mount.store)), ["alice/s1", "pi/sessions/p/x.jsonl"], "in the trash")
 
@@ -599,7 +693,8 @@ def test_another_layout_leaves_paths_and_bytes_as_they_are(box):
     before = tree(mount.path, times=True)
     expected = sorted(key for _, key in files.values() if key)
     refuses(box, "while nobody has the store", "config", mount.store, "layout=agentscope2")
-    for name, wanted in (("agentscope2", expected), ("agentscope", None), ("agentscope2", expected)):
+    for name, wanted in (("agentscope2", expected), ("agentscope", None),
+                         ("agentscope2", expected)):
         mount.stop()
         config(box, mount.store, f"layout={name}")
         mount.start()
@@ -635,6 +730,53 @@ def test_rows_of_others_keep_their_ids_when_the_layout_changes(box):
     config(box, mount.store, "layout=")
     mount.start()
     same(read(mount.at("alice:s1/k.json")), b'"alice:s1 k"', "back at the root")
+    mount.check()
+
+
+def test_transcripts_of_one_session_become_sessions(box):
+    mount = box.mount()
+    files = {
+        f"claude/projects/p/{UUID}.jsonl": (b"[1]\ntorn\n[2]", f"claude:p:{UUID}", "transcript"),
+        f"claude/projects/p/{UUID}/subagents/a.jsonl": (b"[3]\n", f"claude:p:{UUID}", "subagents/a"),
+        "codex/sessions/2026/01/02/r.jsonl": (b"[4]\n", "codex:2026/01/02:r", "transcript"),
+        "codex/sessions/2026/01/02/r.jsonl.bak": (b"[4]\n", None, None),
+        "notes/todo.txt": (b"text", None, None),
+    }
+    for path, (data, _, _) in files.items():
+        os.makedirs(os.path.dirname(mount.at(path)), exist_ok=True)
+        write(mount.at(path), data)
+    expected = sorted((session, key) for _, session, key in files.values() if session)
+    mount.stop()
+    # What is ordinary by the one layout is a state by the next.
+    for name, wanted in (("pi", []), ("claude+codex", expected)):
+        if name == "pi":
+            mount.start()
+            for path in files:
+                os.rename(mount.at(path), mount.at(path) + ".away")
+            mount.stop()
+        config(box, mount.store, f"layout={name}")
+        mount.start()
+        for path in files:
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(mount.at(path) + ".away", mount.at(path))
+        same(bytes_below(mount.path, ""), {path: data for path, (data, _, _) in files.items()},
+             "files")
+        same(keys(mount), wanted, f"keys with {name}")
+        mount.check()
+        mount.stop()
+    mount.start()
+    same(mount.rows(f"claude:p:{UUID}", "transcript"), [b"[1]", b"[2]"], "rows")
+
+
+def test_several_names_of_a_file_keep_it_ordinary(box):
+    mount = box.mount(options=layout("pi"))
+    os.makedirs(mount.at("alice/s1"))
+    write(mount.at("alice/s1/k.json"), b"1")
+    os.link(mount.at("alice/s1/k.json"), mount.at("alice/s1/other.json"))
+    mount.stop()
+    config(box, mount.store, "layout=agentscope2")
+    mount.remount(options=[])
+    same((keys(mount), read(mount.at("alice/s1/k.json"))), ([], b"1"), "an ordinary file")
     mount.check()
 
 
