@@ -9,7 +9,6 @@
 
 #include "fs/base/batch.h"
 #include "fs/base/entries.h"
-#include "fs/base/names.h"
 #include "fs/base/sound.h"
 #include "fs/inode/aparts.h"
 #include "fs/inode/inodes.h"
@@ -513,40 +512,6 @@ void inode_set_locked(struct inode *inode)
 bool inode_was_locked(const struct inode *inode)
 {
 	return inode->locked;
-}
-
-struct inode *inode_session(struct inode *dir)
-{
-	while (dir && dir->node.kind != BACKEND_SESSION)
-		dir = dir->parent;
-	return dir;
-}
-
-int inode_path(const struct inode *dir, struct bytes name, struct buf *path)
-{
-	int r = 0;
-
-	if (dir->parent) {
-		r = inode_path(dir->parent, bytes_str(dir->name), path);
-		if (r == 0)
-			r = buf_append_byte(path, '/');
-	}
-	return r < 0 ? r : buf_append_bytes(path, name);
-}
-
-int inode_key_dirs(struct inode *dir, struct buf *dirs)
-{
-	int r;
-
-	if (!dir->parent || dir->node.kind == BACKEND_SESSION)
-		return 0;
-	r = inode_key_dirs(dir->parent, dirs);
-	if (r < 0)
-		return r;
-	r = names_decode(NAMES_KEY, bytes_str(dir->name), dirs);
-	if (r < 0)
-		return r;
-	return buf_append_byte(dirs, '/');
 }
 
 void inode_times_dirty(struct tree *tree, struct inode *inode)

@@ -17,6 +17,7 @@
 #include "fs/base/layout.h"
 #include "fs/base/names.h"
 #include "fs/inode/aparts.h"
+#include "fs/inode/commit.h"
 #include "fs/inode/inodes.h"
 #include "fs/tree/place.h"
 #include "fs/tree/tree.h"
@@ -220,4 +221,66 @@ int relocations_of_dir(struct placing *placing, struct inode *inode, struct inod
 	if (r == 0)
 		r = move_above(&outside, inode->ino, &from, &to);
 	return r < 0 ? r : move_outside(&outside);
+}
+
+/* ---- Placing anew ---- */
+
+bool tree_place_is_state(struct tree *tree, struct inode *dir, struct bytes name)
+{
+	WITH_READ_LOCK(tree);
+
+	return kind_is_state(place_kind(tree, dir, name));
+}
+
+static int put_node(struct tree *tree, struct inode *inode, const struct backend_node *node)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	struct backend_node copy;
+	int r = backend_node_copy(node, &copy);
+
+	if (r < 0)
+		return r;
+	batch_node_put(&batch, &copy);
+	r = tree_commit(tree, &batch, BACKEND_ANYWAY);
+	if (r < 0)
+		backend_node_done(&copy);
+	else
+		inode_set_node(inode, &copy);
+	return r;
+}
+
+static int place_dir_once(struct tree *tree, struct inode *dir, struct bytes name, bool clear)
+{
+	_cleanup_(place_done) struct place place = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	struct inode *inode;
+	struct backend_node node;
+	WITH_WRITE_LOCK(tree);
+	uint64_t id;
+	int r = entry_look(tree, &view, dir, name, &id, &inode);
+
+	if (r < 0)
+		return r;
+	r = place_find(&(struct placing){ .tree = tree, .view = &view, .self = inode->ino }, dir,
+		       name, S_IFDIR, &place);
+	view_end(&view);
+	node = inode->node;
+	place_apply(&place, &node);
+	if (clear && r == 0) {
+		node.kind = BACKEND_ORDINARY;
+		node.session = (struct bytes){ 0 };
+	}
+	if (r == 0 &&
+	    (clear ? inode->node.kind == BACKEND_SESSION &&
+			     !bytes_equal(buf_bytes(&place.session), inode->node.session) :
+		     node.kind != inode->node.kind ||
+			     !bytes_equal(node.session, inode->node.session)))
+		r = put_node(tree, inode, &node);
+	inode_forget(tree, inode, 1);
+	return r;
+}
+
+int tree_place_dir(struct tree *tree, struct inode *dir, struct bytes name, bool clear)
+{
+	return TREE_RETRY(tree, place_dir_once(tree, dir, name, clear));
 }

@@ -61,8 +61,8 @@ int relocations_look(struct relocations *list, uint64_t dir);
  * keys begin with, before and after. */
 int relocations_below(struct placing *placing, uint64_t dir, struct bytes session,
 		      struct bytes dirs, struct bytes dirs_to, struct relocations *list);
-/* move-dir.c: the same of a directory that is about to get this name, and this place.  -EXDEV: files
- * in it would become rows, or rows files. */
+/* move-dir.c: the same of a directory that is about to get this name, and this place.  -EXDEV:
+ * files in it would become rows, or rows files. */
 int relocations_of_dir(struct placing *placing, struct inode *inode, struct inode *dir_to,
 		       struct bytes name_to, const struct place *place, struct relocations *list);
 void relocations_emit(const struct relocations *list, struct batch *batch);

@@ -106,6 +106,10 @@ int items_stat(struct tree *tree, const struct window *window, struct stat *ret_
 /* rename.c: the file of a name becomes what its path says, as if it had been moved there: 1, or 0
  * when it is that already.  No lock is held. */
 int tree_place_anew(struct tree *tree, struct inode *dir, struct bytes name);
+/* move-dir.c: a directory becomes a session or none; clear: only if it is none any more, or another
+ * one.  And whether a file of a name is a state there. */
+int tree_place_dir(struct tree *tree, struct inode *dir, struct bytes name, bool clear);
+bool tree_place_is_state(struct tree *tree, struct inode *dir, struct bytes name);
 
 /* A directory's node after a change of its entries, and taking it over after the commit. */
 void dir_changed(struct inode *dir, int links, struct backend_node *ret_node);

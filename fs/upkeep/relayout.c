@@ -24,7 +24,6 @@
 #include "fs/base/layout.h"
 #include "fs/base/names.h"
 #include "fs/inode/commit.h"
-#include "fs/tree/place.h"
 #include "fs/tree/tree.h"
 #include "fs/upkeep/upkeep.h"
 #include "src/base/array.h"
@@ -124,52 +123,6 @@ static int walk_later(struct relayout *relayout, struct inode *dir)
 	return 0;
 }
 
-static int put_node(struct tree *tree, struct inode *inode, const struct backend_node *node)
-{
-	_cleanup_(batch_done) struct batch batch = { 0 };
-	struct backend_node copy;
-	int r = backend_node_copy(node, &copy);
-
-	if (r < 0)
-		return r;
-	batch_node_put(&batch, &copy);
-	r = tree_commit(tree, &batch, BACKEND_ANYWAY);
-	if (r < 0)
-		backend_node_done(&copy);
-	else
-		inode_set_node(inode, &copy);
-	return r;
-}
-
-static int place_dir_once(struct relayout *relayout, struct inode *dir, struct bytes name,
-			  struct inode *inode)
-{
-	_cleanup_(place_done) struct place place = { 0 };
-	_cleanup_(view_end) struct view view = { 0 };
-	struct tree *tree = relayout->tree;
-	struct backend_node node;
-	WITH_WRITE_LOCK(tree);
-	bool same;
-	int r = view_begin(tree, BACKEND_ANYWAY, &view);
-
-	if (r == 0)
-		r = place_find(&(struct placing){ .tree = tree, .view = &view, .self = inode->ino },
-			       dir, name, S_IFDIR, &place);
-	if (r < 0)
-		return r;
-	view_end(&view);
-	node = inode->node;
-	place_apply(&place, &node);
-	same = node.kind == inode->node.kind && bytes_equal(node.session, inode->node.session);
-	if (same || (relayout->pass == PASS_CLEAR && inode->node.kind != BACKEND_SESSION))
-		return 0;
-	if (relayout->pass == PASS_CLEAR) {
-		node.kind = BACKEND_ORDINARY;
-		node.session = (struct bytes){ 0 };
-	}
-	return put_node(tree, inode, &node);
-}
-
 /* ---- Files ---- */
 
 /* A directory of that name, made if need be; counted.  Takes over a count of dir. */
@@ -267,13 +220,9 @@ static int place_file(struct relayout *relayout, struct inode *dir, struct bytes
 		      struct inode *inode)
 {
 	struct tree *tree = relayout->tree;
-	bool is_state = inode_is_state(inode), becomes;
+	bool is_state = inode_is_state(inode), becomes = tree_place_is_state(tree, dir, name);
 	int r;
 
-	{
-		WITH_READ_LOCK(tree);
-		becomes = kind_is_state(place_kind(tree, dir, name));
-	}
 	if (is_state && (!becomes || inode->node.flags & BACKEND_ADOPTED))
 		return move_state(relayout, dir, name, inode);
 	if (!becomes)
@@ -307,7 +256,7 @@ static int take_child(struct relayout *relayout, struct inode *dir, const struct
 	tick(1);
 	if (S_ISDIR(child->node.mode)) {
 		if (relayout->pass != PASS_FILES)
-			r = TREE_RETRY(tree, place_dir_once(relayout, dir, name, inode));
+			r = tree_place_dir(tree, dir, name, relayout->pass == PASS_CLEAR);
 		if (r == 0)
 			return walk_later(relayout, inode);
 	} else {
@@ -318,7 +267,7 @@ static int take_child(struct relayout *relayout, struct inode *dir, const struct
 	return MIN(r, 0);
 }
 
-/* Directories that have lost all that was in them; to who is above, they are no users or projects. */
+/* Directories that have lost all that was in them; to a client they would be users or projects. */
 static void remove_empty(struct tree *tree, struct inode *dir)
 {
 	struct inode *parent = dir->parent;

@@ -27,8 +27,8 @@ int mend_is_free(struct mending *mending, struct bytes session, struct bytes key
 	return r;
 }
 
-/* The key of a state file, or its own when that is another's; at first the buffer holds the one that
- * it would have. */
+/* The key of a state file, or its own when that is another's; at first the buffer holds the one
+ * that it would have. */
 static int find_key(struct mending *mending, const struct place_dir *dir, struct bytes session,
 		    struct bytes name, uint64_t ino, struct buf *key)
 {
@@ -64,8 +64,8 @@ static int find_session(struct mending *mending, struct bytes name, uint64_t ino
 	return r < 0 ? r : -EEXIST;
 }
 
-/* What lies in no session's directory: whether it is a session, or a state, with the id and key that
- * it would have. */
+/* What lies in no session's directory: whether it is a session, or a state, with the id and key
+ * that it would have. */
 static int judge_outside(const struct mending *mending, const struct place_dir *dir,
 			 struct bytes name, bool is_dir, enum layout_is *ret_is,
 			 struct buf *session, struct buf *key)

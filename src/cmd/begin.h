@@ -6,8 +6,8 @@
 
 #include "src/user/options.h"
 
-/* Before a mount opens a store: if it is new, and nobody else has it, it is made with that.  What is
- * in the way is told by begin_opened(). */
+/* Before a mount opens a store: if it is new, and nobody else has it, it is made with that.  What
+ * is in the way is told by begin_opened(). */
 void begin_store(const char *store, const struct options *options);
 /* When it is open: as settings_agree(). */
 int begin_opened(const char *store, struct backend *backend, const struct options *options,

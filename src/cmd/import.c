@@ -174,6 +174,21 @@ static int run_with(struct arguments *arguments, char **operands)
 	return r < 0 || error < 0 || import->failed ? CMD_FAILED : CMD_DONE;
 }
 
+/* Where sessions go that come without a path. */
+static int read_layout(const char *store, struct arguments *arguments)
+{
+	_cleanup_(backend_closep) struct backend *backend = NULL;
+	struct settings settings = { 0 };
+	int r = arguments->layout == &import_tree ?
+			0 :
+			store_open_backend(store, &arguments->options, &backend);
+
+	if (backend)
+		r = store_settings(backend, &settings, NULL);
+	arguments->import.layout = settings.value[SETTING_LAYOUT];
+	return r;
+}
+
 static int run_import(void *values, char **operands)
 {
 	struct arguments *arguments = values;
@@ -190,6 +205,10 @@ static int run_import(void *values, char **operands)
 	if ((!import->dry || has_store(operands[0])) &&
 	    store_open(operands[0], flags, &arguments->options, &import->access) < 0)
 		return CMD_FAILED;
+	if (import->access && read_layout(operands[0], arguments) < 0) {
+		access_close(import->access);
+		return CMD_FAILED;
+	}
 	status = run_with(arguments, operands);
 	access_close(import->access);
 	return status;

@@ -23,8 +23,8 @@ struct summary_questions {
 int summary_all(const char *store, const struct options *options,
 		struct summary_questions *questions);
 
-/* The name that the mount shows for a session, or with a layout its path, appended; for one that no mount has seen yet the one
- * that it will get. */
+/* The name that the mount shows for a session, or with a layout its path, appended; for one that no
+ * mount has seen yet the one that it will get. */
 int summary_name(const struct summary_questions *questions, struct bytes session, struct buf *name);
 
 /* A time in seconds since 1970; null for 0. */

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "fs/api/settings.h"
+#include "fs/base/layout.h"
 #include "fs/base/names.h"
 #include "src/base/array.h"
 #include "src/base/log.h"
@@ -27,22 +29,30 @@ struct looking {
 	struct backend *backend;
 	struct backend_snapshot *snapshot;
 	char **names;
-	int64_t before; /* rows that have changed since are too young */
+	uint64_t layout; /* of the store: fs/base/layout.h */
+	int64_t before;	 /* rows that have changed since are too young */
 	struct fileless *found;
 	size_t count;
 	size_t room;
 };
 
-/* Whether a session is among those that are exported. */
-static bool is_asked(struct bytes session, char **names)
+/* Whether a session is among those that are exported, or below one of these names. */
+static bool is_asked(uint64_t layout, struct bytes session, char **names)
 {
-	_cleanup_(buf_done) struct buf name = { 0 };
+	_cleanup_(buf_done) struct buf path = { 0 };
+	struct bytes name;
+	const char *slash;
 
 	if (!*names)
 		return true;
-	if (names_encode(NAMES_SESSION, session, NAME_LIMIT, &name) < 0)
+	if ((layout ? layout_session(layout, session, &path) :
+		      names_encode(NAMES_SESSION, session, NAME_LIMIT, &path)) < 0)
 		return false;
-	while (*names && !bytes_equal(bytes_str(*names), buf_bytes(&name)))
+	name = buf_bytes(&path);
+	slash = memchr(name.data, '/', name.size);
+	if (slash)
+		name.size = (size_t)(slash - name.data);
+	while (*names && !bytes_equal(bytes_str(*names), name))
 		names++;
 	return *names;
 }
@@ -66,7 +76,7 @@ static int look_at_key(void *arg, struct bytes session, struct bytes key,
 	struct fileless *fileless;
 	int r;
 
-	if (stat->updated >= looking->before || !is_asked(session, looking->names))
+	if (stat->updated >= looking->before || !is_asked(looking->layout, session, looking->names))
 		return 0;
 	r = has_no_file(looking, session, key);
 	if (r <= 0)
@@ -190,9 +200,13 @@ int export_fileless(struct export *export, const struct options *options, char *
 	};
 	_cleanup_(backend_closep) struct backend *backend = NULL;
 	_cleanup_(freep) char *why = NULL;
+	struct settings settings;
 	int r = access_backend(export->store, options, &backend, &why);
 
 	looking.backend = backend;
+	if (r == 0)
+		r = settings_read(backend, &settings, NULL, &why);
+	looking.layout = r == 0 ? settings.value[SETTING_LAYOUT] : 0;
 	if (r == 0)
 		r = look(&looking);
 	for (size_t i = 0; r == 0 && i < looking.count; i++)

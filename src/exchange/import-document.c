@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "fs/base/layout.h"
 #include "fs/base/names.h"
 #include "src/base/cleanup.h"
 #include "src/exchange/document.h"
@@ -26,23 +27,29 @@ static int append_component(void *arg, struct bytes name, bool last)
 }
 
 /* Where the mount shows a key. */
-static int make_path(struct bytes session, const struct document_member *member, struct buf *path)
+static int make_path(uint64_t layout, struct bytes session, const struct document_member *member,
+		     struct buf *path)
 {
 	const uint32_t kind = document_is_list(member->value) ? BACKEND_LIST : BACKEND_SINGLE;
-	int r = names_encode(NAMES_SESSION, session, NAME_LIMIT, path);
+	const struct bytes key = bytes_make(member->key, member->key_size);
+	int r = layout ? layout_state(layout, session, key, kind, path) : -ENOENT;
 
+	if (r != -ENOENT)
+		return r < 0 ? r : buf_append_byte(path, '\0');
+	r = layout ? layout_session(layout, session, path) :
+		     names_encode(NAMES_SESSION, session, NAME_LIMIT, path);
 	if (r == 0)
-		r = names_path(bytes_make(member->key, member->key_size), kind, 0, append_component,
-			       path);
+		r = names_path(key, kind, 0, append_component, path);
 	return r < 0 ? r : buf_append_byte(path, '\0');
 }
 
 /* A name that would be too long is cut, with a sign that no other name has: then it is the name of
  * another id.  1 when one is. */
-static int is_cut(const struct import_session *session, const struct document_member *member)
+static int is_cut(const struct import *import, const struct import_session *session,
+		  const struct document_member *member)
 {
 	_cleanup_(buf_done) struct buf path = { 0 };
-	int r = make_path(session->id, member, &path);
+	int r = make_path(import->layout, session->id, member, &path);
 
 	return r < 0 ? r : strstr(path.data, "%~") != NULL;
 }
@@ -52,7 +59,7 @@ static int take_member(struct import *import, const struct import_session *sessi
 {
 	_cleanup_(buf_done) struct buf path = { 0 }, content = { 0 };
 	struct import_file file = { .name = session->name, .fd = -1, .set = session->set };
-	int r = make_path(session->id, member, &path);
+	int r = make_path(import->layout, session->id, member, &path);
 
 	if (r == 0)
 		r = document_content(member->value, &content);
@@ -93,7 +100,7 @@ int import_session(struct import *import, const struct import_session *session, 
 	if (r == -EINVAL)
 		return refuse(import, session, text, &error);
 	for (size_t i = 0; r == 0 && i < document.count; i++)
-		r = is_cut(session, &document.members[i]);
+		r = is_cut(import, session, &document.members[i]);
 	if (r > 0)
 		return import_refuse(
 			import,

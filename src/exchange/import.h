@@ -36,6 +36,7 @@ struct import {
 	bool dry;	       /* change nothing, and print what would be done */
 	bool checksum;	       /* size and time do not tell that a file is the same */
 	bool keep_owner;
+	uint64_t layout; /* of the store (fs/base/layout.h), which says where its sessions are */
 	const char *from_table; /* of the database that is taken in */
 	struct progress progress;
 	struct say_list list; /* of what would be done */
