@@ -19,6 +19,7 @@
 #include "fs/tree/tree.h"
 #include "fs/write/write.h"
 #include "src/base/log.h"
+#include "tests/unit/server.h"
 
 struct tree *world_tree;
 struct backend *world_store;
@@ -28,7 +29,7 @@ bool world_shared;
 static int world_kind;
 static world_wrapper *wrapper;
 static char scratch[64];
-static char path_of_store[96];
+static char path_of_store[512];
 static sqlite3 *other;
 
 /* The memory store outlives its closing, so that a tree can be opened on it again. */
@@ -67,7 +68,9 @@ static struct backend *file_open(const char *owner)
 	struct backend *backend = NULL;
 	int r;
 
-	if (!*scratch) {
+	if (world_kind == WORLD_SERVER) {
+		snprintf(path_of_store, sizeof(path_of_store), "%s", server_url());
+	} else if (!*scratch) {
 		strcpy(scratch, "/tmp/sessfs-unit-XXXXXX");
 		cr_assert_not_null(mkdtemp(scratch));
 		snprintf(path_of_store, sizeof(path_of_store), "%s/store.db", scratch);
@@ -120,7 +123,7 @@ struct backend *world_join(void)
 {
 	struct backend *joined;
 
-	if (world_kind == WORLD_SQLITE)
+	if (world_kind != WORLD_MEMORY)
 		joined = file_open("one more");
 	else
 		cr_assert_eq(memory_backend_join(memory, &joined), 0);
@@ -268,6 +271,7 @@ void world_close(void)
 		memory->ops = memory_ops;
 	backend_close(world_store);
 	memory = NULL;
+	server_done();
 	if (*scratch)
 		nftw(scratch, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 	*scratch = '\0';
@@ -277,7 +281,11 @@ static int kind_numbers[] = { WORLD_MEMORY, WORLD_SQLITE };
 
 struct criterion_test_params every_kind(void)
 {
-	return cr_make_param_array(int, kind_numbers, WORLD_KINDS, NULL);
+	static int server_number = WORLD_SERVER;
+
+	return server_is_there() ?
+		       cr_make_param_array(int, &server_number, 1, NULL) :
+		       cr_make_param_array(int, kind_numbers, ARRAY_SIZE(kind_numbers), NULL);
 }
 
 /* Text. */

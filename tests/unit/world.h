@@ -21,7 +21,7 @@
 #include "fs/api/tree.h"
 #include "src/base/cleanup.h"
 
-enum { WORLD_MEMORY, WORLD_SQLITE, WORLD_KINDS };
+enum { WORLD_MEMORY, WORLD_SQLITE, WORLD_SERVER };
 
 extern struct tree *world_tree;
 extern struct backend *world_store;	  /* what the tree works on */
