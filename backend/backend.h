@@ -732,8 +732,9 @@ int backend_prepare(const char *store, struct backend_prepared **ret_prepared, c
 void backend_prepared_free(struct backend_prepared *prepared); /* NULL is fine */
 
 /*
- * Open a store by its name: "memory:", the path of a SQLite file, or a URL (url/url.h).  On failure *ret_why (when
- * ret_why is not NULL) is a sentence for the user that says what to do, owned by the caller:
+ * Open a store by its name: "memory:", the path of a SQLite file, or a URL (url/url.h).  On failure
+ * *ret_why (when ret_why is not NULL) is a sentence for the user that says what to do, owned by the
+ * caller:
  *   -ENOENT none there   -EBUSY held by another writer-mount   -EMEDIUMTYPE not a store of ours
  *   -EACCES, -EROFS, -EISDIR ... as the system said            -EPROTONOSUPPORT newer format
  */

@@ -7,7 +7,7 @@
 _sessfs_commands='mount umount check ls cat append put compact rm sessions stats events mounts import export
 	backup restore gc config'
 _sessfs_settings='strict= exact= max_size= ttl= grace= pause= layout= table='
-_sessfs_mount_options='ro allow_other uid= gid= umask= table= layout= strict exact exclusive max_size= pause= ttl= grace= view= threads=
+_sessfs_mount_options='ro allow_other uid= gid= umask= table= layout= strict exact exclusive durable max_size= pause= ttl= grace= view= threads=
 	auto_unmount nonempty allow_dev allow_suid remount noexec debug'
 declare -A _sessfs_options=(
 	[mount]='-f -d -o'

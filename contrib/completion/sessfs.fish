@@ -55,7 +55,7 @@ complete -c sessfs -n __sessfs_needs_command -a help -d 'Tell more about a comma
 complete -c sessfs -n "__sessfs_runs mount" -s f -d 'Stay in the foreground'
 complete -c sessfs -n "__sessfs_runs mount" -s d -d 'Log every request'
 complete -c sessfs -n "__sessfs_runs mount" -s o -x -d 'Options' \
-    -a 'ro allow_other uid= gid= umask= table= layout= strict exact exclusive max_size= pause= ttl= grace= view= threads= auto_unmount
+    -a 'ro allow_other uid= gid= umask= table= layout= strict exact exclusive durable max_size= pause= ttl= grace= view= threads= auto_unmount
         nonempty allow_dev allow_suid remount noexec debug'
 complete -c sessfs -n "__sessfs_runs umount" -x -a '(__fish_complete_directories)'
 complete -c sessfs -n "__sessfs_runs umount" -s l -l lazy -d 'Also when it is in use'

@@ -52,31 +52,27 @@ enum {
 
 static int refuse_memory(const char *store, char **ret_why)
 {
-	if (backend_has_path(store))
+	if (!backend_is_private(store))
 		return 0;
 	return str_explain(
 		ret_why, -EINVAL,
 		"a store in memory is in its mount and nowhere else; use the files there");
 }
 
-static int store_path(const char *store, unsigned flags, char **ret_path, char **ret_why)
+/* What mounts call it. */
+static int store_name(const char *store, unsigned flags, char **ret_name, char **ret_why)
 {
+	bool judge = flags & (ACCESS_WRITE | ACCESS_FOLLOW) && backend_has_path(store);
 	int r = refuse_memory(store, ret_why);
 
-	if (r < 0)
-		return r;
-	r = flags & (ACCESS_WRITE | ACCESS_FOLLOW) ? trust_path(store, TRUST_STORE, ret_why) : 0;
-	if (r < 0)
-		return r;
-	r = mounts_absolute(store, ret_path);
-	return r < 0 ? str_explain(ret_why, r, "cannot reach the store %s: %s", store,
-				   strerror(-r)) :
-		       r;
+	if (r == 0 && judge)
+		r = trust_path(store, TRUST_STORE, ret_why);
+	return r < 0 ? r : mounts_store(store, ret_name, ret_why);
 }
 
 /* Who has it alone may be about to end, or the mount may be about to answer. */
-static int open_patiently(struct access *access, const char *path, unsigned flags,
-			  const struct options *options, char **ret_why)
+static int open_patiently(struct access *access, const char *store, const char *name,
+			  unsigned flags, const struct options *options, char **ret_why)
 {
 	const struct timespec step = { .tv_nsec = PATIENCE_STEP * 1000000L };
 	const int patience = flags & (ACCESS_WRITE | ACCESS_FOLLOW) ? PATIENCE : PATIENCE_READING;
@@ -87,9 +83,9 @@ static int open_patiently(struct access *access, const char *path, unsigned flag
 		freep(&unfit);
 		freep(ret_why);
 		*ret_why = unfit = NULL;
-		r = access_mount_open(access, path, flags, &unfit);
+		r = access_mount_open(access, name, flags, &unfit);
 		if (r == -ENOENT && !unfit)
-			r = access_tree_open(access, path, flags, options, ret_why);
+			r = access_tree_open(access, store, flags, options, ret_why);
 		if (r != -EBUSY || waited >= patience || stop_wanted())
 			break;
 		nanosleep(&step, NULL);
@@ -103,15 +99,17 @@ int access_open(const char *store, unsigned flags, const struct options *options
 		struct access **ret_access, char **ret_why)
 {
 	_cleanup_(freep) struct access *access = calloc(1, sizeof(*access));
-	_cleanup_(freep) char *path = NULL;
+	_cleanup_(freep) char *name = NULL;
 	int r;
 
 	*ret_why = NULL;
 	if (!access)
 		return -ENOMEM;
-	r = store_path(store, flags, &path, ret_why);
+	r = store_name(store, flags, &name, ret_why);
+	/* A URL has more in it than its name. */
 	if (r == 0)
-		r = open_patiently(access, path, flags, options, ret_why);
+		r = open_patiently(access, backend_has_path(store) ? name : store, name, flags,
+				   options, ret_why);
 	if (r == -EBUSY && (flags & ACCESS_WRITE) && *ret_why)
 		str_explain(ret_why, r,
 			    "%s, and that cannot be reached from here; try again later, write "
@@ -123,30 +121,32 @@ int access_open(const char *store, unsigned flags, const struct options *options
 	return 0;
 }
 
-static int settle_mounted(const char *path, char **ret_why)
+static int settle_mounted(const char *name, char **ret_why)
 {
 	struct access access = { 0 };
-	int r = access_mount_open(&access, path, ACCESS_TO_SETTLE, ret_why);
+	int r = access_mount_open(&access, name, ACCESS_TO_SETTLE, ret_why);
 
 	if (r < 0)
 		return r == -ENOENT ? -ENOTCONN : r;
 	r = access_mount_settle(&access);
 	access.way->close(&access);
 	return r < 0 ? str_explain(ret_why, r, "the mount of %s cannot write what it holds: %s",
-				   path, strerror(-r)) :
+				   name, strerror(-r)) :
 		       r;
 }
 
 int access_settle(const char *store, char **ret_why)
 {
-	_cleanup_(freep) char *path = NULL;
+	_cleanup_(freep) char *name = NULL;
 	int r;
 
 	*ret_why = NULL;
-	r = store_path(store, 0, &path, ret_why);
-	if (r < 0)
+	r = store_name(store, 0, &name, ret_why);
+	if (r < 0 || (backend_has_path(store) && !backend_is_owned(name)))
 		return r;
-	return backend_is_owned(path) ? settle_mounted(path, ret_why) : 0;
+	r = settle_mounted(name, ret_why);
+	/* Whether it is mounted on other machines is not known here. */
+	return r == -ENOTCONN && !backend_has_path(store) ? 0 : r;
 }
 
 int access_backend(const char *store, const struct options *options, struct backend **ret_backend,

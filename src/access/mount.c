@@ -20,6 +20,7 @@
 #include <sys/syscall.h>
 #include <sys/xattr.h>
 
+#include "backend/backend.h"
 #include "fs/api/trash.h"
 #include "fs/api/tree.h"
 #include "src/access/way.h"
@@ -456,11 +457,11 @@ int access_mount_open(struct access *access, const char *store, unsigned flags, 
 {
 	_cleanup_(search_done) struct search search = { .store = store,
 							.writes = flags & ACCESS_WRITE };
-	struct stat st;
+	struct stat st = { .st_uid = geteuid() };
 	int r;
 
 	/* The file may be another one than the mount's by now: then nobody owns it. */
-	if (stat(store, &st) < 0 || !backend_is_owned(store))
+	if (backend_has_path(store) && (stat(store, &st) < 0 || !backend_is_owned(store)))
 		return -ENOENT;
 	search.owner = st.st_uid;
 	r = mounts_each(consider, &search);

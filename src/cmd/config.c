@@ -122,15 +122,15 @@ static int find_store(const char *store, char **ret_path, char **ret_why)
 {
 	int r;
 
-	if (!backend_has_path(store))
+	if (backend_is_private(store))
 		return str_explain(ret_why, -EINVAL,
 				   "a store in memory is in its mount and nowhere else");
+	if (!backend_has_path(store)) {
+		*ret_path = bytes_dup(bytes_str(store));
+		return *ret_path ? 0 : -ENOMEM;
+	}
 	r = trust_path(store, TRUST_STORE, ret_why);
-	if (r == 0)
-		r = mounts_absolute(store, ret_path);
-	if (r < 0 && !*ret_why)
-		str_explain(ret_why, r, "cannot reach the store %s: %s", store, strerror(-r));
-	return r;
+	return r < 0 ? r : mounts_store(store, ret_path, ret_why);
 }
 
 static int explain(int r, const char *store, const char *table, char **ret_why)

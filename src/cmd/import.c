@@ -154,7 +154,7 @@ static bool has_store(const char *store)
 {
 	struct stat st;
 
-	return stat(store, &st) == 0 || errno != ENOENT;
+	return !backend_has_path(store) || stat(store, &st) == 0 || errno != ENOENT;
 }
 
 static int run_with(struct arguments *arguments, char **operands)

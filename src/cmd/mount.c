@@ -41,8 +41,9 @@ enum { LAST_OWNER_LIMIT = 1000 };
 struct mount {
 	struct options options;
 	bool foreground;
-	char *store; /* absolute, or memory: */
-	char *dir;   /* absolute */
+	char *store;			   /* an absolute path, memory:, or the name of a URL */
+	char *dir;			   /* absolute */
+	struct backend_prepared *prepared; /* of a URL, otherwise NULL */
 	struct guard guard;
 	struct aide aide;
 	struct tree *tree;
@@ -58,6 +59,7 @@ static void mount_done(struct mount *mount)
 	free(mount->store);
 	free(mount->dir);
 	free(mount->why);
+	backend_prepared_free(mount->prepared);
 	guard_done(&mount->guard);
 }
 
@@ -119,7 +121,7 @@ static void choose_log(const struct mount *mount)
 	else
 		log_warning("%s, and %s%s%s: the mount on %s logs nothing; with -f it logs to the "
 			    "standard error",
-			    missing, path ? path : "a store in memory has no file beside it",
+			    missing, path ? path : "nothing lies beside such a store",
 			    path ? " cannot be written: " : "", path ? strerror(-r) : "",
 			    mount->dir);
 }
@@ -143,6 +145,8 @@ static int open_store(const struct mount *mount, struct backend **ret_backend, c
 		.read_only = options->tree.read_only,
 		.create = !options->tree.read_only,
 		.shared = !options->exclusive && !options->tree.read_only,
+		.durable = options->durable,
+		.prepared = mount->prepared,
 	};
 	int r = buf_printf(&owner, "process %d, mounted on %s", (int)getpid(), mount->dir);
 
@@ -459,21 +463,15 @@ static int check_trust(const char *path, enum trust_kind kind)
 
 static int find_store(struct mount *mount, const char *store)
 {
+	_cleanup_(freep) char *why = NULL;
 	int r;
 
-	if (!backend_has_path(store)) {
-		mount->store = bytes_dup(bytes_str(store));
-		return mount->store ? 0 : -ENOMEM;
-	}
-	r = check_trust(store, TRUST_STORE);
-	if (r < 0)
+	if (backend_has_path(store) && (r = check_trust(store, TRUST_STORE)) < 0)
 		return r;
-	r = mounts_absolute(store, &mount->store);
-	if (r == -ENOENT)
-		log_error("the directory of the store %s does not exist; make it first", store);
-	else if (r < 0)
-		log_error("cannot reach the store %s: %s", store, strerror(-r));
-	return r;
+	r = mounts_store(store, &mount->store, &why);
+	if (r == 0)
+		r = backend_prepare(store, &mount->prepared, &why);
+	return r < 0 ? say_why(why, r) : 0;
 }
 
 static int find_dir(struct mount *mount, const char *dir)
@@ -490,9 +488,11 @@ static int find_dir(struct mount *mount, const char *dir)
 
 static int plan_guard(struct mount *mount)
 {
+	const struct backend_prepared *server = mount->prepared;
 	const char *store = backend_has_path(mount->store) ? mount->store : NULL;
 
-	return guard_plan(&mount->guard, store, mount->options.tree.read_only);
+	return server ? guard_plan_server(&mount->guard, mount->dir, server->port, server->file) :
+			guard_plan(&mount->guard, store, mount->options.tree.read_only);
 }
 
 /* Everything that can be found out before the store is opened. */
@@ -503,11 +503,11 @@ static int prepare(struct mount *mount, const char *store, const char *dir)
 	if (r == 0)
 		r = find_dir(mount, dir);
 	if (r == 0)
-		r = plan_guard(mount);
-	if (r == 0)
 		r = detach_dead(mount);
 	if (r == 0)
 		r = check_dir(mount);
+	if (r == 0)
+		r = plan_guard(mount);
 	if (r == 0)
 		r = check_store_outside(mount);
 	return r;
@@ -583,8 +583,9 @@ const struct command cmd_mount = {
 	.name = "mount",
 	.arguments = "[-f] [-d] [-o OPTIONS] STORE DIR",
 	.summary = "show a store as a directory",
-	.help = "STORE is a file, made when it is not there, or 'memory:' for a store that is gone "
-		"when the mount ends.  DIR is an empty directory.  Returns when the mount can be "
+	.help = "STORE is a file, made when it is not there, a URL (mysql://, postgresql://) for "
+		"one on a server, or 'memory:' for a store that is gone when the mount ends.  DIR "
+		"is an empty directory.  Returns when the mount can be "
 		"used.",
 	.list = print_options,
 	.more = "default_permissions is always on, and nosuid and nodev are unless allowed.  "

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "backend/backend.h"
 #include "src/base/array.h"
 #include "src/base/buf.h"
 #include "src/base/cleanup.h"
@@ -185,7 +186,8 @@ static void say_silent(const struct mount_entry *entry, const struct daemon_proc
 /* Why what was written before the mount ended cannot be relied on. */
 static void say_unsynced(const struct mount_entry *entry, int error)
 {
-	bool gone = error == -EIO && access(entry->source, F_OK) < 0;
+	bool gone =
+		error == -EIO && backend_has_path(entry->source) && access(entry->source, F_OK) < 0;
 
 	log_error("%s is unmounted, but the last changes may not be in the store %s: %s",
 		  entry->point, entry->source,
@@ -266,11 +268,11 @@ static int keep_of_store(void *arg, const struct mount_entry *entry)
 /* The last one first, which may lie on another.  -ENOENT: it is not mounted. */
 static int umount_store(const struct umount *umount, const char *store)
 {
-	_cleanup_(freep) char *path = NULL;
+	_cleanup_(freep) char *name = NULL, *why = NULL;
 	struct of_store of = { 0 };
-	int r = mounts_absolute(store, &path), status = CMD_DONE;
+	int r = mounts_store(store, &name, &why), status = CMD_DONE;
 
-	of.store = path;
+	of.store = name;
 	if (r == 0)
 		r = mounts_each(keep_of_store, &of);
 	while (of.count) {
@@ -331,7 +333,7 @@ static void say_not_mounted(const char *operand, int error)
 
 	if (error != -ENOENT)
 		log_error("cannot find out whether %s is mounted: %s", operand, strerror(-error));
-	else if (lstat(operand, &st) == 0 && S_ISREG(st.st_mode))
+	else if (!backend_has_path(operand) || (lstat(operand, &st) == 0 && S_ISREG(st.st_mode)))
 		log_error("the store %s is not mounted; 'sessfs mounts' tells which are", operand);
 	else
 		log_error("nothing is mounted on %s; 'sessfs mounts' tells what is mounted where",

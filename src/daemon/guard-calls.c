@@ -56,6 +56,11 @@ static const char *const calls[] = {
 };
 /* clang-format on */
 
+/* For a store on a server; a name is asked for with sendmmsg(). */
+static const char *const connecting_calls[] = {
+	"setsockopt", "getsockname", "getpeername", "bind", "sendmmsg", "recvmmsg",
+};
+
 /* Of these, what the mask leaves of an argument must be the value. */
 static const struct {
 	const char *name;
@@ -94,20 +99,56 @@ static int allow(scmp_filter_ctx filter, const char *name, unsigned count,
 	return r == -EDOM || r == -EEXIST ? 0 : r;
 }
 
-/* Datagrams to a name in the file system: how one talks to syslog. */
-static int allow_socket(scmp_filter_ctx filter)
-{
-	const struct scmp_arg_cmp arguments[] = {
-		SCMP_A0(SCMP_CMP_EQ, AF_UNIX, 0),
-		SCMP_A1(SCMP_CMP_MASKED_EQ, 0xf, SOCK_DGRAM),
-	};
+/* Which sockets can be made, and for whom. */
+enum socket_use { LOGS, CONNECTS, CONNECTS_BY_TCP };
+static const struct {
+	enum socket_use use;
+	int family;
+	unsigned type;
+} sockets[] = {
+	{ LOGS, AF_UNIX, SOCK_DGRAM }, /* to a name in the file system: how one talks to syslog */
+	{ CONNECTS, AF_UNIX, SOCK_STREAM },
+	{ CONNECTS_BY_TCP, AF_INET, SOCK_STREAM },
+	{ CONNECTS_BY_TCP, AF_INET6, SOCK_STREAM },
+	{ CONNECTS_BY_TCP, AF_INET, SOCK_DGRAM }, /* to name servers */
+	{ CONNECTS_BY_TCP, AF_INET6, SOCK_DGRAM },
+	{ CONNECTS_BY_TCP, AF_NETLINK, SOCK_RAW }, /* which addresses this machine has */
+};
 
-	return allow(filter, "socket", ARRAY_SIZE(arguments), arguments);
+static int allow_sockets(scmp_filter_ctx filter, enum socket_use use)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(sockets); i++) {
+		const struct scmp_arg_cmp arguments[] = {
+			{ .arg = 0, .op = SCMP_CMP_EQ, .datum_a = (unsigned)sockets[i].family },
+			{ .arg = 1,
+			  .op = SCMP_CMP_MASKED_EQ,
+			  .datum_a = 0xf,
+			  .datum_b = sockets[i].type },
+		};
+
+		if (sockets[i].use <= use)
+			r = allow(filter, "socket", ARRAY_SIZE(arguments), arguments);
+	}
+	return r;
 }
 
-static int allow_all(scmp_filter_ctx filter)
+/* A store on a server connects again. */
+static int allow_connecting(scmp_filter_ctx filter, const struct guard *guard)
 {
-	int r = allow_socket(filter);
+	int r = 0;
+
+	if (!guard->connects)
+		return allow_sockets(filter, LOGS);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(connecting_calls); i++)
+		r = allow(filter, connecting_calls[i], 0, NULL);
+	return r < 0 ? r : allow_sockets(filter, guard->port ? CONNECTS_BY_TCP : CONNECTS);
+}
+
+static int allow_all(scmp_filter_ctx filter, const struct guard *guard)
+{
+	int r = allow_connecting(filter, guard);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(calls); i++)
 		r = allow(filter, calls[i], 0, NULL);
@@ -126,7 +167,7 @@ static int allow_all(scmp_filter_ctx filter)
 	return r;
 }
 
-int guard_calls(void)
+int guard_calls(const struct guard *guard)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
 	int r;
@@ -136,7 +177,7 @@ int guard_calls(void)
 	/* Who asks for the calls of another architecture gets the same answer. */
 	r = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS));
 	if (r == 0)
-		r = allow_all(filter);
+		r = allow_all(filter, guard);
 #if SCMP_VER_MAJOR > 2 || SCMP_VER_MINOR >= 5
 	if (r == 0) /* a tree instead of a list */
 		r = seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
@@ -150,8 +191,9 @@ int guard_calls(void)
 
 #else
 
-int guard_calls(void)
+int guard_calls(const struct guard *guard)
 {
+	(void)guard;
 	return -ENOSYS;
 }
 

@@ -3,6 +3,10 @@
  * Landlock: which files can be reached.  Needed are the store's folder, where SQLite makes the WAL
  * and its companions; unnamed temporary files, for large saves; and two devices.  Files that are
  * open already, as the device of the mount is, are not concerned.
+ *
+ * A store on a server needs no folder.  To connect again, it needs what the C library reads to find
+ * an address by a name, and which certificates are trusted; and it may connect to the server's port
+ * and to that of name servers.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +23,11 @@
 #include <linux/landlock.h>
 
 /* What older headers lack. */
+struct net_port {
+	uint64_t access, port;
+};
 enum {
+	RULE_NET_PORT = 2,
 	FS_TRUNCATE = 1 << 14,	       /* version 3 */
 	FS_IOCTL_DEV = 1 << 15,	       /* 5 */
 	NET_BIND_TCP = 1 << 0,	       /* 4 */
@@ -75,6 +83,32 @@ static int allow(int rules, const char *path, uint64_t access)
 	return 0;
 }
 
+static int allow_port(int rules, unsigned port)
+{
+	const struct net_port rule = { NET_CONNECT_TCP, port };
+
+	return syscall(SYS_landlock_add_rule, rules, RULE_NET_PORT, &rule, 0) < 0 ? -errno : 0;
+}
+
+/* What connecting to a host by TCP needs. */
+static int allow_host(int rules, const struct guard *guard, const struct ruleset *handled)
+{
+	enum { NAME_SERVERS = 53 };
+	const char *const read[] = { "/etc", "/run/systemd/resolve", "/usr/share/ca-certificates",
+				     "/usr/local/share/ca-certificates", guard->file };
+	int r = 0;
+
+	/* Files there are replaced by others while the daemon lives, so it is not enough to name
+	 * some. */
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(read); i++)
+		r = allow(rules, read[i], FS_READ & handled->fs);
+	if (r == 0 && handled->net)
+		r = allow_port(rules, guard->port);
+	if (r == 0 && handled->net)
+		r = allow_port(rules, NAME_SERVERS);
+	return r;
+}
+
 static int allow_all(int rules, const struct guard *guard, uint64_t handled)
 {
 	const uint64_t temporary = FS_WRITE | (guard->makes_files ? FS_READ | FS_MAKE : 0);
@@ -119,6 +153,8 @@ int guard_paths(const struct guard *guard)
 	if (rules < 0)
 		return -errno;
 	r = allow_all(rules, guard, versions[i].handled.fs);
+	if (r == 0 && guard->connects && guard->port)
+		r = allow_host(rules, guard, &versions[i].handled);
 	if (r == 0 && syscall(SYS_landlock_restrict_self, rules, 0) < 0)
 		r = -errno;
 	return r;

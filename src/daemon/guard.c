@@ -54,7 +54,9 @@ void guard_close_from(int fd)
 
 void guard_begin(bool debug)
 {
-	struct rlimit none = { 0 };
+	/* With 0, a program that the system has for dumps would get one all the same; a limit of 1
+	 * is the kernel's word for none whatever (fs/coredump.c). */
+	const struct rlimit none = { 1, 1 };
 
 	guard_close_from(STDERR_FILENO + 1);
 	descriptor_fill();
@@ -102,12 +104,12 @@ static int plan_groups(struct guard *guard, const struct stat *st)
 	return 0;
 }
 
-/* Root's daemon becomes who owns the store, or the folder where it is to be. */
-static int plan_owner(struct guard *guard)
+/* Root's daemon becomes who owns this, or that if this is not there. */
+static int plan_owner(struct guard *guard, const char *path, const char *folder)
 {
 	struct stat st;
 
-	if (geteuid() != 0 || (stat(guard->store, &st) < 0 && stat(guard->folder, &st) < 0))
+	if (geteuid() != 0 || (stat(path, &st) < 0 && stat(folder, &st) < 0))
 		return 0;
 	/* Nobody can become who has no number. */
 	if (trust_is_unmapped(st.st_uid))
@@ -127,13 +129,24 @@ int guard_plan(struct guard *guard, const char *store, bool read_only)
 	guard->folder = folder_of(store);
 	if (!guard->store || !guard->folder)
 		return -ENOMEM;
-	return plan_owner(guard);
+	return plan_owner(guard, store, guard->folder);
+}
+
+int guard_plan_server(struct guard *guard, const char *dir, unsigned port, const char *file)
+{
+	*guard = (struct guard){ .connects = true, .port = port };
+	if (file)
+		guard->file = bytes_dup(bytes_str(file));
+	if (file && !guard->file)
+		return -ENOMEM;
+	return plan_owner(guard, dir, dir);
 }
 
 void guard_done(struct guard *guard)
 {
 	free(guard->store);
 	free(guard->folder);
+	free(guard->file);
 	free(guard->groups);
 	*guard = (struct guard){ 0 };
 }
@@ -218,7 +231,7 @@ int guard_enter(const struct guard *guard)
 	error = guard_paths(guard);
 	if (error < 0)
 		log_info("files elsewhere are not fenced off by Landlock: %s", why_not(error));
-	error = guard_calls();
+	error = guard_calls(guard);
 	if (error < 0)
 		log_info("calls of the kernel are not filtered by seccomp: %s", why_not(error));
 	return 0;
@@ -297,11 +310,16 @@ int guard_run(struct guard *guard, int (*run)(void *arg), void *arg)
 	load_late_files();
 	r = run_thread(run_errand, &errand);
 	if (r == 0 && errand.refused) {
-		log_info("%s cannot be used as user %u, so the daemon stays root, with the right "
-			 "to change files",
-			 guard->store, (unsigned)guard->uid);
+		if (guard->store)
+			log_info("%s cannot be used as user %u, so the daemon stays root, with the "
+				 "right to change files",
+				 guard->store, (unsigned)guard->uid);
+		else
+			log_info("the daemon cannot become user %u, so it stays root",
+				 (unsigned)guard->uid);
 		errand.refused = false;
-		guard->kept = caps_of_root;
+		guard->becomes = guard->store;
+		guard->kept = guard->store ? caps_of_root : 0;
 		r = run_thread(run_errand, &errand);
 	}
 	return r < 0 ? r : errand.result;

@@ -23,8 +23,11 @@
 #include <sys/types.h>
 
 struct guard {
-	char *store;	  /* absolute; NULL: in memory */
-	char *folder;	  /* that holds it */
+	char *store;   /* absolute; NULL: in memory, or on a server */
+	char *folder;  /* that holds it */
+	bool connects; /* it is on a server, with this port of TCP, or 0: a socket here; */
+	unsigned port;
+	char *file;	  /* and reads this file to connect, or NULL */
 	bool makes_files; /* others than unnamed ones where temporary files are made */
 	bool becomes;	  /* another user, the store's owner: */
 	uid_t uid;
@@ -42,6 +45,8 @@ void guard_begin(bool debug);
 
 /* The store is a path from the root, or NULL; it need not exist.  0 or -ENOMEM. */
 int guard_plan(struct guard *guard, const char *store, bool read_only);
+/* Of a store on a server (struct guard).  Root's daemon becomes who owns the mount point. */
+int guard_plan_server(struct guard *guard, const char *dir, unsigned port, const char *file);
 void guard_done(struct guard *guard);
 
 /* Run a function in a guarded thread, to its end; its result, or -errno of making the thread.  When
@@ -56,6 +61,6 @@ int guard_enter(const struct guard *guard);
 int guard_keep_capabilities(uint64_t kept);
 int guard_no_new_privileges(void);
 int guard_paths(const struct guard *guard);
-int guard_calls(void);
+int guard_calls(const struct guard *guard);
 
 #endif

@@ -50,7 +50,7 @@ int copy_judge(const struct copy *copy)
 		log_error("a store is nothing for a terminal; redirect the standard output");
 		return -EINVAL;
 	}
-	if (!backend_has_path(copy->from) || (copy->to && !backend_has_path(copy->to))) {
+	if (backend_is_private(copy->from) || (copy->to && backend_is_private(copy->to))) {
 		log_error(
 			"a store in memory is in its mount and nowhere else; use the files there");
 		return -EINVAL;

@@ -22,7 +22,7 @@ struct trip {
 	struct linked linked;
 	dev_t judged; /* the device that is known to be a mount of the store, or not: */
 	bool own;
-	char *store; /* its path without links */
+	char *store; /* its path without links, or its name (mounts_store()) */
 };
 
 /* The store itself may lie in the folder, and the files that SQLite and we have beside it: the log
@@ -219,12 +219,12 @@ static int take(struct import *import, const char *operand, const char *to)
 {
 	_cleanup_(trip_done) struct trip trip = { .import = import, .operand = operand, .to = to };
 	const struct walk walk = { enter, leave, take_leaf, failed, &trip };
-	_cleanup_(freep) char *inside = NULL;
+	_cleanup_(freep) char *inside = NULL, *why = NULL;
 	struct stat st;
 	int r = join(&inside, to, "x");
 
 	if (r == 0)
-		r = mounts_absolute(import->store, &trip.store);
+		r = mounts_store(import->store, &trip.store, &why);
 	if (r == 0 && stat(operand, &st) == 0 && is_own(&trip, st.st_dev))
 		return import_refuse(import,
 				     "%s is part of a mount of %s itself, so it is not taken in",

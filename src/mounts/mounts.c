@@ -66,6 +66,22 @@ int mounts_absolute(const char *path, char **ret_path)
 	return r == -EINVAL ? -error : r;
 }
 
+int mounts_store(const char *store, char **ret_name, char **ret_why)
+{
+	int r;
+
+	if (!backend_has_path(store))
+		return backend_name(store, ret_name, ret_why);
+	r = mounts_absolute(store, ret_name);
+	if (r == -ENOENT)
+		return str_explain(ret_why, r,
+				   "the directory of the store %s does not exist; make it first",
+				   store);
+	return r < 0 ? str_explain(ret_why, r, "cannot reach the store %s: %s", store,
+				   strerror(-r)) :
+		       r;
+}
+
 /* The table writes blanks and the like as \ooo. */
 static void unescape(char *text)
 {
@@ -370,6 +386,7 @@ int mounts_end_ours(const char *path, char **ret_why)
 
 struct showing {
 	dev_t device;
+	const char *name; /* as the table has it; NULL: a path, which may have several */
 	struct stat store;
 };
 
@@ -378,18 +395,27 @@ static int compare_store(void *arg, const struct mount_entry *entry)
 	const struct showing *showing = arg;
 	struct stat st;
 
-	return entry->device == minor(showing->device) && strcmp(entry->type, MOUNTS_TYPE) == 0 &&
-	       stat(entry->source, &st) == 0 && st.st_dev == showing->store.st_dev &&
+	if (entry->device != minor(showing->device) || strcmp(entry->type, MOUNTS_TYPE) != 0)
+		return 0;
+	if (showing->name)
+		return strcmp(entry->source, showing->name) == 0;
+	return stat(entry->source, &st) == 0 && st.st_dev == showing->store.st_dev &&
 	       st.st_ino == showing->store.st_ino;
 }
 
 bool mounts_shows(dev_t device, const char *store)
 {
+	_cleanup_(freep) char *name = NULL;
 	struct showing showing = { .device = device };
+	int r;
 
+	if (backend_has_path(store))
+		r = stat(store, &showing.store);
+	else
+		r = backend_name(store, &name, NULL);
+	showing.name = name;
 	/* What has no device of its own has 0 as the major number. */
-	return major(device) == 0 && stat(store, &showing.store) == 0 &&
-	       mounts_each(compare_store, &showing) > 0;
+	return major(device) == 0 && r == 0 && mounts_each(compare_store, &showing) > 0;
 }
 
 /* The file of the control filesystem, which belongs to who has mounted (fuse.ko, control.c). */

@@ -36,7 +36,11 @@ int mounts_each_of(long pid, mounts_fn *fn, void *arg);
 /* The path from the root.  Links are followed, also in the last component if it answers; it need
  * not exist.  0 or -errno. */
 int mounts_absolute(const char *path, char **ret_path);
-/* Likewise, without touching what the last component names.  -EINVAL when it is no name. */
+/* What the table calls a store: the path, or for a URL its name (backend_name()).  0, or -errno and
+ * a sentence. */
+int mounts_store(const char *store, char **ret_name, char **ret_why);
+/* As mounts_absolute(), without touching what the last component names.  -EINVAL when it is no
+ * name. */
 int mounts_absolute_unasked(const char *path, char **ret_path);
 
 /* The last mount of the table that fits.  -ENOENT: none does.  Free with mount_entry_done(). */

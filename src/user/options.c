@@ -177,6 +177,8 @@ static const struct option_row option_rows[] = {
 	  "do not close off the torn line of a writer that died" },
 	{ "exclusive", &option_yes, FIELD(exclusive), 0,
 	  "refuse to mount the store a second time" },
+	{ "durable", &option_yes, FIELD(durable), 0,
+	  "refuse a server that may lose what it has committed" },
 	{ "max_size=", &option_size, FIELD(tree.max_size), FIELD(set_max_size),
 	  "how large the store may grow, such as 500M or 2G" },
 	{ "pause=", &option_count, FIELD(tree.pause), FIELD(tree.set_pause),

@@ -22,6 +22,7 @@ struct options {
 	bool auto_unmount;
 	bool nonempty;
 	bool exclusive; /* no other mount may have the store */
+	bool durable;	/* refuse a server that may lose commits */
 	bool remount;
 	bool debug;
 	bool allow_dev; /* unless nodev; likewise allow_suid */

@@ -3,8 +3,8 @@
 
 They are the servers' own client libraries, by ctypes, so that a test needs no package of Python.
 connect(...).query(sql, parameters...) returns rows as tuples of bytes or None; a parameter is
-bytes, str, a number or None, and stands for ? (MariaDB) or $1, $2 (PostgreSQL).  Each query commits by
-itself unless there was a BEGIN.  A connection is for one thread; a query lets other threads run.
+bytes, str, a number or None, and stands for ? (MariaDB) or $1, $2 (PostgreSQL).  Each query commits
+by itself unless there was a BEGIN.  A connection is for one thread; a query lets other threads run.
 """
 
 import ctypes

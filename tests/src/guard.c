@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -243,7 +244,7 @@ static void filter_calls(void)
 			EXPECT(error != ENOSYS, "%s is not there even before", gone[i].name);
 	}
 	guard_no_new_privileges();
-	r = guard_calls();
+	r = guard_calls(&(struct guard){ 0 });
 	EXPECT(r == 0, "the filter: %s", strerror(-r));
 	for (size_t i = 0; i < ARRAY_SIZE(gone); i++) {
 		int error = answer(i);
@@ -260,6 +261,62 @@ Test(guard, calls_that_a_daemon_does_not_need_are_not_there)
 	in_child(filter_calls);
 }
 
+static int socket_error(int family, int type)
+{
+	int fd = socket(family, type | SOCK_CLOEXEC, 0);
+	int error = errno;
+
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 ? error : 0;
+}
+
+/* Everything else is as gone as without a server. */
+static void filter_calls_of_server(unsigned port)
+{
+	struct guard guard;
+	int r;
+
+	EXPECT(guard_plan_server(&guard, "/nowhere", port, NULL) == 0, "no plan");
+	guard_no_new_privileges();
+	r = guard_calls(&guard);
+	EXPECT(r == 0, "the filter: %s", strerror(-r));
+	for (size_t i = 0; i < ARRAY_SIZE(gone); i++) {
+		int error = answer(i);
+		bool needed =
+			gone[i].call == call_socket_stream || (port && gone[i].call == call_socket);
+
+		if (needed || !gone[i].sanitizers || !sanitized)
+			EXPECT((error == ENOSYS) != needed, "%s: %s", gone[i].name,
+			       strerror(error));
+	}
+	EXPECT((socket_error(AF_INET6, SOCK_STREAM) == ENOSYS) == !port, "IPv6");
+	EXPECT((socket_error(AF_INET, SOCK_DGRAM) == ENOSYS) == !port, "names");
+	EXPECT((socket_error(AF_NETLINK, SOCK_RAW) == ENOSYS) == !port, "addresses");
+	EXPECT(socket_error(AF_UNIX, SOCK_DGRAM) == 0, "the log");
+	EXPECT(socket_error(AF_INET, SOCK_RAW) == ENOSYS, "raw packets");
+	EXPECT(socket_error(AF_PACKET, SOCK_RAW) == ENOSYS, "raw frames");
+	EXPECT(socket_error(AF_UNIX, SOCK_SEQPACKET) == ENOSYS, "another kind");
+}
+
+static void filter_calls_by_tcp(void)
+{
+	filter_calls_of_server(3306);
+}
+
+static void filter_calls_by_socket(void)
+{
+	filter_calls_of_server(0);
+}
+
+Test(guard, a_store_on_a_server_can_connect_and_do_nothing_more)
+{
+	if (!has_calls_filtered())
+		cr_skip_test("built without libseccomp");
+	in_child(filter_calls_by_tcp);
+	in_child(filter_calls_by_socket);
+}
+
 static void *do_nothing(void *arg)
 {
 	return arg;
@@ -272,7 +329,7 @@ static void use_needed_calls(void)
 	int fd, r;
 
 	guard_no_new_privileges();
-	r = guard_calls();
+	r = guard_calls(&(struct guard){ 0 });
 	EXPECT(r == 0, "the filter: %s", strerror(-r));
 	r = pthread_create(&thread, NULL, do_nothing, NULL);
 	EXPECT(r == 0, "a thread: %s", strerror(r));
@@ -390,6 +447,68 @@ Test(guard, only_the_folder_of_the_store_can_be_reached, .init = make_places, .f
 	in_child(fence_files);
 }
 
+/* A listener on a port of this machine, which is told. */
+static int listen_here(struct sockaddr_in *ret_address)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t size = sizeof(*ret_address);
+
+	*ret_address = (struct sockaddr_in){ .sin_family = AF_INET,
+					     .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	EXPECT(bind(fd, (struct sockaddr *)ret_address, size) == 0 && listen(fd, 8) == 0 &&
+		       getsockname(fd, (struct sockaddr *)ret_address, &size) == 0,
+	       "a listener: %s", strerror(errno));
+	return fd;
+}
+
+static int connect_error(const struct sockaddr_in *address)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int r = connect(fd, (const struct sockaddr *)address, sizeof(*address));
+	int error = errno;
+
+	close(fd);
+	return r < 0 ? error : 0;
+}
+
+static void fence_server(void)
+{
+	const bool has_ports = syscall(SYS_landlock_create_ruleset, NULL, 0, 1) >= 4;
+	struct sockaddr_in server, other;
+	_cleanup_(closep) int one = listen_here(&server), two = listen_here(&other);
+	struct guard guard;
+	char path[256];
+	int r;
+
+	make_outside();
+	snprintf(path, sizeof(path), "%s/old", outside);
+	EXPECT(connect_error(&server) == 0 && connect_error(&other) == 0, "the control");
+	r = guard_plan_server(&guard, inside, ntohs(server.sin_port), path);
+	EXPECT(r == 0, "no plan");
+	guard_no_new_privileges();
+	r = guard_paths(&guard);
+	EXPECT(r == 0, "the fence: %s", strerror(-r));
+	EXPECT(connect_error(&server) == 0, "the server");
+	if (has_ports)
+		EXPECT(connect_error(&other) == EACCES, "another port");
+	EXPECT(try_open(outside, "old", O_RDONLY) == 0, "certificates: %s", strerror(errno));
+	EXPECT(try_open(outside, "old", O_RDWR) == EACCES, "writing them");
+	EXPECT(try_open("/etc", "passwd", O_RDONLY) == 0, "/etc: %s", strerror(errno));
+	EXPECT(try_open("/etc", "passwd", O_RDWR) == EACCES, "writing to /etc");
+	EXPECT(try_open(inside, "new", O_WRONLY | O_CREAT) == EACCES, "making files");
+	if (!sanitized)
+		EXPECT(try_open(outside, "removed", O_RDONLY) == EACCES, "reading others");
+	EXPECT(try_open("/var", "tmp", O_RDWR | O_TMPFILE) == 0, "%s", strerror(errno));
+}
+
+Test(guard, of_a_store_on_a_server_only_its_port_can_be_reached, .init = make_places,
+     .fini = remove_places)
+{
+	if (!has_landlock())
+		cr_skip_test("the kernel has no Landlock");
+	in_child(fence_server);
+}
+
 /* Whose rights */
 
 static uid_t seen_uid, thread_uid;
@@ -472,6 +591,21 @@ static void no_store_in_stranger_s_folder(void)
 	EXPECT(guard.becomes && guard.uid == stranger, "a new store would be of %u", guard.uid);
 }
 
+static void server_in_stranger_s_folder(void)
+{
+	struct guard guard;
+
+	EXPECT(chown(outside, stranger, stranger) == 0, "chown");
+	EXPECT(guard_plan_server(&guard, outside, 3306, NULL) == 0, "no plan");
+	guard_run(&guard, look, NULL);
+	EXPECT(seen_uid == stranger && thread_uid == stranger, "it ran as %u", seen_uid);
+	EXPECT(seen_capabilities == 0, "it has rights");
+	EXPECT(guard_plan_server(&guard, inside, 3306, NULL) == 0, "no plan");
+	guard_run(&guard, look, NULL);
+	EXPECT(seen_uid == 0 && seen_capabilities == 0, "it ran as %u with %llx", seen_uid,
+	       (unsigned long long)seen_capabilities);
+}
+
 #define ROOT_TEST(name, body)                                                                      \
 	Test(guard, name, .init = make_places, .fini = remove_places)                              \
 	{                                                                                          \
@@ -480,6 +614,7 @@ static void no_store_in_stranger_s_folder(void)
 		in_child(body);                                                                    \
 	}
 
+ROOT_TEST(on_a_server_it_becomes_the_owner_of_the_mount_point, server_in_stranger_s_folder)
 ROOT_TEST(root_s_daemon_has_no_capabilities_on_its_own_store, root_s_store)
 ROOT_TEST(root_s_daemon_becomes_the_owner_of_the_store, stranger_s_store)
 ROOT_TEST(root_s_daemon_stays_root_where_the_owner_may_not_make_files,
@@ -500,7 +635,7 @@ static void begin(void)
 	EXPECT(fcntl(100, F_GETFD) < 0, "an inherited descriptor stays");
 	EXPECT(fcntl(0, F_GETFD) >= 0, "the standard input is missing");
 	EXPECT(fcntl(3, F_GETFD) < 0, "a descriptor is left over");
-	EXPECT(getrlimit(RLIMIT_CORE, &dump) == 0 && dump.rlim_max == 0, "there can be dumps");
+	EXPECT(getrlimit(RLIMIT_CORE, &dump) == 0 && dump.rlim_max == 1, "there can be dumps");
 }
 
 Test(guard, inherited_descriptors_are_closed_and_missing_ones_opened)
