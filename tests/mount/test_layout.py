@@ -400,10 +400,12 @@ class Moves:
         self.random = random.Random(seed)
         self.count = 0
         self.refused = 0
+        self.moved = [0, 0, 0, 0]  # directories with files, by their depth
 
     def path(self, depth):
-        names = [self.random.choice(("a", "b", "pi")), self.random.choice(("s", "t", "sessions")),
-                 self.random.choice(("d", "e")), self.random.choice(("d", "e"))]
+        names = [self.random.choice(("a", "b", "c", "d", "pi")),
+                 self.random.choice(("s", "t", "sessions")), self.random.choice(("d", "e", "f")),
+                 self.random.choice(("d", "e"))]
         return "/".join(names[:depth])
 
     def file(self):
@@ -440,11 +442,21 @@ class Moves:
         os.unlink(at(self.file().lstrip("/")))
 
     def move_dir(self, at):
-        os.rename(at(self.path(self.random.randrange(1, 5))),
-                  at(self.path(self.random.randrange(1, 5))))
+        # Mostly one that is there, to where none is.
+        found = [name for name, entry in tree(at()).items() if name and entry["type"] == "directory"]
+        path = self.random.choice(found or ["a"])
+        depth = path.count("/") + 1
+        path_to = self.path(depth if self.random.random() < 0.5 else self.random.randrange(1, 5))
+        if os.path.exists(at(path_to)) and self.random.random() < 0.5:
+            path_to += "2"
+        if not os.path.exists(at(os.path.dirname(path_to))):
+            path_to = os.path.dirname(path) + "/other"
+        had = bool(bytes_below(at(path), ""))
+        os.rename(at(path), at(path_to.lstrip("/")))
+        self.moved[min(depth, 3)] += had and path != path_to
 
     def remove_dir(self, at):
-        if self.random.random() < 0.2:
+        if self.random.random() < 0.4:
             shutil.rmtree(at(self.path(self.random.randrange(1, 4))))
 
 
@@ -468,7 +480,9 @@ def test_rows_follow_paths_whatever_is_moved(box):
             same(rows, [data.strip()], f"{hint}: {session}, {key}")
         eventually(lambda want=files: bytes_below(mounts[1].path, "") == want, f"{hint}: files")
         mount.check()
-    box.note(f"refused {moves.refused} directories")
+    box.note(f"moved directories: {moves.moved[1:]}, refused: {moves.refused}")
+    if step >= 1000:
+        same(all(moves.moved[1:]), True, "users, sessions and what is in them have moved")
 
 
 # Transcripts
