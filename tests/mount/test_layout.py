@@ -443,7 +443,8 @@ class Moves:
 
     def move_dir(self, at):
         # Mostly one that is there, to where none is.
-        found = [name for name, entry in tree(at()).items() if name and entry["type"] == "directory"]
+        found = [name for name, entry in tree(at()).items()
+                 if name and entry["type"] == "directory"]
         path = self.random.choice(found or ["a"])
         depth = path.count("/") + 1
         path_to = self.path(depth if self.random.random() < 0.5 else self.random.randrange(1, 5))
@@ -655,6 +656,34 @@ def test_a_repaired_store_has_its_layout(box):
         other.check()
 
 
+def test_events_name_the_session_of_the_layout(box):
+    mount = box.mount(options=layout("agentscope2+pi"))
+    other = box.mount(mount.store)
+    os.makedirs(mount.at("alice/s1/sub"))
+    os.makedirs(mount.at("pi/sessions/p"))
+    read_fd = os.open(other.at("@as=events.jsonl"), os.O_RDONLY | os.O_NONBLOCK)
+    wanted = {
+        "alice/s1/k.json": ("alice:s1", "k"),
+        "alice/s1/sub/notes.txt": ("alice:s1", None),
+        "alice/notes.txt": (None, None),
+        "pi/sessions/p/x.jsonl": ("pi:p:x", "transcript"),
+    }
+    found = {}
+
+    def told():
+        with contextlib.suppress(BlockingIOError):
+            for line in os.read(read_fd, 1 << 20).splitlines():
+                event = json.loads(line)
+                if event.get("path") in wanted:
+                    found[event["path"]] = (event["session"], event["key"])
+        return found == wanted
+
+    for path in wanted:
+        write(mount.at(path), b"[1]\n")
+    eventually(told, f"events: {found}", bound=10)
+    os.close(read_fd)
+
+
 # The setting
 
 
@@ -751,7 +780,7 @@ def test_transcripts_of_one_session_become_sessions(box):
     mount = box.mount()
     files = {
         f"claude/projects/p/{UUID}.jsonl": (b"[1]\ntorn\n[2]", f"claude:p:{UUID}", "transcript"),
-        f"claude/projects/p/{UUID}/subagents/a.jsonl": (b"[3]\n", f"claude:p:{UUID}", "subagents/a"),
+        f"claude/projects/p/{UUID}/a/b.jsonl": (b"[3]\n", f"claude:p:{UUID}", "a/b"),
         "codex/sessions/2026/01/02/r.jsonl": (b"[4]\n", "codex:2026/01/02:r", "transcript"),
         "codex/sessions/2026/01/02/r.jsonl.bak": (b"[4]\n", None, None),
         "notes/todo.txt": (b"text", None, None),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Stores with a layout: what files are by their paths, whatever moves, goes or comes from others. */
+/* Stores with a layout: what files are by their paths, whatever moves, goes or comes by SQL. */
 
 #include <stdio.h>
 #include <string.h>
