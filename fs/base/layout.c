@@ -135,33 +135,21 @@ static void parts_done(struct parts *parts)
 	parts->count = 0;
 }
 
-/* The first part is cut off. */
-static struct bytes cut_part(struct bytes *path, bool *ret_last)
-{
-	const char *slash = memchr(path->data, '/', path->size);
-	struct bytes part =
-		bytes_make(path->data, slash ? (size_t)(slash - path->data) : path->size);
-
-	*ret_last = !slash;
-	*path = bytes_make(part.data + part.size + (slash != NULL),
-			   path->size - part.size - (slash != NULL));
-	return part;
-}
-
 static int parts_read(struct bytes path, bool is_dir, struct parts *parts)
 {
-	bool last = false;
+	bool more = true;
 	int r = 0;
 
 	parts->is_dir = is_dir;
-	while (r == 0 && !last) {
-		struct bytes name = cut_part(&path, &last);
+	while (r == 0 && more) {
+		struct bytes name;
 
+		more = names_cut(&path, &name);
 		if (parts->count == PARTS) {
 			parts->more = true;
 			return 0;
 		}
-		if (last && !is_dir) {
+		if (!more && !is_dir) {
 			struct names_split split = names_split(name);
 
 			parts->kind = split.kind;
@@ -190,8 +178,8 @@ static struct bytes suffix_of(const struct pattern *pattern, struct bytes *ret_p
 static int pattern_fits(const struct pattern *pattern, const struct parts *parts,
 			struct values *values)
 {
-	struct bytes path;
-	bool last = false;
+	struct bytes path, template;
+	bool more = true;
 	uint32_t kind;
 	int r = 1;
 
@@ -199,11 +187,11 @@ static int pattern_fits(const struct pattern *pattern, const struct parts *parts
 	if (parts->more || (!parts->is_dir && parts->kind != kind))
 		return LAYOUT_NONE;
 	for (size_t i = 0; r > 0 && i < parts->count; i++) {
-		struct bytes template, text = buf_bytes(&parts->part[i]);
+		struct bytes text = buf_bytes(&parts->part[i]);
 
-		if (last)
+		if (!more)
 			return LAYOUT_NONE;
-		template = cut_part(&path, &last);
+		more = names_cut(&path, &template);
 		/* Only the last pattern has names that are empty. */
 		r = text.size || pattern == &last_pattern ? template_read(template, text, values) :
 							    0;
@@ -211,8 +199,8 @@ static int pattern_fits(const struct pattern *pattern, const struct parts *parts
 	if (r <= 0)
 		return r < 0 ? r : LAYOUT_NONE;
 	if (parts->is_dir)
-		return last && !pattern->key ? LAYOUT_SESSION : last ? LAYOUT_NONE : LAYOUT_ABOVE;
-	return last && pattern->key ? LAYOUT_STATE : LAYOUT_NONE;
+		return more ? LAYOUT_ABOVE : pattern->key ? LAYOUT_NONE : LAYOUT_SESSION;
+	return !more && pattern->key ? LAYOUT_STATE : LAYOUT_NONE;
 }
 
 /* The pattern that a path is of, which stays NULL if it is of none. */
@@ -250,14 +238,16 @@ static bool parts_equal(const struct parts *a, const struct parts *b)
 static int parts_write(const struct pattern *pattern, const struct values *values,
 		       struct parts *parts)
 {
-	struct bytes path;
-	bool last = false;
+	struct bytes path, template;
+	bool more = true;
 	int r = 0;
 
 	suffix_of(pattern, &path, &parts->kind);
 	parts->is_dir = !pattern->key;
-	while (r == 0 && !last)
-		r = template_write(cut_part(&path, &last), values, &parts->part[parts->count++]);
+	while (r == 0 && more) {
+		more = names_cut(&path, &template);
+		r = template_write(template, values, &parts->part[parts->count++]);
+	}
 	return r;
 }
 

@@ -273,6 +273,18 @@ static struct bytes bytes_before(struct bytes bytes, struct bytes end)
 	return bytes_make(bytes.data, bytes.size - end.size);
 }
 
+bool names_cut(struct bytes *path, struct bytes *ret_name)
+{
+	const char *slash = path->size ? memchr(path->data, '/', path->size) : NULL;
+
+	*ret_name = *path;
+	if (!slash)
+		return false;
+	ret_name->size = (size_t)(slash - path->data);
+	*path = bytes_make(slash + 1, path->size - ret_name->size - 1);
+	return true;
+}
+
 struct names_split names_split(struct bytes name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(views); i++) {

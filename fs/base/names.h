@@ -57,6 +57,9 @@ struct names_split {
 	struct bytes stem; /* the name without .json, .jsonl or .hash; borrowed */
 };
 
+/* Cuts the first name off a path, in which '/' stands between names: false when it is the last. */
+bool names_cut(struct bytes *path, struct bytes *ret_name);
+
 /* Which view a file name below a session is: "k.json" -> single "k", ".json" -> ordinary. */
 struct names_split names_split(struct bytes name);
 /* The number that the name of a document ends in: "message_7.json", "7.json" and "007.json" have 7.

@@ -304,16 +304,10 @@ static int find_session(struct adopting *adopting, struct inode **ret_dir)
 /* Go along a path, but for its last name, which *ret_name is. */
 static int adopt_way(struct adopting *adopting, struct bytes path, struct bytes *ret_name)
 {
-	const char *slash;
 	int r = 0;
 
-	while (r == 0 && (slash = memchr(path.data, '/', path.size))) {
-		size_t size = (size_t)(slash - path.data);
-
-		r = adopt_component(adopting, bytes_make(path.data, size), false);
-		path = bytes_make(slash + 1, path.size - size - 1);
-	}
-	*ret_name = path;
+	while (r == 0 && names_cut(&path, ret_name))
+		r = adopt_component(adopting, *ret_name, false);
 	return r;
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "fs/base/names.h"
 #include "fs/inode/aparts.h"
 #include "fs/inode/commit.h"
 #include "fs/tree/attr.h"
@@ -210,6 +211,41 @@ int tree_make(struct tree *tree, const struct caller *caller, struct inode *dir,
 	if (r == -EEXIST)
 		r = TREE_RETRY(tree, make_once(tree, &request, true, ret_inode, &notes));
 	notes_send(&notes, tree, NOTIFY_LATER);
+	return r;
+}
+
+/* Takes over a count of dir. */
+static int make_below(struct tree *tree, struct inode *dir, struct bytes name,
+		      struct inode **ret_dir)
+{
+	const struct backend_node *like = &tree->root->node;
+	const struct caller caller = { .uid = like->uid, .gid = like->gid };
+	const struct tree_new what = { .mode = S_IFDIR | (like->mode & 0777) };
+	struct inode *there;
+	int r = tree_lookup(tree, dir, name, &there);
+
+	if (r == -ENOENT)
+		r = tree_make(tree, &caller, dir, name, &what, &there);
+	inode_forget(tree, dir, 1);
+	if (r < 0)
+		return r;
+	*ret_dir = there;
+	if (inode_is_dir(there))
+		return 0;
+	inode_forget(tree, there, 1);
+	return -ENOTDIR;
+}
+
+int tree_make_above(struct tree *tree, struct bytes path, struct inode **ret_dir,
+		    struct bytes *ret_name)
+{
+	struct inode *dir = inode_ref(tree, tree->root);
+	int r = 0;
+
+	while (r == 0 && names_cut(&path, ret_name))
+		r = make_below(tree, dir, *ret_name, &dir);
+	if (r == 0)
+		*ret_dir = dir;
 	return r;
 }
 

@@ -125,27 +125,6 @@ static int walk_later(struct relayout *relayout, struct inode *dir)
 
 /* ---- Files ---- */
 
-/* A directory of that name, made if need be; counted.  Takes over a count of dir. */
-static int enter(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_dir)
-{
-	const struct backend_node *like = &tree->root->node;
-	const struct caller caller = { .uid = like->uid, .gid = like->gid };
-	const struct tree_new what = { .mode = S_IFDIR | (like->mode & 0777) };
-	struct inode *there;
-	int r = tree_lookup(tree, dir, name, &there);
-
-	if (r == -ENOENT)
-		r = tree_make(tree, &caller, dir, name, &what, &there);
-	inode_forget(tree, dir, 1);
-	if (r == 0 && !inode_is_dir(there)) {
-		inode_forget(tree, there, 1);
-		return -ENOTDIR;
-	}
-	if (r == 0)
-		*ret_dir = there;
-	return r;
-}
-
 static int append_component(void *arg, struct bytes name, bool last)
 {
 	struct buf *path = arg;
@@ -170,19 +149,13 @@ static int state_path(uint64_t layout, const struct backend_node *node, unsigned
 
 static int move_to(struct tree *tree, struct inode *dir, struct bytes name, struct bytes path)
 {
-	struct inode *to = inode_ref(tree, tree->root);
-	const char *slash;
-	int r;
+	struct bytes name_to;
+	struct inode *to;
+	int r = tree_make_above(tree, path, &to, &name_to);
 
-	while ((slash = memchr(path.data, '/', path.size))) {
-		size_t size = (size_t)(slash - path.data);
-
-		r = enter(tree, to, bytes_make(path.data, size), &to);
-		if (r < 0)
-			return r;
-		path = bytes_make(slash + 1, path.size - size - 1);
-	}
-	r = tree_rename(tree, dir, name, to, path, RENAME_NOREPLACE);
+	if (r < 0)
+		return r;
+	r = tree_rename(tree, dir, name, to, name_to, RENAME_NOREPLACE);
 	inode_forget(tree, to, 1);
 	return r;
 }

@@ -101,17 +101,11 @@ static int sub_dir(struct path *path, struct bytes name)
 /* Go along a path by the layout, but for its last name, which *ret_name is. */
 static int go_along(struct path *way, struct bytes path, struct bytes *ret_name)
 {
-	const char *slash;
 	int r = 0;
 
 	way->dir = BACKEND_ROOT;
-	while (r == 0 && (slash = memchr(path.data, '/', path.size))) {
-		size_t size = (size_t)(slash - path.data);
-
-		r = sub_dir(way, bytes_make(path.data, size));
-		path = bytes_make(slash + 1, path.size - size - 1);
-	}
-	*ret_name = path;
+	while (r == 0 && names_cut(&path, ret_name))
+		r = sub_dir(way, *ret_name);
 	return r;
 }
 

@@ -115,26 +115,20 @@ static int find_group(struct tree *tree, struct view *view, struct group *group)
 	return r;
 }
 
-/* The directory that it was in; *ret_missing: up to where one is not there any more. */
-static int find_parent(struct tree *tree, struct view *view, struct trashed *trashed,
-		       size_t *ret_missing)
+/* The directory that it was in; -ENOENT: one on the way is not there any more. */
+static int find_parent(struct tree *tree, struct view *view, struct trashed *trashed)
 {
 	struct inode *dir = inode_ref(tree, tree->root), *below;
-	struct bytes rest = trashed->item.name;
-	const char *slash;
+	struct bytes path = trashed->item.name, name;
+	uint64_t id;
 	int r = 0;
 
-	while (r == 0 && (slash = memchr(rest.data, '/', rest.size))) {
-		size_t size = (size_t)(slash - rest.data);
-		uint64_t id;
-
-		r = entry_open(tree, view, dir, bytes_make(rest.data, size), &id, &below);
-		*ret_missing = (size_t)(slash - trashed->item.name.data);
+	while (r == 0 && names_cut(&path, &name)) {
+		r = entry_open(tree, view, dir, name, &id, &below);
 		if (r < 0)
 			break;
 		inode_forget(tree, dir, 1);
 		dir = below;
-		rest = bytes_make(slash + 1, rest.size - size - 1);
 		r = inode_is_dir(dir) ? 0 : -EEXIST;
 	}
 	if (r < 0) {
@@ -142,7 +136,7 @@ static int find_parent(struct tree *tree, struct view *view, struct trashed *tra
 		return r;
 	}
 	trashed->parent = dir;
-	trashed->base = rest;
+	trashed->base = path;
 	return 0;
 }
 
@@ -272,7 +266,7 @@ static void came_back(struct notes *notes, struct tree *tree, const struct trash
 	inode_forget(tree, inode, 1);
 }
 
-/* Where all of it comes back, and whether it can. */
+/* Where all of it comes back, and whether it can.  -ENOTDIR: directories of this path are missing. */
 static int judge_undo(struct tree *tree, struct view *view, struct group *group,
 		      struct entries *family, struct buf *missing)
 {
@@ -280,12 +274,11 @@ static int judge_undo(struct tree *tree, struct view *view, struct group *group,
 
 	for (size_t i = 0; r == 0 && i < group->count; i++) {
 		struct trashed *trashed = &group->item[i];
-		size_t size = 0;
 
-		r = find_parent(tree, view, trashed, &size);
+		r = find_parent(tree, view, trashed);
 		if (r == -ENOENT)
-			return buf_append(missing, trashed->item.name.data, size) < 0 ? -ENOMEM :
-											-ENOTDIR;
+			return buf_append_bytes(missing, trashed->item.name) < 0 ? -ENOMEM :
+										   -ENOTDIR;
 		if (r == 0)
 			r = name_is_free(tree, view, trashed);
 		if (r == 0 && S_ISDIR(trashed->node.mode))
@@ -294,7 +287,6 @@ static int judge_undo(struct tree *tree, struct view *view, struct group *group,
 	return r;
 }
 
-/* -ENOTDIR: a directory is missing, of this path. */
 static int undo_once(struct tree *tree, struct group *group, struct buf *missing,
 		     struct notes *notes)
 {
@@ -329,33 +321,6 @@ static int undo_once(struct tree *tree, struct group *group, struct buf *missing
 	return 0;
 }
 
-/* A directory above sessions, made as for rows of other programs. */
-static int make_missing(struct tree *tree, struct bytes path)
-{
-	const struct backend_node *like = &tree->root->node;
-	const struct caller caller = { .uid = like->uid, .gid = like->gid };
-	const struct tree_new what = { .mode = S_IFDIR | (like->mode & 0777) };
-	struct inode *dir = inode_ref(tree, tree->root), *below;
-	const char *slash;
-	int r;
-
-	while ((slash = memchr(path.data, '/', path.size))) {
-		size_t size = (size_t)(slash - path.data);
-
-		r = tree_lookup(tree, dir, bytes_make(path.data, size), &below);
-		inode_forget(tree, dir, 1);
-		if (r < 0)
-			return r;
-		dir = below;
-		path = bytes_make(slash + 1, path.size - size - 1);
-	}
-	r = tree_make(tree, &caller, dir, path, &what, &below);
-	inode_forget(tree, dir, 1);
-	if (r == 0)
-		inode_forget(tree, below, 1);
-	return r == -EEXIST ? 0 : r;
-}
-
 int tree_trash_undo(struct tree *tree, uint64_t id)
 {
 	_cleanup_(buf_done) struct buf missing = { 0 };
@@ -367,9 +332,13 @@ int tree_trash_undo(struct tree *tree, uint64_t id)
 		return -EROFS;
 	pthread_mutex_lock(&tree->trash_lock);
 	while ((r = TREE_RETRY(tree, undo_once(tree, &group, &missing, &notes))) == -ENOTDIR) {
-		r = make_missing(tree, buf_bytes(&missing));
+		struct bytes path = buf_bytes(&missing), name;
+		struct inode *dir;
+
+		r = tree_make_above(tree, path, &dir, &name);
 		if (r < 0)
 			break;
+		inode_forget(tree, dir, 1);
 	}
 	group_done(tree, &group);
 	pthread_mutex_unlock(&tree->trash_lock);

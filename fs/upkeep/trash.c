@@ -40,6 +40,7 @@
  *   Times of directories do not count, unless there is nothing else: they move when a store is
  *   adopted.
  */
+#include "fs/base/names.h"
 #include "fs/base/ttl.h"
 #include "fs/inode/aparts.h"
 #include "fs/tree/tree.h"
@@ -163,27 +164,23 @@ static struct home *add_home(struct trashing *trashing)
 static int find_named(struct trashing *trashing)
 {
 	struct tree *tree = trashing->tree;
-	struct bytes path = trashing->path;
+	struct bytes path = trashing->path, name;
 	struct home *home = add_home(trashing);
-	const char *slash;
+	bool more = true;
 	int r = home ? buf_append_bytes(&home->path, path) : -ENOMEM;
 
 	if (r < 0)
 		return r;
 	home->inode = inode_ref(tree, tree->root);
-	do {
-		size_t size;
-
-		slash = memchr(path.data, '/', path.size);
-		size = slash ? (size_t)(slash - path.data) : path.size;
+	while (r == 0 && more) {
+		more = names_cut(&path, &name);
 		if (home->parent)
 			inode_forget(tree, home->parent, 1);
 		home->parent = home->inode;
 		home->inode = NULL;
-		r = entry_open(tree, &trashing->view, home->parent, bytes_make(path.data, size),
-			       &home->entry, &home->inode);
-		path = bytes_make(path.data + size + 1, slash ? path.size - size - 1 : 0);
-	} while (r == 0 && slash);
+		r = entry_open(tree, &trashing->view, home->parent, name, &home->entry,
+			       &home->inode);
+	}
 	if (r < 0)
 		return r;
 	return home->inode->node.kind == BACKEND_SESSION ||
