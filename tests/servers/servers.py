@@ -9,6 +9,9 @@
     server.kill()                            # -9, all of its processes
     server.start()                           # on the same data
     server.freeze(); server.thaw()           # SIGSTOP, SIGCONT
+    proxy = servers.proxy(box, server)       # stands before it; proxy.c has the commands
+    mount = box.mount(store=proxy.url(base))
+    proxy("delay 500"); proxy("cut after"); proxy.counts()
 
 What was started in a box ends with it, after its mounts.  Elsewhere: with server(kind) as server.
 
@@ -365,6 +368,59 @@ host all all 127.0.0.1/32 scram-sha-256
         return f"postgresql://admin@:{self.socket_port()}/postgres?socket={self.path}"
 
 
+class Proxy:
+    """What stands before a server: proxy("cut after") has it obey a command of proxy.c."""
+
+    PROGRAM = os.path.join(os.environ.get("top_builddir", ""), "tests/servers/proxy")
+
+    def __init__(self, server, number=1):
+        self.server = server
+        self.words = {"socket": os.path.join(server.path, f"p{number}")}
+        listens = self.words["socket"]
+        if server.kind == "postgresql":
+            os.mkdir(listens, 0o755)
+            listens = os.path.join(listens, os.path.basename(server.socket))
+        self.path = os.path.join(server.path, f"c{number}")
+        command = [self.PROGRAM, listens, self.path, server.socket]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=die_with_parent
+        )
+        self.pid = self.process.pid
+        if self.process.stdout.readline() != b"ready\n":
+            raise AssertionError(f"the proxy has ended with {self.process.wait()}")
+        self.control = socket.socket(socket.AF_UNIX)
+        self.control.connect(self.path)
+        self.answers = self.control.makefile("r")
+
+    def __call__(self, command, seconds=30):
+        self.control.settimeout(seconds * harness.PATIENCE)
+        self.control.sendall(command.encode() + b"\n")
+        answer = self.answers.readline().strip()
+        if answer == "what?" or not answer:
+            raise AssertionError(f"the proxy does not understand {command!r}")
+        return answer
+
+    def counts(self):
+        words = self("counts").split()
+        return dict(zip(words[::2], map(int, words[1::2])))
+
+    def url(self, base, **parameters):
+        return base.url_with(**{**self.words, **parameters})
+
+    def connect(self, base, **named):
+        return base.connect(**{**self.words, "port": self.server.socket_port() or 0, **named})
+
+    def log(self):
+        return ""
+
+    def stop(self):
+        self.answers.close()
+        self.control.close()
+        self.process.stdout.close()
+        self.process.kill()
+        self.process.wait()
+
+
 KINDS = {cls.kind: cls for cls in (MariaDB, PostgreSQL)}
 
 
@@ -433,5 +489,15 @@ def start(box, kind, **named):
     box.mounts.append(found)
     found.set_up()
     found.start()
+    box.remember(found.pid)
+    return found
+
+
+def proxy(box, server):
+    """A proxy before a server, which is stopped at the end of a case."""
+    if not os.access(Proxy.PROGRAM, os.X_OK):
+        raise harness.Skip(f"{Proxy.PROGRAM} is not built")
+    found = Proxy(server, number=sum(isinstance(one, Proxy) for one in box.mounts) + 1)
+    box.mounts.append(found)
     box.remember(found.pid)
     return found

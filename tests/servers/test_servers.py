@@ -210,5 +210,136 @@ def test_a_command_finds_the_url_of_a_postgresql_and_its_status_is_kept(box):
     hands_out(box, "postgresql")
 
 
+# The proxy
+
+
+def proxied(box, kind):
+    """A table behind a proxy, and a client of it who has connected by it."""
+    server = servers.start(box, kind)
+    base = server.database()
+    proxy = servers.proxy(box, server)
+    make_table(base)
+    return base, proxy, proxy.connect(base)
+
+
+def insert(client, number):
+    client.query(f"INSERT INTO t VALUES ({number})")
+
+
+def commit(client, number):
+    """One transaction; whether it was acknowledged."""
+    try:
+        client.query("BEGIN")
+        insert(client, number)
+        client.query("COMMIT")
+        return True
+    except ServerError:
+        return False
+
+
+def delays(box, kind):
+    base, proxy, client = proxied(box, kind)
+    times = {}
+    for delay in (0, 20000, 0):
+        proxy(f"delay {delay}")
+        client.query("SELECT 1")
+        start = time.monotonic()
+        for _ in range(5):
+            client.query("SELECT 1")
+        times[delay] = (time.monotonic() - start) / 5
+    assert 0.04 <= times[20000] < 0.04 + harness.BOUND, times
+    assert times[0] < 0.02 * harness.PATIENCE, times
+
+
+def test_a_proxy_delays_both_directions_of_mariadb(box):
+    delays(box, "mysql")
+
+
+def test_a_proxy_delays_both_directions_of_postgresql(box):
+    delays(box, "postgresql")
+
+
+def cuts(box, kind):
+    base, proxy, client = proxied(box, kind)
+    for number, (when, kept) in enumerate((("before", False), ("after", True))):
+        for which in (1, 3):
+            proxy(f"cut {when} {which}")
+            first = 100 * number + 10 * which
+            for more in range(which - 1):
+                assert commit(client, first + more), "a COMMIT before the one that is meant"
+            harness.same(commit(client, first + 9), False, f"acknowledged although cut {when}")
+            proxy("wait")
+            client.close()
+            client = proxy.connect(base)
+            harness.same(first + 9 in numbers(base), kept, f"committed, cut {when}")
+            harness.same(proxy.counts()["open"], 1, "connections that are open")
+    proxy("cut during")
+    harness.same(commit(client, 900), False, "acknowledged although cut during it")
+    client = proxy.connect(base)
+    proxy("cut")
+    harness.same(commit(client, 901), False, "acknowledged although cut")
+    assert 901 not in numbers(base), "committed although cut before"
+
+
+def test_a_proxy_cuts_before_and_after_a_commit_of_mariadb(box):
+    cuts(box, "mysql")
+
+
+def test_a_proxy_cuts_before_and_after_a_commit_of_postgresql(box):
+    cuts(box, "postgresql")
+
+
+def holds(box, kind):
+    base, proxy, client = proxied(box, kind)
+    for number, when in enumerate(("before", "after", "")):
+        proxy(f"hold {when}")
+        done = []
+        thread = threading.Thread(target=lambda: done.append(commit(client, number)))
+        thread.start()
+        if when:
+            proxy("wait")
+        time.sleep(0.2)
+        harness.same(done, [], f"answers while held {when}")
+        harness.same(number in numbers(base), when == "after", f"committed while held {when}")
+        proxy("go")
+        thread.join(20)
+        harness.same((done, number in numbers(base)), ([True], True), f"after holding {when}")
+
+
+def test_a_proxy_holds_before_and_after_a_commit_of_mariadb(box):
+    holds(box, "mysql")
+
+
+def test_a_proxy_holds_before_and_after_a_commit_of_postgresql(box):
+    holds(box, "postgresql")
+
+
+def counts(box, kind):
+    base, proxy, client = proxied(box, kind)
+    before = proxy.counts()
+    for i in range(7):
+        insert(client, i)
+    commit(client, 7)
+    seen = {name: value - before[name] for name, value in proxy.counts().items()}
+    harness.same((seen["trips"], seen["commits"], seen["connections"]), (10, 1, 0), "counted")
+    proxy("refuse")
+    try:
+        proxy.connect(base)
+        raise AssertionError("let in")
+    except ServerError:
+        pass
+    proxy("go")
+    proxy.connect(base).close()
+    harness.same(proxy.counts()["connections"] - before["connections"], 1, "connections")
+
+
+def test_a_proxy_counts_round_trips_and_turns_clients_of_mariadb_away(box):
+    counts(box, "mysql")
+
+
+def test_a_proxy_counts_round_trips_and_turns_clients_of_postgresql_away(box):
+    counts(box, "postgresql")
+
+
 if __name__ == "__main__":
     harness.main(globals())
