@@ -17,8 +17,8 @@ What was started in a box ends with it, after its mounts.  Elsewhere: with serve
 
 The data lie in a folder below top_builddir (else TMPDIR, else /tmp: the path of a socket has 107
 bytes, and both servers refuse root, so root's tests run them as nobody, who must get there).  A
-server listens on a socket in that folder, and with tcp=True on a port of 127.0.0.1, too.  It dies
-with the process that has started it.
+server listens on a socket in that folder, and with tcp=True on a port of 127.0.0.1, too; only who
+has started it comes in without a password.  It dies with the process that has started it.
 
 No test cuts the power, so servers do not sync to the disk, but commit as they do by default; with
 durable=True they do both.
@@ -91,8 +91,9 @@ class Database:
 class Server:
     """What both kinds have in common."""
 
-    def __init__(self, tcp=False, durable=False, extra=()):
-        self.tcp = tcp
+    def __init__(self, tcp=False, tls=False, durable=False, extra=()):
+        self.tcp = tcp or tls
+        self.tls = tls
         self.durable = durable
         self.extra = list(extra)
         self.port = None
@@ -128,6 +129,26 @@ class Server:
         if status != 0:
             raise AssertionError(f"{self.title} is not set up, {status}: {self.log('setup.log')}")
         self.configure()
+        if self.tls:
+            self.make_certificates()
+
+    def make_certificates(self):
+        """An authority of our own (self.ca), and a certificate of it for 127.0.0.1 and localhost,
+        but not for 127.0.0.2."""
+        harness.need_tool("openssl")
+        key = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30".split()
+        names = "subjectAltName=IP:127.0.0.1,DNS:localhost"
+        self.ca = os.path.join(self.path, "ca.pem")
+        steps = (
+            [*key, "-subj", "/CN=sessfs tests", "-keyout", "ca.key", "-out", self.ca],
+            [*key, "-subj", "/CN=server", "-addext", names, "-addext", "basicConstraints=CA:FALSE"]
+            + ["-CA", self.ca, "-CAkey", "ca.key", "-keyout", "tls.key", "-out", "tls.pem"],
+        )
+        for step in steps:
+            status = self.command("openssl", *step)
+            if status != 0:
+                raise AssertionError(f"no certificate: {self.log('setup.log')}")
+        os.chmod(self.ca, 0o644)
 
     def start(self):
         if self.port is None and self.tcp:
@@ -253,7 +274,7 @@ class MariaDB(Server):
             "--no-defaults",
             f"--datadir={self.path}/data",
             "--auth-root-authentication-method=socket",
-            f"--auth-root-socket-user={pwd.getpwuid(os.geteuid()).pw_name}",
+            f"--auth-root-socket-user={me()}",
             "--skip-test-db",
             "--innodb-log-file-size=16M",
         ]
@@ -266,6 +287,8 @@ class MariaDB(Server):
         if self.port:
             listening = ["--bind-address=127.0.0.1", f"--port={self.port}"]
         careless = [] if self.durable else ["--innodb-flush-method=nosync"]
+        if self.tls:
+            listening += [f"--ssl-cert={self.path}/tls.pem", f"--ssl-key={self.path}/tls.key"]
         return (
             [find("mariadbd"), "--no-defaults", f"--datadir={self.path}/data"]
             + [f"--socket={self.socket}", f"--pid-file={self.path}/pid", f"--tmpdir={self.path}"]
@@ -279,8 +302,7 @@ class MariaDB(Server):
 
     def connect(self, **named):
         at = {"socket": self.socket} if "host" not in named else {}
-        me = pwd.getpwuid(os.geteuid()).pw_name
-        return foreign.MariaDB(**{"user": me, **at, **named})
+        return foreign.MariaDB(**{"user": me(), **at, **named})
 
     def make_database(self, base):
         with self.connect() as admin:
@@ -295,8 +317,7 @@ class MariaDB(Server):
                 admin.query(f"GRANT ALL ON `{base.name}\\_%`.* TO {base.user}@'{host}'")
 
     def admin_url(self):
-        me = pwd.getpwuid(os.geteuid()).pw_name
-        return f"mysql://{me}@/mysql?socket={self.socket}"
+        return f"mysql://{me()}@/mysql?socket={self.socket}"
 
 
 class PostgreSQL(Server):
@@ -325,8 +346,8 @@ class PostgreSQL(Server):
         words = [find("initdb"), "-D", f"{self.path}/data", "-U", "admin", "-E", "UTF8"]
         return words + ["--locale=C.UTF-8", "--auth=trust", "--no-sync"]
 
-    # The folder is its owner's and root's alone, so the administrator needs no password.
-    RIGHTS = """local all admin trust
+    # Who has started it is the administrator, by the socket, and needs no password.
+    RIGHTS = """local all admin peer map=us
 local all all scram-sha-256
 host all all 127.0.0.1/32 scram-sha-256
 """
@@ -334,6 +355,8 @@ host all all 127.0.0.1/32 scram-sha-256
     def configure(self):
         with open(f"{self.path}/data/pg_hba.conf", "w") as file:
             file.write(self.RIGHTS)
+        with open(f"{self.path}/data/pg_ident.conf", "w") as file:
+            file.write(f"us {me()} admin\n")
 
     def words(self):
         settings = {
@@ -343,6 +366,10 @@ host all all 127.0.0.1/32 scram-sha-256
             "max_connections": 200,
             "shared_buffers": "64MB",
         }
+        if self.tls:
+            settings["ssl"] = "on"
+            settings["ssl_cert_file"] = f"{self.path}/tls.pem"
+            settings["ssl_key_file"] = f"{self.path}/tls.key"
         if not self.durable:
             settings.update({"fsync": "off", "full_page_writes": "off"})
         words = [find("postgres"), "-D", f"{self.path}/data"]
@@ -428,6 +455,10 @@ def is_root():
     return os.geteuid() == 0
 
 
+def me():
+    return pwd.getpwuid(os.geteuid()).pw_name
+
+
 def die_with_parent():
     """In the child, when it has the rights that it will have: changing them would end this."""
     ctypes.CDLL(None).prctl(PDEATHSIG, signal.SIGKILL)
@@ -464,6 +495,8 @@ def make_folder():
         if place and len(longest) < SOCKET_MAX and os.path.isdir(place) and is_reachable(place):
             break
     folder = tempfile.mkdtemp(prefix="server-", dir=place)
+    # A daemon has to reach the socket without root's rights.
+    os.chmod(folder, 0o711)
     if is_root():
         os.chown(folder, NOBODY, NOBODY)
     return folder

@@ -1,0 +1,207 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: MIT
+"""Stores on real servers, by their URLs: what a mount and the verbs do, and what keeps a daemon
+going when the server was away although it has given up its rights."""
+
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import servers  # noqa: E402
+from servers import harness  # noqa: E402
+from harness import append, errno_of, read, same, write  # noqa: E402
+from test_guard import NOBODY, unguarded, use  # noqa: E402
+
+TABLE = harness.TABLE
+
+
+def start(box, kind, **named):
+    folder = os.environ.get("SESSFS_PLUGINS", "")
+    if not os.access(os.path.join(folder, f"sessfs-{kind}.so"), os.R_OK):
+        raise harness.Skip(f"sessfs-{kind}.so is not built")
+    os.environ["HOME"] = box.new_folder("home")
+    return servers.start(box, kind, **named)
+
+
+def run(box, *words, **named):
+    return box.sessfs(*words, check=True, **named).stdout
+
+
+def refused(box, url, *parts):
+    done = box.sessfs("mount", url, box.new_folder("mnt"))
+    said = done.stderr.decode()
+    same(done.returncode, 1, f"status of {url}: {said}")
+    for part in parts:
+        assert part in said, f"{url}: {part!r} is not in {said!r}"
+
+
+def lines_of(base):
+    """The rows of s/l, as a foreign client sees them."""
+    query = f"SELECT state_data FROM {TABLE} WHERE session_id = 's' AND state_key = 'l' ORDER BY "
+    with base.connect() as client:
+        return [row[0] for row in client.query(query + "item_index")]
+
+
+def keeps(box, kind):
+    base = start(box, kind).database()
+    mount = box.mount(store=base.url)
+    os.mkdir(mount.at("s"))
+    append(mount.at("s", "l.jsonl"), b'{"n": 1}\n{"n": 2}\n')
+    write(mount.at("s", "a.json"), b'{"a": [1]}')
+    write(mount.at("plain.txt"), bytes(range(256)) * 1000)
+    os.symlink("plain.txt", mount.at("link"))
+    same(lines_of(base), [b'{"n": 1}', b'{"n": 2}'], "rows when write has returned")
+    expected = harness.tree(mount.path, times=True)
+    mount.remount()
+    harness.same_trees(expected, harness.tree(mount.path, times=True))
+    mount.remount(["ro"])
+    harness.same_trees(expected, harness.tree(mount.path, times=True))
+    same(errno_of(append, mount.at("s", "l.jsonl"), b"{}\n"), 30, "an append with -o ro")
+
+
+def test_what_a_mount_has_written_is_on_mariadb_and_there_for_the_next(box):
+    keeps(box, "mysql")
+
+
+def play_verbs(box, url, session):
+    """Every verb that takes a store, whether or not it is mounted."""
+    path = f"{session}/l.jsonl"
+    run(box, "append", url, path, stdin=b'{"n": 1}\n')
+    run(box, "append", url, path, stdin=b'{"n": 2}\n')
+    run(box, "put", url, f"{session}/a.json", stdin=b'{"a": 1}')
+    run(box, "put", url, f"{session}/note.txt", stdin=b"text\n")
+    same(run(box, "cat", url, path), b'{"n": 1}\n{"n": 2}\n', "cat")
+    names = run(box, "ls", url, session).split()
+    same(sorted(names), [b"a.json", b"l.jsonl", b"note.txt"], "ls")
+    found = json.loads(run(box, "sessions", "--json", url))
+    same([(s["id"], s["keys"], s["items"]) for s in found], [(session, 2, 3)], "sessions")
+    stats = json.loads(run(box, "stats", "--json", url))
+    same((stats["sessions"], stats["items"]), (1, 3), "stats")
+    version = run(box, "compact", url, path).decode().strip()
+    words = ["--first=2", f"--if={version}", url, path]
+    run(box, "compact", *words, stdin=b'{"n": "1 to 2"}\n')
+    same(run(box, "cat", url, path), b'{"n": "1 to 2"}\n', "compacted")
+    folder = box.new_folder()
+    run(box, "export", url, folder)
+    same(read(os.path.join(folder, path)), b'{"n": "1 to 2"}\n', "exported")
+    write(os.path.join(folder, session, "b.json"), b"[]")
+    run(box, "import", url, folder)
+    same(run(box, "cat", url, f"{session}/b.json"), b"[]", "imported")
+    run(box, "config", url, "ttl=30d")
+    assert b"ttl=30d\n" in run(box, "config", url), "config"
+    run(box, "config", url, "ttl=")
+    assert b"clean" in box.sessfs("check", url, check=True).stderr, "check"
+    run(box, "rm", "-r", url, session)
+    same(run(box, "ls", url), b"", "ls after rm")
+    run(box, "put", url, f"{session}/a.json", stdin=b"1")
+    run(box, "gc", "--older-than=0s", url)
+    same(run(box, "ls", url), b"", "ls after gc")
+    run(box, "gc", "--undo", url, session)
+    same(run(box, "cat", url, f"{session}/a.json"), b"1", "brought back")
+    run(box, "rm", "-r", url, session)
+
+
+def obeys(box, kind):
+    server = start(box, kind)
+    base = server.database()
+    play_verbs(box, base.url, "alone")
+    mount = box.mount(store=base.url)
+    play_verbs(box, base.url, "mounted")
+    same(os.listdir(mount.path), [], "what the mount shows afterwards")
+    run(box, "umount", base.url)
+    mount.forget()
+
+
+def test_every_verb_works_on_mariadb_mounted_or_not(box):
+    obeys(box, "mysql")
+
+
+def goes_on(box, kind, host):
+    """The server is killed and comes back; the daemon has to find it, log in, and go on."""
+    server = start(box, kind, tcp=bool(host))
+    base = server.database()
+    url = base.url_with(**({"host": host, "port": server.port} if host else {}))
+    mount = box.mount(store=url)
+    use(mount)
+    append(mount.at("l.txt"), b"1\n")
+    for i in range(3):
+        if i == 1:
+            os.unlink(base.passfile)  # it was read long ago
+        server.kill()
+        server.start()
+        append(mount.at("s", "l.jsonl"), b'{"n": %d}\n' % i)
+        same(lines_of(base)[-1], b'{"n": %d}' % i, "the row after the server was away")
+    if os.geteuid() == 0:
+        same(unguarded(mount.pid), [], "threads with rights")
+
+
+def test_a_guarded_daemon_finds_mariadb_again_by_its_socket(box):
+    goes_on(box, "mysql", None)
+
+
+def test_a_guarded_daemon_finds_mariadb_again_by_an_address(box):
+    goes_on(box, "mysql", "127.0.0.1")
+
+
+def test_a_guarded_daemon_finds_mariadb_again_by_a_name(box):
+    goes_on(box, "mysql", "localhost")
+
+
+def judges(box, kind):
+    """TLS: who is trusted."""
+    server = start(box, kind, tls=True)
+    base = server.database()
+    at = {"host": "127.0.0.1", "port": server.port}
+    for words in ({"tls": "verify", "ca": server.ca}, {"tls": "required"}, {"tls": "off"}):
+        mount = box.mount(store=base.url_with(**at, **words))
+        server.kill()
+        server.start()
+        write(mount.at("a.txt"), b"x")
+        mount.stop()
+    by_name = {"host": "localhost", "port": server.port, "tls": "verify", "ca": server.ca}
+    box.mount(store=base.url_with(**by_name)).stop()
+    refused(box, base.url_with(**at, tls="verify"), "certificate")
+    other = {**at, "host": "127.0.0.2", "tls": "verify", "ca": server.ca}
+    refused(box, base.url_with(**other), "certificate")
+
+
+def test_mariadb_is_trusted_by_its_certificate(box):
+    judges(box, "mysql")
+
+
+def explains(box, kind):
+    server = start(box, kind, tcp=True)
+    base = server.database()
+    plain = base.url
+    wrong = box.new_path("wrong")
+    write(wrong, b"wrong\n")
+    os.chmod(wrong, 0o600)
+    refused(box, plain.replace(base.passfile, wrong), base.user)
+    refused(box, plain.replace(f"/{base.name}?", "/other?"), "other")
+    refused(box, base.url_with(host="127.0.0.1", port=servers.free_port()), "127.0.0.1")
+    refused(box, plain.replace(f"socket={server.path}", "socket=/nowhere"), "/nowhere")
+
+
+def test_why_mariadb_cannot_be_used_is_told(box):
+    explains(box, "mysql")
+
+
+def becomes(box, kind):
+    harness.need_root()
+    base = start(box, kind).database()
+    os.chmod(box.folder, 0o755)
+    point = box.new_folder("mnt")
+    os.chown(point, NOBODY, NOBODY)
+    mount = box.mount(store=base.url, path=point)
+    use(mount)
+    same(unguarded(mount.pid, NOBODY), [], "threads")
+    same(os.stat(mount.path).st_uid, NOBODY, "owner of the root")
+
+
+def test_root_serves_mariadb_as_the_owner_of_the_mount_point(box):
+    becomes(box, "mysql")
+
+
+if __name__ == "__main__":
+    harness.main(globals())
