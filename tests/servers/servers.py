@@ -171,6 +171,10 @@ class Server:
                 raise AssertionError(f"{self.title} does not start: {log[-2000:]}")
             time.sleep(0.1)
 
+    def addresses(self):
+        """The second one is not in the certificate."""
+        return "127.0.0.1,127.0.0.2" if self.tls else "127.0.0.1"
+
     def processes(self):
         """The server and its children, itself first."""
         if self.process is None or self.process.poll() is not None:
@@ -285,7 +289,7 @@ class MariaDB(Server):
     def words(self):
         listening = ["--skip-networking"]
         if self.port:
-            listening = ["--bind-address=127.0.0.1", f"--port={self.port}"]
+            listening = [f"--bind-address={self.addresses()}", f"--port={self.port}"]
         careless = [] if self.durable else ["--innodb-flush-method=nosync"]
         if self.tls:
             listening += [f"--ssl-cert={self.path}/tls.pem", f"--ssl-key={self.path}/tls.key"]
@@ -349,7 +353,7 @@ class PostgreSQL(Server):
     # Who has started it is the administrator, by the socket, and needs no password.
     RIGHTS = """local all admin peer map=us
 local all all scram-sha-256
-host all all 127.0.0.1/32 scram-sha-256
+host all all 127.0.0.0/8 scram-sha-256
 """
 
     def configure(self):
@@ -362,7 +366,7 @@ host all all 127.0.0.1/32 scram-sha-256
         settings = {
             "unix_socket_directories": self.path,
             "port": self.socket_port(),
-            "listen_addresses": "127.0.0.1" if self.port else "",
+            "listen_addresses": self.addresses() if self.port else "",
             "max_connections": 200,
             "shared_buffers": "64MB",
         }
