@@ -633,7 +633,7 @@ SqliteStore(waits, nobody_waits_for_a_sql_client)
 
 enum { MANY = 300 };
 
-static void sql_adds(const char *session, int count)
+static void sql_adds_files(const char *session, int count)
 {
 	char sql[512];
 
@@ -650,7 +650,7 @@ static void begin_to_take(void)
 {
 	gate.behind = false;
 	gate.armed = true;
-	sql_adds("many", MANY);
+	sql_adds_files("many", MANY);
 	while (sem_wait(&gate.reached) != 0)
 		;
 }
@@ -729,7 +729,7 @@ SqliteStore(waits, a_session_is_renamed_with_what_waits_for_it)
 	world_settle();
 	gate.behind = false;
 	gate.armed = true;
-	sql_adds("s", MANY);
+	sql_adds_files("s", MANY);
 	while (sem_wait(&gate.reached) != 0)
 		;
 	world_tree->taker.late = true;
@@ -767,7 +767,7 @@ static void wait_for_key(const char *path, const char *text)
 
 SqliteStore(waits, a_key_that_waits_is_taken_in_first)
 {
-	sql_adds("many", MANY);
+	sql_adds_files("many", MANY);
 	cr_assert_eq(count_names("many"), MANY);
 	gate.behind = false;
 	gate.armed = true;
@@ -788,7 +788,7 @@ SqliteStore(waits, nobody_waits_for_a_sql_client_that_has_changed_something)
 {
 	fill();
 	world_settle();
-	sql_adds("t", 1);
+	sql_adds_files("t", 1);
 	sql_runs("BEGIN IMMEDIATE");
 	look_around();
 	sql_runs("COMMIT");
