@@ -38,7 +38,7 @@ static void gather(struct gathering *gathering, const struct bytes *columns)
 
 	gathering->any |= !columns[CHANGE_SESSION].data;
 	change->first = MIN(change->first, index);
-	if (what == 'd')
+	if (what == 'd' || what == 'a')
 		change->deleted = MIN(change->deleted, index);
 	change->rewritten |= what != 'i';
 	/* Without another trigger an index is inserted once, unless it was deleted. */
@@ -135,6 +135,8 @@ static int remember(struct sql *store, struct sql_answer *answer, bool *ret_any)
 	while (r == 0 && sql_row(store, answer, columns)) {
 		int64_t id = sql_int(columns[CHANGE_ID]);
 
+		if (!id)
+			continue;
 		*ret_any |= !columns[CHANGE_SESSION].data;
 		store->everything.stamp = MAX(store->everything.stamp, id);
 		r = add_id(&store->everything.ids, &store->everything.count,
@@ -305,6 +307,8 @@ static int ask_key(struct sql *store, struct sql_link *link, const struct backen
 		if (!bytes_equal(columns[CHANGE_KEY], op->key))
 			continue;
 		gather(&gathering, columns);
+		if (!id)
+			continue;
 		told = told && was_told(store, id);
 		r = add_id(&digest->ids, &digest->count, &digest->room, id);
 	}

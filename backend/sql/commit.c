@@ -51,6 +51,7 @@ struct transaction {
 	struct feed_notes *waiting; /* of the store; with state.lock */
 	bool begun;		    /* the head has been sent and has succeeded */
 	size_t failed;
+	struct bytes session, key; /* that were guarded last */
 };
 
 static int flush(struct transaction *transaction)
@@ -131,15 +132,15 @@ static int apply_op(struct transaction *transaction, const struct backend_op *op
 /* What other programs have changed and nobody has digested may not be overwritten. */
 static void guard_key(struct transaction *transaction, struct bytes session, struct bytes key)
 {
-	if (session.data && key.data)
-		packet_say(&transaction->packet, -ESTALE, SQL_GUARD_CHANGED,
-			   SQL_VALUES(sql_blob(session), sql_blob(key)));
-}
+	bool same = transaction->key.data && bytes_equal(session, transaction->session) &&
+		    bytes_equal(key, transaction->key);
 
-static bool same_key(const struct backend_op *a, const struct backend_op *b)
-{
-	return !a->session_to.data && !b->session_to.data && !a->node && !b->node &&
-	       bytes_equal(a->session, b->session) && bytes_equal(a->key, b->key);
+	if (!session.data || !key.data || same)
+		return;
+	transaction->session = session;
+	transaction->key = key;
+	packet_say(&transaction->packet, -ESTALE, SQL_GUARD_CHANGED,
+		   SQL_VALUES(sql_blob(session), sql_blob(key)));
 }
 
 static void guard_changes(struct transaction *transaction, const struct backend_batch *batch,
@@ -147,11 +148,10 @@ static void guard_changes(struct transaction *transaction, const struct backend_
 {
 	const struct backend_op *ops = batch->ops;
 
+	transaction->key = (struct bytes){ 0 }; /* it lives as long as the block */
 	if ((flags & BACKEND_ANYWAY) || !transaction->store->triggers)
 		return;
 	for (size_t i = 0; i < batch->count; i++) {
-		if (i && same_key(&ops[i - 1], &ops[i]))
-			continue;
 		guard_key(transaction, ops[i].session, ops[i].key);
 		guard_key(transaction, ops[i].session_to, ops[i].key_to);
 		if (ops[i].node)
@@ -224,27 +224,28 @@ static void say_triggers(struct transaction *transaction)
 static void say_head(struct transaction *transaction, bool at_once)
 {
 	struct sql *store = transaction->store;
-	uint64_t epoch, known;
+	struct sql_packet *packet = &transaction->packet;
+	struct sql_value values[6];
 
 	pthread_mutex_lock(&store->state.lock);
-	epoch = store->state.epoch;
-	known = store->state.known;
 	transaction->applied.n = store->state.seen;
+	values[0] = sql_id(store->state.epoch);
+	values[1] = sql_id(store->state.seen);
+	values[2] = sql_id(store->number);
+	values[3] = sql_number(store->writer.lane);
+	values[4] = sql_number(store->writer.lane + 1);
+	values[5] = sql_id(store->state.known);
 	pthread_mutex_unlock(&store->state.lock);
 	transaction->applied.shared = !store->guest && !sql_mounts_alone(store);
-	if (!transaction->begun) {
-		say_triggers(transaction);
-		packet_say_plain(&transaction->packet, store->texts.driver->begin_write);
-		if (at_once)
-			packet_say(&transaction->packet, -EBUSY, SQL_STATE_LOCK_AT_ONCE,
-				   SQL_NO_VALUES);
-		packet_say(&transaction->packet, SQL_HEAD_FAILED, SQL_HEAD,
-			   SQL_VALUES(sql_id(epoch), sql_id(transaction->applied.n),
-				      sql_id(store->number)));
+	if (transaction->begun) {
+		packet_say(packet, SQL_LANE_FAILED, SQL_LANE, values, ARRAY_SIZE(values));
+		return;
 	}
-	packet_say(&transaction->packet, SQL_LANE_FAILED, SQL_LANE,
-		   SQL_VALUES(sql_id(store->number), sql_number(store->writer.lane),
-			      sql_number(store->writer.lane + 1), sql_id(known)));
+	say_triggers(transaction);
+	packet_say_plain(packet, store->texts.driver->begin_write);
+	if (at_once)
+		packet_say(packet, -EBUSY, SQL_STATE_LOCK_AT_ONCE, SQL_NO_VALUES);
+	packet_say(packet, SQL_HEAD_FAILED, SQL_HEAD, values, ARRAY_SIZE(values));
 }
 
 static void say_end(struct transaction *transaction)

@@ -94,6 +94,15 @@ static int append_times(struct buf *buf, const struct sql_layout *layout, const 
 	return r < 0 || !layout->has_updated ? r : buf_printf(buf, ", %s%s", sign, updated);
 }
 
+static int append_is_same_data(struct buf *buf, const struct sql_texts *texts)
+{
+	int r = append_word(buf, texts, "exactly", "state_data");
+
+	if (r == 0)
+		r = buf_append_str(buf, " = ");
+	return r < 0 ? r : append_word(buf, texts, "new", "state_data");
+}
+
 /* The time of a row that is replaced moves if its data does; behind it no comma is missing. */
 static int append_set_updated(struct buf *buf, const struct sql_texts *texts)
 {
@@ -102,11 +111,7 @@ static int append_set_updated(struct buf *buf, const struct sql_texts *texts)
 	if (texts->layout.has_updated) {
 		r = buf_append_str(buf, "updated_at = CASE WHEN ");
 		if (r == 0)
-			r = append_word(buf, texts, "exactly", "state_data");
-		if (r == 0)
-			r = buf_append_str(buf, " = ");
-		if (r == 0)
-			r = append_word(buf, texts, "new", "state_data");
+			r = append_is_same_data(buf, texts);
 		if (r == 0)
 			r = buf_append_str(buf, " THEN updated_at ELSE ");
 		if (r == 0)
@@ -115,7 +120,11 @@ static int append_set_updated(struct buf *buf, const struct sql_texts *texts)
 			r = buf_append_str(buf, " END, ");
 	}
 	if (r == 0 && texts->layout.has_version)
-		r = buf_append_str(buf, "version = version + 1, ");
+		r = buf_append_str(buf, "version = version + CASE WHEN ");
+	if (r == 0 && texts->layout.has_version)
+		r = append_is_same_data(buf, texts);
+	if (r == 0 && texts->layout.has_version)
+		r = buf_append_str(buf, " THEN 0 ELSE 1 END, ");
 	return r;
 }
 

@@ -3,27 +3,30 @@
  * texts.h, which has this one. */
 
 /* clang-format off */
-/* The head of each transaction: ?1 epoch, ?2 the newest note, ?3 this mount. */
-SQL(SQL_HEAD, "UPDATE sessfs_store SET guard = CASE WHEN epoch = ?1 AND n = ?2 AND turn IN (0, ?3) "
-	"THEN 0 END WHERE id = 1")
+/* The head of each transaction: ?1 epoch, ?2 the newest note, ?3 this mount, ?4 what its lane had, ?5
+ * and has then, ?6 notes that it knows. */
+SQL(SQL_HEAD, "UPDATE sessfs_store s LEFT JOIN sessfs_mount m ON m.number = ?3 SET s.guard = "
+	"CASE WHEN s.epoch = ?1 AND s.n = ?2 AND s.turn IN (0, ?3) THEN 0 END, "
+	"m.lane = CASE WHEN m.lane = ?4 THEN ?5 END, m.known = GREATEST(m.known, ?6) WHERE s.id = 1")
+/* The same with the store locked and looked at. */
+SQL(SQL_LANE, "UPDATE sessfs_mount SET lane = CASE WHEN lane = ?4 THEN ?5 END, "
+	"known = GREATEST(known, ?6) WHERE number = ?3")
 /* What it comes to: ?1 notes more, ?2 and ?3 the highest ids that are used. */
 SQL(SQL_TAKEN, "UPDATE sessfs_store SET n = n + ?1, last_ino = GREATEST(last_ino, ?2), "
 	"last_entry = GREATEST(last_entry, ?3) WHERE id = 1")
-/* ?2: what the lane had, ?3: and has then. */
-SQL(SQL_LANE, "UPDATE sessfs_mount SET lane = CASE WHEN lane = ?2 THEN ?3 END, "
-	"known = GREATEST(known, ?4) WHERE number = ?1")
 SQL(SQL_LANE_ASK, "SELECT lane FROM sessfs_mount WHERE number = ?1 {locked}")
 SQL(SQL_LANE_SET, "UPDATE sessfs_mount SET lane = ?2 WHERE number = ?1")
-/* A statement that fails if there is one. */
-#define FAIL_IF "SELECT (SELECT 1 UNION ALL SELECT 2 FROM "
-SQL(SQL_GUARD_ORPHAN, FAIL_IF "sessfs_node WHERE nlink = 0 AND session_id = ?1 AND state_key = ?2)")
-SQL(SQL_GUARD_USED, FAIL_IF "sessfs_use WHERE ino = ?1)")
-SQL(SQL_GUARD_TOLD_USES, FAIL_IF "sessfs_mount WHERE untold_uses <> 0 AND number <> ?1)")
-SQL(SQL_GUARD_TOLD_LOCKS, FAIL_IF "sessfs_mount WHERE untold_locks <> 0 AND number <> ?1)")
-SQL(SQL_GUARD_LOCK, FAIL_IF "sessfs_lock WHERE ino = ?1 AND mount <> ?2 AND whole = ?3 AND "
-	"(exclusive <> 0 OR ?4 <> 0) AND (?3 <> 0 OR (first_byte <= ?6 AND last_byte >= ?5)))")
-SQL(SQL_GUARD_CHANGED, FAIL_IF "sessfs_change WHERE session_id IS NULL OR "
-	"(session_id = ?1 AND state_key = ?2))")
+/* A statement that fails if there is one: of the row that is locked anyway. */
+#define FAIL_IF(one) "UPDATE sessfs_store SET guard = CASE WHEN EXISTS (SELECT 1 FROM " one ") THEN NULL " \
+	"ELSE 0 END WHERE id = 1"
+SQL(SQL_GUARD_ORPHAN, FAIL_IF("sessfs_node WHERE nlink = 0 AND session_id = ?1 AND state_key = ?2"))
+SQL(SQL_GUARD_USED, FAIL_IF("sessfs_use WHERE ino = ?1"))
+SQL(SQL_GUARD_TOLD_USES, FAIL_IF("sessfs_mount WHERE untold_uses <> 0 AND number <> ?1"))
+SQL(SQL_GUARD_TOLD_LOCKS, FAIL_IF("sessfs_mount WHERE untold_locks <> 0 AND number <> ?1"))
+SQL(SQL_GUARD_LOCK, FAIL_IF("sessfs_lock WHERE ino = ?1 AND mount <> ?2 AND whole = ?3 AND "
+	"(exclusive <> 0 OR ?4 <> 0) AND (?3 <> 0 OR (first_byte <= ?6 AND last_byte >= ?5))"))
+SQL(SQL_GUARD_CHANGED, FAIL_IF("sessfs_change WHERE session_id IS NULL OR "
+	"(session_id = ?1 AND state_key = ?2)"))
 SQL(SQL_LOCK_FIND, "SELECT first_byte, last_byte, pid, whole, exclusive FROM sessfs_lock WHERE "
 	"ino = ?1 AND mount <> ?2 AND whole = ?3 AND (exclusive <> 0 OR ?4 <> 0) AND "
 	"(?3 <> 0 OR (first_byte <= ?6 AND last_byte >= ?5)) LIMIT 1")
@@ -99,11 +102,17 @@ SQL(SQL_ORPHAN_FIND, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.nlink =
 	"n.session_id = ?1 AND n.state_key = ?2 LIMIT 1")
 
 /* What other programs have changed. */
+#define CHANGED_AGAIN "EXISTS (SELECT 1 FROM sessfs_change c WHERE c.session_id = a.session_id AND " \
+	"c.state_key = a.state_key) "
+/* With a key that was set apart before, if it has changed since: what is 'a', without a number. */
 SQL(SQL_CHANGE_LIST, "SELECT id, session_id, state_key, item_index, what FROM sessfs_change "
-	"WHERE ?1 = 0 OR session_id = ?2 ORDER BY session_id, state_key, id")
+	"WHERE ?1 = 0 OR session_id = ?2 UNION ALL SELECT 0, session_id, state_key, first_index, 'a' "
+	"FROM sessfs_apart a WHERE (?1 = 0 OR session_id = ?2) AND " CHANGED_AGAIN
+	"ORDER BY session_id, state_key, id")
 SQL(SQL_CHANGE_FIND, "SELECT id, session_id, state_key, item_index, what FROM sessfs_change "
 	"WHERE session_id = ?1 OR session_id IS NULL")
-SQL(SQL_APART_LIST, "SELECT session_id, state_key, first_index, stamp FROM sessfs_apart")
+SQL(SQL_APART_LIST, "SELECT session_id, state_key, first_index, stamp FROM sessfs_apart a WHERE NOT "
+	CHANGED_AGAIN)
 SQL(SQL_ROWS_FROM, "SELECT COUNT(*) FROM {rows} WHERE {is 1 2} AND item_index >= ?3")
 SQL(SQL_CHANGE_ENDS, "SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0) FROM sessfs_change")
 SQL(SQL_CHANGE_ANY, "INSERT INTO sessfs_change (item_index, what) VALUES (0, '*')")

@@ -56,6 +56,22 @@ void server_runs(const char *statements)
 	run(url.database, statements);
 }
 
+static MYSQL *open_transaction;
+
+void server_begins(const char *statement)
+{
+	open_transaction = other_open(url.database);
+	cr_assert_eq(mysql_query(open_transaction, "BEGIN"), 0);
+	cr_assert_eq(mysql_query(open_transaction, statement), 0, "%s",
+		     mysql_error(open_transaction));
+}
+
+void server_ends(void)
+{
+	cr_assert_eq(mysql_query(open_transaction, "COMMIT"), 0);
+	mysql_close(open_transaction);
+}
+
 const char *server_asks(const char *statement)
 {
 	static char answer[4096];
@@ -74,6 +90,15 @@ const char *server_asks(const char *statement)
 	return answer;
 }
 #else
+void server_begins(const char *statement)
+{
+	(void)statement;
+}
+
+void server_ends(void)
+{
+}
+
 static void run(const char *database, const char *statements)
 {
 	(void)database, (void)statements;

@@ -15,6 +15,9 @@ const char *server_url(void);
 void server_runs(const char *statements);
 /* The first column of the first row as text, "NULL" for null, "" for no row. */
 const char *server_asks(const char *statement);
+/* A transaction of another program, from its first statement until it is committed. */
+void server_begins(const char *statement);
+void server_ends(void);
 /* Drop it, if there is one. */
 void server_done(void);
 

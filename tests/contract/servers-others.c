@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/* What other programs do in the database of a store on a server. */
+#include <errno.h>
+
+#include "tests/contract/contract.h"
+#include "tests/unit/server.h"
+
+TestSuite(others, .fini = close_stores);
+
+static struct backend *backend;
+
+#define INSERT(index, data)                                                                        \
+	server_runs("INSERT INTO agentscope_sessions (session_id, state_key, item_index, "         \
+		    "state_data) VALUES ('sess', 'messages', " #index ", '" data "')")
+
+static struct backend_change change;
+
+static int keep(void *arg, const struct backend_change *told)
+{
+	change = *told;
+	++*(int *)arg;
+	return 0;
+}
+
+static int64_t stamp(void)
+{
+	struct backend_snapshot *snapshot = look(backend);
+	int count = 0;
+
+	cr_assert_eq(backend->ops->change_list(backend, snapshot, keep, &count), 0);
+	unlook(backend, snapshot);
+	cr_assert_eq(count, 1);
+	return change.stamp;
+}
+
+static int done(int64_t at, bool everything)
+{
+	const struct backend_op op = {
+		.type = BACKEND_CHANGE_DONE,
+		.session = everything ? (struct bytes){ 0 } : S,
+		.key = everything ? (struct bytes){ 0 } : K,
+		.at = at,
+	};
+
+	return backend_commit(backend, &op, 1, BACKEND_ANYWAY);
+}
+
+Test(others, inserts_make_readers_and_writers_wait_until_digested)
+{
+	backend = fresh_store(0);
+	INSERT(0, "1");
+	cr_expect_str_eq(changes_of(backend), "sess/messages from 0");
+	cr_expect_eq(snapshot_error(backend), -ESTALE);
+	cr_expect_eq(COMMIT(backend, row_insert(S, K, 1, BYTES("2"))), -ESTALE);
+	cr_expect_eq(COMMIT(backend, row_insert(S, K, 0, BYTES("2"))), -ESTALE);
+	cr_expect_eq(COMMIT(backend, row_insert(S, BYTES("other"), 0, BYTES("2"))), 0);
+	cr_expect_eq(done(stamp(), false), 0);
+	cr_expect_not(change.rewritten);
+	cr_expect_str_eq(changes_of(backend), "");
+	cr_expect_eq(snapshot_error(backend), 0);
+	cr_expect_eq(COMMIT(backend, row_insert(S, K, 1, BYTES("2"))), 0);
+	cr_expect_str_eq(changes_of(backend), "", "one's own are not logged");
+}
+
+Test(others, tell_what_they_have_done)
+{
+	int64_t at;
+
+	backend = fresh_store(0);
+	COMMIT(backend, row_insert(S, K, 0, BYTES("1")), row_insert(S, K, 1, BYTES("2")));
+	server_runs("UPDATE agentscope_sessions SET state_data = '3' WHERE item_index = 1");
+	cr_expect_str_eq(changes_of(backend), "sess/messages from 1");
+	at = stamp();
+	cr_expect(change.rewritten);
+	server_runs("DELETE FROM agentscope_sessions WHERE item_index = 0");
+	cr_expect_str_eq(changes_of(backend), "sess/messages from 0 deleted 0");
+	cr_expect_eq(done(at, false), 0, "it has moved on");
+	cr_expect_str_eq(changes_of(backend), "sess/messages from 0 deleted 0");
+	cr_expect_eq(done(stamp(), false), 0);
+	cr_expect_str_eq(changes_of(backend), "");
+	server_runs("UPDATE agentscope_sessions SET state_key = 'to'");
+	cr_expect_str_eq(changes_of(backend), "sess/messages from 1 deleted 1 sess/to from 1");
+}
+
+Test(others, that_are_not_committed_hold_up_nobody)
+{
+	backend = fresh_store(0);
+	server_begins("INSERT INTO agentscope_sessions (session_id, state_key, item_index, "
+		      "state_data) VALUES ('sess', 'messages', 0, '1')");
+	cr_expect_str_eq(changes_of(backend), "");
+	INSERT(1, "2");
+	cr_expect_eq(done(stamp(), false), 0);
+	cr_expect_eq(COMMIT(backend, row_insert(S, BYTES("other"), 0, BYTES("2"))), 0);
+	cr_expect_str_eq(changes_of(backend), "");
+	server_ends();
+	cr_expect_str_eq(changes_of(backend), "sess/messages from 0", "whose number is lower");
+}
+
+Test(others, changes_that_were_set_apart_are_waited_for_by_nobody)
+{
+	struct backend_op op = { .type = BACKEND_CHANGE_APART, .session = S, .key = K, .to = 0 };
+
+	backend = fresh_store(0);
+	INSERT(0, "1");
+	op.at = stamp();
+	cr_expect_eq(backend_commit(backend, &op, 1, BACKEND_ANYWAY), 0);
+	cr_expect_str_eq(changes_of(backend), "sess/messages from 0 apart");
+	cr_expect_eq(snapshot_error(backend), 0);
+	cr_expect_eq(done(-op.at, false), 0);
+	cr_expect_str_eq(changes_of(backend), "");
+	INSERT(1, "1");
+	op.at = stamp();
+	cr_expect_eq(backend_commit(backend, &op, 1, BACKEND_ANYWAY), 0);
+	INSERT(2, "1");
+	cr_expect_eq(snapshot_error(backend), -ESTALE);
+	cr_expect_str_eq(changes_of(backend), "sess/messages from 0 deleted 0");
+	cr_expect_eq(done(stamp(), false), 0);
+	cr_expect_str_eq(changes_of(backend), "");
+}
+
+Test(others, end_a_wait)
+{
+	backend = fresh_store(0);
+	while (backend->ops->change_wait(backend, 0))
+		;
+	INSERT(0, "1");
+	cr_expect_eq(backend->ops->change_wait(backend, 200), 1);
+}
+
+Test(others, may_have_made_the_table_and_spell_ids_as_its_collation_lets_them)
+{
+	server_url();
+	server_runs("CREATE TABLE agentscope_sessions (session_id VARCHAR(255) NOT NULL, state_key "
+		    "VARCHAR(255) NOT NULL, item_index INT NOT NULL DEFAULT 0, state_data LONGTEXT "
+		    "NOT NULL, created_at DATETIME DEFAULT CURRENT_TIMESTAMP, updated_at DATETIME "
+		    "DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, PRIMARY KEY "
+		    "(session_id, state_key, item_index)) DEFAULT CHARACTER SET utf8mb4 COLLATE "
+		    "utf8mb4_unicode_ci");
+	INSERT(0, "1");
+	backend = fresh_store(0);
+	cr_expect_str_eq(changes_of(backend), "everything");
+	cr_expect_eq(snapshot_error(backend), -ESTALE);
+	cr_expect_eq(done(stamp(), true), 0);
+	cr_expect_eq(snapshot_error(backend), 0);
+	cr_expect_str_eq(rows_of(backend, S, K), "0=1");
+	cr_expect_str_eq(rows_of(backend, BYTES("Sess"), K), "");
+	cr_expect_eq(COMMIT(backend, row_insert(BYTES("Sess"), K, 0, BYTES("2"))), -EEXIST);
+	cr_expect_eq(COMMIT(backend, row_put(BYTES("Sess"), K, 0, BYTES("2"))), -EEXIST);
+	cr_expect_eq(COMMIT(backend, row_put(BYTES("sess "), K, 0, BYTES("2"))), -EEXIST);
+	cr_expect_eq(COMMIT(backend, row_delete(BYTES("Sess"), K, 0, 9)), 0);
+	cr_expect_eq(COMMIT(backend, row_put(S, K, 0, BYTES("3"))), 0);
+	cr_expect_eq(COMMIT(backend, row_insert(S, K, (int64_t)1 << 40, BYTES("3"))), -EFBIG);
+	cr_expect_str_eq(rows_of(backend, S, K), "0=3");
+	cr_expect_str_eq(server_asks("SELECT COUNT(*) FROM agentscope_sessions"), "1");
+}
+
+Test(others, that_count_versions_see_each_write_of_a_single)
+{
+	server_url();
+	server_runs("CREATE TABLE agentscope_sessions (session_id VARCHAR(255) NOT NULL, state_key "
+		    "VARCHAR(255) NOT NULL, item_index INT NOT NULL DEFAULT 0, state_data LONGTEXT "
+		    "NOT NULL, version BIGINT NOT NULL DEFAULT 0, PRIMARY KEY "
+		    "(session_id, state_key, item_index)) DEFAULT CHARACTER SET utf8mb4 COLLATE "
+		    "utf8mb4_bin");
+	backend = fresh_store(0);
+	cr_expect_eq(COMMIT(backend, row_put(S, K, 0, BYTES("1"))), 0);
+	cr_expect_str_eq(server_asks("SELECT version FROM agentscope_sessions"), "0");
+	cr_expect_eq(COMMIT(backend, row_put(S, K, 0, BYTES("2"))), 0);
+	cr_expect_eq(COMMIT(backend, row_put(S, K, 0, BYTES("2"))), 0, "it is the same");
+	cr_expect_str_eq(server_asks("SELECT version FROM agentscope_sessions"), "1");
+}
