@@ -639,6 +639,24 @@ Many(a_line_that_meets_a_save_comes_behind_it)
 	ON(1) cr_expect_str_eq(rows_of("s", "l"), "0=7 1=8 2=9 3=5");
 }
 
+/* Who has emptied a list writes what is a save if there is something in it again, and cannot know
+ * that while changes wait. */
+Many(a_list_that_was_emptied_is_appended_to_also_when_that_is_not_known_at_once)
+{
+	struct handle *handle;
+
+	ON(0) handle = open_at("s/l.jsonl", O_WRONLY | O_CREAT | O_TRUNC);
+	ON(1) append("s/l.jsonl", "9\n");
+	ON(0) cr_expect_eq(world_tree->take_in(world_tree), 0);
+	ON(1) save("s/l.jsonl", "");
+	ON(0) write_at(handle, 0, BYTES("1\n"));
+	ON(1) cr_expect_str_eq(content_of("s/l.jsonl"), "1\n");
+	ON(1) append("s/l.jsonl", "2\n");
+	ON(0) write_at(handle, 2, BYTES("3\n"));
+	ON(0) close_handle(handle);
+	ON(0) cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n3\n");
+}
+
 /* ---- compaction ---- */
 
 /* Who has read a window of the list, and has written other lines in their place. */
