@@ -412,7 +412,7 @@ static int digest_one(void *arg, const struct backend_feed *feed)
 
 	digesting->last = feed->n;
 	digesting->any = true;
-	telling_add(&digesting->telling, digesting->tree, feed);
+	telling_add(&digesting->telling, digesting->tree, &digesting->view, feed);
 	switch (feed->what) {
 	case BACKEND_FEED_NODE:
 		return digest_node(digesting, feed);

@@ -19,6 +19,7 @@
 
 #include "fs/share/telling.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "fs/base/layout.h"
@@ -26,7 +27,8 @@
 #include "fs/inode/inodes.h"
 #include "src/base/array.h"
 
-enum { TOLD_MOST = EVENTS_MOST };
+/* No more is kept of what is told. */
+enum { TOLD_MOST = EVENTS_MOST, TOLD_BYTES = EVENTS_BYTES };
 
 /* A note, whose texts are its own, and which file it is about. */
 struct told_note {
@@ -46,10 +48,15 @@ static void take_text(struct bytes *text, char **at)
 	*at += text->size + 1;
 }
 
+static size_t note_size(const struct backend_feed *feed)
+{
+	return sizeof(struct told_note) + feed->session.size + feed->key.size + feed->name.size +
+	       feed->path.size + 4;
+}
+
 static int note_copy(const struct backend_feed *feed, struct told_note *note)
 {
-	char *at =
-		malloc(feed->session.size + feed->key.size + feed->name.size + feed->path.size + 4);
+	char *at = malloc(note_size(feed) - sizeof(*note));
 
 	if (!at)
 		return -ENOMEM;
@@ -62,11 +69,29 @@ static int note_copy(const struct backend_feed *feed, struct told_note *note)
 	return 0;
 }
 
-void telling_add(struct telling *telling, const struct tree *tree, const struct backend_feed *feed)
+/* What has a name in a directory that is there has a path, but a store tells no path that is very
+ * deep. */
+static bool is_hidden(struct view *view, const struct backend_feed *feed)
+{
+	struct backend_node dir;
+	int r;
+
+	if (!feed->name.data || feed->path.data)
+		return false;
+	r = ASK(view, node_get, feed->parent, &dir);
+	if (r == 0)
+		backend_node_done(&dir);
+	return r != -ENOENT;
+}
+
+void telling_add(struct telling *telling, const struct tree *tree, struct view *view,
+		 const struct backend_feed *feed)
 {
 	if (telling->lost || !events_wanted(&tree->events))
 		return;
+	telling->bytes += note_size(feed);
 	telling->lost = feed->what == BACKEND_FEED_ANYTHING || telling->count == TOLD_MOST ||
+			telling->bytes > TOLD_BYTES || is_hidden(view, feed) ||
 			ARRAY_ROOM(telling->note, telling->count, telling->room) < 0 ||
 			note_copy(feed, &telling->note[telling->count]) < 0;
 	if (telling->lost)
@@ -219,14 +244,16 @@ static int fill(const struct tree *tree, const struct file_notes *notes,
 		const struct backend_feed *feed, struct texts *texts, struct event *event)
 {
 	const struct backend_feed *known = notes->rows ? notes->rows : notes->node;
-	int r = show_path(feed->path, &texts->path, &event->path);
+	/* Of what has none, which is the root. */
+	struct bytes path = feed->path.data ? feed->path : BYTES("");
+	int r = show_path(path, &texts->path, &event->path);
 
 	if (r == 0 && notes->came && notes->went)
 		r = show_path(notes->went->path, &texts->from, &event->from);
 	if (r == 0 && known && known->session.data)
 		r = show(known->session, &texts->session, &event->session);
 	else if (r == 0)
-		r = show_session(tree, feed->path, &texts->session, &event->session);
+		r = show_session(tree, path, &texts->session, &event->session);
 	if (r == 0 && known && known->key.data)
 		r = show(known->key, &texts->key, &event->key);
 	return r;
@@ -255,9 +282,10 @@ static void tell(struct tree *tree, struct notes *notes, const struct file_notes
 	struct event event = { .first = -1, .count = -1, .items = -1, .size = -1 };
 	_cleanup_(texts_done) struct texts texts = { 0 };
 	const struct backend_feed *feed = judge(file, commit->replaces, &event.what);
+	bool is_root = feed && feed->what == BACKEND_FEED_NODE && feed->ino == BACKEND_ROOT;
 
 	/* What has no name now is nobody's; what had one is told by that. */
-	if (!feed || !feed->path.data)
+	if (!feed || (!feed->path.data && !is_root))
 		return;
 	event.by = commit->foreign ? EVENT_BY_SQL : EVENT_BY_OTHER;
 	event.at = feed->at;

@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: MIT
 """Following what happens: @as=events.jsonl."""
 
+import contextlib
 import errno
 import json
 import os
 import select
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -467,6 +469,31 @@ def test_changes_by_another_mount(box):
         told(3, ["remove t/sub/l.jsonl", "remove t/sub", "remove t"], "rm -r")
         append(one.at("own"), b"x")
         same(follower.short(2)[0], "save own 0", "beside its own")
+
+
+def test_what_cannot_be_told_of_another_mount_is_lost(box):
+    store = box.new_path("store") + ".db"
+    with contextlib.closing(sqlite3.connect(store)) as base:
+        base.execute("PRAGMA encoding = 'UTF-16'")
+        base.execute(
+            f"CREATE TABLE {TABLE} (session_id TEXT, state_key TEXT, item_index INTEGER,"
+            " state_data TEXT, created_at TEXT, updated_at TEXT,"
+            " PRIMARY KEY (session_id, state_key, item_index))"
+        )
+    for two, what in ((box.mount(), "deep"), (box.mount(store), "in another encoding")):
+        one = box.mount(two.store)
+        os.mkdir(two.at("s"))
+        eventually(lambda: os.path.isdir(one.at("s")), "the session")
+        path = two.at(*["s"] + ["d"] * 70)
+        os.makedirs(path)
+        same(os.listdir(one.at(*["s"] + ["d"] * 70)), [], "the directory")
+        with Follower(one.path) as follower, Follower(one.at("s")) as below:
+            write(os.path.join(path, "a.txt"), b"1")
+            same({event["what"] for event in follower.until(1)}, {"lost"}, what)
+            same({event["what"] for event in below.until(1)}, {"lost"}, what)
+    with Follower(one.path) as follower:
+        os.chmod(two.path, 0o711)
+        same(follower.short(1), ["attr  by other mount"], "of the root")
 
 
 def test_what_other_mounts_and_sql_append_is_told_once_and_in_order(box):
