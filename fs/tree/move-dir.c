@@ -5,9 +5,9 @@
  *
  *   What is a session and stays one, or lies in one before and after, takes its rows along under
  *   other keys; so do all sessions below a directory that is above them by the store's layout, as
- *   long as it is after the move.  Where files would become rows, or rows files, the move is refused
- *   as one to another filesystem, unless the directory is empty: mv(1) then copies, file by file,
- *   and nobody has to wait for one large transaction.
+ *   long as it is after the move.  Where files would become rows, or rows files, the move is
+ *   refused as one to another filesystem, unless the directory is empty: mv(1) then copies, file by
+ *   file, and nobody has to wait for one large transaction.
  */
 
 #include <errno.h>
@@ -94,34 +94,75 @@ static int move_above(struct outside *outside, uint64_t ino, struct buf *from, s
 	return is == LAYOUT_ABOVE ? outside_add(outside, ino, from, to) : 0;
 }
 
-/* A session, or a state outside of one, gets another id. */
-static int move_node(struct outside *outside, const struct backend_node *node, const struct buf *to)
+/* Nobody else has the session and key that the node gets: then it does. */
+static int relocate(struct outside *outside, const struct backend_node *node,
+		    const struct backend_node *moved)
 {
-	_cleanup_(place_done) struct place place = { .kind = node->kind };
 	struct placing *placing = outside->placing;
-	bool is_dir = S_ISDIR(node->mode);
-	struct backend_node moved = *node;
-	struct bytes none = { 0 };
-	int r = judge(outside, to, is_dir, &place);
+	int r = 1;
 
-	if (r < 0)
-		return r;
-	if (r != (is_dir ? LAYOUT_SESSION : LAYOUT_STATE))
-		return -EXDEV;
-	place_apply(&place, &moved);
 	/* Keys that others get are those of another session. */
 	placing_done(placing);
 	placing->self = node->ino;
-	r = place_is_free(placing, moved.session, moved.key);
+	if (moved->session.data)
+		r = place_is_free(placing, moved->session, moved->key);
 	if (r <= 0)
 		return r < 0 ? r : -EXDEV;
-	if (!is_dir && (apart_has(placing->tree, node->session, node->key) ||
-			apart_has(placing->tree, moved.session, moved.key)))
+	return relocations_add(outside->list, node, moved);
+}
+
+/* A state outside of sessions gets another id. */
+static int move_state(struct outside *outside, const struct backend_node *node,
+		      const struct buf *to)
+{
+	_cleanup_(place_done) struct place place = { .kind = node->kind };
+	struct tree *tree = outside->placing->tree;
+	struct backend_node moved = *node;
+	int r = judge(outside, to, false, &place);
+
+	if (r < 0)
+		return r;
+	if (r != LAYOUT_STATE)
+		return -EXDEV;
+	place_apply(&place, &moved);
+	if (apart_has(tree, node->session, node->key) || apart_has(tree, moved.session, moved.key))
 		return -EIO;
-	r = relocations_add(outside->list, node, &moved);
-	return r < 0 || !is_dir ? r :
-				  relocations_below(placing, node->ino, moved.session, none, none,
-						    outside->list);
+	return relocate(outside, node, &moved);
+}
+
+/* A directory that is a session before, or after, or both; one that is empty can be anything. */
+static int move_session(struct outside *outside, const struct backend_node *node,
+			const struct place *place)
+{
+	struct backend_node moved = *node;
+	struct bytes none = { 0 };
+	int r = 0;
+
+	if (node->kind != place->kind)
+		r = unless_empty(outside, node->ino);
+	place_apply(place, &moved);
+	if (r == 0)
+		r = relocate(outside, node, &moved);
+	return r < 0 ? r :
+		       relocations_below(outside->placing, node->ino, moved.session, none, none,
+					 outside->list);
+}
+
+/* Takes the paths over. */
+static int move_dir(struct outside *outside, const struct backend_node *node, struct buf *from,
+		    struct buf *to)
+{
+	_cleanup_(place_done) struct place place = { 0 };
+	int r = judge(outside, to, true, &place);
+
+	if (r < 0)
+		return r;
+	if (r != LAYOUT_SESSION)
+		place_done(&place);
+	if (r != LAYOUT_SESSION && node->kind != BACKEND_SESSION)
+		return move_above(outside, node->ino, from, to);
+	place.kind = r == LAYOUT_SESSION ? BACKEND_SESSION : BACKEND_ORDINARY;
+	return move_session(outside, node, &place);
 }
 
 static int move_child(struct outside *outside, const struct above *above,
@@ -144,10 +185,10 @@ static int move_child(struct outside *outside, const struct above *above,
 		r = buf_append_bytes(&to, name);
 	if (r < 0)
 		return r;
-	if (child->node.kind != BACKEND_ORDINARY)
-		return move_node(outside, &child->node, &to);
 	if (S_ISDIR(child->node.mode))
-		return move_above(outside, child->node.ino, &from, &to);
+		return move_dir(outside, &child->node, &from, &to);
+	if (kind_is_state(child->node.kind))
+		return move_state(outside, &child->node, &to);
 	if (!S_ISREG(child->node.mode))
 		return 0;
 	r = judge(outside, &to, false, &place);

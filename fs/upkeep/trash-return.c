@@ -266,7 +266,7 @@ static void came_back(struct notes *notes, struct tree *tree, const struct trash
 	inode_forget(tree, inode, 1);
 }
 
-/* Where all of it comes back, and whether it can.  -ENOTDIR: directories of this path are missing. */
+/* Where all of it comes back, and whether it can.  -ENOTDIR: directories of a path are missing. */
 static int judge_undo(struct tree *tree, struct view *view, struct group *group,
 		      struct entries *family, struct buf *missing)
 {

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import shutil
+import sqlite3
 import tarfile
 import time
 import zlib
@@ -391,7 +392,10 @@ def key_of(path):
     if names[:2] == ["pi", "sessions"]:
         return (f"pi:{names[2]}:{stem}", "transcript") if len(names) == 4 and suffix == "jsonl" \
             else None
-    return (":".join(names[:2]), "/".join(names[2:-1] + [stem])) if len(names) > 2 else None
+    if len(names) < 3:
+        return None
+    session = names[1] if names[0] == "%" else ":".join(names[:2])
+    return session, "/".join(names[2:-1] + [stem])
 
 
 class Moves:
@@ -415,7 +419,8 @@ class Moves:
     def step(self):
         at = self.random.choice(self.mounts).at
         what = self.random.choice((self.save, self.save, self.make, self.move, self.move, self.move,
-                                   self.remove, self.move_dir, self.move_dir, self.remove_dir))
+                                   self.remove, self.move_dir, self.move_dir, self.remove_dir,
+                                   self.insert, self.delete))
         try:
             what(at)
         except OSError as error:
@@ -456,6 +461,18 @@ class Moves:
         os.rename(at(path), at(path_to.lstrip("/")))
         self.moved[min(depth, 3)] += had and path != path_to
 
+    def insert(self, _):
+        session, key = self.random.choice((("a:s", "q"), ("b:new", "d/q"), ("plain", "q"),
+                                           ("pi:d:sql", "transcript"), ("pi:d:sql", "other")))
+        self.count += 1
+        with contextlib.suppress(sqlite3.IntegrityError):
+            self.mounts[0].insert(session, key, 0, '{"n":%d}' % self.count)
+
+    def delete(self, _):
+        session, key = self.random.choice(keys(self.mounts[0]) or [("a:s", "q")])
+        self.mounts[0].sql(f"DELETE FROM {TABLE} WHERE session_id = ? AND state_key = ?",
+                           (session, key))
+
     def remove_dir(self, at):
         if self.random.random() < 0.4:
             shutil.rmtree(at(self.path(self.random.randrange(1, 4))))
@@ -470,12 +487,20 @@ def test_rows_follow_paths_whatever_is_moved(box):
         moves.step()
         if step % 40 != 39:
             continue
-        # An unlinked file leaves its rows for a moment.
-        files = bytes_below(mount.path, "")
-        expected = {key_of(path): data for path, data in files.items() if key_of(path)}
+        # An unlinked file leaves its rows for a moment, and what SQL does is seen in a moment.
         hint = f"seed {seed}, step {step}"
+        files, expected = {}, {}
+
+        def agrees():
+            with contextlib.suppress(FileNotFoundError):
+                files.clear()
+                files.update(bytes_below(mount.path, ""))
+            expected.clear()
+            expected.update({key_of(path): data for path, data in files.items() if key_of(path)})
+            return keys(mount) == sorted(expected)
+
+        eventually(agrees, f"{hint}: keys")
         same(len(expected), sum(key_of(path) is not None for path in files), "keys of files")
-        eventually(lambda want=expected: keys(mount) == sorted(want), f"{hint}: keys")
         for (session, key), data in expected.items():
             rows = [row.strip() for row in mount.rows(session, key)]
             same(rows, [data.strip()], f"{hint}: {session}, {key}")
