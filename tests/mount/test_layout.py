@@ -304,6 +304,22 @@ def test_trees_of_clients_come_and_go_as_they_are(box):
         mount.stop()
 
 
+def test_older_sessions_get_the_paths_of_their_ids(box):
+    mount = box.mount(options=layout("agentscope2"))
+    folder = box.new_folder("older")
+    for name in ("alice:s1", "plain"):
+        write(os.path.join(folder, name + ".json"), b'{"agent":{"a":1},"memory":[1,2]}')
+    do(box, "import", "--layout=agentscope-files", mount.store, folder)
+    same(keys(mount), [("alice:s1", "agent"), ("alice:s1", "memory"), ("plain", "agent"),
+                       ("plain", "memory")], "keys")
+    same(sorted(bytes_below(mount.path)), ["%/plain/agent.json", "%/plain/memory.jsonl",
+                                           "alice/s1/agent.json", "alice/s1/memory.jsonl"], "files")
+    copy = box.new_path("copy")
+    do(box, "export", mount.store, copy, "alice")
+    same(sorted(bytes_below(copy)), ["alice/s1/agent.json", "alice/s1/memory.jsonl"], "exported")
+    mount.check()
+
+
 # What is no session
 
 
@@ -396,6 +412,20 @@ def key_of(path):
         return None
     session = names[1] if names[0] == "%" else ":".join(names[:2])
     return session, "/".join(names[2:-1] + [stem])
+
+
+def sessions_at(mount):
+    """The ids of all directories that are sessions by their paths."""
+    names = [name.split("/") for name, entry in tree(mount.path).items()
+             if entry["type"] == "directory" and name.count("/") == 1]
+    return sorted(name[1] if name[0] == "%" else ":".join(name)
+                  for name in names if name != ["pi", "sessions"])
+
+
+def sessions_in(mount):
+    rows = mount.sql("SELECT CAST(session_id AS TEXT) FROM sessfs_node"
+                     " WHERE kind = 1 AND nlink > 0 ORDER BY 1")
+    return [row[0].decode() for row in rows]
 
 
 class Moves:
@@ -501,6 +531,7 @@ def test_rows_follow_paths_whatever_is_moved(box):
 
         eventually(agrees, f"{hint}: keys")
         same(len(expected), sum(key_of(path) is not None for path in files), "keys of files")
+        same(sessions_in(mount), sessions_at(mount), f"{hint}: sessions")
         for (session, key), data in expected.items():
             rows = [row.strip() for row in mount.rows(session, key)]
             same(rows, [data.strip()], f"{hint}: {session}, {key}")
