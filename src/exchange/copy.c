@@ -55,6 +55,13 @@ int copy_judge(const struct copy *copy)
 			"a store in memory is in its mount and nowhere else; use the files there");
 		return -EINVAL;
 	}
+	if (copy->to && !backend_has_path(copy->to)) {
+		log_error(
+			"%s is not a file, and copies are files; 'sessfs import' takes files into "
+			"a store on a server",
+			copy->to);
+		return -EINVAL;
+	}
 	if (!copy->to || lstat(copy->to, &st) < 0)
 		return 0;
 	if (S_ISDIR(st.st_mode)) {
@@ -195,7 +202,11 @@ static int copy_to(struct copy *copy, const char *temporary)
 	progress_begin(&progress, copy->what, NULL);
 	r = backend_copy(backend, temporary, &how);
 	progress_end(&progress);
-	if (r < 0 && r != -EINTR)
+	if (r == -EOPNOTSUPP)
+		log_error("%s is on a server, which has its own ways to be copied; 'sessfs export' "
+			  "hands out its files",
+			  copy->from);
+	else if (r < 0 && r != -EINTR)
 		log_error("%s could not be copied: %s", copy->from, strerror(-r));
 	return r;
 }

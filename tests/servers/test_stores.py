@@ -3,8 +3,10 @@
 """Stores on real servers, by their URLs: what a mount and the verbs do, and what keeps a daemon
 going when the server was away although it has given up its rights."""
 
+import contextlib
 import json
 import os
+import random
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -14,6 +16,7 @@ from harness import append, errno_of, read, same, write  # noqa: E402
 from test_guard import NOBODY, unguarded, use  # noqa: E402
 
 TABLE = harness.TABLE
+ROUNDS = int(os.environ.get("SESSFS_ROUNDS", "100"))
 
 
 def start(box, kind, **named):
@@ -201,6 +204,67 @@ def becomes(box, kind):
 
 def test_root_serves_mariadb_as_the_owner_of_the_mount_point(box):
     becomes(box, "mysql")
+
+
+def survives(box, kind):
+    """The way to the server breaks before, during and after commits, by a seed."""
+    server = start(box, kind)
+    base = server.database()
+    proxy = servers.proxy(box, server)
+    mount = box.mount(store=proxy.url(base))
+    os.mkdir(mount.at("s"))
+    seed = int(os.environ.get("SESSFS_SEED", "1"))
+    chance = random.Random(seed)
+    box.note(f"seed {seed}")
+    ways = ("cut before", "cut during", "cut after", "cut", "")
+    for i in range(ROUNDS):
+        way = chance.choice(ways)
+        if way:
+            proxy(f"{way} {chance.randint(1, 2)}" if " " in way else way)
+        append(mount.at("s", "l.jsonl"), b'{"n": %d}\n' % i)
+    proxy("go")
+    same(lines_of(base), [b'{"n": %d}' % i for i in range(ROUNDS)], "rows, each once")
+    same(len(read(mount.at("s", "l.jsonl")).splitlines()), ROUNDS, "lines of the file")
+    # The control: who tries again without asking has it twice.
+    with base.connect() as client:
+        client.query("CREATE TABLE blind (n INT)")
+    for way in ("cut after", None):
+        if way:
+            proxy(way)
+        with proxy.connect(base) as client:
+            client.query("BEGIN")
+            client.query("INSERT INTO blind VALUES (1)")
+            with contextlib.suppress(servers.foreign.ServerError):
+                client.query("COMMIT")
+    with base.connect() as client:
+        same(client.query("SELECT COUNT(*) FROM blind"), [(b"2",)], "rows of the control")
+
+
+def test_nothing_is_lost_or_doubled_when_the_way_to_mariadb_breaks(box):
+    survives(box, "mysql")
+
+
+def serves_programs(box, kind):
+    """libsessfs opens URLs, too; a mount sees what it saves."""
+    program = os.path.join(os.environ.get("top_builddir", ""), "tests/lib/session")
+    if not os.access(program, os.X_OK):
+        raise harness.Skip(f"{program} is not built")
+    base = start(box, kind).database()
+    items = ['{"n": 1}', '{"n": 2}', '{"n": 3}']
+    harness.tool(program, base.url, "list", "s", "l", *items[:2])
+    mount = box.mount(store=base.url)
+    same(read(mount.at("s", "l.jsonl")), b'{"n": 1}\n{"n": 2}\n', "saved before the mount")
+    harness.tool(program, base.url, "list", "s", "l", *items)
+    expected = "".join(item + "\n" for item in items).encode()
+    found = lambda: read(mount.at("s", "l.jsonl")) == expected  # noqa: E731
+    harness.eventually(found, "the mount shows what the library has saved")
+    append(mount.at("s", "l.jsonl"), b'{"n": 4}\n')
+    done = harness.tool(program, base.url, "show", "s", "l")
+    same(done.stdout, expected + b'{"n": 4}\n', "what the library shows")
+
+
+def test_the_library_opens_mariadb_by_its_url(box):
+    serves_programs(box, "mysql")
 
 
 if __name__ == "__main__":
