@@ -6,8 +6,8 @@
  * libsessfs: the sessions of a store, without a mount.
  *
  * A store is what `sessfs mount` shows as files: a SQLite database, one on a server by its URL
- * (mysql://..., see sessfs(1)), or "memory:" for one that lives as long as its handle.  A session is
- * a set of states under keys.  A state is one JSON text, or a list of them:
+ * (mysql://..., see sessfs(1)), or "memory:" for one that lives as long as its handle.  A session
+ * is a set of states under keys.  A state is one JSON text, or a list of them:
  *
  *	state			rows of the table		file of a mount
  *	one	 (S, K)		(S, K, 0)			S/K.json

@@ -13,16 +13,17 @@
  *	cut before [N]  at the Nth COMMIT from now (the first): its connection is closed, and the
  *	                bytes with the COMMIT never come to the server
  *	cut during [N]  they do, and the connection is closed at once
- *	cut after [N]   they do, and the connection is closed when the server has answered; the answer
- *	                never comes to the client
+ *	cut after [N]   they do, and the connection is closed when the server has answered; the
+ *	                answer never comes to the client
  *	hold            nothing goes through any more, whoever connects
  *	hold before|after [N]
  *	                as above, but what is not to come through waits, on that connection
  *	refuse          who connects is turned away
  *	go              ends hold and refuse, and forgets what was to happen at a COMMIT
  *	wait            answers when what was to happen at a COMMIT has happened
- *	counts          answers "connections N open N commits N trips N bytes N"; a trip is a question
- *	                of a client with all that it sends before the server says something
+ *	counts          answers "connections N open N commits N trips N bytes N"; a trip is a
+ *	                question of a client, with all that it sends before the server says
+ *	                something
  *
  * A COMMIT is the word in what a client sends, in capitals; nothing encrypted can be looked into.
  */
