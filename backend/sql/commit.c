@@ -29,9 +29,11 @@
 #include "src/base/tick.h"
 
 enum {
-	GROUP_MAX = 64,	 /* batches in one transaction */
-	TRIES = 20,	 /* of a transaction that the server gives up */
-	TURN_MS = 10000, /* that one mount may have the turn */
+	GROUP_MAX = 64,	    /* batches in one transaction */
+	KEYS_GUARDED = 64,  /* by one statement */
+	TRIES = 20,	    /* of a transaction that the server gives up */
+	TURN_MS = 10000,    /* that one mount may have the turn */
+	SQL_LOST = -100003, /* the lease of this mount has ended */
 };
 
 struct sql_request {
@@ -49,9 +51,9 @@ struct transaction {
 	struct feed_notes notes;
 	struct sql_applied applied;
 	struct feed_notes *waiting; /* of the store; with state.lock */
-	bool begun;		    /* the head has been sent and has succeeded */
+	bool begun; /* the head has been sent and has succeeded */
+	bool parts; /* in several packets, which may take long */
 	size_t failed;
-	struct bytes session, key; /* that were guarded last */
 };
 
 static int flush(struct transaction *transaction)
@@ -59,8 +61,7 @@ static int flush(struct transaction *transaction)
 	int r = packet_flush(&transaction->packet, transaction->store->writer.link,
 			     &transaction->failed);
 
-	if (r == 0)
-		transaction->begun = true;
+	transaction->parts = transaction->begun = r == 0 || transaction->begun;
 	return r;
 }
 
@@ -129,34 +130,60 @@ static int apply_op(struct transaction *transaction, const struct backend_op *op
 	return r < 0 ? r : done;
 }
 
-/* What other programs have changed and nobody has digested may not be overwritten. */
-static void guard_key(struct transaction *transaction, struct bytes session, struct bytes key)
+/* What other programs have changed and nobody has digested may not be overwritten: the keys of a
+ * block, several in a statement. */
+struct guarding {
+	struct transaction *transaction;
+	unsigned keys;		   /* of the statement that is being said */
+	struct bytes session, key; /* the last one */
+	int r;
+};
+
+static void guard_end(struct guarding *guarding)
 {
-	bool same = transaction->key.data && bytes_equal(session, transaction->session) &&
-		    bytes_equal(key, transaction->key);
+	struct sql_packet *packet = &guarding->transaction->packet;
+
+	if (!guarding->keys)
+		return;
+	packet_say_on(packet, SQL_GUARD_CHANGED_END, SQL_NO_VALUES);
+	guarding->keys = 0;
+	if (guarding->r == 0 && packet->text.size > SQL_PACKET)
+		guarding->r = flush(guarding->transaction);
+}
+
+static void guard_key(struct guarding *guarding, struct bytes session, struct bytes key)
+{
+	struct sql_packet *packet = &guarding->transaction->packet;
+	bool same = guarding->key.data && bytes_equal(session, guarding->session) &&
+		    bytes_equal(key, guarding->key);
 
 	if (!session.data || !key.data || same)
 		return;
-	transaction->session = session;
-	transaction->key = key;
-	packet_say(&transaction->packet, -ESTALE, SQL_GUARD_CHANGED,
-		   SQL_VALUES(sql_blob(session), sql_blob(key)));
+	guarding->session = session;
+	guarding->key = key;
+	if (!guarding->keys++)
+		packet_say(packet, -ESTALE, SQL_GUARD_CHANGED, SQL_NO_VALUES);
+	packet_say_on(packet, SQL_GUARD_CHANGED_KEY, SQL_VALUES(sql_blob(session), sql_blob(key)));
+	if (guarding->keys == KEYS_GUARDED)
+		guard_end(guarding);
 }
 
-static void guard_changes(struct transaction *transaction, const struct backend_batch *batch,
-			  unsigned flags)
+static int guard_changes(struct transaction *transaction, const struct backend_batch *batch,
+			 unsigned flags)
 {
+	struct guarding guarding = { .transaction = transaction };
 	const struct backend_op *ops = batch->ops;
 
-	transaction->key = (struct bytes){ 0 }; /* it lives as long as the block */
 	if ((flags & BACKEND_ANYWAY) || !transaction->store->triggers)
-		return;
-	for (size_t i = 0; i < batch->count; i++) {
-		guard_key(transaction, ops[i].session, ops[i].key);
-		guard_key(transaction, ops[i].session_to, ops[i].key_to);
+		return 0;
+	for (size_t i = 0; guarding.r == 0 && i < batch->count; i++) {
+		guard_key(&guarding, ops[i].session, ops[i].key);
+		guard_key(&guarding, ops[i].session_to, ops[i].key_to);
 		if (ops[i].node)
-			guard_key(transaction, ops[i].node->session, ops[i].node->key);
+			guard_key(&guarding, ops[i].node->session, ops[i].node->key);
 	}
+	guard_end(&guarding);
+	return guarding.r;
 }
 
 static int apply_block(struct transaction *transaction, const struct backend_batch *batch,
@@ -167,7 +194,7 @@ static int apply_block(struct transaction *transaction, const struct backend_bat
 
 	/* A guest's own changes are logged as soon as they are made. */
 	if (store->guest)
-		guard_changes(transaction, batch, flags);
+		r = guard_changes(transaction, batch, flags);
 	for (size_t i = 0; r >= 0 && i < batch->count; i += (size_t)MAX(r, 0)) {
 		r = apply_op(transaction, &batch->ops[i], batch->count - i);
 		if (r > 0 && transaction->packet.text.size > SQL_PACKET) {
@@ -177,7 +204,7 @@ static int apply_block(struct transaction *transaction, const struct backend_bat
 		}
 	}
 	if (r >= 0 && !store->guest)
-		guard_changes(transaction, batch, flags);
+		r = guard_changes(transaction, batch, flags);
 	return MIN(r, 0);
 }
 
@@ -259,6 +286,10 @@ static void say_end(struct transaction *transaction)
 	if (count || applied->ino || applied->entry)
 		packet_say(packet, -EIO, SQL_TAKEN,
 			   SQL_VALUES(sql_id(count), sql_id(applied->ino), sql_id(applied->entry)));
+	/* Nobody could say meanwhile that this mount lives. */
+	if (transaction->parts)
+		packet_say(packet, -EIO, SQL_MOUNT_BEAT,
+			   SQL_VALUES(sql_id(transaction->store->number), sql_number(0)));
 	transaction->applied.n += count;
 	packet_say(packet, -EIO, SQL_COMMIT, SQL_NO_VALUES);
 }
@@ -342,6 +373,8 @@ static int refresh(struct sql *store)
 		r = sql_mounts_read(store, link, state.epoch);
 	if (r == 0)
 		r = sql_feed_read(store, link, state.n);
+	if (r == 0 && store->state.lost)
+		return SQL_LOST;
 	if (r == 0 && state.turn && state.turn != store->number)
 		r = -EAGAIN;
 	return r;
@@ -391,6 +424,11 @@ static int run_once(struct sql *store, struct sql_request *first, struct sql_req
 		r = refresh(store);
 		if (r == 0)
 			return attempt(store, first, end, true, ret_failed);
+		if (r == SQL_LOST) {
+			rollback(store);
+			r = store->writer.link ? sql_mounts_rejoin(store) : -ENOTCONN;
+			return r < 0 ? r : -ESTALE;
+		}
 		if (r != -EAGAIN || sql_milliseconds() > until)
 			return r == -EAGAIN ? -EBUSY : r;
 		rollback(store);
@@ -442,7 +480,7 @@ static int explain(struct sql *store, const struct sql_request *request, int r)
 		return r;
 	transaction.packet.store = store;
 	guard_changes(&transaction, request->batch, request->flags);
-	if (flush(&transaction) == -ESTALE)
+	if (transaction.packet.count && flush(&transaction) == -ESTALE)
 		r = -ESTALE;
 	transaction_done(&transaction);
 	return r;
@@ -498,6 +536,23 @@ static void lead(struct sql *store)
 	}
 	store->queue.writing = false;
 	pthread_cond_broadcast(&store->queue.moved);
+}
+
+void sql_writer_take(struct sql *store)
+{
+	pthread_mutex_lock(&store->queue.lock);
+	while (store->queue.writing)
+		pthread_cond_wait(&store->queue.moved, &store->queue.lock);
+	store->queue.writing = true;
+	pthread_mutex_unlock(&store->queue.lock);
+}
+
+void sql_writer_give(struct sql *store)
+{
+	pthread_mutex_lock(&store->queue.lock);
+	store->queue.writing = false;
+	pthread_cond_broadcast(&store->queue.moved);
+	pthread_mutex_unlock(&store->queue.lock);
 }
 
 int sql_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/sql/mounts.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
 
@@ -64,25 +65,34 @@ int sql_ask_text(struct sql *store, struct sql_link *link, enum sql_text text,
 	return r < 0 ? r : sql_ask(store, link, buf_bytes(&buf), ret_answer);
 }
 
+/* Once; a connection that was idle may have been lost without a word. */
+static int ask_aside(struct sql *store, struct bytes statements, struct sql_answer **ret_answer)
+{
+	bool fresh = !store->aside.link;
+	int r = fresh ? sql_connect(store, true, &store->aside.link, NULL) : 0;
+
+	if (r == 0)
+		r = sql_ask(store, store->aside.link, statements, ret_answer);
+	if (r < 0)
+		sql_disconnect(store, &store->aside.link);
+	return r == -ENOTCONN && !fresh ? ask_aside(store, statements, ret_answer) : r;
+}
+
 int sql_aside(struct sql *store, struct bytes statements, struct sql_answer **ret_answer)
 {
-	int r = 0;
+	int64_t until = sql_milliseconds() + store->timeout * INT64_C(1000);
+	int r;
 
-	pthread_mutex_lock(&store->aside.lock);
-	for (int i = 0; i < 2; i++) {
-		if (!store->aside.link)
-			r = sql_connect(store, true, &store->aside.link, NULL);
-		if (r == 0)
-			r = sql_ask(store, store->aside.link, statements, ret_answer);
-		if (r != -ENOTCONN)
-			break;
-		sql_disconnect(store, &store->aside.link);
-		r = 0;
+	for (;;) {
+		pthread_mutex_lock(&store->aside.lock);
+		r = ask_aside(store, statements, ret_answer);
+		pthread_mutex_unlock(&store->aside.lock);
+		if (r != -ENOTCONN && r != -ECONNREFUSED)
+			return r;
+		if (sql_milliseconds() > until)
+			return -EIO;
+		sql_pause(100);
 	}
-	if (r == 0 && !store->aside.link)
-		r = -EIO;
-	pthread_mutex_unlock(&store->aside.lock);
-	return r;
 }
 
 int sql_aside_text(struct sql *store, enum sql_text text, const struct sql_value *values,

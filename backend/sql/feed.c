@@ -157,7 +157,7 @@ int sql_feed_list(struct backend *backend, struct backend_snapshot *snapshot, ba
 	if (cursor.r < 0)
 		return cursor.r;
 	/* Some have gone that were not digested. */
-	if (first > known + 1)
+	if (anything.n > known && first > known + 1)
 		return MIN(fn(arg, &anything), 0);
 	cursor = sql_cursor_open(snapshot, SQL_FEED_LIST,
 				 SQL_VALUES(sql_id(known), sql_id(store->number)));

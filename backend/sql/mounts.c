@@ -190,8 +190,10 @@ static char *owners(struct sql *store, struct sql_link *link)
 	return r < 0 ? NULL : steal_ptr(words.data);
 }
 
-static int join(struct sql *store, const char *owner, bool shared, char **ret_owners)
+/* In a transaction with the store locked.  again: it was there before, and knows some notes. */
+static int join(struct sql *store, bool shared, bool again, char **ret_owners)
 {
+	const char *owner = store->owner;
 	struct sql_link *link = store->writer.link;
 	struct sql_answer *answer = NULL;
 	struct bytes columns[SQL_COLUMNS];
@@ -206,7 +208,7 @@ static int join(struct sql *store, const char *owner, bool shared, char **ret_ow
 		r = sql_ask_text(store, link, SQL_MOUNT_JOIN,
 				 SQL_VALUES(sql_number(!owner),
 					    sql_text(bytes_str(owner ? owner : "")),
-					    sql_number(store->state.known)),
+					    sql_number(again ? (int64_t)store->state.known : -1)),
 				 NULL);
 	if (r == 0)
 		r = sql_ask_text(store, link, SQL_MOUNT_COUNT, SQL_VALUES(sql_number(!!owner)),
@@ -217,9 +219,8 @@ static int join(struct sql *store, const char *owner, bool shared, char **ret_ow
 		state = sql_state_read(columns);
 		store->number = (uint64_t)sql_int(columns[9]);
 		store->writer.lane = 0;
-		store->state.seen = state.n;
-		if (!store->state.known)
-			store->state.known = state.n;
+		if (!again)
+			store->state.seen = store->state.known = state.n;
 		store->state.settings = state.settings;
 		store->state.epoch = state.epoch - 1;
 		r = sql_mounts_read(store, link, state.epoch);
@@ -228,22 +229,38 @@ static int join(struct sql *store, const char *owner, bool shared, char **ret_ow
 	return r;
 }
 
-int sql_mounts_join(struct sql *store, const char *owner, bool shared, char **ret_why)
+int sql_mounts_join(struct sql *store, bool shared, char **ret_why)
 {
 	_cleanup_(freep) char *others = NULL;
 	int r = begin(store, store->writer.link);
 
 	if (r == 0)
-		r = end(store, store->writer.link, join(store, owner, shared, &others));
+		r = end(store, store->writer.link, join(store, shared, false, &others));
 	if (r == -EBUSY && ret_why)
 		*ret_why = str_printf("%s is already mounted by %s", store->database,
 				      others ? others : "another mount");
 	store->state.stirred = false;
 	/* Nobody else knows which files are in use here, unless there is nobody. */
-	store->state.untold = store->state.alone && !store->guest;
-	if (r == 0 && store->state.untold)
+	store->state.untold = r == 0 && store->state.alone && !store->guest;
+	if (store->state.untold)
 		r = sql_ask_text(store, store->writer.link, SQL_MOUNT_UNTOLD,
 				 SQL_VALUES(sql_id(store->number), sql_number(1)), NULL);
+	return r;
+}
+
+int sql_mounts_rejoin(struct sql *store)
+{
+	_cleanup_(freep) char *others = NULL;
+	int r = begin(store, store->writer.link);
+
+	if (r == 0)
+		r = end(store, store->writer.link, join(store, true, true, &others));
+	if (r == 0)
+		r = sql_uses_tell(store, store->writer.link);
+	if (r == 0)
+		log_warning("%s: the server has not heard of this mount for %d seconds, so locks "
+			    "of files that programs had here have ended",
+			    store->database, SQL_LEASE_S);
 	return r;
 }
 

@@ -22,7 +22,9 @@ struct sql_state sql_state_read(const struct bytes *columns);
 void sql_state_learn(struct sql *store, const struct sql_state *state);
 
 /* Come and go. */
-int sql_mounts_join(struct sql *store, const char *owner, bool shared, char **ret_why);
+int sql_mounts_join(struct sql *store, bool shared, char **ret_why);
+/* The lease has ended: come again, as the writer.  What was not digested is still to be. */
+int sql_mounts_rejoin(struct sql *store);
 void sql_mounts_leave(struct sql *store);
 /* Read who is there, if that is of another epoch than what is known.  On a connection that may be
  * in a transaction. */
@@ -37,6 +39,8 @@ bool sql_mounts_alone(struct sql *store);
 int sql_uses_guard(struct sql *store, uint64_t ino);
 /* Tell the server which files are in use here, once there are others. */
 int sql_uses_tell(struct sql *store, struct sql_link *link);
+/* The other way round, once it is alone again. */
+int sql_uses_untell(struct sql *store, struct sql_link *link);
 
 int64_t sql_milliseconds(void);
 void sql_pause(int milliseconds);

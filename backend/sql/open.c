@@ -58,6 +58,7 @@ static void sql_close(struct backend *backend)
 	uses_done(&store->state.uses);
 	free(store->everything.ids);
 	free(store->database);
+	free(store->owner);
 	url_done(store->url);
 	free(store->url);
 	pthread_mutex_destroy(&store->pool.lock);
@@ -138,7 +139,10 @@ static struct sql *new_store(const struct sql_driver *driver, const struct url *
 	init_conditions(store);
 	store->database = str_printf("%s", url->database ? url->database : "the database");
 	store->url = calloc(1, sizeof(*store->url));
-	if (store->database && store->url && url_copy(url, store->url) == 0)
+	if (options->owner)
+		store->owner = strdup(options->owner);
+	if ((store->owner || !options->owner) && store->database && store->url &&
+	    url_copy(url, store->url) == 0)
 		return store;
 	sql_close(&store->backend);
 	return NULL;
@@ -159,7 +163,7 @@ static int connect_and_join(struct sql *store, const struct backend_options *opt
 	/* Bytes that have to be escaped take two. */
 	store->backend.max_item = MAX(packet / 2, (uint64_t)1 << 16) - (1 << 16);
 	if (options->owner || !options->read_only)
-		r = sql_mounts_join(store, options->owner, options->shared, ret_why);
+		r = sql_mounts_join(store, options->shared, ret_why);
 	return r < 0 ? r : sql_watch_start(store);
 }
 

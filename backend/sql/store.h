@@ -60,6 +60,7 @@ struct sql {
 	struct sql_texts texts;
 	struct url *url;
 	char *database; /* for sentences */
+	char *owner;	/* what to tell others; NULL: a guest */
 	bool guest;	/* changes of rows are other programs' for the mounts */
 	bool rows_only;
 	bool triggers;	 /* other programs' changes are logged */

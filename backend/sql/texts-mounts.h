@@ -25,8 +25,11 @@ SQL(SQL_GUARD_TOLD_USES, FAIL_IF("sessfs_mount WHERE untold_uses <> 0 AND number
 SQL(SQL_GUARD_TOLD_LOCKS, FAIL_IF("sessfs_mount WHERE untold_locks <> 0 AND number <> ?1"))
 SQL(SQL_GUARD_LOCK, FAIL_IF("sessfs_lock WHERE ino = ?1 AND mount <> ?2 AND whole = ?3 AND "
 	"(exclusive <> 0 OR ?4 <> 0) AND (?3 <> 0 OR (first_byte <= ?6 AND last_byte >= ?5))"))
-SQL(SQL_GUARD_CHANGED, FAIL_IF("sessfs_change WHERE session_id IS NULL OR "
-	"(session_id = ?1 AND state_key = ?2)"))
+/* The same of several keys: the beginning, one key, and the end of a statement. */
+SQL(SQL_GUARD_CHANGED, "UPDATE sessfs_store SET guard = CASE WHEN EXISTS (SELECT 1 FROM sessfs_change "
+	"WHERE session_id IS NULL")
+SQL(SQL_GUARD_CHANGED_KEY, " OR (session_id = ?1 AND state_key = ?2)")
+SQL(SQL_GUARD_CHANGED_END, ") THEN NULL ELSE 0 END WHERE id = 1")
 SQL(SQL_LOCK_FIND, "SELECT first_byte, last_byte, pid, whole, exclusive FROM sessfs_lock WHERE "
 	"ino = ?1 AND mount <> ?2 AND whole = ?3 AND (exclusive <> 0 OR ?4 <> 0) AND "
 	"(?3 <> 0 OR (first_byte <= ?6 AND last_byte >= ?5)) LIMIT 1")
@@ -58,7 +61,7 @@ SQL(SQL_FEED_PUT, "INSERT INTO sessfs_feed (" FEED_COLUMNS ") "
 SQL(SQL_FEED_LIST, "SELECT n, what, ino, flags, first_index, session_id, state_key, name, mount, pid, "
 	"at, row_count, deleted_index, end_index, node, parent, path FROM sessfs_feed "
 	"WHERE n > ?1 AND mount <> ?2 ORDER BY n")
-SQL(SQL_FEED_ENDS, "SELECT COALESCE(MIN(n), 0), COALESCE(MAX(n), 0) FROM sessfs_feed")
+SQL(SQL_FEED_ENDS, "SELECT COALESCE((SELECT MIN(n) FROM sessfs_feed), n + 1), n FROM sessfs_store")
 SQL(SQL_FEED_TRIM, "DELETE FROM sessfs_feed WHERE n <= (SELECT MIN(known) FROM sessfs_mount WHERE "
 	"guest = 0)")
 SQL(SQL_FEED_KEEP, "DELETE FROM sessfs_feed WHERE n <= ?1 - 100000")
@@ -67,7 +70,7 @@ SQL(SQL_NODES_BEFORE, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.ino IN
 
 /* Mounts. */
 SQL(SQL_MOUNT_JOIN, "INSERT INTO sessfs_mount (number, guest, owner, seen_at, known) "
-	"SELECT mount + 1, ?1, ?2, {now}, CASE WHEN ?3 > 0 THEN ?3 ELSE n END FROM sessfs_store WHERE id = 1")
+	"SELECT mount + 1, ?1, ?2, {now}, CASE WHEN ?3 >= 0 THEN ?3 ELSE n END FROM sessfs_store WHERE id = 1")
 SQL(SQL_MOUNT_COUNT, "UPDATE sessfs_store SET mount = mount + 1, epoch = epoch + ?1 WHERE id = 1")
 SQL(SQL_MOUNT_NUMBER, "SELECT epoch, n, turn, settings, 0, 0, 0, last_ino, last_entry, mount FROM "
 	"sessfs_store WHERE id = 1")

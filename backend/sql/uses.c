@@ -40,6 +40,7 @@ int sql_uses_tell(struct sql *store, struct sql_link *link)
 	pthread_mutex_lock(&store->state.lock);
 	packet_say_plain(&packet, store->texts.driver->begin_write);
 	packet_say(&packet, -EIO, SQL_STATE_SHARE, SQL_NO_VALUES);
+	packet_say(&packet, -EIO, SQL_MOUNT_USES, SQL_VALUES(sql_id(store->number)));
 	for (size_t i = 0; i < store->state.uses.count; i++)
 		packet_say(&packet, -EIO, SQL_USE_PUT,
 			   SQL_VALUES(sql_id(store->state.uses.ino[i]), sql_id(store->number)));
@@ -51,6 +52,20 @@ int sql_uses_tell(struct sql *store, struct sql_link *link)
 		store->state.untold = false;
 	pthread_mutex_unlock(&store->state.lock);
 	packet_done(&packet);
+	return r;
+}
+
+/* Whoever joins before that is told sees what was told last. */
+int sql_uses_untell(struct sql *store, struct sql_link *link)
+{
+	int r;
+
+	pthread_mutex_lock(&store->state.lock);
+	r = sql_ask_text(store, link, SQL_MOUNT_UNTOLD,
+			 SQL_VALUES(sql_id(store->number), sql_number(1)), NULL);
+	if (r == 0)
+		store->state.untold = true;
+	pthread_mutex_unlock(&store->state.lock);
 	return r;
 }
 

@@ -45,10 +45,23 @@ static int ask_state(struct sql *store, struct sql_link *link, struct sql_state 
 	return r;
 }
 
+static int join_again(struct sql *store)
+{
+	int r = 0;
+
+	sql_writer_take(store);
+	if (store->state.lost && store->writer.link)
+		r = sql_mounts_rejoin(store);
+	if (r < 0)
+		sql_disconnect(store, &store->writer.link);
+	sql_writer_give(store);
+	return r;
+}
+
 static int look(struct sql *store, struct sql_link *link)
 {
 	struct sql_state state;
-	bool tell;
+	bool tell, untell, lost;
 	int r = ask_state(store, link, &state);
 
 	if (r == 0)
@@ -59,9 +72,13 @@ static int look(struct sql *store, struct sql_link *link)
 		return r;
 	sql_state_learn(store, &state);
 	pthread_mutex_lock(&store->state.lock);
+	lost = store->state.lost && store->number;
 	tell = store->state.untold && !store->state.alone;
+	untell = !store->state.untold && store->state.alone && store->number && !store->guest;
 	pthread_mutex_unlock(&store->state.lock);
-	return tell ? sql_uses_tell(store, link) : 0;
+	if (lost)
+		return join_again(store);
+	return tell ? sql_uses_tell(store, link) : untell ? sql_uses_untell(store, link) : 0;
 }
 
 static bool pause_for(struct sql *store, int64_t milliseconds)
