@@ -14,32 +14,30 @@
 /* The numbers of server and library are in mysqld_error.h and errmsg.h; some are of one of the two
  * servers alone. */
 static const struct {
-	unsigned code;
 	int error;
+	unsigned codes[8]; /* ends with 0 */
 } errors[] = {
-	{ 1021, -ENOSPC },				  /* disk full */
-	{ 1114, -ENOSPC },				  /* table full */
-	{ 1037, -ENOSPC },				  /* out of memory, at the server */
-	{ 1038, -ENOSPC },	 { 1040, -ECONNREFUSED }, /* too many connections */
-	{ 1203, -ECONNREFUSED }, { 1226, -ECONNREFUSED }, { 1044, -EACCES },
-	{ 1045, -EACCES },	 { 1142, -EACCES },	  { 1227, -EACCES },
-	{ 1419, -EACCES },	 { 1698, -EACCES },	  { 1049, -ENOENT }, /* no such database, */
-	{ 1146, -ENOENT },						     /* table */
-	{ 1048, -ESTALE }, /* a column cannot be NULL, */
-	{ 1242, -ESTALE }, /* a subquery has more than one row: both are guards of ours */
-	{ 1062, -EEXIST },	 { 1205, -EBUSY },	  { 1213, -EDEADLK },
-	{ 1020, -EDEADLK }, /* a row has changed since the snapshot */
-	{ 1153, -EFBIG },   /* packet too large */
-	{ 1264, -EFBIG },   /* out of range, of a column */
-	{ 1690, -EFBIG },   /* and of a sum */
-	{ 1301, -EFBIG },	 { 1406, -ENAMETOOLONG }, { 1366, -EILSEQ },
-	{ 1300, -EILSEQ },	 { 1290, -EROFS },	  { 1792, -EROFS },
-	{ 1836, -EROFS },	 { 1053, -ENOTCONN }, /* the server goes down, */
-	{ 1927, -ENOTCONN },			      /* has ended the connection, */
-	{ 1317, -ENOTCONN },			      /* or the statement */
-	{ 2002, -ECONNREFUSED }, { 2003, -ECONNREFUSED }, { 2005, -ECONNREFUSED },
-	{ 2006, -ENOTCONN },	 { 2013, -ENOTCONN },	  { 2055, -ENOTCONN },
-	{ 2014, -EIO },		 { 2008, -ENOMEM },
+	/* Full disks and tables, and memory of the server. */
+	{ -ENOSPC, { 1021, 1114, 1037, 1038 } },
+	/* No server, or too many connections there. */
+	{ -ECONNREFUSED, { 1040, 1203, 1226, 2002, 2003, 2005 } },
+	{ -EACCES, { 1044, 1045, 1142, 1227, 1419, 1698 } },
+	/* No such database or table. */
+	{ -ENOENT, { 1049, 1146 } },
+	/* A column cannot be NULL: a guard. */
+	{ -ESTALE, { 1048 } },
+	{ -EEXIST, { 1062 } },
+	{ -EBUSY, { 1205 } },
+	/* Deadlock; a row has changed since the snapshot. */
+	{ -EDEADLK, { 1213, 1020 } },
+	/* A packet that is too large; out of range, of a column and of a sum. */
+	{ -EFBIG, { 1153, 1301, 1264, 1690 } },
+	{ -ENAMETOOLONG, { 1406 } },
+	{ -EILSEQ, { 1366, 1300 } },
+	{ -EROFS, { 1290, 1792, 1836 } },
+	/* The server goes down, has ended the connection or the statement, or does not answer. */
+	{ -ENOTCONN, { 1053, 1927, 1317, 2006, 2013, 2055 } },
+	{ -ENOMEM, { 2008 } },
 };
 
 /* MYSQL_CLIENT_AUTHENTICATION_PLUGIN, whose header of the library includes what is not there. */
@@ -66,8 +64,9 @@ static int error_of(struct sql_link *link)
 	unsigned code = mysql_errno(&link->mysql);
 
 	for (size_t i = 0; i < ARRAY_SIZE(errors); i++)
-		if (errors[i].code == code)
-			return errors[i].error;
+		for (const unsigned *known = errors[i].codes; *known; known++)
+			if (*known == code)
+				return errors[i].error;
 	return -EIO;
 }
 

@@ -12,7 +12,8 @@ struct sql_applied {
 	bool shared; /* other mounts are there */
 };
 
-/* Say an operation; those behind it, up to count, may be said with it.  How many were, or -errno. */
+/* Say an operation; those behind it, up to count, may be said with it.  How many were, or -errno.
+ */
 int sql_apply(struct sql_packet *packet, const struct backend_op *ops, size_t count,
 	      const struct sql_digest *digest, struct sql_applied *applied);
 

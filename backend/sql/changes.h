@@ -6,9 +6,9 @@
  * What other programs have changed.
  *
  * Triggers write a row into sessfs_change for each row that is changed, and nothing else, so that
- * they stand in nobody's way.  The change of a key is all of its rows; its stamp is the sum of their
- * numbers, which moves with each that comes, in whatever order they are committed.  What was
- * digested is deleted by these numbers, so that one that was not told stays.
+ * they stand in nobody's way.  The change of a key is all of its rows; its stamp is the sum of
+ * their numbers, which moves with each that comes, in whatever order they are committed.  What
+ * was digested is deleted by these numbers, so that one that was not told stays.
  */
 
 #include "backend/sql/packet.h"

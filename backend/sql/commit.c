@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes.  There is one writer's connection and a queue of those who want it.  Whoever finds nobody
- * writing becomes the writer, takes the batches that wait, and sends all of them as one transaction
- * in one packet: one round trip.
+ * Writes.  There is one writer's connection and a queue of those who want it.  Whoever finds
+ * nobody writing becomes the writer, takes the batches that wait, and sends all of them as one
+ * transaction in one packet: one round trip.
  *
  * The head of a transaction locks the one row of sessfs_store, so commits of all mounts come one
- * after the other, and fails if anything has happened that this mount has not read: then what it has
- * not read is read, with the row still locked, and the transaction is made anew behind that.
+ * after the other, and fails if anything has happened that this mount has not read: then what it
+ * has not read is read, with the row still locked, and the transaction is made anew behind that.
  *
- * The number in the row of this mount in sessfs_mount (its lane) moves with each transaction, from a
- * number that is said.  When the connection is lost the number tells whether the transaction was
- * committed; moving it once more sees to it that one which is still on its way will not be.
+ * The number in the row of this mount in sessfs_mount (its lane) moves with each transaction,
+ * from a number that is said.  When the connection is lost the number tells whether the
+ * transaction was committed; moving it once more sees to it that one which is still on its way
+ * will not be.
  *
- * A failure is rare.  Then the whole transaction is given up, and each batch is tried again in one
- * of its own.
+ * A failure is rare.  Then the whole transaction is given up, and each batch is tried again in
+ * one of its own.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 #include "backend/sql/apply.h"
 #include "backend/sql/before.h"
 #include "backend/sql/feed.h"
+#include "backend/sql/clock.h"
 #include "backend/sql/mounts.h"
 #include "backend/sql/slots.h"
 #include "src/base/array.h"
@@ -51,8 +53,8 @@ struct transaction {
 	struct feed_notes notes;
 	struct sql_applied applied;
 	struct feed_notes *waiting; /* of the store; with state.lock */
-	bool begun; /* the head has been sent and has succeeded */
-	bool parts; /* in several packets, which may take long */
+	bool begun;		    /* the head has been sent and has succeeded */
+	bool parts;		    /* in several packets, which may take long */
 	size_t failed;
 };
 
@@ -313,8 +315,8 @@ static bool is_of_connection(int error)
 	return error == -ENOTCONN || error == -ECONNREFUSED;
 }
 
-/* One transaction for the requests from first on, as far as end; locked: in one that has begun, with
- * the row of the store locked. */
+/* One transaction for the requests from first on, as far as end; locked: in one that has begun,
+ * with the row of the store locked. */
 static int attempt(struct sql *store, struct sql_request *first, struct sql_request *end,
 		   bool locked, struct sql_request **ret_failed)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/sql/mounts.h"
+#include "backend/sql/clock.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
 

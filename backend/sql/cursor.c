@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "backend/sql/clock.h"
 #include "backend/sql/mounts.h"
 #include "src/base/cleanup.h"
 

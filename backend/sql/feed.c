@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Notes have dense numbers in the order of the commits, since whoever commits has the one row of
- * sessfs_store locked.  A mount remembers up to where it has read them (state.seen), and up to where
- * they were digested (state.known); what others have left between the two is in state.waiting.
+ * sessfs_store locked.  A mount remembers up to where it has read them (state.seen), and up to
+ * where they were digested (state.known); what others have left between the two is in
+ * state.waiting.
  */
 #include "backend/sql/feed.h"
 

@@ -2,17 +2,18 @@
 /*
  * Which mounts have the store.
  *
- * Each has a row in sessfs_mount that it touches now and then; one that was silent for SQL_LEASE_S by
- * the clock of the server is ended by whoever notices, with its locks, its claims and what it has in
- * use.  Each coming and going moves the epoch of the store, which the head of a transaction names: so
- * nobody commits without knowing who is there, and one that was ended commits nothing until it has
- * joined again.  Handles that write and are no mounts have a row too, for their lane.
+ * Each has a row in sessfs_mount that it touches now and then; one that was silent for
+ * SQL_LEASE_S by the clock of the server is ended by whoever notices, with its locks, its claims
+ * and what it has in use.  Each coming and going moves the epoch of the store, which the head of
+ * a transaction names: so nobody commits without knowing who is there, and one that was ended
+ * commits nothing until it has joined again.  Handles that write and are no mounts have a row
+ * too, for their lane.
  */
 #include "backend/sql/mounts.h"
 
 #include <errno.h>
-#include <time.h>
 
+#include "backend/sql/clock.h"
 #include "backend/sql/cursor.h"
 #include "backend/sql/packet.h"
 #include "backend/sql/slots.h"
@@ -20,22 +21,6 @@
 #include "src/base/log.h"
 
 enum { TURN_MS = 10000, PAUSE_MS = 2 };
-
-int64_t sql_milliseconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-void sql_pause(int milliseconds)
-{
-	const struct timespec time = { .tv_sec = milliseconds / 1000,
-				       .tv_nsec = milliseconds % 1000 * 1000000L };
-
-	nanosleep(&time, NULL);
-}
 
 static bool is_mount(const struct sql *store)
 {

@@ -42,7 +42,4 @@ int sql_uses_tell(struct sql *store, struct sql_link *link);
 /* The other way round, once it is alone again. */
 int sql_uses_untell(struct sql *store, struct sql_link *link);
 
-int64_t sql_milliseconds(void);
-void sql_pause(int milliseconds);
-
 #endif

@@ -2,8 +2,9 @@
 /*
  * Our tables, and the rows' table as we find it.
  *
- * The table of a service is never altered.  All of ours begin with "sessfs_", and stand beside it in
- * the same database; the row of sessfs_store is made last, so a store that is half made is made on.
+ * The table of a service is never altered.  All of ours begin with "sessfs_", and stand beside it
+ * in the same database; the row of sessfs_store is made last, so a store that is half made is
+ * made on.
  */
 #include "backend/sql/schema.h"
 

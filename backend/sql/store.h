@@ -92,7 +92,7 @@ struct sql {
 		pthread_mutex_t lock;
 		pthread_cond_t moved;
 		uint64_t epoch;
-		uint64_t seen;	/* notes so far were read, and what others left is in waiting */
+		uint64_t seen;	/* notes so far were read; those of others are in waiting */
 		uint64_t known; /* and so far were digested */
 		uint64_t settings;
 		bool changes;		   /* other programs' changes wait */

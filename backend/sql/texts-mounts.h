@@ -3,11 +3,12 @@
  * texts.h, which has this one. */
 
 /* clang-format off */
-/* The head of each transaction: ?1 epoch, ?2 the newest note, ?3 this mount, ?4 what its lane had, ?5
- * and has then, ?6 notes that it knows. */
+/* The head of each transaction: ?1 epoch, ?2 the newest note, ?3 this mount, ?4 what its lane
+ * had, ?5 and has then, ?6 notes that it knows. */
 SQL(SQL_HEAD, "UPDATE sessfs_store s LEFT JOIN sessfs_mount m ON m.number = ?3 SET s.guard = "
 	"CASE WHEN s.epoch = ?1 AND s.n = ?2 AND s.turn IN (0, ?3) THEN 0 END, "
-	"m.lane = CASE WHEN m.lane = ?4 THEN ?5 END, m.known = GREATEST(m.known, ?6) WHERE s.id = 1")
+	"m.lane = CASE WHEN m.lane = ?4 THEN ?5 END, m.known = GREATEST(m.known, ?6) WHERE "
+	"s.id = 1")
 /* The same with the store locked and looked at. */
 SQL(SQL_LANE, "UPDATE sessfs_mount SET lane = CASE WHEN lane = ?4 THEN ?5 END, "
 	"known = GREATEST(known, ?6) WHERE number = ?3")
@@ -17,7 +18,8 @@ SQL(SQL_TAKEN, "UPDATE sessfs_store SET n = n + ?1, last_ino = GREATEST(last_ino
 SQL(SQL_LANE_ASK, "SELECT lane FROM sessfs_mount WHERE number = ?1 {locked}")
 SQL(SQL_LANE_SET, "UPDATE sessfs_mount SET lane = ?2 WHERE number = ?1")
 /* A statement that fails if there is one: of the row that is locked anyway. */
-#define FAIL_IF(one) "UPDATE sessfs_store SET guard = CASE WHEN EXISTS (SELECT 1 FROM " one ") THEN NULL " \
+#define FAIL_IF(one) "UPDATE sessfs_store SET guard = CASE WHEN EXISTS (SELECT 1 FROM " \
+	"" one ") THEN NULL " \
 	"ELSE 0 END WHERE id = 1"
 SQL(SQL_GUARD_ORPHAN, FAIL_IF("sessfs_node WHERE nlink = 0 AND session_id = ?1 AND state_key = ?2"))
 SQL(SQL_GUARD_USED, FAIL_IF("sessfs_use WHERE ino = ?1"))
@@ -26,7 +28,8 @@ SQL(SQL_GUARD_TOLD_LOCKS, FAIL_IF("sessfs_mount WHERE untold_locks <> 0 AND numb
 SQL(SQL_GUARD_LOCK, FAIL_IF("sessfs_lock WHERE ino = ?1 AND mount <> ?2 AND whole = ?3 AND "
 	"(exclusive <> 0 OR ?4 <> 0) AND (?3 <> 0 OR (first_byte <= ?6 AND last_byte >= ?5))"))
 /* The same of several keys: the beginning, one key, and the end of a statement. */
-SQL(SQL_GUARD_CHANGED, "UPDATE sessfs_store SET guard = CASE WHEN EXISTS (SELECT 1 FROM sessfs_change "
+SQL(SQL_GUARD_CHANGED, "UPDATE sessfs_store SET guard = CASE WHEN EXISTS (SELECT 1 FROM "
+	"sessfs_change "
 	"WHERE session_id IS NULL")
 SQL(SQL_GUARD_CHANGED_KEY, " OR (session_id = ?1 AND state_key = ?2)")
 SQL(SQL_GUARD_CHANGED_END, ") THEN NULL ELSE 0 END WHERE id = 1")
@@ -41,7 +44,8 @@ SQL(SQL_CLAIM, "INSERT {unless} INTO sessfs_claim (ino, mount, n) SELECT ino, ?2
 SQL(SQL_UNCLAIM, "DELETE FROM sessfs_claim WHERE ino = ?1 AND mount = ?2")
 
 /* Notes.  Values as feed_put() has them (feed.c). */
-#define FEED_COLUMNS "n, mount, what, ino, flags, first_index, session_id, state_key, name, pid, at, " \
+#define FEED_COLUMNS "n, mount, what, ino, flags, first_index, session_id, state_key, name, " \
+	"pid, at, " \
 	"row_count, deleted_index, end_index, node, parent, path"
 SQL(SQL_FEED_PUT, "INSERT INTO sessfs_feed (" FEED_COLUMNS ") "
 	"WITH RECURSIVE file (node, parent, name) AS (SELECT x.node, "
@@ -50,7 +54,8 @@ SQL(SQL_FEED_PUT, "INSERT INTO sessfs_feed (" FEED_COLUMNS ") "
 	"(SELECT ino FROM sessfs_node WHERE session_id = ?7 AND slot = ?15) END AS node) x "
 	"LEFT JOIN sessfs_node f ON ?3 <> 1 AND f.ino = x.node "
 	"LEFT JOIN sessfs_entry e ON e.parent = f.parent AND e.id = f.entry), "
-	"above (ino, path, depth) AS (SELECT 0, {wide}, 64 UNION ALL SELECT parent, name, 1 FROM file UNION ALL "
+	"above (ino, path, depth) AS (SELECT 0, {wide}, 64 UNION ALL SELECT parent, name, 1 "
+	"FROM file UNION ALL "
 	"SELECT u.parent, CONCAT(u.name, '/', a.path), a.depth + 1 FROM above a "
 	"JOIN sessfs_node d ON d.ino = a.ino JOIN sessfs_entry u ON u.parent = d.parent AND "
 	"u.id = d.entry WHERE a.ino <> 1 AND a.depth < 64) "
@@ -58,7 +63,8 @@ SQL(SQL_FEED_PUT, "INSERT INTO sessfs_feed (" FEED_COLUMNS ") "
 	"CASE WHEN ?3 = 2 THEN (SELECT item_index + 1 FROM {rows} WHERE {is 16 17} AND "
 	"item_index < 9223372036854775807 ORDER BY item_index DESC LIMIT 1) END, "
 	"file.node, file.parent, (SELECT path FROM above WHERE ino = 1 LIMIT 1) FROM file")
-SQL(SQL_FEED_LIST, "SELECT n, what, ino, flags, first_index, session_id, state_key, name, mount, pid, "
+SQL(SQL_FEED_LIST, "SELECT n, what, ino, flags, first_index, session_id, state_key, name, "
+	"mount, pid, "
 	"at, row_count, deleted_index, end_index, node, parent, path FROM sessfs_feed "
 	"WHERE n > ?1 AND mount <> ?2 ORDER BY n")
 SQL(SQL_FEED_ENDS, "SELECT COALESCE((SELECT MIN(n) FROM sessfs_feed), n + 1), n FROM sessfs_store")
@@ -70,7 +76,8 @@ SQL(SQL_NODES_BEFORE, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.ino IN
 
 /* Mounts. */
 SQL(SQL_MOUNT_JOIN, "INSERT INTO sessfs_mount (number, guest, owner, seen_at, known) "
-	"SELECT mount + 1, ?1, ?2, {now}, CASE WHEN ?3 >= 0 THEN ?3 ELSE n END FROM sessfs_store WHERE id = 1")
+	"SELECT mount + 1, ?1, ?2, {now}, CASE WHEN ?3 >= 0 THEN ?3 ELSE n END FROM "
+	"sessfs_store WHERE id = 1")
 SQL(SQL_MOUNT_COUNT, "UPDATE sessfs_store SET mount = mount + 1, epoch = epoch + ?1 WHERE id = 1")
 SQL(SQL_MOUNT_NUMBER, "SELECT epoch, n, turn, settings, 0, 0, 0, last_ino, last_entry, mount FROM "
 	"sessfs_store WHERE id = 1")
@@ -80,7 +87,8 @@ SQL(SQL_MOUNT_LEAVE, "DELETE FROM sessfs_mount WHERE number = ?1")
 SQL(SQL_MOUNT_CLAIMS, "DELETE FROM sessfs_claim WHERE mount = ?1")
 SQL(SQL_MOUNT_LOCKS, "DELETE FROM sessfs_lock WHERE mount = ?1")
 SQL(SQL_MOUNT_USES, "DELETE FROM sessfs_use WHERE mount = ?1")
-SQL(SQL_MOUNT_GONE, "UPDATE sessfs_store SET epoch = epoch + 1, turn = CASE WHEN turn = ?1 THEN 0 ELSE "
+SQL(SQL_MOUNT_GONE, "UPDATE sessfs_store SET epoch = epoch + 1, turn = CASE WHEN turn = ?1 "
+	"THEN 0 ELSE "
 	"turn END, duty = CASE WHEN duty = ?1 THEN 0 ELSE duty END WHERE id = 1")
 SQL(SQL_MOUNT_LIST, "SELECT number, guest, known, untold_locks, untold_uses FROM sessfs_mount")
 SQL(SQL_MOUNT_BEAT, "UPDATE sessfs_mount SET seen_at = {now}, known = GREATEST(known, ?2) "
@@ -97,24 +105,29 @@ SQL(SQL_DUTY_ASK, "SELECT duty FROM sessfs_store WHERE id = 1")
 SQL(SQL_USE_PUT, "INSERT {unless} INTO sessfs_use (ino, mount) VALUES (?1, ?2) {there}")
 SQL(SQL_USE_DELETE, "DELETE FROM sessfs_use WHERE ino = ?1 AND mount = ?2")
 SQL(SQL_STATE_SHARE, "SELECT guard FROM sessfs_store WHERE id = 1 LOCK IN SHARE MODE")
-SQL(SQL_ORPHAN_LIST, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.nlink = 0 AND n.ino >= ?1 AND "
+SQL(SQL_ORPHAN_LIST, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.nlink = 0 AND "
+	"n.ino >= ?1 AND "
 	"n.ino > 0 AND NOT EXISTS (SELECT 1 FROM sessfs_claim c WHERE c.ino = n.ino AND "
 	"CASE WHEN c.mount = 0 THEN c.n > ?2 OR c.n > (SELECT COALESCE(MIN(known), ?2) FROM "
-	"sessfs_mount WHERE guest = 0 AND number <> ?4) ELSE c.mount IN (SELECT number FROM sessfs_mount) END) ORDER BY n.ino LIMIT ?3")
+	"sessfs_mount WHERE guest = 0 AND number <> ?4) ELSE c.mount IN (SELECT number FROM "
+	"sessfs_mount) END) ORDER BY n.ino LIMIT ?3")
 SQL(SQL_ORPHAN_FIND, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.nlink = 0 AND "
 	"n.session_id = ?1 AND n.state_key = ?2 LIMIT 1")
 
 /* What other programs have changed. */
-#define CHANGED_AGAIN "EXISTS (SELECT 1 FROM sessfs_change c WHERE c.session_id = a.session_id AND " \
+#define CHANGED_AGAIN "EXISTS (SELECT 1 FROM sessfs_change c WHERE c.session_id = " \
+	"a.session_id AND " \
 	"c.state_key = a.state_key) "
 /* With a key that was set apart before, if it has changed since: what is 'a', without a number. */
 SQL(SQL_CHANGE_LIST, "SELECT id, session_id, state_key, item_index, what FROM sessfs_change "
-	"WHERE ?1 = 0 OR session_id = ?2 UNION ALL SELECT 0, session_id, state_key, first_index, 'a' "
+	"WHERE ?1 = 0 OR session_id = ?2 UNION ALL SELECT 0, session_id, state_key, "
+	"first_index, 'a' "
 	"FROM sessfs_apart a WHERE (?1 = 0 OR session_id = ?2) AND " CHANGED_AGAIN
 	"ORDER BY session_id, state_key, id")
 SQL(SQL_CHANGE_FIND, "SELECT id, session_id, state_key, item_index, what FROM sessfs_change "
 	"WHERE session_id = ?1 OR session_id IS NULL")
-SQL(SQL_APART_LIST, "SELECT session_id, state_key, first_index, stamp FROM sessfs_apart a WHERE NOT "
+SQL(SQL_APART_LIST, "SELECT session_id, state_key, first_index, stamp FROM sessfs_apart a "
+	"WHERE NOT "
 	CHANGED_AGAIN)
 SQL(SQL_ROWS_FROM, "SELECT COUNT(*) FROM {rows} WHERE {is 1 2} AND item_index >= ?3")
 SQL(SQL_CHANGE_ENDS, "SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0) FROM sessfs_change")

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which files are in use on which mounts: rows of sessfs_use.  One is written under a shared lock of
- * the row of the store, so either who removes the file sees it, or the note of the removal is seen
- * behind it.
+ * Which files are in use on which mounts: rows of sessfs_use.  One is written under a shared lock
+ * of the row of the store, so either who removes the file sees it, or the note of the removal is
+ * seen behind it.
  *
  * A mount that is alone says in its row that it does not tell, and to open a file costs it no
- * question.  When it notices another one it tells what it has; until then the other one cannot know
- * (-EAGAIN).
+ * question.  When it notices another one it tells what it has; until then the other one cannot
+ * know (-EAGAIN).
  */
 #include <errno.h>
 

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "backend/sql/feed.h"
+#include "backend/sql/clock.h"
 #include "backend/sql/mounts.h"
 #include "backend/sql/slots.h"
 #include "src/base/cleanup.h"
