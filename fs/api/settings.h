@@ -8,8 +8,9 @@
  *
  * A tree that writes obeys what is set, whatever its options say; whether these may say something
  * else is judged by who takes them (src/user/settings.h).  What decides what bytes mean, strict and
- * exact, it reads when it is opened; the others while it lives as well.  Which path is which session
- * (layout) is the store's alone: every tree obeys it, and no option sets it for one of them.
+ * exact, it reads when it is opened; the others while it lives as well.  Which path is which
+ * session (layout) is the store's alone: every tree obeys it, and no option sets it for one of
+ * them.
  */
 
 #include <stdbool.h>

@@ -95,10 +95,18 @@ struct face *face_for_create(struct inode *inode, enum face_kind kind);
 /* Whether the size may be set through this face; if not, the thread was led to another. */
 bool face_for_truncate(struct tree *tree, struct inode *inode, unsigned number, pid_t pid);
 
-/* Note that a thread is told ESTALE; and that its next try has ended.  No lock is needed. */
+/* again.c; no lock is needed.  For so long a thread that was told ESTALE may come again. */
+static const int64_t AGAIN_TIME = (int64_t)5 * 1000000000;
+/* Note that a thread is told ESTALE; and that its next try has ended. */
 void again_add(struct tree *tree, pid_t pid, enum face_kind kind, uint64_t nodeid);
 void again_end(struct tree *tree, pid_t pid);
-
+/* Whether a thread was told, and what it wants. */
+bool again_get(struct tree *tree, pid_t pid, struct retrying *ret_again);
+/* Whether a thread opens for the second time: the same nodeid, or another file that was given the
+ * name since. */
+bool again_opens(struct tree *tree, pid_t pid, uint64_t nodeid);
+/* Then what it opens next is another file; but it may make one first (faces). */
+bool again_found_nothing(struct tree *tree, pid_t pid);
 /* Whether a thread asks again for a nodeid's attributes, or is about to open: not by a name. */
 bool again_asks(struct tree *tree, pid_t pid, uint64_t nodeid);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/cache/cache.h"
 #include "fs/inode/inodes.h"
-#include "fs/inode/window.h"
 #include "src/base/descriptor.h"
 #include "src/base/tick.h"
 
@@ -11,9 +10,7 @@ enum {
 	FACE_MAX = 1000, /* of one file; so many versions at once are somebody's mistake */
 };
 
-static const int64_t LED_TIME = (int64_t)5 * 1000000000;
 static const int64_t BRIEF_TIME = 1000000000; /* name_shown() */
-static const int64_t AT_ONCE = 100000000;     /* within one call */
 static const int64_t LEFT_TIME = 1000000000;  /* until the kernel has surely forgotten a name */
 
 void inode_hold(struct inode *inode, uint64_t nodeid)
@@ -51,96 +48,6 @@ static struct face *face_new(struct inode *inode)
 	face->number = inode->face_count++;
 	last->next = face;
 	return face;
-}
-
-/* Threads that were told ESTALE. */
-
-static struct retrying *again_find(struct tree *tree, pid_t pid)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(tree->again); i++)
-		if (tree->again[i].pid == pid && tree->again[i].until)
-			return &tree->again[i];
-	return NULL;
-}
-
-void again_add(struct tree *tree, pid_t pid, enum face_kind kind, uint64_t nodeid)
-{
-	struct retrying *again, *oldest = tree->again;
-
-	pthread_mutex_lock(&tree->table_lock);
-	again = again_find(tree, pid);
-	for (size_t i = 0; !again && i < ARRAY_SIZE(tree->again); i++)
-		if (tree->again[i].until < oldest->until)
-			oldest = &tree->again[i];
-	if (!again)
-		again = oldest;
-	if (!again->until)
-		tree->again_count++;
-	*again = (struct retrying){
-		.pid = pid,
-		.kind = kind,
-		.nodeid = nodeid,
-		.until = tick_now() + (kind == FACE_ASKS ? BRIEF_TIME : LED_TIME),
-	};
-	pthread_mutex_unlock(&tree->table_lock);
-}
-
-void again_end(struct tree *tree, pid_t pid)
-{
-	struct retrying *again;
-
-	if (!tree->again_count)
-		return;
-	pthread_mutex_lock(&tree->table_lock);
-	again = again_find(tree, pid);
-	if (again) {
-		again->until = 0;
-		tree->again_count--;
-	}
-	pthread_mutex_unlock(&tree->table_lock);
-}
-
-/* Whether a thread was told, and what it wants. */
-static bool again_get(struct tree *tree, pid_t pid, struct retrying *ret_again)
-{
-	const struct retrying *again;
-	bool found;
-
-	if (!tree->again_count || pid == NOBODY)
-		return false;
-	pthread_mutex_lock(&tree->table_lock);
-	again = again_find(tree, pid);
-	found = again && again->until >= tick_now();
-	if (found)
-		*ret_again = *again;
-	pthread_mutex_unlock(&tree->table_lock);
-	return found;
-}
-
-bool again_asks(struct tree *tree, pid_t pid, uint64_t nodeid)
-{
-	struct retrying again;
-
-	if (!again_get(tree, pid, &again))
-		return false;
-	if (again.kind == FACE_ASKS && again.nodeid != nodeid)
-		again_end(tree, pid);
-	return again.kind != FACE_ASKS || again.nodeid == nodeid;
-}
-
-bool again_is(struct tree *tree, pid_t pid, uint64_t nodeid)
-{
-	struct retrying again;
-
-	return again_get(tree, pid, &again) && again.nodeid == nodeid;
-}
-
-bool again_looks(struct tree *tree, pid_t pid)
-{
-	struct retrying again;
-
-	return again_get(tree, pid, &again) && again.nodeid >> WINDOW_BIT & 1 &&
-	       tick_now() <= again.until - LED_TIME + BRIEF_TIME;
 }
 
 /* Leading. */
@@ -268,7 +175,7 @@ static struct face *face_lead(struct inode *inode, enum face_kind kind, pid_t pi
 		.face = face,
 		.kind = kind,
 		.pid = pid,
-		.until = tick_now() + LED_TIME,
+		.until = tick_now() + AGAIN_TIME,
 	};
 	inode->led = led;
 	return face;
@@ -363,28 +270,6 @@ static bool face_is_known(const struct face *face, enum face_kind kind, pid_t pi
 	return kind == FACE_WRITE || !face->changed || face->told == pid;
 }
 
-/* Whether a thread opens for the second time: the same nodeid, or another file that was given the
- * name since. */
-static bool again_opens(struct tree *tree, pid_t pid, uint64_t nodeid)
-{
-	struct retrying again;
-
-	if (!again_get(tree, pid, &again))
-		return false;
-	/* Of an open file no name is looked up between the question and the open. */
-	if (again.kind == FACE_ASKS)
-		return again.nodeid == nodeid && tick_now() <= again.until - BRIEF_TIME + AT_ONCE;
-	return again.nodeid == nodeid || tick_now() <= again.until - LED_TIME + BRIEF_TIME;
-}
-
-/* Then what it opens next is another file; but it may make one first (faces). */
-static bool again_found_nothing(struct tree *tree, pid_t pid)
-{
-	struct retrying again;
-
-	return again_get(tree, pid, &again) && again.nothing;
-}
-
 void inode_leave(struct inode *inode)
 {
 	inode->left = tick_now();
@@ -420,19 +305,6 @@ bool tree_was_left(struct tree *tree, struct inode *inode, uint64_t nodeid, int 
 		return false;
 	again_add(tree, pid, kind, nodeid);
 	return true;
-}
-
-void tree_found_nothing(struct tree *tree, pid_t pid)
-{
-	struct retrying *again;
-
-	if (!tree->again_count)
-		return;
-	pthread_mutex_lock(&tree->table_lock);
-	again = again_find(tree, pid);
-	if (again)
-		again->nothing = true;
-	pthread_mutex_unlock(&tree->table_lock);
 }
 
 struct face *face_for_open(struct tree *tree, struct inode *inode, unsigned number,

@@ -123,11 +123,11 @@ struct inode {
 	/* tree.change_number of the change that takes its content away, or puts other there. */
 	uint64_t leaving;
 	uint64_t replacing;
-	bool claimed;  /* it is an orphan that this mount needs */
-	int64_t left;  /* tick_now() when another mount took a name from it, or 0 */
+	bool claimed;	     /* it is an orphan that this mount needs */
+	int64_t left;	     /* tick_now() when another mount took a name from it, or 0 */
 	unsigned left_faces; /* so many it had then (face.c) */
-	bool nameless; /* made without a name, and not linked since */
-	bool orphaned; /* gone, and orphan has the bytes of the state file */
+	bool nameless;	     /* made without a name, and not linked since */
+	bool orphaned;	     /* gone, and orphan has the bytes of the state file */
 	struct stage orphan;
 	bool inherited;	  /* its first handle is to begin as a save of nothing; see ghost.c */
 	bool inherits;	  /* its rows are those of the file that it follows, until it is saved */

@@ -153,8 +153,8 @@ static bool answered(struct tree *tree, uint64_t asked, int milliseconds, uint64
 	return tree->taker.taken >= asked;
 }
 
-/* Ask the taker, and wait until it has done all that waited when it was asked, or is late.  Who asks
- * in vain keeps its place: to ask anew is to wait for one round more each time. */
+/* Ask the taker, and wait until it has done all that waited when it was asked, or is late.  Who
+ * asks in vain keeps its place: to ask anew is to wait for one round more each time. */
 static int wait_for_taker(struct tree *tree, struct catching_up *up)
 {
 	uint64_t steps;

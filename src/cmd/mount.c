@@ -585,8 +585,7 @@ const struct command cmd_mount = {
 	.summary = "show a store as a directory",
 	.help = "STORE is a file, made when it is not there, a URL (mysql://, postgresql://) for "
 		"one on a server, or 'memory:' for a store that is gone when the mount ends.  DIR "
-		"is an empty directory.  Returns when the mount can be "
-		"used.",
+		"is an empty directory.  Returns when the mount can be used.",
 	.list = print_options,
 	.more = "default_permissions is always on, and nosuid and nodev are unless allowed.  "
 		"Further words of mount(8) and fstab(5), such as rw, noatime, user and "

@@ -811,7 +811,8 @@ SqliteStore(waits, who_has_the_turn_of_the_store_waits_for_nothing)
 	cr_expect_str_eq(rows_of("s", "l"), "0=1         1=2");
 }
 
-/* Each round of the taker takes so long that it is late; and it has always begun when it is asked. */
+/* Each round of the taker takes so long that it is late; and one has always begun when it is
+ * asked. */
 static void *take_slowly(void *arg)
 {
 	const struct timespec round = { .tv_sec = 1, .tv_nsec = 500000000L };

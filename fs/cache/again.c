@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Threads that were told ESTALE (cache.h). */
+
+#include "fs/cache/cache.h"
+#include "fs/inode/inodes.h"
+#include "fs/inode/window.h"
+#include "src/base/tick.h"
+
+static const int64_t BRIEF_TIME = 1000000000; /* of who asks for attributes */
+static const int64_t AT_ONCE = 100000000;     /* within one call */
+
+static struct retrying *again_find(struct tree *tree, pid_t pid)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(tree->again); i++)
+		if (tree->again[i].pid == pid && tree->again[i].until)
+			return &tree->again[i];
+	return NULL;
+}
+
+void again_add(struct tree *tree, pid_t pid, enum face_kind kind, uint64_t nodeid)
+{
+	struct retrying *again, *oldest = tree->again;
+
+	pthread_mutex_lock(&tree->table_lock);
+	again = again_find(tree, pid);
+	for (size_t i = 0; !again && i < ARRAY_SIZE(tree->again); i++)
+		if (tree->again[i].until < oldest->until)
+			oldest = &tree->again[i];
+	if (!again)
+		again = oldest;
+	if (!again->until)
+		tree->again_count++;
+	*again = (struct retrying){
+		.pid = pid,
+		.kind = kind,
+		.nodeid = nodeid,
+		.until = tick_now() + (kind == FACE_ASKS ? BRIEF_TIME : AGAIN_TIME),
+	};
+	pthread_mutex_unlock(&tree->table_lock);
+}
+
+void again_end(struct tree *tree, pid_t pid)
+{
+	struct retrying *again;
+
+	if (!tree->again_count)
+		return;
+	pthread_mutex_lock(&tree->table_lock);
+	again = again_find(tree, pid);
+	if (again) {
+		again->until = 0;
+		tree->again_count--;
+	}
+	pthread_mutex_unlock(&tree->table_lock);
+}
+
+bool again_get(struct tree *tree, pid_t pid, struct retrying *ret_again)
+{
+	const struct retrying *again;
+	bool found;
+
+	if (!tree->again_count || pid == NOBODY)
+		return false;
+	pthread_mutex_lock(&tree->table_lock);
+	again = again_find(tree, pid);
+	found = again && again->until >= tick_now();
+	if (found)
+		*ret_again = *again;
+	pthread_mutex_unlock(&tree->table_lock);
+	return found;
+}
+
+bool again_asks(struct tree *tree, pid_t pid, uint64_t nodeid)
+{
+	struct retrying again;
+
+	if (!again_get(tree, pid, &again))
+		return false;
+	if (again.kind == FACE_ASKS && again.nodeid != nodeid)
+		again_end(tree, pid);
+	return again.kind != FACE_ASKS || again.nodeid == nodeid;
+}
+
+bool again_is(struct tree *tree, pid_t pid, uint64_t nodeid)
+{
+	struct retrying again;
+
+	return again_get(tree, pid, &again) && again.nodeid == nodeid;
+}
+
+bool again_looks(struct tree *tree, pid_t pid)
+{
+	struct retrying again;
+
+	return again_get(tree, pid, &again) && again.nodeid >> WINDOW_BIT & 1 &&
+	       tick_now() <= again.until - AGAIN_TIME + BRIEF_TIME;
+}
+
+bool again_opens(struct tree *tree, pid_t pid, uint64_t nodeid)
+{
+	struct retrying again;
+
+	if (!again_get(tree, pid, &again))
+		return false;
+	/* Of an open file no name is looked up between the question and the open. */
+	if (again.kind == FACE_ASKS)
+		return again.nodeid == nodeid && tick_now() <= again.until - BRIEF_TIME + AT_ONCE;
+	return again.nodeid == nodeid || tick_now() <= again.until - AGAIN_TIME + BRIEF_TIME;
+}
+
+bool again_found_nothing(struct tree *tree, pid_t pid)
+{
+	struct retrying again;
+
+	return again_get(tree, pid, &again) && again.nothing;
+}
+
+void tree_found_nothing(struct tree *tree, pid_t pid)
+{
+	struct retrying *again;
+
+	if (!tree->again_count)
+		return;
+	pthread_mutex_lock(&tree->table_lock);
+	again = again_find(tree, pid);
+	if (again)
+		again->nothing = true;
+	pthread_mutex_unlock(&tree->table_lock);
+}
