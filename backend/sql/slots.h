@@ -39,6 +39,8 @@ void sql_feed_done(struct backend *backend, uint64_t n);
 
 /* Of the pool (snapshot.c), at the end. */
 void sql_pool_done(struct sql *store);
+/* Now and then: transactions do not outlive their snapshots by much. */
+void sql_pool_rest(struct sql *store);
 /* Be the one who writes (commit.c), and no more. */
 void sql_writer_take(struct sql *store);
 void sql_writer_give(struct sql *store);

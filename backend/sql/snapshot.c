@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "backend/sql/clock.h"
 #include "backend/sql/cursor.h"
 #include "backend/sql/slots.h"
 #include "src/base/cleanup.h"
+
+enum { REST_MS = 500 }; /* that the transaction of a snapshot may outlive it */
 
 static struct backend_snapshot *take(struct sql *store)
 {
@@ -44,6 +47,21 @@ static void give(struct sql *store, struct backend_snapshot *snapshot)
 		done(store, snapshot);
 }
 
+/* The answer of the end is read when the connection is used again. */
+void sql_pool_rest(struct sql *store)
+{
+	int64_t before = sql_milliseconds() - REST_MS;
+
+	pthread_mutex_lock(&store->pool.lock);
+	for (struct backend_snapshot *idle = store->pool.idle; idle; idle = idle->next)
+		if (idle->ended_at && idle->ended_at < before) {
+			idle->ended_at = 0;
+			if (store->texts.driver->send(idle->link, BYTES("COMMIT")) < 0)
+				sql_disconnect(store, &idle->link);
+		}
+	pthread_mutex_unlock(&store->pool.lock);
+}
+
 void sql_pool_done(struct sql *store)
 {
 	struct backend_snapshot *snapshot;
@@ -78,15 +96,11 @@ int sql_snapshot_begin(struct backend *backend, unsigned flags,
 	return r;
 }
 
-/* The answer of the end is read when the connection is used again. */
+/* The transaction ends when the next one on this connection begins, or soon (sql_pool_rest()). */
 void sql_snapshot_end(struct backend *backend, struct backend_snapshot *snapshot)
 {
-	struct sql *store = sql_of(backend);
-
-	if (snapshot->begun && snapshot->link &&
-	    store->texts.driver->send(snapshot->link, BYTES("COMMIT")) < 0)
-		sql_disconnect(store, &snapshot->link);
-	give(store, snapshot);
+	snapshot->ended_at = snapshot->begun ? sql_milliseconds() : 0;
+	give(sql_of(backend), snapshot);
 }
 
 int sql_snapshot_begun(struct backend *backend, struct backend_snapshot *snapshot,

@@ -123,6 +123,7 @@ static void *watch(void *arg)
 		now = sql_milliseconds();
 		before = seen;
 		look_or_connect(store, now, &beat_at);
+		sql_pool_rest(store);
 		pthread_mutex_lock(&store->state.lock);
 		seen = store->state.seen + store->state.changes;
 		if (seen != before || !store->state.alone)
