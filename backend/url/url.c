@@ -402,7 +402,7 @@ static int append_parameter(struct buf *buf, const char *name, const char *value
 		return 0;
 	r = buf_printf(buf, "%c%s=", buf->size && memchr(buf->data, '?', buf->size) ? '&' : '?',
 		       name);
-	return r < 0 ? r : append_text(buf, value, "/:@,");
+	return r < 0 ? r : append_text(buf, value, "/:@");
 }
 
 static int append_place(struct buf *buf, const struct url *url)

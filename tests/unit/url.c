@@ -355,7 +355,7 @@ Test(url, it_is_shown_without_the_password)
 Test(url, each_kind_of_place_can_be_shown_and_parsed_again)
 {
 	static const char *const texts[] = {
-		"mysql://ann@/x?socket=/run/s%26t&timeout=30",
+		"mysql://ann@/x?socket=/run/s%26t%2Cu&timeout=30",
 		"postgresql://ann@:5433/x?socket=/s&timeout=30",
 		"postgresql://ann@[::1]:5433/x?tls=required&timeout=30",
 		"postgresql://ann@h/x?tls=verify&ca=/c.pem&timeout=1",
