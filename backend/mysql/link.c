@@ -35,8 +35,9 @@ static const struct {
 	{ -ENAMETOOLONG, { 1406 } },
 	{ -EILSEQ, { 1366, 1300 } },
 	{ -EROFS, { 1290, 1792, 1836 } },
-	/* The server goes down, has ended the connection or the statement, or does not answer. */
-	{ -ENOTCONN, { 1053, 1927, 1317, 2006, 2013, 2055 } },
+	/* The server goes down, has ended the connection or the statement, or does not answer; the
+	 * last is the same with TLS. */
+	{ -ENOTCONN, { 1053, 1927, 1317, 2006, 2013, 2055, 2026 } },
 	{ -ENOMEM, { 2008 } },
 };
 
@@ -96,6 +97,7 @@ int mysql_link_open(const struct url *url, struct sql_link **ret_link, char **re
 {
 	struct sql_link *link = calloc(1, sizeof(*link));
 	const unsigned timeout = url->timeout ? url->timeout : 30;
+	const unsigned protocol = url->host ? MYSQL_PROTOCOL_TCP : MYSQL_PROTOCOL_SOCKET;
 
 	if (!link)
 		return -ENOMEM;
@@ -104,6 +106,8 @@ int mysql_link_open(const struct url *url, struct sql_link **ret_link, char **re
 	mysql_optionsv(&link->mysql, MYSQL_OPT_READ_TIMEOUT, &timeout);
 	mysql_optionsv(&link->mysql, MYSQL_OPT_WRITE_TIMEOUT, &timeout);
 	mysql_optionsv(&link->mysql, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+	/* To the library, localhost would be the socket. */
+	mysql_optionsv(&link->mysql, MYSQL_OPT_PROTOCOL, &protocol);
 	set_tls(link, url);
 	if (!mysql_real_connect(&link->mysql, url->host, url->user, url->password, url->database,
 				url->port, url->socket,

@@ -20,7 +20,7 @@ static const struct sql_word words[] = {
 	{ "there", "" },
 	/* Bytes of no meaning that tell how long a column may become. */
 	{ "wide", "CONVERT(RPAD('', 16384, ' ') USING binary)" },
-	{ "bytes", "CAST(%s AS CHAR(16384) CHARACTER SET binary)" },
+	{ "bytes", "CONVERT(%s USING binary)" },
 	{ "characters", "CONVERT(%s USING utf8mb4)" },
 	{ "exactly", "BINARY %s" },
 	/* {point A B}: equal, and to be sought with what follows in the index. */
