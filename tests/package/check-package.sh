@@ -118,7 +118,7 @@ install_packages() {
 		sessfs --version
 	END
 	expect "they can be taken away" <<-END
-		dpkg -P sessfs libsessfs-dev libsessfs0
+		dpkg -P sessfs-mysql sessfs libsessfs-dev libsessfs0
 		not command -v sessfs
 		useradd -m agent
 		mkdir -p /srv/sessions /srv/archive /var/lib/agents /home/agent/sessions
@@ -184,6 +184,15 @@ try_packages() {
 		umount /srv/sessions
 		not mount -t fuse.sessfs /etc/passwd /srv/sessions 2>/packages/said
 		grep 'sessfs: ' /packages/said
+	END
+	expect "a store on a server needs its package, and says so" <<-END
+		url='mysql://agent@127.0.0.1:1/x?tls=off'
+		not sessfs mount "\$url" /srv/sessions 2>/packages/said
+		grep 127.0.0.1 /packages/said
+		dpkg -r sessfs-mysql
+		not sessfs mount "\$url" /srv/sessions 2>/packages/said
+		grep 'the package sessfs-mysql' /packages/said
+		dpkg -i /packages/sessfs-mysql_*.deb
 	END
 	expect "a user mounts and unmounts what fstab allows" <<-END
 		runuser -u agent -- mount /home/agent/sessions
@@ -348,7 +357,7 @@ try_boot() {
 
 purge_packages() {
 	expect "the packages can be purged" <<-END
-		dpkg -P sessfs libsessfs-dev libsessfs0
+		dpkg -P sessfs-mysql sessfs libsessfs-dev libsessfs0
 	END
 	rm -f "$root"/var/lib/agents/* "$root"/home/agent/store.db*
 	files_of_the_root >"$work/after"
