@@ -3,6 +3,7 @@
 #include "fs/inode/following.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "fs/base/names.h"
 #include "fs/inode/inodes.h"
@@ -110,10 +111,18 @@ static int add_name(struct bytes name, struct buf *path)
 
 int following_path(const struct inode *dir, struct bytes name, struct buf *path)
 {
+	_cleanup_(buf_done) struct buf names = { 0 }; /* of directories, from below */
 	int r = 0;
 
-	if (dir && dir->parent)
-		r = following_path(dir->parent, bytes_str(dir->name), path);
+	for (; r == 0 && dir && dir->parent; dir = dir->parent)
+		r = buf_append(&names, &dir->name, sizeof(dir->name));
+	while (r == 0 && names.size) {
+		const char *above;
+
+		names.size -= sizeof(above);
+		memcpy(&above, names.data + names.size, sizeof(above));
+		r = add_name(bytes_str(above), path);
+	}
 	return r < 0 || !name.data ? r : add_name(name, path);
 }
 

@@ -38,8 +38,9 @@ struct streams {
 	_Atomic bool asleep;   /* the thread, until it is woken */
 	bool stopping;
 	struct stream *first;
-	struct stream_read *reads; /* that wait, the oldest first */
+	struct stream_read *reads; /* that wait, those first that were looked at first */
 	struct stream_read **reads_end;
+	size_t waiting; /* how many they are */
 };
 
 /* Any thread, when something has happened. */
@@ -59,6 +60,7 @@ static void add_read(struct streams *streams, struct stream_read *read)
 	read->next = NULL;
 	*streams->reads_end = read;
 	streams->reads_end = &read->next;
+	streams->waiting++;
 }
 
 static struct stream_read *take_read(struct streams *streams, struct stream_read **link)
@@ -68,18 +70,22 @@ static struct stream_read *take_read(struct streams *streams, struct stream_read
 	*link = read->next;
 	if (!*link)
 		streams->reads_end = link;
+	streams->waiting--;
 	return read;
 }
 
-/* Under the lock: the next read that there is an answer for, with that. */
-static struct stream_read *take_answered(struct streams *streams, int *ret_error, struct buf *lines)
+/* Under the lock: the next of so many reads that there is an answer for, with that. */
+static struct stream_read *take_answered(struct streams *streams, size_t *left, int *ret_error,
+					 struct buf *lines)
 {
-	struct stream_read **link = &streams->reads;
+	while (*left && streams->reads) {
+		struct stream_read *read = take_read(streams, &streams->reads);
 
-	for (; *link; link = &(*link)->next) {
-		*ret_error = stream_read((*link)->stream->handle, (*link)->size, lines);
+		--*left;
+		*ret_error = stream_read(read->stream->handle, read->size, lines);
 		if (*ret_error < 0 || lines->size)
-			return take_read(streams, link);
+			return read;
+		add_read(streams, read);
 	}
 	return NULL;
 }
@@ -98,13 +104,14 @@ static void tell_pollers(struct streams *streams)
 /* Under the lock, which it drops meanwhile. */
 static void play_round(struct streams *streams)
 {
+	size_t left = streams->waiting;
 	struct stream_read *read;
 	int r;
 
 	do {
 		_cleanup_(buf_done) struct buf lines = { 0 };
 
-		read = take_answered(streams, &r, &lines);
+		read = take_answered(streams, &left, &r, &lines);
 		if (!read)
 			break;
 		pthread_mutex_unlock(&streams->lock);
