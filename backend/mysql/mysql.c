@@ -21,11 +21,19 @@ static const struct sql_word words[] = {
 	/* Bytes of no meaning that tell how long a column may become. */
 	{ "wide", "CONVERT(RPAD('', 16384, ' ') USING binary)" },
 	{ "bytes", "CONVERT(%s USING binary)" },
-	{ "characters", "CONVERT(%s USING utf8mb4)" },
+	{ "id", "CONVERT(%s USING binary)" },
+	{ "text", "CONVERT(%s USING utf8mb4) COLLATE {collation}" },
+	{ "lowest", "-9223372036854775808" },
+	{ "path", "CONCAT(%1, '/', %2)" },
+	{ "ago", "CURRENT_TIMESTAMP(6) - INTERVAL %s SECOND" },
 	{ "exactly", "BINARY %s" },
 	/* {point A B}: equal, and to be sought with what follows in the index. */
 	{ "point", "%1 BETWEEN %2 AND %2" },
 	{ "locked", "FOR UPDATE" },
+	/* Of the row that is locked anyway. */
+	{ "fail_if", "UPDATE sessfs_store SET guard = CASE WHEN EXISTS (SELECT 1 FROM %s) THEN "
+		     "NULL ELSE 0 END WHERE id = 1" },
+	{ "shared", "LOCK IN SHARE MODE" },
 	{ "at_once", "FOR UPDATE NOWAIT" },
 	{ NULL, NULL },
 };
@@ -152,6 +160,9 @@ const struct sql_driver mysql_driver = {
 			      "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
 	.begin_read = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
 	.begin_write = "BEGIN",
+	.resume = "",
+	.silent = "SET @sessfs = 1",
+	.loud = "SET @sessfs = NULL",
 	.tables = tables,
 	.triggers = triggers,
 	.no_triggers = "DROP TRIGGER IF EXISTS sessfs_row_insert; "

@@ -242,9 +242,12 @@ static int apply_claim(struct sql_packet *packet, const struct backend_op *op,
 static int apply_lease(struct sql_packet *packet, const struct backend_op *op,
 		       struct sql_applied *applied)
 {
+	const uint64_t count = (uint64_t)op->to;
+
 	(void)applied;
 	packet_say(packet, -ESTALE, SQL_LEASE,
-		   SQL_VALUES(sql_id(op->ino), sql_number(op->at), sql_number(op->to)));
+		   SQL_VALUES(sql_id(op->ino), sql_number(op->at), sql_id(op->ino + count),
+			      sql_id((uint64_t)op->at + count)));
 	return 0;
 }
 

@@ -170,7 +170,8 @@ static int list_apart(struct sql *store, struct sql_answer *answer, backend_chan
 
 static struct sql_cursor all_changes(struct backend_snapshot *snapshot)
 {
-	return sql_cursor_open(snapshot, SQL_CHANGE_LIST, SQL_VALUES(sql_number(0), sql_number(0)));
+	return sql_cursor_open(snapshot, SQL_CHANGE_LIST,
+			       SQL_VALUES(sql_number(0), sql_blob(BYTES(""))));
 }
 
 int sql_change_list(struct backend *backend, struct backend_snapshot *snapshot,

@@ -64,6 +64,8 @@ static int flush(struct transaction *transaction)
 			     &transaction->failed);
 
 	transaction->parts = transaction->begun = r == 0 || transaction->begun;
+	if (r < 0)
+		transaction->store->writer.silent = -1; /* what was set may be undone */
 	return r;
 }
 
@@ -246,7 +248,8 @@ static void say_triggers(struct transaction *transaction)
 
 	if (store->writer.silent == !loud)
 		return;
-	packet_say_plain(&transaction->packet, loud ? "SET @sessfs = NULL" : "SET @sessfs = 1");
+	packet_say_plain(&transaction->packet,
+			 loud ? store->texts.driver->loud : store->texts.driver->silent);
 	store->writer.silent = !loud;
 }
 
@@ -266,11 +269,11 @@ static void say_head(struct transaction *transaction, bool at_once)
 	values[5] = sql_id(store->state.known);
 	pthread_mutex_unlock(&store->state.lock);
 	transaction->applied.shared = !store->guest && !sql_mounts_alone(store);
+	say_triggers(transaction);
 	if (transaction->begun) {
 		packet_say(packet, SQL_LANE_FAILED, SQL_LANE, values, ARRAY_SIZE(values));
 		return;
 	}
-	say_triggers(transaction);
 	packet_say_plain(packet, store->texts.driver->begin_write);
 	if (at_once)
 		packet_say(packet, -EBUSY, SQL_STATE_LOCK_AT_ONCE, SQL_NO_VALUES);
@@ -358,7 +361,7 @@ static int attempt(struct sql *store, struct sql_request *first, struct sql_requ
 	return r;
 }
 
-/* The head has failed, and has locked the row of the store: read what is new.  -EAGAIN: another
+/* The head has failed: lock the row of the store, and read what is new.  -EAGAIN: another
  * mount has the turn. */
 static int refresh(struct sql *store)
 {
@@ -366,8 +369,13 @@ static int refresh(struct sql *store)
 	struct sql_answer *answer = NULL;
 	struct bytes columns[SQL_COLUMNS];
 	struct sql_state state = { 0 };
-	int r = sql_ask_text(store, link, SQL_STATE_LOCK, SQL_NO_VALUES, &answer);
+	_cleanup_(buf_done) struct buf buf = { 0 };
+	int r = buf_append_str(&buf, store->texts.driver->resume);
 
+	if (r == 0)
+		r = sql_say(&buf, &store->texts, SQL_STATE_LOCK, SQL_NO_VALUES);
+	if (r == 0)
+		r = sql_ask(store, link, buf_bytes(&buf), &answer);
 	if (r == 0 && sql_row(store, answer, columns))
 		state = sql_state_read(columns);
 	store->texts.driver->answer_done(answer);

@@ -40,6 +40,11 @@ struct sql_driver {
 	/* Before the first statement of a snapshot, and of a transaction that writes. */
 	const char *begin_read;
 	const char *begin_write;
+	/* What a transaction goes on with when a statement of it has failed; may be "". */
+	const char *resume;
+	/* The triggers of the rows' table do nothing for this connection, and something again. */
+	const char *silent;
+	const char *loud;
 	/* The tables that a store has, as statements, and the triggers of the rows' table. */
 	const char *const *tables;
 	const char *const *triggers;
@@ -49,9 +54,11 @@ struct sql_driver {
 	/* The name of a collation for which each id has one spelling; bytes that all takes. */
 	const char *collation;
 	const char *size;
-	/* The statement "which columns has table ?1": name, type in lower case, collation or NULL,
-	 * digits of the fraction of a time or NULL. */
+	/* The statement "which columns has table ?1": name, type in lower case, collation or NULL
+	 * (then each id has one spelling), digits of the fraction of a time or NULL. */
 	const char *columns;
+	/* What it says instead of statements of texts.h, by enum sql_text; NULL: nothing. */
+	const char *const *own;
 	/* *ret_why as in backend_open(). */
 	int (*open)(const struct url *url, struct sql_link **ret_link, char **ret_why);
 	void (*close)(struct sql_link *link);

@@ -94,48 +94,34 @@ static int append_times(struct buf *buf, const struct sql_layout *layout, const 
 	return r < 0 || !layout->has_updated ? r : buf_printf(buf, ", %s%s", sign, updated);
 }
 
-static int append_is_same_data(struct buf *buf, const struct sql_texts *texts)
+static int append_expanded(struct buf *buf, const struct sql_texts *texts, const char *text)
 {
-	int r = append_word(buf, texts, "exactly", "state_data");
+	_cleanup_(freep) char *expanded = sql_texts_expand(texts, text);
 
-	if (r == 0)
-		r = buf_append_str(buf, " = ");
-	return r < 0 ? r : append_word(buf, texts, "new", "state_data");
+	return expanded ? buf_append_str(buf, expanded) : -ENOMEM;
 }
 
 /* The time of a row that is replaced moves if its data does; behind it no comma is missing. */
 static int append_set_updated(struct buf *buf, const struct sql_texts *texts)
 {
-	int r = 0;
+	static const char time[] = "updated_at = CASE WHEN {exactly {rows}.state_data} = "
+				   "{new state_data} THEN {rows}.updated_at ELSE {new updated_at} "
+				   "END, ";
+	static const char version[] = "version = {rows}.version + CASE WHEN {exactly "
+				      "{rows}.state_data} = {new state_data} THEN 0 ELSE 1 END, ";
+	int r = texts->layout.has_updated ? append_expanded(buf, texts, time) : 0;
 
-	if (texts->layout.has_updated) {
-		r = buf_append_str(buf, "updated_at = CASE WHEN ");
-		if (r == 0)
-			r = append_is_same_data(buf, texts);
-		if (r == 0)
-			r = buf_append_str(buf, " THEN updated_at ELSE ");
-		if (r == 0)
-			r = append_word(buf, texts, "new", "updated_at");
-		if (r == 0)
-			r = buf_append_str(buf, " END, ");
-	}
-	if (r == 0 && texts->layout.has_version)
-		r = buf_append_str(buf, "version = version + CASE WHEN ");
-	if (r == 0 && texts->layout.has_version)
-		r = append_is_same_data(buf, texts);
-	if (r == 0 && texts->layout.has_version)
-		r = buf_append_str(buf, " THEN 0 ELSE 1 END, ");
-	return r;
+	return r < 0 || !texts->layout.has_version ? r : append_expanded(buf, texts, version);
 }
 
 /* What is put where a row is; NULL, which it cannot be, if that is one of another spelling. */
 static int append_same(struct buf *buf, const struct sql_texts *texts, const char *column)
 {
-	static const char format[] = "CASE WHEN {exactly session_id} = {exactly {new session_id}} "
-				     "AND {exactly state_key} = {exactly {new state_key}} THEN "
-				     "{new %s} END";
+	static const char format[] =
+		"CASE WHEN {exactly {rows}.session_id} = {exactly {new session_id}} "
+		"AND {exactly {rows}.state_key} = {exactly {new state_key}} "
+		"THEN {new %s} END";
 	_cleanup_(buf_done) struct buf text = { 0 };
-	_cleanup_(freep) char *expanded = NULL;
 	int r;
 
 	if (texts->layout.exact)
@@ -143,18 +129,18 @@ static int append_same(struct buf *buf, const struct sql_texts *texts, const cha
 	r = append_format(&text, format, column);
 	if (r == 0)
 		r = buf_append_byte(&text, '\0');
-	if (r < 0)
-		return r;
-	expanded = sql_texts_expand(texts, text.data);
-	return expanded ? buf_append_str(buf, expanded) : -ENOMEM;
+	return r < 0 ? r : append_expanded(buf, texts, text.data);
 }
 
-/* An id of a table of ours as one of the rows' table. */
+/* An id of a table of ours as one of the rows' table; the driver's word may have words itself. */
 static int append_text(struct buf *buf, const struct sql_texts *texts, const char *what)
 {
-	int r = append_word(buf, texts, "characters", what);
+	_cleanup_(buf_done) struct buf text = { 0 };
+	int r = append_word(&text, texts, "text", what);
 
-	return r < 0 ? r : buf_printf(buf, " COLLATE %s", texts->layout.collation);
+	if (r == 0)
+		r = buf_append_byte(&text, '\0');
+	return r < 0 ? r : append_expanded(buf, texts, text.data);
 }
 
 static int append_own(struct buf *buf, const struct sql_texts *texts, const char *name,
@@ -251,8 +237,10 @@ char *sql_texts_expand(const struct sql_texts *texts, const char *text)
 int sql_texts_make(struct sql_texts *texts)
 {
 	for (size_t i = 0; i < SQL_TEXTS; i++) {
+		const char *own = texts->driver->own ? texts->driver->own[i] : NULL;
+
 		free(texts->text[i]);
-		texts->text[i] = sql_texts_expand(texts, templates[i]);
+		texts->text[i] = sql_texts_expand(texts, own ? own : templates[i]);
 		if (!texts->text[i])
 			return -ENOMEM;
 	}
@@ -285,6 +273,8 @@ int sql_say_value(struct buf *buf, const struct sql_texts *texts, const struct s
 {
 	switch (value->is) {
 	case SQL_NUMBER:
+		if (value->number == INT64_MIN)
+			return append_word(buf, texts, "lowest", "");
 		return buf_printf(buf, "%" PRId64, value->number);
 	case SQL_TIME:
 		return say_time(buf, texts, value->number);

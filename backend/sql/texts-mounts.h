@@ -17,10 +17,8 @@ SQL(SQL_TAKEN, "UPDATE sessfs_store SET n = n + ?1, last_ino = GREATEST(last_ino
 	"last_entry = GREATEST(last_entry, ?3) WHERE id = 1")
 SQL(SQL_LANE_ASK, "SELECT lane FROM sessfs_mount WHERE number = ?1 {locked}")
 SQL(SQL_LANE_SET, "UPDATE sessfs_mount SET lane = ?2 WHERE number = ?1")
-/* A statement that fails if there is one: of the row that is locked anyway. */
-#define FAIL_IF(one) "UPDATE sessfs_store SET guard = CASE WHEN EXISTS (SELECT 1 FROM " \
-	"" one ") THEN NULL " \
-	"ELSE 0 END WHERE id = 1"
+/* A statement that fails if there is one. */
+#define FAIL_IF(one) "{fail_if " one "}"
 SQL(SQL_GUARD_ORPHAN, FAIL_IF("sessfs_node WHERE nlink = 0 AND session_id = ?1 AND state_key = ?2"))
 SQL(SQL_GUARD_USED, FAIL_IF("sessfs_use WHERE ino = ?1"))
 SQL(SQL_GUARD_TOLD_USES, FAIL_IF("sessfs_mount WHERE untold_uses <> 0 AND number <> ?1"))
@@ -56,7 +54,7 @@ SQL(SQL_FEED_PUT, "INSERT INTO sessfs_feed (" FEED_COLUMNS ") "
 	"LEFT JOIN sessfs_entry e ON e.parent = f.parent AND e.id = f.entry), "
 	"above (ino, path, depth) AS (SELECT 0, {wide}, 64 UNION ALL SELECT parent, name, 1 "
 	"FROM file UNION ALL "
-	"SELECT u.parent, CONCAT(u.name, '/', a.path), a.depth + 1 FROM above a "
+	"SELECT u.parent, {path u.name a.path}, a.depth + 1 FROM above a "
 	"JOIN sessfs_node d ON d.ino = a.ino JOIN sessfs_entry u ON u.parent = d.parent AND "
 	"u.id = d.entry WHERE a.ino <> 1 AND a.depth < 64) "
 	"SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, file.name, ?10, ?11, ?12, ?13, "
@@ -82,7 +80,7 @@ SQL(SQL_MOUNT_COUNT, "UPDATE sessfs_store SET mount = mount + 1, epoch = epoch +
 SQL(SQL_MOUNT_NUMBER, "SELECT epoch, n, turn, settings, 0, 0, 0, last_ino, last_entry, mount FROM "
 	"sessfs_store WHERE id = 1")
 /* ?1: seconds that it may have been silent. */
-SQL(SQL_MOUNTS_SILENT, "SELECT number FROM sessfs_mount WHERE seen_at < {now} - INTERVAL ?1 SECOND")
+SQL(SQL_MOUNTS_SILENT, "SELECT number FROM sessfs_mount WHERE seen_at < {ago ?1}")
 SQL(SQL_MOUNT_LEAVE, "DELETE FROM sessfs_mount WHERE number = ?1")
 SQL(SQL_MOUNT_CLAIMS, "DELETE FROM sessfs_claim WHERE mount = ?1")
 SQL(SQL_MOUNT_LOCKS, "DELETE FROM sessfs_lock WHERE mount = ?1")
@@ -104,7 +102,7 @@ SQL(SQL_DUTY_TAKE, "UPDATE sessfs_store SET duty = ?1 WHERE id = 1 AND duty = 0"
 SQL(SQL_DUTY_ASK, "SELECT duty FROM sessfs_store WHERE id = 1")
 SQL(SQL_USE_PUT, "INSERT {unless} INTO sessfs_use (ino, mount) VALUES (?1, ?2) {there}")
 SQL(SQL_USE_DELETE, "DELETE FROM sessfs_use WHERE ino = ?1 AND mount = ?2")
-SQL(SQL_STATE_SHARE, "SELECT guard FROM sessfs_store WHERE id = 1 LOCK IN SHARE MODE")
+SQL(SQL_STATE_SHARE, "SELECT guard FROM sessfs_store WHERE id = 1 {shared}")
 SQL(SQL_ORPHAN_LIST, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.nlink = 0 AND "
 	"n.ino >= ?1 AND "
 	"n.ino > 0 AND NOT EXISTS (SELECT 1 FROM sessfs_claim c WHERE c.ino = n.ino AND "

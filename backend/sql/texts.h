@@ -9,6 +9,7 @@
  *	{created}, {updated}   seconds since 1970 or 0
  *	{time_columns} {time_values A B} {keep_updated} {set_updated}   if it has such columns
  *	{same A}       A, if the row that is replaced has the ids that were meant
+ *	{text A}       A, an id of a table of ours, as one of the rows' table
  */
 
 /* clang-format off */
@@ -18,9 +19,10 @@
 	"n.generation"
 /* ?1: notes so far are known, ?2: of this mount. */
 SQL(SQL_STATE, "SELECT epoch, n, turn, settings, "
-	"CASE WHEN n > ?1 THEN EXISTS (SELECT 1 FROM sessfs_feed WHERE n > ?1 AND mount <> ?2) "
-	"OR COALESCE((SELECT MIN(n) FROM sessfs_feed), n + 1) > ?1 + 1 ELSE 0 END, 0, "
-	"EXISTS (SELECT 1 FROM sessfs_change), last_ino, last_entry FROM sessfs_store WHERE id = 1")
+	"CASE WHEN n > ?1 AND (EXISTS (SELECT 1 FROM sessfs_feed WHERE n > ?1 AND mount <> ?2) "
+	"OR COALESCE((SELECT MIN(n) FROM sessfs_feed), n + 1) - 1 > ?1) THEN 1 ELSE 0 END, 0, "
+	"CASE WHEN EXISTS (SELECT 1 FROM sessfs_change) THEN 1 ELSE 0 END, last_ino, last_entry "
+	"FROM sessfs_store WHERE id = 1")
 SQL(SQL_STATE_LOCK, "SELECT epoch, n, turn, 0, 0, 0, 0, last_ino, last_entry FROM sessfs_store "
 	"WHERE id = 1 {locked}")
 SQL(SQL_STATE_LOCK_AT_ONCE, "SELECT guard FROM sessfs_store WHERE id = 1 {at_once}")
@@ -53,7 +55,7 @@ SQL(SQL_MARK_FIND_INDEX, "SELECT byte_offset, item_index FROM sessfs_mark WHERE 
 	"item_index <= ?2 ORDER BY item_index DESC, byte_offset DESC LIMIT 1")
 SQL(SQL_LAST_IDS, "SELECT last_ino, last_entry FROM sessfs_store WHERE id = 1")
 SQL(SQL_SETTING_LIST, "SELECT name, value FROM sessfs_setting UNION ALL "
-	"SELECT 'table', rows_table FROM sessfs_store")
+	"SELECT 'table', {bytes rows_table} FROM sessfs_store ORDER BY 1")
 
 /* Rows. */
 SQL(SQL_ROW_READ, "SELECT item_index, state_data FROM {rows} WHERE {is 4 5} AND "
@@ -65,7 +67,7 @@ SQL(SQL_ROW_TIMES, "SELECT item_index, state_data, {created} FROM {rows} WHERE {
 SQL(SQL_ROW_TIMES_BACK, "SELECT item_index, state_data, {created} FROM {rows} WHERE {is 4 5} AND "
 	"item_index <= ?1 ORDER BY item_index DESC LIMIT ?3")
 SQL(SQL_KEY_STAT, "SELECT (SELECT item_index FROM {rows} WHERE {is 1 2} ORDER BY item_index "
-	"LIMIT 1), item_index, {created}, {updated} FROM {rows} WHERE {is 1 2} "
+	"LIMIT 1) AS low, item_index, {created}, {updated} FROM {rows} WHERE {is 1 2} "
 	"ORDER BY item_index DESC LIMIT 1")
 /* Behind (?1, ?2), in the order that the table has. */
 SQL(SQL_KEY_LIST, "SELECT k.session_id, k.state_key, k.low, k.high, {created}, {updated} FROM "
@@ -86,7 +88,7 @@ SQL(SQL_KEY_LIST_ALL, "SELECT k.session_id, k.state_key, k.low, k.high, {created
 #define SESSION_SUMS "COUNT(DISTINCT state_key), COUNT(*), SUM(OCTET_LENGTH(state_data)), " \
 	"MIN({created}), MAX({updated})"
 SQL(SQL_SESSION_LIST, "SELECT {bytes session_id} AS session, " SESSION_SUMS ", 0 FROM {rows} "
-	"GROUP BY session_id UNION ALL SELECT {bytes n.session_id}, 0, 0, 0, 0, 0, n.mtime FROM "
+	"GROUP BY session_id UNION ALL SELECT {id n.session_id}, 0, 0, 0, 0, 0, n.mtime FROM "
 	"sessfs_node n WHERE n.kind = 1 AND n.nlink > 0 AND NOT EXISTS (SELECT 1 FROM "
 	"{rows} r WHERE "
 	"r.session_id = {text n.session_id}) ORDER BY session")
@@ -98,15 +100,15 @@ SQL(SQL_DAY_LIST, "SELECT day, COUNT(*), SUM(bytes) FROM (SELECT FLOOR({created}
 /* What a look-up and a listing tell in one answer (join.c).  A list is read from its last mark
  * on, so where that is has to be a constant to the planner: of one node that is asked for by
  * itself. */
-#define LOWEST "-9223372036854775808"
+#define LOWEST "{lowest}"
 #define TAIL(node, kind, session, key)                                                             \
 	"SELECT " node ", COALESCE(m.byte_offset, 0), COALESCE(m.item_index, " LOWEST "), "        \
 	"COUNT(r.item_index), COALESCE(SUM(OCTET_LENGTH(r.state_data)), 0), "                      \
 	"COALESCE(MAX(r.item_index), 0), (SELECT OCTET_LENGTH(l.state_data) FROM {rows} l WHERE "  \
 	"l.session_id = " session " AND l.state_key = " key " AND l.item_index <= "                \
 	TAIL_END(kind, session, key) " ORDER BY l.item_index DESC LIMIT 1), "                      \
-	"EXISTS (SELECT 1 FROM sessfs_piece p WHERE " kind " = 3 AND p.ino = " node " AND "        \
-	"p.item_index >= COALESCE(m.item_index, " LOWEST ")) "
+	"CASE WHEN EXISTS (SELECT 1 FROM sessfs_piece p WHERE " kind " = 3 AND p.ino = " node      \
+	" AND p.item_index >= COALESCE(m.item_index, " LOWEST ")) THEN 1 ELSE 0 END "
 /* Of a document, its first row. */
 #define TAIL_END(kind, session, key)                                                               \
 	"CASE WHEN " kind " = 3 THEN 9223372036854775807 ELSE (SELECT item_index FROM {rows} f "   \
