@@ -13,9 +13,10 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *data, size_t size);
 void *__wrap_reallocarray(void *data, size_t count, size_t size);
 
-static unsigned calls_left;
-static unsigned failures;
-static size_t asked;
+/* Of the thread that asks for it alone. */
+static _Thread_local unsigned calls_left;
+static _Thread_local unsigned failures;
+static _Thread_local size_t asked;
 
 void failing_alloc_at(unsigned nth)
 {
