@@ -3,7 +3,7 @@
 #define TESTS_UNIT_SERVER_H
 
 /* A database of its own for a case, on the server that tests/servers/with-server has started and
- * SESSFS_TEST_MYSQL names. */
+ * SESSFS_TEST_MYSQL or SESSFS_TEST_POSTGRESQL names. */
 
 #include <stdbool.h>
 
@@ -18,6 +18,8 @@ const char *server_asks(const char *statement);
 /* A transaction of another program, from its first statement until it is committed. */
 void server_begins(const char *statement);
 void server_ends(void);
+/* Make the database with the table that AgentScope's services make. */
+void server_serves(void);
 /* Drop it, if there is one. */
 void server_done(void);
 
