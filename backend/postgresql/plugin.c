@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+#include "backend/plugin.h"
+
+#include "backend/postgresql/postgresql.h"
+
+const struct plugin sessfs_plugin = {
+	.abi = PLUGIN_ABI,
+	.set_log_sink = log_set_sink,
+	.set_log_level = log_set_level,
+	.open = postgresql_store_open,
+};

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The words of PostgreSQL, and the tables of a store there.
+ *
+ * All of them are in the schema agentscope, where AgentScope's services have theirs; a connection of
+ * ours looks nowhere else for names.
+ */
+#include "backend/postgresql/postgresql.h"
+
+#include <stddef.h>
+
+#include "backend/postgresql/link.h"
+#include "backend/sql/sql.h"
+#include "backend/sql/text.h"
+
+static const struct sql_word words[] = {
+	{ "now", "clock_timestamp()" },
+	{ "ago", "clock_timestamp() - make_interval(secs => %s)" },
+	/* A time as seconds since 1970, with a fraction; and back. */
+	{ "seconds", "EXTRACT(EPOCH FROM (%s)::timestamptz)" },
+	{ "moment", "to_timestamp(%s)" },
+	/* INSERT ... {conflict key, columns} a = {new a} */
+	{ "conflict", "ON CONFLICT (%s) DO UPDATE SET" },
+	{ "new", "EXCLUDED.%s" },
+	/* INSERT {unless} INTO ... {there}: without an error if it is there. */
+	{ "unless", "" },
+	{ "there", "ON CONFLICT DO NOTHING" },
+	{ "wide", "''::bytea" },
+	{ "bytes", "convert_to(%s, 'UTF8')" },
+	{ "id", "%s" },
+	{ "text", "convert_from(%s, 'UTF8')" },
+	{ "path", "%1 || '/'::bytea || %2" },
+	{ "lowest", "'-9223372036854775808'::bigint" },
+	{ "exactly", "%s" },
+	{ "point", "%1 = %2" },
+	{ "locked", "FOR UPDATE" },
+	{ "fail_if", "SELECT (SELECT 1 UNION ALL SELECT 2 FROM %s)" },
+	{ "shared", "FOR SHARE" },
+	{ "at_once", "FOR UPDATE NOWAIT" },
+	{ NULL, NULL },
+};
+
+static const char *const own[SQL_TEXTS] = {
+	/* The row of the store is locked first, since what is to be joined comes of that. */
+	[SQL_HEAD] = "WITH s AS (UPDATE sessfs_store SET guard = CASE WHEN epoch = ?1 AND n = ?2 "
+		     "AND turn IN (0, ?3) THEN 0 END WHERE id = 1 RETURNING id) "
+		     "UPDATE sessfs_mount m SET lane = CASE WHEN m.lane = ?4 THEN ?5 END, "
+		     "known = GREATEST(m.known, ?6) FROM s WHERE m.number = ?3",
+	[SQL_GUARD_CHANGED] = "SELECT (SELECT 1 UNION ALL SELECT 2 FROM sessfs_change WHERE "
+			      "session_id IS NULL",
+	[SQL_GUARD_CHANGED_END] = ")",
+	/* Rows move one after the other: within a statement their order would be the server's. */
+	[SQL_ROWS_UP] = "SELECT sessfs_shift_rows(?1, ?2, ?3, ?4)",
+	[SQL_ROWS_DOWN] = "SELECT sessfs_shift_rows(?1, ?2, ?3, ?4)",
+	[SQL_PIECES_UP] = "SELECT sessfs_shift_pieces(?5, ?3, ?4)",
+	[SQL_PIECES_DOWN] = "SELECT sessfs_shift_pieces(?5, ?3, ?4)",
+	[SQL_MARKS_UP] = "SELECT sessfs_shift_marks(?5, ?3, ?4, ?6)",
+	[SQL_MARKS_DOWN] = "SELECT sessfs_shift_marks(?5, ?3, ?4, ?6)",
+};
+
+#define TABLE(name, columns) "CREATE TABLE IF NOT EXISTS " name " (" columns ")"
+#define INDEX(name, columns) "CREATE INDEX IF NOT EXISTS " name " ON " columns
+/* A row that changes with each commit stays on its page. */
+#define ROOMY " WITH (fillfactor = 20)"
+
+/* Who makes a store is alone with that until its end, or that of the connection. */
+#define MAKING "126879360820851"
+
+/* What is set moves by "by", those behind first. */
+#define SHIFT(name, parameters, from, column, move)                                                \
+	"CREATE OR REPLACE FUNCTION agentscope." name "(" parameters ") RETURNS VOID "             \
+	"LANGUAGE plpgsql AS $$ DECLARE it BIGINT; BEGIN "                                         \
+	"IF by > 0 THEN FOR it IN SELECT DISTINCT " column " FROM " from                           \
+	" ORDER BY 1 DESC LOOP " move "; END LOOP; ELSE FOR it IN SELECT DISTINCT " column         \
+	" FROM " from " ORDER BY 1 "                                                               \
+	"LOOP " move "; END LOOP; END IF; END $$"
+
+#define ROWS_OF_KEY "session_id = session AND state_key = key AND item_index"
+
+/* What the triggers call, with the rights of who has made the store: services need none for its
+ * tables.  made and gone are the rows of one statement. */
+#define LOGGING(name, body)                                                                        \
+	"CREATE OR REPLACE FUNCTION agentscope." name "() RETURNS TRIGGER LANGUAGE plpgsql "       \
+	"SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$ BEGIN " body                 \
+	"; RETURN NULL; END $$"
+#define LOG(what, from)                                                                            \
+	"INSERT INTO agentscope.sessfs_change (session_id, state_key, item_index, what) SELECT "   \
+	"convert_to(r.session_id, 'UTF8'), convert_to(r.state_key, 'UTF8'), r.item_index, '" what  \
+	"' FROM " from
+#define SAME_PLACE                                                                                 \
+	"o.session_id = r.session_id AND o.state_key = r.state_key AND o.item_index = "            \
+	"r.item_index"
+
+static const char *const tables[] = {
+	"SELECT pg_advisory_lock(" MAKING ")",
+	"DO $$ BEGIN IF to_regnamespace('agentscope') IS NULL THEN CREATE SCHEMA agentscope; "
+	"END IF; END $$",
+	TABLE("{rows}", "session_id TEXT COLLATE {collation} NOT NULL, "
+			"state_key TEXT COLLATE {collation} NOT NULL, "
+			"item_index BIGINT NOT NULL DEFAULT 0, state_data TEXT NOT NULL, "
+			"created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, "
+			"updated_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, "
+			"PRIMARY KEY (session_id, state_key, item_index)"),
+	TABLE("sessfs_setting", "name BYTEA NOT NULL PRIMARY KEY, value BYTEA NOT NULL"),
+	/* slot: what only one node is: s the directory of a session, k... a file. */
+	TABLE("sessfs_node",
+	      "ino BIGINT NOT NULL PRIMARY KEY, parent BIGINT NOT NULL, entry BIGINT NOT NULL, "
+	      "kind INT NOT NULL, flags BIGINT NOT NULL, mode BIGINT NOT NULL, "
+	      "uid BIGINT NOT NULL, gid BIGINT NOT NULL, nlink BIGINT NOT NULL, "
+	      "rdev BIGINT NOT NULL, size BIGINT NOT NULL, atime BIGINT NOT NULL, "
+	      "mtime BIGINT NOT NULL, ctime BIGINT NOT NULL, btime BIGINT NOT NULL, "
+	      "session_id BYTEA, state_key BYTEA, target BYTEA, generation BIGINT NOT NULL, "
+	      "slot BYTEA, UNIQUE (session_id, slot)"),
+	INDEX("sessfs_node_links", "sessfs_node (nlink, ino)"),
+	TABLE("sessfs_entry", "parent BIGINT NOT NULL, id BIGINT NOT NULL, name BYTEA NOT NULL, "
+			      "ino BIGINT NOT NULL, PRIMARY KEY (parent, id), UNIQUE (parent, "
+			      "name)"),
+	TABLE("sessfs_xattr", "ino BIGINT NOT NULL, name BYTEA NOT NULL, value BYTEA NOT NULL, "
+			      "PRIMARY KEY (ino, name)"),
+	TABLE("sessfs_chunk", "ino BIGINT NOT NULL, chunk BIGINT NOT NULL, data BYTEA NOT NULL, "
+			      "PRIMARY KEY (ino, chunk)"),
+	TABLE("sessfs_piece", "ino BIGINT NOT NULL, item_index BIGINT NOT NULL, "
+			      "seq BIGINT NOT NULL, data BYTEA NOT NULL, "
+			      "PRIMARY KEY (ino, item_index, seq)"),
+	TABLE("sessfs_mark", "ino BIGINT NOT NULL, byte_offset BIGINT NOT NULL, "
+			     "item_index BIGINT NOT NULL, PRIMARY KEY (ino, byte_offset)"),
+	INDEX("sessfs_mark_index", "sessfs_mark (ino, item_index)"),
+	TABLE("sessfs_trash", "ino BIGINT NOT NULL, item_index BIGINT NOT NULL, "
+			      "state_data TEXT NOT NULL, created_at TIMESTAMP, "
+			      "updated_at TIMESTAMP, PRIMARY KEY (ino, item_index)"),
+	/* What the triggers write: a row each row that another program has changed.  what: i
+	 * inserted, u updated, d deleted, * anything. */
+	TABLE("sessfs_change", "id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
+			       "session_id BYTEA, state_key BYTEA, item_index BIGINT NOT NULL, "
+			       "what TEXT NOT NULL"),
+	INDEX("sessfs_change_key", "sessfs_change (session_id, state_key)"),
+	/* What was set apart: nobody waits for it. */
+	TABLE("sessfs_apart", "session_id BYTEA NOT NULL, state_key BYTEA NOT NULL, "
+			      "first_index BIGINT NOT NULL, stamp BIGINT NOT NULL, "
+			      "PRIMARY KEY (session_id, state_key)"),
+	TABLE("sessfs_feed",
+	      "n BIGINT NOT NULL PRIMARY KEY, mount BIGINT NOT NULL, what INT NOT NULL, "
+	      "ino BIGINT NOT NULL, flags BIGINT NOT NULL, first_index BIGINT NOT NULL, "
+	      "session_id BYTEA, state_key BYTEA, name BYTEA, pid BIGINT, at BIGINT, "
+	      "row_count BIGINT, deleted_index BIGINT, end_index BIGINT, node BIGINT, "
+	      "parent BIGINT, path BYTEA"),
+	/* known: sessfs_feed.n that it has digested. */
+	TABLE("sessfs_mount", "number BIGINT NOT NULL PRIMARY KEY, guest INT NOT NULL, "
+			      "owner TEXT, seen_at TIMESTAMPTZ NOT NULL, "
+			      "lane BIGINT NOT NULL DEFAULT 0, known BIGINT NOT NULL, "
+			      "untold_locks INT NOT NULL DEFAULT 0, "
+			      "untold_uses INT NOT NULL DEFAULT 0") ROOMY,
+	TABLE("sessfs_use", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, PRIMARY KEY (ino, mount)"),
+	INDEX("sessfs_use_mount", "sessfs_use (mount)"),
+	TABLE("sessfs_claim", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, n BIGINT NOT NULL, "
+			      "PRIMARY KEY (ino, mount)"),
+	TABLE("sessfs_lock", "ino BIGINT NOT NULL, mount BIGINT NOT NULL, item INT NOT NULL, "
+			     "first_byte BIGINT NOT NULL, last_byte BIGINT NOT NULL, "
+			     "pid BIGINT NOT NULL, whole INT NOT NULL, exclusive INT NOT NULL, "
+			     "PRIMARY KEY (ino, mount, item)"),
+	/* One row.  Whoever commits has it locked from the beginning of his transaction.  made: the
+	 * table of the rows is ours; epoch moves when a mount comes or goes; n is of the newest in
+	 * sessfs_feed; mount is the number that was given to one last; turn is the mount that alone
+	 * may commit. */
+	TABLE("sessfs_store",
+	      "id INT NOT NULL PRIMARY KEY, version INT NOT NULL, rows_table TEXT NOT NULL, "
+	      "made INT NOT NULL, guard INT NOT NULL DEFAULT 0, epoch BIGINT NOT NULL DEFAULT 0, "
+	      "n BIGINT NOT NULL DEFAULT 0, mount BIGINT NOT NULL DEFAULT 0, "
+	      "turn BIGINT NOT NULL DEFAULT 0, duty BIGINT NOT NULL DEFAULT 0, "
+	      "settings BIGINT NOT NULL DEFAULT 0, last_ino BIGINT NOT NULL, "
+	      "last_entry BIGINT NOT NULL") ROOMY,
+	SHIFT("sessfs_shift_rows", "session TEXT, key TEXT, first BIGINT, by BIGINT",
+	      "{rows} WHERE " ROWS_OF_KEY " >= first", "item_index",
+	      "UPDATE {rows} SET item_index = it + by WHERE " ROWS_OF_KEY " = it"),
+	SHIFT("sessfs_shift_pieces", "file BIGINT, first BIGINT, by BIGINT",
+	      "sessfs_piece WHERE ino = file AND item_index >= first", "item_index",
+	      "UPDATE sessfs_piece SET item_index = it + by WHERE ino = file AND item_index = it"),
+	SHIFT("sessfs_shift_marks", "file BIGINT, first BIGINT, rows BIGINT, by BIGINT",
+	      "sessfs_mark WHERE ino = file AND item_index >= first", "byte_offset",
+	      "UPDATE sessfs_mark SET byte_offset = CASE WHEN it + by >= 0 THEN it + by END, "
+	      "item_index = item_index + rows WHERE ino = file AND byte_offset = it"),
+	LOGGING("sessfs_row_insert", LOG("i", "made r")),
+	LOGGING("sessfs_row_delete", LOG("d", "gone r")),
+	LOGGING("sessfs_row_update",
+		LOG("d",
+		    "gone r WHERE NOT EXISTS (SELECT 1 FROM made o WHERE " SAME_PLACE
+		    ")") "; " LOG("u", "made r LEFT JOIN gone o ON " SAME_PLACE
+				       " WHERE o.state_data IS NULL OR "
+				       "o.state_data COLLATE \"C\" <> r.state_data COLLATE \"C\"")),
+	LOGGING("sessfs_row_truncate",
+		"INSERT INTO agentscope.sessfs_change (item_index, what) VALUES (0, '*')"),
+	"SELECT pg_advisory_unlock(" MAKING ")",
+	NULL,
+};
+
+/* They are silent on connections of ours, which say so.  To make one needs the right to, and to take
+ * it away the table. */
+#define TRIGGER(name, when, rows)                                                                  \
+	"LOCK TABLE {rows} IN SHARE ROW EXCLUSIVE MODE; DO $$ BEGIN IF NOT EXISTS (SELECT 1 FROM " \
+	"pg_trigger WHERE tgrelid = '{rows}'::regclass AND tgname = '" name "') THEN "             \
+	"CREATE TRIGGER " name " AFTER " when " ON {rows} " rows " FOR EACH STATEMENT WHEN "       \
+	"(current_setting('sessfs.own', true) IS DISTINCT FROM '1') "                              \
+	"EXECUTE FUNCTION agentscope." name "(); END IF; END $$"
+
+static const char *const triggers[] = {
+	TRIGGER("sessfs_row_insert", "INSERT", "REFERENCING NEW TABLE AS made"),
+	TRIGGER("sessfs_row_delete", "DELETE", "REFERENCING OLD TABLE AS gone"),
+	TRIGGER("sessfs_row_update", "UPDATE", "REFERENCING OLD TABLE AS gone NEW TABLE AS made"),
+	TRIGGER("sessfs_row_truncate", "TRUNCATE", ""),
+	NULL,
+};
+
+#define HELLO                                                                                      \
+	"SET search_path = agentscope; SET client_min_messages = error; "                          \
+	"SET lock_timeout = '10s'; SET standard_conforming_strings = on; "                         \
+	"SET bytea_output = hex; SET default_transaction_isolation = 'read committed'; "           \
+	"SET jit = off; SET sessfs.own = '1'"
+
+static const struct sql_driver postgresql_driver = {
+	.name = "postgresql",
+	.words = words,
+	.own = own,
+	.hello_writer = HELLO,
+	.hello_reader = HELLO,
+	.begin_read = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+	.begin_write = "BEGIN",
+	.resume = "ROLLBACK; BEGIN",
+	.silent = "SET sessfs.own = '1'",
+	.loud = "SET sessfs.own = ''",
+	.tables = tables,
+	.triggers = triggers,
+	.no_triggers = "DROP TRIGGER IF EXISTS sessfs_row_insert ON {rows}; "
+		       "DROP TRIGGER IF EXISTS sessfs_row_delete ON {rows}; "
+		       "DROP TRIGGER IF EXISTS sessfs_row_update ON {rows}; "
+		       "DROP TRIGGER IF EXISTS sessfs_row_truncate ON {rows}",
+	.trigger_count = "SELECT COUNT(*) FROM pg_trigger WHERE "
+			 "tgrelid = to_regclass('agentscope.' || quote_ident(?1)) AND tgenabled IN "
+			 "('O', 'A') AND tgname IN ('sessfs_row_insert', 'sessfs_row_delete', "
+			 "'sessfs_row_update', 'sessfs_row_truncate')",
+	.collation = "SELECT '\"C\"'",
+	.size = "SELECT COALESCE(SUM(pg_total_relation_size(c.oid)), 0) FROM pg_class c JOIN "
+		"pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'agentscope' AND "
+		"c.relkind = 'r'",
+	.columns = "SELECT LOWER(c.column_name), LOWER(c.data_type), (SELECT collname FROM "
+		   "pg_collation WHERE collname = c.collation_name AND NOT collisdeterministic "
+		   "LIMIT 1), c.datetime_precision FROM information_schema.columns c WHERE "
+		   "c.table_schema = 'agentscope' AND c.table_name = ?1",
+	.open = pg_link_open,
+	.close = pg_link_close,
+	.send = pg_link_send,
+	.next = pg_link_next,
+	.sentence = pg_link_sentence,
+	.row = pg_answer_row,
+	.answer_done = pg_answer_done,
+	.quote = pg_quote,
+	.quote_name = pg_quote_name,
+	.packet = pg_link_packet,
+};
+
+int postgresql_store_open(const struct url *url, const struct backend_options *options,
+			  struct backend **ret_backend, char **ret_why)
+{
+	return sql_backend_open(&postgresql_driver, url, options, ret_backend, ret_why);
+}
