@@ -200,7 +200,7 @@ static struct face *face_of_led(struct tree *tree, struct inode *inode, pid_t pi
 	if (!led)
 		return NULL;
 	face = led->face;
-	if (!face->old)
+	if (!face->old && !face_was_left(inode, face))
 		return face;
 	found = face_find(inode, led->kind, pid);
 	led = *led_find(inode, pid); /* its time may be over since */
