@@ -33,10 +33,11 @@ static int failed(void)
 	return errno ? -errno : -EIO;
 }
 
-static int open_beneath(int dir, const char *path, uint64_t flags)
+static int open_beneath(int dir, const char *path, uint64_t flags, mode_t mode)
 {
 	const struct open_how how = {
 		.flags = flags | O_CLOEXEC,
+		.mode = flags & O_CREAT ? mode : 0,
 		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV,
 	};
 	long fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
@@ -54,7 +55,7 @@ static int mount_place(struct access *access, const char *path, struct access_pl
 		return -ENAMETOOLONG;
 	memcpy(dir, path, size);
 	dir[size] = '\0';
-	ret_place->fd = open_beneath(access->root, size ? dir : ".", O_PATH | O_DIRECTORY);
+	ret_place->fd = open_beneath(access->root, size ? dir : ".", O_PATH | O_DIRECTORY, 0);
 	ret_place->name = name;
 	return MIN(ret_place->fd, 0);
 }
@@ -92,7 +93,7 @@ static int list_entry(DIR *dir, const struct dirent *entry, bool with_stat, acce
 static int mount_list(const struct access_place *place, bool with_stat, access_entry_fn *fn,
 		      void *arg)
 {
-	int fd = open_beneath(place->fd, below(place), O_RDONLY | O_DIRECTORY);
+	int fd = open_beneath(place->fd, below(place), O_RDONLY | O_DIRECTORY, 0);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *entry;
 	int r = fd < 0 ? fd : dir ? 0 : failed();
@@ -138,10 +139,10 @@ static int mount_open(const struct access_place *place, int flags, mode_t mode,
 		      struct access_file *file)
 {
 	/* If it has become a FIFO since somebody looked, nobody waits for its other end. */
-	int fd = openat(place->fd, below(place), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, mode);
+	int fd = open_beneath(place->fd, below(place), (uint64_t)flags | O_NONBLOCK, mode);
 
 	if (fd < 0)
-		return failed();
+		return fd;
 	file->fd = fd;
 	return 0;
 }
@@ -318,7 +319,7 @@ static int mount_set_xattr(const struct access_place *place, const char *name,
 /* sync(2) does not reach a daemon; syncing any directory brings all to the medium. */
 static int mount_sync(struct access *access)
 {
-	int fd = open_beneath(access->root, ".", O_RDONLY | O_DIRECTORY);
+	int fd = open_beneath(access->root, ".", O_RDONLY | O_DIRECTORY, 0);
 	int r = fd < 0 ? fd : fsync(fd) < 0 ? failed() : 0;
 
 	closep(&fd);

@@ -767,6 +767,22 @@ def test_bash_completes_names_also_below_views(box):
         same(completed(line).split()[-1], whole, path)
 
 
+def test_no_verb_goes_from_a_mount_into_another_one(box):
+    need_root()
+    need_namespace()
+    mount, session = box.session()
+    other = box.new_path("other")
+    write(other, b"another filesystem")
+    write(os.path.join(session, "a.txt"), b"its own")
+    script = 'mount --bind "$1" "$2" && shift 2 && "$@"'
+    inside = ["unshare", "-m", "sh", "-c", script, "sh", other, os.path.join(session, "a.txt")]
+    done = tool(*inside, box.program, "cat", mount.store, "s/a.txt", check=False)
+    same((done.returncode, done.stdout), (1, b""), "cat")
+    done = tool(*inside, box.program, "put", mount.store, "s/a.txt", stdin=b"1", check=False)
+    same((done.returncode, read(other)), (1, b"another filesystem"), "put")
+    same(read(os.path.join(session, "a.txt")), b"its own", "the file")
+
+
 def in_manual(name):
     return f"Fl Fl {name[2:]}" if name.startswith("--") else f" {name}"
 
