@@ -446,6 +446,13 @@ static int run_once(struct sql *store, struct sql_request *first, struct sql_req
 	}
 }
 
+static int why_not(const struct sql *store, int r)
+{
+	if (r == SQL_LANE_FAILED)
+		log_error("%s: somebody else has committed as this mount", store->database);
+	return r == -EDEADLK ? -EBUSY : r == SQL_LANE_FAILED ? -EIO : r;
+}
+
 /* As long as it is not the fault of the requests. */
 static int run_all(struct sql *store, struct sql_request *first, struct sql_request *end,
 		   struct sql_request **ret_failed)
@@ -469,12 +476,12 @@ static int run_all(struct sql *store, struct sql_request *first, struct sql_requ
 		if (is_of_connection(r)) {
 			sql_disconnect(store, &store->writer.link);
 			if (sql_milliseconds() > until)
-				return -EIO;
+				return sql_gave_up(store);
 			sql_pause(50);
 		} else {
 			rollback(store);
 			if (r != -EDEADLK || ++tries > TRIES)
-				return r == -EDEADLK ? -EBUSY : r == SQL_LANE_FAILED ? -EIO : r;
+				return why_not(store, r);
 			sql_pause(tries + (int)(random() % 8));
 		}
 		r = 0;

@@ -65,6 +65,20 @@ int sql_ask_text(struct sql *store, struct sql_link *link, enum sql_text text,
 	return r < 0 ? r : sql_ask(store, link, buf_bytes(&buf), ret_answer);
 }
 
+int sql_gave_up(struct sql *store)
+{
+	_cleanup_(freep) char *why = NULL;
+	struct sql_link *link = NULL;
+	int r = sql_connect(store, true, &link, &why);
+
+	sql_disconnect(store, &link);
+	log_error("%s: the server was away for %u seconds: %s", store->database, store->timeout,
+		  r == 0 ? "it has just come back" :
+		  why	 ? why :
+			   strerror(-r));
+	return -EIO;
+}
+
 /* Once; a connection that was idle may have been lost without a word. */
 static int ask_aside(struct sql *store, struct bytes statements, struct sql_answer **ret_answer)
 {
@@ -90,7 +104,7 @@ int sql_aside(struct sql *store, struct bytes statements, struct sql_answer **re
 		if (r != -ENOTCONN && r != -ECONNREFUSED)
 			return r;
 		if (sql_milliseconds() > until)
-			return -EIO;
+			return sql_gave_up(store);
 		sql_pause(100);
 	}
 }

@@ -20,6 +20,9 @@ int sql_ask_text(struct sql *store, struct sql_link *link, enum sql_text text,
 /* -errno as it is handed to who has called the store. */
 int sql_error(struct sql *store, struct sql_link *link, int error);
 
+/* The server was away for too long: -EIO, and a sentence. */
+int sql_gave_up(struct sql *store);
+
 /* A small question or change on a connection of its own, made anew if it was lost.  What is changed
  * may be changed twice. */
 int sql_aside(struct sql *store, struct bytes statements, struct sql_answer **ret_answer);

@@ -6,6 +6,7 @@
 #include "backend/sql/clock.h"
 #include "backend/sql/mounts.h"
 #include "src/base/cleanup.h"
+#include "src/base/log.h"
 
 enum { FIRST_PAGE = 64, PAGE_LEAST = 16, PAGE_MOST = 8192, PAGE_BYTES = 4 << 20 };
 
@@ -111,8 +112,10 @@ int sql_snapshot_ask(struct backend_snapshot *snapshot, struct bytes statements,
 			return r;
 		/* A snapshot that has begun is gone with its connection. */
 		sql_disconnect(store, &snapshot->link);
+		if (snapshot->begun)
+			log_error("%s: the connection was lost amid a read", store->database);
 		if (snapshot->begun || sql_milliseconds() > until)
-			return snapshot->error = -EIO;
+			return snapshot->error = snapshot->begun ? -EIO : sql_gave_up(store);
 		snapshot->error = 0;
 		if (fresh)
 			sql_pause(50);

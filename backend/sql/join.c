@@ -7,7 +7,7 @@
 #include "backend/sql/slots.h"
 #include "src/base/cleanup.h"
 
-enum { LISTED = 1024, LOOKS = 4 };
+enum { LISTED = 256, LOOKS = 4 };
 
 static struct backend_tail tail_at(const struct bytes *columns)
 {
