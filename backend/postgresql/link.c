@@ -2,9 +2,9 @@
 /*
  * Connections to PostgreSQL, by libpq.
  *
- * Statements go in one message of the simple protocol, so they take one round trip, and those behind
- * one that fails are not run.  Answers come as text; bytes in them as hexadecimal digits, which are
- * decoded where they lie.
+ * Statements go in one message of the simple protocol, so they take one round trip, and those
+ * behind one that fails are not run.  Answers come as text; bytes in them as hexadecimal digits,
+ * which are decoded where they lie.
  */
 #include "backend/postgresql/link.h"
 

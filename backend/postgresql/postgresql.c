@@ -2,8 +2,8 @@
 /*
  * The words of PostgreSQL, and the tables of a store there.
  *
- * All of them are in the schema agentscope, where AgentScope's services have theirs; a connection of
- * ours looks nowhere else for names.
+ * All of them are in the schema agentscope, where AgentScope's services have theirs; a connection
+ * of ours looks nowhere else for names.
  */
 #include "backend/postgresql/postgresql.h"
 
@@ -193,8 +193,8 @@ static const char *const tables[] = {
 	NULL,
 };
 
-/* They are silent on connections of ours, which say so.  To make one needs the right to, and to take
- * it away the table. */
+/* They are silent on connections of ours, which say so.  To make one needs the right to, and to
+ * take it away the table. */
 #define TRIGGER(name, when, rows)                                                                  \
 	"LOCK TABLE {rows} IN SHARE ROW EXCLUSIVE MODE; DO $$ BEGIN IF NOT EXISTS (SELECT 1 FROM " \
 	"pg_trigger WHERE tgrelid = '{rows}'::regclass AND tgname = '" name "') THEN "             \

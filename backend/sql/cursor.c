@@ -31,8 +31,10 @@ static int judge_state(struct backend_snapshot *snapshot, struct sql_answer *ans
 static int say_begin(struct backend_snapshot *snapshot, struct buf *buf)
 {
 	struct sql *store = snapshot->store;
-	int r = buf_append_str(buf, store->texts.driver->begin_read);
+	int r = snapshot->open ? buf_append_str(buf, "COMMIT;") : 0;
 
+	if (r == 0)
+		r = buf_append_str(buf, store->texts.driver->begin_read);
 	return r < 0 ? r : sql_state_say(store, buf);
 }
 
@@ -40,13 +42,12 @@ static int read_begin(struct backend_snapshot *snapshot)
 {
 	const struct sql_driver *driver = snapshot->store->texts.driver;
 	struct sql_answer *answer = NULL;
-	int r = driver->next(snapshot->link, &answer);
+	int r;
 
-	driver->answer_done(answer);
-	if (r > 0) {
-		answer = NULL;
+	/* The first that has rows. */
+	do
 		r = driver->next(snapshot->link, &answer);
-	}
+	while (r > 0 && !answer);
 	if (r == 0)
 		r = -EIO;
 	if (r > 0) {
@@ -117,6 +118,7 @@ int sql_snapshot_ask(struct backend_snapshot *snapshot, struct bytes statements,
 		if (snapshot->begun || sql_milliseconds() > until)
 			return snapshot->error = snapshot->begun ? -EIO : sql_gave_up(store);
 		snapshot->error = 0;
+		snapshot->open = false;
 		if (fresh)
 			sql_pause(50);
 		fresh = true;

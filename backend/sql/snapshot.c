@@ -86,6 +86,7 @@ int sql_snapshot_begin(struct backend *backend, unsigned flags,
 		.store = store,
 		.link = snapshot->link,
 		.flags = flags,
+		.open = snapshot->ended_at,
 	};
 	if (flags & (BACKEND_BEGUN | BACKEND_AT_ONCE))
 		r = sql_snapshot_begin_now(snapshot);
@@ -99,8 +100,13 @@ int sql_snapshot_begin(struct backend *backend, unsigned flags,
 /* The transaction ends when the next one on this connection begins, or soon (sql_pool_rest()). */
 void sql_snapshot_end(struct backend *backend, struct backend_snapshot *snapshot)
 {
-	snapshot->ended_at = snapshot->begun ? sql_milliseconds() : 0;
-	give(sql_of(backend), snapshot);
+	struct sql *store = sql_of(backend);
+
+	snapshot->ended_at = snapshot->begun || snapshot->open ? sql_milliseconds() : 0;
+	/* One that could not begin is in no state to go on from. */
+	if (!snapshot->begun && snapshot->error < 0)
+		sql_disconnect(store, &snapshot->link);
+	give(store, snapshot);
 }
 
 int sql_snapshot_begun(struct backend *backend, struct backend_snapshot *snapshot,

@@ -143,6 +143,7 @@ struct backend_snapshot {
 	int error; /* what became of that */
 	backend_begun_fn *begin;
 	void *arg;
+	bool open;	  /* the connection has a transaction that is to end first */
 	int64_t ended_at; /* in the pool: since when its transaction is of no use; 0: it has none */
 	struct backend_snapshot *next; /* in the pool */
 };

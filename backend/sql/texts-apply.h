@@ -39,7 +39,8 @@ SQL(SQL_NODE_PUT, "INSERT INTO sessfs_node (ino, parent, entry, kind, flags, mod
 	"gid, nlink, "
 	"rdev, size, atime, mtime, ctime, btime, session_id, state_key, target, generation, slot) "
 	"VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, "
-	"?19, ?20) {conflict ino} kind = CASE WHEN sessfs_node.ino = {new ino} THEN {new kind} END, "
+	"?19, ?20) {conflict ino} "
+	"kind = CASE WHEN sessfs_node.ino = {new ino} THEN {new kind} END, "
 	KEEP("parent") KEEP("entry") KEEP("flags") KEEP("mode") KEEP("uid") KEEP("gid")
 	KEEP("nlink") KEEP("rdev") KEEP("size")
 	KEEP("atime") KEEP("mtime") KEEP("ctime") KEEP("btime")

@@ -390,6 +390,8 @@ host all all 127.0.0.0/8 scram-sha-256
         with self.connect() as admin:
             admin.query(f"CREATE ROLE {base.user} LOGIN PASSWORD '{base.password}'")
             admin.query(f"CREATE DATABASE {base.name} OWNER {base.user}")
+            # Where AgentScope's services have their table, which name it in each statement.
+            admin.query(f"ALTER DATABASE {base.name} SET search_path = agentscope, public")
 
     def let_make_databases(self, base):
         with self.connect() as admin:

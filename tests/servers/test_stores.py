@@ -67,6 +67,10 @@ def test_what_a_mount_has_written_is_on_mariadb_and_there_for_the_next(box):
     keeps(box, "mysql")
 
 
+def test_what_a_mount_has_written_is_on_postgresql_and_there_for_the_next(box):
+    keeps(box, "postgresql")
+
+
 def play_verbs(box, url, session):
     """Every verb that takes a store, whether or not it is mounted."""
     path = f"{session}/l.jsonl"
@@ -120,6 +124,10 @@ def test_every_verb_works_on_mariadb_mounted_or_not(box):
     obeys(box, "mysql")
 
 
+def test_every_verb_works_on_postgresql_mounted_or_not(box):
+    obeys(box, "postgresql")
+
+
 def goes_on(box, kind, host):
     """The server is killed and comes back; the daemon has to find it, log in, and go on."""
     server = start(box, kind, tcp=bool(host))
@@ -143,12 +151,24 @@ def test_a_guarded_daemon_finds_mariadb_again_by_its_socket(box):
     goes_on(box, "mysql", None)
 
 
+def test_a_guarded_daemon_finds_postgresql_again_by_its_socket(box):
+    goes_on(box, "postgresql", None)
+
+
 def test_a_guarded_daemon_finds_mariadb_again_by_an_address(box):
     goes_on(box, "mysql", "127.0.0.1")
 
 
+def test_a_guarded_daemon_finds_postgresql_again_by_an_address(box):
+    goes_on(box, "postgresql", "127.0.0.1")
+
+
 def test_a_guarded_daemon_finds_mariadb_again_by_a_name(box):
     goes_on(box, "mysql", "localhost")
+
+
+def test_a_guarded_daemon_finds_postgresql_again_by_a_name(box):
+    goes_on(box, "postgresql", "localhost")
 
 
 def judges(box, kind):
@@ -173,6 +193,10 @@ def test_mariadb_is_trusted_by_its_certificate(box):
     judges(box, "mysql")
 
 
+def test_postgresql_is_trusted_by_its_certificate(box):
+    judges(box, "postgresql")
+
+
 def explains(box, kind):
     server = start(box, kind, tcp=True)
     base = server.database()
@@ -190,6 +214,25 @@ def test_why_mariadb_cannot_be_used_is_told(box):
     explains(box, "mysql")
 
 
+def test_why_postgresql_cannot_be_used_is_told(box):
+    explains(box, "postgresql")
+
+
+def test_which_databases_of_postgresql_cannot_be_used_is_told(box):
+    server = start(box, "postgresql")
+    base = server.database()
+    with base.admin() as admin:
+        admin.query(
+            f"CREATE DATABASE other OWNER {base.user} ENCODING 'LATIN1' LOCALE 'C' "
+            "TEMPLATE template0"
+        )
+    refused(box, base.url.replace(f"/{base.name}?", "/other?"), "LATIN1", "UTF8")
+    server.end()
+    write(os.path.join(server.path, "data", "standby.signal"), b"")
+    server.start()
+    refused(box, base.url, "replica")
+
+
 def becomes(box, kind):
     harness.need_root()
     base = start(box, kind).database()
@@ -204,6 +247,10 @@ def becomes(box, kind):
 
 def test_root_serves_mariadb_as_the_owner_of_the_mount_point(box):
     becomes(box, "mysql")
+
+
+def test_root_serves_postgresql_as_the_owner_of_the_mount_point(box):
+    becomes(box, "postgresql")
 
 
 def survives(box, kind):
@@ -244,6 +291,10 @@ def test_nothing_is_lost_or_doubled_when_the_way_to_mariadb_breaks(box):
     survives(box, "mysql")
 
 
+def test_nothing_is_lost_or_doubled_when_the_way_to_postgresql_breaks(box):
+    survives(box, "postgresql")
+
+
 def serves_programs(box, kind):
     """libsessfs opens URLs, too; a mount sees what it saves."""
     program = os.path.join(os.environ.get("top_builddir", ""), "tests/lib/session")
@@ -265,6 +316,10 @@ def serves_programs(box, kind):
 
 def test_the_library_opens_mariadb_by_its_url(box):
     serves_programs(box, "mysql")
+
+
+def test_the_library_opens_postgresql_by_its_url(box):
+    serves_programs(box, "postgresql")
 
 
 if __name__ == "__main__":
