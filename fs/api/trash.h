@@ -29,8 +29,8 @@ enum { TRASH_GRACE_DAYS = 7 };
 
 /*
  * A *home* of a session: its directory, which has all its files but in a store with a layout, or
- * one of its files that lie in no such directory (fs/base/layout.h).  What is done to one is done to
- * the whole session.
+ * one of its files that lie in no such directory (fs/base/layout.h).  What is done to one is done
+ * to the whole session.
  */
 typedef int home_fn(void *arg, struct bytes path, const struct backend_node *node);
 /* One home of each session, with its path, in any order: the directory if there is one. */

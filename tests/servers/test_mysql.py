@@ -13,10 +13,12 @@ import servers  # noqa: E402
 from servers import harness  # noqa: E402
 
 # As AgentScope makes it.
-TABLE = """CREATE TABLE agentscope_sessions (session_id VARCHAR(255) NOT NULL, state_key VARCHAR(255)
-NOT NULL, item_index INT NOT NULL DEFAULT 0, state_data LONGTEXT NOT NULL, created_at DATETIME DEFAULT
-CURRENT_TIMESTAMP, updated_at DATETIME DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, PRIMARY
-KEY (session_id, state_key, item_index)) DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci"""
+TABLE = """CREATE TABLE agentscope_sessions (session_id VARCHAR(255) NOT NULL,
+state_key VARCHAR(255) NOT NULL, item_index INT NOT NULL DEFAULT 0, state_data LONGTEXT NOT NULL,
+created_at DATETIME DEFAULT CURRENT_TIMESTAMP,
+updated_at DATETIME DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+PRIMARY KEY (session_id, state_key, item_index))
+DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci"""
 ROW = "INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) VALUES "
 
 
