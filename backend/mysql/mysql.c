@@ -174,6 +174,12 @@ const struct sql_driver mysql_driver = {
 			 "'sessfs_row_update')",
 	.collation = "SELECT collation_name FROM information_schema.collations WHERE "
 		     "collation_name IN ('utf8mb4_nopad_bin', 'utf8mb4_0900_bin') LIMIT 1",
+	.careless = "SELECT CONCAT_WS(', ', "
+		    "IF(@@innodb_flush_log_at_trx_commit = 1, NULL, "
+		    "CONCAT('innodb_flush_log_at_trx_commit=', @@innodb_flush_log_at_trx_commit)), "
+		    "IF(@@innodb_flush_method <> 'nosync', NULL, 'innodb_flush_method=nosync'), "
+		    "IF(NOT @@log_bin OR @@sync_binlog = 1, NULL, "
+		    "CONCAT('sync_binlog=', @@sync_binlog)))",
 	.size = "SELECT COALESCE(SUM(data_length + index_length), 0) FROM "
 		"information_schema.tables WHERE table_schema = DATABASE()",
 	.columns = "SELECT LOWER(column_name), LOWER(column_type), collation_name, "

@@ -238,6 +238,12 @@ static const struct sql_driver postgresql_driver = {
 			 "('O', 'A') AND tgname IN ('sessfs_row_insert', 'sessfs_row_delete', "
 			 "'sessfs_row_update', 'sessfs_row_truncate')",
 	.collation = "SELECT '\"C\"'",
+	.careless = "SELECT concat_ws(', ', "
+		    "CASE WHEN current_setting('synchronous_commit') = 'off' THEN "
+		    "'synchronous_commit=off' END, "
+		    "CASE WHEN current_setting('fsync') = 'off' THEN 'fsync=off' END, "
+		    "CASE WHEN current_setting('full_page_writes') = 'off' THEN "
+		    "'full_page_writes=off' END)",
 	.size = "SELECT COALESCE(SUM(pg_total_relation_size(c.oid)), 0) FROM pg_class c JOIN "
 		"pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'agentscope' AND "
 		"c.relkind = 'r'",

@@ -148,6 +148,31 @@ static struct sql *new_store(const struct sql_driver *driver, const struct url *
 	return NULL;
 }
 
+/* The server's settings decide whether a commit outlives a crash of its machine. */
+static int judge_server(struct sql *store, bool mounts, char **ret_why)
+{
+	const struct sql_driver *driver = store->texts.driver;
+	struct sql_answer *answer = NULL;
+	struct bytes columns[SQL_COLUMNS];
+	int r = sql_ask(store, store->writer.link, bytes_str(driver->careless), &answer);
+
+	if (r == 0 && sql_row(store, answer, columns) && columns[0].size) {
+		if (store->url->durable) {
+			*ret_why =
+				str_printf("%s: the server may lose what it has committed "
+					   "(%.*s), which durable refuses",
+					   store->database, (int)columns[0].size, columns[0].data);
+			r = -EOPNOTSUPP;
+		} else if (mounts) {
+			log_warning("%s: the server may lose what it has committed when its "
+				    "machine crashes: %.*s",
+				    store->database, (int)columns[0].size, columns[0].data);
+		}
+	}
+	driver->answer_done(answer);
+	return r;
+}
+
 static int connect_and_join(struct sql *store, const struct backend_options *options,
 			    char **ret_why)
 {
@@ -155,6 +180,8 @@ static int connect_and_join(struct sql *store, const struct backend_options *opt
 	uint64_t packet;
 	int r = sql_connect(store, true, &store->writer.link, ret_why);
 
+	if (r == 0)
+		r = judge_server(store, options->owner, ret_why);
 	if (r == 0)
 		r = sql_schema_open(store, options, ret_why);
 	if (r < 0)

@@ -71,6 +71,27 @@ def test_what_a_mount_has_written_is_on_postgresql_and_there_for_the_next(box):
     keeps(box, "postgresql")
 
 
+def refuses(box, kind, setting):
+    """With durable, a server that says of itself that it may lose commits."""
+    careless = start(box, kind).database()
+    done = box.sessfs("mount", "-o", "durable", careless.url, box.new_folder("mnt"))
+    said = done.stderr.decode()
+    same(done.returncode, 1, f"status: {said}")
+    assert setting in said, said
+    box.mount(store=careless.url).unmount()
+    careful = start(box, kind, durable=True).database()
+    mount = box.mount(store=careful.url, options=["durable"])
+    write(mount.at("a.txt"), b"a")
+
+
+def test_durable_refuses_mariadb_that_may_lose_commits(box):
+    refuses(box, "mysql", "innodb_flush_method=nosync")
+
+
+def test_durable_refuses_postgresql_that_may_lose_commits(box):
+    refuses(box, "postgresql", "fsync=off")
+
+
 def play_verbs(box, url, session):
     """Every verb that takes a store, whether or not it is mounted."""
     path = f"{session}/l.jsonl"
