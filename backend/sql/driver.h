@@ -54,7 +54,8 @@ struct sql_driver {
 	/* The name of a collation for which each id has one spelling; bytes that all takes. */
 	const char *collation;
 	const char *size;
-	/* By which of its settings the server may lose what it has committed: one text, "" for none. */
+	/* By which of its settings the server may lose what it has committed: one text, "" for
+	 * none. */
 	const char *careless;
 	/* The statement "which columns has table ?1": name, type in lower case, collation or NULL
 	 * (then each id has one spelling), digits of the fraction of a time or NULL. */
