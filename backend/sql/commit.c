@@ -463,9 +463,12 @@ static int run_all(struct sql *store, struct sql_request *first, struct sql_requ
 
 	for (int tries = 0;;) {
 		if (!store->writer.link) {
-			r = reconnect(store, sent);
-			if (r == 1)
+			r = reconnect(store, sent || store->writer.unsure);
+			if (r >= 0)
+				store->writer.unsure = false;
+			if (r == 1 && sent)
 				return 0;
+			r = MIN(r, 0);
 		}
 		if (r == 0) {
 			r = run_once(store, first, end, ret_failed);
@@ -475,6 +478,7 @@ static int run_all(struct sql *store, struct sql_request *first, struct sql_requ
 			return 0;
 		if (is_of_connection(r)) {
 			sql_disconnect(store, &store->writer.link);
+			store->writer.unsure |= sent;
 			if (sql_milliseconds() > until)
 				return sql_gave_up(store);
 			sql_pause(50);

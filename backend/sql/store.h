@@ -84,6 +84,7 @@ struct sql {
 	struct {
 		struct sql_link *link;
 		int64_t lane; /* what the row in sessfs_mount has after the last commit */
+		bool unsure;  /* whether the last transaction was committed, which was given up */
 		int silent;   /* whether the triggers are off on it: -1 not known */
 	} writer;
 
