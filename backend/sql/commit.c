@@ -19,292 +19,20 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "backend/sql/apply.h"
-#include "backend/sql/before.h"
+#include "backend/sql/transaction.h"
 #include "backend/sql/feed.h"
 #include "backend/sql/clock.h"
 #include "backend/sql/mounts.h"
 #include "backend/sql/slots.h"
-#include "src/base/array.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
-#include "src/base/tick.h"
 
 enum {
 	GROUP_MAX = 64,	    /* batches in one transaction */
-	KEYS_GUARDED = 64,  /* by one statement */
 	TRIES = 20,	    /* of a transaction that the server gives up */
 	TURN_MS = 10000,    /* that one mount may have the turn */
 	SQL_LOST = -100003, /* the lease of this mount has ended */
 };
-
-struct sql_request {
-	struct backend_batch *batch;
-	unsigned flags;
-	int result;
-	bool done;
-	struct sql_request *next;
-};
-
-struct transaction {
-	struct sql *store;
-	struct sql_packet packet;
-	struct before before;
-	struct feed_notes notes;
-	struct sql_applied applied;
-	struct feed_notes *waiting; /* of the store; with state.lock */
-	bool begun;		    /* the head has been sent and has succeeded */
-	bool parts;		    /* in several packets, which may take long */
-	size_t failed;
-};
-
-static int flush(struct transaction *transaction)
-{
-	int r = packet_flush(&transaction->packet, transaction->store->writer.link,
-			     &transaction->failed);
-
-	transaction->parts = transaction->begun = r == 0 || transaction->begun;
-	if (r < 0)
-		transaction->store->writer.silent = -1; /* what was set may be undone */
-	return r;
-}
-
-/* Whether what others have left concerns a block: -ESTALE. */
-static int judge_block(struct transaction *transaction, const struct backend_batch *batch)
-{
-	const struct feed_state state = before_state(&transaction->before);
-	struct sql *store = transaction->store;
-	int r = 0;
-
-	pthread_mutex_lock(&store->state.lock);
-	for (size_t i = 0; r == 0 && i < batch->count && store->state.waiting.any; i++)
-		r = feed_judge(&store->state.waiting, &state, &batch->ops[i]);
-	pthread_mutex_unlock(&store->state.lock);
-	return r;
-}
-
-static bool needs_before(struct transaction *transaction)
-{
-	struct sql *store = transaction->store;
-	bool waiting;
-
-	pthread_mutex_lock(&store->state.lock);
-	waiting = store->state.waiting.any;
-	pthread_mutex_unlock(&store->state.lock);
-	return waiting || transaction->applied.shared;
-}
-
-static int note_op(struct transaction *transaction, const struct backend_op *op,
-		   const struct sql_digest *digest)
-{
-	const struct feed_state state = before_state(&transaction->before);
-	int r;
-
-	if (!transaction->applied.shared)
-		return 0;
-	transaction->before.change = digest && digest->count ? &digest->change : NULL;
-	r = feed_note(&transaction->notes, &state, op);
-	return r < 0 ? r : before_apply(&transaction->before, op);
-}
-
-static bool is_digest(const struct backend_op *op)
-{
-	return op->type == BACKEND_CHANGE_DONE || op->type == BACKEND_CHANGE_APART;
-}
-
-/* Say an operation, and those that go with it. */
-static int apply_op(struct transaction *transaction, const struct backend_op *ops, size_t count)
-{
-	_cleanup_(sql_digest_done) struct sql_digest digest = { 0 };
-	struct sql *store = transaction->store;
-	int r = 0, done;
-
-	if (is_digest(ops)) {
-		if (transaction->begun && transaction->packet.count)
-			r = flush(transaction);
-		if (r == 0)
-			r = sql_digest_ask(store, store->writer.link, ops, &digest);
-	}
-	if (r < 0)
-		return r;
-	done = sql_apply(&transaction->packet, ops, count, is_digest(ops) ? &digest : NULL,
-			 &transaction->applied);
-	for (int i = 0; r == 0 && i < done; i++)
-		r = note_op(transaction, &ops[i], &digest);
-	return r < 0 ? r : done;
-}
-
-/* What other programs have changed and nobody has digested may not be overwritten: the keys of a
- * block, several in a statement. */
-struct guarding {
-	struct transaction *transaction;
-	unsigned keys;		   /* of the statement that is being said */
-	struct bytes session, key; /* the last one */
-	int r;
-};
-
-static void guard_end(struct guarding *guarding)
-{
-	struct sql_packet *packet = &guarding->transaction->packet;
-
-	if (!guarding->keys)
-		return;
-	packet_say_on(packet, SQL_GUARD_CHANGED_END, SQL_NO_VALUES);
-	guarding->keys = 0;
-	if (guarding->r == 0 && packet->text.size > SQL_PACKET)
-		guarding->r = flush(guarding->transaction);
-}
-
-static void guard_key(struct guarding *guarding, struct bytes session, struct bytes key)
-{
-	struct sql_packet *packet = &guarding->transaction->packet;
-	bool same = guarding->key.data && bytes_equal(session, guarding->session) &&
-		    bytes_equal(key, guarding->key);
-
-	if (!session.data || !key.data || same)
-		return;
-	guarding->session = session;
-	guarding->key = key;
-	if (!guarding->keys++)
-		packet_say(packet, -ESTALE, SQL_GUARD_CHANGED, SQL_NO_VALUES);
-	packet_say_on(packet, SQL_GUARD_CHANGED_KEY, SQL_VALUES(sql_blob(session), sql_blob(key)));
-	if (guarding->keys == KEYS_GUARDED)
-		guard_end(guarding);
-}
-
-static int guard_changes(struct transaction *transaction, const struct backend_batch *batch,
-			 unsigned flags)
-{
-	struct guarding guarding = { .transaction = transaction };
-	const struct backend_op *ops = batch->ops;
-
-	if ((flags & BACKEND_ANYWAY) || !transaction->store->triggers)
-		return 0;
-	for (size_t i = 0; guarding.r == 0 && i < batch->count; i++) {
-		guard_key(&guarding, ops[i].session, ops[i].key);
-		guard_key(&guarding, ops[i].session_to, ops[i].key_to);
-		if (ops[i].node)
-			guard_key(&guarding, ops[i].node->session, ops[i].node->key);
-	}
-	guard_end(&guarding);
-	return guarding.r;
-}
-
-static int apply_block(struct transaction *transaction, const struct backend_batch *batch,
-		       unsigned flags)
-{
-	const struct sql *store = transaction->store;
-	int r = 0;
-
-	/* A guest's own changes are logged as soon as they are made. */
-	if (store->guest)
-		r = guard_changes(transaction, batch, flags);
-	for (size_t i = 0; r >= 0 && i < batch->count; i += (size_t)MAX(r, 0)) {
-		r = apply_op(transaction, &batch->ops[i], batch->count - i);
-		if (r > 0 && transaction->packet.text.size > SQL_PACKET) {
-			int sent = flush(transaction);
-
-			r = sent < 0 ? sent : r;
-		}
-	}
-	if (r >= 0 && !store->guest)
-		r = guard_changes(transaction, batch, flags);
-	return MIN(r, 0);
-}
-
-/* What one batch comes to; a failure of its own is its result, and then it has said nothing. */
-static int run_batch(struct transaction *transaction, struct sql_request *request)
-{
-	struct backend_batch *batch = request->batch;
-	int r;
-
-	for (;;) {
-		r = needs_before(transaction) ?
-			    before_ask(&transaction->before, transaction->store->writer.link,
-				       batch->ops, batch->count) :
-			    0;
-		if (r == 0)
-			r = judge_block(transaction, batch);
-		if (r == 0)
-			r = apply_block(transaction, batch, request->flags);
-		if (r < 0 || !batch->more)
-			return r;
-		r = flush(transaction);
-		if (r < 0)
-			return r;
-		tick(batch->count);
-		r = batch->more(batch);
-		if (r <= 0)
-			return r;
-	}
-}
-
-/* The triggers are for changes of a guest if there are mounts to hear of them. */
-static void say_triggers(struct transaction *transaction)
-{
-	struct sql *store = transaction->store;
-	bool loud = store->guest && !store->backend.read_only &&
-		    (store->rows_only || !sql_mounts_alone(store));
-
-	if (store->writer.silent == !loud)
-		return;
-	packet_say_plain(&transaction->packet,
-			 loud ? store->texts.driver->loud : store->texts.driver->silent);
-	store->writer.silent = !loud;
-}
-
-static void say_head(struct transaction *transaction, bool at_once)
-{
-	struct sql *store = transaction->store;
-	struct sql_packet *packet = &transaction->packet;
-	struct sql_value values[6];
-
-	pthread_mutex_lock(&store->state.lock);
-	transaction->applied.n = store->state.seen;
-	values[0] = sql_id(store->state.epoch);
-	values[1] = sql_id(store->state.seen);
-	values[2] = sql_id(store->number);
-	values[3] = sql_number(store->writer.lane);
-	values[4] = sql_number(store->writer.lane + 1);
-	values[5] = sql_id(store->state.known);
-	pthread_mutex_unlock(&store->state.lock);
-	transaction->applied.shared = !store->guest && !sql_mounts_alone(store);
-	say_triggers(transaction);
-	if (transaction->begun) {
-		packet_say(packet, SQL_LANE_FAILED, SQL_LANE, values, ARRAY_SIZE(values));
-		return;
-	}
-	packet_say_plain(packet, store->texts.driver->begin_write);
-	if (at_once)
-		packet_say(packet, -EBUSY, SQL_STATE_LOCK_AT_ONCE, SQL_NO_VALUES);
-	packet_say(packet, SQL_HEAD_FAILED, SQL_HEAD, values, ARRAY_SIZE(values));
-}
-
-static void say_end(struct transaction *transaction)
-{
-	struct sql_packet *packet = &transaction->packet;
-	const struct sql_applied *applied = &transaction->applied;
-	uint64_t count = 0;
-
-	if (transaction->notes.any)
-		count = sql_feed_say(packet, &transaction->notes, applied->n + 1);
-	if (count || applied->ino || applied->entry)
-		packet_say(packet, -EIO, SQL_TAKEN,
-			   SQL_VALUES(sql_id(count), sql_id(applied->ino), sql_id(applied->entry)));
-	/* Nobody could say meanwhile that this mount lives. */
-	if (transaction->parts)
-		packet_say(packet, -EIO, SQL_MOUNT_BEAT,
-			   SQL_VALUES(sql_id(transaction->store->number), sql_number(0)));
-	transaction->applied.n += count;
-	packet_say(packet, -EIO, SQL_COMMIT, SQL_NO_VALUES);
-}
-
-static void transaction_done(struct transaction *transaction)
-{
-	packet_done(&transaction->packet);
-	before_done(&transaction->before);
-	feed_notes_done(&transaction->notes);
-}
 
 static void rollback(struct sql *store)
 {
@@ -316,49 +44,6 @@ static void rollback(struct sql *store)
 static bool is_of_connection(int error)
 {
 	return error == -ENOTCONN || error == -ECONNREFUSED;
-}
-
-/* One transaction for the requests from first on, as far as end; locked: in one that has begun,
- * with the row of the store locked. */
-static int attempt(struct sql *store, struct sql_request *first, struct sql_request *end,
-		   bool locked, struct sql_request **ret_failed)
-{
-	struct transaction transaction = { .store = store, .begun = locked };
-	size_t number = 0;
-	int r = 0;
-
-	transaction.packet.store = transaction.before.store = store;
-	transaction.failed = SIZE_MAX;
-	*ret_failed = NULL;
-	say_head(&transaction, (first->flags & BACKEND_AT_ONCE) && !locked);
-	for (struct sql_request *request = first; r == 0 && request != end;
-	     request = request->next) {
-		transaction.packet.request = number++;
-		if (request->batch->more && request->batch->rewind)
-			request->batch->rewind(request->batch);
-		r = run_batch(&transaction, request);
-		if (r < 0 && transaction.failed == SIZE_MAX)
-			*ret_failed = request;
-	}
-	transaction.packet.request = SIZE_MAX;
-	for (struct sql_request *request = first; r == 0 && request != end; request = request->next)
-		if (request->batch->visible)
-			request->batch->visible(request->batch->visible_arg);
-	if (r == 0) {
-		say_end(&transaction);
-		r = flush(&transaction);
-	}
-	if (r == 0) {
-		store->writer.lane++;
-		sql_feed_own(store, transaction.applied.n);
-	}
-	if (transaction.failed < number) {
-		*ret_failed = first;
-		for (size_t i = 0; i < transaction.failed; i++)
-			*ret_failed = (*ret_failed)->next;
-	}
-	transaction_done(&transaction);
-	return r;
 }
 
 /* The head has failed: lock the row of the store, and read what is new.  -EAGAIN: another
@@ -428,12 +113,12 @@ static int run_once(struct sql *store, struct sql_request *first, struct sql_req
 	int r;
 
 	for (;;) {
-		r = attempt(store, first, end, false, ret_failed);
+		r = sql_transaction(store, first, end, false, ret_failed);
 		if (r != SQL_HEAD_FAILED)
 			return r;
 		r = refresh(store);
 		if (r == 0)
-			return attempt(store, first, end, true, ret_failed);
+			return sql_transaction(store, first, end, true, ret_failed);
 		if (r == SQL_LOST) {
 			rollback(store);
 			r = store->writer.link ? sql_mounts_rejoin(store) : -ENOTCONN;
@@ -495,16 +180,9 @@ static int run_all(struct sql *store, struct sql_request *first, struct sql_requ
 /* A row that is there already may be another program's. */
 static int explain(struct sql *store, const struct sql_request *request, int r)
 {
-	struct transaction transaction = { .store = store };
-
 	if (r != -EEXIST || request->batch->more || !store->writer.link)
 		return r;
-	transaction.packet.store = store;
-	guard_changes(&transaction, request->batch, request->flags);
-	if (transaction.packet.count && flush(&transaction) == -ESTALE)
-		r = -ESTALE;
-	transaction_done(&transaction);
-	return r;
+	return sql_transaction_guard(store, request) == -ESTALE ? -ESTALE : r;
 }
 
 static void run(struct sql *store, struct sql_request *first, struct sql_request *end)
