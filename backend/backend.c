@@ -106,7 +106,7 @@ bool backend_hold(struct backend *backend, bool untold)
 
 int backend_use(struct backend *backend, uint64_t ino, bool on)
 {
-	return backend->ops->use ? backend->ops->use(backend, ino, on) : 0;
+	return backend->ops->use ? backend->ops->use(backend, ino, on) : on;
 }
 
 int backend_lock_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,

@@ -647,10 +647,11 @@ struct backend_ops {
 	bool (*hold)(struct backend *backend, bool untold);
 	/* This mount has a file in use from now on, or (on is false) no more; one that is in use
 	 * does not come to be again.  As long as it is, no batch is applied, of whatever mount,
-	 * that depends on the opposite (BACKEND_UNUSED).  -ESTALE, and it is not in use: other
-	 * mounts have left something that was not digested, or are about to, which may be that it
-	 * was removed.  It waits for no other mount, and costs one that is alone next to
-	 * nothing. */
+	 * that depends on the opposite (BACKEND_UNUSED).  0: and nothing waits to be digested, as
+	 * if a snapshot had begun; 1: it is in use, but something may wait; -ESTALE, and it is not
+	 * in use: other mounts have left something that was not digested, or are about to, which
+	 * may be that it was removed.  It waits for no other mount, and costs one that is alone
+	 * next to nothing.  NULL: 1. */
 	int (*use)(struct backend *backend, uint64_t ino, bool on);
 	/* One of another mount that is in the way of a lock.  -ENOENT. */
 	int (*lock_find)(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,

@@ -83,7 +83,7 @@ static int say_use(struct sql *store, struct buf *buf, uint64_t ino)
 	return r < 0 ? r : sql_state_say(store, buf);
 }
 
-/* Write it, and look for what was left until then. */
+/* Write it, and look for what was left until then: as backend_use(). */
 static int tell(struct sql *store, uint64_t ino)
 {
 	_cleanup_(buf_done) struct buf buf = { 0 };
@@ -99,7 +99,7 @@ static int tell(struct sql *store, uint64_t ino)
 	if (r == 0) {
 		state = sql_state_read(columns);
 		sql_state_learn(store, &state);
-		r = state.feed ? -ESTALE : 0;
+		r = state.feed ? -ESTALE : state.changes;
 	}
 	store->texts.driver->answer_done(answer);
 	return r;
@@ -125,7 +125,7 @@ int sql_use(struct backend *backend, uint64_t ino, bool on)
 	int r;
 
 	if (!is_mount(store))
-		return 0;
+		return on;
 	if (!on) {
 		end(store, ino);
 		return 0;
@@ -137,8 +137,8 @@ int sql_use(struct backend *backend, uint64_t ino, bool on)
 	if (r == 0 && !told && store->state.waiting.any)
 		r = -ESTALE;
 	pthread_mutex_unlock(&store->state.lock);
-	if (r == 0 && told)
-		r = tell(store, ino);
+	if (r == 0)
+		r = told ? tell(store, ino) : 1;
 	if (r < 0)
 		end(store, ino);
 	return r;

@@ -128,8 +128,8 @@ static void end_use(struct sqlite *store, uint64_t ino)
 	pthread_mutex_unlock(&store->uses.lock);
 }
 
-/* -ESTALE: other mounts have left something that was not digested. */
-static int look_at_feed(struct sqlite *store)
+/* -ESTALE: other mounts have left something that was not digested; 1: another program has. */
+static int look(struct sqlite *store)
 {
 	unsigned pending = 0;
 	bool cut = false;
@@ -139,7 +139,9 @@ static int look_at_feed(struct sqlite *store)
 	r = sqlite_schema_pending(&store->watcher, &pending, &cut);
 	pthread_mutex_unlock(&store->version_lock);
 	/* Who takes things in finds out by himself that triggers were cut off. */
-	return r == 0 && ((pending & SQLITE_PENDING_FEED) || cut) ? -ESTALE : r;
+	if (r == 0 && ((pending & SQLITE_PENDING_FEED) || cut))
+		r = -ESTALE;
+	return r < 0 ? r : pending != 0;
 }
 
 int sqlite_use(struct backend *backend, uint64_t ino, bool on)
@@ -149,14 +151,14 @@ int sqlite_use(struct backend *backend, uint64_t ino, bool on)
 	int r = 0;
 
 	if (store->mounts.fd < 0)
-		return 0;
+		return on;
 	if (on)
 		r = begin_use(store, ino, &known);
 	else
 		end_use(store, ino);
 	if (r < 0 || known || store->damaged)
-		return r;
-	r = look_at_feed(store);
+		return r < 0 ? r : on;
+	r = look(store);
 	if (r < 0)
 		end_use(store, ino);
 	return r;

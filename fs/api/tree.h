@@ -229,6 +229,12 @@ int tree_get_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 int tree_list_xattr(struct tree *tree, struct inode *inode, struct buf *names);
 int tree_remove_xattr(struct tree *tree, struct inode *inode, struct bytes name);
 
+/* Before a file is opened, on a store that others have as well: take in what they have changed by
+ * now, and have it in use, until the end of which none of them removes it.  -errno: it is not, and
+ * what is remembered may be old. */
+int tree_use(struct tree *tree, struct inode *inode);
+void tree_use_end(struct tree *tree, struct inode *inode);
+
 /* Open files; flags are those of open(2), pid is the thread that opens.  -ESTALE when the name is
  * to be looked up again: the file was replaced since, or the thread is to open another face.
  * FACE_ANY: whichever is right, told by handle_show(). */

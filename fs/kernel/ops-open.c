@@ -67,6 +67,8 @@ static void open_now(void *owner, void *arg)
 		r = -ESTALE;
 	if (r == 0)
 		r = request_open(req, inode, nodeid_face(opening->nodeid), &opening->fi);
+	if (opening->shared)
+		tree_use_end(request_tree(req), inode);
 	reply_open(req, r, &opening->fi);
 }
 
@@ -77,7 +79,7 @@ void op_open(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
 	struct tree *tree = request_tree(req);
 	bool shared = tree_is_shared(tree);
 	struct opening opening = { .req = req, .nodeid = nodeid, .fi = *fi, .shared = shared };
-	int r = shared ? tree_take_in(tree) : 0;
+	int r = shared ? tree_use(tree, request_inode(req, nodeid)) : 0;
 
 	if (r < 0)
 		reply_open(req, r, fi);

@@ -42,6 +42,7 @@ Test(mounts, that_come_to_use_a_file_while_it_is_removed_fail_at_once, .fini = c
 	struct backend_node node = plain_node(5);
 	const struct backend_op ops[] = { guard_unused(5), node_delete(5) };
 	int result = 0;
+	sqlite3 *db;
 	struct backend_batch batch = { .ops = ops,
 				       .count = ARRAY_SIZE(ops),
 				       .visible = use_meanwhile,
@@ -56,6 +57,11 @@ Test(mounts, that_come_to_use_a_file_while_it_is_removed_fail_at_once, .fini = c
 	cr_expect_eq(backend_use(two, 5, true), -ESTALE, "it has to be heard of");
 	digest(two);
 	cr_expect_eq(backend_use(two, 5, true), 0);
+	db = other_open(scratch_path("store.db"));
+	other_runs(db, "INSERT INTO agentscope_sessions (session_id, state_key, item_index, "
+		       "state_data) VALUES ('sess', 'messages', 4, '1')");
+	other_close(db);
+	cr_expect_eq(backend_use(two, 6, true), 1, "what another program has left waits");
 }
 
 Test(mounts, that_were_alone_are_waited_for, .fini = close_stores)
