@@ -38,7 +38,7 @@ def test_a_history_of_two_mounts(box):
 
 
 # Of more mounts as a soak: they take long, and now and then find what is known and not mended yet
-# (README, limits).
+# (doc/limits.md).
 if "SESSFS_HISTORY_ROUNDS" in os.environ:
 
     @limit(60 + 30 * ROUNDS)

@@ -814,10 +814,9 @@ printf '%s\\n' 'mkdir -p sessions ~/.local/share/sessfs' \
 """
 
 
-def test_the_tour_of_the_readme_prints_what_the_readme_says(box):
-    recorder = tour_tools()
-    text = read(os.path.join(TOP, "README.md")).decode()
-    text = text.split("\n## A tour\n")[1].split("\n## ")[0]
+def steps_of_section(recorder, file, title):
+    text = read(os.path.join(TOP, file)).decode()
+    text = text.split(f"\n## {title}\n")[1].split("\n## ")[0]
     blocks = [part.split("```")[0] for part in text.split("```console\n")[1:]]
     # A command that goes on is indented there; a comment behind one is not typed.
     steps = []
@@ -825,12 +824,26 @@ def test_the_tour_of_the_readme_prints_what_the_readme_says(box):
         while printed and command.count('"') % 2:
             command += "\n" + printed.pop(0)
         steps.append([command, printed])
-    same(len(steps) > 10, True, "commands in the tour")
+    return steps
+
+
+def prints_what_it_says(box, file, title, commands):
+    recorder = tour_tools()
+    steps = steps_of_section(recorder, file, title)
+    same(len(steps), commands, f"commands in {file}")
     steps.insert(-1, ["wait", []])  # for what runs in the background: a person has read meanwhile
     seen = recorder.record(steps, box.program, prepare=[CHECKOUT])
     for (command, expected), (_, printed) in zip(steps, seen):
         if expected:
             same(" ".join(printed).split(), " ".join(expected).split(), command)
+
+
+def test_the_readme_prints_what_it_says(box):
+    prints_what_it_says(box, "README.md", "What it looks like", 9)
+
+
+def test_the_tour_of_the_guide_prints_what_the_guide_says(box):
+    prints_what_it_says(box, "doc/guide.md", "A tour", 17)
 
 
 if __name__ == "__main__":

@@ -41,8 +41,14 @@ installs_what_is_named() {
 	done <"$scratch/named" | nothing
 }
 
+# README.md and the guide, whose links are made to start where those of README.md do.
+pages() {
+	cat "$top/README.md"
+	sed -e 's/](\([A-Za-z][^):]*\))/](doc\/\1)/g' -e 's/](\.\.\//](/g' "$top/doc/guide.md"
+}
+
 finds_a_name_in_vain() {
-	{ cat "$top/README.md"; echo 'See [more](contrib/more.md).'; } >"$scratch/README.md"
+	{ pages; echo 'See [more](contrib/more.md).'; } >"$scratch/README.md"
 	! installs_what_is_named "$scratch/README.md"
 }
 
@@ -184,7 +190,8 @@ finds_a_mount_of_its_own() {
 }
 
 expect "make install leaves the files that are listed" installs_the_list
-expect "what README.md names is installed" installs_what_is_named "$top/README.md"
+pages >"$scratch/pages"
+expect "what README.md and the guide name is installed" installs_what_is_named "$scratch/pages"
 expect "a name of nothing that is installed is found" finds_a_name_in_vain
 expect "make uninstall takes them away again" uninstalls_all
 expect "a file that no package has is found" finds_a_wrong_list '/bin\/sessfs/d'

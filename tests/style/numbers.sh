@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# The numbers that README.md gives are those that the benchmark has written down.
+# The numbers that doc/guide.md gives are those that the benchmark has written down.
 
 here=$(dirname "$0")
 . "$here/cases.sh"
@@ -18,12 +18,12 @@ rows() {
 		}'
 }
 
-# The table of a README whose section is called "How fast", without its head.
+# The table of a text whose section is called "How fast", without its head.
 shown() {
 	awk '/^## /{ inside = /^## How fast/ } inside' "$1" | rows '4 5 6' | sed 1d
 }
 
-# $1: a README, $2: what the benchmark has written.
+# $1: a text, $2: what the benchmark has written.
 agree() {
 	rows '4 5 7' <"$2" >"$scratch/measured"
 	shown "$1" >"$scratch/shown"
@@ -37,12 +37,12 @@ all_agree() {
 }
 
 a_wrong_one_is_found() {
-	sed '/^## How fast/,$s/[1-9]\( |$\)/0\1/' "$top/README.md" >"$scratch/wrong"
-	! cmp -s "$scratch/wrong" "$top/README.md" &&
+	sed '/^## How fast/,$s/[1-9]\( |$\)/0\1/' "$top/doc/guide.md" >"$scratch/wrong"
+	! cmp -s "$scratch/wrong" "$top/doc/guide.md" &&
 		! all_agree "$scratch/wrong" "$top/doc/benchmark.md"
 }
 
-expect "the numbers in README.md are those of doc/benchmark.md" \
-	all_agree "$top/README.md" "$top/doc/benchmark.md"
+expect "the numbers in doc/guide.md are those of doc/benchmark.md" \
+	all_agree "$top/doc/guide.md" "$top/doc/benchmark.md"
 expect "a number that is another one is found" a_wrong_one_is_found
 finish
