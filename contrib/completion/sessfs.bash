@@ -5,7 +5,7 @@
 # /usr/local/share/bash-completion/completions/sessfs.
 
 _sessfs_commands='mount umount check ls cat append put compact rm sessions stats events mounts import export
-	backup restore gc config'
+	backup restore gc config keep'
 _sessfs_settings='strict= exact= max_size= ttl= grace= pause= layout= table='
 _sessfs_mount_options='ro allow_other uid= gid= umask= table= layout= strict exact exclusive durable max_size= pause= ttl= grace= view= threads=
 	auto_unmount nonempty allow_dev allow_suid remount noexec debug'
@@ -17,6 +17,7 @@ declare -A _sessfs_options=(
 	[append]='-o'
 	[put]='-o'
 	[compact]='--first= --items= --if= -o'
+	[keep]='--undo --status --bind'
 	[rm]='-r -o'
 	[sessions]='--json --sort= --older-than= --newer-than= --larger-than= --name= -o'
 	[stats]='--json -o'
@@ -107,6 +108,9 @@ _sessfs() {
 	config:[1-9]*)
 		mapfile -t COMPREPLY < <(compgen -W "$_sessfs_settings" -- "$word")
 		compopt -o nospace
+		;;
+	keep:*)
+		mapfile -t COMPREPLY < <(compgen -f -W 'claude codex gemini opencode pi' -- "$word")
 		;;
 	*)
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")

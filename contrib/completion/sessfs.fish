@@ -3,7 +3,7 @@
 # Completion of sessfs command lines for fish: copy this file to ~/.config/fish/completions or
 # /usr/local/share/fish/vendor_completions.d.
 
-set -l commands mount umount check ls cat append put compact rm sessions stats events mounts import export backup restore gc config help
+set -l commands mount umount check ls cat append put compact rm sessions stats events mounts import export backup restore gc config keep help
 
 # The names in the store that is the first operand.
 function __sessfs_names
@@ -39,6 +39,7 @@ complete -c sessfs -n __sessfs_needs_command -a cat -d 'Print files'
 complete -c sessfs -n __sessfs_needs_command -a append -d 'Append lines to a file'
 complete -c sessfs -n __sessfs_needs_command -a put -d 'Replace the content of a file'
 complete -c sessfs -n __sessfs_needs_command -a compact -d 'Replace items of a list'
+complete -c sessfs -n __sessfs_needs_command -a keep -d 'Move transcripts of clients into a store'
 complete -c sessfs -n __sessfs_needs_command -a rm -d 'Remove files or sessions'
 complete -c sessfs -n __sessfs_needs_command -a sessions -d 'List sessions with what they hold'
 complete -c sessfs -n __sessfs_needs_command -a stats -d 'Count what a store holds'
@@ -76,6 +77,10 @@ complete -c sessfs -n "__sessfs_runs check ls cat rm sessions stats events" -s o
 complete -c sessfs -n "__sessfs_runs compact" -l first -x -d 'The first so many items'
 complete -c sessfs -n "__sessfs_runs compact" -l items -x -d 'Those with these indexes'
 complete -c sessfs -n "__sessfs_runs compact" -l if -x -d 'The version that the list had'
+complete -c sessfs -n "__sessfs_runs keep" -a 'claude codex gemini opencode pi' -d Client
+complete -c sessfs -n "__sessfs_runs keep" -l undo -d 'Make folders of the links again'
+complete -c sessfs -n "__sessfs_runs keep" -l status -d 'Say what is kept'
+complete -c sessfs -n "__sessfs_runs keep" -l bind -d 'Bind mounts instead of links'
 complete -c sessfs -n "__sessfs_runs append put compact" -s o -x -a 'table= strict exact'
 complete -c sessfs -n "__sessfs_runs ls sessions stats mounts" -l json -d 'Print JSON'
 complete -c sessfs -n "__sessfs_runs ls" -s l -d 'Mode, size and time, too'

@@ -253,3 +253,32 @@ int holders_tell(const struct mount_entry *entry, struct buf *words)
 		r = buf_printf(words, " and %u more", count - TOLD);
 	return r;
 }
+
+/* The first file below a path that a process has open; false: none. */
+static bool has_below(const char *pid, const char *path, char target[PATH_MAX])
+{
+	_cleanup_(closedirp) DIR *fds = open_fds(pid);
+	size_t size = strlen(path);
+
+	while (next_fd(fds, target))
+		if (strncmp(target, path, size) == 0 && target[size] == '/')
+			return true;
+	return false;
+}
+
+int holders_tell_below(const char *path, struct buf *words)
+{
+	_cleanup_(closedirp) DIR *proc = opendir("/proc");
+	char target[PATH_MAX], name[HOLDERS_NAME];
+	const struct dirent *process;
+	int r = 0;
+
+	while (r == 0 && proc && !words->size && (process = readdir(proc))) {
+		long pid = atol(process->d_name);
+
+		if (pid > 0 && pid != getpid() && has_below(process->d_name, path, target))
+			r = buf_printf(words, "%s (process %ld) has %s open",
+				       holders_name(pid, name), pid, target);
+	}
+	return r;
+}

@@ -32,4 +32,8 @@ const char *holders_name(long pid, char name[HOLDERS_NAME]);
  * it open".  Nothing is appended when nobody can be seen. */
 int holders_tell(const struct mount_entry *entry, struct buf *words);
 
+/* Likewise who has a file open below a directory of any filesystem, named by the path that the
+ * kernel shows, and which: "codex (812) has /home/me/x.jsonl open". */
+int holders_tell_below(const char *path, struct buf *words);
+
 #endif

@@ -30,6 +30,7 @@ from harness import (
     tree,
     write,
 )
+from test_transcripts import FOLDERS, Home
 
 EXAMPLES = os.path.join(TOP, "contrib", "examples")
 DATA = os.path.join(TOP, "tests", "data", "agents")
@@ -176,224 +177,6 @@ def test_the_program_for_strands_goes_on_with_its_session(box):
 # Transcripts
 
 
-class Home:
-    """A home with transcripts of three clients, and keep-transcripts in it."""
-
-    def __init__(self, box):
-        self.path = box.new_folder("home")
-        places = {
-            "claude-code": (".claude", "projects", "-home-me-project"),
-            "codex": (".codex", "sessions", "2024", "01", "01"),
-            "gemini": (".gemini", "tmp", "0b5d", "chats"),
-        }
-        for agent, place in places.items():
-            shutil.copytree(os.path.join(DATA, agent), os.path.join(self.path, *place))
-        os.chmod(self.at(".claude", "projects"), 0o700)
-        os.utime(self.at(".codex", "sessions", "2024", "01", "01", "fc_stdin.jsonl"), (5, 5))
-        self.before = self.trees()
-
-    def at(self, *names):
-        return os.path.join(self.path, *names)
-
-    def trees(self):
-        found = {}
-        for place in (".claude/projects", ".codex/sessions", ".gemini/tmp"):
-            for path, entry in tree(self.at(place) + "/.", times=True).items():
-                found[os.path.join(place, path)] = entry
-        return found
-
-    def run(self, *arguments, check=True):
-        environment = {"HOME": self.path}
-        for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME"):
-            environment[name] = ""
-        program = example("keep-transcripts")
-        return tool("python3", "-B", program, *arguments, check=check, env=environment)
-
-
-def test_transcripts_are_kept_and_come_back_byte_for_byte(box):
-    mount, home = box.mount(), Home(box)
-    everybody = (mount.path, "claude", "codex", "gemini")
-    home.run(*everybody)
-    for client, place in (("claude", ".claude/projects"), ("gemini", ".gemini/tmp")):
-        target = os.path.join(mount.path, client, os.path.basename(place))
-        same(os.readlink(home.at(place)), target, f"the link of {client}")
-    same_trees(home.before, home.trees(), "through the links: ")
-    rows = mount.rows("claude", "projects/-home-me-project/valid_session")
-    expected = read(os.path.join(DATA, "claude-code", "valid_session.jsonl")).splitlines()
-    same(rows, expected, "rows of a transcript")
-    mount.check()
-
-    said = said_of(home.run(*everybody))
-    same(said.count("already"), 4, f"folders that are kept already, in {said!r}")
-    said = said_of(home.run("--status", mount.path))
-    same(said.count(" is kept in "), 4, f"folders that are kept, in {said!r}")
-
-    home.run("--undo", *everybody)
-    same(os.path.islink(home.at(".claude", "projects")), False, "still a link")
-    same_trees(home.before, home.trees(), "after undoing: ")
-    said = said_of(home.run("--undo", mount.path, "claude"))
-    assert "is not kept" in said, said
-    refused(home.run(mount.path, "claude", check=False), "not empty", "--name")
-    home.run("--name", "claude-2", mount.path, "claude")
-    same_trees(home.before, home.trees(), "kept again: ")
-
-
-def test_clients_go_on_in_transcripts_that_are_kept(box):
-    mount, home = box.mount(), Home(box)
-    home.run(mount.path, "claude", "codex")
-    claude = clients.ClaudeCode(home.at(".claude", "projects"))
-    claude.append(claude.at("-home-me-project", "valid_session.jsonl"), {"type": "user", "n": 1})
-    claude.append(claude.at("-home-me-other", "new.jsonl"), {"type": "user", "n": 2})
-    rows = mount.rows("claude", "projects/-home-me-project/valid_session")
-    same(json.loads(rows[-1]), {"type": "user", "n": 1}, "the row of an appended message")
-    same(len(mount.rows("claude", "projects/-home-me-other/new")), 1, "rows of a new transcript")
-
-    codex = clients.Codex(home.at(".codex", "sessions"))
-    codex.start(("2024", "01", "02"), "rollout-1")
-    codex.record({"n": 1})
-    codex.end()
-    # It archives by renaming, which works between two folders of one mount only.
-    os.rename(codex.path, home.at(".codex", "archived_sessions", "rollout-1.jsonl"))
-    same(len(mount.rows("codex", "archived_sessions/rollout-1")), 1, "rows of the archived one")
-
-    home.run("--undo", mount.path, "claude", "codex")
-    lines = read(home.at(".claude", "projects", "-home-me-project", "valid_session.jsonl"))
-    same(json.loads(lines.splitlines()[-1]), {"type": "user", "n": 1}, "the message comes back")
-    archived = home.at(".codex", "archived_sessions", "rollout-1.jsonl")
-    same(read(archived), b'{"n": 1}\n', "the archived transcript comes back")
-
-
-def test_transcripts_that_are_open_are_not_touched(box):
-    mount, home = box.mount(), Home(box)
-    path = home.at(".codex", "sessions", "2024", "01", "01", "fc_stdin.jsonl")
-    with open(path, "ab"):
-        refused(home.run(mount.path, "codex", check=False), f"process {os.getpid()}", path)
-        same_trees(home.before, home.trees(), "refused: ")
-        same(os.listdir(mount.path), [], "the store")
-    home.run(mount.path, "codex")
-    with open(path, "ab"):
-        refused(home.run("--undo", mount.path, "codex", check=False), f"process {os.getpid()}")
-        same(os.path.islink(home.at(".codex", "sessions")), True, "still a link")
-
-
-def test_transcripts_are_only_moved_where_a_store_is_mounted(box):
-    home, folder = Home(box), box.new_folder("no-mount")
-    refused(home.run(folder, "claude", check=False), "no store is mounted")
-    same(os.listdir(folder), [], "the folder")
-    mount = box.mount()
-    elsewhere = box.new_folder("elsewhere")
-    shutil.rmtree(home.at(".gemini", "tmp"))
-    os.symlink(elsewhere, home.at(".gemini", "tmp"))
-    refused(home.run(mount.path, "gemini", check=False), "is a link to")
-    same(os.readlink(home.at(".gemini", "tmp")), elsewhere, "the link")
-
-
-def keeper(home):
-    """keep-transcripts as a module, for what has to happen in the middle of it."""
-    module = module_of("keep-transcripts")
-    module.say = lambda text: None
-    return module, home.at(".claude", "projects")
-
-
-def test_what_a_client_appends_while_transcripts_are_moved_is_brought_over(box):
-    mount, home = box.mount(), Home(box)
-    module, folder = keeper(home)
-    target = mount.at("claude", "projects")
-    exchange = module.exchange
-
-    def append_first(one, other):
-        append(os.path.join(folder, "-home-me-project", "valid_session.jsonl"), b'{"late": 1}\n')
-        append(os.path.join(folder, "-home-me-project", "late.jsonl"), b'{"late": 2}\n')
-        exchange(one, other)
-
-    module.exchange = append_first
-    module.keep(folder, target, False)
-    same(os.path.islink(folder), True, "a link")
-    rows = mount.rows("claude", "projects/-home-me-project/valid_session")
-    same(rows[-1], b'{"late": 1}', "the line that came late")
-    rows = mount.rows("claude", "projects/-home-me-project/late")
-    same(rows, [b'{"late": 2}'], "the transcript that came late")
-    same_trees(tree(folder + ".before/-home-me-project"), tree(target + "/-home-me-project"))
-
-
-def test_what_was_rewritten_while_transcripts_were_moved_is_told(box):
-    mount, home = box.mount(), Home(box)
-    module, folder = keeper(home)
-    path = os.path.join(folder, "-home-me-project", "session_b.jsonl")
-    exchange = module.exchange
-    module.exchange = lambda *names: (write(path, b"{}\n"), exchange(*names))
-    try:
-        module.keep(folder, mount.at("claude", "projects"), False)
-        raise AssertionError("nothing was said")
-    except module.Refused as error:
-        assert "session_b.jsonl" in str(error), error
-    same(read(folder + ".before/-home-me-project/session_b.jsonl"), b"{}\n", "the old one stays")
-
-
-def test_a_run_of_keep_transcripts_that_was_interrupted_is_finished_by_the_next(box):
-    mount, home = box.mount(), Home(box)
-    module, folder = keeper(home)
-    copy_file, count = module.copy_file, []
-
-    def interrupt(source, target):
-        count.append(source)
-        if len(count) == 4:
-            shutil.copyfile(source, target)
-            append(target, b"torn")
-            raise KeyboardInterrupt
-        copy_file(source, target)
-
-    module.copy_file = interrupt
-    with contextlib.suppress(KeyboardInterrupt):
-        module.keep(folder, mount.at("claude", "projects"), False)
-    same(os.path.islink(folder), False, "a link after the first run")
-    home.run(mount.path, "claude")
-    same(os.path.islink(folder), True, "a link after the second run")
-    same_trees(home.before, home.trees())
-    same(os.listdir(mount.at("claude")), ["projects"], "what is left")
-
-
-def test_a_run_that_was_interrupted_behind_the_exchange_is_finished_by_the_next(box):
-    mount, home = box.mount(), Home(box)
-    module, folder = keeper(home)
-    exchange = module.exchange
-
-    def interrupt(one, other):
-        append(os.path.join(folder, "-home-me-project", "valid_session.jsonl"), b'{"late": 1}\n')
-        exchange(one, other)
-        raise KeyboardInterrupt
-
-    module.exchange = interrupt
-    with contextlib.suppress(KeyboardInterrupt):
-        module.keep(folder, mount.at("claude", "projects"), False)
-    same(os.path.islink(folder), True, "a link after the first run")
-    assert "brought over 12 bytes" in said_of(home.run(mount.path, "claude"))
-    rows = mount.rows("claude", "projects/-home-me-project/valid_session")
-    same(rows[-1], b'{"late": 1}', "the line that came late")
-    same(os.listdir(mount.at("claude")), ["projects"], "what is left")
-
-
-def test_transcripts_are_kept_by_a_bind_mount(box):
-    need_root()
-    mount, home = box.mount(), Home(box)
-    folder = home.at(".claude", "projects")
-    said = said_of(home.run("--bind", mount.path, "claude"))
-    try:
-        same((os.path.ismount(folder), os.path.islink(folder)), (True, False), "a mount, no link")
-        assert f"{mount.at('claude', 'projects')} {folder} none bind" in said, said
-        same_trees(home.before, home.trees(), "through the bind mount: ")
-        claude = clients.ClaudeCode(folder)
-        claude.append(claude.at("-home-me-project", "valid_session.jsonl"), {"n": 1})
-        assert "already" in said_of(home.run("--bind", mount.path, "claude"))
-        home.run("--undo", mount.path, "claude")
-    finally:
-        while os.path.ismount(folder):
-            tool("umount", folder)
-    same(os.path.ismount(folder), False, "still a mount")
-    lines = read(os.path.join(folder, "-home-me-project", "valid_session.jsonl")).splitlines()
-    same(json.loads(lines[-1]), {"n": 1}, "what was appended comes back")
-
-
 # Questions
 
 
@@ -443,7 +226,9 @@ def filled_store(box):
     line["payload"] = {"type": "token_count", "info": info}
     turn = home.at(".codex", "sessions", "2024", "01", "01", "turn.jsonl")
     append(turn, json.dumps(line).encode() + b"\n")
-    home.run(mount.path, "claude", "codex", "gemini")
+    for place in FOLDERS:
+        client, folder = place[1:].split("/")
+        shutil.copytree(home.at(place), mount.at(client, folder))
 
     agent = clients.AgentScope1(mount.path)
     call = {"type": "tool_use", "name": "weather"}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/exchange/keep-copy.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "src/base/cleanup.h"
+#include "src/base/descriptor.h"
+#include "src/base/log.h"
+#include "src/exchange/walk.h"
+#include "src/user/stop.h"
+
+enum { PIECE = 1 << 18 };
+
+struct copying {
+	const char *from, *to;
+	int fd; /* of to */
+	unsigned long *files;
+	struct keep *keep;
+};
+
+static int say(const struct copying *copying, const char *path, int error)
+{
+	log_error("%s/%s: %s", copying->from, path, strerror(-error));
+	return error;
+}
+
+static int open_in(int dir, const char *path, int flags, mode_t mode)
+{
+	int fd = descriptor_above(openat(dir, path, flags | O_NOFOLLOW | O_CLOEXEC, mode));
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* As many bytes as there are, up to size. */
+static ssize_t read_full(int fd, char *data, size_t size, off_t at)
+{
+	size_t got = 0;
+	ssize_t n = 1;
+
+	while (got < size && n > 0) {
+		n = pread(fd, data + got, size - got, at + (off_t)got);
+		if (n < 0 && errno == EINTR)
+			n = 1;
+		else if (n < 0)
+			return -errno;
+		else
+			got += (size_t)n;
+	}
+	return (ssize_t)got;
+}
+
+static int write_full(int fd, const char *data, size_t size, off_t at)
+{
+	for (size_t done = 0; done < size;) {
+		ssize_t n = pwrite(fd, data + done, size - done, at + (off_t)done);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		done += (size_t)MAX(n, 0);
+	}
+	return 0;
+}
+
+struct pieces {
+	char one[PIECE], other[PIECE];
+};
+
+enum common {
+	COMMON_ALL,	/* both are the same */
+	COMMON_LONGER,	/* the first one goes on behind the end of the other */
+	COMMON_SHORTER, /* the other way round */
+	COMMON_NOT,	/* they differ before the end of either */
+};
+
+/* How two files begin; *ret_size: so many bytes both have.  enum common, or -errno. */
+static int compare(int one, int other, off_t *ret_size)
+{
+	_cleanup_(freep) struct pieces *pieces = malloc(sizeof(*pieces));
+	ssize_t a, b;
+
+	if (!pieces)
+		return -ENOMEM;
+	*ret_size = 0;
+	do {
+		a = stop_wanted() ? -EINTR : read_full(one, pieces->one, PIECE, *ret_size);
+		b = read_full(other, pieces->other, PIECE, *ret_size);
+		if (a < 0 || b < 0)
+			return (int)MIN(a, b);
+		if (memcmp(pieces->one, pieces->other, (size_t)MIN(a, b)) != 0)
+			return COMMON_NOT;
+		*ret_size += MIN(a, b);
+	} while (a == b && b == PIECE);
+	return a > b ? COMMON_LONGER : a < b ? COMMON_SHORTER : COMMON_ALL;
+}
+
+static int copy_bytes(int from, int to, off_t at)
+{
+	_cleanup_(freep) char *piece = malloc(PIECE);
+	ssize_t got = 1;
+	int r = piece ? 0 : -ENOMEM;
+
+	while (r == 0 && got > 0) {
+		got = stop_wanted() ? -EINTR : read_full(from, piece, PIECE, at);
+		r = got < 0 ? (int)got : write_full(to, piece, (size_t)got, at);
+		at += MAX(got, 0);
+	}
+	return r;
+}
+
+/* What a store does not take, it need not have. */
+static int copy_xattrs(int from, int to)
+{
+	char names[4096], value[65536];
+	ssize_t size = flistxattr(from, names, sizeof(names));
+
+	for (const char *name = names; name < names + MAX(size, 0); name += strlen(name) + 1) {
+		ssize_t got = fgetxattr(from, name, value, sizeof(value));
+
+		if (got >= 0 && fsetxattr(to, name, value, (size_t)got, 0) < 0 &&
+		    errno != EOPNOTSUPP && errno != EPERM)
+			return -errno;
+	}
+	return 0;
+}
+
+static int copy_attrs(int from, int to)
+{
+	struct stat st;
+	int r;
+
+	if (fstat(from, &st) < 0)
+		return -errno;
+	r = copy_xattrs(from, to);
+	if (r < 0)
+		return r;
+	if (geteuid() == 0 && fchown(to, st.st_uid, st.st_gid) < 0)
+		return -errno;
+	if (fchmod(to, st.st_mode & 07777) < 0 ||
+	    futimens(to, (struct timespec[]){ st.st_atim, st.st_mtim }) < 0)
+		return -errno;
+	return 0;
+}
+
+/* With the copy, which is published when it is closed; COMMON_NOT if there is none. */
+static int compare_copy(const struct copying *copying, const char *path, int from)
+{
+	_cleanup_(closep) int to = open_in(copying->fd, path, O_RDONLY, 0);
+	off_t size;
+
+	if (to < 0)
+		return to == -ENOENT ? COMMON_NOT : to;
+	return compare(from, to, &size);
+}
+
+static int write_file(const struct copying *copying, const char *path, int from)
+{
+	int to = open_in(copying->fd, path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	int r = to < 0 ? to : copy_bytes(from, to, 0);
+
+	/* Times move when it is published. */
+	if (r == 0 && fsync(to) < 0)
+		r = -errno;
+	if (to >= 0 && close(to) < 0 && r == 0)
+		r = -errno;
+	return r;
+}
+
+static int settle_attrs(const struct copying *copying, const char *path, int from)
+{
+	_cleanup_(closep) int to = open_in(copying->fd, path, O_RDONLY, 0);
+
+	return to < 0 ? to : copy_attrs(from, to);
+}
+
+static int copy_file(struct copying *copying, const struct walk_entry *entry)
+{
+	_cleanup_(closep) int from = open_in(entry->dir, entry->name, O_RDONLY, 0);
+	int r = from < 0 ? from : compare_copy(copying, entry->path, from);
+
+	if (r > COMMON_ALL) {
+		r = write_file(copying, entry->path, from);
+		if (r == 0)
+			r = compare_copy(copying, entry->path, from);
+		/* What is longer now is brought over in the end. */
+		if (r > COMMON_LONGER) {
+			log_error("%s/%s is not what was read from %s; is a client running?",
+				  copying->to, entry->path, copying->from);
+			return -EBUSY;
+		}
+	}
+	if (r >= 0)
+		r = settle_attrs(copying, entry->path, from);
+	if (r == 0)
+		++*copying->files;
+	return r < 0 ? say(copying, entry->path, r) : 0;
+}
+
+static int copy_link(struct copying *copying, const struct walk_entry *entry)
+{
+	char target[4096];
+	ssize_t size = readlinkat(entry->dir, entry->name, target, sizeof(target) - 1);
+	int r = size < 0 ? -errno : 0;
+
+	target[MAX(size, 0)] = '\0';
+	if (r == 0 && symlinkat(target, copying->fd, entry->path) < 0 && errno != EEXIST)
+		r = -errno;
+	return r < 0 ? say(copying, entry->path, r) : 0;
+}
+
+static int enter_dir(void *arg, const struct walk_entry *dir)
+{
+	struct copying *copying = arg;
+
+	if (stop_wanted())
+		return -EINTR;
+	if (mkdirat(copying->fd, dir->path, 0700) < 0 && errno != EEXIST)
+		return say(copying, dir->path, -errno);
+	return 0;
+}
+
+static int leave_dir(void *arg, const struct walk_entry *dir)
+{
+	struct copying *copying = arg;
+	_cleanup_(closep) int from = open_in(dir->dir, dir->name, O_RDONLY | O_DIRECTORY, 0);
+	int r = from < 0 ? from : settle_attrs(copying, dir->path, from);
+
+	return r < 0 ? say(copying, dir->path, r) : 0;
+}
+
+static int copy_leaf(void *arg, const struct walk_entry *entry)
+{
+	struct copying *copying = arg;
+
+	if (S_ISREG(entry->st.st_mode))
+		return copy_file(copying, entry);
+	if (S_ISLNK(entry->st.st_mode))
+		return copy_link(copying, entry);
+	log_error("%s/%s is neither a file nor a folder", copying->from, entry->path);
+	return -EINVAL;
+}
+
+static int failed(void *arg, const char *path, int error)
+{
+	return say(arg, path, error);
+}
+
+int keep_copy(const char *from, const char *to, unsigned long *files)
+{
+	struct copying copying = { .from = from, .to = to, .files = files };
+	const struct walk walk = { enter_dir, leave_dir, copy_leaf, failed, &copying };
+	_cleanup_(closep) int top = descriptor_open(from, O_RDONLY | O_DIRECTORY, 0);
+	_cleanup_(closep) int fd = -1;
+	int r;
+
+	if (mkdir(to, 0700) < 0 && errno != EEXIST) {
+		log_error("%s: %s", to, strerror(errno));
+		return -errno;
+	}
+	fd = copying.fd = descriptor_open(to, O_RDONLY | O_DIRECTORY, 0);
+	if (top < 0 || fd < 0) {
+		log_error("%s: %s", top < 0 ? from : to, strerror(errno));
+		return -errno;
+	}
+	r = walk_operand(from, &walk);
+	return r < 0 ? r : copy_attrs(top, fd);
+}
+
+/* ---- What came late ---- */
+
+static int add_conflict(struct copying *copying, const char *path)
+{
+	struct buf *conflicts = &copying->keep->conflicts;
+
+	return buf_printf(conflicts, "%s%s/%s", conflicts->size ? ", " : "", copying->to, path);
+}
+
+static int append_rest(const struct copying *copying, const char *path, int from, off_t at)
+{
+	int to = open_in(copying->fd, path, O_WRONLY, 0);
+	int r = to < 0 ? to : copy_bytes(from, to, at);
+
+	if (to >= 0 && close(to) < 0 && r == 0)
+		r = -errno;
+	return r;
+}
+
+static int bring_file(struct copying *copying, const struct walk_entry *entry)
+{
+	_cleanup_(closep) int from = open_in(entry->dir, entry->name, O_RDONLY, 0);
+	_cleanup_(closep) int to = open_in(copying->fd, entry->path, O_RDONLY, 0);
+	off_t size;
+	int r;
+
+	if (from < 0)
+		return from;
+	if (to == -ENOENT) {
+		copying->keep->late++;
+		return copy_file(copying, entry);
+	}
+	r = to < 0 ? to : compare(from, to, &size);
+	if (r == COMMON_NOT)
+		return add_conflict(copying, entry->path);
+	if (r != COMMON_LONGER)
+		return MIN(r, 0);
+	copying->keep->late++;
+	return append_rest(copying, entry->path, from, size);
+}
+
+static int bring_leaf(void *arg, const struct walk_entry *entry)
+{
+	int r = S_ISREG(entry->st.st_mode) ? bring_file(arg, entry) : 0;
+
+	return r < 0 ? say(arg, entry->path, r) : 0;
+}
+
+int keep_bring_over(const char *from, const char *to, struct keep *keep)
+{
+	unsigned long files = 0;
+	struct copying copying = { .from = from, .to = to, .files = &files, .keep = keep };
+	const struct walk walk = { enter_dir, NULL, bring_leaf, failed, &copying };
+	_cleanup_(closep) int fd = descriptor_open(to, O_RDONLY | O_DIRECTORY, 0);
+
+	if (fd < 0) {
+		log_error("%s: %s", to, strerror(errno));
+		return -errno;
+	}
+	copying.fd = fd;
+	return walk_operand(from, &walk);
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef KEEP_COPY_H
+#define KEEP_COPY_H
+
+#include "src/exchange/keep.h"
+
+/* Copy what is not there yet of a tree of files, with modes, times, attributes and, as root,
+ * owners, and read it back: 0, or -errno after a sentence.  to is made if it is not there. */
+int keep_copy(const char *from, const char *to, unsigned long *files);
+/* Bring over what was added to from since it was copied to to: files that are new, and what stands
+ * behind the end of others.  Files that differ otherwise become conflicts. */
+int keep_bring_over(const char *from, const char *to, struct keep *keep);
+
+#endif

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Keeping a folder in a mount:
+ *
+ *   1. a file TARGET.unfinished says that a copy has begun, and of which folder
+ *   2. the folder is copied, and each file read back and compared
+ *   3. in one step a link to the copy takes the place of the folder, which has another name then
+ *   4. what was added to the folder meanwhile is brought over
+ *   5. the mark goes
+ *
+ * What was interrupted before 3 begins anew, and finds what is copied already; behind it, 4 is done
+ * again.
+ */
+#include "src/exchange/keep.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/base/cleanup.h"
+#include "src/base/descriptor.h"
+#include "src/base/log.h"
+#include "src/exchange/keep-copy.h"
+#include "src/mounts/holders.h"
+
+void keep_done(struct keep *keep)
+{
+	buf_done(&keep->old);
+	buf_done(&keep->conflicts);
+}
+
+static int fail(const char *path, int error)
+{
+	log_error("%s: %s", path, strerror(-error));
+	return error;
+}
+
+/* By a link, or by a bind mount. */
+static bool is_kept(const struct keep *keep)
+{
+	_cleanup_(freep) char *path = NULL;
+	struct stat folder, there, target;
+
+	if (lstat(keep->folder, &folder) < 0)
+		return false;
+	if (S_ISLNK(folder.st_mode)) {
+		path = realpath(keep->folder, NULL);
+		return path && strcmp(path, keep->target) == 0;
+	}
+	return stat(keep->folder, &there) == 0 && stat(keep->target, &target) == 0 &&
+	       there.st_dev == target.st_dev && there.st_ino == target.st_ino;
+}
+
+static char *mark_of(const struct keep *keep)
+{
+	return str_printf("%s.unfinished", keep->target);
+}
+
+int keep_look(const struct keep *keep)
+{
+	_cleanup_(freep) char *mark = mark_of(keep);
+
+	if (!mark)
+		return -ENOMEM;
+	if (!is_kept(keep))
+		return KEEP_NOT;
+	return access(mark, F_OK) == 0 ? KEEP_UNFINISHED : KEEP_KEPT;
+}
+
+/* A name that nothing has: PATH, or PATH.2 and so on; with a NUL behind it. */
+static int free_name(struct buf *name, const char *path, const char *suffix)
+{
+	struct stat st;
+	int r = 0;
+
+	for (int number = 1; r == 0; number++) {
+		buf_clear(name);
+		r = number == 1 ? buf_printf(name, "%s%s", path, suffix) :
+				  buf_printf(name, "%s%s.%d", path, suffix, number);
+		if (r == 0 && lstat(name->data, &st) < 0)
+			return errno == ENOENT ? 0 : -errno;
+	}
+	return r;
+}
+
+static int refuse_if_open(const char *folder)
+{
+	_cleanup_(buf_done) struct buf words = { 0 };
+	_cleanup_(freep) char *path = realpath(folder, NULL);
+	int r = path ? holders_tell_below(path, &words) : -errno;
+
+	if (r < 0)
+		return fail(folder, r);
+	if (!words.size)
+		return 0;
+	log_error("%s: %s; stop it and run this again", folder, words.data);
+	return -EBUSY;
+}
+
+/* Two names change places.  Where the filesystem cannot do that in one step, in three. */
+static int exchange(const char *one, const char *other)
+{
+	_cleanup_(buf_done) struct buf spare = { 0 };
+	int r;
+
+	if (renameat2(AT_FDCWD, one, AT_FDCWD, other, RENAME_EXCHANGE) == 0)
+		return 0;
+	if (errno != EINVAL && errno != ENOSYS)
+		return -errno;
+	r = free_name(&spare, other, ".moving");
+	if (r < 0)
+		return r;
+	if (rename(other, spare.data) < 0)
+		return -errno;
+	if (rename(one, other) < 0) {
+		r = -errno;
+		rename(spare.data, other);
+		return r;
+	}
+	return rename(spare.data, one) < 0 ? -errno : 0;
+}
+
+static int make_parents(const char *path)
+{
+	_cleanup_(freep) char *name = strdup(path);
+
+	if (!name)
+		return -ENOMEM;
+	for (char *slash = name; (slash = strchr(slash + 1, '/'));) {
+		*slash = '\0';
+		if (mkdir(name, 0700) < 0 && errno != EEXIST)
+			return fail(name, -errno);
+		*slash = '/';
+	}
+	return 0;
+}
+
+/* ---- The mark ---- */
+
+static int read_mark(const char *mark, char text[PATH_MAX])
+{
+	_cleanup_(closep) int fd = descriptor_open(mark, O_RDONLY | O_NOFOLLOW, 0);
+	ssize_t size = fd < 0 ? -1 : read(fd, text, PATH_MAX - 1);
+
+	text[MAX(size, 0)] = '\0';
+	return size < 0 ? -errno : 0;
+}
+
+static int write_mark(const struct keep *keep, const char *mark)
+{
+	int fd = descriptor_open(mark, O_WRONLY | O_CREAT | O_EXCL, 0600);
+	int r = fd < 0 ? -errno : 0;
+
+	if (r == 0 && write(fd, keep->folder, strlen(keep->folder)) < 0)
+		r = -errno;
+	if (fd >= 0 && close(fd) < 0 && r == 0)
+		r = -errno;
+	return r < 0 ? fail(mark, r) : 0;
+}
+
+static bool is_empty(const char *path)
+{
+	/* A store and an ordinary filesystem both refuse to remove what has something in it. */
+	return rmdir(path) == 0 || errno == ENOENT;
+}
+
+/* Makes sure that the copy there is this folder's to go on with. */
+static int begin(const struct keep *keep, const char *mark)
+{
+	char text[PATH_MAX];
+	int r = read_mark(mark, text);
+
+	if (r == 0 && *text && strcmp(text, keep->folder) != 0) {
+		log_error("%s is being filled from %s", keep->target, text);
+		return -EBUSY;
+	}
+	if (r == 0 && *text)
+		return 0;
+	if (r == 0 && unlink(mark) < 0)
+		return fail(mark, -errno);
+	if (r < 0 && r != -ENOENT)
+		return fail(mark, r);
+	if (!is_empty(keep->target)) {
+		log_error("%s is not empty; see what is there, and choose another name with --name",
+			  keep->target);
+		return -EEXIST;
+	}
+	r = make_parents(mark);
+	return r < 0 ? r : write_mark(keep, mark);
+}
+
+static int end(struct keep *keep, const char *mark, int r)
+{
+	if (r == 0 && mark && unlink(mark) < 0)
+		r = fail(mark, -errno);
+	return r == 0 && keep->conflicts.size ? -EEXIST : r;
+}
+
+/* ---- Keeping ---- */
+
+static int put_link(struct keep *keep)
+{
+	int r = free_name(&keep->old, keep->folder, ".before");
+
+	if (r == 0 && symlink(keep->target, keep->old.data) < 0)
+		r = -errno;
+	if (r < 0)
+		return fail(keep->folder, r);
+	r = exchange(keep->old.data, keep->folder);
+	if (r < 0)
+		unlink(keep->old.data);
+	return r < 0 ? fail(keep->folder, r) : 0;
+}
+
+/* The folder is below the mount then, where a descriptor from before still leads to it. */
+static int put_mount(struct keep *keep, int below)
+{
+	int r = buf_printf(&keep->old, "/proc/self/fd/%d/.", below);
+
+	if (r == 0 && mount(keep->target, keep->folder, NULL, MS_BIND, NULL) < 0)
+		r = -errno;
+	return r < 0 ? fail(keep->folder, r) : 0;
+}
+
+static int change(struct keep *keep)
+{
+	_cleanup_(closep) int below = -1;
+	int r;
+
+	if (!keep->bind) {
+		r = put_link(keep);
+	} else {
+		below = descriptor_open(keep->folder, O_RDONLY | O_DIRECTORY, 0);
+		r = below < 0 ? fail(keep->folder, -errno) : put_mount(keep, below);
+	}
+	return r < 0 ? r : keep_bring_over(keep->old.data, keep->target, keep);
+}
+
+/* The newest of the names that folders got when a link took their place. */
+static int find_old(struct keep *keep)
+{
+	_cleanup_(buf_done) struct buf next = { 0 };
+	struct stat st;
+
+	for (int number = 1;; number++) {
+		int r;
+
+		buf_clear(&next);
+		r = number == 1 ? buf_printf(&next, "%s.before", keep->folder) :
+				  buf_printf(&next, "%s.before.%d", keep->folder, number);
+		if (r < 0)
+			return r;
+		if (lstat(next.data, &st) < 0)
+			return keep->old.size ? 0 : -ENOENT;
+		buf_clear(&keep->old);
+		r = buf_printf(&keep->old, "%s", next.data);
+		if (r < 0)
+			return r;
+	}
+}
+
+/* What was interrupted behind the change. */
+static int finish(struct keep *keep, const char *mark)
+{
+	struct stat st;
+	int r = lstat(keep->folder, &st) < 0 ? -errno :
+		S_ISLNK(st.st_mode)	     ? find_old(keep) :
+					       -ENOENT;
+
+	if (r == -ENOENT)
+		log_error("%s: a run was interrupted here; take it back with --undo, and compare "
+			  "with the folder below the mount",
+			  keep->folder);
+	if (r == 0)
+		r = keep_bring_over(keep->old.data, keep->target, keep);
+	return end(keep, mark, r);
+}
+
+static int judge_folder(const struct keep *keep)
+{
+	char target[PATH_MAX];
+	ssize_t size = readlink(keep->folder, target, sizeof(target) - 1);
+
+	if (size >= 0) {
+		log_error("%s is a link to %.*s; it is left as it is", keep->folder, (int)size,
+			  target);
+		return -EEXIST;
+	}
+	if (errno != EINVAL && errno != ENOENT)
+		return fail(keep->folder, -errno);
+	if (make_parents(keep->folder) < 0)
+		return -ENOTDIR;
+	if (mkdir(keep->folder, 0700) < 0 && errno != EEXIST)
+		return fail(keep->folder, -errno);
+	return 0;
+}
+
+int keep_move(struct keep *keep)
+{
+	_cleanup_(freep) char *mark = mark_of(keep);
+	int r = keep_look(keep);
+
+	if (!mark || r < 0)
+		return fail(keep->folder, -ENOMEM);
+	if (r != KEEP_NOT)
+		return r == KEEP_KEPT ? 1 : finish(keep, mark);
+	r = judge_folder(keep);
+	if (r == 0)
+		r = refuse_if_open(keep->folder);
+	if (r == 0)
+		r = begin(keep, mark);
+	if (r == 0)
+		r = keep_copy(keep->folder, keep->target, &keep->files);
+	if (r == 0)
+		r = refuse_if_open(keep->folder);
+	if (r == 0)
+		r = change(keep);
+	return r < 0 ? r : end(keep, mark, r);
+}
+
+/* ---- And back ---- */
+
+/* new: the copy; the link, or an empty name, has its place in the end. */
+static int put_back(struct keep *keep, const char *new)
+{
+	struct stat st;
+	bool bound = lstat(keep->folder, &st) == 0 && !S_ISLNK(st.st_mode);
+	int r;
+
+	if (bound && umount2(keep->folder, UMOUNT_NOFOLLOW) < 0)
+		return fail(keep->folder, -errno);
+	r = exchange(new, keep->folder);
+	if (r < 0)
+		return fail(keep->folder, r);
+	r = keep_bring_over(keep->target, keep->folder, keep);
+	if (r < 0)
+		return r;
+	if (!bound)
+		return unlink(new) < 0 ? fail(new, -errno) : 0;
+	/* What was below the mount. */
+	r = free_name(&keep->old, keep->folder, ".before");
+	if (r == 0 && rename(new, keep->old.data) < 0)
+		r = -errno;
+	return r < 0 ? fail(new, r) : 0;
+}
+
+int keep_undo(struct keep *keep)
+{
+	_cleanup_(freep) char *mark = mark_of(keep);
+	_cleanup_(buf_done) struct buf new = { 0 };
+	int r = is_kept(keep) ? free_name(&new, keep->folder, ".after") : 1;
+
+	if (r != 0 || !mark)
+		return r != 0 ? r : -ENOMEM;
+	r = refuse_if_open(keep->target);
+	if (r == 0)
+		r = keep_copy(keep->target, new.data, &keep->files);
+	if (r == 0)
+		r = refuse_if_open(keep->target);
+	if (r == 0)
+		r = put_back(keep, new.data);
+	if (r == 0 && unlink(mark) < 0 && errno != ENOENT)
+		r = fail(mark, -errno);
+	return end(keep, NULL, r);
+}

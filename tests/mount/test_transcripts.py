@@ -1,0 +1,309 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: MIT
+"""keep: transcripts of coding agents move into a store, and the clients go on in it."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import clients
+import harness
+from harness import TOP, append, limit, need_root, read, same, same_trees, tool, tree, write
+
+DATA = os.path.join(TOP, "tests", "data", "agents")
+LAYOUT = "layout=claude+codex+gemini+opencode+pi"
+EVERYBODY = ("claude", "codex", "gemini", "opencode", "pi")
+VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME",
+             "PI_CODING_AGENT_DIR")
+PLACES = {
+    "claude-code": (".claude", "projects", "-home-me-project"),
+    "codex": (".codex", "sessions", "2024", "01", "01"),
+    "gemini": (".gemini", "tmp", "0b5d", "chats"),
+}
+FOLDERS = (".claude/projects", ".codex/sessions", ".gemini/tmp")
+
+
+def said(done):
+    return (done.stdout + done.stderr).decode()
+
+
+def refused(done, *words):
+    same(done.returncode, 1, f"status, saying {said(done)!r}")
+    for word in words:
+        assert word in said(done), (word, said(done))
+
+
+class Home:
+    """A home with transcripts of three clients."""
+
+    def __init__(self, box):
+        self.box = box
+        self.path = box.new_folder("home")
+        for agent, place in PLACES.items():
+            shutil.copytree(os.path.join(DATA, agent), os.path.join(self.path, *place))
+        os.chmod(self.at(".claude", "projects"), 0o700)
+        os.utime(self.at(".codex", "sessions", "2024", "01", "01", "fc_stdin.jsonl"), (5, 5))
+        self.before = self.trees()
+
+    def at(self, *names):
+        return os.path.join(self.path, *names)
+
+    def trees(self):
+        found = {}
+        for place in FOLDERS:
+            for path, entry in tree(self.at(place) + "/.", times=True).items():
+                found[os.path.join(place, path)] = entry
+        return found
+
+    def environment(self, **more):
+        return {"HOME": self.path, **dict.fromkeys(VARIABLES, ""), **more}
+
+    def keep(self, *arguments, status=0, **more):
+        done = self.box.sessfs("keep", *arguments, env=self.environment(**more))
+        same(done.returncode, status, f"keep {arguments}, saying {said(done)!r}")
+        return done
+
+
+def kept(box):
+    return box.mount(options=[LAYOUT]), Home(box)
+
+
+def ids(box, mount):
+    listed = json.loads(box.sessfs("sessions", "--json", mount.store, check=True).stdout)
+    return {session["id"] for session in listed}
+
+
+def test_each_transcript_is_a_session_and_comes_back_byte_for_byte(box):
+    mount, home = kept(box)
+    home.keep(*EVERYBODY, mount.path)
+    for client, place in (("claude", ".claude/projects"), ("gemini", ".gemini/tmp")):
+        target = os.path.join(mount.path, client, os.path.basename(place))
+        same(os.readlink(home.at(place)), target, f"the link of {client}")
+    same_trees(home.before, home.trees(), "through the links: ")
+    rows = mount.rows("claude:-home-me-project:valid_session", "transcript")
+    expected = read(os.path.join(DATA, "claude-code", "valid_session.jsonl")).splitlines()
+    same(rows, expected, "rows of a transcript")
+    found = ids(box, mount)
+    for session in ("claude:-home-me-project:valid_session", "codex:2024/01/01:fc_stdin"):
+        assert session in found, (session, found)
+    mount.check()
+
+    same(said(home.keep(*EVERYBODY, mount.path)).count("already"), 6, "folders kept already")
+    for name in (mount.path, mount.store):
+        same(said(home.keep("--status", name)).count(" is kept in "), 6, f"folders, of {name}")
+
+    home.keep("--undo", *EVERYBODY, mount.path)
+    same(os.path.islink(home.at(".claude", "projects")), False, "still a link")
+    same_trees(home.before, home.trees(), "after undoing: ")
+    assert "is not kept" in said(home.keep("--undo", "claude", mount.path))
+    refused(home.keep("claude", mount.path, status=1), "not empty")
+    same_trees(home.before, home.trees(), "refused: ")
+
+
+def test_clients_go_on_in_transcripts_that_are_kept(box):
+    mount, home = kept(box)
+    home.keep("claude", "codex", mount.path)
+    claude = clients.ClaudeCode(home.at(".claude", "projects"))
+    claude.append(claude.at("-home-me-project", "valid_session.jsonl"), {"type": "user", "n": 1})
+    claude.append(claude.at("-home-me-other", "new.jsonl"), {"type": "user", "n": 2})
+    rows = mount.rows("claude:-home-me-project:valid_session", "transcript")
+    same(json.loads(rows[-1]), {"type": "user", "n": 1}, "the row of an appended message")
+    rows = mount.rows("claude:-home-me-other:new", "transcript")
+    same(len(rows), 1, "rows of a new transcript")
+
+    codex = clients.Codex(home.at(".codex", "sessions"))
+    codex.start(("2024", "01", "02"), "rollout-1")
+    codex.record({"n": 1})
+    codex.end()
+    # It archives by renaming, which works between two folders of one mount only.
+    os.rename(codex.path, home.at(".codex", "archived_sessions", "rollout-1.jsonl"))
+    rows = mount.rows("codex:archived:rollout-1", "transcript")
+    same(len(rows), 1, "rows of the archived one")
+
+    home.keep("--undo", "claude", "codex", mount.path)
+    lines = read(home.at(".claude", "projects", "-home-me-project", "valid_session.jsonl"))
+    same(json.loads(lines.splitlines()[-1]), {"type": "user", "n": 1}, "the message comes back")
+    archived = home.at(".codex", "archived_sessions", "rollout-1.jsonl")
+    same(read(archived), b'{"n": 1}\n', "the archived transcript comes back")
+
+
+def test_folders_are_where_the_variables_of_the_clients_say(box):
+    mount, home = box.mount(options=[LAYOUT]), Home(box)
+    places = {"CLAUDE_CONFIG_DIR": ("claude", "projects"), "CODEX_HOME": ("codex", "sessions"),
+              "GEMINI_CLI_HOME": ("gemini", ".gemini/tmp"),
+              "XDG_DATA_HOME": ("opencode", "opencode/storage"),
+              "PI_CODING_AGENT_DIR": ("pi", "sessions")}
+    for variable, (client, below) in places.items():
+        base = home.at("elsewhere", client)
+        os.makedirs(os.path.join(base, os.path.dirname(below)))
+        home.keep(client, mount.path, **{variable: base})
+        link = os.readlink(os.path.join(base, below))
+        same(link, mount.at(client, os.path.basename(below)), variable)
+    same_trees(home.before, home.trees(), "those of the home: ")
+
+
+def test_transcripts_that_are_open_are_not_touched(box):
+    mount, home = kept(box)
+    path = home.at(".codex", "sessions", "2024", "01", "01", "fc_stdin.jsonl")
+    with open(path, "ab"):
+        refused(home.keep("codex", mount.path, status=1), f"process {os.getpid()}", path)
+        same_trees(home.before, home.trees(), "refused: ")
+        same(os.listdir(mount.path), [], "the store")
+    home.keep("codex", mount.path)
+    with open(path, "ab"):
+        done = home.keep("--undo", "codex", mount.path, status=1)
+        refused(done, f"process {os.getpid()}")
+        same(os.path.islink(home.at(".codex", "sessions")), True, "still a link")
+
+
+def test_what_cannot_be_kept_is_said_and_nothing_changes(box):
+    home, folder = Home(box), box.new_folder("no-mount")
+    store = box.new_path("store") + ".db"
+    for name, word in ((folder, "is not mounted"), (store, "is not mounted")):
+        refused(home.keep("claude", name, status=1), word)
+    same(os.listdir(folder), [], "the folder")
+
+    mount = box.mount(store=store)
+    done = home.keep("claude", "codex", mount.path, status=1)
+    refused(done, f"sessfs config {store} layout=claude+codex")
+    same(os.listdir(mount.path), [], "the store")
+    mount.unmount()
+    box.sessfs("config", store, "layout=claude+codex", check=True)
+    mount = box.mount(store=store)
+    refused(home.keep("pi", mount.path, status=1), "layout=claude+codex+pi")
+    home.keep("claude", mount.path)
+
+    mount = box.mount(options=[LAYOUT])
+    elsewhere = box.new_folder("elsewhere")
+    shutil.rmtree(home.at(".gemini", "tmp"))
+    os.symlink(elsewhere, home.at(".gemini", "tmp"))
+    refused(home.keep("gemini", mount.path, status=1), "is a link to")
+    same(os.readlink(home.at(".gemini", "tmp")), elsewhere, "the link")
+    same(home.keep("emacs", mount.path, status=2).returncode, 2, "a client of no name")
+    same(home.keep(mount.path, status=2).returncode, 2, "without a client")
+
+
+# A client that opens its transcripts anew for each message, as Claude Code does.
+CLIENT = """
+import os, sys, time
+folder, number = sys.argv[1], 0
+while not os.path.exists(sys.argv[2]):
+    for name in "late", "later-%d" % (number // 50):
+        with open(os.path.join(folder, name + ".jsonl"), "ab", buffering=0) as file:
+            file.write(b'{"n": %d}\\n' % number)
+    number += 1
+    time.sleep(0.01)
+print(number)
+"""
+
+
+def busy_home(box):
+    """So much that a run takes a while."""
+    home = Home(box)
+    for i in range(300):
+        write(home.at(".claude", "projects", "-home-me-project", f"more-{i}.jsonl"),
+              b'{"n": 0, "text": "%s"}\n' % (b"x" * 200) * 50)
+    home.before = home.trees()
+    return home
+
+
+def test_what_a_client_appends_while_transcripts_move_is_brought_over(box):
+    mount, home = box.mount(options=[LAYOUT]), busy_home(box)
+    folder = home.at(".claude", "projects", "-home-me-project")
+    end = box.new_path("end")
+    client = subprocess.Popen(["python3", "-c", CLIENT, folder, end], stdout=subprocess.PIPE)
+    try:
+        while not os.path.exists(os.path.join(folder, "later-1.jsonl")):
+            time.sleep(0.01)
+        # It may be seen with a file open, or in the middle of one; then another run goes on.
+        for _ in range(200):
+            if box.sessfs("keep", "claude", mount.path, env=home.environment()).returncode == 0:
+                break
+        same(os.path.islink(home.at(".claude", "projects")), True, "a link")
+    finally:
+        write(end, b"")
+        count = int(client.communicate()[0])
+    expected = [b'{"n": %d}' % n for n in range(count)]
+    rows = mount.rows("claude:-home-me-project:late", "transcript")
+    same(rows, expected, "the lines of a client that went on")
+    later = [name for name in os.listdir(folder) if name.startswith("later-")]
+    same(len(later), (count + 49) // 50, "transcripts that came meanwhile")
+
+
+def test_what_was_rewritten_while_transcripts_moved_is_told(box):
+    """The second half of an interrupted run does what the first does behind the change."""
+    mount, home = kept(box)
+    home.keep("claude", mount.path)
+    before = home.at(".claude", "projects.before", "-home-me-project")
+    write(os.path.join(before, "session_b.jsonl"), b"{}\n")
+    append(os.path.join(before, "valid_session.jsonl"), b'{"late": 1}\n')
+    append(os.path.join(before, "late.jsonl"), b'{"late": 2}\n')
+    write(mount.at("claude", "projects.unfinished"), home.at(".claude", "projects").encode())
+    assert "interrupted" in said(home.keep("--status", mount.path))
+    gone_on = mount.at("claude", "projects", "-home-me-project", "todowrite_examples.jsonl")
+    append(gone_on, b'{"after": 1}\n')
+    done = home.keep("claude", mount.path, status=1)
+    refused(done, "compare the two", "session_b.jsonl", "brought over, of 2 files")
+    same(read(gone_on).splitlines()[-1], b'{"after": 1}', "what was written behind the change")
+    same("todowrite" in said(done), False, "told as a conflict")
+    same(read(os.path.join(before, "session_b.jsonl")), b"{}\n", "the old one stays")
+    rows = mount.rows("claude:-home-me-project:valid_session", "transcript")
+    same(rows[-1], b'{"late": 1}', "the line that came late")
+    rows = mount.rows("claude:-home-me-project:late", "transcript")
+    same(rows, [b'{"late": 2}'], "the transcript that came late")
+    same(os.listdir(mount.at("claude")), ["projects"], "what is left")
+    assert "already" in said(home.keep("claude", mount.path))
+
+
+@limit(180)
+def test_a_run_that_is_killed_at_any_time_is_finished_by_another(box):
+    mount, home = box.mount(options=[LAYOUT]), busy_home(box)
+    seed = int(os.environ.get("SESSFS_SEED", time.time_ns() % 10**6))
+    box.note(f"seed {seed}")
+    dice, killed = random.Random(seed), 0
+    for _ in range(12):
+        for undo in (), ("--undo",):
+            command = [box.program, "keep", *undo, "claude", mount.path]
+            run = subprocess.Popen(command, env={**os.environ, **home.environment()},
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(dice.uniform(0, 0.5))
+            run.send_signal(dice.choice([signal.SIGKILL, signal.SIGTERM]))
+            killed += run.wait() != 0
+            done = box.sessfs(*command[1:], env=home.environment())
+            same(done.returncode, 0, f"{command[1:]}, saying {said(done)!r}")
+            same(os.path.islink(home.at(".claude", "projects")), not undo, "a link")
+            same_trees(home.before, home.trees())
+        shutil.rmtree(mount.at("claude"))
+    box.note(f"{killed} of 24 runs were interrupted")
+    same(killed > 6, True, "runs that were interrupted")
+    mount.check()
+
+
+def test_transcripts_are_kept_by_a_bind_mount(box):
+    need_root()
+    mount, home = kept(box)
+    folder = home.at(".claude", "projects")
+    done = home.keep("--bind", "claude", mount.path)
+    try:
+        same((os.path.ismount(folder), os.path.islink(folder)), (True, False), "a mount, no link")
+        line = f"{mount.at('claude', 'projects')} {folder} none bind"
+        assert line in said(done), said(done)
+        same_trees(home.before, home.trees(), "through the bind mount: ")
+        claude = clients.ClaudeCode(folder)
+        claude.append(claude.at("-home-me-project", "valid_session.jsonl"), {"n": 1})
+        assert "already" in said(home.keep("--bind", "claude", mount.path))
+        home.keep("--undo", "claude", mount.path)
+    finally:
+        while os.path.ismount(folder):
+            tool("umount", folder)
+    same(os.path.ismount(folder), False, "still a mount")
+    lines = read(os.path.join(folder, "-home-me-project", "valid_session.jsonl")).splitlines()
+    same(json.loads(lines[-1]), {"n": 1}, "what was appended comes back")
+
+
+if __name__ == "__main__":
+    harness.main(globals())
