@@ -102,21 +102,37 @@ static int take_own_place(struct tree *tree, struct telling *telling,
 	return r;
 }
 
-static void measure(struct tree *tree, struct inode *inode, struct event *event)
+static void measure(struct tree *tree, const struct happened *happened, struct event *event)
 {
-	_cleanup_(view_end) struct view view = { 0 };
+	_cleanup_(view_end) struct view own = { 0 };
+	struct view *view = happened->view ? happened->view : &own;
+	struct inode *inode = happened->inode;
 	uint64_t size;
 
 	if (!S_ISREG(inode->node.mode) || inode->gone || inode->orphaned || inode->apart)
 		return;
-	if (inode_is_state(inode) && !inode_is_draft(inode) && !inode->loaded &&
-	    view_begin(tree, BACKEND_ANYWAY, &view) < 0)
+	if (inode_is_state(inode) && !inode_is_draft(inode) && !inode->loaded && view == &own &&
+	    view_begin(tree, BACKEND_ANYWAY, view) < 0)
 		return;
-	if (content_size(tree, &view, inode, &size) < 0)
+	if (content_size(tree, view, inode, &size) < 0)
 		return;
 	event->size = (int64_t)size;
 	if (inode->node.kind == BACKEND_LIST && !inode_is_draft(inode) && inode->loaded)
 		event->items = inode->list.next;
+}
+
+/* What the file has then. */
+static void count(struct tree *tree, const struct happened *happened, struct event *event)
+{
+	if (!happened->node && happened->what != EVENT_REMOVE &&
+	    (happened->by == EVENT_BY_MOUNT || happened->view))
+		measure(tree, happened, event);
+	if (happened->by == EVENT_BY_MOUNT && !happened->node)
+		return;
+	/* There may be more of it by now, which is told later. */
+	if (event->items != happened->items)
+		event->size = -1;
+	event->items = happened->items;
 }
 
 /* What the kernel has of it by itself: whoever is told shall not meet that any more. */
@@ -195,10 +211,7 @@ void notes_happened_now(struct notes *notes, struct tree *tree, const struct hap
 		notes_lost(notes, tree);
 		return;
 	}
-	if (happened->node)
-		telling.event.items = happened->items;
-	else if (happened->what != EVENT_REMOVE)
-		measure(tree, inode, &telling.event);
+	count(tree, happened, &telling.event);
 	if (happened->what == EVENT_APPEND && telling.event.items >= happened->first) {
 		telling.event.first = happened->first;
 		telling.event.count = telling.event.items - happened->first;

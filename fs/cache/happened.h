@@ -14,15 +14,18 @@ struct happened {
 	enum event_by by;
 	enum event_moves moves;
 	struct inode *inode; /* the file; */
-	/* or its node, then it has a name below, and so many items (-1: not known). */
+	/* or its node, then it has a name below, */
 	const struct backend_node *node;
-	int64_t items;
+	int64_t items; /* and so many items (-1: not known) */
 	/* Its name, unless that is as the node says; and the one that it had before. */
 	const struct inode *dir;
 	struct bytes name;
 	const struct inode *from_dir;
 	struct bytes from;
 	int64_t first; /* EVENT_APPEND to a list: index of the first item that was added */
+	/* Of the file of what others have done: in which it is as they have left it, if that is
+	 * known; with the items that it has then, if it is a list. */
+	struct view *view;
 };
 
 void notes_happened_now(struct notes *notes, struct tree *tree, const struct happened *happened);

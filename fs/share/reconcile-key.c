@@ -233,15 +233,15 @@ struct version *reconcile_version(struct tree *tree, struct inode *inode)
 	return version;
 }
 
-/* Whether there is more by now than what was taken in: the log has all of it still, and says so
- * once more. */
-static bool is_waiting(struct reconciling *reconciling, const struct changed_key *key)
+/* What others have changed of it by now, after what was taken in: first is INT64_MAX if nothing. */
+static int64_t changed_since(struct reconciling *reconciling, const struct changed_key *key)
 {
 	struct backend_change change;
 
-	return key->logged && reconciling->view.backend &&
-	       ASK(&reconciling->view, change_find, key_session(key), key_key(key), &change) == 0 &&
-	       change.session.data;
+	if (!key->logged ||
+	    ASK(&reconciling->view, change_find, key_session(key), key_key(key), &change) < 0)
+		return INT64_MAX;
+	return change.session.data ? change.first : INT64_MIN;
 }
 
 /* What rows were added, by what is known of the list; otherwise by what the log says. */
@@ -250,19 +250,20 @@ static bool rows_were_added(const struct changed_key *key, const struct inode *i
 {
 	if (inode->node.kind != BACKEND_LIST)
 		return false;
-	return known && !inode->untold ? adds :
-					 !key->rewritten && (key->first > 0 || inode->untold);
+	return known && !inode->untold ? adds : !key->rewritten && key->first >= 0;
 }
 
-/* dir: where a list has got another name than this one, or NULL. */
+/* dir: where a list has got another name than this one, or NULL; items: as of what was taken in. */
 static void content_happened(struct reconciling *reconciling, const struct changed_key *key,
-			     struct inode *inode, bool added, const struct inode *dir,
-			     struct bytes old_name)
+			     struct inode *inode, bool added, int64_t items,
+			     const struct inode *dir, struct bytes old_name)
 {
-	const struct happened happened = {
+	int64_t since = INT64_MAX;
+	struct happened happened = {
 		.what = added && !dir ? EVENT_APPEND : EVENT_SAVE,
 		.by = EVENT_BY_SQL,
 		.inode = inode,
+		.items = inode->node.kind == BACKEND_LIST ? items : -1,
 		.first = key->first,
 		.from_dir = dir,
 		.from = dir ? old_name : (struct bytes){ 0 },
@@ -270,8 +271,13 @@ static void content_happened(struct reconciling *reconciling, const struct chang
 
 	if (!events_wanted(&reconciling->tree->events))
 		return;
-	/* What is told twice cannot be counted. */
-	inode->untold = added && !dir && is_waiting(reconciling, key);
+	if (reconciling->view.backend) {
+		since = changed_since(reconciling, key);
+		happened.view = since == INT64_MAX ? &reconciling->view : NULL;
+	}
+	/* What came before the commit leaves the log as it was, which tells of all of it once more;
+	 * what came later begins behind it.  What is told twice cannot be counted. */
+	inode->untold = added && !dir && since <= key->first;
 	if (!inode->untold)
 		notes_happened(&reconciling->notes, reconciling->tree, &happened);
 }
@@ -326,8 +332,8 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 		name_forget(&reconciling->notes, reconciling->tree, inode);
 	notes_change(&reconciling->notes, reconciling->tree, inode,
 		     adds ? CHANGE_GREW : CHANGE_REPLACED, size_before, NULL);
-	content_happened(reconciling, key, inode, rows_were_added(key, inode, known, adds), dir,
-			 buf_bytes(&old_name));
+	content_happened(reconciling, key, inode, rows_were_added(key, inode, known, adds),
+			 MIN(stat->last, INT64_MAX - 1) + 1, dir, buf_bytes(&old_name));
 	if (dir)
 		inode_forget(reconciling->tree, dir, 1);
 	return reconciling->view_error;

@@ -46,6 +46,7 @@ static void removal_apply(struct reconciling *reconciling, struct removal *remov
 			       .what = EVENT_REMOVE,
 			       .by = EVENT_BY_SQL,
 			       .inode = inode,
+			       .items = -1,
 			       .dir = removal->dir,
 			       .name = buf_bytes(&removal->name),
 		       });
