@@ -4,6 +4,7 @@
 
 import contextlib
 import errno
+import functools
 import json
 import os
 import select
@@ -337,7 +338,7 @@ def test_what_is_told_can_be_read(box):
     )
     wrong = follow(mount, fd, rounds)
     os.close(fd)
-    same(writer.wait(20), 0, "the writer")
+    same(writer.wait(20 * harness.PATIENCE), 0, "the writer")
     same(wrong[:3], [], "what was told and not there")
 
 
@@ -361,7 +362,7 @@ def test_what_is_told_can_be_read_before_its_request_returns(box):
     os.sched_setaffinity(0, processors[1:])
     try:
         same(follow(mount, fd, rounds)[:3], [], "what was told and not there")
-        same(writer.wait(20), 0, "the writer")
+        same(writer.wait(20 * harness.PATIENCE), 0, "the writer")
     finally:
         hog.kill()
         hog.wait()
@@ -544,24 +545,45 @@ def test_what_the_verbs_do(box):
         same(follower.short(1), ["save u"], "gc --undo")
 
 
-class Command:
-    """sessfs events."""
+POKED = "s/poked.jsonl"
 
-    def __init__(self, box, *arguments):
+
+class Command:
+    """sessfs events, which follows by now: it has a stream of the mount open, or, where there is
+    no mount, it tells of the file to which poke() appends."""
+
+    def __init__(self, box, *arguments, poke=None):
         self.process = subprocess.Popen(
             [box.program, "events", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
-        time.sleep(0.5 * harness.PATIENCE)
+        if not poke:
+            eventually(self.has_a_stream, "it follows", 10)
+            return
+        deadline = time.monotonic() + 20 * harness.PATIENCE
+        while not select.select([self.process.stdout], [], [], 0.1)[0]:
+            assert time.monotonic() < deadline, "it does not follow"
+            poke()
+
+    def has_a_stream(self):
+        folder = f"/proc/{self.process.pid}/fd"
+        with contextlib.suppress(FileNotFoundError):
+            return any("/@as=events" in os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder))
+        return False
 
     def lines(self, count):
-        lines = [self.process.stdout.readline() for _ in range(count)]
-        if not all(lines):
-            raise AssertionError(f"it has ended: {lines} {self.process.communicate()}")
-        return [json.loads(line) for line in lines]
+        events = []
+        while len(events) < count:
+            line = self.process.stdout.readline()
+            if not line:
+                raise AssertionError(f"it has ended: {events} {self.process.communicate()}")
+            event = json.loads(line)
+            if event["path"] != POKED:
+                events.append(event)
+        return events
 
     def end(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        said = self.process.communicate(timeout=20)[1]
+        said = self.process.communicate(timeout=20 * harness.PATIENCE)[1]
         return self.process.returncode, said
 
 
@@ -586,7 +608,7 @@ def test_the_command_prints_the_same(box):
         same(box.sessfs("events", mount.store, path).returncode, 1, path)
     command = Command(box, mount.store)
     os.kill(mount.pid, signal.SIGTERM)
-    same(command.process.wait(10), 1, "the mount has ended")
+    same(command.process.wait(10 * harness.PATIENCE), 1, "the mount has ended")
     assert b"the mount has ended meanwhile" in command.process.stderr.read()
     command.process.communicate()
     mount.wait_for_end()
@@ -596,8 +618,10 @@ def test_the_command_prints_the_same(box):
 def test_the_command_without_a_mount(box):
     mount, session = box.session()
     append(os.path.join(session, "l.jsonl"), b"[1]\n")
+    append(mount.at(POKED), b"")
     mount.stop()
-    command = Command(box, mount.store)
+    poke = functools.partial(box.sessfs, "append", mount.store, POKED, stdin=b"[]\n")
+    command = Command(box, mount.store, poke=poke)
     box.sessfs("append", mount.store, "s/l.jsonl", stdin=b"[2]\n", check=True)
     same(short(command.lines(1)[0]), "append s/l.jsonl 1+1=2 by other mount", "by a verb")
     mount.insert("s", "l", 2, "[3]")
@@ -608,7 +632,7 @@ def test_the_command_without_a_mount(box):
     same(command.end(), (-signal.SIGTERM, b""), "ended by a signal")
     command = Command(box, mount.store)
     command.process.stdout.close()
-    same(command.process.wait(10), 0, "nobody reads what it prints")
+    same(command.process.wait(10 * harness.PATIENCE), 0, "nobody reads what it prints")
     command.process.stderr.close()
 
 
@@ -657,7 +681,7 @@ def test_a_read_waits_and_others_go_on(box):
     append(os.path.join(session, "l.jsonl"), b"[1]\n")
     same(read(os.path.join(session, "l.jsonl")), b"[1]\n", "read beside them")
     for reader in many:
-        line = reader.communicate(timeout=10)[0].split(b"\n")[0]
+        line = reader.communicate(timeout=10 * harness.PATIENCE)[0].split(b"\n")[0]
         same(json.loads(line)["path"], "s/l.jsonl", "told")
 
 
@@ -668,7 +692,7 @@ def test_a_blocked_read_ends_with_a_signal(box):
         reader = subprocess.Popen(["cat", path], stdout=subprocess.DEVNULL)
         time.sleep(0.3)
         reader.send_signal(number)
-        same(reader.wait(10), -number, "ended")
+        same(reader.wait(10 * harness.PATIENCE), -number, "ended")
     heard = []
     signal.signal(signal.SIGALRM, lambda *_: heard.append(1) or time_out())
 
@@ -697,7 +721,7 @@ def test_a_blocked_read_ends_with_the_mount(box):
     poller.register(fd, select.POLLIN)
     time.sleep(0.3)
     os.kill(mount.pid, signal.SIGTERM)
-    said = reader.communicate(timeout=10)[1]
+    said = reader.communicate(timeout=10 * harness.PATIENCE)[1]
     same(reader.returncode, 1, "cat fails")
     assert os.strerror(errno.ENOTCONN).encode() in said, said
     assert poller.poll(5000), "who polls is told"
@@ -863,7 +887,7 @@ def test_ten_readers_are_told_every_append_once_and_in_order(box):
     for process in processes:
         process.start()
     for thread in processes + threads:
-        thread.join(40)
+        thread.join(40 * harness.PATIENCE)
         assert not thread.is_alive(), [sum(e["count"] for e in t) for t in told]
     for events in told:
         same(events, told[0], "each is told the same")
@@ -894,7 +918,7 @@ def test_a_killed_reader_leaves_nothing(box):
         for reader in readers:
             reader.kill()
         for reader in readers:
-            reader.wait(10)
+            reader.wait(10 * harness.PATIENCE)
     append(os.path.join(session, "l.jsonl"), b"[1]\n")
     assert threads() <= before + 8, "threads"
     mount.unmount()
