@@ -51,4 +51,21 @@ expect "a program that a signal ends has failed" \
 expect "the report of a sanitizer is a failure of a program that succeeds" \
 	counts '1 passed, 1 failed, 0 skipped' 1 \
 	'report=${ASAN_OPTIONS#log_path=}; echo leak >"${report%%:*}.1"; exit 0'
+
+# What bootstrap shows of a log of the runner.  $1: the log, $2: what it shall show.
+shows() {
+	mkdir -p "$scratch/build-check/tests"
+	cp "$top/bootstrap" "$scratch/bootstrap"
+	printf "$1" >"$scratch/build-check/tests/x.log"
+	(cd "$scratch" && sh -c '. ./bootstrap >/dev/null; show_failures' ./bootstrap help) \
+		>"$scratch/shown" 2>&1
+	cat "$scratch/shown"
+	[ "$(sed 1d "$scratch/shown")" = "$(printf "$2")" ]
+}
+
+expect "of a test that failed, bootstrap shows no case that has passed" shows \
+	'ok - a\n  # note\nnot ok - b\n  why\nlog\nok: c\nok - d\n1 passed\ncases: 3 passed, 1 failed, 0 skipped\n' \
+	'not ok - b\n  why\nlog\n1 passed\ncases: 3 passed, 1 failed, 0 skipped\n'
+expect "bootstrap shows nothing of a test that passed" shows \
+	'ok - a\ncases: 1 passed, 0 failed, 0 skipped\n' ''
 finish
