@@ -112,6 +112,7 @@ static int open_remote(const char *store, const struct backend_options *options,
 	const struct remote *remote =
 		(const struct remote *)options->prepared; /* its first field */
 	int r = remote ? 0 : remote_make(store, &made, ret_why);
+	struct backend_options wanted = *options;
 	struct url url;
 
 	if (r < 0)
@@ -123,10 +124,10 @@ static int open_remote(const char *store, const struct backend_options *options,
 		return str_explain(ret_why, -EINVAL,
 				   "the URL says table=%s, and -o table=%s; leave one of them out",
 				   url.table, options->table);
-	if (!url.table)
-		url.table = (char *)options->table; /* borrowed, and only read */
+	if (url.table)
+		wanted.table = url.table;
 	url.durable = options->durable;
-	return remote->plugin->open(&url, options, ret_backend, ret_why);
+	return remote->plugin->open(&url, &wanted, ret_backend, ret_why);
 }
 
 static const struct scheme schemes[] = {

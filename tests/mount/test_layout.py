@@ -11,10 +11,10 @@ import shutil
 import sqlite3
 import tarfile
 import time
-import zlib
 
-import clients
+import agentscope
 import harness
+from agentscope import FileStore
 from harness import TABLE, append, errno_of, eventually, read, same, same_trees, tool, tree, write
 from test_config import config, not_mounted
 from test_keep import do, refuses
@@ -43,220 +43,22 @@ def bytes_below(root, part="."):
 # AgentScope 2.x
 
 
-class FileStore(clients.AgentScope2):
-    """The file store of AgentScope Java 2.x, for one user."""
-
-    def __init__(self, root, user):
-        super().__init__(root, self.folder_of(user))
-
-    def place(self, session):
-        return self.at(self.user, self.folder_of(session))
-
-    def load_single(self, session, key):
-        try:
-            return json.loads(read(os.path.join(self.place(session), key + ".json")))
-        except FileNotFoundError:
-            return None
-
-    def load_all(self, session, key):
-        try:
-            data = self.read_to_size(os.path.join(self.place(session), key + ".jsonl"))
-        except FileNotFoundError:
-            return []
-        return [json.loads(line) for line in data.splitlines() if line.strip()]
-
-    def rewrite_list(self, session, key, items):
-        self.loaded.add(os.path.join(self.place(session), key + ".jsonl"))
-        self.save_list(session, key, items)
-
-    def sessions(self):
-        try:
-            return sorted(os.listdir(self.at(self.user)))
-        except FileNotFoundError:
-            return []
-
-    def delete_session(self, session):
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(self.place(session))
-
-
-class DatabaseStore:
-    """The database store of AgentScope Java 2.x on the same rows, for one user."""
-
-    def __init__(self, mount, user):
-        self.mount = mount
-        self.user = user
-        self.base = mount.connect()
-
-    def id_of(self, session):
-        return f"{self.user}:{session}"
-
-    def ask(self, query, *parameters):
-        return self.base.execute(query.format(TABLE), parameters).fetchall()
-
-    def put(self, session, key, index, data):
-        self.ask("INSERT INTO {} (session_id, state_key, item_index, state_data) VALUES (?,?,?,?)"
-                 " ON CONFLICT (session_id, state_key, item_index)"
-                 " DO UPDATE SET state_data = excluded.state_data",
-                 self.id_of(session), key, index, data)
-
-    def save_single(self, session, key, value):
-        self.put(session, key, 0, json.dumps(value, ensure_ascii=False))
-
-    def save_list(self, session, key, items):
-        where = self.id_of(session), key
-        text = clients.AgentScope2.text_of
-        self.ask("BEGIN IMMEDIATE")
-        count = self.ask("SELECT coalesce(max(item_index) + 1, 0) FROM {}"
-                         " WHERE session_id = ? AND state_key = ?", *where)[0][0]
-        hashes = self.ask("SELECT state_data FROM {} WHERE session_id = ? AND state_key = ?",
-                          where[0], key + ":_hash")
-        hashed = hashes and hashes[0][0] == b"%08x" % zlib.crc32(text(items[:count]))
-        if items and (count > len(items) or (count and not hashed)):
-            self.ask("DELETE FROM {} WHERE session_id = ? AND state_key = ?", *where)
-            count = 0
-        for index in range(count, len(items)):
-            self.ask("INSERT INTO {} (session_id, state_key, item_index, state_data)"
-                     " VALUES (?, ?, ?, ?)", *where, index,
-                     json.dumps(items[index], ensure_ascii=False))
-        self.put(session, key + ":_hash", 0,
-                 "%08x" % zlib.crc32(text(items)) if items else "empty:0")
-        self.ask("COMMIT")
-
-    rewrite_list = save_list
-
-    def load_single(self, session, key):
-        rows = self.ask("SELECT state_data FROM {} WHERE session_id = ? AND state_key = ?"
-                        " AND item_index = 0", self.id_of(session), key)
-        return json.loads(rows[0][0]) if rows else None
-
-    def load_all(self, session, key):
-        rows = self.ask("SELECT state_data FROM {} WHERE session_id = ? AND state_key = ?"
-                        " ORDER BY item_index", self.id_of(session), key)
-        return [json.loads(row[0]) for row in rows]
-
-    def sessions(self):
-        rows = self.ask("SELECT DISTINCT session_id FROM {}")
-        start = self.id_of("")
-        return sorted(row[0].decode()[len(start):] for row in rows
-                      if row[0].decode().startswith(start))
-
-    def delete_session(self, session):
-        self.ask("DELETE FROM {} WHERE session_id = ?", self.id_of(session))
-
-
-SINGLES = "agent_state", "planNotebook_state"
-LISTS = "memory_messages", "sub/events"
-
-
-class Play:
-    """The two stores in random turns, and what both must have."""
-
-    def __init__(self, mount, user, seed):
-        self.stores = FileStore(mount.path, user), DatabaseStore(mount, user)
-        self.random = random.Random(seed)
-        self.has = {}  # key: value, of each session
-        self.count = 0
-
-    def item(self):
-        self.count += 1
-        return {"n": self.count, "text": "会 " + "x" * self.random.choice((1, 30, 9000))}
-
-    def step(self):
-        store = self.random.choice(self.stores)
-        session = self.random.choice(("s1", "s1", "s1", "s2"))
-        what = self.random.choice((self.single, self.longer, self.longer, self.other, self.shorter,
-                                   self.deleted))
-        if what == self.deleted and self.random.random() < 0.7:
-            what = self.longer
-        what(store, session)
-        return f"{type(store).__name__} {what.__name__} {session}"
-
-    def single(self, store, session):
-        key = self.random.choice(SINGLES)
-        value = self.item()
-        store.save_single(session, key, value)
-        self.has.setdefault(session, {})[key] = value
-
-    def save(self, store, session, change, save):
-        key = self.random.choice(LISTS)
-        items = change(list(self.has.get(session, {}).get(key, [])))
-        if items and isinstance(store, FileStore):
-            self.folder(store, session, key)
-        if items:
-            getattr(store, save)(session, key, items)
-            self.has.setdefault(session, {})[key] = items
-
-    @staticmethod
-    def folder(store, session, key):
-        os.makedirs(os.path.dirname(os.path.join(store.place(session), key)), exist_ok=True)
-
-    def longer(self, store, session):
-        more = [self.item() for _ in range(self.random.randrange(1, 4))]
-        self.save(store, session, lambda items: items + more,
-                  self.random.choice(("save_list", "rewrite_list")))
-
-    def other(self, store, session):
-        def change(items):
-            if items:
-                items[self.random.randrange(len(items))] = self.item()
-            return items
-        self.save(store, session, change, "rewrite_list")
-
-    def shorter(self, store, session):
-        self.save(store, session, lambda items: items[:len(items) // 2], "rewrite_list")
-
-    def deleted(self, store, session):
-        store.delete_session(session)
-        self.has.pop(session, None)
-
-    def differs(self):
-        """What one of the stores has otherwise, or None."""
-        for store in self.stores:
-            name = type(store).__name__
-            if store.sessions() != sorted(self.has):
-                return name, "sessions", store.sessions(), sorted(self.has)
-            for session in ("s1", "s2"):
-                values = self.has.get(session, {})
-                for key in SINGLES:
-                    if store.load_single(session, key) != values.get(key):
-                        return name, session, key
-                for key in LISTS:
-                    if store.load_all(session, key) != values.get(key, []):
-                        return name, session, key
-        return None
-
-
 def play(box, user, steps):
-    seed = int(os.environ.get("SESSFS_SEED", "20260101"))
     mount = box.mount(options=layout("agentscope2"))
-    game = Play(mount, user, seed)
-    # What SQL has changed is seen a moment later, and a file that it deletes may be empty before.
-    for step in range(steps):
-        said = game.step()
-        found = []
-
-        def agrees():
-            try:
-                found[:] = [game.differs()]
-            except ValueError as error:
-                found[:] = [error]
-            return found == [None]
-
-        try:
-            eventually(agrees, "both have the same")
-        except AssertionError as error:
-            raise AssertionError(f"seed {seed}, step {step}, {said}: {found}") from error
+    base = mount.connect()
+    table = agentscope.Table("sqlite", lambda sql, *values: base.execute(sql, values).fetchall())
+    stores = [FileStore(mount.path, user), agentscope.DatabaseStore(table, user)]
+    agentscope.play(box, stores, agentscope.steps(steps))
     mount.check()
     return mount
 
 
 def test_agentscope_2_finds_the_same_in_files_and_rows(box):
-    play(box, "alice", int(os.environ.get("SESSFS_STEPS", "400")))
+    play(box, "alice", 400)
 
 
 def test_agentscope_2_finds_the_same_of_a_user_who_is_no_name(box):
-    mount = play(box, "bob@example.com", int(os.environ.get("SESSFS_STEPS", "100")))
+    mount = play(box, "bob@example.com", 100)
     FileStore(mount.path, "bob@example.com").save_single("s3", "k", 1)
     same(mount.rows("bob@example.com:s3", "k"), [b"1"], "the row")
 

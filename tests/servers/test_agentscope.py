@@ -1,0 +1,195 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: MIT
+"""Services of AgentScope beside mounts, on MariaDB and PostgreSQL: its own statements on its own
+table, and its file stores on the mounts."""
+
+import datetime
+import os
+import statistics
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import servers  # noqa: E402
+from servers import harness  # noqa: E402
+import agentscope  # noqa: E402
+from agentscope import DatabaseStore, FileStore, FileStore1  # noqa: E402
+from harness import append, errno_of, eventually, limit, read, same, write  # noqa: E402
+from test_stores import refused, start  # noqa: E402
+
+SOON = 0.2  # seconds within which others see a change
+
+
+def service(server, **named):
+    """The database, and the table as a service finds or makes it."""
+    base = server.database()
+    return base, agentscope.Table(server.kind, base.connect().query, **named)
+
+
+def plays_2(box, kind, versions):
+    base, table = service(start(box, kind), versions=versions)
+    table.create()
+    mount = box.mount(store=base.url, options=["layout=agentscope2"])
+    stores = [FileStore(mount.path, "alice"), DatabaseStore(table, "alice")]
+    game, _ = agentscope.play(box, stores, agentscope.steps(100))
+    mount.check()
+    if versions:
+        same(all(game.claimed), True, f"some were refused, and some were not: {game.claimed}")
+
+
+@limit(600)
+def test_agentscope_2_has_the_same_in_files_and_on_mariadb(box):
+    plays_2(box, "mysql", False)
+
+
+@limit(600)
+def test_agentscope_2_has_the_same_in_files_and_on_postgresql(box):
+    plays_2(box, "postgresql", False)
+
+
+@limit(600)
+def test_agentscope_2_with_versions_has_the_same_in_files_and_on_mariadb(box):
+    plays_2(box, "mysql", True)
+
+
+@limit(600)
+def test_agentscope_2_with_versions_has_the_same_in_files_and_on_postgresql(box):
+    plays_2(box, "postgresql", True)
+
+
+def plays_1(box, kind):
+    """Two mounts and a service; the other mount and the service see each change soon."""
+    base, table = service(start(box, kind))
+    table.create()
+    mounts = [box.mount(store=base.url) for _ in range(2)]
+    stores = [FileStore1(mount.path) for mount in mounts] + [DatabaseStore(table)]
+    _, took = agentscope.play(box, stores, agentscope.steps(100))
+    mounts[0].check()
+    median = statistics.median(took)
+    box.note(f"what a service saves is on both mounts after {median * 1000:.0f} ms (median)")
+    same(median < SOON * harness.PATIENCE, True, f"within {SOON} s, not {median:.3f}")
+
+
+@limit(600)
+def test_agentscope_1_has_the_same_on_two_mounts_and_on_mariadb(box):
+    plays_1(box, "mysql")
+
+
+@limit(600)
+def test_agentscope_1_has_the_same_on_two_mounts_and_on_postgresql(box):
+    plays_1(box, "postgresql")
+
+
+def appends(box, kind):
+    base, table = service(start(box, kind))
+    table.create()
+    mounts = [box.mount(store=base.url) for _ in range(2)]
+    os.mkdir(mounts[0].at("s"))
+    expected = []
+    for number in range(40):
+        expected.append(b'{"n": %d}' % number)
+        append(mounts[number % 2].at("s/l.jsonl"), expected[-1] + b"\n")
+        same(table.rows("s", "l"), expected, "rows when write has returned")
+
+
+def test_what_an_agent_appends_is_on_mariadb_when_write_returns(box):
+    appends(box, "mysql")
+
+
+def test_what_an_agent_appends_is_on_postgresql_when_write_returns(box):
+    appends(box, "postgresql")
+
+
+# The table is the service's
+
+
+def shape(table):
+    """Whatever a service could notice of its table."""
+    if table.kind == "mysql":
+        return table.ask("SHOW CREATE TABLE {0}")
+    name = table.name.split(".")[1].strip('"')
+    return [table.ask("SELECT column_name, data_type, column_default, is_nullable, collation_name "
+                      "FROM information_schema.columns WHERE table_name = ? ORDER BY 1", name),
+            table.ask("SELECT indexdef FROM pg_indexes WHERE tablename = ? ORDER BY 1", name),
+            table.ask("SELECT conname, contype FROM pg_constraint WHERE conrelid = "
+                      f"'{table.name}'::regclass ORDER BY 1")]
+
+
+def leaves(box, kind, versions):
+    """Its table, which may have another name, stays as it is."""
+    quoted = {"mysql": "`my-sessions_2`", "postgresql": '"my-sessions_2"'}[kind]
+    base, table = service(start(box, kind), name=quoted, versions=versions)
+    table.create()
+    table.put("old", "k", 0, '{"old": 1}')
+    before = shape(table)
+    mount = box.mount(store=base.url_with(table="my-sessions_2"))
+    same(read(mount.at("old/k.json")), b'{"old": 1}', "what was there")
+    os.mkdir(mount.at("s"))
+    append(mount.at("s/l.jsonl"), b"[1]\n[2]\n")
+    write(mount.at("old/k.json"), b"[3]")
+    os.rename(mount.at("s"), mount.at("t"))
+    same((table.rows("t", "l"), table.rows("old", "k")), ([b"[1]", b"[2]"], [b"[3]"]), "rows")
+    mount.stop()
+    refused(box, base.url_with(table="another"), "serves the table my-sessions_2")
+    mount.store = base.url
+    mount.start()
+    table.put("t", "l", 2, "[4]")
+    eventually(lambda: read(mount.at("t/l.jsonl")) == b"[1]\n[2]\n[4]\n", "from the service")
+    mount.stop()
+    same(shape(table), before, "the table")
+
+
+def test_a_table_of_any_name_stays_as_it_is_on_mariadb(box):
+    leaves(box, "mysql", False)
+
+
+def test_a_table_of_any_name_stays_as_it_is_on_postgresql(box):
+    leaves(box, "postgresql", True)
+
+
+def tells_times(box, kind, *extra):
+    """Times without a zone are those of the server's, here half past five before UTC."""
+    base, table = service(start(box, kind, extra=extra))
+    table.create()
+    table.put("new", "k", 0, "1")
+    table.ask("INSERT INTO {0} (session_id, state_key, item_index, state_data, created_at, "
+              "updated_at) VALUES ('old', 'k', 0, '1', '2026-03-04 05:06:07', "
+              "'2026-03-04 05:06:08')")
+    mount = box.mount(store=base.url)
+    same(abs(os.stat(mount.at("new/k.json")).st_mtime - time.time()) < 30, True, "a new one")
+    expected = datetime.datetime(2026, 3, 3, 23, 36, 8, tzinfo=datetime.timezone.utc).timestamp()
+    same(os.stat(mount.at("old/k.json")).st_mtime, expected, "mtime of what was there")
+    append(mount.at("new/l.jsonl"), b"[1]\n")
+    seconds = {"mysql": "TIMESTAMPDIFF(SECOND, updated_at, NOW())",
+               "postgresql": "EXTRACT(EPOCH FROM LOCALTIMESTAMP - updated_at)"}[kind]
+    age = float(table.ask(f"SELECT {seconds} FROM {{0}} WHERE state_key = 'l'")[0][0])
+    same(abs(age) < 30, True, f"a row of ours is {age} s old to the service")
+
+
+def test_times_of_mariadb_are_those_of_its_zone(box):
+    tells_times(box, "mysql", "--default-time-zone=+05:30")
+
+
+def test_times_of_postgresql_are_those_of_its_zone(box):
+    tells_times(box, "postgresql", "-c", "timezone=Asia/Kolkata")
+
+
+def test_two_spellings_that_a_service_takes_for_one_are_one(box):
+    """In its collation demo, Demo and demo with a blank are one id."""
+    base, table = service(start(box, "mysql"))
+    table.create()
+    table.put("demo", "k", 0, '{"a": 1}')
+    mount = box.mount(store=base.url)
+    for name in ("Demo", "demo ", "d\u00e9mo"):
+        os.mkdir(mount.at(name))
+        same(errno_of(write, mount.at(name, "k.json"), b"2"), 17, f"{name}/k.json")
+        same(read(mount.at("demo/k.json")), b'{"a": 1}', f"the first spelling, beside {name}")
+    table.put("DEMO", "K", 0, '{"a": 2}')
+    eventually(lambda: read(mount.at("demo/k.json")) == b'{"a": 2}', "a save by another spelling")
+    same(table.ask("SELECT session_id, state_key FROM {0}"), [(b"demo", b"k")], "ids")
+    write(mount.at("other.txt"), b"x")
+    mount.check()
+
+
+if __name__ == "__main__":
+    harness.main(globals())
