@@ -590,10 +590,10 @@ struct backend_ops {
 	 * backend_looked_done(). */
 	int (*entry_look)(struct backend *backend, struct backend_snapshot *snapshot,
 			  struct backend_looked *looked, size_t count);
-	/* entry_list(), with the tail of each such node that is wanted. */
+	/* entry_list(), at most so many, with the tail of each such node that is wanted. */
 	int (*entry_list_tails)(struct backend *backend, struct backend_snapshot *snapshot,
-				uint64_t parent, uint64_t after, backend_wanted_fn *wanted,
-				backend_tail_fn *fn, void *arg);
+				uint64_t parent, uint64_t after, uint64_t most,
+				backend_wanted_fn *wanted, backend_tail_fn *fn, void *arg);
 
 	/* The highest entry id in use, and an inode number that is as high as the highest that ever
 	 * was, in a node that is there or was deleted: what is above it is new.  It may be a little
@@ -753,8 +753,8 @@ int backend_tail_get(struct backend *backend, struct backend_snapshot *snapshot,
 int backend_entry_look(struct backend *backend, struct backend_snapshot *snapshot,
 		       struct backend_looked *looked, size_t count);
 int backend_entry_list_tails(struct backend *backend, struct backend_snapshot *snapshot,
-			     uint64_t parent, uint64_t after, backend_wanted_fn *wanted,
-			     backend_tail_fn *fn, void *arg);
+			     uint64_t parent, uint64_t after, uint64_t most,
+			     backend_wanted_fn *wanted, backend_tail_fn *fn, void *arg);
 /* Of a store that has one mount at a time: false, nothing, -ENOENT. */
 void backend_set_quota(struct backend *backend, uint64_t max_size);
 bool backend_is_shared(struct backend *backend);

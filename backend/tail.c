@@ -133,6 +133,7 @@ int backend_entry_look(struct backend *backend, struct backend_snapshot *snapsho
 struct listing {
 	struct backend *backend;
 	struct backend_snapshot *snapshot;
+	uint64_t left; /* that are still wanted */
 	backend_wanted_fn *wanted;
 	backend_tail_fn *fn;
 	void *arg;
@@ -140,24 +141,28 @@ struct listing {
 
 static int list_one(void *arg, const struct backend_entry *entry, const struct backend_node *node)
 {
-	const struct listing *listing = arg;
+	struct listing *listing = arg;
 	struct backend_tail tail = { 0 };
 	int r = 0;
 
 	if (listing->wanted(listing->arg, node) & BACKEND_TAIL)
 		r = backend_tail_get(listing->backend, listing->snapshot, node, &tail);
-	return r < 0 ? r : listing->fn(listing->arg, entry, node, &tail);
+	if (r == 0)
+		r = listing->fn(listing->arg, entry, node, &tail);
+	return r != 0 ? r : --listing->left == 0;
 }
 
 int backend_entry_list_tails(struct backend *backend, struct backend_snapshot *snapshot,
-			     uint64_t parent, uint64_t after, backend_wanted_fn *wanted,
-			     backend_tail_fn *fn, void *arg)
+			     uint64_t parent, uint64_t after, uint64_t most,
+			     backend_wanted_fn *wanted, backend_tail_fn *fn, void *arg)
 {
-	struct listing listing = { backend, snapshot, wanted, fn, arg };
+	struct listing listing = { backend, snapshot, most, wanted, fn, arg };
 
+	if (!most)
+		return 0;
 	return backend->ops->entry_list_tails ?
-		       backend->ops->entry_list_tails(backend, snapshot, parent, after, wanted, fn,
-						      arg) :
+		       backend->ops->entry_list_tails(backend, snapshot, parent, after, most,
+						      wanted, fn, arg) :
 		       backend->ops->entry_list(backend, snapshot, parent, after, list_one,
 						&listing);
 }

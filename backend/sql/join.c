@@ -7,7 +7,7 @@
 #include "backend/sql/slots.h"
 #include "src/base/cleanup.h"
 
-enum { LISTED = 256, LOOKS = 4 };
+enum { LISTED = 1024, LOOKS = 4 };
 
 static struct backend_tail tail_at(const struct bytes *columns)
 {
@@ -147,7 +147,7 @@ struct listing {
 	struct backend_entry *list; /* of the page, borrowing from the answer */
 	struct backend_node *nodes;
 	struct backend_tail *tails;
-	size_t count;
+	size_t count, most;
 	uint64_t parent;
 	backend_wanted_fn *wanted;
 	void *arg;
@@ -158,12 +158,12 @@ static int take_entries(struct listing *listing)
 	struct sql *store = listing->snapshot->store;
 	struct bytes columns[SQL_COLUMNS];
 
-	listing->list = calloc(LISTED, sizeof(*listing->list));
-	listing->nodes = calloc(LISTED, sizeof(*listing->nodes));
-	listing->tails = calloc(LISTED, sizeof(*listing->tails));
+	listing->list = calloc(listing->most, sizeof(*listing->list));
+	listing->nodes = calloc(listing->most, sizeof(*listing->nodes));
+	listing->tails = calloc(listing->most, sizeof(*listing->tails));
 	if (!listing->list || !listing->nodes || !listing->tails)
 		return -ENOMEM;
-	while (listing->count < LISTED && sql_row(store, listing->entries, columns)) {
+	while (listing->count < listing->most && sql_row(store, listing->entries, columns)) {
 		struct backend_node *node = &listing->nodes[listing->count];
 
 		*node = sql_node_at(columns);
@@ -209,7 +209,8 @@ static bool is_list(const struct listing *listing, size_t i)
 static int ask_lists(struct listing *listing)
 {
 	struct sql *store = listing->snapshot->store;
-	_cleanup_(freep) struct sql_answer **answers = calloc(LISTED, sizeof(struct sql_answer *));
+	_cleanup_(freep) struct sql_answer **answers =
+		calloc(listing->count + 1, sizeof(struct sql_answer *));
 	_cleanup_(buf_done) struct buf buf = { 0 };
 	struct bytes columns[SQL_COLUMNS];
 	size_t asked = 0, at = 0;
@@ -238,7 +239,7 @@ static int ask_lists(struct listing *listing)
 
 static int ask_page(struct listing *listing, uint64_t from)
 {
-	const struct sql_value values[] = { sql_id(from), sql_number(0), sql_number(LISTED),
+	const struct sql_value values[] = { sql_id(from), sql_number(0), sql_id(listing->most),
 					    sql_id(listing->parent) };
 	struct sql *store = listing->snapshot->store;
 	_cleanup_(buf_done) struct buf buf = { 0 };
@@ -269,16 +270,20 @@ static void page_done(struct listing *listing)
 }
 
 int sql_entry_list_tails(struct backend *backend, struct backend_snapshot *snapshot,
-			 uint64_t parent, uint64_t after, backend_wanted_fn *wanted,
+			 uint64_t parent, uint64_t after, uint64_t most, backend_wanted_fn *wanted,
 			 backend_tail_fn *fn, void *arg)
 {
 	bool more = true;
 	int r = 0;
 
 	(void)backend;
-	while (r == 0 && more && after < INT64_MAX) {
+	while (r == 0 && more && most && after < INT64_MAX) {
 		struct listing listing = {
-			.snapshot = snapshot, .parent = parent, .wanted = wanted, .arg = arg
+			.snapshot = snapshot,
+			.most = MIN(most, (uint64_t)LISTED),
+			.parent = parent,
+			.wanted = wanted,
+			.arg = arg,
 		};
 
 		r = ask_page(&listing, after + 1);
@@ -286,7 +291,8 @@ int sql_entry_list_tails(struct backend *backend, struct backend_snapshot *snaps
 			after = listing.list[i].id;
 			r = fn(arg, &listing.list[i], &listing.nodes[i], &listing.tails[i]);
 		}
-		more = listing.count == LISTED;
+		more = listing.count == listing.most;
+		most -= listing.count;
 		page_done(&listing);
 	}
 	return MIN(r, 0);

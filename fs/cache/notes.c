@@ -89,20 +89,12 @@ void notes_all_names(struct notes *notes)
 	note->is_entry = true;
 }
 
-void notes_own_entry(struct notes *notes, struct tree *tree, const struct inode *inode)
+void notes_own_entry(struct notes *notes, struct tree *tree, struct inode *inode)
 {
-	_cleanup_(view_end) struct view view = { 0 };
-	_cleanup_(buf_done) struct buf name = { 0 };
-	int r;
+	struct bytes name;
 
-	if (!inode->node.entry)
-		return;
-	r = view_begin(tree, BACKEND_ANYWAY, &view);
-	if (r == 0)
-		r = ASK(&view, entry_name, inode->node.parent, inode->node.entry, &name);
-	if (r < 0)
-		return;
-	notes_name(notes, inode->node.parent, buf_bytes(&name));
+	if (inode->node.entry && following_name(tree, inode, &name) == 0)
+		notes_name(notes, inode->node.parent, name);
 }
 
 static struct notice *notice_new(struct notes *notes, struct tree *tree, struct inode *inode)

@@ -51,7 +51,7 @@ void notes_entry(struct notes *notes, uint64_t parent, struct bytes name);
 /* Any name may lead elsewhere. */
 void notes_all_names(struct notes *notes);
 /* The name of a state file shall be looked up again. */
-void notes_own_entry(struct notes *notes, struct tree *tree, const struct inode *inode);
+void notes_own_entry(struct notes *notes, struct tree *tree, struct inode *inode);
 /* A name is about to change, or has just changed, by a request of the kernel: it shall be looked up
  * again, and not before that request has ended. */
 void notes_name(struct notes *notes, uint64_t parent, struct bytes name);

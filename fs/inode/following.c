@@ -2,10 +2,11 @@
 
 #include "fs/inode/following.h"
 
-#include <stdlib.h>
+#include <errno.h>
 #include <string.h>
 
 #include "fs/base/names.h"
+#include "fs/inode/called.h"
 #include "fs/inode/inodes.h"
 #include "src/base/json.h"
 #include "src/base/tick.h"
@@ -132,22 +133,15 @@ int following_name(struct tree *tree, struct inode *inode, struct bytes *ret_nam
 	_cleanup_(buf_done) struct buf name = { 0 };
 	int r;
 
-	if (inode->called && inode->called_parent == inode->node.parent &&
-	    inode->called_entry == inode->node.entry) {
-		*ret_name = bytes_str(inode->called);
+	*ret_name = called_name(inode);
+	if (ret_name->data)
 		return 0;
-	}
 	r = view_begin(tree, BACKEND_ANYWAY, &view);
 	if (r == 0)
 		r = ASK(&view, entry_name, inode->node.parent, inode->node.entry, &name);
-	if (r == 0)
-		r = buf_append_byte(&name, '\0');
 	if (r < 0)
 		return r;
-	free(inode->called);
-	inode->called = steal_ptr(name.data);
-	inode->called_parent = inode->node.parent;
-	inode->called_entry = inode->node.entry;
-	*ret_name = bytes_str(inode->called);
-	return 0;
+	called_is(tree, inode, buf_bytes(&name));
+	*ret_name = called_name(inode);
+	return ret_name->data ? 0 : -ENOMEM;
 }

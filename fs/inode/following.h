@@ -22,8 +22,8 @@ void following_show(struct tree *tree, int64_t number);
 int following_path(const struct inode *dir, struct bytes name, struct buf *path);
 /* Text as a line of JSON can have it: bytes that are no UTF-8 are shown as names (names.h). */
 int following_text(struct bytes text, struct buf *shown);
-/* The name of a file that is no directory, from the store or as it was the last time; borrowed.
- * Under tree.lock and inode.lock. */
+/* The name of a file, from the store where it is not known (called.h); borrowed.  Under tree.lock
+ * and inode.lock. */
 int following_name(struct tree *tree, struct inode *inode, struct bytes *ret_name);
 
 void following_init(struct tree *tree);

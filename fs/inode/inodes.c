@@ -11,6 +11,7 @@
 #include "fs/base/entries.h"
 #include "fs/base/sound.h"
 #include "fs/inode/aparts.h"
+#include "fs/inode/called.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/shed.h"
 #include "fs/inode/window.h"
@@ -351,8 +352,9 @@ int inode_create(struct tree *tree, struct backend_node *node, struct inode *par
 			goto fail;
 		inode->parent = inode_ref(tree, parent);
 	}
-	inode->undated = true;
+	inode->bare = true;
 	inode_node_changed(inode);
+	called_is(tree, inode, name);
 	*ret_inode = inode_enter(tree, inode);
 	return 0;
 fail:

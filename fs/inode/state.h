@@ -111,14 +111,14 @@ struct inode {
 	struct window *window;	  /* it is one: window.h; never changes */
 	struct inode *parent;	  /* of a directory, counted; NULL for the root; tree.lock */
 	char *name;		  /* of a directory; tree.lock */
-	/* The name of anything else, when it was asked for last (following.h), and its place. */
+	/* The name of anything else, when it was told last, and its place; called.h. */
 	char *called;
 	uint64_t called_parent;
 	uint64_t called_entry;
 	struct handle *open; /* its handles */
 	unsigned uses;	     /* handles, and those that are just being opened */
 	struct dates dates;  /* of rows that are written to the state file; dates.h */
-	bool undated;	     /* made here, and nobody has said since how to date its rows */
+	_Atomic bool bare;   /* it has no extended attributes; if not, that is not known */
 	bool gone;	     /* its node was deleted from the store */
 	/* tree.change_number of the change that takes its content away, or puts other there. */
 	uint64_t leaving;

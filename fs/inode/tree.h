@@ -89,6 +89,7 @@ struct tree {
 	struct inode **table; /* by number; table_lock */
 	size_t table_size;    /* a power of two */
 	size_t table_count;
+	_Atomic uint64_t called[4096]; /* inode numbers by names; called.h */
 	struct {
 		struct inode *slots[4096];
 		struct inode *first; /* of them all, the one that was used last is at the end */

@@ -128,7 +128,12 @@ static int create_once(fuse_req_t req, fuse_ino_t parent, const char *name,
 	struct tree *tree = request_tree(req);
 	struct inode *dir = request_inode(req, parent);
 	int r = tree_make(tree, &caller, dir, bytes_str(name), what, ret_inode);
+	const int flags = fi->flags;
 
+	/* What was just made has no bytes that could go; but a state file's first handle is to
+	 * begin as a save all the same. */
+	if (r == 0 && !inode_is_state(*ret_inode))
+		fi->flags &= ~O_TRUNC;
 	if (r == -EEXIST && !(fi->flags & O_EXCL)) {
 		r = tree_lookup(tree, dir, bytes_str(name), ret_inode);
 		if (r == -ENOENT)
@@ -140,6 +145,7 @@ static int create_once(fuse_req_t req, fuse_ino_t parent, const char *name,
 	}
 	if (r == 0)
 		r = open_made(req, *ret_inode, fi);
+	fi->flags = flags;
 	/* Another try would find what this one has made. */
 	return r == -ESTALE && !(fi->flags & O_EXCL) ? 1 : r;
 }

@@ -262,7 +262,7 @@ static int digest_stored(struct digesting *digesting, struct inode *inode,
 		node_gone(digesting, inode, true);
 	else if (inode->gone && node->nlink)
 		come_back(inode);
-	inode->undated = false;
+	inode->bare = false;
 	if (!inode->gone)
 		return node_changed(digesting, inode, node, feed);
 	backend_node_done(node);

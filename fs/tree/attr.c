@@ -6,6 +6,7 @@
 #include <limits.h>
 
 #include "fs/content/content.h"
+#include "fs/inode/called.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/kept.h"
 #include "fs/inode/waiting.h"
@@ -13,7 +14,12 @@
 #include "fs/tree/tree.h"
 #include "fs/write/write.h"
 
-enum { ELSEWHERE = 1 };
+enum {
+	ELSEWHERE = 1,
+	/* As much of a directory is read at once where a library goes by st_blksize: the entries of
+	 * some 1,500 files, with what a request and a question to the store cost. */
+	DIR_BLOCK = 256 * 1024,
+};
 
 static void attr_fill(const struct tree *tree, const struct inode *inode, uint64_t size,
 		      uint64_t stored, struct stat *st)
@@ -37,8 +43,10 @@ static void attr_fill(const struct tree *tree, const struct inode *inode, uint64
 	};
 	if (options->set_umask)
 		st->st_mode &= ~options->umask;
-	if (S_ISDIR(node->mode))
+	if (S_ISDIR(node->mode)) {
 		st->st_size = 4096;
+		st->st_blksize = DIR_BLOCK;
+	}
 	if (S_ISLNK(node->mode))
 		st->st_size = (off_t)node->target.size;
 }
@@ -207,7 +215,8 @@ int inode_show(struct tree *tree, struct inode *inode, pid_t pid, struct shown *
 }
 
 int inode_list(struct tree *tree, struct inode *inode, const struct view *view,
-	       const struct backend_tail *tail, bool patient, struct shown *shown)
+	       const struct entry_copy *entry, const struct backend_tail *tail, bool patient,
+	       struct shown *shown)
 {
 	_cleanup_(inode_unlockp) struct inode *locked = NULL;
 
@@ -215,6 +224,8 @@ int inode_list(struct tree *tree, struct inode *inode, const struct view *view,
 		return -EBUSY;
 	locked = patient ? inode_lock(inode) : inode;
 	content_take(inode, view, tail);
+	if (inode->node.parent == entry->parent && inode->node.entry == entry->id)
+		called_is(tree, inode, entry_name(entry));
 	return show(tree, locked, NOBODY, shown);
 }
 

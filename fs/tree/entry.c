@@ -8,6 +8,7 @@
 #include "fs/base/names.h"
 #include "fs/base/sound.h"
 #include "fs/content/content.h"
+#include "fs/inode/called.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/waiting.h"
 #include "fs/tree/place.h"
@@ -27,11 +28,14 @@ int entry_check(const struct inode *dir, struct bytes name)
 }
 
 /* Who holds the file's lock may be waiting for a snapshot: who has one does not wait for him. */
-static void measured(struct inode *inode, const struct view *view, const struct backend_tail *tail)
+static void learn(struct tree *tree, struct inode *inode, const struct view *view,
+		  const struct backend_looked *looked)
 {
 	if (pthread_mutex_trylock(&inode->lock) != 0)
 		return;
-	content_take(inode, view, tail);
+	content_take(inode, view, &looked->tail);
+	if (inode->node.entry == looked->id && inode->node.parent == looked->parent)
+		called_is(tree, inode, looked->name);
 	pthread_mutex_unlock(&inode->lock);
 }
 
@@ -72,7 +76,7 @@ static int looked_up(struct tree *tree, struct view *view, struct inode *dir,
 				ret_inode);
 	if (r < 0)
 		return r;
-	measured(*ret_inode, view, &looked->tail);
+	learn(tree, *ret_inode, view, looked);
 	if (looked->whole) {
 		told->ino = ino;
 		told->bytes = looked->bytes;
@@ -155,6 +159,19 @@ int entry_look(struct tree *tree, struct view *view, struct inode *dir, struct b
 	       uint64_t *ret_id, struct inode **ret_inode)
 {
 	return look(tree, view, dir, name, entry_open, ret_id, ret_inode);
+}
+
+int entry_recall(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
+		 uint64_t *ret_id, struct inode **ret_inode)
+{
+	int r = entry_check(dir, name);
+
+	/* While others' changes wait, one of them may be about it. */
+	*ret_inode = r == 0 && !tree->taker.late ? called_find(tree, dir, name) : NULL;
+	if (r < 0 || !*ret_inode)
+		return r < 0 ? r : entry_look(tree, view, dir, name, ret_id, ret_inode);
+	*ret_id = (*ret_inode)->node.entry;
+	return 0;
 }
 
 int entry_look_measured(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "fs/base/entries.h"
 #include "fs/base/sound.h"
@@ -14,16 +15,16 @@
 #include "src/base/log.h"
 
 enum {
-	LIST_BLOCK = 256, /* entries fetched at a time */
+	LIST_BLOCK = 1024, /* entries fetched at a time, at the most */
 };
 
 struct listing {
 	struct tree *tree;
 	struct entries entries;
-	struct backend_tail tail[LIST_BLOCK]; /* of each */
-	struct inode *inode[LIST_BLOCK];      /* of those that have been told so far, counted */
+	struct backend_tail *tail; /* of each */
+	struct inode **inode;	   /* of those that have been told so far, counted */
 	size_t known;
-	size_t most;	/* entries that are wanted */
+	size_t told;	/* entries that the store has told of */
 	uint64_t after; /* id of the last one */
 	uint64_t end;	/* and up to where they are wanted */
 	bool with_nodes;
@@ -43,8 +44,9 @@ static int list_keep(void *arg, const struct backend_entry *entry, const struct 
 	struct listing *listing = arg;
 	const struct backend_node slim = { .ino = node->ino, .mode = node->mode };
 
-	if (listing->entries.count == listing->most || entry->id > listing->end)
+	if (entry->id > listing->end)
 		return 1;
+	listing->told++;
 	/* A damaged store may have any ids; positions must rise, or a listing never ends. */
 	if (entry->id <= listing->after || entry->id > SOUND_NUMBER_MAX) {
 		*listing->unsound = true;
@@ -82,6 +84,8 @@ static void list_forget(struct listing *listing)
 		if (listing->inode[i])
 			inode_forget(listing->tree, listing->inode[i], 1);
 	entries_done(&listing->entries);
+	free(listing->tail);
+	free(listing->inode);
 }
 
 /* view: that of the listing, which has ended. */
@@ -96,7 +100,8 @@ static int list_entry(struct listing *listing, size_t i, const struct view *view
 	int r = 0;
 
 	if (*inode)
-		r = inode_list(listing->tree, *inode, view, &listing->tail[i], patient, &shown);
+		r = inode_list(listing->tree, *inode, view, listed, &listing->tail[i], patient,
+			       &shown);
 	if (r == -EBUSY) {
 		inode_forget(listing->tree, *inode, 1);
 		*inode = NULL;
@@ -129,25 +134,26 @@ static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, uin
 {
 	struct listing listing = {
 		.tree = tree,
-		.most = MIN(most, (size_t)LIST_BLOCK),
+		.tail = calloc(most, sizeof(*listing.tail)),
+		.inode = calloc(most, sizeof(*listing.inode)),
 		.after = *after,
 		.end = end,
 		.with_nodes = with_inodes,
 		.unsound = unsound,
 	};
 	_cleanup_(view_end) struct view view = { 0 };
+	const uint64_t before = *after;
 	WITH_READ_LOCK(tree);
-	int failed = 0, r;
-	bool full;
+	bool more;
+	int failed = 0, r = listing.tail && listing.inode ? 0 : -ENOMEM;
 
-	r = view_begin(tree, 0, &view);
+	if (r == 0)
+		r = view_begin(tree, 0, &view);
 	if (r == 0)
 		r = session_heed(tree, &view, dir);
-	if (r < 0 || dir->gone)
-		return r;
-	r = backend_entry_list_tails(view.backend, view.snapshot, dir->node.ino, *after, list_wants,
-				     list_keep, &listing);
-	full = listing.entries.count == listing.most;
+	if (r == 0 && !dir->gone)
+		r = backend_entry_list_tails(view.backend, view.snapshot, dir->node.ino, *after,
+					     most, list_wants, list_keep, &listing);
 	if (r == 0)
 		failed = list_inodes(&listing, &view);
 	/* Each file is shown as it is by now; and who waits for one has no snapshot meanwhile. */
@@ -157,10 +163,13 @@ static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, uin
 		if (r == 0)
 			*after = listing.entries.item[i].id;
 	}
+	more = listing.told == most && listing.after > before;
+	if (r == 0)
+		*after = listing.after;
 	list_forget(&listing);
 	if (r > 0)
 		return 0;
-	return r < 0 ? r : failed < 0 ? failed : full;
+	return r < 0 ? r : failed < 0 ? failed : more;
 }
 
 uint64_t tree_list_end(struct tree *tree)
@@ -184,6 +193,7 @@ static int list(struct tree *tree, struct inode *dir, uint64_t position, uint64_
 
 	if (r != 0)
 		return MIN(r, 0);
+	most = MIN(most, (size_t)LIST_BLOCK);
 	do
 		r = TREE_RETRY(tree, list_block(tree, dir, &after, last, most, with_inodes, patient,
 						&unsound, fn, arg));

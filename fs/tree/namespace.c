@@ -423,7 +423,7 @@ static int unlink_once(struct tree *tree, struct inode *dir, struct bytes name, 
 	uint64_t id, parent;
 	int r;
 
-	r = entry_look(tree, &view, dir, name, &id, &inode);
+	r = entry_recall(tree, &view, dir, name, &id, &inode);
 	if (r < 0)
 		return r;
 	parent = inode->node.parent;
@@ -454,11 +454,13 @@ static int rmdir_once(struct tree *tree, struct inode *dir, struct bytes name, s
 	uint64_t id;
 	int r;
 
-	r = entry_look(tree, &view, dir, name, &id, &inode);
+	r = entry_recall(tree, &view, dir, name, &id, &inode);
 	if (r < 0)
 		return r;
 	if (inode_is_dir(inode)) {
-		r = session_heed(tree, &view, inode);
+		r = view.snapshot ? 0 : view_begin(tree, 0, &view);
+		if (r == 0)
+			r = session_heed(tree, &view, inode);
 		if (r == 0)
 			r = dir_is_empty(&view, inode->node.ino);
 		r = r < 0 ? r : r ? 0 : -ENOTEMPTY;

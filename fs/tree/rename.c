@@ -23,6 +23,7 @@
 #include "fs/base/names.h"
 #include "fs/content/content.h"
 #include "fs/inode/aparts.h"
+#include "fs/inode/called.h"
 #include "fs/inode/commit.h"
 #include "fs/tree/attr.h"
 #include "fs/tree/place.h"
@@ -77,7 +78,7 @@ static int take_dates(struct view *view, struct inode *inode, struct dates *ret_
 		      struct batch *batch)
 {
 	_cleanup_(buf_done) struct buf value = { 0 };
-	int r = inode_is_state(inode) || inode->undated ?
+	int r = inode_is_state(inode) || inode->bare ?
 			-ENODATA :
 			ASK(view, xattr_get, inode->node.ino, BYTES(DATES_ATTRIBUTE), &value);
 
@@ -211,11 +212,13 @@ static void moving_apply(struct tree *tree, struct moving *moving, struct backen
 		inode->version++;
 	}
 	if (!inode_is_dir(inode)) {
+		called_is(tree, inode, bytes_str(name));
 		free(name);
 		return;
 	}
 	free(inode->name);
 	inode->name = name;
+	called_is(tree, inode, bytes_str(name));
 	if (inode->parent != moving->dir_to) {
 		struct inode *parent = inode->parent;
 

@@ -21,7 +21,11 @@ int entry_open(struct tree *tree, struct view *view, struct inode *dir, struct b
 /* The same in a view that begins with it. */
 int entry_look(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 	       uint64_t *ret_id, struct inode **ret_inode);
-/* And with the size of a state file that nobody is using. */
+/* The same for who changes what is found, whose batch depends on that: a file that is known to have
+ * the name is not asked for, and the view may not have begun then. */
+int entry_recall(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
+		 uint64_t *ret_id, struct inode **ret_inode);
+/* entry_look(), with the size of a state file that nobody is using. */
 int entry_look_measured(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 			uint64_t *ret_id, struct inode **ret_inode);
 /* The same of a name alone; no lock is held. */

@@ -184,7 +184,7 @@ static void regain(struct tree *tree, struct backend_node *node)
 	if (inode->gone) {
 		inode->gone = false;
 		inode_set_node(inode, node);
-		inode->loaded = false;
+		inode->loaded = inode->bare = false;
 		inode->version++;
 	}
 	inode_forget(tree, inode, 1);

@@ -96,6 +96,8 @@ static int change_xattr(struct tree *tree, struct inode *inode, struct batch *ba
 	node.ctime = time_now();
 	batch_node_set(batch, &node, BACKEND_CTIME, 0);
 	r = tree_commit_file(tree, inode, batch, flags);
+	/* Whatever became of it; somebody may have asked meanwhile. */
+	inode->bare = false;
 	if (r < 0)
 		return r;
 	inode->node = node;
@@ -136,7 +138,6 @@ static int set_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 	}
 	if (r < 0)
 		return r;
-	inode->undated = false;
 	batch_xattr_put(&batch, inode->node.ino, name, value);
 	return change_xattr(tree, inode, &batch, 0, notes);
 }
@@ -193,6 +194,26 @@ int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 	return r;
 }
 
+static int find_name(void *arg, struct bytes name)
+{
+	(void)name;
+	*(bool *)arg = true;
+	return 1;
+}
+
+/* The kernel asks at each write whether a file has a capability, and hardly any has attributes: so
+ * whether there are some is asked first, and none remembered.  Under inode.lock. */
+static int find_xattr(struct view *view, struct inode *inode, struct bytes name, struct buf *value)
+{
+	bool any = false;
+	int r = ASK(view, xattr_list, inode->node.ino, find_name, &any);
+
+	if (r < 0)
+		return r;
+	inode->bare = !any;
+	return any ? ASK(view, xattr_get, inode->node.ino, name, value) : -ENODATA;
+}
+
 static int get_xattr_once(struct tree *tree, struct inode *inode, struct bytes name,
 			  struct buf *value)
 {
@@ -205,6 +226,8 @@ static int get_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 	/* What is known in memory may be asked for, and nothing be read. */
 	if (own)
 		view.inode = inode;
+	else if (inode->bare && !xattr_is_order(inode, name))
+		return -ENODATA;
 	r = view_begin(tree, own ? BACKEND_BEGUN : 0, &view);
 	if (r == 0 && own)
 		r = inode_heed(tree, &view, inode);
@@ -214,7 +237,7 @@ static int get_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 		return buf_append_str(value, "1");
 	if (own)
 		return inode->gone ? -ENODATA : own->describe(&view, inode, value);
-	return ASK(&view, xattr_get, inode->node.ino, name, value);
+	return find_xattr(&view, inode, name, value);
 }
 
 int tree_get_xattr(struct tree *tree, struct inode *inode, struct bytes name, struct buf *value)

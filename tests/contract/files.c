@@ -656,10 +656,17 @@ EveryStore(tails, come_with_the_entries_that_lead_to_them)
 	COMMIT(backend, node_put(&plain), node_put(&state), entry_put(1, 7, BYTES("p"), 4),
 	       entry_put(1, 8, BYTES("k"), 5), row_insert(S, K, 0, BYTES("22")));
 	snapshot = look(backend);
-	cr_expect_eq(backend_entry_list_tails(backend, snapshot, 1, 0, is_state, say_listed, &said),
+	cr_expect_eq(backend_entry_list_tails(backend, snapshot, 1, 0, 2, is_state, say_listed,
+					      &said),
 		     0);
 	cr_assert_eq(buf_append_byte(&said, '\0'), 0);
 	cr_expect_str_eq(said.data, "p: unknown; k: 1 rows of 2 bytes to 0 of 2; ");
+	buf_clear(&said);
+	cr_expect_eq(backend_entry_list_tails(backend, snapshot, 1, 0, 1, is_state, say_listed,
+					      &said),
+		     0);
+	cr_assert_eq(buf_append_byte(&said, '\0'), 0);
+	cr_expect_str_eq(said.data, "p: unknown; ", "no more were wanted");
 	unlook(backend, snapshot);
 }
 

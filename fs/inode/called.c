@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#include "fs/inode/called.h"
+
+#include <stdlib.h>
+
+#include "fs/inode/inodes.h"
+
+/* Whoever comes later has the slot. */
+static _Atomic uint64_t *slot_of(struct tree *tree, uint64_t dir, struct bytes name)
+{
+	uint64_t hash = dir * 0x9e3779b97f4a7c15u;
+
+	for (size_t i = 0; i < name.size; i++)
+		hash = (hash ^ (unsigned char)name.data[i]) * 0x100000001b3u;
+	return &tree->called[(hash ^ hash >> 32) & (ARRAY_SIZE(tree->called) - 1)];
+}
+
+struct bytes called_name(const struct inode *inode)
+{
+	const struct bytes unknown = { 0 };
+
+	if (inode_is_dir(inode))
+		return inode->name ? bytes_str(inode->name) : unknown;
+	return inode->called && inode->called_parent == inode->node.parent &&
+			       inode->called_entry == inode->node.entry ?
+		       bytes_str(inode->called) :
+		       unknown;
+}
+
+void called_is(struct tree *tree, struct inode *inode, struct bytes name)
+{
+	char *copy;
+
+	if (!inode->node.entry)
+		return;
+	*slot_of(tree, inode->node.parent, name) = inode->ino;
+	if (called_name(inode).data || inode_is_dir(inode))
+		return;
+	copy = bytes_dup(name);
+	if (!copy)
+		return;
+	free(inode->called);
+	inode->called = copy;
+	inode->called_parent = inode->node.parent;
+	inode->called_entry = inode->node.entry;
+}
+
+struct inode *called_find(struct tree *tree, const struct inode *dir, struct bytes name)
+{
+	uint64_t ino = *slot_of(tree, dir->node.ino, name);
+	struct inode *inode = ino ? inode_known(tree, ino) : NULL;
+	struct bytes known;
+
+	if (!inode)
+		return NULL;
+	known = called_name(inode);
+	if (!inode->gone && inode->node.nlink && inode->node.entry &&
+	    inode->node.parent == dir->node.ino && known.data && bytes_equal(known, name))
+		return inode;
+	inode_forget(tree, inode, 1);
+	return NULL;
+}
