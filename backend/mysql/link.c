@@ -2,12 +2,14 @@
 /* Connections to MySQL and MariaDB, by libmariadb. */
 #include <errno.h>
 #include <mysql.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/mysql/link.h"
 #include "backend/mysql/mysql.h"
+#include "backend/sql/clock.h"
 #include "backend/url/url.h"
 #include "src/base/cleanup.h"
 
@@ -46,7 +48,8 @@ enum { AUTHENTICATION = 2 };
 
 struct sql_link {
 	MYSQL mysql;
-	bool sent; /* and nothing of the answers was read */
+	bool sent;     /* and nothing of the answers was read */
+	int64_t until; /* when who waits for the first of them gives up; 0: after the timeout */
 };
 
 /* An answer is the library's, so there is none that memory is short for. */
@@ -93,7 +96,33 @@ static void set_tls(struct sql_link *link, const struct url *url)
 		mysql_optionsv(&link->mysql, MYSQL_OPT_SSL_CA, url->ca);
 }
 
-int mysql_link_open(const struct url *url, struct sql_link **ret_link, char **ret_why)
+/* Wait for what the library waits for, in its own words. */
+static int wait_for(struct sql_link *link, int what)
+{
+	struct pollfd fd = { .fd = mysql_get_socket(&link->mysql) };
+	int64_t left = link->until - sql_milliseconds();
+
+	fd.events |= what & MYSQL_WAIT_READ ? POLLIN : 0;
+	fd.events |= what & MYSQL_WAIT_WRITE ? POLLOUT : 0;
+	if (left <= 0 || poll(&fd, 1, (int)MIN(left, INT64_C(1000000))) <= 0)
+		return MYSQL_WAIT_TIMEOUT;
+	return what & (MYSQL_WAIT_READ | MYSQL_WAIT_WRITE);
+}
+
+static bool connect_to(struct sql_link *link, const struct url *url)
+{
+	MYSQL *connected = NULL;
+	int wait = mysql_real_connect_start(&connected, &link->mysql, url->host, url->user,
+					    url->password, url->database, url->port, url->socket,
+					    CLIENT_FOUND_ROWS | CLIENT_MULTI_STATEMENTS);
+
+	while (wait)
+		wait = mysql_real_connect_cont(&connected, &link->mysql, wait_for(link, wait));
+	return connected;
+}
+
+int mysql_link_open(const struct url *url, int64_t until, struct sql_link **ret_link,
+		    char **ret_why)
 {
 	struct sql_link *link = calloc(1, sizeof(*link));
 	const unsigned timeout = url->timeout ? url->timeout : 30;
@@ -101,7 +130,9 @@ int mysql_link_open(const struct url *url, struct sql_link **ret_link, char **re
 
 	if (!link)
 		return -ENOMEM;
+	link->until = until;
 	mysql_init(&link->mysql);
+	mysql_optionsv(&link->mysql, MYSQL_OPT_NONBLOCK, 0);
 	mysql_optionsv(&link->mysql, MYSQL_OPT_CONNECT_TIMEOUT, &timeout);
 	mysql_optionsv(&link->mysql, MYSQL_OPT_READ_TIMEOUT, &timeout);
 	mysql_optionsv(&link->mysql, MYSQL_OPT_WRITE_TIMEOUT, &timeout);
@@ -109,9 +140,7 @@ int mysql_link_open(const struct url *url, struct sql_link **ret_link, char **re
 	/* To the library, localhost would be the socket. */
 	mysql_optionsv(&link->mysql, MYSQL_OPT_PROTOCOL, &protocol);
 	set_tls(link, url);
-	if (!mysql_real_connect(&link->mysql, url->host, url->user, url->password, url->database,
-				url->port, url->socket,
-				CLIENT_FOUND_ROWS | CLIENT_MULTI_STATEMENTS))
+	if (!connect_to(link, url))
 		return refuse(link, url, ret_why);
 	*ret_link = link;
 	return 0;
@@ -123,6 +152,11 @@ void mysql_link_close(struct sql_link *link)
 	free(link);
 }
 
+void mysql_link_until(struct sql_link *link, int64_t until)
+{
+	link->until = until;
+}
+
 int mysql_link_next(struct sql_link *link, struct sql_answer **ret_answer)
 {
 	MYSQL_RES *rows;
@@ -130,6 +164,9 @@ int mysql_link_next(struct sql_link *link, struct sql_answer **ret_answer)
 
 	*ret_answer = NULL;
 	if (link->sent) {
+		/* Nothing of them can be in memory of the library. */
+		if (link->until && wait_for(link, MYSQL_WAIT_READ) == MYSQL_WAIT_TIMEOUT)
+			return -ENOTCONN;
 		link->sent = false;
 		r = mysql_read_query_result(&link->mysql);
 	} else {

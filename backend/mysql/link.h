@@ -6,7 +6,9 @@
 
 #include "backend/sql/driver.h"
 
-int mysql_link_open(const struct url *url, struct sql_link **ret_link, char **ret_why);
+int mysql_link_open(const struct url *url, int64_t until, struct sql_link **ret_link,
+		    char **ret_why);
+void mysql_link_until(struct sql_link *link, int64_t until);
 void mysql_link_close(struct sql_link *link);
 int mysql_link_send(struct sql_link *link, struct bytes statements);
 int mysql_link_next(struct sql_link *link, struct sql_answer **ret_answer);

@@ -186,6 +186,7 @@ const struct sql_driver mysql_driver = {
 		   "datetime_precision FROM information_schema.columns WHERE "
 		   "table_schema = DATABASE() AND table_name = ?1",
 	.open = mysql_link_open,
+	.until = mysql_link_until,
 	.close = mysql_link_close,
 	.send = mysql_link_send,
 	.next = mysql_link_next,

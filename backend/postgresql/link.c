@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "backend/postgresql/error.h"
+#include "backend/sql/clock.h"
 #include "backend/url/url.h"
 #include "src/base/cleanup.h"
 #include "src/base/json.h"
@@ -30,6 +31,7 @@ enum {
 struct sql_link {
 	PGconn *conn;
 	int timeout;	/* milliseconds */
+	int64_t until;	/* when who waits gives up; 0: after the timeout */
 	bool lost;	/* what has come may be half an answer */
 	char *sentence; /* about the last error; NULL: the connection's */
 };
@@ -60,13 +62,13 @@ static const char *trusted(void)
 	return files[i];
 }
 
-static PGconn *connect_to(const struct url *url, unsigned timeout)
+static PGconn *start_to_connect(const struct url *url, unsigned timeout)
 {
 	static const char *const modes[] = { [URL_TLS_DEFAULT] = "verify-full",
 					     [URL_TLS_VERIFY] = "verify-full",
 					     [URL_TLS_REQUIRED] = "require",
 					     [URL_TLS_OFF] = "disable" };
-	char port[16], seconds[16], milliseconds[16];
+	char port[16], milliseconds[16];
 	const char *const words[][2] = {
 		{ "host", url->host ? url->host : url->socket },
 		{ "port", port },
@@ -78,7 +80,6 @@ static PGconn *connect_to(const struct url *url, unsigned timeout)
 				 modes[url->tls] == modes[URL_TLS_VERIFY] ? trusted() :
 									    NULL },
 		{ "gssencmode", "disable" },
-		{ "connect_timeout", seconds },
 		{ "tcp_user_timeout", milliseconds },
 		{ "client_encoding", "UTF8" },
 		{ "application_name", "sessfs" },
@@ -86,13 +87,12 @@ static PGconn *connect_to(const struct url *url, unsigned timeout)
 	const char *names[ARRAY_SIZE(words) + 1] = { NULL }, *values[ARRAY_SIZE(words) + 1];
 
 	snprintf(port, sizeof(port), "%u", url_port(url));
-	snprintf(seconds, sizeof(seconds), "%u", timeout);
 	snprintf(milliseconds, sizeof(milliseconds), "%u", timeout * 1000);
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
 		names[i] = words[i][0];
 		values[i] = words[i][1];
 	}
-	return PQconnectdbParams(names, values, 0);
+	return PQconnectStartParams(names, values, 0);
 }
 
 /* Without the newline at the end of what libpq says, and in one line. */
@@ -135,6 +135,35 @@ static int why_refused(const struct sql_link *link)
 	return -ECONNREFUSED;
 }
 
+static int lose(struct sql_link *link)
+{
+	link->lost = true;
+	return -ENOTCONN;
+}
+
+/* Whether the socket can be read, or written where that is wanted, in time: what can be done. */
+static short wait_on(struct sql_link *link, short events)
+{
+	struct pollfd fd = { .fd = PQsocket(link->conn), .events = events };
+	int64_t left = link->until ? link->until - sql_milliseconds() : link->timeout;
+	int r;
+
+	do
+		r = left > 0 ? poll(&fd, 1, (int)MIN(left, INT64_C(1000000))) : 0;
+	while (r < 0 && errno == EINTR);
+	return r > 0 ? fd.revents : 0;
+}
+
+/* Until there is something to read, or to write where that is wanted. */
+static int wait_for(struct sql_link *link, bool writing)
+{
+	short events = wait_on(link, writing ? POLLIN | POLLOUT : POLLIN);
+
+	if (!events || ((events & ~POLLOUT) && !PQconsumeInput(link->conn)))
+		return lose(link);
+	return 0;
+}
+
 /* Whether it is a server that a store can be on; and the process at the other end has to be the one
  * that answers: a pooler between would mix the sessions of several. */
 static int judge(struct sql_link *link, char **ret_why)
@@ -171,7 +200,21 @@ static int judge(struct sql_link *link, char **ret_why)
 	return r;
 }
 
-int pg_link_open(const struct url *url, struct sql_link **ret_link, char **ret_why)
+/* Whether it has come to an end in time. */
+static bool finish_to_connect(struct sql_link *link)
+{
+	PostgresPollingStatusType status = PGRES_POLLING_WRITING;
+
+	while (PQstatus(link->conn) != CONNECTION_BAD &&
+	       (status == PGRES_POLLING_READING || status == PGRES_POLLING_WRITING)) {
+		if (!wait_on(link, status == PGRES_POLLING_READING ? POLLIN : POLLOUT))
+			return false;
+		status = PQconnectPoll(link->conn);
+	}
+	return true;
+}
+
+int pg_link_open(const struct url *url, int64_t until, struct sql_link **ret_link, char **ret_why)
 {
 	const unsigned timeout = url->timeout ? url->timeout : 30;
 	struct sql_link *link = calloc(1, sizeof(*link));
@@ -181,9 +224,13 @@ int pg_link_open(const struct url *url, struct sql_link **ret_link, char **ret_w
 	if (!link)
 		return -ENOMEM;
 	link->timeout = (int)timeout * 1000;
-	link->conn = connect_to(url, timeout);
+	link->until = until;
+	link->conn = start_to_connect(url, timeout);
 	if (!link->conn) {
 		r = -ENOMEM;
+	} else if (!finish_to_connect(link)) {
+		r = -ECONNREFUSED;
+		why = strdup("it does not answer");
 	} else if (PQstatus(link->conn) != CONNECTION_OK) {
 		r = why_refused(link);
 		why = one_line(PQerrorMessage(link->conn));
@@ -203,6 +250,11 @@ int pg_link_open(const struct url *url, struct sql_link **ret_link, char **ret_w
 	return r == -ENOTCONN ? -ECONNREFUSED : r;
 }
 
+void pg_link_until(struct sql_link *link, int64_t until)
+{
+	link->until = until;
+}
+
 void pg_link_close(struct sql_link *link)
 {
 	PQfinish(link->conn);
@@ -213,30 +265,6 @@ void pg_link_close(struct sql_link *link)
 const char *pg_link_sentence(struct sql_link *link)
 {
 	return link->sentence ? link->sentence : PQerrorMessage(link->conn);
-}
-
-static int lose(struct sql_link *link)
-{
-	link->lost = true;
-	return -ENOTCONN;
-}
-
-/* Until there is something to read, or to write where that is wanted. */
-static int wait_for(struct sql_link *link, bool writing)
-{
-	struct pollfd fd = { .fd = PQsocket(link->conn), .events = POLLIN };
-	int r;
-
-	if (writing)
-		fd.events |= POLLOUT;
-	do
-		r = poll(&fd, 1, link->timeout);
-	while (r < 0 && errno == EINTR);
-	if (r <= 0)
-		return lose(link);
-	if ((fd.revents & ~POLLOUT) && !PQconsumeInput(link->conn))
-		return lose(link);
-	return 0;
 }
 
 static int next_result(struct sql_link *link, PGresult **ret_result)

@@ -6,7 +6,8 @@
 
 #include "backend/sql/driver.h"
 
-int pg_link_open(const struct url *url, struct sql_link **ret_link, char **ret_why);
+int pg_link_open(const struct url *url, int64_t until, struct sql_link **ret_link, char **ret_why);
+void pg_link_until(struct sql_link *link, int64_t until);
 void pg_link_close(struct sql_link *link);
 int pg_link_send(struct sql_link *link, struct bytes statements);
 int pg_link_next(struct sql_link *link, struct sql_answer **ret_answer);

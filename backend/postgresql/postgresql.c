@@ -252,6 +252,7 @@ static const struct sql_driver postgresql_driver = {
 		   "LIMIT 1), c.datetime_precision FROM information_schema.columns c WHERE "
 		   "c.table_schema = 'agentscope' AND c.table_name = ?1",
 	.open = pg_link_open,
+	.until = pg_link_until,
 	.close = pg_link_close,
 	.send = pg_link_send,
 	.next = pg_link_next,

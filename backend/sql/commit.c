@@ -28,10 +28,11 @@
 #include "src/base/log.h"
 
 enum {
-	GROUP_MAX = 64,	    /* batches in one transaction */
-	TRIES = 20,	    /* of a transaction that the server gives up */
-	TURN_MS = 10000,    /* that one mount may have the turn */
-	SQL_LOST = -100003, /* the lease of this mount has ended */
+	GROUP_MAX = 64,	     /* batches in one transaction */
+	TRIES = 20,	     /* of a transaction that the server gives up */
+	TURN_MS = 10000,     /* that one mount may have the turn */
+	SQL_LOST = -100003,  /* the lease of this mount has ended */
+	SQL_DOUBT = -100004, /* nobody knows what has become of what was sent: -EIO, said already */
 };
 
 static void rollback(struct sql *store)
@@ -75,35 +76,63 @@ static int refresh(struct sql *store)
 	return r;
 }
 
-/* A new connection, and whether the last transaction was committed: 1, 0, or an error. */
-static int reconnect(struct sql *store, bool sent)
+/* Whether the last transaction was committed, of which nothing was heard: 1, 0, or -EOWNERDEAD if
+ * nobody can know, since the mount was ended.  told: who waits for it will hear; otherwise it was
+ * given up, and if it was committed, what is remembered here is not what is stored. */
+static int ask_lane(struct sql *store, bool told)
 {
+	const struct sql_value number = sql_id(store->number);
+	const int64_t lane = store->writer.lane;
+	struct sql_link *link = store->writer.link;
 	struct sql_answer *answer = NULL;
 	struct bytes columns[SQL_COLUMNS];
-	int64_t lane = store->writer.lane, now = lane;
-	int r;
+	bool here = false, done = false;
+	int r = sql_ask(store, link, bytes_str(store->texts.driver->begin_write), NULL);
 
-	sql_disconnect(store, &store->writer.link);
-	r = sql_connect(store, true, &store->writer.link, NULL);
-	store->writer.silent = 1;
-	if (r < 0 || !sent)
-		return r;
-	r = sql_ask(store, store->writer.link, bytes_str(store->texts.driver->begin_write), NULL);
 	if (r == 0)
-		r = sql_ask_text(store, store->writer.link, SQL_LANE_ASK,
-				 SQL_VALUES(sql_id(store->number)), &answer);
-	if (r == 0 && sql_row(store, answer, columns))
-		now = sql_int(columns[0]);
+		r = sql_ask_text(store, link, SQL_STATE_LOCK, SQL_NO_VALUES, NULL);
+	if (r == 0)
+		r = sql_ask_text(store, link, SQL_LANE_ASK, &number, 1, &answer);
+	if (r == 0 && sql_row(store, answer, columns)) {
+		here = true;
+		done = sql_int(columns[0]) == lane + 1;
+	}
 	store->texts.driver->answer_done(answer);
-	if (r == 0 && now == lane)
-		r = sql_ask_text(store, store->writer.link, SQL_LANE_SET,
-				 SQL_VALUES(sql_id(store->number), sql_number(lane + 2)), NULL);
+	if (r == 0 && done && !told)
+		r = sql_feed_anything(store, link);
+	else if (r == 0 && here && !done)
+		r = sql_ask_text(store, link, SQL_LANE_SET,
+				 SQL_VALUES(number, sql_number(lane + 2)), NULL);
 	if (r == 0)
-		r = sql_ask(store, store->writer.link, BYTES("COMMIT"), NULL);
+		r = sql_ask(store, link, BYTES("COMMIT"), NULL);
 	if (r < 0)
+		return -ENOTCONN;
+	store->writer.lane = done ? lane + 1 : lane + 2;
+	return here ? done : -EOWNERDEAD;
+}
+
+/* A new connection; 1: and what was sent last is committed. */
+static int reconnect(struct sql *store, int64_t until, bool sent, char **ret_why)
+{
+	int r = sql_connect(store, true, until, &store->writer.link, ret_why);
+
+	store->writer.silent = 1;
+	if (r < 0 || !store->writer.unsure)
 		return r;
-	store->writer.lane = now == lane + 1 ? lane + 1 : lane + 2;
-	return now == lane + 1;
+	store->texts.driver->until(store->writer.link, until);
+	r = ask_lane(store, sent);
+	if (r == -ENOTCONN) {
+		sql_disconnect(store, &store->writer.link);
+		return r;
+	}
+	store->writer.unsure = false;
+	if (r == -EOWNERDEAD && sent)
+		log_error("%s: this mount was ended while the server was away, and nobody knows "
+			  "whether its last change was made",
+			  store->database);
+	if (!sent)
+		return 0;
+	return r == -EOWNERDEAD ? SQL_DOUBT : r;
 }
 
 static int run_once(struct sql *store, struct sql_request *first, struct sql_request *end,
@@ -142,30 +171,31 @@ static int why_not(const struct sql *store, int r)
 static int run_all(struct sql *store, struct sql_request *first, struct sql_request *end,
 		   struct sql_request **ret_failed)
 {
-	int64_t until = sql_milliseconds() + store->timeout * INT64_C(1000);
+	int64_t until = MAX(sql_until(store), store->gave_up_at ? first->until : 0);
+	_cleanup_(freep) char *why = NULL;
 	bool sent = false;
-	int r = 0;
+	int r;
 
 	for (int tries = 0;;) {
-		if (!store->writer.link) {
-			r = reconnect(store, sent || store->writer.unsure);
-			if (r >= 0)
-				store->writer.unsure = false;
-			if (r == 1 && sent)
-				return 0;
-			r = MIN(r, 0);
-		}
+		r = store->writer.link ? 0 : reconnect(store, until, sent, &why);
+		if (r == 1)
+			return 0;
 		if (r == 0) {
+			store->texts.driver->until(store->writer.link, until);
 			r = run_once(store, first, end, ret_failed);
 			sent = true;
 		}
-		if (r == 0)
-			return 0;
+		if (store->writer.link)
+			store->texts.driver->until(store->writer.link, 0);
+		if (r == 0 || r == SQL_DOUBT)
+			return r;
 		if (is_of_connection(r)) {
 			sql_disconnect(store, &store->writer.link);
 			store->writer.unsure |= sent;
-			if (sql_milliseconds() > until)
-				return sql_gave_up(store);
+			if (sql_milliseconds() >= until) {
+				sql_gave_up(store, why);
+				return SQL_DOUBT;
+			}
 			sql_pause(50);
 		} else {
 			rollback(store);
@@ -173,7 +203,6 @@ static int run_all(struct sql *store, struct sql_request *first, struct sql_requ
 				return why_not(store, r);
 			sql_pause(tries + (int)(random() % 8));
 		}
-		r = 0;
 	}
 }
 
@@ -190,16 +219,17 @@ static void run(struct sql *store, struct sql_request *first, struct sql_request
 	struct sql_request *failed, *next;
 	int r = run_all(store, first, end, &failed);
 
-	if (first->next == end) {
+	if (first->next == end && r != SQL_DOUBT) {
 		first->result = r < 0 ? explain(store, first, r) : 0;
 		return;
 	}
+	/* If nobody knows what has become of it, to try a part of it again could do that twice. */
 	for (struct sql_request *request = first; request != end; request = next) {
 		next = request->next;
-		if (r < 0)
+		if (r < 0 && r != SQL_DOUBT)
 			run(store, request, next);
 		else
-			request->result = 0;
+			request->result = r == SQL_DOUBT ? -EIO : 0;
 	}
 }
 
@@ -257,7 +287,7 @@ void sql_writer_give(struct sql *store)
 int sql_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
 {
 	struct sql *store = sql_of(backend);
-	struct sql_request request = { .batch = batch, .flags = flags };
+	struct sql_request request = { .batch = batch, .flags = flags, .until = sql_until(store) };
 
 	if (!store->number)
 		return -EROFS;

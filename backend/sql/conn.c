@@ -9,18 +9,42 @@
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
 
-int sql_connect(struct sql *store, bool writer, struct sql_link **ret_link, char **ret_why)
+/* One call of a program may be several requests, as the kernel looks a name up again that it could
+ * not be told: those that follow at once on one that has given up do not wait as long again. */
+enum { AGAIN_MS = 500, AGAIN_WAIT_MS = 100 };
+
+int64_t sql_until(struct sql *store)
+{
+	int64_t now = sql_milliseconds(), gave_up = store->gave_up_at;
+
+	return now + (gave_up && now - gave_up < AGAIN_MS ? AGAIN_WAIT_MS :
+							    store->timeout * INT64_C(1000));
+}
+
+int sql_connect(struct sql *store, bool writer, int64_t until, struct sql_link **ret_link,
+		char **ret_why)
 {
 	const struct sql_driver *driver = store->texts.driver;
 	const char *hello = writer ? driver->hello_writer : driver->hello_reader;
-	int r = driver->open(store->url, ret_link, ret_why);
+	char *why = NULL;
+	int r = driver->open(store->url, until, ret_link, &why);
 
+	if (why && ret_why) {
+		free(*ret_why);
+		*ret_why = why;
+	} else {
+		free(why);
+	}
 	if (r < 0)
 		return r;
 	r = sql_ask(store, *ret_link, bytes_str(hello), NULL);
 	if (r < 0)
 		sql_disconnect(store, ret_link);
-	return r;
+	if (r < 0)
+		return r;
+	driver->until(*ret_link, 0);
+	store->gave_up_at = 0;
+	return 0;
 }
 
 void sql_disconnect(struct sql *store, struct sql_link **link)
@@ -65,46 +89,48 @@ int sql_ask_text(struct sql *store, struct sql_link *link, enum sql_text text,
 	return r < 0 ? r : sql_ask(store, link, buf_bytes(&buf), ret_answer);
 }
 
-int sql_gave_up(struct sql *store)
+int sql_gave_up(struct sql *store, const char *why)
 {
-	_cleanup_(freep) char *why = NULL;
-	struct sql_link *link = NULL;
-	int r = sql_connect(store, true, &link, &why);
-
-	sql_disconnect(store, &link);
+	/* One that has waited long itself. */
+	if (sql_until(store) > sql_milliseconds() + AGAIN_WAIT_MS)
+		store->gave_up_at = sql_milliseconds();
 	log_error("%s: the server was away for %u seconds: %s", store->database, store->timeout,
-		  r == 0 ? "it has just come back" :
-		  why	 ? why :
-			   strerror(-r));
+		  why ? why : "it does not answer");
 	return -EIO;
 }
 
 /* Once; a connection that was idle may have been lost without a word. */
-static int ask_aside(struct sql *store, struct bytes statements, struct sql_answer **ret_answer)
+static int ask_aside(struct sql *store, struct bytes statements, int64_t until,
+		     struct sql_answer **ret_answer, char **ret_why)
 {
 	bool fresh = !store->aside.link;
-	int r = fresh ? sql_connect(store, true, &store->aside.link, NULL) : 0;
+	int r = fresh ? sql_connect(store, true, until, &store->aside.link, ret_why) : 0;
 
-	if (r == 0)
+	if (r == 0) {
+		store->texts.driver->until(store->aside.link, until);
 		r = sql_ask(store, store->aside.link, statements, ret_answer);
+		store->texts.driver->until(store->aside.link, 0);
+	}
 	if (r < 0)
 		sql_disconnect(store, &store->aside.link);
-	return r == -ENOTCONN && !fresh ? ask_aside(store, statements, ret_answer) : r;
+	return r == -ENOTCONN && !fresh ? ask_aside(store, statements, until, ret_answer, ret_why) :
+					  r;
 }
 
 int sql_aside(struct sql *store, struct bytes statements, struct sql_answer **ret_answer)
 {
-	int64_t until = sql_milliseconds() + store->timeout * INT64_C(1000);
+	_cleanup_(freep) char *why = NULL;
+	int64_t until = sql_until(store);
 	int r;
 
 	for (;;) {
 		pthread_mutex_lock(&store->aside.lock);
-		r = ask_aside(store, statements, ret_answer);
+		r = ask_aside(store, statements, until, ret_answer, &why);
 		pthread_mutex_unlock(&store->aside.lock);
 		if (r != -ENOTCONN && r != -ECONNREFUSED)
 			return r;
-		if (sql_milliseconds() > until)
-			return sql_gave_up(store);
+		if (sql_milliseconds() >= until)
+			return sql_gave_up(store, why);
 		sql_pause(100);
 	}
 }

@@ -6,7 +6,11 @@
 
 #include "backend/sql/store.h"
 
-int sql_connect(struct sql *store, bool writer, struct sql_link **ret_link, char **ret_why);
+/* When a call that begins now gives up: a moment of sql_milliseconds(). */
+int64_t sql_until(struct sql *store);
+/* *ret_why, which may be NULL, is exchanged when there is something to say. */
+int sql_connect(struct sql *store, bool writer, int64_t until, struct sql_link **ret_link,
+		char **ret_why);
 /* NULL is fine. */
 void sql_disconnect(struct sql *store, struct sql_link **link);
 
@@ -20,8 +24,8 @@ int sql_ask_text(struct sql *store, struct sql_link *link, enum sql_text text,
 /* -errno as it is handed to who has called the store. */
 int sql_error(struct sql *store, struct sql_link *link, int error);
 
-/* The server was away for too long: -EIO, and a sentence. */
-int sql_gave_up(struct sql *store);
+/* The server was away for too long: -EIO, and a sentence.  why: what was heard of it last, or NULL. */
+int sql_gave_up(struct sql *store, const char *why);
 
 /* A small question or change on a connection of its own, made anew if it was lost.  What is changed
  * may be changed twice. */

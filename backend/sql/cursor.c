@@ -99,24 +99,28 @@ int sql_snapshot_ask(struct backend_snapshot *snapshot, struct bytes statements,
 		     struct sql_answer **ret_answers, size_t count)
 {
 	struct sql *store = snapshot->store;
-	int64_t until = sql_milliseconds() + store->timeout * INT64_C(1000);
+	_cleanup_(freep) char *why = NULL;
+	int64_t until = sql_until(store);
 	bool fresh = !snapshot->link;
 	int r;
 
 	if (snapshot->error < 0)
 		return snapshot->error;
 	for (;;) {
-		r = snapshot->link ? 0 : sql_connect(store, false, &snapshot->link, NULL);
-		if (r == 0)
+		r = snapshot->link ? 0 : sql_connect(store, false, until, &snapshot->link, &why);
+		if (r == 0) {
+			store->texts.driver->until(snapshot->link, until);
 			r = ask(snapshot, statements, ret_answers, count);
+			store->texts.driver->until(snapshot->link, 0);
+		}
 		if (r != -ENOTCONN && r != -ECONNREFUSED)
 			return r;
 		/* A snapshot that has begun is gone with its connection. */
 		sql_disconnect(store, &snapshot->link);
 		if (snapshot->begun)
 			log_error("%s: the connection was lost amid a read", store->database);
-		if (snapshot->begun || sql_milliseconds() > until)
-			return snapshot->error = snapshot->begun ? -EIO : sql_gave_up(store);
+		if (snapshot->begun || sql_milliseconds() >= until)
+			return snapshot->error = snapshot->begun ? -EIO : sql_gave_up(store, why);
 		snapshot->error = 0;
 		snapshot->open = false;
 		if (fresh)

@@ -62,8 +62,12 @@ struct sql_driver {
 	const char *columns;
 	/* What it says instead of statements of texts.h, by enum sql_text; NULL: nothing. */
 	const char *const *own;
-	/* *ret_why as in backend_open(). */
-	int (*open)(const struct url *url, struct sql_link **ret_link, char **ret_why);
+	/* *ret_why as in backend_open(); until: see below. */
+	int (*open)(const struct url *url, int64_t until, struct sql_link **ret_link,
+		    char **ret_why);
+	/* Who waits for the server gives up at this moment of sql_milliseconds(), with -ENOTCONN;
+	 * 0: after the timeout of the URL without a word of it. */
+	void (*until)(struct sql_link *link, int64_t until);
 	void (*close)(struct sql_link *link);
 	/* Send statements, with ";" between them.  Answers that nobody has asked for are read and
 	 * thrown away. */

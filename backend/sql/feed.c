@@ -222,6 +222,13 @@ void sql_feed_own(struct sql *store, uint64_t n)
 	pthread_mutex_unlock(&store->state.lock);
 }
 
+int sql_feed_anything(struct sql *store, struct sql_link *link)
+{
+	int r = sql_ask_text(store, link, SQL_FEED_ANYTHING, SQL_NO_VALUES, NULL);
+
+	return r < 0 ? r : sql_ask_text(store, link, SQL_FEED_COUNT, SQL_NO_VALUES, NULL);
+}
+
 struct keeping {
 	struct feed_notes notes;
 	uint64_t above;

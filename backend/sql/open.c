@@ -178,7 +178,7 @@ static int connect_and_join(struct sql *store, const struct backend_options *opt
 {
 	const struct sql_driver *driver = store->texts.driver;
 	uint64_t packet;
-	int r = sql_connect(store, true, &store->writer.link, ret_why);
+	int r = sql_connect(store, true, sql_until(store), &store->writer.link, ret_why);
 
 	if (r == 0)
 		r = judge_server(store, options->owner, ret_why);

@@ -66,6 +66,7 @@ struct sql {
 	bool triggers;	 /* other programs' changes are logged */
 	uint64_t number; /* in sessfs_mount; 0: none, this handle only reads */
 	unsigned timeout;
+	_Atomic int64_t gave_up_at; /* when a call did last, if nobody has come through since */
 
 	struct {
 		pthread_mutex_t lock;
@@ -84,7 +85,7 @@ struct sql {
 	struct {
 		struct sql_link *link;
 		int64_t lane; /* what the row in sessfs_mount has after the last commit */
-		bool unsure;  /* whether the last transaction was committed, which was given up */
+		bool unsure;  /* whether the last transaction was committed: there is no link */
 		int silent;   /* whether the triggers are off on it: -1 not known */
 	} writer;
 

@@ -10,6 +10,7 @@
 struct sql_request {
 	struct backend_batch *batch;
 	unsigned flags;
+	int64_t until; /* when whoever waits has waited for long enough, if the server is away */
 	int result;
 	bool done;
 	struct sql_request *next;

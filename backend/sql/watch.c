@@ -101,7 +101,8 @@ static int look_or_connect(struct sql *store, int64_t now, int64_t *beat_at)
 	int r = 0;
 
 	if (!store->watch.link)
-		r = sql_connect(store, true, &store->watch.link, NULL);
+		r = sql_connect(store, true, now + store->timeout * INT64_C(1000),
+				&store->watch.link, NULL);
 	if (r == 0)
 		r = look(store, store->watch.link);
 	if (r == 0 && store->number && now >= *beat_at) {
@@ -158,7 +159,7 @@ static void sql_look(struct sql *store)
 {
 	pthread_mutex_lock(&store->aside.lock);
 	if (!store->aside.link)
-		sql_connect(store, true, &store->aside.link, NULL);
+		sql_connect(store, true, sql_until(store), &store->aside.link, NULL);
 	if (store->aside.link && look(store, store->aside.link) < 0)
 		sql_disconnect(store, &store->aside.link);
 	pthread_mutex_unlock(&store->aside.lock);

@@ -1,0 +1,165 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: MIT
+"""Servers that are away for longer than a mount waits for them (timeout=): its calls fail in time,
+and when the server is back everything that was acknowledged is there once, and what was in doubt
+at most once."""
+
+import errno
+import json
+import os
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import servers  # noqa: E402
+from servers import harness  # noqa: E402
+from harness import PATIENCE, errno_of, limit, read, same  # noqa: E402
+from test_stores import lines_of, start  # noqa: E402
+
+TIMEOUT = 2  # seconds
+LATE = 0.9  # that a busy machine may add
+APPENDERS = 6
+
+# How a server is away, and comes back
+WAYS = {
+    "killed": (lambda server, proxy: server.kill(), lambda server, proxy: server.start()),
+    "frozen": (lambda server, proxy: server.freeze(), lambda server, proxy: server.thaw()),
+    "cut off": (lambda server, proxy: proxy("hold"), lambda server, proxy: proxy("go")),
+    "refusing": (
+        lambda server, proxy: (proxy("refuse"), proxy("cut")),
+        lambda server, proxy: proxy("go"),
+    ),
+    # It has committed, and nobody hears of it.
+    "silent": (
+        lambda server, proxy: (proxy("hold after"), proxy("wait"), proxy("hold")),
+        lambda server, proxy: proxy("go"),
+    ),
+}
+
+
+class Appender:
+    """Appends numbered lines to the list of all, and keeps what was said of each."""
+
+    def __init__(self, number, path, clock):
+        self.number = number
+        self.fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+        self.clock = clock
+        self.acknowledged, self.doubtful = [], []
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        n = 0
+        while not self.over.is_set():
+            n += 1
+            line = b'{"by": %d, "n": %d}\n' % (self.number, n)
+            error = self.clock.call(os.write, self.fd, line)
+            (self.doubtful if error else self.acknowledged).append(n)
+            time.sleep(0.002)
+
+    def end(self):
+        self.over.set()
+        self.thread.join()
+        os.close(self.fd)
+
+    def judge(self, lines):
+        got = [line["n"] for line in lines if line["by"] == self.number]
+        same(got, sorted(set(got)), f"lines of {self.number} are in order, and each is there once")
+        lost = sorted(set(self.acknowledged) - set(got))
+        same(lost, [], f"acknowledged lines of {self.number} that are lost")
+        foreign = sorted(set(got) - set(self.acknowledged) - set(self.doubtful))
+        same(foreign, [], f"lines of {self.number} that it has not written")
+
+
+class Clock:
+    """How long calls take, and with which errors they fail."""
+
+    def __init__(self):
+        self.longest = 0
+        self.errors = set()
+        self.failed = 0
+
+    def call(self, call, *arguments):
+        begun = time.monotonic()
+        error = errno_of(call, *arguments)
+        self.longest = max(self.longest, time.monotonic() - begun)
+        self.failed += error != 0
+        self.errors.add(error)
+        return error
+
+
+def names(mount, clock):
+    """One of each kind of call while the server is away."""
+    calls = [
+        (os.mkdir, mount.at("t")),
+        (os.stat, mount.at("s", "none")),
+        (os.listdir, mount.at("s")),
+        (os.rename, mount.at("s", "a.json"), mount.at("s", "b.json")),
+        (harness.append, mount.at("s", "l.jsonl"), b'{"by": -1}\n'),
+        (harness.write, mount.at("s", "c.json"), b"1"),
+        (os.setxattr, mount.at("s"), "user.a", b"1"),
+    ]
+    return {call[0].__name__: clock.call(*call) for call in calls}
+
+
+def comes_back(box, kind):
+    server = start(box, kind)
+    proxy = servers.proxy(box, server)
+    for way, (go, come) in WAYS.items():
+        base = server.database()
+        mount = box.mount(store=proxy.url(base, timeout=TIMEOUT))
+        beside = box.mount(store=base.url)
+        os.mkdir(mount.at("s"))
+        harness.write(mount.at("s", "l.jsonl"), b"")
+        harness.write(mount.at("s", "a.json"), b"{}")
+        clock, others = Clock(), Clock()
+        appenders = [Appender(i, mount.at("s", "l.jsonl"), clock) for i in range(APPENDERS)]
+        try:
+            time.sleep(0.2)
+            go(server, proxy)
+            failed = names(mount, others)
+            time.sleep(TIMEOUT)
+            come(server, proxy)
+            harness.eventually(
+                lambda: errno_of(os.stat, mount.at("s")) == 0, "it serves again", 5
+            )
+            time.sleep(0.7)
+            before = clock.failed
+            time.sleep(0.3)
+            same(clock.failed, before, f"{way}: calls that fail when the server is back")
+        finally:
+            for appender in appenders:
+                appender.end()
+        assert clock.failed, f"{way}: no call has failed"
+        assert errno.EIO in failed.values(), f"{way}: {failed}"
+        same(clock.errors | others.errors <= {0, errno.EIO, errno.ENOENT}, True, "honest errors")
+        longest = max(clock.longest, others.longest)
+        box.note(f"{kind}, {way}: the longest call took {longest:.2f} s, {clock.failed} failed")
+        assert longest < TIMEOUT + LATE * PATIENCE, f"{way}: a call took {longest:.2f} s"
+        data = read(mount.at("s", "l.jsonl"))
+        lines = [json.loads(line) for line in data.splitlines()]
+        for appender in appenders:
+            appender.judge(lines)
+        same(data.splitlines(), lines_of(base), f"{way}: rows of the list")
+        harness.eventually(
+            lambda: harness.tree(mount.path) == harness.tree(beside.path), f"{way}: alike"
+        )
+        mount.stop()
+        beside.stop()
+        mount.check()
+
+
+@limit(120)
+def test_a_mount_outlives_mariadb_that_is_away_for_longer_than_it_waits(box):
+    comes_back(box, "mysql")
+
+
+@limit(120)
+def test_a_mount_outlives_postgresql_that_is_away_for_longer_than_it_waits(box):
+    comes_back(box, "postgresql")
+
+
+if __name__ == "__main__":
+    harness.main(globals())
