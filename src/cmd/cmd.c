@@ -7,9 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
+#include "src/mounts/mounts.h"
 #include "src/user/say.h"
 #include "src/user/units.h"
 
@@ -137,6 +140,59 @@ static bool has_empty(char **operands, int count)
 	return false;
 }
 
+/* STORE may be left out where there would be too few operands, if the environment names one. */
+static const char *store_left_out(const struct command *command, int operands)
+{
+	const char *store = getenv("SESSFS_STORE");
+
+	return command->store == 1 && operands == command->least - 1 && store && *store ? store :
+											  NULL;
+}
+
+/* Who has mounted something may say of any store that it is there. */
+static bool is_believed(const struct mount_entry *entry)
+{
+	struct stat st;
+
+	return entry->user == 0 || entry->user == geteuid() ||
+	       (backend_has_path(entry->source) && stat(entry->source, &st) == 0 &&
+		st.st_uid == entry->user);
+}
+
+/* A mount stands for the store that it shows. */
+static int take_mount(char **operand)
+{
+	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
+	_cleanup_(freep) char *path = NULL;
+
+	if (backend_has_path(*operand) && mounts_absolute_unasked(*operand, &path) == 0 &&
+	    mounts_find(path, &entry) == 0 && strcmp(entry.type, MOUNTS_TYPE) == 0 &&
+	    strcmp(entry.root, "/") == 0 && is_believed(&entry))
+		*operand = steal_ptr(entry.source);
+	else
+		*operand = strdup(*operand);
+	return *operand ? 0 : -ENOMEM;
+}
+
+static int run(const struct command *command, void *values, char **given, int count)
+{
+	const char *left_out = store_left_out(command, count);
+	_cleanup_(freep) char **operands = calloc((size_t)count + 2, sizeof(*operands));
+	_cleanup_(freep) char *store = NULL;
+	int status = CMD_FAILED;
+
+	if (!operands)
+		return say_why(NULL, -ENOMEM), status;
+	operands[0] = (char *)(uintptr_t)left_out;
+	memcpy(operands + !!left_out, given, (size_t)count * sizeof(*given));
+	if (!command->store)
+		return command->run(values, operands);
+	if (take_mount(&operands[command->store - 1]) < 0)
+		return say_why(NULL, -ENOMEM), status;
+	store = operands[command->store - 1];
+	return command->run(values, operands);
+}
+
 /* The index of the first operand, or -1 after a sentence. */
 static int parse(const struct command *command, void *values, int argc, char **argv)
 {
@@ -150,8 +206,9 @@ static int parse(const struct command *command, void *values, int argc, char **a
 		if (take_option(command, found, values, argv[optind - 1]) < 0)
 			return -1;
 	operands = argc - optind;
+	operands += store_left_out(command, operands) != NULL;
 	if (operands < command->least || (command->most && operands > MAX(command->most, 0)) ||
-	    has_empty(argv + optind, command->least)) {
+	    has_empty(argv + optind, MIN(command->least, argc - optind))) {
 		cmd_misused(command, "%s %s", command->name, command->operands);
 		return -1;
 	}
@@ -169,7 +226,7 @@ int cmd_run(const struct command *command, int argc, char **argv)
 		memcpy(values, command->defaults, command->size);
 	first = parse(command, values, argc, argv);
 	if (first >= 0)
-		status = command->run(values, argv + first);
+		status = run(command, values, argv + first, argc - first);
 	options_done(values);
 	return say_finish() < 0 && status == CMD_DONE ? CMD_FAILED : status;
 }

@@ -100,6 +100,7 @@ const struct command cmd_events = {
 	.least = 1,
 	.most = 2,
 	.operands = "takes a store, and perhaps a directory in it",
+	.store = 1,
 	.size = sizeof(struct following),
 	.run = run_events,
 };

@@ -163,6 +163,7 @@ const struct command cmd_export = {
 	CMD_OPTIONS(export_options),
 	.least = 2,
 	.operands = "takes a store, a folder or -, and sessions",
+	.store = 1,
 	.size = sizeof(struct arguments),
 	.run = run_export,
 };

@@ -236,6 +236,7 @@ const struct command cmd_import = {
 	CMD_OPTIONS(import_options),
 	.least = 2,
 	.operands = "takes a store, and folders or files",
+	.store = 1,
 	.size = sizeof(struct arguments),
 	.defaults = &(const struct arguments){ .layout = &import_tree },
 	.run = run_import,

@@ -125,6 +125,7 @@ const struct command cmd_put = {
 	.least = 2,
 	.most = 3,
 	.operands = "takes a store, a path in it, and a file to read from",
+	.store = 1,
 	.size = sizeof(struct options),
 	.run = run_put,
 };
@@ -142,6 +143,7 @@ const struct command cmd_append = {
 	.least = 2,
 	.most = 3,
 	.operands = "takes a store, a path in it, and a file to read from",
+	.store = 1,
 	.size = sizeof(struct options),
 	.run = run_append,
 };

@@ -250,6 +250,7 @@ const struct command cmd_sessions = {
 	.least = 1,
 	.most = 1,
 	.operands = "takes a store",
+	.store = 1,
 	.size = sizeof(struct sessions),
 	.run = run_sessions,
 };

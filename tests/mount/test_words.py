@@ -84,9 +84,9 @@ def test_sentences_say_what_is_the_case(box):
     store = mount.store
     folder = box.new_folder()
     for verb in ("ls", "check", "sessions", "stats", "gc", "config"):
-        refuses(box, verb, mount.path, words=[f"name the store itself, which is {store}"],
+        refuses(box, verb, session, words=[f"name the store itself, which is {store}"],
                 status=2 if verb == "check" else 1)
-    refuses(box, "put", mount.path, "s/x.json", words=[f"which is {store}"], status=1)
+    refuses(box, "put", session, "x.json", words=[f"which is {store}"], status=1)
     refuses(box, "backup", "--force", store, folder, words=["is a directory"], status=1)
     refuses(box, "gc", "--undo", store, "never", words=["never: no session of that name"], status=1)
     mount.stop()
@@ -99,6 +99,35 @@ def test_sentences_say_what_is_the_case(box):
     copy = box.new_path("copy")
     done = box.sessfs("backup", store, copy)
     assert ": 1 session, 1 file, 1 item, " in said(done), said(done)
+
+
+def test_a_store_is_named_by_its_mount_and_by_the_environment(box):
+    mount, session = box.session()
+    write(f"{session}/k.json", b"1")
+    copy = box.new_path("copy")
+    for command, printed in [
+        (("ls", "s"), b"k.json\n"), (("cat", "s/k.json"), b"1"), (("config",), None),
+        (("stats",), None), (("sessions",), None), (("check",), None), (("gc", "--list"), b""),
+        (("put", "s/l.json"), b""), (("append", "s/m.jsonl"), b""), (("rm", "s/l.json"), b""),
+        (("backup", copy), None),
+    ]:
+        options = [word for word in command[1:] if word.startswith("-")]
+        others = command[1 + len(options):]
+        done = box.sessfs(command[0], *options, mount.path, *others, stdin=b"2")
+        same(done.returncode, 0, f"{command} by the mount: {said(done)!r}")
+        same(printed in (None, done.stdout), True, f"what {command} prints: {done.stdout!r}")
+    same(read(f"{session}/m.jsonl"), b"2", "what was appended")
+
+    for name in (mount.store, mount.path):
+        named = {"env": {"SESSFS_STORE": name}}
+        same(box.sessfs("ls", **named).stdout, b"s/\n", f"{name}: ls")
+        same(box.sessfs("cat", "s/k.json", **named).stdout, b"1", f"{name}: cat")
+        same(box.sessfs("ls", mount.store, "s", **named).stdout, b"k.json\nm.jsonl\n", "a store")
+        # What could be meant in two ways is a store, and nothing happens to anything else.
+        done = box.sessfs("rm", "s/k.json", "s/m.jsonl", **named)
+        same(done.returncode, 1, f"two paths: {said(done)!r}")
+        same(sorted(os.listdir(session)), ["k.json", "m.jsonl"], "files")
+    same(box.sessfs("ls", env={"SESSFS_STORE": ""}).returncode, 2, "an empty name")
 
 
 def on_terminal(*command):
