@@ -24,7 +24,8 @@ int sql_ask_text(struct sql *store, struct sql_link *link, enum sql_text text,
 /* -errno as it is handed to who has called the store. */
 int sql_error(struct sql *store, struct sql_link *link, int error);
 
-/* The server was away for too long: -EIO, and a sentence.  why: what was heard of it last, or NULL. */
+/* The server was away for too long: -EIO, and a sentence.  why: what was heard of it last, or
+ * NULL. */
 int sql_gave_up(struct sql *store, const char *why);
 
 /* A small question or change on a connection of its own, made anew if it was lost.  What is changed

@@ -10,8 +10,8 @@
 
 /* What a lookup by thread pid is answered with; under tree.lock for reading.  NOBODY: any. */
 int inode_show(struct tree *tree, struct inode *inode, pid_t pid, struct shown *shown);
-/* What a listing shows, which knows the entry and the tail of its file in its view.  -EBUSY: who is not patient
- * does not wait for a save of it. */
+/* What a listing shows, which knows the entry and the tail of its file in its view.  -EBUSY: who is
+ * not patient does not wait for a save of it. */
 int inode_list(struct tree *tree, struct inode *inode, const struct view *view,
 	       const struct entry_copy *entry, const struct backend_tail *tail, bool patient,
 	       struct shown *shown);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-
 /*
  * Renaming.
  *
@@ -211,14 +210,13 @@ static void moving_apply(struct tree *tree, struct moving *moving, struct backen
 		inode->loaded = false;
 		inode->version++;
 	}
+	called_is(tree, inode, bytes_str(name));
 	if (!inode_is_dir(inode)) {
-		called_is(tree, inode, bytes_str(name));
 		free(name);
 		return;
 	}
 	free(inode->name);
 	inode->name = name;
-	called_is(tree, inode, bytes_str(name));
 	if (inode->parent != moving->dir_to) {
 		struct inode *parent = inode->parent;
 

@@ -13,8 +13,7 @@
  * agent that opens its files for each write looks like nobody in between; so without --older-than
  * what has changed in the last ten minutes stays, too.
  *
- * Every session is one transaction.  A run that is killed has removed some, and the next one goes
- * on.
+ * Every session is one transaction.  The next run goes on where one that was killed has ended.
  */
 #include <errno.h>
 #include <fnmatch.h>

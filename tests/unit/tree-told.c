@@ -155,7 +155,6 @@ static struct handle *follow_none(void)
 	SqliteStore(told, name)                                                                    \
 	{                                                                                          \
 		struct handle *stream = begin_();                                                  \
-                                                                                                   \
 		change(sql, moment, more);                                                         \
 		cr_expect_str_eq(told(stream), expected);                                          \
 		close_handle(stream);                                                              \
