@@ -6,7 +6,6 @@
 #include "backend/sql/clock.h"
 #include "backend/sql/mounts.h"
 #include "src/base/cleanup.h"
-#include "src/base/log.h"
 
 enum { FIRST_PAGE = 64, PAGE_LEAST = 16, PAGE_MOST = 8192, PAGE_BYTES = 4 << 20 };
 
@@ -115,12 +114,12 @@ int sql_snapshot_ask(struct backend_snapshot *snapshot, struct bytes statements,
 		}
 		if (r != -ENOTCONN && r != -ECONNREFUSED)
 			return r;
-		/* A snapshot that has begun is gone with its connection. */
+		/* A snapshot that has begun is gone with its connection: whoever reads begins
+		 * again, and waits for the server then. */
 		sql_disconnect(store, &snapshot->link);
-		if (snapshot->begun)
-			log_error("%s: the connection was lost amid a read", store->database);
 		if (snapshot->begun || sql_milliseconds() >= until)
-			return snapshot->error = snapshot->begun ? -EIO : sql_gave_up(store, why);
+			return snapshot->error =
+				       snapshot->begun ? -ESTALE : sql_gave_up(store, why);
 		snapshot->error = 0;
 		snapshot->open = false;
 		if (fresh)

@@ -10,8 +10,10 @@ mounts show the same.
 import contextlib
 import os
 import random
+import re
 import shutil
 import signal
+import sqlite3
 import time
 
 import harness
@@ -33,6 +35,36 @@ from rounds import (
 from writer import JOBS, Dead, Writer
 
 STOPPED = 0.3  # seconds
+PUT = f"{harness.INSERT} ON CONFLICT DO UPDATE SET state_data = excluded.state_data"
+
+
+class SQLite:
+    """A store that histories are played on.  Others have the same.
+
+    name: what is mounted; None: a new one.  expected: what daemons may say.  lease: seconds after
+    which a mount that is stopped, or was killed, is ended by the others; 0: it is not, or at once.
+    """
+
+    expected = EXPECTED
+    lease = 0
+    pause = 0.02  # seconds between two transactions of put(), as SQLite's lock is not a fair one
+    share = 1  # of the writers and rivals that are at work in a round
+    troubles = {}  # name -> a function that makes it while all are at work
+
+    def __init__(self, name=None):
+        self.name = name
+
+    def put(self, rows):
+        """Rows by another program, in one transaction: session, key, index, data."""
+        with contextlib.closing(sqlite3.connect(self.name, timeout=30)) as base, base:
+            base.executemany(PUT, rows)
+
+    def rows(self, mount):
+        """(session, key) -> indexes and data."""
+        return see_rows(mount)
+
+    def keep(self, rounds):
+        Rounds.keep(rounds)
 
 
 class Hopper(Writer):
@@ -57,11 +89,15 @@ class Hopper(Writer):
 
 
 class Histories(Rounds):
-    def __init__(self, box, seed, count):
-        super().__init__(box, seed)
+    def __init__(self, box, seed, count, store=None):
+        self.store = store or SQLite()
+        super().__init__(box, seed, self.store.name)
+        self.store.name = self.mount.store
         self.mounts = [self.mount]
         self.mounts += [box.mount(store=self.mount.store) for _ in range(count - 1)]
         self.killed = []
+        self.ended = []  # by the others, as they were stopped
+        self.troubles_made = {}
         self.on = {}  # of writers and rivals: their mounts
         self.rivals = {}
         self.turns = 0
@@ -92,10 +128,11 @@ class Histories(Rounds):
     def load(self):
         stop = self.box.new_path("stop")
         over = lambda: os.path.exists(stop)
-        trouble = self.rng.choice(["none", "stop", "kill", "kill"])
+        trouble = self.choose_trouble()
         victim = self.rng.choice(self.mounts)
         load = Load()
         try:
+            rivals.prepare(self.mount.at(f"r{self.number}"))
             self.add_writers(load, over, victim)
             self.add_rivals(load, over)
             load.wait_until_all_are_at_work()
@@ -109,7 +146,8 @@ class Histories(Rounds):
     def add_writers(self, load, over, victim):
         """Who works on any mount does so on those that live on: who dies closes what he has open,
         and nobody notes that."""
-        for number, part in enumerate(part for part in self.parts if self.job_of(part)):
+        working = self.some([part for part in self.parts if self.job_of(part)])
+        for number, part in enumerate(working):
             mounts = [self.mounts[number % len(self.mounts)]]
             if number % 3 == 0:
                 mounts = [mount for mount in self.mounts if mount is not victim]
@@ -117,6 +155,9 @@ class Histories(Rounds):
             writer = self.hopper(part, [mount.path for mount in mounts], over)
             load.add(self.job_of(part), writer)
             writer.drop()
+
+    def some(self, all):
+        return self.rng.sample(all, max(1, round(len(all) * self.store.share)))
 
     def hopper(self, part, roots, over):
         writer = self.writer(part)
@@ -127,25 +168,39 @@ class Histories(Rounds):
 
     def add_rivals(self, load, over):
         folder = f"r{self.number}"
-        rivals.prepare(self.mount.at(folder))
         self.rivals = {}
         count = len(self.mounts)
         jobs = [(job, n) for job in rivals.EVERYWHERE for n in range(max(count, 2))]
         jobs += [(job, self.rng.randrange(count)) for job in rivals.ALONE]
-        for job, n in jobs:
+        for job, n in self.some(jobs):
             name, log = f"{job.__name__}{n}", self.box.new_path("rival")
             self.on[name] = [self.mounts[n % count], self.mounts[(n + 1) % count]]
             self.rivals[name] = log
             places = [mount.at(folder) for mount in self.on[name]]
             seed = self.rng.random()
-            rival = rivals.Rival(name, *places, self.mount.store, log, seed, over)
+            rival = rivals.Rival(name, *places, self.store, log, seed, over)
             load.add(job, rival)
             rival.drop()
 
+    def keep(self):
+        self.store.keep(self)
+
+    def choose_trouble(self):
+        """Those of the store are had once a generation at least, as far as there are rounds."""
+        own = list(self.store.troubles)
+        if own and self.rng.random() < 0.6:
+            least = min(self.troubles_made.get(name, 0) for name in own)
+            own = [name for name in own if self.troubles_made.get(name, 0) == least]
+            return self.rng.choice(own)
+        return self.rng.choice(["none", "stop", "kill", "kill"])
+
     def make_trouble(self, trouble, victim):
-        self.killed = []
+        self.killed, self.ended = [], []
+        self.troubles_made[trouble] = self.troubles_made.get(trouble, 0) + 1
         self.died = time.monotonic()
-        if trouble == "stop":
+        if trouble in self.store.troubles:
+            self.ended = self.store.troubles[trouble](self.store, self.rng, victim) or []
+        elif trouble == "stop":
             os.kill(victim.pid, signal.SIGSTOP)
             time.sleep(STOPPED)
             os.kill(victim.pid, signal.SIGCONT)
@@ -184,8 +239,9 @@ class Histories(Rounds):
         """What SQL has, when the rows of files that were unlinked have gone."""
         keys = rows_expected(found).keys()
         with contextlib.suppress(AssertionError):
-            eventually(lambda: not see_rows(self.mount).keys() - keys, "rows go", harness.GONE)
-        return Seen(found, see_rows(self.mount))
+            bound = harness.GONE + self.store.lease
+            eventually(lambda: not self.store.rows(self.mount).keys() - keys, "rows go", bound)
+        return Seen(found, self.store.rows(self.mount))
 
     def unlike(self):
         """Mounts that do not show the same names, kinds, modes, times, bytes, attributes, links."""
@@ -194,7 +250,8 @@ class Histories(Rounds):
     def troubles(self):
         """What the daemons have said that has no place in a history."""
         lines = [line for mount in self.mounts for line in mount.log().splitlines()]
-        return [f"a daemon said: {line}" for line in lines if not EXPECTED.search(line)]
+        expected = self.store.expected
+        return [f"a daemon said: {line}" for line in lines if not expected.search(line)]
 
     def failed(self):
         """Calls that were not acknowledged although no mount of theirs was killed."""
@@ -206,7 +263,9 @@ class Histories(Rounds):
         return wrong
 
     def may_die(self, name):
-        return any(mount in self.killed for mount in self.on[name])
+        """Who had a lock on a mount that was ended has lost it, and is told when he writes."""
+        dead = self.killed + self.ended * (re.match(r"counts\d", name) is not None)
+        return any(mount in dead for mount in self.on[name])
 
     def judge_rivals(self, found):
         notes = {name: rivals.read_notes(log) for name, log in self.rivals.items()}

@@ -13,7 +13,6 @@ import json
 import os
 import random
 import re
-import sqlite3
 import time
 
 import harness
@@ -22,17 +21,15 @@ from manifest import DEAD
 from writer import Dead
 
 DIRS = [f"d{number}" for number in range(6)]
-PAUSE = 0.02  # seconds between two transactions of SQL, whose lock is not a fair one
 COUNTERS = ["flock.txt", "flock.json", "close.txt", "unlock.txt"]  # by the way they are locked
-PUT = f"{harness.INSERT} ON CONFLICT DO UPDATE SET state_data = excluded.state_data"
 RENAMED = [
     errno.ENOENT, errno.EEXIST, errno.ENOTEMPTY, errno.EINVAL, errno.ESTALE, errno.ELOOP
 ]
 
 
 class Rival:
-    """at and beside: the folder on the mount of this one, and on another mount; over: whether to
-    end."""
+    """at and beside: the folder on the mount of this one, and on another mount; store: where put()
+    writes rows, as another program; over: whether to end."""
 
     def __init__(self, name, at, beside, store, log, seed, over):
         self.name = name
@@ -221,12 +218,10 @@ def attempt(rival, what, name, call, *paths):
 def inserts(rival):
     """SQL beside the mounts: rows of a session of its own, and a document."""
     session, n = os.path.basename(rival.at) + "-sql", 2 * rival.count
-    with contextlib.closing(sqlite3.connect(rival.store, timeout=30)) as base, base:
-        for index in (n - 2, n - 1):
-            base.execute(harness.INSERT, (session, "l", index, '{"n": %d}' % index))
-        base.execute(PUT, (session, "k", 0, '{"n": %d}' % n))
+    rows = [(session, "l", index, '{"n": %d}' % index) for index in (n - 2, n - 1)]
+    rival.store.put([*rows, (session, "k", 0, '{"n": %d}' % n)])
     rival.note("inserted", n=n)
-    time.sleep(PAUSE)
+    time.sleep(rival.store.pause)
 
 
 def prepare(folder):

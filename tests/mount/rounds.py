@@ -188,11 +188,11 @@ class Rounds:
     It is a round each time: writers have written (their logs are in logs), kill(), recover(),
     verify()."""
 
-    def __init__(self, box, seed):
+    def __init__(self, box, seed, store=None):
         self.box = box
         self.seed = seed
         self.rng = random.Random(seed)
-        self.mount = box.mount()
+        self.mount = box.mount(store=store)
         self.number = 0
         self.parts = []  # of this generation
         self.older = []

@@ -16,7 +16,7 @@ import sqlite3
 import harness
 import rivals
 from harness import TABLE, limit, same, write
-from histories import Histories, unlike
+from histories import Histories, SQLite, unlike
 from manifest import look
 from writer import Dead
 
@@ -67,7 +67,7 @@ def told(box):
         name, log = f"{job.__name__}{len(notes)}", box.new_path("log")
         turns = iter(range(40))
         over = lambda turns=turns: next(turns, None) is None
-        rival = rivals.Rival(name, folder, folder, store, log, len(notes), over)
+        rival = rivals.Rival(name, folder, folder, SQLite(store), log, len(notes), over)
         with contextlib.suppress(Dead):
             job(rival)
         notes[name] = rivals.read_notes(log)
