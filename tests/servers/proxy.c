@@ -602,7 +602,8 @@ int main(int argc, char **argv)
 		if (!polled)
 			fail("memory");
 		n = gather(polled, listeners, &next);
-		wait = MAX(next - tick_now(), 0);
+		wait = next - tick_now();
+		wait = MAX(wait, 0);
 		limit = (struct timespec){ wait / 1000000000, wait % 1000000000 };
 		if (ppoll(polled, n, next == INT64_MAX ? NULL : &limit, NULL) < 0 && errno != EINTR)
 			fail("poll");
