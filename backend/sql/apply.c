@@ -309,20 +309,35 @@ static int check_op(const struct sql *store, const struct backend_op *op)
 	return 0;
 }
 
-/* Rows that are inserted, one after the other in the batch, go in one statement. */
+/* Whether a row may go with those of the last statement. */
+static bool joins(const struct sql_packet *packet, const struct backend_op *op)
+{
+	return packet->count && packet->inserts == packet->count && packet->rows < ROWS_TOGETHER &&
+	       packet->row_bytes + op->data.size <= ROWS_BYTES;
+}
+
+/* Rows that are inserted, one after the other in the transaction, go in one statement.  If one is
+ * there already, each batch is tried by itself. */
 static int apply_rows(struct sql_packet *packet, const struct backend_op *ops, size_t count)
 {
 	struct sql_value values[8];
-	size_t done = 1, bytes = ops->data.size;
+	size_t done = 0;
 
-	apply_recipe(packet, &recipes[BACKEND_ROW_INSERT], ops);
-	for (; done < MIN(count, (size_t)ROWS_TOGETHER); done++) {
-		bytes += ops[done].data.size;
-		if (ops[done].type != BACKEND_ROW_INSERT || bytes > ROWS_BYTES ||
-		    check_op(packet->store, &ops[done]) < 0)
+	if (!joins(packet, ops)) {
+		apply_recipe(packet, &recipes[BACKEND_ROW_INSERT], ops);
+		packet->inserts = packet->count;
+		packet->rows = done = 1;
+		packet->row_bytes = ops->data.size;
+	}
+	for (; done < count; done++) {
+		const struct backend_op *op = &ops[done];
+
+		if (op->type != BACKEND_ROW_INSERT || !joins(packet, op) ||
+		    check_op(packet->store, op) < 0)
 			break;
-		packet_say_on(packet, SQL_ROW_NEXT, values,
-			      values_of("sk@DCU", &ops[done], values));
+		packet_say_on(packet, SQL_ROW_NEXT, values, values_of("sk@DCU", op, values));
+		packet->rows++;
+		packet->row_bytes += op->data.size;
 	}
 	return (int)done;
 }

@@ -2,7 +2,8 @@
 /*
  * Writes.  There is one writer's connection and a queue of those who want it.  Whoever finds
  * nobody writing becomes the writer, takes the batches that wait, and sends all of them as one
- * transaction in one packet: one round trip.
+ * transaction in one packet: one round trip.  The rows that they insert go in one statement, and
+ * so does what they depend on of other programs' changes.
  *
  * The head of a transaction locks the one row of sessfs_store, so commits of all mounts come one
  * after the other, and fails if anything has happened that this mount has not read: then what it
@@ -26,6 +27,7 @@
 #include "backend/sql/slots.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
+#include "src/base/tick.h"
 
 enum {
 	GROUP_MAX = 64,	     /* batches in one transaction */
@@ -33,6 +35,7 @@ enum {
 	TURN_MS = 10000,     /* that one mount may have the turn */
 	SQL_LOST = -100003,  /* the lease of this mount has ended */
 	SQL_DOUBT = -100004, /* nobody knows what has become of what was sent: -EIO, said already */
+	GATHER_PART = 4,     /* of what a transaction takes: gather() */
 };
 
 static void rollback(struct sql *store)
@@ -233,32 +236,64 @@ static void run(struct sql *store, struct sql_request *first, struct sql_request
 	}
 }
 
-/* The requests that go together, from the front of the queue. */
-static struct sql_request *take_group(struct sql *store)
+static bool goes_alone(const struct sql_request *request)
 {
-	struct sql_request *request = store->queue.first;
-	unsigned count = 1;
+	return request->batch->more || (request->flags & BACKEND_AT_ONCE);
+}
 
-	if (request->batch->more || (request->flags & BACKEND_AT_ONCE))
-		return request->next;
-	for (request = request->next; request && !request->batch->more &&
-				      !(request->flags & BACKEND_AT_ONCE) && count++ < GROUP_MAX;)
+/* The requests that go together, from the front of the queue, and how many they are. */
+static struct sql_request *take_group(struct sql *store, unsigned *ret_count)
+{
+	struct sql_request *request = store->queue.first->next;
+
+	*ret_count = 1;
+	if (goes_alone(store->queue.first))
+		return request;
+	for (; request && !goes_alone(request) && *ret_count < GROUP_MAX; ++*ret_count)
 		request = request->next;
 	return request;
+}
+
+/*
+ * Those who have just been answered come again in a moment if they go on at all; and who goes
+ * without them has them wait for another transaction, and waits for theirs then.  So the writer
+ * waits until as many are there as were before, but only for a part of what a transaction takes,
+ * from the end of the last one on: who comes later waits for nobody.
+ */
+static void gather(struct sql *store)
+{
+	const int64_t until = store->queue.ended + store->queue.took / GATHER_PART;
+	const unsigned expected = MIN(store->queue.expected, (unsigned)GROUP_MAX);
+	int r = 0;
+
+	if (goes_alone(store->queue.first) || tick_now() >= until)
+		return;
+	while (r == 0 && store->queue.waiting < expected)
+		r = tick_cond_wait(&store->queue.came, &store->queue.lock, until);
 }
 
 /* The writer's, with the lock: commit what waits from the front on. */
 static void lead(struct sql *store)
 {
-	struct sql_request *first = store->queue.first, *end = take_group(store), *next;
+	struct sql_request *first, *end, *next;
+	unsigned count;
+	int64_t begun;
 
+	store->queue.writing = true;
+	gather(store);
+	first = store->queue.first;
+	end = take_group(store, &count);
 	store->queue.first = end;
+	store->queue.waiting -= count;
 	if (!end)
 		store->queue.last = &store->queue.first;
-	store->queue.writing = true;
 	pthread_mutex_unlock(&store->queue.lock);
+	begun = tick_now();
 	run(store, first, end);
 	pthread_mutex_lock(&store->queue.lock);
+	store->queue.ended = tick_now();
+	store->queue.took = store->queue.ended - begun;
+	store->queue.expected = count + store->queue.waiting;
 	for (; first != end; first = next) {
 		next = first->next;
 		first->done = true;
@@ -298,6 +333,8 @@ int sql_commit(struct backend *backend, struct backend_batch *batch, unsigned fl
 	}
 	*store->queue.last = &request;
 	store->queue.last = &request.next;
+	store->queue.waiting++;
+	pthread_cond_signal(&store->queue.came);
 	while (!request.done) {
 		if (store->queue.writing)
 			pthread_cond_wait(&store->queue.moved, &store->queue.lock);

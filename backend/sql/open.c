@@ -68,6 +68,7 @@ static void sql_close(struct backend *backend)
 	pthread_mutex_destroy(&store->watch.lock);
 	pthread_mutex_destroy(&store->everything.lock);
 	pthread_cond_destroy(&store->queue.moved);
+	pthread_cond_destroy(&store->queue.came);
 	pthread_cond_destroy(&store->state.moved);
 	pthread_cond_destroy(&store->watch.stopped);
 	free(store);
@@ -109,6 +110,7 @@ static void init_conditions(struct sql *store)
 	pthread_condattr_init(&clock);
 	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
 	pthread_cond_init(&store->queue.moved, &clock);
+	pthread_cond_init(&store->queue.came, &clock);
 	pthread_cond_init(&store->state.moved, &clock);
 	pthread_cond_init(&store->watch.stopped, &clock);
 	pthread_condattr_destroy(&clock);

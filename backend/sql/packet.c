@@ -81,7 +81,7 @@ int packet_flush(struct sql_packet *packet, struct sql_link *link, size_t *ret_f
 			r = read_answers(packet, link, ret_failed);
 	}
 	buf_clear(&packet->text);
-	packet->count = 0;
+	packet->count = packet->inserts = 0;
 	packet->r = 0;
 	return r;
 }

@@ -80,6 +80,12 @@ struct sql {
 		struct sql_request *first;
 		struct sql_request **last;
 		bool writing;
+		unsigned waiting; /* requests in the queue */
+		/* gather(): */
+		pthread_cond_t came;
+		unsigned expected; /* as many were there when the last transaction ended, */
+		int64_t ended;	   /* by tick_now(), */
+		int64_t took;	   /* after so long */
 	} queue;
 	/* The writer's. */
 	struct {

@@ -29,8 +29,9 @@ struct transaction {
 	struct before before;
 	struct feed_notes notes;
 	struct sql_applied applied;
-	bool begun; /* the head has been sent and has succeeded */
-	bool parts; /* in several packets, which may take long */
+	const struct sql_request *unguarded; /* guard_requests() */
+	bool begun;			     /* the head has been sent and has succeeded */
+	bool parts;			     /* in several packets, which may take long */
 	size_t failed;
 };
 
@@ -148,31 +149,68 @@ static void guard_key(struct guarding *guarding, struct bytes session, struct by
 		guard_end(guarding);
 }
 
+static void guard_batch(struct guarding *guarding, const struct backend_batch *batch,
+			unsigned flags)
+{
+	const struct backend_op *ops = batch->ops;
+
+	if ((flags & BACKEND_ANYWAY) || !guarding->transaction->store->triggers)
+		return;
+	for (size_t i = 0; guarding->r == 0 && i < batch->count; i++) {
+		guard_key(guarding, ops[i].session, ops[i].key);
+		guard_key(guarding, ops[i].session_to, ops[i].key_to);
+		if (ops[i].node)
+			guard_key(guarding, ops[i].node->session, ops[i].node->key);
+	}
+}
+
 static int guard_changes(struct transaction *transaction, const struct backend_batch *batch,
 			 unsigned flags)
 {
 	struct guarding guarding = { .transaction = transaction };
-	const struct backend_op *ops = batch->ops;
 
-	if ((flags & BACKEND_ANYWAY) || !transaction->store->triggers)
-		return 0;
-	for (size_t i = 0; guarding.r == 0 && i < batch->count; i++) {
-		guard_key(&guarding, ops[i].session, ops[i].key);
-		guard_key(&guarding, ops[i].session_to, ops[i].key_to);
-		if (ops[i].node)
-			guard_key(&guarding, ops[i].node->session, ops[i].node->key);
-	}
+	guard_batch(&guarding, batch, flags);
 	guard_end(&guarding);
 	return guarding.r;
 }
 
-static int apply_block(struct transaction *transaction, const struct backend_batch *batch,
-		       unsigned flags)
+/* A guest's own changes are logged as soon as they are made; and of a batch that is made bit by bit
+ * only one bit is known at a time. */
+static bool guarded_by_itself(const struct sql *store, const struct sql_request *request)
 {
+	return store->guest || request->batch->more;
+}
+
+/* The keys of the batches that are not guarded yet, up to one, together: behind what they change,
+ * so that whoever has changed the same before is seen. */
+static int guard_requests(struct transaction *transaction, const struct sql_request *end)
+{
+	struct guarding guarding = { .transaction = transaction };
+
+	for (; transaction->unguarded != end; transaction->unguarded = transaction->unguarded->next)
+		if (!guarded_by_itself(transaction->store, transaction->unguarded))
+			guard_batch(&guarding, transaction->unguarded->batch,
+				    transaction->unguarded->flags);
+	guard_end(&guarding);
+	return guarding.r;
+}
+
+/* What is digested is waiting no longer, but for the batches before. */
+static bool digests(const struct backend_batch *batch)
+{
+	for (size_t i = 0; i < batch->count; i++)
+		if (is_digest(&batch->ops[i]))
+			return true;
+	return false;
+}
+
+static int apply_block(struct transaction *transaction, const struct sql_request *request)
+{
+	const struct backend_batch *batch = request->batch;
 	const struct sql *store = transaction->store;
+	const unsigned flags = request->flags;
 	int r = 0;
 
-	/* A guest's own changes are logged as soon as they are made. */
 	if (store->guest)
 		r = guard_changes(transaction, batch, flags);
 	for (size_t i = 0; r >= 0 && i < batch->count; i += (size_t)MAX(r, 0)) {
@@ -183,7 +221,7 @@ static int apply_block(struct transaction *transaction, const struct backend_bat
 			r = sent < 0 ? sent : r;
 		}
 	}
-	if (r >= 0 && !store->guest)
+	if (r >= 0 && !store->guest && guarded_by_itself(store, request))
 		r = guard_changes(transaction, batch, flags);
 	return MIN(r, 0);
 }
@@ -192,9 +230,9 @@ static int apply_block(struct transaction *transaction, const struct backend_bat
 static int run_batch(struct transaction *transaction, struct sql_request *request)
 {
 	struct backend_batch *batch = request->batch;
-	int r;
+	int r = digests(batch) ? guard_requests(transaction, request) : 0;
 
-	for (;;) {
+	while (r == 0) {
 		r = needs_before(transaction) ?
 			    before_ask(&transaction->before, transaction->store->writer.link,
 				       batch->ops, batch->count) :
@@ -202,7 +240,7 @@ static int run_batch(struct transaction *transaction, struct sql_request *reques
 		if (r == 0)
 			r = judge_block(transaction, batch);
 		if (r == 0)
-			r = apply_block(transaction, batch, request->flags);
+			r = apply_block(transaction, request);
 		if (r < 0 || !batch->more)
 			return r;
 		r = flush(transaction);
@@ -212,7 +250,9 @@ static int run_batch(struct transaction *transaction, struct sql_request *reques
 		r = batch->more(batch);
 		if (r <= 0)
 			return r;
+		r = 0;
 	}
+	return r;
 }
 
 /* The triggers are for changes of a guest if there are mounts to hear of them. */
@@ -285,7 +325,7 @@ static void transaction_done(struct transaction *transaction)
 int sql_transaction(struct sql *store, struct sql_request *first, struct sql_request *end,
 		    bool locked, struct sql_request **ret_failed)
 {
-	struct transaction transaction = { .store = store, .begun = locked };
+	struct transaction transaction = { .store = store, .unguarded = first, .begun = locked };
 	size_t number = 0;
 	int r = 0;
 
@@ -302,6 +342,8 @@ int sql_transaction(struct sql *store, struct sql_request *first, struct sql_req
 		if (r < 0 && transaction.failed == SIZE_MAX)
 			*ret_failed = request;
 	}
+	if (r == 0)
+		r = guard_requests(&transaction, end);
 	transaction.packet.request = SIZE_MAX;
 	for (struct sql_request *request = first; r == 0 && request != end; request = request->next)
 		if (request->batch->visible)
