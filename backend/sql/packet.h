@@ -28,7 +28,7 @@ struct sql_packet {
 	/* As many statements were said with the last that inserts rows, and how many of these it
 	 * has, of so many bytes; for who makes such statements. */
 	size_t inserts, rows, row_bytes;
-	int r;		/* why some could not be said */
+	int r; /* why some could not be said */
 };
 
 void packet_done(struct sql_packet *packet);

@@ -6,7 +6,6 @@
 #include <limits.h>
 
 #include "fs/content/content.h"
-#include "fs/inode/called.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/kept.h"
 #include "fs/inode/waiting.h"

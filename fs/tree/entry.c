@@ -8,7 +8,6 @@
 #include "fs/base/names.h"
 #include "fs/base/sound.h"
 #include "fs/content/content.h"
-#include "fs/inode/called.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/waiting.h"
 #include "fs/tree/place.h"

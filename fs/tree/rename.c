@@ -22,7 +22,6 @@
 #include "fs/base/names.h"
 #include "fs/content/content.h"
 #include "fs/inode/aparts.h"
-#include "fs/inode/called.h"
 #include "fs/inode/commit.h"
 #include "fs/tree/attr.h"
 #include "fs/tree/place.h"
@@ -202,6 +201,7 @@ static void moving_apply(struct tree *tree, struct moving *moving, struct backen
 	node->flags = moving->node.flags;
 	node->size = moving->node.size;
 	inode_set_node(inode, node);
+	called_is(tree, inode, moving->name_to);
 	inode->changed = ++tree->changes;
 	relocations_apply(tree, &moving->files);
 	if (moving->ghost)
