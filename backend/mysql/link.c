@@ -17,7 +17,7 @@
  * servers alone. */
 static const struct {
 	int error;
-	unsigned codes[8]; /* ends with 0 */
+	unsigned codes[12]; /* ends with 0 */
 } errors[] = {
 	/* Full disks and tables, and memory of the server. */
 	{ -ENOSPC, { 1021, 1114, 1037, 1038 } },
@@ -29,17 +29,17 @@ static const struct {
 	/* A column cannot be NULL: a guard. */
 	{ -ESTALE, { 1048 } },
 	{ -EEXIST, { 1062 } },
-	{ -EBUSY, { 1205 } },
+	{ -EBUSY, { 1205, 3572 } },
 	/* Deadlock; a row has changed since the snapshot. */
 	{ -EDEADLK, { 1213, 1020 } },
 	/* A packet that is too large; out of range, of a column and of a sum. */
 	{ -EFBIG, { 1153, 1301, 1264, 1690 } },
 	{ -ENAMETOOLONG, { 1406 } },
-	{ -EILSEQ, { 1366, 1300 } },
+	{ -EILSEQ, { 1366, 1300, 3854, 3988 } },
 	{ -EROFS, { 1290, 1792, 1836 } },
 	/* The server goes down, has ended the connection or the statement, or does not answer; the
 	 * last is the same with TLS. */
-	{ -ENOTCONN, { 1053, 1927, 1317, 2006, 2013, 2055, 2026 } },
+	{ -ENOTCONN, { 1053, 1927, 1317, 2006, 2013, 2055, 2026, 4031 } },
 	{ -ENOMEM, { 2008 } },
 };
 

@@ -173,7 +173,8 @@ const struct sql_driver mysql_driver = {
 			 "trigger_name IN ('sessfs_row_insert', 'sessfs_row_delete', "
 			 "'sessfs_row_update')",
 	.collation = "SELECT collation_name FROM information_schema.collations WHERE "
-		     "collation_name IN ('utf8mb4_nopad_bin', 'utf8mb4_0900_bin') LIMIT 1",
+		     "collation_name IN ('utf8mb4_nopad_bin', 'utf8mb4_0900_bin') "
+		     "ORDER BY 1 DESC LIMIT 1",
 	.careless = "SELECT CONCAT_WS(', ', "
 		    "IF(@@innodb_flush_log_at_trx_commit = 1, NULL, "
 		    "CONCAT('innodb_flush_log_at_trx_commit=', @@innodb_flush_log_at_trx_commit)), "

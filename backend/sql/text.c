@@ -143,9 +143,27 @@ static int append_text(struct buf *buf, const struct sql_texts *texts, const cha
 	return r < 0 ? r : append_expanded(buf, texts, text.data);
 }
 
+/* More to say where one id has several spellings: the format, whose %1 and %2 are the words. */
+static int append_spelled(struct buf *buf, const struct sql_texts *texts, const char *format,
+			  const char *what)
+{
+	_cleanup_(buf_done) struct buf text = { 0 };
+	int r;
+
+	if (texts->layout.exact)
+		return 0;
+	r = append_format(&text, format, what);
+	if (r == 0)
+		r = buf_append_byte(&text, '\0');
+	return r < 0 ? r : append_expanded(buf, texts, text.data);
+}
+
 static int append_own(struct buf *buf, const struct sql_texts *texts, const char *name,
 		      const char *what)
 {
+	static const char behind[] =
+		" OR (state_key = ?%2 AND ({exactly session_id} > ?%1 OR ({exactly session_id} = "
+		"?%1 AND {exactly state_key} > ?%2)))";
 	const struct sql_layout *layout = &texts->layout;
 	char first[8] = "", second[8] = "";
 
@@ -179,6 +197,12 @@ static int append_own(struct buf *buf, const struct sql_texts *texts, const char
 		return append_same(buf, texts, what);
 	if (strcmp(name, "text") == 0)
 		return append_text(buf, texts, what);
+	if (strcmp(name, "spelled") == 0)
+		return append_spelled(buf, texts, " AND {exactly %1} = %2", what);
+	if (strcmp(name, "spellings") == 0)
+		return append_spelled(buf, texts, ", {exactly %1}, {exactly %2}", what);
+	if (strcmp(name, "behind") == 0)
+		return append_spelled(buf, texts, behind, what);
 	return append_word(buf, texts, name, what);
 }
 

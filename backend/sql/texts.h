@@ -10,6 +10,10 @@
  *	{time_columns} {time_values A B} {keep_updated} {set_updated}   if it has such columns
  *	{same A}       A, if the row that is replaced has the ids that were meant
  *	{text A}       A, an id of a table of ours, as one of the rows' table
+ *	where ids have several spellings (otherwise nothing):
+ *	{spelled A B}  and A, an id of the rows' table that is B to the server, is it byte for byte
+ *	{spellings A B}   by these, too
+ *	{behind A B}   or those behind (?A, ?B) which are the same key to the server
  */
 
 /* clang-format off */
@@ -70,28 +74,28 @@ SQL(SQL_KEY_STAT, "SELECT (SELECT item_index FROM {rows} WHERE {is 1 2} ORDER BY
 	"LIMIT 1) AS low, item_index, {created}, {updated} FROM {rows} WHERE {is 1 2} "
 	"ORDER BY item_index DESC LIMIT 1")
 /* Behind (?1, ?2), in the order that the table has. */
+#define KEYS_IN_ORDER \
+	"GROUP BY session_id, state_key{spellings session_id state_key} " \
+	"ORDER BY session_id, state_key{spellings session_id state_key} LIMIT ?3) k JOIN {rows} " \
+	"r ON r.session_id = k.session_id AND r.state_key = k.state_key AND r.item_index = " \
+	"k.high ORDER BY 1, 2{spellings k.session_id k.state_key}"
 SQL(SQL_KEY_LIST, "SELECT k.session_id, k.state_key, k.low, k.high, {created}, {updated} FROM "
 	"(SELECT session_id, state_key, MIN(item_index) AS low, MAX(item_index) AS high "
-	"FROM {rows} WHERE session_id = ?1 AND state_key > ?2 GROUP BY session_id, state_key "
-	"ORDER BY session_id, state_key LIMIT ?3) k JOIN {rows} r ON r.session_id = k.session_id "
-	"AND r.state_key = k.state_key AND r.item_index = k.high ORDER BY 1, 2")
+	"FROM {rows} WHERE session_id = ?1 AND (state_key > ?2{behind 1 2}) " KEYS_IN_ORDER)
 SQL(SQL_KEY_LIST_ON, "SELECT k.session_id, k.state_key, k.low, k.high, {created}, {updated} FROM "
 	"(SELECT session_id, state_key, MIN(item_index) AS low, MAX(item_index) AS high "
-	"FROM {rows} WHERE session_id > ?1 GROUP BY session_id, state_key "
-	"ORDER BY session_id, state_key LIMIT ?3) k JOIN {rows} r ON r.session_id = k.session_id "
-	"AND r.state_key = k.state_key AND r.item_index = k.high ORDER BY 1, 2")
+	"FROM {rows} WHERE session_id > ?1 " KEYS_IN_ORDER)
 SQL(SQL_KEY_LIST_ALL, "SELECT k.session_id, k.state_key, k.low, k.high, {created}, {updated} FROM "
 	"(SELECT session_id, state_key, MIN(item_index) AS low, MAX(item_index) AS high "
-	"FROM {rows} GROUP BY session_id, state_key "
-	"ORDER BY session_id, state_key LIMIT ?3) k JOIN {rows} r ON r.session_id = k.session_id "
-	"AND r.state_key = k.state_key AND r.item_index = k.high ORDER BY 1, 2")
-#define SESSION_SUMS "COUNT(DISTINCT state_key), COUNT(*), SUM(OCTET_LENGTH(state_data)), " \
-	"MIN({created}), MAX({updated})"
+	"FROM {rows} " KEYS_IN_ORDER)
+#define SESSION_SUMS "COUNT(DISTINCT {exactly state_key}), COUNT(*), " \
+	"SUM(OCTET_LENGTH(state_data)), MIN({created}), MAX({updated})"
 SQL(SQL_SESSION_LIST, "SELECT {bytes session_id} AS session, " SESSION_SUMS ", 0 FROM {rows} "
-	"GROUP BY session_id UNION ALL SELECT {id n.session_id}, 0, 0, 0, 0, 0, n.mtime FROM "
+	"GROUP BY session_id{spellings session_id session_id} UNION ALL SELECT "
+	"{id n.session_id}, 0, 0, 0, 0, 0, n.mtime FROM "
 	"sessfs_node n WHERE n.kind = 1 AND n.nlink > 0 AND NOT EXISTS (SELECT 1 FROM "
 	"{rows} r WHERE "
-	"r.session_id = {text n.session_id}) ORDER BY session")
+	"r.session_id = {text n.session_id}{spelled r.session_id n.session_id}) ORDER BY session")
 SQL(SQL_SESSION_STAT, "SELECT ?1, " SESSION_SUMS ", 0 FROM {rows} WHERE {session 1}")
 SQL(SQL_DAY_LIST, "SELECT day, COUNT(*), SUM(bytes) FROM (SELECT FLOOR({created} / 86400) AS day, "
 	"OCTET_LENGTH(state_data) AS bytes, {created} AS made FROM {rows}) d WHERE made > 0 "
@@ -105,19 +109,22 @@ SQL(SQL_DAY_LIST, "SELECT day, COUNT(*), SUM(bytes) FROM (SELECT FLOOR({created}
 	"SELECT " node ", COALESCE(m.byte_offset, 0), COALESCE(m.item_index, " LOWEST "), "        \
 	"COUNT(r.item_index), COALESCE(SUM(OCTET_LENGTH(r.state_data)), 0), "                      \
 	"COALESCE(MAX(r.item_index), 0), (SELECT OCTET_LENGTH(l.state_data) FROM {rows} l WHERE "  \
-	"l.session_id = " session " AND l.state_key = " key " AND l.item_index <= "                \
+	"l.session_id = " session " AND l.state_key = " key                                        \
+	"{spelled l.session_id " session "}{spelled l.state_key " key "} AND l.item_index <= "     \
 	TAIL_END(kind, session, key) " ORDER BY l.item_index DESC LIMIT 1), "                      \
 	"CASE WHEN EXISTS (SELECT 1 FROM sessfs_piece p WHERE " kind " = 3 AND p.ino = " node      \
 	" AND p.item_index >= COALESCE(m.item_index, " LOWEST ")) THEN 1 ELSE 0 END "
 /* Of a document, its first row. */
 #define TAIL_END(kind, session, key)                                                               \
 	"CASE WHEN " kind " = 3 THEN 9223372036854775807 ELSE (SELECT item_index FROM {rows} f "   \
-	"WHERE f.session_id = " session " AND f.state_key = " key " ORDER BY item_index "         \
+	"WHERE f.session_id = " session " AND f.state_key = " key                                  \
+	"{spelled f.session_id " session "}{spelled f.state_key " key "} ORDER BY item_index "     \
 	"LIMIT 1) END"
 #define TAIL_JOINS(node, kind, session, key)                                                       \
 	"LEFT JOIN sessfs_mark m ON " kind " = 3 AND m.ino = " node " AND m.byte_offset = "        \
 	"(SELECT MAX(byte_offset) FROM sessfs_mark WHERE ino = " node ") "                         \
-	"LEFT JOIN {rows} r ON {point r.session_id " session "} AND {point r.state_key " key "} "  \
+	"LEFT JOIN {rows} r ON {point r.session_id " session "} AND {point r.state_key " key "}"   \
+	"{spelled r.session_id " session "}{spelled r.state_key " key "} "                         \
 	"AND r.item_index >= COALESCE(m.item_index, " LOWEST ") AND r.item_index <= "              \
 	TAIL_END(kind, session, key) " "
 SQL(SQL_TAIL, TAIL("?1", "?2", "?3", "?4") "FROM (SELECT 1 AS one) x "
@@ -127,15 +134,17 @@ SQL(SQL_TAIL, TAIL("?1", "?2", "?3", "?4") "FROM (SELECT 1 AS one) x "
 SQL(SQL_ENTRY_TAIL, OF(TAIL, OF_NODE) "FROM sessfs_entry e JOIN sessfs_node n ON n.ino = e.ino "
 	OF(TAIL_JOINS, OF_NODE) "WHERE e.parent = ?1 AND e.name = ?2 AND n.kind >= 2 "
 	"GROUP BY n.ino, m.byte_offset, m.item_index")
+#define SPELLED "{spelled r.session_id n.session_id}{spelled r.state_key n.state_key}"
 /* The documents of a page of SQL_ENTRY_LIST. */
 SQL(SQL_ENTRY_DOCUMENTS, "SELECT e.id, r.item_index, OCTET_LENGTH(r.state_data) FROM "
 	"(SELECT id, ino FROM sessfs_entry WHERE parent = ?4 AND id >= ?1 ORDER BY id LIMIT ?3) e "
 	"JOIN sessfs_node n ON n.ino = e.ino JOIN {rows} r ON r.session_id = {text n.session_id} "
-	"AND r.state_key = {text n.state_key} WHERE n.kind IN (2, 4) ORDER BY e.id, r.item_index")
+	"AND r.state_key = {text n.state_key}" SPELLED
+	" WHERE n.kind IN (2, 4) ORDER BY e.id, r.item_index")
 /* ?3: as many bytes are wanted at the most. */
 SQL(SQL_ENTRY_WHOLE, "SELECT r.state_data FROM sessfs_entry e JOIN sessfs_node n ON n.ino = e.ino "
-	"JOIN {rows} r ON r.session_id = {text n.session_id} AND r.state_key = {text n.state_key} "
-	"WHERE e.parent = ?1 AND e.name = ?2 AND n.kind IN (2, 4) AND "
+	"JOIN {rows} r ON r.session_id = {text n.session_id} AND r.state_key = {text n.state_key}"
+	SPELLED " WHERE e.parent = ?1 AND e.name = ?2 AND n.kind IN (2, 4) AND "
 	"OCTET_LENGTH(r.state_data) <= ?3 ORDER BY r.item_index LIMIT 1")
 SQL(SQL_ENTRY_CHUNK, "SELECT c.data FROM sessfs_entry e JOIN sessfs_node n ON n.ino = e.ino "
 	"JOIN sessfs_chunk c ON c.ino = n.ino AND c.chunk = 0 "

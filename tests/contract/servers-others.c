@@ -156,6 +156,53 @@ Test(others, spell_ids_as_the_collation_of_their_table_lets_them)
 	cr_expect_str_eq(rows_of(backend, S, K), "0=1");
 }
 
+static int tell_key(void *arg, struct bytes session, struct bytes key,
+		    const struct backend_key_stat *stat)
+{
+	return buf_printf(arg, "%.*s/%.*s %d-%d ", (int)session.size, session.data, (int)key.size,
+			  key.data, (int)stat->first, (int)stat->last);
+}
+
+static int tell_session(void *arg, struct bytes session, const struct backend_session_stat *stat)
+{
+	return buf_printf(arg, "%.*s %d keys %d items ", (int)session.size, session.data,
+			  (int)stat->keys, (int)stat->items);
+}
+
+/* To the server they are one key; two may have rows of it, with different indexes. */
+Test(others, that_spell_a_key_in_two_ways_have_the_rows_of_each)
+{
+	const struct backend_node list = {
+		.ino = 7, .kind = BACKEND_LIST, .nlink = 1, .session = S, .key = K
+	};
+	_cleanup_(buf_done) struct buf keys = { 0 }, sessions = { 0 };
+	struct backend_snapshot *snapshot;
+	struct backend_tail tail;
+
+	server_serves();
+	INSERT(0, "1");
+	server_runs("INSERT INTO agentscope_sessions (session_id, state_key, item_index, "
+		    "state_data) VALUES ('sess', 'Messages', 5, '123'), "
+		    "('Sess', 'messages', 3, '12'), ('sess', 'messages', 1, '12')");
+	backend = fresh_store(0);
+	cr_expect_eq(done(stamp(), true), 0);
+	snapshot = look(backend);
+	cr_expect_eq(backend_tail_get(backend, snapshot, &list, &tail), 0);
+	cr_expect_eq(tail.rows, 2, "%d", (int)tail.rows);
+	cr_expect_eq(tail.bytes, 3, "%d", (int)tail.bytes);
+	cr_expect_eq(tail.last_bytes, 2, "%d", (int)tail.last_bytes);
+	cr_expect_eq(tail.last, 1, "%d", (int)tail.last);
+	cr_expect_eq(backend->ops->key_list(backend, snapshot, (struct bytes){ 0 },
+					    (struct bytes){ 0 }, tell_key, &keys),
+		     0);
+	cr_expect_eq(backend->ops->session_list(backend, snapshot, tell_session, &sessions), 0);
+	unlook(backend, snapshot);
+	buf_append_byte(&keys, '\0');
+	buf_append_byte(&sessions, '\0');
+	cr_expect_str_eq(keys.data, "Sess/messages 3-3 sess/Messages 5-5 sess/messages 0-1 ");
+	cr_expect_str_eq(sessions.data, "Sess 1 keys 1 items sess 2 keys 3 items ");
+}
+
 Test(others, that_count_versions_see_each_write_of_a_single)
 {
 	server_serves();
