@@ -187,6 +187,12 @@ struct backend_session_stat {
 	int64_t updated; /* the last change of a row; of the directory, if there is no row */
 };
 
+/* Of a row, in nanoseconds since 1970; 0 when the store does not know. */
+struct backend_times {
+	int64_t created;
+	int64_t updated;
+};
+
 /* The rows that were made on one day. */
 struct backend_day {
 	int64_t day; /* since 1970, UTC */
@@ -408,8 +414,9 @@ enum backend_flags {
 };
 
 typedef int backend_row_fn(void *arg, int64_t index, struct bytes data);
-/* The same with when the row was made: nanoseconds since 1970, 0 when the store does not know. */
-typedef int backend_row_time_fn(void *arg, int64_t index, int64_t created, struct bytes data);
+/* The same with the times of the row. */
+typedef int backend_row_time_fn(void *arg, int64_t index, struct backend_times times,
+				struct bytes data);
 typedef int backend_entry_fn(void *arg, const struct backend_entry *entry,
 			     const struct backend_node *node);
 /* What is wanted of a node's file beside the node itself. */

@@ -289,7 +289,8 @@ int memory_row_read_times(struct backend *backend, struct backend_snapshot *snap
 	key_add_number(&walk.key, from);
 	for (; most && (back ? walk_back(&walk) : walk_next(&walk)); most--) {
 		memcpy(&row, walk.entry->value.data, sizeof(row));
-		walk.r = fn(arg, key_take_number(&walk.rest), row.created,
+		walk.r = fn(arg, key_take_number(&walk.rest),
+			    (struct backend_times){ row.created, row.updated },
 			    row_data(walk.entry->value));
 	}
 	return walk_end(&walk);

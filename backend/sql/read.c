@@ -433,7 +433,9 @@ static int tell_timed(void *arg, const struct bytes *columns)
 {
 	const struct telling *telling = arg;
 
-	return telling->timed(telling->arg, sql_int(columns[0]), sql_moment(columns[2]),
+	return telling->timed(telling->arg, sql_int(columns[0]),
+			      (struct backend_times){ sql_moment(columns[2]),
+						      sql_moment(columns[3]) },
 			      columns[1]);
 }
 

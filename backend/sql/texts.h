@@ -66,10 +66,10 @@ SQL(SQL_ROW_READ, "SELECT item_index, state_data FROM {rows} WHERE {is 4 5} AND 
 	"item_index >= ?1 ORDER BY item_index LIMIT ?3")
 SQL(SQL_ROW_READ_BACK, "SELECT item_index, state_data FROM {rows} WHERE {is 4 5} AND "
 	"item_index <= ?1 ORDER BY item_index DESC LIMIT ?3")
-SQL(SQL_ROW_TIMES, "SELECT item_index, state_data, {created} FROM {rows} WHERE {is 4 5} AND "
-	"item_index >= ?1 ORDER BY item_index LIMIT ?3")
-SQL(SQL_ROW_TIMES_BACK, "SELECT item_index, state_data, {created} FROM {rows} WHERE {is 4 5} AND "
-	"item_index <= ?1 ORDER BY item_index DESC LIMIT ?3")
+SQL(SQL_ROW_TIMES, "SELECT item_index, state_data, {created}, {updated} FROM {rows} WHERE "
+	"{is 4 5} AND item_index >= ?1 ORDER BY item_index LIMIT ?3")
+SQL(SQL_ROW_TIMES_BACK, "SELECT item_index, state_data, {created}, {updated} FROM {rows} WHERE "
+	"{is 4 5} AND item_index <= ?1 ORDER BY item_index DESC LIMIT ?3")
 SQL(SQL_KEY_STAT, "SELECT (SELECT item_index FROM {rows} WHERE {is 1 2} ORDER BY item_index "
 	"LIMIT 1) AS low, item_index, {created}, {updated} FROM {rows} WHERE {is 1 2} "
 	"ORDER BY item_index DESC LIMIT 1")

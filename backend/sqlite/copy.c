@@ -309,6 +309,8 @@ int sqlite_backend_install(const char *new_path, const char *path, bool replace,
 	bool there = lstat(path, &old) == 0;
 	int r;
 
+	/* What it has as a store that was open. */
+	sqlite_beside_remove(new_path);
 	if (there && !replace)
 		r = -EEXIST;
 	else if (there && !S_ISREG(old.st_mode))

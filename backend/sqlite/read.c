@@ -292,8 +292,11 @@ int sqlite_row_read_times(struct backend *backend, struct backend_snapshot *snap
 		int64_t index = cursor_number(&cursor, 0);
 
 		if (cursor_in_order(&cursor, back ? ~index : index))
-			cursor.r = fn(arg, index, sqlite_stamp_read(cursor.statement, 2),
-				      cursor_bytes(&cursor, 1));
+			cursor.r =
+				fn(arg, index,
+				   (struct backend_times){ sqlite_stamp_read(cursor.statement, 2),
+							   sqlite_stamp_read(cursor.statement, 3) },
+				   cursor_bytes(&cursor, 1));
 	}
 	return cursor_end(&cursor);
 }

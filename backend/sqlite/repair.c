@@ -267,6 +267,7 @@ void sqlite_backend_discard(const char *path)
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		unlink(BESIDE(path, files[i]));
+	sqlite_beside_remove(path);
 }
 
 static int bring_into(struct repairing *repairing, const char *new_path, char **ret_why)

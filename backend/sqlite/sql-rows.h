@@ -7,10 +7,10 @@ SQL(SQL_ROW_READ, "SELECT item_index, state_data FROM {rows} WHERE session_id = 
 SQL(SQL_ROW_READ_BACK, "SELECT item_index, state_data FROM {rows} WHERE session_id = ?1 AND "
 	"state_key = ?2 AND item_index <= ?3 AND typeof(item_index) = 'integer' "
 	"ORDER BY item_index DESC LIMIT ?4")
-SQL(SQL_ROW_TIMES, "SELECT item_index, state_data, {created} FROM {rows} WHERE session_id = ?1 "
-	"AND state_key = ?2 AND item_index >= ?3 AND typeof(item_index) = 'integer' "
-	"ORDER BY item_index LIMIT ?4")
-SQL(SQL_ROW_TIMES_BACK, "SELECT item_index, state_data, {created} FROM {rows} WHERE "
+SQL(SQL_ROW_TIMES, "SELECT item_index, state_data, {created}, {updated} FROM {rows} WHERE "
+	"session_id = ?1 AND state_key = ?2 AND item_index >= ?3 AND "
+	"typeof(item_index) = 'integer' ORDER BY item_index LIMIT ?4")
+SQL(SQL_ROW_TIMES_BACK, "SELECT item_index, state_data, {created}, {updated} FROM {rows} WHERE "
 	"session_id = ?1 AND state_key = ?2 AND item_index <= ?3 AND "
 	"typeof(item_index) = 'integer' ORDER BY item_index DESC LIMIT ?4")
 SQL(SQL_KEY_FIRST, "SELECT item_index FROM {rows} WHERE session_id = ?1 AND "

@@ -227,12 +227,12 @@ static int trace_row_read_back(struct backend *backend, struct backend_snapshot 
 						 count_row, &counting);
 }
 
-static int count_timed(void *arg, int64_t index, int64_t created, struct bytes data)
+static int count_timed(void *arg, int64_t index, struct backend_times times, struct bytes data)
 {
 	const struct counting *counting = arg;
 
 	count(counting->trace, &counting->trace->counts.rows, 0);
-	return counting->timed(counting->arg, index, created, data);
+	return counting->timed(counting->arg, index, times, data);
 }
 
 static int trace_row_read_times(struct backend *backend, struct backend_snapshot *snapshot,

@@ -32,12 +32,14 @@ enum setting {
 struct settings {
 	bool set[SETTINGS];
 	uint64_t value[SETTINGS];
-	bool moving; /* the layout is another one now, and not all files are placed by it yet */
+	bool incomplete; /* a copy that is just being made, or was given up in the middle */
+	bool moving;	 /* the layout is another one now, and not all files are placed by it yet */
 };
 
 /* What it is called, in the store and as an option of a mount. */
 const char *setting_name(enum setting setting);
 extern const char setting_moving[];
+extern const char setting_incomplete[];
 /* All that are set, and the name of the rows' table if ret_table is not NULL, which may come to be
  * NULL; owned by the caller.  -EINVAL when one is not understood; *ret_why is a sentence then, of
  * which the same holds. */

@@ -190,7 +190,7 @@ struct reading {
 };
 
 /* What another program wrote need not be JSON. */
-static int read_row(void *arg, int64_t index, int64_t created, struct bytes data)
+static int read_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
 {
 	struct reading *reading = arg;
 
@@ -200,8 +200,8 @@ static int read_row(void *arg, int64_t index, int64_t created, struct bytes data
 	buf_clear(reading->line);
 	reading->result = json_compact(data, reading->line);
 	if (reading->result == 0)
-		reading->result = reading->fn(reading->arg, reading->place, created,
-					      buf_bytes(reading->line));
+		reading->result =
+			reading->fn(reading->arg, reading->place, times, buf_bytes(reading->line));
 	return 1;
 }
 

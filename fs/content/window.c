@@ -153,12 +153,12 @@ static void looking_end(struct looking *looking)
 	version_drop(&looking->version);
 }
 
-static int count_row(void *arg, int64_t index, int64_t created, struct bytes data)
+static int count_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
 {
 	struct looking *looking = arg;
 	uint64_t size = looking->size + data.size + 1;
 
-	if (!row_fits(looking, data, created))
+	if (!row_fits(looking, data, times.created))
 		return 0;
 	if (looking->count == looking->most || size > looking->room)
 		return 1;
@@ -173,14 +173,14 @@ static int count_row(void *arg, int64_t index, int64_t created, struct bytes dat
 	return looking->count == looking->most;
 }
 
-static int timed(void *arg, int64_t index, int64_t created, struct bytes data)
+static int timed(void *arg, int64_t index, struct backend_times times, struct bytes data)
 {
 	struct looking *looking = arg;
 	int r;
 
 	if (index > looking->to || index < looking->from)
 		return 1;
-	r = looking->fn(looking, index, created, data);
+	r = looking->fn(looking, index, times, data);
 	if (r != 0 || index == looking->final)
 		return r < 0 ? r : 1;
 	return check_patience(data.size + 1);
@@ -188,7 +188,7 @@ static int timed(void *arg, int64_t index, int64_t created, struct bytes data)
 
 static int untimed(void *arg, int64_t index, struct bytes data)
 {
-	return timed(arg, index, 0, data);
+	return timed(arg, index, (struct backend_times){ 0 }, data);
 }
 
 /* Rows from an index on, rising or falling. */
@@ -422,11 +422,11 @@ int window_choose_item(struct window_view *view, int64_t index, struct version *
 	return r;
 }
 
-static int tell_item(void *arg, int64_t index, int64_t created, struct bytes data)
+static int tell_item(void *arg, int64_t index, struct backend_times times, struct bytes data)
 {
 	struct looking *looking = arg;
 
-	return row_fits(looking, data, created) ? looking->item(looking->arg, index) : 0;
+	return row_fits(looking, data, times.created) ? looking->item(looking->arg, index) : 0;
 }
 
 int window_items(struct window_view *view, int64_t from, window_item_fn *fn, void *arg)
@@ -438,12 +438,12 @@ int window_items(struct window_view *view, int64_t from, window_item_fn *fn, voi
 	return look(&looking, false, tell_item);
 }
 
-static int fill_row(void *arg, int64_t index, int64_t created, struct bytes data)
+static int fill_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
 {
 	struct looking *looking = arg;
 
 	(void)index;
-	return row_fits(looking, data, created) ? put_row(looking, data) : 0;
+	return row_fits(looking, data, times.created) ? put_row(looking, data) : 0;
 }
 
 int window_fill(struct window_view *view, struct version **ret_version)

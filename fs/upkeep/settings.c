@@ -32,6 +32,7 @@ const char *setting_name(enum setting setting)
 }
 
 const char setting_moving[] = "layout_moving";
+const char setting_incomplete[] = "incomplete";
 
 struct reading {
 	struct settings settings;
@@ -52,6 +53,7 @@ static int keep_setting(void *arg, struct bytes name, struct bytes data)
 		return reading->table ? 0 : -ENOMEM;
 	}
 	settings->moving |= bytes_equal(name, bytes_str(setting_moving));
+	settings->incomplete |= bytes_equal(name, bytes_str(setting_incomplete));
 	for (size_t i = 0; i < SETTINGS; i++) {
 		if (!bytes_equal(name, bytes_str(rows[i].name)))
 			continue;
@@ -130,6 +132,10 @@ int settings_obey(struct tree *tree, char **ret_why)
 	r = settings_read(tree->backend, &settings, NULL, ret_why);
 	if (r == 0)
 		tree->layout = choose(&settings, SETTING_LAYOUT, 0);
+	if (r == 0 && settings.incomplete)
+		return str_explain(ret_why, -EUCLEAN,
+				   "the store is a copy that is not complete: it is just being "
+				   "made, or was given up; 'sessfs restore --force' makes it anew");
 	if (tree->options.read_only)
 		return 0;
 	if (r == 0 && settings.moving && !tree->options.relayout)

@@ -73,7 +73,8 @@ const struct command cmd_backup = {
 	.help = "Copies the store into FILE as it is at one instant, and prints what is in it.  "
 		"The store may be mounted: nobody who writes waits.  FILE is a store, which can be "
 		"mounted itself, and gets its name when it is whole and was checked.  With - the "
-		"copy goes to the standard output.",
+		"copy goes to the standard output.  FILE or STORE, or both, may also be on a "
+		"server, named by a URL.",
 	.failed = "there is no backup",
 	CMD_OPTIONS(backup_options),
 	.least = 2,

@@ -38,7 +38,8 @@ const struct command cmd_restore = {
 	.summary = "make a store of a backup",
 	.help = "Copies a backup to STORE and checks it before it gets that name.  A store that is "
 		"replaced must not be mounted; it keeps its owner and mode, and is there as it was "
-		"until the other one takes its place.",
+		"until the other one takes its place.  A store on a server is empty, or with "
+		"--force what is in it goes first.",
 	.failed = "STORE is as it was",
 	CMD_OPTIONS(restore_options),
 	.least = 2,

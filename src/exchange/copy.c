@@ -35,6 +35,7 @@
 #include "src/mounts/trust.h"
 #include "src/user/units.h"
 #include "src/access/store.h"
+#include "src/exchange/transfer.h"
 
 enum { PATIENCE = 5000 }; /* milliseconds to wait for another verb to be done with the store */
 
@@ -55,14 +56,7 @@ int copy_judge(const struct copy *copy)
 			"a store in memory is in its mount and nowhere else; use the files there");
 		return -EINVAL;
 	}
-	if (copy->to && !backend_has_path(copy->to)) {
-		log_error(
-			"%s is not a file, and copies are files; 'sessfs import' takes files into "
-			"a store on a server",
-			copy->to);
-		return -EINVAL;
-	}
-	if (!copy->to || lstat(copy->to, &st) < 0)
+	if (!copy->to || !backend_has_path(copy->to) || lstat(copy->to, &st) < 0)
 		return 0;
 	if (S_ISDIR(st.st_mode)) {
 		log_error("%s is a directory; name a file in it", copy->to);
@@ -190,7 +184,7 @@ static int on_progress(void *arg, uint64_t done, uint64_t total)
 	return stop_wanted() ? -EINTR : 0;
 }
 
-static int copy_to(struct copy *copy, const char *temporary)
+static int copy_file(struct copy *copy, const char *temporary)
 {
 	_cleanup_(progress_end) struct progress progress = { 0 };
 	const struct backend_copy how = { on_progress, &progress };
@@ -202,13 +196,109 @@ static int copy_to(struct copy *copy, const char *temporary)
 	progress_begin(&progress, copy->what, NULL);
 	r = backend_copy(backend, temporary, &how);
 	progress_end(&progress);
-	if (r == -EOPNOTSUPP)
-		log_error("%s is on a server, which has its own ways to be copied; 'sessfs export' "
-			  "hands out its files",
-			  copy->from);
-	else if (r < 0 && r != -EINTR)
+	if (r < 0 && r != -EINTR)
 		log_error("%s could not be copied: %s", copy->from, strerror(-r));
 	return r;
+}
+
+/* ---- Between two kinds of stores (transfer.h) ---- */
+
+/* A snapshot in which no changes of other programs wait: who opens it to read takes them in. */
+static int look_into(const struct copy *copy, struct backend *backend,
+		     struct backend_snapshot **ret_snapshot)
+{
+	enum { TRIES = 20 };
+	int r = -ESTALE;
+
+	for (int i = 0; r == -ESTALE && i < TRIES && !stop_wanted(); i++) {
+		struct access *access;
+
+		r = store_open(copy->from, 0, copy->options, &access);
+		if (r < 0)
+			return r;
+		access_close(access);
+		r = backend->ops->snapshot_begin(backend, BACKEND_BEGUN, ret_snapshot);
+	}
+	if (r < 0 && r != -EINTR && !stop_wanted())
+		log_error("%s could not be copied: %s", copy->from,
+			  r == -ESTALE ? "other programs change its rows all the time, or it is "
+					 "no store of sessfs yet, which its first mount makes it" :
+					 strerror(-r));
+	return stop_wanted() ? -EINTR : r;
+}
+
+static int open_target(const char *store, const char *table, struct backend **ret_backend)
+{
+	_cleanup_(freep) char *why = NULL;
+	char owner[64];
+	const struct backend_options wanted = { .create = true, .owner = owner, .table = table };
+	int r;
+
+	snprintf(owner, sizeof(owner), "process %d, a command of sessfs", (int)getpid());
+	r = backend_open(store, &wanted, ret_backend, &why);
+	return r < 0 ? say_why(why, r) : 0;
+}
+
+static int judge_target(const struct copy *copy, struct backend *to, bool *ret_clear)
+{
+	int r = transfer_is_empty(to);
+
+	*ret_clear = r == 0;
+	if (r < 0)
+		return say_why(NULL, r);
+	if (r == 0 && !copy->replace) {
+		log_error("%s is not empty; --force removes all that is in it", copy->to);
+		return -EEXIST;
+	}
+	return 0;
+}
+
+static int transfer_between(const struct copy *copy, struct backend *from,
+			    struct backend_snapshot *snapshot, const char *name, const char *table)
+{
+	_cleanup_(progress_end) struct progress progress = { 0 };
+	_cleanup_(backend_closep) struct backend *to = NULL;
+	const struct transfer transfer = { copy->from, copy->to ? copy->to : name, &progress };
+	bool clear = false;
+	int r = open_target(name, table, &to);
+
+	if (r == 0 && !backend_has_path(name))
+		r = judge_target(copy, to, &clear);
+	if (r < 0)
+		return r;
+	progress_begin(&progress, copy->what, "record");
+	r = transfer_run(&transfer, from, snapshot, to, clear);
+	progress_end(&progress);
+	if (r < 0 && r != -EINTR)
+		log_error("%s could not be copied: %s", copy->from, strerror(-r));
+	return r;
+}
+
+/* Into a new file, or a store on a server. */
+static int transfer(const struct copy *copy, const char *name)
+{
+	_cleanup_(backend_closep) struct backend *from = NULL;
+	struct backend_snapshot *snapshot;
+	_cleanup_(freep) char *table = NULL;
+	struct settings settings;
+	int r = store_open_backend(copy->from, copy->options, &from);
+
+	if (r == 0)
+		r = look_into(copy, from, &snapshot);
+	if (r < 0)
+		return r;
+	r = store_settings(from, &settings, &table);
+	if (r == 0)
+		r = transfer_between(copy, from, snapshot, name,
+				     backend_has_path(name) ? table : NULL);
+	from->ops->snapshot_end(from, snapshot);
+	return r;
+}
+
+static int copy_to(struct copy *copy, const char *temporary)
+{
+	return backend_has_path(copy->from) ? copy_file(copy, temporary) :
+					      transfer(copy, temporary);
 }
 
 /* The first findings, so that somebody can tell what it is about. */
@@ -228,11 +318,12 @@ static void on_finding(void *arg, const char *sentence)
 
 static int look_at(struct copy *copy, const char *temporary)
 {
-	const struct backend_options reading = { .read_only = true, .table = copy->options->table };
+	const struct backend_options reading = { .read_only = true };
 	_cleanup_(backend_closep) struct backend *backend = NULL;
 	struct findings findings = { copy->from, 0 };
 	_cleanup_(freep) char *why = NULL;
 	struct check_result result = { 0 };
+	struct backend_space space;
 	int r = backend_open(temporary, &reading, &backend, &why);
 
 	if (r == 0)
@@ -249,6 +340,8 @@ static int look_at(struct copy *copy, const char *temporary)
 			copy->from);
 		return -EIO;
 	}
+	if (backend->ops->space(backend, &space) == 0)
+		copy->bytes = space.used;
 	copy->findings = result.violations;
 	copy->sessions = result.sessions;
 	copy->files = result.files;
@@ -324,8 +417,13 @@ int copy_run(struct copy *copy)
 	_cleanup_(freep) char *temporary = NULL;
 	_cleanup_(freep) char *path = NULL;
 	_cleanup_(closep) int lock = -1;
-	int r = find_place(copy, &path);
+	int r;
 
+	if (copy->to && !backend_has_path(copy->to)) {
+		r = transfer(copy, copy->to);
+		return r < 0 ? r : look_at(copy, copy->to);
+	}
+	r = find_place(copy, &path);
 	if (r < 0)
 		return r;
 	r = lock = make_temporary(copy, path, &temporary);

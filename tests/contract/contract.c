@@ -340,9 +340,9 @@ const char *rows_back(struct backend *backend, struct backend_snapshot *snapshot
 	return finish(shown);
 }
 
-static int show_timed(void *arg, int64_t index, int64_t created, struct bytes data)
+static int show_timed(void *arg, int64_t index, struct backend_times times, struct bytes data)
 {
-	show(arg, "%" PRId64 "@%" PRId64 "=%s", index, created / 1000000000, plain(data));
+	show(arg, "%" PRId64 "@%" PRId64 "=%s", index, times.created / 1000000000, plain(data));
 	return 0;
 }
 

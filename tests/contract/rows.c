@@ -199,6 +199,15 @@ EveryStore(rows, have_each_its_own_time_among_many)
 	cr_assert_gt(created, 1600000000, "now");
 }
 
+static int keep_updated(void *arg, int64_t index, struct backend_times times, struct bytes data)
+{
+	int64_t *updated = arg;
+
+	(void)index, (void)data;
+	*updated = times.updated;
+	return 0;
+}
+
 EveryStore(rows, are_read_with_when_each_was_made)
 {
 	struct backend_snapshot *snapshot;
@@ -224,14 +233,22 @@ EveryStore(rows, are_read_with_when_each_was_made)
 			 "300@1500000006=c 1@1400000000=b 0@1500000002=A -7@1500000000=n");
 	cr_expect_str_eq(rows_timed(backend, snapshot, S, K, 299, true, 2),
 			 "1@1400000000=b 0@1500000002=A");
+	for (int back = 0; back < 2; back++) {
+		int64_t updated = 0;
+
+		cr_expect_eq(backend->ops->row_read_times(backend, snapshot, S, K, 1, back, 1,
+							  keep_updated, &updated),
+			     0);
+		cr_expect_eq(updated / 1000000000, 1500000005);
+	}
 	cr_expect_str_eq(rows_timed(backend, snapshot, S, K, -8, true, 5), "");
 	cr_expect_str_eq(rows_timed(backend, snapshot, S, K, INT64_MAX, true, 0), "");
 	unlook(backend, snapshot);
 }
 
-static int stop_timed(void *arg, int64_t index, int64_t created, struct bytes data)
+static int stop_timed(void *arg, int64_t index, struct backend_times times, struct bytes data)
 {
-	(void)created;
+	(void)times;
 	return stop_with(arg, index, data);
 }
 

@@ -178,9 +178,9 @@ EveryStore(views, of_items_choose_again_when_the_list_is_another)
 /* ---- Documents as a list ---- */
 
 /* Places and lines, as "0=... 1=..." */
-static int note_line(void *arg, int64_t place, int64_t created, struct bytes data)
+static int note_line(void *arg, int64_t place, struct backend_times times, struct bytes data)
 {
-	(void)created;
+	(void)times;
 	return buf_printf(arg, "%lld=%.*s ", (long long)place, (int)data.size, data.data);
 }
 
