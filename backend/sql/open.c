@@ -151,7 +151,7 @@ static struct sql *new_store(const struct sql_driver *driver, const struct url *
 }
 
 /* The server's settings decide whether a commit outlives a crash of its machine. */
-static int judge_server(struct sql *store, bool mounts, char **ret_why)
+static int judge_server(struct sql *store, char **ret_careless, char **ret_why)
 {
 	const struct sql_driver *driver = store->texts.driver;
 	struct sql_answer *answer = NULL;
@@ -165,10 +165,8 @@ static int judge_server(struct sql *store, bool mounts, char **ret_why)
 					   "(%.*s), which durable refuses",
 					   store->database, (int)columns[0].size, columns[0].data);
 			r = -EOPNOTSUPP;
-		} else if (mounts) {
-			log_warning("%s: the server may lose what it has committed when its "
-				    "machine crashes: %.*s",
-				    store->database, (int)columns[0].size, columns[0].data);
+		} else {
+			*ret_careless = bytes_dup(columns[0]);
 		}
 	}
 	driver->answer_done(answer);
@@ -179,11 +177,12 @@ static int connect_and_join(struct sql *store, const struct backend_options *opt
 			    char **ret_why)
 {
 	const struct sql_driver *driver = store->texts.driver;
+	_cleanup_(freep) char *careless = NULL;
 	uint64_t packet;
 	int r = sql_connect(store, true, sql_until(store), &store->writer.link, ret_why);
 
 	if (r == 0)
-		r = judge_server(store, options->owner, ret_why);
+		r = judge_server(store, &careless, ret_why);
 	if (r == 0)
 		r = sql_schema_open(store, options, ret_why);
 	if (r < 0)
@@ -191,8 +190,15 @@ static int connect_and_join(struct sql *store, const struct backend_options *opt
 	packet = driver->packet(store->writer.link);
 	/* Bytes that have to be escaped take two. */
 	store->backend.max_item = MAX(packet / 2, (uint64_t)1 << 16) - (1 << 16);
+	/* Who only reads keeps nobody out, unless it is there to take something in. */
 	if (options->owner || !options->read_only)
-		r = sql_mounts_join(store, options->shared, ret_why);
+		r = sql_mounts_join(store,
+				    options->shared || (options->read_only && !options->must_own),
+				    ret_why);
+	if (r == 0 && options->owner && careless)
+		log_warning("%s: the server may lose what it has committed when its machine "
+			    "crashes: %s",
+			    store->database, careless);
 	return r < 0 ? r : sql_watch_start(store);
 }
 

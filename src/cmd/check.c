@@ -102,6 +102,12 @@ static int repair(const char *store, const char *new_store, const struct options
 		say_why(NULL, -ENOMEM);
 		return CHECK_NOT_RUN;
 	}
+	if (!backend_has_path(store)) {
+		log_error("%s is not a file: a damaged database on a server is mended by what the "
+			  "server has for that, or restored from a backup",
+			  store);
+		return CHECK_NOT_RUN;
+	}
 	new_store = new_store ? new_store : beside;
 	progress_begin(&progress, "repair", "record");
 	progress_follow(&progress, PROGRESS_TICKS | PROGRESS_READS);

@@ -135,6 +135,11 @@ static int find_store(const char *store, char **ret_path, char **ret_why)
 
 static int explain(int r, const char *store, const char *table, char **ret_why)
 {
+	if (r == -EBUSY && table && !backend_has_path(store))
+		return str_explain(ret_why, r,
+				   "%s: on a server, the table of the rows is the one that it was "
+				   "made with (table= in the URL)",
+				   store);
 	if (r == -ENOTEMPTY)
 		return str_explain(ret_why, r,
 				   "%s: the table of the rows cannot be another one, since there "
@@ -193,6 +198,12 @@ static int change(const struct config *config, const char *store, char **ret_why
 		r = open_store(path, alone, &backend, ret_why);
 	if (r < 0)
 		return r;
+	if (config->set[SETTING_MAX_SIZE] && *config->set[SETTING_MAX_SIZE] &&
+	    !backend->ops->set_quota)
+		return str_explain(ret_why, -EOPNOTSUPP,
+				   "%s: max_size is for stores in files; on a server its "
+				   "administrator says how much room there is",
+				   store);
 	r = count ? backend_commit(backend, ops, count, BACKEND_ANYWAY) : 0;
 	if (r == 0)
 		r = backend->ops->sync(backend);

@@ -4,10 +4,12 @@
 going when the server was away although it has given up its rights."""
 
 import contextlib
+import io
 import json
 import os
 import random
 import sys
+import tarfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import servers  # noqa: E402
@@ -106,6 +108,7 @@ def play_verbs(box, url, session):
     same([(s["id"], s["keys"], s["items"]) for s in found], [(session, 2, 3)], "sessions")
     stats = json.loads(run(box, "stats", "--json", url))
     same((stats["sessions"], stats["items"]), (1, 3), "stats")
+    same(b"/a.json\n" in run(box, "ls", "-l", url, session).replace(b" ", b"/"), True, "ls -l")
     version = run(box, "compact", url, path).decode().strip()
     words = ["--first=2", f"--if={version}", url, path]
     run(box, "compact", *words, stdin=b'{"n": "1 to 2"}\n')
@@ -113,6 +116,8 @@ def play_verbs(box, url, session):
     folder = box.new_folder()
     run(box, "export", url, folder)
     same(read(os.path.join(folder, path)), b'{"n": "1 to 2"}\n', "exported")
+    with tarfile.open(fileobj=io.BytesIO(run(box, "export", url, "-"))) as tar:
+        assert f"{session}/note.txt" in tar.getnames(), tar.getnames()
     write(os.path.join(folder, session, "b.json"), b"[]")
     run(box, "import", url, folder)
     same(run(box, "cat", url, f"{session}/b.json"), b"[]", "imported")
@@ -125,6 +130,7 @@ def play_verbs(box, url, session):
     run(box, "put", url, f"{session}/a.json", stdin=b"1")
     run(box, "gc", "--older-than=0s", url)
     same(run(box, "ls", url), b"", "ls after gc")
+    assert session.encode() in run(box, "gc", "--list", url), "gc --list"
     run(box, "gc", "--undo", url, session)
     same(run(box, "cat", url, f"{session}/a.json"), b"1", "brought back")
     run(box, "rm", "-r", url, session)
@@ -137,8 +143,61 @@ def obeys(box, kind):
     mount = box.mount(store=base.url)
     play_verbs(box, base.url, "mounted")
     same(os.listdir(mount.path), [], "what the mount shows afterwards")
+    mounts = json.loads(run(box, "mounts", "--json"))
+    found = [one for one in mounts if one["directory"] == mount.path]
+    same(len(found), 1, "lines of mounts")
+    same(found[0]["store"].partition("?")[0], base.url.partition("?")[0], "its store")
+    assert "passfile" not in found[0]["store"], found
     run(box, "umount", base.url)
     mount.forget()
+
+
+def refuses_verbs(box, kind):
+    """What a store on a server cannot do is told in a sentence."""
+    base = start(box, kind).database()
+    run(box, "put", base.url, "s/a.json", stdin=b"1")
+    for words, status, part in (
+        (["check", "--repair", base.url], 2, b"is not a file"),
+        (["config", base.url, "max_size=1G"], 1, b"max_size is for stores in files"),
+        (["config", base.url, "table=other"], 1, b"table= in the URL"),
+    ):
+        done = box.sessfs(*words)
+        same(done.returncode, status, f"status of {words}: {done.stderr}")
+        assert part in done.stderr, done.stderr
+
+
+def test_what_mariadb_cannot_do_is_told(box):
+    refuses_verbs(box, "mysql")
+
+
+def test_what_postgresql_cannot_do_is_told(box):
+    refuses_verbs(box, "postgresql")
+
+
+def stands_beside(box, kind):
+    """A mount that only reads, beside one that writes, whoever comes first."""
+    base = start(box, kind).database()
+    writer = box.mount(store=base.url)
+    os.mkdir(writer.at("s"))
+    reader = box.mount(store=base.url, options=["ro"])
+    append(writer.at("s", "l.jsonl"), b"1\n")
+    same(read(reader.at("s", "l.jsonl")), b"1\n", "what the other one shows")
+    writer.unmount()
+    writer = box.mount(store=base.url)
+    append(writer.at("s", "l.jsonl"), b"2\n")
+    same(read(reader.at("s", "l.jsonl")), b"1\n2\n", "and of one that came later")
+    done = box.sessfs("mount", "-o", "exclusive", base.url, box.new_folder("mnt"))
+    same(done.returncode, 1, "status of one that wants it alone")
+    assert b"already mounted by process" in done.stderr, done.stderr
+    same(done.stderr.count(b"may lose"), 0, "warnings about a server that is not used")
+
+
+def test_a_mount_that_only_reads_stands_beside_others_on_mariadb(box):
+    stands_beside(box, "mysql")
+
+
+def test_a_mount_that_only_reads_stands_beside_others_on_postgresql(box):
+    stands_beside(box, "postgresql")
 
 
 def test_every_verb_works_on_mariadb_mounted_or_not(box):
