@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/events/events.h"
 
-#include <inttypes.h>
 #include <string.h>
 #include <time.h>
 
 #include "src/base/cleanup.h"
+#include "src/base/moment.h"
 
 static const char *const whats[] = {
 	[EVENT_APPEND] = "append", [EVENT_SAVE] = "save", [EVENT_REMOVE] = "remove",
@@ -28,8 +28,10 @@ static int add_escaped(struct buf *line, unsigned char byte)
 static int add_text(struct buf *line, const char *name, struct bytes text)
 {
 	size_t start = 0;
-	int r = buf_printf(line, text.data ? ",\"%s\":\"" : ",\"%s\":null", name);
+	int r = buf_append_str(line, name);
 
+	if (r == 0)
+		r = buf_append_str(line, text.data ? "\"" : "null");
 	if (r < 0 || !text.data)
 		return r;
 	for (size_t i = 0; r == 0 && i < text.size; i++) {
@@ -47,49 +49,78 @@ static int add_text(struct buf *line, const char *name, struct bytes text)
 	return r < 0 ? r : buf_append_byte(line, '"');
 }
 
+/* Behind a name or another sign, with so many digits at least.  Ten readers of a thousand events a
+ * second have 40,000 numbers: printf(3) would take several times as long as all else does. */
+static int add_digits(struct buf *line, const char *sign, int64_t number, int least)
+{
+	char digits[20];
+	size_t at = sizeof(digits);
+	int r = buf_append_str(line, sign);
+
+	for (; number || least > 0; number /= 10, least--)
+		digits[--at] = (char)('0' + number % 10);
+	return r < 0 ? r : buf_append(line, digits + at, sizeof(digits) - at);
+}
+
 static int add_number(struct buf *line, const char *name, int64_t number)
 {
-	return number < 0 ? buf_printf(line, ",\"%s\":null", name) :
-			    buf_printf(line, ",\"%s\":%" PRId64, name, number);
+	int r;
+
+	if (number >= 0)
+		return add_digits(line, name, number, 1);
+	r = buf_append_str(line, name);
+	return r < 0 ? r : buf_append_str(line, "null");
 }
 
 static int add_time(struct buf *line, int64_t at)
 {
-	const time_t seconds = (time_t)(at / 1000000000);
+	const struct timespec time = time_split(at);
 	struct tm tm = { 0 };
+	int r;
 
-	gmtime_r(&seconds, &tm);
-	return buf_printf(line, ",\"time\":\"%04d-%02d-%02dT%02d:%02d:%02d.%06dZ\"",
-			  tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min,
-			  tm.tm_sec, (int)(at % 1000000000 / 1000));
+	gmtime_r(&time.tv_sec, &tm);
+	r = add_digits(line, ",\"time\":\"", tm.tm_year + 1900, 4);
+	if (r == 0)
+		r = add_digits(line, "-", tm.tm_mon + 1, 2);
+	if (r == 0)
+		r = add_digits(line, "-", tm.tm_mday, 2);
+	if (r == 0)
+		r = add_digits(line, "T", tm.tm_hour, 2);
+	if (r == 0)
+		r = add_digits(line, ":", tm.tm_min, 2);
+	if (r == 0)
+		r = add_digits(line, ":", tm.tm_sec, 2);
+	if (r == 0)
+		r = add_digits(line, ".", time.tv_nsec / 1000, 6);
+	return r < 0 ? r : buf_append_str(line, "Z\"");
 }
 
 static int add_all(const struct event *event, int64_t number, struct buf *line)
 {
-	int r = buf_printf(line, "{\"seq\":%" PRId64, number);
+	int r = add_digits(line, "{\"seq\":", number, 1);
 
 	if (r == 0)
 		r = add_time(line, event->at);
 	if (r == 0)
-		r = add_text(line, "session", event->session);
+		r = add_text(line, ",\"session\":", event->session);
 	if (r == 0)
-		r = add_text(line, "key", event->key);
+		r = add_text(line, ",\"key\":", event->key);
 	if (r == 0)
-		r = add_text(line, "path", event->path);
+		r = add_text(line, ",\"path\":", event->path);
 	if (r == 0 && event->from.data)
-		r = add_text(line, "from", event->from);
+		r = add_text(line, ",\"from\":", event->from);
 	if (r == 0)
-		r = add_text(line, "what", bytes_str(whats[event->what]));
+		r = add_text(line, ",\"what\":", bytes_str(whats[event->what]));
 	if (r == 0)
-		r = add_number(line, "first", event->first);
+		r = add_number(line, ",\"first\":", event->first);
 	if (r == 0)
-		r = add_number(line, "count", event->count);
+		r = add_number(line, ",\"count\":", event->count);
 	if (r == 0)
-		r = add_number(line, "items", event->items);
+		r = add_number(line, ",\"items\":", event->items);
 	if (r == 0)
-		r = add_number(line, "size", event->size);
+		r = add_number(line, ",\"size\":", event->size);
 	if (r == 0)
-		r = add_text(line, "by",
+		r = add_text(line, ",\"by\":",
 			     event->what == EVENT_LOST ? (struct bytes){ 0 } :
 							 bytes_str(bys[event->by]));
 	return r < 0 ? r : buf_append_str(line, "}\n");

@@ -147,6 +147,26 @@ Test(events, what_is_not_known_is_null)
 		  "%.*s", (int)line.size, line.data);
 }
 
+Test(events, numbers_and_times_of_any_size_are_told)
+{
+	_cleanup_(buf_done) struct buf line = { 0 };
+	struct event event = event_of(EVENT_LOST, NULL, NULL);
+
+	event.at = -1;
+	event.first = INT64_MAX;
+	event.count = 0;
+	event.items = 10;
+	cr_assert_eq(event_line(&event, INT64_MAX, &line), 0);
+
+	cr_expect(bytes_equal(buf_bytes(&line),
+			      BYTES("{\"seq\":9223372036854775807,\"time\":"
+				    "\"1969-12-31T23:59:59.999999Z\",\"session\":null,"
+				    "\"key\":null,\"path\":null,\"what\":\"lost\","
+				    "\"first\":9223372036854775807,\"count\":0,\"items\":10,"
+				    "\"size\":null,\"by\":null}\n")),
+		  "%.*s", (int)line.size, line.data);
+}
+
 Test(events, whatever_a_name_holds_a_line_is_json)
 {
 	for (int byte = 1; byte < 128; byte++) {
