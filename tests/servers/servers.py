@@ -118,11 +118,16 @@ class Server:
                 stdout=output,
                 stderr=output,
                 cwd=self.path,
-                env={"PATH": os.environ["PATH"], "HOME": self.path, "LC_ALL": "C.UTF-8"},
+                env=self.environment(),
                 start_new_session=True,
                 preexec_fn=die_with_parent,
                 **named,
             )
+
+    def environment(self):
+        # A server that starts deletes the temporary files of all others in its folder for them.
+        own = {"HOME": self.path, "TMPDIR": self.path}
+        return {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", **own}
 
     def set_up(self):
         status = self.command(*self.set_up_words())
@@ -295,7 +300,7 @@ class MariaDB(Server):
             listening += [f"--ssl-cert={self.path}/tls.pem", f"--ssl-key={self.path}/tls.key"]
         return (
             [find("mariadbd"), "--no-defaults", f"--datadir={self.path}/data"]
-            + [f"--socket={self.socket}", f"--pid-file={self.path}/pid", f"--tmpdir={self.path}"]
+            + [f"--socket={self.socket}", f"--pid-file={self.path}/pid"]
             + ["--innodb-log-file-size=16M", "--innodb-buffer-pool-size=64M"]
             + ["--skip-name-resolve", "--performance-schema=off", "--max-connections=500"]
             + ["--character-set-server=utf8mb4", "--lc-messages=en_US"]
