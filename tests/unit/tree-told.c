@@ -151,6 +151,14 @@ static struct handle *follow_none(void)
 	return follow();
 }
 
+static void case_body(struct handle *stream, const char *sql, enum moment moment, const char *more,
+		      const char *expected)
+{
+	change(sql, moment, more);
+	cr_expect_str_eq(told(stream), expected);
+	close_handle(stream);
+}
+
 #define CASE(name, begin_, sql, moment, more, expected)                                            \
 	SqliteStore(told, name)                                                                    \
 	{                                                                                          \
