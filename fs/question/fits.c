@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fs/question/filter.h"
+#include "fs/question/look.h"
 #include "src/base/cleanup.h"
 
 /*
@@ -14,95 +15,7 @@
  * beyond the end.
  */
 
-static const char *skip_blanks(const char *at, const char *end)
-{
-	while (at < end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r'))
-		at++;
-	return at;
-}
-
 /* ---- Strings ---- */
-
-/* at: behind the opening quote.  The closing one, or the end. */
-static const char *string_end(const char *at, const char *end)
-{
-	for (;;) {
-		const char *quote = memchr(at, '"', (size_t)(end - at));
-		const char *first = quote;
-
-		if (!quote)
-			return end;
-		while (first > at && first[-1] == '\\')
-			first--;
-		if ((quote - first) % 2 == 0)
-			return quote;
-		at = quote + 1;
-	}
-}
-
-/* The number of \uXXXX, of which at is behind the 'u'; -1: it is none. */
-static int32_t code_unit(const char *at, const char *end)
-{
-	int32_t unit = 0;
-
-	if (end - at < 4)
-		return -1;
-	for (const char *stop = at + 4; at < stop; at++) {
-		char letter = *at | 0x20;
-
-		if (*at >= '0' && *at <= '9')
-			unit = unit << 4 | (*at - '0');
-		else if (letter >= 'a' && letter <= 'f')
-			unit = unit << 4 | (letter - 'a' + 10);
-		else
-			return -1;
-	}
-	return unit;
-}
-
-static size_t encode_utf8(int32_t code, char ret[4])
-{
-	size_t more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-	static const int leads[] = { 0x00, 0xc0, 0xe0, 0xf0 };
-
-	for (size_t i = more; i > 0; i--, code >>= 6)
-		ret[i] = (char)(0x80 | (code & 0x3f));
-	ret[0] = (char)(leads[more] | code);
-	return more + 1;
-}
-
-/* *at: on a backslash; behind the escape afterwards.  The bytes that it stands for: 1 to 4, and no
- * more than it has. */
-static size_t unescape(const char **at, const char *end, char ret[4])
-{
-	static const char letters[] = "b\bf\fn\nr\rt\t";
-	const char *letter;
-	int32_t code, low;
-
-	ret[0] = *(*at)++;
-	if (*at == end)
-		return 1;
-	ret[0] = *(*at)++;
-	if (ret[0] == 'u') {
-		code = code_unit(*at, end);
-		if (code < 0)
-			return 1;
-		*at += 4;
-		if (code >> 10 == 0xd800 >> 10 && end - *at >= 6 && (*at)[0] == '\\' &&
-		    (*at)[1] == 'u') {
-			low = code_unit(*at + 2, end);
-			if (low >> 10 == 0xdc00 >> 10) {
-				code = 0x10000 + ((code & 0x3ff) << 10 | (low & 0x3ff));
-				*at += 6;
-			}
-		}
-		return encode_utf8(code, ret);
-	}
-	letter = memchr(letters, ret[0], sizeof(letters) - 1);
-	if (letter && (letter - letters) % 2 == 0)
-		ret[0] = letter[1];
-	return 1;
-}
 
 static bool bytes_match(const char *a, const char *b, size_t size, bool any_case)
 {
@@ -126,7 +39,7 @@ static bool string_is(struct bytes string, struct bytes text, bool any_case)
 		return false;
 	for (; at < end; text = bytes_make(text.data + size, text.size - size)) {
 		if (*at == '\\') {
-			size = unescape(&at, end, decoded);
+			size = look_unescape(&at, end, decoded);
 		} else {
 			size = 1;
 			*decoded = *at++;
@@ -147,39 +60,6 @@ struct scan {
 	} made_by[SHAPES];
 	bool fits[SIDES]; /* a value of a member */
 };
-
-/* at: on the bracket that opens it.  Behind the one that closes it. */
-static const char *skip_container(const char *at, const char *end)
-{
-	size_t depth = 0;
-
-	while (at < end) {
-		switch (*at++) {
-		case '"':
-			at = string_end(at, end);
-			at += at < end;
-			break;
-		case '{':
-		case '[':
-			depth++;
-			break;
-		case '}':
-		case ']':
-			if (--depth == 0)
-				return at;
-			break;
-		}
-	}
-	return end;
-}
-
-/* at: on a number or a literal. */
-static const char *token_end(const char *at, const char *end)
-{
-	while (at < end && !memchr(",}] \t\r\n", *at, 7))
-		at++;
-	return at;
-}
 
 static uint32_t child_of(const struct question_filter *filter, uint32_t node, struct bytes key)
 {
@@ -259,21 +139,21 @@ static void scan_members(struct scan *scan, const char *at, const char *end)
 			node = filter->nodes[node].parent;
 		if (byte != '"')
 			continue;
-		close = string_end(at, end);
+		close = look_string(at, end);
 		child = child_of(filter, node, bytes_make(at, (size_t)(close - at)));
-		at = skip_blanks(close + (close < end), end);
-		at = skip_blanks(at + (at < end && *at == ':'), end);
+		at = look_blanks(close + (close < end), end);
+		at = look_blanks(at + (at < end && *at == ':'), end);
 		if (at == end)
 			return;
 		if (*at == '{' && child && filter->nodes[child].child) {
 			node = child;
 			at++;
 		} else if (*at == '{' || *at == '[') {
-			at = skip_container(at, end);
+			at = look_container(at, end);
 		} else {
 			bool string = *at == '"';
 
-			close = string ? string_end(++at, end) : token_end(at, end);
+			close = string ? look_string(++at, end) : look_token(at, end);
 			if (child) {
 				find_value(scan, child, bytes_make(at, (size_t)(close - at)),
 					   string);
@@ -289,7 +169,7 @@ static bool members_fit(const struct question_filter *filter, struct bytes line)
 {
 	struct scan scan = { .filter = filter };
 	const char *end = line.data + line.size;
-	const char *at = skip_blanks(line.data, end);
+	const char *at = look_blanks(line.data, end);
 
 	if (at < end && *at == '{')
 		scan_members(&scan, at + 1, end);
@@ -335,7 +215,7 @@ static bool string_holds(struct bytes string, const struct word *word)
 		size += plain;
 		at += plain;
 		if (escape && sizeof(part) - size >= 4)
-			size += unescape(&at, end, part + size);
+			size += look_unescape(&at, end, part + size);
 		if (at < end && sizeof(part) - size >= 4)
 			continue;
 		if (text_holds(part, size, word))
@@ -352,10 +232,10 @@ static bool line_holds(struct bytes line, const struct word *word)
 	const char *at = line.data, *end = at + line.size;
 
 	while ((at = memchr(at, '"', (size_t)(end - at)))) {
-		const char *start = at + 1, *close = string_end(start, end), *next;
+		const char *start = at + 1, *close = look_string(start, end), *next;
 
 		at = close + (close < end);
-		next = skip_blanks(at, end);
+		next = look_blanks(at, end);
 		if (next < end && *next == ':')
 			continue;
 		if (string_holds(bytes_make(start, (size_t)(close - start)), word))

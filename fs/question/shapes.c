@@ -59,3 +59,11 @@ struct bytes role_spelling(struct bytes role, unsigned n)
 			return spellings[i].spelling;
 	return bytes_make(NULL, 0);
 }
+
+struct bytes role_meant(struct bytes word)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(spellings); i++)
+		if (bytes_equal(spellings[i].spelling, word))
+			return spellings[i].role;
+	return word;
+}

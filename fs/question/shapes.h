@@ -19,5 +19,7 @@ extern const char *const *const shape_paths[SHAPES];
 /* The nth word, from 0, by which some program means this role, which is in lower case; no data when
  * there are no more. */
 struct bytes role_spelling(struct bytes role, unsigned n);
+/* The role that a word in lower case means; itself, if it is nobody's word for one. */
+struct bytes role_meant(struct bytes word);
 
 #endif

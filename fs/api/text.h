@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_API_TEXT_H
+#define FS_API_TEXT_H
+
+/*
+ * How lines read: what programs have written in JSON, as text for people.
+ *
+ *	#12  2026-01-31 18:30:05  assistant (planner)
+ *	    What was said, as it was said.
+ *	    -> bash {"command":"make check"}
+ *	    <- PASS: 812 tests ... (40 lines, 2.1K)
+ *	    [image image/png, 140K]
+ *
+ * - A heading begins in the first column, everything else with four blanks, and an empty line
+ *   stands behind all of it.  The number is the item's.  The time is the one that the record names,
+ *   or else the row's, in UTC.
+ * - Role and agent are found as questions find them (fs/question/question.h), but roles are called
+ *   by one name each, and what is nothing but results of tools is of the role "tool", whoever has
+ *   handed it in.
+ * - A call of a tool, a result and a thought are folded to one line each; images and other blobs
+ *   are named.  A document with a list of messages is these messages.  A line of which only the
+ *   role is known is folded to one; what has no role is indented JSON.
+ * - What could do something to a terminal, or turn text around, is spelled: "^[", "\u202e", "\xff".
+ *
+ * These know no store and have no state.  Any bytes are safe; what is no JSON is shown as text.
+ * The time is proportional to the bytes.  0 or -ENOMEM.
+ */
+
+#include <stdint.h>
+
+#include "src/base/buf.h"
+
+struct text_place {
+	int64_t index; /* of the item; below 0: it is a document */
+	int64_t time;  /* of the row, in nanoseconds since 1970; 0: not known */
+};
+
+/* Append how a line, or a document, reads. */
+int text_show(struct bytes line, const struct text_place *place, struct buf *out);
+
+/* Append bytes with what is not to reach a terminal spelled, newlines and tabs as they are. */
+int text_tame(struct bytes bytes, struct buf *out);
+
+/* Append the strings of a line, a line each, without keys and what encodes bytes; around letters
+ * of scripts that have no blanks are some.  A text that is no JSON is one string. */
+int text_said(struct bytes line, struct buf *out);
+/* The same of a text that is no JSON, whatever it looks like. */
+int text_said_by(struct bytes text, struct buf *out);
+
+/* Append the first words that a person wrote, at most so many bytes in one line; nothing, if none
+ * of it is by a person. */
+int text_title(struct bytes line, size_t most, struct buf *out);
+
+/* Append the role, in lower case and as questions call it, and the agent; nothing: there is
+ * none. */
+int text_made_by(struct bytes line, struct buf *role, struct buf *agent);
+
+/* When it was made: as the record says, or else the row. */
+int64_t text_time(struct bytes line, int64_t row);
+
+#endif

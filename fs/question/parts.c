@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The parts of a message.  Each program has words of its own; what they mean is in three tables:
+ * the types that a part names, the members that a part without a type is told by, and the members
+ * of a message that have parts.
+ */
+#include "fs/question/parts.h"
+
+#include "fs/question/look.h"
+#include "src/base/cleanup.h"
+
+enum { DEPTH_MOST = 6 /* parts in parts */ };
+
+struct word {
+	struct bytes name;
+	enum part part;
+};
+
+/* Claude, OpenAI, Codex, pi, AgentScope, the AI SDK. */
+static const struct word types[] = {
+	{ BYTES("text"), PART_TEXT },
+	{ BYTES("input_text"), PART_TEXT },
+	{ BYTES("output_text"), PART_TEXT },
+	{ BYTES("summary_text"), PART_THOUGHT },
+	{ BYTES("refusal"), PART_TEXT },
+	{ BYTES("thinking"), PART_THOUGHT },
+	{ BYTES("redacted_thinking"), PART_THOUGHT },
+	{ BYTES("reasoning"), PART_THOUGHT },
+	{ BYTES("reasoning_text"), PART_THOUGHT },
+	{ BYTES("tool_use"), PART_CALL },
+	{ BYTES("server_tool_use"), PART_CALL },
+	{ BYTES("tool"), PART_CALL }, /* OpenCode */
+	{ BYTES("tool_call"), PART_CALL },
+	{ BYTES("toolCall"), PART_CALL },
+	{ BYTES("tool-call"), PART_CALL },
+	{ BYTES("function"), PART_CALL },
+	{ BYTES("function_call"), PART_CALL },
+	{ BYTES("custom_tool_call"), PART_CALL },
+	{ BYTES("local_shell_call"), PART_CALL },
+	{ BYTES("backend_tool_call"), PART_CALL },
+	{ BYTES("tool_result"), PART_RESULT },
+	{ BYTES("tool-result"), PART_RESULT },
+	{ BYTES("toolResult"), PART_RESULT },
+	{ BYTES("web_search_tool_result"), PART_RESULT },
+	{ BYTES("function_call_output"), PART_RESULT },
+	{ BYTES("custom_tool_call_output"), PART_RESULT },
+	{ BYTES("image"), PART_BLOB },
+	{ BYTES("image_url"), PART_BLOB },
+	{ BYTES("input_image"), PART_BLOB },
+	{ BYTES("audio"), PART_BLOB },
+	{ BYTES("input_audio"), PART_BLOB },
+	{ BYTES("video"), PART_BLOB },
+	{ BYTES("document"), PART_BLOB },
+	{ BYTES("file"), PART_BLOB },
+	{ BYTES("input_file"), PART_BLOB },
+};
+
+/* Strands, the API of Gemini, Akka. */
+static const struct word members[] = {
+	{ BYTES("text"), PART_TEXT },
+	{ BYTES("toolUse"), PART_CALL },
+	{ BYTES("functionCall"), PART_CALL },
+	{ BYTES("toolResult"), PART_RESULT },
+	{ BYTES("functionResponse"), PART_RESULT },
+	{ BYTES("reasoningContent"), PART_THOUGHT },
+	{ BYTES("image"), PART_BLOB },
+	{ BYTES("document"), PART_BLOB },
+	{ BYTES("video"), PART_BLOB },
+	{ BYTES("inlineData"), PART_BLOB },
+	{ BYTES("fileData"), PART_BLOB },
+	{ BYTES("content"), PART_SEVERAL },
+};
+
+/* Of a message. */
+static const struct {
+	const char *name;
+	enum part part;
+	bool containers; /* a text there is no such part */
+} places[] = {
+	{ "reasoning_content", PART_THOUGHT, false },
+	{ "reasoning", PART_THOUGHT, false },
+	{ "thoughts", PART_THOUGHT, true }, /* Gemini CLI */
+	{ "summary", PART_THOUGHT, true },  /* Codex */
+	{ "content", PART_SEVERAL, false },
+	{ "contents", PART_SEVERAL, false }, /* Akka */
+	{ "parts", PART_SEVERAL, false },    /* the API of Gemini, OpenCode */
+	{ "text", PART_SEVERAL, false },
+	{ "summary", PART_TEXT, false },
+	{ "message", PART_TEXT, false }, /* events of Codex */
+	{ "images", PART_BLOB, true },
+	{ "tool_calls", PART_CALL, true },
+	{ "toolCalls", PART_CALL, true },
+	{ "toolCallRequests", PART_CALL, true },
+	{ "function_call", PART_CALL, true },
+	{ "output", PART_RESULT, false },
+	{ "result", PART_RESULT, false },
+};
+
+static enum part find(const struct word *words, size_t count, struct bytes name)
+{
+	for (size_t i = 0; i < count; i++)
+		if (bytes_equal(words[i].name, name))
+			return words[i].part;
+	return PART_NONE;
+}
+
+enum part part_typed(struct bytes object)
+{
+	return find(types, ARRAY_SIZE(types), look_inside(look_at(object, "type")));
+}
+
+/* The first of these paths where there is anything; NULL ends them. */
+static struct bytes first_of(struct bytes value, const char *const *paths)
+{
+	struct bytes found = { 0 };
+
+	for (; *paths && (!found.data || bytes_equal(found, BYTES("null"))); paths++)
+		found = look_at(value, *paths);
+	return bytes_equal(found, BYTES("null")) ? bytes_make(NULL, 0) : found;
+}
+
+static bool is_empty(struct bytes value)
+{
+	return !value.data || bytes_equal(value, BYTES("\"\"")) ||
+	       bytes_equal(value, BYTES("[]")) || bytes_equal(value, BYTES("{}")) ||
+	       bytes_equal(value, BYTES("null"));
+}
+
+/* ---- Blobs ---- */
+
+/* The bytes that so much of base64 stands for. */
+static uint64_t decoded_size(struct bytes inside)
+{
+	while (inside.size && inside.data[inside.size - 1] == '=')
+		inside.size--;
+	return (uint64_t)inside.size * 3 / 4;
+}
+
+static void put_word(struct put *put, const char *before, struct bytes inside)
+{
+	if (!inside.size)
+		return;
+	put_text(put, "%s", before);
+	put_begin(put, PUT_FOLDED, PUT_FOLD / 2);
+	put_string(put, inside);
+	if (put->cut)
+		put_text(put, "...");
+}
+
+/* "data:image/png;base64,..." */
+static bool put_data_url(struct put *put, struct bytes inside)
+{
+	const char *comma = inside.size ? memchr(inside.data, ',', inside.size) : NULL;
+	size_t size = strlen("data:"), type;
+	char text[PUT_SIZE];
+
+	if (!bytes_starts_with(inside, BYTES("data:")) || !comma)
+		return false;
+	for (type = size; inside.data + type < comma && inside.data[type] != ';';)
+		type++;
+	put_word(put, " ", bytes_make(inside.data + size, type - size));
+	size = (size_t)(comma + 1 - inside.data);
+	put_text(put, ", %s",
+		 put_size(decoded_size(bytes_make(comma + 1, inside.size - size)), text));
+	return true;
+}
+
+static void put_blob(struct put *put, struct bytes value, struct bytes kind)
+{
+	static const char *const media[] = { "media_type",    "mediaType", "mimeType",
+					     "mime_type",     "format",	   "source.media_type",
+					     "source.format", NULL };
+	static const char *const names[] = { "name", "filename", "fileName", "title", NULL };
+	static const char *const urls[] = { "image_url.url", "image_url",  "file_data",
+					    "url",	     "source.url", "fileUri",
+					    "file_uri",	     "path",	   NULL };
+	static const char *const data[] = { "data",
+					    "bytes",
+					    "source.data",
+					    "source.bytes",
+					    "input_audio.data",
+					    "file.file_data",
+					    "source.bytes.value",
+					    NULL };
+	struct bytes url = look_inside(first_of(value, urls));
+	struct bytes bytes = look_inside(first_of(value, data));
+	char size[PUT_SIZE];
+
+	put_text(put, "    [");
+	put_begin(put, PUT_FOLDED, PUT_FOLD / 4);
+	put_string(put, kind.size ? kind : BYTES("blob"));
+	put_word(put, " ", look_inside(first_of(value, media)));
+	put_word(put, " ", look_inside(first_of(value, names)));
+	if (bytes.data)
+		put_text(put, ", %s", put_size(decoded_size(bytes), size));
+	else if (!put_data_url(put, url))
+		put_word(put, " ", url);
+	put_text(put, "]\n");
+}
+
+/* ---- Calls, results, thoughts ---- */
+
+static void put_call(struct put *put, struct bytes value)
+{
+	static const char *const names[] = { "name", "toolName",       "tool_name", "function.name",
+					     "tool", "kind.tool_type", NULL };
+	static const char *const arguments[] = { "input",	"arguments",
+						 "args",	"function.arguments",
+						 "parameters",	"action",
+						 "kind.action", "state.input",
+						 "summary",	NULL };
+	struct bytes name = look_inside(first_of(value, names));
+	struct bytes given = first_of(value, arguments);
+
+	put_text(put, "    -> ");
+	put_begin(put, PUT_FOLDED, PUT_FOLD);
+	if (name.size)
+		put_string(put, name);
+	if (!is_empty(given) || !name.size) {
+		put_bytes(put, BYTES(" "));
+		put_value(put, given.data ? given : value);
+	}
+	put_end(put, true);
+}
+
+static void put_result(struct put *put, struct bytes value);
+
+/* Some programs keep the result with its call. */
+static void put_call_and_result(struct put *put, struct bytes value)
+{
+	static const char *const results[] = { "result", "state.output", NULL };
+	struct bytes result = first_of(value, results);
+
+	put_call(put, value);
+	if (!is_empty(result))
+		put_result(put, result);
+}
+
+/* What a result says, as one line. */
+static void gather(struct put *put, struct bytes value, unsigned depth)
+{
+	static const char *const says[] = { "text",
+					    "content",
+					    "output",
+					    "result",
+					    "response",
+					    "responseParts.functionResponse.response",
+					    "functionResponse.response",
+					    "state.output",
+					    "value",
+					    "stdout",
+					    "json",
+					    "error",
+					    NULL };
+	struct look look = look_into(value);
+	struct bytes key, element, found;
+
+	if (depth < DEPTH_MOST && look_is(value, '[')) {
+		while (look_next(&look, &key, &element)) {
+			gather(put, element, depth + 1);
+			put_bytes(put, BYTES("\n"));
+		}
+		return;
+	}
+	found = look_is(value, '{') && depth < DEPTH_MOST ? first_of(value, says) : value;
+	if (part_typed(value) == PART_BLOB) {
+		put_bytes(put, BYTES("["));
+		put_string(put, look_inside(look_at(value, "type")));
+		put_bytes(put, BYTES("]"));
+	} else if (found.data && found.data != value.data) {
+		gather(put, found, depth + 1);
+	} else {
+		put_value(put, value);
+	}
+}
+
+static void put_result(struct put *put, struct bytes value)
+{
+	static const char *const failed[] = { "is_error", "isError", NULL };
+	bool wrong = bytes_equal(first_of(value, failed), BYTES("true")) ||
+		     bytes_equal(look_at(value, "status"), BYTES("\"error\""));
+
+	put_text(put, wrong ? "    <! " : "    <- ");
+	put_begin(put, PUT_FOLDED, PUT_FOLD);
+	gather(put, value, 0);
+	put_end(put, true);
+}
+
+static bool put_thought(struct put *put, struct bytes value)
+{
+	static const char *const says[] = { "thinking",		  "text",	 "summary",
+					    "reasoningText.text", "description", "content",
+					    "reasoning_text",	  NULL };
+	struct bytes said = look_is(value, '{') ? first_of(value, says) : value;
+
+	if (is_empty(said))
+		return false;
+	put_text(put, "    ~ ");
+	put_begin(put, PUT_FOLDED, PUT_FOLD);
+	gather(put, said, 1);
+	put_end(put, true);
+	return true;
+}
+
+static bool put_said(struct put *put, struct bytes value, bool tool)
+{
+	struct bytes said = look_is(value, '{') ? look_at(value, "text") : value;
+
+	/* AgentScope and others: {"type":"text","text":{"value":...}} */
+	if (look_is(said, '{'))
+		said = look_at(said, "value");
+	if (!look_is(said, '"') || is_empty(said))
+		return false;
+	if (tool) {
+		put_result(put, said);
+		return true;
+	}
+	put_begin(put, PUT_LINES, 0);
+	put_string(put, look_inside(said));
+	put_end(put, false);
+	return put->shown;
+}
+
+/* ---- Any part ---- */
+
+static bool put_part(struct put *put, enum part part, struct bytes value, struct bytes kind,
+		     bool tool, unsigned depth);
+
+static bool put_each(struct put *put, enum part part, struct bytes value, struct bytes kind,
+		     bool tool, unsigned depth)
+{
+	struct look look = look_into(value);
+	struct bytes key, element;
+	bool any = false;
+
+	while (look_next(&look, &key, &element))
+		any |= put_part(put, part, element, kind, tool, depth + 1);
+	return any;
+}
+
+/* An object: what its type says, or else its members. */
+static bool put_object(struct put *put, struct bytes object, bool tool, unsigned depth)
+{
+	enum part part = part_typed(object);
+	struct look look = look_into(object);
+	struct bytes key, value;
+	bool any = false;
+
+	if (part != PART_NONE)
+		return put_part(put, part, object, look_inside(look_at(object, "type")), tool,
+				depth + 1);
+	while (look_next(&look, &key, &value)) {
+		part = find(members, ARRAY_SIZE(members), key);
+		if (part != PART_NONE)
+			any |= put_part(put, part, value, key, tool, depth + 1);
+	}
+	if (any || is_empty(object))
+		return any;
+	put_text(put, "    ");
+	put_begin(put, PUT_FOLDED, PUT_FOLD);
+	put_bytes(put, object);
+	put_end(put, true);
+	return true;
+}
+
+static bool put_part(struct put *put, enum part part, struct bytes value, struct bytes kind,
+		     bool tool, unsigned depth)
+{
+	if (is_empty(value) || depth > DEPTH_MOST)
+		return false;
+	if (look_is(value, '[') && part != PART_RESULT)
+		return put_each(put, part, value, kind, tool, depth);
+	switch (part) {
+	case PART_SEVERAL:
+		return look_is(value, '{') ? put_object(put, value, tool, depth) :
+					     put_said(put, value, tool);
+	case PART_TEXT:
+		return put_said(put, value, tool);
+	case PART_THOUGHT:
+		return put_thought(put, value);
+	case PART_CALL:
+		put_call_and_result(put, value);
+		return true;
+	case PART_RESULT:
+		put_result(put, value);
+		return true;
+	case PART_BLOB:
+		put_blob(put, value, kind);
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool part_put(struct put *put, enum part part, struct bytes value, bool tool)
+{
+	return put_part(put, part, value, bytes_make(NULL, 0), tool, 0);
+}
+
+/* ---- Messages ---- */
+
+bool parts_put(struct put *put, struct bytes message, bool tool)
+{
+	enum part part = part_typed(message);
+	bool any = false;
+
+	if (part == PART_CALL || part == PART_RESULT || part == PART_THOUGHT || part == PART_BLOB)
+		return part_put(put, part, message, tool);
+	if (look_at(message, "arguments").data && look_at(message, "name").data)
+		return part_put(put, PART_CALL, message, tool);
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		struct bytes value = look_at(message, places[i].name);
+		bool container = look_is(value, '{') || look_is(value, '[');
+
+		if (value.data && (container || !places[i].containers) &&
+		    (!container || places[i].part != PART_TEXT))
+			any |= put_part(put, places[i].part, value, BYTES("image"), tool, 0);
+	}
+	return any;
+}
+
+bool parts_are_results(struct bytes message)
+{
+	struct look look = look_into(look_at(message, "content"));
+	struct bytes key, element;
+	bool any = false;
+
+	while (!look.object && look_next(&look, &key, &element)) {
+		if (part_typed(element) != PART_RESULT && !look_at(element, "toolResult").data)
+			return false;
+		any = true;
+	}
+	return any;
+}
+
+struct bytes parts_text(struct bytes message)
+{
+	static const char *const says[] = { "content", "contents", "parts", "text", NULL };
+	struct bytes value = first_of(message, says), key, element = value;
+	struct look look = look_into(value);
+
+	if (look_is(value, '{'))
+		element = look_at(value, "text");
+	while (look_is(value, '[') && look_next(&look, &key, &element)) {
+		enum part part = part_typed(element);
+
+		if (part == PART_TEXT || part == PART_NONE)
+			element = look_is(element, '"') ? element : look_at(element, "text");
+		if (look_is(element, '"') && element.size > 2)
+			break;
+	}
+	return look_inside(element);
+}

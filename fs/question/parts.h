@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_QUESTION_PARTS_H
+#define FS_QUESTION_PARTS_H
+
+/* What a message is made of, in the words of different programs. */
+
+#include "fs/question/put.h"
+
+enum part {
+	PART_NONE,
+	PART_SEVERAL, /* a text, a part, or an array of them */
+	PART_TEXT,
+	PART_THOUGHT,
+	PART_CALL,   /* of a tool */
+	PART_RESULT, /* of one */
+	PART_BLOB,
+};
+
+/* What an object that has a member "type" is; PART_NONE: no word of the table. */
+enum part part_typed(struct bytes object);
+
+/* Put what a value is, as a part of this kind; whether there was anything.  Results also say what
+ * texts are, if tool is set. */
+bool part_put(struct put *put, enum part part, struct bytes value, bool tool);
+
+/* The members of a message that have parts, each as its kind, in the order in which they read. */
+bool parts_put(struct put *put, struct bytes message, bool tool);
+
+/* Whether a message is nothing but results of tools. */
+bool parts_are_results(struct bytes message);
+
+/* The first text of a message, between its quotes; no data: there is none. */
+struct bytes parts_text(struct bytes message);
+
+#endif

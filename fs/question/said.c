@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/* The words of a line, for who looks for some. */
+#include "fs/api/text.h"
+
+#include <stdint.h>
+
+#include "fs/question/look.h"
+#include "src/base/cleanup.h"
+#include "src/base/json.h"
+
+enum { CODE_LEAST = 256 /* bytes of a string that may encode something */ };
+
+/* Base64 of either alphabet, or hexadecimal: nothing that anybody has said. */
+static bool is_code(struct bytes inside)
+{
+	if (inside.size < CODE_LEAST)
+		return false;
+	for (size_t i = 0; i < inside.size; i++) {
+		char byte = inside.data[i];
+
+		if (!((byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') ||
+		      (byte >= '0' && byte <= '9') || memchr("+/=-_", byte, 5)))
+			return false;
+	}
+	return true;
+}
+
+/* Han, kana: each letter is looked for as a word of its own. */
+static bool is_alone(const unsigned char *at, size_t size)
+{
+	uint32_t code;
+
+	if (size < 3)
+		return false;
+	code = size == 3 ? (uint32_t)(at[0] & 0xf) << 12 | (uint32_t)(at[1] & 0x3f) << 6 |
+				   (at[2] & 0x3f) :
+			   (uint32_t)(at[0] & 7) << 18 | (uint32_t)(at[1] & 0x3f) << 12;
+	return (code >= 0x3041 && code <= 0x30ff) || (code >= 0x3400 && code <= 0x4dbf) ||
+	       (code >= 0x4e00 && code <= 0x9fff) || (code >= 0xf900 && code <= 0xfaff) ||
+	       (code >= 0x20000 && code <= 0x3ffff);
+}
+
+static size_t ascii(struct bytes bytes)
+{
+	size_t size = 0;
+
+	while (size < bytes.size && bytes.data[size] > 0)
+		size++;
+	return size;
+}
+
+/* What is no character is a blank. */
+static int say(struct bytes bytes, struct buf *out)
+{
+	int r = 0;
+
+	while (r == 0 && bytes.size) {
+		size_t run = ascii(bytes), size;
+		bool alone;
+
+		if (run) {
+			r = buf_append(out, bytes.data, run);
+			bytes = bytes_make(bytes.data + run, bytes.size - run);
+			continue;
+		}
+		size = utf8_sequence(bytes);
+		alone = is_alone((const unsigned char *)bytes.data, size);
+
+		if (!size || !*bytes.data)
+			r = buf_append_byte(out, ' ');
+		else if (alone)
+			r = buf_append_byte(out, ' ');
+		if (r == 0 && size && *bytes.data)
+			r = buf_append(out, bytes.data, size);
+		if (r == 0 && alone)
+			r = buf_append_byte(out, ' ');
+		size = MAX(size, 1);
+		bytes = bytes_make(bytes.data + size, bytes.size - size);
+	}
+	return r;
+}
+
+static int say_string(struct bytes inside, struct buf *out)
+{
+	const char *at = inside.data, *end = at + inside.size;
+	char decoded[4];
+	int r = 0;
+
+	while (r == 0 && at < end) {
+		const char *escape = memchr(at, '\\', (size_t)(end - at));
+		const char *stop = escape ? escape : end;
+
+		r = say(bytes_make(at, (size_t)(stop - at)), out);
+		at = stop;
+		if (r == 0 && at < end) {
+			size_t size = look_unescape(&at, end, decoded);
+
+			r = say(bytes_make(decoded, size), out);
+		}
+	}
+	return r == 0 ? buf_append_byte(out, '\n') : r;
+}
+
+int text_said_by(struct bytes text, struct buf *out)
+{
+	int r = text.size ? say(text, out) : 0;
+
+	return r == 0 ? buf_append_byte(out, '\n') : r;
+}
+
+int text_said(struct bytes line, struct buf *out)
+{
+	const char *at = line.data, *end = at + line.size;
+	int r = 0;
+
+	if (!line.size)
+		return 0;
+	if (!json_valid(line, NULL))
+		return text_said_by(line, out);
+	while (r == 0 && (at = memchr(at, '"', (size_t)(end - at)))) {
+		const char *start = at + 1, *close = look_string(start, end), *next;
+		struct bytes inside = bytes_make(start, (size_t)(close - start));
+
+		at = close + (close < end);
+		next = look_blanks(at, end);
+		if ((next == end || *next != ':') && inside.size && !is_code(inside))
+			r = say_string(inside, out);
+	}
+	return r;
+}
