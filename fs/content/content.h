@@ -98,6 +98,7 @@ struct window_view {
 	uint64_t ino;		     /* its number, and */
 	uint64_t changed;	     /* inode.changed */
 	struct documents *documents; /* of the directory, once they are chosen; owned */
+	bool document;		     /* it is one, and its row is shown as text */
 	struct window_rows rows;
 	struct buf session; /* owned, as key */
 	struct buf key;

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "fs/api/text.h"
 #include "fs/base/lines.h"
 #include "fs/content/kind.h"
 #include "fs/inode/commit.h"
@@ -60,6 +61,7 @@ struct looking {
 	int64_t last;  /* and of the last */
 	int64_t final; /* index behind which there is nothing to look for */
 	struct buf out;
+	bool document;		     /* there is one row, which is no item */
 	struct version *version;     /* that what fits is put into, or NULL */
 	uint8_t digest[DIGEST_SIZE]; /* of what is in it */
 	window_item_fn *item;
@@ -79,7 +81,13 @@ static struct looking looking_at(struct window_view *view, int64_t from, int64_t
 		.to = to,
 		.most = UINT64_MAX,
 		.room = UINT64_MAX,
+		.document = view->document,
 	};
+}
+
+static bool is_text(const struct looking *looking)
+{
+	return looking->view->question->as == QUESTION_TEXT;
 }
 
 static bool asks_times(const struct question *question)
@@ -118,12 +126,18 @@ static int flush(struct looking *looking)
 	return r;
 }
 
-static int put_row(struct looking *looking, struct bytes data)
+static int put_line(struct looking *looking, struct bytes data)
 {
 	int r = lines_show_row(data, &looking->out);
 
-	if (r == 0)
-		r = buf_append_byte(&looking->out, '\n');
+	return r < 0 ? r : buf_append_byte(&looking->out, '\n');
+}
+
+static int put_row(struct looking *looking, int64_t index, int64_t created, struct bytes data)
+{
+	const struct text_place place = { looking->document ? -1 : index, created };
+	int r = is_text(looking) ? text_show(data, &place, &looking->out) : put_line(looking, data);
+
 	if (r == 0 && looking->out.size >= FILL_BYTES)
 		r = flush(looking);
 	return r;
@@ -137,9 +151,10 @@ static int filled(struct looking *looking, struct version **ret_version)
 
 	if (r < 0)
 		return r;
+	if (looking->view->documents || is_text(looking))
+		rows->size = looking->version->stage.size;
 	if (looking->view->documents) {
 		memcpy(&rows->version, looking->digest, sizeof(rows->version));
-		rows->size = looking->version->stage.size;
 		rows->sum = 0;
 		rows->end = (int64_t)rows->size;
 	}
@@ -168,7 +183,7 @@ static int count_row(void *arg, int64_t index, struct backend_times times, struc
 	looking->sum += scrambled((uint64_t)index);
 	looking->last = index;
 	/* Without room for it, it is read again. */
-	if (looking->version && put_row(looking, data) < 0)
+	if (looking->version && put_row(looking, index, created, data) < 0)
 		version_drop(&looking->version);
 	return looking->count == looking->most;
 }
@@ -205,7 +220,7 @@ static int look(struct looking *looking, bool back, backend_row_time_fn *fn)
 	looking->final = back ? looking->from : looking->to;
 	if (of->documents)
 		return documents_look(of, start, back, timed, looking);
-	if (asks_times(of->question))
+	if (asks_times(of->question) || is_text(looking))
 		return ASK(view, row_read_times, session, key, start, back, UINT64_MAX, timed,
 			   looking);
 	if (back)
@@ -241,8 +256,9 @@ static int list_begin(struct tree *tree, struct inode *of, struct window_view *r
 	ret->rows.version = of->version;
 	ret->rows.generation = of->node.generation;
 	ret->rows.end = of->list.next;
+	ret->document = of->node.kind == BACKEND_SINGLE;
 	/* Of a draft the rows are what there was before. */
-	if (inode_is_draft(of)) {
+	if (inode_is_draft(of) || ret->document) {
 		r = ASK(view, key_stat, of->node.session, of->node.key, &stat);
 		ret->rows.end = r == 0 ? MIN(stat.last, INT64_MAX - 1) + 1 : 0;
 	}
@@ -263,6 +279,12 @@ static int directory_begin(struct tree *tree, struct inode *of, struct window_vi
 	return r;
 }
 
+static bool shows_rows(const struct question *question, const struct inode *of)
+{
+	return of->node.kind == BACKEND_LIST ||
+	       (of->node.kind == BACKEND_SINGLE && question->as == QUESTION_TEXT);
+}
+
 int window_view_begin(struct tree *tree, struct inode *of, struct window_view *view)
 {
 	WITH_READ_LOCK(tree);
@@ -274,9 +296,9 @@ int window_view_begin(struct tree *tree, struct inode *of, struct window_view *v
 		return 1;
 	if (inode_is_changing(tree, of))
 		return -ESTALE;
-	if (view->question->as == QUESTION_LIST)
+	if (question_gathers(view->question))
 		return directory_begin(tree, of, view);
-	if (of->node.kind != BACKEND_LIST)
+	if (!shows_rows(view->question, of))
 		return 0;
 	return of->apart ? -EIO : list_begin(tree, of, view);
 }
@@ -303,7 +325,7 @@ static void chosen(struct looking *looking, int64_t from, int64_t to)
 static int choose_from(struct window_view *view)
 {
 	const struct question *question = view->question;
-	bool documents = question->as == QUESTION_LIST;
+	bool documents = question_gathers(question);
 	int r = documents ? documents_begin(view, DOCUMENTS_BLOCK) : 0;
 
 	if (r < 0)
@@ -354,7 +376,7 @@ static int choose_back(struct window_view *view)
 	return r;
 }
 
-int window_choose(struct window_view *view, struct version **ret_version)
+static int choose(struct window_view *view, struct version **ret_version)
 {
 	const struct question *question = view->question;
 	int r = choose_from(view);
@@ -370,6 +392,16 @@ int window_choose(struct window_view *view, struct version **ret_version)
 		return r;
 	/* What is left of the first ones. */
 	return choose_back(view);
+}
+
+/* How many bytes a text has is known when it is there. */
+int window_choose(struct window_view *view, struct version **ret_version)
+{
+	int r = choose(view, ret_version);
+
+	if (r == 0 && view->question->as == QUESTION_TEXT && ret_version && !*ret_version)
+		r = window_fill(view, ret_version);
+	return r;
 }
 
 static bool is_choice(const struct window_choice *choice, const struct window_view *view)
@@ -442,8 +474,9 @@ static int fill_row(void *arg, int64_t index, struct backend_times times, struct
 {
 	struct looking *looking = arg;
 
-	(void)index;
-	return row_fits(looking, data, times.created) ? put_row(looking, data) : 0;
+	return row_fits(looking, data, times.created) ?
+		       put_row(looking, index, times.created, data) :
+		       0;
 }
 
 int window_fill(struct window_view *view, struct version **ret_version)
@@ -472,7 +505,7 @@ int window_fill_again(struct window_view *view, const struct window_rows *rows,
 		      struct version **ret_version)
 {
 	_cleanup_(version_drop) struct version *version = NULL;
-	bool documents = view->question->as == QUESTION_LIST;
+	bool documents = question_gathers(view->question);
 	int r;
 
 	if (documents) {

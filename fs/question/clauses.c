@@ -9,7 +9,14 @@
 #include "fs/question/values.h"
 #include "src/base/cleanup.h"
 
-static const struct bytes file_end = { ".jsonl", 6 };
+/* How the names of files end, and what is asked for in them. */
+static const struct file_end {
+	struct bytes end;
+	struct bytes clauses[2];
+} file_ends[] = {
+	{ BYTES(".jsonl"), { BYTES("as=list"), BYTES("as=events") } },
+	{ BYTES(".txt"), { BYTES("as=text") } },
+};
 
 /* A part of a question in a sentence: "%.*s", SHOWN(part). */
 #define SHOWN(part) (int)MIN((part).size, (size_t)64), (part).data
@@ -93,10 +100,8 @@ static int take_word(struct parsing *parsing, const struct clause *clause, struc
 }
 
 static const char *const forms[] = {
-	[QUESTION_LINES] = "lines",
-	[QUESTION_ITEMS] = "items",
-	[QUESTION_LIST] = "list",
-	[QUESTION_EVENTS] = "events",
+	[QUESTION_LINES] = "lines",   [QUESTION_ITEMS] = "items", [QUESTION_LIST] = "list",
+	[QUESTION_EVENTS] = "events", [QUESTION_TEXT] = "text",
 };
 
 static int take_as(struct parsing *parsing, const struct clause *clause, struct bytes value)
@@ -107,9 +112,7 @@ static int take_as(struct parsing *parsing, const struct clause *clause, struct 
 			return 0;
 		}
 	}
-	if (bytes_equal(value, BYTES("text")))
-		return refuse(parsing, "%.*s=text is not there yet", SHOWN(clause->name));
-	return refuse(parsing, "%.*s= is lines, items, list or events, not \"%.*s\"",
+	return refuse(parsing, "%.*s= is lines, items, list, events or text, not \"%.*s\"",
 		      SHOWN(clause->name), SHOWN(value));
 }
 
@@ -210,10 +213,10 @@ static const struct clause *clause_of(struct bytes name)
 	return NULL;
 }
 
-static bool goes_with(const struct clause *clause, enum question_as as)
+static bool goes_with(const struct clause *clause, const struct question *question)
 {
-	return as == QUESTION_EVENTS ? clause->of_events :
-				       as != QUESTION_LIST || !clause->of_version;
+	return question->as == QUESTION_EVENTS ? clause->of_events :
+						 !question_gathers(question) || !clause->of_version;
 }
 
 /* What a part of the clause stands for, in memory of the filter. */
@@ -285,7 +288,7 @@ static int take_clause(struct parsing *parsing, struct bytes text)
 	bit = 1U << (clause - clauses);
 	if (!clause->many && parsing->seen & bit)
 		return refuse(parsing, "%.*s= stands there twice", SHOWN(name));
-	if (!goes_with(clause, parsing->question->as))
+	if (!goes_with(clause, parsing->question))
 		return refuse(parsing, "%.*s= does not go with as=%s", SHOWN(name),
 			      forms[parsing->question->as]);
 	parsing->seen |= bit;
@@ -315,7 +318,7 @@ static int check(struct parsing *parsing)
 
 	if (wants_file && !question->is_file)
 		return refuse(parsing, "as=%s is a file, of which the name ends in %s",
-			      forms[question->as], file_end.data);
+			      forms[question->as], file_ends[0].end.data);
 	if (question->first >= 0 && question->last >= 0)
 		return refuse(parsing, "first= and last= do not go together");
 	return 0;
@@ -354,14 +357,14 @@ int question_parse_clauses(struct bytes text, struct question **ret, struct buf 
 	return parse(text.size ? text : BYTES(""), false, ret, reason);
 }
 
-static bool asks_for_file(struct bytes text)
+static bool asks_for_file(const struct file_end *end, struct bytes text)
 {
 	struct bytes clause;
 
 	while (take_part(&text, ',', &clause))
-		if (bytes_equal(clause, BYTES("as=list")) ||
-		    bytes_equal(clause, BYTES("as=events")))
-			return true;
+		for (size_t i = 0; i < ARRAY_SIZE(end->clauses); i++)
+			if (clause.size && bytes_equal(clause, end->clauses[i]))
+				return true;
 	return false;
 }
 
@@ -375,9 +378,13 @@ int question_parse(struct bytes name, struct question **ret, struct buf *reason)
 		return r < 0 ? r : -EINVAL;
 	}
 	text = bytes_make(name.data + 1, name.size - 1);
-	if (bytes_ends_with(text, file_end)) {
-		inside = bytes_make(text.data, text.size - file_end.size);
-		if (asks_for_file(inside))
+	for (size_t i = 0; i < ARRAY_SIZE(file_ends); i++) {
+		const struct file_end *end = &file_ends[i];
+
+		if (!bytes_ends_with(text, end->end))
+			continue;
+		inside = bytes_make(text.data, text.size - end->end.size);
+		if (asks_for_file(end, inside))
 			return parse(inside, true, ret, reason);
 	}
 	return parse(text, false, ret, reason);

@@ -13,7 +13,7 @@
  *	agent=A not-agent=A		the agent that made it
  *	.a.b=V not-.a.b=V		the value of a member of the line's object
  *	match=W				a word in its text
- *	as=lines|items|list|events	how the lines are shown
+ *	as=lines|items|list|events|text	how the lines are shown
  *	items=A-B items=A-		items by index, from 0, both inclusive
  *	since=T before=T		by the time of the row: since or at T, before T
  *	first=N last=N			at most so many lines
@@ -25,8 +25,9 @@
  * - N is a decimal number up to INT64_MAX.  That of bytes= may end in K, M or G (1024 each).
  * - T is YYYY-MM-DD, which may be followed by 'T' or a blank and HH:MM, HH:MM:SS or HH:MM:SS.F, and
  *   by 'Z'; it is UTC.  Or it is an age: a number and s, m, h, d, w or y (365 days).
- * - as=list and as=events are files, whose names end in ".jsonl" behind the last clause; in all
- *   other questions such an end is part of the last value.
+ * - as=list and as=events are files, whose names end in ".jsonl" behind the last clause, and so is
+ *   as=text where its name ends in ".txt"; in all other questions such an end is part of the last
+ *   value.
  * - as=events goes with since= alone, which is then the number of an event.
  * - A wrong question is one with an unknown or empty clause, an empty value, a clause that stands
  *   twice and is none of those that may, or first= and last= together.
@@ -79,6 +80,8 @@ enum question_as {
 	QUESTION_ITEMS,	 /* directory: each list is a directory of documents */
 	QUESTION_LIST,	 /* file: the documents of this directory as a list */
 	QUESTION_EVENTS, /* file: what changes in this directory and below */
+	QUESTION_TEXT,	 /* directory: the tree, with what its lists and documents say to people
+			  * (fs/api/text.h); file: what the documents of this directory say */
 };
 
 struct question_time {
@@ -92,7 +95,7 @@ struct question_time {
 
 struct question {
 	enum question_as as;
-	bool is_file; /* QUESTION_LIST or QUESTION_EVENTS */
+	bool is_file; /* QUESTION_LIST, QUESTION_EVENTS, or QUESTION_TEXT of documents */
 	/* INT64_MIN and INT64_MAX unless said. */
 	int64_t items_from, items_to;
 	struct question_time since, before;
@@ -121,6 +124,12 @@ void question_free(struct question *question);
 static inline void question_freep(struct question **question)
 {
 	question_free(*question);
+}
+
+/* Whether the documents of a directory are shown as one file. */
+static inline bool question_gathers(const struct question *question)
+{
+	return question->is_file && question->as != QUESTION_EVENTS;
 }
 
 /* The moment that a time means for a look-up at now; otherwise if the clause is not there. */

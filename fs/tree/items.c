@@ -2,10 +2,11 @@
 
 /*
  * Lists as directories of documents (as=items): "l.jsonl" is shown as "l", and its rows as
- * "0.json", "1.json" ... by their indices.
+ * "0.json", "1.json" ... by their indices.  With as=text, "l.jsonl" is shown as "l.txt", and so is
+ * "l.json".
  *
- *   Where something else is called "l", that is shown, and the list by its own name, which always
- *   leads to it.
+ *   Where something else is called "l" (or "l.txt"), that is shown, and the list by its own name,
+ *   which always leads to it.
  */
 
 #include <errno.h>
@@ -20,12 +21,17 @@
 
 /* ---- Which list ---- */
 
-static bool is_list(struct tree *tree, struct inode *inode)
+static bool is_kind(struct tree *tree, struct inode *inode, enum backend_kind kind)
 {
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 
-	return inode->node.kind == BACKEND_LIST;
+	return inode->node.kind == kind;
+}
+
+static bool is_items(const struct inode *dir)
+{
+	return dir->window->asked->question->as == QUESTION_ITEMS;
 }
 
 /* What has this name, as a file or (with as=items) as a list. */
@@ -35,7 +41,7 @@ static int look(struct tree *tree, const struct inode *dir, struct window_wanted
 	const struct window *window = dir->window;
 	int r = name_lookup(tree, window->of, name, &wanted->of);
 
-	if (r < 0 || window->asked->question->as != QUESTION_ITEMS || !is_list(tree, wanted->of))
+	if (r < 0 || !is_items(dir) || !is_kind(tree, wanted->of, BACKEND_LIST))
 		return r;
 	inode_forget(tree, wanted->of, 1);
 	wanted->of = inode_ref(tree, window->of);
@@ -43,24 +49,39 @@ static int look(struct tree *tree, const struct inode *dir, struct window_wanted
 	return 0;
 }
 
-int shown_lookup(struct tree *tree, const struct inode *dir, struct window_wanted *wanted)
+/* As "STEM.jsonl" of a list, or "STEM.json". */
+static int look_state(struct tree *tree, const struct inode *dir, struct window_wanted *wanted,
+		      struct bytes stem, enum backend_kind kind)
 {
-	char list[NAME_LIMIT + 1];
-	int size, r;
+	char name[NAME_LIMIT + 1];
+	int size = snprintf(name, sizeof(name), "%.*s%s", (int)stem.size, stem.data,
+			    names_suffix(kind).data);
+	int r = size > NAME_LIMIT ? -ENOENT :
+				    look(tree, dir, wanted, bytes_make(name, (size_t)size));
 
-	*wanted->list = '\0';
-	r = look(tree, dir, wanted, wanted->name);
-	if (r != -ENOENT || dir->window->asked->question->as != QUESTION_ITEMS)
-		return r;
-	size = snprintf(list, sizeof(list), "%.*s%s", (int)wanted->name.size, wanted->name.data,
-			names_suffix(BACKEND_LIST).data);
-	if (size > NAME_LIMIT)
-		return -ENOENT;
-	r = look(tree, dir, wanted, bytes_make(list, (size_t)size));
-	if (r < 0 || *wanted->list)
+	if (r < 0 || *wanted->list || (!is_items(dir) && is_kind(tree, wanted->of, kind)))
 		return r;
 	inode_forget(tree, wanted->of, 1);
 	return -ENOENT;
+}
+
+int shown_lookup(struct tree *tree, const struct inode *dir, struct window_wanted *wanted)
+{
+	struct bytes stem = wanted->name;
+	int r;
+
+	*wanted->list = '\0';
+	r = look(tree, dir, wanted, wanted->name);
+	if (r != -ENOENT)
+		return r;
+	if (is_items(dir))
+		return look_state(tree, dir, wanted, stem, BACKEND_LIST);
+	if (dir->window->asked->question->as != QUESTION_TEXT ||
+	    !bytes_ends_with(stem, BYTES(TEXT_END)))
+		return r;
+	stem.size -= strlen(TEXT_END);
+	r = look_state(tree, dir, wanted, stem, BACKEND_LIST);
+	return r == -ENOENT ? look_state(tree, dir, wanted, stem, BACKEND_SINGLE) : r;
 }
 
 int items_begin(struct tree *tree, struct window *items, struct window_view *view,

@@ -95,7 +95,9 @@ int list_names(struct tree *tree, struct inode *dir, uint64_t position, uint64_t
 int window_list(struct tree *tree, const struct inode *dir, uint64_t position, uint64_t end,
 		tree_entry_fn *fn, void *arg);
 
-/* items.c: lists as directories.  No lock is held. */
+/* items.c: lists as directories, and how lists and documents are called as texts.  No lock is
+ * held. */
+#define TEXT_END ".txt"
 
 /* As name_lookup() in the directory that a window shows; with as=items, a list is wanted by this
  * directory and its name (wanted.list). */

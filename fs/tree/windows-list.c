@@ -108,7 +108,7 @@ static int items_list(struct tree *tree, const struct inode *dir, uint64_t posit
 	return r == -ENOENT ? 0 : r;
 }
 
-/* ---- A directory with lists as directories ---- */
+/* ---- A directory with lists under other names ---- */
 
 struct shown_names {
 	struct shown_name {
@@ -155,9 +155,43 @@ static int list_as_dir(struct tree *tree, const struct inode *dir, struct shown_
 	return r == -ENOENT ? 0 : r;
 }
 
+static bool is_free(struct tree *tree, const struct inode *dir, struct bytes name, int *ret_error)
+{
+	struct inode *other;
+
+	*ret_error = name_lookup(tree, dir->window->of, name, &other);
+	if (*ret_error == 0)
+		inode_forget(tree, other, 1);
+	return *ret_error == -ENOENT;
+}
+
+/* The name of a list or document as a text: another end, if nothing else is called so. */
+static int state_as_text(struct tree *tree, const struct inode *dir, struct shown_name *item)
+{
+	struct names_split split = names_split(bytes_str(item->name));
+	char text[NAME_LIMIT + 1];
+	int size = (int)split.stem.size, r = -ENOENT;
+	bool as_text = S_ISREG(item->st.st_mode) && sound_name(split.stem) &&
+		       (split.kind == BACKEND_LIST || split.kind == BACKEND_SINGLE);
+
+	if (as_text && split.kind == BACKEND_SINGLE) {
+		snprintf(text, sizeof(text), "%.*s%s", size, item->name,
+			 names_suffix(BACKEND_LIST).data);
+		as_text = is_free(tree, dir, bytes_str(text), &r);
+	}
+	if (as_text) {
+		snprintf(text, sizeof(text), "%.*s%s", size, item->name, TEXT_END);
+		as_text = is_free(tree, dir, bytes_str(text), &r);
+	}
+	if (as_text)
+		snprintf(item->name, sizeof(item->name), "%s", text);
+	return r == -ENOENT ? 0 : MIN(r, 0);
+}
+
 static int tell_lists(struct tree *tree, const struct inode *dir, struct shown_names *names,
 		      bool in_session, tree_entry_fn *fn, void *arg)
 {
+	bool texts = dir->window->asked->question->as == QUESTION_TEXT;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < names->count; i++) {
@@ -165,7 +199,7 @@ static int tell_lists(struct tree *tree, const struct inode *dir, struct shown_n
 		struct shown shown;
 
 		if (in_session)
-			r = list_as_dir(tree, dir, item);
+			r = (texts ? state_as_text : list_as_dir)(tree, dir, item);
 		shown = (struct shown){ .st = item->st };
 		if (r == 0)
 			r = fn(arg, bytes_str(item->name), NULL, &shown, item->position);
@@ -202,7 +236,8 @@ int window_list(struct tree *tree, const struct inode *dir, uint64_t position, u
 {
 	if (dir->window->list)
 		return items_list(tree, dir, position, fn, arg);
-	if (dir->window->asked->question->as == QUESTION_ITEMS)
+	if (dir->window->asked->question->as == QUESTION_ITEMS ||
+	    dir->window->asked->question->as == QUESTION_TEXT)
 		return lists_list(tree, dir, position, end, fn, arg);
 	return list_shown(tree, dir, position, end, fn, arg);
 }

@@ -175,7 +175,7 @@ static int open_question(struct tree *tree, struct window_wanted *wanted, struct
 	if (last >> WINDOW_BIT)
 		return refuse(tree, wanted->name,
 			      BYTES("numbers of files are so large that none are left for views"));
-	if (wanted->asked->question->as == QUESTION_LIST)
+	if (question_gathers(wanted->asked->question))
 		r = TREE_RETRY(tree, gather_once(tree, wanted, ret_inode));
 	else
 		r = TREE_RETRY(tree, open_once(tree, wanted, ret_inode));

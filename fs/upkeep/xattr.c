@@ -248,7 +248,7 @@ int tree_get_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 	if (inode == tree->shown && window && bytes_equal(name, BYTES(VIEW_ATTRIBUTE)))
 		return buf_append_str(value, window->asked->text);
 	/* That of the rows which it shows, whatever the list has become.  Documents have none. */
-	if (window && window->rows.list && window->asked->question->as != QUESTION_LIST &&
+	if (window && window->rows.list && !question_gathers(window->asked->question) &&
 	    bytes_equal(name, BYTES(VERSION_ATTRIBUTE)))
 		return append_version(window->of, window->generation, value);
 	inode = inode_shown(inode);

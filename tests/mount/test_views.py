@@ -128,7 +128,7 @@ def test_a_wrong_question_is_not_there_and_the_log_says_why(box):
 def test_who_asks_wrong_questions_in_a_loop_does_not_fill_the_log(box):
     mount, path = list_of(box, 1)
     for number in range(1000):
-        for question in ("last=x", f"first=x{number}", "as=text", "colour=red"):
+        for question in ("last=x", f"first=x{number}", "as=texts", "colour=red"):
             same(errno_of(os.stat, view(path, question)), errno.ENOENT, question)
     said = [line for line in mount.log().splitlines() if "=" in line]
     same(len([line for line in said if "@last=x:" in line]), 1, "of equal ones")
