@@ -4,7 +4,7 @@
 # Completion of sessfs command lines for bash: source this file, or copy it to
 # /usr/local/share/bash-completion/completions/sessfs.
 
-_sessfs_commands='mount umount check ls cat append put compact rm sessions stats events mounts import export
+_sessfs_commands='mount umount check ls cat show append put compact rm sessions stats events mounts import export
 	backup restore gc config keep'
 _sessfs_settings='strict= exact= max_size= ttl= grace= pause= layout= table='
 _sessfs_mount_options='ro allow_other uid= gid= umask= table= layout= strict exact exclusive durable max_size= pause= ttl= grace= view= threads=
@@ -14,6 +14,7 @@ declare -A _sessfs_options=(
 	[check]='--repair -o'
 	[ls]='-l --json -o'
 	[cat]='-o'
+	[show]='--follow -f --last= -o'
 	[append]='-o'
 	[put]='-o'
 	[compact]='--first= --items= --if= -o'
@@ -102,7 +103,7 @@ _sessfs() {
 	_sessfs_whole_words
 	_sessfs_operands
 	case $command:${#operands[@]} in
-	ls:1 | events:1 | append:1 | put:1 | compact:1 | cat:[1-9]* | rm:[1-9]* | export:[2-9]*)
+	ls:1 | show:1 | events:1 | append:1 | put:1 | compact:1 | cat:[1-9]* | rm:[1-9]* | export:[2-9]*)
 		_sessfs_names "${operands[0]}" "${words[-1]}" "$word"
 		;;
 	config:[1-9]*)

@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 
 #include "src/base/array.h"
 #include "src/base/cleanup.h"
 #include "src/user/say.h"
+#include "src/user/terminal.h"
 #include "src/cmd/summary.h"
 #include "src/user/units.h"
 #include "src/cmd/cmd.h"
@@ -124,21 +124,11 @@ static const char *show_class(size_t class, char text[UNITS_TEXT])
 
 /* Bars. */
 
-static int width(void)
-{
-	const char *columns = getenv("COLUMNS");
-	struct winsize size;
-	int found = columns ? atoi(columns) : 0;
-
-	if (found <= 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
-		found = size.ws_col;
-	return found > 0 ? MAX(found, WIDTH_LEAST) : WIDTH;
-}
-
 /* Something is never shown as nothing. */
 static void print_bar(const char *label, uint64_t value, uint64_t most)
 {
-	int room = width() - printf("  %-13s %10" PRIu64, label, value) - 2;
+	int room = terminal_columns(WIDTH, WIDTH_LEAST) -
+		   printf("  %-13s %10" PRIu64, label, value) - 2;
 	int length = value ? MAX((int)((double)value / (double)most * room), 1) : 0;
 
 	printf("%*s", length ? 2 : 0, "");

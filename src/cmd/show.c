@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Conversations are shown by views, whoever has the store: so the rows' times are known, and it is
+ * the mount that says who may read what.  A list is asked for in blocks of so many items, so that
+ * the first ones are there at once and no block is large, however long the list is.
+ */
+#include "src/cmd/show.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fs/api/text.h"
+#include "fs/base/names.h"
+#include "src/base/array.h"
+#include "src/user/stop.h"
+#include "src/user/units.h"
+
+enum {
+	BLOCK = 128 * 1024,
+	ITEMS = 256, /* of a list at a time */
+	ORDINARY_MOST = 16 << 20,
+};
+
+static int take_count(void *field, const char *value, char **ret_why)
+{
+	uint64_t number;
+	char *end;
+
+	(void)ret_why;
+	if (units_number(value, 10, INT64_MAX, &number, &end) < 0 || *end)
+		return -EINVAL;
+	*(int64_t *)field = (int64_t)number;
+	return 0;
+}
+
+static const struct cmd_option show_options[] = {
+	CMD_YES(struct show, follow, "follow", 'f', "go on with what is added, until it is ended"),
+	{ "last", 0, "N", take_count, offsetof(struct show, last),
+	  "the last N items of each list, not all" },
+	CMD_TABLE,
+};
+
+static const struct show show_defaults = { .last = -1 };
+
+/* ---- What views say ---- */
+
+/* The last item that begins in a text; at: its lines. */
+struct seen {
+	int64_t last;	 /* below 0: none */
+	bool inside;	 /* of a line */
+	char number[24]; /* of a heading that is cut */
+	size_t size;
+	bool in_number;
+};
+
+static void see(struct seen *seen, struct bytes text)
+{
+	for (size_t i = 0; i < text.size; i++) {
+		char byte = text.data[i];
+
+		if (seen->in_number && byte >= '0' && byte <= '9' &&
+		    seen->size < sizeof(seen->number) - 1) {
+			seen->number[seen->size++] = byte;
+			continue;
+		}
+		if (seen->in_number) {
+			seen->number[seen->size] = '\0';
+			seen->last = strtoll(seen->number, NULL, 10);
+			seen->in_number = false;
+		}
+		if (!seen->inside && byte == '#') {
+			seen->in_number = true;
+			seen->size = 0;
+		}
+		seen->inside = byte != '\n';
+	}
+}
+
+/* Of which file it is, where there may be several. */
+static int tell_file(struct show *show, const char *path)
+{
+	_cleanup_(buf_done) struct buf title = { 0 };
+	int r;
+
+	if (!show->is_dir || (show->shown && strcmp(show->shown, path) == 0))
+		return 0;
+	free(show->shown);
+	show->shown = bytes_dup(bytes_str(path));
+	r = show->shown ? buf_append_str(&title, "==> ") : -ENOMEM;
+	if (r == 0)
+		r = text_tame(bytes_str(path), &title);
+	if (r == 0)
+		r = buf_append_str(&title, " <==\n\n");
+	return r < 0 ? r : paint_text(&show->paint, buf_bytes(&title));
+}
+
+/* How many bytes at the end may begin a character of which more is to come. */
+static size_t unfinished(struct bytes text)
+{
+	for (size_t size = 1; size <= MIN(text.size, (size_t)3); size++) {
+		unsigned char byte = (unsigned char)text.data[text.size - size];
+
+		if (byte >= 0xc0)
+			return size < (byte < 0xe0 ? 2U : byte < 0xf0 ? 3U : 4U) ? size : 0;
+		if (byte < 0x80)
+			return 0;
+	}
+	return 0;
+}
+
+/* Show what is read at a path, of which file it is.  A text of a view is tame; but whoever answers,
+ * nothing reaches a terminal that is not. */
+static int print_path(struct show *show, const char *of, const char *path, struct seen *seen)
+{
+	_cleanup_(access_file_dropp) struct access_file *file = NULL;
+	_cleanup_(buf_done) struct buf block = { 0 }, tamed = { 0 };
+	int r = access_file_open(show->access, path, ACCESS_FILE_READ, &file);
+	size_t rest = 0;
+
+	while (r == 0 && !ferror(stdout)) {
+		struct bytes text;
+
+		buf_consume(&block, block.size - rest);
+		buf_clear(&tamed);
+		r = stop_wanted() ? -EINTR : access_file_read(file, BLOCK, &block);
+		if (r < 0 || !block.size)
+			break;
+		text = buf_bytes(&block);
+		rest = block.size > rest ? unfinished(text) : 0;
+		text.size -= rest;
+		r = tell_file(show, of);
+		if (r == 0)
+			r = text_tame(text, &tamed);
+		if (r == 0)
+			r = paint_text(&show->paint, buf_bytes(&tamed));
+		if (seen)
+			see(seen, text);
+		show->any = true;
+	}
+	return r;
+}
+
+/* The same of a file outside of sessions that may be a transcript all the same. */
+static int print_ordinary(struct show *show, const char *path, bool lines)
+{
+	_cleanup_(access_file_dropp) struct access_file *file = NULL;
+	_cleanup_(buf_done) struct buf text = { 0 }, shown = { 0 };
+	struct text_place place = { lines ? 0 : -1, 0 };
+	int r = access_file_open(show->access, path, ACCESS_FILE_READ, &file);
+	size_t before;
+
+	do {
+		before = text.size;
+		if (r == 0)
+			r = stop_wanted() ? -EINTR : access_file_read(file, BLOCK, &text);
+	} while (r == 0 && text.size > before && text.size <= ORDINARY_MOST);
+	if (r < 0 || text.size > ORDINARY_MOST)
+		return r < 0 ? r : print_path(show, path, path, NULL);
+	for (struct bytes rest = buf_bytes(&text), line; r == 0 && rest.size; place.index++) {
+		const char *end = lines ? memchr(rest.data, '\n', rest.size) : NULL;
+
+		line = bytes_make(rest.data, end ? (size_t)(end - rest.data) : rest.size);
+		rest = bytes_make(rest.data + line.size + (end != NULL),
+				  rest.size - line.size - (end != NULL));
+		buf_clear(&shown);
+		r = tell_file(show, path);
+		if (r == 0)
+			r = text_show(line, &place, &shown);
+		if (r == 0)
+			r = paint_text(&show->paint, buf_bytes(&shown));
+		show->any = true;
+	}
+	return r;
+}
+
+/* "dir/@as=text.../name" of a file, owned by the caller. */
+static char *text_path(const char *path, const char *clauses)
+{
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+
+	return str_printf("%.*s@as=text%s/%s", (int)(name - path), path, clauses, name);
+}
+
+struct show_list *show_known(const struct show *show, const char *path)
+{
+	for (size_t i = 0; i < show->count; i++)
+		if (strcmp(show->lists[i].path, path) == 0)
+			return &show->lists[i];
+	return NULL;
+}
+
+static struct show_list *list_of(struct show *show, const char *path)
+{
+	struct show_list *known = show_known(show, path);
+
+	if (known)
+		return known;
+	if (ARRAY_ROOM(show->lists, show->count, show->room) < 0)
+		return NULL;
+	show->lists[show->count] = (struct show_list){ .path = bytes_dup(bytes_str(path)) };
+	return show->lists[show->count].path ? &show->lists[show->count++] : NULL;
+}
+
+void show_version(const struct show *show, const char *path, char version[SHOW_VERSION])
+{
+	_cleanup_(buf_done) struct buf value = { 0 };
+	int r = access_get_xattr(show->access, path, "user.sessfs.version", &value);
+
+	snprintf(version, SHOW_VERSION, "%.*s", r == 0 ? (int)value.size : 0,
+		 r == 0 ? value.data : "");
+}
+
+/* One block; *next is the index behind it, as it was if there was nothing. */
+static int show_block(struct show *show, const char *path, int64_t *next, int64_t last)
+{
+	_cleanup_(freep) char *view = NULL;
+	struct seen seen = { .last = -1 };
+	char clauses[64];
+	int r;
+
+	if (last >= 0)
+		snprintf(clauses, sizeof(clauses), ",last=%" PRId64, last);
+	else
+		snprintf(clauses, sizeof(clauses), ",first=%d,items=%" PRId64 "-", ITEMS, *next);
+	view = text_path(path, clauses);
+	r = view ? print_path(show, path, view, &seen) : -ENOMEM;
+	if (seen.last >= *next)
+		*next = seen.last + 1;
+	return r;
+}
+
+int show_list(struct show *show, const char *path, int64_t from)
+{
+	int64_t next = from, before;
+	struct show_list *list;
+	char version[SHOW_VERSION] = "";
+	int r;
+
+	if (show->follow)
+		show_version(show, path, version);
+
+	/* The rest comes behind what the first look has seen. */
+	if (show->last >= 0 && !from) {
+		r = show->last ? show_block(show, path, &next, show->last) : 0;
+	} else {
+		do {
+			before = next;
+			r = show_block(show, path, &next, -1);
+		} while (r == 0 && next > before && !ferror(stdout));
+	}
+	list = r == 0 && show->follow ? list_of(show, path) : NULL;
+	if (list) {
+		list->next = next;
+		memcpy(list->version, version, sizeof(version));
+	}
+	return r == 0 && show->follow && !list ? -ENOMEM : r;
+}
+
+/* The windows of states have versions; those of other files are these files. */
+static bool is_state(struct show *show, const char *path)
+{
+	_cleanup_(freep) char *view = text_path(path, ",last=0");
+	_cleanup_(buf_done) struct buf value = { 0 };
+
+	return view && access_get_xattr(show->access, view, "user.sessfs.version", &value) == 0;
+}
+
+int show_file(struct show *show, const char *path)
+{
+	uint32_t kind = names_split(bytes_str(path)).kind;
+	_cleanup_(freep) char *view = NULL;
+
+	if (kind != BACKEND_LIST && kind != BACKEND_SINGLE)
+		return print_path(show, path, path, NULL);
+	if (!is_state(show, path))
+		return print_ordinary(show, path, kind == BACKEND_LIST);
+	view = text_path(path, "");
+	return view ? print_path(show, path, view, NULL) : -ENOMEM;
+}
+
+static int show_numbered(struct show *show, const char *dir)
+{
+	_cleanup_(freep) char *view = NULL;
+
+	if (show->last >= 0)
+		view = str_printf("%s/@as=text,last=%" PRId64 ".txt", dir, show->last);
+	else
+		view = str_printf("%s/@as=text.txt", dir);
+	return view ? print_path(show, dir, view, NULL) : -ENOMEM;
+}
+
+/* ---- Which files ---- */
+
+/* Of a directory, all lists and numbered documents in it and below; if there are none, all that
+ * is there. */
+struct walk {
+	struct show *show;
+	const char *dir;
+	bool all;
+	bool numbered;
+	int error;
+};
+
+static int walk_dir(struct show *show, const char *dir, bool all);
+
+static int on_entry(void *arg, const char *name, const struct stat *st)
+{
+	struct walk *walk = arg;
+	struct names_split split = names_split(bytes_str(name));
+	_cleanup_(freep) char *path =
+		*walk->dir ? str_printf("%s/%s", walk->dir, name) : bytes_dup(bytes_str(name));
+	int64_t number;
+
+	if (!path)
+		return -ENOMEM;
+	if (stop_wanted() || ferror(stdout))
+		return stop_wanted() ? -EINTR : 1;
+	if (S_ISDIR(st->st_mode))
+		return walk_dir(walk->show, path, walk->all);
+	if (!S_ISREG(st->st_mode))
+		return 0;
+	if (walk->all)
+		return split.kind == BACKEND_HASH ? 0 : show_file(walk->show, path);
+	if (split.kind == BACKEND_LIST && is_state(walk->show, path))
+		return show_list(walk->show, path, 0);
+	walk->numbered |= split.kind == BACKEND_SINGLE && names_number(bytes_str(name), &number);
+	return 0;
+}
+
+static int walk_dir(struct show *show, const char *dir, bool all)
+{
+	struct walk walk = { .show = show, .dir = dir, .all = all };
+	int r = access_list(show->access, dir, false, on_entry, &walk);
+
+	return r == 0 && walk.numbered ? show_numbered(show, dir) : MIN(r, 0);
+}
+
+/* As it is, or with the end of a list or a document. */
+static int find_path(struct show *show)
+{
+	static const char *const ends[] = { "", ".jsonl", ".json" };
+	size_t size = strlen(show->path);
+	struct stat st;
+	int r = -ENOENT;
+
+	while (size > 1 && show->path[size - 1] == '/')
+		size--;
+	for (size_t i = 0; r == -ENOENT && i < ARRAY_SIZE(ends); i++) {
+		free(show->found);
+		show->found =
+			str_printf("%.*s%s", (int)MIN(size, (size_t)PATH_MAX), show->path, ends[i]);
+		r = show->found ? access_stat(show->access, show->found, &st) : -ENOMEM;
+	}
+	if (r == 0)
+		show->is_dir = S_ISDIR(st.st_mode);
+	return r;
+}
+
+static int show_found(struct show *show)
+{
+	int r;
+
+	if (!show->is_dir)
+		return names_split(bytes_str(show->found)).kind == BACKEND_LIST &&
+				       is_state(show, show->found) ?
+			       show_list(show, show->found, 0) :
+			       show_file(show, show->found);
+	r = walk_dir(show, show->found, false);
+	return r == 0 && !show->any && !show->follow ? walk_dir(show, show->found, true) : r;
+}
+
+static int show_all(struct show *show)
+{
+	_cleanup_(access_file_dropp) struct access_file *events = NULL;
+	int r = find_path(show);
+
+	if (r == 0 && show->follow)
+		r = show_follow_begin(show, &events);
+	if (r < 0)
+		return r;
+	/* Through a pager it is as on the terminal. */
+	paint_begin(&show->paint);
+	if (!show->follow)
+		pager_begin();
+	r = show_found(show);
+	if (r == 0 && events)
+		r = show_follow(show, events);
+	paint_end(&show->paint);
+	if (!show->follow)
+		pager_end();
+	return r;
+}
+
+static void show_done(struct show *show)
+{
+	for (size_t i = 0; i < show->count; i++)
+		free(show->lists[i].path);
+	free(show->lists);
+	free(show->found);
+	free(show->shown);
+}
+
+static int run_show(void *values, char **operands)
+{
+	struct show *show = values;
+	_cleanup_(access_closep) struct access *access = NULL;
+	int r;
+
+	if (store_open(operands[0], show->follow ? ACCESS_FOLLOW : 0, &show->options, &access) < 0)
+		return CMD_FAILED;
+	show->access = access;
+	show->path = operands[1];
+	r = show_all(show);
+	show_done(show);
+	return r < 0 ? cmd_fail(operands[0], operands[1], r) : CMD_DONE;
+}
+
+const struct command cmd_show = {
+	.name = "show",
+	.arguments = "[--follow] [--last=N] [-o table=NAME] STORE SESSION[/KEY]",
+	.summary = "print conversations as people read them",
+	.help = "Prints what was said in a session, or in one list or document of it: who, when, "
+		"and what; calls of tools and their results in a line each.  Of a session, these "
+		"are its lists and numbered documents, or if it has none all of its files.  On a "
+		"terminal the lines fit, have colours (unless NO_COLOR is set) and go through "
+		"$PAGER, or less.",
+	.more = "KEY may have its end, .jsonl or .json, or not.  What would be printed is what "
+		"@as=text shows on a mount; sessfs-views(7) tells how it reads.",
+	.failed = "it is not there or cannot be read",
+	CMD_OPTIONS(show_options),
+	.least = 2,
+	.most = 2,
+	.operands = "takes a store, and a session or a path in it",
+	.size = sizeof(struct show),
+	.defaults = &show_defaults,
+	.run = run_show,
+};

@@ -1,0 +1,237 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: MIT
+"""show: what was said, for people."""
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+import harness
+import places
+from harness import eventually, read, same, write
+from places import Place
+from test_text import DATA, said, shown
+
+everywhere = places.everywhere(Place)
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07 \x9b31m \u202eabc\x7f \x00"
+
+
+def is_sanitized(binary):
+    return b"__asan_init" in read(binary)
+
+
+def fill(place, path, data):
+    place.do("put", place.store, path, stdin=data)
+
+
+@contextlib.contextmanager
+def on_terminal(place, *arguments, columns=60, **environment):
+    """The program with its standard output on a terminal; what it prints, so far."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    clean = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "LESS")}
+    process = subprocess.Popen(
+        [place.box.program, *arguments],
+        stdout=theirs,
+        stdin=subprocess.DEVNULL,
+        env={**clean, "TERM": "xterm", "PAGER": "cat", **environment},
+    )
+    os.close(theirs)
+    place.box.remember(process.pid)
+    yield process, ours
+    process.kill()
+    process.wait()
+    os.close(ours)
+
+
+def read_all(fd, until=None, seconds=30):
+    seen = b""
+    end = time.monotonic() + seconds * harness.PATIENCE
+    while until is None or until not in seen:
+        ready, _, _ = select.select([fd], [], [], max(0, end - time.monotonic()))
+        assert ready, seen
+        try:
+            more = os.read(fd, 65536)
+        except OSError:
+            more = b""
+        if not more:
+            break
+        seen += more
+    return seen.replace(b"\r\n", b"\n")
+
+
+def terminal(place, *arguments, **named):
+    with on_terminal(place, "show", place.store, *arguments, **named) as (_, ours):
+        return read_all(ours)
+
+
+# What is shown
+
+
+@everywhere
+def test_a_list_a_document_and_numbered_documents(place):
+    fill(place, "s/l.jsonl", said("one", "two"))
+    for path in ("s/l.jsonl", "s/l", "./s//l/"):
+        same(place.do("show", place.store, path), shown("one", "two"), f"{place.what}: {path}")
+    text = b"==> s/l.jsonl <==\n\n" + shown("one", "two")
+    same(place.do("show", place.store, "s"), text, f"{place.what}: the session")
+    same(place.do("show", "--last=1", place.store, "s/l"), shown("two", first=1), "the last one")
+    same(place.do("show", "--last=0", place.store, "s/l"), b"", "none")
+    fill(place, "d/k.json", read(os.path.join(DATA, "agents", "gemini", "thinking_only.json")))
+    wanted = read(os.path.join(DATA, "text", "gemini-thoughts.txt"))
+    same(place.do("show", place.store, "d/k"), wanted, f"{place.what}: a document")
+    wanted = b"==> d/k.json <==\n\n" + wanted
+    same(place.do("show", place.store, "d"), wanted, f"{place.what}: one alone")
+    for number in (10, 2):
+        fill(place, f"n/m/message_{number}.json", said(f"m{number}"))
+    fill(place, "n/agent.json", b"{}")
+    wanted = b"==> n/m <==\n\n" + shown("m2", "m10")
+    same(place.do("show", place.store, "n"), wanted, f"{place.what}: numbered documents")
+
+
+@everywhere
+def test_what_is_no_state_is_shown_too(place):
+    fill(place, "old.json", b'{"messages": [{"role": "user", "content": "hi"}]}')
+    same(place.do("show", place.store, "old"), b"#0  user\n    hi\n\n", place.what)
+    fill(place, "old.jsonl", said("one", "two"))
+    same(place.do("show", place.store, "old.jsonl"), shown("one", "two"), place.what)
+    fill(place, "s/notes.txt", b"a \x1b[m b\n\xff\n")
+    same(place.do("show", place.store, "s/notes.txt"), b"a ^[[m b\n\\xff\n", place.what)
+    fill(place, "wide.txt", "é世".encode() * 50001)
+    same(place.do("show", place.store, "wide.txt"), "é世".encode() * 50001, place.what)
+
+
+@everywhere
+def test_what_is_not_there(place):
+    fill(place, "s/l.jsonl", said("one"))
+    for path in ("t", "s/m", "s/l.json/x"):
+        failed = place.do("show", place.store, path, status=1)
+        same(failed.startswith("sessfs: "), True, failed)
+    place.do("show", place.store, status=2)
+    place.do("show", "--last=x", place.store, "s", status=2)
+
+
+@everywhere
+def test_a_long_list_takes_little_memory_and_begins_at_once(place):
+    data = said(*(f"w{number}" for number in range(30000)), "x" * (8 << 20))
+    fill(place, "s/l.jsonl", data)
+    command = [place.box.program, "show", place.store, "s/l"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    place.box.remember(process.pid)
+    begun = time.monotonic()
+    first = process.stdout.read(len(shown("w0")))
+    waited = time.monotonic() - begun
+    text = first + process.stdout.read()
+    process.stdout.close()
+    _, status, usage = os.wait4(process.pid, 0)
+    same(status, 0, "the end")
+    same(text.count(b"\n\n"), 30001, f"{place.what}: items")
+    same(text.startswith(shown("w0", "w1")), True, "the first ones")
+    same(text.endswith(b"  user\n    " + b"x" * (8 << 20) + b"\n\n"), True, "the large one")
+    if place.what != "out of reach" and not is_sanitized(place.box.program):
+        same(usage.ru_maxrss < 128 << 10, True, f"{usage.ru_maxrss} KiB")
+        same(waited < 2 * harness.PATIENCE, True, f"{waited} s")
+
+
+# On a terminal
+
+
+@everywhere
+def test_nothing_reaches_a_terminal_raw(place):
+    fill(place, "s/l.jsonl", said(HOSTILE, role=HOSTILE) + HOSTILE.encode() + b"\n")
+    fill(place, "s/k.txt", HOSTILE.encode())
+    fill(place, "s/d.json", json.dumps({HOSTILE: HOSTILE}, ensure_ascii=False).encode())
+    for path in ("s", "s/k.txt", "s/d", "s/l"):
+        text = terminal(place, path)
+        text = re.sub(rb"\x1b\[[0-9;]*m", b"", text)
+        bad = re.findall(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80\xae", text)
+        same(bad, [], f"{place.what}: {path}: {text}")
+        plain = terminal(place, path, NO_COLOR="1")
+        same(b"\x1b" in plain, False, f"{place.what}: {path}: without colours")
+
+
+@everywhere
+def test_lines_fit_and_have_colours(place):
+    fill(place, "s/l.jsonl", said("word " * 40, "世" * 50, "x" * 100))
+    text = terminal(place, "s/l")
+    same(text.startswith(b"\x1b[1;32m#0  2026-01-02 03:04:05  user\x1b[0m\n"), True, text[:60])
+    plain = terminal(place, "s/l", NO_COLOR="1").decode()
+    same(terminal(place, "s/l", TERM="dumb").decode(), plain, "a dumb terminal")
+    lines = plain.splitlines()
+    widths = [sum(2 if character == "世" else 1 for character in line) for line in lines]
+    same(max(widths), 60, "the widest line")
+    same(all(line.startswith("    ") for line in lines if line and line[0] != "#"), True, plain)
+    same("".join(plain.split()).count("世"), 50, "nothing is lost")
+    same(plain.count("word"), 40, "no word is cut")
+    wide = terminal(place, "s/l", NO_COLOR="1", COLUMNS="200").decode()
+    same(max(map(len, wide.splitlines())) > 150, True, "COLUMNS")
+
+
+def test_a_pager_shows_it_on_a_terminal(box):
+    place = Place(box, False)
+    fill(place, "s/l.jsonl", said("one"))
+    text = terminal(place, "s/l", PAGER="sed 's/^/paged: /'")
+    same(text.startswith(b"paged: \x1b[1;32m#0"), True, text)
+    # It need not read all.
+    fill(place, "s/l.jsonl", said(*["x" * 1000] * 2000))
+    same(terminal(place, "s/l", PAGER="head -c 3")[:3], b"\x1b[1", "what it has read")
+    same(place.do("show", place.store, "s/l", env={**os.environ, "PAGER": "false"})[:3], b"#0 ",
+         "not without a terminal")
+
+
+# Following
+
+
+def test_it_goes_on_with_what_is_added(box):
+    for mounted in (True, False):
+        place = Place(box, mounted)
+        fill(place, "s/l.jsonl", said("one", "two"))
+        command = [box.program, "show", "-f", "--last=1", place.store, "s"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, preexec_fn=reset_signals)
+        box.remember(process.pid)
+        ours = process.stdout.fileno()
+        read_all(ours, shown("two", first=1))
+        place.do("append", place.store, "s/l.jsonl", stdin=said("three"))
+        same(read_all(ours, b"three\n\n"), shown("three", first=2), "what is appended")
+        place.do("append", place.store, "s/m.jsonl", stdin=said("new"))
+        wanted = b"==> s/m.jsonl <==\n\n" + shown("new")
+        same(read_all(ours, b"new\n\n"), wanted, "another list")
+        fill(place, "s/l.jsonl", said("one", "2"))
+        wanted = b"==> s/l.jsonl <==\n\n" + shown("2", first=1)
+        same(read_all(ours, b"2\n\n"), wanted, "what is rewritten")
+        place.do("append", place.store, "t/l.jsonl", stdin=said("other"))
+        place.do("append", place.store, "s/l.jsonl", stdin=said("four"))
+        same(read_all(ours, b"four\n\n"), shown("four", first=2), "no other session")
+        process.send_signal(signal.SIGINT)
+        same(process.wait(timeout=30), -signal.SIGINT, "the end")
+        process.stdout.close()
+
+
+def reset_signals():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def test_who_reads_no_more_ends_it(box):
+    place = Place(box, True)
+    fill(place, "s/l.jsonl", said("one"))
+    process = subprocess.Popen(
+        [box.program, "show", "-f", place.store, "s/l"], stdout=subprocess.PIPE
+    )
+    box.remember(process.pid)
+    read_all(process.stdout.fileno(), shown("one"))
+    process.stdout.close()
+    eventually(lambda: process.poll() is not None, "the end")
+
+
+if __name__ == "__main__":
+    harness.main(globals())
