@@ -183,7 +183,7 @@ static int count_row(void *arg, int64_t index, struct backend_times times, struc
 	looking->sum += scrambled((uint64_t)index);
 	looking->last = index;
 	/* Without room for it, it is read again. */
-	if (looking->version && put_row(looking, index, created, data) < 0)
+	if (looking->version && put_row(looking, index, times.created, data) < 0)
 		version_drop(&looking->version);
 	return looking->count == looking->most;
 }

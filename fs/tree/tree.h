@@ -11,7 +11,6 @@
 #include "fs/inode/window.h"
 
 struct window_view;
-
 /* entry.c, all under tree.lock for writing */
 
 /* -ENOTDIR, -ENAMETOOLONG; -ENOENT: the directory was removed. */
@@ -22,8 +21,8 @@ int entry_open(struct tree *tree, struct view *view, struct inode *dir, struct b
 /* The same in a view that begins with it. */
 int entry_look(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 	       uint64_t *ret_id, struct inode **ret_inode);
-/* The same for who changes what is found, whose batch depends on that: a file that is known to have
- * the name is not asked for, and the view may not have begun then. */
+/* The same for a batch that depends on it: who is known to have the name is not asked for, and the
+ * view may not have begun then. */
 int entry_recall(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 		 uint64_t *ret_id, struct inode **ret_inode);
 /* entry_look(), with the size of a state file that nobody is using. */

@@ -435,6 +435,7 @@ const struct command cmd_show = {
 	.least = 2,
 	.most = 2,
 	.operands = "takes a store, and a session or a path in it",
+	.store = 1,
 	.size = sizeof(struct show),
 	.defaults = &show_defaults,
 	.run = run_show,
