@@ -93,6 +93,11 @@ bool backend_on_duty(struct backend *backend)
 	return !backend->ops->on_duty || backend->ops->on_duty(backend);
 }
 
+uint64_t backend_lease(struct backend *backend)
+{
+	return backend->ops->lease ? backend->ops->lease(backend) : 0;
+}
+
 void backend_turn(struct backend *backend, bool take)
 {
 	if (backend->ops->turn)

@@ -660,6 +660,10 @@ struct backend_ops {
 	 * may be that it was removed.  It waits for no other mount, and costs one that is alone
 	 * next to nothing.  NULL: 1. */
 	int (*use)(struct backend *backend, uint64_t ino, bool on);
+	/* A number that moves when this mount was silent for so long that the others have ended it:
+	 * its locks are gone, and what is remembered may be wrong (BACKEND_FEED_ANYTHING).  NULL:
+	 * that does not happen. */
+	uint64_t (*lease)(struct backend *backend);
 	/* One of another mount that is in the way of a lock.  -ENOENT. */
 	int (*lock_find)(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 			 const struct backend_lock *lock, struct backend_lock *ret_lock);
@@ -770,6 +774,7 @@ int backend_feed_list(struct backend *backend, struct backend_snapshot *snapshot
 		      backend_feed_fn *fn, void *arg);
 void backend_turn(struct backend *backend, bool take);
 bool backend_hold(struct backend *backend, bool untold);
+uint64_t backend_lease(struct backend *backend);
 int backend_use(struct backend *backend, uint64_t ino, bool on);
 int backend_lock_find(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,
 		      const struct backend_lock *lock, struct backend_lock *ret_lock);

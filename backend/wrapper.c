@@ -56,6 +56,11 @@ bool wrapper_is_shared(struct backend *backend)
 	return backend_is_shared(wrapper_inner(backend));
 }
 
+uint64_t wrapper_lease(struct backend *backend)
+{
+	return backend_lease(wrapper_inner(backend));
+}
+
 void wrapper_turn(struct backend *backend, bool take)
 {
 	backend_turn(wrapper_inner(backend), take);

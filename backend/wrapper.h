@@ -33,6 +33,7 @@ bool wrapper_is_shared(struct backend *backend);
 void wrapper_turn(struct backend *backend, bool take);
 bool wrapper_on_duty(struct backend *backend);
 bool wrapper_hold(struct backend *backend, bool untold);
+uint64_t wrapper_lease(struct backend *backend);
 int wrapper_use(struct backend *backend, uint64_t ino, bool on);
 void wrapper_feed_done(struct backend *backend, uint64_t n);
 int wrapper_copy(struct backend *backend, const char *new_store, const struct backend_copy *copy);
@@ -48,6 +49,7 @@ int wrapper_copy(struct backend *backend, const char *new_store, const struct ba
 	.on_duty = wrapper_on_duty,                                                                \
 	.turn = wrapper_turn,                                                                      \
 	.hold = wrapper_hold,                                                                      \
+	.lease = wrapper_lease,                                                                    \
 	.use = wrapper_use,                                                                        \
 	.feed_done = wrapper_feed_done,                                                            \
 	.copy = wrapper_copy

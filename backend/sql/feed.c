@@ -13,6 +13,7 @@
 #include "backend/sql/cursor.h"
 #include "backend/sql/mounts.h"
 #include "backend/sql/read.h"
+#include "backend/sql/watch.h"
 #include "backend/sql/slots.h"
 #include "src/base/cleanup.h"
 #include "src/base/moment.h"
@@ -143,22 +144,27 @@ int sql_feed_list(struct backend *backend, struct backend_snapshot *snapshot, ba
 	struct backend_feed anything = { .what = BACKEND_FEED_ANYTHING };
 	struct sql_cursor cursor;
 	uint64_t known, first = 0;
+	bool here = true;
 
 	if (!is_mount(store))
 		return 0;
 	pthread_mutex_lock(&store->state.lock);
 	known = store->state.known;
 	pthread_mutex_unlock(&store->state.lock);
-	cursor = sql_cursor_open(snapshot, SQL_FEED_ENDS, SQL_NO_VALUES);
+	cursor = sql_cursor_open(snapshot, SQL_FEED_ENDS, SQL_VALUES(sql_id(store->number)));
 	if (sql_cursor_only(&cursor, -EIO)) {
 		first = (uint64_t)sql_cursor_number(&cursor, 0);
 		anything.n = (uint64_t)sql_cursor_number(&cursor, 1);
+		here = sql_cursor_number(&cursor, 2);
 	}
 	sql_cursor_end(&cursor);
 	if (cursor.r < 0)
 		return cursor.r;
+	/* It was ended: no call gets further before it has joined again. */
+	if (!here)
+		sql_look(store);
 	/* Some have gone that were not digested. */
-	if (anything.n > known && first > known + 1)
+	if (!here || (anything.n > known && first > known + 1))
 		return MIN(fn(arg, &anything), 0);
 	cursor = sql_cursor_open(snapshot, SQL_FEED_LIST,
 				 SQL_VALUES(sql_id(known), sql_id(store->number)));

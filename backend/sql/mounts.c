@@ -15,6 +15,7 @@
 
 #include "backend/sql/clock.h"
 #include "backend/sql/cursor.h"
+#include "backend/sql/feed.h"
 #include "backend/sql/packet.h"
 #include "backend/sql/slots.h"
 #include "src/base/cleanup.h"
@@ -238,6 +239,9 @@ int sql_mounts_rejoin(struct sql *store)
 	_cleanup_(freep) char *others = NULL;
 	int r = begin(store, store->writer.link);
 
+	/* Notes that were left meanwhile may have been taken away. */
+	if (r == 0)
+		r = sql_feed_anything(store, store->writer.link);
 	if (r == 0)
 		r = end(store, store->writer.link, join(store, true, true, &others));
 	if (r == 0)
@@ -246,6 +250,19 @@ int sql_mounts_rejoin(struct sql *store)
 		log_warning("%s: the server has not heard of this mount for %d seconds, so locks "
 			    "of files that programs had here have ended",
 			    store->database, SQL_LEASE_S);
+	return r;
+}
+
+int sql_mounts_join_again(struct sql *store)
+{
+	int r = 0;
+
+	sql_writer_take(store);
+	if (store->state.lost && store->writer.link)
+		r = sql_mounts_rejoin(store);
+	if (r < 0)
+		sql_disconnect(store, &store->writer.link);
+	sql_writer_give(store);
 	return r;
 }
 
@@ -267,7 +284,7 @@ void sql_mounts_leave(struct sql *store)
 	end(store, link, r);
 }
 
-int sql_mounts_beat(struct sql *store, struct sql_link *link)
+int sql_mounts_beat(struct sql *store, struct sql_link *link, bool judges)
 {
 	struct sql_answer *answer = NULL;
 	struct bytes columns[SQL_COLUMNS];
@@ -280,7 +297,7 @@ int sql_mounts_beat(struct sql *store, struct sql_link *link)
 	pthread_mutex_unlock(&store->state.lock);
 	r = sql_ask_text(store, link, SQL_MOUNT_BEAT,
 			 SQL_VALUES(sql_id(store->number), sql_id(known)), NULL);
-	if (r == 0)
+	if (r == 0 && judges)
 		r = sql_ask_text(store, link, SQL_MOUNTS_SILENT,
 				 SQL_VALUES(sql_number(SQL_LEASE_S)), &answer);
 	silent = r == 0 && sql_row(store, answer, columns);
@@ -296,6 +313,11 @@ bool sql_is_shared(struct backend *backend)
 	struct sql *store = sql_of(backend);
 
 	return is_mount(store) && !sql_mounts_alone(store);
+}
+
+uint64_t sql_lease(struct backend *backend)
+{
+	return sql_of(backend)->number;
 }
 
 /* The first number that a question has for an answer. */

@@ -25,14 +25,16 @@ void sql_state_learn(struct sql *store, const struct sql_state *state);
 int sql_mounts_join(struct sql *store, bool shared, char **ret_why);
 /* The lease has ended: come again, as the writer.  What was not digested is still to be. */
 int sql_mounts_rejoin(struct sql *store);
+/* The same by whoever comes first, if it has ended. */
+int sql_mounts_join_again(struct sql *store);
 void sql_mounts_leave(struct sql *store);
 /* Read who is there, if that is of another epoch than what is known.  On a connection that may be
  * in a transaction. */
 int sql_mounts_read(struct sql *store, struct sql_link *link, uint64_t epoch);
 /* With state.lock held. */
 void sql_mounts_set_alone(struct sql *store);
-/* Say that this mount lives, and end those that do not. */
-int sql_mounts_beat(struct sql *store, struct sql_link *link);
+/* Say that this mount lives; and end those that do not, if it judges. */
+int sql_mounts_beat(struct sql *store, struct sql_link *link, bool judges);
 bool sql_mounts_alone(struct sql *store);
 
 /* Files in use (uses.c). */

@@ -88,6 +88,7 @@ static const struct backend_ops sql_ops = {
 	.on_duty = sql_on_duty,
 	.turn = sql_turn,
 	.hold = sql_hold,
+	.lease = sql_lease,
 	.use = sql_use,
 	.feed_done = sql_feed_done,
 #define CALL(slot, ...) .slot = sql_##slot,

@@ -32,6 +32,7 @@ int sql_space(struct backend *backend, struct backend_space *ret_space);
 int sql_check(struct backend *backend, backend_report_fn *report, void *arg);
 bool sql_is_shared(struct backend *backend);
 bool sql_on_duty(struct backend *backend);
+uint64_t sql_lease(struct backend *backend);
 void sql_turn(struct backend *backend, bool take);
 bool sql_hold(struct backend *backend, bool untold);
 int sql_use(struct backend *backend, uint64_t ino, bool on);

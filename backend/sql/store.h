@@ -63,8 +63,10 @@ struct sql {
 	char *owner;	/* what to tell others; NULL: a guest */
 	bool guest;	/* changes of rows are other programs' for the mounts */
 	bool rows_only;
-	bool triggers;	 /* other programs' changes are logged */
-	uint64_t number; /* in sessfs_mount; 0: none, this handle only reads */
+	bool triggers; /* other programs' changes are logged */
+	/* In sessfs_mount, another one after each end of the lease; 0: none, this handle only
+	 * reads. */
+	_Atomic uint64_t number;
 	unsigned timeout;
 	_Atomic int64_t gave_up_at; /* when a call did last, if nobody has come through since */
 

@@ -65,7 +65,8 @@ SQL(SQL_FEED_LIST, "SELECT n, what, ino, flags, first_index, session_id, state_k
 	"mount, pid, "
 	"at, row_count, deleted_index, end_index, node, parent, path FROM sessfs_feed "
 	"WHERE n > ?1 AND mount <> ?2 ORDER BY n")
-SQL(SQL_FEED_ENDS, "SELECT COALESCE((SELECT MIN(n) FROM sessfs_feed), n + 1), n FROM sessfs_store")
+SQL(SQL_FEED_ENDS, "SELECT COALESCE((SELECT MIN(n) FROM sessfs_feed), n + 1), n, "
+	"(SELECT COUNT(*) FROM sessfs_mount WHERE number = ?1) FROM sessfs_store")
 /* By nobody: of what those who have done it did not hear. */
 SQL(SQL_FEED_ANYTHING, "INSERT INTO sessfs_feed (n, mount, what, ino, flags, first_index) "
 	"SELECT n + 1, 0, 3, 0, 0, 0 FROM sessfs_store WHERE id = 1")

@@ -24,7 +24,8 @@
 /* ?1: notes so far are known, ?2: of this mount. */
 SQL(SQL_STATE, "SELECT epoch, n, turn, settings, "
 	"CASE WHEN n > ?1 AND (EXISTS (SELECT 1 FROM sessfs_feed WHERE n > ?1 AND mount <> ?2) "
-	"OR COALESCE((SELECT MIN(n) FROM sessfs_feed), n + 1) - 1 > ?1) THEN 1 ELSE 0 END, 0, "
+	"OR COALESCE((SELECT MIN(n) FROM sessfs_feed), n + 1) - 1 > ?1) OR (?2 <> 0 AND NOT EXISTS "
+	"(SELECT 1 FROM sessfs_mount WHERE number = ?2)) THEN 1 ELSE 0 END, 0, "
 	"CASE WHEN EXISTS (SELECT 1 FROM sessfs_change) THEN 1 ELSE 0 END, last_ino, last_entry "
 	"FROM sessfs_store WHERE id = 1")
 SQL(SQL_STATE_LOCK, "SELECT epoch, n, turn, 0, 0, 0, 0, last_ino, last_entry FROM sessfs_store "

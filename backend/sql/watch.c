@@ -46,19 +46,6 @@ static int ask_state(struct sql *store, struct sql_link *link, struct sql_state 
 	return r;
 }
 
-static int join_again(struct sql *store)
-{
-	int r = 0;
-
-	sql_writer_take(store);
-	if (store->state.lost && store->writer.link)
-		r = sql_mounts_rejoin(store);
-	if (r < 0)
-		sql_disconnect(store, &store->writer.link);
-	sql_writer_give(store);
-	return r;
-}
-
 static int look(struct sql *store, struct sql_link *link)
 {
 	struct sql_state state;
@@ -78,7 +65,7 @@ static int look(struct sql *store, struct sql_link *link)
 	untell = !store->state.untold && store->state.alone && store->number && !store->guest;
 	pthread_mutex_unlock(&store->state.lock);
 	if (lost)
-		return join_again(store);
+		return sql_mounts_join_again(store);
 	return tell ? sql_uses_tell(store, link) : untell ? sql_uses_untell(store, link) : 0;
 }
 
@@ -96,7 +83,22 @@ static bool pause_for(struct sql *store, int64_t milliseconds)
 	return !stop;
 }
 
-static int look_or_connect(struct sql *store, int64_t now, int64_t *beat_at)
+/* When it said that it lives, and since when it did so in time.  Who was silent himself, or could
+ * not reach the server, does not know who else could not. */
+struct beats {
+	int64_t last, steady;
+};
+
+static int beat(struct sql *store, int64_t now, struct beats *beats)
+{
+	if (now - beats->last > SQL_LEASE_S * INT64_C(1000) / 2)
+		beats->steady = now;
+	beats->last = now;
+	return sql_mounts_beat(store, store->watch.link,
+			       now - beats->steady >= SQL_LEASE_S * INT64_C(1000));
+}
+
+static int look_or_connect(struct sql *store, int64_t now, struct beats *beats)
 {
 	int r = 0;
 
@@ -105,10 +107,8 @@ static int look_or_connect(struct sql *store, int64_t now, int64_t *beat_at)
 				&store->watch.link, NULL);
 	if (r == 0)
 		r = look(store, store->watch.link);
-	if (r == 0 && store->number && now >= *beat_at) {
-		r = sql_mounts_beat(store, store->watch.link);
-		*beat_at = now + BEAT_MS;
-	}
+	if (r == 0 && store->number && now >= beats->last + BEAT_MS)
+		r = beat(store, sql_milliseconds(), beats);
 	if (r < 0 && store->watch.link)
 		sql_disconnect(store, &store->watch.link);
 	return r;
@@ -117,13 +117,14 @@ static int look_or_connect(struct sql *store, int64_t now, int64_t *beat_at)
 static void *watch(void *arg)
 {
 	struct sql *store = arg;
-	int64_t beat_at = sql_milliseconds() + BEAT_MS, busy_at = 0, now;
+	struct beats beats = { .last = sql_milliseconds(), .steady = sql_milliseconds() };
+	int64_t busy_at = 0, now;
 	uint64_t seen = 0, before;
 
 	do {
 		now = sql_milliseconds();
 		before = seen;
-		look_or_connect(store, now, &beat_at);
+		look_or_connect(store, now, &beats);
 		sql_pool_rest(store);
 		pthread_mutex_lock(&store->state.lock);
 		seen = store->state.seen + store->state.changes;
@@ -155,7 +156,7 @@ void sql_watch_stop(struct sql *store)
 
 /* For who waits for changes. */
 
-static void sql_look(struct sql *store)
+void sql_look(struct sql *store)
 {
 	pthread_mutex_lock(&store->aside.lock);
 	if (!store->aside.link)

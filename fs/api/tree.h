@@ -106,6 +106,8 @@ int tree_find_lock(struct tree *tree, uint64_t ino, const struct backend_lock *l
 		   struct backend_lock *ret_lock);
 /* Whether locks are held here that were not told.  Returns whether there may be other mounts. */
 bool tree_hold_locks(struct tree *tree, bool untold);
+/* A number that moves when other mounts have ended this one, with its locks (backend_ops.lease). */
+uint64_t tree_lease(struct tree *tree);
 
 /* Inodes. */
 /* The inode that the kernel knows under this nodeid, not counted again: for callers that hold a
@@ -268,6 +270,9 @@ int handle_flush(struct tree *tree, struct handle *handle, pid_t pid);
 /* The process has got a lock of the file by this handle: what the handle reads next, wherever, is
  * the newest content. */
 void handle_lock_granted(struct tree *tree, struct handle *handle);
+/* It holds none any more.  A handle that has lost one with the lease is refused what it writes
+ * until it is closed. */
+void handle_locks_over(struct tree *tree, struct handle *handle);
 /* The process is about to give up its lock: publish what it has staged by this handle, if that is
  * whole.  The lock may go when the kernel knows (tree_when_notified()); with an error, too, as at a
  * close. */

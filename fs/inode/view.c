@@ -106,6 +106,11 @@ bool tree_hold_locks(struct tree *tree, bool untold)
 	return backend_hold(tree->backend, untold);
 }
 
+uint64_t tree_lease(struct tree *tree)
+{
+	return backend_lease(tree->backend);
+}
+
 bool tree_is_shared(struct tree *tree)
 {
 	return backend_is_shared(tree->backend);

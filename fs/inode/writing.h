@@ -32,6 +32,7 @@ struct writing {
 	uint64_t seen;	     /* bytes that the list had then, if only_cut */
 	int refused;	     /* why a write failed whose bytes are missing in the stage; 0: none */
 	uint64_t refused_at; /* where they are missing: such a stage is never published */
+	uint64_t lease;	     /* of the mount when a lock was granted that is held; 0: none is */
 	int failed;	     /* why the last flush failed; 0: it did not */
 	uint64_t version;    /* inode.version that the stage was begun or published as */
 	struct stage stage;  /* HANDLE_SAVE */

@@ -22,6 +22,7 @@ struct lock_requests {
 	bool stopping;
 	struct tree *tree;
 	bool untold; /* there may be locks that other mounts were not told of, as there were none */
+	uint64_t lease; /* of the mount (tree_lease()), under which all were granted */
 };
 
 enum {
@@ -123,6 +124,20 @@ static int add_lock(void *arg, const struct lock *lock)
 	return buf_append(arg, &told, sizeof(told));
 }
 
+/* When other mounts have ended this one, its locks are gone; what was written under them and not
+ * stored is refused (writing_lost_lock()). */
+static void look_at_lease(struct lock_requests *requests)
+{
+	uint64_t lease = tree_lease(requests->tree);
+
+	if (lease == requests->lease)
+		return;
+	requests->lease = lease;
+	requests->untold = false;
+	locks_lose(&requests->locks);
+	pthread_cond_signal(&requests->changed);
+}
+
 /* All locks of a file, and one more if it is let. */
 static int tell_file(struct lock_requests *requests, uint64_t ino, const struct lock *more)
 {
@@ -133,6 +148,11 @@ static int tell_file(struct lock_requests *requests, uint64_t ino, const struct 
 		r = add_lock(&locks, more);
 	if (r == 0)
 		r = tree_tell_locks(requests->tree, ino, buf_bytes(&locks), more != NULL);
+	/* They have ended before they were told. */
+	if (r == 0 && tree_lease(requests->tree) != requests->lease) {
+		tree_tell_locks(requests->tree, ino, (struct bytes){ 0 }, false);
+		r = -EAGAIN;
+	}
 	if (r == 0 && locks.size)
 		r = locks_set_told(&requests->locks, ino);
 	return r;
@@ -203,6 +223,7 @@ static int64_t look_at_others(struct lock_requests *requests, struct lock_wait *
 	int64_t next = INT64_MAX;
 
 	*ret_ended = NULL;
+	look_at_lease(requests);
 	if (requests->untold && tree_is_shared(requests->tree))
 		tell_all(requests);
 	else if (requests->untold && locks_each(&requests->locks, 0, is_any, NULL) == 0)
@@ -250,6 +271,7 @@ int lock_requests_start(struct session *session)
 		return -ENOMEM;
 	locks_init(&requests->locks);
 	requests->tree = session->tree;
+	requests->lease = tree_lease(session->tree);
 	requests->locks.ask = ask_others;
 	requests->locks.changed = tell_others;
 	requests->locks.arg = requests;
@@ -322,13 +344,19 @@ static void request_set(void *owner, void *arg)
 	struct lock_requests *requests = session->locks;
 	struct lock_request *request = *(struct lock_request **)arg;
 	struct lock_wait *ended;
+	const bool gives = request->wait.lock.type == F_UNLCK;
+	bool over;
 	int r;
 
 	if (request->wait.lock.type != F_UNLCK)
 		fuse_req_interrupt_func(request->req, interrupted, session);
 	pthread_mutex_lock(&requests->lock);
+	look_at_lease(requests);
 	r = set_unless_interrupted(requests, request, &ended);
+	over = gives && !locks_any(&requests->locks, request->wait.lock.ino);
 	pthread_mutex_unlock(&requests->lock);
+	if (over)
+		handle_locks_over(session->tree, request->handle);
 	answer(session, ended);
 	if (r > 0)
 		return;
@@ -421,6 +449,7 @@ void lock_request_test(fuse_req_t req, struct open_file *file, uint64_t owner,
 		return;
 	}
 	pthread_mutex_lock(&requests->lock);
+	look_at_lease(requests);
 	granted = locks_test(&requests->locks, &lock, &held);
 	pthread_mutex_unlock(&requests->lock);
 	if (granted && lock.type != F_UNLCK)

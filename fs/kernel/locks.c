@@ -150,6 +150,13 @@ void locks_init(struct locks *locks)
 	locks->last = &locks->waiting;
 }
 
+void locks_lose(struct locks *locks)
+{
+	held_done(locks);
+	for (struct lock_wait *wait = locks->waiting; wait; wait = wait->next)
+		wait->others = true;
+}
+
 void locks_done(struct locks *locks)
 {
 	held_done(locks);

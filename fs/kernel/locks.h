@@ -108,6 +108,9 @@ int locks_each(const struct locks *locks, uint64_t ino, lock_fn *fn, void *arg);
 bool locks_told(const struct locks *locks, uint64_t ino);
 int locks_set_told(struct locks *locks, uint64_t ino);
 
+/* Nobody holds anything any more; who waits is granted what he can have by locks_poll(). */
+void locks_lose(struct locks *locks);
+
 /* Whether anybody holds anything of a file; without it, nobody waits for it either. */
 bool locks_any(const struct locks *locks, uint64_t ino);
 

@@ -438,8 +438,10 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, int flags, p
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 	bool append;
-	int r;
+	int r = writing_lost_lock(tree, handle->writing);
 
+	if (r < 0)
+		return r;
 	if (flags >= 0 && pid != HANDLE_PAGES)
 		handle->flags = (handle->flags & ~O_APPEND) | (flags & O_APPEND);
 	append = (handle->flags & O_APPEND) && pid != HANDLE_PAGES;

@@ -57,6 +57,8 @@ void handle_drop_outdated(struct handle *handle);
 void handle_drop_old(struct handle *handle);
 /* All handles of the same open file show what was written, whatever they were in the middle of. */
 void handle_wrote(struct handle *handle);
+/* -EIO: it had a lock that the mount has lost, so others may have written since it has read. */
+int writing_lost_lock(struct tree *tree, const struct writing *writing);
 /* -EFBIG when a state file with data at offset, and zeros before it, would hold a document or a
  * line that the store cannot take.  handle: by which that is done, or NULL, and then inode.lock is
  * enough. */

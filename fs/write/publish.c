@@ -201,10 +201,23 @@ static int plan_ahead(struct tree *tree, struct writing *writing, struct save_ah
 	return save_ahead_plan(tree, ahead, &writing->stage);
 }
 
+int writing_lost_lock(struct tree *tree, const struct writing *writing)
+{
+	if (!writing->lease || writing->lease == backend_lease(tree->backend))
+		return 0;
+	log_error("what is written to inode %llu is refused: a lock that the program had of it has "
+		  "ended, as other mounts had not heard of this one for too long",
+		  (unsigned long long)writing->inode->ino);
+	return -EIO;
+}
+
 static int publish_save(struct tree *tree, struct writing *writing, struct notes *notes)
 {
 	_cleanup_(save_ahead_done) struct save_ahead ahead = { 0 };
-	int r = plan_ahead(tree, writing, &ahead);
+	int r = writing_lost_lock(tree, writing);
+
+	if (r == 0)
+		r = plan_ahead(tree, writing, &ahead);
 
 	if (r < 0)
 		return r;
@@ -330,6 +343,9 @@ static int flush_once(struct tree *tree, struct handle *handle, pid_t pid, bool 
 
 	if (is_flushed(tree, handle))
 		return 0;
+	r = handle_holds_back(handle) ? writing_lost_lock(tree, handle->writing) : 0;
+	if (r < 0)
+		return r;
 	r = flush_piece(tree, handle, pid, closes, notes);
 	if (r <= 0)
 		return r;
@@ -398,6 +414,8 @@ void handle_lock_granted(struct tree *tree, struct handle *handle)
 		WITH_READ_LOCK(tree);
 		WITH_INODE_LOCK(inode);
 
+		if (!handle->writing->lease)
+			handle->writing->lease = backend_lease(tree->backend);
 		handle_drop_outdated(handle);
 		handle_drop_old(handle);
 		handle->middle = handle->fresh = false;
@@ -405,6 +423,20 @@ void handle_lock_granted(struct tree *tree, struct handle *handle)
 			notes_renew(&notes, tree, inode, handle->face, RENEW_ANYWAY);
 	}
 	notes_send(&notes, tree, NOTIFY_ALL);
+}
+
+void handle_locks_over(struct tree *tree, struct handle *handle)
+{
+	if (handle->through && handle->through->handle)
+		handle_locks_over(tree, handle->through->handle);
+	if (handle->through)
+		return;
+	{
+		WITH_HANDLE_LOCK(handle);
+
+		if (handle->writing->lease == backend_lease(tree->backend))
+			handle->writing->lease = 0;
+	}
 }
 
 /* Whether the next one that gets the lock may see the stage.  Where there is neither JSON nor

@@ -118,8 +118,10 @@ static int allocate_once(struct tree *tree, struct handle *handle, int mode, uin
 	WITH_INODE_LOCK(inode);
 	int kind = mode & ~FALLOC_FL_KEEP_SIZE;
 	bool grows = !(mode & FALLOC_FL_KEEP_SIZE);
-	int r;
+	int r = writing_lost_lock(tree, handle->writing);
 
+	if (r < 0)
+		return r;
 	if (!inode_is_state(inode) && !handle_holds_back(handle))
 		return allocate_plain(tree, inode, mode, offset, size, notes);
 	if (kind == FALLOC_FL_PUNCH_HOLE ? grows : kind && kind != FALLOC_FL_ZERO_RANGE)

@@ -1,0 +1,199 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: MIT
+"""Mounts of one store on a server that sleep for longer than their lease while others go on; and
+what several mounts count and append under locks."""
+
+import errno
+import fcntl
+import os
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import servers  # noqa: E402
+from servers import harness  # noqa: E402
+from harness import PATIENCE, append, errno_of, limit, read, same, write  # noqa: E402
+from test_stores import start  # noqa: E402
+
+LEASE = 15  # seconds
+MOUNTS = 8
+COUNTS = int(os.environ.get("SESSFS_COUNTS", "6"))
+
+
+def count_in(file):
+    value = int(os.pread(file, 32, 0))
+    os.pwrite(file, b"%d" % (value + 1), 0)
+
+
+def locks(box, kind, lock):
+    """Holds a lock, and what it has read under it, over the end of the lease."""
+    base = start(box, kind).database()
+    sleeper, other = box.mount(store=base.url), box.mount(store=base.url)
+    os.mkdir(sleeper.at("s"))
+    for name in ("n.json", "n.txt", "free.json"):
+        write(sleeper.at("s", name), b"1")
+    append(sleeper.at("s", "l.jsonl"), b"1\n")
+    held = {}
+    for name in ("n.json", "n.txt", "l.jsonl"):
+        held[name] = os.open(sleeper.at("s", name), os.O_RDWR)
+        lock(held[name], fcntl.LOCK_EX)
+    free = os.open(sleeper.at("s", "free.json"), os.O_WRONLY | os.O_TRUNC)
+    tail = os.open(sleeper.at("s", "l.jsonl"), os.O_RDONLY)
+    same(os.read(tail, 100), b"1\n", "the list")
+    same(sorted(os.listdir(sleeper.at("s"))), ["free.json", "l.jsonl", "n.json", "n.txt"], "names")
+    values = {name: os.pread(file, 32, 0) for name, file in held.items()}
+    os.kill(sleeper.pid, signal.SIGSTOP)
+    try:
+        begun = time.monotonic()
+        for name in ("n.json", "n.txt"):
+            with open(other.at("s", name), "r+b", buffering=0) as file:
+                lock(file, fcntl.LOCK_EX)  # granted when the lease has ended
+                file.write(b"7")
+        assert time.monotonic() - begun > LEASE / 2, "it was granted too early"
+        os.rename(other.at("s"), other.at("t"))
+        for i in range(200):  # so many notes that some are taken away
+            append(other.at("t", "l.jsonl"), b"%d\n" % (i + 2))
+        os.unlink(other.at("t", "free.json"))
+        write(other.at("t", "free.json"), b"8")
+        write(other.at("t", "new.json"), b"9")
+    finally:
+        os.kill(sleeper.pid, signal.SIGCONT)
+    # What was read under the lock is written back, and refused: nothing of the other is lost.
+    for name in ("n.json", "n.txt"):
+        error = errno_of(os.pwrite, held[name], b"%d" % (int(values[name]) + 1), 0)
+        error = error or errno_of(os.fsync, held[name])
+        same(error, errno.EIO, f"what writing to {name} says")
+    os.write(free, b"5")  # who had no lock is published
+    os.close(free)
+    same(errno_of(os.stat, sleeper.at("s")), errno.ENOENT, "the old name")
+    for name, data in (("n.json", b"7"), ("n.txt", b"7"), ("new.json", b"9")):
+        same(read(sleeper.at("t", name)), data, name)
+    lines = b"".join(b"%d\n" % (i + 1) for i in range(201))
+    same(read(sleeper.at("t", "l.jsonl")), lines, "the list, read by its name")
+    rest = b""
+    while more := os.read(tail, 4096):
+        rest += more
+    same(rest, lines[2:], "the list, read on")
+    for file in (*held.values(), tail):
+        errno_of(os.close, file)
+    # New ones exclude each other again, and numbers are not given twice.
+    with open(sleeper.at("t", "n.json"), "r+b", buffering=0) as file:
+        lock(file, fcntl.LOCK_EX)
+        with open(other.at("t", "n.json"), "r+b", buffering=0) as another:
+            refused = errno_of(lock, another, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            same(refused, errno.EAGAIN, "a lock that is held")
+        file.write(b"8")
+    same(read(other.at("t", "n.json")), b"8", "what was written under a new lock")
+    for i in range(20):
+        for number, mount in enumerate((sleeper, other)):
+            write(mount.at("t", f"{number}-{i}.txt"), b"x")
+    found = [os.stat(other.at("t", name)).st_ino for name in os.listdir(other.at("t"))]
+    same(len(set(found)), len(found), "inode numbers")
+    harness.eventually(
+        lambda: harness.tree(sleeper.path) == harness.tree(other.path), "the mounts are alike", 5
+    )
+    sleeper.check()
+
+
+@limit(90)
+def test_a_mount_of_mariadb_that_sleeps_beyond_its_lease_loses_its_locks_and_nothing_else(box):
+    locks(box, "mysql", fcntl.flock)
+
+
+@limit(90)
+def test_a_mount_of_postgresql_that_sleeps_beyond_its_lease_loses_its_locks_and_nothing_else(box):
+    locks(box, "postgresql", fcntl.lockf)
+
+
+def outage(box, kind):
+    """A server that was away for longer than a lease ends nobody's."""
+    server = start(box, kind)
+    base = server.database()
+    one, two = box.mount(store=base.url), box.mount(store=base.url)
+    write(one.at("n.txt"), b"1")
+    with open(one.at("n.txt"), "r+b", buffering=0) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        server.freeze()
+        time.sleep(LEASE + 4)
+        server.thaw()
+        time.sleep(1)
+        with open(two.at("n.txt"), "r+b", buffering=0) as another:
+            refused = errno_of(fcntl.flock, another, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        same(refused, errno.EAGAIN, "a lock that is held still")
+        file.write(b"2")
+    same(read(two.at("n.txt")), b"2", "what was written under it")
+
+
+@limit(90)
+def test_mariadb_that_is_away_for_longer_than_a_lease_ends_no_lock(box):
+    outage(box, "mysql")
+
+
+@limit(90)
+def test_postgresql_that_is_away_for_longer_than_a_lease_ends_no_lock(box):
+    outage(box, "postgresql")
+
+
+def in_processes(jobs):
+    """Runs each in a process of its own; all have to end well."""
+    children = []
+    for job in jobs:
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                job()
+                status = 0
+            finally:
+                os._exit(status)
+        children.append(child)
+    return [os.waitpid(child, 0)[1] for child in children]
+
+
+def counts(mount, number):
+    for i in range(COUNTS):
+        name = ("n.json", "n.txt")[i % 2]
+        with open(mount.at("s", name), "r+b", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            value = int(file.read())
+            file.seek(0)
+            file.write(b"%d" % (value + 1))
+            fcntl.flock(file, fcntl.LOCK_UN)
+    for i in range(COUNTS):
+        append(mount.at("s", "l.jsonl"), b"[%d,%d]\n" % (number, i))
+
+
+def exact(box, kind):
+    base = start(box, kind).database()
+    mounts = [box.mount(store=base.url) for _ in range(MOUNTS)]
+    os.mkdir(mounts[0].at("s"))
+    for name, data in (("n.json", b"0"), ("n.txt", b"0"), ("l.jsonl", b"")):
+        write(mounts[0].at("s", name), data)
+    jobs = [lambda m=mount, n=number: counts(m, n) for number, mount in enumerate(mounts)]
+    begun = time.monotonic()
+    same(in_processes(jobs), [0] * MOUNTS, "statuses of those who count")
+    box.note(f"{kind}: {MOUNTS * COUNTS * 2} turns, {time.monotonic() - begun:.1f} s")
+    for mount in mounts:
+        for name in ("n.json", "n.txt"):
+            same(int(read(mount.at("s", name))), MOUNTS * COUNTS // 2, f"{name} on {mount.path}")
+        lines = [eval(line) for line in read(mount.at("s", "l.jsonl")).splitlines()]
+        for number in range(MOUNTS):
+            own = [i for by, i in lines if by == number]
+            same(own, list(range(COUNTS)), f"lines of {number}")
+        same(len(lines), MOUNTS * COUNTS, "lines")
+    mounts[0].check()
+
+
+@limit(int(60 + 10 * COUNTS * PATIENCE))
+def test_8_mounts_of_mariadb_count_under_locks_and_append_to_one_list(box):
+    exact(box, "mysql")
+
+
+@limit(int(60 + 10 * COUNTS * PATIENCE))
+def test_8_mounts_of_postgresql_count_under_locks_and_append_to_one_list(box):
+    exact(box, "postgresql")
+
+
+if __name__ == "__main__":
+    harness.main(globals())
