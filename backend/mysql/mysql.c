@@ -184,8 +184,11 @@ const struct sql_driver mysql_driver = {
 	.size = "SELECT COALESCE(SUM(data_length + index_length), 0) FROM "
 		"information_schema.tables WHERE table_schema = DATABASE()",
 	.columns = "SELECT LOWER(column_name), LOWER(column_type), collation_name, "
-		   "datetime_precision FROM information_schema.columns WHERE "
+		   "datetime_precision, character_maximum_length, "
+		   "LOWER(column_type) = 'json' OR collation_name NOT LIKE 'utf8mb4%' FROM "
+		   "information_schema.columns WHERE "
 		   "table_schema = DATABASE() AND table_name = ?1",
+	.any_text = "LONGTEXT in utf8mb4",
 	.open = mysql_link_open,
 	.until = mysql_link_until,
 	.close = mysql_link_close,

@@ -249,8 +249,11 @@ static const struct sql_driver postgresql_driver = {
 		"c.relkind = 'r'",
 	.columns = "SELECT LOWER(c.column_name), LOWER(c.data_type), (SELECT collname FROM "
 		   "pg_collation WHERE collname = c.collation_name AND NOT collisdeterministic "
-		   "LIMIT 1), c.datetime_precision FROM information_schema.columns c WHERE "
+		   "LIMIT 1), c.datetime_precision, c.character_maximum_length, "
+		   "CASE WHEN LOWER(c.data_type) LIKE 'json%' THEN 1 ELSE 0 END FROM "
+		   "information_schema.columns c WHERE "
 		   "c.table_schema = 'agentscope' AND c.table_name = ?1",
+	.any_text = "TEXT",
 	.open = pg_link_open,
 	.until = pg_link_until,
 	.close = pg_link_close,

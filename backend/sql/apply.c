@@ -304,6 +304,8 @@ static int check_op(const struct sql *store, const struct backend_op *op)
 		return -EROFS;
 	if (op->data.size > store->backend.max_item)
 		return -EFBIG;
+	if (recipes[op->type].rows && op->data.size > store->texts.layout.most)
+		return -EFBIG;
 	if (op->type == BACKEND_CHUNK_PUT && op->data.size > BACKEND_CHUNK)
 		return -EINVAL;
 	return 0;

@@ -58,8 +58,10 @@ struct sql_driver {
 	 * none. */
 	const char *careless;
 	/* The statement "which columns has table ?1": name, type in lower case, collation or NULL
-	 * (then each id has one spelling), digits of the fraction of a time or NULL. */
+	 * (then each id has one spelling), digits of the fraction of a time or NULL, characters
+	 * that it has room for or NULL, and 1 where it cannot hold any text. */
 	const char *columns;
+	const char *any_text; /* a type that can, as people write it */
 	/* What it says instead of statements of texts.h, by enum sql_text; NULL: nothing. */
 	const char *const *own;
 	/* *ret_why as in backend_open(); until: see below. */

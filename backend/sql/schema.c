@@ -95,24 +95,41 @@ static int find_store(struct sql *store, const char *table, struct found *found)
 				  default_table);
 }
 
-static void take_column(struct sql_layout *layout, const struct bytes *columns, unsigned *seen)
+static int take_column(struct sql *store, const struct bytes *columns, unsigned *seen,
+		       char **ret_why)
 {
 	static const char *const needed[] = { "session_id", "state_key", "item_index",
 					      "state_data" };
+	struct sql_layout *layout = &store->texts.layout;
+	bool ours = false;
 
 	for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
-		if (bytes_equal(columns[0], bytes_str(needed[i])))
+		if (bytes_equal(columns[0], bytes_str(needed[i]))) {
 			*seen |= 1U << i;
+			ours = true;
+		}
+	if (ours && sql_int(columns[5]))
+		return str_explain(ret_why, -EMEDIUMTYPE,
+				   "%s: the column %.*s of its table %s cannot hold any text: it "
+				   "is %.*s%s%.*s, which has to be %s",
+				   store->database, (int)columns[0].size, columns[0].data,
+				   layout->name, (int)columns[1].size, columns[1].data,
+				   columns[2].data ? " in " : "", (int)columns[2].size,
+				   columns[2].data ? columns[2].data : "",
+				   store->texts.driver->any_text);
 	if (bytes_equal(columns[0], BYTES("session_id")) && columns[2].data) {
 		free(layout->collation);
 		layout->collation = bytes_dup(columns[2]);
 	}
+	if (bytes_equal(columns[0], BYTES("state_data")))
+		layout->most = columns[4].data ? (uint64_t)sql_int(columns[4]) : UINT64_MAX;
 	layout->has_version |= bytes_equal(columns[0], BYTES("version"));
 	layout->has_updated |= bytes_equal(columns[0], BYTES("updated_at"));
 	if (bytes_equal(columns[0], BYTES("created_at"))) {
 		layout->has_created = true;
 		layout->whole_seconds = sql_int(columns[3]) == 0;
 	}
+	return 0;
 }
 
 /* -ENOENT: there is no such table. */
@@ -128,7 +145,7 @@ static int look_at_rows(struct sql *store, const char *wanted, char **ret_why)
 
 	while (r == 0 && sql_row(store, answer, columns)) {
 		any = true;
-		take_column(layout, columns, &seen);
+		r = take_column(store, columns, &seen, ret_why);
 	}
 	store->texts.driver->answer_done(answer);
 	if (r < 0)
@@ -289,6 +306,8 @@ int sql_schema_open(struct sql *store, const struct backend_options *options, ch
 		return r;
 	if (!found.rows)
 		store->texts.layout.has_created = store->texts.layout.has_updated = true;
+	if (!found.rows)
+		store->texts.layout.most = UINT64_MAX;
 	if (!found.there)
 		r = make(store, &found);
 	if (r == 0)

@@ -198,7 +198,7 @@ static int append_own(struct buf *buf, const struct sql_texts *texts, const char
 	if (strcmp(name, "text") == 0)
 		return append_text(buf, texts, what);
 	if (strcmp(name, "spelled") == 0)
-		return append_spelled(buf, texts, " AND {exactly %1} = %2", what);
+		return append_spelled(buf, texts, " AND {exactly %1} = {exactly %2}", what);
 	if (strcmp(name, "spellings") == 0)
 		return append_spelled(buf, texts, ", {exactly %1}, {exactly %2}", what);
 	if (strcmp(name, "behind") == 0)

@@ -56,6 +56,7 @@ struct sql_layout {
 	bool has_updated;
 	bool has_version; /* of AgentScope: moves when a single is written */
 	bool whole_seconds;
+	uint64_t most; /* characters of the data of a row */
 };
 
 void sql_layout_done(struct sql_layout *layout);
