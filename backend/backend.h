@@ -82,6 +82,10 @@ enum { BACKEND_CHUNK = 32768 };
 /* What any store takes as one row or piece, unless it is full. */
 enum { BACKEND_ITEM_LEAST = 1 << 20 };
 
+/* A setting that a store has which was made beside rows: some of them may have no nodes yet, and no
+ * change is told of that.  The model takes it away when all have. */
+#define BACKEND_UNADOPTED "unadopted"
+
 enum { BACKEND_ROOT = 1 }; /* the inode number of the root; its node always exists */
 /* The inode number of a directory that no name leads to, where the model keeps what was removed and
  * may come back; node_list() leaves it out. */

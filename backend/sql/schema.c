@@ -188,8 +188,8 @@ static int make(struct sql *store, const struct found *found)
 	static const char row[] =
 		"INSERT {unless} INTO sessfs_store (id, version, rows_table, made, last_ino, "
 		"last_entry) VALUES (1, ?1, ?2, ?3, 1, 0) {there}";
-	static const char any[] = "INSERT INTO sessfs_change (item_index, what) SELECT 0, '*' "
-				  "FROM (SELECT 1 AS one FROM {rows} LIMIT 1) x";
+	static const char before[] = "INSERT {unless} INTO sessfs_setting (name, value) SELECT ?1, "
+				     "?2 FROM (SELECT 1 AS one FROM {rows} LIMIT 1) x {there}";
 	const char *const *table = store->texts.driver->tables;
 	int r = 0;
 
@@ -201,9 +201,9 @@ static int make(struct sql *store, const struct found *found)
 				   sql_number(geteuid()), sql_number(getegid()),
 				   sql_number(time_now())),
 			NULL);
-	/* What is there already nobody has told of. */
 	if (r == 0)
-		r = ask(store, any, NULL, 0, NULL);
+		r = ask(store, before,
+			SQL_VALUES(sql_blob(BYTES(BACKEND_UNADOPTED)), sql_blob(BYTES("1"))), NULL);
 	if (r == 0)
 		r = ask(store, row,
 			SQL_VALUES(sql_number(SQL_VERSION),

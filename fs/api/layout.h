@@ -11,8 +11,8 @@
 
 #include "backend/backend.h"
 
-/* A store in which there is nothing gets its layout; -ENOTEMPTY when there is something, whatever
- * layout it has.  Nobody else has the store. */
+/* A store without files gets its layout, whatever rows there are; -ENOTEMPTY when there is one,
+ * whatever layout it has.  Nobody else has the store. */
 int layout_begin(struct backend *backend, uint64_t set);
 
 struct layout_changed {

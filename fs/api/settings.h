@@ -32,6 +32,7 @@ enum setting {
 struct settings {
 	bool set[SETTINGS];
 	uint64_t value[SETTINGS];
+	bool unadopted;	 /* BACKEND_UNADOPTED */
 	bool incomplete; /* a copy that is just being made, or was given up in the middle */
 	bool moving;	 /* the layout is another one now, and not all files are placed by it yet */
 };

@@ -16,6 +16,7 @@ struct tree_options {
 	bool read_only;
 	bool strict;   /* refuse bytes that are not JSON with EINVAL (contract, section 6) */
 	bool relayout; /* it is opened to place all files by another layout (fs/api/layout.h) */
+	bool whole;    /* rows that were there before the store are taken in before it is opened */
 	bool exact;    /* never close off a torn line of a dead writer (contract, section 5) */
 	bool set_pause;
 	unsigned pause; /* seconds without a write after which a save is published that is whole;

@@ -385,6 +385,25 @@ int layout_state(uint64_t set, struct bytes session, struct bytes key, uint32_t 
 	return write_path(set, session, &key, kind, path);
 }
 
+int layout_above(uint64_t set, struct bytes path, size_t number, struct buf *start)
+{
+	const struct pattern *pattern = pattern_at(set, number);
+	_cleanup_(values_done) struct values values = { 0 };
+	_cleanup_(parts_done) struct parts parts = { 0 };
+	int r = pattern ? parts_read(path, true, &parts) : -ENOENT;
+
+	buf_clear(start);
+	if (r == 0)
+		r = pattern_fits(pattern, &parts, &values);
+	if (r != LAYOUT_ABOVE)
+		return MIN(r, 0);
+	/* An empty one has an address, too. */
+	r = buf_reserve(start, 1);
+	if (r == 0)
+		r = template_start(bytes_str(pattern->session), &values, start);
+	return r < 0 ? r : 1;
+}
+
 bool layout_keys_outside(uint64_t set, struct bytes session, struct bytes *ret_start)
 {
 	const struct pattern *pattern;

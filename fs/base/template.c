@@ -199,7 +199,7 @@ int template_read(struct bytes template, struct bytes text, struct values *value
 	return r <= 0 ? r : text.size == 0;
 }
 
-int template_write(struct bytes template, const struct values *values, struct buf *text)
+int template_start(struct bytes template, const struct values *values, struct buf *text)
 {
 	struct piece piece;
 	int r = 0;
@@ -210,11 +210,18 @@ int template_write(struct bytes template, const struct values *values, struct bu
 		if (!piece.variable)
 			r = buf_append_bytes(text, piece.text);
 		else if (!value)
-			r = -EINVAL;
+			return 1;
 		else
 			r = bytes_equal(piece.type, BYTES("safe")) ?
 				    safe_write(buf_bytes(value), text) :
 				    buf_append_bytes(text, buf_bytes(value));
 	}
 	return r;
+}
+
+int template_write(struct bytes template, const struct values *values, struct buf *text)
+{
+	int r = template_start(template, values, text);
+
+	return r > 0 ? -EINVAL : r;
 }

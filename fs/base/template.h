@@ -21,5 +21,7 @@ void values_done(struct values *values);
 int template_read(struct bytes template, struct bytes text, struct values *values);
 /* Append what a template says with these values; -EINVAL when one is not known, -ENOMEM. */
 int template_write(struct bytes template, const struct values *values, struct buf *text);
+/* The same up to the first variable that is not known: 1, or 0 when all are. */
+int template_start(struct bytes template, const struct values *values, struct buf *text);
 
 #endif

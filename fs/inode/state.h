@@ -133,6 +133,7 @@ struct inode {
 	bool inherits;	  /* its rows are those of the file that it follows, until it is saved */
 	bool untold;	  /* rows that another program has inserted; reconcile-key.c */
 	bool apart;	  /* its key is set apart; see aparts.h */
+	bool whole;	  /* a session, all of whose rows have files (waiting.h) */
 	struct face face; /* the first; its list has all */
 	unsigned face_count;
 	_Atomic bool locked;	/* somebody has asked for a lock of it */

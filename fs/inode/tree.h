@@ -71,6 +71,11 @@ struct tree {
 		bool roused;	/* tree_rouse() since the last tree_doze() */
 		struct wanted *wanted;
 	} taker;
+	/* Rows that were there before the store (waiting.h). */
+	struct {
+		_Atomic bool any;	/* some may have no files yet */
+		struct rest_walk *walk; /* the taker's */
+	} rest;
 	pthread_mutex_t turn; /* recursive */
 	pthread_rwlock_t change;
 	pthread_rwlock_t lock;

@@ -15,6 +15,7 @@ enum {
 	PATIENCE_MS = 50,  /* while the taker gets on */
 	LOCKED_MS = 1000,  /* while it does not: many a program writes for so long */
 	STUCK_MAX = 10,	   /* times that */
+	REST_MS = 10000,   /* for one step of the walk over what was there before */
 	WANTED_MAX = 1024, /* keys of one batch; with more of them it waits for all */
 };
 
@@ -71,6 +72,12 @@ int key_heed(struct tree *tree, const struct view *view, struct bytes session, s
 	r = ASK(view, change_find, session, key, &change);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
+	want(tree, session, key);
+	return -ESTALE;
+}
+
+int rest_want(struct tree *tree, struct bytes session, struct bytes key)
+{
 	want(tree, session, key);
 	return -ESTALE;
 }
@@ -238,6 +245,26 @@ int tree_catch_up(struct tree *tree, struct catching_up *up)
 void tree_caught_up(struct tree *tree, struct catching_up *up)
 {
 	give_turn(tree, up);
+}
+
+int rest_wait(struct tree *tree)
+{
+	int64_t until = tick_now() + REST_MS * INT64_C(1000000);
+	uint64_t steps;
+	bool ended;
+
+	tree->backend->ops->wake(tree->backend);
+	pthread_mutex_lock(&tree->taker.lock);
+	steps = tree->taker.steps;
+	while (tree->rest.any && tree->taker.runs && !tree->stopping &&
+	       tree->taker.steps == steps &&
+	       tick_cond_wait(&tree->taker.changed, &tree->taker.lock, until) == 0)
+		;
+	ended = !tree->rest.any || !tree->taker.runs || tree->stopping;
+	pthread_mutex_unlock(&tree->taker.lock);
+	if (!ended && tree->taker.steps == steps)
+		return give_up("files for rows that were there before could not be made");
+	return !ended;
 }
 
 /* The taker. */

@@ -28,6 +28,21 @@ int inode_view_begin(struct tree *tree, const struct inode *inode, struct view *
 int key_heed(struct tree *tree, const struct view *view, struct bytes session, struct bytes key);
 /* The same of the key of a state file. */
 int inode_heed(struct tree *tree, const struct view *view, const struct inode *inode);
+/*
+ * What was there before the store.
+ *
+ *   A store may be made beside the rows of a service, and these may be many.  As long as it says so
+ *   (BACKEND_UNADOPTED), there may be rows that have no files and that nobody has told of.  One
+ *   mount walks over all of them by and by (share/rest.c).  Until it is through, a name that is not
+ *   there is asked for in the rows (tree/rest.c); the session that has it is wanted, and all of it
+ *   taken in.  So is a session before it is listed (inode.whole).  Who lists a directory that
+ *   sessions lie in waits at the end of it for more.
+ */
+/* All of a session, or a key of it, is wanted: -ESTALE. */
+int rest_want(struct tree *tree, struct bytes session, struct bytes key);
+/* Wait until the walk has come one step further: 1, or 0 if it has ended; -EBUSY: it gets on no
+ * more.  No lock is held. */
+int rest_wait(struct tree *tree);
 /* What a batch names, which the store has refused. */
 void tree_want_batch(struct tree *tree, const struct backend_op *ops, size_t count);
 

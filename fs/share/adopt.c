@@ -31,6 +31,7 @@ struct adopting {
 	uint32_t kind;
 	struct inode *dir; /* counted */
 	bool taken;	   /* a name on the way is used otherwise */
+	bool missing;	   /* the store is known not to have the name that is looked for */
 };
 
 static int adopt_node(struct adopting *adopting, mode_t mode, struct backend_node *node)
@@ -92,15 +93,16 @@ static void adoptions_end(struct reconciling *reconciling, bool committed)
 		inode_forget(tree, touched->dir, 1);
 	}
 	for (size_t i = 0; committed && i < adoptions->count; i++)
-		notes_happened(&reconciling->notes, tree,
-			       &(struct happened){
-				       .what = EVENT_SAVE,
-				       .by = EVENT_BY_SQL,
-				       .node = &adoptions->names[i].node,
-				       .items = adoptions->names[i].items,
-				       .dir = adoptions->names[i].dir,
-				       .name = adoptions->names[i].name,
-			       });
+		if (!adoptions->names[i].old)
+			notes_happened(&reconciling->notes, tree,
+				       &(struct happened){
+					       .what = EVENT_SAVE,
+					       .by = EVENT_BY_SQL,
+					       .node = &adoptions->names[i].node,
+					       .items = adoptions->names[i].items,
+					       .dir = adoptions->names[i].dir,
+					       .name = adoptions->names[i].name,
+				       });
 	for (size_t i = 0; i < adoptions->count; i++) {
 		inode_forget(tree, adoptions->names[i].dir, 1);
 		if (adoptions->names[i].made)
@@ -149,7 +151,7 @@ static int adopt_enter(struct adopting *adopting, struct backend_node *node, str
 			return r;
 	}
 	adopted = &adoptions->names[adoptions->count];
-	*adopted = (struct adopted){ .name = batch_keep(batch, name) };
+	*adopted = (struct adopted){ .name = batch_keep(batch, name), .old = adopting->key->rest };
 	if (node->kind) {
 		node->session = batch_keep(batch, node->session);
 		if (node->key.data)
@@ -179,6 +181,15 @@ static int adopt_enter(struct adopting *adopting, struct backend_node *node, str
 	return 0;
 }
 
+/* Whether the store has nothing in a directory, nor the directory. */
+static bool is_new(const struct adoptions *adoptions, const struct inode *dir)
+{
+	for (size_t i = 0; i < adoptions->count; i++)
+		if (adoptions->names[i].made == dir)
+			return true;
+	return false;
+}
+
 /* Look a name up, also among those that were gathered; *ret_there is NULL if that is a file. */
 static int adopt_look(struct adopting *adopting, struct bytes name, struct inode **ret_there)
 {
@@ -188,7 +199,10 @@ static int adopt_look(struct adopting *adopting, struct bytes name, struct inode
 	int r;
 
 	*ret_there = NULL;
-	r = entry_open(reconciling->tree, &reconciling->view, adopting->dir, name, &id, ret_there);
+	r = adopting->missing || is_new(adoptions, adopting->dir) ?
+		    -ENOENT :
+		    entry_open(reconciling->tree, &reconciling->view, adopting->dir, name, &id,
+			       ret_there);
 	for (size_t i = 0; r == -ENOENT && i < adoptions->count; i++) {
 		const struct adopted *adopted = &adoptions->names[i];
 
@@ -297,6 +311,8 @@ static int find_session(struct adopting *adopting, struct inode **ret_dir)
 		*ret_dir = inode_ref(reconciling->tree, dir);
 		return 0;
 	}
+	if (is_fresh(reconciling, adopting->key))
+		return -ENOENT;
 	r = ASK(view, node_find, session, none, &node);
 	return r < 0 ? r : inode_of_node(reconciling->tree, view, &node, ret_dir);
 }
@@ -345,7 +361,9 @@ static int adopt_session(struct adopting *adopting)
 			     session_name(session, attempt, &name);
 		if (r < 0)
 			return r;
+		adopting->missing = !attempt && is_fresh(adopting->reconciling, adopting->key);
 		r = adopt_look(adopting, buf_bytes(&name), &there);
+		adopting->missing = false;
 		if (r < 0)
 			break;
 		if (there)

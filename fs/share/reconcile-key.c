@@ -420,7 +420,7 @@ static int reconcile_adopt(struct reconciling *reconciling, const struct changed
 	int r = -ENOENT;
 
 	/* It may be another mount that has unlinked it; that one hears of the new file. */
-	if (!ghost)
+	if (!ghost && !key->rest)
 		r = backend_orphan_find(reconciling->view.backend, reconciling->view.snapshot,
 					key_session(key), key_key(key), &elsewhere);
 	if (r == 0)
@@ -430,6 +430,22 @@ static int reconcile_adopt(struct reconciling *reconciling, const struct changed
 	ghost_set_theirs(tree, key_session(key), key_key(key));
 	r = adopt_key(reconciling, key, kind, stat, was);
 	return r < 0 || !ghost ? r : reconcile_ghost(reconciling, key);
+}
+
+/* Whether its rows are those of a file that was unlinked a moment ago. */
+static bool is_unlinked(struct reconciling *reconciling, const struct changed_key *key)
+{
+	struct backend_node node;
+	bool elsewhere;
+
+	if (ghost_find(reconciling->tree, key_session(key), key_key(key)))
+		return true;
+	elsewhere = backend_is_shared(reconciling->tree->backend) &&
+		    backend_orphan_find(reconciling->view.backend, reconciling->view.snapshot,
+					key_session(key), key_key(key), &node) == 0;
+	if (elsewhere)
+		backend_node_done(&node);
+	return elsewhere;
 }
 
 int reconcile_one(struct reconciling *reconciling, const struct changed_key *key)
@@ -442,18 +458,29 @@ int reconcile_one(struct reconciling *reconciling, const struct changed_key *key
 	bool has_rows;
 	int r;
 
-	r = ASK(view, key_stat, key_session(key), key_key(key), &stat);
+	r = 0;
+	if (key->has_stat)
+		stat = key->stat;
+	else
+		r = ASK(view, key_stat, key_session(key), key_key(key), &stat);
 	if (r < 0 && r != -ENOENT)
 		return r;
 	has_rows = r == 0;
 	if (has_rows && key->rowless)
 		return 0;
-	if (has_rows) {
+	kind = key->kind;
+	if (has_rows && !key->has_kind) {
 		r = reconcile_kind(reconciling, key_session(key), key_key(key), &stat, &kind);
 		if (r < 0)
 			return r;
 	}
-	r = ASK(view, node_find, key_session(key), key_key(key), &node);
+	r = -ENOENT;
+	if (!is_fresh(reconciling, key))
+		r = ASK(view, node_find, key_session(key), key_key(key), &node);
+	if (key->rest && r == 0)
+		backend_node_done(&node);
+	if (key->rest && (r != -ENOENT || !has_rows || is_unlinked(reconciling, key)))
+		return r == -ENOENT ? 0 : r;
 	if (r == -ENOENT && has_rows)
 		return reconcile_adopt(reconciling, key, kind, &stat);
 	if (r == -ENOENT) {
@@ -478,7 +505,7 @@ int reconcile_neighbour(struct reconciling *reconciling, const struct changed_ke
 	struct backend_node node;
 	int r;
 
-	if (!is_hash_key(base))
+	if (!is_hash_key(base) || key->rest)
 		return 0;
 	base.size -= names_hash_suffix.size;
 	r = ASK(view, node_find, key_session(key), base, &node);

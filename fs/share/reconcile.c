@@ -109,8 +109,9 @@ static int keep_of_session(void *arg, const struct backend_change *change)
 	return keep_change(collecting->reconciling, change);
 }
 
-static int collect_wanted(struct reconciling *reconciling, const struct wanted *wanted)
+static int collect_wanted(struct reconciling *reconciling)
 {
+	const struct wanted *wanted = reconciling->asked;
 	struct view *view = &reconciling->view;
 	struct backend_change change;
 	int r = 0;
@@ -135,13 +136,14 @@ static int collect_wanted(struct reconciling *reconciling, const struct wanted *
 
 static int reconcile_collect(struct reconciling *reconciling)
 {
-	struct wanted *wanted = wanted_take(reconciling->tree);
 	struct view *view = &reconciling->view;
 	struct bytes none = { 0 };
 	int r;
 
-	r = collect_wanted(reconciling, wanted);
-	wanted_free(wanted);
+	reconciling->asked = wanted_take(reconciling->tree);
+	r = collect_wanted(reconciling);
+	if (r == 0)
+		r = rest_collect(reconciling);
 	if (r == 0)
 		r = aparts_collect(reconciling);
 	reconciling->wanted = reconciling->count;
@@ -204,7 +206,7 @@ static int take_in_each(struct reconciling *reconciling, size_t first, size_t en
 	return r;
 }
 
-static int take_in_all(struct reconciling *reconciling)
+int reconcile_take_in(struct reconciling *reconciling)
 {
 	size_t end;
 	int r = 0;
@@ -242,6 +244,7 @@ static int reconcile_reload(struct reconciling *reconciling)
 				     NULL);
 	}
 	inodes_forget(tree, &all);
+	tree->rest.any = false;
 	if (events_wanted(&tree->events))
 		notes_lost(&reconciling->notes, tree);
 	reconciling->more = false;
@@ -271,7 +274,9 @@ static int reconcile_locked(struct reconciling *reconciling)
 	if (r == 0)
 		r = reconcile_collect(reconciling);
 	if (r == 0)
-		r = take_in_all(reconciling);
+		r = reconcile_take_in(reconciling);
+	if (r == 0)
+		rest_settle(reconciling);
 	if (r == 0 && reconciling->all)
 		r = reconcile_all_done(reconciling);
 	if (r == -EROFS && reconciling->view.backend)
@@ -281,13 +286,14 @@ static int reconcile_locked(struct reconciling *reconciling)
 	return r;
 }
 
-static void reconcile_free(struct reconciling *reconciling)
+void reconcile_free(struct reconciling *reconciling)
 {
 	for (size_t i = 0; i < reconciling->count; i++) {
 		buf_done(&reconciling->keys[i].session);
 		buf_done(&reconciling->keys[i].key);
 	}
 	free(reconciling->keys);
+	wanted_free(reconciling->asked);
 }
 
 /* Of the keys that were collected, leave those that have no file. */
@@ -333,7 +339,7 @@ static int64_t adopt_locked(struct reconciling *reconciling)
 		r = leave_without_file(reconciling);
 	if (r == 0) {
 		count = reconciling->count;
-		r = take_in_all(reconciling);
+		r = reconcile_take_in(reconciling);
 	}
 	view_end(view);
 	return r < 0 ? r : (int64_t)count;

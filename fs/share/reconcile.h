@@ -17,6 +17,13 @@ struct changed_key {
 	int64_t stamp;	/* as the store has logged it: negative when it was set apart */
 	bool logged;	/* the store waits for BACKEND_CHANGE_DONE */
 	bool rowless;	/* nothing is to be done unless it has no rows */
+	bool rest;	/* nothing is to be done unless it has rows and no file: rest.c */
+	/* What the walk knows already; the last until the next commit (reconciling.fresh). */
+	bool has_stat;
+	bool has_kind;
+	bool fresh; /* nothing has the place of its session */
+	uint32_t kind;
+	struct backend_key_stat stat;
 };
 
 static inline struct bytes key_session(const struct changed_key *key)
@@ -43,6 +50,7 @@ struct adopted {
 	struct bytes name;
 	struct backend_node node;
 	int64_t items; /* of a list; -1: it is none */
+	bool old;      /* its rows were there before the store, which is no event */
 };
 
 /* A directory whose node has changed with it. */
@@ -81,10 +89,12 @@ struct reconciling {
 	struct changed_key *keys;
 	size_t count;
 	size_t room;
-	size_t wanted; /* of the keys: those that somebody waits for, the first */
-	bool more;     /* others wait for the next step */
-	bool all;      /* any key may have changed, up to this stamp */
+	size_t wanted;	      /* of the keys: those that somebody waits for, the first */
+	struct wanted *asked; /* what these are of */
+	bool more;	      /* others wait for the next step */
+	bool all;	      /* any key may have changed, up to this stamp */
 	int64_t all_stamp;
+	bool fresh;	/* what keys know of that holds still */
 	int view_error; /* of renewing the view behind a commit */
 	struct adoptions adoptions;
 	struct removals removals;
@@ -94,6 +104,12 @@ struct reconciling {
 
 /* Take in what other mounts have committed: 1, or 0 when there is nothing.  No view may be open. */
 int digest_feed(struct tree *tree, struct notes *notes);
+
+/* Whether a key's session is known to have no directory, but perhaps one that was gathered. */
+static inline bool is_fresh(const struct reconciling *reconciling, const struct changed_key *key)
+{
+	return reconciling->fresh && key->fresh;
+}
 
 /* reconciling.c */
 
@@ -106,6 +122,20 @@ int reconcile_add(struct reconciling *reconciling, const struct backend_change *
 		  bool logged);
 /* The key's bytes are borrowed. */
 void reconcile_done(const struct changed_key *key, struct batch *batch);
+
+/* reconcile.c */
+
+/* Take in all keys that were collected. */
+int reconcile_take_in(struct reconciling *reconciling);
+void reconcile_free(struct reconciling *reconciling);
+
+/* rest.c */
+
+/* Collect, of what is asked, the keys that may have no files although they have rows, but for those
+ * that are collected. */
+int rest_collect(struct reconciling *reconciling);
+/* They are taken in. */
+void rest_settle(struct reconciling *reconciling);
 
 /* reconcile-key.c */
 

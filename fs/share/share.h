@@ -17,4 +17,12 @@ bool aparts_are_due(struct tree *tree);
 /* Make a file for each key that has rows and none: how many, or -errno. */
 int64_t tree_adopt(struct tree *tree);
 
+/* rest.c: one step of the walk over rows that were there before the store, if this mount is to
+ * walk; whether there is more to be done at once.  The taker's. */
+bool rest_step(struct tree *tree);
+/* All of it, in a tree whose taker does not run yet. */
+int rest_take_in(struct tree *tree);
+/* There is nothing to be walked over any more; the taker's, or when it has ended. */
+void rest_done(struct tree *tree);
+
 #endif

@@ -121,6 +121,8 @@ static int heed_name(struct tree *tree, struct view *view, struct inode *dir, st
 		r = key_heed(tree, view, buf_bytes(&place.session), (struct bytes){ 0 });
 	else if (kind_is_state(place.kind))
 		r = key_heed(tree, view, buf_bytes(&place.session), buf_bytes(&place.key));
+	if (r == 0)
+		r = rest_heed(tree, view, dir, name, &place);
 	return r < 0 ? r : -ENOENT;
 }
 
@@ -128,7 +130,7 @@ static int heed_name(struct tree *tree, struct view *view, struct inode *dir, st
 static int heed(struct tree *tree, struct view *view, struct inode *dir, struct bytes name, int r,
 		struct inode **inode)
 {
-	if (!view->past)
+	if (!view->past && !tree->rest.any)
 		return r;
 	if (r == -ENOENT)
 		return heed_name(tree, view, dir, name);
@@ -242,7 +244,9 @@ int session_heed(struct tree *tree, const struct view *view, struct inode *dir)
 	const struct inode *session = inode_session(dir);
 	const struct bytes all = { 0 };
 
-	return session ? key_heed(tree, view, session->node.session, all) : 0;
+	int r = rest_heed_session(tree, dir);
+
+	return r < 0 || !session ? r : key_heed(tree, view, session->node.session, all);
 }
 
 static int entry_any(void *arg, const struct backend_entry *entry, const struct backend_node *node)

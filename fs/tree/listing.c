@@ -9,6 +9,7 @@
 #include "fs/base/entries.h"
 #include "fs/base/sound.h"
 #include "fs/inode/inodes.h"
+#include "fs/inode/waiting.h"
 #include "fs/inode/window.h"
 #include "fs/tree/attr.h"
 #include "fs/tree/tree.h"
@@ -127,10 +128,15 @@ int list_dots(uint64_t ino, uint64_t parent, uint64_t position, tree_entry_fn *f
 	return r;
 }
 
+struct listed {
+	bool unsound; /* there were some that cannot be shown */
+	bool stopped; /* by the function */
+};
+
 /* One block of entries behind *after; 1 when there may be more. */
 static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, uint64_t end,
-		      size_t most, bool with_inodes, bool patient, bool *unsound, tree_entry_fn *fn,
-		      void *arg)
+		      size_t most, bool with_inodes, bool patient, struct listed *listed,
+		      tree_entry_fn *fn, void *arg)
 {
 	struct listing listing = {
 		.tree = tree,
@@ -139,7 +145,7 @@ static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, uin
 		.after = *after,
 		.end = end,
 		.with_nodes = with_inodes,
-		.unsound = unsound,
+		.unsound = &listed->unsound,
 	};
 	_cleanup_(view_end) struct view view = { 0 };
 	const uint64_t before = *after;
@@ -167,6 +173,7 @@ static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, uin
 	if (r == 0)
 		*after = listing.after;
 	list_forget(&listing);
+	listed->stopped = r > 0;
 	if (r > 0)
 		return 0;
 	return r < 0 ? r : failed < 0 ? failed : more;
@@ -177,7 +184,8 @@ uint64_t tree_list_end(struct tree *tree)
 	const uint64_t end = tree->list_end;
 
 	/* Beside another mount that writes, nobody here knows what is the newest. */
-	return tree->options.read_only || backend_is_shared(tree->backend) || end == UINT64_MAX ?
+	return tree->options.read_only || tree->rest.any || backend_is_shared(tree->backend) ||
+			       end == UINT64_MAX ?
 		       UINT64_MAX :
 		       end + LIST_DOTS;
 }
@@ -189,16 +197,26 @@ static int list(struct tree *tree, struct inode *dir, uint64_t position, uint64_
 	uint64_t last = end > LIST_DOTS ? end - LIST_DOTS : 0;
 	const struct inode *parent = dir->parent ? dir->parent : dir;
 	int r = list_dots(dir->ino, parent->ino, position, fn, arg);
-	bool unsound = false;
+	struct listed listed = { 0 };
+	const uint64_t before = after;
+	bool may_come;
 
 	if (r != 0)
 		return MIN(r, 0);
 	most = MIN(most, (size_t)LIST_BLOCK);
-	do
-		r = TREE_RETRY(tree, list_block(tree, dir, &after, last, most, with_inodes, patient,
-						&unsound, fn, arg));
-	while (r > 0);
-	if (r < 0 || !unsound)
+	do {
+		may_come = rest_may_come(tree, dir);
+		do
+			r = TREE_RETRY(tree, list_block(tree, dir, &after, last, most, with_inodes,
+							patient, &listed, fn, arg));
+		while (r > 0);
+		/* The kernel takes what there is, and asks again. */
+		if (listed.stopped || (!patient && after != before))
+			may_come = false;
+		if (r == 0 && may_come)
+			r = rest_wait(tree);
+	} while (r >= 0 && may_come);
+	if (r < 0 || !listed.unsound)
 		return r;
 	log_error("the directory of inode %" PRIu64 " has entries that cannot be shown; 'sessfs "
 		  "check' names them",

@@ -39,6 +39,11 @@ uint32_t place_kind(const struct tree *tree, struct inode *dir, struct bytes nam
 /* Let a node refer to the place's bytes. */
 void place_apply(const struct place *place, struct backend_node *node);
 
+/* rest.c: whether a name that is not there, and whose place this would be, is that of rows without
+ * files: 0, or -ESTALE when it is wanted now. */
+int rest_heed(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
+	      const struct place *place);
+
 /* Files that keep their content but get another session or key. */
 struct relocation {
 	struct backend_node old; /* owns its bytes; so does */

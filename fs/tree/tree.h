@@ -58,6 +58,10 @@ void pair_happened(struct notes *notes, struct tree *tree, const struct entry_pa
 
 /* key_heed() for all of the session that a directory is or lies in, if any. */
 int session_heed(struct tree *tree, const struct view *view, struct inode *dir);
+/* rest.c: 0; -ESTALE: the session that a directory is or lies in may have rows without files. */
+int rest_heed_session(struct tree *tree, struct inode *dir);
+/* Whether there may come to be more sessions in a directory.  No lock is held. */
+bool rest_may_come(struct tree *tree, struct inode *dir);
 /* 1 when a directory has no entries. */
 int dir_is_empty(struct view *view, uint64_t ino);
 

@@ -57,20 +57,9 @@ static int on_node(void *arg, const struct backend_node *node)
 	return 1;
 }
 
-static int on_key(void *arg, struct bytes session, struct bytes key,
-		  const struct backend_key_stat *stat)
-{
-	(void)session;
-	(void)key;
-	(void)stat;
-	*(bool *)arg = true;
-	return 1;
-}
-
-/* 1 or 0. */
+/* 1 or 0.  Rows that nobody has looked at have no paths yet. */
 static int is_empty(struct backend *backend)
 {
-	const struct bytes none = { 0 };
 	struct backend_snapshot *snapshot;
 	bool any = false;
 	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
@@ -78,8 +67,6 @@ static int is_empty(struct backend *backend)
 	if (r < 0)
 		return r;
 	r = backend->ops->node_list(backend, snapshot, BACKEND_ROOT, false, on_node, &any);
-	if (r == 0 && !any)
-		r = backend->ops->key_list(backend, snapshot, none, none, on_key, &any);
 	backend->ops->snapshot_end(backend, snapshot);
 	return r < 0 ? r : !any;
 }

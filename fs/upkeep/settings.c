@@ -7,6 +7,7 @@
 
 #include "fs/base/layout.h"
 #include "fs/base/ttl.h"
+#include "fs/share/share.h"
 #include "fs/upkeep/upkeep.h"
 #include "src/base/log.h"
 
@@ -52,6 +53,7 @@ static int keep_setting(void *arg, struct bytes name, struct bytes data)
 		reading->table = bytes_dup(data);
 		return reading->table ? 0 : -ENOMEM;
 	}
+	settings->unadopted |= bytes_equal(name, BYTES(BACKEND_UNADOPTED));
 	settings->moving |= bytes_equal(name, bytes_str(setting_moving));
 	settings->incomplete |= bytes_equal(name, bytes_str(setting_incomplete));
 	for (size_t i = 0; i < SETTINGS; i++) {
@@ -136,6 +138,8 @@ int settings_obey(struct tree *tree, char **ret_why)
 		return str_explain(ret_why, -EUCLEAN,
 				   "the store is a copy that is not complete: it is just being "
 				   "made, or was given up; 'sessfs restore --force' makes it anew");
+	if (r == 0)
+		tree->rest.any = settings.unadopted;
 	if (tree->options.read_only)
 		return 0;
 	if (r == 0 && settings.moving && !tree->options.relayout)
@@ -163,6 +167,8 @@ void settings_look(struct tree *tree)
 	 * store is told. */
 	if (tree->options.read_only || settings_read(tree->backend, &settings, NULL, &why) < 0)
 		return;
+	if (!settings.unadopted && tree->rest.any)
+		rest_done(tree);
 	for (size_t i = SETTING_MAX_SIZE; i < SETTING_LAYOUT; i++) {
 		if (same(&settings, &tree->settings, i))
 			continue;

@@ -55,9 +55,11 @@ static void *tree_take(void *arg)
 {
 	struct tree *tree = arg;
 	uint64_t asked;
+	bool more = false;
 
 	while (!tree->stopping) {
-		bool told = tree->backend->ops->change_wait(tree->backend, TIMES_INTERVAL) > 0;
+		bool told = tree->backend->ops->change_wait(tree->backend,
+							    more ? 0 : TIMES_INTERVAL) > 0;
 		bool due = taker_asked(tree, &asked) || told;
 
 		if (tree->stopping)
@@ -68,6 +70,7 @@ static void *tree_take(void *arg)
 			settings_look(tree);
 		if (atomic_exchange(&tree->ttls_changed, false))
 			expire_soon(tree);
+		more = rest_step(tree);
 	}
 	return NULL;
 }
@@ -150,6 +153,7 @@ static void tree_free(struct tree *tree)
 	for (size_t i = 0; i < NOTIFIERS; i++)
 		pthread_cond_destroy(&tree->notifier[i].given);
 	following_done(tree);
+	rest_done(tree);
 	waiting_done(tree);
 	inodes_done(tree);
 	ghosts_done(tree);
@@ -242,6 +246,8 @@ int tree_open(struct backend *backend, const struct tree_options *options, struc
 		r = root_shown_through(tree, options->view, &reason);
 	if (r == 0)
 		r = unless_damaged(tree, tree_reconcile(tree));
+	if (r == 0 && options->whole)
+		r = rest_take_in(tree);
 	if (r == 0)
 		r = tree_start(tree);
 	if (r < 0) {

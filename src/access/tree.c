@@ -472,7 +472,7 @@ static int open_owned(const char *store, const struct backend_options *options,
 static int take_in(const char *store, const struct options *options, char **ret_why)
 {
 	const struct backend_options wanted = { .read_only = true, .table = options->table };
-	const struct tree_options reading = { .read_only = true };
+	const struct tree_options reading = { .read_only = true, .whole = true };
 	struct backend *backend;
 	struct tree *tree;
 	int r = open_owned(store, &wanted, &backend, ret_why);
@@ -492,13 +492,18 @@ static int catch_up(struct access *access, const char *store, const struct optio
 		    struct backend *backend, char **ret_why)
 {
 	int64_t oldest, newest;
+	_cleanup_(freep) char *why = NULL;
+	struct settings settings = { 0 };
 	int r = backend_change_waiting(backend, &oldest, &newest);
 
 	if (r < 0)
 		return r == -EOPNOTSUPP ? 0 : r;
 	if (!access->newest)
 		access->newest = newest;
-	if (!oldest || oldest > access->newest)
+	/* Settings that are not understood are the reader's to explain. */
+	if (settings_read(backend, &settings, NULL, &why) < 0)
+		settings.unadopted = false;
+	if (!settings.unadopted && (!oldest || oldest > access->newest))
 		return 0;
 	r = take_in(store, options, ret_why);
 	/* Of a damaged store what can be read is shown. */

@@ -14,7 +14,6 @@ import json
 import os
 import random
 import shutil
-import time
 
 import clients
 from harness import TABLE, eventually, read, same
@@ -261,7 +260,6 @@ class Play:
         if what == self.deleted and self.random.random() < 0.7:
             what = self.single
         what(store, session)
-        self.last = store
         return f"{type(store).__name__} {what.__name__} {session}"
 
     def single(self, store, session):
@@ -337,11 +335,10 @@ class Play:
 
 
 def play(box, stores, count):
-    """Returns the play and, of each step of a database store, the seconds until all had it."""
+    """Steps of a play, each of which all stores have to show."""
     seed = int(os.environ.get("SESSFS_SEED", "20260101"))
     box.note(f"seed {seed}, {count} steps")
     game = Play(stores, seed)
-    took = []
     # What SQL has changed is seen a moment later, and a file that it deletes may be empty before.
     for step in range(count):
         found = []
@@ -356,10 +353,7 @@ def play(box, stores, count):
 
         try:
             said = game.step()
-            start = time.monotonic()
             eventually(agrees, "all have the same")
         except (AssertionError, OSError) as error:
             raise AssertionError(f"seed {seed}, step {step}, {said}: {found} {error}") from error
-        if isinstance(game.last, DatabaseStore):
-            took.append(time.monotonic() - start)
-    return game, took
+    return game
