@@ -4,7 +4,7 @@
 # Completion of sessfs command lines for bash: source this file, or copy it to
 # /usr/local/share/bash-completion/completions/sessfs.
 
-_sessfs_commands='mount umount check ls cat show append put compact rm sessions stats events mounts import export
+_sessfs_commands='mount umount check ls cat show search append put compact rm sessions stats events mounts import export
 	backup restore gc config keep'
 _sessfs_settings='strict= exact= max_size= ttl= grace= pause= layout= table='
 _sessfs_mount_options='ro allow_other uid= gid= umask= table= layout= strict exact exclusive durable max_size= pause= ttl= grace= view= threads=
@@ -15,6 +15,7 @@ declare -A _sessfs_options=(
 	[ls]='-l --json -o'
 	[cat]='-o'
 	[show]='--follow -f --last= -o'
+	[search]='--session= --role= --since= -n --json -o'
 	[append]='-o'
 	[put]='-o'
 	[compact]='--first= --items= --if= -o'

@@ -3,7 +3,7 @@
 # Completion of sessfs command lines for fish: copy this file to ~/.config/fish/completions or
 # /usr/local/share/fish/vendor_completions.d.
 
-set -l commands mount umount check ls cat show append put compact rm sessions stats events mounts import export backup restore gc config keep help
+set -l commands mount umount check ls cat show search append put compact rm sessions stats events mounts import export backup restore gc config keep help
 
 # The names in the store that is the first operand.
 function __sessfs_names
@@ -44,6 +44,7 @@ complete -c sessfs -n __sessfs_needs_command -a rm -d 'Remove files or sessions'
 complete -c sessfs -n __sessfs_needs_command -a sessions -d 'List sessions with what they hold'
 complete -c sessfs -n __sessfs_needs_command -a stats -d 'Count what a store holds'
 complete -c sessfs -n __sessfs_needs_command -a show -d 'Print conversations for people'
+complete -c sessfs -n __sessfs_needs_command -a search -d 'Find what was said'
 complete -c sessfs -n __sessfs_needs_command -a events -d 'Tell what changes, as it happens'
 complete -c sessfs -n __sessfs_needs_command -a mounts -d 'Tell what is mounted where'
 complete -c sessfs -n __sessfs_needs_command -a import -d 'Take in files that are there already'
@@ -74,7 +75,7 @@ complete -c sessfs -n "__sessfs_runs gc" -s n -l dry-run -d 'Do nothing'
 complete -c sessfs -n "__sessfs_runs gc" -l list -d 'What can be brought back'
 complete -c sessfs -n "__sessfs_runs gc" -l undo -d 'Bring sessions back'
 complete -c sessfs -n "__sessfs_runs check" -l repair -d 'Rescue what is whole'
-complete -c sessfs -n "__sessfs_runs check ls cat show rm sessions stats events" -s o -x -a 'table='
+complete -c sessfs -n "__sessfs_runs check ls cat show search rm sessions stats events" -s o -x -a 'table='
 complete -c sessfs -n "__sessfs_runs compact" -l first -x -d 'The first so many items'
 complete -c sessfs -n "__sessfs_runs compact" -l items -x -d 'Those with these indexes'
 complete -c sessfs -n "__sessfs_runs compact" -l if -x -d 'The version that the list had'
@@ -83,10 +84,14 @@ complete -c sessfs -n "__sessfs_runs keep" -l undo -d 'Make folders of the links
 complete -c sessfs -n "__sessfs_runs keep" -l status -d 'Say what is kept'
 complete -c sessfs -n "__sessfs_runs keep" -l bind -d 'Bind mounts instead of links'
 complete -c sessfs -n "__sessfs_runs append put compact" -s o -x -a 'table= strict exact'
-complete -c sessfs -n "__sessfs_runs ls sessions stats mounts" -l json -d 'Print JSON'
+complete -c sessfs -n "__sessfs_runs ls search sessions stats mounts" -l json -d 'Print JSON'
 complete -c sessfs -n "__sessfs_runs ls" -s l -d 'Mode, size and time, too'
 complete -c sessfs -n "__sessfs_runs show" -s f -l follow -d 'Go on with what is added'
 complete -c sessfs -n "__sessfs_runs show" -l last -x -d 'So many items'
+complete -c sessfs -n "__sessfs_runs search" -l session -x -d 'In sessions with such names'
+complete -c sessfs -n "__sessfs_runs search" -l role -x -a 'user assistant tool system' -d 'Said by'
+complete -c sessfs -n "__sessfs_runs search" -l since -x -d 'Made then or later'
+complete -c sessfs -n "__sessfs_runs search" -s n -x -d 'So many'
 complete -c sessfs -n "__sessfs_runs events" -l since -x -d 'Behind this event'
 complete -c sessfs -n "__sessfs_runs rm" -s r -d 'Directories, too'
 complete -c sessfs -n "__sessfs_runs sessions" -l sort -x -a 'id age size items' -d 'Order'

@@ -47,6 +47,11 @@ int text_said(struct bytes line, struct buf *out);
 /* The same of a text that is no JSON, whatever it looks like. */
 int text_said_by(struct bytes text, struct buf *out);
 
+/* The same without these blanks, for people to read. */
+int text_strings(struct bytes line, struct buf *out);
+/* Append a text in one line, tame. */
+int text_fold(struct bytes text, struct buf *out);
+
 /* Append the first words that a person wrote, at most so many bytes in one line; nothing, if none
  * of it is by a person. */
 int text_title(struct bytes line, size_t most, struct buf *out);

@@ -50,6 +50,9 @@ int homes_next(struct homes *homes, struct backend *backend, struct backend_snap
 	       size_t most, home_fn *fn, void *arg);
 void homes_done(struct homes *homes);
 
+/* The path of any node that has a name, appended; -ENOENT. */
+int node_path(struct backend *backend, struct backend_snapshot *snapshot,
+	      const struct backend_node *node, struct buf *path);
 /* The path of it, appended; -ENOENT. */
 int home_path(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
 	      struct bytes session, struct buf *path);

@@ -50,7 +50,7 @@ static size_t ascii(struct bytes bytes)
 }
 
 /* What is no character is a blank. */
-static int say(struct bytes bytes, struct buf *out)
+static int say(struct bytes bytes, bool apart, struct buf *out)
 {
 	int r = 0;
 
@@ -64,7 +64,7 @@ static int say(struct bytes bytes, struct buf *out)
 			continue;
 		}
 		size = utf8_sequence(bytes);
-		alone = is_alone((const unsigned char *)bytes.data, size);
+		alone = apart && is_alone((const unsigned char *)bytes.data, size);
 
 		if (!size || !*bytes.data)
 			r = buf_append_byte(out, ' ');
@@ -80,7 +80,7 @@ static int say(struct bytes bytes, struct buf *out)
 	return r;
 }
 
-static int say_string(struct bytes inside, struct buf *out)
+static int say_string(struct bytes inside, bool apart, struct buf *out)
 {
 	const char *at = inside.data, *end = at + inside.size;
 	char decoded[4];
@@ -90,25 +90,25 @@ static int say_string(struct bytes inside, struct buf *out)
 		const char *escape = memchr(at, '\\', (size_t)(end - at));
 		const char *stop = escape ? escape : end;
 
-		r = say(bytes_make(at, (size_t)(stop - at)), out);
+		r = say(bytes_make(at, (size_t)(stop - at)), apart, out);
 		at = stop;
 		if (r == 0 && at < end) {
 			size_t size = look_unescape(&at, end, decoded);
 
-			r = say(bytes_make(decoded, size), out);
+			r = say(bytes_make(decoded, size), apart, out);
 		}
 	}
 	return r == 0 ? buf_append_byte(out, '\n') : r;
 }
 
-int text_said_by(struct bytes text, struct buf *out)
+static int say_line(struct bytes text, bool apart, struct buf *out)
 {
-	int r = text.size ? say(text, out) : 0;
+	int r = text.size ? say(text, apart, out) : 0;
 
 	return r == 0 ? buf_append_byte(out, '\n') : r;
 }
 
-int text_said(struct bytes line, struct buf *out)
+static int say_strings(struct bytes line, bool apart, struct buf *out)
 {
 	const char *at = line.data, *end = at + line.size;
 	int r = 0;
@@ -116,7 +116,7 @@ int text_said(struct bytes line, struct buf *out)
 	if (!line.size)
 		return 0;
 	if (!json_valid(line, NULL))
-		return text_said_by(line, out);
+		return say_line(line, apart, out);
 	while (r == 0 && (at = memchr(at, '"', (size_t)(end - at)))) {
 		const char *start = at + 1, *close = look_string(start, end), *next;
 		struct bytes inside = bytes_make(start, (size_t)(close - start));
@@ -124,7 +124,22 @@ int text_said(struct bytes line, struct buf *out)
 		at = close + (close < end);
 		next = look_blanks(at, end);
 		if ((next == end || *next != ':') && inside.size && !is_code(inside))
-			r = say_string(inside, out);
+			r = say_string(inside, apart, out);
 	}
 	return r;
+}
+
+int text_said(struct bytes line, struct buf *out)
+{
+	return say_strings(line, true, out);
+}
+
+int text_strings(struct bytes line, struct buf *out)
+{
+	return say_strings(line, false, out);
+}
+
+int text_said_by(struct bytes text, struct buf *out)
+{
+	return say_line(text, true, out);
 }

@@ -311,6 +311,15 @@ int text_tame(struct bytes bytes, struct buf *out)
 	return put.error;
 }
 
+int text_fold(struct bytes text, struct buf *out)
+{
+	struct put put = { .out = out };
+
+	put_begin(&put, PUT_FOLDED, SIZE_MAX / 2);
+	put_bytes(&put, text);
+	return put.error;
+}
+
 /* ---- Titles ---- */
 
 /* What a program has put into a user's mouth says so: Claude Code, Grok Build. */

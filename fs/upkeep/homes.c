@@ -132,6 +132,18 @@ static int add_names(struct view *view, const struct backend_node *node, unsigne
 	return ASK(view, entry_name, node->parent, node->entry, path);
 }
 
+int node_path(struct backend *backend, struct backend_snapshot *snapshot,
+	      const struct backend_node *node, struct buf *path)
+{
+	struct view view = { .backend = backend, .snapshot = snapshot };
+	size_t start = path->size;
+	int r = add_names(&view, node, 0, path);
+
+	if (r < 0)
+		path->size = start;
+	return r;
+}
+
 int home_path(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
 	      struct bytes session, struct buf *path)
 {

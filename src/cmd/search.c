@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fs/api/text.h"
+#include "fs/api/trash.h"
+#include "fs/base/names.h"
+#include "src/base/cleanup.h"
+#include "src/base/digest.h"
+#include "src/base/log.h"
+#include "src/base/moment.h"
+#include "src/cmd/cmd.h"
+#include "src/cmd/summary.h"
+#include "src/cmd/title.h"
+#include "src/mounts/mounts.h"
+#include "src/search/search.h"
+#include "src/user/say.h"
+#include "src/user/stop.h"
+#include "src/user/terminal.h"
+#include "src/user/units.h"
+
+enum {
+	HITS = 10,	  /* unless -n says something else */
+	BEFORE = 60,	  /* bytes of the surroundings before the first word, */
+	SURROUNDING = 200 /* and of all of them */
+};
+
+struct searching {
+	struct options options;
+	bool json;
+	const char *pattern;
+	const char *role;
+	int64_t since;
+	int64_t most;
+	char *const *words;
+	struct summary_questions names; /* for summary_name() */
+	struct backend_snapshot *snapshot;
+	struct say_list list;
+	struct paint paint;
+	/* Of the session of the last hit. */
+	struct buf session, name, title;
+	bool has_name, has_title, wanted;
+};
+
+static int take_most(void *field, const char *value, char **ret_why)
+{
+	uint64_t number;
+	char *end;
+
+	(void)ret_why;
+	if (units_number(value, 10, INT64_MAX, &number, &end) < 0 || *end || !number)
+		return -EINVAL;
+	*(int64_t *)field = (int64_t)number;
+	return 0;
+}
+
+static int take_since(void *field, const char *value, char **ret_why)
+{
+	int64_t age, moment = moment_read(value);
+
+	if (!moment && units_age(value, &age) == 0)
+		moment = time_now() - age;
+	if (!moment)
+		return str_explain(ret_why, -EINVAL,
+				   "'%s' is not understood: --since takes a date as in 2026-01-31 "
+				   "or 2026-01-31T18:30, in UTC, or an age as in 12h or 7d",
+				   value);
+	*(int64_t *)field = moment;
+	return 0;
+}
+
+static const struct cmd_option search_options[] = {
+	{ "session", 0, "GLOB", cmd_take_text, offsetof(struct searching, pattern),
+	  "in sessions with a name that fits a pattern of the shell" },
+	{ "role", 0, "ROLE", cmd_take_text, offsetof(struct searching, role),
+	  "said by user, assistant, tool, system ..." },
+	{ "since", 0, "TIME", take_since, offsetof(struct searching, since),
+	  "made at this time or later: 2026-01-31, or 12h or 7d ago" },
+	{ NULL, 'n', "N", take_most, offsetof(struct searching, most), "so many at most, not 10" },
+	CMD_JSON(struct searching),
+	CMD_TABLE,
+};
+
+static const struct searching search_defaults = { .since = INT64_MIN, .most = HITS };
+
+/* ---- The session of a hit ---- */
+
+static int take_session(struct searching *searching, struct bytes session)
+{
+	int r;
+
+	if (searching->has_name && bytes_equal(buf_bytes(&searching->session), session))
+		return 0;
+	buf_clear(&searching->session);
+	buf_clear(&searching->name);
+	buf_clear(&searching->title);
+	searching->has_name = searching->has_title = false;
+	r = buf_append_bytes(&searching->session, session);
+	if (r == 0)
+		r = summary_name(&searching->names, session, &searching->name);
+	if (r == 0)
+		r = buf_append_byte(&searching->name, '\0');
+	searching->has_name = r == 0;
+	return r;
+}
+
+static bool is_wanted(void *arg, struct bytes session)
+{
+	struct searching *searching = arg;
+
+	return take_session(searching, session) == 0 &&
+	       fnmatch(searching->pattern, searching->name.data, 0) == 0;
+}
+
+/* Where its file is, or will be once it is taken in. */
+static int path_of(struct searching *searching, const struct search_hit *hit, struct buf *path)
+{
+	struct backend *backend = searching->names.backend;
+	struct backend_node node;
+	int r = hit->ino ? backend->ops->node_get(backend, searching->snapshot, hit->ino, &node) :
+			   -ENOENT;
+
+	if (r == 0) {
+		r = node_path(backend, searching->snapshot, &node, path);
+		backend_node_done(&node);
+	}
+	if (r != -ENOENT)
+		return r;
+	r = buf_append_str(path, searching->name.data);
+	if (r == 0)
+		r = buf_append_byte(path, '/');
+	if (r == 0)
+		r = buf_append_bytes(path, hit->key);
+	return r < 0 ? r :
+		       buf_append_bytes(path,
+					names_suffix(hit->list ? BACKEND_LIST : BACKEND_SINGLE));
+}
+
+/* ---- The words in their surroundings ---- */
+
+static bool same_letters(const char *a, const char *b, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		char one = a[i], other = b[i];
+
+		one = one >= 'A' && one <= 'Z' ? (char)(one | 0x20) : one;
+		other = other >= 'A' && other <= 'Z' ? (char)(other | 0x20) : other;
+		if (one != other)
+			return false;
+	}
+	return true;
+}
+
+/* The word that stands here: its size, or 0. */
+static size_t word_at(const struct searching *searching, struct bytes text, size_t at)
+{
+	size_t found = 0;
+
+	for (char *const *word = searching->words; *word; word++) {
+		size_t size = strlen(*word);
+
+		size -= size > 1 && (*word)[size - 1] == '*';
+		if (size > found && size <= text.size - at &&
+		    same_letters(text.data + at, *word, size))
+			found = size;
+	}
+	return found;
+}
+
+static bool is_inside_word(struct bytes text, size_t at)
+{
+	unsigned char before = at ? (unsigned char)text.data[at - 1] : ' ';
+
+	return before >= 0x80 || (before >= '0' && before <= '9') ||
+	       ((before | 0x20) >= 'a' && (before | 0x20) <= 'z');
+}
+
+static size_t first_word(const struct searching *searching, struct bytes text)
+{
+	size_t anywhere = 0;
+	bool found = false;
+
+	for (size_t at = 0; at < text.size; at++) {
+		if (!word_at(searching, text, at))
+			continue;
+		if (!is_inside_word(text, at))
+			return at;
+		anywhere = found ? anywhere : at;
+		found = true;
+	}
+	return anywhere;
+}
+
+/* In one line. */
+static int surroundings(const struct searching *searching, struct bytes data, struct buf *out)
+{
+	_cleanup_(buf_done) struct buf said = { 0 };
+	int r = text_strings(data, &said);
+	struct bytes text = buf_bytes(&said);
+	size_t first, from, to;
+
+	if (r < 0 || !text.size)
+		return r;
+	first = first_word(searching, text);
+	from = first > BEFORE ? first - BEFORE : 0;
+	to = MIN(text.size, from + SURROUNDING);
+	while (from && from < first && ((unsigned char)text.data[from] & 0xc0) == 0x80)
+		from++;
+	while (from && from < first && !strchr(" \n\t", text.data[from]))
+		from++;
+	while (to < text.size && to > first + 1 && ((unsigned char)text.data[to] & 0xc0) == 0x80)
+		to--;
+	if (from)
+		r = buf_append_str(out, "... ");
+	if (r == 0)
+		r = text_fold(bytes_make(text.data + from, to - from), out);
+	if (r == 0 && to < text.size - 1)
+		r = buf_append_str(out, " ...");
+	return r;
+}
+
+/* On a terminal, words stand out. */
+static void print_surroundings(const struct searching *searching, struct bytes text)
+{
+	fputs("    ", stdout);
+	for (size_t at = 0; at < text.size;) {
+		size_t size = searching->paint.colours ? word_at(searching, text, at) : 0;
+
+		if (size)
+			fputs("\033[1;31m", stdout);
+		fwrite(text.data + at, 1, MAX(size, (size_t)1), stdout);
+		if (size)
+			fputs("\033[0m", stdout);
+		at += MAX(size, (size_t)1);
+	}
+	putchar('\n');
+}
+
+/* ---- A hit ---- */
+
+struct told {
+	struct buf path, role, agent, text;
+	int64_t time;
+};
+
+static void told_done(struct told *told)
+{
+	buf_done(&told->path);
+	buf_done(&told->role);
+	buf_done(&told->agent);
+	buf_done(&told->text);
+}
+
+static json_t *text_json(const struct buf *text)
+{
+	return text->size ? say_json_name(text->data, text->size) : json_null();
+}
+
+static void print_json(struct searching *searching, const struct search_hit *hit,
+		       const struct told *told)
+{
+	json_t *item = hit->list ? json_integer(hit->item) : json_null();
+
+	say_item(&searching->list,
+		 json_pack("{so so so so so so so so sf so}", "path", text_json(&told->path),
+			   "session", say_json_name(hit->session.data, hit->session.size), "key",
+			   say_json_name(hit->key.data, hit->key.size), "item", item, "time",
+			   summary_time_json(told->time), "role", text_json(&told->role), "agent",
+			   text_json(&told->agent), "title", text_json(&searching->title), "score",
+			   hit->score, "text", text_json(&told->text)));
+}
+
+static int print_hit(struct searching *searching, const struct search_hit *hit, struct told *told)
+{
+	const bool colours = searching->paint.colours;
+	time_t seconds = time_split(told->time).tv_sec;
+	char when[32] = "";
+	struct tm tm;
+	int r = buf_append_byte(&told->path, '\0');
+
+	if (r < 0)
+		return r;
+	if (told->time && gmtime_r(&seconds, &tm))
+		strftime(when, sizeof(when), "  %Y-%m-%d %H:%M:%S", &tm);
+	fputs(colours ? "\033[1m" : "", stdout);
+	say_name(told->path.data, "");
+	if (hit->list)
+		printf(" #%" PRId64, hit->item);
+	printf("%s%s", colours ? "\033[0m" : "", when);
+	if (told->role.size)
+		printf("  %.*s", (int)told->role.size, told->role.data);
+	if (told->agent.size)
+		printf(" (%.*s)", (int)told->agent.size, told->agent.data);
+	if (searching->title.size)
+		printf("  \"%.*s\"", (int)searching->title.size, searching->title.data);
+	putchar('\n');
+	print_surroundings(searching, buf_bytes(&told->text));
+	return 0;
+}
+
+static int on_hit(void *arg, const struct search_hit *hit)
+{
+	_cleanup_(told_done) struct told told = { 0 };
+	struct searching *searching = arg;
+	int r = take_session(searching, hit->session);
+
+	if (r == 0 && !searching->has_title)
+		r = title_of(searching->names.backend, searching->snapshot, hit->session,
+			     &searching->title);
+	searching->has_title = r == 0;
+	told.time = text_time(hit->data, hit->made);
+	if (r == 0)
+		r = path_of(searching, hit, &told.path);
+	if (r == 0)
+		r = text_made_by(hit->data, &told.role, &told.agent);
+	if (r == 0)
+		r = surroundings(searching, hit->data, &told.text);
+	if (r == 0 && searching->json)
+		print_json(searching, hit, &told);
+	else if (r == 0)
+		r = print_hit(searching, hit, &told);
+	if (r < 0)
+		return r;
+	return ferror(stdout);
+}
+
+/* ---- The index ---- */
+
+/* Below the user's cache directory, by a digest of what the store is called. */
+static int cache_path(const char *name, char **ret_path)
+{
+	static const uint8_t key[16] = "sessfs index";
+	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	uint8_t digest[DIGEST_SIZE];
+	char shown[2 * DIGEST_SIZE + 1];
+	_cleanup_(freep) char *dir = NULL;
+
+	if (cache && *cache == '/')
+		dir = str_printf("%s/sessfs", cache);
+	else if (home && *home == '/')
+		dir = str_printf("%s/.cache/sessfs", home);
+	else
+		return -ENOENT;
+	if (!dir)
+		return -ENOMEM;
+	for (char *slash = strchr(dir + 1, '/');; slash = strchr(slash + 1, '/')) {
+		if (slash)
+			*slash = '\0';
+		if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+			return -errno;
+		if (!slash)
+			break;
+		*slash = '/';
+	}
+	digest_make(key, bytes_str(name), digest);
+	for (size_t i = 0; i < DIGEST_SIZE; i++)
+		snprintf(shown + 2 * i, 3, "%02x", digest[i]);
+	*ret_path = str_printf("%s/%s-search", dir, shown);
+	return *ret_path ? 0 : -ENOMEM;
+}
+
+/* What tells the store from others that had its name. */
+static int identity_of(const struct searching *searching, const char *name, struct buf *identity)
+{
+	struct backend *backend = searching->names.backend;
+	struct backend_snapshot *snapshot;
+	struct backend_node root = { 0 };
+	struct stat st = { 0 };
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+
+	if (r < 0)
+		return r;
+	r = backend->ops->node_get(backend, snapshot, BACKEND_ROOT, &root);
+	backend->ops->snapshot_end(backend, snapshot);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	if (backend_has_path(name) && stat(name, &st) < 0)
+		return -errno;
+	r = buf_printf(identity, "%s %s %ju %ju %" PRId64, name,
+		       searching->options.table ? searching->options.table : "",
+		       (uintmax_t)st.st_dev, (uintmax_t)st.st_ino, root.btime);
+	backend_node_done(&root);
+	return r;
+}
+
+/* Beside the store; of one on a server, or where nothing can be put beside it, in the cache. */
+static int open_index(const struct searching *searching, const char *store,
+		      struct search **ret_search)
+{
+	_cleanup_(buf_done) struct buf identity = { 0 };
+	_cleanup_(freep) char *name = NULL, *path = NULL, *why = NULL;
+	int r = mounts_store(store, &name, &why);
+
+	if (r == 0)
+		r = identity_of(searching, name, &identity);
+	if (r < 0)
+		return say_why(why, r);
+	r = -EACCES;
+	if (backend_has_path(store)) {
+		path = str_printf("%s-search", name);
+		r = path ? search_open(path, buf_bytes(&identity), ret_search, &why) : -ENOMEM;
+	}
+	if (r == -EACCES || r == -EROFS || r == -EPERM || r == -ELOOP || r == -EISDIR) {
+		freep(&path);
+		freep(&why);
+		path = why = NULL;
+		r = cache_path(name, &path);
+		if (r < 0)
+			return say_why("there is no place for an index: neither beside the store "
+				       "nor in ~/.cache",
+				       r);
+		r = search_open(path, buf_bytes(&identity), ret_search, &why);
+	}
+	return r < 0 ? say_why(why, r) : 0;
+}
+
+static int update(const char *store, struct search *search, struct backend *backend)
+{
+	struct progress progress;
+	struct stat st;
+	int r;
+
+	progress_begin(&progress, "index", "item");
+	if (stat(store, &st) == 0)
+		progress_set_total(&progress, 0, (uint64_t)st.st_size);
+	r = search_update(search, backend, &progress);
+	progress_end(&progress);
+	if (r < 0 && r != -EINTR)
+		log_error("the index of %s cannot be brought up to date: %s", store, strerror(-r));
+	return r;
+}
+
+/* What other programs have changed is taken in first, if that can be; what cannot is read as it
+ * is. */
+static int open_store(struct searching *searching, const char *store, struct backend **ret_backend)
+{
+	_cleanup_(access_closep) struct access *access = NULL;
+	_cleanup_(freep) char *why = NULL;
+	int64_t oldest = 0, newest;
+	int r;
+
+	stop_watch();
+	r = access_settle(store, &why);
+	if (r < 0 && r != -ENOTCONN)
+		return say_why(why, r);
+	r = store_open_backend(store, &searching->options, ret_backend);
+	if (r < 0 || backend_change_waiting(*ret_backend, &oldest, &newest) < 0 || !oldest)
+		return r;
+	freep(&why);
+	why = NULL;
+	(void)access_open(store, 0, &searching->options, &access, &why);
+	return 0;
+}
+
+static int ask(struct searching *searching, struct search *search)
+{
+	struct search_question question = {
+		.words = searching->words,
+		.role = searching->role,
+		.since = searching->since,
+		.most = searching->most,
+		.wanted = searching->pattern ? is_wanted : NULL,
+	};
+	int r;
+
+	paint_begin(&searching->paint);
+	searching->list.json = searching->json;
+	searching->snapshot = search_snapshot(search);
+	r = search_ask(search, &question, on_hit, searching);
+	if (r == 0)
+		say_list_end(&searching->list);
+	else if (r != -EINTR)
+		log_error("the search has failed: %s", strerror(-r));
+	return r;
+}
+
+static int search_store(struct searching *searching, const char *store)
+{
+	_cleanup_(backend_closep) struct backend *backend = NULL;
+	_cleanup_(search_closep) struct search *search = NULL;
+	struct settings settings;
+	int r = open_store(searching, store, &backend);
+
+	if (r == 0)
+		r = store_settings(backend, &settings, NULL);
+	if (r < 0)
+		return r;
+	searching->names = (struct summary_questions){ .backend = backend,
+						       .layout = settings.value[SETTING_LAYOUT] };
+	r = open_index(searching, store, &search);
+	if (r == 0)
+		r = update(store, search, backend);
+	return r == 0 ? ask(searching, search) : r;
+}
+
+static int run_search(void *values, char **operands)
+{
+	struct searching *searching = values;
+	int r;
+
+	searching->words = operands + 1;
+	r = search_store(searching, operands[0]);
+	buf_done(&searching->session);
+	buf_done(&searching->name);
+	buf_done(&searching->title);
+	return r < 0 ? CMD_FAILED : CMD_DONE;
+}
+
+const struct command cmd_search = {
+	.name = "search",
+	.arguments = "[OPTIONS] STORE WORD...",
+	.summary = "find what was said",
+	.help = "Finds the items of all sessions that hold all words, in any case, and prints "
+		"where they are, when and by whom they were made, the title of their session, and "
+		"the words in their surroundings; those that fit best come first.  A word that "
+		"ends in '*' is the beginning of one.",
+	.more = "The words are in an index beside the store, STORE-search, or for a store on a "
+		"server in ~/.cache/sessfs; it is brought up to date by who asks, and can be "
+		"deleted at any time.  The store may be mounted.",
+	.failed = "STORE cannot be read, or there is no place for the index",
+	CMD_OPTIONS(search_options),
+	.least = 2,
+	.operands = "takes a store and words",
+	.size = sizeof(struct searching),
+	.defaults = &search_defaults,
+	.run = run_search,
+};

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/cmd/title.h"
+
+#include <errno.h>
+
+#include "fs/api/text.h"
+#include "src/base/cleanup.h"
+
+struct titling {
+	struct backend *backend;
+	struct backend_snapshot *snapshot;
+	struct bytes session;
+	struct buf *title;
+	size_t before;
+	unsigned keys;
+	int error;
+};
+
+static int on_row(void *arg, int64_t index, int64_t created, struct bytes data)
+{
+	struct titling *titling = arg;
+	int r = text_title(data, TITLE_MOST, titling->title);
+
+	(void)index, (void)created;
+	return r < 0 ? r : titling->title->size > titling->before;
+}
+
+static int on_key(void *arg, struct bytes session, struct bytes key,
+		  const struct backend_key_stat *stat)
+{
+	struct titling *titling = arg;
+	struct backend *backend = titling->backend;
+	int r;
+
+	(void)stat;
+	if (!bytes_equal(session, titling->session) || titling->keys++ == TITLE_KEYS)
+		return 1;
+	r = backend->ops->row_read_times(backend, titling->snapshot, session, key, INT64_MIN, false,
+					 TITLE_ROWS, on_row, titling);
+	return r < 0 ? r : titling->title->size > titling->before;
+}
+
+int title_of(struct backend *backend, struct backend_snapshot *snapshot, struct bytes session,
+	     struct buf *title)
+{
+	struct titling titling = {
+		.backend = backend,
+		.snapshot = snapshot,
+		.session = session,
+		.title = title,
+		.before = title->size,
+	};
+	struct backend_key_stat stat;
+	int r = backend->ops->key_stat(backend, snapshot, session, BYTES(""), &stat);
+
+	/* The key of no bytes comes first, and nothing is behind it otherwise. */
+	if (r == 0)
+		r = on_key(&titling, session, BYTES(""), &stat);
+	else if (r == -ENOENT)
+		r = 0;
+	if (r == 0)
+		r = backend->ops->key_list(backend, snapshot, session, BYTES(""), on_key, &titling);
+	return r < 0 ? r : 0;
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who has the words.
+ *
+ * The index proposes; the store, in the snapshot that the index is up to date with, decides: a hit
+ * is told only if its row is there and is the one that was read.  So what the index knows of files
+ * that are in the trash, or of rows that are gone, does no harm.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fs/api/text.h"
+#include "src/base/array.h"
+#include "src/search/internal.h"
+#include "src/user/stop.h"
+
+struct found {
+	int64_t id;
+	double score; /* the lower, the better */
+};
+
+/* A key that has hits. */
+struct place {
+	int64_t id;
+	bool shown; /* it is there, and wanted */
+	uint64_t ino;
+	uint32_t kind;
+	char *session;
+	char *key;
+	size_t session_size;
+	size_t key_size;
+};
+
+/* A hit that is there. */
+struct chosen {
+	double score;
+	int64_t item;
+	int64_t sum;
+	size_t place;
+};
+
+struct asking {
+	struct search *search;
+	const struct search_question *question;
+	search_hit_fn *fn;
+	void *arg;
+	struct found *found;
+	size_t count, room;
+	struct place *places;
+	size_t place_count, place_room;
+	struct chosen *chosen;
+	size_t chosen_count, chosen_room;
+};
+
+/* ---- The words, as FTS5 wants them ---- */
+
+/* In quotes, with a '"' in it twice. */
+static int add_quoted(struct bytes said, bool begins, struct buf *out)
+{
+	int r = buf_append_byte(out, '"');
+
+	for (size_t i = 0; r == 0 && i < said.size; i++) {
+		char byte = said.data[i] == '\n' ? ' ' : said.data[i];
+
+		r = buf_append_byte(out, byte);
+		if (r == 0 && byte == '"')
+			r = buf_append_byte(out, byte);
+	}
+	if (r == 0)
+		r = buf_append_str(out, begins ? "\" * " : "\" ");
+	return r;
+}
+
+static int match_of(const struct search_question *question, struct buf *match)
+{
+	_cleanup_(buf_done) struct buf said = { 0 };
+	int r = 0;
+
+	for (char *const *word = question->words; r == 0 && *word; word++) {
+		struct bytes text = bytes_str(*word);
+		bool begins = text.size > 1 && text.data[text.size - 1] == '*';
+
+		buf_clear(&said);
+		text.size -= begins;
+		r = text_said_by(text, &said);
+		/* A line end, and a blank behind a letter that stands alone. */
+		while (said.size && isspace((unsigned char)said.data[said.size - 1]))
+			said.size--;
+		if (r == 0)
+			r = add_quoted(buf_bytes(&said), begins, match);
+	}
+	return r;
+}
+
+static int find(struct asking *asking, struct bytes match, int64_t most)
+{
+	struct search *search = asking->search;
+	int r = 0, code = SQLITE_DONE;
+	sqlite3_stmt *find = search_say(search, TEXT_SAID_FIND, &r);
+
+	if (!find)
+		return r;
+	sqlite3_bind_text64(find, 1, match.data, match.size, SQLITE_STATIC, SQLITE_UTF8);
+	sqlite3_bind_int64(find, 2, most);
+	while (r == 0 && (code = sqlite3_step(find)) == SQLITE_ROW) {
+		r = stop_wanted() ? -EINTR : ARRAY_ROOM(asking->found, asking->count, asking->room);
+		if (r == 0)
+			asking->found[asking->count++] =
+				(struct found){ sqlite3_column_int64(find, 0),
+						sqlite3_column_double(find, 1) };
+	}
+	sqlite3_reset(find);
+	return r < 0 ? r : code == SQLITE_DONE ? 0 : search_error(search, code);
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct found *one = a, *other = b;
+
+	if (one->score != other->score)
+		return one->score < other->score ? -1 : 1;
+	return one->id > other->id ? -1 : one->id < other->id;
+}
+
+/* ---- One hit ---- */
+
+static struct bytes session_of(const struct place *place)
+{
+	return bytes_make(place->session, place->session_size);
+}
+
+static struct bytes key_of(const struct place *place)
+{
+	return bytes_make(place->key, place->key_size);
+}
+
+/* Whether the file has the key still. */
+static bool has_key(const struct asking *asking, const struct place *place)
+{
+	struct backend *backend = asking->search->backend;
+	struct backend_node node;
+	bool has;
+
+	if (backend->ops->node_find(backend, asking->search->snapshot, session_of(place),
+				    key_of(place), &node) < 0)
+		return !place->ino;
+	has = node.ino == place->ino;
+	backend_node_done(&node);
+	return has;
+}
+
+static int read_place(struct asking *asking, struct place *place)
+{
+	const struct search_question *question = asking->question;
+	int r = 0;
+	sqlite3_stmt *get = search_say(asking->search, TEXT_KEY_GET, &r);
+
+	if (!get)
+		return r;
+	sqlite3_bind_int64(get, 1, place->id);
+	if (sqlite3_step(get) == SQLITE_ROW) {
+		place->ino = (uint64_t)sqlite3_column_int64(get, 0);
+		place->kind = (uint32_t)sqlite3_column_int64(get, 3);
+		place->session_size = (size_t)sqlite3_column_bytes(get, 1);
+		place->session =
+			bytes_dup(bytes_make(sqlite3_column_blob(get, 1), place->session_size));
+		place->key_size = (size_t)sqlite3_column_bytes(get, 2);
+		place->key = bytes_dup(bytes_make(sqlite3_column_blob(get, 2), place->key_size));
+		r = place->session && place->key ? 0 : -ENOMEM;
+		place->shown =
+			r == 0 && has_key(asking, place) &&
+			(!question->wanted || question->wanted(asking->arg, session_of(place)));
+	}
+	sqlite3_reset(get);
+	return r;
+}
+
+/* Hits of one key often come together. */
+static int find_place(struct asking *asking, int64_t id, size_t *ret_place)
+{
+	size_t i = asking->place_count;
+
+	while (i && asking->places[i - 1].id != id)
+		i--;
+	if (!i) {
+		if (ARRAY_ROOM(asking->places, asking->place_count, asking->place_room) < 0)
+			return -ENOMEM;
+		i = ++asking->place_count;
+		asking->places[i - 1] = (struct place){ .id = id };
+		*ret_place = i - 1;
+		return read_place(asking, &asking->places[i - 1]);
+	}
+	*ret_place = i - 1;
+	return 0;
+}
+
+struct reading {
+	struct asking *asking;
+	const struct chosen *chosen;
+	bool tells;
+	int result; /* 1: it is the one; or what fn returns */
+};
+
+static int on_row(void *arg, int64_t index, int64_t created, struct bytes data)
+{
+	struct reading *reading = arg;
+	struct asking *asking = reading->asking;
+	const struct chosen *chosen = reading->chosen;
+	const struct place *place = &asking->places[chosen->place];
+	const struct search_hit hit = {
+		.session = session_of(place),
+		.key = key_of(place),
+		.ino = place->ino,
+		.list = place->kind == BACKEND_LIST,
+		.item = chosen->item,
+		.made = created,
+		.score = -chosen->score,
+		.data = data,
+	};
+
+	if (index == chosen->item && search_sum(data) == chosen->sum)
+		reading->result = reading->tells ? asking->fn(asking->arg, &hit) : 1;
+	return 1;
+}
+
+static int read_chosen(struct asking *asking, const struct chosen *chosen, bool tells)
+{
+	const struct place *place = &asking->places[chosen->place];
+	struct backend *backend = asking->search->backend;
+	struct reading reading = { .asking = asking, .chosen = chosen, .tells = tells };
+	int r = backend->ops->row_read_times(backend, asking->search->snapshot, session_of(place),
+					     key_of(place), chosen->item, false, 1, on_row,
+					     &reading);
+
+	return r < 0 ? r : reading.result;
+}
+
+static int choose(struct asking *asking, const struct found *found)
+{
+	const struct search_question *question = asking->question;
+	struct chosen chosen = { .score = found->score };
+	int64_t key = 0;
+	bool fits = false;
+	int r = 0;
+	sqlite3_stmt *get = search_say(asking->search, TEXT_ITEM_GET, &r);
+
+	if (!get)
+		return r;
+	sqlite3_bind_int64(get, 1, found->id);
+	if (sqlite3_step(get) == SQLITE_ROW) {
+		const char *role = (const char *)sqlite3_column_text(get, 4);
+
+		key = sqlite3_column_int64(get, 0);
+		chosen.item = sqlite3_column_int64(get, 1);
+		chosen.sum = sqlite3_column_int64(get, 3);
+		fits = sqlite3_column_int64(get, 2) >= question->since &&
+		       (!question->role || (role && strcmp(role, question->role) == 0));
+	}
+	sqlite3_reset(get);
+	r = fits ? find_place(asking, key, &chosen.place) : 0;
+	if (r < 0 || !fits || !asking->places[chosen.place].shown)
+		return r;
+	r = read_chosen(asking, &chosen, false);
+	if (r <= 0)
+		return r;
+	r = ARRAY_ROOM(asking->chosen, asking->chosen_count, asking->chosen_room);
+	if (r == 0)
+		asking->chosen[asking->chosen_count++] = chosen;
+	return r;
+}
+
+static int choose_all(struct asking *asking)
+{
+	const struct search_question *question = asking->question;
+	_cleanup_(buf_done) struct buf match = { 0 };
+	bool all = question->role || question->since != INT64_MIN || question->wanted ||
+		   question->most > SEARCH_RANKED;
+	int r = match_of(question, &match);
+
+	if (r == 0)
+		r = find(asking, buf_bytes(&match), all ? -1 : SEARCH_RANKED);
+	if (r == 0 && asking->count)
+		qsort(asking->found, asking->count, sizeof(*asking->found), compare);
+	for (size_t i = 0;
+	     r == 0 && i < asking->count && (int64_t)asking->chosen_count < question->most; i++)
+		r = stop_wanted() ? -EINTR : choose(asking, &asking->found[i]);
+	return r;
+}
+
+int search_ask(struct search *search, const struct search_question *question, search_hit_fn *fn,
+	       void *arg)
+{
+	struct asking asking = { .search = search, .question = question, .fn = fn, .arg = arg };
+	int r = choose_all(&asking);
+
+	search_release(search);
+	for (size_t i = 0; r == 0 && i < asking.chosen_count; i++)
+		r = stop_wanted() ? -EINTR : read_chosen(&asking, &asking.chosen[i], true);
+	for (size_t i = 0; i < asking.place_count; i++) {
+		free(asking.places[i].session);
+		free(asking.places[i].key);
+	}
+	free(asking.places);
+	free(asking.chosen);
+	free(asking.found);
+	return r == -EUCLEAN ? -EIO : MIN(r, 0);
+}

@@ -1,0 +1,367 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: MIT
+"""search: which items hold words.  SESSFS_WORDS: how many are looked for beside grep (soak-search:
+10,000)."""
+
+import io
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import tarfile
+import time
+
+import harness
+import places
+from harness import TABLE, limit, need_root, read, same, tool, write
+from places import Place
+
+everywhere = places.everywhere(Place)
+WORDS = int(os.environ.get("SESSFS_WORDS", "300"))
+SEED = os.environ.get("SESSFS_SEED", "20261125")
+
+
+def line(text, role="user", **more):
+    return json.dumps({"role": role, "content": text, **more}).encode() + b"\n"
+
+
+def search(place, *words, **named):
+    return json.loads(place.do("search", "--json", "-n", "1000000", place.store, *words, **named))
+
+
+def where(hits):
+    return sorted((hit["path"], hit["item"]) for hit in hits)
+
+
+def put(place, path, *lines):
+    place.do("put", place.store, path, stdin=b"".join(lines))
+
+
+def index_of(place):
+    return place.store + "-search"
+
+
+# What is found
+
+
+@everywhere
+def test_items_that_hold_all_words(place):
+    put(place, "a/l.jsonl", line("The Red fox"), line("a green fox", role="ai"), line("nothing"))
+    put(place, "b/d/k.json", line("red and green"))
+    same(where(search(place, "fox")), [("a/l.jsonl", 0), ("a/l.jsonl", 1)], place.what)
+    same(where(search(place, "RED")), [("a/l.jsonl", 0), ("b/d/k.json", None)], "in any case")
+    same(where(search(place, "green", "red")), [("b/d/k.json", None)], "both")
+    same(where(search(place, "gre*")), [("a/l.jsonl", 1), ("b/d/k.json", None)], "beginnings")
+    same(search(place, "gre"), [], "no part of a word")
+    same(search(place, "blue"), [], "none")
+    same(search(place, "--", "--"), [], "what is no word")
+    same(where(search(place, "fox red")), [], "words in one argument are next to each other")
+    same(where(search(place, "red fox")), [("a/l.jsonl", 0)], "as these are")
+    same(where(search(place, 'f"ox')), [], "what FTS5 would take for its own")
+
+
+@everywhere
+def test_who_asks_says_which(place):
+    put(place, "a/l.jsonl", *(line(f"fox {number}") for number in range(30)))
+    put(place, "b/l.jsonl", line("fox", role="assistant"), line("fox fox fox fox"))
+    found = json.loads(place.do("search", "--json", place.store, "fox"))
+    same(len(found), 10, f"{place.what}: unless somebody says so")
+    scores = [hit["score"] for hit in found]
+    same(scores, sorted(scores, reverse=True), "the best come first")
+    one = json.loads(place.do("search", "--json", "-n", "1", place.store, "fox"))
+    same(where(one), [("b/l.jsonl", 1)], "the best")
+    options = {"--session=b*": 2, "--session=?": 32, "--session=c": 0, "--role=assistant": 1,
+               "--role=user": 31, "--since=1d": 32, "--since=2099-01-01": 0}
+    for option, count in options.items():
+        found = json.loads(place.do("search", "--json", "-n99", option, place.store, "fox"))
+        same(len(found), count, f"{place.what}: {option}")
+    for option in ("--since=x", "-n0", "-nx", "--colour=red"):
+        place.do("search", option, place.store, "fox", status=2)
+    place.do("search", place.store, status=2)
+
+
+@everywhere
+def test_what_is_told_of_a_hit(place):
+    put(place, "a/l.jsonl", line("Fix the bug"), line("x " * 100 + "fox " + "y " * 200, role="ai",
+        name="planner", timestamp="2026-01-02T03:04:05Z"))
+    hit = search(place, "fox")[0]
+    wanted = {"path": "a/l.jsonl", "session": "a", "key": "l", "item": 1, "time": 1767323045.0,
+              "role": "assistant", "agent": "planner", "title": "Fix the bug"}
+    same({name: hit[name] for name in wanted}, wanted, place.what)
+    same(bool(re.fullmatch(r"\.\.\. [x ]+ fox [y ]+ \.\.\.", hit["text"])), True, hit["text"])
+    shown = place.do("search", place.store, "fox").decode().splitlines()
+    same(shown[0], 'a/l.jsonl #1  2026-01-02 03:04:05  assistant (planner)  "Fix the bug"', "it")
+    same(shown[1], "    " + hit["text"], "the surroundings")
+    put(place, "a/m.jsonl", line("zoo \x1b[2J \x9b \u202e"))
+    shown = place.do("search", place.store, "zoo")
+    same(re.findall(rb"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80\xae", shown), [], "tame")
+
+
+@everywhere
+def test_scripts_without_blanks(place):
+    put(place, "a/l.jsonl", line("読んでください日本語の文章"), line("naïve Café"), line("日曜 本"))
+    same(where(search(place, "日本")), [("a/l.jsonl", 0)], place.what)
+    same(where(search(place, "文章")), [("a/l.jsonl", 0)], place.what)
+    same(where(search(place, "日")), [("a/l.jsonl", 0), ("a/l.jsonl", 2)], place.what)
+    same(where(search(place, "cafe")), [("a/l.jsonl", 1)], "without accents")
+
+
+# Beside grep
+
+
+@limit(60 + WORDS)
+def test_random_words_are_found_as_grep_finds_them(box):
+    random_ = random.Random(SEED)
+    place = Place(box, True)
+    known = ["".join(random_.choices("abcdefgh", k=random_.randrange(2, 7))) for _ in range(3000)]
+    folder = box.new_folder("lists")
+    for number in range(12):
+        lines = [
+            line(" ".join(random_.choices(known, k=random_.randrange(1, 30))))
+            for _ in range(random_.randrange(1, 200))
+        ]
+        put(place, f"s{number}/l.jsonl", *lines)
+        write(os.path.join(folder, f"s{number}"), b"".join(lines))
+    counts = {}
+    for number in range(12):
+        for text in read(os.path.join(folder, f"s{number}")).splitlines():
+            for word in set(re.findall(r"\w+", json.loads(text)["content"])):
+                counts[word] = counts.get(word, 0) + 1
+    need = [*random_.choices(known, k=WORDS * 9 // 10), *("zz%d" % n for n in range(WORDS // 10))]
+    for number, word in enumerate(need):
+        found = search(place, word)
+        same(len(found), counts.get(word, 0), word)
+        if number % 20 == 0:
+            done = tool("grep", "-rhwc", word, folder, check=False).stdout.split()
+            same(len(found), sum(map(int, done)), f"grep -c {word}")
+
+
+# What has changed since
+
+
+def files_of(place):
+    """Path to lines, of all lists and documents."""
+    stream = io.BytesIO(place.do("export", place.store, "-"))
+    with tarfile.open(fileobj=stream) as tar:
+        files = [entry for entry in tar.getmembers() if entry.isfile()]
+        return {file.name: tar.extractfile(file).read().splitlines(True) for file in files}
+
+
+def reference(files):
+    """Words to where they are, by what the files say."""
+    found = {}
+    for path, lines in files.items():
+        for number, text in enumerate(lines):
+            item = number if path.endswith("l") else None
+            for word in re.findall(r"\w+", json.loads(text)["content"]):
+                found.setdefault(word, set()).add((path, item))
+    return found
+
+
+def by_sql(place, session, text):
+    db = sqlite3.connect(place.store, timeout=10)
+    with db:
+        db.execute(
+            f"UPDATE {TABLE} SET state_data = ? WHERE session_id = ? AND state_key = ? "
+            "AND item_index = 0",
+            (text.decode().rstrip(), session, "l"),
+        )
+    db.close()
+
+
+def change(place, random_, some, files):
+    """Something that changes a file."""
+    session = f"s{random_.randrange(4)}"
+    path = f"{session}/{random_.choice(['l.jsonl', 'l.jsonl', 'k.json'])}"
+    is_list, what = path.endswith("l"), random_.randrange(7)
+    if what < 2 and is_list:
+        place.do("append", place.store, path, stdin=some() + some())
+    elif what < 4 or path not in files:
+        put(place, path, *(some() for _ in range(5 if is_list else 1)))
+    elif what == 4:
+        place.do("rm", place.store, path)
+    elif what == 5 and is_list:
+        files[path][random_.randrange(len(files[path]))] = some()
+        put(place, path, *files[path])
+    else:
+        by_sql(place, session, some())
+
+
+@limit(300)
+def test_whatever_changes_is_known_to_who_asks(box):
+    random_ = random.Random(SEED)
+    words = [f"w{number}" for number in range(40)]
+
+    def some():
+        return line(" ".join(random_.choices(words, k=4)))
+
+    for mounted in (False, True):
+        place = Place(box, mounted)
+        files = {}
+        for _ in range(20):
+            change(place, random_, some, files)
+            files = files_of(place)
+            known = reference(files)
+            for word in random_.sample(words, 3):
+                wanted = sorted(known.get(word, ()), key=str)
+                seen = sorted(where(search(place, word)), key=str)
+                same(seen, wanted, f"{place.what}: {word}")
+        os.unlink(index_of(place))
+        for word in words[:10]:
+            wanted = sorted(known.get(word, ()), key=str)
+            same(sorted(where(search(place, word)), key=str), wanted, "anew")
+
+
+def test_rows_of_sql_that_nobody_has_taken_in(box):
+    place = Place(box, False)
+    put(place, "a/l.jsonl", line("one"))
+    search(place, "one")
+    db = sqlite3.connect(place.store)
+    insert = f"INSERT INTO {TABLE} (session_id, state_key, item_index, state_data) VALUES (?,?,?,?)"
+    with db:
+        db.execute(insert, ("a", "l", 1, '{"content": "two"}'))
+        db.execute(insert, ("b", "k", 0, '{"content": "two"}'))
+    same(where(search(place, "two")), [("a/l.jsonl", 1), ("b/k.json", None)], "what is new")
+    with db:
+        db.execute(f"DELETE FROM {TABLE} WHERE session_id = 'b'")
+        db.execute(f"UPDATE {TABLE} SET state_data = '1' WHERE session_id = 'a'")
+    db.close()
+    same(search(place, "two"), [], "what is gone")
+    same(search(place, "one"), [], "what is otherwise now")
+
+
+def test_what_is_in_the_trash_is_not_found(box):
+    place = Place(box, False)
+    put(place, "a/l.jsonl", line("fox"))
+    put(place, "b/l.jsonl", line("fox"))
+    same(len(search(place, "fox")), 2, "both")
+    time.sleep(1.1)
+    place.do("gc", "--older-than=1s", "--name=a", place.store)
+    same(where(search(place, "fox")), [("b/l.jsonl", 0)], "it has gone")
+    place.do("gc", "--undo", place.store, "a")
+    same(len(search(place, "fox")), 2, "it is back")
+
+
+# The index
+
+
+@limit(300)
+def test_an_index_that_is_not_what_was_left_is_made_anew(box):
+    place = Place(box, False)
+    random_ = random.Random(SEED)
+    lines = [line(f"fox w{number}") for number in range(500)]
+    put(place, "a/l.jsonl", *lines)
+    other = Place(box, False)
+    put(other, "a/l.jsonl", *(line(f"hen w{number}") for number in range(500)))
+    search(other, "hen")
+    same(len(search(place, "fox")), 500, "before")
+    whole = read(index_of(place))
+
+    def damage(data):
+        write(index_of(place), data)
+
+    damages = [lambda: os.unlink(index_of(place)), lambda: shutil.copy2(index_of(other),
+               index_of(place)), lambda: damage(b""), lambda: damage(b"x" * 100000)]
+    damages += [lambda: damage(whole[: len(whole) // 2]), lambda: damage(whole[:100])]
+    for _ in range(30):
+        at = random_.randrange(len(whole))
+        damages.append(
+            lambda at=at: damage(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        )
+    for number, step in enumerate(damages):
+        step()
+        same(len(search(place, "fox")), 500, f"damage {number}")
+        same(len(search(place, f"w{number}")), 1, f"damage {number}")
+        same(search(place, "hen"), [], f"damage {number}")
+
+
+def test_a_store_of_the_same_name_has_another_index(box):
+    place = Place(box, False)
+    put(place, "a/l.jsonl", line("fox"))
+    box.sessfs("backup", place.store, place.store + ".old", check=True)
+    place.do("append", place.store, "a/l.jsonl", stdin=line("hen"))
+    same(len(search(place, "hen")), 1, "before")
+    box.sessfs("restore", "--force", place.store + ".old", place.store, check=True)
+    same(search(place, "hen"), [], "the older store")
+    place.do("append", place.store, "a/l.jsonl", stdin=line("cow"))
+    same(search(place, "hen"), [], "the older store")
+    same(len(search(place, "cow")), 1, "what is new")
+
+
+@limit(300)
+def test_who_is_killed_leaves_nothing_wrong(box):
+    place = Place(box, False)
+    put(place, "a/l.jsonl", *(line(f"fox w{number}") for number in range(20000)))
+    for wait in (0.02, 0.05, 0.1, 0.2, 0.4):
+        for number in (signal.SIGKILL, signal.SIGTERM):
+            process = subprocess.Popen([box.program, "search", place.store, "fox"],
+                                       stdout=subprocess.DEVNULL)
+            box.remember(process.pid)
+            time.sleep(wait)
+            process.send_signal(number)
+            process.wait()
+        same(len(search(place, "w77")), 1, f"after {wait} s")
+        os.unlink(index_of(place))
+
+
+@limit(300)
+def test_many_ask_at_once(box):
+    place = Place(box, True)
+    put(place, "a/l.jsonl", *(line(f"fox w{number}") for number in range(5000)))
+    command = [box.program, "search", "--json", "-n", "100000", place.store, "fox"]
+    for _ in range(2):
+        asking = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(6)]
+        for process in asking:
+            box.remember(process.pid)
+            out, _ = process.communicate(timeout=120 * harness.PATIENCE)
+            same(len(json.loads(out)), 5000, "all of them")
+
+
+def test_without_a_place_beside_the_store_it_is_in_the_cache(box):
+    need_root()
+    place = Place(box, False)
+    put(place, "a/l.jsonl", line("fox"))
+    os.mkdir(index_of(place))
+    cache = box.new_folder("cache")
+    found = search(place, "fox", env={**os.environ, "XDG_CACHE_HOME": cache})
+    same(len(found), 1, "what is found")
+    os.rmdir(index_of(place))
+    os.symlink("/etc/passwd", index_of(place))
+    found = search(place, "fox", env={**os.environ, "XDG_CACHE_HOME": cache})
+    same(len(found), 1, "what is found")
+    names = os.listdir(os.path.join(cache, "sessfs"))
+    same(len(names) == 1 and names[0].endswith("-search"), True, f"{names}")
+    same(os.stat(os.path.join(cache, "sessfs", names[0])).st_mode & 0o777, 0o600, "its mode")
+
+
+@limit(300)
+def test_the_first_time_takes_little_memory_and_shows_how_far_it_is(box):
+    from test_show import is_sanitized
+
+    place = Place(box, False)
+    words = [f"w{number}" for number in range(5000)]
+    random_ = random.Random(SEED)
+    for session in range(8):
+        put(place, f"s{session}/l.jsonl",
+            *(line(" ".join(random_.choices(words, k=200))) for _ in range(1000)))
+    put(place, "big/l.jsonl", line("fox " * (3 << 20)))
+    process = subprocess.Popen([box.program, "search", place.store, "fox"],
+                               stdout=subprocess.PIPE)
+    box.remember(process.pid)
+    process.stdout.read()
+    process.stdout.close()
+    _, status, usage = os.wait4(process.pid, 0)
+    same(status, 0, "the end")
+    if not is_sanitized(box.program):
+        same(usage.ru_maxrss < 128 << 10, True, f"{usage.ru_maxrss} KiB")
+    os.unlink(index_of(place))
+    shown = places.Terminal(box, "search", place.store, "fox").end(seconds=120)
+    same(bool(re.search(rb"\rindex\b[^\r]*\d items?  \S+ of \S+", shown)), True, f"{shown}")
+
+
+if __name__ == "__main__":
+    harness.main(globals())
