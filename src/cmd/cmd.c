@@ -140,13 +140,18 @@ static bool has_empty(char **operands, int count)
 	return false;
 }
 
-/* STORE may be left out where there would be too few operands, if the environment names one. */
-static const char *store_left_out(const struct command *command, int operands)
+/* What the environment says, or NULL. */
+static const char *default_store(void)
 {
 	const char *store = getenv("SESSFS_STORE");
 
-	return command->store == 1 && operands == command->least - 1 && store && *store ? store :
-											  NULL;
+	return store && *store ? store : NULL;
+}
+
+/* STORE may be left out where there would be too few operands, if the environment names one. */
+static const char *store_left_out(const struct command *command, int operands)
+{
+	return command->store == 1 && operands == command->least - 1 ? default_store() : NULL;
 }
 
 /* Who has mounted something may say of any store that it is there. */
@@ -159,12 +164,14 @@ static bool is_believed(const struct mount_entry *entry)
 		st.st_uid == entry->user);
 }
 
-/* A mount stands for the store that it shows. */
+/* A mount stands for the store that it shows, and "-" for what the environment says. */
 static int take_mount(char **operand)
 {
 	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
 	_cleanup_(freep) char *path = NULL;
 
+	if (strcmp(*operand, "-") == 0 && default_store())
+		*operand = (char *)(uintptr_t)default_store();
 	if (backend_has_path(*operand) && mounts_absolute_unasked(*operand, &path) == 0 &&
 	    mounts_find(path, &entry) == 0 && strcmp(entry.type, MOUNTS_TYPE) == 0 &&
 	    strcmp(entry.root, "/") == 0 && is_believed(&entry))

@@ -527,6 +527,7 @@ const struct command cmd_search = {
 	CMD_OPTIONS(search_options),
 	.least = 2,
 	.operands = "takes a store and words",
+	.store = 1,
 	.size = sizeof(struct searching),
 	.defaults = &search_defaults,
 	.run = run_search,

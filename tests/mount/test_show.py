@@ -143,6 +143,28 @@ def test_a_long_list_takes_little_memory_and_begins_at_once(place):
         same(waited < 2 * harness.PATIENCE, True, f"{waited} s")
 
 
+# Which store
+
+
+def test_a_store_may_be_named_by_its_mount_or_the_environment(box):
+    place = Place(box, True)
+    fill(place, "s/l.jsonl", said("one"))
+    known, mounted = {"SESSFS_STORE": place.store}, {"SESSFS_STORE": place.mount.path}
+    for words, env in (
+        ((place.mount.path, "s/l"), {}),
+        (("-", "s/l"), known),
+        (("-", "s/l"), mounted),
+        (("s/l",), known),
+        ((place.store, "s/l"), {"SESSFS_STORE": "/nowhere"}),
+    ):
+        same(place.do("show", *words, env=env), shown("one"), f"{words}")
+    for words, env in (((place.mount.path, "one"), {}), (("-", "one"), known), (("one",), known)):
+        same(place.do("search", *words, env=env)[:12], b"s/l.jsonl #0", f"{words}")
+    place.do("show", "s/l", status=2)
+    place.do("show", env=known, status=2)
+    place.do("show", "-", "s/l", status=1)
+
+
 # On a terminal
 
 
