@@ -21,7 +21,7 @@ declare -A _sessfs_options=(
 	[compact]='--first= --items= --if= -o'
 	[keep]='--undo --status --bind'
 	[rm]='-r -o'
-	[sessions]='--json --sort= --older-than= --newer-than= --larger-than= --name= -o'
+	[sessions]='--json --titles -t --sort= --older-than= --newer-than= --larger-than= --name= -o'
 	[stats]='--json -o'
 	[events]='--since= -o'
 	[mounts]='--json'

@@ -12,6 +12,7 @@
 #include "src/base/cleanup.h"
 #include "src/user/say.h"
 #include "src/cmd/summary.h"
+#include "src/cmd/title.h"
 #include "src/user/units.h"
 #include "src/cmd/cmd.h"
 
@@ -19,7 +20,8 @@ struct row {
 	char *name; /* as the mount shows the id: a path, with a layout */
 	char *id;
 	size_t id_size;
-	char *ttl; /* its own, as somebody wrote it; NULL without one */
+	char *ttl;   /* its own, as somebody wrote it; NULL without one */
+	char *title; /* NULL: there is none, or it is not wanted */
 	struct backend_session_stat stat;
 };
 
@@ -28,6 +30,7 @@ typedef int row_order(const struct row *a, const struct row *b);
 struct sessions {
 	struct options options;
 	bool json;
+	bool titles;
 	row_order *order; /* NULL: as they come, by id */
 	int64_t older;	  /* nanoseconds; 0: any */
 	int64_t newer;
@@ -83,6 +86,8 @@ static int take_order(void *field, const char *value, char **ret_why)
 
 static const struct cmd_option sessions_options[] = {
 	CMD_JSON(struct sessions),
+	CMD_YES(struct sessions, titles, "titles", 't',
+		"with the first words that a person wrote, for which each is looked into"),
 	{ "sort", 0, "id|age|size|items", take_order, offsetof(struct sessions, order),
 	  "by id, the longest unchanged first, the largest first" },
 	{ "older-than", 0, "AGE", cmd_take_age, offsetof(struct sessions, older),
@@ -110,7 +115,7 @@ static bool is_wanted(const struct sessions *sessions, const struct row *row)
 	return !sessions->pattern || fnmatch(sessions->pattern, row->name, 0) == 0;
 }
 
-static json_t *row_json(const struct row *row)
+static json_t *row_json(const struct row *row, bool titles)
 {
 	json_t *value = json_pack("{so so}", "name", say_json_name(row->name, strlen(row->name)),
 				  "id", say_json_name(row->id, row->id_size));
@@ -118,6 +123,9 @@ static json_t *row_json(const struct row *row)
 	summary_add_json(value, &row->stat);
 	json_object_set_new(value, "ttl",
 			    row->ttl ? say_json_name(row->ttl, strlen(row->ttl)) : json_null());
+	if (titles)
+		json_object_set_new(value, "title",
+				    row->title ? json_string(row->title) : json_null());
 	return value;
 }
 
@@ -128,12 +136,14 @@ static void print_row(struct sessions *sessions, const struct row *row)
 	WITH_PROGRESS_HELD;
 
 	if (sessions->json) {
-		say_item(&sessions->list, row_json(row));
+		say_item(&sessions->list, row_json(row, sessions->titles));
 		return;
 	}
 	printf("%6" PRIu64 " %9" PRIu64 " %7s  %-16s  ", stat->keys, stat->items,
 	       units_show_size(stat->bytes, size), units_show_time(stat->updated, changed));
-	say_name(row->name, "\n");
+	say_name(row->name, row->title ? "" : "\n");
+	if (row->title)
+		printf("  \"%s\"\n", row->title);
 }
 
 static void row_done(struct row *row)
@@ -141,6 +151,7 @@ static void row_done(struct row *row)
 	free(row->name);
 	free(row->id);
 	free(row->ttl);
+	free(row->title);
 }
 
 static int keep_row(struct sessions *sessions, struct row *row)
@@ -169,6 +180,22 @@ static int read_ttl(struct sessions *sessions, struct row *row)
 	return r == -ENODATA || row->ttl ? 0 : r < 0 ? r : -ENOMEM;
 }
 
+static int read_title(struct sessions *sessions, struct row *row)
+{
+	struct backend *backend = sessions->questions.backend;
+	_cleanup_(buf_done) struct buf title = { 0 };
+	struct backend_snapshot *snapshot;
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+
+	if (r < 0)
+		return r;
+	r = title_of(backend, snapshot, bytes_make(row->id, row->id_size), &title);
+	backend->ops->snapshot_end(backend, snapshot);
+	if (r == 0 && title.size)
+		row->title = bytes_dup(buf_bytes(&title));
+	return r < 0 || !title.size || row->title ? r : -ENOMEM;
+}
+
 static int on_session(void *arg, struct bytes session, const struct backend_session_stat *stat)
 {
 	struct sessions *sessions = arg;
@@ -186,6 +213,8 @@ static int on_session(void *arg, struct bytes session, const struct backend_sess
 	if (!is_wanted(sessions, &row))
 		return 0;
 	r = sessions->json ? read_ttl(sessions, &row) : 0;
+	if (r == 0 && sessions->titles)
+		r = read_title(sessions, &row);
 	if (r < 0)
 		return r;
 	if (sessions->order)

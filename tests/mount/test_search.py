@@ -110,6 +110,23 @@ def test_scripts_without_blanks(place):
     same(where(search(place, "cafe")), [("a/l.jsonl", 1)], "without accents")
 
 
+# Titles
+
+
+@everywhere
+def test_sessions_have_titles(place):
+    put(place, "a/l.jsonl", line("sys", role="system"), line("Fix\n the \x1b bug"), line("more"))
+    put(place, "b/k.json", b"{}")
+    put(place, "c/chat.json", json.dumps({"messages": [json.loads(line("hello"))]}).encode())
+    listed = json.loads(place.do("sessions", "--json", "--titles", place.store))
+    titles = {entry["name"]: entry["title"] for entry in listed}
+    same(titles, {"a": "Fix the ^[ bug", "b": None, "c": "hello"}, place.what)
+    for order in ("id", "size"):
+        shown = place.do("sessions", "-t", f"--sort={order}", place.store).decode().splitlines()
+        ends = sorted(text[text.rindex("  ") + 2 :] for text in shown)
+        same(ends, ['"Fix the ^[ bug"', '"hello"', "b"], f"{place.what}: {order}")
+
+
 # Beside grep
 
 
