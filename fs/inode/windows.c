@@ -197,13 +197,12 @@ bool window_outlived(struct tree *tree, uint64_t *ret_parent, char **ret_name)
 	return window;
 }
 
-int window_read(struct window *window, bool aside, uint64_t offset, size_t size, struct buf *out)
+int window_read(struct window *window, uint64_t offset, size_t size, struct buf *out)
 {
 	int r;
 
 	pthread_mutex_lock(&window->lock);
-	r = stage_read(window->saving.stages && !aside ? &window->saving.stage :
-							 &window->content->stage,
+	r = stage_read(window->saving.stages ? &window->saving.stage : &window->content->stage,
 		       offset, size, out);
 	pthread_mutex_unlock(&window->lock);
 	return r;

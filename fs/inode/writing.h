@@ -59,7 +59,6 @@ struct through {
 	struct handle *handle; /* of what it shows, to append to it or to read what is no list; or
 				* NULL */
 	bool reads;	       /* it counts in window.open, */
-	bool aside;	       /* what is saved through the window is not shown, */
 	bool saves;	       /* it counts in window.saving.writers */
 	pid_t opener;	       /* process, if it saves */
 	struct event_reader *events; /* of a stream: then there is nothing else; owned */

@@ -158,9 +158,8 @@ static int read_window(struct tree *tree, const struct through *through, uint64_
 {
 	if (through->events)
 		return -EINVAL; /* stream_read() */
-	return through->reads ?
-		       window_read(through->inode->window, through->aside, offset, size, out) :
-		       handle_read(tree, through->handle, offset, size, out);
+	return through->reads ? window_read(through->inode->window, offset, size, out) :
+				handle_read(tree, through->handle, offset, size, out);
 }
 
 int handle_read(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,

@@ -152,7 +152,7 @@ int saving_read(const struct through *through, uint64_t offset, size_t size, str
 	struct window *window = through->inode->window;
 	struct window_saving *saving = &window->saving;
 	size_t before = out->size;
-	int r = window_read(window, false, offset, size, out);
+	int r = window_read(window, offset, size, out);
 
 	if (r < 0)
 		return r;

@@ -38,27 +38,20 @@ static int fill_once(struct tree *tree, struct window *window)
 	return window_fill_again(&view, &window->rows, &window->content);
 }
 
-/* Who comes to a window that somebody saves through. */
-enum meets {
-	MEETS_NOBODY,
-	MEETS_ITSELF, /* by the same open file */
-	MEETS_AGAIN,  /* by a name, and was told before to look that up again */
-};
-
-static int reading_begin(struct tree *tree, struct inode *inode, enum meets meets)
+static int reading_begin(struct tree *tree, struct inode *inode, bool joins)
 {
 	struct window *window = inode->window;
 	int r = 0;
 
 	pthread_mutex_lock(&window->lock);
 	/* Who saves has come a moment ago. */
-	if (meets == MEETS_NOBODY && window->saving.writers) {
+	if (!joins && window->saving.writers) {
 		pthread_mutex_unlock(&window->lock);
 		return -ESTALE;
 	}
 	if (!window->open)
 		window->content = document_of_window(tree, inode);
-	if (!window->content && (meets == MEETS_AGAIN || !window->saving.stages))
+	if (!window->content && !window->saving.stages)
 		r = TREE_RETRY(tree, fill_once(tree, window));
 	window->open += r == 0;
 	pthread_mutex_unlock(&window->lock);
@@ -136,7 +129,8 @@ static int open_stream(struct tree *tree, struct through *through, int flags)
 	return r;
 }
 
-/* Or -ESTALE: the name is to be looked up again. */
+/* Whether somebody saves through it whom the same open file has led there; -ESTALE: somebody does
+ * who came by its name, which is to be looked up again. */
 static int meet_writer(struct tree *tree, struct inode *inode, pid_t pid)
 {
 	struct window *window = inode->window;
@@ -146,10 +140,8 @@ static int meet_writer(struct tree *tree, struct inode *inode, pid_t pid)
 	taken = window->saving.writers;
 	pthread_mutex_unlock(&window->lock);
 	if (!taken)
-		return MEETS_NOBODY;
-	if (again_is(tree, pid, inode->ino))
-		return MEETS_ITSELF;
-	return again_asks(tree, pid, inode->ino) ? MEETS_AGAIN : -ESTALE;
+		return false;
+	return again_is(tree, pid, inode->ino) ? true : -ESTALE;
 }
 
 static bool takes_saves(const struct window *window)
@@ -157,8 +149,7 @@ static bool takes_saves(const struct window *window)
 	return window->rows.list && question_only_items(window->asked->question);
 }
 
-static int open_saving(struct tree *tree, struct through *through, int flags, pid_t pid,
-		       enum meets meets)
+static int open_saving(struct tree *tree, struct through *through, int flags, pid_t pid, bool joins)
 {
 	struct inode *inode = through->inode;
 	struct window *window = inode->window;
@@ -169,20 +160,17 @@ static int open_saving(struct tree *tree, struct through *through, int flags, pi
 		return -EROFS;
 	if (!window->asked->question->if_version.data && (cuts || (flags & O_ACCMODE) == O_WRONLY))
 		return saving_refuse(window);
-	/* Of two who want the same one now, one is too late. */
-	if (meets == MEETS_AGAIN)
-		return -ESTALE;
-	if (meets == MEETS_NOBODY)
+	if (!joins)
 		r = judge_version(tree, window);
 	if (r == 0)
 		window_hide(tree, window);
 	if (r == 0 && !cuts) {
-		r = reading_begin(tree, inode, meets);
+		r = reading_begin(tree, inode, joins);
 		through->reads = r == 0;
 	}
 	if (r < 0)
 		return r;
-	r = saving_begin(through, meets == MEETS_ITSELF, cuts, pid);
+	r = saving_begin(through, joins, cuts, pid);
 	through->saves = r == 0;
 	return r;
 }
@@ -193,27 +181,26 @@ static int open_parts(struct tree *tree, struct through *through, int flags, pid
 	struct window *window = inode->window;
 	bool writes = (flags & O_ACCMODE) != O_RDONLY;
 	int r = meet_writer(tree, inode, pid);
-	enum meets meets = (enum meets)MAX(r, 0);
+	bool joins = r > 0;
 
 	if (r < 0)
 		return r;
 	if (asked_is_stream(window->asked))
 		return open_stream(tree, through, flags);
 	if (writes && !(flags & O_APPEND))
-		return open_saving(tree, through, flags, pid, meets);
+		return open_saving(tree, through, flags, pid, joins);
 	if ((writes && !window_takes_lines(window)) || (flags & O_TRUNC))
 		return -EROFS;
-	r = meets == MEETS_ITSELF ? 0 : judge_version(tree, window);
+	r = joins ? 0 : judge_version(tree, window);
 	if (r < 0)
 		return r;
 	if (window->rows.list && (flags & O_ACCMODE) != O_WRONLY) {
 		r = writes ? reading_alone(tree, inode, pid) : 0;
 		if (r == 0)
-			r = reading_begin(tree, inode, meets);
+			r = reading_begin(tree, inode, joins);
 		if (r < 0)
 			return r;
 		through->reads = true;
-		through->aside = meets == MEETS_AGAIN;
 	}
 	if (writes || !window->rows.list)
 		r = tree_open_file(tree, window->of, FACE_ANY, flags, pid, &through->handle);
@@ -266,8 +253,8 @@ int through_open(struct tree *tree, struct inode *inode, int flags, pid_t pid,
 		through_free(tree, handle);
 		return r;
 	}
-	handle->direct = handle->through->handle || handle->through->saves ||
-			 handle->through->aside || handle->through->events;
+	handle->direct =
+		handle->through->handle || handle->through->saves || handle->through->events;
 	*ret_handle = handle;
 	return 0;
 }
