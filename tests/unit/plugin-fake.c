@@ -25,8 +25,9 @@ static int fake_open(const struct url *url, const struct backend_options *option
 {
 	(void)ret_backend;
 	return str_explain(ret_why, -EXDEV, "%s %s %s table %s%s%s", url->scheme, url->user,
-			   url->password ? url->password : "-", url->table ? url->table : "-",
-			   url->durable ? " durable" : "", options->read_only ? " read-only" : "");
+			   url->password ? url->password : "-",
+			   options->table ? options->table : "-", url->durable ? " durable" : "",
+			   options->read_only ? " read-only" : "");
 }
 
 const struct plugin sessfs_plugin = {
