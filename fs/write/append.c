@@ -287,6 +287,30 @@ static void append_to_spoilt(struct appending *appending, const struct line *lin
 	append_line(appending, line, false);
 }
 
+static int stop_at_row(void *arg, int64_t index, struct bytes data)
+{
+	(void)index, (void)data;
+	*(bool *)arg = true;
+	return 1;
+}
+
+/* -EEXIST: nobody's row is in the way, but one of a key that the store takes for this one. */
+static int look_for_row(const struct appending *appending)
+{
+	const struct backend_node *node = &appending->inode->node;
+	struct backend *backend = appending->tree->backend;
+	struct backend_snapshot *snapshot;
+	bool found = false;
+	int r = backend->ops->snapshot_begin(backend, 0, &snapshot);
+
+	if (r < 0)
+		return r;
+	r = backend->ops->row_read(backend, snapshot, node->session, node->key, appending->first,
+				   stop_at_row, &found);
+	backend->ops->snapshot_end(backend, snapshot);
+	return r < 0 ? r : found ? -ESTALE : -EEXIST;
+}
+
 /* The first line meets a tail.  glued becomes the bytes of both. */
 static int append_to_tail(struct appending *appending, const struct line *first, bool own_tail,
 			  struct buf *glued)
@@ -362,7 +386,7 @@ static int append_commit(struct appending *appending)
 	if (r == -EEXIST) {
 		/* Someone else's row stands where ours should; look again. */
 		inode->loaded = false;
-		return -ESTALE;
+		return look_for_row(appending);
 	}
 	if (r < 0)
 		return r;
