@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <unistd.h>
 
 enum { THREADS = 4, ROUNDS = 150 };
 
@@ -12,6 +13,7 @@ struct worker {
 	struct backend *backend;
 	int number;
 	int failures; /* of the wrong kind */
+	int seen;     /* rows */
 	atomic_bool *stop;
 };
 
@@ -149,6 +151,55 @@ EveryStore(threads, that_read_see_each_batch_whole)
 
 	for (int i = 0; i < THREADS; i++)
 		cr_assert_eq(workers[i].failures, 0);
+}
+
+/* Thread 0 adds a row to each of two keys at once; the others read both in one snapshot, and one of
+ * them again when it has become old. */
+static void *write_or_read_twice(void *arg)
+{
+	struct worker *worker = arg;
+	const struct backend_ops *ops = worker->backend->ops;
+
+	for (int i = 0; i < ROUNDS && worker->number == 0; i++)
+		worker->failures +=
+			COMMIT(worker->backend, row_insert(S, BYTES("a"), i, BYTES("1")),
+			       row_insert(S, BYTES("b"), i, BYTES("1"))) != 0;
+	if (worker->number == 0)
+		atomic_store(worker->stop, true);
+	while (!atomic_load(worker->stop)) {
+		struct backend_snapshot *snapshot;
+		int64_t sums[3][2] = { 0 };
+
+		if (ops->snapshot_begin(worker->backend, 0, &snapshot) < 0) {
+			worker->failures++;
+			continue;
+		}
+		for (int i = 0; i < 3; i++) {
+			worker->failures += ops->row_read(worker->backend, snapshot, S,
+							  i % 2 ? BYTES("b") : BYTES("a"), 0,
+							  count_row, sums[i]) != 0;
+			usleep(2000);
+		}
+		ops->snapshot_end(worker->backend, snapshot);
+		worker->failures += sums[0][0] != sums[1][0] || sums[0][0] != sums[2][0];
+		worker->failures += sums[0][0] < worker->seen;
+		worker->seen = (int)sums[0][0];
+	}
+	return NULL;
+}
+
+EveryStore(threads, that_read_beside_a_writer_see_one_state_each)
+{
+	struct worker workers[THREADS] = { 0 };
+	atomic_bool stop = false;
+
+	for (int i = 0; i < THREADS; i++)
+		workers[i].stop = &stop;
+
+	run_workers(backend, workers, write_or_read_twice);
+
+	for (int i = 0; i < THREADS; i++)
+		cr_assert_eq(workers[i].failures, 0, "thread %d", i);
 }
 
 /* Batches with a source, beside plain ones. */
