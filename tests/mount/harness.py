@@ -556,10 +556,13 @@ class Box:
 
     def mount(self, store=None, path=None, options=(), **named):
         """Mounts a store (a new one unless given) and waits till it answers."""
-        store = store or self.new_path("store") + ".db"
+        store = store or self.new_store()
         mount = Mount(self, store, path or self.new_path("mnt"), options, **named)
         self.mounts.append(mount)
         return mount.start()
+
+    def new_store(self):
+        return self.new_path("store") + ".db"
 
     def session(self, name="s", **named):
         """A mount with one session; returns the mount and the path of the session."""
