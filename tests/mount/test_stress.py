@@ -48,7 +48,7 @@ MEETING = {
     errno.EOPNOTSUPP,
 }
 # What a daemon says that has no troubles.
-EXPECTED = re.compile(r"is mounted on|not JSON: ")
+EXPECTED = re.compile(r"is mounted on|not JSON: |may lose what it has committed")
 
 
 def called(result):
