@@ -35,7 +35,8 @@ enum {
 	TURN_MS = 10000,     /* that one mount may have the turn */
 	SQL_LOST = -100003,  /* the lease of this mount has ended */
 	SQL_DOUBT = -100004, /* nobody knows what has become of what was sent: -EIO, said already */
-	GATHER_PART = 4,     /* of what a transaction takes: gather() */
+	GATHER_PART = 4,     /* of what a transaction takes: gather(), */
+	GATHER_US = 2000,    /* and at most */
 };
 
 static void rollback(struct sql *store)
@@ -258,11 +259,13 @@ static struct sql_request *take_group(struct sql *store, unsigned *ret_count)
  * Those who have just been answered come again in a moment if they go on at all; and who goes
  * without them has them wait for another transaction, and waits for theirs then.  So the writer
  * waits until as many are there as were before, but only for a part of what a transaction takes,
- * from the end of the last one on: who comes later waits for nobody.
+ * from the end of the last one on: who comes later waits for nobody.  One that took long was held
+ * up by something else than the way.
  */
 static void gather(struct sql *store)
 {
-	const int64_t until = store->queue.ended + store->queue.took / GATHER_PART;
+	const int64_t until = store->queue.ended +
+			      MIN(store->queue.took / GATHER_PART, GATHER_US * INT64_C(1000));
 	const unsigned expected = MIN(store->queue.expected, (unsigned)GROUP_MAX);
 	int r = 0;
 
@@ -278,10 +281,12 @@ static void lead(struct sql *store)
 	struct sql_request *first, *end, *next;
 	unsigned count;
 	int64_t begun;
+	bool alone;
 
 	store->queue.writing = true;
 	gather(store);
 	first = store->queue.first;
+	alone = goes_alone(first);
 	end = take_group(store, &count);
 	store->queue.first = end;
 	store->queue.waiting -= count;
@@ -293,7 +298,7 @@ static void lead(struct sql *store)
 	pthread_mutex_lock(&store->queue.lock);
 	store->queue.ended = tick_now();
 	store->queue.took = store->queue.ended - begun;
-	store->queue.expected = count + store->queue.waiting;
+	store->queue.expected = (alone ? 0 : count) + store->queue.waiting;
 	for (; first != end; first = next) {
 		next = first->next;
 		first->done = true;
