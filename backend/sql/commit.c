@@ -307,23 +307,6 @@ static void lead(struct sql *store)
 	pthread_cond_broadcast(&store->queue.moved);
 }
 
-void sql_writer_take(struct sql *store)
-{
-	pthread_mutex_lock(&store->queue.lock);
-	while (store->queue.writing)
-		pthread_cond_wait(&store->queue.moved, &store->queue.lock);
-	store->queue.writing = true;
-	pthread_mutex_unlock(&store->queue.lock);
-}
-
-void sql_writer_give(struct sql *store)
-{
-	pthread_mutex_lock(&store->queue.lock);
-	store->queue.writing = false;
-	pthread_cond_broadcast(&store->queue.moved);
-	pthread_mutex_unlock(&store->queue.lock);
-}
-
 int sql_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
 {
 	struct sql *store = sql_of(backend);

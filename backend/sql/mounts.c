@@ -28,54 +28,6 @@ static bool is_mount(const struct sql *store)
 	return store->number && !store->guest;
 }
 
-int sql_state_say(struct sql *store, struct buf *buf)
-{
-	uint64_t known = INT64_MAX / 2; /* who is no mount takes no notice */
-
-	pthread_mutex_lock(&store->state.lock);
-	if (is_mount(store))
-		known = store->state.known;
-	pthread_mutex_unlock(&store->state.lock);
-	return sql_say(buf, &store->texts, SQL_STATE,
-		       SQL_VALUES(sql_id(known), sql_id(store->number)));
-}
-
-struct sql_state sql_state_read(const struct bytes *columns)
-{
-	return (struct sql_state){
-		.epoch = (uint64_t)sql_int(columns[0]),
-		.n = (uint64_t)sql_int(columns[1]),
-		.turn = (uint64_t)sql_int(columns[2]),
-		.settings = (uint64_t)sql_int(columns[3]),
-		.feed = sql_int(columns[4]),
-		.changes = sql_int(columns[6]),
-	};
-}
-
-void sql_state_learn(struct sql *store, const struct sql_state *state)
-{
-	bool news;
-
-	pthread_mutex_lock(&store->state.lock);
-	news = state->feed || state->changes || state->settings != store->state.settings;
-	store->state.changes = state->changes;
-	store->state.settings = MAX(store->state.settings, state->settings);
-	store->state.stirred |= news;
-	if (news)
-		pthread_cond_broadcast(&store->state.moved);
-	pthread_mutex_unlock(&store->state.lock);
-}
-
-bool sql_mounts_alone(struct sql *store)
-{
-	bool alone;
-
-	pthread_mutex_lock(&store->state.lock);
-	alone = store->state.alone;
-	pthread_mutex_unlock(&store->state.lock);
-	return alone;
-}
-
 static struct sql_mount mount_at(const struct bytes *columns)
 {
 	return (struct sql_mount){

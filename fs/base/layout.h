@@ -68,9 +68,9 @@ int layout_session(uint64_t set, struct bytes session, struct buf *path);
 int layout_state(uint64_t set, struct bytes session, struct bytes key, uint32_t kind,
 		 struct buf *path);
 
-/* Of the directories that sessions may lie below (LAYOUT_ABOVE), by the pattern of this number: what
- * the ids of such sessions begin with, 1; 0: it is no directory of that one; -ENOENT: there is no
- * such pattern. */
+/* Of the directories that sessions may lie below (LAYOUT_ABOVE), by the pattern of this number:
+ * what the ids of such sessions begin with, 1; 0: it is no directory of that one; -ENOENT: there is
+ * no such pattern. */
 int layout_above(uint64_t set, struct bytes path, size_t pattern, struct buf *start);
 
 /* What the keys of a session begin with that have paths of their own; false: it has none. */

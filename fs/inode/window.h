@@ -156,7 +156,8 @@ void window_hide(struct tree *tree, struct window *window);
 /* The window whose name the kernel may forget when there are too many, since it was not used for
  * the longest time: its directory, and its name, which the caller frees.  Not told twice. */
 bool window_outlived(struct tree *tree, uint64_t *ret_parent, char **ret_name);
-/* At most size bytes of one that is open, appended to out: of what is saved through it, if it is. */
+/* At most size bytes of one that is open, appended to out: of what is saved through it, if it is.
+ */
 int window_read(struct window *window, uint64_t offset, size_t size, struct buf *out);
 /* Drop what was saved through it, unless somebody has it open.  Under window.lock. */
 void window_unstage(struct window *window);

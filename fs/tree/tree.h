@@ -58,9 +58,8 @@ void pair_happened(struct notes *notes, struct tree *tree, const struct entry_pa
 
 /* key_heed() for all of the session that a directory is or lies in, if any. */
 int session_heed(struct tree *tree, const struct view *view, struct inode *dir);
-/* rest.c: 0; -ESTALE: the session that a directory is or lies in may have rows without files. */
+/* 0; -ESTALE: the session that a directory is or lies in may have rows without files. */
 int rest_heed_session(struct tree *tree, struct inode *dir);
-/* Whether there may come to be more sessions in a directory.  No lock is held. */
 bool rest_may_come(struct tree *tree, struct inode *dir);
 /* 1 when a directory has no entries. */
 int dir_is_empty(struct view *view, uint64_t ino);
@@ -135,9 +134,7 @@ void dir_apply(struct inode *dir, const struct backend_node *node);
 /* What is made or moved into a directory depends on where that lies, up to the root. */
 void guard_dirs(const struct inode *dir, struct batch *batch);
 
-/* A node whose last name goes. */
 void node_unlinked(struct backend_node *node);
-
 /* One name less for an inode. */
 struct unlinking {
 	struct inode *inode;
@@ -153,7 +150,6 @@ struct unlinking {
 /* Add the operations; inode may be a ghost already; keep_rows: another file takes the rows over. */
 int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, bool keep_rows,
 		    struct unlinking *unlinking, struct batch *batch);
-/* After the commit. */
 void unlinking_apply(struct unlinking *unlinking);
 void unlinking_done(struct unlinking *unlinking);
 

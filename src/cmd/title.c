@@ -16,12 +16,12 @@ struct titling {
 	int error;
 };
 
-static int on_row(void *arg, int64_t index, int64_t created, struct bytes data)
+static int on_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
 {
 	struct titling *titling = arg;
 	int r = text_title(data, TITLE_MOST, titling->title);
 
-	(void)index, (void)created;
+	(void)index, (void)times;
 	return r < 0 ? r : titling->title->size > titling->before;
 }
 

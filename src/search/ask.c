@@ -203,7 +203,7 @@ struct reading {
 	int result; /* 1: it is the one; or what fn returns */
 };
 
-static int on_row(void *arg, int64_t index, int64_t created, struct bytes data)
+static int on_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
 {
 	struct reading *reading = arg;
 	struct asking *asking = reading->asking;
@@ -215,7 +215,7 @@ static int on_row(void *arg, int64_t index, int64_t created, struct bytes data)
 		.ino = place->ino,
 		.list = place->kind == BACKEND_LIST,
 		.item = chosen->item,
-		.made = created,
+		.made = times.created,
 		.score = -chosen->score,
 		.data = data,
 	};

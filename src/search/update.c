@@ -99,7 +99,7 @@ static int add_item(struct updating *updating, int64_t item, int64_t made, struc
 	return r < 0 ? r : add_words(updating, id, buf_bytes(&updating->said));
 }
 
-static int on_row(void *arg, int64_t index, int64_t created, struct bytes data)
+static int on_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
 {
 	struct updating *updating = arg;
 	int r;
@@ -111,7 +111,7 @@ static int on_row(void *arg, int64_t index, int64_t created, struct bytes data)
 	r = stop_wanted() ? -EINTR : text_said(data, &updating->said);
 	if (r == 0)
 		r = text_made_by(data, &updating->role, &updating->agent);
-	return r < 0 ? r : add_item(updating, index, created, data);
+	return r < 0 ? r : add_item(updating, index, times.created, data);
 }
 
 /* ---- One file ---- */

@@ -8,9 +8,9 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import servers  # noqa: E402
 from servers import harness  # noqa: E402
 from harness import append, errno_of, read, same, same_trees, tree, write  # noqa: E402
+from test_stores import start  # noqa: E402
 
 COLUMNS = """session_id VARCHAR(255) NOT NULL, state_key VARCHAR(255) NOT NULL,
 item_index INT NOT NULL DEFAULT 0, state_data {data}, created_at {time} DEFAULT CURRENT_TIMESTAMP,
@@ -34,7 +34,7 @@ LONGEST = "n" * 255
 class Table:
     def __init__(self, box, kind, **changes):
         self.kind = kind
-        self.server = servers.start(box, kind)
+        self.server = start(box, kind)
         self.base = self.server.database()
         statement, words = TABLES[kind]
         with self.base.connect() as client:
@@ -200,7 +200,7 @@ def test_a_table_of_postgresql_whose_rows_are_no_text_is_refused(box):
 
 
 def test_databases_of_postgresql_in_other_encodings_are_refused(box):
-    server = servers.start(box, "postgresql")
+    server = start(box, "postgresql")
     for encoding in ("LATIN1", "SQL_ASCII"):
         base = server.database()
         with server.connect() as admin:

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: MIT
-"""Mounts of a store on MariaDB, other programs beside them, and what goes wrong on the way."""
+"""Mounts of a store on a server, other programs beside them, and what goes wrong on the way."""
 
 import json
 import os
@@ -11,14 +11,9 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import servers  # noqa: E402
 from servers import harness  # noqa: E402
+from test_stores import start  # noqa: E402
+from test_tables import TABLES  # noqa: E402
 
-# As AgentScope makes it.
-TABLE = """CREATE TABLE agentscope_sessions (session_id VARCHAR(255) NOT NULL,
-state_key VARCHAR(255) NOT NULL, item_index INT NOT NULL DEFAULT 0, state_data LONGTEXT NOT NULL,
-created_at DATETIME DEFAULT CURRENT_TIMESTAMP,
-updated_at DATETIME DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
-PRIMARY KEY (session_id, state_key, item_index))
-DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci"""
 ROW = "INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) VALUES "
 
 
@@ -44,8 +39,8 @@ def append(path, line):
         file.write(line)
 
 
-def test_what_one_mount_does_the_other_sees_at_once(box):
-    base = servers.start(box, "mysql").database()
+def shows(box, kind):
+    base = start(box, kind).database()
     one, two = box.mount(store=base.url), box.mount(store=base.url)
     os.mkdir(one.at("s"))
     append(one.at("s/l.jsonl"), b'{"n":1}\n')
@@ -63,10 +58,19 @@ def test_what_one_mount_does_the_other_sees_at_once(box):
     harness.same(rows, [(b'{"n":1}',), (b'{"n":2}',)], "rows")
 
 
-def test_what_a_service_saves_shows_on_both_mounts_within_200_ms(box):
-    base = servers.start(box, "mysql").database()
+def test_what_one_mount_does_on_mariadb_the_other_sees_at_once(box):
+    shows(box, "mysql")
+
+
+def test_what_one_mount_does_on_postgresql_the_other_sees_at_once(box):
+    shows(box, "postgresql")
+
+
+def hears(box, kind):
+    base = start(box, kind).database()
     with base.connect() as client:
-        client.query(TABLE)
+        statement, words = TABLES[kind]
+        client.query(statement.format(**words))
         client.query(ROW + "('old', 'memory', 0, '{\"a\": 1}'), ('old', 'memory', 1, '1')")
         mounts = [box.mount(store=base.url), box.mount(store=base.url)]
         for mount in mounts:
@@ -79,6 +83,14 @@ def test_what_a_service_saves_shows_on_both_mounts_within_200_ms(box):
         client.query(ROW + "('new', 'state', 0, '{}')")
         for mount in mounts:
             wait_for(lambda m=mount: os.listdir(m.at("new")), 0.2, "the new session")
+
+
+def test_what_a_service_saves_on_mariadb_shows_on_both_mounts_within_200_ms(box):
+    hears(box, "mysql")
+
+
+def test_what_a_service_saves_on_postgresql_shows_on_both_mounts_within_200_ms(box):
+    hears(box, "postgresql")
 
 
 # Appends numbered lines until its standard input ends; then says how many were acknowledged.
@@ -120,8 +132,8 @@ class Writer:
         assert self.acknowledged >= least, self.acknowledged
 
 
-def test_connections_that_are_cut_lose_nothing_and_double_nothing(box):
-    server = servers.start(box, "mysql")
+def survives_cuts(box, kind):
+    server = start(box, kind)
     base, proxy = server.database(), servers.proxy(box, server)
     mount = box.mount(store=proxy.url(base))
     os.mkdir(mount.at("s"))
@@ -133,8 +145,16 @@ def test_connections_that_are_cut_lose_nothing_and_double_nothing(box):
     writer.check(100)
 
 
-def test_a_server_that_is_killed_loses_nothing_and_doubles_nothing(box):
-    server = servers.start(box, "mysql", durable=True)
+def test_connections_to_mariadb_that_are_cut_lose_nothing_and_double_nothing(box):
+    survives_cuts(box, "mysql")
+
+
+def test_connections_to_postgresql_that_are_cut_lose_nothing_and_double_nothing(box):
+    survives_cuts(box, "postgresql")
+
+
+def survives_kills(box, kind):
+    server = start(box, kind, durable=True)
     base = server.database()
     mount = box.mount(store=base.url)
     os.mkdir(mount.at("s"))
@@ -144,6 +164,14 @@ def test_a_server_that_is_killed_loses_nothing_and_doubles_nothing(box):
             server.kill()
             server.start()
     writer.check(100)
+
+
+def test_a_mariadb_that_is_killed_loses_nothing_and_doubles_nothing(box):
+    survives_kills(box, "mysql")
+
+
+def test_a_postgresql_that_is_killed_loses_nothing_and_doubles_nothing(box):
+    survives_kills(box, "postgresql")
 
 
 if __name__ == "__main__":
