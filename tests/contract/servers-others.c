@@ -132,6 +132,10 @@ Test(others, may_have_made_the_table)
 	server_serves();
 	INSERT(0, "1");
 	backend = fresh_store(0);
+	cr_expect_str_eq(changes_of(backend), "", "they are not told of");
+	cr_expect_str_eq(settings_of(backend), BACKEND_UNADOPTED "=1");
+	/* As when the triggers had gone. */
+	server_runs("INSERT INTO sessfs_change (item_index, what) VALUES (0, '*')");
 	cr_expect_str_eq(changes_of(backend), "everything");
 	cr_expect_eq(snapshot_error(backend), -ESTALE);
 	cr_expect_eq(done(stamp(), true), 0);
