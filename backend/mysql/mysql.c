@@ -151,6 +151,11 @@ static const char *const triggers[] = {
 	NULL,
 };
 
+static const char *const rights[] = {
+	"GRANT SELECT, INSERT, UPDATE, DELETE ON ?.* TO USER",
+	NULL,
+};
+
 const struct sql_driver mysql_driver = {
 	.name = "mysql",
 	.words = words,
@@ -168,6 +173,8 @@ const struct sql_driver mysql_driver = {
 	.no_triggers = "DROP TRIGGER IF EXISTS sessfs_row_insert; "
 		       "DROP TRIGGER IF EXISTS sessfs_row_delete; "
 		       "DROP TRIGGER IF EXISTS sessfs_row_update",
+	.rights = rights,
+	.script = { "DELIMITER //\n", "//\nDELIMITER ;\n" },
 	.trigger_count = "SELECT COUNT(*) FROM information_schema.triggers WHERE "
 			 "trigger_schema = DATABASE() AND event_object_table = ?1 AND "
 			 "trigger_name IN ('sessfs_row_insert', 'sessfs_row_delete', "

@@ -216,7 +216,13 @@ static const char *const triggers[] = {
 	"SET bytea_output = hex; SET default_transaction_isolation = 'read committed'; "           \
 	"SET jit = off; SET sessfs.own = '1'"
 
-static const struct sql_driver postgresql_driver = {
+static const char *const rights[] = {
+	"GRANT USAGE ON SCHEMA agentscope TO USER",
+	"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA agentscope TO USER",
+	NULL,
+};
+
+const struct sql_driver postgresql_driver = {
 	.name = "postgresql",
 	.words = words,
 	.own = own,
@@ -233,6 +239,9 @@ static const struct sql_driver postgresql_driver = {
 		       "DROP TRIGGER IF EXISTS sessfs_row_delete ON {rows}; "
 		       "DROP TRIGGER IF EXISTS sessfs_row_update ON {rows}; "
 		       "DROP TRIGGER IF EXISTS sessfs_row_truncate ON {rows}",
+	.rights = rights,
+	.script = { "BEGIN;\n", ";\nCOMMIT;\n" },
+	.trigger_count_tells_all = true,
 	.trigger_count = "SELECT COUNT(*) FROM pg_trigger WHERE "
 			 "tgrelid = to_regclass('agentscope.' || quote_ident(?1)) AND tgenabled IN "
 			 "('O', 'A') AND tgname IN ('sessfs_row_insert', 'sessfs_row_delete', "

@@ -9,6 +9,7 @@
 
 #include "backend/memory/memory.h"
 #include "backend/schemes/plugins.h"
+#include "backend/setup.h"
 #include "backend/sqlite/sqlite.h"
 #include "backend/url/url.h"
 #include "src/base/buf.h"
@@ -23,6 +24,7 @@ struct scheme {
 	int (*prepare)(const char *store, struct backend_prepared **ret_prepared, char **ret_why);
 	int (*open)(const char *store, const struct backend_options *options,
 		    struct backend **ret_backend, char **ret_why);
+	int (*set_up)(const char *store, const struct backend_setup *setup, char **ret_why);
 	int (*repair)(const char *store, const char *new_store, const struct backend_repair *repair,
 		      struct backend_repaired *ret_repaired, char **ret_why);
 	void (*discard)(const char *store);
@@ -105,8 +107,9 @@ static int prepare_remote(const char *store, struct backend_prepared **ret_prepa
 	return r;
 }
 
-static int open_remote(const char *store, const struct backend_options *options,
-		       struct backend **ret_backend, char **ret_why)
+static int open_or_set_up(const char *store, const struct backend_options *options,
+			  const struct backend_setup *setup, struct backend **ret_backend,
+			  char **ret_why)
 {
 	_cleanup_(remote_freep) struct remote *made = NULL;
 	const struct remote *remote =
@@ -127,7 +130,22 @@ static int open_remote(const char *store, const struct backend_options *options,
 	if (url.table)
 		wanted.table = url.table;
 	url.durable = options->durable;
+	url.setup = setup;
 	return remote->plugin->open(&url, &wanted, ret_backend, ret_why);
+}
+
+static int open_remote(const char *store, const struct backend_options *options,
+		       struct backend **ret_backend, char **ret_why)
+{
+	return open_or_set_up(store, options, NULL, ret_backend, ret_why);
+}
+
+static int set_up_remote(const char *store, const struct backend_setup *setup, char **ret_why)
+{
+	const struct backend_options options = { .create = true };
+	struct backend *none;
+
+	return open_or_set_up(store, &options, setup, &none, ret_why);
 }
 
 static const struct scheme schemes[] = {
@@ -137,6 +155,7 @@ static const struct scheme schemes[] = {
 		.name = url_name,
 		.prepare = prepare_remote,
 		.open = open_remote,
+		.set_up = set_up_remote,
 	},
 	{
 		.open = sqlite_backend_open,
@@ -199,6 +218,15 @@ int backend_open(const char *store, const struct backend_options *options,
 	if (ret_why)
 		*ret_why = NULL;
 	return scheme_of(store)->open(store, options, ret_backend, ret_why);
+}
+
+int backend_set_up(const char *store, const struct backend_setup *setup, char **ret_why)
+{
+	const struct scheme *scheme = scheme_of(store);
+
+	if (ret_why)
+		*ret_why = NULL;
+	return scheme->set_up ? scheme->set_up(store, setup, ret_why) : -EOPNOTSUPP;
 }
 
 int backend_repair(const char *store, const char *new_store, const struct backend_repair *repair,

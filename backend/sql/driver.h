@@ -49,8 +49,15 @@ struct sql_driver {
 	const char *const *tables;
 	const char *const *triggers;
 	const char *no_triggers; /* takes them away */
-	/* How many of them the table ?1 has. */
+	/* How many of them the table ?1 has, as far as this user is told. */
 	const char *trigger_count;
+	bool trigger_count_tells_all; /* whoever asks */
+	/* What an administrator says for the user USER, so that mounts have the rights that they
+	 * need once the store is made; "?" is the name of the database. */
+	const char *const *rights;
+	/* What stands before and behind a statement with ";" in it in a script for the server's
+	 * client. */
+	const char *script[2];
 	/* The name of a collation for which each id has one spelling; bytes that all takes. */
 	const char *collation;
 	const char *size;

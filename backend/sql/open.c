@@ -129,6 +129,7 @@ static struct sql *new_store(const struct sql_driver *driver, const struct url *
 	store->texts.driver = driver;
 	store->guest = !options->owner;
 	store->rows_only = options->rows_only;
+	store->setup = url->setup;
 	store->timeout = url->timeout ? url->timeout : 30;
 	store->writer.silent = 1;
 	store->state.alone = true;
@@ -186,7 +187,7 @@ static int connect_and_join(struct sql *store, const struct backend_options *opt
 		r = judge_server(store, &careless, ret_why);
 	if (r == 0)
 		r = sql_schema_open(store, options, ret_why);
-	if (r < 0)
+	if (r < 0 || store->setup)
 		return r;
 	packet = driver->packet(store->writer.link);
 	/* Bytes that have to be escaped take two. */
@@ -211,8 +212,12 @@ int sql_backend_open(const struct sql_driver *driver, const struct url *url,
 	char *why = NULL;
 	int r = store ? connect_and_join(store, options, &why) : -ENOMEM;
 
-	if (r == 0) {
+	if (r == 0 && !url->setup) {
 		*ret_backend = &store->backend;
+		return 0;
+	}
+	if (r == 0) {
+		sql_close(&store->backend);
 		return 0;
 	}
 	if (ret_why && !why && store)

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backend/setup.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
 #include "src/base/moment.h"
@@ -50,6 +51,40 @@ static int ask(struct sql *store, const char *text, const struct sql_value *valu
 	if (r == 0)
 		r = sql_say_text(&buf, &store->texts, expanded, values, count);
 	return r < 0 ? r : sql_ask(store, store->writer.link, buf_bytes(&buf), ret_answer);
+}
+
+static int tell(const struct sql *store, struct bytes statement, bool rights)
+{
+	const char *const *script = store->texts.driver->script;
+	const bool several = memchr(statement.data, ';', statement.size);
+	_cleanup_(buf_done) struct buf buf = { 0 };
+	int r = several ? buf_append_str(&buf, script[0]) : 0;
+
+	if (r == 0)
+		r = buf_append_bytes(&buf, statement);
+	if (r == 0)
+		r = buf_append_str(&buf, several ? script[1] : ";\n");
+	if (r == 0)
+		r = buf_append_byte(&buf, '\0');
+	if (r == 0)
+		store->setup->statement(store->setup->arg, buf.data, rights);
+	return r;
+}
+
+/* Do what makes the store, or tell it. */
+static int bring(struct sql *store, const char *text, const struct sql_value *values, size_t count)
+{
+	_cleanup_(freep) char *expanded = sql_texts_expand(&store->texts, text);
+	_cleanup_(buf_done) struct buf buf = { 0 };
+	int r = expanded ? 0 : -ENOMEM;
+
+	if (r == 0)
+		r = sql_say_text(&buf, &store->texts, expanded, values, count);
+	if (r == 0 && store->setup)
+		r = tell(store, buf_bytes(&buf), false);
+	if (r < 0 || (store->setup && store->setup->dry_run))
+		return r;
+	return sql_ask(store, store->writer.link, buf_bytes(&buf), NULL);
 }
 
 static int set_table(struct sql_layout *layout, const struct sql_driver *driver, const char *name)
@@ -194,22 +229,20 @@ static int make(struct sql *store, const struct found *found)
 	int r = 0;
 
 	for (; r == 0 && *table; table++)
-		r = ask(store, *table, NULL, 0, NULL);
+		r = bring(store, *table, NULL, 0);
 	if (r == 0)
-		r = ask(store, root,
-			SQL_VALUES(sql_number(BACKEND_ROOT), sql_number(S_IFDIR | 0755),
-				   sql_number(geteuid()), sql_number(getegid()),
-				   sql_number(time_now())),
-			NULL);
+		r = bring(store, root,
+			  SQL_VALUES(sql_number(BACKEND_ROOT), sql_number(S_IFDIR | 0755),
+				     sql_number(geteuid()), sql_number(getegid()),
+				     sql_number(time_now())));
 	if (r == 0)
-		r = ask(store, before,
-			SQL_VALUES(sql_blob(BYTES(BACKEND_UNADOPTED)), sql_blob(BYTES("1"))), NULL);
+		r = bring(store, before,
+			  SQL_VALUES(sql_blob(BYTES(BACKEND_UNADOPTED)), sql_blob(BYTES("1"))));
 	if (r == 0)
-		r = ask(store, row,
-			SQL_VALUES(sql_number(SQL_VERSION),
-				   sql_text(bytes_str(store->texts.layout.name)),
-				   sql_number(!found->rows)),
-			NULL);
+		r = bring(store, row,
+			  SQL_VALUES(sql_number(SQL_VERSION),
+				     sql_text(bytes_str(store->texts.layout.name)),
+				     sql_number(!found->rows)));
 	return r;
 }
 
@@ -226,8 +259,67 @@ static int count_triggers(struct sql *store, int64_t *ret_count)
 	return r;
 }
 
+/*
+ * A user who may make none may not be told of those that there are, either.  So one row is put,
+ * changed and taken away as another program would, and given up: each has to be in the log.
+ */
+static int try_triggers(struct sql *store)
+{
+	static const char *const tries[] = {
+		"INSERT INTO {rows} (session_id, state_key, item_index, state_data) VALUES "
+		"('sessfs probe', 'sessfs probe', 0, '0')",
+		"UPDATE {rows} SET state_data = '1' WHERE {is 1 1}",
+		"DELETE FROM {rows} WHERE {is 1 1}",
+	};
+	static const char seen[] = "SELECT COUNT(DISTINCT what) FROM sessfs_change WHERE "
+				   "session_id = ?2";
+	const struct sql_driver *driver = store->texts.driver;
+	struct sql_link *link = store->writer.link;
+	const struct sql_value values[] = { sql_text(BYTES("sessfs probe")),
+					    sql_blob(BYTES("sessfs probe")) };
+	struct sql_answer *answer = NULL;
+	struct bytes columns[SQL_COLUMNS];
+	int r = sql_ask(store, link, bytes_str(driver->loud), NULL), done;
+
+	if (r == 0)
+		r = sql_ask(store, link, bytes_str(driver->begin_write), NULL);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(tries); i++)
+		r = ask(store, tries[i], values, ARRAY_SIZE(values), NULL);
+	if (r == 0)
+		r = ask(store, seen, values, ARRAY_SIZE(values), &answer);
+	if (r == 0)
+		store->triggers = sql_row(store, answer, columns) &&
+				  sql_int(columns[0]) == (int64_t)ARRAY_SIZE(tries);
+	driver->answer_done(answer);
+	done = sql_ask(store, link, BYTES("ROLLBACK"), NULL);
+	if (done == 0)
+		done = sql_ask(store, link, bytes_str(driver->silent), NULL);
+	return r == -ENOTCONN || done < 0 ? -ENOTCONN : 0;
+}
+
+static const char anything[] = "INSERT INTO sessfs_change (item_index, what) VALUES (0, '*')";
+
+/* Those that this user may not make. */
+static int miss_triggers(struct sql *store, const struct backend_options *options)
+{
+	_cleanup_(freep) char *why =
+		bytes_dup(bytes_str(store->texts.driver->sentence(store->writer.link)));
+	int r = store->texts.driver->trigger_count_tells_all ? 0 : try_triggers(store);
+
+	if (r < 0 || store->triggers)
+		return r;
+	/* What was changed until now is taken in by this one. */
+	r = ask(store, anything, NULL, 0, NULL);
+	if (options->owner)
+		log_warning("%s: without the right to make triggers (%s), what other programs "
+			    "change in %s is not seen until it is mounted anew; 'sessfs setup' as "
+			    "a user of the server who has the right makes them",
+			    store->database, why ? why : "", store->texts.layout.name);
+	return r == -ENOTCONN ? r : 0;
+}
+
 /* What was changed while there were none is not known. */
-static int bring_triggers(struct sql *store, bool is_new)
+static int bring_triggers(struct sql *store, bool is_new, const struct backend_options *options)
 {
 	const char *const *trigger = store->texts.driver->triggers;
 	int64_t count = 0, wanted = 0;
@@ -241,20 +333,33 @@ static int bring_triggers(struct sql *store, bool is_new)
 	if (store->triggers || store->backend.read_only)
 		return 0;
 	if (count)
-		r = ask(store, store->texts.driver->no_triggers, NULL, 0, NULL);
+		r = bring(store, store->texts.driver->no_triggers, NULL, 0);
 	for (; r == 0 && *trigger; trigger++)
-		r = ask(store, *trigger, NULL, 0, NULL);
+		r = bring(store, *trigger, NULL, 0);
 	if (r == 0 && !is_new)
-		r = ask(store, "INSERT INTO sessfs_change (item_index, what) VALUES (0, '*')", NULL,
-			0, NULL);
+		r = bring(store, anything, NULL, 0);
 	store->triggers = r == 0;
-	if (r == 0)
-		return 0;
-	log_warning("%s: without the right to make triggers (%s), what other programs change in %s "
-		    "is not seen until it is mounted anew",
-		    store->database, store->texts.driver->sentence(store->writer.link),
-		    store->texts.layout.name);
-	return r == -ENOTCONN ? r : 0;
+	return r < 0 && r != -ENOTCONN && !store->setup ? miss_triggers(store, options) : r;
+}
+
+static int tell_rights(struct sql *store)
+{
+	const char *const *right = store->texts.driver->rights;
+	int r = 0;
+
+	for (; r == 0 && *right; right++) {
+		_cleanup_(buf_done) struct buf buf = { 0 };
+		const char *at = strchr(*right, '?');
+
+		r = buf_append(&buf, *right, at ? (size_t)(at - *right) : strlen(*right));
+		if (r == 0 && at)
+			r = store->texts.driver->quote_name(&buf, store->database);
+		if (r == 0 && at)
+			r = buf_append_str(&buf, at + 1);
+		if (r == 0)
+			r = tell(store, buf_bytes(&buf), true);
+	}
+	return r;
 }
 
 static int refuse(struct sql *store, const struct found *found,
@@ -308,11 +413,19 @@ int sql_schema_open(struct sql *store, const struct backend_options *options, ch
 		store->texts.layout.has_created = store->texts.layout.has_updated = true;
 	if (!found.rows)
 		store->texts.layout.most = UINT64_MAX;
-	if (!found.there)
+	if (store->setup)
+		r = tell(store, bytes_str(store->texts.driver->hello_writer), false);
+	if (r == 0 && !found.there)
 		r = make(store, &found);
+	if (r == -EACCES)
+		return str_explain(ret_why, r,
+				   "%s: %s; 'sessfs setup', as a user of the server who may make "
+				   "tables and triggers, makes the store",
+				   store->database,
+				   store->texts.driver->sentence(store->writer.link));
 	if (r == 0)
 		r = sql_texts_make(&store->texts);
 	if (r == 0)
-		r = bring_triggers(store, !found.there);
-	return r;
+		r = bring_triggers(store, !found.there, options);
+	return r == 0 && store->setup ? tell_rights(store) : r;
 }

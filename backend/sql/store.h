@@ -63,7 +63,8 @@ struct sql {
 	char *owner;	/* what to tell others; NULL: a guest */
 	bool guest;	/* changes of rows are other programs' for the mounts */
 	bool rows_only;
-	bool triggers; /* other programs' changes are logged */
+	bool triggers;			   /* other programs' changes are logged */
+	const struct backend_setup *setup; /* it is only made, or NULL */
 	/* In sessfs_mount, another one after each end of the lease; 0: none, this handle only
 	 * reads. */
 	_Atomic uint64_t number;

@@ -30,6 +30,7 @@
 /* Of a URL that was parsed it is never the default. */
 enum url_tls { URL_TLS_DEFAULT, URL_TLS_VERIFY, URL_TLS_REQUIRED, URL_TLS_OFF };
 
+struct backend_setup;
 /* All strings are owned, and NULL where neither the URL nor what it leads to has one. */
 struct url {
 	char *scheme;	/* "mysql" or "postgresql" */
@@ -44,7 +45,9 @@ struct url {
 	char *passfile; /* an absolute path; it has been read */
 	enum url_tls tls;
 	unsigned timeout; /* seconds, at least 1 */
-	bool durable;	  /* not by the URL: refuse a server that may lose commits */
+	/* Not by the URL: */
+	bool durable;			   /* refuse a server that may lose commits */
+	const struct backend_setup *setup; /* the store is only made (backend/setup.h), or NULL */
 };
 
 /* Whether the name of a store is a URL of any scheme, and no path. */

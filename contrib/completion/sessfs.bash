@@ -5,7 +5,7 @@
 # /usr/local/share/bash-completion/completions/sessfs.
 
 _sessfs_commands='mount umount check ls cat show search append put compact rm sessions stats events mounts import export
-	backup restore gc config keep'
+	backup restore gc config keep setup'
 _sessfs_settings='strict= exact= max_size= ttl= grace= pause= layout= table='
 _sessfs_mount_options='ro allow_other uid= gid= umask= table= layout= strict exact exclusive durable max_size= pause= ttl= grace= view= threads=
 	auto_unmount nonempty allow_dev allow_suid remount noexec debug'
@@ -29,6 +29,7 @@ declare -A _sessfs_options=(
 	[export]='--force -f --json -o'
 	[umount]='-l --lazy -f --force'
 	[backup]='--force --json -o'
+	[setup]='--dry-run -n'
 	[restore]='--force --json -o'
 	[gc]='--older-than= --larger-than= --keep-last= --name= --grace= --dry-run --list --undo --json -o'
 )

@@ -3,7 +3,7 @@
 # Completion of sessfs command lines for fish: copy this file to ~/.config/fish/completions or
 # /usr/local/share/fish/vendor_completions.d.
 
-set -l commands mount umount check ls cat show search append put compact rm sessions stats events mounts import export backup restore gc config keep help
+set -l commands mount umount check ls cat show search append put compact rm sessions stats events mounts import export backup restore gc config keep setup help
 
 # The names in the store that is the first operand.
 function __sessfs_names
@@ -52,6 +52,8 @@ complete -c sessfs -n __sessfs_needs_command -a export -d 'Hand files out'
 complete -c sessfs -n __sessfs_needs_command -a backup -d 'Copy a store into one file'
 complete -c sessfs -n __sessfs_needs_command -a restore -d 'Make a store of a backup'
 complete -c sessfs -n __sessfs_needs_command -a gc -d 'Remove old sessions, bring them back'
+complete -c sessfs -n __sessfs_needs_command -a setup -d 'Make a store on a server'
+complete -c sessfs -n '__sessfs_runs setup' -s n -l dry-run -d 'Change nothing, and print the SQL'
 complete -c sessfs -n __sessfs_needs_command -a config -d 'What a store says for all mounts'
 complete -c sessfs -n __sessfs_needs_command -a help -d 'Tell more about a command'
 

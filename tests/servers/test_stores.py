@@ -137,9 +137,12 @@ def play_verbs(box, url, session):
 
 
 def obeys(box, kind):
-    server = start(box, kind)
-    base = server.database()
+    base = start(box, kind).database()
     play_verbs(box, base.url, "alone")
+
+
+def obeys_mounted(box, kind):
+    base = start(box, kind).database()
     mount = box.mount(store=base.url)
     play_verbs(box, base.url, "mounted")
     same(os.listdir(mount.path), [], "what the mount shows afterwards")
@@ -174,6 +177,79 @@ def test_what_postgresql_cannot_do_is_told(box):
     refuses_verbs(box, "postgresql")
 
 
+def limited(base, setup):
+    """The URL of a user with the rights that are printed by setup, and no others."""
+    user = "limited"
+    with base.admin() as admin:
+        if base.server.kind == "mysql":
+            name = f"{user}@'localhost'"
+            admin.query(f"CREATE USER {name} IDENTIFIED BY '{base.password}'")
+        else:
+            name = user
+            admin.query(f"CREATE ROLE {name} LOGIN PASSWORD '{base.password}'")
+        for line in setup.decode().splitlines():
+            if line.startswith("GRANT "):
+                admin.query(line.rstrip(";").replace("USER", name))
+    return base.url.replace(f"{base.user}@", f"{user}@")
+
+
+def set_up(box, kind):
+    """An administrator makes the store; who may make nothing mounts it, and hears of others."""
+    base = start(box, kind).database()
+    printed = run(box, "setup", "--dry-run", base.url)
+    assert b"sessfs_row_insert" in printed and b"-- GRANT" in printed, printed
+    done = box.sessfs("ls", base.url)
+    same(done.returncode, 1, "status of ls: nothing was made")
+    rights = run(box, "setup", base.url)
+    same(run(box, "setup", base.url), rights, "what it prints when it is said again")
+    url = limited(base, rights)
+    mount = box.mount(store=url)
+    assert "triggers" not in mount.log(), mount.log()
+    os.mkdir(mount.at("s"))
+    append(mount.at("s", "l.jsonl"), b"1\n")
+    with base.connect() as client:
+        client.query(
+            f"INSERT INTO {TABLE} (session_id, state_key, item_index, state_data) "
+            "VALUES ('s', 'l', 1, '2')"
+        )
+    harness.eventually(lambda: read(mount.at("s", "l.jsonl")) == b"1\n2\n", "it hears of SQL")
+    mount.unmount()
+    # Without the triggers it says what it does not see, and each mount begins with what there is.
+    with base.connect() as client:
+        table = f" ON {TABLE}" if kind == "postgresql" else ""
+        client.query(f"DROP TRIGGER sessfs_row_delete{table}")
+    for index in (2, 3):
+        with base.connect() as client:
+            client.query("SET @sessfs = 1" if not table else "SET sessfs.own = '1'")
+            client.query(
+                f"INSERT INTO {TABLE} (session_id, state_key, item_index, state_data) "
+                f"VALUES ('s', 'l', {index}, '{index + 1}')"
+            )
+        mount = box.mount(store=url)
+        assert "sessfs setup" in mount.log(), mount.log()
+        expected = b"".join(b"%d\n" % (i + 1) for i in range(index + 1))
+        same(read(mount.at("s", "l.jsonl")), expected, "what was changed before the mount")
+        mount.unmount()
+    run(box, "setup", base.url)
+    mount = box.mount(store=url)
+    assert "triggers" not in mount.log(), mount.log()
+    mount.unmount()
+
+
+def test_who_may_make_nothing_mounts_what_setup_has_made_on_mariadb(box):
+    set_up(box, "mysql")
+
+
+def test_who_may_make_nothing_mounts_what_setup_has_made_on_postgresql(box):
+    set_up(box, "postgresql")
+
+
+def test_who_may_make_nothing_is_told_of_setup(box):
+    base = start(box, "mysql").database()
+    url = limited(base, b"GRANT SELECT ON sessfs_1.* TO USER;")
+    refused(box, url, "sessfs setup")
+
+
 def stands_beside(box, kind):
     """A mount that only reads, beside one that writes, whoever comes first."""
     base = start(box, kind).database()
@@ -200,12 +276,20 @@ def test_a_mount_that_only_reads_stands_beside_others_on_postgresql(box):
     stands_beside(box, "postgresql")
 
 
-def test_every_verb_works_on_mariadb_mounted_or_not(box):
+def test_every_verb_works_on_mariadb(box):
     obeys(box, "mysql")
 
 
-def test_every_verb_works_on_postgresql_mounted_or_not(box):
+def test_every_verb_works_on_postgresql(box):
     obeys(box, "postgresql")
+
+
+def test_every_verb_works_on_mariadb_when_it_is_mounted(box):
+    obeys_mounted(box, "mysql")
+
+
+def test_every_verb_works_on_postgresql_when_it_is_mounted(box):
+    obeys_mounted(box, "postgresql")
 
 
 def goes_on(box, kind, host):

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/setup.h"
+#include "src/base/log.h"
+#include "src/user/say.h"
+#include "src/cmd/cmd.h"
+
+struct setup {
+	struct options options;
+	bool dry_run;
+	bool told; /* what the rights are for */
+};
+
+static const struct cmd_option setup_options[] = {
+	CMD_YES(struct setup, dry_run, "dry-run", 'n', "change nothing, and print the SQL"),
+};
+
+static void print_statement(void *arg, const char *statement, bool rights)
+{
+	struct setup *setup = arg;
+
+	if (rights && !setup->told)
+		printf("-- What a user of the server needs to mount it:\n");
+	setup->told |= rights;
+	if (rights && !setup->dry_run)
+		printf("%s", statement);
+	else if (setup->dry_run)
+		printf("%s%s", rights ? "-- " : "", statement);
+}
+
+static int run_setup(void *values, char **operands)
+{
+	struct setup *setup = values;
+	const struct backend_setup how = { .dry_run = setup->dry_run,
+					   .statement = print_statement,
+					   .arg = setup };
+	_cleanup_(freep) char *why = NULL;
+	int r = backend_set_up(operands[0], &how, &why);
+
+	if (r == -EOPNOTSUPP && !why)
+		log_error("%s is not on a server: the first who mounts it makes it", operands[0]);
+	else if (r < 0)
+		say_why(why, r);
+	return r < 0 ? CMD_FAILED : CMD_DONE;
+}
+
+const struct command cmd_setup = {
+	.name = "setup",
+	.arguments = "[--dry-run] URL",
+	.summary = "make a store on a server, for users who may not",
+	.help = "Makes the tables of a store on a server, and the triggers by which mounts hear of "
+		"what other programs change, as the URL's user, and prints the rights that another "
+		"user needs to mount it.  What is there already stays, so it may be said again, "
+		"such as after triggers were lost.  A mount does the same if it may.",
+	.failed = "the store cannot be made, or not all of it",
+	CMD_OPTIONS(setup_options),
+	.least = 1,
+	.most = 1,
+	.operands = "takes a URL",
+	.size = sizeof(struct setup),
+	.run = run_setup,
+};
