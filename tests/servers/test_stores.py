@@ -476,6 +476,11 @@ def serves_programs(box, kind):
     append(mount.at("s", "l.jsonl"), b'{"n": 4}\n')
     done = harness.tool(program, base.url, "show", "s", "l")
     same(done.stdout, expected + b'{"n": 4}\n', "what the library shows")
+    other = base.url.replace(f"/{base.name}?", "/other?")
+    failed = harness.tool(program, other, "show", "s", "l", check=False)
+    told = box.sessfs("ls", other).stderr.partition(b": ")[2].strip()
+    assert failed.returncode != 0 and told, "there is no such database"
+    assert told in failed.stderr, f"the library says {failed.stderr!r}, the program {told!r}"
 
 
 def test_the_library_opens_mariadb_by_its_url(box):
