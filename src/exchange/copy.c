@@ -239,11 +239,10 @@ static int open_target(const char *store, const char *table, struct backend **re
 	return r < 0 ? say_why(why, r) : 0;
 }
 
-static int judge_target(const struct copy *copy, struct backend *to, bool *ret_clear)
+static int judge_target(const struct copy *copy, struct backend *to)
 {
 	int r = transfer_is_empty(to);
 
-	*ret_clear = r == 0;
 	if (r < 0)
 		return say_why(NULL, r);
 	if (r == 0 && !copy->replace) {
@@ -259,15 +258,14 @@ static int transfer_between(const struct copy *copy, struct backend *from,
 	_cleanup_(progress_end) struct progress progress = { 0 };
 	_cleanup_(backend_closep) struct backend *to = NULL;
 	const struct transfer transfer = { copy->from, copy->to ? copy->to : name, &progress };
-	bool clear = false;
 	int r = open_target(name, table, &to);
 
 	if (r == 0 && !backend_has_path(name))
-		r = judge_target(copy, to, &clear);
+		r = judge_target(copy, to);
 	if (r < 0)
 		return r;
 	progress_begin(&progress, copy->what, "record");
-	r = transfer_run(&transfer, from, snapshot, to, clear);
+	r = transfer_run(&transfer, from, snapshot, to);
 	progress_end(&progress);
 	if (r < 0 && r != -EINTR)
 		log_error("%s could not be copied: %s", copy->from, strerror(-r));

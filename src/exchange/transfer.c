@@ -174,11 +174,11 @@ static int fill(const struct transfer *transfer, struct backend *from,
 }
 
 int transfer_run(const struct transfer *transfer, struct backend *from,
-		 struct backend_snapshot *snapshot, struct backend *to, bool clear)
+		 struct backend_snapshot *snapshot, struct backend *to)
 {
 	int r = say_incomplete(to, true), undone;
 
-	if (r == 0 && clear)
+	if (r == 0)
 		r = clear_store(transfer, to);
 	if (r == 0)
 		r = fill(transfer, from, snapshot, to);

@@ -28,13 +28,12 @@ struct transfer {
 int transfer_is_empty(struct backend *backend);
 
 /*
- * From a snapshot in which no changes of others wait.  With clear, what is in the target goes
- * first, its trash, too, and for good.
- * The target is this process's alone; until it is complete it says
- * that it is not (setting_incomplete), and cannot be mounted.  In the end it is read and compared;
- * on failure it is empty.  0, or -errno; a sentence may have been said.
+ * From a snapshot in which no changes of others wait.  What is in the target goes first, its trash,
+ * too, and for good.  The target is this process's alone; until it is complete it says that it is
+ * not (setting_incomplete), and cannot be mounted.  In the end it is read and compared; on failure
+ * it is empty.  0, or -errno; a sentence may have been said.
  */
 int transfer_run(const struct transfer *transfer, struct backend *from,
-		 struct backend_snapshot *snapshot, struct backend *to, bool clear);
+		 struct backend_snapshot *snapshot, struct backend *to);
 
 #endif
