@@ -6,8 +6,8 @@
  *   They are made as for rows that another program adds (adopt.c), but nobody has told of them.  So
  *   whoever needs a session has it taken in whole; and the mount that is on duty walks over all
  *   keys in the order that the store has them, some at a time, and ends what the store says of
- *   itself when there are no more.  A mount that begins anew walks from the first; what has a file already
- *   costs a question.
+ *   itself when there are no more.  A mount that begins anew walks from the first; what has a file
+ *   already costs a question.
  */
 
 #include <errno.h>
