@@ -103,7 +103,7 @@ static int ask_lane(struct sql *store, bool told)
 	}
 	store->texts.driver->answer_done(answer);
 	if (r == 0 && done && !told)
-		r = sql_feed_anything(store, link);
+		r = sql_state_anything(store, link);
 	else if (r == 0 && here && !done)
 		r = sql_ask_text(store, link, SQL_LANE_SET,
 				 SQL_VALUES(number, sql_number(lane + 2)), NULL);

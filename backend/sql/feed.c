@@ -13,7 +13,6 @@
 #include "backend/sql/cursor.h"
 #include "backend/sql/mounts.h"
 #include "backend/sql/read.h"
-#include "backend/sql/watch.h"
 #include "backend/sql/slots.h"
 #include "src/base/cleanup.h"
 #include "src/base/moment.h"
@@ -160,9 +159,13 @@ int sql_feed_list(struct backend *backend, struct backend_snapshot *snapshot, ba
 	sql_cursor_end(&cursor);
 	if (cursor.r < 0)
 		return cursor.r;
-	/* It was ended: no call gets further before it has joined again. */
-	if (!here)
-		sql_look(store);
+	/* It was ended, and joins again: watch.c. */
+	if (!here) {
+		pthread_mutex_lock(&store->state.lock);
+		store->state.lost = store->state.stirred = true;
+		pthread_cond_broadcast(&store->state.moved);
+		pthread_mutex_unlock(&store->state.lock);
+	}
 	/* Some have gone that were not digested. */
 	if (!here || (anything.n > known && first > known + 1))
 		return MIN(fn(arg, &anything), 0);
@@ -226,13 +229,6 @@ void sql_feed_own(struct sql *store, uint64_t n)
 	if (!store->state.waiting.any)
 		store->state.known = MAX(store->state.known, store->state.seen);
 	pthread_mutex_unlock(&store->state.lock);
-}
-
-int sql_feed_anything(struct sql *store, struct sql_link *link)
-{
-	int r = sql_ask_text(store, link, SQL_FEED_ANYTHING, SQL_NO_VALUES, NULL);
-
-	return r < 0 ? r : sql_ask_text(store, link, SQL_FEED_COUNT, SQL_NO_VALUES, NULL);
 }
 
 struct keeping {

@@ -11,8 +11,6 @@ uint64_t sql_feed_say(struct sql_packet *packet, const struct feed_notes *notes,
 /* Read what others have left since it was last looked, with all up to and with n, on a connection
  * that may be in a transaction. */
 int sql_feed_read(struct sql *store, struct sql_link *link, uint64_t n);
-/* Say that anything may have changed, in a transaction with the store locked. */
-int sql_feed_anything(struct sql *store, struct sql_link *link);
 /* So much was committed by this mount itself, behind what it knew. */
 void sql_feed_own(struct sql *store, uint64_t n);
 

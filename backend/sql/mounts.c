@@ -15,7 +15,6 @@
 
 #include "backend/sql/clock.h"
 #include "backend/sql/cursor.h"
-#include "backend/sql/feed.h"
 #include "backend/sql/packet.h"
 #include "backend/sql/slots.h"
 #include "src/base/cleanup.h"
@@ -193,7 +192,7 @@ int sql_mounts_rejoin(struct sql *store)
 
 	/* Notes that were left meanwhile may have been taken away. */
 	if (r == 0)
-		r = sql_feed_anything(store, store->writer.link);
+		r = sql_state_anything(store, store->writer.link);
 	if (r == 0)
 		r = end(store, store->writer.link, join(store, true, true, &others));
 	if (r == 0)
@@ -202,19 +201,6 @@ int sql_mounts_rejoin(struct sql *store)
 		log_warning("%s: the server has not heard of this mount for %d seconds, so locks "
 			    "of files that programs had here have ended",
 			    store->database, SQL_LEASE_S);
-	return r;
-}
-
-int sql_mounts_join_again(struct sql *store)
-{
-	int r = 0;
-
-	sql_writer_take(store);
-	if (store->state.lost && store->writer.link)
-		r = sql_mounts_rejoin(store);
-	if (r < 0)
-		sql_disconnect(store, &store->writer.link);
-	sql_writer_give(store);
 	return r;
 }
 

@@ -21,12 +21,13 @@ struct sql_state sql_state_read(const struct bytes *columns);
 /* What a snapshot or a poll has found: who waits is woken if there is something new. */
 void sql_state_learn(struct sql *store, const struct sql_state *state);
 
+/* Leave a note that anything may have changed, in a transaction with the store locked. */
+int sql_state_anything(struct sql *store, struct sql_link *link);
+
 /* Come and go. */
 int sql_mounts_join(struct sql *store, bool shared, char **ret_why);
 /* The lease has ended: come again, as the writer.  What was not digested is still to be. */
 int sql_mounts_rejoin(struct sql *store);
-/* The same by whoever comes first, if it has ended. */
-int sql_mounts_join_again(struct sql *store);
 void sql_mounts_leave(struct sql *store);
 /* Read who is there, if that is of another epoch than what is known.  On a connection that may be
  * in a transaction. */

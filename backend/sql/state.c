@@ -49,6 +49,13 @@ void sql_state_learn(struct sql *store, const struct sql_state *state)
 	pthread_mutex_unlock(&store->state.lock);
 }
 
+int sql_state_anything(struct sql *store, struct sql_link *link)
+{
+	int r = sql_ask_text(store, link, SQL_FEED_ANYTHING, SQL_NO_VALUES, NULL);
+
+	return r < 0 ? r : sql_ask_text(store, link, SQL_FEED_COUNT, SQL_NO_VALUES, NULL);
+}
+
 bool sql_mounts_alone(struct sql *store)
 {
 	bool alone;

@@ -46,6 +46,26 @@ static int ask_state(struct sql *store, struct sql_link *link, struct sql_state 
 	return r;
 }
 
+static int join_again(struct sql *store)
+{
+	int r = 0;
+
+	sql_writer_take(store);
+	/* What became of the last transaction nobody can know; then it says that anything may have
+	 * changed. */
+	if (store->state.lost && !store->writer.link) {
+		r = sql_connect(store, true, sql_until(store), &store->writer.link, NULL);
+		store->writer.unsure &= r < 0;
+		store->writer.silent = 1;
+	}
+	if (r == 0 && store->state.lost)
+		r = sql_mounts_rejoin(store);
+	if (r < 0)
+		sql_disconnect(store, &store->writer.link);
+	sql_writer_give(store);
+	return r;
+}
+
 static int look(struct sql *store, struct sql_link *link)
 {
 	struct sql_state state;
@@ -65,7 +85,7 @@ static int look(struct sql *store, struct sql_link *link)
 	untell = !store->state.untold && store->state.alone && store->number && !store->guest;
 	pthread_mutex_unlock(&store->state.lock);
 	if (lost)
-		return sql_mounts_join_again(store);
+		return join_again(store);
 	return tell ? sql_uses_tell(store, link) : untell ? sql_uses_untell(store, link) : 0;
 }
 
@@ -156,7 +176,7 @@ void sql_watch_stop(struct sql *store)
 
 /* For who waits for changes. */
 
-void sql_look(struct sql *store)
+static void sql_look(struct sql *store)
 {
 	pthread_mutex_lock(&store->aside.lock);
 	if (!store->aside.link)

@@ -6,8 +6,6 @@
 
 /* The thread that asks the server what is new, and says that this mount lives. */
 int sql_watch_start(struct sql *store);
-/* What it does, now. */
-void sql_look(struct sql *store);
 void sql_watch_stop(struct sql *store);
 
 #endif
