@@ -136,10 +136,6 @@ def test_what_is_no_url_of_a_store_is_told(box):
     refused(box, store, f"chmod 600 {passfile}")
     os.unlink(passfile)
     refused(box, store, passfile, "No such file")
-    done = run(box, "backup", NAME + "?tls=off", box.new_path("copy"))
-    assert b"on a server" in done.stderr, done.stderr
-    done = run(box, "restore", box.new_path("copy"), NAME + "?tls=off")
-    assert b"'sessfs import'" in done.stderr, done.stderr
     for verb in ("ls", "check", "stats", "backup"):
         words = [box.new_path("copy")] if verb == "backup" else []
         done = run(box, verb, f"mysql://ann:{SECRET}@h/x", *words)
