@@ -2,6 +2,7 @@
 #include "src/exchange/keep-copy.h"
 
 #include <errno.h>
+#include <linux/limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -115,9 +116,11 @@ static int copy_bytes(int from, int to, off_t at)
 /* What a store does not take, it need not have. */
 static int copy_xattrs(int from, int to)
 {
-	char names[4096], value[65536];
+	char names[XATTR_LIST_MAX], value[XATTR_SIZE_MAX];
 	ssize_t size = flistxattr(from, names, sizeof(names));
 
+	if (size < 0 && errno != EOPNOTSUPP)
+		return -errno;
 	for (const char *name = names; name < names + MAX(size, 0); name += strlen(name) + 1) {
 		ssize_t got = fgetxattr(from, name, value, sizeof(value));
 
