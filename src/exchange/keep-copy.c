@@ -149,6 +149,16 @@ static int copy_attrs(int from, int to)
 	return 0;
 }
 
+/* A copy gets its times last of all, so that one of the same time has all the rest. */
+static bool looks_same(int from, int to)
+{
+	struct stat one, other;
+
+	return fstat(from, &one) == 0 && fstat(to, &other) == 0 && one.st_size == other.st_size &&
+	       one.st_mtim.tv_sec == other.st_mtim.tv_sec &&
+	       one.st_mtim.tv_nsec == other.st_mtim.tv_nsec;
+}
+
 /* With the copy, which is published when it is closed; COMMON_NOT if there is none. */
 static int compare_copy(const struct copying *copying, const char *path, int from)
 {
@@ -158,6 +168,13 @@ static int compare_copy(const struct copying *copying, const char *path, int fro
 	if (to < 0)
 		return to == -ENOENT ? COMMON_NOT : to;
 	return compare(from, to, &size);
+}
+
+static bool is_copied(const struct copying *copying, const char *path, int from)
+{
+	_cleanup_(closep) int to = open_in(copying->fd, path, O_RDONLY, 0);
+
+	return to >= 0 && looks_same(from, to);
 }
 
 static int write_file(const struct copying *copying, const char *path, int from)
@@ -183,8 +200,13 @@ static int settle_attrs(const struct copying *copying, const char *path, int fro
 static int copy_file(struct copying *copying, const struct walk_entry *entry)
 {
 	_cleanup_(closep) int from = open_in(entry->dir, entry->name, O_RDONLY, 0);
-	int r = from < 0 ? from : compare_copy(copying, entry->path, from);
+	int r;
 
+	if (from >= 0 && is_copied(copying, entry->path, from)) {
+		++*copying->files;
+		return 0;
+	}
+	r = from < 0 ? from : compare_copy(copying, entry->path, from);
 	if (r > COMMON_ALL) {
 		r = write_file(copying, entry->path, from);
 		if (r == 0)
@@ -282,14 +304,25 @@ static int add_conflict(struct copying *copying, const char *path)
 	return buf_printf(conflicts, "%s%s/%s", conflicts->size ? ", " : "", copying->to, path);
 }
 
+/* Behind what somebody may have appended to the copy by now. */
 static int append_rest(const struct copying *copying, const char *path, int from, off_t at)
 {
-	int to = open_in(copying->fd, path, O_WRONLY, 0);
+	int to = open_in(copying->fd, path, O_WRONLY | O_CREAT | O_APPEND, 0600);
 	int r = to < 0 ? to : copy_bytes(from, to, at);
 
 	if (to >= 0 && close(to) < 0 && r == 0)
 		r = -errno;
 	return r;
+}
+
+static int bring_rest(struct copying *copying, const char *path, int from, off_t at)
+{
+	int r = append_rest(copying, path, from, at);
+
+	copying->keep->late++;
+	if (r == 0)
+		r = compare_copy(copying, path, from);
+	return r == COMMON_NOT ? add_conflict(copying, path) : MIN(r, 0);
 }
 
 static int bring_file(struct copying *copying, const struct walk_entry *entry)
@@ -302,16 +335,13 @@ static int bring_file(struct copying *copying, const struct walk_entry *entry)
 	if (from < 0)
 		return from;
 	if (to == -ENOENT) {
-		copying->keep->late++;
-		return copy_file(copying, entry);
+		r = bring_rest(copying, entry->path, from, 0);
+		return r < 0 ? r : settle_attrs(copying, entry->path, from);
 	}
-	r = to < 0 ? to : compare(from, to, &size);
-	if (r == COMMON_NOT)
-		return add_conflict(copying, entry->path);
-	if (r != COMMON_LONGER)
-		return MIN(r, 0);
-	copying->keep->late++;
-	return append_rest(copying, entry->path, from, size);
+	r = to < 0 ? to : looks_same(from, to) ? COMMON_ALL : compare(from, to, &size);
+	if (r == COMMON_LONGER)
+		return bring_rest(copying, entry->path, from, size);
+	return r == COMMON_NOT ? add_conflict(copying, entry->path) : MIN(r, 0);
 }
 
 static int bring_leaf(void *arg, const struct walk_entry *entry)

@@ -3,9 +3,9 @@
  * Keeping a folder in a mount:
  *
  *   1. a file TARGET.unfinished says that a copy has begun, and of which folder
- *   2. the folder is copied, and each file read back and compared
+ *   2. the folder is copied, and each file read back and compared; then once more what changed
  *   3. in one step a link to the copy takes the place of the folder, which has another name then
- *   4. what was added to the folder meanwhile is brought over
+ *   4. what was added to the folder meanwhile is brought over, once all its files are closed
  *   5. the mark goes
  *
  * What was interrupted before 3 begins anew, and finds what is copied already; behind it, 4 is done
@@ -27,6 +27,8 @@
 #include "src/base/log.h"
 #include "src/exchange/keep-copy.h"
 #include "src/mounts/holders.h"
+
+enum { CLOSING_TRIES = 50, CLOSING_US = 20000 };
 
 void keep_done(struct keep *keep)
 {
@@ -88,11 +90,25 @@ static int free_name(struct buf *name, const char *path, const char *suffix)
 	return r;
 }
 
+/* Who has a file of it open.  Clients that open one for each line have it for a moment only, which
+ * is waited for. */
+static int wait_closed(const char *folder, struct buf *words)
+{
+	_cleanup_(freep) char *path = realpath(folder, NULL);
+	int r = path ? holders_tell_below(path, words) : -errno;
+
+	for (int tries = 1; r == 0 && words->size && tries < CLOSING_TRIES; tries++) {
+		usleep(CLOSING_US);
+		buf_clear(words);
+		r = holders_tell_below(path, words);
+	}
+	return r;
+}
+
 static int refuse_if_open(const char *folder)
 {
 	_cleanup_(buf_done) struct buf words = { 0 };
-	_cleanup_(freep) char *path = realpath(folder, NULL);
-	int r = path ? holders_tell_below(path, &words) : -errno;
+	int r = wait_closed(folder, &words);
 
 	if (r < 0)
 		return fail(folder, r);
@@ -212,9 +228,12 @@ static int put_link(struct keep *keep)
 	if (r < 0)
 		return fail(keep->folder, r);
 	r = exchange(keep->old.data, keep->folder);
-	if (r < 0)
+	if (r < 0) {
 		unlink(keep->old.data);
-	return r < 0 ? fail(keep->folder, r) : 0;
+		return fail(keep->folder, r);
+	}
+	/* What was opened just before the change is not complete until it is closed. */
+	return refuse_if_open(keep->old.data);
 }
 
 /* The folder is below the mount then, where a descriptor from before still leads to it. */
@@ -277,6 +296,8 @@ static int finish(struct keep *keep, const char *mark)
 			  "with the folder below the mount",
 			  keep->folder);
 	if (r == 0)
+		r = refuse_if_open(keep->old.data);
+	if (r == 0)
 		r = keep_bring_over(keep->old.data, keep->target, keep);
 	return end(keep, mark, r);
 }
@@ -300,6 +321,20 @@ static int judge_folder(const struct keep *keep)
 	return 0;
 }
 
+/* The second time is quick; so, little is left that can come before the change. */
+static int copy(struct keep *keep)
+{
+	int r = 0;
+
+	for (int times = 0; r == 0 && times < 2; times++) {
+		keep->files = 0;
+		r = keep_copy(keep->folder, keep->target, &keep->files);
+		if (r == 0)
+			r = refuse_if_open(keep->folder);
+	}
+	return r;
+}
+
 int keep_move(struct keep *keep)
 {
 	_cleanup_(freep) char *mark = mark_of(keep);
@@ -315,9 +350,7 @@ int keep_move(struct keep *keep)
 	if (r == 0)
 		r = begin(keep, mark);
 	if (r == 0)
-		r = keep_copy(keep->folder, keep->target, &keep->files);
-	if (r == 0)
-		r = refuse_if_open(keep->folder);
+		r = copy(keep);
 	if (r == 0)
 		r = change(keep);
 	return r < 0 ? r : end(keep, mark, r);
@@ -328,6 +361,7 @@ int keep_move(struct keep *keep)
 /* new: the copy; the link, or an empty name, has its place in the end. */
 static int put_back(struct keep *keep, const char *new)
 {
+	_cleanup_(buf_done) struct buf words = { 0 };
 	struct stat st;
 	bool bound = lstat(keep->folder, &st) == 0 && !S_ISLNK(st.st_mode);
 	int r;
@@ -337,7 +371,9 @@ static int put_back(struct keep *keep, const char *new)
 	r = exchange(new, keep->folder);
 	if (r < 0)
 		return fail(keep->folder, r);
-	r = keep_bring_over(keep->target, keep->folder, keep);
+	r = wait_closed(keep->target, &words);
+	if (r == 0)
+		r = keep_bring_over(keep->target, keep->folder, keep);
 	if (r < 0)
 		return r;
 	if (!bound)
