@@ -60,10 +60,15 @@ static int run_help(int argc, char **argv)
 	return say_finish() < 0 ? CMD_FAILED : CMD_DONE;
 }
 
-static bool main_asks_for_help(int argc, char **argv)
+/* -h does, unless it means something else to the command. */
+static bool main_asks_for_help(const struct command *command, int argc, char **argv)
 {
+	bool with_h = true;
+
+	for (size_t i = 0; i < command->count; i++)
+		with_h &= command->options[i].letter != 'h';
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+		if (strcmp(argv[i], "--help") == 0 || (with_h && strcmp(argv[i], "-h") == 0))
 			return true;
 	}
 	return false;
@@ -73,7 +78,7 @@ static int main_run(const struct command *command, int argc, char **argv)
 {
 	int status;
 
-	if (main_asks_for_help(argc, argv)) {
+	if (main_asks_for_help(command, argc, argv)) {
 		cmd_print_help(command);
 		return say_finish() < 0 ? CMD_FAILED : CMD_DONE;
 	}

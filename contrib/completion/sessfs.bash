@@ -12,7 +12,7 @@ _sessfs_mount_options='ro allow_other uid= gid= umask= table= layout= strict exa
 declare -A _sessfs_options=(
 	[mount]='-f -d -o'
 	[check]='--repair -o'
-	[ls]='-l --json -o'
+	[ls]='-l -h --human-readable --json -o'
 	[cat]='-o'
 	[show]='--follow -f --last= -o'
 	[search]='--session= --role= --since= -n --json -o'

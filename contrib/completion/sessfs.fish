@@ -88,6 +88,7 @@ complete -c sessfs -n "__sessfs_runs keep" -l bind -d 'Bind mounts instead of li
 complete -c sessfs -n "__sessfs_runs append put compact" -s o -x -a 'table= strict exact'
 complete -c sessfs -n "__sessfs_runs ls search sessions stats mounts" -l json -d 'Print JSON'
 complete -c sessfs -n "__sessfs_runs ls" -s l -d 'Mode, size and time, too'
+complete -c sessfs -n "__sessfs_runs ls" -s h -l human-readable -d 'Sizes with units'
 complete -c sessfs -n "__sessfs_runs show" -s f -l follow -d 'Go on with what is added'
 complete -c sessfs -n "__sessfs_runs show" -l last -x -d 'So many items'
 complete -c sessfs -n "__sessfs_runs search" -l session -x -d 'In sessions with such names'

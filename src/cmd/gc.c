@@ -32,7 +32,7 @@
 #include "src/user/say.h"
 #include "src/user/settings.h"
 #include "src/user/stop.h"
-#include "src/cmd/summary.h"
+#include "src/cmd/gc-report.h"
 #include "src/user/units.h"
 #include "src/cmd/cmd.h"
 
@@ -81,7 +81,7 @@ struct gc {
 	size_t n_found, found_room;
 	struct item *items;
 	size_t n_items, items_room;
-	struct say_list said;
+	struct gc_report report;
 	struct progress progress;
 	bool failed;
 };
@@ -319,38 +319,16 @@ static void judge(struct gc *gc)
 static void say_session(struct gc *gc, const struct found *found, const char *action,
 			const char *why)
 {
-	char size[UNITS_TEXT], changed[UNITS_TEXT];
-	WITH_PROGRESS_HELD;
-
-	if (gc->json) {
-		say_item(&gc->said,
-			 json_pack("{so ss ss sI so}", "name",
-				   say_json_name(found->name, strlen(found->name)), "action",
-				   action, "why", why, "bytes", found->look.bytes, "changed",
-				   summary_time_json(found->look.changed)));
-		return;
-	}
-	printf("%-6s  %-11s %7s  %-16s  ", action, why, units_show_size(found->look.bytes, size),
-	       units_show_time(found->look.changed, changed));
-	say_name(found->name, "\n");
+	gc_report_session(&gc->report, found->name, &found->look, action, why);
 }
 
 static void say_trashed(struct gc *gc, const struct item *item, const char *action)
 {
-	char removed[UNITS_TEXT], until[UNITS_TEXT];
-	WITH_PROGRESS_HELD;
+	const struct trash_item trashed = { .removed = item->removed,
+					    .until = item->until,
+					    .name = bytes_str(item->name) };
 
-	if (gc->json) {
-		say_item(&gc->said,
-			 json_pack("{so ss so so}", "name",
-				   say_json_name(item->name, strlen(item->name)), "action", action,
-				   "removed", summary_time_json(item->removed), "until",
-				   summary_time_json(item->until)));
-		return;
-	}
-	printf("%-6s  removed %s  until %s  ", action, units_show_time(item->removed, removed),
-	       units_show_time(item->until, until));
-	say_name(item->name, "\n");
+	gc_report_trashed(&gc->report, &trashed, action);
 }
 
 static void say_failed(struct gc *gc, const char *name, int error)
@@ -443,6 +421,7 @@ static int collect(struct gc *gc)
 		if (gc->found[i].why)
 			remove_session(gc, &gc->found[i]);
 	progress_end(&gc->progress);
+	gc_report_sum(&gc->report);
 	return purge_overdue(gc);
 }
 
@@ -511,6 +490,7 @@ static int list(struct gc *gc)
 
 	for (size_t i = 0; r == 0 && i < gc->n_items; i++)
 		say_trashed(gc, &gc->items[i], gc->items[i].until ? "trash" : "purge");
+	gc_report_sum(&gc->report);
 	return r;
 }
 
@@ -531,11 +511,13 @@ static int work(struct gc *gc, char **operands)
 	if (gc->grace < 0)
 		gc->grace = setting_time(&settings, SETTING_GRACE);
 	gc->store = operands[0];
-	gc->said.json = gc->json;
+	gc->report.list.json = gc->json;
+	gc->report.dry_run = gc->dry_run;
+	gc->report.trash = gc->list;
 	r = gc->list ? list(gc) : gc->undo ? undo(gc, operands + 1) : collect(gc);
 	if (r < 0 && r != -EINTR)
 		log_error("%s cannot be read: %s", operands[0], strerror(-r));
-	say_list_end(&gc->said);
+	say_list_end(&gc->report.list);
 	return r < 0 || gc->failed ? CMD_FAILED : CMD_DONE;
 }
 

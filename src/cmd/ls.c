@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "src/base/cleanup.h"
 #include "src/base/moment.h"
+#include "src/base/plural.h"
 #include "src/user/say.h"
 #include "src/user/stop.h"
 #include "src/user/units.h"
@@ -12,13 +14,18 @@
 struct ls {
 	struct options options;
 	bool with_stat; /* -l */
+	bool human;	/* -h */
 	bool json;
 	struct say_list list;
+	uint64_t directories; /* that were shown, and all else, with the bytes of files */
+	uint64_t files;
+	uint64_t bytes;
 };
 
 static const struct cmd_option ls_options[] = {
 	CMD_YES(struct ls, with_stat, NULL, 'l',
 		"a line each with mode, size in bytes, and the time of the last change"),
+	CMD_YES(struct ls, human, "human-readable", 'h', "with -l: sizes such as 1.5K and 20M"),
 	CMD_JSON(struct ls),
 	CMD_TABLE,
 };
@@ -48,6 +55,10 @@ static void show_mode(mode_t mode, char shown[11])
 	shown[0] = types[type_of(mode)].letter;
 	for (int i = 0; i < 9; i++)
 		shown[1 + i] = mode & (0400 >> i) ? letters[i] : '-';
+	for (int i = 0; i < 3; i++) {
+		if (mode & (04000 >> i))
+			shown[3 * i + 3] = (mode & (0100 >> 3 * i) ? "sst" : "SST")[i];
+	}
 	shown[10] = '\0';
 }
 
@@ -67,13 +78,39 @@ static json_t *entry_json(const char *name, const struct stat *st, bool with_sta
 	return value;
 }
 
-static void print_stat(const struct stat *st)
+static const char *show_size(const struct ls *ls, uint64_t size, char text[UNITS_TEXT])
 {
-	char mode[11], changed[UNITS_TEXT];
+	if (ls->human)
+		return units_show_size(size, text);
+	snprintf(text, UNITS_TEXT, "%" PRIu64, size);
+	return text;
+}
+
+static void print_stat(struct ls *ls, const struct stat *st)
+{
+	char mode[11], size[UNITS_TEXT], changed[UNITS_TEXT];
 
 	show_mode(st->st_mode, mode);
-	printf("%s %12lld  %s  ", mode, (long long)st->st_size,
+	say_heading(&ls->list, "MODE               SIZE  CHANGED           NAME");
+	printf("%s %12s  %s  ", mode, show_size(ls, (uint64_t)st->st_size, size),
 	       units_show_time(time_join(st->st_mtim), changed));
+	ls->directories += S_ISDIR(st->st_mode);
+	ls->files += !S_ISDIR(st->st_mode);
+	ls->bytes += S_ISREG(st->st_mode) ? (uint64_t)st->st_size : 0;
+}
+
+static void print_sum(const struct ls *ls)
+{
+	char size[UNITS_TEXT];
+
+	if (!say_has_heading(&ls->list))
+		return;
+	printf("%23s  %-16s  total: %" PRIu64 " file%s", show_size(ls, ls->bytes, size), "",
+	       ls->files, plural_s(ls->files));
+	if (ls->directories)
+		printf(", %" PRIu64 " director%s", ls->directories,
+		       ls->directories == 1 ? "y" : "ies");
+	printf("\n");
 }
 
 static int print_entry(void *arg, const char *name, const struct stat *st)
@@ -87,7 +124,7 @@ static int print_entry(void *arg, const char *name, const struct stat *st)
 		return 0;
 	}
 	if (ls->with_stat)
-		print_stat(st);
+		print_stat(ls, st);
 	say_name(name, S_ISDIR(st->st_mode) ? "/\n" : "\n");
 	return 0;
 }
@@ -119,13 +156,14 @@ static int run_ls(void *values, char **operands)
 	r = list_path(ls, access, path);
 	if (r < 0)
 		return cmd_fail(operands[0], path, r);
+	print_sum(ls);
 	say_list_end(&ls->list);
 	return CMD_DONE;
 }
 
 const struct command cmd_ls = {
 	.name = "ls",
-	.arguments = "[-l] [--json] [-o table=NAME] STORE [PATH]",
+	.arguments = "[-lh] [--json] [-o table=NAME] STORE [PATH]",
 	.summary = "list sessions, or the files of one",
 	.help = "Lists a directory of the store, or a file, in the order in which the names came.  "
 		"Without PATH it lists the sessions, and ordinary files beside them.  Directories "

@@ -80,6 +80,7 @@ static int print_mount(struct mounts *mounts, const struct mount_entry *entry, l
 	}
 	if (process)
 		snprintf(shown, sizeof(shown), "%ld", process);
+	say_heading(&mounts->list, "PROCESS      STORE  DIRECTORY");
 	printf("%7s  %s  ", shown, entry->read_only ? "ro" : "rw");
 	say_name(entry->source, "  ");
 	say_name(entry->point ? entry->point : "-", where ? "  (in " : "\n");

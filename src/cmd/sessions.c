@@ -10,6 +10,7 @@
 #include "fs/api/trash.h"
 #include "src/base/array.h"
 #include "src/base/cleanup.h"
+#include "src/base/plural.h"
 #include "src/user/say.h"
 #include "src/cmd/summary.h"
 #include "src/cmd/title.h"
@@ -41,6 +42,8 @@ struct sessions {
 	size_t count;
 	size_t room;
 	struct say_list list;
+	uint64_t shown; /* how many, and what they sum up to */
+	struct backend_session_stat sum;
 	struct summary_questions questions;
 };
 
@@ -129,21 +132,38 @@ static json_t *row_json(const struct row *row, bool titles)
 	return value;
 }
 
+static void print_stat(const struct backend_session_stat *stat)
+{
+	char size[UNITS_TEXT], changed[UNITS_TEXT];
+
+	printf("%6" PRIu64 " %9" PRIu64 " %7s  %-16s  ", stat->keys, stat->items,
+	       units_show_size(stat->bytes, size), units_show_time(stat->updated, changed));
+}
+
 static void print_row(struct sessions *sessions, const struct row *row)
 {
 	const struct backend_session_stat *stat = &row->stat;
-	char size[UNITS_TEXT], changed[UNITS_TEXT];
 	WITH_PROGRESS_HELD;
 
 	if (sessions->json) {
 		say_item(&sessions->list, row_json(row, sessions->titles));
 		return;
 	}
-	printf("%6" PRIu64 " %9" PRIu64 " %7s  %-16s  ", stat->keys, stat->items,
-	       units_show_size(stat->bytes, size), units_show_time(stat->updated, changed));
+	say_heading(&sessions->list, "  KEYS     ITEMS    SIZE  CHANGED           SESSION");
+	print_stat(stat);
+	sessions->shown++;
+	summary_add(&sessions->sum, stat);
 	say_name(row->name, row->title ? "" : "\n");
 	if (row->title)
 		printf("  \"%s\"\n", row->title);
+}
+
+static void print_sum(const struct sessions *sessions)
+{
+	if (!say_has_heading(&sessions->list))
+		return;
+	print_stat(&sessions->sum);
+	printf("total: %" PRIu64 " session%s\n", sessions->shown, plural_s(sessions->shown));
 }
 
 static void row_done(struct row *row)
@@ -260,6 +280,7 @@ static int run_sessions(void *values, char **operands)
 	r = summary_all(operands[0], &sessions->options, &sessions->questions);
 	if (r == 0) {
 		print_sorted(sessions);
+		print_sum(sessions);
 		say_list_end(&sessions->list);
 	}
 	sessions_done(sessions);

@@ -67,15 +67,9 @@ static int keep_largest(struct stats *stats, struct bytes session, uint64_t byte
 static int on_session(void *arg, struct bytes session, const struct backend_session_stat *stat)
 {
 	struct stats *stats = arg;
-	struct backend_session_stat *sum = &stats->sum;
 
 	stats->sessions++;
-	sum->keys += stat->keys;
-	sum->items += stat->items;
-	sum->bytes += stat->bytes;
-	if (stat->created && (!sum->created || stat->created < sum->created))
-		sum->created = stat->created;
-	sum->updated = MAX(sum->updated, stat->updated);
+	summary_add(&stats->sum, stat);
 	stats->in_class[class_of(stat->bytes)]++;
 	return keep_largest(stats, session, stat->bytes);
 }

@@ -95,6 +95,16 @@ int summary_name(const struct summary_questions *questions, struct bytes session
 	return r == -ENOENT ? new_name(questions, session, name) : r;
 }
 
+void summary_add(struct backend_session_stat *sum, const struct backend_session_stat *stat)
+{
+	sum->keys += stat->keys;
+	sum->items += stat->items;
+	sum->bytes += stat->bytes;
+	if (stat->created && (!sum->created || stat->created < sum->created))
+		sum->created = stat->created;
+	sum->updated = MAX(sum->updated, stat->updated);
+}
+
 json_t *summary_time_json(int64_t time)
 {
 	return time ? json_real((double)time / 1e9) : json_null();

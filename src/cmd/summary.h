@@ -27,6 +27,9 @@ int summary_all(const char *store, const struct options *options,
  * mount has seen yet the one that it will get. */
 int summary_name(const struct summary_questions *questions, struct bytes session, struct buf *name);
 
+/* To what others sum up to. */
+void summary_add(struct backend_session_stat *sum, const struct backend_session_stat *stat);
+
 /* A time in seconds since 1970; null for 0. */
 json_t *summary_time_json(int64_t time);
 /* keys, items, bytes, created, changed. */

@@ -228,6 +228,18 @@ void say_list_end(struct say_list *list)
 		puts(list->begun ? "\n]" : "[]");
 }
 
+void say_heading(struct say_list *list, const char *heading)
+{
+	if (!list->begun && isatty(STDOUT_FILENO))
+		puts(heading);
+	list->begun = true;
+}
+
+bool say_has_heading(const struct say_list *list)
+{
+	return !list->json && list->begun && isatty(STDOUT_FILENO);
+}
+
 json_t *say_json_name(const char *name, size_t size)
 {
 	_cleanup_(buf_done) struct buf shown = { 0 };

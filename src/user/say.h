@@ -41,6 +41,11 @@ struct say_list {
 void say_item(struct say_list *list, json_t *value);
 void say_list_end(struct say_list *list);
 void say_json(json_t *value);
+/* Before each line of a list that is not JSON: on a terminal, a heading stands above the first one.
+ * Elsewhere there are only lines, for programs that count and cut them. */
+void say_heading(struct say_list *list, const char *heading);
+/* Whether it stands there, so that sums belong below the last line. */
+bool say_has_heading(const struct say_list *list);
 /* A name as JSON; bytes that are not UTF-8 as %XX. */
 json_t *say_json_name(const char *name, size_t size);
 /* A name on a line of its own, or at its end: byte for byte, but on a terminal as a shell takes it,

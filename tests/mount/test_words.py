@@ -3,8 +3,11 @@
 """What the program says: options that count for nothing are refused, names can be pasted back."""
 
 import errno
+import itertools
+import json
 import os
 import pty
+import re
 import subprocess
 
 import harness
@@ -165,7 +168,7 @@ def test_names_on_a_terminal_are_shown_so_that_a_shell_takes_them_back(box):
     same(len(lines), len(NAMES) + 1, listing)
     sessions = on_terminal(box.program, "sessions", mount.store)
     assert b"\x1b" not in sessions, sessions
-    shown = [line.split(maxsplit=5)[5] for line in sessions.decode().splitlines()]
+    shown = [line.split(maxsplit=5)[5] for line in sessions.decode().splitlines()[1:-1]]
     same(sorted(name + "/" for name in shown), sorted(lines), "the names of both")
     for word in lines:
         script = f'"$0" cat "$1" {word}k.json'
@@ -174,6 +177,82 @@ def test_names_on_a_terminal_are_shown_so_that_a_shell_takes_them_back(box):
     # Not on a terminal they are what they are.
     piped = box.sessfs("ls", mount.store).stdout
     assert (ESCAPE + "/\n").encode() in piped, piped
+
+
+STAMP = r"\d{4}-\d\d-\d\d \d\d:\d\d"
+LISTINGS = [
+    (
+        "sessions",
+        r"  KEYS     ITEMS    SIZE  CHANGED           SESSION",
+        [r"     1         1    2\.0K  (STAMP)  a", r"     2         3       5  (STAMP)  b"],
+        r"     3         4    2\.0K  (STAMP)  total: 2 sessions",
+    ),
+    (
+        "ls -l - b",
+        r"MODE               SIZE  CHANGED           NAME",
+        [
+            r"-rw-r--r--            3  (STAMP)  k\.json",
+            r"-rw-r--r--            4  (STAMP)  m\.jsonl",
+            r"drwxr-sr-t         4096  (STAMP)  d/",
+        ],
+        r"                      7                    total: 2 files, 1 directory",
+    ),
+    (
+        "ls -lh - a",
+        r"MODE               SIZE  CHANGED           NAME",
+        [r"-rw-r--r--         2\.0K  (STAMP)  k\.json"],
+        r"                   2\.0K                    total: 1 file",
+    ),
+    (
+        "gc -n --older-than=0s",
+        r"ACTION  WHY            SIZE  CHANGED           SESSION",
+        [
+            r"remove  older-than     2\.0K  (STAMP)  a",
+            r"remove  older-than        5  (STAMP)  b",
+        ],
+        r"                       2\.0K                    total: 2 sessions would be removed",
+    ),
+    (
+        "gc --older-than=0s --name=a",
+        r"ACTION  WHY            SIZE  CHANGED           SESSION",
+        [r"remove  older-than     2\.0K  (STAMP)  a"],
+        r"                       2\.0K                    total: 1 session removed",
+    ),
+    (
+        "gc --list",
+        r"STATE   REMOVED           UNTIL             SESSION",
+        [r"trash   (STAMP)  (STAMP)  a"],
+        r"                                            total: 1 session can be brought back",
+    ),
+]
+
+
+def test_on_a_terminal_a_heading_stands_above_a_list_and_sums_below_it(box):
+    """Elsewhere there are lines alone, as many as there are things."""
+    store = box.new_path("store")
+    for path, data in (("a/k.json", b'"%2046d"' % 1), ("b/k.json", b"{}\n")):
+        box.sessfs("put", store, path, stdin=data, check=True)
+    box.sessfs("append", store, "b/m.jsonl", stdin=b"1\n2\n", check=True)
+    mount = box.mount(store=store)
+    os.mkdir(mount.at("b/d"))
+    os.chmod(mount.at("b/d"), 0o3755)
+    mount.stop()
+    for command, heading, lines, sums in LISTINGS:
+        words = command.split()
+        words = [*words, store] if "-" not in words else [store if w == "-" else w for w in words]
+        shown = on_terminal(box.program, *words).decode().splitlines()
+        wanted = [heading, *sorted(lines), sums]
+        shown[1:-1] = sorted(shown[1:-1])
+        for pattern, line in itertools.zip_longest(wanted, shown, fillvalue=""):
+            assert re.fullmatch(pattern.replace("STAMP", STAMP), line), (command, pattern, shown)
+        if "gc" not in words:
+            piped = box.sessfs(*words, check=True).stdout.decode().splitlines()
+            same(sorted(piped), shown[1:-1], f"{command}: elsewhere")
+    piped = box.sessfs("gc", "--list", store, check=True).stdout.decode()
+    assert re.fullmatch(f"trash   removed {STAMP}  until {STAMP}  a\n", piped), piped
+    same(on_terminal(box.program, "sessions", "--name=none", store), b"", "of nothing")
+    told = on_terminal(box.program, "sessions", "--json", store)
+    same([session["name"] for session in json.loads(told)], ["b"], "as JSON")
 
 
 def test_a_backup_to_the_standard_output_is_a_store(box):
