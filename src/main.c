@@ -128,7 +128,7 @@ int main(int argc, char **argv)
 	main_ignore_signals();
 	if (say_begin() < 0)
 		return CMD_FAILED;
-	say_to_stderr(LOG_WARNING);
+	say_to_stderr(LOG_NOTICE);
 	if (command)
 		return main_run(command, argc - 1, argv + 1);
 	if (strcmp(word, "help") == 0)

@@ -84,11 +84,21 @@ static int find_in_segment(void *arg, const struct segment *segment)
 	return 0;
 }
 
+static int note_piece(void *arg, int64_t index, int64_t seq, struct bytes data)
+{
+	(void)index, (void)seq, (void)data;
+	*(bool *)arg = true;
+	return 1;
+}
+
 static int find_in_list(struct view *view, const struct inode *inode, invalid_fn *fn, void *arg)
 {
 	struct finding finding = { .fn = fn, .arg = arg, .line = 1 };
-	int r = list_walk(view, inode, LIST_START, find_in_segment, &finding);
+	bool pieces = false;
+	int r = ASK(view, piece_read, inode->node.ino, INT64_MIN, INT64_MIN, note_piece, &pieces);
 
+	if (r >= 0 && pieces)
+		r = list_walk(view, inode, LIST_START, find_in_segment, &finding);
 	if (r == 0 && finding.open)
 		r = find_report(&finding);
 	buf_done(&finding.bytes);
@@ -176,11 +186,12 @@ int invalid_describe(struct view *view, struct inode *inode, struct buf *text)
 void invalid_log(const struct backend_node *node, const char *where, uint64_t number,
 		 const struct json_error *error, bool strict)
 {
-	log_warning("session %s, key %s, %s %" PRIu64 ", column %zu: not JSON: %s; %s",
-		    SHOWN(node->session), SHOWN(node->key), where, number, error->offset + 1,
-		    error->reason,
-		    strict ? "the save is refused (-o strict), and SQL keeps what was there" :
-			     "the bytes are kept, SQL does not see them");
+	log_write(strict ? LOG_WARNING : LOG_NOTICE,
+		  "session %s, key %s, %s %" PRIu64 ", column %zu: not JSON: %s; %s",
+		  SHOWN(node->session), SHOWN(node->key), where, number, error->offset + 1,
+		  error->reason,
+		  strict ? "the save is refused (-o strict), and SQL keeps what was there" :
+			   "the bytes are kept, SQL does not see them");
 }
 
 void invalid_log_refused(const struct backend_node *node, uint64_t line,

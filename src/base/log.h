@@ -22,6 +22,7 @@ void log_write(int level, const char *format, ...) __attribute__((format(printf,
 
 #define log_error(...) log_write(LOG_ERR, __VA_ARGS__)
 #define log_warning(...) log_write(LOG_WARNING, __VA_ARGS__)
+#define log_notice(...) log_write(LOG_NOTICE, __VA_ARGS__)
 #define log_info(...) log_write(LOG_INFO, __VA_ARGS__)
 #define log_debug(...) log_write(LOG_DEBUG, __VA_ARGS__)
 

@@ -74,15 +74,28 @@ static int count_all(const struct arguments *arguments, struct import *import, c
 	return r;
 }
 
-/* A thousand transcripts may each have a torn line. */
-static void end_limit(const struct import *import)
+static void end_limit(void)
 {
 	uint64_t left_out = log_limit_end();
 
 	if (left_out)
-		log_warning("%" PRIu64 " more warning%s of this kind; 'sessfs check %s' lists all "
-			    "bytes that are not JSON",
-			    left_out, plural_s(left_out), import->store);
+		log_warning("%" PRIu64 " more warning%s of this kind", left_out,
+			    plural_s(left_out));
+}
+
+static void tell_invalid(const struct import *import)
+{
+	char more[64] = "";
+
+	if (import->invalid > IMPORT_NAMED)
+		snprintf(more, sizeof(more), " and %" PRIu64 " more",
+			 import->invalid - IMPORT_NAMED);
+	if (import->invalid)
+		log_warning("%" PRIu64 " file%s not valid JSON, or %s lines that are not: %s%s; "
+			    "the bytes are kept, and 'sessfs check %s' lists them",
+			    import->invalid, import->invalid == 1 ? " is" : "s are",
+			    import->invalid == 1 ? "has" : "have", import->invalid_names.data, more,
+			    import->store);
 }
 
 static int take_all(struct arguments *arguments, char **operands)
@@ -95,10 +108,13 @@ static int take_all(struct arguments *arguments, char **operands)
 	progress_begin(&import->progress, import->dry ? "compare" : "import", "file");
 	r = count_all(arguments, import, operands);
 	log_limit_begin(WARNINGS);
+	/* A thousand transcripts may each have a torn line, which is told once for all. */
+	log_set_level(LOG_WARNING);
 	for (char **operand = operands; r == 0 && *operand; operand++)
 		r = arguments->layout->take(import, *operand, to);
 	progress_end(&import->progress);
-	end_limit(import);
+	end_limit();
+	tell_invalid(import);
 	return r;
 }
 
@@ -106,11 +122,11 @@ static void print_json(const struct import *import)
 {
 	const uint64_t *did = import->did;
 
-	say_json(json_pack("{sI sI sI sI sI sI sI sI}", "unchanged", did[IMPORT_UNCHANGED],
+	say_json(json_pack("{sI sI sI sI sI sI sI sI sI}", "unchanged", did[IMPORT_UNCHANGED],
 			   "created", did[IMPORT_CREATED], "replaced", did[IMPORT_REPLACED],
 			   "appended", did[IMPORT_APPENDED], "attributes", did[IMPORT_DRESSED],
-			   "failed", import->failed, "left_out", import->left, "bytes",
-			   import->bytes));
+			   "failed", import->failed, "left_out", import->left, "invalid",
+			   import->invalid, "bytes", import->bytes));
 }
 
 static void print_count(uint64_t count, const char *what)
@@ -210,6 +226,7 @@ static int run_import(void *values, char **operands)
 		return CMD_FAILED;
 	}
 	status = run_with(arguments, operands);
+	buf_done(&import->invalid_names);
 	access_close(import->access);
 	return status;
 }

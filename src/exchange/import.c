@@ -337,6 +337,20 @@ static int clear_way(struct import *import, const struct import_file *file)
 	return S_ISREG(there.st_mode) ? 0 : access_remove(import->access, file->path, false);
 }
 
+/* The store keeps such bytes beside its rows, and says so; this tells who has brought them. */
+static int count_invalid(struct import *import, const struct import_file *file)
+{
+	_cleanup_(buf_done) struct buf value = { 0 };
+	int r = access_get_xattr(import->access, file->path, "user.sessfs.invalid", &value);
+
+	if (r < 0)
+		return import_is_fatal(r) ? r : 0;
+	return ++import->invalid > IMPORT_NAMED ?
+		       0 :
+		       buf_printf(&import->invalid_names, "%s%s", import->invalid > 1 ? ", " : "",
+				  file->path);
+}
+
 int import_regular(struct import *import, struct import_file *file, bool *ret_taken)
 {
 	const uint64_t begun = import->progress.bytes;
@@ -348,6 +362,9 @@ int import_regular(struct import *import, struct import_file *file, bool *ret_ta
 		r = clear_way(import, file);
 	if (r == 0 && plan.did != IMPORT_UNCHANGED && !import->dry)
 		r = write_file(import, file, &plan);
+	if (r == 0 && plan.did != IMPORT_UNCHANGED && !import->dry &&
+	    kind_of(file->path) != BACKEND_ORDINARY)
+		r = count_invalid(import, file);
 	if (r == 0)
 		r = settle_and_count(import, file, plan.did,
 				     plan.did == IMPORT_UNCHANGED ? &plan.there : NULL);

@@ -30,6 +30,8 @@ enum import_did {
 	IMPORT_DIDS,
 };
 
+enum { IMPORT_NAMED = 3 };
+
 struct import {
 	const char *store;
 	struct access *access; /* NULL: there is no store, and none is to be made */
@@ -41,9 +43,11 @@ struct import {
 	struct progress progress;
 	struct say_list list; /* of what would be done */
 	uint64_t did[IMPORT_DIDS];
-	uint64_t bytes;	 /* that were written */
-	uint64_t failed; /* not taken in */
-	uint64_t left;	 /* left out, since the layout has no place for them */
+	uint64_t bytes;	  /* that were written */
+	uint64_t failed;  /* not taken in */
+	uint64_t left;	  /* left out, since the layout has no place for them */
+	uint64_t invalid; /* files that hold bytes that are not JSON; IMPORT_NAMED of them: */
+	struct buf invalid_names;
 };
 
 /* What is to be in the store. */

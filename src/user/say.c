@@ -41,7 +41,7 @@ static void print_syslog(int level, const char *sentence)
 
 static void print_while_starting(int level, const char *sentence)
 {
-	if (level <= LOG_WARNING)
+	if (level <= LOG_NOTICE)
 		print_stderr(level, sentence);
 	else
 		print_syslog(level, sentence);
@@ -104,7 +104,7 @@ static void print_file(int level, const char *sentence)
 	struct stat st;
 	struct tm utc;
 
-	if (level <= LOG_WARNING)
+	if (level <= LOG_NOTICE)
 		file.warns = true;
 	if (gmtime_r(&now, &utc))
 		strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &utc);

@@ -12,7 +12,7 @@
 
 /* Everything up to this level to stderr, as "sessfs: SENTENCE", or "<3>SENTENCE" to the journal. */
 void say_to_stderr(int level);
-/* For a daemon that starts: warnings and worse to stderr, the rest to the system log. */
+/* For a daemon that starts: notices and worse to stderr, the rest to the system log. */
 void say_while_starting(void);
 /* Everything to the system log, or to the file that was opened instead; the process has no terminal
  * any more. */
@@ -22,7 +22,7 @@ bool say_has_syslog(void);
 /* Open the file to log to from say_to_log() on; it is for its owner alone.  0, or -errno: -EEXIST
  * when the name is something else's. */
 int say_open_file(const char *path);
-/* The process ends well: a file that was made for its log goes if nobody was warned in it. */
+/* The process ends well: a file that was made for its log goes if it holds no notice or worse. */
 void say_close_file(void);
 
 /* Log a sentence of a lower room, or without one what the error means (of -EINTR nothing is said);

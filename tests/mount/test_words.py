@@ -287,17 +287,48 @@ def test_only_a_session_has_a_ttl(box):
     same(read(mount.at("t", "below", "s", "k.json")), b"1", "the copy")
 
 
-def test_an_import_does_not_repeat_a_warning_for_each_file(box):
-    folder = box.new_folder()
-    for number in range(40):
+def torn(count, folder):
+    """A folder with so many torn lists, and one that is whole."""
+    for number in range(count):
         os.mkdir(f"{folder}/s{number}")
-        write(f"{folder}/s{number}/l.jsonl", b'{"n": 1}\n{"n": ')
-    store = box.new_path("store")
-    done = box.sessfs("import", store, folder)
-    same(done.returncode, 0, said(done))
+        write(f"{folder}/s{number}/l.jsonl", b'{"n": 1}\n{"n": \n' * 10 + b'{"n": ')
+    os.mkdir(f"{folder}/whole")
+    write(f"{folder}/whole/l.jsonl", b'{"n": 1}\n')
+    return folder
+
+
+def test_an_import_says_once_which_files_hold_lines_that_are_not_json(box):
+    folder = torn(38, box.new_folder())
+    write(f"{folder}/s37/k.json", b"{half")
+    write(f"{folder}/s37/k.txt", b"{half")
+    for mounted in (False, True):
+        store = box.new_path("store")
+        mount = box.mount(store=store) if mounted else None
+        done = box.sessfs("import", store, folder)
+        same(done.returncode, 0, said(done))
+        wanted = (
+            rf"sessfs: 39 files are not valid JSON, or have lines that are not: "
+            rf"s\d+/[lk]\.jsonl?, s\d+/[lk]\.jsonl?, s\d+/[lk]\.jsonl? and 36 more; "
+            rf"the bytes are kept, and 'sessfs check {store}' lists them\n"
+        )
+        assert re.fullmatch(wanted, done.stderr.decode()), (mounted, said(done))
+        same(box.sessfs("import", store, folder).stderr, b"", f"{mounted}: what is unchanged")
+        append(f"{folder}/s3/l.jsonl", b"oops\n")
+        done = box.sessfs("import", "--json", store, folder)
+        same(json.loads(done.stdout)["invalid"], 1, "as JSON")
+        wanted = b"sessfs: 1 file is not valid JSON, or has lines that are not: s3/l.jsonl; the"
+        assert done.stderr.startswith(wanted), done.stderr
+        if mount:
+            mount.stop()
+
+
+def test_a_strict_import_does_not_repeat_a_warning_for_each_file(box):
+    folder = torn(8, box.new_folder())
+    done = box.sessfs("import", "-o", "strict", box.new_path("store"), folder)
+    same(done.returncode, 1, said(done))
     lines = done.stderr.decode().splitlines()
-    same(len(lines), 6, said(done))
-    assert lines[-1].startswith("sessfs: 35 more warnings") and store in lines[-1], lines[-1]
+    same(sum("line 2, column 7: not JSON" in line for line in lines), 5, said(done))
+    same(lines[-1], "sessfs: 6 more warnings of this kind", said(done))
 
 
 WITHOUT_A_LOG = """
