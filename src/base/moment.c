@@ -1,20 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/base/moment.h"
 
-#include <stdio.h>
+#include <stdbool.h>
 #include <time.h>
 
 static const int64_t SECOND = 1000000000;
 
+/* A number of at most so many digits, behind a byte unless that is 0; text goes on behind it. */
+static bool take_number(const char **text, char before, int digits, int *ret_number)
+{
+	const char *first = *text + (before != 0), *at = first;
+	int number = 0;
+
+	if (before && **text != before)
+		return false;
+	for (; at < first + digits && *at >= '0' && *at <= '9'; at++)
+		number = 10 * number + (*at - '0');
+	if (at == first)
+		return false;
+	*ret_number = number;
+	*text = at;
+	return true;
+}
+
 /* "", "Z", "+01", "+0130", "+01:30": seconds to take away. */
 static int64_t read_zone(const char *text)
 {
+	const char *at = text + 1;
 	int hours = 0, minutes = 0;
 
 	if (*text != '+' && *text != '-')
 		return 0;
-	if (sscanf(text + 1, "%2d:%2d", &hours, &minutes) < 2)
-		sscanf(text + 1, "%2d%2d", &hours, &minutes);
+	if (take_number(&at, 0, 2, &hours) && !take_number(&at, ':', 2, &minutes))
+		take_number(&at, 0, 2, &minutes);
 	return (*text == '-' ? -60 : 60) * (60 * hours + minutes);
 }
 
@@ -22,18 +40,17 @@ int64_t moment_read(const char *text)
 {
 	struct tm utc = { 0 };
 	int64_t fraction = 0, unit = SECOND, time;
-	int used = 0;
+	const char *day_time;
 
-	if (sscanf(text, "%4d-%2d-%2d%n", &utc.tm_year, &utc.tm_mon, &utc.tm_mday, &used) < 3)
+	if (!take_number(&text, 0, 4, &utc.tm_year) || !take_number(&text, '-', 2, &utc.tm_mon) ||
+	    !take_number(&text, '-', 2, &utc.tm_mday))
 		return 0;
-	text += used;
+	day_time = text + 1;
 	if (*text == ' ' || *text == 'T') {
-		used = 0;
-		if (sscanf(text + 1, "%2d:%2d%n", &utc.tm_hour, &utc.tm_min, &used) == 2)
-			text += 1 + used;
-		used = 0;
-		if (sscanf(text, ":%2d%n", &utc.tm_sec, &used) == 1)
-			text += used;
+		if (take_number(&day_time, 0, 2, &utc.tm_hour) &&
+		    take_number(&day_time, ':', 2, &utc.tm_min))
+			text = day_time;
+		take_number(&text, ':', 2, &utc.tm_sec);
 	}
 	if (*text == '.' || *text == ',')
 		for (text++; *text >= '0' && *text <= '9'; text++) {
