@@ -404,9 +404,11 @@ static int open_index(const struct searching *searching, const char *store,
 	r = -EACCES;
 	if (backend_has_path(store)) {
 		path = str_printf("%s-search", name);
-		r = path ? search_open(path, buf_bytes(&identity), ret_search, &why) : -ENOMEM;
+		r = path ? search_open(path, buf_bytes(&identity), false, ret_search, &why) :
+			   -ENOMEM;
 	}
-	if (r == -EACCES || r == -EROFS || r == -EPERM || r == -ELOOP || r == -EISDIR) {
+	if (r == -EACCES || r == -EROFS || r == -EPERM || r == -ELOOP || r == -EISDIR ||
+	    r == -EEXIST) {
 		freep(&path);
 		freep(&why);
 		path = why = NULL;
@@ -415,7 +417,7 @@ static int open_index(const struct searching *searching, const char *store,
 			return say_why("there is no place for an index: neither beside the store "
 				       "nor in ~/.cache",
 				       r);
-		r = search_open(path, buf_bytes(&identity), ret_search, &why);
+		r = search_open(path, buf_bytes(&identity), true, ret_search, &why);
 	}
 	return r < 0 ? say_why(why, r) : 0;
 }
@@ -475,9 +477,17 @@ static int ask(struct searching *searching, struct search *search)
 	r = search_ask(search, &question, on_hit, searching);
 	if (r == 0)
 		say_list_end(&searching->list);
-	else if (r != -EINTR)
+	else if (r != -EINTR && r != -EUCLEAN)
 		log_error("the search has failed: %s", strerror(-r));
 	return r;
+}
+
+static int answer(struct searching *searching, const char *store, struct search *search,
+		  struct backend *backend)
+{
+	int r = update(store, search, backend);
+
+	return r == 0 ? ask(searching, search) : r;
 }
 
 static int search_store(struct searching *searching, const char *store)
@@ -495,8 +505,13 @@ static int search_store(struct searching *searching, const char *store)
 						       .layout = settings.value[SETTING_LAYOUT] };
 	r = open_index(searching, store, &search);
 	if (r == 0)
-		r = update(store, search, backend);
-	return r == 0 ? ask(searching, search) : r;
+		r = answer(searching, store, search, backend);
+	/* Of an index that was damaged there is nothing left. */
+	if (r == -EUCLEAN)
+		r = answer(searching, store, search, backend);
+	if (r == -EUCLEAN)
+		log_error("the index of %s is damaged as soon as it is written", store);
+	return r;
 }
 
 static int run_search(void *values, char **operands)

@@ -97,22 +97,22 @@ static int match_of(const struct search_question *question, struct buf *match)
 static int find(struct asking *asking, struct bytes match, int64_t most)
 {
 	struct search *search = asking->search;
-	int r = 0, code = SQLITE_DONE;
+	int r = 0;
 	sqlite3_stmt *find = search_say(search, TEXT_SAID_FIND, &r);
 
 	if (!find)
 		return r;
 	sqlite3_bind_text64(find, 1, match.data, match.size, SQLITE_STATIC, SQLITE_UTF8);
 	sqlite3_bind_int64(find, 2, most);
-	while (r == 0 && (code = sqlite3_step(find)) == SQLITE_ROW) {
+	while ((r = search_step(search, find)) > 0) {
 		r = stop_wanted() ? -EINTR : ARRAY_ROOM(asking->found, asking->count, asking->room);
-		if (r == 0)
-			asking->found[asking->count++] =
-				(struct found){ sqlite3_column_int64(find, 0),
-						sqlite3_column_double(find, 1) };
+		if (r < 0)
+			break;
+		asking->found[asking->count++] = (struct found){ sqlite3_column_int64(find, 0),
+								 sqlite3_column_double(find, 1) };
 	}
 	sqlite3_reset(find);
-	return r < 0 ? r : code == SQLITE_DONE ? 0 : search_error(search, code);
+	return r;
 }
 
 static int compare(const void *a, const void *b)
@@ -160,7 +160,8 @@ static int read_place(struct asking *asking, struct place *place)
 	if (!get)
 		return r;
 	sqlite3_bind_int64(get, 1, place->id);
-	if (sqlite3_step(get) == SQLITE_ROW) {
+	r = search_step(asking->search, get);
+	if (r > 0) {
 		place->ino = (uint64_t)sqlite3_column_int64(get, 0);
 		place->kind = (uint32_t)sqlite3_column_int64(get, 3);
 		place->session_size = (size_t)sqlite3_column_bytes(get, 1);
@@ -174,7 +175,7 @@ static int read_place(struct asking *asking, struct place *place)
 			(!question->wanted || question->wanted(asking->arg, session_of(place)));
 	}
 	sqlite3_reset(get);
-	return r;
+	return MIN(r, 0);
 }
 
 /* Hits of one key often come together. */
@@ -234,7 +235,8 @@ static int read_chosen(struct asking *asking, const struct chosen *chosen, bool 
 					     key_of(place), chosen->item, false, 1, on_row,
 					     &reading);
 
-	return r < 0 ? r : reading.result;
+	/* That is of the store, not of the index. */
+	return r == -EUCLEAN ? -EIO : r < 0 ? r : reading.result;
 }
 
 static int choose(struct asking *asking, const struct found *found)
@@ -249,7 +251,8 @@ static int choose(struct asking *asking, const struct found *found)
 	if (!get)
 		return r;
 	sqlite3_bind_int64(get, 1, found->id);
-	if (sqlite3_step(get) == SQLITE_ROW) {
+	r = search_step(asking->search, get);
+	if (r > 0) {
 		const char *role = (const char *)sqlite3_column_text(get, 4);
 
 		key = sqlite3_column_int64(get, 0);
@@ -259,7 +262,8 @@ static int choose(struct asking *asking, const struct found *found)
 		       (!question->role || (role && strcmp(role, question->role) == 0));
 	}
 	sqlite3_reset(get);
-	r = fits ? find_place(asking, key, &chosen.place) : 0;
+	if (r > 0)
+		r = fits ? find_place(asking, key, &chosen.place) : 0;
 	if (r < 0 || !fits || !asking->places[chosen.place].shown)
 		return r;
 	r = read_chosen(asking, &chosen, false);
@@ -289,13 +293,26 @@ static int choose_all(struct asking *asking)
 	return r;
 }
 
+/* The index is damaged. */
+static int start_over(struct search *search)
+{
+	int r = search_anew(search);
+
+	search->backend->ops->snapshot_end(search->backend, search->snapshot);
+	search->snapshot = NULL;
+	return r < 0 ? r : -EUCLEAN;
+}
+
 int search_ask(struct search *search, const struct search_question *question, search_hit_fn *fn,
 	       void *arg)
 {
 	struct asking asking = { .search = search, .question = question, .fn = fn, .arg = arg };
 	int r = choose_all(&asking);
 
-	search_release(search);
+	if (r == -EUCLEAN)
+		r = start_over(search);
+	else
+		search_release(search);
 	for (size_t i = 0; r == 0 && i < asking.chosen_count; i++)
 		r = stop_wanted() ? -EINTR : read_chosen(&asking, &asking.chosen[i], true);
 	for (size_t i = 0; i < asking.place_count; i++) {
@@ -305,5 +322,5 @@ int search_ask(struct search *search, const struct search_question *question, se
 	free(asking.places);
 	free(asking.chosen);
 	free(asking.found);
-	return r == -EUCLEAN ? -EIO : MIN(r, 0);
+	return MIN(r, 0);
 }

@@ -8,8 +8,10 @@
  * version, or when anybody else has changed it.  Who has written the file whole *seals* it: writes
  * into it when it was last changed, to the second, syncs it, and sets the time of its last change
  * to that.  Whatever is written to it later moves that time.  A file that is not sealed is emptied.
+ * What its disk has made of it tells itself (pages.c).
  *
- * One process has it at a time, by a lock of the file.
+ * One process has it at a time, by a lock of the file.  A file that never was an index is left
+ * alone.
  */
 #include "src/search/internal.h"
 
@@ -28,7 +30,12 @@
 
 static const char format[] = "1";
 
+/* At the beginning of a file that is an index: what SQLite writes, and our number. */
+static const char magic[] = "SQLite format 3", application[] = "sesx";
+enum { HEADER = 100, APPLICATION_AT = 68 };
+
 static const char schema[] =
+	"PRAGMA application_id = 0x73657378;"
 	"CREATE TABLE meta (name TEXT PRIMARY KEY, value);"
 	"CREATE TABLE key (id INTEGER PRIMARY KEY, ino INTEGER UNIQUE, session BLOB NOT NULL, "
 	"key BLOB NOT NULL, kind INTEGER NOT NULL, generation INTEGER NOT NULL, "
@@ -97,12 +104,19 @@ sqlite3_stmt *search_say(struct search *search, enum search_text text, int *ret_
 	return code == SQLITE_OK ? *statement : NULL;
 }
 
-int search_run(struct search *search, sqlite3_stmt *statement)
+int search_step(struct search *search, sqlite3_stmt *statement)
 {
 	int code = sqlite3_step(statement);
 
+	return code == SQLITE_ROW ? 1 : code == SQLITE_DONE ? 0 : search_error(search, code);
+}
+
+int search_run(struct search *search, sqlite3_stmt *statement)
+{
+	int r = search_step(search, statement);
+
 	sqlite3_reset(statement);
-	return code == SQLITE_DONE || code == SQLITE_ROW ? 0 : search_error(search, code);
+	return MIN(r, 0);
 }
 
 int search_exec(struct search *search, const char *sql)
@@ -237,10 +251,7 @@ static int db_open(struct search *search)
 	static const char settings[] = "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = OFF;"
 				       "PRAGMA synchronous = OFF; PRAGMA cache_size = -32768;"
 				       "PRAGMA temp_store = MEMORY; PRAGMA cell_size_check = ON";
-	int code =
-		sqlite3_open_v2(search->path, &search->db,
-				SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_NOMUTEX,
-				NULL);
+	int code = search_open_pages(search->path, &search->db);
 	int r = code == SQLITE_OK ? 0 : search_error(search, code);
 
 	if (r == 0)
@@ -259,23 +270,28 @@ static bool is_whole(struct search *search)
 	       meta_number(search, "sealed") == st.st_mtim.tv_sec;
 }
 
-int search_anew(struct search *search)
+int search_empty(struct search *search)
 {
-	int r;
-
 	db_close(search);
 	search->sealed = false;
 	search->dead = search->alive = 0;
-	if (ftruncate(search->fd, 0) < 0)
-		return -errno;
-	r = db_open(search);
+	return ftruncate(search->fd, 0) < 0 ? -errno : 0;
+}
+
+int search_anew(struct search *search)
+{
+	int r = search_empty(search);
+
+	if (r == 0)
+		r = db_open(search);
 	if (r == 0)
 		r = search_exec(search, schema);
 	if (r == 0)
 		r = meta_put(search, "format", bytes_str(format));
 	if (r == 0)
 		r = meta_put(search, "identity", buf_bytes(&search->identity));
-	return r;
+	/* From here on it can be told what it is, whatever happens. */
+	return r < 0 ? r : search_exec(search, "COMMIT; BEGIN");
 }
 
 /* Also when a signal comes. */
@@ -302,7 +318,18 @@ static bool is_there(const struct search *search)
 	       ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
 }
 
-static int open_file(struct search *search)
+/* An index, or nothing yet. */
+static bool is_index(const struct search *search)
+{
+	unsigned char header[HEADER];
+	ssize_t size = pread(search->fd, header, sizeof(header), 0);
+
+	return size == 0 ||
+	       (size == HEADER && memcmp(header, magic, sizeof(magic)) == 0 &&
+		memcmp(header + APPLICATION_AT, application, strlen(application)) == 0);
+}
+
+static int open_file(struct search *search, bool ours)
 {
 	struct stat st;
 	int r;
@@ -317,10 +344,11 @@ static int open_file(struct search *search)
 	if (r == 0 && (fstat(search->fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1 ||
 		       st.st_uid != geteuid()))
 		r = -EACCES;
-	return r;
+	return r == 0 && !ours && !is_index(search) ? -EEXIST : r;
 }
 
-int search_open(const char *path, struct bytes identity, struct search **ret_search, char **ret_why)
+int search_open(const char *path, struct bytes identity, bool ours, struct search **ret_search,
+		char **ret_why)
 {
 	_cleanup_(search_closep) struct search *search = calloc(1, sizeof(*search));
 	int r;
@@ -332,7 +360,7 @@ int search_open(const char *path, struct bytes identity, struct search **ret_sea
 	search->path = bytes_dup(bytes_str(path));
 	r = search->path ? buf_append_bytes(&search->identity, identity) : -ENOMEM;
 	if (r == 0)
-		r = open_file(search);
+		r = open_file(search, ours);
 	if (r == 0 && !is_whole(search)) {
 		r = search_anew(search);
 	} else if (r == 0) {

@@ -45,6 +45,8 @@ struct search {
 int search_error(const struct search *search, int code);
 /* A statement that is ready to be bound; NULL: *ret_error says why. */
 sqlite3_stmt *search_say(struct search *search, enum search_text text, int *ret_error);
+/* 1: a row, 0: no more. */
+int search_step(struct search *search, sqlite3_stmt *statement);
 /* Run one that returns nothing. */
 int search_run(struct search *search, sqlite3_stmt *statement);
 int search_exec(struct search *search, const char *sql);
@@ -53,8 +55,13 @@ int search_unseal(struct search *search);
 int search_seal(struct search *search);
 /* Give the file up, for others. */
 void search_release(struct search *search);
-/* An empty index in the same file. */
+/* An empty file, and an empty index in it. */
+int search_empty(struct search *search);
 int search_anew(struct search *search);
+
+/* pages.c: open a file that tells whether it is damaged; a code of SQLite.  The caller closes it in
+ * any case. */
+int search_open_pages(const char *path, sqlite3 **ret_db);
 
 /* 64 bits that tell whether a row is the one that was read. */
 int64_t search_sum(struct bytes data);

@@ -5,7 +5,7 @@
 /*
  * Which items of a store hold words, by an index in a file of its own.
  *
- *	search_open("/home/a/s.db-search", identity, &search, &why)
+ *	search_open("/home/a/s.db-search", identity, false, &search, &why)
  *	search_update(search, backend, &progress)
  *	search_ask(search, &question, on_hit, arg)
  *	search_close(search)
@@ -25,9 +25,10 @@
 
 struct search;
 
-/* The identity tells stores apart.  Waits for who has it.  On failure *ret_why is a sentence, or
+/* The identity tells stores apart.  Waits for who has it.  ours: nothing but an index can have that
+ * name; otherwise -EEXIST when the file is something else.  On failure *ret_why is a sentence, or
  * NULL. */
-int search_open(const char *path, struct bytes identity, struct search **ret_search,
+int search_open(const char *path, struct bytes identity, bool ours, struct search **ret_search,
 		char **ret_why);
 /* Without search_update() it is as it was.  NULL is fine. */
 void search_close(struct search *search);
@@ -66,7 +67,7 @@ struct search_question {
 /* Those that fit best first; of equal ones the newer first.  Of words that are in more items than
  * SEARCH_RANKED the newest so many are put in order, unless more than that are wanted, or not just
  * any.  The index is given up before the first hit is told, so that nobody waits for who reads
- * them; the snapshot stays. */
+ * them; the snapshot stays.  -EUCLEAN: it was damaged and is empty now, and nothing was told. */
 enum { SEARCH_RANKED = 20000 };
 int search_ask(struct search *search, const struct search_question *question, search_hit_fn *fn,
 	       void *arg);

@@ -133,15 +133,15 @@ static bool is_column(sqlite3_stmt *statement, int column, struct bytes bytes)
 static int find_known(struct updating *updating, const struct backend_node *node,
 		      struct known *known)
 {
-	int r = 0, code;
+	int r = 0;
 	sqlite3_stmt *get = search_say(updating->search, TEXT_KEY_BY_INO, &r);
 
 	*known = (struct known){ 0 };
 	if (!get)
 		return r;
 	sqlite3_bind_int64(get, 1, (int64_t)node->ino);
-	code = sqlite3_step(get);
-	if (code == SQLITE_ROW) {
+	r = search_step(updating->search, get);
+	if (r > 0) {
 		known->id = sqlite3_column_int64(get, 0);
 		known->same = is_column(get, 1, node->session) && is_column(get, 2, node->key) &&
 			      sqlite3_column_int64(get, 3) == (int64_t)node->kind &&
@@ -152,7 +152,7 @@ static int find_known(struct updating *updating, const struct backend_node *node
 		known->updated = sqlite3_column_int64(get, 7);
 	}
 	sqlite3_reset(get);
-	return code == SQLITE_ROW || code == SQLITE_DONE ? 0 : search_error(updating->search, code);
+	return MIN(r, 0);
 }
 
 static int drop_key(struct updating *updating, int64_t id)
@@ -413,21 +413,20 @@ static int drop_found(struct updating *updating, enum search_text text)
 {
 	struct search *search = updating->search;
 	int64_t id = 0;
-	int r = 0, code;
+	int r = 0, found;
 
 	do {
 		sqlite3_stmt *find = search_say(search, text, &r);
 
 		if (!find)
 			return r;
-		code = sqlite3_step(find);
-		if (code == SQLITE_ROW)
+		found = search_step(search, find);
+		if (found > 0)
 			id = sqlite3_column_int64(find, 0);
 		sqlite3_reset(find);
-		if (code == SQLITE_ROW)
-			r = drop_key(updating, id);
-	} while (r == 0 && code == SQLITE_ROW);
-	return r < 0 ? r : code == SQLITE_DONE ? 0 : search_error(search, code);
+		r = found > 0 ? drop_key(updating, id) : found;
+	} while (r == 0 && found > 0);
+	return r;
 }
 
 static int note_seen(void *arg, const struct backend_node *node)
@@ -555,6 +554,9 @@ int search_update(struct search *search, struct backend *backend, struct progres
 		if (r == 0)
 			r = bring_up(&updating);
 	}
+	/* Others need the room more. */
+	if (r == -ENOSPC)
+		(void)search_empty(search);
 	free(updating.waiting);
 	buf_done(&updating.said);
 	buf_done(&updating.role);

@@ -1,8 +1,9 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: MIT
 """search: which items hold words.  SESSFS_WORDS: how many are looked for beside grep (soak-search:
-10,000)."""
+10,000), SESSFS_SEARCH_MB: in so much (soak-search: 1024)."""
 
+import collections
 import io
 import json
 import os
@@ -22,6 +23,7 @@ from places import Place
 
 everywhere = places.everywhere(Place)
 WORDS = int(os.environ.get("SESSFS_WORDS", "300"))
+MEGABYTES = int(os.environ.get("SESSFS_SEARCH_MB", "1"))
 SEED = os.environ.get("SESSFS_SEED", "20261125")
 
 
@@ -29,7 +31,12 @@ def line(text, role="user", **more):
     return json.dumps({"role": role, "content": text, **more}).encode() + b"\n"
 
 
+def cache_of(place):
+    return os.path.join(place.box.folder, "cache")
+
+
 def search(place, *words, **named):
+    named.setdefault("env", {**os.environ, "XDG_CACHE_HOME": cache_of(place)})
     return json.loads(place.do("search", "--json", "-n", "1000000", place.store, *words, **named))
 
 
@@ -43,6 +50,13 @@ def put(place, path, *lines):
 
 def index_of(place):
     return place.store + "-search"
+
+
+def forget_index(place):
+    if "://" in place.store:
+        shutil.rmtree(cache_of(place))
+    else:
+        os.unlink(index_of(place))
 
 
 # What is found
@@ -130,29 +144,65 @@ def test_sessions_have_titles(place):
 # Beside grep
 
 
-@limit(60 + WORDS)
+def make_corpus(folder, random_, known):
+    """Lists of transcripts in which few words are in many lines and most in few; the sessions, and
+    in how many lines each word is."""
+    counts, sessions, size = collections.Counter(), [], 0
+    while size < MEGABYTES << 20:
+        sessions.append(f"s{len(sessions)}")
+        lines = []
+        for _ in range(random_.randrange(1, 1000)):
+            count = int(10 ** random_.uniform(0, 3))
+            words = [known[int(len(known) ** random_.random()) - 1] for _ in range(count)]
+            counts.update(set(words))
+            lines.append(line(" ".join(words), random_.choice(["user", "assistant"])))
+        os.mkdir(os.path.join(folder, sessions[-1]))
+        write(os.path.join(folder, sessions[-1], "l.jsonl"), b"".join(lines))
+        size += sum(map(len, lines))
+    return sessions, counts
+
+
+def measured(place, *words):
+    """What a search prints, its seconds and its KiB of memory."""
+    begun = time.monotonic()
+    process = subprocess.Popen([place.box.program, "search", place.store, *words],
+                               stdout=subprocess.PIPE)
+    place.box.remember(process.pid)
+    shown = process.stdout.read()
+    process.stdout.close()
+    _, status, usage = os.wait4(process.pid, 0)
+    same(status, 0, "the end")
+    return shown, time.monotonic() - begun, usage.ru_maxrss
+
+
+@limit(60 + WORDS + MEGABYTES)
 def test_random_words_are_found_as_grep_finds_them(box):
+    from test_show import is_sanitized
+
     random_ = random.Random(SEED)
     place = Place(box, True)
-    known = ["".join(random_.choices("abcdefgh", k=random_.randrange(2, 7))) for _ in range(3000)]
+    known = sorted({"".join(random_.choices("abcdefgh", k=random_.randrange(2, 8)))
+                    for _ in range(3000 * min(MEGABYTES, 100))})
+    random_.shuffle(known)
     folder = box.new_folder("lists")
-    for number in range(12):
-        lines = [
-            line(" ".join(random_.choices(known, k=random_.randrange(1, 30))))
-            for _ in range(random_.randrange(1, 200))
-        ]
-        put(place, f"s{number}/l.jsonl", *lines)
-        write(os.path.join(folder, f"s{number}"), b"".join(lines))
-    counts = {}
-    for number in range(12):
-        for text in read(os.path.join(folder, f"s{number}")).splitlines():
-            for word in set(re.findall(r"\w+", json.loads(text)["content"])):
-                counts[word] = counts.get(word, 0) + 1
-    need = [*random_.choices(known, k=WORDS * 9 // 10), *("zz%d" % n for n in range(WORDS // 10))]
+    _, counts = make_corpus(folder, random_, known)
+    place.do("import", place.store, folder)
+    _, seconds, memory = measured(place, "zz")
+    box.note(f"an index of {MEGABYTES} MB: {seconds:.1f} s, {memory} KiB, "
+             f"{os.stat(index_of(place)).st_size >> 20} MB")
+    if not is_sanitized(box.program):
+        same(memory < 128 << 10, True, f"{memory} KiB")
+    for word in ("zz", *known[:: len(known) // 3]):
+        fastest = min(measured(place, word)[1] for _ in range(10))
+        box.note(f"of {counts[word]} items: {fastest * 1000:.0f} ms")
+        # On whatever machine: far from what reading all of it takes.
+        same(fastest < 0.05 * harness.PATIENCE, True, f"{fastest} s for {word}")
+    some = [word for word in known if counts[word] <= 10000]
+    need = [*random_.choices(some, k=WORDS * 9 // 10), *("zz%d" % n for n in range(WORDS // 10))]
     for number, word in enumerate(need):
         found = search(place, word)
-        same(len(found), counts.get(word, 0), word)
-        if number % 20 == 0:
+        same(len(found), counts[word], word)
+        if number % max(20, WORDS // 100) == 0:
             done = tool("grep", "-rhwc", word, folder, check=False).stdout.split()
             same(len(found), sum(map(int, done)), f"grep -c {word}")
 
@@ -180,14 +230,11 @@ def reference(files):
 
 
 def by_sql(place, session, text):
-    db = sqlite3.connect(place.store, timeout=10)
-    with db:
-        db.execute(
-            f"UPDATE {TABLE} SET state_data = ? WHERE session_id = ? AND state_key = ? "
-            "AND item_index = 0",
-            (text.decode().rstrip(), session, "l"),
-        )
-    db.close()
+    place.mount.sql(
+        f"UPDATE {TABLE} SET state_data = ? WHERE session_id = ? AND state_key = ? "
+        "AND item_index = 0",
+        (text.decode().rstrip(), session, "l"),
+    )
 
 
 def change(place, random_, some, files):
@@ -230,7 +277,7 @@ def test_whatever_changes_is_known_to_who_asks(box):
                 wanted = sorted(known.get(word, ()), key=str)
                 seen = sorted(where(search(place, word)), key=str)
                 same(seen, wanted, f"{place.what}: {word}")
-        os.unlink(index_of(place))
+        forget_index(place)
         for word in words[:10]:
             wanted = sorted(known.get(word, ()), key=str)
             same(sorted(where(search(place, word)), key=str), wanted, "anew")
@@ -299,6 +346,93 @@ def test_an_index_that_is_not_what_was_left_is_made_anew(box):
         same(search(place, "hen"), [], f"damage {number}")
 
 
+def rot(path, change):
+    """What a disk does: the bytes are others, and the time is not."""
+    was = os.stat(path)
+    write(path, change(read(path)))
+    os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
+
+
+@limit(300)
+def test_an_index_that_its_disk_has_damaged_is_made_anew(box):
+    place = Place(box, False)
+    random_ = random.Random(SEED)
+    put(place, "a/l.jsonl", *(line(f"fox w{number}") for number in range(500)))
+    same(len(search(place, "fox")), 500, "before")
+    pages = os.stat(index_of(place)).st_size // 4096
+    for page in range(pages):
+        # But for the header, by which it is known that it is an index.
+        at = page * 4096 + random_.randrange(100 if page == 0 else 0, 4096)
+        rot(index_of(place), lambda data: data[:at] + bytes([data[at] ^ 0x40]) + data[at + 1 :])
+        same(len(search(place, "fox")), 500, f"byte {at}")
+        same(len(search(place, f"w{page}")), 1, f"byte {at}")
+    rot(index_of(place), lambda data: data[: pages // 2 * 4096])
+    same(len(search(place, "fox")), 500, "its half")
+    # A page of before is one of another place.
+    first, last = 4096, (pages - 1) * 4096
+    rot(index_of(place), lambda data: data[:last] + data[first : first + 4096])
+    same(len(search(place, "fox")), 500, "a page at another place")
+
+
+def test_what_is_no_index_is_left_alone(box):
+    place = Place(box, False)
+    put(place, "a/l.jsonl", line("fox"))
+    for content in (b"notes", b"SQLite format 3\0" + b"x" * 5000):
+        write(index_of(place), content)
+        same(len(search(place, "fox")), 1, "what is found")
+        same(read(index_of(place)), content, "what was there")
+    os.unlink(index_of(place))
+    box.sessfs("append", index_of(place), "b/l.jsonl", stdin=line("hen"), check=True)
+    same(len(search(place, "fox")), 1, "what is found beside a store of that name")
+    same(box.sessfs("cat", index_of(place), "b/l.jsonl", check=True).stdout, line("hen"), "it")
+    same(len(os.listdir(os.path.join(cache_of(place), "sessfs"))), 1, "in the cache")
+    write(os.path.join(cache_of(place), "sessfs", os.listdir(
+        os.path.join(cache_of(place), "sessfs"))[0]), b"x" * 5000)
+    same(len(search(place, "fox")), 1, "whatever lies in the cache")
+
+
+def test_a_full_disk_has_its_room_back(box):
+    need_root()
+    folder = box.new_folder("disk")
+    tool("mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", folder)
+    try:
+        store = os.path.join(folder, "s.db")
+        random_ = random.Random(SEED)
+        lines = [line(" ".join("%x" % random_.randrange(1 << 32) for _ in range(200)))
+                 for _ in range(4000)]
+        box.sessfs("put", store, "a/l.jsonl", stdin=b"".join(lines), check=True)
+        filler = os.path.join(folder, "filler")
+        write(filler, b"x" * ((os.statvfs(folder).f_bavail << 12) - (2 << 20)))
+        free = os.statvfs(folder).f_bavail
+        done = box.sessfs("search", store, "fox")
+        same((done.returncode, b"No space left" in done.stderr), (1, True), f"{done.stderr}")
+        same(os.stat(store + "-search").st_size, 0, "what is left of it")
+        same(os.statvfs(folder).f_bavail + 8 >= free, True, "the room")
+        os.unlink(filler)
+        box.sessfs("put", store, "a/l.jsonl", stdin=line("fox"), check=True)
+        found = box.sessfs("search", "--json", store, "fox", check=True)
+        same(len(json.loads(found.stdout)), 1, "with room")
+    finally:
+        tool("umount", folder)
+
+
+def test_a_store_that_nobody_may_write_beside(box):
+    need_root()
+    place = Place(box, False)
+    folder = box.new_folder("read-only")
+    put(place, "a/l.jsonl", line("fox"))
+    shutil.copy(place.store, os.path.join(folder, "s.db"))
+    tool("mount", "--bind", folder, folder)
+    try:
+        tool("mount", "-o", "remount,ro,bind", folder)
+        place.store = os.path.join(folder, "s.db")
+        for _ in range(2):
+            same(len(search(place, "fox")), 1, "what is found")
+        same(len(os.listdir(os.path.join(cache_of(place), "sessfs"))), 1, "in the cache")
+    finally:
+        tool("umount", folder)
+
+
 def test_a_store_of_the_same_name_has_another_index(box):
     place = Place(box, False)
     put(place, "a/l.jsonl", line("fox"))
@@ -341,6 +475,11 @@ def test_many_ask_at_once(box):
             same(len(json.loads(out)), 5000, "all of them")
 
 
+def test_a_store_in_memory_has_no_index(box):
+    done = box.sessfs("search", "memory:", "fox")
+    same((done.returncode, b"in memory" in done.stderr), (1, True), f"{done.stderr}")
+
+
 def test_without_a_place_beside_the_store_it_is_in_the_cache(box):
     need_root()
     place = Place(box, False)
@@ -369,15 +508,9 @@ def test_the_first_time_takes_little_memory_and_shows_how_far_it_is(box):
         put(place, f"s{session}/l.jsonl",
             *(line(" ".join(random_.choices(words, k=200))) for _ in range(1000)))
     put(place, "big/l.jsonl", line("fox " * (3 << 20)))
-    process = subprocess.Popen([box.program, "search", place.store, "fox"],
-                               stdout=subprocess.PIPE)
-    box.remember(process.pid)
-    process.stdout.read()
-    process.stdout.close()
-    _, status, usage = os.wait4(process.pid, 0)
-    same(status, 0, "the end")
+    _, _, memory = measured(place, "fox")
     if not is_sanitized(box.program):
-        same(usage.ru_maxrss < 128 << 10, True, f"{usage.ru_maxrss} KiB")
+        same(memory < 128 << 10, True, f"{memory} KiB")
     os.unlink(index_of(place))
     shown = places.Terminal(box, "search", place.store, "fox").end(seconds=120)
     same(bool(re.search(rb"\rindex\b[^\r]*\d items?  \S+ of \S+", shown)), True, f"{shown}")

@@ -16,10 +16,11 @@ from servers import harness  # noqa: E402
 import test_files  # noqa: E402
 import test_lines  # noqa: E402
 import test_posix  # noqa: E402
+import test_search  # noqa: E402
 import test_stress  # noqa: E402
 
 KIND = os.environ.get("SESSFS_TEST_KIND", "mysql")
-MODULES = (test_files, test_lines, test_posix, test_stress)
+MODULES = (test_files, test_lines, test_posix, test_search, test_stress)
 
 # What a server cannot be asked for: it does not say how much room it has, and its ids have 255
 # characters at the most in AgentScope's table on MariaDB, whose packets have 16 MiB.
@@ -29,15 +30,28 @@ ROOM = {
     "test_more_than_there_is_cannot_be_allocated",
     "test_space_that_is_not_there_is_not_allocated",
 }
+# Its index is not beside it.
+BESIDE = {
+    "test_random_words_are_found_as_grep_finds_them",
+    "test_rows_of_sql_that_nobody_has_taken_in",
+    "test_an_index_that_is_not_what_was_left_is_made_anew",
+    "test_an_index_that_its_disk_has_damaged_is_made_anew",
+    "test_what_is_no_index_is_left_alone",
+    "test_a_store_that_nobody_may_write_beside",
+    "test_a_store_of_the_same_name_has_another_index",
+    "test_who_is_killed_leaves_nothing_wrong",
+    "test_without_a_place_beside_the_store_it_is_in_the_cache",
+    "test_the_first_time_takes_little_memory_and_shows_how_far_it_is",
+}
 OTHERS = {
-    "mysql": ROOM | {
+    "mysql": ROOM | BESIDE | {
         "test_names_that_are_too_long_are_refused_and_the_longest_work",
         "test_paths_reach_path_max_and_trees_go_deeper",
         "test_a_key_may_be_as_long_as_a_path",
         "test_a_line_of_100_megabytes_comes_back_the_same",
         "test_a_line_above_the_limit_of_the_store_is_refused_before_it_is_taken",
     },
-    "postgresql": ROOM | {
+    "postgresql": ROOM | BESIDE | {
         "test_a_line_above_the_limit_of_the_store_is_refused_before_it_is_taken",
     },
 }[KIND]
@@ -58,6 +72,10 @@ CHOSEN = {
     "test_what_is_unlinked_and_open_is_still_a_whole_file",
     "test_the_piece_of_a_killed_writer_joins_the_file",
     "test_holes_are_found_from_everywhere",
+    "test_items_that_hold_all_words",
+    "test_who_asks_says_which",
+    "test_what_is_told_of_a_hit",
+    "test_whatever_changes_is_known_to_who_asks",
 }
 
 
