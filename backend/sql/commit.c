@@ -53,7 +53,7 @@ static bool is_of_connection(int error)
 
 /* The head has failed: lock the row of the store, and read what is new.  -EAGAIN: another
  * mount has the turn. */
-static int refresh(struct sql *store)
+static int refresh(struct sql *store, struct sql_turn *turn)
 {
 	struct sql_link *link = store->writer.link;
 	struct sql_answer *answer = NULL;
@@ -75,9 +75,11 @@ static int refresh(struct sql *store)
 		r = sql_feed_read(store, link, state.n);
 	if (r == 0 && store->state.lost)
 		return SQL_LOST;
-	if (r == 0 && state.turn && state.turn != store->number)
-		r = -EAGAIN;
-	return r;
+	if (r < 0 || !state.turn || state.turn == store->number)
+		return r;
+	return sql_turn_is_idle(turn, &state) ? sql_ask_text(store, link, SQL_TURN_GIVE,
+							     SQL_VALUES(sql_id(state.turn)), NULL) :
+						-EAGAIN;
 }
 
 /* Whether the last transaction was committed, of which nothing was heard: 1, 0, or -EOWNERDEAD if
@@ -143,13 +145,14 @@ static int run_once(struct sql *store, struct sql_request *first, struct sql_req
 		    struct sql_request **ret_failed)
 {
 	int64_t until = sql_milliseconds() + TURN_MS;
+	struct sql_turn turn = { 0 };
 	int r;
 
 	for (;;) {
 		r = sql_transaction(store, first, end, false, ret_failed);
 		if (r != SQL_HEAD_FAILED)
 			return r;
-		r = refresh(store);
+		r = refresh(store, &turn);
 		if (r == 0)
 			return sql_transaction(store, first, end, true, ret_failed);
 		if (r == SQL_LOST) {
@@ -160,6 +163,8 @@ static int run_once(struct sql *store, struct sql_request *first, struct sql_req
 		if (r != -EAGAIN || sql_milliseconds() > until)
 			return r == -EAGAIN ? -EBUSY : r;
 		rollback(store);
+		if (!store->writer.link)
+			return -ENOTCONN;
 		sql_pause(2);
 	}
 }

@@ -20,7 +20,7 @@
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
 
-enum { TURN_MS = 10000, PAUSE_MS = 2 };
+enum { TURN_MS = 10000, TURN_IDLE_MS = 1000, PAUSE_MS = 2 };
 
 static bool is_mount(const struct sql *store)
 {
@@ -273,13 +273,12 @@ static int ask_number(struct sql *store, enum sql_text text, uint64_t *ret_numbe
 	return r;
 }
 
-/* Take what one mount has at a time; whether it has it now. */
-static bool take_one(struct sql *store, enum sql_text take, enum sql_text ask)
+static bool take_duty(struct sql *store)
 {
 	uint64_t who = 0;
 
-	return sql_aside_text(store, take, SQL_VALUES(sql_id(store->number)), NULL) == 0 &&
-	       ask_number(store, ask, &who) == 0 && who == store->number;
+	return sql_aside_text(store, SQL_DUTY_TAKE, SQL_VALUES(sql_id(store->number)), NULL) == 0 &&
+	       ask_number(store, SQL_DUTY_ASK, &who) == 0 && who == store->number;
 }
 
 bool sql_on_duty(struct backend *backend)
@@ -289,14 +288,42 @@ bool sql_on_duty(struct backend *backend)
 	if (!is_mount(store))
 		return true;
 	if (!store->state.duty)
-		store->state.duty = take_one(store, SQL_DUTY_TAKE, SQL_DUTY_ASK);
+		store->state.duty = take_duty(store);
 	return store->state.duty;
+}
+
+bool sql_turn_is_idle(struct sql_turn *turn, const struct sql_state *state)
+{
+	const int64_t now = sql_milliseconds();
+
+	if (turn->mount != state->turn || turn->n != state->n)
+		*turn = (struct sql_turn){ state->turn, state->n, now };
+	return now - turn->since >= TURN_IDLE_MS;
+}
+
+/* Whether this mount has the turn now. */
+static bool take_turn(struct sql *store, struct sql_turn *turn)
+{
+	struct sql_answer *answer = NULL;
+	struct bytes columns[SQL_COLUMNS];
+	struct sql_state state = { 0 };
+	int r = sql_aside_text(store, SQL_TURN_TAKE, SQL_VALUES(sql_id(store->number)), NULL);
+
+	if (r == 0)
+		r = sql_aside_text(store, SQL_TURN_ASK, SQL_NO_VALUES, &answer);
+	if (r == 0 && sql_row(store, answer, columns))
+		state = sql_state_read(columns);
+	store->texts.driver->answer_done(answer);
+	if (state.turn && state.turn != store->number && sql_turn_is_idle(turn, &state))
+		sql_aside_text(store, SQL_TURN_GIVE, SQL_VALUES(sql_id(state.turn)), NULL);
+	return state.turn == store->number;
 }
 
 void sql_turn(struct backend *backend, bool take)
 {
 	struct sql *store = sql_of(backend);
 	int64_t until = sql_milliseconds() + TURN_MS;
+	struct sql_turn turn = { 0 };
 	bool first;
 
 	if (!is_mount(store))
@@ -306,8 +333,7 @@ void sql_turn(struct backend *backend, bool take)
 	pthread_mutex_unlock(&store->state.lock);
 	if (first && !take)
 		sql_aside_text(store, SQL_TURN_GIVE, SQL_VALUES(sql_id(store->number)), NULL);
-	while (first && take && !take_one(store, SQL_TURN_TAKE, SQL_TURN_ASK) &&
-	       sql_milliseconds() < until)
+	while (first && take && !take_turn(store, &turn) && sql_milliseconds() < until)
 		sql_pause(PAUSE_MS);
 }
 

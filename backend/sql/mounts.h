@@ -21,6 +21,15 @@ struct sql_state sql_state_read(const struct bytes *columns);
 /* What a snapshot or a poll has found: who waits is woken if there is something new. */
 void sql_state_learn(struct sql *store, const struct sql_state *state);
 
+/* The turn of another mount, as who waits for it sees it. */
+struct sql_turn {
+	uint64_t mount, n;
+	int64_t since; /* it is so */
+};
+/* Whether nothing was committed in it for so long that it may be taken away: who has it may be
+ * dead, or stopped. */
+bool sql_turn_is_idle(struct sql_turn *turn, const struct sql_state *state);
+
 /* Leave a note that anything may have changed, in a transaction with the store locked. */
 int sql_state_anything(struct sql *store, struct sql_link *link);
 

@@ -101,7 +101,7 @@ SQL(SQL_MOUNT_OWNERS, "SELECT owner FROM sessfs_mount WHERE guest = 0 AND number
 SQL(SQL_MOUNT_HOLD, "UPDATE sessfs_mount SET untold_locks = ?2 WHERE number = ?1")
 SQL(SQL_MOUNT_UNTOLD, "UPDATE sessfs_mount SET untold_uses = ?2 WHERE number = ?1")
 SQL(SQL_TURN_TAKE, "UPDATE sessfs_store SET turn = ?1 WHERE id = 1 AND turn IN (0, ?1)")
-SQL(SQL_TURN_ASK, "SELECT turn FROM sessfs_store WHERE id = 1")
+SQL(SQL_TURN_ASK, "SELECT epoch, n, turn, 0, 0, 0, 0 FROM sessfs_store WHERE id = 1")
 SQL(SQL_TURN_GIVE, "UPDATE sessfs_store SET turn = 0 WHERE id = 1 AND turn = ?1")
 SQL(SQL_DUTY_TAKE, "UPDATE sessfs_store SET duty = ?1 WHERE id = 1 AND duty = 0")
 SQL(SQL_DUTY_ASK, "SELECT duty FROM sessfs_store WHERE id = 1")

@@ -366,24 +366,29 @@ static int reconcile_step(struct tree *tree)
 	return r < 0 ? r : reconciling.more && !reconciling.all;
 }
 
-static int reconcile_once(struct tree *tree)
+/* The same when others were quicker: they wait for this one step, and not for all that waits. */
+static int reconcile_in_turn(struct tree *tree)
 {
-	int r;
+	int r = -ESTALE;
 
-	while ((r = reconcile_step(tree)) > 0)
-		taker_stepped(tree);
+	backend_turn(tree->backend, true);
+	for (int i = 0; r == -ESTALE && i < TURN_TRIES; i++)
+		r = reconcile_step(tree);
+	backend_turn(tree->backend, false);
 	return r;
 }
 
 int tree_reconcile(struct tree *tree)
 {
-	int r = reconcile_once(tree);
+	int r;
 
-	if (r == -ESTALE) {
-		backend_turn(tree->backend, true);
-		for (int i = 0; r == -ESTALE && i < TURN_TRIES; i++)
-			r = reconcile_once(tree);
-		backend_turn(tree->backend, false);
+	for (;;) {
+		r = reconcile_step(tree);
+		if (r == -ESTALE)
+			r = reconcile_in_turn(tree);
+		if (r <= 0)
+			break;
+		taker_stepped(tree);
 	}
 	/* Every request says so, and the log once. */
 	if (r < 0 && r != -ESTALE && atomic_exchange(&tree->reconcile_failed, r) != r)

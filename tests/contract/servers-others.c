@@ -2,7 +2,7 @@
 /* What other programs do in the database of a store on a server. */
 #include <errno.h>
 
-#include "tests/contract/contract.h"
+#include "tests/contract/mounts.h"
 #include "tests/unit/server.h"
 
 TestSuite(others, .fini = close_stores);
@@ -216,4 +216,24 @@ Test(others, that_count_versions_see_each_write_of_a_single)
 	cr_expect_eq(COMMIT(backend, row_put(S, K, 0, BYTES("2"))), 0);
 	cr_expect_eq(COMMIT(backend, row_put(S, K, 0, BYTES("2"))), 0, "it is the same");
 	cr_expect_str_eq(server_asks("SELECT version FROM agentscope_sessions"), "1");
+}
+
+/* Its mount may be dead, or stopped. */
+Test(others, wait_for_a_turn_in_which_nothing_is_committed_a_second)
+{
+	one = shared_store(0, NULL);
+	two = shared_store(0, one);
+	look_around(one);
+	one->ops->turn(one, true);
+	cr_expect_eq(COMMIT(two, row_insert(S, K, 0, BYTES("1"))), 0, "it is taken away");
+	digest(one);
+	cr_expect_eq(COMMIT(one, row_insert(S, K, 1, BYTES("2"))), 0, "and was only a turn");
+	one->ops->turn(one, false);
+	one->ops->turn(one, true);
+	two->ops->turn(two, true);
+	digest(two);
+	cr_expect_eq(COMMIT(two, row_insert(S, K, 2, BYTES("3"))), 0, "to have one, too");
+	one->ops->turn(one, false);
+	cr_expect_str_eq(server_asks("SELECT turn FROM sessfs_store"), "2", "not one's own");
+	two->ops->turn(two, false);
 }

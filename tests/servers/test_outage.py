@@ -161,5 +161,41 @@ def test_a_mount_outlives_postgresql_that_is_away_for_longer_than_it_waits(box):
     comes_back(box, "postgresql")
 
 
+def waits_for_a_turn(box, kind):
+    """Another mount alone may commit for a while, and the connection is lost meanwhile."""
+    server = start(box, kind)
+    proxy, base = servers.proxy(box, server), server.database()
+    schema = {"mysql": "", "postgresql": "agentscope."}[kind]
+    box.mount(store=base.url)  # which has the number 1
+    mount = box.mount(store=proxy.url(base))
+    clock, over = Clock(), threading.Event()
+    with base.connect() as client:
+        client.query(f"UPDATE {schema}sessfs_store SET turn = 1 WHERE id = 1")
+    writing = threading.Thread(
+        target=lambda: (clock.call(os.mkdir, mount.at("s")), over.set())
+    )
+    writing.start()
+    proxy("delay 10000")  # so that each question of the round is met
+    for i in range(24):
+        time.sleep(0.08 + 0.005 * (i % 8))
+        proxy("cut")
+    proxy("delay 0")
+    same(over.wait(10 * PATIENCE), True, "the turn of who does not use it ends")
+    writing.join()
+    same(clock.errors, {0}, "errors")
+    same(errno_of(os.stat, mount.at("s")), 0, "what was made")
+    mount.check()
+
+
+@limit(60)
+def test_a_mount_that_waits_for_a_turn_outlives_its_connections_to_mariadb(box):
+    waits_for_a_turn(box, "mysql")
+
+
+@limit(60)
+def test_a_mount_that_waits_for_a_turn_outlives_its_connections_to_postgresql(box):
+    waits_for_a_turn(box, "postgresql")
+
+
 if __name__ == "__main__":
     harness.main(globals())
