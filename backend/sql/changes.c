@@ -62,41 +62,41 @@ static int add_id(int64_t **ids, size_t *count, size_t *room, int64_t id)
 
 /* Listing. */
 
+enum { PAGE_KEYS = 100 }; /* more than anybody digests at once */
+
+/* A page of keys that have changed. */
 struct listing {
 	struct sql *store;
-	struct backend_snapshot *snapshot;
+	struct sql_answer *counts; /* of the rows of those of its keys of which some were added */
 	struct gathering gathering;
-	bool everything;
+	unsigned keys;
 	backend_change_fn *fn;
 	void *arg;
 };
 
-static int count_rows(struct backend_snapshot *snapshot, struct gathering *gathering)
+/* The keys have the same order there. */
+static void take_count(struct listing *listing)
 {
-	struct sql_cursor cursor =
-		sql_cursor_open(snapshot, SQL_ROWS_FROM,
-				SQL_VALUES(sql_text(sql_present(&gathering->session)),
-					   sql_text(sql_present(&gathering->key)),
-					   sql_number(gathering->change.first)));
+	struct gathering *gathering = &listing->gathering;
+	struct bytes columns[SQL_COLUMNS];
 
-	if (sql_cursor_only(&cursor, -EIO))
-		gathering->change.rewritten =
-			(uint64_t)sql_cursor_number(&cursor, 0) != gathering->inserted;
-	return sql_cursor_end(&cursor);
+	gathering->change.rewritten = !sql_row(listing->store, listing->counts, columns) ||
+				      !bytes_equal(columns[0], gathering->change.session) ||
+				      !bytes_equal(columns[1], gathering->change.key) ||
+				      (uint64_t)sql_int(columns[2]) != gathering->inserted;
 }
 
 static int tell(struct listing *listing)
 {
 	struct gathering *gathering = &listing->gathering;
-	int r = 0;
 
-	if (!gathering->inserted || listing->everything)
+	if (!gathering->inserted)
 		return 0;
-	if (needs_count(gathering))
-		r = count_rows(listing->snapshot, gathering);
 	gathering->change.session = sql_present(&gathering->session);
 	gathering->change.key = sql_present(&gathering->key);
-	return r < 0 ? r : listing->fn(listing->arg, &gathering->change);
+	if (needs_count(gathering))
+		take_count(listing);
+	return listing->fn(listing->arg, &gathering->change);
 }
 
 static bool is_same_key(const struct gathering *gathering, const struct bytes *columns)
@@ -114,6 +114,7 @@ static int list_row(struct listing *listing, const struct bytes *columns)
 	if (!is_same_key(gathering, columns)) {
 		r = tell(listing);
 		gather_begin(gathering);
+		listing->keys++;
 		if (r == 0)
 			r = buf_append_bytes(&gathering->session, columns[CHANGE_SESSION]);
 		if (r == 0)
@@ -123,27 +124,65 @@ static int list_row(struct listing *listing, const struct bytes *columns)
 	return r;
 }
 
-/* What there is in all, so that it can be said later that this was digested. */
-static int remember(struct sql *store, struct sql_answer *answer, bool *ret_any)
+static int say_page(struct buf *buf, const struct listing *listing)
 {
-	struct bytes columns[SQL_COLUMNS];
+	const struct gathering *last = &listing->gathering;
+	const bool first = !last->inserted;
+	const struct sql_value values[] = {
+		sql_blob(first ? (struct bytes){ 0 } : sql_present(&last->session)),
+		sql_blob(first ? (struct bytes){ 0 } : sql_present(&last->key)),
+		sql_number(PAGE_KEYS),
+	};
+	static const enum sql_text texts[] = { SQL_CHANGE_ANYTHING, SQL_CHANGE_PAGE,
+					       SQL_CHANGE_COUNTS };
 	int r = 0;
 
-	pthread_mutex_lock(&store->everything.lock);
-	store->everything.count = 0;
-	store->everything.stamp = 0;
-	while (r == 0 && sql_row(store, answer, columns)) {
-		int64_t id = sql_int(columns[CHANGE_ID]);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(texts); i++)
+		r = sql_say(buf, &listing->store->texts, texts[i], values, ARRAY_SIZE(values));
+	return r;
+}
 
-		if (!id)
-			continue;
-		*ret_any |= !columns[CHANGE_SESSION].data;
+/* The keys behind the last one that was gathered; 1: there is nothing that they could tell. */
+static int list_page(struct listing *listing, struct backend_snapshot *snapshot, bool *ret_anything)
+{
+	const struct sql_driver *driver = listing->store->texts.driver;
+	_cleanup_(buf_done) struct buf buf = { 0 };
+	struct sql_answer *answers[3];
+	struct bytes columns[SQL_COLUMNS];
+	int r = say_page(&buf, listing);
+
+	if (r == 0)
+		r = sql_snapshot_ask(snapshot, buf_bytes(&buf), answers, ARRAY_SIZE(answers));
+	if (r < 0)
+		return r;
+	listing->counts = answers[2];
+	listing->keys = 0;
+	gather_begin(&listing->gathering);
+	*ret_anything = sql_row(listing->store, answers[0], columns);
+	while (r == 0 && !*ret_anything && sql_row(listing->store, answers[1], columns))
+		r = list_row(listing, columns);
+	if (r == 0)
+		r = tell(listing);
+	for (size_t i = 0; i < ARRAY_SIZE(answers); i++)
+		driver->answer_done(answers[i]);
+	return r;
+}
+
+/* What there is in all, so that it can be said later that this was digested. */
+static int remember(struct sql *store, struct backend_snapshot *snapshot)
+{
+	struct sql_cursor cursor = sql_cursor_open(snapshot, SQL_CHANGE_IDS, SQL_NO_VALUES);
+
+	pthread_mutex_lock(&store->everything.lock);
+	while (sql_cursor_next(&cursor)) {
+		int64_t id = sql_cursor_number(&cursor, 0);
+
 		store->everything.stamp = MAX(store->everything.stamp, id);
-		r = add_id(&store->everything.ids, &store->everything.count,
-			   &store->everything.room, id);
+		cursor.r = add_id(&store->everything.ids, &store->everything.count,
+				  &store->everything.room, id);
 	}
 	pthread_mutex_unlock(&store->everything.lock);
-	return r;
+	return sql_cursor_end(&cursor);
 }
 
 static int list_apart(struct sql *store, struct sql_answer *answer, backend_change_fn *fn,
@@ -168,46 +207,39 @@ static int list_apart(struct sql *store, struct sql_answer *answer, backend_chan
 	return r;
 }
 
-static struct sql_cursor all_changes(struct backend_snapshot *snapshot)
-{
-	return sql_cursor_open(snapshot, SQL_CHANGE_LIST,
-			       SQL_VALUES(sql_number(0), sql_blob(BYTES(""))));
-}
-
 int sql_change_list(struct backend *backend, struct backend_snapshot *snapshot,
 		    backend_change_fn *fn, void *arg)
 {
-	struct listing listing = {
-		.store = sql_of(backend), .snapshot = snapshot, .fn = fn, .arg = arg
-	};
-	struct sql_cursor cursor = all_changes(snapshot);
-	int r = cursor.r;
+	struct sql *store = sql_of(backend);
+	struct listing listing = { .store = store, .fn = fn, .arg = arg };
+	struct sql_cursor cursor;
+	bool anything = false;
+	int r;
 
-	if (r == 0)
-		r = remember(listing.store, cursor.answer, &listing.everything);
-	sql_cursor_end(&cursor);
+	pthread_mutex_lock(&store->everything.lock);
+	store->everything.count = 0;
+	store->everything.stamp = 0;
+	pthread_mutex_unlock(&store->everything.lock);
 	gather_begin(&listing.gathering);
-	if (r == 0 && listing.everything) {
-		const struct backend_change change = { .rewritten = true,
-						       .stamp = listing.store->everything.stamp };
-
-		return MIN(fn(arg, &change), 0);
-	}
-	cursor = all_changes(snapshot);
-	while (r == 0 && sql_cursor_next(&cursor))
-		r = list_row(&listing, cursor.columns);
-	if (r == 0)
-		r = tell(&listing);
-	if (sql_cursor_end(&cursor) < 0)
-		r = cursor.r;
+	do
+		r = list_page(&listing, snapshot, &anything);
+	while (r == 0 && !anything && listing.keys == PAGE_KEYS);
 	buf_done(&listing.gathering.session);
 	buf_done(&listing.gathering.key);
+	if (r == 0 && anything) {
+		r = remember(store, snapshot);
+		return r < 0 ? r :
+			       MIN(fn(arg,
+				      &(struct backend_change){ .rewritten = true,
+								.stamp = store->everything.stamp }),
+				   0);
+	}
 	if (r)
 		return MIN(r, 0);
 	cursor = sql_cursor_open(snapshot, SQL_APART_LIST, SQL_NO_VALUES);
 	r = cursor.r;
 	if (r == 0)
-		r = list_apart(listing.store, cursor.answer, fn, arg);
+		r = list_apart(store, cursor.answer, fn, arg);
 	sql_cursor_end(&cursor);
 	return MIN(r, 0);
 }
@@ -260,10 +292,11 @@ int sql_change_waiting(struct backend *backend, int64_t *ret_oldest, int64_t *re
 
 /* Digesting. */
 
-void sql_digest_done(struct sql_digest *digest)
+void sql_digests_done(struct sql_digest *digests, size_t count)
 {
-	free(digest->ids);
-	*digest = (struct sql_digest){ 0 };
+	for (size_t i = 0; digests && i < count; i++)
+		free(digests[i].ids);
+	free(digests);
 }
 
 static bool was_told(struct sql *store, int64_t id)
@@ -274,39 +307,29 @@ static bool was_told(struct sql *store, int64_t id)
 	return false;
 }
 
-static int count_on(struct sql *store, struct sql_link *link, const struct backend_op *op,
-		    struct gathering *gathering)
+static int say_key(struct buf *buf, const struct sql *store, const struct backend_op *op)
 {
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = sql_ask_text(store, link, SQL_ROWS_FROM,
-			     SQL_VALUES(sql_text(op->session), sql_text(op->key),
-					sql_number(gathering->change.first)),
-			     &answer);
+	const struct sql_value values[] = { sql_blob(op->session), sql_blob(op->key),
+					    sql_text(op->session), sql_text(op->key) };
+	int r = sql_say(buf, &store->texts, SQL_CHANGE_OF, values, ARRAY_SIZE(values));
 
-	if (r == 0 && sql_row(store, answer, columns))
-		gathering->change.rewritten = (uint64_t)sql_int(columns[0]) != gathering->inserted;
-	store->texts.driver->answer_done(answer);
-	return r;
+	return r < 0 ? r :
+		       sql_say(buf, &store->texts, SQL_CHANGE_COUNT_OF, values, ARRAY_SIZE(values));
 }
 
-static int ask_key(struct sql *store, struct sql_link *link, const struct backend_op *op,
-		   struct sql_digest *digest)
+static int take_key(struct sql *store, struct sql_answer **answers, const struct backend_op *op,
+		    struct sql_digest *digest)
 {
 	struct gathering gathering = { 0 };
-	struct sql_answer *answer = NULL;
 	struct bytes columns[SQL_COLUMNS];
 	bool told = true;
-	int r = sql_ask_text(store, link, SQL_CHANGE_LIST,
-			     SQL_VALUES(sql_number(1), sql_blob(op->session)), &answer);
+	int r = 0;
 
 	gather_begin(&gathering);
 	pthread_mutex_lock(&store->everything.lock);
-	while (r == 0 && sql_row(store, answer, columns)) {
+	while (r == 0 && sql_row(store, answers[0], columns)) {
 		int64_t id = sql_int(columns[CHANGE_ID]);
 
-		if (!bytes_equal(columns[CHANGE_KEY], op->key))
-			continue;
 		gather(&gathering, columns);
 		if (!id)
 			continue;
@@ -314,28 +337,58 @@ static int ask_key(struct sql *store, struct sql_link *link, const struct backen
 		r = add_id(&digest->ids, &digest->count, &digest->room, id);
 	}
 	pthread_mutex_unlock(&store->everything.lock);
-	store->texts.driver->answer_done(answer);
 	/* Where anything might have changed, the stamp is of all of it. */
 	digest->there =
 		gathering.change.stamp == op->at || (op->type == BACKEND_CHANGE_APART && told);
-	if (r == 0 && needs_count(&gathering) && gathering.inserted)
-		r = count_on(store, link, op, &gathering);
+	if (needs_count(&gathering) && gathering.inserted && sql_row(store, answers[1], columns))
+		gathering.change.rewritten = (uint64_t)sql_int(columns[0]) != gathering.inserted;
 	digest->change = gathering.change;
 	return r;
 }
 
-int sql_digest_ask(struct sql *store, struct sql_link *link, const struct backend_op *op,
-		   struct sql_digest *digest)
+static int take_everything(struct sql *store, const struct backend_op *op,
+			   struct sql_digest *digest)
 {
 	int r = 0;
 
-	if (op->session.data)
-		return ask_key(store, link, op, digest);
 	pthread_mutex_lock(&store->everything.lock);
 	digest->there = store->everything.stamp == op->at;
 	for (size_t i = 0; r == 0 && digest->there && i < store->everything.count; i++)
 		r = add_id(&digest->ids, &digest->count, &digest->room, store->everything.ids[i]);
 	pthread_mutex_unlock(&store->everything.lock);
+	return r;
+}
+
+int sql_digests_ask(struct sql *store, struct sql_link *link, const struct backend_op *ops,
+		    size_t count, struct sql_digest *digests)
+{
+	_cleanup_(freep) struct sql_answer **answers =
+		calloc(2 * count + 1, sizeof(struct sql_answer *));
+	_cleanup_(buf_done) struct buf buf = { 0 };
+	size_t asked = 0, at = 0;
+	int r = answers ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r == 0 && i < count; i++)
+		if (sql_is_digest(&ops[i]) && ops[i].session.data) {
+			r = say_key(&buf, store, &ops[i]);
+			asked += 2;
+		}
+	if (r == 0 && asked)
+		r = sql_ask_each(store, link, buf_bytes(&buf), answers, asked);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		if (!sql_is_digest(&ops[i]))
+			continue;
+		if (ops[i].session.data) {
+			r = take_key(store, answers + at, &ops[i], &digests[i]);
+			at += 2;
+		} else {
+			r = take_everything(store, &ops[i], &digests[i]);
+		}
+	}
+	while (asked)
+		store->texts.driver->answer_done(answers[--asked]);
 	return r;
 }
 

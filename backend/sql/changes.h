@@ -21,9 +21,14 @@ struct sql_digest {
 	struct backend_change change;
 };
 
-void sql_digest_done(struct sql_digest *digest);
-int sql_digest_ask(struct sql *store, struct sql_link *link, const struct backend_op *op,
-		   struct sql_digest *digest);
+void sql_digests_done(struct sql_digest *digests, size_t count);
+/* Of all operations of a batch that digest or set apart: in one question; by their places. */
+int sql_digests_ask(struct sql *store, struct sql_link *link, const struct backend_op *ops,
+		    size_t count, struct sql_digest *digests);
+static inline bool sql_is_digest(const struct backend_op *op)
+{
+	return op->type == BACKEND_CHANGE_DONE || op->type == BACKEND_CHANGE_APART;
+}
 void sql_digest_say(struct sql_packet *packet, const struct backend_op *op,
 		    const struct sql_digest *digest);
 

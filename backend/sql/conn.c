@@ -80,6 +80,30 @@ int sql_ask(struct sql *store, struct sql_link *link, struct bytes statements,
 	return 0;
 }
 
+int sql_answers(struct sql *store, struct sql_link *link, struct sql_answer **ret_answers,
+		size_t count)
+{
+	const struct sql_driver *driver = store->texts.driver;
+	size_t done = 0;
+	int r = 0;
+
+	while (done < count && (r = driver->next(link, &ret_answers[done])) > 0)
+		done++;
+	if (r > 0 || !count)
+		return 0;
+	while (done)
+		driver->answer_done(ret_answers[--done]);
+	return r < 0 ? sql_error(store, link, r) : -EIO;
+}
+
+int sql_ask_each(struct sql *store, struct sql_link *link, struct bytes statements,
+		 struct sql_answer **ret_answers, size_t count)
+{
+	int r = store->texts.driver->send(link, statements);
+
+	return r < 0 ? sql_error(store, link, r) : sql_answers(store, link, ret_answers, count);
+}
+
 int sql_ask_text(struct sql *store, struct sql_link *link, enum sql_text text,
 		 const struct sql_value *values, size_t count, struct sql_answer **ret_answer)
 {

@@ -18,7 +18,13 @@ void sql_disconnect(struct sql *store, struct sql_link **link);
  * (NULL: it has no rows).  For an error that is of the server the sentence goes to the log. */
 int sql_ask(struct sql *store, struct sql_link *link, struct bytes statements,
 	    struct sql_answer **ret_answer);
-/* The same with a statement of the table. */
+/* Send statements and read so many answers, one of each; owned by the caller. */
+int sql_ask_each(struct sql *store, struct sql_link *link, struct bytes statements,
+		 struct sql_answer **ret_answers, size_t count);
+/* Read them when they have been sent. */
+int sql_answers(struct sql *store, struct sql_link *link, struct sql_answer **ret_answers,
+		size_t count);
+/* sql_ask() with a statement of the table. */
 int sql_ask_text(struct sql *store, struct sql_link *link, enum sql_text text,
 		 const struct sql_value *values, size_t count, struct sql_answer **ret_answer);
 /* -errno as it is handed to who has called the store. */

@@ -59,22 +59,6 @@ static int read_begin(struct backend_snapshot *snapshot)
 	return MIN(r, 0);
 }
 
-static int read_answers(struct backend_snapshot *snapshot, struct sql_answer **ret_answers,
-			size_t count)
-{
-	const struct sql_driver *driver = snapshot->store->texts.driver;
-	size_t done = 0;
-	int r = 0;
-
-	while (done < count && (r = driver->next(snapshot->link, &ret_answers[done])) > 0)
-		done++;
-	if (r > 0 || !count)
-		return 0;
-	while (done)
-		driver->answer_done(ret_answers[--done]);
-	return r < 0 ? sql_error(snapshot->store, snapshot->link, r) : -EIO;
-}
-
 static int ask(struct backend_snapshot *snapshot, struct bytes statements,
 	       struct sql_answer **ret_answers, size_t count)
 {
@@ -91,7 +75,7 @@ static int ask(struct backend_snapshot *snapshot, struct bytes statements,
 		r = driver->send(snapshot->link, buf_bytes(&buf));
 	if (r == 0 && begins)
 		r = snapshot->error = read_begin(snapshot);
-	return r < 0 ? r : read_answers(snapshot, ret_answers, count);
+	return r < 0 ? r : sql_answers(snapshot->store, snapshot->link, ret_answers, count);
 }
 
 int sql_snapshot_ask(struct backend_snapshot *snapshot, struct bytes statements,

@@ -121,18 +121,39 @@ SQL(SQL_ORPHAN_FIND, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.nlink =
 #define CHANGED_AGAIN "EXISTS (SELECT 1 FROM sessfs_change c WHERE c.session_id = " \
 	"a.session_id AND " \
 	"c.state_key = a.state_key) "
+SQL(SQL_CHANGE_ANYTHING, "SELECT id FROM sessfs_change WHERE session_id IS NULL LIMIT 1")
+SQL(SQL_CHANGE_IDS, "SELECT id FROM sessfs_change")
+/* ?3 keys behind (?1, ?2), or with NULL the first. */
+#define CHANGED_KEYS "WITH k AS (SELECT DISTINCT session_id, state_key FROM sessfs_change " \
+	"WHERE session_id IS NOT NULL AND (?1 IS NULL OR session_id > ?1 OR " \
+	"(session_id = ?1 AND state_key > ?2)) ORDER BY session_id, state_key LIMIT ?3) "
+#define OF_KEY(table) table ".session_id = k.session_id AND " table ".state_key = k.state_key"
 /* With a key that was set apart before, if it has changed since: what is 'a', without a number. */
-SQL(SQL_CHANGE_LIST, "SELECT id, session_id, state_key, item_index, what FROM sessfs_change "
-	"WHERE ?1 = 0 OR session_id = ?2 UNION ALL SELECT 0, session_id, state_key, "
-	"first_index, 'a' "
-	"FROM sessfs_apart a WHERE (?1 = 0 OR session_id = ?2) AND " CHANGED_AGAIN
-	"ORDER BY session_id, state_key, id")
+SQL(SQL_CHANGE_PAGE, CHANGED_KEYS "SELECT c.id, k.session_id, k.state_key, c.item_index, c.what "
+	"FROM k JOIN sessfs_change c ON " OF_KEY("c") " UNION ALL SELECT 0, k.session_id, "
+	"k.state_key, a.first_index, 'a' FROM k JOIN sessfs_apart a ON " OF_KEY("a")
+	" ORDER BY 2, 3, 1")
+/* Of the keys for which there is nothing but inserted rows: how many there are from the first. */
+SQL(SQL_CHANGE_COUNTS, CHANGED_KEYS "SELECT k.session_id, k.state_key, (SELECT COUNT(*) FROM "
+	"{rows} r WHERE r.session_id = {text k.session_id} AND r.state_key = {text k.state_key}"
+	"{spelled r.session_id k.session_id}{spelled r.state_key k.state_key} AND r.item_index >= "
+	"(SELECT MIN(item_index) FROM sessfs_change c WHERE " OF_KEY("c") ")) FROM k WHERE "
+	"NOT EXISTS (SELECT 1 FROM sessfs_change c WHERE " OF_KEY("c") " AND c.what <> 'i') AND "
+	"NOT EXISTS (SELECT 1 FROM sessfs_apart a WHERE " OF_KEY("a") ") ORDER BY 1, 2")
+/* The same of one key. */
+SQL(SQL_CHANGE_OF, "SELECT id, session_id, state_key, item_index, what FROM sessfs_change WHERE "
+	"session_id = ?1 AND state_key = ?2 UNION ALL SELECT 0, session_id, state_key, "
+	"first_index, 'a' FROM sessfs_apart a WHERE session_id = ?1 AND state_key = ?2 AND "
+	CHANGED_AGAIN)
+SQL(SQL_CHANGE_COUNT_OF, "SELECT COUNT(*) FROM {rows} WHERE {is 3 4} AND item_index >= (SELECT "
+	"MIN(item_index) FROM sessfs_change WHERE session_id = ?1 AND state_key = ?2) AND "
+	"NOT EXISTS (SELECT 1 FROM sessfs_change WHERE session_id = ?1 AND state_key = ?2 AND "
+	"what <> 'i')")
 SQL(SQL_CHANGE_FIND, "SELECT id, session_id, state_key, item_index, what FROM sessfs_change "
 	"WHERE session_id = ?1 OR session_id IS NULL")
 SQL(SQL_APART_LIST, "SELECT session_id, state_key, first_index, stamp FROM sessfs_apart a "
 	"WHERE NOT "
 	CHANGED_AGAIN)
-SQL(SQL_ROWS_FROM, "SELECT COUNT(*) FROM {rows} WHERE {is 1 2} AND item_index >= ?3")
 SQL(SQL_CHANGE_ENDS, "SELECT COALESCE(MIN(id), 0), COALESCE(MAX(id), 0) FROM sessfs_change")
 SQL(SQL_CHANGE_ANY, "INSERT INTO sessfs_change (item_index, what) VALUES (0, '*')")
 SQL(SQL_CHANGES_DELETE, "DELETE FROM sessfs_change WHERE id IN (")

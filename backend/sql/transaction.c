@@ -9,6 +9,7 @@
  * from a number that is said: see commit.c.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "backend/sql/transaction.h"
 #include "backend/sql/apply.h"
@@ -84,30 +85,16 @@ static int note_op(struct transaction *transaction, const struct backend_op *op,
 	return r < 0 ? r : before_apply(&transaction->before, op);
 }
 
-static bool is_digest(const struct backend_op *op)
-{
-	return op->type == BACKEND_CHANGE_DONE || op->type == BACKEND_CHANGE_APART;
-}
-
 /* Say an operation, and those that go with it. */
-static int apply_op(struct transaction *transaction, const struct backend_op *ops, size_t count)
+static int apply_op(struct transaction *transaction, const struct backend_op *ops, size_t count,
+		    const struct sql_digest *digest)
 {
-	_cleanup_(sql_digest_done) struct sql_digest digest = { 0 };
-	struct sql *store = transaction->store;
-	int r = 0, done;
+	int r = 0;
+	int done = sql_apply(&transaction->packet, ops, count, sql_is_digest(ops) ? digest : NULL,
+			     &transaction->applied);
 
-	if (is_digest(ops)) {
-		if (transaction->begun && transaction->packet.count)
-			r = flush(transaction);
-		if (r == 0)
-			r = sql_digest_ask(store, store->writer.link, ops, &digest);
-	}
-	if (r < 0)
-		return r;
-	done = sql_apply(&transaction->packet, ops, count, is_digest(ops) ? &digest : NULL,
-			 &transaction->applied);
 	for (int i = 0; r == 0 && i < done; i++)
-		r = note_op(transaction, &ops[i], &digest);
+		r = note_op(transaction, &ops[i], digest);
 	return r < 0 ? r : done;
 }
 
@@ -199,9 +186,29 @@ static int guard_requests(struct transaction *transaction, const struct sql_requ
 static bool digests(const struct backend_batch *batch)
 {
 	for (size_t i = 0; i < batch->count; i++)
-		if (is_digest(&batch->ops[i]))
+		if (sql_is_digest(&batch->ops[i]))
 			return true;
 	return false;
+}
+
+/* Of the batch's operations, what waits of the keys that they digest; NULL if none does. */
+static int ask_digests(struct transaction *transaction, const struct backend_batch *batch,
+		       struct sql_digest **ret_digests)
+{
+	struct sql *store = transaction->store;
+	int r = 0;
+
+	*ret_digests = NULL;
+	if (!digests(batch))
+		return 0;
+	*ret_digests = calloc(batch->count, sizeof(**ret_digests));
+	if (!*ret_digests)
+		return -ENOMEM;
+	if (transaction->begun && transaction->packet.count)
+		r = flush(transaction);
+	return r < 0 ? r :
+		       sql_digests_ask(store, store->writer.link, batch->ops, batch->count,
+				       *ret_digests);
 }
 
 static int apply_block(struct transaction *transaction, const struct sql_request *request)
@@ -209,12 +216,14 @@ static int apply_block(struct transaction *transaction, const struct sql_request
 	const struct backend_batch *batch = request->batch;
 	const struct sql *store = transaction->store;
 	const unsigned flags = request->flags;
-	int r = 0;
+	struct sql_digest *asked;
+	int r = ask_digests(transaction, batch, &asked);
 
-	if (store->guest)
+	if (r == 0 && store->guest)
 		r = guard_changes(transaction, batch, flags);
 	for (size_t i = 0; r >= 0 && i < batch->count; i += (size_t)MAX(r, 0)) {
-		r = apply_op(transaction, &batch->ops[i], batch->count - i);
+		r = apply_op(transaction, &batch->ops[i], batch->count - i,
+			     asked ? &asked[i] : NULL);
 		if (r > 0 && transaction->packet.text.size > SQL_PACKET) {
 			int sent = flush(transaction);
 
@@ -223,6 +232,7 @@ static int apply_block(struct transaction *transaction, const struct sql_request
 	}
 	if (r >= 0 && !store->guest && guarded_by_itself(store, request))
 		r = guard_changes(transaction, batch, flags);
+	sql_digests_done(asked, batch->count);
 	return MIN(r, 0);
 }
 

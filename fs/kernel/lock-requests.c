@@ -211,7 +211,8 @@ static void tell_others(void *arg, uint64_t ino)
 	struct lock_requests *requests = arg;
 	int r = tell_file(requests, ino, NULL);
 
-	if (r < 0)
+	/* -EAGAIN: the lease has ended, and they with it. */
+	if (r < 0 && r != -EAGAIN)
 		log_error("other mounts could not be told that locks of inode %llu were given up "
 			  "(%s): they wait until this mount ends",
 			  (unsigned long long)ino, strerror(-r));
