@@ -475,6 +475,20 @@ struct backend_looked {
 	struct buf bytes;
 };
 
+/* What there is of a key, or with key.data NULL of a session. */
+enum backend_key_wanted {
+	BACKEND_KEY_ROWS = 1 << 0,   /* key_stat() */
+	BACKEND_KEY_NODE = 1 << 1,   /* node_find() */
+	BACKEND_KEY_ORPHAN = 1 << 2, /* orphan_find() */
+};
+
+struct backend_key_looked {
+	struct bytes session, key;
+	unsigned wanted;	      /* of backend_key_wanted */
+	unsigned found;		      /* of these */
+	struct backend_key_stat stat; /* if there are rows */
+};
+
 struct backend;
 struct backend_snapshot; /* each backend's own */
 
@@ -601,6 +615,9 @@ struct backend_ops {
 	 * backend_looked_done(). */
 	int (*entry_look)(struct backend *backend, struct backend_snapshot *snapshot,
 			  struct backend_looked *looked, size_t count);
+	/* What there is of some keys. */
+	int (*key_look)(struct backend *backend, struct backend_snapshot *snapshot,
+			struct backend_key_looked *looked, size_t count);
 	/* entry_list(), at most so many, with the tail of each such node that is wanted. */
 	int (*entry_list_tails)(struct backend *backend, struct backend_snapshot *snapshot,
 				uint64_t parent, uint64_t after, uint64_t most,
@@ -767,6 +784,8 @@ int backend_tail_get(struct backend *backend, struct backend_snapshot *snapshot,
 		     const struct backend_node *node, struct backend_tail *ret_tail);
 int backend_entry_look(struct backend *backend, struct backend_snapshot *snapshot,
 		       struct backend_looked *looked, size_t count);
+int backend_key_look(struct backend *backend, struct backend_snapshot *snapshot,
+		     struct backend_key_looked *looked, size_t count);
 int backend_entry_list_tails(struct backend *backend, struct backend_snapshot *snapshot,
 			     uint64_t parent, uint64_t after, uint64_t most,
 			     backend_wanted_fn *wanted, backend_tail_fn *fn, void *arg);

@@ -101,6 +101,8 @@
 	     (node, ret_tail))                                                                     \
 	READ(entry_look, (struct backend_looked *looked, size_t number),                           \
 	     (looked, number))                                                                     \
+	READ(key_look, (struct backend_key_looked *looked, size_t number),                         \
+	     (looked, number))                                                                     \
 	READ(entry_list_tails, (uint64_t parent, uint64_t after, uint64_t most,                    \
 				backend_wanted_fn *wanted, backend_tail_fn *fn, void *arg),        \
 	     (parent, after, most, wanted, fn, arg))

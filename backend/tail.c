@@ -130,6 +130,45 @@ int backend_entry_look(struct backend *backend, struct backend_snapshot *snapsho
 	return r;
 }
 
+static int look_at_key(struct backend *backend, struct backend_snapshot *snapshot,
+		       const struct backend_key_looked *looked, unsigned wanted,
+		       struct backend_key_stat *ret_stat)
+{
+	struct backend_node node;
+	int r;
+
+	if (wanted == BACKEND_KEY_ROWS)
+		return backend->ops->key_stat(backend, snapshot, looked->session, looked->key,
+					      ret_stat);
+	if (wanted == BACKEND_KEY_NODE)
+		r = backend->ops->node_find(backend, snapshot, looked->session, looked->key, &node);
+	else
+		r = backend_orphan_find(backend, snapshot, looked->session, looked->key, &node);
+	if (r == 0)
+		backend_node_done(&node);
+	return r;
+}
+
+int backend_key_look(struct backend *backend, struct backend_snapshot *snapshot,
+		     struct backend_key_looked *looked, size_t count)
+{
+	int r = 0;
+
+	if (backend->ops->key_look)
+		return backend->ops->key_look(backend, snapshot, looked, count);
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		looked[i].found = 0;
+		for (unsigned bit = 1; r == 0 && bit <= BACKEND_KEY_ORPHAN; bit <<= 1) {
+			if (!(looked[i].wanted & bit))
+				continue;
+			r = look_at_key(backend, snapshot, &looked[i], bit, &looked[i].stat);
+			looked[i].found |= r == 0 ? bit : 0;
+			r = r == -ENOENT ? 0 : r;
+		}
+	}
+	return r;
+}
+
 struct listing {
 	struct backend *backend;
 	struct backend_snapshot *snapshot;

@@ -139,6 +139,62 @@ int sql_entry_look(struct backend *backend, struct backend_snapshot *snapshot,
 	return r;
 }
 
+/* Of a key: a statement for each thing that is wanted, in the order of these. */
+static int say_key(struct buf *buf, const struct sql_texts *texts,
+		   const struct backend_key_looked *looked, size_t *asked)
+{
+	const struct backend_node node = {
+		.kind = looked->key.data ? BACKEND_LIST : BACKEND_SESSION,
+		.nlink = 1,
+		.session = looked->session,
+		.key = looked->key,
+	};
+	const struct sql_value session = sql_blob(looked->session), key = sql_blob(looked->key);
+	_cleanup_(buf_done) struct buf slot = { 0 };
+	int r = sql_slot(&node, &slot);
+
+	if (r == 0 && (looked->wanted & BACKEND_KEY_ROWS) && ++*asked)
+		r = sql_say(buf, texts, SQL_KEY_STAT,
+			    SQL_VALUES(sql_text(looked->session), sql_text(looked->key)));
+	if (r == 0 && (looked->wanted & BACKEND_KEY_NODE) && ++*asked)
+		r = sql_say(buf, texts, SQL_NODE_FIND,
+			    SQL_VALUES(session, sql_blob(buf_bytes(&slot))));
+	if (r == 0 && (looked->wanted & BACKEND_KEY_ORPHAN) && ++*asked)
+		r = sql_say(buf, texts, SQL_ORPHAN_FIND, SQL_VALUES(session, key));
+	return r;
+}
+
+int sql_key_look(struct backend *backend, struct backend_snapshot *snapshot,
+		 struct backend_key_looked *looked, size_t count)
+{
+	struct sql *store = sql_of(backend);
+	_cleanup_(freep) struct sql_answer **answers =
+		calloc(3 * count + 1, sizeof(struct sql_answer *));
+	_cleanup_(buf_done) struct buf buf = { 0 };
+	struct bytes columns[SQL_COLUMNS];
+	size_t asked = 0, at = 0;
+	int r = answers ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = say_key(&buf, &store->texts, &looked[i], &asked);
+	if (r == 0 && asked)
+		r = sql_snapshot_ask(snapshot, buf_bytes(&buf), answers, asked);
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		looked[i].found = 0;
+		for (unsigned bit = 1; bit <= BACKEND_KEY_ORPHAN; bit <<= 1) {
+			if (!(looked[i].wanted & bit))
+				continue;
+			if (sql_row(store, answers[at], columns)) {
+				looked[i].found |= bit;
+				if (bit == BACKEND_KEY_ROWS)
+					looked[i].stat = sql_key_stat_at(columns);
+			}
+			store->texts.driver->answer_done(answers[at++]);
+		}
+	}
+	return r;
+}
+
 /* A page of entries, and what is known of the files: documents by a second answer of the same
  * question, lists by another question, each by itself. */
 struct listing {

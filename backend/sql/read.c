@@ -456,6 +456,16 @@ int sql_row_read_times(struct backend *backend, struct backend_snapshot *snapsho
 		      0;
 }
 
+struct backend_key_stat sql_key_stat_at(const struct bytes *columns)
+{
+	return (struct backend_key_stat){
+		.first = sql_int(columns[0]),
+		.last = sql_int(columns[1]),
+		.created = sql_moment(columns[2]),
+		.updated = sql_moment(columns[3]),
+	};
+}
+
 int sql_key_stat(struct backend *backend, struct backend_snapshot *snapshot, struct bytes session,
 		 struct bytes key, struct backend_key_stat *ret_stat)
 {
@@ -464,11 +474,6 @@ int sql_key_stat(struct backend *backend, struct backend_snapshot *snapshot, str
 
 	(void)backend;
 	if (sql_cursor_only(&cursor, -ENOENT))
-		*ret_stat = (struct backend_key_stat){
-			.first = sql_cursor_number(&cursor, 0),
-			.last = sql_cursor_number(&cursor, 1),
-			.created = sql_moment(cursor.columns[2]),
-			.updated = sql_moment(cursor.columns[3]),
-		};
+		*ret_stat = sql_key_stat_at(cursor.columns);
 	return sql_cursor_end(&cursor);
 }

@@ -311,7 +311,7 @@ static int find_session(struct adopting *adopting, struct inode **ret_dir)
 		*ret_dir = inode_ref(reconciling->tree, dir);
 		return 0;
 	}
-	if (is_fresh(reconciling, adopting->key))
+	if (reconciling->looked && adopting->key->no_session)
 		return -ENOENT;
 	r = ASK(view, node_find, session, none, &node);
 	return r < 0 ? r : inode_of_node(reconciling->tree, view, &node, ret_dir);
@@ -361,7 +361,8 @@ static int adopt_session(struct adopting *adopting)
 			     session_name(session, attempt, &name);
 		if (r < 0)
 			return r;
-		adopting->missing = !attempt && is_fresh(adopting->reconciling, adopting->key);
+		adopting->missing =
+			!attempt && adopting->reconciling->looked && adopting->key->no_session;
 		r = adopt_look(adopting, buf_bytes(&name), &there);
 		adopting->missing = false;
 		if (r < 0)

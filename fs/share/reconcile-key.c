@@ -420,7 +420,7 @@ static int reconcile_adopt(struct reconciling *reconciling, const struct changed
 	int r = -ENOENT;
 
 	/* It may be another mount that has unlinked it; that one hears of the new file. */
-	if (!ghost && !key->rest)
+	if (!ghost && !key->rest && !(reconciling->looked && key->no_orphan))
 		r = backend_orphan_find(reconciling->view.backend, reconciling->view.snapshot,
 					key_session(key), key_key(key), &elsewhere);
 	if (r == 0)
@@ -441,6 +441,7 @@ static bool is_unlinked(struct reconciling *reconciling, const struct changed_ke
 	if (ghost_find(reconciling->tree, key_session(key), key_key(key)))
 		return true;
 	elsewhere = backend_is_shared(reconciling->tree->backend) &&
+		    !(reconciling->looked && key->no_orphan) &&
 		    backend_orphan_find(reconciling->view.backend, reconciling->view.snapshot,
 					key_session(key), key_key(key), &node) == 0;
 	if (elsewhere)
@@ -458,8 +459,8 @@ int reconcile_one(struct reconciling *reconciling, const struct changed_key *key
 	bool has_rows;
 	int r;
 
-	r = 0;
-	if (key->has_stat)
+	r = reconciling->looked && key->no_rows ? -ENOENT : 0;
+	if (reconciling->looked || key->has_stat)
 		stat = key->stat;
 	else
 		r = ASK(view, key_stat, key_session(key), key_key(key), &stat);
@@ -469,13 +470,13 @@ int reconcile_one(struct reconciling *reconciling, const struct changed_key *key
 	if (has_rows && key->rowless)
 		return 0;
 	kind = key->kind;
-	if (has_rows && !key->has_kind) {
+	if (has_rows && !reconciling->looked && !key->has_kind) {
 		r = reconcile_kind(reconciling, key_session(key), key_key(key), &stat, &kind);
 		if (r < 0)
 			return r;
 	}
 	r = -ENOENT;
-	if (!is_fresh(reconciling, key))
+	if (!reconciling->looked || !key->no_file)
 		r = ASK(view, node_find, key_session(key), key_key(key), &node);
 	if (key->rest && r == 0)
 		backend_node_done(&node);

@@ -212,8 +212,10 @@ int reconcile_take_in(struct reconciling *reconciling)
 	int r = 0;
 
 	for (size_t first = 0; r == 0 && first < reconciling->count; first = end) {
-		end = MIN(reconciling->count, first + ADOPT_TOGETHER);
-		r = take_in(reconciling, first, end);
+		end = MIN(reconciling->count, first + LOOK_KEYS);
+		r = reconcile_look(reconciling, first, end);
+		if (r == 0)
+			r = take_in(reconciling, first, end);
 		if (r < 0 && !fails_all(reconciling, r))
 			r = take_in_each(reconciling, first, end);
 	}

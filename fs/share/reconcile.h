@@ -18,12 +18,15 @@ struct changed_key {
 	bool logged;	/* the store waits for BACKEND_CHANGE_DONE */
 	bool rowless;	/* nothing is to be done unless it has no rows */
 	bool rest;	/* nothing is to be done unless it has rows and no file: rest.c */
-	/* What the walk knows already; the last until the next commit (reconciling.fresh). */
+	/* What the walk knows already. */
 	bool has_stat;
 	bool has_kind;
-	bool fresh; /* nothing has the place of its session */
 	uint32_t kind;
 	struct backend_key_stat stat;
+	/* What was looked at (look.c), as is its stat and kind, until the next commit
+	 * (reconciling.looked): there are no rows of it, no file, no orphan, and no directory of
+	 * its session, nor anything in the place of that. */
+	bool no_rows, no_file, no_orphan, no_session;
 };
 
 static inline struct bytes key_session(const struct changed_key *key)
@@ -38,9 +41,10 @@ static inline struct bytes key_key(const struct changed_key *key)
 
 enum {
 	PATH_ATTEMPTS = 1000,
-	STEP_KEYS = 64,	     /* beside those that are wanted */
-	ADOPT_TOGETHER = 64, /* names, at the most, in one commit */
+	STEP_KEYS = 64,			/* beside those that are wanted */
+	ADOPT_TOGETHER = 2 * STEP_KEYS, /* names, at the most, in one commit */
 	REMOVE_TOGETHER = 64,
+	LOOK_KEYS = STEP_KEYS,
 };
 
 /* A name that was given, and is not in the store yet; all is counted or in the batch. */
@@ -94,7 +98,7 @@ struct reconciling {
 	bool more;	      /* others wait for the next step */
 	bool all;	      /* any key may have changed, up to this stamp */
 	int64_t all_stamp;
-	bool fresh;	/* what keys know of that holds still */
+	bool looked;	/* what keys know of that holds still */
 	int view_error; /* of renewing the view behind a commit */
 	struct adoptions adoptions;
 	struct removals removals;
@@ -105,11 +109,10 @@ struct reconciling {
 /* Take in what other mounts have committed: 1, or 0 when there is nothing.  No view may be open. */
 int digest_feed(struct tree *tree, struct notes *notes);
 
-/* Whether a key's session is known to have no directory, but perhaps one that was gathered. */
-static inline bool is_fresh(const struct reconciling *reconciling, const struct changed_key *key)
-{
-	return reconciling->fresh && key->fresh;
-}
+/* look.c */
+
+/* What it needs to know of some keys, LOOK_KEYS at the most, in few questions. */
+int reconcile_look(struct reconciling *reconciling, size_t first, size_t end);
 
 /* reconciling.c */
 

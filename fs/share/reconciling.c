@@ -34,7 +34,7 @@ int reconcile_commit(struct reconciling *reconciling, struct batch *batch)
 {
 	int r;
 
-	reconciling->fresh = false;
+	reconciling->looked = false;
 	view_end(&reconciling->view);
 	r = tree_commit(reconciling->tree, batch, BACKEND_ANYWAY | BACKEND_FREES);
 	reconciling->tree->changes++;

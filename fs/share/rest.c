@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "fs/base/layout.h"
 #include "fs/base/names.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/waiting.h"
@@ -23,8 +22,8 @@
 #include "src/base/log.h"
 
 enum {
-	PAGE_KEYS = 1000, /* that are asked for at a time */
-	TAKE_KEYS = 32,	  /* that are taken in at a time, in one commit if their sessions are new */
+	PAGE_KEYS = 1000,      /* that are asked for at a time */
+	TAKE_KEYS = LOOK_KEYS, /* that are taken in at a time, in one commit if all is new */
 };
 
 /* Where the walk is: some keys that were read, and how many of them are done. */
@@ -187,74 +186,6 @@ static void tell_kinds(struct rest_walk *walk)
 	}
 }
 
-/* The way to a session's directory. */
-struct way {
-	struct buf path;
-	struct bytes rest; /* behind what was found */
-	uint64_t dir;	   /* of that */
-	bool missing;
-	bool arrived;
-};
-
-static int way_begin(struct way *way, uint64_t layout, struct bytes session)
-{
-	int r = layout ? layout_session(layout, session, &way->path) :
-			 names_encode(NAMES_SESSION, session, NAME_LIMIT, &way->path);
-
-	way->rest = buf_bytes(&way->path);
-	way->dir = BACKEND_ROOT;
-	return r;
-}
-
-/* One name further on all ways, in one question; how many have asked. */
-static int ways_go(struct view *view, struct way *ways, size_t count)
-{
-	struct backend_looked looked[TAKE_KEYS] = { 0 };
-	bool more[TAKE_KEYS];
-	size_t of[TAKE_KEYS], asked = 0;
-	int r;
-
-	for (size_t i = 0; i < count; i++) {
-		if (ways[i].missing || ways[i].arrived)
-			continue;
-		looked[asked].parent = ways[i].dir;
-		more[asked] = names_cut(&ways[i].rest, &looked[asked].name);
-		of[asked++] = i;
-	}
-	r = asked ? backend_entry_look(view->backend, view->snapshot, looked, asked) : 0;
-	for (size_t i = 0; r == 0 && i < asked; i++) {
-		ways[of[i]].missing = looked[i].error == -ENOENT;
-		ways[of[i]].arrived = !more[i];
-		if (!looked[i].error)
-			ways[of[i]].dir = looked[i].node.ino;
-	}
-	if (r == 0)
-		backend_looked_done(looked, asked);
-	return r < 0 ? r : (int)asked;
-}
-
-/* Which sessions have no directory. */
-static int find_fresh(struct reconciling *reconciling)
-{
-	struct way ways[TAKE_KEYS] = { 0 };
-	int r = 0;
-
-	for (size_t i = 0; r == 0 && i < reconciling->count; i++)
-		r = way_begin(&ways[i], reconciling->tree->layout,
-			      key_session(&reconciling->keys[i]));
-	while (r >= 0) {
-		r = ways_go(&reconciling->view, ways, reconciling->count);
-		if (r == 0)
-			break;
-	}
-	for (size_t i = 0; i < reconciling->count; i++) {
-		reconciling->keys[i].fresh = ways[i].missing;
-		buf_done(&ways[i].path);
-	}
-	reconciling->fresh = r == 0;
-	return r;
-}
-
 static int read_page(struct tree *tree, struct rest_walk *walk)
 {
 	_cleanup_(buf_done) struct buf session = { 0 }, key = { 0 };
@@ -311,8 +242,6 @@ static int step_locked(struct reconciling *reconciling, struct rest_walk *walk, 
 			added->kind = key->kind;
 		}
 	}
-	if (r == 0)
-		r = find_fresh(reconciling);
 	if (r == 0)
 		r = reconcile_take_in(reconciling);
 	view_end(&reconciling->view);

@@ -727,3 +727,41 @@ EveryStore(entries, are_looked_up_together_with_what_lies_behind_them)
 	cr_expect_eq(looked[4].tail.bytes, BACKEND_ITEM_LEAST + 1);
 	backend_looked_done(&looked[4], 1);
 }
+
+EveryStore(keys, are_looked_at_together)
+{
+	const unsigned all = BACKEND_KEY_ROWS | BACKEND_KEY_NODE | BACKEND_KEY_ORPHAN;
+	struct backend_node list = state_node(6, S, K), orphan = state_node(7, S, BYTES("o"));
+	struct backend_node dir = plain_node(8);
+	struct backend_key_looked looked[] = {
+		{ .session = S, .key = K, .wanted = all },
+		{ .session = S, .key = BYTES("o"), .wanted = all },
+		{ .session = S, .key = BYTES("none"), .wanted = all, .found = all },
+		{ .session = S, .wanted = BACKEND_KEY_NODE },
+		{ .session = BYTES("t"), .wanted = BACKEND_KEY_NODE },
+		{ .session = S, .key = K, .wanted = BACKEND_KEY_NODE },
+		{ .session = S, .key = K, .wanted = 0 },
+	};
+	const unsigned found[] = { BACKEND_KEY_ROWS | BACKEND_KEY_NODE,
+				   BACKEND_KEY_ORPHAN,
+				   0,
+				   BACKEND_KEY_NODE,
+				   0,
+				   BACKEND_KEY_NODE,
+				   0 };
+	struct backend_snapshot *snapshot;
+
+	orphan.nlink = 0;
+	dir.mode = S_IFDIR | 0755;
+	dir.kind = BACKEND_SESSION;
+	dir.session = S;
+	COMMIT(backend, node_put(&list), node_put(&orphan), node_put(&dir),
+	       row_insert(S, K, 3, BYTES("1")), row_insert(S, K, 5, BYTES("1")));
+	snapshot = look(backend);
+	cr_assert_eq(backend_key_look(backend, snapshot, looked, ARRAY_SIZE(looked)), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(looked); i++)
+		cr_expect_eq(looked[i].found, found[i], "%zu: %u", i, looked[i].found);
+	unlook(backend, snapshot);
+	cr_expect_eq(looked[0].stat.first, 3);
+	cr_expect_eq(looked[0].stat.last, 5);
+}

@@ -7,6 +7,7 @@
  * made to wait after all never ends, so none of this needs a clock.
  */
 
+#include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "fs/content/content.h"
 #include "fs/inode/tree.h"
 #include "fs/inode/waiting.h"
+#include "fs/share/share.h"
 #include "fs/write/write.h"
 #include "tests/unit/world.h"
 
@@ -40,6 +42,9 @@ static void stop(void)
 static _Thread_local unsigned foreign;
 static _Thread_local bool has_turn;
 static unsigned turns, waits_with_turn;
+/* So many commits come too late by another mount; and some are made in turns. */
+static _Thread_local unsigned late;
+static unsigned commits_in_turn;
 
 static void counted_turn(struct backend *backend, bool take)
 {
@@ -59,6 +64,11 @@ static int gated_commit(struct backend *backend, struct backend_batch *batch, un
 		sql_runs("UPDATE agentscope_sessions SET state_data = state_data || ' '");
 	}
 
+	if (late) {
+		late--;
+		return -ESTALE;
+	}
+	commits_in_turn += has_turn;
 	if (stops && !gate.behind)
 		stop();
 	r = gate.real->commit(backend, batch, flags);
@@ -809,6 +819,20 @@ SqliteStore(waits, who_has_the_turn_of_the_store_waits_for_nothing)
 	cr_expect_gt(turns, 0);
 	cr_expect_eq(waits_with_turn, 0);
 	cr_expect_str_eq(rows_of("s", "l"), "0=1         1=2");
+}
+
+/* It is for one step, and not for all that waits. */
+SqliteStore(waits, who_takes_in_what_others_have_changed_has_the_turn_for_a_moment)
+{
+	world_tree->stopping = true;
+	taker_stop(world_tree);
+	world_tree->stopping = false;
+	sql_adds_files("many", MANY);
+	late = 1;
+	cr_assert_eq(tree_reconcile(world_tree), 0);
+	cr_expect_eq(turns, 1);
+	cr_expect_eq(commits_in_turn, 1, "%u", commits_in_turn);
+	cr_expect_eq(count_names("many"), MANY);
 }
 
 /* Each round of the taker takes so long that it is late; and one has always begun when it is

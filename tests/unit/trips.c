@@ -10,6 +10,7 @@
 
 #include "backend/trace/trace.h"
 #include "fs/inode/inodes.h"
+#include "fs/share/share.h"
 #include "tests/unit/world.h"
 
 static struct inode *dir; /* "s" */
@@ -630,4 +631,23 @@ EveryStore(trips, of_a_listing_of_lists_with_attributes_are_few)
 {
 	make_many(".jsonl");
 	list_cold("1: entry_list_tails 1");
+}
+
+/* The tree's own thread may do it, too, and wakes now and then. */
+SqliteStore(trips, of_sessions_that_another_program_adds_are_few)
+{
+	enum { ADDED = 128, MOST = 60 };
+	struct trace_counts counts;
+
+	dir = world_tree->root;
+	begin();
+	dir = NULL;
+	sql_runs("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 128) "
+		 "INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) "
+		 "SELECT 's' || i, 'k', 0, '1' FROM n");
+	cr_assert_eq(tree_reconcile(world_tree), 0);
+	counts = trace_backend_counts(world_store);
+	cr_expect_lt(counts.trips, MOST, "%s", asked());
+	cr_expect_str_eq(content_of("s1/k.json"), "1");
+	cr_expect_str_eq(content_of("s128/k.json"), "1");
 }
