@@ -57,6 +57,12 @@ int node_path(struct backend *backend, struct backend_snapshot *snapshot,
 int home_path(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
 	      struct bytes session, struct buf *path);
 
+/* The paths of what somebody calls so: of all homes of the session of this id, or of the file of
+ * its key behind a '/', with the suffix or without.  What fn returns, or 0. */
+typedef int session_path_fn(void *arg, struct bytes path, bool is_dir);
+int session_paths(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
+		  struct bytes name, session_path_fn *fn, void *arg);
+
 /* What matters of a session to who thinks of removing it. */
 struct session_look {
 	int64_t changed; /* nanoseconds since 1970 */

@@ -29,12 +29,15 @@
  */
 
 #include "fs/api/check.h"
+#include "fs/api/settings.h"
+#include "fs/api/trash.h"
 #include "fs/base/entries.h"
 #include "fs/base/names.h"
 #include "fs/base/sound.h"
 #include "fs/content/content.h"
 #include "fs/inode/inodes.h"
 #include "src/base/array.h"
+#include "src/base/cleanup.h"
 #include "src/base/tick.h"
 
 #include <errno.h>
@@ -371,6 +374,27 @@ static int check_nodes(struct checking *checking)
 	return r;
 }
 
+static int count_home(void *arg, struct bytes path, const struct backend_node *node)
+{
+	(void)path, (void)node;
+	++*(uint64_t *)arg;
+	return 0;
+}
+
+/* With a layout a session may have no directory. */
+static int count_sessions(struct checking *checking)
+{
+	struct settings settings;
+	_cleanup_(freep) char *why = NULL;
+
+	if (settings_read(checking->backend, &settings, NULL, &why) < 0 ||
+	    !settings.value[SETTING_LAYOUT])
+		return 0;
+	checking->result.sessions = 0;
+	return home_list(checking->backend, checking->view.snapshot, settings.value[SETTING_LAYOUT],
+			 count_home, &checking->result.sessions);
+}
+
 int check_store(struct backend *backend, backend_report_fn *report, void *arg,
 		struct check_result *ret_result)
 {
@@ -388,6 +412,8 @@ int check_store(struct backend *backend, backend_report_fn *report, void *arg,
 	r = check_nodes(&checking);
 	if (r == 0)
 		r = check_keys(&checking);
+	if (r == 0)
+		r = count_sessions(&checking);
 	view_end(&checking.view);
 	if (r < 0 && checking.result.violations)
 		violation(&checking, "what else is wrong could not be found out: %s", strerror(-r));

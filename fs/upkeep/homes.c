@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "fs/base/layout.h"
+#include "fs/base/names.h"
 #include "fs/inode/inodes.h"
 #include "fs/upkeep/trash-internal.h"
 #include "src/base/array.h"
@@ -158,6 +159,49 @@ int home_path(struct backend *backend, struct backend_snapshot *snapshot, uint64
 		r = add_names(&view, &homes.item[0].node, 0, path);
 	if (r < 0)
 		path->size = start;
+	return r;
+}
+
+/* ---- By its name ---- */
+
+static int tell_path(struct view *view, const struct backend_node *node, session_path_fn *fn,
+		     void *arg)
+{
+	_cleanup_(buf_done) struct buf path = { 0 };
+	int r = add_names(view, node, 0, &path);
+
+	return r == 0 ? fn(arg, buf_bytes(&path), S_ISDIR(node->mode)) : r;
+}
+
+static int tell_key(struct view *view, struct bytes session, struct bytes name, session_path_fn *fn,
+		    void *arg)
+{
+	struct names_split split = names_split(name);
+	struct backend_node node;
+	int r = ASK(view, node_find, session, name, &node);
+
+	if (r == -ENOENT && split.stem.size < name.size)
+		r = ASK(view, node_find, session, split.stem, &node);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	r = tell_path(view, &node, fn, arg);
+	backend_node_done(&node);
+	return r == -ENOENT ? 0 : r;
+}
+
+int session_paths(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
+		  struct bytes name, session_path_fn *fn, void *arg)
+{
+	struct view view = { .backend = backend, .snapshot = snapshot };
+	_cleanup_(entries_done) struct entries homes = { 0 };
+	int r = homes_of(&view, layout, NULL, name, &homes);
+
+	for (size_t i = 0; r == 0 && i < homes.count; i++)
+		r = tell_path(&view, &homes.item[i].node, fn, arg);
+	for (size_t at = name.size; r == 0 && !homes.count && at--;)
+		if (name.data[at] == '/')
+			r = tell_key(&view, bytes_make(name.data, at),
+				     bytes_make(name.data + at + 1, name.size - at - 1), fn, arg);
 	return r;
 }
 

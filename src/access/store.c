@@ -67,6 +67,26 @@ int store_settings(struct backend *backend, struct settings *ret_settings, char 
 	return r < 0 ? say_why(why, r) : 0;
 }
 
+int store_session_paths(const char *store, const struct options *options, const char *name,
+			session_path_fn *fn, void *arg)
+{
+	_cleanup_(backend_closep) struct backend *backend = NULL;
+	struct backend_snapshot *snapshot;
+	struct settings settings;
+	int r = store_open_backend(store, options, &backend);
+
+	if (r == 0)
+		r = store_settings(backend, &settings, NULL);
+	if (r == 0)
+		r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+	if (r < 0)
+		return r;
+	r = session_paths(backend, snapshot, settings.value[SETTING_LAYOUT], bytes_str(name), fn,
+			  arg);
+	backend->ops->snapshot_end(backend, snapshot);
+	return r;
+}
+
 void store_follow(struct progress *progress, const char *store, unsigned times)
 {
 	struct stat st;

@@ -8,6 +8,7 @@
 
 #include "fs/api/check.h"
 #include "fs/api/settings.h"
+#include "fs/api/trash.h"
 #include "src/access/access.h"
 #include "src/user/progress.h"
 
@@ -19,6 +20,10 @@ int store_open_backend(const char *store, const struct options *options,
 
 /* What it says for all its mounts (settings_read()), or why that is not known. */
 int store_settings(struct backend *backend, struct settings *ret_settings, char **ret_table);
+
+/* session_paths() of a store that is open. */
+int store_session_paths(const char *store, const struct options *options, const char *name,
+			session_path_fn *fn, void *arg);
 
 /* Somebody has named a mount point, or what is below, instead of the store: say so.  False when the
  * path is not on a mount of ours. */

@@ -77,7 +77,7 @@ static int take_since(void *field, const char *value, char **ret_why)
 
 static const struct cmd_option search_options[] = {
 	{ "session", 0, "GLOB", cmd_take_text, offsetof(struct searching, pattern),
-	  "in sessions with a name that fits a pattern of the shell" },
+	  "in sessions with a name or id that fits a pattern of the shell" },
 	{ "role", 0, "ROLE", cmd_take_text, offsetof(struct searching, role),
 	  "said by user, assistant, tool, system ..." },
 	{ "since", 0, "TIME", take_since, offsetof(struct searching, since),
@@ -114,8 +114,11 @@ static bool is_wanted(void *arg, struct bytes session)
 {
 	struct searching *searching = arg;
 
-	return take_session(searching, session) == 0 &&
-	       fnmatch(searching->pattern, searching->name.data, 0) == 0;
+	_cleanup_(freep) char *id = bytes_dup(session);
+
+	return take_session(searching, session) == 0 && id &&
+	       (fnmatch(searching->pattern, searching->name.data, 0) == 0 ||
+		fnmatch(searching->pattern, id, 0) == 0);
 }
 
 /* Where its file is, or will be once it is taken in. */

@@ -17,14 +17,26 @@ enum {
 	WAIT = 250, /* milliseconds, until it is looked whether somebody still reads this */
 };
 
+/* Of a directory that all that was found is in. */
 int show_follow_begin(struct show *show, struct access_file **ret_events)
 {
-	const char *slash = strrchr(show->found, '/');
-	size_t size = show->is_dir ? strlen(show->found) :
-		      slash	   ? (size_t)(slash - show->found) :
-				     0;
-	_cleanup_(freep) char *path = str_printf("%.*s/@as=events.jsonl", (int)size, show->found);
+	const struct show_found *first = show->found;
+	size_t size = strlen(first->path);
+	_cleanup_(freep) char *path = NULL;
 
+	for (size_t i = 0; i < show->found_count; i++) {
+		const char *other = show->found[i].path;
+		size_t same = 0;
+
+		while (same < size && first->path[same] == other[same])
+			same++;
+		if (same == size && show->found[i].is_dir && (!other[same] || other[same] == '/'))
+			continue;
+		while (same && first->path[same - 1] != '/')
+			same--;
+		size = same ? same - 1 : 0;
+	}
+	path = str_printf("%.*s/@as=events.jsonl", (int)size, first->path);
 	return path ? access_file_open(show->access, path, ACCESS_FILE_READ, ret_events) : -ENOMEM;
 }
 
@@ -37,11 +49,17 @@ static bool reader_is_gone(void)
 
 static bool is_followed(const struct show *show, const char *path)
 {
-	size_t size = strlen(show->found);
+	bool is = false;
 
-	if (!show->is_dir)
-		return strcmp(path, show->found) == 0;
-	return !size || (strncmp(path, show->found, size) == 0 && path[size] == '/');
+	for (size_t i = 0; i < show->found_count; i++) {
+		const struct show_found *found = &show->found[i];
+		size_t size = strlen(found->path);
+
+		is |= !found->is_dir ?
+			      strcmp(path, found->path) == 0 :
+			      !size || (strncmp(path, found->path, size) == 0 && path[size] == '/');
+	}
+	return is;
 }
 
 /* What comes next of a list.  What was rewritten is shown again from there on: that is so if it is
@@ -68,7 +86,7 @@ static int show_change(struct show *show, const char *path, const json_t *first)
 
 	if (kind == BACKEND_LIST)
 		r = show_list(show, path, next_of(show, path, first));
-	else if (kind == BACKEND_SINGLE || !show->is_dir)
+	else if (kind == BACKEND_SINGLE || !show->many)
 		r = show_file(show, path);
 	/* By now it may be called otherwise, or be gone. */
 	return r == -ENOENT || r == -ESTALE ? 0 : r;

@@ -85,7 +85,7 @@ static int tell_file(struct show *show, const char *path)
 	_cleanup_(buf_done) struct buf title = { 0 };
 	int r;
 
-	if (!show->is_dir || (show->shown && strcmp(show->shown, path) == 0))
+	if (!show->many || (show->shown && strcmp(show->shown, path) == 0))
 		return 0;
 	free(show->shown);
 	show->shown = bytes_dup(bytes_str(path));
@@ -339,8 +339,23 @@ static int walk_dir(struct show *show, const char *dir, bool all)
 	return r == 0 && walk.numbered ? show_numbered(show, dir) : MIN(r, 0);
 }
 
-/* As it is, or with the end of a list or a document. */
-static int find_path(struct show *show)
+static int add_found(void *arg, struct bytes path, bool is_dir)
+{
+	struct show *show = arg;
+	char *copy;
+
+	if (ARRAY_ROOM(show->found, show->found_count, show->found_room) < 0)
+		return -ENOMEM;
+	copy = bytes_dup(path);
+	if (!copy)
+		return -ENOMEM;
+	show->found[show->found_count++] = (struct show_found){ copy, is_dir };
+	show->many |= is_dir || show->found_count > 1;
+	return 0;
+}
+
+/* As it is, or with the end of a list or a document; or by the id of a session. */
+static int find_path(struct show *show, const char *store)
 {
 	static const char *const ends[] = { "", ".jsonl", ".json" };
 	size_t size = strlen(show->path);
@@ -350,33 +365,48 @@ static int find_path(struct show *show)
 	while (size > 1 && show->path[size - 1] == '/')
 		size--;
 	for (size_t i = 0; r == -ENOENT && i < ARRAY_SIZE(ends); i++) {
-		free(show->found);
-		show->found =
+		_cleanup_(freep) char *path =
 			str_printf("%.*s%s", (int)MIN(size, (size_t)PATH_MAX), show->path, ends[i]);
-		r = show->found ? access_stat(show->access, show->found, &st) : -ENOMEM;
+
+		r = path ? access_stat(show->access, path, &st) : -ENOMEM;
+		if (r == 0)
+			r = add_found(show, bytes_str(path), S_ISDIR(st.st_mode));
 	}
-	if (r == 0)
-		show->is_dir = S_ISDIR(st.st_mode);
+	if (r != -ENOENT && r != -ENAMETOOLONG)
+		return r;
+	r = store_session_paths(store, &show->options, show->path, add_found, show);
+	return r == 0 && !show->found_count ? -ENOENT : r;
+}
+
+static int show_one(struct show *show, const struct show_found *found)
+{
+	if (found->is_dir)
+		return walk_dir(show, found->path, false);
+	return names_split(bytes_str(found->path)).kind == BACKEND_LIST &&
+			       is_state(show, found->path) ?
+		       show_list(show, found->path, 0) :
+		       show_file(show, found->path);
+}
+
+/* Files before what is kept beside them. */
+static int show_found(struct show *show)
+{
+	int r = 0;
+
+	for (int dirs = 0; dirs < 2; dirs++)
+		for (size_t i = 0; r == 0 && i < show->found_count; i++)
+			if (show->found[i].is_dir == dirs)
+				r = show_one(show, &show->found[i]);
+	for (size_t i = 0; r == 0 && !show->any && !show->follow && i < show->found_count; i++)
+		if (show->found[i].is_dir)
+			r = walk_dir(show, show->found[i].path, true);
 	return r;
 }
 
-static int show_found(struct show *show)
-{
-	int r;
-
-	if (!show->is_dir)
-		return names_split(bytes_str(show->found)).kind == BACKEND_LIST &&
-				       is_state(show, show->found) ?
-			       show_list(show, show->found, 0) :
-			       show_file(show, show->found);
-	r = walk_dir(show, show->found, false);
-	return r == 0 && !show->any && !show->follow ? walk_dir(show, show->found, true) : r;
-}
-
-static int show_all(struct show *show)
+static int show_all(struct show *show, const char *store)
 {
 	_cleanup_(access_file_dropp) struct access_file *events = NULL;
-	int r = find_path(show);
+	int r = find_path(show, store);
 
 	if (r == 0 && show->follow)
 		r = show_follow_begin(show, &events);
@@ -400,6 +430,8 @@ static void show_done(struct show *show)
 	for (size_t i = 0; i < show->count; i++)
 		free(show->lists[i].path);
 	free(show->lists);
+	for (size_t i = 0; i < show->found_count; i++)
+		free(show->found[i].path);
 	free(show->found);
 	free(show->shown);
 }
@@ -414,7 +446,7 @@ static int run_show(void *values, char **operands)
 		return CMD_FAILED;
 	show->access = access;
 	show->path = operands[1];
-	r = show_all(show);
+	r = show_all(show, operands[0]);
 	show_done(show);
 	return r < 0 ? cmd_fail(operands[0], operands[1], r) : CMD_DONE;
 }
@@ -428,7 +460,8 @@ const struct command cmd_show = {
 		"are its lists and numbered documents, or if it has none all of its files.  On a "
 		"terminal the lines fit, have colours (unless NO_COLOR is set) and go through "
 		"$PAGER, or less.",
-	.more = "KEY may have its end, .jsonl or .json, or not.  What would be printed is what "
+	.more = "SESSION is an id or a path.  KEY may have its end, .jsonl or .json, or not.  What "
+		"would be printed is what "
 		"@as=text shows on a mount; sessfs-views(7) tells how it reads.",
 	.failed = "it is not there or cannot be read",
 	CMD_OPTIONS(show_options),

@@ -15,15 +15,21 @@ struct show_list {
 	char version[SHOW_VERSION]; /* and one that the list has had since then */
 };
 
+struct show_found {
+	char *path;
+	bool is_dir;
+};
+
 struct show {
 	struct options options;
 	bool follow;
 	int64_t last; /* below 0: all */
 	struct access *access;
 	struct paint paint;
-	const char *path; /* that is asked for, */
-	char *found;	  /* and what that has led to; owned */
-	bool is_dir;
+	const char *path;	  /* that is asked for, */
+	struct show_found *found; /* and what that has led to; owned */
+	size_t found_count, found_room;
+	bool many;		 /* it may be of several files */
 	bool any;		 /* something was shown, */
 	char *shown;		 /* and what it was of last, owned; NULL: nothing */
 	struct show_list *lists; /* those that were shown */

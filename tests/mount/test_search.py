@@ -163,8 +163,7 @@ def make_corpus(folder, random_, known):
 
 
 def measured(place, *words):
-    """What a search prints, its seconds and its KiB of memory."""
-    begun = time.monotonic()
+    """What a search prints, its seconds of a processor and its KiB of memory."""
     process = subprocess.Popen([place.box.program, "search", place.store, *words],
                                stdout=subprocess.PIPE)
     place.box.remember(process.pid)
@@ -172,7 +171,7 @@ def measured(place, *words):
     process.stdout.close()
     _, status, usage = os.wait4(process.pid, 0)
     same(status, 0, "the end")
-    return shown, time.monotonic() - begun, usage.ru_maxrss
+    return shown, usage.ru_utime + usage.ru_stime, usage.ru_maxrss
 
 
 @limit(60 + WORDS + MEGABYTES)
@@ -195,8 +194,8 @@ def test_random_words_are_found_as_grep_finds_them(box):
     for word in ("zz", *known[:: len(known) // 3]):
         fastest = min(measured(place, word)[1] for _ in range(10))
         box.note(f"of {counts[word]} items: {fastest * 1000:.0f} ms")
-        # On whatever machine: far from what reading all of it takes.
-        same(fastest < 0.05 * harness.PATIENCE, True, f"{fastest} s for {word}")
+        if not is_sanitized(box.program):
+            same(fastest < 0.05 * harness.PATIENCE, True, f"{fastest} s for {word}")
     some = [word for word in known if counts[word] <= 10000]
     need = [*random_.choices(some, k=WORDS * 9 // 10), *("zz%d" % n for n in range(WORDS // 10))]
     for number, word in enumerate(need):

@@ -112,6 +112,75 @@ def test_what_is_no_state_is_shown_too(place):
 
 
 @everywhere
+def test_a_session_is_named_by_its_id_too(place):
+    def shows(name):
+        return place.do("show", place.store, name)
+
+    fill(place, "s/l.jsonl", said("hi"))
+    place.mount.insert("x/y", "k", 0, '{"role": "user", "content": "rows"}')
+    if place.mount.pid:
+        eventually(lambda: os.path.exists(place.mount.at("x%2Fy/k.json")), "it is seen")
+    same(shows("x/y"), shows("x%2Fy"), "by its id")
+    same(shows("x/y/k"), shows("x%2Fy/k.json"), "a key of it")
+    place.do("show", place.store, "x/z", status=1)
+
+
+UUID = "6f0d27b1-6f3c-4d0c-9a39-0d4ce2ffb0a9"
+
+
+def test_a_transcript_is_named_by_its_session(box):
+    mount = box.mount(options=["layout=claude+codex"])
+    texts = {"claude/projects/-p/%s.jsonl" % UUID: "first",
+             "claude/projects/-p/%s/subagents/a.jsonl" % UUID: "beside",
+             "claude/projects/-p/other.jsonl": "other",
+             "codex/sessions/2026/01/02/r.jsonl": "codex"}
+    for path, text in texts.items():
+        os.makedirs(os.path.dirname(mount.at(path)), exist_ok=True)
+        write(mount.at(path), b'{"role": "user", "content": "%s"}\n' % text.encode())
+    names = {f"claude:-p:{UUID}": ["first", "beside"],
+             f"claude:-p:{UUID}/transcript": ["first"],
+             f"claude:-p:{UUID}/subagents/a.jsonl": ["beside"],
+             "claude:-p:other": ["other"], "claude:-p:other/transcript.jsonl": ["other"],
+             "codex:2026/01/02:r": ["codex"], "claude/projects/-p/other": ["other"]}
+    for mounted in (True, False):
+        for name, wanted in names.items():
+            shown = box.sessfs("show", mount.store, name, check=True).stdout.decode()
+            same(re.findall("^    (.*)", shown, re.MULTILINE), wanted, name)
+        same(box.sessfs("show", mount.store, "claude:-p:none").returncode, 1, "none")
+        found = box.sessfs("search", "--json", "--session=claude:*", mount.store, "first", "other*")
+        same(json.loads(found.stdout), [], "both words")
+        found = box.sessfs("search", "--json", "--session=claude:*", mount.store, "other")
+        same([hit["path"] for hit in json.loads(found.stdout)],
+             ["claude/projects/-p/other.jsonl"], "by its id")
+        said = box.sessfs("check", mount.store, check=True).stderr.decode()
+        same("3 sessions, 4 files, 4 rows" in said, True, said)
+        mount.stop()
+
+
+def test_a_session_with_files_at_several_places_is_followed(box):
+    mount = box.mount(options=["layout=claude"])
+    files = [mount.at(f"claude/projects/-p/{UUID}{rest}")
+             for rest in (".jsonl", "/subagents/a.jsonl")]
+    for path in files:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        write(path, b'{"role": "user", "content": "old"}\n')
+    write(mount.at("claude/projects/-p/other.jsonl"), b"{}\n")
+    process = subprocess.Popen([box.program, "show", "-f", mount.store, f"claude:-p:{UUID}"],
+                               stdout=subprocess.PIPE)
+    box.remember(process.pid)
+    seen = b""
+    while seen.count(b"old\n") < 2:
+        seen += read_all(process.stdout.fileno(), until=b"\n")
+    for number, path in enumerate([mount.at("claude/projects/-p/other.jsonl"), *files]):
+        harness.append(path, b'{"role": "user", "content": "new %d"}\n' % number)
+    seen = read_all(process.stdout.fileno(), until=b"new 2\n")
+    same((b"new 0" in seen, b"new 1" in seen), (False, True), f"{seen}")
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+@everywhere
 def test_what_is_not_there(place):
     fill(place, "s/l.jsonl", said("one"))
     for path in ("t", "s/m", "s/l.json/x"):
