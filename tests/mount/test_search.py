@@ -185,7 +185,7 @@ def test_random_words_are_found_as_grep_finds_them(box):
     random_.shuffle(known)
     folder = box.new_folder("lists")
     _, counts = make_corpus(folder, random_, known)
-    place.do("import", place.store, folder)
+    place.do("import", place.store, folder, seconds=60 + MEGABYTES)
     _, seconds, memory = measured(place, "zz")
     box.note(f"an index of {MEGABYTES} MB: {seconds:.1f} s, {memory} KiB, "
              f"{os.stat(index_of(place)).st_size >> 20} MB")

@@ -1,0 +1,261 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: MIT
+"""Real coding agents on a mount, by sessfs keep: each asks a model on this machine, and its session
+is listed and resumed (make check-clients).
+
+They come by npm, into a folder that is theirs alone: SESSFS_CLIENTS, which stays, or a temporary
+one.  Skipped where npm or a client is not to be had.
+"""
+
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.join(HERE, "..", "mount"))
+import harness  # noqa: E402
+from harness import Skip, limit, need_tool, read, same, tool, write  # noqa: E402
+from model import Model  # noqa: E402
+
+INSTALL = 600
+TURN = 120
+
+
+class Client:
+    """name, package and layout; what it is told of the model; its commands."""
+
+    modules = None  # where npm has put it
+    said = None  # where what was said is, if not in the transcript
+
+    def __init__(self, home, model):
+        self.home = home
+        self.model = model
+        self.prepare()
+
+    def file(self, name, value):
+        path = os.path.join(self.home, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        write(path, (value if isinstance(value, str) else json.dumps(value)).encode())
+
+    def environment(self):
+        return {}
+
+    @classmethod
+    def program(cls):
+        return os.path.join(cls.modules, ".bin", cls.binary)
+
+    def run(self, *words):
+        work = os.path.join(self.home, "work")
+        os.makedirs(work, exist_ok=True)
+        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        done = subprocess.run(
+            [self.program(), *words],
+            cwd=work,
+            env={**kept, "HOME": self.home, "NO_COLOR": "1", **self.environment()},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=TURN * harness.PATIENCE,
+        )
+        said = done.stdout.decode("utf-8", "replace")
+        same(done.returncode, 0, f"{self.name} {words}: {said}")
+        return said
+
+
+class Codex(Client):
+    name, package, binary = "codex", "@openai/codex", "codex"
+    transcripts = "codex/sessions/*/*/*/*.jsonl"
+
+    def prepare(self):
+        self.file(".codex/config.toml", f"""
+model = "m"
+model_provider = "local"
+[model_providers.local]
+name = "local"
+base_url = "{self.model.url}/v1"
+wire_api = "responses"
+env_key = "KEY"
+""")
+
+    def environment(self):
+        return {"KEY": "none"}
+
+    def first(self, question):
+        return self.run("exec", "--skip-git-repo-check", question)
+
+    def resume(self, question):
+        return self.run("exec", "--skip-git-repo-check", "resume", "--last", question)
+
+
+class Gemini(Client):
+    name, package, binary = "gemini", "@google/gemini-cli", "gemini"
+    transcripts = "gemini/tmp/*/chats/*.json*"
+
+    def prepare(self):
+        self.file(".gemini/settings.json", {
+            "security": {"auth": {"selectedType": "gemini-api-key"}},
+            "general": {"disableAutoUpdate": True},
+            "privacy": {"usageStatisticsEnabled": False},
+            "telemetry": {"enabled": False},
+        })
+
+    def environment(self):
+        return {"GEMINI_API_KEY": "none", "GOOGLE_GEMINI_BASE_URL": self.model.url}
+
+    def first(self, question):
+        return self.run("--skip-trust", "-m", "gemini-2.5-flash", "-p", question)
+
+    def list(self):
+        return self.run("--skip-trust", "--list-sessions")
+
+    def resume(self, question):
+        return self.run("--skip-trust", "-m", "gemini-2.5-flash", "-r", "latest", "-p", question)
+
+
+class Pi(Client):
+    name, package, binary = "pi", "@mariozechner/pi-coding-agent", "pi"
+    transcripts = "pi/sessions/*/*.jsonl"
+
+    def prepare(self):
+        self.file(".pi/agent/models.json", {"providers": {"local": {
+            "baseUrl": self.model.url, "api": "anthropic-messages", "apiKey": "none",
+            "models": [{"id": "m", "name": "m", "reasoning": False, "input": ["text"],
+                        "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0},
+                        "contextWindow": 100000, "maxTokens": 1000}],
+        }}})
+
+    def environment(self):
+        return {"PI_OFFLINE": "1", "PI_TELEMETRY": "0"}
+
+    def first(self, question):
+        return self.run("--provider", "local", "--model", "m", "-p", question)
+
+    def resume(self, question):
+        return self.run("--provider", "local", "--model", "m", "-c", "-p", question)
+
+
+class OpenCode(Client):
+    """The last that keeps its sessions in files, not in a database of its own."""
+
+    name, package, binary = "opencode", "opencode-ai@~1.1", "opencode"
+    transcripts = "opencode/storage/session/*/*.json"
+    said = "opencode/storage/part/*/*.json"
+
+    @classmethod
+    def program(cls):
+        found = glob.glob(os.path.join(cls.modules, "opencode-linux-*", "bin", "opencode"))
+        return min(found, key=len)
+
+    def prepare(self):
+        self.file(".config/opencode/opencode.json", {
+            "autoupdate": False, "share": "disabled", "model": "local/m", "small_model": "local/m",
+            "provider": {"local": {"npm": "@ai-sdk/openai-compatible", "name": "local",
+                                   "options": {"baseURL": f"{self.model.url}/v1",
+                                               "apiKey": "none"},
+                                   "models": {"m": {"name": "m"}}}},
+        })
+
+    def environment(self):
+        return {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1",
+                "OPENCODE_DISABLE_LSP_DOWNLOAD": "1"}
+
+    def first(self, question):
+        return self.run("run", question)
+
+    def list(self):
+        return self.run("session", "list")
+
+    def resume(self, question):
+        return self.run("run", "-c", question)
+
+
+def install(client):
+    need_tool("npm")
+    need_tool("node")
+    folder = os.path.join(os.environ["SESSFS_CLIENTS"], client.name)
+    client.modules = os.path.join(folder, "node_modules")
+    if not os.path.isdir(client.modules):
+        os.makedirs(folder, exist_ok=True)
+        done = tool("npm", "install", "--prefix", folder, "--no-audit", "--no-fund",
+                    client.package, check=False, seconds=INSTALL)
+        if done.returncode:
+            raise Skip(f"{client.package} is not to be had: {done.stderr.decode()[-200:]}")
+
+
+def asked_texts(model):
+    return json.dumps([asked for _, asked in model.asked])
+
+
+def plays(box, kind):
+    install(kind)
+    home = box.new_folder("home")
+    model = Model()
+    mount = box.mount(options=[f"layout={kind.name}"])
+    client = kind(home, model)
+    kept = box.sessfs("keep", kind.name, mount.path, env={**os.environ, "HOME": home})
+    same(kept.returncode, 0, kept.stderr.decode())
+    said = client.first("first question-amber")
+    same("answer-amber" in said, True, said)
+    found = glob.glob(mount.at(kind.transcripts))
+    same(len(found), 1, f"transcripts in {sorted(harness.tree(mount.path))}")
+    before = read(found[0])
+    model.asked.clear()
+    if hasattr(client, "list"):
+        said = client.list()
+        same(bool(re.search("first question|answer", said, re.IGNORECASE)), True, said)
+    model.asked.clear()
+    said = client.resume("second question-birch")
+    same("answer-birch" in said, True, said)
+    same("question-amber" in asked_texts(model), True, "what it remembers")
+    same(glob.glob(mount.at(kind.transcripts)), found, "transcripts afterwards")
+    if not kind.said:
+        same(len(read(found[0])) > len(before), True, "what was added")
+    if found[0].endswith(".jsonl"):
+        same(read(found[0])[: len(before)], before, "its beginning")
+    paths = [os.path.relpath(path, mount.path)
+             for path in glob.glob(mount.at(kind.said or kind.transcripts))]
+    for mounted in (True, False):
+        shown = "".join(box.sessfs("show", mount.store, path, check=True).stdout.decode()
+                        for path in paths)
+        for word in ("question-amber", "answer-amber", "question-birch", "answer-birch"):
+            same(word in shown, True, f"{word} in {shown}")
+        if mounted:
+            mount.check()
+            mount.stop()
+
+
+@limit(INSTALL + 6 * TURN)
+def test_codex(box):
+    plays(box, Codex)
+
+
+@limit(INSTALL + 6 * TURN)
+def test_gemini(box):
+    plays(box, Gemini)
+
+
+@limit(INSTALL + 6 * TURN)
+def test_opencode(box):
+    plays(box, OpenCode)
+
+
+@limit(INSTALL + 6 * TURN)
+def test_pi(box):
+    plays(box, Pi)
+
+
+if __name__ == "__main__":
+    own = None
+    if "SESSFS_CLIENTS" not in os.environ:
+        own = os.environ["SESSFS_CLIENTS"] = tempfile.mkdtemp(prefix="sessfs-clients-")
+    try:
+        harness.main(globals())
+    finally:
+        if own:
+            shutil.rmtree(own, ignore_errors=True)
