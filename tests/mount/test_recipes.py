@@ -580,8 +580,10 @@ def tour_tools():
     return module_of("record-tour", os.path.join(TOP, "doc"))
 
 
+@limit(300)
 def test_the_recorded_tour_is_what_its_commands_print(box):
     recorder = tour_tools()
+    os.environ["SESSFS_TOUR_MB"] = "3"
     text = read(os.path.join(TOP, "doc", "tour.txt")).decode()
     steps = recorder.steps_of(text)
     same(recorder.text_of(steps), text, "the tour, as it is read")
