@@ -32,17 +32,16 @@ static void print_overview(void)
 {
 	printf("usage: sessfs COMMAND [ARGUMENT...]\n"
 	       "\n"
-	       "Shows the sessions of agents, which live in a SQLite database (the store), as "
+	       "Shows the sessions of agents, which are in a SQLite database (the store), as "
 	       "files.\n"
 	       "\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		printf("  %-8s  %s\n", commands[i]->name, commands[i]->summary);
-	printf("  help      tell more about a command: sessfs help COMMAND\n"
+	printf("  help      print help about a command: sessfs help COMMAND\n"
 	       "\n"
-	       "'sessfs STORE DIR [-o OPTIONS]' mounts, too: so mount(8) and fstab(5) call it.\n"
-	       "The exit status is 0 when the command did its work, 1 when it failed, and 2 when "
-	       "the\n"
-	       "command line was wrong.\n");
+	       "'sessfs STORE DIR [-o OPTIONS]' also mounts; mount(8) and fstab(5) use this form.\n"
+	       "The exit status is 0 on success, 1 on failure, and 2 if the command line is "
+	       "wrong.\n");
 }
 
 static int run_help(int argc, char **argv)

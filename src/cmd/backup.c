@@ -26,7 +26,7 @@ struct backup {
 
 static const struct cmd_option backup_options[] = {
 	CMD_JSON(struct backup),
-	CMD_YES(struct backup, force, "force", 0, "replace FILE if it is there"),
+	CMD_YES(struct backup, force, "force", 0, "replace FILE if it exists"),
 	CMD_TABLE,
 };
 
@@ -70,11 +70,11 @@ const struct command cmd_backup = {
 	.name = "backup",
 	.arguments = "[--force] [--json] STORE FILE|-",
 	.summary = "copy a store, mounted or not, into one file",
-	.help = "Copies the store into FILE as it is at one instant, and prints what is in it.  "
-		"The store may be mounted: nobody who writes waits.  FILE is a store, which can be "
-		"mounted itself, and gets its name when it is whole and was checked.  With - the "
-		"copy goes to the standard output.  FILE or STORE, or both, may also be on a "
-		"server, named by a URL.",
+	.help = "Copies STORE, as it is at one instant, into FILE, and prints how much is in it.  "
+		"The store may be mounted, and writers do not wait.  FILE is a store that can be "
+		"mounted; it gets its name when it is complete and checked.  With -, the copy "
+		"goes to the standard output.  STORE, FILE or both can be on a server, named by a "
+		"URL.",
 	.failed = "there is no backup",
 	CMD_OPTIONS(backup_options),
 	.least = 2,

@@ -46,9 +46,9 @@ const struct command cmd_cat = {
 	.name = "cat",
 	.arguments = "[-o table=NAME] STORE PATH...",
 	.summary = "print files",
-	.help = "Writes files of the store to the standard output, one behind the other, byte for "
-		"byte.  PATH is one that the mount would have: S/K.json, S/K.jsonl.",
-	.failed = "a file cannot be read; the others are written",
+	.help = "Writes files of the store to the standard output, one after the other, byte for "
+		"byte.  PATH is a path as in a mount, such as S/K.json or S/K.jsonl.",
+	.failed = "a file cannot be read (the others are written)",
 	CMD_OPTIONS(cat_options),
 	.least = 2,
 	.operands = "takes a store, and paths in it",

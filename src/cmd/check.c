@@ -142,7 +142,7 @@ struct check_values {
 
 static const struct cmd_option check_options[] = {
 	CMD_YES(struct check_values, repairs, "repair", 0,
-		"rescue what is whole of a damaged store into NEWSTORE"),
+		"copy what is intact of a damaged store into NEWSTORE"),
 	CMD_TABLE,
 };
 
@@ -160,15 +160,16 @@ static int run_check(void *values, char **operands)
 const struct command cmd_check = {
 	.name = "check",
 	.arguments = "[-o OPTIONS] STORE | --repair [-o OPTIONS] STORE [NEWSTORE]",
-	.summary = "tell whether a store is sound",
-	.help = "Tells on stdout, a line each, which invariants of the store are broken and which "
-		"bytes are kept that are not JSON, and a summary on stderr.  The store may be "
-		"mounted; nothing in it is changed.",
-	.more = "With --repair, NEWSTORE (STORE.repaired) must not exist; what is lost is told.  "
-		"STORE should not be mounted; it is only read, and stays as it is.\n\nThe exit "
-		"status is 0 when nothing is broken, 1 when something is, and 2 when the check "
-		"could not run.  With --repair: 0 when all was whole, 1 when damage was found and "
-		"what is left of the store is in NEWSTORE, 2 when there is no NEWSTORE.",
+	.summary = "check whether a store is intact",
+	.help = "Prints on stdout, one a line, which invariants of the store are violated and "
+		"where files have bytes that are not JSON, and on stderr a summary.  The store "
+		"may be mounted; nothing in it is changed.",
+	.more = "With --repair, everything that is intact is copied into NEWSTORE (or "
+		"STORE.repaired), which must not exist, and losses are printed.  STORE should not "
+		"be mounted; it is only read.\n\nThe exit status is 0 if nothing is damaged, 1 if "
+		"something is, and 2 if the check could not run.  With --repair it is 0 if "
+		"nothing was damaged, 1 if something was and NEWSTORE has the rest, and 2 if "
+		"there is no NEWSTORE.",
 	CMD_OPTIONS(check_options),
 	.least = 1,
 	.most = 2,

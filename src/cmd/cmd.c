@@ -115,15 +115,15 @@ static int take_option(const struct command *command, int found, void *values, c
 	int r = -ECANCELED;
 
 	if (found == ':')
-		cmd_misused(command, "the value is missing behind %s", word);
+		cmd_misused(command, "%s needs a value", word);
 	else if (!option)
-		cmd_misused(command, "the option '%s' is not understood", word);
+		cmd_misused(command, "there is no option '%s'", word);
 	else
 		r = option->take((char *)values + option->place, optarg, &why);
 	if (r == -EINVAL && why)
 		cmd_misused(command, "%s", why);
 	else if (r == -EINVAL)
-		cmd_misused(command, "'%s' is not understood: %s%s takes %s", optarg,
+		cmd_misused(command, "'%s' is not valid: %s%s takes %s", optarg,
 			    option->name ? "--" : "-",
 			    option->name ? option->name : (char[]){ option->letter, '\0' },
 			    meaning(option->value));
@@ -246,7 +246,7 @@ int cmd_misused(const struct command *command, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(why, sizeof(why), format, args);
 	va_end(args);
-	log_error("%s; 'sessfs help %s' tells how it is used", why, command->name);
+	log_error("%s; see 'sessfs help %s'", why, command->name);
 	return CMD_USAGE;
 }
 
@@ -285,13 +285,15 @@ static void print_filled(const char *text)
 static void print_option(const struct cmd_option *option)
 {
 	const char *value = option->value ? option->value : "";
-	char shown[64];
+	char letter[] = "-x, ", shown[64];
 
+	letter[1] = option->letter;
 	if (option->name)
-		snprintf(shown, sizeof(shown), "--%s%s%s", option->name, *value ? "=" : "", value);
+		snprintf(shown, sizeof(shown), "%4s--%s%s%s", option->letter ? letter : "",
+			 option->name, *value ? "=" : "", value);
 	else
 		snprintf(shown, sizeof(shown), "-%c%s%s", option->letter, *value ? " " : "", value);
-	printf("  %-26s  %s\n", shown, option->help);
+	printf("  %-28s  %s\n", shown, option->help);
 }
 
 void cmd_print_help(const struct command *command)
@@ -309,6 +311,6 @@ void cmd_print_help(const struct command *command)
 		print_filled(command->more);
 	}
 	if (command->failed)
-		printf("\nThe exit status is 0; 1 when %s;\n2 when the command line was wrong.\n",
+		printf("\nThe exit status is 0; 1 if %s;\n2 if the command line is wrong.\n",
 		       command->failed);
 }

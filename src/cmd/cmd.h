@@ -91,12 +91,12 @@ int cmd_take_reader(void *field, const char *value, char **ret_why);
 #define CMD_TABLE                                                                                  \
 	{                                                                                          \
 		NULL, 'o', "table=NAME", cmd_take_reader, 0,                                       \
-			"the table of the rows, instead of agentscope_sessions"                    \
+			"the table that has the rows, instead of agentscope_sessions"              \
 	}
 #define CMD_WRITER                                                                                 \
 	{                                                                                          \
 		NULL, 'o', "OPTIONS", cmd_take_writer, 0,                                          \
-			"table=NAME, strict, exact: as for a mount, where no mount has its own"    \
+			"table=NAME, strict, exact: as for a mount, if the store is not mounted"   \
 	}
 
 #endif

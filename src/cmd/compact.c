@@ -25,9 +25,9 @@ struct compact_values {
 	}
 
 static const struct cmd_option compact_options[] = {
-	CLAUSE(first, "first", "N", "the first so many items"),
-	CLAUSE(items, "items", "A-B", "or those with these indexes, from 0"),
-	CLAUSE(version, "if", "VERSION", "the version that the list had when they were read"),
+	CLAUSE(first, "first", "N", "replace the first N items"),
+	CLAUSE(items, "items", "A-B", "or the items with these indexes, from 0"),
+	CLAUSE(version, "if", "VERSION", "only if the list still has this version"),
 	CMD_WRITER,
 };
 
@@ -135,12 +135,11 @@ static int run_compact(void *given, char **operands)
 const struct command cmd_compact = {
 	.name = "compact",
 	.arguments = "[--first=N | --items=A-B] [--if=VERSION] [-o OPTIONS] STORE PATH [FILE]",
-	.summary = "replace items of a list by others, if nobody has changed them",
-	.help = "Puts the lines of FILE, or of the standard input, in the place of the first items "
-		"of a list, or of some, in one transaction, and prints the version that the list "
-		"has "
-		"then.  What others append meanwhile stays behind.",
-	.more = "Without items it prints the version that the list has, and changes nothing.",
+	.summary = "replace items of a list, if nobody has changed them",
+	.help = "Replaces the first N items of a list, or items A to B, with the lines of FILE or "
+		"of the standard input, in one transaction, and prints the new version of the "
+		"list.  Lines that others append meanwhile stay behind the new ones.",
+	.more = "Without items, it prints the version of the list, and changes nothing.",
 	.failed = "nothing was changed",
 	CMD_OPTIONS(compact_options),
 	.least = 2,

@@ -282,21 +282,17 @@ static int run_config(void *values, char **operands)
 const struct command cmd_config = {
 	.name = "config",
 	.arguments = "STORE [KEY[=VALUE]...]",
-	.summary = "tell and change what a store says for all mounts",
-	.help = "Prints what the store says, all of it or the KEYs that are named: strict and "
-		"exact "
-		"(yes or no), max_size, ttl, grace, pause and layout, each as the option of "
-		"'sessfs "
-		"mount' "
-		"of that name, and the table of the rows.  KEY=VALUE sets one, and KEY= takes it "
-		"back; several are changed at once.  The store is made when it is not there.",
-	.more = "Every mount that writes and every command obeys them, and an option that says "
-		"something else is refused.  Mounts take in ttl, grace, pause and max_size while "
-		"they live; strict, exact, layout and table can be changed only while nobody has "
-		"the "
-		"store, "
-		"and table only while there are no rows.  Another layout leaves paths, modes and "
-		"bytes as they are, and gives what lies there other sessions and keys.",
+	.summary = "show and change the settings of a store",
+	.help = "Prints the settings of the store, all of them or the given KEYs: strict and "
+		"exact (yes or no), max_size, ttl, grace, pause and layout, which have the values "
+		"of the options of 'sessfs mount', and the table that has the rows.  KEY=VALUE "
+		"sets one, and KEY= removes it; several change at once.  The store is created if "
+		"it does not exist.",
+	.more = "All mounts that write and all commands follow the settings, and refuse an option "
+		"that differs.  ttl, grace, pause and max_size can change at any time; strict, "
+		"exact, layout and table can change only while nothing else uses the store, and "
+		"table only while there are no rows.  A new layout keeps paths, modes and bytes, "
+		"and gives the files other sessions and keys.",
 	.failed = "the store cannot be read or changed",
 	.least = 1,
 	.operands = "takes a store",

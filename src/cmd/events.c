@@ -36,8 +36,7 @@ static int take_number(void *field, const char *value, char **ret_why)
 
 static const struct cmd_option events_options[] = {
 	{ "since", 0, "SEQ", take_number, offsetof(struct following, since),
-	  "what has happened behind this event, if that is still known; otherwise what happens "
-	  "from now on" },
+	  "start after this event, if the later ones are still known, instead of now" },
 	CMD_TABLE,
 };
 
@@ -89,13 +88,12 @@ static int run_events(void *values, char **operands)
 const struct command cmd_events = {
 	.name = "events",
 	.arguments = "[--since=SEQ] [-o table=NAME] STORE [PATH]",
-	.summary = "tell what changes in a store, as it happens",
-	.help = "Prints a line of JSON for each change at or below a directory, or anywhere: by "
-		"this "
-		"mount, by other mounts, by SQL.  It goes on until it is ended by a signal.",
-	.more = "The same lines are in PATH/@as=events.jsonl of a mount; sessfs(5) has what they "
-		"say.",
-	.failed = "the directory is not there or cannot be followed, or the mount has ended",
+	.summary = "print changes in a store as they happen",
+	.help = "Prints a line of JSON for each change at or below a directory, or anywhere, "
+		"whether it comes from this mount, another mount or SQL.  A signal ends the "
+		"command.",
+	.more = "The same lines are in PATH/@as=events.jsonl of a mount; sessfs(5) describes them.",
+	.failed = "the directory does not exist or cannot be followed, or the mount has ended",
 	CMD_OPTIONS(events_options),
 	.least = 1,
 	.most = 2,

@@ -22,7 +22,7 @@ struct arguments {
 
 static const struct cmd_option export_options[] = {
 	CMD_YES(struct arguments, force, "force", 'f',
-		"a folder that is not empty, too: over files of the same name"),
+		"also to a folder that is not empty: replace files of the same name"),
 	CMD_JSON(struct arguments),
 	CMD_TABLE,
 };
@@ -153,13 +153,13 @@ static int run_export(void *values, char **operands)
 const struct command cmd_export = {
 	.name = "export",
 	.arguments = "[-f] [--json] [-o table=NAME] STORE DIR|- [SESSION...]",
-	.summary = "hand files out, to a folder or as a tar stream",
-	.help = "Hands the files of a store out: to DIR, or with - as a tar stream (pax) to the "
-		"standard output.  Each file is whole, as it was when it was read; modes, times, "
-		"attributes and links are kept, and by root owners.  In DIR a file gets its name "
-		"when it is whole; one that is there already with the same size and time is left "
-		"alone, and nothing is deleted.",
-	.failed = "something was not exported; the rest is",
+	.summary = "copy files to a folder or a tar stream",
+	.help = "Copies the files of a store to DIR, or with - to the standard output as a tar "
+		"stream (pax).  Each file is exported completely, as it was when it was read.  "
+		"Modes, times, attributes and links are preserved; if you are root, owners as "
+		"well.  In DIR, a file gets its name when it is complete, one that exists with "
+		"the same size and time is left alone, and nothing is deleted.",
+	.failed = "something was not exported (the rest is)",
 	CMD_OPTIONS(export_options),
 	.least = 2,
 	.operands = "takes a store, a folder or -, and sessions",

@@ -118,18 +118,19 @@ static int take_grace(void *field, const char *value, char **ret_why)
 
 static const struct cmd_option gc_options[] = {
 	{ "older-than", 0, "AGE", cmd_take_age, offsetof(struct gc, older),
-	  "sessions not changed for so long: 30m, 12h, 7d, 2w, 1y" },
+	  "sessions that have not changed for this long: 30m, 12h, 7d, 2w, 1y" },
 	{ "larger-than", 0, "SIZE", take_large, offsetof(struct gc, larger),
 	  "sessions of more bytes: 500, 100K, 20M, 1G" },
 	{ "keep-last", 0, "N", take_count, offsetof(struct gc, keep_last),
-	  "all but the N that were changed last" },
+	  "all except the N that changed last" },
 	{ "name", 0, "GLOB", cmd_take_text, offsetof(struct gc, pattern),
-	  "sessions with a name that fits a pattern of the shell" },
+	  "sessions whose name matches a shell pattern" },
 	{ "grace", 0, "AGE", take_grace, offsetof(struct gc, grace),
-	  "how long they can be brought back (7d); 0: not at all" },
-	CMD_YES(struct gc, dry_run, "dry-run", 'n', "tell what would be done, and do nothing"),
-	CMD_YES(struct gc, list, "list", 0, "tell what can be brought back"),
-	CMD_YES(struct gc, undo, "undo", 0, "bring SESSIONs back, or all that can be"),
+	  "how long they can be restored (7d); 0: not at all" },
+	CMD_YES(struct gc, dry_run, "dry-run", 'n',
+		"print what would be removed, and change nothing"),
+	CMD_YES(struct gc, list, "list", 0, "list the sessions that can be restored"),
+	CMD_YES(struct gc, undo, "undo", 0, "restore SESSIONs, or all that can be restored"),
 	CMD_JSON(struct gc),
 	CMD_TABLE,
 };
@@ -563,15 +564,16 @@ static int run_gc(void *values, char **operands)
 const struct command cmd_gc = {
 	.name = "gc",
 	.arguments = "[OPTIONS] STORE | --undo STORE [SESSION...]",
-	.summary = "remove old sessions, and bring them back",
-	.help = "Removes sessions that fit all that is given, and those whose own ttl (the "
-		"attribute " TRASH_TTL " of their directories), or the store's ('sessfs config'), "
-		"has run out; without options only those.  What is open "
-		"somewhere stays, and so does, without --older-than, what was changed in the last "
-		"ten minutes.  A ttl of 'never' keeps a session in any case.  Prints what goes.",
-	.more = "What is removed can be brought back for as long as its grace lasts, as it was; "
-		"until then it takes the room that it took.  The store may be mounted.",
-	.failed = "something could not be removed or brought back",
+	.summary = "remove old sessions, and restore them",
+	.help = "Removes sessions that match all given options, and sessions that have not "
+		"changed for longer than their ttl, which is the attribute " TRASH_TTL " of "
+		"their directory or the setting of the store ('sessfs config'); without options "
+		"only the latter.  Sessions that are in use stay and, without --older-than, those "
+		"that changed in the last ten minutes.  A session with the ttl 'never' is not "
+		"removed.  Prints what is removed.",
+	.more = "Until their grace period ends, removed sessions can be restored, and use as much "
+		"space as before.  The store may be mounted.",
+	.failed = "something could not be removed or restored",
 	CMD_OPTIONS(gc_options),
 	.least = 1,
 	.operands = "takes a store",

@@ -49,7 +49,7 @@ static int take_layout(void *field, const char *value, char **ret_why)
 
 static const struct cmd_option import_options[] = {
 	{ "layout", 0, "LAYOUT", take_layout, offsetof(struct arguments, layout),
-	  "what is taken in: tree (if none is given), or one of those below" },
+	  "the format of the source: tree (the default), or one of those below" },
 	{ "to", 0, "PATH", cmd_take_text, offsetof(struct arguments, to),
 	  "with the layout tree: a directory of the store instead of its root" },
 	{ "from-table", 0, "NAME", cmd_take_text, offsetof(struct arguments, import.from_table),
@@ -57,7 +57,7 @@ static const struct cmd_option import_options[] = {
 	CMD_YES(struct arguments, import.dry, "dry-run", 'n',
 		"change nothing, and print what would be done"),
 	CMD_YES(struct arguments, import.checksum, "checksum", 'c',
-		"compare the bytes also of files that have the same size and time"),
+		"compare the bytes even if size and time are the same"),
 	CMD_YES(struct arguments, import.list.json, "json", 0, "print JSON"),
 	CMD_WRITER,
 };
@@ -241,15 +241,15 @@ static void print_layouts(void)
 const struct command cmd_import = {
 	.name = "import",
 	.arguments = "[--layout=LAYOUT] [--dry-run] [OPTIONS] STORE DIR|FILE...",
-	.summary = "take in files that are there already",
-	.help = "Takes the files of folders into a store: what is in DIR comes to the root of the "
-		"store, so that each folder in it is a session.  Names, modes, times, attributes "
-		"and links are kept; root keeps owners, too.  What the store has and DIR has not "
-		"stays.  A file that the store has already is left alone if size and time are the "
-		"same; if not, only rows that differ are written.  Each file is taken in whole or "
-		"not at all; after an interruption, the same command goes on.",
+	.summary = "copy existing files into a store",
+	.help = "Copies files into a store: the content of DIR goes to the root of the store, so "
+		"that each folder in it becomes a session.  Names, modes, times, attributes and "
+		"links are preserved; if you are root, owners as well.  Nothing in the store is "
+		"deleted.  A file with the same size and time in the store is left alone; of "
+		"others, only rows that differ are written.  Each file is imported completely or "
+		"not at all; after an interruption, run the same command again.",
 	.list = print_layouts,
-	.failed = "something was not taken in; the rest is",
+	.failed = "something was not imported (the rest is)",
 	CMD_OPTIONS(import_options),
 	.least = 2,
 	.operands = "takes a store, and folders or files",

@@ -51,10 +51,11 @@ struct keep_values {
 
 static const struct cmd_option keep_options[] = {
 	CMD_YES(struct keep_values, undo, "undo", 0,
-		"make folders of the links again; the store keeps its copy"),
-	CMD_YES(struct keep_values, status, "status", 0, "say what is kept, and change nothing"),
+		"replace the links with folders again; the store keeps its copy"),
+	CMD_YES(struct keep_values, status, "status", 0,
+		"list what has been moved, and change nothing"),
 	CMD_YES(struct keep_values, bind, "bind", 0,
-		"bind mounts instead of links, for clients that follow none (root)"),
+		"use bind mounts instead of links, for clients that follow no links (root)"),
 };
 
 static const struct client *find_client(const char *name)
@@ -306,14 +307,12 @@ const struct command cmd_keep = {
 	.name = "keep",
 	.arguments = "[--undo | --status] [--bind] CLIENT... STORE",
 	.summary = "move the transcripts of coding agents into a mounted store",
-	.help = "Copies the folders in which a client has its transcripts into the store, reads "
-		"them "
-		"back, and puts a link in the place of each, so that the client goes on in the "
-		"store.  CLIENT is claude, codex, gemini, opencode or pi; stop it first.  STORE "
-		"may "
-		"be named by its mount, and its layout must have the client.  Nothing is deleted: "
-		"the folder stays beside the link, as FOLDER.before.",
-	.failed = "something is left as it was, or what was interrupted is to be run again",
+	.help = "Copies the folders that have the transcripts of a client into the store, "
+		"compares the copies, and replaces each folder with a link, so that the client "
+		"goes on in the store.  CLIENT is claude, codex, gemini, opencode or pi; stop it "
+		"first.  You may name STORE by its mount; its layout must include the client.  "
+		"Nothing is deleted: the folder stays beside the link, as FOLDER.before.",
+	.failed = "something was not moved, or an interrupted run must be run again",
 	CMD_OPTIONS(keep_options),
 	.least = 1,
 	.operands = "takes clients and a store",

@@ -24,8 +24,9 @@ struct ls {
 
 static const struct cmd_option ls_options[] = {
 	CMD_YES(struct ls, with_stat, NULL, 'l',
-		"a line each with mode, size in bytes, and the time of the last change"),
-	CMD_YES(struct ls, human, "human-readable", 'h', "with -l: sizes such as 1.5K and 20M"),
+		"show mode, size in bytes, and the time of the last change"),
+	CMD_YES(struct ls, human, "human-readable", 'h',
+		"with -l: show sizes such as 1.5K and 20M"),
 	CMD_JSON(struct ls),
 	CMD_TABLE,
 };
@@ -165,9 +166,9 @@ const struct command cmd_ls = {
 	.name = "ls",
 	.arguments = "[-lh] [--json] [-o table=NAME] STORE [PATH]",
 	.summary = "list sessions, or the files of one",
-	.help = "Lists a directory of the store, or a file, in the order in which the names came.  "
-		"Without PATH it lists the sessions, and ordinary files beside them.  Directories "
-		"end in a slash.",
+	.help = "Lists a directory of the store, or a file, in the order in which the names were "
+		"created.  Without PATH, it lists the sessions, and ordinary files beside them.  "
+		"Names of directories end in a slash.",
 	.failed = "STORE or PATH cannot be read",
 	CMD_OPTIONS(ls_options),
 	.least = 1,

@@ -524,7 +524,7 @@ static const struct cmd_option mount_options[] = {
 	CMD_YES(struct mount, foreground, NULL, 'f', "stay in the foreground"),
 	CMD_YES(struct mount, options.debug, NULL, 'd',
 		"stay in the foreground and log every request"),
-	{ NULL, 'o', "OPTIONS", take_options, 0, "options with commas between them:" },
+	{ NULL, 'o', "OPTIONS", take_options, 0, "options, separated by commas:" },
 };
 
 static int run_remount(const struct mount *mount, const char *dir)
@@ -582,15 +582,16 @@ static void print_options(void)
 const struct command cmd_mount = {
 	.name = "mount",
 	.arguments = "[-f] [-d] [-o OPTIONS] STORE DIR",
-	.summary = "show a store as a directory",
-	.help = "STORE is a file, made when it is not there, a URL (mysql://, postgresql://) for "
-		"one on a server, or 'memory:' for a store that is gone when the mount ends.  DIR "
-		"is an empty directory.  Returns when the mount can be used.",
+	.summary = "mount a store on a directory",
+	.help = "STORE is a file, which is created if it does not exist, a URL (mysql://, "
+		"postgresql://) for a store on a server, or 'memory:' for a store that is lost "
+		"when the mount ends.  DIR is an empty directory.  The command returns when the "
+		"mount is ready.",
 	.list = print_options,
-	.more = "default_permissions is always on, and nosuid and nodev are unless allowed.  "
-		"Further words of mount(8) and fstab(5), such as rw, noatime, user and "
-		"x-systemd.automount, are accepted.\nThe exit status is 0, 1 when the store cannot "
-		"be mounted, 2 for a wrong command line.",
+	.more = "default_permissions is always on, and so are nosuid and nodev unless an option "
+		"allows the opposite.  Other options of mount(8) and fstab(5), such as rw, "
+		"noatime, user and x-systemd.automount, are accepted.\nThe exit status is 0, 1 if "
+		"the store cannot be mounted, 2 for a wrong command line.",
 	CMD_OPTIONS(mount_options),
 	.least = 2,
 	.most = 2,

@@ -138,13 +138,13 @@ static int run_mounts(void *values, char **operands)
 const struct command cmd_mounts = {
 	.name = "mounts",
 	.arguments = "[--json]",
-	.summary = "tell which stores are mounted, where, and by whom",
-	.help = "Prints a line a mount: the process that serves it, rw or ro, the store, and the "
-		"directory.  The process is '-' when it has ended, or when you may not see it.  A "
-		"mount that only another mount namespace has, such as that of a container, stands "
-		"there with the namespace and a process of it; the directory is '-' when nothing "
-		"is mounted any more and the process still serves open files.  'sessfs umount "
-		"--force STORE' ends both.",
+	.summary = "list mounted stores",
+	.help = "Lists the mounts, one a line: the process that serves it, rw or ro, the store, "
+		"and the directory.  The process is '-' if it has exited, or if you may not see "
+		"it.  If only another mount namespace has the mount, such as that of a container, "
+		"the line names it and a process in it.  The directory is '-' if there is no "
+		"mount any more, but the process still serves open files.  'sessfs umount --force "
+		"STORE' ends both.",
 	.failed = "the mounts cannot be listed",
 	CMD_OPTIONS(mounts_options),
 	.least = 0,

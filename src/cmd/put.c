@@ -115,10 +115,10 @@ static int run_append(void *values, char **operands)
 const struct command cmd_put = {
 	.name = "put",
 	.arguments = "[-o OPTIONS] STORE PATH [FILE]",
-	.summary = "replace the content of a file, or make one",
-	.help = "Replaces the content of a file by that of FILE, or of the standard input, in one "
-		"transaction: until all of it is read, and whatever happens meanwhile, the "
-		"previous content stays.  Mode and owner of a file that is there stay, too.",
+	.summary = "replace the content of a file, or create one",
+	.help = "Replaces the content of a file with FILE or the standard input, in one "
+		"transaction: until all of it is read, and if anything fails, the previous "
+		"content remains.  Mode and owner of an existing file are preserved.",
 	.more = INPUT_MORE,
 	.failed = "nothing was saved",
 	CMD_OPTIONS(input_options),
@@ -134,11 +134,11 @@ const struct command cmd_append = {
 	.name = "append",
 	.arguments = "[-o OPTIONS] STORE PATH [FILE]",
 	.summary = "append lines to a file",
-	.help = "Appends FILE, or the standard input, to a file.  Each whole line of a list is a "
-		"row as soon as it is read; a last line without its newline follows at the end of "
-		"the input.",
+	.help = "Appends FILE, or the standard input, to a file.  Each complete line of a list "
+		"becomes a row as soon as it is read; a last line without a newline follows at "
+		"the end of the input.",
 	.more = INPUT_MORE,
-	.failed = "not all was appended; what was is whole lines",
+	.failed = "not everything was appended (what was is complete lines)",
 	CMD_OPTIONS(input_options),
 	.least = 2,
 	.most = 3,

@@ -12,7 +12,7 @@ struct restore {
 
 static const struct cmd_option restore_options[] = {
 	CMD_JSON(struct restore),
-	CMD_YES(struct restore, force, "force", 0, "replace STORE if it is there"),
+	CMD_YES(struct restore, force, "force", 0, "replace STORE if it exists"),
 	CMD_TABLE,
 };
 
@@ -35,12 +35,12 @@ static int run_restore(void *values, char **operands)
 const struct command cmd_restore = {
 	.name = "restore",
 	.arguments = "[--force] [--json] FILE STORE",
-	.summary = "make a store of a backup",
-	.help = "Copies a backup to STORE and checks it before it gets that name.  A store that is "
-		"replaced must not be mounted; it keeps its owner and mode, and is there as it was "
-		"until the other one takes its place.  A store on a server is empty, or with "
-		"--force what is in it goes first.",
-	.failed = "STORE is as it was",
+	.summary = "copy a backup to a store",
+	.help = "Copies a backup to STORE, and checks the copy before it gets that name.  A store "
+		"that is replaced must not be mounted; the new one gets its owner and mode, and "
+		"until then the old one is unchanged.  A store on a server must be empty; with "
+		"--force, its data is deleted first.",
+	.failed = "STORE is unchanged",
 	CMD_OPTIONS(restore_options),
 	.least = 2,
 	.most = 2,

@@ -13,7 +13,8 @@ struct rm {
 };
 
 static const struct cmd_option rm_options[] = {
-	CMD_YES(struct rm, recursive, NULL, 'r', "directories, too, with all that is in them"),
+	CMD_YES(struct rm, recursive, NULL, 'r',
+		"also remove directories, with everything in them"),
 	CMD_TABLE,
 };
 
@@ -55,8 +56,8 @@ const struct command cmd_rm = {
 	.arguments = "[-r] [-o table=NAME] STORE PATH...",
 	.summary = "remove files or sessions",
 	.help = "Removes files of the store, and with -r sessions and other directories, file by "
-		"file.  When it is interrupted, what has not been removed yet is whole.",
-	.failed = "something is not there or cannot be removed; the rest is",
+		"file.  After an interruption, each file that is left is complete.",
+	.failed = "something does not exist or cannot be removed (the rest is)",
 	CMD_OPTIONS(rm_options),
 	.least = 2,
 	.operands = "takes a store, and paths in it",

@@ -77,12 +77,13 @@ static int take_since(void *field, const char *value, char **ret_why)
 
 static const struct cmd_option search_options[] = {
 	{ "session", 0, "GLOB", cmd_take_text, offsetof(struct searching, pattern),
-	  "in sessions with a name or id that fits a pattern of the shell" },
+	  "only sessions whose name or id matches a shell pattern" },
 	{ "role", 0, "ROLE", cmd_take_text, offsetof(struct searching, role),
-	  "said by user, assistant, tool, system ..." },
+	  "only what user, assistant, tool, system ... said" },
 	{ "since", 0, "TIME", take_since, offsetof(struct searching, since),
-	  "made at this time or later: 2026-01-31, or 12h or 7d ago" },
-	{ NULL, 'n', "N", take_most, offsetof(struct searching, most), "so many at most, not 10" },
+	  "only items created at this time or later: 2026-01-31, or 12h or 7d ago" },
+	{ NULL, 'n', "N", take_most, offsetof(struct searching, most),
+	  "at most N items, instead of 10" },
 	CMD_JSON(struct searching),
 	CMD_TABLE,
 };
@@ -533,14 +534,14 @@ static int run_search(void *values, char **operands)
 const struct command cmd_search = {
 	.name = "search",
 	.arguments = "[OPTIONS] STORE WORD...",
-	.summary = "find what was said",
-	.help = "Finds the items of all sessions that hold all words, in any case, and prints "
-		"where they are, when and by whom they were made, the title of their session, and "
-		"the words in their surroundings; those that fit best come first.  A word that "
-		"ends in '*' is the beginning of one.",
-	.more = "The words are in an index beside the store, STORE-search, or for a store on a "
-		"server in ~/.cache/sessfs; it is brought up to date by who asks, and can be "
-		"deleted at any time.  The store may be mounted.",
+	.summary = "search for words in all sessions",
+	.help = "Finds the items of all sessions that contain all words, in upper or lower case, "
+		"the best matches first.  Prints where they are, when and by whom they were "
+		"created, the title of their session, and the text around the words.  A word that "
+		"ends in '*' matches all words that start like it.",
+	.more = "The index is in the file STORE-search, or for a store on a server in "
+		"~/.cache/sessfs.  Each search updates it, and you can delete it at any time.  "
+		"The store may be mounted.",
 	.failed = "STORE cannot be read, or there is no place for the index",
 	CMD_OPTIONS(search_options),
 	.least = 2,

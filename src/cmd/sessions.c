@@ -90,17 +90,17 @@ static int take_order(void *field, const char *value, char **ret_why)
 static const struct cmd_option sessions_options[] = {
 	CMD_JSON(struct sessions),
 	CMD_YES(struct sessions, titles, "titles", 't',
-		"with the first words that a person wrote, for which each is looked into"),
+		"also print the first words that a person wrote; reads each session"),
 	{ "sort", 0, "id|age|size|items", take_order, offsetof(struct sessions, order),
-	  "by id, the longest unchanged first, the largest first" },
+	  "by id, longest unchanged first, or largest first" },
 	{ "older-than", 0, "AGE", cmd_take_age, offsetof(struct sessions, older),
-	  "not changed for so long: 30m, 12h, 7d, 2w, 1y" },
+	  "not changed for this long: 30m, 12h, 7d, 2w, 1y" },
 	{ "newer-than", 0, "AGE", cmd_take_age, offsetof(struct sessions, newer),
-	  "changed in that time" },
+	  "changed in this time" },
 	{ "larger-than", 0, "SIZE", cmd_take_size, offsetof(struct sessions, larger),
-	  "of more bytes: 500, 100K, 20M, 1G" },
+	  "more bytes than this: 500, 100K, 20M, 1G" },
 	{ "name", 0, "GLOB", cmd_take_text, offsetof(struct sessions, pattern),
-	  "with a name that fits a pattern of the shell" },
+	  "whose name matches a shell pattern" },
 	CMD_TABLE,
 };
 
@@ -290,11 +290,11 @@ static int run_sessions(void *values, char **operands)
 const struct command cmd_sessions = {
 	.name = "sessions",
 	.arguments = "[OPTIONS] STORE",
-	.summary = "list sessions with what they hold",
-	.help = "Prints a line a session: how many keys it has, how many items in them, how many "
-		"bytes these are, when one was changed last, and its name.  Ordinary files do not "
-		"count.",
-	.more = "A session must fit all that is given.  The store may be mounted.",
+	.summary = "list sessions and their sizes",
+	.help = "Lists sessions, one a line: the number of keys and of items, the bytes of the "
+		"items, the time of the last change, and the name.  Ordinary files are not "
+		"counted.",
+	.more = "Only sessions that match all given options are listed.  The store may be mounted.",
 	.failed = "STORE cannot be read",
 	CMD_OPTIONS(sessions_options),
 	.least = 1,

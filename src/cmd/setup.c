@@ -50,12 +50,13 @@ static int run_setup(void *values, char **operands)
 const struct command cmd_setup = {
 	.name = "setup",
 	.arguments = "[--dry-run] URL",
-	.summary = "make a store on a server, for users who may not",
-	.help = "Makes the tables of a store on a server, and the triggers by which mounts hear of "
-		"what other programs change, as the URL's user, and prints the rights that another "
-		"user needs to mount it.  What is there already stays, so it may be said again, "
-		"such as after triggers were lost.  A mount does the same if it may.",
-	.failed = "the store cannot be made, or not all of it",
+	.summary = "create a store on a server, for users who may not",
+	.help = "Creates the tables of a store on a server, and the triggers that report the "
+		"changes of other programs to the mounts, as the user in the URL, and prints the "
+		"rights that another user needs to mount it.  What exists already stays, so you "
+		"can run it again, for example after triggers were lost.  A mount does the same "
+		"if its user may.",
+	.failed = "the store cannot be created, or only a part of it",
 	CMD_OPTIONS(setup_options),
 	.least = 1,
 	.most = 1,

@@ -37,9 +37,10 @@ static int take_count(void *field, const char *value, char **ret_why)
 }
 
 static const struct cmd_option show_options[] = {
-	CMD_YES(struct show, follow, "follow", 'f', "go on with what is added, until it is ended"),
+	CMD_YES(struct show, follow, "follow", 'f',
+		"also print what is added later, until a signal"),
 	{ "last", 0, "N", take_count, offsetof(struct show, last),
-	  "the last N items of each list, not all" },
+	  "only the last N items of each list" },
 	CMD_TABLE,
 };
 
@@ -454,16 +455,16 @@ static int run_show(void *values, char **operands)
 const struct command cmd_show = {
 	.name = "show",
 	.arguments = "[--follow] [--last=N] [-o table=NAME] STORE SESSION[/KEY]",
-	.summary = "print conversations as people read them",
-	.help = "Prints what was said in a session, or in one list or document of it: who, when, "
-		"and what; calls of tools and their results in a line each.  Of a session, these "
-		"are its lists and numbered documents, or if it has none all of its files.  On a "
-		"terminal the lines fit, have colours (unless NO_COLOR is set) and go through "
-		"$PAGER, or less.",
-	.more = "SESSION is an id or a path.  KEY may have its end, .jsonl or .json, or not.  What "
-		"would be printed is what "
-		"@as=text shows on a mount; sessfs-views(7) tells how it reads.",
-	.failed = "it is not there or cannot be read",
+	.summary = "print conversations for people to read",
+	.help = "Prints what was said in a session, or in one list or document of it: by whom, "
+		"when, and what; calls of tools and their results take a line each.  Of a "
+		"session, it prints the lists and numbered documents, or all files if there are "
+		"none.  On a terminal, lines are wrapped, have colours (unless NO_COLOR is set) "
+		"and go through $PAGER, or less.",
+	.more = "SESSION is an id or a path.  KEY may have its extension, .jsonl or .json, or not. "
+		" The output is that of "
+		"@as=text on a mount; sessfs-views(7) describes it.",
+	.failed = "it does not exist or cannot be read",
 	CMD_OPTIONS(show_options),
 	.least = 2,
 	.most = 2,

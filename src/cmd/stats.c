@@ -233,9 +233,10 @@ static int run_stats(void *values, char **operands)
 const struct command cmd_stats = {
 	.name = "stats",
 	.arguments = "[--json] [-o table=NAME] STORE",
-	.summary = "count what a store holds",
-	.help = "Counts sessions, keys, items and bytes, and shows how large sessions are, and how "
-		"many items were made on which day.  The store may be mounted.",
+	.summary = "count what is in a store",
+	.help = "Counts sessions, keys, items and bytes, and shows how many sessions there are of "
+		"which size, and how many items were created on which day.  The store may be "
+		"mounted.",
 	.failed = "STORE cannot be read",
 	CMD_OPTIONS(stats_options),
 	.least = 1,

@@ -36,9 +36,9 @@ struct umount {
 
 static const struct cmd_option umount_options[] = {
 	CMD_YES(struct umount, lazy, "lazy", 'l',
-		"also when it is in use: whoever is in it goes on until he leaves"),
+		"even if it is in use: detach it, and let processes that use it finish"),
 	CMD_YES(struct umount, force, "force", 'f',
-		"also when it is in use, here or in another mount namespace: end the daemon"),
+		"even if it is in use, here or in another mount namespace: stop the daemon"),
 };
 
 /* What serves a mount. */
@@ -378,14 +378,14 @@ static int run_umount(void *values, char **operands)
 const struct command cmd_umount = {
 	.name = "umount",
 	.arguments = "[-l|-f] DIR|STORE...",
-	.summary = "end mounts",
-	.help = "Ends the mounts on directories, or all mounts of a store.  Returns when the "
-		"daemon has written everything and ended, so that the store can be copied.  A "
-		"mount that is in use is refused, and told by whom.  One that another mount "
-		"namespace (a container, a service) has, too, is ended here; then it is told who "
-		"holds it, and --force ends its daemon.",
-	.failed = "something cannot be unmounted, its daemon goes on, or the last changes may be "
-		  "lost",
+	.summary = "unmount directories or stores",
+	.help = "Unmounts directories, or all mounts of a store.  The command returns when the "
+		"daemon has written everything and has exited, so that the store can be copied.  "
+		"If a mount is in use, it stays, and the processes that use it are printed.  If "
+		"another mount namespace (a container, a service) has a copy of the mount, it is "
+		"unmounted here, and the message names who has it; --force ends the daemon.",
+	.failed = "something cannot be unmounted, its daemon keeps running, or the last changes "
+		  "may be lost",
 	CMD_OPTIONS(umount_options),
 	.least = 1,
 	.operands = "takes directories or stores",

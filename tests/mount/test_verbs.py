@@ -695,7 +695,8 @@ def test_strict_refuses_what_is_not_json(box):
 
 def words_of(text):
     """Commands, long options, or those of a mount that a help text has at the head of a line."""
-    return re.findall(r"^  (--[\w-]+|[a-z]\w+)\b", text, re.M)
+    found = re.findall(r"^  (?:(?:-\w, |    )(--[\w-]+)|([a-z]\w+))\b", text, re.M)
+    return [option or word for option, word in found]
 
 
 def test_help_manual_and_completions_name_every_command_and_option(box):
