@@ -223,6 +223,8 @@ static int inode_fill_name(struct view *view, struct inode *inode)
 
 	if (!inode_is_dir(inode) || inode->node.ino == BACKEND_ROOT || !inode->node.entry)
 		return 1;
+	if (inode->name)
+		return 0;
 	r = ASK(view, entry_name, inode->node.parent, inode->node.entry, &name);
 	if (r < 0)
 		return r == -ENOENT ? -EIO : r;
@@ -310,6 +312,12 @@ static void chain_destroy(struct inode *chain)
 int inode_of_node(struct tree *tree, struct view *view, struct backend_node *node,
 		  struct inode **ret_inode)
 {
+	return inode_of_entry(tree, view, node, (struct bytes){ 0 }, ret_inode);
+}
+
+int inode_of_entry(struct tree *tree, struct view *view, struct backend_node *node,
+		   struct bytes name, struct inode **ret_inode)
+{
 	struct inode *inode = inode_known(tree, node->ino);
 	int r;
 
@@ -326,6 +334,8 @@ int inode_of_node(struct tree *tree, struct view *view, struct backend_node *nod
 	inode = inode_from(node);
 	if (!inode)
 		return -ENOMEM;
+	if (name.data && inode_is_dir(inode))
+		inode->name = bytes_dup(name);
 	r = inode_fill_parents(tree, view, &inode);
 	if (r < 0) {
 		chain_destroy(inode);

@@ -9,6 +9,9 @@
 /* Inode cache.  inode_of_node() takes the node over (also on failure) and counts the inode. */
 int inode_of_node(struct tree *tree, struct view *view, struct backend_node *node,
 		  struct inode **ret_inode);
+/* The same of one that a name leads to, which a directory's inode has then. */
+int inode_of_entry(struct tree *tree, struct view *view, struct backend_node *node,
+		   struct bytes name, struct inode **ret_inode);
 /* An inode for a node that is new; parent and name are a directory's. */
 int inode_create(struct tree *tree, struct backend_node *node, struct inode *parent,
 		 struct bytes name, struct inode **ret_inode);

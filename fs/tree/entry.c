@@ -48,7 +48,7 @@ static int entry_found(struct tree *tree, struct view *view, struct inode *dir, 
 		backend_node_done(node);
 		return -EIO;
 	}
-	return inode_of_node(tree, view, node, ret_inode);
+	return inode_of_entry(tree, view, node, name, ret_inode);
 }
 
 int entry_open(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,

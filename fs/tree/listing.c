@@ -68,11 +68,13 @@ static int list_inodes(struct listing *listing, struct view *view)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < listing->entries.count; i++) {
-		struct backend_node *listed = &listing->entries.item[i].node, node = *listed;
+		struct entry_copy *entry = &listing->entries.item[i];
+		struct backend_node node = entry->node;
 
 		if (listing->with_nodes) {
-			*listed = (struct backend_node){ .ino = node.ino, .mode = node.mode };
-			r = inode_of_node(listing->tree, view, &node, &listing->inode[i]);
+			entry->node = (struct backend_node){ .ino = node.ino, .mode = node.mode };
+			r = inode_of_entry(listing->tree, view, &node, entry_name(entry),
+					   &listing->inode[i]);
 		}
 		listing->known += r == 0;
 	}

@@ -111,6 +111,58 @@ def test_a_table_of_postgresql_is_shown_at_once_however_large(box):
     is_shown_at_once(box, "postgresql")
 
 
+def remount(mount, trips):
+    """And wait until it has looked, by itself, which sessions have a ttl."""
+    mount.remount()
+    while True:
+        before = trips()
+        time.sleep(0.3)
+        if trips() - before < 20:
+            return
+
+
+def asks_little(box, kind):
+    """What a call costs does not grow with the table; the fewest trips of several count, as the
+    mount asks by itself now and then what is new."""
+    found = Found(box, kind)
+    proxy = servers.proxy(box, found.server)
+    trips = lambda: proxy.counts()["trips"]
+    mount = box.mount(store=proxy.url(found.base))
+    same(len(os.listdir(mount.path)), SESSIONS, "sessions")
+    eventually(found.is_through, "the store is like any other", 60)
+    remount(mount, trips)
+    seen = {}
+    for what, call in (
+        ("stat", lambda i: os.stat(mount.at(name(i)))),
+        ("cat", lambda i: read(mount.at(name(SESSIONS - 1 - i), "m.jsonl"))),
+    ):
+        costs = []
+        for i in range(12):
+            before = trips()
+            call(i)
+            costs.append(trips() - before)
+        same(1 <= min(costs) <= 5, True, f"{what} of one session: {costs} trips")
+        seen[what] = min(costs)
+    costs = []
+    for _ in range(3):
+        remount(mount, trips)
+        before = trips()
+        with os.scandir(mount.path) as entries:
+            next(entries)
+            costs.append(trips() - before)
+            same(sum(1 for _ in entries), SESSIONS - 1, "the other names")
+    same(min(costs) <= 5, True, f"the first name: {costs} trips")
+    box.note(f"{seen}, the first name {min(costs)} trips")
+
+
+def test_one_session_of_a_large_table_of_mariadb_costs_few_trips(box):
+    asks_little(box, "mysql")
+
+
+def test_one_session_of_a_large_table_of_postgresql_costs_few_trips(box):
+    asks_little(box, "postgresql")
+
+
 def goes_on(box, kind):
     """The walk is killed on the way, and two mounts go on together, beside a service."""
     found = Found(box, kind)
