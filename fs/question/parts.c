@@ -6,6 +6,9 @@
  */
 #include "fs/question/parts.h"
 
+#include <ctype.h>
+#include <string.h>
+
 #include "fs/question/look.h"
 #include "src/base/cleanup.h"
 
@@ -433,6 +436,17 @@ bool parts_are_results(struct bytes message)
 	return any;
 }
 
+/* "<environment_context> ... </environment_context>": what clients put into a user's mouth is one
+ * element, or several. */
+static bool is_elements(struct bytes text)
+{
+	const char *close = text.size ? memrchr(text.data, '<', text.size) : NULL;
+
+	return close && text.size > 3 && text.data[0] == '<' &&
+	       isalpha((unsigned char)text.data[1]) && close[1] == '/' &&
+	       text.data[text.size - 1] == '>';
+}
+
 struct bytes parts_text(struct bytes message)
 {
 	static const char *const says[] = { "content", "contents", "parts", "text", NULL };
@@ -446,8 +460,9 @@ struct bytes parts_text(struct bytes message)
 
 		if (part == PART_TEXT || part == PART_NONE)
 			element = look_is(element, '"') ? element : look_at(element, "text");
-		if (look_is(element, '"') && element.size > 2)
+		if (look_is(element, '"') && element.size > 2 && !is_elements(look_inside(element)))
 			break;
 	}
-	return look_inside(element);
+	element = look_inside(element);
+	return is_elements(element) ? bytes_make(NULL, 0) : element;
 }

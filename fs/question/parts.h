@@ -29,7 +29,8 @@ bool parts_put(struct put *put, struct bytes message, bool tool);
 /* Whether a message is nothing but results of tools. */
 bool parts_are_results(struct bytes message);
 
-/* The first text of a message, between its quotes; no data: there is none. */
+/* The first text of a message that is not all in tags, between its quotes; no data: there is
+ * none. */
 struct bytes parts_text(struct bytes message);
 
 #endif

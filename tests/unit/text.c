@@ -249,6 +249,14 @@ Test(text, what_programs_wrote_is_no_title)
 		     "");
 	EXPECT_TITLE("{\"a\":\"b\"}", "");
 	EXPECT_TITLE("user", "");
+	EXPECT_TITLE("{\"role\":\"user\",\"content\":\"<environment_context>\\n x\\n</environment_"
+		     "context>\"}",
+		     "");
+	EXPECT_TITLE("{\"role\":\"user\",\"content\":\"<a>x</a> <b>y</b>\"}", "");
+	EXPECT_TITLE("{\"role\":\"user\",\"content\":[{\"text\":\"<a>x</a>\"},{\"text\":\"yes\"}]}",
+		     "yes");
+	EXPECT_TITLE("{\"role\":\"user\",\"content\":\"<a>x</a> why?\"}", "<a>x</a> why?");
+	EXPECT_TITLE("{\"role\":\"user\",\"content\":\"<3\"}", "<3");
 }
 
 #define EXPECT_SAID(json, text)                                                                    \
