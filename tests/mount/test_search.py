@@ -194,8 +194,9 @@ def test_random_words_are_found_as_grep_finds_them(box):
     for word in ("zz", *known[:: len(known) // 3]):
         fastest = min(measured(place, word)[1] for _ in range(10))
         box.note(f"of {counts[word]} items: {fastest * 1000:.0f} ms")
+        # 50 ms, and twice that beside others on the same processor.
         if not is_sanitized(box.program):
-            same(fastest < 0.05 * harness.PATIENCE, True, f"{fastest} s for {word}")
+            same(fastest < 0.1 * harness.PATIENCE, True, f"{fastest} s for {word}")
     some = [word for word in known if counts[word] <= 10000]
     need = [*random_.choices(some, k=WORDS * 9 // 10), *("zz%d" % n for n in range(WORDS // 10))]
     for number, word in enumerate(need):
