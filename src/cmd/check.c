@@ -83,7 +83,7 @@ static int check_repaired(const char *store)
 		r = store_check(store, backend, print_nothing, NULL, &result);
 	if (r == 0 && !result.violations)
 		return 0;
-	log_error("%s was made, but 'sessfs check' finds fault with it: %s", store,
+	log_error("%s was made, but 'sessfs check' finds problems in it: %s", store,
 		  why	? why :
 		  r < 0 ? strerror(-r) :
 			  "please report this, with the damaged store if you can");
@@ -103,8 +103,8 @@ static int repair(const char *store, const char *new_store, const struct options
 		return CHECK_NOT_RUN;
 	}
 	if (!backend_has_path(store)) {
-		log_error("%s is not a file: a damaged database on a server is mended by what the "
-			  "server has for that, or restored from a backup",
+		log_error("%s is not a file: to repair a database on a server, use the tools of "
+			  "the server, or a backup",
 			  store);
 		return CHECK_NOT_RUN;
 	}

@@ -66,11 +66,11 @@ static int say(const struct buf *version)
 static int fail(char **operands, int error)
 {
 	if (error == -ESTALE)
-		log_error("%s: %s has not the version that was named, and nothing was changed; "
+		log_error("%s: %s no longer has the given version, and nothing was changed; "
 			  "read it again",
 			  operands[0], operands[1]);
 	else if (error == -EINVAL)
-		log_error("%s: %s: only whole lines of JSON can take the place of items, and "
+		log_error("%s: %s: only complete lines of JSON can replace items, and "
 			  "nothing was changed",
 			  operands[0], operands[1]);
 	else
@@ -106,7 +106,7 @@ static int tell_version(struct access *access, char **operands)
 	int r = access_get_xattr(access, operands[1], "user.sessfs.version", &version);
 
 	if (r == -ENODATA)
-		log_error("%s: %s is no list", operands[0], operands[1]);
+		log_error("%s: %s is not a list", operands[0], operands[1]);
 	return r == 0	     ? say(&version) :
 	       r == -ENODATA ? CMD_FAILED :
 			       cmd_fail(operands[0], operands[1], r);

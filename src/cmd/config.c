@@ -165,7 +165,7 @@ static int change_layout(struct backend *backend, const char *store, const char 
 	r = layout_change(backend, strtoull(number, NULL, 10), &changed, ret_why);
 	progress_end(&progress);
 	if (r == 0 && changed.moved)
-		log_warning("%s: %" PRIu64 " file%s another path now, that of the session and key "
+		log_warning("%s: %" PRIu64 " file%s a new path now, that of the session and key "
 			    "of the rows",
 			    store, changed.moved, changed.moved == 1 ? " has" : "s have");
 	return r;

@@ -32,15 +32,17 @@ static int open_stream(struct export *export)
 	int r;
 
 	if (isatty(STDOUT_FILENO)) {
-		log_error("a tar stream is nothing for a terminal; redirect the standard output");
+		log_error("a tar stream cannot be written to a terminal; redirect the standard "
+			  "output");
 		return -EINVAL;
 	}
 	r = export_aim(export, STDOUT_FILENO);
 	if (r == 0)
 		r = export_to_tar(export, STDOUT_FILENO);
 	if (r == -EOPNOTSUPP)
-		log_error("this sessfs was built without libarchive, so it makes no tar stream; "
-			  "export to a folder");
+		log_error(
+			"this sessfs was built without libarchive, so it cannot write tar streams; "
+			"export to a folder");
 	return r;
 }
 

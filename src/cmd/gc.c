@@ -440,9 +440,8 @@ static void undo_item(struct gc *gc, struct item *item)
 
 static void say_unknown(struct gc *gc, const char *name)
 {
-	log_error("%s: no session of that name is in the trash; 'sessfs gc --list %s' tells which "
-		  "are",
-		  name, gc->store);
+	log_error("%s: no session of that name can be restored; see 'sessfs gc --list %s'", name,
+		  gc->store);
 	gc->failed = true;
 }
 

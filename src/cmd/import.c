@@ -161,8 +161,8 @@ static void tell(struct import *import, int error)
 	else
 		print_summary(import);
 	if (error == -EINTR && stop_wanted() && !import->dry)
-		log_error("interrupted; what has been taken in is whole, and the same command goes "
-			  "on with the rest");
+		log_error("interrupted; the files imported so far are complete, and the same "
+			  "command imports the rest");
 }
 
 /* Without a store, a dry run makes none: all would be new. */

@@ -117,8 +117,8 @@ static int find_mount(const char *store, struct mount_entry *ret_entry)
 	if (r == 0)
 		r = mounts_last(shows_store, path, ret_entry);
 	if (r == -ENOENT && !why)
-		log_error("%s is not mounted; mount it, and have it mounted whenever a client "
-			  "runs: sessfs mount %s DIR",
+		log_error("%s is not mounted; mount it, now and whenever a client runs: "
+			  "sessfs mount %s DIR",
 			  store, store);
 	else if (r < 0)
 		say_why(why, r);
@@ -132,7 +132,7 @@ static int read_layout(struct keep_values *values)
 	int r;
 
 	if (backend_is_private(values->mount.source)) {
-		log_error("a store in memory keeps nothing");
+		log_error("a store in memory does not outlive its mount; use a file");
 		return -EINVAL;
 	}
 	r = store_open_backend(values->mount.source, &values->options, &backend);
@@ -155,8 +155,9 @@ static int judge_layout(const struct keep_values *values, char **names)
 			wanted |= bit;
 	if (wanted == values->layout)
 		return 0;
-	log_error("the layout of %s does not have all of these clients; unmount it, change that, "
-		  "mount it and run this again: sessfs umount %s && sessfs config %s layout=%s && "
+	log_error("the layout of %s does not include all of these clients; unmount it, change the "
+		  "layout, mount it and run this again: sessfs umount %s && sessfs config %s "
+		  "layout=%s && "
 		  "sessfs mount %s %s",
 		  mount->source, mount->point, mount->source, layouts_show(wanted, text),
 		  mount->source, mount->point);

@@ -221,7 +221,7 @@ static int on_mounted(void *arg)
 			    strerror(-r));
 	r = guard_enter(&mount->guard);
 	if (r < 0)
-		log_error("cannot give up root's rights: %s", strerror(-r));
+		log_error("cannot drop root's rights: %s", strerror(-r));
 	return r;
 }
 
@@ -385,7 +385,7 @@ static int detach_dead(const struct mount *mount)
 			say_why(why, r);
 		if (r <= 0)
 			return r;
-		log_info("took away a dead mount on %s", mount->dir);
+		log_info("removed a dead mount on %s", mount->dir);
 	}
 	return 0;
 }
@@ -398,7 +398,7 @@ static int check_empty(const struct mount *mount)
 
 	if (!dir) {
 		r = -errno;
-		log_error("cannot look into %s: %s", mount->dir, strerror(-r));
+		log_error("cannot read %s: %s", mount->dir, strerror(-r));
 		return r;
 	}
 	do
@@ -408,7 +408,7 @@ static int check_empty(const struct mount *mount)
 	if (entry)
 		r = check_unused(mount);
 	if (entry && r == 0) {
-		log_error("%s is not empty, and a mount would hide what is in it; choose an empty "
+		log_error("%s is not empty, and a mount would hide its files; choose an empty "
 			  "directory, or add -o nonempty",
 			  mount->dir);
 		r = -ENOTEMPTY;
@@ -424,7 +424,7 @@ static int check_store_outside(const struct mount *mount)
 
 	if (strncmp(mount->store, mount->dir, size) != 0 || mount->store[size] != '/')
 		return 0;
-	log_error("the store %s lies in the mount point %s; put it elsewhere", mount->store,
+	log_error("the store %s is in the mount point %s; move it elsewhere", mount->store,
 		  mount->dir);
 	return -EINVAL;
 }
@@ -439,7 +439,7 @@ static int check_dir(const struct mount *mount)
 	if (stat(mount->dir, &status) < 0) {
 		r = -errno;
 		if (r == -ENOENT)
-			log_error("the mount point %s does not exist; make it first", mount->dir);
+			log_error("the mount point %s does not exist; create it first", mount->dir);
 		else
 			log_error("cannot use %s as mount point: %s", mount->dir, strerror(-r));
 		return r;

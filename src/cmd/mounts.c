@@ -129,7 +129,7 @@ static int run_mounts(void *values, char **operands)
 	if (r == 0)
 		r = holders_each(on_owner, mounts);
 	if (r < 0)
-		log_error("the table of mounts cannot be read: %s", strerror(-r));
+		log_error("the mount table cannot be read: %s", strerror(-r));
 	say_list_end(&mounts->list);
 	free(mounts->seen);
 	return r < 0 ? CMD_FAILED : CMD_DONE;

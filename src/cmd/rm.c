@@ -26,8 +26,7 @@ static int remove_path(const struct rm *rm, struct access *access, const char *s
 	if (r != -EISDIR && r != -EBUSY)
 		return r < 0 ? cmd_fail(store, path, r) : CMD_DONE;
 	if (r == -EISDIR)
-		log_error("%s: %s: it is a directory; -r removes it with all that is in it", store,
-			  path);
+		log_error("%s: %s: it is a directory; -r removes it with its files", store, path);
 	else
 		log_error("%s: %s: it cannot be removed", store, path);
 	return CMD_FAILED;

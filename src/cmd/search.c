@@ -438,7 +438,7 @@ static int update(const char *store, struct search *search, struct backend *back
 	r = search_update(search, backend, &progress);
 	progress_end(&progress);
 	if (r < 0 && r != -EINTR)
-		log_error("the index of %s cannot be brought up to date: %s", store, strerror(-r));
+		log_error("the index of %s cannot be updated: %s", store, strerror(-r));
 	return r;
 }
 

@@ -41,7 +41,7 @@ static int run_setup(void *values, char **operands)
 	int r = backend_set_up(operands[0], &how, &why);
 
 	if (r == -EOPNOTSUPP && !why)
-		log_error("%s is not on a server: the first who mounts it makes it", operands[0]);
+		log_error("%s is not on a server: the first mount creates it", operands[0]);
 	else if (r < 0)
 		say_why(why, r);
 	return r < 0 ? CMD_FAILED : CMD_DONE;

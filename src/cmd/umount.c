@@ -92,14 +92,14 @@ static void say_goes_on(const struct mount_entry *entry, const struct daemon_pro
 
 	process_name(daemon, process);
 	if (others)
-		log_error("%s is not mounted here any more, but its daemon%s goes on: the mount is "
-			  "still in %s; end what runs there, or end the daemon with 'sessfs umount "
-			  "--force %s'",
+		log_error("%s is not mounted here any more, but its daemon%s keeps running: the "
+			  "mount is still in %s; stop what runs there, or stop the daemon with "
+			  "'sessfs umount --force %s'",
 			  entry->source, process, others, entry->source);
 	else
 		log_error("%s is not mounted here any more, but its daemon%s has not ended: it "
 			  "still writes, or serves files that are open or a mount that cannot be "
-			  "seen from here; wait, or end it with 'sessfs umount --force %s'",
+			  "seen from here; wait, or stop it with 'sessfs umount --force %s'",
 			  entry->source, process, entry->source);
 }
 
@@ -152,7 +152,7 @@ static void say_busy(const struct mount_entry *entry)
 static int end_by_force(const struct mount_entry *entry, const struct daemon_process *daemon)
 {
 	if (daemon->pid && kill((pid_t)daemon->pid, SIGTERM) < 0 && errno != ESRCH) {
-		log_error("the daemon of %s (process %ld) cannot be ended: %s", entry->source,
+		log_error("the daemon of %s (process %ld) cannot be stopped: %s", entry->source,
 			  daemon->pid, strerror(errno));
 		return CMD_FAILED;
 	}
@@ -168,8 +168,8 @@ static bool may_end(const struct mount_entry *entry, const struct daemon_process
 {
 	if (!daemon->pid || kill((pid_t)daemon->pid, 0) == 0 || errno != EPERM)
 		return true;
-	log_error("the daemon of %s (process %ld) belongs to another user, who may end it, as root "
-		  "may",
+	log_error("the daemon of %s (process %ld) belongs to another user; only that user and root "
+		  "can stop it",
 		  entry->source, daemon->pid);
 	return false;
 }
@@ -192,7 +192,7 @@ static void say_unsynced(const struct mount_entry *entry, int error)
 	log_error("%s is unmounted, but the last changes may not be in the store %s: %s",
 		  entry->point, entry->source,
 		  gone		      ? "it was removed or moved while it was mounted" :
-		  error == -ETIMEDOUT ? "its daemon has not said that it has synced them" :
+		  error == -ETIMEDOUT ? "its daemon has not confirmed that it has synced them" :
 					strerror(-error));
 }
 
@@ -332,12 +332,12 @@ static void say_not_mounted(const char *operand, int error)
 	struct stat st;
 
 	if (error != -ENOENT)
-		log_error("cannot find out whether %s is mounted: %s", operand, strerror(-error));
+		log_error("cannot determine whether %s is mounted: %s", operand, strerror(-error));
 	else if (!backend_has_path(operand) || (lstat(operand, &st) == 0 && S_ISREG(st.st_mode)))
-		log_error("the store %s is not mounted; 'sessfs mounts' tells which are", operand);
-	else
-		log_error("nothing is mounted on %s; 'sessfs mounts' tells what is mounted where",
+		log_error("the store %s is not mounted; 'sessfs mounts' lists the mounted ones",
 			  operand);
+	else
+		log_error("nothing is mounted on %s; 'sessfs mounts' lists the mounts", operand);
 }
 
 static int umount_one(const struct umount *umount, const char *operand)
@@ -346,7 +346,7 @@ static int umount_one(const struct umount *umount, const char *operand)
 	int r = umount_find(operand, &entry), of_store;
 
 	if (r == 0 && strcmp(entry.type, MOUNTS_TYPE) != 0) {
-		log_error("%s is a mount of type %s, not one of ours; use umount(8)", entry.point,
+		log_error("%s is a mount of type %s, not of sessfs; use umount(8)", entry.point,
 			  entry.type);
 		return CMD_FAILED;
 	}

@@ -61,7 +61,7 @@ static void stand_alone(int *fd)
 		signal(ignored[i], SIG_IGN);
 	setsid();
 	if (chdir("/") < 0)
-		log_warning("cannot leave the current folder: %s", strerror(errno));
+		log_warning("cannot leave the current directory: %s", strerror(errno));
 	prctl(PR_SET_NAME, "sessfs-aide");
 }
 

@@ -25,7 +25,7 @@ void daemon_ready(void)
 		return;
 	setsid();
 	if (chdir("/") < 0)
-		log_warning("cannot leave the current folder: %s", strerror(errno));
+		log_warning("cannot leave the current directory: %s", strerror(errno));
 	say_to_log();
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO && null >= 0; fd++)
@@ -34,7 +34,7 @@ void daemon_ready(void)
 		close(null);
 	told = write(ready_fd, "", 1);
 	if (told < 0)
-		log_warning("cannot tell that the mount is ready: %s", strerror(errno));
+		log_warning("cannot report that the mount is ready: %s", strerror(errno));
 	close(ready_fd);
 	ready_fd = -1;
 }
@@ -83,7 +83,7 @@ int daemon_start(const struct daemon *daemon)
 	pid_t pid;
 
 	if (pipe2(ends, O_CLOEXEC) < 0) {
-		log_error("cannot make a pipe: %s", strerror(errno));
+		log_error("cannot create a pipe: %s", strerror(errno));
 		return EXIT_FAILURE;
 	}
 	read_end = ends[0];

@@ -157,7 +157,7 @@ static void change_groups(const struct guard *guard)
 	size_t count = guard->kept ? 0 : guard->n_groups;
 
 	if (syscall(CALL_SETGROUPS, count, guard->groups) < 0)
-		log_info("the groups of root could not be given up: %s", strerror(errno));
+		log_info("the groups of root could not be dropped: %s", strerror(errno));
 }
 
 static int change_ids(const struct guard *guard)
@@ -230,10 +230,10 @@ int guard_enter(const struct guard *guard)
 		log_info("no_new_privs could not be set: %s", why_not(error));
 	error = guard_paths(guard);
 	if (error < 0)
-		log_info("files elsewhere are not fenced off by Landlock: %s", why_not(error));
+		log_info("Landlock does not restrict access to other files: %s", why_not(error));
 	error = guard_calls(guard);
 	if (error < 0)
-		log_info("calls of the kernel are not filtered by seccomp: %s", why_not(error));
+		log_info("seccomp does not filter system calls: %s", why_not(error));
 	return 0;
 }
 

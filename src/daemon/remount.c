@@ -50,12 +50,12 @@ int remount(const char *dir, const struct options *options)
 	int r = mounts_find(dir, &entry);
 
 	if (r < 0 || strcmp(entry.type, MOUNTS_TYPE) != 0) {
-		log_error("%s is no mount of sessfs that could be mounted again", dir);
+		log_error("%s is not a mount of sessfs that can be remounted", dir);
 		return r < 0 ? r : -EINVAL;
 	}
 	if (mount(entry.source, dir, NULL, flags_of(options), NULL) < 0) {
 		r = -errno;
-		log_error("cannot mount %s again: %s", dir, strerror(-r));
+		log_error("cannot remount %s: %s", dir, strerror(-r));
 		return r;
 	}
 	return 0;

@@ -63,7 +63,7 @@ void service_begin(void)
 static void tell(const char *message)
 {
 	if (manager >= 0 && send(manager, message, strlen(message), MSG_NOSIGNAL) < 0)
-		log_warning("cannot tell the service manager: %s", strerror(errno));
+		log_warning("cannot send a message to the service manager: %s", strerror(errno));
 }
 
 void service_ready(const char *format, ...)

@@ -48,12 +48,11 @@ int copy_judge(const struct copy *copy)
 	if (r < 0)
 		return say_why(why, r);
 	if (!copy->to && isatty(STDOUT_FILENO)) {
-		log_error("a store is nothing for a terminal; redirect the standard output");
+		log_error("a store cannot be written to a terminal; redirect the standard output");
 		return -EINVAL;
 	}
 	if (backend_is_private(copy->from) || (copy->to && backend_is_private(copy->to))) {
-		log_error(
-			"a store in memory is in its mount and nowhere else; use the files there");
+		log_error("a store in memory exists only in its mount; copy the files there");
 		return -EINVAL;
 	}
 	if (!copy->to || !backend_has_path(copy->to) || lstat(copy->to, &st) < 0)
@@ -63,7 +62,7 @@ int copy_judge(const struct copy *copy)
 		return -EISDIR;
 	}
 	if (!copy->replace) {
-		log_error("%s is there already; --force replaces it", copy->to);
+		log_error("%s exists already; --force replaces it", copy->to);
 		return -EEXIST;
 	}
 	/* Another verb may be about to end. */
@@ -170,7 +169,7 @@ static int make_temporary(const struct copy *copy, const char *path, char **ret_
 	for (int i = 0; r == -EAGAIN && i < TRIES; i++)
 		r = make_file(pattern, ret_name);
 	if (r < 0)
-		log_error("cannot make a file beside %s: %s", path, strerror(-r));
+		log_error("cannot create a file beside %s: %s", path, strerror(-r));
 	return r;
 }
 
@@ -246,7 +245,7 @@ static int judge_target(const struct copy *copy, struct backend *to)
 	if (r < 0)
 		return say_why(NULL, r);
 	if (r == 0 && !copy->replace) {
-		log_error("%s is not empty; --force removes all that is in it", copy->to);
+		log_error("%s is not empty; --force deletes everything in it", copy->to);
 		return -EEXIST;
 	}
 	return 0;

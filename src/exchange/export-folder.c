@@ -85,7 +85,8 @@ static int folder_enter(struct export *export, const struct export_entry *entry)
 	if (!leads_back(export, fd))
 		return dirs_push(export->to, fd);
 	close(fd);
-	log_error("%s: %s: where it would go the store itself is mounted, so it is left out",
+	log_error("%s: %s: it would replace the directory on which the store is mounted, so it is "
+		  "skipped",
 		  export->store, entry->path);
 	return 1;
 }
@@ -344,12 +345,11 @@ int export_to_folder(struct export *export, const char *path, bool force)
 	int r = folder ? open_folder(export, path, force) : -ENOMEM;
 
 	if (r == -ENOTEMPTY)
-		log_error("%s is not empty; --force puts files into it and over those of the same "
-			  "name",
+		log_error("%s is not empty; with --force, files are added to it, and replace those "
+			  "of the same name",
 			  path);
 	else if (r == -EXDEV)
-		log_error("%s is where %s is mounted itself; name another folder", path,
-			  export->store);
+		log_error("%s is where %s is mounted; name another folder", path, export->store);
 	else if (r < 0)
 		log_error("cannot write to %s: %s", path, strerror(-r));
 	if (r >= 0)

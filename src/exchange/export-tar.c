@@ -81,7 +81,7 @@ static int load(void)
 	}
 	if (!error)
 		return 0;
-	log_error("cannot load libarchive, which makes tar streams: %s; install it, or export to "
+	log_error("cannot load libarchive, which writes tar streams: %s; install it, or export to "
 		  "a folder",
 		  error);
 	return -ELIBACC;
@@ -113,7 +113,8 @@ static int failed(struct export *export)
 	struct tar *tar = export->to;
 
 	if (tar->error == 0) {
-		log_error("cannot make the tar stream: %s", la.archive_error_string(tar->archive));
+		log_error("cannot create the tar stream: %s",
+			  la.archive_error_string(tar->archive));
 		tar->error = -EIO;
 	} else
 		log_error("cannot write the tar stream: %s", strerror(-tar->error));
@@ -190,8 +191,8 @@ static int tar_other(struct export *export, const struct export_entry *entry)
 {
 	/* The format knows none, and tar(1) leaves them out. */
 	if (S_ISSOCK(entry->st.st_mode)) {
-		log_warning("%s: %s: it is a socket, which a tar stream cannot hold", export->store,
-			    entry->path);
+		log_warning("%s: %s: it is a socket, which a tar stream cannot contain",
+			    export->store, entry->path);
 		return 0;
 	}
 	return put_header(export, entry, 0);

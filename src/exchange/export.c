@@ -139,7 +139,7 @@ static int refuse_device(struct export *export, struct export_entry *entry)
 
 static void refuse_own(struct export *export, const char *path)
 {
-	log_error("%s: %s: what is exported goes there, so it is left out", export->store, path);
+	log_error("%s: %s: the export goes there, so it is skipped", export->store, path);
 	leave_out(export);
 }
 

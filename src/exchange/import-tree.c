@@ -95,7 +95,7 @@ static int describe(const struct trip *trip, const struct walk_entry *entry, str
 
 static int leave_out(struct trip *trip, const struct import_file *file)
 {
-	log_warning("%s is part of a mount of %s itself, so it is left out", file->name,
+	log_warning("%s is part of a mount of %s itself, so it is skipped", file->name,
 		    trip->import->store);
 	trip->import->left++;
 	return 1;

@@ -454,8 +454,8 @@ int import_enter(struct import *import, struct import_file *dir)
 		return 0;
 	if (r == 0) {
 		r = import_refuse(import,
-				  "%s: %s: a file has the name of a directory; it is left out with "
-				  "all that is in it",
+				  "%s: %s: a file has the name of this directory, which is skipped "
+				  "with everything in it",
 				  import->store, dir->path);
 		return r < 0 ? r : 1;
 	}

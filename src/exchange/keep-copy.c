@@ -213,7 +213,7 @@ static int copy_file(struct copying *copying, const struct walk_entry *entry)
 			r = compare_copy(copying, entry->path, from);
 		/* What is longer now is brought over in the end. */
 		if (r > COMMON_LONGER) {
-			log_error("%s/%s is not what was read from %s; is a client running?",
+			log_error("%s/%s differs from the file in %s; is a client running?",
 				  copying->to, entry->path, copying->from);
 			return -EBUSY;
 		}

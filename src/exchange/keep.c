@@ -202,8 +202,7 @@ static int begin(const struct keep *keep, const char *mark)
 	if (r < 0 && r != -ENOENT)
 		return fail(mark, r);
 	if (!is_empty(keep->target)) {
-		log_error("%s is not empty; see what is there, and choose another name with --name",
-			  keep->target);
+		log_error("%s is not empty; move its files elsewhere first", keep->target);
 		return -EEXIST;
 	}
 	r = make_parents(mark);
@@ -292,7 +291,7 @@ static int finish(struct keep *keep, const char *mark)
 					       -ENOENT;
 
 	if (r == -ENOENT)
-		log_error("%s: a run was interrupted here; take it back with --undo, and compare "
+		log_error("%s: an earlier run was interrupted; revert it with --undo, and compare "
 			  "with the folder below the mount",
 			  keep->folder);
 	if (r == 0)
@@ -308,7 +307,7 @@ static int judge_folder(const struct keep *keep)
 	ssize_t size = readlink(keep->folder, target, sizeof(target) - 1);
 
 	if (size >= 0) {
-		log_error("%s is a link to %.*s; it is left as it is", keep->folder, (int)size,
+		log_error("%s is a link to %.*s, and is left unchanged", keep->folder, (int)size,
 			  target);
 		return -EEXIST;
 	}

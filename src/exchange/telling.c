@@ -105,15 +105,15 @@ static int explain(const struct telling *telling, const struct backend_op *op, i
 	else if (error == -EILSEQ)
 		why = "it is not UTF-8";
 	if (op->name.data)
-		log_error("%s cannot be put into %s: at '%.*s': %s", transfer->from, transfer->to,
-			  (int)MIN(op->name.size, 255), op->name.data, why);
+		log_error("%s cannot be copied into %s: at '%.*s': %s", transfer->from,
+			  transfer->to, (int)MIN(op->name.size, 255), op->name.data, why);
 	else if (session.data)
-		log_error("%s cannot be put into %s: in session %.*s, key %.*s, item %" PRId64
+		log_error("%s cannot be copied into %s: in session %.*s, key %.*s, item %" PRId64
 			  ": %s",
 			  transfer->from, transfer->to, (int)MIN(session.size, 255), session.data,
 			  (int)MIN(key.size, 255), key.data ? key.data : "", op->at, why);
 	else
-		log_error("%s cannot be put into %s: file %" PRIu64 ": %s", transfer->from,
+		log_error("%s cannot be copied into %s: file %" PRIu64 ": %s", transfer->from,
 			  transfer->to, op->ino, why);
 	return error;
 }

@@ -151,7 +151,7 @@ static int compare(const struct transfer *transfer, const struct sum *sum, struc
 		return r;
 	if (found.high == sum->high && found.low == sum->low && found.count == sum->count)
 		return 0;
-	log_error("%s has something else than %s now: %" PRIu64 " records instead of %" PRIu64,
+	log_error("%s differs from %s after the copy: %" PRIu64 " records instead of %" PRIu64,
 		  transfer->to, transfer->from, found.count, sum->count);
 	return -EIO;
 }

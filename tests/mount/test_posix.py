@@ -1467,7 +1467,7 @@ def test_root_may_change_the_flags_of_a_mount(box):
         tool(box.program, mount.store, mount.path, "-o", f"remount,{option}")
         same(errno_of(made, path, b"3"), wanted, option)
     again = box.sessfs(mount.store, box.new_folder("other"), "-o", "remount,ro")
-    assert b"is no mount of sessfs" in again.stderr, again.stderr
+    assert b"is not a mount of sessfs" in again.stderr, again.stderr
 
 
 def test_a_user_may_not_allow_devices(box):

@@ -103,11 +103,11 @@ def test_what_is_exported_into_the_mount_leaves_itself_out(box):
     os.makedirs(mount.at("s", "out"))
     done = run(box, "export", NAME + "?tls=off", mount.at("s", "out"))
     same(done.returncode, 1, "status")
-    assert b"s/out: what is exported goes there" in done.stderr, done.stderr
+    assert b"s/out: the export goes there" in done.stderr, done.stderr
     same(os.listdir(mount.at("s", "out", "s")), [], "what was exported")
     done = run(box, "export", "-f", store, mount.path)
     same(done.returncode, 1, "the status for the mount itself")
-    assert b"is mounted itself" in done.stderr, done.stderr
+    assert b"is mounted; name another" in done.stderr, done.stderr
 
 
 def test_umount_takes_the_url_and_ends_all_its_mounts(box):
