@@ -79,6 +79,16 @@ static bool is_beyond_limit(const char *format)
 	return beyond;
 }
 
+/* Also the second set of control characters, U+0080 to U+009F, which are two bytes. */
+static bool is_control(const char *text, const char *at)
+{
+	const unsigned char byte = (unsigned char)*at, next = (unsigned char)at[1];
+	const unsigned char before = at > text ? (unsigned char)at[-1] : 0;
+
+	return byte < 0x20 || byte == 0x7f || (byte == 0xc2 && next >= 0x80 && next < 0xa0) ||
+	       (before == 0xc2 && byte >= 0x80 && byte < 0xa0);
+}
+
 /* Longer sentences are cut: a log line is for a person. */
 enum { SENTENCE_MAX = 2048 };
 
@@ -98,7 +108,7 @@ void log_write(int level, const char *format, ...)
 	for (const char *p = raw; *p; p++) {
 		unsigned char byte = (unsigned char)*p;
 
-		if (byte < 0x20 || byte == 0x7f)
+		if (is_control(raw, p))
 			used += (size_t)snprintf(shown + used, sizeof(shown) - used, "\\x%02x",
 						 byte);
 		else

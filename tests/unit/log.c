@@ -44,11 +44,13 @@ Test(log, each_macro_has_its_level, .init = set_sink)
 	cr_expect_eq(last_level, LOG_ERR);
 	log_warning("w");
 	cr_expect_eq(last_level, LOG_WARNING);
+	log_notice("n");
+	cr_expect_eq(last_level, LOG_NOTICE);
 	log_info("i");
 	cr_expect_eq(last_level, LOG_INFO);
 	log_debug("d");
 	cr_expect_eq(last_level, LOG_DEBUG);
-	cr_expect_eq(calls, 4);
+	cr_expect_eq(calls, 5);
 }
 
 Test(log, debug_is_dropped_unless_asked_for, .init = set_sink)
@@ -69,11 +71,13 @@ Test(log, debug_is_dropped_unless_asked_for, .init = set_sink)
 
 Test(log, no_name_can_forge_a_line, .init = set_sink)
 {
-	log_warning("name %s", "a\nsessfs: all is well\r\x1b[2K\x7f\t\x01");
+	log_warning("name %s", "a\nsessfs: all is well\r\x1b[2K\x7f\t\x01\xc2\x9b"
+			       "2J\xc3\x82");
 
 	cr_expect_eq(calls, 1);
-	cr_expect_str_eq(last_sentence,
-			 "name a\\x0asessfs: all is well\\x0d\\x1b[2K\\x7f\\x09\\x01");
+	cr_expect_str_eq(
+		last_sentence,
+		"name a\\x0asessfs: all is well\\x0d\\x1b[2K\\x7f\\x09\\x01\\xc2\\x9b2J\xc3\x82");
 }
 
 Test(log, letters_of_other_scripts_stay, .init = set_sink)
