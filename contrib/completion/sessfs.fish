@@ -54,7 +54,7 @@ complete -c sessfs -n __sessfs_needs_command -a restore -d 'Make a store of a ba
 complete -c sessfs -n __sessfs_needs_command -a gc -d 'Remove old sessions, bring them back'
 complete -c sessfs -n __sessfs_needs_command -a setup -d 'Make a store on a server'
 complete -c sessfs -n '__sessfs_runs setup' -s n -l dry-run -d 'Change nothing, and print the SQL'
-complete -c sessfs -n __sessfs_needs_command -a config -d 'What a store says for all mounts'
+complete -c sessfs -n __sessfs_needs_command -a config -d 'Settings of a store'
 complete -c sessfs -n __sessfs_needs_command -a help -d 'Tell more about a command'
 
 complete -c sessfs -n "__sessfs_runs mount" -s f -d 'Stay in the foreground'

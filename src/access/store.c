@@ -119,12 +119,12 @@ void store_say(const char *store, const char *path, int error)
 		{ -ENOENT, "there is no such file or session" },
 		{ -EISDIR, "it is a directory" },
 		{ -EBUSY, "it is in use" },
-		{ -ELOOP, "there is a symbolic link on the path; name where it leads to" },
+		{ -ELOOP, "there is a symbolic link on the path; use its target" },
 		{ -EXDEV, "the path leads out of the store" },
-		{ -EOPNOTSUPP, "it is no regular file" },
-		{ -ENOSPC, "there is no room" },
-		{ -EINVAL, "it is refused, since its bytes are not JSON (-o strict)" },
-		{ -ENOTCONN, "the mount has ended meanwhile" },
+		{ -EOPNOTSUPP, "it is not a regular file" },
+		{ -ENOSPC, "there is no space left" },
+		{ -EINVAL, "it is refused, because its bytes are not JSON (-o strict)" },
+		{ -ENOTCONN, "the mount has ended" },
 	};
 	const char *sentence = strerror(-error);
 

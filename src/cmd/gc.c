@@ -338,13 +338,13 @@ static void say_failed(struct gc *gc, const char *name, int error)
 		int error;
 		const char *sentence;
 	} sentences[] = {
-		{ -ENOENT, "it has left the trash meanwhile" },
-		{ -EEXIST, "there is a session of that name or id; rename or remove it first" },
+		{ -ENOENT, "it can no longer be restored" },
+		{ -EEXIST, "a session of that name or id exists; rename or remove it first" },
 		{ -EROFS, "the mount is read-only" },
-		{ -EACCES, "only who may write to the root of the mount may do that" },
-		{ -EPERM, "only who may write to the root of the mount may do that" },
-		{ -ENOSPC, "there is no room" },
-		{ -EOPNOTSUPP, "the mount is one of an older sessfs; mount it anew" },
+		{ -EACCES, "only users who may write to the root of the mount can do that" },
+		{ -EPERM, "only users who may write to the root of the mount can do that" },
+		{ -ENOSPC, "there is no space left" },
+		{ -EOPNOTSUPP, "the mount is by an older version of sessfs; mount it again" },
 	};
 	const char *sentence = strerror(-error);
 

@@ -815,7 +815,7 @@ def test_a_full_disk_leaves_no_half_file(box):
         raise Skip("no tmpfs can be mounted")
     try:
         said = place.do("export", place.store, folder, status=1)
-        assert "there is no room" in said, said
+        assert "there is no space left" in said, said
         same(sorted(harness.tree(folder)), ["", "s", "s/a.json"], "what is there")
     finally:
         subprocess.run(["umount", "-l", folder], check=True)
