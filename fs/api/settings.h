@@ -24,6 +24,7 @@ enum setting {
 	SETTING_MAX_SIZE, /* bytes; 0: no quota */
 	SETTING_TTL,	  /* seconds; 0: for ever */
 	SETTING_GRACE,	  /* seconds; 0: none */
+	SETTING_TRASH,	  /* seconds; 0: none */
 	SETTING_PAUSE,	  /* seconds; 0: at close only */
 	SETTING_LAYOUT,	  /* a set of layouts (fs/base/layout.h); 0: none */
 	SETTINGS,

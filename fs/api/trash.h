@@ -4,7 +4,7 @@
 
 /*
  * Sessions that were removed and may come back (fs/upkeep/trash.c tells how), and how long they
- * live.
+ * live; and what was removed through a mount or by name (fs/inode/trashed.h).
  *
  * What is asked of a store works on any snapshot of it, beside a mount or not.  What is done to it
  * is done by who owns it, and so is an order, in words: through a mount it is the value that is set
@@ -83,17 +83,23 @@ struct trash_item {
 	uint64_t ino;
 	int64_t removed;
 	int64_t until;	   /* 0: it is going already, and cannot come back */
+	int64_t made;	   /* of what was removed by itself: when it was made */
+	bool single;	   /* it was, and is no session with all that is in it */
 	struct bytes name; /* the path that it had; borrowed */
 };
 typedef int trash_fn(void *arg, const struct trash_item *item);
 /* In the order in which they were removed, of each mount that has removed some. */
 int trash_list(struct backend *backend, struct backend_snapshot *snapshot, trash_fn *fn, void *arg);
+/* 1 when something was removed that is about to be there, within a second if a mount lives. */
+int trash_awaits(struct backend *backend, struct backend_snapshot *snapshot);
 
 /* Into the trash, for grace, unless something in the session has changed since (-ECANCELED; the
  * kernel makes something else of -EAGAIN) or somebody has a file of it open, on any mount (-EBUSY).
  * name: the path of one of its homes. */
 int tree_trash(struct tree *tree, struct bytes name, int64_t since, int64_t grace);
-/* Back to where it was; -EEXIST when there is a session of that name or id. */
+/* Back to where it was; -EEXIST when there is something of that name or id, -EISDIR when it is a
+ * directory and there is one again, -EBUSY when a file is
+ * still open from when it was removed, -EINVAL when its path means something else by now. */
 int tree_trash_undo(struct tree *tree, uint64_t id);
 /* For good. */
 int tree_trash_purge(struct tree *tree, uint64_t id);

@@ -10,8 +10,8 @@
 
 struct tree;
 
-/* What the store says of strict, exact, pause, ttl, grace and max_size counts before what is here
- * (fs/api/settings.h). */
+/* What the store says of strict, exact, pause, ttl, grace, trash and max_size counts before what is
+ * here (fs/api/settings.h). */
 struct tree_options {
 	bool read_only;
 	bool strict;   /* refuse bytes that are not JSON with EINVAL (contract, section 6) */
@@ -25,8 +25,9 @@ struct tree_options {
 	 * have not changed for this one (0: none), and from the trash for good what was there for
 	 * its grace. */
 	bool expires;
-	int64_t ttl; /* nanoseconds, as the next one */
+	int64_t ttl; /* nanoseconds, as the next two */
 	int64_t grace;
+	int64_t trash;	   /* how long files and directories that are removed may come back */
 	uint64_t max_size; /* quota of the store in bytes; 0: none */
 	/* Clauses of a question: the root is a view by it, and nothing else is there; NULL: none.
 	 * Used by tree_open() alone. */

@@ -95,6 +95,39 @@ void batch_key_move(struct batch *batch, struct bytes session, struct bytes key,
 	op->key_to = key_to;
 }
 
+static void batch_key(struct batch *batch, enum backend_op_type type,
+		      const struct backend_node *node)
+{
+	struct backend_op *op = batch_add(batch, type);
+
+	if (!op)
+		return;
+	op->session = node->session;
+	op->key = node->key;
+	op->ino = node->ino;
+}
+
+void batch_key_hide(struct batch *batch, const struct backend_node *node)
+{
+	batch_key(batch, BACKEND_KEY_HIDE, node);
+}
+
+void batch_key_show(struct batch *batch, const struct backend_node *node)
+{
+	batch_key(batch, BACKEND_KEY_SHOW, node);
+}
+
+void batch_hidden_delete(struct batch *batch, uint64_t ino, int64_t first)
+{
+	struct backend_op *op = batch_add(batch, BACKEND_HIDDEN_DELETE);
+
+	if (!op)
+		return;
+	op->ino = ino;
+	op->at = first;
+	op->to = INT64_MAX;
+}
+
 void batch_rows_shift(struct batch *batch, const struct backend_node *node, int64_t first,
 		      int64_t by, int64_t bytes)
 {

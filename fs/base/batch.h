@@ -40,6 +40,10 @@ void batch_row_delete(struct batch *batch, struct bytes session, struct bytes ke
 		      int64_t last);
 void batch_key_move(struct batch *batch, struct bytes session, struct bytes key,
 		    struct bytes session_to, struct bytes key_to);
+/* Rows are kept apart with a node, come back, or go for good from an index on. */
+void batch_key_hide(struct batch *batch, const struct backend_node *node);
+void batch_key_show(struct batch *batch, const struct backend_node *node);
+void batch_hidden_delete(struct batch *batch, uint64_t ino, int64_t first);
 /* All from an index on by so many, with the pieces and marks of their file, the marks also by so
  * many bytes. */
 void batch_rows_shift(struct batch *batch, const struct backend_node *node, int64_t first,

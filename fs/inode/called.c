@@ -5,14 +5,19 @@
 
 #include "fs/inode/inodes.h"
 
-/* Whoever comes later has the slot. */
-static _Atomic uint64_t *slot_of(struct tree *tree, uint64_t dir, struct bytes name)
+uint64_t called_hash(uint64_t dir, struct bytes name)
 {
 	uint64_t hash = dir * 0x9e3779b97f4a7c15u;
 
 	for (size_t i = 0; i < name.size; i++)
 		hash = (hash ^ (unsigned char)name.data[i]) * 0x100000001b3u;
-	return &tree->called[(hash ^ hash >> 32) & (ARRAY_SIZE(tree->called) - 1)];
+	return hash ^ hash >> 32;
+}
+
+/* Whoever comes later has the slot. */
+static _Atomic uint64_t *slot_of(struct tree *tree, uint64_t dir, struct bytes name)
+{
+	return &tree->called[called_hash(dir, name) & (ARRAY_SIZE(tree->called) - 1)];
 }
 
 struct bytes called_name(const struct inode *inode)

@@ -13,6 +13,8 @@
 
 #include "fs/inode/tree.h"
 
+/* Of a name in a directory. */
+uint64_t called_hash(uint64_t dir, struct bytes name);
 /* The entry that the node of a file names has this name.  Under tree.lock for writing, or under it
  * and inode.lock.  Where memory is short, it is not remembered. */
 void called_is(struct tree *tree, struct inode *inode, struct bytes name);

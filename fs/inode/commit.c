@@ -54,16 +54,36 @@ void tree_wait_applied(struct tree *tree, uint64_t applied)
 	pthread_mutex_unlock(&tree->applied_lock);
 }
 
+/* Room that is missing is that of the trash, as long as it has any: twice as much each time, since
+ * all of it is tried again. */
+static int commit_giving(struct tree *tree, struct backend_batch *source, unsigned flags)
+{
+	struct backend *backend = tree->backend;
+	int r = backend->ops->commit(backend, source, flags);
+
+	for (size_t count = 1; r == -ENOSPC && !tree->returning && !(flags & BACKEND_AT_ONCE);
+	     count *= 2) {
+		int given = tree->give_room(tree, count);
+
+		if (given <= 0)
+			return given == -ESTALE ? given : r;
+		if (source->rewind)
+			source->rewind(source);
+		r = backend->ops->commit(backend, source, flags);
+	}
+	return r;
+}
+
 static int commit_source(struct tree *tree, struct backend_batch *source, unsigned flags)
 {
 	int r;
 
 	if (!is_alone(tree))
-		return tree->backend->ops->commit(tree->backend, source, flags);
+		return commit_giving(tree, source, flags);
 	source->visible = on_visible;
 	source->visible_arg = tree;
 	pthread_rwlock_unlock(&tree->lock);
-	r = tree->backend->ops->commit(tree->backend, source, flags);
+	r = commit_giving(tree, source, flags);
 	pthread_rwlock_wrlock(&tree->lock);
 	applying(tree);
 	return r;

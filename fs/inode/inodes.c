@@ -437,7 +437,7 @@ static void inode_unclaim(struct tree *tree, const struct inode *inode)
 }
 
 /* Nobody here can reach an orphan any more: delete it from the store, unless it may be open
- * elsewhere; then some mount does that later (upkeep/orphans.c). */
+ * elsewhere or goes into the trash; then some mount does that later (upkeep/orphans.c). */
 static void inode_delete_orphan(struct tree *tree, const struct inode *inode)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
@@ -445,6 +445,11 @@ static void inode_delete_orphan(struct tree *tree, const struct inode *inode)
 	uint64_t ino = node->ino;
 	int r;
 
+	if (node_trash_path(tree, node).data) {
+		inode_unclaim(tree, inode);
+		tree->has_orphans = true;
+		return;
+	}
 	batch_guard_alone(&batch);
 	batch_node_delete(&batch, ino);
 	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);

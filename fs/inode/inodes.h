@@ -75,10 +75,18 @@ static inline bool inode_is_draft(const struct inode *inode)
 {
 	return inode->node.flags & BACKEND_DRAFT;
 }
-/* A state file or a session that is in the trash (fs/upkeep/trash.c). */
+/* What lies in the trash, or is of a session there (fs/upkeep/trash.c). */
 static inline bool node_is_trashed(const struct backend_node *node)
 {
-	return node->kind == BACKEND_ORDINARY && node->session.data;
+	return node->kind == BACKEND_ORDINARY &&
+	       (node->session.data || (node->parent == BACKEND_TRASH && node->entry));
+}
+/* The path under which an orphan goes into the trash (trashed.h); data NULL: it is deleted. */
+static inline struct bytes node_trash_path(const struct tree *tree, const struct backend_node *node)
+{
+	const bool kept = tree->trash && !node->nlink && !S_ISLNK(node->mode);
+
+	return kept ? node->target : (struct bytes){ 0 };
 }
 static inline bool kind_is_state(uint32_t kind)
 {
@@ -86,6 +94,8 @@ static inline bool kind_is_state(uint32_t kind)
 }
 /* The session that a directory belongs to, or NULL. */
 struct inode *inode_session(struct inode *dir);
+/* Whether a directory is another one or lies below it. */
+bool inode_is_below(const struct inode *dir, const struct inode *inode);
 /* Appends the names from the root to one in a directory, with '/' between them. */
 int inode_path(const struct inode *dir, struct bytes name, struct buf *path);
 /* Appends the decoded names of the directories below the session, each with '/' behind it. */

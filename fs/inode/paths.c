@@ -12,6 +12,14 @@ struct inode *inode_session(struct inode *dir)
 	return dir;
 }
 
+bool inode_is_below(const struct inode *dir, const struct inode *inode)
+{
+	for (; dir; dir = dir->parent)
+		if (dir == inode)
+			return true;
+	return false;
+}
+
 int inode_path(const struct inode *dir, struct bytes name, struct buf *path)
 {
 	int r = 0;

@@ -90,6 +90,15 @@ static int shed_chunks_part(struct tree *tree, struct backend_node *node, int64_
 	return batch_commit(&batch, tree->backend, BACKEND_FREES);
 }
 
+/* Its rows are kept apart. */
+static int shed_trashed_part(struct tree *tree, struct backend_node *node, int64_t from)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+
+	batch_hidden_delete(&batch, node->ino, from);
+	return batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
+}
+
 static int shed_rows(struct tree *tree, struct backend_node *node)
 {
 	_cleanup_(view_end) struct view view = { 0 };
@@ -121,6 +130,26 @@ int shed_hidden(struct tree *tree, const struct backend_node *node)
 	if (kind_is_state(node->kind) && node->key.data)
 		r = shed_rows(tree, &copy);
 	if (r == 0 && (node->kind == BACKEND_ORDINARY || (node->flags & BACKEND_DRAFT)))
+		r = shed_chunks(tree, &copy, 0);
+	return r;
+}
+
+int shed_trashed(struct tree *tree, const struct backend_node *node)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	struct backend_node copy = *node;
+	struct backend_mark mark;
+	int r;
+
+	copy.nlink = 0;
+	r = view_begin(tree, BACKEND_ANYWAY, &view);
+	/* There are few rows behind the last mark. */
+	if (r == 0)
+		r = ASK(&view, mark_find_index, node->ino, INT64_MAX, &mark);
+	view_end(&view);
+	if (r == 0)
+		r = shed_parts(tree, &copy, 0, mark.index, shed_trashed_part);
+	if (r == 0 || r == -ENOENT)
 		r = shed_chunks(tree, &copy, 0);
 	return r;
 }

@@ -42,6 +42,7 @@ struct tree {
 	uint64_t max_size;
 	_Atomic int64_t ttl;
 	_Atomic int64_t grace;
+	_Atomic int64_t trash; /* how long what is removed is kept; trashed.h */
 	_Atomic unsigned pause;
 	/* Another mount has set a ttl, perhaps. */
 	_Atomic bool ttls_changed;
@@ -57,6 +58,8 @@ struct tree {
 	/* What others have changed: tree_reconcile(), tree_digest_now(). */
 	int (*take_in)(struct tree *tree);
 	int (*digest_now)(struct tree *tree);
+	/* Room that a commit is short of: trash_give() (trashed.h). */
+	int (*give_room)(struct tree *tree, size_t count);
 	/* waiting.h; its lock is a leaf. */
 	struct {
 		pthread_t thread;
@@ -127,6 +130,13 @@ struct tree {
 	_Atomic bool direct_mmap;   /* the kernel can map files that bypass the page cache */
 	pthread_mutex_t trash_lock; /* one order of the trash at a time; before lock */
 	bool untold;		    /* a mount has not told what it has in use; trash_lock */
+	struct {
+		uint64_t name; /* called_hash() */
+		uint64_t ino;
+		int64_t until;
+	} removed[256];		/* a moment ago; trashed.h; tree.lock for writing */
+	_Atomic bool has_trash; /* it was made */
+	_Atomic bool returning; /* something comes back, and the trash gives no room */
 	/* expire.c; the lock is a leaf. */
 	pthread_t expirer;
 	pthread_mutex_t expire_lock;
@@ -139,7 +149,7 @@ struct tree {
 	void *aparts_by_key;
 	_Atomic int reconcile_failed; /* why changes could not be taken in the last time, or 0 */
 	pthread_t keeper;	      /* writes times, ends ghosts ... */
-	bool was_shared;	      /* the keeper's: it saw other mounts the last time */
+	_Atomic bool has_orphans;     /* there may be some to be reaped */
 	_Atomic bool stopping;
 	/* fs/cache/notify.c: what the notifiers send, and the threads that wait for their turn; all
 	 * of it under notify_lock. */

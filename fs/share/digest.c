@@ -238,7 +238,8 @@ static bool is_trashed(const struct digesting *digesting, const struct inode *in
 {
 	if (inode_is_dir(inode) ?
 		    node->parent == BACKEND_TRASH :
-		    inode_is_state(inode) && node->key.data && node->kind == BACKEND_ORDINARY)
+		    node_is_trashed(node) &&
+			    (inode_is_state(inode) ? !!node->key.data : !node->session.data))
 		return true;
 	/* With the directory that it lies in. */
 	return inode->gone && node->nlink && is_gone(digesting->tree, node->parent);

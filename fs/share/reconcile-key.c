@@ -399,7 +399,7 @@ static int reconcile_ghost(struct reconciling *reconciling, const struct changed
 	r = adopt_settle(reconciling);
 	if (r < 0)
 		return r;
-	r = ghost_end_begin(tree, &reconciling->view, ghost, true, &batch, &end);
+	r = ghost_end_begin(tree, &reconciling->view, ghost, GHOST_LEAVE, &batch, &end);
 	if (r == 0)
 		r = reconcile_commit(reconciling, &batch);
 	if (r < 0)

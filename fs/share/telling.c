@@ -69,14 +69,14 @@ static int note_copy(const struct backend_feed *feed, struct told_note *note)
 	return 0;
 }
 
-/* What has a name in a directory that is there has a path, but a store tells no path that is very
- * deep. */
+/* What has a name in a directory that is there has a path, but in the trash; and a store tells no
+ * path that is very deep. */
 static bool is_hidden(struct view *view, const struct backend_feed *feed)
 {
 	struct backend_node dir;
 	int r;
 
-	if (!feed->name.data || feed->path.data)
+	if (!feed->name.data || feed->path.data || feed->parent == BACKEND_TRASH)
 		return false;
 	r = ASK(view, node_get, feed->parent, &dir);
 	if (r == 0)
@@ -128,6 +128,8 @@ static struct file_notes look_through(const struct told_note *note, size_t count
 			notes.node = feed;
 		else if (feed->what == BACKEND_FEED_ROWS)
 			notes.rows = feed;
+		else if (!feed->path.data) /* in the trash */
+			continue;
 		else if (!feed->gone)
 			notes.came = feed;
 		else if (!notes.went)

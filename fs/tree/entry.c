@@ -9,6 +9,7 @@
 #include "fs/base/sound.h"
 #include "fs/content/content.h"
 #include "fs/inode/commit.h"
+#include "fs/inode/trashed.h"
 #include "fs/inode/waiting.h"
 #include "fs/tree/place.h"
 #include "fs/tree/tree.h"
@@ -300,6 +301,23 @@ void node_unlinked(struct backend_node *node)
 	node->ctime = time_now();
 }
 
+void node_apply(struct inode *inode, const struct backend_node *node)
+{
+	void *owned = inode->node.owned;
+	struct backend_node copy;
+
+	if (backend_node_copy(node, &copy) == 0) {
+		inode_set_node(inode, &copy);
+		return;
+	}
+	/* Without the path under which it goes into the trash. */
+	copy = *node;
+	copy.target = inode->node.target;
+	copy.owned = owned;
+	inode->node = copy;
+	inode_node_changed(inode);
+}
+
 void unlinking_done(struct unlinking *unlinking)
 {
 	stage_done(&unlinking->stage);
@@ -331,6 +349,8 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 		    struct unlinking *unlinking, struct batch *batch)
 {
 	struct backend_node *node = &unlinking->node;
+	/* Nobody has it open, so that it may be in the trash at once. */
+	const bool link = S_ISLNK(inode->node.mode) && unlinking->path.data;
 
 	unlinking->inode = inode;
 	inode_leaves(tree, inode);
@@ -351,9 +371,11 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 			return r;
 		if (keep_rows)
 			batch_guard_rows(batch, node->session, node->key);
-		else
+		else if (!unlinking->path.data)
 			batch_row_delete(batch, node->session, node->key, INT64_MIN, INT64_MAX);
-	} else if (inode->open || unlinking->hide || backend_is_shared(tree->backend)) {
+	} else if (!link && (inode->open || unlinking->hide || backend_is_shared(tree->backend))) {
+		if (unlinking->path.data)
+			node->target = unlinking->path;
 		batch_node_put(batch, node);
 		unlinking->claimed = inode->open || unlinking->hide;
 		if (unlinking->claimed)
@@ -361,8 +383,10 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 		return batch->error;
 	}
 	unlinking->gone = true;
-	if (!inode_is_state(inode)) /* it may be open elsewhere */
+	if (!inode_is_state(inode) && !link) /* it may be open elsewhere */
 		batch_guard_alone(batch);
+	if (unlinking->path.data)
+		return trash_put(tree, view, node, unlinking->path, batch);
 	batch_node_delete(batch, node->ino);
 	return batch->error;
 }
@@ -381,9 +405,6 @@ void unlinking_apply(struct unlinking *unlinking)
 		inode->version++;
 		return;
 	}
-	/* The strings of the old node stay owned by it. */
-	unlinking->node.owned = inode->node.owned;
-	inode->node = unlinking->node;
+	node_apply(inode, &unlinking->node);
 	inode->claimed |= unlinking->claimed;
-	inode_node_changed(inode);
 }

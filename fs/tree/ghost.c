@@ -16,7 +16,8 @@
  *   what the old one did, so it must be the same owner's and show it to nobody who was not to see
  *   it; to another file the rows do not go.  If its owner then opens it to more, or moves it, it is
  *   empty.  When nobody comes, or the directory is removed or moved, or another program writes to
- *   the key, the ghost ends.  For handles of the unlinked file its bytes move into a stage then.
+ *   the key, the ghost ends.  For handles of the unlinked file its bytes move into a stage then,
+ *   and the file goes into the trash (fs/inode/trashed.h), unless a file of its name was made.
  */
 
 #include <errno.h>
@@ -133,6 +134,15 @@ bool ghost_leaves_to(const struct ghost *ghost, const struct backend_node *node)
 	       node_shows_no_more(node, was);
 }
 
+enum ghost_rows ghost_rows_for(const struct ghost *ghost, const struct backend_node *node,
+			       bool takes_over)
+{
+	const struct backend_node *was = &ghost->inode->node;
+	const bool again = was->kind == node->kind && ghost->parent == node->parent;
+
+	return takes_over ? GHOST_LEAVE : again ? GHOST_DELETE : GHOST_TRASH;
+}
+
 void ghost_set_theirs(struct tree *tree, struct bytes session, struct bytes key)
 {
 	struct ghost *ghost = ghost_find(tree, session, key);
@@ -162,17 +172,19 @@ int inherited_drop(struct tree *tree, struct inode *inode, struct notes *notes)
 	return save_publish(tree, inode, NULL, &empty, inode->node.mtime, NULL, notes);
 }
 
-int ghost_end_begin(struct tree *tree, struct view *view, struct ghost *ghost, bool keep_rows,
+int ghost_end_begin(struct tree *tree, struct view *view, struct ghost *ghost, enum ghost_rows rows,
 		    struct batch *batch, struct ghost_end **ret_end)
 {
+	const bool leave = rows == GHOST_LEAVE || ghost->theirs;
 	struct ghost_end *end = calloc(1, sizeof(*end));
 	int r;
 
 	if (!end)
 		return -ENOMEM;
 	end->ghost = ghost;
-	r = unlinking_begin(tree, view, ghost->inode, keep_rows || ghost->theirs, &end->unlinking,
-			    batch);
+	if (rows == GHOST_TRASH && !leave)
+		end->unlinking.path = node_trash_path(tree, &ghost->inode->node);
+	r = unlinking_begin(tree, view, ghost->inode, leave, &end->unlinking, batch);
 	if (r < 0) {
 		ghost_end_free(end);
 		return r;
@@ -196,7 +208,7 @@ void ghost_end_apply(struct tree *tree, struct ghost_end *end)
 	ghost_end_free(end);
 }
 
-static int ghost_end_now(struct tree *tree, struct ghost *ghost)
+static int ghost_end_as(struct tree *tree, struct ghost *ghost, enum ghost_rows rows)
 {
 	_cleanup_(ghost_end_freep) struct ghost_end *end = NULL;
 	_cleanup_(batch_done) struct batch batch = { 0 };
@@ -205,12 +217,12 @@ static int ghost_end_now(struct tree *tree, struct ghost *ghost)
 
 	r = view_begin(tree, 0, &view);
 	if (r == 0)
-		r = ghost_end_begin(tree, &view, ghost, false, &batch, &end);
+		r = ghost_end_begin(tree, &view, ghost, rows, &batch, &end);
 	view_end(&view);
 	if (r < 0)
 		return r;
 	r = tree_commit(tree, &batch, BACKEND_FREES);
-	if (r == -ENOSPC && !ghost->theirs) {
+	if (r == -ENOSPC && rows == GHOST_DELETE && !ghost->theirs) {
 		r = shed_hidden(tree, &ghost->inode->node);
 		if (r == 0)
 			r = tree_commit(tree, &batch, BACKEND_FREES);
@@ -220,6 +232,13 @@ static int ghost_end_now(struct tree *tree, struct ghost *ghost)
 	if (r == 0)
 		ghost_end_apply(tree, steal_ptr(end));
 	return r;
+}
+
+static int ghost_end_now(struct tree *tree, struct ghost *ghost)
+{
+	int r = ghost_end_as(tree, ghost, GHOST_TRASH);
+
+	return r == -ENOSPC ? ghost_end_as(tree, ghost, GHOST_DELETE) : r;
 }
 
 /* All in one transaction: files that were removed together have rows that lie together. */
@@ -232,7 +251,7 @@ static int ghosts_end_together(struct tree *tree, struct ghost *const *some, siz
 
 	r = view_begin(tree, 0, &view);
 	for (size_t i = 0; r == 0 && i < count; i++)
-		r = ghost_end_begin(tree, &view, some[i], false, &batch, &end[i]);
+		r = ghost_end_begin(tree, &view, some[i], GHOST_TRASH, &batch, &end[i]);
 	view_end(&view);
 	if (r == 0)
 		r = tree_commit(tree, &batch, BACKEND_FREES);

@@ -8,6 +8,7 @@
 #include "fs/base/names.h"
 #include "fs/inode/aparts.h"
 #include "fs/inode/commit.h"
+#include "fs/inode/trashed.h"
 #include "fs/tree/attr.h"
 #include "fs/tree/place.h"
 #include "fs/tree/tree.h"
@@ -155,7 +156,7 @@ static int make_once(struct tree *tree, const struct make_request *request, bool
 		return -EIO;
 	if (kind_is_state(node.kind))
 		ghost = ghost_find(tree, node.session, node.key);
-	if (ghost && !look)
+	if ((ghost || trash_has_just(tree, request->dir, request->name)) && !look)
 		return -EEXIST;
 	if (kind_is_state(node.kind) && !look)
 		batch_guard_key(&batch, node.session, node.key);
@@ -163,8 +164,11 @@ static int make_once(struct tree *tree, const struct make_request *request, bool
 		r = ghost_end_elsewhere(&view, &node, &batch);
 	if (ghost) {
 		inherits = request->what->will_save && ghost_leaves_to(ghost, &node);
-		r = ghost_end_begin(tree, &view, ghost, inherits, &batch, &end);
+		r = ghost_end_begin(tree, &view, ghost, ghost_rows_for(ghost, &node, inherits),
+				    &batch, &end);
 	}
+	if (r == 0 && look)
+		r = trash_replaced(tree, &view, request->dir, request->name, &batch);
 	if (r < 0)
 		return r;
 	view_end(&view);
@@ -360,13 +364,15 @@ int tree_link(struct tree *tree, struct inode *inode, struct inode *dir, struct 
 /* Unlinking. */
 
 /* A state file that loses its name becomes a ghost. */
-static int unlink_state(struct tree *tree, struct inode *dir, uint64_t id, struct inode *inode)
+static int unlink_state(struct tree *tree, struct inode *dir, uint64_t id, struct inode *inode,
+			struct bytes path)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 	struct backend_node node = inode->node, dir_node;
 	int r;
 
 	node_unlinked(&node);
+	node.target = path;
 	dir_changed(dir, 0, &dir_node);
 	batch_entry_delete(&batch, dir->node.ino, id);
 	batch_node_put(&batch, &node);
@@ -376,19 +382,23 @@ static int unlink_state(struct tree *tree, struct inode *dir, uint64_t id, struc
 	if (r < 0)
 		return r;
 	dir_apply(dir, &dir_node);
-	inode->node = node;
+	node_apply(inode, &node);
 	return 0;
 }
 
 /* hide: only the name; the content goes when nobody counts the inode any more. */
 static int unlink_name(struct tree *tree, struct view *view, struct inode *dir, uint64_t id,
-		       struct inode *inode, bool hide)
+		       struct inode *inode, bool hide, struct bytes path)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
-	_cleanup_(unlinking_done) struct unlinking unlinking = { .entry = id, .hide = hide };
+	_cleanup_(unlinking_done) struct unlinking unlinking = { .entry = id,
+								 .hide = hide,
+								 .path = path };
 	struct backend_node dir_node;
-	int r;
+	int r = path.data && !view->backend ? view_begin(tree, 0, view) : 0;
 
+	if (r < 0)
+		return r;
 	dir_changed(dir, inode_is_dir(inode) ? -1 : 0, &dir_node);
 	batch_entry_delete(&batch, dir->node.ino, id);
 	r = unlinking_begin(tree, view, inode, false, &unlinking, &batch);
@@ -404,19 +414,35 @@ static int unlink_name(struct tree *tree, struct view *view, struct inode *dir, 
 	return 0;
 }
 
-static int unlink_entry(struct tree *tree, struct view *view, struct inode *dir, uint64_t id,
-			struct inode *inode)
+/* Whether a file of this type can come back: one that has nothing but its name need not. */
+static bool may_come_back(mode_t mode)
 {
-	int r = unlink_name(tree, view, dir, id, inode, false);
+	return S_ISREG(mode) || S_ISDIR(mode) || S_ISLNK(mode);
+}
 
+static int unlink_entry(struct tree *tree, struct view *view, struct inode *dir, uint64_t id,
+			struct inode *inode, struct bytes path)
+{
+	const struct bytes none = { 0 };
+	const bool kept = path.data && may_come_back(inode->node.mode);
+	int r = unlink_name(tree, view, dir, id, inode, false, kept ? path : none);
+
+	if (r == -ENOSPC && kept)
+		r = unlink_name(tree, view, dir, id, inode, false, none);
 	/* Too large for one transaction on a full disk: in two steps, then. */
 	if (r == -ENOSPC && S_ISREG(inode->node.mode))
-		r = unlink_name(tree, view, dir, id, inode, true);
+		r = unlink_name(tree, view, dir, id, inode, true, none);
 	return r;
+}
+
+static struct bytes path_bytes(const struct buf *path)
+{
+	return path->size ? buf_bytes(path) : (struct bytes){ 0 };
 }
 
 static int unlink_once(struct tree *tree, struct inode *dir, struct bytes name, struct notes *notes)
 {
+	_cleanup_(buf_done) struct buf path = { 0 };
 	_cleanup_(view_end) struct view view = { 0 };
 	WITH_WRITE_LOCK(tree);
 	struct inode *inode;
@@ -427,13 +453,14 @@ static int unlink_once(struct tree *tree, struct inode *dir, struct bytes name, 
 	if (r < 0)
 		return r;
 	parent = inode->node.parent;
-	if (inode_is_dir(inode)) {
+	r = trash_path(tree, dir, name, &path);
+	if (r == 0 && inode_is_dir(inode)) {
 		r = -EISDIR;
-	} else if (inode_is_state(inode)) {
+	} else if (r == 0 && inode_is_state(inode)) {
 		view_end(&view);
-		r = unlink_state(tree, dir, id, inode);
-	} else {
-		r = unlink_entry(tree, &view, dir, id, inode);
+		r = unlink_state(tree, dir, id, inode, path_bytes(&path));
+	} else if (r == 0) {
+		r = unlink_entry(tree, &view, dir, id, inode, path_bytes(&path));
 	}
 	view_end(&view);
 	if (r == 0)
@@ -441,6 +468,8 @@ static int unlink_once(struct tree *tree, struct inode *dir, struct bytes name, 
 	if (r == 0 && inode_is_state(inode)) {
 		notes_change(notes, tree, inode, CHANGE_ATTR, 0, NULL);
 		r = ghost_add(tree, inode_ref(tree, inode), parent);
+	} else if (r == 0 && path.size) {
+		trash_removed(tree, dir, name, inode->ino);
 	}
 	inode_forget(tree, inode, 1);
 	return r;
@@ -448,6 +477,7 @@ static int unlink_once(struct tree *tree, struct inode *dir, struct bytes name, 
 
 static int rmdir_once(struct tree *tree, struct inode *dir, struct bytes name, struct notes *notes)
 {
+	_cleanup_(buf_done) struct buf path = { 0 };
 	_cleanup_(view_end) struct view view = { 0 };
 	WITH_WRITE_LOCK(tree);
 	struct inode *inode;
@@ -473,7 +503,9 @@ static int rmdir_once(struct tree *tree, struct inode *dir, struct bytes name, s
 		r = ghosts_end(tree, true, inode);
 	}
 	if (r == 0)
-		r = unlink_entry(tree, &view, dir, id, inode);
+		r = trash_path(tree, dir, name, &path);
+	if (r == 0)
+		r = unlink_entry(tree, &view, dir, id, inode, path_bytes(&path));
 	view_end(&view);
 	if (r == 0)
 		name_happened(notes, tree, EVENT_REMOVE, inode, dir, name);

@@ -24,6 +24,7 @@
 #include "fs/inode/aparts.h"
 #include "fs/inode/inodes.h"
 #include "fs/tree/place.h"
+#include "fs/tree/tree.h"
 #include "src/base/array.h"
 #include "src/base/json.h"
 
@@ -40,6 +41,22 @@ void place_apply(const struct place *place, struct backend_node *node)
 	node->kind = place->kind;
 	node->session = place->session.data ? buf_bytes(&place->session) : (struct bytes){ 0 };
 	node->key = place->key.data ? buf_bytes(&place->key) : (struct bytes){ 0 };
+}
+
+int node_placed(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
+		const struct backend_node *node, struct backend_node *ret_node)
+{
+	_cleanup_(place_done) struct place place = { 0 };
+	const struct placing placing = { .tree = tree, .view = view };
+	struct backend_node placed = *node;
+	int r = place_find(&placing, dir, name, node->mode, &place);
+
+	if (r < 0)
+		return r;
+	if (kind_is_state(place.kind) != !!node->key.data)
+		return -EINVAL;
+	place_apply(&place, &placed);
+	return backend_node_copy(&placed, ret_node);
 }
 
 /* Keys in a tree of tsearch(3). */

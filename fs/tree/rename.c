@@ -23,6 +23,7 @@
 #include "fs/content/content.h"
 #include "fs/inode/aparts.h"
 #include "fs/inode/commit.h"
+#include "fs/inode/trashed.h"
 #include "fs/tree/attr.h"
 #include "fs/tree/place.h"
 #include "fs/tree/tree.h"
@@ -51,15 +52,6 @@ static void moving_done(struct moving *moving)
 	save_free(moving->save);
 	stage_done(&moving->stage);
 	ghost_end_free(moving->ghost);
-}
-
-/* Whether dir is inode or lies below it. */
-static bool dir_is_below(const struct inode *dir, const struct inode *inode)
-{
-	for (; dir; dir = dir->parent)
-		if (dir == inode)
-			return true;
-	return false;
 }
 
 /* With -o strict.  Nothing has happened yet, so nothing does: the bytes stay under the old name. */
@@ -166,7 +158,8 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 		ghost = ghost_find(tree, node->session, node->key);
 	takes_rows = ghost && ghost_leaves_to(ghost, node);
 	if (ghost)
-		r = ghost_end_begin(tree, view, ghost, takes_rows, batch, &moving->ghost);
+		r = ghost_end_begin(tree, view, ghost, ghost_rows_for(ghost, node, takes_rows),
+				    batch, &moving->ghost);
 	else if (kind_is_state(node->kind) && !takes_over)
 		r = ghost_end_elsewhere(view, node, batch);
 	if (r < 0)
@@ -254,7 +247,7 @@ static int rename_check(struct view *view, const struct moving *moving, const st
 	const struct inode *inode = moving->inode;
 	int r;
 
-	if (inode_is_dir(inode) && dir_is_below(moving->dir_to, inode))
+	if (inode_is_dir(inode) && inode_is_below(moving->dir_to, inode))
 		return -EINVAL;
 	if (!over)
 		return 0;
@@ -304,6 +297,8 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 
 		batch_entry_delete(&batch, moving->dir_to->node.ino, over_id);
 		r = unlinking_begin(tree, view, over, keep_rows, &unlinking, &batch);
+	} else {
+		r = trash_replaced(tree, view, moving->dir_to, moving->name_to, &batch);
 	}
 	if (r == 0)
 		r = moving_plan(tree, view, moving, over, over_id, false, &batch);
@@ -363,8 +358,8 @@ static int exchange_plan(struct tree *tree, struct view *view, struct moving *a,
 {
 	int r;
 
-	if ((inode_is_dir(a->inode) && dir_is_below(a->dir_to, a->inode)) ||
-	    (inode_is_dir(b->inode) && dir_is_below(b->dir_to, b->inode)))
+	if ((inode_is_dir(a->inode) && inode_is_below(a->dir_to, a->inode)) ||
+	    (inode_is_dir(b->inode) && inode_is_below(b->dir_to, b->inode)))
 		return -EINVAL;
 	guard_dirs(a->dir, batch);
 	guard_dirs(a->dir_to, batch);

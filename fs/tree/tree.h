@@ -9,6 +9,7 @@
 #include "fs/inode/called.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/window.h"
+#include "fs/tree/ghost.h"
 
 struct window_view;
 /* entry.c, all under tree.lock for writing */
@@ -124,6 +125,11 @@ int tree_make_above(struct tree *tree, struct bytes path, struct inode **ret_dir
 int tree_place_dir(struct tree *tree, struct inode *dir, struct bytes name, bool clear);
 bool tree_place_is_state(struct tree *tree, struct inode *dir, struct bytes name);
 
+/* place.c: a node as it is under a name in a directory, with bytes of its own.  -EINVAL: a state
+ * file would be none there, or an ordinary one would be one. */
+int node_placed(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
+		const struct backend_node *node, struct backend_node *ret_node);
+
 /* A directory's node after a change of its entries, and taking it over after the commit. */
 void dir_changed(struct inode *dir, int links, struct backend_node *ret_node);
 /* Put that into a batch, and nothing else of the directory. */
@@ -135,6 +141,8 @@ void dir_apply(struct inode *dir, const struct backend_node *node);
 void guard_dirs(const struct inode *dir, struct batch *batch);
 
 void node_unlinked(struct backend_node *node);
+/* After the commit: an inode's node is this one now, of which the bytes are borrowed. */
+void node_apply(struct inode *inode, const struct backend_node *node);
 /* One name less for an inode. */
 struct unlinking {
 	struct inode *inode;
@@ -145,6 +153,7 @@ struct unlinking {
 	bool hide;		  /* set before: only its name goes for now */
 	bool orphaned;		  /* stage has its bytes, for handles of it */
 	bool claimed;		  /* other mounts leave it to this one */
+	struct bytes path;	  /* set before: it goes into the trash under it; data NULL: no */
 	struct stage stage;
 };
 /* Add the operations; inode may be a ghost already; keep_rows: another file takes the rows over. */
@@ -152,49 +161,5 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 		    struct unlinking *unlinking, struct batch *batch);
 void unlinking_apply(struct unlinking *unlinking);
 void unlinking_done(struct unlinking *unlinking);
-
-/* ghost.c: rows of files that were unlinked a moment ago; all under tree.lock for writing */
-
-struct ghost;
-/* Make a ghost of a state file that has lost its name; after the commit.  Takes over a count. */
-int ghost_add(struct tree *tree, struct inode *inode, uint64_t parent);
-/* The ghost that has the rows of a key, or NULL. */
-struct ghost *ghost_find(struct tree *tree, struct bytes session, struct bytes key);
-/* Another mount's ghost that has the key ends: its rows go, and its node. */
-int ghost_end_elsewhere(struct view *view, const struct backend_node *node, struct batch *batch);
-/* Another mount has ended a ghost of this one. */
-void ghost_lost(struct tree *tree, const struct inode *inode);
-/* Whether a new file gets its rows: one of the same kind, place and owner that shows no more. */
-bool ghost_leaves_to(const struct ghost *ghost, const struct backend_node *node);
-/* Whether a file shows its bytes to nobody but whom the other one does. */
-bool node_shows_no_more(const struct backend_node *node, const struct backend_node *other);
-/* Another program has changed the rows of a key: if there is a ghost, they stay when it ends. */
-void ghost_set_theirs(struct tree *tree, struct bytes session, struct bytes key);
-bool ghost_is_theirs(const struct ghost *ghost);
-/* The file that was unlinked. */
-const struct backend_node *ghost_node(const struct ghost *ghost);
-/* What a file has inherited and not replaced by a save goes: it is empty then, as it was made.
- * Under inode.lock, or tree.lock for writing. */
-int inherited_drop(struct tree *tree, struct inode *inode, struct notes *notes);
-/* Operations that end a ghost: its node goes, its rows too unless somebody takes them over.  Those
- * who have it open keep its bytes. */
-struct ghost_end;
-int ghost_end_begin(struct tree *tree, struct view *view, struct ghost *ghost, bool keep_rows,
-		    struct batch *batch, struct ghost_end **ret_end);
-/* After the commit; frees. */
-void ghost_end_apply(struct tree *tree, struct ghost_end *end);
-/* Instead, when there was none; frees.  NULL is fine. */
-void ghost_end_free(struct ghost_end *end);
-static inline void ghost_end_freep(struct ghost_end **end)
-{
-	ghost_end_free(*end);
-}
-/* End ghosts whose time has come; with now all of them; dir: those of a directory and below it, or
- * NULL. */
-int ghosts_end(struct tree *tree, bool now, const struct inode *dir);
-/* Milliseconds until the next one's time has come, at most limit. */
-int ghosts_wait(struct tree *tree, int limit);
-/* Free those that the store did not let end. */
-void ghosts_done(struct tree *tree);
 
 #endif

@@ -211,6 +211,9 @@ static int64_t expire_all(struct tree *tree)
 	int r;
 
 	expiring.next = expiring.now + SECONDS_MOST * second;
+	/* What is removed from now on is due then. */
+	if (tree->trash && tree->trash < SECONDS_MOST * second)
+		look_again(&expiring, expiring.now + tree->trash);
 	do
 		r = expire_part(&expiring);
 	while (r > 0 && !tree->stopping);

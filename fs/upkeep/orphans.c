@@ -10,6 +10,7 @@
 #include "fs/inode/commit.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/shed.h"
+#include "fs/inode/trashed.h"
 #include "fs/tree/tree.h"
 #include "fs/upkeep/upkeep.h"
 #include "src/base/array.h"
@@ -117,6 +118,7 @@ static int take_rows(struct view *view, struct orphans *orphans)
 		if (r == 0) {
 			backend_node_done(&other);
 			node->kind = BACKEND_ORDINARY;
+			node->target = (struct bytes){ 0 };
 		} else if (r == -ENOENT && orphan_was_changed(orphans, node)) {
 			orphans->theirs[orphans->theirs_count++] = *node;
 			*node = orphans->node[--orphans->count];
@@ -144,27 +146,69 @@ static int keep_theirs(struct tree *tree, struct view *view, struct orphans *orp
 	return r == -EIO ? 0 : r;
 }
 
-/* Delete so many of them in one transaction. */
-static int delete_together(struct tree *tree, const struct backend_node *node, size_t count)
+static void emit_delete(const struct backend_node *node, struct batch *batch)
+{
+	if (kind_is_state(node->kind) && node->key.data)
+		batch_row_delete(batch, node->session, node->key, INT64_MIN, INT64_MAX);
+	batch_node_delete(batch, node->ino);
+}
+
+static int delete_one(struct tree *tree, const struct backend_node *node)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
 
-	for (; count; count--, node++) {
-		if (kind_is_state(node->kind) && node->key.data)
-			batch_row_delete(&batch, node->session, node->key, INT64_MIN, INT64_MAX);
-		batch_node_delete(&batch, node->ino);
-	}
+	emit_delete(node, &batch);
 	return tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
 }
 
-/* On a full disk: one by one, and what is large in parts. */
-static void delete_each(struct tree *tree, const struct orphans *orphans)
+/* Delete all of them in one transaction; those that have a path go into the trash. */
+static int delete_together(struct tree *tree, struct view *view, const struct orphans *orphans)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < orphans->count; i++) {
+		const struct backend_node *node = &orphans->node[i];
+		struct bytes path = node_trash_path(tree, node);
+
+		if (path.data)
+			r = trash_put(tree, view, node, path, &batch);
+		else
+			emit_delete(node, &batch);
+	}
+	view_end(view);
+	return r < 0 ? r : tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
+}
+
+static int trash_one(struct tree *tree, const struct backend_node *node)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	_cleanup_(view_end) struct view view = { 0 };
+	struct bytes path = node_trash_path(tree, node);
+	int r = path.data ? view_begin(tree, BACKEND_ANYWAY, &view) : -ENOSPC;
+
+	if (r == 0)
+		r = trash_put(tree, &view, node, path, &batch);
+	view_end(&view);
+	return r < 0 ? r : tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
+}
+
+/* On a full disk, or of several with one path: one by one, and what is large in parts. */
+static int end_one(struct tree *tree, const struct backend_node *node)
+{
+	int r = trash_one(tree, node);
+
+	if (r != -ENOSPC)
+		return r;
+	r = shed_hidden(tree, node);
+	return r < 0 ? r : delete_one(tree, node);
+}
+
+static void end_each(struct tree *tree, const struct orphans *orphans)
 {
 	for (size_t i = 0; i < orphans->count; i++) {
-		int r = shed_hidden(tree, &orphans->node[i]);
+		int r = end_one(tree, &orphans->node[i]);
 
-		if (r == 0)
-			r = delete_together(tree, &orphans->node[i], 1);
 		if (r < 0)
 			log_warning("inode %llu was unlinked but could not be deleted (%s); the "
 				    "next mount tries it again",
@@ -205,10 +249,9 @@ static int delete_orphans(struct tree *tree, bool opening, bool shared)
 		return r == -EROFS ? 0 : r;
 	if (shared && !backend_on_duty(tree->backend))
 		return 0;
-	view_end(&view);
-	r = delete_together(tree, orphans.node, orphans.count);
-	if (r == -ENOSPC) {
-		delete_each(tree, &orphans);
+	r = delete_together(tree, &view, &orphans);
+	if (r == -ENOSPC || r == -EEXIST) {
+		end_each(tree, &orphans);
 		r = 0;
 	}
 	return r == -EROFS ? 0 : r;
@@ -221,16 +264,15 @@ int tree_delete_orphans(struct tree *tree, bool opening)
 
 int tree_reap_orphans(struct tree *tree)
 {
-	bool shared = backend_is_shared(tree->backend), was = tree->was_shared;
+	bool shared = backend_is_shared(tree->backend);
 
-	if (!shared && !was)
+	if (!atomic_exchange(&tree->has_orphans, shared) && !shared)
 		return 0;
 	if (!backend_on_duty(tree->backend)) {
 		/* For when it is, even if alone by then. */
-		tree->was_shared = true;
+		tree->has_orphans = true;
 		return 0;
 	}
-	tree->was_shared = shared;
 
 	/* So that nobody here comes to need one meanwhile. */
 	WITH_WRITE_LOCK(tree);

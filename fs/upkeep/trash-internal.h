@@ -28,13 +28,19 @@ int family_find(struct view *view, uint64_t dir, struct entries *family);
 int family_look(struct view *view, const struct entries *homes,
 		const struct backend_session_stat *rows, const struct entries *family,
 		struct session_look *look);
-/* The name of an entry in the trash in parts; false when it is no such name. */
-bool trash_parse(uint64_t id, uint64_t ino, struct bytes name, struct trash_item *item);
+/* What an entry in the trash says; false when it is none. */
+bool trash_parse(const struct backend_entry *entry, const struct backend_node *node,
+		 struct trash_item *item);
+
+/* trash.c */
+
+/* What is done under trash_lock and answers -EAGAIN is done again until each mount has told what it
+ * has in use, or that time has passed: then it is -EBUSY. */
+int64_t told_until(const struct tree *tree);
+bool told_later(struct tree *tree, int64_t until, int *r);
 
 /* trash-return.c */
 
-/* Rows are hidden with a node, or shown. */
-void emit_key(struct batch *batch, enum backend_op_type type, const struct backend_node *node);
 /* An entry of the trash; until 0: it cannot come back. */
 void emit_trashed(struct batch *batch, uint64_t id, int64_t removed, int64_t until,
 		  struct bytes name, uint64_t ino);

@@ -135,9 +135,20 @@ int session_ttl(struct backend *backend, struct backend_snapshot *snapshot, uint
 	return r < 0 ? r : found;
 }
 
-bool trash_parse(uint64_t id, uint64_t ino, struct bytes name, struct trash_item *item)
+bool trash_parse(const struct backend_entry *entry, const struct backend_node *node,
+		 struct trash_item *item)
 {
-	*item = (struct trash_item){ .id = id, .ino = ino };
+	struct bytes name = entry->name;
+
+	*item = (struct trash_item){ .id = entry->id, .ino = node->ino };
+	if (name.size > 1 && *name.data == '/') {
+		item->single = true;
+		item->removed = node->ctime;
+		item->until = (int64_t)node->rdev;
+		item->made = node->btime;
+		item->name = bytes_make(name.data + 1, name.size - 1);
+		return true;
+	}
 	if (!word_take(&name, &item->removed) || !word_take(&name, &item->until))
 		return false;
 	item->name = name;
@@ -154,9 +165,7 @@ static int list_item(void *arg, const struct backend_entry *entry, const struct 
 	const struct trash_listing *listing = arg;
 	struct trash_item item;
 
-	return trash_parse(entry->id, node->ino, entry->name, &item) ?
-		       listing->fn(listing->arg, &item) :
-		       0;
+	return trash_parse(entry, node, &item) ? listing->fn(listing->arg, &item) : 0;
 }
 
 int trash_list(struct backend *backend, struct backend_snapshot *snapshot, trash_fn *fn, void *arg)
@@ -165,4 +174,21 @@ int trash_list(struct backend *backend, struct backend_snapshot *snapshot, trash
 	struct trash_listing listing = { fn, arg };
 
 	return ASK(&view, entry_list, BACKEND_TRASH, 0, list_item, &listing);
+}
+
+static int find_awaited(void *arg, const struct backend_node *node)
+{
+	bool *any = arg;
+
+	*any = node->target.data && !S_ISLNK(node->mode);
+	return *any;
+}
+
+int trash_awaits(struct backend *backend, struct backend_snapshot *snapshot)
+{
+	struct view view = { .backend = backend, .snapshot = snapshot };
+	bool any = false;
+	int r = ASK(&view, node_list, 0, true, find_awaited, &any);
+
+	return r < 0 ? r : any;
 }

@@ -14,17 +14,6 @@
 #include "fs/upkeep/trash-internal.h"
 #include "src/base/array.h"
 
-void emit_key(struct batch *batch, enum backend_op_type type, const struct backend_node *node)
-{
-	struct backend_op *op = batch_add(batch, type);
-
-	if (!op)
-		return;
-	op->session = node->session;
-	op->key = node->key;
-	op->ino = node->ino;
-}
-
 void emit_trashed(struct batch *batch, uint64_t id, int64_t removed, int64_t until,
 		  struct bytes name, uint64_t ino)
 {
@@ -79,8 +68,8 @@ static int keep_trashed(void *arg, const struct backend_entry *entry,
 	struct trash_item item;
 	int r;
 
-	if (!trash_parse(entry->id, node->ino, entry->name, &item) ||
-	    (first ? entry->id == first->id || item.removed != first->item.removed ||
+	if (!trash_parse(entry, node, &item) ||
+	    (first ? item.single || entry->id == first->id || item.removed != first->item.removed ||
 			     !bytes_equal(node->session, first->node.session) :
 		     entry->id != group->id))
 		return !first;
@@ -110,7 +99,7 @@ static int find_group(struct tree *tree, struct view *view, struct group *group)
 {
 	int r = find_trashed(view, group);
 
-	if (r == 0 && tree->layout)
+	if (r == 0 && tree->layout && !group->item->item.single)
 		r = ASK(view, entry_list, BACKEND_TRASH, 0, keep_trashed, group);
 	return r;
 }
@@ -140,25 +129,61 @@ static int find_parent(struct tree *tree, struct view *view, struct trashed *tra
 	return 0;
 }
 
-static int name_is_free(struct tree *tree, struct view *view, const struct trashed *trashed)
+static int key_is_free(struct view *view, const struct backend_node *node)
 {
-	const struct backend_node *node = &trashed->node;
 	struct backend_node other;
-	struct inode *there;
-	uint64_t id;
-	int r = entry_open(tree, view, trashed->parent, trashed->base, &id, &there);
+	int r = ASK(view, node_find, node->session, node->key, &other);
 
-	if (r == 0) {
-		inode_forget(tree, there, 1);
-		return -EEXIST;
-	}
-	if (r == -ENOENT)
-		r = ASK(view, node_find, node->session, node->key, &other);
 	if (r == 0) {
 		backend_node_done(&other);
 		return -EEXIST;
 	}
 	return r == -ENOENT ? 0 : r;
+}
+
+/* What it is at its place: of a state file the key may be another one than it was. */
+static int find_place(struct tree *tree, struct view *view, struct trashed *trashed)
+{
+	struct backend_node node;
+	int r = node_placed(tree, view, trashed->parent, trashed->base, &trashed->node, &node);
+
+	if (r < 0)
+		return r;
+	backend_node_done(&trashed->node);
+	trashed->node = node;
+	return 0;
+}
+
+/* Whoever has had it open when it was removed has bytes of his own. */
+static int not_open(struct tree *tree, const struct backend_node *node)
+{
+	struct inode *inode = inode_known(tree, node->ino);
+	bool open = inode && inode->open;
+
+	if (inode)
+		inode_forget(tree, inode, 1);
+	return open ? -EBUSY : 0;
+}
+
+static int name_is_free(struct tree *tree, struct view *view, struct trashed *trashed)
+{
+	struct inode *there;
+	uint64_t id;
+	int r = entry_open(tree, view, trashed->parent, trashed->base, &id, &there);
+
+	if (r == 0) {
+		bool again =
+			trashed->item.single && S_ISDIR(trashed->node.mode) && inode_is_dir(there);
+
+		inode_forget(tree, there, 1);
+		return again ? -EISDIR : -EEXIST;
+	}
+	if (r != -ENOENT)
+		return r;
+	if (!trashed->item.single)
+		return key_is_free(view, &trashed->node);
+	r = not_open(tree, &trashed->node);
+	return r < 0 ? r : find_place(tree, view, trashed);
 }
 
 /* A state file is one again. */
@@ -171,29 +196,64 @@ static void emit_shown(struct backend_node *node, struct bytes name, struct batc
 	node->kind = kind;
 	node_rewritten(node);
 	batch_node_put(batch, node);
-	emit_key(batch, BACKEND_KEY_SHOW, node);
+	batch_key_show(batch, node);
 }
 
-/* Takes the node over. */
-static void regain(struct tree *tree, struct backend_node *node)
+static void regain(struct tree *tree, const struct backend_node *node)
 {
 	struct inode *inode = inode_known(tree, node->ino);
+	struct backend_node copy;
 
 	if (!inode)
 		return;
-	if (inode->gone) {
-		inode->gone = false;
-		inode_set_node(inode, node);
+	if (inode->gone && backend_node_copy(node, &copy) == 0) {
+		inode->gone = inode->orphaned = false;
+		stage_done(&inode->orphan);
+		inode->orphan = (struct stage){ 0 };
+		inode_set_node(inode, &copy);
 		inode->loaded = inode->bare = false;
 		inode->version++;
 	}
 	inode_forget(tree, inode, 1);
 }
 
+/* That of a directory, or one that a file comes back to, or the file itself. */
+static struct inode *session_of(const struct trashed *trashed)
+{
+	return S_ISDIR(trashed->node.mode) ? NULL : inode_session(trashed->parent);
+}
+
+/* A session that something comes back to has changed. */
+static void emit_restored(const struct trashed *trashed, struct batch *batch)
+{
+	const struct backend_node *node = &trashed->node;
+	const struct inode *session = trashed->item.single ? session_of(trashed) : NULL;
+	char restored[24];
+
+	if (trashed->item.single && !session && !node->session.data)
+		return;
+	snprintf(restored, sizeof(restored), "%" PRId64, node->ctime / TRASH_SECOND);
+	batch_xattr_put(batch, session ? session->ino : node->ino, BYTES(TRASH_RESTORED),
+			batch_keep(batch, bytes_str(restored)));
+}
+
+/* As it was, where it was. */
+static void emit_single(struct backend_node *node, struct batch *batch)
+{
+	node->rdev = 0;
+	batch_guard_unused(batch, node->ino);
+	if (kind_is_state(node->kind)) {
+		node_rewritten(node);
+		batch_node_put(batch, node);
+		batch_key_show(batch, node);
+	} else {
+		batch_node_put(batch, node);
+	}
+}
+
 static int emit_back(struct tree *tree, struct trashed *trashed, struct batch *batch)
 {
 	struct backend_node *node = &trashed->node;
-	char restored[24];
 	int r;
 
 	node->parent = trashed->parent->ino;
@@ -201,17 +261,17 @@ static int emit_back(struct tree *tree, struct trashed *trashed, struct batch *b
 	if (r < 0)
 		return r;
 	node->ctime = time_now();
-	snprintf(restored, sizeof(restored), "%" PRId64, node->ctime / TRASH_SECOND);
 	batch_entry_delete(batch, BACKEND_TRASH, trashed->id);
-	if (S_ISDIR(node->mode)) {
+	if (trashed->item.single) {
+		emit_single(node, batch);
+	} else if (S_ISDIR(node->mode)) {
 		node->kind = BACKEND_SESSION;
 		batch_node_put(batch, node);
 	} else {
 		emit_shown(node, trashed->base, batch);
 	}
 	batch_entry_put(batch, node->parent, node->entry, trashed->base, node->ino);
-	batch_xattr_put(batch, node->ino, BYTES(TRASH_RESTORED),
-			batch_keep(batch, bytes_str(restored)));
+	emit_restored(trashed, batch);
 	return batch->error;
 }
 
@@ -281,7 +341,7 @@ static int judge_undo(struct tree *tree, struct view *view, struct group *group,
 										   -ENOTDIR;
 		if (r == 0)
 			r = name_is_free(tree, view, trashed);
-		if (r == 0 && S_ISDIR(trashed->node.mode))
+		if (r == 0 && S_ISDIR(trashed->node.mode) && !trashed->item.single)
 			r = family_find(view, trashed->node.ino, family);
 	}
 	return r;
@@ -297,7 +357,9 @@ static int undo_once(struct tree *tree, struct group *group, struct buf *missing
 
 	group_done(tree, group);
 	buf_clear(missing);
-	r = view_begin(tree, 0, &view);
+	r = ghosts_end(tree, true, NULL);
+	if (r == 0)
+		r = view_begin(tree, 0, &view);
 	if (r == 0)
 		r = find_group(tree, &view, group);
 	if (r == 0)
@@ -309,7 +371,10 @@ static int undo_once(struct tree *tree, struct group *group, struct buf *missing
 		return r;
 	for (size_t i = 0; i < group->count; i++) {
 		struct trashed *trashed = &group->item[i];
+		struct inode *session = session_of(trashed);
 
+		if (session)
+			session->bare = false;
 		notes_entry(notes, trashed->parent->ino, trashed->base);
 		notes_dir(notes, trashed->parent->ino);
 		regain(tree, &trashed->node);
@@ -319,6 +384,18 @@ static int undo_once(struct tree *tree, struct group *group, struct buf *missing
 	for (size_t i = 0; i < group->count; i++)
 		came_back(notes, tree, &group->item[i]);
 	return 0;
+}
+
+static int undo_told(struct tree *tree, struct group *group, struct buf *missing,
+		     struct notes *notes)
+{
+	int64_t until = told_until(tree);
+	int r;
+
+	do
+		r = TREE_RETRY(tree, undo_once(tree, group, missing, notes));
+	while (told_later(tree, until, &r));
+	return r;
 }
 
 int tree_trash_undo(struct tree *tree, uint64_t id)
@@ -331,7 +408,8 @@ int tree_trash_undo(struct tree *tree, uint64_t id)
 	if (tree->options.read_only)
 		return -EROFS;
 	pthread_mutex_lock(&tree->trash_lock);
-	while ((r = TREE_RETRY(tree, undo_once(tree, &group, &missing, &notes))) == -ENOTDIR) {
+	tree->returning = true;
+	while ((r = undo_told(tree, &group, &missing, &notes)) == -ENOTDIR) {
 		struct bytes path = buf_bytes(&missing), name;
 		struct inode *dir;
 
@@ -340,6 +418,7 @@ int tree_trash_undo(struct tree *tree, uint64_t id)
 			break;
 		inode_forget(tree, dir, 1);
 	}
+	tree->returning = false;
 	group_done(tree, &group);
 	pthread_mutex_unlock(&tree->trash_lock);
 	notes_send(&notes, tree, NOTIFY_LATER);
@@ -381,13 +460,7 @@ static void emit_unlink(struct tree *tree, const struct entry_copy *member, stru
 
 static void emit_delete(uint64_t ino, struct batch *batch)
 {
-	struct backend_op *op = batch_add(batch, BACKEND_HIDDEN_DELETE);
-
-	if (op) {
-		op->ino = ino;
-		op->at = INT64_MIN;
-		op->to = INT64_MAX;
-	}
+	batch_hidden_delete(batch, ino, INT64_MIN);
 	batch_node_delete(batch, ino);
 }
 

@@ -34,6 +34,9 @@
  *
  *   Orders come one at a time (tree.trash_lock, before tree.lock).
  *
+ *   What was removed by itself lies here, too (fs/inode/trashed.h), and comes back by itself: a
+ *   file as what its path says, with directories made above it where they are missing.
+ *
  * Age
  *
  *   A session is as old as its last change: of a row, of a file, or its return from the trash.
@@ -43,6 +46,7 @@
 #include "fs/base/names.h"
 #include "fs/base/ttl.h"
 #include "fs/inode/aparts.h"
+#include "fs/inode/trashed.h"
 #include "fs/tree/tree.h"
 #include "fs/inode/waiting.h"
 #include "fs/upkeep/trash-internal.h"
@@ -253,29 +257,6 @@ static int judge_session(struct trashing *trashing)
 	return r < 0 ? r : look.changed > trashing->since ? -ECANCELED : 0;
 }
 
-/* The trash itself is made when it is first needed. */
-static int emit_trash(struct view *view, struct batch *batch)
-{
-	int64_t now = time_now();
-	const struct backend_node trash = {
-		.ino = BACKEND_TRASH,
-		.mode = S_IFDIR | 0700,
-		.nlink = 2,
-		.atime = now,
-		.mtime = now,
-		.ctime = now,
-		.btime = now,
-	};
-	struct backend_node there;
-	int r = ASK(view, node_get, BACKEND_TRASH, &there);
-
-	if (r == 0)
-		backend_node_done(&there);
-	else if (r == -ENOENT)
-		batch_node_put(batch, &trash);
-	return r == -ENOENT ? 0 : r;
-}
-
 static void emit_files(struct trashing *trashing)
 {
 	for (size_t i = 0; i < trashing->family.count; i++) {
@@ -283,7 +264,7 @@ static void emit_files(struct trashing *trashing)
 		struct backend_node node = member->node;
 
 		if (kind_is_state(node.kind))
-			emit_key(&trashing->batch, BACKEND_KEY_HIDE, &node);
+			batch_key_hide(&trashing->batch, &node);
 		else if (!member->noted)
 			continue;
 		node.kind = BACKEND_ORDINARY;
@@ -323,7 +304,7 @@ static void emit_home(struct trashing *trashing, const struct home *home, int64_
 	struct backend_node node = home->inode->node;
 
 	if (kind_is_state(node.kind))
-		emit_key(&trashing->batch, BACKEND_KEY_HIDE, &node);
+		batch_key_hide(&trashing->batch, &node);
 	node.kind = BACKEND_ORDINARY;
 	node.parent = BACKEND_TRASH;
 	node.entry = home->entry_to;
@@ -356,7 +337,7 @@ static int trash_commit(struct trashing *trashing)
 	struct tree *tree = trashing->tree;
 	int64_t removed = time_now();
 	struct backend_node node;
-	int r = emit_trash(&trashing->view, &trashing->batch);
+	int r = trash_make(&trashing->view, &trashing->batch);
 
 	if (r < 0)
 		return r;
@@ -414,17 +395,34 @@ static int trash_once(struct tree *tree, struct bytes path, int64_t since, int64
 }
 
 /* Until each mount has told what it has in use; one that is stopped is waited for only once. */
+int64_t told_until(const struct tree *tree)
+{
+	return tree->untold ? 0 : tick_now() + TELL_NS;
+}
+
+bool told_later(struct tree *tree, int64_t until, int *r)
+{
+	tree->untold = *r == -EAGAIN;
+	if (*r != -EAGAIN)
+		return false;
+	if (tick_now() < until) {
+		nanosleep(&TELL_PAUSE, NULL);
+		return true;
+	}
+	*r = -EBUSY;
+	return false;
+}
+
 static int trash_now(struct tree *tree, struct bytes name, int64_t since, int64_t grace,
 		     struct notes *notes)
 {
-	int64_t until = tree->untold ? 0 : tick_now() + TELL_NS;
+	int64_t until = told_until(tree);
 	int r;
 
-	while ((r = TREE_RETRY(tree, trash_once(tree, name, since, grace, notes))) == -EAGAIN &&
-	       tick_now() < until)
-		nanosleep(&TELL_PAUSE, NULL);
-	tree->untold = r == -EAGAIN;
-	return r == -EAGAIN ? -EBUSY : r;
+	do
+		r = TREE_RETRY(tree, trash_once(tree, name, since, grace, notes));
+	while (told_later(tree, until, &r));
+	return r;
 }
 
 int tree_trash(struct tree *tree, struct bytes name, int64_t since, int64_t grace)

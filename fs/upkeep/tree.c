@@ -10,6 +10,7 @@
 #include "fs/inode/aparts.h"
 #include "fs/inode/following.h"
 #include "fs/inode/kept.h"
+#include "fs/inode/trashed.h"
 #include "fs/inode/waiting.h"
 #include "fs/share/share.h"
 #include "fs/tree/tree.h"
@@ -186,6 +187,7 @@ static struct tree *tree_alloc(struct backend *backend, const struct tree_option
 	tree->options = *options;
 	tree->take_in = tree_reconcile;
 	tree->digest_now = tree_digest_now;
+	tree->give_room = trash_give;
 	pthread_rwlockattr_init(&attr);
 	/* A stream of readers must not starve who renames or reconciles. */
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);

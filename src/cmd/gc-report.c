@@ -48,7 +48,7 @@ void gc_report_trashed(struct gc_report *report, const struct trash_item *item, 
 	units_show_time(item->removed, removed);
 	units_show_time(item->until, until);
 	if (report->trash)
-		say_heading(&report->list, "STATE   REMOVED           UNTIL             SESSION");
+		say_heading(&report->list, "STATE   REMOVED           UNTIL             PATH");
 	if (report->trash && say_has_heading(&report->list))
 		printf("%-6s  %-16s  %-16s  ", action, removed, until);
 	else
@@ -65,8 +65,8 @@ void gc_report_sum(const struct gc_report *report)
 	if (!say_has_heading(&report->list))
 		return;
 	if (report->trash)
-		printf("%42s  total: %" PRIu64 " session%s can be brought back\n", "",
-		       report->sessions, s);
+		printf("%42s  total: %" PRIu64 " path%s can be restored\n", "", report->sessions,
+		       s);
 	else
 		printf("%27s  %-16s  total: %" PRIu64 " session%s %sremoved\n",
 		       units_show_size(report->bytes, size), "", report->sessions, s,

@@ -21,70 +21,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fs/api/trash.h"
 #include "fs/base/ttl.h"
 #include "src/base/array.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
 #include "src/base/moment.h"
 #include "src/base/tick.h"
-#include "src/user/progress.h"
-#include "src/user/say.h"
 #include "src/user/settings.h"
 #include "src/user/stop.h"
-#include "src/cmd/gc-report.h"
 #include "src/user/units.h"
-#include "src/cmd/cmd.h"
+#include "src/cmd/gc.h"
 
 static const int64_t QUIET = INT64_C(600000000000); /* nanoseconds */
-
-/* The rows of a session. */
-struct sum {
-	char *id;
-	size_t size;
-	struct backend_session_stat stat;
-};
-
-struct found {
-	char *name; /* the path of its home (fs/api/trash.h) */
-	struct backend_node node;
-	struct session_look look;
-	const char *why; /* it goes; NULL: it stays */
-	int64_t since;
-};
-
-struct item {
-	uint64_t id;
-	int64_t removed, until;
-	char *name;
-	bool undone; /* or it is not wanted */
-};
-
-struct gc {
-	struct options options;
-	bool json, dry_run, undo, list;
-	int64_t older;	/* nanoseconds; -1: any, likewise */
-	int64_t larger; /* bytes */
-	int64_t keep_last;
-	const char *pattern;
-	int64_t grace;
-	int64_t ttl; /* the store's, in nanoseconds; 0: none */
-	uint64_t layout;
-
-	const char *store;
-	int64_t now;
-	struct access *access;
-	struct backend *backend;
-	struct sum *sums;
-	size_t n_sums, sums_room;
-	struct found *found;
-	size_t n_found, found_room;
-	struct item *items;
-	size_t n_items, items_room;
-	struct gc_report report;
-	struct progress progress;
-	bool failed;
-};
 
 static int take_count(void *field, const char *value, char **ret_why)
 {
@@ -129,8 +77,8 @@ static const struct cmd_option gc_options[] = {
 	  "how long they can be restored (7d); 0: not at all" },
 	CMD_YES(struct gc, dry_run, "dry-run", 'n',
 		"print what would be removed, and change nothing"),
-	CMD_YES(struct gc, list, "list", 0, "list the sessions that can be restored"),
-	CMD_YES(struct gc, undo, "undo", 0, "restore SESSIONs, or all that can be restored"),
+	CMD_YES(struct gc, list, "list", 0, "list what can be restored"),
+	CMD_YES(struct gc, undo, "undo", 0, "restore PATHs, or all that can be restored"),
 	CMD_JSON(struct gc),
 	CMD_TABLE,
 };
@@ -179,20 +127,6 @@ static int keep_found(void *arg, struct bytes path, const struct backend_node *n
 	return found->name ? backend_node_copy(node, &found->node) : -ENOMEM;
 }
 
-static int keep_item(void *arg, const struct trash_item *trashed)
-{
-	struct gc *gc = arg;
-	char *name = bytes_dup(trashed->name);
-
-	if (!name || ARRAY_ROOM(gc->items, gc->n_items, gc->items_room) < 0) {
-		free(name);
-		return -ENOMEM;
-	}
-	gc->items[gc->n_items++] =
-		(struct item){ trashed->id, trashed->removed, trashed->until, name, false };
-	return 0;
-}
-
 static int compare_sums(const void *a, const void *b)
 {
 	const struct sum *left = a, *right = b;
@@ -228,21 +162,6 @@ static int read_sessions(struct gc *gc, struct backend_snapshot *snapshot)
 		r = stop_wanted() ? -EINTR : look_at(gc, snapshot, &gc->found[i]);
 		tick(1);
 	}
-	return r;
-}
-
-static int read_trash(struct gc *gc)
-{
-	struct backend_snapshot *snapshot;
-	int r = gc->backend->ops->snapshot_begin(gc->backend, BACKEND_ANYWAY, &snapshot);
-
-	for (size_t i = 0; i < gc->n_items; i++)
-		free(gc->items[i].name);
-	gc->n_items = 0;
-	if (r < 0)
-		return r;
-	r = trash_list(gc->backend, snapshot, keep_item, gc);
-	gc->backend->ops->snapshot_end(gc->backend, snapshot);
 	return r;
 }
 
@@ -323,51 +242,13 @@ static void say_session(struct gc *gc, const struct found *found, const char *ac
 	gc_report_session(&gc->report, found->name, &found->look, action, why);
 }
 
-static void say_trashed(struct gc *gc, const struct item *item, const char *action)
-{
-	const struct trash_item trashed = { .removed = item->removed,
-					    .until = item->until,
-					    .name = bytes_str(item->name) };
-
-	gc_report_trashed(&gc->report, &trashed, action);
-}
-
-static void say_failed(struct gc *gc, const char *name, int error)
-{
-	static const struct {
-		int error;
-		const char *sentence;
-	} sentences[] = {
-		{ -ENOENT, "it can no longer be restored" },
-		{ -EEXIST, "a session of that name or id exists; rename or remove it first" },
-		{ -EROFS, "the mount is read-only" },
-		{ -EACCES, "only users who may write to the root of the mount can do that" },
-		{ -EPERM, "only users who may write to the root of the mount can do that" },
-		{ -ENOSPC, "there is no space left" },
-		{ -EOPNOTSUPP, "the mount is by an older version of sessfs; mount it again" },
-	};
-	const char *sentence = strerror(-error);
-
-	for (size_t i = 0; i < ARRAY_SIZE(sentences); i++)
-		if (sentences[i].error == error)
-			sentence = sentences[i].sentence;
-	log_error("%s: %s", name, sentence);
-	gc->failed = true;
-}
-
 /* Doing. */
-
-/* Gives an order, which was put into words if made is 0; a dry run gives none. */
-static int give(struct gc *gc, const struct buf *order, int made)
-{
-	return made < 0 || gc->dry_run ? made : access_order(gc->access, buf_bytes(order));
-}
 
 static void remove_session(struct gc *gc, const struct found *found)
 {
 	_cleanup_(buf_done) struct buf text = { 0 };
-	int r = give(gc, &text,
-		     order_trash(&text, bytes_str(found->name), found->since, gc->grace));
+	int r = gc_give(gc, &text,
+			order_trash(&text, bytes_str(found->name), found->since, gc->grace));
 
 	if (r == 0)
 		say_session(gc, found, "remove", found->why);
@@ -376,31 +257,8 @@ static void remove_session(struct gc *gc, const struct found *found)
 	else if (r == -ECANCELED)
 		say_session(gc, found, "keep", "has changed");
 	else if (r != -ENOENT) /* somebody else was faster */
-		say_failed(gc, found->name, r);
+		gc_say_failed(gc, found->name, r);
 	progress_add(&gc->progress, 1, found->look.bytes);
-}
-
-static void purge_item(struct gc *gc, const struct item *item)
-{
-	_cleanup_(buf_done) struct buf text = { 0 };
-	int r = give(gc, &text, order_purge(&text, item->id));
-
-	if (r == 0)
-		say_trashed(gc, item, "purge");
-	else if (r != -ENOENT)
-		say_failed(gc, item->name, r);
-}
-
-static int purge_overdue(struct gc *gc)
-{
-	/* Now, since what was removed without grace is over at once. */
-	int r = read_trash(gc);
-	const int64_t now = MAX(gc->now, time_now());
-
-	for (size_t i = 0; r == 0 && i < gc->n_items && !stop_wanted(); i++)
-		if (gc->items[i].until <= now)
-			purge_item(gc, &gc->items[i]);
-	return r;
 }
 
 static int collect(struct gc *gc)
@@ -423,75 +281,7 @@ static int collect(struct gc *gc)
 			remove_session(gc, &gc->found[i]);
 	progress_end(&gc->progress);
 	gc_report_sum(&gc->report);
-	return purge_overdue(gc);
-}
-
-static void undo_item(struct gc *gc, struct item *item)
-{
-	_cleanup_(buf_done) struct buf text = { 0 };
-	int r = give(gc, &text, order_undo(&text, item->id));
-
-	item->undone = true;
-	if (r == 0)
-		say_trashed(gc, item, "undo");
-	else if (r != -ENOENT || !gc->layout) /* it may have come back with its session */
-		say_failed(gc, item->name, r);
-}
-
-static void say_unknown(struct gc *gc, const char *name)
-{
-	log_error("%s: no session of that name can be restored; see 'sessfs gc --list %s'", name,
-		  gc->store);
-	gc->failed = true;
-}
-
-/* Of several with one name the one that was removed last. */
-static struct item *find_newest(struct gc *gc, const char *name)
-{
-	struct item *newest = NULL;
-
-	for (size_t i = 0; i < gc->n_items; i++) {
-		struct item *item = &gc->items[i], *older;
-
-		if (!item->until || item->undone || strcmp(item->name, name) != 0)
-			continue;
-		older = newest && item->removed < newest->removed ? item : newest;
-		newest = older == item ? newest : item;
-		if (older)
-			older->undone = true;
-	}
-	return newest;
-}
-
-static int undo(struct gc *gc, char **names)
-{
-	int r = read_trash(gc);
-
-	for (size_t i = 0; r == 0 && !*names && i < gc->n_items && !stop_wanted(); i++) {
-		struct item *item = gc->items[i].undone ? NULL : find_newest(gc, gc->items[i].name);
-
-		if (item)
-			undo_item(gc, item);
-	}
-	for (; r == 0 && *names && !stop_wanted(); names++) {
-		struct item *item = find_newest(gc, *names);
-
-		if (item)
-			undo_item(gc, item);
-		else
-			say_unknown(gc, *names);
-	}
-	return r;
-}
-
-static int list(struct gc *gc)
-{
-	int r = read_trash(gc);
-
-	for (size_t i = 0; r == 0 && i < gc->n_items; i++)
-		say_trashed(gc, &gc->items[i], gc->items[i].until ? "trash" : "purge");
-	gc_report_sum(&gc->report);
-	return r;
+	return gc_purge_overdue(gc);
 }
 
 static int work(struct gc *gc, char **operands)
@@ -514,7 +304,7 @@ static int work(struct gc *gc, char **operands)
 	gc->report.list.json = gc->json;
 	gc->report.dry_run = gc->dry_run;
 	gc->report.trash = gc->list;
-	r = gc->list ? list(gc) : gc->undo ? undo(gc, operands + 1) : collect(gc);
+	r = gc->list ? gc_list(gc) : gc->undo ? gc_undo(gc, operands + 1) : collect(gc);
 	if (r < 0 && r != -EINTR)
 		log_error("%s cannot be read: %s", operands[0], strerror(-r));
 	say_list_end(&gc->report.list);
@@ -553,7 +343,7 @@ static int run_gc(void *values, char **operands)
 	if (judge_options(gc) != CMD_DONE)
 		return CMD_USAGE;
 	if (operands[1] && !gc->undo)
-		return cmd_misused(&cmd_gc, "gc takes a store; sessions are for --undo");
+		return cmd_misused(&cmd_gc, "gc takes a store; paths are for --undo");
 	gc->now = time_now();
 	status = work(gc, operands);
 	gc_done(gc);
@@ -562,7 +352,7 @@ static int run_gc(void *values, char **operands)
 
 const struct command cmd_gc = {
 	.name = "gc",
-	.arguments = "[OPTIONS] STORE | --undo STORE [SESSION...]",
+	.arguments = "[OPTIONS] STORE | --undo STORE [PATH...]",
 	.summary = "remove old sessions, and restore them",
 	.help = "Removes sessions that match all given options, and sessions that have not "
 		"changed for longer than their ttl, which is the attribute " TRASH_TTL " of "
@@ -571,7 +361,10 @@ const struct command cmd_gc = {
 		"that changed in the last ten minutes.  A session with the ttl 'never' is not "
 		"removed.  Prints what is removed.",
 	.more = "Until their grace period ends, removed sessions can be restored, and use as much "
-		"space as before.  The store may be mounted.",
+		"space as before.  Files and directories that were removed through a mount or by "
+		"'sessfs rm' can be restored as well, for as long as the setting trash says; a "
+		"directory with what was removed from it since it was made.  The store may be "
+		"mounted.",
 	.failed = "something could not be removed or restored",
 	CMD_OPTIONS(gc_options),
 	.least = 1,

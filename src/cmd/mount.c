@@ -13,7 +13,6 @@
 
 #include "backend/backend.h"
 #include "fs/kernel/session.h"
-#include "fs/api/trash.h"
 #include "fs/api/tree-options.h"
 #include "src/base/buf.h"
 #include "src/base/cleanup.h"
@@ -26,6 +25,7 @@
 #include "src/user/options.h"
 #include "src/daemon/remount.h"
 #include "src/user/say.h"
+#include "src/user/settings.h"
 #include "src/daemon/service.h"
 #include "src/mounts/trust.h"
 #include "src/cmd/begin.h"
@@ -187,7 +187,7 @@ static int open_tree(void *arg)
 	if (r < 0)
 		return r;
 	wanted.expires = true;
-	wanted.grace = options->set_grace ? wanted.grace : TRASH_GRACE;
+	settings_assume(options, &wanted);
 	wanted.view = options->view;
 	wanted.has_open = on_has_open;
 	wanted.arg = mount;

@@ -186,6 +186,8 @@ static const struct option_row option_rows[] = {
 	  "remove sessions that have not changed for this long, such as 30d" },
 	{ "grace=", &option_ttl, FIELD(tree.grace), FIELD(set_grace),
 	  "how long such sessions can be restored (7d)" },
+	{ "trash=", &option_ttl, FIELD(tree.trash), FIELD(set_trash),
+	  "how long what is removed through the mount can be restored (7d); 0: not at all" },
 	{ "view=", &option_view, FIELD(view), 0,
 	  "show the store through a question, such as role=user\\,last=20" },
 	{ "threads=", &option_threads, FIELD(threads), 0,

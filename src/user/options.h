@@ -34,6 +34,7 @@ struct options {
 	bool set_max_size; /* tree.max_size was given, as the next ones */
 	bool set_ttl;
 	bool set_grace;
+	bool set_trash;
 	bool set_layout;
 	uint64_t layout;	/* a set of layouts: fs/base/layout.h */
 	char *table;		/* NULL: not given, as the next one */

@@ -25,6 +25,7 @@ static bool say(const struct options *options, enum setting setting, uint64_t *r
 		[SETTING_MAX_SIZE] = { options->set_max_size, tree->max_size },
 		[SETTING_TTL] = { options->set_ttl, (uint64_t)(tree->ttl / second) },
 		[SETTING_GRACE] = { options->set_grace, (uint64_t)(tree->grace / second) },
+		[SETTING_TRASH] = { options->set_trash, (uint64_t)(tree->trash / second) },
 		[SETTING_PAUSE] = { tree->set_pause, tree->pause },
 		[SETTING_LAYOUT] = { options->set_layout, options->layout },
 	};
@@ -93,7 +94,7 @@ const char *setting_show(enum setting setting, uint64_t value, char text[SETTING
 		return "never";
 	if (setting == SETTING_MAX_SIZE)
 		return show_units(value, "TGMK", sizes, ARRAY_SIZE(sizes), text);
-	if (setting == SETTING_TTL || setting == SETTING_GRACE)
+	if (setting == SETTING_TTL || setting == SETTING_GRACE || setting == SETTING_TRASH)
 		return show_units(value, "dhms", times, ARRAY_SIZE(times), text);
 	return show_units(value, "", NULL, 0, text);
 }
@@ -102,10 +103,19 @@ uint64_t setting_default(enum setting setting)
 {
 	static const uint64_t defaults[SETTINGS] = {
 		[SETTING_GRACE] = TRASH_GRACE / 1000000000,
+		[SETTING_TRASH] = TRASH_GRACE / 1000000000,
 		[SETTING_PAUSE] = 1,
 	};
 
 	return defaults[setting];
+}
+
+void settings_assume(const struct options *options, struct tree_options *tree)
+{
+	if (!options->set_grace)
+		tree->grace = TRASH_GRACE;
+	if (!options->set_trash)
+		tree->trash = TRASH_GRACE;
 }
 
 int64_t setting_time(const struct settings *settings, enum setting setting)

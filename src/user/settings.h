@@ -26,4 +26,7 @@ int64_t setting_time(const struct settings *settings, enum setting setting);
  * with a sentence in *ret_why, or another -errno when that cannot be found out. */
 int settings_agree(struct backend *backend, const struct options *options, char **ret_why);
 
+/* What a mount goes by where neither the store nor an option says how long something is kept. */
+void settings_assume(const struct options *options, struct tree_options *tree);
+
 #endif

@@ -17,6 +17,7 @@ UNSET = {
     "max_size": "0",
     "ttl": "never",
     "grace": "7d",
+    "trash": "7d",
     "pause": "1",
     "layout": "agentscope",
     "table": TABLE,

@@ -535,13 +535,17 @@ def test_what_the_verbs_do(box):
         same(follower.short(1), ["append s/l.jsonl 1+1=2 8"], "append")
         box.sessfs("rm", "-r", mount.store, "s", check=True)
         same(follower.short(2), ["remove s/l.jsonl", "remove s"], "rm")
+        box.sessfs("gc", "--undo", mount.store, check=True)
+        same(follower.short(2), ["save s", "save s/l.jsonl=2 8"], "gc --undo of that")
+        box.sessfs("rm", "-r", mount.store, "s", check=True)
+        same(follower.short(2), ["remove s/l.jsonl", "remove s"], "rm")
         append(mount.at("t.txt"), b"x")
         os.mkdir(mount.at("u"))
         append(mount.at("u", "l.jsonl"), b"[1]\n")
         follower.short(5)
         box.sessfs("gc", "--older-than=0s", mount.store, check=True)
         same(follower.short(1), ["remove u"], "gc")
-        box.sessfs("gc", "--undo", mount.store, check=True)
+        box.sessfs("gc", "--undo", mount.store, "u", check=True)
         same(follower.short(1), ["save u"], "gc --undo")
 
 

@@ -91,7 +91,7 @@ def test_sentences_say_what_is_the_case(box):
                 status=2 if verb == "check" else 1)
     refuses(box, "put", session, "x.json", words=[f"which is {store}"], status=1)
     refuses(box, "backup", "--force", store, folder, words=["is a directory"], status=1)
-    refuses(box, "gc", "--undo", store, "never", words=["never: no session of that name"], status=1)
+    refuses(box, "gc", "--undo", store, "never", words=["never: nothing of that name"], status=1)
     mount.stop()
     refuses(box, "umount", store, words=[f"the store {store} is not mounted"], status=1)
     done = box.sessfs("put", "-o", "strict", store, "s/k.json", stdin=b"{")
@@ -220,9 +220,9 @@ LISTINGS = [
     ),
     (
         "gc --list",
-        r"STATE   REMOVED           UNTIL             SESSION",
+        r"STATE   REMOVED           UNTIL             PATH",
         [r"trash   (STAMP)  (STAMP)  a"],
-        r"                                            total: 1 session can be brought back",
+        r"                                            total: 1 path can be restored",
     ),
 ]
 

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+#include "fs/inode/trashed.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "fs/base/entries.h"
+#include "fs/inode/called.h"
+#include "fs/inode/inodes.h"
+#include "fs/inode/shed.h"
+#include "src/base/tick.h"
+
+enum { PATH_LIMIT = 1000 }; /* bytes, which is what every store takes as a name */
+
+static const int64_t AGAIN_NS = 300000000; /* as long as a ghost lives */
+
+int trash_path(const struct tree *tree, const struct inode *dir, struct bytes name,
+	       struct buf *path)
+{
+	int r = tree->trash ? inode_path(dir, name, path) : 0;
+
+	if (path->size > PATH_LIMIT)
+		buf_clear(path);
+	return r;
+}
+
+int trash_make(struct view *view, struct batch *batch)
+{
+	int64_t now = time_now();
+	const struct backend_node trash = {
+		.ino = BACKEND_TRASH,
+		.mode = S_IFDIR | 0700,
+		.nlink = 2,
+		.atime = now,
+		.mtime = now,
+		.ctime = now,
+		.btime = now,
+	};
+	struct backend_node there;
+	int r = view->tree->has_trash ? 0 : ASK(view, node_get, BACKEND_TRASH, &there);
+
+	if (r == 0 && !view->tree->has_trash)
+		backend_node_done(&there);
+	if (r == 0)
+		view->tree->has_trash = true;
+	else if (r == -ENOENT)
+		batch_node_put(batch, &trash);
+	return r == -ENOENT ? 0 : r;
+}
+
+void trash_delete(struct batch *batch, const struct backend_node *node)
+{
+	if (node->key.data)
+		batch_hidden_delete(batch, node->ino, INT64_MIN);
+	batch_entry_delete(batch, BACKEND_TRASH, node->entry);
+	batch_node_delete(batch, node->ino);
+}
+
+/* What has the name already goes. */
+static int take_name(struct view *view, struct bytes name, struct batch *batch)
+{
+	struct backend_node older;
+	uint64_t id;
+	int r = ASK(view, entry_find, BACKEND_TRASH, name, &id, &older);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	trash_delete(batch, &older);
+	backend_node_done(&older);
+	return batch->error;
+}
+
+int trash_put(struct tree *tree, struct view *view, const struct backend_node *node,
+	      struct bytes path, struct batch *batch)
+{
+	const int64_t kept = tree->trash;
+	struct backend_node trashed = *node;
+	_cleanup_(buf_done) struct buf name = { 0 };
+	int r = buf_append_byte(&name, '/');
+
+	if (r == 0)
+		r = buf_append_bytes(&name, path);
+	if (r == 0)
+		r = trash_make(view, batch);
+	if (r == 0)
+		r = take_name(view, buf_bytes(&name), batch);
+	if (r == 0)
+		r = number_entry(tree, &trashed.entry);
+	if (r < 0)
+		return r;
+	if (kind_is_state(node->kind))
+		batch_key_hide(batch, node);
+	trashed.kind = BACKEND_ORDINARY;
+	trashed.parent = BACKEND_TRASH;
+	trashed.nlink = S_ISDIR(node->mode) ? 2 : 1;
+	trashed.rdev = (uint64_t)(kept > INT64_MAX - node->ctime ? INT64_MAX : node->ctime + kept);
+	if (!S_ISLNK(node->mode))
+		trashed.target = (struct bytes){ 0 };
+	batch_unclaim(batch, node->ino);
+	batch_node_put(batch, &trashed);
+	batch_entry_put(batch, BACKEND_TRASH, trashed.entry, batch_keep(batch, buf_bytes(&name)),
+			node->ino);
+	return batch->error;
+}
+
+static size_t slot_of(const struct tree *tree, uint64_t hash)
+{
+	return hash & (ARRAY_SIZE(tree->removed) - 1);
+}
+
+void trash_removed(struct tree *tree, const struct inode *dir, struct bytes name, uint64_t ino)
+{
+	uint64_t hash = called_hash(dir->ino, name);
+	size_t slot = slot_of(tree, hash);
+
+	tree->removed[slot].name = hash;
+	tree->removed[slot].ino = ino;
+	tree->removed[slot].until = tick_now() + AGAIN_NS;
+}
+
+bool trash_has_just(struct tree *tree, const struct inode *dir, struct bytes name)
+{
+	uint64_t hash = called_hash(dir->ino, name);
+	size_t slot = slot_of(tree, hash);
+
+	return tree->removed[slot].name == hash && tree->removed[slot].until > tick_now();
+}
+
+/* Somebody may have it open: it goes with him. */
+static void forget_path(struct tree *tree, const struct backend_node *node, struct batch *batch)
+{
+	struct inode *inode = inode_known(tree, node->ino);
+	struct backend_node without = inode ? inode->node : *node;
+
+	without.target = (struct bytes){ 0 };
+	batch_node_put(batch, &without);
+	if (!inode)
+		return;
+	inode->node.target = without.target;
+	inode_forget(tree, inode, 1);
+}
+
+int trash_replaced(struct tree *tree, struct view *view, const struct inode *dir, struct bytes name,
+		   struct batch *batch)
+{
+	_cleanup_(backend_node_done) struct backend_node node = { 0 };
+	_cleanup_(buf_done) struct buf path = { 0 }, entry = { 0 };
+	const size_t slot = slot_of(tree, called_hash(dir->ino, name));
+	int r;
+
+	if (!trash_has_just(tree, dir, name))
+		return 0;
+	r = ASK(view, node_get, tree->removed[slot].ino, &node);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	r = inode_path(dir, name, &path);
+	/* Since then it may have come back. */
+	if (r == 0 && node_is_trashed(&node))
+		r = ASK(view, entry_name, BACKEND_TRASH, node.entry, &entry);
+	if (r < 0)
+		return r;
+	batch_guard(batch, node.ino, true);
+	if (!node.nlink && bytes_equal(node.target, buf_bytes(&path)))
+		forget_path(tree, &node, batch);
+	else if (entry.size &&
+		 bytes_equal(bytes_make(entry.data + 1, entry.size - 1), buf_bytes(&path)))
+		trash_delete(batch, &node);
+	return batch->error;
+}
+
+struct giving {
+	struct entries oldest;
+	size_t most;
+};
+
+static int keep_single(void *arg, const struct backend_entry *entry,
+		       const struct backend_node *node)
+{
+	struct giving *giving = arg;
+	int r = *entry->name.data == '/' ? entries_add(&giving->oldest, entry, node) : 0;
+
+	return r < 0 ? r : giving->oldest.count == giving->most;
+}
+
+/* It may have come back, or be gone. */
+static int give(struct tree *tree, const struct backend_node *node)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	const unsigned flags = BACKEND_ANYWAY | BACKEND_FREES;
+	int r;
+
+	batch_guard(&batch, node->ino, true);
+	trash_delete(&batch, node);
+	r = batch_commit(&batch, tree->backend, flags);
+	if (r != -ENOSPC)
+		return r;
+	r = shed_trashed(tree, node);
+	return r < 0 ? r : batch_commit(&batch, tree->backend, flags);
+}
+
+int trash_give(struct tree *tree, size_t count)
+{
+	struct giving giving = { .most = count };
+	struct backend *backend = tree->backend;
+	struct backend_snapshot *snapshot;
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+
+	if (r < 0)
+		return r;
+	r = backend->ops->entry_list(backend, snapshot, BACKEND_TRASH, 0, keep_single, &giving);
+	backend->ops->snapshot_end(backend, snapshot);
+	for (size_t i = 0; r == 0 && i < giving.oldest.count; i++)
+		r = give(tree, &giving.oldest.item[i].node);
+	if (r == 0)
+		r = (int)giving.oldest.count;
+	entries_done(&giving.oldest);
+	return r;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_INODE_TRASHED_H
+#define FS_INODE_TRASHED_H
+
+/*
+ * Files and directories that were removed one by one and may come back (tree.trash).
+ *
+ *   Each is an entry of its own in BACKEND_TRASH, called "/PATH", beside the sessions that were
+ *   removed as a whole (fs/upkeep/trash.c).  So of one path only what was removed last is there.
+ *   As there, a node is of kind BACKEND_ORDINARY, keeps its session and key, and the rows are kept
+ *   apart with it.  Its ctime says when it was removed, its rdev until when it may come back.
+ *
+ *   A file that loses its name before it can go there, since its rows are left to a save that may
+ *   follow (ghost.c) or since it may be open somewhere, is an orphan that has the path as its
+ *   target.  An orphan that has one goes into the trash where others are deleted, also if the
+ *   daemon dies in between.
+ *
+ *   It is room that is given back when it is needed, the oldest first.
+ */
+
+#include "fs/base/batch.h"
+#include "fs/inode/locks.h"
+
+/* Append the path of a name, if what is removed is kept; otherwise nothing. */
+int trash_path(const struct tree *tree, const struct inode *dir, struct bytes name,
+	       struct buf *path);
+/* The trash itself is made when it is first needed. */
+int trash_make(struct view *view, struct batch *batch);
+/* Into the trash, in place of what is there of this path.  Under tree.lock for writing. */
+int trash_put(struct tree *tree, struct view *view, const struct backend_node *node,
+	      struct bytes path, struct batch *batch);
+/* For good: a node of the trash. */
+void trash_delete(struct batch *batch, const struct backend_node *node);
+/* A file has lost its name, after the commit; and whether one of this name did a moment ago. */
+void trash_removed(struct tree *tree, const struct inode *dir, struct bytes name, uint64_t ino);
+bool trash_has_just(struct tree *tree, const struct inode *dir, struct bytes name);
+/* If so, it is replaced by a file of the same name, and is not kept.  Three under tree.lock for
+ * writing. */
+int trash_replaced(struct tree *tree, struct view *view, const struct inode *dir, struct bytes name,
+		   struct batch *batch);
+/* The oldest so many of them go, in transactions of their own.  How many went. */
+int trash_give(struct tree *tree, size_t count);
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What was removed and may come back: told, brought back, deleted for good. */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "src/base/array.h"
+#include "src/base/cleanup.h"
+#include "src/base/log.h"
+#include "src/base/moment.h"
+#include "src/user/stop.h"
+#include "src/cmd/gc.h"
+
+enum { AWAIT_TIMES = 60 };
+static const struct timespec AWAIT_PAUSE = { .tv_nsec = 25000000 };
+
+static int keep_item(void *arg, const struct trash_item *trashed)
+{
+	struct gc *gc = arg;
+	char *name = bytes_dup(trashed->name);
+
+	if (!name || ARRAY_ROOM(gc->items, gc->n_items, gc->items_room) < 0) {
+		free(name);
+		return -ENOMEM;
+	}
+	gc->items[gc->n_items++] = (struct item){ .id = trashed->id,
+						  .removed = trashed->removed,
+						  .until = trashed->until,
+						  .made = trashed->made,
+						  .single = trashed->single,
+						  .name = name };
+	return 0;
+}
+
+/* What was removed just now is there in a moment, if it comes to be there. */
+static void await_trash(struct gc *gc)
+{
+	for (int i = 0; i < AWAIT_TIMES && !stop_wanted(); i++) {
+		const struct backend_ops *ops = gc->backend->ops;
+		struct backend_snapshot *snapshot;
+		int r = ops->snapshot_begin(gc->backend, BACKEND_ANYWAY, &snapshot);
+
+		if (r < 0)
+			return;
+		r = trash_awaits(gc->backend, snapshot);
+		ops->snapshot_end(gc->backend, snapshot);
+		if (r <= 0)
+			return;
+		nanosleep(&AWAIT_PAUSE, NULL);
+	}
+}
+
+static int read_trash(struct gc *gc)
+{
+	struct backend_snapshot *snapshot;
+	int r = gc->backend->ops->snapshot_begin(gc->backend, BACKEND_ANYWAY, &snapshot);
+
+	for (size_t i = 0; i < gc->n_items; i++)
+		free(gc->items[i].name);
+	gc->n_items = 0;
+	if (r < 0)
+		return r;
+	r = trash_list(gc->backend, snapshot, keep_item, gc);
+	gc->backend->ops->snapshot_end(gc->backend, snapshot);
+	return r;
+}
+
+static void say_trashed(struct gc *gc, const struct item *item, const char *action)
+{
+	const struct trash_item trashed = { .removed = item->removed,
+					    .until = item->until,
+					    .name = bytes_str(item->name) };
+
+	gc_report_trashed(&gc->report, &trashed, action);
+}
+
+void gc_say_failed(struct gc *gc, const char *name, int error)
+{
+	static const struct {
+		int error;
+		const char *sentence;
+	} sentences[] = {
+		{ -ENOENT, "it can no longer be restored" },
+		{ -EEXIST, "something of that name or id exists; rename or remove it first" },
+		{ -EBUSY, "a program has it open since before it was removed" },
+		{ -EINVAL, "its path means something else by now" },
+		{ -EROFS, "the mount is read-only" },
+		{ -EACCES, "only users who may write to the root of the mount can do that" },
+		{ -EPERM, "only users who may write to the root of the mount can do that" },
+		{ -ENOSPC, "there is no space left" },
+		{ -EOPNOTSUPP, "the mount is by an older version of sessfs; mount it again" },
+	};
+	const char *sentence = strerror(-error);
+
+	for (size_t i = 0; i < ARRAY_SIZE(sentences); i++)
+		if (sentences[i].error == error)
+			sentence = sentences[i].sentence;
+	log_error("%s: %s", name, sentence);
+	gc->failed = true;
+}
+
+int gc_give(struct gc *gc, const struct buf *order, int made)
+{
+	return made < 0 || gc->dry_run ? made : access_order(gc->access, buf_bytes(order));
+}
+
+static void purge_item(struct gc *gc, const struct item *item)
+{
+	_cleanup_(buf_done) struct buf text = { 0 };
+	int r = gc_give(gc, &text, order_purge(&text, item->id));
+
+	if (r == 0)
+		say_trashed(gc, item, "purge");
+	else if (r != -ENOENT)
+		gc_say_failed(gc, item->name, r);
+}
+
+int gc_purge_overdue(struct gc *gc)
+{
+	/* Now, since what was removed without grace is over at once. */
+	int r = read_trash(gc);
+	const int64_t now = MAX(gc->now, time_now());
+
+	for (size_t i = 0; r == 0 && i < gc->n_items && !stop_wanted(); i++)
+		if (gc->items[i].until <= now)
+			purge_item(gc, &gc->items[i]);
+	return r;
+}
+
+static void undo_item(struct gc *gc, struct item *item)
+{
+	_cleanup_(buf_done) struct buf text = { 0 };
+	int r = gc_give(gc, &text, order_undo(&text, item->id));
+
+	item->undone = true;
+	if (r == 0)
+		say_trashed(gc, item, "undo");
+	else if (r != -EISDIR &&
+		 (r != -ENOENT || !gc->layout)) /* it may have come back with its session */
+		gc_say_failed(gc, item->name, r);
+}
+
+static void say_unknown(struct gc *gc, const char *name)
+{
+	log_error("%s: nothing of that name is in the trash; 'sessfs gc --list %s' tells what is",
+		  name, gc->store);
+	gc->failed = true;
+}
+
+/* Of several with one name the one that was removed last. */
+static struct item *find_newest(struct gc *gc, const char *name)
+{
+	struct item *newest = NULL;
+
+	for (size_t i = 0; i < gc->n_items; i++) {
+		struct item *item = &gc->items[i], *older;
+
+		if (!item->until || item->undone || strcmp(item->name, name) != 0)
+			continue;
+		older = newest && item->removed < newest->removed ? item : newest;
+		newest = older == item ? newest : item;
+		if (older)
+			older->undone = true;
+	}
+	return newest;
+}
+
+static bool lies_below(const char *name, const char *dir)
+{
+	size_t size = strlen(dir);
+
+	return strncmp(name, dir, size) == 0 && name[size] == '/';
+}
+
+/* What was removed by itself from a directory: since it was made, if that is there itself. */
+static bool undo_below(struct gc *gc, const char *dir, const struct item *itself)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < gc->n_items && !stop_wanted(); i++) {
+		struct item *item = &gc->items[i];
+
+		if (!item->single || item->undone || !lies_below(item->name, dir) ||
+		    (itself && (item->removed < itself->made || item->removed > itself->removed)))
+			continue;
+		undo_item(gc, item);
+		any = true;
+	}
+	return any;
+}
+
+static void undo_name(struct gc *gc, const char *name)
+{
+	struct item *item = find_newest(gc, name);
+
+	if (item)
+		undo_item(gc, item);
+	if ((!item || item->single) && !undo_below(gc, name, item) && !item)
+		say_unknown(gc, name);
+}
+
+/* Directories before what is in them. */
+static int compare_names(const void *a, const void *b)
+{
+	const struct item *left = a, *right = b;
+
+	return strcmp(left->name, right->name);
+}
+
+int gc_undo(struct gc *gc, char **names)
+{
+	int r;
+
+	await_trash(gc);
+	r = read_trash(gc);
+	if (r < 0)
+		return r;
+	if (gc->n_items)
+		qsort(gc->items, gc->n_items, sizeof(*gc->items), compare_names);
+	for (size_t i = 0; !*names && i < gc->n_items && !stop_wanted(); i++) {
+		struct item *item = gc->items[i].undone ? NULL : find_newest(gc, gc->items[i].name);
+
+		if (item)
+			undo_item(gc, item);
+	}
+	for (; *names && !stop_wanted(); names++)
+		undo_name(gc, *names);
+	return 0;
+}
+
+int gc_list(struct gc *gc)
+{
+	int r;
+
+	await_trash(gc);
+	r = read_trash(gc);
+
+	for (size_t i = 0; r == 0 && i < gc->n_items; i++)
+		say_trashed(gc, &gc->items[i], gc->items[i].until ? "trash" : "purge");
+	gc_report_sum(&gc->report);
+	return r;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SRC_CMD_GC_H
+#define SRC_CMD_GC_H
+
+/* What gc.c, which removes sessions, and gc-trash.c, about what was removed, share. */
+
+#include "fs/api/trash.h"
+#include "src/user/progress.h"
+#include "src/cmd/cmd.h"
+#include "src/cmd/gc-report.h"
+
+/* The rows of a session. */
+struct sum {
+	char *id;
+	size_t size;
+	struct backend_session_stat stat;
+};
+
+struct found {
+	char *name; /* the path of its home (fs/api/trash.h) */
+	struct backend_node node;
+	struct session_look look;
+	const char *why; /* it goes; NULL: it stays */
+	int64_t since;
+};
+
+struct item {
+	uint64_t id;
+	int64_t removed, until, made;
+	bool single;
+	char *name;
+	bool undone; /* or it is not wanted */
+};
+
+struct gc {
+	struct options options;
+	bool json, dry_run, undo, list;
+	int64_t older;	/* nanoseconds; -1: any, likewise */
+	int64_t larger; /* bytes */
+	int64_t keep_last;
+	const char *pattern;
+	int64_t grace;
+	int64_t ttl; /* the store's, in nanoseconds; 0: none */
+	uint64_t layout;
+
+	const char *store;
+	int64_t now;
+	struct access *access;
+	struct backend *backend;
+	struct sum *sums;
+	size_t n_sums, sums_room;
+	struct found *found;
+	size_t n_found, found_room;
+	struct item *items;
+	size_t n_items, items_room;
+	struct gc_report report;
+	struct progress progress;
+	bool failed;
+};
+
+/* Tells that something could not be done with a path. */
+void gc_say_failed(struct gc *gc, const char *name, int error);
+/* Gives an order, which was put into words if made is 0; a dry run gives none. */
+int gc_give(struct gc *gc, const struct buf *order, int made);
+/* What is past its time goes for good. */
+int gc_purge_overdue(struct gc *gc);
+/* What is named comes back, or all that can. */
+int gc_undo(struct gc *gc, char **names);
+int gc_list(struct gc *gc);
+
+#endif
