@@ -146,7 +146,7 @@ static void undo_item(struct gc *gc, struct item *item)
 
 static void say_unknown(struct gc *gc, const char *name)
 {
-	log_error("%s: nothing of that name is in the trash; 'sessfs gc --list %s' tells what is",
+	log_error("%s: nothing of that name can be restored; see 'sessfs gc --list %s'",
 		  name, gc->store);
 	gc->failed = true;
 }
