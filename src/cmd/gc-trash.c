@@ -146,8 +146,8 @@ static void undo_item(struct gc *gc, struct item *item)
 
 static void say_unknown(struct gc *gc, const char *name)
 {
-	log_error("%s: nothing of that name can be restored; see 'sessfs gc --list %s'",
-		  name, gc->store);
+	log_error("%s: nothing of that name can be restored; see 'sessfs gc --list %s'", name,
+		  gc->store);
 	gc->failed = true;
 }
 

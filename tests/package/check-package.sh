@@ -201,8 +201,8 @@ try_packages() {
 		runuser -u agent -- umount /home/agent/sessions
 	END
 	expect "the manual answers" <<-END
-		for page in sessfs 'sessfs 1' 'sessfs 5' sessfs-security sessfs-servers sessfs-views \
-			libsessfs; do
+		for page in sessfs 'sessfs 1' 'sessfs 5' sessfs-security sessfs-servers \
+			sessfs-views libsessfs; do
 			man \$page | grep -q NAME
 		done
 	END
