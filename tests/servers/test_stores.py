@@ -8,6 +8,7 @@ import io
 import json
 import os
 import random
+import shutil
 import sys
 import tarfile
 
@@ -71,6 +72,45 @@ def test_what_a_mount_has_written_is_on_mariadb_and_there_for_the_next(box):
 
 def test_what_a_mount_has_written_is_on_postgresql_and_there_for_the_next(box):
     keeps(box, "postgresql")
+
+
+def brings_back(box, kind):
+    """What either of two mounts has removed."""
+    base = start(box, kind).database()
+    mounts = [box.mount(store=base.url) for _ in range(2)]
+    one, two = mounts
+    os.makedirs(one.at("s/deep"))
+    append(one.at("s/l.jsonl"), b'{"n": 1}\nno json\n{"n": 2}\n')
+    write(one.at("s/draft.json"), b'{"a": ')
+    write(one.at("s/deep/plain.txt"), bytes(range(256)) * 1000)
+    os.symlink("deep/plain.txt", one.at("s/link"))
+    expected, rows = harness.tree(one.path), lines_of(base)
+    gone = ["s", "s/deep", "s/deep/plain.txt", "s/draft.json", "s/l.jsonl", "s/link"]
+
+    def listed():
+        found = json.loads(run(box, "gc", "--json", "--list", base.url))
+        return sorted(item["name"] for item in found)
+
+    for mount in mounts:
+        harness.eventually(lambda: harness.tree(mount.path) == expected, "it is seen", 5)
+        shutil.rmtree(mount.at("s"))
+        harness.eventually(lambda: listed() == gone, "all is in the trash", 20)
+        same(lines_of(base), [], "rows that SQL sees")
+        run(box, "check", base.url)
+        run(box, "gc", "--undo", base.url, "s")
+        harness.same_trees(expected, harness.tree(one.path))
+        same(lines_of(base), rows, "rows")
+    harness.eventually(lambda: harness.tree(two.path) == expected, "the other sees it", 5)
+    same(listed(), [], "the trash")
+    run(box, "check", base.url)
+
+
+def test_what_was_removed_comes_back_on_mariadb(box):
+    brings_back(box, "mysql")
+
+
+def test_what_was_removed_comes_back_on_postgresql(box):
+    brings_back(box, "postgresql")
 
 
 def refuses(box, kind, setting):
