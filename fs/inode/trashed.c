@@ -80,9 +80,9 @@ int trash_put(struct tree *tree, struct view *view, const struct backend_node *n
 
 	if (r == 0)
 		r = buf_append_bytes(&name, path);
-	if (r == 0)
+	if (r == 0 && view)
 		r = trash_make(view, batch);
-	if (r == 0)
+	if (r == 0 && view)
 		r = take_name(view, buf_bytes(&name), batch);
 	if (r == 0)
 		r = number_entry(tree, &trashed.entry);

@@ -386,19 +386,18 @@ static int unlink_state(struct tree *tree, struct inode *dir, uint64_t id, struc
 	return 0;
 }
 
-/* hide: only the name; the content goes when nobody counts the inode any more. */
+/* how: what is set before. */
 static int unlink_name(struct tree *tree, struct view *view, struct inode *dir, uint64_t id,
-		       struct inode *inode, bool hide, struct bytes path)
+		       struct inode *inode, const struct unlinking *how)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
-	_cleanup_(unlinking_done) struct unlinking unlinking = { .entry = id,
-								 .hide = hide,
-								 .path = path };
+	_cleanup_(unlinking_done) struct unlinking unlinking = *how;
 	struct backend_node dir_node;
-	int r = path.data && !view->backend ? view_begin(tree, 0, view) : 0;
+	int r = how->look && !view->backend ? view_begin(tree, 0, view) : 0;
 
 	if (r < 0)
 		return r;
+	unlinking.entry = id;
 	dir_changed(dir, inode_is_dir(inode) ? -1 : 0, &dir_node);
 	batch_entry_delete(&batch, dir->node.ino, id);
 	r = unlinking_begin(tree, view, inode, false, &unlinking, &batch);
@@ -423,15 +422,27 @@ static bool may_come_back(mode_t mode)
 static int unlink_entry(struct tree *tree, struct view *view, struct inode *dir, uint64_t id,
 			struct inode *inode, struct bytes path)
 {
-	const struct bytes none = { 0 };
 	const bool kept = path.data && may_come_back(inode->node.mode);
-	int r = unlink_name(tree, view, dir, id, inode, false, kept ? path : none);
+	struct unlinking how = { .look = kept && !tree->has_trash };
+	int r;
 
-	if (r == -ENOSPC && kept)
-		r = unlink_name(tree, view, dir, id, inode, false, none);
+	if (kept)
+		how.path = path;
+	/* Seldom something of the path is in the trash already. */
+	r = unlink_name(tree, view, dir, id, inode, &how);
+	if (r == -EEXIST && kept) {
+		how.look = true;
+		r = unlink_name(tree, view, dir, id, inode, &how);
+	}
+	if (r == -ENOSPC && kept) {
+		how = (struct unlinking){ 0 };
+		r = unlink_name(tree, view, dir, id, inode, &how);
+	}
 	/* Too large for one transaction on a full disk: in two steps, then. */
-	if (r == -ENOSPC && S_ISREG(inode->node.mode))
-		r = unlink_name(tree, view, dir, id, inode, true, none);
+	if (r == -ENOSPC && S_ISREG(inode->node.mode)) {
+		how.hide = true;
+		r = unlink_name(tree, view, dir, id, inode, &how);
+	}
 	return r;
 }
 

@@ -150,7 +150,9 @@ struct unlinking {
 	struct backend_node node; /* as it will be */
 	bool gone;		  /* it will be deleted from the store */
 	bool empty;		  /* set before: a state file's rows are gone already */
-	bool hide;		  /* set before: only its name goes for now */
+	bool hide;		  /* set before: only its name goes for now, and its content
+				   * when nobody counts the inode any more */
+	bool look;		  /* set before: something of that path is looked for */
 	bool orphaned;		  /* stage has its bytes, for handles of it */
 	bool claimed;		  /* other mounts leave it to this one */
 	struct bytes path;	  /* set before: it goes into the trash under it; data NULL: no */
