@@ -8,10 +8,12 @@ import fcntl
 import os
 import signal
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import servers  # noqa: E402
+from foreign import ServerError  # noqa: E402
 from servers import harness  # noqa: E402
 from harness import PATIENCE, append, errno_of, limit, read, same, write  # noqa: E402
 from test_stores import start  # noqa: E402
@@ -133,6 +135,63 @@ def test_mariadb_that_is_away_for_longer_than_a_lease_ends_no_lock(box):
 @limit(90)
 def test_postgresql_that_is_away_for_longer_than_a_lease_ends_no_lock(box):
     outage(box, "postgresql")
+
+
+def is_locked(client, schema):
+    """Whether somebody is in the middle of a transaction that changes something."""
+    client.query("BEGIN")
+    try:
+        client.query(f"SELECT n FROM {schema}sessfs_store WHERE id = 1 FOR UPDATE NOWAIT")
+        return False
+    except ServerError:
+        return True
+    finally:
+        client.query("ROLLBACK")
+
+
+def holds_up(box, kind):
+    """A mount that stops in the middle of a transaction, or whose machine has gone without a word:
+    the others wait for a moment, and it goes on later as if nothing had happened."""
+    server = start(box, kind)
+    proxy, base = servers.proxy(box, server), server.database()
+    schema = {"mysql": "", "postgresql": "agentscope."}[kind]
+    stopped, other = box.mount(store=proxy.url(base)), box.mount(store=base.url)
+    os.mkdir(other.at("s"))
+    write(other.at("s", "small.json"), b"1")
+    data = b"".join(b'"%06d%s"\n' % (i, b"x" * 1000) for i in range(12000))
+    job = threading.Thread(target=write, args=(stopped.at("s", "large.jsonl"), data))
+    proxy("delay 20000")
+    with base.connect() as client:
+        job.start()
+        held = False
+        while not held and job.is_alive():
+            if is_locked(client, schema):
+                proxy("hold")
+                time.sleep(0.2)
+                held = is_locked(client, schema)
+                if not held:
+                    proxy("go")
+            time.sleep(0.005)
+    same(held, True, "it is in the middle of a transaction")
+    proxy("delay 0")
+    begun = time.monotonic()
+    write(other.at("s", "small.json"), b"2")
+    box.note(f"{kind}: the other one waited for {time.monotonic() - begun:.1f} s")
+    proxy("go")
+    job.join()
+    same(read(other.at("s", "large.jsonl")) == data, True, "what was written meanwhile")
+    same(read(stopped.at("s", "small.json")), b"2", "what the other one has written")
+    stopped.check()
+
+
+@limit(90)
+def test_a_mount_of_mariadb_that_stops_within_a_transaction_holds_up_nobody_for_long(box):
+    holds_up(box, "mysql")
+
+
+@limit(90)
+def test_a_mount_of_postgresql_that_stops_within_a_transaction_holds_up_nobody_for_long(box):
+    holds_up(box, "postgresql")
 
 
 def in_processes(jobs):
