@@ -203,6 +203,8 @@ def refuses_verbs(box, kind):
         (["check", "--repair", base.url], 2, b"is not a file"),
         (["config", base.url, "max_size=1G"], 1, b"max_size is for stores in files"),
         (["config", base.url, "table=other"], 1, b"table= in the URL"),
+        (["mount", "-o", "max_size=1G", base.url, box.new_folder("mnt")], 1,
+         b"max_size is for stores in files"),
     ):
         done = box.sessfs(*words)
         same(done.returncode, status, f"status of {words}: {done.stderr}")
