@@ -151,8 +151,8 @@ static struct handle *follow_none(void)
 	return follow();
 }
 
-static void case_body(struct handle *stream, const char *sql, enum moment moment, const char *more,
-		      const char *expected)
+static void expect_told(struct handle *stream, const char *sql, enum moment moment,
+			const char *more, const char *expected)
 {
 	change(sql, moment, more);
 	cr_expect_str_eq(told(stream), expected);
@@ -162,10 +162,7 @@ static void case_body(struct handle *stream, const char *sql, enum moment moment
 #define CASE(name, begin_, sql, moment, more, expected)                                            \
 	SqliteStore(told, name)                                                                    \
 	{                                                                                          \
-		struct handle *stream = begin_();                                                  \
-		change(sql, moment, more);                                                         \
-		cr_expect_str_eq(told(stream), expected);                                          \
-		close_handle(stream);                                                              \
+		expect_told(begin_(), sql, moment, more, expected);                                \
 	}
 #define REPLACE "UPDATE agentscope_sessions SET state_data = '[10]'"
 
