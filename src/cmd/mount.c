@@ -186,16 +186,12 @@ static int open_tree(void *arg)
 		r = open_store(mount, &backend, &mount->why);
 	if (r < 0)
 		return r;
-	if (options->set_max_size && !backend->ops->set_quota)
-		r = str_explain(&mount->why, -EOPNOTSUPP,
-				"max_size is for stores in files; on a server its administrator "
-				"says how much room there is");
 	wanted.expires = true;
 	settings_assume(options, &wanted);
 	wanted.view = options->view;
 	wanted.has_open = on_has_open;
 	wanted.arg = mount;
-	if (r == 0 && !wanted.read_only)
+	if (!wanted.read_only)
 		r = begin_opened(mount->store, backend, options, &mount->why);
 	if (r == 0)
 		r = tree_open(backend, &wanted, &mount->tree, &mount->why);

@@ -131,6 +131,10 @@ int settings_agree(struct backend *backend, const struct options *options, char 
 	struct settings settings;
 	int r = settings_read(backend, &settings, NULL, ret_why);
 
+	if (options->set_max_size && !backend->ops->set_quota)
+		return str_explain(ret_why, -EOPNOTSUPP,
+				   "max_size is for stores in files; on a server its administrator "
+				   "says how much room there is");
 	/* Of a damaged store what can be read is shown; nothing is written to it. */
 	if (r == -EIO)
 		return 0;
