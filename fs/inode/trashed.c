@@ -56,8 +56,8 @@ void trash_delete(struct batch *batch, const struct backend_node *node)
 	batch_node_delete(batch, node->ino);
 }
 
-/* What has the name already goes. */
-static int take_name(struct view *view, struct bytes name, struct batch *batch)
+/* What has the name already goes.  That may be the file itself, if it was put there before. */
+static int take_name(struct view *view, struct bytes name, uint64_t ino, struct batch *batch)
 {
 	struct backend_node older;
 	uint64_t id;
@@ -65,7 +65,11 @@ static int take_name(struct view *view, struct bytes name, struct batch *batch)
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	trash_delete(batch, &older);
+	older.entry = id;
+	if (older.ino == ino)
+		batch_entry_delete(batch, BACKEND_TRASH, id);
+	else
+		trash_delete(batch, &older);
 	backend_node_done(&older);
 	return batch->error;
 }
@@ -83,7 +87,7 @@ int trash_put(struct tree *tree, struct view *view, const struct backend_node *n
 	if (r == 0 && view)
 		r = trash_make(view, batch);
 	if (r == 0 && view)
-		r = take_name(view, buf_bytes(&name), batch);
+		r = take_name(view, buf_bytes(&name), node->ino, batch);
 	if (r == 0)
 		r = number_entry(tree, &trashed.entry);
 	if (r < 0)

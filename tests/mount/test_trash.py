@@ -283,6 +283,26 @@ def test_nothing_is_lost_or_doubled_when_the_daemon_is_killed(box):
         mount.stop()
 
 
+def test_a_file_that_is_there_already_goes_there_once(box):
+    """As when a mount that was gone for a while writes what it knew of the file."""
+    mount, path = box.session("demo")
+    for name, data in (("list.jsonl", LINE * 3), ("note.txt", b"text")):
+        write(os.path.join(path, name), data)
+        os.unlink(os.path.join(path, name))
+    eventually(lambda: len(paths(box, mount.store)) == 2, "both are in the trash")
+    mount.stop()
+    mount.sql("UPDATE sessfs_node SET nlink = 0, entry = entry + 1000, kind = "
+              "CASE WHEN state_key IS NULL THEN kind ELSE 3 END, target = (SELECT substr(name, 2) "
+              "FROM sessfs_entry e WHERE e.ino = sessfs_node.ino) WHERE parent = 0 AND ino > 1")
+    mount.start()
+    same(paths(box, mount.store), ["demo/list.jsonl", "demo/note.txt"], "what is in the trash")
+    same("could not be deleted" in mount.log(), False, "the log")
+    do(box, "gc", "--undo", mount.store)
+    same(read(os.path.join(path, "list.jsonl")), LINE * 3, "a list")
+    same(read(os.path.join(path, "note.txt")), b"text", "an ordinary file")
+    mount.check()
+
+
 def test_of_two_mounts_each_brings_back_what_the_other_has_removed(box):
     first, path = box.session("demo")
     second = box.mount(store=first.store)
