@@ -200,6 +200,27 @@ def test_another_file_under_the_same_key_leaves_the_removed_one(box):
     mount.check()
 
 
+def test_what_sql_does_to_the_key_of_a_removed_file_counts(box):
+    """Before the file has gone into the trash, and behind that."""
+    mount, path = box.session("demo")
+    name = os.path.join(path, "list.jsonl")
+    insert = f"INSERT INTO {TABLE} (session_id, state_key, item_index, state_data) VALUES "
+    write(name, LINE)
+    os.unlink(name)
+    mount.sql(insert + "('demo', 'list', 1, '2')")
+    eventually(lambda: os.path.exists(name) and read(name) == LINE + b"2\n", "the rows stay")
+    same(paths(box, mount.store), [], "what is in the trash")
+    os.unlink(name)
+    eventually(lambda: paths(box, mount.store) == ["demo/list.jsonl"], "it is in the trash")
+    mount.sql(insert + "('demo', 'list', 0, '3')")
+    single = os.path.join(path, "list.json")
+    eventually(lambda: os.path.exists(single), "SQL has made another file of the key")
+    do(box, "gc", "--undo", mount.store, "demo/list.jsonl")
+    same(read(name), LINE + b"2\n", "the file that came back")
+    same(read(single), b"3", "that of SQL")
+    mount.check()
+
+
 def test_without_trash_nothing_is_kept(box):
     mount, path = box.session("demo", options=["trash=0"])
     fill(path)
