@@ -7,10 +7,11 @@ SQL(SQL_BEGIN, "BEGIN")
 SQL(SQL_BEGIN_IMMEDIATE, "BEGIN IMMEDIATE")
 SQL(SQL_COMMIT, "COMMIT")
 /* What was set apart has a negative stamp. */
-/* 1: others' changes wait; 2: so do commits of other mounts, or some have gone. */
-SQL(SQL_PENDING, "SELECT EXISTS (SELECT 1 FROM sessfs_change WHERE stamp > 0) + 2 * "
-	"coalesce((SELECT max(n) FROM sessfs_feed) > ?1 AND (EXISTS (SELECT 1 FROM sessfs_feed "
-	"WHERE n > ?1 AND mount <> ?2) OR (SELECT min(n) FROM sessfs_feed) > ?1 + 1), 0)")
+/* 1: others' changes wait; 2: so do commits of other mounts, or some have gone.  CASE, since AND and
+ * OR ask for both of their sides. */
+SQL(SQL_PENDING, "SELECT EXISTS (SELECT 1 FROM sessfs_change WHERE stamp > 0) + CASE "
+	"WHEN (SELECT max(n) FROM sessfs_feed) > ?1 THEN 2 * (EXISTS (SELECT 1 FROM sessfs_feed "
+	"WHERE n > ?1 AND mount <> ?2) OR (SELECT min(n) FROM sessfs_feed) > ?1 + 1) ELSE 0 END")
 SQL(SQL_DATA_VERSION, "PRAGMA main.data_version")
 SQL(SQL_DIGESTED, "SELECT value FROM sessfs_meta WHERE key = 'digested'")
 SQL(SQL_TRIGGERS, "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND "

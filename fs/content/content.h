@@ -162,7 +162,13 @@ void invalid_log_refused(const struct backend_node *node, uint64_t line,
 
 /* times.c */
 
+/* Milliseconds between two writes of pending times; beside other mounts, and so at most as long as
+ * an append to an open list keeps its times from them. */
+enum { TIMES_INTERVAL = 500, TIMES_INTERVAL_SHARED = 100 };
+
 /* Write the times that only memory has, and small writes that are buffered.  No lock is held. */
 int tree_write_times(struct tree *tree);
+/* The times of one file, which is open, where other mounts are to know them.  No lock is held. */
+int file_tell_times(struct tree *tree, struct inode *inode);
 
 #endif

@@ -65,6 +65,31 @@ static int write_times_once(struct tree *tree)
 	return r;
 }
 
+static int tell_once(struct tree *tree, struct inode *inode)
+{
+	_cleanup_(batch_done) struct batch batch = { 0 };
+	WITH_CHANGE_LOCK(tree, inode);
+	WITH_INODE_LOCK(inode);
+	int r;
+
+	inode->told.appends = 0;
+	if (inode->gone || !inode_has_times(tree, inode))
+		return 0;
+	/* All of the node, so that times which another mount has set meanwhile are seen first. */
+	batch_node_put(&batch, &inode->node);
+	r = tree_commit_file(tree, inode, &batch, BACKEND_ANYWAY | BACKEND_FREES);
+	if (r == 0)
+		inode_times_written(tree, inode);
+	return r;
+}
+
+int file_tell_times(struct tree *tree, struct inode *inode)
+{
+	if (!inode->told.appends || !backend_is_shared(tree->backend))
+		return 0;
+	return TREE_RETRY(tree, tell_once(tree, inode));
+}
+
 int tree_write_times(struct tree *tree)
 {
 	/* Another mount may have changed one of these nodes. */

@@ -64,7 +64,9 @@ int number_ino(struct tree *tree, uint64_t *ret_ino);
 int number_entry(struct tree *tree, uint64_t *ret_entry);
 /* Remember that the times in memory are newer than in the store. */
 void inode_times_dirty(struct tree *tree, struct inode *inode);
-/* Whether they are. */
+/* The store has them by now.  Somebody else counts the inode. */
+void inode_times_written(struct tree *tree, struct inode *inode);
+/* Whether they are newer. */
 bool inode_has_times(struct tree *tree, const struct inode *inode);
 
 static inline bool inode_is_dir(const struct inode *inode)

@@ -99,6 +99,12 @@ struct retrying {
 	bool nothing;	 /* it has looked a name up since, and there was none */
 };
 
+/* When appends to a list told the other mounts its times. */
+struct told {
+	_Atomic unsigned appends; /* beside them, since its last close */
+	int64_t at;		  /* tick_now() of the last that did; inode.lock */
+};
+
 struct inode {
 	struct inode *next;	/* in the table's chain; tree.table_lock */
 	uint64_t ino;		/* never changes, so it needs no lock */
@@ -159,6 +165,8 @@ struct inode {
 	_Atomic bool sync_soon; /* the same, for its data alone */
 	bool times_dirty; /* tree.times_lock: counted by, and in, the list of unwritten times */
 	struct inode *times_next;
+	struct inode **times_link;
+	struct told told;
 };
 
 #endif

@@ -20,7 +20,6 @@
 #include "src/base/log.h"
 #include "src/base/tick.h"
 
-enum { TIMES_INTERVAL = 500 }; /* milliseconds between two writes of pending times */
 
 static int tree_ghosts_wait(struct tree *tree, int limit)
 {
@@ -83,7 +82,9 @@ static void *tree_keep(void *arg)
 	int64_t times_at = tick_now();
 
 	while (!tree->stopping) {
-		tree_doze(tree, tree_ghosts_wait(tree, TIMES_INTERVAL));
+		int interval = tree_is_shared(tree) ? TIMES_INTERVAL_SHARED : TIMES_INTERVAL;
+
+		tree_doze(tree, tree_ghosts_wait(tree, interval));
 		if (tree->stopping)
 			break;
 		tree_end_ghosts(tree, false);
@@ -92,7 +93,7 @@ static void *tree_keep(void *arg)
 		kept_renew(tree);
 		following_look(tree);
 		documents_age(tree, tick_now());
-		if (tick_now() - times_at >= (int64_t)TIMES_INTERVAL * 1000000) {
+		if (tick_now() - times_at >= (int64_t)interval * 1000000) {
 			tree_write_times(tree);
 			tree_reap_orphans(tree);
 			times_at = tick_now();

@@ -34,9 +34,11 @@
 #include "fs/inode/inodes.h"
 #include "fs/inode/waiting.h"
 #include "fs/write/handle.h"
+#include "src/base/tick.h"
 
 enum {
 	CHARACTER_MAX = 4, /* bytes of one in UTF-8 */
+	TOLD_FIRST = 16,   /* appends to an open list whose times other mounts are told at once */
 };
 
 struct appending {
@@ -352,11 +354,24 @@ static int append_to_tail(struct appending *appending, const struct line *first,
 	return 0;
 }
 
+/* Whether other mounts are to know the times at once: those of the first appends to an open list,
+ * and of the others as often as they are written anyway.  A close tells the last. */
+static bool times_are_told(struct told *told)
+{
+	int64_t now = tick_now();
+
+	if (told->appends >= TOLD_FIRST && now - told->at < TIMES_INTERVAL_SHARED * (int64_t)1000000)
+		return false;
+	told->at = now;
+	return true;
+}
+
 static int append_commit(struct appending *appending)
 {
 	struct inode *inode = appending->inode;
 	struct backend_node node = inode->node;
 	bool tail_changed = inode->list.tail_size != 0;
+	bool shared = backend_is_shared(appending->tree->backend);
 	uint64_t size = inode->list.size;
 	bool with_node;
 	int r;
@@ -368,9 +383,8 @@ static int append_commit(struct appending *appending)
 		node.flags |= BACKEND_NO_NEWLINE;
 	if (appending->rewritten)
 		node_rewritten(&node);
-	/* Beside other mounts nobody has times that the others do not know. */
 	with_node = node.flags != inode->node.flags || appending->rewritten || inode->synced ||
-		    backend_is_shared(appending->tree->backend);
+		    (shared && times_are_told(&inode->told));
 	if (node.flags != inode->node.flags)
 		batch_node_put(&appending->batch, &node);
 	else if (with_node)
@@ -392,6 +406,10 @@ static int append_commit(struct appending *appending)
 		return r;
 	if (!with_node)
 		inode_times_dirty(appending->tree, inode);
+	else
+		inode_times_written(appending->tree, inode);
+	if (shared)
+		inode->told.appends++;
 	inode->synced = inode->sync_soon = false;
 	inode->node = node;
 	inode->inherits = false; /* somebody has written to them */

@@ -128,6 +128,49 @@ def test_what_is_open_elsewhere_is_seen_within_the_tenth_of_a_second(box):
     same(len(os.listdir(two.at("s"))), 1, "files")
 
 
+def append_often(fd, times):
+    """To an open list, so often that other mounts are told its times now and then."""
+    for number in range(times):
+        os.write(fd, b"%d\n" % number)
+
+
+def test_times_of_appends_are_told_soon_and_by_a_close_or_an_unlock(box):
+    one, two = several(box, 2)
+    write(one.at("s", "l.jsonl"), b"")
+
+    def told():
+        return os.stat(one.at("s", "l.jsonl")).st_mtime_ns == os.stat(seen).st_mtime_ns
+
+    seen = two.at("s", "l.jsonl")
+    fd = os.open(one.at("s", "l.jsonl"), os.O_WRONLY | os.O_APPEND)
+    append_often(fd, 100)
+    eventually(told, "the time of the last append", 2)
+    fcntl.lockf(fd, fcntl.LOCK_EX)
+    append_often(fd, 100)
+    fcntl.lockf(fd, fcntl.LOCK_UN)
+    with open(seen, "rb"):
+        same(told(), True, "the time behind an unlock")
+    append_often(fd, 100)
+    os.close(fd)
+    with open(seen, "rb"):
+        same(told(), True, "the time behind a close")
+    at_rest([one, two])
+
+
+def test_times_that_one_sets_outlive_appends_of_another_before(box):
+    one, two = several(box, 2)
+    path = one.at("s", "l.jsonl")
+    write(path, b"")
+    for _ in range(10):
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+        append_often(fd, 40)
+        os.utime(two.at("s", "l.jsonl"), ns=(10**9, 10**9))
+        os.close(fd)
+        with open(path, "rb"):
+            same(os.stat(path).st_mtime_ns, 10**9, "the time that was set")
+    at_rest([one, two])
+
+
 def test_eight_appenders_on_eight_mounts_lose_and_mix_nothing(box):
     mounts = several(box, 8)
     code = """
