@@ -7,8 +7,8 @@ SQL(SQL_BEGIN, "BEGIN")
 SQL(SQL_BEGIN_IMMEDIATE, "BEGIN IMMEDIATE")
 SQL(SQL_COMMIT, "COMMIT")
 /* What was set apart has a negative stamp. */
-/* 1: others' changes wait; 2: so do commits of other mounts, or some have gone.  CASE, since AND and
- * OR ask for both of their sides. */
+/* 1: others' changes wait; 2: so do commits of other mounts, or some have gone.  CASE, since AND
+ * asks for both of its sides. */
 SQL(SQL_PENDING, "SELECT EXISTS (SELECT 1 FROM sessfs_change WHERE stamp > 0) + CASE "
 	"WHEN (SELECT max(n) FROM sessfs_feed) > ?1 THEN 2 * (EXISTS (SELECT 1 FROM sessfs_feed "
 	"WHERE n > ?1 AND mount <> ?2) OR (SELECT min(n) FROM sessfs_feed) > ?1 + 1) ELSE 0 END")

@@ -531,47 +531,6 @@ bool inode_was_locked(const struct inode *inode)
 	return inode->locked;
 }
 
-void inode_times_dirty(struct tree *tree, struct inode *inode)
-{
-	pthread_mutex_lock(&tree->times_lock);
-	if (!inode->times_dirty) {
-		inode->times_dirty = true;
-		inode->times_next = tree->times_first;
-		inode->times_link = &tree->times_first;
-		if (inode->times_next)
-			inode->times_next->times_link = &inode->times_next;
-		tree->times_first = inode_ref(tree, inode);
-	}
-	pthread_mutex_unlock(&tree->times_lock);
-}
-
-void inode_times_written(struct tree *tree, struct inode *inode)
-{
-	bool dirty;
-
-	pthread_mutex_lock(&tree->times_lock);
-	dirty = inode->times_dirty;
-	if (dirty) {
-		*inode->times_link = inode->times_next;
-		if (inode->times_next)
-			inode->times_next->times_link = inode->times_link;
-		inode->times_dirty = false;
-	}
-	pthread_mutex_unlock(&tree->times_lock);
-	if (dirty)
-		inode_forget(tree, inode, 1);
-}
-
-bool inode_has_times(struct tree *tree, const struct inode *inode)
-{
-	bool dirty;
-
-	pthread_mutex_lock(&tree->times_lock);
-	dirty = inode->times_dirty;
-	pthread_mutex_unlock(&tree->times_lock);
-	return dirty;
-}
-
 int inodes_init(struct tree *tree)
 {
 	tree->table = calloc(TABLE_FIRST, sizeof(struct inode *));

@@ -62,7 +62,7 @@ void inodes_done(struct tree *tree);
  * (commit.h). */
 int number_ino(struct tree *tree, uint64_t *ret_ino);
 int number_entry(struct tree *tree, uint64_t *ret_entry);
-/* Remember that the times in memory are newer than in the store. */
+/* times.c: remember that the times in memory are newer than in the store. */
 void inode_times_dirty(struct tree *tree, struct inode *inode);
 /* The store has them by now.  Somebody else counts the inode. */
 void inode_times_written(struct tree *tree, struct inode *inode);

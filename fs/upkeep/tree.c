@@ -20,7 +20,6 @@
 #include "src/base/log.h"
 #include "src/base/tick.h"
 
-
 static int tree_ghosts_wait(struct tree *tree, int limit)
 {
 	WITH_READ_LOCK(tree);

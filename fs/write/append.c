@@ -358,9 +358,10 @@ static int append_to_tail(struct appending *appending, const struct line *first,
  * and of the others as often as they are written anyway.  A close tells the last. */
 static bool times_are_told(struct told *told)
 {
+	const int64_t interval = TIMES_INTERVAL_SHARED * (int64_t)1000000;
 	int64_t now = tick_now();
 
-	if (told->appends >= TOLD_FIRST && now - told->at < TIMES_INTERVAL_SHARED * (int64_t)1000000)
+	if (told->appends >= TOLD_FIRST && now - told->at < interval)
 		return false;
 	told->at = now;
 	return true;
