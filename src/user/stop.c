@@ -1,27 +1,98 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * A handler runs when the call that waits returns.  One on a mount whose daemon is stopped does not:
+ * there the kernel goes on to wait until the answer comes, or a signal ends the process, and one
+ * that has a handler does not count.  So a thread looks whether a signal that has come still waits
+ * for its handler a while later, and then ends the process as the signal would have.
+ */
 #include "src/user/stop.h"
 
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "src/base/descriptor.h"
+
+enum { STACK = 128 * 1024, PATIENCE_S = 5 };
 
 static volatile sig_atomic_t stopped_by;
+static sigset_t watched; /* by the thread */
 
 static void on_signal(int number)
 {
 	stopped_by = number;
 }
 
+static void end_by(int number)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, number);
+	signal(number, SIG_DFL);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	raise(number);
+}
+
+static void *watch(void *arg)
+{
+	/* Only poll(2) is told of signals that another thread may take. */
+	struct pollfd waiting = { .fd = descriptor_above(signalfd(-1, &watched, SFD_CLOEXEC)),
+				  .events = POLLIN };
+	static const struct timespec now = { 0 };
+	int number;
+
+	for (;;) {
+		if (waiting.fd < 0 || poll(&waiting, 1, -1) < 0)
+			return arg;
+		for (int i = 0; i < PATIENCE_S && poll(&waiting, 1, 0) == 1; i++)
+			sleep(1);
+		number = poll(&waiting, 1, 0) == 1 ? sigtimedwait(&watched, NULL, &now) : -1;
+		if (number > 0)
+			end_by(number);
+	}
+}
+
+/* Without one, a signal is obeyed where its handler runs. */
+static void start_watching(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	sigset_t all, before;
+
+	if (pthread_attr_init(&attr))
+		return;
+	pthread_attr_setstacksize(&attr, STACK);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	(void)pthread_create(&thread, &attr, watch, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+}
+
 void stop_watch(void)
 {
 	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
 	struct sigaction action = { .sa_handler = on_signal }, before;
+	static bool watching;
 
+	if (watching)
+		return;
+	watching = true;
+	sigemptyset(&watched);
 	sigemptyset(&action.sa_mask);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
 		/* What nohup(1) has set stays. */
-		if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-			sigaction(numbers[i], &action, NULL);
+		if (sigaction(numbers[i], NULL, &before) < 0 || before.sa_handler == SIG_IGN)
+			continue;
+		sigaction(numbers[i], &action, NULL);
+		sigaddset(&watched, numbers[i]);
 	}
+	start_watching();
 }
 
 bool stop_wanted(void)

@@ -4,7 +4,8 @@
 
 /*
  * Ending in order when SIGINT, SIGTERM or SIGHUP comes: whoever works in a loop asks whether he is
- * to stop, takes back what he has begun, and returns.
+ * to stop, takes back what he has begun, and returns.  A call that no signal interrupts is ended
+ * after five seconds, with the process.
  */
 
 #include <stdbool.h>

@@ -213,6 +213,22 @@ def test_a_put_that_is_ended_by_a_signal_leaves_nothing(place):
     place.mount.check()
 
 
+def test_a_signal_ends_a_verb_that_waits_for_a_daemon_that_is_stopped(box):
+    place = Place(box, True)
+    place.do("put", "s/k.json", stdin=b"1")
+    os.kill(place.mount.pid, signal.SIGSTOP)
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = place.start("cat", "s/k.json")
+            time.sleep(1)  # it waits, most likely; before that, a signal ends it at once
+            process.send_signal(number)
+            same(process.wait(timeout=60), -number, "the end of cat")
+            process.stdin.close()
+    finally:
+        os.kill(place.mount.pid, signal.SIGCONT)
+    same(place.do("cat", "s/k.json"), b"1", "afterwards")
+
+
 def all_names(place, path=""):
     names = []
     for entry in place.json("ls", path) if path else place.json("ls"):
