@@ -118,12 +118,13 @@ static int find_due(struct expiring *expiring, size_t i)
 
 static void say_removed(struct bytes name, int64_t ttl, int64_t grace)
 {
-	char back[64] = "";
+	const int64_t hour = 3600 * second;
+	char back[80] = "";
 
 	if (grace)
 		snprintf(back, sizeof(back),
-			 "; 'sessfs gc --undo' brings it back for %" PRId64 " h",
-			 grace / second / 3600);
+			 "; 'sessfs gc --undo' brings it back for %" PRId64 " %s",
+			 grace / (grace < hour ? second : hour), grace < hour ? "s" : "h");
 	log_info("session %.*s was removed: nothing in it has changed for %" PRId64 " s%s",
 		 (int)name.size, name.data, ttl / second, back);
 }

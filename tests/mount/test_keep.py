@@ -843,6 +843,18 @@ def test_a_session_goes_when_its_ttl_has_run_out(box):
          "gc for all that are old")
 
 
+def test_a_grace_below_an_hour_is_told_in_seconds(box):
+    place = Place(box, False, {"old": 40, "new": 1})
+    place.mount.options = ["ttl=30d", "grace=90s"]
+    place.mount.start()
+    eventually(lambda: "brings it back for 90 s" in place.mount.log(), "it says so", 30)
+    same(place.gc("--undo"), [("old", "undo")], "undo")
+    place.mount.stop()
+    box.sessfs("config", place.mount.store, "grace=20m", check=True)
+    shown = box.sessfs("config", place.mount.store, check=True).stdout
+    same(b"20m" in shown, True, shown)
+
+
 def test_a_mount_with_a_ttl_removes_what_is_old(box):
     place = Place(box, False, {"old": 40, "kept": 40, "new": 1, "open": 40})
     place.mount.start()
