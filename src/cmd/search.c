@@ -201,26 +201,64 @@ static size_t first_word(const struct searching *searching, struct bytes text)
 	return anywhere;
 }
 
+static bool has_word(struct bytes text, const char *word)
+{
+	char *const words[] = { (char *)word, NULL };
+	const struct searching only = { .words = words };
+	size_t at = first_word(&only, text);
+
+	return text.size && word_at(&only, text, at);
+}
+
+/* The line that has the most of the words, and rather what somebody has said than a value that says
+ * of which kind that is, such as "output_text". */
+static struct bytes best_line(const struct searching *searching, struct bytes text)
+{
+	struct bytes best = { 0 }, line;
+	unsigned most = 0;
+
+	for (struct bytes rest = text; rest.size;) {
+		const char *end = memchr(rest.data, '\n', rest.size);
+		unsigned score = 0;
+
+		line = bytes_make(rest.data, end ? (size_t)(end - rest.data) : rest.size);
+		rest = bytes_make(line.data + line.size, rest.size - line.size);
+		if (end)
+			rest = bytes_make(rest.data + 1, rest.size - 1);
+		for (char *const *word = searching->words; *word; word++)
+			score += has_word(line, *word) ? 2 : 0;
+		score += score && memchr(line.data, ' ', line.size);
+		if (score > most || !best.data) {
+			best = line;
+			most = score;
+		}
+	}
+	return best;
+}
+
 /* In one line. */
 static int surroundings(const struct searching *searching, struct bytes data, struct buf *out)
 {
 	_cleanup_(buf_done) struct buf said = { 0 };
 	int r = text_strings(data, &said);
 	struct bytes text = buf_bytes(&said);
-	size_t first, from, to;
+	struct bytes line;
+	size_t start, first, from, to;
 
 	if (r < 0 || !text.size)
 		return r;
-	first = first_word(searching, text);
-	from = first > BEFORE ? first - BEFORE : 0;
+	line = best_line(searching, text);
+	start = (size_t)(line.data - text.data);
+	first = start + first_word(searching, line);
+	from = first - start > BEFORE ? first - BEFORE : start;
 	to = MIN(text.size, from + SURROUNDING);
-	while (from && from < first && ((unsigned char)text.data[from] & 0xc0) == 0x80)
+	while (from > start && from < first && ((unsigned char)text.data[from] & 0xc0) == 0x80)
 		from++;
-	while (from && from < first && !strchr(" \n\t", text.data[from]))
+	while (from > start && from < first && !strchr(" \n\t", text.data[from]))
 		from++;
 	while (to < text.size && to > first + 1 && ((unsigned char)text.data[to] & 0xc0) == 0x80)
 		to--;
-	if (from)
+	if (from > start)
 		r = buf_append_str(out, "... ");
 	if (r == 0)
 		r = text_fold(bytes_make(text.data + from, to - from), out);

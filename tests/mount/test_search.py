@@ -110,6 +110,9 @@ def test_what_is_told_of_a_hit(place):
     shown = place.do("search", place.store, "fox").decode().splitlines()
     same(shown[0], 'a/l.jsonl #1  2026-01-02 03:04:05  assistant (planner)  "Fix the bug"', "it")
     same(shown[1], "    " + hit["text"], "the surroundings")
+    blocks = [{"type": "output_text", "text": "what the output was"}]
+    put(place, "a/n.jsonl", line(blocks, role="assistant"))
+    same([hit["text"] for hit in search(place, "output")], ["what the output was"], "no type")
     put(place, "a/m.jsonl", line("zoo \x1b[2J \x9b \u202e"))
     shown = place.do("search", place.store, "zoo")
     same(re.findall(rb"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80\xae", shown), [], "tame")
