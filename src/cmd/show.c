@@ -296,15 +296,23 @@ static int show_numbered(struct show *show, const char *dir)
 
 /* ---- Which files ---- */
 
-/* Of a directory, all lists and numbered documents in it and below; if there are none, all that
- * is there. */
+/* Of a directory, all lists in it and below, and all documents beside one that is numbered; if
+ * there are none, all that is there. */
 struct walk {
 	struct show *show;
 	const char *dir;
 	bool all;
 	bool numbered;
-	int error;
+	char **others; /* documents without a number, in the order of the directory */
+	size_t count, room;
 };
+
+static void walk_done(struct walk *walk)
+{
+	for (size_t i = 0; i < walk->count; i++)
+		free(walk->others[i]);
+	free(walk->others);
+}
 
 static int walk_dir(struct show *show, const char *dir, bool all);
 
@@ -328,15 +336,25 @@ static int on_entry(void *arg, const char *name, const struct stat *st)
 		return split.kind == BACKEND_HASH ? 0 : show_file(walk->show, path);
 	if (split.kind == BACKEND_LIST && is_state(walk->show, path))
 		return show_list(walk->show, path, 0);
-	walk->numbered |= split.kind == BACKEND_SINGLE && names_number(bytes_str(name), &number);
+	if (split.kind != BACKEND_SINGLE)
+		return 0;
+	if (names_number(bytes_str(name), &number)) {
+		walk->numbered = true;
+		return 0;
+	}
+	if (ARRAY_ROOM(walk->others, walk->count, walk->room) < 0)
+		return -ENOMEM;
+	walk->others[walk->count++] = steal_ptr(path);
 	return 0;
 }
 
 static int walk_dir(struct show *show, const char *dir, bool all)
 {
-	struct walk walk = { .show = show, .dir = dir, .all = all };
+	_cleanup_(walk_done) struct walk walk = { .show = show, .dir = dir, .all = all };
 	int r = access_list(show->access, dir, false, on_entry, &walk);
 
+	for (size_t i = 0; r == 0 && walk.numbered && i < walk.count; i++)
+		r = show_file(show, walk.others[i]);
 	return r == 0 && walk.numbered ? show_numbered(show, dir) : MIN(r, 0);
 }
 
@@ -458,8 +476,9 @@ const struct command cmd_show = {
 	.summary = "print conversations for people to read",
 	.help = "Prints what was said in a session, or in one list or document of it: by whom, "
 		"when, and what; calls of tools and their results take a line each.  Of a "
-		"session, it prints the lists and numbered documents, or all files if there are "
-		"none.  On a terminal, lines are wrapped, have colours (unless NO_COLOR is set) "
+		"session, it prints the lists, numbered documents and those beside them, or all "
+		"files if there are none.  On a terminal, lines are wrapped, have colours (unless "
+		"NO_COLOR is set) "
 		"and go through $PAGER, or less.",
 	.more = "SESSION is an id or a path.  KEY may have its extension, .jsonl or .json, or not. "
 		" The output is that of "

@@ -97,6 +97,9 @@ def test_a_list_a_document_and_numbered_documents(place):
     fill(place, "n/agent.json", b"{}")
     wanted = b"==> n/m <==\n\n" + shown("m2", "m10")
     same(place.do("show", place.store, "n"), wanted, f"{place.what}: numbered documents")
+    fill(place, "n/m/head.json", said("head"))
+    wanted = b"==> n/m/head.json <==\n\n" + shown("head").replace(b"#0  ", b"") + wanted
+    same(place.do("show", place.store, "n"), wanted, f"{place.what}: and those beside them")
 
 
 @everywhere
