@@ -141,7 +141,7 @@ static int run_export(void *values, char **operands)
 		return CMD_FAILED;
 	progress_begin(&export.progress, "export", "file");
 	count_all(&export, operands + 2);
-	r = export_all(&export, operands + 2);
+	r = export_all(&export, &arguments->options, operands + 2);
 	progress_end(&export.progress);
 	if (r == 0)
 		r = export_fileless(&export, &arguments->options, operands + 2);

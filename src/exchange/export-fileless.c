@@ -36,7 +36,7 @@ struct looking {
 	size_t room;
 };
 
-/* Whether a session is among those that are exported, or below one of these names. */
+/* Whether a session is among those that are exported, by its id or below one of these names. */
 static bool is_asked(uint64_t layout, struct bytes session, char **names)
 {
 	_cleanup_(buf_done) struct buf path = { 0 };
@@ -52,7 +52,8 @@ static bool is_asked(uint64_t layout, struct bytes session, char **names)
 	slash = memchr(name.data, '/', name.size);
 	if (slash)
 		name.size = (size_t)(slash - name.data);
-	while (*names && !bytes_equal(bytes_str(*names), name))
+	while (*names && !bytes_equal(bytes_str(*names), name) &&
+	       !bytes_equal(bytes_str(*names), session))
 		names++;
 	return *names;
 }

@@ -169,9 +169,12 @@ static int export_leaf(struct export *export, struct export_entry *entry)
 
 static struct export_entry entry_of(const struct walk_entry *entry)
 {
-	return (struct export_entry){
-		.path = entry->path, .name = entry->name, .st = entry->st, .xattrs = entry->own
-	};
+	const char *slash = strrchr(entry->path, '/');
+
+	return (struct export_entry){ .path = entry->path,
+				      .name = slash ? slash + 1 : entry->path,
+				      .st = entry->st,
+				      .xattrs = entry->own };
 }
 
 static int look(void *arg, struct walk_entry *entry)
@@ -242,7 +245,7 @@ static int failed(void *arg, const char *path, int error)
 	return fail(arg, path, error);
 }
 
-/* What has a name at the root, or all. */
+/* What is at a path, or all. */
 static int go(struct export *export, const char *name)
 {
 	static const struct walk_source source = { look, list };
@@ -252,19 +255,65 @@ static int go(struct export *export, const char *name)
 	return walk_source(&source, name, &walk);
 }
 
-int export_all(struct export *export, char **names)
+/* The same with the directories above it, of which so many bytes are done. */
+static int go_down(struct export *export, const char *path, size_t done)
+{
+	const char *slash = strchr(path + done, '/');
+	_cleanup_(freep) char *dir = NULL, *own = NULL;
+	struct walk_entry above = { 0 };
+	int r, error;
+
+	if (!slash)
+		return go(export, path);
+	dir = str_printf("%.*s", (int)(slash - path), path);
+	if (!dir)
+		return -ENOMEM;
+	above.path = above.name = dir;
+	r = look(export, &above);
+	own = above.own;
+	if (r)
+		return r == 1 ? 0 : fail(export, dir, r);
+	r = enter(export, &above);
+	if (r)
+		return MIN(r, 0);
+	r = go_down(export, path, (size_t)(slash - path) + 1);
+	error = leave(export, &above);
+	return r < 0 ? r : error;
+}
+
+static int add_path(void *arg, struct bytes path, bool is_dir)
+{
+	_cleanup_(freep) char *copy = bytes_dup(path);
+
+	(void)is_dir;
+	return copy ? walk_names_add(arg, copy) : -ENOMEM;
+}
+
+/* A name at the root, or the id of a session. */
+static int go_named(struct export *export, const struct options *options, const char *name)
+{
+	struct walk_names paths = { 0 };
+	struct stat st;
+	int r = strchr(name, '/') ? -ENOENT : access_stat(export->access, name, &st);
+
+	if (r != -ENOENT)
+		return go(export, name);
+	r = store_session_paths(export->store, options, name, add_path, &paths);
+	for (size_t i = 0; r == 0 && i < paths.count; i++)
+		r = go_down(export, paths.names[i], 0);
+	if (r == 0 && !paths.count)
+		r = fail(export, name, -ENOENT);
+	walk_names_done(&paths);
+	return r;
+}
+
+int export_all(struct export *export, const struct options *options, char **names)
 {
 	int r = *names ? 0 : go(export, NULL);
 	int error;
 
-	for (; r == 0 && *names; names++) {
-		if (!strchr(*names, '/')) {
-			r = go(export, *names);
-			continue;
-		}
-		leave_out(export);
-		log_error("'%s' is a path; name a session", *names);
-	}
+	for (; r == 0 && *names; names++)
+		r = go_named(export, options, *names);
 	error = export->sink->end(export, r);
 	linked_done(&export->linked);
 	return r < 0 ? r : error;

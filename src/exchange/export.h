@@ -59,14 +59,14 @@ struct export
 	uint64_t bytes;
 	uint64_t failed;
 	struct linked linked;
-	const char *asked; /* a name at the root, which must be there; NULL: all */
+	const char *asked; /* a path that must be there; NULL: all */
 	int64_t began;	   /* nanoseconds since 1970 */
 	ino_t own;	   /* the target's number in the store, if it lies in a mount of it; or 0 */
 };
 
-/* Names at the root, or all when there is none.  -errno: it was of no use to go on, and that was
- * said. */
-int export_all(struct export *export, char **names);
+/* Names at the root and ids of sessions, or all when there is none.  -errno: it was of no use to go
+ * on, and that was said. */
+int export_all(struct export *export, const struct options *options, char **names);
 
 /* Says which keys have rows but no file, since they could not be taken in; each counts as failed.
  * names as for export_all().  0 or -errno, which was not said. */

@@ -119,6 +119,12 @@ def test_older_sessions_get_the_paths_of_their_ids(box):
     copy = box.new_path("copy")
     do(box, "export", mount.store, copy, "alice")
     same(sorted(bytes_below(copy)), ["alice/s1/agent.json", "alice/s1/memory.jsonl"], "exported")
+    for session, path in (("alice:s1", "alice/s1"), ("plain", "%/plain")):
+        copy = box.new_path("copy")
+        do(box, "export", mount.store, copy, session)
+        wanted = [path + "/agent.json", path + "/memory.jsonl"]
+        same(sorted(bytes_below(copy)), wanted, f"exported by the id {session}")
+    same(box.sessfs("export", mount.store, box.new_path("copy"), "alice:s2").returncode, 1, "none")
     mount.check()
 
 
