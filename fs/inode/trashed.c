@@ -17,7 +17,8 @@ static const int64_t AGAIN_NS = 300000000; /* as long as a ghost lives */
 int trash_path(const struct tree *tree, const struct inode *dir, struct bytes name,
 	       struct buf *path)
 {
-	int r = tree->trash ? inode_path(dir, name, path) : 0;
+	const bool kept = tree->trash && !bytes_starts_with(name, BYTES(".sessfs-"));
+	int r = kept ? inode_path(dir, name, path) : 0;
 
 	if (path->size > PATH_LIMIT)
 		buf_clear(path);

@@ -185,6 +185,20 @@ static bool is_empty(const char *path)
 	return rmdir(path) == 0 || errno == ENOENT;
 }
 
+/* By a name of our own, since what has one does not come back from the trash. */
+static int remove_mark(const char *mark)
+{
+	const char *slash = strrchr(mark, '/');
+	_cleanup_(freep) char *own =
+		str_printf("%.*s.sessfs-keep-%d", (int)(slash + 1 - mark), mark, (int)getpid());
+
+	if (!own)
+		return -ENOMEM;
+	if (rename(mark, own) < 0 || unlink(own) < 0)
+		return -errno;
+	return 0;
+}
+
 /* Makes sure that the copy there is this folder's to go on with. */
 static int begin(const struct keep *keep, const char *mark)
 {
@@ -197,8 +211,10 @@ static int begin(const struct keep *keep, const char *mark)
 	}
 	if (r == 0 && *text)
 		return 0;
-	if (r == 0 && unlink(mark) < 0)
-		return fail(mark, -errno);
+	if (r == 0)
+		r = remove_mark(mark);
+	if (r == 0)
+		r = -ENOENT;
 	if (r < 0 && r != -ENOENT)
 		return fail(mark, r);
 	if (!is_empty(keep->target)) {
@@ -211,8 +227,10 @@ static int begin(const struct keep *keep, const char *mark)
 
 static int end(struct keep *keep, const char *mark, int r)
 {
-	if (r == 0 && mark && unlink(mark) < 0)
-		r = fail(mark, -errno);
+	int error = r == 0 && mark ? remove_mark(mark) : 0;
+
+	if (error < 0)
+		r = fail(mark, error);
 	return r == 0 && keep->conflicts.size ? -EEXIST : r;
 }
 

@@ -121,6 +121,14 @@ def test_files_come_back_one_by_one_and_make_their_directories(box):
     mount.check()
 
 
+def test_names_of_our_own_are_not_kept(box):
+    mount, path = box.session("demo")
+    for name in ("demo/.sessfs-put-1-0", ".sessfs-keep-1", "demo/.sessfs"):
+        write(mount.at(name), b"1")
+        os.unlink(mount.at(name))
+    same(paths(box, mount.store), ["demo/.sessfs"], "the trash")
+
+
 def test_of_one_path_the_last_is_kept(box):
     mount, path = box.session("demo")
     for number in (b"1", b"2"):
