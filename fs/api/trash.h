@@ -82,10 +82,12 @@ struct trash_item {
 	uint64_t id;
 	uint64_t ino;
 	int64_t removed;
-	int64_t until;	   /* 0: it is going already, and cannot come back */
-	int64_t made;	   /* of what was removed by itself: when it was made */
-	bool single;	   /* it was, and is no session with all that is in it */
-	struct bytes name; /* the path that it had; borrowed */
+	int64_t until;	      /* 0: it is going already, and cannot come back */
+	int64_t made;	      /* of what was removed by itself: when it was made */
+	bool single;	      /* it was, and is no session with all that is in it */
+	struct bytes name;    /* the path that it had; borrowed, as the next: */
+	struct bytes session; /* of which it is, or a state of it; otherwise no data */
+	bool home;	      /* it is the session's directory */
 };
 typedef int trash_fn(void *arg, const struct trash_item *item);
 /* In the order in which they were removed, of each mount that has removed some. */

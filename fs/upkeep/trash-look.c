@@ -140,7 +140,10 @@ bool trash_parse(const struct backend_entry *entry, const struct backend_node *n
 {
 	struct bytes name = entry->name;
 
-	*item = (struct trash_item){ .id = entry->id, .ino = node->ino };
+	*item = (struct trash_item){ .id = entry->id,
+				     .ino = node->ino,
+				     .session = node->session,
+				     .home = node->session.data && !node->key.data };
 	if (name.size > 1 && *name.data == '/') {
 		item->single = true;
 		item->removed = node->ctime;

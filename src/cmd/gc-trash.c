@@ -21,18 +21,22 @@ static const struct timespec AWAIT_PAUSE = { .tv_nsec = 25000000 };
 static int keep_item(void *arg, const struct trash_item *trashed)
 {
 	struct gc *gc = arg;
-	char *name = bytes_dup(trashed->name);
+	_cleanup_(freep) char *name = bytes_dup(trashed->name);
+	_cleanup_(freep) char *session = NULL;
 
-	if (!name || ARRAY_ROOM(gc->items, gc->n_items, gc->items_room) < 0) {
-		free(name);
+	if (trashed->session.data)
+		session = bytes_dup(trashed->session);
+	if (!name || (trashed->session.data && !session) ||
+	    ARRAY_ROOM(gc->items, gc->n_items, gc->items_room) < 0)
 		return -ENOMEM;
-	}
 	gc->items[gc->n_items++] = (struct item){ .id = trashed->id,
 						  .removed = trashed->removed,
 						  .until = trashed->until,
 						  .made = trashed->made,
 						  .single = trashed->single,
-						  .name = name };
+						  .home = trashed->home,
+						  .session = steal_ptr(session),
+						  .name = steal_ptr(name) };
 	return 0;
 }
 
@@ -54,14 +58,21 @@ static void await_trash(struct gc *gc)
 	}
 }
 
+void gc_forget_items(struct gc *gc)
+{
+	for (size_t i = 0; i < gc->n_items; i++) {
+		free(gc->items[i].name);
+		free(gc->items[i].session);
+	}
+	gc->n_items = 0;
+}
+
 static int read_trash(struct gc *gc)
 {
 	struct backend_snapshot *snapshot;
 	int r = gc->backend->ops->snapshot_begin(gc->backend, BACKEND_ANYWAY, &snapshot);
 
-	for (size_t i = 0; i < gc->n_items; i++)
-		free(gc->items[i].name);
-	gc->n_items = 0;
+	gc_forget_items(gc);
 	if (r < 0)
 		return r;
 	r = trash_list(gc->backend, snapshot, keep_item, gc);
@@ -193,13 +204,35 @@ static bool undo_below(struct gc *gc, const char *dir, const struct item *itself
 	return any;
 }
 
-static void undo_name(struct gc *gc, const char *name)
+static bool undo_path(struct gc *gc, const char *name)
 {
 	struct item *item = find_newest(gc, name);
 
 	if (item)
 		undo_item(gc, item);
-	if ((!item || item->single) && !undo_below(gc, name, item) && !item)
+	return ((!item || item->single) && undo_below(gc, name, item)) || item;
+}
+
+/* By its id: its directory with what was in it, or else what there is of it. */
+static bool undo_session(struct gc *gc, const char *id)
+{
+	bool any = false;
+
+	for (int homes = 1; homes >= 0 && !any; homes--)
+		for (size_t i = 0; i < gc->n_items && !stop_wanted(); i++) {
+			struct item *item = &gc->items[i];
+
+			if (item->home != homes || !item->session ||
+			    strcmp(item->session, id) != 0 || item->undone)
+				continue;
+			any |= undo_path(gc, item->name);
+		}
+	return any;
+}
+
+static void undo_name(struct gc *gc, const char *name)
+{
+	if (!undo_path(gc, name) && !undo_session(gc, name))
 		say_unknown(gc, name);
 }
 

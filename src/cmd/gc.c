@@ -91,8 +91,7 @@ static void gc_done(struct gc *gc)
 		free(gc->found[i].name);
 		backend_node_done(&gc->found[i].node);
 	}
-	for (size_t i = 0; i < gc->n_items; i++)
-		free(gc->items[i].name);
+	gc_forget_items(gc);
 	free(gc->sums);
 	free(gc->found);
 	free(gc->items);
@@ -352,7 +351,7 @@ static int run_gc(void *values, char **operands)
 
 const struct command cmd_gc = {
 	.name = "gc",
-	.arguments = "[OPTIONS] STORE | --undo STORE [PATH...]",
+	.arguments = "[OPTIONS] STORE | --undo STORE [PATH|SESSION...]",
 	.summary = "remove old sessions, and restore them",
 	.help = "Removes sessions that match all given options, and sessions that have not "
 		"changed for longer than their ttl, which is the attribute " TRASH_TTL " of "

@@ -28,8 +28,9 @@ struct item {
 	uint64_t id;
 	int64_t removed, until, made;
 	bool single;
-	char *name;
-	bool undone; /* or it is not wanted */
+	bool home;	      /* a directory of a session, */
+	char *name, *session; /* and whose it is, or NULL */
+	bool undone;	      /* or it is not wanted */
 };
 
 struct gc {
@@ -67,5 +68,6 @@ int gc_purge_overdue(struct gc *gc);
 /* What is named comes back, or all that can. */
 int gc_undo(struct gc *gc, char **names);
 int gc_list(struct gc *gc);
+void gc_forget_items(struct gc *gc);
 
 #endif

@@ -121,6 +121,23 @@ def test_files_come_back_one_by_one_and_make_their_directories(box):
     mount.check()
 
 
+def test_a_session_comes_back_by_its_id(box):
+    mount = box.mount()
+    mount.insert("x/y", "k", 0, "1")
+    eventually(lambda: os.path.exists(mount.at("x%2Fy/k.json")), "it is seen")
+    shutil.rmtree(mount.at("x%2Fy"))
+    wanted = [("x%2Fy", "undo"), ("x%2Fy/k.json", "undo")]
+    same(gc(box, mount.store, "--undo", "x/y"), wanted, "what was removed file by file")
+    same(read(mount.at("x%2Fy/k.json")), b"1", "content")
+    do(box, "gc", "--name=x*", "--older-than=0s", mount.store)
+    same(gc(box, mount.store, "--undo", "x/y"), wanted[:1], "what gc has removed")
+    same(read(mount.at("x%2Fy/k.json")), b"1", "content")
+    os.unlink(mount.at("x%2Fy/k.json"))
+    same(gc(box, mount.store, "--undo", "x/y"), wanted[1:], "of one that is there")
+    do(box, "gc", "--undo", mount.store, "x/z", status=1)
+    mount.check()
+
+
 def test_names_of_our_own_are_not_kept(box):
     mount, path = box.session("demo")
     for name in ("demo/.sessfs-put-1-0", ".sessfs-keep-1", "demo/.sessfs"):
