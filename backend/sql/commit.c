@@ -59,21 +59,24 @@ static int refresh(struct sql *store, struct sql_turn *turn)
 	struct sql_answer *answer = NULL;
 	struct bytes columns[SQL_COLUMNS];
 	struct sql_state state = { 0 };
+	bool here = true;
 	_cleanup_(buf_done) struct buf buf = { 0 };
 	int r = buf_append_str(&buf, store->texts.driver->resume);
 
 	if (r == 0)
-		r = sql_say(&buf, &store->texts, SQL_STATE_LOCK, SQL_NO_VALUES);
+		r = sql_say(&buf, &store->texts, SQL_STATE_LOCK, SQL_VALUES(sql_id(store->number)));
 	if (r == 0)
 		r = sql_ask(store, link, buf_bytes(&buf), &answer);
-	if (r == 0 && sql_row(store, answer, columns))
+	if (r == 0 && sql_row(store, answer, columns)) {
 		state = sql_state_read(columns);
+		here = sql_int(columns[7]);
+	}
 	store->texts.driver->answer_done(answer);
 	if (r == 0)
 		r = sql_mounts_read(store, link, state.epoch);
 	if (r == 0)
 		r = sql_feed_read(store, link, state.n);
-	if (r == 0 && store->state.lost)
+	if (r == 0 && (!here || store->state.lost))
 		return SQL_LOST;
 	if (r < 0 || !state.turn || state.turn == store->number)
 		return r;
@@ -96,7 +99,7 @@ static int ask_lane(struct sql *store, bool told)
 	int r = sql_ask(store, link, bytes_str(store->texts.driver->begin_write), NULL);
 
 	if (r == 0)
-		r = sql_ask_text(store, link, SQL_STATE_LOCK, SQL_NO_VALUES, NULL);
+		r = sql_ask_text(store, link, SQL_STATE_LOCK, &number, 1, NULL);
 	if (r == 0)
 		r = sql_ask_text(store, link, SQL_LANE_ASK, &number, 1, &answer);
 	if (r == 0 && sql_row(store, answer, columns)) {

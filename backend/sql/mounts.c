@@ -100,7 +100,9 @@ static int begin(struct sql *store, struct sql_link *link)
 {
 	int r = sql_ask(store, link, bytes_str(store->texts.driver->begin_write), NULL);
 
-	return r < 0 ? r : sql_ask_text(store, link, SQL_STATE_LOCK, SQL_NO_VALUES, NULL);
+	return r < 0 ? r :
+		       sql_ask_text(store, link, SQL_STATE_LOCK, SQL_VALUES(sql_id(store->number)),
+				    NULL);
 }
 
 static int end(struct sql *store, struct sql_link *link, int r)

@@ -28,8 +28,9 @@ SQL(SQL_STATE, "SELECT epoch, n, turn, settings, "
 	"(SELECT 1 FROM sessfs_mount WHERE number = ?2)) THEN 1 ELSE 0 END, 0, "
 	"CASE WHEN EXISTS (SELECT 1 FROM sessfs_change) THEN 1 ELSE 0 END, last_ino, last_entry "
 	"FROM sessfs_store WHERE id = 1")
-SQL(SQL_STATE_LOCK, "SELECT epoch, n, turn, 0, 0, 0, 0, last_ino, last_entry FROM sessfs_store "
-	"WHERE id = 1 {locked}")
+/* With the store locked; the last is whether the mount ?1 is there. */
+SQL(SQL_STATE_LOCK, "SELECT epoch, n, turn, 0, 0, 0, 0, (SELECT COUNT(*) FROM sessfs_mount WHERE "
+	"number = ?1) FROM sessfs_store WHERE id = 1 {locked}")
 SQL(SQL_STATE_LOCK_AT_ONCE, "SELECT guard FROM sessfs_store WHERE id = 1 {at_once}")
 SQL(SQL_ROLLBACK, "ROLLBACK")
 SQL(SQL_COMMIT, "COMMIT")

@@ -121,8 +121,7 @@ Test(others, changes_that_were_set_apart_are_waited_for_by_nobody)
 Test(others, end_a_wait)
 {
 	backend = fresh_store(0);
-	while (backend->ops->change_wait(backend, 0))
-		;
+	look_around(backend);
 	INSERT(0, "1");
 	cr_expect_eq(backend->ops->change_wait(backend, 200), 1);
 }
@@ -236,4 +235,18 @@ Test(others, wait_for_a_turn_in_which_nothing_is_committed_a_second)
 	one->ops->turn(one, false);
 	cr_expect_str_eq(server_asks("SELECT turn FROM sessfs_store"), "2", "not one's own");
 	two->ops->turn(two, false);
+}
+
+/* Whoever has ended it may be known to one of its threads, and not to another yet. */
+Test(others, that_have_ended_a_mount_see_nothing_of_what_it_commits)
+{
+	one = shared_store(0, NULL);
+	two = shared_store(0, one);
+	look_around(one);
+	server_runs("DELETE FROM sessfs_mount WHERE number = 1");
+	cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("1"))), -ESTALE);
+	cr_expect_str_eq(rows_of(two, S, K), "");
+	digest(one);
+	cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("1"))), 0, "it has joined again");
+	cr_expect_str_eq(server_asks("SELECT MAX(number) FROM sessfs_mount"), "3");
 }
