@@ -3,8 +3,10 @@
  * Which mounts have the store.
  *
  * Each has a row in sessfs_mount that it touches now and then; one that was silent for
- * SQL_LEASE_S by the clock of the server is ended by whoever notices, with its locks, its claims
- * and what it has in use.  Each coming and going moves the epoch of the store, which the head of
+ * SQL_LEASE_S by the clock of the server is ended by another, with its locks, its claims and what
+ * it has in use, if that one was not silent itself for as long: where the server was away, nobody
+ * was heard of.  Who joins ends nobody, and who wants the store for himself alone waits before it
+ * does.  Each coming and going moves the epoch of the store, which the head of
  * a transaction names: so nobody commits without knowing who is there, and one that was ended
  * commits nothing until it has joined again.  Handles that write and are no mounts have a row
  * too, for their lane.
@@ -20,7 +22,7 @@
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
 
-enum { TURN_MS = 10000, TURN_IDLE_MS = 1000, PAUSE_MS = 2 };
+enum { TURN_MS = 10000, TURN_IDLE_MS = 1000, PAUSE_MS = 2, OUTWAIT_MS = 500 };
 
 static bool is_mount(const struct sql *store)
 {
@@ -76,6 +78,14 @@ int sql_mounts_read(struct sql *store, struct sql_link *link, uint64_t epoch)
 	return r;
 }
 
+static int ask_silent(struct sql *store, struct sql_link *link, struct sql_answer **ret_answer)
+{
+	return sql_ask_text(store, link, SQL_MOUNTS_SILENT,
+			    SQL_VALUES(sql_number(SQL_LEASE_S), sql_id(store->number),
+				       sql_number(SQL_FRESH_S)),
+			    ret_answer);
+}
+
 /* Those that were silent for too long go, in a transaction with the store locked. */
 static int end_silent(struct sql *store, struct sql_link *link)
 {
@@ -83,8 +93,7 @@ static int end_silent(struct sql *store, struct sql_link *link)
 					       SQL_MOUNT_USES, SQL_MOUNT_GONE };
 	struct sql_answer *answer = NULL;
 	struct bytes columns[SQL_COLUMNS];
-	int r = sql_ask_text(store, link, SQL_MOUNTS_SILENT, SQL_VALUES(sql_number(SQL_LEASE_S)),
-			     &answer);
+	int r = ask_silent(store, link, &answer);
 
 	while (r == 0 && sql_row(store, answer, columns)) {
 		const struct sql_value number = sql_number(sql_int(columns[0]));
@@ -113,13 +122,15 @@ static int end(struct sql *store, struct sql_link *link, int r)
 	return r < 0 ? r : ended;
 }
 
-/* Words for who has the store, owned by the caller. */
-static char *owners(struct sql *store, struct sql_link *link)
+/* Words for who has the store and is silent, or is not, owned by the caller. */
+static char *owners(struct sql *store, struct sql_link *link, bool silent)
 {
 	_cleanup_(buf_done) struct buf words = { 0 };
 	struct sql_answer *answer = NULL;
 	struct bytes columns[SQL_COLUMNS];
-	int r = sql_ask_text(store, link, SQL_MOUNT_OWNERS, SQL_VALUES(sql_id(store->number)),
+	int r = sql_ask_text(store, link, SQL_MOUNT_OWNERS,
+			     SQL_VALUES(sql_id(store->number), sql_number(SQL_LEASE_S),
+					sql_number(silent)),
 			     &answer);
 
 	while (r == 0 && sql_row(store, answer, columns))
@@ -129,26 +140,31 @@ static char *owners(struct sql *store, struct sql_link *link)
 	return r < 0 ? NULL : steal_ptr(words.data);
 }
 
+/* Nobody else may be there: -EBUSY, or -EAGAIN if all who are have been silent. */
+static int find_alone(struct sql *store, bool outwaited, char **ret_owners)
+{
+	_cleanup_(freep) char *silent = NULL;
+
+	*ret_owners = owners(store, store->writer.link, false);
+	if (*ret_owners)
+		return -EBUSY;
+	silent = owners(store, store->writer.link, true);
+	return silent && !outwaited ? -EAGAIN : 0;
+}
+
 /* In a transaction with the store locked.  again: it was there before, and knows some notes. */
-static int join(struct sql *store, bool shared, bool again, char **ret_owners)
+static int join(struct sql *store, bool again)
 {
 	const char *owner = store->owner;
 	struct sql_link *link = store->writer.link;
 	struct sql_answer *answer = NULL;
 	struct bytes columns[SQL_COLUMNS];
 	struct sql_state state;
-	int r = end_silent(store, link);
+	int r = sql_ask_text(store, link, SQL_MOUNT_JOIN,
+			     SQL_VALUES(sql_number(!owner), sql_text(bytes_str(owner ? owner : "")),
+					sql_number(again ? (int64_t)store->state.known : -1)),
+			     NULL);
 
-	if (r == 0 && owner)
-		*ret_owners = owners(store, link);
-	if (r == 0 && owner && !shared && *ret_owners)
-		return -EBUSY;
-	if (r == 0)
-		r = sql_ask_text(store, link, SQL_MOUNT_JOIN,
-				 SQL_VALUES(sql_number(!owner),
-					    sql_text(bytes_str(owner ? owner : "")),
-					    sql_number(again ? (int64_t)store->state.known : -1)),
-				 NULL);
 	if (r == 0)
 		r = sql_ask_text(store, link, SQL_MOUNT_COUNT, SQL_VALUES(sql_number(!!owner)),
 				 NULL);
@@ -168,13 +184,44 @@ static int join(struct sql *store, bool shared, bool again, char **ret_owners)
 	return r;
 }
 
+static int join_first(struct sql *store, bool shared, bool outwaited, char **ret_owners)
+{
+	int r = begin(store, store->writer.link), joined;
+
+	if (r < 0)
+		return r;
+	joined = shared || !store->owner ? 0 : find_alone(store, outwaited, ret_owners);
+	return end(store, store->writer.link, joined < 0 ? joined : join(store, false));
+}
+
+/* As long as it takes to know that those who are silent do not come back. */
+static int outwait(struct sql *store)
+{
+	struct sql_beats beats = { .last = sql_milliseconds(), .steady = sql_milliseconds() };
+	int r;
+
+	log_warning("%s: another mount of it has not been heard of for %d seconds: waiting as long "
+		    "whether it comes back",
+		    store->database, SQL_LEASE_S);
+	do {
+		sql_pause(OUTWAIT_MS);
+		r = sql_ask_text(store, store->writer.link, SQL_STATE_SHARE, SQL_NO_VALUES, NULL);
+	} while (r == 0 && !sql_beats_heard(&beats, sql_milliseconds()));
+	return r;
+}
+
 int sql_mounts_join(struct sql *store, bool shared, char **ret_why)
 {
 	_cleanup_(freep) char *others = NULL;
-	int r = begin(store, store->writer.link);
+	int r = join_first(store, shared, false, &others);
 
-	if (r == 0)
-		r = end(store, store->writer.link, join(store, shared, false, &others));
+	if (r == -EAGAIN) {
+		r = outwait(store);
+		if (r == 0)
+			r = join_first(store, shared, true, &others);
+		if (r == 0)
+			r = sql_mounts_judge(store, store->writer.link);
+	}
 	if (r == -EBUSY && ret_why)
 		*ret_why = str_printf("%s is already mounted by %s", store->database,
 				      others ? others : "another mount");
@@ -189,14 +236,13 @@ int sql_mounts_join(struct sql *store, bool shared, char **ret_why)
 
 int sql_mounts_rejoin(struct sql *store)
 {
-	_cleanup_(freep) char *others = NULL;
 	int r = begin(store, store->writer.link);
 
 	/* Notes that were left meanwhile may have been taken away. */
 	if (r == 0)
 		r = sql_state_anything(store, store->writer.link);
 	if (r == 0)
-		r = end(store, store->writer.link, join(store, true, true, &others));
+		r = end(store, store->writer.link, join(store, true));
 	if (r == 0)
 		r = sql_uses_tell(store, store->writer.link);
 	if (r == 0)
@@ -224,28 +270,39 @@ void sql_mounts_leave(struct sql *store)
 	end(store, link, r);
 }
 
-int sql_mounts_beat(struct sql *store, struct sql_link *link, bool judges)
+int sql_mounts_beat(struct sql *store, struct sql_link *link)
 {
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
 	uint64_t known;
-	bool silent;
-	int r;
 
 	pthread_mutex_lock(&store->state.lock);
 	known = store->state.known;
 	pthread_mutex_unlock(&store->state.lock);
-	r = sql_ask_text(store, link, SQL_MOUNT_BEAT,
-			 SQL_VALUES(sql_id(store->number), sql_id(known)), NULL);
-	if (r == 0 && judges)
-		r = sql_ask_text(store, link, SQL_MOUNTS_SILENT,
-				 SQL_VALUES(sql_number(SQL_LEASE_S)), &answer);
-	silent = r == 0 && sql_row(store, answer, columns);
+	return sql_ask_text(store, link, SQL_MOUNT_BEAT,
+			    SQL_VALUES(sql_id(store->number), sql_id(known)), NULL);
+}
+
+int sql_mounts_judge(struct sql *store, struct sql_link *link)
+{
+	struct sql_answer *answer = NULL;
+	struct bytes columns[SQL_COLUMNS];
+	int r = ask_silent(store, link, &answer);
+	bool silent = r == 0 && sql_row(store, answer, columns);
+
 	store->texts.driver->answer_done(answer);
 	if (!silent)
 		return r;
 	r = begin(store, link);
 	return r < 0 ? r : end(store, link, end_silent(store, link));
+}
+
+bool sql_beats_heard(struct sql_beats *beats, int64_t now)
+{
+	const int64_t lease = SQL_LEASE_S * INT64_C(1000);
+
+	if (now - beats->last > lease / 2)
+		beats->steady = now;
+	beats->last = now;
+	return now - beats->steady >= lease;
 }
 
 bool sql_is_shared(struct backend *backend)

@@ -43,8 +43,18 @@ void sql_mounts_leave(struct sql *store);
 int sql_mounts_read(struct sql *store, struct sql_link *link, uint64_t epoch);
 /* With state.lock held. */
 void sql_mounts_set_alone(struct sql *store);
-/* Say that this mount lives; and end those that do not, if it judges. */
-int sql_mounts_beat(struct sql *store, struct sql_link *link, bool judges);
+/* Say that this mount lives. */
+int sql_mounts_beat(struct sql *store, struct sql_link *link);
+/* End those that do not, if this one was heard of just now. */
+int sql_mounts_judge(struct sql *store, struct sql_link *link);
+
+/* When the server has heard that this mount lives, and since when it did so in time. */
+struct sql_beats {
+	int64_t last, steady;
+};
+/* It has heard so, now; whether this mount may judge others: who was silent itself, or could not
+ * reach the server, does not know who else could not. */
+bool sql_beats_heard(struct sql_beats *beats, int64_t now);
 bool sql_mounts_alone(struct sql *store);
 
 /* Files in use (uses.c). */

@@ -40,6 +40,7 @@ enum {
 	SQL_VERSION = 1,
 	SQL_READERS = 16,     /* connections that the pool keeps */
 	SQL_LEASE_S = 15,     /* that a mount may be silent */
+	SQL_FRESH_S = 5,      /* since who judges others was heard of, at the most */
 	SQL_MOUNTS = 256,     /* of one store */
 	SQL_PACKET = 1 << 20, /* bytes of statements that are sent at once, about */
 };

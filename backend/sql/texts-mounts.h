@@ -91,8 +91,10 @@ SQL(SQL_MOUNT_JOIN, "INSERT INTO sessfs_mount (number, guest, owner, seen_at, kn
 SQL(SQL_MOUNT_COUNT, "UPDATE sessfs_store SET mount = mount + 1, epoch = epoch + ?1 WHERE id = 1")
 SQL(SQL_MOUNT_NUMBER, "SELECT epoch, n, turn, settings, 0, 0, 0, last_ino, last_entry, mount FROM "
 	"sessfs_store WHERE id = 1")
-/* ?1: seconds that it may have been silent. */
-SQL(SQL_MOUNTS_SILENT, "SELECT number FROM sessfs_mount WHERE seen_at < {ago ?1}")
+/* ?1: seconds that it may have been silent.  The mount ?2 asks, which was heard of just now: in the
+ * last ?3 seconds. */
+SQL(SQL_MOUNTS_SILENT, "SELECT number FROM sessfs_mount WHERE seen_at < {ago ?1} AND EXISTS "
+	"(SELECT 1 FROM sessfs_mount m WHERE m.number = ?2 AND m.seen_at >= {ago ?3})")
 SQL(SQL_MOUNT_LEAVE, "DELETE FROM sessfs_mount WHERE number = ?1")
 SQL(SQL_MOUNT_CLAIMS, "DELETE FROM sessfs_claim WHERE mount = ?1")
 SQL(SQL_MOUNT_LOCKS, "DELETE FROM sessfs_lock WHERE mount = ?1")
@@ -103,8 +105,9 @@ SQL(SQL_MOUNT_GONE, "UPDATE sessfs_store SET epoch = epoch + 1, turn = CASE WHEN
 SQL(SQL_MOUNT_LIST, "SELECT number, guest, known, untold_locks, untold_uses FROM sessfs_mount")
 SQL(SQL_MOUNT_BEAT, "UPDATE sessfs_mount SET seen_at = {now}, known = GREATEST(known, ?2) "
 	"WHERE number = ?1")
-SQL(SQL_MOUNT_OWNERS, "SELECT owner FROM sessfs_mount WHERE guest = 0 AND number <> ?1 "
-	"ORDER BY number")
+/* Those that are silent, or those that are not (?3). */
+SQL(SQL_MOUNT_OWNERS, "SELECT owner FROM sessfs_mount WHERE guest = 0 AND number <> ?1 AND "
+	"CASE WHEN seen_at < {ago ?2} THEN 1 ELSE 0 END = ?3 ORDER BY number")
 SQL(SQL_MOUNT_HOLD, "UPDATE sessfs_mount SET untold_locks = ?2 WHERE number = ?1")
 SQL(SQL_MOUNT_UNTOLD, "UPDATE sessfs_mount SET untold_uses = ?2 WHERE number = ?1")
 SQL(SQL_TURN_TAKE, "UPDATE sessfs_store SET turn = ?1 WHERE id = 1 AND turn IN (0, ?1)")

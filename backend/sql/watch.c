@@ -103,22 +103,16 @@ static bool pause_for(struct sql *store, int64_t milliseconds)
 	return !stop;
 }
 
-/* When it said that it lives, and since when it did so in time.  Who was silent himself, or could
- * not reach the server, does not know who else could not. */
-struct beats {
-	int64_t last, steady;
-};
-
-static int beat(struct sql *store, int64_t now, struct beats *beats)
+static int beat(struct sql *store, struct sql_beats *beats)
 {
-	if (now - beats->last > SQL_LEASE_S * INT64_C(1000) / 2)
-		beats->steady = now;
-	beats->last = now;
-	return sql_mounts_beat(store, store->watch.link,
-			       now - beats->steady >= SQL_LEASE_S * INT64_C(1000));
+	int r = sql_mounts_beat(store, store->watch.link);
+
+	return r == 0 && sql_beats_heard(beats, sql_milliseconds()) ?
+		       sql_mounts_judge(store, store->watch.link) :
+		       r;
 }
 
-static int look_or_connect(struct sql *store, int64_t now, struct beats *beats)
+static int look_or_connect(struct sql *store, int64_t now, struct sql_beats *beats)
 {
 	int r = 0;
 
@@ -128,7 +122,7 @@ static int look_or_connect(struct sql *store, int64_t now, struct beats *beats)
 	if (r == 0)
 		r = look(store, store->watch.link);
 	if (r == 0 && store->number && now >= beats->last + BEAT_MS)
-		r = beat(store, sql_milliseconds(), beats);
+		r = beat(store, beats);
 	if (r < 0 && store->watch.link)
 		sql_disconnect(store, &store->watch.link);
 	return r;
@@ -137,7 +131,7 @@ static int look_or_connect(struct sql *store, int64_t now, struct beats *beats)
 static void *watch(void *arg)
 {
 	struct sql *store = arg;
-	struct beats beats = { .last = sql_milliseconds(), .steady = sql_milliseconds() };
+	struct sql_beats beats = { .last = sql_milliseconds(), .steady = sql_milliseconds() };
 	int64_t busy_at = 0, now;
 	uint64_t seen = 0, before;
 

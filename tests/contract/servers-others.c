@@ -2,8 +2,12 @@
 /* What other programs do in the database of a store on a server. */
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "backend/sql/conn.h"
+#include "backend/sql/mounts.h"
 #include "tests/contract/mounts.h"
 #include "tests/unit/server.h"
 
@@ -292,4 +296,71 @@ Test(others, that_come_in_the_middle_of_a_commit_are_seen)
 	append_and_set(&r);
 	cr_expect_eq(r, 0);
 	cr_expect_str_eq(rows_of(two, S, K), "0=1 1=2");
+}
+
+/* It may only have been cut off as long as the server was, and come back in a moment. */
+Test(others, that_join_end_nobody_who_is_silent)
+{
+	one = shared_store(0, NULL);
+	server_runs("UPDATE sessfs_mount SET seen_at = seen_at - INTERVAL '20' SECOND");
+	two = shared_store(0, one);
+	cr_expect_str_eq(server_asks("SELECT COUNT(*) FROM sessfs_mount"), "2");
+	cr_expect_eq(one->ops->lease(one), 1);
+}
+
+static const char *silent_to(struct sql_link *link, uint64_t number)
+{
+	static char text[64];
+	struct sql *store = sql_of(one);
+	struct sql_answer *answer;
+	struct bytes columns[SQL_COLUMNS];
+
+	*text = '\0';
+	cr_assert_eq(sql_ask_text(store, link, SQL_MOUNTS_SILENT,
+				  SQL_VALUES(sql_number(SQL_LEASE_S), sql_id(number),
+					     sql_number(SQL_FRESH_S)),
+				  &answer),
+		     0);
+	while (sql_row(store, answer, columns))
+		sprintf(text + strlen(text), "%.*s ", (int)columns[0].size, columns[0].data);
+	store->texts.driver->answer_done(answer);
+	return text;
+}
+
+Test(others, are_judged_by_who_was_heard_of_itself)
+{
+	struct sql_link *link = NULL;
+	struct sql *store;
+
+	one = shared_store(0, NULL);
+	two = shared_store(0, one);
+	store = sql_of(one);
+	cr_assert_eq(sql_connect(store, true, sql_until(store), &link, NULL), 0);
+	cr_assert_eq(sql_ask(store, link, bytes_str("BEGIN"), NULL), 0);
+	cr_expect_str_eq(silent_to(link, 1), "");
+	cr_assert_eq(sql_ask(store, link,
+			     bytes_str("UPDATE sessfs_mount SET seen_at = seen_at - "
+				       "INTERVAL '20' SECOND"),
+			     NULL),
+		     0);
+	cr_expect_str_eq(silent_to(link, 1), "", "it was not heard of itself");
+	cr_assert_eq(sql_mounts_beat(store, link), 0);
+	cr_expect_str_eq(silent_to(link, 1), "2 ");
+	cr_expect_str_eq(silent_to(link, 7), "", "it was ended itself");
+	cr_assert_eq(sql_ask(store, link, bytes_str("ROLLBACK"), NULL), 0);
+	sql_disconnect(store, &link);
+}
+
+Test(others, are_judged_when_one_was_heard_of_for_as_long)
+{
+	struct sql_beats beats = { .last = 1000, .steady = 1000 };
+
+	for (int64_t now = 1000; now < 16000; now += 3000)
+		cr_expect_not(sql_beats_heard(&beats, now));
+	cr_expect(sql_beats_heard(&beats, 16000));
+	cr_expect(sql_beats_heard(&beats, 19000));
+	cr_expect_not(sql_beats_heard(&beats, 27000), "it was silent itself");
+	for (int64_t now = 30000; now < 42000; now += 3000)
+		cr_expect_not(sql_beats_heard(&beats, now));
+	cr_expect(sql_beats_heard(&beats, 42000));
 }
