@@ -48,13 +48,6 @@ static const char *const own[SQL_TEXTS] = {
 		"THEN 0 END WHERE id = 1 RETURNING id) "
 		"UPDATE sessfs_mount m SET lane = CASE WHEN m.lane = ?4 THEN ?5 END, "
 		"known = GREATEST(m.known, ?6) FROM s WHERE m.number = ?3",
-	[SQL_QUICK] =
-		"WITH m AS (UPDATE sessfs_mount m SET lane = CASE WHEN m.lane = ?4 AND s.same "
-		"THEN ?5 END, known = GREATEST(m.known, ?6) FROM (SELECT epoch = ?1 AND n = ?2 AND "
-		"turn IN (0, ?3) AS same FROM sessfs_store WHERE id = 1 FOR UPDATE) s WHERE "
-		"m.number = ?3 RETURNING 1) SELECT (SELECT 1 UNION ALL SELECT 2 WHERE NOT EXISTS "
-		"(SELECT 1 FROM m) OR EXISTS (SELECT 1 FROM sessfs_change WHERE session_id IS NULL",
-	[SQL_QUICK_END] = "))",
 	[SQL_GUARD_CHANGED] = "SELECT (SELECT 1 UNION ALL SELECT 2 FROM sessfs_change WHERE "
 			      "session_id IS NULL",
 	[SQL_GUARD_CHANGED_END] = ")",

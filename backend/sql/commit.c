@@ -8,8 +8,6 @@
  * The head of a transaction locks the one row of sessfs_store, so commits of all mounts come one
  * after the other, and fails if anything has happened that this mount has not read: then what it
  * has not read is read, with the row still locked, and the transaction is made anew behind that.
- * One of a mount that is alone has no head, but asks the same at its end; if anything of it fails,
- * it is made anew with one.
  *
  * The number in the row of this mount in sessfs_mount (its lane) moves with each transaction,
  * from a number that is said.  When the connection is lost the number tells whether the
@@ -153,21 +151,13 @@ static int run_once(struct sql *store, struct sql_request *first, struct sql_req
 	struct sql_turn turn = { 0 };
 	int r;
 
-	if (sql_may_be_quick(store, first, end)) {
-		r = sql_transaction(store, first, end, SQL_HEAD_LAST, ret_failed);
-		if (r == 0 || is_of_connection(r))
-			return r;
-		rollback(store);
-		if (!store->writer.link)
-			return -ENOTCONN;
-	}
 	for (;;) {
-		r = sql_transaction(store, first, end, SQL_HEAD_FIRST, ret_failed);
+		r = sql_transaction(store, first, end, false, ret_failed);
 		if (r != SQL_HEAD_FAILED)
 			return r;
 		r = refresh(store, &turn);
 		if (r == 0)
-			return sql_transaction(store, first, end, SQL_HEAD_DONE, ret_failed);
+			return sql_transaction(store, first, end, true, ret_failed);
 		if (r == SQL_LOST) {
 			rollback(store);
 			r = store->writer.link ? sql_mounts_rejoin(store) : -ENOTCONN;

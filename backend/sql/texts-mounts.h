@@ -12,13 +12,6 @@ SQL(SQL_HEAD, "UPDATE sessfs_store s LEFT JOIN sessfs_mount m ON m.number = ?3 S
 /* The same with the store locked and looked at. */
 SQL(SQL_LANE, "UPDATE sessfs_mount SET lane = CASE WHEN lane = ?4 THEN ?5 END, "
 	"known = GREATEST(known, ?6) WHERE number = ?3")
-/* Both at the end of a transaction of a mount that is alone, with the keys between the two as in
- * SQL_GUARD_CHANGED. */
-SQL(SQL_QUICK, "UPDATE sessfs_store s LEFT JOIN sessfs_mount m ON m.number = ?3 SET m.lane = "
-	"CASE WHEN m.lane = ?4 THEN ?5 END, m.known = GREATEST(m.known, ?6), s.guard = "
-	"CASE WHEN s.epoch = ?1 AND s.n = ?2 AND s.turn IN (0, ?3) AND m.number = ?3 AND "
-	"NOT EXISTS (SELECT 1 FROM sessfs_change WHERE session_id IS NULL")
-SQL(SQL_QUICK_END, ") THEN 0 END WHERE s.id = 1")
 /* What it comes to: ?1 notes more, ?2 and ?3 the highest ids that are used. */
 SQL(SQL_TAKEN, "UPDATE sessfs_store SET n = n + ?1, last_ino = GREATEST(last_ino, ?2), "
 	"last_entry = GREATEST(last_entry, ?3) WHERE id = 1")

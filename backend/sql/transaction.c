@@ -5,10 +5,6 @@
  * Its head locks the one row of sessfs_store, so commits of all mounts come one after the other,
  * and fails if anything has happened that this mount has not read.
  *
- * A mount that is alone asks that at the end, with what it depends on of other programs' changes, so
- * that the server has one statement less to do and the row is locked for a moment only.  Then as
- * before nobody else has committed since what it knows: who joins moves the epoch first.
- *
  * The number in the row of this mount in sessfs_mount (its lane) moves with each transaction,
  * from a number that is said: see commit.c.
  */
@@ -26,7 +22,6 @@
 
 enum {
 	KEYS_GUARDED = 64, /* by one statement */
-	QUICK_OPS = 256,
 };
 
 struct transaction {
@@ -36,10 +31,8 @@ struct transaction {
 	struct feed_notes notes;
 	struct sql_applied applied;
 	const struct sql_request *unguarded; /* guard_requests() */
-	enum sql_head head;
-	struct sql_value known[6]; /* of which the head is made */
-	bool begun;		   /* the head has been sent and has succeeded */
-	bool parts;		   /* in several packets, which may take long */
+	bool begun;			     /* the head has been sent and has succeeded */
+	bool parts;			     /* in several packets, which may take long */
 	size_t failed;
 };
 
@@ -109,7 +102,6 @@ static int apply_op(struct transaction *transaction, const struct backend_op *op
  * block, several in a statement. */
 struct guarding {
 	struct transaction *transaction;
-	bool goes_on;		   /* the statement is somebody else's */
 	unsigned keys;		   /* of the statement that is being said */
 	struct bytes session, key; /* the last one */
 	int r;
@@ -137,10 +129,10 @@ static void guard_key(struct guarding *guarding, struct bytes session, struct by
 		return;
 	guarding->session = session;
 	guarding->key = key;
-	if (!guarding->keys++ && !guarding->goes_on)
+	if (!guarding->keys++)
 		packet_say(packet, -ESTALE, SQL_GUARD_CHANGED, SQL_NO_VALUES);
 	packet_say_on(packet, SQL_GUARD_CHANGED_KEY, SQL_VALUES(sql_blob(session), sql_blob(key)));
-	if (guarding->keys == KEYS_GUARDED && !guarding->goes_on)
+	if (guarding->keys == KEYS_GUARDED)
 		guard_end(guarding);
 }
 
@@ -291,7 +283,7 @@ static void say_head(struct transaction *transaction, bool at_once)
 {
 	struct sql *store = transaction->store;
 	struct sql_packet *packet = &transaction->packet;
-	struct sql_value *values = transaction->known;
+	struct sql_value values[6];
 
 	pthread_mutex_lock(&store->state.lock);
 	transaction->applied.n = store->state.seen;
@@ -304,34 +296,17 @@ static void say_head(struct transaction *transaction, bool at_once)
 	pthread_mutex_unlock(&store->state.lock);
 	transaction->applied.shared = !store->guest && !sql_mounts_alone(store);
 	say_triggers(transaction);
-	if (transaction->head == SQL_HEAD_DONE) {
-		packet_say(packet, SQL_LANE_FAILED, SQL_LANE, values,
-			   ARRAY_SIZE(transaction->known));
+	if (transaction->begun) {
+		packet_say(packet, SQL_LANE_FAILED, SQL_LANE, values, ARRAY_SIZE(values));
 		return;
 	}
 	packet_say_plain(packet, store->texts.driver->begin_write);
 	if (at_once)
 		packet_say(packet, -EBUSY, SQL_STATE_LOCK_AT_ONCE, SQL_NO_VALUES);
-	if (transaction->head == SQL_HEAD_FIRST)
-		packet_say(packet, SQL_HEAD_FAILED, SQL_HEAD, values,
-			   ARRAY_SIZE(transaction->known));
+	packet_say(packet, SQL_HEAD_FAILED, SQL_HEAD, values, ARRAY_SIZE(values));
 }
 
-/* Head and guard in one, behind what is changed. */
-static void say_quick(struct transaction *transaction, const struct sql_request *end)
-{
-	struct sql_packet *packet = &transaction->packet;
-	struct guarding guarding = { .transaction = transaction, .goes_on = true };
-
-	packet_say(packet, SQL_HEAD_FAILED, SQL_QUICK, transaction->known,
-		   ARRAY_SIZE(transaction->known));
-	for (; transaction->unguarded != end; transaction->unguarded = transaction->unguarded->next)
-		guard_batch(&guarding, transaction->unguarded->batch,
-			    transaction->unguarded->flags);
-	packet_say_on(packet, SQL_QUICK_END, SQL_NO_VALUES);
-}
-
-static void say_end(struct transaction *transaction, const struct sql_request *end)
+static void say_end(struct transaction *transaction)
 {
 	struct sql_packet *packet = &transaction->packet;
 	const struct sql_applied *applied = &transaction->applied;
@@ -347,31 +322,7 @@ static void say_end(struct transaction *transaction, const struct sql_request *e
 		packet_say(packet, -EIO, SQL_MOUNT_BEAT,
 			   SQL_VALUES(sql_id(transaction->store->number), sql_number(0)));
 	transaction->applied.n += count;
-	if (transaction->head == SQL_HEAD_LAST)
-		say_quick(transaction, end);
 	packet_say(packet, -EIO, SQL_COMMIT, SQL_NO_VALUES);
-}
-
-/* What goes in one packet, asks nothing on the way, and is told to no other mount. */
-bool sql_may_be_quick(struct sql *store, const struct sql_request *first,
-		      const struct sql_request *end)
-{
-	size_t ops = 0, size = 0;
-	bool alone;
-
-	pthread_mutex_lock(&store->state.lock);
-	alone = store->state.alone && !store->state.lost && !store->state.waiting.any;
-	pthread_mutex_unlock(&store->state.lock);
-	if (!alone || store->guest || !store->triggers || (first->flags & BACKEND_AT_ONCE))
-		return false;
-	for (; first != end; first = first->next) {
-		if (first->batch->more || digests(first->batch))
-			return false;
-		ops += first->batch->count;
-		for (size_t i = 0; ops <= QUICK_OPS && i < first->batch->count; i++)
-			size += first->batch->ops[i].data.size;
-	}
-	return ops <= QUICK_OPS && size <= SQL_PACKET / 4;
 }
 
 static void transaction_done(struct transaction *transaction)
@@ -382,18 +333,16 @@ static void transaction_done(struct transaction *transaction)
 }
 
 int sql_transaction(struct sql *store, struct sql_request *first, struct sql_request *end,
-		    enum sql_head head, struct sql_request **ret_failed)
+		    bool locked, struct sql_request **ret_failed)
 {
-	struct transaction transaction = {
-		.store = store, .unguarded = first, .head = head, .begun = head == SQL_HEAD_DONE
-	};
+	struct transaction transaction = { .store = store, .unguarded = first, .begun = locked };
 	size_t number = 0;
 	int r = 0;
 
 	transaction.packet.store = transaction.before.store = store;
 	transaction.failed = SIZE_MAX;
 	*ret_failed = NULL;
-	say_head(&transaction, (first->flags & BACKEND_AT_ONCE) && !transaction.begun);
+	say_head(&transaction, (first->flags & BACKEND_AT_ONCE) && !locked);
 	for (struct sql_request *request = first; r == 0 && request != end;
 	     request = request->next) {
 		transaction.packet.request = number++;
@@ -403,14 +352,14 @@ int sql_transaction(struct sql *store, struct sql_request *first, struct sql_req
 		if (r < 0 && transaction.failed == SIZE_MAX)
 			*ret_failed = request;
 	}
-	if (r == 0 && head != SQL_HEAD_LAST)
+	if (r == 0)
 		r = guard_requests(&transaction, end);
 	transaction.packet.request = SIZE_MAX;
 	for (struct sql_request *request = first; r == 0 && request != end; request = request->next)
 		if (request->batch->visible)
 			request->batch->visible(request->batch->visible_arg);
 	if (r == 0) {
-		say_end(&transaction, end);
+		say_end(&transaction);
 		r = flush(&transaction);
 	}
 	if (r == 0) {

@@ -16,26 +16,14 @@ struct sql_request {
 	struct sql_request *next;
 };
 
-/* Where a transaction looks whether anything has happened that this mount has not read. */
-enum sql_head {
-	SQL_HEAD_FIRST,
-	/* At its end, in one question with what it depends on of other programs: whatever fails
-	 * then, it is to be sent again otherwise.  Only if sql_may_be_quick(). */
-	SQL_HEAD_LAST,
-	SQL_HEAD_DONE, /* it has begun, with the row of the store locked */
-};
-
-bool sql_may_be_quick(struct sql *store, const struct sql_request *first,
-		      const struct sql_request *end);
-
 /* Send one transaction for the requests from first on, as far as end (not with it), by the
- * writer's connection.
+ * writer's connection; locked: in one that has begun, with the row of the store locked.
  *
  * Returns 0 when it is committed, or a negative errno: then nothing is, the caller has to end the
  * transaction by ROLLBACK, and *ret_failed is the request whose fault it was, or NULL.
  * SQL_HEAD_FAILED: something has happened that this mount has not read.  For the writer only. */
 int sql_transaction(struct sql *store, struct sql_request *first, struct sql_request *end,
-		    enum sql_head head, struct sql_request **ret_failed);
+		    bool locked, struct sql_request **ret_failed);
 
 /* Whether another program has changed what a request writes and nobody has digested it: -ESTALE.
  * Outside of transactions; for the writer only. */
