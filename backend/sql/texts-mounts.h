@@ -3,8 +3,8 @@
  * texts.h, which has this one. */
 
 /* clang-format off */
-/* The head of each transaction: ?1 epoch, ?2 the newest note, ?3 this mount, which is there, ?4 what
- * its lane had, ?5 and has then, ?6 notes that it knows. */
+/* The head of each transaction: ?1 epoch, ?2 the newest note, ?3 this mount, which is there, ?4
+ * what its lane had, ?5 and has then, ?6 notes that it knows. */
 SQL(SQL_HEAD, "UPDATE sessfs_store s LEFT JOIN sessfs_mount m ON m.number = ?3 SET s.guard = "
 	"CASE WHEN s.epoch = ?1 AND s.n = ?2 AND s.turn IN (0, ?3) AND m.number = ?3 THEN 0 END, "
 	"m.lane = CASE WHEN m.lane = ?4 THEN ?5 END, m.known = GREATEST(m.known, ?6) WHERE "
