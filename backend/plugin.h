@@ -12,7 +12,7 @@
  * it, since that is not only the program, but also libsessfs, which shows none and may itself have
  * been loaded by a language's interpreter.  What such a copy must share with the other is handed
  * over: the sink of the log.  All else goes through struct backend, of which both must have the
- * same notion; so both must be of one version.
+ * same notion; so both must be of one version, and built with the same headers.
  */
 
 #include "backend/backend.h"
@@ -23,8 +23,12 @@ struct url;
 /* What a plugin is asked for, and has been built as. */
 #define PLUGIN_ABI PACKAGE_STRING
 
+/* A checksum of the headers that describe what both use; libseam.la has it. */
+extern const char plugin_seam[];
+
 struct plugin {
-	const char *abi; /* PLUGIN_ABI; stays the first field */
+	const char *abi;  /* PLUGIN_ABI; stays the first field */
+	const char *seam; /* plugin_seam; stays the second */
 	/* log_set_sink() and log_set_level() of the plugin's copy. */
 	void (*set_log_sink)(log_sink *sink);
 	void (*set_log_level)(int level);

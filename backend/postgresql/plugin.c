@@ -5,6 +5,7 @@
 
 const struct plugin sessfs_plugin = {
 	.abi = PLUGIN_ABI,
+	.seam = plugin_seam,
 	.set_log_sink = log_set_sink,
 	.set_log_level = log_set_level,
 	.open = postgresql_store_open,

@@ -50,6 +50,11 @@ static int load(const char *scheme, const char *path, const struct plugin **ret_
 				   "%s is of %s, and this is %s: install sessfs and sessfs-%s in "
 				   "one version",
 				   path, plugin->abi, PLUGIN_ABI, scheme);
+	if (strcmp(plugin->seam, plugin_seam) != 0)
+		return str_explain(ret_why, -ELIBACC,
+				   "%s is of another build of %s, which does not fit this one: "
+				   "install sessfs and sessfs-%s from one place",
+				   path, PLUGIN_ABI, scheme);
 	plugin->set_log_sink(forward);
 	plugin->set_log_level(LOG_DEBUG);
 	*ret_plugin = plugin;

@@ -12,6 +12,10 @@
 #define FAKE_ABI PLUGIN_ABI
 #endif
 
+#ifndef FAKE_SEAM
+#define FAKE_SEAM plugin_seam
+#endif
+
 static int fake_prepare(const struct url *url, char **ret_why)
 {
 	if (url->database && strcmp(url->database, "unprepared") == 0)
@@ -32,6 +36,7 @@ static int fake_open(const struct url *url, const struct backend_options *option
 
 const struct plugin sessfs_plugin = {
 	.abi = FAKE_ABI,
+	.seam = FAKE_SEAM,
 	.set_log_sink = log_set_sink,
 	.set_log_level = log_set_level,
 	.prepare = fake_prepare,

@@ -132,6 +132,16 @@ Test(plugins, one_of_another_version_is_not_used)
 	cr_expect(strstr(seen, "sessfs 0.0.1, and this is " PACKAGE_STRING), "%s", seen);
 }
 
+Test(plugins, one_of_another_build_of_this_version_is_not_used)
+{
+	_cleanup_(freep) char *seen = NULL;
+
+	install("plugin-other", "mysql");
+	seen = opened("mysql://ann@h/x", NULL);
+	cr_expect(strstr(seen, "ELIBACC ") == seen, "%s", seen);
+	cr_expect(strstr(seen, "another build of " PACKAGE_STRING), "%s", seen);
+}
+
 Test(plugins, a_table_that_is_named_twice_is_one)
 {
 	_cleanup_(freep) char *seen = NULL;
