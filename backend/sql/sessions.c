@@ -48,7 +48,8 @@ static int walk_on(struct walk *walk, enum sql_text text)
 			cursor.r = walk->fn(walk->arg, columns[0], columns[1], &stat);
 		count++;
 	}
-	walk->full = count == KEYS;
+	/* Of a page of ids that have several spellings, the first may be one that was told. */
+	walk->full = count + 1 >= KEYS;
 	return cursor.r > 0 ? (sql_cursor_end(&cursor), 1) : sql_cursor_end(&cursor);
 }
 

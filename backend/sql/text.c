@@ -161,9 +161,6 @@ static int append_spelled(struct buf *buf, const struct sql_texts *texts, const 
 static int append_own(struct buf *buf, const struct sql_texts *texts, const char *name,
 		      const char *what)
 {
-	static const char behind[] =
-		" OR (state_key = ?%2 AND ({exactly session_id} > ?%1 OR ({exactly session_id} = "
-		"?%1 AND {exactly state_key} > ?%2)))";
 	const struct sql_layout *layout = &texts->layout;
 	char first[8] = "", second[8] = "";
 
@@ -201,8 +198,8 @@ static int append_own(struct buf *buf, const struct sql_texts *texts, const char
 		return append_spelled(buf, texts, " AND {exactly %1} = {exactly %2}", what);
 	if (strcmp(name, "spellings") == 0)
 		return append_spelled(buf, texts, ", {exactly %1}, {exactly %2}", what);
-	if (strcmp(name, "behind") == 0)
-		return append_spelled(buf, texts, behind, what);
+	if (strcmp(name, "exact") == 0 || strcmp(name, "several") == 0)
+		return layout->exact == (*name == 'e') ? buf_append_str(buf, what) : 0;
 	return append_word(buf, texts, name, what);
 }
 

@@ -13,7 +13,8 @@
  *	where ids have several spellings (otherwise nothing):
  *	{spelled A B}  and A, an id of the rows' table that is B to the server, is it byte for byte
  *	{spellings A B}   by these, too
- *	{behind A B}   or those behind (?A, ?B) which are the same key to the server
+ *	{several ...}  what follows; elsewhere nothing
+ *	{exact ...}    the other way round
  */
 
 /* clang-format off */
@@ -75,21 +76,26 @@ SQL(SQL_ROW_TIMES_BACK, "SELECT item_index, state_data, {created}, {updated} FRO
 SQL(SQL_KEY_STAT, "SELECT (SELECT item_index FROM {rows} WHERE {is 1 2} ORDER BY item_index "
 	"LIMIT 1) AS low, item_index, {created}, {updated} FROM {rows} WHERE {is 1 2} "
 	"ORDER BY item_index DESC LIMIT 1")
-/* Behind (?1, ?2), in the order that the table has. */
-#define KEYS_IN_ORDER \
-	"GROUP BY session_id, state_key{spellings session_id state_key} " \
-	"ORDER BY session_id, state_key{spellings session_id state_key} LIMIT ?3) k JOIN {rows} " \
-	"r ON r.session_id = k.session_id AND r.state_key = k.state_key AND r.item_index = " \
-	"k.high ORDER BY 1, 2{spellings k.session_id k.state_key}"
-SQL(SQL_KEY_LIST, "SELECT k.session_id, k.state_key, k.low, k.high, {created}, {updated} FROM "
-	"(SELECT session_id, state_key, MIN(item_index) AS low, MAX(item_index) AS high "
-	"FROM {rows} WHERE session_id = ?1 AND (state_key > ?2{behind 1 2}) " KEYS_IN_ORDER)
-SQL(SQL_KEY_LIST_ON, "SELECT k.session_id, k.state_key, k.low, k.high, {created}, {updated} FROM "
-	"(SELECT session_id, state_key, MIN(item_index) AS low, MAX(item_index) AS high "
-	"FROM {rows} WHERE session_id > ?1 " KEYS_IN_ORDER)
-SQL(SQL_KEY_LIST_ALL, "SELECT k.session_id, k.state_key, k.low, k.high, {created}, {updated} FROM "
-	"(SELECT session_id, state_key, MIN(item_index) AS low, MAX(item_index) AS high "
-	"FROM {rows} " KEYS_IN_ORDER)
+/* In the order of the index, and no further in it than to the last of them.  Where ids have several
+ * spellings, those are told apart of a page's ids alone. */
+#define KEYS(ids, session, where) \
+	"SELECT r.session_id, r.state_key, k.low, k.high, {created}, {updated} FROM (" \
+	"{exact SELECT " ids ", MIN(item_index) AS low, MAX(item_index) AS high FROM {rows} " \
+	where " GROUP BY " ids " ORDER BY " ids " LIMIT ?3}" \
+	"{several SELECT r.session_id, r.state_key, MIN(r.item_index) AS low, " \
+	"MAX(r.item_index) AS high FROM (SELECT " ids " FROM {rows} " where " GROUP BY " ids \
+	" ORDER BY " ids " LIMIT ?3) k STRAIGHT_JOIN {rows} r ON r.session_id = " session \
+	" AND r.state_key = k.state_key GROUP BY r.session_id, r.state_key" \
+	"{spellings r.session_id r.state_key}}) k {exact JOIN}{several STRAIGHT_JOIN} {rows} r " \
+	"ON r.session_id = " session " AND r.state_key = k.state_key AND r.item_index = k.high "
+#define IN_ORDER "ORDER BY 1, 2{spellings r.session_id r.state_key}"
+/* Behind (?1, ?2). */
+SQL(SQL_KEY_LIST, KEYS("state_key", "?1", "WHERE session_id = ?1 AND state_key >{several =} ?2")
+	"{several WHERE r.state_key > ?2 OR {exactly r.session_id} > ?1 OR "
+	"({exactly r.session_id} = ?1 AND {exactly r.state_key} > ?2)} " IN_ORDER)
+SQL(SQL_KEY_LIST_ON, KEYS("session_id, state_key", "k.session_id", "WHERE session_id > ?1")
+	IN_ORDER)
+SQL(SQL_KEY_LIST_ALL, KEYS("session_id, state_key", "k.session_id", "") IN_ORDER)
 #define SESSION_SUMS "COUNT(DISTINCT {exactly state_key}), COUNT(*), " \
 	"SUM(OCTET_LENGTH(state_data)), MIN({created}), MAX({updated})"
 SQL(SQL_SESSION_LIST, "SELECT {bytes session_id} AS session, " SESSION_SUMS ", 0 FROM {rows} "

@@ -209,6 +209,65 @@ Test(others, that_spell_a_key_in_two_ways_have_the_rows_of_each)
 	cr_expect_str_eq(sessions.data, "Sess 1 keys 1 items sess 2 keys 3 items ");
 }
 
+enum { MANY_KEYS = 5000 };
+
+struct walking {
+	struct buf last;      /* the key that was told last */
+	char seen[MANY_KEYS]; /* how often each was told, which is told apart by its index */
+	size_t told;
+	size_t stop; /* after so many */
+};
+
+static int count_key(void *arg, struct bytes session, struct bytes key,
+		     const struct backend_key_stat *stat)
+{
+	struct walking *walking = arg;
+
+	if (!bytes_equal(session, S))
+		return 1;
+	walking->seen[stat->first]++;
+	buf_clear(&walking->last);
+	cr_assert_eq(buf_append_bytes(&walking->last, key), 0);
+	return ++walking->told % walking->stop == 0;
+}
+
+/* Each key in two spellings, over pages, and from the middle of what is one key to the server. */
+Test(others, that_spell_many_keys_in_two_ways_have_each_told_once)
+{
+	static const size_t stops[] = { MANY_KEYS + 1, 999, 1000, 256 };
+	static struct walking walking;
+	struct backend_snapshot *snapshot;
+
+	server_serves();
+	server_runs("INSERT INTO agentscope_sessions (session_id, state_key, item_index, "
+		    "state_data) WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n "
+		    "WHERE i < 49), m(i) AS (SELECT 50 * a.i + b.i FROM n a CROSS JOIN n b) "
+		    "SELECT 'sess', CONCAT('k', 1000 + i), 2 * i, '1' FROM m UNION ALL "
+		    "SELECT 'sess', CONCAT('K', 1000 + i), 2 * i + 1, '1' FROM m");
+	backend = fresh_store(0);
+	snapshot = look(backend);
+	for (size_t i = 0; i < ARRAY_SIZE(stops); i++) {
+		size_t before;
+
+		walking = (struct walking){ .stop = stops[i] };
+		do {
+			_cleanup_(buf_done) struct buf last = { 0 };
+
+			before = walking.told;
+			cr_assert_eq(buf_reserve(&last, 1), 0);
+			cr_assert_eq(buf_append_bytes(&last, buf_bytes(&walking.last)), 0);
+			cr_assert_eq(backend->ops->key_list(backend, snapshot, S, buf_bytes(&last),
+							    count_key, &walking),
+				     0);
+		} while (walking.told > before && walking.told <= MANY_KEYS);
+		cr_expect_eq(walking.told, MANY_KEYS, "%zu", walking.told);
+		for (size_t key = 0; key < MANY_KEYS; key++)
+			cr_assert_eq(walking.seen[key], 1, "%zu", key);
+		buf_done(&walking.last);
+	}
+	unlook(backend, snapshot);
+}
+
 Test(others, that_count_versions_see_each_write_of_a_single)
 {
 	server_serves();
