@@ -615,6 +615,12 @@ struct backend_ops {
 	 * backend_looked_done(). */
 	int (*entry_look)(struct backend *backend, struct backend_snapshot *snapshot,
 			  struct backend_looked *looked, size_t count);
+	/* key_list() of one session, and of no other: behind a key; with after_key.data NULL from
+	 * the first.  Where the server takes several ids for one, key_list() has keys of others
+	 * between them. */
+	int (*session_keys)(struct backend *backend, struct backend_snapshot *snapshot,
+			    struct bytes session, struct bytes after_key, backend_key_fn *fn,
+			    void *arg);
 	/* What there is of some keys. */
 	int (*key_look)(struct backend *backend, struct backend_snapshot *snapshot,
 			struct backend_key_looked *looked, size_t count);
@@ -784,6 +790,9 @@ int backend_tail_get(struct backend *backend, struct backend_snapshot *snapshot,
 		     const struct backend_node *node, struct backend_tail *ret_tail);
 int backend_entry_look(struct backend *backend, struct backend_snapshot *snapshot,
 		       struct backend_looked *looked, size_t count);
+int backend_session_keys(struct backend *backend, struct backend_snapshot *snapshot,
+			 struct bytes session, struct bytes after_key, backend_key_fn *fn,
+			 void *arg);
 int backend_key_look(struct backend *backend, struct backend_snapshot *snapshot,
 		     struct backend_key_looked *looked, size_t count);
 int backend_entry_list_tails(struct backend *backend, struct backend_snapshot *snapshot,

@@ -101,6 +101,9 @@
 	     (node, ret_tail))                                                                     \
 	READ(entry_look, (struct backend_looked *looked, size_t number),                           \
 	     (looked, number))                                                                     \
+	READ(session_keys, (struct bytes session, struct bytes after_key, backend_key_fn *fn,      \
+			    void *arg),                                                            \
+	     (session, after_key, fn, arg))                                                        \
 	READ(key_look, (struct backend_key_looked *looked, size_t number),                         \
 	     (looked, number))                                                                     \
 	READ(entry_list_tails, (uint64_t parent, uint64_t after, uint64_t most,                    \

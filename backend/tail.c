@@ -130,6 +130,42 @@ int backend_entry_look(struct backend *backend, struct backend_snapshot *snapsho
 	return r;
 }
 
+struct of_session {
+	struct bytes session;
+	backend_key_fn *fn;
+	void *arg;
+};
+
+static int tell_of_session(void *arg, struct bytes session, struct bytes key,
+			   const struct backend_key_stat *stat)
+{
+	const struct of_session *of = arg;
+
+	return bytes_equal(session, of->session) ? of->fn(of->arg, session, key, stat) : 1;
+}
+
+int backend_session_keys(struct backend *backend, struct backend_snapshot *snapshot,
+			 struct bytes session, struct bytes after_key, backend_key_fn *fn,
+			 void *arg)
+{
+	struct of_session of = { session, fn, arg };
+	struct backend_key_stat stat;
+	int r = 0;
+
+	if (backend->ops->session_keys)
+		return backend->ops->session_keys(backend, snapshot, session, after_key, fn, arg);
+	/* The key of no bytes comes first. */
+	if (!after_key.data) {
+		after_key = BYTES("");
+		r = backend->ops->key_stat(backend, snapshot, session, after_key, &stat);
+		r = r == -ENOENT ? 0 : r < 0 ? r : fn(arg, session, after_key, &stat);
+	}
+	if (r == 0)
+		r = backend->ops->key_list(backend, snapshot, session, after_key, tell_of_session,
+					   &of);
+	return MIN(r, 0);
+}
+
 static int look_at_key(struct backend *backend, struct backend_snapshot *snapshot,
 		       const struct backend_key_looked *looked, unsigned wanted,
 		       struct backend_key_stat *ret_stat)

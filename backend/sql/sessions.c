@@ -15,6 +15,7 @@ struct walk {
 	struct buf session; /* the last one that was told, */
 	struct buf key;	    /* and its key */
 	bool full;	    /* there may be more behind it */
+	struct bytes only;  /* keys of this session alone; data NULL: of all */
 };
 
 static int remember(struct buf *buf, struct bytes bytes)
@@ -44,7 +45,7 @@ static int walk_on(struct walk *walk, enum sql_text text)
 		cursor.r = remember(&walk->session, columns[0]);
 		if (cursor.r == 0)
 			cursor.r = remember(&walk->key, columns[1]);
-		if (cursor.r == 0)
+		if (cursor.r == 0 && (!walk->only.data || bytes_equal(columns[0], walk->only)))
 			cursor.r = walk->fn(walk->arg, columns[0], columns[1], &stat);
 		count++;
 	}
@@ -73,6 +74,24 @@ int sql_key_list(struct backend *backend, struct backend_snapshot *snapshot,
 		if (r == 0)
 			r = walk_on(&walk, SQL_KEY_LIST_ON);
 	}
+	buf_done(&walk.session);
+	buf_done(&walk.key);
+	return MIN(r, 0);
+}
+
+int sql_session_keys(struct backend *backend, struct backend_snapshot *snapshot,
+		     struct bytes session, struct bytes after_key, backend_key_fn *fn, void *arg)
+{
+	struct walk walk = { .snapshot = snapshot, .fn = fn, .arg = arg, .only = session };
+	int r = remember(&walk.session, session);
+
+	(void)backend;
+	if (r == 0)
+		r = remember(&walk.key, after_key);
+	if (r == 0)
+		r = walk_on(&walk, after_key.data ? SQL_KEY_LIST : SQL_SESSION_KEYS);
+	while (r == 0 && walk.full)
+		r = walk_on(&walk, SQL_KEY_LIST);
 	buf_done(&walk.session);
 	buf_done(&walk.key);
 	return MIN(r, 0);

@@ -89,6 +89,8 @@ SQL(SQL_KEY_STAT, "SELECT (SELECT item_index FROM {rows} WHERE {is 1 2} ORDER BY
 	"{spellings r.session_id r.state_key}}) k {exact JOIN}{several STRAIGHT_JOIN} {rows} r " \
 	"ON r.session_id = " session " AND r.state_key = k.state_key AND r.item_index = k.high "
 #define IN_ORDER "ORDER BY 1, 2{spellings r.session_id r.state_key}"
+/* Those of session ?1, however it is spelled. */
+SQL(SQL_SESSION_KEYS, KEYS("state_key", "?1", "WHERE session_id = ?1") IN_ORDER)
 /* Behind (?1, ?2). */
 SQL(SQL_KEY_LIST, KEYS("state_key", "?1", "WHERE session_id = ?1 AND state_key >{several =} ?2")
 	"{several WHERE r.state_key > ?2 OR {exactly r.session_id} > ?1 OR "

@@ -68,8 +68,6 @@ static int collect_key(void *arg, struct bytes session, struct bytes key,
 	struct collecting *collecting = arg;
 
 	(void)stat;
-	if (!bytes_equal(session, collecting->session))
-		return 1;
 	return is_told(collecting, key) ? 0 : add(collecting->reconciling, session, key);
 }
 
@@ -98,7 +96,6 @@ int rest_collect(struct reconciling *reconciling)
 	struct collecting collecting = { reconciling, .told = reconciling->count };
 	const struct wanted *first = reconciling->asked;
 	struct view *view = &reconciling->view;
-	const struct bytes none = BYTES("");
 	int r = 0;
 
 	if (!reconciling->tree->rest.any)
@@ -107,10 +104,12 @@ int rest_collect(struct reconciling *reconciling)
 		if (is_asked_twice(first, one) || is_asked_with_session(first, one))
 			continue;
 		collecting.session = buf_bytes(&one->session);
-		r = collect_key(&collecting, collecting.session,
-				one->whole ? none : buf_bytes(&one->key), NULL);
-		if (r == 0 && one->whole)
-			r = ASK(view, key_list, collecting.session, none, collect_key, &collecting);
+		if (one->whole)
+			r = backend_session_keys(view->backend, view->snapshot, collecting.session,
+						 (struct bytes){ 0 }, collect_key, &collecting);
+		else
+			r = collect_key(&collecting, collecting.session, buf_bytes(&one->key),
+					NULL);
 	}
 	return MIN(r, 0);
 }

@@ -48,7 +48,7 @@ static int on_key(void *arg, struct bytes session, struct bytes key,
 
 	(void)stat;
 	if (!seeking->path.data)
-		r = bytes_equal(session, seeking->start) ? 1 : 2;
+		r = 1;
 	else if (bytes_starts_with(session, seeking->start))
 		r = lies_below(seeking, session, key);
 	else
@@ -66,8 +66,12 @@ static int seek(struct view *view, struct seeking *seeking)
 {
 	const struct bytes first = BYTES("");
 	struct backend_key_stat stat;
-	int r = ASK(view, key_stat, seeking->start, first, &stat);
+	int r;
 
+	if (!seeking->path.data)
+		return backend_session_keys(view->backend, view->snapshot, seeking->start,
+					    (struct bytes){ 0 }, on_key, seeking);
+	r = ASK(view, key_stat, seeking->start, first, &stat);
 	if (r == 0)
 		return on_key(seeking, seeking->start, first, &stat);
 	return r == -ENOENT ? ASK(view, key_list, seeking->start, first, on_key, seeking) : r;

@@ -46,7 +46,8 @@ static int on_key(void *arg, struct bytes session, struct bytes key,
 	struct finding *finding = arg;
 
 	(void)stat;
-	if (!bytes_equal(session, finding->session) || !bytes_starts_with(key, finding->start))
+	(void)session;
+	if (!bytes_starts_with(key, finding->start))
 		return 1;
 	return add_home(finding, key);
 }
@@ -106,7 +107,8 @@ int homes_of(struct view *view, uint64_t layout, const struct backend_node *home
 	if (r == 0 && layout && layout_keys_outside(layout, session, &finding.start)) {
 		r = add_home(&finding, finding.start);
 		if (r == 0)
-			r = ASK(view, key_list, session, finding.start, on_key, &finding);
+			r = backend_session_keys(view->backend, view->snapshot, session,
+						 finding.start, on_key, &finding);
 	}
 	return r < 0 ? r : sort_out(view, home, homes);
 }

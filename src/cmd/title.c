@@ -9,7 +9,6 @@
 struct titling {
 	struct backend *backend;
 	struct backend_snapshot *snapshot;
-	struct bytes session;
 	struct buf *title;
 	size_t before;
 	unsigned keys;
@@ -33,7 +32,7 @@ static int on_key(void *arg, struct bytes session, struct bytes key,
 	int r;
 
 	(void)stat;
-	if (!bytes_equal(session, titling->session) || titling->keys++ == TITLE_KEYS)
+	if (titling->keys++ == TITLE_KEYS)
 		return 1;
 	r = backend->ops->row_read_times(backend, titling->snapshot, session, key, INT64_MIN, false,
 					 TITLE_ROWS, on_row, titling);
@@ -46,19 +45,10 @@ int title_of(struct backend *backend, struct backend_snapshot *snapshot, struct 
 	struct titling titling = {
 		.backend = backend,
 		.snapshot = snapshot,
-		.session = session,
 		.title = title,
 		.before = title->size,
 	};
-	struct backend_key_stat stat;
-	int r = backend->ops->key_stat(backend, snapshot, session, BYTES(""), &stat);
 
-	/* The key of no bytes comes first, and nothing is behind it otherwise. */
-	if (r == 0)
-		r = on_key(&titling, session, BYTES(""), &stat);
-	else if (r == -ENOENT)
-		r = 0;
-	if (r == 0)
-		r = backend->ops->key_list(backend, snapshot, session, BYTES(""), on_key, &titling);
-	return r < 0 ? r : 0;
+	return backend_session_keys(backend, snapshot, session, (struct bytes){ 0 }, on_key,
+				    &titling);
 }

@@ -728,6 +728,48 @@ EveryStore(entries, are_looked_up_together_with_what_lies_behind_them)
 	backend_looked_done(&looked[4], 1);
 }
 
+static int say_key(void *arg, struct bytes session, struct bytes key,
+		   const struct backend_key_stat *stat)
+{
+	return buf_printf(arg, "%.*s/%.*s %d-%d ", (int)session.size, session.data, (int)key.size,
+			  key.data, (int)stat->first, (int)stat->last);
+}
+
+EveryStore(keys, are_told_of_one_session)
+{
+	static const struct {
+		const char *session, *after, *keys;
+	} sessions[] = {
+		{ "t", NULL, "t/ 0-0 t/k 1-2 t/l 0-0 " },
+		{ "t", "", "t/k 1-2 t/l 0-0 " },
+		{ "t", "k", "t/l 0-0 " },
+		{ "t", "l", "" },
+		{ "s", NULL, "s/k 0-0 " },
+		{ "none", NULL, "" },
+	};
+	struct backend_snapshot *snapshot;
+
+	COMMIT(backend, row_insert(BYTES("s"), BYTES("k"), 0, BYTES("1")),
+	       row_insert(BYTES("t"), BYTES(""), 0, BYTES("1")),
+	       row_insert(BYTES("t"), BYTES("k"), 1, BYTES("1")),
+	       row_insert(BYTES("t"), BYTES("k"), 2, BYTES("1")),
+	       row_insert(BYTES("t"), BYTES("l"), 0, BYTES("1")),
+	       row_insert(BYTES("u"), BYTES("k"), 0, BYTES("1")));
+	snapshot = look(backend);
+	for (size_t i = 0; i < ARRAY_SIZE(sessions); i++) {
+		_cleanup_(buf_done) struct buf keys = { 0 };
+		const struct bytes after =
+			sessions[i].after ? bytes_str(sessions[i].after) : (struct bytes){ 0 };
+
+		cr_expect_eq(backend_session_keys(backend, snapshot, bytes_str(sessions[i].session),
+						  after, say_key, &keys),
+			     0);
+		buf_append_byte(&keys, '\0');
+		cr_expect_str_eq(keys.data, sessions[i].keys);
+	}
+	unlook(backend, snapshot);
+}
+
 EveryStore(keys, are_looked_at_together)
 {
 	const unsigned all = BACKEND_KEY_ROWS | BACKEND_KEY_NODE | BACKEND_KEY_ORPHAN;

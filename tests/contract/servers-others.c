@@ -182,7 +182,7 @@ Test(others, that_spell_a_key_in_two_ways_have_the_rows_of_each)
 	const struct backend_node list = {
 		.ino = 7, .kind = BACKEND_LIST, .nlink = 1, .session = S, .key = K
 	};
-	_cleanup_(buf_done) struct buf keys = { 0 }, sessions = { 0 };
+	_cleanup_(buf_done) struct buf keys = { 0 }, sessions = { 0 }, of_one = { 0 };
 	struct backend_snapshot *snapshot;
 	struct backend_tail tail;
 
@@ -202,10 +202,15 @@ Test(others, that_spell_a_key_in_two_ways_have_the_rows_of_each)
 					    (struct bytes){ 0 }, tell_key, &keys),
 		     0);
 	cr_expect_eq(backend->ops->session_list(backend, snapshot, tell_session, &sessions), 0);
+	cr_expect_eq(backend_session_keys(backend, snapshot, S, (struct bytes){ 0 }, tell_key,
+					  &of_one),
+		     0);
 	unlook(backend, snapshot);
 	buf_append_byte(&keys, '\0');
 	buf_append_byte(&sessions, '\0');
+	buf_append_byte(&of_one, '\0');
 	cr_expect_str_eq(keys.data, "Sess/messages 3-3 sess/Messages 5-5 sess/messages 0-1 ");
+	cr_expect_str_eq(of_one.data, "sess/Messages 5-5 sess/messages 0-1 ");
 	cr_expect_str_eq(sessions.data, "Sess 1 keys 1 items sess 2 keys 3 items ");
 }
 

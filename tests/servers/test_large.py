@@ -199,6 +199,20 @@ def test_two_mounts_and_a_service_have_a_large_table_of_postgresql(box):
     goes_on(box, "postgresql")
 
 
+def test_sessions_that_are_one_to_mariadb_are_found_by_name(box):
+    found = Found(box, "mysql")
+    for session, key in (("zz", "b"), ("ZZ", "a"), ("Zz", "c")):
+        for i in range(70):
+            found.table.put(session, f"{key}{i:02}", 0, "1")
+    mount = box.mount(store=found.base.url)
+    for session, key in (("zz", "b"), ("Zz", "c"), ("ZZ", "a")):
+        same(read(mount.at(session, f"{key}69.json")), b"1", f"in {session}")
+        same(sorted(os.listdir(mount.at(session))), [f"{key}{i:02}.json" for i in range(70)],
+             session)
+    same(os.path.exists(mount.at("zZ")), False, "one that is not there")
+    same(found.is_through(), False, "the rest is still to be looked at")
+
+
 def test_what_was_there_before_is_no_event(box):
     found = Found(box, "mysql")
     mount = box.mount(store=found.base.url)
