@@ -22,6 +22,7 @@ enum setting {
 	SETTING_STRICT, /* 0 or 1, as the next */
 	SETTING_EXACT,
 	SETTING_MAX_SIZE, /* bytes; 0: no quota */
+	SETTING_QUOTA,	  /* bytes of each session; 0: none */
 	SETTING_TTL,	  /* seconds; 0: for ever */
 	SETTING_GRACE,	  /* seconds; 0: none */
 	SETTING_TRASH,	  /* seconds; 0: none */
@@ -34,6 +35,7 @@ struct settings {
 	bool set[SETTINGS];
 	uint64_t value[SETTINGS];
 	bool unadopted;	 /* BACKEND_UNADOPTED */
+	bool quotas;	 /* some session may have a quota of its own */
 	bool incomplete; /* a copy that is just being made, or was given up in the middle */
 	bool moving;	 /* the layout is another one now, and not all files are placed by it yet */
 };

@@ -24,6 +24,11 @@ struct tree;
 /* Of the root of a mount, never listed.  Its value says that orders are understood. */
 #define TRASH_ORDERS "user.sessfs.orders"
 
+/* Of a session's directory: how many bytes its files may have, and how many they have
+ * (fs/inode/quota.h). */
+#define QUOTA_ATTRIBUTE "user.sessfs.quota"
+#define USED_ATTRIBUTE "user.sessfs.used"
+
 enum { TRASH_GRACE_DAYS = 7 };
 #define TRASH_GRACE ((int64_t)TRASH_GRACE_DAYS * 86400 * 1000000000)
 

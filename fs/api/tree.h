@@ -218,7 +218,8 @@ int tree_set_attr(struct tree *tree, struct inode *inode, const struct set_attr 
  * user is in a group; it is called with locks of the tree held. */
 typedef bool tree_group_fn(void *arg, gid_t gid);
 int tree_drop_setuid(struct tree *tree, struct inode *inode, tree_group_fn *in_group, void *arg);
-int tree_statfs(struct tree *tree, struct statvfs *ret_statvfs);
+/* Of the session that the file belongs to, if that has a quota; NULL: of the store. */
+int tree_statfs(struct tree *tree, struct inode *inode, struct statvfs *ret_statvfs);
 
 /* Of the root of a mount that is a view, never listed: the question. */
 #define VIEW_ATTRIBUTE "user.sessfs.view"

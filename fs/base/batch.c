@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/base/batch.h"
 #include "src/base/array.h"
+#include "src/base/cleanup.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -398,6 +399,13 @@ void batch_lock(struct batch *batch, uint64_t ino, struct bytes locks, bool chec
 	op->at = checked;
 }
 
+void batch_grows(struct batch *batch, uint64_t dir, int64_t by)
+{
+	if (!by || batch->growths == ARRAY_SIZE(batch->growth))
+		return;
+	batch->growth[batch->growths++] = (struct batch_growth){ .dir = dir, .by = by };
+}
+
 int batch_commit(struct batch *batch, struct backend *backend, unsigned flags)
 {
 	if (batch->error)
@@ -413,6 +421,7 @@ void batch_clear(struct batch *batch)
 		free(batch->owned[i]);
 	batch->owned_count = 0;
 	batch->count = 0;
+	batch->growths = 0;
 	batch->error = 0;
 }
 

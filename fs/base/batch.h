@@ -12,6 +12,19 @@
 
 #include "backend/backend.h"
 
+/* What lies in a directory becomes so many bytes larger, for quotas (fs/inode/quota.h), which keep
+ * the rest here while it is committed. */
+struct batch_growth {
+	uint64_t dir;
+	int64_t by;
+	int64_t net;
+	uint64_t counts;
+	struct inode *home;
+	bool unsure; /* whether it is this directory */
+	bool taken;
+	bool less;
+};
+
 struct batch {
 	struct backend_op *ops;
 	size_t count;
@@ -20,6 +33,8 @@ struct batch {
 	size_t owned_count;
 	size_t owned_room;
 	int error;
+	struct batch_growth growth[4];
+	size_t growths;
 };
 
 /* The next operation, zeroed but for its type; NULL when memory is short. */
@@ -93,6 +108,9 @@ void batch_unclaim(struct batch *batch, uint64_t ino);
 void batch_lock(struct batch *batch, uint64_t ino, struct bytes locks, bool checked);
 /* The numbers behind these two are this mount's. */
 void batch_lease(struct batch *batch, uint64_t ino, uint64_t entry, uint64_t count);
+
+/* For quotas; INT64_MIN: it becomes smaller.  At most four. */
+void batch_grows(struct batch *batch, uint64_t dir, int64_t by);
 
 /* Commit what was added; an empty batch is committed without asking the store. */
 int batch_commit(struct batch *batch, struct backend *backend, unsigned flags);

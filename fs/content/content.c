@@ -6,6 +6,7 @@
 
 #include "fs/content/kind.h"
 #include "fs/inode/inodes.h"
+#include "fs/inode/quota.h"
 
 static bool content_in_chunks(const struct inode *inode)
 {
@@ -64,6 +65,16 @@ int content_size(struct tree *tree, struct view *view, struct inode *inode, uint
 	if (r == 0)
 		*ret_size = content_kind(inode)->size(inode);
 	return r;
+}
+
+int64_t content_less(const struct inode *inode)
+{
+	const struct content_kind *kind = content_kind(inode);
+
+	if (!S_ISREG(inode->node.mode) || inode->inherits || inode->orphaned)
+		return 0;
+	return kind->size && (inode->loaded || !kind->take) ? -(int64_t)kind->size(inode) :
+							      QUOTA_LESS;
 }
 
 int content_read(struct tree *tree, struct view *view, struct inode *inode, struct handle *handle,

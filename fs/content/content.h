@@ -22,6 +22,8 @@ int content_load(struct tree *tree, struct view *view, struct inode *inode);
 void content_take(struct inode *inode, const struct view *view, const struct backend_tail *tail);
 /* Bytes of the published content.  view is needed unless it is loaded, in chunks, or an orphan. */
 int content_size(struct tree *tree, struct view *view, struct inode *inode, uint64_t *ret_size);
+/* How much larger a directory is without the file (batch_grows()). */
+int64_t content_less(const struct inode *inode);
 /* At most size bytes of the published content from offset, appended to out.  handle may be NULL; it
  * remembers where sequential reads are. */
 int content_read(struct tree *tree, struct view *view, struct inode *inode, struct handle *handle,

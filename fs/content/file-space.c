@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "fs/content/file.h"
+#include "fs/inode/quota.h"
 #include "fs/inode/shed.h"
 
 /* Operations that cut the bytes at and behind size. */
@@ -49,6 +50,7 @@ static int truncate_once(struct tree *tree, struct inode *inode, uint64_t size)
 	node.size = size;
 	node.mtime = node.ctime = time_now();
 	batch_node_put(&batch, &node);
+	quota_grows(inode, (int64_t)(size - inode->node.size), &batch);
 	return file_commit(tree, inode, &node, span_of(size, INT64_MAX), &batch,
 			   size < inode->node.size ? BACKEND_FREES : 0);
 }
@@ -146,6 +148,7 @@ int file_allocate(struct tree *tree, struct inode *inode, int mode, uint64_t off
 	if (kind || node.size != inode->node.size)
 		node.mtime = node.ctime;
 	batch_node_put(&batch, &node);
+	quota_grows(inode, (int64_t)(node.size - inode->node.size), &batch);
 	return file_commit(tree, inode, &node, span_of(offset, end), &batch,
 			   kind == FALLOC_FL_PUNCH_HOLE ? BACKEND_FREES : 0);
 }

@@ -32,6 +32,7 @@
 #include "fs/content/kind.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/inodes.h"
+#include "fs/inode/quota.h"
 
 enum { BUFFERED_MAX = 8 }; /* files at a time */
 
@@ -417,6 +418,7 @@ static int write_through(struct tree *tree, struct inode *inode, uint64_t offset
 		batch_node_put(&batch, &node);
 	else
 		inode_times_dirty(tree, inode);
+	quota_grows(inode, (int64_t)(node.size - size), &batch);
 	r = file_commit(tree, inode, &node, span, &batch, 0);
 	if (r < 0)
 		return r;
@@ -437,8 +439,12 @@ static int file_write(struct tree *tree, struct inode *inode, uint64_t offset, s
 	if (r < 0)
 		return r;
 	if (r) {
-		buffered_write(tree, inode, offset, data);
-		return 0;
+		const uint64_t size = file_size(inode), end = offset + data.size;
+
+		r = end > size ? quota_charge(tree, inode, (int64_t)(end - size)) : 0;
+		if (r == 0)
+			buffered_write(tree, inode, offset, data);
+		return r;
 	}
 	/* Its chunk is laid over what the store has. */
 	if (buffered_is_in(inode, offset, data.size)) {

@@ -89,10 +89,27 @@ static int commit_source(struct tree *tree, struct backend_batch *source, unsign
 	return r;
 }
 
-int tree_commit_source(struct tree *tree, struct backend_batch *source, unsigned flags)
+/* What sessions may hold. */
+static int take(struct tree *tree, struct batch *batch)
 {
-	int r = commit_source(tree, source, flags);
+	return batch && batch->growths ? tree->quota.take(tree, batch) : 0;
+}
 
+static void settle(struct tree *tree, struct batch *batch, int r)
+{
+	if (batch && batch->growths)
+		tree->quota.settle(tree, batch, r);
+}
+
+int tree_commit_source(struct tree *tree, struct batch *batch, struct backend_batch *source,
+		       unsigned flags)
+{
+	int r = take(tree, batch);
+
+	if (r < 0)
+		return r;
+	r = commit_source(tree, source, flags);
+	settle(tree, batch, r);
 	if (r == -ESTALE)
 		tree_want_batch(tree, source->ops, source->count);
 	return r;
@@ -104,7 +121,7 @@ int tree_commit(struct tree *tree, struct batch *batch, unsigned flags)
 
 	if (batch->error || !batch->count)
 		return batch->error;
-	return tree_commit_source(tree, &source, flags);
+	return tree_commit_source(tree, batch, &source, flags);
 }
 
 struct file_commit {
@@ -133,9 +150,13 @@ int tree_commit_file(struct tree *tree, struct inode *inode, struct batch *batch
 
 	if (is_alone(tree) || batch->error || !batch->count)
 		return tree_commit(tree, batch, flags);
+	r = take(tree, batch);
+	if (r < 0)
+		return r;
 	pthread_mutex_unlock(&inode->lock);
-	r = tree_commit_source(tree, &source, flags);
+	r = tree_commit_source(tree, NULL, &source, flags);
 	pthread_mutex_lock(&inode->lock);
+	settle(tree, batch, r);
 	if (inode->unapplied) {
 		inode->unapplied = false;
 		tree->files_unapplied--;

@@ -27,11 +27,13 @@
 #include "fs/base/batch.h"
 #include "fs/inode/locks.h"
 
-/* Commit a batch, or one with more() (backend.h).  Without any lock of the store's.  Who holds
+/* Commit a batch, or one with more() (backend.h), which begins with this one, or NULL if it makes
+ * nothing larger (quota.h).  -EDQUOT.  Without any lock of the store's.  Who holds
  * tree.lock for writing does not while it is under way: what he has read in memory holds still but
  * for what readers remember there. */
 int tree_commit(struct tree *tree, struct batch *batch, unsigned flags);
-int tree_commit_source(struct tree *tree, struct backend_batch *source, unsigned flags);
+int tree_commit_source(struct tree *tree, struct batch *batch, struct backend_batch *source,
+		       unsigned flags);
 
 /* The same of who changes one file: he gives up its lock. */
 int tree_commit_file(struct tree *tree, struct inode *inode, struct batch *batch, unsigned flags);

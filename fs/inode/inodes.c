@@ -13,6 +13,7 @@
 #include "fs/inode/aparts.h"
 #include "fs/inode/called.h"
 #include "fs/inode/inodes.h"
+#include "fs/inode/quota.h"
 #include "fs/inode/shed.h"
 #include "fs/inode/window.h"
 #include "src/base/log.h"
@@ -94,6 +95,7 @@ void inode_destroy(struct inode *inode)
 	backend_node_done(&inode->node);
 	free(inode->name);
 	free(inode->called);
+	free(inode->quota);
 	free(inode);
 }
 
@@ -487,6 +489,10 @@ void inode_forget(struct tree *tree, struct inode *inode, uint64_t count)
 
 	if (!inode->node.nlink && !inode->gone && !tree->backend->read_only)
 		inode_delete_orphan(tree, inode);
+	if (inode->left_dir) {
+		quota_left(tree, inode, 0);
+		tree->quota.freed++;
+	}
 	parent = inode->parent;
 	of = inode->window ? window_free(inode->window) : NULL;
 	inode_destroy(inode);

@@ -18,6 +18,7 @@
 #include "fs/base/batch.h"
 #include "fs/inode/generation.h"
 #include "fs/inode/inodes.h"
+#include "fs/inode/quota.h"
 #include "fs/inode/shed.h"
 
 /* One transaction: all from position from on goes. */
@@ -159,6 +160,7 @@ int shed_content(struct tree *tree, struct inode *inode, uint64_t size)
 	struct backend_node node = inode->node;
 	int r = 0;
 
+	quota_void(tree);
 	if (inode->node.kind == BACKEND_LIST && !inode_is_draft(inode) && !size)
 		r = shed_rows(tree, &node);
 	else if (inode->node.kind == BACKEND_ORDINARY)

@@ -121,6 +121,8 @@ struct inode {
 	char *called;
 	uint64_t called_parent;
 	uint64_t called_entry;
+	struct quota *quota; /* of a session's directory, or NULL; quota.h */
+	uint64_t left_dir;   /* where another name lies, or the last one lay, or 0; likewise */
 	struct handle *open; /* its handles */
 	unsigned uses;	     /* handles, and those that are just being opened */
 	struct dates dates;  /* of rows that are written to the state file; dates.h */

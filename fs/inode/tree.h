@@ -14,6 +14,8 @@
 #include "src/base/log-news.h"
 #include "src/base/log-pause.h"
 
+struct batch;
+
 enum { NOTIFIER_FILES, NOTIFIER_NAMES, NOTIFIERS };
 
 struct notifier {
@@ -79,6 +81,23 @@ struct tree {
 		_Atomic bool any;	/* some may have no files yet */
 		struct rest_walk *walk; /* the taker's */
 	} rest;
+	/* quota.h; its lock is a leaf, that of who counts is held while the store is asked. */
+	struct {
+		_Atomic bool on;	 /* some session may have one */
+		_Atomic bool any;	 /* of its own */
+		_Atomic uint64_t each;	 /* that all others have; 0: none */
+		_Atomic uint64_t voided; /* counts were given up so often */
+		_Atomic uint64_t left;	/* files that were unlinked and count as long as they are */
+		_Atomic uint64_t freed; /* so many of them have gone */
+		_Atomic uint64_t others_all;
+		_Atomic uint64_t others[256]; /* changes of others, by sessions */
+		pthread_mutex_t lock;
+		pthread_mutex_t counting;
+		/* A batch is about to be committed: 0, or -EDQUOT and it may not be, or -errno.
+		 * Under tree.lock.  And it was, or was not if r is negative. */
+		int (*take)(struct tree *tree, struct batch *batch);
+		void (*settle)(struct tree *tree, struct batch *batch, int r);
+	} quota;
 	pthread_mutex_t turn; /* recursive */
 	pthread_rwlock_t change;
 	pthread_rwlock_t lock;

@@ -274,8 +274,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t nodeid)
 {
 	struct statvfs st;
 
-	(void)nodeid;
-	reply_statfs(req, tree_statfs(request_tree(req), &st), &st);
+	reply_statfs(req, tree_statfs(request_tree(req), request_inode(req, nodeid), &st), &st);
 }
 
 /* Open files. */

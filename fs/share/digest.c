@@ -19,6 +19,7 @@
 #include "fs/base/entries.h"
 #include "fs/content/content.h"
 #include "fs/inode/kept.h"
+#include "fs/inode/quota.h"
 #include "fs/share/reconcile.h"
 #include "fs/share/share.h"
 #include "fs/share/telling.h"
@@ -264,6 +265,7 @@ static int digest_stored(struct digesting *digesting, struct inode *inode,
 	else if (inode->gone && node->nlink)
 		come_back(inode);
 	inode->bare = false;
+	quota_look_again(digesting->tree, inode);
 	if (!inode->gone)
 		return node_changed(digesting, inode, node, feed);
 	backend_node_done(node);
@@ -413,6 +415,8 @@ static int digest_one(void *arg, const struct backend_feed *feed)
 
 	digesting->last = feed->n;
 	digesting->any = true;
+	if (feed->what != BACKEND_FEED_ENTRY)
+		quota_stale(digesting->tree, feed->session);
 	telling_add(&digesting->telling, digesting->tree, &digesting->view, feed);
 	switch (feed->what) {
 	case BACKEND_FEED_NODE:

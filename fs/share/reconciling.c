@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "fs/inode/quota.h"
 #include "fs/share/reconcile.h"
 #include "src/base/array.h"
 
@@ -30,6 +31,22 @@ int reconcile_add(struct reconciling *reconciling, const struct backend_change *
 	return r;
 }
 
+enum { STALE_MOST = 64 };
+
+/* Sessions of which others have changed rows. */
+static void stale_all(const struct reconciling *reconciling)
+{
+	const struct bytes any = { 0 };
+
+	if (!quota_on(reconciling->tree))
+		return;
+	if (reconciling->count > STALE_MOST)
+		quota_stale(reconciling->tree, any);
+	else
+		for (size_t i = 0; i < reconciling->count; i++)
+			quota_stale(reconciling->tree, key_session(&reconciling->keys[i]));
+}
+
 int reconcile_commit(struct reconciling *reconciling, struct batch *batch)
 {
 	int r;
@@ -38,6 +55,7 @@ int reconcile_commit(struct reconciling *reconciling, struct batch *batch)
 	view_end(&reconciling->view);
 	r = tree_commit(reconciling->tree, batch, BACKEND_ANYWAY | BACKEND_FREES);
 	reconciling->tree->changes++;
+	stale_all(reconciling);
 	reconciling->view_error = view_begin(reconciling->tree, BACKEND_ANYWAY, &reconciling->view);
 	return r < 0 ? r : 0;
 }

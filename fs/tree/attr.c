@@ -8,6 +8,7 @@
 #include "fs/content/content.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/kept.h"
+#include "fs/inode/quota.h"
 #include "fs/inode/waiting.h"
 #include "fs/tree/attr.h"
 #include "fs/tree/tree.h"
@@ -443,10 +444,30 @@ int tree_drop_setuid(struct tree *tree, struct inode *inode, tree_group_fn *in_g
 	return MIN(r, 0);
 }
 
-int tree_statfs(struct tree *tree, struct statvfs *ret_statvfs)
+/* A session that has a quota is told to be as large as that. */
+static int bound_space(struct tree *tree, struct inode *inode, struct backend_space *space)
+{
+	uint64_t limit, used;
+	WITH_READ_LOCK(tree);
+	int r;
+
+	inode = inode_shown(inode);
+	r = quota_tell(tree, inode_is_dir(inode) ? inode->ino : quota_dir(inode), false, &limit,
+		       &used);
+	if (r < 0 || !limit)
+		return r == -ENODATA ? 0 : r;
+	space->total = limit;
+	space->free = MIN(space->free, limit > used ? limit - used : 0);
+	return 0;
+}
+
+int tree_statfs(struct tree *tree, struct inode *inode, struct statvfs *ret_statvfs)
 {
 	struct backend_space space;
 	int r = tree->backend->ops->space(tree->backend, &space);
+
+	if (r == 0 && inode && quota_on(tree))
+		r = TREE_RETRY(tree, bound_space(tree, inode, &space));
 
 	if (r < 0)
 		return r;

@@ -9,6 +9,7 @@
 #include "fs/base/sound.h"
 #include "fs/content/content.h"
 #include "fs/inode/commit.h"
+#include "fs/inode/quota.h"
 #include "fs/inode/trashed.h"
 #include "fs/inode/waiting.h"
 #include "fs/tree/place.h"
@@ -352,6 +353,7 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 	/* Nobody has it open, so that it may be in the trash at once. */
 	const bool link = S_ISLNK(inode->node.mode) && unlinking->path.data;
 
+	unlinking->tree = tree;
 	unlinking->inode = inode;
 	inode_leaves(tree, inode);
 	*node = inode->node;
@@ -361,9 +363,16 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 	if (!node->nlink || node->entry == unlinking->entry)
 		node->parent = node->entry = 0;
 	if (node->nlink) {
+		/* It may count elsewhere from now on. */
+		quota_void(tree);
+		unlinking->left = inode->left_dir ? inode->left_dir : inode->node.parent;
 		batch_node_put(batch, node);
 		return batch->error;
 	}
+	if (inode->open && !inode_is_state(inode))
+		unlinking->left = quota_dir(inode);
+	else if (inode->node.nlink)
+		batch_grows(batch, quota_dir(inode), content_less(inode));
 	if (inode_is_state(inode)) {
 		int r = unlink_keep(tree, view, unlinking);
 
@@ -406,5 +415,7 @@ void unlinking_apply(struct unlinking *unlinking)
 		return;
 	}
 	node_apply(inode, &unlinking->node);
+	if (unlinking->left)
+		quota_left(unlinking->tree, inode, unlinking->left);
 	inode->claimed |= unlinking->claimed;
 }

@@ -16,9 +16,11 @@
 #include "fs/base/entries.h"
 #include "fs/base/layout.h"
 #include "fs/base/names.h"
+#include "fs/content/content.h"
 #include "fs/inode/aparts.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/inodes.h"
+#include "fs/inode/quota.h"
 #include "fs/tree/place.h"
 #include "fs/tree/tree.h"
 #include "src/base/array.h"
@@ -264,6 +266,26 @@ int relocations_of_dir(struct placing *placing, struct inode *inode, struct inod
 	return r < 0 ? r : move_outside(&outside);
 }
 
+int move_grows(struct tree *tree, struct view *view, struct inode *inode, struct inode *from,
+	       struct inode *to, struct batch *batch)
+{
+	uint64_t size = 0;
+	int r = 0;
+
+	if (!quota_on(tree) || (from && inode_session(from) == inode_session(to)))
+		return 0;
+	if (inode_is_dir(inode)) {
+		/* What was a session may come to be one again. */
+		quota_void(tree);
+		r = quota_count(tree, view, inode->ino, &size);
+	} else if (S_ISREG(inode->node.mode)) {
+		r = content_size(tree, view, inode, &size);
+	}
+	batch_grows(batch, to->ino, (int64_t)size);
+	batch_grows(batch, from ? from->ino : quota_dir(inode), -(int64_t)size);
+	return r;
+}
+
 /* ---- Placing anew ---- */
 
 bool tree_place_is_state(struct tree *tree, struct inode *dir, struct bytes name)
@@ -311,6 +333,7 @@ static int place_dir_once(struct tree *tree, struct inode *dir, struct bytes nam
 		node.kind = BACKEND_ORDINARY;
 		node.session = (struct bytes){ 0 };
 	}
+	quota_void(tree);
 	if (r == 0 &&
 	    (clear ? inode->node.kind == BACKEND_SESSION &&
 			     !bytes_equal(buf_bytes(&place.session), inode->node.session) :

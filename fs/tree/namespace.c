@@ -6,8 +6,10 @@
 #include <limits.h>
 
 #include "fs/base/names.h"
+#include "fs/content/content.h"
 #include "fs/inode/aparts.h"
 #include "fs/inode/commit.h"
+#include "fs/inode/quota.h"
 #include "fs/inode/trashed.h"
 #include "fs/tree/attr.h"
 #include "fs/tree/place.h"
@@ -278,6 +280,7 @@ static int make_nameless_once(struct tree *tree, const struct make_request *requ
 	if (r == 0) {
 		(*ret_inode)->nameless = true;
 		(*ret_inode)->claimed = true;
+		quota_left(tree, *ret_inode, request->dir->ino);
 	}
 	return r;
 }
@@ -339,9 +342,12 @@ static int link_once(struct tree *tree, struct inode *inode, struct inode *dir, 
 	batch_node_put(&batch, &node);
 	batch_entry_put(&batch, node.parent, node.entry, name, node.ino);
 	batch_dir(&batch, &dir->node, &dir_node);
+	batch_grows(&batch, dir->ino, (int64_t)file_size(inode));
+	quota_grows(inode, -(int64_t)file_size(inode), &batch);
 	r = tree_commit(tree, &batch, 0);
 	if (r < 0)
 		return r;
+	quota_left(tree, inode, quota_dir(inode));
 	inode->node = node;
 	inode->claimed = false;
 	dir_apply(dir, &dir_node);
@@ -378,6 +384,7 @@ static int unlink_state(struct tree *tree, struct inode *dir, uint64_t id, struc
 	batch_node_put(&batch, &node);
 	batch_dir(&batch, &dir->node, &dir_node);
 	batch_claim(&batch, node.ino);
+	batch_grows(&batch, dir->ino, content_less(inode));
 	r = tree_commit(tree, &batch, BACKEND_FREES);
 	if (r < 0)
 		return r;

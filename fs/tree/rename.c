@@ -23,6 +23,7 @@
 #include "fs/content/content.h"
 #include "fs/inode/aparts.h"
 #include "fs/inode/commit.h"
+#include "fs/inode/quota.h"
 #include "fs/inode/trashed.h"
 #include "fs/tree/attr.h"
 #include "fs/tree/place.h"
@@ -128,6 +129,9 @@ static int moving_plan(struct tree *tree, struct view *view, struct moving *movi
 	int r;
 
 	r = place_find(&placing, moving->dir_to, moving->name_to, inode->node.mode, &moving->place);
+	if (r == 0)
+		r = move_grows(tree, view, inode, moving->id ? moving->dir : NULL, moving->dir_to,
+			       batch);
 	if (r < 0)
 		return r;
 	/* A state file has one name. */
@@ -500,6 +504,7 @@ int name_nameless(struct tree *tree, struct inode *inode, struct inode *dir, str
 	if (r < 0)
 		return r;
 	inode->nameless = false;
+	quota_left(tree, inode, 0);
 	notes_change(notes, tree, inode, CHANGE_ATTR, 0, inode_face(inode, inode->lookup));
 	name_happened(notes, tree, EVENT_SAVE, inode, dir, name);
 	return 0;

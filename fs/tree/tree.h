@@ -140,12 +140,19 @@ void dir_apply(struct inode *dir, const struct backend_node *node);
 /* What is made or moved into a directory depends on where that lies, up to the root. */
 void guard_dirs(const struct inode *dir, struct batch *batch);
 
+/* move-dir.c: what a file or directory comes to goes from a directory (NULL: it has no name yet) to
+ * another one, for quotas. */
+int move_grows(struct tree *tree, struct view *view, struct inode *inode, struct inode *from,
+	       struct inode *to, struct batch *batch);
+
 void node_unlinked(struct backend_node *node);
 /* After the commit: an inode's node is this one now, of which the bytes are borrowed. */
 void node_apply(struct inode *inode, const struct backend_node *node);
 /* One name less for an inode. */
 struct unlinking {
+	struct tree *tree;
 	struct inode *inode;
+	uint64_t left;		  /* the directory in which it counts further on, or 0 */
 	uint64_t entry;		  /* set before: of the name that goes */
 	struct backend_node node; /* as it will be */
 	bool gone;		  /* it will be deleted from the store */

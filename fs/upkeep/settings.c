@@ -7,6 +7,7 @@
 
 #include "fs/base/layout.h"
 #include "fs/base/ttl.h"
+#include "fs/inode/quota.h"
 #include "fs/share/share.h"
 #include "fs/upkeep/upkeep.h"
 #include "src/base/log.h"
@@ -21,6 +22,7 @@ static const struct {
 	[SETTING_STRICT] = { "strict", 1, "" },
 	[SETTING_EXACT] = { "exact", 1, "" },
 	[SETTING_MAX_SIZE] = { "max_size", INT64_MAX, " bytes" },
+	[SETTING_QUOTA] = { "quota", INT64_MAX, " bytes" },
 	[SETTING_TTL] = { "ttl", INT64_MAX / 1000000000, " s" },
 	[SETTING_GRACE] = { "grace", INT64_MAX / 1000000000, " s" },
 	[SETTING_TRASH] = { "trash", INT64_MAX / 1000000000, " s" },
@@ -35,6 +37,7 @@ const char *setting_name(enum setting setting)
 
 const char setting_moving[] = "layout_moving";
 const char setting_incomplete[] = "incomplete";
+static const char setting_quotas[] = "quotas";
 
 struct reading {
 	struct settings settings;
@@ -56,6 +59,7 @@ static int keep_setting(void *arg, struct bytes name, struct bytes data)
 	}
 	settings->unadopted |= bytes_equal(name, BYTES(BACKEND_UNADOPTED));
 	settings->moving |= bytes_equal(name, bytes_str(setting_moving));
+	settings->quotas |= bytes_equal(name, bytes_str(setting_quotas));
 	settings->incomplete |= bytes_equal(name, bytes_str(setting_incomplete));
 	for (size_t i = 0; i < SETTINGS; i++) {
 		if (!bytes_equal(name, bytes_str(rows[i].name)))
@@ -99,6 +103,19 @@ static uint64_t choose(const struct settings *settings, enum setting setting, ui
 	return settings->set[setting] ? settings->value[setting] : own;
 }
 
+static void apply_quotas(struct tree *tree, const struct settings *settings)
+{
+	const uint64_t each = choose(settings, SETTING_QUOTA, tree->options.quota);
+	const bool any = tree->quota.any || settings->quotas;
+
+	/* While there was none, nothing was counted. */
+	if (each != tree->quota.each || any != tree->quota.any)
+		quota_void(tree);
+	tree->quota.each = each;
+	tree->quota.any = any;
+	tree->quota.on = each || any;
+}
+
 static void apply(struct tree *tree, const struct settings *settings)
 {
 	const struct tree_options *own = &tree->options;
@@ -113,6 +130,7 @@ static void apply(struct tree *tree, const struct settings *settings)
 	if (max_size != tree->max_size)
 		backend_set_quota(tree->backend, max_size);
 	tree->max_size = max_size;
+	apply_quotas(tree, settings);
 	tree->settings = *settings;
 }
 
@@ -172,6 +190,7 @@ void settings_look(struct tree *tree)
 		return;
 	if (!settings.unadopted && tree->rest.any)
 		rest_done(tree);
+	any = settings.quotas && !tree->quota.any;
 	for (size_t i = SETTING_MAX_SIZE; i < SETTING_LAYOUT; i++) {
 		if (same(&settings, &tree->settings, i))
 			continue;
@@ -186,4 +205,14 @@ void settings_look(struct tree *tree)
 		return;
 	apply(tree, &settings);
 	expire_soon(tree);
+}
+
+void settings_note_quotas(struct tree *tree, struct batch *batch)
+{
+	struct backend_op *op = tree->quota.any ? NULL : batch_add(batch, BACKEND_SETTING);
+
+	if (!op)
+		return;
+	op->name = bytes_str(setting_quotas);
+	op->data = BYTES("1");
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "fs/inode/quota.h"
 #include "fs/tree/tree.h"
 #include "fs/base/names.h"
 #include "fs/inode/commit.h"
@@ -308,6 +309,7 @@ static int undo_commit(struct tree *tree, struct group *group, struct entries *f
 		if (parent_changed(group, i, &node))
 			batch_dir(&batch, &group->item[i].parent->node, &node);
 	r = tree_commit(tree, &batch, BACKEND_FREES);
+	quota_void(tree);
 	for (size_t i = 0; r == 0 && i < group->count; i++)
 		if (parent_changed(group, i, &node))
 			dir_apply(group->item[i].parent, &node);

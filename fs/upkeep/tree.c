@@ -11,6 +11,7 @@
 #include "fs/inode/following.h"
 #include "fs/inode/kept.h"
 #include "fs/inode/trashed.h"
+#include "fs/inode/quota.h"
 #include "fs/inode/waiting.h"
 #include "fs/share/share.h"
 #include "fs/tree/tree.h"
@@ -148,6 +149,7 @@ static void tree_free(struct tree *tree)
 	pthread_mutex_destroy(&tree->trash_lock);
 	pthread_mutex_destroy(&tree->expire_lock);
 	pthread_mutex_destroy(&tree->kept.lock);
+	quotas_done(tree);
 	pthread_cond_destroy(&tree->expire_changed);
 	pthread_mutex_destroy(&tree->notify_lock);
 	pthread_cond_destroy(&tree->notify_changed);
@@ -204,6 +206,7 @@ static struct tree *tree_alloc(struct backend *backend, const struct tree_option
 	pthread_mutex_init(&tree->kept.lock, NULL);
 	tick_cond_init(&tree->expire_changed);
 	notifiers_init(tree);
+	quotas_init(tree);
 	following_init(tree);
 	return tree;
 }

@@ -15,6 +15,9 @@ void expire_stop(struct tree *tree);
  * settings_read().  And look, in the taker, whether it says something else by now. */
 int settings_obey(struct tree *tree, char **ret_why);
 void settings_look(struct tree *tree);
+/* A session gets a quota of its own: all mounts are to know that there may be one. */
+struct batch;
+void settings_note_quotas(struct tree *tree, struct batch *batch);
 /* Somebody has set a ttl. */
 void expire_soon(struct tree *tree);
 

@@ -3,6 +3,8 @@
 /* Extended attributes: those that users keep, and the few that ask or order something. */
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <sys/xattr.h>
 
 #include "fs/api/trash.h"
@@ -12,6 +14,7 @@
 #include "fs/content/content.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/generation.h"
+#include "fs/inode/quota.h"
 #include "fs/inode/waiting.h"
 #include "fs/inode/window.h"
 #include "fs/upkeep/upkeep.h"
@@ -52,6 +55,22 @@ static int view_describe(struct view *view, struct inode *inode, struct buf *val
 
 /* Reachable by name, never listed, and not stored: a copy of it that a tool brings back is
  * dropped. */
+/* Of a session, whether or not that is bounded. */
+static int used_describe(struct view *view, struct inode *inode, struct buf *value)
+{
+	struct tree *tree = view->tree;
+	uint64_t limit, used;
+	char text[24];
+	int r;
+
+	if (inode->node.kind != BACKEND_SESSION)
+		return -ENODATA;
+	view_end(view);
+	r = quota_tell(tree, inode->ino, true, &limit, &used);
+	snprintf(text, sizeof(text), "%" PRIu64, used);
+	return r < 0 ? r : buf_append_str(value, text);
+}
+
 static const struct own {
 	const char *name;
 	int (*describe)(struct view *view, struct inode *inode, struct buf *value);
@@ -59,6 +78,7 @@ static const struct own {
 	{ "user.sessfs.invalid", invalid_describe },
 	{ VERSION_ATTRIBUTE, version_describe },
 	{ VIEW_ATTRIBUTE, view_describe },
+	{ USED_ATTRIBUTE, used_describe },
 };
 
 static const struct own *xattr_own(struct bytes name)
@@ -80,6 +100,11 @@ static bool xattr_is_ttl(struct bytes name)
 	return bytes_equal(name, BYTES(TRASH_TTL));
 }
 
+static bool xattr_is_quota(struct bytes name)
+{
+	return bytes_equal(name, BYTES(QUOTA_ATTRIBUTE));
+}
+
 static bool xattr_is_dates(struct bytes name)
 {
 	return bytes_equal(name, BYTES(DATES_ATTRIBUTE));
@@ -98,6 +123,7 @@ static int change_xattr(struct tree *tree, struct inode *inode, struct batch *ba
 	r = tree_commit_file(tree, inode, batch, flags);
 	/* Whatever became of it; somebody may have asked meanwhile. */
 	inode->bare = false;
+	quota_look_again(tree, inode);
 	if (r < 0)
 		return r;
 	inode->node = node;
@@ -139,6 +165,8 @@ static int set_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 	if (r < 0)
 		return r;
 	batch_xattr_put(&batch, inode->node.ino, name, value);
+	if (xattr_is_quota(name))
+		settings_note_quotas(tree, &batch);
 	return change_xattr(tree, inode, &batch, 0, notes);
 }
 
@@ -168,7 +196,7 @@ int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 {
 	struct notes notes = { 0 };
 	struct dates dates;
-	int64_t ttl;
+	int64_t ttl, quota;
 	int r;
 
 	if (tree->options.read_only || inode->window)
@@ -179,6 +207,9 @@ int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 		r = -EOPNOTSUPP;
 	if (r == 0 && xattr_is_ttl(name))
 		r = ttl_parse(value, &ttl);
+	/* A session has one for all that lies in its directory. */
+	if (r == 0 && xattr_is_quota(name))
+		r = inode->node.kind == BACKEND_SESSION ? quota_parse(value, &quota) : -EOPNOTSUPP;
 	if (r == 0 && xattr_is_dates(name))
 		r = dates_parse(value, &dates);
 	if (r < 0)
@@ -191,6 +222,8 @@ int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 	notes_send(&notes, tree, NOTIFY_CONTENT);
 	if (r == 0 && xattr_is_ttl(name))
 		expire_soon(tree);
+	if (r == 0 && xattr_is_quota(name))
+		tree->quota.any = tree->quota.on = true;
 	return r;
 }
 

@@ -396,6 +396,9 @@ static int append_commit(struct appending *appending)
 	else
 		batch_guard(&appending->batch, node.ino, false);
 	batch_guard_rows(&appending->batch, node.session, node.key);
+	/* What it has inherited did not count until now. */
+	batch_grows(&appending->batch, node.parent,
+		    (int64_t)(appending->list.size - (inode->inherits ? 0 : size)));
 	r = tree_commit_file(appending->tree, inode, &appending->batch,
 			     inode->sync_soon ? BACKEND_SYNC_SOON : 0);
 	if (r == -EEXIST) {

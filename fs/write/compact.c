@@ -350,11 +350,12 @@ static int compact_commit(struct compacting *compacting)
 	r = emit_lines(compacting, &compacting->batch, compacting->batch.count + EMIT_FIRST);
 	if (r < 0)
 		return r;
+	batch_grows(&compacting->batch, compacting->inode->node.parent, grows_by(compacting));
 	if (!compacting->at.rest.size)
 		return tree_commit(compacting->tree, &compacting->batch, flags);
 	compacting->behind_first = compacting->at;
 	emit_again(&source);
-	return tree_commit_source(compacting->tree, &source, flags);
+	return tree_commit_source(compacting->tree, &compacting->batch, &source, flags);
 }
 
 /* The line at the end of the list has a newline from now on if it goes, or another follows. */

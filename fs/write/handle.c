@@ -31,6 +31,7 @@
 #include "fs/base/lines.h"
 #include "fs/content/content.h"
 #include "fs/inode/inodes.h"
+#include "fs/inode/quota.h"
 #include "fs/inode/waiting.h"
 #include "fs/write/handle.h"
 #include "src/base/tick.h"
@@ -392,6 +393,34 @@ static int last_line_start(struct tree *tree, struct inode *inode, const struct 
 	return r;
 }
 
+/* Whether its writes go into its stage and nowhere else, until it is published. */
+static bool is_staging(const struct handle *handle)
+{
+	return handle->writing->mode == HANDLE_SAVE && handle->writing->dirty;
+}
+
+/* What can never be published is not staged.  Under inode.lock. */
+static int check_quota(struct tree *tree, struct inode *inode, const struct handle *handle,
+		       uint64_t end)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	uint64_t size;
+	int r;
+
+	if (!quota_on(tree) || inode->orphaned || !inode_is_state(inode) ||
+	    (handle && is_staging(handle) && end <= handle->writing->stage.size))
+		return 0;
+	r = inode->loaded ? 0 : inode_view_begin(tree, inode, &view);
+	if (r == 0)
+		r = content_size(tree, &view, inode, &size);
+	view_end(&view);
+	if (r == 0 && inode->inherits)
+		size = 0;
+	if (r < 0 || end <= size)
+		return r;
+	return quota_room(tree, quota_dir(inode), (int64_t)(end - size));
+}
+
 int check_growth(struct tree *tree, struct inode *inode, const struct handle *handle,
 		 uint64_t offset, struct bytes data)
 {
@@ -401,6 +430,9 @@ int check_growth(struct tree *tree, struct inode *inode, const struct handle *ha
 
 	if (end < offset || end > INT64_MAX)
 		return -EFBIG;
+	r = check_quota(tree, inode, handle, end);
+	if (r < 0)
+		return r;
 	if (end <= limit || inode->node.kind == BACKEND_ORDINARY)
 		return 0;
 	if (inode->node.kind != BACKEND_LIST)
@@ -412,12 +444,6 @@ int check_growth(struct tree *tree, struct inode *inode, const struct handle *ha
 	if (newline)
 		end = offset + (uint64_t)(newline - data.data);
 	return end > start && end - start > limit ? -EFBIG : 0;
-}
-
-/* Whether its writes go into its stage and nowhere else, until it is published. */
-static bool is_staging(const struct handle *handle)
-{
-	return handle->writing->mode == HANDLE_SAVE && handle->writing->dirty;
 }
 
 static void note_last_line(struct handle *handle, uint64_t offset, struct bytes data)

@@ -6,6 +6,7 @@
 
 #include "fs/content/content.h"
 #include "fs/inode/inodes.h"
+#include "fs/inode/quota.h"
 #include "fs/inode/shed.h"
 #include "fs/inode/waiting.h"
 #include "fs/write/handle.h"
@@ -170,6 +171,10 @@ static int publish_to_store(struct publishing *publishing)
 		publishing->extends || save_only_adds(save, inode, publishing->size_before);
 	r = publishing_keep(publishing, &view);
 	view_end(&view);
+	quota_grows(inode,
+		    (int64_t)(publishing->stage->size -
+			      (inode->inherits ? 0 : publishing->size_before)),
+		    &batch);
 	return r < 0 ? r : save_commit(tree, save, &batch, publishing->flags);
 }
 

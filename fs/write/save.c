@@ -480,7 +480,7 @@ int save_commit(struct tree *tree, struct save *save, struct batch *batch, unsig
 	save->first = batch;
 	save->behind_first = save->at;
 	emit_again(&source);
-	return tree_commit_source(tree, &source, flags);
+	return tree_commit_source(tree, batch, &source, flags);
 }
 
 bool save_only_adds(const struct save *save, const struct inode *inode, uint64_t size_before)

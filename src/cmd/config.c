@@ -3,9 +3,9 @@
  * What a store says for all its mounts.
  *
  * It is written into the store itself, beside the mounts, of which those that write take in what
- * may change while they live: ttl, grace, trash, pause and max_size.  What decides what the bytes
- * of a file mean (strict, exact), which path is which session (layout), and where the rows are
- * (table), is changed only by who has the store alone, so that no two mounts ever go by different
+ * may change while they live: ttl, grace, trash, pause, max_size and quota.  What decides what the
+ * bytes of a file mean (strict, exact), which path is which session (layout), and where the rows
+ * are (table), is changed only by who has the store alone, so that no two mounts ever go by different
  * rules.
  */
 #include <errno.h>
@@ -285,12 +285,14 @@ const struct command cmd_config = {
 	.arguments = "STORE [KEY[=VALUE]...]",
 	.summary = "show and change the settings of a store",
 	.help = "Prints the settings of the store, all of them or the given KEYs: strict and "
-		"exact (yes or no), max_size, ttl, grace, trash, pause and layout, which have the "
+		"exact (yes or no), max_size, quota, ttl, grace, trash, pause and layout, which "
+		"have the "
 		"values of the options of 'sessfs mount', and the table that has the rows.  "
 		"KEY=VALUE sets one, and KEY= removes it; several change at once.  The store is "
 		"created if it does not exist.",
 	.more = "All mounts that write and all commands follow the settings, and refuse an option "
-		"that differs.  ttl, grace, trash, pause and max_size can change at any time; "
+		"that differs.  ttl, grace, trash, pause, max_size and quota can change at any "
+		"time; "
 		"strict, exact, layout and table can change only while nothing else uses the "
 		"store, "
 		"and table only while there are no rows.  A new layout keeps paths, modes and "

@@ -180,6 +180,8 @@ static const struct option_row option_rows[] = {
 	  "refuse a server that may lose committed data" },
 	{ "max_size=", &option_size, FIELD(tree.max_size), FIELD(set_max_size),
 	  "the size up to which the store may grow, such as 500M or 2G" },
+	{ "quota=", &option_size, FIELD(tree.quota), FIELD(set_quota),
+	  "how many bytes a session may hold, such as 100M, unless it has a quota of its own" },
 	{ "pause=", &option_count, FIELD(tree.pause), FIELD(tree.set_pause),
 	  "publish a save after its writer has paused for so many seconds; 0: at close only" },
 	{ "ttl=", &option_ttl, FIELD(tree.ttl), FIELD(set_ttl),

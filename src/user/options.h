@@ -32,6 +32,7 @@ struct options {
 	struct tree_options tree;
 	unsigned threads;  /* 0: not given */
 	bool set_max_size; /* tree.max_size was given, as the next ones */
+	bool set_quota;
 	bool set_ttl;
 	bool set_grace;
 	bool set_trash;

@@ -23,6 +23,7 @@ static bool say(const struct options *options, enum setting setting, uint64_t *r
 		[SETTING_STRICT] = { tree->strict, tree->strict },
 		[SETTING_EXACT] = { tree->exact, tree->exact },
 		[SETTING_MAX_SIZE] = { options->set_max_size, tree->max_size },
+		[SETTING_QUOTA] = { options->set_quota, tree->quota },
 		[SETTING_TTL] = { options->set_ttl, (uint64_t)(tree->ttl / second) },
 		[SETTING_GRACE] = { options->set_grace, (uint64_t)(tree->grace / second) },
 		[SETTING_TRASH] = { options->set_trash, (uint64_t)(tree->trash / second) },
@@ -92,7 +93,7 @@ const char *setting_show(enum setting setting, uint64_t value, char text[SETTING
 		return layouts_show(value, text);
 	if (setting == SETTING_TTL && !value)
 		return "never";
-	if (setting == SETTING_MAX_SIZE)
+	if (setting == SETTING_MAX_SIZE || setting == SETTING_QUOTA)
 		return show_units(value, "TGMK", sizes, ARRAY_SIZE(sizes), text);
 	if (setting == SETTING_TTL || setting == SETTING_GRACE || setting == SETTING_TRASH)
 		return show_units(value, "dhms", times, ARRAY_SIZE(times), text);

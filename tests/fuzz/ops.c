@@ -386,7 +386,7 @@ static void do_statfs(struct game *game)
 {
 	struct statvfs st;
 
-	answer_code(game, "statfs", tree_statfs(game->tree, &st));
+	answer_code(game, "statfs", tree_statfs(game->tree, NULL, &st));
 }
 
 /* Open files. */

@@ -15,6 +15,7 @@ UNSET = {
     "strict": "no",
     "exact": "no",
     "max_size": "0",
+    "quota": "0",
     "ttl": "never",
     "grace": "7d",
     "trash": "7d",

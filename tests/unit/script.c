@@ -280,7 +280,7 @@ static int run(const struct step *step)
 	case STAT:
 		return do_stat(step);
 	case STATFS:
-		return tree_statfs(world_tree, &space);
+		return tree_statfs(world_tree, NULL, &space);
 	case TIMES:
 		return handle_sync(world_tree, NULL);
 	}
