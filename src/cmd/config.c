@@ -5,8 +5,8 @@
  * It is written into the store itself, beside the mounts, of which those that write take in what
  * may change while they live: ttl, grace, trash, pause, max_size and quota.  What decides what the
  * bytes of a file mean (strict, exact), which path is which session (layout), and where the rows
- * are (table), is changed only by who has the store alone, so that no two mounts ever go by different
- * rules.
+ * are (table), is changed only by who has the store alone, so that no two mounts ever go by
+ * different rules.
  */
 #include <errno.h>
 #include <inttypes.h>

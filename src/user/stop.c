@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A handler runs when the call that waits returns.  One on a mount whose daemon is stopped does not:
- * there the kernel goes on to wait until the answer comes, or a signal ends the process, and one
- * that has a handler does not count.  So a thread looks whether a signal that has come still waits
- * for its handler a while later, and then ends the process as the signal would have.
+ * A handler runs when the call that waits returns.  One on a mount whose daemon is stopped does
+ * not: there the kernel goes on to wait until the answer comes, or a signal ends the process, and
+ * one that has a handler does not count.  So a thread looks whether a signal that has come still
+ * waits for its handler a while later, and then ends the process as the signal would have.
  */
 #include "src/user/stop.h"
 
