@@ -11,11 +11,11 @@
  *
  *   A batch says how much larger it makes what lies in a directory (batch_grows()), and every one
  *   passes tree.quota.take() before it is committed (commit.c): there a session that would outgrow
- *   its quota is found, and the batch fails with -EDQUOT.  What a session holds is counted when that
- *   is first asked for (quota-count.c), and then kept by what was committed here.  What others have
- *   changed makes a count *stale*: it is good for ten times as long as counting takes, a second at
- *   most, since it may be too low by what they have written; where the quota is nearly reached, for
- *   less, and the notes of other mounts are asked for.  No batch is refused by one.
+ *   its quota is found, and the batch fails with -EDQUOT.  What a session holds is counted when
+ *   that is first asked for (quota-count.c), and then kept by what was committed here.  What others
+ *   have changed makes a count *stale*: it is good for ten times as long as counting takes, a
+ *   second at most, since it may be too low by what they have written; where the quota is nearly
+ *   reached, for less, and the notes of other mounts are asked for.  No batch is refused by one.
  *
  *   Where no session has a quota nothing is looked up, asked for, or counted (tree.quota.on).
  */
