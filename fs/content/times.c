@@ -72,7 +72,6 @@ static int tell_once(struct tree *tree, struct inode *inode)
 	WITH_INODE_LOCK(inode);
 	int r;
 
-	inode->told.appends = 0;
 	if (inode->gone || !inode_has_times(tree, inode))
 		return 0;
 	/* All of the node, so that times which another mount has set meanwhile are seen first. */
@@ -85,9 +84,10 @@ static int tell_once(struct tree *tree, struct inode *inode)
 
 int file_tell_times(struct tree *tree, struct inode *inode)
 {
-	if (!inode->told.appends || !backend_is_shared(tree->backend))
+	if (!inode->told.appends)
 		return 0;
-	return TREE_RETRY(tree, tell_once(tree, inode));
+	inode->told.appends = 0;
+	return inode_has_times(tree, inode) ? TREE_RETRY(tree, tell_once(tree, inode)) : 0;
 }
 
 int tree_write_times(struct tree *tree)
