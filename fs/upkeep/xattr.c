@@ -67,8 +67,10 @@ static int used_describe(struct view *view, struct inode *inode, struct buf *val
 		return -ENODATA;
 	view_end(view);
 	r = quota_tell(tree, inode->ino, true, &limit, &used);
+	if (r < 0)
+		return r;
 	snprintf(text, sizeof(text), "%" PRIu64, used);
-	return r < 0 ? r : buf_append_str(value, text);
+	return buf_append_str(value, text);
 }
 
 static const struct own {
