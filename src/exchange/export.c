@@ -301,8 +301,12 @@ static int go_named(struct export *export, const struct options *options, const 
 	r = store_session_paths(export->store, options, name, add_path, &paths);
 	for (size_t i = 0; r == 0 && i < paths.count; i++)
 		r = go_down(export, paths.names[i], 0);
-	if (r == 0 && !paths.count)
+	if (r == 0 && !paths.count && strchr(name, '/')) {
+		leave_out(export);
+		log_error("'%s' is a path; name a session", name);
+	} else if (r == 0 && !paths.count) {
 		r = fail(export, name, -ENOENT);
+	}
 	walk_names_done(&paths);
 	return r;
 }

@@ -17,18 +17,6 @@ from test_tables import TABLES  # noqa: E402
 ROW = "INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) VALUES "
 
 
-def wait_for(what, seconds, said):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            if what():
-                return
-        except OSError:
-            pass
-        time.sleep(0.005)
-    raise AssertionError(f"not within {seconds} s: {said}")
-
-
 def read(path):
     with open(path, "rb") as file:
         return file.read()
@@ -78,18 +66,23 @@ def hears(box, kind):
         for i in range(2, 6):
             client.query(ROW + f"('old', 'memory', {i}, '{i}')")
             for mount in mounts:
-                wait_for(lambda m=mount: read(m.at("old/memory.jsonl")).endswith(b"%d\n" % i),
-                         0.2, f"line {i}")
+                def line(m=mount):
+                    return read(m.at("old/memory.jsonl")).endswith(b"%d\n" % i)
+
+                box.seen("a row of a service", harness.eventually(line, f"line {i}"))
         client.query(ROW + "('new', 'state', 0, '{}')")
         for mount in mounts:
-            wait_for(lambda m=mount: os.listdir(m.at("new")), 0.2, "the new session")
+            def listed(m=mount):
+                return os.path.exists(m.at("new/state.json"))
+
+            box.seen("a session of a service", harness.eventually(listed, "the new session"))
 
 
-def test_what_a_service_saves_on_mariadb_shows_on_both_mounts_within_200_ms(box):
+def test_what_a_service_saves_on_mariadb_soon_shows_on_both_mounts(box):
     hears(box, "mysql")
 
 
-def test_what_a_service_saves_on_postgresql_shows_on_both_mounts_within_200_ms(box):
+def test_what_a_service_saves_on_postgresql_soon_shows_on_both_mounts(box):
     hears(box, "postgresql")
 
 
@@ -121,15 +114,21 @@ class Writer:
         said, self.error = self.process.communicate()
         self.acknowledged = int(said or 0)
 
-    def check(self, least):
-        """Nothing is lost, doubled, or out of order."""
+    def lines(self):
         query = "SELECT state_data FROM agentscope_sessions WHERE state_key = 'l' ORDER BY "
         with self.base.connect() as client:
             rows = client.query(query + "item_index")
+        return [json.loads(row[0])["n"] for row in rows]
+
+    def go_on(self, more):
+        """Waits until there are so many lines more."""
+        least = len(self.lines()) + more
+        harness.eventually(lambda: len(self.lines()) >= least, f"{more} lines more", 10)
+
+    def check(self):
+        """Nothing is lost, doubled, or out of order."""
         assert not self.error, self.error
-        harness.same([json.loads(row[0])["n"] for row in rows], list(range(self.acknowledged)),
-                     "lines")
-        assert self.acknowledged >= least, self.acknowledged
+        harness.same(self.lines(), list(range(self.acknowledged)), "lines")
 
 
 def survives_cuts(box, kind):
@@ -142,7 +141,8 @@ def survives_cuts(box, kind):
             proxy(f"cut {('before', 'during', 'after')[i % 3]} {1 + i % 5}")
             time.sleep(0.1)
         proxy("go")
-    writer.check(100)
+        writer.go_on(50)
+    writer.check()
 
 
 def test_connections_to_mariadb_that_are_cut_lose_nothing_and_double_nothing(box):
@@ -163,7 +163,8 @@ def survives_kills(box, kind):
             time.sleep(0.5)
             server.kill()
             server.start()
-    writer.check(100)
+            writer.go_on(5)
+    writer.check()
 
 
 def test_a_mariadb_that_is_killed_loses_nothing_and_doubles_nothing(box):
