@@ -760,7 +760,7 @@ def test_a_session_alone_is_exported_and_a_folder_in_use_is_refused_without_forc
     same((told["exported"], told["unchanged"]), (2, 1), f"{place.what}: what was done")
     same(read(os.path.join(folder, "s/k.json")), b"1", f"{place.what}: the file")
     same(read(os.path.join(folder, "s/own")), b"own", f"{place.what}: another file")
-    said = place.do("export", place.store, place.box.new_path("export"), "x", "s/k", status=1)
+    said = place.do("export", place.store, place.box.new_path("export"), "x", "s/x", status=1)
     assert "x: there is no such file or session" in said and "'s/x' is a path" in said, said
 
 
