@@ -10,16 +10,17 @@ struct session *request_session(fuse_req_t req)
 	return fuse_req_userdata(req);
 }
 
+/* A full quota is a full disk to whoever writes, be it a session's or one of the system's. */
 void reply_error(fuse_req_t req, int error)
 {
-	fuse_reply_err(req, -error);
+	fuse_reply_err(req, error == -EDQUOT ? ENOSPC : -error);
 }
 
 /* Whether it was an error, which is then answered. */
 static bool is_refused(fuse_req_t req, int error)
 {
 	if (error < 0)
-		fuse_reply_err(req, -error);
+		reply_error(req, error);
 	return error < 0;
 }
 

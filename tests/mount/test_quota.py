@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: MIT
-"""How many bytes a session may hold: whatever makes it larger than its quota fails with EDQUOT and
+"""How many bytes a session may hold: whatever makes it larger than its quota fails with ENOSPC and
 leaves nothing, and whatever does not succeeds.  What is kept of what it holds is what its files
 come to."""
 
@@ -47,7 +47,7 @@ def right(path):
 
 def full(function, *arguments, what="it grows", **named):
     code = errno_of(function, *arguments, **named)
-    same(errno.errorcode.get(code, code), "EDQUOT", what)
+    same(errno.errorcode.get(code, code), "ENOSPC", what)
 
 
 def session(box, quota=b"10K", **named):
@@ -439,7 +439,7 @@ def test_several_mounts_count_for_each_other(box):
     first, path = session(box)
     second = box.mount(store=first.store)
     there = second.at("s")
-    eventually(lambda: errno_of(append, there + "/m.jsonl", LINE * 20) == errno.EDQUOT, "it holds")
+    eventually(lambda: errno_of(append, there + "/m.jsonl", LINE * 20) == errno.ENOSPC, "it holds")
     write(there + "/note.txt", b"n" * 9000)
     time.sleep(STALE)
     full(append, path + "/m.jsonl", LINE * 2)
@@ -463,11 +463,11 @@ def test_several_mounts_at_once_go_beyond_it_by_little(box):
     append(path + "/m.jsonl", LINE)
     for mount in mounts:
         eventually(lambda at=mount.at("s"): errno_of(append, at + "/x.jsonl", LINE * 200) ==
-                   errno.EDQUOT, "it holds")
+                   errno.ENOSPC, "it holds")
 
     def write_all(at, name):
         for _ in range(400):
-            if errno_of(append, os.path.join(at, name), LINE) == errno.EDQUOT:
+            if errno_of(append, os.path.join(at, name), LINE) == errno.ENOSPC:
                 return
         raise AssertionError("it is never full")
 
@@ -570,7 +570,7 @@ def test_random_operations_are_counted_as_they_are(box):
             continue
         assert after <= max(before, 30 << 10), f"{touched[0]}: from {before} to {after}"
         # The kernel may write the pages of an ordinary file one by one.
-        if code == errno.EDQUOT and "txt" not in touched[0].split()[1]:
+        if code == errno.ENOSPC and "txt" not in touched[0].split()[1]:
             assert after <= before, f"{touched[0]} is refused, and from {before} to {after}"
         # What was removed counts until the daemon knows that it was closed.
         eventually(lambda: used(path) == after,
