@@ -161,7 +161,7 @@ static int allocate(const struct backend_options *options, struct sqlite **ret_s
 	store->backend.ops = &sqlite_ops;
 	store->backend.read_only = options->read_only;
 	store->queue.last = &store->queue.first;
-	store->guest = !options->owner;
+	store->guest = store->layout.runs_triggers = !options->owner;
 	store->rows_only = options->rows_only;
 	store->keeper.wal = -1;
 	store->watch.inotify = store->watch.wake = -1;

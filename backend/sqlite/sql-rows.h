@@ -39,7 +39,7 @@ SQL(SQL_ROW_INSERT, "INSERT INTO {rows} (session_id, state_key, item_index, stat
 	"{time_columns}) VALUES (?1, ?2, ?3, ?4{time_values})")
 /* SQLITE_ROWS of them. */
 SQL(SQL_ROWS_INSERT,
-	"INSERT INTO {rows} (session_id, state_key, item_index, state_data"
+	"INSERT {or_fail}INTO {rows} (session_id, state_key, item_index, state_data"
 	"{time_columns}) VALUES (?1, ?2, ?3, ?4{time_values})" NEXT_ROW(1, 7) NEXT_ROW(2, 8)
 	NEXT_ROW(3, 9) NEXT_ROW(4, 10) NEXT_ROW(5, 11) NEXT_ROW(6, 12)
 	NEXT_ROW(7, 13) NEXT_ROW(8, 14) NEXT_ROW(9, 15) NEXT_ROW(10, 16)
@@ -69,9 +69,9 @@ SQL(SQL_ROWS_LOWEST, "SELECT item_index FROM {rows} WHERE session_id = ?1 AND st
 SQL(SQL_ROWS_HIGHEST, "SELECT item_index FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND "
 	"item_index BETWEEN ?4 AND ?5 AND typeof(item_index) = 'integer' "
 	"ORDER BY item_index DESC LIMIT 1")
-SQL(SQL_ROWS_SHIFT, "UPDATE {rows} SET item_index = item_index + ?6 WHERE session_id = ?1 AND "
-	"state_key = ?2 AND item_index BETWEEN ?4 AND ?5 AND typeof(item_index) = 'integer'")
-SQL(SQL_KEY_MOVE, "UPDATE {rows} SET session_id = ?3, state_key = ?4 "
+SQL(SQL_ROWS_SHIFT, "UPDATE {or_fail}{rows} SET item_index = item_index + ?6 WHERE "
+	"session_id = ?1 AND state_key = ?2 AND item_index BETWEEN ?4 AND ?5 AND " IS_INTEGER)
+SQL(SQL_KEY_MOVE, "UPDATE {or_fail}{rows} SET session_id = ?3, state_key = ?4 "
 	"WHERE session_id = ?1 AND state_key = ?2")
 
 /* Made when it is first needed: a store from which nothing was ever removed has none.  Of
@@ -85,13 +85,11 @@ SQL(SQL_TRASH_MAKE, "CREATE TABLE IF NOT EXISTS main.sessfs_trash (\n"
 	"  updated_at,\n"
 	"  PRIMARY KEY (ino, item_index)\n"
 	")")
-SQL(SQL_KEY_HIDE, "INSERT INTO sessfs_trash (ino, item_index, state_data, created_at, "
+SQL(SQL_KEY_HIDE, "INSERT {or_fail}INTO sessfs_trash (ino, item_index, state_data, created_at, "
 	"updated_at) SELECT ?3, item_index, state_data, {created}, {updated} "
-	"FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND "
-	"typeof(item_index) = 'integer'")
-SQL(SQL_KEY_HIDDEN, "DELETE FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND "
-	"typeof(item_index) = 'integer'")
-SQL(SQL_KEY_SHOW, "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
+	"FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND " IS_INTEGER)
+SQL(SQL_KEY_HIDDEN, "DELETE FROM {rows} WHERE session_id = ?1 AND state_key = ?2 AND " IS_INTEGER)
+SQL(SQL_KEY_SHOW, "INSERT {or_fail}INTO {rows} (session_id, state_key, item_index, state_data"
 	"{time_columns}) SELECT ?1, ?2, item_index, state_data{time_columns} "
 	"FROM sessfs_trash WHERE ino = ?3")
 SQL(SQL_KEY_SHOWN, "DELETE FROM sessfs_trash WHERE ino = ?3")

@@ -118,13 +118,13 @@ SQL(SQL_PIECES_LOWEST, "SELECT item_index FROM sessfs_piece WHERE ino = ?3 AND i
 	"BETWEEN ?4 AND ?5 ORDER BY item_index LIMIT 1")
 SQL(SQL_PIECES_HIGHEST, "SELECT item_index FROM sessfs_piece WHERE ino = ?3 AND item_index "
 	"BETWEEN ?4 AND ?5 ORDER BY item_index DESC LIMIT 1")
-SQL(SQL_PIECES_SHIFT, "UPDATE sessfs_piece SET item_index = item_index + ?6 WHERE ino = ?3 AND "
-	"item_index BETWEEN ?4 AND ?5")
+SQL(SQL_PIECES_SHIFT, "UPDATE OR FAIL sessfs_piece SET item_index = item_index + ?6 WHERE "
+	"ino = ?3 AND item_index BETWEEN ?4 AND ?5")
 SQL(SQL_MARKS_LOWEST, "SELECT byte_offset FROM sessfs_mark WHERE ino = ?3 AND byte_offset "
 	"BETWEEN ?4 AND ?5 AND item_index >= ?7 ORDER BY byte_offset LIMIT 1")
 SQL(SQL_MARKS_HIGHEST, "SELECT byte_offset FROM sessfs_mark WHERE ino = ?3 AND byte_offset "
 	"BETWEEN ?4 AND ?5 AND item_index >= ?7 ORDER BY byte_offset DESC LIMIT 1")
-SQL(SQL_MARKS_SHIFT, "UPDATE sessfs_mark SET byte_offset = byte_offset + ?6, item_index = "
+SQL(SQL_MARKS_SHIFT, "UPDATE OR FAIL sessfs_mark SET byte_offset = byte_offset + ?6, item_index = "
 	"item_index + ?8 WHERE ino = ?3 AND byte_offset BETWEEN ?4 AND ?5 AND item_index >= ?7")
 SQL(SQL_CHANGE_DONE, "DELETE FROM sessfs_change WHERE session_id = ?1 AND state_key = ?2 "
 	"AND stamp = ?3")

@@ -16,6 +16,16 @@
 	"session_id < x'' AND session_id >= '' AND state_key < x'' AND state_key >= '' AND "       \
 	"typeof(item_index) = 'integer' "
 
+/*
+ * Of an integer, which says the same as typeof() without calling a function.  What may fail in the
+ * middle of a change, a function or a conflict that is undone, has SQLite keep a copy of every page
+ * that the statement changes, in memory.  Nothing needs that here, where a transaction that fails
+ * is given up as a whole: so statements that change many rows call none, and are {or_fail}.
+ */
+#define IS_INTEGER                                                                                 \
+	"item_index BETWEEN -9223372036854775808 AND 9223372036854775807 AND "                     \
+	"item_index = CAST(item_index AS INTEGER)"
+
 /* One of several rows that are inserted: its place behind the first, and the parameter that has its
  * data. */
 #define NEXT_ROW(place, data) ", (?1, ?2, ?3 + " #place ", ?" #data "{time_values})"
@@ -73,6 +83,8 @@ char *sqlite_sql_expand(const char *text, const struct sqlite_layout *layout, co
 		  created && updated ? "?5, ?6" :
 		  created	     ? "?5" :
 				       "?6" },
+		/* Triggers would resolve their conflicts likewise, and not as they say themselves. */
+		{ "{or_fail}", "%s", layout->runs_triggers ? "" : "OR FAIL " },
 		{ "{set_updated_to}", "%s", updated ? ", updated_at = ?6" : "" },
 		{ "{set_updated}", "%s", updated ? ", updated_at = excluded.updated_at" : "" },
 	};
