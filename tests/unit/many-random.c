@@ -512,12 +512,29 @@ static bool takes_names(enum what what)
 	return what == UNLINK || what == RENAME || what == RMDIR || what == TRASH;
 }
 
+static unsigned names_of(const char *path)
+{
+	struct inode *inode;
+	unsigned count;
+
+	use_plain();
+	if (find_inode(path, &inode) < 0)
+		return 0;
+	count = (unsigned)stat_of_inode(inode).st_nlink;
+	forget(inode);
+	return count;
+}
+
 /* A link is to the file that was found, whatever its name is by then; it is refused if the file has
  * lost its last name since. */
-static bool is_renamed(const struct deed *deed, const struct deed *by)
+static bool loses_name(const struct deed *deed, const struct deed *by)
 {
-	return deed->what == LINK && by->what == RENAME &&
-	       (strcmp(deed->path, by->path) == 0 || strcmp(deed->path, by->path_to) == 0);
+	if (deed->what != LINK)
+		return false;
+	return (by->what == RENAME &&
+		(strcmp(deed->path, by->path) == 0 || strcmp(deed->path, by->path_to) == 0)) ||
+	       (by->what == UNLINK && strcmp(deed->path, by->path) == 0 &&
+		names_of(deed->path) > 1);
 }
 
 /* A call that has found the directory goes on in it, wherever it is by then; and one that brings a
@@ -554,7 +571,7 @@ static void play_two(void)
 	do
 		second = make_deed(false);
 	while (second.mount == first.mount || second.what == OPEN || moves_dir(&second) ||
-	       is_renamed(&first, &second) ||
+	       loses_name(&first, &second) ||
 	       (goes_on_without_name(first.what) && takes_names(second.what)));
 	buf_clear(&second_said);
 	many_meanwhile(first.mount, second.mount, do_second);
