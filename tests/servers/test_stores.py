@@ -4,6 +4,7 @@
 going when the server was away although it has given up its rights."""
 
 import contextlib
+import errno
 import io
 import json
 import os
@@ -111,6 +112,40 @@ def test_what_was_removed_comes_back_on_mariadb(box):
 
 def test_what_was_removed_comes_back_on_postgresql(box):
     brings_back(box, "postgresql")
+
+
+def bounds(box, kind):
+    """A session that has a quota, on two mounts."""
+    base = start(box, kind).database()
+    one, two = (box.mount(store=base.url) for _ in range(2))
+    line, limit = b'{"text": "%s"}\n' % (b"x" * 900), b"12K"
+    paths = [mount.at("s", "l.jsonl") for mount in (one, two)]
+    os.mkdir(one.at("s"))
+    os.setxattr(one.at("s"), "user.sessfs.quota", limit)
+
+    def held(mount):
+        return int(os.getxattr(mount.at("s"), "user.sessfs.used"))
+
+    harness.eventually(lambda: errno_of(append, paths[1], line * 20) == errno.ENOSPC, "a bound")
+    append(paths[1], line * 12)
+    same(lines_of(base), [line.rstrip()] * 12, "rows of what there was room for")
+    harness.eventually(lambda: held(one) == 12 * len(line), "it is counted on the other mount")
+    for path in paths:
+        same(errno_of(append, path, line * 3), errno.ENOSPC, "more than there is room for")
+    same(lines_of(base), [line.rstrip()] * 12, "rows")
+    same(os.statvfs(two.at("s")).f_blocks * os.statvfs(two.at("s")).f_frsize, 12288, "df")
+    os.unlink(paths[0])
+    harness.eventually(lambda: held(two) == 0, "nothing is held")
+    append(paths[1], line * 10)
+    run(box, "check", base.url)
+
+
+def test_a_session_has_a_quota_on_mariadb(box):
+    bounds(box, "mysql")
+
+
+def test_a_session_has_a_quota_on_postgresql(box):
+    bounds(box, "postgresql")
 
 
 def refuses(box, kind, setting):
