@@ -379,6 +379,47 @@ static void judge_both_compacted(const int *r)
 	end_file();
 }
 
+/* ---- compaction beside what is done to the name ---- */
+
+static int compact_if_there(void)
+{
+	int r = looked_up(file);
+
+	return r < 0 ? r : compact_by_reading();
+}
+
+static int rename_away(void)
+{
+	return renamed(file, "s/m.jsonl", 0);
+}
+
+/* It is the file that is compacted, whatever its name is by then. */
+static void judge_renamed_away(const int *r)
+{
+	bool missed = behind && later == 0;
+
+	cr_assert(r[0] == (missed ? -ENOENT : 0) && r[1] == 0, "round %u: %d and %d", turn, r[0],
+		  r[1]);
+	if (!missed)
+		compact_content(0);
+	use_any();
+	cr_assert_eq(renamed("s/m.jsonl", file, 0), 0);
+	end_file();
+}
+
+static int unlink_it(void)
+{
+	return unlinked(file);
+}
+
+static void judge_removed(const int *r)
+{
+	int expected = later == 1 ? 0 : behind ? -ENOENT : -ESTALE;
+
+	cr_assert(r[0] == expected && r[1] == 0, "round %u: %d and %d", turn, r[0], r[1]);
+	expect_gone();
+}
+
 /* ---- unlink beside open ---- */
 
 static int flags;
@@ -397,11 +438,6 @@ static int open_it(void)
 	for (handle_mount = 0; many_use(handle_mount), world_tree != tree; handle_mount++)
 		;
 	return try_open(file, flags, &handle);
-}
-
-static int unlink_it(void)
-{
-	return unlinked(file);
 }
 
 static void judge_unlinked(const int *r)
@@ -437,6 +473,18 @@ static const struct pair pairs[] = {
 	  begin_compactions,
 	  { compact_by_reading, rewrite },
 	  judge_saved },
+	{ "compaction beside rename",
+	  begin_compactions,
+	  { compact_if_there, rename_away },
+	  judge_renamed_away },
+	{ "compaction beside rename over",
+	  begin_compactions,
+	  { compact_by_reading, rewrite_by_rename },
+	  judge_saved },
+	{ "compaction beside unlink",
+	  begin_compactions,
+	  { compact_if_there, unlink_it },
+	  judge_removed },
 	{ "compaction beside compaction",
 	  begin_compactions,
 	  { compact_by_reading, compact_by_version },

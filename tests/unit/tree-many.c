@@ -759,6 +759,24 @@ static int synced(struct handle *compactor)
 	return r;
 }
 
+/* On both mounts; path NULL: there is none. */
+static void expect_list(size_t i, const char *path, const char *content, const char *rows)
+{
+	for (int n = 0; n < 2; n++) {
+		ON(n) many_settle_here();
+		if (path)
+			cr_expect_str_eq(content_of(path), content, "%zu", i);
+		else
+			cr_expect_eq(looked_up("s/l.jsonl"), -ENOENT, "%zu", i);
+	}
+	cr_expect_str_eq(rows_of("s", path ? (char[]){ path[2], '\0' } : "l"), rows, "%zu", i);
+	world_check();
+	if (path)
+		cr_expect_eq(unlinked(path), 0);
+	many_settle();
+	cr_expect_str_eq(keys(), "", "%zu", i);
+}
+
 static void meet(size_t i, int publish(struct handle *compactor))
 {
 	struct handle *compactor;
@@ -769,19 +787,7 @@ static void meet(size_t i, int publish(struct handle *compactor))
 	many_meanwhile(0, 1, meets[i].fn);
 	ON(0) r = publish(compactor);
 	cr_expect_eq(r, meets[i].r, "%zu: %s", i, strerror(-r));
-	for (int n = 0; n < 2; n++) {
-		ON(n) many_settle_here();
-		if (meets[i].path)
-			cr_expect_str_eq(content_of(meets[i].path), meets[i].content, "%zu", i);
-		else
-			cr_expect_eq(looked_up("s/l.jsonl"), -ENOENT, "%zu", i);
-	}
-	cr_expect_str_eq(rows_of("s", meets[i].path ? (char[]){ meets[i].path[2], '\0' } : "l"),
-			 meets[i].rows, "%zu", i);
-	world_check();
-	if (meets[i].path)
-		cr_expect_eq(unlinked(meets[i].path), 0);
-	many_settle();
+	expect_list(i, meets[i].path, meets[i].content, meets[i].rows);
 }
 
 Many(a_compaction_is_whole_or_not_at_all_whatever_comes_between)
@@ -790,6 +796,130 @@ Many(a_compaction_is_whole_or_not_at_all_whatever_comes_between)
 		meet(i, compacted);
 		meet(i, synced);
 	}
+}
+
+static void begin_torn(void)
+{
+	append("s/l.jsonl", "{\"half\":");
+}
+
+static void end_torn(void)
+{
+	append("s/l.jsonl", "1}\n");
+}
+
+static void begin_rename_over(void)
+{
+	save("s/n.jsonl", "7\n8\n");
+}
+
+static void end_rename_over(void)
+{
+	cr_expect_eq(renamed("s/n.jsonl", "s/l.jsonl", 0), 0);
+}
+
+static void begin_over_other(void)
+{
+	save("s/m.jsonl", "7\n8\n");
+}
+
+static struct handle *amid_handle;
+
+static void begin_compaction(void)
+{
+	amid_handle = compacting("s/@first=2/l.jsonl", "[1]\n");
+}
+
+static void refused_compaction(void)
+{
+	cr_expect_eq(compacted(amid_handle), -ESTALE);
+}
+
+static void begin_appender(void)
+{
+	amid_handle = open_at("s/l.jsonl", O_WRONLY | O_APPEND);
+	append_to(amid_handle, "5\n[");
+}
+
+static void end_appender(void)
+{
+	append_to(amid_handle, "6]\n");
+	close_handle(amid_handle);
+}
+
+/* What the other is about to commit while the items 1 and 2 of four are compacted. */
+static const struct {
+	many_fn *begin;
+	many_fn *fn;
+	const char *path;
+	const char *content;
+	const char *rows;
+} amid[] = {
+	{ NULL, append_two, "s/l.jsonl", "1\n[2]\n4\n5\n6\n", "0=1 1=[2] 2=4 3=5 4=6" },
+	{ NULL, begin_torn, "s/l.jsonl", "1\n[2]\n4\n{\"half\":", "0=1 1=[2] 2=4" },
+	{ begin_torn, end_torn, "s/l.jsonl", "1\n[2]\n4\n{\"half\":1}\n",
+	  "0=1 1=[2] 2=4 3={\"half\":1}" },
+	{ begin_appender, end_appender, "s/l.jsonl", "1\n[2]\n4\n5\n[6]\n",
+	  "0=1 1=[2] 2=4 3=5 4=[6]" },
+	{ NULL, save_same, "s/l.jsonl", "1\n2\n3\n4\n", "0=1 1=2 2=3 3=4" },
+	{ NULL, save_longer, "s/l.jsonl", "1\n2\n3\n4\n[5]\n", "0=1 1=2 2=3 3=4 4=[5]" },
+	{ NULL, chmod_list, "s/l.jsonl", "1\n[2]\n4\n", "0=1 1=[2] 2=4" },
+	{ NULL, rename_list, "s/m.jsonl", "1\n[2]\n4\n", "0=1 1=[2] 2=4" },
+	{ begin_over_other, rename_list, "s/m.jsonl", "1\n[2]\n4\n", "0=1 1=[2] 2=4" },
+	{ begin_rename_over, end_rename_over, "s/l.jsonl", "7\n8\n", "0=7 1=8" },
+	{ NULL, unlink_list, NULL, NULL, "" },
+	{ begin_compaction, refused_compaction, "s/l.jsonl", "1\n[2]\n4\n", "0=1 1=[2] 2=4" },
+};
+
+static struct handle *two_to_one;
+
+static void compact_two(void)
+{
+	cr_expect_eq(compacted(two_to_one), 0);
+}
+
+Many(what_a_compaction_comes_into_the_middle_of_is_as_if_it_had_come_behind_it)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(amid); i++) {
+		ON(0) save("s/l.jsonl", "1\n2\n3\n4\n");
+		ON(0) two_to_one = compacting("s/@items=1-2/l.jsonl", "[2]\n");
+		ON(1) if (amid[i].begin) amid[i].begin();
+		many_meanwhile(1, 0, compact_two);
+		ON(1) amid[i].fn();
+		cr_expect(!many_forget_meanwhile(), "%zu", i);
+		expect_list(i, amid[i].path, amid[i].content, amid[i].rows);
+	}
+}
+
+/* As many lines as are committed in several blocks. */
+static void compact_many(many_fn *meanwhile, int expected, const char *end)
+{
+	enum { LINES = 3000 };
+	static char lines[LINES * 8], content[sizeof(lines) + 100];
+	struct handle *compactor;
+	size_t used = 0;
+
+	for (int i = 0; i < LINES; i++)
+		used += (size_t)sprintf(lines + used, "%d\n", i);
+	ON(1) save("s/l.jsonl", "1\n2\n3\n4\n");
+	ON(0) compactor = compacting("s/@items=1-2/l.jsonl", lines);
+	many_meanwhile(0, 1, meanwhile);
+	ON(0) cr_expect_eq(compacted(compactor), expected);
+	sprintf(content, "1\n%s%s", expected == 0 ? lines : "2\n3\n", end);
+	for (int n = 0; n < 2; n++) {
+		ON(n) cr_expect_str_eq(content_of("s/l.jsonl"), content);
+	}
+	world_check();
+	cr_expect_eq(unlinked("s/l.jsonl"), 0);
+	many_settle();
+	cr_expect_str_eq(keys(), "");
+}
+
+Many(a_compaction_to_many_lines_is_whole_or_not_at_all)
+{
+	compact_many(append_two, 0, "4\n5\n6\n");
+	compact_many(save_end, -ESTALE, "[4]\n");
+	compact_many(compact_end, -ESTALE, "[4]\n");
 }
 
 static void sql_appends(void)
