@@ -603,6 +603,168 @@ Test(compact, that_fails_changes_nothing_and_says_so)
 	}
 }
 
+/* ---- a commit that fails ---- */
+
+static struct {
+	struct backend_ops ops;
+	const struct backend_ops *real;
+	int error;
+	unsigned commits; /* that are to fail */
+	unsigned blocks;  /* that come before that */
+} failing;
+
+/* The tree's own threads commit, too. */
+static _Thread_local bool is_compactor;
+
+static struct {
+	struct backend_batch *of;
+	unsigned left;
+} begun;
+
+static int more_and_fail(struct backend_batch *batch)
+{
+	int r = begun.left ? begun.of->more(begun.of) : failing.error;
+
+	begun.left -= begun.left > 0;
+	batch->ops = begun.of->ops;
+	batch->count = begun.of->count;
+	cr_assert_neq(r, 0, "it has as many blocks");
+	return r;
+}
+
+static void begin_again(struct backend_batch *batch)
+{
+	begun.left = failing.blocks;
+	begun.of->rewind(begun.of);
+	batch->ops = begun.of->ops;
+	batch->count = begun.of->count;
+}
+
+static int failing_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
+{
+	struct backend_batch part = *batch;
+
+	if (!is_compactor || !failing.commits)
+		return failing.real->commit(backend, batch, flags);
+	failing.commits--;
+	if (!batch->more)
+		return failing.error;
+	begun.of = batch;
+	begun.left = failing.blocks;
+	part.more = more_and_fail;
+	part.rewind = begin_again;
+	return failing.real->commit(backend, &part, flags);
+}
+
+static int failing_open(struct backend *inner, struct backend **ret_backend)
+{
+	*ret_backend = inner;
+	if (inner->ops == &failing.ops)
+		return 0;
+	failing.real = inner->ops;
+	failing.ops = *inner->ops;
+	failing.ops.commit = failing_commit;
+	inner->ops = &failing.ops;
+	return 0;
+}
+
+enum { BLOCKS = 8, MANY = 1000 + BLOCKS * 256 };
+
+/* So many lines that some of them come in blocks. */
+static const char *many_lines(void)
+{
+	static char lines[MANY * 8];
+	char *at = lines;
+
+	for (int i = 0; i < MANY; i++)
+		at += sprintf(at, "%d\n", i);
+	return lines;
+}
+
+static struct handle *compactor_of(const char *question, const char *text)
+{
+	char path[128];
+	struct handle *handle;
+
+	if (!strstr(question, "if="))
+		return rewriting(question, text);
+	snprintf(path, sizeof(path), "%s%s", question, version_now());
+	handle = open_window(path, O_WRONLY | O_TRUNC);
+	write_at(handle, 0, bytes_str(text));
+	return handle;
+}
+
+/* r is what it says when it is closed; then it is made by another one. */
+static void commit_fails(const char *question, const char *text, int error, unsigned commits, int r)
+{
+	_cleanup_(freep) char *made = NULL;
+	const char *version, *before = "1\n2\nbad\n3\n4\n";
+	struct handle *handle, *reader;
+
+	save("s/l.jsonl", before);
+	version = version_now();
+	reader = open_at("s/l.jsonl", O_RDONLY);
+	handle = compactor_of(question, text);
+	failing.error = error;
+	failing.commits = commits;
+	cr_expect_eq(handle_flush(world_tree, handle, getpid()), r);
+	failing.commits = 0;
+	handle_free(world_tree, handle);
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1=2 2=3 3=4");
+	cr_expect_str_eq(content_of("s/l.jsonl"), before);
+	cr_expect_str_eq(read_by(reader), before);
+	cr_expect_str_eq(content_of("s/@items=1-2/l.jsonl"), "2\n3\n");
+	cr_expect_str_eq(version_now(), version);
+	close_handle(reader);
+	append("s/l.jsonl", "5\n");
+	cr_expect_eq(closed(compactor_of(question, text)), 0, "another one");
+	cr_assert_gt(asprintf(&made, "1\nbad\n%s4\n5\n", text), 0);
+	cr_expect_str_eq(content_of("s/l.jsonl"), made);
+	world_check();
+}
+
+static void commit_comes_later(const char *question, const char *text, unsigned commits)
+{
+	_cleanup_(freep) char *made = NULL;
+	struct handle *handle;
+
+	save("s/l.jsonl", "1\n2\n3\n4\n");
+	handle = compactor_of(question, text);
+	failing.error = -ESTALE;
+	failing.commits = commits;
+	cr_expect_eq(closed(handle), 0);
+	cr_expect_eq(failing.commits, 0);
+	cr_assert_gt(asprintf(&made, "1\n%s4\n", text), 0);
+	cr_expect_str_eq(content_of("s/l.jsonl"), made);
+	world_check();
+}
+
+/* Before it, and in the middle of the last of its blocks, too. */
+Test(compact, whose_commit_fails_has_changed_nothing)
+{
+	static const char *const questions[] = { "@items=1-2", "@items=1-2,if=" };
+	const char *const texts[] = { "[2,3]\n", "", many_lines() };
+
+	is_compactor = true;
+	world_wrap(failing_open);
+	for (int kind = 0; kind <= WORLD_SQLITE; kind++) {
+		world_open(kind);
+		make_dir("s");
+		for (size_t i = 0; i < ARRAY_SIZE(questions) * ARRAY_SIZE(texts); i++) {
+			const char *question = questions[i % 2], *text = texts[i / 2];
+
+			failing.blocks = BLOCKS - 1;
+			commit_fails(question, text, -ENOSPC, 1, -ENOSPC);
+			commit_fails(question, text, -EIO, 1, -EIO);
+			if (i == 0) /* it takes a second */
+				commit_fails(question, text, -ESTALE, 1000, -EBUSY);
+			commit_comes_later(question, text, 1);
+			commit_comes_later(question, text, 5);
+		}
+		world_close();
+	}
+}
+
 static const char *times(void)
 {
 	return sql_asks("SELECT group_concat(substr(created_at, 1, 10) || ' ' || "
