@@ -332,23 +332,24 @@ static int ask_number(struct sql *store, enum sql_text text, uint64_t *ret_numbe
 	return r;
 }
 
-static bool take_duty(struct sql *store)
+static bool take_duty(struct sql *store, uint64_t number)
 {
 	uint64_t who = 0;
 
-	return sql_aside_text(store, SQL_DUTY_TAKE, SQL_VALUES(sql_id(store->number)), NULL) == 0 &&
-	       ask_number(store, SQL_DUTY_ASK, &who) == 0 && who == store->number;
+	return sql_aside_text(store, SQL_DUTY_TAKE, SQL_VALUES(sql_id(number)), NULL) == 0 &&
+	       ask_number(store, SQL_DUTY_ASK, &who) == 0 && who == number;
 }
 
 bool sql_on_duty(struct backend *backend)
 {
 	struct sql *store = sql_of(backend);
+	const uint64_t number = store->number;
 
 	if (!is_mount(store))
 		return true;
-	if (!store->state.duty)
-		store->state.duty = take_duty(store);
-	return store->state.duty;
+	if (store->state.duty != number && take_duty(store, number))
+		store->state.duty = number;
+	return store->state.duty == number;
 }
 
 bool sql_turn_is_idle(struct sql_turn *turn, const struct sql_state *state)

@@ -117,8 +117,8 @@ struct sql {
 		unsigned turns;	  /* threads that have the turn, which the mount has then */
 		struct uses uses; /* here, */
 		bool untold;	  /* of which the server does not know, as it knows */
-		int64_t duty_at;  /* when to ask again who is on duty */
-		bool duty;
+		/* The number of this mount when it came to be on duty. */
+		_Atomic uint64_t duty;
 	} state;
 
 	/* Small questions beside the snapshots. */

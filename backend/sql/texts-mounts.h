@@ -20,7 +20,9 @@ SQL(SQL_LANE_SET, "UPDATE sessfs_mount SET lane = ?2 WHERE number = ?1")
 /* A statement that fails if there is one. */
 #define FAIL_IF(one) "{fail_if " one "}"
 SQL(SQL_GUARD_ORPHAN, FAIL_IF("sessfs_node WHERE nlink = 0 AND session_id = ?1 AND state_key = ?2"))
-SQL(SQL_GUARD_USED, FAIL_IF("sessfs_use WHERE ino = ?1"))
+/* One that was ended may have said so before it knew. */
+SQL(SQL_GUARD_USED, FAIL_IF("sessfs_use WHERE ino = ?1 AND mount IN (SELECT number FROM "
+	"sessfs_mount)"))
 SQL(SQL_GUARD_TOLD_USES, FAIL_IF("sessfs_mount WHERE untold_uses <> 0 AND number <> ?1"))
 SQL(SQL_GUARD_TOLD_LOCKS, FAIL_IF("sessfs_mount WHERE untold_locks <> 0 AND number <> ?1"))
 SQL(SQL_GUARD_LOCK, FAIL_IF("sessfs_lock WHERE ino = ?1 AND mount <> ?2 AND whole = ?3 AND "
@@ -106,7 +108,9 @@ SQL(SQL_MOUNT_UNTOLD, "UPDATE sessfs_mount SET untold_uses = ?2 WHERE number = ?
 SQL(SQL_TURN_TAKE, "UPDATE sessfs_store SET turn = ?1 WHERE id = 1 AND turn IN (0, ?1)")
 SQL(SQL_TURN_ASK, "SELECT epoch, n, turn, 0, 0, 0, 0 FROM sessfs_store WHERE id = 1")
 SQL(SQL_TURN_GIVE, "UPDATE sessfs_store SET turn = 0 WHERE id = 1 AND turn = ?1")
-SQL(SQL_DUTY_TAKE, "UPDATE sessfs_store SET duty = ?1 WHERE id = 1 AND duty = 0")
+/* From nobody, or from one that was ended. */
+SQL(SQL_DUTY_TAKE, "UPDATE sessfs_store SET duty = ?1 WHERE id = 1 AND duty NOT IN "
+	"(SELECT number FROM sessfs_mount)")
 SQL(SQL_DUTY_ASK, "SELECT duty FROM sessfs_store WHERE id = 1")
 SQL(SQL_USE_PUT, "INSERT {unless} INTO sessfs_use (ino, mount) VALUES (?1, ?2) {there}")
 SQL(SQL_USE_DELETE, "DELETE FROM sessfs_use WHERE ino = ?1 AND mount = ?2")

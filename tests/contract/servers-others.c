@@ -6,6 +6,7 @@
 
 #include "backend/sql/conn.h"
 #include "backend/sql/mounts.h"
+#include "backend/sql/watch.h"
 #include "tests/contract/mounts.h"
 #include "tests/unit/server.h"
 
@@ -327,6 +328,110 @@ Test(others, that_join_end_nobody_who_is_silent)
 	two = shared_store(0, one);
 	cr_expect_str_eq(server_asks("SELECT COUNT(*) FROM sessfs_mount"), "2");
 	cr_expect_eq(one->ops->lease(one), 1);
+}
+
+/* Nothing is heard of two for longer than its lease, and one judges it. */
+static void let_lapse(void)
+{
+	struct sql *store = sql_of(one);
+	struct sql_link *link = NULL;
+
+	sql_watch_stop(sql_of(two));
+	sql_of(two)->watch.running = false;
+	server_runs("UPDATE sessfs_mount SET seen_at = seen_at - INTERVAL '20' SECOND "
+		    "WHERE number = 2");
+	cr_assert_eq(sql_connect(store, true, sql_until(store), &link, NULL), 0);
+	cr_assert_eq(sql_mounts_beat(store, link), 0);
+	cr_assert_eq(sql_mounts_judge(store, link), 0);
+	sql_disconnect(store, &link);
+}
+
+static void begin_two(void)
+{
+	one = shared_store(0, NULL);
+	two = shared_store(0, one);
+	look_around(one);
+	look_around(two);
+}
+
+Test(others, that_are_silent_end_with_all_that_they_had)
+{
+	static const char left[] =
+		"SELECT (SELECT COUNT(*) FROM sessfs_mount) * 1000 + (SELECT COUNT(*) FROM "
+		"sessfs_claim WHERE mount <> 0) * 100 + (SELECT COUNT(*) FROM sessfs_lock) * 10 + "
+		"(SELECT COUNT(*) FROM sessfs_use)";
+	const struct backend_lock held = { .end = 99, .pid = 7, .exclusive = 1 };
+	const struct backend_op claim = { .type = BACKEND_CLAIM, .ino = 5 };
+	const struct backend_op lock = {
+		.type = BACKEND_LOCK,
+		.ino = 6,
+		.at = 1,
+		.data = bytes_make((const char *)&held, sizeof(held)),
+	};
+	struct backend_node nameless = plain_node(5), node = plain_node(6);
+
+	begin_two();
+	nameless.nlink = 0;
+	cr_expect_eq(COMMIT(two, node_put(&nameless), claim, node_put(&node), lock), 0);
+	digest(one);
+	cr_expect_eq(backend_use(two, 6, true), 0);
+	cr_expect(backend_on_duty(two));
+	two->ops->turn(two, true);
+	cr_expect_str_eq(server_asks(left), "2111");
+	let_lapse();
+	cr_expect_str_eq(server_asks(left), "1000");
+	cr_expect_str_eq(server_asks("SELECT turn FROM sessfs_store"), "0");
+	look_around(one);
+	cr_expect_not(backend_is_shared(one));
+	cr_expect(backend_on_duty(one));
+	cr_expect_eq(COMMIT(one, lock, guard_unused(6)), 0);
+}
+
+Test(others, that_were_ended_come_again_as_another_who_knows_nothing)
+{
+	struct backend_node node = plain_node(6);
+	struct backend *three;
+
+	begin_two();
+	cr_expect_eq(COMMIT(one, node_put(&node)), 0);
+	digest(two);
+	cr_expect_eq(backend_use(two, 6, true), 0);
+	cr_expect(backend_on_duty(two));
+	let_lapse();
+	cr_expect_eq(COMMIT(one, guard_unused(6)), 0);
+	three = shared_store(0, one);
+	cr_expect_eq(three->ops->lease(three), 3, "no number is given twice");
+	cr_expect(backend_on_duty(three));
+	cr_expect_eq(COMMIT(three, row_insert(S, K, 0, BYTES("1"))), 0);
+	cr_expect_eq(COMMIT(two, row_insert(S, BYTES("other"), 0, BYTES("2"))), -ESTALE);
+	cr_expect_str_eq(rows_of(three, S, BYTES("other")), "");
+	cr_expect_eq(two->ops->lease(two), 4);
+	cr_expect_not(backend_on_duty(two), "another one is by now");
+	cr_expect_eq(snapshot_error(two), -ESTALE);
+	cr_expect_eq(COMMIT(two, row_insert(S, BYTES("other"), 0, BYTES("2"))), -ESTALE,
+		     "before it has taken in that anything may have changed");
+	digest(two);
+	cr_expect_eq(COMMIT(two, row_insert(S, BYTES("other"), 0, BYTES("2"))), 0);
+	digest(one);
+	cr_expect_eq(COMMIT(one, guard_unused(6)), -EBUSY, "it has it in use still");
+}
+
+Test(others, that_were_ended_and_do_not_know_it_yet_are_in_nobody_s_way)
+{
+	struct backend_node node = plain_node(6);
+
+	begin_two();
+	shared_store(0, one);
+	cr_expect_eq(COMMIT(one, node_put(&node)), 0);
+	let_lapse();
+	backend_on_duty(two);
+	cr_expect(backend_on_duty(one));
+	cr_expect_eq(backend_use(two, 6, true), -ESTALE);
+	/* As when it had joined again before it took that back. */
+	server_runs("INSERT INTO sessfs_use (ino, mount) VALUES (6, 2)");
+	look_around(one);
+	cr_expect(backend_is_shared(one));
+	cr_expect_eq(COMMIT(one, guard_unused(6)), 0);
 }
 
 static const char *silent_to(struct sql_link *link, uint64_t number)
