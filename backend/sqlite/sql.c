@@ -83,7 +83,7 @@ char *sqlite_sql_expand(const char *text, const struct sqlite_layout *layout, co
 		  created && updated ? "?5, ?6" :
 		  created	     ? "?5" :
 				       "?6" },
-		/* Triggers would resolve their conflicts likewise, and not as they say themselves. */
+		/* Triggers would resolve their conflicts likewise, not as they say. */
 		{ "{or_fail}", "%s", layout->runs_triggers ? "" : "OR FAIL " },
 		{ "{set_updated_to}", "%s", updated ? ", updated_at = ?6" : "" },
 		{ "{set_updated}", "%s", updated ? ", updated_at = excluded.updated_at" : "" },
