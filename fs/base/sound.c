@@ -36,17 +36,17 @@ const char *sound_node(const struct backend_node *node)
 	if (!has_type(node->mode))
 		return "its mode has no type of file";
 	if (node->kind == BACKEND_SESSION && (!S_ISDIR(node->mode) || !node->session.data))
-		return "it is a session that is no directory or has no id";
+		return "it is a session that is not a directory or has no id";
 	if (state && !S_ISREG(node->mode))
-		return "it is a state that is no regular file";
+		return "it is a state that is not a regular file";
 	if (state && (!node->session.data || !node->key.data))
 		return "it is a state file without a session or a key";
 	if (node->size > INT64_MAX)
 		return "its size is negative";
 	if (S_ISLNK(node->mode) && !sound_target(node->target))
-		return "it is a symbolic link to what cannot be a path";
+		return "it is a symbolic link to something that cannot be a path";
 	if (node->ino == BACKEND_ROOT && (!S_ISDIR(node->mode) || node->kind != BACKEND_ORDINARY))
-		return "it is the root and no directory";
+		return "it is the root but not an ordinary directory";
 	return NULL;
 }
 

@@ -78,7 +78,7 @@ static int failed(void)
 {
 	int error = errno;
 
-	log_error("the temporary file for what is not saved yet (in $TMPDIR or /var/tmp): %s",
+	log_error("the temporary file for unsaved data (in $TMPDIR or /var/tmp): %s",
 		  strerror(error));
 	return -error;
 }

@@ -56,8 +56,8 @@ int version_take(struct view *view, struct inode *inode, struct version **ret_ve
 	if (r == -ESTALE)
 		return r;
 	if (r < 0) {
-		log_warning("there is no room for the previous content of inode %llu (%s): who is "
-			    "in the middle of it goes on with the new one",
+		log_warning("there is no room for the previous content of inode %llu (%s): its "
+			    "readers go on with the new one",
 			    (unsigned long long)inode->ino, strerror(-r));
 		return 0;
 	}

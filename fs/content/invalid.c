@@ -190,7 +190,7 @@ void invalid_log(const struct backend_node *node, const char *where, uint64_t nu
 		  "session %s, key %s, %s %" PRIu64 ", column %zu: not JSON: %s; %s",
 		  SHOWN(node->session), SHOWN(node->key), where, number, error->offset + 1,
 		  error->reason,
-		  strict ? "the save is refused (-o strict), and SQL keeps what was there" :
+		  strict ? "the save fails (-o strict), and SQL keeps the previous state" :
 			   "the bytes are kept, SQL does not see them");
 }
 
@@ -198,6 +198,6 @@ void invalid_log_refused(const struct backend_node *node, uint64_t line,
 			 const struct json_error *error)
 {
 	log_warning("session %s, key %s, line %" PRIu64
-		    ", column %zu: not JSON: %s; it was refused (-o strict)",
+		    ", column %zu: not JSON: %s; it is refused (-o strict)",
 		    SHOWN(node->session), SHOWN(node->key), line, error->offset + 1, error->reason);
 }

@@ -251,7 +251,7 @@ static int inode_fill_parents(struct tree *tree, struct view *view, struct inode
 		uint64_t ino = (*chain)->node.parent;
 
 		if (ino == remembered) {
-			log_error("inode %" PRIu64 " is a directory that lies in itself", ino);
+			log_error("inode %" PRIu64 " is a directory inside itself", ino);
 			return -EIO;
 		}
 		if (++steps == limit) {
@@ -266,7 +266,7 @@ static int inode_fill_parents(struct tree *tree, struct view *view, struct inode
 		if (r < 0)
 			return r;
 		if (!S_ISDIR(node.mode) || sound_node(&node)) {
-			log_error("inode %" PRIu64 " holds a directory and is none", ino);
+			log_error("inode %" PRIu64 " holds a directory but is not one", ino);
 			backend_node_done(&node);
 			return -EIO;
 		}
@@ -415,7 +415,7 @@ int inode_get_dir(struct tree *tree, struct view *view, uint64_t ino, struct ino
 		bool removed = inode_is_dir(inode) && !inode->node.nlink;
 
 		if (!removed)
-			log_error("inode %" PRIu64 " is no directory that can be reached", ino);
+			log_error("inode %" PRIu64 " is not a directory that can be reached", ino);
 		inode_forget(tree, inode, 1);
 		return removed ? -ESTALE : -EIO;
 	}
@@ -434,7 +434,7 @@ static void inode_unclaim(struct tree *tree, const struct inode *inode)
 	batch_unclaim(&batch, inode->ino);
 	r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
 	if (r < 0)
-		log_warning("inode %llu was deleted and takes room until this mount ends: %s",
+		log_warning("inode %llu is deleted, but takes room until this mount ends: %s",
 			    (unsigned long long)inode->ino, strerror(-r));
 }
 
@@ -465,8 +465,8 @@ static void inode_delete_orphan(struct tree *tree, const struct inode *inode)
 			r = batch_commit(&batch, tree->backend, BACKEND_ANYWAY | BACKEND_FREES);
 	}
 	if (r < 0)
-		log_warning("inode %llu was unlinked but could not be deleted (%s); the next mount "
-			    "does it",
+		log_warning("inode %llu is unlinked, but cannot be deleted (%s); the next mount "
+			    "deletes it",
 			    (unsigned long long)ino, strerror(-r));
 }
 

@@ -71,7 +71,7 @@ static int lease(struct tree *tree)
 			r = lease_behind(tree, ino, entry);
 	}
 	if (r == -ESTALE)
-		log_error("no inode numbers can be had: the store does not say which are used");
+		log_error("cannot get inode numbers: the store does not say which are used");
 	return r == -ESTALE ? -EIO : r;
 }
 

@@ -239,8 +239,8 @@ static void say_full(struct tree *tree, const struct inode *home, uint64_t limit
 	say = log_pause_over(&home->quota->told, tick_now());
 	pthread_mutex_unlock(&tree->quota.lock);
 	if (say)
-		log_warning("session %.*s has a quota of %" PRIu64 " bytes, and a change that "
-			    "would have made it larger than that was refused",
+		log_warning("session %.*s has a quota of %" PRIu64
+			    " bytes, and a change that would exceed it failed",
 			    (int)home->node.session.size, home->node.session.data, limit);
 }
 

@@ -234,10 +234,10 @@ int tree_catch_up(struct tree *tree, struct catching_up *up)
 	if (up->passed)
 		return 0;
 	if (up->tries >= CATCH_UP_MAX)
-		return give_up("others change the store without a pause");
+		return give_up("other programs change the store without a pause");
 	if (up->stuck >= STUCK_MAX)
-		return give_up("what another program has changed could not be taken in for ten "
-			       "seconds, since the store is locked");
+		return give_up("the store is locked, and changes of another program have waited "
+			       "for ten seconds");
 	r = catch_up(tree, up);
 	return r == 0 && up->tries >= TURN_AFTER ? take_turn(tree, up) : r;
 }
@@ -263,7 +263,7 @@ int rest_wait(struct tree *tree)
 	ended = !tree->rest.any || !tree->taker.runs || tree->stopping;
 	pthread_mutex_unlock(&tree->taker.lock);
 	if (!ended && tree->taker.steps == steps)
-		return give_up("files for rows that were there before could not be made");
+		return give_up("cannot make files for the existing rows");
 	return !ended;
 }
 

@@ -213,8 +213,8 @@ static void tell_others(void *arg, uint64_t ino)
 
 	/* -EAGAIN: the lease has ended, and they with it. */
 	if (r < 0 && r != -EAGAIN)
-		log_error("other mounts could not be told that locks of inode %llu were given up "
-			  "(%s): they wait until this mount ends",
+		log_error("cannot tell other mounts that locks of inode %llu are released (%s): "
+			  "they wait until this mount ends",
 			  (unsigned long long)ino, strerror(-r));
 }
 

@@ -65,8 +65,8 @@ static void notify_all_names(void *arg)
 	struct session *session = arg;
 
 	if (device_forget_names(session) < 0)
-		log_warning("this kernel (before Linux 6.16) cannot be told to forget all names: "
-			    "%s may show old ones until they are used",
+		log_warning("this kernel (before Linux 6.16) cannot forget all names on request: "
+			    "%s may show old ones until you use them",
 			    session->mountpoint);
 }
 

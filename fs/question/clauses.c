@@ -112,7 +112,7 @@ static int take_as(struct parsing *parsing, const struct clause *clause, struct 
 			return 0;
 		}
 	}
-	return refuse(parsing, "%.*s= is lines, items, list, events or text, not \"%.*s\"",
+	return refuse(parsing, "%.*s= takes lines, items, list, events or text, not \"%.*s\"",
 		      SHOWN(clause->name), SHOWN(value));
 }
 
@@ -230,7 +230,7 @@ static int decode(struct parsing *parsing, struct bytes name, const char *what, 
 		return refuse(parsing, "%.*s= has an empty %s", SHOWN(name), what);
 	if (!percent_decode(part, text))
 		return refuse(parsing,
-			      "%.*s= has a %s with a %% and no two hexadecimal digits behind it",
+			      "%.*s= has a %s with a %% but not two hexadecimal digits after it",
 			      SHOWN(name), what);
 	*ret_value = bytes_make(text->data + start, text->size - start);
 	return 0;
@@ -281,13 +281,13 @@ static int take_clause(struct parsing *parsing, struct bytes text)
 		return refuse(parsing, "a clause is empty");
 	take_part(&values, '=', &name);
 	if (!values.data)
-		return refuse(parsing, "\"%.*s\" is no clause, since it has no =", SHOWN(text));
+		return refuse(parsing, "\"%.*s\" is not a clause: it has no =", SHOWN(text));
 	clause = clause_of(name);
 	if (!clause)
 		return refuse(parsing, "there is no clause %.*s=", SHOWN(name));
 	bit = 1U << (clause - clauses);
 	if (!clause->many && parsing->seen & bit)
-		return refuse(parsing, "%.*s= stands there twice", SHOWN(name));
+		return refuse(parsing, "%.*s= appears twice", SHOWN(name));
 	if (!goes_with(clause, parsing->question))
 		return refuse(parsing, "%.*s= does not go with as=%s", SHOWN(name),
 			      forms[parsing->question->as]);
@@ -317,7 +317,7 @@ static int check(struct parsing *parsing)
 	bool wants_file = question->as == QUESTION_LIST || question->as == QUESTION_EVENTS;
 
 	if (wants_file && !question->is_file)
-		return refuse(parsing, "as=%s is a file, of which the name ends in %s",
+		return refuse(parsing, "as=%s is a file: its name must end in %s",
 			      forms[question->as], file_ends[0].end.data);
 	if (question->first >= 0 && question->last >= 0)
 		return refuse(parsing, "first= and last= do not go together");
@@ -373,7 +373,7 @@ int question_parse(struct bytes name, struct question **ret, struct buf *reason)
 	struct bytes text, inside;
 
 	if (!question_is(name)) {
-		int r = buf_printf(reason, "\"%.*s\" is no question", SHOWN(name));
+		int r = buf_printf(reason, "\"%.*s\" is not a question", SHOWN(name));
 
 		return r < 0 ? r : -EINVAL;
 	}

@@ -57,9 +57,8 @@ int apart_set(struct reconciling *reconciling, const struct changed_key *key, in
 		return r == -EROFS ? r : error;
 	}
 	if (is_new)
-		log_error("session %s, key %s: what another program changed could not be taken in "
-			  "(%s); its file cannot be read or written until that succeeds, and "
-			  "sessfs tries it again now and then",
+		log_error("session %s, key %s: cannot process a change of another program (%s), so "
+			  "its file cannot be read or written; sessfs tries again within a minute",
 			  SHOWN(key_session(key)), SHOWN(key_key(key)), strerror(-error));
 	apart->pause = is_new ? AGAIN_FIRST : MIN(2 * apart->pause, AGAIN_LAST);
 	apart->again = tick_now() + apart->pause;
@@ -79,7 +78,7 @@ void apart_end(struct reconciling *reconciling, const struct changed_key *key)
 		return;
 	apart_free(tree, apart);
 	mark_inodes(reconciling, key, false);
-	log_info("session %s, key %s: what another program changed is taken in now",
+	log_info("session %s, key %s: the change of another program is processed now",
 		 SHOWN(key_session(key)), SHOWN(key_key(key)));
 }
 

@@ -394,7 +394,7 @@ int tree_reconcile(struct tree *tree)
 	}
 	/* Every request says so, and the log once. */
 	if (r < 0 && r != -ESTALE && atomic_exchange(&tree->reconcile_failed, r) != r)
-		log_error("changes of another program could not be taken in: %s", strerror(-r));
+		log_error("cannot process changes of another program: %s", strerror(-r));
 	if (r >= 0)
 		tree->reconcile_failed = 0;
 	return r;

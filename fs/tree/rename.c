@@ -58,8 +58,8 @@ static void moving_done(struct moving *moving)
 /* With -o strict.  Nothing has happened yet, so nothing does: the bytes stay under the old name. */
 static int refuse_draft(const struct backend_node *node)
 {
-	log_warning("session %s, key %s: a rename to it was refused (-o strict), since the file's "
-		    "bytes are not JSON",
+	log_warning("session %s, key %s: a rename to it is refused (-o strict): the file's bytes "
+		    "are not JSON",
 		    SHOWN(node->session), SHOWN(node->key));
 	return -EINVAL;
 }

@@ -159,7 +159,7 @@ static int refuse(struct tree *tree, struct bytes name, struct bytes reason)
 	pthread_mutex_unlock(&tree->table_lock);
 	if (news)
 		log_warning("%.*s: %.*s%s", (int)name.size, name.data, (int)reason.size,
-			    reason.data, full ? "; of more there is no word for a minute" : "");
+			    reason.data, full ? "; others are not logged for a minute" : "");
 	return -ENOENT;
 }
 
@@ -174,7 +174,7 @@ static int open_question(struct tree *tree, struct window_wanted *wanted, struct
 	}
 	if (last >> WINDOW_BIT)
 		return refuse(tree, wanted->name,
-			      BYTES("numbers of files are so large that none are left for views"));
+			      BYTES("inode numbers are so large that none are left for views"));
 	if (question_gathers(wanted->asked->question))
 		r = TREE_RETRY(tree, gather_once(tree, wanted, ret_inode));
 	else
@@ -214,8 +214,8 @@ static int parse_clauses(const char *clauses, struct question **ret_question, ch
 	_cleanup_(buf_done) struct buf reason = { 0 };
 	int r = question_parse_clauses(bytes_str(clauses), ret_question, &reason);
 
-	return r == -EINVAL ? str_explain(ret_why, r, "no mount can be the view '%s': %.*s",
-					  clauses, (int)reason.size, reason.data) :
+	return r == -EINVAL ? str_explain(ret_why, r, "cannot mount the view '%s': %.*s", clauses,
+					  (int)reason.size, reason.data) :
 			      r;
 }
 

@@ -148,7 +148,7 @@ static int check_key(struct checking *checking, const struct key_item *item)
 		row.is_hash = node.kind == BACKEND_HASH;
 		backend_node_done(&node);
 	} else if (r == -ENOENT) {
-		note(checking, "session %s, key %s: has rows and no file yet; a mount makes it",
+		note(checking, "session %s, key %s: has rows but no file yet; a mount makes it",
 		     SHOWN(row.session), SHOWN(row.key));
 	} else {
 		return r;
@@ -156,8 +156,8 @@ static int check_key(struct checking *checking, const struct key_item *item)
 	r = ASK(view, row_read, row.session, row.key, INT64_MIN, check_row, &row);
 	if (r == 0 && row.holes)
 		note(checking,
-		     "session %s, key %s: the items are not numbered 0, 1, 2, ...; the "
-		     "next save puts that right",
+		     "session %s, key %s: the items are not numbered 0, 1, 2, ...; the next save "
+		     "fixes that",
 		     SHOWN(row.session), SHOWN(row.key));
 	return r;
 }
@@ -416,7 +416,7 @@ int check_store(struct backend *backend, backend_report_fn *report, void *arg,
 		r = count_sessions(&checking);
 	view_end(&checking.view);
 	if (r < 0 && checking.result.violations)
-		violation(&checking, "what else is wrong could not be found out: %s", strerror(-r));
+		violation(&checking, "cannot find out what else is wrong: %s", strerror(-r));
 	else if (r < 0)
 		return r;
 	*ret_result = checking.result;

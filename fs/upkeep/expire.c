@@ -123,7 +123,7 @@ static void say_removed(struct bytes name, int64_t ttl, int64_t grace)
 
 	if (grace)
 		snprintf(back, sizeof(back),
-			 "; 'sessfs gc --undo' brings it back for %" PRId64 " %s",
+			 "; 'sessfs gc --undo' can restore it for %" PRId64 " %s",
 			 grace / (grace < hour ? second : hour), grace < hour ? "s" : "h");
 	log_info("session %.*s was removed: nothing in it has changed for %" PRId64 " s%s",
 		 (int)name.size, name.data, ttl / second, back);
@@ -143,7 +143,7 @@ static void remove_session(struct expiring *expiring, size_t i)
 	}
 	look_again(expiring, expiring->now + SECONDS_AGAIN * second);
 	if (r != -ECANCELED && r != -EBUSY && r != -ENOENT)
-		log_warning("session %.*s could not be removed, although its time is over: %s",
+		log_warning("cannot remove session %.*s, although its time is over: %s",
 			    (int)name.size, name.data, strerror(-r));
 }
 
@@ -222,8 +222,7 @@ static int64_t expire_all(struct tree *tree)
 	if (r == 0)
 		r = purge_overdue(&expiring);
 	if (r < 0)
-		log_warning("it could not be found out which sessions are to be removed: %s",
-			    strerror(-r));
+		log_warning("cannot find out which sessions to remove: %s", strerror(-r));
 	return MAX(expiring.next, expiring.now + SECONDS_LEAST * second);
 }
 

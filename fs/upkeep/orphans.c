@@ -210,8 +210,8 @@ static void end_each(struct tree *tree, const struct orphans *orphans)
 		int r = end_one(tree, &orphans->node[i]);
 
 		if (r < 0)
-			log_warning("inode %llu was unlinked but could not be deleted (%s); the "
-				    "next mount tries it again",
+			log_warning("inode %llu is unlinked, but cannot be deleted (%s); the next "
+				    "mount tries again",
 				    (unsigned long long)orphans->node[i].ino, strerror(-r));
 	}
 }

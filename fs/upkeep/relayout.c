@@ -317,7 +317,7 @@ int layout_change(struct backend *backend, uint64_t set, struct layout_changed *
 	}
 	backend_close(backend);
 	if (r < 0 && !*ret_why)
-		str_explain(ret_why, r, "the layout cannot be changed: %s", strerror(-r));
+		str_explain(ret_why, r, "cannot change the layout: %s", strerror(-r));
 	if (r == 0)
 		*ret_changed = changed;
 	return r;

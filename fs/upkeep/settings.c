@@ -69,7 +69,7 @@ static int keep_setting(void *arg, struct bytes name, struct bytes data)
 		if (!settings->set[i])
 			return str_explain(reading->why, -EINVAL,
 					   "the store has the setting %s=%.*s, which is not "
-					   "understood; 'sessfs config STORE %s=' takes it back",
+					   "understood; 'sessfs config STORE %s=' removes it",
 					   rows[i].name, (int)MIN(data.size, 100), data.data,
 					   rows[i].name);
 	}
@@ -138,11 +138,10 @@ static int refuse_moving(const struct settings *settings, char **ret_why)
 {
 	char text[LAYOUTS_TEXT];
 
-	return str_explain(
-		ret_why, -EBUSY,
-		"the store is not done with getting another layout; 'sessfs config STORE "
-		"layout=%s' goes on with that",
-		layouts_show(settings->value[SETTING_LAYOUT], text));
+	return str_explain(ret_why, -EBUSY,
+			   "the change to another layout is not complete; 'sessfs config STORE "
+			   "layout=%s' continues it",
+			   layouts_show(settings->value[SETTING_LAYOUT], text));
 }
 
 int settings_obey(struct tree *tree, char **ret_why)
@@ -156,9 +155,10 @@ int settings_obey(struct tree *tree, char **ret_why)
 	if (r == 0)
 		tree->layout = choose(&settings, SETTING_LAYOUT, 0);
 	if (r == 0 && settings.incomplete)
-		return str_explain(ret_why, -EUCLEAN,
-				   "the store is a copy that is not complete: it is just being "
-				   "made, or was given up; 'sessfs restore --force' makes it anew");
+		return str_explain(
+			ret_why, -EUCLEAN,
+			"the store is a copy that is not complete: a command is still making it, "
+			"or was interrupted; 'sessfs restore --force' makes it again");
 	if (r == 0)
 		tree->rest.any = settings.unadopted;
 	if (tree->options.read_only)
@@ -196,10 +196,10 @@ void settings_look(struct tree *tree)
 			continue;
 		any = true;
 		if (settings.set[i])
-			log_info("the store says %s=%" PRIu64 "%s from now on", rows[i].name,
+			log_info("the store now has the setting %s=%" PRIu64 "%s", rows[i].name,
 				 settings.value[i], rows[i].unit);
 		else
-			log_info("the store says nothing of %s any more", rows[i].name);
+			log_info("the store no longer has the setting %s", rows[i].name);
 	}
 	if (!any)
 		return;

@@ -46,7 +46,7 @@ static void tree_end_ghosts(struct tree *tree, bool now)
 		r = ghosts_end(tree, now, NULL);
 	}
 	if (r < 0 && r != -ESTALE && log_pause_over(&tree->ghosts_fail, tick_now()))
-		log_error("rows of unlinked files could not be deleted (%s); it is tried again",
+		log_error("cannot delete the rows of unlinked files (%s); sessfs tries again",
 			  strerror(-r));
 }
 
@@ -124,9 +124,8 @@ static int tree_load_root(struct tree *tree)
 		return r;
 	if (!tree->options.read_only &&
 	    (last_ino > SOUND_NUMBER_MAX || last_entry > SOUND_NUMBER_MAX)) {
-		log_error(
-			"inode numbers or ids of entries are out of range, so that nothing can be "
-			"made: 'sessfs check --repair' makes a store that can be written");
+		log_error("inode numbers or ids of entries are out of range, so you cannot make "
+			  "files: 'sessfs check --repair' makes a store that you can write to");
 		return -EIO;
 	}
 	tree->last_ino = tree->end_ino = last_ino;
@@ -230,7 +229,8 @@ static int tree_start(struct tree *tree)
 	}
 	/* Without it sessions stay longer than they should, until the next mount. */
 	if (expire_start(tree) < 0)
-		log_warning("sessions whose time is over are not removed: no thread can be made");
+		log_warning("sessions stay when their time is over: cannot create a thread to "
+			    "remove them");
 	return 0;
 }
 
@@ -293,7 +293,7 @@ void tree_close(struct tree *tree)
 		if (r >= 0)
 			r = backend->ops->sync(backend);
 		if (r < 0)
-			log_error("the last changes could not be synced: %s", strerror(-r));
+			log_error("cannot sync the last changes: %s", strerror(-r));
 	}
 	tree_free(tree);
 	backend_close(backend);

@@ -487,8 +487,8 @@ static int compact_once(struct tree *tree, struct window *window, struct bytes b
 	if (inode->apart)
 		return -EIO;
 	if (inode_is_draft(inode)) {
-		log_warning("session %s, key %s: what was saved through %s is refused: the list is "
-			    "a draft, until an append or a save completes it",
+		log_warning("session %s, key %s: the save through %s fails: the list is a draft "
+			    "until an append or a save completes it",
 			    SHOWN(inode->node.session), SHOWN(inode->node.key),
 			    window->asked->text);
 		return -EINVAL;
@@ -515,8 +515,8 @@ static int check_lines(const struct tree *tree, const struct window *window, str
 			return -EFBIG;
 		if (lines_is_row(line.text, &error) && line.newline)
 			continue;
-		log_warning("inode %llu: what was saved through %s is refused: line %llu, column "
-			    "%zu: %s; only whole lines of JSON can take the place of others",
+		log_warning("inode %llu: the save through %s fails: line %llu, column %zu: %s; "
+			    "only complete lines of JSON can replace items",
 			    (unsigned long long)window->of->ino, window->asked->text,
 			    (unsigned long long)number, error.offset + 1,
 			    line.newline ? error.reason : "no newline at its end");
@@ -539,8 +539,8 @@ int compact_publish(struct tree *tree, struct window *window, enum notify_how ho
 	stage_unmap(&window->saving.stage);
 	notes_send(&notes, tree, how);
 	if (r > 0)
-		log_warning("inode %llu: what was saved through %s is refused: the list was "
-			    "changed since, otherwise than by lines added to it",
+		log_warning("inode %llu: the save through %s fails: the list has changed since, "
+			    "not only by appended lines",
 			    (unsigned long long)window->of->ino, window->asked->text);
 	return r > 0 ? -ESTALE : r;
 }

@@ -365,7 +365,7 @@ static void handle_end(struct tree *tree, struct handle *handle, bool held)
 		return;
 	r = held ? handle_flush_held(tree, handle) : handle_flush(tree, handle, 0);
 	if (r < 0)
-		log_error("the last content of inode %llu could not be saved: %s",
+		log_error("cannot save the last content of inode %llu: %s",
 			  (unsigned long long)handle->inode->ino, strerror(-r));
 }
 

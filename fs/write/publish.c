@@ -205,8 +205,8 @@ int writing_lost_lock(struct tree *tree, const struct writing *writing)
 {
 	if (!writing->lease || writing->lease == backend_lease(tree->backend))
 		return 0;
-	log_error("what is written to inode %llu is refused: a lock that the program had of it has "
-		  "ended, as other mounts had not heard of this one for too long",
+	log_error("a write to inode %llu fails: its program has lost a lock, because other mounts "
+		  "did not hear from this one for too long",
 		  (unsigned long long)writing->inode->ino);
 	return -EIO;
 }
@@ -478,8 +478,7 @@ int handle_unlocking(struct tree *tree, struct handle *handle)
 		file_tell_times(tree, handle->inode);
 	notes_send(&notes, tree, NOTIFY_ALL);
 	if (r < 0)
-		log_error("what was written to inode %llu could not be saved before it was "
-			  "unlocked: %s",
+		log_error("cannot save what was written to inode %llu before it is unlocked: %s",
 			  (unsigned long long)handle->inode->ino, strerror(-r));
 	return r;
 }

@@ -20,8 +20,8 @@
 
 int saving_refuse(const struct window *window)
 {
-	log_warning("inode %llu: what is saved through %s is refused: it replaces what its writer "
-		    "may not know; say if=VERSION, or read all of it by the descriptor before",
+	log_warning("inode %llu: the save through %s fails: the writer may not know what it "
+		    "replaces; add if=VERSION, or first read all of it by the same descriptor",
 		    (unsigned long long)window->of->ino, window->asked->text);
 	return -EINVAL;
 }

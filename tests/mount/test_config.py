@@ -157,7 +157,7 @@ def test_a_mount_takes_in_what_may_change_while_it_lives(box):
     same(errno_of(write, other.at("s", "n.txt"), b"x" * (4 << 20)), errno.ENOSPC, "by the other")
     config(box, mount.store, "max_size=")
     for each in (mount, other):
-        eventually(lambda: "nothing of max_size any more" in each.log(), "it is told", 20)
+        eventually(lambda: "no longer has the setting max_size" in each.log(), "it is told", 20)
     write(path, b"x" * (4 << 20))
     write(other.at("s", "n.txt"), b"x" * (4 << 20))
     config(box, mount.store, "ttl=1s")

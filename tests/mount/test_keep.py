@@ -847,7 +847,7 @@ def test_a_grace_below_an_hour_is_told_in_seconds(box):
     place = Place(box, False, {"old": 40, "new": 1})
     place.mount.options = ["ttl=30d", "grace=90s"]
     place.mount.start()
-    eventually(lambda: "brings it back for 90 s" in place.mount.log(), "it says so", 30)
+    eventually(lambda: "can restore it for 90 s" in place.mount.log(), "it says so", 30)
     same(place.gc("--undo"), [("old", "undo")], "undo")
     place.mount.stop()
     box.sessfs("config", place.mount.store, "grace=20m", check=True)

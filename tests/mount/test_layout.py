@@ -703,7 +703,7 @@ def test_a_change_of_the_layout_that_was_killed_goes_on(box):
         wait *= 1.2
     same((bool(moving), done.returncode != 0), (True, True), "it was killed on the way")
     box.note(f"killed after {wait / 1.2:.2f} s")
-    not_mounted(box, "is not done with", mount.store)
+    not_mounted(box, "is not complete", mount.store)
     config(box, mount.store, "layout=agentscope2")
     mount.start()
     same_trees(before, files_below(mount.path))

@@ -403,7 +403,7 @@ def test_the_store_has_one_for_all_sessions(box):
     full(write, mount.at("t/note.txt"), b"n" * 5000)
     same(box.sessfs("config", mount.store, "quota", check=True).stdout, b"quota=4K\n", "config")
     box.sessfs("config", mount.store, "quota=", check=True)
-    eventually(lambda: "nothing of quota" in mount.log(), "it is told", 20)
+    eventually(lambda: "no longer has the setting quota" in mount.log(), "it is told", 20)
     write(mount.at("t/note.txt"), b"n" * 5000)
 
 

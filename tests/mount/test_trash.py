@@ -342,7 +342,7 @@ def test_a_file_that_is_there_already_goes_there_once(box):
               "FROM sessfs_entry e WHERE e.ino = sessfs_node.ino) WHERE parent = 0 AND ino > 1")
     mount.start()
     same(paths(box, mount.store), ["demo/list.jsonl", "demo/note.txt"], "what is in the trash")
-    same("could not be deleted" in mount.log(), False, "the log")
+    same("cannot be deleted" in mount.log(), False, "the log")
     do(box, "gc", "--undo", mount.store)
     same(read(os.path.join(path, "list.jsonl")), LINE * 3, "a list")
     same(read(os.path.join(path, "note.txt")), b"text", "an ordinary file")

@@ -70,7 +70,7 @@ class Server:
 
     expected = re.compile(
         EXPECTED.pattern + "|the server may lose what it has committed|has not heard of this mount"
-        "|a lock that the program had of it has ended"
+        "|its program has lost a lock"
     )
     lease = 15
     share = 0.35
