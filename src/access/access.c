@@ -54,9 +54,8 @@ static int refuse_memory(const char *store, char **ret_why)
 {
 	if (!backend_is_private(store))
 		return 0;
-	return str_explain(
-		ret_why, -EINVAL,
-		"a store in memory is in its mount and nowhere else; use the files there");
+	return str_explain(ret_why, -EINVAL,
+			   "a store in memory exists only in its mount; use the files there");
 }
 
 /* What mounts call it. */
@@ -130,7 +129,7 @@ static int settle_mounted(const char *name, char **ret_why)
 		return r == -ENOENT ? -ENOTCONN : r;
 	r = access_mount_settle(&access);
 	access.way->close(&access);
-	return r < 0 ? str_explain(ret_why, r, "the mount of %s cannot write what it holds: %s",
+	return r < 0 ? str_explain(ret_why, r, "the mount of %s cannot write its pending data: %s",
 				   name, strerror(-r)) :
 		       r;
 }

@@ -123,7 +123,7 @@ void store_say(const char *store, const char *path, int error)
 		{ -EXDEV, "the path leads out of the store" },
 		{ -EOPNOTSUPP, "it is not a regular file" },
 		{ -ENOSPC, "there is no space left" },
-		{ -EINVAL, "it is refused, because its bytes are not JSON (-o strict)" },
+		{ -EINVAL, "its bytes are not JSON, so it is refused (-o strict)" },
 		{ -ENOTCONN, "the mount has ended" },
 	};
 	const char *sentence = strerror(-error);

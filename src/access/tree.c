@@ -509,11 +509,11 @@ static int catch_up(struct access *access, const char *store, const struct optio
 	/* Of a damaged store what can be read is shown. */
 	if (r == 0 || r == -EIO)
 		return 0;
-	return str_explain(ret_why, r,
-			   "%s: other programs have changed rows for which there are no files yet, "
-			   "and they cannot be taken in (%s); try again later, or as somebody who "
-			   "may write to the store",
-			   store, *ret_why ? *ret_why : strerror(-r));
+	return str_explain(
+		ret_why, r,
+		"%s: other programs have changed rows that have no files yet, and this command "
+		"cannot make them (%s); try again later, or as a user who may write to the store",
+		store, *ret_why ? *ret_why : strerror(-r));
 }
 
 static int open_to_read(struct access *access, const char *store, const struct options *options,

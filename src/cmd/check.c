@@ -56,7 +56,7 @@ static int check(const char *store, const struct options *options)
 		return CHECK_NOT_RUN;
 	r = store_check(store, backend, print_finding, NULL, &result);
 	if (r < 0) {
-		log_error("the check of %s could not be finished: %s", store, strerror(-r));
+		log_error("cannot finish the check of %s: %s", store, strerror(-r));
 		return CHECK_NOT_RUN;
 	}
 	if (say_finish() < 0)
@@ -125,7 +125,7 @@ static int repair(const char *store, const char *new_store, const struct options
 	fprintf(stderr, ", into %s; ", new_store);
 	if (repaired.found || repaired.old)
 		fprintf(stderr,
-			"cut off were %" PRIu64 " of them, of an older state are %" PRIu64 "; ",
+			"%" PRIu64 " of them are cut off, %" PRIu64 " are of an older state; ",
 			repaired.found, repaired.old);
 	if (repaired.lost)
 		print_count("", repaired.lost, "finding");

@@ -111,11 +111,10 @@ static int open_store(const char *path, bool alone, struct backend **ret_backend
 		mounts_wait_unowned(path, WAIT_MS);
 	r = backend_open(path, &wanted, ret_backend, ret_why);
 	if (r == -EBUSY && alone)
-		str_explain(
-			ret_why, r,
-			"%s; strict, exact, layout and table can be changed only while nobody has "
-			"the store",
-			*ret_why);
+		str_explain(ret_why, r,
+			    "%s; strict, exact, layout and table can change only while nothing "
+			    "else uses the store",
+			    *ret_why);
 	return r;
 }
 
@@ -124,8 +123,7 @@ static int find_store(const char *store, char **ret_path, char **ret_why)
 	int r;
 
 	if (backend_is_private(store))
-		return str_explain(ret_why, -EINVAL,
-				   "a store in memory is in its mount and nowhere else");
+		return str_explain(ret_why, -EINVAL, "a store in memory exists only in its mount");
 	if (!backend_has_path(store)) {
 		*ret_path = bytes_dup(bytes_str(store));
 		return *ret_path ? 0 : -ENOMEM;
@@ -138,19 +136,17 @@ static int explain(int r, const char *store, const char *table, char **ret_why)
 {
 	if (r == -EBUSY && table && !backend_has_path(store))
 		return str_explain(ret_why, r,
-				   "%s: on a server, the table of the rows is the one that it was "
-				   "made with (table= in the URL)",
+				   "%s: on a server, the table of the rows cannot change (table= "
+				   "in the URL names it)",
 				   store);
 	if (r == -ENOTEMPTY)
 		return str_explain(ret_why, r,
-				   "%s: the table of the rows cannot be another one, since there "
-				   "are rows in it",
+				   "%s: the table of the rows cannot change, because it has rows",
 				   store);
 	if (r == -EINVAL)
 		return str_explain(ret_why, r, "%s: '%s' cannot be the table of the rows", store,
 				   table);
-	return str_explain(ret_why, r, "%s: the settings cannot be changed: %s", store,
-			   strerror(-r));
+	return str_explain(ret_why, r, "%s: cannot change the settings: %s", store, strerror(-r));
 }
 
 /* Takes the store over. */
@@ -166,8 +162,8 @@ static int change_layout(struct backend *backend, const char *store, const char 
 	r = layout_change(backend, strtoull(number, NULL, 10), &changed, ret_why);
 	progress_end(&progress);
 	if (r == 0 && changed.moved)
-		log_warning("%s: %" PRIu64 " file%s a new path now, that of the session and key "
-			    "of the rows",
+		log_warning("%s: %" PRIu64
+			    " file%s a new path now: that of the session and key of the rows",
 			    store, changed.moved, changed.moved == 1 ? " has" : "s have");
 	return r;
 }
@@ -202,8 +198,8 @@ static int change(const struct config *config, const char *store, char **ret_why
 	if (config->set[SETTING_MAX_SIZE] && *config->set[SETTING_MAX_SIZE] &&
 	    !backend->ops->set_quota)
 		return str_explain(ret_why, -EOPNOTSUPP,
-				   "%s: max_size is for stores in files; on a server its "
-				   "administrator says how much room there is",
+				   "%s: max_size is for stores in files; on a server, its "
+				   "administrator limits the room",
 				   store);
 	r = count ? backend_commit(backend, ops, count, BACKEND_ANYWAY) : 0;
 	if (r == 0)

@@ -362,8 +362,8 @@ const struct command cmd_gc = {
 	.more = "Until their grace period ends, removed sessions can be restored, and use as much "
 		"space as before.  Files and directories that were removed through a mount or by "
 		"'sessfs rm' can be restored as well, for as long as the setting trash says; a "
-		"directory with what was removed from it since it was made.  The store may be "
-		"mounted.",
+		"directory comes back with what was removed from it since it was made.  The store "
+		"may be mounted.",
 	.failed = "something could not be removed or restored",
 	CMD_OPTIONS(gc_options),
 	.least = 1,

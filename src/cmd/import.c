@@ -146,7 +146,7 @@ static void print_summary(const struct import *import)
 	       did[IMPORT_APPENDED], did[IMPORT_UNCHANGED]);
 	print_count(did[IMPORT_DRESSED], "with other attributes");
 	print_count(import->left, "left out");
-	print_count(import->failed, "not taken in");
+	print_count(import->failed, "not imported");
 	if (import->bytes)
 		printf("; %s written", units_show_size(import->bytes, bytes));
 	printf("\n");

@@ -169,7 +169,7 @@ static int judge_layout(const struct keep_values *values, char **names)
 static void say_late(const struct keep *keep)
 {
 	if (keep->late)
-		printf("%s: what came meanwhile was brought over, of %lu file%s\n", keep->folder,
+		printf("%s: also copied what came meanwhile, in %lu file%s\n", keep->folder,
 		       keep->late, keep->late == 1 ? "" : "s");
 }
 
@@ -207,7 +207,7 @@ static int move(struct keep *keep)
 		       keep->target, keep->files, keep->files == 1 ? "" : "s",
 		       keep->bind ? "below the mount" : keep->old.data);
 	if (r == 0 && keep->bind)
-		printf("to have it after a restart, in /etc/fstab: %s %s none bind 0 0\n",
+		printf("to keep this after a restart, add to /etc/fstab: %s %s none bind 0 0\n",
 		       keep->target, keep->folder);
 	return r;
 }
@@ -290,7 +290,7 @@ static int run_keep(void *given, char **operands)
 		if (!find_client(*store))
 			return refuse_client(*store);
 	if (store == operands && !values->status)
-		return cmd_misused(&cmd_keep, "takes at least one client, and a store behind it");
+		return cmd_misused(&cmd_keep, "takes at least one client, then a store");
 	stop_watch();
 	r = find_mount(*store, &values->mount);
 	if (r == 0 && !values->status && !values->undo) {

@@ -121,7 +121,7 @@ static void choose_log(const struct mount *mount)
 	else
 		log_warning("%s, and %s%s%s: the mount on %s logs nothing; with -f it logs to the "
 			    "standard error",
-			    missing, path ? path : "nothing lies beside such a store",
+			    missing, path ? path : "such a store has no place for a log",
 			    path ? " cannot be written: " : "", path ? strerror(-r) : "",
 			    mount->dir);
 }
@@ -318,7 +318,7 @@ static void explain_busy(const struct mount *mount, char **why)
 	if (*why)
 		str_explain(why, 0, "%s; 'sessfs umount %s%s' ends a mount%s", *why,
 			    here ? "" : "--force ", mount->store,
-			    here ? "" : " that is not to be seen here");
+			    here ? "" : " that you cannot see here");
 }
 
 static int serve_store(struct mount *mount)

@@ -110,7 +110,7 @@ static int run_append(void *values, char **operands)
 	return run(values, ACCESS_FILE_APPEND, operands);
 }
 
-#define INPUT_MORE "The store, the session and the file are made when they are not there."
+#define INPUT_MORE "The store, the session and the file are created if they do not exist."
 
 const struct command cmd_put = {
 	.name = "put",

@@ -475,14 +475,12 @@ const struct command cmd_show = {
 	.arguments = "[--follow] [--last=N] [-o table=NAME] STORE SESSION[/KEY]",
 	.summary = "print conversations for people to read",
 	.help = "Prints what was said in a session, or in one list or document of it: by whom, "
-		"when, and what; calls of tools and their results take a line each.  Of a "
+		"when, and what; calls of tools and their results take a line each.  For a "
 		"session, it prints the lists, numbered documents and those beside them, or all "
 		"files if there are none.  On a terminal, lines are wrapped, have colours (unless "
-		"NO_COLOR is set) "
-		"and go through $PAGER, or less.",
+		"NO_COLOR is set) and go through $PAGER, or less.",
 	.more = "SESSION is an id or a path.  KEY may have its extension, .jsonl or .json, or not. "
-		" The output is that of "
-		"@as=text on a mount; sessfs-views(7) describes it.",
+		" The output is that of @as=text on a mount; sessfs-views(7) describes it.",
 	.failed = "it does not exist or cannot be read",
 	CMD_OPTIONS(show_options),
 	.least = 2,

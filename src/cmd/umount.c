@@ -367,8 +367,9 @@ static int run_umount(void *values, char **operands)
 	int status = CMD_DONE;
 
 	if (umount->lazy && umount->force)
-		return cmd_misused(&cmd_umount, "--lazy leaves the daemon to who uses the mount, "
-						"and --force ends it; give one of them");
+		return cmd_misused(&cmd_umount,
+				   "--lazy keeps the daemon for the processes that use the mount, "
+				   "and --force ends it; give one of them");
 	for (; *operands; operands++)
 		if (umount_one(umount, *operands) != CMD_DONE)
 			status = CMD_FAILED;
@@ -383,7 +384,7 @@ const struct command cmd_umount = {
 		"daemon has written everything and has exited, so that the store can be copied.  "
 		"If a mount is in use, it stays, and the processes that use it are printed.  If "
 		"another mount namespace (a container, a service) has a copy of the mount, it is "
-		"unmounted here, and the message names who has it; --force ends the daemon.",
+		"unmounted here, and the message names that namespace; --force ends the daemon.",
 	.failed = "something cannot be unmounted, its daemon keeps running, or the last changes "
 		  "may be lost",
 	CMD_OPTIONS(umount_options),

@@ -157,7 +157,7 @@ static void change_groups(const struct guard *guard)
 	size_t count = guard->kept ? 0 : guard->n_groups;
 
 	if (syscall(CALL_SETGROUPS, count, guard->groups) < 0)
-		log_info("the groups of root could not be dropped: %s", strerror(errno));
+		log_info("cannot drop the groups of root: %s", strerror(errno));
 }
 
 static int change_ids(const struct guard *guard)
@@ -227,7 +227,7 @@ int guard_enter(const struct guard *guard)
 		return r;
 	error = guard_no_new_privileges();
 	if (error < 0)
-		log_info("no_new_privs could not be set: %s", why_not(error));
+		log_info("cannot set no_new_privs: %s", why_not(error));
 	error = guard_paths(guard);
 	if (error < 0)
 		log_info("Landlock does not restrict access to other files: %s", why_not(error));

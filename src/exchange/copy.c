@@ -196,7 +196,7 @@ static int copy_file(struct copy *copy, const char *temporary)
 	r = backend_copy(backend, temporary, &how);
 	progress_end(&progress);
 	if (r < 0 && r != -EINTR)
-		log_error("%s could not be copied: %s", copy->from, strerror(-r));
+		log_error("cannot copy %s: %s", copy->from, strerror(-r));
 	return r;
 }
 
@@ -219,9 +219,9 @@ static int look_into(const struct copy *copy, struct backend *backend,
 		r = backend->ops->snapshot_begin(backend, BACKEND_BEGUN, ret_snapshot);
 	}
 	if (r < 0 && r != -EINTR && !stop_wanted())
-		log_error("%s could not be copied: %s", copy->from,
+		log_error("cannot copy %s: %s", copy->from,
 			  r == -ESTALE ? "other programs change its rows all the time, or it is "
-					 "no store of sessfs yet, which its first mount makes it" :
+					 "not a store yet: its first mount makes it one" :
 					 strerror(-r));
 	return stop_wanted() ? -EINTR : r;
 }
@@ -267,7 +267,7 @@ static int transfer_between(const struct copy *copy, struct backend *from,
 	r = transfer_run(&transfer, from, snapshot, to);
 	progress_end(&progress);
 	if (r < 0 && r != -EINTR)
-		log_error("%s could not be copied: %s", copy->from, strerror(-r));
+		log_error("cannot copy %s: %s", copy->from, strerror(-r));
 	return r;
 }
 
@@ -326,15 +326,13 @@ static int look_at(struct copy *copy, const char *temporary)
 	if (r == 0)
 		r = store_check(temporary, backend, on_finding, &findings, &result);
 	if (r < 0) {
-		log_error("the copy of %s cannot be read: %s", copy->from,
-			  why ? why : strerror(-r));
+		log_error("cannot read the copy of %s: %s", copy->from, why ? why : strerror(-r));
 		return r;
 	}
 	if (result.damage) {
-		log_error(
-			"%s is damaged, and so would be its copy; 'sessfs check' tells what it is, "
-			"and 'sessfs check --repair' rescues what is whole",
-			copy->from);
+		log_error("%s is damaged, and its copy would be, too; 'sessfs check' lists the "
+			  "damage, and 'sessfs check --repair' rescues what is intact",
+			  copy->from);
 		return -EIO;
 	}
 	if (backend->ops->space(backend, &space) == 0)
@@ -451,7 +449,7 @@ void copy_print(const struct copy *copy, bool json)
 
 	if (copy->findings)
 		log_warning("%s: %" PRIu64
-			    " finding%s, in the copy as well; 'sessfs check %s' tells more",
+			    " finding%s, in the copy as well; 'sessfs check %s' lists them",
 			    copy->from, copy->findings, plural_s(copy->findings), copy->from);
 	if (!copy->to)
 		return;

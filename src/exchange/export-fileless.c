@@ -152,8 +152,8 @@ static int say(struct export *export, const struct fileless *fileless)
 	if (r < 0)
 		return r;
 	export->failed++;
-	log_error("%s: session %.*s, key %.*s: no file could be made of what another program has "
-		  "written, so it is not exported",
+	log_error("%s: session %.*s, key %.*s: cannot make a file from what another program wrote, "
+		  "so it is not exported",
 		  export->store, (int)session.size, session.data, (int)key.size, key.data);
 	return 0;
 }

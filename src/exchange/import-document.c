@@ -86,7 +86,7 @@ static int refuse(struct import *import, const struct import_session *session, s
 		  const struct json_error *error)
 {
 	return import_refuse(import,
-			     "%s: line %u, byte %zu: %s; nothing of this session is taken in",
+			     "%s: line %u, byte %zu: %s; nothing of this session is imported",
 			     session->name, count_lines(bytes_make(text.data, error->offset)),
 			     error->offset, error->reason);
 }
@@ -102,11 +102,10 @@ int import_session(struct import *import, const struct import_session *session, 
 	for (size_t i = 0; r == 0 && i < document.count; i++)
 		r = is_cut(import, session, &document.members[i]);
 	if (r > 0)
-		return import_refuse(
-			import,
-			"%s: the id, or a key in it, is too long for the name of a file "
-			"(%d bytes); nothing of this session is taken in",
-			session->name, NAME_LIMIT);
+		return import_refuse(import,
+				     "%s: the id, or a key in it, is too long for the name of a "
+				     "file (%d bytes); nothing of this session is imported",
+				     session->name, NAME_LIMIT);
 	for (size_t i = 0; r == 0 && i < document.count; i++)
 		r = stop_wanted() ? -EINTR : take_member(import, session, &document.members[i]);
 	return r;

@@ -71,8 +71,8 @@ static int refuse_row(struct trip *trip, const struct dump_place *place, const c
 static int refuse_layout(struct trip *trip, const struct dump_row *row)
 {
 	int r = refuse_row(trip, &row->place,
-			   "the rows have an item_index: this is the present layout, not the one "
-			   "with a row a session");
+			   "the rows have an item_index: this is the current layout, not the one "
+			   "with a row per session");
 
 	return r < 0 ? r : -ECANCELED;
 }
@@ -95,7 +95,7 @@ static int take_row(void *arg, const struct dump_row *row)
 static int broken(void *arg, const struct dump_place *place, const char *reason)
 {
 	_cleanup_(freep) char *sentence =
-		str_printf("%s; the rest of the statement is left out", reason);
+		str_printf("%s; the rest of the statement is skipped", reason);
 
 	if (!sentence)
 		return -ENOMEM;

@@ -174,7 +174,7 @@ static int refuse_device(struct trip *trip, const struct walk_entry *entry,
 			 struct import_file *file)
 {
 	(void)entry;
-	return import_refuse(trip->import, "%s is a device; a store takes none in", file->name);
+	return import_refuse(trip->import, "%s is a device, which is not imported", file->name);
 }
 
 static int take_leaf(void *arg, const struct walk_entry *entry)
@@ -227,7 +227,7 @@ static int take(struct import *import, const char *operand, const char *to)
 		r = mounts_store(import->store, &trip.store, &why);
 	if (r == 0 && stat(operand, &st) == 0 && is_own(&trip, st.st_dev))
 		return import_refuse(import,
-				     "%s is part of a mount of %s itself, so it is not taken in",
+				     "%s is part of a mount of %s itself, so it is not imported",
 				     operand, import->store);
 	if (r == 0)
 		r = import_parents(import, inside);

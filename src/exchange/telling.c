@@ -97,23 +97,22 @@ static int explain(const struct telling *telling, const struct backend_op *op, i
 	const char *why = strerror(-error);
 
 	if (error == -EFBIG)
-		why = "it is larger than what is taken there";
+		why = "it is larger than the target allows";
 	else if (error == -ENAMETOOLONG)
-		why = "its name, session or key is longer than what is taken there";
+		why = "its name, session or key is longer than the target allows";
 	else if (error == -EEXIST)
-		why = "something is there already that is taken for the same";
+		why = "the target takes it for something that it already has";
 	else if (error == -EILSEQ)
 		why = "it is not UTF-8";
 	if (op->name.data)
-		log_error("%s cannot be copied into %s: at '%.*s': %s", transfer->from,
-			  transfer->to, (int)MIN(op->name.size, 255), op->name.data, why);
+		log_error("cannot copy %s into %s: at '%.*s': %s", transfer->from, transfer->to,
+			  (int)MIN(op->name.size, 255), op->name.data, why);
 	else if (session.data)
-		log_error("%s cannot be copied into %s: in session %.*s, key %.*s, item %" PRId64
-			  ": %s",
+		log_error("cannot copy %s into %s: in session %.*s, key %.*s, item %" PRId64 ": %s",
 			  transfer->from, transfer->to, (int)MIN(session.size, 255), session.data,
 			  (int)MIN(key.size, 255), key.data ? key.data : "", op->at, why);
 	else
-		log_error("%s cannot be copied into %s: file %" PRIu64 ": %s", transfer->from,
+		log_error("cannot copy %s into %s: file %" PRIu64 ": %s", transfer->from,
 			  transfer->to, op->ino, why);
 	return error;
 }

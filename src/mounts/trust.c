@@ -87,7 +87,7 @@ bool trust_is_unmapped(uid_t uid)
 static const char *user_name(uid_t uid, char name[40])
 {
 	if (trust_is_unmapped(uid))
-		return "somebody outside of this user namespace";
+		return "a user outside of this user namespace";
 	snprintf(name, 40, "user %u", (unsigned)uid);
 	return name;
 }
@@ -98,12 +98,12 @@ static int refuse(const struct walk *walk, const char *name, uid_t uid, char **r
 
 	if (walk->open)
 		return str_explain(ret_why, -EPERM,
-				   "%s/%s belongs to %s and lies where everybody may make files; "
+				   "%s/%s belongs to %s and is where every user may create files; "
 				   "use a directory of your own",
 				   walk->here.data, name, user_name(uid, owner));
 	return str_explain(ret_why, -EPERM,
-			   "%s/%s belongs to %s, but what leads there to %s; name it by a path on "
-			   "which it cannot be exchanged",
+			   "%s/%s belongs to %s, but something on the path to it belongs to %s; "
+			   "use a path that other users cannot change",
 			   walk->here.data, name, user_name(uid, owner),
 			   user_name(walk->owner, before));
 }

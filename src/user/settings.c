@@ -134,8 +134,8 @@ int settings_agree(struct backend *backend, const struct options *options, char 
 
 	if (options->set_max_size && !backend->ops->set_quota)
 		return str_explain(ret_why, -EOPNOTSUPP,
-				   "max_size is for stores in files; on a server its administrator "
-				   "says how much room there is");
+				   "max_size is for stores in files; on a server, its "
+				   "administrator limits the room");
 	/* Of a damaged store what can be read is shown; nothing is written to it. */
 	if (r == -EIO)
 		return 0;
@@ -149,12 +149,11 @@ int settings_agree(struct backend *backend, const struct options *options, char 
 		    (!settings.set[i] && i != SETTING_LAYOUT))
 			continue;
 		text = setting_show(i, value, wanted);
-		r = str_explain(ret_why, -EINVAL,
-				"the option %s=%s contradicts what the store says, which is "
-				"%s=%s; leave it out, or let 'sessfs config STORE %s=%s' change "
-				"that for all",
-				name, text, name, setting_show(i, settings.value[i], has), name,
-				text);
+		r = str_explain(
+			ret_why, -EINVAL,
+			"the option %s=%s contradicts the setting of the store, which is %s=%s; "
+			"leave it out, or change the setting with 'sessfs config STORE %s=%s'",
+			name, text, name, setting_show(i, settings.value[i], has), name, text);
 	}
 	return r;
 }

@@ -139,8 +139,8 @@ def test_the_table_can_be_another_one_while_there_are_no_rows(box):
     mount.sql("INSERT INTO mine (session_id, state_key, state_data) VALUES ('t', 'k', '2')")
     eventually(lambda: os.path.exists(mount.at("t", "k.json")), "what SQL adds")
     mount.stop()
-    refuses(box, "there are rows", "config", store, "table=other")
-    refuses(box, "there are rows", "config", store, "table=")
+    refuses(box, "it has rows", "config", store, "table=other")
+    refuses(box, "it has rows", "config", store, "table=")
     not_mounted(box, "the table mine, not in other", store, "table=other")
     box.mount(store, options=["table=mine"]).check()
 

@@ -267,7 +267,7 @@ def test_in_a_user_namespace_a_stranger_s_link_is_refused_where_everybody_makes_
         for name in ("link.db", "copy.db"):
             done = in_a_user_namespace(box, space, f"{public}/{name}")
             same(done.returncode, 1, name)
-            assert b"belongs to somebody outside of this user namespace" in done.stderr, done
+            assert b"belongs to a user outside of this user namespace" in done.stderr, done
         # A store of one's own is fine there.
         done = in_a_user_namespace(box, space, f"{public}/own.db")
         same(done.returncode, 0, done.stderr)

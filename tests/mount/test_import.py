@@ -483,7 +483,7 @@ def interrupted(place, source, ready):
     process.send_signal(signal.SIGINT)
     same(process.wait(timeout=60), -signal.SIGINT, f"{place.what}: the end of the import")
     told = process.stdout.read().decode()
-    assert "unchanged" in told and "not taken in" not in told, told
+    assert "unchanged" in told and "not imported" not in told, told
     return process.stderr.read().decode()
 
 

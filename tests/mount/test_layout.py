@@ -599,7 +599,7 @@ def test_another_layout_leaves_paths_and_bytes_as_they_are(box):
     os.setxattr(mount.at("alice/s1/k.json"), "user.x", b"y")
     before = tree(mount.path, times=True)
     expected = sorted(key for _, key in files.values() if key)
-    refuses(box, "while nobody has the store", "config", mount.store, "layout=agentscope2")
+    refuses(box, "while nothing else uses the store", "config", mount.store, "layout=agentscope2")
     for name, wanted in (("agentscope2", expected), ("agentscope", None),
                          ("agentscope2", expected)):
         mount.stop()

@@ -283,7 +283,7 @@ def test_a_file_that_is_open_behind_the_change_is_waited_for(box):
         refused(home.keep("claude", mount.path, status=1), "valid_session.jsonl open")
         file.write(b'{"late": 1}\n')
     said_late = said(home.keep("claude", mount.path))
-    assert "of 1 file" in said_late, said_late
+    assert "in 1 file" in said_late, said_late
     rows = mount.rows("claude:-home-me-project:valid_session", "transcript")
     same(rows[-1], b'{"late": 1}', "the line of a file that was open at the change")
 
@@ -301,7 +301,7 @@ def test_what_was_rewritten_while_transcripts_moved_is_told(box):
     gone_on = mount.at("claude", "projects", "-home-me-project", "todowrite_examples.jsonl")
     append(gone_on, b'{"after": 1}\n')
     done = home.keep("claude", mount.path, status=1)
-    refused(done, "compare the two", "session_b.jsonl", "brought over, of 2 files")
+    refused(done, "compare the two", "session_b.jsonl", "what came meanwhile, in 2 files")
     same(read(gone_on).splitlines()[-1], b'{"after": 1}', "what was written behind the change")
     same("todowrite" in said(done), False, "told as a conflict")
     same(read(os.path.join(before, "session_b.jsonl")), b"{}\n", "the old one stays")
