@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/sql/clock.h"
 #include "backend/sql/conn.h"
 #include "backend/sql/mounts.h"
 #include "backend/sql/watch.h"
@@ -286,14 +287,26 @@ Test(others, that_count_versions_see_each_write_of_a_single)
 	cr_expect_str_eq(server_asks("SELECT version FROM agentscope_sessions"), "1");
 }
 
-/* Its mount may be dead, or stopped. */
-Test(others, wait_for_a_turn_in_which_nothing_is_committed_a_second)
+static void begin_two(void)
 {
 	one = shared_store(0, NULL);
 	two = shared_store(0, one);
 	look_around(one);
+	look_around(two);
+}
+
+/* Its mount may be dead, or stopped. */
+Test(others, wait_for_a_turn_in_which_nothing_is_committed_a_second)
+{
+	int64_t begun;
+
+	one = shared_store(0, NULL);
+	two = shared_store(0, one);
+	look_around(one);
 	one->ops->turn(one, true);
+	begun = sql_milliseconds();
 	cr_expect_eq(COMMIT(two, row_insert(S, K, 0, BYTES("1"))), 0, "it is taken away");
+	cr_expect_geq(sql_milliseconds() - begun, 1000, "not before");
 	digest(one);
 	cr_expect_eq(COMMIT(one, row_insert(S, K, 1, BYTES("2"))), 0, "and was only a turn");
 	one->ops->turn(one, false);
@@ -304,6 +317,21 @@ Test(others, wait_for_a_turn_in_which_nothing_is_committed_a_second)
 	one->ops->turn(one, false);
 	cr_expect_str_eq(server_asks("SELECT turn FROM sessfs_store"), "2", "not one's own");
 	two->ops->turn(two, false);
+}
+
+/* As when a connection was lost: the one that is still on its way is too late, also behind what
+ * others have committed. */
+Test(others, see_to_it_that_a_transaction_is_not_made_by_moving_its_lane)
+{
+	for (int i = 0; i < 2; i++) {
+		begin_two();
+		server_runs("UPDATE sessfs_mount SET lane = lane + 2 WHERE number = 1");
+		if (i)
+			COMMIT(two, row_insert(S, BYTES("other"), 0, BYTES("1")));
+		cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("1"))), -EIO);
+		cr_expect_str_eq(rows_of(two, S, K), "");
+		close_stores();
+	}
 }
 
 /* Whoever has ended it may be known to one of its threads, and not to another yet. */
@@ -344,14 +372,6 @@ static void let_lapse(void)
 	cr_assert_eq(sql_mounts_beat(store, link), 0);
 	cr_assert_eq(sql_mounts_judge(store, link), 0);
 	sql_disconnect(store, &link);
-}
-
-static void begin_two(void)
-{
-	one = shared_store(0, NULL);
-	two = shared_store(0, one);
-	look_around(one);
-	look_around(two);
 }
 
 Test(others, that_are_silent_end_with_all_that_they_had)
