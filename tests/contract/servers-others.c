@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* What other programs do in the database of a store on a server. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backend/sql/clock.h"
 #include "backend/sql/conn.h"
@@ -346,6 +348,53 @@ Test(others, that_have_ended_a_mount_see_nothing_of_what_it_commits)
 	digest(one);
 	cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("1"))), 0, "it has joined again");
 	cr_expect_str_eq(server_asks("SELECT MAX(number) FROM sessfs_mount"), "3");
+}
+
+static void *commit_one(void *result)
+{
+	*(int *)result = COMMIT(one, row_insert(S, K, 0, BYTES("1")));
+	return NULL;
+}
+
+/* Take the connection away by which somebody waits for the row of the store. */
+static void cut_off(void)
+{
+	const bool is_mysql = strncmp(server_url(), "mysql", 5) == 0;
+	const char *found = "";
+	_cleanup_(freep) char *statement = NULL;
+
+	while (!*found) {
+		usleep(2000);
+		found = server_asks(is_mysql ? "SELECT id FROM information_schema.processlist "
+					       "WHERE info LIKE 'UPDATE sessfs_store s %'" :
+					       "SELECT pid FROM pg_stat_activity WHERE "
+					       "wait_event_type = 'Lock' AND datname = "
+					       "current_database()");
+	}
+	statement = str_printf(is_mysql ? "KILL %s" : "SELECT pg_terminate_backend(%s)", found);
+	server_runs(statement);
+}
+
+/* Whether it was made nobody can know, since the lane went with it. */
+Test(others, that_end_a_mount_whose_connection_is_lost_leave_its_change_in_doubt)
+{
+	pthread_t thread;
+	int r = 0;
+
+	begin_two();
+	server_begins("UPDATE sessfs_store SET guard = guard WHERE id = 1");
+	cr_assert_eq(pthread_create(&thread, NULL, commit_one, &r), 0);
+	cut_off();
+	server_runs("DELETE FROM sessfs_mount WHERE number = 1");
+	server_ends();
+	pthread_join(thread, NULL);
+	cr_expect_eq(r, -EIO, "it is not made again: %d", r);
+	cr_expect_str_eq(rows_of(two, S, K), "");
+	cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("2"))), -ESTALE);
+	digest(one);
+	cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("2"))), 0, "it has joined again");
+	digest(two);
+	cr_expect_str_eq(rows_of(two, S, K), "0=2");
 }
 
 /* It may only have been cut off as long as the server was, and come back in a moment. */
