@@ -407,14 +407,20 @@ Test(others, that_join_end_nobody_who_is_silent)
 	cr_expect_eq(one->ops->lease(one), 1);
 }
 
+/* It does nothing by itself any more. */
+static void silence(struct backend *mount)
+{
+	sql_watch_stop(sql_of(mount));
+	sql_of(mount)->watch.running = false;
+}
+
 /* Nothing is heard of two for longer than its lease, and one judges it. */
 static void let_lapse(void)
 {
 	struct sql *store = sql_of(one);
 	struct sql_link *link = NULL;
 
-	sql_watch_stop(sql_of(two));
-	sql_of(two)->watch.running = false;
+	silence(two);
 	server_runs("UPDATE sessfs_mount SET seen_at = seen_at - INTERVAL '20' SECOND "
 		    "WHERE number = 2");
 	cr_assert_eq(sql_connect(store, true, sql_until(store), &link, NULL), 0);
@@ -501,6 +507,27 @@ Test(others, that_were_ended_and_do_not_know_it_yet_are_in_nobody_s_way)
 	look_around(one);
 	cr_expect(backend_is_shared(one));
 	cr_expect_eq(COMMIT(one, guard_unused(6)), 0);
+}
+
+Test(others, that_were_alone_are_waited_for_until_they_tell_what_they_use)
+{
+	struct backend_node node = plain_node(5);
+
+	one = shared_store(0, NULL);
+	silence(one);
+	cr_expect_eq(COMMIT(one, node_put(&node)), 0);
+	cr_expect_geq(backend_use(one, 5, true), 0);
+	two = shared_store(0, one);
+	cr_expect_eq(COMMIT(two, guard_unused(5)), -EAGAIN);
+	look_around(one);
+	cr_expect_eq(COMMIT(two, guard_unused(5)), -EBUSY);
+	cr_expect_eq(backend_use(one, 5, false), 0);
+	cr_expect_eq(COMMIT(two, guard_unused(5)), 0);
+	shut(two);
+	look_around(one);
+	cr_expect_geq(backend_use(one, 5, true), 0);
+	two = shared_store(0, one);
+	cr_expect_eq(COMMIT(two, guard_unused(5)), -EAGAIN, "it was alone again");
 }
 
 static const char *silent_to(struct sql_link *link, uint64_t number)
