@@ -15,5 +15,7 @@ void digest(struct backend *backend);
 const char *followed(struct backend *backend);
 struct backend_node placed(struct backend_node node, uint64_t parent, uint64_t entry);
 struct backend_op guard_unused(uint64_t ino);
+/* On a server: a mount that wants the store for itself. */
+int try_alone(struct backend **ret_backend);
 
 #endif

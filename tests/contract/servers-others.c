@@ -10,6 +10,7 @@
 #include "backend/sql/conn.h"
 #include "backend/sql/mounts.h"
 #include "backend/sql/watch.h"
+#include "src/base/log.h"
 #include "tests/contract/mounts.h"
 #include "tests/unit/server.h"
 
@@ -411,7 +412,7 @@ Test(others, that_join_end_nobody_who_is_silent)
 static void silence(struct backend *mount)
 {
 	sql_watch_stop(sql_of(mount));
-	sql_of(mount)->watch.running = false;
+	sql_of(mount)->watch.running = sql_of(mount)->watch.stop = false;
 }
 
 /* Nothing is heard of two for longer than its lease, and one judges it. */
@@ -528,6 +529,43 @@ Test(others, that_were_alone_are_waited_for_until_they_tell_what_they_use)
 	cr_expect_geq(backend_use(one, 5, true), 0);
 	two = shared_store(0, one);
 	cr_expect_eq(COMMIT(two, guard_unused(5)), -EAGAIN, "it was alone again");
+}
+
+static void fall_silent(void)
+{
+	one = shared_store(0, NULL);
+	silence(one);
+	server_runs("UPDATE sessfs_mount SET seen_at = seen_at - INTERVAL '20' SECOND");
+}
+
+static void come_back(int level, const char *sentence)
+{
+	(void)level;
+	if (strstr(sentence, "waiting as long whether it comes back"))
+		cr_assert_eq(sql_watch_start(sql_of(one)), 0);
+}
+
+/* For as long as a lease is. */
+Test(others, that_are_silent_are_waited_for_by_who_wants_to_be_alone)
+{
+	fall_silent();
+	log_set_sink(come_back);
+	cr_expect_eq(try_alone(&two), -EBUSY, "it has come back");
+	log_set_sink(NULL);
+	cr_expect(sql_of(one)->watch.running);
+	cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("1"))), 0);
+	cr_expect_eq(one->ops->lease(one), 1);
+}
+
+Test(others, that_stay_silent_are_ended_by_who_wants_to_be_alone)
+{
+	fall_silent();
+	cr_assert_eq(try_alone(&two), 0);
+	cr_expect_str_eq(server_asks("SELECT COUNT(*) FROM sessfs_mount"), "1");
+	look_around(two);
+	cr_expect_not(backend_is_shared(two));
+	cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("1"))), -ESTALE);
+	cr_expect_str_eq(rows_of(two, S, K), "");
 }
 
 static const char *silent_to(struct sql_link *link, uint64_t number)

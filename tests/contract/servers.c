@@ -6,7 +6,7 @@
 #include "backend/mysql/mysql.h"
 #include "backend/postgresql/postgresql.h"
 #include "backend/url/url.h"
-#include "tests/contract/contract.h"
+#include "tests/contract/mounts.h"
 #include "tests/unit/server.h"
 
 static const struct backend_options fresh = { .create = true, .owner = "the test" };
@@ -29,21 +29,37 @@ static bool is_scheme(const char *scheme)
 	return strncmp(server_url(), scheme, strlen(scheme)) == 0;
 }
 
-static struct backend *open_store(const struct backend_options *options)
+static int try_store(const struct backend_options *options, struct backend **ret_backend,
+		     char **ret_why)
 {
 	_cleanup_(url_done) struct url url = { 0 };
-	_cleanup_(freep) char *why = NULL;
-	struct backend *backend = NULL;
 	size_t kind = 0;
-	int r;
 
 	after_stores = server_done;
 	while (!is_scheme(kinds[kind].scheme))
 		kind++;
-	cr_assert_eq(url_parse(server_url(), &url, &why), 0, "%s", why);
-	r = kinds[kind].open(&url, options, &backend, &why);
+	cr_assert_eq(url_parse(server_url(), &url, NULL), 0);
+	return kinds[kind].open(&url, options, ret_backend, ret_why);
+}
+
+static struct backend *open_store(const struct backend_options *options)
+{
+	_cleanup_(freep) char *why = NULL;
+	struct backend *backend = NULL;
+	int r = try_store(options, &backend, &why);
+
 	cr_assert_eq(r, 0, "%s: %s", strerror(-r), why);
 	return remember(backend);
+}
+
+int try_alone(struct backend **ret_backend)
+{
+	_cleanup_(freep) char *why = NULL;
+	int r = try_store(&fresh, ret_backend, &why);
+
+	if (r == 0)
+		remember(*ret_backend);
+	return r;
 }
 
 struct criterion_test_params every_kind(void)
