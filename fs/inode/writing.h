@@ -42,8 +42,8 @@ struct writing {
 	struct stage piece;  /* HANDLE_APPEND: begins behind a newline, holds none */
 	bool owns_tail;	     /* the list's tail is this writer's own (it was flushed by fsync) */
 	uint64_t tail_end;   /* then: the size that the list had */
-	bool streams;	     /* writes at the end of a list that was empty when opened */
-	uint64_t stream_end; /* where its next write is expected */
+	bool streams;	     /* writes at the end of a list that was empty when opened, */
+	uint64_t stream_end; /* where its next write is expected, until it saves */
 	/* tree.times_lock: the list of those that have staged something. */
 	struct writing *saver_next;
 	struct writing **saver_link;

@@ -88,7 +88,7 @@ int handle_begin_save(struct tree *tree, struct handle *handle, bool keep)
 	writing->kept = kept;
 	stage = (struct stage){ 0 };
 	writing->mode = HANDLE_SAVE;
-	writing->dirty = false;
+	writing->dirty = writing->streams = false;
 	handle_note_begun(tree, writing);
 	return 0;
 }

@@ -540,7 +540,7 @@ static void begin_save(struct user_file *user, bool keep)
 		put(&user->stage, buf_bytes(&user->piece));
 	buf_clear(&user->piece);
 	user->state = SAVES;
-	user->dirty = false;
+	user->dirty = user->streams = false;
 }
 
 static void forget_reads(struct user_file *user)

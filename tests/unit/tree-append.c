@@ -891,6 +891,19 @@ EveryStore(append, goes_on_with_its_own_torn_line_after_each_sync)
 			 "0.0={\"a\" 0.1=: 0.2=[0 0.3=1 0.4=2 0.5=3] 0.6=} 0.7=\n");
 }
 
+EveryStore(append, keeps_what_its_own_cut_has_left)
+{
+	struct handle *handle = open_at("s/l.jsonl", O_RDWR | O_CREAT | O_TRUNC | O_APPEND);
+	const struct stat st = { .st_size = 3 };
+
+	cr_assert_eq(set_attr_by(handle, &st, TREE_SET_SIZE), 0);
+	cr_assert_eq(handle_sync(world_tree, handle), 0);
+	append_to(handle, "[]\n");
+	close_handle(handle);
+
+	cr_expect_str_eq(pieces_of("s/l.jsonl"), "0.0=\\0\\0\\0[]\n");
+}
+
 EveryStore(append, to_a_list_without_a_name_keeps_the_order)
 {
 	struct handle *handle = open_at("s/l.jsonl", O_RDWR | O_CREAT | O_APPEND);
