@@ -88,6 +88,18 @@ class Database:
         return self.server.connect(database=self.name)
 
 
+def is_stopped(pid):
+    """Whether all threads of a process are stopped; one that has ended is."""
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/stat") as file:
+                if file.read().rpartition(")")[2].split()[0] not in "TXZ":
+                    return False
+    except FileNotFoundError:
+        pass
+    return True
+
+
 class Server:
     """What both kinds have in common."""
 
@@ -207,8 +219,10 @@ class Server:
         self.frozen = []
 
     def freeze(self):
+        """Returns when no thread of it runs any more."""
         self.frozen = self.processes()
         self.signal(self.frozen, signal.SIGSTOP)
+        harness.eventually(lambda: all(map(is_stopped, self.frozen)), "it is frozen", 10)
 
     def thaw(self):
         self.signal(self.frozen, signal.SIGCONT)
