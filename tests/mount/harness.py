@@ -129,9 +129,11 @@ def detach(point):
 
 
 def alive(pid):
+    """Whether any thread of it is: what the process has open is closed by the last."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as status:
-            return status.read().rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X")
+            ended = status.read().rsplit(b")", 1)[1].split()[0] in (b"Z", b"X")
+        return not ended or len(os.listdir(f"/proc/{pid}/task")) > 1
     except (FileNotFoundError, ProcessLookupError):
         return False
 
