@@ -2,6 +2,8 @@
 /* Changes of many rows at once, which need no more memory than those of few. */
 #include "tests/contract/contract.h"
 
+#include <errno.h>
+
 static const struct backend_options owner = { .create = true, .owner = "the test" };
 
 enum {
@@ -60,4 +62,29 @@ Test(large, lists_are_moved_hidden_and_shown_in_little_memory)
 	op = row_delete(BYTES("t"), K, 0, INT64_MAX);
 	expect_little(store, "away", &op);
 	cr_assert_str_eq(keys_of(store), "");
+}
+
+/* SQLite leaves what such a statement has done before it fails: the transaction does not. */
+Test(large, what_fails_in_the_middle_of_many_rows_has_changed_none)
+{
+	struct backend *store = open_at(scratch_path("store.db"), &owner);
+	struct backend_op op = { .session = S, .key = BYTES("other"), .ino = 5 };
+
+	cr_assert_eq(COMMIT(store, row_insert(S, op.key, 2, BYTES("[]")),
+			    row_insert(S, K, 0, BYTES("0")), row_insert(S, K, 1, BYTES("1")),
+			    row_insert(S, K, 2, BYTES("2"))),
+		     0);
+	op.type = BACKEND_KEY_HIDE;
+	cr_assert_eq(backend_commit(store, &op, 1, 0), 0);
+	op.key = K;
+	cr_expect_eq(backend_commit(store, &op, 1, 0), -EEXIST);
+	cr_expect_str_eq(rows_of(store, S, K), "0=0 1=1 2=2");
+	op.key = BYTES("other");
+	op.type = BACKEND_KEY_SHOW;
+	cr_assert_eq(COMMIT(store, row_insert(S, op.key, 2, BYTES("3"))), 0);
+	cr_expect_eq(backend_commit(store, &op, 1, 0), -EEXIST);
+	cr_expect_str_eq(rows_of(store, S, op.key), "2=3");
+	cr_assert_eq(COMMIT(store, row_delete(S, op.key, 2, 2)), 0);
+	cr_assert_eq(backend_commit(store, &op, 1, 0), 0);
+	cr_expect_str_eq(rows_of(store, S, op.key), "2=[]");
 }
