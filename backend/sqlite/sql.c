@@ -17,8 +17,8 @@
 	"typeof(item_index) = 'integer' "
 
 /*
- * Of an integer, as typeof() says it, but without calling a function; in a column of no type, a REAL
- * that is a whole number passes, too, and goes along with its list.  What may fail in the
+ * Of an integer, as typeof() says it, but without calling a function; in a column of no type, a
+ * REAL that is a whole number passes, too, and goes along with its list.  What may fail in the
  * middle of a change, a function or a conflict that is undone, has SQLite keep a copy of every page
  * that the statement changes, in memory.  Nothing needs that here, where a transaction that fails
  * is given up as a whole: so statements that change many rows call none, and are {or_fail}.
