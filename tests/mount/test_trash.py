@@ -385,7 +385,7 @@ def test_a_full_store_has_the_room_of_what_was_removed(box):
         write(mount.at("demo", name), part)
         os.unlink(mount.at("demo", name))
         names.append("demo/" + name)
-        time.sleep(0.02)
+        eventually(lambda: names[-1] in paths(box, mount.store), "it comes to be there")
     left = paths(box, mount.store)
     assert 1 <= len(left) <= 3, left
     same(left, sorted(names[-len(left):]), "the last ones")
