@@ -14,6 +14,45 @@ static size_t size_of(const struct backend_feed *feed)
 	       feed->path.size;
 }
 
+enum flag {
+	MOVED = 1,
+	BYTES_TOO = 2,
+	ADDED = 4,
+	GONE = 8,
+	FOREIGN = 16,
+	DATED = 32,
+	CONTENT = 64,
+	ATTRIBUTES = 128,
+	WAITS = 256,
+	FIELDS = 9,	   /* from this bit on */
+	FIELD_BITS = 0xff, /* so many */
+	BEHIND = 1 << 24,
+};
+
+int64_t feed_flags(const struct backend_feed *feed)
+{
+	return (feed->moved ? MOVED : 0) | (feed->bytes ? BYTES_TOO : 0) |
+	       (feed->added ? ADDED : 0) | (feed->behind ? BEHIND : 0) | (feed->gone ? GONE : 0) |
+	       (feed->foreign ? FOREIGN : 0) | (feed->dated ? DATED : 0) |
+	       (feed->content ? CONTENT : 0) | (feed->waits ? WAITS : 0) |
+	       (feed->attributes ? ATTRIBUTES : 0) | (int64_t)(feed->fields & FIELD_BITS) << FIELDS;
+}
+
+void feed_set_flags(struct backend_feed *feed, int64_t flags)
+{
+	feed->moved = flags & MOVED;
+	feed->bytes = flags & BYTES_TOO;
+	feed->added = flags & ADDED;
+	feed->behind = flags & BEHIND;
+	feed->gone = flags & GONE;
+	feed->foreign = flags & FOREIGN;
+	feed->dated = flags & DATED;
+	feed->content = flags & CONTENT;
+	feed->waits = flags & WAITS;
+	feed->attributes = flags & ATTRIBUTES;
+	feed->fields = (unsigned)(flags >> FIELDS) & FIELD_BITS;
+}
+
 /* The pointers only say whether there was something. */
 static void unpack(struct bytes *text, const char **bytes)
 {
@@ -154,6 +193,7 @@ static bool join(struct backend_feed *kept, const struct backend_feed *feed)
 							kept->moved || feed->moved;
 	kept->bytes |= feed->bytes;
 	kept->added &= feed->added;
+	kept->behind &= feed->behind;
 	kept->foreign |= feed->foreign;
 	kept->waits = feed->waits;
 	kept->content |= feed->content;
@@ -216,6 +256,7 @@ static int note_op_rows(struct feed_notes *notes, const struct backend_op *op)
 		.deleted = deletes ? op->at : INT64_MAX,
 		.count = !deletes,
 		.added = op->type == BACKEND_ROW_INSERT,
+		.behind = op->behind,
 	};
 
 	return note_rows(notes, op->session, op->key, feed);
@@ -249,13 +290,15 @@ static bool stays(const struct backend_node *a, const struct backend_node *b)
 }
 
 static int note_node(struct feed_notes *notes, const struct feed_state *state,
-		     const struct backend_node *node)
+		     const struct backend_op *op)
 {
+	const struct backend_node *node = op->node;
 	struct backend_feed feed = {
 		.what = BACKEND_FEED_NODE,
 		.ino = node->ino,
 		.session = node->session,
 		.key = node->key,
+		.behind = op->behind,
 	};
 	_cleanup_(backend_node_done) struct backend_node before = { 0 };
 	int r = state->node(state->arg, node->ino, &before);
@@ -267,10 +310,14 @@ static int note_node(struct feed_notes *notes, const struct feed_state *state,
 	return note(notes, &feed);
 }
 
-static int note_fields(struct feed_notes *notes, const struct backend_node *node, unsigned fields)
+static int note_fields(struct feed_notes *notes, const struct backend_op *op)
 {
+	const unsigned fields = (unsigned)op->at;
+	const struct backend_node *node = op->node;
+
 	return note(notes, &(struct backend_feed){
 				   .what = BACKEND_FEED_NODE,
+				   .behind = op->behind || !(fields & BACKEND_GENERATION),
 				   .ino = node->ino,
 				   .session = node->session,
 				   .key = node->key,
@@ -287,10 +334,18 @@ static bool is_content(enum backend_op_type type)
 	       type == BACKEND_PIECE_PUT || type == BACKEND_PIECE_DELETE;
 }
 
-/* What is kept under a node's number has changed; or the node is gone. */
-static int note_of_node(struct feed_notes *notes, const struct feed_state *state, uint64_t ino,
-			enum backend_op_type type)
+static bool is_of_bytes(enum backend_op_type type)
 {
+	return type != BACKEND_XATTR_PUT && type != BACKEND_XATTR_DELETE &&
+	       type != BACKEND_MARK_PUT && type != BACKEND_MARK_DELETE;
+}
+
+/* What is kept under a node's number has changed; or the node is gone. */
+static int note_of_node(struct feed_notes *notes, const struct feed_state *state,
+			const struct backend_op *op)
+{
+	const enum backend_op_type type = op->type;
+	const uint64_t ino = op->ino;
 	const bool gone = type == BACKEND_NODE_DELETE;
 	_cleanup_(backend_node_done) struct backend_node before = { 0 };
 	int r = state->node(state->arg, ino, &before);
@@ -305,6 +360,7 @@ static int note_of_node(struct feed_notes *notes, const struct feed_state *state
 			    .key = before.key,
 			    .moved = gone,
 			    .bytes = !gone,
+			    .behind = op->behind || !is_of_bytes(type),
 			    .content = is_content(type),
 			    .attributes = type == BACKEND_XATTR_PUT || type == BACKEND_XATTR_DELETE,
 			    .gone = gone || !before.nlink,
@@ -372,7 +428,7 @@ int feed_note(struct feed_notes *notes, const struct feed_state *state, const st
 		return note_op_rows(notes, op);
 	case BACKEND_ROWS_SHIFT:
 		r = note_shift(notes, op);
-		return r < 0 || !op->ino ? r : note_of_node(notes, state, op->ino, false);
+		return r < 0 || !op->ino ? r : note_of_node(notes, state, op);
 	case BACKEND_KEY_MOVE:
 		r = note_all_rows(notes, op->session, op->key, true);
 		return r < 0 ? r : note_all_rows(notes, op->session_to, op->key_to, true);
@@ -382,9 +438,9 @@ int feed_note(struct feed_notes *notes, const struct feed_state *state, const st
 	case BACKEND_CHANGE_APART:
 		return note_all_rows(notes, op->session, op->key, false);
 	case BACKEND_NODE_PUT:
-		return note_node(notes, state, op->node);
+		return note_node(notes, state, op);
 	case BACKEND_NODE_SET:
-		return note_fields(notes, op->node, (unsigned)op->at);
+		return note_fields(notes, op);
 	case BACKEND_ENTRY_PUT:
 		return note_entry(notes, op->parent, op->name, op->ino, false);
 	case BACKEND_ENTRY_DELETE:
@@ -399,7 +455,7 @@ int feed_note(struct feed_notes *notes, const struct feed_state *state, const st
 	case BACKEND_MARK_PUT:
 	case BACKEND_MARK_DELETE:
 	case BACKEND_HIDDEN_DELETE:
-		return note_of_node(notes, state, op->ino, op->type);
+		return note_of_node(notes, state, op);
 	case BACKEND_CHANGE_DONE:
 		return note_change(notes, state, op);
 	case BACKEND_GUARD:

@@ -48,6 +48,10 @@ void feed_notes_done(struct feed_notes *notes);
 int feed_pack(const struct backend_feed *feed, struct buf *bytes);
 struct backend_feed feed_unpack(const char *bytes);
 
+/* What is true or false in it, and the fields, as a number for a store that keeps it so. */
+int64_t feed_flags(const struct backend_feed *feed);
+void feed_set_flags(struct backend_feed *feed, int64_t flags);
+
 /* Of which node a note says that it is dated. */
 static inline uint64_t feed_dated(const struct backend_feed *feed)
 {

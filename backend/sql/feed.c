@@ -19,19 +19,6 @@
 
 enum { TRIM_EVERY = 64 };
 
-enum flag {
-	MOVED = 1,
-	BYTES_TOO = 2,
-	ADDED = 4,
-	GONE = 8,
-	FOREIGN = 16,
-	DATED = 32,
-	CONTENT = 64,
-	ATTRIBUTES = 128,
-	WAITS = 256,
-	FIELDS = 9 /* from this bit on */
-};
-
 static bool is_mount(const struct sql *store)
 {
 	return store->number && !store->guest;
@@ -48,15 +35,6 @@ static struct sql_value optional(struct bytes bytes)
 	return sql_blob(bytes);
 }
 
-static int64_t flags_of(const struct backend_feed *feed)
-{
-	return (feed->moved ? MOVED : 0) | (feed->bytes ? BYTES_TOO : 0) |
-	       (feed->added ? ADDED : 0) | (feed->gone ? GONE : 0) | (feed->foreign ? FOREIGN : 0) |
-	       (feed->dated ? DATED : 0) | (feed->content ? CONTENT : 0) |
-	       (feed->waits ? WAITS : 0) | (feed->attributes ? ATTRIBUTES : 0) |
-	       (int64_t)feed->fields << FIELDS;
-}
-
 static int say_one(void *arg, const struct backend_feed *feed)
 {
 	struct saying *saying = arg;
@@ -68,9 +46,10 @@ static int say_one(void *arg, const struct backend_feed *feed)
 
 	packet_say(saying->packet, -EIO, SQL_FEED_PUT,
 		   SQL_VALUES(sql_id(saying->n++), sql_id(saying->packet->store->number),
-			      sql_number(feed->what), sql_id(feed->ino), sql_number(flags_of(feed)),
-			      sql_number(feed->first), optional(feed->session), optional(feed->key),
-			      optional(feed->name), sql_number(getpid()), sql_number(saying->at),
+			      sql_number(feed->what), sql_id(feed->ino),
+			      sql_number(feed_flags(feed)), sql_number(feed->first),
+			      optional(feed->session), optional(feed->key), optional(feed->name),
+			      sql_number(getpid()), sql_number(saying->at),
 			      sql_number((int64_t)feed->count), sql_number(feed->deleted),
 			      sql_id(feed->node), sql_blob(sql_present(&slot)),
 			      sql_text(feed->session.data ? feed->session : BYTES("")),
@@ -104,26 +83,14 @@ uint64_t sql_feed_say(struct sql_packet *packet, const struct feed_notes *notes,
 
 struct backend_feed sql_feed_at(const struct bytes *columns)
 {
-	int64_t flags = sql_int(columns[3]);
-
-	return (struct backend_feed){
+	struct backend_feed feed = {
 		.n = (uint64_t)sql_int(columns[0]),
 		.what = (enum backend_feed_what)sql_int(columns[1]),
 		.ino = (uint64_t)sql_int(columns[2]),
-		.moved = flags & MOVED,
-		.bytes = flags & BYTES_TOO,
-		.added = flags & ADDED,
-		.dated = flags & DATED,
-		.fields = (unsigned)(flags >> FIELDS),
 		.first = sql_int(columns[4]),
 		.session = columns[5],
 		.key = columns[6],
 		.name = columns[7],
-		.gone = flags & GONE,
-		.foreign = flags & FOREIGN,
-		.waits = flags & WAITS,
-		.content = flags & CONTENT,
-		.attributes = flags & ATTRIBUTES,
 		.mount = (uint64_t)sql_int(columns[8]),
 		.pid = sql_int(columns[9]),
 		.at = sql_int(columns[10]),
@@ -134,6 +101,9 @@ struct backend_feed sql_feed_at(const struct bytes *columns)
 		.parent = (uint64_t)sql_int(columns[15]),
 		.path = columns[16],
 	};
+
+	feed_set_flags(&feed, sql_int(columns[3]));
+	return feed;
 }
 
 int sql_feed_list(struct backend *backend, struct backend_snapshot *snapshot, backend_feed_fn *fn,

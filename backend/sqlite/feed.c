@@ -24,19 +24,6 @@ enum {
 	KEPT_MOST = 1 << 20, /* notes */
 };
 
-enum flag {
-	MOVED = 1,
-	BYTES_TOO = 2,
-	ADDED = 4,
-	GONE = 8,
-	FOREIGN = 16,
-	DATED = 32,
-	CONTENT = 64,
-	ATTRIBUTES = 128,
-	WAITS = 256,
-	FIELDS = 9 /* from this bit on */
-};
-
 /* Joining. */
 
 int sqlite_feed_number(struct sqlite *store)
@@ -122,26 +109,14 @@ struct feed_state sqlite_feed_state(struct sqlite_conn *conn)
 
 static struct backend_feed feed_at(struct cursor *cursor)
 {
-	int64_t flags = cursor_number(cursor, 3);
-
-	return (struct backend_feed){
+	struct backend_feed feed = {
 		.n = (uint64_t)cursor_number(cursor, 0),
 		.what = (enum backend_feed_what)cursor_number(cursor, 1),
 		.ino = (uint64_t)cursor_number(cursor, 2),
-		.moved = flags & MOVED,
-		.bytes = flags & BYTES_TOO,
-		.added = flags & ADDED,
-		.dated = flags & DATED,
-		.fields = (unsigned)(flags >> FIELDS),
 		.first = cursor_number(cursor, 4),
 		.session = cursor_bytes(cursor, 5),
 		.key = cursor_bytes(cursor, 6),
 		.name = cursor_bytes(cursor, 7),
-		.gone = flags & GONE,
-		.foreign = flags & FOREIGN,
-		.waits = flags & WAITS,
-		.content = flags & CONTENT,
-		.attributes = flags & ATTRIBUTES,
 		.mount = (uint64_t)cursor_number(cursor, 8),
 		.pid = cursor_number(cursor, 9),
 		.at = cursor_number(cursor, 10),
@@ -152,6 +127,9 @@ static struct backend_feed feed_at(struct cursor *cursor)
 		.parent = (uint64_t)cursor_number(cursor, 15),
 		.path = cursor_bytes(cursor, 16),
 	};
+
+	feed_set_flags(&feed, cursor_number(cursor, 3));
+	return feed;
 }
 
 /* Some that were not digested have gone. */
@@ -274,13 +252,7 @@ static int put_one(void *arg, const struct backend_feed *feed)
 	sqlite3_bind_int64(statement, 2, (int64_t)putting->conn->store->mounts.number);
 	sqlite3_bind_int64(statement, 3, feed->what);
 	sqlite3_bind_int64(statement, 4, sqlite_clip(feed->ino));
-	sqlite3_bind_int64(statement, 5,
-			   (feed->moved ? MOVED : 0) | (feed->bytes ? BYTES_TOO : 0) |
-				   (feed->added ? ADDED : 0) | (feed->gone ? GONE : 0) |
-				   (feed->foreign ? FOREIGN : 0) | (feed->dated ? DATED : 0) |
-				   (feed->content ? CONTENT : 0) | (feed->waits ? WAITS : 0) |
-				   (feed->attributes ? ATTRIBUTES : 0) |
-				   (int64_t)feed->fields << FIELDS);
+	sqlite3_bind_int64(statement, 5, feed_flags(feed));
 	sqlite3_bind_int64(statement, 6, feed->first);
 	bind_optional(statement, 7, feed->session);
 	bind_optional(statement, 8, feed->key);

@@ -14,7 +14,7 @@ struct backend_op *batch_add(struct batch *batch, enum backend_op_type type)
 		batch->error = -ENOMEM;
 		return NULL;
 	}
-	batch->ops[batch->count] = (struct backend_op){ .type = type };
+	batch->ops[batch->count] = (struct backend_op){ .type = type, .behind = batch->behind };
 	return &batch->ops[batch->count++];
 }
 

@@ -33,6 +33,7 @@ struct batch {
 	size_t owned_count;
 	size_t owned_room;
 	int error;
+	bool behind; /* what is added from now on is (backend_op.behind) */
 	struct batch_growth growth[4];
 	size_t growths;
 };

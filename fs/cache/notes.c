@@ -158,7 +158,9 @@ static void notice_add(struct notice *notice, struct face *face, enum change cha
 		return;
 	told->pages = face->filled;
 	if (told->grown) {
-		told->offset = change == CHANGE_GREW ? (int64_t)size_before : 0;
+		told->offset = change == CHANGE_GREW && size_before != UINT64_MAX ?
+				       (int64_t)size_before :
+				       0;
 		/* The byte that is stored is a page. */
 		face->filled = true;
 	}
@@ -186,6 +188,7 @@ void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, e
 	if (change == CHANGE_REPLACED) {
 		inode->bound = UINT64_MAX;
 		inode->replaced = inode->changes;
+		inode->list_known = false;
 	}
 	for (struct face *face = &inode->face; face; face = face->next) {
 		/* A writer that adds tells the kernel the size itself. */

@@ -248,7 +248,7 @@ static void load_end(struct loading *loading)
 		list->size--;
 	}
 	inode->list = *list;
-	inode->loaded = true;
+	inode->loaded = inode->list_known = true;
 }
 
 /* Of rows alone the sizes tell all, unless a mark is missing. */

@@ -157,6 +157,7 @@ struct inode {
 	_Atomic bool loaded;	   /* the following are known */
 	uint64_t size;		   /* bytes of a single or hash that is no draft */
 	struct list_state list;
+	bool list_known;  /* list.size is all of it that was shown, and nothing but more has come */
 	uint64_t version; /* moves with every change of content but an append to a list */
 	bool stored_known;
 	uint64_t stored;	   /* bytes in the chunks of an ordinary file with holes */

@@ -191,7 +191,8 @@ static bool key_differs(const struct backend_node *a, const struct backend_node 
 static int node_changed(struct digesting *digesting, struct inode *inode, struct backend_node *node,
 			const struct backend_feed *feed)
 {
-	uint64_t size_before = inode_is_state(inode) ? UINT64_MAX : inode->node.size;
+	const bool grew = feed->behind && inode_is_state(inode);
+	uint64_t size_before = inode_is_state(inode) ? known_size(inode) : inode->node.size;
 	bool removed = inode->node.nlink && !node->nlink;
 	bool differs = feed->bytes || content_differs(&inode->node, node);
 	_cleanup_(version_drop) struct version *before = NULL;
@@ -205,7 +206,7 @@ static int node_changed(struct digesting *digesting, struct inode *inode, struct
 		backend_node_done(node);
 		return r;
 	}
-	if (differs && inode_is_state(inode))
+	if (differs && !grew && inode_is_state(inode))
 		before = reconcile_version(digesting->tree, inode);
 	if (!inode_is_dir(inode) &&
 	    (node->parent != inode->node.parent || node->entry != inode->node.entry))
@@ -218,7 +219,7 @@ static int node_changed(struct digesting *digesting, struct inode *inode, struct
 	if (inode_is_dir(inode))
 		notes_dir(digesting->notes, inode->ino);
 	if (differs && !inode_is_dir(inode))
-		content_changed(digesting, inode, before, false, size_before);
+		content_changed(digesting, inode, before, grew, size_before);
 	attr_changed(digesting, inode);
 	return 0;
 }
@@ -377,6 +378,14 @@ static int digest_anything(struct digesting *digesting)
 	return r;
 }
 
+/* What another program has inserted. */
+static bool was_added_behind(const struct inode *inode, const struct backend_feed *feed)
+{
+	return feed->added && inode->node.kind == BACKEND_LIST && !inode_is_draft(inode) &&
+	       (inode->loaded || inode->list_known) && feed->first >= inode->list.next &&
+	       inode->list.next < INT64_MAX;
+}
+
 static int digest_rows(struct digesting *digesting, const struct backend_feed *feed)
 {
 	struct backend_node node;
@@ -394,14 +403,11 @@ static int digest_rows(struct digesting *digesting, const struct backend_feed *f
 	if (!inode)
 		return 0;
 	if (!inode->gone) {
-		bool grew = feed->added && inode->loaded && !inode_is_draft(inode) &&
-			    inode->node.kind == BACKEND_LIST && feed->first >= inode->list.next &&
-			    inode->list.next < INT64_MAX;
+		const bool grew = feed->behind || was_added_behind(inode, feed);
 		_cleanup_(version_drop) struct version *before =
 			grew ? NULL : reconcile_version(digesting->tree, inode);
 
-		content_changed(digesting, inode, before, grew,
-				grew ? inode->list.size : UINT64_MAX);
+		content_changed(digesting, inode, before, grew, known_size(inode));
 	}
 	inode_forget(digesting->tree, inode, 1);
 	return 0;
@@ -410,7 +416,9 @@ static int digest_rows(struct digesting *digesting, const struct backend_feed *f
 static int digest_one(void *arg, const struct backend_feed *feed)
 {
 	struct digesting *digesting = arg;
-	struct backend_feed dated = { .what = BACKEND_FEED_NODE, .fields = feed->fields };
+	struct backend_feed dated = { .what = BACKEND_FEED_NODE,
+				      .fields = feed->fields,
+				      .behind = feed->behind };
 	int r;
 
 	digesting->last = feed->n;

@@ -205,13 +205,13 @@ static int reconcile_list(struct reconciling *reconciling, const struct changed_
 	return renumber_pieces(view, batch, ino, stat->last);
 }
 
-static uint64_t known_size(const struct inode *inode)
+uint64_t known_size(const struct inode *inode)
 {
 	if (inode_is_draft(inode))
 		return inode->node.size;
-	if (!inode->loaded)
-		return UINT64_MAX;
-	return inode->node.kind == BACKEND_LIST ? inode->list.size : inode->size;
+	if (inode->node.kind == BACKEND_LIST)
+		return inode->loaded || inode->list_known ? inode->list.size : UINT64_MAX;
+	return inode->loaded ? inode->size : UINT64_MAX;
 }
 
 /* Whether all that changed of a list is behind what was there. */
@@ -290,7 +290,8 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 	struct backend_node node = inode->node, dir_node;
 	_cleanup_(version_drop) struct version *before = NULL;
 	uint64_t size_before = known_size(inode);
-	bool adds = only_adds(inode, key), known = size_before != UINT64_MAX;
+	bool adds = only_adds(inode, key);
+	const bool known = inode->loaded || inode_is_draft(inode);
 	_cleanup_(buf_done) struct buf old_name = { 0 };
 	struct inode *dir = NULL;
 	int r = 0;

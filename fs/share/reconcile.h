@@ -144,6 +144,8 @@ void rest_settle(struct reconciling *reconciling);
 
 /* What a file had before others changed it, if somebody needs that and it was kept; or NULL. */
 struct version *reconcile_version(struct tree *tree, struct inode *inode);
+/* Bytes of a state file, of which no more were shown; UINT64_MAX: not known. */
+uint64_t known_size(const struct inode *inode);
 /* Take one key in; borrowed. */
 int reconcile_one(struct reconciling *reconciling, const struct changed_key *key);
 /* A sidecar that came may make a list of the single beside it, which is one more key then. */

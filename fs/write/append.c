@@ -481,6 +481,7 @@ int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool
 		.mtime = mtime,
 		.by = by,
 		.notes = notes,
+		.batch = { .behind = true },
 	};
 	struct line line;
 	int r = 0;

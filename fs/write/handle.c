@@ -478,6 +478,11 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, int flags, p
 	handle_wrote(handle);
 	if (write_is_plain(handle))
 		return write_plain(tree, handle, append, offset, data, notes);
+	/* What it has published ends where the file ends now. */
+	if (append && handle->writing->mode == HANDLE_SAVE && !handle->writing->dirty) {
+		stage_done(&handle->writing->stage);
+		handle->writing->mode = HANDLE_PLAIN;
+	}
 	r = pid != HANDLE_PAGES ? write_appends(tree, handle, offset) : 0;
 	if (r < 0)
 		return r;
@@ -488,8 +493,6 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, int flags, p
 			face_take(notes, tree, handle->writing);
 		return taken;
 	}
-	if (append && handle->writing->mode == HANDLE_SAVE && !handle->writing->dirty)
-		handle->writing->mode = HANDLE_PLAIN; /* the end is where the file ends now */
 	r = handle_begin_save(tree, handle, !is_first_of_save(handle));
 	if (r < 0)
 		return r;

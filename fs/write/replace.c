@@ -171,6 +171,7 @@ static int publish_to_store(struct publishing *publishing)
 		publishing->extends || save_only_adds(save, inode, publishing->size_before);
 	r = publishing_keep(publishing, &view);
 	view_end(&view);
+	batch.behind = publishing->adds;
 	quota_grows(inode,
 		    (int64_t)(publishing->stage->size -
 			      (inode->inherits ? 0 : publishing->size_before)),

@@ -473,6 +473,7 @@ int save_commit(struct tree *tree, struct save *save, struct batch *batch, unsig
 	struct backend_batch source = { .more = emit_more, .rewind = emit_again, .arg = save };
 	int r = save_emit(save, batch, batch->count + EMIT_FIRST);
 
+	save->block.behind = batch->behind;
 	if (r < 0)
 		return r;
 	if (r == 0)

@@ -128,6 +128,56 @@ def test_what_is_open_elsewhere_is_seen_within_the_tenth_of_a_second(box):
     same(len(os.listdir(two.at("s"))), 1, "files")
 
 
+def follow(reader, path, seen, by):
+    """Whether it comes to have read all of a file, and asked its size."""
+    whole = read(path)
+
+    def caught_up():
+        seen.extend(os.read(reader, 1 << 16))
+        return bytes(seen) == whole and os.fstat(reader).st_size == len(whole)
+
+    eventually(caught_up, by, 5)
+
+
+# Whole lines, also such as are not JSON; parts of lines that become one or two, or make another
+# item of the last one.
+PARTS = [
+    *(b'{"a":1}\n', b"plain\n", b"\n", b'{"b"', b":2}\n", b'{"c":3}', b"\n", b"half", b" a\n"),
+    *(b"1", b"2", b" \n", b'{"d":', b'{"e":5}\n', b'{"f":6}', b" no more\n", b"12", b"x", b"\n7\n"),
+]
+
+
+def test_whatever_is_added_elsewhere_is_seen_by_who_has_the_list_open(box):
+    one, two = several(box, 2)
+    path = one.at("s", "l.jsonl")
+    write(path, b"")
+    reader, often = (os.open(two.at("s", "l.jsonl"), os.O_RDONLY) for _ in range(2))
+    writer, seen = os.open(path, os.O_WRONLY | os.O_APPEND), bytearray()
+    for number, part in enumerate(PARTS * 6):
+        if number % 3 == 0:  # by somebody who goes on, and syncs the part of a line
+            os.write(writer, part)
+            os.fsync(writer)
+        else:
+            append(path, part)
+        follow(reader, path, seen, repr(part))
+        if number % 4 == 0:
+            os.pread(often, 10, 0)
+        if number % 7 == 0:
+            os.setxattr(path, "user.mine", b"%d" % number)
+    for number in range(20):  # of which it hears at once
+        append(path, PARTS[number % 5])
+    follow(reader, path, seen, "several")
+    follow(often, path, bytearray(), "who has read the beginning")
+    with open(path, "rb+") as file:  # a save that only adds
+        whole = file.read()
+        file.write(b'{"saved":1}\nnot JSON\n')
+    follow(reader, path, seen, "a save that adds")
+    same(read(path), whole + b'{"saved":1}\nnot JSON\n', "what was saved")
+    for fd in (reader, often, writer):
+        os.close(fd)
+    at_rest([one, two])
+
+
 def append_often(fd, times):
     """To an open list, so often that other mounts are told its times now and then."""
     for number in range(times):

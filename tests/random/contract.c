@@ -576,6 +576,7 @@ int user_open(struct contract *contract, struct user_file *user, int name, int f
 	};
 	file->open++;
 	user->opened = version_ref(file->now);
+	user->opened_size = file->now->bytes.size;
 	if (file->kind == ORDINARY) {
 		/* Should it get a state's name. */
 		user->cached = contract->caches && !writes(user);
@@ -738,10 +739,10 @@ ssize_t user_write(struct contract *contract, struct user_file *user, size_t off
 		set_times(contract, file);
 		return (ssize_t)data.size;
 	}
-	if (write_appends(user, offset))
-		return write_lines(contract, user, data);
 	if (append && user->state == SAVES && !user->dirty)
 		user->state = PLAIN;
+	if (write_appends(user, offset))
+		return write_lines(contract, user, data);
 	begin_save(user, !is_first_of_save(user));
 	write_into(&user->stage, append ? user->stage.size : offset, data);
 	user->only_cut = false;
@@ -984,6 +985,25 @@ bool may_be_own_size(const struct user_file *user, size_t size)
 		return true;
 	for (; version; version = version->next)
 		if (size == version->bytes.size || size == version->bytes.size + user->piece.size)
+			return true;
+	return false;
+}
+
+bool may_have_missed(const struct user_file *user, size_t offset, size_t size, struct bytes seen)
+{
+	const size_t end = offset + seen.size;
+
+	for (const struct version *version = user->opened; version; version = version->next)
+		if (end <= version->bytes.size && end >= MIN(offset + size, user->opened_size) &&
+		    bytes_equal(bytes_make(version->bytes.data + offset, seen.size), seen))
+			return true;
+	return false;
+}
+
+bool may_have_missed_size(const struct user_file *user, size_t size)
+{
+	for (const struct version *version = user->opened; version; version = version->next)
+		if (size >= user->opened_size && size <= version->bytes.size)
 			return true;
 	return false;
 }

@@ -103,6 +103,7 @@ struct user_file {
 	size_t published_size;
 	bool cached;		/* may see old pages: keeps the version that it began with */
 	struct version *opened; /* what there was then: it may be seen as long as nothing is read */
+	size_t opened_size;	/* and how much of it; more may have come since */
 	struct version *from;	/* the oldest that it may see */
 	bool has_read;		/* since it was opened */
 	bool unsure;		/* what it read began several versions; from is the first */
@@ -146,6 +147,9 @@ bool may_read(struct user_file *user, bool pages, size_t offset, size_t size, st
 bool may_be_size(const struct user_file *users, size_t count, const struct file *file, int process,
 		 size_t size);
 bool may_be_own_size(const struct user_file *user, size_t size);
+/* The same for who has not heard any more of what was added before the file went. */
+bool may_have_missed(const struct user_file *user, size_t offset, size_t size, struct bytes seen);
+bool may_have_missed_size(const struct user_file *user, size_t size);
 
 int file_truncate_to(struct contract *contract, int name, size_t size);
 int file_unlink(struct contract *contract, int name);
