@@ -41,13 +41,6 @@ static const struct sql_word words[] = {
 };
 
 static const char *const own[SQL_TEXTS] = {
-	/* The row of the store is locked first, since what is to be joined comes of that. */
-	[SQL_HEAD] =
-		"WITH s AS (UPDATE sessfs_store SET guard = CASE WHEN epoch = ?1 AND n = ?2 "
-		"AND turn IN (0, ?3) AND EXISTS (SELECT 1 FROM sessfs_mount WHERE number = ?3) "
-		"THEN 0 END WHERE id = 1 RETURNING id) "
-		"UPDATE sessfs_mount m SET lane = CASE WHEN m.lane = ?4 THEN ?5 END, "
-		"known = GREATEST(m.known, ?6) FROM s WHERE m.number = ?3",
 	[SQL_GUARD_CHANGED] = "SELECT (SELECT 1 UNION ALL SELECT 2 FROM sessfs_change WHERE "
 			      "session_id IS NULL",
 	[SQL_GUARD_CHANGED_END] = ")",

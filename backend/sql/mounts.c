@@ -54,7 +54,9 @@ static void take_mounts(struct sql *store, struct sql_answer *answer, uint64_t e
 	pthread_mutex_lock(&store->state.lock);
 	store->state.lost = !here;
 	store->state.alone = alone;
-	store->state.epoch = epoch;
+	/* Of one that was ended it stays what it was, so that it commits nothing. */
+	if (here || !store->number)
+		store->state.epoch = epoch;
 	store->state.stirred = true;
 	pthread_cond_broadcast(&store->state.moved);
 	pthread_mutex_unlock(&store->state.lock);

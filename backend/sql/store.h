@@ -103,7 +103,7 @@ struct sql {
 	struct {
 		pthread_mutex_t lock;
 		pthread_cond_t moved;
-		uint64_t epoch;
+		uint64_t epoch; /* of the newest list of the mounts on which this one is */
 		uint64_t seen;	/* notes so far were read; those of others are in waiting */
 		uint64_t known; /* and so far were digested */
 		uint64_t settings;

@@ -3,15 +3,14 @@
  * texts.h, which has this one. */
 
 /* clang-format off */
-/* The head of each transaction: ?1 epoch, ?2 the newest note, ?3 this mount, which is there, ?4
- * what its lane had, ?5 and has then, ?6 notes that it knows. */
-SQL(SQL_HEAD, "UPDATE sessfs_store s LEFT JOIN sessfs_mount m ON m.number = ?3 SET s.guard = "
-	"CASE WHEN s.epoch = ?1 AND s.n = ?2 AND s.turn IN (0, ?3) AND m.number = ?3 THEN 0 END, "
-	"m.lane = CASE WHEN m.lane = ?4 THEN ?5 END, m.known = GREATEST(m.known, ?6) WHERE "
-	"s.id = 1")
-/* The same with the store locked and looked at. */
-SQL(SQL_LANE, "UPDATE sessfs_mount SET lane = CASE WHEN lane = ?4 THEN ?5 END, "
-	"known = GREATEST(known, ?6) WHERE number = ?3")
+/* The head of each transaction: ?1 epoch, which moves when a mount is ended, ?2 the newest note, ?3
+ * this mount. */
+SQL(SQL_HEAD, "UPDATE sessfs_store SET guard = CASE WHEN epoch = ?1 AND n = ?2 AND "
+	"turn IN (0, ?3) THEN 0 END WHERE id = 1")
+/* And behind it, or when that is known with the store locked: ?2 what the lane of the mount had, ?3
+ * and has then, ?4 notes that it knows. */
+SQL(SQL_LANE, "UPDATE sessfs_mount SET lane = CASE WHEN lane = ?2 THEN ?3 END, "
+	"known = GREATEST(known, ?4) WHERE number = ?1")
 /* What it comes to: ?1 notes more, ?2 and ?3 the highest ids that are used. */
 SQL(SQL_TAKEN, "UPDATE sessfs_store SET n = n + ?1, last_ino = GREATEST(last_ino, ?2), "
 	"last_entry = GREATEST(last_entry, ?3) WHERE id = 1")

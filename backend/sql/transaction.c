@@ -16,7 +16,6 @@
 #include "backend/sql/before.h"
 #include "backend/sql/feed.h"
 #include "backend/sql/mounts.h"
-#include "src/base/array.h"
 #include "src/base/cleanup.h"
 #include "src/base/tick.h"
 
@@ -283,27 +282,26 @@ static void say_head(struct transaction *transaction, bool at_once)
 {
 	struct sql *store = transaction->store;
 	struct sql_packet *packet = &transaction->packet;
-	struct sql_value values[6];
+	const struct sql_value number = sql_id(store->number);
+	uint64_t epoch, known;
 
 	pthread_mutex_lock(&store->state.lock);
 	transaction->applied.n = store->state.seen;
-	values[0] = sql_id(store->state.epoch);
-	values[1] = sql_id(store->state.seen);
-	values[2] = sql_id(store->number);
-	values[3] = sql_number(store->writer.lane);
-	values[4] = sql_number(store->writer.lane + 1);
-	values[5] = sql_id(store->state.known);
+	epoch = store->state.epoch;
+	known = store->state.known;
 	pthread_mutex_unlock(&store->state.lock);
 	transaction->applied.shared = !store->guest && !sql_mounts_alone(store);
 	say_triggers(transaction);
-	if (transaction->begun) {
-		packet_say(packet, SQL_LANE_FAILED, SQL_LANE, values, ARRAY_SIZE(values));
-		return;
+	if (!transaction->begun) {
+		packet_say_plain(packet, store->texts.driver->begin_write);
+		if (at_once)
+			packet_say(packet, -EBUSY, SQL_STATE_LOCK_AT_ONCE, SQL_NO_VALUES);
+		packet_say(packet, SQL_HEAD_FAILED, SQL_HEAD,
+			   SQL_VALUES(sql_id(epoch), sql_id(transaction->applied.n), number));
 	}
-	packet_say_plain(packet, store->texts.driver->begin_write);
-	if (at_once)
-		packet_say(packet, -EBUSY, SQL_STATE_LOCK_AT_ONCE, SQL_NO_VALUES);
-	packet_say(packet, SQL_HEAD_FAILED, SQL_HEAD, values, ARRAY_SIZE(values));
+	packet_say(packet, SQL_LANE_FAILED, SQL_LANE,
+		   SQL_VALUES(number, sql_number(store->writer.lane),
+			      sql_number(store->writer.lane + 1), sql_id(known)));
 }
 
 static void say_end(struct transaction *transaction)

@@ -9,6 +9,8 @@
  * itself.  The table, bare_rows, is as AgentScope makes it.  WORK is
  *
  *	insert   a row of SIZE bytes behind those that the process has
+ *	guarded  the same in the transaction that sessfs makes of it, in one packet: what is known
+ *	         of the others holds, a number moves, nobody else has changed the key
  *	put      one row of SIZE bytes, over the one that is there
  *	get      reads that row
  *
@@ -42,7 +44,8 @@ struct server {
 struct kind {
 	const char *name;
 	const char *table;
-	const char *over; /* what an insert says of a row that is there */
+	const char *over;      /* what an insert says of a row that is there */
+	const char *unchanged; /* a statement that fails if a key of s was changed */
 	void *(*open)(const struct server *server);
 	bool (*run)(void *client, const char *statement, size_t size);
 	const char *(*why)(void *client);
@@ -55,7 +58,7 @@ static void *open_mysql(const struct server *server)
 	MYSQL *client = mysql_init(NULL);
 
 	mysql_real_connect(client, NULL, server->user, getenv("BARE_PASSWORD"), server->database, 0,
-			   server->socket, 0);
+			   server->socket, CLIENT_MULTI_STATEMENTS);
 	return client;
 }
 
@@ -63,7 +66,9 @@ static bool run_mysql(void *client, const char *statement, size_t size)
 {
 	if (mysql_real_query(client, statement, size) != 0)
 		return false;
-	mysql_free_result(mysql_store_result(client));
+	do
+		mysql_free_result(mysql_store_result(client));
+	while (mysql_next_result(client) == 0);
 	return !mysql_errno(client);
 }
 
@@ -128,8 +133,11 @@ static const struct kind kinds[] = {
 	  "created_at DATETIME DEFAULT CURRENT_TIMESTAMP, updated_at DATETIME DEFAULT "
 	  "CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, PRIMARY KEY (session_id, state_key, "
 	  "item_index)) DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci",
-	  " ON DUPLICATE KEY UPDATE state_data = VALUES(state_data)", open_mysql, run_mysql,
-	  why_mysql, close_mysql },
+	  " ON DUPLICATE KEY UPDATE state_data = VALUES(state_data)",
+	  "UPDATE bare_store SET guard = CASE WHEN EXISTS (SELECT 1 FROM bare_change WHERE "
+	  "session_id IS NULL OR (session_id = 's' AND state_key = 'k%u')) THEN NULL ELSE 0 END "
+	  "WHERE id = 1",
+	  open_mysql, run_mysql, why_mysql, close_mysql },
 #endif
 #ifdef HAVE_POSTGRESQL
 	{ "postgresql",
@@ -138,6 +146,8 @@ static const struct kind kinds[] = {
 	  "CURRENT_TIMESTAMP, PRIMARY KEY (session_id, state_key, item_index))",
 	  " ON CONFLICT (session_id, state_key, item_index) DO UPDATE SET state_data = "
 	  "excluded.state_data, updated_at = CURRENT_TIMESTAMP",
+	  "SELECT (SELECT 1 UNION ALL SELECT 2 FROM bare_change WHERE session_id IS NULL OR "
+	  "(session_id = 's' AND state_key = 'k%u'))",
 	  open_postgresql, run_postgresql, why_postgresql, close_postgresql },
 #endif
 	{ .name = NULL },
@@ -172,28 +182,65 @@ struct job {
 
 static void say(const struct job *job, char *statement, unsigned process, uint64_t i)
 {
-	bool insert = strcmp(job->work, "insert") == 0;
+	bool guarded = strcmp(job->work, "guarded") == 0;
+	bool insert = guarded || strcmp(job->work, "insert") == 0;
 	char head[64];
 	int filled =
 		snprintf(head, sizeof(head), "{\"n\": %llu, \"text\": \"", (unsigned long long)i);
 	int size = (int)job->size - filled - 2;
 
+	if (guarded)
+		statement += sprintf(
+			statement,
+			"BEGIN;UPDATE bare_store SET guard = CASE WHEN epoch = 1 AND n = 0 AND "
+			"turn IN (0, 1) THEN 0 END WHERE id = 1;UPDATE bare_mount SET lane = "
+			"CASE WHEN lane = %llu THEN %llu END WHERE number = %u;",
+			(unsigned long long)i, (unsigned long long)i + 1, process);
 	if (strcmp(job->work, "get") == 0)
 		sprintf(statement,
 			"SELECT state_data FROM bare_rows WHERE session_id = 's' AND "
 			"state_key = 'k%u' AND item_index = -1",
 			process);
 	else
-		sprintf(statement,
+		statement += sprintf(
+			statement,
 			"INSERT INTO bare_rows (session_id, state_key, item_index, state_data) "
 			"VALUES ('s', 'k%u', %lld, '%s%0*d\"}')%s",
 			process, insert ? (long long)i : -1LL, head, size > 0 ? size : 1, 0,
 			insert ? "" : job->kind->over);
+	if (guarded) {
+		*statement++ = ';';
+		statement += sprintf(statement, job->kind->unchanged, process);
+		strcpy(statement, ";COMMIT");
+	}
+}
+
+static void make_tables(const struct kind *kind, void *client, unsigned processes)
+{
+	static const char *const statements[] = {
+		"CREATE TABLE IF NOT EXISTS bare_store (id INT PRIMARY KEY, guard INT NOT NULL, "
+		"epoch BIGINT NOT NULL, n BIGINT NOT NULL, turn BIGINT NOT NULL)",
+		"CREATE TABLE IF NOT EXISTS bare_mount (number BIGINT PRIMARY KEY, lane BIGINT NOT "
+		"NULL)",
+		"CREATE TABLE IF NOT EXISTS bare_change (id BIGINT PRIMARY KEY, session_id "
+		"VARCHAR(255), state_key VARCHAR(255))",
+		"DELETE FROM bare_store",
+		"DELETE FROM bare_mount",
+		"INSERT INTO bare_store VALUES (1, 0, 1, 0, 0)",
+	};
+	char statement[128];
+
+	for (size_t i = 0; i < sizeof(statements) / sizeof(*statements); i++)
+		run(kind, client, statements[i]);
+	for (unsigned i = 0; i < processes; i++) {
+		sprintf(statement, "INSERT INTO bare_mount VALUES (%u, 0)", i);
+		run(kind, client, statement);
+	}
 }
 
 static void work(const struct job *job, void *client, unsigned process)
 {
-	char *statement = malloc(job->size + 1024);
+	char *statement = malloc(job->size + 2048);
 
 	if (!statement)
 		fail("memory", strerror(errno));
@@ -253,8 +300,9 @@ int main(int argc, char **argv)
 		fail(argv[9], "1 to 64");
 	client = connect_to(kind, &server);
 	run(kind, client, kind->table);
-	if (strcmp(job.work, "insert") == 0)
+	if (strcmp(job.work, "insert") == 0 || strcmp(job.work, "guarded") == 0)
 		run(kind, client, "DELETE FROM bare_rows");
+	make_tables(kind, client, processes);
 	kind->close(client);
 	if (pipe(ready) < 0 || pipe(go) < 0)
 		fail("pipe", strerror(errno));
