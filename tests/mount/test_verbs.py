@@ -14,6 +14,7 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import tempfile
 import time
 
 import harness
@@ -740,35 +741,64 @@ def read_until(fd, mark, seen=b""):
     return seen
 
 
-def completed(line):
-    """What bash makes of a line when the key is pressed that completes it."""
-    need_tool("bash")
-    ours, theirs = pty.openpty()
+def shell_environment():
     folder = os.path.dirname(os.path.abspath(harness.program()))
-    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
-    environment.update(PS1="> ", TERM="dumb", INPUTRC="/dev/null", COLUMNS="500")
+    return {
+        **os.environ,
+        **{"PATH": f"{folder}:{os.environ['PATH']}", "PS1": "> ", "TERM": "dumb"},
+        **{"INPUTRC": "/dev/null", "COLUMNS": "500", "HISTFILE": ""},
+    }
+
+
+def typed(shell, first, line, end):
+    """What a shell shows, up to an end, when a line is typed behind a first one."""
+    need_tool(shell[0])
+    ours, theirs = pty.openpty()
     with subprocess.Popen(
-        ["bash", "--norc", "--noprofile", "-i"],
+        shell,
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
-        env=environment,
+        env=shell_environment(),
         start_new_session=True,
-    ) as shell:
+    ) as process:
         try:
             os.close(theirs)
-            script = f"{TOP}/contrib/completion/sessfs.bash"
-            os.write(ours, f"HISTFILE=; source {script}; echo rea''dy\n".encode())
+            os.write(ours, f"{first}; echo rea''dy\n".encode())
             read_until(ours, b"> ", read_until(ours, b"ready\r\n").partition(b"ready\r\n")[2])
-            os.write(ours, f"{line}\t #\n".encode())
-            seen = read_until(ours, b" #\r\n")
+            os.write(ours, line)
+            seen = read_until(ours, end)
         finally:
-            shell.kill()
-    os.close(ours)
-    return seen.partition(b" #\r\n")[0].decode().replace("\a", "")
+            process.kill()
+            os.close(ours)
+    return seen.decode().replace("\a", "")
 
 
-def test_bash_completes_names_also_below_views(box):
+def completed_by_bash(line):
+    """What becomes of a line when the key is pressed that completes it."""
+    script = f"source {TOP}/contrib/completion/sessfs.bash"
+    shell = ["bash", "--norc", "--noprofile", "-i"]
+    return typed(shell, script, f"{line}\t #\n".encode(), b" #\r\n").rpartition(" #")[0]
+
+
+def completed_by_zsh(line):
+    show = "show() { print -r -- \"<<$BUFFER>>\"; }; zle -N show; bindkey '^X' show"
+    load = f"fpath=({TOP}/contrib/completion $fpath); autoload -Uz compinit; compinit -u -D"
+    seen = typed(["zsh", "-f", "-i"], f"{load}; {show}", f"{line}\t\x18".encode(), b">>")
+    return seen.partition("<<")[2].partition(">>")[0]
+
+
+def completed_by_fish(line):
+    need_tool("fish")
+    script = f"source {TOP}/contrib/completion/sessfs.fish; complete -C $argv[1]"
+    shell = ["fish", "--no-config", "-c", script, line]
+    with tempfile.TemporaryDirectory() as folder:  # behind "=" it may also be a file there
+        named = {"env": shell_environment(), "cwd": folder, "check": True}
+        done = subprocess.run(shell, stdout=subprocess.PIPE, **named)
+    return line.rpartition(" ")[0] + " " + (done.stdout.decode().split() or [line.split()[-1]])[0]
+
+
+def complete_names(box, completed):
     store = box.new_path("store")
     box.sessfs("put", store, "demo/messages.jsonl", stdin=b"1\n2\n", check=True)
     box.sessfs("put", store, "demo/a:b=c.json", stdin=b"1", check=True)
@@ -782,6 +812,18 @@ def test_bash_completes_names_also_below_views(box):
     ):
         line = f"sessfs cat -o table=agentscope_sessions {store} {path}"
         same(completed(line).split()[-1], whole, path)
+
+
+def test_bash_completes_names_also_below_views(box):
+    complete_names(box, completed_by_bash)
+
+
+def test_zsh_completes_names_also_below_views(box):
+    complete_names(box, completed_by_zsh)
+
+
+def test_fish_completes_names_also_below_views(box):
+    complete_names(box, completed_by_fish)
 
 
 def test_no_verb_goes_from_a_mount_into_another_one(box):
