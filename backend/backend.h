@@ -234,9 +234,7 @@ struct backend_feed {
 	bool moved;
 	bool bytes; /* its chunks, pieces or marks have changed, too */
 	bool added; /* of rows: nothing but that some were inserted */
-	/* The bytes of the file are those that there were, and what has changed of them was added
-	 * behind: whoever made the operations said so, or they tell nothing of bytes. */
-	bool behind;
+	bool behind; /* and what has changed of the file's bytes was added behind those before */
 	/* Fields of a node have changed, too: of the one that has the rows; of an entry: of its
 	 * directory. */
 	bool dated;
@@ -370,8 +368,8 @@ struct backend_op {
 	int64_t seq;
 	int64_t created; /* of a row that is inserted or put: nanoseconds since 1970, 0: now */
 	int64_t updated;
-	bool behind; /* it is of a file whose bytes the batch leaves as they are and where they are,
-		      * but for more behind them; for other mounts */
+	bool behind; /* for other mounts: the batch leaves the bytes of the file that it is of as
+		      * they are and where they are, and adds others behind them */
 	struct bytes session;
 	struct bytes key;
 	struct bytes session_to;

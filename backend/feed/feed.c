@@ -317,7 +317,7 @@ static int note_fields(struct feed_notes *notes, const struct backend_op *op)
 
 	return note(notes, &(struct backend_feed){
 				   .what = BACKEND_FEED_NODE,
-				   .behind = op->behind || !(fields & BACKEND_GENERATION),
+				   .behind = op->behind,
 				   .ino = node->ino,
 				   .session = node->session,
 				   .key = node->key,
@@ -332,12 +332,6 @@ static bool is_content(enum backend_op_type type)
 {
 	return type == BACKEND_CHUNK_PUT || type == BACKEND_CHUNK_DELETE ||
 	       type == BACKEND_PIECE_PUT || type == BACKEND_PIECE_DELETE;
-}
-
-static bool is_of_bytes(enum backend_op_type type)
-{
-	return type != BACKEND_XATTR_PUT && type != BACKEND_XATTR_DELETE &&
-	       type != BACKEND_MARK_PUT && type != BACKEND_MARK_DELETE;
 }
 
 /* What is kept under a node's number has changed; or the node is gone. */
@@ -360,7 +354,7 @@ static int note_of_node(struct feed_notes *notes, const struct feed_state *state
 			    .key = before.key,
 			    .moved = gone,
 			    .bytes = !gone,
-			    .behind = op->behind || !is_of_bytes(type),
+			    .behind = op->behind,
 			    .content = is_content(type),
 			    .attributes = type == BACKEND_XATTR_PUT || type == BACKEND_XATTR_DELETE,
 			    .gone = gone || !before.nlink,

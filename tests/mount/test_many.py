@@ -178,6 +178,22 @@ def test_whatever_is_added_elsewhere_is_seen_by_who_has_the_list_open(box):
     at_rest([one, two])
 
 
+def test_an_attribute_that_is_set_elsewhere_changes_no_content(box):
+    one, two = several(box, 2)
+    path, there = one.at("s", "l.jsonl"), two.at("s", "l.jsonl")
+    write(path, b"1\n2\n")
+    reader, writer = os.open(there, os.O_RDONLY), os.open(there, os.O_WRONLY | os.O_TRUNC)
+    same(os.read(reader, 1), b"1", "what was there")
+    os.setxattr(path, "user.mine", b"1")
+    eventually(lambda: os.listxattr(there) == ["user.mine"], "it is set there, too")
+    os.close(writer)
+    same((read(there), read(path)), (b"", b""), "what was emptied")
+    append(path, b"3\n")
+    eventually(lambda: read(there) == b"3\n", "a line behind it")
+    os.close(reader)
+    at_rest([one, two])
+
+
 def append_often(fd, times):
     """To an open list, so often that other mounts are told its times now and then."""
     for number in range(times):
