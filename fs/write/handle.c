@@ -454,6 +454,22 @@ static void note_last_line(struct handle *handle, uint64_t offset, struct bytes 
 		handle->writing->line_start = MAX(handle->writing->line_start, offset + lines);
 }
 
+/* Begin to save, or go on.  What was published ends where the file ends now. */
+static int stage_again(struct tree *tree, struct handle *handle, bool append)
+{
+	struct writing *writing = handle->writing;
+	const enum handle_mode before = writing->mode;
+	int r;
+
+	if (append && before == HANDLE_SAVE && !writing->dirty)
+		writing->mode = HANDLE_PLAIN;
+	r = handle_begin_save(tree, handle, !is_first_of_save(handle));
+	/* It is tried again, and is no append then. */
+	if (r < 0)
+		writing->mode = before;
+	return r;
+}
+
 static ssize_t write_once(struct tree *tree, struct handle *handle, int flags, pid_t pid,
 			  uint64_t offset, struct bytes data, struct notes *notes)
 {
@@ -478,11 +494,6 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, int flags, p
 	handle_wrote(handle);
 	if (write_is_plain(handle))
 		return write_plain(tree, handle, append, offset, data, notes);
-	/* What it has published ends where the file ends now. */
-	if (append && handle->writing->mode == HANDLE_SAVE && !handle->writing->dirty) {
-		stage_done(&handle->writing->stage);
-		handle->writing->mode = HANDLE_PLAIN;
-	}
 	r = pid != HANDLE_PAGES ? write_appends(tree, handle, offset) : 0;
 	if (r < 0)
 		return r;
@@ -493,7 +504,7 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, int flags, p
 			face_take(notes, tree, handle->writing);
 		return taken;
 	}
-	r = handle_begin_save(tree, handle, !is_first_of_save(handle));
+	r = stage_again(tree, handle, append);
 	if (r < 0)
 		return r;
 	if (append)

@@ -194,6 +194,21 @@ def test_an_attribute_that_is_set_elsewhere_changes_no_content(box):
     at_rest([one, two])
 
 
+def test_what_is_done_elsewhere_to_another_file_ends_no_save(box):
+    one, two = several(box, 2)
+    path, flags = one.at("s", "l.jsonl"), os.O_WRONLY | os.O_TRUNC | os.O_APPEND
+    for other in (one, two):
+        write(path, b"old\n")
+        writer = os.open(path, flags)
+        os.fsync(writer)
+        write(other.at("s", "k.json"), b"1")
+        os.write(writer, b"1\n")
+        same((read(path), read(two.at("s", "l.jsonl"))), (b"", b""), "before it is closed")
+        os.close(writer)
+        same((read(path), read(two.at("s", "l.jsonl"))), (b"1\n", b"1\n"), "what was saved")
+    at_rest([one, two])
+
+
 def append_often(fd, times):
     """To an open list, so often that other mounts are told its times now and then."""
     for number in range(times):

@@ -739,10 +739,10 @@ ssize_t user_write(struct contract *contract, struct user_file *user, size_t off
 		set_times(contract, file);
 		return (ssize_t)data.size;
 	}
-	if (append && user->state == SAVES && !user->dirty)
-		user->state = PLAIN;
 	if (write_appends(user, offset))
 		return write_lines(contract, user, data);
+	if (append && user->state == SAVES && !user->dirty)
+		user->state = PLAIN;
 	begin_save(user, !is_first_of_save(user));
 	write_into(&user->stage, append ? user->stage.size : offset, data);
 	user->only_cut = false;
