@@ -127,6 +127,10 @@ struct sql {
 		struct sql_link *link;
 	} aside;
 
+	/* Before state.lock: what is in use here is added, told and ended one after the other.  A
+	 * transaction does not take it, since who tells waits for that. */
+	pthread_mutex_t telling;
+
 	struct {
 		pthread_t thread;
 		bool running;

@@ -30,6 +30,13 @@ int sql_uses_guard(struct sql *store, uint64_t ino)
 	return r;
 }
 
+static void set_untold(struct sql *store, bool untold)
+{
+	pthread_mutex_lock(&store->state.lock);
+	store->state.untold = untold;
+	pthread_mutex_unlock(&store->state.lock);
+}
+
 /* The rows of all that are in use, in one transaction. */
 int sql_uses_tell(struct sql *store, struct sql_link *link)
 {
@@ -37,20 +44,22 @@ int sql_uses_tell(struct sql *store, struct sql_link *link)
 	size_t failed;
 	int r;
 
-	pthread_mutex_lock(&store->state.lock);
+	pthread_mutex_lock(&store->telling);
 	packet_say_plain(&packet, store->texts.driver->begin_write);
 	packet_say(&packet, -EIO, SQL_STATE_SHARE, SQL_NO_VALUES);
 	packet_say(&packet, -EIO, SQL_MOUNT_USES, SQL_VALUES(sql_id(store->number)));
+	pthread_mutex_lock(&store->state.lock);
 	for (size_t i = 0; i < store->state.uses.count; i++)
 		packet_say(&packet, -EIO, SQL_USE_PUT,
 			   SQL_VALUES(sql_id(store->state.uses.ino[i]), sql_id(store->number)));
+	pthread_mutex_unlock(&store->state.lock);
 	packet_say(&packet, -EIO, SQL_MOUNT_UNTOLD,
 		   SQL_VALUES(sql_id(store->number), sql_number(0)));
 	packet_say(&packet, -EIO, SQL_COMMIT, SQL_NO_VALUES);
 	r = packet_flush(&packet, link, &failed);
 	if (r == 0)
-		store->state.untold = false;
-	pthread_mutex_unlock(&store->state.lock);
+		set_untold(store, false);
+	pthread_mutex_unlock(&store->telling);
 	packet_done(&packet);
 	return r;
 }
@@ -60,12 +69,12 @@ int sql_uses_untell(struct sql *store, struct sql_link *link)
 {
 	int r;
 
-	pthread_mutex_lock(&store->state.lock);
+	pthread_mutex_lock(&store->telling);
 	r = sql_ask_text(store, link, SQL_MOUNT_UNTOLD,
 			 SQL_VALUES(sql_id(store->number), sql_number(1)), NULL);
 	if (r == 0)
-		store->state.untold = true;
-	pthread_mutex_unlock(&store->state.lock);
+		set_untold(store, true);
+	pthread_mutex_unlock(&store->telling);
 	return r;
 }
 
@@ -109,10 +118,12 @@ static void end(struct sql *store, uint64_t ino)
 {
 	bool told;
 
+	pthread_mutex_lock(&store->telling);
 	pthread_mutex_lock(&store->state.lock);
 	uses_remove(&store->state.uses, ino);
 	told = !store->state.untold;
 	pthread_mutex_unlock(&store->state.lock);
+	pthread_mutex_unlock(&store->telling);
 	if (told)
 		sql_aside_text(store, SQL_USE_DELETE,
 			       SQL_VALUES(sql_id(ino), sql_id(store->number)), NULL);
@@ -130,6 +141,7 @@ int sql_use(struct backend *backend, uint64_t ino, bool on)
 		end(store, ino);
 		return 0;
 	}
+	pthread_mutex_lock(&store->telling);
 	pthread_mutex_lock(&store->state.lock);
 	r = uses_add(&store->state.uses, ino);
 	told = !store->state.untold;
@@ -137,6 +149,7 @@ int sql_use(struct backend *backend, uint64_t ino, bool on)
 	if (r == 0 && !told && store->state.waiting.any)
 		r = -ESTALE;
 	pthread_mutex_unlock(&store->state.lock);
+	pthread_mutex_unlock(&store->telling);
 	if (r == 0)
 		r = told ? tell(store, ino) : 1;
 	if (r < 0)

@@ -558,6 +558,46 @@ static void come_back(int level, const char *sentence)
 		cr_assert_eq(sql_watch_start(sql_of(one)), 0);
 }
 
+/* In the middle of a transaction, which has the row of the store: until the mount tells what it
+ * uses, if what it knows is locked meanwhile, or else for as long as that would take to begin. */
+static int more_when_told(struct backend_batch *batch)
+{
+	pthread_mutex_t *lock = &sql_of(one)->state.lock;
+	static struct backend_op op;
+	int *times = batch->arg;
+
+	if ((*times)++)
+		return 0;
+	for (int i = 0; i < 100; i++) {
+		if (pthread_mutex_trylock(lock) != 0)
+			break;
+		pthread_mutex_unlock(lock);
+		usleep(10000);
+	}
+	op = row_insert(S, K, 1, BYTES("2"));
+	batch->ops = &op;
+	batch->count = 1;
+	return 1;
+}
+
+Test(others, come_while_a_long_transaction_is_made_and_are_told_of_uses_behind_it)
+{
+	const struct backend_op first = row_insert(S, K, 0, BYTES("1"));
+	int times = 0;
+	struct backend_batch batch = {
+		.ops = &first, .count = 1, .more = more_when_told, .arg = &times
+	};
+
+	one = shared_store(0, NULL);
+	cr_assert_eq(one->ops->use(one, 5, true), 1);
+	two = shared_store(0, one);
+	cr_expect_eq(one->ops->commit(one, &batch, 0), 0);
+	/* It cannot go back, so that this would be missing if it had been given up. */
+	cr_expect_str_eq(rows_of(one, S, K), "0=1 1=2");
+	while (strcmp(server_asks("SELECT COUNT(*) FROM sessfs_use"), "1") != 0)
+		one->ops->change_wait(one, 20);
+}
+
 /* For as long as a lease is. */
 Test(others, that_are_silent_are_waited_for_by_who_wants_to_be_alone)
 {
