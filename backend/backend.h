@@ -232,8 +232,8 @@ struct backend_feed {
 	 * or deleted.  Of rows: all of them have another key now, with the file that has them, or
 	 * are hidden, or are back, and are what they were. */
 	bool moved;
-	bool bytes; /* its chunks, pieces or marks have changed, too */
-	bool added; /* of rows: nothing but that some were inserted */
+	bool bytes;  /* its chunks, pieces or marks have changed, too */
+	bool added;  /* of rows: nothing but that some were inserted */
 	bool behind; /* and what has changed of the file's bytes was added behind those before */
 	/* Fields of a node have changed, too: of the one that has the rows; of an entry: of its
 	 * directory. */

@@ -188,6 +188,7 @@ void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, e
 	if (change == CHANGE_REPLACED) {
 		inode->bound = UINT64_MAX;
 		inode->replaced = inode->changes;
+		inode->replaced_at = inode->changed;
 		inode->list_known = false;
 	}
 	for (struct face *face = &inode->face; face; face = face->next) {

@@ -174,7 +174,7 @@ struct inode *inode_enter(struct tree *tree, struct inode *inode)
 		*slot = inode;
 		tree->table_count++;
 		/* Nobody knows when that was: it may have changed while it was not in memory. */
-		inode->changed = tree->changes;
+		inode->changed = inode->replaced_at = tree->changes;
 	}
 	winner = *slot;
 	winner->count++;

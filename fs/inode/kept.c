@@ -78,24 +78,30 @@ void kept_closed(struct tree *tree)
 	tree->kept.readers--;
 }
 
-/* Whether the file has the same rows in it as far as the tree knows. */
-static bool has_same(struct tree *tree, struct kept *kept, const struct inode *inode)
+/* Whether the file has the same rows in it as far as the tree knows, but for some behind them.  Who
+ * has read more than that since has kept that, too (kept_begin()). */
+static bool has_same(struct tree *tree, struct kept *kept, struct inode *inode)
 {
-	const struct backend_node *node = &inode->node;
-	struct backend_node was;
+	struct backend_node *node = &inode->node, was;
 	bool same;
 
-	if (!is_held(kept) || inode->changed > kept->changes ||
+	if (!is_held(kept) || inode->replaced_at > kept->changes ||
 	    inode_heed(tree, &kept->view, inode) < 0 ||
 	    ASK(&kept->view, node_get, node->ino, &was) < 0)
 		return false;
-	same = was.kind == node->kind && was.flags == node->flags &&
-	       bytes_equal(was.session, node->session) && bytes_equal(was.key, node->key);
+	same = was.kind == node->kind && bytes_equal(was.session, node->session) &&
+	       bytes_equal(was.key, node->key);
+	if (same) {
+		tree->kept.flags = node->flags;
+		tree->kept.size = node->size;
+		node->flags = was.flags;
+		node->size = was.size;
+	}
 	backend_node_done(&was);
 	return same;
 }
 
-struct view *kept_view(struct tree *tree, const struct inode *inode)
+struct view *kept_view(struct tree *tree, struct inode *inode)
 {
 	pthread_mutex_lock(&tree->kept.lock);
 	for (size_t i = 0; i < KEPTS; i++)
@@ -105,8 +111,10 @@ struct view *kept_view(struct tree *tree, const struct inode *inode)
 	return NULL;
 }
 
-void kept_seen(struct tree *tree)
+void kept_seen(struct tree *tree, struct inode *inode)
 {
+	inode->node.flags = tree->kept.flags;
+	inode->node.size = tree->kept.size;
 	pthread_mutex_unlock(&tree->kept.lock);
 }
 

@@ -23,10 +23,11 @@ int kept_begin(struct tree *tree, const struct inode *inode);
 /* Another reader has a file open; it is closed. */
 void kept_opened(struct tree *tree);
 void kept_closed(struct tree *tree);
-/* What is kept of the file, if it is what the tree knows still; or NULL.  Under tree.lock for
- * writing.  A view that is returned stays until kept_seen(), since kept.lock is held so long. */
-struct view *kept_view(struct tree *tree, const struct inode *inode);
-void kept_seen(struct tree *tree);
+/* What is kept of the file, if it is what the tree knows still, but for what was added behind it;
+ * or NULL.  Under tree.lock for writing.  A view that is returned stays until kept_seen(), since
+ * kept.lock is held so long; and until then the inode says of its content what it was in it. */
+struct view *kept_view(struct tree *tree, struct inode *inode);
+void kept_seen(struct tree *tree, struct inode *inode);
 /* From time to time: go on with a newer snapshot, or end it when nobody reads. */
 void kept_renew(struct tree *tree);
 /* When a tree is made, and before its store is closed. */

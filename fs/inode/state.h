@@ -150,6 +150,7 @@ struct inode {
 	int64_t name_forgotten; /* tick_now() when it was notified to forget that, or 0 */
 	struct led *led;	/* threads that were led to a face and have not come yet */
 	uint64_t changed;	/* tree.changes when its content changed last, or later */
+	uint64_t replaced_at;	/* the same, but for what was added behind it */
 	uint64_t changes;  /* notices of its content, each with the next number; cache/notify.c */
 	uint64_t replaced; /* how many there were when the content was replaced */
 	uint64_t bound;	   /* shown as no larger than this, while the kernel is told that it grew */
@@ -158,6 +159,8 @@ struct inode {
 	uint64_t size;		   /* bytes of a single or hash that is no draft */
 	struct list_state list;
 	bool list_known;  /* list.size is all of it that was shown, and nothing but more has come */
+	bool grew;	  /* in what is being digested, */
+	uint64_t grew_at; /* behind so many bytes */
 	uint64_t version; /* moves with every change of content but an append to a list */
 	bool stored_known;
 	uint64_t stored;	   /* bytes in the chunks of an ordinary file with holes */

@@ -53,6 +53,8 @@ struct tree {
 	struct {
 		pthread_mutex_t lock;
 		struct kept kept[KEPTS];
+		uint32_t flags; /* what kept_seen() gives back */
+		uint64_t size;
 		bool may_be; /* the store allows it */
 		bool used;   /* since kept_renew() */
 		_Atomic unsigned readers;

@@ -24,6 +24,7 @@
 #include "fs/share/share.h"
 #include "fs/share/telling.h"
 #include "fs/tree/tree.h"
+#include "src/base/array.h"
 #include "src/base/tick.h"
 
 struct digesting {
@@ -32,6 +33,9 @@ struct digesting {
 	struct notes *notes;
 	struct batch claims;
 	struct telling telling;
+	struct inode **grown; /* counted; those that have only grown so far */
+	size_t grown_count;
+	size_t grown_room;
 	uint64_t last;
 	bool any;
 };
@@ -45,14 +49,54 @@ static void leave_version(struct digesting *digesting, struct inode *inode, stru
 		name_forget(digesting->notes, digesting->tree, inode);
 }
 
-static void content_changed(struct digesting *digesting, struct inode *inode,
-			    struct version *before, bool grew, uint64_t size_before)
+static void forget_content(struct inode *inode)
 {
 	inode->loaded = inode->stored_known = inode->inherits = false;
 	inode->version++;
+}
+
+static void content_replaced(struct digesting *digesting, struct inode *inode,
+			     struct version *before)
+{
+	forget_content(inode);
+	inode->grew = false;
 	leave_version(digesting, inode, before);
-	notes_change(digesting->notes, digesting->tree, inode, grew ? CHANGE_GREW : CHANGE_REPLACED,
-		     size_before, NULL);
+	notes_change(digesting->notes, digesting->tree, inode, CHANGE_REPLACED, UINT64_MAX, NULL);
+}
+
+static void tell_grown(struct digesting *digesting, struct inode *inode)
+{
+	if (inode->grew)
+		notes_change(digesting->notes, digesting->tree, inode, CHANGE_GREW, inode->grew_at,
+			     NULL);
+	inode->grew = false;
+}
+
+/* Told at the end: if another note says that it was replaced, what was there is what was known of
+ * it before all of them. */
+static void content_grew(struct digesting *digesting, struct inode *inode, uint64_t size_before)
+{
+	const bool first = !inode->grew;
+
+	forget_content(inode);
+	if (first)
+		inode->grew_at = size_before;
+	inode->grew = true;
+	if (!first)
+		return;
+	if (ARRAY_ROOM(digesting->grown, digesting->grown_count, digesting->grown_room) == 0)
+		digesting->grown[digesting->grown_count++] = inode_ref(digesting->tree, inode);
+	else
+		tell_grown(digesting, inode);
+}
+
+static void tell_all_grown(struct digesting *digesting)
+{
+	for (size_t i = 0; i < digesting->grown_count; i++) {
+		tell_grown(digesting, digesting->grown[i]);
+		inode_forget(digesting->tree, digesting->grown[i], 1);
+	}
+	free(digesting->grown);
 }
 
 static void attr_changed(struct digesting *digesting, const struct inode *inode)
@@ -94,7 +138,7 @@ static void state_lost(struct digesting *digesting, struct inode *inode)
 		stage = (struct stage){ 0 };
 	}
 	if (view)
-		kept_seen(digesting->tree);
+		kept_seen(digesting->tree, inode);
 	inode->orphaned = true;
 }
 
@@ -113,7 +157,7 @@ static void node_gone(struct digesting *digesting, struct inode *inode, bool tra
 	inode_leave(inode);
 	inode->node.nlink = 0;
 	inode->node.parent = inode->node.entry = 0;
-	content_changed(digesting, inode, before, false, UINT64_MAX);
+	content_replaced(digesting, inode, before);
 }
 
 /* A directory has moved. */
@@ -176,15 +220,21 @@ static int node_removed(struct digesting *digesting, struct inode *inode)
 	return digesting->claims.error;
 }
 
-/* Of a state file it is told if bytes that were there are others now.  The node is as the newest
- * commit has left it, of which another note may tell: what it says of the end is taken over. */
-static bool was_replaced(const struct backend_node *a, const struct backend_node *b,
-			 const struct backend_feed *feed)
+static bool content_differs(const struct backend_node *a, const struct backend_node *b,
+			    const struct backend_feed *feed)
 {
-	return a->kind != b->kind ||
-	       (kind_is_state(a->kind) ?
-			feed->content && !feed->behind :
-			feed->content || a->flags != b->flags || a->size != b->size);
+	return feed->content || a->kind != b->kind || a->flags != b->flags || a->size != b->size;
+}
+
+/* A node is as the newest commit has left it.  What is to be known of a state file's content comes
+ * with the note that tells of that. */
+static void leave_content(const struct inode *inode, const struct backend_feed *feed,
+			  struct backend_node *node)
+{
+	if (!inode_is_state(inode) || feed->content || feed->moved)
+		return;
+	node->flags = inode->node.flags;
+	node->size = inode->node.size;
 }
 
 static bool key_differs(const struct backend_node *a, const struct backend_node *b)
@@ -196,14 +246,14 @@ static bool key_differs(const struct backend_node *a, const struct backend_node 
 static int node_changed(struct digesting *digesting, struct inode *inode, struct backend_node *node,
 			const struct backend_feed *feed)
 {
-	const bool replaced = was_replaced(&inode->node, node, feed);
-	const bool differs = replaced || feed->content || inode->node.flags != node->flags ||
-			     inode->node.size != node->size;
-	uint64_t size_before = inode_is_state(inode) ? known_size(inode) : inode->node.size;
-	bool removed = inode->node.nlink && !node->nlink;
+	const bool grew = feed->behind && inode_is_state(inode) && node->kind == inode->node.kind;
+	const uint64_t size_before = known_size(inode);
+	bool removed = inode->node.nlink && !node->nlink, differs;
 	_cleanup_(version_drop) struct version *before = NULL;
 	int r = 0;
 
+	leave_content(inode, feed, node);
+	differs = content_differs(&inode->node, node, feed);
 	if (removed)
 		r = node_removed(digesting, inode);
 	if (r == 0 && !inode->gone && inode_is_dir(inode))
@@ -212,7 +262,7 @@ static int node_changed(struct digesting *digesting, struct inode *inode, struct
 		backend_node_done(node);
 		return r;
 	}
-	if (replaced && inode_is_state(inode))
+	if (differs && !grew && inode_is_state(inode))
 		before = reconcile_version(digesting->tree, inode);
 	if (!inode_is_dir(inode) &&
 	    (node->parent != inode->node.parent || node->entry != inode->node.entry))
@@ -224,8 +274,10 @@ static int node_changed(struct digesting *digesting, struct inode *inode, struct
 	inode_set_node(inode, node);
 	if (inode_is_dir(inode))
 		notes_dir(digesting->notes, inode->ino);
-	if (differs && !inode_is_dir(inode))
-		content_changed(digesting, inode, before, !replaced, size_before);
+	if (differs && grew)
+		content_grew(digesting, inode, size_before);
+	else if (differs && !inode_is_dir(inode))
+		content_replaced(digesting, inode, before);
 	attr_changed(digesting, inode);
 	return 0;
 }
@@ -415,7 +467,10 @@ static int digest_rows(struct digesting *digesting, const struct backend_feed *f
 		_cleanup_(version_drop) struct version *before =
 			grew ? NULL : reconcile_version(digesting->tree, inode);
 
-		content_changed(digesting, inode, before, grew, known_size(inode));
+		if (grew)
+			content_grew(digesting, inode, known_size(inode));
+		else
+			content_replaced(digesting, inode, before);
 	}
 	inode_forget(digesting->tree, inode, 1);
 	return 0;
@@ -459,6 +514,7 @@ int digest_feed(struct tree *tree, struct notes *notes)
 		r = backend_feed_list(tree->backend, digesting.view.snapshot, digest_one,
 				      &digesting);
 	view_end(&digesting.view);
+	tell_all_grown(&digesting);
 	if (r == 0)
 		r = tree_commit(tree, &digesting.claims, BACKEND_ANYWAY | BACKEND_FREES);
 	batch_done(&digesting.claims);

@@ -229,7 +229,7 @@ struct version *reconcile_version(struct tree *tree, struct inode *inode)
 	if (!view)
 		return NULL;
 	(void)version_take(view, inode, &version); /* it has begun */
-	kept_seen(tree);
+	kept_seen(tree, inode);
 	return version;
 }
 

@@ -194,6 +194,34 @@ def test_an_attribute_that_is_set_elsewhere_changes_no_content(box):
     at_rest([one, two])
 
 
+def test_who_reads_what_is_saved_elsewhere_goes_on_with_all_of_what_was_there(box):
+    one, two = several(box, 2)
+    path, there = one.at("s", "l.jsonl"), two.at("s", "l.jsonl")
+    for old, new in ((b"1\n2\n", b"3\n4"), (b"5\n6", b"7\n8\n"), (b"torn", b"9\n"), (b"9\n", b"x")):
+        write(path, old)
+        eventually(lambda o=old: read(there) == o, "it is there")
+        reader = os.open(there, os.O_RDONLY | os.O_DIRECT)
+        seen = os.read(reader, 1)
+        write(path, new)
+        eventually(lambda n=new: read(there) == n, "the other sees it")
+        same(seen + os.read(reader, 100), old, "what was there")
+        os.close(reader)
+    for _ in range(20):  # at once behind a line that is added, and a mode that is set
+        write(path, b'{"a":1}\n{"b":2}\n')
+        eventually(lambda: read(there) == b'{"a":1}\n{"b":2}\n', "it is there")
+        reader = os.open(there, os.O_RDONLY | os.O_DIRECT)
+        seen = os.read(reader, 1)
+        append(path, b'{"c":3}')
+        os.chmod(path, 0o600)
+        write(path, b"[]\n")
+        eventually(lambda: read(there) == b"[]\n", "the other sees it")
+        rest = os.read(reader, 100)
+        good = (b'{"a":1}\n{"b":2}\n', b'{"a":1}\n{"b":2}\n{"c":3}')
+        assert seen + rest in good, seen + rest
+        os.close(reader)
+    at_rest([one, two])
+
+
 def test_what_is_done_elsewhere_to_another_file_ends_no_save(box):
     one, two = several(box, 2)
     path, flags = one.at("s", "l.jsonl"), os.O_WRONLY | os.O_TRUNC | os.O_APPEND
