@@ -72,8 +72,7 @@ static void tell_grown(struct digesting *digesting, struct inode *inode)
 	inode->grew = false;
 }
 
-/* Told at the end: if another note says that it was replaced, what was there is what was known of
- * it before all of them. */
+/* Told once, at the end: how its end is to be read comes with another note, perhaps. */
 static void content_grew(struct digesting *digesting, struct inode *inode, uint64_t size_before)
 {
 	const bool first = !inode->grew;
