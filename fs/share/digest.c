@@ -268,7 +268,7 @@ static int node_changed(struct digesting *digesting, struct inode *inode, struct
 		inode_leave(inode);
 	/* Its rows are elsewhere in a snapshot of before. */
 	if (key_differs(&inode->node, node))
-		inode->changed = ++digesting->tree->changes;
+		inode->changed = inode->replaced_at = ++digesting->tree->changes;
 	keep_times(inode, feed->fields, node);
 	inode_set_node(inode, node);
 	if (inode_is_dir(inode))

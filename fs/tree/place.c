@@ -494,7 +494,7 @@ void relocations_apply(struct tree *tree, struct relocations *list)
 		list->item[i].new.mtime = inode->node.mtime;
 		list->item[i].new.atime = inode->node.atime;
 		inode_set_node(inode, &list->item[i].new);
-		inode->changed = ++tree->changes;
+		inode->changed = inode->replaced_at = ++tree->changes;
 		inode_forget(tree, inode, 1);
 	}
 }

@@ -199,7 +199,7 @@ static void moving_apply(struct tree *tree, struct moving *moving, struct backen
 	node->size = moving->node.size;
 	inode_set_node(inode, node);
 	called_is(tree, inode, moving->name_to);
-	inode->changed = ++tree->changes;
+	inode->changed = inode->replaced_at = ++tree->changes;
 	relocations_apply(tree, &moving->files);
 	if (moving->ghost)
 		ghost_end_apply(tree, steal_ptr(moving->ghost));
