@@ -18,6 +18,7 @@ import mmap
 import os
 import random
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -176,6 +177,39 @@ def test_whatever_is_added_elsewhere_is_seen_by_who_has_the_list_open(box):
     for fd in (reader, often, writer):
         os.close(fd)
     at_rest([one, two])
+
+
+def test_who_was_stopped_or_has_lost_the_other_sees_what_was_added(box):
+    """By read, mmap and sendfile on the descriptor that it has."""
+    one, two = several(box, 2)
+    path, there = one.at("s", "l.jsonl"), two.at("s", "l.jsonl")
+    write(path, b"plain\n")
+    with open(there, "rb", buffering=0) as file:
+        reader, seen = file.fileno(), bytearray()
+        follow(reader, path, seen, "what there was")
+        os.kill(two.pid, signal.SIGSTOP)
+        for part in PARTS:
+            append(path, part)
+        os.kill(two.pid, signal.SIGCONT)
+        follow(reader, path, seen, "after it goes on")
+        writer = os.open(path, os.O_WRONLY | os.O_APPEND)
+        os.write(writer, b"torn")
+        os.fsync(writer)
+        os.write(writer, b" no more\nkept back")
+        one.kill9()
+        with contextlib.suppress(OSError):
+            os.close(writer)
+        append(there, b"8\n")
+        follow(reader, there, seen, "behind who was killed")
+        assert seen.endswith(b"torn no more\n8\n"), seen[-40:]
+        with mmap.mmap(reader, 0, prot=mmap.PROT_READ) as pages:
+            same(pages[:], bytes(seen), "mmap")
+        ours, theirs = socket.socketpair()
+        os.sendfile(ours.fileno(), reader, 0, len(seen))
+        same(theirs.recv(len(seen), socket.MSG_WAITALL), bytes(seen), "sendfile")
+        ours.close()
+        theirs.close()
+    two.check()
 
 
 def test_an_attribute_that_is_set_elsewhere_changes_no_content(box):
