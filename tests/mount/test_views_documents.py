@@ -109,7 +109,7 @@ def test_what_is_not_valid_is_shown_as_it_was(box):
     same(read(as_list(folder)), compact(1, 2, 3) + b"[5]\n", "and valid again")
 
 
-def test_the_other_clauses_say_which(box):
+def test_the_other_clauses_say_which_documents(box):
     _, folder = folder_of(box, numbered(1, 2, 5, 6, 9, 10))
     same(read(as_list(folder, "as=list,last=3")), compact(6, 9, 10), "the last ones")
     same(read(as_list(folder, "first=2,as=list")), compact(1, 2), "the first ones")
@@ -168,7 +168,7 @@ def test_the_messages_of_a_real_client(box):
 # As a file
 
 
-def test_sizes_are_those_of_what_is_read(box):
+def test_sizes_of_lists_of_documents_are_those_of_what_is_read(box):
     _, folder = folder_of(box, numbered(*range(40)))
     write(os.path.join(folder, "99.json"), json.dumps(["x" * 200000]).encode())
     for question in ("as=list", "as=list,items=1-30", "as=list,since=1h", "as=list,bytes=300"):
@@ -195,7 +195,7 @@ def test_owner_and_mode_are_those_of_the_directory(box):
     same((one.st_mode, one.st_uid, one.st_gid), (0o100640, 12, 34), "without the right to search")
 
 
-def test_nothing_is_written(box):
+def test_nothing_is_written_to_a_list_of_documents(box):
     mount, folder = folder_of(box, numbered(1))
     name = as_list(folder)
     for deed in (

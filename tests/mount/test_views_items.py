@@ -44,7 +44,7 @@ def test_each_line_is_a_document(box):
         same(errno_of(os.stat, os.path.join(items(path), name)), errno.ENOENT, name)
 
 
-def test_the_other_clauses_say_which(box):
+def test_the_other_clauses_say_which_items(box):
     _, path = list_of(box, 20)
     same(documents(items(path, "as=items,last=3")), all_of(17, 18, 19), "the last ones")
     same(documents(items(path, "first=2,as=items")), all_of(0, 1), "the first ones")
@@ -74,7 +74,7 @@ def test_holes_stay_holes(box):
     same(sorted(documents(items(path))), [0, 1, 2, 2**40], "by their indices")
 
 
-def test_what_is_no_list_is_shown_as_it_is(box):
+def test_what_is_no_list_is_shown_as_it_is_beside_items(box):
     mount, path = list_of(box, 1)
     write(mount.at("s", "agent.json"), b'{"a": 1}')
     write(mount.at("s", "l.hash"), b"abc")
@@ -117,7 +117,7 @@ def test_many_names_are_listed_whole(box):
 # As files
 
 
-def test_sizes_are_those_of_what_is_read(box):
+def test_sizes_of_items_are_those_of_what_is_read(box):
     _, path = list_of(box, 3)
     append(path, json.dumps("x" * 200000).encode() + b"\n")
     for number in range(4):
@@ -143,7 +143,7 @@ def test_owner_and_mode_are_those_of_the_list(box):
     same((folder.st_mode, folder.st_uid, folder.st_gid), (0o040750, 12, 34), "the directory")
 
 
-def test_nothing_is_written(box):
+def test_nothing_is_written_to_items(box):
     mount, path = list_of(box, 3)
     folder = items(path)
     inside = os.path.join(folder, "1.json")
@@ -206,7 +206,7 @@ def test_tools_work_in_it_and_never_meet_it_outside(box):
 # Against a reference
 
 
-def test_random_questions_show_what_a_reference_says(box):
+def test_random_items_are_shown_as_a_reference_says(box):
     seed = int(os.environ.get("SESSFS_SEED", "1"))
     random_ = random.Random(seed)
     all_lines = [line_of(random_, number) for number in range(200)]

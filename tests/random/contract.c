@@ -577,7 +577,8 @@ int user_open(struct contract *contract, struct user_file *user, int name, int f
 	file->open++;
 	user->opened = version_ref(file->now);
 	user->opened_size = file->now->bytes.size;
-	if (file->kind == ORDINARY) {
+	user->was_ordinary = file->kind == ORDINARY;
+	if (user->was_ordinary) {
 		/* Should it get a state's name. */
 		user->cached = contract->caches && !writes(user);
 		if (flags & O_TRUNC) {

@@ -84,6 +84,7 @@ struct user_file {
 	struct file *file;
 	int flags;
 	int process;
+	bool was_ordinary; /* it was opened as such a file */
 	enum handle_state state;
 	struct buf stage;
 	bool dirty;

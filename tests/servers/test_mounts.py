@@ -13,14 +13,30 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import servers  # noqa: E402
 from servers import harness  # noqa: E402
+import test_compact  # noqa: E402
+import test_events  # noqa: E402
 import test_files  # noqa: E402
 import test_lines  # noqa: E402
 import test_posix  # noqa: E402
 import test_search  # noqa: E402
 import test_stress  # noqa: E402
+import test_views  # noqa: E402
+import test_views_documents  # noqa: E402
+import test_views_items  # noqa: E402
 
 KIND = os.environ.get("SESSFS_TEST_KIND", "mysql")
-MODULES = (test_files, test_lines, test_posix, test_search, test_stress)
+MODULES = (
+    test_compact,
+    test_events,
+    test_files,
+    test_lines,
+    test_posix,
+    test_search,
+    test_stress,
+    test_views,
+    test_views_documents,
+    test_views_items,
+)
 
 # What a server cannot be asked for: it does not say how much room it has, and its ids have 255
 # characters at the most in AgentScope's table on MariaDB, whose packets have 16 MiB.
@@ -43,15 +59,20 @@ BESIDE = {
     "test_without_a_place_beside_the_store_it_is_in_the_cache",
     "test_the_first_time_takes_little_memory_and_shows_how_far_it_is",
 }
+# They use what SQLite alone has: its functions, a store in UTF-16.
+SQLITE = {
+    "test_random_questions_show_what_a_reference_says",
+    "test_what_cannot_be_told_of_another_mount_is_lost",
+}
 OTHERS = {
-    "mysql": ROOM | BESIDE | {
+    "mysql": ROOM | BESIDE | SQLITE | {
         "test_names_that_are_too_long_are_refused_and_the_longest_work",
         "test_paths_reach_path_max_and_trees_go_deeper",
         "test_a_key_may_be_as_long_as_a_path",
         "test_a_line_of_100_megabytes_comes_back_the_same",
         "test_a_line_above_the_limit_of_the_store_is_refused_before_it_is_taken",
     },
-    "postgresql": ROOM | BESIDE | {
+    "postgresql": ROOM | BESIDE | SQLITE | {
         "test_a_line_above_the_limit_of_the_store_is_refused_before_it_is_taken",
     },
 }[KIND]
@@ -76,6 +97,31 @@ CHOSEN = {
     "test_who_asks_says_which",
     "test_what_is_told_of_a_hit",
     "test_whatever_changes_is_known_to_who_asks",
+    "test_the_last_lines",
+    "test_lines_by_when_they_were_made",
+    "test_what_is_appended_through_a_view_goes_to_the_list",
+    "test_an_open_window_shows_what_it_showed",
+    "test_windows_beside_who_appends_and_saves_are_whole",
+    "test_views_of_two_mounts",
+    "test_the_version_of_a_list_moves_with_each_change_but_an_append",
+    "test_a_question_of_a_version_is_stale_when_that_has_moved",
+    "test_a_mount_that_is_a_view_is_a_view_everywhere",
+    "test_what_comes_meanwhile_stays_behind",
+    "test_what_was_not_read_is_not_replaced",
+    "test_a_writer_that_dies_replaces_nothing_else",
+    "test_other_programs_at_the_rows",
+    "test_beside_another_mount",
+    "test_who_saves_comes_to_the_view_however_many_open_it",
+    "test_a_verb_compacts_by_the_mount_or_without_one",
+    "test_appenders_compactors_and_readers_of_two_mounts_at_once",
+    "test_each_line_is_a_document",
+    "test_items_on_two_mounts",
+    "test_documents_are_lines_in_the_order_of_their_numbers",
+    "test_documents_by_when_they_were_made",
+    "test_documents_of_two_mounts_and_of_sql",
+    "test_changes_by_sql",
+    "test_changes_by_another_mount",
+    "test_what_other_mounts_and_sql_append_is_told_once_and_in_order",
 }
 
 
@@ -133,8 +179,10 @@ def cases():
 def main():
     harness.Mount, harness.Box = Mount, Box
     try:
+        chosen = list(cases())
+        assert len(dict(chosen)) == len(chosen), "two cases of one name"
         with servers.server(KIND) as Box.server:
-            harness.main(dict(cases()))
+            harness.main(dict(chosen))
     except harness.Skip as reason:
         print(f"skipped: {reason}")
         sys.exit(77)
