@@ -340,6 +340,16 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 	return reconciling->view_error;
 }
 
+/* What stood below a draft is another thing, but the draft is what it was: a save of it that was
+ * begun is none of something older. */
+static void draft_stays(struct inode *draft)
+{
+	for (struct handle *handle = draft->open; handle; handle = handle->next)
+		if (handle->writing->version == draft->version)
+			handle->writing->version++;
+	draft->version++;
+}
+
 /* There is no file, or a draft, which stays; what was published is gone, also the lines of it that
  * are no rows. */
 static int reconcile_only_done(struct reconciling *reconciling, const struct changed_key *key,
@@ -365,7 +375,7 @@ static int reconcile_only_done(struct reconciling *reconciling, const struct cha
 	r = reconcile_commit(reconciling, &batch);
 	if (r == 0 && draft) {
 		draft->node.generation = node.generation;
-		draft->version++;
+		draft_stays(draft);
 	}
 	return r < 0 ? r : reconciling->view_error;
 }

@@ -362,6 +362,22 @@ def test_sql_keeps_the_last_valid_state_while_the_file_is_a_draft(box):
     same(mount.rows("s", "k"), [b'{"good": 2}'], "the next valid state")
 
 
+def test_a_save_of_a_draft_goes_on_when_the_last_valid_state_is_deleted(box):
+    mount, session = box.session()
+    path = os.path.join(session, "k.json")
+    for data in (b"", b"{"):
+        write(path, b'{"a": 1}')
+        write(path, b"half")
+        with open(path, "r+b", buffering=0) as file:
+            file.truncate(0)
+            file.write(data)
+            mount.sql(f"DELETE FROM {TABLE} WHERE state_key = 'k'")
+            mount.insert("s", f"then{len(data)}", 0, "1")
+            shows(box, os.path.join(session, f"then{len(data)}.json"), b"1")
+            same(read(path), b"half", "the draft stays")
+        same(read(path), data, "what was saved")
+
+
 def test_a_saved_list_changes_only_the_rows_that_differ(box):
     mount, session = box.session()
     path = os.path.join(session, "l.jsonl")
