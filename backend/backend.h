@@ -212,6 +212,7 @@ struct backend_change {
 	int64_t deleted; /* lowest index that was deleted; INT64_MAX: none */
 	bool rewritten;	 /* false: rows were inserted behind the last one, and nothing else */
 	int64_t stamp;	 /* moves with each further change of this key; for BACKEND_CHANGE_DONE */
+	int64_t end;	 /* the index behind the last row then; 0: not said */
 	bool apart;	 /* it was set apart, and nobody waits for it */
 };
 

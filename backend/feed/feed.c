@@ -201,6 +201,8 @@ static bool join(struct backend_feed *kept, const struct backend_feed *feed)
 	kept->fields |= feed->fields;
 	kept->first = MIN(kept->first, feed->first);
 	kept->deleted = MIN(kept->deleted, feed->deleted);
+	/* Where rows end is asked when it is not said. */
+	kept->end = kept->end == feed->end ? kept->end : 0;
 	kept->count += feed->count;
 	/* Of an entry that goes and comes the last is true. */
 	kept->gone = feed->gone;
@@ -408,6 +410,7 @@ static int note_change(struct feed_notes *notes, const struct feed_state *state,
 				 .added = !change.rewritten,
 				 .foreign = true,
 				 .waits = change.stamp != op->at,
+				 .end = change.end,
 			 });
 }
 

@@ -10,7 +10,7 @@
 #include "src/base/array.h"
 #include "src/base/cleanup.h"
 
-enum { CHANGE_ID, CHANGE_SESSION, CHANGE_KEY, CHANGE_INDEX, CHANGE_WHAT };
+enum { CHANGE_ID, CHANGE_SESSION, CHANGE_KEY, CHANGE_INDEX, CHANGE_WHAT, CHANGE_COUNT, CHANGE_END };
 
 /* The rows of one key, or of many where anything may have changed. */
 struct gathering {
@@ -311,26 +311,27 @@ static int say_key(struct buf *buf, const struct sql *store, const struct backen
 {
 	const struct sql_value values[] = { sql_blob(op->session), sql_blob(op->key),
 					    sql_text(op->session), sql_text(op->key) };
-	int r = sql_say(buf, &store->texts, SQL_CHANGE_OF, values, ARRAY_SIZE(values));
 
-	return r < 0 ? r :
-		       sql_say(buf, &store->texts, SQL_CHANGE_COUNT_OF, values, ARRAY_SIZE(values));
+	return sql_say(buf, &store->texts, SQL_CHANGE_OF, values, ARRAY_SIZE(values));
 }
 
-static int take_key(struct sql *store, struct sql_answer **answers, const struct backend_op *op,
+static int take_key(struct sql *store, struct sql_answer *answer, const struct backend_op *op,
 		    struct sql_digest *digest)
 {
 	struct gathering gathering = { 0 };
 	struct bytes columns[SQL_COLUMNS];
+	int64_t rows = 0, end = 0;
 	bool told = true;
 	int r = 0;
 
 	gather_begin(&gathering);
 	pthread_mutex_lock(&store->everything.lock);
-	while (r == 0 && sql_row(store, answers[0], columns)) {
+	while (r == 0 && sql_row(store, answer, columns)) {
 		int64_t id = sql_int(columns[CHANGE_ID]);
 
 		gather(&gathering, columns);
+		rows = MAX(rows, sql_int(columns[CHANGE_COUNT]));
+		end = sql_int(columns[CHANGE_END]);
 		if (!id)
 			continue;
 		told = told && was_told(store, id);
@@ -340,9 +341,10 @@ static int take_key(struct sql *store, struct sql_answer **answers, const struct
 	/* Where anything might have changed, the stamp is of all of it. */
 	digest->there =
 		gathering.change.stamp == op->at || (op->type == BACKEND_CHANGE_APART && told);
-	if (needs_count(&gathering) && gathering.inserted && sql_row(store, answers[1], columns))
-		gathering.change.rewritten = (uint64_t)sql_int(columns[0]) != gathering.inserted;
+	if (needs_count(&gathering) && gathering.inserted)
+		gathering.change.rewritten = (uint64_t)rows != gathering.inserted;
 	digest->change = gathering.change;
+	digest->change.end = end;
 	return r;
 }
 
@@ -363,7 +365,7 @@ int sql_digests_ask(struct sql *store, struct sql_link *link, const struct backe
 		    size_t count, struct sql_digest *digests)
 {
 	_cleanup_(freep) struct sql_answer **answers =
-		calloc(2 * count + 1, sizeof(struct sql_answer *));
+		calloc(count + 1, sizeof(struct sql_answer *));
 	_cleanup_(buf_done) struct buf buf = { 0 };
 	size_t asked = 0, at = 0;
 	int r = answers ? 0 : -ENOMEM;
@@ -371,7 +373,7 @@ int sql_digests_ask(struct sql *store, struct sql_link *link, const struct backe
 	for (size_t i = 0; r == 0 && i < count; i++)
 		if (sql_is_digest(&ops[i]) && ops[i].session.data) {
 			r = say_key(&buf, store, &ops[i]);
-			asked += 2;
+			asked++;
 		}
 	if (r == 0 && asked)
 		r = sql_ask_each(store, link, buf_bytes(&buf), answers, asked);
@@ -381,8 +383,7 @@ int sql_digests_ask(struct sql *store, struct sql_link *link, const struct backe
 		if (!sql_is_digest(&ops[i]))
 			continue;
 		if (ops[i].session.data) {
-			r = take_key(store, answers + at, &ops[i], &digests[i]);
-			at += 2;
+			r = take_key(store, answers[at++], &ops[i], &digests[i]);
 		} else {
 			r = take_everything(store, &ops[i], &digests[i]);
 		}

@@ -53,7 +53,8 @@ static int say_one(void *arg, const struct backend_feed *feed)
 			      sql_number((int64_t)feed->count), sql_number(feed->deleted),
 			      sql_id(feed->node), sql_blob(sql_present(&slot)),
 			      sql_text(feed->session.data ? feed->session : BYTES("")),
-			      sql_text(feed->key.data ? feed->key : BYTES(""))));
+			      sql_text(feed->key.data ? feed->key : BYTES("")),
+			      sql_number(feed->end)));
 	return r;
 }
 

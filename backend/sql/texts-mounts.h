@@ -59,7 +59,8 @@ SQL(SQL_FEED_PUT, "INSERT INTO sessfs_feed (" FEED_COLUMNS ") "
 	"JOIN sessfs_node d ON d.ino = a.ino JOIN sessfs_entry u ON u.parent = d.parent AND "
 	"u.id = d.entry WHERE a.ino <> 1 AND a.depth < 64) "
 	"SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, file.name, ?10, ?11, ?12, ?13, "
-	"CASE WHEN ?3 = 2 THEN (SELECT item_index + 1 FROM {rows} WHERE {is 16 17} AND "
+	"CASE WHEN ?18 <> 0 THEN ?18 "
+	"WHEN ?3 = 2 THEN (SELECT item_index + 1 FROM {rows} WHERE {is 16 17} AND "
 	"item_index < 9223372036854775807 ORDER BY item_index DESC LIMIT 1) END, "
 	"file.node, file.parent, (SELECT path FROM above WHERE ino = 1 LIMIT 1) FROM file")
 SQL(SQL_FEED_LIST, "SELECT n, what, ino, flags, first_index, session_id, state_key, name, "
@@ -146,15 +147,16 @@ SQL(SQL_CHANGE_COUNTS, CHANGED_KEYS "SELECT k.session_id, k.state_key, (SELECT C
 	"(SELECT MIN(item_index) FROM sessfs_change c WHERE " OF_KEY("c") ")) FROM k WHERE "
 	"NOT EXISTS (SELECT 1 FROM sessfs_change c WHERE " OF_KEY("c") " AND c.what <> 'i') AND "
 	"NOT EXISTS (SELECT 1 FROM sessfs_apart a WHERE " OF_KEY("a") ") ORDER BY 1, 2")
-/* The same of one key. */
-SQL(SQL_CHANGE_OF, "SELECT id, session_id, state_key, item_index, what FROM sessfs_change WHERE "
-	"session_id = ?1 AND state_key = ?2 UNION ALL SELECT 0, session_id, state_key, "
-	"first_index, 'a' FROM sessfs_apart a WHERE session_id = ?1 AND state_key = ?2 AND "
-	CHANGED_AGAIN)
-SQL(SQL_CHANGE_COUNT_OF, "SELECT COUNT(*) FROM {rows} WHERE {is 3 4} AND item_index >= (SELECT "
-	"MIN(item_index) FROM sessfs_change WHERE session_id = ?1 AND state_key = ?2) AND "
-	"NOT EXISTS (SELECT 1 FROM sessfs_change WHERE session_id = ?1 AND state_key = ?2 AND "
-	"what <> 'i')")
+/* The same of one key in one statement, which sees one state of it; and where its rows end. */
+#define LAST_OF_KEY "SELECT item_index + 1 FROM {rows} WHERE {is 3 4} AND " \
+	"item_index < 9223372036854775807 ORDER BY item_index DESC LIMIT 1"
+SQL(SQL_CHANGE_OF, "SELECT id, session_id, state_key, item_index, what, (SELECT COUNT(*) FROM "
+	"{rows} WHERE {is 3 4} AND item_index >= (SELECT MIN(item_index) FROM sessfs_change WHERE "
+	"session_id = ?1 AND state_key = ?2) AND NOT EXISTS (SELECT 1 FROM sessfs_change WHERE "
+	"session_id = ?1 AND state_key = ?2 AND what <> 'i')), (" LAST_OF_KEY ") FROM sessfs_change "
+	"WHERE session_id = ?1 AND state_key = ?2 UNION ALL SELECT 0, session_id, state_key, "
+	"first_index, 'a', 0, (" LAST_OF_KEY ") FROM sessfs_apart a WHERE session_id = ?1 AND "
+	"state_key = ?2 AND " CHANGED_AGAIN)
 SQL(SQL_CHANGE_FIND, "SELECT id, session_id, state_key, item_index, what FROM sessfs_change "
 	"WHERE session_id = ?1 OR session_id IS NULL")
 SQL(SQL_APART_LIST, "SELECT session_id, state_key, first_index, stamp FROM sessfs_apart a "
