@@ -22,7 +22,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import servers  # noqa: E402
 from servers import harness  # noqa: E402
-from harness import limit, same, same_trees  # noqa: E402
+from harness import eventually, limit, same, same_trees  # noqa: E402
 
 SEED = int(os.environ.get("SESSFS_TEST_SEED") or int.from_bytes(os.urandom(3), "big"))
 STEPS = int(os.environ.get("SESSFS_SUITE_STEPS", "400"))
@@ -151,23 +151,66 @@ def test_fsx_on_postgresql(box):
     fsx(box, "postgresql")
 
 
-def fsstress(box, kind):
-    """Three processes at once in one folder; the tree is the same when mounted again."""
+def begin_fsstress(box, mount, seed):
     program = named("SESSFS_FSSTRESS", is_program)
-    mount = mount_of(box, kind)
-    os.mkdir(mount.at("s"))
     # Settings of the files of XFS, which no other file system has.
     without = ["-f", "bulkstat=0", "-f", "bulkstat1=0", "-f", "resvsp=0", "-f", "unresvsp=0"]
-    command = [program, "-d", mount.at("s"), "-n", str(STEPS), "-p", "3", "-s", str(SEED)]
-    done = run([*command, *without], SOAK, cwd=box.folder)
-    said = done.stdout.decode("utf-8", "replace")
-    same(done.returncode, 0, f"fsstress, seed {SEED}: {said[-1500:]}")
+    command = [program, "-d", mount.at("s"), "-n", str(STEPS), "-p", "3", "-s", str(seed)]
+    return subprocess.Popen([*command, *without], cwd=box.folder, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def end_fsstress(process, seed):
+    said = process.communicate(timeout=SOAK * harness.PATIENCE)[0].decode("utf-8", "replace")
+    same(process.returncode, 0, f"fsstress, seed {seed}: {said[-1500:]}")
+
+
+def fsstress(box, kind):
+    """Three processes at once in one folder; the tree is the same when mounted again."""
+    mount = mount_of(box, kind)
+    os.mkdir(mount.at("s"))
+    end_fsstress(begin_fsstress(box, mount, SEED), SEED)
     before = harness.tree(mount.path, times=True)
     assert len(before) > 10, f"only {len(before)} files"
     mount.remount()
     same_trees(before, harness.tree(mount.path, times=True), f"mounted again, seed {SEED}: ")
     box.note(f"{len(before)} files of 3 processes with {STEPS} operations each, seed {SEED}")
     is_sound(mount)
+
+
+def fsstress_on_two(box, kind):
+    """Three processes on each of two mounts, at once in one folder, with the same names: the mounts
+    show the same tree, also when they are mounted again."""
+    mount = mount_of(box, kind)
+    other = box.mount(mount.store)
+    os.mkdir(mount.at("s"))
+    seeds = (SEED, SEED + 1)
+    begun = [begin_fsstress(box, at, seed) for at, seed in zip((mount, other), seeds)]
+    for process, seed in zip(begun, seeds):
+        end_fsstress(process, seed)
+    wanted = harness.tree(mount.path, times=True)
+    assert len(wanted) > 10, f"only {len(wanted)} files"
+
+    def is_same():
+        return harness.tree(other.path, times=True) == harness.tree(mount.path, times=True)
+
+    eventually(is_same, f"the mounts show the same, seeds {seeds}", 5)
+    wanted = harness.tree(mount.path, times=True)
+    for again in (mount, other):
+        again.remount()
+        same_trees(wanted, harness.tree(again.path, times=True), f"mounted again, seeds {seeds}: ")
+    box.note(f"{len(wanted)} files of 2 × 3 processes with {STEPS} operations each, seeds {seeds}")
+    is_sound(mount)
+
+
+@limit(SOAK)
+def test_fsstress_on_two_mounts_of_a_file(box):
+    fsstress_on_two(box, "file")
+
+
+@limit(SOAK)
+def test_fsstress_on_two_mounts_on_mariadb(box):
+    fsstress_on_two(box, "mysql")
 
 
 @limit(SOAK)
