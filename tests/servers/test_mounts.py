@@ -67,15 +67,20 @@ SQLITE = {
     "test_random_questions_show_what_a_reference_says",
     "test_what_cannot_be_told_of_another_mount_is_lost",
 }
+# Ten thousand questions and more, one after the other.
+LONG = {
+    "test_a_listing_beside_endless_renames_ends",
+    "test_more_documents_than_there_are_windows",
+}
 OTHERS = {
-    "mysql": ROOM | BESIDE | SQLITE | {
+    "mysql": ROOM | BESIDE | SQLITE | LONG | {
         "test_names_that_are_too_long_are_refused_and_the_longest_work",
         "test_paths_reach_path_max_and_trees_go_deeper",
         "test_a_key_may_be_as_long_as_a_path",
         "test_a_line_of_100_megabytes_comes_back_the_same",
         "test_a_line_above_the_limit_of_the_store_is_refused_before_it_is_taken",
     },
-    "postgresql": ROOM | BESIDE | SQLITE | {
+    "postgresql": ROOM | BESIDE | SQLITE | LONG | {
         "test_a_line_above_the_limit_of_the_store_is_refused_before_it_is_taken",
     },
 }[KIND]
