@@ -95,8 +95,7 @@ SQL(SQL_MOUNT_CLAIMS, "DELETE FROM sessfs_claim WHERE mount = ?1")
 SQL(SQL_MOUNT_LOCKS, "DELETE FROM sessfs_lock WHERE mount = ?1")
 SQL(SQL_MOUNT_USES, "DELETE FROM sessfs_use WHERE mount = ?1")
 SQL(SQL_MOUNT_GONE, "UPDATE sessfs_store SET epoch = epoch + 1, turn = CASE WHEN turn = ?1 "
-	"THEN 0 ELSE "
-	"turn END, duty = CASE WHEN duty = ?1 THEN 0 ELSE duty END WHERE id = 1")
+	"THEN 0 ELSE turn END WHERE id = 1")
 SQL(SQL_MOUNT_LIST, "SELECT number, guest, known, untold_locks, untold_uses FROM sessfs_mount")
 SQL(SQL_MOUNT_BEAT, "UPDATE sessfs_mount SET seen_at = {now}, known = GREATEST(known, ?2) "
 	"WHERE number = ?1")
