@@ -329,11 +329,12 @@ static int note_fields(struct feed_notes *notes, const struct backend_op *op)
 			   });
 }
 
-/* A mark tells only where something is. */
-static bool is_content(enum backend_op_type type)
+/* A mark tells only where something is, and pieces are not of a draft but of what stands below. */
+static bool is_content(enum backend_op_type type, const struct backend_node *node)
 {
 	return type == BACKEND_CHUNK_PUT || type == BACKEND_CHUNK_DELETE ||
-	       type == BACKEND_PIECE_PUT || type == BACKEND_PIECE_DELETE;
+	       ((type == BACKEND_PIECE_PUT || type == BACKEND_PIECE_DELETE) &&
+		!(node->flags & BACKEND_DRAFT));
 }
 
 /* What is kept under a node's number has changed; or the node is gone. */
@@ -357,7 +358,7 @@ static int note_of_node(struct feed_notes *notes, const struct feed_state *state
 			    .moved = gone,
 			    .bytes = !gone,
 			    .behind = op->behind,
-			    .content = is_content(type),
+			    .content = is_content(type, &before),
 			    .attributes = type == BACKEND_XATTR_PUT || type == BACKEND_XATTR_DELETE,
 			    .gone = gone || !before.nlink,
 		    });

@@ -152,8 +152,8 @@ SQL(SQL_CHANGE_COUNTS, CHANGED_KEYS "SELECT k.session_id, k.state_key, (SELECT C
 SQL(SQL_CHANGE_OF, "SELECT id, session_id, state_key, item_index, what, (SELECT COUNT(*) FROM "
 	"{rows} WHERE {is 3 4} AND item_index >= (SELECT MIN(item_index) FROM sessfs_change WHERE "
 	"session_id = ?1 AND state_key = ?2) AND NOT EXISTS (SELECT 1 FROM sessfs_change WHERE "
-	"session_id = ?1 AND state_key = ?2 AND what <> 'i')), (" LAST_OF_KEY ") FROM sessfs_change "
-	"WHERE session_id = ?1 AND state_key = ?2 UNION ALL SELECT 0, session_id, state_key, "
+	"session_id = ?1 AND state_key = ?2 AND what <> 'i')), (" LAST_OF_KEY ") FROM "
+	"sessfs_change WHERE session_id = ?1 AND state_key = ?2 UNION ALL SELECT 0, session_id, state_key, "
 	"first_index, 'a', 0, (" LAST_OF_KEY ") FROM sessfs_apart a WHERE session_id = ?1 AND "
 	"state_key = ?2 AND " CHANGED_AGAIN)
 SQL(SQL_CHANGE_FIND, "SELECT id, session_id, state_key, item_index, what FROM sessfs_change "

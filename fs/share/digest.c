@@ -461,7 +461,9 @@ static int digest_rows(struct digesting *digesting, const struct backend_feed *f
 	backend_node_done(&node);
 	if (!inode)
 		return 0;
-	if (!inode->gone) {
+	if (!inode->gone && inode_is_draft(inode)) {
+		draft_stays(inode);
+	} else if (!inode->gone) {
 		const bool grew = feed->behind || was_added_behind(inode, feed);
 		_cleanup_(version_drop) struct version *before =
 			grew ? NULL : reconcile_version(digesting->tree, inode);

@@ -340,9 +340,7 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 	return reconciling->view_error;
 }
 
-/* What stood below a draft is another thing, but the draft is what it was: a save of it that was
- * begun is none of something older. */
-static void draft_stays(struct inode *draft)
+void draft_stays(struct inode *draft)
 {
 	for (struct handle *handle = draft->open; handle; handle = handle->next)
 		if (handle->writing->version == draft->version)

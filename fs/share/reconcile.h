@@ -146,6 +146,9 @@ void rest_settle(struct reconciling *reconciling);
 struct version *reconcile_version(struct tree *tree, struct inode *inode);
 /* Bytes of a state file, of which no more were shown; UINT64_MAX: not known. */
 uint64_t known_size(const struct inode *inode);
+/* What stands below a draft is another thing, but the draft is what it was: a save of it that was
+ * begun is none of something older. */
+void draft_stays(struct inode *draft);
 /* Take one key in; borrowed. */
 int reconcile_one(struct reconciling *reconciling, const struct changed_key *key);
 /* A sidecar that came may make a list of the single beside it, which is one more key then. */

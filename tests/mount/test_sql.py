@@ -378,6 +378,27 @@ def test_a_save_of_a_draft_goes_on_when_the_last_valid_state_is_deleted(box):
         same(read(path), data, "what was saved")
 
 
+def test_saves_of_drafts_on_two_mounts_go_on_when_the_last_valid_states_are_deleted(box):
+    """One mount takes the deletion in, and the other hears of it."""
+    mount, session = box.session()
+    mounts = [mount, box.mount(mount.store)]
+    for round_ in range(4):
+        paths = [at.at("s", f"k{number}.json") for number, at in enumerate(mounts)]
+        for path in paths:
+            write(path, b'{"a": 1}')
+            write(path, b"half")
+        files = [open(path, "r+b", buffering=0) for path in paths]
+        for file in files:
+            file.truncate(0)
+        mount.sql(f"DELETE FROM {TABLE} WHERE state_key IN ('k0', 'k1')")
+        mount.insert("s", f"then{round_}", 0, "1")
+        for at in mounts:
+            shows(box, at.at("s", f"then{round_}.json"), b"1")
+        for path, file in zip(paths, files):
+            file.close()
+            same(read(path), b"", "what was saved")
+
+
 def test_a_saved_list_changes_only_the_rows_that_differ(box):
     mount, session = box.session()
     path = os.path.join(session, "l.jsonl")
