@@ -153,9 +153,9 @@ SQL(SQL_CHANGE_OF, "SELECT id, session_id, state_key, item_index, what, (SELECT 
 	"{rows} WHERE {is 3 4} AND item_index >= (SELECT MIN(item_index) FROM sessfs_change WHERE "
 	"session_id = ?1 AND state_key = ?2) AND NOT EXISTS (SELECT 1 FROM sessfs_change WHERE "
 	"session_id = ?1 AND state_key = ?2 AND what <> 'i')), (" LAST_OF_KEY ") FROM "
-	"sessfs_change WHERE session_id = ?1 AND state_key = ?2 UNION ALL SELECT 0, session_id, state_key, "
-	"first_index, 'a', 0, (" LAST_OF_KEY ") FROM sessfs_apart a WHERE session_id = ?1 AND "
-	"state_key = ?2 AND " CHANGED_AGAIN)
+	"sessfs_change WHERE session_id = ?1 AND state_key = ?2 UNION ALL SELECT 0, session_id, "
+	"state_key, first_index, 'a', 0, (" LAST_OF_KEY ") FROM sessfs_apart a WHERE "
+	"session_id = ?1 AND state_key = ?2 AND " CHANGED_AGAIN)
 SQL(SQL_CHANGE_FIND, "SELECT id, session_id, state_key, item_index, what FROM sessfs_change "
 	"WHERE session_id = ?1 OR session_id IS NULL")
 SQL(SQL_APART_LIST, "SELECT session_id, state_key, first_index, stamp FROM sessfs_apart a "
