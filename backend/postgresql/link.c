@@ -175,11 +175,11 @@ static int judge(struct sql_link *link, char **ret_why)
 
 	if (PQserverVersion(link->conn) < OLDEST)
 		return str_explain(ret_why, -EPROTONOSUPPORT,
-				   "the server is PostgreSQL %s; 12 or newer is needed",
+				   "the server is PostgreSQL %s; sessfs needs 12 or newer",
 				   parameter(link, "server_version"));
 	if (strcmp(parameter(link, "server_encoding"), "UTF8") != 0)
 		return str_explain(ret_why, -EMEDIUMTYPE,
-				   "the encoding of the database is %s; it has to be UTF8",
+				   "the database has the encoding %s; sessfs needs UTF8",
 				   parameter(link, "server_encoding"));
 	r = pg_link_send(link, bytes_str(question));
 	if (r == 0)
@@ -188,12 +188,11 @@ static int judge(struct sql_link *link, char **ret_why)
 		r = r < 0 ? r : -EIO;
 	else if (*columns[0].data != 'f')
 		r = str_explain(ret_why, -EROFS,
-				"the server is a replica, which cannot be written: name the "
-				"primary");
+				"the server is a replica, which takes no writes: name the primary");
 	else if (strtol(columns[1].data, NULL, 10) != PQbackendPID(link->conn))
 		r = str_explain(ret_why, -EPROTONOSUPPORT,
-				"there is a pooler between, such as PgBouncer, which may mix "
-				"sessions: name the server itself");
+				"a pooler such as PgBouncer is in between and may mix sessions: "
+				"name the server itself");
 	else
 		r = 0;
 	pg_answer_done(answer);

@@ -42,18 +42,18 @@ static int load(const char *scheme, const char *path, const struct plugin **ret_
 	plugin = object ? dlsym(object, "sessfs_plugin") : NULL;
 	if (!plugin)
 		return str_explain(ret_why, -ELIBACC,
-				   "%s:// cannot be used, since %s cannot be loaded: %s; install "
-				   "the package sessfs-%s again",
+				   "%s:// is not available: cannot load %s: %s; install the "
+				   "package sessfs-%s again",
 				   scheme, path, dlerror(), scheme);
 	if (strcmp(plugin->abi, PLUGIN_ABI) != 0)
 		return str_explain(ret_why, -ELIBACC,
-				   "%s is of %s, and this is %s: install sessfs and sessfs-%s in "
-				   "one version",
+				   "%s belongs to %s, but this is %s: install the same version of "
+				   "sessfs and sessfs-%s",
 				   path, plugin->abi, PLUGIN_ABI, scheme);
 	if (strcmp(plugin->seam, plugin_seam) != 0)
 		return str_explain(ret_why, -ELIBACC,
-				   "%s is of another build of %s, which does not fit this one: "
-				   "install sessfs and sessfs-%s from one place",
+				   "%s belongs to another build of %s: install sessfs and "
+				   "sessfs-%s from the same place",
 				   path, PLUGIN_ABI, scheme);
 	plugin->set_log_sink(forward);
 	plugin->set_log_level(LOG_DEBUG);

@@ -124,9 +124,10 @@ static int open_or_set_up(const char *store, const struct backend_options *optio
 		remote = made;
 	url = remote->url;
 	if (options->table && url.table && strcmp(options->table, url.table) != 0)
-		return str_explain(ret_why, -EINVAL,
-				   "the URL says table=%s, and -o table=%s; leave one of them out",
-				   url.table, options->table);
+		return str_explain(
+			ret_why, -EINVAL,
+			"the URL says table=%s, but -o says table=%s; leave one of them out",
+			url.table, options->table);
 	if (url.table)
 		wanted.table = url.table;
 	url.durable = options->durable;

@@ -15,7 +15,7 @@ static const struct rule {
 	{ SQL_CHECK_PIECES, "%lld pieces belong to no file" },
 	{ SQL_CHECK_MARKS, "%lld marks belong to no file" },
 	{ SQL_CHECK_HIDDEN, "%lld hidden rows belong to no file" },
-	{ SQL_CHECK_ROOT, "%lld directories at the root are missing: the root itself is" },
+	{ SQL_CHECK_ROOT, "%lld root directories are missing" },
 };
 
 static int check(struct backend_snapshot *snapshot, const struct rule *rule,

@@ -136,8 +136,8 @@ static int reconnect(struct sql *store, int64_t until, bool sent, char **ret_why
 	}
 	store->writer.unsure = false;
 	if (r == -EOWNERDEAD && sent)
-		log_error("%s: this mount was ended while the server was away, and nobody knows "
-			  "whether its last change was made",
+		log_error("%s: other mounts ended this one while the server did not answer, so its "
+			  "last change may be lost",
 			  store->database);
 	if (!sent)
 		return 0;
@@ -175,7 +175,7 @@ static int run_once(struct sql *store, struct sql_request *first, struct sql_req
 static int why_not(const struct sql *store, int r)
 {
 	if (r == SQL_LANE_FAILED)
-		log_error("%s: somebody else has committed as this mount", store->database);
+		log_error("%s: another process has committed as this mount", store->database);
 	return r == -EDEADLK ? -EBUSY : r == SQL_LANE_FAILED ? -EIO : r;
 }
 

@@ -202,8 +202,8 @@ static int outwait(struct sql *store)
 	struct sql_beats beats = { .last = sql_milliseconds(), .steady = sql_milliseconds() };
 	int r;
 
-	log_warning("%s: another mount of it has not been heard of for %d seconds: waiting as long "
-		    "whether it comes back",
+	log_warning("%s: another mount has been silent for %d seconds: waiting as long for it to "
+		    "come back",
 		    store->database, SQL_LEASE_S);
 	do {
 		sql_pause(OUTWAIT_MS);
@@ -248,8 +248,8 @@ int sql_mounts_rejoin(struct sql *store)
 	if (r == 0)
 		r = sql_uses_tell(store, store->writer.link);
 	if (r == 0)
-		log_warning("%s: the server has not heard of this mount for %d seconds, so locks "
-			    "of files that programs had here have ended",
+		log_warning("%s: the server did not hear from this mount for %d seconds, so "
+			    "programs here have lost their file locks",
 			    store->database, SQL_LEASE_S);
 	return r;
 }

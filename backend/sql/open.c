@@ -165,8 +165,8 @@ static int judge_server(struct sql *store, char **ret_careless, char **ret_why)
 	if (r == 0 && sql_row(store, answer, columns) && columns[0].size) {
 		if (store->url->durable) {
 			*ret_why =
-				str_printf("%s: the server may lose what it has committed "
-					   "(%.*s), which durable refuses",
+				str_printf("%s: durable is not possible: the server may lose "
+					   "commits when its machine crashes (%.*s)",
 					   store->database, (int)columns[0].size, columns[0].data);
 			r = -EOPNOTSUPP;
 		} else {
@@ -200,8 +200,7 @@ static int connect_and_join(struct sql *store, const struct backend_options *opt
 				    options->shared || (options->read_only && !options->must_own),
 				    ret_why);
 	if (r == 0 && options->owner && careless)
-		log_warning("%s: the server may lose what it has committed when its machine "
-			    "crashes: %s",
+		log_warning("%s: the server may lose commits when its machine crashes: %s",
 			    store->database, careless);
 	return r < 0 ? r : sql_watch_start(store);
 }

@@ -145,8 +145,8 @@ static int take_column(struct sql *store, const struct bytes *columns, unsigned 
 		}
 	if (ours && sql_int(columns[5]))
 		return str_explain(ret_why, -EMEDIUMTYPE,
-				   "%s: the column %.*s of its table %s cannot hold any text: it "
-				   "is %.*s%s%.*s, which has to be %s",
+				   "%s: the column %.*s of the table %s cannot hold every text: it "
+				   "is %.*s%s%.*s, but must be %s",
 				   store->database, (int)columns[0].size, columns[0].data,
 				   layout->name, (int)columns[1].size, columns[1].data,
 				   columns[2].data ? " in " : "", (int)columns[2].size,
@@ -187,7 +187,7 @@ static int look_at_rows(struct sql *store, const char *wanted, char **ret_why)
 		return r;
 	if (any && seen != 15)
 		return str_explain(ret_why, -EMEDIUMTYPE,
-				   "%s: its table %s is not one of sessions: it has no columns "
+				   "%s: the table %s does not hold sessions: it needs the columns "
 				   "session_id, state_key, item_index and state_data",
 				   store->database, layout->name);
 	if (!layout->collation)
@@ -311,9 +311,9 @@ static int miss_triggers(struct sql *store, const struct backend_options *option
 	/* What was changed until now is taken in by this one. */
 	r = ask(store, anything, NULL, 0, NULL);
 	if (options->owner)
-		log_warning("%s: without the right to make triggers (%s), what other programs "
-			    "change in %s is not seen until it is mounted anew; 'sessfs setup' as "
-			    "a user of the server who has the right makes them",
+		log_warning("%s: this user may not make triggers (%s), so you see what other "
+			    "programs change in %s only after the next mount; run 'sessfs setup' "
+			    "as a user who may make them",
 			    store->database, why ? why : "", store->texts.layout.name);
 	return r == -ENOTCONN ? r : 0;
 }
@@ -369,19 +369,21 @@ static int refuse(struct sql *store, const struct found *found,
 
 	if (found->there && found->version > SQL_VERSION)
 		return str_explain(ret_why, -EPROTONOSUPPORT,
-				   "%s was written by a newer sessfs: its version is %lld",
-				   store->database, (long long)found->version);
+				   "%s has the format %lld, and this sessfs knows formats up to "
+				   "%d; use a newer sessfs",
+				   store->database, (long long)found->version, SQL_VERSION);
 	if (options->table && strcasecmp(options->table, table) != 0)
-		return str_explain(ret_why, -EINVAL, "%s serves the table %s", store->database,
-				   table);
+		return str_explain(ret_why, -EINVAL,
+				   "%s keeps its sessions in the table %s, not in %s",
+				   store->database, table, options->table);
 	if (found->there && !found->rows)
-		return str_explain(ret_why, -EMEDIUMTYPE, "%s: its table %s is gone",
+		return str_explain(ret_why, -EMEDIUMTYPE, "%s has lost its table %s",
 				   store->database, table);
 	if (!found->there && !found->rows && !options->create)
 		return str_explain(ret_why, -ENOENT, "%s has no table %s", store->database, table);
 	if (!found->there && options->read_only)
 		return str_explain(ret_why, -EROFS,
-				   "%s is no store yet, and is not made one to be read only",
+				   "%s is not a store yet; mount it once for writing",
 				   store->database);
 	return 0;
 }
@@ -394,8 +396,8 @@ int sql_schema_open(struct sql *store, const struct backend_options *options, ch
 
 	if (options->table && !is_name(options->table))
 		return str_explain(ret_why, -EINVAL,
-				   "%s is no name for a table: letters, digits, - and _, and none "
-				   "that begins with sessfs_",
+				   "%s cannot be the name of a table: use letters, digits, - and "
+				   "_, and do not begin with sessfs_",
 				   options->table);
 	r = find_store(store, options->table, &found);
 	if (r == 0)
@@ -418,11 +420,10 @@ int sql_schema_open(struct sql *store, const struct backend_options *options, ch
 	if (r == 0 && !found.there)
 		r = make(store, &found);
 	if (r == -EACCES)
-		return str_explain(ret_why, r,
-				   "%s: %s; 'sessfs setup', as a user of the server who may make "
-				   "tables and triggers, makes the store",
-				   store->database,
-				   store->texts.driver->sentence(store->writer.link));
+		return str_explain(
+			ret_why, r,
+			"%s: %s; run 'sessfs setup' as a user who may make tables and triggers",
+			store->database, store->texts.driver->sentence(store->writer.link));
 	if (r == 0)
 		r = sql_texts_make(&store->texts);
 	if (r == 0)

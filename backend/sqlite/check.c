@@ -76,7 +76,7 @@ static const struct rule rules[] = {
 	  "last inode number in sessfs_meta is out of range" },
 	{ "SELECT NOT EXISTS (SELECT 1 FROM sessfs_node WHERE ino = 1 AND nlink > 0 AND " IS_DIR
 	  ")",
-	  "root is missing, is no directory, or has no links" },
+	  "root is missing, is not a directory, or has no links" },
 	{ "SELECT count(*) FROM sessfs_node WHERE typeof(parent) <> 'integer' OR typeof(entry) <> "
 	  "'integer' OR typeof(kind) <> 'integer' OR typeof(flags) <> 'integer' OR typeof(mode) <> "
 	  "'integer' OR typeof(uid) <> 'integer' OR typeof(gid) <> 'integer' OR typeof(nlink) <> "
@@ -117,7 +117,7 @@ static const struct rule rules[] = {
 	  "state files are not below the directory of their session" },
 	{ "SELECT count(*) FROM sessfs_node WHERE kind = 1 AND nlink > 0 AND parent <> 1 AND "
 	  "NOT " HAS_LAYOUT,
-	  "sessions have their directory elsewhere than at the root" },
+	  "sessions have a directory that is not at the root" },
 	{ "SELECT count(*) FROM sessfs_entry WHERE typeof(parent) <> 'integer' OR typeof(id) <> "
 	  "'integer' OR typeof(ino) <> 'integer' OR typeof(name) <> 'blob' OR id NOT BETWEEN 1 "
 	  "AND " MOST,
@@ -128,11 +128,11 @@ static const struct rule rules[] = {
 	  "NUL, above 255 bytes)" },
 	{ "SELECT count(*) FROM (SELECT 1 FROM sessfs_entry GROUP BY parent, name HAVING "
 	  "count(*) > 1)",
-	  "names are twice in one directory" },
+	  "names appear twice in one directory" },
 	{ "SELECT count(*) FROM sessfs_entry WHERE ino = 1", "entries lead to the root" },
 	{ "SELECT count(*) FROM sessfs_entry e WHERE parent <> 0 AND NOT EXISTS (SELECT 1 FROM "
 	  "sessfs_node n WHERE n.ino = e.parent AND " IS_DIR ")",
-	  "entries of sessfs_entry lie in what is no directory" },
+	  "entries of sessfs_entry are not in a directory" },
 	{ "SELECT count(*) FROM sessfs_xattr WHERE typeof(name) <> 'blob' OR length(name) NOT "
 	  "BETWEEN 1 AND 255 OR instr(name, x'00') OR typeof(value) <> 'blob' OR length(value) > "
 	  "65536",
@@ -167,16 +167,16 @@ static const struct rule rules[] = {
 	  "files have more or fewer names than sessfs_node counts links" },
 	{ "SELECT count(DISTINCT ino) FROM sessfs_xattr WHERE ino NOT IN "
 	  "(SELECT ino FROM sessfs_node)",
-	  "nodes are missing of which sessfs_xattr has attributes" },
+	  "nodes are missing, but sessfs_xattr has attributes of them" },
 	{ "SELECT count(DISTINCT ino) FROM sessfs_chunk WHERE ino NOT IN "
 	  "(SELECT ino FROM sessfs_node)",
-	  "nodes are missing of which sessfs_chunk has bytes" },
+	  "nodes are missing, but sessfs_chunk has bytes of them" },
 	{ "SELECT count(DISTINCT ino) FROM sessfs_piece WHERE ino NOT IN "
 	  "(SELECT ino FROM sessfs_node)",
-	  "nodes are missing of which sessfs_piece has bytes" },
+	  "nodes are missing, but sessfs_piece has bytes of them" },
 	{ "SELECT count(DISTINCT ino) FROM sessfs_mark WHERE ino NOT IN "
 	  "(SELECT ino FROM sessfs_node)",
-	  "nodes are missing of which sessfs_mark has marks" },
+	  "nodes are missing, but sessfs_mark has marks of them" },
 };
 
 /* SQLite's own check: one row "ok", or one a defect. */
@@ -223,7 +223,7 @@ static int check_trash(struct sqlite_conn *conn, backend_report_fn *report, void
 	static const struct rule rule = {
 		"SELECT count(DISTINCT ino) FROM main.sessfs_trash WHERE ino NOT IN "
 		"(SELECT ino FROM sessfs_node)",
-		"nodes are missing of which sessfs_trash has rows"
+		"nodes are missing, but sessfs_trash has rows of them"
 	};
 	int64_t tables = 0;
 	int r = sqlite_conn_query(conn, there, 0, &tables);

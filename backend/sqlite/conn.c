@@ -135,8 +135,7 @@ int sqlite_conn_more(struct sqlite *store, struct sqlite_conn *conn)
 	if (r != -ESTALE)
 		return r;
 	if (sqlite_file_there(store) == 0)
-		log_error("%s leads to another file now: it cannot be opened once more",
-			  store->place.path);
+		log_error("%s leads to another file now: cannot open it again", store->place.path);
 	return -EIO;
 }
 

@@ -314,8 +314,7 @@ int sqlite_backend_install(const char *new_path, const char *path, bool replace,
 	if (there && !replace)
 		r = -EEXIST;
 	else if (there && !S_ISREG(old.st_mode))
-		return sqlite_refuse(ret_why, -EEXIST, "%s is there and is not a regular file",
-				     path);
+		return sqlite_refuse(ret_why, -EEXIST, "%s exists and is not a regular file", path);
 	else
 		r = there ? install_over(new_path, path, &old) : install_new(new_path, path);
 	if (r == 0)
@@ -323,18 +322,18 @@ int sqlite_backend_install(const char *new_path, const char *path, bool replace,
 	if (r == -EBUSY)
 		return sqlite_refuse(ret_why, r, "%s is mounted or in use; unmount it first", path);
 	if (r == -EEXIST)
-		return sqlite_refuse(ret_why, r, "%s is there already; --force replaces it", path);
+		return sqlite_refuse(ret_why, r, "%s exists already; --force replaces it", path);
 	if (r == -EXDEV)
 		return sqlite_refuse(ret_why, r,
-				     "%s cannot be replaced: it is a mount of that single file, or "
-				     "lies on another filesystem; replace it where it really is",
+				     "cannot replace %s: it is a mount of that single file, or is "
+				     "on another filesystem; replace it where it really is",
 				     path);
 	if (r == -EUCLEAN)
 		return sqlite_refuse(ret_why, r,
-				     "%s is damaged, and its log holds what is not in it yet; move "
-				     "both away (%s and %s-wal) to replace it",
+				     "%s is damaged, and its log holds newer data; to replace it, "
+				     "move both away (%s and %s-wal)",
 				     path, path, path);
-	return r < 0 ? sqlite_refuse(ret_why, r, "%s cannot be put in its place: %s", path,
+	return r < 0 ? sqlite_refuse(ret_why, r, "cannot put %s in its place: %s", path,
 				     strerror(-r)) :
 		       0;
 }

@@ -152,8 +152,8 @@ static void found_damaged(struct sqlite *store)
 {
 	store->backend.read_only = true;
 	if (!atomic_exchange(&store->damaged, true) && store->owner)
-		log_error("%s is damaged: from now on it is read-only; unmount it, and rescue what "
-			  "is whole with 'sessfs check --repair'",
+		log_error("%s is damaged and now read-only; unmount it, then rescue what is left "
+			  "with 'sessfs check --repair'",
 			  store->place.path);
 }
 

@@ -284,8 +284,7 @@ static int check_header(const char *path, int fd, char **ret_why)
 	page = (uint64_t)header[16] << 8 | header[17];
 	if (page != 1 && (page < 512 || (page & (page - 1))))
 		return sqlite_refuse(ret_why, -EIO,
-				     "%s is damaged: its header names no page size of "
-				     "SQLite's" RESCUE,
+				     "%s is damaged: its header has no valid page size" RESCUE,
 				     path);
 	size = (page == 1 ? 65536 : page) * big_endian(header + 28);
 	/* The size in the header counts when it was written by the last writer; and pages that a
@@ -506,10 +505,9 @@ int sqlite_file_durable(struct sqlite *store)
 		return r;
 	}
 	if (!atomic_exchange(&store->log_gone, true))
-		log_error(
-			"%s-wal was removed, moved or replaced while it was open: what is written "
-			"is not durable; copy what the mount shows, and unmount it",
-			store->place.path);
+		log_error("%s-wal was removed, moved or replaced while it was open: what you write "
+			  "may be lost; copy what the mount shows, then unmount it",
+			  store->place.path);
 	return -EIO;
 }
 

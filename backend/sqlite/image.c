@@ -391,11 +391,10 @@ static void tell_files(const struct image *image, const struct log_end *end, uin
 			    "damaged frames of the write-ahead log: %" PRIu64 " of %" PRIu64,
 			    end->damaged, end->frames);
 	if (end->tail)
-		sqlite_tell(
-			report, arg,
-			"frames at the end of the write-ahead log that are not whole, or were not "
-			"committed: %" PRIu64,
-			end->tail);
+		sqlite_tell(report, arg,
+			    "incomplete or uncommitted frames at the end of the write-ahead log: "
+			    "%" PRIu64,
+			    end->tail);
 }
 
 static int look_at_files(struct image *image, const char *path, backend_report_fn *report,
@@ -553,9 +552,7 @@ void image_check_log(const char *path, backend_report_fn *report, void *arg)
 		return;
 	sqlite_tell(report, arg,
 		    "damaged frames of the write-ahead log: %" PRIu64 " of %" PRIu64
-		    "; SQLite does not "
-		    "see what is behind them: after a power cut that is what was never synced; "
-		    "otherwise "
-		    "'sessfs check --repair' rescues it",
+		    "; SQLite does not see what follows them: after a power failure, that was "
+		    "never synced; otherwise 'sessfs check --repair' rescues it",
 		    second.damaged, second.frames);
 }

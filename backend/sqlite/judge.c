@@ -64,8 +64,8 @@ static int choose_table(struct sqlite *store, const struct backend_options *opti
 		return r;
 	if (served && wanted && strcasecmp(served, wanted) != 0)
 		return sqlite_refuse(ret_why, -EINVAL,
-				     "%s keeps its sessions in the table %s, not in %s "
-				     "('sessfs config' tells what a store says)",
+				     "%s keeps its sessions in the table %s, not in %s ('sessfs "
+				     "config' shows its settings)",
 				     path, served, wanted);
 	if (!wanted)
 		wanted = served ? served : sqlite_judge_default;
@@ -129,7 +129,7 @@ static int refuse_planted(int error, const char *path, char **ret_why)
 		if (lstat(name, &st) == 0 && !S_ISREG(st.st_mode))
 			return sqlite_refuse(ret_why, -ELOOP,
 					     "%s is not the file that SQLite keeps there but a %s; "
-					     "find out who has put it there, and remove it",
+					     "find out what put it there, then remove it",
 					     name,
 					     S_ISLNK(st.st_mode) ? "link" :
 								   "special file or directory");
@@ -148,10 +148,10 @@ int sqlite_refuse_unreadable(int error, const char *path, char **ret_why)
 		  "%s cannot be read: the database is damaged or its medium fails (SQLite's own "
 		  "message is in the log); 'sessfs check --repair' rescues what is left" },
 		{ -ENOSPC, "%s cannot be opened: its filesystem is full, of bytes or of files" },
-		{ -EFBIG, "%s cannot be opened: a limit on the size of files is in the way "
-			  "(ulimit -f)" },
-		{ -EROFS, "%s or its directory cannot be written; open it read-only" },
-		{ -EACCES, "%s cannot be opened: its directory does not let us make files" },
+		{ -EFBIG,
+		  "%s cannot be opened: the limit on the size of files is too low (ulimit -f)" },
+		{ -EROFS, "you cannot write to %s or its directory; open it read-only" },
+		{ -EACCES, "%s cannot be opened: you cannot make files in its directory" },
 	};
 
 	if (ret_why && *ret_why) /* somebody has found better words already */

@@ -109,14 +109,14 @@ static int look_at_column(sqlite3_stmt *row, const struct sqlite_layout *layout,
 		if (!sqlite3_column_int(row, 2) || filled)
 			return 0;
 		return sqlite_refuse(ret_why, -EMEDIUMTYPE,
-				     "the table %s in %s has a column %s that may not be NULL and "
-				     "has no default, so no row could be added to it",
+				     "the table %s in %s has a column %s that is NOT NULL without "
+				     "a default, so sessfs cannot add rows",
 				     layout->name, path, name);
 	}
 	if (sqlite3_column_int(row, 5) != 0 || !(affinity_of(type) & columns[known].affinities))
 		return sqlite_refuse(ret_why, -EMEDIUMTYPE,
 				     "the column %s of the table %s in %s has the type '%s', which "
-				     "does not keep what is written to it",
+				     "changes what sessfs writes to it",
 				     name, layout->name, path, type);
 	found[known] = true;
 	return 0;
@@ -165,11 +165,11 @@ static int refuse_missing(const struct sqlite_layout *layout, const char *path,
 			  const bool found[COLUMNS], char **ret_why)
 {
 	if (!found[COLUMN_ITEM_INDEX] && found[0])
-		return sqlite_refuse(ret_why, -EMEDIUMTYPE,
-				     "the table %s in %s is of an older layout, one row a session "
-				     "without item_index; make a new store and fill it with "
-				     "'sessfs import'",
-				     layout->name, path);
+		return sqlite_refuse(
+			ret_why, -EMEDIUMTYPE,
+			"the table %s in %s has an older layout, one row a session without "
+			"item_index; make a new store and fill it with 'sessfs import'",
+			layout->name, path);
 	for (int i = 0; i < COLUMNS; i++)
 		if (columns[i].needed && !found[i])
 			return sqlite_refuse(ret_why, -EMEDIUMTYPE,

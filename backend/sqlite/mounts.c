@@ -99,7 +99,7 @@ static void read_slots(const struct sqlite *store, struct slot slots[SQLITE_MOUN
 
 	memset(slots, 0, size);
 	if (pread(store->mounts.fd, slots, size, SLOTS_AT) < 0)
-		log_warning("%s-mounts cannot be read: %s", store->place.path, strerror(errno));
+		log_warning("cannot read %s-mounts: %s", store->place.path, strerror(errno));
 }
 
 static int write_at(const struct sqlite *store, const void *data, size_t size, off_t at)

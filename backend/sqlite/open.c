@@ -212,8 +212,8 @@ static int read_look(struct sqlite *store, bool read_only, struct look *look)
 	if (r == 0 || r == -EBUSY || r == -ENOMEM || !read_only ||
 	    access(store->place.path, W_OK) == 0)
 		return r;
-	log_warning("%s: nothing can be written beside it, so it is read as a file that nobody "
-		    "changes",
+	log_warning("%s: cannot make files beside it, so sessfs reads it as a file that does not "
+		    "change",
 		    store->place.path);
 	r = open_writer(store, "immutable=1");
 	return r < 0 ? r : sqlite_look(&store->writer, look);
@@ -348,7 +348,7 @@ static int set_wal(struct sqlite *store, const char *path, char **ret_why)
 		mode = (const char *)sqlite3_column_text(statement, 0);
 		if (!mode || strcmp(mode, "wal") != 0)
 			r = sqlite_refuse(ret_why, -EOPNOTSUPP,
-					  "%s cannot be used: its filesystem does not allow a "
+					  "cannot use %s: its filesystem does not allow a "
 					  "write-ahead log (shared memory)",
 					  path);
 	} else {
@@ -370,11 +370,10 @@ static int share(struct sqlite *store, const char *owner, const char *path, char
 	r = own_place(store, false);
 	if (r < 0)
 		return sqlite_refuse(ret_why, r,
-				     "%s is in use by other mounts, and %s-mounts, by which they "
-				     "know of each other, cannot be used: %s",
+				     "%s is in use by other mounts, but cannot use %s-mounts, by "
+				     "which mounts find each other: %s",
 				     path, path, strerror(-error));
-	log_warning("%s-mounts cannot be used (%s): the store cannot be mounted a second time "
-		    "meanwhile",
+	log_warning("cannot use %s-mounts (%s): you cannot mount the store a second time meanwhile",
 		    path, strerror(-error));
 	return 0;
 }

@@ -150,17 +150,17 @@ static const struct {
 } values[] = {
 	{ "UPDATE sessfs_node SET mode = (mode & 511) | 16384 WHERE (mode & 61440) NOT IN (4096, "
 	  "8192, 16384, 24576, 32768, 40960, 49152) AND ino IN (SELECT parent FROM sessfs_entry)",
-	  "directories had lost what they are" },
+	  "directories had lost their type" },
 	{ "DELETE FROM sessfs_entry WHERE parent IN (SELECT ino FROM sessfs_node WHERE "
 	  "(mode & 61440) <> 16384)",
-	  "names lay in what is no directory" },
+	  "names were not in a directory" },
 	{ "UPDATE sessfs_node SET size = 0 WHERE size < 0",
 	  "files had a negative size and are empty" },
 	{ "UPDATE sessfs_node SET mode = (mode & 511) | 32768, target = NULL WHERE (mode & 61440) "
 	  "= "
 	  "40960 AND (target IS NULL OR length(target) NOT BETWEEN 1 AND 4095 OR "
 	  "instr(target, x'00'))",
-	  "symbolic links have lost what they led to and are empty files" },
+	  "symbolic links have lost their targets and are empty files" },
 	{ "UPDATE sessfs_node SET flags = flags & 15, mode = mode & 65535, nlink = "
 	  "min(max(nlink, 0), 4294967295), uid = uid & 4294967295, gid = gid & 4294967295, "
 	  "rdev = max(rdev, 0) WHERE flags NOT BETWEEN 0 AND 15 OR mode NOT BETWEEN 0 AND 65535 OR "
@@ -171,7 +171,7 @@ static const struct {
 	  "OR length(value) > 65536",
 	  "attributes had names or values that no attribute can have, and are lost" },
 	{ "DELETE FROM sessfs_chunk WHERE chunk NOT BETWEEN 0 AND 281474976710655",
-	  "pieces of 32 KiB lay where no file has bytes, and are lost" },
+	  "pieces of 32 KiB had numbers out of range, and are lost" },
 	{ "UPDATE sessfs_chunk SET data = substr(data, 1, 32768) WHERE length(data) > 32768",
 	  "pieces of 32 KiB were larger, and the rest of them is lost" },
 };
@@ -415,7 +415,7 @@ static int move_rows(struct key *key)
 		if (next != expected && ++told <= RANGES_TOLD)
 			repair_tell(key->repairing,
 				    "session %.*s, key %.*s: items %" PRId64 " to %" PRId64
-				    " are lost, those behind move up",
+				    " are lost; later ones move up",
 				    TOLD(key->session), TOLD(key->key), expected, next - 1);
 		expected = next < INT64_MAX ? next + 1 : next;
 		old = next;

@@ -167,8 +167,8 @@ static int on_record(void *arg, const struct salvage_record *record)
 	fits = record->table != SALVAGE_ROW || is_row(repairing, record);
 	if (!fits) {
 		repair_tell(repairing,
-			    "session %.*s, key %.*s, item %" PRId64 ": the row is not JSON, it is "
-			    "lost",
+			    "session %.*s, key %.*s, item %" PRId64
+			    ": the row is not JSON and is lost",
 			    (int)MIN(record->values[ROW_SESSION].bytes.size, 500),
 			    record->values[ROW_SESSION].bytes.data,
 			    (int)MIN(record->values[ROW_KEY].bytes.size, 500),
@@ -246,7 +246,7 @@ static int make_file(const char *path, char **ret_why)
 
 		if (lstat(name, &st) == 0)
 			return sqlite_refuse(ret_why, -EEXIST,
-					     "%s is there already; name another new store", name);
+					     "%s exists already; name another new store", name);
 	}
 	fd = descriptor_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
 	if (fd < 0)
@@ -254,8 +254,7 @@ static int make_file(const char *path, char **ret_why)
 	else
 		close(fd);
 	if (r == -EEXIST)
-		return sqlite_refuse(ret_why, r, "%s is there already; name another new store",
-				     path);
+		return sqlite_refuse(ret_why, r, "%s exists already; name another new store", path);
 	if (r < 0)
 		return sqlite_refuse(ret_why, r, "cannot make %s: %s", path, strerror(-r));
 	return 0;
@@ -312,11 +311,11 @@ int sqlite_backend_repair(const char *path, const char *new_path,
 	if (r == 0)
 		*ret_repaired = repairing.repaired;
 	else if (r == -ENODATA)
-		sqlite_refuse(ret_why, r,
-			      "nothing could be rescued from %s: no whole record of a store is in "
-			      "it",
-			      path);
+		sqlite_refuse(
+			ret_why, r,
+			"cannot rescue anything from %s: it has no complete record of a store",
+			path);
 	else if (ret_why && !*ret_why)
-		sqlite_refuse(ret_why, r, "%s could not be repaired: %s", path, strerror(-r));
+		sqlite_refuse(ret_why, r, "cannot repair %s: %s", path, strerror(-r));
 	return r;
 }

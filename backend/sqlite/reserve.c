@@ -87,7 +87,7 @@ static bool reserve_share(const struct sqlite *store, uint64_t *ret_left, uint64
 static void reserve_cut(struct sqlite *store, uint64_t size)
 {
 	if (ftruncate(store->room.fd, (off_t)MAX(size, RESERVE_LEFT)) < 0)
-		log_warning("the reserve of %s could not be cut: %s", store->place.path,
+		log_warning("cannot shorten the reserve of %s: %s", store->place.path,
 			    strerror(errno));
 }
 
@@ -237,11 +237,11 @@ void sqlite_reserve_open(struct sqlite *store)
 	store->room.size = MIN(total / RESERVE_PART, (uint64_t)RESERVE_MAX);
 	store->room.fd = reserve_open(store->place.path, O_CREAT);
 	if (store->room.fd < 0) {
-		log_warning("%s-reserve cannot be made (%s): on a full disk, nothing can be "
-			    "deleted",
-			    store->place.path,
-			    store->room.fd == -EEXIST ? "there is another file of that name" :
-							strerror(-store->room.fd));
+		log_warning(
+			"cannot make %s-reserve (%s): on a full disk, you cannot delete anything",
+			store->place.path,
+			store->room.fd == -EEXIST ? "there is another file of that name" :
+						    strerror(-store->room.fd));
 		store->room.fd = -1;
 		return;
 	}

@@ -139,9 +139,8 @@ static int check_closely(struct sqlite *store, struct room *room)
 		return 0;
 	if (!log_pause_over(&store->room.full, tick_now()))
 		return -ENOSPC;
-	log_error("%s: its filesystem, or the limit on the size of a file, is full (%llu KiB are "
-		  "free, %llu needed for what is in the "
-		  "write-ahead log)",
+	log_error("%s: its filesystem is full, or the limit on the size of a file is reached (%llu "
+		  "KiB are free, the write-ahead log needs %llu)",
 		  store->place.path, (unsigned long long)room->free >> 10,
 		  (unsigned long long)room->growth >> 10);
 	return -ENOSPC;

@@ -46,8 +46,7 @@ static void tell_lost_child(struct salvage *salvage, enum salvage_table table,
 		salvage_show_row(salvage, &above, step->from, (int)step->cell - 1, before);
 		salvage_show_row(salvage, &above, step->from, (int)step->cell, behind);
 		salvage_tell(salvage,
-			     "page %" PRIu32
-			     " cannot be read: rows behind %s and before %s may be lost",
+			     "page %" PRIu32 " cannot be read: rows between %s and %s may be lost",
 			     step->page, before, behind);
 	}
 	free(bytes);

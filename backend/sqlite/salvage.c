@@ -116,8 +116,8 @@ static void tell_lost_cells(struct salvage *salvage, enum salvage_table table, u
 	salvage_show_row(salvage, page, number, first - 1, before);
 	salvage_show_row(salvage, page, number, last + 1, behind);
 	salvage_tell(salvage,
-		     "page %" PRIu32 ": %u of %u rows are damaged, those behind %s and before %s",
-		     number, lost, page->cells, before, behind);
+		     "page %" PRIu32 ": %u of %u rows are damaged, those between %s and %s", number,
+		     lost, page->cells, before, behind);
 }
 
 static int hand_out_page(struct salvage *salvage, enum salvage_table table, uint32_t number)

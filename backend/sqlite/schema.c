@@ -335,7 +335,7 @@ int sqlite_schema_version(struct sqlite_conn *conn, int64_t *ret_version)
 	*ret_version = version ? strtoll(version, NULL, 10) : 0;
 	if (!has_meta || *ret_version > 0)
 		return 0;
-	log_error("%s: its table sessfs_meta names no version", conn->store->place.path);
+	log_error("%s: its table sessfs_meta has no version", conn->store->place.path);
 	return -EIO;
 }
 
@@ -520,11 +520,11 @@ int sqlite_schema_mend(struct sqlite_conn *conn)
 
 	if (r < 0 || intact)
 		return r;
-	log_warning("%s: another program has replaced the table %s; all of it is read anew",
+	log_warning("%s: another program has replaced the table %s; sessfs reads all of it again",
 		    store->place.path, store->layout.name);
 	r = look_again(conn, &why);
 	if (r == -ENOENT) {
-		log_warning("%s: the table %s is gone; a new, empty one takes its place",
+		log_warning("%s: the table %s is gone; sessfs makes a new, empty one",
 			    store->place.path, store->layout.name);
 		r = run(conn, rows_table, "main.");
 	}

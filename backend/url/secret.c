@@ -49,7 +49,7 @@ static int read_all(int fd, char *text, size_t room)
 static int explain(char **ret_why, int error, const char *path)
 {
 	return str_explain(ret_why, error, "cannot read the password in %s: %s", path,
-			   error == -EINVAL ? "it is no regular file" : strerror(-error));
+			   error == -EINVAL ? "it is not a regular file" : strerror(-error));
 }
 
 /* *ret_file is to be freed whatever comes of it.  -errno, and a sentence. */
@@ -82,8 +82,8 @@ static int take(struct url *url, const struct file *file, const char *password, 
 {
 	if (file->mode & (S_IRWXG | S_IRWXO))
 		return str_explain(ret_why, -EACCES,
-				   "the password in %s is not used, since others than its owner "
-				   "may open the file; 'chmod 600 %s' ends that",
+				   "the password in %s is not used, because other users can open "
+				   "the file; run 'chmod 600 %s'",
 				   file->path, file->path);
 	url->password = bytes_dup(bytes_str(password));
 	return url->password ? 0 : -ENOMEM;
@@ -99,8 +99,7 @@ static int from_passfile(struct url *url, char **ret_why)
 	file->text[strcspn(file->text, "\r\n")] = '\0';
 	if (!*file->text)
 		return str_explain(ret_why, -EINVAL,
-				   "the first line of %s is empty; it is to be "
-				   "the password",
+				   "the first line of %s is empty; it must be the password",
 				   url->passfile);
 	return take(url, file, file->text, ret_why);
 }

@@ -71,8 +71,8 @@ static int decode(struct bytes part, char **ret_text, char **ret_why)
 		if (part.size - i < 3 || !isxdigit((unsigned char)from[1]) ||
 		    !isxdigit((unsigned char)from[2]) || strncmp(from, "%00", 3) == 0)
 			return str_explain(ret_why, -EINVAL,
-					   "a %% in the URL of a store begins a byte in two "
-					   "hexadecimal digits; a %% itself is spelled %%25");
+					   "the URL of a store has a %% but not two hexadecimal "
+					   "digits after it; write %%25 for a %% itself");
 		*to++ = (char)(digit(from[1]) << 4 | digit(from[2]));
 		i += 2;
 	}
@@ -98,7 +98,7 @@ static int set_path(const char *name, const char *value, char **field, char **re
 {
 	if (!value || *value != '/')
 		return str_explain(ret_why, -EINVAL,
-				   "%s= in the URL of a store takes a path from the root", name);
+				   "%s= in the URL of a store takes an absolute path", name);
 	free(*field);
 	*field = bytes_dup(bytes_str(value));
 	return *field ? 0 : -ENOMEM;
@@ -130,8 +130,8 @@ static int set_table(struct url *url, const char *value, char **ret_why)
 		fits = fits && (isalnum((unsigned char)value[i]) || strchr("_-", value[i]));
 	if (!fits)
 		return str_explain(ret_why, -EINVAL,
-				   "table= in the URL of a store takes up to %d letters, digits, "
-				   "_ and -, the first of which is a letter or _",
+				   "table= in the URL of a store takes up to %d letters, digits, _ "
+				   "and -, and begins with a letter or _",
 				   IDENTIFIER_MAX);
 	free(url->table);
 	url->table = bytes_dup(bytes_str(value));
@@ -155,7 +155,7 @@ static int set_tls(struct url *url, const char *value, char **ret_why)
 			return 0;
 		}
 	return str_explain(ret_why, -EINVAL,
-			   "tls= in the URL of a store is one of verify, required and off");
+			   "tls= in the URL of a store takes verify, required or off");
 }
 
 static const struct parameter {
@@ -172,9 +172,9 @@ static int refuse_password(const struct url *url, char **ret_why)
 	bool mysql = strcmp(url->scheme, "mysql") == 0;
 
 	return str_explain(ret_why, -EINVAL,
-			   "a URL with a password in it is refused, since everybody on this "
-			   "machine can see it: write the password into a file that only you can "
-			   "read and add ?passfile=FILE, or into ~/%s or the environment (%s)",
+			   "the URL of a store cannot have a password, because all users of this "
+			   "machine can see it: write the password to a file that only you can "
+			   "read and add ?passfile=FILE, or to ~/%s or the environment (%s)",
 			   mysql ? ".my.cnf" : ".pgpass", mysql ? "MYSQL_PWD" : "PGPASSWORD");
 }
 
@@ -212,8 +212,8 @@ static int take_parameter(struct url *url, struct bytes part, char **ret_why)
 			return parameters[i].set ? parameters[i].set(url, value, ret_why) :
 						   refuse_password(url, ret_why);
 	return str_explain(ret_why, -EINVAL,
-			   "the URL of a store has no parameter '%s'; there are socket, table, "
-			   "tls, ca, passfile and timeout",
+			   "the URL of a store has no parameter '%s'; use socket, table, tls, ca, "
+			   "passfile or timeout",
 			   name ? name : "");
 }
 
@@ -228,7 +228,7 @@ static int take_host(struct url *url, struct bytes rest, char **ret_why)
 	skip(&rest, is_address);
 	host = cut(&rest, is_address ? "]" : ":");
 	if (is_address && rest.size == 0)
-		return str_explain(ret_why, -EINVAL, "the ] behind an address is missing");
+		return str_explain(ret_why, -EINVAL, "the ] after an address is missing");
 	skip(&rest, is_address);
 	r = decode(host, &url->host, ret_why);
 	if (r == 0 && rest.size > 0)
@@ -238,7 +238,8 @@ static int take_host(struct url *url, struct bytes rest, char **ret_why)
 	if (rest.size > 0 &&
 	    (*rest.data != ':' || (port && take_number(port, PORT_MAX, &url->port))))
 		return str_explain(ret_why, -EINVAL,
-				   "the port in the URL of a store is a number up to %d", PORT_MAX);
+				   "the port in the URL of a store must be a number up to %d",
+				   PORT_MAX);
 	/* A path is how libpq spells the folder of a socket. */
 	if (url->host && *url->host == '/')
 		url->socket = steal_ptr(url->host);
@@ -272,8 +273,8 @@ static int take_database(struct url *url, struct bytes part, char **ret_why)
 {
 	if (memchr(part.data, '/', part.size))
 		return str_explain(ret_why, -EINVAL,
-				   "the URL of a store ends with one name, that of the database; "
-				   "a / in it is spelled %%2F");
+				   "the URL of a store ends with the name of the database; write "
+				   "%%2F for a / in it");
 	return decode(part, &url->database, ret_why);
 }
 
@@ -285,7 +286,7 @@ static int take_scheme(struct url *url, struct bytes part, char **ret_why)
 			return url->scheme ? 0 : -ENOMEM;
 		}
 	return str_explain(ret_why, -EINVAL,
-			   "'%.*s://' begins no URL of a store; mysql:// and postgresql:// do",
+			   "'%.*s://' is not a URL of a store; use mysql:// or postgresql://",
 			   (int)part.size, part.data);
 }
 
@@ -293,15 +294,14 @@ static int take_scheme(struct url *url, struct bytes part, char **ret_why)
 static int fill(struct url *url, char **ret_why)
 {
 	if (url->host && url->socket)
-		return str_explain(ret_why, -EINVAL,
-				   "the URL of a store names a host and a socket; it has one of "
-				   "them");
+		return str_explain(
+			ret_why, -EINVAL,
+			"the URL of a store names a host and a socket; leave one of them out");
 	if (url->tls == URL_TLS_DEFAULT)
 		url->tls = url->host ? URL_TLS_VERIFY : URL_TLS_OFF;
 	/* PostgreSQL's sockets have their port in their name. */
 	if (!url->host && url->port && strcmp(url->scheme, "mysql") == 0)
-		return str_explain(ret_why, -EINVAL,
-				   "the URL of a store has a port and no host before it");
+		return str_explain(ret_why, -EINVAL, "the URL of a store has a port but no host");
 	if (!url->host && url->tls != URL_TLS_OFF)
 		return str_explain(ret_why, -EINVAL,
 				   "a socket of this machine has no TLS; name the server's host "
@@ -326,7 +326,8 @@ static int take_apart(struct url *url, const char *text, char **ret_why)
 		return r;
 	skip(&rest, scheme_size(text) + strlen("://"));
 	if (memchr(rest.data, '#', rest.size))
-		return str_explain(ret_why, -EINVAL, "a # in the URL of a store is spelled %%23");
+		return str_explain(ret_why, -EINVAL,
+				   "the URL of a store has a #; write %%23 for it");
 	r = take_authority(url, cut(&rest, "/?"), ret_why);
 	if (r == 0 && rest.size && *rest.data == '/') {
 		skip(&rest, 1);

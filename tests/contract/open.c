@@ -320,12 +320,12 @@ Test(opening, refuses_what_is_planted_where_the_log_belongs)
 	make_store(path);
 	log_set_level(LOG_CRIT);
 	cr_assert_eq(symlink(scratch_path("target"), wal), 0);
-	expect_refusal(path, &owner, -ELOOP, "a link; find out who");
+	expect_refusal(path, &owner, -ELOOP, "a link; find out what");
 	cr_assert_neq(access(scratch_path("target"), F_OK), 0, "the link was followed");
 
 	cr_assert_eq(unlink(wal), 0);
 	cr_assert_eq(mkdir(wal, 0700), 0);
-	expect_refusal(path, &owner, -ELOOP, "a special file or directory; find out who");
+	expect_refusal(path, &owner, -ELOOP, "a special file or directory; find out what");
 	cr_assert_eq(rmdir(wal), 0);
 	shut(open_at(path, &owner));
 }
@@ -344,8 +344,8 @@ Test(opening, refuses_a_link_where_any_file_of_sqlite_belongs)
 		const char *link = scratch_path(names[i]);
 
 		cr_assert_eq(symlink(target, link), 0);
-		expect_refusal(path, &owner, -ELOOP, "a link; find out who");
-		expect_refusal(path, &guest, -ELOOP, "a link; find out who");
+		expect_refusal(path, &owner, -ELOOP, "a link; find out what");
+		expect_refusal(path, &guest, -ELOOP, "a link; find out what");
 		cr_assert_eq(unlink(link), 0);
 	}
 	cr_assert_eq(stat(target, &st), 0);

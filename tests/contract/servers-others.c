@@ -554,7 +554,7 @@ static void fall_silent(void)
 static void come_back(int level, const char *sentence)
 {
 	(void)level;
-	if (strstr(sentence, "waiting as long whether it comes back"))
+	if (strstr(sentence, "waiting as long for it to come back"))
 		cr_assert_eq(sql_watch_start(sql_of(one)), 0);
 }
 

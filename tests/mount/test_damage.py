@@ -345,7 +345,7 @@ def test_a_mount_of_a_damaged_store_serves_the_rest_and_writes_nothing(box):
     for name, data in seen.items():
         same(data, content[name], f"the bytes of {name}")
     assert "malformed" in mount.log(), "SQLite's message is not in the log"
-    assert "from now on it is read-only" in mount.log(), "the log does not say what follows"
+    assert "damaged and now read-only" in mount.log(), "the log does not say what follows"
     name = next(iter(seen))
     for call in (
         lambda: append(mount.at("session 0", "new.jsonl"), b"{}\n"),

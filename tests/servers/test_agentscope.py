@@ -153,7 +153,7 @@ def leaves(box, kind, versions):
     os.rename(mount.at("s"), mount.at("t"))
     same((table.rows("t", "l"), table.rows("old", "k")), ([b"[1]", b"[2]"], [b"[3]"]), "rows")
     mount.stop()
-    refused(box, base.url_with(table="another"), "serves the table my-sessions_2")
+    refused(box, base.url_with(table="another"), "in the table my-sessions_2")
     mount.store = base.url
     mount.start()
     table.put("t", "l", 2, "[4]")

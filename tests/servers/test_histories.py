@@ -69,7 +69,7 @@ class Server:
     """As SQLite in histories.py."""
 
     expected = re.compile(
-        EXPECTED.pattern + "|the server may lose what it has committed|has not heard of this mount"
+        EXPECTED.pattern + "|the server may lose commits when|did not hear from this mount"
         "|its program has lost a lock"
     )
     lease = 15

@@ -164,12 +164,12 @@ Test(url, what_is_wrong_is_told)
 		{ "mysql://h/x?tls", "verify" },
 		{ "mysql:///x?tls=required", "socket" },
 		{ "mysql://h/x?tls=off&ca=/c", "ca=" },
-		{ "mysql://h/x?ca=c.pem", "from the root" },
-		{ "mysql://h/x?passfile=p", "from the root" },
+		{ "mysql://h/x?ca=c.pem", "absolute" },
+		{ "mysql://h/x?passfile=p", "absolute" },
 		{ "mysql://h/x?timeout=0", "seconds" },
 		{ "mysql://h/x?timeout=-1", "seconds" },
 		{ "mysql://h/x?timeout=1s", "seconds" },
-		{ "mysql://h/x?socket=/s", "one of" },
+		{ "mysql://h/x?socket=/s", "one of them" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
@@ -247,10 +247,10 @@ Test(url, a_file_for_the_password_that_cannot_be_read_is_told)
 	memset(large, 'x', 70000);
 	large[70000] = '\0';
 	expect_refused(text, -ENOENT, path);
-	expect_refused(folder, -EINVAL, "no regular file");
-	expect_refused("mysql://ann@h/x?passfile=/dev/zero", -EINVAL, "no regular file");
+	expect_refused(folder, -EINVAL, "not a regular file");
+	expect_refused("mysql://ann@h/x?passfile=/dev/zero", -EINVAL, "not a regular file");
 	cr_assert_eq(mkfifo(path, 0600), 0);
-	expect_refused(text, -EINVAL, "no regular file");
+	expect_refused(text, -EINVAL, "not a regular file");
 	unlink(path);
 	write_home("pass", "\ngeheim\n", 0600);
 	expect_refused(text, -EINVAL, "empty");
