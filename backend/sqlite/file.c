@@ -197,6 +197,23 @@ bool sqlite_file_shared(struct sqlite_file *file)
 	return shared;
 }
 
+void sqlite_file_tell(struct sqlite_file *file, const char *called)
+{
+	pthread_mutex_lock(&files_lock);
+	sqlite_owner_tell(&file->owner, file->fd, called);
+	pthread_mutex_unlock(&files_lock);
+}
+
+bool sqlite_file_told(struct sqlite_file *file, const char *called)
+{
+	bool told;
+
+	pthread_mutex_lock(&files_lock);
+	told = sqlite_owner_told(&file->owner, file->fd, called);
+	pthread_mutex_unlock(&files_lock);
+	return told;
+}
+
 bool sqlite_file_owned(struct sqlite_file *file)
 {
 	bool owned;

@@ -35,6 +35,9 @@ void sqlite_file_disown(struct sqlite_file *file);
 /* Whether who owns it, in this process, shares it; nobody does on a filesystem of several
  * machines. */
 bool sqlite_file_shared(struct sqlite_file *file);
+/* sqlite_owner_tell() and sqlite_owner_told(). */
+void sqlite_file_tell(struct sqlite_file *file, const char *called);
+bool sqlite_file_told(struct sqlite_file *file, const char *called);
 /* Own a file by its path, whatever is in it, and without a store; and give it up.  No connection to
  * it may be open then. */
 int sqlite_file_take(const char *path, struct sqlite_file **ret_file);

@@ -221,15 +221,19 @@ static int read_look(struct sqlite *store, bool read_only, struct look *look)
 
 /* Before the first owner has written his name there may be no such table; and a name that cannot be
  * read does not matter, so nothing is logged. */
-static char *owner_name(struct sqlite_conn *conn)
+static char *owner_name(const struct sqlite *store)
 {
-	static const char text[] = "SELECT value FROM sessfs_meta WHERE key = 'owner'";
+	static const char question[] = "SELECT value FROM sessfs_meta WHERE key = 'owner'";
+	sqlite3 *db = store->writer.db;
 	sqlite3_stmt *statement = NULL;
+	const char *text = NULL;
 	char *name = NULL;
 
-	if (conn->db && sqlite3_prepare_v2(conn->db, text, -1, &statement, NULL) == SQLITE_OK &&
-	    sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_text(statement, 0))
-		name = strdup((const char *)sqlite3_column_text(statement, 0));
+	if (db && sqlite3_prepare_v2(db, question, -1, &statement, NULL) == SQLITE_OK &&
+	    sqlite3_step(statement) == SQLITE_ROW)
+		text = (const char *)sqlite3_column_text(statement, 0);
+	if (text && sqlite_file_told(store->place.file, text))
+		name = strdup(text);
 	sqlite3_finalize(statement);
 	return name;
 }
@@ -239,7 +243,7 @@ static int refuse_owned(struct sqlite *store, const char *path, char **ret_why)
 	_cleanup_(freep) char *owner = sqlite_mounts_owners(store);
 
 	if (!owner)
-		owner = owner_name(&store->writer);
+		owner = owner_name(store);
 	return sqlite_refuse(ret_why, -EBUSY, "%s is in use by %s", path,
 			     owner ? owner : "another process");
 }
@@ -404,6 +408,8 @@ static int bring_main(struct sqlite *store, const struct backend_options *option
 		r = sqlite_feed_number(store);
 	if (r == 0 && store->owner && !options->read_only && sqlite_file_shared(store->place.file))
 		r = share(store, options->owner, path, ret_why);
+	if (r == 0 && store->owner && !options->read_only && !sqlite_file_shared(store->place.file))
+		sqlite_file_tell(store->place.file, options->owner);
 	return r;
 }
 

@@ -22,6 +22,10 @@
 static const off_t NAMES_AT = INT64_C(1) << 61;
 enum { NAMES_BITS = 61 };
 
+/* What the store calls its owner stays there when that one ends, and who only reads writes nothing.
+ * So who has the store alone and has written it has a lock on a byte that follows from it. */
+static const off_t TOLD_AT = INT64_C(1) << 62;
+
 static struct flock lock_of(short type, off_t start, off_t size)
 {
 	return (struct flock){
@@ -34,6 +38,8 @@ static struct flock owner_lock(short type)
 	return lock_of(type, BACKEND_OWNER_BYTE, 1);
 }
 
+static const uint64_t BASIS = UINT64_C(0xcbf29ce484222325);
+
 static uint64_t mix(uint64_t hash, const void *data, size_t size)
 {
 	const unsigned char *bytes = data;
@@ -45,7 +51,7 @@ static uint64_t mix(uint64_t hash, const void *data, size_t size)
 
 off_t sqlite_owner_name(int dir, const char *name)
 {
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+	uint64_t hash = BASIS;
 	struct stat st;
 
 	if (!dir || fstat(dir, &st) < 0)
@@ -119,7 +125,7 @@ static void unlock(struct sqlite_owner *owner, int fd)
 	fcntl(fd, F_OFD_SETLK, &lock);
 	lock = lock_of(F_UNLCK, NAMES_AT, 0);
 	fcntl(fd, F_OFD_SETLK, &lock);
-	owner->name = 0;
+	owner->name = owner->told = 0;
 }
 
 int sqlite_owner_take(struct sqlite_owner *owner, int fd, bool shared, off_t name)
@@ -146,6 +152,25 @@ void sqlite_owner_give(struct sqlite_owner *owner, int fd)
 {
 	if (--owner->count == 0)
 		unlock(owner, fd);
+}
+
+static off_t told_byte(const char *called)
+{
+	return TOLD_AT + (off_t)(mix(BASIS, called, strlen(called)) >> (64 - NAMES_BITS));
+}
+
+void sqlite_owner_tell(struct sqlite_owner *owner, int fd, const char *called)
+{
+	struct flock lock = lock_of(F_WRLCK, told_byte(called), 1);
+
+	owner->told = fcntl(fd, F_OFD_SETLK, &lock) < 0 ? 0 : lock.l_start;
+}
+
+bool sqlite_owner_told(const struct sqlite_owner *owner, int fd, const char *called)
+{
+	const off_t byte = told_byte(called);
+
+	return owner->count ? owner->told == byte : !is_free(fd, byte, 1);
 }
 
 bool sqlite_owner_there(int fd)

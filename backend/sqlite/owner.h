@@ -12,6 +12,7 @@ struct sqlite_owner {
 	unsigned count; /* how often this process owns the file */
 	bool shared;	/* others may, too */
 	off_t name;	/* the byte that stands for the name by which it is shared, or 0 */
+	off_t told;	/* the byte that stands for what the store calls its owner, or 0 */
 };
 
 /* The byte for a name in a directory; 0: the directory is not known (dir is 0). */
@@ -23,6 +24,10 @@ bool sqlite_owner_is_local(int fd);
  * do not share it, or by another name. */
 int sqlite_owner_take(struct sqlite_owner *owner, int fd, bool shared, off_t name);
 void sqlite_owner_give(struct sqlite_owner *owner, int fd);
+/* Say that the store calls its owner so, who does not share it; and whether the owner of now has
+ * said that, and not one that has ended. */
+void sqlite_owner_tell(struct sqlite_owner *owner, int fd, const char *called);
+bool sqlite_owner_told(const struct sqlite_owner *owner, int fd, const char *called);
 /* Whether another process owns it. */
 bool sqlite_owner_there(int fd);
 

@@ -247,6 +247,32 @@ def test_a_reader_that_was_there_first_does_not_end_the_store_of_others(box):
     is_closed(mount)
 
 
+def test_a_writer_that_has_ended_is_not_named_for_the_reader_that_is_there(box):
+    mount, _ = filled(box, options=["exclusive"])
+    writer = "process 1 of nobody"
+    for end in (mount.kill_only, mount.stop):
+        # SQLite looks for the WAL beside the other name, and finds the name of before.
+        hard = box.new_path("hard")
+        os.link(mount.store, hard)
+        sentence = sentence_of(alone(box, hard))
+        says(sentence, "in use")
+        assert writer not in sentence, sentence
+        os.unlink(hard)
+        writer = f"process {mount.pid}"
+        says(sentence_of(alone(box, mount.store)), writer, mount.path)
+        end()
+        reader = box.mount(store=mount.store, options=["ro"])
+        for option in ("exclusive", "rw"):
+            sentence = sentence_of(
+                box.sessfs("mount", "-o", option, mount.store, box.new_folder("mnt"))
+            )
+            says(sentence, f"{mount.store} is in use")
+            assert writer not in sentence and mount.path not in sentence, sentence
+        reader.stop()
+        mount.start()
+    is_filled(mount.at("s"))
+
+
 def test_check_works_on_a_mounted_store_and_while_it_is_written(box):
     mount, session = filled(box)
     stop = threading.Event()
