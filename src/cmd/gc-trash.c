@@ -213,17 +213,24 @@ static bool undo_path(struct gc *gc, const char *name)
 	return ((!item || item->single) && undo_below(gc, name, item)) || item;
 }
 
-/* By its id: its directory with what was in it, or else what there is of it. */
+/* By its id: its directory with what was in it, or else what there is of it.  In a store with a
+ * layout it has files elsewhere, too: those that were removed by themselves since it was made. */
 static bool undo_session(struct gc *gc, const char *id)
 {
+	const struct item *dir = NULL;
 	bool any = false;
 
-	for (int homes = 1; homes >= 0 && !any; homes--)
+	for (int homes = 1; homes >= 0 && (!any || (dir && dir->single)); homes--)
 		for (size_t i = 0; i < gc->n_items && !stop_wanted(); i++) {
 			struct item *item = &gc->items[i];
 
 			if (item->home != homes || !item->session ||
 			    strcmp(item->session, id) != 0 || item->undone)
+				continue;
+			if (homes)
+				dir = find_newest(gc, item->name);
+			else if (dir &&
+				 (item->removed < dir->made || lies_below(item->name, dir->name)))
 				continue;
 			any |= undo_path(gc, item->name);
 		}

@@ -497,6 +497,52 @@ def test_a_transcript_goes_and_comes_back_with_what_lies_beside_it(box):
     mount.check()
 
 
+def test_a_session_comes_back_by_its_id(box):
+    mount = box.mount(options=layout("claude+opencode+agentscope2"))
+    claude = f"claude/projects/p/{UUID}"
+    homes = {
+        "alice:s1": ["alice/s1"],
+        f"claude:p:{UUID}": [claude, f"{claude}.jsonl"],
+        "claude:p:other": ["claude/projects/p/other.jsonl"],
+        "opencode:ses_1": ["opencode/storage/message/ses_1",
+                           "opencode/storage/session/p/ses_1.json"],
+    }
+    for path in ("alice/s1/k.json", "alice/s1/sub/l.jsonl", f"{claude}/subagents/agent-1.jsonl",
+                 f"{claude}/tool-results/x.txt", "opencode/storage/message/ses_1/msg_1.json",
+                 *(home for of in homes.values() for home in of if "." in home)):
+        os.makedirs(os.path.dirname(mount.at(path)), exist_ok=True)
+        write(mount.at(path), b"[1]\n")
+    before, had = bytes_below(mount.path), keys(mount)
+    same(sorted({session for session, _ in had}), sorted(homes), "ids")
+
+    def by_gc(id):
+        pattern = "*" + os.path.splitext(os.path.basename(homes[id][0]))[0] + "*"
+        do(box, "gc", "--older-than", "1s", "--name", pattern, mount.store)
+
+    def by_rm(id):
+        tool("rm", "-r", *map(mount.at, homes[id]))
+
+    for remove in (by_gc, by_rm):
+        time.sleep(1.1)
+        for id in homes:
+            remove(id)
+            eventually(lambda: id not in dict(keys(mount)), "its rows go", harness.GONE)
+            do(box, "gc", "--undo", mount.store, id)
+            same(bytes_below(mount.path), before, f"files, after {remove.__name__} of {id}")
+            same(keys(mount), had, "keys")
+            same(trashed(box, mount.store), [], "in the trash")
+            mount.check()
+    # What was removed before its directory was made is that of another session.
+    by_rm(f"claude:p:{UUID}")
+    eventually(lambda: f"{claude}.jsonl" in trashed(box, mount.store), "it is in the trash")
+    os.mkdir(mount.at(claude))
+    write(mount.at(claude, "new.jsonl"), b"[2]\n")
+    shutil.rmtree(mount.at(claude))
+    do(box, "gc", "--undo", mount.store, f"claude:p:{UUID}")
+    same(bytes_below(mount.path, UUID), {f"{claude}/new.jsonl": b"[2]\n"}, "of two")
+    do(box, "gc", "--undo", mount.store, "claude:p:unknown", status=1)
+
+
 def test_a_repaired_store_has_its_layout(box):
     mount = box.mount(options=layout("agentscope2+pi"))
     for path in ("alice/s1/sub/k.json", "alice/s1/l.jsonl", "alice/top.json",
