@@ -21,6 +21,8 @@
  *   mounts.  A mount shows a save within 100 milliseconds, and one that starts later shows it at
  *   once.  Every save and every deletion is one transaction: all of it happens, or nothing.  If two
  *   come at once, the later one wins completely.  Every read sees one committed state of the store.
+ *   The quota of a session does not limit what the library saves, but this counts for mounts and
+ *   commands.
  *
  * Durability
  *

@@ -5,12 +5,24 @@
   SESSFS_SESSION  the example program; otherwise tests/lib/session beside the program
 """
 
+import errno
 import json
 import os
 import threading
 
 import harness
-from harness import Skip, append, read, same, same_lists, split_lines, tool, write
+from harness import (
+    Skip,
+    append,
+    errno_of,
+    eventually,
+    read,
+    same,
+    same_lists,
+    split_lines,
+    tool,
+    write,
+)
 from test_sql import gone, listed, shows
 
 
@@ -115,6 +127,25 @@ def test_what_was_saved_while_nothing_was_mounted_shows_at_the_next_mount(box):
     same(read(os.path.join(folder, "k.json")), b"{}", "a draft yields to what is newer")
     same(os.path.exists(os.path.join(folder, "gone.json")), False, "the file of a deleted key")
     same(os.listdir(mount.at("new")), ["empty.hash"], "the sidecar of an empty list")
+    mount.check()
+
+
+def test_what_the_library_saves_beyond_a_quota_counts_for_files(box):
+    mount, folder = box.session(options=["quota=1K"])
+    other = mount.at("t")
+    os.mkdir(other)
+    os.setxattr(other, "user.sessfs.quota", b"2K")
+    for path, id, size in ((folder, os.path.basename(folder), 1500), (other, "t", 3000)):
+        write(os.path.join(path, "note"), b"text")
+        session(mount.store, "save", id, "k", json.dumps("x" * size))
+        shows(box, os.path.join(path, "k.json"), json.dumps("x" * size).encode())
+        eventually(
+            lambda: int(os.getxattr(path, "user.sessfs.used")) == size + 6, "it is counted"
+        )
+        same(errno_of(append, os.path.join(path, "note"), b"more"), errno.ENOSPC, "a write")
+        session(mount.store, "save", id, "k", "1")
+        shows(box, os.path.join(path, "k.json"), b"1")
+        append(os.path.join(path, "note"), b"more")
     mount.check()
 
 
