@@ -50,17 +50,21 @@ void called_is(struct tree *tree, struct inode *inode, struct bytes name)
 	inode->called_entry = inode->node.entry;
 }
 
-struct inode *called_find(struct tree *tree, const struct inode *dir, struct bytes name)
+static bool is_called(struct inode *inode, const struct inode *dir, struct bytes name)
 {
-	uint64_t ino = *slot_of(tree, dir->node.ino, name);
-	struct inode *inode = ino ? inode_known(tree, ino) : NULL;
-	struct bytes known;
+	WITH_INODE_LOCK(inode);
+	const struct bytes known = called_name(inode);
 
-	if (!inode)
-		return NULL;
-	known = called_name(inode);
-	if (!inode->gone && inode->node.nlink && inode->node.entry &&
-	    inode->node.parent == dir->node.ino && known.data && bytes_equal(known, name))
+	return !inode->gone && inode->node.nlink && inode->node.entry &&
+	       inode->node.parent == dir->node.ino && known.data && bytes_equal(known, name);
+}
+
+struct inode *called_recall(struct tree *tree, const struct inode *dir, struct bytes name)
+{
+	uint64_t ino = tree->taker.late ? 0 : *slot_of(tree, dir->node.ino, name);
+	struct inode *inode = ino ? inode_known(tree, ino) : NULL;
+
+	if (!inode || is_called(inode, dir, name))
 		return inode;
 	inode_forget(tree, inode, 1);
 	return NULL;

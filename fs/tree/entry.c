@@ -169,8 +169,7 @@ int entry_recall(struct tree *tree, struct view *view, struct inode *dir, struct
 {
 	int r = entry_check(dir, name);
 
-	/* While others' changes wait, one of them may be about it. */
-	*ret_inode = r == 0 && !tree->taker.late ? called_find(tree, dir, name) : NULL;
+	*ret_inode = r == 0 ? called_recall(tree, dir, name) : NULL;
 	if (r < 0 || !*ret_inode)
 		return r < 0 ? r : entry_look(tree, view, dir, name, ret_id, ret_inode);
 	*ret_id = (*ret_inode)->node.entry;

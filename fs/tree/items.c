@@ -17,6 +17,7 @@
 
 #include "fs/base/names.h"
 #include "fs/content/content.h"
+#include "fs/inode/called.h"
 #include "fs/tree/tree.h"
 
 /* ---- Which list ---- */
@@ -84,11 +85,24 @@ int shown_lookup(struct tree *tree, const struct inode *dir, struct window_wante
 	return r == -ENOENT ? look_state(tree, dir, wanted, stem, BACKEND_SINGLE) : r;
 }
 
+/* Each document asks for it, and each question for the directory. */
+static int find_list(struct tree *tree, const struct window *items, struct inode **ret_list)
+{
+	const struct bytes name = bytes_str(items->list);
+
+	{
+		WITH_READ_LOCK(tree);
+
+		*ret_list = called_recall(tree, items->of, name);
+	}
+	return *ret_list ? 0 : name_lookup(tree, items->of, name, ret_list);
+}
+
 int items_begin(struct tree *tree, struct window *items, struct window_view *view,
 		struct inode **ret_list)
 {
 	struct inode *list;
-	int r = name_lookup(tree, items->of, bytes_str(items->list), &list);
+	int r = find_list(tree, items, &list);
 
 	if (r < 0)
 		return r;
@@ -110,7 +124,7 @@ int items_stat(struct tree *tree, const struct window *window, struct stat *ret_
 {
 	struct inode *list;
 	struct stat st;
-	int r = name_lookup(tree, window->of, bytes_str(window->list), &list);
+	int r = find_list(tree, window, &list);
 
 	if (r < 0)
 		return r == -ENOENT ? -ESTALE : r;

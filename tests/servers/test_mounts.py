@@ -70,7 +70,6 @@ SQLITE = {
 # Ten thousand questions and more, one after the other.
 LONG = {
     "test_a_listing_beside_endless_renames_ends",
-    "test_more_documents_than_there_are_windows",
 }
 OTHERS = {
     "mysql": ROOM | BESIDE | SQLITE | LONG | {
