@@ -9,6 +9,7 @@
 
 static const int64_t BRIEF_TIME = 1000000000; /* of who asks for attributes */
 static const int64_t AT_ONCE = 100000000;     /* within one call */
+static const uint64_t NOTHING = UINT64_MAX;   /* that a name leads to */
 
 static struct retrying *again_find(struct tree *tree, pid_t pid)
 {
@@ -106,25 +107,26 @@ bool again_opens(struct tree *tree, pid_t pid, uint64_t nodeid)
 	/* Of an open file no name is looked up between the question and the open. */
 	if (again.kind == FACE_ASKS)
 		return again.nodeid == nodeid && tick_now() <= again.until - BRIEF_TIME + AT_ONCE;
-	return again.nodeid == nodeid || tick_now() <= again.until - AGAIN_TIME + BRIEF_TIME;
+	return again.nodeid == nodeid || again.found == nodeid_ino(nodeid) ||
+	       tick_now() <= again.until - AGAIN_TIME + BRIEF_TIME;
 }
 
-bool again_found_nothing(struct tree *tree, pid_t pid)
+bool again_found_other(struct tree *tree, pid_t pid, uint64_t nodeid)
 {
 	struct retrying again;
 
-	return again_get(tree, pid, &again) && again.nothing;
+	return again_get(tree, pid, &again) && again.found && again.found != nodeid_ino(nodeid);
 }
 
-void tree_found_nothing(struct tree *tree, pid_t pid)
+void tree_found(struct tree *tree, pid_t pid, const struct inode *inode)
 {
 	struct retrying *again;
 
-	if (!tree->again_count)
+	if (!tree->again_count || (inode && inode_is_dir(inode)))
 		return;
 	pthread_mutex_lock(&tree->table_lock);
 	again = again_find(tree, pid);
 	if (again)
-		again->nothing = true;
+		again->found = inode ? inode->ino : NOTHING;
 	pthread_mutex_unlock(&tree->table_lock);
 }

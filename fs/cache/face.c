@@ -300,7 +300,7 @@ bool tree_was_left(struct tree *tree, struct inode *inode, uint64_t nodeid, int 
 	}
 	/* Of a thread that we cannot see we would not know its second try. */
 	if (!left || !pid || tick_now() > left + LEFT_TIME ||
-	    (again_opens(tree, pid, nodeid) && !again_found_nothing(tree, pid)) ||
+	    (again_opens(tree, pid, nodeid) && !again_found_other(tree, pid, nodeid)) ||
 	    (flags & O_PATH && has_descriptor(tree, nodeid, pid)))
 		return false;
 	again_add(tree, pid, kind, nodeid);

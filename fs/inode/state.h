@@ -96,7 +96,7 @@ struct retrying {
 	enum face_kind kind;
 	uint64_t nodeid; /* for which it was told so */
 	int64_t until;	 /* by tick_now() */
-	bool nothing;	 /* it has looked a name up since, and there was none */
+	uint64_t found;	 /* the file that it has looked up last since; 0: it has looked up none */
 };
 
 /* When appends to a list told the other mounts its times. */

@@ -78,8 +78,8 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		r = tree_lookup_by(tree, dir, bytes_str(name), fuse_req_ctx(req)->pid, &inode);
 		tree_give_up_when(NULL, NULL);
 	}
-	if (r == -ENOENT)
-		tree_found_nothing(tree, fuse_req_ctx(req)->pid);
+	if (r == 0 || r == -ENOENT)
+		tree_found(tree, fuse_req_ctx(req)->pid, inode);
 	if (r == -ENOENT && dir && inode_is_window(dir))
 		reply_error(req, r);
 	else

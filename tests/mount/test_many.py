@@ -10,6 +10,7 @@ it is killed; locks hold across them.
   SESSFS_SEED    of the random operations
 """
 
+import collections
 import contextlib
 import errno
 import fcntl
@@ -942,6 +943,41 @@ def test_who_wants_a_store_alone_is_refused_and_keeps_others_out(box):
     done = box.sessfs("mount", one.store, box.new_folder("mnt"))
     same(done.returncode, 1, "exit status beside one that is alone")
     assert b"in use" in done.stderr, done.stderr
+
+
+def test_files_that_another_mount_replaces_can_always_be_opened(box):
+    """It is replaced, unlinked and made again all the time: whoever opens it finds one or none."""
+    mount, session = box.session()
+    other = box.mount(mount.store)
+    path, there = os.path.join(session, "l.jsonl"), other.at("s", "l.jsonl")
+    over = threading.Event()
+    counts, wrong = collections.Counter(), []
+
+    def again_and_again(what, deed):
+        while not over.is_set():
+            try:
+                deed()
+                counts[what] += 1
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                wrong.append(f"{what}: {error}")
+
+    opens = {"appends": lambda: append(there, b"[0]\n"), "reads": lambda: read(there)}
+    threads = [threading.Thread(target=again_and_again, args=item) for item in opens.items()]
+    for thread in threads:
+        thread.start()
+    for number in range(600):
+        write(path, b"[%d]\n" % number)
+        os.unlink(path)
+        write(path, b"[%d]\n" % number)
+        write(path + ".tmp", b"[%d]\n" % number)
+        os.rename(path + ".tmp", path)
+    over.set()
+    for thread in threads:
+        thread.join()
+    same(wrong, [], f"none of {dict(counts)} has failed")
+    same(min(counts.values()) > 20, True, f"there are enough of each: {dict(counts)}")
 
 
 if __name__ == "__main__":

@@ -1143,11 +1143,16 @@ Many(who_has_come_by_one_name_that_is_gone_is_told_so_of_the_next)
 	ON(1) cr_expect_eq(world_tree->take_in(world_tree), 0);
 	cr_expect(tree_was_left(world_tree, known[0], known[0]->ino, O_RDONLY, 7));
 	cr_expect_eq(looked_up("s/a"), -ENOENT);
-	tree_found_nothing(world_tree, 7);
+	tree_found(world_tree, 7, NULL);
 	cr_expect(tree_was_left(world_tree, known[1], known[1]->ino, O_WRONLY, 7));
 	cr_expect_not(tree_was_left(world_tree, known[1], known[1]->ino, O_WRONLY, 7));
 	cr_expect_eq(tree_set_attr(world_tree, known[1], &set, &now, &own), 0);
 	cr_expect(tree_was_left(world_tree, known[2], known[2]->ino, O_RDONLY, 7));
+	/* The name leads nowhere and then, when it is looked up once more, to another file. */
+	tree_found(world_tree, 7, NULL);
+	tree_found(world_tree, 7, known[1]);
+	cr_expect_not(tree_was_left(world_tree, known[1], known[1]->ino, O_RDONLY, 7));
+	cr_expect(tree_was_left(world_tree, known[0], known[0]->ino, O_RDONLY, 7));
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
 		forget(known[i]);
 }
