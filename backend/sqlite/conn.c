@@ -117,7 +117,8 @@ int sqlite_conn_open(struct sqlite *store, bool reader, struct sqlite_conn *conn
 	if (r < 0)
 		goto fail;
 	configure(conn, !store->guest || store->backend.read_only);
-	r = set_pragmas(conn, reader);
+	code = sqlite_stamp_function(conn->db);
+	r = code == SQLITE_OK ? set_pragmas(conn, reader) : sqlite_result(conn, code);
 	if (r == 0 && store->aside)
 		r = attach_aside(conn, store->aside);
 	if (r < 0)

@@ -130,8 +130,8 @@ static void add_key(struct sessions *sessions)
 {
 	struct backend_session_stat *stat = &sessions->stat;
 	struct cursor *rows = &sessions->rows;
-	int64_t created = sqlite_stamp_read(rows->statement, 3);
-	int64_t updated = sqlite_stamp_read(rows->statement, 4);
+	int64_t created = cursor_number(rows, 3);
+	int64_t updated = cursor_number(rows, 4);
 
 	stat->created = stat->keys && stat->created < created ? stat->created : created;
 	stat->updated = MAX(stat->updated, updated);

@@ -24,14 +24,15 @@ SQL(SQL_NEXT_KEY, "SELECT state_key FROM {rows} WHERE session_id = ?1 AND "
 	"state_key >= ?2 AND state_key < x'' ORDER BY state_key LIMIT 1")
 /* In the order of the primary key, so nothing is sorted. */
 SQL(SQL_SESSION_ROWS,
-	"SELECT session_id, count(*), sum({octets}), min({created}), "
-	"max({updated}) FROM {rows} WHERE " SHOWN_ROWS "GROUP BY session_id, state_key")
+	"SELECT session_id, count(*), sum({octets}), min(sessfs_time({created})), "
+	"max(sessfs_time({updated})) FROM {rows} WHERE " SHOWN_ROWS
+	"GROUP BY session_id, state_key")
 SQL(SQL_SESSION_EMPTY, "SELECT session_id, mtime FROM sessfs_node n WHERE kind = 1 AND "
 	"nlink > 0 AND NOT EXISTS (SELECT 1 FROM {rows} WHERE "
 	"session_id = n.session_id AND state_key < x'' AND state_key >= '' "
 	"AND typeof(item_index) = 'integer') ORDER BY session_id")
-SQL(SQL_SESSION_STAT, "SELECT session_id, count(*), sum({octets}), min({created}), "
-	"max({updated}) FROM {rows} WHERE session_id = ?1 AND " SHOWN_ROWS
+SQL(SQL_SESSION_STAT, "SELECT session_id, count(*), sum({octets}), min(sessfs_time({created})), "
+	"max(sessfs_time({updated})) FROM {rows} WHERE session_id = ?1 AND " SHOWN_ROWS
 	"GROUP BY session_id, state_key")
 SQL(SQL_DAY_LIST, "SELECT {created}, {octets} FROM {rows} WHERE " SHOWN_ROWS)
 

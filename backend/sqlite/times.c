@@ -74,19 +74,41 @@ static int64_t read_real(double number)
 	return (int64_t)(time < 0 ? time - 0.5 : time + 0.5) * 1000;
 }
 
-int64_t sqlite_stamp_read(sqlite3_stmt *statement, int index)
+/* Of a column, too: no connection is used by two threads at a time. */
+static int64_t read_value(sqlite3_value *value)
 {
 	const char *text;
 
-	switch (sqlite3_column_type(statement, index)) {
+	switch (sqlite3_value_type(value)) {
 	case SQLITE_INTEGER:
-		return read_number(sqlite3_column_int64(statement, index));
+		return read_number(sqlite3_value_int64(value));
 	case SQLITE_FLOAT:
-		return read_real(sqlite3_column_double(statement, index));
+		return read_real(sqlite3_value_double(value));
 	case SQLITE_TEXT:
-		text = (const char *)sqlite3_column_text(statement, index);
+		text = (const char *)sqlite3_value_text(value);
 		return text ? moment_read(text) : 0;
 	default:
 		return 0;
 	}
+}
+
+int64_t sqlite_stamp_read(sqlite3_stmt *statement, int index)
+{
+	return read_value(sqlite3_column_value(statement, index));
+}
+
+static void tell_time(sqlite3_context *context, int count, sqlite3_value **values)
+{
+	int64_t time = read_value(values[0]);
+
+	(void)count;
+	if (time)
+		sqlite3_result_int64(context, time);
+}
+
+int sqlite_stamp_function(sqlite3 *db)
+{
+	return sqlite3_create_function_v2(db, "sessfs_time", 1,
+					  SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY,
+					  NULL, tell_time, NULL, NULL, NULL);
 }
