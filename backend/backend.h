@@ -755,6 +755,10 @@ struct backend_options {
 	/* Be one of the other programs (owner is NULL): change rows and nothing else, and have each
 	 * change logged, for the mount that is there or the next one.  For who keeps no nodes. */
 	bool rows_only;
+	/* With read_only and without an owner: change_list() answers what the log holds in the
+	 * snapshot, whoever was told of it before, and not that anything may have changed since.
+	 * For who remembers nothing. */
+	bool log_only;
 	uint64_t max_size; /* quota of the store in bytes; 0: none */
 	bool durable;	   /* refuse a server that may lose what it has committed */
 	/* Of this store: what backend_prepare() has found, borrowed.  NULL: find it now. */

@@ -123,11 +123,18 @@ int sqlite_change_list(struct backend *backend, struct backend_snapshot *snapsho
 		       backend_change_fn *fn, void *arg)
 {
 	struct sqlite *store = sqlite_of(backend);
+	bool intact = true;
 	int64_t stamp = 0;
 	int r;
 
-	if (store->mode == MODE_ASIDE || store->mode == MODE_FROZEN)
+	if (store->mode == MODE_ASIDE || (store->mode == MODE_FROZEN && !store->log_only))
 		return list_everything(store, snapshot, fn, arg);
+	/* Where nobody can mend them. */
+	r = store->mode == MODE_FROZEN ? sqlite_schema_intact(&snapshot->conn, &intact) : 0;
+	if (r < 0)
+		return r;
+	if (!intact)
+		return hand_out_everything(stamp, fn, arg);
 	/* It stands for all others, so the stamp is the newest of any. */
 	r = sqlite_conn_number(&snapshot->conn, SQL_CHANGE_EVERYTHING, &stamp);
 	if (r == 0)

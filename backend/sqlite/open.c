@@ -163,6 +163,7 @@ static int allocate(const struct backend_options *options, struct sqlite **ret_s
 	store->queue.last = &store->queue.first;
 	store->guest = store->layout.runs_triggers = !options->owner;
 	store->rows_only = options->rows_only;
+	store->log_only = options->log_only;
 	store->keeper.wal = -1;
 	store->watch.inotify = store->watch.wake = -1;
 	store->room.fd = -1;

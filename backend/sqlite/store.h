@@ -80,9 +80,9 @@ struct sqlite_request; /* a batch that waits for its turn: writer.c */
 struct sqlite {
 	struct backend backend; /* must be first */
 	enum sqlite_mode mode;
-	bool owner;	/* we hold the file's owner lock */
-	bool guest;	/* not the owner: then our row changes are "others' changes" to the owner */
-	bool rows_only; /* and they are so, too, when there is none */
+	bool owner; /* we hold the file's owner lock */
+	bool guest; /* not the owner: then our row changes are "others' changes" to the owner */
+	bool rows_only, log_only; /* as in struct backend_options */
 	struct sqlite_place place;
 	struct sqlite_layout layout;
 	atomic_uint generation; /* moves when the layout loses a column */

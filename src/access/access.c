@@ -148,10 +148,12 @@ int access_settle(const char *store, char **ret_why)
 	return r == -ENOTCONN && !backend_has_path(store) ? 0 : r;
 }
 
-int access_backend(const char *store, const struct options *options, struct backend **ret_backend,
-		   char **ret_why)
+int access_backend(const char *store, const struct options *options, bool log_only,
+		   struct backend **ret_backend, char **ret_why)
 {
-	const struct backend_options wanted = { .read_only = true, .table = options->table };
+	const struct backend_options wanted = { .read_only = true,
+						.table = options->table,
+						.log_only = log_only };
 	int r = refuse_memory(store, ret_why);
 
 	return r < 0 ? r : backend_open(store, &wanted, ret_backend, ret_why);

@@ -57,9 +57,10 @@ static inline void access_closep(struct access **access)
 int access_settle(const char *store, char **ret_why);
 
 /* The rows themselves, for reading, also beside a mount: for questions that no path answers.  Rows
- * that others have just written are among them.  Close it with backend_close(). */
-int access_backend(const char *store, const struct options *options, struct backend **ret_backend,
-		   char **ret_why);
+ * that others have just written are among them.  log_only: as in struct backend_options.  Close it
+ * with backend_close(). */
+int access_backend(const char *store, const struct options *options, bool log_only,
+		   struct backend **ret_backend, char **ret_why);
 
 int access_stat(struct access *access, const char *path, struct stat *ret_stat);
 

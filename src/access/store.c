@@ -54,7 +54,7 @@ int store_open_backend(const char *store, const struct options *options,
 		       struct backend **ret_backend)
 {
 	_cleanup_(freep) char *why = NULL;
-	int r = access_backend(store, options, ret_backend, &why);
+	int r = access_backend(store, options, true, ret_backend, &why);
 
 	return say_opened(store, r, why);
 }

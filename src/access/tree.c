@@ -521,7 +521,7 @@ static int open_to_read(struct access *access, const char *store, const struct o
 {
 	const struct tree_options wanted = { .read_only = true };
 	struct backend *backend;
-	int r = access_backend(store, options, &backend, ret_why);
+	int r = access_backend(store, options, false, &backend, ret_why);
 
 	if (r < 0)
 		return r;

@@ -202,7 +202,7 @@ int export_fileless(struct export *export, const struct options *options, char *
 	_cleanup_(backend_closep) struct backend *backend = NULL;
 	_cleanup_(freep) char *why = NULL;
 	struct settings settings;
-	int r = access_backend(export->store, options, &backend, &why);
+	int r = access_backend(export->store, options, true, &backend, &why);
 
 	looking.backend = backend;
 	if (r == 0)

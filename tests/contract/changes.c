@@ -743,6 +743,22 @@ Test(others, that_change_rows_only_are_heard_by_the_next_owner_too)
 	cr_assert_eq(COMMIT(guest, xattr_put(1, K, BYTES("x"))), -EROFS);
 }
 
+Test(others, are_told_from_the_log_to_who_remembers_nothing)
+{
+	const struct backend_options log_only = { .read_only = true, .log_only = true };
+	struct backend *guest = open_at(scratch_path("store.db"), &log_only);
+
+	COMMIT(store, row_insert(S, K, 0, BYTES("{}")));
+	cr_assert_str_eq(changes_of(guest), "", "ours");
+	other_runs(other, INSERT "VALUES ('sess', 'messages', 1, '{}')");
+	for (int i = 0; i < 2; i++)
+		cr_assert_str_eq(changes_of(guest), "sess/messages from 1");
+	cr_assert_eq(digest_first(store), 0);
+	cr_assert_str_eq(changes_of(guest), "", "digested");
+	other_runs(other, "DROP TRIGGER sessfs_row_update");
+	cr_assert_str_eq(changes_of(guest), "everything");
+}
+
 /* Time stamps that other programs write. */
 
 static int64_t last_updated(struct backend *backend)
@@ -788,4 +804,29 @@ Test(others, write_times_in_many_forms)
 		cr_assert_eq(last_updated(store), forms[i].nanoseconds, "%s: %lld", forms[i].sql,
 			     (long long)last_updated(store));
 	}
+}
+
+static int keep_stat(void *arg, struct bytes session, const struct backend_session_stat *stat)
+{
+	(void)session;
+	*(struct backend_session_stat *)arg = *stat;
+	return 0;
+}
+
+Test(others, whose_times_are_in_several_forms_are_summed_up_by_the_times)
+{
+	struct backend_session_stat stat = { 0 };
+	struct backend_snapshot *snapshot;
+
+	other_runs(other, INSERT "VALUES ('s', 'k', 0, 1), ('s', 'k', 1, 1), ('s', 'k', 2, 1)");
+	other_runs(other, "UPDATE agentscope_sessions SET created_at = CASE item_index "
+			  "WHEN 0 THEN '2009-02-13T22:00:00Z' WHEN 1 THEN '2009-02-13 23:00:00' "
+			  "ELSE 'soon' END");
+	other_runs(other, "UPDATE agentscope_sessions SET updated_at = created_at");
+
+	snapshot = look(store);
+	cr_assert_eq(store->ops->session_list(store, snapshot, keep_stat, &stat), 0);
+	unlook(store, snapshot);
+	cr_assert_eq(stat.created, 1234562400000000000);
+	cr_assert_eq(stat.updated, 1234566000000000000);
 }
