@@ -374,97 +374,7 @@ static int on_hit(void *arg, const struct search_hit *hit)
 
 /* ---- The index ---- */
 
-/* Below the user's cache directory, by a digest of what the store is called. */
-static int cache_path(const char *name, char **ret_path)
-{
-	static const uint8_t key[16] = "sessfs index";
-	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-	uint8_t digest[DIGEST_SIZE];
-	char shown[2 * DIGEST_SIZE + 1];
-	_cleanup_(freep) char *dir = NULL;
-
-	if (cache && *cache == '/')
-		dir = str_printf("%s/sessfs", cache);
-	else if (home && *home == '/')
-		dir = str_printf("%s/.cache/sessfs", home);
-	else
-		return -ENOENT;
-	if (!dir)
-		return -ENOMEM;
-	for (char *slash = strchr(dir + 1, '/');; slash = strchr(slash + 1, '/')) {
-		if (slash)
-			*slash = '\0';
-		if (mkdir(dir, 0700) < 0 && errno != EEXIST)
-			return -errno;
-		if (!slash)
-			break;
-		*slash = '/';
-	}
-	digest_make(key, bytes_str(name), digest);
-	for (size_t i = 0; i < DIGEST_SIZE; i++)
-		snprintf(shown + 2 * i, 3, "%02x", digest[i]);
-	*ret_path = str_printf("%s/%s-search", dir, shown);
-	return *ret_path ? 0 : -ENOMEM;
-}
-
-/* What tells the store from others that had its name. */
-static int identity_of(const struct searching *searching, const char *name, struct buf *identity)
-{
-	struct backend *backend = searching->names.backend;
-	struct backend_snapshot *snapshot;
-	struct backend_node root = { 0 };
-	struct stat st = { 0 };
-	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
-
-	if (r < 0)
-		return r;
-	r = backend->ops->node_get(backend, snapshot, BACKEND_ROOT, &root);
-	backend->ops->snapshot_end(backend, snapshot);
-	if (r < 0 && r != -ENOENT)
-		return r;
-	if (backend_has_path(name) && stat(name, &st) < 0)
-		return -errno;
-	r = buf_printf(identity, "%s %s %ju %ju %" PRId64, name,
-		       searching->options.table ? searching->options.table : "",
-		       (uintmax_t)st.st_dev, (uintmax_t)st.st_ino, root.btime);
-	backend_node_done(&root);
-	return r;
-}
-
-/* Beside the store; of one on a server, or where nothing can be put beside it, in the cache. */
-static int open_index(const struct searching *searching, const char *store,
-		      struct search **ret_search)
-{
-	_cleanup_(buf_done) struct buf identity = { 0 };
-	_cleanup_(freep) char *name = NULL, *path = NULL, *why = NULL;
-	int r = mounts_store(store, &name, &why);
-
-	if (r == 0)
-		r = identity_of(searching, name, &identity);
-	if (r < 0)
-		return say_why(why, r);
-	r = -EACCES;
-	if (backend_has_path(store)) {
-		path = str_printf("%s-search", name);
-		r = path ? search_open(path, buf_bytes(&identity), false, ret_search, &why) :
-			   -ENOMEM;
-	}
-	if (r == -EACCES || r == -EROFS || r == -EPERM || r == -ELOOP || r == -EISDIR ||
-	    r == -EEXIST) {
-		freep(&path);
-		freep(&why);
-		path = why = NULL;
-		r = cache_path(name, &path);
-		if (r < 0)
-			return say_why("there is no place for an index: neither beside the store "
-				       "nor in ~/.cache",
-				       r);
-		r = search_open(path, buf_bytes(&identity), true, ret_search, &why);
-	}
-	return r < 0 ? say_why(why, r) : 0;
-}
-
-static int update(const char *store, struct search *search, struct backend *backend)
+static int update(const char *store, struct index *index, struct backend *backend)
 {
 	struct progress progress;
 	struct stat st;
@@ -473,7 +383,7 @@ static int update(const char *store, struct search *search, struct backend *back
 	progress_begin(&progress, "index", "item");
 	if (stat(store, &st) == 0)
 		progress_set_total(&progress, 0, (uint64_t)st.st_size);
-	r = search_update(search, backend, &progress);
+	r = search_update(index, backend, &progress);
 	progress_end(&progress);
 	if (r < 0 && r != -EINTR)
 		log_error("the index of %s cannot be updated: %s", store, strerror(-r));
@@ -502,7 +412,7 @@ static int open_store(struct searching *searching, const char *store, struct bac
 	return 0;
 }
 
-static int ask(struct searching *searching, struct search *search)
+static int ask(struct searching *searching, struct index *index)
 {
 	struct search_question question = {
 		.words = searching->words,
@@ -515,8 +425,8 @@ static int ask(struct searching *searching, struct search *search)
 
 	paint_begin(&searching->paint);
 	searching->list.json = searching->json;
-	searching->snapshot = search_snapshot(search);
-	r = search_ask(search, &question, on_hit, searching);
+	searching->snapshot = index->snapshot;
+	r = search_ask(index, &question, on_hit, searching);
 	if (r == 0)
 		say_list_end(&searching->list);
 	else if (r != -EINTR && r != -EUCLEAN)
@@ -524,18 +434,19 @@ static int ask(struct searching *searching, struct search *search)
 	return r;
 }
 
-static int answer(struct searching *searching, const char *store, struct search *search,
+static int answer(struct searching *searching, const char *store, struct index *index,
 		  struct backend *backend)
 {
-	int r = update(store, search, backend);
+	int r = update(store, index, backend);
 
-	return r == 0 ? ask(searching, search) : r;
+	return r == 0 ? ask(searching, index) : r;
 }
 
 static int search_store(struct searching *searching, const char *store)
 {
 	_cleanup_(backend_closep) struct backend *backend = NULL;
-	_cleanup_(search_closep) struct search *search = NULL;
+	_cleanup_(index_closep) struct index *index = NULL;
+	_cleanup_(freep) char *why = NULL;
 	struct settings settings;
 	int r = open_store(searching, store, &backend);
 
@@ -545,12 +456,13 @@ static int search_store(struct searching *searching, const char *store)
 		return r;
 	searching->names = (struct summary_questions){ .backend = backend,
 						       .layout = settings.value[SETTING_LAYOUT] };
-	r = open_index(searching, store, &search);
-	if (r == 0)
-		r = answer(searching, store, search, backend);
+	r = index_beside(&search_kind, store, searching->options.table, backend, &index, &why);
+	if (r < 0)
+		return say_why(why, r);
+	r = answer(searching, store, index, backend);
 	/* Of an index that was damaged there is nothing left. */
 	if (r == -EUCLEAN)
-		r = answer(searching, store, search, backend);
+		r = answer(searching, store, index, backend);
 	if (r == -EUCLEAN)
 		log_error("the index of %s is damaged as soon as it is written", store);
 	return r;

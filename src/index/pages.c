@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "src/search/internal.h"
+#include "src/index/index.h"
 
 enum { PAGE = 4096, SUM = sizeof(int64_t) };
 
@@ -29,7 +29,7 @@ static sqlite3_file *below(sqlite3_file *file)
 
 static int64_t sum_of(const char *page, sqlite3_int64 offset)
 {
-	return search_sum(bytes_make(page, PAGE - SUM)) ^ offset;
+	return index_sum(bytes_make(page, PAGE - SUM)) ^ offset;
 }
 
 static int page_read(sqlite3_file *file, void *data, int size, sqlite3_int64 offset)
@@ -139,9 +139,9 @@ static int page_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int
 	return code;
 }
 
-int search_open_pages(const char *path, sqlite3 **ret_db)
+int index_open_pages(const char *path, sqlite3 **ret_db)
 {
-	static const char name[] = "sessfs-search";
+	static const char name[] = "sessfs-index";
 	static sqlite3_vfs vfs;
 	int reserved = SUM, code = SQLITE_OK;
 

@@ -42,7 +42,7 @@ struct chosen {
 };
 
 struct asking {
-	struct search *search;
+	struct index *index;
 	const struct search_question *question;
 	search_hit_fn *fn;
 	void *arg;
@@ -96,15 +96,15 @@ static int match_of(const struct search_question *question, struct buf *match)
 
 static int find(struct asking *asking, struct bytes match, int64_t most)
 {
-	struct search *search = asking->search;
+	struct index *index = asking->index;
 	int r = 0;
-	sqlite3_stmt *find = search_say(search, TEXT_SAID_FIND, &r);
+	sqlite3_stmt *find = index_say(index, TEXT_SAID_FIND, &r);
 
 	if (!find)
 		return r;
 	sqlite3_bind_text64(find, 1, match.data, match.size, SQLITE_STATIC, SQLITE_UTF8);
 	sqlite3_bind_int64(find, 2, most);
-	while ((r = search_step(search, find)) > 0) {
+	while ((r = index_step(index, find)) > 0) {
 		r = stop_wanted() ? -EINTR : ARRAY_ROOM(asking->found, asking->count, asking->room);
 		if (r < 0)
 			break;
@@ -139,11 +139,11 @@ static struct bytes key_of(const struct place *place)
 /* Whether the file has the key still. */
 static bool has_key(const struct asking *asking, const struct place *place)
 {
-	struct backend *backend = asking->search->backend;
+	struct backend *backend = asking->index->backend;
 	struct backend_node node;
 	bool has;
 
-	if (backend->ops->node_find(backend, asking->search->snapshot, session_of(place),
+	if (backend->ops->node_find(backend, asking->index->snapshot, session_of(place),
 				    key_of(place), &node) < 0)
 		return !place->ino;
 	has = node.ino == place->ino;
@@ -155,12 +155,12 @@ static int read_place(struct asking *asking, struct place *place)
 {
 	const struct search_question *question = asking->question;
 	int r = 0;
-	sqlite3_stmt *get = search_say(asking->search, TEXT_KEY_GET, &r);
+	sqlite3_stmt *get = index_say(asking->index, TEXT_KEY_GET, &r);
 
 	if (!get)
 		return r;
 	sqlite3_bind_int64(get, 1, place->id);
-	r = search_step(asking->search, get);
+	r = index_step(asking->index, get);
 	if (r > 0) {
 		place->ino = (uint64_t)sqlite3_column_int64(get, 0);
 		place->kind = (uint32_t)sqlite3_column_int64(get, 3);
@@ -221,7 +221,7 @@ static int on_row(void *arg, int64_t index, struct backend_times times, struct b
 		.data = data,
 	};
 
-	if (index == chosen->item && search_sum(data) == chosen->sum)
+	if (index == chosen->item && index_sum(data) == chosen->sum)
 		reading->result = reading->tells ? asking->fn(asking->arg, &hit) : 1;
 	return 1;
 }
@@ -229,9 +229,9 @@ static int on_row(void *arg, int64_t index, struct backend_times times, struct b
 static int read_chosen(struct asking *asking, const struct chosen *chosen, bool tells)
 {
 	const struct place *place = &asking->places[chosen->place];
-	struct backend *backend = asking->search->backend;
+	struct backend *backend = asking->index->backend;
 	struct reading reading = { .asking = asking, .chosen = chosen, .tells = tells };
-	int r = backend->ops->row_read_times(backend, asking->search->snapshot, session_of(place),
+	int r = backend->ops->row_read_times(backend, asking->index->snapshot, session_of(place),
 					     key_of(place), chosen->item, false, 1, on_row,
 					     &reading);
 
@@ -246,12 +246,12 @@ static int choose(struct asking *asking, const struct found *found)
 	int64_t key = 0;
 	bool fits = false;
 	int r = 0;
-	sqlite3_stmt *get = search_say(asking->search, TEXT_ITEM_GET, &r);
+	sqlite3_stmt *get = index_say(asking->index, TEXT_ITEM_GET, &r);
 
 	if (!get)
 		return r;
 	sqlite3_bind_int64(get, 1, found->id);
-	r = search_step(asking->search, get);
+	r = index_step(asking->index, get);
 	if (r > 0) {
 		const char *role = (const char *)sqlite3_column_text(get, 4);
 
@@ -294,25 +294,25 @@ static int choose_all(struct asking *asking)
 }
 
 /* The index is damaged. */
-static int start_over(struct search *search)
+static int start_over(struct index *index)
 {
-	int r = search_anew(search);
+	int r = index_anew(index);
 
-	search->backend->ops->snapshot_end(search->backend, search->snapshot);
-	search->snapshot = NULL;
+	index->backend->ops->snapshot_end(index->backend, index->snapshot);
+	index->snapshot = NULL;
 	return r < 0 ? r : -EUCLEAN;
 }
 
-int search_ask(struct search *search, const struct search_question *question, search_hit_fn *fn,
+int search_ask(struct index *index, const struct search_question *question, search_hit_fn *fn,
 	       void *arg)
 {
-	struct asking asking = { .search = search, .question = question, .fn = fn, .arg = arg };
+	struct asking asking = { .index = index, .question = question, .fn = fn, .arg = arg };
 	int r = choose_all(&asking);
 
 	if (r == -EUCLEAN)
-		r = start_over(search);
+		r = start_over(index);
 	else
-		search_release(search);
+		index_release(index);
 	for (size_t i = 0; r == 0 && i < asking.chosen_count; i++)
 		r = stop_wanted() ? -EINTR : read_chosen(&asking, &asking.chosen[i], true);
 	for (size_t i = 0; i < asking.place_count; i++) {

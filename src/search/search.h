@@ -3,15 +3,12 @@
 #define SEARCH_H
 
 /*
- * Which items of a store hold words, by an index in a file of its own.
+ * Which items of a store hold words, by an index in a file of its own (src/index/index.h).
  *
- *	search_open("/home/a/s.db-search", identity, false, &search, &why)
- *	search_update(search, backend, &progress)
- *	search_ask(search, &question, on_hit, arg)
- *	search_close(search)
- *
- * The file has nothing that the store has not: it can be deleted at any time, and is made anew
- * when it is not what was left (index.c).  It is of one process at a time; others wait.
+ *	index_beside(&search_kind, "/home/a/s.db", NULL, backend, &index, &why)
+ *	search_update(index, backend, &progress)
+ *	search_ask(index, &question, on_hit, arg)
+ *	index_close(index)
  *
  * What is found is what one state of the store holds, the one that search_update() has brought the
  * index up to: all of it, and nothing else (update.c, ask.c).  Functions return 0 or -errno; -EINTR
@@ -21,27 +18,13 @@
 #include <stdbool.h>
 
 #include "backend/backend.h"
+#include "src/index/index.h"
 #include "src/user/progress.h"
 
-struct search;
-
-/* The identity tells stores apart.  Waits for who has it.  ours: nothing but an index can have that
- * name; otherwise -EEXIST when the file is something else.  On failure *ret_why is a sentence, or
- * NULL. */
-int search_open(const char *path, struct bytes identity, bool ours, struct search **ret_search,
-		char **ret_why);
-/* Without search_update() it is as it was.  NULL is fine. */
-void search_close(struct search *search);
-static inline void search_closep(struct search **search)
-{
-	search_close(*search);
-}
+extern const struct index_kind search_kind;
 
 /* Read what has changed since the last time.  The progress is of items and their bytes. */
-int search_update(struct search *search, struct backend *backend, struct progress *progress);
-
-/* What the index is up to date with, until search_close(). */
-struct backend_snapshot *search_snapshot(const struct search *search);
+int search_update(struct index *index, struct backend *backend, struct progress *progress);
 
 struct search_hit {
 	struct bytes session;
@@ -69,7 +52,7 @@ struct search_question {
  * any.  The index is given up before the first hit is told, so that nobody waits for who reads
  * them; the snapshot stays.  -EUCLEAN: it was damaged and is empty now, and nothing was told. */
 enum { SEARCH_RANKED = 20000 };
-int search_ask(struct search *search, const struct search_question *question, search_hit_fn *fn,
+int search_ask(struct index *index, const struct search_question *question, search_hit_fn *fn,
 	       void *arg);
 
 #endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* Where the index of a store is. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "src/base/cleanup.h"
+#include "src/base/digest.h"
+#include "src/index/index.h"
+#include "src/mounts/mounts.h"
+
+/* Below the user's cache directory, by a digest of what the store is called. */
+static int cache_path(const struct index_kind *kind, const char *name, char **ret_path)
+{
+	static const uint8_t key[16] = "sessfs index";
+	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	uint8_t digest[DIGEST_SIZE];
+	char shown[2 * DIGEST_SIZE + 1];
+	_cleanup_(freep) char *dir = NULL;
+
+	if (cache && *cache == '/')
+		dir = str_printf("%s/sessfs", cache);
+	else if (home && *home == '/')
+		dir = str_printf("%s/.cache/sessfs", home);
+	else
+		return -ENOENT;
+	if (!dir)
+		return -ENOMEM;
+	for (char *slash = strchr(dir + 1, '/');; slash = strchr(slash + 1, '/')) {
+		if (slash)
+			*slash = '\0';
+		if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+			return -errno;
+		if (!slash)
+			break;
+		*slash = '/';
+	}
+	digest_make(key, bytes_str(name), digest);
+	for (size_t i = 0; i < DIGEST_SIZE; i++)
+		snprintf(shown + 2 * i, 3, "%02x", digest[i]);
+	*ret_path = str_printf("%s/%s-%s", dir, shown, kind->suffix);
+	return *ret_path ? 0 : -ENOMEM;
+}
+
+/* What tells the store from others that had its name. */
+static int identity_of(const char *name, const char *table, struct backend *backend,
+		       struct buf *identity)
+{
+	struct backend_snapshot *snapshot;
+	struct backend_node root = { 0 };
+	struct stat st = { 0 };
+	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
+
+	if (r < 0)
+		return r;
+	r = backend->ops->node_get(backend, snapshot, BACKEND_ROOT, &root);
+	backend->ops->snapshot_end(backend, snapshot);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	if (backend_has_path(name) && stat(name, &st) < 0)
+		return -errno;
+	r = buf_printf(identity, "%s %s %ju %ju %" PRId64, name, table ? table : "",
+		       (uintmax_t)st.st_dev, (uintmax_t)st.st_ino, root.btime);
+	backend_node_done(&root);
+	return r;
+}
+
+int index_beside(const struct index_kind *kind, const char *store, const char *table,
+		 struct backend *backend, struct index **ret_index, char **ret_why)
+{
+	_cleanup_(buf_done) struct buf identity = { 0 };
+	_cleanup_(freep) char *name = NULL, *path = NULL;
+	int r = mounts_store(store, &name, ret_why);
+
+	if (r == 0)
+		r = identity_of(name, table, backend, &identity);
+	if (r < 0)
+		return r;
+	r = -EACCES;
+	if (backend_has_path(store)) {
+		path = str_printf("%s-%s", name, kind->suffix);
+		r = path ? index_open(kind, path, buf_bytes(&identity), false, ret_index, ret_why) :
+			   -ENOMEM;
+	}
+	if (r == -EACCES || r == -EROFS || r == -EPERM || r == -ELOOP || r == -EISDIR ||
+	    r == -EEXIST) {
+		freep(&path);
+		freep(ret_why);
+		path = *ret_why = NULL;
+		r = cache_path(kind, name, &path);
+		if (r < 0)
+			return str_explain(ret_why, r,
+					   "there is no place for an index: neither beside the "
+					   "store nor in ~/.cache");
+		r = index_open(kind, path, buf_bytes(&identity), true, ret_index, ret_why);
+	}
+	return r;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/index/walk.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/array.h"
+#include "src/base/tick.h"
+
+enum { WAITING_MOST = 1000 }; /* keys that are remembered; of more any may have changed */
+static const int64_t SNAPSHOT_MOST = INT64_C(5000000000);
+
+static int on_change(void *arg, const struct backend_change *change)
+{
+	struct walk *walk = arg;
+	struct waiting *waiting;
+
+	if (!change->session.data || walk->count == WAITING_MOST) {
+		walk->all = true;
+		return 0;
+	}
+	if (ARRAY_ROOM(walk->waiting, walk->count, walk->room) < 0)
+		return -ENOMEM;
+	waiting = &walk->waiting[walk->count++];
+	*waiting = (struct waiting){
+		.session = bytes_dup(change->session),
+		.session_size = change->session.size,
+		.key = bytes_dup(change->key),
+		.key_size = change->key.size,
+	};
+	return waiting->session && waiting->key ? 0 : -ENOMEM;
+}
+
+int walk_changes(struct walk *walk)
+{
+	struct backend *backend = walk->backend;
+	int r = backend->ops->change_list(backend, walk->snapshot, on_change, walk);
+
+	/* What may be anything is read as a whole. */
+	walk->until = walk->count || walk->all ? 0 : tick_now() + SNAPSHOT_MOST;
+	return r;
+}
+
+bool walk_is_waiting(struct walk *walk, struct bytes session, struct bytes key)
+{
+	bool waits = walk->all;
+
+	for (size_t i = 0; i < walk->count; i++) {
+		struct waiting *waiting = &walk->waiting[i];
+
+		if (bytes_equal(bytes_make(waiting->session, waiting->session_size), session) &&
+		    bytes_equal(bytes_make(waiting->key, waiting->key_size), key))
+			waits = waiting->seen = true;
+	}
+	return waits;
+}
+
+bool walk_is_late(struct walk *walk)
+{
+	walk->late = walk->until && tick_now() > walk->until;
+	return walk->late;
+}
+
+static void waiting_done(struct walk *walk)
+{
+	for (size_t i = 0; i < walk->count; i++) {
+		free(walk->waiting[i].session);
+		free(walk->waiting[i].key);
+	}
+	walk->count = 0;
+	walk->all = false;
+}
+
+static int bring_up(struct walk *walk)
+{
+	struct backend *backend = walk->backend;
+	int r;
+
+	do {
+		r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &walk->snapshot);
+		if (r < 0)
+			return r;
+		walk->late = false;
+		r = walk->look(walk);
+		waiting_done(walk);
+		if (r != 0)
+			backend->ops->snapshot_end(backend, walk->snapshot);
+	} while (r > 0);
+	if (r == 0) {
+		r = index_seal(walk->index);
+		if (r < 0)
+			backend->ops->snapshot_end(backend, walk->snapshot);
+	} else if (r == -EINTR) {
+		/* What was read so far need not be read again. */
+		(void)index_seal(walk->index);
+	}
+	return r;
+}
+
+int walk_bring_up(struct walk *walk)
+{
+	struct index *index = walk->index;
+	int r = bring_up(walk);
+
+	/* What was left was damaged after all. */
+	if (r == -EUCLEAN) {
+		r = index_anew(index);
+		if (r == 0)
+			r = bring_up(walk);
+	}
+	/* Others need the room more. */
+	if (r == -ENOSPC)
+		(void)index_empty(index);
+	free(walk->waiting);
+	if (r < 0)
+		return r;
+	index->backend = walk->backend;
+	index->snapshot = walk->snapshot;
+	return 0;
+}
