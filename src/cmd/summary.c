@@ -11,6 +11,7 @@
 #include "src/base/log.h"
 #include "src/base/tick.h"
 #include "src/cmd/cmd.h"
+#include "src/counts/counts.h"
 
 static int on_session(void *arg, struct bytes session, const struct backend_session_stat *stat)
 {
@@ -20,8 +21,16 @@ static int on_session(void *arg, struct bytes session, const struct backend_sess
 	return questions->session(questions->arg, session, stat);
 }
 
-/* What others have changed and nobody has taken in yet is among the rows, and counts. */
-static int ask(struct backend *backend, struct summary_questions *questions)
+static int ask_counts(const struct counts *counts, struct summary_questions *questions)
+{
+	int r = counts_sessions(counts, on_session, questions);
+
+	if (r == 0 && questions->day)
+		r = backend_days_tell(&counts->days, questions->day, questions->arg);
+	return r;
+}
+
+static int ask_rows(struct backend *backend, struct summary_questions *questions)
 {
 	struct backend_snapshot *snapshot;
 	int r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
@@ -31,9 +40,20 @@ static int ask(struct backend *backend, struct summary_questions *questions)
 	r = backend->ops->session_list(backend, snapshot, on_session, questions);
 	if (r == 0 && questions->day)
 		r = backend->ops->day_list(backend, snapshot, questions->day, questions->arg);
+	backend->ops->snapshot_end(backend, snapshot);
+	return r;
+}
+
+/* What others have changed and nobody has taken in yet is among the rows, and counts. */
+static int ask(const char *store, const char *table, struct backend *backend,
+	       struct summary_questions *questions)
+{
+	_cleanup_(counts_done) struct counts counts = { 0 };
+	int r = counts_read(store, table, backend, &counts);
+
+	r = r == 0 ? ask_counts(&counts, questions) : ask_rows(backend, questions);
 	if (r == 0 && questions->day)
 		r = backend->ops->space(backend, &questions->space);
-	backend->ops->snapshot_end(backend, snapshot);
 	return r;
 }
 
@@ -54,7 +74,7 @@ int summary_all(const char *store, const struct options *options,
 	questions->layout = settings.value[SETTING_LAYOUT];
 	progress_begin(&progress, questions->what, "session");
 	store_follow(&progress, store, questions->day ? 2 : 1);
-	r = ask(backend, questions);
+	r = ask(store, options->table, backend, questions);
 	progress_end(&progress);
 	if (r < 0)
 		log_error("%s cannot be read: %s", store, strerror(-r));

@@ -1,0 +1,549 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: MIT
+"""sessions and stats: what they say is what the rows are, whatever is remembered of them.
+SESSFS_COUNTS_STEPS: how many changes are tried, SESSFS_SEED: which."""
+
+import calendar
+import collections
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import time
+
+import harness
+from harness import TABLE, append, eventually, limit, need_root, read, same, tool, write
+from places import Place
+from test_search import cache_of, rot
+
+STEPS = int(os.environ.get("SESSFS_COUNTS_STEPS", "60"))
+SEED = os.environ.get("SESSFS_SEED", "20261126")
+# Fewer are read faster than it is looked up what is known of them.
+ENOUGH = 16500
+INSERT = (f"INSERT INTO {TABLE} (session_id, state_key, item_index, state_data, created_at, "
+          "updated_at) VALUES (?, ?, ?, ?, ?, ?)")
+NOW = "2026-11-26 10:00:00.123"
+TIMES = (NOW, NOW, "2020-02-03T04:05:06Z", "1969-12-30 01:02:03", 1234567890, 1234567890.25, None,
+         "soon", "2020-02-03 04:05:06.5")
+
+
+def counts_of(place):
+    return place.store + "-counts"
+
+
+def nanoseconds(stamp):
+    """Of what is in TIMES, and what sessfs and SQLite write."""
+    if isinstance(stamp, (int, float)):
+        return int(stamp * 1000000) * 1000
+    found = re.fullmatch(r"(\d+-\d+-\d+)[ T](\d+:\d+:\d+)(\.\d+)?Z?", stamp or "")
+    if not found:
+        return 0
+    seconds = calendar.timegm(time.strptime(" ".join(found.groups()[:2]), "%Y-%m-%d %H:%M:%S"))
+    return seconds * 10**9 + int(float(found[3] or 0) * 1000 + 0.5) * 10**6
+
+
+def earliest(times):
+    return min((time for time in times if time), default=0)
+
+
+def reference(place):
+    """What sessions and stats have to say, by the rows and the directories."""
+    with contextlib.closing(sqlite3.connect(place.store, timeout=20)) as base:
+        base.execute("BEGIN")
+        rows = base.execute(f"SELECT session_id, state_key, length(CAST(state_data AS BLOB)), "
+                            f"created_at, updated_at FROM {TABLE}").fetchall()
+        dirs = base.execute("SELECT session_id, mtime FROM sessfs_node WHERE kind = 1 AND "
+                            "nlink > 0").fetchall()
+    keys, days = collections.defaultdict(list), collections.defaultdict(lambda: [0, 0])
+    known = {stamp: nanoseconds(stamp) for stamp in {stamp for row in rows for stamp in row[3:]}}
+    for session, key, size, created, updated in rows:
+        keys[session, key].append((size, known[created], known[updated]))
+        if known[created]:
+            day = days[known[created] // (86400 * 10**9)]
+            day[0] += 1
+            day[1] += size
+    found = {session: [0, 0, 0, None, mtime] for session, mtime in dirs}
+    for session in {session for session, _ in keys}:
+        found[session] = [0, 0, 0, None, 0]
+    for (session, _), items in keys.items():
+        sizes, created, updated = zip(*items)
+        entry, oldest = found[session], earliest(created)
+        entry[3] = oldest if entry[3] is None else min(entry[3], oldest)
+        entry[:3] = entry[0] + 1, entry[1] + len(sizes), entry[2] + sum(sizes)
+        entry[4] = max(entry[4], *updated)
+    return found, dict(days)
+
+
+def seconds_of(nanosecond):
+    """As they are printed."""
+    return float("%.13g" % (nanosecond / 1e9)) if nanosecond else None
+
+
+def day_of(text):
+    return calendar.timegm(time.strptime(text, "%Y-%m-%d")) // 86400
+
+
+def told(place, verb):
+    named = {"env": {**os.environ, "XDG_CACHE_HOME": cache_of(place)}}
+    return json.loads(place.do(verb, "--json", place.store, **named))
+
+
+def compare(place, what):
+    """What they say is what there is; a mount may just be about to write."""
+    for _ in range(100):
+        before = reference(place)
+        listed, stats = told(place, "sessions"), told(place, "stats")
+        found, days = reference(place)
+        if before == (found, days):
+            break
+    same(before, (found, days), f"{what}: it keeps changing")
+    wanted = [(session, *entry[:3], seconds_of(entry[3]), seconds_of(entry[4]))
+              for session, entry in sorted(found.items(), key=lambda item: item[0].encode())]
+    names = ("id", "keys", "items", "bytes", "created", "changed")
+    same([tuple(row[name] for name in names) for row in listed], wanted, f"{what}: sessions")
+    same({day_of(day["day"]): [day["items"], day["bytes"]] for day in stats["days"]}, days,
+         f"{what}: days")
+    sums = [sum(entry[at] for entry in found.values()) for at in range(3)]
+    same([stats[name] for name in ("sessions", "keys", "items", "bytes")], [len(found), *sums],
+         f"{what}: stats")
+    times = (earliest(entry[3] for entry in found.values()),
+             max((entry[4] for entry in found.values()), default=0))
+    same((stats["created"], stats["changed"]), tuple(map(seconds_of, times)), f"{what}: times")
+
+
+def large(box, mounted=False, count=ENOUGH):
+    """A place that has enough rows."""
+    place = Place(box, mounted)
+    place.do("put", place.store, "base/l.jsonl",
+             stdin=b"".join(b'{"n": %d}\n' % number for number in range(count)))
+    return place
+
+
+# Whatever changes
+
+
+class Changes:
+    def __init__(self, place, random_):
+        self.place, self.random = place, random_
+
+    def some(self):
+        return json.dumps({"x": "é" * self.random.randrange(30)}).encode()
+
+    def lines(self):
+        return b"".join(self.some() + b"\n" for _ in range(self.random.randrange(1, 5)))
+
+    def session(self):
+        return self.random.choice(("a", "b", "c", "zé", "base"))
+
+    def key(self):
+        return self.random.choice(("l", "l", "m", "k"))
+
+    def path(self):
+        key = self.key()
+        return f"{self.session()}/{key}.json" + ("" if key == "k" else "l")
+
+    # By SQL
+
+    def sql(self, *statements):
+        with contextlib.closing(sqlite3.connect(self.place.store, timeout=20)) as base:
+            with base:
+                for statement, *parameters in statements:
+                    base.execute(statement, parameters)
+
+    def row(self, session, key, index):
+        return (INSERT, session, key, index, self.some().decode(), self.random.choice(TIMES),
+                self.random.choice(TIMES))
+
+    def sql_append(self):
+        session, key = self.session(), self.key()
+        with contextlib.closing(sqlite3.connect(self.place.store, timeout=20)) as base:
+            last, = base.execute(f"SELECT max(item_index) FROM {TABLE} WHERE session_id = ? AND "
+                                 "state_key = ?", (session, key)).fetchone()
+        first = 0 if last is None else last + 1
+        self.sql(*(self.row(session, key, first + number) for number in range(3)))
+
+    def sql_update(self):
+        self.sql((f"UPDATE {TABLE} SET state_data = ? WHERE session_id = ? AND item_index % 3 = 1",
+                  self.some().decode(), self.session()))
+
+    def sql_delete(self):
+        self.sql((f"DELETE FROM {TABLE} WHERE session_id = ? AND state_key = ? AND item_index "
+                  "BETWEEN 2 AND 4", self.session(), self.key()))
+
+    def sql_replace(self):
+        session, key = self.session(), self.random.choice(("m", "k"))
+        self.sql((f"DELETE FROM {TABLE} WHERE session_id = ? AND state_key = ?", session, key),
+                 *(self.row(session, key, number) for number in range(self.random.randrange(3))))
+
+    def sql_hash(self):
+        self.sql((INSERT.replace("INSERT", "INSERT OR REPLACE"), self.session(), "l:_hash", 0,
+                  "%x" % self.random.randrange(1 << 40), NOW, NOW))
+
+    def sql_times(self):
+        """Of whole keys: who changes times alone is not heard of, but by the last row."""
+        self.sql((f"UPDATE {TABLE} SET created_at = ?, updated_at = ? WHERE session_id = ? AND "
+                  "state_key <> 'l'", *self.random.choices(TIMES, k=2), self.session()))
+
+    # By verbs
+
+    def verb_put(self):
+        path = self.path()
+        self.place.do("put", self.place.store, path,
+                      stdin=self.lines() if path.endswith("l") else self.some())
+
+    def verb_append(self):
+        self.place.do("append", self.place.store, f"{self.session()}/l.jsonl", stdin=self.lines())
+
+    def verb_rm(self):
+        self.place.box.sessfs("rm", self.place.store, self.path())
+
+    # By a mount, of what may not be there, or go with its last row
+
+    def mount_append(self, mount):
+        path = mount.at(self.session(), "l.jsonl")
+        append(path, self.lines())
+
+    def mount_torn(self, mount):
+        path = mount.at(self.session(), "l.jsonl")
+        append(path, self.random.choice((b"1", b"2\n", b"no\n", self.some())))
+
+    def mount_make(self, mount):
+        os.makedirs(mount.at(self.session()), exist_ok=True)
+
+    def mount_save(self, mount):
+        path = mount.at(self.path())
+        write(path, self.random.choice((b"{no JSON", self.some(), self.lines(), b"")))
+
+    def mount_replace(self, mount):
+        path = mount.at(self.path())
+        write(path + ".tmp", self.lines())
+        os.replace(path + ".tmp", path)
+
+    def mount_truncate(self, mount):
+        path = mount.at(self.path())
+        os.truncate(path, self.random.randrange(os.stat(path).st_size + 1))
+
+    def mount_rename(self, mount):
+        names = [name for name in os.listdir(mount.path) if name != "base"]
+        if names:
+            os.rename(mount.at(self.random.choice(names)), mount.at(f"r{time.monotonic_ns()}"))
+
+    def mount_rename_key(self, mount):
+        session = self.session()
+        os.rename(mount.at(session, "l.jsonl"), mount.at(session, "m.jsonl"))
+
+    def mount_move(self, mount):
+        os.rename(mount.at(self.session(), "l.jsonl"), mount.at(self.session(), "l.jsonl"))
+
+    def mount_unlink(self, mount):
+        os.unlink(mount.at(self.path()))
+
+    def mount_rmtree(self, mount):
+        names = [name for name in os.listdir(mount.path) if name != "base"]
+        if names:
+            shutil.rmtree(mount.at(self.random.choice(names)))
+
+    def step(self, mounts):
+        """One change; its name."""
+        names = [name for name in dir(self) if name.startswith(("sql_", "verb_", "mount_"))
+                 and (mounts or not name.startswith("mount_"))]
+        name = self.random.choice(names)
+        some = [self.random.choice(mounts)] if name.startswith("mount_") else []
+        with contextlib.suppress(FileNotFoundError):
+            getattr(self, name)(*some)
+        return name
+
+
+@limit(600)
+def test_whatever_changes_is_counted(box):
+    random_ = random.Random(SEED)
+    box.note(f"SESSFS_SEED={SEED}")
+    for mounted in (False, True):
+        place = large(box, mounted)
+        second = box.mount(place.store) if mounted else None
+        mounts = [place.mount, second] if mounted else []
+        changes = Changes(place, random_)
+        compare(place, "at first")
+        for number in range(STEPS):
+            done = [changes.step(mounts) for _ in range(random_.randrange(1, 4))]
+            compare(place, f"{place.what}: {number}: {done}")
+            if mounted and random_.randrange(20) == 0:
+                second.stop()
+                second.start()
+        same(os.stat(counts_of(place)).st_size > 0, True, "the counts")
+        os.unlink(counts_of(place))
+        compare(place, f"{place.what}: anew")
+
+
+def test_what_is_in_the_trash_is_not_counted(box):
+    place = large(box)
+    for name in ("a", "b"):
+        place.do("put", place.store, f"{name}/l.jsonl", stdin=b"1\n2\n")
+    compare(place, "before")
+    time.sleep(1.1)
+    place.do("gc", "--older-than=1s", "--name=[ab]", place.store)
+    same([row["id"] for row in told(place, "sessions")], ["base"], "what is left")
+    compare(place, "gone")
+    place.do("gc", "--undo", place.store, "a")
+    place.do("put", place.store, "b/l.jsonl", stdin=b"3\n")
+    compare(place, "one is back, one is another")
+
+
+def test_sessions_of_a_layout_are_counted(box):
+    mount = box.mount(options=["layout=agentscope2+pi"])
+    folder = mount.at("pi", "sessions", "p")
+    os.makedirs(folder)
+    path = os.path.join(folder, "x.jsonl")
+    write(path, b"".join(b'{"n": %d}\n' % number for number in range(ENOUGH)))
+    place = Place(box, False)
+    place.store = mount.store
+    compare(place, "a file")
+    append(path, b"{}\n")
+    compare(place, "more")
+    write(os.path.join(folder, "y.jsonl"), b"1\n")
+    os.makedirs(mount.at("alice", "s1", "sub"))
+    write(mount.at("alice", "s1", "sub", "l.jsonl"), b"1\n")
+    compare(place, "two more")
+    os.unlink(path)
+    compare(place, "another")
+    mount.stop()
+    compare(place, "not mounted")
+
+
+def test_changes_that_cannot_be_taken_in_are_counted_each_time(box):
+    place = large(box)
+    compare(place, "before")
+    changes = Changes(place, random.Random(SEED))
+    for index in (3, 4):
+        changes.sql((f"UPDATE {TABLE} SET state_data = ? WHERE session_id = 'base' AND "
+                     "item_index = 3", "1" * index))
+        compare(place, "an item in the middle")
+    changes.sql(changes.row("new", "k", 0), changes.row("base", "l", -1))
+    compare(place, "a new key")
+    with place.mounted():
+        compare(place, "taken in")
+    compare(place, "after that")
+    changes.sql(("DROP TRIGGER sessfs_row_update",),
+                (f"UPDATE {TABLE} SET state_data = '7' WHERE session_id = 'base' AND "
+                 "item_index = 5",))
+    compare(place, "without being told")
+    changes.sql(*((INSERT, f"s{number}", "k", 0, "1", NOW, NOW) for number in range(1200)))
+    compare(place, "more than are remembered")
+
+
+def test_tables_without_times_and_in_utf_16_are_counted(box):
+    for number, first in enumerate(("PRAGMA encoding = 'UTF-16le'", "PRAGMA encoding = 'UTF-8'")):
+        place = Place(box, False)
+        place.store = box.new_store()
+        times = ", created_at, updated_at" if number == 0 else ""
+        with contextlib.closing(sqlite3.connect(place.store)) as base:
+            base.execute(first)
+            base.execute(f"CREATE TABLE {TABLE} (session_id TEXT NOT NULL, state_key TEXT NOT "
+                         "NULL, item_index INTEGER NOT NULL DEFAULT 0, state_data TEXT NOT NULL"
+                         f"{times}, PRIMARY KEY (session_id, state_key, item_index))")
+            with base:
+                base.executemany(f"INSERT INTO {TABLE} (session_id, state_key, item_index, "
+                                 "state_data) VALUES (?, ?, ?, ?)",
+                                 ((f"s{row % 3}", "l", row // 3, '"é"') for row in range(20000)))
+        sizes = 6 if number == 0 else 4
+        for what in ("another program's", "adopted", "known"):
+            stats = told(place, "stats")
+            same((stats["items"], stats["bytes"]), (20000, 20000 * sizes), f"{first}: {what}")
+            if what == "another program's":
+                mount = box.mount(place.store)
+                mount.stop()
+        old = read(place.store)
+        for text in ("a", "bcd"):
+            write(place.store, old)
+            place.do("append", place.store, "s1/l.jsonl", stdin=f'"{text}"\n'.encode())
+            stats = told(place, "stats")
+            more = (len(text) + 2) * (2 if number == 0 else 1)
+            same((stats["items"], stats["bytes"]), (20001, 20000 * sizes + more), f"{first}: more")
+
+
+def test_items_before_the_last_one_are_counted_when_they_change(box):
+    place = large(box, True)
+    lines = [b'{"n": %d}\n' % number for number in range(ENOUGH)]
+    compare(place, "before")
+    lines[7] = b"7777\n"
+    place.do("put", place.store, "base/l.jsonl", stdin=b"".join(lines))
+    compare(place, "saved")
+    version = place.do("compact", place.store, "base/l.jsonl").decode().strip()
+    place.do("compact", "--items=3-5", f"--if={version}", place.store, "base/l.jsonl",
+             stdin=b"3\n4\n5\n")
+    compare(place, "compacted")
+    path = place.mount.at("base", "l.jsonl")
+    with open(path, "rb"):
+        changes = Changes(place, random.Random(SEED))
+        changes.sql((f"UPDATE {TABLE} SET state_data = '99' WHERE session_id = 'base' AND "
+                     "item_index = 9",))
+        eventually(lambda: b"\n99\n" in read(path), "it is taken in")
+    compare(place, "by SQL")
+    append(path, b"1")
+    compare(place, "torn")
+    append(path, b"2\n3\n")
+    compare(place, "and whole")
+
+
+# What is remembered
+
+
+def test_rows_that_have_not_changed_are_not_read(box):
+    place = large(box)
+    place.do("put", place.store, "a/l.jsonl", stdin=b"1\n")
+    compare(place, "before")
+    before = told(place, "stats")
+    size = os.stat(place.store).st_size
+    with open(place.store, "r+b") as file:
+        file.seek(size // 2 // 4096 * 4096)
+        file.write(bytes(4096))
+    seen = told(place, "stats")
+    same(seen, before, "what is known")
+    os.unlink(counts_of(place))
+    place.do("stats", place.store, status=1)
+
+
+def test_few_rows_are_read_each_time(box):
+    place = Place(box, False)
+    place.do("put", place.store, "a/l.jsonl", stdin=b"1\n")
+    compare(place, "few")
+    same(os.path.exists(counts_of(place)), False, "no counts")
+
+
+@limit(300)
+def test_counts_that_are_not_what_was_left_are_made_anew(box):
+    place, other = large(box), large(box, count=ENOUGH + 7)
+    random_ = random.Random(SEED)
+    for one in (place, other):
+        compare(one, "before")
+    path = counts_of(place)
+    whole = read(path)
+    format_1 = whole.index(b"format1")
+    damages = [lambda: os.unlink(path), lambda: shutil.copy2(counts_of(other), path),
+               lambda: write(path, b""), lambda: write(path, whole[: len(whole) // 2]),
+               lambda: write(path, whole), lambda: rot(path, lambda data: data[:8192]),
+               lambda: rot(path, lambda data: data[:format_1] + b"format0" +
+                           data[format_1 + 7 :])]
+    for _ in range(20):
+        at = random_.randrange(100, len(whole))
+        damages.append(lambda at=at: rot(path, lambda data: data[:at] + bytes([data[at] ^ 0x40])
+                                         + data[at + 1 :]))
+    for number, step in enumerate(damages):
+        step()
+        compare(place, f"damage {number}")
+
+
+def test_what_is_no_file_of_counts_is_left_alone(box):
+    place = large(box)
+    for content in (b"notes", b"SQLite format 3\0" + b"x" * 5000):
+        write(counts_of(place), content)
+        compare(place, "beside something else")
+        same(read(counts_of(place)), content, "what was there")
+    os.unlink(counts_of(place))
+    os.symlink("/etc/passwd", counts_of(place))
+    compare(place, "beside a link")
+
+
+def test_without_any_place_all_rows_are_read(box):
+    place = large(box)
+    os.mkdir(counts_of(place))
+    write(cache_of(place), b"")
+    compare(place, "no place")
+    same(os.listdir(counts_of(place)), [], "what is left")
+
+
+def test_a_store_of_the_same_name_has_other_counts(box):
+    place = large(box)
+    place.do("put", place.store, "a/l.jsonl", stdin=b"1\n2\n")
+    old = box.new_store()
+    box.sessfs("backup", place.store, old, check=True)
+    place.do("append", place.store, "a/l.jsonl", stdin=b"3\n" * 5)
+    compare(place, "before")
+    # In its place: as many rows, which are others; fewer; more than before.
+    for count in (5, 1, 10):
+        write(place.store, read(old))
+        place.do("append", place.store, "a/l.jsonl", stdin=b"44\n" * count)
+        compare(place, f"written over with {count}")
+        place.do("append", place.store, "a/l.jsonl", stdin=b"3\n" * 5)
+        compare(place, "and more")
+    box.sessfs("restore", "--force", old, place.store, check=True)
+    compare(place, "restored")
+    place.do("append", place.store, "a/l.jsonl", stdin=b"777\n")
+    compare(place, "restored and more")
+
+
+@limit(300)
+def test_who_is_killed_leaves_nothing_wrong(box):
+    place = large(box, count=60000)
+    for wait in (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3):
+        for number in (signal.SIGKILL, signal.SIGTERM):
+            process = subprocess.Popen([box.program, "stats", place.store],
+                                       stdout=subprocess.DEVNULL)
+            box.remember(process.pid)
+            time.sleep(wait)
+            process.send_signal(number)
+            process.wait()
+            compare(place, f"after {wait} s")
+        os.unlink(counts_of(place))
+
+
+@limit(300)
+def test_many_count_at_once(box):
+    place = large(box, True, count=60000)
+    command = [box.program, "stats", "--json", place.store]
+    for number in range(3):
+        append(place.mount.at("base", "l.jsonl"), b"1\n")
+        asking = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(5)]
+        for process in asking:
+            box.remember(process.pid)
+            out, _ = process.communicate(timeout=120 * harness.PATIENCE)
+            same(json.loads(out)["items"], 60001 + number, "each of them")
+
+
+def test_a_store_that_nobody_may_write_beside(box):
+    need_root()
+    place = large(box)
+    folder = box.new_folder("read-only")
+    changes = Changes(place, random.Random(SEED))
+    changes.sql(changes.row("base", "l", 3 + ENOUGH), changes.row("b", "k", 0))
+    shutil.copy(place.store, os.path.join(folder, "s.db"))
+    tool("mount", "--bind", folder, folder)
+    try:
+        tool("mount", "-o", "remount,ro,bind", folder)
+        wanted = reference(place)[0]
+        place.store = os.path.join(folder, "s.db")
+        for _ in range(2):
+            seen = {row["id"]: row["items"] for row in told(place, "sessions")}
+            same(seen, {session: entry[1] for session, entry in wanted.items()}, "what is told")
+        same(len(os.listdir(os.path.join(cache_of(place), "sessfs"))), 1, "in the cache")
+    finally:
+        tool("umount", folder)
+
+
+def test_a_full_disk_has_all_rows_read(box):
+    need_root()
+    folder = box.new_folder("disk")
+    tool("mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", folder)
+    try:
+        place = Place(box, False)
+        place.store = os.path.join(folder, "s.db")
+        place.do("put", place.store, "a/l.jsonl", stdin=b"1\n" * ENOUGH)
+        changes = Changes(place, random.Random(SEED))
+        changes.sql(*(changes.row("s" * 200, f"{number:0200}", 0) for number in range(900)))
+        write(os.path.join(folder, "filler"), b"x" * ((os.statvfs(folder).f_bavail << 12) - 160000))
+        for _ in range(2):
+            same(told(place, "stats")["items"], ENOUGH + 900, "what is told")
+        same(os.stat(counts_of(place)).st_size, 0, "what is left of it")
+        os.unlink(os.path.join(folder, "filler"))
+        compare(place, "with room")
+    finally:
+        tool("umount", folder)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
