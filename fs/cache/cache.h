@@ -105,8 +105,8 @@ bool again_get(struct tree *tree, pid_t pid, struct retrying *ret_again);
 /* Whether a thread opens for the second time: the same nodeid, or another file that was given the
  * name since. */
 bool again_opens(struct tree *tree, pid_t pid, uint64_t nodeid);
-/* Whether a name has led it elsewhere, or nowhere, since: then it opens this for the first time.  But
- * it may make a file first (faces). */
+/* Whether a name has led it elsewhere, or nowhere, since: then it opens this for the first time.
+ * But it may make a file first (faces). */
 bool again_found_other(struct tree *tree, pid_t pid, uint64_t nodeid);
 /* Whether a thread asks again for a nodeid's attributes, or is about to open: not by a name. */
 bool again_asks(struct tree *tree, pid_t pid, uint64_t nodeid);
