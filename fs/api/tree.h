@@ -96,7 +96,7 @@ bool tree_is_shared(struct tree *tree);
 bool tree_was_left(struct tree *tree, struct inode *inode, uint64_t nodeid, int flags, pid_t pid);
 /* A thread has looked a name up: if that leads nowhere (NULL), it does not come back for the file;
  * if it leads to another, it is that one for which it comes back. */
-void tree_found(struct tree *tree, pid_t pid, const struct inode *inode);
+void tree_found(struct tree *tree, pid_t pid, struct inode *inode);
 /* Take in what others have changed by now: 0, or -errno, and what is remembered may be old. */
 int tree_take_in(struct tree *tree);
 /* Tell other mounts which locks are held of a file here, an array of struct backend_lock; checked:

@@ -118,11 +118,19 @@ bool again_found_other(struct tree *tree, pid_t pid, uint64_t nodeid)
 	return again_get(tree, pid, &again) && again.found && again.found != nodeid_ino(nodeid);
 }
 
-void tree_found(struct tree *tree, pid_t pid, const struct inode *inode)
+static bool is_dir(struct tree *tree, struct inode *inode)
+{
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+
+	return inode_is_dir(inode);
+}
+
+void tree_found(struct tree *tree, pid_t pid, struct inode *inode)
 {
 	struct retrying *again;
 
-	if (!tree->again_count || (inode && inode_is_dir(inode)))
+	if (!tree->again_count || (inode && is_dir(tree, inode)))
 		return;
 	pthread_mutex_lock(&tree->table_lock);
 	again = again_find(tree, pid);

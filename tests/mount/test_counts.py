@@ -196,8 +196,11 @@ class Changes:
         self.place.do("put", self.place.store, path,
                       stdin=self.lines() if path.endswith("l") else self.some())
 
+    # SQL may have removed the session a moment ago.
+
     def verb_append(self):
-        self.place.do("append", self.place.store, f"{self.session()}/l.jsonl", stdin=self.lines())
+        path = f"{self.session()}/l.jsonl"
+        self.place.box.sessfs("append", self.place.store, path, stdin=self.lines())
 
     def verb_rm(self):
         self.place.box.sessfs("rm", self.place.store, self.path())
