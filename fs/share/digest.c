@@ -465,8 +465,9 @@ static int digest_rows(struct digesting *digesting, const struct backend_feed *f
 		draft_stays(inode);
 	} else if (!inode->gone) {
 		const bool grew = feed->behind || was_added_behind(inode, feed);
+		const bool adds = grew || (feed->foreign && feed->added);
 		_cleanup_(version_drop) struct version *before =
-			grew ? NULL : reconcile_version(digesting->tree, inode);
+			adds ? NULL : reconcile_version(digesting->tree, inode);
 
 		if (grew)
 			content_grew(digesting, inode, known_size(inode));

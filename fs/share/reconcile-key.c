@@ -214,11 +214,20 @@ uint64_t known_size(const struct inode *inode)
 	return inode->loaded ? inode->size : UINT64_MAX;
 }
 
-/* Whether all that changed of a list is behind what was there. */
+/* Whether all that changed of a list is behind what was there, as it was shown last. */
 static bool only_adds(const struct inode *inode, const struct changed_key *key)
 {
-	return inode->node.kind == BACKEND_LIST && inode->loaded && !inode_is_draft(inode) &&
-	       key->first >= inode->list.next && inode->list.next < INT64_MAX;
+	return inode->node.kind == BACKEND_LIST && (inode->loaded || inode->list_known) &&
+	       !inode_is_draft(inode) && key->first >= inode->list.next &&
+	       inode->list.next < INT64_MAX;
+}
+
+/* The log says the same of rows that were read before they are taken in here.  What is shown of the
+ * list by now is not known then, but who is in the middle of it can go on. */
+static bool has_grown(const struct inode *inode, const struct changed_key *key)
+{
+	return inode->node.kind == BACKEND_LIST && !inode_is_draft(inode) && !key->rewritten &&
+	       key->first >= 0;
 }
 
 struct version *reconcile_version(struct tree *tree, struct inode *inode)
@@ -297,7 +306,7 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 	int r = 0;
 
 	inode_is_to_change(reconciling->tree, inode);
-	if (!adds)
+	if (!adds && !has_grown(inode, key))
 		before = reconcile_version(reconciling->tree, inode);
 
 	node.mtime = node.ctime = time_now();
