@@ -465,7 +465,8 @@ static int digest_rows(struct digesting *digesting, const struct backend_feed *f
 		draft_stays(inode);
 	} else if (!inode->gone) {
 		const bool grew = feed->behind || was_added_behind(inode, feed);
-		const bool adds = grew || (feed->foreign && feed->added);
+		const bool adds =
+			grew || (feed->foreign && feed->added && inode->node.kind == BACKEND_LIST);
 		_cleanup_(version_drop) struct version *before =
 			adds ? NULL : reconcile_version(digesting->tree, inode);
 
