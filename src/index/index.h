@@ -6,7 +6,7 @@
  * What follows from a store and is asked often, in a file of its own beside it.
  *
  *	index_beside(&kind, "/home/a/s.db", NULL, backend, &index, &why)	(place.c)
- *	walk_bring_up(&walk, index, backend, look)				(walk.h)
+ *	walk_bring_up(&walk)					(walk.h)
  *	index_say(index, TEXT_..., &r)
  *	index_close(index)
  *
