@@ -437,14 +437,6 @@ static int digest_anything(struct digesting *digesting)
 	return r;
 }
 
-/* What another program has inserted. */
-static bool was_added_behind(const struct inode *inode, const struct backend_feed *feed)
-{
-	return feed->added && inode->node.kind == BACKEND_LIST && !inode_is_draft(inode) &&
-	       (inode->loaded || inode->list_known) && feed->first >= inode->list.next &&
-	       inode->list.next < INT64_MAX;
-}
-
 static int digest_rows(struct digesting *digesting, const struct backend_feed *feed)
 {
 	struct backend_node node;
@@ -464,7 +456,8 @@ static int digest_rows(struct digesting *digesting, const struct backend_feed *f
 	if (!inode->gone && inode_is_draft(inode)) {
 		draft_stays(inode);
 	} else if (!inode->gone) {
-		const bool grew = feed->behind || was_added_behind(inode, feed);
+		const bool grew =
+			feed->behind || (feed->added && is_behind_list(inode, feed->first));
 		const bool adds =
 			grew || (feed->foreign && feed->added && inode->node.kind == BACKEND_LIST);
 		_cleanup_(version_drop) struct version *before =

@@ -214,20 +214,18 @@ uint64_t known_size(const struct inode *inode)
 	return inode->loaded ? inode->size : UINT64_MAX;
 }
 
-/* Whether all that changed of a list is behind what was there, as it was shown last. */
-static bool only_adds(const struct inode *inode, const struct changed_key *key)
+bool is_behind_list(const struct inode *inode, int64_t first)
 {
 	return inode->node.kind == BACKEND_LIST && (inode->loaded || inode->list_known) &&
-	       !inode_is_draft(inode) && key->first >= inode->list.next &&
-	       inode->list.next < INT64_MAX;
+	       !inode_is_draft(inode) && first >= inode->list.next && inode->list.next < INT64_MAX;
 }
 
-/* The log says the same of rows that were read before they are taken in here.  What is shown of the
- * list by now is not known then, but who is in the middle of it can go on. */
-static bool has_grown(const struct inode *inode, const struct changed_key *key)
+/* Whether the log says that rows were added and nothing else.  The mount may have read some of them
+ * before they are taken in here: what is shown of the list by now is not known then, but who is in
+ * the middle of it can go on. */
+static bool rows_were_added(const struct inode *inode, const struct changed_key *key)
 {
-	return inode->node.kind == BACKEND_LIST && !inode_is_draft(inode) && !key->rewritten &&
-	       key->first >= 0;
+	return inode->node.kind == BACKEND_LIST && !key->rewritten && key->first >= 0;
 }
 
 struct version *reconcile_version(struct tree *tree, struct inode *inode)
@@ -251,15 +249,6 @@ static int64_t changed_since(struct reconciling *reconciling, const struct chang
 	    ASK(&reconciling->view, change_find, key_session(key), key_key(key), &change) < 0)
 		return INT64_MAX;
 	return change.session.data ? change.first : INT64_MIN;
-}
-
-/* What rows were added, by what is known of the list; otherwise by what the log says. */
-static bool rows_were_added(const struct changed_key *key, const struct inode *inode, bool known,
-			    bool adds)
-{
-	if (inode->node.kind != BACKEND_LIST)
-		return false;
-	return known && !inode->untold ? adds : !key->rewritten && key->first >= 0;
 }
 
 /* dir: where a list has got another name than this one, or NULL; items: as of what was taken in. */
@@ -299,14 +288,16 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 	struct backend_node node = inode->node, dir_node;
 	_cleanup_(version_drop) struct version *before = NULL;
 	uint64_t size_before = known_size(inode);
-	bool adds = only_adds(inode, key);
-	const bool known = inode->loaded || inode_is_draft(inode);
+	const bool adds = is_behind_list(inode, key->first);
+	const bool logged = rows_were_added(inode, key);
+	/* What is told goes by what is known of the list; otherwise by the log. */
+	const bool known = (inode->loaded || inode_is_draft(inode)) && !inode->untold;
 	_cleanup_(buf_done) struct buf old_name = { 0 };
 	struct inode *dir = NULL;
 	int r = 0;
 
 	inode_is_to_change(reconciling->tree, inode);
-	if (!adds && !has_grown(inode, key))
+	if (!adds && (!logged || inode_is_draft(inode)))
 		before = reconcile_version(reconciling->tree, inode);
 
 	node.mtime = node.ctime = time_now();
@@ -342,7 +333,7 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 		name_forget(&reconciling->notes, reconciling->tree, inode);
 	notes_change(&reconciling->notes, reconciling->tree, inode,
 		     adds ? CHANGE_GREW : CHANGE_REPLACED, size_before, NULL);
-	content_happened(reconciling, key, inode, rows_were_added(key, inode, known, adds),
+	content_happened(reconciling, key, inode, known ? adds : logged,
 			 MIN(stat->last, INT64_MAX - 1) + 1, dir, buf_bytes(&old_name));
 	if (dir)
 		inode_forget(reconciling->tree, dir, 1);

@@ -146,6 +146,8 @@ void rest_settle(struct reconciling *reconciling);
 struct version *reconcile_version(struct tree *tree, struct inode *inode);
 /* Bytes of a state file, of which no more were shown; UINT64_MAX: not known. */
 uint64_t known_size(const struct inode *inode);
+/* Whether rows from first on stand behind all of the list, as it was shown last. */
+bool is_behind_list(const struct inode *inode, int64_t first);
 /* What stands below a draft is another thing, but the draft is what it was: a save of it that was
  * begun is none of something older. */
 void draft_stays(struct inode *draft);
