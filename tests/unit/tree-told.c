@@ -181,3 +181,37 @@ CASE(rows_that_are_replaced_before_the_commit, follow_one, REPLACE, BEFORE_COMMI
      SAVE(1, null) SAVE(2, 9))
 CASE(rows_that_are_replaced_behind_the_commit, follow_one, REPLACE, BEHIND_COMMIT, ROW(1, "[1]"),
      SAVE(1, null) APPEND(1, 1, 2, 9))
+
+/* A reader in the middle of a list goes on with rows that others add, also when they are read
+ * before they are taken in. */
+static void expect_read_on(enum moment moment)
+{
+	_cleanup_(buf_done) struct buf lines = { 0 };
+	struct handle *handle;
+
+	append("s/l.jsonl", "[0]\n[1]\n");
+	world_reopen();
+	handle = open_at("s/l.jsonl", O_RDONLY);
+	cr_assert_eq(handle_read(world_tree, handle, 0, 4, &lines), 0);
+	change(ROW(2, "[2]"), moment, ROW(3, "[3]"));
+	cr_expect_eq(stat_of("s/l.jsonl").st_size, 16);
+	cr_assert_eq(handle_read(world_tree, handle, 4, 100, &lines), 0);
+	cr_expect(bytes_equal(buf_bytes(&lines), BYTES("[0]\n[1]\n[2]\n[3]\n")), "%.*s",
+		  (int)lines.size, lines.data);
+	close_handle(handle);
+}
+
+SqliteStore(told, a_reader_goes_on_with_rows_from_before_the_commit)
+{
+	expect_read_on(BEFORE_COMMIT);
+}
+
+SqliteStore(told, a_reader_goes_on_with_rows_from_behind_the_commit)
+{
+	expect_read_on(BEHIND_COMMIT);
+}
+
+SqliteStore(told, a_reader_goes_on_with_rows_from_behind_the_next_look)
+{
+	expect_read_on(BEHIND_LOOK);
+}
