@@ -275,6 +275,22 @@ static int choose(struct asking *asking, const struct found *found)
 	return r;
 }
 
+/* Of those that are found, the best ones that are there. */
+static int choose_found(struct asking *asking, struct bytes match, int64_t most)
+{
+	const struct search_question *question = asking->question;
+	int r;
+
+	asking->count = asking->chosen_count = 0;
+	r = find(asking, match, most);
+	if (r == 0 && asking->count)
+		qsort(asking->found, asking->count, sizeof(*asking->found), compare);
+	for (size_t i = 0;
+	     r == 0 && i < asking->count && (int64_t)asking->chosen_count < question->most; i++)
+		r = stop_wanted() ? -EINTR : choose(asking, &asking->found[i]);
+	return r;
+}
+
 static int choose_all(struct asking *asking)
 {
 	const struct search_question *question = asking->question;
@@ -284,12 +300,11 @@ static int choose_all(struct asking *asking)
 	int r = match_of(question, &match);
 
 	if (r == 0)
-		r = find(asking, buf_bytes(&match), all ? -1 : SEARCH_RANKED);
-	if (r == 0 && asking->count)
-		qsort(asking->found, asking->count, sizeof(*asking->found), compare);
-	for (size_t i = 0;
-	     r == 0 && i < asking->count && (int64_t)asking->chosen_count < question->most; i++)
-		r = stop_wanted() ? -EINTR : choose(asking, &asking->found[i]);
+		r = choose_found(asking, buf_bytes(&match), all ? -1 : SEARCH_RANKED);
+	/* The newest may have gone. */
+	if (r == 0 && !all && asking->count == SEARCH_RANKED &&
+	    (int64_t)asking->chosen_count < question->most)
+		r = choose_found(asking, buf_bytes(&match), -1);
 	return r;
 }
 

@@ -316,6 +316,19 @@ def test_what_is_in_the_trash_is_not_found(box):
     same(len(search(place, "fox")), 2, "it is back")
 
 
+def test_what_has_gone_hides_nothing_older(box):
+    """Of a word in many items the newest are looked at, which may all have gone."""
+    place = Place(box, False)
+    put(place, "a/l.jsonl", *(line(f"fox {number}") for number in range(100)))
+    search(place, "fox")
+    put(place, "b/l.jsonl", *(line(f"fox {number}") for number in range(20050)))
+    search(place, "fox")
+    place.do("rm", "-r", place.store, "b")
+    for most in ("3", "10"):
+        found = json.loads(place.do("search", "--json", "-n", most, place.store, "fox"))
+        same([hit["session"] for hit in found], ["a"] * int(most), "what is there still")
+
+
 # The index
 
 
