@@ -93,7 +93,12 @@ def test_who_asks_says_which(place):
     for option, count in options.items():
         found = json.loads(place.do("search", "--json", "-n99", option, place.store, "fox"))
         same(len(found), count, f"{place.what}: {option}")
-    for option in ("--since=x", "-n0", "-nx", "--colour=red"):
+    for option in ("1970-01-01", "2026-02-28T18:30", "2026-01-31 18:30:05Z"):
+        option = "--since=" + option
+        same(len(json.loads(place.do("search", "--json", option, place.store, "fox"))), 10, option)
+    for option in ("--since=2026-13-01", "--since=2026-02-30", "--since=2026-01-31x",
+                   "--since=2026-01-31T18", "--since=2026-01-31T25:00", "--since=x", "-n0",
+                   "-nx", "--colour=red"):
         place.do("search", option, place.store, "fox", status=2)
     place.do("search", place.store, status=2)
 
