@@ -417,7 +417,7 @@ static int show_found(struct show *show)
 			if (show->found[i].is_dir == dirs)
 				r = show_one(show, &show->found[i]);
 	for (size_t i = 0; r == 0 && !show->any && !show->follow && i < show->found_count; i++)
-		if (show->found[i].is_dir)
+		if (show->found[i].is_dir && show->last)
 			r = walk_dir(show, show->found[i].path, true);
 	return r;
 }

@@ -86,7 +86,8 @@ def test_a_list_a_document_and_numbered_documents(place):
     text = b"==> s/l.jsonl <==\n\n" + shown("one", "two")
     same(place.do("show", place.store, "s"), text, f"{place.what}: the session")
     same(place.do("show", "--last=1", place.store, "s/l"), shown("two", first=1), "the last one")
-    same(place.do("show", "--last=0", place.store, "s/l"), b"", "none")
+    for path in ("s/l", "s"):
+        same(place.do("show", "--last=0", place.store, path), b"", f"none of {path}")
     fill(place, "d/k.json", read(os.path.join(DATA, "agents", "gemini", "thinking_only.json")))
     wanted = read(os.path.join(DATA, "text", "gemini-thoughts.txt"))
     same(place.do("show", place.store, "d/k"), wanted, f"{place.what}: a document")
