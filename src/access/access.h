@@ -62,6 +62,9 @@ int access_settle(const char *store, char **ret_why);
 int access_backend(const char *store, const struct options *options, bool log_only,
 		   struct backend **ret_backend, char **ret_why);
 
+/* "a//b/./c/" becomes "a/b/c". */
+int access_clean(const char *path, char **ret_clean);
+
 int access_stat(struct access *access, const char *path, struct stat *ret_stat);
 
 /* An order as fs/api/trash.h has them; -EOPNOTSUPP: the mount is one of an older version. */

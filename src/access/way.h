@@ -114,9 +114,6 @@ struct access {
 	struct access_news *news; /* news.c: something has happened; NULL: nobody follows */
 };
 
-/* "a//b/./c/" becomes "a/b/c". */
-int access_clean(const char *path, char **ret_clean);
-
 /* A directory that several targets share. */
 struct access_dir {
 	unsigned users;

@@ -377,15 +377,14 @@ static int add_found(void *arg, struct bytes path, bool is_dir)
 static int find_path(struct show *show, const char *store)
 {
 	static const char *const ends[] = { "", ".jsonl", ".json" };
-	size_t size = strlen(show->path);
+	_cleanup_(freep) char *clean = NULL;
 	struct stat st;
-	int r = -ENOENT;
+	int r = access_clean(show->path, &clean);
 
-	while (size > 1 && show->path[size - 1] == '/')
-		size--;
+	/* As events have it. */
+	r = r == 0 ? -ENOENT : r;
 	for (size_t i = 0; r == -ENOENT && i < ARRAY_SIZE(ends); i++) {
-		_cleanup_(freep) char *path =
-			str_printf("%.*s%s", (int)MIN(size, (size_t)PATH_MAX), show->path, ends[i]);
+		_cleanup_(freep) char *path = str_printf("%s%s", clean, ends[i]);
 
 		r = path ? access_stat(show->access, path, &st) : -ENOMEM;
 		if (r == 0)

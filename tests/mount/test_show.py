@@ -184,6 +184,21 @@ def test_a_session_with_files_at_several_places_is_followed(box):
     process.stdout.close()
 
 
+def test_a_session_is_followed_however_its_path_is_written(box):
+    place = Place(box, True)
+    fill(place, "s/l.jsonl", said("old"))
+    for number, path in enumerate(("/s", "./s//", "s/l", "//s/l.jsonl")):
+        process = subprocess.Popen([box.program, "show", "-f", place.store, path],
+                                   stdout=subprocess.PIPE)
+        box.remember(process.pid)
+        read_all(process.stdout.fileno(), until=b"old\n")
+        place.do("append", place.store, "s/l.jsonl", stdin=said(f"new {number}"))
+        read_all(process.stdout.fileno(), until=b"new %d\n" % number)
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
 @everywhere
 def test_what_is_not_there(place):
     fill(place, "s/l.jsonl", said("one"))
