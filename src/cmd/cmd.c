@@ -111,9 +111,13 @@ static const char *meaning(const char *word)
 static int take_option(const struct command *command, int found, void *values, const char *word)
 {
 	const struct cmd_option *option = find_option(command, found);
+	/* A letter may stand among others. */
+	const char letter[] = { '-', (char)optopt, '\0' };
 	_cleanup_(freep) char *why = NULL;
 	int r = -ECANCELED;
 
+	if (found == '?' && optopt > 0 && optopt < 256)
+		word = letter;
 	if (found == ':')
 		cmd_misused(command, "%s needs a value", word);
 	else if (!option)
