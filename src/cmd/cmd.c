@@ -155,7 +155,7 @@ static const char *default_store(void)
 /* STORE may be left out where there would be too few operands, if the environment names one. */
 static const char *store_left_out(const struct command *command, int operands)
 {
-	return command->store == 1 && operands == command->least - 1 ? default_store() : NULL;
+	return command->store && operands == command->least - 1 ? default_store() : NULL;
 }
 
 /* Who has mounted something may say of any store that it is there. */
@@ -190,12 +190,14 @@ static int run(const struct command *command, void *values, char **given, int co
 	const char *left_out = store_left_out(command, count);
 	_cleanup_(freep) char **operands = calloc((size_t)count + 2, sizeof(*operands));
 	_cleanup_(freep) char *store = NULL;
-	int status = CMD_FAILED;
+	int status = CMD_FAILED, before = left_out ? command->store - 1 : 0;
 
 	if (!operands)
 		return say_why(NULL, -ENOMEM), status;
-	operands[0] = (char *)(uintptr_t)left_out;
-	memcpy(operands + !!left_out, given, (size_t)count * sizeof(*given));
+	memcpy(operands, given, (size_t)before * sizeof(*given));
+	operands[before] = (char *)(uintptr_t)left_out;
+	memcpy(operands + before + !!left_out, given + before,
+	       (size_t)(count - before) * sizeof(*given));
 	if (!command->store)
 		return command->run(values, operands);
 	if (take_mount(&operands[command->store - 1]) < 0)

@@ -135,6 +135,9 @@ def test_a_store_is_named_by_its_mount_and_by_the_environment(box):
         same(done.returncode, 1, f"two paths: {said(done)!r}")
         same(sorted(os.listdir(session)), ["k.json", "m.jsonl"], "files")
     same(box.sessfs("ls", env={"SESSFS_STORE": ""}).returncode, 2, "an empty name")
+    restored = {"env": {"SESSFS_STORE": box.new_path("restored")}}
+    same(box.sessfs("restore", copy, **restored).returncode, 0, "a store to restore")
+    same(box.sessfs("ls", **restored).stdout, b"s/\n", "what is in it")
 
 
 def on_terminal(*command):
