@@ -283,6 +283,7 @@ static int refuse_client(const char *name)
 static int run_keep(void *given, char **operands)
 {
 	struct keep_values *values = given;
+	const char *known = getenv("SESSFS_STORE");
 	char **store = operands;
 	int r;
 
@@ -292,7 +293,8 @@ static int run_keep(void *given, char **operands)
 	if (store == operands && !values->status)
 		return cmd_misused(&cmd_keep, "takes at least one client, then a store");
 	stop_watch();
-	r = find_mount(*store, &values->mount);
+	r = find_mount(known && *known && strcmp(*store, "-") == 0 ? known : *store,
+		       &values->mount);
 	if (r == 0 && !values->status && !values->undo) {
 		r = read_layout(values);
 		if (r == 0)

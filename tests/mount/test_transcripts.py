@@ -110,6 +110,8 @@ def test_each_transcript_is_a_session_and_comes_back_byte_for_byte(box):
     same(said(home.keep(*EVERYBODY, mount.path)).count("already"), 6, "folders kept already")
     for name in (mount.path, mount.store):
         same(said(home.keep("--status", name)).count(" is kept in "), 6, f"folders, of {name}")
+        known = said(home.keep("--status", "-", SESSFS_STORE=name))
+        same(known.count(" is kept in "), 6, f"folders, of {name} in the environment")
 
     home.keep("--undo", *EVERYBODY, mount.path)
     same(os.path.islink(home.at(".claude", "projects")), False, "still a link")
