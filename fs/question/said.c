@@ -44,7 +44,7 @@ static size_t ascii(struct bytes bytes)
 {
 	size_t size = 0;
 
-	while (size < bytes.size && bytes.data[size] > 0)
+	while (size < bytes.size && (signed char)bytes.data[size] > 0)
 		size++;
 	return size;
 }
