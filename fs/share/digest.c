@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fs/base/entries.h"
 #include "fs/content/content.h"
@@ -25,6 +26,7 @@
 #include "fs/share/telling.h"
 #include "fs/tree/tree.h"
 #include "src/base/array.h"
+#include "src/base/log.h"
 #include "src/base/tick.h"
 
 struct digesting {
@@ -104,8 +106,19 @@ static void attr_changed(struct digesting *digesting, const struct inode *inode)
 		notes_attr(digesting->notes, inode, face);
 }
 
+/* Whether the store tells of a file at all. */
+static bool answers(struct digesting *digesting, const struct inode *inode)
+{
+	struct backend_node node;
+
+	if (ASK(&digesting->view, node_get, inode->ino, &node) < 0)
+		return false;
+	backend_node_done(&node);
+	return true;
+}
+
 /* A state file that another mount has unlinked.  Its rows are there still, unless that is long ago;
- * whoever has it open goes on with its bytes. */
+ * whoever has it open goes on with its bytes, unless these cannot be read. */
 static int state_unlinked(struct digesting *digesting, struct inode *inode)
 {
 	_cleanup_(stage_done) struct stage stage = { 0 };
@@ -116,8 +129,14 @@ static int state_unlinked(struct digesting *digesting, struct inode *inode)
 	r = content_size(digesting->tree, &digesting->view, inode, &size);
 	if (r == 0 && (inode->open || size <= KEEP_UNOPENED))
 		r = content_to_stage(&digesting->view, inode, &stage);
-	if (r < 0)
+	if (r < 0 && (r == -ESTALE || !answers(digesting, inode)))
 		return r;
+	if (r < 0) {
+		log_warning("the content of inode %llu cannot be kept (%s): it is unlinked, and "
+			    "empty for whoever has it open",
+			    (unsigned long long)inode->ino, strerror(-r));
+		stage_done(&stage);
+	}
 	inode->orphaned = true;
 	inode->orphan = stage;
 	stage = (struct stage){ 0 };

@@ -10,7 +10,7 @@
 
 #include "backend/fault/fault.h"
 #include "src/base/log.h"
-#include "tests/unit/world.h"
+#include "tests/unit/many.h"
 
 #define INSERT                                                                                     \
 	"INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) VALUES "
@@ -277,4 +277,55 @@ SqliteStore(apart, keys_are_not_when_nothing_can_be_written)
 	fault_backend_set(world_store, 0, 0, false);
 	cr_expect_leq(sentences, 3, "%u: %s", sentences, last_sentence);
 	cr_expect_str_eq(content_of("s/k.json"), "2");
+}
+
+/* ---- another mount ---- */
+
+static void open_two(void)
+{
+	world_wrap(fault_backend_open);
+	many_open(WORLD_SQLITE, 2);
+	log_set_sink(count_sentences);
+	save("s/bad.json", "1");
+	save("s/good.json", "2");
+}
+
+/* It cannot be read here any more, and nobody has it open. */
+Test(apart, keys_of_files_that_another_mount_unlinks_hold_up_nothing_else)
+{
+	struct inode *inode;
+
+	open_two();
+	many_use(1);
+	inode = inode_at("s/bad.json");
+	fault_backend_set_key(world_store, "bad", -EIO);
+	sql_runs("UPDATE agentscope_sessions SET state_data = '2' WHERE state_key = 'bad'");
+	cr_assert_eq(open_error("s/bad.json", O_RDONLY), -EIO);
+	many_use(0);
+	cr_assert_eq(unlinked("s/bad.json"), 0);
+	many_use(1);
+	cr_expect_str_eq(content_of("s/good.json"), "2");
+	cr_expect_eq(looked_up("s/bad.json"), -ENOENT);
+	forget(inode);
+	fault_backend_set_key(world_store, NULL, 0);
+	many_close();
+}
+
+Test(apart, files_that_another_mount_unlinks_and_that_cannot_be_read_hold_up_nothing_else)
+{
+	struct inode *inode;
+
+	open_two();
+	many_use(1);
+	inode = inode_at("s/bad.json");
+	many_use(0);
+	save("s/bad.json", "3");
+	cr_assert_eq(unlinked("s/bad.json"), 0);
+	many_use(1);
+	fault_backend_set_key(world_store, "bad", -EIO);
+	cr_expect_str_eq(content_of("s/good.json"), "2");
+	cr_expect_eq(looked_up("s/bad.json"), -ENOENT);
+	forget(inode);
+	fault_backend_set_key(world_store, NULL, 0);
+	many_close();
 }
