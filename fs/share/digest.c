@@ -233,7 +233,7 @@ static int node_removed(struct digesting *digesting, struct inode *inode)
 	}
 	if (inode->open && !inode->claimed) {
 		batch_claim(&digesting->claims, inode->ino);
-		inode->claimed = true;
+		inode->claimed = !digesting->claims.error;
 	}
 	return digesting->claims.error;
 }
@@ -266,7 +266,8 @@ static int node_changed(struct digesting *digesting, struct inode *inode, struct
 {
 	const bool grew = feed->behind && inode_is_state(inode) && node->kind == inode->node.kind;
 	const uint64_t size_before = known_size(inode);
-	bool removed = inode->node.nlink && !node->nlink, differs;
+	/* What could not be claimed the last time is not yet. */
+	bool removed = !node->nlink && (inode->node.nlink || !inode_is_state(inode)), differs;
 	_cleanup_(version_drop) struct version *before = NULL;
 	int r = 0;
 
@@ -491,6 +492,19 @@ static int digest_rows(struct digesting *digesting, const struct backend_feed *f
 	return 0;
 }
 
+/* They are made again when all is digested again, unless this mount can make none. */
+static void claims_failed(struct digesting *digesting)
+{
+	for (size_t i = 0; i < digesting->claims.count; i++) {
+		struct inode *inode = inode_known(digesting->tree, digesting->claims.ops[i].ino);
+
+		if (!inode)
+			continue;
+		inode->claimed = false;
+		inode_forget(digesting->tree, inode, 1);
+	}
+}
+
 static int digest_one(void *arg, const struct backend_feed *feed)
 {
 	struct digesting *digesting = arg;
@@ -532,6 +546,8 @@ int digest_feed(struct tree *tree, struct notes *notes)
 	tell_all_grown(&digesting);
 	if (r == 0)
 		r = tree_commit(tree, &digesting.claims, BACKEND_ANYWAY | BACKEND_FREES);
+	if (r < 0 && r != -EROFS)
+		claims_failed(&digesting);
 	batch_done(&digesting.claims);
 	if (r == 0 && digesting.any)
 		telling_send(&digesting.telling, tree, notes);

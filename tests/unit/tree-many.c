@@ -12,12 +12,14 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "backend/fault/fault.h"
 #include "backend/memory/memory.h"
 #include "fs/api/trash.h"
 #include "fs/inode/locks.h"
 #include "fs/share/share.h"
 #include "fs/tree/tree.h"
 #include "fs/upkeep/upkeep.h"
+#include "src/base/log.h"
 #include "src/base/tick.h"
 #include "tests/unit/many.h"
 
@@ -1155,4 +1157,33 @@ Many(who_has_come_by_one_name_that_is_gone_is_told_so_of_the_next)
 	cr_expect(tree_was_left(world_tree, known[0], known[0]->ino, O_RDONLY, 7));
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
 		forget(known[i]);
+}
+
+static void stay_silent(int level, const char *sentence)
+{
+	(void)level;
+	(void)sentence;
+}
+
+/* Whichever call fails when this is heard of: the next one may as well succeed. */
+Test(many, a_file_that_is_open_stays_though_the_first_try_to_claim_it_fails)
+{
+	enum { CALLS = 12 };
+	struct handle *handle;
+
+	log_set_sink(stay_silent);
+	world_wrap(fault_backend_open);
+	many_open(WORLD_MEMORY, 2);
+	for (uint64_t count = 1; count <= CALLS; count++) {
+		ON(0) save("s/o.txt", "text");
+		ON(1) handle = open_at("s/o.txt", O_RDONLY);
+		ON(0) cr_assert_eq(unlinked("s/o.txt"), 0);
+		ON(1) fault_backend_set(world_store, count, -EBUSY, false);
+		(void)looked_up("s/o.txt");
+		fault_backend_set(world_store, 0, 0, false);
+		many_settle();
+		ON(1) cr_expect_str_eq(read_by(handle), "text", "call %d", (int)count);
+		close_handle(handle);
+	}
+	many_close();
 }
