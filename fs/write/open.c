@@ -254,6 +254,14 @@ static int open_used(struct tree *tree, struct handle *handle, unsigned number, 
 	return 0;
 }
 
+/* Whether nobody keeps the bytes of a file that has no name any more. */
+static bool is_lost(const struct inode *inode)
+{
+	if (inode_is_state(inode) || inode->gone)
+		return inode->gone && !inode->orphaned;
+	return !inode->node.nlink && !inode->claimed;
+}
+
 /* 1 when the name is to be looked up again: the file was replaced or removed since and nobody kept
  * its bytes, or another face is to be opened. */
 static int open_once(struct tree *tree, struct handle *handle, unsigned number, pid_t pid,
@@ -269,7 +277,7 @@ static int open_once(struct tree *tree, struct handle *handle, unsigned number, 
 
 	if (inode_is_leaving(tree, inode))
 		return -ESTALE;
-	if (inode->gone && !inode->orphaned)
+	if (is_lost(inode))
 		return 1;
 	if (inode->apart && !inode->orphaned)
 		return -EIO;

@@ -1187,3 +1187,17 @@ Test(many, a_file_that_is_open_stays_though_the_first_try_to_claim_it_fails)
 	}
 	many_close();
 }
+
+Many(a_file_that_another_has_unlinked_is_opened_by_nobody)
+{
+	struct handle *handle;
+	struct inode *inode;
+
+	ON(0) save("s/o.txt", "text");
+	ON(1) inode = inode_at("s/o.txt");
+	ON(0) cr_assert_eq(unlinked("s/o.txt"), 0);
+	ON(1) cr_assert_eq(world_tree->take_in(world_tree), 0);
+	cr_expect_eq(tree_open_file(world_tree, inode, FACE_ANY, O_RDONLY, getpid(), &handle),
+		     -ESTALE);
+	forget(inode);
+}
