@@ -512,3 +512,12 @@ SqliteStore(sql, that_inserts_and_replaces_a_list_leaves_readers_the_version_tha
 	close_handle(reader);
 	close_handle(other);
 }
+SqliteStore(sql, that_leaves_a_gap_behind_a_torn_line_closes_it_off)
+{
+	append("s/l.jsonl", "1\ntorn");
+	sql_adds("3", "3");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\ntorn\n3\n");
+	cr_expect_eq(stat_of("s/l.jsonl").st_size, 9);
+	sql_runs("DELETE FROM agentscope_sessions WHERE item_index = 3");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\ntorn\n");
+}
