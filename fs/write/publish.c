@@ -94,10 +94,10 @@ static int meet_newer(struct tree *tree, struct writing *writing, struct save_ah
 		(void)handle_list_end(tree, inode, &end);
 	if (inode->gone || (inode->version == writing->version && end == writing->seen))
 		return 0;
+	/* Until its writer reads what there is, it goes on with nothing. */
 	if (writing->only_cut) {
 		stage_done(&writing->stage);
-		writing->mode = HANDLE_PLAIN;
-		writing->dirty = false;
+		writing->dirty = writing->only_cut = false;
 		return 1;
 	}
 	if (!writing->only_adds)

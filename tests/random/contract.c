@@ -792,8 +792,8 @@ static bool meet_newer(struct user_file *user)
 	if (file->orphan || (user->begun == file->now && !appended))
 		return true;
 	if (user->only_cut) {
-		user->state = PLAIN;
-		user->dirty = false;
+		user->dirty = user->only_cut = false;
+		user->published_size = 0;
 		return false;
 	}
 	if (!user->only_adds)

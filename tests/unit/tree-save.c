@@ -943,3 +943,23 @@ SqliteStore(save, refuses_at_once_what_could_never_be_rows)
 		cr_expect_str_eq(content_of(paths[i]), "1\n");
 	}
 }
+/* It goes on as it has begun: what it was to replace does not come back. */
+EveryStore(save, that_has_met_what_others_published_is_entire_all_the_same)
+{
+	static const char *const paths[] = { "s/k.json", "s/l.jsonl" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		struct handle *handle, *other;
+
+		save(paths[i], "[1111]\n[2222]\n");
+		handle = open_at(paths[i], O_WRONLY | O_TRUNC);
+		other = open_at(paths[i], O_WRONLY | O_APPEND);
+		append_to(other, "[3333]\n");
+		close_handle(other);
+		cr_assert_eq(handle_sync(world_tree, handle), 0);
+		cr_expect_str_eq(content_of(paths[i]), "[1111]\n[2222]\n[3333]\n");
+		write_at(handle, 0, BYTES("[4]\n"));
+		close_handle(handle);
+		cr_expect_str_eq(content_of(paths[i]), "[4]\n");
+	}
+}
