@@ -29,7 +29,7 @@ struct writing {
 	bool only_cut;	     /* and that only to nothing, by opening or truncating it */
 	bool only_adds;	     /* and all that was written was added at its end, behind kept bytes */
 	uint64_t kept;	     /* bytes of the content that the stage began with */
-	uint64_t seen;	     /* bytes that the list had then, if only_cut */
+	uint64_t seen;	     /* bytes that the list had then, if only_cut or only_adds */
 	int refused;	     /* why a write failed whose bytes are missing in the stage; 0: none */
 	uint64_t refused_at; /* where they are missing: such a stage is never published */
 	uint64_t lease;	     /* of the mount when a lock was granted that is held; 0: none is */

@@ -41,6 +41,7 @@ void handle_note_begun(struct tree *tree, struct writing *writing)
 	struct inode *inode = writing->inode;
 
 	writing->version = inode->version;
+	writing->seen = writing->kept;
 	if (inode->node.kind == BACKEND_LIST && !inode->gone && writing->only_cut)
 		(void)handle_list_end(tree, inode, &writing->seen);
 }

@@ -78,7 +78,7 @@ static int add_to_newest(struct tree *tree, struct writing *writing)
 	stage_done(&writing->stage);
 	writing->stage = stage;
 	stage = (struct stage){ 0 };
-	writing->line_start = writing->kept = kept;
+	writing->line_start = writing->kept = writing->seen = kept;
 	writing->version = writing->inode->version;
 	return 0;
 }
@@ -88,10 +88,14 @@ static int meet_newer(struct tree *tree, struct writing *writing, struct save_ah
 {
 	struct inode *inode = writing->inode;
 	uint64_t end = writing->seen;
+	int r = 0;
 
 	/* An append that changes nothing of what was there leaves the version as it is. */
-	if (writing->only_cut && inode->node.kind == BACKEND_LIST && !inode->gone)
-		(void)handle_list_end(tree, inode, &end);
+	if ((writing->only_cut || writing->only_adds) && inode->node.kind == BACKEND_LIST &&
+	    !inode->gone)
+		r = handle_list_end(tree, inode, &end);
+	if (r < 0)
+		return r;
 	if (inode->gone || (inode->version == writing->version && end == writing->seen))
 		return 0;
 	/* Until its writer reads what there is, it goes on with nothing. */

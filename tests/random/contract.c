@@ -786,7 +786,8 @@ static bool meet_newer(struct user_file *user)
 {
 	const struct file *file = user->file;
 	_cleanup_(buf_done) struct buf both = { 0 };
-	bool appended = (file->kind == ORDINARY || (user->only_cut && file->kind == LIST)) &&
+	bool adds = user->only_cut || user->only_adds;
+	bool appended = (file->kind == ORDINARY || (adds && file->kind == LIST)) &&
 			user->begun_appends != file->appends;
 
 	if (file->orphan || (user->begun == file->now && !appended))

@@ -963,3 +963,19 @@ EveryStore(save, that_has_met_what_others_published_is_entire_all_the_same)
 		cr_expect_str_eq(content_of(paths[i]), "[4]\n");
 	}
 }
+
+/* Who appends goes on so behind a truncation that was published. */
+EveryStore(save, that_only_adds_keeps_the_lines_that_others_have_added)
+{
+	struct handle *handle;
+
+	append("s/l.jsonl", "1\n2\n3\n");
+	handle = open_at("s/l.jsonl", O_WRONLY | O_APPEND);
+	cr_assert_eq(set_attr_by(handle, &(struct stat){ .st_size = 4 }, TREE_SET_SIZE), 0);
+	cr_assert_eq(handle_sync(world_tree, handle), 0);
+	append_to(handle, "4\n");
+	append("s/l.jsonl", "5\n");
+	cr_expect_str_eq(rows_of("s", "l"), "0=1 1=2 2=5");
+	close_handle(handle);
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n5\n4\n");
+}
