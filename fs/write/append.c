@@ -438,19 +438,14 @@ static struct bytes tail_of(struct bytes bytes)
 	return start ? bytes_make(bytes.data + start, bytes.size - start) : bytes;
 }
 
-/* A draft: by the same rules, in a stage. */
-static int append_to_draft(struct tree *tree, struct view *view, struct inode *inode,
-			   struct bytes data, bool own_tail, int64_t mtime, struct notes *notes)
+int append_to_stage(struct tree *tree, struct stage *stage, struct bytes data, bool own_tail)
 {
-	_cleanup_(stage_done) struct stage stage = { 0 };
 	_cleanup_(buf_done) struct buf glued = { 0 };
 	struct bytes content, tail, rest = data;
 	struct line first;
 	int r;
 
-	r = content_to_stage(view, inode, &stage);
-	if (r == 0)
-		r = stage_map(&stage, &content);
+	r = stage_map(stage, &content);
 	if (r < 0)
 		return r;
 	tail = tail_of(content);
@@ -459,10 +454,20 @@ static int append_to_draft(struct tree *tree, struct view *view, struct inode *i
 		if (r == 0)
 			r = buf_append_bytes(&glued, first.text);
 		if (r == 0 && !append_shall_glue(tree, own_tail, buf_bytes(&glued), first.text))
-			r = stage_write(&stage, stage.size, BYTES("\n"));
+			r = stage_write(stage, stage->size, BYTES("\n"));
 	}
+	return r < 0 ? r : stage_write(stage, stage->size, data);
+}
+
+/* A draft: by the same rules, in a stage. */
+static int append_to_draft(struct tree *tree, struct view *view, struct inode *inode,
+			   struct bytes data, bool own_tail, int64_t mtime, struct notes *notes)
+{
+	_cleanup_(stage_done) struct stage stage = { 0 };
+	int r = content_to_stage(view, inode, &stage);
+
 	if (r == 0)
-		r = stage_write(&stage, stage.size, data);
+		r = append_to_stage(tree, &stage, data, own_tail);
 	if (r < 0)
 		return r;
 	view_end(view);

@@ -113,6 +113,8 @@ int compact_publish(struct tree *tree, struct window *window, enum notify_how ho
  * Under inode.lock; -EIO: its key is set apart. */
 int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool own_tail,
 		 int64_t mtime, const struct face *by, struct notes *notes);
+/* The same of the bytes of a list in a stage. */
+int append_to_stage(struct tree *tree, struct stage *stage, struct bytes data, bool own_tail);
 /* Whether a line (without its newline) would be JSON, or blank, if append_lines() appended it: 1;
  * 0 when it would not, which the log knows then; -errno. */
 int append_judge(struct tree *tree, struct inode *inode, struct bytes line, bool own_tail);

@@ -59,26 +59,29 @@ static int add_to_newest(struct tree *tree, struct writing *writing)
 	_cleanup_(view_end) struct view view = { 0 };
 	_cleanup_(stage_done) struct stage stage = { 0 };
 	struct bytes bytes;
-	uint64_t kept;
+	uint64_t seen;
 	int r;
 
 	r = inode_view_begin(tree, writing->inode, &view);
 	if (r == 0)
 		r = content_to_stage(&view, writing->inode, &stage);
-	kept = stage.size;
+	seen = stage.size;
 	if (r == 0)
 		r = stage_map(&writing->stage, &bytes);
 	if (r < 0)
 		return r;
-	r = stage_write(&stage, kept,
-			bytes_make(bytes.data + writing->kept, bytes.size - writing->kept));
+	bytes = bytes_make(bytes.data + writing->kept, bytes.size - writing->kept);
+	r = writing->inode->node.kind == BACKEND_LIST ?
+		    append_to_stage(tree, &stage, bytes, false) :
+		    stage_write(&stage, seen, bytes);
 	stage_unmap(&writing->stage);
 	if (r < 0)
 		return r;
 	stage_done(&writing->stage);
 	writing->stage = stage;
 	stage = (struct stage){ 0 };
-	writing->line_start = writing->kept = writing->seen = kept;
+	writing->line_start = writing->kept = writing->stage.size - bytes.size;
+	writing->seen = seen;
 	writing->version = writing->inode->version;
 	return 0;
 }

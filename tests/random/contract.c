@@ -782,10 +782,11 @@ int user_truncate(struct contract *contract, struct user_file *user, size_t size
 }
 
 /* Somebody else has published since.  Whether there is something to publish then. */
-static bool meet_newer(struct user_file *user)
+static bool meet_newer(const struct contract *contract, struct user_file *user)
 {
 	const struct file *file = user->file;
 	_cleanup_(buf_done) struct buf both = { 0 };
+	struct bytes own, rest, first;
 	bool adds = user->only_cut || user->only_adds;
 	bool appended = (file->kind == ORDINARY || (adds && file->kind == LIST)) &&
 			user->begun_appends != file->appends;
@@ -799,8 +800,12 @@ static bool meet_newer(struct user_file *user)
 	}
 	if (!user->only_adds)
 		return true;
+	own = rest = bytes_make(user->stage.data + user->kept, user->stage.size - user->kept);
 	put(&both, buf_bytes(&file->now->bytes));
-	put(&both, bytes_make(user->stage.data + user->kept, user->stage.size - user->kept));
+	if (file->kind == LIST && next_line(&rest, &first) &&
+	    closes_off(contract, file, false, without_newline(first)))
+		put(&both, BYTES("\n"));
+	put(&both, own);
 	set(&user->stage, buf_bytes(&both));
 	return true;
 }
@@ -809,7 +814,7 @@ static void publish_stage(struct contract *contract, struct user_file *user)
 {
 	struct file *file = user->file;
 
-	if (!meet_newer(user))
+	if (!meet_newer(contract, user))
 		return;
 	publish(contract, file, buf_bytes(&user->stage));
 	set_times_by(user);

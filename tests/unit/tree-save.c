@@ -979,3 +979,19 @@ EveryStore(save, that_only_adds_keeps_the_lines_that_others_have_added)
 	close_handle(handle);
 	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\n5\n4\n");
 }
+
+EveryStore(save, that_only_adds_closes_off_a_line_that_others_have_torn)
+{
+	struct handle *handle, *other;
+
+	append("s/l.jsonl", "1\n2\n3\n");
+	handle = open_at("s/l.jsonl", O_WRONLY | O_APPEND);
+	cr_assert_eq(set_attr_by(handle, &(struct stat){ .st_size = 4 }, TREE_SET_SIZE), 0);
+	cr_assert_eq(handle_sync(world_tree, handle), 0);
+	append_to(handle, "[4]\n");
+	other = open_at("s/l.jsonl", O_WRONLY | O_APPEND);
+	append_to(other, "torn");
+	close_handle(other);
+	close_handle(handle);
+	cr_expect_str_eq(content_of("s/l.jsonl"), "1\n2\ntorn\n[4]\n");
+}
