@@ -198,7 +198,7 @@ static int reconcile_list(struct reconciling *reconciling, const struct changed_
 	if (r < 0 && r != -ENOENT)
 		return r;
 	batch_mark_delete(batch, ino, mark.offset + 1);
-	/* A torn line stands before the row that was the next one, which others may have left out. */
+	/* A torn line stands before the row that was next, which others may have left out. */
 	r = ASK(view, piece_read, ino, r < 0 ? INT64_MIN : mark.index, INT64_MIN, seal_piece,
 		&sealing);
 	if (r < 0)
