@@ -128,6 +128,8 @@ int feed_add(struct feed_notes *notes, const struct backend_feed *feed)
 		notes->much = true;
 		feed = &anything;
 	} else if (notes->much) {
+		/* Who has digested it has digested this one, too. */
+		memcpy(notes->buf.data, &anything, sizeof(anything));
 		return 0;
 	}
 	at = notes->buf.size;

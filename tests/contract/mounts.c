@@ -380,6 +380,35 @@ Mounts(what_is_too_much_to_be_told_is_anything)
 	free(names);
 }
 
+/* More than is kept as it is, of which a part has been digested. */
+Mounts(what_comes_behind_too_much_is_told_too)
+{
+	enum { NODES = 1000, PARTS = 5, SIZE = 1000 };
+	static char name[SIZE];
+	static struct backend_node nodes[NODES * PARTS];
+	static struct backend_op ops[NODES * PARTS];
+	uint64_t n;
+
+	memset(name, 'x', SIZE);
+	for (int i = 0; i < NODES * PARTS; i++) {
+		nodes[i] = state_node((uint64_t)i + 10, bytes_make(name, SIZE),
+				      bytes_make(name, SIZE));
+		ops[i] = (struct backend_op){
+			.type = BACKEND_NODE_SET, .node = &nodes[i], .at = BACKEND_MTIME
+		};
+	}
+	for (int i = 0; i < PARTS; i++)
+		cr_expect_eq(backend_commit(one, ops + i * NODES, NODES, 0), 0);
+	two->ops->change_wait(two, 0);
+	waiting(two);
+	n = last_told;
+	cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("1"))), 0);
+	two->ops->change_wait(two, 0);
+	backend_feed_done(two, n);
+	cr_expect_eq(COMMIT(two, row_insert(S, K, 1, BYTES("1"))), -ESTALE);
+	cr_expect_str_eq(waiting(two), "rows sess/messages from 0 added");
+}
+
 Mounts(nobody_reads_on_before_he_has_digested)
 {
 	cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("1"))), 0);
