@@ -145,7 +145,7 @@ static const char *const triggers[] = {
 	TRIGGER("sessfs_row_update", "UPDATE",
 		"IF BINARY OLD.session_id = BINARY NEW.session_id AND BINARY OLD.state_key = "
 		"BINARY NEW.state_key AND OLD.item_index = NEW.item_index THEN "
-		"IF BINARY OLD.state_data <> BINARY NEW.state_data THEN " LOG(
+		"IF NOT BINARY OLD.state_data <=> BINARY NEW.state_data THEN " LOG(
 			"u", "NEW") "; END IF; "
 				    "ELSE " LOG("d", "OLD") "; " LOG("u", "NEW") "; END IF"),
 	NULL,

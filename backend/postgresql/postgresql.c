@@ -177,11 +177,11 @@ static const char *const tables[] = {
 	LOGGING("sessfs_row_insert", LOG("i", "made r")),
 	LOGGING("sessfs_row_delete", LOG("d", "gone r")),
 	LOGGING("sessfs_row_update",
-		LOG("d",
-		    "gone r WHERE NOT EXISTS (SELECT 1 FROM made o WHERE " SAME_PLACE
-		    ")") "; " LOG("u", "made r LEFT JOIN gone o ON " SAME_PLACE
-				       " WHERE o.state_data IS NULL OR "
-				       "o.state_data COLLATE \"C\" <> r.state_data COLLATE \"C\"")),
+		LOG("d", "gone r WHERE NOT EXISTS (SELECT 1 FROM made o WHERE " SAME_PLACE
+			 ")") "; " LOG("u", "made r LEFT JOIN gone o ON " SAME_PLACE
+					    " WHERE o.session_id IS NULL OR o.state_data "
+					    "COLLATE \"C\" IS DISTINCT FROM r.state_data COLLATE "
+					    "\"C\"")),
 	LOGGING("sessfs_row_truncate",
 		"INSERT INTO agentscope.sessfs_change (item_index, what) VALUES (0, '*')"),
 	"SELECT pg_advisory_unlock(" MAKING ")",

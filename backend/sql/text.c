@@ -114,7 +114,8 @@ static int append_set_updated(struct buf *buf, const struct sql_texts *texts)
 	return r < 0 || !texts->layout.has_version ? r : append_expanded(buf, texts, version);
 }
 
-/* What is put where a row is; NULL, which it cannot be, if that is one of another spelling. */
+/* Of what is put where a row is; NULL, which an index cannot be, if that is one of another
+ * spelling. */
 static int append_same(struct buf *buf, const struct sql_texts *texts, const char *column)
 {
 	static const char format[] =

@@ -7,7 +7,8 @@ SQL(SQL_ROW_INSERT, "INSERT INTO {rows} (session_id, state_key, item_index, stat
 SQL(SQL_ROW_NEXT, ", (?1, ?2, ?3, ?4{time_values 5 6})")
 SQL(SQL_ROW_PUT, "INSERT INTO {rows} (session_id, state_key, item_index, state_data"
 	"{time_columns}) VALUES (?1, ?2, ?3, ?4{time_values 5 6}) "
-	"{conflict session_id, state_key, item_index} {set_updated}state_data = {same state_data}")
+	"{conflict session_id, state_key, item_index} {set_updated}"
+	"{several item_index = {same item_index}, }state_data = {new state_data}")
 SQL(SQL_ROW_DELETE, "DELETE FROM {rows} WHERE {is 1 2} AND item_index BETWEEN ?3 AND ?4")
 SQL(SQL_KEY_CLEAR, "DELETE FROM {rows} WHERE {is 3 4} AND NOT ({is 1 2})")
 SQL(SQL_KEY_MOVE, "UPDATE {rows} SET session_id = ?3, state_key = ?4{keep_updated} WHERE {is 1 2}")

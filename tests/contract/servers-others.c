@@ -168,6 +168,44 @@ Test(others, spell_ids_as_the_collation_of_their_table_lets_them)
 	cr_expect_str_eq(rows_of(backend, S, K), "0=1");
 }
 
+static void let_rows_be_null(void)
+{
+	server_serves();
+	server_runs(strncmp(server_url(), "mysql", 5) == 0 ?
+			    "ALTER TABLE agentscope_sessions MODIFY state_data LONGTEXT" :
+			    "ALTER TABLE agentscope_sessions ALTER state_data DROP NOT NULL");
+}
+
+Test(others, spell_ids_in_several_ways_where_rows_may_be_null)
+{
+	let_rows_be_null();
+	backend = fresh_store(0);
+	cr_expect_eq(COMMIT(backend, row_put(S, K, 0, BYTES("1"))), 0);
+	cr_expect_eq(COMMIT(backend, row_put(BYTES("Sess"), K, 0, BYTES("2"))), -EEXIST);
+	cr_expect_str_eq(rows_of(backend, S, K), "0=1");
+	cr_expect_eq(COMMIT(backend, row_put(S, K, 0, BYTES("2"))), 0);
+	cr_expect_str_eq(rows_of(backend, S, K), "0=2");
+}
+
+Test(others, make_a_row_null_and_something_again)
+{
+	static const char *const statements[] = {
+		"UPDATE agentscope_sessions SET state_data = NULL",
+		"UPDATE agentscope_sessions SET state_data = '1'",
+	};
+
+	let_rows_be_null();
+	backend = fresh_store(0);
+	cr_expect_eq(COMMIT(backend, row_put(S, K, 0, BYTES("1"))), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(statements); i++) {
+		server_runs(statements[i]);
+		cr_assert_str_eq(changes_of(backend), "sess/messages from 0", "%s", statements[i]);
+		cr_expect_eq(done(stamp(), false), 0);
+		server_runs(statements[i]);
+		cr_expect_str_eq(changes_of(backend), "", "%s, again", statements[i]);
+	}
+}
+
 static int tell_key(void *arg, struct bytes session, struct bytes key,
 		    const struct backend_key_stat *stat)
 {

@@ -90,6 +90,8 @@ static const struct {
 	  "the server has text, and not any bytes" },
 	{ "postgresql", "others", "spell_ids_as_the_collation_of_their_table_lets_them",
 	  "an id has one spelling" },
+	{ "postgresql", "others", "spell_ids_in_several_ways_where_rows_may_be_null",
+	  "an id has one spelling" },
 	{ NULL, "snapshots", "see_what_was_committed_just_before",
 	  "the table of AgentScope has text, and not any bytes" },
 };
