@@ -244,6 +244,25 @@ int sql_change_list(struct backend *backend, struct backend_snapshot *snapshot,
 	return MIN(r, 0);
 }
 
+/* What the log has of one key, with whether it was rewritten. */
+static int gather_key(struct backend_snapshot *snapshot, struct bytes session, struct bytes key,
+		      struct gathering *gathering)
+{
+	struct sql_cursor cursor = sql_cursor_open(snapshot, SQL_CHANGE_OF,
+						   SQL_VALUES(sql_blob(session), sql_blob(key),
+							      sql_text(session), sql_text(key)));
+	int64_t rows = 0;
+
+	gather_begin(gathering);
+	while (sql_cursor_next(&cursor)) {
+		gather(gathering, cursor.columns);
+		rows = MAX(rows, sql_cursor_number(&cursor, CHANGE_COUNT));
+	}
+	if (needs_count(gathering))
+		gathering->change.rewritten = (uint64_t)rows != gathering->inserted;
+	return sql_cursor_end(&cursor);
+}
+
 int sql_change_find(struct backend *backend, struct backend_snapshot *snapshot,
 		    struct bytes session, struct bytes key, struct backend_change *ret_change)
 {
@@ -259,6 +278,8 @@ int sql_change_find(struct backend *backend, struct backend_snapshot *snapshot,
 		    bytes_equal(cursor.columns[CHANGE_KEY], key))
 			gather(&gathering, cursor.columns);
 	r = sql_cursor_end(&cursor);
+	if (r == 0 && gathering.inserted && key.data && needs_count(&gathering))
+		r = gather_key(snapshot, session, key, &gathering);
 	if (r < 0)
 		return r;
 	if (!gathering.inserted)

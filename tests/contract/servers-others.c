@@ -206,6 +206,25 @@ Test(others, make_a_row_null_and_something_again)
 	}
 }
 
+Test(others, fill_a_gap_and_add_nothing_behind_the_last_row)
+{
+	struct backend_snapshot *snapshot;
+
+	backend = fresh_store(0);
+	COMMIT(backend, row_insert(S, K, 0, BYTES("1")), row_insert(S, K, 2, BYTES("3")));
+	for (int i = 0; i < 2; i++) {
+		if (i)
+			INSERT(3, "4");
+		else
+			INSERT(1, "2");
+		snapshot = look(backend);
+		cr_expect_eq(backend->ops->change_find(backend, snapshot, S, K, &change), 0);
+		unlook(backend, snapshot);
+		cr_expect_eq(change.rewritten, !i, "%d", i);
+		cr_expect_eq(done(stamp(), false), 0);
+	}
+}
+
 static int tell_key(void *arg, struct bytes session, struct bytes key,
 		    const struct backend_key_stat *stat)
 {
