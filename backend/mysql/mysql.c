@@ -25,7 +25,9 @@ static const struct sql_word words[] = {
 	{ "text", "CONVERT(%s USING utf8mb4) COLLATE {collation}" },
 	{ "lowest", "-9223372036854775808" },
 	{ "path", "CONCAT(%1, '/', %2)" },
-	{ "ago", "CURRENT_TIMESTAMP(6) - INTERVAL %s SECOND" },
+	/* Of a clock that no summer puts forward. */
+	{ "heard", "UTC_TIMESTAMP(6)" },
+	{ "ago", "UTC_TIMESTAMP(6) - INTERVAL %s SECOND" },
 	{ "exactly", "BINARY %s" },
 	/* {point A B}: equal, and to be sought with what follows in the index. */
 	{ "point", "%1 BETWEEN %2 AND %2" },

@@ -81,7 +81,7 @@ SQL(SQL_NODES_BEFORE, "SELECT " NODE_COLUMNS " FROM sessfs_node n WHERE n.ino IN
 
 /* Mounts. */
 SQL(SQL_MOUNT_JOIN, "INSERT INTO sessfs_mount (number, guest, owner, seen_at, known) "
-	"SELECT mount + 1, ?1, ?2, {now}, CASE WHEN ?3 >= 0 THEN ?3 ELSE n END FROM "
+	"SELECT mount + 1, ?1, ?2, {heard}, CASE WHEN ?3 >= 0 THEN ?3 ELSE n END FROM "
 	"sessfs_store WHERE id = 1")
 SQL(SQL_MOUNT_COUNT, "UPDATE sessfs_store SET mount = mount + 1, epoch = epoch + ?1 WHERE id = 1")
 SQL(SQL_MOUNT_NUMBER, "SELECT epoch, n, turn, settings, 0, 0, 0, last_ino, last_entry, mount FROM "
@@ -97,7 +97,7 @@ SQL(SQL_MOUNT_USES, "DELETE FROM sessfs_use WHERE mount = ?1")
 SQL(SQL_MOUNT_GONE, "UPDATE sessfs_store SET epoch = epoch + 1, turn = CASE WHEN turn = ?1 "
 	"THEN 0 ELSE turn END WHERE id = 1")
 SQL(SQL_MOUNT_LIST, "SELECT number, guest, known, untold_locks, untold_uses FROM sessfs_mount")
-SQL(SQL_MOUNT_BEAT, "UPDATE sessfs_mount SET seen_at = {now}, known = GREATEST(known, ?2) "
+SQL(SQL_MOUNT_BEAT, "UPDATE sessfs_mount SET seen_at = {heard}, known = GREATEST(known, ?2) "
 	"WHERE number = ?1")
 /* Those that are silent, or those that are not (?3). */
 SQL(SQL_MOUNT_OWNERS, "SELECT owner FROM sessfs_mount WHERE guest = 0 AND number <> ?1 AND "

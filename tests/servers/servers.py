@@ -103,11 +103,12 @@ def is_stopped(pid):
 class Server:
     """What both kinds have in common."""
 
-    def __init__(self, tcp=False, tls=False, durable=False, extra=()):
+    def __init__(self, tcp=False, tls=False, durable=False, extra=(), zone=None):
         self.tcp = tcp or tls
         self.tls = tls
         self.durable = durable
         self.extra = list(extra)
+        self.zone = {"TZ": zone} if zone else {}
         self.port = None
         self.pid = None
         self.process = None
@@ -138,7 +139,7 @@ class Server:
 
     def environment(self):
         # A server that starts deletes the temporary files of all others in its folder for them.
-        own = {"HOME": self.path, "TMPDIR": self.path}
+        own = {"HOME": self.path, "TMPDIR": self.path, **self.zone}
         return {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", **own}
 
     def set_up(self):

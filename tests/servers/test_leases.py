@@ -137,6 +137,33 @@ def test_postgresql_that_is_away_for_longer_than_a_lease_ends_no_lock(box):
     outage(box, "postgresql")
 
 
+def summer_comes(box, kind):
+    """When the clocks of the server's zone are put forward, nobody was silent for an hour."""
+    begins = time.gmtime(time.time() + LEASE + 12)
+    day = begins.tm_yday - (begins.tm_yday > 59 and begins.tm_year % 4 == 0)
+    zone = f"STD0SUM,J{day}/{time.strftime('%H:%M:%S', begins)},J{(day + 180) % 365 + 1}"
+    base = start(box, kind, zone=zone).database()
+    one, two = box.mount(store=base.url), box.mount(store=base.url)
+    write(one.at("n.txt"), b"1")
+    write(two.at("m.txt"), b"1")
+    with open(one.at("n.txt"), "r+b", buffering=0) as file:
+        with open(two.at("m.txt"), "r+b", buffering=0) as another:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.flock(another, fcntl.LOCK_EX)
+            time.sleep(max(time.mktime(begins) - time.mktime(time.gmtime()), 0) + 5)
+            file.write(b"2")
+            another.write(b"2")
+    with base.connect() as client:
+        hour = client.query("SELECT HOUR(TIMEDIFF(CURRENT_TIMESTAMP, UTC_TIMESTAMP))")[0][0]
+    same(hour, b"1", "it is summer")
+    same((read(two.at("n.txt")), read(one.at("m.txt"))), (b"2", b"2"), "what both have written")
+
+
+@limit(90)
+def test_no_lease_of_mariadb_ends_when_clocks_are_put_forward(box):
+    summer_comes(box, "mysql")
+
+
 def is_locked(client, schema):
     """Whether somebody is in the middle of a transaction that changes something."""
     client.query("BEGIN")
