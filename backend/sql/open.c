@@ -192,6 +192,7 @@ static int connect_and_join(struct sql *store, const struct backend_options *opt
 	if (r < 0 || store->setup)
 		return r;
 	packet = driver->packet(store->writer.link);
+	store->most_packet = packet;
 	/* Bytes that have to be escaped take two. */
 	store->backend.max_item = MAX(packet / 2, (uint64_t)1 << 16) - (1 << 16);
 	/* Who only reads keeps nobody out, unless it is there to take something in. */

@@ -70,6 +70,7 @@ struct sql {
 	 * reads. */
 	_Atomic uint64_t number;
 	unsigned timeout;
+	uint64_t most_packet;	    /* bytes that the server takes at once */
 	_Atomic int64_t gave_up_at; /* when a call did last, if nobody has come through since */
 
 	struct {

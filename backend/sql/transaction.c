@@ -21,6 +21,7 @@
 
 enum {
 	KEYS_GUARDED = 64, /* by one statement */
+	PACKET_PART = 16,  /* of what a server takes at once */
 };
 
 struct transaction {
@@ -44,6 +45,12 @@ static int flush(struct transaction *transaction)
 	if (r < 0)
 		transaction->store->writer.silent = -1; /* what was set may be undone */
 	return r;
+}
+
+static bool is_full(const struct transaction *transaction)
+{
+	return transaction->packet.text.size >
+	       MIN((uint64_t)SQL_PACKET, transaction->store->most_packet / PACKET_PART);
 }
 
 /* Whether what others have left concerns a block: -ESTALE. */
@@ -114,7 +121,7 @@ static void guard_end(struct guarding *guarding)
 		return;
 	packet_say_on(packet, SQL_GUARD_CHANGED_END, SQL_NO_VALUES);
 	guarding->keys = 0;
-	if (guarding->r == 0 && packet->text.size > SQL_PACKET)
+	if (guarding->r == 0 && is_full(guarding->transaction))
 		guarding->r = flush(guarding->transaction);
 }
 
@@ -223,7 +230,7 @@ static int apply_block(struct transaction *transaction, const struct sql_request
 	for (size_t i = 0; r >= 0 && i < batch->count; i += (size_t)MAX(r, 0)) {
 		r = apply_op(transaction, &batch->ops[i], batch->count - i,
 			     asked ? &asked[i] : NULL);
-		if (r > 0 && transaction->packet.text.size > SQL_PACKET) {
+		if (r > 0 && is_full(transaction)) {
 			int sent = flush(transaction);
 
 			r = sent < 0 ? sent : r;

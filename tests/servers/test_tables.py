@@ -231,5 +231,15 @@ def test_of_ids_that_are_one_to_mariadb_each_has_its_rows(box):
     stays(mount)
 
 
+def test_a_list_above_what_mariadb_takes_at_once_is_saved(box):
+    base = start(box, "mysql", extra=["--max-allowed-packet=1M"]).database()
+    mount = box.mount(store=base.url_with(timeout=3))
+    os.mkdir(mount.at("s"))
+    data = b"".join(b'"%06d%s"\n' % (i, b"x" * 1000) for i in range(3000))
+    write(mount.at("s/l.jsonl"), data)
+    stays(mount)
+    same(read(mount.at("s/l.jsonl")) == data, True, "the list")
+
+
 if __name__ == "__main__":
     harness.main(globals())
