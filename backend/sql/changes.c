@@ -417,7 +417,8 @@ int sql_digests_ask(struct sql *store, struct sql_link *link, const struct backe
 void sql_digest_say(struct sql_packet *packet, const struct backend_op *op,
 		    const struct sql_digest *digest)
 {
-	char number[24];
+	char range[80];
+	size_t next;
 
 	if (op->type == BACKEND_CHANGE_APART && digest->there)
 		packet_say(packet, -EIO, SQL_APART_PUT,
@@ -430,9 +431,13 @@ void sql_digest_say(struct sql_packet *packet, const struct backend_op *op,
 	if (!digest->there || !digest->count)
 		return;
 	packet_say(packet, -EIO, SQL_CHANGES_DELETE, SQL_NO_VALUES);
-	for (size_t i = 0; i < digest->count; i++) {
-		snprintf(number, sizeof(number), "%s%lld", i ? "," : "", (long long)digest->ids[i]);
-		packet_add(packet, number);
+	/* One statement of a program has numbers one after the other. */
+	for (size_t i = 0; i < digest->count; i = next) {
+		for (next = i + 1;
+		     next < digest->count && digest->ids[next] - digest->ids[next - 1] == 1;)
+			next++;
+		snprintf(range, sizeof(range), "%sid BETWEEN %lld AND %lld", i ? " OR " : "",
+			 (long long)digest->ids[i], (long long)digest->ids[next - 1]);
+		packet_add(packet, range);
 	}
-	packet_add(packet, ")");
 }

@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from servers import harness  # noqa: E402
-from harness import append, errno_of, read, same, same_trees, tree, write  # noqa: E402
+from harness import append, errno_of, eventually, read, same, same_trees, tree, write  # noqa: E402
 from test_stores import start  # noqa: E402
 
 COLUMNS = """session_id VARCHAR(255) NOT NULL, state_key VARCHAR(255) NOT NULL,
@@ -239,6 +239,22 @@ def test_a_list_above_what_mariadb_takes_at_once_is_saved(box):
     write(mount.at("s/l.jsonl"), data)
     stays(mount)
     same(read(mount.at("s/l.jsonl")) == data, True, "the list")
+
+
+def test_rows_of_more_numbers_than_mariadb_takes_at_once_are_taken_in(box):
+    base = start(box, "mysql", extra=["--max-allowed-packet=1M"]).database()
+    mount = box.mount(store=base.url_with(timeout=3))
+    os.mkdir(mount.at("s"))
+    write(mount.at("s/l.jsonl"), b"0\n")
+    base.connect().query(
+        "INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) "
+        "SELECT 's', 'l', seq, seq FROM seq_1_to_200000"
+    )
+    data = b"".join(b"%d\n" % i for i in range(200001))
+    eventually(lambda: read(mount.at("s/l.jsonl")) == data, "the rows are there")
+    stays(mount)
+    waiting = base.connect().query("SELECT COUNT(*) FROM sessfs_change")
+    same(int(waiting[0][0]), 0, "nothing waits")
 
 
 if __name__ == "__main__":
