@@ -18,7 +18,8 @@
  *   commits the node for other reasons never commits a size without its bytes; file_size() is what
  *   everybody sees.
  *
- *   While other mounts have the store nothing is buffered, since nobody there would see it.
+ *   While other mounts have the store nothing is buffered, since nobody there would see it.  What
+ *   was buffered when another one came is laid over what that one has written into the chunk.
  *
  *   The first write into a chunk is committed, so that a full store fails that write.  What is
  *   buffered may use what the store keeps in reserve, which is larger than all that is buffered at
@@ -41,6 +42,8 @@ struct buffered {
 	int64_t chunk;
 	size_t size;   /* bytes of it */
 	size_t stored; /* of these the store has so many */
+	size_t from;   /* what was written of them is in here, */
+	size_t to;     /* up to here */
 	char data[BACKEND_CHUNK];
 };
 
@@ -176,14 +179,14 @@ int chunk_load(struct view *view, uint64_t ino, int64_t chunk, struct buf *data)
 	return ASK(view, chunk_read, ino, chunk, chunk, keep_chunk, data);
 }
 
-int chunk_overlay(struct tree *tree, uint64_t ino, int64_t chunk, size_t at, struct bytes data,
-		  struct batch *batch)
+static int overlay(struct tree *tree, uint64_t ino, int64_t chunk, size_t at, struct bytes data,
+		   unsigned flags, struct batch *batch)
 {
 	_cleanup_(buf_done) struct buf merged = { 0 };
 	_cleanup_(view_end) struct view view = { 0 };
 	int r;
 
-	r = view_begin(tree, 0, &view);
+	r = view_begin(tree, flags, &view);
 	if (r == 0)
 		r = chunk_load(&view, ino, chunk, &merged);
 	if (r == 0 && merged.size < at + data.size)
@@ -193,6 +196,12 @@ int chunk_overlay(struct tree *tree, uint64_t ino, int64_t chunk, size_t at, str
 	memcpy(merged.data + at, data.data, data.size);
 	batch_chunk_put(batch, ino, chunk, batch_keep(batch, buf_bytes(&merged)));
 	return batch->error;
+}
+
+int chunk_overlay(struct tree *tree, uint64_t ino, int64_t chunk, size_t at, struct bytes data,
+		  struct batch *batch)
+{
+	return overlay(tree, ino, chunk, at, data, 0, batch);
 }
 
 static int file_write_batch(struct tree *tree, struct inode *inode, uint64_t offset,
@@ -298,11 +307,17 @@ static void buffered_drop(struct tree *tree, struct inode *inode)
 	tree->buffered--;
 }
 
-static void buffered_emit(const struct inode *inode, struct batch *batch)
+static int buffered_emit(struct tree *tree, const struct inode *inode, struct batch *batch)
 {
 	const struct buffered *buffered = inode->buffered;
+	const size_t from = buffered->from;
 
+	if (backend_is_shared(tree->backend))
+		return overlay(tree, inode->node.ino, buffered->chunk, from,
+			       bytes_make(buffered->data + from, buffered->to - from),
+			       BACKEND_ANYWAY, batch);
 	batch_chunk_put(batch, inode->node.ino, buffered->chunk, buffered_bytes(buffered));
+	return batch->error;
 }
 
 int file_write_back(struct tree *tree, struct inode *inode)
@@ -318,7 +333,9 @@ int file_write_back(struct tree *tree, struct inode *inode)
 	}
 	start = buffered_start(inode->buffered);
 	node.size = file_size(inode);
-	buffered_emit(inode, &batch);
+	r = buffered_emit(tree, inode, &batch);
+	if (r < 0)
+		return r;
 	batch_node_put(&batch, &node);
 	r = file_commit(tree, inode, &node, span_of(start, start + 1), &batch,
 			BACKEND_ANYWAY | BACKEND_FREES);
@@ -351,6 +368,7 @@ static int buffered_begin(struct tree *tree, struct inode *inode, int64_t chunk)
 	tree->buffered++;
 	buffered->chunk = chunk;
 	buffered->size = buffered->stored = data.size;
+	buffered->from = buffered->to = 0;
 	memcpy(buffered->data, data.data, data.size);
 	inode->buffered = buffered;
 	return 1;
@@ -365,6 +383,8 @@ static void buffered_write(struct tree *tree, struct inode *inode, uint64_t offs
 	if (at > buffered->size)
 		memset(buffered->data + buffered->size, 0, at - buffered->size);
 	memcpy(buffered->data + at, data.data, data.size);
+	buffered->from = buffered->to ? MIN(buffered->from, at) : at;
+	buffered->to = MAX(buffered->to, at + data.size);
 	buffered->size = MAX(buffered->size, at + data.size);
 	inode->node.mtime = inode->node.ctime = time_now();
 	inode_times_dirty(tree, inode);
@@ -379,7 +399,7 @@ static int buffered_fits(struct tree *tree, struct inode *inode, uint64_t offset
 	if (offset % BACKEND_CHUNK + size > BACKEND_CHUNK || offset > file_size(inode))
 		return 0;
 	if (inode->buffered)
-		return inode->buffered->chunk == chunk;
+		return inode->buffered->chunk == chunk && !backend_is_shared(tree->backend);
 	if (inode->written_chunk != chunk || inode->gone)
 		return 0;
 	return buffered_begin(tree, inode, chunk);
@@ -399,14 +419,15 @@ static int write_through(struct tree *tree, struct inode *inode, uint64_t offset
 	struct backend_node node = inode->node;
 	uint64_t size = file_size(inode), end = offset + data.size;
 	struct span span = span_of(offset, end);
-	int r;
+	int r = 0;
 
 	if (inode->buffered) {
-		buffered_emit(inode, &batch);
+		r = buffered_emit(tree, inode, &batch);
 		span.first = MIN(span.first, inode->buffered->chunk);
 		span.last = MAX(span.last, inode->buffered->chunk);
 	}
-	r = file_write_batch(tree, inode, offset, data, &batch);
+	if (r == 0)
+		r = file_write_batch(tree, inode, offset, data, &batch);
 	if (r < 0)
 		return r;
 	if (offset > size)

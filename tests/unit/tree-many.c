@@ -1201,3 +1201,38 @@ Many(a_file_that_another_has_unlinked_is_opened_by_nobody)
 		     -ESTALE);
 	forget(inode);
 }
+
+/* What a mount that was alone has buffered is laid over the rest of its chunk. */
+Test(many, bytes_that_who_has_come_writes_stay_beside_those_that_were_buffered)
+{
+	static const struct tree_options options = { 0 };
+	struct backend *first_store, *second_store;
+	struct tree *first, *second;
+	struct handle *handle, *other;
+
+	world_shared = true;
+	world_open(WORLD_MEMORY);
+	make_dir("s");
+	handle = open_at("s/o.txt", O_RDWR | O_CREAT);
+	write_at(handle, 0, BYTES("aaaa"));
+	write_at(handle, 0, BYTES("AAAA"));
+	first = world_tree;
+	first_store = world_store;
+	second_store = world_join();
+	cr_assert_eq(tree_open(second_store, &options, &second, NULL), 0);
+	world_tree = second;
+	world_store = second_store;
+	other = open_at("s/o.txt", O_WRONLY);
+	write_at(other, 4, BYTES("bbbb"));
+	close_handle(other);
+	world_tree = first;
+	world_store = first_store;
+	close_handle(handle);
+	cr_expect_str_eq(content_of("s/o.txt"), "AAAAbbbb");
+	world_tree = second;
+	world_store = second_store;
+	tree_close(second);
+	world_tree = first;
+	world_store = first_store;
+	world_close();
+}
