@@ -100,11 +100,16 @@ static void set_tls(struct sql_link *link, const struct url *url)
 static int wait_for(struct sql_link *link, int what)
 {
 	struct pollfd fd = { .fd = mysql_get_socket(&link->mysql) };
-	int64_t left = link->until - sql_milliseconds();
+	int64_t left;
+	int n;
 
 	fd.events |= what & MYSQL_WAIT_READ ? POLLIN : 0;
 	fd.events |= what & MYSQL_WAIT_WRITE ? POLLOUT : 0;
-	if (left <= 0 || poll(&fd, 1, (int)MIN(left, INT64_C(1000000))) <= 0)
+	do {
+		left = link->until - sql_milliseconds();
+		n = left > 0 ? poll(&fd, 1, (int)MIN(left, INT64_C(1000000))) : 0;
+	} while (n < 0 && errno == EINTR);
+	if (n <= 0)
 		return MYSQL_WAIT_TIMEOUT;
 	return what & (MYSQL_WAIT_READ | MYSQL_WAIT_WRITE);
 }

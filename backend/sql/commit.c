@@ -201,7 +201,9 @@ static int run_all(struct sql *store, struct sql_request *first, struct sql_requ
 			store->texts.driver->until(store->writer.link, 0);
 		if (r == 0 || r == SQL_DOUBT)
 			return r;
-		if (is_of_connection(r)) {
+		/* What keeps the server from telling what has become of what was sent is no answer
+		 * to that. */
+		if (is_of_connection(r) || (sent && store->writer.unsure)) {
 			sql_disconnect(store, &store->writer.link);
 			store->writer.unsure |= sent;
 			if (sql_milliseconds() >= until) {

@@ -183,5 +183,7 @@ int64_t sql_moment(struct bytes column)
 		unit /= 10;
 		part += (point[1] - '0') * unit;
 	}
-	return seconds > INT64_MAX / second - 1 ? 0 : seconds * second + part;
+	if (seconds > INT64_MAX / second - 1 || seconds < INT64_MIN / second + 1)
+		return 0;
+	return seconds * second + (column.size && *column.data == '-' ? -part : part);
 }

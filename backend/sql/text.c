@@ -278,16 +278,18 @@ void sql_texts_done(struct sql_texts *texts)
 
 static int say_time(struct buf *buf, const struct sql_texts *texts, int64_t time)
 {
-	const int64_t second = 1000000000;
+	const uint64_t second = 1000000000;
+	const char *sign = time < 0 ? "-" : "";
+	const uint64_t size = time < 0 ? -(uint64_t)time : (uint64_t)time;
 	char seconds[48];
 
 	if (!time)
 		return append_word(buf, texts, "now", "");
 	if (texts->layout.whole_seconds)
-		snprintf(seconds, sizeof(seconds), "%" PRId64, time / second);
+		snprintf(seconds, sizeof(seconds), "%s%" PRIu64, sign, size / second);
 	else
-		snprintf(seconds, sizeof(seconds), "%" PRId64 ".%06" PRId64, time / second,
-			 time % second / 1000);
+		snprintf(seconds, sizeof(seconds), "%s%" PRIu64 ".%06" PRIu64, sign, size / second,
+			 size % second / 1000);
 	return append_word(buf, texts, "moment", seconds);
 }
 

@@ -14,6 +14,7 @@
 #include "backend/sql/transaction.h"
 #include "backend/sql/apply.h"
 #include "backend/sql/before.h"
+#include "backend/sql/clock.h"
 #include "backend/sql/feed.h"
 #include "backend/sql/mounts.h"
 #include "src/base/cleanup.h"
@@ -44,6 +45,18 @@ static int flush(struct transaction *transaction)
 	transaction->parts = transaction->begun = r == 0 || transaction->begun;
 	if (r < 0)
 		transaction->store->writer.silent = -1; /* what was set may be undone */
+	return r;
+}
+
+/* What more is to come after.  A server that answers is not away, however long all of it takes. */
+static int flush_part(struct transaction *transaction)
+{
+	struct sql *store = transaction->store;
+	int r = flush(transaction);
+
+	if (r == 0)
+		store->texts.driver->until(store->writer.link,
+					   sql_milliseconds() + store->timeout * INT64_C(1000));
 	return r;
 }
 
@@ -231,7 +244,7 @@ static int apply_block(struct transaction *transaction, const struct sql_request
 		r = apply_op(transaction, &batch->ops[i], batch->count - i,
 			     asked ? &asked[i] : NULL);
 		if (r > 0 && is_full(transaction)) {
-			int sent = flush(transaction);
+			int sent = flush_part(transaction);
 
 			r = sent < 0 ? sent : r;
 		}
@@ -259,7 +272,7 @@ static int run_batch(struct transaction *transaction, struct sql_request *reques
 			r = apply_block(transaction, request);
 		if (r < 0 || !batch->more)
 			return r;
-		r = flush(transaction);
+		r = flush_part(transaction);
 		if (r < 0)
 			return r;
 		tick(batch->count);
@@ -294,10 +307,10 @@ static void say_head(struct transaction *transaction, bool at_once)
 
 	pthread_mutex_lock(&store->state.lock);
 	transaction->applied.n = store->state.seen;
+	transaction->applied.shared = !store->guest && !store->state.alone;
 	epoch = store->state.epoch;
 	known = store->state.known;
 	pthread_mutex_unlock(&store->state.lock);
-	transaction->applied.shared = !store->guest && !sql_mounts_alone(store);
 	say_triggers(transaction);
 	if (!transaction->begun) {
 		packet_say_plain(packet, store->texts.driver->begin_write);

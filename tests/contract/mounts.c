@@ -393,9 +393,9 @@ Mounts(what_comes_behind_too_much_is_told_too)
 	for (int i = 0; i < NODES * PARTS; i++) {
 		nodes[i] = state_node((uint64_t)i + 10, bytes_make(name, SIZE),
 				      bytes_make(name, SIZE));
-		ops[i] = (struct backend_op){
-			.type = BACKEND_NODE_SET, .node = &nodes[i], .at = BACKEND_MTIME
-		};
+		ops[i] = (struct backend_op){ .type = BACKEND_NODE_SET,
+					      .node = &nodes[i],
+					      .at = BACKEND_MTIME };
 	}
 	for (int i = 0; i < PARTS; i++)
 		cr_expect_eq(backend_commit(one, ops + i * NODES, NODES, 0), 0);
