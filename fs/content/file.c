@@ -61,9 +61,10 @@ uint64_t file_size(const struct inode *inode)
 {
 	const struct buffered *buffered = inode->buffered;
 
-	if (!buffered)
+	/* Another mount may have cut off what was not written here. */
+	if (!buffered || !buffered->to)
 		return inode->node.size;
-	return MAX(inode->node.size, buffered_start(buffered) + buffered->size);
+	return MAX(inode->node.size, buffered_start(buffered) + buffered->to);
 }
 
 struct reading {
@@ -312,6 +313,9 @@ static int buffered_emit(struct tree *tree, const struct inode *inode, struct ba
 	const struct buffered *buffered = inode->buffered;
 	const size_t from = buffered->from;
 
+	/* The write for which it was begun was refused. */
+	if (!buffered->to)
+		return 0;
 	if (backend_is_shared(tree->backend))
 		return overlay(tree, inode->node.ino, buffered->chunk, from,
 			       bytes_make(buffered->data + from, buffered->to - from),
