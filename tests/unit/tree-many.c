@@ -1202,19 +1202,20 @@ Many(a_file_that_another_has_unlinked_is_opened_by_nobody)
 	forget(inode);
 }
 
-/* What a mount that was alone has buffered is laid over the rest of its chunk. */
-Test(many, bytes_that_who_has_come_writes_stay_beside_those_that_were_buffered)
+/* A mount that is alone has buffered "AAAA" over "aaaaaaaa"; another one comes and does
+ * something. */
+static void come_beside_buffered(void does(void), const char *expected)
 {
 	static const struct tree_options options = { 0 };
 	struct backend *first_store, *second_store;
 	struct tree *first, *second;
-	struct handle *handle, *other;
+	struct handle *handle;
 
 	world_shared = true;
 	world_open(WORLD_MEMORY);
 	make_dir("s");
 	handle = open_at("s/o.txt", O_RDWR | O_CREAT);
-	write_at(handle, 0, BYTES("aaaa"));
+	write_at(handle, 0, BYTES("aaaaaaaa"));
 	write_at(handle, 0, BYTES("AAAA"));
 	first = world_tree;
 	first_store = world_store;
@@ -1222,17 +1223,40 @@ Test(many, bytes_that_who_has_come_writes_stay_beside_those_that_were_buffered)
 	cr_assert_eq(tree_open(second_store, &options, &second, NULL), 0);
 	world_tree = second;
 	world_store = second_store;
-	other = open_at("s/o.txt", O_WRONLY);
-	write_at(other, 4, BYTES("bbbb"));
-	close_handle(other);
+	does();
 	world_tree = first;
 	world_store = first_store;
 	close_handle(handle);
-	cr_expect_str_eq(content_of("s/o.txt"), "AAAAbbbb");
+	cr_expect_str_eq(content_of("s/o.txt"), expected);
 	world_tree = second;
 	world_store = second_store;
 	tree_close(second);
 	world_tree = first;
 	world_store = first_store;
 	world_close();
+}
+
+static void write_behind(void)
+{
+	struct handle *handle = open_at("s/o.txt", O_WRONLY);
+
+	write_at(handle, 8, BYTES("bbbb"));
+	close_handle(handle);
+}
+
+static void cut_off(void)
+{
+	const struct stat st = { .st_size = 2 };
+
+	cr_assert_eq(set_attr("s/o.txt", &st, TREE_SET_SIZE), 0);
+}
+
+Test(many, bytes_that_who_has_come_writes_stay_beside_those_that_were_buffered)
+{
+	come_beside_buffered(write_behind, "AAAAaaaabbbb");
+}
+
+Test(many, bytes_that_who_has_come_cuts_off_do_not_come_back_with_those_that_were_buffered)
+{
+	come_beside_buffered(cut_off, "AAAA");
 }
