@@ -59,6 +59,8 @@ int text_title(struct bytes line, size_t most, struct buf *out);
 /* Append the role, in lower case and as questions call it, and the agent; nothing: there is
  * none. */
 int text_made_by(struct bytes line, struct buf *role, struct buf *agent);
+/* Append the role, as text_made_by() has it, that somebody's word for one means. */
+int text_role(struct bytes word, struct buf *out);
 
 /* When it was made: as the record says, or else the row. */
 int64_t text_time(struct bytes line, int64_t row);

@@ -57,6 +57,15 @@ static bool same_in_any_case(struct bytes a, struct bytes lower)
 	return true;
 }
 
+/* The word in lower case, and the role that it means. */
+static struct bytes read_role(struct bytes role, char word[static ROLE_MAX])
+{
+	for (size_t i = 0; i < role.size; i++)
+		word[i] = role.data[i] >= 'A' && role.data[i] <= 'Z' ? (char)(role.data[i] | 0x20) :
+								       role.data[i];
+	return role_meant(bytes_make(word, role.size));
+}
+
 static void find_maker(struct bytes line, struct maker *maker)
 {
 	struct bytes role = find_shape(line, SHAPE_ROLE);
@@ -64,11 +73,7 @@ static void find_maker(struct bytes line, struct maker *maker)
 	*maker = (struct maker){ .agent = find_shape(line, SHAPE_AGENT) };
 	if (!role.size || role.size >= ROLE_MAX)
 		return;
-	for (size_t i = 0; i < role.size; i++)
-		maker->word[i] = role.data[i] >= 'A' && role.data[i] <= 'Z' ?
-					 (char)(role.data[i] | 0x20) :
-					 role.data[i];
-	maker->role = role_meant(bytes_make(maker->word, role.size));
+	maker->role = read_role(role, maker->word);
 	if (!bytes_equal(maker->role, BYTES("assistant")) && parts_are_results(message_of(line)))
 		maker->role = BYTES("tool");
 	/* AgentScope calls the user "user". */
@@ -88,6 +93,13 @@ int text_made_by(struct bytes line, struct buf *role, struct buf *agent)
 	put_begin(&put, PUT_FOLDED, PUT_FOLD);
 	put_string(&put, maker.agent.data ? maker.agent : BYTES(""));
 	return put.error;
+}
+
+int text_role(struct bytes word, struct buf *out)
+{
+	char lower[ROLE_MAX];
+
+	return buf_append_bytes(out, word.size < ROLE_MAX ? read_role(word, lower) : word);
 }
 
 int64_t text_time(struct bytes line, int64_t row)

@@ -27,8 +27,13 @@ int cmd_take_yes(void *field, const char *value, char **ret_why)
 
 int cmd_take_size(void *field, const char *value, char **ret_why)
 {
+	uint64_t size;
+	int r = units_size(value, &size);
+
 	(void)ret_why;
-	return units_size(value, field);
+	if (r == 0)
+		*(int64_t *)field = (int64_t)MIN(size, (uint64_t)INT64_MAX);
+	return r;
 }
 
 int cmd_take_age(void *field, const char *value, char **ret_why)
@@ -144,8 +149,7 @@ static bool has_empty(char **operands, int count)
 	return false;
 }
 
-/* What the environment says, or NULL. */
-static const char *default_store(void)
+const char *cmd_default_store(void)
 {
 	const char *store = getenv("SESSFS_STORE");
 
@@ -155,7 +159,7 @@ static const char *default_store(void)
 /* STORE may be left out where there would be too few operands, if the environment names one. */
 static const char *store_left_out(const struct command *command, int operands)
 {
-	return command->store && operands == command->least - 1 ? default_store() : NULL;
+	return command->store && operands == command->least - 1 ? cmd_default_store() : NULL;
 }
 
 /* Who has mounted something may say of any store that it is there. */
@@ -174,8 +178,8 @@ static int take_mount(char **operand)
 	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
 	_cleanup_(freep) char *path = NULL;
 
-	if (strcmp(*operand, "-") == 0 && default_store())
-		*operand = (char *)(uintptr_t)default_store();
+	if (strcmp(*operand, "-") == 0 && cmd_default_store())
+		*operand = (char *)(uintptr_t)cmd_default_store();
 	if (backend_has_path(*operand) && mounts_absolute_unasked(*operand, &path) == 0 &&
 	    mounts_find(path, &entry) == 0 && strcmp(entry.type, MOUNTS_TYPE) == 0 &&
 	    strcmp(entry.root, "/") == 0 && is_believed(&entry))

@@ -68,6 +68,8 @@ extern const struct command cmd_mount, cmd_umount, cmd_check, cmd_ls, cmd_cat, c
 int cmd_run(const struct command *command, int argc, char **argv);
 void cmd_print_help(const struct command *command);
 
+/* The store that the environment names, or NULL. */
+const char *cmd_default_store(void);
 /* Says how the command is used wrongly, and where help is; returns CMD_USAGE. */
 int cmd_misused(const struct command *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

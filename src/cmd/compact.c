@@ -37,12 +37,21 @@ static bool is_made_of(const char *value, const char *characters)
 	return *value && !value[strspn(value, characters)];
 }
 
+static bool is_range(const char *value)
+{
+	uint64_t first, last;
+	char *end;
+
+	return units_number(value, 10, INT64_MAX, &first, &end) == 0 && *end == '-' &&
+	       units_number(end + 1, 10, INT64_MAX, &last, &end) == 0 && !*end && first <= last;
+}
+
 static bool is_understood(const struct compact_values *values)
 {
 	static const char digits[] = "0123456789", word[] = "0123456789abcdefghijklmnopqrstuvwxyz";
 
 	return (!values->first || is_made_of(values->first, digits)) &&
-	       (!values->items || is_made_of(values->items, "0123456789-")) &&
+	       (!values->items || is_range(values->items)) &&
 	       (!values->version || is_made_of(values->version, word));
 }
 
@@ -121,8 +130,10 @@ static int run_compact(void *given, char **operands)
 
 	if ((values->first && values->items) || tells != !values->version ||
 	    !is_understood(values) || (tells && operands[2]))
-		return cmd_misused(&cmd_compact,
-				   "takes --first=N or --items=A-B, and --if=VERSION with it");
+		return cmd_misused(
+			&cmd_compact,
+			"takes --first=N or --items=A-B, A not above B, and --if=VERSION "
+			"with it");
 	if (!tells)
 		fd = input_open(operands[2]);
 	if (!tells && fd < 0)

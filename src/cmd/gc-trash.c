@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "src/access/access.h"
 #include "src/base/array.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
@@ -239,7 +240,12 @@ static bool undo_session(struct gc *gc, const char *id)
 
 static void undo_name(struct gc *gc, const char *name)
 {
-	if (!undo_path(gc, name) && !undo_session(gc, name))
+	_cleanup_(freep) char *path = NULL;
+
+	bool any =
+		access_clean(name, &path) == 0 && (undo_path(gc, path) || undo_session(gc, path));
+
+	if (!any && !undo_session(gc, name))
 		say_unknown(gc, name);
 }
 

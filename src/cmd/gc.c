@@ -47,17 +47,6 @@ static int take_count(void *field, const char *value, char **ret_why)
 	return 0;
 }
 
-static int take_large(void *field, const char *value, char **ret_why)
-{
-	uint64_t size;
-	int r = units_size(value, &size);
-
-	(void)ret_why;
-	if (r == 0)
-		*(int64_t *)field = (int64_t)MIN(size, (uint64_t)INT64_MAX);
-	return r;
-}
-
 static int take_grace(void *field, const char *value, char **ret_why)
 {
 	(void)ret_why;
@@ -67,7 +56,7 @@ static int take_grace(void *field, const char *value, char **ret_why)
 static const struct cmd_option gc_options[] = {
 	{ "older-than", 0, "AGE", cmd_take_age, offsetof(struct gc, older),
 	  "sessions that have not changed for this long: 30m, 12h, 7d, 2w, 1y" },
-	{ "larger-than", 0, "SIZE", take_large, offsetof(struct gc, larger),
+	{ "larger-than", 0, "SIZE", cmd_take_size, offsetof(struct gc, larger),
 	  "sessions of more bytes: 500, 100K, 20M, 1G" },
 	{ "keep-last", 0, "N", take_count, offsetof(struct gc, keep_last),
 	  "all except the N that changed last" },

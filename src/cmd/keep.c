@@ -150,7 +150,7 @@ static int judge_layout(const struct keep_values *values, char **names)
 	uint64_t wanted = values->layout, bit;
 	char text[LAYOUTS_TEXT];
 
-	for (; names[1]; names++)
+	for (; *names; names++)
 		if (layouts_parse(*names, &bit) == 0)
 			wanted |= bit;
 	if (wanted == values->layout)
@@ -256,7 +256,7 @@ static int do_all(const struct keep_values *values, char **names)
 {
 	int r = 0;
 
-	for (; r == 0 && names[1]; names++)
+	for (; r == 0 && *names; names++)
 		r = do_client(values, find_client(*names));
 	return r;
 }
@@ -283,25 +283,28 @@ static int refuse_client(const char *name)
 static int run_keep(void *given, char **operands)
 {
 	struct keep_values *values = given;
-	const char *known = getenv("SESSFS_STORE");
-	char **store = operands;
+	const char *known = cmd_default_store();
+	char **last = operands;
+	const char *store;
 	int r;
 
-	for (; store[1]; store++)
-		if (!find_client(*store))
-			return refuse_client(*store);
-	if (store == operands && !values->status)
+	while (*last && (known || last[1]) && find_client(*last))
+		last++;
+	if (*last && last[1])
+		return refuse_client(*last);
+	store = *last && !(known && strcmp(*last, "-") == 0) ? *last : known;
+	*last = NULL;
+	if (!store || (!*operands && !values->status))
 		return cmd_misused(&cmd_keep, "takes at least one client, then a store");
 	stop_watch();
-	r = find_mount(known && *known && strcmp(*store, "-") == 0 ? known : *store,
-		       &values->mount);
+	r = find_mount(store, &values->mount);
 	if (r == 0 && !values->status && !values->undo) {
 		r = read_layout(values);
 		if (r == 0)
 			r = judge_layout(values, operands);
 	}
 	if (r == 0)
-		r = store == operands ? do_every(values) : do_all(values, operands);
+		r = *operands ? do_all(values, operands) : do_every(values);
 	mount_entry_done(&values->mount);
 	return r < 0 ? CMD_FAILED : CMD_DONE;
 }
@@ -317,7 +320,7 @@ const struct command cmd_keep = {
 		"Nothing is deleted: the folder stays beside the link, as FOLDER.before.",
 	.failed = "something was not moved, or an interrupted run must be run again",
 	CMD_OPTIONS(keep_options),
-	.least = 1,
+	.least = 0,
 	.operands = "takes clients and a store",
 	.size = sizeof(struct keep_values),
 	.run = run_keep,

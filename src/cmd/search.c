@@ -433,15 +433,23 @@ static int open_store(struct searching *searching, const char *store, struct bac
 
 static int ask(struct searching *searching, struct index *index)
 {
+	_cleanup_(buf_done) struct buf role = { 0 };
 	struct search_question question = {
 		.words = searching->words,
-		.role = searching->role,
 		.since = searching->since,
 		.most = searching->most,
 		.wanted = searching->pattern ? is_wanted : NULL,
 	};
-	int r;
+	int r = 0;
 
+	if (searching->role) {
+		r = text_role(bytes_str(searching->role), &role);
+		if (r == 0)
+			r = buf_append_byte(&role, '\0');
+		if (r < 0)
+			return r;
+		question.role = role.data;
+	}
 	paint_begin(&searching->paint);
 	searching->list.json = searching->json;
 	searching->snapshot = index->snapshot;

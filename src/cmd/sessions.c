@@ -33,9 +33,9 @@ struct sessions {
 	bool json;
 	bool titles;
 	row_order *order; /* NULL: as they come, by id */
-	int64_t older;	  /* nanoseconds; 0: any */
+	int64_t older;	  /* nanoseconds; -1: any */
 	int64_t newer;
-	uint64_t larger; /* bytes */
+	int64_t larger; /* bytes */
 	const char *pattern;
 	int64_t now;
 	struct row *rows; /* to be sorted */
@@ -109,11 +109,11 @@ static bool is_wanted(const struct sessions *sessions, const struct row *row)
 	const struct backend_session_stat *stat = &row->stat;
 	int64_t age = stat->updated ? sessions->now - stat->updated : 0;
 
-	if (sessions->older && (!stat->updated || age <= sessions->older))
+	if (sessions->older >= 0 && (!stat->updated || age <= sessions->older))
 		return false;
-	if (sessions->newer && (!stat->updated || age > sessions->newer))
+	if (sessions->newer >= 0 && (!stat->updated || age > sessions->newer))
 		return false;
-	if (sessions->larger && stat->bytes <= sessions->larger)
+	if (sessions->larger >= 0 && stat->bytes <= (uint64_t)sessions->larger)
 		return false;
 	return !sessions->pattern || fnmatch(sessions->pattern, row->name, 0) == 0;
 }
@@ -287,6 +287,8 @@ static int run_sessions(void *values, char **operands)
 	return r < 0 ? CMD_FAILED : CMD_DONE;
 }
 
+static const struct sessions sessions_defaults = { .older = -1, .newer = -1, .larger = -1 };
+
 const struct command cmd_sessions = {
 	.name = "sessions",
 	.arguments = "[OPTIONS] STORE",
@@ -302,5 +304,6 @@ const struct command cmd_sessions = {
 	.operands = "takes a store",
 	.store = 1,
 	.size = sizeof(struct sessions),
+	.defaults = &sessions_defaults,
 	.run = run_sessions,
 };

@@ -354,6 +354,10 @@ def test_a_verb_compacts_by_the_mount_or_without_one(box):
         ("--if=1",),
         ("--first=2", "--items=1-2", "--if=1"),
         ("--first=1,last=1", "--if=1"),
+        ("--items=5", "--if=1"),
+        ("--items=5-", "--if=1"),
+        ("--items=3-1", "--if=1"),
+        ("--items=1-2-3", "--if=1"),
         ("--first=2", "--if=../x"),
     ):
         same(does(*words).returncode, 2, " ".join(words))

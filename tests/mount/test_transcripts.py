@@ -92,6 +92,18 @@ def ids(box, mount):
     return {session["id"] for session in listed}
 
 
+def test_the_store_may_be_left_out(box):
+    mount, home = kept(box)
+    home.keep("claude", status=2)
+    home.keep("claude", "pi", SESSFS_STORE=mount.store)
+    listed = home.keep("--status", SESSFS_STORE=mount.path).stdout
+    same(listed.count(b" is kept in "), 2, "what is kept")
+    home.keep("--undo", "claude", "-", SESSFS_STORE=mount.path)
+    home.keep("--undo", "pi", SESSFS_STORE=mount.store)
+    same_trees(home.before, home.trees())
+    home.keep(SESSFS_STORE=mount.store, status=2)
+
+
 def test_each_transcript_is_a_session_and_comes_back_byte_for_byte(box):
     mount, home = kept(box)
     home.keep(*EVERYBODY, mount.path)

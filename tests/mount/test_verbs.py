@@ -384,6 +384,7 @@ SELECTIONS = [
     (["--newer-than=5w"], ["big", "empty", "new"]),
     (["--newer-than=12h", "--larger-than=50"], ["new"]),
     (["--larger-than=14K"], ["big"]),
+    (["--larger-than=0"], ["big", "new", "old"]),
     (["--name=[no]*"], ["new", "old"]),
     (["--name=none"], []),
 ]
