@@ -241,7 +241,6 @@ static bool undo_session(struct gc *gc, const char *id)
 static void undo_name(struct gc *gc, const char *name)
 {
 	_cleanup_(freep) char *path = NULL;
-
 	bool any =
 		access_clean(name, &path) == 0 && (undo_path(gc, path) || undo_session(gc, path));
 
