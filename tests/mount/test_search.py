@@ -89,7 +89,8 @@ def test_who_asks_says_which(place):
     one = json.loads(place.do("search", "--json", "-n", "1", place.store, "fox"))
     same(where(one), [("b/l.jsonl", 1)], "the best")
     options = {"--session=b*": 2, "--session=?": 32, "--session=c": 0, "--role=assistant": 1,
-               "--role=user": 31, "--role=User": 31, "--role=human": 31, "--role=AI": 1, "--since=1d": 32, "--since=2099-01-01": 0}
+               "--role=user": 31, "--role=User": 31, "--role=human": 31, "--role=AI": 1,
+               "--since=1d": 32, "--since=2099-01-01": 0}
     for option, count in options.items():
         found = json.loads(place.do("search", "--json", "-n99", option, place.store, "fox"))
         same(len(found), count, f"{place.what}: {option}")
