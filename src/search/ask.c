@@ -18,7 +18,7 @@
 
 struct found {
 	int64_t id;
-	double score; /* the lower, the better */
+	double score;
 };
 
 /* A key that has hits. */
@@ -120,7 +120,7 @@ static int compare(const void *a, const void *b)
 	const struct found *one = a, *other = b;
 
 	if (one->score != other->score)
-		return one->score < other->score ? -1 : 1;
+		return one->score > other->score ? -1 : 1;
 	return one->id > other->id ? -1 : one->id < other->id;
 }
 
@@ -217,7 +217,7 @@ static int on_row(void *arg, int64_t index, struct backend_times times, struct b
 		.list = place->kind == BACKEND_LIST,
 		.item = chosen->item,
 		.made = times.created,
-		.score = -chosen->score,
+		.score = chosen->score,
 		.data = data,
 	};
 
@@ -297,7 +297,8 @@ static int choose_all(struct asking *asking)
 	_cleanup_(buf_done) struct buf match = { 0 };
 	bool all = question->role || question->since != INT64_MIN || question->wanted ||
 		   question->most > SEARCH_RANKED;
-	int r = match_of(question, &match);
+	int code = search_score(asking->index->db);
+	int r = code == SQLITE_OK ? match_of(question, &match) : index_error(asking->index, code);
 
 	if (r == 0)
 		r = choose_found(asking, buf_bytes(&match), all ? -1 : SEARCH_RANKED);

@@ -23,4 +23,7 @@ enum search_text {
 	SEARCH_TEXTS,
 };
 
+/* score.c: give a connection score(), the higher the better; a code of SQLite. */
+int search_score(sqlite3 *db);
+
 #endif

@@ -32,7 +32,7 @@ static const char *const texts[SEARCH_TEXTS] = {
 	[TEXT_ITEM_DROP] = "DELETE FROM item WHERE key = ?1",
 	[TEXT_ITEM_GET] = "SELECT key, item, made, sum, role FROM item WHERE id = ?1",
 	[TEXT_SAID_ADD] = "INSERT INTO said (rowid, words) VALUES (?1, ?2)",
-	[TEXT_SAID_FIND] = "SELECT rowid, bm25(said) FROM said WHERE said MATCH ?1 "
+	[TEXT_SAID_FIND] = "SELECT rowid, score(said) FROM said WHERE said MATCH ?1 "
 			   "ORDER BY rowid DESC LIMIT ?2",
 };
 

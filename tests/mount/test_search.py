@@ -78,6 +78,42 @@ def test_items_that_hold_all_words(place):
     same(where(search(place, 'f"ox')), [], "what FTS5 would take for its own")
 
 
+def scores(place, *words):
+    """As search has them, and FTS5 itself."""
+    found = {(os.path.splitext(hit["path"].split("/")[1])[0], hit["item"]): hit["score"]
+             for hit in search(place, *words)}
+    match = " ".join(f'"{word}"' for word in words)
+    with sqlite3.connect(index_of(place)) as index:
+        told = index.execute("SELECT key.key, item, -bm25(said) FROM said JOIN item ON item.id = "
+                             "said.rowid JOIN key ON key.id = item.key WHERE said MATCH ?", (match,))
+        wanted = {(key.decode(), item): score for key, item, score in told}
+    return found, wanted
+
+
+def test_the_score_is_bm25(box):
+    place = Place(box, False)
+    words = "fox dog cat hen owl".split()
+    rng = random.Random(1)
+    put(place, "a/l.jsonl", *(line(" ".join(rng.choices(words, (9, 5, 3, 2, 1), k=rng.randrange(9))))
+                              for _ in range(500)))
+    for asked in (["fox"], ["owl"], ["dog", "owl"], ["fox", "dog", "cat"], ["fox dog"]):
+        found, wanted = scores(place, *asked)
+        same(found.keys(), wanted.keys(), f"{asked}")
+        for hit, score in wanted.items():
+            assert abs(found[hit] - score) < 1e-9, (asked, hit, found[hit], score)
+
+
+def test_the_score_of_a_word_that_is_in_many_items_is_about_bm25(box):
+    place = Place(box, False)
+    rng = random.Random(2)
+    put(place, "a/l.jsonl", *(line("x" if rng.random() < .6 else "fox " * rng.randrange(1, 4))
+                              for _ in range(80000)))
+    found, wanted = scores(place, "fox")
+    same(found.keys(), wanted.keys(), "items")
+    for hit, score in wanted.items():
+        assert abs(found[hit] - score) < score / 20, (hit, found[hit], score)
+
+
 @everywhere
 def test_who_asks_says_which(place):
     put(place, "a/l.jsonl", *(line(f"fox {number}") for number in range(30)))
