@@ -42,7 +42,7 @@ typedef int search_hit_fn(void *arg, const struct search_hit *hit);
 struct search_question {
 	char *const *words; /* all of them, NULL ends them; "wor*" is how one begins */
 	const char *role;   /* as text_role() has it; or NULL */
-	int64_t since;	    /* made then or later; INT64_MIN: whenever */
+	int64_t since;	    /* made then or later, by text_time(); INT64_MIN: whenever */
 	int64_t most;	    /* so many */
 	/* Whether a session is to be looked into; NULL: all are. */
 	bool (*wanted)(void *arg, struct bytes session);

@@ -72,7 +72,7 @@ static int on_row(void *arg, int64_t index, struct backend_times times, struct b
 	r = stop_wanted() ? -EINTR : text_said(data, &updating->said);
 	if (r == 0)
 		r = text_made_by(data, &updating->role, &updating->agent);
-	return r < 0 ? r : add_item(updating, index, times.created, data);
+	return r < 0 ? r : add_item(updating, index, text_time(data, times.created), data);
 }
 
 /* ---- One file ---- */

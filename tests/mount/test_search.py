@@ -130,6 +130,10 @@ def test_who_asks_says_which(place):
     for option, count in options.items():
         found = json.loads(place.do("search", "--json", "-n99", option, place.store, "fox"))
         same(len(found), count, f"{place.what}: {option}")
+    put(place, "c/l.jsonl", line("hen", timestamp="2025-03-01T12:00:00Z"), line("hen"))
+    for option, count in (("2025-03-02", 1), ("2025-03-01T12:00", 2), ("7d", 1)):
+        found = json.loads(place.do("search", "--json", "--since=" + option, place.store, "hen"))
+        same(len(found), count, f"{place.what}: since {option}, as the record says")
     for option in ("1970-01-01", "2026-02-28T18:30", "2026-01-31 18:30:05Z"):
         option = "--since=" + option
         same(len(json.loads(place.do("search", "--json", option, place.store, "fox"))), 10, option)
