@@ -238,6 +238,7 @@ int sql_mounts_join(struct sql *store, bool shared, char **ret_why)
 
 int sql_mounts_rejoin(struct sql *store)
 {
+	const uint64_t number = store->number;
 	int r = begin(store, store->writer.link);
 
 	/* Notes that were left meanwhile may have been taken away. */
@@ -245,6 +246,10 @@ int sql_mounts_rejoin(struct sql *store)
 		r = sql_state_anything(store, store->writer.link);
 	if (r == 0)
 		r = end(store, store->writer.link, join(store, true));
+	/* What is not committed for sure may be another mount's number by now.  Under the old one,
+	 * which nobody has, this is done again. */
+	if (r < 0)
+		store->number = number;
 	if (r == 0)
 		r = sql_uses_tell(store, store->writer.link);
 	if (r == 0)

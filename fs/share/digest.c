@@ -447,6 +447,9 @@ static int digest_anything(struct digesting *digesting)
 
 	digesting->tree->ttls_changed = true;
 	for (size_t i = 0; r == 0 && i < all.count; i++) {
+		/* Claims go with a lease. */
+		if (all.inode[i]->claimed)
+			batch_claim(&digesting->claims, all.inode[i]->ino);
 		r = inode_is_state(all.inode[i]) ? ghost_look(digesting, all.inode[i]) : 0;
 		if (r == 0)
 			r = digest_inode(digesting, all.inode[i], &anything);
