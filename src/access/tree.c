@@ -355,7 +355,7 @@ static ssize_t tree_write(struct access_file *file, struct bytes data)
 
 static int tree_dress(struct access_file *file, const struct stat *like, unsigned mask)
 {
-	return set_attr(file->access->tree, handle_inode(file->handle), file->handle, like, mask);
+	return set_attr(file->access->tree, handle_opened(file->handle), file->handle, like, mask);
 }
 
 static int tree_resize(struct access_file *file, uint64_t size)
@@ -372,7 +372,7 @@ static int tree_resize(struct access_file *file, uint64_t size)
 
 static int tree_mark(struct access_file *file, const char *name, struct bytes value)
 {
-	struct inode *inode = handle_inode(file->handle);
+	struct inode *inode = handle_opened(file->handle);
 
 	return value.data ? tree_set_xattr(file->access->tree, inode, bytes_str(name), value, 0) :
 			    tree_remove_xattr(file->access->tree, inode, bytes_str(name));

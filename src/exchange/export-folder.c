@@ -161,21 +161,36 @@ static void remove_left(int dir, const char *name)
 		unlinkat(dir, name, 0);
 }
 
-static int create_temporary(int dir, const char *name)
+/* The store may have a file that is called as what was left. */
+static bool is_exported(struct export *export, const struct export_entry *entry, const char *name)
 {
+	_cleanup_(freep) char *path =
+		str_printf("%.*s%s", (int)(entry->name - entry->path), entry->path, name);
+	struct stat st;
+
+	return !path || access_stat(export->access, path, &st) != -ENOENT;
+}
+
+static int create_temporary(struct export *export, const struct export_entry *entry,
+			    const char *name)
+{
+	const int dir = here(export);
 	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 	int fd = openat(dir, name, flags, 0600);
 
 	if (fd < 0 && errno == EEXIST) {
-		remove_left(dir, name);
+		if (!is_exported(export, entry, name))
+			remove_left(dir, name);
 		fd = openat(dir, name, flags, 0600);
 	}
 	return fd;
 }
 
 /* Where a filesystem has no locks, what another export makes at the same time may fail. */
-static int open_temporary(int dir, char name[TEMPORARY])
+static int open_temporary(struct export *export, const struct export_entry *entry,
+			  char name[TEMPORARY])
 {
+	const int dir = here(export);
 	struct stat st, there;
 
 	errno = EEXIST;
@@ -183,7 +198,7 @@ static int open_temporary(int dir, char name[TEMPORARY])
 		int fd;
 
 		name_temporary(name, i);
-		fd = create_temporary(dir, name);
+		fd = create_temporary(export, entry, name);
 		if (fd < 0)
 			continue;
 		flock(fd, LOCK_EX | LOCK_NB);
@@ -217,7 +232,7 @@ static int folder_file(struct export *export, const struct export_entry *entry,
 		progress_add(&export->progress, 0, (uint64_t)entry->st.st_size);
 		return 0;
 	}
-	fd = open_temporary(here(export), temporary);
+	fd = open_temporary(export, entry, temporary);
 	if (fd < 0)
 		return fd;
 	r = copy(export, file, fd);
@@ -284,7 +299,8 @@ static int folder_other(struct export *export, const struct export_entry *entry)
 
 	for (int i = 0; r == -EEXIST && i < TEMPORARIES; i++) {
 		name_temporary(temporary, i);
-		r = make(export, entry, temporary);
+		if (strcmp(temporary, entry->name) != 0)
+			r = make(export, entry, temporary);
 	}
 	if (r < 0)
 		return r;

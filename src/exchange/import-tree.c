@@ -10,6 +10,7 @@
 
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
+#include "src/exchange/import-attr.h"
 #include "src/exchange/import.h"
 #include "src/exchange/linked.h"
 #include "src/mounts/mounts.h"
@@ -26,11 +27,11 @@ struct trip {
 };
 
 /* The store itself may lie in the folder, and the files that SQLite and we have beside it: the log
- * of a mount, too. */
+ * of a mount and what follows from the store, too. */
 static bool is_store(const struct trip *trip, const struct walk_entry *entry)
 {
-	static const char *const ends[] = { "",		"-wal",	   "-shm", "-journal",
-					    "-reserve", "-mounts", ".log" };
+	static const char *const ends[] = { "",	       "-wal",	  "-shm",    "-journal", "-reserve",
+					    "-mounts", "-search", "-counts", ".log" };
 	struct stat st;
 
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
@@ -101,6 +102,48 @@ static int leave_out(struct trip *trip, const struct import_file *file)
 	return 1;
 }
 
+static int find_name(void *arg, const char *name, const struct stat *st)
+{
+	(void)st;
+	return strcmp(name, arg) == 0;
+}
+
+/* Whether the store shows something by this name that is not there (sessfs-views(7)): what was
+ * done to that, it would be done to what it shows. */
+static int is_view(struct trip *trip, const struct walk_entry *entry,
+		   const struct import_file *file)
+{
+	const char *slash = strrchr(file->path, '/');
+	_cleanup_(freep) char *dir = NULL;
+	struct stat st;
+	int r;
+
+	if (*entry->name != '@' || entry->name[strcspn(entry->name, "=,")] != '=' ||
+	    import_stat(trip->import, file->path, &st) < 0)
+		return 0;
+	dir = bytes_dup(bytes_make(file->path, slash ? (size_t)(slash - file->path) : 0));
+	if (!dir)
+		return -ENOMEM;
+	r = access_list(trip->import->access, dir, false, find_name, (char *)entry->name);
+	return r < 0 ? r : !r;
+}
+
+/* 1: it was said that it has no place. */
+static int judge(struct trip *trip, const struct walk_entry *entry, const struct import_file *file)
+{
+	int r;
+
+	if (is_own(trip, entry->st.st_dev))
+		return leave_out(trip, file);
+	r = is_view(trip, entry, file);
+	if (r <= 0)
+		return r;
+	r = import_refuse(trip->import,
+			  "%s has the name of a view, so it is not imported; rename it",
+			  file->name);
+	return r < 0 ? r : 1;
+}
+
 static int enter(void *arg, const struct walk_entry *entry)
 {
 	struct trip *trip = arg;
@@ -108,10 +151,9 @@ static int enter(void *arg, const struct walk_entry *entry)
 	struct import_file file;
 	int r = describe(trip, entry, &names, &file);
 
-	if (r < 0)
-		return r;
-	return is_own(trip, entry->st.st_dev) ? leave_out(trip, &file) :
-						import_enter(trip->import, &file);
+	if (r == 0)
+		r = judge(trip, entry, &file);
+	return r ? r : import_enter(trip->import, &file);
 }
 
 static int leave(void *arg, const struct walk_entry *entry)
@@ -192,12 +234,12 @@ static int take_leaf(void *arg, const struct walk_entry *entry)
 	struct import_file file;
 	int r = describe(trip, entry, &names, &file);
 
-	if (r == 0 && is_own(trip, entry->st.st_dev))
-		return MIN(leave_out(trip, &file), 0);
+	if (r == 0)
+		r = judge(trip, entry, &file);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(types); i++)
 		if ((entry->st.st_mode & S_IFMT) == types[i].type)
 			return types[i].take(trip, entry, &file);
-	return r;
+	return MIN(r, 0);
 }
 
 static int failed(void *arg, const char *path, int error)

@@ -313,6 +313,27 @@ def test_what_cannot_be_taken_in_is_told_and_the_rest_is(place):
     same(sorted(place.tree()), ["s", "s/a.json", "s/z.json"], f"{place.what}: names")
 
 
+@everywhere
+def test_what_has_the_name_of_a_view_changes_nothing_of_what_the_view_shows(place):
+    names = ["@first=2/l.jsonl", "@last=3", "@other=x,y.json", "l.jsonl", "z.json", "@types/a.json"]
+    place.take(make_folders(place.box, {"s/l.jsonl": b"1\n2\n3\n"}))
+    with place.mounted() as mount:
+        os.setxattr(mount.at("s"), "user.note", b"kept")
+    source = make_folders(place.box, {f"s/{name}": b"1\n2\n3\n4\n" for name in names})
+    os.setxattr(os.path.join(source, "s"), "user.note", b"kept")
+    said = place.take(source, status=1)
+    for name in ("s/@first=2", "s/@last=3"):
+        assert f"{name} has the name of a view" in said, (place.what, said)
+    with place.mounted() as mount:
+        same(read(mount.at("s/l.jsonl")), b"1\n2\n3\n4\n", f"{place.what}: the list")
+        same(os.getxattr(mount.at("s"), "user.note"), b"kept", f"{place.what}: the attribute")
+        there = sorted(os.listdir(mount.at("s")))
+        same(there, ["@other=x,y.json", "@types", "l.jsonl", "z.json"], f"{place.what}: names")
+    said = place.take(os.path.join(source, "s/@first=2"), "--to=s/@first=2", status=1)
+    with place.mounted() as mount:
+        same(read(mount.at("s/l.jsonl")), b"1\n2\n3\n4\n", f"{place.what}: into a view")
+
+
 def test_a_file_and_a_folder_go_where_they_are_told(box):
     place = Place(box, False)
     source = make_folders(box, {"k.json": b"1", "sub/l.jsonl": b"1\n", "alone.json": b"2"})
@@ -360,6 +381,8 @@ def test_a_store_in_the_folder_is_left_out(box):
     write(store + ".log", b"store.db is mounted on mnt\n")
     for _ in range(2):
         box.sessfs("import", store, source, check=True)
+        box.sessfs("search", store, "word", check=True)
+        write(store + "-counts", b"as it is beside a large store")
     os.symlink(store, box.new_path("link"))
     box.sessfs("import", os.path.join(box.folder, "link"), source, check=True)
     done = box.sessfs("ls", store, check=True)
@@ -793,6 +816,19 @@ def test_what_a_killed_export_has_left_goes_with_the_next_one(box):
     same(read(alive), b"", "the file of an export that is alive")
     os.unlink(alive)
     same(sorted(look(folder)), sorted(place.tree()), "what is there in the end")
+
+
+@everywhere
+def test_a_file_that_is_called_as_what_an_export_leaves_is_exported(place):
+    names = [".sessfs-export-0", ".sessfs-export-1", "a.txt", "b.txt"]
+    source = make_folders(place.box, {f"s/{name}": name.encode() for name in names})
+    os.link(os.path.join(source, "s/a.txt"), os.path.join(source, "s/.sessfs-export-2"))
+    os.mkfifo(os.path.join(source, "s/fifo"))
+    place.take(source)
+    folder = place.box.new_path("export")
+    for _ in range(2):
+        place.do("export", "--force", place.store, folder)
+        same_trees(look(source), look(folder))
 
 
 def test_no_link_in_the_folder_is_followed(box):
