@@ -5,6 +5,7 @@
 #include <linux/limits.h>
 #include <sys/xattr.h>
 
+#include "fs/api/trash.h"
 #include "src/base/cleanup.h"
 
 int import_stat(struct import *import, const char *path, struct stat *ret_stat)
@@ -35,10 +36,20 @@ static unsigned differing(const struct import_file *file, const struct stat *the
 	return set & file->set;
 }
 
-/* Those that are copied: what programs have written for themselves, and nothing of ours. */
+static bool is_ours(const char *name)
+{
+	return strncmp(name, "user.sessfs.", 12) == 0;
+}
+
+/* Those that are copied: what programs have written for themselves, and of ours what people set. */
 static bool is_copied(const char *name)
 {
-	return strncmp(name, "user.", 5) == 0 && strncmp(name, "user.sessfs.", 12) != 0;
+	static const char *const set[] = { TRASH_TTL, QUOTA_ATTRIBUTE };
+
+	for (size_t i = 0; i < ARRAY_SIZE(set); i++)
+		if (strcmp(name, set[i]) == 0)
+			return true;
+	return strncmp(name, "user.", 5) == 0 && !is_ours(name);
 }
 
 static int list_source(const struct import_file *file, struct buf *names)
@@ -94,7 +105,7 @@ static int settle_xattr(struct import *import, const struct import_file *file, c
 	if (listed && bytes_equal(buf_bytes(&value), buf_bytes(&there)))
 		return 0;
 	r = import->dry ? 0 : access_set_xattr(import->access, file->path, name, buf_bytes(&value));
-	if (r == -EOPNOTSUPP) /* a ttl of what is no session here */
+	if (r == -EOPNOTSUPP) /* that of a session, which this is not here */
 		return 0;
 	return r < 0 ? r : 1;
 }
@@ -118,7 +129,7 @@ static int settle_xattrs(struct import *import, const struct import_file *file)
 	for
 		EACH_NAME(name, &there)
 		{
-			if (r < 0 || !is_copied(name) || is_listed(&names, name))
+			if (r < 0 || !is_copied(name) || is_ours(name) || is_listed(&names, name))
 				continue;
 			r = import->dry ? 0 : access_remove_xattr(import->access, file->path, name);
 			changed = 1;

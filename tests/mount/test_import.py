@@ -756,6 +756,9 @@ def rows_without_times(place):
 def test_what_is_exported_and_imported_is_the_same(place):
     source = make_tree(place.box)
     place.take(source)
+    with place.mounted() as mount:
+        os.setxattr(mount.at("s"), "user.sessfs.ttl", b"never")
+        os.setxattr(mount.at("s"), "user.sessfs.quota", b"100M")
     expected = place.tree()
     folder = place.box.new_path("export")
     place.do("export", place.store, folder)
@@ -764,6 +767,11 @@ def test_what_is_exported_and_imported_is_the_same(place):
     other.take(folder)
     same_trees(expected, other.tree(), f"{place.what}: another store: ")
     same(rows_without_times(other), rows_without_times(place), f"{place.what}: rows")
+    # What the source has none of stays: it was set here.
+    for name in ("user.sessfs.ttl", "user.sessfs.quota"):
+        os.removexattr(os.path.join(folder, "s"), name)
+    other.take(folder)
+    same_trees(expected, other.tree(), f"{place.what}: once more: ")
     other.mount.check()
 
 
