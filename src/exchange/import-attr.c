@@ -16,6 +16,49 @@ int import_stat(struct import *import, const char *path, struct stat *ret_stat)
 	return r == -ENOTDIR && import->dry ? -ENOENT : r;
 }
 
+static int find_name(void *arg, const char *name, const struct stat *st)
+{
+	(void)st;
+	return strcmp(name, arg) == 0;
+}
+
+/* The same of the last component of a path.  Where its directory is yet to be made, a name means
+ * what it means at the root. */
+static int ends_in_view(struct import *import, char *path)
+{
+	char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	struct stat st;
+	int r;
+
+	if (*name != '@' || name[strcspn(name, "=,")] != '=')
+		return 0;
+	r = import_stat(import, path, &st);
+	if (r < 0)
+		return r == -ENOENT && slash ? ends_in_view(import, name) : 0;
+	if (slash)
+		*slash = '\0';
+	r = access_list(import->access, slash ? path : "", false, find_name, name);
+	if (slash)
+		*slash = '/';
+	return r <= 0;
+}
+
+int import_is_view(struct import *import, const char *path)
+{
+	_cleanup_(freep) char *part = strdup(path);
+	int r = part ? 0 : -ENOMEM;
+
+	for (char *end = part; r == 0 && end;) {
+		end = strchr(end, '/');
+		if (end)
+			*end = '\0';
+		r = ends_in_view(import, part);
+		if (end)
+			*end++ = '/';
+	}
+	return r;
+}
+
 bool import_same_time(const struct timespec *a, const struct timespec *b)
 {
 	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;

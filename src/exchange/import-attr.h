@@ -11,6 +11,10 @@
 /* What has this path in the store: 0, or -ENOENT, also where there is no store. */
 int import_stat(struct import *import, const char *path, struct stat *ret_stat);
 
+/* Whether the store shows something at this path that is not there (sessfs-views(7)), so that what
+ * was done to that, it would be done to what it shows.  1, 0 or -errno. */
+int import_is_view(struct import *import, const char *path);
+
 bool import_same_time(const struct timespec *a, const struct timespec *b);
 
 /* What is there has the right content, and is to have the attributes; 1 when it had others, 0, or

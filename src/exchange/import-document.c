@@ -11,6 +11,7 @@
 #include "fs/base/names.h"
 #include "src/base/cleanup.h"
 #include "src/exchange/document.h"
+#include "src/exchange/import-attr.h"
 #include "src/exchange/import.h"
 #include "src/user/stop.h"
 #include "src/exchange/walk.h"
@@ -43,15 +44,22 @@ static int make_path(uint64_t layout, struct bytes session, const struct documen
 	return r < 0 ? r : buf_append_byte(path, '\0');
 }
 
+enum place { PLACE_GOOD, PLACE_CUT, PLACE_VIEW };
+
 /* A name that would be too long is cut, with a sign that no other name has: then it is the name of
- * another id.  1 when one is. */
-static int is_cut(const struct import *import, const struct import_session *session,
-		  const struct document_member *member)
+ * another id.  enum place, or -errno. */
+static int judge_place(struct import *import, const struct import_session *session,
+		       const struct document_member *member)
 {
 	_cleanup_(buf_done) struct buf path = { 0 };
 	int r = make_path(import->layout, session->id, member, &path);
 
-	return r < 0 ? r : strstr(path.data, "%~") != NULL;
+	if (r < 0)
+		return r;
+	if (strstr(path.data, "%~"))
+		return PLACE_CUT;
+	r = import_is_view(import, path.data);
+	return r > 0 ? PLACE_VIEW : r;
 }
 
 static int take_member(struct import *import, const struct import_session *session,
@@ -100,8 +108,13 @@ int import_session(struct import *import, const struct import_session *session, 
 	if (r == -EINVAL)
 		return refuse(import, session, text, &error);
 	for (size_t i = 0; r == 0 && i < document.count; i++)
-		r = is_cut(import, session, &document.members[i]);
-	if (r > 0)
+		r = judge_place(import, session, &document.members[i]);
+	if (r == PLACE_VIEW)
+		return import_refuse(import,
+				     "%s: the id, or a key in it, is the name of a view; nothing "
+				     "of this session is imported",
+				     session->name);
+	if (r == PLACE_CUT)
 		return import_refuse(import,
 				     "%s: the id, or a key in it, is too long for the name of a "
 				     "file (%d bytes); nothing of this session is imported",

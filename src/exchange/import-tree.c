@@ -102,32 +102,6 @@ static int leave_out(struct trip *trip, const struct import_file *file)
 	return 1;
 }
 
-static int find_name(void *arg, const char *name, const struct stat *st)
-{
-	(void)st;
-	return strcmp(name, arg) == 0;
-}
-
-/* Whether the store shows something by this name that is not there (sessfs-views(7)): what was
- * done to that, it would be done to what it shows. */
-static int is_view(struct trip *trip, const struct walk_entry *entry,
-		   const struct import_file *file)
-{
-	const char *slash = strrchr(file->path, '/');
-	_cleanup_(freep) char *dir = NULL;
-	struct stat st;
-	int r;
-
-	if (*entry->name != '@' || entry->name[strcspn(entry->name, "=,")] != '=' ||
-	    import_stat(trip->import, file->path, &st) < 0)
-		return 0;
-	dir = bytes_dup(bytes_make(file->path, slash ? (size_t)(slash - file->path) : 0));
-	if (!dir)
-		return -ENOMEM;
-	r = access_list(trip->import->access, dir, false, find_name, (char *)entry->name);
-	return r < 0 ? r : !r;
-}
-
 /* 1: it was said that it has no place. */
 static int judge(struct trip *trip, const struct walk_entry *entry, const struct import_file *file)
 {
@@ -135,7 +109,7 @@ static int judge(struct trip *trip, const struct walk_entry *entry, const struct
 
 	if (is_own(trip, entry->st.st_dev))
 		return leave_out(trip, file);
-	r = is_view(trip, entry, file);
+	r = import_is_view(trip->import, file->path);
 	if (r <= 0)
 		return r;
 	r = import_refuse(trip->import,

@@ -615,8 +615,11 @@ def test_files_with_a_whole_session_become_sessions(place):
     bad = {f"bad{number}.json": text for number, (text, _) in enumerate(BAD)}
     lone = {"lone.json": b'{"k": "a\xed\xa0\xbdb", "twice": 1, "twice": [2]}'}
     rest = {"notes.txt": b"x", "sub/s9.json": SESSION, ".json": b"x"}
-    source = make_folders(place.box, {**files, **bad, **lone, **rest})
+    views = {"@last=2.json": SESSION, "asked.json": b'{"a": 1, "@last=3/x": 2}'}
+    source = make_folders(place.box, {**files, **bad, **lone, **rest, **views})
     said = place.take(source, layout="agentscope-files", status=1)
+    for name in views:
+        assert f"{name}: the id, or a key in it, is the name of a view" in said, said
     for number, (_, sentence) in enumerate(BAD):
         assert re.search(rf"bad{number}\.json: {re.escape(sentence)}", said), (sentence, said)
     for name in names:
@@ -630,7 +633,7 @@ def test_files_with_a_whole_session_become_sessions(place):
         origin = os.stat(os.path.join(source, "s1.json"))
         same((state.st_mtime_ns, state.st_mode), (origin.st_mtime_ns, origin.st_mode), "time, mode")
     before = place.all_rows()
-    for name in bad:
+    for name in (*bad, *views):
         os.unlink(os.path.join(source, name))
     same(
         place.counts("--layout=agentscope-files", source),
