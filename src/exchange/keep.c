@@ -277,10 +277,17 @@ static int change(struct keep *keep)
 	return r < 0 ? r : keep_bring_over(keep->old.data, keep->target, keep);
 }
 
-/* The newest of the names that folders got when a link took their place. */
+static bool is_later(struct timespec one, struct timespec other)
+{
+	return one.tv_sec == other.tv_sec ? one.tv_nsec > other.tv_nsec : one.tv_sec > other.tv_sec;
+}
+
+/* Of the names that folders got when a link took their place, the one that was given last, which
+ * changes a folder: it need not have the highest number. */
 static int find_old(struct keep *keep)
 {
 	_cleanup_(buf_done) struct buf next = { 0 };
+	struct timespec given = { 0 };
 	struct stat st;
 
 	for (int number = 1;; number++) {
@@ -293,6 +300,9 @@ static int find_old(struct keep *keep)
 			return r;
 		if (lstat(next.data, &st) < 0)
 			return keep->old.size ? 0 : -ENOENT;
+		if (keep->old.size && !is_later(st.st_ctim, given))
+			continue;
+		given = st.st_ctim;
 		buf_clear(&keep->old);
 		r = buf_printf(&keep->old, "%s", next.data);
 		if (r < 0)

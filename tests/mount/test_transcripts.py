@@ -327,6 +327,22 @@ def test_what_was_rewritten_while_transcripts_moved_is_told(box):
     assert "already" in said(home.keep("claude", mount.path))
 
 
+def test_what_is_finished_is_the_folder_that_was_moved_last(box):
+    mount, home = kept(box)
+    for number in ("", ".3"):
+        older = home.at(".claude", f"projects.before{number}", "-home-me-project")
+        os.makedirs(older)
+        write(os.path.join(older, "older.jsonl"), b"{}\n")
+    home.keep("claude", mount.path)
+    path = home.at(".claude", "projects.before.2", "-home-me-project", "valid_session.jsonl")
+    append(path, b'{"late": 1}\n')
+    write(mount.at("claude", "projects.unfinished"), home.at(".claude", "projects").encode())
+    home.keep("claude", mount.path)
+    rows = mount.rows("claude:-home-me-project:valid_session", "transcript")
+    same(rows[-1], b'{"late": 1}', "the line that came late")
+    same(mount.rows("claude:-home-me-project:older", "transcript"), [], "what was never moved")
+
+
 @limit(180)
 def test_a_run_that_is_killed_at_any_time_is_finished_by_another(box):
     mount, home = box.mount(options=[LAYOUT]), busy_home(box)
