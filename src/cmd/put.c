@@ -6,30 +6,43 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fs/base/names.h"
 #include "src/base/cleanup.h"
 #include "src/user/stop.h"
 #include "src/cmd/cmd.h"
 #include "src/cmd/input.h"
 
-enum { BUFFERED_MAX = 4 << 20 /* bytes of a line that are held back until it is whole */ };
+/* Bytes of a line that are held back until it is whole: of a state, more than a line can have. */
+enum { BUFFERED_MAX = 4 << 20, BUFFERED_STATE_MAX = 1 << 30 };
 
 static const struct cmd_option input_options[] = { CMD_WRITER };
 
-/* How much may be written now.  An unfinished line is held back: who is interrupted in the middle
- * of one leaves none of it. */
-static size_t ripe(const struct buf *data, enum access_how how)
+/* How many bytes of an unfinished line are held back: who is interrupted in the middle of one
+ * leaves none of it. */
+static size_t most_held(const char *path, enum access_how how)
 {
-	const char *last = how == ACCESS_FILE_APPEND && data->size ?
-				   memrchr(data->data, '\n', data->size) :
-				   NULL;
+	const char *slash = strrchr(path, '/');
 
-	if (how != ACCESS_FILE_APPEND || (!last && data->size >= BUFFERED_MAX))
-		return data->size;
-	return last ? (size_t)(last + 1 - data->data) : 0;
+	if (how != ACCESS_FILE_APPEND)
+		return 0;
+	return names_split(bytes_str(slash ? slash + 1 : path)).kind == BACKEND_ORDINARY ?
+		       BUFFERED_MAX :
+		       BUFFERED_STATE_MAX;
+}
+
+/* How much may be written now; no line ends in what was held. */
+static size_t ripe(const struct buf *data, size_t held, size_t most)
+{
+	const char *last =
+		data->size > held ? memrchr(data->data + held, '\n', data->size - held) : NULL;
+
+	if (last && most)
+		return (size_t)(last + 1 - data->data);
+	return data->size >= most ? data->size : 0;
 }
 
 /* *ret_reading tells whose error it is. */
-static int copy(int fd, struct access_file *file, enum access_how how, struct progress *progress,
+static int copy(int fd, struct access_file *file, size_t most, struct progress *progress,
 		bool *ret_reading)
 {
 	_cleanup_(buf_done) struct buf data = { 0 };
@@ -43,7 +56,7 @@ static int copy(int fd, struct access_file *file, enum access_how how, struct pr
 		*ret_reading = more < 0;
 		if (more < 0)
 			return more;
-		size = more ? ripe(&data, how) : data.size;
+		size = more ? ripe(&data, held, most) : data.size;
 		r = access_file_write(file, bytes_make(data.data, size));
 		buf_consume(&data, size);
 	} while (r == 0 && more);
@@ -77,7 +90,7 @@ static int take_in(struct access *access, int fd, char **operands, enum access_h
 
 	begin_progress(&progress, fd, how);
 	if (r == 0)
-		r = copy(fd, file, how, &progress, &reading);
+		r = copy(fd, file, most_held(operands[1], how), &progress, &reading);
 	if (r == 0)
 		r = access_file_save(file);
 	else

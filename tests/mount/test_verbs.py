@@ -240,13 +240,15 @@ def all_names(place, path=""):
 
 @everywhere
 def test_append_makes_rows_as_lines_come_and_a_signal_leaves_no_half_line(place):
-    process = place.start("append", "s/l.jsonl")
-    feed(process, b'1\n2\n{"half":')
-    eventually(lambda: rows_of(place, "s", "l") == [b"1", b"2"], "two rows", 20)
-    process.send_signal(signal.SIGINT)
-    same(process.wait(timeout=30), -signal.SIGINT, f"{place.what}: the end of append")
-    process.stdin.close()
-    same(place.do("cat", "s/l.jsonl"), b"1\n2\n", f"{place.what}: the list")
+    for rows in ([b"1", b"2"], [b"1", b"2", b"1", b"2"]):
+        process = place.start("append", "s/l.jsonl")
+        # The second time, more than it would hold back of a file without lines.
+        feed(process, b'1\n2\n{"half":' + b" " * (len(rows) - 2) * (4 << 20))
+        eventually(lambda: rows_of(place, "s", "l") == rows, "two rows", 20)
+        process.send_signal(signal.SIGINT)
+        same(process.wait(timeout=30), -signal.SIGINT, f"{place.what}: the end of append")
+        process.stdin.close()
+        same(place.do("cat", "s/l.jsonl"), b"1\n2\n" * (len(rows) // 2), f"{place.what}: the list")
 
 
 @everywhere
