@@ -61,6 +61,8 @@ int why_result(int result, const char *format, ...)
 	char words[WHY_MAX];
 	va_list args;
 
+	if (result >= 0) /* also when a callback has failed, and went on */
+		*sentence = '\0';
 	if (result >= 0 || *sentence)
 		return result;
 	va_start(args, format);

@@ -90,6 +90,24 @@ static void *fail_elsewhere(void *arg)
 											     NULL;
 }
 
+static int fail_and_go_on(void *arg, size_t index, const char *data, size_t size)
+{
+	char *json;
+
+	(void)arg;
+	(void)index;
+	(void)data;
+	(void)size;
+	return sessfs_get(lib, "s", "none", &json, NULL) == -ENOENT ? 0 : -EIO;
+}
+
+EveryStore(sentences, of_callbacks_are_gone_after_a_success)
+{
+	SAVE_LIST("s", "l", "1");
+	cr_assert_eq(sessfs_get_list(lib, "s", "l", fail_and_go_on, NULL), 0);
+	cr_assert_str_eq(sessfs_why(), "");
+}
+
 EveryStore(sentences, belong_to_their_thread)
 {
 	pthread_t thread;
