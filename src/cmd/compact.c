@@ -11,6 +11,7 @@
 #include "src/base/log.h"
 #include "src/cmd/cmd.h"
 #include "src/cmd/input.h"
+#include "src/user/units.h"
 
 struct compact_values {
 	struct options options; /* must be first */
