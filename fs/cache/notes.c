@@ -18,14 +18,26 @@ static struct note *notes_add(struct notes *notes)
 	return &notes->note[notes->count++];
 }
 
-void notes_attr(struct notes *notes, const struct inode *inode, const struct face *face)
+static void notes_face(struct notes *notes, const struct inode *inode, const struct face *face,
+		       int64_t offset)
 {
 	struct note *note = notes_add(notes);
 
 	if (!note)
 		return;
 	note->number = inode_nodeid(inode, face->number);
-	note->offset = -1;
+	note->offset = offset;
+}
+
+void notes_attr(struct notes *notes, const struct inode *inode, const struct face *face)
+{
+	notes_face(notes, inode, face, -1);
+}
+
+void notes_misplaced(struct notes *notes, const struct inode *inode, const struct face *face,
+		     uint64_t offset)
+{
+	notes_face(notes, inode, face, (int64_t)offset);
 }
 
 void notes_dir(struct notes *notes, uint64_t ino)

@@ -45,6 +45,9 @@ void notes_plain(struct notes *notes, struct tree *tree, struct inode *inode, ui
 		 uint64_t offset, const struct face *by);
 /* The attributes of a face shall be asked for again. */
 void notes_attr(struct notes *notes, const struct inode *inode, const struct face *face);
+/* The kernel has put bytes into pages of a face, from offset on, that are elsewhere in the file. */
+void notes_misplaced(struct notes *notes, const struct inode *inode, const struct face *face,
+		     uint64_t offset);
 /* A directory's entries have changed. */
 void notes_dir(struct notes *notes, uint64_t ino);
 void notes_entry(struct notes *notes, uint64_t parent, struct bytes name);

@@ -358,6 +358,7 @@ static ssize_t write_plain(struct tree *tree, struct handle *handle, bool append
 			   struct bytes data, struct notes *notes)
 {
 	struct inode *inode = handle->inode;
+	const uint64_t guess = offset;
 	uint64_t size;
 	int r = content_size(tree, NULL, inode, &size);
 
@@ -369,6 +370,9 @@ static ssize_t write_plain(struct tree *tree, struct handle *handle, bool append
 	}
 	if (r < 0)
 		return r;
+	/* The kernel may know an end from before another mount has moved it. */
+	if (offset != guess && !handle->direct)
+		notes_misplaced(notes, inode, handle->face, MIN(guess, offset));
 	notes_plain(notes, tree, inode, size, offset, handle->face);
 	notes_happened(notes, tree,
 		       &(struct happened){

@@ -130,6 +130,28 @@ def test_what_is_open_elsewhere_is_seen_within_the_tenth_of_a_second(box):
     same(len(os.listdir(two.at("s"))), 1, "files")
 
 
+def test_an_ordinary_file_is_added_to_where_others_have_moved_its_end(box):
+    """The kernel takes the end for where it was, and so puts the bytes into other pages."""
+    one, two = several(box, 2)
+    data = b"".join(b"%07d\n" % number for number in range(5000))
+    for name, move in (
+        ("longer", lambda path: append(path, b"b" * 50)),
+        ("shorter", lambda path: os.truncate(path, 30)),
+    ):
+        path, there = one.at("s", name), two.at("s", name)
+        log = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        os.write(log, b"a" * 100)
+        same(read(there), b"a" * 100, "there")
+        move(there)
+        expected = read(there) + data
+        # Who opens anything has been told.
+        write(one.at("s", "beside"), b"")
+        os.write(log, data)
+        eventually(lambda: os.pread(log, len(expected) + 1, 0) == expected, f"{name}: in its place")
+        os.close(log)
+        same(read(path), expected, f"{name}: by another descriptor")
+
+
 def follow(reader, path, seen, by):
     """Whether it comes to have read all of a file, and asked its size."""
     whole = read(path)
