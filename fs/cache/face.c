@@ -290,16 +290,16 @@ bool tree_was_left(struct tree *tree, struct inode *inode, uint64_t nodeid, int 
 {
 	enum face_kind kind =
 		(flags & (O_ACCMODE | O_TRUNC | O_PATH)) == O_RDONLY ? FACE_READ : FACE_WRITE;
-	int64_t left;
+	bool left;
 
 	{
 		WITH_READ_LOCK(tree);
 		WITH_INODE_LOCK(inode);
 
-		left = inode->left;
+		left = face_was_left(inode, inode_face(inode, nodeid_face(nodeid)));
 	}
 	/* Of a thread that we cannot see we would not know its second try. */
-	if (!left || !pid || tick_now() > left + LEFT_TIME ||
+	if (!left || !pid ||
 	    (again_opens(tree, pid, nodeid) && !again_found_other(tree, pid, nodeid)) ||
 	    (flags & O_PATH && has_descriptor(tree, nodeid, pid)))
 		return false;

@@ -572,6 +572,15 @@ def test_a_file_that_is_renamed_elsewhere_is_changed_by_who_has_it_open(box):
         eventually(lambda at=two.at("s", new): os.stat(at).st_mtime == 1, new, 2)
 
 
+def test_a_file_that_is_renamed_elsewhere_is_linked_by_who_has_it_open(box):
+    one, two = several(box, 2)
+    with open(one.at("s", "a"), "wb"):
+        os.rename(two.at("s", "a"), two.at("s", "b"))
+        eventually(lambda: os.listdir(one.at("s")) == ["b"], "the new name")
+        os.link(one.at("s", "b"), one.at("s", "c"))
+    same(sorted(os.listdir(two.at("s"))), ["b", "c"], "names")
+
+
 def test_a_file_that_is_unlinked_elsewhere_goes_on_for_who_has_it_open(box):
     one, two = several(box, 2)
     for number in range(20):
