@@ -370,9 +370,12 @@ static ssize_t write_plain(struct tree *tree, struct handle *handle, bool append
 	}
 	if (r < 0)
 		return r;
-	/* The kernel may know an end from before another mount has moved it. */
-	if (offset != guess && !handle->direct)
-		notes_misplaced(notes, inode, handle->face, MIN(guess, offset));
+	if (!handle->direct) {
+		handle->face->filled = true;
+		/* The kernel may know an end from before another mount has moved it. */
+		if (offset != guess)
+			notes_misplaced(notes, inode, handle->face, MIN(guess, offset));
+	}
 	notes_plain(notes, tree, inode, size, offset, handle->face);
 	notes_happened(notes, tree,
 		       &(struct happened){

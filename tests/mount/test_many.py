@@ -152,6 +152,22 @@ def test_an_ordinary_file_is_added_to_where_others_have_moved_its_end(box):
         same(read(path), expected, f"{name}: by another descriptor")
 
 
+def test_what_another_mount_writes_over_is_seen_by_who_wrote_it_himself(box):
+    """Who only writes has pages in the kernel all the same, again after each change elsewhere."""
+    one, two = several(box, 2)
+    path, there = one.at("s", "f"), two.at("s", "f")
+    write(path, b"")
+    for flags in (os.O_WRONLY, os.O_RDWR):
+        mine = os.open(path, flags)
+        os.truncate(there, 100)
+        os.pwrite(mine, b"a" * 8192, 0)
+        other = os.open(there, os.O_WRONLY)
+        os.pwrite(other, b"b" * 8192, 0)
+        os.close(other)
+        same(read(path), b"b" * 8192, "what was written elsewhere")
+        os.close(mine)
+
+
 def follow(reader, path, seen, by):
     """Whether it comes to have read all of a file, and asked its size."""
     whole = read(path)
