@@ -98,11 +98,16 @@ static int allocate_staged(struct tree *tree, struct handle *handle, int kind, u
 	return 0;
 }
 
-static int allocate_plain(struct tree *tree, struct inode *inode, int mode, uint64_t offset,
+static int allocate_plain(struct tree *tree, const struct handle *handle, int mode, uint64_t offset,
 			  uint64_t size, struct notes *notes)
 {
+	struct inode *inode = handle->inode;
+	const uint64_t before = file_size(inode);
 	int r = file_allocate(tree, inode, mode, offset, size);
 
+	if (r == 0)
+		notes_plain(notes, tree, inode, before,
+			    mode & ~FALLOC_FL_KEEP_SIZE ? offset : before, handle->face);
 	if (r == 0)
 		notes_happened(notes, tree,
 			       &(struct happened){ .what = EVENT_SAVE, .inode = inode });
@@ -123,7 +128,7 @@ static int allocate_once(struct tree *tree, struct handle *handle, int mode, uin
 	if (r < 0)
 		return r;
 	if (!inode_is_state(inode) && !handle_holds_back(handle))
-		return allocate_plain(tree, inode, mode, offset, size, notes);
+		return allocate_plain(tree, handle, mode, offset, size, notes);
 	if (kind == FALLOC_FL_PUNCH_HOLE ? grows : kind && kind != FALLOC_FL_ZERO_RANGE)
 		return -EOPNOTSUPP;
 	if (offset + size < offset)

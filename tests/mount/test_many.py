@@ -12,6 +12,7 @@ it is killed; locks hold across them.
 
 import collections
 import contextlib
+import ctypes
 import errno
 import fcntl
 import json
@@ -43,6 +44,7 @@ from harness import (
 
 ROUNDS = int(os.environ.get("SESSFS_ROUNDS", "60"))
 ORDERS = "user.sessfs.orders"
+PUNCH = 3  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
 TRASH = b"trash %d %d s" % (2**63 - 1, 7 * 86400 * 10**9)  # whenever it has changed
 VISITS = int(os.environ.get("SESSFS_VISITS", "10"))
 SEED = int(os.environ.get("SESSFS_SEED") or time.time_ns() % 1_000_000)
@@ -595,6 +597,24 @@ def test_a_file_that_is_renamed_elsewhere_is_linked_by_who_has_it_open(box):
         eventually(lambda: os.listdir(one.at("s")) == ["b"], "the new name")
         os.link(one.at("s", "b"), one.at("s", "c"))
     same(sorted(os.listdir(two.at("s"))), ["b", "c"], "names")
+
+
+def test_room_is_punched_by_who_has_a_file_open_that_is_renamed_elsewhere(box):
+    """To the kernel it is another file by its new name."""
+    one, two = several(box, 2)
+    path = one.at("s", "b")
+    punch = ctypes.CDLL(None, use_errno=True).fallocate
+    punch.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]
+    with open(one.at("s", "a"), "wb", buffering=0) as file:
+        file.write(b"a" * 8192)
+        os.rename(two.at("s", "a"), two.at("s", "b"))
+        eventually(lambda: os.listdir(one.at("s")) == ["b"], "the new name")
+        same(read(path), b"a" * 8192, "by the new name")
+        same(punch(file.fileno(), PUNCH, 0, 4096), 0, "fallocate")
+        same(read(path), bytes(4096) + b"a" * 4096, "what is left")
+        same(punch(file.fileno(), 0, 8192, 100), 0, "fallocate")
+        same(os.path.getsize(path), 8292, "size")
+        same(read(path)[8192:], bytes(100), "what is added")
 
 
 def test_a_file_that_is_unlinked_elsewhere_goes_on_for_who_has_it_open(box):
