@@ -376,7 +376,8 @@ static ssize_t write_plain(struct tree *tree, struct handle *handle, bool append
 		if (offset != guess)
 			notes_misplaced(notes, inode, handle->face, MIN(guess, offset));
 	}
-	notes_plain(notes, tree, inode, size, offset, handle->face);
+	notes_plain(notes, tree, inode, size, offset,
+		    handle->direct && !inode_is_state(inode) ? NULL : handle->face);
 	notes_happened(notes, tree,
 		       &(struct happened){
 			       .what = offset < size ? EVENT_SAVE : EVENT_APPEND,

@@ -146,6 +146,14 @@ static struct face *open_face(struct tree *tree, struct handle *handle, unsigned
 	return face_for_open(tree, handle->inode, face, handle->kind, pid);
 }
 
+/* What is added through the page cache the kernel sends in parts, between which other mounts may
+ * add: each part ends with a page of which it has not read the rest. */
+static bool adds_at_once(const struct tree *tree, const struct handle *handle)
+{
+	return (handle->flags & (O_ACCMODE | O_APPEND)) == (O_WRONLY | O_APPEND) &&
+	       S_ISREG(handle->inode->node.mode) && backend_is_shared(tree->backend);
+}
+
 /* A writer is shown the size of what it has written, which must not cut pages that readers have
  * left.  A handle that only appends is not, and leaves them to later readers. */
 static bool face_is_written(const struct inode *inode, const struct face *face,
@@ -242,6 +250,7 @@ static int open_used(struct tree *tree, struct handle *handle, unsigned number, 
 		face_take(notes, tree, handle->writing);
 	if (face_is_written(inode, face, handle))
 		notes_forget(notes, tree, inode, face);
+	handle->direct |= adds_at_once(tree, handle);
 	if (!handle->direct)
 		face->filled = handle->fills = true;
 	if (handle->keeps)

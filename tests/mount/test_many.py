@@ -392,6 +392,23 @@ for _ in range(rounds):
 """
 
 
+def test_what_is_added_to_an_ordinary_file_in_one_call_stays_together(box):
+    mounts = several(box, 2)
+    write(mounts[0].at("s", "log"), b"")
+    code = """
+import os, sys
+path = sys.argv[2].split(":")[int(sys.argv[1])]
+for _ in range(300):
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+    os.write(fd, sys.argv[1].encode() * 5000 + b"\\n")
+    os.close(fd)
+"""
+    run_each(2, code, ":".join(mount.at("s", "log") for mount in mounts))
+    for mount in mounts:
+        lines = collections.Counter(split_lines(read(mount.at("s", "log"))))
+        same(lines, {b"0" * 5000: 300, b"1" * 5000: 300}, "lines")
+
+
 def test_a_counter_under_a_lock_is_exact(box):
     mounts = several(box, 8)
     for how in ("flock", "close", "unlock"):
