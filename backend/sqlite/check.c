@@ -150,6 +150,12 @@ static const struct rule rules[] = {
 	  "typeof(deleted_index) <> 'integer' OR typeof(stamp) <> 'integer' OR abs(stamp) > " MOST
 	  " OR typeof(rewritten) <> 'integer'",
 	  "changes of sessfs_change have values of a wrong type or out of range" },
+	{ "SELECT count(*) FROM {rows} WHERE typeof(session_id) <> 'text' OR "
+	  "typeof(state_key) <> 'text'",
+	  "rows have a session_id or state_key that is not text, and are not shown" },
+	{ "SELECT count(*) FROM {rows} WHERE typeof(item_index) <> 'integer'",
+	  "rows have an item_index that is not an integer, and are not shown" },
+	{ "SELECT count(*) FROM {rows} WHERE item_index < 0", "rows have a negative item_index" },
 	{ "SELECT count(*) FROM sessfs_entry WHERE ino NOT IN (SELECT ino FROM sessfs_node)",
 	  "entries of sessfs_entry lead to no node" },
 	{ "SELECT count(*) FROM (SELECT 1 FROM sessfs_entry e JOIN sessfs_node n ON n.ino = e.ino "
@@ -171,15 +177,6 @@ static const struct rule rules[] = {
 	{ "SELECT count(DISTINCT ino) FROM sessfs_mark WHERE ino NOT IN "
 	  "(SELECT ino FROM sessfs_node)",
 	  "nodes are missing, but sessfs_mark has marks of them" },
-};
-
-/* Of rows, which other programs write: nothing of the store is broken. */
-static const struct rule rows[] = {
-	{ "SELECT count(*) FROM {rows} WHERE typeof(session_id) <> 'text' OR "
-	  "typeof(state_key) <> 'text'",
-	  "rows have a session_id or state_key that is not text, and are not shown" },
-	{ "SELECT count(*) FROM {rows} WHERE typeof(item_index) <> 'integer'",
-	  "rows have an item_index that is not an integer, and are not shown" },
 };
 
 /* SQLite's own check: one row "ok", or one a defect. */
@@ -309,25 +306,10 @@ static int check_schema(struct sqlite_conn *conn, backend_report_fn *report, voi
 	return r < 0 ? r : found;
 }
 
-/* How many of these are broken. */
-static int check_rules(struct sqlite_conn *conn, const struct rule *these, size_t count,
-		       backend_report_fn *report, void *arg)
-{
-	int found = 0, r = 0;
-
-	for (size_t i = 0; r >= 0 && i < count; i++) {
-		r = check_rule(conn, &these[i], report, arg);
-		found += MAX(r, 0);
-	}
-	return r < 0 ? r : found;
-}
-
-static int check_all(struct sqlite_conn *conn, backend_report_fn *report, void *arg,
-		     uint64_t *ret_rows)
+static int check_all(struct sqlite_conn *conn, backend_report_fn *report, void *arg)
 {
 	int found = check_integrity(conn, report, arg), r = found;
 
-	*ret_rows = 0;
 	/* Told, not counted: a power cut may leave this of what was never synced. */
 	image_check_log(conn->store->place.path, report, arg);
 	if (r >= 0)
@@ -340,26 +322,24 @@ static int check_all(struct sqlite_conn *conn, backend_report_fn *report, void *
 		found += r;
 		r = check_triggers(conn, report, arg);
 	}
-	if (r >= 0) {
+
+	for (size_t i = 0; r >= 0; i++) {
 		found += r;
-		r = check_rules(conn, rules, ARRAY_SIZE(rules), report, arg);
+		if (i == ARRAY_SIZE(rules))
+			return found;
+		r = check_rule(conn, &rules[i], report, arg);
 	}
-	if (r >= 0) {
-		found += r;
-		r = check_rules(conn, rows, ARRAY_SIZE(rows), report, arg);
-	}
-	*ret_rows = (uint64_t)MAX(r, 0);
-	return r < 0 ? r : found;
+	return r;
 }
 
-int sqlite_check(struct backend *backend, backend_report_fn *report, void *arg, uint64_t *ret_rows)
+int sqlite_check(struct backend *backend, backend_report_fn *report, void *arg)
 {
 	struct backend_snapshot *snapshot;
 	int r = sqlite_snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
 
 	if (r < 0)
 		return r;
-	r = check_all(&snapshot->conn, report, arg, ret_rows);
+	r = check_all(&snapshot->conn, report, arg);
 	sqlite_snapshot_end(backend, snapshot);
 	return r;
 }

@@ -12,7 +12,7 @@
  */
 struct check_result {
 	uint64_t violations; /* broken invariants: the store is damaged */
-	uint64_t damage;     /* of these: what the backend found of its own */
+	uint64_t damage;     /* of these: what the backend found, before it was looked into */
 	uint64_t notes;	     /* drafts, lines that are not JSON: kept bytes, no damage */
 	uint64_t sessions;
 	uint64_t files;

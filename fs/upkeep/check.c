@@ -399,14 +399,12 @@ int check_store(struct backend *backend, backend_report_fn *report, void *arg,
 		struct check_result *ret_result)
 {
 	struct checking checking = { .backend = backend, .report = report, .arg = arg };
-	uint64_t rows = 0;
 	int r;
 
-	r = backend->ops->check(backend, report, arg, &rows);
+	r = backend->ops->check(backend, report, arg);
 	if (r < 0)
 		return r;
-	checking.result.damage = (uint64_t)r;
-	checking.result.violations = checking.result.damage + rows;
+	checking.result.violations = checking.result.damage = (uint64_t)r;
 	r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &checking.view.snapshot);
 	if (r < 0)
 		return r;
