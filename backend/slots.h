@@ -117,8 +117,8 @@
 	     ())                                                                                   \
 	CALL(space, (struct backend_space *ret_space),                                             \
 	     (ret_space))                                                                          \
-	CALL(check, (backend_report_fn *report, void *arg),                                        \
-	     (report, arg))
+	CALL(check, (backend_report_fn *report, void *arg, uint64_t *ret_damage),                  \
+	     (report, arg, ret_damage))
 
 #define SLOTS_READ(slot, parameters, arguments)                                                    \
 	CALL(slot, (struct backend_snapshot *snapshot SLOTS_BEHIND parameters),                    \

@@ -107,11 +107,13 @@ static void memory_set_quota(struct backend *backend, uint64_t max_size)
 	backend->max_item = max_size ? MIN(ITEM_MAX, MAX(max_size, BACKEND_ITEM_LEAST)) : ITEM_MAX;
 }
 
-static int memory_check(struct backend *backend, backend_report_fn *report, void *arg)
+static int memory_check(struct backend *backend, backend_report_fn *report, void *arg,
+			uint64_t *ret_damage)
 {
 	(void)backend;
 	(void)report;
 	(void)arg;
+	*ret_damage = 0;
 	return 0; /* there is no medium that could have changed anything */
 }
 

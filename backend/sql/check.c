@@ -34,7 +34,7 @@ static int check(struct backend_snapshot *snapshot, const struct rule *rule,
 	return 1;
 }
 
-int sql_check(struct backend *backend, backend_report_fn *report, void *arg)
+int sql_check(struct backend *backend, backend_report_fn *report, void *arg, uint64_t *ret_damage)
 {
 	struct backend_snapshot *snapshot;
 	int r = sql_snapshot_begin(backend, BACKEND_ANYWAY, &snapshot), broken = 0;
@@ -46,5 +46,6 @@ int sql_check(struct backend *backend, backend_report_fn *report, void *arg)
 		broken += MAX(r, 0);
 	}
 	sql_snapshot_end(backend, snapshot);
+	*ret_damage = (uint64_t)broken;
 	return r < 0 ? r : broken;
 }

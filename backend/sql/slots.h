@@ -29,7 +29,7 @@ int sql_change_wait(struct backend *backend, int timeout_ms);
 void sql_wake(struct backend *backend);
 int sql_sync(struct backend *backend);
 int sql_space(struct backend *backend, struct backend_space *ret_space);
-int sql_check(struct backend *backend, backend_report_fn *report, void *arg);
+int sql_check(struct backend *backend, backend_report_fn *report, void *arg, uint64_t *ret_damage);
 bool sql_is_shared(struct backend *backend);
 bool sql_on_duty(struct backend *backend);
 uint64_t sql_lease(struct backend *backend);

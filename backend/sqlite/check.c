@@ -150,12 +150,6 @@ static const struct rule rules[] = {
 	  "typeof(deleted_index) <> 'integer' OR typeof(stamp) <> 'integer' OR abs(stamp) > " MOST
 	  " OR typeof(rewritten) <> 'integer'",
 	  "changes of sessfs_change have values of a wrong type or out of range" },
-	{ "SELECT count(*) FROM {rows} WHERE typeof(session_id) <> 'text' OR "
-	  "typeof(state_key) <> 'text'",
-	  "rows have a session_id or state_key that is not text, and are not shown" },
-	{ "SELECT count(*) FROM {rows} WHERE typeof(item_index) <> 'integer'",
-	  "rows have an item_index that is not an integer, and are not shown" },
-	{ "SELECT count(*) FROM {rows} WHERE item_index < 0", "rows have a negative item_index" },
 	{ "SELECT count(*) FROM sessfs_entry WHERE ino NOT IN (SELECT ino FROM sessfs_node)",
 	  "entries of sessfs_entry lead to no node" },
 	{ "SELECT count(*) FROM (SELECT 1 FROM sessfs_entry e JOIN sessfs_node n ON n.ino = e.ino "
@@ -177,6 +171,15 @@ static const struct rule rules[] = {
 	{ "SELECT count(DISTINCT ino) FROM sessfs_mark WHERE ino NOT IN "
 	  "(SELECT ino FROM sessfs_node)",
 	  "nodes are missing, but sessfs_mark has marks of them" },
+};
+
+/* What only another program puts there, and no damage. */
+static const struct rule strangers[] = {
+	{ "SELECT count(*) FROM {rows} WHERE typeof(session_id) <> 'text' OR "
+	  "typeof(state_key) <> 'text'",
+	  "rows have a session_id or state_key that is not text, and are not shown" },
+	{ "SELECT count(*) FROM {rows} WHERE typeof(item_index) <> 'integer'",
+	  "rows have an item_index that is not an integer, and are not shown" },
 };
 
 /* SQLite's own check: one row "ok", or one a defect. */
@@ -306,40 +309,65 @@ static int check_schema(struct sqlite_conn *conn, backend_report_fn *report, voi
 	return r < 0 ? r : found;
 }
 
-static int check_all(struct sqlite_conn *conn, backend_report_fn *report, void *arg)
+/* How many are broken. */
+static int check_rules(struct sqlite_conn *conn, const struct rule *checked, size_t count,
+		       backend_report_fn *report, void *arg)
+{
+	int found = 0, r = 0;
+
+	for (size_t i = 0; r >= 0 && i < count; i++) {
+		r = check_rule(conn, &checked[i], report, arg);
+		found += MAX(r, 0);
+	}
+	return r < 0 ? r : found;
+}
+
+/* What is damage; *ret_schema: of our tables and indexes. */
+static int check_own(struct sqlite_conn *conn, backend_report_fn *report, void *arg,
+		     int *ret_schema)
 {
 	int found = check_integrity(conn, report, arg), r = found;
 
 	/* Told, not counted: a power cut may leave this of what was never synced. */
 	image_check_log(conn->store->place.path, report, arg);
 	if (r >= 0)
-		r = check_schema(conn, report, arg);
+		r = *ret_schema = check_schema(conn, report, arg);
 	if (r > 0)
 		return found + r;
-	if (r >= 0)
+	if (r == 0)
 		r = check_trash(conn, report, arg);
 	if (r >= 0) {
 		found += r;
-		r = check_triggers(conn, report, arg);
+		r = check_rules(conn, rules, ARRAY_SIZE(rules), report, arg);
 	}
-
-	for (size_t i = 0; r >= 0; i++) {
-		found += r;
-		if (i == ARRAY_SIZE(rules))
-			return found;
-		r = check_rule(conn, &rules[i], report, arg);
-	}
-	return r;
+	return r < 0 ? r : found + r;
 }
 
-int sqlite_check(struct backend *backend, backend_report_fn *report, void *arg)
+static int check_all(struct sqlite_conn *conn, backend_report_fn *report, void *arg,
+		     uint64_t *ret_damage)
+{
+	int schema = 0, found = check_own(conn, report, arg, &schema), r = found;
+
+	*ret_damage = (uint64_t)MAX(found, 0);
+	if (r < 0 || schema)
+		return r;
+	r = check_triggers(conn, report, arg);
+	if (r >= 0) {
+		found += r;
+		r = check_rules(conn, strangers, ARRAY_SIZE(strangers), report, arg);
+	}
+	return r < 0 ? r : found + r;
+}
+
+int sqlite_check(struct backend *backend, backend_report_fn *report, void *arg,
+		 uint64_t *ret_damage)
 {
 	struct backend_snapshot *snapshot;
 	int r = sqlite_snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
 
 	if (r < 0)
 		return r;
-	r = check_all(&snapshot->conn, report, arg);
+	r = check_all(&snapshot->conn, report, arg, ret_damage);
 	sqlite_snapshot_end(backend, snapshot);
 	return r;
 }

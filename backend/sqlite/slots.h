@@ -26,7 +26,8 @@ void sqlite_wake(struct backend *backend);
 void sqlite_set_quota(struct backend *backend, uint64_t max_size);
 int sqlite_sync(struct backend *backend);
 int sqlite_space(struct backend *backend, struct backend_space *ret_space);
-int sqlite_check(struct backend *backend, backend_report_fn *report, void *arg);
+int sqlite_check(struct backend *backend, backend_report_fn *report, void *arg,
+		 uint64_t *ret_damage);
 bool sqlite_is_shared(struct backend *backend);
 bool sqlite_on_duty(struct backend *backend);
 void sqlite_turn(struct backend *backend, bool take);

@@ -401,10 +401,10 @@ int check_store(struct backend *backend, backend_report_fn *report, void *arg,
 	struct checking checking = { .backend = backend, .report = report, .arg = arg };
 	int r;
 
-	r = backend->ops->check(backend, report, arg);
+	r = backend->ops->check(backend, report, arg, &checking.result.damage);
 	if (r < 0)
 		return r;
-	checking.result.violations = checking.result.damage = (uint64_t)r;
+	checking.result.violations = (uint64_t)r;
 	r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &checking.view.snapshot);
 	if (r < 0)
 		return r;

@@ -553,6 +553,7 @@ static void no_report(void *arg, const char *sentence)
 EveryStore(checks, find_nothing_in_a_sound_store)
 {
 	struct backend_node node = state_node(5, S, K), dir = plain_node(4);
+	uint64_t damage = 1;
 
 	dir.kind = BACKEND_SESSION;
 	dir.mode = S_IFDIR | 0755;
@@ -565,7 +566,8 @@ EveryStore(checks, find_nothing_in_a_sound_store)
 	       entry_put(4, 2, BYTES("a"), 5), chunk_put(5, 0, BYTES("x")),
 	       xattr_put(5, BYTES("user.a"), BYTES("1")), row_insert(S, K, 0, BYTES("{}")));
 
-	cr_assert_eq(backend->ops->check(backend, no_report, NULL), 0);
+	cr_assert_eq(backend->ops->check(backend, no_report, NULL, &damage), 0);
+	cr_assert_eq(damage, 0);
 }
 
 EveryStore(sync, succeeds_with_and_without_commits)

@@ -175,6 +175,24 @@ def test_a_backup_has_all_that_was_answered_before_it(box):
     same(do(box, "cat", first, "s/notes.txt").stdout, expected, "what it has")
 
 
+def test_what_other_programs_have_put_there_or_taken_away_keeps_nobody_from_a_backup(box):
+    mount, session = box.session()
+    mount.insert("s", "l", -1, "1")
+    mount.insert("s", "l", 0, "2")
+    eventually(lambda: os.path.exists(f"{session}/l.jsonl"), "the list is there")
+    check(box, mount.store)
+    mount.sql(INSERT, (b"blob", "k", 0, "3"))
+    mount.sql(INSERT, ("s", "l", 1.5, "4"))
+    mount.stop()
+    mount.sql("DROP TRIGGER sessfs_row_insert")
+    file = box.new_path("backup")
+    do(box, "backup", mount.store, file)
+    do(box, "restore", file, box.new_path("again") + ".db")
+    same(do(box, "cat", file, "s/l.jsonl").stdout, b"1\n2\n", "the list")
+    done = do(box, "check", mount.store, status=1)
+    same(len(done.stdout.splitlines()) >= 3, True, f"what check says: {done.stdout}")
+
+
 def test_an_unfinished_save_and_line_are_not_in_a_backup(box):
     mount, session = box.session(options=["pause=0"])
     write(f"{session}/k.json", b'{"old": 1}')
