@@ -289,6 +289,7 @@ struct key {
 	struct bytes session;
 	struct bytes key;
 	sqlite3_stmt *next;  /* the row behind one */
+	sqlite3_stmt *prior; /* the row before one */
 	sqlite3_stmt *move;  /* a row to another index */
 	sqlite3_stmt *node;  /* of the key */
 	sqlite3_stmt *piece; /* the next piece */
@@ -304,6 +305,9 @@ static const struct {
 	{ offsetof(struct key, next), "SELECT item_index FROM {rows} WHERE session_id = ?1 AND "
 				      "state_key = ?2 AND item_index > ?3 ORDER BY item_index "
 				      "LIMIT 1" },
+	{ offsetof(struct key, prior), "SELECT item_index FROM {rows} WHERE session_id = ?1 AND "
+				       "state_key = ?2 AND item_index < ?3 "
+				       "ORDER BY item_index DESC LIMIT 1" },
 	{ offsetof(struct key, move), "UPDATE {rows} SET item_index = ?4 WHERE session_id = ?1 AND "
 				      "state_key = ?2 AND item_index = ?3" },
 	{ offsetof(struct key, node), "SELECT ino FROM sessfs_node WHERE session_id = ?1 AND "
@@ -400,13 +404,43 @@ static int move_pieces(struct key *key)
 	return run(key->repairing, key->turn);
 }
 
+static int move_row(struct key *key, int64_t from, int64_t to)
+{
+	bind_key(key, key->move, from);
+	sqlite3_bind_int64(key->move, 4, to);
+	return run(key->repairing, key->move);
+}
+
+/* Those that get a higher number, since some before them have one below 0: the last one first. */
+static int move_up(struct key *key)
+{
+	int64_t next = INT64_MIN, end = INT64_MIN, number = 0;
+	int r;
+
+	for (;; number++, end = next + 1) {
+		bind_key(key, key->next, next);
+		r = query(key, key->next, &next);
+		if (r <= 0 || next >= number)
+			break;
+	}
+	while (r >= 0 && number-- > 0) {
+		bind_key(key, key->prior, end);
+		r = query(key, key->prior, &end);
+		if (r > 0)
+			r = move_row(key, end, number);
+	}
+	return MIN(r, 0);
+}
+
 /* Number the rows anew, and tell which are missing. */
 static int move_rows(struct key *key)
 {
 	int64_t old = -1, next = 0, expected = 0, number = 0;
 	unsigned told = 0;
-	int r;
+	int r = move_up(key);
 
+	if (r < 0)
+		return r;
 	for (;; number++) {
 		bind_key(key, key->next, old);
 		r = query(key, key->next, &next);
@@ -421,9 +455,7 @@ static int move_rows(struct key *key)
 		old = next;
 		if (next == number)
 			continue;
-		bind_key(key, key->move, next);
-		sqlite3_bind_int64(key->move, 4, number);
-		r = run(key->repairing, key->move);
+		r = move_row(key, next, number);
 		if (r < 0)
 			return r;
 	}

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +78,7 @@ static bool is_sound(const struct salvage_record *record)
 
 	switch (record->table) {
 	case SALVAGE_ROW:
-		return values[ROW_INDEX].integer >= 0;
+		return values[ROW_INDEX].integer > INT64_MIN;
 	case SALVAGE_NODE:
 		return record->rowid >= BACKEND_TRASH;
 	case SALVAGE_ENTRY:
@@ -152,6 +153,9 @@ static bool is_row(struct repairing *repairing, const struct salvage_record *rec
 	struct btree_value text[] = { record->values[ROW_SESSION], record->values[ROW_KEY],
 				      record->values[ROW_DATA] };
 
+	/* The new store makes text of a number. */
+	if (text[2].type == BTREE_INTEGER || (text[2].type == BTREE_REAL && isfinite(text[2].real)))
+		return true;
 	return salvage_utf8(&repairing->salvage, text, ARRAY_SIZE(text)) == 0 &&
 	       repair->is_row(repair->arg, text[0].bytes, text[1].bytes, text[2].bytes);
 }

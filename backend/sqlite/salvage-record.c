@@ -68,9 +68,16 @@ static void arrange_row(const struct salvage *salvage, struct btree_value *value
 		if (salvage->columns[i] >= 0 && salvage->columns[i] < count)
 			row[i] = values[salvage->columns[i]];
 	memcpy(values, row, sizeof(row));
-	/* What the other program put there as a number or as bytes is told as text. */
+	/* What the other program put there as bytes is told as text. */
 	if (row[ROW_DATA].type == BTREE_BLOB)
 		values[ROW_DATA].type = BTREE_TEXT;
+}
+
+/* In a column of another program's, that need be neither text nor anything: but in an index, a
+ * change that is logged would look like such a row. */
+static bool has_odd_data(const struct salvage *salvage, const struct btree_value *row)
+{
+	return salvage->foreign && salvage->rows_by == BY_ROWID && row[ROW_DATA].type != BTREE_TEXT;
 }
 
 /* Whether count values are those of a record of this table; arranged; how many, or -1. */
@@ -93,7 +100,8 @@ static int arrange(const struct salvage *salvage, enum salvage_table table,
 	if (count != (int)strlen(columns))
 		return -1;
 	for (int i = 0; i < count; i++)
-		if (!fits(columns[i], &values[i]))
+		if (!fits(columns[i], &values[i]) &&
+		    !(table == SALVAGE_ROW && i == ROW_DATA && has_odd_data(salvage, values)))
 			return -1;
 	return count;
 }

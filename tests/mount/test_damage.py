@@ -27,7 +27,9 @@ from harness import (
     main,
     read,
     same,
+    same_trees,
     tool,
+    tree,
     write,
 )
 
@@ -453,6 +455,41 @@ def test_whole_rows_of_a_page_that_is_mostly_zeros_are_rescued(box):
     with contextlib.closing(damage.connect(mount.store + ".repaired")) as base:
         rescued = sorted(row[0] for row in base.execute(f"SELECT state_data FROM {TABLE}"))
     same(len(set(whole) - set(rescued)), 0, f"whole rows of {len(whole)} that are lost")
+
+
+def by_another_program(box, rows):
+    """A store that is another program's database, with a table of its own."""
+    store = box.new_path("foreign") + ".db"
+    with contextlib.closing(damage.connect(store)) as base:
+        base.execute(
+            "CREATE TABLE chats (session_id TEXT NOT NULL, state_key TEXT NOT NULL, item_index"
+            " INTEGER NOT NULL, state_data BLOB, UNIQUE (session_id, state_key, item_index))"
+        )
+        base.executemany("INSERT INTO chats VALUES (?, ?, ?, ?)", rows)
+    mount = box.mount(store=store, options=["table=chats"])
+    expected = tree(mount.path)
+    mount.stop()
+    return store, expected
+
+
+def test_rows_as_only_another_program_writes_them_are_rescued(box):
+    """Numbers, bytes and indexes below 0; rows that are NULL are none in a store of ours."""
+    data = (7, b'{"n": 1}', 2.5, '"text"', -(2**62))
+    rows = [("s", "list", i - 3, data[i % 5]) for i in range(40)]
+    rows += [("s", f"k{i}", 0, i) for i in range(40)]
+    rows += [("s", "gaps", i, i) for i in (-(2**40), -1, 0, 1, 2, 7, 2**40)]
+    store, expected = by_another_program(box, rows)
+    with contextlib.closing(damage.connect(store)) as base:
+        null = "INSERT INTO chats VALUES ('s', 'null', ?, NULL)"
+        base.executemany(null, [(i,) for i in range(99)])
+    status, said = run(box, "repair", "check", "--repair", store)
+    same(status, 1, f"the status of a repair, for what is NULL: {said}")
+    mount = box.mount(store=store + ".repaired")
+    same_trees(expected, tree(mount.path))
+    same(mount.check().count("clean"), 1, "the new store is clean")
+    with contextlib.closing(damage.connect(store + ".repaired")) as base:
+        query = "SELECT item_index FROM chats WHERE state_key = 'gaps' ORDER BY 1"
+        same([row[0] for row in base.execute(query)], list(range(7)), "indexes")
 
 
 def test_a_repair_never_overwrites(box):
