@@ -99,6 +99,18 @@ static int list_everything(struct sqlite *store, struct backend_snapshot *snapsh
 	return moved ? hand_out_everything(snapshot->version, fn, arg) : 0;
 }
 
+/* Whether the log has a change by these words, and can be told that it is done: some ids in UTF-16
+ * are others once they have been UTF-8. */
+static bool is_known(struct sqlite_conn *conn, const struct backend_change *change)
+{
+	struct cursor cursor = cursor_open(conn, SQL_CHANGE_GET);
+
+	cursor_bind_text(&cursor, change->session);
+	cursor_bind_text(&cursor, change->key);
+	cursor_only(&cursor, -ENOENT);
+	return cursor_end(&cursor) == 0;
+}
+
 static int list_logged(struct backend_snapshot *snapshot, backend_change_fn *fn, void *arg)
 {
 	struct cursor cursor = cursor_open(&snapshot->conn, SQL_CHANGE_LIST);
@@ -114,7 +126,10 @@ static int list_logged(struct backend_snapshot *snapshot, backend_change_fn *fn,
 			.rewritten = cursor_number(&cursor, 5),
 		};
 
-		cursor.r = fn(arg, &change);
+		if (!snapshot->conn.store->utf8 && !is_known(&snapshot->conn, &change))
+			cursor.r = hand_out_everything(change.stamp, fn, arg);
+		else
+			cursor.r = fn(arg, &change);
 	}
 	return cursor_end(&cursor);
 }

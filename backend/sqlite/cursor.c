@@ -2,6 +2,7 @@
 #include "backend/sqlite/cursor.h"
 
 #include "backend/sqlite/error.h"
+#include "backend/sqlite/store.h"
 #include "src/base/cleanup.h"
 
 struct cursor cursor_open(struct sqlite_conn *conn, enum sqlite_sql sql)
@@ -28,6 +29,13 @@ void cursor_bind_text(struct cursor *cursor, struct bytes text)
 {
 	if (cursor->r == 0)
 		sqlite_bind_text(cursor->statement, ++cursor->bound, text);
+}
+
+void cursor_bind_stored(struct cursor *cursor, struct bytes text)
+{
+	if (cursor->r == 0)
+		sqlite3_bind_text64(cursor->statement, ++cursor->bound, text.data, text.size,
+				    SQLITE_STATIC, cursor->conn->store->encoding);
 }
 
 void cursor_bind_blob(struct cursor *cursor, struct bytes blob)

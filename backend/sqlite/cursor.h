@@ -32,6 +32,8 @@ struct cursor cursor_open(struct sqlite_conn *conn, enum sqlite_sql sql);
 /* The next parameter. */
 void cursor_bind_number(struct cursor *cursor, int64_t number);
 void cursor_bind_text(struct cursor *cursor, struct bytes text);
+/* Text as the store has it, in whatever encoding. */
+void cursor_bind_stored(struct cursor *cursor, struct bytes text);
 void cursor_bind_blob(struct cursor *cursor, struct bytes blob);
 void cursor_bind_id(struct cursor *cursor, uint64_t id);
 /* The least key that is asked for. */

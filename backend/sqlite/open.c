@@ -446,13 +446,17 @@ static int bring_aside(struct sqlite *store)
 	return r;
 }
 
-static int is_utf8(struct sqlite *store)
+static int look_at_encoding(struct sqlite *store)
 {
-	int64_t same = 0;
-	int r = sqlite_conn_query(&store->writer, "SELECT encoding = 'UTF-8' FROM pragma_encoding",
-				  0, &same);
+	static const char text[] = "SELECT CASE encoding WHEN 'UTF-8' THEN %d WHEN 'UTF-16le' "
+				   "THEN %d ELSE %d END FROM pragma_encoding";
+	int64_t encoding = SQLITE_UTF8;
+	int r = sqlite_conn_query_made(
+		&store->writer,
+		sqlite3_mprintf(text, SQLITE_UTF8, SQLITE_UTF16LE, SQLITE_UTF16BE), &encoding);
 
-	store->utf8 = same;
+	store->encoding = (unsigned char)encoding;
+	store->utf8 = encoding == SQLITE_UTF8;
 	return r;
 }
 
@@ -480,7 +484,7 @@ static int open_store(struct sqlite *store, const char *path, const struct backe
 	else if (store->mode != MODE_FROZEN)
 		r = bring_main(store, options, &look, path, ret_why);
 	if (r == 0)
-		r = is_utf8(store);
+		r = look_at_encoding(store);
 	if (r < 0)
 		return r;
 	sqlite_room_quota(store, options->max_size);

@@ -4,49 +4,11 @@
 
 #include "backend/days.h"
 #include "backend/sqlite/cursor.h"
+#include "backend/sqlite/error.h"
 #include "backend/sqlite/slots.h"
+#include "backend/sqlite/store.h"
 #include "backend/sqlite/times.h"
 #include "src/base/cleanup.h"
-
-/* Seek the next id into id, which holds the previous one: 1, or 0 when there is none behind it. */
-static int seek_id(struct cursor *cursor, struct buf *id)
-{
-	bool found = cursor_next(cursor);
-	int r;
-
-	if (found) {
-		buf_clear(id);
-		cursor->r = buf_append_bytes(id, cursor_bytes(cursor, 0));
-	}
-	r = cursor_end(cursor);
-	return r < 0 ? r : found;
-}
-
-struct walk {
-	struct backend *backend;
-	struct backend_snapshot *snapshot;
-	backend_key_fn *fn;
-	void *arg;
-	struct buf session;
-	struct buf key;
-};
-
-static int next_session(struct walk *walk)
-{
-	struct cursor cursor = cursor_open(&walk->snapshot->conn, SQL_NEXT_SESSION);
-
-	cursor_bind_text(&cursor, buf_bytes(&walk->session));
-	return seek_id(&cursor, &walk->session);
-}
-
-static int next_key(struct walk *walk)
-{
-	struct cursor cursor = cursor_open(&walk->snapshot->conn, SQL_NEXT_KEY);
-
-	cursor_bind_text(&cursor, buf_bytes(&walk->session));
-	cursor_bind_text(&cursor, buf_bytes(&walk->key));
-	return seek_id(&cursor, &walk->key);
-}
 
 /* The bytes of a buffer, of which an empty one may have none. */
 static struct bytes present(const struct buf *buf)
@@ -54,24 +16,121 @@ static struct bytes present(const struct buf *buf)
 	return bytes_make(buf->data ? buf->data : "", buf->size);
 }
 
+/* An id, and the bytes by which the store puts it in order: in UTF-16 there are some that are
+ * others once they have been UTF-8, and no walk may stay at them, or go past what follows. */
+struct id {
+	struct buf text;
+	struct buf stored;
+};
+
+static void id_done(struct id *id)
+{
+	buf_done(&id->text);
+	buf_done(&id->stored);
+}
+
+/* What SQLite is told as text loses a byte order mark, so there is one more. */
+static int keep_stored(struct cursor *cursor, struct buf *stored)
+{
+	static const char *const marks[] = { "", "", "\xff\xfe", "\xfe\xff" };
+	const char *mark = marks[cursor->conn->store->encoding];
+	int r = buf_append_bytes(stored, bytes_str(mark));
+
+	return r < 0 ? r : buf_append_bytes(stored, cursor_bytes(cursor, 0));
+}
+
+static int keep_next(struct cursor *cursor, struct id *id)
+{
+	_cleanup_(buf_done) struct buf stored = { 0 };
+	int r = keep_stored(cursor, &stored);
+
+	if (r < 0)
+		return r;
+	/* A tree that is out of order is damaged. */
+	if (bytes_compare(present(&stored), present(&id->stored)) < 0)
+		return sqlite_result(cursor->conn, SQLITE_CORRUPT);
+	buf_clear(&id->stored);
+	buf_clear(&id->text);
+	r = buf_append_bytes(&id->stored, present(&stored));
+	return r < 0 ? r : buf_append_bytes(&id->text, cursor_bytes(cursor, 1));
+}
+
+/* Seek the next id into id, which holds the previous one: 1, or 0 when there is none behind it. */
+static int seek_id(struct cursor *cursor, struct id *id)
+{
+	bool found = cursor_next(cursor);
+	int r;
+
+	if (found)
+		cursor->r = keep_next(cursor, id);
+	r = cursor_end(cursor);
+	return r < 0 ? r : found;
+}
+
+/* What comes behind it is the next one. */
+static int pass_id(const struct sqlite *store, struct id *id)
+{
+	int r = buf_append_byte(&id->stored, '\0');
+
+	return r < 0 || store->utf8 ? r : buf_append_byte(&id->stored, '\0');
+}
+
+struct walk {
+	struct backend *backend;
+	struct backend_snapshot *snapshot;
+	backend_key_fn *fn;
+	void *arg;
+	struct id session;
+	struct id key;
+};
+
+static int next_session(struct walk *walk)
+{
+	struct cursor cursor = cursor_open(&walk->snapshot->conn, SQL_NEXT_SESSION);
+
+	cursor_bind_stored(&cursor, present(&walk->session.stored));
+	return seek_id(&cursor, &walk->session);
+}
+
+static int next_key(struct walk *walk)
+{
+	struct cursor cursor = cursor_open(&walk->snapshot->conn, SQL_NEXT_KEY);
+
+	cursor_bind_text(&cursor, present(&walk->session.text));
+	cursor_bind_stored(&cursor, present(&walk->key.stored));
+	return seek_id(&cursor, &walk->key);
+}
+
+/* The id from which a walk goes on. */
+static int begin_behind(struct walk *walk, struct id *id, struct bytes text)
+{
+	struct cursor cursor = cursor_open(&walk->snapshot->conn, SQL_AS_STORED);
+	int r = buf_append_bytes(&id->text, text);
+
+	cursor_bind_text(&cursor, text);
+	if (r == 0 && cursor_only(&cursor, -ENOENT))
+		r = keep_stored(&cursor, &id->stored);
+	return r < 0 ? r : cursor_end(&cursor);
+}
+
 /* The keys from walk->key on.  1 at the session's end, 0 when fn wants no more. */
 static int walk_keys(struct walk *walk)
 {
+	struct bytes session = present(&walk->session.text);
 	struct backend_key_stat stat;
 	int r;
 
 	while ((r = next_key(walk)) > 0) {
-		r = sqlite_key_stat(walk->backend, walk->snapshot, present(&walk->session),
-				    present(&walk->key), &stat);
+		r = sqlite_key_stat(walk->backend, walk->snapshot, session,
+				    present(&walk->key.text), &stat);
 		if (r == 0) {
-			r = walk->fn(walk->arg, present(&walk->session), present(&walk->key),
-				     &stat);
+			r = walk->fn(walk->arg, session, present(&walk->key.text), &stat);
 			if (r)
 				return MIN(r, 0);
 		} else if (r != -ENOENT) {
 			return r;
 		}
-		r = buf_append_byte(&walk->key, '\0');
+		r = pass_id(sqlite_of(walk->backend), &walk->key);
 		if (r < 0)
 			return r;
 	}
@@ -80,27 +139,29 @@ static int walk_keys(struct walk *walk)
 
 static int walk_sessions(struct walk *walk, struct bytes after_session, struct bytes after_key)
 {
+	const struct sqlite *store = sqlite_of(walk->backend);
 	int r = 0;
 
 	if (after_session.data) {
-		r = buf_append_bytes(&walk->session, after_session);
+		r = begin_behind(walk, &walk->session, after_session);
 		if (r == 0)
-			r = buf_append_bytes(&walk->key, after_key);
+			r = begin_behind(walk, &walk->key, after_key);
 		if (r == 0)
-			r = buf_append_byte(&walk->key, '\0');
+			r = pass_id(store, &walk->key);
 		if (r == 0)
 			r = walk_keys(walk);
 		if (r > 0)
-			r = buf_append_byte(&walk->session, '\0');
+			r = pass_id(store, &walk->session);
 		else
 			return r;
 	}
 	while (r == 0 && (r = next_session(walk)) > 0) {
-		buf_clear(&walk->key);
+		buf_clear(&walk->key.text);
+		buf_clear(&walk->key.stored);
 		r = walk_keys(walk);
 		if (r <= 0)
 			break;
-		r = buf_append_byte(&walk->session, '\0');
+		r = pass_id(store, &walk->session);
 	}
 	return r;
 }
@@ -109,11 +170,11 @@ int sqlite_key_list(struct backend *backend, struct backend_snapshot *snapshot,
 		    struct bytes after_session, struct bytes after_key, backend_key_fn *fn,
 		    void *arg)
 {
-	struct walk walk = { backend, snapshot, fn, arg, { 0 }, { 0 } };
+	struct walk walk = { .backend = backend, .snapshot = snapshot, .fn = fn, .arg = arg };
 	int r = walk_sessions(&walk, after_session, after_key);
 
-	buf_done(&walk.session);
-	buf_done(&walk.key);
+	id_done(&walk.session);
+	id_done(&walk.key);
 	return r;
 }
 

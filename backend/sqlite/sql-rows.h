@@ -18,10 +18,11 @@ SQL(SQL_KEY_FIRST, "SELECT item_index FROM {rows} WHERE session_id = ?1 AND "
 SQL(SQL_KEY_LAST, "SELECT item_index, {created}, {updated} FROM {rows} WHERE "
 	"session_id = ?1 AND state_key = ?2 AND typeof(item_index) = 'integer' "
 	"ORDER BY item_index DESC LIMIT 1")
-SQL(SQL_NEXT_SESSION, "SELECT session_id FROM {rows} WHERE session_id >= ?1 AND "
-	"session_id < x'' ORDER BY session_id LIMIT 1")
-SQL(SQL_NEXT_KEY, "SELECT state_key FROM {rows} WHERE session_id = ?1 AND "
-	"state_key >= ?2 AND state_key < x'' ORDER BY state_key LIMIT 1")
+SQL(SQL_NEXT_SESSION, "SELECT CAST(session_id AS BLOB), session_id FROM {rows} WHERE "
+	"session_id >= ?1 AND session_id < x'' ORDER BY session_id LIMIT 1")
+SQL(SQL_NEXT_KEY, "SELECT CAST(state_key AS BLOB), state_key FROM {rows} WHERE session_id = ?1 "
+	"AND state_key >= ?2 AND state_key < x'' ORDER BY state_key LIMIT 1")
+SQL(SQL_AS_STORED, "SELECT CAST(?1 AS BLOB)")
 /* In the order of the primary key, so nothing is sorted. */
 SQL(SQL_SESSION_ROWS,
 	"SELECT session_id, count(*), sum({octets}), min(sessfs_time({created})), "

@@ -656,6 +656,29 @@ def test_ids_that_are_not_text_do_no_harm(box):
     same(mount.rows("ok", "k"), [b"7"], "the row")
 
 
+def test_ids_in_utf_16_that_are_no_text_in_utf_8_do_no_harm(box):
+    """Halves of surrogate pairs, and the two numbers that are no characters."""
+    store = box.new_path("utf16") + ".db"
+    odd = ("x'00d8'", "x'00dc6100'", "x'feff'", "x'ffff'")
+    into = f"INSERT INTO {TABLE} (session_id, state_key, item_index, state_data) VALUES "
+    with contextlib.closing(sqlite3.connect(store)) as base:
+        base.executescript("PRAGMA encoding = 'UTF-16le';" + FOREIGN)
+        for text in odd:
+            base.execute(into + f"(CAST({text} AS TEXT), 'k', 0, '1')")
+            base.execute(into + f"('other', CAST({text} AS TEXT), 0, '1')")
+        base.execute(into + "('other', char(65279) || 'mark', 0, '2')")
+        base.commit()
+    mount = box.mount(store=store)
+    eventually(lambda: sorted(os.listdir(mount.path)) == ["other", "user123"], "sessions")
+    same(sorted(os.listdir(mount.at("other"))), ["one.json", "\ufeffmark.json"], "keys")
+    mount.sql(into + ", ".join(f"('other', CAST({text} AS TEXT), 1, '3')" for text in odd))
+    mount.sql(f"UPDATE {TABLE} SET state_data = '5' WHERE state_key = 'one'")
+    shows(box, mount.at("other", "one.json"), b"5")
+    eventually(lambda: not mount.sql("SELECT 1 FROM sessfs_change"), "changes are taken in")
+    write(mount.at("other", "one.json"), b"6")
+    same(len(mount.sql(f"SELECT 1 FROM {TABLE} WHERE state_data = '3'")), len(odd), "the rows")
+
+
 # Stores that others made
 
 
