@@ -6,6 +6,8 @@
  * first used and kept for the life of the connection.
  */
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "backend/sqlite/error.h"
@@ -38,12 +40,75 @@ void sqlite_conn_set_patience(struct sqlite_conn *conn, int ms)
 	conn->patience = ms;
 }
 
+static bool is_json(const char *name)
+{
+	return strncmp(name, "json", 4) == 0 || strncmp(name, "->", 2) == 0;
+}
+
+/* The functions that are not SQLite's own and not safe: names and numbers of parameters, NULs
+ * between them.  *ret_json: of its own, those of JSON and no others are not safe. */
+static int list_unsafe(sqlite3 *db, struct buf *unsafe, bool *ret_json)
+{
+	enum { NAME, BUILTIN, PARAMETERS = 4, FLAGS };
+	sqlite3_stmt *list = NULL;
+	bool json = false, others = false;
+	int r = 0;
+
+	sqlite3_prepare_v2(db, "PRAGMA function_list", -1, &list, NULL);
+	while (r == 0 && sqlite3_step(list) == SQLITE_ROW) {
+		const char *name = (const char *)sqlite3_column_text(list, NAME);
+		int flags = sqlite3_column_int(list, FLAGS);
+
+		if (!name || (flags & SQLITE_INNOCUOUS))
+			continue;
+		if (!sqlite3_column_int(list, BUILTIN))
+			r = buf_printf(unsafe, "%s%c%d%c", name, 0,
+				       sqlite3_column_int(list, PARAMETERS), 0);
+		else if (is_json(name))
+			json = true;
+		else
+			others |= !(flags & SQLITE_DIRECTONLY);
+	}
+	sqlite3_finalize(list);
+	*ret_json = json && !others;
+	return r;
+}
+
+/*
+ * A schema may call functions in a CHECK, whether it is trusted or not, and some belong to modules
+ * that are dropped: so those that are not safe are taken away.
+ *
+ * Versions of SQLite up to 3.40 say of their functions for JSON that they are not safe, and take a
+ * database for damaged of which an index or a column calls one, as many do.  There what is left is
+ * trusted.
+ */
+static int drop_functions(sqlite3 *db)
+{
+	_cleanup_(buf_done) struct buf unsafe = { 0 };
+	bool json = false;
+	int r = list_unsafe(db, &unsafe, &json), code = SQLITE_OK;
+
+	if (r < 0)
+		return r;
+	for (size_t at = 0; code == SQLITE_OK && at < unsafe.size;) {
+		const char *name = unsafe.data + at;
+		const char *parameters = name + strlen(name) + 1;
+
+		code = sqlite3_create_function_v2(db, name, atoi(parameters), SQLITE_ANY, NULL,
+						  NULL, NULL, NULL, NULL);
+		at += strlen(name) + strlen(parameters) + 2;
+	}
+	if (code == SQLITE_OK && json)
+		sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 1, NULL);
+	return code == SQLITE_OK ? 0 : -ENOMEM;
+}
+
 /*
  * A store is untrusted input.  Its triggers and views never run in our connections: our triggers
  * are for other programs only (a guest has them on where he is one of them: commit.c), and
  * whatever else stands in the schema is none of our business.
  */
-static void configure(struct sqlite_conn *conn, bool no_modules)
+static int configure(struct sqlite_conn *conn, bool no_modules)
 {
 	static const struct {
 		int option, value;
@@ -67,6 +132,7 @@ static void configure(struct sqlite_conn *conn, bool no_modules)
 	sqlite3_busy_handler(db, is_patient, conn);
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
 		sqlite3_db_config(db, options[i].option, options[i].value, NULL);
+	return drop_functions(db);
 }
 
 /* secure_delete: some builds overwrite all that is deleted with zeros, so that deleting writes as
@@ -116,7 +182,9 @@ int sqlite_conn_open(struct sqlite *store, bool reader, struct sqlite_conn *conn
 	r = sqlite_place_stands(&store->place) ? 0 : -ESTALE;
 	if (r < 0)
 		goto fail;
-	configure(conn, !store->guest || store->backend.read_only);
+	r = configure(conn, !store->guest || store->backend.read_only);
+	if (r < 0)
+		goto fail;
 	code = sqlite_stamp_function(conn->db);
 	r = code == SQLITE_OK ? set_pragmas(conn, reader) : sqlite_result(conn, code);
 	if (r == 0 && store->aside)

@@ -290,6 +290,21 @@ def test_tables_with_code_behind_them_are_not_touched(box):
             assert done.returncode in (1, 2) and b"no such module" in done.stderr, done.stderr
 
 
+def test_functions_in_the_schema_that_are_not_safe_are_not_called(box):
+    columns = "session_id TEXT, state_key TEXT, item_index INTEGER, state_data TEXT"
+    unique = "PRIMARY KEY (session_id, state_key, item_index)"
+    for call in ("rtreecheck('main', 'x') = 'ok'", "fts3_tokenizer('simple') IS NULL"):
+        store = box.new_path("function") + ".db"
+        with contextlib.closing(sqlite3.connect(store)) as base:
+            try:
+                base.execute(f"CREATE TABLE {harness.TABLE} ({columns}, CHECK ({call}), {unique})")
+            except sqlite3.OperationalError:  # it has no such function
+                continue
+        done = box.sessfs("put", store, "s/k.json", stdin=b"1")
+        same(done.returncode, 1, f"status for {call}: {done.stderr}")
+        assert b"unknown function" in done.stderr, done.stderr
+
+
 # Unmounting by who may not
 
 

@@ -656,6 +656,28 @@ def test_ids_that_are_not_text_do_no_harm(box):
     same(mount.rows("ok", "k"), [b"7"], "the row")
 
 
+def test_indices_columns_and_checks_of_json_do_no_harm(box):
+    mount, session = box.session()
+    append(f"{session}/l.jsonl", b'{"role": "a"}\n')
+    extract = "json_extract(state_data, '$.role')"
+    mount.sql(f"CREATE INDEX roles ON {TABLE} ({extract})")
+    append(f"{session}/l.jsonl", b'{"role": "b"}\n')
+    mount.sql(f"ALTER TABLE {TABLE} ADD COLUMN role AS (state_data ->> '$.role')")
+    append(f"{session}/l.jsonl", b'{"role": "c"}\n')
+    same(mount.sql(f"SELECT role FROM {TABLE} WHERE {extract} = 'c'"), [(b"c",)], "by the index")
+    mount.check()
+    mount.remount()
+    same(read(f"{session}/l.jsonl").count(b"role"), 3, "the lines of a new mount")
+    store = box.new_path("checked") + ".db"
+    with contextlib.closing(sqlite3.connect(store)) as base:
+        base.executescript(FOREIGN.replace("LONGTEXT", "LONGTEXT CHECK (json_valid(state_data))")
+                           .replace("'deadbeef'", "'1'"))
+    other = box.mount(store=store)
+    append(other.at("user123", "memory_messages.jsonl"), b'{"n": 2}\n')
+    same(other.rows("user123", "memory_messages")[2:], [b'{"n": 2}'], "the row")
+    same(box.sessfs("backup", store, box.new_path("backup")).returncode, 0, "a backup")
+
+
 def test_ids_in_utf_16_that_are_no_text_in_utf_8_do_no_harm(box):
     """Halves of surrogate pairs, and the two numbers that are no characters."""
     store = box.new_path("utf16") + ".db"
