@@ -717,8 +717,9 @@ struct backend_ops {
 	int (*sync)(struct backend *backend);
 
 	int (*space)(struct backend *backend, struct backend_space *ret_space);
-	/* The store's own invariants, a sentence for each that is broken.  Returns how many; of these,
-	 * *ret_damage are no rows or triggers that another program has put there or taken away. */
+	/* The store's own invariants, a sentence for each that is broken.  Returns how many; of
+	 * these, *ret_damage are no rows or triggers that another program has put there or taken
+	 * away. */
 	int (*check)(struct backend *backend, backend_report_fn *report, void *arg,
 		     uint64_t *ret_damage);
 

@@ -126,7 +126,8 @@ static int list_logged(struct backend_snapshot *snapshot, backend_change_fn *fn,
 			.rewritten = cursor_number(&cursor, 5),
 		};
 
-		if (!snapshot->conn.store->utf8 && !is_known(&snapshot->conn, &change))
+		if (snapshot->conn.store->encoding != SQLITE_UTF8 &&
+		    !is_known(&snapshot->conn, &change))
 			cursor.r = hand_out_everything(change.stamp, fn, arg);
 		else
 			cursor.r = fn(arg, &change);

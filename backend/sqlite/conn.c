@@ -367,7 +367,7 @@ struct bytes sqlite_column_bytes(const struct sqlite *store, sqlite3_stmt *state
 	if (type == SQLITE_NULL)
 		return (struct bytes){ 0 };
 	/* As a blob, text is not copied to get a NUL behind it; numbers have to become text. */
-	if (type == SQLITE_BLOB || (type == SQLITE_TEXT && store->utf8))
+	if (type == SQLITE_BLOB || (type == SQLITE_TEXT && store->encoding == SQLITE_UTF8))
 		data = sqlite3_column_blob(statement, index);
 	else
 		data = sqlite3_column_text(statement, index);

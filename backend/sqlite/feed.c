@@ -265,7 +265,7 @@ static int put_one(void *arg, const struct backend_feed *feed)
 	sqlite3_bind_int64(statement, 12, (int64_t)feed->count);
 	sqlite3_bind_int64(statement, 13, feed->deleted);
 	sqlite3_bind_int64(statement, 14, sqlite_clip(feed->node));
-	sqlite3_bind_int(statement, 15, putting->conn->store->utf8);
+	sqlite3_bind_int(statement, 15, putting->conn->store->encoding == SQLITE_UTF8);
 	return sqlite_conn_finish(putting->conn, statement);
 }
 

@@ -451,12 +451,12 @@ static int look_at_encoding(struct sqlite *store)
 	static const char text[] = "SELECT CASE encoding WHEN 'UTF-8' THEN %d WHEN 'UTF-16le' "
 				   "THEN %d ELSE %d END FROM pragma_encoding";
 	int64_t encoding = SQLITE_UTF8;
-	int r = sqlite_conn_query_made(
-		&store->writer,
-		sqlite3_mprintf(text, SQLITE_UTF8, SQLITE_UTF16LE, SQLITE_UTF16BE), &encoding);
+	int r = sqlite_conn_query_made(&store->writer,
+				       sqlite3_mprintf(text, SQLITE_UTF8, SQLITE_UTF16LE,
+						       SQLITE_UTF16BE),
+				       &encoding);
 
 	store->encoding = (unsigned char)encoding;
-	store->utf8 = encoding == SQLITE_UTF8;
 	return r;
 }
 

@@ -72,7 +72,7 @@ static int pass_id(const struct sqlite *store, struct id *id)
 {
 	int r = buf_append_byte(&id->stored, '\0');
 
-	return r < 0 || store->utf8 ? r : buf_append_byte(&id->stored, '\0');
+	return r < 0 || store->encoding == SQLITE_UTF8 ? r : buf_append_byte(&id->stored, '\0');
 }
 
 struct walk {

@@ -88,8 +88,7 @@ struct sqlite {
 	atomic_uint generation; /* moves when the layout loses a column */
 	char *name;		/* what SQLite is told to open: a path or a URI; sqlite3_free() */
 	char *aside;		/* MODE_ASIDE: path of the private file; free() */
-	bool utf8;		/* text is stored as we hand it in and out */
-	unsigned char encoding; /* of that text, as SQLite numbers them */
+	unsigned char encoding; /* of text as it is stored, by SQLite's number */
 	atomic_bool damaged;	/* SQLite has said so: nothing is written any more (error.c) */
 	atomic_bool gone;	/* sqlite_file_there() has said that the file is not there */
 	atomic_bool log_gone;	/* and sqlite_file_durable(), that the log is not */
