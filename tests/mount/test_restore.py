@@ -100,5 +100,24 @@ def test_one_that_is_killed_leaves_the_old_store_or_the_new_one(box):
     box.note(f"of {ROUNDS} kills both were seen" if len(seen) == 2 else f"only {seen} rows seen")
 
 
+ODD = [("s", "below", -5), (b"s", "k", 0), ("s", b"k", 0), ("s", "k", "first"), ("s", "k", 1.5)]
+
+
+def test_rows_that_no_file_would_have_made_keep_no_store_from_being_backed_up(box):
+    place = Left(box)
+    with contextlib.closing(sqlite3.connect(place.store, timeout=20)) as base, base:
+        base.executemany(INSERT, [(*row, "1") for row in ODD])
+    copy, again = box.new_path("copy"), box.new_path("again")
+    place.do("backup", place.store, copy)
+    place.do("restore", copy, again)
+    told = b"rows have a session_id or state_key that is not text"
+    for store in (place.store, copy, again):
+        with contextlib.closing(sqlite3.connect(store, timeout=20)) as base:
+            count = base.execute(f"SELECT count(*) FROM {TABLE}").fetchone()[0]
+        same(count, len(OLD) + len(ODD), "rows")
+        done = box.sessfs("check", store)
+        assert done.returncode == 1 and told in done.stdout, (store, done)
+
+
 if __name__ == "__main__":
     harness.main(globals())
