@@ -2,9 +2,9 @@
 /*
  * How well an item fits: BM25, as FTS5 has it.
  *
- * FTS5's own counts all items that have a word, to know how rare it is; of a word that is in most of
- * a million items this takes longer than everything else.  Here a word that is in many is counted in
- * the first of them only, and how far apart these stand tells how many there are, about.
+ * FTS5's own counts all items that have a word, to know how rare it is; of a word that is in most
+ * of a million items this takes longer than everything else.  Here a word that is in many is
+ * counted in the first of them only, and how far apart these stand tells how many there are, about.
  */
 #include <math.h>
 

@@ -84,8 +84,9 @@ def scores(place, *words):
              for hit in search(place, *words)}
     match = " ".join(f'"{word}"' for word in words)
     with sqlite3.connect(index_of(place)) as index:
-        told = index.execute("SELECT key.key, item, -bm25(said) FROM said JOIN item ON item.id = "
-                             "said.rowid JOIN key ON key.id = item.key WHERE said MATCH ?", (match,))
+        told = index.execute("SELECT key.key, item, -bm25(said) FROM said "
+                             "JOIN item ON item.id = said.rowid JOIN key ON key.id = item.key "
+                             "WHERE said MATCH ?", (match,))
         wanted = {(key.decode(), item): score for key, item, score in told}
     return found, wanted
 
