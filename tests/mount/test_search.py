@@ -95,8 +95,8 @@ def test_the_score_is_bm25(box):
     place = Place(box, False)
     words = "fox dog cat hen owl".split()
     rng = random.Random(1)
-    put(place, "a/l.jsonl", *(line(" ".join(rng.choices(words, (9, 5, 3, 2, 1), k=rng.randrange(9))))
-                              for _ in range(500)))
+    said = (rng.choices(words, (9, 5, 3, 2, 1), k=rng.randrange(9)) for _ in range(500))
+    put(place, "a/l.jsonl", *(line(" ".join(some)) for some in said))
     for asked in (["fox"], ["owl"], ["dog", "owl"], ["fox", "dog", "cat"], ["fox dog"]):
         found, wanted = scores(place, *asked)
         same(found.keys(), wanted.keys(), f"{asked}")
