@@ -51,7 +51,7 @@ struct search_question {
  * SEARCH_RANKED the newest so many are put in order, unless more than that are wanted, or not just
  * any.  The index is given up before the first hit is told, so that nobody waits for who reads
  * them; the snapshot stays.  -EUCLEAN: it was damaged and is empty now, and nothing was told. */
-enum { SEARCH_RANKED = 20000 };
+enum { SEARCH_RANKED = 10000 };
 int search_ask(struct index *index, const struct search_question *question, search_hit_fn *fn,
 	       void *arg);
 
