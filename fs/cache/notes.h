@@ -40,7 +40,7 @@ enum change {
 void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, enum change change,
 		  uint64_t size_before, const struct face *by);
 /* The same for what was written or cut from offset on without being staged, when the file was a
- * state file and has several faces (write/handle.c). */
+ * state file and has several faces (write/handle.c), or with by NULL also when it has one. */
 void notes_plain(struct notes *notes, struct tree *tree, struct inode *inode, uint64_t size_before,
 		 uint64_t offset, const struct face *by);
 /* The attributes of a face shall be asked for again. */
