@@ -109,11 +109,12 @@ static int print_version(void)
 }
 
 /* What a limit on the size of files or a reader that went away refuses is an error of a call, and
- * not the end of the process. */
-static void main_ignore_signals(void)
+ * not the end of the process.  Who starts us may not care how children end; we do. */
+static void main_set_signals(void)
 {
 	signal(SIGXFSZ, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGCHLD, SIG_DFL);
 }
 
 int main(int argc, char **argv)
@@ -124,7 +125,7 @@ int main(int argc, char **argv)
 	/* Before anything else opens a file. */
 	if (descriptor_fill() < 0)
 		return CMD_FAILED;
-	main_ignore_signals();
+	main_set_signals();
 	if (say_begin() < 0)
 		return CMD_FAILED;
 	say_to_stderr(LOG_NOTICE);

@@ -15,6 +15,8 @@ struct fault {
 	uint64_t at; /* the call that fails; 0: none */
 	int error;
 	bool lasting;
+	bool of_one; /* thread: calls of others neither count nor fail */
+	pthread_t thread;
 	const char *key; /* whose rows cannot be read, or NULL */
 	int key_error;
 };
@@ -28,12 +30,14 @@ static struct fault *fault_of(struct backend *backend)
 static int strike(struct backend *backend)
 {
 	struct fault *fault = fault_of(backend);
-	bool hit;
+	bool hit = false;
 
 	pthread_mutex_lock(&fault->lock);
-	fault->calls++;
-	hit = fault->at &&
-	      (fault->calls == fault->at || (fault->lasting && fault->calls > fault->at));
+	if (!fault->of_one || pthread_equal(fault->thread, pthread_self())) {
+		fault->calls++;
+		hit = fault->at &&
+		      (fault->calls == fault->at || (fault->lasting && fault->calls > fault->at));
+	}
 	pthread_mutex_unlock(&fault->lock);
 	return hit ? fault->error : 0;
 }
@@ -61,16 +65,26 @@ void fault_backend_set_key(struct backend *backend, const char *key, int error)
 	pthread_mutex_unlock(&fault->lock);
 }
 
-void fault_backend_set(struct backend *backend, uint64_t count, int error, bool lasting)
+static void fault_set(struct fault *fault, uint64_t count, int error, bool lasting, bool of_one)
 {
-	struct fault *fault = fault_of(backend);
-
 	pthread_mutex_lock(&fault->lock);
 	fault->calls = 0;
 	fault->at = count;
 	fault->error = error;
 	fault->lasting = lasting;
+	fault->of_one = of_one;
+	fault->thread = pthread_self();
 	pthread_mutex_unlock(&fault->lock);
+}
+
+void fault_backend_set(struct backend *backend, uint64_t count, int error, bool lasting)
+{
+	fault_set(fault_of(backend), count, error, lasting, false);
+}
+
+void fault_backend_set_mine(struct backend *backend, uint64_t count, int error)
+{
+	fault_set(fault_of(backend), count, error, false, true);
 }
 
 uint64_t fault_backend_calls(struct backend *backend)

@@ -310,6 +310,9 @@ static int note_node(struct feed_notes *notes, const struct feed_state *state,
 	if (r < 0 && r != -ENOENT)
 		return r;
 	feed.moved = r < 0 || !stays(&before, node);
+	/* Zeros behind an ordinary file have no chunks. */
+	feed.content = r == 0 && S_ISREG(node->mode) && node->kind == BACKEND_ORDINARY &&
+		       before.kind == node->kind && before.size != node->size;
 	feed.gone = !node->nlink;
 	return note(notes, &feed);
 }

@@ -40,6 +40,8 @@ static const struct {
 	/* The server goes down, has ended the connection or the statement, or does not answer; the
 	 * last is the same with TLS. */
 	{ -ENOTCONN, { 1053, 1927, 1317, 2006, 2013, 2055, 2026, 4031 } },
+	/* What the library got is no answer, or not to this question: a new connection helps. */
+	{ -ENOTCONN, { 2000, 2014, 2027 } },
 	{ -ENOMEM, { 2008 } },
 };
 
@@ -96,6 +98,12 @@ static void set_tls(struct sql_link *link, const struct url *url)
 		mysql_optionsv(&link->mysql, MYSQL_OPT_SSL_CA, url->ca);
 }
 
+/* Where no certificate is judged, the library goes on without TLS when the server has none. */
+static bool is_as_wanted(struct sql_link *link, const struct url *url)
+{
+	return url->tls == URL_TLS_OFF || mysql_get_ssl_cipher(&link->mysql);
+}
+
 /* Wait for what the library waits for, in its own words. */
 static int wait_for(struct sql_link *link, int what)
 {
@@ -147,6 +155,15 @@ int mysql_link_open(const struct url *url, int64_t until, struct sql_link **ret_
 	set_tls(link, url);
 	if (!connect_to(link, url))
 		return refuse(link, url, ret_why);
+	if (!is_as_wanted(link, url)) {
+		if (ret_why)
+			*ret_why =
+				str_printf("%s: TLS is required, but the server does not support "
+					   "it",
+					   url->host ? url->host : "the server");
+		mysql_link_close(link);
+		return -ECONNREFUSED;
+	}
 	*ret_link = link;
 	return 0;
 }

@@ -29,7 +29,9 @@ static const struct sql_word words[] = {
 	{ "wide", "''::bytea" },
 	{ "bytes", "convert_to(%s, 'UTF8')" },
 	{ "id", "%s" },
-	{ "text", "convert_from(%s, 'UTF8')" },
+	/* The name of the encoding without the collation of names, which would be that of the text,
+	 * and keep it from being sought in an index of another one. */
+	{ "text", "convert_from(%s, 'UTF8'::text::name)" },
 	{ "path", "%1 || '/'::bytea || %2" },
 	{ "lowest", "'-9223372036854775808'::bigint" },
 	{ "exactly", "%s" },
@@ -208,9 +210,10 @@ static const char *const triggers[] = {
 
 #define HELLO                                                                                      \
 	"SET search_path = agentscope; SET client_min_messages = error; "                          \
-	"SET lock_timeout = '10s'; SET standard_conforming_strings = on; "                         \
+	"SET lock_timeout = '10s'; SET statement_timeout = 0; "                                    \
+	"SET standard_conforming_strings = on; "                                                   \
 	"SET bytea_output = hex; SET default_transaction_isolation = 'read committed'; "           \
-	"SET jit = off; SET sessfs.own = '1'"
+	"SET jit = off; SET max_parallel_workers_per_gather = 0; SET sessfs.own = '1'"
 
 static const char *const rights[] = {
 	"GRANT USAGE ON SCHEMA agentscope TO USER",

@@ -7,7 +7,7 @@
 #include "backend/sql/mounts.h"
 #include "src/base/cleanup.h"
 
-enum { FIRST_PAGE = 64, PAGE_LEAST = 16, PAGE_MOST = 8192, PAGE_BYTES = 4 << 20 };
+enum { FIRST_PAGE = 64, PAGE_GROWS = 16, PAGE_LEAST = 16, PAGE_MOST = 8192, PAGE_BYTES = 4 << 20 };
 
 /* What the snapshot has found of others' doings; -ESTALE: they wait to be digested. */
 static int judge_state(struct backend_snapshot *snapshot, struct sql_answer *answer)
@@ -174,12 +174,13 @@ static uint64_t bytes_in(const struct bytes *columns)
 	return bytes;
 }
 
-/* Rows of the next page, by what those of this one have. */
-static uint64_t next_limit(uint64_t rows, uint64_t bytes)
+/* Rows of the next page, by what those of this one have.  Who reads may not go on for long. */
+static uint64_t next_limit(uint64_t limit, uint64_t rows, uint64_t bytes)
 {
 	uint64_t fit = PAGE_BYTES / (bytes / MAX(rows, 1U) + 1);
 
-	return MAX((uint64_t)PAGE_LEAST, MIN(fit, (uint64_t)PAGE_MOST));
+	fit = MIN(fit, MIN(limit * PAGE_GROWS, (uint64_t)PAGE_MOST));
+	return MAX((uint64_t)PAGE_LEAST, fit);
 }
 
 int sql_cursor_pages(struct backend_snapshot *snapshot, struct sql_pages *pages)
@@ -202,7 +203,7 @@ int sql_cursor_pages(struct backend_snapshot *snapshot, struct sql_pages *pages)
 		}
 		most -= rows;
 		more = more && rows == limit && !cursor.r;
-		limit = next_limit(rows, bytes);
+		limit = next_limit(limit, rows, bytes);
 		r = sql_cursor_end(&cursor);
 	}
 	return r;

@@ -145,12 +145,13 @@ SQL(SQL_ENTRY_TAIL, OF(TAIL, OF_NODE) "FROM sessfs_entry e JOIN sessfs_node n ON
 	OF(TAIL_JOINS, OF_NODE) "WHERE e.parent = ?1 AND e.name = ?2 AND n.kind >= 2 "
 	"GROUP BY n.ino, m.byte_offset, m.item_index")
 #define SPELLED "{spelled r.session_id n.session_id}{spelled r.state_key n.state_key}"
-/* The documents of a page of SQL_ENTRY_LIST. */
-SQL(SQL_ENTRY_DOCUMENTS, "SELECT e.id, r.item_index, OCTET_LENGTH(r.state_data) FROM "
-	"(SELECT id, ino FROM sessfs_entry WHERE parent = ?4 AND id >= ?1 ORDER BY id LIMIT ?3) e "
-	"JOIN sessfs_node n ON n.ino = e.ino JOIN {rows} r ON r.session_id = {text n.session_id} "
-	"AND r.state_key = {text n.state_key}" SPELLED
-	" WHERE n.kind IN (2, 4) ORDER BY e.id, r.item_index")
+/* The documents of a page of SQL_ENTRY_LIST.  The limit stands behind both tables, or a server may
+ * take it that hardly any node is one, and read all nodes for them. */
+SQL(SQL_ENTRY_DOCUMENTS, "SELECT n.id, r.item_index, OCTET_LENGTH(r.state_data) FROM "
+	"(SELECT e.id, n.kind, n.session_id, n.state_key FROM sessfs_entry e JOIN sessfs_node n "
+	"ON n.ino = e.ino WHERE e.parent = ?4 AND e.id >= ?1 ORDER BY e.id LIMIT ?3) n "
+	"JOIN {rows} r ON r.session_id = {text n.session_id} AND r.state_key = {text n.state_key}"
+	SPELLED " WHERE n.kind IN (2, 4) ORDER BY n.id, r.item_index")
 /* ?3: as many bytes are wanted at the most. */
 SQL(SQL_ENTRY_WHOLE, "SELECT r.state_data FROM sessfs_entry e JOIN sessfs_node n ON n.ino = e.ino "
 	"JOIN {rows} r ON r.session_id = {text n.session_id} AND r.state_key = {text n.state_key}"

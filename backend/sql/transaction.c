@@ -23,6 +23,7 @@
 enum {
 	KEYS_GUARDED = 64, /* by one statement */
 	PACKET_PART = 16,  /* of what a server takes at once */
+	REST = 1 << 16,	   /* bytes of an operation beside its data, at the most */
 };
 
 struct transaction {
@@ -64,6 +65,13 @@ static bool is_full(const struct transaction *transaction)
 {
 	return transaction->packet.text.size >
 	       MIN((uint64_t)SQL_PACKET, transaction->store->most_packet / PACKET_PART);
+}
+
+/* Whether an operation still goes with what was said; bytes that have to be escaped take two. */
+static bool fits(const struct transaction *transaction, const struct backend_op *op)
+{
+	return transaction->packet.text.size + 2 * op->data.size + REST <
+	       transaction->store->most_packet;
 }
 
 /* Whether what others have left concerns a block: -ESTALE. */
@@ -241,6 +249,10 @@ static int apply_block(struct transaction *transaction, const struct sql_request
 	if (r == 0 && store->guest)
 		r = guard_changes(transaction, batch, flags);
 	for (size_t i = 0; r >= 0 && i < batch->count; i += (size_t)MAX(r, 0)) {
+		if (transaction->packet.count && !fits(transaction, &batch->ops[i]))
+			r = flush_part(transaction);
+		if (r < 0)
+			break;
 		r = apply_op(transaction, &batch->ops[i], batch->count - i,
 			     asked ? &asked[i] : NULL);
 		if (r > 0 && is_full(transaction)) {

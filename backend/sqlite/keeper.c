@@ -67,8 +67,10 @@ static int count_pages(void *arg, sqlite3 *db, const char *schema, int pages)
 	(void)db;
 	(void)schema;
 	/* Fewer: it begins anew. */
-	if (pages < atomic_exchange(&store->keeper.wal_pages, pages))
+	if (pages < atomic_exchange(&store->keeper.wal_pages, pages)) {
 		atomic_store(&store->keeper.wal_copied, 0);
+		atomic_store(&store->keeper.wal_kept, 0);
+	}
 	return SQLITE_OK;
 }
 
@@ -195,14 +197,15 @@ void sqlite_sync_soon(struct sqlite *store)
 		sync_file_range(wal, 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
-/* How many pages of the WAL are not in the database yet. */
+/* How many pages of the WAL are not in the database yet, but for those that the last checkpoint had
+ * to leave. */
 static int pages_to_copy(struct sqlite *store)
 {
 	int pages = atomic_load(&store->keeper.wal_pages);
-	int copied = atomic_load(&store->keeper.wal_copied);
+	int seen = atomic_load(&store->keeper.wal_copied) + atomic_load(&store->keeper.wal_kept);
 
 	/* More than there are: they were those of the WAL before. */
-	return copied > pages ? pages : pages - copied;
+	return seen > pages ? pages : pages - seen;
 }
 
 /* How large the WAL may become. */
@@ -213,12 +216,16 @@ static int pages_most(const struct sqlite *store)
 
 /*
  * A medium that is slower than the writer has to slow him down in the end.  Better a little at each
- * commit than seconds at once, when the WAL is as large as it may be.
+ * commit than seconds at once, when the WAL is as large as it may be.  What a snapshot keeps in the
+ * WAL is not the medium's fault.  The one that the tree keeps goes when others' changes are taken
+ * in, which is not to be slowed down.
  */
 static void slow_down(struct sqlite *store)
 {
 	int64_t limit = pages_most(store);
-	int64_t delay = (atomic_load(&store->keeper.wal_pages) - limit) * SLOW_US / limit;
+	int64_t pages =
+		atomic_load(&store->keeper.wal_pages) - atomic_load(&store->keeper.wal_kept);
+	int64_t delay = (pages - limit) * SLOW_US / limit;
 
 	if (delay > 0)
 		usleep((useconds_t)MIN(delay, SLOW_US * SLOWEST));
@@ -277,8 +284,10 @@ static bool checkpoint(struct sqlite *store, int mode)
 	sqlite_conn_set_patience(&store->keeper.conn, SQLITE_BUSY_MS);
 	pthread_mutex_unlock(&store->keeper.checkpoint_lock);
 	/* Busy: another program is doing it, or has a snapshot of the WAL. */
-	if (code != SQLITE_BUSY && sqlite_result(&store->keeper.conn, code) == 0)
+	if (code != SQLITE_BUSY && sqlite_result(&store->keeper.conn, code) == 0) {
 		atomic_store(&store->keeper.wal_copied, copied);
+		atomic_store(&store->keeper.wal_kept, pages - copied);
+	}
 	if (code == SQLITE_IOERR_FSYNC)
 		sync_failed(store, -EIO);
 	return code == SQLITE_OK;

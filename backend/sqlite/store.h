@@ -174,9 +174,9 @@ struct sqlite {
 		atomic_bool used; /* page caches have been filled since memory was given back */
 		bool hurry;	  /* and the WAL has grown a lot */
 		int hurry_pages;  /* that is so many; constant */
-		atomic_uint_fast64_t commits; /* so far */
-		atomic_int wal_pages;	      /* in the WAL, as of the last commit */
-		atomic_int wal_copied; /* of these into the database, by the last checkpoint */
+		atomic_uint_fast64_t commits;	 /* so far */
+		atomic_int wal_pages;		 /* in the WAL, as of the last commit */
+		atomic_int wal_copied, wal_kept; /* the last checkpoint could, and could not */
 		pthread_mutex_t checkpoint_lock; /* one of ours at a time: SQLite waits for none */
 		pthread_mutex_t sync_lock;	 /* one sync at a time; of synced */
 		uint64_t synced;		 /* commits that are durable */

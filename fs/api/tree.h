@@ -89,10 +89,10 @@ void tree_give_up_when(tree_given_up_fn *fn, void *arg);
 bool tree_is_read_only(const struct tree *tree);
 /* Whether other mounts have the store, so that a name may come to be behind the caller's back. */
 bool tree_is_shared(struct tree *tree);
-/* Whether another mount has taken a name from a file a moment ago, by which a thread may have come
- * to it: that is to look the name up again (-ESTALE), and is not told so twice.  flags: those by
- * which it opens the file; O_PATH: it changes attributes, and has come by a descriptor if it has
- * one, for which there is no second try. */
+/* Whether another mount has taken a name from a file by which a thread may have come to it: that is
+ * to look the name up again (-ESTALE), and is not told so twice.  flags: those by which it opens
+ * the file; O_PATH: it changes attributes, and has come by a descriptor if it has one, for which
+ * there is no second try. */
 bool tree_was_left(struct tree *tree, struct inode *inode, uint64_t nodeid, int flags, pid_t pid);
 /* A thread has looked a name up: if that leads nowhere (NULL), it does not come back for the file;
  * if it leads to another, it is that one for which it comes back. */
@@ -148,6 +148,7 @@ struct tree_new {
 	dev_t rdev;
 	struct bytes target;
 	bool will_save;
+	bool will_open; /* the caller opens it next: it stays for that, also without a name */
 };
 int tree_make(struct tree *tree, const struct caller *caller, struct inode *dir, struct bytes name,
 	      const struct tree_new *what, struct inode **ret_inode);

@@ -21,7 +21,7 @@ bool number_take(struct bytes *text, uint64_t most, uint64_t *ret_number)
 	return i > 0;
 }
 
-int ttl_parse(struct bytes text, int64_t *ret_ttl)
+int duration_parse(struct bytes text, int64_t *ret_duration)
 {
 	static const char letters[] = "smhdwy";
 	static const int64_t second = 1000000000;
@@ -30,10 +30,6 @@ int ttl_parse(struct bytes text, int64_t *ret_ttl)
 	uint64_t number;
 	int64_t unit = 1;
 
-	if (bytes_equal(text, BYTES("never"))) {
-		*ret_ttl = 0;
-		return 0;
-	}
 	if (!number_take(&text, INT64_MAX, &number) || text.size > 1)
 		return -EINVAL;
 	if (text.size) {
@@ -44,6 +40,14 @@ int ttl_parse(struct bytes text, int64_t *ret_ttl)
 	}
 	if (number > (uint64_t)(INT64_MAX / second / unit))
 		return -EINVAL;
-	*ret_ttl = (int64_t)number * unit * second;
+	*ret_duration = (int64_t)number * unit * second;
+	return 0;
+}
+
+int ttl_parse(struct bytes text, int64_t *ret_ttl)
+{
+	if (!bytes_equal(text, BYTES("never")))
+		return duration_parse(text, ret_ttl);
+	*ret_ttl = 0;
 	return 0;
 }

@@ -9,8 +9,9 @@
 
 #include "src/base/buf.h"
 
-/* Nanoseconds of "3600" (seconds), "90m", "12h", "30d", "2w", "1y"; 0 for "never" and "0".
- * -EINVAL. */
+/* Nanoseconds of "3600" (seconds), "90m", "12h", "30d", "2w", "1y"; or -EINVAL. */
+int duration_parse(struct bytes text, int64_t *ret_duration);
+/* The same; and 0 for "never". */
 int ttl_parse(struct bytes text, int64_t *ret_ttl);
 
 /* The number, up to most, that a text begins with; the text is what stands behind it then. */

@@ -11,7 +11,6 @@ enum {
 };
 
 static const int64_t BRIEF_TIME = 1000000000; /* name_shown() */
-static const int64_t LEFT_TIME = 1000000000;  /* until the kernel has surely forgotten a name */
 
 void inode_hold(struct inode *inode, uint64_t nodeid)
 {
@@ -109,8 +108,7 @@ bool face_is_read(const struct inode *inode, const struct face *face)
  * takes it that rename(2) has nothing to do, and says so without a question. */
 static bool face_was_left(const struct inode *inode, const struct face *face)
 {
-	return inode->left && face->number < inode->left_faces &&
-	       tick_now() <= inode->left + LEFT_TIME;
+	return face->number < inode->left_faces;
 }
 
 static bool face_is_free(struct inode *inode, const struct face *face, enum face_kind kind,
@@ -272,7 +270,6 @@ static bool face_is_known(const struct face *face, enum face_kind kind, pid_t pi
 
 void inode_leave(struct inode *inode)
 {
-	inode->left = tick_now();
 	inode->left_faces = inode->face_count;
 }
 

@@ -100,6 +100,8 @@ struct window_view {
 	uint64_t ino;		     /* its number, and */
 	uint64_t changed;	     /* inode.changed */
 	struct documents *documents; /* of the directory, once they are chosen; owned */
+	uid_t uid;		     /* of the directory, */
+	gid_t gid;		     /* too */
 	bool document;		     /* it is one, and its row is shown as text */
 	struct window_rows rows;
 	struct buf session; /* owned, as key */

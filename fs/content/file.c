@@ -305,6 +305,7 @@ static void buffered_drop(struct tree *tree, struct inode *inode)
 		return;
 	free(inode->buffered);
 	inode->buffered = NULL;
+	inode->held = 0;
 	tree->buffered--;
 }
 
@@ -324,6 +325,23 @@ static int buffered_emit(struct tree *tree, const struct inode *inode, struct ba
 	return batch->error;
 }
 
+/* With what is buffered. */
+static int commit_buffered(struct tree *tree, struct inode *inode, const struct backend_node *node,
+			   struct span span, struct batch *batch, unsigned flags)
+{
+	const bool held = inode->held;
+	int r;
+
+	if (held)
+		quota_storing(tree);
+	r = file_commit(tree, inode, node, span, batch, flags);
+	if (r == 0)
+		buffered_drop(tree, inode);
+	if (held)
+		quota_stored(tree);
+	return r;
+}
+
 int file_write_back(struct tree *tree, struct inode *inode)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
@@ -341,11 +359,8 @@ int file_write_back(struct tree *tree, struct inode *inode)
 	if (r < 0)
 		return r;
 	batch_node_put(&batch, &node);
-	r = file_commit(tree, inode, &node, span_of(start, start + 1), &batch,
-			BACKEND_ANYWAY | BACKEND_FREES);
-	if (r == 0)
-		buffered_drop(tree, inode);
-	return r;
+	return commit_buffered(tree, inode, &node, span_of(start, start + 1), &batch,
+			       BACKEND_ANYWAY | BACKEND_FREES);
 }
 
 /* Hold back what is written into the chunk that was written last, from now on: 1, or 0 when nothing
@@ -444,10 +459,9 @@ static int write_through(struct tree *tree, struct inode *inode, uint64_t offset
 	else
 		inode_times_dirty(tree, inode);
 	quota_grows(inode, (int64_t)(node.size - size), &batch);
-	r = file_commit(tree, inode, &node, span, &batch, 0);
+	r = commit_buffered(tree, inode, &node, span, &batch, 0);
 	if (r < 0)
 		return r;
-	buffered_drop(tree, inode);
 	inode->written_chunk = (int64_t)((end - 1) / BACKEND_CHUNK);
 	return 0;
 }

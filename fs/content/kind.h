@@ -48,6 +48,8 @@ enum { DOCUMENTS_BLOCK = 65536 };
 /* As row_read_times(), from a place on; what fn gets lasts for the call. */
 int documents_look(struct window_view *view, int64_t start, bool back, backend_row_time_fn *fn,
 		   void *arg);
+/* While one is read: rights to read a list in it that it does not give itself. */
+mode_t documents_closed(const struct window_view *view);
 void documents_free(struct documents *documents);
 
 #endif

@@ -27,8 +27,9 @@ struct numbered {
 
 struct documents {
 	const struct question *question;
-	size_t block;	 /* of them are put in order at a time */
-	struct buf line; /* what is shown of one */
+	size_t block;		  /* of them are put in order at a time */
+	struct buf line;	  /* what is shown of one */
+	struct backend_node node; /* it; without its bytes */
 	/* Those at the places from first on, in their order. */
 	struct numbered *item;
 	size_t count, room;
@@ -205,6 +206,20 @@ static int read_row(void *arg, int64_t index, struct backend_times times, struct
 	return 1;
 }
 
+/* Who may read a list may read all documents in it.  Whether somebody else's owner is in a group is
+ * not known. */
+mode_t documents_closed(const struct window_view *view)
+{
+	static const mode_t everybody = S_IRGRP | S_IROTH;
+	const struct backend_node *node = &view->documents->node;
+	const bool all = (node->mode & everybody) == everybody, ours = node->gid == view->gid;
+	const bool owner = node->uid == view->uid ? node->mode & S_IRUSR : all;
+	const bool group = ours ? node->mode & S_IRGRP : all;
+	const bool others = ours ? node->mode & S_IROTH : all;
+
+	return (owner ? 0 : S_IRUSR) | (group ? 0 : S_IRGRP) | (others ? 0 : S_IROTH);
+}
+
 static int read_document(struct window_view *view, const struct numbered *item,
 			 struct reading *reading)
 {
@@ -214,6 +229,11 @@ static int read_document(struct window_view *view, const struct numbered *item,
 	reading->result = 0;
 	if (r < 0)
 		return r;
+	view->documents->node = (struct backend_node){
+		.mode = node.mode,
+		.uid = node.uid,
+		.gid = node.gid,
+	};
 	r = ASK(&view->view, row_read_times, node.session, node.key, INT64_MIN, false, 1, read_row,
 		reading);
 	backend_node_done(&node);

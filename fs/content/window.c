@@ -100,7 +100,11 @@ static bool row_fits(const struct looking *looking, struct bytes data, int64_t c
 {
 	const struct question *question = looking->view->question;
 
-	if (asks_times(question) && (created < looking->since || created >= looking->before))
+	if (looking->document)
+		return true;
+	/* 0: it is not known. */
+	if (asks_times(question) &&
+	    (!created || created < looking->since || created >= looking->before))
 		return false;
 	return !question_needs_line(question) || question_fits(question, data);
 }
@@ -136,7 +140,12 @@ static int put_line(struct looking *looking, struct bytes data)
 static int put_row(struct looking *looking, int64_t index, int64_t created, struct bytes data)
 {
 	const struct text_place place = { looking->document ? -1 : index, created };
-	int r = is_text(looking) ? text_show(data, &place, &looking->out) : put_line(looking, data);
+	struct window_view *view = looking->view;
+	int r;
+
+	if (view->documents)
+		view->rows.closed |= documents_closed(view);
+	r = is_text(looking) ? text_show(data, &place, &looking->out) : put_line(looking, data);
 
 	if (r == 0 && looking->out.size >= FILL_BYTES)
 		r = flush(looking);
@@ -155,6 +164,7 @@ static int filled(struct looking *looking, struct version **ret_version)
 		rows->size = looking->version->stage.size;
 	if (looking->view->documents) {
 		memcpy(&rows->version, looking->digest, sizeof(rows->version));
+		rows->version ^= rows->closed;
 		rows->sum = 0;
 		rows->end = (int64_t)rows->size;
 	}
@@ -275,6 +285,8 @@ static int directory_begin(struct tree *tree, struct inode *of, struct window_vi
 	if (r == 0 && session)
 		r = key_heed(tree, &ret->view, session->node.session, all);
 	ret->ino = of->ino;
+	ret->uid = of->node.uid;
+	ret->gid = of->node.gid;
 	ret->rows.list = true;
 	return r;
 }
@@ -330,11 +342,13 @@ static int choose_from(struct window_view *view)
 
 	if (r < 0)
 		return r;
-	view->rows.from = documents ? 0 : question->items_from;
+	view->rows.from = documents ? 0 : INT64_MIN;
 	/* Behind the highest number there is none. */
 	view->rows.to = view->rows.end - (view->rows.end < INT64_MAX);
-	if (!documents)
+	if (!documents && !view->document) {
+		view->rows.from = question->items_from;
 		view->rows.to = MIN(view->rows.to, question->items_to);
+	}
 	return 0;
 }
 
@@ -345,9 +359,9 @@ static int choose_on(struct window_view *view, struct version **ret_version)
 	struct looking looking = looking_at(view, view->rows.from, view->rows.to);
 	int r;
 
-	if (question->first >= 0)
+	if (question->first >= 0 && !view->document)
 		looking.most = (uint64_t)question->first;
-	if (ret_version && question->bytes < 0)
+	if (ret_version && (question->bytes < 0 || view->document))
 		looking.version = version_new();
 	r = look(&looking, false, count_row);
 	if (r == 0) {
@@ -383,6 +397,9 @@ static int choose(struct window_view *view, struct version **ret_version)
 
 	if (r < 0)
 		return r;
+	/* A document is shown whole, whatever is asked for in lists. */
+	if (view->document)
+		return choose_on(view, ret_version);
 	if (question->last >= 0 || (question->first < 0 && question->bytes >= 0))
 		return choose_back(view);
 	if (question->first < 0 && !ret_version)

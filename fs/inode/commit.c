@@ -124,6 +124,15 @@ int tree_commit(struct tree *tree, struct batch *batch, unsigned flags)
 	return tree_commit_source(tree, batch, &source, flags);
 }
 
+int tree_commit_locked(struct tree *tree, struct batch *batch, unsigned flags)
+{
+	struct backend_batch source = { .ops = batch->ops, .count = batch->count };
+
+	if (batch->error || !batch->count)
+		return batch->error;
+	return commit_giving(tree, &source, flags);
+}
+
 struct file_commit {
 	struct tree *tree;
 	struct inode *inode;

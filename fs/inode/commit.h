@@ -35,6 +35,9 @@ int tree_commit(struct tree *tree, struct batch *batch, unsigned flags);
 int tree_commit_source(struct tree *tree, struct batch *batch, struct backend_batch *source,
 		       unsigned flags);
 
+/* The same of who keeps tree.lock, and of a batch that makes nothing larger. */
+int tree_commit_locked(struct tree *tree, struct batch *batch, unsigned flags);
+
 /* The same of who changes one file: he gives up its lock. */
 int tree_commit_file(struct tree *tree, struct inode *inode, struct batch *batch, unsigned flags);
 

@@ -77,6 +77,11 @@ static inline bool inode_is_draft(const struct inode *inode)
 {
 	return inode->node.flags & BACKEND_DRAFT;
 }
+/* Or will be next: who makes a file opens it. */
+static inline bool inode_is_opened(const struct inode *inode)
+{
+	return inode->open || inode->opening;
+}
 /* What lies in the trash, or is of a session there (fs/upkeep/trash.c). */
 static inline bool node_is_trashed(const struct backend_node *node)
 {

@@ -32,13 +32,18 @@ static int begin_whole(struct tree *tree, unsigned flags)
 	return 0;
 }
 
-static int begin_past(struct tree *tree)
+/* Of the file, it shows what the tree knows. */
+static int begin_past(struct tree *tree, const struct inode *inode)
 {
 	struct kept new = { .changes = tree->changes };
 	int r = view_begin(tree, BACKEND_BEGUN, &new.view);
 
 	if (r == 0)
+		r = inode_heed(tree, &new.view, inode);
+	if (r == 0)
 		keep(&tree->kept.kept[KEPT_PAST], &new);
+	else
+		view_end(&new.view);
 	return r;
 }
 
@@ -61,7 +66,7 @@ int kept_begin(struct tree *tree, const struct inode *inode)
 	if (!has(tree, inode)) {
 		r = begin_whole(tree, 0);
 		if (r == -ESTALE && tree->taker.late)
-			r = begin_past(tree);
+			r = begin_past(tree, inode);
 	}
 	pthread_mutex_unlock(&tree->kept.lock);
 	/* Without it, it is read all the same. */

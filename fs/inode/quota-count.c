@@ -141,6 +141,31 @@ static void count_left(struct counting *counting)
 	inodes_forget(counting->tree, &all);
 }
 
+static bool has_held(const struct inode *inode)
+{
+	return inode->held;
+}
+
+uint64_t quota_held(struct tree *tree, uint64_t dir)
+{
+	struct inodes all = { 0 };
+	uint64_t held = 0;
+
+	if (tree->buffered)
+		all = inodes_get(tree, has_held);
+	for (size_t i = 0; i < all.count; i++) {
+		struct inode *in = inode_known(tree, quota_dir(all.inode[i])), *at = in;
+
+		while (at && at->ino != dir)
+			at = at->parent;
+		held += at ? all.inode[i]->held : 0;
+		if (in)
+			inode_forget(tree, in, 1);
+	}
+	inodes_forget(tree, &all);
+	return held;
+}
+
 int quota_count(struct tree *tree, struct view *view, uint64_t dir, uint64_t *ret_bytes)
 {
 	struct counting counting = { .tree = tree, .view = view, .home = dir, .dir = dir };

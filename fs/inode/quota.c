@@ -141,19 +141,23 @@ static int find_limit(struct tree *tree, struct view *view, struct inode *home, 
 
 /* ---- Counting ---- */
 
-/* What began to be committed while it was counted may be in the count and may not be. */
+/* What began to be committed while it was counted may be in the count and may not be; what is held
+ * may be in it twice. */
 static int count_now(struct tree *tree, struct view *view, struct inode *home)
 {
 	struct quota *quota = home->quota, before;
 	const uint64_t others = others_now(tree, home), voided = tree->quota.voided,
-		       freed = tree->quota.freed;
+		       freed = tree->quota.freed, stores = tree->quota.stores;
 	const int64_t start = tick_now();
-	uint64_t bytes = 0, late;
+	uint64_t bytes = 0, held, late;
+	bool storing;
 	int r;
 
 	pthread_mutex_lock(&tree->quota.lock);
 	before = *quota;
 	pthread_mutex_unlock(&tree->quota.lock);
+	held = quota_held(tree, home->ino);
+	storing = tree->quota.storing;
 	view_end(view);
 	r = view_begin(tree, BACKEND_ANYWAY | BACKEND_BEGUN, view);
 	if (r == 0)
@@ -162,8 +166,9 @@ static int count_now(struct tree *tree, struct view *view, struct inode *home)
 		return r;
 	pthread_mutex_lock(&tree->quota.lock);
 	late = before.pending + (quota->begun - before.begun);
-	quota->used = (int64_t)MIN(bytes + late, (uint64_t)INT64_MAX);
-	quota->exact = !late && quota->lessened == before.lessened;
+	quota->used = (int64_t)MIN(bytes + held + late, (uint64_t)INT64_MAX);
+	quota->exact = !late && !storing && stores == tree->quota.stores &&
+		       quota->lessened == before.lessened;
 	quota->counted = true;
 	quota->counted_at = tick_now();
 	quota->cost = quota->counted_at - start;
@@ -219,9 +224,10 @@ static bool fits_nearly(const struct quota *quota, uint64_t limit, int64_t by)
 	return !fits(quota, limit - MIN(limit, MAX(limit / NEARLY, (uint64_t)NEARLY_BYTES)), by);
 }
 
-enum taking { TAKE_LOOK, TAKE_PENDING, TAKE_FOR_GOOD };
+enum taking { TAKE_LOOK, TAKE_PENDING, TAKE_HELD };
 
-static void take_it(struct quota *quota, int64_t by, enum taking how)
+/* holder: who holds it, if it is held. */
+static void take_it(struct quota *quota, int64_t by, enum taking how, struct inode *holder)
 {
 	if (how == TAKE_LOOK)
 		return;
@@ -229,6 +235,8 @@ static void take_it(struct quota *quota, int64_t by, enum taking how)
 	quota->begun += (uint64_t)by;
 	if (how == TAKE_PENDING)
 		quota->pending += (uint64_t)by;
+	else
+		holder->held += (uint64_t)by;
 }
 
 static void say_full(struct tree *tree, const struct inode *home, uint64_t limit)
@@ -263,7 +271,7 @@ static int heed_others(struct tree *tree, struct view *view, const struct inode 
 
 /* Of one session, which becomes larger. */
 static int take(struct tree *tree, struct view *view, struct inode *home, int64_t by,
-		enum taking how)
+		enum taking how, struct inode *holder)
 {
 	struct quota *quota = home->quota;
 	uint64_t limit, counts;
@@ -288,7 +296,7 @@ static int take(struct tree *tree, struct view *view, struct inode *home, int64_
 		      is_counted(tree, home, fits_nearly(quota, limit, by));
 		refused = !fit && (i == ATTEMPTS || is_exact(tree, home));
 		if (fit)
-			take_it(quota, by, how);
+			take_it(quota, by, how, holder);
 		pthread_mutex_unlock(&tree->quota.lock);
 		if (fit)
 			return 0;
@@ -396,7 +404,7 @@ static int quota_take(struct tree *tree, struct batch *batch)
 
 		if (!growth->home || growth->net <= 0)
 			continue;
-		r = take(tree, &view, growth->home, growth->net, TAKE_PENDING);
+		r = take(tree, &view, growth->home, growth->net, TAKE_PENDING, NULL);
 		growth->taken = r == 0;
 		r = MIN(r, 0);
 	}
@@ -421,35 +429,51 @@ uint64_t quota_dir(const struct inode *inode)
 	return inode->node.nlink ? inode->called_parent : 0;
 }
 
-static int take_in(struct tree *tree, uint64_t dir, int64_t by, enum taking how)
+/* 1: it is not bounded. */
+static int take_in(struct tree *tree, uint64_t dir, int64_t by, enum taking how,
+		   struct inode *holder)
 {
 	_cleanup_(view_end) struct view view = { 0 };
 	struct inode *home;
 	int r;
 
 	if (!quota_on(tree) || by <= 0)
-		return 0;
+		return 1;
 	r = find_home(tree, &view, dir, &home);
-	if (r == 0 && home)
-		r = take(tree, &view, home, by, how);
+	if (r == 0)
+		r = home ? take(tree, &view, home, by, how, holder) : 1;
 	view_end(&view);
 	if (home)
 		inode_forget(tree, home, 1);
-	return MIN(r, 0);
+	return r;
 }
 
 int quota_room(struct tree *tree, uint64_t dir, int64_t by)
 {
-	return take_in(tree, dir, by, TAKE_LOOK);
+	return MIN(take_in(tree, dir, by, TAKE_LOOK, NULL), 0);
 }
 
-int quota_charge(struct tree *tree, const struct inode *inode, int64_t by)
+int quota_charge(struct tree *tree, struct inode *inode, int64_t by)
 {
-	int r = take_in(tree, quota_dir(inode), by, TAKE_FOR_GOOD);
+	int r = take_in(tree, quota_dir(inode), by, TAKE_HELD, inode);
 
+	/* It may come to be. */
+	if (r > 0)
+		inode->held += (uint64_t)by;
 	if (is_unsure(inode))
 		quota_void(tree);
-	return r;
+	return MIN(r, 0);
+}
+
+void quota_storing(struct tree *tree)
+{
+	tree->quota.storing++;
+	tree->quota.stores++;
+}
+
+void quota_stored(struct tree *tree)
+{
+	tree->quota.storing--;
 }
 
 void quota_grows(const struct inode *inode, int64_t by, struct batch *batch)
@@ -496,8 +520,10 @@ int quota_tell(struct tree *tree, uint64_t dir, bool always, uint64_t *ret_limit
 		r = tell_known(tree, &view, home, ret_used);
 	else if (r == 0 && always && !view.backend)
 		r = view_begin(tree, BACKEND_ANYWAY, &view);
-	if (r == 0 && !*ret_limit && always)
+	if (r == 0 && !*ret_limit && always) {
 		r = quota_count(tree, &view, home->ino, ret_used);
+		*ret_used += quota_held(tree, home->ino);
+	}
 	view_end(&view);
 	inode_forget(tree, home, 1);
 	return r;

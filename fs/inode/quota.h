@@ -55,8 +55,11 @@ static inline bool quota_on(const struct tree *tree)
 
 /* 0, or -EDQUOT: what lies in a directory may not become larger by so many bytes. */
 int quota_room(struct tree *tree, uint64_t dir, int64_t by);
-/* The same for what is not committed yet and will be, whatever happens. */
-int quota_charge(struct tree *tree, const struct inode *inode, int64_t by);
+/* The same for what is not committed yet and will be, whatever happens: it is held until then. */
+int quota_charge(struct tree *tree, struct inode *inode, int64_t by);
+/* What is held of a file is about to be committed; and it was, or not. */
+void quota_storing(struct tree *tree);
+void quota_stored(struct tree *tree);
 
 /* What the session that a directory is or lies in may hold and holds; *ret_limit 0: as much as it
  * likes, and it was counted only if always is set.  -ENODATA: there is no session. */
@@ -95,5 +98,7 @@ void quotas_done(struct tree *tree);
 
 /* quota-count.c: the bytes of all files below a directory, by what the store has. */
 int quota_count(struct tree *tree, struct view *view, uint64_t dir, uint64_t *ret_bytes);
+/* What is charged of them, and not stored yet. */
+uint64_t quota_held(struct tree *tree, uint64_t dir);
 
 #endif

@@ -13,6 +13,7 @@ struct catching_up {
 	bool passed;	  /* it was run again for that alone the last time */
 	uint64_t asked;	  /* the taker, in vain so far (taker.asked); 0: nothing */
 	unsigned stuck;	  /* times that it waited for the taker, who came no further (waiting.h) */
+	bool late;	  /* the taker was late when it was run the last time (waiting.h) */
 	bool turn;	  /* it has the store's turn */
 };
 

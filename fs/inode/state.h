@@ -132,8 +132,8 @@ struct inode {
 	uint64_t leaving;
 	uint64_t replacing;
 	bool claimed;	     /* it is an orphan that this mount needs */
-	int64_t left;	     /* tick_now() when another mount took a name from it, or 0 */
-	unsigned left_faces; /* so many it had then (face.c) */
+	bool opening;	     /* it was made to be opened, which is still to come */
+	unsigned left_faces; /* so many it had when another mount took a name from it (face.c) */
 	bool nameless;	     /* made without a name, and not linked since */
 	bool orphaned;	     /* gone, and orphan has the bytes of the state file */
 	struct stage orphan;
@@ -165,6 +165,7 @@ struct inode {
 	bool stored_known;
 	uint64_t stored;	   /* bytes in the chunks of an ordinary file with holes */
 	struct buffered *buffered; /* what was written and is not in the store yet; file.c */
+	_Atomic uint64_t held;	   /* of it, bytes that were charged (quota.h) */
 	int64_t written_chunk;	   /* that the last write was in, or -1 */
 	/* Somebody has synced it and is likely to again: the next append writes its times. */
 	_Atomic bool synced;

@@ -61,7 +61,7 @@ struct tree {
 	} kept;
 	/* What others have changed: tree_reconcile(), tree_digest_now(). */
 	int (*take_in)(struct tree *tree);
-	int (*digest_now)(struct tree *tree);
+	int (*digest_now)(struct tree *tree, bool patient);
 	/* Room that a commit is short of: trash_give() (trashed.h). */
 	int (*give_room)(struct tree *tree, size_t count);
 	/* waiting.h; its lock is a leaf. */
@@ -91,6 +91,8 @@ struct tree {
 		_Atomic uint64_t voided; /* counts were given up so often */
 		_Atomic uint64_t left;	/* files that were unlinked and count as long as they are */
 		_Atomic uint64_t freed; /* so many of them have gone */
+		_Atomic uint64_t stores;  /* what was held began to be stored so often, */
+		_Atomic unsigned storing; /* and just now so often */
 		_Atomic uint64_t others_all;
 		_Atomic uint64_t others[256]; /* changes of others, by sessions */
 		pthread_mutex_t lock;

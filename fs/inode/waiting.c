@@ -195,20 +195,21 @@ static void give_turn(struct tree *tree, struct catching_up *up)
 	up->turn = false;
 }
 
-/* Nothing of other mounts comes in between until the operation has run once more. */
+/* Nothing of other mounts comes in between until the operation has run once more.  If the taker is
+ * at work, what they have done until now is digested behind its step. */
 static int take_turn(struct tree *tree, struct catching_up *up)
 {
 	int r;
 
 	up->turn = true;
 	backend_turn(tree->backend, true);
-	r = tree->digest_now(tree);
+	r = tree->digest_now(tree, true);
 	return r == -ESTALE ? 0 : MIN(r, 0);
 }
 
 static int catch_up(struct tree *tree, struct catching_up *up)
 {
-	int r = tree->digest_now(tree);
+	int r = tree->digest_now(tree, false);
 
 	if (r == 0 && tree->taker.runs)
 		return wait_for_taker(tree, up);
@@ -222,6 +223,7 @@ static int catch_up(struct tree *tree, struct catching_up *up)
 int tree_catch_up(struct tree *tree, struct catching_up *up)
 {
 	uint64_t applied;
+	bool was_late;
 	int r;
 
 	/* No other mount waits for what this one waits for. */
@@ -238,8 +240,12 @@ int tree_catch_up(struct tree *tree, struct catching_up *up)
 	if (up->stuck >= STUCK_MAX)
 		return give_up("the store is locked, and changes of another program have waited "
 			       "for ten seconds");
+	was_late = up->late;
 	r = catch_up(tree, up);
-	return r == 0 && up->tries >= TURN_AFTER ? take_turn(tree, up) : r;
+	up->late = tree->taker.late;
+	/* It went past what the taker has to do, and yet something was in the way: what other
+	 * mounts commit, which may not end as long as the taker is busy. */
+	return r == 0 && (up->tries >= TURN_AFTER || was_late) ? take_turn(tree, up) : r;
 }
 
 void tree_caught_up(struct tree *tree, struct catching_up *up)

@@ -17,6 +17,10 @@
  *   next, and the request waits for that, ten seconds at the most if nothing happens.  A batch that
  *   names one is refused by the store, and its keys are wanted, too.  What is asked by no key, such
  *   as the list of all sessions, is meanwhile what was taken in last.
+ *
+ *   Other mounts may commit, again and again, before a request has a view of what they have left.
+ *   After some tries, or one more beside a taker that is late, it takes the store's turn: they wait
+ *   until it has digested that, if need be behind a step of the taker, and has run once more.
  */
 
 #include "fs/inode/locks.h"

@@ -66,6 +66,8 @@ struct window_rows {
 	int64_t to;
 	uint64_t size;
 	uint64_t sum; /* tells which they are */
+	/* Of documents as a list: rights to read it that not all of them give. */
+	mode_t closed;
 };
 
 /* Which rows a question chooses of a list as it was at one time; ino 0: it is not known. */
@@ -133,6 +135,12 @@ struct window_wanted {
 	bool alone;		 /* nobody else is to find one with rows */
 	struct window_rows rows;
 };
+
+/* The mode of the file that shows rows of something with this mode. */
+static inline mode_t window_mode(const struct window_rows *rows, mode_t mode)
+{
+	return S_IFREG | (mode & 0666 & ~rows->closed);
+}
 
 /* Whether what is added to it goes to the list that it shows. */
 static inline bool window_takes_lines(const struct window *window)

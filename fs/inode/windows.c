@@ -244,7 +244,7 @@ static int window_node(const struct window_wanted *wanted, uint64_t ino,
 	if (asked_is_stream(wanted->asked))
 		node.mode = STREAM_MODE;
 	else if (wanted->rows.list)
-		node.mode = S_IFREG | (node.mode & 0666);
+		node.mode = window_mode(&wanted->rows, node.mode);
 	node.nlink = S_ISDIR(node.mode) ? 2 : 1;
 	node.session = node.key = none;
 	node.owned = NULL;

@@ -64,7 +64,7 @@ static void list_dir(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t posit
 		file->list_end = tree_list_end(tree);
 		file->list_error = 0;
 	}
-	tree_give_up_when(request_is_interrupted, req);
+	tree_give_up_when(request_is_given_up, req);
 	if (reply.data)
 		r = tree_list_some(tree, request_inode(req, nodeid), (uint64_t)position,
 				   file->list_end, size / entry_least(req, plus) + 1, plus, dir_add,

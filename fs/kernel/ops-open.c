@@ -24,7 +24,7 @@ static int request_open(fuse_req_t req, struct inode *inode, unsigned face,
 	struct handle *handle;
 	int r;
 
-	tree_give_up_when(request_is_interrupted, req);
+	tree_give_up_when(request_is_given_up, req);
 	r = tree_open_file(session->tree, inode, face, fi->flags, fuse_req_ctx(req)->pid, &handle);
 	tree_give_up_when(NULL, NULL);
 	if (r < 0)
@@ -159,6 +159,7 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	const struct tree_new what = {
 		.mode = S_IFREG | (mode & 07777),
 		.will_save = (fi->flags & O_ACCMODE) != O_RDONLY && !(fi->flags & O_APPEND),
+		.will_open = true,
 	};
 	struct inode *inode = NULL;
 	int r = 1;

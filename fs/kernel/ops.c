@@ -55,11 +55,6 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 
 /* Names. */
 
-bool request_is_interrupted(void *req)
-{
-	return fuse_req_interrupted(req);
-}
-
 /* "." and ".." come for files whose number somebody has kept.  The kernel may know them no more. */
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
@@ -74,7 +69,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	} else if (strcmp(name, "..") == 0) {
 		r = tree_find_parent(tree, parent, &inode);
 	} else {
-		tree_give_up_when(request_is_interrupted, req);
+		tree_give_up_when(request_is_given_up, req);
 		r = tree_lookup_by(tree, dir, bytes_str(name), fuse_req_ctx(req)->pid, &inode);
 		tree_give_up_when(NULL, NULL);
 	}

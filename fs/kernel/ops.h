@@ -38,8 +38,8 @@ static inline struct caller request_caller(fuse_req_t req)
 	return (struct caller){ .uid = ctx->uid, .gid = ctx->gid };
 }
 
-/* A signal has come to who waits for it; for tree_give_up_when(). */
-bool request_is_interrupted(void *req);
+/* Whether nobody waits for the answer; for tree_give_up_when().  The argument is the request. */
+bool request_is_given_up(void *req);
 /* Whether the name by which a file was found was taken from it on another mount (tree_was_left()),
  * as far as that was taken in. */
 bool request_was_left(fuse_req_t req, fuse_ino_t nodeid, int flags);

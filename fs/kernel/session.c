@@ -50,8 +50,6 @@ static char *mount_options(const struct session_options *options)
 		r |= fuse_opt_add_opt(&list, "ro");
 	if (options->allow_other)
 		r |= fuse_opt_add_opt(&list, "allow_other");
-	if (options->auto_unmount)
-		r |= fuse_opt_add_opt(&list, "auto_unmount");
 	if (options->extra && *options->extra)
 		r |= fuse_opt_add_opt(&list, options->extra);
 	if (r < 0) {
@@ -95,7 +93,7 @@ static char *mount_words(char *said)
 }
 
 /* Mount, and keep what is said on stderr about it: libfuse returns no reason, and fusermount3 has
- * no other way to tell one.  A file, since with auto_unmount fusermount3 stays and has it open. */
+ * no other way to tell one. */
 static int mount_listening(struct session *session, char **ret_words)
 {
 	enum { MOST = 4096 };

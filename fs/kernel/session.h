@@ -20,7 +20,6 @@ struct session_options {
 	const char *source;	/* what the mount table shows: the store's name */
 	bool allow_other;
 	bool read_only;
-	bool auto_unmount;
 	bool dev;	   /* device nodes are devices */
 	bool suid;	   /* set-id bits have effect */
 	bool debug;	   /* libfuse prints each request to stderr */

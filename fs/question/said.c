@@ -10,19 +10,30 @@
 
 enum { CODE_LEAST = 256 /* bytes of a string that may encode something */ };
 
-/* Base64 of either alphabet, or hexadecimal: nothing that anybody has said. */
+/* Base64 of either alphabet, or hexadecimal: nothing that anybody has said.  So much of it has
+ * letters of all kinds, which a path with the same letters has not, or signs of both alphabets. */
 static bool is_code(struct bytes inside)
 {
+	bool upper = false, lower = false, digit = false, one = false, other = false, hex = true;
+
 	if (inside.size < CODE_LEAST)
 		return false;
 	for (size_t i = 0; i < inside.size; i++) {
-		char byte = inside.data[i];
+		const char byte = inside.data[i];
+		const bool is_upper = byte >= 'A' && byte <= 'Z';
+		const bool is_lower = byte >= 'a' && byte <= 'z';
+		const bool is_digit = byte >= '0' && byte <= '9';
 
-		if (!((byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') ||
-		      (byte >= '0' && byte <= '9') || memchr("+/=-_", byte, 5)))
+		if (!is_upper && !is_lower && !is_digit && !memchr("+/=-_", byte, 5))
 			return false;
+		upper |= is_upper;
+		lower |= is_lower;
+		digit |= is_digit;
+		one |= byte == '+' || byte == '/';
+		other |= byte == '-' || byte == '_';
+		hex &= is_digit || (is_upper && byte <= 'F') || (is_lower && byte <= 'f');
 	}
-	return true;
+	return hex || (upper && lower && digit && !(one && other));
 }
 
 /* Han, kana: each letter is looked for as a word of its own. */

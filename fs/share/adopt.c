@@ -79,6 +79,19 @@ static void adopt_touch(struct reconciling *reconciling, struct inode *dir)
 	notes_dir(&reconciling->notes, dir->node.ino);
 }
 
+/* How many rows it has, unless these are told once more: then they would count twice. */
+static int64_t items_of(struct reconciling *reconciling, const struct adopted *adopted)
+{
+	const struct backend_node *node = &adopted->node;
+
+	if (adopted->items < 0 || !events_wanted(&reconciling->tree->events) ||
+	    !reconciling->view.backend)
+		return adopted->items;
+	return changed_since(reconciling, node->session, node->key) < adopted->items ?
+		       -1 :
+		       adopted->items;
+}
+
 /* Let go of what was gathered; unless it was committed, as if it had not been. */
 static void adoptions_end(struct reconciling *reconciling, bool committed)
 {
@@ -99,7 +112,7 @@ static void adoptions_end(struct reconciling *reconciling, bool committed)
 					       .what = EVENT_SAVE,
 					       .by = EVENT_BY_SQL,
 					       .node = &adoptions->names[i].node,
-					       .items = adoptions->names[i].items,
+					       .items = items_of(reconciling, &adoptions->names[i]),
 					       .dir = adoptions->names[i].dir,
 					       .name = adoptions->names[i].name,
 				       });
@@ -122,7 +135,7 @@ int adopt_settle(struct reconciling *reconciling)
 	struct adoptions *adoptions = &reconciling->adoptions;
 	int r;
 
-	if (!adoptions->count) {
+	if (!adoptions->batch.count) {
 		batch_done(&adoptions->batch);
 		return 0;
 	}
@@ -313,6 +326,8 @@ static int find_session(struct adopting *adopting, struct inode **ret_dir)
 	}
 	if (reconciling->looked && adopting->key->no_session)
 		return -ENOENT;
+	if (reconciling->looked && adopting->key->dir)
+		return inode_get_dir(reconciling->tree, view, adopting->key->dir, ret_dir);
 	r = ASK(view, node_find, session, none, &node);
 	return r < 0 ? r : inode_of_node(reconciling->tree, view, &node, ret_dir);
 }
@@ -385,9 +400,12 @@ static int adopt_inside(struct adopting *adopting, unsigned attempt)
 {
 	int r = adopt_session(adopting);
 
-	return r < 0 ? r :
-		       names_path(key_key(adopting->key), adopting->kind, attempt, adopt_component,
-				  adopting);
+	if (r < 0)
+		return r;
+	adopting->missing = !attempt && adopting->reconciling->looked && adopting->key->no_name;
+	r = names_path(key_key(adopting->key), adopting->kind, attempt, adopt_component, adopting);
+	adopting->missing = false;
+	return r;
 }
 
 /* A state that has a path of its own by the layout; -ENOENT: it lies in its session's directory. */
@@ -437,4 +455,12 @@ int adopt_key(struct reconciling *reconciling, const struct changed_key *key, ui
 			break;
 	}
 	return r;
+}
+
+int adopt_none(struct reconciling *reconciling, const struct changed_key *key)
+{
+	struct batch *batch = &reconciling->adoptions.batch;
+
+	reconcile_done(key, batch);
+	return batch->error;
 }

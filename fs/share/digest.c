@@ -231,7 +231,7 @@ static int node_removed(struct digesting *digesting, struct inode *inode)
 			node_gone(digesting, inode, false);
 		return r;
 	}
-	if (inode->open && !inode->claimed) {
+	if (inode_is_opened(inode) && !inode->claimed) {
 		batch_claim(&digesting->claims, inode->ino);
 		inode->claimed = !digesting->claims.error;
 	}
@@ -327,7 +327,7 @@ static bool is_trashed(const struct digesting *digesting, const struct inode *in
 static void come_back(struct inode *inode)
 {
 	inode->gone = inode->orphaned = false;
-	inode->left = 0;
+	inode->left_faces = 0;
 	stage_done(&inode->orphan);
 	inode->orphan = (struct stage){ 0 };
 }
@@ -563,24 +563,24 @@ int digest_feed(struct tree *tree, struct notes *notes)
 	return 1;
 }
 
-static int digest_alone(struct tree *tree, struct notes *notes)
+static int digest_alone(struct tree *tree, bool patient, struct notes *notes)
 {
-	_cleanup_(tree_write_unlockp) struct tree *alone = tree_try_write_lock(tree);
-
+	_cleanup_(tree_write_unlockp) struct tree *alone =
+		patient ? tree_write_lock(tree) : tree_try_write_lock(tree);
 	int r = alone ? digest_feed(tree, notes) : 0;
 
 	notes_queue(notes, tree);
 	return r;
 }
 
-int tree_digest_now(struct tree *tree)
+int tree_digest_now(struct tree *tree, bool patient)
 {
 	struct notes notes = { 0 };
 	int r;
 
 	if (!backend_is_shared(tree->backend))
 		return 0;
-	r = digest_alone(tree, &notes);
+	r = digest_alone(tree, patient, &notes);
 	notes_send(&notes, tree, NOTIFY_LATER);
 	return r;
 }

@@ -83,6 +83,67 @@ static int look_at_places(struct reconciling *reconciling, struct changed_key *k
 	return r;
 }
 
+/* The directory of a key's session, which is there. */
+static int look_for_dir(struct reconciling *reconciling, struct changed_key *keys, size_t i)
+{
+	struct view *view = &reconciling->view;
+	struct bytes none = { 0 };
+	struct backend_node node;
+	int r;
+
+	for (size_t j = 0; j < i; j++) {
+		if (keys[j].dir && bytes_equal(key_session(&keys[j]), key_session(&keys[i]))) {
+			keys[i].dir = keys[j].dir;
+			return 0;
+		}
+	}
+	r = ASK(view, node_find, key_session(&keys[i]), none, &node);
+	if (r < 0)
+		return r;
+	keys[i].dir = node.ino;
+	backend_node_done(&node);
+	return 0;
+}
+
+/* The only name of a file's path. */
+static int take_name(void *arg, struct bytes name, bool last)
+{
+	return last ? buf_append_bytes(arg, name) : 1;
+}
+
+/* Which files that are to be made have a directory, and no other one their name there. */
+static int look_at_names(struct reconciling *reconciling, struct changed_key *keys, size_t count)
+{
+	const struct view *view = &reconciling->view;
+	struct backend_looked looked[LOOK_KEYS] = { 0 };
+	struct buf names[LOOK_KEYS] = { 0 };
+	size_t of[LOOK_KEYS], asked = 0;
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < count; i++) {
+		if (keys[i].no_session || keys[i].no_rows || !keys[i].no_file)
+			continue;
+		r = look_for_dir(reconciling, keys, i);
+		if (r == 0)
+			r = names_path(key_key(&keys[i]), keys[i].kind, 0, take_name,
+				       &names[asked]);
+		if (r != 0)
+			continue;
+		looked[asked].parent = keys[i].dir;
+		looked[asked].name = buf_bytes(&names[asked]);
+		of[asked++] = i;
+	}
+	if (r >= 0 && asked)
+		r = backend_entry_look(view->backend, view->snapshot, looked, asked);
+	for (size_t i = 0; r >= 0 && i < asked; i++)
+		keys[of[i]].no_name = looked[i].error == -ENOENT;
+	if (r >= 0 && asked)
+		backend_looked_done(looked, asked);
+	for (size_t i = 0; i < count; i++)
+		buf_done(&names[i]);
+	return r;
+}
+
 static int ask_of_key(const struct changed_key *key, struct buf *sidecar,
 		      struct backend_key_looked looked[QUESTIONS])
 {
@@ -142,7 +203,10 @@ int reconcile_look(struct reconciling *reconciling, size_t first, size_t end)
 		take_answers(&keys[i], looked[i]);
 	for (size_t i = 0; i < count; i++)
 		buf_done(&sidecars[i]);
-	if (r == 0)
+	/* In a layout a file may lie elsewhere. */
+	if (r == 0 && !reconciling->tree->layout)
+		r = look_at_names(reconciling, keys, count);
+	if (r >= 0)
 		r = look_at_places(reconciling, keys, count);
 	reconciling->looked = r == 0;
 	return r;

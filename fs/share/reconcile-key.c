@@ -242,15 +242,33 @@ struct version *reconcile_version(struct tree *tree, struct inode *inode)
 	return version;
 }
 
-/* What others have changed of it by now, after what was taken in: first is INT64_MAX if nothing. */
-static int64_t changed_since(struct reconciling *reconciling, const struct changed_key *key)
+struct since {
+	struct bytes session;
+	struct bytes key;
+	int64_t first;
+};
+
+static int heed_note(void *arg, const struct backend_feed *feed)
 {
+	struct since *since = arg;
+
+	if (feed->what == BACKEND_FEED_ROWS && feed->foreign &&
+	    bytes_equal(feed->session, since->session) && bytes_equal(feed->key, since->key))
+		since->first = MIN(since->first, feed->first);
+	return 0;
+}
+
+/* Another mount may have taken that in since, which its note says. */
+int64_t changed_since(struct reconciling *reconciling, struct bytes session, struct bytes key)
+{
+	struct view *view = &reconciling->view;
+	struct since since = { .session = session, .key = key, .first = INT64_MAX };
 	struct backend_change change;
 
-	if (!key->logged ||
-	    ASK(&reconciling->view, change_find, key_session(key), key_key(key), &change) < 0)
-		return INT64_MAX;
-	return change.session.data ? change.first : INT64_MIN;
+	if (ASK(view, change_find, session, key, &change) == 0)
+		return change.session.data ? change.first : INT64_MIN;
+	(void)backend_feed_list(view->backend, view->snapshot, heed_note, &since);
+	return since.first;
 }
 
 /* dir: where a list has got another name than this one, or NULL; items: as of what was taken in. */
@@ -272,7 +290,8 @@ static void content_happened(struct reconciling *reconciling, const struct chang
 	if (!events_wanted(&reconciling->tree->events))
 		return;
 	if (reconciling->view.backend) {
-		since = changed_since(reconciling, key);
+		if (key->logged)
+			since = changed_since(reconciling, key_session(key), key_key(key));
 		happened.view = since == INT64_MAX ? &reconciling->view : NULL;
 	}
 	/* What came before the commit leaves the log as it was, which tells of all of it once more;
@@ -350,18 +369,16 @@ void draft_stays(struct inode *draft)
 	draft->version++;
 }
 
-/* There is no file, or a draft, which stays; what was published is gone, also the lines of it that
- * are no rows. */
-static int reconcile_only_done(struct reconciling *reconciling, const struct changed_key *key,
-			       struct inode *draft)
+/* A draft stays when its rows go; what was published is gone, also the lines of it that are no
+ * rows. */
+static int reconcile_draft(struct reconciling *reconciling, const struct changed_key *key,
+			   struct inode *draft)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
-	struct backend_node node;
+	struct backend_node node = draft->node;
 	int r;
 
-	if (draft)
-		node = draft->node;
-	if (draft && !key->rowless) {
+	if (!key->rowless) {
 		node_rewritten(&node);
 		batch_piece_delete(&batch, node.ino, INT64_MIN, INT64_MIN);
 		batch_node_set(&batch, &node, BACKEND_GENERATION, 0);
@@ -373,7 +390,7 @@ static int reconcile_only_done(struct reconciling *reconciling, const struct cha
 	if (r < 0)
 		return r;
 	r = reconcile_commit(reconciling, &batch);
-	if (r == 0 && draft) {
+	if (r == 0) {
 		draft->node.generation = node.generation;
 		draft_stays(draft);
 	}
@@ -389,7 +406,7 @@ static int reconcile_file(struct reconciling *reconciling, const struct changed_
 	if (has_rows)
 		return reconcile_changed(reconciling, key, inode, kind, stat);
 	if (inode_is_draft(inode))
-		return reconcile_only_done(reconciling, key, inode);
+		return reconcile_draft(reconciling, key, inode);
 	/* A list may have had none before. */
 	if (key->rowless && inode->node.kind == BACKEND_LIST)
 		return reconcile_changed(reconciling, key, inode, BACKEND_LIST, &none);
@@ -497,7 +514,7 @@ int reconcile_one(struct reconciling *reconciling, const struct changed_key *key
 		return reconcile_adopt(reconciling, key, kind, &stat);
 	if (r == -ENOENT) {
 		r = reconcile_ghost(reconciling, key);
-		return r < 0 ? r : reconcile_only_done(reconciling, key, NULL);
+		return r < 0 ? r : adopt_none(reconciling, key);
 	}
 	if (r == 0)
 		r = inode_of_node(reconciling->tree, view, &node, &inode);

@@ -388,7 +388,7 @@ int tree_reconcile(struct tree *tree)
 		r = reconcile_step(tree);
 		if (r == -ESTALE)
 			r = reconcile_in_turn(tree);
-		if (r <= 0)
+		if (r <= 0 || tree->stopping)
 			break;
 		taker_stepped(tree);
 	}

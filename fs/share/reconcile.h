@@ -25,8 +25,10 @@ struct changed_key {
 	struct backend_key_stat stat;
 	/* What was looked at (look.c), as is its stat and kind, until the next commit
 	 * (reconciling.looked): there are no rows of it, no file, no orphan, and no directory of
-	 * its session, nor anything in the place of that. */
-	bool no_rows, no_file, no_orphan, no_session;
+	 * its session, nor anything in the place of that; or there is that directory, and nothing
+	 * in it has the name that a file of it gets. */
+	bool no_rows, no_file, no_orphan, no_session, no_name;
+	uint64_t dir; /* 0: not looked for */
 };
 
 static inline struct bytes key_session(const struct changed_key *key)
@@ -151,6 +153,9 @@ bool is_behind_list(const struct inode *inode, int64_t first);
 /* What stands below a draft is another thing, but the draft is what it was: a save of it that was
  * begun is none of something older. */
 void draft_stays(struct inode *draft);
+/* What others have changed of a key by now, after what was taken in: the first row, INT64_MAX if
+ * nothing.  With a view. */
+int64_t changed_since(struct reconciling *reconciling, struct bytes session, struct bytes key);
 /* Take one key in; borrowed. */
 int reconcile_one(struct reconciling *reconciling, const struct changed_key *key);
 /* A sidecar that came may make a list of the single beside it, which is one more key then. */
@@ -163,6 +168,8 @@ int reconcile_neighbour(struct reconciling *reconciling, const struct changed_ke
  * until then. */
 int adopt_key(struct reconciling *reconciling, const struct changed_key *key, uint32_t kind,
 	      const struct backend_key_stat *stat, const struct backend_node *like);
+/* The same of a key that has no rows: no file is made. */
+int adopt_none(struct reconciling *reconciling, const struct changed_key *key);
 /* Commits what was adopted; with an error, nothing of it has been done.  Comes before any other
  * commit, so that the view stays the same from one key that is adopted to the next: what it told of
  * their rows still holds, whichever of them is looked at first. */

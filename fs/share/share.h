@@ -8,9 +8,9 @@
 
 /* Take in what others changed, in steps between which others come to use the tree. */
 int tree_reconcile(struct tree *tree);
-/* Digest what other mounts have left, unless somebody is changing the tree: 1, or 0 when there was
- * nothing, or -errno. */
-int tree_digest_now(struct tree *tree);
+/* Digest what other mounts have left: 1, or 0 when there was nothing, or -errno.  While somebody is
+ * changing the tree, nothing is done (0), or, if patient, he is waited for. */
+int tree_digest_now(struct tree *tree, bool patient);
 
 /* Whether a key that is set apart is to be tried again.  No lock is held. */
 bool aparts_are_due(struct tree *tree);

@@ -145,7 +145,9 @@ static const struct backend_feed *judge(const struct file_notes *notes, bool rep
 	const struct backend_feed *rows = notes->rows, *node = notes->node;
 
 	if (notes->came) {
-		*ret_what = notes->went && !replaces ? EVENT_RENAME : EVENT_SAVE;
+		/* Rows of another program may make a list of a document, which changes its name. */
+		*ret_what = notes->went && !replaces && !(rows && rows->foreign) ? EVENT_RENAME :
+										   EVENT_SAVE;
 		return notes->came;
 	}
 	if (notes->went) {
@@ -291,7 +293,7 @@ static void tell(struct tree *tree, struct notes *notes, const struct file_notes
 		return;
 	event.by = commit->foreign ? EVENT_BY_SQL : EVENT_BY_OTHER;
 	event.at = feed->at;
-	if (file->rows && event.what != EVENT_REMOVE)
+	if (file->rows && event.what != EVENT_REMOVE && !file->rows->waits)
 		count(file->rows, &event);
 	if (fill(tree, file, feed, &texts, &event) < 0)
 		notes_lost(notes, tree);

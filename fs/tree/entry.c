@@ -351,6 +351,7 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 	struct backend_node *node = &unlinking->node;
 	/* Nobody has it open, so that it may be in the trash at once. */
 	const bool link = S_ISLNK(inode->node.mode) && unlinking->path.data;
+	const bool needed = inode_is_opened(inode) || unlinking->hide;
 
 	unlinking->tree = tree;
 	unlinking->inode = inode;
@@ -362,13 +363,11 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 	if (!node->nlink || node->entry == unlinking->entry)
 		node->parent = node->entry = 0;
 	if (node->nlink) {
-		/* It may count elsewhere from now on. */
-		quota_void(tree);
 		unlinking->left = inode->left_dir ? inode->left_dir : inode->node.parent;
 		batch_node_put(batch, node);
 		return batch->error;
 	}
-	if (inode->open && !inode_is_state(inode))
+	if (inode_is_opened(inode) && !inode_is_state(inode))
 		unlinking->left = quota_dir(inode);
 	else if (inode->node.nlink)
 		batch_grows(batch, quota_dir(inode), content_less(inode));
@@ -381,12 +380,12 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 			batch_guard_rows(batch, node->session, node->key);
 		else if (!unlinking->path.data)
 			batch_row_delete(batch, node->session, node->key, INT64_MIN, INT64_MAX);
-	} else if (!link && (inode->open || unlinking->hide || backend_is_shared(tree->backend))) {
+	} else if (!link && (needed || backend_is_shared(tree->backend))) {
 		if (unlinking->path.data)
 			node->target = unlinking->path;
 		batch_node_put(batch, node);
-		unlinking->claimed = inode->open || unlinking->hide;
-		if (unlinking->claimed)
+		unlinking->claimed = needed;
+		if (needed)
 			batch_claim(batch, node->ino);
 		return batch->error;
 	}
@@ -414,6 +413,9 @@ void unlinking_apply(struct unlinking *unlinking)
 		return;
 	}
 	node_apply(inode, &unlinking->node);
+	/* It may count elsewhere from now on. */
+	if (inode->node.nlink)
+		quota_void(unlinking->tree);
 	if (unlinking->left)
 		quota_left(unlinking->tree, inode, unlinking->left);
 	inode->claimed |= unlinking->claimed;

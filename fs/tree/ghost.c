@@ -15,9 +15,10 @@
  *   that is made where a document was is another file.)  Until that is published the new name shows
  *   what the old one did, so it must be the same owner's and show it to nobody who was not to see
  *   it; to another file the rows do not go.  If its owner then opens it to more, or moves it, it is
- *   empty.  When nobody comes, or the directory is removed or moved, or another program writes to
- *   the key, the ghost ends.  For handles of the unlinked file its bytes move into a stage then,
- *   and the file goes into the trash (fs/inode/trashed.h), unless a file of its name was made.
+ *   empty; if the save fails, the rows are its own.  When nobody comes, or the directory is removed
+ *   or moved, or another program writes to the key, the ghost ends.  For handles of the unlinked
+ *   file its bytes move into a stage then, and the file goes into the trash (fs/inode/trashed.h),
+ *   unless a file of its name was made.
  */
 
 #include <errno.h>

@@ -278,6 +278,7 @@ int move_grows(struct tree *tree, struct view *view, struct inode *inode, struct
 		/* What was a session may come to be one again. */
 		quota_void(tree);
 		r = quota_count(tree, view, inode->ino, &size);
+		size += quota_held(tree, inode->ino);
 	} else if (S_ISREG(inode->node.mode)) {
 		r = content_size(tree, view, inode, &size);
 	}

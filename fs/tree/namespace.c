@@ -192,6 +192,7 @@ static int make_once(struct tree *tree, const struct make_request *request, bool
 	if (r < 0)
 		return r;
 	(*ret_inode)->inherited = (*ret_inode)->inherits = inherits;
+	(*ret_inode)->opening = request->what->will_open;
 	name_happened(notes, tree, EVENT_SAVE, *ret_inode, request->dir, request->name);
 	return 0;
 }
@@ -228,7 +229,7 @@ static int make_below(struct tree *tree, struct inode *dir, struct bytes name,
 	const struct caller caller = { .uid = like->uid, .gid = like->gid };
 	const struct tree_new what = { .mode = S_IFDIR | (like->mode & 0777) };
 	struct inode *there;
-	int r = tree_lookup(tree, dir, name, &there);
+	int r = name_lookup(tree, dir, name, &there); /* a question is no directory */
 
 	if (r == -ENOENT)
 		r = tree_make(tree, &caller, dir, name, &what, &there);

@@ -10,6 +10,7 @@
 #include "fs/base/names.h"
 #include "fs/base/sound.h"
 #include "fs/content/content.h"
+#include "fs/tree/place.h"
 #include "fs/tree/tree.h"
 
 enum { LISTS_BLOCK = 64 /* names that are looked at at a time */ };
@@ -17,26 +18,28 @@ enum { LISTS_BLOCK = 64 /* names that are looked at at a time */ };
 /* ---- A directory: what is there, but for sidecars ---- */
 
 struct window_listing {
-	bool in_session;
+	struct tree *tree;
+	struct inode *of;
 	tree_entry_fn *fn;
 	void *arg;
 };
+
+/* Under tree.lock. */
+static bool is_sidecar(const struct window_listing *listing, struct bytes name,
+		       const struct shown *shown)
+{
+	return S_ISREG(shown->st.st_mode) && bytes_ends_with(name, names_suffix(BACKEND_HASH)) &&
+	       place_kind(listing->tree, listing->of, name) == BACKEND_HASH;
+}
 
 static int tell_shown(void *arg, struct bytes name, struct inode *inode, const struct shown *shown,
 		      uint64_t position)
 {
 	const struct window_listing *listing = arg;
 
-	if (listing->in_session && bytes_ends_with(name, names_suffix(BACKEND_HASH)))
+	if (is_sidecar(listing, name, shown))
 		return 0;
 	return listing->fn(listing->arg, name, inode, shown, position);
-}
-
-static bool is_in_session(struct tree *tree, struct inode *dir)
-{
-	WITH_READ_LOCK(tree);
-
-	return inode_session(dir);
 }
 
 static int list_shown(struct tree *tree, const struct inode *dir, uint64_t position, uint64_t end,
@@ -44,7 +47,8 @@ static int list_shown(struct tree *tree, const struct inode *dir, uint64_t posit
 {
 	struct inode *of = dir->window->of;
 	struct window_listing listing = {
-		.in_session = is_in_session(tree, of),
+		.tree = tree,
+		.of = of,
 		.fn = fn,
 		.arg = arg,
 	};
@@ -135,6 +139,15 @@ static int keep_name(void *arg, struct bytes name, struct inode *inode, const st
 	return 0;
 }
 
+static uint32_t kind_of(struct tree *tree, const struct inode *dir, const struct shown_name *item)
+{
+	WITH_READ_LOCK(tree);
+
+	return S_ISREG(item->st.st_mode) ?
+		       place_kind(tree, dir->window->of, bytes_str(item->name)) :
+		       BACKEND_ORDINARY;
+}
+
 /* The name of a list as a directory: without its end if nothing else is called so. */
 static int list_as_dir(struct tree *tree, const struct inode *dir, struct shown_name *item)
 {
@@ -142,7 +155,7 @@ static int list_as_dir(struct tree *tree, const struct inode *dir, struct shown_
 	struct inode *other;
 	int r;
 
-	if (!S_ISREG(item->st.st_mode) || split.kind != BACKEND_LIST)
+	if (kind_of(tree, dir, item) != BACKEND_LIST)
 		return 0;
 	item->st.st_mode = S_IFDIR;
 	if (!sound_name(split.stem))
@@ -169,12 +182,12 @@ static bool is_free(struct tree *tree, const struct inode *dir, struct bytes nam
 static int state_as_text(struct tree *tree, const struct inode *dir, struct shown_name *item)
 {
 	struct names_split split = names_split(bytes_str(item->name));
+	const uint32_t kind = kind_of(tree, dir, item);
 	char text[NAME_LIMIT + 1];
 	int size = (int)split.stem.size, r = -ENOENT;
-	bool as_text = S_ISREG(item->st.st_mode) && sound_name(split.stem) &&
-		       (split.kind == BACKEND_LIST || split.kind == BACKEND_SINGLE);
+	bool as_text = sound_name(split.stem) && (kind == BACKEND_LIST || kind == BACKEND_SINGLE);
 
-	if (as_text && split.kind == BACKEND_SINGLE) {
+	if (as_text && kind == BACKEND_SINGLE) {
 		snprintf(text, sizeof(text), "%.*s%s", size, item->name,
 			 names_suffix(BACKEND_LIST).data);
 		as_text = is_free(tree, dir, bytes_str(text), &r);
@@ -189,7 +202,7 @@ static int state_as_text(struct tree *tree, const struct inode *dir, struct show
 }
 
 static int tell_lists(struct tree *tree, const struct inode *dir, struct shown_names *names,
-		      bool in_session, tree_entry_fn *fn, void *arg)
+		      tree_entry_fn *fn, void *arg)
 {
 	bool texts = dir->window->asked->question->as == QUESTION_TEXT;
 	int r = 0;
@@ -198,8 +211,7 @@ static int tell_lists(struct tree *tree, const struct inode *dir, struct shown_n
 		struct shown_name *item = &names->item[i];
 		struct shown shown;
 
-		if (in_session)
-			r = (texts ? state_as_text : list_as_dir)(tree, dir, item);
+		r = (texts ? state_as_text : list_as_dir)(tree, dir, item);
 		shown = (struct shown){ .st = item->st };
 		if (r == 0)
 			r = fn(arg, bytes_str(item->name), NULL, &shown, item->position);
@@ -211,12 +223,11 @@ static int lists_list(struct tree *tree, const struct inode *dir, uint64_t posit
 		      tree_entry_fn *fn, void *arg)
 {
 	_cleanup_(freep) struct shown_names *names = malloc(sizeof(*names));
-	bool unsound = false, in_session;
+	bool unsound = false;
 	int r = 0;
 
 	if (!names)
 		return -ENOMEM;
-	in_session = is_in_session(tree, dir->window->of);
 	do {
 		names->count = 0;
 		r = list_shown(tree, dir, position, end, keep_name, names);
@@ -226,7 +237,7 @@ static int lists_list(struct tree *tree, const struct inode *dir, uint64_t posit
 			return r;
 		if (names->count)
 			position = names->item[names->count - 1].position;
-		r = tell_lists(tree, dir, names, in_session, fn, arg);
+		r = tell_lists(tree, dir, names, fn, arg);
 	} while (r == 0 && names->count == LISTS_BLOCK);
 	return r < 0 ? r : unsound ? -EUCLEAN : 0;
 }

@@ -259,7 +259,7 @@ int window_stat(struct tree *tree, const struct inode *inode, struct stat *ret_s
 		ret_stat->st_nlink = 1;
 		ret_stat->st_size = ret_stat->st_blocks = 0;
 	} else if (S_ISDIR(ret_stat->st_mode) && window->rows.list) {
-		ret_stat->st_mode = S_IFREG | (ret_stat->st_mode & 0666);
+		ret_stat->st_mode = window_mode(&window->rows, ret_stat->st_mode);
 		ret_stat->st_nlink = 1;
 	}
 	if (window->rows.list) {

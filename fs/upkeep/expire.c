@@ -172,35 +172,55 @@ static int expire_part(struct expiring *expiring)
 
 struct purging {
 	struct expiring *expiring;
+	uint64_t after; /* those up to this one have been tried */
 	uint64_t id[PART];
 	size_t count;
+	int error; /* the last with which one could not go, or 0 */
 };
 
 static int keep_overdue(void *arg, const struct trash_item *item)
 {
 	struct purging *purging = arg;
 
+	if (item->id <= purging->after)
+		return 0;
 	if (item->until > purging->expiring->now)
 		look_again(purging->expiring, item->until);
-	else if (purging->count < PART)
+	else
 		purging->id[purging->count++] = item->id;
-	return 0;
+	return purging->count == PART;
 }
 
-static int purge_overdue(struct expiring *expiring)
+/* Whether an error is not of one alone. */
+static bool fails_all(int error)
 {
+	return error == -EBUSY || error == -EROFS || error == -ESTALE || error == -ENOMEM ||
+	       error == -ENOTCONN;
+}
+
+/* Some of what is over; 1 when there is more. */
+static int purge_part(struct purging *purging)
+{
+	struct expiring *expiring = purging->expiring;
 	struct tree *tree = expiring->tree;
-	struct purging purging = { .expiring = expiring };
 	int r = view_begin(tree, BACKEND_ANYWAY, &expiring->view);
 
+	purging->count = 0;
 	if (r == 0)
-		r = trash_list(tree->backend, expiring->view.snapshot, keep_overdue, &purging);
+		r = trash_list(tree->backend, expiring->view.snapshot, keep_overdue, purging);
 	view_end(&expiring->view);
-	for (size_t i = 0; r == 0 && i < purging.count && !tree->stopping; i++)
-		r = tree_trash_purge(tree, purging.id[i]);
-	if (purging.count == PART)
-		look_again(expiring, expiring->now);
-	return r == -ENOENT ? 0 : r;
+	for (size_t i = 0; r == 0 && i < purging->count && !tree->stopping; i++) {
+		int error = tree_trash_purge(tree, purging->id[i]);
+
+		purging->after = purging->id[i];
+		/* -ENOENT: it has gone by somebody else. */
+		if (error == 0 || error == -ENOENT)
+			continue;
+		purging->error = error;
+		if (fails_all(error))
+			return 0;
+	}
+	return r < 0 ? r : purging->count == PART;
 }
 
 /* Look at all; when to look again. */
@@ -209,6 +229,7 @@ static int64_t expire_all(struct tree *tree)
 	struct expiring expiring = { .tree = tree,
 				     .now = time_now(),
 				     .homes = { .layout = tree->layout } };
+	struct purging purging = { .expiring = &expiring };
 	int r;
 
 	expiring.next = expiring.now + SECONDS_MOST * second;
@@ -219,10 +240,15 @@ static int64_t expire_all(struct tree *tree)
 		r = expire_part(&expiring);
 	while (r > 0 && !tree->stopping);
 	homes_done(&expiring.homes);
-	if (r == 0)
-		r = purge_overdue(&expiring);
+	while (r >= 0 && !tree->stopping && (r = purge_part(&purging)) > 0)
+		;
 	if (r < 0)
 		log_warning("cannot find out which sessions to remove: %s", strerror(-r));
+	if (purging.error) {
+		look_again(&expiring, expiring.now + SECONDS_AGAIN * second);
+		log_warning("cannot delete what is in the trash, although its time is over: %s",
+			    strerror(-purging.error));
+	}
 	return MAX(expiring.next, expiring.now + SECONDS_LEAST * second);
 }
 
@@ -230,7 +256,7 @@ static int64_t expire_all(struct tree *tree)
 static int64_t expire_ours(struct tree *tree)
 {
 	if (tree->backend->read_only)
-		return INT64_MAX;
+		return time_now() + SECONDS_MOST * second;
 	return backend_on_duty(tree->backend) ? expire_all(tree) :
 						time_now() + SECONDS_LEAST * second;
 }
@@ -250,7 +276,8 @@ static void *expire(void *arg)
 	while (!tree->stopping) {
 		int64_t next, wait = tree->expire_at - time_now();
 
-		if (wait > 0) {
+		/* Longer than any wait is: the clock was set back. */
+		if (wait > 0 && wait <= SECONDS_MOST * second) {
 			wait_some(tree, wait);
 			continue;
 		}

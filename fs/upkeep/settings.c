@@ -113,7 +113,8 @@ static void apply_quotas(struct tree *tree, const struct settings *settings)
 		quota_void(tree);
 	tree->quota.each = each;
 	tree->quota.any = any;
-	tree->quota.on = each || any;
+	/* What is only placed anew is there already. */
+	tree->quota.on = (each || any) && !tree->options.relayout;
 }
 
 static void apply(struct tree *tree, const struct settings *settings)

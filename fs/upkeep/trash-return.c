@@ -469,11 +469,17 @@ static void emit_delete(uint64_t ino, struct batch *batch)
 static int purge_member(struct tree *tree, struct entry_copy *member)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
+	_cleanup_(buf_done) struct buf name = { 0 };
 	struct backend_node now = { 0 };
 	_cleanup_(view_end) struct view view = { 0 };
 	int r = view_begin(tree, BACKEND_ANYWAY, &view);
 
-	/* Another name may have gone since. */
+	/* This name may have gone since by another mount, and then what has another lives on. */
+	if (r == 0)
+		r = ASK(&view, entry_name, member->parent, member->id, &name);
+	if (r == -ENOENT)
+		return 0;
+	/* Or another name. */
 	if (r == 0)
 		r = ASK(&view, node_get, member->node.ino, &now);
 	view_end(&view);
@@ -506,6 +512,8 @@ static int purge_some(struct tree *tree, struct entries *family)
 		entry_done(member);
 		family->count--;
 	}
+	/* What has other names may count elsewhere from now on. */
+	quota_void(tree);
 	return r;
 }
 
@@ -557,7 +565,7 @@ int tree_trash_purge(struct tree *tree, uint64_t id)
 	if (tree->options.read_only)
 		return -EROFS;
 	pthread_mutex_lock(&tree->trash_lock);
-	r = purge(tree, id);
+	r = TREE_RETRY(tree, purge(tree, id));
 	pthread_mutex_unlock(&tree->trash_lock);
 	return r;
 }

@@ -28,9 +28,9 @@
  *   batch depends on nobody having any.  Who works in one of its directories finds nothing there
  *   any more, as after an rm -r.
  *
- *   What is purged gets "REMOVED 0 NAME" first: from then on it cannot come back, and what is
- *   left of it after a crash goes the next time.  Then it goes in parts, files before the
- *   directory that they are in.
+ *   What is purged gets "REMOVED 0 NAME" first, and what goes without grace has it at once: from
+ *   then on it cannot come back, and what is left of it after a crash goes the next time.  Then it
+ *   goes in parts, files before the directory that they are in.
  *
  *   Orders come one at a time (tree.trash_lock, before tree.lock).
  *
@@ -46,6 +46,7 @@
 #include "fs/base/names.h"
 #include "fs/base/ttl.h"
 #include "fs/inode/aparts.h"
+#include "fs/inode/commit.h"
 #include "fs/inode/trashed.h"
 #include "fs/tree/tree.h"
 #include "fs/inode/waiting.h"
@@ -257,6 +258,22 @@ static int judge_session(struct trashing *trashing)
 	return r < 0 ? r : look.changed > trashing->since ? -ECANCELED : 0;
 }
 
+/* Without grace nothing comes back, and to move rows takes room that a full store does not have. */
+static void emit_rows(struct trashing *trashing, const struct backend_node *node)
+{
+	if (trashing->grace)
+		batch_key_hide(&trashing->batch, node);
+	else
+		batch_row_delete(&trashing->batch, node->session, node->key, INT64_MIN, INT64_MAX);
+}
+
+static int64_t until(const struct trashing *trashing, int64_t removed)
+{
+	if (!trashing->grace)
+		return 0;
+	return trashing->grace > INT64_MAX - removed ? INT64_MAX : removed + trashing->grace;
+}
+
 static void emit_files(struct trashing *trashing)
 {
 	for (size_t i = 0; i < trashing->family.count; i++) {
@@ -264,7 +281,7 @@ static void emit_files(struct trashing *trashing)
 		struct backend_node node = member->node;
 
 		if (kind_is_state(node.kind))
-			batch_key_hide(&trashing->batch, &node);
+			emit_rows(trashing, &node);
 		else if (!member->noted)
 			continue;
 		node.kind = BACKEND_ORDINARY;
@@ -304,14 +321,13 @@ static void emit_home(struct trashing *trashing, const struct home *home, int64_
 	struct backend_node node = home->inode->node;
 
 	if (kind_is_state(node.kind))
-		batch_key_hide(&trashing->batch, &node);
+		emit_rows(trashing, &node);
 	node.kind = BACKEND_ORDINARY;
 	node.parent = BACKEND_TRASH;
 	node.entry = home->entry_to;
 	batch_node_put(&trashing->batch, &node);
 	batch_entry_delete(&trashing->batch, home->parent->ino, home->entry);
-	emit_trashed(&trashing->batch, node.entry, removed,
-		     trashing->grace > INT64_MAX - removed ? INT64_MAX : removed + trashing->grace,
+	emit_trashed(&trashing->batch, node.entry, removed, until(trashing, removed),
 		     buf_bytes(&home->path), node.ino);
 }
 
@@ -349,8 +365,8 @@ static int trash_commit(struct trashing *trashing)
 		if (parent_changed(trashing, i, &node))
 			batch_dir(&trashing->batch, &trashing->home[i].parent->node, &node);
 	}
-	/* tree.lock is kept: nobody may come to be at work in it meanwhile. */
-	r = batch_commit(&trashing->batch, tree->backend, BACKEND_FREES);
+	/* Nobody may come to be at work in it meanwhile. */
+	r = tree_commit_locked(tree, &trashing->batch, BACKEND_FREES);
 	for (size_t i = 0; r == 0 && i < trashing->count; i++)
 		if (parent_changed(trashing, i, &node))
 			dir_apply(trashing->home[i].parent, &node);

@@ -346,5 +346,8 @@ int tree_remove_xattr(struct tree *tree, struct inode *inode, struct bytes name)
 		return r;
 	r = TREE_RETRY(tree, remove_xattr_once(tree, inode, name, &notes));
 	notes_send(&notes, tree, NOTIFY_CONTENT);
+	/* That of the store counts from now on. */
+	if (r == 0 && xattr_is_ttl(name))
+		expire_soon(tree);
 	return r;
 }

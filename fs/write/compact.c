@@ -210,6 +210,14 @@ static int64_t grows_by(const struct compacting *compacting)
 	return (int64_t)compacting->lines.size - (int64_t)compacting->row_bytes;
 }
 
+/* A newline comes, too, if the last line had none. */
+static int64_t file_grows_by(const struct compacting *compacting)
+{
+	const uint32_t before = compacting->inode->node.flags, after = compacting->node.flags;
+
+	return grows_by(compacting) + ((before & ~after & BACKEND_NO_NEWLINE) != 0);
+}
+
 static void emit_pieces(struct compacting *compacting, struct bytes pieces)
 {
 	const struct backend_node *node = &compacting->node;
@@ -350,7 +358,7 @@ static int compact_commit(struct compacting *compacting)
 	r = emit_lines(compacting, &compacting->batch, compacting->batch.count + EMIT_FIRST);
 	if (r < 0)
 		return r;
-	batch_grows(&compacting->batch, compacting->inode->node.parent, grows_by(compacting));
+	batch_grows(&compacting->batch, compacting->inode->node.parent, file_grows_by(compacting));
 	if (!compacting->at.rest.size)
 		return tree_commit(compacting->tree, &compacting->batch, flags);
 	compacting->behind_first = compacting->at;
@@ -459,6 +467,8 @@ static void apply(struct compacting *compacting, struct notes *notes)
 		name_forget(notes, compacting->tree, inode);
 	notes_change(notes, compacting->tree, inode, CHANGE_REPLACED, compacting->size_before,
 		     NULL);
+	notes_happened(notes, compacting->tree,
+		       &(struct happened){ .what = EVENT_SAVE, .inode = inode });
 }
 
 /* 1: the list is another by now. */

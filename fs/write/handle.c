@@ -94,6 +94,16 @@ int handle_begin_save(struct tree *tree, struct handle *handle, bool keep)
 	return 0;
 }
 
+void inode_writers_gone(struct tree *tree, struct inode *inode)
+{
+	inode->dates = (struct dates){ 0 };
+	/* The save has failed: the previous content stays, and is its own. */
+	if (inode->inherits && !inode->inherited) {
+		inode->inherits = false;
+		quota_void(tree);
+	}
+}
+
 void handle_staged(struct tree *tree, struct handle *handle)
 {
 	struct writing *writing = handle->writing;

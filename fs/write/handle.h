@@ -44,6 +44,8 @@ void handle_note_begun(struct tree *tree, struct writing *writing);
 int handle_begin_save(struct tree *tree, struct handle *handle, bool keep);
 /* The stage was changed: it is to be published, and the tree's thread looks for a pause. */
 void handle_staged(struct tree *tree, struct handle *handle);
+/* The last handle that may write is closed.  Under inode.lock. */
+void inode_writers_gone(struct tree *tree, struct inode *inode);
 /* Whether the list ends in a line that this handle has left unfinished. */
 bool handle_owns_tail(struct tree *tree, const struct handle *handle);
 /* Where a list, or its draft, ends.  inode.lock is enough. */

@@ -260,6 +260,7 @@ static int open_used(struct tree *tree, struct handle *handle, unsigned number, 
 	if (handle->next)
 		handle->next->link = &handle->next;
 	inode->open = handle;
+	inode->opening = false;
 	return 0;
 }
 
@@ -534,7 +535,7 @@ static void handle_close(struct tree *tree, struct handle *handle)
 		if (handle->keeps)
 			kept_closed(tree);
 		if (!is_written(inode))
-			inode->dates = (struct dates){ 0 };
+			inode_writers_gone(tree, inode);
 		if (face_closed(handle))
 			notes_renew(&notes, tree, inode, handle->face, RENEW_UNLESS_NEEDED);
 		face_settle(&notes, tree, inode, handle->face);

@@ -17,17 +17,11 @@ static pid_t read_process(pid_t pid)
 	char path[32], line[128];
 	pid_t process = pid;
 	FILE *status;
-	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	fd = descriptor_open(path, O_RDONLY, 0);
-	if (fd < 0)
+	status = descriptor_stream(path);
+	if (!status)
 		return pid;
-	status = fdopen(fd, "r");
-	if (!status) {
-		close(fd);
-		return pid;
-	}
 	while (fgets(line, sizeof(line), status))
 		if (sscanf(line, "Tgid: %d", &process) == 1)
 			break;

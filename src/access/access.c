@@ -325,17 +325,28 @@ int access_target_place(struct access_target *target)
 	return 0;
 }
 
-int access_target_find(struct access *access, const char *path, struct access_target *target)
+int access_target_name(struct access *access, const char *path, struct access_target *target)
 {
-	int r = access_clean(path, &target->path);
+	const char *slash = strrchr(path, '/');
+	const char *last = slash ? slash + 1 : path;
 
 	target->access = access;
+	target->is_dir = !*last || strcmp(last, ".") == 0;
+	return access_clean(path, &target->path);
+}
+
+int access_target_find(struct access *access, const char *path, struct access_target *target)
+{
+	int r = access_target_name(access, path, target);
+
 	return r < 0 ? r : access_target_place(target);
 }
 
 int access_target_stat(struct access_target *target, struct stat *ret_stat)
 {
-	return target->access->way->stat(&target->place, ret_stat);
+	int r = target->access->way->stat(&target->place, ret_stat);
+
+	return r == 0 && target->is_dir && !S_ISDIR(ret_stat->st_mode) ? -ENOTDIR : r;
 }
 
 int access_stat(struct access *access, const char *path, struct stat *ret_stat)

@@ -112,7 +112,7 @@ static int open_target(struct access_target *target, enum access_how how, struct
 	if (exists)
 		r = only_regular(st.st_mode);
 	else if (r == -ENOENT && how != ACCESS_FILE_READ && how != ACCESS_FILE_COMPACT)
-		r = 0;
+		r = target->is_dir ? -EISDIR : 0;
 	if (r < 0)
 		return r;
 	if (how == ACCESS_FILE_READ)
@@ -139,9 +139,9 @@ static void file_free(struct access_file *file)
 int access_file_open(struct access *access, const char *path, enum access_how how,
 		     struct access_file **ret_file)
 {
-	_cleanup_(access_target_done) struct access_target target = { .access = access };
+	_cleanup_(access_target_done) struct access_target target = { 0 };
 	struct access_file *file = calloc(1, sizeof(*file));
-	int r = file ? access_clean(path, &target.path) : -ENOMEM;
+	int r = file ? access_target_name(access, path, &target) : -ENOMEM;
 
 	if (r < 0)
 		goto fail;

@@ -116,7 +116,7 @@ int access_remove(struct access *access, const char *path, bool recursive)
 	int r = access_clean(path, &cleaned);
 
 	if (r == 0)
-		r = access_stat(access, cleaned, &st);
+		r = access_stat(access, path, &st);
 	if (r < 0)
 		return r;
 	if (!*cleaned)

@@ -127,10 +127,13 @@ void access_forget_dir(struct access *access, const char *path);
 struct access_target {
 	struct access *access;
 	char *path;
+	bool is_dir; /* or nothing: so the path ended */
 	struct access_place place;
 	struct access_dir *dir; /* NULL: not placed */
 };
 
+/* Its path alone. */
+int access_target_name(struct access *access, const char *path, struct access_target *target);
 int access_target_find(struct access *access, const char *path, struct access_target *target);
 /* The same for one that has its path already. */
 int access_target_place(struct access_target *target);

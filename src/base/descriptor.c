@@ -52,3 +52,16 @@ int descriptor_open(const char *path, int flags, mode_t mode)
 {
 	return descriptor_above(open(path, flags | O_CLOEXEC, mode));
 }
+
+FILE *descriptor_stream(const char *path)
+{
+	int fd = descriptor_open(path, O_RDONLY, 0), error;
+	FILE *stream = fd < 0 ? NULL : fdopen(fd, "r");
+
+	if (fd >= 0 && !stream) {
+		error = errno;
+		close(fd);
+		errno = error;
+	}
+	return stream;
+}

@@ -11,6 +11,7 @@
  */
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 /* How a descriptor was opened, as bits. */
@@ -33,5 +34,7 @@ int descriptor_fill(void);
 int descriptor_above(int fd);
 /* As open(2) with O_CLOEXEC; the mode is for a file that is made. */
 int descriptor_open(const char *path, int flags, mode_t mode);
+/* A file to be read as a stream, to be closed with fclose(3); NULL and errno. */
+FILE *descriptor_stream(const char *path);
 
 #endif

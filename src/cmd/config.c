@@ -85,19 +85,29 @@ static int take_value(struct config *config, int key, const char *value)
 	return set ? CMD_DONE : refuse_value(NULL);
 }
 
-static int take_operand(struct config *config, const char *operand)
+/* Which key it names, with or without a value; CONFIG_KEYS: none. */
+static int key_of(const char *operand)
 {
 	size_t size = strcspn(operand, "=");
+	int key = 0;
 
-	for (int i = 0; i < CONFIG_KEYS; i++) {
-		if (strlen(name_of(i)) != size || strncmp(name_of(i), operand, size) != 0)
-			continue;
-		if (operand[size])
-			return take_value(config, i, operand + size + 1);
-		config->named[i] = true;
-		return CMD_DONE;
-	}
-	return refuse_key(operand, size);
+	while (key < CONFIG_KEYS &&
+	       (strlen(name_of(key)) != size || strncmp(name_of(key), operand, size) != 0))
+		key++;
+	return key;
+}
+
+static int take_operand(struct config *config, const char *operand)
+{
+	const char *value = strchr(operand, '=');
+	int key = key_of(operand);
+
+	if (key == CONFIG_KEYS)
+		return refuse_key(operand, strcspn(operand, "="));
+	if (value)
+		return take_value(config, key, value + 1);
+	config->named[key] = true;
+	return CMD_DONE;
 }
 
 static int open_store(const char *path, bool alone, struct backend **ret_backend, char **ret_why)
@@ -267,6 +277,10 @@ static int run_config(void *values, char **operands)
 	struct config *config = values;
 	int status = CMD_DONE;
 
+	/* It would be made. */
+	if (strchr(operands[0], '=') && key_of(operands[0]) < CONFIG_KEYS)
+		return cmd_misused(&cmd_config, "a store is missing before '%s'%s", operands[0],
+				   cmd_default_store() ? " ('-' stands for $SESSFS_STORE)" : "");
 	for (char **operand = operands + 1; *operand && status == CMD_DONE; operand++)
 		status = take_operand(config, *operand);
 	if (status == CMD_DONE)

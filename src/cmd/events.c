@@ -31,7 +31,10 @@ static int take_number(void *field, const char *value, char **ret_why)
 		*since = value;
 		return 0;
 	}
-	return str_explain(ret_why, -EINVAL, "it is the number of an event: the seq of a line");
+	return str_explain(ret_why, -EINVAL,
+			   "'%s' is not valid: --since takes the number of an event, the seq of a "
+			   "line",
+			   value);
 }
 
 static const struct cmd_option events_options[] = {

@@ -50,7 +50,7 @@ static int take_count(void *field, const char *value, char **ret_why)
 static int take_grace(void *field, const char *value, char **ret_why)
 {
 	(void)ret_why;
-	return ttl_parse(bytes_str(value), field);
+	return duration_parse(bytes_str(value), field);
 }
 
 static const struct cmd_option gc_options[] = {

@@ -2,7 +2,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +26,7 @@
 #include "src/user/say.h"
 #include "src/user/settings.h"
 #include "src/daemon/service.h"
+#include "src/daemon/signals.h"
 #include "src/mounts/trust.h"
 #include "src/cmd/begin.h"
 #include "src/cmd/cmd.h"
@@ -63,43 +63,9 @@ static void mount_done(struct mount *mount)
 	guard_done(&mount->guard);
 }
 
-static void on_stop(int number)
+static void stop_serving(void)
 {
-	(void)number;
 	session_stop(serving);
-}
-
-static void stop_signals(sigset_t *set)
-{
-	sigemptyset(set);
-	sigaddset(set, SIGTERM);
-	sigaddset(set, SIGINT);
-	sigaddset(set, SIGHUP);
-}
-
-/* From here on the signals end the session.  They were blocked since before there was a mount, so
- * none can end the process and leave a dead mount behind. */
-static void watch_signals(struct session *session)
-{
-	struct sigaction action = { .sa_handler = on_stop };
-	sigset_t set;
-
-	serving = session;
-	sigemptyset(&action.sa_mask);
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGHUP, &action, NULL);
-	stop_signals(&set);
-	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-}
-
-static void forget_signals(void)
-{
-	sigset_t set;
-
-	stop_signals(&set);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	serving = NULL;
 }
 
 /* What a daemon without a terminal says is read by somebody later, or lost.  A sentence here still
@@ -222,6 +188,7 @@ static int on_mounted(void *arg)
 	r = guard_enter(&mount->guard);
 	if (r < 0)
 		log_error("cannot drop root's rights: %s", strerror(-r));
+	guard_done(&mount->guard);
 	return r;
 }
 
@@ -240,7 +207,6 @@ static int open_session(struct mount *mount, struct session **ret_session)
 		.source = mount->store,
 		.allow_other = options->allow_other,
 		.read_only = options->tree.read_only,
-		.auto_unmount = options->auto_unmount,
 		.dev = options->allow_dev && !options->nodev,
 		.suid = options->allow_suid && !options->nosuid,
 		.debug = options->debug,
@@ -295,9 +261,10 @@ static int serve_session(struct mount *mount)
 		say_why(mount->why, r);
 		return CMD_FAILED;
 	}
-	watch_signals(session);
+	serving = session;
+	signals_watch(stop_serving);
 	r = session_serve(session);
-	forget_signals();
+	signals_end();
 	service_stopping();
 	if (r < 0)
 		log_error("the mount on %s has failed: %s", mount->dir, strerror(-r));
@@ -342,16 +309,14 @@ static int serve_store(struct mount *mount)
 static int serve(void *arg)
 {
 	struct mount *mount = arg;
-	sigset_t set;
 	int status;
 	int r;
 
 	heap_keep_little();
 	umask(077);
 	mount->turn = -1;
-	stop_signals(&set);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	r = aide_start(&mount->aide, mount->dir);
+	signals_hold();
+	r = aide_start(&mount->aide, mount->dir, mount->options.auto_unmount);
 	if (r < 0) {
 		log_error("cannot start a process: %s", strerror(-r));
 		return CMD_FAILED;
@@ -510,6 +475,8 @@ static int prepare(struct mount *mount, const char *store, const char *dir)
 		r = plan_guard(mount);
 	if (r == 0)
 		r = check_store_outside(mount);
+	if (r == 0)
+		guard_choose_temporary(mount->dir);
 	return r;
 }
 

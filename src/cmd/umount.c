@@ -196,7 +196,29 @@ static void say_unsynced(const struct mount_entry *entry, int error)
 					strerror(-error));
 }
 
-static int end_mount(const struct umount *umount, const struct mount_entry *entry)
+static bool is_same(const void *device, const struct mount_entry *entry)
+{
+	return entry->device == *(const unsigned *)device && strcmp(entry->type, MOUNTS_TYPE) == 0;
+}
+
+/* A bind mount is one more of the same daemon, which serves the other one; who has unmounted what
+ * shows a directory of it did not mean the daemon.  more: others of the store are still to be
+ * unmounted. */
+static int wait_unless_bound(const struct mount_entry *entry, const struct daemon_process *daemon,
+			     bool more, int limit)
+{
+	_cleanup_(mount_entry_done) struct mount_entry other = { 0 };
+
+	if (mounts_last(is_same, &entry->device, &other) < 0)
+		return wait_for_end(entry, daemon, limit);
+	if (more || strcmp(entry->root, "/") != 0)
+		return CMD_DONE;
+	log_error("%s is unmounted, but %s is also mounted on %s, so its daemon keeps running",
+		  entry->point, entry->source, other.point);
+	return CMD_FAILED;
+}
+
+static int end_mount(const struct umount *umount, const struct mount_entry *entry, bool more)
 {
 	_cleanup_(daemon_process_done) struct daemon_process daemon =
 		daemon_process(holders_daemon(entry));
@@ -221,8 +243,8 @@ static int end_mount(const struct umount *umount, const struct mount_entry *entr
 		return end_by_force(entry, &daemon);
 	if (umount->lazy)
 		return CMD_DONE;
-	status = wait_for_end(entry, &daemon,
-			      synced == -ETIMEDOUT ? WAIT_LIMIT - WAIT_SYNC : WAIT_LIMIT);
+	status = wait_unless_bound(entry, &daemon, more,
+				   synced == -ETIMEDOUT ? WAIT_LIMIT - WAIT_SYNC : WAIT_LIMIT);
 	/* One that has not ended either was told of. */
 	if (synced >= 0 || (synced == -ETIMEDOUT && status != CMD_DONE))
 		return status;
@@ -278,7 +300,7 @@ static int umount_store(const struct umount *umount, const char *store)
 	while (of.count) {
 		struct mount_entry *entry = &of.entries[--of.count];
 
-		if (r == 0 && end_mount(umount, entry) != CMD_DONE)
+		if (r == 0 && end_mount(umount, entry, of.count) != CMD_DONE)
 			status = CMD_FAILED;
 		mount_entry_done(entry);
 		if (r == 0 && !of.count)
@@ -351,7 +373,7 @@ static int umount_one(const struct umount *umount, const char *operand)
 		return CMD_FAILED;
 	}
 	if (r == 0)
-		return end_mount(umount, &entry);
+		return end_mount(umount, &entry, false);
 	of_store = umount_store(umount, operand);
 	if (of_store < 0)
 		of_store = umount_elsewhere(umount, operand);

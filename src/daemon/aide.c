@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "src/base/cleanup.h"
@@ -27,7 +28,7 @@ enum {
 	END_MS = 1000, /* from the death of the first thread to that of the last */
 };
 
-enum { ASK_OPEN, ASK_UNMOUNT, TELL_DEVICE };
+enum { ASK_OPEN, ASK_UNMOUNT, TELL_DEVICE, TELL_END };
 
 /* A datagram. */
 struct question {
@@ -136,6 +137,7 @@ struct serving {
 	const char *dir;
 	pid_t daemon;
 	unsigned device; /* 0: not known */
+	bool ends;	 /* it has said so */
 };
 
 /* False when it is time to end. */
@@ -152,6 +154,10 @@ static bool answer(struct serving *serving)
 		return true;
 	case ASK_UNMOUNT:
 		unmount(serving->fd, serving->dir);
+		serving->ends = true;
+		return false;
+	case TELL_END:
+		serving->ends = true;
 		return false;
 	default:
 		found.number = question.number;
@@ -174,31 +180,47 @@ static void on_death(const struct serving *serving)
 			  serving->dir, strerror(-r));
 }
 
-static void serve(int fd, const char *dir, pid_t daemon)
+/* The device may be closed a moment later than what we are told by.  Not by libfuse: fusermount3
+ * takes no mount of a user away that root may not look at (3.14, recheck_ENOTCONN_as_owner()). */
+static void remove_dead(const struct serving *serving)
 {
-	struct serving serving = { .dir = dir, .daemon = daemon };
+	enum { STEP = 20 };
+	const struct timespec step = { .tv_nsec = STEP * 1000000L };
+	_cleanup_(freep) char *why = NULL;
+	int r = 0;
+
+	for (int waited = 0; r == 0 && waited < END_MS; waited += STEP) {
+		r = mounts_end_dead(serving->dir, &why);
+		nanosleep(&step, NULL);
+	}
+	if (r < 0)
+		log_error("%s", why ? why : strerror(-r));
+}
+
+static void serve(struct serving *serving, int fd)
+{
 	struct pollfd asked = { .events = POLLIN };
 	sigset_t waiting;
 
 	stand_alone(&fd);
 	give_up_rights();
 	watch_daemon(&waiting);
-	serving.fd = asked.fd = fd;
+	serving->fd = asked.fd = fd;
 	for (;;) {
 		if (ppoll(&asked, 1, NULL, &waiting) > 0) {
-			if (!answer(&serving))
+			if (!answer(serving))
 				return;
 		} else if (errno == EINTR) {
-			on_death(&serving);
+			on_death(serving);
 		} else {
 			return;
 		}
 	}
 }
 
-int aide_start(struct aide *aide, const char *dir)
+int aide_start(struct aide *aide, const char *dir, bool auto_unmount)
 {
-	const pid_t daemon = getpid();
+	struct serving serving = { .dir = dir, .daemon = getpid() };
 	int ends[2];
 	pid_t pid;
 
@@ -213,7 +235,9 @@ int aide_start(struct aide *aide, const char *dir)
 		return -error;
 	}
 	if (pid == 0) {
-		serve(ends[1], dir, daemon);
+		serve(&serving, ends[1]);
+		if (auto_unmount && !serving.ends)
+			remove_dead(&serving);
 		_exit(0);
 	}
 	close(ends[1]);
@@ -294,6 +318,9 @@ void aide_unmount(struct aide *aide)
 
 void aide_done(struct aide *aide)
 {
+	const struct question note = { .what = TELL_END };
+
+	send(aide->fd, &note, sizeof(note), MSG_NOSIGNAL);
 	close(aide->fd);
 	waitpid(aide->pid, NULL, 0);
 	pthread_mutex_destroy(&aide->lock);

@@ -6,7 +6,8 @@
  * A process that does for the daemon what the daemon has given up the right to do: it unmounts, and
  * it counts the descriptors of other processes.  It knows one path, and reads nothing of the store;
  * what it is asked is a few numbers and a name, what it answers is a number or a sentence.  It ends
- * when the daemon does, and then leaves the mount alone: who kills a daemon wants to look at it.
+ * when the daemon does, and then leaves the mount alone, unless it is told otherwise: who kills a
+ * daemon wants to look at it.
  *
  * It sees to it that a killed daemon ends.  A thread of it may be in the kernel, to make that
  * forget a name or pages (fs/kernel/notify.h), and wait there for the lock of a directory or of a
@@ -31,8 +32,9 @@ struct aide {
 	pthread_mutex_t lock; /* one question at a time */
 };
 
-/* Start it; the process must have no other threads yet.  dir is absolute.  0 or -errno. */
-int aide_start(struct aide *aide, const char *dir);
+/* Start it; the process must have no other threads yet.  dir is absolute.  auto_unmount:
+ * the mount of a daemon that was killed goes.  0 or -errno. */
+int aide_start(struct aide *aide, const char *dir, bool auto_unmount);
 /* The number of the connection, when there is one (struct mount_entry). */
 void aide_tell_device(struct aide *aide, unsigned device);
 /* descriptors_find(); -EIO when it does not answer in time.  From any thread. */

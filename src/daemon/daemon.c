@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -60,33 +62,101 @@ static int daemon_status(pid_t pid)
 	return WEXITSTATUS(status);
 }
 
-static int daemon_wait(const struct daemon *daemon, pid_t pid, int fd)
+/* Those that end who waits, and of children that end; what nohup(1) has set stays. */
+static void watched_signals(sigset_t *set)
 {
-	char byte;
-	ssize_t size;
+	static const int numbers[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
+	struct sigaction before;
 
-	do
-		size = read(fd, &byte, 1);
-	while (size < 0 && errno == EINTR);
-	if (size != 1)
-		return daemon_status(pid);
-	if (daemon->answers(daemon->arg) == 0)
+	sigemptyset(set);
+	sigaddset(set, SIGCHLD);
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+			sigaddset(set, numbers[i]);
+}
+
+/* Returns the number of a signal, or 0 when the descriptor can be read. */
+static int wait_for(int fd, int signals)
+{
+	struct pollfd fds[] = { { signals, POLLIN, 0 }, { fd, POLLIN, 0 } };
+	struct signalfd_siginfo info;
+
+	while (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno == EINTR)
+		;
+	if (!fds[0].revents || read(signals, &info, sizeof(info)) != sizeof(info))
+		return 0;
+	return (int)info.ssi_signo;
+}
+
+/* Whoever sees that a signal has ended us is to have no mount. */
+static int end_by(int number, pid_t pid)
+{
+	sigset_t set;
+
+	kill(pid, SIGTERM);
+	sigemptyset(&set);
+	sigaddset(&set, number);
+	signal(number, SIG_DFL);
+	raise(number);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	return EXIT_FAILURE;
+}
+
+/* A process of its own asks: no signal that is watched would end who waits for an answer. */
+static int daemon_check(const struct daemon *daemon, pid_t pid, int signals, const sigset_t *before)
+{
+	pid_t asker = fork();
+	int status = 0, number;
+
+	if (asker == 0) {
+		sigprocmask(SIG_SETMASK, before, NULL);
+		_exit(daemon->answers(daemon->arg) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+	}
+	while (asker > 0 && waitpid(asker, &status, WNOHANG) == 0) {
+		number = wait_for(-1, signals);
+		if (number != SIGCHLD)
+			return end_by(number, pid);
+	}
+	if (status == 0)
 		return EXIT_SUCCESS;
 	kill(pid, SIGTERM);
 	return EXIT_FAILURE;
 }
 
+static int daemon_wait(const struct daemon *daemon, pid_t pid, int fd, int signals,
+		       const sigset_t *before)
+{
+	ssize_t size;
+	int number;
+	char byte;
+
+	do
+		number = wait_for(fd, signals);
+	while (number == SIGCHLD);
+	if (number)
+		return end_by(number, pid);
+	do
+		size = read(fd, &byte, 1);
+	while (size < 0 && errno == EINTR);
+	return size == 1 ? daemon_check(daemon, pid, signals, before) : daemon_status(pid);
+}
+
 int daemon_start(const struct daemon *daemon)
 {
 	_cleanup_(closep) int read_end = -1;
+	_cleanup_(closep) int signals = -1;
+	sigset_t set, before;
 	int ends[2];
 	pid_t pid;
 
-	if (pipe2(ends, O_CLOEXEC) < 0) {
+	watched_signals(&set);
+	signals = signalfd(-1, &set, SFD_CLOEXEC);
+	if (signals < 0 || pipe2(ends, O_CLOEXEC) < 0) {
 		log_error("cannot create a pipe: %s", strerror(errno));
 		return EXIT_FAILURE;
 	}
 	read_end = ends[0];
+	sigprocmask(SIG_BLOCK, &set, &before);
 	pid = fork();
 	if (pid < 0) {
 		log_error("cannot start a process: %s", strerror(errno));
@@ -94,10 +164,12 @@ int daemon_start(const struct daemon *daemon)
 		return EXIT_FAILURE;
 	}
 	if (pid == 0) {
+		sigprocmask(SIG_SETMASK, &before, NULL);
 		close(read_end);
+		close(signals);
 		ready_fd = ends[1];
 		exit(daemon->run(daemon->arg));
 	}
 	close(ends[1]);
-	return daemon_wait(daemon, pid, read_end);
+	return daemon_wait(daemon, pid, read_end, signals, &before);
 }

@@ -6,14 +6,15 @@
  * Going into the background: a child does the work, the parent waits until it can be used.
  *
  * The child keeps its parent's stderr, terminal and folder until it calls daemon_ready(), so
- * whatever goes wrong before is said where the user looks, and ^C ends both.  Threads and open
- * databases do not survive a fork: run() must open and start everything.
+ * whatever goes wrong before is said where the user looks, and ^C ends both.  A signal that ends
+ * the parent before it has returned ends the child, too.  Threads and open databases do not survive
+ * a fork: run() must open and start everything.
  */
 
 struct daemon {
 	int (*run)(void *arg);	   /* in the child; its result is the child's exit status */
-	int (*answers)(void *arg); /* in the parent, when the child is ready: 0 if all is well, or
-				    * -errno after a sentence; then the child is told to end */
+	int (*answers)(void *arg); /* in a process of its own, when the child is ready: 0 if all is
+				    * well, or -errno after a sentence; then the child is to end */
 	void *arg;
 };
 

@@ -49,7 +49,8 @@ static const char *const calls[] = {
 	"getegid32", "setsid", "getpgrp", "sched_yield", "sched_getaffinity", "getcpu",
 	"sched_getparam", "sched_getscheduler", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn",
 	"rt_sigpending", "rt_sigtimedwait", "rt_sigtimedwait_time64", "rt_sigsuspend",
-	"sigaltstack", "sigreturn", "tgkill", "wait4", "waitid", "exit", "exit_group",
+	"sigaltstack", "sigreturn", "tgkill", "alarm", "setitimer", "wait4", "waitid", "exit",
+	"exit_group",
 	/* A socket that is connected (the log's, the aide's). */
 	"connect", "send", "sendto", "sendmsg", "recv", "recvfrom", "recvmsg", "shutdown",
 	"getsockopt", "arch_prctl",

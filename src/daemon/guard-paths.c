@@ -137,13 +137,12 @@ static int allow_all(int rules, const struct guard *guard, uint64_t handled)
 	return 0;
 }
 
-int guard_paths(const struct guard *guard)
+int guard_rules(const struct guard *guard)
 {
 	long version =
 		syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
-	_cleanup_(closep) int rules = -1;
+	int rules, r;
 	size_t i;
-	int r;
 
 	if (version < 1)
 		return -ENOSYS; /* or compiled in, but not started */
@@ -155,12 +154,29 @@ int guard_paths(const struct guard *guard)
 	r = allow_all(rules, guard, versions[i].handled.fs);
 	if (r == 0 && guard->connects && guard->port)
 		r = allow_host(rules, guard, &versions[i].handled);
-	if (r == 0 && syscall(SYS_landlock_restrict_self, rules, 0) < 0)
-		r = -errno;
+	if (r == 0)
+		return rules;
+	close(rules);
 	return r;
 }
 
+int guard_paths(const struct guard *guard)
+{
+	_cleanup_(closep) int own = guard->rules ? -1 : guard_rules(guard);
+	int rules = guard->rules ? guard->rules : own;
+
+	if (rules < 0)
+		return rules;
+	return syscall(SYS_landlock_restrict_self, rules, 0) < 0 ? -errno : 0;
+}
+
 #else
+
+int guard_rules(const struct guard *guard)
+{
+	(void)guard;
+	return -ENOSYS;
+}
 
 int guard_paths(const struct guard *guard)
 {

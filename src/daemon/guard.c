@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "src/base/buf.h"
+#include "src/base/cleanup.h"
 #include "src/base/descriptor.h"
 #include "src/base/log.h"
 #include "src/mounts/trust.h"
@@ -67,6 +68,31 @@ void guard_begin(bool debug)
 	/* A user's daemon holds nothing that the user's other processes could not open. */
 	if (geteuid() == 0)
 		prctl(PR_SET_DUMPABLE, 0);
+}
+
+void guard_choose_temporary(const char *dir)
+{
+	const char *const folders[] = { getenv("TMPDIR"), "/var/tmp", "/tmp" };
+	size_t size = strlen(dir);
+	bool inside = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+		_cleanup_(freep) char *path = folders[i] ? realpath(folders[i], NULL) : NULL;
+
+		if (!path)
+			continue;
+		if (strncmp(path, dir, size) == 0 && (!path[size] || path[size] == '/')) {
+			inside = true;
+			continue;
+		}
+		if (inside)
+			log_notice("%s hides the directory for temporary files, so they are made "
+				   "in %s",
+				   dir, path);
+		setenv("TMPDIR", path, 1);
+		return;
+	}
+	unsetenv("TMPDIR");
 }
 
 static char *folder_of(const char *path)
@@ -148,6 +174,8 @@ void guard_done(struct guard *guard)
 	free(guard->folder);
 	free(guard->file);
 	free(guard->groups);
+	if (guard->rules)
+		close(guard->rules);
 	*guard = (struct guard){ 0 };
 }
 
@@ -308,6 +336,8 @@ int guard_run(struct guard *guard, int (*run)(void *arg), void *arg)
 	int r;
 
 	load_late_files();
+	r = guard_rules(guard);
+	guard->rules = r < 0 ? 0 : r;
 	r = run_thread(run_errand, &errand);
 	if (r == 0 && errand.refused) {
 		if (guard->store)

@@ -35,6 +35,7 @@ struct guard {
 	gid_t *groups;
 	size_t n_groups;
 	uint64_t kept; /* capabilities, one bit each */
+	int rules;     /* of Landlock, with the paths as they were before the mount; 0: none */
 };
 
 /* Close this descriptor and all above it. */
@@ -42,6 +43,10 @@ void guard_close_from(int fd);
 
 /* Close inherited descriptors, open missing standard ones, no core dumps (unless debug). */
 void guard_begin(bool debug);
+
+/* Have TMPDIR lead to a place for temporary files that is not in what is to be mounted on dir: the
+ * daemon would wait for itself. */
+void guard_choose_temporary(const char *dir);
 
 /* The store is a path from the root, or NULL; it need not exist.  0 or -ENOMEM. */
 int guard_plan(struct guard *guard, const char *store, bool read_only);
@@ -61,6 +66,9 @@ int guard_enter(const struct guard *guard);
 int guard_keep_capabilities(uint64_t kept);
 int guard_no_new_privileges(void);
 int guard_paths(const struct guard *guard);
+/* What guard_paths() enters: a descriptor.  Made before there is a mount, as a path may lead into
+ * that, where nobody answers yet. */
+int guard_rules(const struct guard *guard);
 int guard_calls(const struct guard *guard);
 
 #endif

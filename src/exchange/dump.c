@@ -240,8 +240,11 @@ static bool take_named_value(struct reader *reader, struct buf *out, bool *ret_n
 	for (size_t i = 0; i < ARRAY_SIZE(constants); i++)
 		if (strcasecmp(word, constants[i].word) == 0)
 			return keep(reader, out, *constants[i].text);
-	if (is_known_charset(word))
-		return take_value(reader, out, ret_null);
+	if (is_known_charset(word)) {
+		skip_blanks(reader);
+		return peek(reader) == '_' ? fail(reader, "expected a value") :
+					     take_value(reader, out, ret_null);
+	}
 	if (*word == '_')
 		return fail(reader, "a character set other than UTF-8");
 	if (peek(reader) == '\'' && (strcasecmp(word, "x") == 0 || strcasecmp(word, "n") == 0)) {

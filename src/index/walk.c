@@ -38,7 +38,9 @@ int walk_changes(struct walk *walk)
 	int r = backend->ops->change_list(backend, walk->snapshot, on_change, walk);
 
 	/* What may be anything is read as a whole. */
-	walk->until = walk->count || walk->all ? 0 : tick_now() + SNAPSHOT_MOST;
+	if (!walk->most)
+		walk->most = SNAPSHOT_MOST;
+	walk->until = walk->count || walk->all ? 0 : tick_now() + walk->most;
 	return r;
 }
 
@@ -59,6 +61,8 @@ bool walk_is_waiting(struct walk *walk, struct bytes session, struct bytes key)
 bool walk_is_late(struct walk *walk)
 {
 	walk->late = walk->until && tick_now() > walk->until;
+	if (walk->late)
+		walk->most += walk->most / 4;
 	return walk->late;
 }
 

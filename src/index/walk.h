@@ -14,7 +14,8 @@
  * Whoever writes to the store does nothing for that.
  *
  * A long snapshot would be in the way of who writes, so one that lasts is given up for a newer one,
- * and all is looked at again, until all of it is found to be known in one snapshot.
+ * and all is looked at again, until all of it is found to be known in one snapshot.  The next one
+ * may last longer: what is looked at first may take all of the time, or change all the time.
  */
 
 #include "src/index/index.h"
@@ -35,7 +36,8 @@ struct walk {
 	/* Look at everything, after walk_changes(): 0, 1 when walk_is_late(), -errno. */
 	int (*look)(struct walk *walk);
 	struct backend_snapshot *snapshot;
-	int64_t until; /* when the snapshot has lasted too long */
+	int64_t most;  /* how long a snapshot may last; the longer, the more have been too short */
+	int64_t until; /* when the snapshot has lasted too long; 0: it never has */
 	bool late;     /* it has, and something is left */
 	bool all;      /* anything may have changed */
 	struct waiting *waiting;

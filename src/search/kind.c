@@ -10,7 +10,8 @@ static const char schema[] =
 	"CREATE TABLE item (id INTEGER PRIMARY KEY, key INTEGER NOT NULL, item INTEGER NOT NULL, "
 	"made INTEGER NOT NULL, sum INTEGER NOT NULL, role TEXT NOT NULL);"
 	"CREATE INDEX item_key ON item (key);"
-	"CREATE VIRTUAL TABLE said USING fts5 (words, content='', tokenize='unicode61');"
+	"CREATE VIRTUAL TABLE said USING fts5 (words, content='', "
+	"tokenize='unicode61 remove_diacritics 2');"
 	"INSERT INTO said (said, rank) VALUES ('hashsize', 8388608);";
 
 static const char *const texts[SEARCH_TEXTS] = {
@@ -39,7 +40,7 @@ static const char *const texts[SEARCH_TEXTS] = {
 const struct index_kind search_kind = {
 	.suffix = "search",
 	.application = 0x73657378, /* sesx */
-	.format = "2",
+	.format = "3",
 	.schema = schema,
 	.texts = texts,
 	.count = SEARCH_TEXTS,

@@ -259,7 +259,11 @@ static int on_node(void *arg, const struct backend_node *node)
 		r = drop_key(updating, known.id);
 	if (r == 0)
 		r = index_unseal(updating->walk.index);
-	if (r == 0 && !adds)
+	/* Until all of it is read it is known as no generation, so that it is read anew if that is
+	 * ended in the middle. */
+	if (r == 0 && adds)
+		r = set_key(updating, -1, false, NULL);
+	else if (r == 0)
 		r = add_key(updating, node->ino, node->session, node->key, node->kind);
 	if (r == 0)
 		r = read_key(updating, node->session, node->key, adds ? known.last + 1 : INT64_MIN,

@@ -33,6 +33,14 @@ static void *field_at(struct options *options, size_t place)
 	return (char *)options + place;
 }
 
+/* Set the field which says that the value was given, if there is one. */
+static int note_given(struct options *options, const struct option_row *row, int result)
+{
+	if (result == 0 && row->given)
+		*(bool *)field_at(options, row->given) = true;
+	return result;
+}
+
 /* With nothing behind it, to a field of 32 bits. */
 static int take_number(struct options *options, const struct option_row *row, const char *value)
 {
@@ -44,9 +52,7 @@ static int take_number(struct options *options, const struct option_row *row, co
 	if (r < 0 || *end || number < kind->least)
 		return -EINVAL;
 	*(uint32_t *)field_at(options, row->place) = (uint32_t)number;
-	if (row->given)
-		*(bool *)field_at(options, row->given) = true;
-	return 0;
+	return note_given(options, row, 0);
 }
 
 static int take_yes(struct options *options, const struct option_row *row, const char *value)
@@ -65,29 +71,24 @@ static int take_no(struct options *options, const struct option_row *row, const 
 
 static int take_size(struct options *options, const struct option_row *row, const char *value)
 {
-	int r = units_size(value, field_at(options, row->place));
-
-	if (r == 0 && row->given)
-		*(bool *)field_at(options, row->given) = true;
-	return r;
+	return note_given(options, row, units_size(value, field_at(options, row->place)));
 }
 
 static int take_ttl(struct options *options, const struct option_row *row, const char *value)
 {
-	int r = ttl_parse(bytes_str(value), field_at(options, row->place));
+	return note_given(options, row, ttl_parse(bytes_str(value), field_at(options, row->place)));
+}
 
-	if (r == 0 && row->given)
-		*(bool *)field_at(options, row->given) = true;
-	return r;
+/* For which "never" would be the contrary of what it says: that nothing is kept. */
+static int take_duration(struct options *options, const struct option_row *row, const char *value)
+{
+	return note_given(options, row,
+			  duration_parse(bytes_str(value), field_at(options, row->place)));
 }
 
 static int take_layout(struct options *options, const struct option_row *row, const char *value)
 {
-	int r = layouts_parse(value, field_at(options, row->place));
-
-	if (r == 0)
-		*(bool *)field_at(options, row->given) = true;
-	return r;
+	return note_given(options, row, layouts_parse(value, field_at(options, row->place)));
 }
 
 static int take_text(struct options *options, const struct option_row *row, const char *value)
@@ -141,6 +142,9 @@ static const struct option_kind option_size = {
 static const struct option_kind option_ttl = {
 	.take = take_ttl, .value = "a time with s, m, h, d, w or y (ttl=30d), or never"
 };
+static const struct option_kind option_duration = {
+	.take = take_duration, .value = "a time with s, m, h, d, w or y (trash=7d)"
+};
 static const struct option_kind option_layout = {
 	.take = take_layout,
 	.value = "agentscope, or some of agentscope2, claude, codex, gemini, opencode, pi and "
@@ -186,9 +190,9 @@ static const struct option_row option_rows[] = {
 	  "publish a save after its writer has paused for so many seconds; 0: at close only" },
 	{ "ttl=", &option_ttl, FIELD(tree.ttl), FIELD(set_ttl),
 	  "remove sessions that have not changed for this long, such as 30d" },
-	{ "grace=", &option_ttl, FIELD(tree.grace), FIELD(set_grace),
+	{ "grace=", &option_duration, FIELD(tree.grace), FIELD(set_grace),
 	  "how long such sessions can be restored (7d)" },
-	{ "trash=", &option_ttl, FIELD(tree.trash), FIELD(set_trash),
+	{ "trash=", &option_duration, FIELD(tree.trash), FIELD(set_trash),
 	  "how long what is removed through the mount can be restored (7d); 0: not at all" },
 	{ "view=", &option_view, FIELD(view), 0,
 	  "show the store through a question, such as role=user\\,last=20" },
@@ -215,14 +219,15 @@ static const struct option_row option_rows[] = {
 /* Words of mount(8) and fstab(5) that change nothing here, with or without a value: mount(8) says
  * dev and suid for root unasked, reading never moves the access time, the kernel checks
  * permissions.  A '*' at the end stands for anything. */
+/* clang-format off */
 static const char *const option_ignored[] = {
-	"async",    "atime",	  "auto",	 "comment", "default_permissions",
-	"defaults", "dev",	  "diratime",	 "exec",    "group",
-	"iversion", "lazytime",	  "mand",	 "_netdev", "noatime",
-	"noauto",   "nodiratime", "nofail",	 "nouser",  "owner",
-	"relatime", "silent",	  "strictatime", "suid",    "user",
-	"users",    "x-*",	  "X-*"
+	"async", "atime", "auto", "comment", "default_permissions", "defaults", "dev", "diratime",
+	"exec", "group", "iversion", "lazytime", "loud", "mand", "_netdev", "noatime", "noauto",
+	"nodiratime", "nofail", "noiversion", "nolazytime", "nomand", "norelatime",
+	"nostrictatime", "nouser", "owner", "relatime", "silent", "strictatime", "suid", "user",
+	"users", "x-*", "X-*",
 };
+/* clang-format on */
 
 /* What others than a mount can honour. */
 static const struct {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -93,6 +94,7 @@ static struct {
 	char *path;
 	bool fresh;	   /* it was made, or empty */
 	atomic_bool warns; /* somebody should read it */
+	atomic_llong size; /* of what is ours in it */
 } file = { .fd = -1 };
 
 /* It begins anew when it has become large: what a daemon says for years must not fill a disk. */
@@ -110,7 +112,7 @@ static void print_file(int level, const char *sentence)
 		strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &utc);
 	if (fstat(file.fd, &st) == 0 && st.st_size > MOST && ftruncate(file.fd, 0) < 0)
 		return;
-	dprintf(file.fd, "%s sessfs[%d]: %s\n", when, (int)getpid(), sentence);
+	file.size += dprintf(file.fd, "%s sessfs[%d]: %s\n", when, (int)getpid(), sentence);
 }
 
 int say_open_file(const char *path)
@@ -123,6 +125,13 @@ int say_open_file(const char *path)
 
 	if (fd < 0)
 		return -errno;
+	/* Whoever removes it has locked it alone. */
+	while (flock(fd, LOCK_SH) < 0 && errno == EINTR)
+		;
+	if (fstat(fd, &st) == 0 && !st.st_nlink) {
+		close(fd);
+		return say_open_file(path);
+	}
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1) {
 		close(fd);
 		return -EEXIST;
@@ -133,9 +142,14 @@ int say_open_file(const char *path)
 	return 0;
 }
 
+/* Others may log there, too, and have warned of something. */
 void say_close_file(void)
 {
-	if (file.fd >= 0 && file.fresh && !file.warns && file.path)
+	struct stat st;
+
+	if (file.fd >= 0 && file.fresh && !file.warns && file.path &&
+	    flock(file.fd, LOCK_EX | LOCK_NB) == 0 && fstat(file.fd, &st) == 0 &&
+	    st.st_size == file.size)
 		unlink(file.path);
 }
 

@@ -392,8 +392,9 @@ class Mount:
             )
             if done.returncode != 0:
                 raise AssertionError(f"mount ended with {done.returncode}: {shorten(done.stderr)}")
+            # The aide may not have got its name yet.
+            eventually(lambda: len(processes_of(self.binary, self.path)) == 1, "one daemon")
             found = processes_of(self.binary, self.path)
-            same(len(found), 1, "daemons after mount has returned")
             self.pid = found[0]
             self.box.remember(self.pid)
         else:

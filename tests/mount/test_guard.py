@@ -357,6 +357,29 @@ def test_the_aide_ends_with_a_daemon_that_is_killed_and_leaves_the_mount(box):
     same(os.listdir(mount.path), [], "mounted again")
 
 
+def test_with_auto_unmount_a_daemon_that_is_killed_leaves_no_mount(box):
+    mount = box.mount(options=["auto_unmount"])
+    held = os.open(mount.path, os.O_RDONLY)
+    os.kill(mount.pid, signal.SIGKILL)
+    eventually(lambda: not mounts_below(mount.path), "root's mount goes", 10)
+    os.close(held)
+    mount.wait_for_end()
+    mount.forget()
+    with users(box) as space:
+        folder, store = os.path.join(space.home, "mnt"), os.path.join(space.home, "store.db")
+        space.as_nobody("mkdir", folder)
+        done = space.as_nobody(box.program, "mount", "-o", "auto_unmount", store, folder)
+        same((done.returncode, complaints(done)), (0, b""), "mount")
+        [pid] = harness.processes_of(box.program, folder)
+        os.kill(pid, signal.SIGKILL)
+
+        def is_gone():
+            table = space.as_nobody("cat", "/proc/self/mountinfo").stdout.decode()
+            return f" {folder} " not in table
+
+        eventually(is_gone, "the user's mount goes", 10)
+
+
 def test_a_save_is_published_at_each_close_when_the_aide_is_gone(box):
     mount, session = box.session()
     path = os.path.join(session, "k.json")

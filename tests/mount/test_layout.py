@@ -686,6 +686,18 @@ def test_rows_of_others_keep_their_ids_when_the_layout_changes(box):
     mount.check()
 
 
+def test_a_quota_holds_up_no_change_of_the_layout(box):
+    mount = box.mount()
+    mount.insert("bob", "k", 0, '"%s"' % ("x" * 3000))
+    eventually(lambda: os.path.exists(mount.at("bob/k.json")), "the file")
+    mount.stop()
+    config(box, mount.store, "quota=1K")
+    config(box, mount.store, "layout=agentscope2")
+    mount.start()
+    same(os.path.getsize(mount.at("%/bob/k.json")), 3002, "its size")
+    same(harness.errno_of(write, mount.at("%/bob/l.json"), b"1"), errno.ENOSPC, "one more")
+
+
 def test_transcripts_of_one_session_become_sessions(box):
     mount = box.mount()
     files = {

@@ -602,6 +602,28 @@ def test_unmounting_a_busy_mount_says_so_and_changes_nothing(box):
     is_closed(mount)
 
 
+def test_unmounting_a_bind_mount_of_a_mount_waits_for_nobody(box):
+    private_mounts()
+    mount, session = filled(box, background=True)
+    folder, whole = box.new_folder("folder"), box.new_folder("whole")
+
+    def bind():
+        tool("mount", "--bind", session, folder)
+        tool("mount", "--bind", mount.path, whole)
+
+    bind()
+    box.sessfs("umount", folder, check=True, seconds=30)
+    same(mounts_below(folder), [], "the folder")
+    says(sentence_of(box.sessfs("umount", whole, seconds=30)), "also mounted on", mount.path)
+    same(read(os.path.join(session, "l.jsonl")), LINE, "the list")
+    assert alive(mount.pid), "the daemon has ended"
+    bind()
+    box.sessfs("umount", mount.store, check=True, seconds=30)
+    same(mounts_below(box.folder), [], "all mounts of the store")
+    eventually(lambda: not alive(mount.pid), "the daemon ends", 20)
+    mount.forget()
+
+
 # mount(8)
 
 

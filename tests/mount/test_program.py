@@ -162,6 +162,21 @@ def test_relative_paths_are_those_of_the_caller(box):
     eventually(lambda: not harness.processes_of(box.program, "mnt"), "the daemon ends", 20)
 
 
+def test_a_mount_may_hide_the_folder_for_temporary_files(box):
+    hidden = box.new_folder("mnt")
+    os.mkdir(os.path.join(hidden, "tmp"))
+    for folder in (hidden, os.path.join(hidden, "tmp"), os.path.join(hidden, "not-there")):
+        os.environ["TMPDIR"] = folder
+        mount = box.mount(path=hidden, options=["nonempty"], background=True)
+        os.mkdir(mount.at("s"))
+        # It does not go into memory.
+        large = b'"%s"\n' % (b"x" * 1000) * 20000
+        for data in (b"1\n", large):
+            write(mount.at("s", "l.jsonl"), data)
+        same(read(mount.at("s", "l.jsonl")), large, "the list")
+        mount.stop()
+
+
 def test_sessfs_umount_unmounts_and_the_daemon_ends(box):
     for background in (True, False):
         mount = box.mount(background=background)
@@ -201,6 +216,31 @@ def test_sigterm_of_a_daemon_in_the_background_unmounts_cleanly(box):
     os.kill(mount.pid, signal.SIGTERM)
     mount.wait_for_end()
     same(mounts_below(mount.path), [], "mounts")
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as numbers:
+        return [int(number) for number in numbers.read().split()]
+
+
+def test_who_is_ended_by_a_signal_while_a_mount_gets_ready_has_none(box):
+    folder = box.new_folder("mnt")
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        store = box.new_store()
+        parent = subprocess.Popen([box.program, "mount", store, folder], stderr=subprocess.PIPE)
+        eventually(lambda: children(parent.pid), "the daemon is there", 20)
+        # It finds both the signal and the word that the mount is ready.
+        os.kill(parent.pid, signal.SIGSTOP)
+        (daemon,) = children(parent.pid)
+        box.remember(daemon)
+        eventually(lambda: mounts_below(folder), "the mount is there", 20)
+        eventually(lambda: os.getsid(daemon) == daemon, "it is ready", 20)
+        os.kill(parent.pid, number)
+        os.kill(parent.pid, signal.SIGCONT)
+        parent.communicate(timeout=30)
+        same(parent.returncode, -number, "status")
+        eventually(lambda: not mounts_below(folder), "the mount goes", 20)
+        eventually(lambda: not harness.alive(daemon), "the daemon ends", 20)
 
 
 def test_after_kill_9_mounting_again_on_the_same_folder_works_and_nothing_is_lost(box):
@@ -541,6 +581,23 @@ def test_an_ordinary_user_mounts_through_fusermount3(box):
         same(done.returncode, 0, "check")
         same(os.stat(store).st_uid, 65534, "owner of the store")
         same(os.stat(store).st_mode & 0o077 & ~0o044, 0, "nobody else may write the store")
+
+
+CARELESS = """
+import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_who_does_not_care_how_its_children_end_mounts_and_unmounts(box):
+    with users(box) as space:
+        folder, store = (os.path.join(space.home, name) for name in ("mnt", "store.db"))
+        space.as_nobody("mkdir", folder)
+        for arguments in (("mount", store, folder), ("umount", folder)):
+            careless = ("/usr/bin/python3", "-c", CARELESS, box.program)
+            done = space.as_nobody(*careless, *arguments)
+            same((done.returncode, complaints(done)), (0, b""), arguments[0])
 
 
 def test_a_store_that_the_user_may_not_read_is_refused(box):

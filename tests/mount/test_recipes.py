@@ -571,6 +571,17 @@ def test_a_mount_for_its_owner_alone_is_not_called_shared(box):
     refused(done, "no store is mounted")
 
 
+def test_a_mount_with_a_blank_in_its_path_is_found(box):
+    mount = box.mount(path=box.new_folder("a b\\c"), options=["allow_other"])
+    tool(example("shared-mount"), mount.path, "0", "team")
+    same(os.listdir(mount.path), ["team"], "the session")
+    for path, status in ((mount.path, 0), (box.new_folder("a b\\d"), 1)):
+        script = '. "$0" >/dev/null; is_mounted "$DIR"'
+        command = ("sh", "-c", script, os.path.join(TOP, "bootstrap"), "help")
+        done = tool(*command, check=False, env={"DIR": path})
+        same(done.returncode, status, f"bootstrap: {path}")
+
+
 # The tour
 
 

@@ -162,6 +162,38 @@ define(".json", document, judge_document, judge_row, "documents")
 define(".jsonl", items, judge_list, judge_lines, "lists")
 
 
+# Beside much that waits to be taken in
+
+
+def come_and_go(mount):
+    """Keys by the ten thousand, which others' statements make and remove."""
+    with sqlite3.connect(mount.store, timeout=60, isolation_level=None) as database:
+        for number in range(3):
+            database.execute(
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
+                f" INSERT INTO {TABLE} (session_id, state_key, item_index, state_data)"
+                " SELECT ?, 'k' || i, 0, '[]' FROM n",
+                (f"x{number}",),
+            )
+            time.sleep(0.5)
+            database.execute(f"DELETE FROM {TABLE} WHERE session_id = ?", (f"x{number}",))
+            time.sleep(0.5)
+
+
+@limit(LIMIT)
+def test_documents_are_read_whole_while_much_of_others_waits(box):
+    mount, session = box.session(options=("pause=0",))
+    path = os.path.join(session, "k.json")
+    write(path, document(0, 0))
+    savers = [(save_by_sql, mount, path, document, writer) for writer in range(SAVERS)]
+    looks = [(look, way, path, judge_document) for way in crowd.WAYS[1::2]]
+    crowd.run_together(
+        [(come_and_go, mount), *savers], [*looks, (look_in_sql, mount.store, judge_row)]
+    )
+    judge_document(read(path))
+    mount.check()
+
+
 # Rewriting
 
 

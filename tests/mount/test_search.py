@@ -167,11 +167,14 @@ def test_what_is_told_of_a_hit(place):
 
 @everywhere
 def test_scripts_without_blanks(place):
-    put(place, "a/l.jsonl", line("読んでください日本語の文章"), line("naïve Café"), line("日曜 本"))
+    put(place, "a/l.jsonl", line("読んでください日本語の文章"), line("naïve Café"), line("日曜 本"),
+        line("tiếng"))
     same(where(search(place, "日本")), [("a/l.jsonl", 0)], place.what)
     same(where(search(place, "文章")), [("a/l.jsonl", 0)], place.what)
     same(where(search(place, "日")), [("a/l.jsonl", 0), ("a/l.jsonl", 2)], place.what)
     same(where(search(place, "cafe")), [("a/l.jsonl", 1)], "without accents")
+    same(where(search(place, "tieng")), [("a/l.jsonl", 3)], "also where a letter has two")
+    same(where(search(place, "TI\u1ebeNG")), [("a/l.jsonl", 3)], "and in upper case")
 
 
 # Titles
@@ -523,6 +526,29 @@ def test_who_is_killed_leaves_nothing_wrong(box):
             process.wait()
         same(len(search(place, "w77")), 1, f"after {wait} s")
         os.unlink(index_of(place))
+
+
+def has_read(pid):
+    """How many bytes a process has read so far."""
+    with open(f"/proc/{pid}/io", encoding="ascii") as counts:
+        return int(re.search(r"rchar: (\d+)", counts.read())[1])
+
+
+@limit(180)
+def test_who_is_ended_in_the_middle_of_a_list_that_has_grown_finds_each_item_once(box):
+    place = Place(box, False)
+    put(place, "a/l.jsonl", line("first"))
+    same(len(search(place, "first")), 1, "before")
+    place.do("append", place.store, "a/l.jsonl",
+             stdin=b"".join(line(f"fox w{number}") for number in range(60000)))
+    process = subprocess.Popen([box.program, "search", place.store, "fox"],
+                               stdout=subprocess.DEVNULL)
+    box.remember(process.pid)
+    harness.eventually(lambda: has_read(process.pid) > 1 << 20, "rows are read", 60)
+    process.send_signal(signal.SIGTERM)
+    same(process.wait(), -signal.SIGTERM, "it has ended in the middle")
+    same(where(search(place, "w5")), [("a/l.jsonl", 6)], "one that was read")
+    same(len(search(place, "fox")), 60000, "all of them")
 
 
 @limit(300)

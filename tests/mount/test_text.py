@@ -69,6 +69,9 @@ def test_a_document_is_a_text(box):
     write(os.path.join(session, "chat.json"), read(path))
     wanted = read(os.path.join(DATA, "text", "gemini.txt"))
     same(read(mount.at("s", "@as=text", "chat.txt")), wanted, "messages")
+    for question in ("last=0", "first=0", "bytes=1", "items=5-", "role=nobody", "match=no-such",
+                     "before=2000-01-01", "role=nobody,last=1", "before=9d,first=1,bytes=1"):
+        same(read(mount.at("s", "@as=text," + question, "chat.txt")), wanted, question)
     write(os.path.join(session, "chat.json"), said("one"))
     same(read(mount.at("s", "@as=text", "chat.txt")), shown("one")[len("#0  "):], "a message")
     write(os.path.join(session, "chat.json"), b'{"torn": ')

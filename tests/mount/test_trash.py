@@ -150,6 +150,17 @@ def test_a_session_comes_back_by_its_id(box):
     mount.check()
 
 
+def test_a_session_whose_id_reads_like_a_question_comes_back(box):
+    mount = box.mount()
+    mount.insert("@last=5", "k", 0, "1")
+    eventually(lambda: os.path.exists(mount.at("@last=5/k.json")), "it is seen")
+    shutil.rmtree(mount.at("@last=5"))
+    wanted = [("@last=5/k.json", "undo")]
+    same(gc(box, mount.store, "--undo", "@last=5/k.json"), wanted, "what is done")
+    same(mount.rows("@last=5", "k"), [b"1"], "rows")
+    same(read(mount.at("@last=5/k.json")), b"1", "content")
+
+
 def test_names_of_our_own_are_not_kept(box):
     mount, path = box.session("demo")
     for name in ("demo/.sessfs-put-1-0", ".sessfs-keep-1", "demo/.sessfs"):
@@ -282,6 +293,16 @@ def test_it_goes_when_its_time_is_over(box):
     assert "demo/note.txt" in paths(box, mount.store), "it is there first"
     same(0 in rows_beside(mount), False, "all of it")
     eventually(lambda: paths(box, mount.store) == [], "it goes", 30)
+    has_gone(mount)
+
+
+def test_many_that_are_over_go_together(box):
+    mount, path = box.session("demo", options=["trash=4s"])
+    for i in range(640):
+        write(os.path.join(path, f"{i}.txt"), b"text")
+    shutil.rmtree(path)
+    same(len(paths(box, mount.store)) > 600, True, "they are there first")
+    eventually(lambda: paths(box, mount.store) == [], "they go", 30)
     has_gone(mount)
 
 
@@ -462,6 +483,35 @@ def test_a_full_store_has_the_room_of_what_was_removed(box):
         time.sleep(NOBODY_SEES)
     mount.check()
     same(read(mount.at(names[-1])) == part, True, "what is no longer in the trash")
+
+
+def test_a_session_that_goes_has_the_room_of_what_was_removed_before(box):
+    mount, path = box.session("old", options=["max_size=6M"])
+    append(os.path.join(path, "l.jsonl"), b'"%s"\n' % (b"x" * 1000) * 1500)
+    for number in range(12):
+        write(mount.at("plain%d" % number), os.urandom(1 << 20))
+        os.unlink(mount.at("plain%d" % number))
+    assert len(paths(box, mount.store)) > 1
+    do(box, "gc", "--older-than=0s", mount.store)
+    same(os.listdir(mount.path), [], "what is left")
+    same("old" in paths(box, mount.store), True, "it can come back")
+    mount.check()
+
+
+def test_a_session_goes_from_a_full_store_if_it_is_not_kept(box):
+    mount, path = box.session("old", options=["max_size=12M"])
+    part = b'"%s"\n' % (b"x" * 1000) * 200
+    for _ in range(25):
+        append(os.path.join(path, "l.jsonl"), part)
+    os.mkdir(mount.at("new"))
+    while not errno_of(append, mount.at("new/l.jsonl"), part):
+        pass
+    do(box, "gc", "--older-than=0s", "--name=old", mount.store, status=1)
+    do(box, "gc", "--older-than=0s", "--name=old", "--grace=0", mount.store)
+    same(os.listdir(mount.path), ["new"], "what is left")
+    same(gc(box, mount.store, "--list"), [], "the trash")
+    append(mount.at("new/l.jsonl"), part * 10)
+    mount.check()
 
 
 def test_rm_without_a_mount_leaves_it_as_well(box):

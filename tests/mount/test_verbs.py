@@ -146,7 +146,7 @@ ROUND_TRIPS = [
     ("put", "s/k.json", [b"{}", b'{"b": 2}\n'], b'{"b": 2}\n', [b'{"b": 2}\n']),
     ("put", "s/l.jsonl", [b"1\n2\n3\n", b"1\n3\n"], b"1\n3\n", [b"1", b"3"]),
     ("put", "s/k.hash", [b"abc"], b"abc", []),
-    ("put", "s//./x/notes.txt/", [b"one", b""], b"", []),
+    ("put", "s//./x/notes.txt", [b"one", b""], b"", []),
     ("put", "top.txt", [b"one"], b"one", []),
 ]
 
@@ -174,6 +174,30 @@ def test_a_file_is_taken_from_another_file_too(place):
     place.do("append", "s/l.jsonl", source)
     place.do("put", "s/k.json", source)
     same(place.do("cat", "s/l.jsonl", "s/k.json"), b"1\n1\n", place.what)
+
+
+def test_a_file_is_not_appended_to_itself(box):
+    place = Place(box, True)
+    for path, data in (("s/l.jsonl", b"1\n" * 100000), ("s/x.txt", b"text\n")):
+        place.do("put", path, stdin=data)
+        itself, other = place.mount.at(path), path + ".copy"
+        said = place.do("append", path, itself, status=1, seconds=20)
+        assert f"{path}: a file cannot be appended to itself" in said, said
+        place.do("append", other, itself)
+        same(place.do("cat", path, other), data * 2, "both files")
+
+
+@everywhere
+def test_a_path_that_ends_as_a_directory_s_is_no_file(place):
+    place.do("put", "s/l.jsonl", stdin=b"1\n")
+    for end in ("/", "/."):
+        for verb in ("put", "append"):
+            assert "is a directory" in place.do(verb, f"s/new{end}", status=1), verb
+            assert "Not a directory" in place.do(verb, f"s/l.jsonl{end}", status=1), verb
+        for verb in ("cat", "rm", "ls"):
+            assert "Not a directory" in place.do(verb, f"s/l.jsonl{end}", status=1), verb
+        same(place.names(f"s{end}"), ["l.jsonl"], f"{place.what}: names")
+    same(place.do("cat", "s/l.jsonl"), b"1\n", f"{place.what}: the file")
 
 
 @everywhere

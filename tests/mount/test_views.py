@@ -91,6 +91,19 @@ def test_what_is_no_list_is_shown_as_it_is(box):
     same(errno_of(os.stat, os.path.join(seen, "l.hash")), errno.ENOENT, "a sidecar")
 
 
+def test_what_is_named_as_a_sidecar_and_is_none_is_listed(box):
+    mount, _ = list_of(box, 1)
+    for name in ("l.hash", ".hash"):
+        write(mount.at("s", name), b"abc")
+    os.mkdir(mount.at("s", "d.hash"))
+    os.symlink("l.jsonl", mount.at("s", "link.hash"))
+    for clauses, name in (("last=1", "l.jsonl"), ("as=items", "l"), ("as=text", "l.txt")):
+        seen = mount.at("s", "@" + clauses)
+        same(sorted(os.listdir(seen)), [".hash", "d.hash", name, "link.hash"], clauses)
+        for shown in os.listdir(seen):
+            os.lstat(os.path.join(seen, shown))
+
+
 def test_views_are_never_listed(box):
     mount, path = list_of(box, 4)
     read(view(path, "last=1"))
@@ -155,6 +168,14 @@ def test_lines_by_when_they_were_made(box):
     same(read(copy), lines(3), "a copy, for which the number must stay")
 
 
+def test_lines_of_no_known_time_are_asked_for_by_none(box):
+    mount, path = list_of(box, 3)
+    mount.sql(f"UPDATE {TABLE} SET created_at = '2020-01-01 00:00:00'")
+    mount.sql(f"UPDATE {TABLE} SET created_at = 'some day' WHERE item_index = 1")
+    eventually(lambda: read(view(path, "before=2020-01-03")) == lines(0, 2), "before")
+    same(read(view(path, "since=1970-01-01")), lines(0, 2), "since")
+
+
 # Time
 
 
@@ -194,6 +215,40 @@ def test_who_is_stopped_while_lines_are_looked_for_ends_at_once(box):
     took = processor_time(mount) - begin
     same(took < 0.3 * harness.PATIENCE, True, f"nobody waits, and the mount works {took:.2f} s")
     same(read(view(os.path.join(mount.path, "s", "l.jsonl"), "last=0")), b"", "it goes on")
+
+
+def call_often(end):
+    while not end.wait(0.001):
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+
+
+def test_a_signal_that_ends_nobody_ends_no_request(box):
+    _, session = box.session()
+    path = os.path.join(session, "l.jsonl")
+    for _ in range(5):
+        append(path, (b'"' + b"a" * 4000 + SLOW_WORD.encode() + b'"\n') * 500)
+    slow = [view(path, "match=" + "+".join([SLOW_WORD] * words)) for words in range(2, 12)]
+    heard = []
+    signal.signal(signal.SIGUSR1, lambda *_: heard.append(1))
+    try:
+        while slow:
+            process = subprocess.Popen(["stat", slow.pop()], stdout=subprocess.DEVNULL)
+            while process.poll() is None:
+                process.send_signal(signal.SIGSTOP)
+                process.send_signal(signal.SIGCONT)
+                time.sleep(0.001)
+            same(process.returncode, 0, "stopped and continued")
+            end = threading.Event()
+            caller = threading.Thread(target=lambda: call_often(end))
+            caller.start()
+            try:
+                os.stat(slow.pop())
+            finally:
+                end.set()
+                caller.join()
+    finally:
+        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+    assert heard, "no signal came"
 
 
 # Against a reference

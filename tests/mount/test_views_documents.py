@@ -8,13 +8,26 @@ import mmap
 import os
 import random
 import re
+import stat
 import subprocess
 import sys
 import tarfile
 
 import asked
 import harness
-from harness import TABLE, TOP, append, errno_of, eventually, need_tool, read, same, tool, write
+from harness import (
+    TABLE,
+    TOP,
+    append,
+    errno_of,
+    eventually,
+    need_root,
+    need_tool,
+    read,
+    same,
+    tool,
+    write,
+)
 from test_views import ROLES, line_of, random_question
 
 
@@ -193,6 +206,36 @@ def test_owner_and_mode_are_those_of_the_directory(box):
     os.chown(folder, 12, 34)
     one = os.stat(as_list(folder))
     same((one.st_mode, one.st_uid, one.st_gid), (0o100640, 12, 34), "without the right to search")
+
+
+def test_who_may_not_read_a_document_may_not_read_it_in_a_list(box):
+    _, folder = folder_of(box, numbered(1, 2, 3))
+    one, two, three = (os.path.join(folder, f"message_{number}.json") for number in (1, 2, 3))
+    texts = os.path.join(folder, "@as=text.txt")
+
+    def mode(more=""):
+        return stat.S_IMODE(os.stat(as_list(folder, "as=list" + more)).st_mode)
+
+    def modes():
+        return mode(), mode(",last=1"), mode(",first=2"), mode(",items=2-2")
+
+    os.chmod(folder, 0o755)
+    same(modes(), (0o644,) * 4, "all may")
+    os.chmod(three, 0o640)
+    same(modes(), (0o640, 0o640, 0o644, 0o644), "the group")
+    os.chmod(two, 0o600)
+    same(modes(), (0o600, 0o640, 0o600, 0o600), "the owner")
+    same(stat.S_IMODE(os.stat(texts).st_mode), 0o600, "as text")
+    with open(as_list(folder), "rb") as file:
+        os.chmod(two, 0o644)
+        same(modes(), (0o640, 0o640, 0o644, 0o644), "again")
+        same(os.fstat(file.fileno()).st_mode, 0o100600, "of one that is open")
+    need_root()
+    os.chmod(three, 0o644)
+    os.chown(one, 12, -1)
+    same(modes(), (0o644,) * 4, "somebody else's that all may read")
+    os.chmod(one, 0o600)
+    same(modes(), (0o200, 0o644, 0o200, 0o644), "that nobody else may")
 
 
 def test_nothing_is_written_to_a_list_of_documents(box):

@@ -44,6 +44,28 @@ def test_each_line_is_a_document(box):
         same(errno_of(os.stat, os.path.join(items(path), name)), errno.ENOENT, name)
 
 
+def test_sessions_that_are_files_are_listed_as_what_they_are_shown_as(box):
+    mount = box.mount(options=["layout=pi+opencode"])
+    folder, ordinary = mount.at("pi", "sessions", "p"), mount.at("other")
+    for place in (folder, ordinary):
+        os.makedirs(os.path.join(place, "d.jsonl"))
+        write(os.path.join(place, "x.jsonl"), lines(0, 1))
+        write(os.path.join(place, "x.hash"), b"abc")
+    for question, names in (
+        ("as=items", {"d.jsonl": True, "x": True, "x.hash": False}),
+        ("as=text", {"d.jsonl": True, "x.txt": False, "x.hash": False}),
+        ("last=1", {"d.jsonl": True, "x.jsonl": False, "x.hash": False}),
+    ):
+        with os.scandir(os.path.join(folder, "@" + question)) as entries:
+            listed = {each.name: each.is_dir() for each in entries}
+        same(listed, names, question)
+        for name, is_dir in listed.items():
+            same(os.path.isdir(os.path.join(folder, "@" + question, name)), is_dir, name)
+        seen = os.listdir(os.path.join(ordinary, "@" + question))
+        same(sorted(seen), ["d.jsonl", "x.hash", "x.jsonl"], "where nothing is a state")
+    same(documents(os.path.join(folder, "@as=items", "x")), all_of(0, 1), "the items")
+
+
 def test_the_other_clauses_say_which_items(box):
     _, path = list_of(box, 20)
     same(documents(items(path, "as=items,last=3")), all_of(17, 18, 19), "the last ones")

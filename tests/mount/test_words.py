@@ -71,6 +71,7 @@ def test_who_wrote_a_value_wrong_is_told_what_is_right(box):
     for arguments, words in [
         (("gc", "--older-than=5", store), ["'5'", "--older-than takes a time", "7d"]),
         (("gc", "--larger-than=x", store), ["'x'", "500M"]),
+        (("gc", "--grace=never", store), ["'never'", "--grace takes a time", "7d"]),
         (("gc", "--keep-last=-1", store), ["'-1'", "a whole number"]),
         (("sessions", "--sort=name", store), ["'name'", "id, age, size and items"]),
         (("import", "--layout=x", store, box.folder), ["'x'", "tree", "agentscope-files"]),
@@ -135,6 +136,12 @@ def test_a_store_is_named_by_its_mount_and_by_the_environment(box):
         same(done.returncode, 1, f"two paths: {said(done)!r}")
         same(sorted(os.listdir(session)), ["k.json", "m.jsonl"], "files")
     same(box.sessfs("ls", env={"SESSFS_STORE": ""}).returncode, 2, "an empty name")
+    for words in (("ttl=1d",), ("ttl=1d", "pause=2")):
+        for named in ({"env": {"SESSFS_STORE": mount.store}}, {}):
+            done = box.sessfs("config", *words, cwd=box.folder, **named)
+            same((done.returncode, done.stdout), (2, b""), said(done))
+            assert b"a store is missing" in done.stderr, said(done)
+    assert not os.path.exists(os.path.join(box.folder, "ttl=1d")), "a store was made"
     restored = {"env": {"SESSFS_STORE": box.new_path("restored")}}
     same(box.sessfs("restore", copy, **restored).returncode, 0, "a store to restore")
     same(box.sessfs("ls", **restored).stdout, b"s/\n", "what is in it")
@@ -368,6 +375,31 @@ def test_a_mount_without_a_system_log_says_where_it_logs(box):
     done = tool(*apart, "sh", "-c", script, box.program, store, path, check=False)
     same(done.returncode, 0, said(done))
     same(os.path.exists(f"{store}.log"), False, "a log without a warning")
+
+
+def test_the_log_of_several_mounts_stays_for_all_of_them(box):
+    need_root()
+    need_namespace()
+    apart = ["unshare", "-m", "--propagation", "slave", "sh", "-ec", WITHOUT_A_LOG, "sh"]
+    store = box.new_path("store") + ".db"
+    one, other = box.new_folder("mnt"), box.new_folder("mnt")
+    script = """
+        "$0" mount "$1" "$2"
+        "$0" mount "$1" "$3"
+        eval "$4"
+        "$0" umount "$2"
+        eval "$5"
+        "$0" umount "$3"
+    """
+    warned = 'mkdir "$3/s" && echo { >> "$3/s/l.jsonl"', 'echo { >> "$3/s/k.jsonl"'
+    for first, then in ((warned[0], ":"), (":", " && ".join(warned))):
+        command = (script, box.program, store, one, other, first, then)
+        done = tool(*apart, "sh", "-ec", *command, check=False)
+        same(done.returncode, 0, said(done))
+        text = read(f"{store}.log").decode()
+        assert "session 's', key 'l', line 1" in text, text
+        os.unlink(f"{store}.log")
+        os.unlink(store)
 
 
 def test_a_name_that_somebody_has_laid_beside_the_store_is_not_logged_to(box):

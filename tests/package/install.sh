@@ -57,6 +57,15 @@ uninstalls_all() {
 		installed | nothing
 }
 
+# Of what is in git, all but what only git needs.
+releases_all() {
+	release=$scratch/release
+	make -s -C "$build" distdir distdir="$release" top_distdir="$release" >/dev/null 2>&1
+	git -C "$top" ls-files | grep -v '\.gitignore$' | while read -r file; do
+		[ -e "$release/$file" ] || echo "lacks $file"
+	done | nothing
+}
+
 # The words of the lists of the packages, as patterns for names below usr.  Debian has its
 # libraries in a folder of their own, which is a '*' in the lists, and zsh looks elsewhere.
 patterns() {
@@ -189,11 +198,37 @@ finds_a_mount_of_its_own() {
 	! no_mounts_of_its_own "$scratch/$1"
 }
 
+# What the head of the unit has as a drop-in for a store on a server.
+drop_in_of() {
+	sed -n '/^#	\[Unit\]/,/^# *$/{ s/^#	//p; }' "$1"
+}
+
+# Addresses of the network that a unit leaves open; further files: drop-ins.
+reaches_servers() {
+	[ "$(cat "$@" | sed -n 's/^IPAddressDeny=//p' | tail -n 1)" = "" ] || return 1
+	for family in AF_UNIX AF_INET AF_INET6 AF_NETLINK; do
+		cat "$@" | grep "^RestrictAddressFamilies=" | grep -qw "$family" ||
+			echo "lacks $family"
+	done | nothing
+}
+
+lets_the_unit_reach_servers() {
+	unit=$top/contrib/systemd/sessfs@.service
+	drop_in_of "$unit" >"$scratch/drop-in"
+	! reaches_servers "$unit" && reaches_servers "$unit" "$scratch/drop-in"
+}
+
+expect "the drop-in of sessfs@.service lets it reach a server" lets_the_unit_reach_servers
 expect "make install leaves the files that are listed" installs_the_list
 pages >"$scratch/pages"
 expect "what README.md and the guide name is installed" installs_what_is_named "$scratch/pages"
 expect "a name of nothing that is installed is found" finds_a_name_in_vain
 expect "make uninstall takes them away again" uninstalls_all
+if git -C "$top" ls-files 2>/dev/null | grep -q '^bootstrap$'; then
+	expect "a release has every file" releases_all
+else
+	skip "a release has every file" "this is none of git's folders"
+fi
 expect "a file that no package has is found" finds_a_wrong_list '/bin\/sessfs/d'
 expect "a word that fits no file is found" finds_a_wrong_list '$ausr/share/nonsense'
 expect "every file is in one package" packages_hold_all "$top"
@@ -213,6 +248,9 @@ for unit in sessfs.service sessfs@.service; do
 	if command -v systemd-analyze >/dev/null 2>&1; then
 		expect "a wrong word in $unit is found" finds_a_wrong_word "$unit"
 		expect "systemd has nothing to say about $unit" unit_is_right "$unit"
+		[ "$unit" = sessfs.service ] ||
+			expect "nor about its drop-in" \
+				unit_is_right "$unit" drop-in <"$scratch/drop-in"
 	else
 		skip "systemd has nothing to say about $unit" "systemd-analyze is not installed"
 	fi

@@ -705,11 +705,11 @@ static bool holds_back(const struct user_file *user)
 	return user->dirty || user->piece.size;
 }
 
-/* Whether the kernel has the same pages and the same size for two who see different bytes: both
- * had opened the file before it was a state, and one holds back what he has written. */
-static bool shares_pages(const struct game *game, const struct user_file *user)
+/* Whether the kernel has the same size for two who see different bytes: both had opened the file
+ * before it was a state, and one holds back what he has written. */
+static bool shares_size(const struct game *game, const struct user_file *user)
 {
-	if (!driver.is_mount || !user->was_ordinary || user->file->kind == ORDINARY)
+	if (!user->was_ordinary || user->file->kind == ORDINARY)
 		return false;
 	for (int i = 0; i < SLOTS; i++) {
 		const struct user_file *other = &game->user[i];
@@ -719,6 +719,12 @@ static bool shares_pages(const struct game *game, const struct user_file *user)
 			return true;
 	}
 	return false;
+}
+
+/* And the same pages. */
+static bool shares_pages(const struct game *game, const struct user_file *user)
+{
+	return driver.is_mount && shares_size(game, user);
 }
 
 static void read_slot(struct game *game, int slot, int way, size_t offset, size_t size)
@@ -980,7 +986,7 @@ static void do_stat(struct game *game, const struct op *op)
 	must(game, driver.stat(slot_of(game, user), &st), "fstat");
 	say("%zu: fstat %d (%s): %lld bytes\n", game->at, slot_of(game, user), name_of(user),
 	    (long long)st.st_size);
-	if (!may_be_own_size(user, (size_t)st.st_size) && !shares_pages(game, user) &&
+	if (!may_be_own_size(user, (size_t)st.st_size) && !shares_size(game, user) &&
 	    !may_be_size(game->user, SLOTS, user->file, user->process, (size_t)st.st_size) &&
 	    (!went_elsewhere(game, user) || !may_have_missed_size(user, (size_t)st.st_size)))
 		fail(game, "fstat %d: %lld bytes", slot_of(game, user), (long long)st.st_size);
@@ -1201,12 +1207,17 @@ static void let_go(struct game *game)
 	}
 }
 
+static void tick(struct game *game)
+{
+	driver.tick(game->here);
+	game->contract.now = driver.now();
+}
+
 /* False when the game cannot go on. */
 static bool make_move(struct game *game, const struct op *op)
 {
 	game->here = (int)((op->a ^ op->b ^ op->c) >> 8) % count_mounts(game);
-	driver.tick(game->here);
-	game->contract.now = driver.now();
+	tick(game);
 	game->touched_count = 0;
 	game->all = game->at % CHECK_ALL == CHECK_ALL - 1;
 	age_ghosts(game);
@@ -1226,9 +1237,12 @@ static bool make_move(struct game *game, const struct op *op)
 
 static void end_game(struct game *game)
 {
-	for (int slot = 0; slot < SLOTS; slot++)
-		if (game->user[slot].is_open)
-			close_slot(game, slot);
+	for (int slot = 0; slot < SLOTS; slot++) {
+		if (!game->user[slot].is_open)
+			continue;
+		tick(game);
+		close_slot(game, slot);
+	}
 	settle_now(game);
 	check_everything(game);
 	for (int i = 0; i < count_mounts(game); i++)

@@ -199,6 +199,42 @@ def test_two_mounts_and_a_service_have_a_large_table_of_postgresql(box):
     goes_on(box, "postgresql")
 
 
+def test_nobody_reads_all_of_a_table_of_postgresql_to_show_one_session(box):
+    """A server that avoids that wherever it can never does."""
+    found = Found(box, "postgresql")
+    session = name(SESSIONS // 2)
+    for key in ("a", "b"):
+        found.table.put(session, key, 0, "{}")
+    mount = box.mount(store=found.base.url)
+    same(len(os.listdir(mount.path)), SESSIONS, "sessions")
+    eventually(found.is_through, "the store is like any other", 60)
+    mount.stop()
+    found.table.ask(f"ALTER DATABASE {found.base.name} SET enable_seqscan = off")
+
+    def read_through():
+        others = "SELECT COUNT(*) FROM pg_stat_activity WHERE usename = current_user"
+        eventually(lambda: int(found.table.ask(others)[0][0]) == 1, "connections have ended")
+        return int(found.table.ask("SELECT seq_scan FROM pg_stat_all_tables WHERE relid = "
+                                   "'agentscope.agentscope_sessions'::regclass")[0][0])
+
+    before = read_through()
+    mount.start()
+    with os.scandir(mount.at(session)) as entries:
+        same(sorted((entry.name, entry.stat().st_size) for entry in entries),
+             [("a.json", 2), ("b.json", 2), ("m.jsonl", len(LINES))], "what is in it")
+    mount.remount()
+    for key in ("a.json", "m.jsonl"):
+        read(mount.at(session, key))
+    append(mount.at(session, "m.jsonl"), b"1\n")
+    found.table.put(session, "m", ROWS + 1, "2")
+    eventually(lambda: read(mount.at(session, "m.jsonl")).endswith(b"1\n2\n"), "it is taken in")
+    mount.stop()
+    same(read_through() - before, 0, "how often all rows were read")
+    with found.base.connect() as client:
+        client.query("SELECT COUNT(*) FROM agentscope.agentscope_sessions WHERE state_data = 'x'")
+    same(read_through() - before, 1, "once by who does so")
+
+
 def test_sessions_that_are_one_to_mariadb_are_found_by_name(box):
     found = Found(box, "mysql")
     for session, key in (("zz", "b"), ("ZZ", "a"), ("Zz", "c")):

@@ -60,9 +60,10 @@ BESIDE = {
     "test_without_a_place_beside_the_store_it_is_in_the_cache",
     "test_the_first_time_takes_little_memory_and_shows_how_far_it_is",
 }
-# They use what SQLite alone has: its functions, a store in UTF-16; or that nothing is said of a
-# server that does not sync.
+# They use what SQLite alone has: its functions, a store in UTF-16, any text as a time; or that
+# nothing is said of a server that does not sync.
 SQLITE = {
+    "test_lines_of_no_known_time_are_asked_for_by_none",
     "test_the_command_without_a_mount",
     "test_random_questions_show_what_a_reference_says",
     "test_what_cannot_be_told_of_another_mount_is_lost",

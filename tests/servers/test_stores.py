@@ -12,6 +12,8 @@ import random
 import shutil
 import sys
 import tarfile
+import threading
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import servers  # noqa: E402
@@ -51,8 +53,7 @@ def lines_of(base):
         return [row[0] for row in client.query(query + "item_index")]
 
 
-def keeps(box, kind):
-    base = start(box, kind).database()
+def keeps(box, base):
     mount = box.mount(store=base.url)
     os.mkdir(mount.at("s"))
     append(mount.at("s", "l.jsonl"), b'{"n": 1}\n{"n": 2}\n')
@@ -69,11 +70,55 @@ def keeps(box, kind):
 
 
 def test_what_a_mount_has_written_is_on_mariadb_and_there_for_the_next(box):
-    keeps(box, "mysql")
+    keeps(box, start(box, "mysql").database())
 
 
 def test_what_a_mount_has_written_is_on_postgresql_and_there_for_the_next(box):
-    keeps(box, "postgresql")
+    keeps(box, start(box, "postgresql").database())
+
+
+# What an administrator has set for all clients is for other programs.
+
+
+def test_settings_of_mariadb_for_all_are_not_for_mounts(box):
+    for settings in (
+        {"autocommit": 0, "sql_safe_updates": 1, "completion_type": 1},
+        {"sql_select_limit": 2, "max_join_size": 1},
+    ):
+        base = start(box, "mysql").database()
+        with base.admin() as client:
+            for key, value in settings.items():
+                client.query(f"SET GLOBAL {key} = {value}")
+        keeps(box, base)
+
+
+def waits_longer(box, base, locks):
+    """Than the second that the administrator gives a statement."""
+    mount = box.mount(store=base.url)
+    os.mkdir(mount.at("s"))
+    append(mount.at("s", "l.jsonl"), b"[1]\n")
+    with base.connect() as client:
+        for sql in locks:
+            client.query(sql)
+        appending = threading.Thread(target=append, args=(mount.at("s", "l.jsonl"), b"[2]\n"))
+        appending.start()
+        time.sleep(6)
+    appending.join()
+    same(lines_of(base), [b"[1]", b"[2]"], "rows")
+
+
+def test_the_time_that_mariadb_gives_statements_is_not_for_mounts(box):
+    base = start(box, "mysql").database()
+    with base.admin() as client:
+        client.query("SET GLOBAL max_statement_time = 1")
+    waits_longer(box, base, ["SET max_statement_time = 0", f"LOCK TABLES {TABLE} WRITE"])
+
+
+def test_the_time_that_postgresql_gives_statements_is_not_for_mounts(box):
+    base = start(box, "postgresql").database()
+    with base.admin() as client:
+        client.query(f"ALTER DATABASE {base.name} SET statement_timeout = 1000")
+    waits_longer(box, base, ["SET statement_timeout = 0", "BEGIN", f"LOCK TABLE {TABLE}"])
 
 
 def brings_back(box, kind):
@@ -429,6 +474,10 @@ def judges(box, kind):
     refused(box, base.url_with(**at, tls="verify"), "certificate")
     other = {**at, "host": "127.0.0.2", "tls": "verify", "ca": server.ca}
     refused(box, base.url_with(**other), "certificate")
+    plain = start(box, kind, tcp=True)
+    at = {"host": "127.0.0.1", "port": plain.port}
+    for tls in ("verify", "required"):
+        refused(box, plain.database().url_with(**at, tls=tls), "server does not support")
 
 
 def test_mariadb_is_trusted_by_its_certificate(box):
@@ -493,6 +542,18 @@ def test_root_serves_mariadb_as_the_owner_of_the_mount_point(box):
 
 def test_root_serves_postgresql_as_the_owner_of_the_mount_point(box):
     becomes(box, "postgresql")
+
+
+def test_a_line_of_half_a_packet_of_mariadb_goes_behind_others(box):
+    mount = box.mount(store=start(box, "mysql").database().url)
+    os.mkdir(mount.at("s"))
+    # All of it is to be escaped, so it takes 16 MiB, less what other words take.
+    largest = b'"' + b"\\" * (8323072 - 100) + b'"\n'
+    lines = b'{"text":"%s"}\n' % (b"a" * 180) * 2500
+    for name, data in (("a", largest), ("b", lines + largest), ("c", lines + largest + lines)):
+        write(mount.at("s", "new"), data)
+        os.rename(mount.at("s", "new"), mount.at("s", name + ".jsonl"))
+        same(read(mount.at("s", name + ".jsonl")) == data, True, name)
 
 
 def survives(box, kind):

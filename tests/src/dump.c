@@ -98,6 +98,7 @@ static const struct {
 	{ "INSERT INTO t (a,b) VALUES (1);", "fewer values than columns at 1,30|" },
 	{ "INSERT INTO t (a) VALUES (_latin1'\xe9');",
 	  "a character set other than UTF-8 at 1,33|" },
+	{ "INSERT INTO t (a) VALUES (_utf8 _binary'x');", "expected a value at 1,32|" },
 	{ "INSERT INTO t (a) VALUES (0x414);", "an odd number of hexadecimal digits at 1,31|" },
 	{ "INSERT INTO t (a) VALUES ('x", "the file ends in a statement at 1,28|" },
 	{ "\nINSERT INTO t (a) SELECT 1;", "expected VALUES at 2,25|" },

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -27,6 +28,7 @@
 
 #include "src/base/cleanup.h"
 #include "src/daemon/guard.h"
+#include "src/daemon/signals.h"
 #include "src/mounts/trust.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -339,6 +341,50 @@ static void use_needed_calls(void)
 	EXPECT(connect(fd, (struct sockaddr *)&log, sizeof(log)) < 0 && errno == ENOENT,
 	       "connecting: %s", strerror(errno));
 	free(malloc(64 << 20));
+}
+
+static volatile sig_atomic_t stops;
+
+static void count_stop(void)
+{
+	stops++;
+}
+
+/* The signal comes when nobody waits yet, and nobody looks any more. */
+static void wait_too_late(void)
+{
+	guard_no_new_privileges();
+	EXPECT(guard_calls(&(struct guard){ 0 }) == 0 || !has_calls_filtered(), "the filter");
+	signals_hold();
+	raise(SIGTERM);
+	EXPECT(stops == 0, "it is not held back");
+	signals_watch(count_stop);
+	EXPECT(stops == 1, "it does not stop");
+	EXPECT(poll(NULL, 0, 30000) < 0 && errno == EINTR, "who waits is not woken");
+	signals_end();
+	EXPECT(poll(NULL, 0, 1500) == 0, "it goes on");
+}
+
+Test(guard, a_signal_ends_also_who_is_just_about_to_wait)
+{
+	in_child(wait_too_late);
+}
+
+static void stay_after_hangup(void)
+{
+	signal(SIGHUP, SIG_IGN);
+	signals_hold();
+	signals_watch(count_stop);
+	raise(SIGHUP);
+	EXPECT(stops == 0, "SIGHUP is not ignored");
+	raise(SIGTERM);
+	EXPECT(stops == 1, "SIGTERM does not stop");
+	signals_end();
+}
+
+Test(guard, a_hangup_that_is_ignored_ends_nothing)
+{
+	in_child(stay_after_hangup);
 }
 
 Test(guard, threads_memory_and_the_log_stay)

@@ -157,6 +157,7 @@ Test(options, words_of_fstab_change_nothing)
 	_cleanup_(options_done) struct options options =
 		parsed("rw,nosuid,nodev,suid,dev,exec,noatime,user,user=somebody,users,nofail,"
 		       "_netdev,auto,noauto,defaults,x-systemd.automount,x-gvfs-show,comment=x,"
+		       "loud,noiversion,nolazytime,nomand,norelatime,nostrictatime,"
 		       "silent,mand,iversion,X-mount.mkdir=0750");
 
 	/* then */
@@ -200,6 +201,8 @@ Test(options, a_ttl_is_a_time_or_never)
 	cr_assert(refused("ttl=-1d", "'ttl=-1d'"));
 	cr_assert(refused("ttl=999999999y", "ttl=30d"));
 	cr_assert(refused("ttl", "'ttl'"));
+	cr_assert(refused("trash=never", "'trash=never'"), "it is not for ever");
+	cr_assert(refused("grace=never", "'grace=never'"));
 }
 
 Test(options, a_command_takes_those_that_it_can_honour)

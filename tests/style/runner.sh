@@ -67,6 +67,14 @@ counted="cases: 3 passed, 1 failed, 0 skipped\n"
 expect "of a test that failed, bootstrap shows no case that has passed" shows \
 	"ok - a\n  # note\nnot ok - b\n  why\nlog\nok: c\nok - d\n$counted" \
 	"not ok - b\n  why\nlog\n$counted"
+# Neither automake nor libtool can.
+builds_in_no_odd_folder() {
+	mkdir -p "$scratch/odd folder"
+	cp "$top/bootstrap" "$scratch/odd folder/bootstrap"
+	! "$scratch/odd folder/bootstrap" >"$scratch/shown" 2>&1 && grep 'blank' "$scratch/shown"
+}
+
+expect "bootstrap says that it builds in no folder with a blank" builds_in_no_odd_folder
 expect "bootstrap shows nothing of a test that passed" shows \
 	'ok - a\ncases: 1 passed, 0 failed, 0 skipped\n' ''
 finish

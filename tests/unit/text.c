@@ -285,3 +285,21 @@ Test(text, what_encodes_bytes_says_nothing)
 	cr_assert_eq(text_said(buf_bytes(&line), &said), 0);
 	cr_expect(bytes_equal(buf_bytes(&said), BYTES("word\n")));
 }
+
+/* Of the letters that encode bytes. */
+Test(text, a_long_path_says_its_words)
+{
+	static const char *const names[] = { "/Volumes/Ann/v1/some-project",
+					     "/srv/ann/src/directory" };
+
+	for (size_t n = 0; n < ARRAY_SIZE(names); n++) {
+		_cleanup_(buf_done) struct buf line = { 0 }, said = { 0 };
+
+		cr_assert_eq(buf_append_byte(&line, '"'), 0);
+		for (int i = 0; i < 20; i++)
+			cr_assert_eq(buf_append_str(&line, names[n]), 0);
+		cr_assert_eq(buf_append_byte(&line, '"'), 0);
+		cr_assert_eq(text_said(buf_bytes(&line), &said), 0);
+		cr_expect_eq(said.size, line.size - 1, "%s", names[n]);
+	}
+}

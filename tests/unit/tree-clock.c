@@ -6,6 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fs/api/trash.h"
+#include "fs/inode/locks.h"
 #include "src/base/tick.h"
 #include "tests/unit/world.h"
 
@@ -75,4 +77,102 @@ SqliteStore(clock, that_is_set_forward_and_back_holds_up_no_times)
 	cr_assert_eq(set_attr("s/plain", &st, TREE_SET_MTIME), 0);
 	world_settle();
 	cr_assert_eq(stat_of("s/plain").st_mtim.tv_sec, 5);
+}
+
+static const char *trashed(void)
+{
+	return sql_asks("SELECT count(*) FROM sessfs_entry WHERE parent = 0");
+}
+
+static bool has_looked(void)
+{
+	int64_t at;
+
+	pthread_mutex_lock(&world_tree->expire_lock);
+	at = world_tree->expire_at;
+	pthread_mutex_unlock(&world_tree->expire_lock);
+	return at && at != INT64_MAX;
+}
+
+/* The thread also wakes by itself, after a minute. */
+static void wake_expirer(void)
+{
+	pthread_mutex_lock(&world_tree->expire_lock);
+	pthread_cond_signal(&world_tree->expire_changed);
+	pthread_mutex_unlock(&world_tree->expire_lock);
+}
+
+SqliteStore(clock, that_is_set_back_holds_up_nothing_that_is_to_be_purged)
+{
+	cr_assert_eq(tree_trash(world_tree, BYTES("s"), INT64_MAX, 0), 0);
+	cr_assert_str_eq(trashed(), "1");
+	world_options.expires = true;
+	set_back = -HOURS_2;
+	world_reopen();
+	while (!has_looked())
+		usleep(20000);
+	cr_assert(comes_to(trashed, "0"), "it is there: %s", trashed());
+	make_dir("s");
+	set_back = 0;
+	cr_assert_eq(tree_trash(world_tree, BYTES("s"), INT64_MAX, 0), 0);
+	wake_expirer();
+	cr_assert(comes_to(trashed, "0"), "it is there: %s", trashed());
+}
+
+/* Whoever deletes this node fails. */
+static struct {
+	struct backend_ops ops;
+	const struct backend_ops *real;
+	uint64_t ino;
+	int error;
+} keeping;
+
+static int keeping_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
+{
+	for (size_t i = 0; i < batch->count; i++)
+		if (batch->ops[i].type == BACKEND_NODE_DELETE && batch->ops[i].ino == keeping.ino)
+			return keeping.error;
+	return keeping.real->commit(backend, batch, flags);
+}
+
+static int keep_one(struct backend *inner, struct backend **ret_backend)
+{
+	*ret_backend = inner;
+	keeping.real = inner->ops;
+	keeping.ops = *inner->ops;
+	keeping.ops.commit = keeping_commit;
+	inner->ops = &keeping.ops;
+	return 0;
+}
+
+/* Three are over, and the first cannot go. */
+static void purge_behind(int error)
+{
+	world_wrap(keep_one);
+	world_open(WORLD_SQLITE);
+	keeping.error = error;
+	for (char name[] = "a"; *name <= 'c'; ++*name) {
+		make_dir(name);
+		keeping.ino = keeping.ino ? keeping.ino : stat_of(name).st_ino;
+		cr_assert_eq(tree_trash(world_tree, bytes_str(name), INT64_MAX, 1), 0);
+	}
+	cr_assert_str_eq(trashed(), "3");
+	world_options.expires = true;
+	world_reopen();
+}
+
+Test(clock, holds_up_none_behind_one_that_cannot_be_purged)
+{
+	purge_behind(-EIO);
+	cr_expect(comes_to(trashed, "1"), "there are %s", trashed());
+	world_close();
+}
+
+Test(clock, tries_no_other_when_the_whole_store_refuses)
+{
+	purge_behind(-EBUSY);
+	while (!has_looked())
+		usleep(20000);
+	cr_expect_str_eq(trashed(), "3");
+	world_close();
 }

@@ -557,7 +557,7 @@ static bool fail_to_publish(uint64_t count, int error, bool closes)
 	save("s/l.jsonl", "1\n2\nbad\n3\n4\n");
 	before = version_of_list();
 	handle = rewriting("@items=1-2", "[2,3]\n");
-	fault_backend_set(world_store, count, error, false);
+	fault_backend_set_mine(world_store, count, error);
 	r = closes ? handle_flush(world_tree, handle, getpid()) : handle_sync(world_tree, handle);
 	struck = fault_backend_calls(world_store) >= count;
 	fault_backend_set(world_store, 0, 0, false);

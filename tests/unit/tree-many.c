@@ -235,6 +235,78 @@ Many(a_session_stays_when_it_is_changed_while_it_is_about_to_go)
 	ON(0) cr_expect_str_eq(content_of("s/d/o"), "longer text");
 }
 
+static uint64_t last_trashed(void)
+{
+	struct backend_snapshot *snapshot;
+	uint64_t id = 0;
+
+	cr_assert_eq(world_store->ops->snapshot_begin(world_store, BACKEND_ANYWAY, &snapshot), 0);
+	cr_assert_eq(trash_list(world_store, snapshot, keep_id, &id), 0);
+	world_store->ops->snapshot_end(world_store, snapshot);
+	return id;
+}
+
+static uint64_t purged;
+
+static void purge(void)
+{
+	cr_expect_eq(tree_trash_purge(world_tree, purged), 0);
+}
+
+/* Files that have another name elsewhere. */
+static void trash_linked(int count)
+{
+	char path[32], path_to[32];
+
+	ON(0) make_dir("s/d");
+	ON(0) make_dir("t");
+	for (int i = 0; i < count; i++) {
+		snprintf(path, sizeof(path), "s/d/%d", i);
+		snprintf(path_to, sizeof(path_to), "t/%d", i);
+		save(path, "text");
+		cr_assert_eq(linked(path, path_to), 0);
+	}
+	cr_assert_eq(trashed("s"), 0);
+	purged = last_trashed();
+}
+
+static void expect_linked(int count)
+{
+	char path[32];
+
+	for (int i = 0; i < count; i++) {
+		snprintf(path, sizeof(path), "t/%d", i);
+		cr_expect_str_eq(content_of(path), "text");
+		cr_expect_eq(stat_of(path).st_nlink, 1);
+	}
+}
+
+Many(what_two_purge_at_once_goes_and_nothing_else)
+{
+	int r;
+
+	trash_linked(3);
+	many_meanwhile(0, 1, purge);
+	ON(0) r = tree_trash_purge(world_tree, purged);
+	cr_expect(r == 0 || r == -ENOENT, "%d", r);
+	cr_expect_eq(last_trashed(), 0);
+	ON(0) expect_linked(3);
+	ON(1) expect_linked(3);
+}
+
+Many(what_comes_back_while_another_purges_it_stays)
+{
+	ON(0) save("s/o", "text");
+	ON(0) append("s/l.jsonl", "1\n");
+	ON(0) cr_expect_eq(trashed("s"), 0);
+	purged = last_trashed();
+	many_meanwhile(0, 1, bring_back);
+	ON(0) cr_expect_eq(tree_trash_purge(world_tree, purged), -ENOENT);
+	ON(0) cr_expect_str_eq(content_of("s/l.jsonl"), "1\n");
+	ON(1) cr_expect_str_eq(content_of("s/o"), "text");
+	cr_expect_str_eq(rows_of("s", "l"), "0=1");
+}
+
 static int opened_as(struct inode *inode, struct handle **ret_handle)
 {
 	return tree_open_file(world_tree, inode, 0, O_WRONLY | O_APPEND, 1, ret_handle);
@@ -1159,6 +1231,27 @@ Many(who_has_come_by_one_name_that_is_gone_is_told_so_of_the_next)
 		forget(known[i]);
 }
 
+/* The kernel may be told very late that a name leads elsewhere. */
+Many(a_name_that_was_taken_from_a_file_never_leads_to_it_again)
+{
+	const struct timespec pause = { .tv_sec = 1, .tv_nsec = 200000000 };
+	struct shown before, after;
+	struct inode *inode;
+
+	ON(0) save("s/tmp", "text");
+	ON(1) before = kernel_looks_up("s/tmp");
+	ON(0) cr_assert_eq(renamed("s/tmp", "s/o.txt", 0), 0);
+	ON(1) cr_expect_eq(world_tree->take_in(world_tree), 0);
+	nanosleep(&pause, NULL);
+	inode = inode_at("s/o.txt");
+	cr_expect(tree_was_left(world_tree, inode, before.nodeid, O_WRONLY | O_TRUNC, 7));
+	after = kernel_looks_up("s/o.txt");
+	cr_expect_not(tree_was_left(world_tree, inode, after.nodeid, O_WRONLY | O_TRUNC, 8));
+	forget(inode);
+	kernel_forgets("s/o.txt", &before);
+	kernel_forgets("s/o.txt", &after);
+}
+
 static void stay_silent(int level, const char *sentence)
 {
 	(void)level;
@@ -1200,6 +1293,39 @@ Many(a_file_that_another_has_unlinked_is_opened_by_nobody)
 	cr_expect_eq(tree_open_file(world_tree, inode, FACE_ANY, O_RDONLY, getpid(), &handle),
 		     -ESTALE);
 	forget(inode);
+}
+
+/* Otherwise the kernel would make it once more. */
+Many(a_file_that_is_unlinked_is_opened_by_who_has_just_made_it)
+{
+	static const char *const paths[] = { "s/o.txt", "s/l.jsonl", "s/k.json" };
+	static const struct tree_new what = { .mode = S_IFREG | 0644, .will_open = true };
+	const struct caller caller = { 0 };
+	struct handle *handle;
+	struct inode *dir, *inode;
+
+	ON(1) dir = inode_at("s");
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(paths); i++) {
+		const char *path = paths[i / 2];
+
+		ON(1)
+		cr_assert_eq(tree_make(world_tree, &caller, dir, bytes_str(path + 2), &what,
+				       &inode),
+			     0);
+		ON(i % 2) cr_assert_eq(unlinked(path), 0);
+		ON(1) cr_assert_eq(world_tree->take_in(world_tree), 0);
+		cr_assert_eq(tree_open_file(world_tree, inode, FACE_ANY, O_RDWR, getpid(), &handle),
+			     0, "%s by %d", path, (int)i % 2);
+		forget(inode);
+		write_at(handle, 0, BYTES("1\n"));
+		cr_expect_str_eq(read_by(handle), "1\n", "%s by %d", path, (int)i % 2);
+		close_handle(handle);
+		ON(0) save("s/next.json", "1"); /* who has digested this has all before */
+		many_settle();
+		cr_expect_eq(looked_up(path), -ENOENT, "%s by %d", path, (int)i % 2);
+		cr_expect_eq(many_orphans(), 0, "%s by %d", path, (int)i % 2);
+	}
+	ON(1) forget(dir);
 }
 
 /* A mount that is alone has buffered "AAAA" over "aaaaaaaa"; another one comes and does

@@ -42,6 +42,9 @@ static void stop(void)
 static _Thread_local unsigned foreign;
 static _Thread_local bool has_turn;
 static unsigned turns, waits_with_turn;
+static sem_t turned; /* somebody has taken one */
+/* Of this thread: that mount commits before each of its snapshots, unless it has the turn. */
+static _Thread_local struct backend *neighbour;
 /* So many commits come too late by another mount; and some are made in turns. */
 static _Thread_local unsigned late;
 static unsigned commits_in_turn;
@@ -52,6 +55,8 @@ static void counted_turn(struct backend *backend, bool take)
 	turns += take;
 	if (gate.real->turn)
 		gate.real->turn(backend, take);
+	if (take)
+		sem_post(&turned);
 }
 
 static int gated_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
@@ -80,10 +85,25 @@ static int gated_commit(struct backend *backend, struct backend_batch *batch, un
 /* Of this thread. */
 static _Thread_local unsigned snapshots, most_snapshots;
 
+static void neighbour_touches(void)
+{
+	const struct backend_op touch = {
+		.type = BACKEND_NODE_SET,
+		.at = BACKEND_MTIME,
+		.node = &world_tree->root->node,
+	};
+
+	cr_expect_eq(backend_commit(neighbour, &touch, 1, BACKEND_ANYWAY), 0);
+}
+
 static int counted_begin(struct backend *backend, unsigned flags,
 			 struct backend_snapshot **ret_snapshot)
 {
-	int r = gate.real->snapshot_begin(backend, flags, ret_snapshot);
+	int r;
+
+	if (neighbour && !has_turn)
+		neighbour_touches();
+	r = gate.real->snapshot_begin(backend, flags, ret_snapshot);
 
 	snapshots += r == 0;
 	most_snapshots = MAX(most_snapshots, snapshots);
@@ -123,6 +143,7 @@ static void gate_open(void)
 {
 	sem_init(&gate.reached, 0, 0);
 	sem_init(&gate.go, 0, 0);
+	sem_init(&turned, 0, 0);
 	world_wrap(gate_store);
 }
 
@@ -863,4 +884,32 @@ SqliteStore(waits, a_taker_that_gets_on_slowly_is_not_stuck)
 		cr_assert_eq(tree_catch_up(world_tree, &up), 0);
 	cr_expect_eq(up.tries, 1);
 	tree_caught_up(world_tree, &up);
+}
+
+static void go_on_when_turned(void)
+{
+	while (sem_wait(&turned) != 0)
+		;
+	sem_post(&gate.go);
+}
+
+/* What the taker is late with is no longer in the way then. */
+Test(waits, who_is_held_up_by_another_mount_beside_a_late_taker_takes_the_turn)
+{
+	struct backend *joined;
+	pthread_t helper;
+
+	world_shared = true;
+	world_open(WORLD_SQLITE);
+	make_dir("s");
+	save("s/d.json", "1");
+	joined = world_join();
+	begin_to_take();
+	helper = start(go_on_when_turned);
+	neighbour = joined;
+	cr_expect_str_eq(content_of("s/d.json"), "1");
+	neighbour = NULL;
+	pthread_join(helper, NULL);
+	backend_close(joined);
+	world_close();
 }

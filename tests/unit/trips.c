@@ -633,21 +633,44 @@ EveryStore(trips, of_a_listing_of_lists_with_attributes_are_few)
 	list_cold("1: entry_list_tails 1");
 }
 
-/* The tree's own thread may do it, too, and wakes now and then. */
-SqliteStore(trips, of_sessions_that_another_program_adds_are_few)
+/* The tree's own thread may take it in, too, and wakes now and then. */
+static void expect_few_for(const char *sql)
 {
-	enum { ADDED = 128, MOST = 60 };
-	struct trace_counts counts;
+	enum { MOST = 60 };
 
 	dir = world_tree->root;
 	begin();
 	dir = NULL;
-	sql_runs("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 128) "
-		 "INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) "
-		 "SELECT 's' || i, 'k', 0, '1' FROM n");
+	sql_runs(sql);
 	cr_assert_eq(tree_reconcile(world_tree), 0);
-	counts = trace_backend_counts(world_store);
-	cr_expect_lt(counts.trips, MOST, "%s", asked());
+	cr_expect_lt(trace_backend_counts(world_store).trips, MOST, "%s", asked());
+}
+
+#define ADD_128(session, key)                                                                      \
+	"WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 128) "          \
+	"INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) "         \
+	"SELECT " session ", " key ", 0, '1' FROM n;"
+
+SqliteStore(trips, of_sessions_that_another_program_adds_are_few)
+{
+	expect_few_for(ADD_128("'s' || i", "'k'"));
 	cr_expect_str_eq(content_of("s1/k.json"), "1");
 	cr_expect_str_eq(content_of("s128/k.json"), "1");
+}
+
+SqliteStore(trips, of_keys_that_another_program_adds_to_a_session_are_few)
+{
+	save("s/a.json", "1");
+	make_dir("s/k7.json");
+	expect_few_for(ADD_128("'s'", "'k' || i"));
+	cr_expect_str_eq(content_of("s/k1.json"), "1");
+	cr_expect_str_eq(content_of("s/k7%~1.json"), "1", "its name was taken");
+	cr_expect_str_eq(content_of("s/k128.json"), "1");
+}
+
+SqliteStore(trips, of_keys_that_another_program_adds_and_removes_are_few)
+{
+	expect_few_for("BEGIN;" ADD_128("'s' || i", "'k'") "DELETE FROM agentscope_sessions;"
+							   "COMMIT");
+	cr_expect_eq(looked_up("s1"), -ENOENT);
 }

@@ -50,6 +50,19 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 	return 0;
 }
 
+/* Who pauses is published when the load says so, and not when the machine is slow: it would be a
+ * state that nobody has looked at. */
+static _Thread_local bool runs_load;
+
+void __real_handles_publish_paused(struct tree *tree, int64_t now);
+void __wrap_handles_publish_paused(struct tree *tree, int64_t now);
+
+void __wrap_handles_publish_paused(struct tree *tree, int64_t now)
+{
+	if (runs_load)
+		__real_handles_publish_paused(tree, now);
+}
+
 /* ---- what a tree shows ---- */
 
 static int show_content(struct inode *inode, struct buf *text)
@@ -433,7 +446,9 @@ static void do_pause(struct load *load)
 
 	nanoseconds_now += pause;
 	mark(load, BEGUN);
+	runs_load = true;
 	handles_publish_paused(world_tree, tick_now() + pause);
+	runs_load = false;
 	show_state(load);
 }
 
@@ -598,6 +613,35 @@ static ssize_t find_state(const struct load *load, struct bounds bounds, const s
 	return -1;
 }
 
+static size_t common(const struct buf *one, const struct buf *other)
+{
+	size_t size = 0;
+
+	while (size < one->size && size < other->size && one->data[size] == other->data[size])
+		size++;
+	return size;
+}
+
+/* From the line in which the state that is the most like it begins to be another. */
+static void tell_difference(const struct load *load, const struct buf *shown, struct buf *wrong)
+{
+	enum { ENOUGH = 1000 };
+	size_t nearest = 0, at = 0;
+
+	for (size_t i = 1; i < load->count; i++) {
+		size_t size = common(shown, &load->shown[i]);
+
+		nearest = size >= at ? i : nearest;
+		at = MAX(at, size);
+	}
+	while (at && shown->data[at - 1] != '\n')
+		at--;
+	buf_printf(wrong, "; nearest is %zu, from byte %zu on:\n%.*s\nand it is:\n%.*s", nearest,
+		   at, (int)MIN(load->shown[nearest].size - at, ENOUGH),
+		   load->shown[nearest].data + at, (int)MIN(shown->size - at, ENOUGH),
+		   shown->data + at);
+}
+
 /* What is wrong after a cut; *ret_lost: answered calls that are undone, as they may be. */
 static void judge(const struct load *load, const struct shim_log *log, const struct shim_cut *cut,
 		  struct buf *shown, struct buf *wrong, size_t *ret_lost)
@@ -622,7 +666,7 @@ static void judge(const struct load *load, const struct shim_log *log, const str
 	buf_printf(wrong, "it shows state %zd, not one of %zu to %zu", state, bounds.from,
 		   bounds.to);
 	if (state < 0)
-		buf_printf(wrong, ":\n%.*s", (int)MIN(shown->size, 4000), shown->data);
+		tell_difference(load, shown, wrong);
 }
 
 /* ---- where to cut ---- */

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+
+/*
+ * Who gives up waiting for an answer.
+ *
+ * The kernel says once that a signal has come to who waits, and not which.  Many end nobody: those
+ * of a timer or a profiler, that of a terminal that stops a process.  What is answered with -EINTR
+ * then is an error to the program, as no disk filesystem has it.  So a request is given up when a
+ * signal waits that ends the process (proc(5), signal(7)).  What ends it has SIGKILL waiting for
+ * each of its threads, but for signals that leave a core.
+ */
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "fs/kernel/ops.h"
+#include "src/base/cleanup.h"
+#include "src/base/descriptor.h"
+
+static uint64_t bit(int number)
+{
+	return UINT64_C(1) << (number - 1);
+}
+
+/* By themselves these end nobody. */
+static uint64_t harmless(void)
+{
+	static const int numbers[] = { SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP,
+				       SIGTTIN, SIGTTOU, SIGURG,  SIGWINCH };
+	uint64_t set = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		set |= bit(numbers[i]);
+	return set;
+}
+
+/* Whether a process or thread, by its status, is about to end. */
+static bool is_ending(FILE *status)
+{
+	uint64_t waiting = 0, handled = harmless(), set;
+	char line[128];
+
+	while (fgets(line, sizeof(line), status)) {
+		if (sscanf(line, "SigPnd: %" SCNx64, &set) == 1 ||
+		    sscanf(line, "ShdPnd: %" SCNx64, &set) == 1)
+			waiting |= set;
+		if (sscanf(line, "SigBlk: %" SCNx64, &set) == 1 ||
+		    sscanf(line, "SigIgn: %" SCNx64, &set) == 1 ||
+		    sscanf(line, "SigCgt: %" SCNx64, &set) == 1)
+			handled |= set;
+	}
+	return waiting & ~handled;
+}
+
+bool request_is_given_up(void *arg)
+{
+	fuse_req_t req = arg;
+	char path[32];
+	FILE *status;
+	bool ends;
+
+	if (!fuse_req_interrupted(req))
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)fuse_req_ctx(req)->pid);
+	status = descriptor_stream(path);
+	/* It has ended, or is in another pid namespace. */
+	if (!status)
+		return true;
+	ends = is_ending(status);
+	fclose(status);
+	return ends;
+}
