@@ -436,6 +436,10 @@ class Mount:
         """Unmounts, and fails when the daemon did not end well."""
         if self.pid is None:
             return
+        # libfuse keeps an interrupt that came behind the answer until the next request comes, and
+        # does not free it at the end.
+        with contextlib.suppress(OSError):
+            os.statvfs(self.path)
         try:
             self.unmount()
             status = self.wait_for_end()
