@@ -222,10 +222,9 @@ int tree_make(struct tree *tree, const struct caller *caller, struct inode *dir,
 }
 
 /* Takes over a count of dir. */
-static int make_below(struct tree *tree, struct inode *dir, struct bytes name,
-		      struct inode **ret_dir)
+static int make_below(struct tree *tree, const struct backend_node *like, struct inode *dir,
+		      struct bytes name, struct inode **ret_dir)
 {
-	const struct backend_node *like = &tree->root->node;
 	const struct caller caller = { .uid = like->uid, .gid = like->gid };
 	const struct tree_new what = { .mode = S_IFDIR | (like->mode & 0777) };
 	struct inode *there;
@@ -243,14 +242,33 @@ static int make_below(struct tree *tree, struct inode *dir, struct bytes name,
 	return -ENOTDIR;
 }
 
-int tree_make_above(struct tree *tree, struct bytes path, struct inode **ret_dir,
-		    struct bytes *ret_name)
+static size_t count_directories(struct bytes path)
+{
+	struct bytes name;
+	size_t count = 0;
+
+	while (names_cut(&path, &name))
+		count++;
+	return count;
+}
+
+/* The directory that lies so many above another one, or the root. */
+static const struct inode *above(const struct inode *dir, size_t levels)
+{
+	while (levels-- && dir->parent)
+		dir = dir->parent;
+	return dir;
+}
+
+int tree_make_above(struct tree *tree, struct bytes path, const struct inode *like,
+		    struct inode **ret_dir, struct bytes *ret_name)
 {
 	struct inode *dir = inode_ref(tree, tree->root);
+	size_t left = count_directories(path);
 	int r = 0;
 
 	while (r == 0 && names_cut(&path, ret_name))
-		r = make_below(tree, dir, *ret_name, &dir);
+		r = make_below(tree, &above(like, --left)->node, dir, *ret_name, &dir);
 	if (r == 0)
 		*ret_dir = dir;
 	return r;

@@ -116,10 +116,11 @@ int items_stat(struct tree *tree, const struct window *window, struct stat *ret_
 /* rename.c: the file of a name becomes what its path says, as if it had been moved there: 1, or 0
  * when it is that already.  No lock is held. */
 int tree_place_anew(struct tree *tree, struct inode *dir, struct bytes name);
-/* namespace.c: the directories of a path, made as the root is where they are missing, and its last
- * name, which may be missing.  *ret_dir is counted; -ENOTDIR.  No lock is held. */
-int tree_make_above(struct tree *tree, struct bytes path, struct inode **ret_dir,
-		    struct bytes *ret_name);
+/* namespace.c: the directories of a path, and its last name, which may be missing.  Of those that
+ * are made, the last one gets the mode and owner of a directory, and so on upwards.  *ret_dir is
+ * counted; -ENOTDIR.  No lock is held. */
+int tree_make_above(struct tree *tree, struct bytes path, const struct inode *like,
+		    struct inode **ret_dir, struct bytes *ret_name);
 /* move-dir.c: a directory becomes a session or none; clear: only if it is none any more, or another
  * one.  And whether a file of a name is a state there. */
 int tree_place_dir(struct tree *tree, struct inode *dir, struct bytes name, bool clear);

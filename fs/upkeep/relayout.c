@@ -15,6 +15,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/xattr.h>
 
 #include "fs/api/layout.h"
 #include "fs/api/settings.h"
@@ -110,6 +112,46 @@ static int walk_later(struct relayout *relayout, struct inode *dir)
 	return 0;
 }
 
+/* ---- What a directory is like ---- */
+
+static int copy_xattr(struct tree *tree, struct inode *from, struct inode *to, struct bytes name)
+{
+	_cleanup_(buf_done) struct buf value = { 0 };
+	int r = tree_get_xattr(tree, from, name, &value);
+
+	if (r == 0)
+		r = tree_set_xattr(tree, to, name, buf_bytes(&value), XATTR_CREATE);
+	return r == -EEXIST ? 0 : r;
+}
+
+/* Attributes of a directory that another one does not have. */
+static int copy_xattrs(struct tree *tree, struct inode *from, struct inode *to)
+{
+	_cleanup_(buf_done) struct buf names = { 0 };
+	int r = tree_list_xattr(tree, from, &names);
+
+	for (size_t at = 0; r == 0 && at < names.size; at += strlen(names.data + at) + 1)
+		r = copy_xattr(tree, from, to, bytes_str(names.data + at));
+	return r;
+}
+
+/* The session's directory that a state is moved to, and those below it, get what the ones above
+ * the state have, such as a ttl and a quota. */
+static int make_alike(struct tree *tree, struct inode *from, struct inode *to)
+{
+	struct inode *session = inode_session(to);
+	int r = 0;
+
+	while (r == 0 && session && from->parent) {
+		r = copy_xattrs(tree, from, to);
+		if (to == session)
+			break;
+		from = from->parent;
+		to = to->parent;
+	}
+	return r;
+}
+
 /* ---- Files ---- */
 
 static int append_component(void *arg, struct bytes name, bool last)
@@ -121,12 +163,14 @@ static int append_component(void *arg, struct bytes name, bool last)
 	return r < 0 ? r : buf_append_bytes(path, name);
 }
 
+/* *ret_alone: it lies in no session's directory. */
 static int state_path(uint64_t layout, const struct backend_node *node, unsigned attempt,
-		      struct buf *path)
+		      struct buf *path, bool *ret_alone)
 {
 	int r = attempt ? -ENOENT :
 			  layout_state(layout, node->session, node->key, node->kind, path);
 
+	*ret_alone = r == 0;
 	if (r != -ENOENT)
 		return r;
 	r = layout ? layout_session(layout, node->session, path) :
@@ -134,15 +178,19 @@ static int state_path(uint64_t layout, const struct backend_node *node, unsigned
 	return r < 0 ? r : names_path(node->key, node->kind, attempt, append_component, path);
 }
 
-static int move_to(struct tree *tree, struct inode *dir, struct bytes name, struct bytes path)
+/* like: what the directories are like that are made for it. */
+static int move_to(struct tree *tree, struct inode *dir, struct bytes name, struct bytes path,
+		   const struct inode *like)
 {
 	struct bytes name_to;
 	struct inode *to;
-	int r = tree_make_above(tree, path, &to, &name_to);
+	int r = tree_make_above(tree, path, like, &to, &name_to);
 
 	if (r < 0)
 		return r;
-	r = tree_rename(tree, dir, name, to, name_to, RENAME_NOREPLACE);
+	r = make_alike(tree, dir, to);
+	if (r == 0)
+		r = tree_rename(tree, dir, name, to, name_to, RENAME_NOREPLACE);
 	inode_forget(tree, to, 1);
 	return r;
 }
@@ -164,12 +212,13 @@ static int move_state(struct relayout *relayout, struct inode *dir, struct bytes
 	for (unsigned attempt = 0; attempt < PATH_ATTEMPTS && (r == -EEXIST || r == -ENOTDIR);
 	     attempt++) {
 		_cleanup_(buf_done) struct buf path = { 0 };
+		bool alone;
 
-		r = state_path(tree->layout, &inode->node, attempt, &path);
+		r = state_path(tree->layout, &inode->node, attempt, &path, &alone);
 		if (r == 0 && is_path_of(dir, name, buf_bytes(&path)))
 			return 0;
 		if (r == 0)
-			r = move_to(tree, dir, name, buf_bytes(&path));
+			r = move_to(tree, dir, name, buf_bytes(&path), alone ? tree->root : dir);
 	}
 	relayout->changed->moved += r == 0;
 	return r < 0 ? r : 1;

@@ -415,7 +415,7 @@ int tree_trash_undo(struct tree *tree, uint64_t id)
 		struct bytes path = buf_bytes(&missing), name;
 		struct inode *dir;
 
-		r = tree_make_above(tree, path, &dir, &name);
+		r = tree_make_above(tree, path, tree->root, &dir, &name);
 		if (r < 0)
 			break;
 		inode_forget(tree, dir, 1);

@@ -9,6 +9,7 @@ import os
 import random
 import shutil
 import sqlite3
+import stat
 import tarfile
 import time
 
@@ -684,6 +685,35 @@ def test_rows_of_others_keep_their_ids_when_the_layout_changes(box):
     mount.start()
     same(read(mount.at("alice:s1/k.json")), b'"alice:s1 k"', "back at the root")
     mount.check()
+
+
+def test_a_session_that_moves_stays_what_it_was(box):
+    mount = box.mount()
+    for key in ("k", "sub/k"):
+        mount.insert("mine", key, 0, "1")
+        eventually(lambda key=key: os.path.exists(mount.at(f"mine/{key}.json")), "a file")
+    for name, value in (("ttl", b"never"), ("quota", b"10M")):
+        os.setxattr(mount.at("mine"), "user.sessfs." + name, value)
+    os.setxattr(mount.at("mine/sub"), "user.x", b"y")
+    os.chmod(mount.at("mine/sub"), 0o750)
+    os.chmod(mount.at("mine"), 0o700)
+    os.chown(mount.at("mine"), 7, 8)
+    mount.stop()
+    config(box, mount.store, "ttl=1h")
+    for layout, moved in (("agentscope2", "%/mine"), ("strands", "session_mine"), ("", "mine")):
+        config(box, mount.store, "layout=" + layout)
+        mount.start()
+        same(sorted(bytes_below(mount.path)), [moved + "/k.json", moved + "/sub/k.json"], "files")
+        st = os.stat(mount.at(moved))
+        same((stat.S_IMODE(st.st_mode), st.st_uid, st.st_gid), (0o700, 7, 8), "the directory")
+        same(stat.S_IMODE(os.stat(mount.at(moved + "/sub")).st_mode), 0o750, "the one below it")
+        same({name: os.getxattr(mount.at(moved), "user.sessfs." + name)
+              for name in ("ttl", "quota")}, {"ttl": b"never", "quota": b"10M"}, "attributes")
+        same(os.listxattr(mount.at(moved + "/sub")), ["user.x"], "those of the one below it")
+        same(stat.S_IMODE(os.stat(os.path.dirname(mount.at(moved))).st_mode), 0o755, "above")
+        mount.check()
+        mount.stop()
+    mount.start()
 
 
 def test_a_quota_holds_up_no_change_of_the_layout(box):
