@@ -116,12 +116,14 @@ static int find_due(struct expiring *expiring, size_t i)
 	return r;
 }
 
-static void say_removed(struct bytes name, int64_t ttl, int64_t grace)
+static void say_removed(struct bytes name, int64_t ttl, int64_t grace, bool is_kept)
 {
 	const int64_t hour = 3600 * second;
 	char back[80] = "";
 
-	if (grace)
+	if (!is_kept)
+		snprintf(back, sizeof(back), "; there was no room to keep it");
+	else if (grace)
 		snprintf(back, sizeof(back),
 			 "; 'sessfs gc --undo' can restore it for %" PRId64 " %s",
 			 grace / (grace < hour ? second : hour), grace < hour ? "s" : "h");
@@ -136,9 +138,13 @@ static void remove_session(struct expiring *expiring, size_t i)
 	int64_t ttl = expiring->ttl[i];
 	const int64_t grace = tree->grace;
 	int r = tree_trash(tree, name, expiring->now - ttl, grace);
+	const bool is_kept = r != -ENOSPC || !grace;
 
+	/* Or a full store would stay full. */
+	if (!is_kept)
+		r = tree_trash(tree, name, expiring->now - ttl, 0);
 	if (r == 0) {
-		say_removed(name, ttl, grace);
+		say_removed(name, ttl, grace, is_kept);
 		return;
 	}
 	look_again(expiring, expiring->now + SECONDS_AGAIN * second);

@@ -90,6 +90,12 @@ static void say_trashed(struct gc *gc, const struct item *item, const char *acti
 	gc_report_trashed(&gc->report, &trashed, action);
 }
 
+void gc_say_wrong(struct gc *gc, const char *name, const char *sentence)
+{
+	log_error("%s: %s", name, sentence);
+	gc->failed = true;
+}
+
 void gc_say_failed(struct gc *gc, const char *name, int error)
 {
 	static const struct {
@@ -111,8 +117,7 @@ void gc_say_failed(struct gc *gc, const char *name, int error)
 	for (size_t i = 0; i < ARRAY_SIZE(sentences); i++)
 		if (sentences[i].error == error)
 			sentence = sentences[i].sentence;
-	log_error("%s: %s", name, sentence);
-	gc->failed = true;
+	gc_say_wrong(gc, name, sentence);
 }
 
 int gc_give(struct gc *gc, const struct buf *order, int made)

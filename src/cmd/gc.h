@@ -61,6 +61,7 @@ struct gc {
 
 /* Tells that something could not be done with a path. */
 void gc_say_failed(struct gc *gc, const char *name, int error);
+void gc_say_wrong(struct gc *gc, const char *name, const char *sentence);
 /* Gives an order, which was put into words if made is 0; a dry run gives none. */
 int gc_give(struct gc *gc, const struct buf *order, int made);
 /* What is past its time goes for good. */

@@ -506,10 +506,25 @@ def test_a_session_goes_from_a_full_store_if_it_is_not_kept(box):
     os.mkdir(mount.at("new"))
     while not errno_of(append, mount.at("new/l.jsonl"), part):
         pass
-    do(box, "gc", "--older-than=0s", "--name=old", mount.store, status=1)
+    done = do(box, "gc", "--older-than=0s", "--name=old", mount.store, status=1)
+    same(b"no space left to keep it; --grace=0 removes" in done.stderr, True, done.stderr)
     do(box, "gc", "--older-than=0s", "--name=old", "--grace=0", mount.store)
     same(os.listdir(mount.path), ["new"], "what is left")
     same(gc(box, mount.store, "--list"), [], "the trash")
+    append(mount.at("new/l.jsonl"), part * 10)
+    mount.check()
+
+
+def test_a_session_whose_time_is_over_leaves_a_full_store(box):
+    mount, path = box.session("old", options=["max_size=12M"])
+    part = b'"%s"\n' % (b"x" * 1000) * 200
+    while not errno_of(append, os.path.join(path, "l.jsonl"), part):
+        pass
+    os.setxattr(path, "user.sessfs.ttl", b"1s")
+    eventually(lambda: not os.path.exists(path), "it goes", 60)
+    same("there was no room to keep it" in mount.log(), True, "what the mount says")
+    same(gc(box, mount.store, "--list"), [], "the trash")
+    os.mkdir(mount.at("new"))
     append(mount.at("new/l.jsonl"), part * 10)
     mount.check()
 
