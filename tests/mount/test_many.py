@@ -832,8 +832,11 @@ def test_no_line_is_lost_when_its_session_goes_and_comes_back(box):
 
     def work(number, done):
         path = mounts[number % len(mounts)].at("s", names[number % len(names)])
+        took = 0
         while not stop.is_set():
-            time.sleep(random.random() / 50)
+            # On a slow machine, too, there are moments in which none has its file open.
+            time.sleep(random.random() * (0.02 + 10 * took))
+            began = time.monotonic()
             try:
                 with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND), "wb", 0) as file:
                     for _ in range(random.randrange(1, 4)):
@@ -842,6 +845,7 @@ def test_no_line_is_lost_when_its_session_goes_and_comes_back(box):
             except OSError as error:  # it is not there
                 if error.errno not in (errno.ENOENT, errno.ESTALE):
                     failed.append(error)
+            took = time.monotonic() - began
 
     threads = [threading.Thread(target=work, args=each) for each in enumerate(written)]
     for thread in threads:
