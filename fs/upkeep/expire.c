@@ -46,7 +46,15 @@ struct expiring {
 	char *name[PART];
 	size_t name_size[PART];
 	size_t count;
+	int error; /* the last with which nothing could be found out about one, or 0 */
 };
+
+/* Whether an error is not of one alone. */
+static bool fails_all(int error)
+{
+	return error == -EBUSY || error == -EROFS || error == -ESTALE || error == -ENOMEM ||
+	       error == -ENOTCONN;
+}
 
 static void part_done(struct expiring *expiring)
 {
@@ -93,8 +101,7 @@ static int find_ttl(struct expiring *expiring, const struct backend_node *node, 
 	return r == -ENODATA ? 0 : r;
 }
 
-/* When a session is due; INT64_MAX: never.  First without its rows, which matter only when its
- * files are old. */
+/* First without its rows, which matter only when its files are old. */
 static int find_due(struct expiring *expiring, size_t i)
 {
 	const struct backend_node *node = &expiring->node[i];
@@ -105,7 +112,6 @@ static int find_due(struct expiring *expiring, size_t i)
 	int r = find_ttl(expiring, node, &expiring->ttl[i]);
 	int64_t ttl = expiring->ttl[i];
 
-	expiring->due[i] = INT64_MAX;
 	if (r < 0 || !ttl)
 		return r;
 	r = session_look(view->backend, view->snapshot, layout, node, &none, &look);
@@ -113,6 +119,20 @@ static int find_due(struct expiring *expiring, size_t i)
 		r = session_look(view->backend, view->snapshot, layout, node, NULL, &look);
 	if (r == 0 && look.changed < INT64_MAX - ttl)
 		expiring->due[i] = look.changed + ttl;
+	return r;
+}
+
+/* When a session is due; INT64_MAX: never, or nobody knows. */
+static int judge(struct expiring *expiring, size_t i)
+{
+	int r;
+
+	expiring->due[i] = INT64_MAX;
+	r = find_due(expiring, i);
+	if (r < 0 && !fails_all(r)) {
+		expiring->error = r;
+		r = 0;
+	}
 	return r;
 }
 
@@ -164,7 +184,7 @@ static int expire_part(struct expiring *expiring)
 				  keep_home, expiring);
 	r = MIN(more, 0);
 	for (size_t i = 0; r == 0 && i < expiring->count; i++)
-		r = find_due(expiring, i);
+		r = judge(expiring, i);
 	view_end(&expiring->view);
 	for (size_t i = 0; r == 0 && i < expiring->count && !tree->stopping; i++) {
 		if (expiring->due[i] <= expiring->now)
@@ -195,13 +215,6 @@ static int keep_overdue(void *arg, const struct trash_item *item)
 	else
 		purging->id[purging->count++] = item->id;
 	return purging->count == PART;
-}
-
-/* Whether an error is not of one alone. */
-static bool fails_all(int error)
-{
-	return error == -EBUSY || error == -EROFS || error == -ESTALE || error == -ENOMEM ||
-	       error == -ENOTCONN;
 }
 
 /* Some of what is over; 1 when there is more. */
@@ -248,13 +261,15 @@ static int64_t expire_all(struct tree *tree)
 	homes_done(&expiring.homes);
 	while (r >= 0 && !tree->stopping && (r = purge_part(&purging)) > 0)
 		;
+	if (r == 0)
+		r = expiring.error;
 	if (r < 0)
 		log_warning("cannot find out which sessions to remove: %s", strerror(-r));
-	if (purging.error) {
-		look_again(&expiring, expiring.now + SECONDS_AGAIN * second);
+	if (purging.error)
 		log_warning("cannot delete what is in the trash, although its time is over: %s",
 			    strerror(-purging.error));
-	}
+	if (r < 0 || purging.error)
+		look_again(&expiring, expiring.now + SECONDS_AGAIN * second);
 	return MAX(expiring.next, expiring.now + SECONDS_LEAST * second);
 }
 

@@ -119,12 +119,14 @@ SqliteStore(clock, that_is_set_back_holds_up_nothing_that_is_to_be_purged)
 	cr_assert(comes_to(trashed, "0"), "it is there: %s", trashed());
 }
 
-/* Whoever deletes this node fails. */
+/* Whoever deletes this node fails, and who asks for its ttl if they have any; that of all others is
+ * an hour then. */
 static struct {
 	struct backend_ops ops;
 	const struct backend_ops *real;
 	uint64_t ino;
 	int error;
+	bool ttls;
 } keeping;
 
 static int keeping_commit(struct backend *backend, struct backend_batch *batch, unsigned flags)
@@ -135,18 +137,27 @@ static int keeping_commit(struct backend *backend, struct backend_batch *batch, 
 	return keeping.real->commit(backend, batch, flags);
 }
 
+static int keeping_xattr_get(struct backend *backend, struct backend_snapshot *snapshot,
+			     uint64_t ino, struct bytes name, struct buf *value)
+{
+	if (!keeping.ttls || !bytes_equal(name, BYTES(TRASH_TTL)))
+		return keeping.real->xattr_get(backend, snapshot, ino, name, value);
+	return ino == keeping.ino ? keeping.error : buf_append_str(value, "1h");
+}
+
 static int keep_one(struct backend *inner, struct backend **ret_backend)
 {
 	*ret_backend = inner;
 	keeping.real = inner->ops;
 	keeping.ops = *inner->ops;
 	keeping.ops.commit = keeping_commit;
+	keeping.ops.xattr_get = keeping_xattr_get;
 	inner->ops = &keeping.ops;
 	return 0;
 }
 
-/* Three are over, and the first cannot go. */
-static void purge_behind(int error)
+/* Three sessions, of which the first one makes trouble. */
+static void make_three(int error)
 {
 	world_wrap(keep_one);
 	world_open(WORLD_SQLITE);
@@ -154,8 +165,15 @@ static void purge_behind(int error)
 	for (char name[] = "a"; *name <= 'c'; ++*name) {
 		make_dir(name);
 		keeping.ino = keeping.ino ? keeping.ino : stat_of(name).st_ino;
-		cr_assert_eq(tree_trash(world_tree, bytes_str(name), INT64_MAX, 1), 0);
 	}
+}
+
+/* They are over. */
+static void purge_behind(int error)
+{
+	make_three(error);
+	for (char name[] = "a"; *name <= 'c'; ++*name)
+		cr_assert_eq(tree_trash(world_tree, bytes_str(name), INT64_MAX, 1), 0);
 	cr_assert_str_eq(trashed(), "3");
 	world_options.expires = true;
 	world_reopen();
@@ -174,5 +192,35 @@ Test(clock, tries_no_other_when_the_whole_store_refuses)
 	while (!has_looked())
 		usleep(20000);
 	cr_expect_str_eq(trashed(), "3");
+	world_close();
+}
+
+static const char *left(void)
+{
+	return sql_asks("SELECT count(*) FROM sessfs_entry WHERE parent = 1");
+}
+
+static void expire_behind(int error)
+{
+	make_three(error);
+	keeping.ttls = true;
+	set_back = -HOURS_2;
+	world_options.expires = true;
+	world_reopen();
+}
+
+Test(clock, holds_up_none_behind_one_that_nobody_knows_the_end_of)
+{
+	expire_behind(-EIO);
+	cr_expect(comes_to(left, "1"), "there are %s", left());
+	world_close();
+}
+
+Test(clock, lets_none_go_when_the_whole_store_refuses)
+{
+	expire_behind(-EBUSY);
+	while (!has_looked())
+		usleep(20000);
+	cr_expect_str_eq(left(), "3");
 	world_close();
 }
