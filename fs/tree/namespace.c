@@ -232,6 +232,8 @@ static int make_below(struct tree *tree, const struct backend_node *like, struct
 
 	if (r == -ENOENT)
 		r = tree_make(tree, &caller, dir, name, &what, &there);
+	if (r == -EEXIST) /* somebody else has made it meanwhile */
+		r = name_lookup(tree, dir, name, &there);
 	inode_forget(tree, dir, 1);
 	if (r < 0)
 		return r;
