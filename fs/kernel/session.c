@@ -184,6 +184,9 @@ int session_serve(struct session *session)
 	r = session->threads == 1 ? fuse_session_loop(session->fuse) :
 				    fuse_session_loop_mt(session->fuse, config);
 	fuse_loop_cfg_destroy(config);
+	/* No errno: no thread could be started (libfuse 3.14, fuse_loop_start_thread()). */
+	if (r == -1)
+		r = -EAGAIN;
 	/* Positive: a signal ended the loop.  Who reads just when the kernel gives up the requests
 	 * that wait is told of that (Linux, fuse_dev_do_read()): it is unmounted. */
 	return r == -ECONNABORTED ? 0 : MIN(r, 0);

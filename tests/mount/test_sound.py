@@ -9,7 +9,7 @@ import os
 import shutil
 
 import damage
-from harness import TABLE, append, errno_of, main, read, same, write
+from harness import TABLE, append, errno_of, limit, main, read, same, write
 
 BOUND = 60
 LAST = (1 << 63) - 1
@@ -190,6 +190,7 @@ def test_names_that_no_file_can_have_are_found_and_repaired(box):
     try_all(box, NAMES)
 
 
+@limit(180)
 def test_nodes_that_do_not_fit_are_found_and_repaired(box):
     try_all(box, NODES)
 
