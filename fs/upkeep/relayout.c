@@ -121,7 +121,8 @@ static int copy_xattr(struct tree *tree, struct inode *from, struct inode *to, s
 
 	if (r == 0)
 		r = tree_set_xattr(tree, to, name, buf_bytes(&value), XATTR_CREATE);
-	return r == -EEXIST ? 0 : r;
+	/* What means nothing there stays where it is. */
+	return r == -EEXIST || r == -EINVAL || r == -EOPNOTSUPP ? 0 : r;
 }
 
 /* Attributes of a directory that another one does not have. */

@@ -698,7 +698,11 @@ def test_a_session_that_moves_stays_what_it_was(box):
     os.chmod(mount.at("mine/sub"), 0o750)
     os.chmod(mount.at("mine"), 0o700)
     os.chown(mount.at("mine"), 7, 8)
+    number = os.stat(mount.at("mine/sub")).st_ino
     mount.stop()
+    for name in (b"user.sessfs.ttl", b"user.sessfs.quota"):  # which mean nothing there
+        mount.sql("INSERT INTO sessfs_xattr (ino, name, value) VALUES (?, ?, ?)",
+                  (number, name, b"rubbish"))
     config(box, mount.store, "ttl=1h")
     for layout, moved in (("agentscope2", "%/mine"), ("strands", "session_mine"), ("", "mine")):
         config(box, mount.store, "layout=" + layout)
