@@ -10,7 +10,7 @@
 #include "src/base/tick.h"
 
 enum {
-	CATCH_UP_MAX = 200,
+	CATCH_UP_MAX = 600,
 	TURN_AFTER = 4,	   /* of these */
 	PATIENCE_MS = 50,  /* while the taker gets on */
 	LOCKED_MS = 1000,  /* while it does not: many a program writes for so long */

@@ -94,10 +94,12 @@ def test_a_restore_waits_for_verbs_that_read(box):
     place.do("backup", place.store, saved)
     stop = threading.Event()
     wrong = []
+    sql = threading.Lock()  # what SQL writes into a file that is replaced harms the new one
 
     def read():
         while not stop.is_set():
-            place.insert(["t"], f"k{threading.get_ident()}")
+            with sql:
+                place.insert(["t"], f"k{threading.get_ident()}")
             done = box.sessfs("ls", place.store)
             if b"s/" not in done.stdout.split() and b"while it was open" not in done.stderr:
                 wrong.append(done)
@@ -112,7 +114,8 @@ def test_a_restore_waits_for_verbs_that_read(box):
         reader.start()
     try:
         for _ in range(5):
-            place.do("restore", "--force", saved, place.store)
+            with sql:
+                place.do("restore", "--force", saved, place.store)
     finally:
         stop.set()
         for reader in readers:
