@@ -10,6 +10,7 @@
 #include "src/base/tick.h"
 
 enum {
+	/* Times that others were quicker; beside load it may be dozens. */
 	CATCH_UP_MAX = 600,
 	TURN_AFTER = 4,	   /* of these */
 	PATIENCE_MS = 50,  /* while the taker gets on */

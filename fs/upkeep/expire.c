@@ -101,7 +101,8 @@ static int find_ttl(struct expiring *expiring, const struct backend_node *node, 
 	return r == -ENODATA ? 0 : r;
 }
 
-/* First without its rows, which matter only when its files are old. */
+/* When a session is due, if it is ever.  First without its rows, which matter only when its files
+ * are old. */
 static int find_due(struct expiring *expiring, size_t i)
 {
 	const struct backend_node *node = &expiring->node[i];
@@ -122,7 +123,7 @@ static int find_due(struct expiring *expiring, size_t i)
 	return r;
 }
 
-/* When a session is due; INT64_MAX: never, or nobody knows. */
+/* The same; INT64_MAX: never, or nobody knows. */
 static int judge(struct expiring *expiring, size_t i)
 {
 	int r;

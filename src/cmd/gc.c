@@ -246,8 +246,7 @@ static void remove_session(struct gc *gc, const struct found *found)
 		say_session(gc, found, "keep", "has changed");
 	else if (r == -ENOSPC && gc->grace)
 		gc_say_wrong(gc, found->name,
-			     "there is no space left to keep it; --grace=0 removes "
-			     "it at once");
+			     "there is no space left to keep it; --grace=0 removes it at once");
 	else if (r != -ENOENT) /* somebody else was faster */
 		gc_say_failed(gc, found->name, r);
 	progress_add(&gc->progress, 1, found->look.bytes);
