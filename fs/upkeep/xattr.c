@@ -224,8 +224,10 @@ int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 	notes_send(&notes, tree, NOTIFY_CONTENT);
 	if (r == 0 && xattr_is_ttl(name))
 		expire_soon(tree);
-	if (r == 0 && xattr_is_quota(name))
-		tree->quota.any = tree->quota.on = true;
+	if (r == 0 && xattr_is_quota(name)) {
+		tree->quota.any = true;
+		tree->quota.on = !tree->options.relayout;
+	}
 	return r;
 }
 
