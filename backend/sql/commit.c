@@ -76,7 +76,7 @@ static int refresh(struct sql *store, struct sql_turn *turn)
 		r = sql_mounts_read(store, link, state.epoch);
 	if (r == 0)
 		r = sql_feed_read(store, link, state.n);
-	if (r == 0 && (!here || store->state.lost))
+	if (r == 0 && (!here || sql_mounts_lost(store)))
 		return SQL_LOST;
 	if (r < 0 || !state.turn || state.turn == store->number)
 		return r;

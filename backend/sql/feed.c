@@ -130,14 +130,7 @@ int sql_feed_list(struct backend *backend, struct backend_snapshot *snapshot, ba
 	sql_cursor_end(&cursor);
 	if (cursor.r < 0)
 		return cursor.r;
-	/* It was ended, and joins again: watch.c. */
-	if (!here) {
-		pthread_mutex_lock(&store->state.lock);
-		store->state.lost = store->state.stirred = true;
-		pthread_cond_broadcast(&store->state.moved);
-		pthread_mutex_unlock(&store->state.lock);
-	}
-	/* Some have gone that were not digested. */
+	/* It was ended, and joins again (watch.c), or some have gone that were not digested. */
 	if (!here || (anything.n > known && first > known + 1))
 		return MIN(fn(arg, &anything), 0);
 	cursor = sql_cursor_open(snapshot, SQL_FEED_LIST,

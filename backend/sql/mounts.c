@@ -40,23 +40,27 @@ static struct sql_mount mount_at(const struct bytes *columns)
 	};
 }
 
-static void take_mounts(struct sql *store, struct sql_answer *answer, uint64_t epoch)
+/* number: what this mount had when the list was asked for, which says nothing of a later one. */
+static void take_mounts(struct sql *store, struct sql_answer *answer, uint64_t number,
+			uint64_t epoch)
 {
 	struct bytes columns[SQL_COLUMNS];
-	bool here = false, alone = true;
+	bool here = !number, alone = true;
 
 	while (sql_row(store, answer, columns)) {
 		const struct sql_mount mount = mount_at(columns);
 
-		here |= mount.number == store->number;
-		alone &= mount.guest || mount.number == store->number;
+		here |= mount.number == number;
+		alone &= mount.guest || mount.number == number;
 	}
 	pthread_mutex_lock(&store->state.lock);
-	store->state.lost = !here;
-	store->state.alone = alone;
-	/* Of one that was ended it stays what it was, so that it commits nothing. */
-	if (here || !store->number)
-		store->state.epoch = epoch;
+	if (number == store->number) {
+		store->state.lost = here ? 0 : number;
+		store->state.alone = alone;
+		/* Of one that was ended it stays what it was, so that it commits nothing. */
+		if (here)
+			store->state.epoch = epoch;
+	}
 	store->state.stirred = true;
 	pthread_cond_broadcast(&store->state.moved);
 	pthread_mutex_unlock(&store->state.lock);
@@ -65,19 +69,33 @@ static void take_mounts(struct sql *store, struct sql_answer *answer, uint64_t e
 int sql_mounts_read(struct sql *store, struct sql_link *link, uint64_t epoch)
 {
 	struct sql_answer *answer = NULL;
+	uint64_t number;
 	bool known;
-	int r;
+	int r = 0;
 
+	pthread_mutex_lock(&store->listing);
 	pthread_mutex_lock(&store->state.lock);
+	number = store->number;
 	known = store->state.epoch == epoch;
 	pthread_mutex_unlock(&store->state.lock);
-	if (known)
-		return 0;
-	r = sql_ask_text(store, link, SQL_MOUNT_LIST, SQL_NO_VALUES, &answer);
-	if (r == 0)
-		take_mounts(store, answer, epoch);
-	store->texts.driver->answer_done(answer);
+	if (!known) {
+		r = sql_ask_text(store, link, SQL_MOUNT_LIST, SQL_NO_VALUES, &answer);
+		if (r == 0)
+			take_mounts(store, answer, number, epoch);
+		store->texts.driver->answer_done(answer);
+	}
+	pthread_mutex_unlock(&store->listing);
 	return r;
+}
+
+bool sql_mounts_lost(struct sql *store)
+{
+	bool lost;
+
+	pthread_mutex_lock(&store->state.lock);
+	lost = store->number && store->state.lost == store->number;
+	pthread_mutex_unlock(&store->state.lock);
+	return lost;
 }
 
 static int ask_silent(struct sql *store, struct sql_link *link, struct sql_answer **ret_answer)
@@ -154,14 +172,19 @@ static int find_alone(struct sql *store, bool outwaited, char **ret_owners)
 	return silent && !outwaited ? -EAGAIN : 0;
 }
 
+/* What a transaction has made of this mount, which it is from when that is committed on. */
+struct joined {
+	uint64_t number;
+	struct sql_state state;
+};
+
 /* In a transaction with the store locked.  again: it was there before, and knows some notes. */
-static int join(struct sql *store, bool again)
+static int join(struct sql *store, bool again, struct joined *ret_joined)
 {
 	const char *owner = store->owner;
 	struct sql_link *link = store->writer.link;
 	struct sql_answer *answer = NULL;
 	struct bytes columns[SQL_COLUMNS];
-	struct sql_state state;
 	int r = sql_ask_text(store, link, SQL_MOUNT_JOIN,
 			     SQL_VALUES(sql_number(!owner), sql_text(bytes_str(owner ? owner : "")),
 					sql_number(again ? (int64_t)store->state.known : -1)),
@@ -172,28 +195,49 @@ static int join(struct sql *store, bool again)
 				 NULL);
 	if (r == 0)
 		r = sql_ask_text(store, link, SQL_MOUNT_NUMBER, SQL_NO_VALUES, &answer);
-	if (r == 0 && sql_row(store, answer, columns)) {
-		state = sql_state_read(columns);
-		store->number = (uint64_t)sql_int(columns[9]);
-		store->writer.lane = 0;
-		if (!again)
-			store->state.seen = store->state.known = state.n;
-		store->state.settings = state.settings;
-		store->state.epoch = state.epoch - 1;
-		r = sql_mounts_read(store, link, state.epoch);
-	}
+	if (r == 0)
+		r = sql_row(store, answer, columns) ? 0 : -EIO;
+	if (r == 0)
+		*ret_joined =
+			(struct joined){ (uint64_t)sql_int(columns[9]), sql_state_read(columns) };
 	store->texts.driver->answer_done(answer);
+	/* Nobody else knows which files are in use here. */
+	if (r == 0 && owner)
+		r = sql_ask_text(store, link, SQL_MOUNT_UNTOLD,
+				 SQL_VALUES(sql_id(ret_joined->number), sql_number(1)), NULL);
 	return r;
+}
+
+/* That is committed: be it. */
+static int come(struct sql *store, bool again, const struct joined *joined)
+{
+	int r;
+
+	pthread_mutex_lock(&store->state.lock);
+	store->number = joined->number;
+	if (!again)
+		store->state.seen = store->state.known = joined->state.n;
+	store->state.settings = joined->state.settings;
+	store->state.epoch = joined->state.epoch - 1;
+	store->state.untold = store->owner;
+	pthread_mutex_unlock(&store->state.lock);
+	store->writer.lane = 0;
+	r = sql_mounts_read(store, store->writer.link, joined->state.epoch);
+	return r == 0 && store->owner && !sql_mounts_alone(store) ?
+		       sql_uses_tell(store, store->writer.link) :
+		       r;
 }
 
 static int join_first(struct sql *store, bool shared, bool outwaited, char **ret_owners)
 {
-	int r = begin(store, store->writer.link), joined;
+	struct joined joined;
+	int r = begin(store, store->writer.link), found;
 
 	if (r < 0)
 		return r;
-	joined = shared || !store->owner ? 0 : find_alone(store, outwaited, ret_owners);
-	return end(store, store->writer.link, joined < 0 ? joined : join(store, false));
+	found = shared || !store->owner ? 0 : find_alone(store, outwaited, ret_owners);
+	r = end(store, store->writer.link, found < 0 ? found : join(store, false, &joined));
+	return r < 0 ? r : come(store, false, &joined);
 }
 
 /* As long as it takes to know that those who are silent do not come back. */
@@ -228,35 +272,26 @@ int sql_mounts_join(struct sql *store, bool shared, char **ret_why)
 		*ret_why = str_printf("%s is already mounted by %s", store->database,
 				      others ? others : "another mount");
 	store->state.stirred = false;
-	/* Nobody else knows which files are in use here, unless there is nobody. */
-	store->state.untold = r == 0 && store->state.alone && !store->guest;
-	if (store->state.untold)
-		r = sql_ask_text(store, store->writer.link, SQL_MOUNT_UNTOLD,
-				 SQL_VALUES(sql_id(store->number), sql_number(1)), NULL);
 	return r;
 }
 
 int sql_mounts_rejoin(struct sql *store)
 {
-	const uint64_t number = store->number;
+	struct joined joined;
 	int r = begin(store, store->writer.link);
 
 	/* Notes that were left meanwhile may have been taken away. */
 	if (r == 0)
 		r = sql_state_anything(store, store->writer.link);
 	if (r == 0)
-		r = end(store, store->writer.link, join(store, true));
-	/* What is not committed for sure may be another mount's number by now.  Under the old one,
-	 * which nobody has, this is done again. */
+		r = end(store, store->writer.link, join(store, true, &joined));
+	/* What is not committed for sure is done again. */
 	if (r < 0)
-		store->number = number;
-	if (r == 0)
-		r = sql_uses_tell(store, store->writer.link);
-	if (r == 0)
-		log_warning("%s: the server did not hear from this mount for %d seconds, so "
-			    "programs here have lost their file locks",
-			    store->database, SQL_LEASE_S);
-	return r;
+		return r;
+	log_warning("%s: the server did not hear from this mount for %d seconds, so programs here "
+		    "have lost their file locks",
+		    store->database, SQL_LEASE_S);
+	return come(store, true, &joined);
 }
 
 void sql_mounts_leave(struct sql *store)

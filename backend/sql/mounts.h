@@ -41,8 +41,8 @@ void sql_mounts_leave(struct sql *store);
 /* Read who is there, if that is of another epoch than what is known.  On a connection that may be
  * in a transaction. */
 int sql_mounts_read(struct sql *store, struct sql_link *link, uint64_t epoch);
-/* With state.lock held. */
-void sql_mounts_set_alone(struct sql *store);
+/* Whether this one is known to have been ended. */
+bool sql_mounts_lost(struct sql *store);
 /* Say that this mount lives. */
 int sql_mounts_beat(struct sql *store, struct sql_link *link);
 /* End those that do not, if this one was heard of just now. */

@@ -64,6 +64,7 @@ static void sql_close(struct backend *backend)
 	pthread_mutex_destroy(&store->pool.lock);
 	pthread_mutex_destroy(&store->queue.lock);
 	pthread_mutex_destroy(&store->state.lock);
+	pthread_mutex_destroy(&store->listing);
 	pthread_mutex_destroy(&store->telling);
 	pthread_mutex_destroy(&store->aside.lock);
 	pthread_mutex_destroy(&store->watch.lock);
@@ -138,6 +139,7 @@ static struct sql *new_store(const struct sql_driver *driver, const struct url *
 	pthread_mutex_init(&store->pool.lock, NULL);
 	pthread_mutex_init(&store->queue.lock, NULL);
 	pthread_mutex_init(&store->state.lock, NULL);
+	pthread_mutex_init(&store->listing, NULL);
 	pthread_mutex_init(&store->telling, NULL);
 	pthread_mutex_init(&store->aside.lock, NULL);
 	pthread_mutex_init(&store->watch.lock, NULL);

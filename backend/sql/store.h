@@ -114,7 +114,7 @@ struct sql {
 		struct sql_mount mounts[SQL_MOUNTS];
 		unsigned count;	  /* of these */
 		bool alone;	  /* no other mount is among them */
-		bool lost;	  /* this one is not: its lease has ended */
+		uint64_t lost;	  /* the number under which this one was found to have ended */
 		unsigned turns;	  /* threads that have the turn, which the mount has then */
 		struct uses uses; /* here, */
 		bool untold;	  /* of which the server does not know, as it knows */
@@ -127,6 +127,9 @@ struct sql {
 		pthread_mutex_t lock;
 		struct sql_link *link;
 	} aside;
+
+	/* Before state.lock: of two lists of the mounts the one that was asked for last counts. */
+	pthread_mutex_t listing;
 
 	/* Before state.lock: what is in use here is added, told and ended one after the other.  A
 	 * transaction does not take it, since who tells waits for that. */

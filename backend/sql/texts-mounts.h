@@ -7,10 +7,10 @@
  * this mount. */
 SQL(SQL_HEAD, "UPDATE sessfs_store SET guard = CASE WHEN epoch = ?1 AND n = ?2 AND "
 	"turn IN (0, ?3) THEN 0 END WHERE id = 1")
-/* And behind it, or when that is known with the store locked: ?2 what the lane of the mount had, ?3
- * and has then, ?4 notes that it knows. */
+/* And its end: ?2 what the lane of the mount had, ?3 and has then, ?4 notes that it knows.  It has
+ * been heard of then, too. */
 SQL(SQL_LANE, "UPDATE sessfs_mount SET lane = CASE WHEN lane = ?2 THEN ?3 END, "
-	"known = GREATEST(known, ?4) WHERE number = ?1")
+	"known = GREATEST(known, ?4), seen_at = {heard} WHERE number = ?1")
 /* What it comes to: ?1 notes more, ?2 and ?3 the highest ids that are used. */
 SQL(SQL_TAKEN, "UPDATE sessfs_store SET n = n + ?1, last_ino = GREATEST(last_ino, ?2), "
 	"last_entry = GREATEST(last_entry, ?3) WHERE id = 1")

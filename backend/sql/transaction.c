@@ -34,7 +34,6 @@ struct transaction {
 	struct sql_applied applied;
 	const struct sql_request *unguarded; /* guard_requests() */
 	bool begun;			     /* the head has been sent and has succeeded */
-	bool parts;			     /* in several packets, which may take long */
 	size_t failed;
 };
 
@@ -43,7 +42,7 @@ static int flush(struct transaction *transaction)
 	int r = packet_flush(&transaction->packet, transaction->store->writer.link,
 			     &transaction->failed);
 
-	transaction->parts = transaction->begun = r == 0 || transaction->begun;
+	transaction->begun = r == 0 || transaction->begun;
 	if (r < 0)
 		transaction->store->writer.silent = -1; /* what was set may be undone */
 	return r;
@@ -314,14 +313,12 @@ static void say_head(struct transaction *transaction, bool at_once)
 {
 	struct sql *store = transaction->store;
 	struct sql_packet *packet = &transaction->packet;
-	const struct sql_value number = sql_id(store->number);
-	uint64_t epoch, known;
+	uint64_t epoch;
 
 	pthread_mutex_lock(&store->state.lock);
 	transaction->applied.n = store->state.seen;
 	transaction->applied.shared = !store->guest && !store->state.alone;
 	epoch = store->state.epoch;
-	known = store->state.known;
 	pthread_mutex_unlock(&store->state.lock);
 	say_triggers(transaction);
 	if (!transaction->begun) {
@@ -329,11 +326,24 @@ static void say_head(struct transaction *transaction, bool at_once)
 		if (at_once)
 			packet_say(packet, -EBUSY, SQL_STATE_LOCK_AT_ONCE, SQL_NO_VALUES);
 		packet_say(packet, SQL_HEAD_FAILED, SQL_HEAD,
-			   SQL_VALUES(sql_id(epoch), sql_id(transaction->applied.n), number));
+			   SQL_VALUES(sql_id(epoch), sql_id(transaction->applied.n),
+				      sql_id(store->number)));
 	}
-	packet_say(packet, SQL_LANE_FAILED, SQL_LANE,
-		   SQL_VALUES(number, sql_number(store->writer.lane),
-			      sql_number(store->writer.lane + 1), sql_id(known)));
+}
+
+/* Behind all that takes long, so that the row says until then that this mount lives. */
+static void say_lane(struct transaction *transaction)
+{
+	struct sql *store = transaction->store;
+	const int64_t lane = store->writer.lane;
+	uint64_t known;
+
+	pthread_mutex_lock(&store->state.lock);
+	known = store->state.known;
+	pthread_mutex_unlock(&store->state.lock);
+	packet_say(&transaction->packet, SQL_LANE_FAILED, SQL_LANE,
+		   SQL_VALUES(sql_id(store->number), sql_number(lane), sql_number(lane + 1),
+			      sql_id(known)));
 }
 
 static void say_end(struct transaction *transaction)
@@ -347,11 +357,8 @@ static void say_end(struct transaction *transaction)
 	if (count || applied->ino || applied->entry)
 		packet_say(packet, -EIO, SQL_TAKEN,
 			   SQL_VALUES(sql_id(count), sql_id(applied->ino), sql_id(applied->entry)));
-	/* Nobody could say meanwhile that this mount lives. */
-	if (transaction->parts)
-		packet_say(packet, -EIO, SQL_MOUNT_BEAT,
-			   SQL_VALUES(sql_id(transaction->store->number), sql_number(0)));
 	transaction->applied.n += count;
+	say_lane(transaction);
 	packet_say(packet, -EIO, SQL_COMMIT, SQL_NO_VALUES);
 }
 

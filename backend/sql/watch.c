@@ -53,12 +53,12 @@ static int join_again(struct sql *store)
 	sql_writer_take(store);
 	/* What became of the last transaction nobody can know; then it says that anything may have
 	 * changed. */
-	if (store->state.lost && !store->writer.link) {
+	if (sql_mounts_lost(store) && !store->writer.link) {
 		r = sql_connect(store, true, sql_until(store), &store->writer.link, NULL);
 		store->writer.unsure &= r < 0;
 		store->writer.silent = 1;
 	}
-	if (r == 0 && store->state.lost)
+	if (r == 0 && sql_mounts_lost(store))
 		r = sql_mounts_rejoin(store);
 	if (r < 0)
 		sql_disconnect(store, &store->writer.link);
@@ -69,7 +69,7 @@ static int join_again(struct sql *store)
 static int look(struct sql *store, struct sql_link *link)
 {
 	struct sql_state state;
-	bool tell, untell, lost;
+	bool tell, untell;
 	int r = ask_state(store, link, &state);
 
 	if (r == 0)
@@ -80,11 +80,10 @@ static int look(struct sql *store, struct sql_link *link)
 		return r;
 	sql_state_learn(store, &state);
 	pthread_mutex_lock(&store->state.lock);
-	lost = store->state.lost && store->number;
 	tell = store->state.untold && !store->state.alone;
 	untell = !store->state.untold && store->state.alone && store->number && !store->guest;
 	pthread_mutex_unlock(&store->state.lock);
-	if (lost)
+	if (sql_mounts_lost(store))
 		return join_again(store);
 	return tell ? sql_uses_tell(store, link) : untell ? sql_uses_untell(store, link) : 0;
 }
@@ -119,10 +118,11 @@ static int look_or_connect(struct sql *store, int64_t now, struct sql_beats *bea
 	if (!store->watch.link)
 		r = sql_connect(store, true, now + store->timeout * INT64_C(1000),
 				&store->watch.link, NULL);
-	if (r == 0)
-		r = look(store, store->watch.link);
+	/* First of all, since the rest may have to wait for a lock. */
 	if (r == 0 && store->number && now >= beats->last + BEAT_MS)
 		r = beat(store, beats);
+	if (r == 0)
+		r = look(store, store->watch.link);
 	if (r < 0 && store->watch.link)
 		sql_disconnect(store, &store->watch.link);
 	return r;

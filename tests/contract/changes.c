@@ -628,7 +628,7 @@ Test(adopted, databases_that_are_read_only_report_everything_after_each_change)
 	unlook(store, snapshot);
 
 	other_runs(other, INSERT "VALUES ('t', 'k', 1, '{}')");
-	cr_assert_eq(store->ops->change_wait(store, 1000), 1);
+	cr_assert_eq(store->ops->change_wait(store, 20000), 1);
 	cr_assert_eq(snapshot_error(store), -ESTALE);
 	cr_assert_eq(snapshot_error(store), -ESTALE, "it waits until digested");
 	cr_assert_eq(digest_first(store), 0);

@@ -132,7 +132,7 @@ Test(others, end_a_wait)
 	backend = fresh_store(0);
 	look_around(backend);
 	INSERT(0, "1");
-	cr_expect_eq(backend->ops->change_wait(backend, 200), 1);
+	cr_expect_eq(backend->ops->change_wait(backend, 20000), 1);
 }
 
 Test(others, may_have_made_the_table)
@@ -410,7 +410,7 @@ Test(others, that_have_ended_a_mount_see_nothing_of_what_it_commits)
 		look_around(one);
 		end_first();
 		if (heard)
-			cr_expect_eq(one->ops->change_wait(one, 200), 1);
+			cr_expect_eq(one->ops->change_wait(one, 20000), 1);
 		cr_expect_eq(COMMIT(one, row_insert(S, K, 0, BYTES("1"))), -ESTALE);
 		cr_expect_str_eq(rows_of(two, S, K), "");
 		digest(one);
@@ -419,6 +419,26 @@ Test(others, that_have_ended_a_mount_see_nothing_of_what_it_commits)
 		cr_expect_str_eq(server_asks("SELECT MAX(number) FROM sessfs_mount"), "3");
 		close_stores();
 	}
+}
+
+/* Two threads ask who is there; what the slower one has heard is not true any more when the
+ * quicker one has made the mount join again. */
+Test(others, that_have_ended_a_mount_make_it_join_again_once)
+{
+	enum { TIMES = 30 };
+	_cleanup_(freep) char *last = str_printf("%d", TIMES + 1);
+
+	one = shared_store(0, NULL);
+	for (uint64_t number = 1; number <= TIMES; number++) {
+		server_runs("DELETE FROM sessfs_mount");
+		server_runs("UPDATE sessfs_store SET epoch = epoch + 1");
+		while (one->ops->lease(one) == number)
+			one->ops->change_wait(one, 5);
+		digest(one);
+		look_around(one);
+		cr_assert_eq(one->ops->lease(one), number + 1, "%d", (int)number);
+	}
+	cr_expect_str_eq(server_asks("SELECT MAX(number) FROM sessfs_mount"), last);
 }
 
 static void *commit_one(void *result)
@@ -485,19 +505,45 @@ static void silence(struct backend *mount)
 	sql_of(mount)->watch.running = sql_of(mount)->watch.stop = false;
 }
 
-/* Nothing is heard of two for longer than its lease, and one judges it. */
-static void let_lapse(void)
+static void judge(struct backend *mount)
 {
-	struct sql *store = sql_of(one);
+	struct sql *store = sql_of(mount);
 	struct sql_link *link = NULL;
 
-	silence(two);
-	server_runs("UPDATE sessfs_mount SET seen_at = seen_at - INTERVAL '20' SECOND "
-		    "WHERE number = 2");
 	cr_assert_eq(sql_connect(store, true, sql_until(store), &link, NULL), 0);
 	cr_assert_eq(sql_mounts_beat(store, link), 0);
 	cr_assert_eq(sql_mounts_judge(store, link), 0);
 	sql_disconnect(store, &link);
+}
+
+/* Nothing is heard of two for longer than its lease, and one judges it. */
+static void let_lapse(void)
+{
+	silence(two);
+	server_runs("UPDATE sessfs_mount SET seen_at = seen_at - INTERVAL '20' SECOND "
+		    "WHERE number = 2");
+	judge(one);
+}
+
+static void grow_old(void *arg)
+{
+	(void)arg;
+	server_runs("UPDATE sessfs_mount SET seen_at = seen_at - INTERVAL '20' SECOND "
+		    "WHERE number = 1");
+}
+
+/* While it waits for the answer, nothing else may have come through. */
+Test(others, have_heard_of_a_mount_that_commits)
+{
+	const struct backend_op op = row_insert(S, K, 0, BYTES("1"));
+	struct backend_batch batch = { .ops = &op, .count = 1, .visible = grow_old };
+
+	begin_two();
+	silence(one);
+	cr_expect_eq(one->ops->commit(one, &batch, 0), 0);
+	judge(two);
+	cr_expect_str_eq(server_asks("SELECT COUNT(*) FROM sessfs_mount"), "2");
+	cr_expect_eq(COMMIT(one, row_insert(S, K, 1, BYTES("2"))), 0);
 }
 
 Test(others, that_are_silent_end_with_all_that_they_had)
