@@ -32,6 +32,7 @@ void wrapper_set_quota(struct backend *backend, uint64_t max_size);
 bool wrapper_is_shared(struct backend *backend);
 void wrapper_turn(struct backend *backend, bool take);
 bool wrapper_on_duty(struct backend *backend);
+int wrapper_still(struct backend *backend, bool on);
 bool wrapper_hold(struct backend *backend, bool untold);
 uint64_t wrapper_lease(struct backend *backend);
 int wrapper_use(struct backend *backend, uint64_t ino, bool on);
@@ -46,7 +47,7 @@ int wrapper_copy(struct backend *backend, const char *new_store, const struct ba
 	.wake = wrapper_wake,                                                                      \
 	.set_quota = wrapper_set_quota,                                                            \
 	.is_shared = wrapper_is_shared,                                                            \
-	.on_duty = wrapper_on_duty,                                                                \
+	.on_duty = wrapper_on_duty, .still = wrapper_still,                                                                \
 	.turn = wrapper_turn,                                                                      \
 	.hold = wrapper_hold,                                                                      \
 	.lease = wrapper_lease,                                                                    \
