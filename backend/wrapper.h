@@ -47,8 +47,7 @@ int wrapper_copy(struct backend *backend, const char *new_store, const struct ba
 	.wake = wrapper_wake,                                                                      \
 	.set_quota = wrapper_set_quota,                                                            \
 	.is_shared = wrapper_is_shared,                                                            \
-	.on_duty = wrapper_on_duty,                                                                \
-	.still = wrapper_still,                                                                    \
+	.on_duty = wrapper_on_duty, .still = wrapper_still,                                                                \
 	.turn = wrapper_turn,                                                                      \
 	.hold = wrapper_hold,                                                                      \
 	.lease = wrapper_lease,                                                                    \

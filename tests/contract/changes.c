@@ -89,22 +89,6 @@ Test(others, inserts_make_readers_and_writers_wait_until_digested)
 	cr_assert_eq(COMMIT(store, row_put(S, K, 3, BYTES("mine"))), 0);
 }
 
-Test(others, change_nothing_while_the_store_is_kept_still)
-{
-	sqlite3_busy_timeout(other, 0);
-	cr_assert_eq(store->ops->still(store, true), 0);
-	cr_expect_eq(sqlite3_exec(other, INSERT "VALUES ('sess', 'messages', 3, '{}')", NULL, NULL,
-				  NULL),
-		     SQLITE_BUSY);
-	cr_expect_eq(snapshot_error(store), 0, "who reads does");
-	cr_assert_eq(store->ops->still(store, false), 0);
-	other_runs(other, INSERT "VALUES ('sess', 'messages', 3, '{}')");
-	cr_assert_eq(store->ops->still(store, true), -ESTALE, "something waits");
-	other_runs(other, INSERT "VALUES ('sess', 'messages', 4, '{}')");
-	cr_assert_eq(digest_first(store), 0);
-	cr_assert_eq(COMMIT(store, row_put(S, K, 3, BYTES("mine"))), 0);
-}
-
 static int past_error(struct backend *backend)
 {
 	struct backend_snapshot *snapshot;

@@ -49,23 +49,6 @@ static _Thread_local struct backend *neighbour;
 static _Thread_local unsigned late;
 static unsigned commits_in_turn;
 
-/* Of this thread: another program comes before each of its snapshots, unless it is kept from it. */
-static _Thread_local bool overtaken;
-static atomic_bool is_still;
-static atomic_uint stills;
-
-static int counted_still(struct backend *backend, bool on)
-{
-	int r;
-
-	if (!on)
-		is_still = false;
-	r = gate.real->still(backend, on);
-	is_still = on && r == 0;
-	stills += is_still;
-	return r;
-}
-
 static void counted_turn(struct backend *backend, bool take)
 {
 	has_turn = take;
@@ -120,8 +103,6 @@ static int counted_begin(struct backend *backend, unsigned flags,
 
 	if (neighbour && !has_turn)
 		neighbour_touches();
-	if (overtaken && !is_still)
-		sql_runs("UPDATE agentscope_sessions SET state_data = state_data || ' '");
 	r = gate.real->snapshot_begin(backend, flags, ret_snapshot);
 
 	snapshots += r == 0;
@@ -152,7 +133,6 @@ static int gate_store(struct backend *inner, struct backend **ret_backend)
 	gate.ops.commit = gated_commit;
 	gate.ops.wake = counted_wake;
 	gate.ops.turn = counted_turn;
-	gate.ops.still = gate.real->still ? counted_still : NULL;
 	gate.ops.snapshot_begin = counted_begin;
 	gate.ops.snapshot_end = counted_end;
 	inner->ops = &gate.ops;
@@ -844,16 +824,6 @@ SqliteStore(waits, nobody_waits_for_a_sql_client_that_has_changed_something)
 	look_around();
 	sql_runs("COMMIT");
 	cr_assert_str_eq(content_of("t/k0.json"), "1");
-}
-
-SqliteStore(waits, who_is_overtaken_again_and_again_reads_while_the_store_is_kept_still)
-{
-	save("s/l.jsonl", "1\n");
-	overtaken = true;
-	cr_expect_eq(content_of("s/l.jsonl")[0], '1');
-	overtaken = false;
-	cr_expect_gt(stills, 0);
-	append("s/l.jsonl", "2\n");
 }
 
 /* Other mounts would wait for what another program changes. */
