@@ -104,11 +104,6 @@ void backend_turn(struct backend *backend, bool take)
 		backend->ops->turn(backend, take);
 }
 
-int backend_still(struct backend *backend, bool on)
-{
-	return backend->ops->still ? backend->ops->still(backend, on) : -EOPNOTSUPP;
-}
-
 bool backend_hold(struct backend *backend, bool untold)
 {
 	return backend->ops->hold && backend->ops->hold(backend, untold);

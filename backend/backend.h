@@ -669,7 +669,7 @@ struct backend_ops {
 	 * without quotas: backend_set_quota(). */
 	void (*set_quota)(struct backend *backend, uint64_t max_size);
 
-	/* Whether other mounts have the store now.  NULL: never, as the ten that follow, which
+	/* Whether other mounts have the store now.  NULL: never, as the nine that follow, which
 	 * may be called through backend_...() then. */
 	bool (*is_shared)(struct backend *backend);
 	/* Whether it is this mount that does what one mount at a time has to do, such as removing
@@ -679,11 +679,6 @@ struct backend_ops {
 	/* No other mount commits until the turn is given back, by who has taken it: for a batch
 	 * that has failed with -ESTALE again and again. */
 	void (*turn)(struct backend *backend, bool take);
-	/* Nobody at all changes anything, until the same thread says so with on false: for a moment
-	 * in which those run who were overtaken by other programs again and again.  0, and nothing
-	 * waits to be digested; or -ESTALE, since something does, or another error, and there is
-	 * nothing to be ended.  NULL: -EOPNOTSUPP. */
-	int (*still)(struct backend *backend, bool on);
 	/* Whether this mount holds locks that it has not told (BACKEND_LOCK): until it is not alone
 	 * it need not.  While it says so, nobody else is granted one.  Returns whether there may
 	 * come to be others. */
@@ -818,7 +813,6 @@ int backend_entry_list_tails(struct backend *backend, struct backend_snapshot *s
 void backend_set_quota(struct backend *backend, uint64_t max_size);
 bool backend_is_shared(struct backend *backend);
 bool backend_on_duty(struct backend *backend);
-int backend_still(struct backend *backend, bool on);
 int backend_feed_list(struct backend *backend, struct backend_snapshot *snapshot,
 		      backend_feed_fn *fn, void *arg);
 void backend_turn(struct backend *backend, bool take);

@@ -46,11 +46,6 @@ void wrapper_set_quota(struct backend *backend, uint64_t max_size)
 	backend->max_item = (uint64_t)inner->max_item;
 }
 
-int wrapper_still(struct backend *backend, bool on)
-{
-	return backend_still(wrapper_inner(backend), on);
-}
-
 bool wrapper_on_duty(struct backend *backend)
 {
 	return backend_on_duty(wrapper_inner(backend));

@@ -32,7 +32,6 @@ void wrapper_set_quota(struct backend *backend, uint64_t max_size);
 bool wrapper_is_shared(struct backend *backend);
 void wrapper_turn(struct backend *backend, bool take);
 bool wrapper_on_duty(struct backend *backend);
-int wrapper_still(struct backend *backend, bool on);
 bool wrapper_hold(struct backend *backend, bool untold);
 uint64_t wrapper_lease(struct backend *backend);
 int wrapper_use(struct backend *backend, uint64_t ino, bool on);
@@ -47,7 +46,7 @@ int wrapper_copy(struct backend *backend, const char *new_store, const struct ba
 	.wake = wrapper_wake,                                                                      \
 	.set_quota = wrapper_set_quota,                                                            \
 	.is_shared = wrapper_is_shared,                                                            \
-	.on_duty = wrapper_on_duty, .still = wrapper_still,                                                                \
+	.on_duty = wrapper_on_duty,                                                                \
 	.turn = wrapper_turn,                                                                      \
 	.hold = wrapper_hold,                                                                      \
 	.lease = wrapper_lease,                                                                    \

@@ -125,7 +125,6 @@ static const struct backend_ops sqlite_ops = {
 	.is_shared = sqlite_is_shared,
 	.on_duty = sqlite_on_duty,
 	.turn = sqlite_turn,
-	.still = sqlite_still,
 	.hold = sqlite_hold,
 	.use = sqlite_use,
 	.feed_done = sqlite_feed_done,

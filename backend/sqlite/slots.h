@@ -31,7 +31,6 @@ int sqlite_check(struct backend *backend, backend_report_fn *report, void *arg,
 bool sqlite_is_shared(struct backend *backend);
 bool sqlite_on_duty(struct backend *backend);
 void sqlite_turn(struct backend *backend, bool take);
-int sqlite_still(struct backend *backend, bool on);
 bool sqlite_hold(struct backend *backend, bool untold);
 int sqlite_use(struct backend *backend, uint64_t ino, bool on);
 void sqlite_feed_done(struct backend *backend, uint64_t n);

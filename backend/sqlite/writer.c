@@ -2,12 +2,8 @@
 
 /* The queue of those who want the writer's connection (commit.c tells how it goes). */
 
-#include <errno.h>
 #include <sched.h>
 
-#include "backend/sqlite/mounts.h"
-#include "backend/sqlite/schema.h"
-#include "backend/sqlite/slots.h"
 #include "backend/sqlite/store.h"
 #include "backend/sqlite/writer.h"
 
@@ -67,39 +63,4 @@ void sqlite_writer_take(struct sqlite *store)
 	sqlite_queue_leave(store, request.next);
 	pthread_mutex_unlock(&store->queue.lock);
 	sem_destroy(&request.turn);
-}
-
-static void move_on(struct sqlite *store)
-{
-	sqlite_conn_rollback(&store->writer);
-	if (store->mounts.shared)
-		sqlite_mounts_turn_end(store);
-	sqlite_writer_give(store);
-}
-
-/* A transaction that changes nothing keeps all others from theirs. */
-int sqlite_still(struct backend *backend, bool on)
-{
-	struct sqlite *store = sqlite_of(backend);
-	unsigned pending = 0;
-	bool cut = false;
-	int r;
-
-	if (!on) {
-		move_on(store);
-		return 0;
-	}
-	if (store->mode != MODE_WHOLE)
-		return -EOPNOTSUPP;
-	sqlite_writer_take(store);
-	if (store->mounts.shared)
-		sqlite_mounts_turn(store);
-	r = sqlite_conn_begin(&store->writer, SQL_BEGIN_IMMEDIATE);
-	if (r == 0)
-		r = sqlite_schema_pending(&store->writer, &pending, &cut);
-	if (r == 0 && (pending || cut))
-		r = -ESTALE;
-	if (r < 0)
-		move_on(store);
-	return r;
 }

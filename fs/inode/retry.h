@@ -15,7 +15,6 @@ struct catching_up {
 	unsigned stuck;	  /* times that it waited for the taker, who came no further (waiting.h) */
 	bool late;	  /* the taker was late when it was run the last time (waiting.h) */
 	bool turn;	  /* it has the store's turn */
-	bool overtaken;	  /* again and again (waiting.h) */
 };
 
 /* Run an operation again as long as changes of others come in between. */

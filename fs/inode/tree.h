@@ -73,10 +73,9 @@ struct tree {
 		_Atomic bool late;
 		uint64_t asked; /* times; and for which of them it has taken in everything */
 		uint64_t taken;
-		uint64_t steps;	    /* so far */
-		int result;	    /* of the last time */
-		bool roused;	    /* tree_rouse() since the last tree_doze() */
-		unsigned overtaken; /* requests, again and again */
+		uint64_t steps; /* so far */
+		int result;	/* of the last time */
+		bool roused;	/* tree_rouse() since the last tree_doze() */
 		struct wanted *wanted;
 	} taker;
 	/* Rows that were there before the store (waiting.h). */

@@ -17,7 +17,6 @@ enum {
 	LOCKED_MS = 1000,  /* while it does not: many a program writes for so long */
 	STUCK_MAX = 10,	   /* times that */
 	REST_MS = 10000,   /* for one step of the walk over what was there before */
-	STILL_MS = 30,	   /* that nobody changes anything */
 	WANTED_MAX = 1024, /* keys of one batch; with more of them it waits for all */
 };
 
@@ -222,17 +221,6 @@ static int catch_up(struct tree *tree, struct catching_up *up)
 	return r == -ESTALE ? 0 : MIN(r, 0);
 }
 
-static void set_overtaken(struct tree *tree, struct catching_up *up, bool overtaken)
-{
-	if (up->overtaken == overtaken)
-		return;
-	pthread_mutex_lock(&tree->taker.lock);
-	up->overtaken = overtaken;
-	tree->taker.overtaken += overtaken ? 1 : -1;
-	pthread_cond_broadcast(&tree->taker.changed);
-	pthread_mutex_unlock(&tree->taker.lock);
-}
-
 int tree_catch_up(struct tree *tree, struct catching_up *up)
 {
 	uint64_t applied;
@@ -253,8 +241,6 @@ int tree_catch_up(struct tree *tree, struct catching_up *up)
 	if (up->stuck >= STUCK_MAX)
 		return give_up("the store is locked, and changes of another program have waited "
 			       "for ten seconds");
-	if (up->tries >= TURN_AFTER)
-		set_overtaken(tree, up, true);
 	was_late = up->late;
 	r = catch_up(tree, up);
 	up->late = tree->taker.late;
@@ -266,7 +252,6 @@ int tree_catch_up(struct tree *tree, struct catching_up *up)
 void tree_caught_up(struct tree *tree, struct catching_up *up)
 {
 	give_turn(tree, up);
-	set_overtaken(tree, up, false);
 }
 
 int rest_wait(struct tree *tree)
@@ -318,27 +303,6 @@ void taker_has(struct tree *tree, uint64_t asked, int result)
 	if (result >= 0)
 		tree->taker.late = false;
 	pthread_cond_broadcast(&tree->taker.changed);
-	pthread_mutex_unlock(&tree->taker.lock);
-}
-
-bool overtaken_any(struct tree *tree)
-{
-	bool any;
-
-	pthread_mutex_lock(&tree->taker.lock);
-	any = tree->taker.overtaken;
-	pthread_mutex_unlock(&tree->taker.lock);
-	return any;
-}
-
-void overtaken_wait(struct tree *tree)
-{
-	int64_t until = tick_now() + STILL_MS * INT64_C(1000000);
-
-	pthread_mutex_lock(&tree->taker.lock);
-	while (tree->taker.overtaken &&
-	       tick_cond_wait(&tree->taker.changed, &tree->taker.lock, until) == 0)
-		;
 	pthread_mutex_unlock(&tree->taker.lock);
 }
 

@@ -21,10 +21,6 @@
  *   Other mounts may commit, again and again, before a request has a view of what they have left.
  *   After some tries, or one more beside a taker that is late, it takes the store's turn: they wait
  *   until it has digested that, if need be behind a step of the taker, and has run once more.
- *
- *   Other programs know of no turn.  For requests that they have overtaken as often the taker keeps
- *   the store still for a moment, behind what it has taken in, if the store can be
- *   (backend_still()).
  */
 
 #include "fs/inode/locks.h"
@@ -74,9 +70,6 @@ bool taker_asked(struct tree *tree, uint64_t *ret_asked);
 /* It has come one step further; it has taken in all that it was asked for, or failed. */
 void taker_stepped(struct tree *tree);
 void taker_has(struct tree *tree, uint64_t asked, int result);
-/* Whether requests were overtaken again and again; wait until none was, or for a moment. */
-bool overtaken_any(struct tree *tree);
-void overtaken_wait(struct tree *tree);
 /* Sleep for so long, or until the taker has done something, tree_rouse() is called or was since the
  * last time, or the tree is closed. */
 void tree_doze(struct tree *tree, int milliseconds);

@@ -21,8 +21,6 @@
 #include "src/base/log.h"
 #include "src/base/tick.h"
 
-enum { STILL_TRIES = 5 };
-
 static int tree_ghosts_wait(struct tree *tree, int limit)
 {
 	WITH_READ_LOCK(tree);
@@ -52,34 +50,6 @@ static void tree_end_ghosts(struct tree *tree, bool now)
 			  strerror(-r));
 }
 
-/* Everything, until the store stands still behind it: 1, or 0 if it does not. */
-static int take_in_still(struct tree *tree)
-{
-	int r = 0, still = -ESTALE;
-
-	for (int tries = 0; r >= 0 && still == -ESTALE && tries < STILL_TRIES; tries++) {
-		r = tree_reconcile(tree);
-		if (r >= 0)
-			still = backend_still(tree->backend, true);
-	}
-	return r < 0 ? r : still == 0;
-}
-
-static void take_in_asked(struct tree *tree, uint64_t asked)
-{
-	bool overtaken = overtaken_any(tree);
-	int r = overtaken ? take_in_still(tree) : tree_reconcile(tree);
-
-	/* Nothing waits, for whoever has asked by now. */
-	if (overtaken && r > 0)
-		taker_asked(tree, &asked);
-	taker_has(tree, asked, r);
-	if (overtaken && r > 0) {
-		overtaken_wait(tree);
-		backend_still(tree->backend, false);
-	}
-}
-
 /* Waits for changes of others and takes them in, also what the store says by now. */
 static void *tree_take(void *arg)
 {
@@ -95,7 +65,7 @@ static void *tree_take(void *arg)
 		if (tree->stopping)
 			break;
 		if (due || aparts_are_due(tree))
-			take_in_asked(tree, asked);
+			taker_has(tree, asked, tree_reconcile(tree));
 		if (told)
 			settings_look(tree);
 		if (atomic_exchange(&tree->ttls_changed, false))
