@@ -456,11 +456,13 @@ static void cut_off(void)
 
 	while (!*found) {
 		usleep(2000);
-		found = server_asks(is_mysql ? "SELECT id FROM information_schema.processlist "
-					       "WHERE info LIKE 'UPDATE sessfs_store SET%'" :
-					       "SELECT pid FROM pg_stat_activity WHERE "
-					       "wait_event_type = 'Lock' AND datname = "
-					       "current_database()");
+		found = server_asks(
+			is_mysql ?
+				"SELECT id FROM information_schema.processlist "
+				"WHERE db = DATABASE() AND info LIKE 'UPDATE sessfs_store SET%'" :
+				"SELECT pid FROM pg_stat_activity WHERE "
+				"wait_event_type = 'Lock' AND datname = "
+				"current_database()");
 	}
 	statement = str_printf(is_mysql ? "KILL %s" : "SELECT pg_terminate_backend(%s)", found);
 	server_runs(statement);
