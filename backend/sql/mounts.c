@@ -211,8 +211,6 @@ static int join(struct sql *store, bool again, struct joined *ret_joined)
 /* That is committed: be it. */
 static int come(struct sql *store, bool again, const struct joined *joined)
 {
-	int r;
-
 	pthread_mutex_lock(&store->state.lock);
 	store->number = joined->number;
 	if (!again)
@@ -222,10 +220,15 @@ static int come(struct sql *store, bool again, const struct joined *joined)
 	store->state.untold = store->owner;
 	pthread_mutex_unlock(&store->state.lock);
 	store->writer.lane = 0;
-	r = sql_mounts_read(store, store->writer.link, joined->state.epoch);
-	return r == 0 && store->owner && !sql_mounts_alone(store) ?
-		       sql_uses_tell(store, store->writer.link) :
-		       r;
+	return sql_mounts_read(store, store->writer.link, joined->state.epoch);
+}
+
+/* Nothing is in use yet, so others that are there may know; it waits for none of them. */
+static int tell_none(struct sql *store)
+{
+	store->state.untold = false;
+	return sql_ask_text(store, store->writer.link, SQL_MOUNT_UNTOLD,
+			    SQL_VALUES(sql_id(store->number), sql_number(0)), NULL);
 }
 
 static int join_first(struct sql *store, bool shared, bool outwaited, char **ret_owners)
@@ -237,7 +240,9 @@ static int join_first(struct sql *store, bool shared, bool outwaited, char **ret
 		return r;
 	found = shared || !store->owner ? 0 : find_alone(store, outwaited, ret_owners);
 	r = end(store, store->writer.link, found < 0 ? found : join(store, false, &joined));
-	return r < 0 ? r : come(store, false, &joined);
+	if (r == 0)
+		r = come(store, false, &joined);
+	return r == 0 && store->owner && !sql_mounts_alone(store) ? tell_none(store) : r;
 }
 
 /* As long as it takes to know that those who are silent do not come back. */
@@ -291,7 +296,8 @@ int sql_mounts_rejoin(struct sql *store)
 	log_warning("%s: the server did not hear from this mount for %d seconds, so programs here "
 		    "have lost their file locks",
 		    store->database, SQL_LEASE_S);
-	return come(store, true, &joined);
+	r = come(store, true, &joined);
+	return r == 0 && !sql_mounts_alone(store) ? sql_uses_tell(store, store->writer.link) : r;
 }
 
 void sql_mounts_leave(struct sql *store)

@@ -331,7 +331,7 @@ static void say_head(struct transaction *transaction, bool at_once)
 	}
 }
 
-/* Behind all that takes long, so that the row says until then that this mount lives. */
+/* Last, so that the mount's row is locked for a moment only, and says that it lives as of now. */
 static void say_lane(struct transaction *transaction)
 {
 	struct sql *store = transaction->store;
