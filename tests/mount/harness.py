@@ -8,6 +8,7 @@ whatever the test leaves behind (mounts, daemons, files) is a failure and is cle
 Environment:
   SESSFS           the program; otherwise sessfs here, or build/sessfs below the top folder
   SESSFS_PATIENCE  multiplies every time limit (slow machines, sanitizers); default 1
+  SESSFS_SOAK      1: the cases marked @soak run as well, and rounds() gives the full numbers
   TMPDIR           where temporary folders are made
 """
 
@@ -41,6 +42,20 @@ SANITIZER_REPORT = re.compile(
     r"(ERROR|WARNING): \w*Sanitizer|runtime error:|SUMMARY: \w*Sanitizer"
     r"|ERROR SUMMARY: [1-9]|definitely lost: [1-9]"
 )
+
+
+SOAK = os.environ.get("SESSFS_SOAK") == "1"
+
+
+def rounds(name, quick, full):
+    """How often a case repeats: the variable's value, else full in a soak, else quick."""
+    return type(full)(os.environ.get(name) or (full if SOAK else quick))
+
+
+def soak(function):
+    """Marks a case that runs in a soak only (make soak-daily), or when -k names it."""
+    function.soak = True
+    return function
 
 
 class Skip(Exception):
@@ -757,6 +772,8 @@ def run_tests(namespace, pattern):
             continue
         sentence = name[len("test_") :].replace("_", " ")
         if pattern and pattern not in name and pattern not in sentence:
+            continue
+        if getattr(function, "soak", False) and not (SOAK or pattern):
             continue
         if missing:
             result = {"status": "skip", "reason": missing, "notes": []}
