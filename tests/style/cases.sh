@@ -53,7 +53,13 @@ files_of() {
 }
 
 code_of() {
-	files_of "$1" .c .h .am .ac .sh .py bootstrap .ci/run tests/runner
+	files_of "$1" .c .h .am .ac .sh .py bootstrap runner check
+}
+
+# Lines of the files, which come by standard input, of the tree $1 that match the pattern $2; $3 is
+# an option of grep.
+lines_of() {
+	(cd "$1" && xargs grep -nH "${3:--E}" -e "$2")
 }
 
 # No output is success.

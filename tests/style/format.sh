@@ -24,9 +24,7 @@ is_formatted() {
 no_line() {
 	pattern=$1
 	shift
-	files_of "$top" "$@" | while read -r file; do
-		grep -nE "$pattern" "$top/$file" | sed "s|^|$file:|"
-	done | nothing
+	files_of "$top" "$@" | lines_of "$top" "$pattern" | nothing
 }
 
 no_trailing_blanks() {
@@ -42,8 +40,10 @@ final_newlines() {
 
 # Characters, not bytes; tabs reach to the next multiple of eight.
 narrow_lines() {
-	code_of "$top" | while read -r file; do
-		LC_ALL=C awk -v file="$file" '{
+	code_of "$top" | (
+		cd "$top" && LC_ALL=C xargs awk '{
+			if (length($0) + 7 * gsub(/\t/, "&") <= 100)
+				next
 			width = 0
 			for (i = 1; i <= length($0); i++) {
 				c = substr($0, i, 1)
@@ -53,9 +53,9 @@ narrow_lines() {
 					width++
 			}
 			if (width > 100)
-				print file ":" NR ": " width " columns"
-		}' "$top/$file"
-	done | nothing
+				print FILENAME ":" FNR ": " width " columns"
+		}'
+	) | nothing
 }
 
 tabs_indent() {
@@ -63,9 +63,11 @@ tabs_indent() {
 }
 
 licences_named() {
-	code_of "$top" | while read -r file; do
-		head -n 2 "$top/$file" | grep -q 'SPDX-License-Identifier: MIT' || echo "$file"
-	done | nothing
+	code_of "$top" | (
+		cd "$top" && xargs awk '
+		FNR <= 2 && /SPDX-License-Identifier: MIT/ { named[FILENAME] = 1 }
+		END { for (i = 1; i < ARGC; i++) if (!(ARGV[i] in named)) print ARGV[i] }'
+	) | nothing
 }
 
 formatter=$(clang_format)

@@ -23,18 +23,15 @@ source_files() {
 
 # $1: text that must not stand in any file of the tree $2.
 nowhere() {
-	source_files "$2" |
-		while read -r file; do
-			grep -nF -e "$1" "$2/$file" | sed "s|^|$file:|"
-		done | nothing
+	source_files "$2" | lines_of "$2" "$1" -F | nothing
 }
 
 # Folders that only some machine has, wherever the build is.
 no_foreign_folders() {
-	all_files "$top" | while read -r file; do
-		grep -nE '(^|[^[:alnum:]_.})/-])/(root|work|workspace|builds?|Users)/[[:alnum:]]' \
-			"$top/$file" | sed "s|^|$file:|"
-	done | nothing
+	all_files "$top" |
+		lines_of "$top" \
+			'(^|[^[:alnum:]_.})/-])/(root|work|workspace|builds?|Users)/[[:alnum:]]' |
+		nothing
 }
 
 is_deep() {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# tests/runner counts what ran, and no failure gets lost in it.
+# tests/runner counts what ran and ends what is left, and tests/check loses no failure.
 
 here=$(dirname "$0")
 . "$here/cases.sh"
@@ -51,22 +51,73 @@ expect "a program that a signal ends has failed" \
 expect "the report of a sanitizer is a failure of a program that succeeds" \
 	counts '1 passed, 1 failed, 0 skipped' 1 \
 	'report=${ASAN_OPTIONS#log_path=}; echo leak >"${report%%:*}.1"; exit 0'
+expect "a file that is left in TMPDIR is a failure" \
+	counts '1 passed, 1 failed, 0 skipped' 1 'touch "$TMPDIR/x"; exit 0'
 
-# What bootstrap shows of a log of the runner.  $1: the log, $2: what it shall show.
-shows() {
-	mkdir -p "$scratch/build-check/tests"
-	cp "$top/bootstrap" "$scratch/bootstrap"
-	printf "$1" >"$scratch/build-check/tests/x.log"
-	(cd "$scratch" && sh -c '. ./bootstrap >/dev/null; show_failures' ./bootstrap help) \
-		>"$scratch/shown" 2>&1
-	cat "$scratch/shown"
-	[ "$(sed 1d "$scratch/shown")" = "$(printf "$2")" ]
+# A process of a session of its own, whose parent has ended, as a daemon is.
+leaves_a_process() {
+	counts '1 passed, 1 failed, 0 skipped' 1 \
+		"setsid sh -c 'echo \$\$ >$scratch/pid; exec sleep 60' & sleep 0.3; exit 0" &&
+		! kill -0 "$(cat "$scratch/pid")"
+}
+expect "a process that is left is a failure, and is ended" leaves_a_process
+
+leaves_a_mount() {
+	counts '1 passed, 2 failed, 0 skipped' 1 \
+		"mkdir \"\$TMPDIR/x\" && mount -t tmpfs sessfs-left \"\$TMPDIR/x\"; exit 0" &&
+		! grep sessfs-left /proc/self/mounts
+}
+if [ "$(id -u)" -eq 0 ]; then
+	expect "a mount that is left is a failure, and goes" leaves_a_mount
+else
+	skip "a mount that is left is a failure, and goes" "needs root"
+fi
+
+# The driver, with scripts for tests.  $1: the last line that it shall print, $2: its exit status,
+# then NAME=SCRIPT for each test.
+checks() {
+	line=$1 wanted=$2
+	shift 2
+	names=
+	rm -rf "$scratch/build"
+	mkdir -p "$scratch/build/tests" "$scratch/source"
+	ln -sfn "$top/tests" "$scratch/source/tests"
+	for test; do
+		printf '#!/bin/sh\n%s\n' "${test#*=}" >"$scratch/build/tests/${test%%=*}"
+		chmod +x "$scratch/build/tests/${test%%=*}"
+		names="$names tests/${test%%=*}"
+	done
+	# shellcheck disable=SC2086 # a list of words
+	"$top/tests/check" --source "$scratch/source" --build "$scratch/build" \
+		--slowest 3 $names >"$scratch/log" 2>&1
+	status=$?
+	cat "$scratch/log"
+	[ "$(tail -n 1 "$scratch/log")" = "$line" ] && [ "$status" -eq "$wanted" ] &&
+		[ "$(cat "$scratch/build/tests/summary")" = "$line" ]
 }
 
-counted="cases: 3 passed, 1 failed, 0 skipped\n"
-expect "of a test that failed, bootstrap shows no case that has passed" shows \
-	"ok - a\n  # note\nnot ok - b\n  why\nlog\nok: c\nok - d\n$counted" \
-	"not ok - b\n  why\nlog\n$counted"
+finds_a_failure() {
+	checks '4 passed, 1 failed, 1 skipped' 1 a='echo 3 passed, 0 failed' \
+		b='echo ok - good; echo "  # note"; echo "not ok - bad"; echo why
+		echo skipped: no reason; echo 1 passed, 1 failed, 1 skipped' &&
+		grep -x 'not ok - bad' "$scratch/log" && grep -x why "$scratch/log" &&
+		grep ' no reason$' "$scratch/log" &&
+		! grep -e good -e note "$scratch/log"
+}
+
+names_the_slowest() {
+	checks '2 passed, 0 failed' 0 \
+		a='echo "ok - long (12.5 s)"; echo "ok - short (0.1 s)"; echo 2 passed, 0 failed' &&
+		grep '12.5 s  tests/a: long' "$scratch/log"
+}
+
+expect "the driver adds up, and shows of a failure what has not passed" finds_a_failure
+expect "the driver fails when no test passes" \
+	checks '0 passed, 0 failed, 1 skipped' 1 a='exit 77'
+expect "a test that cannot be run has failed" \
+	checks '1 passed, 1 failed' 1 a='exit 0' b='exec /nowhere/at/all'
+expect "the slowest cases are named" names_the_slowest
+
 # Neither automake nor libtool can.
 builds_in_no_odd_folder() {
 	mkdir -p "$scratch/odd folder"
@@ -75,6 +126,4 @@ builds_in_no_odd_folder() {
 }
 
 expect "bootstrap says that it builds in no folder with a blank" builds_in_no_odd_folder
-expect "bootstrap shows nothing of a test that passed" shows \
-	'ok - a\ncases: 1 passed, 0 failed, 0 skipped\n' ''
 finish
