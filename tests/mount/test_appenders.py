@@ -19,7 +19,7 @@ import crowd
 import harness
 from harness import INSERT, TABLE, limit, put, read, same, write
 
-LINES = int(os.environ.get("SESSFS_LINES", "150"))
+LINES = harness.rounds("SESSFS_LINES", 40, 150)
 SEED = int(os.environ.get("SESSFS_SEED") or time.time_ns() % 1_000_000)
 LIMIT = 240 + LINES // 5
 

@@ -17,7 +17,7 @@ import time
 import harness
 from harness import append, errno_of, eventually, read, same, tool, write
 
-SECONDS = float(os.environ.get("SESSFS_COMPACT_SECONDS", "3"))
+SECONDS = harness.rounds("SESSFS_COMPACT_SECONDS", 1.0, 3.0)
 VERSION = "user.sessfs.version"
 
 

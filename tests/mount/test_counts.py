@@ -21,7 +21,7 @@ from harness import TABLE, append, eventually, limit, need_root, read, same, too
 from places import Place
 from test_search import cache_of, rot
 
-STEPS = int(os.environ.get("SESSFS_COUNTS_STEPS", "60"))
+STEPS = harness.rounds("SESSFS_COUNTS_STEPS", 15, 60)
 SEED = os.environ.get("SESSFS_SEED", "20261126")
 # Fewer are read faster than it is looked up what is known of them.
 ENOUGH = 16500

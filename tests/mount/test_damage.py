@@ -17,6 +17,7 @@ import subprocess
 import time
 
 import damage
+import harness
 from harness import (
     PATIENCE,
     SANITIZER_REPORT,
@@ -34,7 +35,7 @@ from harness import (
 )
 
 SEED = int(os.environ.get("SESSFS_TEST_SEED", "20240611"))
-DAMAGES = int(os.environ.get("SESSFS_DAMAGES", "52"))
+DAMAGES = harness.rounds("SESSFS_DAMAGES", 14, 52)
 ALONE = os.environ.get("SESSFS_DAMAGE_CASE")
 SESSIONS = 220
 BOUND = 60  # seconds that a command may take

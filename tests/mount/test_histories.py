@@ -3,7 +3,7 @@
 """Histories of 2, 4 and 8 mounts of one store: nothing that was acknowledged on any of them is lost
 or there twice, and all show the same in the end.
 
-  SESSFS_HISTORY_ROUNDS  rounds with each number of mounts; 3 unless told
+  SESSFS_HISTORY_ROUNDS  rounds with each number of mounts; 1, and 3 in a soak
   SESSFS_SEED            what the random numbers begin with
 """
 
@@ -20,7 +20,7 @@ from histories import Histories, SQLite, unlike
 from manifest import look
 from writer import Dead
 
-ROUNDS = int(os.environ.get("SESSFS_HISTORY_ROUNDS", "3"))
+ROUNDS = harness.rounds("SESSFS_HISTORY_ROUNDS", 1, 3)
 SEED = int(os.environ.get("SESSFS_SEED") or "1")
 
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """kill -9 of the daemon: what a call has acknowledged is there afterwards, and nothing is torn.
 
-  SESSFS_KILL_ROUNDS  how many times the daemon is killed under load; 40 unless told
+  SESSFS_KILL_ROUNDS  how many times the daemon is killed under load; 6, and 40 in a soak
   SESSFS_SEED         what the random numbers begin with; it is printed
   SESSFS_KEEP         a folder for the store of a round that has failed
 """
@@ -18,7 +18,7 @@ from manifest import Call
 from rounds import Rounds, rows_expected, see
 from writer import make_names
 
-ROUNDS = int(os.environ.get("SESSFS_KILL_ROUNDS", "40"))
+ROUNDS = harness.rounds("SESSFS_KILL_ROUNDS", 6, 40)
 SEED = int(os.environ.get("SESSFS_SEED", str(int.from_bytes(os.urandom(4), "big"))))
 
 

@@ -42,11 +42,11 @@ from harness import (
     write,
 )
 
-ROUNDS = int(os.environ.get("SESSFS_ROUNDS", "60"))
+ROUNDS = harness.rounds("SESSFS_ROUNDS", 12, 60)
 ORDERS = "user.sessfs.orders"
 PUNCH = 3  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
 TRASH = b"trash %d %d s" % (2**63 - 1, 7 * 86400 * 10**9)  # whenever it has changed
-VISITS = int(os.environ.get("SESSFS_VISITS", "10"))
+VISITS = harness.rounds("SESSFS_VISITS", 3, 10)
 SEED = int(os.environ.get("SESSFS_SEED") or time.time_ns() % 1_000_000)
 
 

@@ -15,7 +15,7 @@ import harness
 from harness import INSERT, PATIENCE, TABLE, Skip, append, limit, need_root, same, tool
 from places import Place
 
-ROUNDS = int(os.environ.get("SESSFS_KILL_ROUNDS", "25"))
+ROUNDS = harness.rounds("SESSFS_KILL_ROUNDS", 5, 25)
 
 
 class Left(Place):

@@ -18,7 +18,7 @@ import crowd
 import harness
 from harness import INSERT, TABLE, eventually, limit, put, read, same, write
 
-SAVES = int(os.environ.get("SESSFS_SAVES", "12"))
+SAVES = harness.rounds("SESSFS_SAVES", 4, 12)
 SEED = int(os.environ.get("SESSFS_SEED") or time.time_ns() % 1_000_000)
 SAVERS = 8
 BUFFER = 8192

@@ -26,8 +26,8 @@ import sharing
 from harness import eventually, limit, read, same, shell, write
 from test_files import fallocate
 
-SCRIPTS = int(os.environ.get("SESSFS_SCRIPTS", "60"))
-WAYS = int(os.environ.get("SESSFS_WAYS", "2"))
+SCRIPTS = harness.rounds("SESSFS_SCRIPTS", 12, 60)
+WAYS = harness.rounds("SESSFS_WAYS", 1, 2)
 SEED = int(os.environ.get("SESSFS_SEED") or time.time_ns() % 1_000_000)
 
 NAMES = ["x.json", "x.jsonl", "x.hash", "x.txt"]

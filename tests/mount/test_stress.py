@@ -19,7 +19,7 @@ from crowd import run_together
 from harness import append, errno_of, eventually, limit, same, same_trees, tool, write
 
 SEED = int(os.environ.get("SESSFS_TEST_SEED") or int.from_bytes(os.urandom(4), "big"))
-OPS = int(os.environ.get("SESSFS_STRESS_OPS", "250"))
+OPS = harness.rounds("SESSFS_STRESS_OPS", 80, 250)
 PROCESSES = 4
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]

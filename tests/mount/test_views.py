@@ -254,7 +254,7 @@ def test_a_signal_that_ends_nobody_ends_no_request(box):
 # Against a reference
 
 
-COUNT = int(os.environ.get("SESSFS_QUESTIONS", "2000"))
+COUNT = harness.rounds("SESSFS_QUESTIONS", 400, 2000)
 DATA = os.path.join(harness.TOP, "tests", "data")
 
 
