@@ -2,13 +2,17 @@
 """Runs tests against a real mount.
 
 A test is a function test_a_sentence(box) in a module that ends with harness.main(globals()).  Each
-one runs in a process of its own with a time limit; box makes mounts and temporary folders, and
-whatever the test leaves behind (mounts, daemons, files) is a failure and is cleaned up.
+one runs in a process of its own; box makes mounts and temporary folders, and whatever the test
+leaves behind (mounts, daemons, other processes) is a failure and is cleaned up, also when the test
+hangs or is killed.
+
+A test waits for what is to happen, however long a busy machine takes: there is one limit, for a
+test that hangs.
 
 Environment:
   SESSFS           the program; otherwise sessfs here, or build/sessfs below the top folder
-  SESSFS_PATIENCE  multiplies every time limit (slow machines, sanitizers); default 1
   SESSFS_SOAK      1: the cases marked @soak run as well, and rounds() gives the full numbers
+  SESSFS_HANG      seconds after which a test hangs; default 600, and 3600 in a soak
   TMPDIR           where temporary folders are made
 """
 
@@ -33,10 +37,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 TABLE = "agentscope_sessions"
 INSERT = f"INSERT INTO {TABLE} (session_id, state_key, item_index, state_data) VALUES (?, ?, ?, ?)"
-PATIENCE = float(os.environ.get("SESSFS_PATIENCE", "1"))
-LIMIT = 60  # seconds a test may take, unless it says otherwise
-BOUND = 2.0  # seconds within which the contract's 100 ms must be seen on a loaded machine
-GONE = 10  # seconds within which the rows of an unlinked file go: it may be written again at once
+HANG = 600  # seconds, which no load reaches: what takes as long hangs
+SOAK_HANG = 3600
+ENDING = 60  # seconds after which what should end by itself has been left behind
+SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
 SANITIZER_REPORT = re.compile(
     r"(ERROR|WARNING): \w*Sanitizer|runtime error:|SUMMARY: \w*Sanitizer"
@@ -45,6 +49,14 @@ SANITIZER_REPORT = re.compile(
 
 
 SOAK = os.environ.get("SESSFS_SOAK") == "1"
+
+# Nothing here looks at these any more; tests/servers and tests/clients still name them.
+PATIENCE = 1.0
+BOUND = 2.0
+
+
+def limit(seconds):
+    return lambda function: function
 
 
 def rounds(name, quick, full):
@@ -62,14 +74,10 @@ class Skip(Exception):
     """The machine lacks what the test needs."""
 
 
-def limit(seconds):
-    """Gives a test another time limit."""
-
-    def mark(function):
-        function.limit = seconds
-        return function
-
-    return mark
+def hang(function):
+    """Seconds after which a test is taken for one that hangs."""
+    named = os.environ.get("SESSFS_HANG")
+    return int(named or (SOAK_HANG if SOAK or getattr(function, "soak", False) else HANG))
 
 
 def program():
@@ -83,7 +91,7 @@ def program():
 
 def library():
     """The version of libfuse that the program was built with."""
-    said = subprocess.run([program(), "--version"], capture_output=True, check=True, timeout=30)
+    said = subprocess.run([program(), "--version"], capture_output=True, check=True)
     found = re.search(rb"^libfuse \S+, built with (\d+)\.(\d+)", said.stdout, re.MULTILINE)
     assert found, f"--version does not name libfuse: {said.stdout}"
     return int(found[1]), int(found[2])
@@ -132,7 +140,7 @@ def mounts_below(folder):
 
 def detach(point):
     """Gets rid of a mount whatever its state."""
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "timeout": 30}
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "timeout": HANG}
     for command in ("fusermount3 -u", "fusermount3 -uz", "umount -l"):
         subprocess.run(command.split() + [point], **quiet)
         if point in mounts_below(point):
@@ -172,12 +180,75 @@ def processes_of(binary, argument):
     return found
 
 
-def mentions(pid, folder):
-    """Whether a process has an argument below a folder: a number alone may have been used again."""
+def children(pid):
+    found = []
     with contextlib.suppress(OSError):
-        with open(f"/proc/{pid}/cmdline", "rb") as line:
-            return os.fsencode(folder) + b"/" in line.read()
-    return False
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children") as line:
+                found += map(int, line.read().split())
+    return found
+
+
+def below(pids):
+    """The processes and all that are below them."""
+    found = list(pids)
+    for pid in found:
+        found += children(pid)
+    return found
+
+
+class Household:
+    """The processes that tests have started.  Whatever loses its parent, as daemons do, becomes a
+    child of the process that runs the tests; those that it has started itself are not counted."""
+
+    def __init__(self):
+        self.runner = os.getpid()
+        self.own = set(children(self.runner))
+        ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
+
+    def children(self):
+        return [pid for pid in children(self.runner) if pid not in self.own]
+
+    def members(self):
+        return below(self.children())
+
+    def reap(self):
+        """Children that have ended, and their statuses."""
+        found = {}
+        for pid in self.children():
+            with contextlib.suppress(ChildProcessError):
+                ended, status = os.waitpid(pid, os.WNOHANG)
+                if ended:
+                    found[pid] = status
+        return found
+
+    def is_empty(self):
+        self.reap()
+        return not self.children()
+
+    def end(self):
+        """Ends all; false when one does not end."""
+
+        def ended():
+            kill(self.members())
+            return self.is_empty()
+
+        return holds_soon(ended)
+
+
+def kill(pids):
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def named(pids):
+    """The names of processes, for a message."""
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            found.add(comm(pid))
+    return ", ".join(sorted(found))
 
 
 # Files
@@ -296,25 +367,38 @@ def errno_of(function, *arguments, **named):
     return 0
 
 
-def eventually(condition, what, bound=BOUND):
-    """Waits till the condition holds; returns the seconds that it took."""
+def steps(seconds):
+    """Pauses between looks at something, longer and longer; the seconds since the first look."""
     start = time.monotonic()
-    while True:
-        if condition():
-            return time.monotonic() - start
-        if time.monotonic() - start > bound * PATIENCE:
-            raise AssertionError(f"not within {bound * PATIENCE:g} s: {what}")
-        time.sleep(0.002)
+    waited = 0
+    while waited < seconds:
+        yield waited
+        time.sleep(min(0.02, 0.002 + waited / 16))
+        waited = time.monotonic() - start
 
 
-def tool(*command, check=True, seconds=60, stdin=b"", **named):
+def eventually(condition, what, *_):
+    """Waits till the condition holds; returns the seconds that it took."""
+    waited = 0
+    with contextlib.suppress(TimeoutError):
+        for waited in steps(SOAK_HANG):
+            if condition():
+                return waited
+    raise AssertionError(f"not within {waited:.0f} s: {what}")
+
+
+def holds_soon(condition):
+    """Whether the condition holds, now or when what ends has come to its end."""
+    return any(condition() for _ in steps(ENDING))
+
+
+def tool(*command, check=True, stdin=b"", seconds=None, **named):
     """Runs a program to its end; returns the finished process with its output as bytes."""
     done = subprocess.run(
         command,
         input=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        timeout=seconds * PATIENCE,
         env={**os.environ, "LC_ALL": "C.UTF-8", **named.pop("env", {})},
         **named,
     )
@@ -402,16 +486,13 @@ class Mount:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                timeout=30 * PATIENCE,
                 env=self.environment(),
             )
             if done.returncode != 0:
                 raise AssertionError(f"mount ended with {done.returncode}: {shorten(done.stderr)}")
             # The aide may not have got its name yet.
             eventually(lambda: len(processes_of(self.binary, self.path)) == 1, "one daemon")
-            found = processes_of(self.binary, self.path)
-            self.pid = found[0]
-            self.box.remember(self.pid)
+            self.pid = processes_of(self.binary, self.path)[0]
         else:
             self.log_file = open(self.box.new_path("log"), "w+b")
             self.process = subprocess.Popen(
@@ -423,19 +504,17 @@ class Mount:
                 start_new_session=True,
             )
             self.pid = self.process.pid
-            self.box.remember(self.pid)
             self.wait_until_it_answers()
         return self
 
     def wait_until_it_answers(self):
-        deadline = time.monotonic() + 30 * PATIENCE
-        while "is mounted on" not in self.log() or errno_of(os.statvfs, self.path):
+        def answers():
             if self.process.poll() is not None:
                 status = self.process.returncode
                 raise AssertionError(f"mount ended with {status}: {self.log()}")
-            if time.monotonic() > deadline:
-                raise AssertionError(f"not mounted in time: {self.log()}")
-            time.sleep(0.01)
+            return "is mounted on" in self.log() and not errno_of(os.statvfs, self.path)
+
+        eventually(answers, "it is mounted")
 
     def log(self):
         """What the daemon has said so far (in the foreground only)."""
@@ -467,20 +546,17 @@ class Mount:
             raise AssertionError(f"the daemon ended with {status}: {text[-2000:]}")
 
     def unmount(self):
-        deadline = time.monotonic() + 10 * PATIENCE
-        while mounts_below(self.path):
-            done = tool("fusermount3", "-u", self.path, check=False)
-            if done.returncode == 0:
-                return
-            if time.monotonic() > deadline:
-                raise AssertionError(f"cannot unmount: {shorten(done.stderr)}")
-            time.sleep(0.05)
+        def unmounted():
+            return not mounts_below(self.path) or tool(
+                "fusermount3", "-u", self.path, check=False).returncode == 0
 
-    def wait_for_end(self, seconds=60):
+        eventually(unmounted, f"it can be unmounted ({os.path.basename(self.path)})")
+
+    def wait_for_end(self, seconds=None):
         """The daemon's exit status; None when it is not our child."""
         if self.process is not None:
-            return self.process.wait(timeout=seconds * PATIENCE)
-        eventually(lambda: not alive(self.pid), "the daemon ends after unmounting", seconds)
+            return self.process.wait()
+        eventually(lambda: not alive(self.pid), "the daemon ends after unmounting")
         return None
 
     def forget(self):
@@ -511,7 +587,7 @@ class Mount:
     # SQL, as any other client of the store would use it
 
     def connect(self):
-        base = sqlite3.connect(self.store, timeout=20, isolation_level=None)
+        base = sqlite3.connect(self.store, timeout=HANG, isolation_level=None)
         base.text_factory = bytes
         return base
 
@@ -554,9 +630,10 @@ class Mount:
 class Box:
     """What one test may use."""
 
-    def __init__(self, folder, binary):
+    def __init__(self, folder, binary, household):
         self.folder = folder
         self.program = binary
+        self.household = household
         self.mounts = []
         self.notes = []
         self.times = {}
@@ -570,11 +647,6 @@ class Box:
         path = self.new_path(name)
         os.mkdir(path)
         return path
-
-    def remember(self, pid):
-        """So that the runner can end the daemon when the test cannot."""
-        with open(os.path.join(self.folder, "daemons"), "a") as file:
-            file.write(f"{pid}\n")
 
     def mount(self, store=None, path=None, options=(), **named):
         """Mounts a store (a new one unless given) and waits till it answers."""
@@ -602,15 +674,17 @@ class Box:
     def seen(self, what, seconds):
         self.times.setdefault(what, []).append(seconds)
 
+    def daemons(self):
+        return [mount.pid for mount in self.mounts if mount.pid is not None]
+
+    def strangers(self):
+        """Processes of the test that are no daemons of its mounts, and not below those."""
+        known = {os.getpid(), *below(self.daemons())}
+        return [pid for pid in self.household.members() if pid not in known and alive(pid)]
+
     def let_go(self):
         """Ends the processes, and closes the files of the mounts, that a failed test has left."""
-        daemons = [mount.pid for mount in self.mounts]
-        with contextlib.suppress(OSError):
-            with open(f"/proc/self/task/{os.getpid()}/children") as children:
-                for child in map(int, children.read().split()):
-                    if child not in daemons:
-                        os.kill(child, signal.SIGKILL)
-                        os.waitpid(child, 0)
+        kill(self.strangers())
         for fd in map(int, os.listdir("/proc/self/fd")):
             with contextlib.suppress(OSError):
                 target = os.readlink(f"/proc/self/fd/{fd}")
@@ -620,6 +694,9 @@ class Box:
     def finish(self):
         """Ends all mounts; returns what went wrong."""
         wrong = []
+        if not holds_soon(lambda: not self.strangers()):
+            wrong.append(f"left processes: {named(self.strangers())}")
+            kill(self.strangers())
         for mount in reversed(self.mounts):
             try:
                 mount.stop()
@@ -655,14 +732,13 @@ def too_late(number, frame):
     raise TimeoutError("the test takes too long")
 
 
-def run_inside(function, folder, binary, seconds):
+def run_inside(function, box, seconds):
     """In the test's own process: the test, its unmounting, its result."""
     signal.signal(signal.SIGALRM, too_late)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    box = Box(folder, binary)
     result = {"status": "ok", "reason": ""}
     try:
-        signal.alarm(int(seconds))
+        signal.alarm(seconds)
         function(box)
     except Skip as skip:
         result = {"status": "skip", "reason": str(skip)}
@@ -670,7 +746,7 @@ def run_inside(function, folder, binary, seconds):
         logs = "".join(mount.log() for mount in box.mounts)
         tail = f"\n  log of the daemon: {logs[-1500:].strip()}" if logs.strip() else ""
         result = {"status": "not ok", "reason": describe(error) + tail}
-    signal.alarm(int(max(60, seconds)))
+    signal.alarm(seconds)
     if result["status"] != "ok":
         box.let_go()
     try:
@@ -684,77 +760,67 @@ def run_inside(function, folder, binary, seconds):
     return result
 
 
-def wait_for_result(pipe, seconds):
-    """What the test's process says; None when it says nothing in time."""
-    data = b""
-    deadline = time.monotonic() + seconds
-    os.set_blocking(pipe, False)
-    while time.monotonic() < deadline:
-        with contextlib.suppress(BlockingIOError):
-            piece = os.read(pipe, 65536)
-            if not piece:
-                break
-            data += piece
-            continue
-        time.sleep(0.01)
-    try:
-        return json.loads(data)
-    except ValueError:
-        return None
+# All of these are blocked while tests run, and taken one by one: no cleaning up is cut short.
+STOPS = {signal.SIGTERM, signal.SIGINT}
+SIGNALS = {signal.SIGCHLD, *STOPS}
 
 
-def clean_up(folder):
+def wait_for(child, household, seconds):
+    """Till the test's process has ended, at most so long; whether tests are to go on."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        taken = signal.sigtimedwait(SIGNALS, left)
+        if taken and taken.si_signo in STOPS:
+            return False
+        if child in household.reap():
+            break
+    return True
+
+
+def clean_up(folder, household, has_ended):
     """Ends what a test has left behind; returns what it was."""
     left = [f"left a mount at {os.path.basename(point)}" for point in mounts_below(folder)]
-    with contextlib.suppress(FileNotFoundError):
-        with open(os.path.join(folder, "daemons")) as file:
-            for pid in map(int, file.read().split()):
-                if alive(pid) and mentions(pid, folder):
-                    left.append("left a daemon running")
-                    os.kill(pid, signal.SIGKILL)
+    if has_ended and not left and not holds_soon(household.is_empty):
+        left.append(f"left processes: {named(household.members())}")
+    kill(household.members())
     for point in mounts_below(folder):
         if not detach(point):
             left.append(f"cannot detach {point}")
+    if not household.end():
+        left.append(f"cannot end {named(household.members())}")
+    if not mounts_below(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        if os.path.lexists(folder):
+            left.append(f"cannot remove {folder}")
     return left
 
 
-def run_test(function, binary):
-    seconds = getattr(function, "limit", LIMIT) * PATIENCE
+def run_test(function, binary, household):
+    """The result, and whether tests are to go on."""
+    seconds = hang(function)
     folder = os.path.realpath(tempfile.mkdtemp(prefix="sessfs-test-"))
-    reading, writing = os.pipe()
+    said = os.memfd_create("result")
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
-        os.close(reading)
         os.setsid()
-        result = run_inside(function, folder, binary, seconds)
-        put(writing, json.dumps(result).encode())
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        result = run_inside(function, Box(folder, binary, household), seconds)
+        put(said, json.dumps(result).encode())
         os._exit(0)
-    os.close(writing)
-    result = None
+    goes_on = wait_for(child, household, 2.1 * seconds)
+    with open(said, "rb") as file:
+        file.seek(0)
+        data = file.read()
     try:
-        result = wait_for_result(reading, seconds + max(60, seconds) + 30)
-    finally:
-        os.close(reading)
-        if result is None:
-            kill_group(child)
-        left = clean_up(folder)
-        os.waitpid(child, 0)
-        kill_group(child)
-        if not mounts_below(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-    if result is None:
+        result = json.loads(data)
+    except ValueError:
         result = {"status": "not ok", "reason": "the test died or hung", "notes": []}
+    left = clean_up(folder, household, bool(data))
     if left:
         result["reason"] = "; ".join(filter(None, [result["reason"], *left]))
-        if result["status"] == "ok":
-            result["status"] = "not ok"
-    return result
-
-
-def kill_group(leader):
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(leader, signal.SIGKILL)
+        result["status"] = "not ok"
+    return result, goes_on
 
 
 def run_tests(namespace, pattern):
@@ -767,6 +833,9 @@ def run_tests(namespace, pattern):
     elif not shutil.which("fusermount3"):
         missing = "fusermount3 is not installed"
     counts = {"ok": 0, "not ok": 0, "skip": 0}
+    household = Household()
+    goes_on = True
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     for name, function in list(namespace.items()):
         if not name.startswith("test_") or not callable(function):
             continue
@@ -778,7 +847,7 @@ def run_tests(namespace, pattern):
         if missing:
             result = {"status": "skip", "reason": missing, "notes": []}
         else:
-            result = run_test(function, binary)
+            result, goes_on = run_test(function, binary, household)
         counts[result["status"]] += 1
         if result["status"] == "skip":
             print(f"ok - {sentence} # SKIP {result['reason']}")
@@ -789,9 +858,13 @@ def run_tests(namespace, pattern):
         for note in result["notes"]:
             print(f"  # {note}")
         sys.stdout.flush()
+        if not goes_on:
+            print("stopped by a signal")
+            break
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     skipped = f", {counts['skip']} skipped" if counts["skip"] else ""
     print(f"{counts['ok']} passed, {counts['not ok']} failed{skipped}")
-    if counts["not ok"]:
+    if counts["not ok"] or not goes_on:
         return 1
     return 77 if counts["skip"] and not counts["ok"] else 0
 
@@ -837,9 +910,14 @@ def run_as_user(arguments):
     if tool(*AS_NOBODY, "test", "-x", python, check=False).returncode != 0:
         python = "/usr/bin/python3"
     command = AS_NOBODY + [python, "-B", os.path.abspath(sys.argv[0])] + arguments
+    household = Household()
     try:
-        return subprocess.run(in_private_namespace(folder, command), env=environment).returncode
+        inside = subprocess.Popen(in_private_namespace(folder, command), env=environment)
+        for number in STOPS:
+            signal.signal(number, lambda number, frame: inside.terminate())
+        return inside.wait()
     finally:
+        household.end()
         shutil.rmtree(folder, ignore_errors=True)
 
 
