@@ -39,7 +39,7 @@ TABLE = "agentscope_sessions"
 INSERT = f"INSERT INTO {TABLE} (session_id, state_key, item_index, state_data) VALUES (?, ?, ?, ?)"
 HANG = 600  # seconds, which no load reaches: what takes as long hangs
 SOAK_HANG = 3600
-ENDING = 60  # seconds after which what should end by itself has been left behind
+ENDING = min(60, float(os.environ.get("SESSFS_HANG", 60)))  # seconds, for what ends by itself
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
 SANITIZER_REPORT = re.compile(
@@ -68,6 +68,12 @@ def soak(function):
     """Marks a case that runs in a soak only (make soak-daily), or when -k names it."""
     function.soak = True
     return function
+
+
+def is_sanitized(binary):
+    with open(binary, "rb") as file:
+        data = file.read()
+    return b"__asan_init" in data or b"__tsan_init" in data
 
 
 class Skip(Exception):
@@ -159,6 +165,13 @@ def alive(pid):
         return not ended or len(os.listdir(f"/proc/{pid}/task")) > 1
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def processor_time(pid):
+    """Seconds of a processor that a process has used."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        fields = file.read().rsplit(b")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def comm(pid):
@@ -729,6 +742,7 @@ def describe(error):
 
 
 def too_late(number, frame):
+    signal.alarm(30)  # it may be caught, and something else hang
     raise TimeoutError("the test takes too long")
 
 

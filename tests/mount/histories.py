@@ -18,7 +18,7 @@ import time
 
 import harness
 import rivals
-from harness import eventually
+from harness import HANG, eventually
 from manifest import look
 from rounds import (
     EXPECTED,
@@ -56,7 +56,7 @@ class SQLite:
 
     def put(self, rows):
         """Rows by another program, in one transaction: session, key, index, data."""
-        with contextlib.closing(sqlite3.connect(self.name, timeout=30)) as base, base:
+        with contextlib.closing(sqlite3.connect(self.name, timeout=HANG)) as base, base:
             base.executemany(PUT, rows)
 
     def rows(self, mount):
@@ -239,8 +239,7 @@ class Histories(Rounds):
         """What SQL has, when the rows of files that were unlinked have gone."""
         keys = rows_expected(found).keys()
         with contextlib.suppress(AssertionError):
-            bound = harness.GONE + self.store.lease
-            eventually(lambda: not self.store.rows(self.mount).keys() - keys, "rows go", bound)
+            eventually(lambda: not self.store.rows(self.mount).keys() - keys, "rows go")
         return Seen(found, self.store.rows(self.mount))
 
     def unlike(self):
@@ -303,15 +302,16 @@ def without(seen, number):
     return {key: value for key, value in seen.items() if top(key) not in foreign}
 
 
-def unlike(roots, patience=5):
+def unlike(roots, waits=True):
     """root: name -> folder.  Sentences about where the others are not like the first, after a
     while."""
     first, *others = roots
     wrong = []
     for other in others:
+        alike = lambda at=roots[other]: look(roots[first]) == look(at)
         with contextlib.suppress(AssertionError):
-            alike = lambda at=roots[other]: look(roots[first]) == look(at)
-            eventually(alike, "the same", patience)
+            if waits:
+                eventually(alike, "the same")
         one, another = look(roots[first]), look(roots[other])
         for path in sorted(one.keys() | another.keys()):
             if one.get(path) != another.get(path):

@@ -8,12 +8,10 @@ import fcntl
 import os
 import pty
 import re
-import select
 import shlex
 import struct
 import subprocess
 import termios
-import time
 
 import harness
 from harness import Skip, eventually, need_namespace, need_root, same, write
@@ -108,32 +106,27 @@ class Terminal:
             **named,
         )
         os.close(theirs)
-        box.remember(self.process.pid)
         self.seen = b""
 
-    def read_until(self, pattern, seconds=60):
+    def read_until(self, pattern):
         """What it shows from now on, until the pattern is in it; that has to come."""
         begun = len(self.seen)
-        end = time.monotonic() + seconds * harness.PATIENCE
         while not re.search(pattern, self.seen[begun:]):
-            assert self.read_some(end), (pattern, self.seen[begun:])
+            assert self.read_some(), (pattern, self.seen[begun:])
         return self.seen[begun:]
 
-    def read_some(self, end):
-        """False at the end of it, or of the patience."""
-        ready, _, _ = select.select([self.ours], [], [], max(0, end - time.monotonic()))
-        try:
-            more = os.read(self.ours, 4096) if ready else b""
-        except OSError:
-            more = b""
+    def read_some(self):
+        """False at the end of it."""
+        more = b""
+        with contextlib.suppress(OSError):
+            more = os.read(self.ours, 4096)
         self.seen += more
         return bool(more)
 
-    def end(self, status=0, seconds=60):
+    def end(self, status=0):
         """All that it has shown, when it has ended."""
-        end = time.monotonic() + seconds * harness.PATIENCE
-        while self.read_some(end):
+        while self.read_some():
             pass
-        same(self.process.wait(timeout=seconds * harness.PATIENCE), status, "the end")
+        same(self.process.wait(), status, "the end")
         os.close(self.ours)
         return self.seen

@@ -10,7 +10,7 @@ import threading
 import time
 
 import harness
-from harness import INSERT, limit, same
+from harness import HANG, INSERT, same
 from places import Place
 
 
@@ -27,7 +27,7 @@ class Alone(Place):
         super().__init__(box, False)
 
     def insert(self, sessions, key="k"):
-        with contextlib.closing(sqlite3.connect(self.store, timeout=20)) as base, base:
+        with contextlib.closing(sqlite3.connect(self.store, timeout=HANG)) as base, base:
             base.executemany(INSERT, [(session, key, 0, "1") for session in sessions])
 
     def at_once(self, *commands):
@@ -44,7 +44,6 @@ class Alone(Place):
         return [printed for _, printed, _ in ended]
 
 
-@limit(180)
 def test_a_verb_finds_what_sql_has_saved_while_another_takes_it_in(box):
     place = Alone(box)
     for number in range(25):
@@ -54,7 +53,6 @@ def test_a_verb_finds_what_sql_has_saved_while_another_takes_it_in(box):
         same(place.at_once(cat, cat), [b"1", b"1"], "cat")
 
 
-@limit(180)
 def test_listings_and_exports_that_come_together_are_each_whole(box):
     place = Alone(box)
     names = []
@@ -72,7 +70,6 @@ def test_listings_and_exports_that_come_together_are_each_whole(box):
             same(sorted(listed), sorted(names), "sessions that were listed")
 
 
-@limit(180)
 def test_who_may_not_take_in_what_sql_has_saved_gives_no_part_of_an_answer(box):
     harness.need_root()
     place = Alone(box)
@@ -86,7 +83,6 @@ def test_who_may_not_take_in_what_sql_has_saved_gives_no_part_of_an_answer(box):
     assert b"this command cannot make them" in done.stderr, done.stderr
 
 
-@limit(180)
 def test_a_restore_waits_for_verbs_that_read(box):
     place = Alone(box)
     place.insert(["s"])
@@ -127,7 +123,7 @@ def test_an_export_tells_of_rows_of_which_no_file_can_be_made(box):
     place = Alone(box)
     place.insert(["s"], "good")
     place.do("ls", place.store)
-    with contextlib.closing(sqlite3.connect(place.store, timeout=20)) as base, base:
+    with contextlib.closing(sqlite3.connect(place.store, timeout=HANG)) as base, base:
         base.execute(
             "CREATE UNIQUE INDEX one ON sessfs_node (state_key)"
             " WHERE state_key = 'bad' AND kind >= 2"

@@ -17,11 +17,10 @@ import time
 
 import crowd
 import harness
-from harness import INSERT, TABLE, limit, put, read, same, write
+from harness import HANG, INSERT, TABLE, put, read, same, write
 
 LINES = harness.rounds("SESSFS_LINES", 40, 150)
 SEED = int(os.environ.get("SESSFS_SEED") or time.time_ns() % 1_000_000)
-LIMIT = 240 + LINES // 5
 
 # The size of the buffer of each writer, and how it opens the file.
 WRITERS = [(1, "held"), (100, "held"), (8192, "held"), (524288, "held")]
@@ -70,7 +69,7 @@ def append_lines(path, writer, cut, how):
 def append_by_sql(store, longest, go_on):
     """A SQL client that adds to the same list; nobody makes it wait for more than a while."""
     number = 0
-    with sqlite3.connect(store, timeout=60, isolation_level=None) as database:
+    with sqlite3.connect(store, timeout=HANG, isolation_level=None) as database:
         while go_on():
             begin = time.monotonic()
             database.execute("BEGIN IMMEDIATE")
@@ -158,12 +157,10 @@ def crowd_appends(box, ways):
     box.note(f"a SQL client waited for {float(read(longest)) * 1000:.0f} ms at most")
 
 
-@limit(LIMIT)
 def test_appenders_beside_readers_by_read_mmap_and_copy(box):
     crowd_appends(box, crowd.WAYS[::2])
 
 
-@limit(LIMIT)
 def test_appenders_beside_readers_by_small_reads_private_mmap_and_cp(box):
     crowd_appends(box, crowd.WAYS[1::2])
 

@@ -8,7 +8,7 @@ import os
 import time
 
 import harness
-from harness import TABLE, append, errno_of, eventually, limit, mounts_below, same, write
+from harness import TABLE, append, errno_of, eventually, mounts_below, same, write
 from test_keep import age, do, refuses, told
 
 UNSET = {
@@ -145,23 +145,22 @@ def test_the_table_can_be_another_one_while_there_are_no_rows(box):
     box.mount(store, options=["table=mine"]).check()
 
 
-@limit(180)
 def test_a_mount_takes_in_what_may_change_while_it_lives(box):
     mount, session = box.session(options=["ttl=30d"])
     other = box.mount(mount.store)
     path = os.path.join(session, "notes.txt")
     config(box, mount.store, "max_size=1M")
     for each in (mount, other):
-        eventually(lambda: "max_size=1048576" in each.log(), "it is told", 20)
+        eventually(lambda: "max_size=1048576" in each.log(), "it is told")
     same(errno_of(write, path, b"x" * (4 << 20)), errno.ENOSPC, "above the quota")
     same(errno_of(write, other.at("s", "n.txt"), b"x" * (4 << 20)), errno.ENOSPC, "by the other")
     config(box, mount.store, "max_size=")
     for each in (mount, other):
-        eventually(lambda: "no longer has the setting max_size" in each.log(), "it is told", 20)
+        eventually(lambda: "no longer has the setting max_size" in each.log(), "it is told")
     write(path, b"x" * (4 << 20))
     write(other.at("s", "n.txt"), b"x" * (4 << 20))
     config(box, mount.store, "ttl=1s")
-    eventually(lambda: os.listdir(mount.path) == [], "the session is removed", 60)
+    eventually(lambda: os.listdir(mount.path) == [], "the session is removed")
     item = told(box, "gc", "--json", "--list", mount.store)[0]
     same(item["name"], "s", "what is in the trash")
 
@@ -171,13 +170,13 @@ def test_a_paused_save_is_published_when_the_store_says_so(box):
     path = os.path.join(session, "k.json")
     write(path, b"1")
     config(box, mount.store, "pause=0")
-    eventually(lambda: "pause=0" in mount.log(), "it is told", 20)
+    eventually(lambda: "pause=0" in mount.log(), "it is told")
     fd = os.open(path, os.O_WRONLY | os.O_TRUNC)
     os.write(fd, b"[2]")
     time.sleep(2)
     same(mount.rows("s", "k"), [b"1"], "while it is not closed")
     config(box, mount.store, "pause=1")
-    eventually(lambda: mount.rows("s", "k") == [b"[2]"], "it is published", 20)
+    eventually(lambda: mount.rows("s", "k") == [b"[2]"], "it is published")
     os.close(fd)
 
 
@@ -243,13 +242,12 @@ def has_reserve(mount):
 
 def split(mounts, condition):
     """The one of several mounts for which it holds, and the others."""
-    eventually(lambda: any(map(condition, mounts)), condition.__name__, 60)
+    eventually(lambda: any(map(condition, mounts)), condition.__name__)
     held = [mount for mount in mounts if condition(mount)]
     same(len(held), 1, f"mounts with {condition.__name__}")
     return held[0], [mount for mount in mounts if mount is not held[0]]
 
 
-@limit(180)
 def test_of_two_mounts_one_removes_what_is_old_and_when_it_is_killed_the_other(box):
     one = box.mount()
     first, [second] = split([one, box.mount(one.store)], on_duty)
@@ -258,8 +256,8 @@ def test_of_two_mounts_one_removes_what_is_old_and_when_it_is_killed_the_other(b
         write(mount.at(removed, "k.json"), b"1")
         os.mkdir(mount.at(f"{removed}-stays"))
         os.setxattr(mount.at(removed), "user.sessfs.ttl", b"1s")
-        eventually(lambda: not os.path.exists(mount.at(removed)), "it is removed", 60)
-        eventually(lambda: f"session {removed} was removed" in by.log(), "by who is on duty", 20)
+        eventually(lambda: not os.path.exists(mount.at(removed)), "it is removed")
+        eventually(lambda: f"session {removed} was removed" in by.log(), "by who is on duty")
         assert os.path.exists(mount.at(f"{removed}-stays"))
         if mount is not by:
             assert f"session {removed} was removed" not in mount.log(), mount.log()
@@ -268,19 +266,17 @@ def test_of_two_mounts_one_removes_what_is_old_and_when_it_is_killed_the_other(b
     second.check()
 
 
-@limit(180)
 def test_what_one_frees_is_given_back_by_who_is_on_duty(box):
     one = box.mount()
     _, [other] = split([one, box.mount(one.store)], on_duty)
     # Who is on duty has been at work since its mount; by the second time it is idle.
     for which in ("first", "second"):
         write(other.at("notes.txt"), b"x" * (16 << 20))
-        eventually(lambda: os.stat(one.store).st_size > 12 << 20, "it is in the database", 60)
+        eventually(lambda: os.stat(one.store).st_size > 12 << 20, "it is in the database")
         write(other.at("notes.txt"), b"")
-        eventually(lambda: os.stat(one.store).st_size < 4 << 20, f"given back, {which}", 60)
+        eventually(lambda: os.stat(one.store).st_size < 4 << 20, f"given back, {which}")
 
 
-@limit(180)
 def test_the_reserve_of_a_killed_mount_is_another_s(box):
     one = box.mount()
     mounts = [one, box.mount(one.store), box.mount(one.store)]

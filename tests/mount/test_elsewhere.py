@@ -12,7 +12,6 @@ import subprocess
 import harness
 from harness import (
     AS_NOBODY,
-    GONE,
     alive,
     append,
     errno_of,
@@ -54,9 +53,8 @@ class Sandbox:
             ["unshare", "-m", "--propagation", "private", *(command or ("sleep", "600"))],
             stdin=subprocess.DEVNULL,
         )
-        box.remember(self.process.pid)
         self.pid = self.process.pid
-        eventually(self.is_apart, "the namespace is made", 10)
+        eventually(self.is_apart, "the namespace is made")
         self.space = namespace_of(self.pid)
 
     def is_apart(self):
@@ -139,7 +137,7 @@ def test_umount_by_force_ends_the_daemon_and_keeps_what_was_written(box):
     append(f"{session}/l.jsonl", LINE)
     script = 'exec 3>>"$1"; echo "{}" >&3; exec sleep 600'
     with sandbox(box, "sh", "-c", script, "sh", f"{session}/l.jsonl") as space:
-        eventually(lambda: read(f"{session}/l.jsonl") == LINE + b"{}\n", "it is written", GONE)
+        eventually(lambda: read(f"{session}/l.jsonl") == LINE + b"{}\n", "it is written")
         says(box.sessfs("umount", mount.path), 1)
         says(box.sessfs("umount", "--force", mount.store), 0)
         assert not alive(mount.pid), "the daemon goes on"
@@ -227,7 +225,7 @@ def test_each_verb_that_writes_does_so_beside_a_mount_that_only_a_sandbox_has(bo
         same(mount.rows("t", "l"), [], "rows in the trash")
         does("gc", "--undo", "t", path="t/l.jsonl", data=b"{}\n")
         does("rm", "-r", "t", path="t/l.jsonl", data=None)
-        eventually(lambda: mount.rows("t", "l") == [], "no rows", GONE)
+        eventually(lambda: mount.rows("t", "l") == [], "no rows")
         eventually(lambda: sorted(os.listdir(root)) == ["s"], "the sessions are shown")
         same(sorted(os.listdir(f"{root}/s")), ["k.json", "l.jsonl"], "files")
         mount.check()
@@ -281,7 +279,7 @@ def test_a_verb_that_is_killed_beside_a_mount_elsewhere_needs_no_hand(box):
         for number, verb in enumerate(("put", "append", "import") * 3):
             kill_in_the_middle(box, mount, verb, f"n{number}")
             same(read(f"{root}/s/k.json"), b"1", f"the document after {verb}")
-            done = box.sessfs("put", mount.store, "s/k.json", stdin=b"1", seconds=20)
+            done = box.sessfs("put", mount.store, "s/k.json", stdin=b"1")
             says(done, 0)
             write(f"{root}/s/after", b"%d" % number)
         lines = read(f"{root}/s/l.jsonl").splitlines()
@@ -299,7 +297,6 @@ def kill_in_the_middle(box, mount, verb, name):
             write(f"{words[0]}/{name}/{number}.json", b"{}")
     command = [box.program, verb, mount.store, *words]
     process = subprocess.Popen(command, stdin=subprocess.PIPE)
-    box.remember(process.pid)
     process.stdin.write(b'{"half": 1}\n' * 1000 + b'{"ha')
     process.stdin.flush()
     begun = {
@@ -307,7 +304,7 @@ def kill_in_the_middle(box, mount, verb, name):
         "append": lambda: len(mount.rows("s", "l")) % 1000 == 0 < len(mount.rows("s", "l")),
         "import": lambda: len(mount.keys()) > 3 and mount.rows(name, "0"),
     }
-    eventually(begun[verb], f"{verb} has begun", 20)
+    eventually(begun[verb], f"{verb} has begun")
     process.kill()
     same(process.wait(), -9, f"the end of {verb}")
     process.stdin.close()

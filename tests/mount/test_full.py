@@ -13,19 +13,7 @@ import sqlite3
 import subprocess
 import sys
 
-from harness import (
-    GONE,
-    TABLE,
-    append,
-    errno_of,
-    eventually,
-    main,
-    need_root,
-    read,
-    same,
-    tool,
-    write,
-)
+from harness import TABLE, append, errno_of, eventually, main, need_root, read, same, tool, write
 
 SIZE = 16 << 20
 LINE = b'{"role": "user", "content": "' + b"x" * 260 + b'"}\n'
@@ -116,7 +104,7 @@ def goes_in(path, data):
 
 def has_room(small, name="after.jsonl"):
     """Room has come back: some hundred KB go in."""
-    eventually(lambda: goes_in(small.at(name), lines(500)), "there is room again", GONE)
+    eventually(lambda: goes_in(small.at(name), lines(500)), "there is room again")
 
 
 def test_appends_are_taken_or_refused_and_the_rows_stay(box):
@@ -172,7 +160,7 @@ def test_saves_on_a_full_disk_keep_the_previous_content(box):
         for name in ("list", "edited", "moved"):
             same_list(small, name, old)
         os.unlink(small.at("ballast"))
-        eventually(lambda: not errno_of(write, small.at("doc.json"), large), "room again", GONE)
+        eventually(lambda: not errno_of(write, small.at("doc.json"), large), "room again")
         same(small.mount.rows("s", "doc"), [large], "the row that was saved then")
 
 
@@ -303,7 +291,7 @@ def test_a_disk_that_others_fill_to_the_last_byte_allows_deletions(box):
         append(path, lines(4000))
 
     def free(small, path):
-        eventually(lambda: is_whole(small.store), "what was written comes into the database", GONE)
+        eventually(lambda: is_whole(small.store), "what was written comes into the database")
         fill_elsewhere(small)
         fill_list(small.at("more.jsonl"))
         os.unlink(path)
@@ -353,7 +341,7 @@ def test_deletions_need_no_room_that_another_program_could_take(box):
         try:
             os.unlink(small.at("l.jsonl"))
             count = f"SELECT count(*) FROM {TABLE} WHERE state_key = 'l'"
-            eventually(lambda: small.mount.sql(count) == [(0,)], "the rows are deleted", GONE)
+            eventually(lambda: small.mount.sql(count) == [(0,)], "the rows are deleted")
         finally:
             greedy.end()
         os.unlink(small.folder + "/elsewhere")
@@ -372,11 +360,11 @@ def test_a_log_that_is_new_has_room_that_another_program_cannot_take(box):
         small.mount.start()
         greedy = Greedy(small.folder + "/elsewhere")
         try:
-            eventually(lambda: is_filled(small.folder), "the disk is full", GONE)
+            eventually(lambda: is_filled(small.folder), "the disk is full")
             for i in range(20):
                 os.unlink(small.at(f"l{i}.jsonl"))
             count = f"SELECT count(*) FROM {TABLE}"
-            eventually(lambda: small.mount.sql(count) == [(0,)], "the rows are deleted", GONE)
+            eventually(lambda: small.mount.sql(count) == [(0,)], "the rows are deleted")
         finally:
             greedy.end()
         os.unlink(small.folder + "/elsewhere")
@@ -496,7 +484,7 @@ def test_df_tells_of_the_quota(box):
     assert abs(size - half) < QUOTA // 10, f"{half} were said to be free, {size} fitted"
     assert sane("full") < 2 * BLOCK, "what is full is free"
     os.unlink(at("rest"))
-    eventually(lambda: abs(sane("again") - half) < QUOTA // 10, "free again", GONE)
+    eventually(lambda: abs(sane("again") - half) < QUOTA // 10, "free again")
 
 
 def test_a_quota_holds_after_remounting_with_another(box):
@@ -516,7 +504,7 @@ def test_a_quota_holds_after_remounting_with_another(box):
     same(mount.rows("s", "kept"), [b'{"kept": 1}'], "its row")
     os.truncate(at("large"), 1000)
     same(read(at("large")), b"l" * 1000, "the file that was cut")
-    eventually(lambda: goes_in(at("more"), b"m" * 50000), "room below the quota", GONE)
+    eventually(lambda: goes_in(at("more"), b"m" * 50000), "room below the quota")
     mount.remount([f"max_size={4 * QUOTA}"])
     write(at("large"), b"l" * (2 * QUOTA))
     same(space(mount.path)[0], 4 * QUOTA, "what df tells of a larger one")

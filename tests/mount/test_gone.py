@@ -157,7 +157,7 @@ def test_a_limit_on_the_size_of_files_fails_a_write_and_not_the_daemon(box):
     assert error in (errno.EFBIG, errno.ENOSPC) and fill, f"{fill} blocks, then {error}"
     same(read(plain)[: fill << 16], b"b" * (fill << 16), "the bytes of the file")
     os.unlink(plain)
-    eventually(lambda: not errno_of(append, session + "/l.jsonl", LINE), "it goes on", 10)
+    eventually(lambda: not errno_of(append, session + "/l.jsonl", LINE), "it goes on")
     same(errno_of(os.listdir, session), 0, "the daemon answers")
 
 
@@ -185,7 +185,7 @@ def test_a_reader_that_has_seen_enough_ends_a_verb_without_a_word(box):
         reading, writing = os.pipe()
         os.close(reading)
         done = subprocess.run(
-            [box.program, *command], stdout=writing, stderr=subprocess.PIPE, timeout=60
+            [box.program, *command], stdout=writing, stderr=subprocess.PIPE
         )
         os.close(writing)
         same((done.returncode, done.stderr), (1, b""), f"{command[0]} to a closed pipe")

@@ -15,7 +15,7 @@ import sqlite3
 
 import harness
 import rivals
-from harness import TABLE, limit, same, write
+from harness import TABLE, same, write
 from histories import Histories, SQLite, unlike
 from manifest import look
 from writer import Dead
@@ -32,7 +32,6 @@ def play(box, count):
     box.note(f"seed {SEED}: {calls} calls of writers, {histories.turns} notes of rivals")
 
 
-@limit(60 + 30 * ROUNDS)
 def test_a_history_of_two_mounts(box):
     play(box, 2)
 
@@ -41,11 +40,9 @@ def test_a_history_of_two_mounts(box):
 # (doc/limits.md).
 if "SESSFS_HISTORY_ROUNDS" in os.environ:
 
-    @limit(60 + 30 * ROUNDS)
     def test_a_history_of_four_mounts(box):
         play(box, 4)
 
-    @limit(60 + 40 * ROUNDS)
     def test_a_history_of_eight_mounts(box):
         play(box, 8)
 
@@ -161,7 +158,7 @@ def test_folders_that_are_not_alike_are_noticed(box):
         write(f"{folder}/k.json", b"1")
         os.utime(f"{folder}/k.json", (1, 1))
     roots = dict(zip("ab", folders))
-    same(unlike(roots, 0), [], "folders that are alike")
+    same(unlike(roots, waits=False), [], "folders that are alike")
     for change in (
         lambda path: os.chmod(path, 0o600),
         lambda path: os.utime(path, (2, 2)),
@@ -171,13 +168,13 @@ def test_folders_that_are_not_alike_are_noticed(box):
         os.unlink,
     ):
         change(f"{folders[1]}/k.json")
-        assert unlike(roots, 0), "it was not noticed"
+        assert unlike(roots, waits=False), "it was not noticed"
         for folder in folders:
             shutil.rmtree(folder)
             os.mkdir(folder)
             write(f"{folder}/k.json", b"1")
             os.utime(f"{folder}/k.json", (1, 1))
-        same(unlike(roots, 0), [], "folders that are alike")
+        same(unlike(roots, waits=False), [], "folders that are alike")
 
 
 if __name__ == "__main__":

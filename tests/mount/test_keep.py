@@ -23,7 +23,6 @@ from harness import (
     append,
     errno_of,
     eventually,
-    limit,
     mounts_below,
     put,
     read,
@@ -306,13 +305,12 @@ def judge_cut(box, store, load, least):
     return len(lines)
 
 
-@limit(60)
 def test_a_backup_under_load_is_one_instant(box):
     mount = box.mount()
     seen = []
     with Load(mount, 4) as load:
         for _ in range(3):
-            eventually(lambda: load.done > (seen[-1][1] if seen else 0) + 50, "they write", 30)
+            eventually(lambda: load.done > (seen[-1][1] if seen else 0) + 50, "they write")
             file = box.new_path("backup")
             least = load.done
             do(box, "backup", mount.store, file)
@@ -332,7 +330,7 @@ def test_a_copy_of_the_file_alone_would_not_be_one_instant(box):
     """That the check above can fail: what a copy of the file without its log holds."""
     mount = box.mount()
     with Load(mount, 4) as load:
-        eventually(lambda: load.done > 60, "they write", 30)
+        eventually(lambda: load.done > 60, "they write")
         least = load.done
         file = box.new_path("copy")
         shutil.copy(mount.store, file)
@@ -355,10 +353,9 @@ def test_a_backup_that_is_interrupted_leaves_nothing(box):
     for number in (signal.SIGINT, signal.SIGTERM):
         process = subprocess.Popen([box.program, "backup", mount.store, file],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        box.remember(process.pid)
-        eventually(lambda: os.listdir(os.path.dirname(file)), "it writes", 20)
+        eventually(lambda: os.listdir(os.path.dirname(file)), "it writes")
         process.send_signal(number)
-        process.communicate(timeout=60)
+        process.communicate()
         same(process.returncode, -number, "the end")
         same(os.listdir(os.path.dirname(file)), [], "what is left")
     check(box, mount.store)
@@ -524,7 +521,6 @@ def both(test):
         for mounted in (False, True):
             test(box, mounted)
 
-    run.limit = 60
     return run
 
 
@@ -632,7 +628,7 @@ def test_what_is_past_its_grace_goes_for_good(box, mounted):
     if mounted:  # a mount does it by itself
         place.mount.start()
         place.mounted = True
-        eventually(lambda: place.gc("--list") == [("old", "trash")], "it is purged", 20)
+        eventually(lambda: place.gc("--list") == [("old", "trash")], "it is purged")
     else:
         same(place.gc("--dry-run"), [("older", "purge")], "dry run")
         same(place.gc(), [("older", "purge")], "gc")
@@ -665,7 +661,7 @@ def test_undo_does_not_replace_a_session_that_has_come_since(box, mounted):
     place.gc("--undo", "old", status=1)
     same(do(box, "cat", place.store, "old/k.json").stdout, b'"new"', "the new one")
     do(box, "rm", "-r", place.store, "old")
-    eventually(lambda: not place.mount.rows("old", "k"), "its rows go", harness.GONE)
+    eventually(lambda: not place.mount.rows("old", "k"), "its rows go")
     same(place.gc("--undo", "old"), [("old", "undo")], "undo")
     same(place.rows, rows(place.mount), "rows")
 
@@ -685,7 +681,7 @@ def test_a_session_in_use_is_not_removed(box):
     with open(place.mount.at("a/notes.txt")), open(place.mount.at("b/messages.jsonl"), "ab"):
         same(sorted(place.gc("--older-than=30d")),
              [("a", "keep"), ("b", "keep"), ("c", "remove")], "while files are open")
-    eventually(lambda: len(place.gc("--older-than=30d", "--dry-run")) == 2, "they are closed", 10)
+    eventually(lambda: len(place.gc("--older-than=30d", "--dry-run")) == 2, "they are closed")
     with open(place.mount.at("a/notes.txt"), "ab") as notes:
         notes.write(b"x")
     same(place.gc("--older-than=30d"), [("b", "remove")], "what was written just now stays")
@@ -699,7 +695,7 @@ def test_a_mount_forgets_what_was_removed_and_knows_what_came_back(box):
     same(read(path), b'{"turns": 1}\n', "before")
     os.stat(place.mount.at("old/deep/er"))
     inside = os.open(place.mount.at("old/deep"), os.O_RDONLY | os.O_DIRECTORY)
-    eventually(lambda: place.gc("--older-than=30d") == [("old", "remove")], "it is closed", 10)
+    eventually(lambda: place.gc("--older-than=30d") == [("old", "remove")], "it is closed")
     for name in ("old", "old/agent.json", "old/deep/er/x.jsonl"):
         assert not os.path.lexists(place.mount.at(name)), f"{name} is still there"
     assert errno_of(os.open, "new.json", os.O_WRONLY | os.O_CREAT, dir_fd=inside), "made inside"
@@ -708,7 +704,7 @@ def test_a_mount_forgets_what_was_removed_and_knows_what_came_back(box):
     write(place.mount.at("old/agent.json"), b"2")
     same(read(path), b"2", "another one of that name")
     shutil.rmtree(place.mount.at("old"))
-    eventually(lambda: not place.mount.rows("old", "agent"), "its rows go", harness.GONE)
+    eventually(lambda: not place.mount.rows("old", "agent"), "its rows go")
     same(place.gc("--undo", "old"), [("old", "undo")], "undo")
     same(read(path), b'{"turns": 1}\n', "after")
     same_trees(place.expected, tree(place.mount.path))
@@ -747,10 +743,9 @@ def test_a_kill_during_gc_removes_whole_sessions_only(box):
     place = Place(box, True, {name: 40 for name in names}, filled=some)
     process = subprocess.Popen([box.program, "gc", "--older-than=30d", place.store],
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    box.remember(process.pid)
-    eventually(lambda: len(os.listdir(place.mount.path)) < len(names), "one has gone", 20)
+    eventually(lambda: len(os.listdir(place.mount.path)) < len(names), "one has gone")
     kill(place.mount)
-    process.communicate(timeout=60)
+    process.communicate()
     check(box, place.store)
     place.mounted = False
     left = place.names()
@@ -790,7 +785,7 @@ def test_only_who_may_write_to_the_root_orders(box):
         return errno_of(os.setxattr, mount.path, "user.sessfs.orders", b"trash 5 0 s")
 
     # The kernel lets go of a file some time after its close; until then it is in use.
-    eventually(lambda: ordered() != errno.EBUSY, "it is closed", 10)
+    eventually(lambda: ordered() != errno.EBUSY, "it is closed")
     same(ordered(), errno.ECANCELED, "changed")
     same(os.listdir(mount.path), ["s"], "names")
     mount.remount(options=["ro"])
@@ -847,8 +842,8 @@ def test_a_session_goes_when_its_ttl_has_run_out(box):
     for name, value in (("own", b"2d"), ("kept", b"never"), ("long", b"5d")):
         os.setxattr(place.mount.at(name), "user.sessfs.ttl", value)
     # The daemon looks by itself, a few seconds after a ttl was set.
-    eventually(lambda: place.names() == ["kept", "long", "none"], "the daemon removes it", 30)
-    eventually(lambda: "session own was removed" in place.mount.log(), "it says so", 5)
+    eventually(lambda: place.names() == ["kept", "long", "none"], "the daemon removes it")
+    eventually(lambda: "session own was removed" in place.mount.log(), "it says so")
     same(place.mount.log().count("was removed"), 1, "lines in the log")
     same(place.gc("--undo", "own"), [("own", "undo")], "undo")
     place.mount.stop()
@@ -865,7 +860,7 @@ def test_a_grace_below_an_hour_is_told_in_seconds(box):
     place = Place(box, False, {"old": 40, "new": 1})
     place.mount.options = ["ttl=30d", "grace=90s"]
     place.mount.start()
-    eventually(lambda: "can restore it for 90 s" in place.mount.log(), "it says so", 30)
+    eventually(lambda: "can restore it for 90 s" in place.mount.log(), "it says so")
     same(place.gc("--undo"), [("old", "undo")], "undo")
     place.mount.stop()
     box.sessfs("config", place.mount.store, "grace=20m", check=True)
@@ -882,11 +877,11 @@ def test_a_mount_with_a_ttl_removes_what_is_old(box):
     place.mount.start()
     place.mounted = True
     # The first look comes with the mount.
-    eventually(lambda: place.names() == ["kept", "new"], "they go", 30)
+    eventually(lambda: place.names() == ["kept", "new"], "they go")
     item = told(box, "gc", "--json", "--list", place.store)[0]
     assert 3500 < item["until"] - item["removed"] < 3700, item
     os.removexattr(place.mount.at("kept"), "user.sessfs.ttl")
-    eventually(lambda: place.names() == ["new"], "that goes, too", 30)
+    eventually(lambda: place.names() == ["new"], "that goes, too")
     wanted = [("kept", "undo"), ("old", "undo"), ("open", "undo")]
     same(sorted(place.gc("--undo")), wanted, "undo")
     place.mount.stop()
@@ -907,7 +902,7 @@ def test_a_mount_for_reading_and_a_verb_remove_nothing(box):
     place.mount.start()
     same(sorted(os.listdir(place.mount.path)), ["old", "x"], "names")
     place.mount.remount(options=[])
-    eventually(lambda: os.listdir(place.mount.path) == ["x"], "a mount that writes removes it", 30)
+    eventually(lambda: os.listdir(place.mount.path) == ["x"], "a mount that writes removes it")
 
 
 def test_wrong_options_are_refused(box):
@@ -926,7 +921,6 @@ def test_wrong_options_are_refused(box):
 def test_umount_tells_who_holds_a_mount(box):
     mount, session = box.session()
     holder = subprocess.Popen(["sleep", "60"], cwd=session)
-    box.remember(holder.pid)
     with open(f"{session}/notes.txt", "wb"):
         done = do(box, "umount", mount.path, status=1)
         for word in ("busy", f"sleep ({holder.pid}) works in it", f"({os.getpid()}) has a file"):

@@ -13,7 +13,7 @@ import os
 import re
 
 import harness
-from harness import INSERT, TABLE, limit, read, same, write
+from harness import INSERT, TABLE, read, same, write
 from manifest import Call
 from rounds import Rounds, rows_expected, see
 from writer import make_names
@@ -22,7 +22,6 @@ ROUNDS = harness.rounds("SESSFS_KILL_ROUNDS", 6, 40)
 SEED = int(os.environ.get("SESSFS_SEED", str(int.from_bytes(os.urandom(4), "big"))))
 
 
-@limit(60 + 4 * ROUNDS)
 def test_kill_9_at_random_moments_loses_nothing_that_was_acknowledged(box):
     box.note(f"seed {SEED}, {ROUNDS} rounds")
     rounds = Rounds(box, SEED)
@@ -74,7 +73,6 @@ ENDINGS = ("json", "jsonl")
 STEPS = 10  # calls of the longest one
 
 
-@limit(120)
 def test_kill_9_behind_each_call_of_a_save_leaves_the_old_content_or_the_new_one(box):
     jobs = {f"{way}{ending}": save_again(way, ending) for way in WAYS for ending in ENDINGS}
     jobs["append"] = append_again
@@ -268,7 +266,6 @@ LOSSES = {
 }
 
 
-@limit(120)
 def test_the_comparison_notices_a_store_that_has_lost_something(box):
     rounds, _ = told(box)
     mount = rounds.mount
@@ -295,7 +292,6 @@ def append_synced(path, line):
         os.fsync(file.fileno())
 
 
-@limit(60)
 def test_a_log_that_is_synced_grows_ahead_and_is_read_as_before_after_a_kill(box):
     mount, session = box.session()
     path = os.path.join(session, "l.jsonl")
@@ -332,7 +328,6 @@ def change_the_root(path):
     return child
 
 
-@limit(120)
 def test_who_changes_a_directory_when_the_daemon_is_killed_hears_of_it(box):
     """The kernel may let a thread of the daemon wait for the lock of a directory, to forget a name
     in it, and there is no way to end that wait; who has that lock waits for the daemon."""

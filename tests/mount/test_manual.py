@@ -214,7 +214,7 @@ def test_the_examples_of_views_show_what_the_page_says(box):
     same(len(commands) > 12, True, "they are found")
     for command, shown in commands:
         done = subprocess.run(
-            ["sh", "-c", command], cwd=mount.path, capture_output=True, text=True, timeout=30
+            ["sh", "-c", command], cwd=mount.path, capture_output=True, text=True
         )
         same((done.stdout, done.stderr), (shown, ""), command)
 

@@ -436,7 +436,7 @@ def test_the_store_has_one_for_all_sessions(box):
     mount, path = box.session(options=["pause=1"])
     write(path + "/note.txt", b"n" * 3000)
     box.sessfs("config", mount.store, "quota=4K", check=True)
-    eventually(lambda: "quota=4096" in mount.log(), "it is told", 20)
+    eventually(lambda: "quota=4096" in mount.log(), "it is told")
     full(append, path + "/note.txt", b"n" * 2000)
     bound(path, b"8K")
     append(path + "/note.txt", b"n" * 2000)
@@ -446,7 +446,7 @@ def test_the_store_has_one_for_all_sessions(box):
     full(write, mount.at("t/note.txt"), b"n" * 5000)
     same(box.sessfs("config", mount.store, "quota", check=True).stdout, b"quota=4K\n", "config")
     box.sessfs("config", mount.store, "quota=", check=True)
-    eventually(lambda: "no longer has the setting quota" in mount.log(), "it is told", 20)
+    eventually(lambda: "no longer has the setting quota" in mount.log(), "it is told")
     write(mount.at("t/note.txt"), b"n" * 5000)
 
 
@@ -667,7 +667,7 @@ def test_random_operations_are_counted_as_they_are(box):
                 f"{touched[0]} is refused, and from {before} to {after}"
         # What was removed counts until the daemon knows that it was closed.
         eventually(lambda: used(path) == after,
-                   f"{after} bytes after {touched[0]}, from {before}; got {used(path)}", 20)
+                   f"{after} bytes after {touched[0]}, from {before}; got {used(path)}")
 
 
 if __name__ == "__main__":

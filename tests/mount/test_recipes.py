@@ -20,7 +20,6 @@ from harness import (
     Skip,
     append,
     eventually,
-    limit,
     need_root,
     need_tool,
     read,
@@ -286,7 +285,6 @@ def test_questions_in_sql_are_answered(box):
     same(mount.sql("SELECT count(*), group_concat(name) FROM sqlite_schema"), before, "the schema")
 
 
-@limit(180)
 def test_questions_to_jq_have_the_same_answers(box):
     need_tool("jq")
     mount = filled_store(box)
@@ -376,12 +374,10 @@ def files_of(box, name):
     refused(backup.run(mount.path, check=False), "no store is mounted")
 
 
-@limit(180)
 def test_restic_backs_the_files_of_a_mount_up(box):
     files_of(box, "restic")
 
 
-@limit(180)
 def test_borg_backs_the_files_of_a_mount_up(box):
     files_of(box, "borg")
 
@@ -425,12 +421,10 @@ def store_of(box, name, nights=1):
         restored.stop()
 
 
-@limit(180)
 def test_restic_backs_a_store_up(box):
     store_of(box, "restic")
 
 
-@limit(180)
 def test_borg_backs_a_store_up(box):
     store_of(box, "borg")
 
@@ -591,7 +585,6 @@ def tour_tools():
     return module_of("record-tour", os.path.join(TOP, "doc"))
 
 
-@limit(300)
 def test_the_recorded_tour_is_what_its_commands_print(box):
     recorder = tour_tools()
     os.environ["SESSFS_TOUR_MB"] = "3"

@@ -26,7 +26,7 @@ def requests(mount, action):
     """Those of this process meanwhile, and the notices to the kernel."""
     begin = len(mount.log())
     action()
-    eventually(lambda: is_released(mount.log()[begin:]), "the file is released", 10)
+    eventually(lambda: is_released(mount.log()[begin:]), "the file is released")
     pattern = rf"opcode: (\w+) .*pid: {os.getpid()}\n|(NOTIFY)"
     return [name or notice for name, notice in re.findall(pattern, mount.log()[begin:])]
 

@@ -6,7 +6,7 @@ import os
 import socket
 
 import harness
-from harness import limit, need_tool, read, same, same_trees, shell, split_lines, tool, tree, write
+from harness import need_tool, read, same, same_trees, shell, split_lines, tool, tree, write
 
 STATE_ENDS = (".json", ".jsonl", ".hash")
 
@@ -211,17 +211,14 @@ def round_trip(box, copy, saved_by_rename=False):
     mount.check()
 
 
-@limit(120)
 def test_a_tree_copied_by_cp_comes_back_the_same(box):
     round_trip(box, cp)
 
 
-@limit(120)
 def test_a_tree_copied_by_tar_comes_back_the_same(box):
     round_trip(box, tar)
 
 
-@limit(120)
 def test_a_tree_copied_by_rsync_comes_back_the_same(box):
     round_trip(box, rsync, saved_by_rename=True)
 
@@ -257,17 +254,14 @@ def sessions_trip(box, copy, saved_by_rename=False):
     mount.check()
 
 
-@limit(120)
 def test_folders_copied_to_the_root_by_cp_are_sessions(box):
     sessions_trip(box, cp)
 
 
-@limit(120)
 def test_folders_copied_to_the_root_by_tar_are_sessions(box):
     sessions_trip(box, tar)
 
 
-@limit(120)
 def test_folders_copied_to_the_root_by_rsync_are_sessions(box):
     sessions_trip(box, rsync, saved_by_rename=True)
 

@@ -16,13 +16,12 @@ import time
 
 import crowd
 import harness
-from harness import INSERT, TABLE, eventually, limit, put, read, same, write
+from harness import HANG, INSERT, TABLE, eventually, put, read, same, write
 
 SAVES = harness.rounds("SESSFS_SAVES", 4, 12)
 SEED = int(os.environ.get("SESSFS_SEED") or time.time_ns() % 1_000_000)
 SAVERS = 8
 BUFFER = 8192
-LIMIT = 120 + 3 * SAVES
 
 
 # What is saved: each version proves by itself that it is whole.
@@ -90,7 +89,7 @@ def save_by_rename(mount, path, make, writer):
 def save_by_sql(mount, path, make, writer):
     """As a service does that knows nothing of files: all rows at once."""
     single = path.endswith(".json")
-    with sqlite3.connect(mount.store, timeout=60, isolation_level=None) as database:
+    with sqlite3.connect(mount.store, timeout=HANG, isolation_level=None) as database:
         for number in range(SAVES):
             data = make(writer, number).decode()
             rows = [data] if single else data.splitlines()
@@ -114,7 +113,7 @@ def look(way, path, judge, go_on):
 
 
 def look_in_sql(store, judge, go_on):
-    with sqlite3.connect(store, timeout=30) as database:
+    with sqlite3.connect(store, timeout=HANG) as database:
         while go_on():
             rows = database.execute(
                 f"SELECT state_data FROM {TABLE} WHERE session_id = 's' AND state_key = 'k'"
@@ -148,7 +147,6 @@ def define(suffix, make, judge, judge_rows, kind):
         for half, ways in enumerate(halves):
             names = " ".join(way.__name__ for way in ways)
 
-            @limit(LIMIT)
             def test(box, save=save, ways=ways):
                 crowd_saves(box, suffix, save, make, judge, ways, judge_rows)
 
@@ -167,7 +165,7 @@ define(".jsonl", items, judge_list, judge_lines, "lists")
 
 def come_and_go(mount):
     """Keys by the ten thousand, which others' statements make and remove."""
-    with sqlite3.connect(mount.store, timeout=60, isolation_level=None) as database:
+    with sqlite3.connect(mount.store, timeout=HANG, isolation_level=None) as database:
         for number in range(3):
             database.execute(
                 "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)"
@@ -180,7 +178,6 @@ def come_and_go(mount):
             time.sleep(0.5)
 
 
-@limit(LIMIT)
 def test_documents_are_read_whole_while_much_of_others_waits(box):
     mount, session = box.session(options=("pause=0",))
     path = os.path.join(session, "k.json")
@@ -270,7 +267,7 @@ def test_a_file_that_is_open_does_not_keep_others_from_emptying_the_log(box):
     path = os.path.join(session, "k.json")
     write(path, document(0, 0))
     with open(path, "rb", buffering=0) as file, sqlite3.connect(
-        mount.store, timeout=20, isolation_level=None
+        mount.store, timeout=HANG, isolation_level=None
     ) as database:
         file.read(1)
         database.execute("CREATE TABLE mine (x)")
@@ -305,7 +302,6 @@ def test_a_copy_in_the_middle_of_a_file_finishes_that_version(box):
         same(crowd.by_copy(path) == new, True, f"the next copy of the {suffix}")
 
 
-@limit(120)
 def test_neighbours_go_on_while_a_large_save_is_looked_through(box):
     mount, session = box.session()
     path = os.path.join(session, "l.jsonl")

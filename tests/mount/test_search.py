@@ -18,7 +18,7 @@ import time
 
 import harness
 import places
-from harness import TABLE, limit, need_root, read, same, tool, write
+from harness import TABLE, is_sanitized, need_root, read, same, tool, write
 from places import Place
 
 everywhere = places.everywhere(Place)
@@ -219,7 +219,6 @@ def measured(place, *words):
     """What a search prints, its seconds of a processor and its KiB of memory."""
     process = subprocess.Popen([place.box.program, "search", place.store, *words],
                                stdout=subprocess.PIPE)
-    place.box.remember(process.pid)
     shown = process.stdout.read()
     process.stdout.close()
     _, status, usage = os.wait4(process.pid, 0)
@@ -227,10 +226,7 @@ def measured(place, *words):
     return shown, usage.ru_utime + usage.ru_stime, usage.ru_maxrss
 
 
-@limit(60 + WORDS + MEGABYTES)
 def test_random_words_are_found_as_grep_finds_them(box):
-    from test_show import is_sanitized
-
     random_ = random.Random(SEED)
     place = Place(box, True)
     known = sorted({"".join(random_.choices("abcdefgh", k=random_.randrange(2, 8)))
@@ -238,7 +234,7 @@ def test_random_words_are_found_as_grep_finds_them(box):
     random_.shuffle(known)
     folder = box.new_folder("lists")
     _, counts = make_corpus(folder, random_, known)
-    place.do("import", place.store, folder, seconds=60 + MEGABYTES)
+    place.do("import", place.store, folder)
     _, seconds, memory = measured(place, "zz")
     box.note(f"an index of {MEGABYTES} MB: {seconds:.1f} s, {memory} KiB, "
              f"{os.stat(index_of(place)).st_size >> 20} MB")
@@ -247,9 +243,9 @@ def test_random_words_are_found_as_grep_finds_them(box):
     for word in ("zz", *known[:: len(known) // 3]):
         fastest = min(measured(place, word)[1] for _ in range(10))
         box.note(f"of {counts[word]} items: {fastest * 1000:.0f} ms")
-        # 50 ms, and twice that beside others on the same processor.
-        if not is_sanitized(box.program):
-            same(fastest < 0.1 * harness.PATIENCE, True, f"{fastest} s for {word}")
+        # 50 ms, and twice that beside others on the same processor: a promise for a quiet machine.
+        if harness.SOAK and not is_sanitized(box.program):
+            same(fastest < 0.1, True, f"{fastest} s for {word}")
     some = [word for word in known if counts[word] <= 10000]
     need = [*random_.choices(some, k=WORDS * 9 // 10), *("zz%d" % n for n in range(WORDS // 10))]
     for number, word in enumerate(need):
@@ -308,7 +304,6 @@ def change(place, random_, some, files):
         by_sql(place, session, some())
 
 
-@limit(300)
 def test_whatever_changes_is_known_to_who_asks(box):
     random_ = random.Random(SEED)
     words = [f"w{number}" for number in range(40)]
@@ -382,7 +377,6 @@ def test_what_has_gone_hides_nothing_older(box):
 # The index
 
 
-@limit(300)
 def test_an_index_that_is_not_what_was_left_is_made_anew(box):
     place = Place(box, False)
     random_ = random.Random(SEED)
@@ -419,7 +413,6 @@ def rot(path, change):
     os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
 
 
-@limit(300)
 def test_an_index_that_its_disk_has_damaged_is_made_anew(box):
     place = Place(box, False)
     random_ = random.Random(SEED)
@@ -512,7 +505,6 @@ def test_a_store_of_the_same_name_has_another_index(box):
     same(len(search(place, "cow")), 1, "what is new")
 
 
-@limit(300)
 def test_who_is_killed_leaves_nothing_wrong(box):
     place = Place(box, False)
     put(place, "a/l.jsonl", *(line(f"fox w{number}") for number in range(20000)))
@@ -520,7 +512,6 @@ def test_who_is_killed_leaves_nothing_wrong(box):
         for number in (signal.SIGKILL, signal.SIGTERM):
             process = subprocess.Popen([box.program, "search", place.store, "fox"],
                                        stdout=subprocess.DEVNULL)
-            box.remember(process.pid)
             time.sleep(wait)
             process.send_signal(number)
             process.wait()
@@ -534,7 +525,6 @@ def has_read(pid):
         return int(re.search(r"rchar: (\d+)", counts.read())[1])
 
 
-@limit(180)
 def test_who_is_ended_in_the_middle_of_a_list_that_has_grown_finds_each_item_once(box):
     place = Place(box, False)
     put(place, "a/l.jsonl", line("first"))
@@ -543,15 +533,13 @@ def test_who_is_ended_in_the_middle_of_a_list_that_has_grown_finds_each_item_onc
              stdin=b"".join(line(f"fox w{number}") for number in range(60000)))
     process = subprocess.Popen([box.program, "search", place.store, "fox"],
                                stdout=subprocess.DEVNULL)
-    box.remember(process.pid)
-    harness.eventually(lambda: has_read(process.pid) > 1 << 20, "rows are read", 60)
+    harness.eventually(lambda: has_read(process.pid) > 1 << 20, "rows are read")
     process.send_signal(signal.SIGTERM)
     same(process.wait(), -signal.SIGTERM, "it has ended in the middle")
     same(where(search(place, "w5")), [("a/l.jsonl", 6)], "one that was read")
     same(len(search(place, "fox")), 60000, "all of them")
 
 
-@limit(300)
 def test_many_ask_at_once(box):
     place = Place(box, True)
     put(place, "a/l.jsonl", *(line(f"fox w{number}") for number in range(5000)))
@@ -559,8 +547,7 @@ def test_many_ask_at_once(box):
     for _ in range(2):
         asking = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(6)]
         for process in asking:
-            box.remember(process.pid)
-            out, _ = process.communicate(timeout=120 * harness.PATIENCE)
+            out, _ = process.communicate()
             same(len(json.loads(out)), 5000, "all of them")
 
 
@@ -586,10 +573,7 @@ def test_without_a_place_beside_the_store_it_is_in_the_cache(box):
     same(os.stat(os.path.join(cache, "sessfs", names[0])).st_mode & 0o777, 0o600, "its mode")
 
 
-@limit(300)
 def test_the_first_time_takes_little_memory_and_shows_how_far_it_is(box):
-    from test_show import is_sanitized
-
     place = Place(box, False)
     words = [f"w{number}" for number in range(5000)]
     random_ = random.Random(SEED)
@@ -601,7 +585,7 @@ def test_the_first_time_takes_little_memory_and_shows_how_far_it_is(box):
     if not is_sanitized(box.program):
         same(memory < 128 << 10, True, f"{memory} KiB")
     os.unlink(index_of(place))
-    shown = places.Terminal(box, "search", place.store, "fox").end(seconds=120)
+    shown = places.Terminal(box, "search", place.store, "fox").end()
     same(bool(re.search(rb"\rindex\b[^\r]*\d items?  \S+ of \S+", shown)), True, f"{shown}")
 
 

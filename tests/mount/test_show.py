@@ -8,26 +8,20 @@ import json
 import os
 import pty
 import re
-import select
 import signal
 import struct
 import subprocess
 import termios
-import time
 
 import harness
 import places
-from harness import eventually, read, same, write
+from harness import eventually, is_sanitized, processor_time, read, same, write
 from places import Place
 from test_text import DATA, said, shown
 
 everywhere = places.everywhere(Place)
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07 \x9b31m \u202eabc\x7f \x00"
-
-
-def is_sanitized(binary):
-    return b"__asan_init" in read(binary)
 
 
 def fill(place, path, data):
@@ -47,19 +41,15 @@ def on_terminal(place, *arguments, columns=60, **environment):
         env={**clean, "TERM": "xterm", "PAGER": "cat", **environment},
     )
     os.close(theirs)
-    place.box.remember(process.pid)
     yield process, ours
     process.kill()
     process.wait()
     os.close(ours)
 
 
-def read_all(fd, until=None, seconds=30):
+def read_all(fd, until=None):
     seen = b""
-    end = time.monotonic() + seconds * harness.PATIENCE
     while until is None or until not in seen:
-        ready, _, _ = select.select([fd], [], [], max(0, end - time.monotonic()))
-        assert ready, seen
         try:
             more = os.read(fd, 65536)
         except OSError:
@@ -171,7 +161,6 @@ def test_a_session_with_files_at_several_places_is_followed(box):
     write(mount.at("claude/projects/-p/other.jsonl"), b"{}\n")
     process = subprocess.Popen([box.program, "show", "-f", mount.store, f"claude:-p:{UUID}"],
                                stdout=subprocess.PIPE)
-    box.remember(process.pid)
     seen = b""
     while seen.count(b"old\n") < 2:
         seen += read_all(process.stdout.fileno(), until=b"\n")
@@ -190,7 +179,6 @@ def test_a_session_is_followed_however_its_path_is_written(box):
     for number, path in enumerate(("/s", "./s//", "s/l", "//s/l.jsonl")):
         process = subprocess.Popen([box.program, "show", "-f", place.store, path],
                                    stdout=subprocess.PIPE)
-        box.remember(process.pid)
         read_all(process.stdout.fileno(), until=b"old\n")
         place.do("append", place.store, "s/l.jsonl", stdin=said(f"new {number}"))
         read_all(process.stdout.fileno(), until=b"new %d\n" % number)
@@ -215,10 +203,8 @@ def test_a_long_list_takes_little_memory_and_begins_at_once(place):
     fill(place, "s/l.jsonl", data)
     command = [place.box.program, "show", place.store, "s/l"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    place.box.remember(process.pid)
-    begun = time.monotonic()
     first = process.stdout.read(len(shown("w0")))
-    waited = time.monotonic() - begun
+    begun = processor_time(process.pid)
     text = first + process.stdout.read()
     process.stdout.close()
     _, status, usage = os.wait4(process.pid, 0)
@@ -228,7 +214,8 @@ def test_a_long_list_takes_little_memory_and_begins_at_once(place):
     same(text.endswith(b"  user\n    " + b"x" * (8 << 20) + b"\n\n"), True, "the large one")
     if place.what != "out of reach" and not is_sanitized(place.box.program):
         same(usage.ru_maxrss < 128 << 10, True, f"{usage.ru_maxrss} KiB")
-        same(waited < 2 * harness.PATIENCE, True, f"{waited} s")
+        whole = usage.ru_utime + usage.ru_stime
+        same(begun < whole / 2, True, f"{begun} s of {whole} s of a processor before the first")
 
 
 # Which store
@@ -308,7 +295,6 @@ def test_it_goes_on_with_what_is_added(box):
         fill(place, "s/l.jsonl", said("one", "two"))
         command = [box.program, "show", "-f", "--last=1", place.store, "s"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, preexec_fn=reset_signals)
-        box.remember(process.pid)
         ours = process.stdout.fileno()
         read_all(ours, shown("two", first=1))
         place.do("append", place.store, "s/l.jsonl", stdin=said("three"))
@@ -323,7 +309,7 @@ def test_it_goes_on_with_what_is_added(box):
         place.do("append", place.store, "s/l.jsonl", stdin=said("four"))
         same(read_all(ours, b"four\n\n"), shown("four", first=2), "no other session")
         process.send_signal(signal.SIGINT)
-        same(process.wait(timeout=30), -signal.SIGINT, "the end")
+        same(process.wait(), -signal.SIGINT, "the end")
         process.stdout.close()
 
 
@@ -337,7 +323,6 @@ def test_who_reads_no_more_ends_it(box):
     process = subprocess.Popen(
         [box.program, "show", "-f", place.store, "s/l"], stdout=subprocess.PIPE
     )
-    box.remember(process.pid)
     read_all(process.stdout.fileno(), shown("one"))
     process.stdout.close()
     eventually(lambda: process.poll() is not None, "the end")

@@ -9,9 +9,8 @@ import os
 import shutil
 
 import damage
-from harness import TABLE, append, errno_of, limit, main, read, same, write
+from harness import TABLE, append, errno_of, main, read, same, write
 
-BOUND = 60
 LAST = (1 << 63) - 1
 
 
@@ -129,7 +128,7 @@ def try_verbs(box, path, what, listed):
     """They end, and say what they cannot hand out."""
     out = box.new_folder("out")
     for command in (["ls", path, "s"], ["export", path, out], ["export", path, "-"]):
-        done = ends_well(box.sessfs(*command, seconds=BOUND), f"{what}: {command}")
+        done = ends_well(box.sessfs(*command), f"{what}: {command}")
         if listed and command[0] == "export":
             same(done.returncode, 1, f"{what}: the status of {command}")
             assert done.stderr, f"{what}: no sentence"
@@ -141,7 +140,7 @@ def try_verbs(box, path, what, listed):
         ["import", box.new_path("new") + ".db", path],
         ["backup", path, box.new_path("copy") + ".db"],
     ):
-        ends_well(box.sessfs(*command, seconds=BOUND), f"{what}: {command}")
+        ends_well(box.sessfs(*command), f"{what}: {command}")
 
 
 def try_mount(box, path, what):
@@ -162,7 +161,7 @@ def try_mount(box, path, what):
 
 
 def try_repair(box, path, what):
-    done = ends_well(box.sessfs("check", "--repair", path, seconds=BOUND), what)
+    done = ends_well(box.sessfs("check", "--repair", path), what)
     assert done.returncode in (0, 1), f"{what}: a repair ended with {done.stderr}"
     mount = box.mount(store=path + ".repaired")
     write(mount.at("after.txt"), b"4")
@@ -179,7 +178,7 @@ def try_all(box, cases):
     store = prepared(box)
     same(box.sessfs("check", store).returncode, 0, "the status of check, as it is")
     for what, (sql, listed) in cases.items():
-        done = box.sessfs("check", spoilt(box, store, sql), seconds=BOUND)
+        done = box.sessfs("check", spoilt(box, store, sql))
         same(done.returncode, 1, f"{what}: the status of check: {done.stdout} {done.stderr}")
         try_verbs(box, spoilt(box, store, sql), what, listed)
         try_mount(box, spoilt(box, store, sql), what)
@@ -190,7 +189,6 @@ def test_names_that_no_file_can_have_are_found_and_repaired(box):
     try_all(box, NAMES)
 
 
-@limit(180)
 def test_nodes_that_do_not_fit_are_found_and_repaired(box):
     try_all(box, NODES)
 

@@ -16,13 +16,11 @@ import time
 import crowd
 import harness
 from harness import (
-    GONE,
     INSERT,
     TABLE,
     append,
     errno_of,
     eventually,
-    limit,
     need_tool,
     read,
     same,
@@ -97,7 +95,6 @@ def test_what_the_sqlite_shell_inserts_updates_and_deletes_shows_in_cat_and_ls(b
     gone(box, mount.at("s", "k.json"))
 
 
-@limit(300)
 def test_what_sql_does_to_a_file_that_was_just_removed_holds_up_nothing_else(box):
     """Its rows are there for a moment, and whatever happens to them in it is taken in."""
     mount = box.mount()
@@ -319,7 +316,7 @@ def test_a_document_is_selected_as_soon_as_its_writer_has_closed_it(box):
         write(path, b'{"n": %d}' % number)
         same(mount.rows("s", "k"), [b'{"n": %d}' % number], "the row")
     os.unlink(path)
-    eventually(lambda: mount.rows("s", "k") == [], "the row of a deleted file goes", GONE)
+    eventually(lambda: mount.rows("s", "k") == [], "the row of a deleted file goes")
 
 
 def test_text_is_kept_exactly_and_never_encoded_again(box):
@@ -803,7 +800,6 @@ def test_the_name_of_the_table_is_an_option(box):
     same(mount.sql("SELECT session_id, state_data FROM my_sessions"), [(b"s", b"1")], "rows")
 
 
-@limit(90)
 def test_sql_and_files_may_append_to_the_same_list_in_turns(box):
     mount, session = box.session()
     path = os.path.join(session, "l.jsonl")
@@ -867,8 +863,6 @@ def append_lines(path, count):
             file.write(b'{"file": %d, "text": "%s"}\n' % (number, b"x" * (number % 7 * 500)))
 
 
-@limit(240)
-@limit(60)
 def test_appends_come_in_between_the_transactions_of_a_program_that_makes_no_pause(box):
     """1000 transactions of 3 ms each: who looks ten times a second finds the store free by luck."""
     mount = box.mount()

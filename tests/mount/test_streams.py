@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 
 import harness
-from harness import TABLE, Skip, limit, need_root, read, same, tool, write
+from harness import HANG, TABLE, Skip, need_root, read, same, tool, write
 from places import Place
 from test_library import session_program
 
@@ -94,7 +94,7 @@ class Streams(Place):
     def is_whole(self, what):
         what = f"{self.what}: {what}"
         same(read(self.store)[:16], b"SQLite format 3\0", f"{what}: the first bytes of the store")
-        with contextlib.closing(sqlite3.connect(self.store, timeout=20)) as base:
+        with contextlib.closing(sqlite3.connect(self.store, timeout=HANG)) as base:
             same(base.execute("PRAGMA integrity_check").fetchall(), [("ok",)], what)
             rows = base.execute(
                 f"SELECT state_data FROM {TABLE} WHERE session_id = 's' AND state_key IN"
@@ -133,17 +133,14 @@ def verbs():
     return [((verb, *words), prints) for verb, words, prints in VERBS]
 
 
-@limit(240)
 def test_no_verb_writes_into_a_store_that_it_has_as_a_standard_stream(box):
     try_all(Streams(box, False), box.program, verbs())
 
 
-@limit(240)
 def test_nor_beside_a_mount(box):
     try_all(Streams(box, True), box.program, verbs())
 
 
-@limit(240)
 def test_nor_does_a_program_of_the_library(box):
     for mounted in (False, True):
         place = Streams(box, mounted)

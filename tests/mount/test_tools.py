@@ -342,7 +342,8 @@ def test_redirections_of_a_shell(twin):
     )
     twin.run(
         "tee a.json b.jsonl c.txt <state.json | cmp - state.json; "
-        "tee >(wc -c >n.txt) <chat.jsonl >/dev/null; sleep 0.2; cat n.txt"
+        "tee >(wc -c >n.txt) <chat.jsonl >/dev/null; "
+        "until test -s n.txt; do sleep 0.01; done; cat n.txt"
     )
     twin.run(
         "cat chat.jsonl chat.jsonl >>chat.jsonl; echo $?; "
@@ -637,8 +638,8 @@ def test_links_and_pipes(twin):
         twin.run(f"ln {source} {target}", status=1, plain=plain)
     twin.run(
         "mkfifo pipe pipe.json sub/pipe.jsonl; "
-        "cat codex.jsonl >pipe.json & cat pipe.json | cksum; (sleep 0.1; "
-        "echo hello >pipe) & read x <pipe; echo $x; mkfifo -m 600 pipe2; mknod p p; "
+        "cat codex.jsonl >pipe.json & cat pipe.json | cksum; "
+        "echo hello >pipe & read x <pipe; echo $x; mkfifo -m 600 pipe2; mknod p p; "
         "stat -c '%n %F %a' pi* p"
     )
 
@@ -719,7 +720,7 @@ def tail(side, *options):
 
     def seen(text):
         what = f"{side.name}: tail shows {text}; {read(path)}"
-        eventually(lambda: text in read(path), what, 5)
+        eventually(lambda: text in read(path), what)
 
     with open(path, "wb") as out:
         with running("tail", "-s", "0.05", *options, stdout=out, stderr=out, cwd=side.root):
@@ -788,8 +789,8 @@ def test_watches_of_folders_tell_the_same_events(twin):
         mv new.json sub/; sed -i 1d codex.jsonl; chmod 600 note.txt; touch -d @5 note.txt
         rm sub/new.json; ln -s x y; truncate -s 3 mixed.jsonl; echo x >t; mv t torn.jsonl
         cp chat.jsonl sub/c.jsonl; printf x >>draft.json; touch last
-        wait_for last $OUT/events
-        sleep 0.1; kill $pid; wait $pid; sed -E 's/sed.{6}/sedX/' $OUT/events | uniq
+        wait_for "last CLOSE_WRITE" $OUT/events
+        kill $pid; wait $pid; sed -E 's/sed.{6}/sedX/' $OUT/events | uniq
     """
     twin.run(script)
 
@@ -810,12 +811,14 @@ def test_watches_of_a_file_tell_of_what_is_written_by_one_writer(twin):
 @on_both("inotifywait")
 def test_watches_of_a_file_that_is_being_written_tell_of_later_saves(twin):
     script = """
-        wait_for() { until grep -qs "$1" $2; do sleep 0.01; done; }
+        wait_for() { until grep -qs "$1" $2; do kill -0 $pid || exit; sleep 0.01; done; }
         for name in new.json new.jsonl new.hash state.json chat.jsonl; do
             exec 3>$name; printf '[1,' >&3
-            inotifywait -m --format '%e' $name >>$OUT/events 2>$OUT/err 3>&- & pid=$!
-            wait_for established $OUT/err; exec 3>&-; sleep 0.1; : >$OUT/events
-            for save in 1 2 3; do echo '{}' >$name; sleep 0.02; done
+            : >$OUT/events; : >$OUT/err
+            inotifywait -m --format '%e' $name >>$OUT/events 2>>$OUT/err 3>&- & pid=$!
+            wait_for established $OUT/err; exec 3>&-
+            chmod 640 $name; wait_for ATTRIB $OUT/events; : >$OUT/events
+            for save in 1 2 3; do echo '{}' >$name; done
             echo '[]' >>$name; chmod 600 $name; rm $name
             wait_for "DELETE_SELF" $OUT/events
             kill $pid; wait $pid; echo $name; uniq $OUT/events

@@ -786,7 +786,7 @@ def test_strict_never_publishes_a_bad_line_of_a_writer_that_pauses(box):
         write(path, old)
         kept.append((path, old, saves(path, new)))
     good = os.path.join(session, "good.jsonl")
-    harness.eventually(lambda: read(good) == b"2\n3\n", "a good list is published", 10)
+    harness.eventually(lambda: read(good) == b"2\n3\n", "a good list is published")
     time.sleep(0.5)
     for path, old, fd in kept:
         if path != good:
@@ -838,7 +838,6 @@ def test_a_strict_mount_goes_on_with_what_another_one_has_kept(box):
 # What check says
 
 
-@harness.limit(60)
 def test_many_torn_lines_of_one_list_take_as_long_as_they_are_long(box):
     mount, session = box.session()
     path = os.path.join(session, "l.jsonl")

@@ -12,19 +12,7 @@ import time
 
 import clients
 import harness
-from harness import (
-    TOP,
-    append,
-    eventually,
-    limit,
-    need_root,
-    read,
-    same,
-    same_trees,
-    tool,
-    tree,
-    write,
-)
+from harness import TOP, append, eventually, need_root, read, same, same_trees, tool, tree, write
 
 DATA = os.path.join(TOP, "tests", "data", "agents")
 LAYOUT = "layout=claude+codex+gemini+opencode+pi"
@@ -343,7 +331,6 @@ def test_what_is_finished_is_the_folder_that_was_moved_last(box):
     same(mount.rows("claude:-home-me-project:older", "transcript"), [], "what was never moved")
 
 
-@limit(180)
 def test_a_run_that_is_killed_at_any_time_is_finished_by_another(box):
     mount, home = box.mount(options=[LAYOUT]), busy_home(box)
     seed = int(os.environ.get("SESSFS_SEED", time.time_ns() % 10**6))
@@ -354,8 +341,10 @@ def test_a_run_that_is_killed_at_any_time_is_finished_by_another(box):
     whole = time.monotonic() - begun
     home.keep("--undo", "claude", mount.path)
     shutil.rmtree(mount.at("claude"))
-    for _ in range(12):
+    runs = 0
+    while runs < 24 or not killed:
         for undo in (), ("--undo",):
+            runs += 1
             command = [box.program, "keep", *undo, "claude", mount.path]
             run = subprocess.Popen(command, env={**os.environ, **home.environment()},
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -367,8 +356,7 @@ def test_a_run_that_is_killed_at_any_time_is_finished_by_another(box):
             same(os.path.islink(home.at(".claude", "projects")), not undo, "a link")
             same_trees(home.before, home.trees())
         shutil.rmtree(mount.at("claude"))
-    box.note(f"{killed} of 24 runs were interrupted")
-    same(killed > 0, True, "runs that were interrupted")
+    box.note(f"{killed} of {runs} runs were interrupted")
     mount.check()
 
 

@@ -292,7 +292,7 @@ def test_it_goes_when_its_time_is_over(box):
     shutil.rmtree(path)
     assert "demo/note.txt" in paths(box, mount.store), "it is there first"
     same(0 in rows_beside(mount), False, "all of it")
-    eventually(lambda: paths(box, mount.store) == [], "it goes", 30)
+    eventually(lambda: paths(box, mount.store) == [], "it goes")
     has_gone(mount)
 
 
@@ -302,7 +302,7 @@ def test_many_that_are_over_go_together(box):
         write(os.path.join(path, f"{i}.txt"), b"text")
     shutil.rmtree(path)
     same(len(paths(box, mount.store)) > 600, True, "they are there first")
-    eventually(lambda: paths(box, mount.store) == [], "they go", 30)
+    eventually(lambda: paths(box, mount.store) == [], "they go")
     has_gone(mount)
 
 
@@ -455,7 +455,7 @@ def test_of_two_mounts_each_brings_back_what_the_other_has_removed(box):
         eventually(lambda: not os.path.exists(second.at("demo/note.txt")), "it is gone")
         gc(box, first.store, "--undo", "demo/note.txt", status=1)
         same(len(file.read()), 100000, "what the other has open")
-    eventually(lambda: paths(box, first.store) == ["demo/note.txt"], "it comes to be there", 20)
+    eventually(lambda: paths(box, first.store) == ["demo/note.txt"], "it comes to be there")
     gc(box, first.store, "--undo", "demo/note.txt")
     eventually(lambda: tree(second.path) == before, "the other sees it")
     first.check()
@@ -521,7 +521,7 @@ def test_a_session_whose_time_is_over_leaves_a_full_store(box):
     while not errno_of(append, os.path.join(path, "l.jsonl"), part):
         pass
     os.setxattr(path, "user.sessfs.ttl", b"1s")
-    eventually(lambda: not os.path.exists(path), "it goes", 60)
+    eventually(lambda: not os.path.exists(path), "it goes")
     same("there was no room to keep it" in mount.log(), True, "what the mount says")
     same(gc(box, mount.store, "--list"), [], "the trash")
     os.mkdir(mount.at("new"))

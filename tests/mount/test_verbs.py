@@ -9,7 +9,6 @@ import json
 import os
 import pty
 import re
-import select
 import shutil
 import signal
 import sqlite3
@@ -24,7 +23,7 @@ from harness import (
     TABLE,
     TOP,
     eventually,
-    limit,
+    is_sanitized,
     need_namespace,
     need_root,
     need_tool,
@@ -61,7 +60,6 @@ class Place(places.Place):
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        self.box.remember(process.pid)
         return process
 
 
@@ -181,7 +179,7 @@ def test_a_file_is_not_appended_to_itself(box):
     for path, data in (("s/l.jsonl", b"1\n" * 100000), ("s/x.txt", b"text\n")):
         place.do("put", path, stdin=data)
         itself, other = place.mount.at(path), path + ".copy"
-        said = place.do("append", path, itself, status=1, seconds=20)
+        said = place.do("append", path, itself, status=1)
         assert f"{path}: a file cannot be appended to itself" in said, said
         place.do("append", other, itself)
         same(place.do("cat", path, other), data * 2, "both files")
@@ -225,13 +223,13 @@ def test_a_put_that_is_ended_by_a_signal_leaves_nothing(place):
         for number in (signal.SIGINT, signal.SIGTERM):
             process = place.start("put", path)
             feed(process, b'{"half": ')
-            eventually(lambda: ".sessfs-put" in str(all_names(place)), "it writes", 20)
+            eventually(lambda: ".sessfs-put" in str(all_names(place)), "it writes")
             same(place.do("cat", "s/k.json"), b'{"old": 1}', f"{place.what}: while it is read")
             if path == "s/k.json":
                 modes = [entry["mode"] for entry in place.json("ls", "-l", "s")]
                 same(sorted(modes), ["0600", "0644"], f"{place.what}: modes meanwhile")
             process.send_signal(number)
-            same(process.wait(timeout=30), -number, f"{place.what}: the end of put")
+            same(process.wait(), -number, f"{place.what}: the end of put")
             same(all_names(place), ["s", "s/k.json"], f"{place.what}: names after it")
             process.stdin.close()
     same(rows_of(place, "s", "k"), [b'{"old": 1}'], f"{place.what}: rows")
@@ -245,9 +243,9 @@ def test_a_signal_ends_a_verb_that_waits_for_a_daemon_that_is_stopped(box):
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
             process = place.start("cat", "s/k.json")
-            time.sleep(1)  # it waits, most likely; before that, a signal ends it at once
+            time.sleep(0.2)  # it waits, most likely; before that, a signal ends it at once
             process.send_signal(number)
-            same(process.wait(timeout=60), -number, "the end of cat")
+            same(process.wait(), -number, "the end of cat")
             process.stdin.close()
     finally:
         os.kill(place.mount.pid, signal.SIGCONT)
@@ -268,9 +266,9 @@ def test_append_makes_rows_as_lines_come_and_a_signal_leaves_no_half_line(place)
         process = place.start("append", "s/l.jsonl")
         # The second time, more than it would hold back of a file without lines.
         feed(process, b'1\n2\n{"half":' + b" " * (len(rows) - 2) * (4 << 20))
-        eventually(lambda: rows_of(place, "s", "l") == rows, "two rows", 20)
+        eventually(lambda: rows_of(place, "s", "l") == rows, "two rows")
         process.send_signal(signal.SIGINT)
-        same(process.wait(timeout=30), -signal.SIGINT, f"{place.what}: the end of append")
+        same(process.wait(), -signal.SIGINT, f"{place.what}: the end of append")
         process.stdin.close()
         same(place.do("cat", "s/l.jsonl"), b"1\n2\n" * (len(rows) // 2), f"{place.what}: the list")
 
@@ -281,7 +279,7 @@ def test_many_appenders_at_once_lose_nothing(place):
     for i, process in enumerate(processes):
         process.stdin.write(b"%d\n" % i)
         process.stdin.close()
-    same([process.wait(timeout=60) for process in processes], [0] * 12, f"{place.what}: statuses")
+    same([process.wait() for process in processes], [0] * 12, f"{place.what}: statuses")
     lines = place.do("cat", "s/l.jsonl").split()
     same(sorted(map(int, lines)), list(range(12)), f"{place.what}: lines")
 
@@ -307,7 +305,7 @@ def test_rm_removes_what_it_is_told_and_nothing_else(place):
 
 def eventually_no_rows(place):
     with contextlib.suppress(AssertionError):
-        eventually(lambda: not place.mount.keys(), "no rows", harness.GONE)
+        eventually(lambda: not place.mount.keys(), "no rows")
     return place.mount.keys()
 
 
@@ -319,7 +317,7 @@ def test_a_directory_with_many_files_and_levels_goes(place):
         base.execute("BEGIN")
         base.executemany(INSERT, ((("s", f"k{i}", 0, "1")) for i in range(300)))
         base.execute("COMMIT")
-    eventually(lambda: len(place.names("s")) == 301, "the rows have files", 20)
+    eventually(lambda: len(place.names("s")) == 301, "the rows have files")
     place.do("rm", "-r", "s")
     same(place.names(), [], place.what)
 
@@ -342,7 +340,7 @@ def test_names_that_ls_and_sessions_print_are_paths(place):
 
 
 def eventually_listed(place, count):
-    eventually(lambda: len(place.names()) == count, "the sessions have names", 20)
+    eventually(lambda: len(place.names()) == count, "the sessions have names")
     return place.json("sessions")
 
 
@@ -444,7 +442,6 @@ def test_stats_add_up_and_fit_the_terminal(place):
         same(max(map(len, lines)), columns, f"the longest of the lines at {columns} columns")
 
 
-@limit(120)
 def test_a_hundred_thousand_sessions_are_listed_in_seconds_and_little_memory(box):
     place = Place(box, False)
     with contextlib.closing(place.mount.connect()) as base:
@@ -461,12 +458,13 @@ def test_a_hundred_thousand_sessions_are_listed_in_seconds_and_little_memory(box
         box.note(f"{arguments}: {took:.2f} s")
         lines = done.stdout.count(b"\n")
         same(lines == 100000, arguments != "stats", f"{arguments}: {lines} lines")
-        assert took < 5 * harness.PATIENCE, f"{arguments} took {took:.1f} s"
+        if harness.SOAK and not is_sanitized(harness.program()):  # a promise for a quiet machine
+            assert took < 5, f"{arguments} took {took:.1f} s"
 
 
 def frugally(megabytes):
     """Runs a command with so much memory; sanitizers, which need more, with all."""
-    if harness.PATIENCE > 1:
+    if is_sanitized(harness.program()):
         return []
     return ["sh", "-c", f'ulimit -d {megabytes * 1024} && exec "$@"', "sh"]
 
@@ -603,8 +601,8 @@ def test_a_mount_that_only_claims_to_show_the_store_is_not_believed(box):
     words = [os.fsencode(word) for word in (place.store, folder, "fuse.sessfs")]
     same(libc.mount(*words, 0, os.fsencode(options)), 0, "mount(2)")
     try:
-        place.do("put", "s/k.json", stdin=b"1", seconds=20)
-        same(place.do("cat", "s/k.json", seconds=20), b"1", "the file")
+        place.do("put", "s/k.json", stdin=b"1")
+        same(place.do("cat", "s/k.json"), b"1", "the file")
     finally:
         os.close(device)
         harness.detach(folder)
@@ -652,11 +650,11 @@ def test_a_mount_comes_while_a_verb_works_unless_it_wants_the_store_alone(box):
     place.mount.options = ["exclusive"]
     place.mount.start()
     same(len(reader.stdout.read()), (1 << 20) - 10, "the rest")
-    same(reader.wait(timeout=30), 0, "cat")
+    same(reader.wait(), 0, "cat")
     place.mount.stop()
     writer = place.start("append", "s/k.jsonl")
     feed(writer, b"1\n")
-    eventually(lambda: rows_of(place, "s", "k") == [b"1"], "a row", 20)
+    eventually(lambda: rows_of(place, "s", "k") == [b"1"], "a row")
     refused = box.sessfs("mount", "-f", "-o", "exclusive", place.store, place.mount.path)
     same(refused.returncode, 1, "mount")
     assert f"process {writer.pid}" in refused.stderr.decode(), refused.stderr
@@ -665,10 +663,10 @@ def test_a_mount_comes_while_a_verb_works_unless_it_wants_the_store_alone(box):
     with open(place.mount.at("s/k.jsonl"), "ab", buffering=0) as file:
         file.write(b"2\n")
         feed(writer, b"3\n4")
-        eventually(lambda: read(place.mount.at("s/k.jsonl")) == b"1\n2\n3\n", "lines", 20)
+        eventually(lambda: read(place.mount.at("s/k.jsonl")) == b"1\n2\n3\n", "lines")
         file.write(b"5\n")
     writer.stdin.close()
-    same(writer.wait(timeout=30), 0, "append")
+    same(writer.wait(), 0, "append")
     same(read(place.mount.at("s/k.jsonl")), b"1\n2\n3\n5\n4", "the list")
 
 
@@ -763,7 +761,6 @@ def test_help_manual_and_completions_name_every_command_and_option(box):
 
 def read_until(fd, mark, seen=b""):
     while mark not in seen:
-        assert select.select([fd], [], [], 20 * harness.PATIENCE)[0], (mark, seen)
         seen += os.read(fd, 1 << 16)
     return seen
 

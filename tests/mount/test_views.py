@@ -17,7 +17,7 @@ import time
 
 import asked
 import harness
-from harness import TABLE, append, errno_of, eventually, read, same, tool, write
+from harness import TABLE, append, errno_of, eventually, processor_time, read, same, tool, write
 
 ROLES = ("user", "assistant", "tool", "system")
 AGENTS = ("planner", "coder", "critic")
@@ -182,15 +182,15 @@ def test_lines_of_no_known_time_are_asked_for_by_none(box):
 SLOW_WORD = "aaaaaaaabaaaaaaa"
 
 
-def processor_time(mount):
-    """Seconds that a daemon has worked."""
-    with open(f"/proc/{mount.pid}/stat", "rb") as file:
-        fields = file.read().rsplit(b")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def rests(pid):
+    """Whether a process does nothing for a while."""
+    begin = processor_time(pid)
+    time.sleep(0.3)
+    return processor_time(pid) == begin
 
 
 def slow_view(box):
-    """One that takes seconds to find out."""
+    """One that takes seconds of a processor to find out."""
     mount, session = box.session()
     path = os.path.join(session, "l.jsonl")
     line = b'"' + b"a" * 4000 + SLOW_WORD.encode() + b'"\n'
@@ -202,18 +202,16 @@ def slow_view(box):
 def test_who_is_stopped_while_lines_are_looked_for_ends_at_once(box):
     mount, seen = slow_view(box)
     for what in (signal.SIGINT, signal.SIGKILL):
+        begin = processor_time(mount.pid)
         reader = subprocess.Popen(["cat", seen], stdout=subprocess.DEVNULL)
-        time.sleep(0.5)
+        eventually(lambda: processor_time(mount.pid) > begin + 0.2, "the daemon looks")
         same(reader.poll(), None, "it waits")
+        begin = processor_time(mount.pid)
         reader.send_signal(what)
-        begin = time.monotonic()
-        same(reader.wait(harness.LIMIT), -what, "it was stopped")
-        took = time.monotonic() - begin
-        same(took < 0.5 * harness.PATIENCE, True, f"{what.name}: it took {took:.2f} s to end")
-    begin = processor_time(mount)
-    time.sleep(1)
-    took = processor_time(mount) - begin
-    same(took < 0.3 * harness.PATIENCE, True, f"nobody waits, and the mount works {took:.2f} s")
+        same(reader.wait(), -what, "it was stopped")
+        eventually(lambda: rests(mount.pid), "the daemon rests")
+        took = processor_time(mount.pid) - begin
+        same(took < 1, True, f"{what.name}: the daemon went on for {took:.2f} s of a processor")
     same(read(view(os.path.join(mount.path, "s", "l.jsonl"), "last=0")), b"", "it goes on")
 
 
@@ -347,7 +345,6 @@ def random_question(lines_, random_, placed=True):
     return ",".join(clauses)
 
 
-@harness.limit(60 + COUNT // 50)
 def test_random_questions_show_what_a_reference_says(box):
     seed = int(os.environ.get("SESSFS_SEED") or "1")
     random_ = random.Random(seed)

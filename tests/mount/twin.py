@@ -145,14 +145,13 @@ class Twin:
             tool("cp", "-a", source + "/.", side.root)
         self.compare("filling")
 
-    def play(self, side, script, seconds=60, env=None):
+    def play(self, side, script, env=None):
         """Runs a script of bash at one side: exit status, output, errors."""
         done = tool(
             "bash",
             "-c",
             script,
             check=False,
-            seconds=seconds,
             cwd=side.root,
             env=side.environment(env or {}),
         )
@@ -198,7 +197,7 @@ class Twin:
                 for name in names:
                     self.expect_rows_of(session, folder, os.path.join(top, name), explained)
         left = lambda: {(os.fsdecode(s), os.fsdecode(k)) for s, k in self.mount.keys()} - explained
-        harness.eventually(lambda: not left(), f"no file explains {sorted(left())}", harness.GONE)
+        harness.eventually(lambda: not left(), f"no file explains {sorted(left())}")
         expect_only_json(self.mount)
 
     def expect_rows_of(self, session, folder, path, explained):

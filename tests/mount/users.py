@@ -36,7 +36,6 @@ class Users:
             box.program = shutil.copy(box.program, os.path.join(self.folder, "sessfs"))
         holder = in_private_namespace(self.folder, ["sleep", "600"])
         self.holder = subprocess.Popen(holder, start_new_session=True)
-        box.remember(self.holder.pid)
         inside = ["nsenter", f"--mount=/proc/{self.holder.pid}/ns/mnt", f"--wd={self.home}"]
         self.as_root = lambda *command: tool(*inside, *command, check=False)
         self.as_nobody = lambda *command: tool(*inside, *AS_NOBODY, *command, check=False)
@@ -57,7 +56,7 @@ class Users:
                 with open(f"/proc/{self.holder.pid}/cmdline", "rb") as line:
                     return line.read().startswith(b"sleep\0")
 
-        eventually(ready, "the namespace is made", 10)
+        eventually(ready, "the namespace is made")
 
     def end(self):
         self.holder.kill()
