@@ -858,6 +858,7 @@ def run_tests(namespace, pattern):
             continue
         if getattr(function, "soak", False) and not (SOAK or pattern):
             continue
+        begun = time.monotonic()
         if missing:
             result = {"status": "skip", "reason": missing, "notes": []}
         else:
@@ -866,7 +867,7 @@ def run_tests(namespace, pattern):
         if result["status"] == "skip":
             print(f"ok - {sentence} # SKIP {result['reason']}")
         else:
-            print(f"{result['status']} - {sentence}")
+            print(f"{result['status']} - {sentence} ({time.monotonic() - begun:.2f} s)")
         if result["status"] == "not ok":
             print("  " + result["reason"])
         for note in result["notes"]:

@@ -430,7 +430,7 @@ def test_counts_that_are_not_what_was_left_are_made_anew(box):
                lambda: write(path, whole), lambda: rot(path, lambda data: data[:8192]),
                lambda: rot(path, lambda data: data[:format_1] + b"format0" +
                            data[format_1 + 7 :])]
-    for _ in range(20):
+    for _ in range(harness.rounds("SESSFS_ROUNDS", 5, 20)):
         at = random_.randrange(100, len(whole))
         damages.append(lambda at=at: rot(path, lambda data: data[:at] + bytes([data[at] ^ 0x40])
                                          + data[at + 1 :]))
@@ -480,7 +480,8 @@ def test_a_store_of_the_same_name_has_other_counts(box):
 
 def test_who_is_killed_leaves_nothing_wrong(box):
     place = large(box, count=60000)
-    for wait in (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3):
+    waits = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
+    for wait in waits[:: harness.rounds("SESSFS_STRIDE", 3, 1)]:
         for number in (signal.SIGKILL, signal.SIGTERM):
             process = subprocess.Popen([box.program, "stats", place.store],
                                        stdout=subprocess.DEVNULL)

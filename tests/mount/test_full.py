@@ -13,6 +13,7 @@ import sqlite3
 import subprocess
 import sys
 
+import harness
 from harness import TABLE, append, errno_of, eventually, main, need_root, read, same, tool, write
 
 SIZE = 16 << 20
@@ -565,7 +566,7 @@ def fill_with_lists(small):
 
 
 def test_a_disk_is_full_of_rows_and_not_of_the_log(box):
-    for _ in range(4):
+    for _ in range(harness.rounds("SESSFS_ROUNDS", 1, 4)):
         # As large as this, the keeper is emptying the log when the disk becomes full.
         with disk(box, size=SIZE // 2 * 3) as small:
             count = fill_with_lists(small)

@@ -11,6 +11,7 @@ import itertools
 import os
 import resource
 
+import harness
 from harness import TABLE, errno_of, main, put, read, same, tool, write
 
 PEAK = 128 << 20
@@ -162,6 +163,7 @@ def many_descriptors():
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
+@harness.soak
 def test_saves_and_lines_that_are_not_finished_share_a_little_memory_and_few_descriptors(box):
     many_descriptors()
     mount = box.mount(wrap=("prlimit", f"--nofile={FEW}"))
@@ -173,6 +175,7 @@ def test_saves_and_lines_that_are_not_finished_share_a_little_memory_and_few_des
         peak.check(begin.__name__)
 
 
+@harness.soak
 def test_slow_readers_of_what_was_replaced_share_a_little_memory_and_few_descriptors(box):
     many_descriptors()
     mount = box.mount(wrap=("prlimit", f"--nofile={FEW}"))

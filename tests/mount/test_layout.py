@@ -55,7 +55,7 @@ def play(box, user, steps):
 
 
 def test_agentscope_2_finds_the_same_in_files_and_rows(box):
-    play(box, "alice", 400)
+    play(box, "alice", harness.rounds("SESSFS_STEPS", 100, 400))
 
 
 def test_agentscope_2_finds_the_same_of_a_user_who_is_no_name(box):
@@ -322,7 +322,7 @@ def test_rows_follow_paths_whatever_is_moved(box):
     mount = box.mount(options=layout("agentscope2+pi"))
     mounts = [mount, box.mount(mount.store)]
     moves = Moves(mounts, seed)
-    for step in range(int(os.environ.get("SESSFS_STEPS", "1200"))):
+    for step in range(harness.rounds("SESSFS_STEPS", 200, 1200)):
         moves.step()
         if step % 40 != 39:
             continue

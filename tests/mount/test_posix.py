@@ -1380,7 +1380,7 @@ def test_a_listing_beside_endless_renames_ends(box):
         os.rename(name + ".moved", name)
 
     with Renamer(rename) as renamer:
-        for _ in range(20):
+        for _ in range(harness.rounds("SESSFS_ROUNDS", 2, 20)):
             stream = Dir(folder)
             before = renamer.count
             # One entry at a time, with as many renames between two.

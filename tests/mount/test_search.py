@@ -317,7 +317,7 @@ def test_whatever_changes_is_known_to_who_asks(box):
     for mounted in (False, True):
         place = Place(box, mounted)
         files = {}
-        for _ in range(20):
+        for _ in range(harness.rounds("SESSFS_ROUNDS", 6, 20)):
             change(place, random_, some, files)
             files = files_of(place)
             known = reference(files)

@@ -240,6 +240,7 @@ RESTIC = (
 LOCAL = "export RESTIC_REPOSITORY=$OUT/repo; "
 
 
+@harness.soak
 @on_both("restic", fill=many)
 def test_restic_backs_up_a_mount_and_restores_into_it(twin):
     twin.run(RESTIC + LOCAL +
@@ -261,6 +262,7 @@ BORG = (
 )
 
 
+@harness.soak
 @on_both("borg", fill=many)
 def test_borg_backs_up_a_mount_and_restores_into_it(twin):
     # borg goes by inode numbers, which are each filesystem's own.

@@ -342,7 +342,7 @@ def test_a_run_that_is_killed_at_any_time_is_finished_by_another(box):
     home.keep("--undo", "claude", mount.path)
     shutil.rmtree(mount.at("claude"))
     runs = 0
-    while runs < 24 or not killed:
+    while runs < harness.rounds("SESSFS_ROUNDS", 6, 24) or not killed:
         for undo in (), ("--undo",):
             runs += 1
             command = [box.program, "keep", *undo, "claude", mount.path]
