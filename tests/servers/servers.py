@@ -1,24 +1,34 @@
 # SPDX-License-Identifier: MIT
-"""Private database servers: started for a test, reached by nobody else, and always stopped.
+"""Database servers for tests: one of each kind for a whole run, where each case has databases of
+its own, and private ones for what has to be done to a server itself.
 
     import servers
     server = servers.start(box, "mysql")     # or "postgresql"; Skip when it is not installed
     base = server.database()                 # a new one, with a user of its own
     mount = box.mount(store=base.url)
     base.connect().query("SELECT ...")       # a foreign client; see foreign.py
-    server.kill()                            # -9, all of its processes
-    server.start()                           # on the same data
-    server.freeze(); server.thaw()           # SIGSTOP, SIGCONT
     proxy = servers.proxy(box, server)       # stands before it; proxy.c has the commands
     mount = box.mount(store=proxy.url(base))
     proxy("delay 500"); proxy("cut after"); proxy.counts()
 
+    server = servers.own(box, "mysql")       # private; takes tcp, tls, durable, extra, zone
+    server.kill()                            # -9, all of its processes
+    server.start()                           # on the same data
+    server.freeze(); server.thaw()           # SIGSTOP, SIGCONT
+
+    servers.main(globals())                  # at the end of a module, for harness.main()
+
+The server of the run (shared.py) also serves others at the same time: a case looks at its own
+databases and users only, whose names begin with server.prefix, and changes no setting for all.  It
+listens on server.port, too.  What a case has in it is dropped at its end, after its mounts.
+
 What was started in a box ends with it, after its mounts.  Elsewhere: with server(kind) as server.
 
-The data lie in a folder below top_builddir (else TMPDIR, else /tmp: the path of a socket has 107
-bytes, and both servers refuse root, so root's tests run them as nobody, who must get there).  A
-server listens on a socket in that folder, and with tcp=True on a port of 127.0.0.1, too; only who
-has started it comes in without a password.  It dies with the process that has started it.
+The data of a private server lie in a folder below top_builddir (else TMPDIR, else /tmp: the path of
+a socket has 107 bytes, and both servers refuse root, so root's tests run them as nobody, who must
+get there).  A server listens on a socket in its folder, and with tcp=True on a port of 127.0.0.1,
+too; only who has started it comes in without a password.  It dies with the process that has started
+it.
 
 No test cuts the power, so servers do not sync to the disk, but commit as they do by default; with
 durable=True they do both.
@@ -27,6 +37,7 @@ durable=True they do both.
 import contextlib
 import ctypes
 import glob
+import json
 import os
 import pwd
 import secrets
@@ -44,6 +55,8 @@ sys.path.append(os.path.join(os.path.dirname(HERE), "mount"))
 import foreign  # noqa: E402
 import harness  # noqa: E402
 
+SHARED = "SESSFS_TEST_SERVERS"  # the folder of the run's servers; see shared.py
+HANG = 300  # seconds after which a server that does not answer never will
 SOCKET_MAX = 100  # bytes of a socket's path, of 107
 NOBODY = 65534
 PDEATHSIG = 1
@@ -101,25 +114,202 @@ def is_stopped(pid):
 
 
 class Server:
-    """What both kinds have in common."""
+    """Databases on a server, as a case has them: their names, and those of users, begin alike."""
+
+    pid = None
+
+    def __init__(self, home=None, port=None):
+        self.path = make_folder()  # with passwords, and what stands before the server
+        self.home = home or self.path  # with the server's socket
+        self.port = port
+        self.prefix = f"case{secrets.token_hex(5)}_" if home else "sessfs_"
+        self.line = None
+        self.count = 0
+
+    @classmethod
+    def of_the_run(cls):
+        """None when there is no server of the run."""
+        if SHARED not in os.environ:
+            return None
+        line, answer = ask(cls.kind, "server")
+        found = cls(answer["home"], answer["port"])
+        found.number = answer["pid"]
+        found.leave(line, folder=found.path, prefix=found.prefix)
+        return found
+
+    def leave(self, line, **what):
+        """What this process cannot take away itself goes when its end of the line has closed."""
+        line.sendall(json.dumps(what).encode() + b"\n")
+        self.line = line
+
+    def database(self):
+        self.count += 1
+        base = Database(self, f"{self.prefix}{self.count}", secrets.token_hex(12))
+        self.make_database(base)
+        return base
+
+    def made(self, admin, prefix):
+        """The statements that take away what begins so: clients, databases, users."""
+        for statement, query, name in self.LISTS:
+            begins = f"LEFT({name}, {len(prefix)}) = '{prefix}'"
+            for row in admin.query(query + begins):
+                yield statement.format(*[word.decode() for word in row])
+
+    def drop(self, prefix):
+        with self.connect() as admin:
+            admin.query(self.PATIENT)
+            for statement in self.made(admin, prefix):
+                try:
+                    admin.query(statement)
+                except foreign.ServerError as error:
+                    if error.code not in self.GONE:  # by itself, meanwhile
+                        raise
+
+    def stop(self):
+        """Drops what was made."""
+        try:
+            self.drop(self.prefix)
+        except foreign.ServerError as error:
+            ask(self.kind, "server")[0].close()  # fails, and tells why, when that has ended
+            raise AssertionError(f"databases of a case stay on {self.title}: {error}") from error
+        finally:
+            shutil.rmtree(self.path, ignore_errors=True)
+            if self.line:
+                self.line.close()
+
+    def log(self):
+        return ""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.stop()
+
+
+class MariaDB(Server):
+    kind = scheme = "mysql"
+    title = "MariaDB"
+
+    @staticmethod
+    def missing():
+        for name in ("mariadbd", "mariadb-install-db"):
+            if not find(name):
+                return f"{name} is not installed"
+        return None if foreign.MariaDB.load() else "libmariadb is not installed"
+
+    @property
+    def socket(self):
+        return os.path.join(self.home, "s")
+
+    def socket_words(self):
+        return {"socket": self.socket}
+
+    def socket_port(self):
+        return None
+
+    def connect(self, **named):
+        at = {"socket": self.socket} if "host" not in named else {}
+        return foreign.MariaDB(**{"user": me(), **at, **named})
+
+    def make_database(self, base):
+        with self.connect() as admin:
+            admin.query(f"CREATE DATABASE {base.name} CHARACTER SET utf8mb4")
+            for host in ("localhost", "%"):
+                admin.query(f"CREATE USER {base.user}@'{host}' IDENTIFIED BY ?", base.password)
+                admin.query(f"GRANT ALL ON {base.name}.* TO {base.user}@'{host}'")
+
+    def let_make_databases(self, base):
+        with self.connect() as admin:
+            for host in ("localhost", "%"):
+                admin.query(f"GRANT ALL ON `{base.name}\\_%`.* TO {base.user}@'{host}'")
+
+    def admin_url(self):
+        return f"mysql://{me()}@/mysql?socket={self.socket}"
+
+    LISTS = (
+        ("KILL {}", "SELECT id FROM information_schema.processlist WHERE ", "user"),
+        ("DROP DATABASE `{}`", "SELECT schema_name FROM information_schema.schemata WHERE ",
+         "schema_name"),
+        ("DROP USER '{}'@'{}'", "SELECT user, host FROM mysql.user WHERE ", "user"),
+    )
+    GONE = {1008, 1094, 1396}  # databases, clients, users
+    PATIENT = "SET lock_wait_timeout = 60"
+
+
+class PostgreSQL(Server):
+    kind = scheme = "postgresql"
+    title = "PostgreSQL"
+
+    @staticmethod
+    def missing():
+        for name in ("initdb", "postgres"):
+            if not find(name):
+                return f"PostgreSQL's {name} is not installed"
+        return None if foreign.PostgreSQL.load() else "libpq is not installed"
+
+    @property
+    def socket(self):
+        return os.path.join(self.home, f".s.PGSQL.{self.socket_port()}")
+
+    def socket_words(self):
+        return {"socket": self.home}
+
+    def socket_port(self):
+        return self.port or 5432
+
+    def connect(self, **named):
+        at = {"socket": self.home, "port": self.socket_port()} if "host" not in named else {}
+        named = {"user": "admin", "database": "postgres", **at, **named}
+        return foreign.PostgreSQL(**named)
+
+    def make_database(self, base):
+        with self.connect() as admin:
+            admin.query(f"CREATE ROLE {base.user} LOGIN PASSWORD '{base.password}'")
+            admin.query(f"CREATE DATABASE {base.name} OWNER {base.user} {self.copying(admin)}")
+            # Where AgentScope's services have their table, which name it in each statement.
+            admin.query(f"ALTER DATABASE {base.name} SET search_path = agentscope, public")
+
+    def copying(self, admin):
+        """Files, which takes half of what their pages do; older ones do nothing else."""
+        is_new = int(admin.query("SHOW server_version_num")[0][0]) >= 150000
+        return "STRATEGY FILE_COPY" if is_new else ""
+
+    def let_make_databases(self, base):
+        with self.connect() as admin:
+            admin.query(f"ALTER ROLE {base.user} CREATEDB")
+
+    def admin_url(self):
+        return f"postgresql://admin@:{self.socket_port()}/postgres?socket={self.home}"
+
+    LISTS = (
+        ('DROP DATABASE "{}" WITH (FORCE)', "SELECT datname FROM pg_database WHERE ", "datname"),
+        ('DROP ROLE "{}"', "SELECT rolname FROM pg_roles WHERE ", "rolname"),
+    )
+    GONE = {"3D000", "42704"}
+    PATIENT = "SET lock_timeout = 60000"
+
+
+class Own:
+    """A private server's processes; before a Server in the list of a class's bases."""
 
     def __init__(self, tcp=False, tls=False, durable=False, extra=(), zone=None):
+        super().__init__()
         self.tcp = tcp or tls
         self.tls = tls
         self.durable = durable
         self.extra = list(extra)
         self.zone = {"TZ": zone} if zone else {}
-        self.port = None
-        self.pid = None
         self.process = None
+        self.began = False
         self.frozen = []
-        self.count = 0
-        self.path = make_folder()
 
-    # Processes
+    @property
+    def number(self):
+        return self.pid
 
     def command(self, *words, **named):
-        return self.popen(words, **named).wait(timeout=120 * harness.PATIENCE)
+        return self.popen(words, **named).wait(timeout=HANG * harness.PATIENCE)
 
     def popen(self, words, log="setup.log", **named):
         """As who may run a server; the process dies with this one."""
@@ -143,7 +333,13 @@ class Server:
         return {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", **own}
 
     def set_up(self):
-        status = self.command(*self.set_up_words())
+        """Makes the data, or copies those that the run has for that."""
+        words = self.set_up_words()
+        if SHARED in os.environ:
+            line, answer = ask(self.kind, "template")
+            self.leave(line, folder=self.path)
+            words = ["cp", "-a", answer["template"], f"{self.path}/data"]
+        status = self.command(*words)
         if status != 0:
             raise AssertionError(f"{self.title} is not set up, {status}: {self.log('setup.log')}")
         self.configure()
@@ -169,15 +365,16 @@ class Server:
         os.chmod(self.ca, 0o644)
 
     def start(self):
-        if self.port is None and self.tcp:
-            self.port = free_port()
-        deadline = time.monotonic() + 60 * harness.PATIENCE
+        deadline = time.monotonic() + HANG * harness.PATIENCE
         while True:
+            if self.tcp and not self.began:
+                self.port = free_port()  # unless somebody else takes it meanwhile
             self.process = self.popen(self.words(), "server.log")
             self.pid = self.process.pid
             while self.process.poll() is None:
                 with contextlib.suppress(foreign.ServerError):
                     self.connect().close()
+                    self.began = True
                     return self
                 if time.monotonic() > deadline:
                     break
@@ -223,7 +420,7 @@ class Server:
         """Returns when no thread of it runs any more."""
         self.frozen = self.processes()
         self.signal(self.frozen, signal.SIGSTOP)
-        harness.eventually(lambda: all(map(is_stopped, self.frozen)), "it is frozen", 10)
+        harness.eventually(lambda: all(map(is_stopped, self.frozen)), "it is frozen")
 
     def thaw(self):
         self.signal(self.frozen, signal.SIGCONT)
@@ -236,7 +433,7 @@ class Server:
         self.thaw()
         self.signal(self.processes()[:1], self.end_signal)
         try:
-            self.process.wait(timeout=30 * harness.PATIENCE)
+            self.process.wait(timeout=HANG * harness.PATIENCE)
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(f"{self.title} does not end: {self.log()[-2000:]}") from None
@@ -248,6 +445,8 @@ class Server:
         finally:
             self.kill()
             shutil.rmtree(self.path, ignore_errors=True)
+            if self.line:
+                self.line.close()
 
     def log(self, name="server.log"):
         with contextlib.suppress(OSError):
@@ -255,42 +454,10 @@ class Server:
                 return file.read()
         return ""
 
-    def __enter__(self):
-        return self
 
-    def __exit__(self, *error):
-        self.stop()
-
-    # Clients
-
-    def database(self, name=None):
-        self.count += 1
-        base = Database(self, name or f"sessfs_{self.count}", secrets.token_hex(12))
-        self.make_database(base)
-        return base
-
-
-class MariaDB(Server):
-    kind = scheme = "mysql"
-    title = "MariaDB"
+class OwnMariaDB(Own, MariaDB):
     end_signal = signal.SIGTERM
-
-    @staticmethod
-    def missing():
-        for name in ("mariadbd", "mariadb-install-db"):
-            if not find(name):
-                return f"{name} is not installed"
-        return None if foreign.MariaDB.load() else "libmariadb is not installed"
-
-    @property
-    def socket(self):
-        return os.path.join(self.path, "s")
-
-    def socket_words(self):
-        return {"socket": self.socket}
-
-    def socket_port(self):
-        return None
+    QUICK = ()
 
     def set_up_words(self):
         return [
@@ -324,56 +491,23 @@ class MariaDB(Server):
             + self.extra
         )
 
-    def connect(self, **named):
-        at = {"socket": self.socket} if "host" not in named else {}
-        return foreign.MariaDB(**{"user": me(), **at, **named})
 
-    def make_database(self, base):
-        with self.connect() as admin:
-            admin.query(f"CREATE DATABASE {base.name} CHARACTER SET utf8mb4")
-            for host in ("localhost", "%"):
-                admin.query(f"CREATE USER {base.user}@'{host}' IDENTIFIED BY ?", base.password)
-                admin.query(f"GRANT ALL ON {base.name}.* TO {base.user}@'{host}'")
-
-    def let_make_databases(self, base):
-        with self.connect() as admin:
-            for host in ("localhost", "%"):
-                admin.query(f"GRANT ALL ON `{base.name}\\_%`.* TO {base.user}@'{host}'")
-
-    def admin_url(self):
-        return f"mysql://{me()}@/mysql?socket={self.socket}"
-
-
-class PostgreSQL(Server):
-    kind = scheme = "postgresql"
-    title = "PostgreSQL"
+class OwnPostgreSQL(Own, PostgreSQL):
     end_signal = signal.SIGINT  # without waiting for clients
-
-    @staticmethod
-    def missing():
-        for name in ("initdb", "postgres"):
-            if not find(name):
-                return f"PostgreSQL's {name} is not installed"
-        return None if foreign.PostgreSQL.load() else "libpq is not installed"
-
-    @property
-    def socket(self):
-        return os.path.join(self.path, f".s.PGSQL.{self.socket_port()}")
-
-    def socket_words(self):
-        return {"socket": self.path}
-
-    def socket_port(self):
-        return self.port or 5432
 
     def set_up_words(self):
         words = [find("initdb"), "-D", f"{self.path}/data", "-U", "admin", "-E", "UTF8"]
         return words + ["--locale=C.UTF-8", "--auth=trust", "--no-sync"]
 
-    # Who has started it is the administrator, by the socket, and needs no password.
+    # Half of what a client of the run's does would be iterations of SCRAM, one connection a
+    # statement; private servers have it.
+    QUICK = ("-c", "password_encryption=md5")
+
+    # Who has started it is the administrator, by the socket, and needs no password.  Where md5 is
+    # asked for, a password that is kept for SCRAM is asked for by that.
     RIGHTS = """local all admin peer map=us
-local all all scram-sha-256
-host all all 127.0.0.0/8 scram-sha-256
+local all all md5
+host all all 127.0.0.0/8 md5
 """
 
     def configure(self):
@@ -387,7 +521,7 @@ host all all 127.0.0.0/8 scram-sha-256
             "unix_socket_directories": self.path,
             "port": self.socket_port(),
             "listen_addresses": self.addresses() if self.port else "",
-            "max_connections": 200,
+            "max_connections": 400,
             "shared_buffers": "64MB",
         }
         if self.tls:
@@ -400,25 +534,6 @@ host all all 127.0.0.0/8 scram-sha-256
         for name, value in settings.items():
             words += ["-c", f"{name}={value}"]
         return words + self.extra
-
-    def connect(self, **named):
-        at = {"socket": self.path, "port": self.socket_port()} if "host" not in named else {}
-        named = {"user": "admin", "database": "postgres", **at, **named}
-        return foreign.PostgreSQL(**named)
-
-    def make_database(self, base):
-        with self.connect() as admin:
-            admin.query(f"CREATE ROLE {base.user} LOGIN PASSWORD '{base.password}'")
-            admin.query(f"CREATE DATABASE {base.name} OWNER {base.user}")
-            # Where AgentScope's services have their table, which name it in each statement.
-            admin.query(f"ALTER DATABASE {base.name} SET search_path = agentscope, public")
-
-    def let_make_databases(self, base):
-        with self.connect() as admin:
-            admin.query(f"ALTER ROLE {base.user} CREATEDB")
-
-    def admin_url(self):
-        return f"postgresql://admin@:{self.socket_port()}/postgres?socket={self.path}"
 
 
 class Proxy:
@@ -445,8 +560,8 @@ class Proxy:
         self.control.connect(self.path)
         self.answers = self.control.makefile("r")
 
-    def __call__(self, command, seconds=30):
-        self.control.settimeout(seconds * harness.PATIENCE)
+    def __call__(self, command):
+        self.control.settimeout(HANG * harness.PATIENCE)
         self.control.sendall(command.encode() + b"\n")
         answer = self.answers.readline().strip()
         if answer == "what?" or not answer:
@@ -475,6 +590,24 @@ class Proxy:
 
 
 KINDS = {cls.kind: cls for cls in (MariaDB, PostgreSQL)}
+OWN = {cls.kind: cls for cls in (OwnMariaDB, OwnPostgreSQL)}
+
+
+def ask(kind, what):
+    """The line to who keeps the run's server of a kind, and what was answered."""
+    line = socket.socket(socket.AF_UNIX)
+    line.settimeout(HANG * harness.PATIENCE)
+    try:
+        line.connect(os.path.join(os.environ[SHARED], kind))
+        line.sendall(what.encode() + b"\n")
+        with line.makefile("rb") as answers:
+            answer = json.loads(answers.readline() or b"{}")
+    except OSError as error:
+        answer = {"wrong": f"the keeper of the run's {KINDS[kind].title} is silent: {error}"}
+    if "home" not in answer and "template" not in answer:
+        line.close()
+        raise AssertionError(answer.get("wrong", f"the keeper of the run's {kind} has ended"))
+    return line, answer
 
 
 def is_root():
@@ -528,23 +661,41 @@ def make_folder():
     return folder
 
 
-@contextlib.contextmanager
-def server(kind, **named):
-    """A server that is stopped at the end, whatever happens."""
+def need(kind):
     missing = KINDS[kind].missing()
     if missing:
         raise harness.Skip(missing)
-    with KINDS[kind](**named) as found:
+
+
+@contextlib.contextmanager
+def server(kind, **named):
+    """A private server that is stopped at the end, whatever happens."""
+    need(kind)
+    with OWN[kind](**named) as found:
         found.set_up()
         yield found.start()
 
 
-def start(box, kind, **named):
-    """A server that is stopped at the end of a case, after its mounts."""
-    missing = KINDS[kind].missing()
-    if missing:
-        raise harness.Skip(missing)
-    found = KINDS[kind](**named)
+def shared_or_private(kind):
+    """To be used by with; it ends with what has been made in it."""
+    need(kind)
+    return KINDS[kind].of_the_run() or server(kind)
+
+
+def start(box, kind):
+    """Databases of a case on the server of the run, which are dropped at its end."""
+    need(kind)
+    found = KINDS[kind].of_the_run()
+    if not found:
+        return own(box, kind, tcp=True)
+    box.mounts.append(found)
+    return found
+
+
+def own(box, kind, **named):
+    """A private server that is stopped at the end of a case, after its mounts."""
+    need(kind)
+    found = OWN[kind](**named)
     box.mounts.append(found)
     found.set_up()
     found.start()
@@ -560,3 +711,11 @@ def proxy(box, server):
     box.mounts.append(found)
     box.remember(found.pid)
     return found
+
+
+def main(namespace):
+    """As harness.main(), with servers of the module's own where the run has none."""
+    import shared  # which needs what stands here
+
+    with shared.servers_of_the_run():
+        harness.main(namespace)

@@ -15,7 +15,7 @@ from servers import harness  # noqa: E402
 import agentscope  # noqa: E402
 from agentscope import DatabaseStore, FileStore, FileStore1  # noqa: E402
 from harness import append, errno_of, eventually, limit, read, same, write  # noqa: E402
-from test_stores import refused, start  # noqa: E402
+from test_stores import own, refused, start  # noqa: E402
 
 SOON = 0.2  # seconds within which others see a change
 
@@ -172,7 +172,7 @@ def test_a_table_of_any_name_stays_as_it_is_on_postgresql(box):
 
 def tells_times(box, kind, *extra):
     """Times without a zone are those of the server's, here half past five before UTC."""
-    base, table = service(start(box, kind, extra=extra))
+    base, table = service(own(box, kind, extra=extra))
     table.create()
     table.put("new", "k", 0, "1")
     table.ask("INSERT INTO {0} (session_id, state_key, item_index, state_data, created_at, "
@@ -215,4 +215,4 @@ def test_two_spellings_that_a_service_takes_for_one_are_one(box):
 
 
 if __name__ == "__main__":
-    harness.main(globals())
+    servers.main(globals())

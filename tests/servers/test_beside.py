@@ -11,7 +11,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import servers  # noqa: E402
 from servers import harness  # noqa: E402
-from test_stores import start  # noqa: E402
+from test_stores import own, start  # noqa: E402
 from test_tables import TABLES  # noqa: E402
 
 ROW = "INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) VALUES "
@@ -154,7 +154,7 @@ def test_connections_to_postgresql_that_are_cut_lose_nothing_and_double_nothing(
 
 
 def survives_kills(box, kind):
-    server = start(box, kind, durable=True)
+    server = own(box, kind, durable=True)
     base = server.database()
     mount = box.mount(store=base.url)
     os.mkdir(mount.at("s"))
@@ -176,4 +176,4 @@ def test_a_postgresql_that_is_killed_loses_nothing_and_doubles_nothing(box):
 
 
 if __name__ == "__main__":
-    harness.main(globals())
+    servers.main(globals())

@@ -20,7 +20,7 @@ from servers import harness  # noqa: E402
 from harness import limit  # noqa: E402
 from histories import Histories  # noqa: E402
 from rounds import EXPECTED  # noqa: E402
-from test_stores import start  # noqa: E402
+from test_stores import own  # noqa: E402
 
 ROUNDS = int(os.environ.get("SESSFS_HISTORY_ROUNDS", "3"))
 SEED = int(os.environ.get("SESSFS_SEED") or "1")
@@ -81,7 +81,7 @@ class Server:
 
     def __init__(self, box, kind):
         self.kind = kind
-        self.server = start(box, kind)
+        self.server = own(box, kind)
         self.base = self.server.database()
         self.proxy = servers.proxy(box, self.server)
         self.name = self.proxy.url(self.base)
@@ -129,4 +129,4 @@ for number in (2, 4, 8) if "SESSFS_HISTORY_ROUNDS" in os.environ else (2,):
 
 
 if __name__ == "__main__":
-    harness.main(globals())
+    servers.main(globals())

@@ -298,4 +298,4 @@ def test_a_table_of_agentscope_2_is_shown_by_its_users_at_once(box):
 
 
 if __name__ == "__main__":
-    harness.main(globals())
+    servers.main(globals())

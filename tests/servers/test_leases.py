@@ -16,7 +16,7 @@ import servers  # noqa: E402
 from foreign import ServerError  # noqa: E402
 from servers import harness  # noqa: E402
 from harness import PATIENCE, append, errno_of, limit, read, same, write  # noqa: E402
-from test_stores import start  # noqa: E402
+from test_stores import own, start  # noqa: E402
 
 LEASE = 15  # seconds
 MOUNTS = 8
@@ -110,7 +110,7 @@ def test_a_mount_of_postgresql_that_sleeps_beyond_its_lease_loses_its_locks_and_
 
 def outage(box, kind):
     """A server that was away for longer than a lease ends nobody's."""
-    server = start(box, kind)
+    server = own(box, kind)
     base = server.database()
     one, two = box.mount(store=base.url), box.mount(store=base.url)
     write(one.at("n.txt"), b"1")
@@ -142,7 +142,7 @@ def summer_comes(box, kind):
     begins = time.gmtime(time.time() + LEASE + 12)
     day = begins.tm_yday - (begins.tm_yday > 59 and begins.tm_year % 4 == 0)
     zone = f"STD0SUM,J{day}/{time.strftime('%H:%M:%S', begins)},J{(day + 180) % 365 + 1}"
-    base = start(box, kind, zone=zone).database()
+    base = own(box, kind, zone=zone).database()
     one, two = box.mount(store=base.url), box.mount(store=base.url)
     write(one.at("n.txt"), b"1")
     write(two.at("m.txt"), b"1")
@@ -282,4 +282,4 @@ def test_8_mounts_of_postgresql_count_under_locks_and_append_to_one_list(box):
 
 
 if __name__ == "__main__":
-    harness.main(globals())
+    servers.main(globals())

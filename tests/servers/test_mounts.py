@@ -1,14 +1,13 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: MIT
 """What mounts of stores in files are asked for, asked of stores on a server: cases of tests/mount,
-each with databases of its own on one server.
+each with databases of its own on the server of the run.
 
   SESSFS_TEST_KIND     mysql (if not given) or postgresql
   SESSFS_MOUNTS_CASES  all: not only those that are named here
 """
 
 import os
-import secrets
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -152,14 +151,14 @@ class Mount(harness.Mount):
 
 
 class Box(harness.Box):
-    server = None
-
     def __init__(self, *arguments):
         super().__init__(*arguments)
         self.bases = {}
+        self.server = None
 
     def new_store(self):
-        base = self.server.database(f"case_{secrets.token_hex(8)}")
+        self.server = self.server or servers.start(self, KIND)
+        base = self.server.database()
         self.bases[base.url] = base
         return base.url
 
@@ -175,14 +174,14 @@ def cases():
 
 def main():
     harness.Mount, harness.Box = Mount, Box
+    chosen = list(cases())
+    assert len(dict(chosen)) == len(chosen), "two cases of one name"
     try:
-        chosen = list(cases())
-        assert len(dict(chosen)) == len(chosen), "two cases of one name"
-        with servers.server(KIND) as Box.server:
-            harness.main(dict(chosen))
+        servers.need(KIND)
     except harness.Skip as reason:
         print(f"skipped: {reason}")
         sys.exit(77)
+    servers.main(dict(chosen))
 
 
 if __name__ == "__main__":

@@ -297,4 +297,4 @@ def test_a_backup_of_postgresql_is_of_one_instant(box):
 
 
 if __name__ == "__main__":
-    harness.main(globals())
+    servers.main(globals())

@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import servers  # noqa: E402
 from servers import harness  # noqa: E402
 from harness import PATIENCE, errno_of, limit, read, same  # noqa: E402
-from test_stores import lines_of, start  # noqa: E402
+from test_stores import lines_of, own, start  # noqa: E402
 
 TIMEOUT = 2  # seconds
 LATE = 0.9  # that a busy machine may add
@@ -115,7 +115,7 @@ def names(mount, clock):
 
 
 def comes_back(box, kind):
-    server = start(box, kind)
+    server = own(box, kind)
     proxy = servers.proxy(box, server)
     for way, (go, come) in WAYS.items():
         base = server.database()
@@ -208,4 +208,4 @@ def test_a_mount_that_waits_for_a_turn_outlives_its_connections_to_postgresql(bo
 
 
 if __name__ == "__main__":
-    harness.main(globals())
+    servers.main(globals())

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: MIT
-"""The private servers themselves: what a test of a store on one relies on."""
+"""The servers of a run, and private ones: what a test of a store on them relies on."""
 
 import os
 import signal
@@ -15,7 +15,9 @@ import servers  # noqa: E402
 from foreign import ServerError  # noqa: E402
 from servers import harness  # noqa: E402
 
-WITH_SERVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "with-server")
+HERE = os.path.dirname(os.path.abspath(__file__))
+WITH_SERVER = os.path.join(HERE, "with-server")
+WITH_SERVERS = os.path.join(HERE, "with-servers")
 QUOTED = {"mysql": "?", "postgresql": "$1"}
 
 
@@ -39,7 +41,7 @@ def numbers(base):
 
 
 def keeps_what_was_committed(box, kind):
-    server = servers.start(box, kind)
+    server = servers.own(box, kind)
     base = server.database()
     make_table(base)
     for i in range(3):
@@ -69,7 +71,7 @@ def test_postgresql_keeps_over_kill_9_what_was_committed_and_nothing_else(box):
 
 
 def waits_while_frozen(box, kind):
-    server = servers.start(box, kind)
+    server = servers.own(box, kind)
     base = server.database()
     answered = []
     with base.connect() as client:
@@ -98,7 +100,7 @@ def test_a_frozen_postgresql_answers_when_it_is_thawed(box):
 
 
 def keeps_apart(box, kind):
-    server = servers.start(box, kind, tcp=True)
+    server = servers.start(box, kind)
     one, two = server.database(), server.database()
     make_table(one)
     make_table(two)
@@ -162,11 +164,9 @@ def test_nothing_is_left_of_postgresql(box):
 
 
 def dies_along(box, kind):
-    missing = servers.KINDS[kind].missing()
-    if missing:
-        raise harness.Skip(missing)
+    servers.need(kind)
     command = [WITH_SERVER, kind, "sh", "-c", f"echo $SESSFS_TEST_{kind.upper()}_SERVER; cat"]
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=alone())
     pid = int(child.stdout.readline())
     assert harness.alive(pid), "the server runs"
     with open(f"/proc/{pid}/cmdline", "rb") as words:
@@ -174,7 +174,7 @@ def dies_along(box, kind):
     folder = folder[folder.index("/") :].rsplit("/data", 1)[0]
     child.send_signal(signal.SIGKILL)
     child.wait()
-    harness.eventually(lambda: not processes_in(folder), "the server dies", 10)
+    harness.eventually(lambda: not processes_in(folder), "the server dies")
     child.stdin.close()
     servers.shutil.rmtree(folder)
 
@@ -188,15 +188,13 @@ def test_postgresql_dies_with_whoever_has_started_it(box):
 
 
 def hands_out(box, kind):
-    missing = servers.KINDS[kind].missing()
-    if missing:
-        raise harness.Skip(missing)
+    servers.need(kind)
     name = f"SESSFS_TEST_{kind.upper()}"
     script = f'echo "${name}"; echo "${name}_ADMIN"; exit 3'
     done = harness.tool(WITH_SERVER, kind, "sh", "-c", script, check=False)
     url, admin = done.stdout.decode().split()
     harness.same(done.returncode, 3, "status")
-    assert url.startswith(f"{kind}://sessfs_1@") and "passfile=/" in url, url
+    assert url.startswith(f"{kind}://case") and "passfile=/" in url, url
     assert admin.startswith(f"{kind}://"), admin
     usage = harness.tool(WITH_SERVER, "oracle", "true", check=False)
     harness.same(usage.returncode, 1, "status of a server that nobody knows")
@@ -208,6 +206,134 @@ def test_a_command_finds_the_url_of_a_mariadb_and_its_status_is_kept(box):
 
 def test_a_command_finds_the_url_of_a_postgresql_and_its_status_is_kept(box):
     hands_out(box, "postgresql")
+
+
+# The servers of a run
+
+
+def left_of(server, prefix):
+    with server.connect() as admin:
+        return list(server.made(admin, prefix))
+
+
+def clears_away(box, kind):
+    """What a case has made goes with it, also when it is killed; that of others stays."""
+    server = servers.start(box, kind)
+    base = server.database()
+    make_table(base)
+    for is_killed in (False, True):
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                case = servers.start(box, kind)
+                made = case.database()
+                make_table(made)
+                client = made.connect()
+                os.write(writing, f"{case.prefix} {case.path} {case.home}".encode())
+                while is_killed:
+                    time.sleep(1)
+                case.stop()
+                os._exit(client is None)
+            finally:
+                os._exit(2)
+        prefix, path, home = os.read(reading, 4096).decode().split()
+        harness.same(home, server.home, "where the server is")
+        if is_killed:
+            harness.same(len(left_of(server, prefix)) >= 2, True, "what it has is seen")
+            os.kill(child, signal.SIGKILL)
+        harness.same(os.waitpid(child, 0)[1], signal.SIGKILL if is_killed else 0, "its status")
+        if is_killed:
+            harness.eventually(lambda: not os.path.exists(path), "its folder goes")
+            harness.eventually(lambda: not left_of(server, prefix), "what it had goes")
+        harness.same((left_of(server, prefix), os.path.exists(path)), ([], False), "what is left")
+        os.close(reading), os.close(writing)
+    harness.same(numbers(base), [], "what another one has")
+
+
+def test_what_a_case_has_on_mariadb_of_the_run_goes_with_it(box):
+    clears_away(box, "mysql")
+
+
+def test_what_a_case_has_on_postgresql_of_the_run_goes_with_it(box):
+    clears_away(box, "postgresql")
+
+
+def alone():
+    """As if there was no run around this one."""
+    return {name: value for name, value in os.environ.items() if name != servers.SHARED}
+
+
+def begin_run(kind, script):
+    """A run of its own, whose command asks for the server, and says where all is."""
+    script = f"""
+import os, signal, sys, time
+sys.path.insert(0, {HERE!r})
+import servers
+server = servers.KINDS[{kind!r}].of_the_run()
+print(server.number, server.home, os.environ[servers.SHARED], flush=True)
+{script}
+"""
+    command = [WITH_SERVERS, sys.executable, "-B", "-c", script]
+    run = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=alone(), text=True
+    )
+    number, *folders = run.stdout.readline().split()
+    return run, int(number), folders
+
+
+def tells_of_its_end(box, kind):
+    """Whoever asks for a server that has ended is told so at once."""
+    servers.need(kind)
+    run, number, folders = begin_run(kind, f"""
+os.kill(server.number, signal.SIGKILL)
+while servers.harness.alive(server.number):
+    time.sleep(0.01)
+for _ in range(2):
+    try:
+        servers.KINDS[{kind!r}].of_the_run()
+    except AssertionError as error:
+        print(str(error).splitlines()[0], flush=True)
+sys.exit(7)
+""")
+    said = run.communicate()[0].splitlines()
+    title = servers.KINDS[kind].title
+    expected = f"the run's {title} has ended in the middle"
+    harness.same([line.partition(":")[0] for line in said], [expected] * 2, "what is said")
+    harness.same(run.returncode, 7, "status of the run")
+    harness.same([os.path.exists(folder) for folder in folders], [False] * 2, "what is left")
+
+
+@harness.soak
+def test_a_mariadb_of_the_run_that_has_ended_is_told_of(box):
+    tells_of_its_end(box, "mysql")
+
+
+def test_a_postgresql_of_the_run_that_has_ended_is_told_of(box):
+    tells_of_its_end(box, "postgresql")
+
+
+def ends_along(box, kind):
+    """With the run, however it ends; and it is not the server of another run."""
+    server = servers.start(box, kind)
+    run, number, folders = begin_run(kind, "sys.stdin.read()")
+    assert harness.alive(number), "the server runs"
+    assert number != server.number and server.home not in folders, "each run has its own"
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    for folder in folders:
+        harness.eventually(lambda: not processes_in(folder), f"what works in {folder} ends")
+        harness.eventually(lambda: not os.path.exists(folder), f"{folder} goes")
+    run.stdin.close()
+
+
+def test_the_mariadb_of_a_run_ends_with_it(box):
+    ends_along(box, "mysql")
+
+
+@harness.soak
+def test_the_postgresql_of_a_run_ends_with_it(box):
+    ends_along(box, "postgresql")
 
 
 # The proxy
@@ -342,4 +468,4 @@ def test_a_proxy_counts_round_trips_and_turns_clients_of_postgresql_away(box):
 
 
 if __name__ == "__main__":
-    harness.main(globals())
+    servers.main(globals())

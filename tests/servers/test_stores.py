@@ -26,12 +26,23 @@ TABLE = harness.TABLE
 ROUNDS = int(os.environ.get("SESSFS_ROUNDS", "100"))
 
 
-def start(box, kind, **named):
+def need(box, kind):
     folder = os.environ.get("SESSFS_PLUGINS", "")
     if not os.access(os.path.join(folder, f"sessfs-{kind}.so"), os.R_OK):
         raise harness.Skip(f"sessfs-{kind}.so is not built")
     os.environ["HOME"] = box.new_folder("home")
-    return servers.start(box, kind, **named)
+
+
+def start(box, kind):
+    """Databases on the server of the run, for a store."""
+    need(box, kind)
+    return servers.start(box, kind)
+
+
+def own(box, kind, **named):
+    """A private server for a store."""
+    need(box, kind)
+    return servers.own(box, kind, **named)
 
 
 def run(box, *words, **named):
@@ -81,15 +92,19 @@ def test_what_a_mount_has_written_is_on_postgresql_and_there_for_the_next(box):
 
 
 def test_settings_of_mariadb_for_all_are_not_for_mounts(box):
+    server = own(box, "mysql")
     for settings in (
         {"autocommit": 0, "sql_safe_updates": 1, "completion_type": 1},
         {"sql_select_limit": 2, "max_join_size": 1},
     ):
-        base = start(box, "mysql").database()
+        base = server.database()
         with base.admin() as client:
             for key, value in settings.items():
                 client.query(f"SET GLOBAL {key} = {value}")
         keeps(box, base)
+        with base.admin() as client:
+            for key in settings:
+                client.query(f"SET GLOBAL {key} = DEFAULT")
 
 
 def waits_longer(box, base, locks):
@@ -108,7 +123,7 @@ def waits_longer(box, base, locks):
 
 
 def test_the_time_that_mariadb_gives_statements_is_not_for_mounts(box):
-    base = start(box, "mysql").database()
+    base = own(box, "mysql").database()
     with base.admin() as client:
         client.query("SET GLOBAL max_statement_time = 1")
     waits_longer(box, base, ["SET max_statement_time = 0", f"LOCK TABLES {TABLE} WRITE"])
@@ -202,7 +217,7 @@ def refuses(box, kind, setting):
     same(done.returncode, 1, f"status: {said}")
     assert setting in said, said
     box.mount(store=careless.url).unmount()
-    careful = start(box, kind, durable=True).database()
+    careful = own(box, kind, durable=True).database()
     mount = box.mount(store=careful.url, options=["durable"])
     write(mount.at("a.txt"), b"a")
 
@@ -302,7 +317,7 @@ def test_what_postgresql_cannot_do_is_told(box):
 
 def limited(base, setup):
     """The URL of a user with the rights that are printed by setup, and no others."""
-    user = "limited"
+    user = f"{base.name}_limited"
     with base.admin() as admin:
         if base.server.kind == "mysql":
             name = f"{user}@'localhost'"
@@ -369,7 +384,7 @@ def test_who_may_make_nothing_mounts_what_setup_has_made_on_postgresql(box):
 
 def test_who_may_make_nothing_is_told_of_setup(box):
     base = start(box, "mysql").database()
-    url = limited(base, b"GRANT SELECT ON sessfs_1.* TO USER;")
+    url = limited(base, f"GRANT SELECT ON {base.name}.* TO USER;".encode())
     refused(box, url, "sessfs setup")
 
 
@@ -415,52 +430,42 @@ def test_every_verb_works_on_postgresql_when_it_is_mounted(box):
     obeys_mounted(box, "postgresql")
 
 
-def goes_on(box, kind, host):
-    """The server is killed and comes back; the daemon has to find it, log in, and go on."""
-    server = start(box, kind, tcp=bool(host))
-    base = server.database()
-    url = base.url_with(**({"host": host, "port": server.port} if host else {}))
-    mount = box.mount(store=url)
-    use(mount)
-    append(mount.at("l.txt"), b"1\n")
+def goes_on(box, kind):
+    """The server is killed and comes back; each daemon has to find it, log in, and go on."""
+    server = own(box, kind, tcp=True)
+    served = {}
+    for host in (None, "127.0.0.1", "localhost"):
+        base = server.database()
+        at = {"host": host, "port": server.port} if host else {}
+        mount = box.mount(store=base.url_with(**at))
+        use(mount)
+        append(mount.at("l.txt"), b"1\n")
+        served[host] = (base, mount)
     for i in range(3):
         if i == 1:
-            os.unlink(base.passfile)  # it was read long ago
+            for base, _ in served.values():
+                os.unlink(base.passfile)  # it was read long ago
         server.kill()
         server.start()
-        append(mount.at("s", "l.jsonl"), b'{"n": %d}\n' % i)
-        same(lines_of(base)[-1], b'{"n": %d}' % i, "the row after the server was away")
+        for host, (base, mount) in served.items():
+            append(mount.at("s", "l.jsonl"), b'{"n": %d}\n' % i)
+            same(lines_of(base)[-1], b'{"n": %d}' % i, f"the row after it was away, by {host}")
     if os.geteuid() == 0:
-        same(unguarded(mount.pid), [], "threads with rights")
+        for host, (_, mount) in served.items():
+            same(unguarded(mount.pid), [], f"threads with rights, by {host}")
 
 
-def test_a_guarded_daemon_finds_mariadb_again_by_its_socket(box):
-    goes_on(box, "mysql", None)
+def test_guarded_daemons_find_mariadb_again_by_its_socket_an_address_and_a_name(box):
+    goes_on(box, "mysql")
 
 
-def test_a_guarded_daemon_finds_postgresql_again_by_its_socket(box):
-    goes_on(box, "postgresql", None)
-
-
-def test_a_guarded_daemon_finds_mariadb_again_by_an_address(box):
-    goes_on(box, "mysql", "127.0.0.1")
-
-
-def test_a_guarded_daemon_finds_postgresql_again_by_an_address(box):
-    goes_on(box, "postgresql", "127.0.0.1")
-
-
-def test_a_guarded_daemon_finds_mariadb_again_by_a_name(box):
-    goes_on(box, "mysql", "localhost")
-
-
-def test_a_guarded_daemon_finds_postgresql_again_by_a_name(box):
-    goes_on(box, "postgresql", "localhost")
+def test_guarded_daemons_find_postgresql_again_by_its_socket_an_address_and_a_name(box):
+    goes_on(box, "postgresql")
 
 
 def judges(box, kind):
     """TLS: who is trusted."""
-    server = start(box, kind, tls=True)
+    server = own(box, kind, tls=True)
     base = server.database()
     at = {"host": "127.0.0.1", "port": server.port}
     for words in ({"tls": "verify", "ca": server.ca}, {"tls": "required"}, {"tls": "off"}):
@@ -474,7 +479,7 @@ def judges(box, kind):
     refused(box, base.url_with(**at, tls="verify"), "certificate")
     other = {**at, "host": "127.0.0.2", "tls": "verify", "ca": server.ca}
     refused(box, base.url_with(**other), "certificate")
-    plain = start(box, kind, tcp=True)
+    plain = start(box, kind)
     at = {"host": "127.0.0.1", "port": plain.port}
     for tls in ("verify", "required"):
         refused(box, plain.database().url_with(**at, tls=tls), "server does not support")
@@ -489,7 +494,7 @@ def test_postgresql_is_trusted_by_its_certificate(box):
 
 
 def explains(box, kind):
-    server = start(box, kind, tcp=True)
+    server = start(box, kind)
     base = server.database()
     plain = base.url
     wrong = box.new_path("wrong")
@@ -498,7 +503,7 @@ def explains(box, kind):
     refused(box, plain.replace(base.passfile, wrong), base.user)
     refused(box, plain.replace(f"/{base.name}?", "/other?"), "other")
     refused(box, base.url_with(host="127.0.0.1", port=servers.free_port()), "127.0.0.1")
-    refused(box, plain.replace(f"socket={server.path}", "socket=/nowhere"), "/nowhere")
+    refused(box, plain.replace(f"socket={server.home}", "socket=/nowhere"), "/nowhere")
 
 
 def test_why_mariadb_cannot_be_used_is_told(box):
@@ -510,7 +515,7 @@ def test_why_postgresql_cannot_be_used_is_told(box):
 
 
 def test_which_databases_of_postgresql_cannot_be_used_is_told(box):
-    server = start(box, "postgresql")
+    server = own(box, "postgresql")
     base = server.database()
     with base.admin() as admin:
         admin.query(
@@ -631,4 +636,4 @@ def test_the_library_opens_postgresql_by_its_url(box):
 
 
 if __name__ == "__main__":
-    harness.main(globals())
+    servers.main(globals())

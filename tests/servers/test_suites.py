@@ -229,4 +229,4 @@ def test_fsstress_on_postgresql(box):
 
 
 if __name__ == "__main__":
-    harness.main(globals())
+    servers.main(globals())

@@ -8,9 +8,10 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import servers  # noqa: E402
 from servers import harness  # noqa: E402
 from harness import append, errno_of, eventually, read, same, same_trees, tree, write  # noqa: E402
-from test_stores import start  # noqa: E402
+from test_stores import own, start  # noqa: E402
 
 COLUMNS = """session_id VARCHAR(255) NOT NULL, state_key VARCHAR(255) NOT NULL,
 item_index INT NOT NULL DEFAULT 0, state_data {data}, created_at {time} DEFAULT CURRENT_TIMESTAMP,
@@ -232,7 +233,7 @@ def test_of_ids_that_are_one_to_mariadb_each_has_its_rows(box):
 
 
 def test_a_list_above_what_mariadb_takes_at_once_is_saved(box):
-    base = start(box, "mysql", extra=["--max-allowed-packet=1M"]).database()
+    base = own(box, "mysql", extra=["--max-allowed-packet=1M"]).database()
     mount = box.mount(store=base.url_with(timeout=3))
     os.mkdir(mount.at("s"))
     data = b"".join(b'"%06d%s"\n' % (i, b"x" * 1000) for i in range(3000))
@@ -242,7 +243,7 @@ def test_a_list_above_what_mariadb_takes_at_once_is_saved(box):
 
 
 def test_rows_of_more_numbers_than_mariadb_takes_at_once_are_taken_in(box):
-    base = start(box, "mysql", extra=["--max-allowed-packet=1M"]).database()
+    base = own(box, "mysql", extra=["--max-allowed-packet=1M"]).database()
     mount = box.mount(store=base.url_with(timeout=3))
     os.mkdir(mount.at("s"))
     write(mount.at("s/l.jsonl"), b"0\n")
@@ -258,4 +259,4 @@ def test_rows_of_more_numbers_than_mariadb_takes_at_once_are_taken_in(box):
 
 
 if __name__ == "__main__":
-    harness.main(globals())
+    servers.main(globals())

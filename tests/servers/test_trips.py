@@ -119,4 +119,4 @@ def test_calls_that_read_make_few_trips_to_postgresql(box):
 
 
 if __name__ == "__main__":
-    harness.main(globals())
+    servers.main(globals())
