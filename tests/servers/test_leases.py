@@ -15,12 +15,12 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import servers  # noqa: E402
 from foreign import ServerError  # noqa: E402
 from servers import harness  # noqa: E402
-from harness import PATIENCE, append, errno_of, limit, read, same, write  # noqa: E402
+from harness import append, errno_of, read, same, soak, write  # noqa: E402
 from test_stores import own, start  # noqa: E402
 
 LEASE = 15  # seconds
 MOUNTS = 8
-COUNTS = int(os.environ.get("SESSFS_COUNTS", "6"))
+COUNTS = harness.rounds("SESSFS_COUNTS", 2, 6)
 
 
 def count_in(file):
@@ -93,17 +93,16 @@ def locks(box, kind, lock):
     found = [os.stat(other.at("t", name)).st_ino for name in os.listdir(other.at("t"))]
     same(len(set(found)), len(found), "inode numbers")
     harness.eventually(
-        lambda: harness.tree(sleeper.path) == harness.tree(other.path), "the mounts are alike", 5
+        lambda: harness.tree(sleeper.path) == harness.tree(other.path), "the mounts are alike"
     )
     sleeper.check()
 
 
-@limit(90)
 def test_a_mount_of_mariadb_that_sleeps_beyond_its_lease_loses_its_locks_and_nothing_else(box):
     locks(box, "mysql", fcntl.flock)
 
 
-@limit(90)
+@soak
 def test_a_mount_of_postgresql_that_sleeps_beyond_its_lease_loses_its_locks_and_nothing_else(box):
     locks(box, "postgresql", fcntl.lockf)
 
@@ -127,12 +126,11 @@ def outage(box, kind):
     same(read(two.at("n.txt")), b"2", "what was written under it")
 
 
-@limit(90)
+@soak
 def test_mariadb_that_is_away_for_longer_than_a_lease_ends_no_lock(box):
     outage(box, "mysql")
 
 
-@limit(90)
 def test_postgresql_that_is_away_for_longer_than_a_lease_ends_no_lock(box):
     outage(box, "postgresql")
 
@@ -159,7 +157,7 @@ def summer_comes(box, kind):
     same((read(two.at("n.txt")), read(one.at("m.txt"))), (b"2", b"2"), "what both have written")
 
 
-@limit(90)
+@soak
 def test_no_lease_of_mariadb_ends_when_clocks_are_put_forward(box):
     summer_comes(box, "mysql")
 
@@ -211,12 +209,11 @@ def holds_up(box, kind):
     stopped.check()
 
 
-@limit(90)
 def test_a_mount_of_mariadb_that_stops_within_a_transaction_holds_up_nobody_for_long(box):
     holds_up(box, "mysql")
 
 
-@limit(90)
+@soak
 def test_a_mount_of_postgresql_that_stops_within_a_transaction_holds_up_nobody_for_long(box):
     holds_up(box, "postgresql")
 
@@ -271,12 +268,11 @@ def exact(box, kind):
     mounts[0].check()
 
 
-@limit(int(60 + 10 * COUNTS * PATIENCE))
+@soak
 def test_8_mounts_of_mariadb_count_under_locks_and_append_to_one_list(box):
     exact(box, "mysql")
 
 
-@limit(int(60 + 10 * COUNTS * PATIENCE))
 def test_8_mounts_of_postgresql_count_under_locks_and_append_to_one_list(box):
     exact(box, "postgresql")
 

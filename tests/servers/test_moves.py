@@ -12,11 +12,11 @@ import threading
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import servers  # noqa: E402
 from servers import harness  # noqa: E402
-from harness import append, read, same, write  # noqa: E402
+from harness import append, read, same, soak, write  # noqa: E402
 from test_stores import run, start  # noqa: E402
 
 TABLE = harness.TABLE
-LINES = 20000
+LINES = harness.rounds("SESSFS_LINES", 5000, 20000)
 
 
 def attributes(root):
@@ -288,6 +288,7 @@ def at_an_instant(box, kind):
     assert read(mount.at("s", "l.jsonl")), "lines"
 
 
+@soak
 def test_a_backup_of_mariadb_is_of_one_instant(box):
     at_an_instant(box, "mysql")
 

@@ -18,12 +18,12 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import servers  # noqa: E402
 from servers import harness  # noqa: E402
-from harness import append, errno_of, read, same, write  # noqa: E402
+from harness import append, errno_of, read, same, soak, write  # noqa: E402
 import test_quota  # noqa: E402
 from test_guard import NOBODY, unguarded, use  # noqa: E402
 
 TABLE = harness.TABLE
-ROUNDS = int(os.environ.get("SESSFS_ROUNDS", "100"))
+ROUNDS = harness.rounds("SESSFS_ROUNDS", 30, 100)
 
 
 def need(box, kind):
@@ -129,6 +129,7 @@ def test_the_time_that_mariadb_gives_statements_is_not_for_mounts(box):
     waits_longer(box, base, ["SET max_statement_time = 0", f"LOCK TABLES {TABLE} WRITE"])
 
 
+@soak
 def test_the_time_that_postgresql_gives_statements_is_not_for_mounts(box):
     base = start(box, "postgresql").database()
     with base.admin() as client:
@@ -154,15 +155,15 @@ def brings_back(box, kind):
         return sorted(item["name"] for item in found)
 
     for mount in mounts:
-        harness.eventually(lambda: harness.tree(mount.path) == expected, "it is seen", 5)
+        harness.eventually(lambda: harness.tree(mount.path) == expected, "it is seen")
         shutil.rmtree(mount.at("s"))
-        harness.eventually(lambda: listed() == gone, "all is in the trash", 20)
+        harness.eventually(lambda: listed() == gone, "all is in the trash")
         same(lines_of(base), [], "rows that SQL sees")
         run(box, "check", base.url)
         run(box, "gc", "--undo", base.url, "s")
         harness.same_trees(expected, harness.tree(one.path))
         same(lines_of(base), rows, "rows")
-    harness.eventually(lambda: harness.tree(two.path) == expected, "the other sees it", 5)
+    harness.eventually(lambda: harness.tree(two.path) == expected, "the other sees it")
     same(listed(), [], "the trash")
     run(box, "check", base.url)
 
@@ -414,6 +415,7 @@ def test_a_mount_that_only_reads_stands_beside_others_on_postgresql(box):
     stands_beside(box, "postgresql")
 
 
+@soak
 def test_every_verb_works_on_mariadb(box):
     obeys(box, "mysql")
 
@@ -426,6 +428,7 @@ def test_every_verb_works_on_mariadb_when_it_is_mounted(box):
     obeys_mounted(box, "mysql")
 
 
+@soak
 def test_every_verb_works_on_postgresql_when_it_is_mounted(box):
     obeys_mounted(box, "postgresql")
 

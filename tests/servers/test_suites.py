@@ -22,7 +22,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import servers  # noqa: E402
 from servers import harness  # noqa: E402
-from harness import eventually, limit, same, same_trees  # noqa: E402
+from harness import eventually, same, same_trees  # noqa: E402
 
 SEED = int(os.environ.get("SESSFS_TEST_SEED") or int.from_bytes(os.urandom(3), "big"))
 STEPS = int(os.environ.get("SESSFS_SUITE_STEPS", "400"))
@@ -47,7 +47,7 @@ def mount_of(box, kind, **options):
 
 def run(command, seconds, **more):
     return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, timeout=seconds * harness.PATIENCE, **more)
+                          stderr=subprocess.STDOUT, timeout=seconds, **more)
 
 
 def is_sound(mount):
@@ -86,17 +86,14 @@ def pjdfstest(box, kind):
     is_sound(mount)
 
 
-@limit(SOAK)
 def test_pjdfstest_on_a_file(box):
     pjdfstest(box, "file")
 
 
-@limit(SOAK)
 def test_pjdfstest_on_mariadb(box):
     pjdfstest(box, "mysql")
 
 
-@limit(SOAK)
 def test_pjdfstest_on_postgresql(box):
     pjdfstest(box, "postgresql")
 
@@ -136,17 +133,14 @@ def content(path):
     return len(data), hashlib.sha256(data).hexdigest()
 
 
-@limit(SOAK)
 def test_fsx_on_a_file(box):
     fsx(box, "file")
 
 
-@limit(SOAK)
 def test_fsx_on_mariadb(box):
     fsx(box, "mysql")
 
 
-@limit(SOAK)
 def test_fsx_on_postgresql(box):
     fsx(box, "postgresql")
 
@@ -161,7 +155,7 @@ def begin_fsstress(box, mount, seed):
 
 
 def end_fsstress(process, seed):
-    said = process.communicate(timeout=SOAK * harness.PATIENCE)[0].decode("utf-8", "replace")
+    said = process.communicate(timeout=SOAK)[0].decode("utf-8", "replace")
     same(process.returncode, 0, f"fsstress, seed {seed}: {said[-1500:]}")
 
 
@@ -194,7 +188,7 @@ def fsstress_on_two(box, kind):
     def is_same():
         return harness.tree(other.path, times=True) == harness.tree(mount.path, times=True)
 
-    eventually(is_same, f"the mounts show the same, seeds {seeds}", 5)
+    eventually(is_same, f"the mounts show the same, seeds {seeds}")
     wanted = harness.tree(mount.path, times=True)
     for again in (mount, other):
         again.remount()
@@ -203,27 +197,22 @@ def fsstress_on_two(box, kind):
     is_sound(mount)
 
 
-@limit(SOAK)
 def test_fsstress_on_two_mounts_of_a_file(box):
     fsstress_on_two(box, "file")
 
 
-@limit(SOAK)
 def test_fsstress_on_two_mounts_on_mariadb(box):
     fsstress_on_two(box, "mysql")
 
 
-@limit(SOAK)
 def test_fsstress_on_a_file(box):
     fsstress(box, "file")
 
 
-@limit(SOAK)
 def test_fsstress_on_mariadb(box):
     fsstress(box, "mysql")
 
 
-@limit(SOAK)
 def test_fsstress_on_postgresql(box):
     fsstress(box, "postgresql")
 

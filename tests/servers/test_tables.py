@@ -10,7 +10,8 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import servers  # noqa: E402
 from servers import harness  # noqa: E402
-from harness import append, errno_of, eventually, read, same, same_trees, tree, write  # noqa: E402
+from harness import append, errno_of, eventually, read, same, same_trees  # noqa: E402
+from harness import soak, tree, write  # noqa: E402
 from test_stores import own, start  # noqa: E402
 
 COLUMNS = """session_id VARCHAR(255) NOT NULL, state_key VARCHAR(255) NOT NULL,
@@ -242,6 +243,7 @@ def test_a_list_above_what_mariadb_takes_at_once_is_saved(box):
     same(read(mount.at("s/l.jsonl")) == data, True, "the list")
 
 
+@soak
 def test_rows_of_more_numbers_than_mariadb_takes_at_once_are_taken_in(box):
     base = own(box, "mysql", extra=["--max-allowed-packet=1M"]).database()
     mount = box.mount(store=base.url_with(timeout=3))
