@@ -8,6 +8,7 @@
 
 #include "backend/sql/clock.h"
 #include "backend/sql/conn.h"
+#include "backend/sql/cursor.h"
 #include "backend/sql/mounts.h"
 #include "backend/sql/watch.h"
 #include "src/base/log.h"
@@ -447,25 +448,87 @@ static void *commit_one(void *result)
 	return NULL;
 }
 
-/* Take the connection away by which somebody waits for the row of the store. */
-static void cut_off(void)
+static bool is_mysql(void)
 {
-	const bool is_mysql = strncmp(server_url(), "mysql", 5) == 0;
+	return strncmp(server_url(), "mysql", 5) == 0;
+}
+
+/* Take a connection away, by its number. */
+static void cut_off(const char *number)
+{
+	_cleanup_(freep) char *kill =
+		str_printf(is_mysql() ? "KILL %s" : "SELECT pg_terminate_backend(%s)", number);
+	_cleanup_(freep) char *find =
+		str_printf(is_mysql() ?
+				   "SELECT id FROM information_schema.processlist WHERE id = %s" :
+				   "SELECT pid FROM pg_stat_activity WHERE pid = %s",
+			   number);
+
+	server_runs(kill);
+	while (*server_asks(find))
+		usleep(2000);
+}
+
+/* That by which somebody waits for the row of the store. */
+static void cut_off_writer(void)
+{
 	const char *found = "";
-	_cleanup_(freep) char *statement = NULL;
 
 	while (!*found) {
 		usleep(2000);
 		found = server_asks(
-			is_mysql ?
+			is_mysql() ?
 				"SELECT id FROM information_schema.processlist "
 				"WHERE db = DATABASE() AND info LIKE 'UPDATE sessfs_store SET%'" :
 				"SELECT pid FROM pg_stat_activity WHERE "
 				"wait_event_type = 'Lock' AND datname = "
 				"current_database()");
 	}
-	statement = str_printf(is_mysql ? "KILL %s" : "SELECT pg_terminate_backend(%s)", found);
-	server_runs(statement);
+	cut_off(found);
+}
+
+static void cut_off_reader(struct backend_snapshot *snapshot)
+{
+	struct sql_answer *answer = NULL;
+	struct bytes columns[SQL_COLUMNS];
+	_cleanup_(freep) char *number = NULL;
+
+	cr_assert_eq(sql_snapshot_ask(snapshot,
+				      is_mysql() ? BYTES("SELECT CONNECTION_ID()") :
+						   BYTES("SELECT pg_backend_pid()"),
+				      &answer, 1),
+		     0);
+	cr_assert(sql_row(snapshot->store, answer, columns));
+	number = bytes_dup(columns[0]);
+	snapshot->store->texts.driver->answer_done(answer);
+	cut_off(number);
+}
+
+static int count_row(void *arg, int64_t index, struct bytes data)
+{
+	(void)index;
+	(void)data;
+	++*(int *)arg;
+	return 0;
+}
+
+/* As when the server is started again in the middle of it. */
+Test(others, that_cut_off_a_read_let_it_begin_again)
+{
+	struct backend_snapshot *snapshot;
+	int count = 0;
+
+	backend = fresh_store(0);
+	cr_assert_eq(COMMIT(backend, row_insert(S, K, 0, BYTES("1"))), 0);
+	snapshot = look(backend);
+	cr_assert_str_eq(rows_seen(backend, snapshot, S, K, 0), "0=1");
+	cut_off_reader(snapshot);
+	for (int i = 0; i < 2; i++)
+		cr_expect_eq(backend->ops->row_read(backend, snapshot, S, K, 0, count_row, &count),
+			     -ESTALE);
+	cr_expect_eq(count, 0);
+	unlook(backend, snapshot);
+	cr_expect_str_eq(rows_of(backend, S, K), "0=1", "it has another connection");
 }
 
 /* Whether it was made nobody can know, since the lane went with it. */
@@ -477,7 +540,7 @@ Test(others, that_end_a_mount_whose_connection_is_lost_leave_its_change_in_doubt
 	begin_two();
 	server_begins("UPDATE sessfs_store SET epoch = epoch + 1 WHERE id = 1");
 	cr_assert_eq(pthread_create(&thread, NULL, commit_one, &r), 0);
-	cut_off();
+	cut_off_writer();
 	server_runs("DELETE FROM sessfs_mount WHERE number = 1");
 	server_ends();
 	pthread_join(thread, NULL);
