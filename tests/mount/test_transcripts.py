@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: MIT
 """keep: transcripts of coding agents move into a store, and the clients go on in it."""
 
+import contextlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -288,6 +290,56 @@ def test_a_file_that_is_open_behind_the_change_is_waited_for(box):
     assert "in 1 file" in said_late, said_late
     rows = mount.rows("claude:-home-me-project:valid_session", "transcript")
     same(rows[-1], b'{"late": 1}', "the line of a file that was open at the change")
+
+
+def is_writing(pid, path):
+    """Whether a process has a file open to write to it."""
+    with contextlib.suppress(OSError):
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            if os.readlink(f"/proc/{pid}/fd/{fd}") == path:
+                with open(f"/proc/{pid}/fdinfo/{fd}") as info:
+                    return int(re.search(r"flags:\t0*([0-7]+)", info.read())[1], 8) & 3 != 0
+    return False
+
+
+def append_meanwhile(box, home, mount, path):
+    """To what a run brings over: how many lines came before that was done, and what it said."""
+    write(mount.at("claude", "projects.unfinished"), home.at(".claude", "projects").encode())
+    keep = subprocess.Popen([box.program, "keep", "claude", mount.path],
+                            env={**os.environ, **home.environment()},
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    count = 0
+    while keep.poll() is None:
+        if count or is_writing(keep.pid, path):
+            if not count:
+                keep.send_signal(signal.SIGSTOP)
+            append(path, b'{"new": %d}\n' % count)
+            keep.send_signal(signal.SIGCONT)
+            count += 1
+    return count, keep.returncode, keep.communicate()[0].decode()
+
+
+def test_what_a_client_appends_to_what_is_brought_over_stays(box):
+    """It goes on behind the link, in a transcript of which the last lines are still to come."""
+    mount, home = kept(box)
+    home.keep("claude", mount.path)
+    before = home.at(".claude", "projects.before", "-home-me-project")
+    text = b"x" * 1000
+    many = [b'{"old": %d, "text": "%s"}' % (i, text) for i in range(8000)]
+    for names in (("valid_session", "session_b"), ("late", "later")):  # that were copied, and not
+        for name in names:
+            append(os.path.join(before, name + ".jsonl"), b"\n".join(many) + b"\n")
+            path = mount.at("claude", "projects", "-home-me-project", name + ".jsonl")
+            count, status, words = append_meanwhile(box, home, mount, path)
+            if count:
+                break
+        same(count > 0, True, f"{name}: the client comes in time; {words}")
+        lines = read(path).splitlines()
+        got = [line for line in lines if line.startswith(b'{"new"')]
+        same(got, [b'{"new": %d}' % n for n in range(count)], f"{name}: its lines; {words}")
+        got = [line for line in lines if line.startswith(b'{"old"')]
+        told = status == 1 and "compare the two" in words and f"/{name}.jsonl" in words
+        same(told or got == many, True, f"{name}: the old lines are there, or it says so; {words}")
 
 
 def test_what_was_rewritten_while_transcripts_moved_is_told(box):
