@@ -8,12 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/scratch.h"
+
 const struct bytes S = { "sess", 4 }, K = { "messages", 8 };
 
 /* Stores and files of a case. */
 
 static struct backend *opened[8];
-static char scratch[64];
+static char scratch[256];
 
 static void forget(struct backend *backend)
 {
@@ -61,12 +63,12 @@ void close_stores(void)
 
 const char *scratch_path(const char *name)
 {
-	static char paths[16][128];
+	static char paths[16][512];
 	static unsigned next;
 	char *path = paths[next++ % ARRAY_SIZE(paths)];
 
 	if (!*scratch) {
-		strcpy(scratch, "/tmp/sessfs-contract-XXXXXX");
+		scratch_template(scratch, sizeof(scratch), "contract");
 		cr_assert_not_null(mkdtemp(scratch));
 	}
 	snprintf(path, sizeof(paths[0]), "%s/%s", scratch, name);

@@ -16,12 +16,14 @@
 #include "src/base/cleanup.h"
 
 /* A fresh store of a kind; closed, and its files removed, at the end of the case.  The program has
- * these two in a file of its own, beside the cases that it runs: stores.c, journal.c. */
+ * these two in a file of its own, beside the cases that it runs: stores.c, servers.c. */
 struct backend *fresh_store(int kind);
 struct criterion_test_params every_kind(void);
 /* The same for cases of several mounts: a fresh store, or one more mount of what is there. */
 struct backend *shared_store(int kind, struct backend *first);
 struct criterion_test_params every_shared_kind(void);
+/* One of journal.c. */
+struct backend *fresh_journal(void);
 void close_stores(void);
 /* Called when they are closed, unless it is NULL. */
 extern void (*after_stores)(void);

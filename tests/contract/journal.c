@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The example of a backend, contrib/backend-journal/: in the place of stores.c, and what is its
- * own, which is to be opened again. */
+/* The example of a backend, contrib/backend-journal/: what is its own, which is to be opened again.
+ * All that holds for every store is tried on it, too (stores.c). */
 #include "contrib/backend-journal/journal.h"
 
 #include <errno.h>
@@ -25,16 +25,8 @@ static struct backend *open_journal(const struct backend_options *options)
 	return remember(backend);
 }
 
-struct criterion_test_params every_kind(void)
+struct backend *fresh_journal(void)
 {
-	static int one;
-
-	return cr_make_param_array(int, &one, 1, NULL);
-}
-
-struct backend *fresh_store(int kind)
-{
-	(void)kind;
 	return open_journal(&fresh);
 }
 

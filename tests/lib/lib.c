@@ -8,10 +8,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tests/unit/scratch.h"
+
 struct sessfs *lib;
 
 static sqlite3 *db;
-static char scratch[64];
+static char scratch[256];
 static char *texts[8];
 
 /* A text of this case; the oldest one goes. */
@@ -46,7 +48,7 @@ const char *path_beside(const char *name)
 	char **path = next_text();
 
 	if (!*scratch) {
-		strcpy(scratch, "/tmp/sessfs-lib-XXXXXX");
+		scratch_template(scratch, sizeof(scratch), "lib");
 		cr_assert_not_null(mkdtemp(scratch));
 	}
 	append(path, "%s/%s", scratch, name);

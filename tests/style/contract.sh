@@ -29,7 +29,7 @@ wrong_sections() {
 	done
 }
 
-# Programs stand with the name that make knows, or that of their source.
+# What stands there is a program or a script of TESTS, or a source of a program.
 wrong_files() {
 	rows "$1" | cut -d'|' -f2 | tr ' ' '\n' | tr -d '`' | sort -u | while read -r file; do
 		name=tests/${file%.c}
@@ -37,7 +37,8 @@ wrong_files() {
 		[ -e "$top/tests/$file" ] || [ -e "$top/$name.c" ] ||
 			grep -q "^$sources" "$top"/tests/*/Makemodule.am ||
 			echo "$file: there is no such test"
-		grep -qE "(^|[[:space:]])$name([[:space:]]|\$)" "$top"/tests/*/Makemodule.am ||
+		grep -qE "(^|[[:space:]])(tests/$file|$name)([[:space:]]|\$)" \
+			"$top"/tests/*/Makemodule.am ||
 			echo "$file: nobody runs it"
 	done
 }

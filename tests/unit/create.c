@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Creating a file (fs/kernel/ops-open.c) whose open fails, without a kernel: what libfuse would say
- * of the request, and do with the answer, is said and kept here. */
+ * of the request is said by fuse.c, and the answer is kept here. */
 
 #include <unistd.h>
 
 #include "fs/kernel/ops.h"
+#include "tests/unit/fuse.h"
 #include "tests/unit/world.h"
 
 static struct session session = { .files_lock = PTHREAD_MUTEX_INITIALIZER };
@@ -15,42 +16,19 @@ static int error;
 static uint64_t nodeid;
 static struct fuse_file_info opened;
 
-void *fuse_req_userdata(fuse_req_t req)
-{
-	(void)req;
-	return &session;
-}
-
-const struct fuse_ctx *fuse_req_ctx(fuse_req_t req)
-{
-	static struct fuse_ctx ctx = { .uid = 1000, .gid = 1000 };
-
-	(void)req;
-	ctx.pid = getpid();
-	return &ctx;
-}
-
-int fuse_req_interrupted(fuse_req_t req)
-{
-	(void)req;
-	return 0;
-}
-
-int fuse_reply_err(fuse_req_t req, int err)
+static void keep_error(fuse_req_t req, int err)
 {
 	(void)req;
 	error = -err;
-	return 0;
 }
 
-int fuse_reply_create(fuse_req_t req, const struct fuse_entry_param *entry,
-		      const struct fuse_file_info *fi)
+static void keep_created(fuse_req_t req, const struct fuse_entry_param *entry,
+			 const struct fuse_file_info *fi)
 {
 	(void)req;
 	error = 0;
 	nodeid = entry->ino;
 	opened = *fi;
-	return 0;
 }
 
 /* Opens that fail from now on, since the file has been taken away. */
@@ -76,6 +54,11 @@ static void create(const char *name, int flags)
 	struct inode *dir = inode_at("s");
 	struct fuse_file_info fi = { .flags = O_CREAT | O_WRONLY | flags };
 
+	fuse_stand_in = (struct fuse_stand_in){
+		.session = &session,
+		.error = keep_error,
+		.created = keep_created,
+	};
 	session.tree = world_tree;
 	error = 1;
 	op_create(NULL, inode_number(dir), name, 0644, &fi);

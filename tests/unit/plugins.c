@@ -11,8 +11,9 @@
 
 #include "src/base/buf.h"
 #include "src/base/cleanup.h"
+#include "tests/unit/scratch.h"
 
-static char folder[] = "/tmp/sessfs-plugins-XXXXXX";
+static char folder[256];
 static char said[256];
 
 static void keep(int level, const char *sentence)
@@ -27,6 +28,7 @@ static char *in_folder(const char *name)
 
 static void setup(void)
 {
+	scratch_template(folder, sizeof(folder), "plugins");
 	cr_assert(mkdtemp(folder));
 	setenv("SESSFS_PLUGINS", folder, 1);
 	setenv("HOME", folder, 1);

@@ -18,11 +18,12 @@
 #include "backend/sqlite/salvage.h"
 #include "src/base/cleanup.h"
 #include "tests/unit/random.h"
+#include "tests/unit/scratch.h"
 
 enum { ROWS = 600, TRIES = 150 };
 
 struct file {
-	char path[64];
+	char path[256];
 	uint8_t *bytes;
 	size_t size;
 	uint8_t *log;
@@ -63,10 +64,10 @@ static void build(struct file *file, const char *pragmas, const char *how)
 		"INSERT INTO agentscope_sessions SELECT printf('session %03d', i / 9), 'key', "
 		"i % 9, printf('[%d,\"%s\"]', i, printf('%.*c', CASE i % 3 WHEN 0 THEN 3000 ELSE "
 		"20 END, 'x')), NULL, NULL FROM c WHERE (i % 7 = 0) = ";
-	char sql[1024], log[80];
+	char sql[1024], log[272];
 	sqlite3 *db;
 
-	snprintf(file->path, sizeof(file->path), "/tmp/salvage-XXXXXX");
+	scratch_template(file->path, sizeof(file->path), "salvage");
 	close(mkstemp(file->path));
 	cr_assert_eq(sqlite3_open(file->path, &db), SQLITE_OK);
 	exec(db, pragmas);
@@ -92,7 +93,7 @@ static void build(struct file *file, const char *pragmas, const char *how)
 
 static void done(struct file *file)
 {
-	char log[80];
+	char log[272];
 
 	snprintf(log, sizeof(log), "%s-wal", file->path);
 	unlink(log);
@@ -167,7 +168,7 @@ static void fuzz(const char *name, const char *pragmas, const char *how)
 	struct file file = { 0 };
 	struct counted counted;
 	unsigned sentences = 0;
-	char log[80];
+	char log[272];
 
 	build(&file, pragmas, how);
 	snprintf(log, sizeof(log), "%s-wal", file.path);

@@ -15,6 +15,7 @@
 #include "src/base/cleanup.h"
 #include "tests/unit/failing-alloc.h"
 #include "tests/unit/random.h"
+#include "tests/unit/scratch.h"
 
 static void put(struct stage *stage, uint64_t offset, struct bytes data)
 {
@@ -320,10 +321,11 @@ static bool find_open(const char *folder, struct stat *ret_st)
 
 Test(stage, uses_the_folder_that_the_environment_names_and_leaves_no_name_there)
 {
-	char folder[] = "/tmp/sessfs-stage-XXXXXX";
+	char folder[256];
 	struct stage stage = { 0 };
 	struct stat st;
 
+	scratch_template(folder, sizeof(folder), "stage");
 	cr_assert_not_null(mkdtemp(folder));
 	setenv("TMPDIR", folder, 1);
 	use_memory();
@@ -337,10 +339,11 @@ Test(stage, uses_the_folder_that_the_environment_names_and_leaves_no_name_there)
 Test(stage, gives_room_on_the_disk_back_when_it_is_cut_or_done)
 {
 	static char block[1 << 20];
-	char folder[] = "/tmp/sessfs-stage-XXXXXX";
+	char folder[256];
 	struct stage stage = { 0 }, other = { 0 };
 	struct stat st;
 
+	scratch_template(folder, sizeof(folder), "stage");
 	cr_assert_not_null(mkdtemp(folder));
 	setenv("TMPDIR", folder, 1);
 	use_memory();

@@ -328,25 +328,25 @@ static void play_all(const char *name, int kind, bool strict, bool exact)
 	world_close();
 }
 
-Test(lines, of_several_writers_are_joined_by_the_rules)
+Test(tree_lines, of_several_writers_are_joined_by_the_rules)
 {
 	play_all("lines", WORLD_MEMORY, false, false);
 	play_all("lines", WORLD_SQLITE, false, false);
 }
 
-Test(lines, of_several_writers_are_joined_as_they_are_with_exact)
+Test(tree_lines, of_several_writers_are_joined_as_they_are_with_exact)
 {
 	play_all("lines, exact", WORLD_MEMORY, false, true);
 	play_all("lines, exact", WORLD_SQLITE, false, true);
 }
 
-Test(lines, of_several_writers_are_judged_with_strict)
+Test(tree_lines, of_several_writers_are_judged_with_strict)
 {
 	play_all("lines, strict", WORLD_MEMORY, true, false);
 	play_all("lines, strict", WORLD_SQLITE, true, false);
 }
 
-Test(lines, of_several_writers_are_judged_with_strict_and_exact)
+Test(tree_lines, of_several_writers_are_judged_with_strict_and_exact)
 {
 	play_all("lines, strict and exact", WORLD_MEMORY, true, true);
 	play_all("lines, strict and exact", WORLD_SQLITE, true, true);

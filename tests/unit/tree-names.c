@@ -39,7 +39,7 @@ static const struct key_case key_cases[] = {
 	{ "k.jsonl", "1\n", "" },
 };
 
-EveryStore(names, become_keys)
+EveryStore(tree_names, become_keys)
 {
 	make_dir("s/a");
 	make_dir("s/a/b");
@@ -54,7 +54,7 @@ EveryStore(names, become_keys)
 	}
 }
 
-EveryStore(names, with_equal_keys_are_both_kept_apart)
+EveryStore(tree_names, with_equal_keys_are_both_kept_apart)
 {
 	save("s/k.json", "1");
 	save("s/k.jsonl", "2\n3\n");
@@ -74,7 +74,7 @@ EveryStore(names, with_equal_keys_are_both_kept_apart)
 	cr_expect_str_eq(rows_of("s", "k.jsonl"), "0=2 1=3 2=4");
 }
 
-EveryStore(names, of_sessions_are_directories_at_the_root)
+EveryStore(tree_names, of_sessions_are_directories_at_the_root)
 {
 	make_dir("t");
 	make_dir("a b");
@@ -88,7 +88,7 @@ EveryStore(names, of_sessions_are_directories_at_the_root)
 	cr_expect_str_eq(names_in(""), "s a b note.txt");
 }
 
-EveryStore(names, that_are_too_long_are_refused)
+EveryStore(tree_names, that_are_too_long_are_refused)
 {
 	char path[300] = "s/";
 
@@ -99,7 +99,7 @@ EveryStore(names, that_are_too_long_are_refused)
 	cr_expect_eq(looked_up(path), -ENAMETOOLONG);
 }
 
-EveryStore(names, that_are_there_are_not_made_again)
+EveryStore(tree_names, that_are_there_are_not_made_again)
 {
 	save("s/k.json", "1");
 	cr_expect_eq(make_file("s/k.json", S_IFREG | 0644), -EEXIST);
@@ -114,7 +114,7 @@ EveryStore(names, that_are_there_are_not_made_again)
 	cr_expect_str_eq(content_of("s/k.json"), "1");
 }
 
-EveryStore(names, of_ordinary_files_may_be_several)
+EveryStore(tree_names, of_ordinary_files_may_be_several)
 {
 	save("s/a.txt", "x");
 	cr_assert_eq(linked("s/a.txt", "s/b.txt"), 0);
@@ -136,7 +136,7 @@ EveryStore(names, of_ordinary_files_may_be_several)
 	cr_assert_eq(unlinked("c.json"), 0);
 }
 
-EveryStore(names, of_files_that_have_several_go_in_any_order)
+EveryStore(tree_names, of_files_that_have_several_go_in_any_order)
 {
 	save("s/a.txt", "a");
 	save("s/other.txt", "other");
@@ -155,7 +155,7 @@ EveryStore(names, of_files_that_have_several_go_in_any_order)
 	cr_expect_str_eq(content_of("s/a.json"), "a");
 }
 
-EveryStore(names, of_special_files_keep_what_they_are)
+EveryStore(tree_names, of_special_files_keep_what_they_are)
 {
 	static const mode_t types[] = { S_IFIFO, S_IFSOCK, S_IFCHR, S_IFBLK };
 	const struct tree_new link = { .mode = S_IFLNK | 0777, .target = BYTES("../x") };
@@ -183,7 +183,7 @@ EveryStore(names, of_special_files_keep_what_they_are)
 
 /* ---- inode numbers ---- */
 
-EveryStore(names, lead_to_the_same_inode_numbers_after_a_new_start)
+EveryStore(tree_names, lead_to_the_same_inode_numbers_after_a_new_start)
 {
 	static const char *const paths[] = { "s", "s/k.json", "s/l.jsonl", "s/d", "s/d/o.txt" };
 	uint64_t inos[ARRAY_SIZE(paths)], fresh;
@@ -206,7 +206,7 @@ EveryStore(names, lead_to_the_same_inode_numbers_after_a_new_start)
 		cr_expect_neq(inos[i], fresh, "%s has the number of a new file", paths[i]);
 }
 
-EveryStore(names, count_directories_as_links)
+EveryStore(tree_names, count_directories_as_links)
 {
 	cr_expect_eq(stat_of("s").st_nlink, 2);
 	make_dir("s/a");
@@ -223,7 +223,7 @@ EveryStore(names, count_directories_as_links)
 
 /* ---- who is known ---- */
 
-EveryStore(names, that_are_looked_up_are_known_until_they_are_forgotten)
+EveryStore(tree_names, that_are_looked_up_are_known_until_they_are_forgotten)
 {
 	struct inode *a, *b;
 
@@ -251,7 +251,7 @@ static int keep_inode(void *arg, struct bytes name, struct inode *inode, const s
 	return 0;
 }
 
-EveryStore(names, that_are_listed_with_inodes_are_counted)
+EveryStore(tree_names, that_are_listed_with_inodes_are_counted)
 {
 	struct inode *kept[16], **next = kept;
 	struct inode *dir = inode_at("s");
@@ -278,7 +278,7 @@ static int stop_at_k(void *arg, struct bytes name, struct inode *inode, const st
 	return 0;
 }
 
-EveryStore(names, that_a_listing_stops_at_are_not_counted)
+EveryStore(tree_names, that_a_listing_stops_at_are_not_counted)
 {
 	struct inode *dir = inode_at("s");
 	uint64_t position = 0;
@@ -317,7 +317,7 @@ static int show_size(void *arg, struct bytes name, struct inode *inode, const st
 	return 0;
 }
 
-EveryStore(names, that_are_listed_have_the_size_that_was_saved_meanwhile)
+EveryStore(tree_names, that_are_listed_have_the_size_that_was_saved_meanwhile)
 {
 	struct inode *dir = inode_at("s"), *known;
 	struct backend_ops hooked;
@@ -342,7 +342,7 @@ EveryStore(names, that_are_listed_have_the_size_that_was_saved_meanwhile)
 
 static const char *const unlinked_paths[] = { "s/l.jsonl", "s/k.json", "s/o.txt", "s/h.hash" };
 
-EveryStore(names, that_go_leave_their_bytes_to_who_has_them_open)
+EveryStore(tree_names, that_go_leave_their_bytes_to_who_has_them_open)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(unlinked_paths); i++) {
 		struct handle *handle;
@@ -362,7 +362,7 @@ EveryStore(names, that_go_leave_their_bytes_to_who_has_them_open)
 	}
 }
 
-EveryStore(names, that_go_and_come_back_are_other_files)
+EveryStore(tree_names, that_go_and_come_back_are_other_files)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(unlinked_paths); i++) {
 		struct handle *handle;
@@ -380,7 +380,7 @@ EveryStore(names, that_go_and_come_back_are_other_files)
 	}
 }
 
-EveryStore(names, that_go_below_an_appender_keep_its_lines_to_itself)
+EveryStore(tree_names, that_go_below_an_appender_keep_its_lines_to_itself)
 {
 	struct handle *handle = open_at("s/l.jsonl", O_RDWR | O_CREAT | O_APPEND);
 
@@ -395,7 +395,7 @@ EveryStore(names, that_go_below_an_appender_keep_its_lines_to_itself)
 	cr_expect_str_eq(rows_of("s", "l"), "0=9");
 }
 
-EveryStore(names, that_go_while_open_leave_nothing_after_a_new_start)
+EveryStore(tree_names, that_go_while_open_leave_nothing_after_a_new_start)
 {
 	struct handle *handle;
 
@@ -411,7 +411,7 @@ EveryStore(names, that_go_while_open_leave_nothing_after_a_new_start)
 	cr_expect_str_eq(keys(), "");
 }
 
-EveryStore(names, in_a_directory_that_was_removed_are_not_made)
+EveryStore(tree_names, in_a_directory_that_was_removed_are_not_made)
 {
 	const struct tree_new file = { .mode = S_IFREG | 0644 };
 	const struct caller caller = { 0 };
@@ -460,7 +460,7 @@ static void make_numbered(unsigned count)
 	}
 }
 
-EveryStore(names, are_listed_once_from_any_position)
+EveryStore(tree_names, are_listed_once_from_any_position)
 {
 	struct listed whole = { .limit = 400 };
 	struct inode *dir = inode_at("s");
@@ -486,7 +486,7 @@ EveryStore(names, are_listed_once_from_any_position)
 	forget(dir);
 }
 
-EveryStore(names, that_stay_are_listed_also_when_others_go_and_come)
+EveryStore(tree_names, that_stay_are_listed_also_when_others_go_and_come)
 {
 	struct listed listed = { .limit = 102 };
 	struct inode *dir = inode_at("s");
@@ -617,7 +617,7 @@ EveryStore(attributes, of_a_size_follow_each_write)
 
 /* ---- read-only ---- */
 
-EveryStore(names, on_a_tree_that_is_read_only_stay_as_they_are)
+EveryStore(tree_names, on_a_tree_that_is_read_only_stay_as_they_are)
 {
 	const struct stat set = { .st_mode = 0600 };
 	struct handle *handle;
@@ -651,7 +651,7 @@ static void take_name(int how, const char *path)
 	}
 }
 
-EveryStore(names, of_a_file_may_go_in_any_order)
+EveryStore(tree_names, of_a_file_may_go_in_any_order)
 {
 	static const char *const paths[] = { "s/a.txt", "s/b.txt", "c.txt" };
 

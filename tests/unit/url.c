@@ -13,12 +13,14 @@
 
 #include "src/base/buf.h"
 #include "src/base/cleanup.h"
+#include "tests/unit/scratch.h"
 
-static char home[] = "/tmp/sessfs-url-XXXXXX";
+static char home[256];
 
 /* A home of its own, and no password in the environment. */
 static void setup(void)
 {
+	scratch_template(home, sizeof(home), "url");
 	cr_assert(mkdtemp(home));
 	setenv("HOME", home, 1);
 	unsetenv("MYSQL_PWD");

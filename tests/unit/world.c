@@ -19,6 +19,7 @@
 #include "fs/tree/tree.h"
 #include "fs/write/write.h"
 #include "src/base/log.h"
+#include "tests/unit/scratch.h"
 #include "tests/unit/server.h"
 
 struct tree *world_tree;
@@ -28,7 +29,7 @@ bool world_shared;
 
 static int world_kind;
 static world_wrapper *wrapper;
-static char scratch[64];
+static char scratch[256];
 static char path_of_store[512];
 static sqlite3 *other;
 
@@ -71,7 +72,7 @@ static struct backend *file_open(const char *owner)
 	if (world_kind == WORLD_SERVER) {
 		snprintf(path_of_store, sizeof(path_of_store), "%s", server_url());
 	} else if (!*scratch) {
-		strcpy(scratch, "/tmp/sessfs-unit-XXXXXX");
+		scratch_template(scratch, sizeof(scratch), "unit");
 		cr_assert_not_null(mkdtemp(scratch));
 		snprintf(path_of_store, sizeof(path_of_store), "%s/store.db", scratch);
 	}

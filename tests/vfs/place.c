@@ -9,13 +9,14 @@
 
 #include "backend/backend.h"
 #include "src/base/log.h"
+#include "tests/unit/scratch.h"
 
 enum {
-	PATH = 128,
+	PATH = 512,
 	HEAR_SECONDS = 30, /* in which what has failed is said, with room */
 };
 
-static char scratch[64];
+static char scratch[256];
 
 static pthread_mutex_t said_lock = PTHREAD_MUTEX_INITIALIZER;
 static char said[4096];
@@ -86,7 +87,7 @@ void place_begin(void)
 {
 	shim_install();
 	log_set_sink(hear);
-	strcpy(scratch, "/tmp/sessfs-vfs-XXXXXX");
+	scratch_template(scratch, sizeof(scratch), "vfs");
 	cr_assert_not_null(mkdtemp(scratch));
 }
 

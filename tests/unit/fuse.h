@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef TESTS_UNIT_FUSE_H
+#define TESTS_UNIT_FUSE_H
+
+/*
+ * In the place of libfuse, for the code that serves the kernel: what libfuse would say of a
+ * request, and do with its answer, is said and kept by the case.  An answer for which the case has
+ * no function is dropped.
+ */
+
+#include "fs/kernel/internal.h"
+
+struct fuse_stand_in {
+	struct session *session;
+	void (*error)(fuse_req_t req, int error);
+	void (*data)(fuse_req_t req, const char *data, size_t size);
+	void (*created)(fuse_req_t req, const struct fuse_entry_param *entry,
+			const struct fuse_file_info *fi);
+};
+extern struct fuse_stand_in fuse_stand_in;
+
+#endif
