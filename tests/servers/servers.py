@@ -699,7 +699,6 @@ def own(box, kind, **named):
     box.mounts.append(found)
     found.set_up()
     found.start()
-    box.remember(found.pid)
     return found
 
 
@@ -709,7 +708,6 @@ def proxy(box, server):
         raise harness.Skip(f"{Proxy.PROGRAM} is not built")
     found = Proxy(server, number=sum(isinstance(one, Proxy) for one in box.mounts) + 1)
     box.mounts.append(found)
-    box.remember(found.pid)
     return found
 
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """The servers of a run, and private ones: what a test of a store on them relies on."""
 
+import contextlib
 import os
 import signal
 import stat
@@ -21,11 +22,18 @@ WITH_SERVERS = os.path.join(HERE, "with-servers")
 QUOTED = {"mysql": "?", "postgresql": "$1"}
 
 
+def mentions(pid, folder):
+    with contextlib.suppress(OSError):
+        with open(f"/proc/{pid}/cmdline", "rb") as line:
+            return os.fsencode(folder) + b"/" in line.read()
+    return False
+
+
 def processes_in(folder):
     """Those that have an argument below a folder, or work there."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        if harness.alive(pid) and harness.mentions(pid, folder):
+        if harness.alive(pid) and mentions(pid, folder):
             found.append(int(pid))
     return found
 
