@@ -112,7 +112,7 @@ sqlite3 *other_open(const char *path)
 	sqlite3 *db = NULL;
 
 	cr_assert_eq(sqlite3_open(path, &db), SQLITE_OK, "%s", path);
-	sqlite3_busy_timeout(db, 5000);
+	sqlite3_busy_timeout(db, 600000);
 	return db;
 }
 

@@ -20,6 +20,7 @@
 
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/random.h"
+#include "tests/unit/rounds.h"
 
 enum { INPUT_MAX = 65536 };
 
@@ -263,7 +264,7 @@ static void run_findings(void)
 static void run_mutations(uint64_t seed)
 {
 	unsigned long first = from_environment("FUZZ_FIRST", 0);
-	unsigned long count = from_environment("FUZZ_RUNS", fuzz_runs);
+	unsigned long count = rounds("FUZZ_RUNS", (fuzz_runs + 4) / 5, fuzz_runs);
 
 	for (run_number = (unsigned)first; run_number < first + count; run_number++) {
 		_cleanup_(buf_done) struct buf input = { 0 };

@@ -177,7 +177,7 @@ static void write_rows(struct fuzz_input *in, unsigned limit)
 	sqlite3 *db = NULL;
 
 	fuzz_need(sqlite3_open(place_store(), &db) == SQLITE_OK);
-	sqlite3_busy_timeout(db, 10000);
+	sqlite3_busy_timeout(db, 600000);
 	fuzz_need(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK);
 	for (unsigned i = take_below(in, limit); i && fuzz_left(in); i--) {
 		const char *text = statements[take_of(in, statement_of)];

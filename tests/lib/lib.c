@@ -201,7 +201,7 @@ sqlite3 *sql(void)
 {
 	if (!db) {
 		cr_assert_eq(sqlite3_open(path_of_store(), &db), SQLITE_OK);
-		sqlite3_busy_timeout(db, 10000);
+		sqlite3_busy_timeout(db, 600000);
 	}
 	return db;
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { DEEP = 40, THREADS = 40, LIMIT = 60 };
+enum { DEEP = 40, THREADS = 40, LIMIT = 600 };
 
 struct descent {
 	int left;

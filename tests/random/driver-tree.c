@@ -619,7 +619,7 @@ static int other_open(void)
 		return 0;
 	if (sqlite3_open(path_of_store, &other) != SQLITE_OK)
 		return -EIO;
-	sqlite3_busy_timeout(other, 5000);
+	sqlite3_busy_timeout(other, 600000);
 	return 0;
 }
 

@@ -70,7 +70,8 @@ static int look(struct walk *walk)
 	return r < 0 ? r : walk_is_late(walk);
 }
 
-Test(walk, ends_where_looking_at_what_is_known_takes_longer_than_a_snapshot_may_last, .timeout = 60)
+Test(walk, ends_where_looking_at_what_is_known_takes_longer_than_a_snapshot_may_last,
+     .timeout = 600)
 {
 	struct backend backend = { .ops = &ops };
 	struct index index = { 0 };

@@ -17,8 +17,16 @@
 #include "fs/tree/tree.h"
 #include "tests/unit/many.h"
 #include "tests/unit/random.h"
+#include "tests/unit/rounds.h"
 
-enum { MOUNTS = 3, ROUNDS = 200, CHECKED = 1000, LINES = 20 /* at the most */, PENDING = 1 };
+enum {
+	MOUNTS = 3,
+	ROUNDS = 60,
+	ROUNDS_SOAK = 200,
+	CHECKED = 1000,
+	LINES = 20 /* at the most */,
+	PENDING = 1
+};
 
 struct pair {
 	const char *name;
@@ -530,8 +538,7 @@ static void play(void)
 /* A file is slower. */
 static unsigned count_rounds(int kind)
 {
-	const char *given = getenv("SESSFS_PAIRS");
-	unsigned count = given ? (unsigned)strtoul(given, NULL, 10) : ROUNDS;
+	unsigned count = (unsigned)rounds("SESSFS_PAIRS", ROUNDS, ROUNDS_SOAK);
 
 	return kind == WORLD_SQLITE ? count / 10 : count;
 }

@@ -19,8 +19,9 @@
 #include "fs/tree/tree.h"
 #include "tests/unit/many.h"
 #include "tests/unit/random.h"
+#include "tests/unit/rounds.h"
 
-enum { MOUNTS = 3, SLOTS = 4, OPS = 3000, COMPARED = 16, TOLD = 512 };
+enum { MOUNTS = 3, SLOTS = 4, OPS = 1000, OPS_SOAK = 3000, COMPARED = 16, TOLD = 512 };
 
 enum what {
 	MKDIR,
@@ -592,8 +593,7 @@ static void play_two(void)
 /* A file is slower. */
 static unsigned count_ops(int kind)
 {
-	const char *given = getenv("SESSFS_RANDOM_OPS");
-	unsigned count = given ? (unsigned)strtoul(given, NULL, 10) : OPS;
+	unsigned count = (unsigned)rounds("SESSFS_RANDOM_OPS", OPS, OPS_SOAK);
 
 	return kind == WORLD_SQLITE ? count / 3 : count;
 }

@@ -18,9 +18,10 @@
 #include "backend/sqlite/salvage.h"
 #include "src/base/cleanup.h"
 #include "tests/unit/random.h"
+#include "tests/unit/rounds.h"
 #include "tests/unit/scratch.h"
 
-enum { ROWS = 600, TRIES = 150 };
+enum { ROWS = 600, TRIES = 40, TRIES_SOAK = 150 };
 
 struct file {
 	char path[256];
@@ -162,8 +163,7 @@ static void damage(uint8_t *bytes, size_t size, uint64_t *random)
 
 static void fuzz(const char *name, const char *pragmas, const char *how)
 {
-	const char *given = getenv("SESSFS_SALVAGES");
-	unsigned long tries = given ? strtoul(given, NULL, 10) : TRIES;
+	unsigned long tries = rounds("SESSFS_SALVAGES", TRIES, TRIES_SOAK);
 	uint64_t random = random_seed(name), rescued = 0;
 	struct file file = { 0 };
 	struct counted counted;

@@ -13,6 +13,7 @@
 #include "src/base/cleanup.h"
 #include "src/base/tick.h"
 #include "tests/unit/fuse.h"
+#include "tests/unit/until.h"
 
 enum { READERS = 400, PAUSE_MILLISECONDS = 50 };
 
@@ -147,9 +148,11 @@ Test(streams, tell_what_has_happened_within_a_pause_together)
 
 Test(streams, tell_at_once_what_happens_after_a_pause)
 {
+	const int64_t end = tick_now() + UNTIL_SECONDS * INT64_C(1000000000);
 	int64_t best = INT64_MAX;
 
-	for (unsigned i = 1; i <= 20; i++) {
+	/* A machine that has other things to do is late now and then. */
+	for (unsigned i = 1; best >= PAUSE_MILLISECONDS * INT64_C(1000000) / 2; i++) {
 		int64_t begin;
 
 		wait_for_line(&readers[0]);
@@ -158,7 +161,6 @@ Test(streams, tell_at_once_what_happens_after_a_pause)
 		tell(&readers[0]);
 		until_answers(i);
 		best = MIN(best, readers[0].answered - begin);
+		cr_assert_lt(begin, end, "the best of %u is %lld ns", i, (long long)best);
 	}
-
-	cr_expect_lt(best, PAUSE_MILLISECONDS * INT64_C(1000000) / 2);
 }

@@ -11,11 +11,10 @@
 #include "backend/fault/fault.h"
 #include "src/base/log.h"
 #include "tests/unit/many.h"
+#include "tests/unit/until.h"
 
 #define INSERT                                                                                     \
 	"INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) VALUES "
-
-enum { PATIENCE_MS = 60000 };
 
 /* ---- what the log says ---- */
 
@@ -44,10 +43,7 @@ static void open_faulty(void)
 /* Wait until a file says what it is expected to. */
 static void becomes(const char *path, const char *content)
 {
-	const struct timespec moment = { .tv_nsec = 20000000 };
-
-	for (unsigned i = 0; i < PATIENCE_MS / 20 && open_error(path, O_RDONLY) < 0; i++)
-		nanosleep(&moment, NULL);
+	UNTIL(open_error(path, O_RDONLY) == 0);
 	cr_expect_str_eq(content_of(path), content, "%s", path);
 }
 
@@ -194,13 +190,7 @@ SqliteStore(apart, files_can_be_removed_and_written_again)
 	fault_backend_set_key(world_store, NULL, 0);
 	world_settle();
 	cr_expect_str_eq(rows_of("s", "bad"), "");
-	for (unsigned i = 0; i < PATIENCE_MS / 20; i++) {
-		const struct timespec moment = { .tv_nsec = 20000000 };
-
-		if (open_error("s/bad.json", O_WRONLY | O_CREAT) == 0)
-			break;
-		nanosleep(&moment, NULL);
-	}
+	UNTIL(open_error("s/bad.json", O_WRONLY | O_CREAT) == 0);
 	save("s/bad.json", "3");
 	cr_expect_str_eq(rows_of("s", "bad"), "0=3");
 	world_reopen();

@@ -9,9 +9,10 @@
 #include "fs/api/trash.h"
 #include "fs/inode/locks.h"
 #include "src/base/tick.h"
+#include "tests/unit/until.h"
 #include "tests/unit/world.h"
 
-enum { HOURS_2 = 7200, PATIENCE = 20 };
+enum { HOURS_2 = 7200 };
 
 /* What the clock was set back by, in seconds.  The linker's --wrap option prescribes the names. */
 static atomic_long set_back;
@@ -31,11 +32,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
 /* Within a time that is far below what the clock was set back by. */
 static bool comes_to(const char *(*ask)(void), const char *answer)
 {
-	const int64_t end = tick_now() + PATIENCE * INT64_C(1000000000);
-
-	while (strcmp(ask(), answer) != 0 && tick_now() < end)
-		usleep(20000);
-	return strcmp(ask(), answer) == 0;
+	return UNTIL(strcmp(ask(), answer) == 0);
 }
 
 static const char *rows_of_k(void)

@@ -15,6 +15,7 @@
 #include "fs/inode/writing.h"
 #include "fs/write/handle.h"
 #include "tests/unit/random.h"
+#include "tests/unit/rounds.h"
 #include "tests/unit/world.h"
 
 static struct inode *look(struct inode *dir, const char *name)
@@ -1025,8 +1026,9 @@ static void expect_marks(void)
 EveryStore(compact, at_random_does_what_a_model_does)
 {
 	uint64_t random = random_seed("compact");
+	unsigned long count = rounds("SESSFS_COMPACTIONS", 40, 120);
 
-	for (int i = 0; i < 120; i++) {
+	for (unsigned long i = 0; i < count; i++) {
 		if (model.count < 300 || random_below(&random, 4) == 0)
 			model_append(&random, 1 + random_below(&random, 60));
 		play_compaction(&random);

@@ -15,6 +15,7 @@
 #include "fs/content/content.h"
 #include "fs/tree/tree.h"
 #include "fs/write/handle.h"
+#include "tests/unit/until.h"
 #include "tests/unit/world.h"
 
 /* Threads of other processes; the numbers only have to differ. */
@@ -846,7 +847,6 @@ EveryStore(faces, that_nobody_reads_are_told_to_forget_all)
 
 SqliteStore(faces, of_readers_are_told_of_rows_of_other_programs)
 {
-	const struct timespec moment = { .tv_nsec = 1000000 };
 	struct handle *reader, *other;
 
 	save("s/l.jsonl", "1\n");
@@ -858,15 +858,13 @@ SqliteStore(faces, of_readers_are_told_of_rows_of_other_programs)
 
 	sql_runs("INSERT INTO agentscope_sessions (session_id, state_key, item_index, state_data) "
 		 "VALUES ('s', 'l', 1, '22')");
-	for (unsigned i = 0; i < 5000 && size_by(watched, 0) != 5; i++)
-		nanosleep(&moment, NULL);
+	UNTIL(size_by(watched, 0) == 5);
 	cr_expect_str_eq(told(watched), "forget 0@2 (2) grown 0=5,10 (5)");
 	cr_expect_str_eq(fill(reader, 2, 100), "22\n");
 
 	/* A row that is another one now: who has pages of the file keeps its version. */
 	sql_runs("UPDATE agentscope_sessions SET state_data = '333' WHERE item_index = 0");
-	for (unsigned i = 0; i < 5000 && shown_to(watched, SECOND).st.st_size != 7; i++)
-		nanosleep(&moment, NULL);
+	UNTIL(shown_to(watched, SECOND).st.st_size == 7);
 	cr_expect_eq(size_by(watched, 0), 5);
 	cr_expect_str_eq(fill(reader, 0, 100), "1\n22\n");
 	other = open_face(watched, face_shown_to(watched, SECOND), O_RDONLY, SECOND);
@@ -1246,8 +1244,7 @@ EveryStore(faces, are_told_once_more_when_the_kernel_does_not_know_them)
 	kernel_knows = false;
 	append("s/l.jsonl", "2\n");
 	cr_expect_str_eq(told(inode), "forget 0@0");
-	for (unsigned i = 0; i < 500 && !anything_said(); i++)
-		usleep(10000);
+	UNTIL(anything_said());
 	cr_expect_str_eq(told(inode), "forget 0@-1", "once more");
 	usleep(2500000);
 	cr_expect_str_eq(told(inode), "", "but not for ever");

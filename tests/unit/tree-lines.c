@@ -12,9 +12,10 @@
 
 #include "fs/base/lines.h"
 #include "tests/unit/random.h"
+#include "tests/unit/rounds.h"
 #include "tests/unit/world.h"
 
-enum { WRITERS = 3, STEPS = 150, GAMES = 20 };
+enum { WRITERS = 3, STEPS = 150, GAMES = 5, GAMES_SOAK = 20 };
 
 struct writer {
 	struct handle *handle;
@@ -317,13 +318,16 @@ static void play(uint64_t seed)
 
 static void play_all(const char *name, int kind, bool strict, bool exact)
 {
+	unsigned count = (unsigned)rounds("SESSFS_LINE_GAMES", GAMES, GAMES_SOAK);
 	uint64_t seed = random_seed(name);
 
 	world_options.strict = strict;
 	world_options.exact = exact;
 	world_open(kind);
 	make_dir("s");
-	for (unsigned i = 0; i < (kind == WORLD_MEMORY ? GAMES : GAMES / 5); i++)
+	if (kind == WORLD_SQLITE) /* it is slower */
+		count = (count + 4) / 5;
+	for (unsigned i = 0; i < count; i++)
 		play(seed + i);
 	world_close();
 }

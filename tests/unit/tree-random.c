@@ -12,6 +12,7 @@
 #include "backend/backend.h"
 #include "fs/base/lines.h"
 #include "tests/unit/random.h"
+#include "tests/unit/rounds.h"
 #include "tests/unit/world.h"
 
 struct game {
@@ -342,6 +343,7 @@ static void play(const char *path, const char *key, unsigned steps)
 	struct game game = { .path = path, .key = key };
 
 	game.state = random_seed(path);
+	steps = (unsigned)rounds("SESSFS_RANDOM_STEPS", steps / 3, steps);
 	for (game.step = 0; game.step < steps; game.step++) {
 		make_move(&game);
 		check_file(&game);

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/unit/until.h"
 #include "tests/unit/world.h"
 
 /* Rows that were not touched since backdate() as "0,1 " and those that keep their creation. */
@@ -168,7 +169,6 @@ EveryStore(save, by_a_second_close_lies_over_its_own_and_not_over_another_one)
 
 EveryStore(save, of_a_writer_that_pauses_is_published_when_it_is_whole)
 {
-	const struct timespec moment = { .tv_nsec = 20000000 };
 	struct handle *list, *single, *torn;
 
 	save("s/l.jsonl", "1\n2\n");
@@ -181,10 +181,7 @@ EveryStore(save, of_a_writer_that_pauses_is_published_when_it_is_whole)
 	torn = open_at("s/t.jsonl", O_WRONLY | O_TRUNC);
 	write_at(torn, 0, BYTES("2\n{\"a"));
 
-	for (unsigned i = 0; i < 500 && (strcmp(rows_of("s", "k"), "0=1") == 0 ||
-					 strcmp(rows_of("s", "l"), "0=1 1=2") == 0);
-	     i++)
-		nanosleep(&moment, NULL);
+	UNTIL(strcmp(rows_of("s", "k"), "0=1") != 0 && strcmp(rows_of("s", "l"), "0=1 1=2") != 0);
 
 	cr_expect_str_eq(rows_of("s", "l"), "0=3 1=4");
 	cr_expect_str_eq(rows_of("s", "k"), "0={}");
@@ -367,13 +364,11 @@ EveryStore(save, that_never_follows_an_unlink_lets_the_rows_go)
 
 EveryStore(save, that_never_follows_an_unlink_lets_the_rows_go_soon_by_itself)
 {
-	const struct timespec moment = { .tv_nsec = 20000000 };
 
 	save("s/l.jsonl", "1\n2\n");
 	cr_assert_eq(unlinked("s/l.jsonl"), 0);
 
-	for (unsigned i = 0; i < 500 && *keys(); i++)
-		nanosleep(&moment, NULL);
+	UNTIL(!*keys());
 
 	cr_expect_str_eq(keys(), "");
 }
@@ -602,7 +597,6 @@ EveryStore(save, that_is_strict_and_a_rename_is_refused_and_changes_nothing)
 
 EveryStore(save, that_is_strict_and_pauses_is_not_published_with_a_bad_line)
 {
-	const struct timespec moment = { .tv_nsec = 20000000 };
 	struct handle *bad, *good;
 
 	save("s/b.jsonl", "1\n");
@@ -614,8 +608,7 @@ EveryStore(save, that_is_strict_and_pauses_is_not_published_with_a_bad_line)
 	good = open_at("s/g.jsonl", O_WRONLY | O_TRUNC);
 	write_at(good, 0, BYTES("2\n"));
 
-	for (unsigned i = 0; i < 500 && strcmp(rows_of("s", "g"), "0=1") == 0; i++)
-		nanosleep(&moment, NULL);
+	UNTIL(strcmp(rows_of("s", "g"), "0=1") != 0);
 
 	cr_expect_str_eq(rows_of("s", "g"), "0=2");
 	cr_expect_str_eq(content_of("s/b.jsonl"), "1\n");

@@ -12,6 +12,7 @@
 #include "fs/inode/inodes.h"
 #include "fs/inode/window.h"
 #include "tests/unit/random.h"
+#include "tests/unit/until.h"
 #include "tests/unit/world.h"
 
 static struct inode *look(struct inode *dir, const char *name)
@@ -63,12 +64,7 @@ EveryStore(views, with_ages_are_one_window_while_they_show_the_same)
 	same = window_of("@before=5s");
 	cr_expect_eq(one, same);
 	cr_expect_eq(stat_of_inode(one).st_size, 0);
-	other = window_of("@before=5s");
-	for (int i = 0; i < 300 && other == one; i++) {
-		forget(other);
-		usleep(100000);
-		other = window_of("@before=5s");
-	}
+	UNTIL((other = window_of("@before=5s")) != one || (forget(other), false));
 	cr_expect_neq(one, other);
 	cr_expect_eq(stat_of_inode(one).st_size, 0);
 	cr_expect_eq(stat_of_inode(other).st_size, 2);

@@ -11,6 +11,7 @@
 #include "backend/trace/trace.h"
 #include "fs/inode/inodes.h"
 #include "fs/share/share.h"
+#include "tests/unit/until.h"
 #include "tests/unit/world.h"
 
 static struct inode *dir; /* "s" */
@@ -378,11 +379,7 @@ EveryStore(trips, of_all_documents_as_a_list_are_one_look_at_each)
 /* A store on a server hears of it in a moment. */
 static void wait_until_alone(void)
 {
-	const struct timespec moment = { .tv_nsec = 5000000 };
-
-	for (int i = 0; i < 1000 && tree_is_shared(world_tree); i++)
-		nanosleep(&moment, NULL);
-	cr_assert(!tree_is_shared(world_tree));
+	cr_assert(UNTIL(!tree_is_shared(world_tree)));
 }
 
 EveryStore(trips, beside_another_mount_are_a_question_more_at_an_open)

@@ -328,7 +328,7 @@ static sqlite3 *other_open(void)
 {
 	if (!other) {
 		cr_assert_eq(sqlite3_open(path_of_store, &other), SQLITE_OK);
-		sqlite3_busy_timeout(other, 5000);
+		sqlite3_busy_timeout(other, 600000);
 	}
 	return other;
 }

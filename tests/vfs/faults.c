@@ -17,15 +17,16 @@
 #include <string.h>
 
 #include "tests/unit/random.h"
+#include "tests/unit/rounds.h"
 #include "tests/unit/script.h"
 #include "tests/vfs/place.h"
 
 enum {
-	FEW = 1, /* samples of the calls of one kind, in `make check` */
+	FEW = 1, /* samples of the calls of one kind, in a soak; in `make check` half of them */
 	SOME = 2,
 	MORE = 5,
-	ENOUGH = 100000,    /* calls, in which something must get through */
-	APART_SECONDS = 30, /* in which a key that was set apart is taken in, with room */
+	ENOUGH = 100000,     /* calls, in which something must get through */
+	APART_SECONDS = 600, /* in which a key that was set apart is taken in, if ever */
 };
 
 static uint64_t chance;
@@ -177,7 +178,8 @@ static const char *asked(void)
 static void try_calls(struct shim_fault fault, uint64_t count, unsigned samples,
 		      uint64_t run(const struct shim_fault *))
 {
-	uint64_t step = asked() ? 1 : MAX(count / samples, 1);
+	uint64_t some = rounds("SESSFS_FAULT_SAMPLES", (samples + 1) / 2, samples);
+	uint64_t step = asked() ? 1 : MAX(count / some, 1);
 	uint64_t only = asked() ? strtoull(asked(), NULL, 10) : 0;
 
 	for (uint64_t first = 1; first <= count; first += step) {

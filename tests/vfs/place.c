@@ -10,10 +10,10 @@
 #include "backend/backend.h"
 #include "src/base/log.h"
 #include "tests/unit/scratch.h"
+#include "tests/unit/until.h"
 
 enum {
 	PATH = 512,
-	HEAR_SECONDS = 30, /* in which what has failed is said, with room */
 };
 
 static char scratch[256];
@@ -70,9 +70,7 @@ static bool has_heard(const char *part)
 
 bool place_hears(const char *part)
 {
-	for (unsigned i = 0; !has_heard(part) && i < 1000 * HEAR_SECONDS; i++)
-		usleep(1000);
-	return has_heard(part);
+	return UNTIL(has_heard(part));
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)

@@ -26,10 +26,12 @@
 #include "fs/write/write.h"
 #include "src/base/tick.h"
 #include "tests/unit/random.h"
+#include "tests/unit/rounds.h"
 #include "tests/vfs/place.h"
 
 enum {
-	CUTS = 300,	  /* in `make check` */
+	CUTS = 80, /* in `make check` */
+	CUTS_SOAK = 300,
 	CUTS_A_LOAD = 25, /* about */
 	STEPS = 45,	  /* of a load */
 	APPENDERS = 3,
@@ -465,7 +467,7 @@ static void begin_load(struct load *load)
 {
 	place_must_open(place_path("load"));
 	cr_assert_eq(sqlite3_open(place_store(place_path("load")), &load->other), SQLITE_OK);
-	sqlite3_busy_timeout(load->other, 5000);
+	sqlite3_busy_timeout(load->other, 600000);
 }
 
 static void end_load(struct load *load)
@@ -736,9 +738,7 @@ static void cut_again(const struct buf *shown, uint64_t *state, struct buf *wron
 
 static unsigned cuts_wanted(void)
 {
-	const char *given = getenv("SESSFS_POWER_CUTS");
-
-	return given ? (unsigned)strtoul(given, NULL, 0) : CUTS;
+	return (unsigned)rounds("SESSFS_POWER_CUTS", CUTS, CUTS_SOAK);
 }
 
 struct tally {
