@@ -13,7 +13,6 @@
 #include "src/base/json.h"
 #include "tests/unit/failing-alloc.h"
 #include "tests/unit/random.h"
-#include "tests/unit/rounds.h"
 
 /* ---- What the tests ask ---- */
 
@@ -330,12 +329,6 @@ static const struct bytes pieces[] = {
 	BYTES("%~0123456789abcdef0123456789abcdef"),
 };
 
-/* Random names: a fifth of what there are in a soak. */
-static int count_of(int full)
-{
-	return (int)rounds("SESSFS_NAMES", (unsigned long)full / 5, (unsigned long)full);
-}
-
 static void random_component(uint64_t *random, enum names_scope scope, struct buf *ret)
 {
 	size_t count = random_below(random, 7);
@@ -433,12 +426,12 @@ static void check_random_components(enum names_scope scope, uint64_t random, int
 
 Test(names, random_session_ids_come_back_from_names_of_their_own)
 {
-	check_random_components(NAMES_SESSION, random_seed("session ids"), count_of(150000));
+	check_random_components(NAMES_SESSION, random_seed("session ids"), 150000);
 }
 
 Test(names, random_parts_of_keys_come_back_from_names_of_their_own)
 {
-	check_random_components(NAMES_KEY, random_seed("parts of keys") + 1, count_of(150000));
+	check_random_components(NAMES_KEY, random_seed("parts of keys") + 1, 150000);
 }
 
 /* Exhaustive: all strings of up to five letters of an alphabet on which the encoding decides. */
@@ -478,7 +471,7 @@ Test(names, random_names_come_back_unless_only_users_write_them)
 	_cleanup_(buf_done) struct buf again = { 0 };
 	int same = 0, decoded = 0, users_only = 0;
 
-	for (int i = 0, count = count_of(200000); i < count; i++) {
+	for (int i = 0; i < 200000; i++) {
 		struct bytes given;
 		bool ours, back;
 
@@ -779,7 +772,7 @@ Test(names, no_random_key_leads_out_of_its_session_and_each_comes_back)
 	uint64_t random = random_seed("keys") + 3;
 	int back = 0, cut = 0;
 
-	for (int i = 0, count = count_of(200000); i < count; i++) {
+	for (int i = 0; i < 200000; i++) {
 		_cleanup_(buf_done) struct buf key = { 0 };
 		_cleanup_(buf_done) struct buf again = { 0 };
 		_cleanup_(walk_done) struct walk walk = { 0 };
@@ -818,7 +811,7 @@ Test(names, no_random_name_of_a_state_has_a_sidecars_key)
 {
 	uint64_t random = random_seed("names of states") + 4;
 
-	for (int i = 0, count = count_of(100000); i < count; i++) {
+	for (int i = 0; i < 100000; i++) {
 		_cleanup_(buf_done) struct buf name = { 0 };
 		_cleanup_(buf_done) struct buf key = { 0 };
 		_cleanup_(buf_done) struct buf own = { 0 };
