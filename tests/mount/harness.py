@@ -50,14 +50,6 @@ SANITIZER_REPORT = re.compile(
 
 SOAK = os.environ.get("SESSFS_SOAK") == "1"
 
-# Nothing here looks at these any more; tests/servers and tests/clients still name them.
-PATIENCE = 1.0
-BOUND = 2.0
-
-
-def limit(seconds):
-    return lambda function: function
-
 
 def rounds(name, quick, full):
     """How often a case repeats: the variable's value, else full in a soak, else quick."""
@@ -390,7 +382,7 @@ def steps(seconds):
         waited = time.monotonic() - start
 
 
-def eventually(condition, what, *_):
+def eventually(condition, what):
     """Waits till the condition holds; returns the seconds that it took."""
     waited = 0
     with contextlib.suppress(TimeoutError):
@@ -405,7 +397,7 @@ def holds_soon(condition):
     return any(condition() for _ in steps(ENDING))
 
 
-def tool(*command, check=True, stdin=b"", seconds=None, **named):
+def tool(*command, check=True, stdin=b"", **named):
     """Runs a program to its end; returns the finished process with its output as bytes."""
     done = subprocess.run(
         command,

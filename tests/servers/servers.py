@@ -56,7 +56,7 @@ import foreign  # noqa: E402
 import harness  # noqa: E402
 
 SHARED = "SESSFS_TEST_SERVERS"  # the folder of the run's servers; see shared.py
-HANG = 300  # seconds after which a server that does not answer never will
+HANG = harness.HANG  # a server that does not answer for as long never will
 SOCKET_MAX = 100  # bytes of a socket's path, of 107
 NOBODY = 65534
 PDEATHSIG = 1
@@ -309,7 +309,7 @@ class Own:
         return self.pid
 
     def command(self, *words, **named):
-        return self.popen(words, **named).wait(timeout=HANG * harness.PATIENCE)
+        return self.popen(words, **named).wait(timeout=HANG)
 
     def popen(self, words, log="setup.log", **named):
         """As who may run a server; the process dies with this one."""
@@ -365,7 +365,7 @@ class Own:
         os.chmod(self.ca, 0o644)
 
     def start(self):
-        deadline = time.monotonic() + HANG * harness.PATIENCE
+        deadline = time.monotonic() + HANG
         while True:
             if self.tcp and not self.began:
                 self.port = free_port()  # unless somebody else takes it meanwhile
@@ -433,7 +433,7 @@ class Own:
         self.thaw()
         self.signal(self.processes()[:1], self.end_signal)
         try:
-            self.process.wait(timeout=HANG * harness.PATIENCE)
+            self.process.wait(timeout=HANG)
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(f"{self.title} does not end: {self.log()[-2000:]}") from None
@@ -561,7 +561,7 @@ class Proxy:
         self.answers = self.control.makefile("r")
 
     def __call__(self, command):
-        self.control.settimeout(HANG * harness.PATIENCE)
+        self.control.settimeout(HANG)
         self.control.sendall(command.encode() + b"\n")
         answer = self.answers.readline().strip()
         if answer == "what?" or not answer:
@@ -596,7 +596,7 @@ OWN = {cls.kind: cls for cls in (OwnMariaDB, OwnPostgreSQL)}
 def ask(kind, what):
     """The line to who keeps the run's server of a kind, and what was answered."""
     line = socket.socket(socket.AF_UNIX)
-    line.settimeout(HANG * harness.PATIENCE)
+    line.settimeout(HANG)
     try:
         line.connect(os.path.join(os.environ[SHARED], kind))
         line.sendall(what.encode() + b"\n")
