@@ -20,6 +20,7 @@ from test_stores import own, refused, start  # noqa: E402
 SOON = 0.2  # seconds within which others see a change
 HALF_AN_HOUR = 1800  # seconds, which are less than any zone differs
 STEPS = harness.rounds("SESSFS_STEPS", 25, 100)
+MORE_STEPS = harness.rounds("SESSFS_STEPS", 60, 100)  # so that saves are refused, and are not
 
 
 def service(server, **named):
@@ -33,7 +34,7 @@ def plays_2(box, kind, versions):
     table.create()
     mount = box.mount(store=base.url, options=["layout=agentscope2"])
     stores = [FileStore(mount.path, "alice"), DatabaseStore(table, "alice")]
-    game = agentscope.play(box, stores, STEPS)
+    game = agentscope.play(box, stores, MORE_STEPS if versions else STEPS)
     mount.check()
     if versions:
         same(all(game.claimed), True, f"some were refused, and some were not: {game.claimed}")

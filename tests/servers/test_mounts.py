@@ -84,32 +84,14 @@ OTHERS = {
     },
 }[KIND]
 
-# Quick, and each about something that the store does by itself.
-CHOSEN = {
+# Each about something that the store does by itself: those in which others take part, which are
+# played on both servers;
+SHARED = {
     "test_names_of_any_bytes_are_kept",
-    "test_sessions_of_any_name_hold_their_files",
-    "test_names_whose_keys_collide_both_work_and_deleting_one_leaves_the_other",
-    "test_renames_behave_as_on_a_local_filesystem",
     "test_renaming_a_session_or_a_folder_moves_the_keys_of_its_rows",
-    "test_state_files_become_ordinary_and_ordinary_files_become_state_by_rename",
-    "test_exchanging_two_sessions_exchanges_their_rows",
-    "test_modes_owners_times_and_attributes_survive_mounting_again",
-    "test_random_operations_on_lists_equal_those_on_a_local_filesystem",
-    "test_sparse_files_tell_where_their_data_is",
-    "test_links_to_files_of_every_kind_count_and_share_an_inode",
-    "test_what_is_unlinked_and_open_is_still_a_whole_file",
     "test_the_piece_of_a_killed_writer_joins_the_file",
-    "test_holes_are_found_from_everywhere",
-    "test_items_that_hold_all_words",
-    "test_who_asks_says_which",
-    "test_what_is_told_of_a_hit",
     "test_whatever_changes_is_known_to_who_asks",
-    "test_the_last_lines",
-    "test_lines_by_when_they_were_made",
     "test_views_of_two_mounts",
-    "test_the_version_of_a_list_moves_with_each_change_but_an_append",
-    "test_a_question_of_a_version_is_stale_when_that_has_moved",
-    "test_what_comes_meanwhile_stays_behind",
     "test_other_programs_at_the_rows",
     "test_beside_another_mount",
     "test_appenders_compactors_and_readers_of_two_mounts_at_once",
@@ -119,6 +101,34 @@ CHOSEN = {
     "test_changes_by_another_mount",
     "test_what_other_mounts_and_sql_append_is_told_once_and_in_order",
 }
+# those of one mount, which are played on one of the servers, and in a soak on both;
+ALONE = [
+    "test_sessions_of_any_name_hold_their_files",
+    "test_names_whose_keys_collide_both_work_and_deleting_one_leaves_the_other",
+    "test_renames_behave_as_on_a_local_filesystem",
+    "test_state_files_become_ordinary_and_ordinary_files_become_state_by_rename",
+    "test_exchanging_two_sessions_exchanges_their_rows",
+    "test_modes_owners_times_and_attributes_survive_mounting_again",
+    "test_sparse_files_tell_where_their_data_is",
+    "test_links_to_files_of_every_kind_count_and_share_an_inode",
+    "test_what_is_unlinked_and_open_is_still_a_whole_file",
+    "test_holes_are_found_from_everywhere",
+    "test_the_last_lines",
+    "test_lines_by_when_they_were_made",
+    "test_the_version_of_a_list_moves_with_each_change_but_an_append",
+    "test_a_question_of_a_version_is_stale_when_that_has_moved",
+    "test_what_comes_meanwhile_stays_behind",
+]
+# and those that take seconds, which are for a soak.
+LENGTHY = {
+    "test_random_operations_on_lists_equal_those_on_a_local_filesystem",
+    "test_items_that_hold_all_words",
+    "test_who_asks_says_which",
+    "test_what_is_told_of_a_hit",
+}
+CHOSEN = SHARED | set(ALONE[KIND == "postgresql" :: 2])
+if harness.SOAK:
+    CHOSEN |= set(ALONE) | LENGTHY
 
 
 class Mount(harness.Mount):
