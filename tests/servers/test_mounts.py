@@ -90,7 +90,6 @@ SHARED = {
     "test_names_of_any_bytes_are_kept",
     "test_renaming_a_session_or_a_folder_moves_the_keys_of_its_rows",
     "test_the_piece_of_a_killed_writer_joins_the_file",
-    "test_whatever_changes_is_known_to_who_asks",
     "test_views_of_two_mounts",
     "test_other_programs_at_the_rows",
     "test_beside_another_mount",
@@ -125,6 +124,7 @@ LENGTHY = {
     "test_items_that_hold_all_words",
     "test_who_asks_says_which",
     "test_what_is_told_of_a_hit",
+    "test_whatever_changes_is_known_to_who_asks",
 }
 CHOSEN = SHARED | set(ALONE[KIND == "postgresql" :: 2])
 if harness.SOAK:
