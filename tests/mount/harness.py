@@ -386,7 +386,8 @@ def eventually(condition, what):
     """Waits till the condition holds; returns the seconds that it took."""
     waited = 0
     with contextlib.suppress(TimeoutError):
-        for waited in steps(SOAK_HANG):
+        # Before the case itself hangs, so that it can say what it has seen.
+        for waited in steps((SOAK_HANG if SOAK else HANG) * 3 / 4):
             if condition():
                 return waited
     raise AssertionError(f"not within {waited:.0f} s: {what}")

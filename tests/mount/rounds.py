@@ -137,12 +137,14 @@ def see_rows(mount):
 
 
 def see(mount):
+    return Seen(look(mount.path), see_rows(mount))
+
+
+def see_settled(mount):
     """The rows of files that were unlinked just before the kill go within a moment."""
-    found = look(mount.path)
-    keys = rows_expected(found).keys()
-    with contextlib.suppress(AssertionError):
-        eventually(lambda: not see_rows(mount).keys() - keys, "rows go")
-    return Seen(found, see_rows(mount))
+    keys = rows_expected(look(mount.path)).keys()
+    eventually(lambda: not see_rows(mount).keys() - keys, "rows go")
+    return see(mount)
 
 
 # Rounds
@@ -275,7 +277,7 @@ class Rounds:
     def verify(self):
         """Raises when anything was lost or torn; what is there is what the next round has."""
         self.read_logs()
-        judged, wrong = self.compare(see(self.mount))
+        judged, wrong = self.compare(see_settled(self.mount))
         if wrong:
             more = f"\n  and {len(wrong) - 6} more" if len(wrong) > 6 else ""
             raise AssertionError("\n  ".join(wrong[:6]) + more)

@@ -1049,8 +1049,8 @@ def test_a_line_of_100_megabytes_comes_back_the_same(box):
 
 def test_a_large_folder_is_listed_once_each_while_it_changes(box):
     mount, session = box.session()
-    entries = harness.rounds("SESSFS_ENTRIES", 2000, 10000)
-    kept = {f"{number:05}.{('json', 'jsonl', 'txt')[number % 3]}" for number in range(entries)}
+    many = harness.rounds("SESSFS_ENTRIES", 2000, 10000)
+    kept = {f"{number:05}.{('json', 'jsonl', 'txt')[number % 3]}" for number in range(many)}
     for name in kept:
         os.close(os.open(os.path.join(session, name), os.O_WRONLY | os.O_CREAT, 0o644))
     same(set(os.listdir(session)), kept, "names")
@@ -1060,7 +1060,7 @@ def test_a_large_folder_is_listed_once_each_while_it_changes(box):
     with os.scandir(session) as entries:
         for number, entry in enumerate(entries):
             found.append(entry.name)
-            if number % (entries // 20) == 0:
+            if number % (many // 20) == 0:
                 write(os.path.join(session, f"new-{number}.json"), b"1")
                 os.unlink(os.path.join(session, f"new-{number}.json"))
     old = [name for name in found if not name.startswith("new")]

@@ -891,7 +891,8 @@ def tar_of(place, *sessions):
 @everywhere
 def test_a_tar_stream_has_all_of_it_in_the_same_order_each_time(place):
     source = make_tree(place.box)
-    large = b"".join(b'{"line": %d}\n' % n for n in range(harness.rounds("SESSFS_LINES", 100000, 500000)))
+    count = harness.rounds("SESSFS_LINES", 100000, 500000)
+    large = b"".join(b'{"line": %d}\n' % n for n in range(count))
     write(os.path.join(source, "s/large.jsonl"), large)
     os.unlink(os.path.join(source, "s/socket"))
     place.take(source)

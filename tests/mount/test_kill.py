@@ -15,7 +15,7 @@ import re
 import harness
 from harness import INSERT, TABLE, read, same, write
 from manifest import Call
-from rounds import Rounds, rows_expected, see
+from rounds import Rounds, rows_expected, see, see_settled
 from writer import make_names
 
 ROUNDS = harness.rounds("SESSFS_KILL_ROUNDS", 6, 40)
@@ -102,7 +102,7 @@ def told(box):
     rounds.kill()
     rounds.recover()
     rounds.read_logs()
-    seen = see(rounds.mount)
+    seen = see_settled(rounds.mount)
     harness.same(rounds.compare(seen)[1], [], "what is wrong with a sound store")
     return rounds, seen
 

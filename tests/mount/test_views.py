@@ -225,7 +225,8 @@ def test_a_signal_that_ends_nobody_ends_no_request(box):
     path = os.path.join(session, "l.jsonl")
     for _ in range(5):
         append(path, (b'"' + b"a" * 4000 + SLOW_WORD.encode() + b'"\n') * 500)
-    slow = [view(path, "match=" + "+".join([SLOW_WORD] * words)) for words in range(2, harness.rounds("SESSFS_ROUNDS", 6, 12))]
+    most = harness.rounds("SESSFS_ROUNDS", 6, 12)
+    slow = [view(path, "match=" + "+".join([SLOW_WORD] * words)) for words in range(2, most)]
     heard = []
     signal.signal(signal.SIGUSR1, lambda *_: heard.append(1))
     try:
