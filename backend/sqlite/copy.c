@@ -25,6 +25,7 @@
 
 #include "backend/sqlite/beside.h"
 #include "backend/sqlite/error.h"
+#include "backend/sqlite/join.h"
 #include "backend/sqlite/slots.h"
 #include "backend/sqlite/sqlite.h"
 #include "backend/sqlite/store.h"
@@ -194,7 +195,8 @@ static int hold_old(const char *path, sqlite3 **ret_db)
 {
 	enum { TRIES = 50, PATIENCE_MS = 1000 };
 	sqlite3 *db = NULL;
-	int code = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, NULL);
+	int code = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW,
+				   sqlite_join_name());
 
 	sqlite3_busy_timeout(db, PATIENCE_MS);
 	for (int i = 0; code == SQLITE_OK && i < TRIES; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A layer below SQLite that joins the writes of a transaction, grows the WAL ahead of them, and
- * remembers a sync that has failed.  It takes no lock and hides none.
+ * A layer below SQLite that joins the writes of a transaction, grows the WAL ahead of them,
+ * remembers a sync that has failed, and keeps checkpoints apart from writers that begin the WAL
+ * anew.
  *
  * Writes
  *
@@ -34,6 +35,26 @@
  * WAL up to the first frame that does not have its checksum.  The other sync there is, behind the
  * header of a WAL that is begun anew, may be tried again: SQLite writes the header again before it.
  *
+ * Checkpoints
+ *
+ * A checkpoint of SQLite's, from 3.7.0 to 3.51.2, reads how long the WAL is, and may be overtaken
+ * by a writer that begins it anew before that is compared with what was copied.  Then the length of
+ * the old WAL is noted as what was copied of the new one, and the next checkpoint leaves so much
+ * out: it is lost (https://www.sqlite.org/wal.html#walresetbug).  This can happen to each but that
+ * of the last connection when it is closed, which has the database for itself.  So two things are
+ * done here, where all of them come by, whoever asks for one:
+ *
+ *   - Who begins the WAL anew takes the lock of checkpoints first.  If somebody has it, that is not
+ *     done, and the WAL is appended to: the next writer behind a checkpoint that has copied all
+ *     begins it anew.  So no writer of ours overtakes a checkpoint, also one of another program's.
+ *   - A checkpoint of ours copies, and notes what it has copied, with the lock of those who read
+ *     the database alone, which whoever begins the WAL anew has shared.  When it gets that, the WAL
+ *     has to be the one that there was when it took its own lock, before it read the length.  If
+ *     another program has begun it anew meanwhile, the checkpoint ends: SQLITE_BUSY_SNAPSHOT.
+ *
+ * Which locks there are, and where the index of the WAL says which WAL it is, is in
+ * https://www.sqlite.org/walformat.html .
+ *
  * All other files, and all other calls, are those of SQLite's own layer: ours only puts other
  * methods in place of some of the file's, and its data behind the file's.
  */
@@ -49,7 +70,15 @@
 
 enum {
 	FRAME_PAGES = 4, /* where a header tells the pages of the database, if it is the last */
-	WRITE_LOCK = 0,	 /* the slot of the index's locks that who writes holds */
+	/* Slots of the index's locks: of who writes, who checkpoints, who reads the database alone,
+	 * and the first of those who read the WAL, all of which who begins it anew takes. */
+	WRITE_LOCK = 0,
+	CHECKPOINT_LOCK = 1,
+	DATABASE_LOCK = 3,
+	WAL_LOCKS = 4,
+	INDEX_BLOCK = 32 << 10, /* bytes in which the index is mapped */
+	SALTS_AT = 32,		/* where it tells this WAL from those before */
+	SALTS = 8,
 	JOIN_MOST = 120 << 10, /* bytes that are collected; SQLite cannot write 128 KiB at once */
 	AHEAD = 512 << 10,     /* bytes of zeros behind a WAL that has grown */
 };
@@ -68,11 +97,16 @@ struct joined {
 	sqlite3_int64 room;   /* it is at least as large as this */
 	bool header;	      /* the last write was that of its own header */
 	int lost;	      /* why a sync of it failed */
+	/* Of a database. */
+	bool checkpoints; /* SQLite has the lock of checkpoints */
+	bool begins;	  /* we have it, for who begins the WAL anew */
+	bool known;	  /* the WAL that is checkpointed: */
+	char salts[SALTS];
 };
 
+static const char join_name[] = "sessfs";
 static sqlite3_vfs join_vfs;
 static sqlite3_vfs *real_vfs;
-static pthread_once_t join_once = PTHREAD_ONCE_INIT;
 
 static size_t joined_offset(void)
 {
@@ -218,16 +252,93 @@ static int join_close(sqlite3_file *file)
 
 /* Locks. */
 
-/* What a transaction that was rolled back has left is dropped. */
-static int join_shm_lock(sqlite3_file *file, int slot, int count, int flags)
+static bool read_salts(sqlite3_file *file, char salts[SALTS])
+{
+	void volatile *index = NULL;
+
+	if (joined_of(file)->real->xShmMap(file, 0, INDEX_BLOCK, 0, &index) != SQLITE_OK || !index)
+		return false;
+	for (int i = 0; i < SALTS; i++)
+		salts[i] = ((const char volatile *)index)[SALTS_AT + i];
+	return true;
+}
+
+static bool is_same_wal(sqlite3_file *file)
 {
 	struct joined *joined = joined_of(file);
+	char salts[SALTS];
 
-	if (joined->wal && slot == WRITE_LOCK && (flags & SQLITE_SHM_UNLOCK)) {
+	return joined->known && read_salts(file, salts) && memcmp(salts, joined->salts, SALTS) == 0;
+}
+
+enum {
+	LOCK = SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE,
+	UNLOCK = SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE,
+};
+
+static int lock_to_begin_anew(sqlite3_file *file, int count)
+{
+	struct joined *joined = joined_of(file);
+	int code = joined->real->xShmLock(file, CHECKPOINT_LOCK, 1, LOCK);
+
+	if (code != SQLITE_OK)
+		return code;
+	code = joined->real->xShmLock(file, WAL_LOCKS, count, LOCK);
+	joined->begins = code == SQLITE_OK;
+	if (!joined->begins)
+		joined->real->xShmLock(file, CHECKPOINT_LOCK, 1, UNLOCK);
+	return code;
+}
+
+static int lock_exclusive(sqlite3_file *file, int slot, int count)
+{
+	struct joined *joined = joined_of(file);
+	int code;
+
+	if (slot == WAL_LOCKS && count > 1 && !joined->checkpoints)
+		return lock_to_begin_anew(file, count);
+	code = joined->real->xShmLock(file, slot, count, LOCK);
+	if (code != SQLITE_OK)
+		return code;
+	joined->checkpoints |= slot == CHECKPOINT_LOCK && count == 1;
+	if (!joined->checkpoints)
+		return SQLITE_OK;
+	/* A checkpoint that has the lock for writing reads the length behind that. */
+	if (slot == CHECKPOINT_LOCK || slot == WRITE_LOCK)
+		joined->known = read_salts(file, joined->salts);
+	if (slot != DATABASE_LOCK || is_same_wal(file))
+		return SQLITE_OK;
+	joined->real->xShmLock(file, slot, count, UNLOCK);
+	return SQLITE_BUSY_SNAPSHOT;
+}
+
+static int unlock(sqlite3_file *file, int slot, int count, int flags)
+{
+	struct joined *joined = joined_of(file);
+	int code;
+
+	/* What a transaction that was rolled back has left is dropped. */
+	if (joined->wal && slot == WRITE_LOCK) {
 		joined->wal->size = 0;
 		joined->wal->last = false;
 	}
-	return joined->real->xShmLock(file, slot, count, flags);
+	code = joined->real->xShmLock(file, slot, count, flags);
+	if (slot == CHECKPOINT_LOCK)
+		joined->checkpoints = false;
+	if (slot == WAL_LOCKS && joined->begins) {
+		joined->begins = false;
+		joined->real->xShmLock(file, CHECKPOINT_LOCK, 1, UNLOCK);
+	}
+	return code;
+}
+
+static int join_shm_lock(sqlite3_file *file, int slot, int count, int flags)
+{
+	if (flags & SQLITE_SHM_UNLOCK)
+		return unlock(file, slot, count, flags);
+	if (flags & SQLITE_SHM_EXCLUSIVE)
+		return lock_exclusive(file, slot, count);
+	return joined_of(file)->real->xShmLock(file, slot, count, flags);
 }
 
 /* The file of a connection's database, if it goes through this layer. */
@@ -239,6 +350,14 @@ static sqlite3_file *file_of(sqlite3 *db)
 	    !file || !file->pMethods || file->pMethods->xShmLock != join_shm_lock)
 		return NULL;
 	return file;
+}
+
+/* The repair of 3.51.3 was made in two older lines as well. */
+bool sqlite_join_mends(int version)
+{
+	return version >= 3007000 && version < 3051003 &&
+	       !(version >= 3044006 && version < 3045000) &&
+	       !(version >= 3050007 && version < 3051000);
 }
 
 void sqlite_join_ahead(sqlite3 *db, bool ahead)
@@ -319,16 +438,16 @@ REAL(xCurrentTime, (sqlite3_vfs * vfs, double *ret), ret)
 REAL(xGetLastError, (sqlite3_vfs * vfs, int room, char *ret), room, ret)
 REAL(xCurrentTimeInt64, (sqlite3_vfs * vfs, sqlite3_int64 *ret), ret)
 
-static void join_register(void)
+static bool join_register(void)
 {
 	real_vfs = sqlite3_vfs_find(NULL);
-	if (!real_vfs || real_vfs->iVersion < 2)
-		return;
+	if (!real_vfs)
+		return false;
 	join_vfs = (sqlite3_vfs){
-		.iVersion = 2,
+		.iVersion = MIN(real_vfs->iVersion, 2),
 		.szOsFile = (int)(joined_offset() + sizeof(struct joined)),
 		.mxPathname = real_vfs->mxPathname,
-		.zName = "sessfs",
+		.zName = join_name,
 		.xOpen = join_open,
 		.xDelete = real_xDelete,
 		.xAccess = real_xAccess,
@@ -339,12 +458,18 @@ static void join_register(void)
 		.xGetLastError = real_xGetLastError,
 		.xCurrentTimeInt64 = real_xCurrentTimeInt64,
 	};
-	if (sqlite3_vfs_register(&join_vfs, 0) != SQLITE_OK)
-		join_vfs.zName = NULL;
+	return sqlite3_vfs_register(&join_vfs, 0) == SQLITE_OK;
 }
 
 const char *sqlite_join_name(void)
 {
-	pthread_once(&join_once, join_register);
-	return join_vfs.zName;
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static bool registered;
+
+	pthread_mutex_lock(&lock);
+	if (!registered)
+		registered = join_register();
+	pthread_mutex_unlock(&lock);
+	/* Without memory there is none of that name, and nothing is opened. */
+	return join_name;
 }

@@ -15,10 +15,10 @@
  * makes the directory durable when it syncs a new -wal file for the first time; as we sync in its
  * place, we do that too, once.
  *
- * Checkpoints wait for nobody.  Each costs two syncs, so there is one when
- * enough has gathered that none has copied, however large the WAL is.  While somebody writes all
- * the time, they never reach the end of the WAL, which would grow for ever; so when it has become
- * large, the rest is copied while the writer is held.
+ * Checkpoints wait for nobody, and no writer overtakes one (join.c).  Each costs two syncs, so
+ * there is one when enough has gathered that none has copied, however large the WAL is.  While
+ * somebody writes all the time, they never reach the end of the WAL, which would grow for ever; so
+ * when it has become large, the rest is copied while the writer is held.
  *
  * Of several mounts each syncs and checkpoints for itself: a sync that fails is reported to who has
  * the file open and asks, and has to be known to the mount that promises fsync; a mount that is
@@ -283,8 +283,8 @@ static bool checkpoint(struct sqlite *store, int mode)
 	code = sqlite3_wal_checkpoint_v2(db, "main", mode, &pages, &copied);
 	sqlite_conn_set_patience(&store->keeper.conn, SQLITE_BUSY_MS);
 	pthread_mutex_unlock(&store->keeper.checkpoint_lock);
-	/* Busy: another program is doing it, or has a snapshot of the WAL. */
-	if (code != SQLITE_BUSY && sqlite_result(&store->keeper.conn, code) == 0) {
+	/* Busy: another program is doing it, has a snapshot of the WAL, or has begun it anew. */
+	if ((code & 0xff) != SQLITE_BUSY && sqlite_result(&store->keeper.conn, code) == 0) {
 		atomic_store(&store->keeper.wal_copied, copied);
 		atomic_store(&store->keeper.wal_kept, pages - copied);
 	}

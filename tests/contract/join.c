@@ -170,7 +170,6 @@ Test(join, what_is_committed_is_what_all_see, .fini = close_stores)
 
 	chance = random_seed("join");
 	open_all();
-	cr_assert_not_null(sqlite_join_name());
 	run(connections[0], "CREATE TABLE rows (id INTEGER PRIMARY KEY, data BLOB)");
 	for (unsigned i = 0; i < TRANSACTIONS; i++)
 		transact();
@@ -182,4 +181,21 @@ Test(join, what_is_committed_is_what_all_see, .fini = close_stores)
 	     sqlite3_exec(connections[0], "PRAGMA integrity_check", check_row, &sound, NULL));
 	cr_assert(sound, "the database is sound");
 	close_all();
+}
+
+Test(join, knows_which_versions_lose_logs)
+{
+	static const struct {
+		int version;
+		bool flawed;
+	} versions[] = {
+		{ 3006023, false }, { 3007000, true },	{ 3040001, true }, { 3044005, true },
+		{ 3044006, false }, { 3044009, false }, { 3045000, true }, { 3050006, true },
+		{ 3050007, false }, { 3051000, true },	{ 3051002, true }, { 3051003, false },
+		{ 3052000, false }, { 4000000, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(versions); i++)
+		cr_expect_eq(sqlite_join_mends(versions[i].version), versions[i].flawed, "%d",
+			     versions[i].version);
 }

@@ -37,6 +37,42 @@ static pthread_t fault_thread;
 static bool armed;
 static uint64_t calls, failures;
 
+static pthread_rwlock_t watch_lock = PTHREAD_RWLOCK_INITIALIZER;
+static shim_step_fn *watch_fn;
+static void *watch_arg;
+static enum shim_threads watch_threads;
+static pthread_t watch_thread;
+static _Thread_local bool in_step;
+
+/* ---- steps ---- */
+
+void shim_watch(enum shim_threads threads, shim_step_fn *fn, void *arg)
+{
+	pthread_rwlock_wrlock(&watch_lock);
+	watch_threads = threads;
+	watch_thread = pthread_self();
+	watch_fn = fn;
+	watch_arg = arg;
+	pthread_rwlock_unlock(&watch_lock);
+}
+
+static void step(const char *name)
+{
+	bool same;
+
+	if (in_step)
+		return;
+	pthread_rwlock_rdlock(&watch_lock);
+	same = pthread_equal(watch_thread, pthread_self());
+	if (watch_fn &&
+	    (watch_threads == SHIM_ALL_THREADS || same == (watch_threads == SHIM_THIS_THREAD))) {
+		in_step = true;
+		watch_fn(watch_arg, name);
+		in_step = false;
+	}
+	pthread_rwlock_unlock(&watch_lock);
+}
+
 /* ---- faults ---- */
 
 struct answer {
@@ -179,6 +215,9 @@ static int vfs_sleep(sqlite3_vfs *vfs, int microseconds)
 	bool idle;
 
 	(void)vfs;
+	/* Whom the step keeps waiting is not waited for. */
+	if (in_step)
+		return microseconds;
 	pthread_mutex_lock(&fault_lock);
 	idle = armed && fault.lasting && fault.error == SHIM_BUSY && failures;
 	pthread_mutex_unlock(&fault_lock);
@@ -367,15 +406,19 @@ static int file_close(sqlite3_file *file)
 
 static int file_read(sqlite3_file *file, void *data, int size, sqlite3_int64 offset)
 {
-	int code = fails(SHIM_READ);
+	int code;
 
+	step("Read");
+	code = fails(SHIM_READ);
 	return code ? code : real_of(file)->pMethods->xRead(real_of(file), data, size, offset);
 }
 
 static int file_write(sqlite3_file *file, const void *data, int size, sqlite3_int64 offset)
 {
-	int code = fails(SHIM_WRITE);
+	int code;
 
+	step("Write");
+	code = fails(SHIM_WRITE);
 	if (code)
 		return code;
 	pthread_mutex_lock(&log_lock);
@@ -389,8 +432,10 @@ static int file_write(sqlite3_file *file, const void *data, int size, sqlite3_in
 
 static int file_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
-	int code = fails(SHIM_TRUNCATE);
+	int code;
 
+	step("Truncate");
+	code = fails(SHIM_TRUNCATE);
 	if (code)
 		return code;
 	pthread_mutex_lock(&log_lock);
@@ -404,9 +449,11 @@ static int file_truncate(sqlite3_file *file, sqlite3_int64 size)
 static int file_sync(sqlite3_file *file, int flags)
 {
 	struct shim_file *shim = file_of(file);
-	int code = fails(SHIM_SYNC);
+	int code;
 
 	(void)flags;
+	step("Sync");
+	code = fails(SHIM_SYNC);
 	if (code)
 		return code;
 	pthread_mutex_lock(&log_lock);
@@ -420,20 +467,25 @@ static int file_sync(sqlite3_file *file, int flags)
 
 static int file_size(sqlite3_file *file, sqlite3_int64 *size)
 {
-	int code = fails(SHIM_SIZE);
+	int code;
 
+	step("FileSize");
+	code = fails(SHIM_SIZE);
 	return code ? code : real_of(file)->pMethods->xFileSize(real_of(file), size);
 }
 
 static int file_lock(sqlite3_file *file, int level)
 {
-	int code = fails(SHIM_LOCK);
+	int code;
 
+	step("Lock");
+	code = fails(SHIM_LOCK);
 	return code ? code : real_of(file)->pMethods->xLock(real_of(file), level);
 }
 
 static int file_unlock(sqlite3_file *file, int level)
 {
+	step("Unlock");
 	return real_of(file)->pMethods->xUnlock(real_of(file), level);
 }
 
@@ -459,21 +511,29 @@ static int file_characteristics(sqlite3_file *file)
 
 static int file_shm_map(sqlite3_file *file, int page, int size, int extend, void volatile **data)
 {
-	int code = fails(SHIM_SHM_MAP);
+	int code;
 
+	step("ShmMap");
+	code = fails(SHIM_SHM_MAP);
 	return code ? code :
 		      real_of(file)->pMethods->xShmMap(real_of(file), page, size, extend, data);
 }
 
 static int file_shm_lock(sqlite3_file *file, int offset, int count, int flags)
 {
-	int code = flags & SQLITE_SHM_LOCK ? fails(SHIM_SHM_LOCK) : SQLITE_OK;
+	char name[32];
+	int code;
 
+	snprintf(name, sizeof(name), "%s %d", flags & SQLITE_SHM_LOCK ? "ShmLock" : "ShmUnlock",
+		 offset);
+	step(name);
+	code = flags & SQLITE_SHM_LOCK ? fails(SHIM_SHM_LOCK) : SQLITE_OK;
 	return code ? code : real_of(file)->pMethods->xShmLock(real_of(file), offset, count, flags);
 }
 
 static void file_shm_barrier(sqlite3_file *file)
 {
+	step("ShmBarrier");
 	real_of(file)->pMethods->xShmBarrier(real_of(file));
 }
 
@@ -482,9 +542,27 @@ static int file_shm_unmap(sqlite3_file *file, int remove)
 	return real_of(file)->pMethods->xShmUnmap(real_of(file), remove);
 }
 
-/* Without xFetch, so that every read comes here. */
+/* Nothing is mapped, so that every read comes here. */
+static int file_fetch(sqlite3_file *file, sqlite3_int64 offset, int size, void **data)
+{
+	(void)file;
+	(void)offset;
+	(void)size;
+	*data = NULL;
+	return SQLITE_OK;
+}
+
+static int file_unfetch(sqlite3_file *file, sqlite3_int64 offset, void *data)
+{
+	(void)file;
+	(void)offset;
+	(void)data;
+	step("Unfetch");
+	return SQLITE_OK;
+}
+
 static const sqlite3_io_methods file_methods = {
-	.iVersion = 2,
+	.iVersion = 3,
 	.xClose = file_close,
 	.xRead = file_read,
 	.xWrite = file_write,
@@ -501,6 +579,8 @@ static const sqlite3_io_methods file_methods = {
 	.xShmLock = file_shm_lock,
 	.xShmBarrier = file_shm_barrier,
 	.xShmUnmap = file_shm_unmap,
+	.xFetch = file_fetch,
+	.xUnfetch = file_unfetch,
 };
 
 /* ---- methods of the VFS ---- */

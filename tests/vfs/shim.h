@@ -3,8 +3,9 @@
 #define TESTS_VFS_SHIM_H
 
 /*
- * A SQLite VFS between SQLite and the system's own, for two kinds of accidents: the power fails, or
- * a call does.  shim_install() makes it the default of this process, before anything uses SQLite.
+ * A SQLite VFS between SQLite and the system's own, for three kinds of accidents: the power fails,
+ * a call does, or somebody else comes in between.  shim_install() makes it the default of this
+ * process, before anything uses SQLite.
  *
  * Power loss
  *
@@ -38,6 +39,12 @@
  *   the unix VFS gives for this error (sqlite.org/rescode.html), and errno as the system would set
  *   it.  Calls are counted from there on, in the thread that asked, in the others, or in all.
  *   While a lock is refused for good, SQLite's sleeps take no time.
+ *
+ * Steps
+ *
+ *   shim_watch() has a function called before each call on a file, so that somebody else can come
+ *   in between: what the function does itself is not watched, and SQLite's sleeps in it take no
+ *   time.
  */
 
 #include <stdbool.h>
@@ -139,5 +146,14 @@ void shim_heal(void);
 uint64_t shim_calls(void);
 /* How many of them failed. */
 uint64_t shim_failures(void);
+
+/* Steps. */
+
+/* The call as SQLite names it, without the x; for locks of shared memory "ShmLock" or "ShmUnlock"
+ * and the first of them: "ShmLock 1". */
+typedef void shim_step_fn(void *arg, const char *step);
+
+/* NULL: no more.  When this returns, no other thread is in the function of before. */
+void shim_watch(enum shim_threads threads, shim_step_fn *fn, void *arg);
 
 #endif
