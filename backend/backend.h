@@ -843,6 +843,9 @@ int backend_name(const char *store, char **ret_name, char **ret_why);
 #define BACKEND_OWNER_BYTE 0x7365737366ULL
 /* Whether a writer-mount, in any process, holds the store; for waiting until one has ended. */
 bool backend_is_owned(const char *store);
+/* The version of SQLite, which keeps stores in files.  *ret_flawed, unless that is NULL: two other
+ * programs with such a version can lose what they commit to one (sqlite/join.c). */
+const char *backend_library(bool *ret_flawed);
 static inline void backend_closep(struct backend **backend)
 {
 	backend_close(*backend);

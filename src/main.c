@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "fs/kernel/session.h"
 #include "src/base/cleanup.h"
 #include "src/base/descriptor.h"
@@ -103,8 +104,9 @@ static bool main_means_mount(int argc, char **argv)
 static int print_version(void)
 {
 	printf("sessfs %s\n"
-	       "libfuse %s, built with %s\n",
-	       PACKAGE_VERSION, session_library(), FUSE_BUILT);
+	       "libfuse %s, built with %s\n"
+	       "SQLite %s\n",
+	       PACKAGE_VERSION, session_library(), FUSE_BUILT, backend_library(NULL));
 	return say_finish() < 0 ? CMD_FAILED : CMD_DONE;
 }
 

@@ -266,6 +266,11 @@ int backend_install(const char *new_store, const char *store, bool replace, char
 	return scheme->install ? scheme->install(new_store, store, replace, ret_why) : -EOPNOTSUPP;
 }
 
+const char *backend_library(bool *ret_flawed)
+{
+	return sqlite_backend_library(ret_flawed);
+}
+
 bool backend_is_owned(const char *store)
 {
 	const struct scheme *scheme = scheme_of(store);

@@ -516,6 +516,13 @@ static int open_once(const char *path, const struct backend_options *options,
 	return 0;
 }
 
+const char *sqlite_backend_library(bool *ret_flawed)
+{
+	if (ret_flawed)
+		*ret_flawed = sqlite_join_mends(sqlite3_libversion_number());
+	return sqlite3_libversion();
+}
+
 static int open_tries(const char *path, const struct backend_options *options,
 		      struct backend **ret_backend, char **ret_why)
 {

@@ -17,6 +17,8 @@ int sqlite_backend_repair(const char *path, const char *new_path,
 void sqlite_backend_discard(const char *path);
 /* As backend_install(). */
 int sqlite_backend_install(const char *new_path, const char *path, bool replace, char **ret_why);
+/* As backend_library(). */
+const char *sqlite_backend_library(bool *ret_flawed);
 /* As backend_is_owned(). */
 bool sqlite_backend_is_owned(const char *path);
 /* As backend_read_older(). */

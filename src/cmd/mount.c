@@ -92,6 +92,18 @@ static void choose_log(const struct mount *mount)
 			    mount->dir);
 }
 
+static void tell_of_library(const struct mount *mount)
+{
+	bool flawed;
+	const char *version = backend_library(&flawed);
+
+	if (flawed && backend_has_path(mount->store))
+		log_info("SQLite %s can lose what two other programs commit to one database at "
+			 "once, the WAL-reset bug; if any write to %s beside this mount, see SQL "
+			 "CLIENTS in sessfs(5)",
+			 version, mount->store);
+}
+
 static void on_ready(void *arg)
 {
 	const struct mount *mount = arg;
@@ -99,6 +111,7 @@ static void on_ready(void *arg)
 	choose_log(mount);
 	daemon_ready();
 	log_info("%s is mounted on %s", mount->store, mount->dir);
+	tell_of_library(mount);
 	service_ready("%s is mounted on %s", mount->store, mount->dir);
 }
 

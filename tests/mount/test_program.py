@@ -72,6 +72,15 @@ def test_the_version_is_printed(box):
     assert done.stdout.startswith(b"sessfs "), done.stdout
     assert any(byte in b"0123456789" for byte in done.stdout), done.stdout
     assert re.search(rb"^libfuse 3\.\d+\S*, built with 3\.\d+\S*$", done.stdout, re.M), done.stdout
+    assert re.search(rb"^SQLite 3\.\d+\.\d+$", done.stdout, re.M), done.stdout
+
+
+def test_a_mount_says_once_that_its_sqlite_can_lose_what_others_commit(box):
+    version = re.search(rb"^SQLite (\d+)\.(\d+)\.(\d+)$", box.sessfs("--version").stdout, re.M)
+    major, minor, patch = map(int, version.groups())
+    mended = {44: 6, 50: 7, 51: 3}.get(minor, 0 if minor > 51 else 99)
+    flawed = major == 3 and minor >= 7 and patch < mended
+    same(box.mount().log().count("WAL-reset bug"), int(flawed), f"of {version[0]}")
 
 
 def test_wrong_command_lines_are_refused_with_a_sentence_and_a_status(box):
