@@ -8,6 +8,7 @@ it is killed; locks hold across them.
   SESSFS_ROUNDS  how often each race is run; default 60
   SESSFS_VISITS  how often a mount comes and goes; default 10
   SESSFS_SEED    of the random operations
+  SESSFS_LOAD_SECONDS  how long two mounts work at full load in a soak; default 600
 """
 
 import collections
@@ -47,6 +48,7 @@ ROUNDS = harness.rounds("SESSFS_ROUNDS", 12, 60)
 ORDERS = "user.sessfs.orders"
 PUNCH = 3  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
 TRASH = b"trash %d %d s" % (2**63 - 1, 7 * 86400 * 10**9)  # whenever it has changed
+LOAD_SECONDS = harness.rounds("SESSFS_LOAD_SECONDS", 20, 600)
 VISITS = harness.rounds("SESSFS_VISITS", 3, 10)
 SEED = int(os.environ.get("SESSFS_SEED") or time.time_ns() % 1_000_000)
 
@@ -702,6 +704,54 @@ def test_a_mount_that_is_killed_loses_nothing_that_was_acknowledged(box):
             same(seen[: len(done)], done, "acknowledged lines")
             assert len(seen) <= len(done) + 1, "more than were written"
         victim.start()
+    at_rest(mounts)
+
+
+# Saves documents and adds a line for each, for some seconds; then prints how many.
+SAVER = """
+import os, sys, time
+number, seconds, size = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
+session = sys.argv[4 + number % 2]
+lines = os.open(os.path.join(session, f"l{number}.jsonl"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+until, count = time.monotonic() + seconds, 0
+while time.monotonic() < until:
+    with open(os.path.join(session, f"d{number}-{count % 8}.json"), "w") as file:
+        file.write('["%s", %d]' % (str(count % 10) * size, count))
+    os.write(lines, b"[%d]\\n" % count)
+    count += 1
+print(count)
+"""
+
+
+@harness.soak
+def test_two_mounts_at_full_load_keep_the_log_small_and_lose_nothing(box):
+    mounts = several(box, 2)
+    paths = [mount.at("s") for mount in mounts]
+    size, log = 400_000, mounts[0].store + "-wal"
+    savers = [
+        subprocess.Popen(
+            [sys.executable, "-c", SAVER, str(i), str(LOAD_SECONDS), str(size), *paths],
+            stdout=subprocess.PIPE,
+        )
+        for i in range(4)
+    ]
+    sizes, began, before = [], 0, 0
+    while any(saver.poll() is None for saver in savers):
+        with open(log, "rb") as file:
+            head = file.read(24)[12:]
+        began += head != before
+        before = head
+        sizes.append(os.path.getsize(log))
+        time.sleep(0.05)
+    counts = [int(saver.communicate()[0]) for saver in savers]
+    box.note(f"{counts} saves; the log: {max(sizes) >> 20} MB, begun {began} times")
+    assert max(sizes) < 256 << 20, f"the log had {max(sizes)} bytes"
+    for i, count in enumerate(counts):
+        lines = b"".join(b"[%d]\n" % line for line in range(count))
+        same(read(os.path.join(paths[1 - i % 2], f"l{i}.jsonl")) == lines, True, f"lines of {i}")
+        for last in range(max(count - 8, 0), count):
+            text = b'["%s", %d]' % (b"%d" % (last % 10) * size, last)
+            same(read(os.path.join(paths[0], f"d{i}-{last % 8}.json")) == text, True, f"{i} {last}")
     at_rest(mounts)
 
 
