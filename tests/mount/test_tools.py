@@ -19,7 +19,8 @@ EVERY = f"note.txt {STATES}"
 VIM = """
 printf '%s\\n' "$EDIT" >"$OUT/edit.vim"
 for name in $NAMES; do
-    TMPDIR=$OUT TERM=xterm script -qec "vim -S $OUT/edit.vim $name" /dev/null </dev/null >"$OUT/screen"
+    TMPDIR=$OUT TERM=xterm script -qec "vim -S $OUT/edit.vim $name" /dev/null \\
+        </dev/null >"$OUT/screen"
     echo "$name: $?"
 done
 ls -A . sub
