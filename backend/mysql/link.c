@@ -48,9 +48,13 @@ static const struct {
 /* MYSQL_CLIENT_AUTHENTICATION_PLUGIN, whose header of the library includes what is not there. */
 enum { AUTHENTICATION = 2 };
 
+/* Numbers of errors: those of the library, of whichever of the two. */
+#define IS_OF_LIBRARY(code) (((code) >= 2000 && (code) < 3000) || ((code) >= 5000 && (code) < 6000))
+
 struct sql_link {
 	MYSQL mysql;
 	bool sent;     /* and nothing of the answers was read */
+	bool lost;     /* what has come may be half an answer */
 	int64_t until; /* when who waits for the first of them gives up; 0: after the timeout */
 };
 
@@ -74,6 +78,22 @@ static int error_of(struct sql_link *link)
 			if (*known == code)
 				return errors[i].error;
 	return -EIO;
+}
+
+static int lose(struct sql_link *link)
+{
+	link->lost = true;
+	return -ENOTCONN;
+}
+
+/* Of an answer.  What the library itself complains of leaves the rest of it on its way; and where
+ * it does not say of what, as without memory, what was sent may have been done all the same. */
+static int fail(struct sql_link *link)
+{
+	unsigned code = mysql_errno(&link->mysql);
+	int r = error_of(link);
+
+	return r == -ENOTCONN || !code || IS_OF_LIBRARY(code) ? lose(link) : r;
 }
 
 static int refuse(struct sql_link *link, const struct url *url, char **ret_why)
@@ -181,24 +201,31 @@ void mysql_link_until(struct sql_link *link, int64_t until)
 
 int mysql_link_next(struct sql_link *link, struct sql_answer **ret_answer)
 {
-	MYSQL_RES *rows;
+	MYSQL_RES *rows = NULL;
 	int r;
 
 	*ret_answer = NULL;
+	if (link->lost)
+		return -ENOTCONN;
 	if (link->sent) {
 		/* Nothing of them can be in memory of the library. */
 		if (link->until && wait_for(link, MYSQL_WAIT_READ) == MYSQL_WAIT_TIMEOUT)
-			return -ENOTCONN;
+			return lose(link);
 		link->sent = false;
 		r = mysql_read_query_result(&link->mysql);
+	} else if (mysql_more_results(&link->mysql)) {
+		r = mysql_next_result(&link->mysql);
 	} else {
-		r = mysql_more_results(&link->mysql) ? mysql_next_result(&link->mysql) : -1;
+		return 0;
 	}
-	if (r)
-		return r < 0 ? 0 : error_of(link);
-	rows = mysql_store_result(&link->mysql);
+	if (r == 0)
+		rows = mysql_store_result(&link->mysql);
+	/* The error's number alone tells a connection that was lost from an answer without rows:
+	 * of both there are no columns, and no other result. */
+	if (r || mysql_errno(&link->mysql))
+		return fail(link);
 	*ret_answer = answer_of(rows);
-	return rows || !mysql_field_count(&link->mysql) ? 1 : error_of(link);
+	return 1;
 }
 
 int mysql_link_send(struct sql_link *link, struct bytes statements)
@@ -207,8 +234,13 @@ int mysql_link_send(struct sql_link *link, struct bytes statements)
 
 	while (mysql_link_next(link, &answer) > 0)
 		mysql_answer_done(answer);
-	if (mysql_send_query(&link->mysql, statements.data, statements.size))
-		return error_of(link);
+	if (link->lost)
+		return -ENOTCONN;
+	if (mysql_send_query(&link->mysql, statements.data, statements.size)) {
+		int r = error_of(link);
+
+		return r == -ENOTCONN ? lose(link) : r;
+	}
 	link->sent = true;
 	return 0;
 }
@@ -239,7 +271,7 @@ uint64_t mysql_link_packet(struct sql_link *link)
 	static const struct bytes question = { "SELECT @@max_allowed_packet", 27 };
 	struct bytes columns[SQL_COLUMNS];
 	struct sql_answer *answer = NULL;
-	uint64_t size = 1 << 24;
+	uint64_t size = 0;
 
 	if (mysql_link_send(link, question) == 0 && mysql_link_next(link, &answer) > 0 && answer &&
 	    mysql_answer_row(answer, columns))

@@ -67,7 +67,9 @@ static int refresh(struct sql *store, struct sql_turn *turn)
 		r = sql_say(&buf, &store->texts, SQL_STATE_LOCK, SQL_VALUES(sql_id(store->number)));
 	if (r == 0)
 		r = sql_ask(store, link, buf_bytes(&buf), &answer);
-	if (r == 0 && sql_row(store, answer, columns)) {
+	if (r == 0)
+		r = sql_need_row(store, answer, columns);
+	if (r == 0) {
 		state = sql_state_read(columns);
 		here = sql_int(columns[7]);
 	}

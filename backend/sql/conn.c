@@ -93,6 +93,9 @@ int sql_answers(struct sql *store, struct sql_link *link, struct sql_answer **re
 		return 0;
 	while (done)
 		driver->answer_done(ret_answers[--done]);
+	if (r == 0)
+		log_error("%s: the server has answered fewer statements than it was sent",
+			  store->database);
 	return r < 0 ? sql_error(store, link, r) : -EIO;
 }
 
@@ -166,6 +169,15 @@ int sql_aside_text(struct sql *store, enum sql_text text, const struct sql_value
 	int r = sql_say(&buf, &store->texts, text, values, count);
 
 	return r < 0 ? r : sql_aside(store, buf_bytes(&buf), ret_answer);
+}
+
+int sql_need_row(const struct sql *store, struct sql_answer *answer,
+		 struct bytes columns[SQL_COLUMNS])
+{
+	if (sql_row(store, answer, columns))
+		return 0;
+	log_error("%s: the row that describes the store is missing", store->database);
+	return -EIO;
 }
 
 int64_t sql_int(struct bytes column)

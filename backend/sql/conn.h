@@ -46,6 +46,10 @@ static inline bool sql_row(const struct sql *store, struct sql_answer *answer,
 	return answer && store->texts.driver->row(answer, columns);
 }
 
+/* The row that an answer must have, or -EIO and a sentence. */
+int sql_need_row(const struct sql *store, struct sql_answer *answer,
+		 struct bytes columns[SQL_COLUMNS]);
+
 int64_t sql_int(struct bytes column);
 /* Of seconds with a fraction: nanoseconds. */
 int64_t sql_moment(struct bytes column);

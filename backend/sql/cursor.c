@@ -16,7 +16,7 @@ static int judge_state(struct backend_snapshot *snapshot, struct sql_answer *ans
 	struct bytes columns[SQL_COLUMNS];
 	struct sql_state state;
 
-	if (!sql_row(store, answer, columns))
+	if (sql_need_row(store, answer, columns) < 0)
 		return -EIO;
 	state = sql_state_read(columns);
 	sql_state_learn(store, &state);
@@ -48,7 +48,7 @@ static int read_begin(struct backend_snapshot *snapshot)
 		r = driver->next(snapshot->link, &answer);
 	while (r > 0 && !answer);
 	if (r == 0)
-		r = -EIO;
+		r = sql_need_row(snapshot->store, NULL, NULL);
 	if (r > 0) {
 		snapshot->begun = true;
 		r = judge_state(snapshot, answer);
@@ -139,7 +139,8 @@ bool sql_cursor_only(struct sql_cursor *cursor, int missing)
 	bool found = sql_cursor_next(cursor);
 
 	if (!found && cursor->r == 0)
-		cursor->r = missing;
+		cursor->r = missing == -EIO ? sql_need_row(cursor->snapshot->store, NULL, NULL) :
+					      missing;
 	return found;
 }
 

@@ -82,7 +82,8 @@ struct sql_driver {
 	 * thrown away. */
 	int (*send)(struct sql_link *link, struct bytes statements);
 	/* The answer of the next statement: 1, and its rows in *ret_answer (NULL: it has none);
-	 * 0: there is no other; or an error of that statement, and those behind it were not run. */
+	 * 0: there is no other; or an error of that statement, and those behind it were not run.
+	 * After -ENOTCONN there is nothing else to be had of the connection. */
 	int (*next)(struct sql_link *link, struct sql_answer **ret_answer);
 	/* The sentence of the server about the last error. */
 	const char *(*sentence)(struct sql_link *link);
@@ -93,7 +94,7 @@ struct sql_driver {
 	int (*quote)(struct buf *buf, struct bytes bytes, bool text);
 	/* A name of a table, quoted. */
 	int (*quote_name)(struct buf *buf, const char *name);
-	/* Bytes of one packet, as the server has it now. */
+	/* Bytes of one packet, as the server has it now; 0: the connection is lost. */
 	uint64_t (*packet)(struct sql_link *link);
 };
 

@@ -142,8 +142,8 @@ static int end(struct sql *store, struct sql_link *link, int r)
 	return r < 0 ? r : ended;
 }
 
-/* Words for who has the store and is silent, or is not, owned by the caller. */
-static char *owners(struct sql *store, struct sql_link *link, bool silent)
+/* Words for who has the store and is silent, or is not; NULL: nobody. */
+static int find_owners(struct sql *store, struct sql_link *link, bool silent, char **ret_owners)
 {
 	_cleanup_(buf_done) struct buf words = { 0 };
 	struct sql_answer *answer = NULL;
@@ -157,19 +157,22 @@ static char *owners(struct sql *store, struct sql_link *link, bool silent)
 		r = buf_printf(&words, "%s%.*s", words.size ? " and " : "", (int)columns[0].size,
 			       columns[0].data);
 	store->texts.driver->answer_done(answer);
-	return r < 0 ? NULL : steal_ptr(words.data);
+	if (r == 0)
+		*ret_owners = steal_ptr(words.data);
+	return r;
 }
 
 /* Nobody else may be there: -EBUSY, or -EAGAIN if all who are have been silent. */
 static int find_alone(struct sql *store, bool outwaited, char **ret_owners)
 {
 	_cleanup_(freep) char *silent = NULL;
+	int r = find_owners(store, store->writer.link, false, ret_owners);
 
-	*ret_owners = owners(store, store->writer.link, false);
-	if (*ret_owners)
+	if (r == 0 && *ret_owners)
 		return -EBUSY;
-	silent = owners(store, store->writer.link, true);
-	return silent && !outwaited ? -EAGAIN : 0;
+	if (r == 0)
+		r = find_owners(store, store->writer.link, true, &silent);
+	return r == 0 && silent && !outwaited ? -EAGAIN : r;
 }
 
 /* What a transaction has made of this mount, which it is from when that is committed on. */
@@ -196,7 +199,7 @@ static int join(struct sql *store, bool again, struct joined *ret_joined)
 	if (r == 0)
 		r = sql_ask_text(store, link, SQL_MOUNT_NUMBER, SQL_NO_VALUES, &answer);
 	if (r == 0)
-		r = sql_row(store, answer, columns) ? 0 : -EIO;
+		r = sql_need_row(store, answer, columns);
 	if (r == 0)
 		*ret_joined =
 			(struct joined){ (uint64_t)sql_int(columns[9]), sql_state_read(columns) };
@@ -373,7 +376,7 @@ static int ask_number(struct sql *store, enum sql_text text, uint64_t *ret_numbe
 	int r = sql_aside_text(store, text, SQL_NO_VALUES, &answer);
 
 	if (r == 0)
-		r = sql_row(store, answer, columns) ? 0 : -EIO;
+		r = sql_need_row(store, answer, columns);
 	if (r == 0)
 		*ret_number = (uint64_t)sql_int(columns[0]);
 	store->texts.driver->answer_done(answer);

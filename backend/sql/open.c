@@ -29,7 +29,9 @@ int sql_space(struct backend *backend, struct backend_space *ret_space)
 	struct bytes columns[SQL_COLUMNS];
 	int r = sql_aside(store, bytes_str(store->texts.driver->size), &answer);
 
-	if (r == 0 && sql_row(store, answer, columns))
+	if (r == 0)
+		r = sql_need_row(store, answer, columns);
+	if (r == 0)
 		*ret_space = (struct backend_space){
 			.total = plenty + (uint64_t)sql_int(columns[0]),
 			.free = plenty,
@@ -194,6 +196,8 @@ static int connect_and_join(struct sql *store, const struct backend_options *opt
 	if (r < 0 || store->setup)
 		return r;
 	packet = driver->packet(store->writer.link);
+	if (!packet)
+		return -ENOTCONN;
 	store->most_packet = packet;
 	/* Bytes that have to be escaped take two. */
 	store->backend.max_item = MAX(packet / 2, (uint64_t)1 << 16) - (1 << 16);

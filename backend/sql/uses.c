@@ -104,7 +104,7 @@ static int tell(struct sql *store, uint64_t ino)
 	if (r == 0)
 		r = sql_aside(store, buf_bytes(&buf), &answer);
 	if (r == 0)
-		r = sql_row(store, answer, columns) ? 0 : -EIO;
+		r = sql_need_row(store, answer, columns);
 	if (r == 0) {
 		state = sql_state_read(columns);
 		sql_state_learn(store, &state);

@@ -39,7 +39,7 @@ static int ask_state(struct sql *store, struct sql_link *link, struct sql_state 
 	if (r == 0)
 		r = sql_ask(store, link, buf_bytes(&buf), &answer);
 	if (r == 0)
-		r = sql_row(store, answer, columns) ? 0 : -EIO;
+		r = sql_need_row(store, answer, columns);
 	if (r == 0)
 		*ret_state = sql_state_read(columns);
 	store->texts.driver->answer_done(answer);

@@ -15,15 +15,18 @@
  *	cut during [N]  they do, and the connection is closed at once
  *	cut after [N]   they do, and the connection is closed when the server has answered; the
  *	                answer never comes to the client
+ *	cut answer N WORD
+ *	                at the next question with WORD in it: the connection is closed when the
+ *	                client has N bytes of the answer; one that is shorter comes to it whole
  *	hold            nothing goes through any more, whoever connects
  *	hold before|after [N]
  *	                as above, but what is not to come through waits, on that connection
  *	refuse          who connects is turned away
- *	go              ends hold and refuse, and forgets what was to happen at a COMMIT
+ *	go              ends hold and refuse, and forgets what was to happen
  *	wait            answers when what was to happen at a COMMIT has happened
- *	counts          answers "connections N open N commits N trips N bytes N"; a trip is a
- *	                question of a client, with all that it sends before the server says
- *	                something
+ *	counts          answers "connections N open N commits N trips N bytes N answers N"; a
+ *	                trip is a question of a client, with all that it sends before the server
+ *	                says something; answers are those that were cut
  *
  * A COMMIT is the word in what a client sends, in capitals; nothing encrypted can be looked into.
  */
@@ -82,6 +85,8 @@ struct connection {
 	bool answering; /* the server has said something since the client has */
 	bool held_up, held_down;
 	enum what after; /* when the server answers */
+	bool cuts;	 /* what it answers, when the client has so many bytes more */
+	size_t left;
 	bool dead;
 };
 
@@ -101,7 +106,9 @@ static struct {
 	enum what what; /* at a COMMIT: */
 	enum when when;
 	unsigned long left; /* until that one */
-	uint64_t connections, commits, trips, bytes;
+	char question[32];  /* what is in it of which the answer is cut; "": none is */
+	size_t answer;	    /* behind so many bytes */
+	uint64_t connections, commits, trips, bytes, answers;
 	struct connection **list;
 	size_t count, room;
 	struct master **masters;
@@ -260,7 +267,13 @@ static void take_up(struct connection *connection, const char *data, size_t size
 	enum what what = NOTHING;
 
 	proxy.trips += connection->answering;
+	connection->cuts &= !connection->answering;
 	connection->answering = false;
+	if (*proxy.question && memmem(data, size, proxy.question, strlen(proxy.question))) {
+		*proxy.question = '\0';
+		connection->cuts = true;
+		connection->left = proxy.answer;
+	}
 	if (comes_up(count_words(connection, data, size))) {
 		what = proxy.what;
 		proxy.what = NOTHING;
@@ -293,6 +306,12 @@ static void take_down(struct connection *connection, const char *data, size_t si
 	}
 	connection->held_down |= connection->after == HOLD;
 	connection->after = NOTHING;
+	if (connection->cuts && size > connection->left) {
+		size = connection->left;
+		connection->down.ended = true;
+		proxy.answers++;
+	}
+	connection->left -= connection->cuts ? size : 0;
 	way_add(&connection->down, data, size);
 }
 
@@ -383,10 +402,11 @@ static void go(void)
 {
 	proxy.hold = proxy.refuse = false;
 	proxy.what = NOTHING;
+	*proxy.question = '\0';
 	for (size_t i = 0; i < proxy.count; i++) {
 		struct connection *connection = proxy.list[i];
 
-		connection->held_up = connection->held_down = false;
+		connection->held_up = connection->held_down = connection->cuts = false;
 		connection->after = NOTHING;
 	}
 }
@@ -418,16 +438,19 @@ static bool plan(enum what what, const char *when, unsigned long which)
 
 static void obey(struct master *master, const char *line)
 {
-	char verb[16] = "", when[16] = "", counts[256];
+	char verb[16] = "", when[16] = "", question[32] = "", counts[256];
 	unsigned long which = 1;
-	int words = sscanf(line, "%15s %15s %lu", verb, when, &which);
+	int words = sscanf(line, "%15s %15s %lu %31s", verb, when, &which, question);
 	bool known = true;
 
 	if (strcmp(verb, "delay") == 0 && words == 2)
 		proxy.delay = (int64_t)strtoull(when, NULL, 10) * 1000;
 	else if (strcmp(verb, "cut") == 0 && words == 1)
 		cut_all();
-	else if (strcmp(verb, "hold") == 0 && words == 1)
+	else if (strcmp(verb, "cut") == 0 && words == 4 && strcmp(when, "answer") == 0) {
+		proxy.answer = which;
+		strcpy(proxy.question, question);
+	} else if (strcmp(verb, "hold") == 0 && words == 1)
 		proxy.hold = true;
 	else if (strcmp(verb, "cut") == 0)
 		known = plan(CUT, when, which);
@@ -442,8 +465,9 @@ static void obey(struct master *master, const char *line)
 	else if (strcmp(verb, "counts") == 0) {
 		snprintf(counts, sizeof(counts),
 			 "connections %" PRIu64 " open %zu commits %" PRIu64 " trips %" PRIu64
-			 " bytes %" PRIu64 "\n",
-			 proxy.connections, proxy.count, proxy.commits, proxy.trips, proxy.bytes);
+			 " bytes %" PRIu64 " answers %" PRIu64 "\n",
+			 proxy.connections, proxy.count, proxy.commits, proxy.trips, proxy.bytes,
+			 proxy.answers);
 		answer(master, counts);
 		return;
 	} else
