@@ -52,16 +52,19 @@ static int list_unsafe(sqlite3 *db, struct buf *unsafe, bool *ret_json)
 	enum { NAME, BUILTIN, PARAMETERS = 4, FLAGS };
 	sqlite3_stmt *list = NULL;
 	bool json = false, others = false;
-	int r = 0;
+	int r = 0, code = SQLITE_DONE;
 
-	sqlite3_prepare_v2(db, "PRAGMA function_list", -1, &list, NULL);
-	while (r == 0 && sqlite3_step(list) == SQLITE_ROW) {
+	if (sqlite3_prepare_v2(db, "PRAGMA function_list", -1, &list, NULL) != SQLITE_OK)
+		return -ENOMEM;
+	while (r == 0 && (code = sqlite3_step(list)) == SQLITE_ROW) {
 		const char *name = (const char *)sqlite3_column_text(list, NAME);
 		int flags = sqlite3_column_int(list, FLAGS);
 
-		if (!name || (flags & SQLITE_INNOCUOUS))
+		if (name && (flags & SQLITE_INNOCUOUS))
 			continue;
-		if (!sqlite3_column_int(list, BUILTIN))
+		if (!name)
+			r = -ENOMEM;
+		else if (!sqlite3_column_int(list, BUILTIN))
 			r = buf_printf(unsafe, "%s%c%d%c", name, 0,
 				       sqlite3_column_int(list, PARAMETERS), 0);
 		else if (is_json(name))
@@ -71,7 +74,7 @@ static int list_unsafe(sqlite3 *db, struct buf *unsafe, bool *ret_json)
 	}
 	sqlite3_finalize(list);
 	*ret_json = json && !others;
-	return r;
+	return r == 0 && code != SQLITE_DONE ? -ENOMEM : r;
 }
 
 /*

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "backend/sqlite/cursor.h"
 
+#include <errno.h>
+
 #include "backend/sqlite/error.h"
 #include "backend/sqlite/store.h"
 #include "src/base/cleanup.h"
@@ -59,7 +61,7 @@ bool cursor_next(struct cursor *cursor)
 {
 	int code;
 
-	if (cursor->r)
+	if (cursor->r || cursor->short_of_memory)
 		return false;
 	code = sqlite3_step(cursor->statement);
 	cursor->r = sqlite_result(cursor->conn, code);
@@ -90,7 +92,13 @@ int64_t cursor_number(struct cursor *cursor, int column)
 
 struct bytes cursor_bytes(struct cursor *cursor, int column)
 {
-	return sqlite_column_bytes(cursor->conn->store, cursor->statement, column);
+	struct bytes bytes =
+		sqlite_column_bytes(cursor->conn->store, cursor->statement, column);
+
+	/* Of text that is converted nothing comes without memory, and no code says so. */
+	if (!bytes.size && sqlite3_errcode(cursor->conn->db) == SQLITE_NOMEM)
+		cursor->short_of_memory = true;
+	return bytes;
 }
 
 int cursor_end(struct cursor *cursor)
@@ -99,5 +107,5 @@ int cursor_end(struct cursor *cursor)
 		sqlite3_finalize(cursor->statement);
 	else if (cursor->statement)
 		sqlite3_reset(cursor->statement);
-	return MIN(cursor->r, 0);
+	return cursor->short_of_memory ? -ENOMEM : MIN(cursor->r, 0);
 }

@@ -25,6 +25,7 @@ struct cursor {
 	int bound; /* parameters */
 	int r;
 	int64_t least; /* that the next key may be */
+	bool short_of_memory; /* bytes that were handed out were not all: an error at the end */
 };
 
 struct cursor cursor_open(struct sqlite_conn *conn, enum sqlite_sql sql);

@@ -690,6 +690,43 @@ Test(adopted, databases_in_utf_16_hand_out_utf_8)
 	cr_assert_str_eq(keys_of(store), "sess/messages[0-1]");
 }
 
+static int take_one(void *arg, int64_t index, struct bytes data)
+{
+	(void)index;
+	*(size_t *)arg = data.size;
+	return 1;
+}
+
+/* Of which nothing comes where it cannot be converted, without an error at first. */
+Test(adopted, databases_in_utf_16_hand_out_all_of_a_row_or_an_error)
+{
+	enum { LENGTH = 1 << 20, LEAST = 1 << 18 };
+	const char *path = scratch_path("foreign.db");
+	struct backend_snapshot *snapshot;
+	size_t size = 0;
+	int r, failed = 0;
+
+	other = other_open(path);
+	other_runs(other, "PRAGMA encoding = 'UTF-16le'; " TABLE "; " INSERT
+			  "VALUES ('sess', 'messages', 0, '\"' || printf('%.*c', 1048574, 'x') || "
+			  "'\"')");
+	store = open_at(path, &owner);
+	cr_assert_eq(digest_first(store), 0);
+	for (int64_t room = LEAST; room < 16 * LENGTH; room += LEAST) {
+		snapshot = look(store);
+		size = 0;
+		sqlite3_hard_heap_limit64(sqlite3_memory_used() + room);
+		r = store->ops->row_read(store, snapshot, S, K, 0, take_one, &size);
+		sqlite3_hard_heap_limit64(0);
+		unlook(store, snapshot);
+		failed += r == -ENOMEM;
+		cr_assert(r == -ENOMEM || (r == 0 && size == LENGTH), "%d: %d, %zu bytes",
+			  (int)room, r, size);
+	}
+	cr_assert_gt(failed, 0);
+	cr_assert_eq(r, 0);
+}
+
 Test(adopted, databases_may_serve_another_table)
 {
 	const struct backend_options named = { .table = "my \"rows\"", .owner = "the test" };
