@@ -21,8 +21,10 @@ static const struct {
 } errors[] = {
 	/* Full disks and tables, and memory of the server. */
 	{ -ENOSPC, { 1021, 1114, 1037, 1038 } },
-	/* No server, or too many connections there. */
-	{ -ECONNREFUSED, { 1040, 1203, 1226, 2002, 2003, 2005 } },
+	/* No server. */
+	{ -ECONNREFUSED, { 2002, 2003, 2005 } },
+	/* Too many connections: to it, and of this user. */
+	{ -EUSERS, { 1040, 1203, 1226 } },
 	{ -EACCES, { 1044, 1045, 1142, 1227, 1419, 1698 } },
 	/* No such database or table. */
 	{ -ENOENT, { 1049, 1146 } },

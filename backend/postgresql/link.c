@@ -126,6 +126,9 @@ static int why_refused(const struct sql_link *link)
 		{ "Peer authentication failed", -EACCES },
 		{ "permission denied", -EACCES },
 		{ "does not exist", -ENOENT },
+		{ "too many clients", -EUSERS },
+		{ "too many connections", -EUSERS },
+		{ "connection slots are reserved", -EUSERS },
 	};
 	const char *text = PQerrorMessage(link->conn);
 

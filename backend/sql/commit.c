@@ -48,7 +48,7 @@ static void rollback(struct sql *store)
 
 static bool is_of_connection(int error)
 {
-	return error == -ENOTCONN || error == -ECONNREFUSED;
+	return error == -ENOTCONN || error == -ECONNREFUSED || error == -EUSERS;
 }
 
 /* The head has failed: lock the row of the store, and read what is new.  -EAGAIN: another
@@ -117,7 +117,7 @@ static int ask_lane(struct sql *store, bool told)
 	if (r == 0)
 		r = sql_ask(store, link, BYTES("COMMIT"), NULL);
 	if (r < 0)
-		return -ENOTCONN;
+		return r == -EROFS ? r : -ENOTCONN;
 	store->writer.lane = done ? lane + 1 : lane + 2;
 	return here ? done : -EOWNERDEAD;
 }
@@ -132,7 +132,7 @@ static int reconnect(struct sql *store, int64_t until, bool sent, char **ret_why
 		return r;
 	store->texts.driver->until(store->writer.link, until);
 	r = ask_lane(store, sent);
-	if (r == -ENOTCONN) {
+	if (r == -ENOTCONN || r == -EROFS) {
 		sql_disconnect(store, &store->writer.link);
 		return r;
 	}
@@ -186,6 +186,7 @@ static int run_all(struct sql *store, struct sql_request *first, struct sql_requ
 		   struct sql_request **ret_failed)
 {
 	int64_t until = MAX(sql_until(store), store->gave_up_at ? first->until : 0);
+	const int64_t begun = sql_milliseconds();
 	_cleanup_(freep) char *why = NULL;
 	bool sent = false;
 	int r;
@@ -208,8 +209,8 @@ static int run_all(struct sql *store, struct sql_request *first, struct sql_requ
 		if (is_of_connection(r) || (sent && store->writer.unsure)) {
 			sql_disconnect(store, &store->writer.link);
 			store->writer.unsure |= sent;
-			if (sql_milliseconds() >= until) {
-				sql_gave_up(store, why);
+			if (r == -EROFS || sql_has_waited(until, r, begun)) {
+				sql_gave_up(store, r, why);
 				return SQL_DOUBT;
 			}
 			sql_pause(50);

@@ -8,10 +8,14 @@
 #include "backend/sql/clock.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
+#include "src/base/tick.h"
 
 /* One call of a program may be several requests, as the kernel looks a name up again that it could
  * not be told: those that follow at once on one that has given up do not wait as long again. */
 enum { AGAIN_MS = 500, AGAIN_WAIT_MS = 100 };
+
+/* That a call waits for a connection to end where the server has as many as it takes. */
+enum { FULL_MS = 3000 };
 
 int64_t sql_until(struct sql *store)
 {
@@ -54,9 +58,38 @@ void sql_disconnect(struct sql *store, struct sql_link **link)
 	*link = NULL;
 }
 
+/* What goes on by itself fails again and again for as long as the cause lasts. */
+static bool is_to_say(struct sql *store, const struct sql_link *link)
+{
+	bool say = true;
+
+	if (!link || link == store->watch.link || link == store->aside.link) {
+		pthread_mutex_lock(&store->state.lock);
+		say = log_pause_over(&store->state.failing, tick_now());
+		pthread_mutex_unlock(&store->state.lock);
+	}
+	return say;
+}
+
 int sql_error(struct sql *store, struct sql_link *link, int error)
 {
-	if (error == -EIO || error == -ENOSPC || error == -EBUSY)
+	switch (error) {
+	case -ENOENT:
+		/* A table that is gone is no file that is not there. */
+		if (!store->tables)
+			return error;
+		error = -EIO;
+		break;
+	case -EIO:
+	case -ENOSPC:
+	case -EBUSY:
+	case -EROFS:
+	case -EACCES:
+		break;
+	default:
+		return error;
+	}
+	if (is_to_say(store, link))
 		log_error("%s: %s", store->database, store->texts.driver->sentence(link));
 	return error;
 }
@@ -116,8 +149,38 @@ int sql_ask_text(struct sql *store, struct sql_link *link, enum sql_text text,
 	return r < 0 ? r : sql_ask(store, link, buf_bytes(&buf), ret_answer);
 }
 
-int sql_gave_up(struct sql *store, const char *why)
+bool sql_is_passing(int error)
 {
+	return error == -ENOTCONN || error == -ECONNREFUSED || error == -EUSERS ||
+	       error == -EDEADLK;
+}
+
+bool sql_has_waited(int64_t until, int error, int64_t begun)
+{
+	int64_t now = sql_milliseconds();
+
+	return now >= until || (error == -EUSERS && now - begun >= FULL_MS);
+}
+
+void sql_full(struct sql *store)
+{
+	if (is_to_say(store, NULL))
+		log_error("%s: the server takes no more connections, so changes by others are not "
+			  "seen", store->database);
+}
+
+int sql_gave_up(struct sql *store, int error, const char *why)
+{
+	if (error == -EUSERS) {
+		log_error("%s: the server takes no more connections: %s", store->database,
+			  why ? why : "it has reached its limit");
+		return -EIO;
+	}
+	if (error == -EROFS) {
+		log_error("%s: the server takes no writes, so nobody knows what has become of the "
+			  "last change", store->database);
+		return -EIO;
+	}
 	/* One that has waited long itself. */
 	if (sql_until(store) > sql_milliseconds() + AGAIN_WAIT_MS)
 		store->gave_up_at = sql_milliseconds();
@@ -147,17 +210,17 @@ static int ask_aside(struct sql *store, struct bytes statements, int64_t until,
 int sql_aside(struct sql *store, struct bytes statements, struct sql_answer **ret_answer)
 {
 	_cleanup_(freep) char *why = NULL;
-	int64_t until = sql_until(store);
+	int64_t begun = sql_milliseconds(), until = sql_until(store);
 	int r;
 
 	for (;;) {
 		pthread_mutex_lock(&store->aside.lock);
 		r = ask_aside(store, statements, until, ret_answer, &why);
 		pthread_mutex_unlock(&store->aside.lock);
-		if (r != -ENOTCONN && r != -ECONNREFUSED)
+		if (!sql_is_passing(r))
 			return r;
-		if (sql_milliseconds() >= until)
-			return sql_gave_up(store, why);
+		if (sql_has_waited(until, r, begun))
+			return sql_gave_up(store, r, why);
 		sql_pause(100);
 	}
 }

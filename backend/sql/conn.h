@@ -30,9 +30,15 @@ int sql_ask_text(struct sql *store, struct sql_link *link, enum sql_text text,
 /* -errno as it is handed to who has called the store. */
 int sql_error(struct sql *store, struct sql_link *link, int error);
 
-/* The server was away for too long: -EIO, and a sentence.  why: what was heard of it last, or
- * NULL. */
-int sql_gave_up(struct sql *store, const char *why);
+/* Whether another try may come through: the connection or the transaction was lost, or there is
+ * none to be had. */
+bool sql_is_passing(int error);
+/* Whether a call that began then has waited long enough, if this is why it waits. */
+bool sql_has_waited(int64_t until, int error, int64_t begun);
+/* Say so, now and then, of what goes on by itself. */
+void sql_full(struct sql *store);
+/* It has: -EIO, and a sentence.  why: what was heard of the server last, or NULL. */
+int sql_gave_up(struct sql *store, int error, const char *why);
 
 /* A small question or change on a connection of its own, made anew if it was lost.  What is changed
  * may be changed twice. */

@@ -83,7 +83,7 @@ int sql_snapshot_ask(struct backend_snapshot *snapshot, struct bytes statements,
 {
 	struct sql *store = snapshot->store;
 	_cleanup_(freep) char *why = NULL;
-	int64_t until = sql_until(store);
+	int64_t begun = sql_milliseconds(), until = sql_until(store);
 	bool fresh = !snapshot->link;
 	int r;
 
@@ -96,14 +96,15 @@ int sql_snapshot_ask(struct backend_snapshot *snapshot, struct bytes statements,
 			r = ask(snapshot, statements, ret_answers, count);
 			store->texts.driver->until(snapshot->link, 0);
 		}
-		if (r != -ENOTCONN && r != -ECONNREFUSED)
+		if (!sql_is_passing(r))
 			return r;
 		/* A snapshot that has begun is gone with its connection: whoever reads begins
 		 * again, and waits for the server then. */
 		sql_disconnect(store, &snapshot->link);
-		if (snapshot->begun || sql_milliseconds() >= until)
-			return snapshot->error =
-				       snapshot->begun ? -ESTALE : sql_gave_up(store, why);
+		if (snapshot->begun)
+			return snapshot->error = -ESTALE;
+		if (sql_has_waited(until, r, begun))
+			return snapshot->error = sql_gave_up(store, r, why);
 		snapshot->error = 0;
 		snapshot->open = false;
 		if (fresh)

@@ -10,6 +10,7 @@
  *	-ENOTCONN  the connection is lost; whether what was sent has been done is not known
  *	-EDEADLK   the transaction was given up and may be tried again
  *	-ESTALE    a guard has failed: a statement that was made so
+ *	-EUSERS    it has as many connections as it takes
  *	-EEXIST, -EBUSY, -ENOSPC, -EFBIG, -ENAMETOOLONG, -EROFS, -EACCES, -ENOENT (no such table or
  *	database), -ECONNREFUSED, -EILSEQ (not in the encoding that the table has), -EIO, -ENOMEM
  */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/sql/clock.h"
 #include "backend/sql/conn.h"
 #include "backend/sql/mounts.h"
 #include "backend/sql/schema.h"
@@ -12,6 +13,8 @@
 #include "backend/url/url.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
+
+enum { SECOND_MS = 5000 };
 
 int sql_sync(struct backend *backend)
 {
@@ -181,26 +184,49 @@ static int judge_server(struct sql *store, char **ret_careless, char **ret_why)
 	return r;
 }
 
+/* The first of those that come after the writer's.  A server that was there a moment ago and has
+ * no second one for a mount is not away. */
+static int connect_second(struct sql *store, int64_t took, char **ret_why)
+{
+	_cleanup_(freep) char *why = NULL;
+	int64_t until = MIN(SECOND_MS + 4 * took, store->timeout * INT64_C(1000));
+	int r = sql_connect(store, true, sql_milliseconds() + until, &store->watch.link, &why);
+
+	if (!sql_is_passing(r))
+		return r;
+	return str_explain(ret_why, r == -EUSERS ? r : -ECONNREFUSED,
+			   "%s: the server takes no second connection, and sessfs needs at least "
+			   "four (%s)",
+			   store->database, why ? why : "it does not answer");
+}
+
 static int connect_and_join(struct sql *store, const struct backend_options *options,
 			    char **ret_why)
 {
 	const struct sql_driver *driver = store->texts.driver;
 	_cleanup_(freep) char *careless = NULL;
+	const int64_t begun = sql_milliseconds();
+	int64_t took;
 	uint64_t packet;
 	int r = sql_connect(store, true, sql_until(store), &store->writer.link, ret_why);
 
+	took = sql_milliseconds() - begun;
 	if (r == 0)
 		r = judge_server(store, &careless, ret_why);
 	if (r == 0)
 		r = sql_schema_open(store, options, ret_why);
 	if (r < 0 || store->setup)
 		return r;
+	store->tables = true;
 	packet = driver->packet(store->writer.link);
 	if (!packet)
 		return -ENOTCONN;
 	store->most_packet = packet;
 	/* Bytes that have to be escaped take two. */
 	store->backend.max_item = MAX(packet / 2, (uint64_t)1 << 16) - (1 << 16);
+	r = connect_second(store, took, ret_why);
+	if (r < 0)
+		return r;
 	/* Who only reads keeps nobody out, unless it is there to take something in. */
 	if (options->owner || !options->read_only)
 		r = sql_mounts_join(store,

@@ -55,7 +55,7 @@ static int read_answers(struct sql_packet *packet, struct sql_link *link, size_t
 	const struct sql_driver *driver = packet->store->texts.driver;
 	struct sql_answer *answer = NULL;
 	size_t done = 0;
-	int r;
+	int r, guard;
 
 	while ((r = driver->next(link, &answer)) > 0) {
 		driver->answer_done(answer);
@@ -65,10 +65,14 @@ static int read_answers(struct sql_packet *packet, struct sql_link *link, size_t
 		return done == packet->count ? 0 : -ENOTCONN;
 	if (done < packet->count) {
 		*ret_failed = packet->statements[done].request;
-		if (r == -ESTALE)
-			return packet->statements[done].guard;
+		guard = packet->statements[done].guard;
+		if (r == -ESTALE && guard != -EIO)
+			return guard;
+		if (r == -EBUSY && guard == -EBUSY)
+			return r;
+		r = r == -ESTALE ? -EIO : r;
 	}
-	return r;
+	return sql_error(packet->store, link, r);
 }
 
 int packet_flush(struct sql_packet *packet, struct sql_link *link, size_t *ret_failed)

@@ -35,6 +35,7 @@
 #include "backend/feed/feed.h"
 #include "backend/sql/text.h"
 #include "backend/uses.h"
+#include "src/base/log-pause.h"
 
 enum {
 	SQL_VERSION = 1,
@@ -65,6 +66,7 @@ struct sql {
 	bool guest;	/* changes of rows are other programs' for the mounts */
 	bool rows_only;
 	bool triggers;			   /* other programs' changes are logged */
+	bool tables;			   /* all that it needs has been there */
 	const struct backend_setup *setup; /* it is only made, or NULL */
 	/* In sessfs_mount, another one after each end of the lease; 0: none, this handle only
 	 * reads. */
@@ -120,6 +122,7 @@ struct sql {
 		bool untold;	  /* of which the server does not know, as it knows */
 		/* The number of this mount when it came to be on duty. */
 		_Atomic uint64_t duty;
+		struct log_pause failing; /* of what goes on by itself */
 	} state;
 
 	/* Small questions beside the snapshots. */
@@ -143,6 +146,7 @@ struct sql {
 		bool stop;
 		struct sql_link *link;
 		bool waking;
+		_Atomic bool barred; /* the server took no writes when it was last asked to */
 	} watch;
 
 	/* What change_list() has told last of changes by anybody: what of it is digested. */

@@ -92,6 +92,19 @@ static int say_use(struct sql *store, struct buf *buf, uint64_t ino)
 	return r < 0 ? r : sql_state_say(store, buf);
 }
 
+/* Where nobody can remove a file, nobody has to know that it is in use: it is told when the server
+ * takes writes again (watch.c). */
+static int tell_later(struct sql *store, struct sql_answer **ret_answer)
+{
+	_cleanup_(buf_done) struct buf buf = { 0 };
+	int r = buf_append_str(&buf, "ROLLBACK");
+
+	set_untold(store, true);
+	if (r == 0)
+		r = sql_state_say(store, &buf);
+	return r < 0 ? r : sql_aside(store, buf_bytes(&buf), ret_answer);
+}
+
 /* Write it, and look for what was left until then: as backend_use(). */
 static int tell(struct sql *store, uint64_t ino)
 {
@@ -103,6 +116,8 @@ static int tell(struct sql *store, uint64_t ino)
 
 	if (r == 0)
 		r = sql_aside(store, buf_bytes(&buf), &answer);
+	if (r == -EROFS)
+		r = tell_later(store, &answer);
 	if (r == 0)
 		r = sql_need_row(store, answer, columns);
 	if (r == 0) {

@@ -15,6 +15,7 @@ enum {
 	IDLE_MS = 100,
 	IDLE_AFTER = 2000,
 	BEAT_MS = 3000,
+	BARRED_MS = 200, /* until one that was not taken is tried again */
 	PAUSE_MS = 20, /* that change_wait() lasts at least */
 };
 
@@ -85,6 +86,8 @@ static int look(struct sql *store, struct sql_link *link)
 	pthread_mutex_unlock(&store->state.lock);
 	if (sql_mounts_lost(store))
 		return join_again(store);
+	if (store->watch.barred)
+		return 0;
 	return tell ? sql_uses_tell(store, link) : untell ? sql_uses_untell(store, link) : 0;
 }
 
@@ -106,6 +109,13 @@ static int beat(struct sql *store, struct sql_beats *beats)
 {
 	int r = sql_mounts_beat(store, store->watch.link);
 
+	/* Of a server that takes no writes others are not heard either. */
+	store->watch.barred = r == -EROFS;
+	if (r == -EROFS) {
+		beats->steady = sql_milliseconds();
+		beats->last = beats->steady - BEAT_MS + BARRED_MS;
+		return 0;
+	}
 	return r == 0 && sql_beats_heard(beats, sql_milliseconds()) ?
 		       sql_mounts_judge(store, store->watch.link) :
 		       r;
@@ -118,6 +128,8 @@ static int look_or_connect(struct sql *store, int64_t now, struct sql_beats *bea
 	if (!store->watch.link)
 		r = sql_connect(store, true, now + store->timeout * INT64_C(1000),
 				&store->watch.link, NULL);
+	if (r == -EUSERS)
+		sql_full(store);
 	/* First of all, since the rest may have to wait for a lock. */
 	if (r == 0 && store->number && now >= beats->last + BEAT_MS)
 		r = beat(store, beats);

@@ -22,7 +22,8 @@
  *	hold before|after [N]
  *	                as above, but what is not to come through waits, on that connection
  *	refuse          who connects is turned away
- *	go              ends hold and refuse, and forgets what was to happen
+ *	most N          and so is who would be one more than N
+ *	go              ends hold, refuse and most, and forgets what was to happen
  *	wait            answers when what was to happen at a COMMIT has happened
  *	counts          answers "connections N open N commits N trips N bytes N answers N"; a
  *	                trip is a question of a client, with all that it sends before the server
@@ -103,6 +104,7 @@ static struct {
 	const char *target;
 	int64_t delay; /* nanoseconds */
 	bool hold, refuse;
+	size_t most; /* connections at once; 0: any number */
 	enum what what; /* at a COMMIT: */
 	enum when when;
 	unsigned long left; /* until that one */
@@ -365,11 +367,12 @@ static void take_connection(int listener)
 {
 	struct connection *connection;
 	int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	int server;
+	int server = -1;
 
 	if (client < 0)
 		return;
-	server = proxy.refuse ? -1 : connect_to(proxy.target);
+	if (!proxy.refuse && (!proxy.most || proxy.count < proxy.most))
+		server = connect_to(proxy.target);
 	if (server < 0) {
 		close(client);
 		return;
@@ -401,6 +404,7 @@ static void cut_all(void)
 static void go(void)
 {
 	proxy.hold = proxy.refuse = false;
+	proxy.most = 0;
 	proxy.what = NOTHING;
 	*proxy.question = '\0';
 	for (size_t i = 0; i < proxy.count; i++) {
@@ -456,6 +460,8 @@ static void obey(struct master *master, const char *line)
 		known = plan(CUT, when, which);
 	else if (strcmp(verb, "hold") == 0)
 		known = plan(HOLD, when, which);
+	else if (strcmp(verb, "most") == 0 && words == 2)
+		proxy.most = strtoul(when, NULL, 10);
 	else if (strcmp(verb, "refuse") == 0)
 		proxy.refuse = true;
 	else if (strcmp(verb, "go") == 0)
