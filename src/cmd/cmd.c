@@ -12,6 +12,7 @@
 
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
+#include "src/mounts/holders.h"
 #include "src/mounts/mounts.h"
 #include "src/user/say.h"
 #include "src/user/units.h"
@@ -172,6 +173,14 @@ static bool is_believed(const struct mount_entry *entry)
 		st.st_uid == entry->user);
 }
 
+/* As it was given to the mount. */
+static char *store_of(struct mount_entry *entry)
+{
+	char *url = backend_has_path(entry->source) ? NULL : holders_url(entry);
+
+	return url ? url : steal_ptr(entry->source);
+}
+
 /* A mount stands for the store that it shows, and "-" for what the environment says. */
 static int take_mount(char **operand)
 {
@@ -183,7 +192,7 @@ static int take_mount(char **operand)
 	if (backend_has_path(*operand) && mounts_absolute_unasked(*operand, &path) == 0 &&
 	    mounts_find(path, &entry) == 0 && strcmp(entry.type, MOUNTS_TYPE) == 0 &&
 	    strcmp(entry.root, "/") == 0 && is_believed(&entry))
-		*operand = steal_ptr(entry.source);
+		*operand = store_of(&entry);
 	else
 		*operand = strdup(*operand);
 	return *operand ? 0 : -ENOMEM;

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -107,6 +108,34 @@ long holders_daemon(const struct mount_entry *entry)
 		if (isdigit((unsigned char)*process->d_name) && serves(process->d_name, entry))
 			return atol(process->d_name);
 	return 0;
+}
+
+/* Among the words that a file of /proc has of a process, behind this prefix. */
+static char *url_in(long pid, const char *file, const char *prefix, const char *name)
+{
+	_cleanup_(fclosep) FILE *words = NULL;
+	_cleanup_(freep) char *word = NULL;
+	size_t room = 0, skip = strlen(prefix);
+	char path[64], *found = NULL;
+
+	snprintf(path, sizeof(path), "/proc/%ld/%s", pid, file);
+	words = fopen(path, "re");
+	while (!found && words && getdelim(&word, &room, '\0', words) > 0) {
+		_cleanup_(freep) char *called = NULL;
+
+		if (strncmp(word, prefix, skip) == 0 && !backend_has_path(word + skip) &&
+		    backend_name(word + skip, &called, NULL) == 0 && strcmp(called, name) == 0)
+			found = strdup(word + skip);
+	}
+	return found;
+}
+
+char *holders_url(const struct mount_entry *entry)
+{
+	long pid = holders_daemon(entry);
+	char *url = pid ? url_in(pid, "cmdline", "", entry->source) : NULL;
+
+	return url || !pid ? url : url_in(pid, "environ", "SESSFS_STORE=", entry->source);
 }
 
 /* The number of the connection that a process serves, 0 when the kernel does not tell; -1: none. */

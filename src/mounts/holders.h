@@ -11,6 +11,10 @@
 /* The daemon that serves it; 0 when it has ended, or cannot be seen. */
 long holders_daemon(const struct mount_entry *entry);
 
+/* The URL of a store on a server as the daemon was given it, owned by the caller: what the kernel
+ * shows of it tells neither of a password nor of how to get there.  NULL: it cannot be seen. */
+char *holders_url(const struct mount_entry *entry);
+
 /* A daemon that has a store for writing. */
 struct holders_owner {
 	long pid;

@@ -638,5 +638,53 @@ def test_the_library_opens_postgresql_by_its_url(box):
     serves_programs(box, "postgresql")
 
 
+def is_named_by_its_mount(box, kind):
+    """With the password and all that its URL says."""
+    base = start(box, kind).database()
+    mount = box.mount(store=base.url)
+    os.mkdir(mount.at("s"))
+    append(mount.at("s", "l.jsonl"), b"1\n")
+    same(run(box, "ls", mount.path), b"s/\n", "names")
+    same(run(box, "cat", mount.path, "s/l.jsonl"), b"1\n", "a list")
+    for words in (["check"], ["sessions"], ["stats"], ["config"], ["gc"]):
+        run(box, *words, mount.path)
+    os.environ["SESSFS_STORE"] = base.url
+    try:
+        mount = box.mount(store="-")
+        del os.environ["SESSFS_STORE"]
+        run(box, "sessions", mount.path)
+    finally:
+        os.environ.pop("SESSFS_STORE", None)
+
+
+def test_a_store_on_mariadb_may_be_named_by_its_mount(box):
+    is_named_by_its_mount(box, "mysql")
+
+
+def test_a_store_on_postgresql_may_be_named_by_its_mount(box):
+    is_named_by_its_mount(box, "postgresql")
+
+
+def is_had_by_one_that_is_not_here(box, kind):
+    base = start(box, kind).database()
+    box.mount(store=base.url).stop()
+    now = {"mysql": "UTC_TIMESTAMP(6)", "postgresql": "clock_timestamp()"}[kind]
+    with base.connect() as client:
+        client.query(f"INSERT INTO {TABLE.replace('agentscope_sessions', 'sessfs_mount')} (number, "
+                     f"guest, owner, seen_at, known) VALUES (99, 0, 'somebody', {now}, 0)")
+    done = box.sessfs("mount", "-o", "exclusive", base.url, box.new_folder("mnt"))
+    said = done.stderr.decode()
+    assert "already mounted by somebody; it cannot be seen here" in said, said
+    assert "sessfs umount" not in said, f"a command that cannot do it: {said}"
+
+
+def test_who_has_mariadb_elsewhere_is_to_be_unmounted_there(box):
+    is_had_by_one_that_is_not_here(box, "mysql")
+
+
+def test_who_has_postgresql_elsewhere_is_to_be_unmounted_there(box):
+    is_had_by_one_that_is_not_here(box, "postgresql")
+
+
 if __name__ == "__main__":
     servers.main(globals())
