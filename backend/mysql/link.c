@@ -32,8 +32,8 @@ static const struct {
 	{ -ESTALE, { 1048 } },
 	{ -EEXIST, { 1062 } },
 	{ -EBUSY, { 1205, 3572 } },
-	/* Deadlock; a row has changed since the snapshot. */
-	{ -EDEADLK, { 1213, 1020 } },
+	/* Deadlock; a row has changed since the snapshot; the table is another one since then. */
+	{ -EDEADLK, { 1213, 1020, 1412 } },
 	/* A packet that is too large; out of range, of a column and of a sum. */
 	{ -EFBIG, { 1153, 1301, 1264, 1690 } },
 	{ -ENAMETOOLONG, { 1406 } },

@@ -42,7 +42,7 @@ static const struct sql_word words[] = {
 
 #define HELLO                                                                                      \
 	"SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', "                      \
-	"innodb_lock_wait_timeout = 10, autocommit = 1, completion_type = 0, "                     \
+	"innodb_lock_wait_timeout = 10, lock_wait_timeout = 10, autocommit = 1, completion_type = 0, "                     \
 	"sql_select_limit = 18446744073709551615, sql_big_selects = 1, sql_safe_updates = 0, "     \
 	"/*M! max_statement_time = 0, */ /*!80000 max_execution_time = 0, */ "
 
@@ -182,7 +182,7 @@ const struct sql_driver mysql_driver = {
 	.rights = rights,
 	.script = { "DELIMITER //\n", "//\nDELIMITER ;\n" },
 	.trigger_count = "SELECT COUNT(*) FROM information_schema.triggers WHERE "
-			 "trigger_schema = DATABASE() AND event_object_table = ?1 AND "
+			 "event_object_schema = DATABASE() AND event_object_table = ?1 AND "
 			 "trigger_name IN ('sessfs_row_insert', 'sessfs_row_delete', "
 			 "'sessfs_row_update')",
 	.collation = "SELECT collation_name FROM information_schema.collations WHERE "
@@ -201,6 +201,11 @@ const struct sql_driver mysql_driver = {
 		   "LOWER(column_type) = 'json' OR collation_name NOT LIKE 'utf8mb4%' FROM "
 		   "information_schema.columns WHERE "
 		   "table_schema = DATABASE() AND table_name = ?1",
+	.careless_engine =
+		"SELECT e.engine FROM information_schema.tables t JOIN information_schema.engines "
+		"e ON e.engine = t.engine WHERE t.table_schema = DATABASE() AND t.table_name = ?1 "
+		"AND e.transactions = 'NO'",
+	.truncation = "SET SESSION lock_wait_timeout = 1",
 	.any_text = "LONGTEXT in utf8mb4",
 	.open = mysql_link_open,
 	.until = mysql_link_until,

@@ -53,6 +53,9 @@ struct sql_driver {
 	/* How many of them the table ?1 has, as far as this user is told. */
 	const char *trigger_count;
 	bool trigger_count_tells_all; /* whoever asks */
+	/* Where no trigger tells that the table is emptied by TRUNCATE, but a snapshot from before
+	 * fails with -EDEADLK: what a connection is told that looks for that; else NULL. */
+	const char *truncation;
 	/* What an administrator says for the user USER, so that mounts have the rights that they
 	 * need once the store is made; "?" is the name of the database. */
 	const char *const *rights;
@@ -69,6 +72,8 @@ struct sql_driver {
 	 * (then each id has one spelling), digits of the fraction of a time or NULL, characters
 	 * that it has room for or NULL, and 1 where it cannot hold any text. */
 	const char *columns;
+	/* The engine of the table ?1 if it has no transactions; NULL: all have. */
+	const char *careless_engine;
 	const char *any_text; /* a type that can, as people write it */
 	/* What it says instead of statements of texts.h, by enum sql_text; NULL: nothing. */
 	const char *const *own;

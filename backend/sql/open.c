@@ -196,7 +196,7 @@ static int connect_second(struct sql *store, int64_t took, char **ret_why)
 		return r;
 	return str_explain(ret_why, r == -EUSERS ? r : -ECONNREFUSED,
 			   "%s: the server takes no second connection, and sessfs needs at least "
-			   "four (%s)",
+			   "five (%s)",
 			   store->database, why ? why : "it does not answer");
 }
 
@@ -232,6 +232,9 @@ static int connect_and_join(struct sql *store, const struct backend_options *opt
 		r = sql_mounts_join(store,
 				    options->shared || (options->read_only && !options->must_own),
 				    ret_why);
+	/* From before anything is read of the rows. */
+	if (r == 0 && options->owner && !options->read_only)
+		r = sql_schema_watch(store);
 	if (r == 0 && options->owner && careless)
 		log_warning("%s: the server may lose commits when its machine crashes: %s",
 			    store->database, careless);

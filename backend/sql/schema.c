@@ -17,11 +17,13 @@
 #include <unistd.h>
 
 #include "backend/setup.h"
+#include "backend/sql/clock.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
 #include "src/base/moment.h"
 
 static const char default_table[] = "agentscope_sessions";
+enum { SHORT_MS = 2000 }; /* that who watches may wait for a connection */
 static const char reserved[] = "sessfs_";
 
 struct found {
@@ -41,8 +43,8 @@ static bool is_name(const char *name)
 	return strlen(name) <= 64 && strncasecmp(name, reserved, strlen(reserved)) != 0;
 }
 
-static int ask(struct sql *store, const char *text, const struct sql_value *values, size_t count,
-	       struct sql_answer **ret_answer)
+static int ask_by(struct sql *store, struct sql_link *link, const char *text,
+		  const struct sql_value *values, size_t count, struct sql_answer **ret_answer)
 {
 	_cleanup_(freep) char *expanded = sql_texts_expand(&store->texts, text);
 	_cleanup_(buf_done) struct buf buf = { 0 };
@@ -50,7 +52,13 @@ static int ask(struct sql *store, const char *text, const struct sql_value *valu
 
 	if (r == 0)
 		r = sql_say_text(&buf, &store->texts, expanded, values, count);
-	return r < 0 ? r : sql_ask(store, store->writer.link, buf_bytes(&buf), ret_answer);
+	return r < 0 ? r : sql_ask(store, link, buf_bytes(&buf), ret_answer);
+}
+
+static int ask(struct sql *store, const char *text, const struct sql_value *values, size_t count,
+	       struct sql_answer **ret_answer)
+{
+	return ask_by(store, store->writer.link, text, values, count, ret_answer);
 }
 
 static int tell(const struct sql *store, struct bytes statement, bool rights)
@@ -72,7 +80,8 @@ static int tell(const struct sql *store, struct bytes statement, bool rights)
 }
 
 /* Do what makes the store, or tell it. */
-static int bring(struct sql *store, const char *text, const struct sql_value *values, size_t count)
+static int bring_by(struct sql *store, struct sql_link *link, const char *text,
+		    const struct sql_value *values, size_t count)
 {
 	_cleanup_(freep) char *expanded = sql_texts_expand(&store->texts, text);
 	_cleanup_(buf_done) struct buf buf = { 0 };
@@ -84,7 +93,12 @@ static int bring(struct sql *store, const char *text, const struct sql_value *va
 		r = tell(store, buf_bytes(&buf), false);
 	if (r < 0 || (store->setup && store->setup->dry_run))
 		return r;
-	return sql_ask(store, store->writer.link, buf_bytes(&buf), NULL);
+	return sql_ask(store, link, buf_bytes(&buf), NULL);
+}
+
+static int bring(struct sql *store, const char *text, const struct sql_value *values, size_t count)
+{
+	return bring_by(store, store->writer.link, text, values, count);
 }
 
 static int set_table(struct sql_layout *layout, const struct sql_driver *driver, const char *name)
@@ -167,6 +181,28 @@ static int take_column(struct sql *store, const struct bytes *columns, unsigned 
 	return 0;
 }
 
+/* Where a statement that is ended half-way leaves half of it, no line is whole. */
+static int judge_engine(struct sql *store, char **ret_why)
+{
+	const struct sql_driver *driver = store->texts.driver;
+	const char *name = store->texts.layout.name;
+	struct sql_answer *answer = NULL;
+	struct bytes columns[SQL_COLUMNS];
+	int r = !driver->careless_engine ? 0 :
+					   ask(store, driver->careless_engine,
+					       SQL_VALUES(sql_text(bytes_str(name))), &answer);
+
+	if (r == 0 && sql_row(store, answer, columns))
+		r = str_explain(ret_why, -EMEDIUMTYPE,
+				"%s: the table %s has the engine %.*s, which keeps half of what was "
+				"interrupted; give it another one with 'ALTER TABLE %s ENGINE = "
+				"InnoDB'",
+				store->database, name, (int)columns[0].size, columns[0].data,
+				name);
+	driver->answer_done(answer);
+	return r;
+}
+
 /* -ENOENT: there is no such table. */
 static int look_at_rows(struct sql *store, const char *wanted, char **ret_why)
 {
@@ -190,6 +226,10 @@ static int look_at_rows(struct sql *store, const char *wanted, char **ret_why)
 				   "%s: the table %s does not hold sessions: it needs the columns "
 				   "session_id, state_key, item_index and state_data",
 				   store->database, layout->name);
+	if (any)
+		r = judge_engine(store, ret_why);
+	if (r < 0)
+		return r;
 	if (!layout->collation)
 		layout->collation = strdup(wanted);
 	layout->exact = layout->collation && strcmp(layout->collation, wanted) == 0;
@@ -246,14 +286,16 @@ static int make(struct sql *store, const struct found *found)
 	return r;
 }
 
-static int count_triggers(struct sql *store, int64_t *ret_count)
+static int count_triggers(struct sql *store, struct sql_link *link, int64_t *ret_count)
 {
 	struct sql_answer *answer = NULL;
 	struct bytes columns[SQL_COLUMNS];
-	int r = ask(store, store->texts.driver->trigger_count,
-		    SQL_VALUES(sql_text(bytes_str(store->texts.layout.name))), &answer);
+	int r = ask_by(store, link, store->texts.driver->trigger_count,
+		       SQL_VALUES(sql_text(bytes_str(store->texts.layout.name))), &answer);
 
-	if (r == 0 && sql_row(store, answer, columns))
+	if (r == 0)
+		r = sql_need_row(store, answer, columns);
+	if (r == 0)
 		*ret_count = sql_int(columns[0]);
 	store->texts.driver->answer_done(answer);
 	return r;
@@ -318,28 +360,115 @@ static int miss_triggers(struct sql *store, const struct backend_options *option
 	return r == -ENOTCONN ? r : 0;
 }
 
-/* What was changed while there were none is not known. */
-static int bring_triggers(struct sql *store, bool is_new, const struct backend_options *options)
+static int64_t wanted_triggers(const struct sql *store)
+{
+	int64_t wanted = 0;
+
+	while (store->texts.driver->triggers[wanted])
+		wanted++;
+	return wanted;
+}
+
+/* Also those that another table of that name has taken along.  What was changed while there were
+ * none is not known. */
+static int make_triggers(struct sql *store, struct sql_link *link, bool is_new)
 {
 	const char *const *trigger = store->texts.driver->triggers;
-	int64_t count = 0, wanted = 0;
-	int r = count_triggers(store, &count);
+	int r = is_new ? 0 : bring_by(store, link, store->texts.driver->no_triggers, NULL, 0);
 
-	while (trigger[wanted])
-		wanted++;
+	for (; r == 0 && *trigger; trigger++)
+		r = bring_by(store, link, *trigger, NULL, 0);
+	if (r == 0 && !is_new)
+		r = bring_by(store, link, anything, NULL, 0);
+	store->triggers = store->counts_triggers = r == 0;
+	return r;
+}
+
+static int bring_triggers(struct sql *store, bool is_new, const struct backend_options *options)
+{
+	int64_t count = 0;
+	int r = count_triggers(store, store->writer.link, &count);
+
 	if (r < 0)
 		return r;
-	store->triggers = count == wanted;
+	store->triggers = store->counts_triggers = count == wanted_triggers(store);
 	if (store->triggers || store->backend.read_only)
 		return 0;
-	if (count)
-		r = bring(store, store->texts.driver->no_triggers, NULL, 0);
-	for (; r == 0 && *trigger; trigger++)
-		r = bring(store, *trigger, NULL, 0);
-	if (r == 0 && !is_new)
-		r = bring(store, anything, NULL, 0);
-	store->triggers = r == 0;
+	r = make_triggers(store, store->writer.link, is_new);
 	return r < 0 && r != -ENOTCONN && !store->setup ? miss_triggers(store, options) : r;
+}
+
+/* TRUNCATE, while no mount was there to see it. */
+static int judge_empty(struct sql *store, struct sql_link *link)
+{
+	static const char none[] =
+		"INSERT INTO sessfs_change (item_index, what) SELECT 0, '*' FROM sessfs_store "
+		"WHERE NOT EXISTS (SELECT 1 FROM {rows}) AND EXISTS (SELECT 1 FROM sessfs_node "
+		"WHERE kind >= 2 AND nlink > 0) AND NOT EXISTS (SELECT 1 FROM sessfs_change WHERE "
+		"session_id IS NULL)";
+
+	return ask_by(store, link, none, NULL, 0, NULL);
+}
+
+/* A snapshot lasts from one heartbeat to the next one: so this is how a table is found to be
+ * another one, or emptied. */
+static int watch_table(struct sql *store)
+{
+	static const char look[] = "SELECT 1 FROM {rows} LIMIT 1";
+	const struct sql_driver *driver = store->texts.driver;
+	struct sql_link **still = &store->watch.still;
+	bool fresh = !*still, another;
+	int r = fresh ? sql_connect(store, false, sql_milliseconds() + SHORT_MS, still, NULL) :
+			ask_by(store, *still, look, NULL, 0, NULL);
+
+	/* Somebody has it locked: it is asked the next time, by the same snapshot. */
+	if (r == -EBUSY)
+		return 0;
+	another = r == -EDEADLK;
+	if (fresh && r == 0)
+		r = sql_ask(store, *still, bytes_str(driver->truncation), NULL);
+	else if (r == 0 || another)
+		r = sql_ask(store, *still, BYTES("ROLLBACK"), NULL);
+	if (r == 0)
+		r = sql_ask(store, *still, bytes_str(driver->begin_read), NULL);
+	if (r < 0)
+		sql_disconnect(store, still);
+	if (another)
+		return ask_by(store, store->watch.link, anything, NULL, 0, NULL);
+	return fresh ? judge_empty(store, store->watch.link) : 0;
+}
+
+/* Some that were there are gone. */
+static int restore_triggers(struct sql *store)
+{
+	const char *table = store->texts.layout.name;
+	struct sql_link *link = store->watch.link;
+	int r;
+
+	log_warning("%s: the triggers on the table %s are gone: making them again",
+		    store->database, table);
+	r = make_triggers(store, link, false);
+	/* But for what passes, this is how it stays until the next mount. */
+	store->counts_triggers = r != -EACCES && r != -EIO;
+	if (store->counts_triggers)
+		return r;
+	log_warning("%s: you see what other programs change in %s only after the next mount, "
+		    "since the triggers cannot be made: %s",
+		    store->database, table, store->texts.driver->sentence(link));
+	return ask_by(store, link, anything, NULL, 0, NULL);
+}
+
+int sql_schema_watch(struct sql *store)
+{
+	int64_t count = 0;
+	int r = 0;
+
+	if (store->counts_triggers) {
+		r = count_triggers(store, store->watch.link, &count);
+		if (r == 0 && count < wanted_triggers(store))
+			r = restore_triggers(store);
+	}
+	return r == 0 && store->texts.driver->truncation ? watch_table(store) : r;
 }
 
 static int tell_rights(struct sql *store)

@@ -8,4 +8,9 @@
  * texts, and whether there are triggers.  *ret_why as in backend_open(). */
 int sql_schema_open(struct sql *store, const struct backend_options *options, char **ret_why);
 
+/* Once a heartbeat, of a mount, by its thread that watches: whether what tells of other programs'
+ * changes is there, and what cannot be told of has not happened.  If not, all that there is is to
+ * be looked at. */
+int sql_schema_watch(struct sql *store);
+
 #endif

@@ -65,7 +65,8 @@ struct sql {
 	char *owner;	/* what to tell others; NULL: a guest */
 	bool guest;	/* changes of rows are other programs' for the mounts */
 	bool rows_only;
-	bool triggers;			   /* other programs' changes are logged */
+	_Atomic bool triggers;		   /* other programs' changes are logged */
+	bool counts_triggers;		   /* and whether there are all of them can be seen */
 	bool tables;			   /* all that it needs has been there */
 	const struct backend_setup *setup; /* it is only made, or NULL */
 	/* In sessfs_mount, another one after each end of the lease; 0: none, this handle only
@@ -145,6 +146,7 @@ struct sql {
 		pthread_cond_t stopped;
 		bool stop;
 		struct sql_link *link;
+		struct sql_link *still; /* with a snapshot from the last heartbeat */
 		bool waking;
 		_Atomic bool barred; /* the server took no writes when it was last asked to */
 	} watch;

@@ -7,6 +7,7 @@
 #include "backend/sql/feed.h"
 #include "backend/sql/clock.h"
 #include "backend/sql/mounts.h"
+#include "backend/sql/schema.h"
 #include "backend/sql/slots.h"
 #include "src/base/cleanup.h"
 
@@ -111,6 +112,10 @@ static int beat(struct sql *store, struct sql_beats *beats)
 
 	/* Of a server that takes no writes others are not heard either. */
 	store->watch.barred = r == -EROFS;
+	if (r == 0 && !store->backend.read_only && !store->guest)
+		r = sql_schema_watch(store);
+	/* A lock that somebody has: the next time. */
+	r = r == -EBUSY ? 0 : r;
 	if (r == -EROFS) {
 		beats->steady = sql_milliseconds();
 		beats->last = beats->steady - BEAT_MS + BARRED_MS;
@@ -178,6 +183,7 @@ void sql_watch_stop(struct sql *store)
 	if (store->watch.running)
 		pthread_join(store->watch.thread, NULL);
 	sql_disconnect(store, &store->watch.link);
+	sql_disconnect(store, &store->watch.still);
 }
 
 /* For who waits for changes. */

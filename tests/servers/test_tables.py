@@ -12,7 +12,7 @@ import servers  # noqa: E402
 from servers import harness  # noqa: E402
 from harness import append, errno_of, eventually, read, same, same_trees  # noqa: E402
 from harness import soak, tree, write  # noqa: E402
-from test_stores import own, start  # noqa: E402
+from test_stores import own, refused as refuses_url, start  # noqa: E402
 
 COLUMNS = """session_id VARCHAR(255) NOT NULL, state_key VARCHAR(255) NOT NULL,
 item_index INT NOT NULL DEFAULT 0, state_data {data}, created_at {time} DEFAULT CURRENT_TIMESTAMP,
@@ -258,6 +258,81 @@ def test_rows_of_more_numbers_than_mariadb_takes_at_once_are_taken_in(box):
     stays(mount)
     waiting = base.connect().query("SELECT COUNT(*) FROM sessfs_change")
     same(int(waiting[0][0]), 0, "nothing waits")
+
+
+TRIGGERS = {
+    "mysql": "DROP TRIGGER sessfs_row_insert",
+    "postgresql": "DROP TRIGGER sessfs_row_insert ON agentscope_sessions",
+}
+SWAPS = {
+    "mysql": ("CREATE TABLE other LIKE agentscope_sessions",
+              "RENAME TABLE agentscope_sessions TO old, other TO agentscope_sessions"),
+    "postgresql": ("CREATE TABLE agentscope.other (LIKE agentscope.agentscope_sessions INCLUDING "
+                   "ALL)",
+                   "BEGIN; ALTER TABLE agentscope.agentscope_sessions RENAME TO old; ALTER TABLE "
+                   "agentscope.other RENAME TO agentscope_sessions; COMMIT"),
+}
+
+
+def names(mount):
+    return sorted(os.path.join(os.path.basename(folder), name)
+                  for folder, _, found in os.walk(mount.path) for name in found)
+
+
+def shows(mount, expected, what):
+    eventually(lambda: names(mount) == sorted(expected), f"{what}: {expected}")
+
+
+def is_changed_as_a_whole(box, kind):
+    """By statements of which no row tells."""
+    table = Table(box, kind)
+    table.put(("s", "a", 0, "1"), ("t", "b", 0, "2"))
+    mount = box.mount(store=table.base.url)
+    shows(mount, ["s/a.json", "t/b.json"], "before")
+    with table.base.connect() as client:
+        client.query("TRUNCATE TABLE agentscope_sessions")
+        table.put(("s", "c", 0, "3"))
+        shows(mount, ["s/c.json"], "emptied, and filled again")
+        client.query("TRUNCATE TABLE agentscope_sessions")
+        shows(mount, [], "emptied")
+        client.query(TRIGGERS[kind])
+        table.put(("s", "d", 0, "4"))
+        shows(mount, ["s/d.json"], "without a trigger")
+        table.put(("s", "e", 0, "5"))
+        shows(mount, ["s/d.json", "s/e.json"], "with the trigger again")
+        client.query(SWAPS[kind][0])
+        client.query("INSERT INTO other (session_id, state_key, item_index, state_data) VALUES "
+                     "('u', 'f', 0, '6')")
+        client.query(SWAPS[kind][1])
+        shows(mount, ["u/f.json"], "another table")
+        table.put(("u", "g", 0, "7"))
+        shows(mount, ["u/f.json", "u/g.json"], "and what is added to it")
+        mount.stop()
+        client.query("TRUNCATE TABLE agentscope_sessions")
+        mount.start()
+        shows(mount, [], "emptied while there was no mount")
+    mount.check()
+
+
+def test_a_table_of_mariadb_may_be_changed_as_a_whole(box):
+    is_changed_as_a_whole(box, "mysql")
+
+
+def test_a_table_of_postgresql_may_be_changed_as_a_whole(box):
+    is_changed_as_a_whole(box, "postgresql")
+
+
+def test_tables_of_mariadb_without_transactions_are_refused(box):
+    server = start(box, "mysql")
+    statement, words = TABLES["mysql"]
+    for engine in ("MyISAM", "Aria"):
+        base = server.database()
+        with base.connect() as client:
+            client.query((statement.format(**words) + f" ENGINE = {engine}").replace("255", "80"))
+            refuses_url(box, base.url, f"engine {engine}", "ENGINE = InnoDB")
+            same(client.query("SHOW TABLES"), [(b"agentscope_sessions",)], "tables")
+            client.query("ALTER TABLE agentscope_sessions ENGINE = InnoDB")
+        box.mount(store=base.url)
 
 
 if __name__ == "__main__":
