@@ -42,7 +42,8 @@ static const struct sql_word words[] = {
 
 #define HELLO                                                                                      \
 	"SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', "                      \
-	"innodb_lock_wait_timeout = 10, lock_wait_timeout = 10, autocommit = 1, completion_type = 0, "                     \
+	"innodb_lock_wait_timeout = 10, lock_wait_timeout = 10, autocommit = 1, completion_type "  \
+	"= 0, "                                                                                    \
 	"sql_select_limit = 18446744073709551615, sql_big_selects = 1, sql_safe_updates = 0, "     \
 	"/*M! max_statement_time = 0, */ /*!80000 max_execution_time = 0, */ "
 

@@ -30,8 +30,8 @@ static const struct {
 	{ "57014", -EDEADLK },	/* the statement was cancelled */
 	{ "57", -ENOTCONN },	/* the server goes down, or comes up, or has ended the connection */
 	{ "25P03", -ENOTCONN }, /* as it was idle in a transaction */
-	{ "53300", -EUSERS },	    /* too many connections */
-	{ "53", -ENOSPC },	    /* disk full, out of memory */
+	{ "53300", -EUSERS },	/* too many connections */
+	{ "53", -ENOSPC },	/* disk full, out of memory */
 	{ "54000", -ENAMETOOLONG }, /* too long for an index */
 	{ "54", -EFBIG },
 	{ "55P03", -EBUSY }, /* a lock is not available */

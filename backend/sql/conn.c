@@ -80,10 +80,12 @@ int sql_error(struct sql *store, struct sql_link *link, int error)
 			return error;
 		error = -EIO;
 		break;
+	case -EROFS:
+		store->barred = true; /* until a heartbeat comes through */
+		break;
 	case -EIO:
 	case -ENOSPC:
 	case -EBUSY:
-	case -EROFS:
 	case -EACCES:
 		break;
 	default:
@@ -166,7 +168,8 @@ void sql_full(struct sql *store)
 {
 	if (is_to_say(store, NULL))
 		log_error("%s: the server takes no more connections, so changes by others are not "
-			  "seen", store->database);
+			  "seen",
+			  store->database);
 }
 
 int sql_gave_up(struct sql *store, int error, const char *why)
@@ -178,7 +181,8 @@ int sql_gave_up(struct sql *store, int error, const char *why)
 	}
 	if (error == -EROFS) {
 		log_error("%s: the server takes no writes, so nobody knows what has become of the "
-			  "last change", store->database);
+			  "last change",
+			  store->database);
 		return -EIO;
 	}
 	/* One that has waited long itself. */

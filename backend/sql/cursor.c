@@ -24,7 +24,8 @@ static int judge_state(struct backend_snapshot *snapshot, struct sql_answer *ans
 		return 0;
 	if (state.feed)
 		return -ESTALE;
-	return state.changes && !(snapshot->flags & BACKEND_PAST) ? -ESTALE : 0;
+	/* Where nothing can be written, what others have changed cannot be taken in. */
+	return state.changes && !store->barred && !(snapshot->flags & BACKEND_PAST) ? -ESTALE : 0;
 }
 
 static int say_begin(struct backend_snapshot *snapshot, struct buf *buf)

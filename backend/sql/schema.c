@@ -193,12 +193,12 @@ static int judge_engine(struct sql *store, char **ret_why)
 					       SQL_VALUES(sql_text(bytes_str(name))), &answer);
 
 	if (r == 0 && sql_row(store, answer, columns))
-		r = str_explain(ret_why, -EMEDIUMTYPE,
-				"%s: the table %s has the engine %.*s, which keeps half of what was "
-				"interrupted; give it another one with 'ALTER TABLE %s ENGINE = "
-				"InnoDB'",
-				store->database, name, (int)columns[0].size, columns[0].data,
-				name);
+		r = str_explain(
+			ret_why, -EMEDIUMTYPE,
+			"%s: the table %s has the engine %.*s, which keeps half of what was "
+			"interrupted; give it another one with 'ALTER TABLE %s ENGINE = "
+			"InnoDB'",
+			store->database, name, (int)columns[0].size, columns[0].data, name);
 	driver->answer_done(answer);
 	return r;
 }
@@ -445,8 +445,8 @@ static int restore_triggers(struct sql *store)
 	struct sql_link *link = store->watch.link;
 	int r;
 
-	log_warning("%s: the triggers on the table %s are gone: making them again",
-		    store->database, table);
+	log_warning("%s: the triggers on the table %s are gone: making them again", store->database,
+		    table);
 	r = make_triggers(store, link, false);
 	/* But for what passes, this is how it stays until the next mount. */
 	store->counts_triggers = r != -EACCES && r != -EIO;

@@ -67,6 +67,7 @@ struct sql {
 	bool rows_only;
 	_Atomic bool triggers;		   /* other programs' changes are logged */
 	bool counts_triggers;		   /* and whether there are all of them can be seen */
+	_Atomic bool barred;		   /* the server took no writes when it was asked to */
 	bool tables;			   /* all that it needs has been there */
 	const struct backend_setup *setup; /* it is only made, or NULL */
 	/* In sessfs_mount, another one after each end of the lease; 0: none, this handle only
@@ -148,7 +149,6 @@ struct sql {
 		struct sql_link *link;
 		struct sql_link *still; /* with a snapshot from the last heartbeat */
 		bool waking;
-		_Atomic bool barred; /* the server took no writes when it was last asked to */
 	} watch;
 
 	/* What change_list() has told last of changes by anybody: what of it is digested. */

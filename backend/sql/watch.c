@@ -17,7 +17,7 @@ enum {
 	IDLE_AFTER = 2000,
 	BEAT_MS = 3000,
 	BARRED_MS = 200, /* until one that was not taken is tried again */
-	PAUSE_MS = 20, /* that change_wait() lasts at least */
+	PAUSE_MS = 20,	 /* that change_wait() lasts at least */
 };
 
 static void deadline_in(struct timespec *time, int64_t milliseconds)
@@ -87,7 +87,7 @@ static int look(struct sql *store, struct sql_link *link)
 	pthread_mutex_unlock(&store->state.lock);
 	if (sql_mounts_lost(store))
 		return join_again(store);
-	if (store->watch.barred)
+	if (store->barred)
 		return 0;
 	return tell ? sql_uses_tell(store, link) : untell ? sql_uses_untell(store, link) : 0;
 }
@@ -111,7 +111,7 @@ static int beat(struct sql *store, struct sql_beats *beats)
 	int r = sql_mounts_beat(store, store->watch.link);
 
 	/* Of a server that takes no writes others are not heard either. */
-	store->watch.barred = r == -EROFS;
+	store->barred = r == -EROFS;
 	if (r == 0 && !store->backend.read_only && !store->guest)
 		r = sql_schema_watch(store);
 	/* A lock that somebody has: the next time. */

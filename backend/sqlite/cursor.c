@@ -92,8 +92,7 @@ int64_t cursor_number(struct cursor *cursor, int column)
 
 struct bytes cursor_bytes(struct cursor *cursor, int column)
 {
-	struct bytes bytes =
-		sqlite_column_bytes(cursor->conn->store, cursor->statement, column);
+	struct bytes bytes = sqlite_column_bytes(cursor->conn->store, cursor->statement, column);
 
 	/* Of text that is converted nothing comes without memory, and no code says so. */
 	if (!bytes.size && sqlite3_errcode(cursor->conn->db) == SQLITE_NOMEM)

@@ -24,7 +24,7 @@ struct cursor {
 	bool own;  /* made because a callback of the same query asks again */
 	int bound; /* parameters */
 	int r;
-	int64_t least; /* that the next key may be */
+	int64_t least;	      /* that the next key may be */
 	bool short_of_memory; /* bytes that were handed out were not all: an error at the end */
 };
 

@@ -110,22 +110,22 @@ long holders_daemon(const struct mount_entry *entry)
 	return 0;
 }
 
-/* Among the words that a file of /proc has of a process, behind this prefix. */
-static char *url_in(long pid, const char *file, const char *prefix, const char *name)
+/* Among the words that a process was started with. */
+static char *url_in(long pid, const char *name)
 {
 	_cleanup_(fclosep) FILE *words = NULL;
 	_cleanup_(freep) char *word = NULL;
-	size_t room = 0, skip = strlen(prefix);
+	size_t room = 0;
 	char path[64], *found = NULL;
 
-	snprintf(path, sizeof(path), "/proc/%ld/%s", pid, file);
+	snprintf(path, sizeof(path), "/proc/%ld/cmdline", pid);
 	words = fopen(path, "re");
 	while (!found && words && getdelim(&word, &room, '\0', words) > 0) {
 		_cleanup_(freep) char *called = NULL;
 
-		if (strncmp(word, prefix, skip) == 0 && !backend_has_path(word + skip) &&
-		    backend_name(word + skip, &called, NULL) == 0 && strcmp(called, name) == 0)
-			found = strdup(word + skip);
+		if (!backend_has_path(word) && backend_name(word, &called, NULL) == 0 &&
+		    strcmp(called, name) == 0)
+			found = strdup(word);
 	}
 	return found;
 }
@@ -133,9 +133,8 @@ static char *url_in(long pid, const char *file, const char *prefix, const char *
 char *holders_url(const struct mount_entry *entry)
 {
 	long pid = holders_daemon(entry);
-	char *url = pid ? url_in(pid, "cmdline", "", entry->source) : NULL;
 
-	return url || !pid ? url : url_in(pid, "environ", "SESSFS_STORE=", entry->source);
+	return pid ? url_in(pid, entry->source) : NULL;
 }
 
 /* The number of the connection that a process serves, 0 when the kernel does not tell; -1: none. */

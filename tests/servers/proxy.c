@@ -104,7 +104,7 @@ static struct {
 	const char *target;
 	int64_t delay; /* nanoseconds */
 	bool hold, refuse;
-	size_t most; /* connections at once; 0: any number */
+	size_t most;	/* connections at once; 0: any number */
 	enum what what; /* at a COMMIT: */
 	enum when when;
 	unsigned long left; /* until that one */

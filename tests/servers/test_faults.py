@@ -51,6 +51,10 @@ def is_read_only(box, kind):
     for name, data in files.items():
         write(one.at("s", name), data)
     same(read(two.at("s/a.json")), b"{}", "before")
+    with base.connect() as client:
+        # Which can perhaps not be taken in any more.
+        client.query(f"INSERT INTO {SCHEMA[kind]}agentscope_sessions (session_id, state_key, "
+                     "item_index, state_data) VALUES ('late', 'k', 0, '1')")
     bar(server, base, True)
     if kind == "postgresql":
         # Whose connection was lost, so that of this one nobody knows.

@@ -648,13 +648,6 @@ def is_named_by_its_mount(box, kind):
     same(run(box, "cat", mount.path, "s/l.jsonl"), b"1\n", "a list")
     for words in (["check"], ["sessions"], ["stats"], ["config"], ["gc"]):
         run(box, *words, mount.path)
-    os.environ["SESSFS_STORE"] = base.url
-    try:
-        mount = box.mount(store="-")
-        del os.environ["SESSFS_STORE"]
-        run(box, "sessions", mount.path)
-    finally:
-        os.environ.pop("SESSFS_STORE", None)
 
 
 def test_a_store_on_mariadb_may_be_named_by_its_mount(box):
