@@ -10,7 +10,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import servers  # noqa: E402
 from servers import harness  # noqa: E402
-from harness import append, errno_of, limit, read, rounds, same, soak, write  # noqa: E402
+from harness import append, errno_of, read, rounds, same, soak, write  # noqa: E402
 from test_stores import start  # noqa: E402
 
 PLAIN = b"plain bytes\n" * 3
@@ -92,27 +92,23 @@ def are_cut(box, kind, step):
     mount.check()
 
 
-@limit(120)
 def test_an_answer_of_mariadb_that_is_cut_is_no_answer(box):
     are_cut(box, "mysql", rounds("SESSFS_CUT_STEP", 701, 701))
 
 
-@limit(120)
 def test_an_answer_of_postgresql_that_is_cut_is_no_answer(box):
     are_cut(box, "postgresql", rounds("SESSFS_CUT_STEP", 701, 701))
 
 
 @soak
-@limit(3600)
 def test_an_answer_of_mariadb_may_be_cut_behind_each_of_its_bytes(box):
     are_cut(box, "mysql", 1)
 
 
 @soak
-@limit(3600)
 def test_an_answer_of_postgresql_may_be_cut_behind_each_of_its_bytes(box):
     are_cut(box, "postgresql", 1)
 
 
 if __name__ == "__main__":
-    harness.main(globals())
+    servers.main(globals())

@@ -12,10 +12,9 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import servers  # noqa: E402
 from servers import harness  # noqa: E402
-from harness import append, errno_of, eventually, limit, read, same, write  # noqa: E402
-from test_stores import start  # noqa: E402
+from harness import append, errno_of, eventually, read, same, write  # noqa: E402
+from test_stores import own, start  # noqa: E402
 
-own = start  # a server whose settings a case may change
 AWAY = "the server was away"
 SCHEMA = {"mysql": "", "postgresql": "agentscope."}
 
@@ -76,12 +75,10 @@ def is_read_only(box, kind):
     one.check()
 
 
-@limit(60)
 def test_a_mount_reads_on_while_mariadb_takes_no_writes(box):
     is_read_only(box, "mysql")
 
 
-@limit(60)
 def test_a_mount_reads_on_while_postgresql_takes_no_writes(box):
     is_read_only(box, "postgresql")
 
@@ -100,12 +97,10 @@ def loses_its_table(box, kind):
     says(mount, errno.EIO, write, mount.at("s/new.json"), b"2")
 
 
-@limit(60)
 def test_a_table_that_is_gone_from_mariadb_is_no_missing_file(box):
     loses_its_table(box, "mysql")
 
 
-@limit(60)
 def test_a_table_that_is_gone_from_postgresql_is_no_missing_file(box):
     loses_its_table(box, "postgresql")
 
@@ -144,12 +139,10 @@ def is_full(box, kind):
     same(os.listdir(mount.path), ["s"], "with as many as it needs")
 
 
-@limit(120)
 def test_a_limit_of_connections_of_mariadb_is_told_at_once(box):
     is_full(box, "mysql")
 
 
-@limit(120)
 def test_a_limit_of_connections_of_postgresql_is_told_at_once(box):
     is_full(box, "postgresql")
 
@@ -162,12 +155,10 @@ def takes_one(box, kind):
     refuses(box, proxy.url(base, timeout=600), "takes no second connection")
 
 
-@limit(120)
 def test_a_server_that_takes_one_connection_is_refused_at_once_as_mariadb(box):
     takes_one(box, "mysql")
 
 
-@limit(120)
 def test_a_server_that_takes_one_connection_is_refused_at_once_as_postgresql(box):
     takes_one(box, "postgresql")
 
@@ -204,15 +195,13 @@ def ends_statements(box, kind):
     same(seen, [b"1\n2\n"], "the list")
 
 
-@limit(60)
 def test_statements_that_are_ended_on_mariadb_are_said_again(box):
     ends_statements(box, "mysql")
 
 
-@limit(60)
 def test_statements_that_are_ended_on_postgresql_are_said_again(box):
     ends_statements(box, "postgresql")
 
 
 if __name__ == "__main__":
-    harness.main(globals())
+    servers.main(globals())
