@@ -54,6 +54,12 @@ def run_together(workers, others=()):
         raise AssertionError(f"processes ended with {codes}: {text.strip()}")
 
 
+def rest(begun):
+    """As a client that has more to do than this: pauses for some times what it has taken since
+    `begun`, so that others come to their turn on a slow machine as on a quick one."""
+    time.sleep(max(0.02, 3 * (time.monotonic() - begun)))
+
+
 def ended(pipe):
     """Whether the other end of a pipe is closed."""
     os.set_blocking(pipe, False)

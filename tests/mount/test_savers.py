@@ -93,11 +93,12 @@ def save_by_sql(mount, path, make, writer):
         for number in range(SAVES):
             data = make(writer, number).decode()
             rows = [data] if single else data.splitlines()
+            begun = time.monotonic()
             database.execute("BEGIN IMMEDIATE")
             database.execute(f"DELETE FROM {TABLE} WHERE session_id = 's' AND state_key = 'k'")
             database.executemany(INSERT, [("s", "k", *row) for row in enumerate(rows)])
             database.execute("COMMIT")
-            time.sleep(0.02)
+            crowd.rest(begun)
 
 
 # Who looks
