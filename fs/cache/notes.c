@@ -270,6 +270,8 @@ void notes_plain(struct notes *notes, struct tree *tree, struct inode *inode, ui
 {
 	/* What somebody has staged meets this when it is published. */
 	inode->version++;
+	if (offset >= size_before)
+		inode_extended(inode, inode->version - 1);
 	if (inode->face_count > 1 || !by)
 		notes_change(notes, tree, inode,
 			     offset < size_before ? CHANGE_REPLACED : CHANGE_GREW, size_before, by);

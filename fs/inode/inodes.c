@@ -374,6 +374,13 @@ fail:
 	return -ENOMEM;
 }
 
+void inode_extended(struct inode *inode, uint64_t from)
+{
+	for (struct handle *handle = inode->open; handle; handle = handle->next)
+		if (handle->writing->dirty && handle->writing->version == from)
+			handle->writing->version = inode->version;
+}
+
 void inode_set_node(struct inode *inode, struct backend_node *node)
 {
 	backend_node_done(&inode->node);

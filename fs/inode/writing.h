@@ -26,10 +26,10 @@ struct writing {
 	pid_t process;	      /* its process; 0: only an ordinary file was opened by it */
 	enum handle_mode mode;
 	bool dirty;	     /* the stage was changed since it was published */
-	bool only_cut;	     /* and that only to nothing, by opening or truncating it */
+	bool only_cut;	     /* and nothing but its size was set, by opening or truncating it */
 	bool only_adds;	     /* and all that was written was added at its end, behind kept bytes */
-	uint64_t kept;	     /* bytes of the content that the stage began with */
-	uint64_t seen;	     /* bytes that the list had then, if only_cut or only_adds */
+	uint64_t kept;	     /* bytes of the content that the stage began with, and still has */
+	uint64_t seen;	     /* bytes that the content had then */
 	int refused;	     /* why a write failed whose bytes are missing in the stage; 0: none */
 	uint64_t refused_at; /* where they are missing: such a stage is never published */
 	uint64_t lease;	     /* of the mount when a lock was granted that is held; 0: none is */
@@ -51,6 +51,11 @@ struct writing {
 	int64_t busy;	   /* tick_now() of the last write */
 	int64_t paused_at; /* busy when a pause was looked at last, so that it is looked at once */
 };
+
+/* The content of an inode is another version now, which begins with all that version from had: a
+ * save that began with that goes on as if it had begun with this, and finds what was added behind
+ * writing.seen.  Under inode.lock, or tree.lock for writing. */
+void inode_extended(struct inode *inode, uint64_t from);
 
 /* An open window; a handle that has this has nothing else. */
 struct event_reader;

@@ -80,6 +80,7 @@ static void content_grew(struct digesting *digesting, struct inode *inode, uint6
 	const bool first = !inode->grew;
 
 	forget_content(inode);
+	inode_extended(inode, inode->version - 1);
 	if (first)
 		inode->grew_at = size_before;
 	inode->grew = true;
@@ -490,6 +491,8 @@ static int digest_rows(struct digesting *digesting, const struct backend_feed *f
 			content_grew(digesting, inode, known_size(inode));
 		else
 			content_replaced(digesting, inode, before);
+		if (adds && !grew)
+			inode_extended(inode, inode->version - 1);
 	}
 	inode_forget(digesting->tree, inode, 1);
 	return 0;

@@ -311,6 +311,7 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 	uint64_t size_before = known_size(inode);
 	const bool adds = is_behind_list(inode, key->first);
 	const bool logged = rows_were_added(inode, key);
+	const bool extends = adds || (logged && !inode_is_draft(inode));
 	/* What is told goes by what is known of the list; otherwise by the log. */
 	const bool known = (inode->loaded || inode_is_draft(inode)) && !inode->untold;
 	_cleanup_(buf_done) struct buf old_name = { 0 };
@@ -318,7 +319,7 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 	int r = 0;
 
 	inode_is_to_change(reconciling->tree, inode);
-	if (!adds && (!logged || inode_is_draft(inode)))
+	if (!extends)
 		before = reconcile_version(reconciling->tree, inode);
 
 	node.mtime = node.ctime = time_now();
@@ -350,6 +351,8 @@ static int reconcile_changed(struct reconciling *reconciling, const struct chang
 	inode_node_changed(inode);
 	inode->loaded = inode->inherits = false;
 	inode->version++;
+	if (extends)
+		inode_extended(inode, inode->version - 1);
 	if (before && versions_apply(&reconciling->notes, inode, NULL, before))
 		name_forget(&reconciling->notes, reconciling->tree, inode);
 	notes_change(&reconciling->notes, reconciling->tree, inode,

@@ -206,6 +206,7 @@ static void moving_apply(struct tree *tree, struct moving *moving, struct backen
 	if (moving->save) {
 		inode->loaded = false;
 		inode->version++;
+		inode_extended(inode, inode->version - 1);
 	}
 	called_is(tree, inode, bytes_str(name));
 	if (!inode_is_dir(inode)) {

@@ -418,8 +418,10 @@ static int append_commit(struct appending *appending)
 	inode->node = node;
 	inode->inherits = false; /* somebody has written to them */
 	inode->list = appending->list;
-	if (tail_changed)
+	if (tail_changed) {
 		inode->version++;
+		inode_extended(inode, inode->version - 1);
+	}
 	notes_change(appending->notes, appending->tree, inode, CHANGE_GREW, size, appending->by);
 	notes_happened(appending->notes, appending->tree,
 		       &(struct happened){

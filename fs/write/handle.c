@@ -19,10 +19,11 @@
  *   inherited the descriptor, nor one that leaves a duplicate to its process: the writer goes on)
  *   publishes and leaves the state as it is: a child may go on writing, and what it adds is laid
  *   over its own stage, never over the content of another writer: the last close wins, entire.  But
- *   what was only added to a document (O_APPEND) is added to what it is by then, and a save that is
- *   nothing but an emptying leaves alone what others have published since.  A stage that is
- *   published counts as a view of the file only until somebody else publishes; the
- *   next read drops it then, so that lock, read, change, write back sees the newest content.
+ *   what was only added to a document (O_APPEND) is added to what it is by then, and a save that has
+ *   only set the size keeps what others have added since, and leaves alone what they have saved
+ *   (newer.c).  A stage that is published counts as a view of the file only until somebody else
+ *   publishes; the next read drops it then, so that lock, read, change, write back sees the newest
+ *   content.
  */
 
 #include <errno.h>
@@ -36,16 +37,6 @@
 #include "fs/write/handle.h"
 #include "src/base/tick.h"
 
-void handle_note_begun(struct tree *tree, struct writing *writing)
-{
-	struct inode *inode = writing->inode;
-
-	writing->version = inode->version;
-	writing->seen = writing->kept;
-	if (inode->node.kind == BACKEND_LIST && !inode->gone && writing->only_cut)
-		(void)handle_list_end(tree, inode, &writing->seen);
-}
-
 /* What every new document is: a draft of no bytes. */
 static bool is_new(const struct inode *inode)
 {
@@ -57,7 +48,7 @@ int handle_begin_save(struct tree *tree, struct handle *handle, bool keep)
 	struct writing *writing = handle->writing;
 	_cleanup_(view_end) struct view view = { 0 };
 	_cleanup_(stage_done) struct stage stage = { 0 };
-	uint64_t kept;
+	uint64_t kept, seen;
 	int r;
 
 	if (writing->mode == HANDLE_SAVE)
@@ -69,7 +60,10 @@ int handle_begin_save(struct tree *tree, struct handle *handle, bool keep)
 		if (r < 0)
 			return r;
 	}
-	kept = stage.size;
+	kept = seen = stage.size;
+	/* Where the end is not to be had, nothing is found behind it later. */
+	if (!keep && handle_content_end(tree, handle->inode, &seen) < 0)
+		seen = UINT64_MAX;
 	/* A piece that was held back is part of what the writer sees. */
 	if (keep && writing->piece.size) {
 		struct bytes piece;
@@ -84,13 +78,14 @@ int handle_begin_save(struct tree *tree, struct handle *handle, bool keep)
 	stage_done(&writing->stage);
 	writing->stage = stage;
 	writing->line_start = stage.size;
-	writing->only_cut = !keep;
+	writing->only_cut = stage.size == kept; /* a piece was written */
 	writing->only_adds = keep;
 	writing->kept = kept;
+	writing->seen = seen;
+	writing->version = handle->inode->version;
 	stage = (struct stage){ 0 };
 	writing->mode = HANDLE_SAVE;
 	writing->dirty = writing->streams = false;
-	handle_note_begun(tree, writing);
 	return 0;
 }
 
@@ -150,12 +145,12 @@ static int check_line_lengths(struct tree *tree, const struct handle *handle, st
 	return 0;
 }
 
-int handle_list_end(struct tree *tree, struct inode *inode, uint64_t *ret_end)
+int handle_content_end(struct tree *tree, struct inode *inode, uint64_t *ret_end)
 {
 	_cleanup_(view_end) struct view view = { 0 };
 	int r = 0;
 
-	if (!inode->loaded && !inode_is_draft(inode))
+	if (inode_is_state(inode) && !inode->loaded && !inode_is_draft(inode))
 		r = view_begin(tree, BACKEND_ANYWAY, &view);
 	return r < 0 ? r : content_size(tree, &view, inode, ret_end);
 }
@@ -164,7 +159,7 @@ bool handle_owns_tail(struct tree *tree, const struct handle *handle)
 {
 	uint64_t end;
 
-	return handle->writing->owns_tail && handle_list_end(tree, handle->inode, &end) == 0 &&
+	return handle->writing->owns_tail && handle_content_end(tree, handle->inode, &end) == 0 &&
 	       end == handle->writing->tail_end;
 }
 
@@ -406,7 +401,7 @@ static int last_line_start(struct tree *tree, struct inode *inode, const struct 
 		*ret_start = handle->writing->line_start;
 		return 0;
 	}
-	r = handle_list_end(tree, inode, ret_start);
+	r = handle_content_end(tree, inode, ret_start);
 	if (r == 0 && handle)
 		*ret_start += handle->writing->piece.size;
 	return r;

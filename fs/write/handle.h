@@ -36,9 +36,6 @@ bool handle_is_written_by(const struct handle *handle, pid_t pid);
  * that has opened it or has written.  Asks /proc; in doubt there are none (publish.c says why). */
 bool handle_goes_on(struct tree *tree, const struct handle *handle, pid_t pid);
 
-/* Note which content the stage begins with, so that it is known later whether others have published
- * since. */
-void handle_note_begun(struct tree *tree, struct writing *writing);
 /* Let what is written go to a stage from now on; nothing if it does already.  With keep the stage
  * begins as the published content with the unfinished line behind it, otherwise empty. */
 int handle_begin_save(struct tree *tree, struct handle *handle, bool keep);
@@ -48,8 +45,8 @@ void handle_staged(struct tree *tree, struct handle *handle);
 void inode_writers_gone(struct tree *tree, struct inode *inode);
 /* Whether the list ends in a line that this handle has left unfinished. */
 bool handle_owns_tail(struct tree *tree, const struct handle *handle);
-/* Where a list, or its draft, ends.  inode.lock is enough. */
-int handle_list_end(struct tree *tree, struct inode *inode, uint64_t *ret_end);
+/* Where the published content ends.  inode.lock is enough. */
+int handle_content_end(struct tree *tree, struct inode *inode, uint64_t *ret_end);
 /* What lies before the end of the last whole line. */
 struct bytes whole_lines(struct bytes data);
 /* Drop a stage that was published if somebody else has published or appended since: only until then
@@ -67,12 +64,18 @@ int writing_lost_lock(struct tree *tree, const struct writing *writing);
 int check_growth(struct tree *tree, struct inode *inode, const struct handle *handle,
 		 uint64_t offset, struct bytes data);
 
-/* Set the size of what is written by a handle, as a part of its save. */
+/* Set the size of what is written by a handle, as a part of its save; nothing if it has that. */
 int handle_cut(struct tree *tree, struct handle *handle, uint64_t size, struct notes *notes);
 
 /* As handle_flush() by nobody in particular, while the kernel holds the file: names are notified
  * later.  No lock is held. */
 int handle_flush_held(struct tree *tree, struct handle *handle);
+
+/* newer.c: what others have published since a stage was begun, as a save meets it; and what is
+ * published then instead of the stage, which is empty before. */
+enum newer { NEWER_NONE, NEWER_NOTHING_TO_DO, NEWER_EXTENDED, NEWER_REPLACED };
+int newer_find(struct tree *tree, const struct writing *writing, enum newer *ret_newer);
+int newer_meet(struct tree *tree, struct writing *writing, enum newer newer, struct stage *stage);
 
 /* through.c: what the functions of fs/api/tree.h do with a handle that has through. */
 int through_open(struct tree *tree, struct inode *inode, int flags, pid_t pid,

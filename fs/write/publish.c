@@ -47,87 +47,37 @@ static int join_piece(struct tree *tree, struct handle *handle, struct notes *no
 	if (r < 0)
 		return r;
 	stage_done(&handle->writing->piece);
-	handle->writing->owns_tail = handle_list_end(tree, inode, &handle->writing->tail_end) == 0;
+	handle->writing->owns_tail =
+		handle_content_end(tree, inode, &handle->writing->tail_end) == 0;
 	return 0;
 }
 
 enum { STAGE_LARGE = 1 << 20 };
 
-/* What was only added to what there was is added to what there is now. */
-static int add_to_newest(struct tree *tree, struct writing *writing)
-{
-	_cleanup_(view_end) struct view view = { 0 };
-	_cleanup_(stage_done) struct stage stage = { 0 };
-	struct bytes bytes;
-	uint64_t seen;
-	int r;
-
-	r = inode_view_begin(tree, writing->inode, &view);
-	if (r == 0)
-		r = content_to_stage(&view, writing->inode, &stage);
-	seen = stage.size;
-	if (r == 0)
-		r = stage_map(&writing->stage, &bytes);
-	if (r < 0)
-		return r;
-	bytes = bytes_make(bytes.data + writing->kept, bytes.size - writing->kept);
-	r = writing->inode->node.kind == BACKEND_LIST ?
-		    append_to_stage(tree, &stage, bytes, false) :
-		    stage_write(&stage, seen, bytes);
-	stage_unmap(&writing->stage);
-	if (r < 0)
-		return r;
-	stage_done(&writing->stage);
-	writing->stage = stage;
-	stage = (struct stage){ 0 };
-	writing->line_start = writing->kept = writing->stage.size - bytes.size;
-	writing->seen = seen;
-	writing->version = writing->inode->version;
-	return 0;
-}
-
-/* Somebody else has published since the stage was begun.  1: there is nothing to publish then. */
-static int meet_newer(struct tree *tree, struct writing *writing, struct save_ahead *ahead)
-{
-	struct inode *inode = writing->inode;
-	uint64_t end = writing->seen;
-	int r = 0;
-
-	/* An append that changes nothing of what was there leaves the version as it is. */
-	if ((writing->only_cut || writing->only_adds) && inode->node.kind == BACKEND_LIST &&
-	    !inode->gone)
-		r = handle_list_end(tree, inode, &end);
-	if (r < 0)
-		return r;
-	if (inode->gone || (inode->version == writing->version && end == writing->seen))
-		return 0;
-	/* Until its writer reads what there is, it goes on with nothing. */
-	if (writing->only_cut) {
-		stage_done(&writing->stage);
-		writing->dirty = writing->only_cut = false;
-		return 1;
-	}
-	if (!writing->only_adds)
-		return 0;
-	save_ahead_done(ahead);
-	*ahead = (struct save_ahead){ 0 };
-	return add_to_newest(tree, writing);
-}
-
 static int publish_stage(struct tree *tree, struct writing *writing, struct save_ahead *ahead,
 			 struct notes *notes)
 {
+	_cleanup_(stage_done) struct stage stage = { 0 };
 	struct inode *inode = writing->inode;
-	int r = meet_newer(tree, writing, ahead);
+	const uint64_t before = inode->version;
+	const bool adds = writing->only_adds && writing->kept == writing->seen;
+	enum newer newer;
+	int r = newer_find(tree, writing, &newer);
 
-	if (r != 0)
-		return MIN(r, 0);
-	r = save_publish(tree, inode, writing, &writing->stage,
-			 writing->times_set ? inode->node.mtime : writing->written, ahead, notes);
+	if (r == 0 && newer > NEWER_NOTHING_TO_DO)
+		r = newer_meet(tree, writing, newer, &stage);
+	if (r == 0 && newer != NEWER_NOTHING_TO_DO)
+		r = save_publish(tree, inode, writing,
+				 newer == NEWER_NONE ? &writing->stage : &stage,
+				 writing->times_set ? inode->node.mtime : writing->written,
+				 newer == NEWER_NONE ? ahead : NULL, notes);
 	if (r < 0)
 		return r;
 	writing->dirty = writing->only_cut = writing->only_adds = false;
-	writing->version = inode->version;
+	if (adds)
+		inode_extended(inode, before);
+	/* Until its writer reads what there is, it goes on with its own stage. */
+	writing->version = newer == NEWER_NONE ? inode->version : inode->version - 1;
 	return 0;
 }
 

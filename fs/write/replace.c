@@ -226,6 +226,8 @@ static int publish(struct publishing *publishing, struct notes *notes)
 	inode->inherits = false;
 	inode->loaded = false;
 	inode->version++;
+	if (publishing->extends)
+		inode_extended(inode, inode->version - 1);
 	if (publishing->version &&
 	    versions_apply(notes, inode, publishing->saver, publishing->version))
 		name_forget(notes, tree, inode);

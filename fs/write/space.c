@@ -10,28 +10,53 @@
 #include "fs/inode/window.h"
 #include "fs/write/handle.h"
 
+/* The size of what the writer has, of which others see what is published alone. */
+static int written_size(struct tree *tree, const struct handle *handle, uint64_t *ret_size)
+{
+	const struct writing *writing = handle->writing;
+	uint64_t end;
+	int r;
+
+	if (writing->mode == HANDLE_SAVE && writing->dirty) {
+		*ret_size = writing->stage.size;
+		return 0;
+	}
+	r = handle_content_end(tree, handle->inode, &end);
+	if (r == 0)
+		*ret_size = writing_size(writing, end);
+	return r;
+}
+
+/* What was published by the writer is not what there is now, perhaps. */
+static void begin_anew(struct writing *writing)
+{
+	if (writing->mode == HANDLE_SAVE && !writing->dirty)
+		writing->mode = HANDLE_PLAIN;
+}
+
 int handle_cut(struct tree *tree, struct handle *handle, uint64_t size, struct notes *notes)
 {
 	struct writing *writing = handle->writing;
-	struct inode *inode = handle->inode;
-	int r;
+	uint64_t before;
+	int r = written_size(tree, handle, &before);
 
-	/* What is empty and stays empty goes on as a stream. */
-	if (size == 0 && handle->writing->mode != HANDLE_SAVE && !handle->writing->piece.size &&
-	    inode->loaded && inode->node.kind == BACKEND_LIST && !inode->list.size)
-		return 0;
-	r = handle_begin_save(tree, handle, size > 0);
-	if (r == 0)
-		r = stage_truncate(&writing->stage, size);
 	if (r < 0)
 		return r;
-	writing->line_start = MIN(writing->line_start, size);
+	if (size != before) {
+		begin_anew(writing);
+		r = handle_begin_save(tree, handle, size > 0);
+		if (r == 0)
+			r = stage_truncate(&writing->stage, size);
+		if (r < 0)
+			return r;
+	}
 	if (size <= writing->refused_at)
 		writing->refused = 0;
-	writing->only_adds = false;
-	writing->only_cut = !size && (writing->only_cut || !writing->dirty);
-	if (writing->only_cut)
-		handle_note_begun(tree, writing);
+	if (size == before)
+		return 0;
+	writing->line_start = MIN(writing->line_start, size);
+	writing->kept = MIN(writing->kept, size);
+	writing->only_adds &= size > 0;
 	handle_wrote(handle);
 	handle_staged(tree, handle);
 	face_take(notes, tree, writing);
@@ -43,6 +68,7 @@ int handle_truncate(struct tree *tree, struct inode *inode, struct handle *handl
 {
 	_cleanup_(view_end) struct view view = { 0 };
 	_cleanup_(stage_done) struct stage stage = { 0 };
+	uint64_t before;
 	int r;
 
 	if (handle && !handle_writes(handle))
@@ -55,7 +81,10 @@ int handle_truncate(struct tree *tree, struct inode *inode, struct handle *handl
 	if (size) {
 		r = inode_view_begin(tree, inode, &view);
 		if (r == 0)
-			r = content_to_stage(&view, inode, &stage);
+			r = content_size(tree, &view, inode, &before);
+		if (r < 0 || size == before)
+			return r;
+		r = content_to_stage(&view, inode, &stage);
 		view_end(&view);
 	}
 	if (r == 0 && size != stage.size)
@@ -82,14 +111,21 @@ static int allocate_staged(struct tree *tree, struct handle *handle, int kind, u
 			   uint64_t end, bool grows, struct notes *notes)
 {
 	struct stage *stage = &handle->writing->stage;
-	int r = handle_begin_save(tree, handle, true);
+	uint64_t before;
+	int r = written_size(tree, handle, &before);
 
+	if (r < 0)
+		return r;
+	if (!kind || offset >= before)
+		return grows && end > before ? handle_cut(tree, handle, end, notes) : 0;
+	begin_anew(handle->writing);
+	r = handle_begin_save(tree, handle, true);
 	grows = grows && end > stage->size;
 	if (r == 0 && grows)
 		r = stage_truncate(stage, end);
-	if (r == 0 && kind)
+	if (r == 0)
 		r = stage_zero(stage, offset, MIN(end, stage->size));
-	if (r < 0 || (!grows && (!kind || offset >= stage->size)))
+	if (r < 0)
 		return r;
 	handle->writing->only_cut = handle->writing->only_adds = false;
 	handle_wrote(handle);

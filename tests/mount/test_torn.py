@@ -598,6 +598,42 @@ def test_a_hole_that_the_writer_leaves_is_kept_as_zeros(box):
     all_is_told(mount, {path: b"1\n2\n" + bytes(196) + b"\n3\n"})
 
 
+CUTS = [
+    ("to a line's end", b"", 9),
+    ("of a torn line", b'{"n": 3', 18),
+    ("of a line without its end", b'{"n": 3}', 18),
+    ("to nothing", b"", 0),
+    ("to its own size", b"", 18),
+    ("by opening", b"", None),
+]
+
+
+def cut_beside_an_append(path, tail, size, synced):
+    """One process cuts the end off, and another appends and is told that it has."""
+    write(path, b'{"n": 1}\n{"n": 2}\n' + tail)
+    fd = os.open(path, os.O_RDWR | (os.O_TRUNC if size is None else 0))
+    if size is not None:
+        os.ftruncate(fd, size)
+    script = 'printf \'{"n": 9}\\n\' >> "$1"' + ('; sync "$1"' if synced else "")
+    tool("sh", "-c", script, "sh", path)
+    os.close(fd)
+    return read(path)
+
+
+def test_a_line_that_was_appended_stays_when_another_process_cuts_the_file(box):
+    mount, session = box.session()
+    plain = box.new_folder("plain")
+    for name in ("l.jsonl", "d.json", "o.log"):
+        for what, tail, size in CUTS:
+            for synced in (False, True):
+                same(
+                    cut_beside_an_append(os.path.join(session, name), tail, size, synced),
+                    cut_beside_an_append(os.path.join(plain, name), tail, size, synced),
+                    f"{name}, cut {what}, synced: {synced}",
+                )
+    same(mount.rows("s", "l"), [b'{"n": 9}'], "rows")
+
+
 # Real transcripts
 
 

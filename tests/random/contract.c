@@ -278,10 +278,19 @@ static void set_times_by(const struct user_file *user)
 	user->file->mtime_from = user->written;
 }
 
+/* Nothing has changed but times, perhaps. */
+static void may_set_times(const struct contract *contract, struct file *file)
+{
+	if (file->mtime >= 0)
+		file->mtime_from = MIN(file->mtime, contract->now);
+	file->mtime = -1;
+}
+
 /* A save. */
 static void publish(const struct contract *contract, struct file *file, struct bytes bytes)
 {
 	file->borrows = false;
+	file->changes++;
 	replace(file, bytes, false);
 	if (!file->orphan)
 		rows_judge(contract, file);
@@ -531,13 +540,12 @@ static void begin_save(struct user_file *user, bool keep)
 	if (keep)
 		put(&user->stage, buf_bytes(&user->file->now->bytes));
 	user->kept = user->stage.size;
-	user->only_cut = !keep;
+	user->seen = user->file->now->bytes.size;
 	user->only_adds = keep;
-	version_unref(&user->begun);
-	user->begun = version_ref(user->file->now);
-	user->begun_appends = user->file->appends;
+	user->begun_changes = user->file->changes;
 	if (keep)
 		put(&user->stage, buf_bytes(&user->piece));
+	user->only_cut = user->stage.size == user->kept;
 	buf_clear(&user->piece);
 	user->state = SAVES;
 	user->dirty = user->streams = false;
@@ -582,7 +590,7 @@ int user_open(struct contract *contract, struct user_file *user, int name, int f
 		/* Should it get a state's name. */
 		user->cached = contract->caches && !writes(user);
 		if (flags & O_TRUNC) {
-			file->appends++;
+			file->changes += file->now->bytes.size > 0;
 			cut(&file->now->bytes, 0);
 			set_times(contract, file);
 		}
@@ -608,10 +616,10 @@ int user_open(struct contract *contract, struct user_file *user, int name, int f
 }
 
 /* Section 5: a torn line is closed off when what follows is valid on its own and glued is not. */
-static bool closes_off(const struct contract *contract, const struct file *file, bool own,
+static bool closes_off(const struct contract *contract, struct bytes bytes, bool own,
 		       struct bytes first)
 {
-	struct bytes tail = tail_of(buf_bytes(&file->now->bytes));
+	struct bytes tail = tail_of(bytes);
 	_cleanup_(buf_done) struct buf glued = { 0 };
 
 	put(&glued, tail);
@@ -630,9 +638,8 @@ static void add_lines(struct contract *contract, struct file *file, struct bytes
 	struct bytes tail = tail_of(buf_bytes(&file->now->bytes)), rest = lines, first;
 
 	file->borrows = false;
-	file->appends++;
 	next_line(&rest, &first);
-	if (closes_off(contract, file, own, without_newline(first)))
+	if (closes_off(contract, buf_bytes(&file->now->bytes), own, without_newline(first)))
 		put(&file->now->bytes, BYTES("\n"));
 	else if (is_row(tail) && !file->draft)
 		rows_cut(file, file->row_count - 1); /* it becomes another line */
@@ -735,7 +742,8 @@ ssize_t user_write(struct contract *contract, struct user_file *user, size_t off
 			replace(file, buf_bytes(&file->now->bytes), true);
 		user->state = PLAIN;
 		may_be_lost(file);
-		file->appends++;
+		if (!append)
+			file->changes += offset < file->now->bytes.size;
 		write_into(&file->now->bytes, append ? file->now->bytes.size : offset, data);
 		set_times(contract, file);
 		return (ssize_t)data.size;
@@ -760,67 +768,99 @@ int user_truncate(struct contract *contract, struct user_file *user, size_t size
 		return -EINVAL;
 	if (file->kind == ORDINARY && !user->dirty && !user->piece.size) {
 		all_is_stored(file);
-		file->appends++;
+		file->changes += size < file->now->bytes.size;
 		cut(&file->now->bytes, size);
 		set_times(contract, file);
 		return 0;
 	}
-	if (file->kind == LIST && !size && user->state != SAVES && !user->piece.size &&
-	    !file->now->bytes.size && !file->draft)
+	if (size == (user->state == SAVES && user->dirty ?
+			     user->stage.size :
+			     file->now->bytes.size + user->piece.size)) {
+		may_set_times(contract, file);
 		return 0;
+	}
+	if (!user->dirty && user->state == SAVES)
+		user->state = PLAIN;
 	begin_save(user, size > 0);
 	cut(&user->stage, size);
-	user->only_adds = false;
-	user->only_cut = !size && (user->only_cut || !user->dirty);
-	if (user->only_cut) {
-		version_unref(&user->begun);
-		user->begun = version_ref(file->now);
-		user->begun_appends = file->appends;
-	}
+	user->kept = MIN(user->kept, size);
+	user->only_adds &= size > 0;
 	staged(contract, user);
 	return 0;
 }
 
-/* Somebody else has published since.  Whether there is something to publish then. */
-static bool meet_newer(const struct contract *contract, struct user_file *user)
+static void add(const struct contract *contract, const struct file *file, struct buf *bytes,
+		struct bytes data)
+{
+	struct bytes rest = data, first;
+
+	if (file->kind == LIST && next_line(&rest, &first) &&
+	    closes_off(contract, buf_bytes(bytes), false, without_newline(first)))
+		put(bytes, BYTES("\n"));
+	put(bytes, data);
+}
+
+/* What others have added to what the save has left of what there was. */
+static void add_others(const struct contract *contract, const struct user_file *user,
+		       struct buf *bytes)
 {
 	const struct file *file = user->file;
-	_cleanup_(buf_done) struct buf both = { 0 };
-	struct bytes own, rest, first;
-	bool adds = user->only_cut || user->only_adds;
-	bool appended = (file->kind == ORDINARY || (adds && file->kind == LIST)) &&
-			user->begun_appends != file->appends;
+	struct bytes now = buf_bytes(&file->now->bytes);
+	bool torn = user->seen && now.data[user->seen - 1] != '\n';
+	struct bytes added = bytes_make(now.data + user->seen, now.size - user->seen);
 
-	if (file->orphan || (user->begun == file->now && !appended))
-		return true;
-	if (user->only_cut) {
-		user->dirty = user->only_cut = false;
-		user->published_size = 0;
-		return false;
+	if (user->kept == user->seen && bytes->size == user->seen) {
+		put(bytes, added);
+		return;
 	}
-	if (!user->only_adds)
-		return true;
-	own = rest = bytes_make(user->stage.data + user->kept, user->stage.size - user->kept);
-	put(&both, buf_bytes(&file->now->bytes));
-	if (file->kind == LIST && next_line(&rest, &first) &&
-	    closes_off(contract, file, false, without_newline(first)))
-		put(&both, BYTES("\n"));
-	put(&both, own);
-	set(&user->stage, buf_bytes(&both));
-	return true;
+	/* The end of a torn line goes with that. */
+	if (file->kind == LIST && !contract->exact && torn && added.size > 1 &&
+	    added.data[0] == '\n' && !tail_of(buf_bytes(bytes)).size)
+		added = bytes_make(added.data + 1, added.size - 1);
+	add(contract, file, bytes, added);
+}
+
+/* Somebody else has published since: 1, and this is to be published instead of the stage; -1:
+ * nothing is. */
+static int meet_newer(const struct contract *contract, const struct user_file *user,
+		      struct buf *bytes)
+{
+	const struct file *file = user->file;
+	bool same = user->begun_changes == file->changes;
+	size_t kept = user->only_cut ? user->stage.size : user->kept;
+
+	if (file->orphan || (!user->only_cut && !user->only_adds))
+		return 0;
+	if (!same && user->only_cut)
+		return -1;
+	if (same ? file->now->bytes.size <= user->seen : user->kept < user->seen)
+		return 0;
+	if (same) {
+		put(bytes, bytes_make(user->stage.data, kept));
+		add_others(contract, user, bytes);
+	} else {
+		put(bytes, buf_bytes(&file->now->bytes));
+	}
+	add(contract, file, bytes, bytes_make(user->stage.data + kept, user->stage.size - kept));
+	return 1;
 }
 
 static void publish_stage(struct contract *contract, struct user_file *user)
 {
+	_cleanup_(buf_done) struct buf bytes = { 0 };
 	struct file *file = user->file;
+	bool adds = user->only_adds && user->kept == user->seen;
+	int newer = meet_newer(contract, user, &bytes);
 
-	if (!meet_newer(contract, user))
-		return;
-	publish(contract, file, buf_bytes(&user->stage));
-	set_times_by(user);
+	if (newer >= 0) {
+		publish(contract, file, newer ? buf_bytes(&bytes) : buf_bytes(&user->stage));
+		set_times_by(user);
+		file->changes -= adds;
+	}
 	user->dirty = user->only_cut = user->only_adds = false;
 	version_unref(&user->begun);
-	user->begun = version_ref(file->now);
+	/* It goes on with its stage until it reads. */
+	user->begun = newer ? NULL : version_ref(file->now);
 	user->published_size = user->stage.size;
 }
 
@@ -1039,10 +1079,14 @@ int file_truncate_to(struct contract *contract, int name, size_t size)
 
 	if (!file)
 		return -ENOENT;
+	if (file->kind != ORDINARY && size && size == file->now->bytes.size) {
+		may_set_times(contract, file);
+		return 0;
+	}
 	set_times(contract, file);
 	if (file->kind == ORDINARY) {
 		all_is_stored(file);
-		file->appends++;
+		file->changes += size < file->now->bytes.size;
 		cut(&file->now->bytes, size);
 		return 0;
 	}
@@ -1265,6 +1309,7 @@ bool sql_changes(struct contract *contract, struct file *file, enum sql what, si
 		buf_clear(&file->valid);
 		if (file->draft)
 			return true;
+		file->changes++;
 		replace(file, BYTES(""), true);
 		orphan(file);
 		file_drop(contract, file);
@@ -1273,6 +1318,7 @@ bool sql_changes(struct contract *contract, struct file *file, enum sql what, si
 	if (what == SQL_UPDATE && bytes_equal(buf_bytes(&file->rows[index].data), data))
 		return false;
 	set_times(contract, file);
+	file->changes += file->kind != LIST || what != SQL_ADD || file->draft;
 	file->borrows = false;
 	if (file->kind == LIST) {
 		sql_changes_list(file, what, index, data);

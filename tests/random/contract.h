@@ -57,7 +57,7 @@ struct file {
 	struct buf *earlier; /* an ordinary file's bytes before each write since all was stored */
 	size_t earlier_count;
 	bool draft;
-	size_t appends;	  /* to a list, and writes to an ordinary file, until now */
+	size_t changes;	  /* of the bytes, but for what was added behind them, until now */
 	struct buf valid; /* the bytes that the rows are cut from: older than a draft */
 	struct row *rows;
 	size_t row_count;
@@ -88,11 +88,12 @@ struct user_file {
 	enum handle_state state;
 	struct buf stage;
 	bool dirty;
-	bool only_cut;	/* nothing was done but to empty it */
+	bool only_cut;	/* nothing was done but to set its size */
 	bool only_adds; /* nothing but to add behind what was kept */
 	size_t kept;
-	struct version *begun; /* from what, or published as what */
-	size_t begun_appends;
+	size_t seen;	       /* bytes that there were */
+	struct version *begun; /* published as what */
+	size_t begun_changes;
 	bool keeps_times; /* they were set since it wrote */
 	int64_t written;  /* when it wrote last */
 	bool paused;	  /* that was looked at, and what it held was not whole */

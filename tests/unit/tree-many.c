@@ -120,6 +120,34 @@ Many(what_one_removes_is_gone_for_the_other)
 	ON(0) cr_expect_eq(make_file("s/d/x", S_IFREG | 0644), -ENOENT);
 }
 
+/* As a client that cuts off a torn line when it resumes, beside one that goes on. */
+Many(what_one_cuts_keeps_what_the_other_has_added_since)
+{
+	const struct stat eight = { .st_size = 8 }, twelve = { .st_size = 12 };
+	struct handle *handle;
+
+	ON(0) append("s/l.jsonl", "[1]\n[2]\n{\"a\":");
+	handle = open_at("s/l.jsonl", O_RDWR);
+	cr_assert_eq(set_attr_by(handle, &eight, TREE_SET_SIZE), 0);
+	ON(1) append("s/l.jsonl", "[3]\n");
+	ON(0) close_handle(handle);
+	ON(1) cr_expect_str_eq(content_of("s/l.jsonl"), "[1]\n[2]\n[3]\n");
+	ON(0) cr_expect_str_eq(rows_of("s", "l"), "0=[1] 1=[2] 2=[3]");
+
+	handle = open_at("s/l.jsonl", O_RDWR);
+	cr_assert_eq(set_attr_by(handle, &twelve, TREE_SET_SIZE), 0);
+	ON(1) append("s/l.jsonl", "[4]\n");
+	ON(0) close_handle(handle);
+	ON(1) cr_expect_str_eq(content_of("s/l.jsonl"), "[1]\n[2]\n[3]\n[4]\n");
+
+	/* To a document it is a save to the others. */
+	ON(0) save("s/k.json", "[1]\n[2]\n");
+	handle = open_at("s/k.json", O_RDWR | O_TRUNC);
+	ON(1) append("s/k.json", "[3]\n");
+	ON(0) close_handle(handle);
+	ON(1) cr_expect_str_eq(content_of("s/k.json"), "[1]\n[2]\n[3]\n");
+}
+
 static int keep_id(void *arg, const struct trash_item *item)
 {
 	*(uint64_t *)arg = item->id;

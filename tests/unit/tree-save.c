@@ -950,11 +950,210 @@ EveryStore(save, that_has_met_what_others_published_is_entire_all_the_same)
 		append_to(other, "[3333]\n");
 		close_handle(other);
 		cr_assert_eq(handle_sync(world_tree, handle), 0);
-		cr_expect_str_eq(content_of(paths[i]), "[1111]\n[2222]\n[3333]\n");
+		cr_expect_str_eq(content_of(paths[i]), "[3333]\n");
 		write_at(handle, 0, BYTES("[4]\n"));
 		close_handle(handle);
 		cr_expect_str_eq(content_of(paths[i]), "[4]\n");
 	}
+}
+
+/* ---- saves that only set the size, beside an append ---- */
+
+static void cut_by_descriptor(struct handle *handle, off_t size)
+{
+	cr_assert_eq(set_attr_by(handle, &(struct stat){ .st_size = size }, TREE_SET_SIZE), 0);
+}
+
+static void cut_twice(struct handle *handle, off_t size)
+{
+	cut_by_descriptor(handle, size / 2);
+	cut_by_descriptor(handle, size);
+}
+
+static void cut_and_read(struct handle *handle, off_t size)
+{
+	cut_by_descriptor(handle, size);
+	read_by(handle);
+}
+
+static void allocate(struct handle *handle, off_t size)
+{
+	cr_assert_eq(handle_allocate(world_tree, handle, 0, 0, (uint64_t)size), 0);
+}
+
+static void allocate_nothing(struct handle *handle, off_t size)
+{
+	cr_assert_eq(handle_allocate(world_tree, handle, FALLOC_FL_KEEP_SIZE, 0, (uint64_t)size),
+		     0);
+	cr_assert_eq(handle_allocate(world_tree, handle, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				     (uint64_t)size, 1000),
+		     0);
+}
+
+static void cut_by_opening(struct handle *handle, off_t size)
+{
+	(void)handle;
+	(void)size;
+}
+
+static const struct cut {
+	const char *what;
+	void (*cut)(struct handle *handle, off_t size);
+	off_t size;
+	const char *before, *after;
+	const char *after_list; /* if that is other: a torn line is closed off */
+} cuts[] = {
+	{ "to a line's end", cut_by_descriptor, 4, "[1]\n[22]\n", "[1]\n[9]\n", NULL },
+	{ "of a torn line", cut_by_descriptor, 4, "[1]\n{\"a\":", "[1]\n[9]\n", NULL },
+	{ "of a line without its end", cut_by_descriptor, 4, "[1]\n[22]", "[1]\n[9]\n", NULL },
+	{ "of a torn line alone", cut_by_descriptor, 0, "{\"a\":", "[9]\n", NULL },
+	{ "into a line", cut_by_descriptor, 6, "[1]\n[22]\n", "[1]\n[2[9]\n", "[1]\n[2\n[9]\n" },
+	{ "to nothing", cut_by_descriptor, 0, "[1]\n[22]\n", "[9]\n", NULL },
+	{ "to nothing, by opening", cut_by_opening, 0, "[1]\n[22]\n", "[9]\n", NULL },
+	{ "to its own size", cut_by_descriptor, 9, "[1]\n[22]\n", "[1]\n[22]\n[9]\n", NULL },
+	{ "to its own size, torn", cut_by_descriptor, 6, "[1]\n[2", "[1]\n[2[9]\n",
+	  "[1]\n[2\n[9]\n" },
+	{ "to its own size, allocated", allocate, 9, "[1]\n[22]\n", "[1]\n[22]\n[9]\n", NULL },
+	{ "of nothing at its end", allocate_nothing, 9, "[1]\n[22]\n", "[1]\n[22]\n[9]\n", NULL },
+	{ "to more", cut_by_descriptor, 6, "[1]\n", "[1]\n\\0\\0[9]\n", "[1]\n\\0\\0\n[9]\n" },
+	{ "to more, allocated", allocate, 6, "[1]\n", "[1]\n\\0\\0[9]\n", "[1]\n\\0\\0\n[9]\n" },
+	{ "to less and then more", cut_twice, 8, "[1]\n[22]\n", "[1]\n\\0\\0\\0\\0[9]\n",
+	  "[1]\n\\0\\0\\0\\0\n[9]\n" },
+	{ "and read", cut_and_read, 4, "[1]\n[22]\n", "[1]\n[9]\n", NULL },
+	{ "to nothing, and read", cut_and_read, 0, "[1]\n[22]\n", "[9]\n", NULL },
+};
+
+enum { APPENDS_AND_CLOSES, APPENDS_AND_SYNCS, APPENDS_BY_NAME, SYNCS_THEN, APPEND_WAYS };
+
+/* As one process that repairs the end of a file, beside another that appends. */
+static const char *cut_beside(const struct cut *cut, const char *path, int way, const char *line)
+{
+	struct handle *cutter, *other;
+
+	save(path, cut->before);
+	other = open_at(path, O_WRONLY | O_APPEND);
+	cutter = open_at(path, O_RDWR | (cut->cut == cut_by_opening ? O_TRUNC : 0));
+	cut->cut(cutter, cut->size);
+	if (way == APPENDS_BY_NAME)
+		append(path, line);
+	else
+		append_to(other, line);
+	if (way == APPENDS_AND_SYNCS || way == SYNCS_THEN)
+		cr_assert_eq(handle_sync(world_tree, other), 0);
+	if (way != APPENDS_AND_SYNCS)
+		close_handle(other);
+	if (way == SYNCS_THEN)
+		cr_assert_eq(handle_sync(world_tree, cutter), 0);
+	close_handle(cutter);
+	if (way == APPENDS_AND_SYNCS)
+		close_handle(other);
+	return content_of(path);
+}
+
+EveryStore(save, that_only_sets_the_size_keeps_what_was_appended_since)
+{
+	static const char *const paths[] = { "s/l.jsonl", "s/k.json", "s/h.hash", "s/o.txt" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(cuts); i++)
+		for (size_t j = 0; j < ARRAY_SIZE(paths); j++)
+			for (int way = 0; way < APPEND_WAYS; way++) {
+				const char *after = j == 0 && cuts[i].after_list ?
+							    cuts[i].after_list :
+							    cuts[i].after;
+
+				cr_expect_str_eq(cut_beside(&cuts[i], paths[j], way, "[9]\n"),
+						 after, "%s, cut %s, %d", paths[j], cuts[i].what,
+						 way);
+			}
+}
+
+EveryStore(save, that_cuts_and_adds_keeps_what_was_appended_since)
+{
+	static const char *const paths[] = { "s/l.jsonl", "s/k.json", "s/h.hash" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		struct handle *handle;
+
+		save(paths[i], "[1]\n[22]\n[3");
+		handle = open_at(paths[i], O_RDWR | O_APPEND);
+		cut_by_descriptor(handle, 9);
+		append_to(handle, "[4]\n");
+		append(paths[i], "[5]\n");
+		append_to(handle, "[6]\n");
+		close_handle(handle);
+		cr_expect_str_eq(content_of(paths[i]), "[1]\n[22]\n[5]\n[4]\n[6]\n", "%s",
+				 paths[i]);
+		append(paths[i], "[7]\n");
+		cr_expect_str_eq(content_of(paths[i]), "[1]\n[22]\n[5]\n[4]\n[6]\n[7]\n", "%s",
+				 paths[i]);
+	}
+}
+
+EveryStore(save, that_only_sets_the_size_leaves_what_others_have_saved_since)
+{
+	static const char *const paths[] = { "s/l.jsonl", "s/k.json", "s/h.hash" };
+	static const off_t sizes[] = { 0, 4, 9, 12 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		for (size_t j = 0; j < ARRAY_SIZE(sizes); j++) {
+			struct handle *handle;
+
+			save(paths[i], "[1]\n[22]\n");
+			handle = open_at(paths[i], O_RDWR);
+			cut_by_descriptor(handle, sizes[j]);
+			save(paths[i], "[\"another\"]\n");
+			append(paths[i], "[9]\n");
+			close_handle(handle);
+			cr_expect_str_eq(content_of(paths[i]), "[\"another\"]\n[9]\n", "%s %d",
+					 paths[i], (int)sizes[j]);
+		}
+}
+
+/* What its writer goes on with is what there is by then. */
+EveryStore(save, that_sets_the_size_again_begins_with_what_there_is)
+{
+	static const char *const paths[] = { "s/l.jsonl", "s/k.json", "s/h.hash" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		struct handle *handle;
+
+		save(paths[i], "[1]\n[22]\n");
+		handle = open_at(paths[i], O_RDWR);
+		cut_by_descriptor(handle, 4);
+		cr_assert_eq(handle_sync(world_tree, handle), 0);
+		append(paths[i], "[3]\n[4");
+		cut_by_descriptor(handle, 8);
+		close_handle(handle);
+		cr_expect_str_eq(content_of(paths[i]), "[1]\n[3]\n", "%s", paths[i]);
+	}
+}
+
+SqliteStore(save, that_sets_the_size_that_there_is_changes_nothing)
+{
+	static const char *const paths[] = { "s/l.jsonl", "s/k.json", "s/h.hash" };
+	const struct stat eight = { .st_size = 8 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		struct handle *handle, *reader;
+
+		save(paths[i], "[1]\n[2]\n");
+		backdate();
+		cr_assert_eq(set_attr(paths[i], &eight, TREE_SET_SIZE), 0);
+		reader = open_at(paths[i], O_RDONLY);
+		cr_expect_str_eq(read_by(reader), "[1]\n[2]\n");
+		handle = open_at(paths[i], O_RDWR);
+		cut_by_descriptor(handle, 8);
+		append(paths[i], "[3]\n");
+		cut_by_descriptor(handle, 12);
+		close_handle(handle);
+		cr_expect_str_eq(content_of(paths[i]), "[1]\n[2]\n[3]\n", "%s", paths[i]);
+		close_handle(reader);
+	}
+	cr_expect_str_eq(rows_of("s", "l"), "0=[1] 1=[2] 2=[3]");
+	cr_expect_str_eq(sql_asks(
+				 "SELECT created_at FROM agentscope_sessions WHERE state_key = 'l' "
+				 "AND item_index = 1"),
+			 "2001-02-03 04:05:06");
 }
 
 /* Who appends goes on so behind a truncation that was published. */

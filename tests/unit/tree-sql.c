@@ -518,3 +518,17 @@ SqliteStore(sql, that_leaves_a_gap_behind_a_torn_line_closes_it_off)
 	sql_runs("DELETE FROM agentscope_sessions WHERE item_index = 3");
 	cr_expect_str_eq(content_of("s/l.jsonl"), "1\ntorn\n");
 }
+
+SqliteStore(sql, that_adds_a_row_is_kept_by_a_save_that_only_cuts)
+{
+	const struct stat four = { .st_size = 4 };
+	struct handle *handle;
+
+	save("s/l.jsonl", "[0]\n[1]\n");
+	handle = open_at("s/l.jsonl", O_RDWR);
+	cr_assert_eq(set_attr_by(handle, &four, TREE_SET_SIZE), 0);
+	sql_adds("2", "[2]");
+	close_handle(handle);
+	cr_expect_str_eq(rows_of("s", "l"), "0=[0] 1=[2]");
+	cr_expect_str_eq(content_of("s/l.jsonl"), "[0]\n[2]\n");
+}
