@@ -162,6 +162,9 @@ int tree_rmdir(struct tree *tree, struct inode *dir, struct bytes name);
 /* flags: RENAME_NOREPLACE, RENAME_EXCHANGE. */
 int tree_rename(struct tree *tree, struct inode *dir, struct bytes name, struct inode *dir_to,
 		struct bytes name_to, unsigned flags);
+/* The same by thread pid: of several saves by one temporary name it takes its own. */
+int tree_rename_by(struct tree *tree, struct inode *dir, struct bytes name, struct inode *dir_to,
+		   struct bytes name_to, unsigned flags, pid_t pid);
 int tree_readlink(struct tree *tree, struct inode *inode, struct buf *target);
 
 /* One entry of a directory, position is where to go on.  Returns 0 to go on, 1 to stop before
@@ -270,6 +273,9 @@ ssize_t handle_write_as(struct tree *tree, struct handle *handle, int flags, pid
  * has only inherited the descriptor from the one that writes publishes nothing when it closes
  * it. */
 int handle_flush(struct tree *tree, struct handle *handle, pid_t pid);
+/* The same, and what was written to a temporary file that others have renamed away comes to be
+ * under its name. */
+int tree_flush(struct tree *tree, struct handle *handle, pid_t pid);
 /* The process has got a lock of the file by this handle: what the handle reads next, wherever, is
  * the newest content. */
 void handle_lock_granted(struct tree *tree, struct handle *handle);

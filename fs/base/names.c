@@ -296,6 +296,42 @@ struct names_split names_split(struct bytes name)
 	return (struct names_split){ BACKEND_ORDINARY, name };
 }
 
+static bool has(struct bytes bytes, struct bytes part)
+{
+	return bytes.size && memmem(bytes.data, bytes.size, part.data, part.size);
+}
+
+static bool is_alphanumeric(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+/* Whether what follows the name of a state is the ending of a temporary file. */
+static bool is_temporary_ending(struct bytes ending)
+{
+	return ending.size && !is_alphanumeric(ending.data[0]) &&
+	       (has(ending, BYTES("tmp")) || has(ending, BYTES("temp"))) &&
+	       !bytes_ends_with(ending, BYTES("lock"));
+}
+
+bool names_is_temporary(struct bytes name)
+{
+	static const struct bytes tmp = { ".tmp", 4 };
+
+	if (names_split(name).kind != BACKEND_ORDINARY)
+		return false;
+	if (name.size > tmp.size && bytes_ends_with(name, tmp))
+		return true;
+	for (size_t at = 2; at < name.size; at++) {
+		struct bytes before = bytes_make(name.data, at);
+
+		if (names_split(before).kind != BACKEND_ORDINARY &&
+		    is_temporary_ending(bytes_from(name, at)))
+			return true;
+	}
+	return false;
+}
+
 bool names_number(struct bytes name, int64_t *ret_number)
 {
 	struct names_split split = names_split(name);

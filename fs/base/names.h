@@ -67,6 +67,10 @@ struct names_split names_split(struct bytes name);
 bool names_number(struct bytes name, int64_t *ret_number);
 /* ".json", ".jsonl", ".hash", or "" for other kinds. */
 struct bytes names_suffix(uint32_t kind);
+/* Whether clients call a file so while they save a state: "k.json.tmp", ".k.json.x.tmp",
+ * "k.json.tmp.17.ab", "k.json.__strands_tmp_ab", "k.tmp".  Not one that is locked ("k.json.lock"),
+ * since two that lock one name mean one file. */
+bool names_is_temporary(struct bytes name);
 
 /* limit is the room for the name, NAME_LIMIT less the suffix that will follow; -EINVAL when it is
  * less than NAME_LIMIT_MIN. */

@@ -83,10 +83,22 @@ static void table_grow(struct tree *tree)
 	free(old);
 }
 
+void kept_saves_done(struct inode *inode)
+{
+	while (inode->saves) {
+		struct kept_save *save = inode->saves;
+
+		inode->saves = save->next;
+		stage_done(&save->stage);
+		free(save);
+	}
+}
+
 void inode_destroy(struct inode *inode)
 {
 	if (!inode)
 		return;
+	kept_saves_done(inode);
 	pthread_mutex_destroy(&inode->lock);
 	pthread_mutex_destroy(&inode->change);
 	faces_done(inode);
@@ -109,6 +121,7 @@ static struct inode *inode_alloc(uint64_t ino)
 	inode->face_count = 1;
 	inode->written_chunk = -1;
 	inode->bound = UINT64_MAX;
+	inode->saved = true; /* nobody is known to write it */
 	pthread_mutex_init(&inode->lock, NULL);
 	pthread_mutex_init(&inode->change, NULL);
 	return inode;

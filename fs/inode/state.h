@@ -105,6 +105,14 @@ struct told {
 	int64_t at;		  /* tick_now() of the last that did; inode.lock */
 };
 
+/* A whole save by a temporary name that another has replaced before it was renamed. */
+struct kept_save {
+	struct kept_save *next; /* which is older */
+	pid_t process;
+	uint64_t at; /* tree.saves */
+	struct stage stage;
+};
+
 struct inode {
 	struct inode *next;	/* in the table's chain; tree.table_lock */
 	uint64_t ino;		/* never changes, so it needs no lock */
@@ -137,6 +145,11 @@ struct inode {
 	bool nameless;	     /* made without a name, and not linked since */
 	bool orphaned;	     /* gone, and orphan has the bytes of the state file */
 	struct stage orphan;
+	/* Of a temporary name (write/temporary.h). */
+	struct kept_save *saves; /* owned */
+	pid_t saver;		 /* process whose save it has, or -1 */
+	bool saved;		 /* which was closed or synced, */
+	uint64_t saved_at;	 /* tree.saves then, or when it was begun */
 	bool inherited;	  /* its first handle is to begin as a save of nothing; see ghost.c */
 	bool inherits;	  /* its rows are those of the file that it follows, until it is saved */
 	bool untold;	  /* rows that another program has inserted; reconcile-key.c */

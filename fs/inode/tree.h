@@ -149,6 +149,8 @@ struct tree {
 		struct document kept[64];
 		struct large large[4];
 	} documents;
+	_Atomic uint64_t saves;	    /* by temporary names: opens, syncs and closes */
+	_Atomic unsigned aways;	    /* open files that were renamed away beside others */
 	_Atomic unsigned buffered;  /* chunks with small writes; content/file.c */
 	_Atomic bool direct_mmap;   /* the kernel can map files that bypass the page cache */
 	pthread_mutex_t trash_lock; /* one order of the trash at a time; before lock */

@@ -34,6 +34,16 @@ struct writing {
 	uint64_t refused_at; /* where they are missing: such a stage is never published */
 	uint64_t lease;	     /* of the mount when a lock was granted that is held; 0: none is */
 	int failed;	     /* why the last flush failed; 0: it did not */
+	/* Saves by one temporary name (write/temporary.h); inode.lock. */
+	pid_t owner;	   /* process that has begun it, or -1; 0: it has joined one */
+	bool apart;	   /* the stage is its own, whatever the file is */
+	bool parted;	   /* it has just become so: the stage will begin as */
+	struct stage base; /* this */
+	bool settled;	   /* all of it is under the name, from which the file was renamed away */
+	uint64_t saved_at; /* tree.saves when it was opened, synced or closed */
+	struct inode *away_dir; /* the file was renamed away: there its bytes are from the close */
+	char *away_name;	/* on; counted and owned */
+	size_t away_size;
 	uint64_t version;    /* inode.version that the stage was begun or published as */
 	struct stage stage;  /* HANDLE_SAVE */
 	uint64_t line_start; /* of it: the last line begins there, or before */

@@ -196,8 +196,9 @@ static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t parent_to,
 		      const char *name_to, unsigned flags)
 {
-	reply_error(req, tree_rename(request_tree(req), request_inode(req, parent), bytes_str(name),
-				     request_inode(req, parent_to), bytes_str(name_to), flags));
+	reply_error(req, tree_rename_by(request_tree(req), request_inode(req, parent),
+					bytes_str(name), request_inode(req, parent_to),
+					bytes_str(name_to), flags, fuse_req_ctx(req)->pid));
 }
 
 static void op_readlink(fuse_req_t req, fuse_ino_t nodeid)
@@ -334,7 +335,7 @@ static void op_write(fuse_req_t req, fuse_ino_t nodeid, const char *data, size_t
 
 static void op_flush(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
 {
-	int r = handle_flush(request_tree(req), request_handle(fi), fuse_req_ctx(req)->pid);
+	int r = tree_flush(request_tree(req), request_handle(fi), fuse_req_ctx(req)->pid);
 
 	(void)nodeid;
 	lock_request_flush(req, request_file(fi), fi->lock_owner, r);

@@ -291,9 +291,10 @@ static int set_size(struct tree *tree, struct inode *inode, const struct set_att
 
 	if (set->handle && inode_is_state(inode))
 		handle_written_by(set->handle, set->pid);
-	if (inode_is_state(inode) || (set->handle && handle_holds_back(set->handle)))
+	if (inode_is_state(inode) || (set->handle && handle_is_staged(set->handle)))
 		return handle_truncate(tree, inode, set->handle, size, notes);
 	r = file_truncate(tree, inode, size);
+	inode->saved = false;
 	if (r == 0)
 		notes_plain(notes, tree, inode, before, size,
 			    set->handle ? set->handle->face : inode_face(inode, set->face));

@@ -24,6 +24,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "fs/content/content.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/shed.h"
 #include "fs/inode/waiting.h"
@@ -350,4 +351,28 @@ void ghosts_done(struct tree *tree)
 		tree->ghosts = ghost->next;
 		free(ghost);
 	}
+}
+
+int rename_settle(struct tree *tree, struct view *view, struct inode *inode, struct inode *over,
+		  bool exchange, struct notes *notes)
+{
+	bool inherits = inode->inherits || (exchange && over->inherits);
+	bool is_dir = inode_is_dir(inode) || (over && inode_is_dir(over));
+	int r;
+
+	if (!inode->buffered && !(over && over->buffered) && !(is_dir && tree->ghosts) && !inherits)
+		return 0;
+	view_end(view);
+	r = file_write_back(tree, inode);
+	if (r == 0 && over)
+		r = file_write_back(tree, over);
+	if (r == 0)
+		r = inherited_drop(tree, inode, notes);
+	if (r == 0 && exchange)
+		r = inherited_drop(tree, over, notes);
+	if (r == 0 && inode_is_dir(inode))
+		r = ghosts_end(tree, true, inode);
+	if (r == 0 && over && inode_is_dir(over))
+		r = ghosts_end(tree, true, over);
+	return r < 0 ? r : view_begin(tree, 0, view);
 }

@@ -59,4 +59,10 @@ int ghosts_wait(struct tree *tree, int limit);
 /* Free those that the store did not let end. */
 void ghosts_done(struct tree *tree);
 
+/* What a file becomes is made of what the store has.  A directory takes keys along, and other files
+ * may get them: no ghost may wait for them.  over may be NULL; the view begins anew if need be.
+ * Under tree.lock for writing. */
+int rename_settle(struct tree *tree, struct view *view, struct inode *inode, struct inode *over,
+		  bool exchange, struct notes *notes);
+
 #endif

@@ -29,6 +29,8 @@ int tree_lookup_by(struct tree *tree, struct inode *dir, struct bytes name, pid_
 	if (dir->window)
 		return window_lookup(tree, dir, name, pid, ret_inode);
 	r = name_lookup(tree, dir, name, ret_inode);
+	if (r == -ENOENT && tree->aways && pid > 0)
+		r = away_find(tree, dir, name, pid, ret_inode);
 	return r == -ENOENT && question_is(name) ? question_lookup(tree, dir, name, ret_inode) : r;
 }
 

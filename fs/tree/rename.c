@@ -454,32 +454,6 @@ static int rename_found(struct tree *tree, struct view *view, struct moving *mov
 	return r;
 }
 
-/* What a file becomes is made of what the store has.  A directory takes keys along, and other files
- * may get them: no ghost may wait for them. */
-static int rename_settle(struct tree *tree, struct view *view, struct inode *inode,
-			 struct inode *over, bool exchange, struct notes *notes)
-{
-	bool inherits = inode->inherits || (exchange && over->inherits);
-	bool is_dir = inode_is_dir(inode) || (over && inode_is_dir(over));
-	int r;
-
-	if (!inode->buffered && !(over && over->buffered) && !(is_dir && tree->ghosts) && !inherits)
-		return 0;
-	view_end(view);
-	r = file_write_back(tree, inode);
-	if (r == 0 && over)
-		r = file_write_back(tree, over);
-	if (r == 0)
-		r = inherited_drop(tree, inode, notes);
-	if (r == 0 && exchange)
-		r = inherited_drop(tree, over, notes);
-	if (r == 0 && inode_is_dir(inode))
-		r = ghosts_end(tree, true, inode);
-	if (r == 0 && over && inode_is_dir(over))
-		r = ghosts_end(tree, true, over);
-	return r < 0 ? r : view_begin(tree, 0, view);
-}
-
 int name_nameless(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name,
 		  struct notes *notes)
 {
@@ -546,8 +520,8 @@ int tree_place_anew(struct tree *tree, struct inode *dir, struct bytes name)
 }
 
 static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
-		       struct inode *dir_to, struct bytes name_to, unsigned flags,
-		       struct notes *notes)
+		       struct inode *dir_to, struct bytes name_to, unsigned flags, pid_t pid,
+		       struct taking *taking, struct notes *notes)
 {
 	struct entry_pair pair = { .dir = dir, .name = name, .dir_to = dir_to, .name_to = name_to };
 	_cleanup_(moving_done) struct moving moving = { .dir = dir,
@@ -566,6 +540,8 @@ static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
 	moving.inode = pair.inode;
 	moving.id = pair.id;
 	r = rename_judge(moving.inode, pair.over, flags);
+	if (r == 0 && !pair.exchange)
+		r = away_take(tree, &view, &pair, pid, taking, notes);
 	if (r == 0)
 		r = rename_settle(tree, &view, moving.inode, pair.over, flags & RENAME_EXCHANGE,
 				  notes);
@@ -578,15 +554,18 @@ static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
 	view_end(&view);
 	if (r == 0)
 		pair_happened(notes, tree, &pair);
+	if (r == 0)
+		temporary_moved(tree, moving.inode, dir, name, taking);
 	inode_forget(tree, moving.inode, 1);
 	if (pair.over)
 		inode_forget(tree, pair.over, 1);
 	return MIN(r, 0);
 }
 
-int tree_rename(struct tree *tree, struct inode *dir, struct bytes name, struct inode *dir_to,
-		struct bytes name_to, unsigned flags)
+int tree_rename_by(struct tree *tree, struct inode *dir, struct bytes name, struct inode *dir_to,
+		   struct bytes name_to, unsigned flags, pid_t pid)
 {
+	_cleanup_(taking_done) struct taking taking = { 0 };
 	struct notes notes = { 0 };
 	int r;
 
@@ -595,7 +574,10 @@ int tree_rename(struct tree *tree, struct inode *dir, struct bytes name, struct 
 	if (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE) ||
 	    flags == (RENAME_NOREPLACE | RENAME_EXCHANGE))
 		return -EINVAL;
-	r = TREE_RETRY(tree, rename_once(tree, dir, name, dir_to, name_to, flags, &notes));
+	r = TREE_RETRY(tree,
+		       rename_once(tree, dir, name, dir_to, name_to, flags, pid, &taking, &notes));
 	notes_send(&notes, tree, NOTIFY_LATER);
+	if (r == 0)
+		away_put_others(tree, dir, name, &taking);
 	return name_refused(name, r);
 }

@@ -121,6 +121,21 @@ int tree_place_anew(struct tree *tree, struct inode *dir, struct bytes name);
  * counted; -ENOTDIR.  No lock is held. */
 int tree_make_above(struct tree *tree, struct bytes path, const struct inode *like,
 		    struct inode **ret_dir, struct bytes *ret_name);
+struct away;
+/* away.c: a file of its name has the content of a save; counted.  No lock is held. */
+int away_put(struct tree *tree, struct away *away, enum notify_how how, struct inode **ret_inode);
+/* A name that is not there, but by which the thread's process has a save open that is not in the
+ * file any more: it is there from now on.  -ENOENT. */
+int away_find(struct tree *tree, struct inode *dir, struct bytes name, pid_t pid,
+	      struct inode **ret_inode);
+struct taking;
+/* Before and behind a rename: what the thread takes, in a view that ends and begins again, under
+ * tree.lock for writing; and what others have closed by the name and not renamed yet is there
+ * again, no lock is held. */
+int away_take(struct tree *tree, struct view *view, const struct entry_pair *pair, pid_t pid,
+	      struct taking *taking, struct notes *notes);
+void away_put_others(struct tree *tree, struct inode *dir, struct bytes name,
+		     struct taking *taking);
 /* move-dir.c: a directory becomes a session or none; clear: only if it is none any more, or another
  * one.  And whether a file of a name is a state there. */
 int tree_place_dir(struct tree *tree, struct inode *dir, struct bytes name, bool clear);

@@ -19,8 +19,8 @@
  *   inherited the descriptor, nor one that leaves a duplicate to its process: the writer goes on)
  *   publishes and leaves the state as it is: a child may go on writing, and what it adds is laid
  *   over its own stage, never over the content of another writer: the last close wins, entire.  But
- *   what was only added to a document (O_APPEND) is added to what it is by then, and a save that has
- *   only set the size keeps what others have added since, and leaves alone what they have saved
+ *   what was only added to a document (O_APPEND) is added to what it is by then, and a save that
+ *   has only set the size keeps what others have added since, and leaves alone what they have saved
  *   (newer.c).  A stage that is published counts as a view of the file only until somebody else
  *   publishes; the next read drops it then, so that lock, read, change, write back sees the newest
  *   content.
@@ -103,21 +103,33 @@ void handle_staged(struct tree *tree, struct handle *handle)
 {
 	struct writing *writing = handle->writing;
 
-	if (!writing->is_saver) {
-		writing->is_saver = true;
-		pthread_mutex_lock(&tree->times_lock);
-		writing->saver_next = tree->savers;
-		writing->saver_link = &tree->savers;
-		if (writing->saver_next)
-			writing->saver_next->saver_link = &writing->saver_next;
-		tree->savers = writing;
-		pthread_mutex_unlock(&tree->times_lock);
-	}
+	writing_is_saver(tree, writing);
 	writing->dirty = true;
 	writing->failed = 0;
 	writing->written = time_now();
 	writing->busy = tick_now();
 	writing->times_set = false;
+}
+
+void handle_part(struct tree *tree, struct handle *handle)
+{
+	struct writing *writing = handle->writing;
+
+	if (!writing->parted)
+		return;
+	writing->parted = false;
+	stage_done(&writing->stage);
+	stage_done(&writing->piece);
+	writing->stage = writing->base;
+	writing->base = (struct stage){ 0 };
+	writing->mode = HANDLE_SAVE;
+	writing->streams = false;
+	writing->line_start = writing->stage.size;
+	writing->kept = writing->seen = 0;
+	/* Who has only emptied the file replaces nothing. */
+	writing->only_cut = !writing->stage.size;
+	writing->only_adds = false;
+	handle_staged(tree, handle);
 }
 
 /* Appending. */
@@ -333,13 +345,18 @@ bool handle_holds_back(const struct handle *handle)
 	return writing->mode == HANDLE_SAVE ? writing->dirty : writing->piece.size != 0;
 }
 
+bool handle_is_staged(const struct handle *handle)
+{
+	return handle->writing->apart || handle_holds_back(handle);
+}
+
 /* Whether a write goes through: to an ordinary file, or to one without a name, of which nobody sees
  * a save.  A handle that still holds back what was written under another name keeps the order. */
 static bool write_is_plain(struct handle *handle)
 {
 	const struct inode *inode = handle->inode;
 
-	if ((inode_is_state(inode) && !inode->orphaned) || handle_holds_back(handle))
+	if ((inode_is_state(inode) && !inode->orphaned) || handle_is_staged(handle))
 		return false;
 	stage_done(&handle->writing->stage);
 	handle->writing->mode = HANDLE_PLAIN;
@@ -375,6 +392,7 @@ static ssize_t write_plain(struct tree *tree, struct handle *handle, bool append
 	}
 	if (r < 0)
 		return r;
+	inode->saved = false;
 	if (!handle->direct) {
 		handle->face->filled = true;
 		/* The kernel may know an end from before another mount has moved it. */
@@ -475,7 +493,7 @@ static int stage_again(struct tree *tree, struct handle *handle, bool append)
 	const enum handle_mode before = writing->mode;
 	int r;
 
-	if (append && before == HANDLE_SAVE && !writing->dirty)
+	if (append && before == HANDLE_SAVE && !writing->dirty && !writing->apart)
 		writing->mode = HANDLE_PLAIN;
 	r = handle_begin_save(tree, handle, !is_first_of_save(handle));
 	/* It is tried again, and is no append then. */
@@ -502,6 +520,7 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, int flags, p
 		handle->flags = (handle->flags & ~O_APPEND) | (flags & O_APPEND);
 	append = (handle->flags & O_APPEND) && pid != HANDLE_PAGES;
 	handle->closed = false;
+	handle_part(tree, handle);
 	/* Pages of a shared mapping come from whatever thread the kernel has. */
 	if (inode_is_state(inode) && pid != HANDLE_PAGES)
 		handle_written_by(handle, pid);
@@ -532,7 +551,7 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, int flags, p
 	}
 	note_last_line(handle, offset, data);
 	handle_repair(handle, offset, offset + data.size);
-	handle->writing->only_cut = false;
+	handle->writing->only_cut = handle->writing->settled = false;
 	handle->writing->only_adds &= append;
 	handle_staged(tree, handle);
 	face_take(notes, tree, handle->writing);

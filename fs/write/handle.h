@@ -32,6 +32,13 @@ void handle_opened_by(struct handle *handle, pid_t pid);
  * written last; a thread that we cannot see (0) counts as one that has written. */
 bool handle_is_opened_by(const struct handle *handle, pid_t pid);
 bool handle_is_written_by(const struct handle *handle, pid_t pid);
+/* Whether a handle that was closed has descriptors left in the process that has opened it. */
+bool handle_is_held(const struct tree *tree, const struct handle *handle);
+/* Whether that process has the file open by another handle, which writes something else. */
+bool handle_has_sibling(const struct handle *handle);
+/* The process of a thread; and whether one lives that we see. */
+pid_t process_number(pid_t pid);
+bool process_lives(pid_t process);
 /* Whether other descriptors of the same open file are left when thread pid closes one, in a process
  * that has opened it or has written.  Asks /proc; in doubt there are none (publish.c says why). */
 bool handle_goes_on(struct tree *tree, const struct handle *handle, pid_t pid);
@@ -39,8 +46,12 @@ bool handle_goes_on(struct tree *tree, const struct handle *handle, pid_t pid);
 /* Let what is written go to a stage from now on; nothing if it does already.  With keep the stage
  * begins as the published content with the unfinished line behind it, otherwise empty. */
 int handle_begin_save(struct tree *tree, struct handle *handle, bool keep);
+/* Begin the stage that another open has made the writing's own (temporary.h), if it has. */
+void handle_part(struct tree *tree, struct handle *handle);
 /* The stage was changed: it is to be published, and the tree's thread looks for a pause. */
 void handle_staged(struct tree *tree, struct handle *handle);
+/* It is among tree.savers from now on; inode.lock is enough. */
+void writing_is_saver(struct tree *tree, struct writing *writing);
 /* The last handle that may write is closed.  Under inode.lock. */
 void inode_writers_gone(struct tree *tree, struct inode *inode);
 /* Whether the list ends in a line that this handle has left unfinished. */
@@ -66,6 +77,9 @@ int check_growth(struct tree *tree, struct inode *inode, const struct handle *ha
 
 /* Set the size of what is written by a handle, as a part of its save; nothing if it has that. */
 int handle_cut(struct tree *tree, struct handle *handle, uint64_t size, struct notes *notes);
+
+/* Whether bytes are whole lines, or a document, as such a file has. */
+bool content_is_whole(const struct tree *tree, uint32_t kind, struct bytes bytes);
 
 /* As handle_flush() by nobody in particular, while the kernel holds the file: names are notified
  * later.  No lock is held. */

@@ -5,12 +5,12 @@
  *
  *   A save that has only set the size, or only added, meets that; any other replaces it.
  *
- *     what there is now           the save has only set the size      the save has only added
+ *     what there is now          the save has only set the size    the save has only added
  *
- *     begins with what there      the stage, behind it what was       what the stage has kept, what
- *     was (it was extended)       added                               was added, what the stage adds
- *     is something else           nothing to publish                  that, and what the stage adds;
- *                                                                     but the stage, if it has cut
+ *     begins with what there     the stage, behind it what was     what the stage has kept,
+ *     was (it was extended)      added                             what was added, its own
+ *     is something else          nothing to publish                that, and its own; but the
+ *                                                                  stage alone, if it has cut
  */
 
 #include "fs/content/content.h"

@@ -15,6 +15,7 @@
 #include "fs/inode/waiting.h"
 #include "fs/inode/window.h"
 #include "fs/write/handle.h"
+#include "fs/write/temporary.h"
 #include "src/base/log.h"
 
 struct inode *handle_inode(struct handle *handle)
@@ -234,9 +235,13 @@ static int open_used(struct tree *tree, struct handle *handle, unsigned number, 
 	handle->keeps = handle->kind == FACE_READ && inode_is_state(inode) && !inode->orphaned;
 	if (handle->keeps)
 		r = kept_begin(tree, inode);
+	if (r == 0)
+		r = temporary_open(tree, handle, pid);
 	if (r < 0)
 		return r;
-	if (handle->writing->count > 1)
+	if (r > 0)
+		r = 0;
+	else if (handle->writing->count > 1)
 		r = open_joined(tree, handle, pid, notes);
 	else if (inode_is_state(inode))
 		r = open_state(tree, handle, notes);
@@ -544,6 +549,8 @@ static void handle_close(struct tree *tree, struct handle *handle)
 	}
 	notes_send(&notes, tree, NOTIFY_LATER);
 	if (last)
+		temporary_left(tree, writing);
+	if (last)
 		writing_free(writing);
 	stage_done(&handle->whole);
 	free(handle);
@@ -579,7 +586,8 @@ void handle_abandon(struct tree *tree, struct handle *handle)
 		return;
 	}
 	handle_lock(handle);
-	if (handle->writing->mode == HANDLE_SAVE && handle->writing->dirty) {
+	if (handle->writing->mode == HANDLE_SAVE && handle->writing->dirty &&
+	    !handle->writing->settled) {
 		log_warning("a save of inode %llu was not finished when the mount ended; the "
 			    "previous content stays",
 			    (unsigned long long)handle->inode->ino);

@@ -21,6 +21,7 @@
 #include "fs/inode/inodes.h"
 #include "fs/inode/waiting.h"
 #include "fs/write/handle.h"
+#include "fs/write/temporary.h"
 #include "src/base/log.h"
 
 /* The unfinished line joins the list. */
@@ -64,6 +65,10 @@ static int publish_stage(struct tree *tree, struct writing *writing, struct save
 	enum newer newer;
 	int r = newer_find(tree, writing, &newer);
 
+	const bool apart = writing->apart && inode->node.kind == BACKEND_ORDINARY;
+
+	if (r == 0 && apart && newer != NEWER_NOTHING_TO_DO)
+		r = temporary_meets(tree, inode);
 	if (r == 0 && newer > NEWER_NOTHING_TO_DO)
 		r = newer_meet(tree, writing, newer, &stage);
 	if (r == 0 && newer != NEWER_NOTHING_TO_DO)
@@ -76,35 +81,13 @@ static int publish_stage(struct tree *tree, struct writing *writing, struct save
 	writing->dirty = writing->only_cut = writing->only_adds = false;
 	if (adds)
 		inode_extended(inode, before);
+	if (apart && newer != NEWER_NOTHING_TO_DO) {
+		temporary_replaced(tree, inode, writing->owner ? writing->owner : -1);
+		writing->saved_at = inode->saved_at;
+	}
 	/* Until its writer reads what there is, it goes on with its own stage. */
 	writing->version = newer == NEWER_NONE ? inode->version : inode->version - 1;
 	return 0;
-}
-
-/* With -o strict: whether a list holds a line that is refused. */
-static bool has_bad_line(struct bytes lines)
-{
-	struct line line;
-
-	while (lines_next(&lines, &line))
-		if (!lines_is_blank(line.text) && !lines_is_row(line.text, NULL))
-			return true;
-	return false;
-}
-
-static bool content_is_whole(const struct tree *tree, uint32_t kind, struct bytes bytes)
-{
-	struct bytes tail;
-
-	if (kind == BACKEND_SINGLE)
-		return json_valid(bytes, NULL);
-	if (kind != BACKEND_LIST)
-		return false;
-	tail = whole_lines(bytes);
-	tail = bytes_make(bytes.data + tail.size, bytes.size - tail.size);
-	if (tail.size && !lines_is_row(tail, NULL))
-		return false;
-	return !tree->options.strict || !has_bad_line(bytes);
 }
 
 /* A half-written line or document is not published because its writer thinks. */
@@ -124,7 +107,8 @@ static bool stage_is_whole(const struct tree *tree, struct writing *writing, uin
 
 static bool has_save(const struct writing *writing)
 {
-	return writing->mode == HANDLE_SAVE && writing->dirty && !writing->refused;
+	return writing->mode == HANDLE_SAVE && writing->dirty && !writing->refused &&
+	       !writing->away_name;
 }
 
 static bool is_large(const struct writing *writing)
@@ -156,16 +140,6 @@ static int plan_ahead(struct tree *tree, struct writing *writing, struct save_ah
 			return MIN(r, 0);
 	}
 	return save_ahead_plan(tree, ahead, &writing->stage);
-}
-
-int writing_lost_lock(struct tree *tree, const struct writing *writing)
-{
-	if (!writing->lease || writing->lease == backend_lease(tree->backend))
-		return 0;
-	log_error("a write to inode %llu fails: its program has lost a lock, because other mounts "
-		  "did not hear from this one for too long",
-		  (unsigned long long)writing->inode->ino);
-	return -EIO;
 }
 
 static int publish_save(struct tree *tree, struct writing *writing, struct notes *notes)
@@ -249,6 +223,9 @@ static bool flush_is_due(struct tree *tree, struct handle *handle, pid_t pid, bo
 		return false;
 	if (single && !is_large(writing) && stage_is_whole(tree, writing, BACKEND_SINGLE))
 		return true;
+	/* Which of its saves a process has a descriptor of is not to be told. */
+	if (writing->apart && handle_has_sibling(handle))
+		return true;
 	return !handle_goes_on(tree, handle, pid) ||
 	       (single && is_large(writing) && stage_is_whole(tree, writing, BACKEND_SINGLE));
 }
@@ -267,6 +244,7 @@ static bool is_flushed(struct tree *tree, struct handle *handle)
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(handle->inode);
 
+	handle_part(tree, handle);
 	if (handle->inode->buffered || handle_holds_back(handle))
 		return false;
 	handle->inode->written_chunk = -1; /* the next write is a first one */
@@ -303,6 +281,9 @@ static int flush_once(struct tree *tree, struct handle *handle, pid_t pid, bool 
 	r = handle_holds_back(handle) ? writing_lost_lock(tree, handle->writing) : 0;
 	if (r < 0)
 		return r;
+	/* It goes to the name from which the file was taken (tree_flush()). */
+	if (r == 0 && handle->writing->away_name)
+		return 0;
 	r = flush_piece(tree, handle, pid, closes, notes);
 	if (r <= 0)
 		return r;
@@ -320,6 +301,8 @@ static void flushed(struct tree *tree, struct handle *handle, bool closes, int e
 	/* A draft that strictness refuses is published all the same. */
 	handle->writing->failed = handle_holds_back(handle) ? error : 0;
 	handle->closed = closes;
+	if (error == 0)
+		temporary_saved(tree, handle);
 	if (closes && !handle_holds_back(handle))
 		face_give_back(handle->writing);
 }

@@ -23,6 +23,7 @@ void handle_drop_outdated(struct handle *handle)
 	bool plain = !inode_is_state(inode) || inode->orphaned;
 
 	if (handle->writing->mode != HANDLE_SAVE || handle->writing->dirty ||
+	    handle->writing->apart ||
 	    (handle->writing->version == inode->version && !grown && !plain))
 		return;
 	stage_done(&handle->writing->stage);
@@ -129,6 +130,7 @@ static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 	if (inode_is_leaving(tree, inode))
 		return -ESTALE;
 	out->size = before;
+	handle_part(tree, handle);
 	handle_drop_outdated(handle);
 	if (!offset && !handle->fresh)
 		handle_drop_old(handle);

@@ -17,7 +17,7 @@ static int written_size(struct tree *tree, const struct handle *handle, uint64_t
 	uint64_t end;
 	int r;
 
-	if (writing->mode == HANDLE_SAVE && writing->dirty) {
+	if (writing->mode == HANDLE_SAVE && (writing->dirty || writing->apart)) {
 		*ret_size = writing->stage.size;
 		return 0;
 	}
@@ -30,7 +30,7 @@ static int written_size(struct tree *tree, const struct handle *handle, uint64_t
 /* What was published by the writer is not what there is now, perhaps. */
 static void begin_anew(struct writing *writing)
 {
-	if (writing->mode == HANDLE_SAVE && !writing->dirty)
+	if (writing->mode == HANDLE_SAVE && !writing->dirty && !writing->apart)
 		writing->mode = HANDLE_PLAIN;
 }
 
@@ -38,8 +38,10 @@ int handle_cut(struct tree *tree, struct handle *handle, uint64_t size, struct n
 {
 	struct writing *writing = handle->writing;
 	uint64_t before;
-	int r = written_size(tree, handle, &before);
+	int r;
 
+	handle_part(tree, handle);
+	r = written_size(tree, handle, &before);
 	if (r < 0)
 		return r;
 	if (size != before) {
@@ -56,6 +58,7 @@ int handle_cut(struct tree *tree, struct handle *handle, uint64_t size, struct n
 		return 0;
 	writing->line_start = MIN(writing->line_start, size);
 	writing->kept = MIN(writing->kept, size);
+	writing->settled = false;
 	writing->only_adds &= size > 0;
 	handle_wrote(handle);
 	handle_staged(tree, handle);
@@ -128,6 +131,7 @@ static int allocate_staged(struct tree *tree, struct handle *handle, int kind, u
 	if (r < 0)
 		return r;
 	handle->writing->only_cut = handle->writing->only_adds = false;
+	handle->writing->settled = false;
 	handle_wrote(handle);
 	handle_staged(tree, handle);
 	face_take(notes, tree, handle->writing);
@@ -141,6 +145,7 @@ static int allocate_plain(struct tree *tree, const struct handle *handle, int mo
 	const uint64_t before = file_size(inode);
 	int r = file_allocate(tree, inode, mode, offset, size);
 
+	inode->saved = false;
 	if (r == 0)
 		notes_plain(notes, tree, inode, before,
 			    mode & ~FALLOC_FL_KEEP_SIZE ? offset : before, handle->face);
@@ -163,7 +168,8 @@ static int allocate_once(struct tree *tree, struct handle *handle, int mode, uin
 
 	if (r < 0)
 		return r;
-	if (!inode_is_state(inode) && !handle_holds_back(handle))
+	handle_part(tree, handle);
+	if (!inode_is_state(inode) && !handle_is_staged(handle))
 		return allocate_plain(tree, handle, mode, offset, size, notes);
 	if (kind == FALLOC_FL_PUNCH_HOLE ? grows : kind && kind != FALLOC_FL_ZERO_RANGE)
 		return -EOPNOTSUPP;

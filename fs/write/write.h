@@ -27,6 +27,8 @@ void handles_times_set(struct inode *inode);
 /* Whether a handle has something that is not published, which it may also of a file that was
  * renamed since and is ordinary now. */
 bool handle_holds_back(const struct handle *handle);
+/* Or goes on in a stage of its own, whatever the file is. */
+bool handle_is_staged(const struct handle *handle);
 /* Set the size of a state file by one of its handles, as part of what that writes; or as a save of
  * its own when handle is NULL or may not write.  Under writing.lock of the handle and inode.lock;
  * -EFBIG, -ESTALE. */
@@ -44,6 +46,44 @@ int handle_join(struct tree *tree, struct inode *inode, unsigned face, pid_t pid
 		struct handle **ret_handle);
 /* Close it again; the last one that writes publishes. */
 void handle_leave(struct tree *tree, struct handle *handle);
+
+/* temporary.c: a file by whose temporary name there are several saves (temporary.h). */
+
+bool temporary_has_saves(const struct inode *inode);
+/* A rename of it. */
+struct taking {
+	bool any;		  /* there are */
+	uint64_t at;		  /* tree.saves of the one that is taken */
+	struct kept_save *saves;  /* that go under the name again; owned */
+	struct backend_node like; /* of which these have mode and owner */
+};
+void taking_done(struct taking *taking);
+/* Let the file have the content that the thread takes with it, to be a file of that kind; and
+ * behind the rename.  Under tree.lock for writing. */
+int temporary_take(struct tree *tree, struct inode *inode, pid_t pid, uint32_t kind,
+		   struct taking *taking, struct notes *notes);
+void temporary_moved(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name,
+		     struct taking *taking);
+/* A save that is to go under a name from which the file was renamed away. */
+struct away {
+	struct inode *dir; /* counted */
+	struct bytes name;
+	pid_t process;
+	int64_t mtime;
+	struct stage stage;
+	struct backend_node like; /* of which mode and owner are its own */
+};
+/* The newest of those that a rename has left, but for dir and name; false: there is none. */
+bool taking_next(struct taking *taking, struct away *ret_away);
+/* 1: what was written by a handle that was just closed; its name is that of the handle. */
+int temporary_come_back(struct tree *tree, struct handle *handle, struct away *ret_away);
+/* The same of one that the thread's process has open still, and asks for by its name. */
+int temporary_find(struct tree *tree, struct inode *dir, struct bytes name, pid_t pid,
+		   struct away *ret_away);
+/* Make it the content of the file of that name; -EEXIST: that is another file.  And keep the
+ * others.  No lock is held. */
+int temporary_put(struct tree *tree, struct inode *inode, struct away *away);
+void temporary_keep(struct tree *tree, struct inode *inode, struct taking *taking);
 
 /* save.c */
 

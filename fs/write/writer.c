@@ -10,6 +10,7 @@
 #include "fs/inode/window.h"
 #include "fs/write/handle.h"
 #include "src/base/descriptor.h"
+#include "src/base/log.h"
 #include "src/base/tick.h"
 
 static pid_t read_process(pid_t pid)
@@ -50,6 +51,49 @@ static pid_t process_of(pid_t pid)
 		known[at].until = now + PROCESS_KNOWN;
 	}
 	return known[at].process;
+}
+
+int writing_lost_lock(struct tree *tree, const struct writing *writing)
+{
+	if (!writing->lease || writing->lease == backend_lease(tree->backend))
+		return 0;
+	log_error("a write to inode %llu fails: its program has lost a lock, because other mounts "
+		  "did not hear from this one for too long",
+		  (unsigned long long)writing->inode->ino);
+	return -EIO;
+}
+
+void writing_is_saver(struct tree *tree, struct writing *writing)
+{
+	if (writing->is_saver)
+		return;
+	writing->is_saver = true;
+	pthread_mutex_lock(&tree->times_lock);
+	writing->saver_next = tree->savers;
+	writing->saver_link = &tree->savers;
+	if (writing->saver_next)
+		writing->saver_next->saver_link = &writing->saver_next;
+	tree->savers = writing;
+	pthread_mutex_unlock(&tree->times_lock);
+}
+
+pid_t process_number(pid_t pid)
+{
+	return process_of(pid);
+}
+
+bool process_lives(pid_t process)
+{
+	char path[32];
+	FILE *status;
+
+	if (process <= 0)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)process);
+	status = descriptor_stream(path);
+	if (status)
+		fclose(status);
+	return status;
 }
 
 void handle_written_by(struct handle *handle, pid_t pid)
@@ -98,6 +142,21 @@ static int has_open(const struct tree *tree, const struct handle *handle, pid_t 
 			  handle->window ? handle->window :
 					   inode_nodeid(handle->inode, handle->face->number),
 			  pid);
+}
+
+bool handle_has_sibling(const struct handle *handle)
+{
+	for (const struct handle *other = handle->inode->open; other; other = other->next)
+		if (other->writing != handle->writing && !other->closed &&
+		    other->opener == handle->opener)
+			return true;
+	return false;
+}
+
+bool handle_is_held(const struct tree *tree, const struct handle *handle)
+{
+	return tree->options.has_open && handle->opener > 0 &&
+	       has_open(tree, handle, handle->opener) > 0;
 }
 
 bool handle_goes_on(struct tree *tree, const struct handle *handle, pid_t pid)

@@ -11,6 +11,8 @@ import json
 import os
 import random
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 
@@ -323,6 +325,50 @@ def test_neighbours_go_on_while_a_large_save_is_looked_through(box):
     box.note(f"{rounds} rounds")
     assert rounds >= 5, f"{rounds} directories were made while a list was saved"
     same(os.stat(path).st_size, len(text) - 1, "bytes of the list")
+
+
+SAVE_BY_ONE_NAME = r"""
+import json, os, sys
+path, word, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+torn = 0
+for i in range(count):
+    text = json.dumps({"by": word, "text": word * (9000 if i % 2 else 20)})
+    try:
+        with open(path + ".tmp", "w") as file:
+            file.write(text)
+            file.flush()
+            if i % 3 == 0:
+                os.fsync(file.fileno())
+            if i % 5 == 0:
+                os.replace(path + ".tmp", path)
+        if i % 5:
+            os.replace(path + ".tmp", path)
+    except FileNotFoundError:
+        pass
+    try:
+        json.load(open(path))
+    except ValueError:
+        torn += 1
+sys.exit(f"{torn} of {count} were torn" if torn else 0)
+"""
+
+
+@limit(200)
+def test_two_processes_that_save_by_one_temporary_name_never_tear_the_document(box):
+    _, session = box.session()
+    path = os.path.join(session, "agent.json")
+    count = str(harness.rounds("SESSFS_TEMPORARY_SAVES", 60, 2000))
+    write(path, b'{"by": ""}')
+    savers = [
+        subprocess.Popen(
+            [sys.executable, "-c", SAVE_BY_ONE_NAME, path, word, count], stderr=subprocess.PIPE
+        )
+        for word in "ab"
+    ]
+    for saver in savers:
+        _, said = saver.communicate(timeout=180)
+        assert not saver.returncode, said.decode()
+    assert json.loads(read(path))["by"] in ("a", "b")
 
 
 harness.main(globals())

@@ -17,7 +17,8 @@ const struct name names[NAMES] = {
 	{ "s/l.jsonl", LIST, "l", "l.jsonl" },
 	{ "s/d/k.jsonl", LIST, "d/k", "d/k.jsonl" },
 	{ "s/d/k.json", SINGLE, "d/k", "d/k.json" },
-	{ "s/l.jsonl.tmp", ORDINARY, "", "" },
+	/* By no temporary name: of those two writers have a save each (unit/tree-temporary.c). */
+	{ "s/l.jsonl.new", ORDINARY, "", "" },
 	{ "s/m.json", SINGLE, "m", "m.json" },
 	{ "s/d/o.txt", ORDINARY, "", "" },
 	{ "r.jsonl", ORDINARY, "", "" },

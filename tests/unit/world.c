@@ -524,21 +524,34 @@ int linked(const char *path, const char *path_to)
 	return r;
 }
 
-int renamed(const char *path, const char *path_to, unsigned flags)
+static int rename_at(const char *path, const char *path_to, unsigned flags, pid_t pid)
 {
 	struct bytes name, name_to;
-	struct inode *dir, *dir_to;
+	struct inode *dir, *dir_to, *inode;
 	int r = find_dir(path, &dir, &name);
 
 	if (r < 0)
 		return r;
+	/* As the kernel looks the name up before. */
+	if (tree_lookup_by(world_tree, dir, name, pid, &inode) == 0)
+		forget(inode);
 	r = find_dir(path_to, &dir_to, &name_to);
 	if (r == 0) {
-		r = tree_rename(world_tree, dir, name, dir_to, name_to, flags);
+		r = tree_rename_by(world_tree, dir, name, dir_to, name_to, flags, pid);
 		forget(dir_to);
 	}
 	forget(dir);
 	return r;
+}
+
+int renamed(const char *path, const char *path_to, unsigned flags)
+{
+	return rename_at(path, path_to, flags, 0);
+}
+
+int renamed_by(const char *path, const char *path_to, pid_t pid)
+{
+	return rename_at(path, path_to, 0, pid);
 }
 
 static int show_entry(void *arg, struct bytes name, struct inode *inode, const struct shown *shown,
@@ -625,7 +638,7 @@ int64_t nanoseconds(struct timespec time)
 
 /* Open files. */
 
-int try_open(const char *path, int flags, struct handle **ret_handle)
+static int open_file(const char *path, int flags, pid_t pid, struct handle **ret_handle)
 {
 	bool writes = (flags & O_ACCMODE) != O_RDONLY;
 	struct inode *inode;
@@ -639,9 +652,23 @@ int try_open(const char *path, int flags, struct handle **ret_handle)
 		r = make_at(path, S_IFREG | 0644, writes && !(flags & O_APPEND), &inode);
 	if (r < 0)
 		return r;
-	r = tree_open_file(world_tree, inode, FACE_ANY, flags, getpid(), ret_handle);
+	r = tree_open_file(world_tree, inode, FACE_ANY, flags, pid, ret_handle);
 	forget(inode);
 	return r;
+}
+
+int try_open(const char *path, int flags, struct handle **ret_handle)
+{
+	return open_file(path, flags, getpid(), ret_handle);
+}
+
+struct handle *open_by(const char *path, int flags, pid_t pid)
+{
+	struct handle *handle = NULL;
+	int r = open_file(path, flags, pid, &handle);
+
+	cr_assert_eq(r, 0, "%s: %s", path, strerror(-r));
+	return handle;
 }
 
 struct handle *open_at(const char *path, int flags)
@@ -685,12 +712,17 @@ void append_to(struct handle *handle, const char *text)
 	write_at(handle, 0, bytes_str(text));
 }
 
+void close_by(struct handle *handle, pid_t pid)
+{
+	int r = tree_flush(world_tree, handle, pid);
+
+	cr_assert_eq(r, 0, "tree_flush: %s", strerror(-r));
+	handle_free(world_tree, handle);
+}
+
 void close_handle(struct handle *handle)
 {
-	int r = handle_flush(world_tree, handle, getpid());
-
-	cr_assert_eq(r, 0, "handle_flush: %s", strerror(-r));
-	handle_free(world_tree, handle);
+	close_by(handle, getpid());
 }
 
 /* In small parts, so that positions in the middle are found. */

@@ -97,6 +97,7 @@ int unlinked(const char *path);
 int removed_dir(const char *path);
 int linked(const char *path, const char *path_to);
 int renamed(const char *path, const char *path_to, unsigned flags);
+int renamed_by(const char *path, const char *path_to, pid_t pid);
 /* A file without a name, counted. */
 int make_nameless(const char *dir, struct inode **ret_inode);
 int named(struct inode *inode, const char *path_to);
@@ -118,12 +119,14 @@ int64_t nanoseconds(struct timespec time);
 /* Open files; flags as open(2), O_CREAT and O_EXCL among them. */
 int try_open(const char *path, int flags, struct handle **ret_handle);
 struct handle *open_at(const char *path, int flags);
+struct handle *open_by(const char *path, int flags, pid_t pid);
 struct handle *open_inode(struct inode *inode, int flags);
 int open_error(const char *path, int flags);
 void write_at(struct handle *handle, uint64_t offset, struct bytes data);
 void append_to(struct handle *handle, const char *text);
 /* Flush and free: both ends of a close. */
 void close_handle(struct handle *handle);
+void close_by(struct handle *handle, pid_t pid);
 const char *read_by(struct handle *handle);
 
 /* Whole files. */

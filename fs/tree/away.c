@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Saves that come to be under a temporary name from which the file was renamed away
+ * (fs/write/temporary.h). */
+
+#include <errno.h>
+#include <string.h>
+
+#include "fs/inode/waiting.h"
+#include "fs/tree/place.h"
+#include "fs/tree/tree.h"
+#include "fs/write/write.h"
+#include "src/base/log.h"
+
+int away_put(struct tree *tree, struct away *away, enum notify_how how, struct inode **ret_inode)
+{
+	const struct caller caller = { .uid = away->like.uid, .gid = away->like.gid };
+	const struct tree_new what = { .mode = away->like.mode };
+	struct notes notes = { 0 };
+	struct inode *inode = NULL;
+	int r = tree_make(tree, &caller, away->dir, away->name, &what, &inode);
+
+	if (r == -EEXIST)
+		r = name_lookup(tree, away->dir, away->name, &inode);
+	else if (r == 0)
+		notes_entry(&notes, away->dir->ino, away->name);
+	if (r == 0)
+		r = temporary_put(tree, inode, away);
+	notes_send(&notes, tree, how);
+	if (r == 0)
+		*ret_inode = inode;
+	else if (inode)
+		inode_forget(tree, inode, 1);
+	return r;
+}
+
+int away_find(struct tree *tree, struct inode *dir, struct bytes name, pid_t pid,
+	      struct inode **ret_inode)
+{
+	struct away away = { 0 };
+	int r = temporary_find(tree, dir, name, pid, &away);
+
+	/* The name is that of an open file, which may be closed meanwhile. */
+	away.name = name;
+	if (r > 0)
+		r = away_put(tree, &away, NOTIFY_LATER, ret_inode);
+	else if (r == 0)
+		r = -ENOENT;
+	if (away.dir)
+		inode_forget(tree, away.dir, 1);
+	stage_done(&away.stage);
+	return r;
+}
+
+int tree_flush(struct tree *tree, struct handle *handle, pid_t pid)
+{
+	struct away away = { 0 };
+	struct inode *inode;
+	int r = handle_flush(tree, handle, pid);
+
+	if (r < 0)
+		return r;
+	r = temporary_come_back(tree, handle, &away);
+	if (r > 0) {
+		r = away_put(tree, &away, NOTIFY_ALL, &inode);
+		if (r == 0)
+			inode_forget(tree, inode, 1);
+		/* The directory has gone, or another file has the name: as one that was removed. */
+		if (r == -ENOENT || r == -EEXIST)
+			r = 0;
+	}
+	if (away.dir)
+		inode_forget(tree, away.dir, 1);
+	stage_done(&away.stage);
+	return r;
+}
+
+int away_take(struct tree *tree, struct view *view, const struct entry_pair *pair, pid_t pid,
+	      struct taking *taking, struct notes *notes)
+{
+	int r;
+
+	if (!temporary_has_saves(pair->inode))
+		return 0;
+	view_end(view);
+	r = temporary_take(tree, pair->inode, pid, place_kind(tree, pair->dir_to, pair->name_to),
+			   taking, notes);
+	return r < 0 ? r : view_begin(tree, 0, view);
+}
+
+void away_put_others(struct tree *tree, struct inode *dir, struct bytes name, struct taking *taking)
+{
+	struct away away = { .dir = dir, .name = name };
+	struct inode *inode;
+	int r;
+
+	if (!taking_next(taking, &away))
+		return;
+	r = away_put(tree, &away, NOTIFY_LATER, &inode);
+	if (r == 0) {
+		temporary_keep(tree, inode, taking);
+		inode_forget(tree, inode, 1);
+	} else if (r != -ENOENT && r != -EEXIST) {
+		log_warning("a save that was made by the temporary name of another is lost: %s",
+			    strerror(-r));
+	}
+	stage_done(&away.stage);
+}
+
+int tree_rename(struct tree *tree, struct inode *dir, struct bytes name, struct inode *dir_to,
+		struct bytes name_to, unsigned flags)
+{
+	return tree_rename_by(tree, dir, name, dir_to, name_to, flags, 0);
+}

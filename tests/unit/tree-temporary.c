@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Saves by one temporary name: what a rename takes is one save, whole. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/unit/world.h"
+
+enum { STEPS = 8, SAVERS = 2 };
+enum { GONE = 4194303 }; /* a process that does not live: no number is as high */
+
+/* What a saver does, a letter a step: o opens, 1 and 2 write the halves, s syncs, c closes, r
+ * renames. */
+static const struct way {
+	const char *steps;
+	bool own_when_open; /* what it renames need not be closed */
+} ways[] = {
+	{ "o12cr", false },
+	{ "o12scr", false },
+	{ "o12src", false },
+	{ "o12rc", true },
+};
+
+struct saver {
+	const struct way *way;
+	const char *text;
+	pid_t pid;
+	size_t at;
+	struct handle *handle;
+	struct inode *inode;
+	bool closed;
+};
+
+static const char document[] = "s/k.json", name[] = "s/k.json.tmp";
+static const char *const texts[SAVERS] = { "{\"a\":[1,2,3,4,5,6,7,8,9]}", "{\"b\":0}" };
+
+static void step(struct saver *saver, char what)
+{
+	const size_t size = strlen(saver->text), half = size / 2;
+
+	switch (what) {
+	case 'o':
+		saver->handle = open_by(name, O_WRONLY | O_CREAT | O_TRUNC, saver->pid);
+		saver->inode = inode_at(name); /* as the kernel has it */
+		break;
+	case '1':
+		write_at(saver->handle, 0, bytes_make(saver->text, half));
+		break;
+	case '2':
+		write_at(saver->handle, half, bytes_make(saver->text + half, size - half));
+		break;
+	case 's':
+		cr_assert_eq(handle_sync(world_tree, saver->handle), 0);
+		break;
+	case 'c': /* the kernel releases it later */
+		cr_assert_eq(tree_flush(world_tree, saver->handle, saver->pid), 0);
+		saver->closed = true;
+		break;
+	default:
+		break;
+	}
+}
+
+static bool is_one_of_them(const char *content)
+{
+	return strcmp(content, "0") == 0 || strcmp(content, texts[0]) == 0 ||
+	       strcmp(content, texts[1]) == 0;
+}
+
+/* order: a bit a step, which saver does its next one.  alone: each is known to be another process,
+ * so each rename takes its own. */
+static void play(const struct way *a, const struct way *b, pid_t pid_a, pid_t pid_b, unsigned order,
+		 bool alone)
+{
+	struct saver savers[SAVERS] = {
+		{ .way = a, .text = texts[0], .pid = pid_a },
+		{ .way = b, .text = texts[1], .pid = pid_b },
+	};
+	const size_t steps = strlen(a->steps) + strlen(b->steps);
+	char told[64] = "";
+
+	save(document, "0");
+	for (size_t i = 0; i < steps; i++) {
+		struct saver *saver = &savers[order >> i & 1];
+		const char what = saver->way->steps[saver->at++];
+		int r = 0;
+
+		snprintf(told + strlen(told), sizeof(told) - strlen(told), "%c%c ",
+			 saver == savers ? 'A' : 'B', what);
+		if (what != 'r') {
+			step(saver, what);
+		} else {
+			if (saver->closed)
+				handle_free(world_tree, steal_ptr(saver->handle));
+			r = renamed_by(name, document, saver->pid);
+			cr_assert(r == 0 || (!alone && r == -ENOENT), "%s: %s", told, strerror(-r));
+		}
+		if (what == 'r' && alone)
+			cr_assert_str_eq(content_of(document), saver->text, "%s: %s", told,
+					 content_of(document));
+		else
+			cr_assert(is_one_of_them(content_of(document)), "%s: %s", told,
+				  content_of(document));
+	}
+	for (size_t i = 0; i < SAVERS; i++) {
+		if (savers[i].handle)
+			handle_free(world_tree, savers[i].handle);
+		forget(savers[i].inode);
+	}
+	cr_assert(is_one_of_them(content_of(document)), "%s", told);
+	if (alone)
+		cr_assert_eq(looked_up(name), -ENOENT, "%s: the name is left", told);
+	(void)unlinked(name);
+}
+
+static unsigned count_bits(unsigned bits)
+{
+	return (unsigned)__builtin_popcount(bits);
+}
+
+static void play_all(pid_t pid_a, pid_t pid_b, bool alone, bool closed_only)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(ways); i++)
+		for (size_t j = 0; j < ARRAY_SIZE(ways); j++) {
+			const unsigned na = (unsigned)strlen(ways[i].steps);
+			const unsigned nb = (unsigned)strlen(ways[j].steps);
+
+			if (closed_only && (ways[i].own_when_open || ways[j].own_when_open))
+				continue;
+			for (unsigned order = 0; order < 1U << (na + nb); order++)
+				if (count_bits(order) == nb)
+					play(&ways[i], &ways[j], pid_a, pid_b, order, alone);
+		}
+}
+
+static void open_world(void)
+{
+	world_open(WORLD_MEMORY);
+	make_dir("s");
+}
+
+Test(temporary, each_of_two_processes_renames_its_own_save)
+{
+	open_world();
+	play_all(getpid(), getppid(), true, false);
+	world_close();
+}
+
+Test(temporary, one_process_renames_a_whole_save_of_its_own)
+{
+	open_world();
+	play_all(getpid(), getpid(), false, true);
+	world_close();
+}
+
+/* As "jq ... > k.json.tmp && mv k.json.tmp k.json" has other processes for each. */
+Test(temporary, a_rename_by_who_is_not_known_takes_a_whole_save)
+{
+	open_world();
+	play_all(0, 0, false, true);
+	world_close();
+}
+
+/* ---- one writer: as on any disk ---- */
+
+EveryStore(temporary, a_file_of_one_writer_is_as_any_other)
+{
+	static const char *const names[] = { "s/k.json.tmp", "s/plain" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct handle *handle = open_at(names[i], O_WRONLY | O_CREAT | O_TRUNC), *reader;
+		const ino_t ino = stat_of(names[i]).st_ino;
+
+		write_at(handle, 0, BYTES("ab"));
+		cr_expect_str_eq(content_of(names[i]), "ab", "%s", names[i]);
+		reader = open_at(names[i], O_RDONLY);
+		write_at(handle, 2, BYTES("cd"));
+		cr_expect_str_eq(read_by(reader), "abcd", "%s", names[i]);
+		close_handle(handle);
+		append(names[i], "ef");
+		cr_expect_str_eq(content_of(names[i]), "abcdef", "%s", names[i]);
+		handle = open_by(names[i], O_WRONLY | O_TRUNC, getppid());
+		cr_expect_str_eq(content_of(names[i]), "", "%s", names[i]);
+		write_at(handle, 0, BYTES("g"));
+		cr_expect_str_eq(content_of(names[i]), "g", "%s", names[i]);
+		close_by(handle, getppid());
+		cr_expect_eq(stat_of(names[i]).st_ino, ino, "%s", names[i]);
+		cr_expect_eq(stat_of(names[i]).st_nlink, 1, "%s", names[i]);
+		close_handle(reader);
+		cr_expect_eq(linked(names[i], "s/link"), 0, "%s", names[i]);
+		handle = open_at(names[i], O_WRONLY | O_TRUNC);
+		write_at(handle, 0, BYTES("h"));
+		cr_expect_str_eq(content_of("s/link"), "h", "%s", names[i]);
+		close_handle(handle);
+		cr_expect_eq(unlinked("s/link"), 0);
+		cr_expect_eq(unlinked(names[i]), 0);
+	}
+	cr_expect_str_eq(keys(), "");
+}
+
+EveryStore(temporary, a_file_goes_on_under_its_new_name_with_one_writer)
+{
+	struct handle *handle = open_at("s/k.json.tmp", O_WRONLY | O_CREAT | O_TRUNC);
+
+	write_at(handle, 0, BYTES("[1"));
+	cr_assert_eq(renamed("s/k.json.tmp", "s/o", 0), 0);
+	write_at(handle, 2, BYTES("]"));
+	close_handle(handle);
+	cr_expect_str_eq(content_of("s/o"), "[1]");
+	cr_expect_eq(looked_up("s/k.json.tmp"), -ENOENT);
+}
+
+/* ---- two writers ---- */
+
+EveryStore(temporary, a_writer_finds_its_bytes_from_its_close_on)
+{
+	struct handle *a = open_by(name, O_WRONLY | O_CREAT | O_TRUNC, 1), *b;
+
+	write_at(a, 0, BYTES("[1,"));
+	b = open_by(name, O_WRONLY | O_TRUNC, getppid());
+	write_at(b, 0, BYTES("[2]"));
+	close_by(b, getppid());
+	cr_expect_str_eq(content_of(name), "[2]");
+	cr_assert_eq(renamed_by(name, document, getppid()), 0);
+	cr_expect_eq(looked_up(name), -ENOENT);
+	write_at(a, 3, BYTES("1]"));
+	cr_expect_str_eq(content_of(document), "[2]");
+	cr_expect_eq(looked_up(name), -ENOENT);
+	close_by(a, 1);
+	cr_expect_str_eq(content_of(document), "[2]");
+	cr_expect_str_eq(content_of(name), "[1,1]");
+	cr_expect_str_eq(rows_of("s", "k"), "0=[2]");
+	cr_assert_eq(renamed_by(name, document, 1), 0);
+	cr_expect_str_eq(content_of(document), "[1,1]");
+	world_reopen();
+	cr_expect_str_eq(content_of(document), "[1,1]");
+	cr_expect_str_eq(names_in("s"), "k.json");
+}
+
+EveryStore(temporary, a_name_that_is_removed_does_not_come_back)
+{
+	struct handle *a = open_by(name, O_WRONLY | O_CREAT | O_TRUNC, 1), *b;
+
+	write_at(a, 0, BYTES("[1]"));
+	b = open_by(name, O_WRONLY | O_TRUNC, getppid());
+	cr_assert_eq(unlinked(name), 0);
+	close_by(a, 1);
+	close_by(b, getppid());
+	cr_expect_eq(looked_up(name), -ENOENT);
+	cr_expect_str_eq(names_in("s"), "");
+}
+
+EveryStore(temporary, a_save_whose_directory_has_gone_is_given_up)
+{
+	struct handle *a, *b;
+
+	make_dir("s/d");
+	a = open_by("s/d/k.json.tmp", O_WRONLY | O_CREAT | O_TRUNC, 1);
+	write_at(a, 0, BYTES("[1]"));
+	b = open_by("s/d/k.json.tmp", O_WRONLY | O_TRUNC, getppid());
+	write_at(b, 0, BYTES("[2]"));
+	close_by(b, getppid());
+	cr_assert_eq(renamed_by("s/d/k.json.tmp", document, getppid()), 0);
+	cr_assert_eq(removed_dir("s/d"), 0);
+	close_by(a, 1);
+	cr_expect_str_eq(content_of(document), "[2]");
+}
+
+EveryStore(temporary, a_mode_and_an_owner_go_with_the_name)
+{
+	const struct stat mode = { .st_mode = 0640 };
+	struct handle *a = open_by(name, O_WRONLY | O_CREAT | O_TRUNC, 1), *b;
+
+	cr_assert_eq(set_attr(name, &mode, TREE_SET_MODE), 0);
+	write_at(a, 0, BYTES("[1]"));
+	b = open_by(name, O_WRONLY | O_TRUNC, getppid());
+	write_at(b, 0, BYTES("[2]"));
+	close_by(b, getppid());
+	cr_assert_eq(renamed_by(name, document, getppid()), 0);
+	close_by(a, 1);
+	cr_expect_eq(stat_of(name).st_mode & 07777, 0640);
+	cr_expect_str_eq(content_of(name), "[1]");
+}
+
+/* Two that open what looks like a lock mean one file. */
+EveryStore(temporary, a_file_that_is_locked_is_shared)
+{
+	struct handle *a = open_by("s/k.json.lock", O_WRONLY | O_CREAT | O_TRUNC, 1), *b;
+
+	write_at(a, 0, BYTES("1"));
+	b = open_by("s/k.json.lock", O_WRONLY | O_TRUNC, getppid());
+	cr_expect_str_eq(content_of("s/k.json.lock"), "");
+	write_at(b, 0, BYTES("22"));
+	write_at(a, 1, BYTES("3"));
+	cr_expect_str_eq(content_of("s/k.json.lock"), "23");
+	close_by(a, 1);
+	close_by(b, getppid());
+}
