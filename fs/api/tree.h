@@ -128,6 +128,8 @@ void inode_forget(struct tree *tree, struct inode *inode, uint64_t count);
  * are counts of the inode, too.  By that the tree knows what file watches, bind mounts and
  * descriptors hold beside the name. */
 void inode_hold(struct inode *inode, uint64_t nodeid);
+/* It will not be told, although it was asked for. */
+void inode_let_go(struct inode *inode, uint64_t nodeid);
 void tree_forget(struct tree *tree, struct inode *inode, uint64_t nodeid, uint64_t count);
 
 /* Names. */
@@ -263,6 +265,14 @@ int handle_fill(struct tree *tree, struct handle *handle, uint64_t offset, size_
 /* Returns how many bytes were taken: all, or less when the rest was refused.  pid: the thread that
  * writes; HANDLE_PAGES: the kernel writes back pages of a shared mapping. */
 enum { HANDLE_PAGES = -1 };
+/* Of a process of another pid namespace the kernel tells no number, but what its locks belong to,
+ * at a write and at a close.  This stands for its threads there; PROCESS_UNSEEN where not even that
+ * is told. */
+enum { PROCESS_UNSEEN = -2 };
+static inline pid_t process_unseen(uint64_t owner)
+{
+	return PROCESS_UNSEEN - 1 - (pid_t)(owner % (1 << 30));
+}
 ssize_t handle_write(struct tree *tree, struct handle *handle, pid_t pid, uint64_t offset,
 		     struct bytes data);
 /* flags: those of the descriptor by now, since fcntl(2) can give it O_APPEND and take it away. */

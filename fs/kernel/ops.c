@@ -324,7 +324,7 @@ static void op_write(fuse_req_t req, fuse_ino_t nodeid, const char *data, size_t
 {
 	struct handle *handle = request_handle(fi);
 	ssize_t r = handle_write_as(request_tree(req), handle, fi->flags,
-				    fi->writepage ? HANDLE_PAGES : fuse_req_ctx(req)->pid,
+				    fi->writepage ? HANDLE_PAGES : request_writer(req, fi),
 				    (uint64_t)offset, bytes_make(data, size));
 
 	(void)nodeid;
@@ -335,7 +335,7 @@ static void op_write(fuse_req_t req, fuse_ino_t nodeid, const char *data, size_t
 
 static void op_flush(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
 {
-	int r = tree_flush(request_tree(req), request_handle(fi), fuse_req_ctx(req)->pid);
+	int r = tree_flush(request_tree(req), request_handle(fi), request_writer(req, fi));
 
 	(void)nodeid;
 	lock_request_flush(req, request_file(fi), fi->lock_owner, r);

@@ -38,6 +38,14 @@ static inline struct caller request_caller(fuse_req_t req)
 	return (struct caller){ .uid = ctx->uid, .gid = ctx->gid };
 }
 
+/* The thread that writes or closes, or what stands for it. */
+static inline pid_t request_writer(fuse_req_t req, const struct fuse_file_info *fi)
+{
+	pid_t pid = fuse_req_ctx(req)->pid;
+
+	return pid || !fi->lock_owner ? pid : process_unseen(fi->lock_owner);
+}
+
 /* Whether nobody waits for the answer; for tree_give_up_when().  The argument is the request. */
 bool request_is_given_up(void *req);
 /* Whether the name by which a file was found was taken from it on another mount (tree_was_left()),

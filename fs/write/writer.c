@@ -33,8 +33,8 @@ static pid_t read_process(pid_t pid)
 /* For so long a number is not given to another thread: many thousands are given before. */
 static const int64_t PROCESS_KNOWN = (int64_t)200 * 1000000;
 
-/* The process of a thread; the thread itself when it has ended or is in another pid namespace.
- * Reading that takes as long as committing a row, so it is remembered for a moment. */
+/* The process of a thread; the thread itself when it has ended.  Reading that takes as long as
+ * committing a row, so it is remembered for a moment. */
 static pid_t process_of(pid_t pid)
 {
 	static _Thread_local struct {
@@ -45,6 +45,8 @@ static pid_t process_of(pid_t pid)
 	size_t at = (size_t)pid % ARRAY_SIZE(known);
 	int64_t now = tick_now();
 
+	if (pid <= 0)
+		return pid ? pid : PROCESS_UNSEEN;
 	if (known[at].pid != pid || known[at].until < now) {
 		known[at].process = read_process(pid);
 		known[at].pid = pid;
@@ -98,7 +100,8 @@ bool process_lives(pid_t process)
 
 void handle_written_by(struct handle *handle, pid_t pid)
 {
-	if (handle->writing->process && handle->writing->writer == pid)
+	/* A change of the size is told without any process; see process_unseen(). */
+	if (handle->writing->process && (handle->writing->writer == pid || !pid))
 		return;
 	handle->writing->writer = pid;
 	handle->writing->process = process_of(pid);
@@ -130,8 +133,9 @@ bool handle_is_written_by(const struct handle *handle, pid_t pid)
 static int has_nodeid(const struct tree *tree, uint64_t nodeid, pid_t pid)
 {
 	const struct tree_options *options = &tree->options;
-	int r = options->has_open(options->arg, pid, nodeid,
-				  DESCRIPTOR_WRITES | DESCRIPTOR_DOES_BOTH);
+	int r = pid > 0 ? options->has_open(options->arg, pid, nodeid,
+					    DESCRIPTOR_WRITES | DESCRIPTOR_DOES_BOTH) :
+			  0;
 
 	return r == -ENOENT || r == -ESRCH ? 0 : r;
 }
@@ -208,6 +212,8 @@ bool through_goes_on(const struct tree *tree, const struct through *through, pid
 
 	if (!pid || !tree->options.has_open)
 		return saving->writers > 1;
+	if (pid < 0)
+		return saving->process != pid;
 	if (has_nodeid(tree, nodeid, pid) > 0)
 		return true;
 	if (saving->process != process && has_nodeid(tree, nodeid, saving->process))
