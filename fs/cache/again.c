@@ -104,18 +104,19 @@ bool again_opens(struct tree *tree, pid_t pid, uint64_t nodeid)
 
 	if (!again_get(tree, pid, &again))
 		return false;
+	if (again.found == nodeid)
+		return true;
 	/* Of an open file no name is looked up between the question and the open. */
-	if (again.kind == FACE_ASKS)
-		return again.nodeid == nodeid && tick_now() <= again.until - BRIEF_TIME + AT_ONCE;
-	return again.nodeid == nodeid || again.found == nodeid_ino(nodeid) ||
-	       tick_now() <= again.until - AGAIN_TIME + BRIEF_TIME;
+	return again.nodeid == nodeid &&
+	       (again.kind != FACE_ASKS || tick_now() <= again.until - BRIEF_TIME + AT_ONCE);
 }
 
 bool again_found_other(struct tree *tree, pid_t pid, uint64_t nodeid)
 {
 	struct retrying again;
 
-	return again_get(tree, pid, &again) && again.found && again.found != nodeid_ino(nodeid);
+	return again_get(tree, pid, &again) && again.found &&
+	       nodeid_ino(again.found) != nodeid_ino(nodeid);
 }
 
 static bool is_dir(struct tree *tree, struct inode *inode)
@@ -124,6 +125,19 @@ static bool is_dir(struct tree *tree, struct inode *inode)
 	WITH_INODE_LOCK(inode);
 
 	return inode_is_dir(inode);
+}
+
+void again_led(struct tree *tree, pid_t pid, uint64_t nodeid)
+{
+	struct retrying *again;
+
+	if (!tree->again_count)
+		return;
+	pthread_mutex_lock(&tree->table_lock);
+	again = again_find(tree, pid);
+	if (again)
+		again->found = nodeid;
+	pthread_mutex_unlock(&tree->table_lock);
 }
 
 void tree_found(struct tree *tree, pid_t pid, struct inode *inode)

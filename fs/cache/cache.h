@@ -31,7 +31,17 @@
  *   gives up, and its next open is a first try again.  A thread that comes to the same face again
  *   was not led by a name: it opens an open file, through /proc/self/fd, and joins the writer of
  *   that face, if there is one (struct writing).  A thread that we cannot see, of another pid
- *   namespace, is served where it comes.
+ *   namespace, is served where it comes; so each that looks a name up is shown a face of its own,
+ *   which is kept for it (face.promised), and the kernel asks for such a name each time.
+ *
+ * Sizes
+ *
+ *   sendfile and mappings go by the size that the kernel has of a nodeid, and do not ask.  It can
+ *   be told a size only by an answer, which it drops when it was notified of the file meanwhile.
+ *   So a face whose content has changed, while nobody had it open to read, is doubted: no reader
+ *   opens it until the kernel has forgotten it: it knows the size of a face that it hears of for
+ *   the first time.  The face of a writer is not doubted when what it sees is published: the kernel
+ *   has followed that (face.traced).
  *
  * Own faces
  *
@@ -47,8 +57,8 @@
  *   becomes old: it keeps its pages and its size, with a copy of that content (struct version) for
  *   the pages that the kernel does not have yet, and the name is made to lead to another face.  Of
  *   an old face the kernel is only told to ask for the attributes, so nothing disturbs a reader in
- *   the middle.  It is old no longer when the last reader that needs it has closed it or read it to
- *   its end.
+ *   the middle.  It is old no longer when the last reader that needs it has closed it: so the size
+ *   of what is mapped does not change.
  *
  *   A face that nobody has open and to which no name leads, but that the kernel has not forgotten,
  *   is pinned: a file watch, a bind mount or a descriptor with O_PATH is there.  When it is free,
@@ -90,8 +100,18 @@ void inode_leave(struct inode *inode);
  * thread was led here or cannot be led; NULL when the answer is to be ESTALE. */
 struct face *face_for_open(struct tree *tree, struct inode *inode, unsigned number,
 			   enum face_kind kind, pid_t pid);
+/* Whether the kernel knows nothing of it. */
+bool face_is_fresh(const struct face *face);
+/* The kernel is about to be answered with it, and what it shows (inode_hold()). */
+void face_answers(struct face *face);
+/* A handle that was created was shown with this size. */
+void face_created(const struct handle *handle, uint64_t size);
+/* What the writer sees is published. */
+void face_published(const struct writing *writing);
+/* The kernel takes the file of a writer that adds to it for so large, and it ends there. */
+void face_guessed(struct face *face, uint64_t guess, uint64_t end);
 /* As face_for_open(), when the answer tells the nodeid: always one that is free, if possible. */
-struct face *face_for_create(struct inode *inode, enum face_kind kind);
+struct face *face_for_create(const struct tree *tree, struct inode *inode, enum face_kind kind);
 /* Whether the size may be set through this face; if not, the thread was led to another. */
 bool face_for_truncate(struct tree *tree, struct inode *inode, unsigned number, pid_t pid);
 
@@ -102,8 +122,10 @@ void again_add(struct tree *tree, pid_t pid, enum face_kind kind, uint64_t nodei
 void again_end(struct tree *tree, pid_t pid);
 /* Whether a thread was told, and what it wants. */
 bool again_get(struct tree *tree, pid_t pid, struct retrying *ret_again);
-/* Whether a thread opens for the second time: the same nodeid, or another file that was given the
- * name since. */
+/* A name leads a thread to a nodeid. */
+void again_led(struct tree *tree, pid_t pid, uint64_t nodeid);
+/* Whether a thread opens for the second time: the same nodeid, or the one that the name has led it
+ * to since.  The kernel takes no other then: what another has looked up, it looks up again. */
 bool again_opens(struct tree *tree, pid_t pid, uint64_t nodeid);
 /* Whether a name has led it elsewhere, or nowhere, since: then it opens this for the first time.
  * But it may make a file first (faces). */
@@ -124,8 +146,9 @@ bool face_opened(struct face *face, struct handle *handle, pid_t pid);
 /* A handle is closed, and no longer among those of its inode: 1 when notes_renew() is due. */
 int face_closed(struct handle *handle);
 /* The writing that a thread joins which opens a face through an open file; NULL when it comes by a
- * name, or nobody writes there. */
-struct writing *face_writing(struct tree *tree, struct inode *inode, unsigned number, pid_t pid);
+ * name, or nobody writes there.  adds: it does no more than that (O_APPEND). */
+struct writing *face_writing(struct tree *tree, struct inode *inode, unsigned number, bool adds,
+			     pid_t pid);
 /* Make the face of a writer its own, if nobody reads there; and give it back. */
 void face_take(struct notes *notes, struct tree *tree, struct writing *writing);
 void face_give_back(struct writing *writing);
@@ -135,15 +158,16 @@ void name_forget(struct notes *notes, struct tree *tree, struct inode *inode);
  * leads to it, the name is looked up again: by then it is known whether the face is pinned. */
 void face_settle(struct notes *notes, struct tree *tree, struct inode *inode,
 		 const struct face *face);
-/* Whether a reader needs that a face goes on showing what it shows: one that has yet to read it, is
- * in the middle of it, or reads it through the page cache.  A reader that has come to its end by
- * direct reads does not, and is shown what is new. */
+/* Whether a reader needs that a face goes on showing what it shows.  All do, until they close it:
+ * a mapping holds it, and what is mapped must not become shorter.  But one that has come to its end
+ * by direct reads, and has read again since, follows what is new; so has one that got a lock. */
 bool face_is_needed(const struct inode *inode, const struct face *face);
-/* Whether a face that was to be renewed stays old, after all. */
-bool face_stays_old(const struct inode *inode, const struct face *face, enum renew unless);
-/* The size of an old face is asked for, by a descriptor.  If all of its readers have read what it
- * shows, it is made to be old no longer: a program that follows a file asks again. */
-void face_asked(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face);
+/* The attributes of an old face are asked for.  A descriptor that has read all, and then asks again
+ * and again, follows what is new, too: tail(1) does not read before it is told another size. */
+void face_asked(const struct inode *inode, struct face *face);
+/* An old face that nobody needs any more is to be old no longer. */
+void face_unless_needed(struct notes *notes, struct tree *tree, struct inode *inode,
+			struct face *face);
 /* The kernel has forgotten what it had of an old face: it shows the newest content. */
 void face_renew(struct face *face);
 

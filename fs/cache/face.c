@@ -10,11 +10,42 @@ enum {
 	FACE_MAX = 1000, /* of one file; so many versions at once are somebody's mistake */
 };
 
+/* So often a program asks a descriptor for the size before it maps the file. */
+enum { ASKS_OF_MAPPING = 4 };
+
 static const int64_t BRIEF_TIME = 1000000000; /* name_shown() */
 
 void inode_hold(struct inode *inode, uint64_t nodeid)
 {
-	inode_face(inode, nodeid_face(nodeid))->lookups++;
+	struct face *face = inode_face(inode, nodeid_face(nodeid));
+
+	face->lookups++;
+	if (!inode->window)
+		face->answers--;
+}
+
+void inode_let_go(struct inode *inode, uint64_t nodeid)
+{
+	if (!inode->window)
+		inode_face(inode, nodeid_face(nodeid))->answers--;
+}
+
+bool face_is_fresh(const struct face *face)
+{
+	return !face->answers && !face->lookups;
+}
+
+/* The kernel knows the size, or will be told. */
+static bool face_is_sized(const struct face *face)
+{
+	return !face->doubted || face_is_fresh(face);
+}
+
+void face_answers(struct face *face)
+{
+	if (face_is_fresh(face))
+		face->doubted = face->changed = false;
+	face->answers++;
 }
 
 void tree_forget(struct tree *tree, struct inode *inode, uint64_t nodeid, uint64_t count)
@@ -82,18 +113,26 @@ static bool face_is_kept(struct inode *inode, const struct face *face, enum face
 			continue;
 		}
 		if ((*link)->face == face && (*link)->pid != pid &&
-		    ((*link)->kind != kind || kind == FACE_WRITE))
+		    ((*link)->kind != kind || kind != FACE_READ))
 			return true;
 		link = &(*link)->next;
 	}
 	return false;
 }
 
-/* Whether a reader is on its way there. */
+/* Whether a thread that we cannot see was shown the face, and has not opened it. */
+static bool face_is_promised(const struct face *face)
+{
+	return face->promised && !face_is_fresh(face);
+}
+
+/* Whether a reader is on its way there, or who may be one. */
 static bool face_is_awaited(const struct inode *inode, const struct face *face)
 {
+	if (face_is_promised(face))
+		return true;
 	for (const struct led *led = inode->led; led; led = led->next)
-		if (led->face == face && led->kind == FACE_READ)
+		if (led->face == face && led->kind != FACE_WRITE)
 			return true;
 	return false;
 }
@@ -111,11 +150,13 @@ static bool face_was_left(const struct inode *inode, const struct face *face)
 	return face->number < inode->left_faces;
 }
 
+/* FACE_ASKS: for both. */
 static bool face_is_free(struct inode *inode, const struct face *face, enum face_kind kind,
 			 pid_t pid)
 {
-	return !face->old && !face_was_left(inode, face) &&
-	       (kind == FACE_WRITE ? !face->open[FACE_READ] : !face->stale) &&
+	return !face->old && !face_was_left(inode, face) && !face_is_promised(face) &&
+	       (kind == FACE_READ || !face->open[FACE_READ]) &&
+	       (kind == FACE_WRITE || (!face->stale && face_is_sized(face))) &&
 	       !face->open[FACE_WRITE] && !face_is_kept(inode, face, kind, pid);
 }
 
@@ -188,12 +229,10 @@ static struct face *face_of_led(struct tree *tree, struct inode *inode, pid_t pi
 	struct face *face, *found;
 
 	if (!led && again_get(tree, pid, &again)) {
-		if (again.kind != FACE_ASKS)
-			return face_lead(inode, again.kind, pid);
-		/* It may be about to open the file, and cannot be told ESTALE once more; nor if
-		 * the name leads to another file when the kernel looks it up for the second time.
-		 */
-		return face_lead(inode, FACE_WRITE, pid);
+		/* Who asks for attributes may be about to open the file, and cannot be told ESTALE
+		 * once more; nor if the name leads to another file when the kernel looks it up for
+		 * the second time. */
+		return face_lead(inode, again.kind, pid);
 	}
 	if (!led)
 		return NULL;
@@ -207,18 +246,27 @@ static struct face *face_of_led(struct tree *tree, struct inode *inode, pid_t pi
 	return found ? found : face;
 }
 
-/* The one that the name led to, or one that is current. */
-static struct face *face_newest(struct inode *inode)
+/* Whether a name may lead there of which it is not known what it is opened for. */
+static bool face_is_good(const struct inode *inode, const struct face *face, bool alone)
 {
-	struct face *face = inode->lookup == FACE_NONE ? NULL : inode_face(inode, inode->lookup);
+	return face_is_current(face) && !face->stale && face_is_sized(face) &&
+	       !face_was_left(inode, face) &&
+	       !(alone && (face_is_read(inode, face) || face->open[FACE_WRITE]));
+}
 
-	if (face && face_is_current(face) && !face_was_left(inode, face))
-		return face;
-	face = face_find_pinned(inode, FACE_READ, NOBODY);
+/* One that is pinned, the one that the name led to, or one that is current.  alone: one that
+ * nobody has open or is about to open. */
+static struct face *face_newest(struct inode *inode, bool alone)
+{
+	struct face *face = alone ? NULL : face_find_pinned(inode, FACE_WRITE, NOBODY);
+
 	if (face)
 		return face;
+	face = inode->lookup == FACE_NONE ? NULL : inode_face(inode, inode->lookup);
+	if (face && face_is_good(inode, face, alone))
+		return face;
 	face = &inode->face;
-	while (face && (!face_is_current(face) || face->stale || face_was_left(inode, face)))
+	while (face && !face_is_good(inode, face, alone))
 		face = face->next;
 	if (!face)
 		face = face_new(inode);
@@ -236,36 +284,41 @@ static bool face_is_plain(const struct inode *inode, const struct face *face)
 	return !inode_is_state(inode) && !face->old;
 }
 
+/* Where threads cannot be led, each that looks a file up gets a face of its own (face_newest()),
+ * and what is an ordinary file may be made a state file by a rename. */
+static bool name_may_be_kept(const struct tree *tree, const struct inode *inode)
+{
+	return !tree->unseen || !S_ISREG(inode->node.mode);
+}
+
 /* A file that was saved in place will soon be saved again.  For a while the kernel is not to
  * remember where its name leads, and so need not be notified. */
-static void name_shown(struct inode *inode, const struct face *face)
+static void name_shown(struct tree *tree, struct inode *inode, const struct face *face)
 {
 	inode->lookup = face->number;
-	inode->name_kept |= !inode->name_forgotten || face_is_plain(inode, face) ||
-			    tick_now() > inode->name_forgotten + BRIEF_TIME;
+	inode->name_kept |= name_may_be_kept(tree, inode) &&
+			    (!inode->name_forgotten || face_is_plain(inode, face) ||
+			     tick_now() > inode->name_forgotten + BRIEF_TIME);
 }
 
 struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid)
 {
 	struct face *face = &inode->face;
 
+	if (!pid)
+		tree->unseen = true;
 	if (!face_is_plain(inode, face)) {
-		face = face_of_led(tree, inode, pid);
+		face = pid ? face_of_led(tree, inode, pid) : NULL;
 		if (!face)
-			face = face_newest(inode);
+			face = face_newest(inode, !pid);
 	} else if (face_was_left(inode, face)) {
-		face = face_newest(inode);
+		face = face_newest(inode, false);
 	}
-	name_shown(inode, face);
-	face->told = pid;
+	face->promised = !pid && !face_is_plain(inode, face);
+	if (!face_is_plain(inode, face))
+		again_led(tree, pid, inode_nodeid(inode, face->number));
+	name_shown(tree, inode, face);
 	return face;
-}
-
-/* Whether the kernel knows the size by now: with an open it is not told, and a read through the
- * page cache that follows at once (sendfile) would not ask. */
-static bool face_is_known(const struct face *face, enum face_kind kind, pid_t pid)
-{
-	return kind == FACE_WRITE || !face->changed || face->told == pid;
 }
 
 void inode_leave(struct inode *inode)
@@ -308,16 +361,18 @@ struct face *face_for_open(struct tree *tree, struct inode *inode, unsigned numb
 			   enum face_kind kind, pid_t pid)
 {
 	struct face *face = inode_face(inode, number);
+	struct led **led = led_find(inode, pid);
 
 	/* Of a thread that we cannot see we would not know its second try. */
-	if (face_is_plain(inode, face) || *led_find(inode, pid) || !pid ||
-	    (face_is_free(inode, face, kind, pid) && face_is_known(face, kind, pid)) ||
+	if (face_is_plain(inode, face) || !pid || (*led && (*led)->face == face) ||
+	    face_is_free(inode, face, kind, pid) ||
 	    again_opens(tree, pid, inode_nodeid(inode, number)))
 		return face;
+	led_end(led);
 	return face_lead(inode, kind, pid) ? NULL : face;
 }
 
-struct face *face_for_create(struct inode *inode, enum face_kind kind)
+struct face *face_for_create(const struct tree *tree, struct inode *inode, enum face_kind kind)
 {
 	struct face *face = &inode->face;
 
@@ -327,7 +382,7 @@ struct face *face_for_create(struct inode *inode, enum face_kind kind)
 		face = &inode->face;
 	inode->lookup = face->number;
 	/* The name of a state file that is created leads to its writer. */
-	inode->name_kept |= face_is_plain(inode, face);
+	inode->name_kept |= face_is_plain(inode, face) && name_may_be_kept(tree, inode);
 	return face;
 }
 
@@ -348,11 +403,25 @@ bool face_for_truncate(struct tree *tree, struct inode *inode, unsigned number, 
 
 /* Open faces. */
 
+/* By an open that empties the file, the kernel takes it for empty. */
+static void face_is_to_be_written(struct face *face, const struct handle *handle)
+{
+	bool empties = handle->flags & O_TRUNC;
+
+	face->traced =
+		!face->open[FACE_WRITE] && !face->open[FACE_READ] && (empties || !face->doubted);
+	if (empties)
+		face->doubted = handle->writing->dirty;
+}
+
 bool face_opened(struct face *face, struct handle *handle, pid_t pid)
 {
 	struct led **led = led_find(handle->inode, pid);
 	bool changed;
 
+	/* It was kept for this thread alone, of which it was not known that it writes. */
+	if (handle->kind == FACE_WRITE && face->old && !face->open[FACE_READ])
+		face_renew(face);
 	/* A reader sees one version: the one of which the face shows the size.  So does one that no
 	 * name has led here (a bind mount), which would otherwise read other bytes. */
 	if (face->old &&
@@ -372,8 +441,31 @@ bool face_opened(struct face *face, struct handle *handle, pid_t pid)
 	changed = handle->kind == FACE_READ && face->changed;
 	if (changed)
 		face->changed = false;
+	if (handle->kind == FACE_WRITE && handle->writing->count == 1)
+		face_is_to_be_written(face, handle);
 	face->open[handle->kind]++;
+	face->promised = false;
+	face->asked = 0;
 	return changed;
+}
+
+void face_created(const struct handle *handle, uint64_t size)
+{
+	const struct writing *writing = handle->writing;
+
+	if (writing->mode == HANDLE_SAVE && writing->stage.size != size)
+		handle->face->traced = false;
+}
+
+void face_published(const struct writing *writing)
+{
+	if (writing->face && writing->face->writing == writing)
+		writing->face->doubted = !writing->face->traced;
+}
+
+void face_guessed(struct face *face, uint64_t guess, uint64_t end)
+{
+	face->doubted |= guess != end;
 }
 
 int face_closed(struct handle *handle)
@@ -388,15 +480,18 @@ int face_closed(struct handle *handle)
 	return face->old && !face_is_needed(handle->inode, face);
 }
 
-struct writing *face_writing(struct tree *tree, struct inode *inode, unsigned number, pid_t pid)
+struct writing *face_writing(struct tree *tree, struct inode *inode, unsigned number, bool adds,
+			     pid_t pid)
 {
 	struct face *face = inode_face(inode, number);
 	struct retrying again;
 
 	if (number == FACE_ANY || !face->writing || face_is_plain(inode, face))
 		return NULL;
+	/* It may come by the name, which led there a moment ago.  What it adds is safe there, but
+	 * it is not to see what is not published, nor to put its save into that of another. */
 	if (!pid)
-		return face->own ? face->writing : NULL;
+		return face->own && adds ? face->writing : NULL;
 	if (!again_get(tree, pid, &again) || again.kind == FACE_ASKS ||
 	    again.nodeid != inode_nodeid(inode, number))
 		return NULL;
@@ -420,13 +515,14 @@ void face_take(struct notes *notes, struct tree *tree, struct writing *writing)
 	struct inode *inode = writing->inode;
 	struct face *face = writing->face;
 
+	if (face)
+		face->doubted = true;
 	if (!face || face->own || face->writing != writing || face->old ||
 	    face_is_read(inode, face) || face_is_plain(inode, face))
 		return;
 	face->own = true;
 	/* Whatever the kernel takes the size for by then. */
 	face->changed = true;
-	face->told = NOBODY;
 	if (inode->lookup == face->number)
 		name_forget(notes, tree, inode);
 }
@@ -440,8 +536,9 @@ void face_give_back(struct writing *writing)
 void face_settle(struct notes *notes, struct tree *tree, struct inode *inode,
 		 const struct face *face)
 {
-	if (inode->lookup != face->number && face_is_current(face) && !face->open[FACE_READ] &&
-	    !face->open[FACE_WRITE])
+	if (!face_is_current(face) || face->open[FACE_READ] || face->open[FACE_WRITE])
+		return;
+	if (inode->lookup != face->number || face_find_pinned(inode, FACE_WRITE, NOBODY))
 		name_forget(notes, tree, inode);
 }
 
@@ -451,49 +548,42 @@ bool face_is_needed(const struct inode *inode, const struct face *face)
 		return true;
 	for (const struct handle *handle = inode->open; handle; handle = handle->next)
 		if (handle->face == face && handle->kind == FACE_READ &&
-		    (handle->fresh || handle->middle || handle->fills || !handle->direct))
+		    (!handle->again || handle->fills || !handle->direct))
 			return true;
 	return false;
 }
 
-/* Whether somebody has yet to read an old face, or more of it. */
-static bool face_is_unread(const struct inode *inode, const struct face *face)
+/* Whether its readers have read all that it shows, and nothing by the page cache. */
+static bool face_is_read_out(const struct inode *inode, const struct face *face)
 {
 	if (face_is_awaited(inode, face))
-		return true;
-	for (const struct handle *handle = inode->open; handle; handle = handle->next) {
-		if (handle->face != face || handle->kind != FACE_READ)
-			continue;
-		if (handle->fresh || handle->fills || !handle->direct ||
-		    (handle->middle && handle->read_end != face->old->stage.size))
-			return true;
-	}
-	return false;
+		return false;
+	for (const struct handle *handle = inode->open; handle; handle = handle->next)
+		if (handle->face == face && handle->kind == FACE_READ &&
+		    (!handle->ended || handle->fills || !handle->direct))
+			return false;
+	return true;
 }
 
-bool face_stays_old(const struct inode *inode, const struct face *face, enum renew unless)
+void face_asked(const struct inode *inode, struct face *face)
 {
-	switch (unless) {
-	case RENEW_UNLESS_NEEDED:
-		return face_is_needed(inode, face);
-	case RENEW_UNLESS_UNREAD:
-		return face_is_unread(inode, face);
-	case RENEW_ANYWAY:
-		break;
-	}
-	return false;
+	if (!face->old || !face_is_read_out(inode, face) || ++face->asked <= ASKS_OF_MAPPING)
+		return;
+	for (struct handle *handle = inode->open; handle; handle = handle->next)
+		handle->again |= handle->face == face;
 }
 
-void face_asked(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face)
+void face_unless_needed(struct notes *notes, struct tree *tree, struct inode *inode,
+			struct face *face)
 {
-	if (!face_is_unread(inode, face))
-		notes_renew(notes, tree, inode, face, RENEW_UNLESS_UNREAD);
+	if (face->old && !face_is_needed(inode, face))
+		notes_renew(notes, tree, inode, face);
 }
 
 void face_renew(struct face *face)
 {
 	version_drop(&face->old);
 	face->renewing = false;
-	face->changed = true;
+	face->changed = face->doubted = true;
 	face->filled = face->open[FACE_READ] != 0;
 }

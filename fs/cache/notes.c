@@ -185,6 +185,16 @@ static void notice_add(struct notice *notice, struct face *face, enum change cha
 	face->filled = false;
 }
 
+/* Readers of a face that has grown are told its size, and the kernel knows that of what it adds. */
+static void face_doubt(const struct inode *inode, struct face *face, bool knows, bool grew)
+{
+	if (face->old || (grew && (knows || face_is_read(inode, face))))
+		return;
+	face->doubted = true;
+	if (!face->own)
+		face->traced = false;
+}
+
 void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, enum change change,
 		  uint64_t size_before, const struct face *by)
 {
@@ -207,7 +217,8 @@ void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, e
 		/* A writer that adds tells the kernel the size itself. */
 		if (change != CHANGE_ATTR && (change != CHANGE_GREW || face != by || face->own))
 			face->changed = true;
-		face->told = NOBODY;
+		if (change != CHANGE_ATTR && inode_is_state(inode))
+			face_doubt(inode, face, face == by, change == CHANGE_GREW);
 		/* By itself it forgets pages only where it believes that the file ended; but what
 		 * it writes to an ordinary file is in its pages, which it holds meanwhile. */
 		if ((face == by && (!face->filled || !inode_is_state(inode))) ||
@@ -230,8 +241,7 @@ void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, e
 		notice_end(notice, tree, inode);
 }
 
-void notes_renew(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face,
-		 enum renew unless)
+void notes_renew(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face)
 {
 	struct notice *notice = face->renewing ? NULL : notice_new(notes, tree, inode);
 
@@ -243,7 +253,6 @@ void notes_renew(struct notes *notes, struct tree *tree, struct inode *inode, st
 		.pages = true,
 		.grown = face->open[FACE_READ] != 0,
 		.renew = true,
-		.unless = unless,
 	};
 	face->shown = false;
 	if (face->open[FACE_READ])

@@ -62,13 +62,7 @@ void notes_name(struct notes *notes, uint64_t parent, struct bytes name);
 void notes_number(struct notes *notes, struct tree *tree, int64_t number);
 /* The kernel shall forget all of an old face, which is old no longer then, unless by then a reader
  * has come that needs what it shows. */
-enum renew {
-	RENEW_UNLESS_NEEDED, /* face_is_needed() */
-	RENEW_UNLESS_UNREAD, /* a reader has yet to read it, or to read on */
-	RENEW_ANYWAY,
-};
-void notes_renew(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face,
-		 enum renew unless);
+void notes_renew(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face);
 /* The pages of a face that nobody reads shall go. */
 void notes_forget(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face);
 /* The kernel shall ask again for the attributes of a face.  It waits for nothing to do that, so no

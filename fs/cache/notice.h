@@ -14,7 +14,6 @@ struct notice_face {
 	bool grown; /* then store the last byte */
 	bool stale;
 	bool renew;
-	enum renew unless;
 };
 
 struct notice {

@@ -75,12 +75,14 @@ struct notify_job {
 	_Alignas(max_align_t) char arg[];
 };
 
-static void notify_forget(struct tree *tree, const struct tree_watcher *watcher, uint64_t nodeid,
-			  int64_t offset)
+/* inode: if somebody counts it. */
+static void notify_forget(struct tree *tree, const struct tree_watcher *watcher,
+			  struct inode *inode, uint64_t nodeid, int64_t offset)
 {
 	struct missed *missed;
 
-	if (!watcher->forget || watcher->forget(watcher->arg, nodeid, offset))
+	if (!watcher->forget || watcher->forget(watcher->arg, nodeid, offset) ||
+	    (inode && face_is_fresh(inode_face(inode, nodeid_face(nodeid)))))
 		return;
 	missed = malloc(sizeof(*missed));
 	if (!missed)
@@ -130,7 +132,7 @@ static void notice_settle(struct tree *tree, struct notice *notice, struct notes
 
 		if (told->stale)
 			face->stale--;
-		if (told->renew && face_stays_old(inode, face, told->unless)) {
+		if (told->renew && face_is_needed(inode, face)) {
 			face->renewing = told->grown = false;
 			continue;
 		}
@@ -154,7 +156,8 @@ static void notify_change(struct tree *tree, const struct tree_watcher *watcher,
 	for (size_t i = 0; i < notice->count; i++) {
 		const struct notice_face *told = &notice->face[i];
 
-		notify_forget(tree, watcher, inode_nodeid(notice->inode, told->number),
+		notify_forget(tree, watcher, notice->inode,
+			      inode_nodeid(notice->inode, told->number),
 			      told->pages ? told->offset : -1);
 	}
 	notice_settle(tree, notice, &names);
@@ -183,7 +186,7 @@ static void notify_note(struct tree *tree, const struct tree_watcher *watcher, s
 	} else if (note->is_event) {
 		following_show(tree, note->event);
 	} else if (!note->is_entry) {
-		notify_forget(tree, watcher, note->number, note->offset);
+		notify_forget(tree, watcher, NULL, note->number, note->offset);
 	}
 	free(note->name);
 }
@@ -256,9 +259,9 @@ static struct missed *missed_take_of(struct tree *tree, uint64_t ino)
 	return taken;
 }
 
-/* Under notify_lock, which it drops meanwhile.  again: those that are missed once more are told
- * later. */
-static void missed_tell(struct tree *tree, struct missed *missed, bool again)
+/* Under notify_lock, which it drops meanwhile.  again: of their file, which somebody counts, those
+ * that are missed once more are told later; or 0. */
+static void missed_tell(struct tree *tree, struct missed *missed, uint64_t again)
 {
 	struct tree_watcher watcher = tree->watcher;
 	struct missed *next;
@@ -270,7 +273,7 @@ static void missed_tell(struct tree *tree, struct missed *missed, bool again)
 	for (; missed; missed = next) {
 		next = missed->next;
 		if (again)
-			notify_forget(tree, &watcher, missed->nodeid, -1);
+			notify_forget(tree, &watcher, tree_inode(tree, again), missed->nodeid, -1);
 		else if (watcher.forget)
 			watcher.forget(watcher.arg, missed->nodeid, -1);
 		free(missed);
@@ -284,14 +287,14 @@ void notify_missed(struct tree *tree)
 	int64_t before = tree->stopping ? INT64_MAX : tick_now() - MISSED_NANOSECONDS;
 
 	pthread_mutex_lock(&tree->notify_lock);
-	missed_tell(tree, missed_take(tree, before), false);
+	missed_tell(tree, missed_take(tree, before), 0);
 	pthread_mutex_unlock(&tree->notify_lock);
 }
 
 void tree_tell_missed(struct tree *tree, uint64_t ino)
 {
 	pthread_mutex_lock(&tree->notify_lock);
-	missed_tell(tree, missed_take_of(tree, ino), true);
+	missed_tell(tree, missed_take_of(tree, ino), ino);
 	pthread_mutex_unlock(&tree->notify_lock);
 }
 

@@ -67,17 +67,22 @@ enum { FACE_NONE = FACE_ANY }; /* the name is to be looked up again */
 struct face {
 	struct face *_Atomic next; /* in the inode's list */
 	_Atomic uint64_t lookups;  /* that the kernel has been told and has not forgotten */
+	_Atomic unsigned answers;  /* with it that are on their way, and will be lookups */
 	unsigned number;	   /* in the upper bits of the nodeid; 0: the first face */
 	unsigned open[FACE_KINDS]; /* handles, by what they count as */
 	bool filled;		   /* the kernel may have pages */
-	pid_t told;		   /* thread that was told its size by a name, since it changed */
 	bool shown;		   /* the kernel has attributes, or is about to take them in */
 	bool changed;		   /* the content, since a reader opened this face */
-	unsigned stale;		   /* changes whose pages the kernel has yet to forget */
-	struct writing *writing;   /* what is written here, by the handle that came first */
+	/* The kernel may take the file for smaller or larger than what the face shows. */
+	bool doubted;
+	bool traced;		 /* it takes it for as large as what its writer sees */
+	unsigned stale;		 /* changes whose pages the kernel has yet to forget */
+	bool promised;		 /* to a thread that looked the name up and cannot be seen */
+	struct writing *writing; /* what is written here, by the handle that came first */
 	/* It shows what the handles of that writing see, and no name leads here. */
 	bool own;
 	struct version *old; /* what it shows, counted; NULL: the newest content */
+	unsigned asked;	     /* how often for its attributes, since a reader opened or read it */
 	bool renewing;	     /* a notice is under way by which it is old no longer */
 };
 
@@ -96,7 +101,7 @@ struct retrying {
 	enum face_kind kind;
 	uint64_t nodeid; /* for which it was told so */
 	int64_t until;	 /* by tick_now() */
-	uint64_t found;	 /* the file that it has looked up last since; 0: it has looked up none */
+	uint64_t found;	 /* the nodeid that a name has led it to last since; 0: it looked up none */
 };
 
 /* When appends to a list told the other mounts its times. */

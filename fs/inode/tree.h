@@ -176,6 +176,8 @@ struct tree {
 	pthread_t keeper;	      /* writes times, ends ghosts ... */
 	_Atomic bool has_orphans;     /* there may be some to be reaped */
 	_Atomic bool stopping;
+	/* Some who look names up are of other pid namespaces (face.c). */
+	_Atomic bool unseen;
 	/* fs/cache/notify.c: what the notifiers send, and the threads that wait for their turn; all
 	 * of it under notify_lock. */
 	pthread_mutex_t notify_lock;

@@ -95,7 +95,8 @@ struct handle {
 	bool fills;	     /* the kernel has filled pages by it, whether it is direct or not */
 	bool fresh;	     /* not read directly since it was opened */
 	bool middle;	     /* its last direct read was not told that the file ends there */
-	uint64_t read_end;   /* of that read */
+	bool ended;	     /* it has read all that there is, up to the end */
+	bool again;	     /* it has read again behind that (read.c), or has got a lock */
 	struct version *old; /* what it reads, counted; NULL: the newest content.  Of a document,
 				 * that is what it was at the last read of its start. */
 	struct stage whole;  /* a large row, for the reads that follow the first */

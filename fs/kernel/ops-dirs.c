@@ -32,6 +32,8 @@ static int dir_add(void *arg, struct bytes name, struct inode *inode, const stru
 		       fuse_add_direntry_plus(reply->req, data, room, text, &entry,
 					      (off_t)position) :
 		       fuse_add_direntry(reply->req, data, room, text, &shown->st, (off_t)position);
+	if (size > room && inode)
+		inode_let_go(inode, entry.ino);
 	if (size > room)
 		return 1;
 	reply->used += size;

@@ -130,8 +130,8 @@ static int stat_once(struct tree *tree, struct inode *inode, unsigned number, pi
 
 	if (inode_is_changing(tree, inode))
 		return -ESTALE;
-	if (face->old)
-		face_asked(notes, tree, inode, face);
+	face_asked(inode, face);
+	face_unless_needed(notes, tree, inode, face);
 	/* By the published size the kernel would cut the pages that the writer has. */
 	if (!face_is_reached(tree, inode, face, pid) &&
 	    !again_asks(tree, pid, inode_nodeid(inode, number)))
@@ -171,6 +171,19 @@ int tree_stat_face(struct tree *tree, struct inode *inode, unsigned face, pid_t 
 	return -ESTALE;
 }
 
+/* What the kernel is answered with a nodeid. */
+static int show_face(struct tree *tree, struct inode *inode, struct face *face, bool brief,
+		     struct shown *shown)
+{
+	int r = stat_face(tree, inode, face, &shown->st, &shown->own);
+
+	shown->nodeid = inode_nodeid(inode, face->number);
+	shown->brief = brief;
+	if (r == 0)
+		face_answers(face);
+	return r;
+}
+
 static int enter_once(struct tree *tree, struct inode *inode, unsigned number, pid_t pid,
 		      struct shown *shown)
 {
@@ -184,9 +197,7 @@ static int enter_once(struct tree *tree, struct inode *inode, unsigned number, p
 
 	if (inode_is_changing(tree, inode))
 		return -ESTALE;
-	shown->nodeid = inode_nodeid(inode, face->number);
-	shown->brief = false;
-	return stat_face(tree, inode, face, &shown->st, &shown->own);
+	return show_face(tree, inode, face, false, shown);
 }
 
 /* Under inode.lock. */
@@ -202,9 +213,7 @@ static int show(struct tree *tree, struct inode *inode, pid_t pid, struct shown 
 	if (r < 0)
 		return r;
 	face = face_for_lookup(tree, inode, pid);
-	shown->nodeid = inode_nodeid(inode, face->number);
-	shown->brief = !inode->name_kept;
-	return stat_face(tree, inode, face, &shown->st, &shown->own);
+	return show_face(tree, inode, face, !inode->name_kept, shown);
 }
 
 int inode_show(struct tree *tree, struct inode *inode, pid_t pid, struct shown *shown)
@@ -242,10 +251,12 @@ static int created_once(struct tree *tree, struct handle *handle, struct shown *
 	struct inode *inode = handle->inode;
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
+	int r;
 
-	shown->nodeid = handle_nodeid(handle);
-	shown->brief = !inode->name_kept;
-	return stat_face(tree, inode, handle->face, &shown->st, &shown->own);
+	r = show_face(tree, inode, handle->face, !inode->name_kept, shown);
+	if (r == 0)
+		face_created(handle, (uint64_t)shown->st.st_size);
+	return r;
 }
 
 int handle_show(struct tree *tree, struct handle *handle, struct shown *ret_shown)

@@ -532,9 +532,12 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, int flags, p
 		return r;
 	if (r > 0) {
 		ssize_t taken = handle_append(tree, handle, data, notes);
+		uint64_t end;
 
 		if (handle->writing->piece.size)
 			face_take(notes, tree, handle->writing);
+		if (taken > 0 && handle_list_end(tree, inode, &end) == 0)
+			face_guessed(handle->face, offset + (uint64_t)taken, end);
 		return taken;
 	}
 	r = stage_again(tree, handle, append);

@@ -143,7 +143,7 @@ static int open_empty(struct tree *tree, struct inode *inode, const struct face 
 static struct face *open_face(struct tree *tree, struct handle *handle, unsigned face, pid_t pid)
 {
 	if (face == FACE_ANY)
-		return face_for_create(handle->inode, handle->kind);
+		return face_for_create(tree, handle->inode, handle->kind);
 	return face_for_open(tree, handle->inode, face, handle->kind, pid);
 }
 
@@ -325,6 +325,11 @@ static void writing_free(struct writing *writing)
 	free(writing);
 }
 
+static bool handle_only_adds(const struct handle *handle)
+{
+	return handle_writes(handle) && (handle->flags & (O_APPEND | O_TRUNC)) == O_APPEND;
+}
+
 /* What the handle writes to, also if it only reads: its own, or what the open file has through
  * which it is opened. */
 static int open_writing(struct tree *tree, struct handle *handle, unsigned face, pid_t pid,
@@ -334,7 +339,7 @@ static int open_writing(struct tree *tree, struct handle *handle, unsigned face,
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 
-	handle->writing = face_writing(tree, inode, face, pid);
+	handle->writing = face_writing(tree, inode, face, handle_only_adds(handle), pid);
 	*ret_joined = handle->writing;
 	if (handle->writing)
 		handle->writing->count++;
@@ -499,7 +504,7 @@ static bool is_joined(struct tree *tree, struct inode *inode, unsigned face, pid
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 
-	return face_writing(tree, inode, face, pid) != NULL;
+	return face_writing(tree, inode, face, false, pid) != NULL;
 }
 
 int handle_join(struct tree *tree, struct inode *inode, unsigned face, pid_t pid,
@@ -542,7 +547,7 @@ static void handle_close(struct tree *tree, struct handle *handle)
 		if (!is_written(inode))
 			inode_writers_gone(tree, inode);
 		if (face_closed(handle))
-			notes_renew(&notes, tree, inode, handle->face, RENEW_UNLESS_NEEDED);
+			notes_renew(&notes, tree, inode, handle->face);
 		face_settle(&notes, tree, inode, handle->face);
 		version_drop(&handle->old);
 		last = writing_drop(tree, handle);

@@ -87,6 +87,10 @@ static int publish_stage(struct tree *tree, struct writing *writing, struct save
 	}
 	/* Until its writer reads what there is, it goes on with its own stage. */
 	writing->version = newer == NEWER_NONE ? inode->version : inode->version - 1;
+	/* What is published is then of another size than what the writer sees. */
+	if (newer != NEWER_NONE && writing->face)
+		writing->face->traced = false;
+	face_published(writing);
 	return 0;
 }
 
@@ -362,8 +366,8 @@ void handle_lock_granted(struct tree *tree, struct handle *handle)
 		handle_drop_outdated(handle);
 		handle_drop_old(handle);
 		handle->middle = handle->fresh = false;
-		if (handle->face->old && handle->fills)
-			notes_renew(&notes, tree, inode, handle->face, RENEW_ANYWAY);
+		handle->again = true;
+		face_unless_needed(&notes, tree, inode, handle->face);
 	}
 	notes_send(&notes, tree, NOTIFY_ALL);
 }

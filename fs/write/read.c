@@ -117,6 +117,23 @@ static int read_newest(struct tree *tree, struct handle *handle, uint64_t offset
 	return read_with_piece(tree, &view, handle, offset, size, out);
 }
 
+/* Whether what the handle reads ends there, as far as that is known. */
+static bool is_end(const struct handle *handle, uint64_t offset)
+{
+	struct inode *inode = handle->inode;
+	uint64_t size;
+
+	if (handle->old)
+		return offset >= handle->old->stage.size;
+	return inode->loaded && content_size(NULL, NULL, inode, &size) == 0 && offset >= size;
+}
+
+/* Whether it was told that the file ends, or has read all of it and begins anew. */
+static bool reads_again(const struct handle *handle, uint64_t offset)
+{
+	return !handle->fresh && (!handle->middle || (handle->ended && !offset));
+}
+
 /* out has so many bytes before. */
 static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
 		     size_t before, struct buf *out, struct notes *notes)
@@ -143,15 +160,15 @@ static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 	/* When others' changes come first, it is still where it was. */
 	if (r < 0)
 		return r;
+	handle->again |= reads_again(handle, offset);
+	handle->face->asked = 0;
 	handle->fresh = handle->closed = false;
 	/* A reader that was told that the file ends here waits for what comes. */
 	handle->middle = out->size > before;
-	handle->read_end = offset + (out->size - before);
-	if (!handle->middle) {
+	handle->ended |= is_end(handle, offset + (out->size - before));
+	if (!handle->middle)
 		handle_drop_old(handle);
-		if (handle->face->old && !face_is_needed(inode, handle->face))
-			notes_renew(notes, tree, inode, handle->face, RENEW_UNLESS_NEEDED);
-	}
+	face_unless_needed(notes, tree, inode, handle->face);
 	return r;
 }
 
