@@ -536,7 +536,7 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, int flags, p
 
 		if (handle->writing->piece.size)
 			face_take(notes, tree, handle->writing);
-		if (taken > 0 && handle_list_end(tree, inode, &end) == 0)
+		if (taken > 0 && handle_content_end(tree, inode, &end) == 0)
 			face_guessed(handle->face, offset + (uint64_t)taken, end);
 		return taken;
 	}

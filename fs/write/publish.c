@@ -62,10 +62,9 @@ static int publish_stage(struct tree *tree, struct writing *writing, struct save
 	struct inode *inode = writing->inode;
 	const uint64_t before = inode->version;
 	const bool adds = writing->only_adds && writing->kept == writing->seen;
+	const bool apart = writing->apart && inode->node.kind == BACKEND_ORDINARY;
 	enum newer newer;
 	int r = newer_find(tree, writing, &newer);
-
-	const bool apart = writing->apart && inode->node.kind == BACKEND_ORDINARY;
 
 	if (r == 0 && apart && newer != NEWER_NOTHING_TO_DO)
 		r = temporary_meets(tree, inode);
