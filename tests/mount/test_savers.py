@@ -353,7 +353,6 @@ sys.exit(f"{torn} of {count} were torn" if torn else 0)
 """
 
 
-@limit(200)
 def test_two_processes_that_save_by_one_temporary_name_never_tear_the_document(box):
     _, session = box.session()
     path = os.path.join(session, "agent.json")
