@@ -81,6 +81,11 @@ int handle_cut(struct tree *tree, struct handle *handle, uint64_t size, struct n
 /* Whether bytes are whole lines, or a document, as such a file has. */
 bool content_is_whole(const struct tree *tree, uint32_t kind, struct bytes bytes);
 
+/* Before a file is opened, so that no mount puts its session into the trash, and at the end; under
+ * inode.lock.  As backend_use(). */
+int inode_use_begin(struct tree *tree, struct inode *inode);
+void inode_use_end(struct tree *tree, struct inode *inode);
+
 /* As handle_flush() by nobody in particular, while the kernel holds the file: names are notified
  * later.  No lock is held. */
 int handle_flush_held(struct tree *tree, struct handle *handle);

@@ -172,53 +172,6 @@ static int open_heed(struct tree *tree, const struct inode *inode)
 	return tree->taker.late ? inode_view_begin(tree, inode, &view) : 0;
 }
 
-/* Before a file is opened, so that no mount puts its session into the trash; under inode.lock.  As
- * backend_use(). */
-static int use_begin(struct tree *tree, struct inode *inode)
-{
-	int r = inode->uses ? 1 : backend_use(tree->backend, inode->ino, true);
-
-	inode->uses += r >= 0;
-	return r;
-}
-
-static void use_end(struct tree *tree, struct inode *inode)
-{
-	if (--inode->uses == 0)
-		backend_use(tree->backend, inode->ino, false);
-}
-
-/* As view_begin(): 1 if that has to find out. */
-static int use_once(struct tree *tree, struct inode *inode)
-{
-	WITH_READ_LOCK(tree);
-	WITH_INODE_LOCK(inode);
-	int r = use_begin(tree, inode);
-
-	return r == 0 && (tree->unapplied || inode->unapplied) ? 1 : r;
-}
-
-int tree_use(struct tree *tree, struct inode *inode)
-{
-	int r = inode->window ? 1 : TREE_RETRY(tree, use_once(tree, inode));
-
-	if (r <= 0)
-		return r;
-	r = tree_take_in(tree);
-	if (r < 0)
-		tree_use_end(tree, inode);
-	return r;
-}
-
-void tree_use_end(struct tree *tree, struct inode *inode)
-{
-	WITH_READ_LOCK(tree);
-	WITH_INODE_LOCK(inode);
-
-	if (!inode->window)
-		use_end(tree, inode);
-}
-
 /* Of a file that is in use: as open_once(). */
 static int open_used(struct tree *tree, struct handle *handle, unsigned number, pid_t pid,
 		     bool *ret_changed, struct notes *notes)
@@ -296,12 +249,12 @@ static int open_once(struct tree *tree, struct handle *handle, unsigned number, 
 		return 1;
 	if (inode->apart && !inode->orphaned)
 		return -EIO;
-	r = use_begin(tree, inode);
+	r = inode_use_begin(tree, inode);
 	if (r < 0)
 		return r;
 	r = open_used(tree, handle, number, pid, ret_changed, notes);
 	if (r != 0)
-		use_end(tree, inode);
+		inode_use_end(tree, inode);
 	return r;
 }
 
@@ -541,7 +494,7 @@ static void handle_close(struct tree *tree, struct handle *handle)
 		*handle->link = handle->next;
 		if (handle->next)
 			handle->next->link = handle->link;
-		use_end(tree, inode);
+		inode_use_end(tree, inode);
 		if (handle->keeps)
 			kept_closed(tree);
 		if (!is_written(inode))
