@@ -122,11 +122,14 @@ int backend_lock_find(struct backend *backend, struct backend_snapshot *snapshot
 		       -ENOENT;
 }
 
-static bool clash(const struct backend_lock *a, const struct backend_lock *b)
+/* Whether one that another mount holds is in the way of one that is asked for. */
+static bool clash(const struct backend_lock *held, const struct backend_lock *lock)
 {
-	if (!a->whole != !b->whole || !(a->exclusive || b->exclusive))
+	if (held->whole != lock->whole && held->whole != BACKEND_MAPPED)
 		return false;
-	return a->whole || (a->start <= b->end && b->start <= a->end);
+	if (!(held->exclusive || lock->exclusive))
+		return false;
+	return held->whole || (held->start <= lock->end && lock->start <= held->end);
 }
 
 bool backend_lock_in(struct bytes locks, const struct backend_lock *lock,

@@ -263,8 +263,14 @@ struct backend_feed {
 	struct bytes path; /* its path then, below the root and without '/' in front */
 };
 
+/* backend_lock.whole, if neither 0 (a range) nor 1 (the whole file): the right to map the file
+ * shared and writable, which is exclusive.  It is in the way of any lock that another mount asks
+ * for; of those that others hold already, only the same right is in its way. */
+enum { BACKEND_MAPPED = 2 };
+
 /* A lock that a mount holds of a file, of whatever owner; whole files and ranges know nothing of
- * each other.  As it is written to the store: zeros where there is nothing. */
+ * each other.  As it is written to the store: zeros where there is nothing, but a right to map ends
+ * at INT64_MAX. */
 struct backend_lock {
 	uint64_t start;
 	uint64_t end; /* inclusive */

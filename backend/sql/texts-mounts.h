@@ -24,8 +24,9 @@ SQL(SQL_GUARD_USED, FAIL_IF("sessfs_use WHERE ino = ?1 AND mount IN (SELECT numb
 	"sessfs_mount)"))
 SQL(SQL_GUARD_TOLD_USES, FAIL_IF("sessfs_mount WHERE untold_uses <> 0 AND number <> ?1"))
 SQL(SQL_GUARD_TOLD_LOCKS, FAIL_IF("sessfs_mount WHERE untold_locks <> 0 AND number <> ?1"))
-SQL(SQL_GUARD_LOCK, FAIL_IF("sessfs_lock WHERE ino = ?1 AND mount <> ?2 AND whole = ?3 AND "
-	"(exclusive <> 0 OR ?4 <> 0) AND (?3 <> 0 OR (first_byte <= ?6 AND last_byte >= ?5))"))
+SQL(SQL_GUARD_LOCK, FAIL_IF("sessfs_lock WHERE ino = ?1 AND mount <> ?2 AND "
+	"whole IN (?3, 2) AND (exclusive <> 0 OR ?4 <> 0) AND "
+	"(?3 <> 0 OR (first_byte <= ?6 AND last_byte >= ?5))"))
 /* The same of several keys: the beginning, one key, and the end of a statement. */
 SQL(SQL_GUARD_CHANGED, "UPDATE sessfs_store SET guard = CASE WHEN EXISTS (SELECT 1 FROM "
 	"sessfs_change "
@@ -33,7 +34,7 @@ SQL(SQL_GUARD_CHANGED, "UPDATE sessfs_store SET guard = CASE WHEN EXISTS (SELECT
 SQL(SQL_GUARD_CHANGED_KEY, " OR (session_id = ?1 AND state_key = ?2)")
 SQL(SQL_GUARD_CHANGED_END, ") THEN NULL ELSE 0 END WHERE id = 1")
 SQL(SQL_LOCK_FIND, "SELECT first_byte, last_byte, pid, whole, exclusive FROM sessfs_lock WHERE "
-	"ino = ?1 AND mount <> ?2 AND whole = ?3 AND (exclusive <> 0 OR ?4 <> 0) AND "
+	"ino = ?1 AND mount <> ?2 AND whole IN (?3, 2) AND (exclusive <> 0 OR ?4 <> 0) AND "
 	"(?3 <> 0 OR (first_byte <= ?6 AND last_byte >= ?5)) LIMIT 1")
 SQL(SQL_LOCKS_DELETE, "DELETE FROM sessfs_lock WHERE ino = ?1 AND mount = ?2")
 SQL(SQL_LOCK_PUT, "INSERT INTO sessfs_lock (ino, mount, item, first_byte, last_byte, pid, whole, "

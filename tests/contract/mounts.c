@@ -584,6 +584,37 @@ Mounts(locks_of_one_keep_the_other_out)
 	cr_expect_eq(COMMIT(one, lock(&writer, 1)), 0, "who has ended holds nothing");
 }
 
+Mounts(a_file_is_mapped_on_one_and_locked_on_no_other)
+{
+	const struct backend_lock right = { .end = INT64_MAX,
+					    .whole = BACKEND_MAPPED,
+					    .exclusive = 1 };
+	const struct backend_lock range = { .start = 10, .end = 19, .pid = 7 };
+	const struct backend_lock whole = { .whole = 1 };
+	const struct backend_lock of_one[] = { right, range };
+	const struct backend_lock of_two[] = { whole, range };
+	struct backend_node node = plain_node(5);
+
+	COMMIT(one, node_put(&node));
+	digest(two);
+	cr_expect_eq(COMMIT(one, lock(&right, 1)), 0);
+	cr_expect_eq(COMMIT(two, lock(&right, 1)), -EAGAIN);
+	cr_expect_eq(COMMIT(two, lock(&range, 1)), -EAGAIN);
+	cr_expect_eq(COMMIT(two, lock(&whole, 1)), -EAGAIN);
+	cr_expect_eq(lock_found(two, &right), 0);
+	cr_expect_eq(lock_found(two, &range), 0);
+	cr_expect_eq(lock_found(two, &whole), 0);
+	cr_expect_eq(lock_found(one, &right), -ENOENT, "one's own");
+	cr_expect_eq(COMMIT(one, lock(of_one, 2)), 0, "locks beside it");
+	cr_expect_eq(COMMIT(one, lock(NULL, 0)), 0);
+	cr_expect_eq(COMMIT(two, lock(of_two, 2)), 0, "nothing is mapped");
+	cr_expect_eq(lock_found(one, &right), -ENOENT, "locks do not map");
+	cr_expect_eq(COMMIT(one, lock(&right, 1)), 0, "locks that others hold are not in its way");
+	cr_expect_eq(COMMIT(two, lock(of_two, 2)), -EAGAIN, "but they get no more");
+	shut(one);
+	cr_expect_eq(COMMIT(two, lock(&right, 1)), 0, "who has ended maps nothing");
+}
+
 Mounts(who_has_locks_that_he_has_not_told_keeps_all_others_out)
 {
 	const struct backend_lock reader = { .end = 99 };
