@@ -120,6 +120,13 @@ bool inode_is_state(const struct inode *inode);
 /* Whether it shows another file through a question: what is missing in such a directory may come
  * without the watcher being told. */
 bool inode_is_window(const struct inode *inode);
+/* What an ordinary file is by its name. */
+enum tree_memory {
+	TREE_NO_MEMORY,
+	TREE_MEMORY,	   /* memory that processes share by mapping it, and nothing else */
+	TREE_BESIDE_MEMORY /* bytes that are written under locks which are in such memory */
+};
+enum tree_memory tree_memory_by_name(struct tree *tree, struct inode *inode);
 /* Remember that somebody has asked for a lock of the file. */
 void inode_set_locked(struct inode *inode);
 bool inode_was_locked(const struct inode *inode);
@@ -289,6 +296,9 @@ int tree_flush(struct tree *tree, struct handle *handle, pid_t pid);
 /* The process has got a lock of the file by this handle: what the handle reads next, wherever, is
  * the newest content. */
 void handle_lock_granted(struct tree *tree, struct handle *handle);
+/* The lease of the mount under which it was got, while it is held or if it was lost with that; 0:
+ * none was. */
+uint64_t handle_lock_lease(struct handle *handle);
 /* It holds none any more.  A handle that has lost one with the lease is refused what it writes
  * until it is closed. */
 void handle_locks_over(struct tree *tree, struct handle *handle);

@@ -20,6 +20,7 @@
 
 #include "fs/kernel/session.h"
 #include "fs/api/tree.h"
+#include "src/base/log-news.h"
 
 /* An open file, in the session's list so that the end of the mount can free what is left. */
 struct open_file {
@@ -27,8 +28,11 @@ struct open_file {
 	struct stream *stream; /* NULL: none; streams.c */
 	uint64_t id;	       /* never used again */
 	bool flushes;	       /* the kernel tells of each close of a descriptor */
-	uint64_t list_end;     /* of a directory: what came later is not listed */
-	int list_error;	       /* and what its listing ends with, or 0 */
+	bool can_map;	       /* an ordinary file, for reading and writing: see maps.h */
+	enum tree_memory by_name;
+	uint64_t lease;	   /* of the mount, to which it belongs by its name; 0: to none */
+	uint64_t list_end; /* of a directory: what came later is not listed */
+	int list_error;	   /* and what its listing ends with, or 0 */
 	struct open_file *next;
 	struct open_file **link;
 };
@@ -51,6 +55,7 @@ struct session {
 	pthread_mutex_t files_lock;
 	struct open_file *files;
 	uint64_t last_file;
+	struct log_news refused; /* maps.c; under files_lock */
 	struct lock_requests *locks;
 	struct streams *streams;
 };

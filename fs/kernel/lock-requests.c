@@ -7,7 +7,9 @@
 #include <string.h>
 #include <sys/file.h>
 
+#include "fs/kernel/locks-others.h"
 #include "fs/kernel/locks.h"
+#include "fs/kernel/maps.h"
 #include "fs/kernel/reply.h"
 #include "src/base/buf.h"
 #include "src/base/cleanup.h"
@@ -111,19 +113,6 @@ static void answer(struct session *session, struct lock_wait *ended)
 
 /* Other mounts. */
 
-static int add_lock(void *arg, const struct lock *lock)
-{
-	const struct backend_lock told = {
-		.start = lock->whole ? 0 : lock->start,
-		.end = lock->whole ? 0 : lock->end,
-		.pid = lock->pid,
-		.whole = lock->whole,
-		.exclusive = lock->type == F_WRLCK,
-	};
-
-	return buf_append(arg, &told, sizeof(told));
-}
-
 /* When other mounts have ended this one, its locks are gone; what was written under them and not
  * stored is refused (writing_lost_lock()). */
 static void look_at_lease(struct lock_requests *requests)
@@ -142,10 +131,10 @@ static void look_at_lease(struct lock_requests *requests)
 static int tell_file(struct lock_requests *requests, uint64_t ino, const struct lock *more)
 {
 	_cleanup_(buf_done) struct buf locks = { 0 };
-	int r = locks_each(&requests->locks, ino, add_lock, &locks);
+	int r = locks_each(&requests->locks, ino, others_lock_add, &locks);
 
 	if (r == 0 && more)
-		r = add_lock(&locks, more);
+		r = others_lock_add(&locks, more);
 	if (r == 0)
 		r = tree_tell_locks(requests->tree, ino, buf_bytes(&locks), more != NULL);
 	/* They have ended before they were told. */
@@ -189,6 +178,8 @@ static int ask_others(void *arg, const struct lock *lock)
 	struct lock_requests *requests = arg;
 	int r;
 
+	if (lock->lease && lock->lease != requests->lease)
+		return -ENOLCK;
 	if (!requests->untold && !tree_is_shared(requests->tree) &&
 	    !locks_told(&requests->locks, lock->ino)) {
 		if (!tree_hold_locks(requests->tree, true))
@@ -263,6 +254,18 @@ static void *expire_run(void *arg)
 	return NULL;
 }
 
+int lock_request_map(struct session *session, const struct open_file *file)
+{
+	struct lock_requests *requests = session->locks;
+	int r;
+
+	pthread_mutex_lock(&requests->lock);
+	look_at_lease(requests);
+	r = locks_map(&requests->locks, inode_number(handle_inode(file->handle)), file->id);
+	pthread_mutex_unlock(&requests->lock);
+	return r;
+}
+
 int lock_requests_start(struct session *session)
 {
 	struct lock_requests *requests = calloc(1, sizeof(*requests));
@@ -323,15 +326,22 @@ static void interrupted(fuse_req_t req, void *arg)
 	answer(session, wait);
 }
 
-/* With the mutex held: a signal that came before the request waited found nothing to end. */
+/* With the mutex held: a signal that came before the request waited found nothing to end; and
+ * whoever maps the file on another mount does not give it up soon. */
 static int set_unless_interrupted(struct lock_requests *requests, struct lock_request *request,
 				  struct lock_wait **ret_ended)
 {
+	const struct lock *lock = &request->wait.lock;
 	int r = locks_set(&requests->locks, &request->wait, tick_now(), ret_ended);
 
 	if (r > 0 && fuse_req_interrupted(request->req)) {
 		locks_cancel(&requests->locks, request->req);
 		return -EINTR;
+	}
+	if (r > 0 && request->wait.others && others_map(requests->tree, lock->ino) > 0) {
+		locks_cancel(&requests->locks, request->req);
+		maps_warn(request_session(request->req), lock->ino);
+		return -ENOLCK;
 	}
 	if (r > 0 && (!request->wait.sleeps || request->wait.others))
 		pthread_cond_signal(&requests->changed);
@@ -367,6 +377,12 @@ static void request_set(void *owner, void *arg)
 	answer(session, &request->wait);
 }
 
+/* The lease outside of which a file is locked no more: its program may go by what it has seen. */
+static uint64_t lease_of(const struct open_file *file)
+{
+	return file->lease ? file->lease : handle_lock_lease(file->handle);
+}
+
 static struct lock_request *request_new(fuse_req_t req, struct open_file *file)
 {
 	struct lock_request *request = calloc(1, sizeof(*request));
@@ -381,6 +397,8 @@ static struct lock_request *request_new(fuse_req_t req, struct open_file *file)
 		.ino = inode_number(handle_inode(file->handle)),
 		.file = file->id,
 		.silent = !file->flushes,
+		.maps = file->by_name == TREE_MEMORY,
+		.lease = lease_of(file),
 	};
 	return request;
 }
@@ -415,27 +433,6 @@ static bool range_set(struct lock *lock, uint64_t owner, const struct flock *ran
 	return lock->type == F_RDLCK || lock->type == F_WRLCK || lock->type == F_UNLCK;
 }
 
-/* Whether another mount has one in the way. */
-static bool is_others(struct tree *tree, const struct lock *lock, struct lock *ret_lock)
-{
-	const struct backend_lock wanted = {
-		.start = lock->start,
-		.end = lock->end,
-		.exclusive = lock->type == F_WRLCK,
-	};
-	struct backend_lock found;
-
-	if (!tree_is_shared(tree) || tree_find_lock(tree, lock->ino, &wanted, &found) < 0)
-		return false;
-	*ret_lock = (struct lock){
-		.type = found.exclusive ? F_WRLCK : F_RDLCK,
-		.start = found.start,
-		.end = found.end,
-		.pid = (pid_t)found.pid,
-	};
-	return true;
-}
-
 void lock_request_test(fuse_req_t req, struct open_file *file, uint64_t owner,
 		       const struct flock *range)
 {
@@ -454,7 +451,12 @@ void lock_request_test(fuse_req_t req, struct open_file *file, uint64_t owner,
 	granted = locks_test(&requests->locks, &lock, &held);
 	pthread_mutex_unlock(&requests->lock);
 	if (granted && lock.type != F_UNLCK)
-		granted = !is_others(request_session(req)->tree, &lock, &held);
+		granted = !others_lock_find(request_session(req)->tree, &lock, &held);
+	if (!granted && others_map(request_session(req)->tree, lock.ino) > 0) {
+		maps_warn(request_session(req), lock.ino);
+		reply_error(req, -ENOLCK);
+		return;
+	}
 	if (!granted) {
 		found.l_type = held.type;
 		found.l_whence = SEEK_SET;
@@ -514,6 +516,19 @@ struct lock_close {
 	uint64_t owner;
 };
 
+/* The right to map goes on to another open file that may be mapped, since the kernel writes pages
+ * by any of them. */
+static void pass_right(struct session *session, const struct lock_close *close)
+{
+	struct locks *locks = &session->locks->locks;
+	uint64_t next = locks_maps(locks, close->ino, close->file) ?
+				maps_file_left(session, close->ino) :
+				0;
+
+	if (next)
+		(void)locks_map(locks, close->ino, next);
+}
+
 static void close_now(void *owner, void *arg)
 {
 	struct session *session = owner;
@@ -522,11 +537,13 @@ static void close_now(void *owner, void *arg)
 	struct lock_wait *ended;
 
 	pthread_mutex_lock(&requests->lock);
-	if (close->flush)
+	if (close->flush) {
 		locks_flush(&requests->locks, close->ino, close->file, close->owner, tick_now(),
 			    &ended);
-	else
+	} else {
+		pass_right(session, close);
 		locks_release(&requests->locks, close->ino, close->file, &ended);
+	}
 	pthread_mutex_unlock(&requests->lock);
 	answer(session, ended);
 	reply_error(close->req, close->error);

@@ -17,6 +17,10 @@ int lock_requests_start(struct session *session);
 /* Nobody waits any more, and no request may follow. */
 void lock_requests_stop(struct session *session);
 
+/* Take the right to map a file for one that is open: 0, -EAGAIN while another mount has it, or
+ * -errno. */
+int lock_request_map(struct session *session, const struct open_file *file);
+
 /* These answer the request. */
 void lock_request_test(fuse_req_t req, struct open_file *file, uint64_t owner,
 		       const struct flock *range);

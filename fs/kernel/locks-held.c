@@ -25,6 +25,7 @@ struct lock_open {
 	int64_t flushed_at;
 	struct held *whole; /* its lock of the whole file, or NULL */
 	struct held *held;  /* its ranges */
+	bool maps;	    /* it has the right to map */
 	struct lock_open *next;
 };
 
@@ -142,7 +143,7 @@ static void open_put(struct lock_file *file, struct lock_open *open)
 {
 	struct lock_open **link = &file->open;
 
-	if (!open || open->held || open->whole)
+	if (!open || open->held || open->whole || open->maps)
 		return;
 	while (*link != open)
 		link = &(*link)->next;
@@ -203,6 +204,7 @@ static void open_drop(struct lock_file *file, struct lock_open *open)
 		held_remove(file, open->whole);
 	while (open->held)
 		held_remove(file, open->held);
+	open->maps = false;
 	open_put(file, open);
 }
 
@@ -283,6 +285,7 @@ static void held_take(struct lock_file *file, struct lock_open *open, const stru
 		      struct spare *spare)
 {
 	open->flushed = false;
+	open->maps |= lock->maps;
 	held_enter(file, open, spare_take(spare), lock);
 }
 
@@ -402,6 +405,28 @@ int held_apply(struct locks *locks, const struct lock *lock)
 	return r;
 }
 
+int held_map(struct locks *locks, uint64_t ino, uint64_t file_id)
+{
+	struct lock_file *file = file_get(locks, ino);
+	struct lock_open *open = file ? open_get(file, file_id) : NULL;
+
+	if (open)
+		open->maps = true;
+	else if (file)
+		file_put(locks, file);
+	return open ? 0 : -ENOLCK;
+}
+
+bool locks_maps(const struct locks *locks, uint64_t ino, uint64_t file_id)
+{
+	const struct lock_file *file = file_find(locks, ino);
+
+	for (const struct lock_open *open = file ? file->open : NULL; open; open = open->next)
+		if (open->maps && (!file_id || open->id == file_id))
+			return true;
+	return false;
+}
+
 const struct lock *held_in_the_way(const struct locks *locks, const struct lock *lock,
 				   const struct lock *after)
 {
@@ -496,9 +521,12 @@ bool locks_gives_up(const struct locks *locks, const struct lock *lock)
 	return false;
 }
 
-static int each_of_file(const struct lock_file *file, lock_fn *fn, void *arg)
+/* The right to map comes once. */
+static int each_of_file(const struct locks *locks, const struct lock_file *file, lock_fn *fn,
+			void *arg)
 {
-	int r = 0;
+	const struct lock right = { .ino = file->ino, .type = F_UNLCK, .maps = true };
+	int r = locks_maps(locks, file->ino, 0) ? fn(arg, &right) : 0;
 
 	for (const struct lock_open *open = file->open; r == 0 && open; open = open->next) {
 		if (open->whole)
@@ -517,7 +545,7 @@ int locks_each(const struct locks *locks, uint64_t ino, lock_fn *fn, void *arg)
 		for (const struct lock_file *file = locks->file[i]; r == 0 && file;
 		     file = file->next)
 			if (!ino || file->ino == ino)
-				r = each_of_file(file, fn, arg);
+				r = each_of_file(locks, file, fn, arg);
 	return r;
 }
 

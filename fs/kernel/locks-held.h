@@ -22,6 +22,8 @@ int64_t held_closing_until(const struct locks *locks, const struct lock *lock, i
  * -ENOLCK, and then nothing has changed. */
 int held_apply(struct locks *locks, const struct lock *lock);
 
+/* Give an open file the right to map: 0 or -ENOLCK. */
+int held_map(struct locks *locks, uint64_t ino, uint64_t file);
 /* A descriptor of an open file was closed. */
 void held_flushed(struct locks *locks, uint64_t ino, uint64_t file, int64_t now);
 /* The open file is gone; true when it held anything. */

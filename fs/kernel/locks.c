@@ -192,6 +192,21 @@ int locks_set(struct locks *locks, struct lock_wait *wait, int64_t now,
 	return r;
 }
 
+int locks_map(struct locks *locks, uint64_t ino, uint64_t file_id)
+{
+	const struct lock right = { .ino = ino, .file = file_id, .type = F_UNLCK, .maps = true };
+	bool first = locks->ask && !locks_maps(locks, ino, 0);
+	int r = first ? locks->ask(locks->arg, &right) : 0;
+
+	if (r < 0)
+		return r;
+	r = held_map(locks, ino, file_id);
+	/* Without memory for it, others have been told of more than there is. */
+	if (r < 0)
+		tell(locks, ino, first);
+	return r;
+}
+
 void locks_flush(struct locks *locks, uint64_t ino, uint64_t file_id, uint64_t owner, int64_t now,
 		 struct lock_wait **ret_ended)
 {

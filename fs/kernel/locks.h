@@ -48,6 +48,8 @@ struct lock {
 	uint64_t start; /* of a range */
 	uint64_t end;	/* inclusive */
 	pid_t pid;	/* of a range: the process that F_GETLK tells */
+	bool maps;	/* the right to map the file comes with it; with F_UNLCK that alone */
+	uint64_t lease; /* of the mount, which it needs; 0: any */
 };
 
 /* One who asks, and may have to wait. */
@@ -107,6 +109,14 @@ int locks_each(const struct locks *locks, uint64_t ino, lock_fn *fn, void *arg);
  * 0 or -ENOLCK. */
 bool locks_told(const struct locks *locks, uint64_t ino);
 int locks_set_told(struct locks *locks, uint64_t ino);
+
+/*
+ * The right to map a file shared and writable, which open files have until they are gone.  Those of
+ * one mount share it.  locks_map() takes it: 0, -ENOLCK or what ask() answers.
+ */
+int locks_map(struct locks *locks, uint64_t ino, uint64_t file);
+/* Whether an open file has it; file 0: any. */
+bool locks_maps(const struct locks *locks, uint64_t ino, uint64_t file);
 
 /* Nobody holds anything any more; who waits is granted what he can have by locks_poll(). */
 void locks_lose(struct locks *locks);

@@ -7,6 +7,7 @@
 
 #include "fs/api/events.h"
 #include "fs/kernel/library.h"
+#include "fs/kernel/maps.h"
 #include "fs/kernel/ops.h"
 #include "fs/kernel/streams.h"
 
@@ -38,6 +39,7 @@ static int request_open(fuse_req_t req, struct inode *inode, unsigned face,
 	fi->direct_io = handle_is_direct(handle);
 	/* The kernel is told what to forget. */
 	fi->keep_cache = !fi->direct_io && !(fi->flags & O_TRUNC);
+	maps_opened(session, file, fi->flags);
 	file->flushes =
 		(fi->flags & O_ACCMODE) != O_RDONLY || inode_was_locked(handle_inode(handle));
 	fi->noflush = !file->flushes;
@@ -65,6 +67,8 @@ static void open_now(void *owner, void *arg)
 	tree_tell_missed(request_tree(req), nodeid_ino(opening->nodeid));
 	if (r == 0 && opening->shared && request_was_left(req, opening->nodeid, opening->fi.flags))
 		r = -ESTALE;
+	if (r == 0)
+		r = maps_may_open(request_session(req), inode, opening->fi.flags);
 	if (r == 0)
 		r = request_open(req, inode, nodeid_face(opening->nodeid), &opening->fi);
 	if (opening->shared)
@@ -142,6 +146,10 @@ static int create_once(fuse_req_t req, fuse_ino_t parent, const char *name,
 			inode_forget(tree, *ret_inode, 1);
 			return -ESTALE;
 		}
+		if (r == 0)
+			r = maps_may_open(request_session(req), *ret_inode, fi->flags);
+		if (r == -ENODEV)
+			inode_forget(tree, *ret_inode, 1);
 	}
 	if (r == 0)
 		r = open_made(req, *ret_inode, fi);

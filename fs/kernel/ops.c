@@ -10,6 +10,7 @@
 
 #include "fs/kernel/library.h"
 #include "fs/kernel/lock-requests.h"
+#include "fs/kernel/maps.h"
 #include "fs/kernel/ops.h"
 #include "fs/kernel/reply.h"
 #include "fs/kernel/streams.h"
@@ -323,11 +324,13 @@ static void op_write(fuse_req_t req, fuse_ino_t nodeid, const char *data, size_t
 		     struct fuse_file_info *fi)
 {
 	struct handle *handle = request_handle(fi);
-	ssize_t r = handle_write_as(request_tree(req), handle, fi->flags,
-				    fi->writepage ? HANDLE_PAGES : request_writer(req, fi),
-				    (uint64_t)offset, bytes_make(data, size));
+	ssize_t r = maps_may_write(request_session(req), request_file(fi), fi->writepage);
 
 	(void)nodeid;
+	if (r == 0)
+		r = handle_write_as(request_tree(req), handle, fi->flags,
+				    fi->writepage ? HANDLE_PAGES : request_writer(req, fi),
+				    (uint64_t)offset, bytes_make(data, size));
 	if (r > 0)
 		(void)request_drop_setuid(req, handle_inode(handle));
 	reply_write(req, r);

@@ -371,6 +371,15 @@ void handle_lock_granted(struct tree *tree, struct handle *handle)
 	notes_send(&notes, tree, NOTIFY_ALL);
 }
 
+uint64_t handle_lock_lease(struct handle *handle)
+{
+	if (handle->through)
+		return handle->through->handle ? handle_lock_lease(handle->through->handle) : 0;
+	WITH_HANDLE_LOCK(handle);
+
+	return handle->writing->lease;
+}
+
 void handle_locks_over(struct tree *tree, struct handle *handle)
 {
 	if (handle->through && handle->through->handle)

@@ -3,10 +3,12 @@
 """Mounts of one store on a server that sleep for longer than their lease while others go on; and
 what several mounts count and append under locks."""
 
+import contextlib
 import errno
 import fcntl
 import os
 import signal
+import sqlite3
 import sys
 import threading
 import time
@@ -16,6 +18,7 @@ import servers  # noqa: E402
 from foreign import ServerError  # noqa: E402
 from servers import harness  # noqa: E402
 from harness import append, errno_of, read, same, soak, write  # noqa: E402
+from test_mapped import add, connect, count, refused  # noqa: E402
 from test_stores import own, start  # noqa: E402
 
 LEASE = 15  # seconds
@@ -105,6 +108,53 @@ def test_a_mount_of_mariadb_that_sleeps_beyond_its_lease_loses_its_locks_and_not
 @soak
 def test_a_mount_of_postgresql_that_sleeps_beyond_its_lease_loses_its_locks_and_nothing_else(box):
     locks(box, "postgresql", fcntl.lockf)
+
+
+def memory(box, kind):
+    """A database with a log, in the middle of a transaction, over the end of the lease."""
+    base = start(box, kind).database()
+    sleeper, other = box.mount(store=base.url), box.mount(store=base.url)
+    os.mkdir(sleeper.at("s"))
+    here, there = sleeper.at("s", "agent.db"), other.at("s", "agent.db")
+    with contextlib.closing(connect(here)) as stale:
+        stale.execute("PRAGMA busy_timeout = 0")
+        add(stale)
+        assert refused(there), "it is used on two mounts"
+        stale.execute("BEGIN IMMEDIATE")
+        stale.execute("INSERT INTO message (data) VALUES ('stale')")
+        os.kill(sleeper.pid, signal.SIGSTOP)
+        try:
+            harness.eventually(lambda: not refused(there), "the lease has ended")
+            with contextlib.closing(connect(there)) as fresh:
+                for _ in range(20):
+                    add(fresh)
+                os.kill(sleeper.pid, signal.SIGCONT)
+                for command in ("COMMIT", "ROLLBACK", "SELECT * FROM message", "BEGIN IMMEDIATE"):
+                    try:
+                        stale.execute(command).fetchall()
+                        assert command == "ROLLBACK", f"{command} says nothing"
+                    except sqlite3.Error:
+                        pass
+                add(fresh)
+                same(count(fresh), 22, "rows")
+        finally:
+            os.kill(sleeper.pid, signal.SIGCONT)
+    with contextlib.closing(connect(here)) as again:
+        same(count(again), 22, "rows on the mount that slept")
+        add(again)
+    harness.eventually(lambda: not refused(there), "it is free")
+    with contextlib.closing(connect(there)) as fresh:
+        same(count(fresh), 23, "rows in the end")
+    sleeper.check()
+
+
+def test_a_database_on_mariadb_is_taken_over_when_its_mount_sleeps_beyond_its_lease(box):
+    memory(box, "mysql")
+
+
+@soak
+def test_a_database_on_postgresql_is_taken_over_when_its_mount_sleeps_beyond_its_lease(box):
+    memory(box, "postgresql")
 
 
 def outage(box, kind):

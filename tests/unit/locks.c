@@ -279,6 +279,99 @@ Test(locks, are_as_before_when_memory_is_short)
 	failing_alloc_at(0);
 }
 
+/* What other mounts were told last: how many locks, and rights to map. */
+static unsigned told_locks, told_rights;
+static int others_say;
+
+static int count_told(void *arg, const struct lock *lock)
+{
+	(void)arg;
+	told_rights += lock->maps;
+	told_locks += lock->type != F_UNLCK;
+	return 0;
+}
+
+static void tell_all(void *arg, uint64_t ino)
+{
+	told_locks = told_rights = 0;
+	locks_each(arg, ino, count_told, NULL);
+}
+
+static int ask_others(void *arg, const struct lock *lock)
+{
+	if (others_say < 0)
+		return others_say;
+	tell_all(arg, lock->ino);
+	count_told(NULL, lock);
+	return locks_set_told(arg, lock->ino);
+}
+
+static void be_told(void)
+{
+	table.ask = ask_others;
+	table.changed = tell_all;
+	table.arg = &table;
+	others_say = 0;
+}
+
+Test(locks, the_right_to_map_is_of_all_open_files_and_ends_with_the_last)
+{
+	be_told();
+	cr_expect_eq(locks_map(&table, INO, 1), 0);
+	cr_expect_eq(told_rights, 1);
+	others_say = -EAGAIN;
+	cr_expect_eq(locks_map(&table, INO, 2), 0, "the others need not be asked again");
+	cr_expect_eq(locks_map(&table, INO + 1, 2), -EAGAIN);
+	cr_expect_eq(locks_maps(&table, INO, 2), true);
+	cr_expect_eq(locks_maps(&table, INO + 1, 0), false);
+
+	locks_release(&table, INO, 1, &ended);
+	cr_expect_eq(locks_maps(&table, INO, 1), false);
+	cr_expect_eq(told_rights, 1, "one of them has it");
+	locks_release(&table, INO, 2, &ended);
+	cr_expect_eq(told_rights, 0);
+	cr_expect(!locks_any(&table, INO));
+}
+
+Test(locks, that_bring_the_right_to_map_leave_it_when_they_go)
+{
+	struct lock lock = range(1, F_WRLCK, 0, 9);
+
+	be_told();
+	lock.maps = true;
+	cr_expect_eq(ask(0, lock, false), 0);
+	cr_expect_eq(told_rights, 1);
+	cr_expect_eq(told_locks, 1);
+	cr_expect_eq(ask(1, range(2, F_WRLCK, 0, 9), false), -EAGAIN, "a lock as any");
+
+	locks_flush(&table, INO, 1, 1, 0, &ended);
+	cr_expect_eq(told_locks, 0);
+	cr_expect_eq(told_rights, 1);
+	cr_expect(locks_maps(&table, INO, 1));
+	locks_lose(&table);
+	cr_expect(!locks_any(&table, INO));
+}
+
+Test(locks, the_right_to_map_is_not_had_when_memory_is_short)
+{
+	unsigned failures = 0;
+
+	for (unsigned at = 1;; at++) {
+		int r;
+
+		failing_alloc_at(at);
+		r = locks_map(&table, INO, 1);
+		failing_alloc_at(0);
+		if (r == 0)
+			break;
+		cr_assert_eq(r, -ENOLCK);
+		cr_assert(!locks_any(&table, INO));
+		failures++;
+	}
+	cr_expect_eq(failures, 2);
+	locks_release(&table, INO, 1, &ended);
+}
+
 /*
  * Against a naive model: a lock for each byte and owner, and for each open file.  The last byte
  * stands for all that follow.

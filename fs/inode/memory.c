@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Files that processes map to share memory, which no request tells (fs/kernel/maps.h). */
+
+#include <string.h>
+
+#include "fs/api/tree.h"
+#include "fs/inode/following.h"
+#include "fs/inode/locks.h"
+#include "fs/inode/tree.h"
+#include "src/base/cleanup.h"
+
+static const struct {
+	const char *end; /* of the name */
+	enum tree_memory what;
+} names[] = {
+	{ "-shm", TREE_MEMORY },	    /* SQLite, of a database with a log */
+	{ "-wal", TREE_BESIDE_MEMORY },	    /* that log */
+	{ "lock.mdb", TREE_MEMORY },	    /* LMDB */
+	{ "data.mdb", TREE_BESIDE_MEMORY }, /* its database */
+};
+
+static bool ends_in(struct bytes name, const char *end)
+{
+	const size_t size = strlen(end);
+
+	return name.size >= size && memcmp(name.data + name.size - size, end, size) == 0;
+}
+
+enum tree_memory tree_memory_by_name(struct tree *tree, struct inode *inode)
+{
+	WITH_READ_LOCK(tree);
+	WITH_INODE_LOCK(inode);
+	struct bytes name;
+
+	if (!inode->node.entry || following_name(tree, inode, &name) < 0)
+		return TREE_NO_MEMORY;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (ends_in(name, names[i].end))
+			return names[i].what;
+	return TREE_NO_MEMORY;
+}
