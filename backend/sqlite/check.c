@@ -65,6 +65,8 @@ struct rule {
 /* The greatest number of which the next ones are numbers, too. */
 #define MOST "4611686018427387903"
 #define HAS_LAYOUT "EXISTS (SELECT 1 FROM sessfs_meta WHERE key = 'setting:layout')"
+/* While the layout changes, files are where they were before it or after it. */
+#define AT_REST "NOT EXISTS (SELECT 1 FROM sessfs_meta WHERE key = 'setting:layout_moving')"
 #define IS_DIR "(mode & 61440) = 16384"
 
 static const struct rule rules[] = {
@@ -113,10 +115,10 @@ static const struct rule rules[] = {
 	  "e ON e.parent = b.ino JOIN sessfs_node n ON n.ino = e.ino WHERE " IS_DIR
 	  ") SELECT count(*) FROM sessfs_node n WHERE kind >= 2 AND nlink > 0 AND NOT EXISTS "
 	  "(SELECT 1 FROM below b WHERE b.ino = n.parent AND b.session = n.session_id) AND "
-	  "(NOT " HAS_LAYOUT " OR parent IN (SELECT ino FROM below))",
+	  "(NOT " HAS_LAYOUT " OR parent IN (SELECT ino FROM below)) AND " AT_REST,
 	  "state files are not below the directory of their session" },
 	{ "SELECT count(*) FROM sessfs_node WHERE kind = 1 AND nlink > 0 AND parent <> 1 AND "
-	  "NOT " HAS_LAYOUT,
+	  "NOT " HAS_LAYOUT " AND " AT_REST,
 	  "sessions have a directory that is not at the root" },
 	{ "SELECT count(*) FROM sessfs_entry WHERE typeof(parent) <> 'integer' OR typeof(id) <> "
 	  "'integer' OR typeof(ino) <> 'integer' OR typeof(name) <> 'blob' OR id NOT BETWEEN 1 "

@@ -32,6 +32,7 @@
 #include "fs/api/settings.h"
 #include "fs/api/trash.h"
 #include "fs/base/entries.h"
+#include "fs/base/layout.h"
 #include "fs/base/names.h"
 #include "fs/base/sound.h"
 #include "fs/content/content.h"
@@ -382,13 +383,20 @@ static int count_home(void *arg, struct bytes path, const struct backend_node *n
 }
 
 /* With a layout a session may have no directory. */
-static int count_sessions(struct checking *checking)
+static int check_layout(struct checking *checking)
 {
 	struct settings settings;
 	_cleanup_(freep) char *why = NULL;
+	char text[LAYOUTS_TEXT];
 
-	if (settings_read(checking->backend, &settings, NULL, &why) < 0 ||
-	    !settings.value[SETTING_LAYOUT])
+	if (settings_read(checking->backend, &settings, NULL, &why) < 0)
+		return 0;
+	if (settings.moving)
+		note(checking,
+		     "the change to another layout is not complete; 'sessfs config STORE "
+		     "layout=%s' continues it",
+		     layouts_show(settings.value[SETTING_LAYOUT], text));
+	if (!settings.value[SETTING_LAYOUT])
 		return 0;
 	checking->result.sessions = 0;
 	return home_list(checking->backend, checking->view.snapshot, settings.value[SETTING_LAYOUT],
@@ -413,7 +421,7 @@ int check_store(struct backend *backend, backend_report_fn *report, void *arg,
 	if (r == 0)
 		r = check_keys(&checking);
 	if (r == 0)
-		r = count_sessions(&checking);
+		r = check_layout(&checking);
 	view_end(&checking.view);
 	if (r < 0 && checking.result.violations)
 		violation(&checking, "cannot find out what else is wrong: %s", strerror(-r));

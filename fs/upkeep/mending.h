@@ -36,6 +36,7 @@ struct mending {
 	void *arg;
 	struct backend_repaired *repaired;
 	uint64_t layout; /* the store's: fs/base/layout.h */
+	bool moving;	 /* not all files are placed by it yet (fs/upkeep/relayout.c) */
 	struct view view;
 	struct batch batch;
 	struct seen *seen; /* by ino, a table of size slots */

@@ -106,7 +106,7 @@ static int take_directory(struct mending *mending, const struct place_dir *dir,
 	if (was_seen(mending, node.ino))
 		return drop_entry(mending, dir, found->id);
 	r = mend_see(mending, dir->ino, found->id, &found->node);
-	if (r == 0 && dir->outside && !was_session)
+	if (r == 0 && dir->outside && !was_session && !mending->moving)
 		r = judge_outside(mending, dir, name, true, &is, &session, &key);
 	if (r == 0 && is == LAYOUT_SESSION) {
 		r = find_session(mending, name, node.ino, &session);
@@ -116,7 +116,7 @@ static int take_directory(struct mending *mending, const struct place_dir *dir,
 		return r;
 	if (becomes)
 		node.session = buf_bytes(&session);
-	else if (!dir->outside || !was_session)
+	else if (!was_session || (!dir->outside && !mending->moving))
 		node.session = none;
 	node.key = none;
 	node.parent = dir->ino;
@@ -239,6 +239,21 @@ static int take_trashed(struct mending *mending, const struct place_dir *dir,
 	return r;
 }
 
+/* In the middle of a change of the layout a node says what it is, and not its path: the command
+ * that goes on with the change finds the one by the other. */
+static int take_unplaced(struct mending *mending, const struct place_dir *dir,
+			 const struct entry_copy *found)
+{
+	const struct backend_node *node = &found->node;
+	uint32_t kind = names_split(entry_name(found)).kind;
+
+	if (!S_ISREG(node->mode) || !node->session.data || !node->key.data)
+		return take_ordinary(mending, dir, found);
+	if (!kind_is_state(kind))
+		kind = mend_guess_kind(mending, node);
+	return take_state(mending, dir, found, kind, node->session, NULL);
+}
+
 static int take_file(struct mending *mending, const struct place_dir *dir,
 		     const struct entry_copy *found)
 {
@@ -248,6 +263,8 @@ static int take_file(struct mending *mending, const struct place_dir *dir,
 	enum layout_is is = LAYOUT_STATE;
 	int r = 0;
 
+	if (mending->moving)
+		return take_unplaced(mending, dir, found);
 	if (dir->outside)
 		r = judge_outside(mending, dir, name, false, &is, &session, &key);
 	if (r < 0)

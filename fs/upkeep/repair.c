@@ -181,6 +181,7 @@ static int mend_tree(const char *store, struct mending *mending, char **ret_why)
 		return r;
 	r = settings_read(mending->backend, &settings, NULL, ret_why);
 	mending->layout = r == 0 ? settings.value[SETTING_LAYOUT] : 0;
+	mending->moving = r == 0 && settings.moving;
 	if (r == 0)
 		r = mend(mending);
 	if (r < 0) {

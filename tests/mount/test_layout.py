@@ -804,5 +804,51 @@ def test_a_change_of_the_layout_that_was_killed_goes_on(box):
     mount.check()
 
 
+def stop_at(mount, where):
+    """No file or directory that this holds for can be written any more: its index has no value."""
+    least = "-9223372036854775808"
+    mount.sql(f"CREATE INDEX stop ON sessfs_node (abs(iif({where}, {least}, 0)))")
+
+
+def test_a_change_of_the_layout_that_stopped_anywhere_is_no_damage(box):
+    mount = box.mount()
+    for user in range(3):
+        for session in range(3):
+            os.makedirs(mount.at(f"u{user}/s{session}/sub"))
+            write(mount.at(f"u{user}/s{session}/k.json"), b"1")
+            append(mount.at(f"u{user}/s{session}/sub/l.jsonl"), b"[2]\ntorn")
+            write(mount.at(f"u{user}/s{session}/notes.txt"), b"3")
+    before = tree(mount.path)
+    numbers = {name: os.stat(mount.at(name)).st_ino
+               for name in ("u1", "u1/s1", "u1/s1/k.json", "u2/s0/sub/l.jsonl")}
+    mount.stop()
+    had = keys(mount)
+    placed = sorted((f"{session}:{key.split('/')[0]}", key.split("/", 1)[1])
+                    for session, key in had)
+    stops = [f"ino = {numbers[name]} AND {change}" for name, change in (
+        ("u1", "kind = 0"), ("u1/s1", "kind = 1"), ("u1/s1/k.json", "session_id <> 'u1'"),
+        ("u2/s0/sub/l.jsonl", "session_id <> 'u2'"))]
+    for stop in stops:
+        store = box.new_store()
+        shutil.copy(mount.store, store)
+        there = harness.Mount(box, store, box.new_path("mnt"))
+        stop_at(there, stop)
+        refuses(box, "", "config", store, "layout=agentscope2")
+        there.sql("DROP INDEX stop")
+        not_mounted(box, "is not complete", store)
+        same("continues it" in there.check(), True, f"{stop}: it is told what goes on with it")
+        copy, rescued = box.new_path("copy") + ".db", box.new_path("rescued") + ".db"
+        do(box, "backup", store, copy)
+        do(box, "check", "--repair", store, rescued)
+        for name in (store, copy, rescued):
+            not_mounted(box, "is not complete", name)
+            config(box, name, "layout=agentscope2")
+            other = box.mount(name)
+            same_trees(before, tree(other.path), f"{stop}: ")
+            same(keys(other), placed, f"{stop}: keys")
+            other.check()
+            other.stop()
+
+
 if __name__ == "__main__":
     harness.main(globals())
