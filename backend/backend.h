@@ -874,12 +874,13 @@ static inline void backend_closep(struct backend **backend)
  * A store of rows that are JSON asks is_row() about each.  Records that are not in the new store
  * are told in sentences: which keys and items, or between which, as far as that is known.
  *
- * The damaged store is opened for reading only and stays as it is, byte for byte.  new_store must
- * not exist; it is for its owner alone (0600).  When -errno is returned, it does not exist.  Memory
- * does not grow with the store, but for some bytes for each of its pages.
+ * The damaged store is opened for reading only and stays as it is, byte for byte.  new_store is an
+ * empty file of the caller's, who gives it its name when all is done (backend_install()), or takes
+ * it away.  Memory does not grow with the store, but for some bytes for each of its pages.
  */
 struct backend_repair {
-	const char *table; /* as in backend_options */
+	const char *table;  /* as in backend_options */
+	bool (*stop)(void); /* whether to give up, with -EINTR; may be NULL */
 	bool (*is_row)(void *arg, struct bytes session, struct bytes key, struct bytes data);
 	backend_report_fn *report;
 	void *arg;
@@ -893,8 +894,8 @@ struct backend_repaired {
 	uint64_t lost;	  /* pieces of damage that were told */
 };
 
-/* -EEXIST: there is something of the new name.  -ENOENT: no store.  -ENODATA: nothing could be
- * rescued, it may be no store at all.  Other errors as backend_open(). */
+/* -ENOENT: no store.  -ENODATA: nothing could be rescued, it may be no store at all.  Other errors
+ * as backend_open(). */
 int backend_repair(const char *store, const char *new_store, const struct backend_repair *repair,
 		   struct backend_repaired *ret_repaired, char **ret_why);
 /* Take away a store that nobody has open, which was made in vain. */

@@ -313,6 +313,10 @@ int sqlite_backend_install(const char *new_path, const char *path, bool replace,
 
 	/* What it has as a store that was open. */
 	sqlite_beside_remove(new_path);
+	/* A store that could not be closed well. */
+	if (has_log(new_path))
+		return sqlite_refuse(ret_why, -EIO, "cannot put %s in its place: its log is left",
+				     path);
 	if (there && !replace)
 		r = -EEXIST;
 	else if (there && !S_ISREG(old.st_mode))

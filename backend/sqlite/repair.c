@@ -166,6 +166,8 @@ static int on_record(void *arg, const struct salvage_record *record)
 	bool fits;
 	int r = 0;
 
+	if (repairing->repair->stop && repairing->repair->stop())
+		return -EINTR;
 	if (!is_sound(record))
 		return -ENODATA;
 	fits = record->table != SALVAGE_ROW || is_row(repairing, record);
@@ -238,32 +240,6 @@ static int bring(struct repairing *repairing)
 	return r;
 }
 
-/* Made by nobody else, and for nobody else. */
-static int make_file(const char *path, char **ret_why)
-{
-	static const char *const beside[] = { "-wal", "-shm", "-journal", "-reserve" };
-	struct stat st;
-	int fd, r = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(beside); i++) {
-		const char *name = BESIDE(path, beside[i]);
-
-		if (lstat(name, &st) == 0)
-			return sqlite_refuse(ret_why, -EEXIST,
-					     "%s exists already; name another new store", name);
-	}
-	fd = descriptor_open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-	if (fd < 0)
-		r = -errno;
-	else
-		close(fd);
-	if (r == -EEXIST)
-		return sqlite_refuse(ret_why, r, "%s exists already; name another new store", path);
-	if (r < 0)
-		return sqlite_refuse(ret_why, r, "cannot make %s: %s", path, strerror(-r));
-	return 0;
-}
-
 void sqlite_backend_discard(const char *path)
 {
 	static const char *const files[] = { "", "-wal", "-shm", "-journal" };
@@ -277,11 +253,8 @@ static int bring_into(struct repairing *repairing, const char *new_path, char **
 {
 	struct backend_options options = { .create = true, .table = repairing->salvage.table };
 	struct backend *backend;
-	int r = make_file(new_path, ret_why);
+	int r = sqlite_backend_open(new_path, &options, &backend, ret_why);
 
-	if (r < 0)
-		return r;
-	r = sqlite_backend_open(new_path, &options, &backend, ret_why);
 	if (r == 0) {
 		repairing->store = sqlite_of(backend);
 		sqlite_writer_take(repairing->store);
@@ -291,8 +264,6 @@ static int bring_into(struct repairing *repairing, const char *new_path, char **
 			r = sqlite_sync(backend);
 		backend->ops->close(backend);
 	}
-	if (r < 0)
-		sqlite_backend_discard(new_path);
 	return r;
 }
 

@@ -18,12 +18,11 @@
  *   - a key that has rows and no file gets one, as if another program had written it;
  *   - a state that has no rows any more goes; a row that is not JSON is lost.
  *
- * After it, check_store() finds nothing broken in the new store.  report is called with one
- * sentence for each thing that is lost or that is no longer where it was; each record that was
- * rescued is ticked off (src/base/tick.h).
+ * After it, check_store() finds nothing broken in the new store.  repair says what backend_repair()
+ * is told, but for is_row.  report is called with one sentence for each thing that is lost or that
+ * is no longer where it was; each record that was rescued is ticked off (src/base/tick.h).
  */
-int repair_store(const char *store, const char *new_store, const char *table,
-		 backend_report_fn *report, void *arg, struct backend_repaired *ret_repaired,
-		 char **ret_why);
+int repair_store(const char *store, const char *new_store, const struct backend_repair *repair,
+		 struct backend_repaired *ret_repaired, char **ret_why);
 
 #endif

@@ -198,22 +198,20 @@ static int mend_tree(const char *store, struct mending *mending, char **ret_why)
 	return r;
 }
 
-int repair_store(const char *store, const char *new_store, const char *table,
-		 backend_report_fn *report, void *arg, struct backend_repaired *ret_repaired,
-		 char **ret_why)
+int repair_store(const char *store, const char *new_store, const struct backend_repair *repair,
+		 struct backend_repaired *ret_repaired, char **ret_why)
 {
-	struct backend_repair repair = {
-		.table = table, .is_row = is_row, .report = report, .arg = arg
-	};
+	struct backend_repair records = *repair;
 	struct backend_repaired repaired = { 0 };
-	struct mending mending = { .report = report, .arg = arg, .repaired = &repaired };
-	int r = backend_repair(store, new_store, &repair, &repaired, ret_why);
+	struct mending mending = { .report = repair->report,
+				   .arg = repair->arg,
+				   .repaired = &repaired };
+	int r;
 
-	if (r == 0) {
+	records.is_row = is_row;
+	r = backend_repair(store, new_store, &records, &repaired, ret_why);
+	if (r == 0)
 		r = mend_tree(new_store, &mending, ret_why);
-		if (r < 0)
-			backend_discard(new_store);
-	}
 	if (r == 0)
 		*ret_repaired = repaired;
 	return r;

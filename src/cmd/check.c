@@ -3,16 +3,19 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "backend/backend.h"
 #include "fs/api/repair.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
 #include "src/base/plural.h"
-#include "src/cmd/cmd.h"
+#include "src/exchange/copy.h"
+#include "src/mounts/mounts.h"
 #include "src/user/options.h"
 #include "src/user/progress.h"
 #include "src/user/say.h"
+#include "src/user/stop.h"
 #include "src/cmd/cmd.h"
 
 enum { CHECK_CLEAN = 0, CHECK_VIOLATED = 1, CHECK_NOT_RUN = 2 };
@@ -71,16 +74,16 @@ static void print_nothing(void *arg, const char *sentence)
 	(void)arg, (void)sentence;
 }
 
-static int check_repaired(const char *store)
+static int check_repaired(const char *temporary, const char *store)
 {
 	struct backend_options wanted = { .read_only = true };
 	_cleanup_(backend_closep) struct backend *backend = NULL;
 	_cleanup_(freep) char *why = NULL;
 	struct check_result result = { 0 };
-	int r = backend_open(store, &wanted, &backend, &why);
+	int r = backend_open(temporary, &wanted, &backend, &why);
 
 	if (r == 0)
-		r = store_check(store, backend, print_nothing, NULL, &result);
+		r = store_check(temporary, backend, print_nothing, NULL, &result);
 	if (r == 0 && !result.violations)
 		return 0;
 	log_error("%s was made, but 'sessfs check' finds problems in it: %s", store,
@@ -90,13 +93,105 @@ static int check_repaired(const char *store)
 	return -EIO;
 }
 
-static int repair(const char *store, const char *new_store, const struct options *options)
+/* Nothing of that name may be there, nor what would be taken for a part of the new store. */
+static int judge_new(const char *store)
 {
-	_cleanup_(freep) char *beside = str_printf("%s.repaired", store);
+	static const char *const ends[] = { "", "-wal", "-shm", "-journal", "-reserve" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		_cleanup_(freep) char *name = str_printf("%s%s", store, ends[i]);
+		struct stat st;
+
+		if (!name)
+			return say_why(NULL, -ENOMEM);
+		if (lstat(name, &st) == 0) {
+			log_error("%s exists already; name another new store", name);
+			return -EEXIST;
+		}
+	}
+	return 0;
+}
+
+static int run_repair(const char *store, const char *temporary, const struct options *options,
+		      struct backend_repaired *ret_repaired)
+{
+	const struct backend_repair how = { .table = options->table,
+					    .stop = stop_wanted,
+					    .report = print_finding };
 	_cleanup_(freep) char *why = NULL;
-	struct backend_repaired repaired;
 	struct progress progress;
 	int r;
+
+	progress_begin(&progress, "repair", "record");
+	progress_follow(&progress, PROGRESS_TICKS | PROGRESS_READS);
+	r = repair_store(store, temporary, &how, ret_repaired, &why);
+	progress_end(&progress);
+	if (stop_wanted())
+		return -EINTR;
+	return r < 0 ? say_why(why, r) : 0;
+}
+
+static void print_repaired(const char *store, const char *new_store,
+			   const struct backend_repaired *repaired)
+{
+	fprintf(stderr, "sessfs: %s: ", store);
+	print_count("", repaired->records, "record");
+	print_count(" rescued, of them ", repaired->rows, "row");
+	fprintf(stderr, ", into %s; ", new_store);
+	if (repaired->found || repaired->old)
+		fprintf(stderr,
+			"%" PRIu64 " of them are cut off, %" PRIu64 " are of an older state; ",
+			repaired->found, repaired->old);
+	if (repaired->lost)
+		print_count("", repaired->lost, "finding");
+	else
+		fprintf(stderr, "nothing is lost");
+	fprintf(stderr, "\n");
+}
+
+/* Under a name of its own till it is whole: half a store would be taken for all that there was. */
+static int repair(const char *store, const char *new_store, const struct options *options)
+{
+	_cleanup_(freep) char *temporary = NULL;
+	_cleanup_(freep) char *path = NULL;
+	_cleanup_(freep) char *why = NULL;
+	_cleanup_(closep) int lock = -1;
+	struct backend_repaired repaired = { 0 };
+	int r, checked;
+
+	if (judge_new(new_store) < 0)
+		return CHECK_NOT_RUN;
+	r = mounts_absolute(new_store, &path);
+	if (r < 0) {
+		log_error("cannot reach %s: %s", new_store, strerror(-r));
+		return CHECK_NOT_RUN;
+	}
+	stop_watch();
+	lock = copy_make_temporary(store, path, &temporary);
+	if (lock < 0)
+		return CHECK_NOT_RUN;
+	r = run_repair(store, temporary, options, &repaired);
+	checked = r < 0 ? r : check_repaired(temporary, new_store);
+	if (r == 0 && stop_wanted())
+		r = -EINTR;
+	if (r == 0) {
+		r = backend_install(temporary, path, false, &why);
+		if (r < 0)
+			say_why(why, r);
+	}
+	if (r < 0) {
+		backend_discard(temporary);
+		return CHECK_NOT_RUN;
+	}
+	if (say_finish() < 0 || checked < 0)
+		return CHECK_NOT_RUN;
+	print_repaired(store, new_store, &repaired);
+	return repaired.lost ? CHECK_VIOLATED : CHECK_CLEAN;
+}
+
+static int repair_into(const char *store, const char *new_store, const struct options *options)
+{
+	_cleanup_(freep) char *beside = str_printf("%s.repaired", store);
 
 	if (!beside) {
 		say_why(NULL, -ENOMEM);
@@ -108,31 +203,7 @@ static int repair(const char *store, const char *new_store, const struct options
 			  store);
 		return CHECK_NOT_RUN;
 	}
-	new_store = new_store ? new_store : beside;
-	progress_begin(&progress, "repair", "record");
-	progress_follow(&progress, PROGRESS_TICKS | PROGRESS_READS);
-	r = repair_store(store, new_store, options->table, print_finding, NULL, &repaired, &why);
-	progress_end(&progress);
-	if (r < 0) {
-		say_why(why, r);
-		return CHECK_NOT_RUN;
-	}
-	if (say_finish() < 0 || check_repaired(new_store) < 0)
-		return CHECK_NOT_RUN;
-	fprintf(stderr, "sessfs: %s: ", store);
-	print_count("", repaired.records, "record");
-	print_count(" rescued, of them ", repaired.rows, "row");
-	fprintf(stderr, ", into %s; ", new_store);
-	if (repaired.found || repaired.old)
-		fprintf(stderr,
-			"%" PRIu64 " of them are cut off, %" PRIu64 " are of an older state; ",
-			repaired.found, repaired.old);
-	if (repaired.lost)
-		print_count("", repaired.lost, "finding");
-	else
-		fprintf(stderr, "nothing is lost");
-	fprintf(stderr, "\n");
-	return repaired.lost ? CHECK_VIOLATED : CHECK_CLEAN;
+	return repair(store, new_store ? new_store : beside, options);
 }
 
 struct check_values {
@@ -151,7 +222,7 @@ static int run_check(void *values, char **operands)
 	const struct check_values *check_values = values;
 
 	if (check_values->repairs)
-		return repair(operands[0], operands[1], &check_values->options);
+		return repair_into(operands[0], operands[1], &check_values->options);
 	if (operands[1])
 		return cmd_misused(&cmd_check, "check %s", cmd_check.operands);
 	return check(operands[0], &check_values->options);

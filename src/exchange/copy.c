@@ -96,18 +96,18 @@ static bool may_be_copy(int fd)
 }
 
 /* A copy that was left may be a store by now, or what this one is made from. */
-static bool is_used(const struct copy *copy, int fd, const char *name)
+static bool is_used(const char *from_name, int fd, const char *name)
 {
 	struct stat st, from;
 
 	return backend_is_owned(name) || fstat(fd, &st) < 0 ||
-	       (stat(copy->from, &from) == 0 && from.st_ino == st.st_ino &&
+	       (stat(from_name, &from) == 0 && from.st_ino == st.st_ino &&
 		from.st_dev == st.st_dev);
 }
 
 /* Take away what commands that were killed have left in a folder, for whatever name, since the next
  * backup may have another one: a living command has the lock. */
-static void sweep(const struct copy *copy, struct bytes folder)
+static void sweep(const char *from, struct bytes folder)
 {
 	static const char ours[] = ".*.sessfs-[A-Za-z0-9][A-Za-z0-9][A-Za-z0-9]"
 				   "[A-Za-z0-9][A-Za-z0-9][A-Za-z0-9]";
@@ -130,7 +130,7 @@ static void sweep(const struct copy *copy, struct bytes folder)
 		_cleanup_(closep) int fd =
 			open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-		if (fd >= 0 && is_ours(fd, name) && may_be_copy(fd) && !is_used(copy, fd, name))
+		if (fd >= 0 && is_ours(fd, name) && may_be_copy(fd) && !is_used(from, fd, name))
 			backend_discard(name);
 	}
 }
@@ -154,7 +154,7 @@ static int make_file(const char *pattern, char **ret_name)
 
 /* A file of its own in the directory of the path, which nobody else has made.  The descriptor has
  * its lock, and is closed last: before, that would take SQLite's locks away. */
-static int make_temporary(const struct copy *copy, const char *path, char **ret_name)
+int copy_make_temporary(const char *from, const char *path, char **ret_name)
 {
 	enum { TRIES = 20 };
 	const char *slash = strrchr(path, '/');
@@ -165,7 +165,7 @@ static int make_temporary(const struct copy *copy, const char *path, char **ret_
 
 	if (!pattern)
 		return -ENOMEM;
-	sweep(copy, folder);
+	sweep(from, folder);
 	for (int i = 0; r == -EAGAIN && i < TRIES; i++)
 		r = make_file(pattern, ret_name);
 	if (r < 0)
@@ -421,7 +421,7 @@ int copy_run(struct copy *copy)
 	r = find_place(copy, &path);
 	if (r < 0)
 		return r;
-	r = lock = make_temporary(copy, path, &temporary);
+	r = lock = copy_make_temporary(copy->from, path, &temporary);
 	if (r < 0)
 		return r;
 	r = copy_to(copy, temporary);

@@ -3,8 +3,8 @@
 #define COPY_H
 
 /*
- * A copy of a store that has its name only when it is whole, durable and was looked at: what backup
- * and restore have in common.
+ * A copy of a store that has its name only when it is whole, durable and was looked at: what
+ * backup, restore and repair have in common.
  */
 
 #include <stdbool.h>
@@ -31,6 +31,10 @@ struct copy {
 int copy_judge(const struct copy *copy);
 /* 0, or -errno after a sentence (but -EINTR says nothing); then nothing has changed. */
 int copy_run(struct copy *copy);
+/* An empty file of the caller's own beside the path that it is to have, made from the store from;
+ * its descriptor, which is closed when nothing uses the file any more, or -errno after a sentence.
+ * What commands that were killed have left there goes. */
+int copy_make_temporary(const char *from, const char *path, char **ret_name);
 /* Tell what was copied; of a copy to the standard output only what is wrong with it. */
 void copy_print(const struct copy *copy, bool json);
 

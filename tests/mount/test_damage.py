@@ -9,19 +9,26 @@ SESSFS_DAMAGE_CASE=NUMBER tries that one alone."""
 import collections
 import contextlib
 import errno
+import fcntl
 import os
 import random
 import shutil
+import signal
 import stat
+import subprocess
+import sys
+import termios
 import time
 
 import damage
 import harness
 from harness import (
+    INSERT,
     SANITIZER_REPORT,
     TABLE,
     append,
     errno_of,
+    eventually,
     main,
     read,
     same,
@@ -497,6 +504,40 @@ def test_a_repair_never_overwrites(box):
     write(store + ".text", b"This is no store at all.\n" * 1000)
     same(run(box, "repair", "check", "--repair", store + ".text")[0], 2, "of a text")
     same(os.path.exists(store + ".text.repaired"), False, "something was made of it")
+
+
+def queued(pipe):
+    """How many bytes wait in it."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+def test_a_repair_that_is_stopped_leaves_no_store_that_looks_whole(box):
+    """What it has found does not go into the pipe, so it waits in the middle."""
+    place, rows = box.new_folder("place"), [("s", "l", i, "no JSON") for i in range(4000)]
+    store = os.path.join(place, "store.db")
+    box.sessfs("append", store, "s/good.jsonl", stdin=b"[1]\n" * 4000, check=True)
+    with contextlib.closing(damage.connect(store)) as base:
+        base.execute("BEGIN")
+        base.executemany(INSERT, rows)
+        base.execute("COMMIT")
+    before = set(os.listdir(place))
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        process = subprocess.Popen([box.program, "check", "--repair", store],
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        filled = fcntl.fcntl(process.stdout, fcntl.F_GETPIPE_SZ)
+        eventually(lambda: queued(process.stdout) >= filled - 4096, "it waits")
+        same(os.path.exists(store + ".repaired"), False, "a store that is not whole has its name")
+        process.send_signal(number)
+        process.stdout.read()
+        same(process.wait(), -number, "how it ended")
+        same(os.path.exists(store + ".repaired"), False, "it has its name after the end")
+        if number == signal.SIGTERM:
+            same(set(os.listdir(place)), before, "what both have left")
+    same(run(box, "repair", "check", "--repair", store)[0], 1, "the status")
+    same(set(os.listdir(place)) - before, {"store.db.repaired"}, "what is new")
+    with contextlib.closing(damage.connect(store + ".repaired")) as base:
+        count = base.execute(f"SELECT state_key, count(*) FROM {TABLE} GROUP BY 1").fetchall()
+    same(count, [(b"good", 4000)], "rows")
 
 
 main(globals())
