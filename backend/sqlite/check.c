@@ -185,10 +185,11 @@ static const struct rule strangers[] = {
 };
 
 /* SQLite's own check: one row "ok", or one a defect. */
-static int check_integrity(struct sqlite_conn *conn, backend_report_fn *report, void *arg)
+static int check_integrity(struct sqlite_conn *conn, backend_report_fn *report, void *arg,
+			   uint64_t *damage)
 {
 	sqlite3_stmt *statement = NULL;
-	int found = 0, r, code;
+	int r, code;
 
 	code = sqlite3_prepare_v2(conn->db, "PRAGMA main.integrity_check", -1, &statement, NULL);
 	r = sqlite_result(conn, code);
@@ -200,11 +201,11 @@ static int check_integrity(struct sqlite_conn *conn, backend_report_fn *report, 
 		if (!text || strcmp(text, "ok") == 0)
 			continue;
 		report(arg, text);
-		found++;
+		++*damage;
 	}
 	r = sqlite_result(conn, code);
 	sqlite3_finalize(statement);
-	return r < 0 ? r : found;
+	return r;
 }
 
 static int check_rule(struct sqlite_conn *conn, const struct rule *rule, backend_report_fn *report,
@@ -324,52 +325,60 @@ static int check_rules(struct sqlite_conn *conn, const struct rule *checked, siz
 	return r < 0 ? r : found;
 }
 
-/* What is damage; *ret_schema: of our tables and indexes. */
+/* What is damage is counted in *damage; *ret_schema: of our tables and indexes. */
 static int check_own(struct sqlite_conn *conn, backend_report_fn *report, void *arg,
-		     int *ret_schema)
+		     uint64_t *damage, int *ret_schema)
 {
-	int found = check_integrity(conn, report, arg), r = found;
+	int r = check_integrity(conn, report, arg, damage);
 
 	/* Told, not counted: a power cut may leave this of what was never synced. */
 	image_check_log(conn->store->place.path, report, arg);
-	if (r >= 0)
-		r = *ret_schema = check_schema(conn, report, arg);
-	if (r > 0)
-		return found + r;
 	if (r == 0)
-		r = check_trash(conn, report, arg);
-	if (r >= 0) {
-		found += r;
+		r = *ret_schema = check_schema(conn, report, arg);
+	*damage += (uint64_t)MAX(r, 0);
+	if (r != 0)
+		return MIN(r, 0);
+	r = check_trash(conn, report, arg);
+	*damage += (uint64_t)MAX(r, 0);
+	if (r >= 0)
 		r = check_rules(conn, rules, ARRAY_SIZE(rules), report, arg);
-	}
-	return r < 0 ? r : found + r;
+	*damage += (uint64_t)MAX(r, 0);
+	return MIN(r, 0);
 }
 
 static int check_all(struct sqlite_conn *conn, backend_report_fn *report, void *arg,
-		     uint64_t *ret_damage)
+		     uint64_t *damage)
 {
-	int schema = 0, found = check_own(conn, report, arg, &schema), r = found;
+	int schema = 0, found = 0, r = check_own(conn, report, arg, damage, &schema);
 
-	*ret_damage = (uint64_t)MAX(found, 0);
+	/* What cannot be read is damage, too. */
+	if (r < 0 && !*damage && conn->store->damaged) {
+		report(arg, "the database is damaged");
+		++*damage;
+	}
 	if (r < 0 || schema)
-		return r;
+		return *damage ? (int)*damage : r;
 	r = check_triggers(conn, report, arg);
 	if (r >= 0) {
 		found += r;
 		r = check_rules(conn, strangers, ARRAY_SIZE(strangers), report, arg);
 	}
-	return r < 0 ? r : found + r;
+	found += MAX(r, 0);
+	return r < 0 && !*damage ? r : (int)*damage + found;
 }
 
 int sqlite_check(struct backend *backend, backend_report_fn *report, void *arg,
 		 uint64_t *ret_damage)
 {
 	struct backend_snapshot *snapshot;
+	uint64_t damage = 0;
 	int r = sqlite_snapshot_begin(backend, BACKEND_ANYWAY, &snapshot);
 
 	if (r < 0)
 		return r;
-	r = check_all(&snapshot->conn, report, arg, ret_damage);
+	r = check_all(&snapshot->conn, report, arg, &damage);
 	sqlite_snapshot_end(backend, snapshot);
+	if (r >= 0)
+		*ret_damage = damage;
 	return r;
 }

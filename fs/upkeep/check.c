@@ -414,10 +414,10 @@ int check_store(struct backend *backend, backend_report_fn *report, void *arg,
 		return r;
 	checking.result.violations = (uint64_t)r;
 	r = backend->ops->snapshot_begin(backend, BACKEND_ANYWAY, &checking.view.snapshot);
-	if (r < 0)
-		return r;
-	checking.view.backend = backend;
-	r = check_nodes(&checking);
+	if (r == 0)
+		checking.view.backend = backend;
+	if (r == 0)
+		r = check_nodes(&checking);
 	if (r == 0)
 		r = check_keys(&checking);
 	if (r == 0)

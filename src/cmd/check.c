@@ -65,6 +65,10 @@ static int check(const char *store, const struct options *options)
 	if (say_finish() < 0)
 		return CHECK_NOT_RUN;
 	print_summary(store, &result);
+	if (result.damage && backend_has_path(store))
+		log_error("%s is damaged; 'sessfs check --repair' copies what is intact into a "
+			  "new store",
+			  store);
 	return result.violations ? CHECK_VIOLATED : CHECK_CLEAN;
 }
 
