@@ -166,6 +166,14 @@ static int judge_layout(const struct keep_values *values, char **names)
 
 /* ---- One folder ---- */
 
+static void say_stale(const struct keep *keep)
+{
+	if (keep->stale)
+		printf("%s: what an earlier run had copied and the folder has no more was removed "
+		       "from the store: %lu file%s\n",
+		       keep->folder, keep->stale, keep->stale == 1 ? "" : "s");
+}
+
 static void say_late(const struct keep *keep)
 {
 	if (keep->late)
@@ -238,6 +246,7 @@ static int do_folder(const struct keep_values *values, const struct client *clie
 	if (!folder || !target)
 		return say_why(NULL, -ENOMEM);
 	r = values->status ? show(&keep) : values->undo ? undo(&keep) : move(&keep);
+	say_stale(&keep);
 	say_late(&keep);
 	say_conflicts(&keep);
 	return MIN(r, 0);

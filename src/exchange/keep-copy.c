@@ -225,6 +225,17 @@ static int copy_file(struct copying *copying, const struct walk_entry *entry)
 	return r < 0 ? say(copying, entry->path, r) : 0;
 }
 
+static int copy_link_attrs(const struct copying *copying, const struct walk_entry *entry)
+{
+	const struct stat *st = &entry->st;
+	const struct timespec times[] = { st->st_atim, st->st_mtim };
+
+	if (geteuid() == 0 &&
+	    fchownat(copying->fd, entry->path, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return utimensat(copying->fd, entry->path, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
 static int copy_link(struct copying *copying, const struct walk_entry *entry)
 {
 	char target[4096];
@@ -232,8 +243,10 @@ static int copy_link(struct copying *copying, const struct walk_entry *entry)
 	int r = size < 0 ? -errno : 0;
 
 	target[MAX(size, 0)] = '\0';
-	if (r == 0 && symlinkat(target, copying->fd, entry->path) < 0 && errno != EEXIST)
-		r = -errno;
+	if (r == 0 && symlinkat(target, copying->fd, entry->path) < 0)
+		r = errno == EEXIST ? 0 : -errno;
+	else if (r == 0)
+		r = copy_link_attrs(copying, entry);
 	return r < 0 ? say(copying, entry->path, r) : 0;
 }
 
@@ -295,7 +308,122 @@ int keep_copy(const char *from, const char *to, unsigned long *files)
 	return r < 0 ? r : copy_attrs(top, fd);
 }
 
+/* ---- What is there no more ---- */
+
+struct pruning {
+	struct copying copying; /* of which fd is from's */
+	struct buf gone;	/* the directory of the copy, all of which goes; empty: none */
+};
+
+static bool same_link(int one, const char *name, int other, const char *other_name)
+{
+	char target[PATH_MAX], other_target[PATH_MAX];
+	ssize_t size = readlinkat(one, name, target, sizeof(target));
+
+	return size >= 0 &&
+	       readlinkat(other, other_name, other_target, sizeof(other_target)) == size &&
+	       memcmp(target, other_target, (size_t)size) == 0;
+}
+
+/* Whether the folder has the same, as far as no copying would make it so: 1, 0, -errno. */
+static int is_there(const struct pruning *pruning, const struct walk_entry *entry)
+{
+	struct stat st;
+
+	if (pruning->gone.size)
+		return 0;
+	if (fstatat(pruning->copying.fd, entry->path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
+	if ((st.st_mode & S_IFMT) != (entry->st.st_mode & S_IFMT))
+		return 0;
+	return !S_ISLNK(st.st_mode) ||
+	       same_link(pruning->copying.fd, entry->path, entry->dir, entry->name);
+}
+
+static int prune_dir(void *arg, const struct walk_entry *dir)
+{
+	struct pruning *pruning = arg;
+	int r = is_there(pruning, dir);
+
+	if (r == 0 && !pruning->gone.size)
+		r = buf_printf(&pruning->gone, "%s", dir->path);
+	return r < 0 ? say(&pruning->copying, dir->path, r) : 0;
+}
+
+static int prune_left(void *arg, const struct walk_entry *dir)
+{
+	struct pruning *pruning = arg;
+
+	if (!pruning->gone.size)
+		return 0;
+	if (unlinkat(dir->dir, dir->name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		return say(&pruning->copying, dir->path, -errno);
+	if (strcmp(pruning->gone.data, dir->path) == 0)
+		buf_clear(&pruning->gone);
+	return 0;
+}
+
+static int prune_leaf(void *arg, const struct walk_entry *entry)
+{
+	struct pruning *pruning = arg;
+	int r = is_there(pruning, entry);
+
+	if (r == 0) {
+		r = unlinkat(entry->dir, entry->name, 0) < 0 && errno != ENOENT ? -errno : 0;
+		++*pruning->copying.files;
+	}
+	return r < 0 ? say(&pruning->copying, entry->path, r) : 0;
+}
+
+static int prune_failed(void *arg, const char *path, int error)
+{
+	struct pruning *pruning = arg;
+
+	return say(&pruning->copying, path, error);
+}
+
+int keep_prune(const char *from, const char *to, unsigned long *files)
+{
+	_cleanup_(closep) int fd = descriptor_open(from, O_RDONLY | O_DIRECTORY, 0);
+	struct pruning pruning = { .copying = { .from = to, .fd = fd, .files = files } };
+	const struct walk walk = { prune_dir, prune_left, prune_leaf, prune_failed, &pruning };
+	int r;
+
+	if (fd < 0) {
+		log_error("%s: %s", from, strerror(errno));
+		return -errno;
+	}
+	if (access(to, F_OK) < 0 && errno == ENOENT)
+		return 0;
+	r = walk_operand(to, &walk);
+	buf_done(&pruning.gone);
+	return r;
+}
+
 /* ---- What came late ---- */
+
+static bool is_late(const struct copying *copying, const struct stat *st)
+{
+	const struct timespec *since = &copying->keep->since, *changed = &st->st_ctim;
+
+	return changed->tv_sec == since->tv_sec ? changed->tv_nsec >= since->tv_nsec :
+						  changed->tv_sec > since->tv_sec;
+}
+
+/* The directories above it are there, unless the copy has lost them since. */
+static int make_above(const struct copying *copying, const char *path)
+{
+	_cleanup_(freep) char *name = strdup(path);
+
+	if (!name)
+		return -ENOMEM;
+	for (char *slash = name; (slash = strchr(slash, '/')); *slash++ = '/') {
+		*slash = '\0';
+		if (mkdirat(copying->fd, name, 0700) < 0 && errno != EEXIST)
+			return -errno;
+	}
+	return 0;
+}
 
 static int add_conflict(struct copying *copying, const char *path)
 {
@@ -346,16 +474,29 @@ static int bring_file(struct copying *copying, const struct walk_entry *entry)
 
 static int bring_leaf(void *arg, const struct walk_entry *entry)
 {
-	int r = S_ISREG(entry->st.st_mode) ? bring_file(arg, entry) : 0;
+	struct copying *copying = arg;
+	int r = is_late(copying, &entry->st) ? make_above(copying, entry->path) : 1;
 
-	return r < 0 ? say(arg, entry->path, r) : 0;
+	if (r == 0 && S_ISLNK(entry->st.st_mode))
+		return copy_link(copying, entry);
+	if (r == 0 && S_ISREG(entry->st.st_mode))
+		r = bring_file(copying, entry);
+	return r < 0 ? say(copying, entry->path, r) : 0;
+}
+
+static int bring_dir(void *arg, const struct walk_entry *dir)
+{
+	struct copying *copying = arg;
+	int r = is_late(copying, &dir->st) ? make_above(copying, dir->path) : 1;
+
+	return r < 0 ? say(copying, dir->path, r) : r == 0 ? enter_dir(arg, dir) : 0;
 }
 
 int keep_bring_over(const char *from, const char *to, struct keep *keep)
 {
 	unsigned long files = 0;
 	struct copying copying = { .from = from, .to = to, .files = &files, .keep = keep };
-	const struct walk walk = { enter_dir, NULL, bring_leaf, failed, &copying };
+	const struct walk walk = { bring_dir, NULL, bring_leaf, failed, &copying };
 	_cleanup_(closep) int fd = descriptor_open(to, O_RDONLY | O_DIRECTORY, 0);
 
 	if (fd < 0) {

@@ -4,12 +4,14 @@
  *
  *   1. a file TARGET.unfinished says that a copy has begun, and of which folder
  *   2. the folder is copied, and each file read back and compared; then once more what changed
+ *      since; what an earlier run has copied and the folder has no more goes from the copy
  *   3. in one step a link to the copy takes the place of the folder, which has another name then
  *   4. what was added to the folder meanwhile is brought over, once all its files are closed
  *   5. the mark goes
  *
  * What was interrupted before 3 begins anew, and finds what is copied already; behind it, 4 is done
- * again.
+ * again.  By then the client may have removed files from the copy, so that only what has changed
+ * since the second copying began is brought over: the link is made then, and keeps the time of it.
  */
 #include "src/exchange/keep.h"
 
@@ -236,11 +238,32 @@ static int end(struct keep *keep, const char *mark, int r)
 
 /* ---- Keeping ---- */
 
-static int put_link(struct keep *keep)
+/* The link that is to take the folder's place, or what an interrupted run has left of it. */
+static char *link_of(const struct keep *keep)
+{
+	return str_printf("%s.sessfs-link", keep->folder);
+}
+
+static void drop_link(const char *link)
+{
+	struct stat st;
+
+	if (lstat(link, &st) == 0 && S_ISLNK(st.st_mode))
+		unlink(link);
+}
+
+/* Before the last copying. */
+static int make_link(const struct keep *keep, const char *link)
+{
+	drop_link(link);
+	return symlink(keep->target, link) < 0 ? fail(link, -errno) : 0;
+}
+
+static int put_link(struct keep *keep, const char *link)
 {
 	int r = free_name(&keep->old, keep->folder, ".before");
 
-	if (r == 0 && symlink(keep->target, keep->old.data) < 0)
+	if (r == 0 && rename(link, keep->old.data) < 0)
 		r = -errno;
 	if (r < 0)
 		return fail(keep->folder, r);
@@ -263,13 +286,13 @@ static int put_mount(struct keep *keep, int below)
 	return r < 0 ? fail(keep->folder, r) : 0;
 }
 
-static int change(struct keep *keep)
+static int change(struct keep *keep, const char *link)
 {
 	_cleanup_(closep) int below = -1;
 	int r;
 
 	if (!keep->bind) {
-		r = put_link(keep);
+		r = put_link(keep, link);
 	} else {
 		below = descriptor_open(keep->folder, O_RDONLY | O_DIRECTORY, 0);
 		r = below < 0 ? fail(keep->folder, -errno) : put_mount(keep, below);
@@ -324,8 +347,10 @@ static int finish(struct keep *keep, const char *mark)
 			  keep->folder);
 	if (r == 0)
 		r = refuse_if_open(keep->old.data);
-	if (r == 0)
+	if (r == 0) {
+		keep->since = st.st_mtim;
 		r = keep_bring_over(keep->old.data, keep->target, keep);
+	}
 	return end(keep, mark, r);
 }
 
@@ -349,13 +374,18 @@ static int judge_folder(const struct keep *keep)
 }
 
 /* The second time is quick; so, little is left that can come before the change. */
-static int copy(struct keep *keep)
+static int copy(struct keep *keep, const char *link)
 {
 	int r = 0;
 
 	for (int times = 0; r == 0 && times < 2; times++) {
 		keep->files = 0;
-		r = keep_copy(keep->folder, keep->target, &keep->files);
+		if (times && !keep->bind)
+			r = make_link(keep, link);
+		if (r == 0)
+			r = keep_prune(keep->folder, keep->target, &keep->stale);
+		if (r == 0)
+			r = keep_copy(keep->folder, keep->target, &keep->files);
 		if (r == 0)
 			r = refuse_if_open(keep->folder);
 	}
@@ -364,10 +394,10 @@ static int copy(struct keep *keep)
 
 int keep_move(struct keep *keep)
 {
-	_cleanup_(freep) char *mark = mark_of(keep);
+	_cleanup_(freep) char *mark = mark_of(keep), *link = link_of(keep);
 	int r = keep_look(keep);
 
-	if (!mark || r < 0)
+	if (!mark || !link || r < 0)
 		return fail(keep->folder, -ENOMEM);
 	if (r != KEEP_NOT)
 		return r == KEEP_KEPT ? 1 : finish(keep, mark);
@@ -377,9 +407,10 @@ int keep_move(struct keep *keep)
 	if (r == 0)
 		r = begin(keep, mark);
 	if (r == 0)
-		r = copy(keep);
+		r = copy(keep, link);
 	if (r == 0)
-		r = change(keep);
+		r = change(keep, link);
+	drop_link(link);
 	return r < 0 ? r : end(keep, mark, r);
 }
 

@@ -367,6 +367,58 @@ def test_what_was_rewritten_while_transcripts_moved_is_told(box):
     assert "already" in said(home.keep("claude", mount.path))
 
 
+def test_what_the_folder_has_no_more_goes_from_an_unfinished_copy(box):
+    mount, home = box.mount(options=[LAYOUT]), Home(box)
+    folder = home.at(".claude", "projects")
+    shutil.rmtree(folder)
+    for name in ("same", "removed", "renamed", "was file"):
+        os.makedirs(os.path.join(folder, "a"), exist_ok=True)
+        write(os.path.join(folder, "a", name + ".jsonl"), b'{"n": 1}\n')
+    for name in ("was folder", "was folder too", "goes"):
+        os.makedirs(os.path.join(folder, name, "sub"))
+        write(os.path.join(folder, name, "sub", "notes"), name.encode())
+    os.symlink("same.jsonl", os.path.join(folder, "a", "latest"))
+    os.mkfifo(os.path.join(folder, "z"))
+    refused(home.keep("claude", mount.path, status=1), "neither a file nor a folder")
+    os.unlink(os.path.join(folder, "z"))
+    os.unlink(os.path.join(folder, "a", "removed.jsonl"))
+    os.rename(os.path.join(folder, "a", "renamed.jsonl"), os.path.join(folder, "a", "new.jsonl"))
+    os.unlink(os.path.join(folder, "a", "latest"))
+    os.symlink("new.jsonl", os.path.join(folder, "a", "latest"))
+    os.unlink(os.path.join(folder, "a", "was file.jsonl"))
+    os.mkdir(os.path.join(folder, "a", "was file.jsonl"))
+    for name in ("was folder", "was folder too", "goes"):
+        shutil.rmtree(os.path.join(folder, name))
+    write(os.path.join(folder, "was folder"), b"a file")
+    os.symlink("a", os.path.join(folder, "was folder too"))
+    before = tree(folder, times=True)
+    assert "removed from the store: 7 files" in said(home.keep("claude", mount.path))
+    same_trees(before, tree(mount.at("claude", "projects"), times=True))
+    same(sorted(os.listdir(home.at(".claude"))), ["projects", "projects.before"], "beside it")
+
+
+def test_what_was_removed_behind_the_change_does_not_come_back_with_another_run(box):
+    mount, home = kept(box)
+    home.keep("claude", mount.path)
+    before = home.at(".claude", "projects.before", "-home-me-project")
+    there = mount.at("claude", "projects", "-home-me-project")
+    os.unlink(os.path.join(there, "session_b.jsonl"))
+    with open(os.path.join(there, "valid_session.jsonl"), "r+b") as file:
+        file.truncate(len(file.readline()))
+    gone_on = tree(mount.at("claude", "projects"))
+    write(mount.at("claude", "projects.unfinished"), home.at(".claude", "projects").encode())
+    same("files" in said(home.keep("claude", mount.path)), True, "it is finished")
+    same_trees(gone_on, tree(mount.at("claude", "projects")))
+    shutil.rmtree(there)
+    append(os.path.join(before, "late.jsonl"), b'{"late": 2}\n')
+    os.symlink("late.jsonl", os.path.join(before, "latest"))
+    write(mount.at("claude", "projects.unfinished"), home.at(".claude", "projects").encode())
+    home.keep("claude", mount.path)
+    same((sorted(os.listdir(there)), read(os.path.join(there, "late.jsonl")),
+          os.readlink(os.path.join(there, "latest"))),
+         (["late.jsonl", "latest"], b'{"late": 2}\n', "late.jsonl"), "what came late")
+
+
 def test_what_is_finished_is_the_folder_that_was_moved_last(box):
     mount, home = kept(box)
     for number in ("", ".3"):
