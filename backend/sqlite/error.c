@@ -19,6 +19,8 @@ struct meaning {
 };
 
 static const struct meaning meanings[] = {
+	/* The -shm file could not be grown; the system's number is lost behind it. */
+	{ SQLITE_IOERR_SHMSIZE, -ENOSPC, false },
 	{ SQLITE_CONSTRAINT_PRIMARYKEY, -EEXIST, true },
 	{ SQLITE_CONSTRAINT_UNIQUE, -EEXIST, true },
 	{ SQLITE_CONSTRAINT_ROWID, -EEXIST, true },
@@ -114,8 +116,9 @@ static const char *sentence(sqlite3 *db, int code)
 								     sqlite3_errstr(code);
 }
 
-/* A full disk says the same of every call, so that one is said with pauses. */
-static int error_of(sqlite3 *db, int code, const char *path, struct log_pause *full)
+/* A full disk says the same of every call, so that one is said with pauses, and nothing while a
+ * store is opened: whoever opens it is told, if the reserve does not help. */
+static int error_of(sqlite3 *db, int code, const char *path, struct log_pause *full, bool opening)
 {
 	const struct meaning *meaning = find(code);
 	int error;
@@ -123,6 +126,8 @@ static int error_of(sqlite3 *db, int code, const char *path, struct log_pause *f
 	if (!meaning)
 		meaning = find(code & 0xff);
 	error = better(db, code, path, meaning ? meaning->error : -EIO);
+	if (error == -ENOSPC && opening)
+		return error;
 	if (error == -ENOSPC && full && !log_pause_over(full, tick_now()))
 		return error;
 	if (error == -ENOSPC && lacks_inodes(path))
@@ -131,6 +136,8 @@ static int error_of(sqlite3 *db, int code, const char *path, struct log_pause *f
 	else if (error == -EFBIG && (!meaning || !meaning->quiet))
 		log_error("%s: %s: a limit on the size of files (ulimit -f)", path,
 			  strerror(EFBIG));
+	else if (code == SQLITE_IOERR_SHMSIZE)
+		log_error("%s: %s (SQLite error %d)", path, sqlite3_errstr(SQLITE_FULL), code);
 	else if (!meaning || !meaning->quiet)
 		log_error("%s: %s (SQLite error %d)", path, sentence(db, code), code);
 	return error;
@@ -138,7 +145,7 @@ static int error_of(sqlite3 *db, int code, const char *path, struct log_pause *f
 
 int sqlite_error(sqlite3 *db, int code, const char *path)
 {
-	return error_of(db, code, path, NULL);
+	return error_of(db, code, path, NULL, false);
 }
 
 /*
@@ -165,7 +172,7 @@ int sqlite_result(struct sqlite_conn *conn, int code)
 	if (code == SQLITE_OK || code == SQLITE_ROW || code == SQLITE_DONE)
 		return 0;
 	r = error_of(conn->db, code, store->place.path,
-		     conn == &store->writer ? &store->room.full : NULL);
+		     conn == &store->writer ? &store->room.full : NULL, store->opening);
 	if ((code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB)
 		found_damaged(store);
 	return r;

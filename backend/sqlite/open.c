@@ -83,6 +83,7 @@ static void sqlite_close(struct backend *backend)
 	/* The last one to close empties the WAL and deletes it. */
 	sqlite_conn_close(&store->writer);
 	tidy_log(store);
+	sqlite_reserve_return(store->place.path, store->room.borrowed);
 	sqlite_reserve_close(store);
 	if (store->aside)
 		unlink(store->aside);
@@ -504,9 +505,11 @@ static int open_once(const char *path, const struct backend_options *options,
 
 	if (r < 0)
 		return sqlite_refuse(ret_why, r, "out of memory");
+	store->opening = true;
 	r = sqlite_place_find(path, options, &store->place, ret_why);
 	if (r == 0)
 		r = open_store(store, path, options, ret_why);
+	store->opening = false;
 	if (r < 0) {
 		take_place_away(store);
 		sqlite_close(&store->backend);
@@ -534,19 +537,45 @@ static int open_tries(const char *path, const struct backend_options *options,
 	return r;
 }
 
+/* Even to read takes an index beside the store: room for it is borrowed, and what the first try has
+ * left goes with the store. */
+static int open_again_to_read(const char *path, const struct backend_options *options, bool no_log,
+			      struct backend **ret_backend, char **ret_why)
+{
+	uint64_t lent = sqlite_reserve_lend_unopened(path, true);
+	struct sqlite *store;
+	int r;
+
+	if (!lent)
+		return -ENOSPC;
+	freep(ret_why);
+	*ret_why = NULL;
+	r = open_tries(path, options, ret_backend, ret_why);
+	if (r < 0) {
+		sqlite_reserve_return(path, lent);
+		return r;
+	}
+	store = sqlite_of(*ret_backend);
+	store->room.borrowed = lent;
+	store->place.no_log |= no_log;
+	return 0;
+}
+
 int sqlite_backend_open(const char *path, const struct backend_options *options,
 			struct backend **ret_backend, char **ret_why)
 {
-	int r = open_tries(path, options, ret_backend, ret_why);
+	_cleanup_(freep) char *real = realpath(path, NULL), *unused = NULL;
+	bool no_log = real && !has_log(real);
+	char **why = ret_why ? ret_why : &unused;
+	int r = open_tries(path, options, ret_backend, why);
 
+	if (r == -ENOSPC && options->read_only)
+		r = open_again_to_read(path, options, no_log, ret_backend, why);
 	/* Whoever wants to delete on a full disk has to mount it first. */
-	if (r == -ENOSPC && !options->read_only && options->owner &&
-	    sqlite_reserve_lend_unopened(path)) {
-		if (ret_why) {
-			free(*ret_why);
-			*ret_why = NULL;
-		}
-		r = open_tries(path, options, ret_backend, ret_why);
+	else if (r == -ENOSPC && options->owner && sqlite_reserve_lend_unopened(path, false)) {
+		freep(why);
+		*why = NULL;
+		r = open_tries(path, options, ret_backend, why);
 	}
-	return r < 0 ? sqlite_refuse_unreadable(r, path, ret_why) : 0;
+	return r < 0 ? sqlite_refuse_unreadable(r, path, why) : 0;
 }

@@ -263,14 +263,31 @@ void sqlite_reserve_close(struct sqlite *store)
 	store->room.fd = -1;
 }
 
-bool sqlite_reserve_lend_unopened(const char *path)
+static int open_unopened(const char *path)
 {
 	_cleanup_(freep) char *real = realpath(path, NULL);
-	_cleanup_(closep) int fd =
-		real && !sqlite_backend_is_owned(real) ? reserve_open(real, 0) : -1;
+
+	return real && !sqlite_backend_is_owned(real) ? reserve_open(real, 0) : -1;
+}
+
+uint64_t sqlite_reserve_lend_unopened(const char *path, bool part)
+{
+	_cleanup_(closep) int fd = open_unopened(path);
+	uint64_t left = RESERVE_LEFT;
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size <= RESERVE_LEFT)
-		return false;
-	return ftruncate(fd, RESERVE_LEFT) == 0;
+		return 0;
+	if (part)
+		left = MAX((uint64_t)st.st_size - MIN((uint64_t)st.st_size, PASSED), left);
+	return ftruncate(fd, (off_t)left) == 0 ? (uint64_t)st.st_size - left : 0;
+}
+
+void sqlite_reserve_return(const char *path, uint64_t size)
+{
+	_cleanup_(closep) int fd = size ? open_unopened(path) : -1;
+	struct stat st;
+
+	if (fd >= 0 && fstat(fd, &st) == 0)
+		(void)allocate(fd, 0, (uint64_t)st.st_size, size);
 }

@@ -80,8 +80,9 @@ struct sqlite_request; /* a batch that waits for its turn: writer.c */
 struct sqlite {
 	struct backend backend; /* must be first */
 	enum sqlite_mode mode;
-	bool owner; /* we hold the file's owner lock */
-	bool guest; /* not the owner: then our row changes are "others' changes" to the owner */
+	bool owner;   /* we hold the file's owner lock */
+	bool guest;   /* not the owner: then our row changes are "others' changes" to the owner */
+	bool opening; /* whoever opens it tells what fails */
 	bool rows_only, log_only; /* as in struct backend_options */
 	struct sqlite_place place;
 	struct sqlite_layout layout;
@@ -122,6 +123,7 @@ struct sqlite {
 	/* The writer's.  Bytes. */
 	struct {
 		int fd;		       /* of the reserve, -1 */
+		uint64_t borrowed;     /* from it, by a store that is open to read only */
 		uint64_t size;	       /* that it shall have */
 		uint64_t held;	       /* that it has */
 		uint64_t had;	       /* before it was given up */

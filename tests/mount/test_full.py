@@ -606,6 +606,34 @@ def test_a_check_beside_a_mount_leaves_the_reserve_alone(box):
         has_room(small)
 
 
+def test_a_store_on_a_full_disk_is_read_without_a_mount(box):
+    outside = box.new_folder("outside")
+    with disk(box, size=SIZE // 2) as small:
+        append(small.at("l.jsonl"), lines(500))
+        small.mount.stop()
+        fill_elsewhere(small)
+        there = {name: os.stat(os.path.join(small.folder, name)).st_blocks
+                 for name in os.listdir(small.folder)}
+        verbs = [["ls", small.store], ["cat", small.store, "s/l.jsonl"], ["check", small.store],
+                 ["show", "--last=1", small.store, "s"], ["sessions", small.store],
+                 ["config", small.store], ["export", small.store, outside + "/files"],
+                 ["backup", small.store, outside + "/copy.db"]]
+        for verb in verbs:
+            done = box.sessfs(*verb)
+            same((done.returncode, b"error" in done.stderr), (0, False), f"{verb}: {done.stderr}")
+            same({name: os.stat(os.path.join(small.folder, name)).st_blocks
+                  for name in os.listdir(small.folder)}, there, f"what {verb[0]} leaves")
+        done = box.sessfs("rm", small.store, "s/l.jsonl")
+        same((done.returncode, b"I/O" in done.stderr), (0, False), f"rm: {done.stderr}")
+        os.unlink(small.store + "-reserve")
+        fill_elsewhere(small)
+        done = box.sessfs("ls", small.store)
+        same((done.returncode, b"filesystem is full" in done.stderr), (1, True),
+             f"without the reserve: {done.stderr}")
+        os.unlink(small.folder + "/elsewhere")
+        small.mount.start()
+
+
 def test_a_file_of_somebody_else_is_no_reserve(box):
     def prepare(folder):
         write(folder + "/store.db-reserve", b"mine" * 1000)
