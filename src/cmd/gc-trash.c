@@ -168,20 +168,46 @@ static void say_unknown(struct gc *gc, const char *name)
 	gc->failed = true;
 }
 
+/* Directories before what is in them. */
+static int compare_names(const void *a, const void *b)
+{
+	const struct item *left = a, *right = b;
+	int r = strcmp(left->name, right->name);
+
+	return r ? r : (left->removed > right->removed) - (left->removed < right->removed);
+}
+
+/* The first one of which the name is not before this one; they are in the order of names. */
+static size_t first_from(const struct gc *gc, const char *name)
+{
+	size_t low = 0, high = gc->n_items;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (strcmp(gc->items[middle].name, name) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 /* Of several with one name the one that was removed last. */
 static struct item *find_newest(struct gc *gc, const char *name)
 {
 	struct item *newest = NULL;
 
-	for (size_t i = 0; i < gc->n_items; i++) {
-		struct item *item = &gc->items[i], *older;
+	for (size_t i = first_from(gc, name); i < gc->n_items; i++) {
+		struct item *item = &gc->items[i];
 
-		if (!item->until || item->undone || strcmp(item->name, name) != 0)
+		if (strcmp(item->name, name) != 0)
+			break;
+		if (!item->until || item->undone)
 			continue;
-		older = newest && item->removed < newest->removed ? item : newest;
-		newest = older == item ? newest : item;
-		if (older)
-			older->undone = true;
+		if (newest)
+			newest->undone = true;
+		newest = item;
 	}
 	return newest;
 }
@@ -196,11 +222,14 @@ static bool lies_below(const char *name, const char *dir)
 /* What was removed by itself from a directory: since it was made, if that is there itself. */
 static bool undo_below(struct gc *gc, const char *dir, const struct item *itself)
 {
+	_cleanup_(freep) char *first = str_printf("%s/", dir);
 	bool any = false;
 
-	for (size_t i = 0; i < gc->n_items && !stop_wanted(); i++) {
+	for (size_t i = first ? first_from(gc, first) : 0; i < gc->n_items && !stop_wanted(); i++) {
 		struct item *item = &gc->items[i];
 
+		if (first && !lies_below(item->name, dir))
+			break;
 		if (!item->single || item->undone || !lies_below(item->name, dir) ||
 		    (itself && (item->removed < itself->made || item->removed > itself->removed)))
 			continue;
@@ -251,14 +280,6 @@ static void undo_name(struct gc *gc, const char *name)
 
 	if (!any && !undo_session(gc, name))
 		say_unknown(gc, name);
-}
-
-/* Directories before what is in them. */
-static int compare_names(const void *a, const void *b)
-{
-	const struct item *left = a, *right = b;
-
-	return strcmp(left->name, right->name);
 }
 
 int gc_undo(struct gc *gc, char **names)

@@ -50,6 +50,8 @@ struct asking {
 	size_t count, room;
 	struct place *places;
 	size_t place_count, place_room;
+	size_t *slots; /* which place has an id, + 1: a table of slot_count, a power of two */
+	size_t slot_count;
 	struct chosen *chosen;
 	size_t chosen_count, chosen_room;
 };
@@ -178,23 +180,47 @@ static int read_place(struct asking *asking, struct place *place)
 	return MIN(r, 0);
 }
 
-/* Hits of one key often come together. */
+/* The slot that has an id, or is to have it. */
+static size_t *slot_of(const struct asking *asking, int64_t id)
+{
+	size_t at = ((uint64_t)id * 0x9e3779b97f4a7c15u >> 20) & (asking->slot_count - 1);
+
+	while (asking->slots[at] && asking->places[asking->slots[at] - 1].id != id)
+		at = (at + 1) & (asking->slot_count - 1);
+	return &asking->slots[at];
+}
+
+static int grow_slots(struct asking *asking)
+{
+	size_t count = asking->slot_count ? asking->slot_count * 2 : 1024;
+	size_t *slots = calloc(count, sizeof(*slots));
+
+	if (!slots)
+		return -ENOMEM;
+	free(asking->slots);
+	asking->slots = slots;
+	asking->slot_count = count;
+	for (size_t i = 0; i < asking->place_count; i++)
+		*slot_of(asking, asking->places[i].id) = i + 1;
+	return 0;
+}
+
 static int find_place(struct asking *asking, int64_t id, size_t *ret_place)
 {
-	size_t i = asking->place_count;
+	size_t *slot;
 
-	while (i && asking->places[i - 1].id != id)
-		i--;
-	if (!i) {
-		if (ARRAY_ROOM(asking->places, asking->place_count, asking->place_room) < 0)
-			return -ENOMEM;
-		i = ++asking->place_count;
-		asking->places[i - 1] = (struct place){ .id = id };
-		*ret_place = i - 1;
-		return read_place(asking, &asking->places[i - 1]);
+	if ((asking->place_count * 2 >= asking->slot_count && grow_slots(asking) < 0) ||
+	    ARRAY_ROOM(asking->places, asking->place_count, asking->place_room) < 0)
+		return -ENOMEM;
+	slot = slot_of(asking, id);
+	if (*slot) {
+		*ret_place = *slot - 1;
+		return 0;
 	}
-	*ret_place = i - 1;
-	return 0;
+	*ret_place = asking->place_count++;
+	*slot = asking->place_count;
+	asking->places[*ret_place] = (struct place){ .id = id };
+	return read_place(asking, &asking->places[*ret_place]);
 }
 
 struct reading {
@@ -335,6 +361,7 @@ int search_ask(struct index *index, const struct search_question *question, sear
 		free(asking.places[i].session);
 		free(asking.places[i].key);
 	}
+	free(asking.slots);
 	free(asking.places);
 	free(asking.chosen);
 	free(asking.found);

@@ -7,6 +7,7 @@ import errno
 import fcntl
 import json
 import os
+import resource
 import shutil
 import signal
 import sqlite3
@@ -554,6 +555,34 @@ def test_gc_removes_what_is_old_and_undo_brings_it_back_as_it_was(box, mounted):
     same(place.mount.rows("old", "deep/er/x"), [b"1", b"2", b"3"], "it goes on")
     place.mount.stop()
     check(box, place.store)
+
+
+def processor_time_of(box, *arguments):
+    """Seconds of a processor that a command needs, and the lines that it prints."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    lines = do(box, *arguments).stdout.count(b"\n")
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, lines
+
+
+@harness.soak
+def test_four_times_as_many_take_four_times_as_long(box):
+    """With a search through all for each of them it would be sixteen times."""
+    took = {}
+    for count in (15000, 60000):
+        store = box.new_store()
+        do(box, "append", store, "first/x.jsonl", stdin=b"{}\n")
+        with contextlib.closing(sqlite3.connect(store)) as base, base:
+            base.executemany(INSERT, ((f"s{i}", "m", 0, '"fox"') for i in range(count)))
+        do(box, "search", "-n1", store, "fox")
+        took["search", count], lines = processor_time_of(box, "search", f"-n{count}", "--json",
+                                                         store, "fox")
+        assert lines > count, lines
+        do(box, "gc", "--older-than=0s", store)
+        took["undo", count], lines = processor_time_of(box, "gc", "--undo", "-n", store)
+        same(lines, count + 1, "what came back")
+    box.note(f"seconds of a processor: {took}")
+    for what in ("search", "undo"):
+        assert took[what, 60000] < 8 * took[what, 15000] + 0.2, what
 
 
 CRITERIA = [
