@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backend/backend.h"
 #include "fs/kernel/session.h"
@@ -87,18 +88,20 @@ static int main_run(const struct command *command, int argc, char **argv)
 	return status;
 }
 
-/* mount(8) calls "sessfs STORE DIR -o OPTIONS": two operands of which the first is no command. */
+/* mount(8) calls "sessfs STORE DIR -o OPTIONS": two operands, of which the first is no command.  One
+ * that is a word only, and no file, is a command that there is not: no store is made of it. */
 static bool main_means_mount(int argc, char **argv)
 {
+	const char *first = NULL;
 	int operands = 0;
 
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "-o") == 0)
 			i++;
-		else if (argv[i][0] != '-')
-			operands++;
+		else if (argv[i][0] != '-' && operands++ == 0)
+			first = argv[i];
 	}
-	return operands == 2;
+	return operands == 2 && (strpbrk(first, "/.:") || access(first, F_OK) == 0);
 }
 
 static int print_version(void)

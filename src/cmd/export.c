@@ -145,7 +145,7 @@ static int run_export(void *values, char **operands)
 	progress_end(&export.progress);
 	if (r == 0)
 		r = export_fileless(&export, &arguments->options, operands + 2);
-	if (r < 0 && !stop_wanted())
+	if (r < 0 && !stop_wanted() && !export.stopped)
 		log_error("the export is not complete: %s", strerror(-r));
 	if (!stream)
 		tell(&export, arguments->json);

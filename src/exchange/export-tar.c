@@ -108,6 +108,7 @@ static la_ssize_t put_block(struct archive *archive, void *data, const void *blo
 	return written;
 }
 
+/* Who has read enough need not be told. */
 static int failed(struct export *export)
 {
 	struct tar *tar = export->to;
@@ -116,8 +117,10 @@ static int failed(struct export *export)
 		log_error("cannot create the tar stream: %s",
 			  la.archive_error_string(tar->archive));
 		tar->error = -EIO;
-	} else
+	} else if (tar->error != -EPIPE && !export->stopped) {
 		log_error("cannot write the tar stream: %s", strerror(-tar->error));
+	}
+	export->stopped = true;
 	return tar->error;
 }
 
@@ -235,6 +238,11 @@ static int hold(struct export *export, struct access_file *file, struct buf *hel
 		if (*fd < 0)
 			*fd = open_unnamed();
 		r = *fd < 0 ? *fd : export_write(*fd, buf_bytes(held), (off_t)*ret_size);
+		if (r < 0) {
+			log_error("cannot write a temporary file (TMPDIR says where): %s",
+				  strerror(-r));
+			export->stopped = true;
+		}
 		*ret_size += held->size;
 		buf_clear(held);
 	} while (r == 0);

@@ -66,6 +66,8 @@ static int leave_out(struct export *export)
 
 static int fail(struct export *export, const char *path, int error)
 {
+	if (export->stopped)
+		return error;
 	if (error != -EINTR)
 		export->failed++;
 	store_say(export->store, path, error);

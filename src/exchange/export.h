@@ -58,6 +58,7 @@ struct export
 	uint64_t unchanged;
 	uint64_t bytes;
 	uint64_t failed;
+	bool stopped; /* the sink takes no more, which was said */
 	struct linked linked;
 	const char *asked; /* a path that must be there; NULL: all */
 	int64_t began;	   /* nanoseconds since 1970 */

@@ -218,8 +218,9 @@ enum { JSON_FLAGS = JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(13)
 
 static void say_value(json_t *value)
 {
-	if (!value || json_dumpf(value, stdout, JSON_FLAGS) < 0)
-		lost = -ENOMEM;
+	/* What could not be written has its own reason. */
+	if (!value || (json_dumpf(value, stdout, JSON_FLAGS) < 0 && !ferror(stdout)))
+		lost = lost ? lost : -ENOMEM;
 	json_decref(value);
 }
 

@@ -705,6 +705,18 @@ def test_wrong_command_lines_are_refused_with_a_sentence(box):
     assert not os.path.exists(os.path.join(box.folder, "x.db")), "a store was made"
 
 
+def test_a_word_that_is_no_command_is_called_so_and_makes_no_store(box):
+    folder = box.new_folder()
+    place = Place(box, False)
+    for arguments in (["lst", place.store], ["lst", "-l", place.store], ["lst", folder],
+                      ["lst"], ["lst", place.store, "s"]):
+        done = box.sessfs(*arguments, cwd=folder)
+        same((done.returncode, done.stdout), (2, b""), f"{arguments}")
+        assert b"there is no command 'lst'" in done.stderr, f"{arguments}: {done.stderr}"
+    same(os.listdir(folder), [], "what was made")
+    same(harness.mounts_below(folder), [], "what is mounted")
+
+
 def test_input_that_cannot_be_read_changes_nothing(box):
     place = Place(box, False)
     place.do("put", "s/k.json", stdin=b"1")
@@ -715,14 +727,30 @@ def test_input_that_cannot_be_read_changes_nothing(box):
     same(place.do("cat", "s/k.json"), b"1", "the file")
 
 
-def test_an_output_that_is_full_is_an_error(box):
-    place = Place(box, False)
-    place.do("put", "s/k.json", stdin=b"1")
-    for verb, *rest in [*READS, ("cat", "s/k.json")]:
-        arguments = [verb, *split(rest, place.store)]
+def test_an_output_that_is_full_is_an_error_and_the_only_one_that_is_told(box):
+    place, folder = Place(box, False), box.new_folder()
+    for number in range(300):  # more than a buffer of each listing
+        os.mkdir(os.path.join(folder, f"session {number}"))
+        write(os.path.join(folder, f"session {number}", "l.jsonl"), b'{"n": 1}\n' * 10)
+    for shift in range(1, 9):  # a buffer ends in another place
+        os.mkdir(os.path.join(folder, f"d{shift}"))
+        for number in range(100):
+            write(os.path.join(folder, f"d{shift}", f"{number:03}{'x' * shift}"), b"")
+    place.do("import", folder)
+    listings = [("ls", "-l", "--json", f"d{shift}") for shift in range(1, 9)]
+    cat = ("cat", *(f"session {number}/l.jsonl" for number in range(300)))
+    for verb, *rest in [*READS, *listings, cat, ("export",)]:
+        arguments = [verb, *split(rest, place.store), *["-"] * (verb == "export")]
         with open("/dev/full", "wb") as full:
             done = subprocess.run([box.program, *arguments], stdout=full, stderr=subprocess.PIPE)
-        same(done.returncode, 1, f"{arguments}")
+        same((done.returncode, done.stderr.count(b"\n")), (1, 1), f"{arguments}: {done.stderr}")
+        assert b"No space left on device" in done.stderr, f"{arguments}: {done.stderr}"
+    read_fd, write_fd = os.pipe()
+    os.close(read_fd)
+    done = subprocess.run([box.program, "export", place.store, "-"], stdout=write_fd,
+                          stderr=subprocess.PIPE)
+    os.close(write_fd)
+    same((done.returncode, done.stderr), (1, b""), "for a reader that is gone")
 
 
 def test_strict_refuses_what_is_not_json(box):
