@@ -223,6 +223,11 @@ static int on_session(void *arg, struct bytes session, const struct backend_sess
 	_cleanup_(row_done) struct row row = { .stat = *stat };
 	int r = summary_name(&sessions->questions, session, &name);
 
+	if (r == 0 && bytes_starts_with(buf_bytes(&name), BYTES("%/"))) {
+		r = summary_is_going(&sessions->questions, session);
+		if (r > 0)
+			return 0;
+	}
 	if (r < 0)
 		return r;
 	row.name = bytes_dup(buf_bytes(&name));

@@ -115,6 +115,52 @@ int summary_name(const struct summary_questions *questions, struct bytes session
 	return r == -ENOENT ? new_name(questions, session, name) : r;
 }
 
+struct going {
+	struct backend *backend;
+	struct backend_snapshot *snapshot;
+};
+
+/* 1: it has a file, or will have one. */
+static int is_seen(void *arg, struct bytes session, struct bytes key,
+		   const struct backend_key_stat *stat)
+{
+	const struct going *going = arg;
+	struct backend_node node;
+	int r = going->backend->ops->node_find(going->backend, going->snapshot, session, key,
+					       &node);
+	bool seen = r == 0 && node.nlink > 0;
+
+	(void)stat;
+	if (r == 0)
+		backend_node_done(&node);
+	if (seen || (r < 0 && r != -ENOENT))
+		return seen ? 1 : r;
+	r = backend_orphan_find(going->backend, going->snapshot, session, key, &node);
+	if (r == 0)
+		backend_node_done(&node);
+	return r == -ENOENT ? 1 : r;
+}
+
+int summary_is_going(const struct summary_questions *questions, struct bytes session)
+{
+	struct going going = { .backend = questions->backend };
+	struct backend_node node;
+	int r = going.backend->ops->snapshot_begin(going.backend, BACKEND_ANYWAY, &going.snapshot);
+
+	if (r < 0)
+		return r;
+	r = going.backend->ops->node_find(going.backend, going.snapshot, session,
+					  (struct bytes){ 0 }, &node);
+	if (r == 0)
+		backend_node_done(&node);
+	r = r == 0	 ? 1 :
+	    r == -ENOENT ? backend_session_keys(going.backend, going.snapshot, session,
+						(struct bytes){ 0 }, is_seen, &going) :
+			   r;
+	going.backend->ops->snapshot_end(going.backend, going.snapshot);
+	return r < 0 ? r : !r;
+}
+
 void summary_add(struct backend_session_stat *sum, const struct backend_session_stat *stat)
 {
 	sum->keys += stat->keys;

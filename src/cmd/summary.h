@@ -27,6 +27,10 @@ int summary_all(const char *store, const struct options *options,
  * mount has seen yet the one that it will get. */
 int summary_name(const struct summary_questions *questions, struct bytes session, struct buf *name);
 
+/* Whether all that a session has is what was unlinked a moment ago, whose rows wait for a file that
+ * is written again: 1, 0, -errno.  Nobody sees it by a path. */
+int summary_is_going(const struct summary_questions *questions, struct bytes session);
+
 /* To what others sum up to. */
 void summary_add(struct backend_session_stat *sum, const struct backend_session_stat *stat);
 

@@ -779,6 +779,32 @@ def test_several_names_of_a_file_keep_it_ordinary(box):
     mount.check()
 
 
+def test_a_transcript_that_was_unlinked_a_moment_ago_is_no_session(box):
+    mount = box.mount(options=layout("pi"))
+    os.makedirs(mount.at("pi/sessions/p"))
+
+    def listed():
+        told = json.loads(do(box, "sessions", "--json", mount.store).stdout)
+        return [session["name"] for session in told]
+
+    mount.insert("new", "k", 0, "1")
+    write(mount.at("pi/sessions/p/x.jsonl"), b"[1]\n")
+    same(len(listed()), 2, "the sessions")
+
+    def waits():
+        """The rows wait for a file that is written again, and will go with the next mount."""
+        if mount.pid is None:
+            mount.start()
+        write(mount.at("pi/sessions/p/x.jsonl"), b"[1]\n")
+        os.unlink(mount.at("pi/sessions/p/x.jsonl"))
+        mount.kill9()
+        return mount.sql("SELECT 1 FROM sessfs_node WHERE nlink = 0")
+
+    eventually(waits, "it is killed soon enough")
+    same(mount.rows("pi:p:x", "transcript"), [b"[1]"], "its rows")
+    same(listed(), ["%/new"], "what SQL has written is there, and nothing else")
+
+
 def test_a_change_of_the_layout_that_was_killed_goes_on(box):
     mount = box.mount()
     for user in range(20):
