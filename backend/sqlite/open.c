@@ -397,6 +397,8 @@ static int bring_main(struct sqlite *store, const struct backend_options *option
 			sqlite3_mprintf(
 				"PRAGMA main.page_size = %d; PRAGMA main.auto_vacuum = INCREMENTAL",
 				SQLITE_PAGE));
+	if (r == 0 && look->made && !look->application && store->owner)
+		sqlite_room_let_shrink(store, path);
 	if (r == 0)
 		r = set_wal(store, path, ret_why);
 	if (r == 0)

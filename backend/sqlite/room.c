@@ -352,6 +352,30 @@ void sqlite_set_quota(struct backend *backend, uint64_t max_size)
 	sqlite_writer_give(store);
 }
 
+/* Without auto_vacuum nothing that is deleted would be given back. */
+void sqlite_room_let_shrink(struct sqlite *store, const char *path)
+{
+	enum { MOST = 256 << 20 };
+	static const char text[] = "PRAGMA main.page_size = %d; "
+				   "PRAGMA main.auto_vacuum = INCREMENTAL; "
+				   "PRAGMA temp_store = FILE; VACUUM main";
+	sqlite3 *db = store->writer.db;
+	int64_t kind = 0, pages = 0;
+	char *made;
+
+	if (sqlite_conn_query(&store->writer, "PRAGMA main.auto_vacuum", 0, &kind) < 0 || kind ||
+	    sqlite_conn_query(&store->writer, "PRAGMA main.page_count", 0, &pages) < 0)
+		return;
+	made = pages > MOST / SQLITE_PAGE ? NULL : sqlite3_mprintf(text, SQLITE_PAGE);
+	if (!made || sqlite3_exec(db, made, NULL, NULL, NULL) != SQLITE_OK)
+		log_warning("%s was copied as SQL text, and its file does not shrink; this "
+			    "changes that while it is not mounted: sqlite3 %s 'PRAGMA "
+			    "auto_vacuum = INCREMENTAL; VACUUM'",
+			    path, path);
+	sqlite3_free(made);
+	sqlite3_exec(db, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL);
+}
+
 /* Enough for the reserve and for who comes next. */
 static bool has_room(struct sqlite *store)
 {

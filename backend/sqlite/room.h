@@ -36,4 +36,8 @@ void sqlite_room_return(struct sqlite *store);
 /* For idle times: give unused pages back to the filesystem.  Takes the writer by itself. */
 void sqlite_room_tidy(struct sqlite *store);
 
+/* A store of ours that was copied as SQL text, which nobody else has open: it is written anew if it
+ * is not large, so that it can shrink, or is said not to. */
+void sqlite_room_let_shrink(struct sqlite *store, const char *path);
+
 #endif

@@ -419,6 +419,22 @@ int sqlite_schema_intact(struct sqlite_conn *conn, bool *ret_intact)
 	return triggers_intact(conn, SQLITE_SCHEMA_NEWEST, ret_intact);
 }
 
+/* A store of ours that was copied as SQL text has lost the numbers in its header. */
+static int put_numbers(struct sqlite_conn *conn, int64_t from)
+{
+	_cleanup_(freep) char *made = NULL;
+	int64_t application = SQLITE_APPLICATION;
+	bool ours;
+	int r = sqlite_meta_get(conn, "made", &made);
+
+	ours = made && strcmp(made, "1") == 0;
+	if (r == 0 && ours)
+		r = sqlite_conn_query(conn, "PRAGMA main.application_id", 0, &application);
+	if (r < 0 || (from == SQLITE_SCHEMA_NEWEST && application))
+		return r;
+	return put_version(conn, ours);
+}
+
 static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
 {
 	struct sqlite *store = conn->store;
@@ -435,13 +451,8 @@ static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
 		r = sqlite_meta_put(conn, "table", store->layout.name);
 	if (r == 0 && from == 0)
 		r = sqlite_meta_put(conn, "made", new_store ? "1" : "0");
-	if (r == 0 && from < SQLITE_SCHEMA_NEWEST) {
-		_cleanup_(freep) char *made = NULL;
-
-		r = sqlite_meta_get(conn, "made", &made);
-		if (r == 0)
-			r = put_version(conn, made && strcmp(made, "1") == 0);
-	}
+	if (r == 0)
+		r = put_numbers(conn, from);
 	if (r == 0 && (!intact || from < SQLITE_SCHEMA_NEWEST))
 		r = put_triggers(conn);
 	/* Rows that nobody logged: of the program that made the database, or written while the

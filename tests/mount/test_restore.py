@@ -12,7 +12,8 @@ import subprocess
 import time
 
 import harness
-from harness import HANG, INSERT, TABLE, Skip, append, need_root, same, tool
+from harness import HANG, INSERT, TABLE, Skip, append, eventually, need_root, read, same, tool, \
+    write
 from places import Place
 
 ROUNDS = harness.rounds("SESSFS_KILL_ROUNDS", 5, 25)
@@ -99,6 +100,7 @@ def test_one_that_is_killed_leaves_the_old_store_or_the_new_one(box):
     box.note(f"of {ROUNDS} kills both were seen" if len(seen) == 2 else f"only {seen} rows seen")
 
 
+NUMBERS = ("application_id", "user_version", "auto_vacuum", "page_size")
 ODD = [("s", "below", -5), (b"s", "k", 0), ("s", b"k", 0), ("s", "k", "first"), ("s", "k", 1.5)]
 
 
@@ -116,6 +118,30 @@ def test_rows_that_no_file_would_have_made_keep_no_store_from_being_backed_up(bo
         same(count, len(OLD) + len(ODD), "rows")
         done = box.sessfs("check", store)
         assert done.returncode == 1 and told in done.stdout, (store, done)
+
+
+def numbers_of(store):
+    with contextlib.closing(sqlite3.connect(store)) as base:
+        return [base.execute(f"PRAGMA {name}").fetchone()[0] for name in NUMBERS]
+
+
+def test_a_store_that_was_copied_as_sql_text_is_one_of_ours_and_shrinks(box):
+    mount, session = box.session()
+    write(os.path.join(session, "large"), os.urandom(4 << 20))
+    append(os.path.join(session, "l.jsonl"), b"[1]\ntorn")
+    mount.stop()
+    copy = box.new_store()
+    with contextlib.closing(sqlite3.connect(mount.store)) as base, \
+            contextlib.closing(sqlite3.connect(copy)) as other:
+        other.executescript("\n".join(base.iterdump()))
+    mount = box.mount(copy, options=["trash=0"])
+    same(numbers_of(copy), numbers_of(box.mounts[0].store), f"{NUMBERS}")
+    same(read(mount.at("s", "l.jsonl")), b"[1]\ntorn", "its bytes")
+    before = os.stat(copy).st_size
+    os.unlink(mount.at("s", "large"))
+    eventually(lambda: os.stat(copy).st_size < before // 4, "what was deleted is given back")
+    mount.stop()
+    mount.check()
 
 
 if __name__ == "__main__":
