@@ -420,3 +420,24 @@ void unlinking_apply(struct unlinking *unlinking)
 		quota_left(unlinking->tree, inode, unlinking->left);
 	inode->claimed |= unlinking->claimed;
 }
+
+int entry_leave_whiteout(struct tree *tree, const struct inode *dir, struct bytes name,
+			 struct batch *batch)
+{
+	struct backend_node node = { .parent = dir->node.ino,
+				     .kind = BACKEND_ORDINARY,
+				     .mode = S_IFCHR,
+				     .uid = dir->node.uid,
+				     .gid = dir->node.gid,
+				     .nlink = 1 };
+	int r = number_ino(tree, &node.ino);
+
+	node.atime = node.mtime = node.ctime = node.btime = time_now();
+	if (r == 0)
+		r = number_entry(tree, &node.entry);
+	if (r < 0)
+		return r;
+	batch_node_put(batch, &node);
+	batch_entry_put(batch, node.parent, node.entry, name, node.ino);
+	return 0;
+}

@@ -44,6 +44,8 @@ struct moving {
 	struct stage stage;	  /* content that is published anew */
 	struct save *save;
 	struct ghost_end *ghost; /* whose rows are there */
+	bool whiteout;		 /* leave one under the old name, which is: */
+	struct bytes name;
 };
 
 static void moving_done(struct moving *moving)
@@ -316,13 +318,16 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 	moving_emit_node(moving, &batch);
 	batch_entry_put(&batch, moving->node.parent, moving->node.entry, moving->name_to,
 			moving->node.ino);
+	if (moving->whiteout)
+		r = entry_leave_whiteout(tree, moving->dir, moving->name, &batch);
 	dir_changed(moving->dir, dirs_link_change(moving, over, moving->dir), &from_node);
 	dir_changed(moving->dir_to, dirs_link_change(moving, over, moving->dir_to), &to_node);
 	batch_dir(&batch, &moving->dir->node, &from_node);
 	if (moving->dir != moving->dir_to)
 		batch_dir(&batch, &moving->dir_to->node, &to_node);
-	r = moving->save ? save_commit(tree, moving->save, &batch, flags) :
-			   tree_commit(tree, &batch, flags);
+	if (r == 0)
+		r = moving->save ? save_commit(tree, moving->save, &batch, flags) :
+				   tree_commit(tree, &batch, flags);
 	if (r < 0)
 		return r;
 	dir_apply(moving->dir, &from_node);
@@ -332,18 +337,6 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 		unlinking_apply(&unlinking);
 	moving_apply(tree, moving, &copy, steal_ptr(name));
 	return 0;
-}
-
-static int emit_all(struct save *save, struct batch *batch)
-{
-	int r = 0;
-
-	if (!save)
-		return 0;
-	do
-		r = save_emit(save, batch, SIZE_MAX);
-	while (r > 0);
-	return r;
 }
 
 /* The node as one without a session or key, for the time inside the transaction. */
@@ -382,9 +375,9 @@ static int exchange_plan(struct tree *tree, struct view *view, struct moving *a,
 	moving_emit_aside(b, batch);
 	moving_emit_node(a, batch);
 	moving_emit_node(b, batch);
-	r = emit_all(a->save, batch);
+	r = save_emit_all(a->save, batch);
 	if (r == 0)
-		r = emit_all(b->save, batch);
+		r = save_emit_all(b->save, batch);
 	batch_entry_put(batch, a->node.parent, a->node.entry, a->name_to, a->node.ino);
 	batch_entry_put(batch, b->node.parent, b->node.entry, b->name_to, b->node.ino);
 	return r;
@@ -533,6 +526,8 @@ static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
 
 	if (!dir_to->node.nlink)
 		return -ENOENT;
+	moving.whiteout = flags & RENAME_WHITEOUT;
+	moving.name = name;
 	pair.exchange = flags & RENAME_EXCHANGE;
 	r = entry_look_pair(tree, &view, &pair);
 	if (r < 0)
@@ -571,8 +566,8 @@ int tree_rename_by(struct tree *tree, struct inode *dir, struct bytes name, stru
 
 	if (tree->options.read_only)
 		return -EROFS;
-	if (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE) ||
-	    flags == (RENAME_NOREPLACE | RENAME_EXCHANGE))
+	if (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT) ||
+	    ((flags & RENAME_EXCHANGE) && flags != RENAME_EXCHANGE))
 		return -EINVAL;
 	r = TREE_RETRY(tree,
 		       rename_once(tree, dir, name, dir_to, name_to, flags, pid, &taking, &notes));

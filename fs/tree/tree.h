@@ -46,6 +46,9 @@ struct entry_pair {
 	uint64_t over_id;
 };
 int entry_look_pair(struct tree *tree, struct view *view, struct entry_pair *pair);
+/* What an overlay puts where a name was to hide one below: a device of the number 0. */
+int entry_leave_whiteout(struct tree *tree, const struct inode *dir, struct bytes name,
+			 struct batch *batch);
 
 /* happened.c, under tree.lock for writing */
 

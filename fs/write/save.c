@@ -431,6 +431,18 @@ int save_emit(struct save *save, struct batch *batch, size_t limit)
 	return batch->error;
 }
 
+int save_emit_all(struct save *save, struct batch *batch)
+{
+	int r = 0;
+
+	if (!save)
+		return 0;
+	do
+		r = save_emit(save, batch, SIZE_MAX);
+	while (r > 0);
+	return r;
+}
+
 void save_free(struct save *save)
 {
 	if (!save)

@@ -111,6 +111,8 @@ int save_plan(struct tree *tree, struct view *view, const struct save_target *ta
 	      struct stage *stage, struct save **ret_save);
 /* Add about limit operations at most; 1 when there are more, 0 when all are there, -errno. */
 int save_emit(struct save *save, struct batch *batch, size_t limit);
+/* All of them; save may be NULL. */
+int save_emit_all(struct save *save, struct batch *batch);
 void save_free(struct save *save);
 static inline void save_freep(struct save **save)
 {

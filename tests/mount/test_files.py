@@ -18,6 +18,7 @@ import sys
 
 import harness
 from harness import (
+    Skip,
     append,
     errno_of,
     eventually,
@@ -34,7 +35,7 @@ from harness import (
 )
 
 LIBC = ctypes.CDLL(None, use_errno=True)
-NOREPLACE, EXCHANGE = 1, 2
+NOREPLACE, EXCHANGE, WHITEOUT = 1, 2, 4
 AT_FDCWD = -100
 NAMES = ("plain", "doc.json", "list.jsonl", "side.hash")
 CONTENT = {
@@ -369,6 +370,70 @@ def test_a_folder_with_state_files_moved_below_an_ordinary_place_keeps_their_byt
         os.rename(os.path.join(session, names[0]), os.path.join(session, target))
         same(read(os.path.join(session, target, "l.jsonl")), b"1\nbad\n2", f"in {target}")
     mount.check()
+
+
+def test_a_rename_can_leave_a_whiteout(box):
+    """As an overlay asks for: a device of the number 0 stands where the name was."""
+    mount, session = box.session()
+    other = box.mount(mount.store)
+    bytes_of = {"plain": b"p", "doc.json": b"{}", "list.jsonl": b"[1]\n"}
+
+    def whiteouts(folder):
+        return {name for name in os.listdir(folder)
+                if stat.S_ISCHR(os.lstat(os.path.join(folder, name)).st_mode)
+                and os.lstat(os.path.join(folder, name)).st_rdev == 0}
+
+    for name, data in bytes_of.items():
+        write(os.path.join(session, name), data)
+        write(os.path.join(session, "over " + name), b"1\n")
+        os.mkdir(os.path.join(session, "dir " + name))
+        renameat2(os.path.join(session, name), os.path.join(session, "over " + name), WHITEOUT)
+        renameat2(os.path.join(session, "dir " + name), os.path.join(session, "to " + name),
+                  WHITEOUT | NOREPLACE)
+        same(read(os.path.join(session, "over " + name)), data, "what was moved")
+        same(errno_of(renameat2, os.path.join(session, "over " + name),
+                      os.path.join(session, "x"), WHITEOUT | EXCHANGE), errno.EINVAL, "both")
+    left = {*bytes_of, *("dir " + name for name in bytes_of)}
+    same(whiteouts(session), left, "whiteouts")
+    same(whiteouts(other.at("s")), left, "whiteouts on another mount")
+    same([key for _, key in mount.keys()], [b"over doc", b"over list"], "keys")
+    for mounted in (mount, other):
+        mounted.stop()
+    mount.start()
+    same(whiteouts(session), left, "whiteouts after mounting again")
+    os.unlink(os.path.join(session, "doc.json"))
+    write(os.path.join(session, "doc.json"), b"[]")
+    same(mount.rows("s", "doc"), [b"[]"], "the rows of a file in the place of one")
+    mount.stop()
+    mount.check()
+
+
+def test_an_overlay_writes_into_a_mount(box):
+    need_root()
+    mount = box.mount()
+    below, shown = box.new_folder("below"), box.new_folder("shown")
+    for name in ("kept", "changed", "removed", "renamed"):
+        write(os.path.join(below, name), name.encode())
+    for name in ("upper", "work"):
+        os.mkdir(mount.at(name))
+    layers = f"lowerdir={below},upperdir={mount.at('upper')},workdir={mount.at('work')},userxattr"
+    done = tool("mount", "-t", "overlay", "-o", layers, "overlay", shown, check=False)
+    if b"unknown filesystem type" in done.stderr:
+        raise Skip("the kernel has no overlay")
+    same(done.returncode, 0, f"mounting it (it says {done.stderr})")
+    try:
+        append(os.path.join(shown, "changed"), b" since")
+        os.unlink(os.path.join(shown, "removed"))
+        os.rename(os.path.join(shown, "renamed"), os.path.join(shown, "new"))
+        write(os.path.join(shown, "doc.json"), b"{}")
+        same({name: read(os.path.join(shown, name)) for name in os.listdir(shown)},
+             {"kept": b"kept", "changed": b"changed since", "new": b"renamed", "doc.json": b"{}"},
+             "the files")
+    finally:
+        tool("umount", shown)
+    same(mount.rows("upper", "doc"), [b"{}"], "a document of the upper layer")
+    same(sorted(os.listdir(mount.at("upper"))),
+         ["changed", "doc.json", "new", "removed", "renamed"], "the upper layer")
 
 
 def test_renameat2_keeps_what_is_there_and_exchanges(box):
