@@ -13,7 +13,7 @@ struct sqlite_place {
 	char *path;    /* without symbolic links; owned */
 	int dir;       /* its directory (O_PATH), wherever that is moved to; 0: not known */
 	bool created;  /* we made the file just now */
-	bool no_log;   /* there was no write-ahead log when it was opened read-only */
+	bool no_log;   /* nothing was in a write-ahead log when it was opened read-only */
 	bool writable; /* the system lets us write to it */
 	struct sqlite_file *file;
 };

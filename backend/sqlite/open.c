@@ -206,7 +206,8 @@ static int read_look(struct sqlite *store, bool read_only, struct look *look)
 {
 	int r;
 
-	store->place.no_log = read_only && !has_log(store->place.path);
+	/* Or an empty one, which somebody who was killed has left. */
+	store->place.no_log = read_only && !sqlite_beside_size(store->place.path, "-wal");
 	r = open_writer(store, read_only ? "mode=ro" : NULL);
 
 	if (r == 0)
@@ -567,7 +568,7 @@ int sqlite_backend_open(const char *path, const struct backend_options *options,
 			struct backend **ret_backend, char **ret_why)
 {
 	_cleanup_(freep) char *real = realpath(path, NULL), *unused = NULL;
-	bool no_log = real && !has_log(real);
+	bool no_log = real && !sqlite_beside_size(real, "-wal");
 	char **why = ret_why ? ret_why : &unused;
 	int r = open_tries(path, options, ret_backend, why);
 

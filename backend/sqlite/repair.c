@@ -242,11 +242,13 @@ static int bring(struct repairing *repairing)
 
 void sqlite_backend_discard(const char *path)
 {
-	static const char *const files[] = { "", "-wal", "-shm", "-journal" };
+	static const char *const files[] = { "-wal", "-shm", "-journal" };
 
+	sqlite_beside_remove(path);
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		unlink(BESIDE(path, files[i]));
-	sqlite_beside_remove(path);
+	/* Last, so that the rest is found by it. */
+	unlink(path);
 }
 
 static int bring_into(struct repairing *repairing, const char *new_path, char **ret_why)

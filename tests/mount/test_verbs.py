@@ -753,6 +753,22 @@ def test_an_output_that_is_full_is_an_error_and_the_only_one_that_is_told(box):
     same((done.returncode, done.stderr), (1, b""), "for a reader that is gone")
 
 
+def test_what_a_reader_that_was_killed_has_left_goes_with_the_next_one(box):
+    place = Place(box, False)
+    place.do("append", "s/l.jsonl", stdin=b'{"n": 1}\n' * 50000)
+    folder, name = os.path.split(place.store)
+    before = {other for other in os.listdir(folder) if other.startswith(name)}
+    reader = subprocess.Popen([box.program, "cat", place.store, "s/l.jsonl"],
+                              stdout=subprocess.PIPE)
+    reader.stdout.read(1)  # it waits with the rest
+    reader.kill()
+    reader.wait()
+    reader.stdout.close()
+    same(os.path.exists(place.store + "-wal"), True, "it has left its log")
+    place.do("ls")
+    same({other for other in os.listdir(folder) if other.startswith(name)}, before, "files")
+
+
 def test_strict_refuses_what_is_not_json(box):
     place = Place(box, False)
     place.do("put", "s/k.json", stdin=b"1")
