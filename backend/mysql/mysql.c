@@ -27,6 +27,7 @@ static const struct sql_word words[] = {
 	{ "path", "CONCAT(%1, '/', %2)" },
 	/* Of a clock that no summer puts forward. */
 	{ "heard", "UTC_TIMESTAMP(6)" },
+	{ "place", "CONVERT(LOWER(DATABASE()) USING binary)" },
 	{ "ago", "UTC_TIMESTAMP(6) - INTERVAL %s SECOND" },
 	{ "exactly", "BINARY %s" },
 	/* {point A B}: equal, and to be sought with what follows in the index. */

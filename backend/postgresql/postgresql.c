@@ -16,6 +16,7 @@
 static const struct sql_word words[] = {
 	{ "now", "clock_timestamp()" },
 	{ "heard", "clock_timestamp()" },
+	{ "place", "convert_to(current_database(), 'UTF8')" },
 	{ "ago", "clock_timestamp() - make_interval(secs => %s)" },
 	/* A time as seconds since 1970, with a fraction; and back. */
 	{ "seconds", "EXTRACT(EPOCH FROM (%s)::timestamptz)" },

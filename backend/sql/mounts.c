@@ -10,6 +10,9 @@
  * a transaction names: so nobody commits without knowing who is there, and one that was ended
  * commits nothing until it has joined again.  Handles that write and are no mounts have a row
  * too, for their lane.
+ *
+ * A database that was copied while it was mounted has the rows of those mounts, which are none of
+ * its own: so it notes its name, and who finds another one there ends them all.
  */
 #include "backend/sql/mounts.h"
 
@@ -106,14 +109,13 @@ static int ask_silent(struct sql *store, struct sql_link *link, struct sql_answe
 			    ret_answer);
 }
 
-/* Those that were silent for too long go, in a transaction with the store locked. */
-static int end_silent(struct sql *store, struct sql_link *link)
+/* Those of which the numbers are the answer go, in a transaction with the store locked. */
+static int end_listed(struct sql *store, struct sql_link *link, struct sql_answer *answer)
 {
 	static const enum sql_text texts[] = { SQL_MOUNT_LEAVE, SQL_MOUNT_CLAIMS, SQL_MOUNT_LOCKS,
 					       SQL_MOUNT_USES, SQL_MOUNT_GONE };
-	struct sql_answer *answer = NULL;
 	struct bytes columns[SQL_COLUMNS];
-	int r = ask_silent(store, link, &answer);
+	int r = 0;
 
 	while (r == 0 && sql_row(store, answer, columns)) {
 		const struct sql_value number = sql_number(sql_int(columns[0]));
@@ -121,8 +123,41 @@ static int end_silent(struct sql *store, struct sql_link *link)
 		for (size_t i = 0; r == 0 && i < ARRAY_SIZE(texts); i++)
 			r = sql_ask_text(store, link, texts[i], &number, 1, NULL);
 	}
+	return r;
+}
+
+/* Those that were silent for too long. */
+static int end_silent(struct sql *store, struct sql_link *link)
+{
+	struct sql_answer *answer = NULL;
+	int r = ask_silent(store, link, &answer);
+
+	if (r == 0)
+		r = end_listed(store, link, answer);
 	store->texts.driver->answer_done(answer);
 	return r;
+}
+
+/* All, if they are those of the database that this one was copied from. */
+static int end_copied(struct sql *store, struct sql_link *link)
+{
+	struct sql_answer *place = NULL, *mounts = NULL;
+	struct bytes columns[SQL_COLUMNS];
+	int r = sql_ask_text(store, link, SQL_PLACE_ASK, SQL_NO_VALUES, &place);
+	bool noted = r == 0 && sql_row(store, place, columns);
+	bool fits = noted && sql_int(columns[0]);
+
+	store->texts.driver->answer_done(place);
+	if (r < 0 || fits)
+		return r;
+	if (noted)
+		r = sql_ask_text(store, link, SQL_MOUNT_LIST, SQL_NO_VALUES, &mounts);
+	if (r == 0 && noted)
+		r = end_listed(store, link, mounts);
+	store->texts.driver->answer_done(mounts);
+	if (r == 0)
+		r = sql_ask_text(store, link, SQL_PLACE_FORGET, SQL_NO_VALUES, NULL);
+	return r < 0 ? r : sql_ask_text(store, link, SQL_PLACE_NOTE, SQL_NO_VALUES, NULL);
 }
 
 static int begin(struct sql *store, struct sql_link *link)
@@ -237,10 +272,13 @@ static int tell_none(struct sql *store)
 static int join_first(struct sql *store, bool shared, bool outwaited, char **ret_owners)
 {
 	struct joined joined;
-	int r = begin(store, store->writer.link), found;
+	int r = begin(store, store->writer.link), found = 0;
 
 	if (r < 0)
 		return r;
+	r = end_copied(store, store->writer.link);
+	if (r < 0)
+		return end(store, store->writer.link, r);
 	found = shared || !store->owner ? 0 : find_alone(store, outwaited, ret_owners);
 	r = end(store, store->writer.link, found < 0 ? found : join(store, false, &joined));
 	if (r == 0)

@@ -91,6 +91,11 @@ SQL(SQL_MOUNT_NUMBER, "SELECT epoch, n, turn, settings, 0, 0, 0, last_ino, last_
  * last ?3 seconds. */
 SQL(SQL_MOUNTS_SILENT, "SELECT number FROM sessfs_mount WHERE seen_at < {ago ?1} AND EXISTS "
 	"(SELECT 1 FROM sessfs_mount m WHERE m.number = ?2 AND m.seen_at >= {ago ?3})")
+/* Which database this was when a mount joined last: one that was copied has another name. */
+SQL(SQL_PLACE_ASK, "SELECT CASE WHEN value = {place} THEN 1 ELSE 0 END FROM sessfs_setting "
+	"WHERE name = {bytes 'place'}")
+SQL(SQL_PLACE_FORGET, "DELETE FROM sessfs_setting WHERE name = {bytes 'place'}")
+SQL(SQL_PLACE_NOTE, "INSERT INTO sessfs_setting (name, value) VALUES ({bytes 'place'}, {place})")
 SQL(SQL_MOUNT_LEAVE, "DELETE FROM sessfs_mount WHERE number = ?1")
 SQL(SQL_MOUNT_CLAIMS, "DELETE FROM sessfs_claim WHERE mount = ?1")
 SQL(SQL_MOUNT_LOCKS, "DELETE FROM sessfs_lock WHERE mount = ?1")

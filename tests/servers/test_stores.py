@@ -415,6 +415,62 @@ def test_a_mount_that_only_reads_stands_beside_others_on_postgresql(box):
     stands_beside(box, "postgresql")
 
 
+def copied(base):
+    """A database with all that another one holds, for the same user."""
+    copy = base.server.database()
+    copy.user, copy.passfile, copy.password = base.user, base.passfile, base.password
+    with base.server.connect() as admin:
+        if base.server.kind == "postgresql":
+            admin.query(f"DROP DATABASE {copy.name}")
+            admin.query(f"CREATE DATABASE {copy.name} TEMPLATE {base.name} OWNER {base.user}")
+            return copy
+        for host in ("localhost", "%"):
+            admin.query(f"GRANT ALL ON {copy.name}.* TO {base.user}@'{host}'")
+        for row in admin.query("SELECT table_name FROM information_schema.tables WHERE "
+                               f"table_schema = '{base.name}'"):
+            table = row[0].decode()
+            admin.query(f"CREATE TABLE {copy.name}.{table} LIKE {base.name}.{table}")
+            admin.query(f"INSERT INTO {copy.name}.{table} SELECT * FROM {base.name}.{table}")
+    return copy
+
+
+def nobody_has(base):
+    with base.server.connect() as admin:
+        return not admin.query("SELECT 1 FROM pg_stat_activity WHERE datname = $1", base.name)
+
+
+def knows_its_own(box, kind):
+    """A copy of a database has none of the mounts that the other one has."""
+    base = start(box, kind).database()
+    mount = box.mount(store=base.url)
+    os.mkdir(mount.at("s"))
+    append(mount.at("s", "l.jsonl"), b"1\n")
+    mount.kill9()  # and has not said that it is gone
+    if kind == "postgresql":
+        harness.eventually(lambda: nobody_has(base), "the server has noticed that it has ended")
+    copy = copied(base)
+    alone = box.mount(store=copy.url, options=["exclusive"])
+    same(read(alone.at("s", "l.jsonl")), b"1\n", "what was copied")
+    append(alone.at("s", "l.jsonl"), b"2\n")
+    done = box.sessfs("mount", "-o", "exclusive", copy.url, box.new_folder("mnt"))
+    same((done.returncode, b"already mounted by process" in done.stderr), (1, True),
+         f"a second one: {done.stderr}")
+    alone.stop()
+    with copy.connect() as client:
+        same(client.query("SELECT COUNT(*) FROM " + MOUNTS[kind])[0][0], b"0", "mounts")
+
+
+MOUNTS = {"mysql": "sessfs_mount", "postgresql": "agentscope.sessfs_mount"}
+
+
+def test_a_copy_of_a_mounted_database_is_mounted_by_nobody_on_mariadb(box):
+    knows_its_own(box, "mysql")
+
+
+def test_a_copy_of_a_mounted_database_is_mounted_by_nobody_on_postgresql(box):
+    knows_its_own(box, "postgresql")
+
+
 @soak
 def test_every_verb_works_on_mariadb(box):
     obeys(box, "mysql")
