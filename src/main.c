@@ -88,8 +88,8 @@ static int main_run(const struct command *command, int argc, char **argv)
 	return status;
 }
 
-/* mount(8) calls "sessfs STORE DIR -o OPTIONS": two operands, of which the first is no command.  One
- * that is a word only, and no file, is a command that there is not: no store is made of it. */
+/* mount(8) calls "sessfs STORE DIR -o OPTIONS": two operands, of which the first is no command.
+ * One that is a word only, and no file, is a command that there is not: no store is made of it. */
 static bool main_means_mount(int argc, char **argv)
 {
 	const char *first = NULL;

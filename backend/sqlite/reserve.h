@@ -31,8 +31,8 @@ void sqlite_reserve_keep_wal(struct sqlite *store);
 void sqlite_reserve_to_wal(struct sqlite *store);
 /* All of it, to whoever comes first.  False when there is nothing to give up. */
 bool sqlite_reserve_give_up(struct sqlite *store);
-/* The store could not be opened for want of room: the bytes of its reserve that were given up; part:
- * what its index needs, and not all. */
+/* The store could not be opened for want of room: the bytes of its reserve that were given up;
+ * part: what its index needs, and not all. */
 uint64_t sqlite_reserve_lend_unopened(const char *path, bool part);
 /* So many bytes back, as far as there is room. */
 void sqlite_reserve_return(const char *path, uint64_t size);

@@ -14,13 +14,11 @@
  *   conn.c    one connection, its prepared statements
  *   pool.c    the connections that read
  *   sql.c     every statement that runs more than once, as one table (sql-texts.h)
- *   snapshot.c  read.c  sessions.c   the reading half of backend.h
- *   cursor.c  a statement under way
+ *   snapshot.c  read.c  sessions.c  cursor.c   the reading half of backend.h
  *   kept.c    the snapshot that the tree keeps, when it is in the way
  *   commit.c  the writing half: group commit
  *   writer.c  the queue of those who want the writer's connection
- *   apply.c   operations as SQL
- *   changes.c others' changes: listing them, waiting for them
+ *   apply.c  changes.c   operations as SQL; others' changes
  *   mounts.c  which mounts have the store
  *   uses.c    which files are in use on which
  *   setting.c  what the store says for all of them
