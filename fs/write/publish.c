@@ -173,9 +173,7 @@ static int64_t pause_time(const struct tree *tree)
 	return seconds ? (int64_t)seconds * 1000000000 : INT64_MAX;
 }
 
-/* The first one behind another, of which the lock is held and given back, or of all (NULL), that
- * nobody is using; with its lock. */
-static struct writing *next_saver(struct tree *tree, struct writing *after)
+struct writing *saver_next(struct tree *tree, struct writing *after)
 {
 	struct writing *writing;
 
@@ -203,7 +201,7 @@ void handles_publish_paused(struct tree *tree, int64_t now)
 {
 	struct notes notes = { 0 };
 
-	for (struct writing *writing = NULL; (writing = next_saver(tree, writing));)
+	for (struct writing *writing = NULL; (writing = saver_next(tree, writing));)
 		if (has_save(writing) && now - writing->busy >= pause_time(tree) &&
 		    writing->paused_at != writing->busy)
 			publish_paused(tree, writing, &notes);

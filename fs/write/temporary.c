@@ -512,28 +512,13 @@ int temporary_come_back(struct tree *tree, struct handle *handle, struct away *r
 	return r;
 }
 
-/* With the lock of each, as it is done for those that pause (publish.c). */
-static struct writing *away_next(struct tree *tree, struct writing *after)
-{
-	struct writing *writing;
-
-	pthread_mutex_lock(&tree->times_lock);
-	writing = after ? after->saver_next : tree->savers;
-	while (writing && pthread_mutex_trylock(&writing->lock) != 0)
-		writing = writing->saver_next;
-	pthread_mutex_unlock(&tree->times_lock);
-	if (after)
-		pthread_mutex_unlock(&after->lock);
-	return writing;
-}
-
 int temporary_find(struct tree *tree, struct inode *dir, struct bytes name, pid_t pid,
 		   struct away *ret_away)
 {
 	const pid_t process = process_number(pid);
 	int r = 0;
 
-	for (struct writing *writing = NULL; (writing = away_next(tree, writing));) {
+	for (struct writing *writing = NULL; (writing = saver_next(tree, writing));) {
 		WITH_READ_LOCK(tree);
 		WITH_INODE_LOCK(writing->inode);
 
