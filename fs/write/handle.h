@@ -86,8 +86,8 @@ bool content_is_whole(const struct tree *tree, uint32_t kind, struct bytes bytes
 int inode_use_begin(struct tree *tree, struct inode *inode);
 void inode_use_end(struct tree *tree, struct inode *inode);
 
-/* The next saver behind one, whose lock is given back, or the first (NULL), that no thread is using;
- * with its lock. */
+/* The next saver behind one, whose lock is given back, or the first (NULL), that no thread is
+ * using; with its lock. */
 struct writing *saver_next(struct tree *tree, struct writing *after);
 
 /* As handle_flush() by nobody in particular, while the kernel holds the file: names are notified
