@@ -50,8 +50,8 @@ static const struct meaning *find(int code)
 	return NULL;
 }
 
-/* Whether no file can be made beside the store.  Filesystems without such a limit count 0 files. */
-static bool lacks_inodes(const char *path)
+/* Filesystems without a limit on the number of files count 0 of them. */
+bool sqlite_lacks_inodes(const char *path)
 {
 	struct statvfs fs;
 
@@ -93,7 +93,7 @@ static int better(sqlite3 *db, int code, const char *path, int error)
 		return error;
 	switch (system) {
 	case ENOENT:
-		return lacks_inodes(path) ? -ENOSPC : error;
+		return sqlite_lacks_inodes(path) ? -ENOSPC : error;
 	case ENOSPC:
 	case EDQUOT:
 		return -ENOSPC;
@@ -130,7 +130,7 @@ static int error_of(sqlite3 *db, int code, const char *path, struct log_pause *f
 		return error;
 	if (error == -ENOSPC && full && !log_pause_over(full, tick_now()))
 		return error;
-	if (error == -ENOSPC && lacks_inodes(path))
+	if (error == -ENOSPC && sqlite_lacks_inodes(path))
 		log_error("%s: its filesystem has no room for one more file (no free inodes)",
 			  path);
 	else if (error == -EFBIG && (!meaning || !meaning->quiet))

@@ -147,7 +147,7 @@ int sqlite_refuse_unreadable(int error, const char *path, char **ret_why)
 		{ -EIO,
 		  "%s cannot be read: the database is damaged or its medium fails (SQLite's own "
 		  "message is in the log); 'sessfs check --repair' rescues what is left" },
-		{ -ENOSPC, "%s cannot be opened: its filesystem is full, of bytes or of files" },
+		{ -ENOSPC, "%s cannot be opened: its filesystem is full" },
 		{ -EFBIG,
 		  "%s cannot be opened: the limit on the size of files is too low (ulimit -f)" },
 		{ -EROFS, "you cannot write to %s or its directory; open it read-only" },
@@ -159,6 +159,11 @@ int sqlite_refuse_unreadable(int error, const char *path, char **ret_why)
 	if ((error == -EIO || error == -EROFS || error == -EACCES) &&
 	    refuse_planted(error, path, ret_why) == -ELOOP)
 		return -ELOOP;
+	if (error == -ENOSPC && sqlite_lacks_inodes(path))
+		return sqlite_refuse(ret_why, error,
+				     "%s cannot be opened: its filesystem is full, it has no room "
+				     "for one more file (no free inodes)",
+				     path);
 	for (size_t i = 0; i < ARRAY_SIZE(sentences); i++)
 		if (sentences[i].error == error)
 			return sqlite_refuse(ret_why, error, sentences[i].format, path);
