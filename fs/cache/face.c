@@ -565,9 +565,18 @@ static bool face_is_read_out(const struct inode *inode, const struct face *face)
 	return true;
 }
 
-void face_asked(const struct inode *inode, struct face *face)
+void face_asked(const struct tree *tree, const struct inode *inode, struct face *face, pid_t pid)
 {
-	if (!face->old || !face_is_read_out(inode, face) || ++face->asked <= ASKS_OF_MAPPING)
+	if (!face->old || !face_is_read_out(inode, face))
+		return;
+	if (face->asker != pid)
+		face->asked = 0;
+	face->asker = pid;
+	if (++face->asked <= ASKS_OF_MAPPING)
+		return;
+	face->asked = 0;
+	if (pid && tree->options.has_open &&
+	    !has_descriptor(tree, inode_nodeid(inode, face->number), pid))
 		return;
 	for (struct handle *handle = inode->open; handle; handle = handle->next)
 		handle->again |= handle->face == face;

@@ -130,7 +130,7 @@ static int stat_once(struct tree *tree, struct inode *inode, unsigned number, pi
 
 	if (inode_is_changing(tree, inode))
 		return -ESTALE;
-	face_asked(inode, face);
+	face_asked(tree, inode, face, pid);
 	face_unless_needed(notes, tree, inode, face);
 	/* By the published size the kernel would cut the pages that the writer has. */
 	if (!face_is_reached(tree, inode, face, pid) &&

@@ -991,6 +991,62 @@ EveryStore(faces, that_somebody_watches_are_where_the_name_leads)
 	}
 }
 
+static long long size_for(struct inode *inode, unsigned face, pid_t pid)
+{
+	struct stat st;
+	bool own;
+
+	cr_assert_eq(tree_stat_face(world_tree, inode, face, pid, &st, &own), 0);
+	return st.st_size;
+}
+
+EveryStore(faces, that_are_old_show_a_reader_at_the_end_what_it_has_read_however_many_others_ask)
+{
+	struct handle *reader, *writer;
+	struct inode *inode;
+
+	save("s/k.json", "[1, 2]");
+	inode = inode_at("s/k.json");
+	reader = open_face(inode, 0, O_RDONLY, READER);
+	cr_expect_str_eq(direct(reader, 0, 100), "[1, 2]");
+	cr_expect_str_eq(direct(reader, 6, 100), "");
+	writer = open_face(inode, 0, O_WRONLY | O_TRUNC, getpid());
+	write_at(writer, 0, BYTES("[3]"));
+	release(writer);
+	/* They have looked the name up before. */
+	for (int i = 0; i < 20; i++) {
+		cr_expect_eq(size_for(inode, 0, SECOND + i), 6);
+		wait_until_notified();
+	}
+	/* Who reads maps what it has read. */
+	cr_expect_eq(size_for(inode, 0, READER), 6);
+	cr_expect_str_eq(fill(reader, 0, 100), "[1, 2]");
+	release(reader);
+	forget(inode);
+}
+
+EveryStore(faces, that_are_old_show_what_is_new_to_a_reader_at_the_end_that_goes_on_asking)
+{
+	struct handle *reader, *writer;
+	struct inode *inode;
+
+	save("s/k.json", "[1, 2]");
+	inode = inode_at("s/k.json");
+	reader = open_face(inode, 0, O_RDONLY, READER);
+	cr_expect_str_eq(direct(reader, 0, 100), "[1, 2]");
+	cr_expect_str_eq(direct(reader, 6, 100), "");
+	writer = open_face(inode, 0, O_WRONLY | O_TRUNC, getpid());
+	write_at(writer, 0, BYTES("[3]"));
+	release(writer);
+	for (int i = 0; i < 5; i++) {
+		size_for(inode, 0, READER);
+		wait_until_notified();
+	}
+	cr_expect_eq(size_for(inode, 0, READER), 3);
+	release(reader);
+	forget(inode);
+}
+
 EveryStore(faces, that_are_old_are_not_shown_when_the_file_is_ordinary_by_now)
 {
 	struct handle *reader, *writer;
