@@ -375,6 +375,10 @@ struct backend_op {
 	int64_t seq;
 	int64_t created; /* of a row that is inserted or put: nanoseconds since 1970, 0: now */
 	int64_t updated;
+	/* Of a row that is inserted or put, and of a key that moves, is hidden or shown: 0, or it
+	 * is a single state.  If the rows' table has the column version, by which services compare
+	 * and swap, that of the row rises then, to this at least. */
+	int64_t version;
 	bool behind; /* for other mounts: the batch leaves the bytes of the file that it is of as
 		      * they are and where they are, and adds others behind them */
 	struct bytes session;

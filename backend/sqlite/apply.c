@@ -36,6 +36,7 @@ static const struct field {
 	{ 'n', AS_BLOB, offsetof(struct backend_op, name) },
 	{ 'C', AS_TIME, offsetof(struct backend_op, created) },
 	{ 'U', AS_TIME, offsetof(struct backend_op, updated) },
+	{ 'v', AS_SIGNED, offsetof(struct backend_op, version) },
 	{ '@', AS_SIGNED, offsetof(struct backend_op, at) },
 	{ 't', AS_SIGNED, offsetof(struct backend_op, to) },
 	{ 'q', AS_SIGNED, offsetof(struct backend_op, seq) },
@@ -57,16 +58,19 @@ static apply_fn apply_row_put, apply_shift, apply_node_put, apply_node_set, appl
 	apply_guard, apply_claim, apply_lease, apply_lock, apply_setting;
 
 static const struct recipe recipes[BACKEND_OP_TYPES] = {
-	[BACKEND_ROW_INSERT] = { { SQL_ROW_INSERT }, "sk@DCU", true, NULL },
-	[BACKEND_ROW_PUT] = { { SQL_ROW_PUT }, "sk@DCU", true, apply_row_put },
+	[BACKEND_ROW_INSERT] = { { SQL_ROW_INSERT }, "sk@DCUv", true, NULL },
+	[BACKEND_ROW_PUT] = { { SQL_ROW_PUT }, "sk@DCUv", true, apply_row_put },
 	[BACKEND_ROW_DELETE] = { { SQL_ROW_DELETE }, "sk@t", true, NULL },
-	[BACKEND_KEY_MOVE] = { { SQL_KEY_CLEAR_TARGET, SQL_KEY_MOVE }, "skSK", true, NULL },
+	[BACKEND_KEY_MOVE] = { { SQL_KEY_CLEAR_TARGET, SQL_KEY_MOVE }, "skSKv", true, NULL },
 	[BACKEND_ROWS_SHIFT] = { { SQL_NONE }, "", true, apply_shift },
 	[BACKEND_KEY_HIDE] = { { SQL_TRASH_MAKE, SQL_KEY_HIDE, SQL_KEY_HIDDEN },
 			       "ski",
 			       true,
 			       NULL },
-	[BACKEND_KEY_SHOW] = { { SQL_TRASH_MAKE, SQL_KEY_SHOW, SQL_KEY_SHOWN }, "ski", true, NULL },
+	[BACKEND_KEY_SHOW] = { { SQL_TRASH_MAKE, SQL_KEY_SHOW, SQL_KEY_SHOWN },
+			       "skiv",
+			       true,
+			       NULL },
 	[BACKEND_HIDDEN_DELETE] = { { SQL_TRASH_MAKE, SQL_HIDDEN_DELETE }, "i@t", true, NULL },
 	[BACKEND_NODE_PUT] = { { SQL_NONE }, "", false, apply_node_put },
 	[BACKEND_NODE_SET] = { { SQL_NONE }, "", false, apply_node_set },
@@ -99,7 +103,8 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 			      apply_setting },
 };
 
-/* Tables without times have no parameter for it; SQLite then says no, and we do not mind. */
+/* Tables without times or versions have no parameter for them; SQLite then says no, and we do not
+ * mind. */
 static void bind_time(sqlite3_stmt *statement, int index, int64_t time, const char *now)
 {
 	char stamp[SQLITE_STAMP];
@@ -176,8 +181,8 @@ static int row_is_same(struct sqlite_conn *conn, const struct backend_op *op)
  * a large one it is better done in steps. */
 static int apply_row_put(struct sqlite_conn *conn, const struct backend_op *op, const char *now)
 {
-	static const struct recipe update = { { SQL_ROW_UPDATE }, "sk@DCU", true, NULL };
-	static const struct recipe ensure = { { SQL_ROW_ENSURE }, "sk@DCU", true, NULL };
+	static const struct recipe update = { { SQL_ROW_UPDATE }, "sk@DCUv", true, NULL };
+	static const struct recipe ensure = { { SQL_ROW_ENSURE }, "sk@DCUv", true, NULL };
 	int r;
 
 	if (op->data.size < ROW_LARGE)
@@ -438,14 +443,15 @@ static int apply_op(struct sqlite_conn *conn, const struct backend_op *op, const
 static bool is_next_row(const struct backend_op *op, const struct backend_op *next)
 {
 	return next->type == BACKEND_ROW_INSERT && next->at - 1 == op->at && !next->created &&
-	       !next->updated && bytes_equal(next->session, op->session) &&
+	       !next->updated && !next->version && bytes_equal(next->session, op->session) &&
 	       bytes_equal(next->key, op->key);
 }
 
 /* Whether the next SQLITE_ROWS operations append to one list, at this time. */
 static bool are_rows(const struct backend_op *ops, size_t count)
 {
-	if (count < SQLITE_ROWS || ops->type != BACKEND_ROW_INSERT || ops->created || ops->updated)
+	if (count < SQLITE_ROWS || ops->type != BACKEND_ROW_INSERT || ops->created ||
+	    ops->updated || ops->version)
 		return false;
 	for (size_t i = 1; i < SQLITE_ROWS; i++)
 		if (!is_next_row(&ops[i - 1], &ops[i]))

@@ -27,7 +27,7 @@ int sqlite_layout_name(struct sqlite_layout *layout, const char *name)
 	layout->name = copy;
 	layout->quoted = quoted;
 	/* As in a table of our own, until we look. */
-	layout->has_created = layout->has_updated = true;
+	layout->has_created = layout->has_updated = layout->has_version = true;
 	return 0;
 }
 
@@ -91,8 +91,15 @@ static int find_column(const char *name)
 	return -1;
 }
 
+/* AgentScope's column; another program may have one of that name that does not count. */
+static bool counts_versions(const char *name, const char *type, bool hidden)
+{
+	return strcasecmp(name, "version") == 0 && !hidden &&
+	       (affinity_of(type) & (AFFINITY_INTEGER | AFFINITY_NUMERIC));
+}
+
 /* One column of the table: name, type, "notnull", dflt_value, pk, hidden. */
-static int look_at_column(sqlite3_stmt *row, const struct sqlite_layout *layout, const char *path,
+static int look_at_column(sqlite3_stmt *row, struct sqlite_layout *layout, const char *path,
 			  bool found[COLUMNS], char **ret_why)
 {
 	const char *name = (const char *)sqlite3_column_text(row, 0);
@@ -101,6 +108,7 @@ static int look_at_column(sqlite3_stmt *row, const struct sqlite_layout *layout,
 
 	if (!name || !type)
 		return -ENOMEM;
+	layout->has_version |= counts_versions(name, type, sqlite3_column_int(row, 5) != 0);
 	if (known < 0) {
 		bool filled = sqlite3_column_type(row, 3) != SQLITE_NULL ||
 			      sqlite3_column_int(row, 5) != 0 ||
@@ -122,8 +130,8 @@ static int look_at_column(sqlite3_stmt *row, const struct sqlite_layout *layout,
 	return 0;
 }
 
-static int look_at_columns(struct sqlite_conn *conn, const struct sqlite_layout *layout,
-			   const char *path, bool found[COLUMNS], char **ret_why)
+static int look_at_columns(struct sqlite_conn *conn, struct sqlite_layout *layout, const char *path,
+			   bool found[COLUMNS], char **ret_why)
 {
 	static const char text[] = "SELECT name, type, \"notnull\", dflt_value, pk, hidden "
 				   "FROM pragma_table_xinfo(?1, 'main')";
@@ -134,6 +142,7 @@ static int look_at_columns(struct sqlite_conn *conn, const struct sqlite_layout 
 	if (r < 0)
 		return r;
 	sqlite_bind_text(statement, 1, bytes_str(layout->name));
+	layout->has_version = false;
 	while (r == 0 && (code = sqlite3_step(statement)) == SQLITE_ROW)
 		r = look_at_column(statement, layout, path, found, ret_why);
 	if (r == 0)

@@ -16,7 +16,9 @@ struct sqlite_layout {
 	 * sqlite_schema_mend(). */
 	atomic_bool has_created; /* created_at */
 	atomic_bool has_updated; /* updated_at */
-	bool runs_triggers;	 /* of other programs, when a guest writes (sqlite/commit.c) */
+	/* And AgentScope's version, for the writer alone: it comes and goes as the table does. */
+	bool has_version;
+	bool runs_triggers; /* of other programs, when a guest writes (sqlite/commit.c) */
 };
 
 /* Call the rows' table so; it counts as one of ours until it was looked at.  0 or -ENOMEM. */

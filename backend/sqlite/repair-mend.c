@@ -551,6 +551,7 @@ int repair_mend(struct repairing *repairing)
 {
 	struct sqlite_conn *conn = &repairing->store->writer;
 	_cleanup_(finalizep) sqlite3_stmt *sealing = NULL;
+	_cleanup_(finalizep) sqlite3_stmt *versions = NULL;
 	int r = mend_nodes(repairing);
 
 	if (r == 0)
@@ -567,5 +568,11 @@ int repair_mend(struct repairing *repairing)
 		r = run(repairing, sealing);
 	finalizep(&sealing);
 	sealing = NULL;
+	if (r == 0)
+		r = prepare(repairing, SQLITE_VERSIONS_BEGIN, &versions);
+	if (r == 0)
+		r = run(repairing, versions);
+	finalizep(&versions);
+	versions = NULL;
 	return r < 0 ? r : mend_trash(repairing);
 }

@@ -22,6 +22,11 @@
 
 enum { COMMIT_BYTES = 32 << 20 };
 
+/* What is rescued may be older than what a service has read. */
+#define RISEN_VERSION(old)                                                                         \
+	"CASE WHEN typeof(" old ") = 'integer' AND " old " > 0 THEN max(" old " + (" old           \
+	" < 9223372036854775807), strftime('%s', 'now') * 1000000) ELSE 0 END"
+
 /* The first record of a key counts: they come in the order of their worth. */
 static const char *const inserts[SALVAGE_TABLES] = {
 	[SALVAGE_NODE] = "INSERT OR IGNORE INTO sessfs_node VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, "
@@ -35,9 +40,10 @@ static const char *const inserts[SALVAGE_TABLES] = {
 	[SALVAGE_PIECE] = "INSERT OR IGNORE INTO sessfs_piece (ino, item_index, seq, data) "
 			  "VALUES (?1, ?2, ?3, ?4)",
 	[SALVAGE_TRASH] = "INSERT OR IGNORE INTO sessfs_trash (ino, item_index, state_data, "
-			  "created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+			  "created_at, updated_at, version) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
 	[SALVAGE_ROW] = "INSERT OR IGNORE INTO {rows} (session_id, state_key, item_index, "
-			"state_data, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+			"state_data, created_at, updated_at, version) VALUES (?1, ?2, ?3, ?4, ?5, "
+			"?6, " RISEN_VERSION("?7") ")",
 	/* What was never its own node is made one here; the kind is found out later. */
 	[SALVAGE_NODE_KEY] =
 		"INSERT OR IGNORE INTO sessfs_node (ino, parent, entry, kind, flags, mode, uid, "

@@ -13,8 +13,8 @@ const struct salvage_shape salvage_shapes[SALVAGE_TABLES] = {
 	[SALVAGE_XATTR] = { "sessfs_xattr", "ibb", BY_KEY, true },
 	[SALVAGE_CHUNK] = { "sessfs_chunk", "iib", BY_KEY | BY_ROWID, true },
 	[SALVAGE_PIECE] = { "sessfs_piece", "iiib", BY_KEY, true },
-	[SALVAGE_TRASH] = { "sessfs_trash", "iivvv", BY_ROWID, true },
-	[SALVAGE_ROW] = { NULL, "ttitvv", 0, true },
+	[SALVAGE_TRASH] = { "sessfs_trash", "iivvvv", BY_ROWID, true },
+	[SALVAGE_ROW] = { NULL, "ttitvvv", 0, true },
 	[SALVAGE_MARK] = { "sessfs_mark", "iii", BY_KEY, false },
 	[SALVAGE_NODE_KEY] = { "sessfs_node_key", "tti", BY_KEY, true },
 	[SALVAGE_ENTRY_NAME] = { "sqlite_autoindex_sessfs_entry_2", "ibi", BY_KEY, true },
@@ -30,7 +30,7 @@ const char *salvage_name_of(const struct salvage *salvage, enum salvage_table ta
 
 /* Records. */
 
-enum { NODE_COLUMNS_3 = 18 };
+enum { NODE_COLUMNS_3 = 18, TRASH_COLUMNS_4 = 5 };
 
 static bool fits(char letter, const struct btree_value *value)
 {
@@ -97,6 +97,9 @@ static int arrange(const struct salvage *salvage, enum salvage_table table,
 	/* Before the fourth version, no node had the last one. */
 	if (table == SALVAGE_NODE && count == NODE_COLUMNS_3)
 		values[count++] = (struct btree_value){ .type = BTREE_INTEGER };
+	/* And before the fifth, nothing in the trash. */
+	if (table == SALVAGE_TRASH && count == TRASH_COLUMNS_4)
+		values[count++] = (struct btree_value){ .type = BTREE_NULL };
 	if (count != (int)strlen(columns))
 		return -1;
 	for (int i = 0; i < count; i++)

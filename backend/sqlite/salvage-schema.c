@@ -32,7 +32,8 @@ static int allow_only_a_table(void *arg, int action, const char *a, const char *
 static void note_column(int columns[ROW_COLUMNS], const char *name, int place)
 {
 	static const char *const names[ROW_COLUMNS] = { "session_id", "state_key",  "item_index",
-							"state_data", "created_at", "updated_at" };
+							"state_data", "created_at", "updated_at",
+							"version" };
 
 	for (int i = 0; name && i < ROW_COLUMNS; i++)
 		if (strcasecmp(names[i], name) == 0)

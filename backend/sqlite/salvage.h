@@ -52,7 +52,16 @@ enum salvage_table {
 enum { SALVAGE_COLUMNS = 64 };
 
 /* Where the columns of the rows' table stand in its records; -1: nowhere. */
-enum { ROW_SESSION, ROW_KEY, ROW_INDEX, ROW_DATA, ROW_CREATED, ROW_UPDATED, ROW_COLUMNS };
+enum {
+	ROW_SESSION,
+	ROW_KEY,
+	ROW_INDEX,
+	ROW_DATA,
+	ROW_CREATED,
+	ROW_UPDATED,
+	ROW_VERSION,
+	ROW_COLUMNS
+};
 
 struct salvage_record {
 	enum salvage_table table;

@@ -36,6 +36,8 @@ static const char rows_table[] =
 	":_hash\n"
 	"  created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, -- UTC\n"
 	"  updated_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, -- UTC; moves when state_data changes\n"
+	"  version    BIGINT  NOT NULL DEFAULT 0, -- of a state that is no list: rises with each "
+	"write\n"
 	"  PRIMARY KEY (session_id, state_key, item_index)\n"
 	")";
 
@@ -205,16 +207,22 @@ static const char tables_4[] =
 	"  rewritten INTEGER NOT NULL DEFAULT 1 /* 0: rows were added behind the last one */;\n"
 	"INSERT INTO {schema}sessfs_meta (key, value) VALUES ('below', 0);\n";
 
+/* A store that we made has versions, from then on, and so has what lies in its trash.  To a service
+ * that compares them 0 is of no row at all, so what is there begins with 1. */
+static const char rows_5[] = "ALTER TABLE main.{rows} ADD COLUMN\n"
+			     "  version BIGINT NOT NULL DEFAULT 0 /* of a state that is no list: "
+			     "rises with each write */;\n" SQLITE_VERSIONS_BEGIN;
+static const char trash_5[] = "ALTER TABLE main.sessfs_trash ADD COLUMN version";
+
 /* Step i leads from version i to version i + 1. */
 static const char *const steps[SQLITE_SCHEMA_NEWEST] = {
-	tables_1,
-	tables_2,
-	tables_3,
-	tables_4,
+	tables_1, tables_2, tables_3, tables_4, "", /* see bring_versions() */
 };
 
-/* The first version with four triggers; before there were three. */
-enum { WITH_BEFORE = 4 };
+enum {
+	WITH_BEFORE = 4,   /* the first version with four triggers; before there were three, */
+	WITH_VERSIONS = 5, /* and with versions of rows */
+};
 
 /*
  * The triggers.  They run in other programs' connections only (in ours they are off), so only
@@ -380,7 +388,7 @@ static int put_root(struct sqlite_conn *conn)
 						     st.st_gid, now, now, now, now));
 }
 
-static int put_triggers(struct sqlite_conn *conn)
+int sqlite_schema_put_triggers(struct sqlite_conn *conn)
 {
 	int r = run(conn, drop_triggers, "");
 
@@ -391,6 +399,16 @@ static int put_triggers(struct sqlite_conn *conn)
 	return r;
 }
 
+int sqlite_schema_put_rows(struct sqlite_conn *conn)
+{
+	return run(conn, rows_table, "main.");
+}
+
+int sqlite_schema_log_everything(struct sqlite_conn *conn)
+{
+	return sqlite_conn_exec(conn, log_everything);
+}
+
 static int log_rows(struct sqlite_conn *conn)
 {
 	static const char first[] = "SELECT 1 FROM {rows} LIMIT 1";
@@ -399,7 +417,7 @@ static int log_rows(struct sqlite_conn *conn)
 				       &any);
 
 	if (r == 0 && any)
-		r = sqlite_conn_exec(conn, log_everything);
+		r = sqlite_schema_log_everything(conn);
 	return r;
 }
 
@@ -419,20 +437,52 @@ int sqlite_schema_intact(struct sqlite_conn *conn, bool *ret_intact)
 	return triggers_intact(conn, SQLITE_SCHEMA_NEWEST, ret_intact);
 }
 
+static int made_by_us(struct sqlite_conn *conn, bool *ret_ours)
+{
+	_cleanup_(freep) char *made = NULL;
+	int r = sqlite_meta_get(conn, "made", &made);
+
+	*ret_ours = made && strcmp(made, "1") == 0;
+	return r;
+}
+
 /* A store of ours that was copied as SQL text has lost the numbers in its header. */
 static int put_numbers(struct sqlite_conn *conn, int64_t from)
 {
-	_cleanup_(freep) char *made = NULL;
 	int64_t application = SQLITE_APPLICATION;
 	bool ours;
-	int r = sqlite_meta_get(conn, "made", &made);
+	int r = made_by_us(conn, &ours);
 
-	ours = made && strcmp(made, "1") == 0;
 	if (r == 0 && ours)
 		r = sqlite_conn_query(conn, "PRAGMA main.application_id", 0, &application);
 	if (r < 0 || (from == SQLITE_SCHEMA_NEWEST && application))
 		return r;
 	return put_version(conn, ours);
+}
+
+static int bring_versions(struct sqlite_conn *conn)
+{
+	static const char trash[] = "SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' "
+				    "AND name = 'sessfs_trash'";
+	/* Whatever it is: another program may have been here first. */
+	static const char column[] = "SELECT count(*) FROM pragma_table_xinfo({name}, 'main') "
+				     "WHERE name = 'version' COLLATE NOCASE";
+	struct sqlite_layout *layout = &conn->store->layout;
+	int64_t has_trash = 0, has_column = 1;
+	bool ours;
+	int r = made_by_us(conn, &ours);
+
+	if (r == 0)
+		r = sqlite_conn_query(conn, trash, 0, &has_trash);
+	if (r == 0 && has_trash)
+		r = run(conn, trash_5, "");
+	if (r == 0 && ours)
+		r = sqlite_conn_query_made(conn, sqlite_sql_expand(column, layout, ""),
+					   &has_column);
+	if (r < 0 || has_column)
+		return r;
+	layout->has_version = true;
+	return run(conn, rows_5, "");
 }
 
 static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
@@ -442,7 +492,7 @@ static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
 	int r = triggers_intact(conn, from, &intact);
 
 	if (r == 0 && new_store)
-		r = run(conn, rows_table, "main.");
+		r = sqlite_schema_put_rows(conn);
 	for (int64_t i = from; r == 0 && i < SQLITE_SCHEMA_NEWEST; i++)
 		r = run(conn, steps[i], "main.");
 	if (r == 0 && from == 0)
@@ -451,10 +501,12 @@ static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
 		r = sqlite_meta_put(conn, "table", store->layout.name);
 	if (r == 0 && from == 0)
 		r = sqlite_meta_put(conn, "made", new_store ? "1" : "0");
+	if (r == 0 && from && from < WITH_VERSIONS)
+		r = bring_versions(conn);
 	if (r == 0)
 		r = put_numbers(conn, from);
 	if (r == 0 && (!intact || from < SQLITE_SCHEMA_NEWEST))
-		r = put_triggers(conn);
+		r = sqlite_schema_put_triggers(conn);
 	/* Rows that nobody logged: of the program that made the database, or written while the
 	 * triggers were gone. */
 	if (r == 0 && !intact)
@@ -497,98 +549,4 @@ int sqlite_schema_aside(struct sqlite *store)
 	if (r < 0)
 		sqlite_conn_rollback(conn);
 	return r;
-}
-
-/*
- * A column that is gone must not be named any more.  The flags only ever become false, so a
- * statement made from them fits the table as it was as well as the table as it will be; and they do
- * before the transaction ends, so nobody sees the new table with the old flags.  A column that has
- * come along does not matter.
- */
-static int look_again(struct sqlite_conn *conn, char **ret_why)
-{
-	struct sqlite *store = conn->store;
-	struct sqlite_layout now = { .name = store->layout.name, .quoted = store->layout.quoted };
-	int r = sqlite_layout_look(conn, &now, store->place.path, ret_why);
-
-	if (r < 0)
-		return r;
-	if (store->layout.has_created > now.has_created ||
-	    store->layout.has_updated > now.has_updated) {
-		store->layout.has_created = store->layout.has_created && now.has_created;
-		store->layout.has_updated = store->layout.has_updated && now.has_updated;
-		atomic_fetch_add(&store->generation, 1);
-	}
-	return 0;
-}
-
-int sqlite_schema_mend(struct sqlite_conn *conn)
-{
-	struct sqlite *store = conn->store;
-	_cleanup_(freep) char *why = NULL;
-	bool intact = false;
-	int r = sqlite_schema_intact(conn, &intact);
-
-	if (r < 0 || intact)
-		return r;
-	log_warning("%s: another program has replaced the table %s; sessfs reads all of it again",
-		    store->place.path, store->layout.name);
-	r = look_again(conn, &why);
-	if (r == -ENOENT) {
-		log_warning("%s: the table %s is gone; sessfs makes a new, empty one",
-			    store->place.path, store->layout.name);
-		r = run(conn, rows_table, "main.");
-	}
-	if (why)
-		log_error("%s", why);
-	if (r == 0)
-		r = put_triggers(conn);
-	if (r == 0)
-		r = sqlite_conn_exec(conn, log_everything);
-	return r == -EMEDIUMTYPE ? -EIO : r;
-}
-
-/* Who is no mount takes no notice of what mounts leave for each other. */
-static int ask_pending(struct sqlite_conn *conn, int64_t *ret_pending)
-{
-	const struct sqlite *store = conn->store;
-	int r = 0, code;
-	sqlite3_stmt *statement = sqlite_conn_take(conn, SQL_PENDING, &r);
-
-	if (!statement)
-		return r;
-	sqlite3_bind_int64(statement, 1,
-			   store->mounts.fd < 0 ? INT64_MAX / 2 :
-						  (int64_t)atomic_load(&store->mounts.cursor));
-	sqlite3_bind_int64(statement, 2, (int64_t)store->mounts.number);
-	code = sqlite3_step(statement);
-	r = sqlite_result(conn, code);
-	if (code == SQLITE_ROW)
-		*ret_pending = sqlite3_column_int64(statement, 0);
-	sqlite3_reset(statement);
-	return r;
-}
-
-int sqlite_schema_pending(struct sqlite_conn *conn, unsigned *ret_pending, bool *ret_cut)
-{
-	bool intact = true, first;
-	int64_t pending = 0;
-	int r;
-
-	sqlite_conn_renew(conn);
-	first = !conn->statements[SQL_PENDING];
-	r = ask_pending(conn, &pending);
-	if (r < 0)
-		return r;
-	/* If SQLite had to prepare the statement again, somebody has changed the schema.  Asking
-	 * for this costs nothing where nobody did. */
-	if (sqlite3_stmt_status(conn->statements[SQL_PENDING], SQLITE_STMTSTATUS_REPREPARE, 1) > 0)
-		first = true;
-	if (first)
-		r = sqlite_schema_intact(conn, &intact);
-	if (r < 0)
-		return r;
-	*ret_pending = (unsigned)pending;
-	*ret_cut = !intact;
-	return 0;
 }

@@ -16,11 +16,15 @@ int sqlite_schema_version(struct sqlite_conn *conn, int64_t *ret_version);
 int sqlite_schema_bring(struct sqlite *store, int64_t from, bool new_store);
 /* The same tables in the private file of MODE_ASIDE. */
 int sqlite_schema_aside(struct sqlite *store);
-/* Inside a write transaction: the rows' table was changed by another program in a way that cut our
- * triggers off.  Put them back, and log that anything may have changed. */
+/* Inside a write transaction, what sqlite_schema_pending() has told of: take the columns as they
+ * are now; where our triggers are cut off put them back, and log that anything may have changed. */
 int sqlite_schema_mend(struct sqlite_conn *conn);
 /* Are the triggers in place? */
 int sqlite_schema_intact(struct sqlite_conn *conn, bool *ret_intact);
+/* Parts of these: the rows' table that we make, the triggers, "anything may have changed". */
+int sqlite_schema_put_rows(struct sqlite_conn *conn);
+int sqlite_schema_put_triggers(struct sqlite_conn *conn);
+int sqlite_schema_log_everything(struct sqlite_conn *conn);
 /* What we remember of the store by a word: put or replace it, and get it. */
 int sqlite_meta_put(struct sqlite_conn *conn, const char *key, const char *value);
 /* *ret_value is NULL when there is none; free(). */
@@ -28,8 +32,9 @@ int sqlite_meta_get(struct sqlite_conn *conn, const char *key, char **ret_value)
 
 /* What waits to be digested: others' changes, and what other mounts have left. */
 enum { SQLITE_PENDING_CHANGES = 1, SQLITE_PENDING_FEED = 2 };
-/* Which of these wait.  *ret_cut says that the schema was changed under us in a way that
- * cut our triggers off: the caller has to mend it (sqlite_schema_mend). */
+/* Which of these wait.  *ret_cut says that the schema was changed under us in a way that cut our
+ * triggers off, or that statements of this connection do not fit: the caller has to mend it
+ * (sqlite_schema_mend). */
 int sqlite_schema_pending(struct sqlite_conn *conn, unsigned *ret_pending, bool *ret_cut);
 
 #endif

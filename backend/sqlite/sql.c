@@ -27,9 +27,14 @@
 	"item_index BETWEEN -9223372036854775808 AND 9223372036854775807 AND "                     \
 	"item_index = CAST(item_index AS INTEGER)"
 
+/* A version that is none, is not above 0 or cannot rise begins anew. */
+#define RISEN(least)                                                                               \
+	"CASE WHEN " least " = 0 AND version NOT NULL THEN version WHEN version BETWEEN " least    \
+	" AND 9223372036854775806 THEN version + 1 ELSE " least " END"
+
 /* One of several rows that are inserted: its place behind the first, and the parameter that has its
  * data. */
-#define NEXT_ROW(place, data) ", (?1, ?2, ?3 + " #place ", ?" #data "{time_values})"
+#define NEXT_ROW(place, data) ", (?1, ?2, ?3 + " #place ", ?" #data "{time_values}{version_none})"
 
 /*
  * Words in braces differ from store to store; sqlite_sql_expand() puts them in.  Ids in the rows'
@@ -88,6 +93,14 @@ char *sqlite_sql_expand(const char *text, const struct sqlite_layout *layout, co
 		{ "{or_fail}", "%s", layout->runs_triggers ? "" : "OR FAIL " },
 		{ "{set_updated_to}", "%s", updated ? ", updated_at = ?6" : "" },
 		{ "{set_updated}", "%s", updated ? ", updated_at = excluded.updated_at" : "" },
+		/* Of a single alone, which says to what it rises at least. */
+		{ "{version_column}", "%s", layout->has_version ? ", version" : "" },
+		{ "{version_value}", "%s", layout->has_version ? ", ?7" : "" },
+		{ "{version_none}", "%s", layout->has_version ? ", 0" : "" },
+		{ "{version_now}", "%s", layout->has_version ? "version" : "0" },
+		{ "{version_shown}", "%s", layout->has_version ? ", " RISEN("?4") : "" },
+		{ "{move_version}", "%s", layout->has_version ? ", version = " RISEN("?5") : "" },
+		{ "{set_version}", "%s", layout->has_version ? ", version = " RISEN("?7") : "" },
 	};
 	sqlite3_str *sql = sqlite3_str_new(NULL);
 	const char *next;

@@ -12,6 +12,12 @@ enum sqlite_sql {
 	SQL_COUNT,
 };
 
+/* Of singles that have none. */
+#define SQLITE_VERSIONS_BEGIN                                                                      \
+	"UPDATE {rows} SET version = 1 WHERE item_index = 0 AND version = 0 AND EXISTS (SELECT 1 " \
+	"FROM sessfs_node n WHERE n.session_id = {rows}.session_id AND n.state_key = "             \
+	"{rows}.state_key AND n.kind = 2 AND n.nlink > 0)"
+
 struct sqlite_layout;
 
 /* The text with the names of this store put in for {rows} and its like; sqlite3_free() it.  NULL

@@ -11,6 +11,7 @@
  *   beside.c  files of ours beside it
  *   layout.c  the rows' table as we find it: may we use it, which columns has it
  *   schema.c  our tables, their versions, the triggers that log others' changes
+ *   schema-look.c   what others make of the rows' table meanwhile
  *   conn.c    one connection, its prepared statements
  *   pool.c    the connections that read
  *   sql.c     every statement that runs more than once, as one table (sql-texts.h)
@@ -54,7 +55,7 @@
 
 enum {
 	SQLITE_APPLICATION = 0x73657366, /* "sesf" in the file's header */
-	SQLITE_SCHEMA_NEWEST = 4,
+	SQLITE_SCHEMA_NEWEST = 5,
 	SQLITE_PAGE = 8192,		/* of a new store */
 	SQLITE_ROWS = 16,		/* that one statement inserts */
 	SQLITE_BUSY_MS = 10000,		/* for another program that writes */

@@ -2,6 +2,7 @@
 #include "fs/base/batch.h"
 #include "src/base/array.h"
 #include "src/base/cleanup.h"
+#include "src/base/moment.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -83,17 +84,51 @@ void batch_row_delete(struct batch *batch, struct bytes session, struct bytes ke
 	op->to = last;
 }
 
-void batch_key_move(struct batch *batch, struct bytes session, struct bytes key,
-		    struct bytes session_to, struct bytes key_to)
+/* Versions are counted up from 1 or from the time of then: in microseconds, which a double still
+ * tells apart. */
+int64_t batch_version_above_all(void)
+{
+	return time_now() / 1000;
+}
+
+static bool removes(const struct backend_op *op, const struct backend_op *row)
+{
+	return op->type == BACKEND_ROW_DELETE && bytes_equal(op->session, row->session) &&
+	       bytes_equal(op->key, row->key);
+}
+
+void batch_row_kind(struct batch *batch, uint32_t kind)
+{
+	struct backend_op *op = batch_last(batch);
+
+	if (!op || kind != BACKEND_SINGLE)
+		return;
+	op->version = 1;
+	/* That is no new one: two files change places. */
+	for (const struct backend_op *before = batch->ops; before < op; before++)
+		if (removes(before, op))
+			op->version = batch_version_above_all();
+}
+
+/* What a service has read of a key is not what another file brings there. */
+static void key_kind(struct backend_op *op, const struct backend_node *node)
+{
+	if (node->kind == BACKEND_SINGLE)
+		op->version = batch_version_above_all();
+}
+
+void batch_key_move(struct batch *batch, const struct backend_node *from,
+		    const struct backend_node *to)
 {
 	struct backend_op *op = batch_add(batch, BACKEND_KEY_MOVE);
 
 	if (!op)
 		return;
-	op->session = session;
-	op->key = key;
-	op->session_to = session_to;
-	op->key_to = key_to;
+	op->session = from->session;
+	op->key = from->key;
+	op->session_to = to->session;
+	op->key_to = to->key;
+	key_kind(op, from);
 }
 
 static void batch_key(struct batch *batch, enum backend_op_type type,
@@ -106,6 +141,7 @@ static void batch_key(struct batch *batch, enum backend_op_type type,
 	op->session = node->session;
 	op->key = node->key;
 	op->ino = node->ino;
+	key_kind(op, node);
 }
 
 void batch_key_hide(struct batch *batch, const struct backend_node *node)

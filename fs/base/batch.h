@@ -54,8 +54,14 @@ void batch_row_insert(struct batch *batch, struct bytes session, struct bytes ke
 		      struct bytes data);
 void batch_row_delete(struct batch *batch, struct bytes session, struct bytes key, int64_t first,
 		      int64_t last);
-void batch_key_move(struct batch *batch, struct bytes session, struct bytes key,
-		    struct bytes session_to, struct bytes key_to);
+/* Of a row that was put or inserted just now: it is a state of this kind. */
+void batch_row_kind(struct batch *batch, uint32_t kind);
+/* For backend_op.version, of a row that comes where another one may have been that the batch does
+ * not know: a service that has read that one is to notice. */
+int64_t batch_version_above_all(void);
+/* All rows of a file, from the key that it has to that which it will have. */
+void batch_key_move(struct batch *batch, const struct backend_node *from,
+		    const struct backend_node *to);
 /* Rows are kept apart with a node, come back, or go for good from an index on. */
 void batch_key_hide(struct batch *batch, const struct backend_node *node);
 void batch_key_show(struct batch *batch, const struct backend_node *node);

@@ -438,7 +438,7 @@ static void emit_move(struct batch *batch, const struct backend_node *from,
 {
 	if (kind_is_state(from->kind) &&
 	    (!bytes_equal(from->session, to->session) || !bytes_equal(from->key, to->key)))
-		batch_key_move(batch, from->session, from->key, to->session, to->key);
+		batch_key_move(batch, from, to);
 	batch_node_put(batch, to);
 }
 

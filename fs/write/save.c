@@ -317,6 +317,7 @@ static void emit_row(const struct save *save, struct batch *batch, int64_t index
 	const struct backend_node *node = save->target.node;
 
 	batch_row_put(batch, node->session, node->key, index, data);
+	batch_row_kind(batch, node->kind);
 	dates_apply(&save->target.dates, node->kind, batch_last(batch));
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fs/api/settings.h"
+#include "fs/base/names.h"
 #include "src/base/array.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
@@ -304,6 +305,7 @@ static int tell_row(void *arg, int64_t index, struct backend_times times, struct
 	if (op) {
 		op->created = times.created;
 		op->updated = times.updated;
+		op->version = telling->version;
 	}
 	return telling_told(telling, data.size);
 }
@@ -333,15 +335,37 @@ static int is_left(struct telling *telling, struct bytes session, struct bytes k
 	return r == -ENOENT ? 1 : r;
 }
 
+/* A row that nobody has made a file of yet is one of a single, if it has no number above 0 and is
+ * not a hash. */
+static int is_single(struct telling *telling, struct bytes session, struct bytes key,
+		     const struct backend_key_stat *stat)
+{
+	struct backend_node node;
+	bool single;
+	int r;
+
+	if (stat->last != 0 || bytes_ends_with(key, names_hash_suffix))
+		return 0;
+	r = ASK(telling, node_find, session, key, &node);
+	if (r < 0)
+		return r == -ENOENT ? 1 : r;
+	single = node.kind == BACKEND_SINGLE;
+	backend_node_done(&node);
+	return single;
+}
+
 static int tell_key(void *arg, struct bytes session, struct bytes key,
 		    const struct backend_key_stat *stat)
 {
 	struct telling *telling = arg;
 	int r = is_left(telling, session, key);
 
-	(void)stat;
 	if (r != 0)
 		return MIN(r, 0);
+	r = is_single(telling, session, key, stat);
+	if (r < 0)
+		return r;
+	telling->version = r ? batch_version_above_all() : 0;
 	telling->session = session;
 	telling->key = key;
 	telling->kept = false;

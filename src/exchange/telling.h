@@ -34,7 +34,8 @@ struct telling {
 	struct bytes session, key; /* of which rows are being told, borrowed; and in the batch */
 	struct bytes kept_session, kept_key;
 	bool kept;
-	bool orphans; /* there are some that have a key */
+	int64_t version; /* of these, as backend_op.version */
+	bool orphans;	 /* there are some that have a key */
 };
 
 #define ASK(telling, slot, ...)                                                                    \

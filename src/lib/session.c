@@ -291,13 +291,15 @@ int sessfs_list_sessions(struct sessfs *sessfs, sessfs_session_fn *fn, void *arg
 
 /* Writing. */
 
-static struct backend_op row_put(const struct name *name, int64_t index, struct bytes data)
+static struct backend_op row_put(const struct name *name, int64_t index, struct bytes data,
+				 bool single)
 {
 	return (struct backend_op){ .type = BACKEND_ROW_PUT,
 				    .session = name->session,
 				    .key = name->key,
 				    .at = index,
-				    .data = data };
+				    .data = data,
+				    .version = single };
 }
 
 static struct backend_op rows_delete(const struct name *name, int64_t first, int64_t last)
@@ -316,6 +318,7 @@ struct replacing {
 	struct name name;
 	const struct sessfs_item *items;
 	size_t count;
+	bool single;
 	struct backend_op tail[3]; /* behind the items: other rows go, and the sidecar */
 	size_t next;		   /* operation, the tail's included */
 	struct backend_op block[BLOCK];
@@ -330,10 +333,11 @@ static int replacing_more(struct backend_batch *batch)
 	for (batch->count = 0; batch->count < BLOCK && replacing->next < end; batch->count++) {
 		size_t i = replacing->next++;
 
-		replacing->block[batch->count] = i >= replacing->count ?
-							 replacing->tail[i - replacing->count] :
-							 row_put(&replacing->name, (int64_t)i,
-								 item_bytes(&replacing->items[i]));
+		replacing->block[batch->count] =
+			i >= replacing->count ?
+				replacing->tail[i - replacing->count] :
+				row_put(&replacing->name, (int64_t)i,
+					item_bytes(&replacing->items[i]), replacing->single);
 	}
 	return batch->count > 0;
 }
@@ -378,7 +382,7 @@ int sessfs_save(struct sessfs *sessfs, const char *session, const char *key, con
 		size_t size)
 {
 	const struct sessfs_item item = { json, size };
-	struct replacing replacing = { .items = &item, .count = 1 };
+	struct replacing replacing = { .items = &item, .count = 1, .single = true };
 	_cleanup_(buf_done) struct buf sidecar_key = { 0 };
 	struct backend_op no_sidecar;
 	struct name beside = { 0 };
@@ -455,7 +459,7 @@ static int save_list(struct sessfs *sessfs, struct replacing *list)
 	if (r != 0)
 		return MIN(r, 0);
 	hash_items(list->items, list->count, hash);
-	with_sidecar = row_put(&beside, 0, bytes_str(hash));
+	with_sidecar = row_put(&beside, 0, bytes_str(hash), false);
 	return replace(sessfs, list, &with_sidecar);
 }
 

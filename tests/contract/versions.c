@@ -21,6 +21,11 @@ static const char back_to_1[] =
 	"DELETE FROM sessfs_meta WHERE key IN ('mount', 'last_entry'); "
 	"UPDATE sessfs_meta SET value = '1' WHERE key = 'schema_version'; PRAGMA user_version = 1";
 
+/* What the fifth version has that the fourth has not. */
+static const char back_to_4[] =
+	"ALTER TABLE agentscope_sessions DROP COLUMN version; "
+	"UPDATE sessfs_meta SET value = '4' WHERE key = 'schema_version'; PRAGMA user_version = 4";
+
 /* What the fourth version has that the third has not, but for the triggers. */
 static const char back_to_3[] =
 	"DROP TRIGGER sessfs_row_before; DROP TRIGGER sessfs_row_insert; "
@@ -31,12 +36,23 @@ static const char back_to_3[] =
 	"DELETE FROM sessfs_meta WHERE key = 'below'; "
 	"UPDATE sessfs_meta SET value = '3' WHERE key = 'schema_version'; PRAGMA user_version = 3";
 
-/* One of the second version, brought to the fourth and back to the third. */
-static void third_store(const char *path, const char *text)
+/* One of the second version, brought to the newest and back to the fourth. */
+static void fourth_store(const char *path)
 {
 	sqlite3 *db;
 
 	shut(open_at(path, &shared));
+	db = other_open(path);
+	other_runs(db, back_to_4);
+	other_close(db);
+}
+
+/* And to the third. */
+static void third_store(const char *path, const char *text)
+{
+	sqlite3 *db;
+
+	fourth_store(path);
 	db = other_open(path);
 	other_runs(db, back_to_3);
 	text = strstr(text, "CREATE TRIGGER sessfs_row_insert");
@@ -45,7 +61,7 @@ static void third_store(const char *path, const char *text)
 	other_close(db);
 }
 
-/* A store as a mount of version 1, 2 or 3 has left it. */
+/* A store as a mount of version 1, 2, 3 or 4 has left it. */
 static const char *older_store(int version)
 {
 	const char *path = scratch_path("store.db"), *top = getenv("top_srcdir");
@@ -65,6 +81,8 @@ static const char *older_store(int version)
 	other_close(db);
 	if (version == 3)
 		third_store(path, text);
+	if (version == 4)
+		fourth_store(path);
 	return path;
 }
 
@@ -77,7 +95,7 @@ static const char *asks(const char *path, const char *sql)
 	return answer;
 }
 
-static int versions[] = { 1, 2, 3 };
+static int versions[] = { 1, 2, 3, 4 };
 
 ParameterizedTestParameters(versions, before_this_are_brought_forward_with_all_they_hold)
 {
@@ -89,7 +107,10 @@ ParameterizedTest(const int *version, versions, before_this_are_brought_forward_
 	const char *path = older_store(*version);
 	struct backend *backend = open_at(path, &shared);
 
-	cr_expect_str_eq(asks(path, "PRAGMA user_version"), "4");
+	cr_expect_str_eq(asks(path, "PRAGMA user_version"), "5");
+	cr_expect_str_eq(asks(path, "SELECT group_concat(state_key || item_index || version) FROM "
+				    "(SELECT * FROM agentscope_sessions ORDER BY state_key)"),
+			 "messages00,messages10,state01", "a single has a version");
 	cr_expect_str_eq(rows_of(backend, BYTES("demo"), BYTES("messages")),
 			 "0={\"n\":1} 1={\"n\":2}");
 	cr_expect_str_eq(rows_of(backend, BYTES("demo"), BYTES("state")), "0={\"a\":1}");
@@ -139,6 +160,42 @@ Test(versions, that_are_brought_forward_know_of_no_change_that_waits_what_it_was
 	other_close(db);
 	cr_expect_str_eq(asks(path, "SELECT rewritten FROM sessfs_change"), "0",
 			 "the triggers are new as well");
+}
+
+/* What lies in the trash, too, and what another program made is not altered. */
+Test(versions, that_are_brought_forward_keep_what_is_in_the_trash_and_foreign_tables)
+{
+	static const char trash[] =
+		"CREATE TABLE sessfs_trash (ino INTEGER NOT NULL, item_index INTEGER NOT NULL, "
+		"state_data, created_at, updated_at, PRIMARY KEY (ino, item_index)); "
+		"INSERT INTO sessfs_trash VALUES (4, 0, '{}', NULL, NULL); "
+		"UPDATE sessfs_meta SET value = '0' WHERE key = 'made'";
+	const char *path = older_store(4);
+	sqlite3 *db = other_open(path);
+	struct backend_op show = {
+		.type = BACKEND_KEY_SHOW, .session = S, .key = K, .ino = 4, .version = 7
+	};
+	struct backend_op hide = show;
+	struct backend *backend;
+
+	other_runs(db, trash);
+	other_close(db);
+	backend = open_at(path, &shared);
+	cr_expect_str_eq(asks(path, "SELECT count(*) FROM pragma_table_info('agentscope_sessions') "
+				    "WHERE name = 'version'"),
+			 "0", "the table is another program's");
+	cr_expect_eq(COMMIT(backend, show), 0);
+	db = other_open(path);
+	other_runs(db, "ALTER TABLE agentscope_sessions ADD COLUMN version BIGINT NOT NULL "
+		       "DEFAULT 0; UPDATE agentscope_sessions SET version = 9");
+	other_close(db);
+	hide.type = BACKEND_KEY_HIDE;
+	cr_expect_eq(COMMIT(backend, hide), 0);
+	cr_expect_str_eq(asks(path, "SELECT version FROM sessfs_trash"), "9");
+	cr_expect_eq(COMMIT(backend, show), 0);
+	cr_expect_str_eq(asks(path, "SELECT version FROM agentscope_sessions WHERE session_id = "
+				    "'sess'"),
+			 "10");
 }
 
 static bool any_row(void *arg, struct bytes session, struct bytes key, struct bytes data)
@@ -197,7 +254,8 @@ ParameterizedTest(const int *version, versions, that_cannot_be_brought_forward_s
 	const char *path = older_store(*version);
 	sqlite3 *db = other_open(path);
 
-	other_runs(db, "ALTER TABLE sessfs_node ADD COLUMN generation");
+	other_runs(db, *version < 4 ? "ALTER TABLE sessfs_node ADD COLUMN generation" :
+				      "CREATE TABLE sessfs_trash (ino, version)");
 	other_close(db);
 	before = strdup(asks(path, schema));
 	log_set_level(LOG_CRIT);
