@@ -30,6 +30,7 @@ static const struct {
 	{ -ENOENT, { 1049, 1146 } },
 	/* A column cannot be NULL: a guard. */
 	{ -ESTALE, { 1048 } },
+	{ -ENOMSG, { 1052, 1054 } },
 	{ -EEXIST, { 1062 } },
 	{ -EBUSY, { 1205, 3572 } },
 	/* Deadlock; a row has changed since the snapshot; the table is another one since then. */

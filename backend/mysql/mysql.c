@@ -58,7 +58,7 @@ static const char *const tables[] = {
 	      "item_index BIGINT NOT NULL DEFAULT 0, state_data LONGTEXT NOT NULL, "
 	      "created_at DATETIME(6) DEFAULT CURRENT_TIMESTAMP(6), "
 	      "updated_at DATETIME(6) DEFAULT CURRENT_TIMESTAMP(6) "
-	      "ON UPDATE CURRENT_TIMESTAMP(6), "
+	      "ON UPDATE CURRENT_TIMESTAMP(6), version BIGINT NOT NULL DEFAULT 0, "
 	      "PRIMARY KEY (session_id, state_key, item_index)") " DEFAULT CHARACTER SET utf8mb4 "
 								 "COLLATE {collation}",
 	TABLE("sessfs_setting",
@@ -89,8 +89,8 @@ static const char *const tables[] = {
 	      "PRIMARY KEY (ino, byte_offset), KEY sessfs_mark_index (ino, item_index)"),
 	TABLE("sessfs_trash", "ino BIGINT NOT NULL, item_index BIGINT NOT NULL, state_data "
 			      "LONGTEXT NOT NULL, "
-			      "created_at DATETIME(6), updated_at DATETIME(6), PRIMARY KEY (ino, "
-			      "item_index)") " DEFAULT CHARACTER SET utf8mb4",
+			      "created_at DATETIME(6), updated_at DATETIME(6), version BIGINT, "
+			      "PRIMARY KEY (ino, item_index)") " DEFAULT CHARACTER SET utf8mb4",
 	/* What the triggers write: a row each row that another program has changed. */
 	TABLE("sessfs_change",
 	      "id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, session_id " ID ", state_key " ID ", "
@@ -208,6 +208,9 @@ const struct sql_driver mysql_driver = {
 		"e ON e.engine = t.engine WHERE t.table_schema = DATABASE() AND t.table_name = ?1 "
 		"AND e.transactions = 'NO'",
 	.truncation = "SET SESSION lock_wait_timeout = 1",
+	.version = "SELECT CASE WHEN extra LIKE '% GENERATED%' THEN '' ELSE LOWER(data_type) END "
+		   "FROM information_schema.columns WHERE table_schema = DATABASE() AND "
+		   "table_name = ?1 AND LOWER(column_name) = 'version'",
 	.any_text = "LONGTEXT in utf8mb4",
 	.open = mysql_link_open,
 	.until = mysql_link_until,

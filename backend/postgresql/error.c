@@ -16,6 +16,8 @@ static const struct {
 	{ "21000", -ESTALE }, /* a subquery has more than one row, */
 	{ "23502", -ESTALE }, /* a column cannot be NULL: both are guards of ours */
 	{ "23505", -EEXIST }, /* unique violation */
+	{ "42702", -ENOMSG }, /* a column is that of two tables, */
+	{ "42703", -ENOMSG }, /* or of none */
 	{ "22001", -ENAMETOOLONG },
 	{ "22003", -EFBIG },	/* out of range */
 	{ "22021", -EILSEQ },	/* not in the encoding of the database, */

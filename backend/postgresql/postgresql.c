@@ -99,6 +99,7 @@ static const char *const tables[] = {
 			"item_index BIGINT NOT NULL DEFAULT 0, state_data TEXT NOT NULL, "
 			"created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, "
 			"updated_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, "
+			"version BIGINT NOT NULL DEFAULT 0, "
 			"PRIMARY KEY (session_id, state_key, item_index)"),
 	TABLE("sessfs_setting", "name BYTEA NOT NULL PRIMARY KEY, value BYTEA NOT NULL"),
 	/* slot: what only one node is: s the directory of a session, k... a file. */
@@ -126,7 +127,8 @@ static const char *const tables[] = {
 	INDEX("sessfs_mark_index", "sessfs_mark (ino, item_index)"),
 	TABLE("sessfs_trash", "ino BIGINT NOT NULL, item_index BIGINT NOT NULL, "
 			      "state_data TEXT NOT NULL, created_at TIMESTAMP, "
-			      "updated_at TIMESTAMP, PRIMARY KEY (ino, item_index)"),
+			      "updated_at TIMESTAMP, version BIGINT, "
+			      "PRIMARY KEY (ino, item_index)"),
 	/* What the triggers write: a row each row that another program has changed.  what: i
 	 * inserted, u updated, d deleted, * anything. */
 	TABLE("sessfs_change", "id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
@@ -264,6 +266,9 @@ const struct sql_driver postgresql_driver = {
 		   "CASE WHEN LOWER(c.data_type) LIKE 'json%' THEN 1 ELSE 0 END FROM "
 		   "information_schema.columns c WHERE "
 		   "c.table_schema = 'agentscope' AND c.table_name = ?1",
+	.version = "SELECT CASE c.is_generated WHEN 'ALWAYS' THEN '' ELSE LOWER(c.data_type) END "
+		   "FROM information_schema.columns c WHERE c.table_schema = 'agentscope' AND "
+		   "c.table_name = ?1 AND c.column_name = 'version'",
 	.any_text = "TEXT",
 	.open = pg_link_open,
 	.until = pg_link_until,

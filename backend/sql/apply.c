@@ -100,6 +100,16 @@ static const struct recipe recipes[BACKEND_OP_TYPES] = {
 	[BACKEND_SETTING] = CALL(false, apply_setting),
 };
 
+/* The same of single states where the rows' table has versions: to what that of the row rises at
+ * least, and the highest that can rise, stand behind the fields. */
+static const struct recipe singles[BACKEND_OP_TYPES] = {
+	[BACKEND_ROW_INSERT] = ONE(SQL_SINGLE_INSERT, "sk@DCU", true),
+	[BACKEND_ROW_PUT] = ONE(SQL_SINGLE_PUT, "sk@DCU", true),
+	[BACKEND_KEY_MOVE] = { { SQL_KEY_CLEAR, SQL_SINGLE_MOVE }, 2, "skSK", true, NULL },
+	[BACKEND_KEY_HIDE] = { { SQL_SINGLE_HIDE, SQL_KEY_HIDDEN }, 2, "ski", true, NULL },
+	[BACKEND_KEY_SHOW] = { { SQL_SINGLE_SHOW, SQL_KEY_SHOWN }, 2, "ski", true, NULL },
+};
+
 /* What is there has to have bytes, be it none of them. */
 static struct bytes present(struct bytes bytes)
 {
@@ -141,9 +151,12 @@ static size_t values_of(const char *letters, const struct backend_op *op, struct
 static void apply_recipe(struct sql_packet *packet, const struct recipe *recipe,
 			 const struct backend_op *op)
 {
-	struct sql_value values[8];
+	const int64_t most = packet->store->version_most - 1;
+	struct sql_value values[10];
 	size_t count = values_of(recipe->fields, op, values);
 
+	values[count++] = sql_number(op->version > most ? 1 : op->version);
+	values[count++] = sql_number(most);
 	for (unsigned i = 0; i < recipe->count; i++)
 		packet_say(packet, -EEXIST, recipe->statements[i], values, count);
 }
@@ -334,7 +347,7 @@ static int apply_rows(struct sql_packet *packet, const struct backend_op *ops, s
 	for (; done < count; done++) {
 		const struct backend_op *op = &ops[done];
 
-		if (op->type != BACKEND_ROW_INSERT || !joins(packet, op) ||
+		if (op->type != BACKEND_ROW_INSERT || op->version || !joins(packet, op) ||
 		    check_op(packet->store, op) < 0)
 			break;
 		packet_say_on(packet, SQL_ROW_NEXT, values, values_of("sk@DCU", op, values));
@@ -342,6 +355,21 @@ static int apply_rows(struct sql_packet *packet, const struct backend_op *ops, s
 		packet->row_bytes += op->data.size;
 	}
 	return (int)done;
+}
+
+/* Where the rows' table is not known to have versions, it is seen to once that it has none. */
+static const struct recipe *choose_recipe(struct sql_packet *packet, const struct backend_op *op,
+					  struct sql_applied *applied)
+{
+	const bool single = op->version && singles[op->type].count;
+
+	if (single && packet->store->versions == SQL_VERSIONS_RISE)
+		return &singles[op->type];
+	if (single && packet->store->versions == SQL_VERSIONS_NONE && !applied->single) {
+		packet_say(packet, -EIO, SQL_VERSION_NONE, SQL_NO_VALUES);
+		applied->single = true;
+	}
+	return &recipes[op->type];
 }
 
 int sql_apply(struct sql_packet *packet, const struct backend_op *ops, size_t count,
@@ -352,8 +380,8 @@ int sql_apply(struct sql_packet *packet, const struct backend_op *ops, size_t co
 
 	if (r < 0)
 		return r;
-	recipe = &recipes[ops->type];
-	if (ops->type == BACKEND_ROW_INSERT)
+	recipe = choose_recipe(packet, ops, applied);
+	if (ops->type == BACKEND_ROW_INSERT && recipe == &recipes[BACKEND_ROW_INSERT])
 		return apply_rows(packet, ops, count);
 	if (ops->type == BACKEND_ENTRY_PUT)
 		applied->entry = MAX(applied->entry, (uint64_t)ops->at);

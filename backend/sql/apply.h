@@ -10,6 +10,7 @@ struct sql_applied {
 	uint64_t entry;
 	uint64_t n;  /* of the newest note before the transaction */
 	bool shared; /* other mounts are there */
+	bool single; /* it has been seen to that the rows' table has no versions */
 };
 
 /* Say an operation; those behind it, up to count, may be said with it.  How many were, or -errno.

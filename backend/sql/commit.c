@@ -24,16 +24,18 @@
 #include "backend/sql/feed.h"
 #include "backend/sql/clock.h"
 #include "backend/sql/mounts.h"
+#include "backend/sql/schema.h"
 #include "backend/sql/slots.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
 #include "src/base/tick.h"
 
 enum {
-	GROUP_MAX = 64,	     /* batches in one transaction */
-	TRIES = 20,	     /* of a transaction that the server gives up */
-	TURN_MS = 10000,     /* that one mount may have the turn */
-	SQL_LOST = -100003,  /* the lease of this mount has ended */
+	GROUP_MAX = 64,		  /* batches in one transaction */
+	TRIES = 20,		  /* of a transaction that the server gives up */
+	TURN_MS = 10000,	  /* that one mount may have the turn */
+	SQL_LOST = -100003,	  /* the lease of this mount has ended */
+	SQL_TURN_TAKEN = -100005, /* another mount has the turn */
 	SQL_DOUBT = -100004, /* nobody knows what has become of what was sent: -EIO, said already */
 	GATHER_PART = 4,     /* of what a transaction takes: gather(), */
 	GATHER_US = 2000,    /* and at most */
@@ -51,8 +53,7 @@ static bool is_of_connection(int error)
 	return error == -ENOTCONN || error == -ECONNREFUSED || error == -EUSERS;
 }
 
-/* The head has failed: lock the row of the store, and read what is new.  -EAGAIN: another
- * mount has the turn. */
+/* The head has failed: lock the row of the store, and read what is new. */
 static int refresh(struct sql *store, struct sql_turn *turn)
 {
 	struct sql_link *link = store->writer.link;
@@ -84,7 +85,7 @@ static int refresh(struct sql *store, struct sql_turn *turn)
 		return r;
 	return sql_turn_is_idle(turn, &state) ? sql_ask_text(store, link, SQL_TURN_GIVE,
 							     SQL_VALUES(sql_id(state.turn)), NULL) :
-						-EAGAIN;
+						SQL_TURN_TAKEN;
 }
 
 /* Whether the last transaction was committed, of which nothing was heard: 1, 0, or -EOWNERDEAD if
@@ -146,6 +147,34 @@ static int reconnect(struct sql *store, int64_t until, bool sent, char **ret_why
 	return r == -EOWNERDEAD ? SQL_DOUBT : r;
 }
 
+/* 0: what was known of the columns of the rows' table was true no longer. */
+static int look_at_columns(struct sql *store)
+{
+	const enum sql_versions before = store->versions;
+	_cleanup_(freep) char *why =
+		bytes_dup(bytes_str(store->texts.driver->sentence(store->writer.link)));
+	int r;
+
+	rollback(store);
+	r = store->writer.link ? sql_schema_versions(store) : -ENOTCONN;
+	if (r < 0 || store->versions != before)
+		return r;
+	log_error("%s: %s", store->database, why ? why : "a column is missing");
+	return -EIO;
+}
+
+/* Once; -ENOMSG: a column of the rows' table has gone, or has come. */
+static int commit_try(struct sql *store, struct sql_request *first, struct sql_request *end,
+		      struct sql_turn *turn, struct sql_request **ret_failed)
+{
+	int r = sql_transaction(store, first, end, false, ret_failed);
+
+	if (r != SQL_HEAD_FAILED)
+		return r;
+	r = refresh(store, turn);
+	return r == 0 ? sql_transaction(store, first, end, true, ret_failed) : r;
+}
+
 static int run_once(struct sql *store, struct sql_request *first, struct sql_request *end,
 		    struct sql_request **ret_failed)
 {
@@ -154,19 +183,20 @@ static int run_once(struct sql *store, struct sql_request *first, struct sql_req
 	int r;
 
 	for (;;) {
-		r = sql_transaction(store, first, end, false, ret_failed);
-		if (r != SQL_HEAD_FAILED)
-			return r;
-		r = refresh(store, &turn);
-		if (r == 0)
-			return sql_transaction(store, first, end, true, ret_failed);
+		r = commit_try(store, first, end, &turn, ret_failed);
+		if (r == -ENOMSG) {
+			r = look_at_columns(store);
+			if (r < 0 || sql_milliseconds() > until)
+				return r < 0 ? r : -EBUSY;
+			continue;
+		}
 		if (r == SQL_LOST) {
 			rollback(store);
 			r = store->writer.link ? sql_mounts_rejoin(store) : -ENOTCONN;
 			return r < 0 ? r : -ESTALE;
 		}
-		if (r != -EAGAIN || sql_milliseconds() > until)
-			return r == -EAGAIN ? -EBUSY : r;
+		if (r != SQL_TURN_TAKEN || sql_milliseconds() > until)
+			return r == SQL_TURN_TAKEN ? -EBUSY : r;
 		rollback(store);
 		if (!store->writer.link)
 			return -ENOTCONN;

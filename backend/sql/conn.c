@@ -73,6 +73,7 @@ static bool is_to_say(struct sql *store, const struct sql_link *link)
 
 int sql_error(struct sql *store, struct sql_link *link, int error)
 {
+	error = error == -ENOMSG ? -EIO : error;
 	switch (error) {
 	case -ENOENT:
 		/* A table that is gone is no file that is not there. */

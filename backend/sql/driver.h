@@ -11,6 +11,7 @@
  *	-EDEADLK   the transaction was given up and may be tried again
  *	-ESTALE    a guard has failed: a statement that was made so
  *	-EUSERS    it has as many connections as it takes
+ *	-ENOMSG    no table has a column that the statement names, or two have it
  *	-EEXIST, -EBUSY, -ENOSPC, -EFBIG, -ENAMETOOLONG, -EROFS, -EACCES, -ENOENT (no such table or
  *	database), -ECONNREFUSED, -EILSEQ (not in the encoding that the table has), -EIO, -ENOMEM
  */
@@ -74,6 +75,8 @@ struct sql_driver {
 	const char *columns;
 	/* The engine of the table ?1 if it has no transactions; NULL: all have. */
 	const char *careless_engine;
+	/* And "which type has its column version", in lower case, "" if it cannot be written. */
+	const char *version;
 	const char *any_text; /* a type that can, as people write it */
 	/* What it says instead of statements of texts.h, by enum sql_text; NULL: nothing. */
 	const char *const *own;

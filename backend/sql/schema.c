@@ -172,7 +172,6 @@ static int take_column(struct sql *store, const struct bytes *columns, unsigned 
 	}
 	if (bytes_equal(columns[0], BYTES("state_data")))
 		layout->most = columns[4].data ? (uint64_t)sql_int(columns[4]) : UINT64_MAX;
-	layout->has_version |= bytes_equal(columns[0], BYTES("version"));
 	layout->has_updated |= bytes_equal(columns[0], BYTES("updated_at"));
 	if (bytes_equal(columns[0], BYTES("created_at"))) {
 		layout->has_created = true;
@@ -284,6 +283,102 @@ static int make(struct sql *store, const struct found *found)
 				     sql_text(bytes_str(store->texts.layout.name)),
 				     sql_number(!found->rows)));
 	return r;
+}
+
+/* The type of the column version, "" for one that does not count, or NULL. */
+static int version_type(struct sql *store, const char *table, char **ret_type)
+{
+	struct sql_answer *answer = NULL;
+	struct bytes columns[SQL_COLUMNS];
+	int r = ask(store, store->texts.driver->version, SQL_VALUES(sql_text(bytes_str(table))),
+		    &answer);
+
+	*ret_type = NULL;
+	if (r == 0 && sql_row(store, answer, columns)) {
+		*ret_type = bytes_dup(columns[0]);
+		r = *ret_type ? 0 : -ENOMEM;
+	}
+	store->texts.driver->answer_done(answer);
+	return r;
+}
+
+int sql_schema_versions(struct sql *store)
+{
+	static const struct {
+		const char *type;
+		int64_t most;
+	} types[] = {
+		{ "bigint", INT64_MAX },  { "int", INT32_MAX },	     { "integer", INT32_MAX },
+		{ "mediumint", 8388607 }, { "smallint", INT16_MAX },
+	};
+	_cleanup_(freep) char *type = NULL;
+	int r = version_type(store, store->texts.layout.name, &type);
+
+	if (r < 0)
+		return r;
+	store->versions = type ? SQL_VERSIONS_OTHER : SQL_VERSIONS_NONE;
+	for (size_t i = 0; type && i < ARRAY_SIZE(types); i++) {
+		if (strcmp(type, types[i].type) != 0)
+			continue;
+		store->versions = SQL_VERSIONS_RISE;
+		store->version_most = types[i].most;
+	}
+	return 0;
+}
+
+/* Another mount may be about the same. */
+static int add_version(struct sql *store, const char *table, const char *statement)
+{
+	_cleanup_(freep) char *before = NULL;
+	_cleanup_(freep) char *after = NULL;
+	int r = version_type(store, table, &before), looked;
+
+	if (r < 0 || before)
+		return r;
+	r = bring(store, statement, NULL, 0);
+	if (r == 0 || r == -EACCES)
+		return r;
+	looked = version_type(store, table, &after);
+	return looked == 0 && after ? 0 : r;
+}
+
+/* To a service that compares versions 0 is of no row at all, so what is there begins with 1. */
+static int bring_versions(struct sql *store, bool made)
+{
+	static const char begin[] =
+		"UPDATE {rows} SET version = 1{keep_updated} WHERE item_index = 0 AND version = 0 "
+		"AND EXISTS (SELECT 1 FROM sessfs_node n WHERE n.kind = 2 AND n.nlink > 0 AND "
+		"{rows}.session_id = {text n.session_id} AND {rows}.state_key = "
+		"{text n.state_key})";
+	int r = add_version(store, "sessfs_trash",
+			    "ALTER TABLE sessfs_trash ADD COLUMN version BIGINT");
+
+	if (r == 0 && made)
+		r = add_version(store, store->texts.layout.name,
+				"ALTER TABLE {rows} ADD COLUMN version BIGINT NOT NULL DEFAULT 0");
+	if (r == 0 && made)
+		r = sql_schema_versions(store);
+	if (r == 0 && made && store->versions != SQL_VERSIONS_OTHER)
+		r = bring(store, begin, NULL, 0);
+	return r < 0 ? r :
+		       bring(store, "UPDATE sessfs_store SET version = ?1 WHERE id = 1",
+			     SQL_VALUES(sql_number(SQL_VERSION)));
+}
+
+/* From the only format before this one.  MySQL commits with each change of a table: what is half
+ * done is done again. */
+static int upgrade(struct sql *store, const struct found *found)
+{
+	struct sql_link *link = store->writer.link;
+	int r = sql_ask(store, link, bytes_str(store->texts.driver->begin_write), NULL), ended;
+
+	if (r == 0)
+		r = ask(store, "SELECT guard FROM sessfs_store WHERE id = 1 {locked}", NULL, 0,
+			NULL);
+	if (r == 0)
+		r = bring_versions(store, found->made);
+	ended = sql_ask(store, link, r == 0 ? BYTES("COMMIT") : BYTES("ROLLBACK"), NULL);
+	return r < 0 ? r : ended;
 }
 
 static int count_triggers(struct sql *store, struct sql_link *link, int64_t *ret_count)
@@ -521,7 +616,7 @@ int sql_schema_open(struct sql *store, const struct backend_options *options, ch
 {
 	_cleanup_(freep) char *collation = NULL;
 	struct found found = { 0 };
-	int r;
+	int r, upgraded = 0;
 
 	if (options->table && !is_name(options->table))
 		return str_explain(ret_why, -EINVAL,
@@ -548,6 +643,13 @@ int sql_schema_open(struct sql *store, const struct backend_options *options, ch
 		r = tell(store, bytes_str(store->texts.driver->hello_writer), false);
 	if (r == 0 && !found.there)
 		r = make(store, &found);
+	else if (r == 0 && found.version < SQL_VERSION && !options->read_only)
+		r = upgraded = upgrade(store, &found);
+	if (upgraded == -EACCES)
+		return str_explain(ret_why, r,
+				   "%s: its tables are those of an older sessfs, and this user may "
+				   "not change them; run 'sessfs setup' as a user who may",
+				   store->database);
 	if (r == -EACCES)
 		return str_explain(
 			ret_why, r,
@@ -555,6 +657,8 @@ int sql_schema_open(struct sql *store, const struct backend_options *options, ch
 			store->database, store->texts.driver->sentence(store->writer.link));
 	if (r == 0)
 		r = sql_texts_make(&store->texts);
+	if (r == 0)
+		r = sql_schema_versions(store);
 	if (r == 0)
 		r = bring_triggers(store, !found.there, options);
 	return r == 0 && store->setup ? tell_rights(store) : r;

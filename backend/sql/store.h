@@ -38,7 +38,7 @@
 #include "src/base/log-pause.h"
 
 enum {
-	SQL_VERSION = 1,
+	SQL_VERSION = 2,      /* of our tables; 1: rows had no versions */
 	SQL_READERS = 16,     /* connections that the pool keeps */
 	SQL_LEASE_S = 15,     /* that a mount may be silent */
 	SQL_FRESH_S = 5,      /* since who judges others was heard of, at the most */
@@ -70,6 +70,14 @@ struct sql {
 	_Atomic bool barred;		   /* the server took no writes when it was asked to */
 	bool tables;			   /* all that it needs has been there */
 	const struct backend_setup *setup; /* it is only made, or NULL */
+	/* Whether the rows' table has AgentScope's column version, by which services compare and
+	 * swap, and how high it can rise.  The writer's: the column may come and go. */
+	enum sql_versions {
+		SQL_VERSIONS_NONE,
+		SQL_VERSIONS_RISE,
+		SQL_VERSIONS_OTHER, /* one of that name that does not count */
+	} versions;
+	int64_t version_most;
 	/* In sessfs_mount, another one after each end of the lease; 0: none, this handle only
 	 * reads. */
 	_Atomic uint64_t number;

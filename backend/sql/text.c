@@ -107,11 +107,8 @@ static int append_set_updated(struct buf *buf, const struct sql_texts *texts)
 	static const char time[] = "updated_at = CASE WHEN {exactly {rows}.state_data} = "
 				   "{new state_data} THEN {rows}.updated_at ELSE {new updated_at} "
 				   "END, ";
-	static const char version[] = "version = {rows}.version + CASE WHEN {exactly "
-				      "{rows}.state_data} = {new state_data} THEN 0 ELSE 1 END, ";
-	int r = texts->layout.has_updated ? append_expanded(buf, texts, time) : 0;
 
-	return r < 0 || !texts->layout.has_version ? r : append_expanded(buf, texts, version);
+	return texts->layout.has_updated ? append_expanded(buf, texts, time) : 0;
 }
 
 /* Of what is put where a row is; NULL, which an index cannot be, if that is one of another

@@ -54,7 +54,6 @@ struct sql_layout {
 	bool exact;	 /* which has one spelling of each */
 	bool has_created;
 	bool has_updated;
-	bool has_version; /* of AgentScope: moves when a single is written */
 	bool whole_seconds;
 	uint64_t most; /* characters of the data of a row */
 };

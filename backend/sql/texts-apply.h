@@ -9,6 +9,29 @@ SQL(SQL_ROW_PUT, "INSERT INTO {rows} (session_id, state_key, item_index, state_d
 	"{time_columns}) VALUES (?1, ?2, ?3, ?4{time_values 5 6}) "
 	"{conflict session_id, state_key, item_index} {set_updated}"
 	"{several item_index = {same item_index}, }state_data = {new state_data}")
+/* The same of a single state where the table has AgentScope's column, which rises: from what it has
+ * by one, if that is not below its least nor above the highest that can rise, or else to its least.
+ */
+#define RISEN(version, least, most) "CASE WHEN " version " BETWEEN " least " AND " most " THEN " \
+	version " + 1 ELSE " least " END"
+SQL(SQL_SINGLE_INSERT, "INSERT INTO {rows} (session_id, state_key, item_index, state_data, version"
+	"{time_columns}) VALUES (?1, ?2, ?3, ?4, ?7{time_values 5 6})")
+SQL(SQL_SINGLE_PUT, "INSERT INTO {rows} (session_id, state_key, item_index, state_data, version"
+	"{time_columns}) VALUES (?1, ?2, ?3, ?4, ?7{time_values 5 6}) "
+	"{conflict session_id, state_key, item_index} version = CASE WHEN {exactly "
+	"{rows}.state_data} = {new state_data} THEN {rows}.version ELSE "
+	RISEN("{rows}.version", "?7", "?8") " END, {set_updated}"
+	"{several item_index = {same item_index}, }state_data = {new state_data}")
+SQL(SQL_SINGLE_MOVE, "UPDATE {rows} SET session_id = ?3, state_key = ?4, version = "
+	RISEN("version", "?5", "?6") "{keep_updated} WHERE {is 1 2}")
+SQL(SQL_SINGLE_HIDE, "INSERT INTO sessfs_trash (ino, item_index, state_data, version{time_columns})"
+	" SELECT ?3, item_index, state_data, version{time_columns} FROM {rows} WHERE {is 1 2}")
+SQL(SQL_SINGLE_SHOW, "INSERT INTO {rows} (session_id, state_key, item_index, state_data, version"
+	"{time_columns}) SELECT ?1, ?2, item_index, state_data, " RISEN("version", "?4", "?5")
+	"{time_columns} FROM sessfs_trash WHERE ino = ?3")
+/* Two tables have it if the rows' table does: that fails then, before the transaction has written
+ * a single, and none can be given to the table until its end. */
+SQL(SQL_VERSION_NONE, "SELECT version FROM {rows}, sessfs_store WHERE 1 = 0")
 SQL(SQL_ROW_DELETE, "DELETE FROM {rows} WHERE {is 1 2} AND item_index BETWEEN ?3 AND ?4")
 SQL(SQL_KEY_CLEAR, "DELETE FROM {rows} WHERE {is 3 4} AND NOT ({is 1 2})")
 SQL(SQL_KEY_MOVE, "UPDATE {rows} SET session_id = ?3, state_key = ?4{keep_updated} WHERE {is 1 2}")

@@ -336,24 +336,99 @@ Test(others, that_spell_many_keys_in_two_ways_have_each_told_once)
 	unlook(backend, snapshot);
 }
 
-Test(others, that_count_versions_see_each_write_of_a_single)
-{
-	server_serves();
-	server_runs("ALTER TABLE agentscope_sessions ADD version BIGINT NOT NULL DEFAULT 0");
-	backend = fresh_store(0);
-	cr_expect_eq(COMMIT(backend, row_put(S, K, 0, BYTES("1"))), 0);
-	cr_expect_str_eq(server_asks("SELECT version FROM agentscope_sessions"), "0");
-	cr_expect_eq(COMMIT(backend, row_put(S, K, 0, BYTES("2"))), 0);
-	cr_expect_eq(COMMIT(backend, row_put(S, K, 0, BYTES("2"))), 0, "it is the same");
-	cr_expect_str_eq(server_asks("SELECT version FROM agentscope_sessions"), "1");
-}
-
 static void begin_two(void)
 {
 	one = shared_store(0, NULL);
 	two = shared_store(0, one);
 	look_around(one);
 	look_around(two);
+}
+
+static const char *version_of(const char *key)
+{
+	char text[200];
+
+	snprintf(text, sizeof(text),
+		 "SELECT version FROM agentscope_sessions WHERE state_key = "
+		 "'%s'",
+		 key);
+	return server_asks(text);
+}
+
+static struct backend_op single(struct backend_op op, int64_t least)
+{
+	op.version = least;
+	return op;
+}
+
+Test(others, that_count_versions_see_each_write_of_a_single)
+{
+	const struct backend_op hide = single(
+		(struct backend_op){ .type = BACKEND_KEY_HIDE, .session = S, .key = K, .ino = 4 },
+		7);
+	struct backend_op show = hide, move = hide;
+
+	server_serves();
+	server_runs("ALTER TABLE agentscope_sessions ADD version BIGINT NOT NULL DEFAULT 0");
+	backend = fresh_store(0);
+	cr_expect_eq(COMMIT(backend, single(row_put(S, K, 0, BYTES("1")), 1)), 0);
+	cr_expect_str_eq(version_of("messages"), "1");
+	cr_expect_eq(COMMIT(backend, single(row_put(S, K, 0, BYTES("2")), 1)), 0);
+	cr_expect_eq(COMMIT(backend, single(row_put(S, K, 0, BYTES("2")), 1)), 0, "it is the same");
+	cr_expect_str_eq(version_of("messages"), "2");
+	cr_expect_eq(COMMIT(backend, row_put(S, K, 0, BYTES("3"))), 0);
+	cr_expect_str_eq(version_of("messages"), "2", "an item of a list is none");
+	show.type = BACKEND_KEY_SHOW;
+	cr_expect_eq(COMMIT(backend, hide, show), 0);
+	cr_expect_str_eq(version_of("messages"), "7");
+	move.type = BACKEND_KEY_MOVE;
+	move.session_to = S;
+	move.key_to = BYTES("to");
+	cr_expect_eq(COMMIT(backend, move), 0);
+	cr_expect_str_eq(version_of("to"), "8");
+	cr_expect_eq(COMMIT(backend, single(row_insert(S, K, 0, BYTES("1")), 1),
+			    row_insert(S, BYTES("list"), 0, BYTES("1")),
+			    row_insert(S, BYTES("list"), 1, BYTES("2"))),
+		     0);
+	cr_expect_str_eq(version_of("messages"), "1");
+	cr_expect_str_eq(version_of("list' AND item_index = '1"), "0");
+}
+
+/* A service that is upgraded while it is mounted gives its table the column. */
+Test(others, that_give_the_table_versions_or_take_them_away_are_noticed_by_the_next_write)
+{
+	server_serves();
+	backend = fresh_store(0);
+	one = shared_store(0, backend);
+	look_around(backend);
+	look_around(one);
+	for (int i = 0; i < 2; i++) {
+		cr_expect_eq(COMMIT(backend, single(row_put(S, K, 0, BYTES("1")), 1)), 0);
+		server_runs("ALTER TABLE agentscope_sessions ADD version INT DEFAULT 2147483647");
+		cr_expect_eq(COMMIT(backend, row_put(S, BYTES("l"), 0, BYTES("1")),
+				    single(row_put(S, K, 0, BYTES("2")), 1)),
+			     0);
+		cr_expect_str_eq(version_of("messages"), "1", "it cannot rise");
+		digest(one);
+		cr_expect_eq(COMMIT(one, single(row_put(S, K, 0, BYTES("3")), INT64_MAX / 2)), 0);
+		cr_expect_str_eq(version_of("messages"), "2", "the column cannot have its least");
+		server_runs("ALTER TABLE agentscope_sessions DROP COLUMN version");
+		digest(backend);
+	}
+	cr_expect_eq(COMMIT(backend, single(row_put(S, K, 0, BYTES("4")), 1)), 0);
+	cr_expect_str_eq(server_asks("SELECT state_data FROM agentscope_sessions WHERE state_key = "
+				     "'messages'"),
+			 "4");
+}
+
+Test(others, may_have_a_column_of_that_name_that_counts_nothing)
+{
+	server_serves();
+	server_runs("ALTER TABLE agentscope_sessions ADD version VARCHAR(10) DEFAULT 'draft'");
+	backend = fresh_store(0);
+	cr_expect_eq(COMMIT(backend, single(row_put(S, K, 0, BYTES("1")), 1)), 0);
+	cr_expect_eq(COMMIT(backend, single(row_put(S, K, 0, BYTES("2")), 1)), 0);
+	cr_expect_str_eq(version_of("messages"), "draft");
 }
 
 /* Its mount may be dead, or stopped. */

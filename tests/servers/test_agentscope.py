@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import servers  # noqa: E402
 from servers import harness  # noqa: E402
 import agentscope  # noqa: E402
+import swapped  # noqa: E402
 from agentscope import DatabaseStore, FileStore, FileStore1  # noqa: E402
 from harness import append, errno_of, eventually, read, same, write  # noqa: E402
 from test_stores import own, refused, start  # noqa: E402
@@ -119,6 +120,79 @@ def test_what_an_agent_appends_is_on_mariadb_when_write_returns(box):
 
 def test_what_an_agent_appends_is_on_postgresql_when_write_returns(box):
     appends(box, "postgresql")
+
+
+# Versions of single states
+
+
+def rises(box, kind):
+    base, table = service(start(box, kind), versions=True)
+    table.create()
+    mount = box.mount(store=base.url)
+    row = swapped.rises(box, mount, table)
+    swapped.lists_have_none(mount, table)
+    swapped.services_of_both_kinds(mount, table)
+    same(row.claim(row.version()), True, "a save of what the service has read last")
+    both = swapped.Row(mount, table, "both")
+    write(both.path, both.text())
+    before = both.version()
+    os.unlink(both.path)
+    undo = "gc", "--undo", base.url, "both/k.json"
+    eventually(lambda: box.sessfs(*undo).returncode == 0, "it comes back")
+    same((both.version() > before, both.claim(before)), (True, False), "what has come back")
+    mount.check()
+
+
+def test_each_write_of_a_single_raises_the_version_of_its_row_on_mariadb(box):
+    rises(box, "mysql")
+
+
+def test_each_write_of_a_single_raises_the_version_of_its_row_on_postgresql(box):
+    rises(box, "postgresql")
+
+
+def makes(box, kind):
+    """The table that we make has the column; one of before gets it."""
+    base, table = service(start(box, kind), versions=True)
+    mount = box.mount(store=base.url)
+    row = swapped.Row(mount, table)
+    os.mkdir(mount.at("s"))
+    write(row.path, row.text())
+    append(mount.at("s/l.jsonl"), b"[1]\n")
+    same(row.version(), 1, "in a table that we have made")
+    mount.stop()
+    for sql in ("ALTER TABLE {0} DROP COLUMN version", "ALTER TABLE sessfs_trash DROP COLUMN "
+                "version", "UPDATE sessfs_store SET version = 1"):
+        table.ask(sql if kind == "mysql" else sql.replace("sessfs_", "agentscope.sessfs_"))
+    mount.start()
+    rows = table.ask("SELECT version FROM {0} ORDER BY state_key")
+    same([int(found[0]) for found in rows], [1, 0], "of what was there: a single, and a list")
+    write(row.path, row.text())
+    same(row.version(), 2, "behind a save")
+
+
+def test_tables_that_sessfs_has_made_on_mariadb_have_versions(box):
+    makes(box, "mysql")
+
+
+def test_tables_that_sessfs_has_made_on_postgresql_have_versions(box):
+    makes(box, "postgresql")
+
+
+def comes(box, kind):
+    base, table = service(start(box, kind))
+    table.create()
+    mount = box.mount(store=base.url)
+    swapped.comes_and_goes(mount, table)
+    mount.check()
+
+
+def test_a_version_that_comes_or_goes_on_mariadb_is_noticed_before_the_next_save(box):
+    comes(box, "mysql")
+
+
+def test_a_version_that_comes_or_goes_on_postgresql_is_noticed_before_the_next_save(box):
+    comes(box, "postgresql")
 
 
 # The table is the service's
