@@ -347,9 +347,9 @@ static int bring_versions(struct sql *store, bool made)
 {
 	static const char begin[] =
 		"UPDATE {rows} SET version = 1{keep_updated} WHERE item_index = 0 AND version = 0 "
-		"AND EXISTS (SELECT 1 FROM sessfs_node n WHERE n.kind = 2 AND n.nlink > 0 AND "
-		"{rows}.session_id = {text n.session_id} AND {rows}.state_key = "
-		"{text n.state_key})";
+		"AND EXISTS (SELECT 1 FROM sessfs_node n WHERE n.session_id = "
+		"{bytes {rows}.session_id} AND n.state_key = {bytes {rows}.state_key} AND "
+		"n.kind = 2 AND n.nlink > 0)";
 	int r = add_version(store, "sessfs_trash",
 			    "ALTER TABLE sessfs_trash ADD COLUMN version BIGINT");
 

@@ -287,6 +287,39 @@ static int put_over(const char *new_path, const char *path)
 	return r < 0 ? r : clear_beside(path);
 }
 
+/* What a service has read of a row in the old one is not what the new one has there.  A table
+ * without versions, or one that does not take these, stays as it is. */
+static int raise_versions(const char *new_path)
+{
+	static const char table[] = "SELECT coalesce((SELECT value FROM sessfs_meta WHERE "
+				    "key = 'table'), '')";
+	static const char raise[] =
+		"UPDATE main.\"%w\" SET version = max(version + 1, "
+		"strftime('%%s', 'now') * 1000000) WHERE typeof(version) = "
+		"'integer' AND version BETWEEN 1 AND 9223372036854775806 AND " SQLITE_SINGLES;
+	sqlite3_stmt *statement = NULL;
+	char *text = NULL;
+	sqlite3 *db = NULL;
+	int code, r;
+
+	code = sqlite3_open_v2(new_path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, NULL);
+	if (code == SQLITE_OK) {
+		sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+		sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+		sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+		code = sqlite3_prepare_v2(db, table, -1, &statement, NULL);
+	}
+	if (code == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
+		text = sqlite3_mprintf(raise, sqlite3_column_text(statement, 0));
+	sqlite3_finalize(statement);
+	if (text)
+		code = sqlite3_exec(db, text, NULL, NULL, NULL);
+	sqlite3_free(text);
+	r = code == SQLITE_ERROR || code == SQLITE_CONSTRAINT ? 0 : answer(db, code, new_path);
+	sqlite3_close(db);
+	return r;
+}
+
 static int install_over(const char *new_path, const char *path, const struct stat *old)
 {
 	struct sqlite_file *file;
@@ -296,6 +329,8 @@ static int install_over(const char *new_path, const char *path, const struct sta
 	if (r < 0)
 		return r;
 	r = hold_old(path, &db);
+	if (r == 0)
+		r = raise_versions(new_path);
 	if (r == 0)
 		r = dress(new_path, old);
 	if (r == 0)

@@ -12,11 +12,12 @@ enum sqlite_sql {
 	SQL_COUNT,
 };
 
-/* Of singles that have none. */
-#define SQLITE_VERSIONS_BEGIN                                                                      \
-	"UPDATE {rows} SET version = 1 WHERE item_index = 0 AND version = 0 AND EXISTS (SELECT 1 " \
-	"FROM sessfs_node n WHERE n.session_id = {rows}.session_id AND n.state_key = "             \
-	"{rows}.state_key AND n.kind = 2 AND n.nlink > 0)"
+/* The rows of singles, each sought by its key. */
+#define SQLITE_SINGLES                                                                             \
+	"(session_id, state_key, item_index) IN (SELECT session_id, state_key, 0 FROM "            \
+	"sessfs_node WHERE kind = 2 AND nlink > 0)"
+/* Those that have no version begin with one. */
+#define SQLITE_VERSIONS_BEGIN "UPDATE {rows} SET version = 1 WHERE version = 0 AND " SQLITE_SINGLES
 
 struct sqlite_layout;
 

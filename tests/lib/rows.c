@@ -216,3 +216,17 @@ SqliteStore(lists, are_read_a_piece_at_a_time)
 	cr_assert_eq(sessfs_get_list(lib, "s", "l", most_memory, &most), 0);
 	cr_assert_lt(most, 8 << 20, "%lld bytes for a list of 32 MB", (long long)most);
 }
+
+SqliteStore(rows, of_a_state_have_a_version_that_rises_and_those_of_a_list_have_none)
+{
+	cr_assert_eq(sessfs_save(lib, "s", "k", "1", 1), 0);
+	cr_assert_str_eq(sql_asks("SELECT version FROM agentscope_sessions"), "1");
+	cr_assert_eq(sessfs_save(lib, "s", "k", "2", 1), 0);
+	cr_assert_eq(sessfs_save(lib, "s", "k", "2", 1), 0);
+	cr_assert_str_eq(sql_asks("SELECT version FROM agentscope_sessions"), "2");
+	save_numbers("s", "l", "x", 100);
+	save_numbers("s", "l", "y", 100);
+	cr_assert_str_eq(sql_asks("SELECT group_concat(DISTINCT version) FROM agentscope_sessions "
+				  "WHERE state_key <> 'k'"),
+			 "0");
+}

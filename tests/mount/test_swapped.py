@@ -161,5 +161,29 @@ def test_what_is_imported_begins_with_one_and_raises_what_is_there(box):
         same((row.data(), row.version()), (b'{"n": %d}' % expected, expected), "the row")
 
 
+def test_what_a_backup_or_a_repair_brings_back_is_none_of_what_was_read_before(box):
+    mount = box.mount()
+    row = swapped.Row(mount, table(mount.store))
+    os.mkdir(mount.at("s"))
+    write(mount.at("s/l.jsonl"), b"[1]\n")
+    write(row.path, row.text())
+    backup, repaired = box.new_path("backup"), box.new_path("repaired")
+    box.sessfs("backup", mount.store, backup, check=True)
+    read_before = {row.version()}
+    for _ in range(3):
+        write(row.path, row.text())
+        read_before.add(row.version())
+    mount.stop()
+    box.sessfs("restore", "--force", backup, mount.store, check=True)
+    box.sessfs("check", "--repair", mount.store, repaired, check=True)
+    for store in (mount.store, repaired):
+        row.table = table(store)
+        same(row.data(), b'{"n": 1}', f"the row in {store}")
+        same(row.version() not in read_before | {0}, True, f"{row.version()} is new in {store}")
+        read_before.add(row.version())
+        rows = row.table.ask("SELECT version FROM {0} WHERE state_key = 'l'")
+        same(rows, [(0,)], "version of the list")
+
+
 if __name__ == "__main__":
     main(globals())

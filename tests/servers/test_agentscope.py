@@ -169,6 +169,12 @@ def makes(box, kind):
     same([int(found[0]) for found in rows], [1, 0], "of what was there: a single, and a list")
     write(row.path, row.text())
     same(row.version(), 2, "behind a save")
+    mount.stop()
+    saved = box.new_path("saved")
+    box.sessfs("backup", base.url, saved, check=True)
+    box.sessfs("restore", "--force", saved, base.url, check=True)
+    rows = table.ask("SELECT version FROM {0} ORDER BY state_key")
+    same((int(rows[0][0]) > 2, int(rows[1][0])), (True, 0), "of what a backup has brought back")
 
 
 def test_tables_that_sessfs_has_made_on_mariadb_have_versions(box):
