@@ -147,8 +147,9 @@ static int reconnect(struct sql *store, int64_t until, bool sent, char **ret_why
 	return r == -EOWNERDEAD ? SQL_DOUBT : r;
 }
 
-/* 0: what was known of the columns of the rows' table was true no longer. */
-static int look_at_columns(struct sql *store)
+/* 0: what is known of the columns of the rows' table is true now; last: unless it was before, when
+ * a statement failed.  A column may have come and gone between the two. */
+static int look_at_columns(struct sql *store, bool last)
 {
 	const enum sql_versions before = store->versions;
 	_cleanup_(freep) char *why =
@@ -157,7 +158,7 @@ static int look_at_columns(struct sql *store)
 
 	rollback(store);
 	r = store->writer.link ? sql_schema_versions(store) : -ENOTCONN;
-	if (r < 0 || store->versions != before)
+	if (r < 0 || !last || store->versions != before)
 		return r;
 	log_error("%s: %s", store->database, why ? why : "a column is missing");
 	return -EIO;
@@ -180,14 +181,14 @@ static int run_once(struct sql *store, struct sql_request *first, struct sql_req
 {
 	int64_t until = sql_milliseconds() + TURN_MS;
 	struct sql_turn turn = { 0 };
-	int r;
+	int r, looks = 0;
 
 	for (;;) {
 		r = commit_try(store, first, end, &turn, ret_failed);
 		if (r == -ENOMSG) {
-			r = look_at_columns(store);
-			if (r < 0 || sql_milliseconds() > until)
-				return r < 0 ? r : -EBUSY;
+			r = look_at_columns(store, ++looks >= TRIES || sql_milliseconds() > until);
+			if (r < 0)
+				return r;
 			continue;
 		}
 		if (r == SQL_LOST) {

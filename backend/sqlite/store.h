@@ -10,8 +10,7 @@
  *   file.c    the file itself: finding, creating, its header, who owns it
  *   beside.c  files of ours beside it
  *   layout.c  the rows' table as we find it: may we use it, which columns has it
- *   schema.c  our tables, their versions, the triggers that log others' changes
- *   schema-look.c   what others make of the rows' table meanwhile
+ *   schema.c  our tables and triggers, and with schema-look.c what others make of the rows' table
  *   conn.c    one connection, its prepared statements
  *   pool.c    the connections that read
  *   sql.c     every statement that runs more than once, as one table (sql-texts.h)

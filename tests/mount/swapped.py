@@ -7,8 +7,10 @@ whatever writes a single has to raise the version of its row, in whatever way.
     swapped.rises(box, mount, table)   # table: agentscope.Table, with versions
 """
 
+import concurrent.futures
 import ctypes
 import os
+import threading
 
 from agentscope import WHERE
 from harness import append, read, same, write
@@ -205,3 +207,29 @@ def comes_and_goes(mount, table):
         same(row.data(), read(row.path), "behind the column's end")
         rename_over(row)
         same(row.data(), read(row.path), "what was renamed behind it")
+
+
+def storm(mounts, table, rounds):
+    """The column comes and goes whatever the mounts do: no save fails, and none is lost."""
+    os.mkdir(mounts[0].at(SESSION))
+    stop = threading.Event()
+
+    def save(mount, row):
+        while not stop.is_set():
+            in_place(row)
+            rename_over(row)
+            same(read(row.path), b'{"n": %d}' % row.count, "what was saved last")
+        return row.count
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        saving = [pool.submit(save, mount, Row(mount, table, key=f"k{number}"))
+                  for number, mount in enumerate(mounts)]
+        try:
+            for _ in range(rounds):
+                table.ask("ALTER TABLE {0} ADD COLUMN version BIGINT NOT NULL DEFAULT 0")
+                table.ask("ALTER TABLE {0} DROP COLUMN version")
+        finally:
+            stop.set()
+        for number, done in enumerate(saving):
+            text = b'{"n": %d}' % done.result()
+            same(Row(mounts[0], table, key=f"k{number}").data(), text, "what SQL has")

@@ -9,9 +9,11 @@ import shutil
 import sqlite3
 
 import agentscope
+import harness
 import swapped
 from harness import TABLE, eventually, main, read, same, write
 
+ROUNDS = harness.rounds("SESSFS_ROUNDS", 20, 1000)
 COLUMN = "version BIGINT NOT NULL DEFAULT 0"
 SERVICE = f"""CREATE TABLE {TABLE} (session_id TEXT NOT NULL, state_key TEXT NOT NULL,
     item_index INTEGER NOT NULL DEFAULT 0, state_data TEXT NOT NULL, {{0}}
@@ -58,6 +60,13 @@ def test_a_column_that_comes_or_goes_is_noticed_before_the_next_save(box):
     mount = box.mount(store=store)
     swapped.comes_and_goes(mount, table(store))
     mount.check()
+
+
+def test_saves_go_on_beside_a_column_that_comes_and_goes(box):
+    store = made(box, "")
+    mounts = [box.mount(store=store) for _ in range(2)]
+    swapped.storm(mounts, table(store), ROUNDS)
+    mounts[0].check()
 
 
 def test_a_time_that_goes_is_noticed_before_the_next_save(box):

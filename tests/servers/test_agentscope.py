@@ -201,6 +201,24 @@ def test_a_version_that_comes_or_goes_on_postgresql_is_noticed_before_the_next_s
     comes(box, "postgresql")
 
 
+def goes_on(box, kind):
+    base, table = service(start(box, kind))
+    table.create()
+    mounts = [box.mount(store=base.url) for _ in range(2)]
+    swapped.storm(mounts, table, harness.rounds("SESSFS_ROUNDS", 20, 200))
+    mounts[0].check()
+
+
+@harness.soak
+def test_saves_go_on_beside_a_column_that_comes_and_goes_on_mariadb(box):
+    goes_on(box, "mysql")
+
+
+@harness.soak
+def test_saves_go_on_beside_a_column_that_comes_and_goes_on_postgresql(box):
+    goes_on(box, "postgresql")
+
+
 # The table is the service's
 
 
