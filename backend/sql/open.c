@@ -7,6 +7,7 @@
 #include "backend/sql/conn.h"
 #include "backend/sql/mounts.h"
 #include "backend/sql/schema.h"
+#include "backend/sql/triggers.h"
 #include "backend/sql/slots.h"
 #include "backend/sql/sql.h"
 #include "backend/sql/watch.h"
@@ -234,7 +235,7 @@ static int connect_and_join(struct sql *store, const struct backend_options *opt
 				    ret_why);
 	/* From before anything is read of the rows. */
 	if (r == 0 && options->owner && !options->read_only)
-		r = sql_schema_watch(store);
+		r = sql_triggers_watch(store);
 	if (r == 0 && options->owner && careless)
 		log_warning("%s: the server may lose commits when its machine crashes: %s",
 			    store->database, careless);

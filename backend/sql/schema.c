@@ -17,13 +17,12 @@
 #include <unistd.h>
 
 #include "backend/setup.h"
-#include "backend/sql/clock.h"
+#include "backend/sql/triggers.h"
 #include "src/base/cleanup.h"
 #include "src/base/log.h"
 #include "src/base/moment.h"
 
 static const char default_table[] = "agentscope_sessions";
-enum { SHORT_MS = 2000 }; /* that who watches may wait for a connection */
 static const char reserved[] = "sessfs_";
 
 struct found {
@@ -43,8 +42,8 @@ static bool is_name(const char *name)
 	return strlen(name) <= 64 && strncasecmp(name, reserved, strlen(reserved)) != 0;
 }
 
-static int ask_by(struct sql *store, struct sql_link *link, const char *text,
-		  const struct sql_value *values, size_t count, struct sql_answer **ret_answer)
+int sql_schema_ask(struct sql *store, struct sql_link *link, const char *text,
+		   const struct sql_value *values, size_t count, struct sql_answer **ret_answer)
 {
 	_cleanup_(freep) char *expanded = sql_texts_expand(&store->texts, text);
 	_cleanup_(buf_done) struct buf buf = { 0 };
@@ -58,7 +57,7 @@ static int ask_by(struct sql *store, struct sql_link *link, const char *text,
 static int ask(struct sql *store, const char *text, const struct sql_value *values, size_t count,
 	       struct sql_answer **ret_answer)
 {
-	return ask_by(store, store->writer.link, text, values, count, ret_answer);
+	return sql_schema_ask(store, store->writer.link, text, values, count, ret_answer);
 }
 
 static int tell(const struct sql *store, struct bytes statement, bool rights)
@@ -79,9 +78,8 @@ static int tell(const struct sql *store, struct bytes statement, bool rights)
 	return r;
 }
 
-/* Do what makes the store, or tell it. */
-static int bring_by(struct sql *store, struct sql_link *link, const char *text,
-		    const struct sql_value *values, size_t count)
+int sql_schema_bring(struct sql *store, struct sql_link *link, const char *text,
+		     const struct sql_value *values, size_t count)
 {
 	_cleanup_(freep) char *expanded = sql_texts_expand(&store->texts, text);
 	_cleanup_(buf_done) struct buf buf = { 0 };
@@ -98,7 +96,7 @@ static int bring_by(struct sql *store, struct sql_link *link, const char *text,
 
 static int bring(struct sql *store, const char *text, const struct sql_value *values, size_t count)
 {
-	return bring_by(store, store->writer.link, text, values, count);
+	return sql_schema_bring(store, store->writer.link, text, values, count);
 }
 
 static int set_table(struct sql_layout *layout, const struct sql_driver *driver, const char *name)
@@ -381,191 +379,6 @@ static int upgrade(struct sql *store, const struct found *found)
 	return r < 0 ? r : ended;
 }
 
-static int count_triggers(struct sql *store, struct sql_link *link, int64_t *ret_count)
-{
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = ask_by(store, link, store->texts.driver->trigger_count,
-		       SQL_VALUES(sql_text(bytes_str(store->texts.layout.name))), &answer);
-
-	if (r == 0)
-		r = sql_need_row(store, answer, columns);
-	if (r == 0)
-		*ret_count = sql_int(columns[0]);
-	store->texts.driver->answer_done(answer);
-	return r;
-}
-
-/*
- * A user who may make none may not be told of those that there are, either.  So one row is put,
- * changed and taken away as another program would, and given up: each has to be in the log.
- */
-static int try_triggers(struct sql *store)
-{
-	static const char *const tries[] = {
-		"INSERT INTO {rows} (session_id, state_key, item_index, state_data) VALUES "
-		"('sessfs probe', 'sessfs probe', 0, '0')",
-		"UPDATE {rows} SET state_data = '1' WHERE {is 1 1}",
-		"DELETE FROM {rows} WHERE {is 1 1}",
-	};
-	static const char seen[] = "SELECT COUNT(DISTINCT what) FROM sessfs_change WHERE "
-				   "session_id = ?2";
-	const struct sql_driver *driver = store->texts.driver;
-	struct sql_link *link = store->writer.link;
-	const struct sql_value values[] = { sql_text(BYTES("sessfs probe")),
-					    sql_blob(BYTES("sessfs probe")) };
-	struct sql_answer *answer = NULL;
-	struct bytes columns[SQL_COLUMNS];
-	int r = sql_ask(store, link, bytes_str(driver->loud), NULL), done;
-
-	if (r == 0)
-		r = sql_ask(store, link, bytes_str(driver->begin_write), NULL);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(tries); i++)
-		r = ask(store, tries[i], values, ARRAY_SIZE(values), NULL);
-	if (r == 0)
-		r = ask(store, seen, values, ARRAY_SIZE(values), &answer);
-	if (r == 0)
-		store->triggers = sql_row(store, answer, columns) &&
-				  sql_int(columns[0]) == (int64_t)ARRAY_SIZE(tries);
-	driver->answer_done(answer);
-	done = sql_ask(store, link, BYTES("ROLLBACK"), NULL);
-	if (done == 0)
-		done = sql_ask(store, link, bytes_str(driver->silent), NULL);
-	return r == -ENOTCONN || done < 0 ? -ENOTCONN : 0;
-}
-
-static const char anything[] = "INSERT INTO sessfs_change (item_index, what) VALUES (0, '*')";
-
-/* Those that this user may not make. */
-static int miss_triggers(struct sql *store, const struct backend_options *options)
-{
-	_cleanup_(freep) char *why =
-		bytes_dup(bytes_str(store->texts.driver->sentence(store->writer.link)));
-	int r = store->texts.driver->trigger_count_tells_all ? 0 : try_triggers(store);
-
-	if (r < 0 || store->triggers)
-		return r;
-	/* What was changed until now is taken in by this one. */
-	r = ask(store, anything, NULL, 0, NULL);
-	if (options->owner)
-		log_warning("%s: this user may not make triggers (%s), so you see what other "
-			    "programs change in %s only after the next mount; run 'sessfs setup' "
-			    "as a user who may make them",
-			    store->database, why ? why : "", store->texts.layout.name);
-	return r == -ENOTCONN ? r : 0;
-}
-
-static int64_t wanted_triggers(const struct sql *store)
-{
-	int64_t wanted = 0;
-
-	while (store->texts.driver->triggers[wanted])
-		wanted++;
-	return wanted;
-}
-
-/* Also those that another table of that name has taken along.  What was changed while there were
- * none is not known. */
-static int make_triggers(struct sql *store, struct sql_link *link, bool is_new)
-{
-	const char *const *trigger = store->texts.driver->triggers;
-	int r = is_new ? 0 : bring_by(store, link, store->texts.driver->no_triggers, NULL, 0);
-
-	for (; r == 0 && *trigger; trigger++)
-		r = bring_by(store, link, *trigger, NULL, 0);
-	if (r == 0 && !is_new)
-		r = bring_by(store, link, anything, NULL, 0);
-	store->triggers = store->counts_triggers = r == 0;
-	return r;
-}
-
-static int bring_triggers(struct sql *store, bool is_new, const struct backend_options *options)
-{
-	int64_t count = 0;
-	int r = count_triggers(store, store->writer.link, &count);
-
-	if (r < 0)
-		return r;
-	store->triggers = store->counts_triggers = count == wanted_triggers(store);
-	if (store->triggers || store->backend.read_only)
-		return 0;
-	r = make_triggers(store, store->writer.link, is_new);
-	return r < 0 && r != -ENOTCONN && !store->setup ? miss_triggers(store, options) : r;
-}
-
-/* TRUNCATE, while no mount was there to see it. */
-static int judge_empty(struct sql *store, struct sql_link *link)
-{
-	static const char none[] =
-		"INSERT INTO sessfs_change (item_index, what) SELECT 0, '*' FROM sessfs_store "
-		"WHERE NOT EXISTS (SELECT 1 FROM {rows}) AND EXISTS (SELECT 1 FROM sessfs_node "
-		"WHERE kind >= 2 AND nlink > 0) AND NOT EXISTS (SELECT 1 FROM sessfs_change WHERE "
-		"session_id IS NULL)";
-
-	return ask_by(store, link, none, NULL, 0, NULL);
-}
-
-/* A snapshot lasts from one heartbeat to the next one: so this is how a table is found to be
- * another one, or emptied. */
-static int watch_table(struct sql *store)
-{
-	static const char look[] = "SELECT 1 FROM {rows} LIMIT 1";
-	const struct sql_driver *driver = store->texts.driver;
-	struct sql_link **still = &store->watch.still;
-	bool fresh = !*still, another;
-	int r = fresh ? sql_connect(store, false, sql_milliseconds() + SHORT_MS, still, NULL) :
-			ask_by(store, *still, look, NULL, 0, NULL);
-
-	/* Somebody has it locked: it is asked the next time, by the same snapshot. */
-	if (r == -EBUSY)
-		return 0;
-	another = r == -EDEADLK;
-	if (fresh && r == 0)
-		r = sql_ask(store, *still, bytes_str(driver->truncation), NULL);
-	else if (r == 0 || another)
-		r = sql_ask(store, *still, BYTES("ROLLBACK"), NULL);
-	if (r == 0)
-		r = sql_ask(store, *still, bytes_str(driver->begin_read), NULL);
-	if (r < 0)
-		sql_disconnect(store, still);
-	if (another)
-		return ask_by(store, store->watch.link, anything, NULL, 0, NULL);
-	return fresh ? judge_empty(store, store->watch.link) : 0;
-}
-
-/* Some that were there are gone. */
-static int restore_triggers(struct sql *store)
-{
-	const char *table = store->texts.layout.name;
-	struct sql_link *link = store->watch.link;
-	int r;
-
-	log_warning("%s: the triggers on the table %s are gone: making them again", store->database,
-		    table);
-	r = make_triggers(store, link, false);
-	/* But for what passes, this is how it stays until the next mount. */
-	store->counts_triggers = r != -EACCES && r != -EIO;
-	if (store->counts_triggers)
-		return r;
-	log_warning("%s: you see what other programs change in %s only after the next mount, "
-		    "since the triggers cannot be made: %s",
-		    store->database, table, store->texts.driver->sentence(link));
-	return ask_by(store, link, anything, NULL, 0, NULL);
-}
-
-int sql_schema_watch(struct sql *store)
-{
-	int64_t count = 0;
-	int r = 0;
-
-	if (store->counts_triggers) {
-		r = count_triggers(store, store->watch.link, &count);
-		if (r == 0 && count < wanted_triggers(store))
-			r = restore_triggers(store);
-	}
-	return r == 0 && store->texts.driver->truncation ? watch_table(store) : r;
-}
-
 static int tell_rights(struct sql *store)
 {
 	const char *const *right = store->texts.driver->rights;
@@ -660,6 +473,6 @@ int sql_schema_open(struct sql *store, const struct backend_options *options, ch
 	if (r == 0)
 		r = sql_schema_versions(store);
 	if (r == 0)
-		r = bring_triggers(store, !found.there, options);
+		r = sql_triggers_make(store, !found.there, options);
 	return r == 0 && store->setup ? tell_rights(store) : r;
 }

@@ -10,9 +10,11 @@ int sql_schema_open(struct sql *store, const struct backend_options *options, ch
 /* Look whether the rows' table has versions: sets store->versions.  For the writer only. */
 int sql_schema_versions(struct sql *store);
 
-/* Once a heartbeat, of a mount, by its thread that watches: whether what tells of other programs'
- * changes is there, and what cannot be told of has not happened.  If not, all that there is is to
- * be looked at. */
-int sql_schema_watch(struct sql *store);
+/* Do a statement with the layout's {names} filled in, on a connection. */
+int sql_schema_ask(struct sql *store, struct sql_link *link, const char *text,
+		   const struct sql_value *values, size_t count, struct sql_answer **ret_answer);
+/* Do one that makes or changes tables, or report it to a setup. */
+int sql_schema_bring(struct sql *store, struct sql_link *link, const char *text,
+		     const struct sql_value *values, size_t count);
 
 #endif

@@ -7,7 +7,7 @@
 #include "backend/sql/feed.h"
 #include "backend/sql/clock.h"
 #include "backend/sql/mounts.h"
-#include "backend/sql/schema.h"
+#include "backend/sql/triggers.h"
 #include "backend/sql/slots.h"
 #include "src/base/cleanup.h"
 
@@ -113,7 +113,7 @@ static int beat(struct sql *store, struct sql_beats *beats)
 	/* Of a server that takes no writes others are not heard either. */
 	store->barred = r == -EROFS;
 	if (r == 0 && !store->backend.read_only && !store->guest)
-		r = sql_schema_watch(store);
+		r = sql_triggers_watch(store);
 	/* A lock that somebody has: the next time. */
 	r = r == -EBUSY ? 0 : r;
 	if (r == -EROFS) {
