@@ -61,7 +61,9 @@ SQL(SQL_MARK_FIND, "SELECT byte_offset, item_index FROM sessfs_mark WHERE ino = 
 SQL(SQL_MARK_FIND_INDEX, "SELECT byte_offset, item_index FROM sessfs_mark WHERE ino = ?1 AND "
 	"item_index <= ?2 ORDER BY item_index DESC, byte_offset DESC LIMIT 1")
 SQL(SQL_LAST_IDS, "SELECT last_ino, last_entry FROM sessfs_store WHERE id = 1")
-SQL(SQL_SETTING_LIST, "SELECT name, value FROM sessfs_setting UNION ALL "
+/* The place is what this database is called, which no copy of the store takes along. */
+SQL(SQL_SETTING_LIST, "SELECT name, value FROM sessfs_setting WHERE name <> {bytes 'place'} "
+	"UNION ALL "
 	"SELECT 'table', {bytes rows_table} FROM sessfs_store ORDER BY 1")
 
 /* Rows. */
