@@ -17,7 +17,7 @@ struct sqlite_conn;
 int sqlite_error(sqlite3 *db, int code, const char *path);
 /* The same for a connection, and 0 for SQLITE_OK, SQLITE_ROW and SQLITE_DONE. */
 int sqlite_result(struct sqlite_conn *conn, int code);
-/* Whether no file can be made beside the store at path, because its filesystem has no inode left. */
+/* Whether no file can be made beside the store at path: its filesystem has no inode left. */
 bool sqlite_lacks_inodes(const char *path);
 /* Put a sentence in *ret_why (unless ret_why is NULL) and return error. */
 int sqlite_refuse(char **ret_why, int error, const char *format, ...)
