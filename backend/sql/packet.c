@@ -72,7 +72,8 @@ static int read_answers(struct sql_packet *packet, struct sql_link *link, size_t
 			return r;
 		r = r == -ESTALE ? -EIO : r;
 	}
-	return sql_error(packet->store, link, r);
+	/* What was known of the columns of a table was wrong: the committing thread looks again. */
+	return r == -ENOMSG ? r : sql_error(packet->store, link, r);
 }
 
 int packet_flush(struct sql_packet *packet, struct sql_link *link, size_t *ret_failed)
