@@ -127,16 +127,21 @@ static int stat_once(struct tree *tree, struct inode *inode, unsigned number, pi
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 	struct face *face = inode_face(inode, number);
+	int r;
 
 	if (inode_is_changing(tree, inode))
 		return -ESTALE;
-	face_asked(tree, inode, face, pid);
-	face_unless_needed(notes, tree, inode, face);
 	/* By the published size the kernel would cut the pages that the writer has. */
 	if (!face_is_reached(tree, inode, face, pid) &&
 	    !again_asks(tree, pid, inode_nodeid(inode, number)))
 		return ELSEWHERE;
-	return stat_face(tree, inode, face, ret_stat, ret_own);
+	r = stat_face(tree, inode, face, ret_stat, ret_own);
+	/* However often it is tried, it is one question. */
+	if (r < 0)
+		return r;
+	face_asked(tree, inode, face, pid);
+	face_unless_needed(notes, tree, inode, face);
+	return 0;
 }
 
 static int stat_published_once(struct tree *tree, struct inode *inode, struct stat *ret_stat)

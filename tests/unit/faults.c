@@ -13,6 +13,7 @@
 #include "src/base/log.h"
 #include "tests/unit/rounds.h"
 #include "tests/unit/script.h"
+#include "tests/unit/until.h"
 #include "tests/unit/world.h"
 
 static void stay_silent(int level, const char *sentence)
@@ -164,6 +165,37 @@ Test(faults, that_are_changes_of_others_take_no_version_from_its_readers)
 	cr_expect_str_eq(read_by(reader), "1");
 	cr_expect_str_eq(content_of("s/k.json"), "[2]");
 	close_handle(reader);
+	world_close();
+}
+
+Test(faults, that_are_changes_of_others_do_not_make_many_questions_of_one)
+{
+	const pid_t reading = 1;
+	struct handle *reader;
+	struct inode *inode;
+	struct stat st;
+	bool own;
+
+	world_wrap(stale_open);
+	world_open(WORLD_MEMORY);
+	make_dir("s");
+	save("s/k.json", "[1, 2]");
+	inode = inode_at("s/k.json");
+	cr_assert_eq(tree_open_file(world_tree, inode, 0, O_RDONLY, reading, &reader), 0);
+	cr_expect_str_eq(read_by(reader), "[1, 2]");
+	/* So often a reader may ask before it maps what it has read. */
+	for (int i = 0; i < 4; i++) {
+		save("s/k.json", "[3]");
+		refuse_snapshot(1);
+		cr_assert_eq(tree_stat_face(world_tree, inode, 0, reading, &st, &own), 0);
+		cr_expect_gt(stale.begun, 1);
+		cr_expect_eq(st.st_size, 6);
+	}
+	UNTIL(!tree_is_notifying(world_tree));
+	cr_assert_eq(tree_stat_face(world_tree, inode, 0, 0, &st, &own), 0);
+	cr_expect_eq(st.st_size, 6);
+	close_handle(reader);
+	forget(inode);
 	world_close();
 }
 
