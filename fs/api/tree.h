@@ -263,6 +263,8 @@ uint64_t handle_nodeid(const struct handle *handle);
 int handle_show(struct tree *tree, struct handle *handle, struct shown *ret_shown);
 /* Whether reads and writes must bypass the page cache. */
 bool handle_is_direct(const struct handle *handle);
+/* A thread is about to read by it. */
+void handle_read_by(struct handle *handle, pid_t pid);
 /* At most size bytes from offset, appended to out. */
 int handle_read(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,
 		struct buf *out);

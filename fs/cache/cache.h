@@ -162,10 +162,11 @@ void face_settle(struct notes *notes, struct tree *tree, struct inode *inode,
  * a mapping holds it, and what is mapped must not become shorter.  But one that has come to its end
  * by direct reads, and has read again since, follows what is new; so has one that got a lock. */
 bool face_is_needed(const struct inode *inode, const struct face *face);
-/* The attributes of an old face are asked for.  A descriptor that has read all, and then asks again
- * and again, follows what is new, too: tail(1) does not read before it is told another size.  That
- * is one thread: others ask as well who come by the name, which led there a moment ago. */
-void face_asked(const struct tree *tree, const struct inode *inode, struct face *face, pid_t pid);
+/* The attributes of an old face were told.  A descriptor that has read all, and then asks again and
+ * again, follows what is new, too: tail(1) does not read before it is told another size.  Who asks
+ * is the thread that was the last to read by it: others ask as well, for descriptors of their own,
+ * or since they come by the name, which led there a moment ago. */
+void face_asked(const struct inode *inode, const struct face *face, pid_t pid);
 /* An old face that nobody needs any more is to be old no longer. */
 void face_unless_needed(struct notes *notes, struct tree *tree, struct inode *inode,
 			struct face *face);

@@ -445,7 +445,6 @@ bool face_opened(struct face *face, struct handle *handle, pid_t pid)
 		face_is_to_be_written(face, handle);
 	face->open[handle->kind]++;
 	face->promised = false;
-	face->asked = 0;
 	return changed;
 }
 
@@ -553,33 +552,13 @@ bool face_is_needed(const struct inode *inode, const struct face *face)
 	return false;
 }
 
-/* Whether its readers have read all that it shows, and nothing by the page cache. */
-static bool face_is_read_out(const struct inode *inode, const struct face *face)
+void face_asked(const struct inode *inode, const struct face *face, pid_t pid)
 {
-	if (face_is_awaited(inode, face))
-		return false;
-	for (const struct handle *handle = inode->open; handle; handle = handle->next)
-		if (handle->face == face && handle->kind == FACE_READ &&
-		    (!handle->ended || handle->fills || !handle->direct))
-			return false;
-	return true;
-}
-
-void face_asked(const struct tree *tree, const struct inode *inode, struct face *face, pid_t pid)
-{
-	if (!face->old || !face_is_read_out(inode, face))
-		return;
-	if (face->asker != pid)
-		face->asked = 0;
-	face->asker = pid;
-	if (++face->asked <= ASKS_OF_MAPPING)
-		return;
-	face->asked = 0;
-	if (pid && tree->options.has_open &&
-	    !has_descriptor(tree, inode_nodeid(inode, face->number), pid))
+	if (!face->old)
 		return;
 	for (struct handle *handle = inode->open; handle; handle = handle->next)
-		handle->again |= handle->face == face;
+		if (handle->face == face && handle->ended && handle->reader == pid)
+			handle->again |= ++handle->asked > ASKS_OF_MAPPING;
 }
 
 void face_unless_needed(struct notes *notes, struct tree *tree, struct inode *inode,

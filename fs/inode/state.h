@@ -82,8 +82,6 @@ struct face {
 	/* It shows what the handles of that writing see, and no name leads here. */
 	bool own;
 	struct version *old; /* what it shows, counted; NULL: the newest content */
-	unsigned asked;	     /* how often for its attributes, since a reader opened or read it, */
-	pid_t asker;	     /* by the thread that was the last to do so */
 	bool renewing;	     /* a notice is under way by which it is old no longer */
 };
 

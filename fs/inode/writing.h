@@ -97,9 +97,11 @@ struct handle {
 	bool middle;	     /* its last direct read was not told that the file ends there */
 	bool ended;	     /* it has read all that there is, up to the end */
 	bool again;	     /* it has read again behind that (read.c), or has got a lock */
-	struct version *old; /* what it reads, counted; NULL: the newest content.  Of a document,
+	_Atomic pid_t reader;	/* thread that has opened it, or was the last to read by it */
+	unsigned asked;		/* how often that thread has asked for attributes since */
+	struct version *old;	/* what it reads, counted; NULL: the newest content.  Of a document,
 				 * that is what it was at the last read of its start. */
-	struct stage whole;  /* a large row, for the reads that follow the first */
+	struct stage whole;	/* a large row, for the reads that follow the first */
 	uint64_t whole_offset;	/* where it stands in the file */
 	uint64_t whole_version; /* inode.version that it was read of */
 	bool whole_valid;

@@ -315,6 +315,8 @@ static void op_read(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t offset
 		stream_request_read(req, request_file(fi), size, !(fi->flags & O_NONBLOCK));
 		return;
 	}
+	if (!fill)
+		handle_read_by(handle, fuse_req_ctx(req)->pid);
 	r = (fill ? handle_fill : handle_read)(request_tree(req), handle, (uint64_t)offset, size,
 					       &data);
 	reply_buf(req, r, buf_bytes(&data));

@@ -139,7 +139,7 @@ static int stat_once(struct tree *tree, struct inode *inode, unsigned number, pi
 	/* However often it is tried, it is one question. */
 	if (r < 0)
 		return r;
-	face_asked(tree, inode, face, pid);
+	face_asked(inode, face, pid);
 	face_unless_needed(notes, tree, inode, face);
 	return 0;
 }

@@ -417,6 +417,7 @@ static int open_handle(struct tree *tree, struct inode *inode, unsigned face, in
 		return -ENOMEM;
 	handle->inode = inode;
 	handle->flags = flags;
+	handle->reader = pid;
 	handle->kind = handle_writes(handle) || (flags & O_TRUNC) ? FACE_WRITE : FACE_READ;
 	handle->fresh = (flags & O_ACCMODE) != O_WRONLY;
 	r = open_writing(tree, handle, face, pid, &joined);

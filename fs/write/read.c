@@ -161,7 +161,7 @@ static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 	if (r < 0)
 		return r;
 	handle->again |= reads_again(handle, offset);
-	handle->face->asked = 0;
+	handle->asked = 0;
 	handle->fresh = handle->closed = false;
 	/* A reader that was told that the file ends here waits for what comes. */
 	handle->middle = out->size > before;
@@ -179,6 +179,11 @@ static int read_window(struct tree *tree, const struct through *through, uint64_
 		return -EINVAL; /* stream_read() */
 	return through->reads ? window_read(through->inode->window, offset, size, out) :
 				handle_read(tree, through->handle, offset, size, out);
+}
+
+void handle_read_by(struct handle *handle, pid_t pid)
+{
+	handle->reader = pid;
 }
 
 int handle_read(struct tree *tree, struct handle *handle, uint64_t offset, size_t size,

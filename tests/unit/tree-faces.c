@@ -1047,6 +1047,83 @@ EveryStore(faces, that_are_old_show_what_is_new_to_a_reader_at_the_end_that_goes
 	forget(inode);
 }
 
+static void ask(struct inode *inode, pid_t pid, int times)
+{
+	for (int i = 0; i < times; i++) {
+		size_for(inode, 0, pid);
+		wait_until_notified();
+	}
+}
+
+static struct handle *read_out(struct inode *inode, pid_t pid)
+{
+	struct handle *reader = open_face(inode, 0, O_RDONLY, pid);
+
+	cr_expect_str_eq(direct(reader, 0, 100), "[1, 2]");
+	cr_expect_str_eq(direct(reader, 6, 100), "");
+	return reader;
+}
+
+EveryStore(faces, that_are_old_show_a_reader_at_the_end_what_it_has_read_beside_one_that_asks)
+{
+	struct handle *reader, *asking;
+	struct inode *inode;
+
+	save("s/k.json", "[1, 2]");
+	inode = inode_at("s/k.json");
+	reader = read_out(inode, READER);
+	asking = read_out(inode, SECOND);
+	save("s/k.json", "[3]");
+	ask(inode, SECOND, 20);
+	cr_expect_eq(size_for(inode, 0, READER), 6);
+	cr_expect_str_eq(fill(reader, 0, 100), "[1, 2]");
+	/* It waits no longer than for that. */
+	release(reader);
+	cr_expect_eq(size_for(inode, 0, SECOND), 3);
+	release(asking);
+	forget(inode);
+}
+
+EveryStore(faces, that_are_old_show_what_is_new_to_two_readers_that_ask_by_turns)
+{
+	struct handle *reader, *second;
+	struct inode *inode;
+
+	save("s/k.json", "[1, 2]");
+	inode = inode_at("s/k.json");
+	reader = read_out(inode, READER);
+	second = read_out(inode, SECOND);
+	save("s/k.json", "[3]");
+	for (int i = 0; i < 5; i++) {
+		ask(inode, READER, 1);
+		ask(inode, SECOND, 1);
+	}
+	cr_expect_eq(size_for(inode, 0, READER), 3);
+	cr_expect_eq(size_for(inode, 0, SECOND), 3);
+	release(second);
+	release(reader);
+	forget(inode);
+}
+
+EveryStore(faces, that_are_old_show_what_is_new_to_who_reads_by_an_inherited_descriptor)
+{
+	struct handle *reader;
+	struct inode *inode;
+
+	save("s/k.json", "[1, 2]");
+	inode = inode_at("s/k.json");
+	reader = open_face(inode, 0, O_RDONLY, READER);
+	handle_read_by(reader, SECOND);
+	cr_expect_str_eq(direct(reader, 0, 100), "[1, 2]");
+	save("s/k.json", "[3]");
+	ask(inode, READER, 20);
+	cr_expect_eq(size_for(inode, 0, SECOND), 6);
+	ask(inode, SECOND, 4);
+	cr_expect_eq(size_for(inode, 0, SECOND), 3);
+	release(reader);
+	forget(inode);
+}
+
 EveryStore(faces, that_are_old_are_not_shown_when_the_file_is_ordinary_by_now)
 {
 	struct handle *reader, *writer;
