@@ -317,7 +317,10 @@ int handle_allocate(struct tree *tree, struct handle *handle, int mode, uint64_t
 /* whence: SEEK_DATA or SEEK_HOLE. */
 int handle_seek(struct tree *tree, struct handle *handle, uint64_t offset, int whence,
 		uint64_t *ret_offset);
-/* Publish what is left and free. */
+/* Publish what is left.  Returns what is to be freed when the kernel has been answered, since it
+ * holds the file so long; NULL: it is free. */
+struct handle *handle_finish(struct tree *tree, struct handle *handle);
+/* Both at once. */
 void handle_free(struct tree *tree, struct handle *handle);
 /* Free at the end of a mount, when the writer has not closed: a save that is not finished is
  * dropped, so that the previous content stays whole; an unfinished line is kept as it is. */

@@ -514,6 +514,7 @@ struct lock_close {
 	uint64_t file;
 	bool flush;
 	uint64_t owner;
+	struct handle *handle; /* to be freed behind that, or NULL */
 };
 
 /* The right to map goes on to another open file that may be mapped, since the kernel writes pages
@@ -557,10 +558,12 @@ static void close_start(struct lock_close *close)
 	pthread_mutex_lock(&session->locks->lock);
 	locked = locks_any(&session->locks->locks, close->ino);
 	pthread_mutex_unlock(&session->locks->lock);
+	if (!locked)
+		reply_error(close->req, close->error);
+	if (close->handle)
+		handle_free(session->tree, close->handle);
 	if (locked)
 		tree_when_notified(session->tree, close_now, session, close, sizeof(*close));
-	else
-		reply_error(close->req, close->error);
 }
 
 void lock_request_flush(fuse_req_t req, struct open_file *file, uint64_t owner, int error)
@@ -577,9 +580,9 @@ void lock_request_flush(fuse_req_t req, struct open_file *file, uint64_t owner, 
 	close_start(&close);
 }
 
-void lock_request_release(fuse_req_t req, uint64_t ino, uint64_t file_id)
+void lock_request_release(fuse_req_t req, uint64_t ino, uint64_t file_id, struct handle *handle)
 {
-	struct lock_close close = { .req = req, .ino = ino, .file = file_id };
+	struct lock_close close = { .req = req, .ino = ino, .file = file_id, .handle = handle };
 
 	close_start(&close);
 }

@@ -30,7 +30,7 @@ void lock_request_range(fuse_req_t req, struct open_file *file, uint64_t owner,
 void lock_request_whole(fuse_req_t req, struct open_file *file, int operation);
 /* A descriptor was closed; error is what the rest of the request came to. */
 void lock_request_flush(fuse_req_t req, struct open_file *file, uint64_t owner, int error);
-/* The open file with this id is gone. */
-void lock_request_release(fuse_req_t req, uint64_t ino, uint64_t file_id);
+/* The open file with this id is gone; handle, if any, is freed behind the answer. */
+void lock_request_release(fuse_req_t req, uint64_t ino, uint64_t file_id, struct handle *handle);
 
 #endif

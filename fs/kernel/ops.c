@@ -354,8 +354,8 @@ static void op_release(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info 
 	uint64_t id = file->id;
 
 	(void)nodeid;
-	handle_free(session->tree, open_file_free(session, file));
-	lock_request_release(req, ino, id);
+	lock_request_release(req, ino, id,
+			     handle_finish(session->tree, open_file_free(session, file)));
 }
 
 static void op_fsync(fuse_req_t req, fuse_ino_t nodeid, int datasync, struct fuse_file_info *fi)

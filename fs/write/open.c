@@ -516,14 +516,23 @@ static void handle_close(struct tree *tree, struct handle *handle)
 	inode_forget(tree, inode, 1);
 }
 
-void handle_free(struct tree *tree, struct handle *handle)
+struct handle *handle_finish(struct tree *tree, struct handle *handle)
 {
 	if (handle->through) {
 		through_free(tree, handle);
-		return;
+		return NULL;
 	}
 	handle_end(tree, handle, false);
-	handle_close(tree, handle);
+	handle->finished = true;
+	return handle;
+}
+
+void handle_free(struct tree *tree, struct handle *handle)
+{
+	if (!handle->finished)
+		handle = handle_finish(tree, handle);
+	if (handle)
+		handle_close(tree, handle);
 }
 
 void handle_leave(struct tree *tree, struct handle *handle)
