@@ -295,7 +295,7 @@ static bool name_may_be_kept(const struct tree *tree, const struct inode *inode)
  * remember where its name leads, and so need not be notified. */
 static void name_shown(struct tree *tree, struct inode *inode, const struct face *face)
 {
-	inode->lookup = face->number;
+	inode->lookup = inode->led_to = face->number;
 	inode->name_kept |= name_may_be_kept(tree, inode) &&
 			    (!inode->name_forgotten || face_is_plain(inode, face) ||
 			     tick_now() > inode->name_forgotten + BRIEF_TIME);
@@ -380,7 +380,7 @@ struct face *face_for_create(const struct tree *tree, struct inode *inode, enum 
 		face = face_find(inode, kind, NOBODY);
 	if (!face)
 		face = &inode->face;
-	inode->lookup = face->number;
+	inode->lookup = inode->led_to = face->number;
 	/* The name of a state file that is created leads to its writer. */
 	inode->name_kept |= face_is_plain(inode, face) && name_may_be_kept(tree, inode);
 	return face;

@@ -163,6 +163,7 @@ struct inode {
 	unsigned face_count;
 	_Atomic bool locked;	/* somebody has asked for a lock of it */
 	unsigned lookup;	/* number of the face that the name leads to, or FACE_NONE */
+	unsigned led_to;	/* of the one that it has led to last */
 	bool name_kept;		/* by the kernel, which remembers where it leads */
 	int64_t name_forgotten; /* tick_now() when it was notified to forget that, or 0 */
 	struct led *led;	/* threads that were led to a face and have not come yet */

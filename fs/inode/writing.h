@@ -90,6 +90,7 @@ struct handle {
 	uint64_t window;     /* through which it was opened, and which its descriptors show; or 0 */
 	enum face_kind kind; /* as which it counts there */
 	bool closed;	     /* by a process, and not used since: inode.lock */
+	bool outlives;	     /* that close, in a process that we do not know: inode.lock */
 	bool finished;	     /* handle_finish() */
 	bool direct;	     /* its reads and writes bypass the page cache */
 	bool keeps;	     /* it counts in tree.kept.readers */

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "fs/content/content.h"
 #include "fs/inode/commit.h"
@@ -370,35 +371,48 @@ static void open_failed(struct tree *tree, struct handle *handle, bool joined)
 	free(handle);
 }
 
-/* Whether nobody writes there any more but handles that were closed: the kernel releases them a
- * moment later, and nobody waits for that. */
-static bool is_being_released(struct tree *tree, struct inode *inode, unsigned number)
+/* Whether nobody writes there any more but handles that were closed: the kernel has told that by
+ * now, and another thread is about to release them.  in_vain: but it does not, so they are open
+ * elsewhere. */
+static bool is_being_released(struct tree *tree, struct inode *inode, unsigned number, bool in_vain)
 {
 	bool any = false;
 
-	if (number == FACE_ANY || !inode_is_state(inode))
+	if (!inode_is_state(inode))
 		return false;
 
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);
 
-	for (const struct handle *handle = inode->open; handle; handle = handle->next) {
+	if (number == FACE_ANY)
+		number = inode->led_to;
+	for (struct handle *handle = inode->open; handle; handle = handle->next) {
 		if (handle->kind != FACE_WRITE || handle->face->number != number)
 			continue;
-		if (!handle->closed)
+		handle->outlives |= in_vain;
+		if (!handle->closed || handle->outlives)
 			return false;
 		any = true;
 	}
 	return any;
 }
 
-enum { RELEASE_TURNS = 100 }; /* to let others have the processor */
+enum {
+	BRIEF_TURNS = 100,    /* to let others have the processor */
+	RELEASE_TURNS = 1000, /* with those of a moment each */
+};
 
-/* Being led to another face takes four requests more than to wait for that moment. */
-static void wait_for_release(struct tree *tree, struct inode *inode, unsigned face)
+/* Being led to another face takes four requests more than to wait for that moment, and a watch of
+ * the file would not tell of what is written there. */
+void wait_for_release(struct tree *tree, struct inode *inode, unsigned face)
 {
-	for (int i = 0; i < RELEASE_TURNS && is_being_released(tree, inode, face); i++)
-		sched_yield();
+	const struct timespec moment = { .tv_nsec = 100000 };
+
+	for (int i = 0; is_being_released(tree, inode, face, i == RELEASE_TURNS); i++)
+		if (i < BRIEF_TURNS)
+			sched_yield();
+		else
+			nanosleep(&moment, NULL);
 }
 
 static int open_handle(struct tree *tree, struct inode *inode, unsigned face, int flags, pid_t pid,

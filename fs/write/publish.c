@@ -302,6 +302,7 @@ static void flushed(struct tree *tree, struct handle *handle, bool closes, int e
 	/* A draft that strictness refuses is published all the same. */
 	handle->writing->failed = handle_holds_back(handle) ? error : 0;
 	handle->closed = closes;
+	handle->outlives = false;
 	if (error == 0)
 		temporary_saved(tree, handle);
 	if (closes && !handle_holds_back(handle))

@@ -44,6 +44,9 @@ int window_truncate(struct tree *tree, struct inode *inode, struct handle *handl
  * -ESTALE as tree_open_file(). */
 int handle_join(struct tree *tree, struct inode *inode, unsigned face, pid_t pid,
 		struct handle **ret_handle);
+/* Before a name leads to a face, or it is opened: what was closed there is released.  FACE_ANY: the
+ * one that the name has led to last.  No lock is held. */
+void wait_for_release(struct tree *tree, struct inode *inode, unsigned face);
 /* Close it again; the last one that writes publishes. */
 void handle_leave(struct tree *tree, struct handle *handle);
 

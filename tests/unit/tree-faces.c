@@ -991,6 +991,68 @@ EveryStore(faces, that_somebody_watches_are_where_the_name_leads)
 	}
 }
 
+static void *release_soon(void *handle)
+{
+	handle_free(world_tree, handle);
+	return NULL;
+}
+
+EveryStore(faces, that_were_closed_are_waited_for_when_the_name_is_looked_up)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+		struct handle *first, *second;
+		struct inode *inode;
+		pthread_t thread;
+
+		save(states[i], "1");
+		inode = inode_at(states[i]);
+		look_up(inode, getpid(), 0);
+		first = open_face(inode, 0, O_WRONLY | O_TRUNC, getpid());
+		write_at(first, 0, BYTES("2"));
+		look_up(inode, getpid(), 1);
+		release(first);
+		forget_face(inode, 0);
+
+		first = open_face(inode, 1, O_WRONLY | O_TRUNC, getpid());
+		write_at(first, 0, BYTES("3"));
+		cr_assert_eq(handle_flush(world_tree, first, getpid()), 0);
+		cr_assert_eq(pthread_create(&thread, NULL, release_soon, first), 0);
+		look_up(inode, SECOND, 1);
+		second = open_face(inode, 1, O_WRONLY | O_TRUNC, SECOND);
+		cr_expect_eq(face_of(second), 1, "%s", states[i]);
+		pthread_join(thread, NULL);
+		release(second);
+		forget_face(inode, 1);
+		forget_face(inode, 1);
+		forget(inode);
+	}
+}
+
+EveryStore(faces, that_were_closed_are_not_waited_for_twice)
+{
+	struct handle *first, *second;
+	struct inode *inode;
+
+	save("s/k.json", "1");
+	inode = inode_at("s/k.json");
+	look_up(inode, getpid(), 0);
+	first = open_face(inode, 0, O_WRONLY | O_TRUNC, getpid());
+	write_at(first, 0, BYTES("2"));
+	cr_assert_eq(handle_flush(world_tree, first, getpid()), 0);
+
+	/* Another process has a descriptor of it. */
+	cr_expect(!first->outlives);
+	second = open_face(inode, face_shown_to(inode, SECOND), O_WRONLY | O_TRUNC, SECOND);
+	cr_expect_neq(face_of(second), 0);
+	cr_expect(first->outlives);
+	release(second);
+	cr_assert_eq(handle_flush(world_tree, first, getpid()), 0);
+	cr_expect(!first->outlives);
+	release(first);
+	forget_face(inode, 0);
+	forget(inode);
+}
+
 static long long size_for(struct inode *inode, unsigned face, pid_t pid)
 {
 	struct stat st;
