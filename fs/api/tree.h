@@ -61,6 +61,8 @@ struct tree_watcher {
 	/* The name now means something else, or something where nothing was; same: it is the same
 	 * file, but may have another nodeid. */
 	void (*entry)(void *arg, uint64_t parent, struct bytes name, bool same);
+	/* Whether the kernel holds the number; nothing is told. */
+	bool (*holds)(void *arg, uint64_t nodeid);
 	/* Any name may mean something else. */
 	void (*all_names)(void *arg);
 	unsigned at_once; /* callers of the tree that may call these at a time */

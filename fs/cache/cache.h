@@ -62,7 +62,10 @@
  *
  *   A face that nobody has open and to which no name leads, but that the kernel has not forgotten,
  *   is pinned: a file watch, a bind mount or a descriptor with O_PATH is there.  When it is free,
- *   the name is made to lead to it.
+ *   the name is made to lead to it, and stays there whatever size the kernel takes it for.  That
+ *   the kernel has forgotten one it tells a moment later, when it may have looked the name up
+ *   again; so whoever leads a name asks it first (faces_ask()).  It holds a file until the answer
+ *   to the request that releases it, so a face counts as open until then (handle_finish()).
  *
  *   Direct reads (struct handle) do not go by the face: each handle sees one version, that of its
  *   open first, and from a read at offset 0 on until the next one.
@@ -100,6 +103,13 @@ void inode_leave(struct inode *inode);
  * thread was led here or cannot be led; NULL when the answer is to be ESTALE. */
 struct face *face_for_open(struct tree *tree, struct inode *inode, unsigned number,
 			   enum face_kind kind, pid_t pid);
+/* held.c: whether the kernel remembers it, and nobody has opened it. */
+bool face_is_held(const struct face *face);
+/* Before the name is led anywhere: ask the kernel what it holds of the faces that may be pinned
+ * (face.gone).  No lock is held. */
+void faces_ask(struct tree *tree, struct inode *inode);
+/* Whether any may be. */
+bool inode_is_pinned(const struct inode *inode);
 /* Whether the kernel knows nothing of it. */
 bool face_is_fresh(const struct face *face);
 /* The kernel is about to be answered with it, and what it shows (inode_hold()). */

@@ -15,21 +15,6 @@ enum { ASKS_OF_MAPPING = 4 };
 
 static const int64_t BRIEF_TIME = 1000000000; /* name_shown() */
 
-void inode_hold(struct inode *inode, uint64_t nodeid)
-{
-	struct face *face = inode_face(inode, nodeid_face(nodeid));
-
-	face->lookups++;
-	if (!inode->window)
-		face->answers--;
-}
-
-void inode_let_go(struct inode *inode, uint64_t nodeid)
-{
-	if (!inode->window)
-		inode_face(inode, nodeid_face(nodeid))->answers--;
-}
-
 bool face_is_fresh(const struct face *face)
 {
 	return !face->answers && !face->lookups;
@@ -44,14 +29,8 @@ static bool face_is_sized(const struct face *face)
 void face_answers(struct face *face)
 {
 	if (face_is_fresh(face))
-		face->doubted = face->changed = false;
+		face->doubted = face->changed = face->pinned = false;
 	face->answers++;
-}
-
-void tree_forget(struct tree *tree, struct inode *inode, uint64_t nodeid, uint64_t count)
-{
-	inode_face(inode, nodeid_face(nodeid))->lookups -= count;
-	inode_forget(tree, inode, count);
 }
 
 struct face *inode_face(struct inode *inode, unsigned number)
@@ -166,21 +145,40 @@ static bool face_is_current(const struct face *face)
 	return !face->old && !face->own;
 }
 
-/* Whether something holds it that has not opened it and did not come by the name, which leads
+/* Whether something may hold it that has not opened it and did not come by the name, which leads
  * elsewhere: a file watch, a bind mount, a descriptor with O_PATH. */
 static bool face_is_pinned(const struct inode *inode, const struct face *face)
 {
-	return face->lookups && face->number != inode->lookup && face_is_current(face) &&
-	       !face->open[FACE_READ] && !face->open[FACE_WRITE];
+	return face->number != inode->led_to && face_is_held(face) && face_is_current(face);
 }
 
-/* A free one that is pinned; NULL when there is none. */
+bool inode_is_pinned(const struct inode *inode)
+{
+	const struct face *face = &inode->face;
+
+	while (face && !face_is_pinned(inode, face))
+		face = face->next;
+	return face;
+}
+
+/* A free one that is pinned, or was when the name was led there, or by which the kernel knows a
+ * name that it is to look up again; NULL when there is none. */
 static struct face *face_find_pinned(struct inode *inode, enum face_kind kind, pid_t pid)
 {
-	for (struct face *face = &inode->face; face; face = face->next)
-		if (face_is_pinned(inode, face) && face_is_free(inode, face, kind, pid))
-			return face;
-	return NULL;
+	struct face *face = &inode->face;
+
+	while (face && (!face_is_pinned(inode, face) || face->gone ||
+			!face_is_free(inode, face, kind, pid)))
+		face = face->next;
+	if (face) {
+		face->pinned = true;
+		return face;
+	}
+	face = inode_face(inode, inode->led_to);
+	return (face->pinned || inode->lookup == FACE_NONE) && face_is_held(face) &&
+			       face_is_free(inode, face, kind, pid) ?
+		       face :
+		       NULL;
 }
 
 /* One that is pinned, the one that the name leads to, or any, which may be new. */
@@ -293,10 +291,10 @@ static bool name_may_be_kept(const struct tree *tree, const struct inode *inode)
 
 /* A file that was saved in place will soon be saved again.  For a while the kernel is not to
  * remember where its name leads, and so need not be notified. */
-static void name_shown(struct tree *tree, struct inode *inode, const struct face *face)
+static void name_shown(struct tree *tree, struct inode *inode, const struct face *face, bool unsure)
 {
 	inode->lookup = inode->led_to = face->number;
-	inode->name_kept |= name_may_be_kept(tree, inode) &&
+	inode->name_kept |= !unsure && name_may_be_kept(tree, inode) &&
 			    (!inode->name_forgotten || face_is_plain(inode, face) ||
 			     tick_now() > inode->name_forgotten + BRIEF_TIME);
 }
@@ -304,6 +302,8 @@ static void name_shown(struct tree *tree, struct inode *inode, const struct face
 struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid)
 {
 	struct face *face = &inode->face;
+	/* For a listing the kernel is not asked. */
+	bool unsure = pid == NOBODY && inode_is_pinned(inode);
 
 	if (!pid)
 		tree->unseen = true;
@@ -317,7 +317,7 @@ struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid)
 	face->promised = !pid && !face_is_plain(inode, face);
 	if (!face_is_plain(inode, face))
 		again_led(tree, pid, inode_nodeid(inode, face->number));
-	name_shown(tree, inode, face);
+	name_shown(tree, inode, face, unsure);
 	return face;
 }
 
@@ -537,7 +537,7 @@ void face_settle(struct notes *notes, struct tree *tree, struct inode *inode,
 {
 	if (!face_is_current(face) || face->open[FACE_READ] || face->open[FACE_WRITE])
 		return;
-	if (inode->lookup != face->number || face_find_pinned(inode, FACE_WRITE, NOBODY))
+	if (inode->lookup != face->number || inode_is_pinned(inode))
 		name_forget(notes, tree, inode);
 }
 

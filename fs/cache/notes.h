@@ -68,6 +68,8 @@ void notes_forget(struct notes *notes, struct tree *tree, struct inode *inode, s
 /* The kernel shall ask again for the attributes of a face.  It waits for nothing to do that, so no
  * turn is waited for; no lock of the tree may be held. */
 void notify_attr(struct tree *tree, const struct inode *inode, unsigned face);
+/* Whether the kernel holds a number; likewise. */
+bool kernel_holds(struct tree *tree, uint64_t nodeid);
 /* What the caller waits for until the kernel knows; the tree's notifiers send the rest.  To forget
  * a name the kernel takes the directory, which whoever unlinks or renames the file has, and then
  * waits for the file.  So a request during which the kernel holds the directory or the file (WRITE,

@@ -215,7 +215,7 @@ static void notify_ends(struct tree *tree)
 	pthread_cond_broadcast(&tree->notify_changed);
 }
 
-void notify_attr(struct tree *tree, const struct inode *inode, unsigned face)
+static struct tree_watcher watcher_begin(struct tree *tree)
 {
 	struct tree_watcher watcher;
 
@@ -223,11 +223,32 @@ void notify_attr(struct tree *tree, const struct inode *inode, unsigned face)
 	watcher = tree->watcher;
 	tree->notifying++;
 	pthread_mutex_unlock(&tree->notify_lock);
-	if (watcher.forget)
-		watcher.forget(watcher.arg, inode_nodeid(inode, face), -1);
+	return watcher;
+}
+
+static void watcher_end(struct tree *tree)
+{
 	pthread_mutex_lock(&tree->notify_lock);
 	notify_ends(tree);
 	pthread_mutex_unlock(&tree->notify_lock);
+}
+
+void notify_attr(struct tree *tree, const struct inode *inode, unsigned face)
+{
+	struct tree_watcher watcher = watcher_begin(tree);
+
+	if (watcher.forget)
+		watcher.forget(watcher.arg, inode_nodeid(inode, face), -1);
+	watcher_end(tree);
+}
+
+bool kernel_holds(struct tree *tree, uint64_t nodeid)
+{
+	struct tree_watcher watcher = watcher_begin(tree);
+	bool holds = !watcher.holds || watcher.holds(watcher.arg, nodeid);
+
+	watcher_end(tree);
+	return holds;
 }
 
 /* Under notify_lock: those that were missed before a time, which are the last of the list. */

@@ -68,7 +68,10 @@ struct face {
 	struct face *_Atomic next; /* in the inode's list */
 	_Atomic uint64_t lookups;  /* that the kernel has been told and has not forgotten */
 	_Atomic unsigned answers;  /* with it that are on their way, and will be lookups */
-	unsigned number;	   /* in the upper bits of the nodeid; 0: the first face */
+	/* The kernel did not hold it when it was asked last: it is about to tell that. */
+	_Atomic bool gone;
+	bool pinned;	 /* it was held when no name led there, since the kernel has heard of it */
+	unsigned number; /* in the upper bits of the nodeid; 0: the first face */
 	unsigned open[FACE_KINDS]; /* handles, by what they count as */
 	bool filled;		   /* the kernel may have pages */
 	bool shown;		   /* the kernel has attributes, or is about to take them in */

@@ -42,6 +42,16 @@ static void notify_grown(void *arg, uint64_t nodeid, uint64_t size, char last)
 		     nodeid);
 }
 
+/* No byte is stored. */
+static bool notify_holds(void *arg, uint64_t nodeid)
+{
+	struct session *session = arg;
+	struct fuse_bufvec nothing = FUSE_BUFVEC_INIT(0);
+
+	return notify_check(fuse_lowlevel_notify_store(session->fuse, nodeid, 0, &nothing, 0),
+			    nodeid);
+}
+
 /* A name that leads to the same file is looked up again at its next use.  Otherwise the kernel
  * forgets it at once, and with it what is mounted over the file. */
 static void notify_entry(void *arg, uint64_t parent, struct bytes name, bool same)
@@ -76,6 +86,7 @@ void notify_start(struct session *session)
 		.forget = notify_forget,
 		.grown = notify_grown,
 		.entry = notify_entry,
+		.holds = notify_holds,
 		.all_names = notify_all_names,
 		/* Half of the threads stay free for the reads that the kernel may wait for. */
 		.at_once = session->threads / 2,

@@ -248,8 +248,10 @@ int tree_enter(struct tree *tree, struct inode *inode, unsigned face, pid_t pid,
 {
 	if (inode->window)
 		return window_show(tree, inode, ret_shown);
-	if (face == FACE_ANY)
+	if (face == FACE_ANY) {
 		wait_for_release(tree, inode, FACE_ANY);
+		faces_ask(tree, inode);
+	}
 	return TREE_RETRY(tree, enter_once(tree, inode, face, pid, ret_shown));
 }
 

@@ -426,6 +426,7 @@ static int open_handle(struct tree *tree, struct inode *inode, unsigned face, in
 	if (tree->options.read_only && ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC)))
 		return -EROFS;
 	wait_for_release(tree, inode, face);
+	faces_ask(tree, inode);
 	handle = calloc(1, sizeof(*handle));
 	if (!handle)
 		return -ENOMEM;

@@ -105,6 +105,15 @@ static void say_entry(void *arg, uint64_t parent, struct bytes name, bool same)
 	pthread_mutex_unlock(&said_lock);
 }
 
+/* Of which it has forgotten one, and is about to say so. */
+static unsigned forgotten_face = FACE_ANY;
+
+static bool says_it_holds(void *arg, uint64_t nodeid)
+{
+	(void)arg;
+	return nodeid_face(nodeid) != forgotten_face;
+}
+
 /* at_once 0: all is told by the tree's own thread. */
 static void watch(unsigned at_once)
 {
@@ -112,6 +121,7 @@ static void watch(unsigned at_once)
 		.forget = say_forget,
 		.grown = say_grown,
 		.entry = say_entry,
+		.holds = says_it_holds,
 		.at_once = at_once,
 		.arg = &said,
 	};
@@ -988,6 +998,79 @@ EveryStore(faces, that_somebody_watches_are_where_the_name_leads)
 		forget_face(inode, pinned);
 		forget(inode);
 		cr_expect_str_eq(content_of("s/l.jsonl"), "2\n3\n3\n3\n");
+	}
+}
+
+/* The kernel tells that it has forgotten a face a moment after its last file was closed. */
+EveryStore(faces, that_the_kernel_is_forgetting_are_not_taken_for_watched)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+		struct handle *handle;
+		struct inode *inode;
+
+		watch(1);
+		save(states[i], "1");
+		inode = inode_at(states[i]);
+		look_up(inode, getpid(), 0);
+		handle = open_face(inode, 0, O_WRONLY | O_TRUNC, getpid());
+		write_at(handle, 0, BYTES("2"));
+		/* A watch is set here. */
+		look_up(inode, READER, 1);
+		release(handle);
+
+		forgotten_face = 0;
+		for (unsigned saves = 0; saves < 3; saves++) {
+			look_up(inode, SECOND, 1);
+			handle = open_face(inode, 1, O_WRONLY | O_TRUNC, SECOND);
+			cr_expect_eq(face_of(handle), 1, "%s, save %u", states[i], saves);
+			write_at(handle, 0, BYTES("3"));
+			release(handle);
+		}
+		forget_face(inode, 0);
+		look_up(inode, SECOND, 1);
+
+		forgotten_face = FACE_ANY;
+		for (unsigned lookups = 0; lookups < 5; lookups++)
+			forget_face(inode, 1);
+		forget(inode);
+		stop_watching();
+	}
+}
+
+/* The kernel takes another nodeid than it knows for another file, and asks at once again. */
+EveryStore(faces, that_are_watched_stay_where_the_name_leads_whatever_size_they_had)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+		struct handle *reader, *writer, *none;
+		struct inode *inode;
+
+		watch(1);
+		save(states[i], "1");
+		inode = inode_at(states[i]);
+		/* By the name and by a watch. */
+		look_up(inode, getpid(), 0);
+		reader = open_face(inode, 0, O_RDONLY, READER);
+		cr_assert_eq(try_face(inode, 0, O_WRONLY | O_TRUNC, getpid(), &none), -ESTALE);
+		look_up(inode, getpid(), 1);
+		writer = open_face(inode, 1, O_WRONLY | O_TRUNC, getpid());
+		write_at(writer, 0, BYTES("2"));
+		release(writer);
+		release(reader);
+
+		look_up(inode, getpid(), 0);
+		forgotten_face = 1;
+		look_up(inode, getpid(), 0);
+		writer = open_face(inode, 0, O_WRONLY | O_TRUNC, getpid());
+		cr_expect_eq(face_of(writer), 0, "%s", states[i]);
+		release(writer);
+		look_up(inode, getpid(), 0);
+
+		forgotten_face = FACE_ANY;
+		forget_face(inode, 1);
+		for (unsigned lookups = 0; lookups < 4; lookups++)
+			forget_face(inode, 0);
+		forget(inode);
+		stop_watching();
 	}
 }
 
