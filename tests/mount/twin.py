@@ -88,10 +88,7 @@ def expect_equal(expected, seen, hint):
 
 
 class Side:
-    """One of the two places.  Scripts get $ROOT, $OUT for what shall not be compared, and $DAEMON,
-    which is empty where there is none."""
-
-    daemon = ""
+    """One of the two places.  Scripts get $ROOT, and $OUT for what shall not be compared."""
 
     def __init__(self, name, top, folder):
         self.name = name
@@ -103,7 +100,6 @@ class Side:
 
     def environment(self, extra):
         names = {"ROOT": self.root, "OUT": self.out, "HOME": os.path.join(self.out, "home")}
-        names["DAEMON"] = self.daemon
         return {"TZ": "UTC", "LC_ALL": "C.UTF-8", "TERM": "dumb", **names, **extra}
 
     def masked(self, output):
@@ -142,7 +138,6 @@ class Twin:
         self.since = time.time_ns() - 10**9
         self.plain = Side("plain", box.new_folder("plain"), box.folder)
         self.mounted = Side("mounted", self.mount.path, box.folder)
-        self.mounted.daemon = str(self.mount.pid)
         self.sides = (self.plain, self.mounted)
         source = box.new_folder("source")
         fill(source)
