@@ -55,8 +55,9 @@ static int check(const char *store, const struct options *options)
 	struct check_result result;
 	int r = store_open_backend(store, options, &backend);
 
+	/* A file that cannot be read is damaged; a server may only be away. */
 	if (r < 0)
-		return CHECK_NOT_RUN;
+		return r == -EIO && backend_has_path(store) ? CHECK_VIOLATED : CHECK_NOT_RUN;
 	r = store_check(store, backend, print_finding, NULL, &result);
 	if (r < 0) {
 		log_error("cannot finish the check of %s: %s", store, strerror(-r));
