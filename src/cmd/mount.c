@@ -296,7 +296,7 @@ static void explain_busy(const struct mount *mount, char **why)
 	bool here = mounts_each(is_of_store, mount->store) > 0;
 
 	if (*why && !here && !backend_has_path(mount->store))
-		str_explain(why, 0, "%s; it cannot be seen here: unmount it where it is", *why);
+		str_explain(why, 0, "%s; no mount here has this URL: unmount it where it is", *why);
 	else if (*why)
 		str_explain(why, 0, "%s; 'sessfs umount %s%s' ends a mount%s", *why,
 			    here ? "" : "--force ", mount->store,

@@ -732,7 +732,7 @@ def is_had_by_one_that_is_not_here(box, kind):
                      f"guest, owner, seen_at, known) VALUES (99, 0, 'somebody', {now}, 0)")
     done = box.sessfs("mount", "-o", "exclusive", base.url, box.new_folder("mnt"))
     said = done.stderr.decode()
-    assert "already mounted by somebody; it cannot be seen here" in said, said
+    assert "already mounted by somebody; no mount here has this URL" in said, said
     assert "sessfs umount" not in said, f"a command that cannot do it: {said}"
 
 
