@@ -103,10 +103,8 @@ void inode_leave(struct inode *inode);
  * thread was led here or cannot be led; NULL when the answer is to be ESTALE. */
 struct face *face_for_open(struct tree *tree, struct inode *inode, unsigned number,
 			   enum face_kind kind, pid_t pid);
-/* held.c: whether the kernel remembers it, and nobody has opened it. */
-bool face_is_held(const struct face *face);
-/* Before the name is led anywhere: ask the kernel what it holds of the faces that may be pinned
- * (face.gone).  No lock is held. */
+/* held.c: before the name is led anywhere, ask the kernel what it holds of the faces that may be
+ * pinned (face.gone).  No lock is held. */
 void faces_ask(struct tree *tree, struct inode *inode);
 /* Whether any may be. */
 bool inode_is_pinned(const struct inode *inode);

@@ -145,6 +145,12 @@ static bool face_is_current(const struct face *face)
 	return !face->old && !face->own;
 }
 
+/* Whether the kernel remembers it, and nobody has opened it. */
+static bool face_is_held(const struct face *face)
+{
+	return face->lookups && !face->open[FACE_READ] && !face->open[FACE_WRITE];
+}
+
 /* Whether something may hold it that has not opened it and did not come by the name, which leads
  * elsewhere: a file watch, a bind mount, a descriptor with O_PATH. */
 static bool face_is_pinned(const struct inode *inode, const struct face *face)
@@ -319,11 +325,6 @@ struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid)
 		again_led(tree, pid, inode_nodeid(inode, face->number));
 	name_shown(tree, inode, face, unsure);
 	return face;
-}
-
-void inode_leave(struct inode *inode)
-{
-	inode->left_faces = inode->face_count;
 }
 
 static bool has_descriptor(const struct tree *tree, uint64_t nodeid, pid_t pid)

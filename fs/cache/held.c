@@ -26,9 +26,9 @@ void tree_forget(struct tree *tree, struct inode *inode, uint64_t nodeid, uint64
 	inode_forget(tree, inode, count);
 }
 
-bool face_is_held(const struct face *face)
+void inode_leave(struct inode *inode)
 {
-	return face->lookups && !face->open[FACE_READ] && !face->open[FACE_WRITE];
+	inode->left_faces = inode->face_count;
 }
 
 static bool is_pinned(struct tree *tree, struct inode *inode)

@@ -68,10 +68,9 @@ struct face {
 	struct face *_Atomic next; /* in the inode's list */
 	_Atomic uint64_t lookups;  /* that the kernel has been told and has not forgotten */
 	_Atomic unsigned answers;  /* with it that are on their way, and will be lookups */
-	/* The kernel did not hold it when it was asked last: it is about to tell that. */
-	_Atomic bool gone;
-	bool pinned;	 /* it was held when no name led there, since the kernel has heard of it */
-	unsigned number; /* in the upper bits of the nodeid; 0: the first face */
+	_Atomic bool gone;	   /* the kernel did not hold it when it was asked last */
+	bool pinned;		   /* it was held before the name was led there */
+	unsigned number;	   /* in the upper bits of the nodeid; 0: the first face */
 	unsigned open[FACE_KINDS]; /* handles, by what they count as */
 	bool filled;		   /* the kernel may have pages */
 	bool shown;		   /* the kernel has attributes, or is about to take them in */
@@ -164,14 +163,13 @@ struct inode {
 	bool whole;	  /* a session, all of whose rows have files (waiting.h) */
 	struct face face; /* the first; its list has all */
 	unsigned face_count;
-	_Atomic bool locked;	/* somebody has asked for a lock of it */
-	unsigned lookup;	/* number of the face that the name leads to, or FACE_NONE */
-	unsigned led_to;	/* of the one that it has led to last */
-	bool name_kept;		/* by the kernel, which remembers where it leads */
-	int64_t name_forgotten; /* tick_now() when it was notified to forget that, or 0 */
-	struct led *led;	/* threads that were led to a face and have not come yet */
-	uint64_t changed;	/* tree.changes when its content changed last, or later */
-	uint64_t replaced_at;	/* the same, but for what was added behind it */
+	_Atomic bool locked;	 /* somebody has asked for a lock of it */
+	unsigned lookup, led_to; /* faces that the name leads to, or FACE_NONE; and did last */
+	bool name_kept;		 /* by the kernel, which remembers where it leads */
+	int64_t name_forgotten;	 /* tick_now() when it was notified to forget that, or 0 */
+	struct led *led;	 /* threads that were led to a face and have not come yet */
+	uint64_t changed;	 /* tree.changes when its content changed last, or later */
+	uint64_t replaced_at;	 /* the same, but for what was added behind it */
 	uint64_t changes;  /* notices of its content, each with the next number; cache/notify.c */
 	uint64_t replaced; /* how many there were when the content was replaced */
 	uint64_t bound;	   /* shown as no larger than this, while the kernel is told that it grew */
