@@ -104,9 +104,12 @@ def fill(folder):
     os.setxattr(folder, "user.kind", b"session")
 
 
+ROWS = "SELECT session_id, state_key, item_index, state_data, created_at, updated_at "
+ROWS += f"FROM {TABLE}"
+
+
 def rows(mount):
-    columns = "session_id, state_key, item_index, state_data, created_at, updated_at"
-    return sorted(mount.sql(f"SELECT {columns} FROM {TABLE}"))
+    return sorted(mount.sql(ROWS))
 
 
 def inodes(root):
@@ -798,7 +801,7 @@ def test_a_repaired_store_has_its_trash(box):
     same_trees(place.expected, shown(box, new))
     with contextlib.closing(sqlite3.connect(new)) as base:
         base.text_factory = bytes
-        same(sorted(base.execute(f"SELECT * FROM {TABLE}").fetchall()), place.rows, "rows")
+        same(sorted(base.execute(ROWS).fetchall()), place.rows, "rows")
 
 
 def test_only_who_may_write_to_the_root_orders(box):
