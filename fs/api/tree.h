@@ -168,6 +168,8 @@ int tree_make(struct tree *tree, const struct caller *caller, struct inode *dir,
 int tree_make_nameless(struct tree *tree, const struct caller *caller, struct inode *dir,
 		       mode_t mode, struct inode **ret_inode);
 int tree_link(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name);
+/* Its first name, also one that another file has and loses, as by a rename. */
+int tree_name(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name);
 int tree_unlink(struct tree *tree, struct inode *dir, struct bytes name);
 int tree_rmdir(struct tree *tree, struct inode *dir, struct bytes name);
 /* flags: RENAME_NOREPLACE, RENAME_EXCHANGE. */

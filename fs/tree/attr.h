@@ -18,8 +18,8 @@ int inode_list(struct tree *tree, struct inode *inode, const struct view *view,
 
 /* rename.c */
 
-/* The first name of a file that was made without one. */
+/* The first name of a file that was made without one; replaces: whatever has it loses it. */
 int name_nameless(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name,
-		  struct notes *notes);
+		  bool replaces, struct notes *notes);
 
 #endif

@@ -332,7 +332,7 @@ static int link_once(struct tree *tree, struct inode *inode, struct inode *dir, 
 	int r;
 
 	if (inode->nameless)
-		return name_nameless(tree, inode, dir, name, notes);
+		return name_nameless(tree, inode, dir, name, false, notes);
 	if (!dir->node.nlink || !inode->node.nlink)
 		return -ENOENT;
 	if (inode_is_dir(inode) || inode_is_state(inode))

@@ -448,27 +448,28 @@ static int rename_found(struct tree *tree, struct view *view, struct moving *mov
 }
 
 int name_nameless(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name,
-		  struct notes *notes)
+		  bool replaces, struct notes *notes)
 {
 	_cleanup_(moving_done) struct moving moving = {
 		.inode = inode, .dir = dir, .dir_to = dir, .name_to = name
 	};
 	_cleanup_(view_end) struct view view = { 0 };
-	struct inode *there;
-	uint64_t id;
+	struct inode *there = NULL;
+	uint64_t id = 0;
 	int r;
 
-	if (!dir->node.nlink)
+	if (!dir->node.nlink || !inode->nameless)
 		return -ENOENT;
 	r = entry_look(tree, &view, dir, name, &id, &there);
-	if (r == 0) {
-		inode_forget(tree, there, 1);
-		return -EEXIST;
-	}
-	if (r == -ENOENT)
-		r = rename_settle(tree, &view, inode, NULL, false, notes);
+	if (r == 0 && !replaces)
+		r = -EEXIST;
+	if (r == 0 || r == -ENOENT)
+		r = rename_settle(tree, &view, inode, there, false, notes);
 	if (r == 0)
-		r = rename_plain(tree, &view, &moving, NULL, 0);
+		r = rename_plain(tree, &view, &moving, there, id);
+	view_end(&view);
+	if (there)
+		inode_forget(tree, there, 1);
 	if (r < 0)
 		return r;
 	inode->nameless = false;
@@ -476,6 +477,23 @@ int name_nameless(struct tree *tree, struct inode *inode, struct inode *dir, str
 	notes_change(notes, tree, inode, CHANGE_ATTR, 0, inode_face(inode, inode->lookup));
 	name_happened(notes, tree, EVENT_SAVE, inode, dir, name);
 	return 0;
+}
+
+static int name_once(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name,
+		     struct notes *notes)
+{
+	WITH_WRITE_LOCK(tree);
+
+	return name_nameless(tree, inode, dir, name, true, notes);
+}
+
+int tree_name(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name)
+{
+	struct notes notes = { 0 };
+	int r = TREE_RETRY(tree, name_once(tree, inode, dir, name, &notes));
+
+	notes_send(&notes, tree, NOTIFY_LATER);
+	return r;
 }
 
 /* 1 when it is something else now. */

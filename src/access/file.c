@@ -2,11 +2,14 @@
 /*
  * Replacing a file is to be one transaction, whatever it was before and however long the input
  * takes.  A save by O_TRUNC is not: a list that was empty is streamed, and when we are killed, the
- * daemon cannot know that what it has is a half.  So the bytes go into an ordinary file beside it,
- * with a name that says whose it is, which is then renamed over it, as careful programs save
- * everywhere.  The rename is one transaction, and rows that stay the same keep their times.  A
- * signal takes the temporary file away, and the directories that were made for it; kill -9 leaves
- * these, and the previous content as it is.
+ * daemon cannot know that what it has is a half.  So the bytes go into an ordinary file of their
+ * own, which then takes the name, as careful programs save everywhere.  That is one transaction,
+ * and rows that stay the same keep their times.
+ *
+ * In a tree the file has no name before.  The kernel needs one: it lies beside, and who writes it
+ * has it locked until it is renamed.  A signal takes it away, and the directories that were made
+ * for it.  kill -9 leaves these, and the previous content as it is; the next one who writes in the
+ * directory takes a file away that nobody has locked.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +23,6 @@
 #include "src/base/cleanup.h"
 #include "src/base/moment.h"
 #include "src/user/stop.h"
-
-enum { TEMPORARIES = 100 }; /* names to try */
 
 static int only_regular(mode_t mode)
 {
@@ -66,24 +67,6 @@ static void unmake_parents(struct access *access, const char *path, size_t made)
 	}
 }
 
-static int open_temporary(struct access_target *target, struct access_file *file)
-{
-	struct access_place place = target->place;
-	int r = -EEXIST;
-
-	for (int i = 0; r == -EEXIST && i < TEMPORARIES; i++) {
-		free(file->temporary);
-		file->temporary = str_printf(".sessfs-put-%d-%d", (int)getpid(), i);
-		if (!file->temporary)
-			return -ENOMEM;
-		place.name = file->temporary;
-		/* An existing file's mode follows when all is there; until then nobody looks. */
-		r = target->access->way->open(&place, O_WRONLY | O_CREAT | O_EXCL,
-					      file->set ? 0600 : 0666, file);
-	}
-	return r;
-}
-
 /* When we are killed, a close publishes what there is by then: as long as it begins with a blank
  * line, that is refused. */
 static int open_compacting(struct access_target *target, struct access_file *file)
@@ -123,7 +106,8 @@ static int open_target(struct access_target *target, enum access_how how, struct
 		return way->open(&target->place, O_WRONLY | O_APPEND | O_CREAT, 0666, file);
 	if (exists)
 		access_file_dress(file, &st, ACCESS_SET_MODE | ACCESS_SET_OWNER);
-	r = open_temporary(target, file);
+	/* An existing file's mode follows when all is there; until then nobody looks. */
+	r = way->begin(&target->place, exists ? 0600 : 0666, file);
 	if (r == 0)
 		file->path = steal_ptr(target->path); /* the place's name points into it */
 	return r;
@@ -260,22 +244,22 @@ int access_file_write(struct access_file *file, struct bytes data)
 	return 0;
 }
 
-/* The file beside that was written, or is not wanted any more. */
-static int end_temporary(struct access_file *file, bool takes_place)
+/* What was written takes its place, or is not wanted any more; it is closed. */
+static int end_replacing(struct access_file *file, bool takes_place)
 {
 	const struct access_way *way = file->access->way;
 	_cleanup_(access_target_done) struct access_target target = { 0 };
-	struct access_place temporary;
 	int r = access_target_find(file->access, file->path, &target);
 
-	if (r < 0)
-		return r;
-	temporary = target.place;
-	temporary.name = file->temporary;
-	if (takes_place)
-		r = way->rename(&temporary, target.place.name);
-	if (!takes_place || r < 0)
+	if (r == 0 && takes_place)
+		r = way->take_place(file, &target.place);
+	if (file->temporary && target.dir && (!takes_place || r < 0)) {
+		struct access_place temporary = target.place;
+
+		temporary.name = file->temporary;
 		way->remove(&temporary, false);
+	}
+	way->drop(file);
 	return r;
 }
 
@@ -288,12 +272,12 @@ int access_file_save(struct access_file *file)
 	if (r == 0 && file->set)
 		r = way->dress(file, &file->like, file->set);
 	undate(file);
-	error = way->finish(file, !file->later);
+	error = file->path ? way->settle(file, !file->later) : way->finish(file, !file->later);
 	r = r < 0 ? r : error;
 	if (r == 0 && file->path && stop_wanted())
 		r = -EINTR;
 	if (file->path) {
-		error = end_temporary(file, r == 0);
+		error = end_replacing(file, r == 0);
 		r = r < 0 ? r : error;
 		if (r < 0)
 			unmake_parents(file->access, file->path, file->made);
@@ -328,9 +312,10 @@ void access_file_drop(struct access_file *file)
 	if (!file)
 		return;
 	undate(file);
-	file->access->way->drop(file);
-	if (file->path) {
-		end_temporary(file, false);
+	if (!file->path) {
+		file->access->way->drop(file);
+	} else {
+		end_replacing(file, false);
 		unmake_parents(file->access, file->path, file->made);
 	}
 	file_free(file);

@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
 
@@ -145,6 +146,74 @@ static int mount_open(const struct access_place *place, int flags, mode_t mode,
 		return fd;
 	file->fd = fd;
 	return 0;
+}
+
+/* Whether the file is ours alone, by a lock, and has the name still: -EAGAIN.  Nobody but who has
+ * the lock takes the name away. */
+static int claim(const struct access_place *place, int fd)
+{
+	struct stat st, named;
+
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return failed();
+	if (fstat(fd, &st) < 0)
+		return failed();
+	if (fstatat(place->fd, place->name, &named, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? -EAGAIN : failed();
+	return S_ISREG(st.st_mode) && st.st_ino == named.st_ino ? 0 : -EAGAIN;
+}
+
+/* Whoever has made it and lives has it locked. */
+static void clear_away(const struct access_place *place)
+{
+	_cleanup_(closep) int fd = open_beneath(place->fd, place->name, O_RDONLY | O_NONBLOCK, 0);
+
+	if (fd >= 0 && claim(place, fd) == 0)
+		unlinkat(place->fd, place->name, 0);
+}
+
+static int make_claimed(const struct access_place *place, mode_t mode, struct access_file *file)
+{
+	const int flags = O_WRONLY | O_CREAT | O_EXCL;
+	int r = mount_open(place, flags, mode, file);
+
+	if (r == -EEXIST) {
+		clear_away(place);
+		r = mount_open(place, flags, mode, file);
+	}
+	if (r < 0)
+		return r;
+	r = claim(place, file->fd);
+	if (r == 0)
+		return 0;
+	if (r != -EAGAIN) /* somebody else has it then, to take it away */
+		unlinkat(place->fd, place->name, 0);
+	closep(&file->fd);
+	return r;
+}
+
+/* The same names again and again, so that what a process has left that was killed is found by the
+ * next one. */
+static int mount_begin(const struct access_place *place, mode_t mode, struct access_file *file)
+{
+	enum { TEMPORARIES = 10000 }; /* at once, in one directory */
+	struct access_place beside = *place;
+	int r = -EAGAIN;
+
+	for (int i = 0; (r == -EAGAIN || r == -EEXIST) && i < TEMPORARIES; i++) {
+		free(file->temporary);
+		file->temporary = str_printf(".sessfs-put-%d", i);
+		if (!file->temporary)
+			return -ENOMEM;
+		beside.name = file->temporary;
+		r = make_claimed(&beside, mode, file);
+	}
+	return r;
+}
+
+static int mount_take_place(struct access_file *file, const struct access_place *place)
+{
+	return renameat(place->fd, file->temporary, place->fd, place->name) < 0 ? failed() : 0;
 }
 
 static ssize_t mount_read(struct access_file *file, void *data, size_t size)
@@ -339,6 +408,17 @@ static int mount_tell(struct access_file *file, const char *name, struct buf *va
 	return size < 0 ? failed() : buf_append(value, word, (size_t)size);
 }
 
+/* What a close would say. */
+static int mount_settle(struct access_file *file, bool sync)
+{
+	int fd;
+
+	if (sync)
+		return fsync(file->fd) < 0 ? failed() : 0;
+	fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
+	return fd < 0 || close(fd) < 0 ? failed() : 0;
+}
+
 static int mount_finish(struct access_file *file, bool sync)
 {
 	int r = sync && fsync(file->fd) < 0 ? failed() : 0;
@@ -377,6 +457,9 @@ static const struct access_way way = {
 	.sync = mount_sync,
 	.order = mount_order,
 	.open = mount_open,
+	.begin = mount_begin,
+	.settle = mount_settle,
+	.take_place = mount_take_place,
 	.read = mount_read,
 	.next = mount_next,
 	.write = mount_write,

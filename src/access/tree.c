@@ -319,6 +319,25 @@ static int find_or_make(const struct access_place *place, int flags, mode_t mode
 	return r == -EEXIST && !(flags & O_EXCL) ? -ESTALE : r;
 }
 
+/* It goes when nobody has it open any more: if we are killed, when others look after the store. */
+static int tree_begin(const struct access_place *place, mode_t mode, struct access_file *file)
+{
+	const struct caller caller = { geteuid(), getegid() };
+	_cleanup_(found_done) struct found made = { .tree = place->access->tree };
+	int r = tree_make_nameless(made.tree, &caller, place->dir, S_IFREG | masked(mode),
+				   &made.inode);
+
+	return r < 0 ? r :
+		       tree_open_file(made.tree, made.inode, FACE_ANY, O_WRONLY, getpid(),
+				      &file->handle);
+}
+
+static int tree_take_place(struct access_file *file, const struct access_place *place)
+{
+	return tree_name(file->access->tree, handle_opened(file->handle), place->dir,
+			 bytes_str(place->name));
+}
+
 static int tree_open_place(const struct access_place *place, int flags, mode_t mode,
 			   struct access_file *file)
 {
@@ -389,14 +408,19 @@ static int tree_tell(struct access_file *file, const char *name, struct buf *val
 			      value);
 }
 
-static int tree_finish(struct access_file *file, bool sync)
+static int tree_settle(struct access_file *file, bool sync)
 {
 	struct tree *tree = file->access->tree;
 	int r = handle_flush(tree, file->handle, getpid());
 
-	if (r == 0 && sync)
-		r = handle_sync(tree, file->handle);
-	handle_free(tree, file->handle);
+	return r == 0 && sync ? handle_sync(tree, file->handle) : r;
+}
+
+static int tree_finish(struct access_file *file, bool sync)
+{
+	int r = tree_settle(file, sync);
+
+	handle_free(file->access->tree, file->handle);
 	return r;
 }
 
@@ -430,6 +454,9 @@ static const struct access_way way = {
 	.sync = tree_sync,
 	.order = tree_way_order,
 	.open = tree_open_place,
+	.begin = tree_begin,
+	.settle = tree_settle,
+	.take_place = tree_take_place,
 	.read = tree_read,
 	.next = access_tree_next,
 	.write = tree_write,

@@ -28,7 +28,7 @@ struct access_file {
 	uint64_t offset; /* of what comes next */
 	/* ACCESS_FILE_REPLACE: */
 	char *path;	  /* that it is to have; NULL: not replacing */
-	char *temporary;  /* that it has until then */
+	char *temporary;  /* name beside it that it has until then; NULL: none */
 	size_t made;	  /* so many of the path's directories were made for it, the last ones */
 	struct stat like; /* attributes that it will have: */
 	unsigned set;	  /* enum access_set; 0: nothing to keep */
@@ -76,6 +76,12 @@ struct access_way {
 	/* flags are those of open(2); the mode is for a new file, as the umask leaves it. */
 	int (*open)(const struct access_place *place, int flags, mode_t mode,
 		    struct access_file *file);
+	/* A new file to be written, which is to be at this place, and is not yet. */
+	int (*begin)(const struct access_place *place, mode_t mode, struct access_file *file);
+	/* Have what was written taken, and synced if that is wanted. */
+	int (*settle)(struct access_file *file, bool sync);
+	/* It is there, instead of what was. */
+	int (*take_place)(struct access_file *file, const struct access_place *place);
 	/* From file->offset on; as read(2) and write(2). */
 	ssize_t (*read)(struct access_file *file, void *data, size_t size);
 	ssize_t (*write)(struct access_file *file, struct bytes data);

@@ -300,7 +300,7 @@ def kill_in_the_middle(box, mount, verb, name):
     process.stdin.write(b'{"half": 1}\n' * 1000 + b'{"ha')
     process.stdin.flush()
     begun = {
-        "put": lambda: ".sessfs-put-%d-0" % process.pid in str(box.sessfs("ls", mount.store, "s")),
+        "put": lambda: mount.sql("SELECT 1 FROM sessfs_node WHERE nlink = 0"),
         "append": lambda: len(mount.rows("s", "l")) % 1000 == 0 < len(mount.rows("s", "l")),
         "import": lambda: len(mount.keys()) > 3 and mount.rows(name, "0"),
     }

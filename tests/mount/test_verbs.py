@@ -221,11 +221,9 @@ def test_a_put_that_is_ended_by_a_signal_leaves_nothing(place):
     place.do("put", "s/k.json", stdin=b'{"old": 1}')
     for path in ("s/k.json", "new/deep/k.json"):
         for number in (signal.SIGINT, signal.SIGTERM):
-            process = place.start("put", path)
-            feed(process, b'{"half": ')
-            eventually(lambda: ".sessfs-put" in str(all_names(place)), "it writes")
+            process, beside = begin_put(place, path, b'{"half": ')
             same(place.do("cat", "s/k.json"), b'{"old": 1}', f"{place.what}: while it is read")
-            if path == "s/k.json":
+            if path == "s/k.json" and beside:
                 modes = [entry["mode"] for entry in place.json("ls", "-l", "s")]
                 same(sorted(modes), ["0600", "0644"], f"{place.what}: modes meanwhile")
             process.send_signal(number)
@@ -234,6 +232,47 @@ def test_a_put_that_is_ended_by_a_signal_leaves_nothing(place):
             process.stdin.close()
     same(rows_of(place, "s", "k"), [b'{"old": 1}'], f"{place.what}: rows")
     place.mount.check()
+
+
+@everywhere
+def test_a_put_that_is_killed_leaves_nothing_to_the_next_one(place):
+    place.do("put", "s/k.json", stdin=b'{"old": 1}')
+    for path in ("s/k.json", "s/new.json", "s/o.txt"):
+        process, _ = begin_put(place, path, b'{"half": ')
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        same(place.do("cat", "s/k.json"), b'{"old": 1}', f"{place.what}: afterwards")
+    others = [begin_put(place, f"s/{number}.txt", b"%d" % number)[0] for number in range(3)]
+    if place.what == "mounted":
+        same(len(all_names(place)), 5, f"{place.what}: what is locked stays, the rest has gone")
+    place.do("put", "s/k.json", stdin=b'{"new": 1}')
+    for number, process in enumerate(others):
+        process.stdin.close()
+        same(process.wait(), 0, f"{place.what}: the end of put")
+        same(place.do("cat", f"s/{number}.txt"), b"%d" % number, f"{place.what}: what it put")
+    same(place.do("cat", "s/k.json"), b'{"new": 1}', f"{place.what}: in the end")
+    names = ["s", "s/0.txt", "s/1.txt", "s/2.txt", "s/k.json"]
+    same(all_names(place), names, f"{place.what}: names")
+    place.mount.check()
+
+
+def begin_put(place, path, data):
+    """One that writes, and whether the file is seen beside the one that it is to replace."""
+    seen = place.what == "mounted"
+
+    def beside():
+        if not seen:
+            return set(place.mount.sql("SELECT ino FROM sessfs_node WHERE nlink = 0"))
+        return {os.lstat(os.path.join(folder, name)).st_ino
+                for folder, _, names in os.walk(place.mount.path)
+                for name in names if name.startswith(".sessfs-put-")}
+
+    before = beside()
+    process = place.start("put", path)
+    feed(process, data)
+    eventually(lambda: beside() - before, "it writes")
+    return process, seen
 
 
 def test_a_signal_ends_a_verb_that_waits_for_a_daemon_that_is_stopped(box):

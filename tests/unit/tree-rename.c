@@ -148,6 +148,41 @@ EveryStore(nameless, file_takes_no_name_that_is_taken_and_none_where_nothing_can
 	forget(inode);
 }
 
+EveryStore(nameless, file_takes_the_place_of_one_that_readers_go_on_with)
+{
+	make_dir("s/d");
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		const struct kind *to = &kinds[i];
+		struct handle *reader, *handle;
+		struct inode *inode;
+		uint64_t ino;
+
+		save(to->path_to, "1\n2\n");
+		reader = open_at(to->path_to, O_RDONLY);
+		cr_assert_eq(make_nameless("s", &inode), 0);
+		ino = stat_of_inode(inode).st_ino;
+		handle = open_inode(inode, O_WRONLY);
+		write_at(handle, 0, BYTES("1\n3\n"));
+		cr_expect_eq(named_over(inode, "s/d"), -EISDIR);
+		cr_expect_str_eq(content_of(to->path_to), "1\n2\n", "%s", to->path_to);
+
+		cr_assert_eq(named_over(inode, to->path_to), 0, "%s", to->path_to);
+
+		cr_expect_eq(stat_of(to->path_to).st_ino, ino);
+		cr_expect_eq(stat_of(to->path_to).st_nlink, 1);
+		cr_expect_str_eq(content_of(to->path_to), "1\n3\n", "%s", to->path_to);
+		cr_expect_str_eq(read_by(reader), "1\n2\n", "%s", to->path_to);
+		cr_expect_eq(named_over(inode, to->path_to), -ENOENT, "%s: a second name",
+			     to->path_to);
+		close_handle(handle);
+		close_handle(reader);
+		forget(inode);
+		cr_assert_eq(unlinked(to->path_to), 0);
+	}
+	world_settle();
+	world_check();
+}
+
 EveryStore(nameless, file_that_was_unlinked_again_gets_no_other_name)
 {
 	struct inode *inode;

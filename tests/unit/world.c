@@ -512,6 +512,19 @@ int named(struct inode *inode, const char *path_to)
 	return r;
 }
 
+int named_over(struct inode *inode, const char *path_to)
+{
+	struct bytes name;
+	struct inode *dir;
+	int r = find_dir(path_to, &dir, &name);
+
+	if (r < 0)
+		return r;
+	r = tree_name(world_tree, inode, dir, name);
+	forget(dir);
+	return r;
+}
+
 int linked(const char *path, const char *path_to)
 {
 	struct inode *inode;

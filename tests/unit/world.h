@@ -101,6 +101,7 @@ int renamed_by(const char *path, const char *path_to, pid_t pid);
 /* A file without a name, counted. */
 int make_nameless(const char *dir, struct inode **ret_inode);
 int named(struct inode *inode, const char *path_to);
+int named_over(struct inode *inode, const char *path_to);
 /* The inode, counted: to be given back with forget(). */
 int find_inode(const char *path, struct inode **ret_inode);
 struct inode *inode_at(const char *path);
