@@ -67,8 +67,16 @@ leaves_a_mount() {
 		"mkdir \"\$TMPDIR/x\" && mount -t tmpfs sessfs-left \"\$TMPDIR/x\"; exit 0" &&
 		! grep sessfs-left /proc/self/mounts
 }
+# What another program sees.
+mounts_apart() {
+	counts '1 passed, 0 failed, 0 skipped' 0 "
+		mkdir \"\$TMPDIR/x\" && mount -t tmpfs sessfs-apart \"\$TMPDIR/x\" || exit 1
+		! grep sessfs-apart /proc/$$/mounts || exit 1
+		umount \"\$TMPDIR/x\" && rmdir \"\$TMPDIR/x\""
+}
 if [ "$(id -u)" -eq 0 ]; then
 	expect "a mount that is left is a failure, and goes" leaves_a_mount
+	expect "a program has mounts of its own" mounts_apart
 else
 	skip "a mount that is left is a failure, and goes" "needs root"
 fi
