@@ -76,10 +76,11 @@ void sqlite_pool_put(struct sqlite *store, struct backend_snapshot *snapshot)
 {
 	bool surplus, read = !snapshot->at_once;
 
-	/* One that was kept comes back after memory was given back. */
+	pthread_mutex_lock(&store->pool.lock);
+	/* One that was kept comes back after memory was given back.  Under the lock: or the keeper
+	 * could pass between the question and the list. */
 	if (!read && !atomic_load(&store->keeper.used))
 		sqlite3_db_release_memory(snapshot->conn.db);
-	pthread_mutex_lock(&store->pool.lock);
 	surplus = store->pool.count > SQLITE_READERS;
 	if (surplus) {
 		store->pool.count--;
