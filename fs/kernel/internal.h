@@ -50,6 +50,9 @@ struct session {
 	double keep;	     /* seconds that the kernel may keep names and attributes */
 	double keep_missing; /* and that a name is not there, while this is the only mount */
 	unsigned threads;
+	/* notify.c: the kernel has asked for something in the root directory; and a notice about
+	 * that directory was held back until then. */
+	atomic_bool root_used, root_changed;
 	uint64_t hello;	  /* device.c: the number of the first request */
 	bool direct_mmap; /* the kernel can map files that bypass the page cache */
 	pthread_mutex_t files_lock;

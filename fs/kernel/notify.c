@@ -24,10 +24,37 @@ static bool notify_check(int r, uint64_t nodeid)
 	return r != -ENOENT;
 }
 
+/*
+ * The kernel makes the root directory with no permission for anybody, and takes the right ones from
+ * the first answer about its attributes; but not if a notice about the directory comes while it
+ * waits for that.  Then whoever is not root is refused.  So such a notice is held back until the
+ * kernel has used the directory, for which it has had to check them.
+ */
+static bool root_is_used(struct session *session)
+{
+	if (atomic_load(&session->root_used))
+		return true;
+	atomic_store(&session->root_changed, true);
+	return atomic_load(&session->root_used);
+}
+
+void notify_used(struct session *session, uint64_t nodeid)
+{
+	if (nodeid != FUSE_ROOT_ID || atomic_load(&session->root_used))
+		return;
+	atomic_store(&session->root_used, true);
+	/* It has attributes alone. */
+	if (atomic_exchange(&session->root_changed, false))
+		notify_check(fuse_lowlevel_notify_inval_inode(session->fuse, nodeid, -1, 0),
+			     nodeid);
+}
+
 static bool notify_forget(void *arg, uint64_t nodeid, int64_t offset)
 {
 	struct session *session = arg;
 
+	if (nodeid == FUSE_ROOT_ID && !root_is_used(session))
+		return true;
 	return notify_check(fuse_lowlevel_notify_inval_inode(session->fuse, nodeid, offset, 0),
 			    nodeid);
 }

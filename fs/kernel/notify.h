@@ -10,6 +10,8 @@
 #include "fs/kernel/internal.h"
 
 void notify_start(struct session *session);
+/* The kernel asks for a name in this directory, or lists it. */
+void notify_used(struct session *session, uint64_t nodeid);
 /* Serves what the kernel still asks until all is told, and then tells nothing more. */
 void notify_stop(struct session *session);
 

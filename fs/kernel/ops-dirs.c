@@ -6,6 +6,7 @@
 
 #include "fs/kernel/ops.h"
 #include "fs/kernel/reply.h"
+#include "fs/kernel/notify.h"
 
 struct dir_reply {
 	fuse_req_t req;
@@ -90,7 +91,7 @@ void op_opendir(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
 	struct session *session = request_session(req);
 	struct open_file *file = open_file_new(session, NULL);
 
-	(void)nodeid;
+	notify_used(session, nodeid);
 	if (!file) {
 		reply_error(req, -ENOMEM);
 		return;

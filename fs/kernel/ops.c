@@ -11,6 +11,7 @@
 #include "fs/kernel/library.h"
 #include "fs/kernel/lock-requests.h"
 #include "fs/kernel/maps.h"
+#include "fs/kernel/notify.h"
 #include "fs/kernel/ops.h"
 #include "fs/kernel/reply.h"
 #include "fs/kernel/streams.h"
@@ -64,6 +65,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	unsigned face = FACE_ANY;
 	int r;
 
+	notify_used(request_session(req), parent);
 	if (strcmp(name, ".") == 0) {
 		r = tree_find(tree, parent, &inode);
 		face = nodeid_face(parent);

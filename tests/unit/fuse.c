@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/fuse.h"
 
+#include <errno.h>
 #include <unistd.h>
 
 struct fuse_stand_in fuse_stand_in;
@@ -52,5 +53,22 @@ int fuse_reply_create(fuse_req_t req, const struct fuse_entry_param *entry,
 {
 	if (fuse_stand_in.created)
 		fuse_stand_in.created(req, entry, fi);
+	return 0;
+}
+
+int fuse_reply_open(fuse_req_t req, const struct fuse_file_info *fi)
+{
+	(void)req;
+	(void)fi;
+	return -ENOENT;
+}
+
+int fuse_lowlevel_notify_inval_inode(struct fuse_session *fuse, fuse_ino_t nodeid, off_t offset,
+				     off_t size)
+{
+	(void)fuse;
+	(void)size;
+	if (fuse_stand_in.forget)
+		fuse_stand_in.forget(nodeid, offset);
 	return 0;
 }
