@@ -897,6 +897,19 @@ def in_private_namespace(folder, command):
     return ["unshare", "-m", "--propagation", "private"] + inside + command
 
 
+def entering(pid):
+    """What runs a command in the mount namespace of a process, also below a root of its own."""
+    return ["nsenter", f"--mount=/proc/{pid}/ns/mnt", f"--root=/proc/{pid}/root"]
+
+
+def need_allow_other():
+    """A user may let others in only where the system's administrator says so."""
+    with contextlib.suppress(OSError), open("/etc/fuse.conf", encoding="utf-8") as file:
+        if re.search(r"^user_allow_other\s*$", file.read(), re.MULTILINE):
+            return
+    need_root()
+
+
 def run_as_user(arguments):
     """Starts the module again as nobody."""
     if os.geteuid() != 0:

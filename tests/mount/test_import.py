@@ -36,6 +36,7 @@ from harness import (
     write,
 )
 from places import Terminal
+from users import let_all_run
 
 DATA = os.path.join(TOP, "tests", "data")
 LARGE = 8 << 30  # bytes of a sparse file that nobody reads to its end in a test
@@ -139,10 +140,10 @@ def make_tree(box):
         os.chdir(at("s"))
         server.bind("socket")
         os.chdir(here)
-    for name, mode in (("s/k.json", 0o600), ("s/a", 0o2750), ("s/notes.txt", 0o444), ("s", 0o711)):
-        os.chmod(at(name), mode)
     for name in ("s/k.json", "s/a", "s/notes.txt"):
         os.setxattr(at(name), "user.note", name.encode() + b"\0\xff")
+    for name, mode in (("s/k.json", 0o600), ("s/a", 0o2750), ("s/notes.txt", 0o444), ("s", 0o711)):
+        os.chmod(at(name), mode)
     for number, name in enumerate(("s/a/b", "s/a", "s/link", "s/k.json", "s/l.jsonl", "s")):
         moment = 1_000_000_000_123_456_789 + number * 10**12
         os.utime(at(name), ns=(moment, moment), follow_symlinks=False)
@@ -482,6 +483,7 @@ def test_what_cannot_be_listed_does_not_lead_its_neighbours_astray(box):
     os.chmod(out, 0o777)
     os.chmod(place.store, 0o666)
     os.chmod(box.folder, 0o755)
+    let_all_run(box, box.new_folder("program"))
     mount = box.mount(store=place.store, options=["allow_other"])
     os.chmod(mount.at("s/a"), 0)
     done = box.sessfs("export", place.store, out, user=65534)

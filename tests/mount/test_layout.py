@@ -688,6 +688,7 @@ def test_rows_of_others_keep_their_ids_when_the_layout_changes(box):
 
 
 def test_a_session_that_moves_stays_what_it_was(box):
+    harness.need_root()
     mount = box.mount()
     for key in ("k", "sub/k"):
         mount.insert("mine", key, 0, "1")

@@ -566,6 +566,7 @@ def test_a_mount_for_its_owner_alone_is_not_called_shared(box):
 
 
 def test_a_mount_with_a_blank_in_its_path_is_found(box):
+    harness.need_allow_other()
     mount = box.mount(path=box.new_folder("a b\\c"), options=["allow_other"])
     tool(example("shared-mount"), mount.path, "0", "team")
     same(os.listdir(mount.path), ["team"], "the session")

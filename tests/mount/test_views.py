@@ -611,6 +611,7 @@ def test_an_unfinished_line_is_its_writers_until_the_last_descriptor_is_closed(b
 
 
 def test_a_view_has_the_owner_and_the_mode_of_what_it_shows(box):
+    harness.need_root()
     mount, path = list_of(box, 1)
     os.chmod(path, 0o604)
     os.chown(path, 12, 34)

@@ -201,6 +201,7 @@ def test_sizes_of_lists_of_documents_are_those_of_what_is_read(box):
 
 
 def test_owner_and_mode_are_those_of_the_directory(box):
+    harness.need_root()
     _, folder = folder_of(box, numbered(1))
     os.chmod(folder, 0o750)
     os.chown(folder, 12, 34)

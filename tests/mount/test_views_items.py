@@ -157,6 +157,7 @@ def test_sizes_of_items_are_those_of_what_is_read(box):
 
 
 def test_owner_and_mode_are_those_of_the_list(box):
+    harness.need_root()
     _, path = list_of(box, 1)
     os.chmod(path, 0o640)
     os.chown(path, 12, 34)

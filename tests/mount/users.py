@@ -8,6 +8,7 @@ import subprocess
 
 from harness import (
     AS_NOBODY,
+    entering,
     eventually,
     in_private_namespace,
     need_namespace,
@@ -15,6 +16,13 @@ from harness import (
     need_tool,
     tool,
 )
+
+
+def let_all_run(box, folder):
+    """The program may lie in a directory that is closed to others, as a home directory may be."""
+    os.chmod(folder, 0o755)
+    if tool(*AS_NOBODY, "test", "-x", box.program, check=False).returncode != 0:
+        box.program = shutil.copy(box.program, os.path.join(folder, "sessfs"))
 
 
 class Users:
@@ -31,17 +39,15 @@ class Users:
         self.home = os.path.join(self.folder, "home")
         os.mkdir(self.home)
         os.chown(self.home, 65534, 65534)
-        if tool(*AS_NOBODY, "test", "-x", box.program, check=False).returncode != 0:
-            # It lies in a directory that is closed to others, as a home directory may be.
-            box.program = shutil.copy(box.program, os.path.join(self.folder, "sessfs"))
+        let_all_run(box, self.folder)
         holder = in_private_namespace(self.folder, ["sleep", "600"])
         self.holder = subprocess.Popen(holder, start_new_session=True)
-        inside = ["nsenter", f"--mount=/proc/{self.holder.pid}/ns/mnt", f"--wd={self.home}"]
+        inside = [*entering(self.holder.pid), f"--wd={self.home}"]
         self.as_root = lambda *command: tool(*inside, *command, check=False)
         self.as_nobody = lambda *command: tool(*inside, *AS_NOBODY, *command, check=False)
 
         def start_as_nobody(*command, cwd):
-            inside = ["nsenter", f"--mount=/proc/{self.holder.pid}/ns/mnt"]
+            inside = entering(self.holder.pid)
             # As nobody, since nobody else may enter the mount.
             script = 'cd "$1" && shift && exec "$@"'
             return subprocess.Popen(

@@ -333,7 +333,8 @@ def make_names(writer, folder):
     writer.call("symlink", "../note", f"{folder}/link")
     writer.call("link", note, f"{folder}/another")
     for path in (note, state, folder):
-        writer.call("chmod", path, rng.choice((0o600, 0o640, 0o755, 0o700)))
+        modes = (0o711, 0o750, 0o755, 0o700) if path == folder else (0o600, 0o640, 0o755, 0o700)
+        writer.call("chmod", path, rng.choice(modes))
         writer.call("setxattr", path, "user.mark", writer.line())
     writer.call("mkdir", f"{folder}/below")
     writer.call("rename", state, f"{folder}/below/k2.json")
