@@ -322,16 +322,47 @@ static bool is_dead(int fd)
 	return fstatfs(fd, &space) < 0 && errno == ENOTCONN;
 }
 
+/* The number that the kernel gives to the mount that a descriptor is on. */
+static int mount_id(int fd)
+{
+	_cleanup_(fclosep) FILE *info = NULL;
+	char name[64], line[256];
+	int id;
+
+	snprintf(name, sizeof(name), "/proc/self/fdinfo/%d", fd);
+	info = fopen(name, "re");
+	while (info && fgets(line, sizeof(line), info))
+		if (sscanf(line, "mnt_id: %d", &id) == 1)
+			return id;
+	return -1;
+}
+
+/* Whether the mount that the descriptor was opened on is what the path leads to. */
+static bool is_on_top(int fd, const char *path)
+{
+	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
+
+	return mounts_find(path, &entry) == 0 && mount_id(fd) == entry.id;
+}
+
 /* The mount that the descriptor was opened on, whatever stands on its path now. */
 static int detach(int fd, const char *path, char **ret_why)
 {
 	char name[64];
+	int r;
 
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	if (umount2(name, MNT_DETACH) == 0 || errno == EINVAL) /* somebody else was faster */
+	if (umount2(name, MNT_DETACH) == 0 || errno == EINVAL) /* another process was faster */
 		return 0;
-	if (errno == EPERM)
-		return end_by_helper(path, true, ret_why);
+	if (errno == EPERM) {
+		/* fusermount3 goes by the path. */
+		r = is_on_top(fd, path) ? end_by_helper(path, true, ret_why) : 0;
+		if (r == 0 || is_on_top(fd, path))
+			return r;
+		free(*ret_why);
+		*ret_why = NULL;
+		return 0;
+	}
 	return str_explain(ret_why, -errno, "cannot unmount %s: %s", path, strerror(errno));
 }
 
@@ -350,21 +381,6 @@ int mounts_end_dead(const char *path, char **ret_why)
 				   entry.type);
 	r = detach(fd, path, ret_why);
 	return r < 0 ? r : 1;
-}
-
-/* The number that the kernel gives to the mount that a descriptor is on. */
-static int mount_id(int fd)
-{
-	_cleanup_(fclosep) FILE *info = NULL;
-	char name[64], line[256];
-	int id;
-
-	snprintf(name, sizeof(name), "/proc/self/fdinfo/%d", fd);
-	info = fopen(name, "re");
-	while (info && fgets(line, sizeof(line), info))
-		if (sscanf(line, "mnt_id: %d", &id) == 1)
-			return id;
-	return -1;
 }
 
 int mounts_end_ours(const char *path, char **ret_why)
