@@ -256,9 +256,10 @@ int tree_remove_xattr(struct tree *tree, struct inode *inode, struct bytes name)
 int tree_use(struct tree *tree, struct inode *inode);
 void tree_use_end(struct tree *tree, struct inode *inode);
 
-/* Open files; flags are those of open(2), pid is the thread that opens.  -ESTALE when the name is
- * to be looked up again: the file was replaced since, or the thread is to open another face.
- * FACE_ANY: whichever is right, told by handle_show(). */
+/* Open files; flags are those of open(2), with O_CREAT if the file was made for this open, pid is
+ * the thread that opens.  -ESTALE when the name is to be looked up again: the file was replaced
+ * since, or the thread is to open another face.  FACE_ANY: whichever is right, told by
+ * handle_show(). */
 enum { FACE_ANY = 0x10000 };
 int tree_open_file(struct tree *tree, struct inode *inode, unsigned face, int flags, pid_t pid,
 		   struct handle **ret_handle);

@@ -134,11 +134,12 @@ static int create_once(fuse_req_t req, fuse_ino_t parent, const char *name,
 	int r = tree_make(tree, &caller, dir, bytes_str(name), what, ret_inode);
 	const int flags = fi->flags;
 
-	/* What was just made has no bytes that could go; but a state file's first handle is to
-	 * begin as a save all the same. */
+	/* What was just made (O_CREAT tells that) has no bytes that could go; but a state file's
+	 * first handle is to begin as a save all the same. */
 	if (r == 0 && !inode_is_state(*ret_inode))
 		fi->flags &= ~O_TRUNC;
 	if (r == -EEXIST && !(fi->flags & O_EXCL)) {
+		fi->flags &= ~O_CREAT;
 		r = tree_lookup(tree, dir, bytes_str(name), ret_inode);
 		if (r == -ENOENT)
 			return 1;

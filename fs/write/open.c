@@ -238,7 +238,7 @@ static int open_once(struct tree *tree, struct handle *handle, unsigned number, 
 {
 	struct inode *inode = handle->inode;
 	WITH_HANDLE_LOCK(handle); /* once it is staged, the tree's own thread may look at it */
-	bool cuts = handle->flags & O_TRUNC;
+	bool cuts = handle->flags & (O_TRUNC | O_CREAT); /* temporary_open() */
 	WITH_CHANGE(cuts ? tree : NULL, cuts ? inode : NULL);
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(inode);

@@ -171,14 +171,17 @@ int temporary_open(struct tree *tree, struct handle *handle, pid_t pid)
 		return 0;
 	handle_opened_by(handle, pid);
 	handle->writing->owner = pid ? handle->opener : -1;
-	if (!(handle->flags & O_TRUNC) || !is_shared(tree, handle)) {
-		r = handle->flags & O_TRUNC ? temporary_meets(tree, inode) : 0;
-		if (r == 0) {
-			inode->saver = handle->writing->owner;
-			inode->saved = false;
-			inode->saved_at = handle->writing->saved_at = ++tree->saves;
-		}
-		return r;
+	if (!is_shared(tree, handle)) {
+		r = temporary_meets(tree, inode);
+		if (r < 0)
+			return r;
+		/* What it has made has bytes if another's save has come to be there since. */
+		if (file_size(inode))
+			handle->flags |= O_TRUNC;
+		inode->saver = handle->writing->owner;
+		inode->saved = false;
+		inode->saved_at = handle->writing->saved_at = ++tree->saves;
+		return 0;
 	}
 	r = part_others(tree, inode, handle->writing);
 	if (r == 0)

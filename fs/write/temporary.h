@@ -29,8 +29,10 @@
  *     closed or synced                    memory (inode.saves) until the new save is closed, or
  *                                         for as long as the process lives that has made it
  *
- *   An open that empties nothing (O_APPEND, r+) joins the file as it is.  An O_TRUNC by an open
- *   file (/dev/stdout) of a thread that we see is no save of its own.
+ *   An open that has made the file (O_CREAT) begins a save as one that empties it: what another
+ *   one closes may come to be there before the file is open.  One that does neither (O_APPEND, r+)
+ *   joins the file as it is.  An O_TRUNC by an open file (/dev/stdout) of a thread that we see is
+ *   no save of its own.
  *
  * What a rename takes
  *

@@ -64,6 +64,16 @@ static void step(struct saver *saver, char what)
 	}
 }
 
+/* As the kernel's request that has made the file goes on. */
+static struct handle *open_made(struct inode *inode, int flags, pid_t pid)
+{
+	struct handle *handle = NULL;
+	int r = tree_open_file(world_tree, inode, FACE_ANY, flags | O_CREAT, pid, &handle);
+
+	cr_assert_eq(r, 0, "what was made is not opened: %s", strerror(-r));
+	return handle;
+}
+
 static bool is_one_of_them(const char *content)
 {
 	return strcmp(content, "0") == 0 || strcmp(content, texts[0]) == 0 ||
@@ -238,6 +248,39 @@ EveryStore(temporary, a_writer_finds_its_bytes_from_its_close_on)
 	world_reopen();
 	cr_expect_str_eq(content_of(document), "[1,1]");
 	cr_expect_str_eq(names_in("s"), "k.json");
+}
+
+/* Making a file and opening it are two steps for the kernel's request: what another one closes comes
+ * to be under the name again in between. */
+EveryStore(temporary, a_file_that_is_made_is_emptied_of_what_comes_before_it_is_open)
+{
+	static const int flags[] = { 0, O_EXCL, O_APPEND };
+
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
+		struct handle *a, *b = open_by(name, O_WRONLY | O_CREAT | O_TRUNC, 1);
+		struct inode *inode;
+
+		write_at(b, 0, BYTES("[1,1,1,1,1]"));
+		a = open_by(name, O_WRONLY | O_TRUNC, getppid());
+		close_by(a, getppid());
+		cr_assert_eq(renamed_by(name, "s/o", getppid()), 0);
+
+		cr_assert_eq(make_file(name, S_IFREG | 0644), 0);
+		inode = inode_at(name);
+		close_by(b, 1);
+		cr_expect_str_eq(content_of(name), "[1,1,1,1,1]");
+		a = open_made(inode, O_WRONLY | flags[i], getppid());
+		forget(inode);
+		write_at(a, 0, BYTES("[2]"));
+		cr_expect_str_eq(content_of(name), "[2]");
+		cr_assert_eq(renamed_by(name, document, getppid()), 0);
+		cr_expect_str_eq(content_of(document), "[2]");
+		close_by(a, getppid());
+		cr_expect_str_eq(rows_of("s", "k"), "0=[2]");
+		cr_assert_eq(renamed_by(name, document, 1), 0);
+		cr_expect_str_eq(rows_of("s", "k"), "0=[1,1,1,1,1]");
+		cr_expect_eq(looked_up(name), -ENOENT);
+	}
 }
 
 EveryStore(temporary, a_name_that_is_removed_does_not_come_back)

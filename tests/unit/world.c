@@ -663,6 +663,8 @@ static int open_file(const char *path, int flags, pid_t pid, struct handle **ret
 	}
 	if (r == -ENOENT && (flags & O_CREAT))
 		r = make_at(path, S_IFREG | 0644, writes && !(flags & O_APPEND), &inode);
+	else
+		flags &= ~O_CREAT;
 	if (r < 0)
 		return r;
 	r = tree_open_file(world_tree, inode, FACE_ANY, flags, pid, ret_handle);
