@@ -80,6 +80,14 @@ static bool is_one_of_them(const char *content)
 	       strcmp(content, texts[1]) == 0;
 }
 
+/* Of what has become the document: a look at it would wait for that. */
+static void release_closed(struct saver *savers)
+{
+	for (size_t i = 0; i < SAVERS; i++)
+		if (savers[i].closed && savers[i].handle)
+			handle_free(world_tree, steal_ptr(savers[i].handle));
+}
+
 /* order: a bit a step, which saver does its next one.  alone: each is known to be another process,
  * so each rename takes its own. */
 static void play(const struct way *a, const struct way *b, pid_t pid_a, pid_t pid_b, unsigned order,
@@ -90,6 +98,7 @@ static void play(const struct way *a, const struct way *b, pid_t pid_a, pid_t pi
 		{ .way = b, .text = texts[1], .pid = pid_b },
 	};
 	const size_t steps = strlen(a->steps) + strlen(b->steps);
+	bool renamed_any = false;
 	char told[64] = "";
 
 	save(document, "0");
@@ -103,11 +112,12 @@ static void play(const struct way *a, const struct way *b, pid_t pid_a, pid_t pi
 		if (what != 'r') {
 			step(saver, what);
 		} else {
-			if (saver->closed)
-				handle_free(world_tree, steal_ptr(saver->handle));
+			renamed_any = true;
 			r = renamed_by(name, document, saver->pid);
 			cr_assert(r == 0 || (!alone && r == -ENOENT), "%s: %s", told, strerror(-r));
 		}
+		if (renamed_any)
+			release_closed(savers);
 		if (what == 'r' && alone)
 			cr_assert_str_eq(content_of(document), saver->text, "%s: %s", told,
 					 content_of(document));
