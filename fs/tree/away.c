@@ -80,7 +80,7 @@ int away_take(struct tree *tree, struct view *view, const struct entry_pair *pai
 {
 	int r;
 
-	if (!temporary_has_saves(pair->inode))
+	if (!temporary_is_asked(tree, pair->inode, pid))
 		return 0;
 	view_end(view);
 	r = temporary_take(tree, pair->inode, pid, place_kind(tree, pair->dir_to, pair->name_to),

@@ -578,7 +578,7 @@ static int rename_once(struct tree *tree, struct inode *dir, struct bytes name,
 int tree_rename_by(struct tree *tree, struct inode *dir, struct bytes name, struct inode *dir_to,
 		   struct bytes name_to, unsigned flags, pid_t pid)
 {
-	_cleanup_(taking_done) struct taking taking = { 0 };
+	_cleanup_(taking_done) struct taking taking = { .dir = dir, .name = name };
 	struct notes notes = { 0 };
 	int r;
 

@@ -196,14 +196,59 @@ int temporary_open(struct tree *tree, struct handle *handle, pid_t pid)
 
 /* What a rename takes. */
 
-bool temporary_has_saves(const struct inode *inode)
+static bool has_saves(const struct inode *inode)
 {
-	if (inode->node.kind != BACKEND_ORDINARY)
-		return false;
 	for (const struct handle *handle = inode->open; handle; handle = handle->next)
 		if (handle->writing->apart)
 			return true;
 	return inode->saves;
+}
+
+bool temporary_is_asked(const struct tree *tree, const struct inode *inode, pid_t pid)
+{
+	const pid_t process = process_number(pid);
+
+	if (inode->node.kind != BACKEND_ORDINARY)
+		return false;
+	for (const struct handle *handle = inode->open; handle; handle = handle->next)
+		if (handle->writing->owner && handle->writing->owner != process)
+			return true;
+	return tree->aways || inode->opening || has_saves(inode);
+}
+
+/* The newest that the process has open, and whose file was renamed away from the name.  Under
+ * tree.lock for writing. */
+static struct writing *find_away(struct tree *tree, const struct inode *dir, struct bytes name,
+				 pid_t process)
+{
+	struct writing *found = NULL;
+
+	pthread_mutex_lock(&tree->times_lock);
+	for (struct writing *writing = tree->savers; writing; writing = writing->saver_next)
+		if (process > 0 && writing->away_dir == dir && writing->owner == process &&
+		    (writing->parted || writing->dirty) && !writing->settled && !writing->refused &&
+		    bytes_equal(bytes_make(writing->away_name, writing->away_size), name) &&
+		    (!found || writing->saved_at > found->saved_at))
+			found = writing;
+	pthread_mutex_unlock(&tree->times_lock);
+	return found;
+}
+
+/* Whether the file is what others are writing: the process has not even an inherited descriptor. */
+static bool is_of_others(const struct tree *tree, const struct inode *inode, pid_t process)
+{
+	bool found = inode->opening;
+
+	if (process <= 0 || !is_temporary(tree, inode))
+		return false;
+	for (const struct handle *handle = inode->open; handle; handle = handle->next) {
+		if (!handle_writes(handle) || handle->writing->owner <= 0 || !is_open(tree, handle))
+			continue;
+		if (handle->writing->owner == process || handle_is_held_by(tree, handle, process))
+			return false;
+		found = true;
+	}
+	return found;
 }
 
 /* The file, one that was kept, or an open one. */
@@ -268,7 +313,24 @@ static bool file_is_whole(struct tree *tree, struct inode *inode, uint32_t kind)
 	       content_to_stage(&view, inode, &stage) == 0 && is_whole(tree, kind, &stage);
 }
 
-static struct candidate choose(struct tree *tree, struct inode *inode, pid_t process, uint32_t kind)
+static void choose_open(const struct tree *tree, struct writing *writing, uint32_t kind,
+			struct candidate *best)
+{
+	const struct candidate one = {
+		.open = writing,
+		.process = writing->owner,
+		.own = true,
+		.whole = is_whole(tree, kind, writing_bytes(writing)),
+		.at = writing->saved_at,
+	};
+
+	if (is_better(&one, best))
+		*best = one;
+}
+
+/* away: one of another file, or NULL. */
+static struct candidate choose(struct tree *tree, struct inode *inode, struct writing *away,
+			       pid_t process, uint32_t kind)
 {
 	struct candidate best = {
 		.process = inode->saver,
@@ -292,21 +354,11 @@ static struct candidate choose(struct tree *tree, struct inode *inode, pid_t pro
 		if (is_better(&one, &best))
 			best = one;
 	}
-	for (struct handle *handle = inode->open; handle; handle = handle->next) {
-		struct writing *writing = handle->writing;
-		struct candidate one = {
-			.open = writing,
-			.process = writing->owner,
-			.own = process && writing->owner == process,
-			.at = writing->saved_at,
-		};
-
-		if (!writing->apart || !one.own)
-			continue;
-		one.whole = is_whole(tree, kind, writing_bytes(writing));
-		if (is_better(&one, &best))
-			best = one;
-	}
+	for (struct handle *handle = inode->open; handle; handle = handle->next)
+		if (handle->writing->apart && process && handle->writing->owner == process)
+			choose_open(tree, handle->writing, kind, &best);
+	if (away)
+		choose_open(tree, away, kind, &best);
 	return best;
 }
 
@@ -333,12 +385,19 @@ int temporary_take(struct tree *tree, struct inode *inode, pid_t pid, uint32_t k
 		   struct taking *taking, struct notes *notes)
 {
 	const pid_t process = pid > 0 ? process_number(pid) : 0;
-	struct candidate best = choose(tree, inode, process, kind);
+	struct writing *away = find_away(tree, taking->dir, taking->name, process);
+	struct candidate best = choose(tree, inode, away, process, kind);
 	struct kept_save *stays = NULL, **link = &inode->saves;
 	const bool replaces = best.kept || best.open;
 	int r = 0;
 
+	if (!best.own && !best.whole && is_of_others(tree, inode, process) &&
+	    !file_is_whole(tree, inode, kind))
+		return -ENOENT;
+	if (!away && !has_saves(inode))
+		return 0;
 	taking->any = true;
+	taking->away = best.open == away ? away : NULL;
 	taking->at = best.at;
 	/* Who writes in place goes on in the file only if it is its own save that moves. */
 	if (replaces || !best.own)
@@ -371,6 +430,8 @@ void temporary_moved(struct tree *tree, struct inode *inode, struct inode *dir, 
 {
 	if (!taking->any)
 		return;
+	if (taking->away)
+		taking->away->settled = true;
 	taking->saves = inode->saves;
 	taking->like = inode->node;
 	inode->saves = NULL;
@@ -468,7 +529,7 @@ bool taking_next(struct taking *taking, struct away *ret_away)
 	return true;
 }
 
-/* Under writing.lock and inode.lock. */
+/* Under writing.lock and inode.lock, or tree.lock for writing. */
 static int come_back(struct tree *tree, struct writing *writing, struct away *away)
 {
 	int r = stage_copy(writing_bytes(writing), &away->stage);
@@ -519,18 +580,10 @@ int temporary_find(struct tree *tree, struct inode *dir, struct bytes name, pid_
 		   struct away *ret_away)
 {
 	const pid_t process = process_number(pid);
-	int r = 0;
+	WITH_WRITE_LOCK(tree);
+	struct writing *writing = find_away(tree, dir, name, process);
 
-	for (struct writing *writing = NULL; (writing = saver_next(tree, writing));) {
-		WITH_READ_LOCK(tree);
-		WITH_INODE_LOCK(writing->inode);
-
-		if (r == 0 && writing->away_dir == dir && writing->owner == process &&
-		    (writing->parted || writing->dirty) && !writing->settled && !writing->refused &&
-		    bytes_equal(bytes_make(writing->away_name, writing->away_size), name))
-			r = come_back(tree, writing, ret_away);
-	}
-	return r;
+	return writing ? come_back(tree, writing, ret_away) : 0;
 }
 
 void temporary_left(struct tree *tree, struct writing *writing)

@@ -37,10 +37,15 @@
  * What a rename takes
  *
  *   The newest save of the process that renames, by the order of opens, fsyncs and closes: the
- *   file, one that was kept, or what an open one has written so far.  Since threads of a process
- *   are not told apart, one that is open and not synced comes behind one that was closed as long as
- *   its bytes are none that the new name could have (half a document).  Where the process has none,
- *   or is not known (pid 0): the newest that was closed or synced.  Where there is none: the file.
+ *   file, one that was kept, or what an open one has written so far, even where its file was
+ *   renamed away.  Since threads of a process are not told apart, one that is open and not synced
+ *   comes behind one that was closed as long as its bytes are none that the new name could have
+ *   (half a document).  Where the process has none, or is not known (pid 0): the newest that was
+ *   closed or synced.  Where there is none: the file.
+ *
+ *   But a file that another process has open, and that is half a document so far, is not there
+ *   (-ENOENT) for one that we see and that has no descriptor of it: its own save has gone with the
+ *   name, which another one has renamed.
  *
  *   What is taken becomes the content of the inode, which moves; the one who made it goes on
  *   writing there if it has it open, as on any disk.  What another process has closed, and lives to

@@ -52,17 +52,21 @@ void handle_leave(struct tree *tree, struct handle *handle);
 
 /* temporary.c: a file by whose temporary name there are several saves (temporary.h). */
 
-bool temporary_has_saves(const struct inode *inode);
-/* A rename of it. */
+/* Whether a rename by the thread has more to take than the file as it is, or less. */
+bool temporary_is_asked(const struct tree *tree, const struct inode *inode, pid_t pid);
+/* The rename. */
 struct taking {
+	const struct inode *dir; /* from where */
+	struct bytes name;
 	bool any;		  /* there are */
 	uint64_t at;		  /* tree.saves of the one that is taken */
+	struct writing *away;	  /* whose it is, of another file; or NULL */
 	struct kept_save *saves;  /* that go under the name again; owned */
 	struct backend_node like; /* of which these have mode and owner */
 };
 void taking_done(struct taking *taking);
 /* Let the file have the content that the thread takes with it, to be a file of that kind; and
- * behind the rename.  Under tree.lock for writing. */
+ * behind the rename.  -ENOENT: nothing whole is there.  Under tree.lock for writing. */
 int temporary_take(struct tree *tree, struct inode *inode, pid_t pid, uint32_t kind,
 		   struct taking *taking, struct notes *notes);
 void temporary_moved(struct tree *tree, struct inode *inode, struct inode *dir, struct bytes name,

@@ -7,22 +7,28 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fs/inode/tree.h"
+#include "tests/unit/rounds.h"
 #include "tests/unit/world.h"
 
 enum { STEPS = 8, SAVERS = 2 };
 enum { GONE = 4194303 }; /* a process that does not live: no number is as high */
 
-/* What a saver does, a letter a step: o opens, 1 and 2 write the halves, s syncs, c closes, r
- * renames. */
-static const struct way {
+/* What a saver does, a letter a step: l looks the name up, or makes the file; o opens it (and is
+ * both, if l is none of the steps); 1 and 2 write the halves, s syncs, c closes, r renames. */
+struct way {
 	const char *steps;
 	bool own_when_open; /* what it renames need not be closed */
-} ways[] = {
+};
+static const struct way ways[] = {
 	{ "o12cr", false },
 	{ "o12scr", false },
 	{ "o12src", false },
 	{ "o12rc", true },
 };
+/* The kernel has found the name, and opens what another one has renamed since. */
+static const char *const late_ways[] = { "lo12cr", "lo12rc" };
+static const char *const late_twice[] = { "lo12crlo12rc", "lo12rclo12cr" };
 
 struct saver {
 	const struct way *way;
@@ -30,21 +36,53 @@ struct saver {
 	pid_t pid;
 	size_t at;
 	struct handle *handle;
-	struct inode *inode;
+	struct inode *inode; /* as the kernel has it */
+	bool looked;
+	bool made;
 	bool closed;
 };
 
 static const char document[] = "s/k.json", name[] = "s/k.json.tmp";
 static const char *const texts[SAVERS] = { "{\"a\":[1,2,3,4,5,6,7,8,9]}", "{\"b\":0}" };
 
+static void look(struct saver *saver)
+{
+	if (saver->inode)
+		forget(saver->inode);
+	saver->made = make_file(name, S_IFREG | 0644) == 0;
+	saver->inode = inode_at(name);
+	saver->looked = true;
+}
+
+static void open_found(struct saver *saver)
+{
+	const int flags = O_WRONLY | (saver->made ? O_CREAT : O_TRUNC);
+	int r;
+
+	if (saver->handle)
+		handle_free(world_tree, steal_ptr(saver->handle));
+	r = tree_open_file(world_tree, saver->inode, FACE_ANY, flags, saver->pid, &saver->handle);
+	saver->looked = saver->closed = false;
+	if (r == -ESTALE) {
+		look(saver);
+		open_found(saver);
+	} else {
+		cr_assert_eq(r, 0, "%s", strerror(-r));
+	}
+}
+
 static void step(struct saver *saver, char what)
 {
 	const size_t size = strlen(saver->text), half = size / 2;
 
 	switch (what) {
+	case 'l':
+		look(saver);
+		break;
 	case 'o':
-		saver->handle = open_by(name, O_WRONLY | O_CREAT | O_TRUNC, saver->pid);
-		saver->inode = inode_at(name); /* as the kernel has it */
+		if (!saver->looked)
+			look(saver);
+		open_found(saver);
 		break;
 	case '1':
 		write_at(saver->handle, 0, bytes_make(saver->text, half));
@@ -136,6 +174,51 @@ static void play(const struct way *a, const struct way *b, pid_t pid_a, pid_t pi
 	(void)unlinked(name);
 }
 
+/* The kernel makes and opens a file before anybody else looks it up or renames it. */
+static bool waits(const struct saver *other, char what)
+{
+	return other->looked && other->made && (what == 'l' || what == 'r');
+}
+
+/* Who opens what has been renamed since has written the document, and has nothing to rename. */
+static void play_late(const char *a, const char *b, unsigned order)
+{
+	const struct way ways_of[] = { { a, true }, { b, true } };
+	struct saver savers[SAVERS] = {
+		{ .way = &ways_of[0], .text = texts[0], .pid = getpid() },
+		{ .way = &ways_of[1], .text = texts[1], .pid = getppid() },
+	};
+	const size_t steps = strlen(a) + strlen(b);
+	char told[64] = "";
+
+	save(document, "0");
+	for (size_t i = 0; i < steps; i++) {
+		struct saver *saver = &savers[order >> i & 1];
+		const char what = saver->way->steps[saver->at++];
+		int r = 0;
+
+		if (waits(&savers[!(order >> i & 1)], what))
+			break;
+		snprintf(told + strlen(told), sizeof(told) - strlen(told), "%c%c ",
+			 saver == savers ? 'A' : 'B', what);
+		if (what == 'r')
+			r = renamed_by(name, document, saver->pid);
+		else
+			step(saver, what);
+		cr_assert(r == 0 || r == -ENOENT, "%s: %s", told, strerror(-r));
+		release_closed(savers);
+		cr_assert(is_one_of_them(content_of(document)), "%s: %s", told,
+			  content_of(document));
+	}
+	for (size_t i = 0; i < SAVERS; i++) {
+		if (savers[i].handle)
+			handle_free(world_tree, savers[i].handle);
+		if (savers[i].inode)
+			forget(savers[i].inode);
+	}
+	(void)unlinked(name);
+}
+
 static unsigned count_bits(unsigned bits)
 {
 	return (unsigned)__builtin_popcount(bits);
@@ -166,6 +249,25 @@ Test(temporary, each_of_two_processes_renames_its_own_save)
 {
 	open_world();
 	play_all(getpid(), getppid(), true, false);
+	world_close();
+}
+
+Test(temporary, a_process_whose_save_has_become_the_document_renames_nothing_that_is_torn)
+{
+	const unsigned long share =
+		rounds("SESSFS_TEMPORARY_SHARE", 11, 1); /* one order of so many */
+	unsigned long count = 0;
+
+	open_world();
+	for (size_t i = 0; i < ARRAY_SIZE(late_twice); i++)
+		for (size_t j = 0; j < ARRAY_SIZE(late_ways); j++) {
+			const unsigned na = (unsigned)strlen(late_twice[i]);
+			const unsigned nb = (unsigned)strlen(late_ways[j]);
+
+			for (unsigned order = 0; order < 1U << (na + nb); order++)
+				if (count_bits(order) == nb && count++ % share == 0)
+					play_late(late_twice[i], late_ways[j], order);
+		}
 	world_close();
 }
 
@@ -260,8 +362,8 @@ EveryStore(temporary, a_writer_finds_its_bytes_from_its_close_on)
 	cr_expect_str_eq(names_in("s"), "k.json");
 }
 
-/* Making a file and opening it are two steps for the kernel's request: what another one closes comes
- * to be under the name again in between. */
+/* Making a file and opening it are two steps for the kernel's request: what another one closes
+ * comes to be under the name again in between. */
 EveryStore(temporary, a_file_that_is_made_is_emptied_of_what_comes_before_it_is_open)
 {
 	static const int flags[] = { 0, O_EXCL, O_APPEND };
@@ -290,6 +392,105 @@ EveryStore(temporary, a_file_that_is_made_is_emptied_of_what_comes_before_it_is_
 		cr_assert_eq(renamed_by(name, document, 1), 0);
 		cr_expect_str_eq(rows_of("s", "k"), "0=[1,1,1,1,1]");
 		cr_expect_eq(looked_up(name), -ENOENT);
+	}
+}
+
+/* A writer whose file was renamed away by another one, which has made the name anew. */
+static struct handle *away_by(pid_t pid, const char *text, pid_t other)
+{
+	struct handle *a = open_by(name, O_WRONLY | O_CREAT | O_TRUNC, pid), *b;
+
+	write_at(a, 0, bytes_str(text));
+	b = open_by(name, O_WRONLY | O_TRUNC, other);
+	write_at(b, 0, BYTES("[2]"));
+	close_by(b, other);
+	cr_assert_eq(renamed_by(name, document, other), 0);
+	return a;
+}
+
+EveryStore(temporary, an_open_save_that_is_away_is_taken_before_what_has_the_name)
+{
+	struct handle *a = away_by(1, "[1,1]", getppid());
+	struct handle *b = open_by(name, O_WRONLY | O_CREAT | O_TRUNC, getppid());
+
+	write_at(b, 0, BYTES("[3,"));
+	cr_assert_eq(renamed_by(name, document, 1), 0);
+	cr_expect_str_eq(content_of(document), "[1,1]");
+	cr_expect_eq(looked_up(name), -ENOENT);
+	write_at(b, 3, BYTES("3]"));
+	cr_expect_str_eq(content_of(document), "[1,1]");
+	close_by(a, 1);
+	cr_expect_eq(looked_up(name), -ENOENT);
+	close_by(b, getppid());
+	cr_expect_str_eq(content_of(name), "[3,3]");
+	cr_assert_eq(renamed_by(name, document, getppid()), 0);
+	cr_expect_str_eq(rows_of("s", "k"), "0=[3,3]");
+	cr_expect_eq(looked_up(name), -ENOENT);
+}
+
+EveryStore(temporary, what_is_away_is_not_newer_than_what_its_process_has_closed_since)
+{
+	struct handle *a = away_by(1, "[1,1]", getppid()), *b;
+	struct inode *inode;
+
+	b = open_by(name, O_WRONLY | O_CREAT | O_TRUNC, 1);
+	inode = inode_at(name); /* as the kernel has it */
+	write_at(b, 0, BYTES("[3]"));
+	close_by(b, 1);
+	cr_assert_eq(renamed_by(name, document, 1), 0);
+	cr_expect_str_eq(content_of(document), "[3]");
+	forget(inode);
+	close_by(a, 1);
+	cr_expect_str_eq(content_of(document), "[3]");
+	cr_expect_str_eq(content_of(name), "[1,1]");
+	cr_expect_eq(unlinked(name), 0);
+}
+
+static pid_t holding; /* the process that has descriptors of every open file */
+
+static int hold_it(void *arg, pid_t pid, uint64_t nodeid, unsigned access)
+{
+	(void)arg, (void)nodeid, (void)access;
+	return pid == holding;
+}
+
+/* As of one that has opened the file before another one has renamed it: what it renames is gone. */
+EveryStore(temporary, what_another_process_writes_is_not_taken_before_it_is_whole)
+{
+	struct handle *a;
+
+	world_tree->options.has_open = hold_it;
+	holding = getppid();
+	save(document, "0");
+	a = open_by(name, O_WRONLY | O_CREAT | O_TRUNC, getppid());
+	cr_expect_eq(renamed_by(name, document, 1), -ENOENT);
+	write_at(a, 0, BYTES("[1,"));
+	cr_expect_eq(renamed_by(name, document, 1), -ENOENT);
+	cr_expect_str_eq(content_of(document), "0");
+	write_at(a, 3, BYTES("1]"));
+	cr_expect_str_eq(content_of(name), "[1,1]");
+	close_by(a, getppid());
+	cr_assert_eq(renamed_by(name, document, 1), 0);
+	cr_expect_str_eq(content_of(document), "[1,1]");
+}
+
+/* "{ ...; mv k.json.tmp k.json; ...; } >k.json.tmp"; and who is not known. */
+EveryStore(temporary, what_is_half_written_is_taken_by_who_has_it_open_or_is_not_known)
+{
+	static const pid_t takers[] = { 1, 0 };
+
+	world_tree->options.has_open = hold_it;
+	holding = 1;
+	for (size_t i = 0; i < ARRAY_SIZE(takers); i++) {
+		struct handle *a = open_by(name, O_WRONLY | O_CREAT | O_TRUNC, getppid());
+
+		write_at(a, 0, BYTES("[1,"));
+		cr_assert_eq(renamed_by(name, document, takers[i]), 0);
+		cr_expect_str_eq(content_of(document), "[1,");
+		write_at(a, 3, BYTES("1]"));
+		close_by(a, getppid());
+		cr_expect_str_eq(content_of(document), "[1,1]");
+		cr_expect_eq(unlinked(document), 0);
 	}
 }
 
