@@ -12,25 +12,50 @@
 #include "fs/write/write.h"
 #include "src/base/log.h"
 
-int away_put(struct tree *tree, struct away *away, enum notify_how how, struct inode **ret_inode)
+/* -EEXIST: the name leads to another file, maybe only by now. */
+static int put_once(struct tree *tree, struct away *away, struct notes *notes,
+		    struct inode **ret_inode)
 {
 	const struct caller caller = { .uid = away->like.uid, .gid = away->like.gid };
-	const struct tree_new what = { .mode = away->like.mode };
-	struct notes notes = { 0 };
+	/* Nobody renames what is made as long as it is empty. */
+	const struct tree_new what = { .mode = away->like.mode, .will_open = true };
 	struct inode *inode = NULL;
 	int r = tree_make(tree, &caller, away->dir, away->name, &what, &inode);
+	const bool made = r == 0;
 
-	if (r == -EEXIST)
+	if (r == -EEXIST) {
 		r = name_lookup(tree, away->dir, away->name, &inode);
-	else if (r == 0)
-		notes_entry(&notes, away->dir->ino, away->name);
+		if (r == -ENOENT)
+			return -EEXIST;
+	} else if (made) {
+		notes_entry(notes, away->dir->ino, away->name);
+	}
 	if (r == 0)
 		r = temporary_put(tree, inode, away);
-	notes_send(&notes, tree, how);
+	if (made) {
+		WITH_READ_LOCK(tree);
+		WITH_INODE_LOCK(inode);
+
+		inode->opening = false;
+	}
 	if (r == 0)
 		*ret_inode = inode;
 	else if (inode)
 		inode_forget(tree, inode, 1);
+	return r;
+}
+
+enum { PUT_TRIES = 10 };
+
+int away_put(struct tree *tree, struct away *away, enum notify_how how, struct inode **ret_inode)
+{
+	struct notes notes = { 0 };
+	int r = -EEXIST;
+
+	/* Another one may rename meanwhile what has the name. */
+	for (int tries = 0; r == -EEXIST && tries < PUT_TRIES; tries++)
+		r = put_once(tree, away, &notes, ret_inode);
+	notes_send(&notes, tree, how);
 	return r;
 }
 
