@@ -36,7 +36,8 @@ bool handle_is_written_by(const struct handle *handle, pid_t pid);
 bool handle_is_held(const struct tree *tree, const struct handle *handle);
 /* Whether another process has some of the open file; in doubt it has. */
 bool handle_is_held_by(const struct tree *tree, const struct handle *handle, pid_t process);
-/* Whether the process that has opened it has the file open by another handle, which writes something else. */
+/* Whether the process that has opened it has the file open by another handle, which writes
+ * something else. */
 bool handle_has_sibling(const struct handle *handle);
 /* The process of a thread; and whether one lives that we see. */
 pid_t process_number(pid_t pid);
