@@ -75,7 +75,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 /* Bytes of one chunk of an ordinary file or a draft. */
 enum { BACKEND_CHUNK = 32768 };
@@ -394,7 +394,7 @@ struct backend_op {
  * A batch: ops[0 ... count-1], then, if more is set, whatever it puts there until it returns 0.
  * more() is called while the store holds its write lock: it must not call the store and should not
  * wait; it returns 1 with new ops and count, 0 at the end, -errno to give the whole batch up.  Its
- * operations are ticked off (src/base/tick.h).
+ * operations are ticked off (backend/base/tick.h).
  *
  * A batch may be applied again from its start, as often as need be, after a lost connection for
  * instance: who has more() has rewind(), too, which is called under the same conditions, and puts

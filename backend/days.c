@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "src/base/array.h"
-#include "src/base/cleanup.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
 
 static const int64_t day_length = 86400LL * 1000000000;
 

@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "backend/backend.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 struct measuring {
 	struct backend_tail tail;

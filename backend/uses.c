@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "src/base/array.h"
+#include "backend/base/array.h"
 
 /* Where the number is, or would be. */
 static size_t place_of(const struct uses *uses, uint64_t ino)

@@ -7,9 +7,9 @@
 
 #include "backend/backend.h"
 #include "fs/kernel/session.h"
-#include "src/base/cleanup.h"
-#include "src/base/descriptor.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
+#include "backend/base/log.h"
 #include "src/cmd/cmd.h"
 #include "src/user/say.h"
 #include "src/user/stop.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 /* A note as it is kept: this, then the bytes of session, key, name and path. */
 static size_t size_of(const struct backend_feed *feed)

@@ -6,8 +6,8 @@
 #include <errno.h>
 
 #include "backend/memory/transaction.h"
-#include "src/base/cleanup.h"
-#include "src/base/moment.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/moment.h"
 
 static struct bytes number_bytes(const int64_t *number)
 {

@@ -8,7 +8,7 @@
 
 #include "backend/memory/internal.h"
 #include "backend/memory/walk.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 /* A note as it is kept: the number of the mount that has left it, and what feed_pack() makes of
  * it. */

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 enum key_table {
 	KEY_ROW = 'R',	      /* session, key, index -> created, updated, data */

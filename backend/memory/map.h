@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 struct map;
 

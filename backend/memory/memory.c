@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "backend/memory/internal.h"
-#include "src/base/cleanup.h"
-#include "src/base/descriptor.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
 
 static void memory_close(struct backend *backend)
 {

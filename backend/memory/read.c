@@ -5,7 +5,7 @@
 
 #include "backend/memory/internal.h"
 #include "backend/memory/walk.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 struct backend_node memory_node(struct bytes value)
 {

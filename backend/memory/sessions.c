@@ -5,7 +5,7 @@
 #include "backend/days.h"
 #include "backend/memory/internal.h"
 #include "backend/memory/walk.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 /* The bytes of a buffer, of which an empty one may have none. */
 static struct bytes present(const struct buf *buf)

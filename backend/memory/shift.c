@@ -4,7 +4,7 @@
 
 #include "backend/memory/transaction.h"
 #include "backend/memory/walk.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 static void mark_keys(struct key *key, struct key *index, uint64_t ino, int64_t offset, int64_t at)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "backend/memory/walk.h"
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 struct walk walk_in(const struct map *map, struct key prefix)
 {

@@ -11,7 +11,7 @@
 #include "backend/mysql/mysql.h"
 #include "backend/sql/clock.h"
 #include "backend/url/url.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 /* The numbers of server and library are in mysqld_error.h and errmsg.h; some are of one of the two
  * servers alone. */

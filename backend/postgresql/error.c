@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 /* The first that the SQLSTATE begins with is meant; appendix A of PostgreSQL's manual has them. */
 static const struct {

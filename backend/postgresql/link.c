@@ -19,8 +19,8 @@
 #include "backend/postgresql/error.h"
 #include "backend/sql/clock.h"
 #include "backend/url/url.h"
-#include "src/base/cleanup.h"
-#include "src/base/json.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/utf8.h"
 
 enum {
 	BYTEA = 17,	     /* the type's number */

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "src/base/array.h"
-#include "src/base/buf.h"
-#include "src/base/cleanup.h"
+#include "backend/base/array.h"
+#include "backend/base/buf.h"
+#include "backend/base/cleanup.h"
 
 static struct {
 	pthread_mutex_t lock;

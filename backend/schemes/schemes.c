@@ -12,8 +12,8 @@
 #include "backend/setup.h"
 #include "backend/sqlite/sqlite.h"
 #include "backend/url/url.h"
-#include "src/base/buf.h"
-#include "src/base/cleanup.h"
+#include "backend/base/buf.h"
+#include "backend/base/cleanup.h"
 
 /* A kind of store, by its name.  What is NULL it cannot do. */
 struct scheme {

@@ -8,7 +8,7 @@
 
 #include "backend/sql/mounts.h"
 #include "backend/sql/read.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 enum {
 	ROWS_TOGETHER = 256,  /* that one statement inserts, */

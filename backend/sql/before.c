@@ -4,8 +4,8 @@
 
 #include "backend/sql/before.h"
 #include "backend/sql/read.h"
-#include "src/base/array.h"
-#include "src/base/cleanup.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
 
 void before_done(struct before *before)
 {

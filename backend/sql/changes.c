@@ -7,8 +7,8 @@
 
 #include "backend/sql/read.h"
 #include "backend/sql/slots.h"
-#include "src/base/array.h"
-#include "src/base/cleanup.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
 
 enum { CHANGE_ID, CHANGE_SESSION, CHANGE_KEY, CHANGE_INDEX, CHANGE_WHAT, CHANGE_COUNT, CHANGE_END };
 

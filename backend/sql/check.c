@@ -2,7 +2,7 @@
 /* check(): what holds in a store that is whole. */
 #include "backend/sql/cursor.h"
 #include "backend/sql/slots.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 /* What each counts is to be none. */
 static const struct rule {

@@ -26,9 +26,9 @@
 #include "backend/sql/mounts.h"
 #include "backend/sql/schema.h"
 #include "backend/sql/slots.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
-#include "src/base/tick.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 enum {
 	GROUP_MAX = 64,		  /* batches in one transaction */

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "backend/sql/clock.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
-#include "src/base/tick.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 /* One call of a program may be several requests, as the kernel looks a name up again that it could
  * not be told: those that follow at once on one that has given up do not wait as long again. */

@@ -5,7 +5,7 @@
 
 #include "backend/sql/clock.h"
 #include "backend/sql/mounts.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 enum { FIRST_PAGE = 64, PAGE_GROWS = 16, PAGE_LEAST = 16, PAGE_MOST = 8192, PAGE_BYTES = 4 << 20 };
 

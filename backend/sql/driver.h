@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 struct url;
 struct sql_link;   /* a connection, of one thread at a time */

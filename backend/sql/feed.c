@@ -14,8 +14,8 @@
 #include "backend/sql/mounts.h"
 #include "backend/sql/read.h"
 #include "backend/sql/slots.h"
-#include "src/base/cleanup.h"
-#include "src/base/moment.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/moment.h"
 
 enum { TRIM_EVERY = 64 };
 

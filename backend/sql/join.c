@@ -5,7 +5,7 @@
 
 #include "backend/sql/read.h"
 #include "backend/sql/slots.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 enum { LISTED = 1024, LOOKS = 4 };
 

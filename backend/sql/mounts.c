@@ -22,8 +22,8 @@
 #include "backend/sql/cursor.h"
 #include "backend/sql/packet.h"
 #include "backend/sql/slots.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 
 enum { TURN_MS = 10000, TURN_IDLE_MS = 1000, PAUSE_MS = 2, OUTWAIT_MS = 500 };
 

@@ -12,8 +12,8 @@
 #include "backend/sql/sql.h"
 #include "backend/sql/watch.h"
 #include "backend/url/url.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 
 enum { SECOND_MS = 5000 };
 

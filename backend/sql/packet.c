@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "backend/sql/packet.h"
-#include "src/base/array.h"
-#include "src/base/cleanup.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
 
 void packet_done(struct sql_packet *packet)
 {

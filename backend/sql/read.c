@@ -5,7 +5,7 @@
 #include <errno.h>
 
 #include "backend/sql/slots.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 struct backend_node sql_node_at(const struct bytes *columns)
 {

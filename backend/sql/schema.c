@@ -18,9 +18,9 @@
 
 #include "backend/setup.h"
 #include "backend/sql/triggers.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
-#include "src/base/moment.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
+#include "backend/base/moment.h"
 
 static const char default_table[] = "agentscope_sessions";
 static const char reserved[] = "sessfs_";

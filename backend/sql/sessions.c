@@ -4,7 +4,7 @@
 
 #include "backend/sql/read.h"
 #include "backend/sql/slots.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 enum { KEYS = 1000 }; /* in one answer */
 

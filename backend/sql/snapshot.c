@@ -7,7 +7,7 @@
 #include "backend/sql/clock.h"
 #include "backend/sql/cursor.h"
 #include "backend/sql/slots.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 enum { REST_MS = 500 }; /* that the transaction of a snapshot may outlive it */
 

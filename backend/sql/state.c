@@ -4,7 +4,7 @@
 
 #include "backend/sql/conn.h"
 #include "backend/sql/slots.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 static bool is_mount(const struct sql *store)
 {

@@ -35,7 +35,7 @@
 #include "backend/feed/feed.h"
 #include "backend/sql/text.h"
 #include "backend/uses.h"
-#include "src/base/log-pause.h"
+#include "backend/base/log-pause.h"
 
 enum {
 	SQL_VERSION = 2,      /* of our tables; 1: rows had no versions */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 /* clang-format off */
 static const char *const templates[] = {

@@ -17,8 +17,8 @@
 #include "backend/sql/clock.h"
 #include "backend/sql/feed.h"
 #include "backend/sql/mounts.h"
-#include "src/base/cleanup.h"
-#include "src/base/tick.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/tick.h"
 
 enum {
 	KEYS_GUARDED = 64, /* by one statement */

@@ -7,8 +7,8 @@
 #include "backend/setup.h"
 #include "backend/sql/clock.h"
 #include "backend/sql/schema.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 
 enum { SHORT_MS = 2000 }; /* that the watching thread may wait for a connection */
 

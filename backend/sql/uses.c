@@ -13,7 +13,7 @@
 #include "backend/sql/mounts.h"
 #include "backend/sql/packet.h"
 #include "backend/sql/slots.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 static bool is_mount(const struct sql *store)
 {

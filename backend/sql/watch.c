@@ -9,7 +9,7 @@
 #include "backend/sql/mounts.h"
 #include "backend/sql/triggers.h"
 #include "backend/sql/slots.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 enum {
 	POLL_MS = 20, /* while others are there, or were heard of a moment ago */

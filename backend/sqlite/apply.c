@@ -12,7 +12,7 @@
 #include "backend/sqlite/store.h"
 #include "backend/sqlite/times.h"
 #include "backend/sqlite/writer.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 enum {
 	ROW_LARGE = 1 << 20, /* bytes of a row that is not to be held many times */

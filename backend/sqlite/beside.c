@@ -15,8 +15,8 @@
 
 #include "backend/sqlite/beside.h"
 #include "backend/sqlite/store.h"
-#include "src/base/cleanup.h"
-#include "src/base/descriptor.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
 
 const char *sqlite_beside_name(char name[BESIDE_NAME], const char *path, const char *ending)
 {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 enum { LEAF_HEADER = 8, INTERIOR_HEADER = 12, VARINT_MAX = 9 };
 

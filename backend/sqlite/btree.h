@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 enum { FILE_HEADER = 100 }; /* bytes of the database, before what is in its first page */
 

@@ -25,8 +25,8 @@
 #include "backend/sqlite/slots.h"
 #include "backend/sqlite/store.h"
 #include "backend/sqlite/times.h"
-#include "src/base/cleanup.h"
-#include "src/base/descriptor.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
 
 enum { PAUSE_MS = 20, POLL_MS = 40 };
 

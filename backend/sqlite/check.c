@@ -9,7 +9,7 @@
 #include "backend/sqlite/schema.h"
 #include "backend/sqlite/slots.h"
 #include "backend/sqlite/store.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 static int count_bytes(struct sqlite *store, uint64_t *ret_pages, uint64_t *ret_free)
 {

@@ -35,7 +35,7 @@
 #include "backend/sqlite/store.h"
 #include "backend/sqlite/times.h"
 #include "backend/sqlite/writer.h"
-#include "src/base/tick.h"
+#include "backend/base/tick.h"
 
 enum {
 	GROUP_MAX = 64, /* batches in one transaction: nobody waits for ever more of the others */

@@ -16,9 +16,9 @@
 #include "backend/sqlite/schema.h"
 #include "backend/sqlite/store.h"
 #include "backend/sqlite/times.h"
-#include "src/base/cleanup.h"
-#include "src/base/descriptor.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
+#include "backend/base/log.h"
 
 /* SQLite's own handler comes to look ten times a second, and never finds the lock free beside a
  * program that commits all the time. */

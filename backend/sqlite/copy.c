@@ -29,8 +29,8 @@
 #include "backend/sqlite/slots.h"
 #include "backend/sqlite/sqlite.h"
 #include "backend/sqlite/store.h"
-#include "src/base/cleanup.h"
-#include "src/base/descriptor.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
 
 enum { STEP_BYTES = 1 << 20, STEP_WAIT_US = 20000 };
 

@@ -5,7 +5,7 @@
 
 #include "backend/sqlite/error.h"
 #include "backend/sqlite/store.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 struct cursor cursor_open(struct sqlite_conn *conn, enum sqlite_sql sql)
 {

@@ -7,10 +7,10 @@
 
 #include "backend/sqlite/error.h"
 #include "backend/sqlite/store.h"
-#include "src/base/cleanup.h"
-#include "src/base/log-pause.h"
-#include "src/base/log.h"
-#include "src/base/tick.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log-pause.h"
+#include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 struct meaning {
 	int code; /* an extended code is looked for before its primary one */

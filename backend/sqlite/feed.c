@@ -16,8 +16,8 @@
 #include "backend/sqlite/read.h"
 #include "backend/sqlite/slots.h"
 #include "backend/sqlite/store.h"
-#include "src/base/cleanup.h"
-#include "src/base/moment.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/moment.h"
 
 enum {
 	TRIM_EVERY = 64,     /* notes */

@@ -10,7 +10,7 @@
  * file has closed its connections.
  *
  * For the same reason the file is never opened as a standard stream, to be moved from there: first
- * these are filled (src/base/descriptor.h), here and where SQLite opens it, which does not use
+ * these are filled (backend/base/descriptor.h), here and where SQLite opens it, which does not use
  * them either but closes and opens again what it gets.
  *
  * Who opens a store for rows only is a library in some program (src/lib/), and that program may
@@ -29,9 +29,9 @@
 #include "backend/sqlite/sqlite.h"
 #include "backend/sqlite/owner.h"
 #include "backend/sqlite/store.h"
-#include "src/base/cleanup.h"
-#include "src/base/descriptor.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
+#include "backend/base/log.h"
 
 struct sqlite_file {
 	struct sqlite_file *next;

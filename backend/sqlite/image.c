@@ -13,8 +13,8 @@
 #include "backend/sqlite/btree.h"
 #include "backend/sqlite/error.h"
 #include "backend/sqlite/store.h"
-#include "src/base/cleanup.h"
-#include "src/base/descriptor.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
 
 enum {
 	PAGE_LEAST = 512,

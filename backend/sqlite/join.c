@@ -66,7 +66,7 @@
 
 #include "backend/sqlite/image.h"
 #include "backend/sqlite/join.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 enum {
 	FRAME_PAGES = 4, /* where a header tells the pages of the database, if it is the last */

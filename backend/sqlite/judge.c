@@ -11,7 +11,7 @@
 #include "backend/sqlite/error.h"
 #include "backend/sqlite/schema.h"
 #include "backend/sqlite/store.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 const char sqlite_judge_default[] = "agentscope_sessions";
 

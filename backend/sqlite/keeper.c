@@ -41,11 +41,11 @@
 #include "backend/sqlite/store.h"
 #include "backend/sqlite/times.h"
 #include "backend/sqlite/writer.h"
-#include "src/base/cleanup.h"
-#include "src/base/descriptor.h"
-#include "src/base/heap.h"
-#include "src/base/log.h"
-#include "src/base/tick.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
+#include "backend/base/heap.h"
+#include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 enum {
 	SYNC_MS = 400,	/* from a commit to its sync, at the most, and the sync itself */

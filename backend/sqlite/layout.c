@@ -11,7 +11,7 @@
 #include "backend/sqlite/conn.h"
 #include "backend/sqlite/error.h"
 #include "backend/sqlite/layout.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 int sqlite_layout_name(struct sqlite_layout *layout, const char *name)
 {

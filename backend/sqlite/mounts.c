@@ -37,8 +37,8 @@
 #include "backend/sqlite/slots.h"
 #include "backend/sqlite/store.h"
 #include "backend/sqlite/times.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 
 enum {
 	COUNT_AT = 512,	 /* how many mounts there are */

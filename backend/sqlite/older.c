@@ -5,7 +5,7 @@
 #include "backend/sqlite/error.h"
 #include "backend/sqlite/sqlite.h"
 #include "backend/sqlite/times.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 static void close_database(sqlite3 **db)
 {

@@ -41,10 +41,10 @@
 #include "backend/sqlite/sqlite.h"
 #include "backend/sqlite/store.h"
 #include "backend/sqlite/times.h"
-#include "src/base/cleanup.h"
-#include "src/base/descriptor.h"
-#include "src/base/log.h"
-#include "src/base/tick.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
+#include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 static bool has_log(const char *path)
 {

@@ -14,7 +14,7 @@
 
 #include "backend/backend.h"
 #include "backend/sqlite/owner.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 /* Who shares a file must find its log in one place, or they would write two; and that is beside
  * the name by which it was opened.  So each has a lock on a byte that follows from the directory

@@ -7,7 +7,7 @@
 #include "backend/sqlite/read.h"
 #include "backend/sqlite/slots.h"
 #include "backend/sqlite/times.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 enum { NODE_COLUMNS = 19 }; /* in front of what else a statement returns */
 

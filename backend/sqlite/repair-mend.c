@@ -10,7 +10,7 @@
 
 #include "backend/sqlite/error.h"
 #include "backend/sqlite/repair.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 enum { RANGES_TOLD = 20 }; /* of one key or file */
 

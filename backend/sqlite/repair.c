@@ -16,9 +16,9 @@
 #include "backend/sqlite/slots.h"
 #include "backend/sqlite/sqlite.h"
 #include "backend/sqlite/writer.h"
-#include "src/base/cleanup.h"
-#include "src/base/descriptor.h"
-#include "src/base/tick.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
+#include "backend/base/tick.h"
 
 enum { COMMIT_BYTES = 32 << 20 };
 

@@ -25,9 +25,9 @@
 #include "backend/sqlite/reserve.h"
 #include "backend/sqlite/sqlite.h"
 #include "backend/sqlite/store.h"
-#include "src/base/cleanup.h"
-#include "src/base/descriptor.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
+#include "backend/base/log.h"
 
 enum {
 	RESERVE_PART = 16,     /* of the filesystem: one in so many blocks */

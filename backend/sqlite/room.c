@@ -46,10 +46,10 @@
 #include "backend/sqlite/sqlite.h"
 #include "backend/sqlite/store.h"
 #include "backend/sqlite/writer.h"
-#include "src/base/cleanup.h"
-#include "src/base/log-pause.h"
-#include "src/base/log.h"
-#include "src/base/tick.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log-pause.h"
+#include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 enum {
 	QUOTA_EXTRA = 64, /* pages above the quota for who frees */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "backend/sqlite/salvage-parts.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 const struct salvage_shape salvage_shapes[SALVAGE_TABLES] = {
 	[SALVAGE_NODE] = { "sessfs_node", "niiiiiiiiiiiiiiTTBi", BY_ROWID, true },

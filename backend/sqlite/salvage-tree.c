@@ -3,8 +3,8 @@
 #include <inttypes.h>
 
 #include "backend/sqlite/salvage-parts.h"
-#include "src/base/array.h"
-#include "src/base/cleanup.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
 
 enum { DEPTH_MOST = 64 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "backend/sqlite/salvage-parts.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 static const char default_table[] = "agentscope_sessions";
 

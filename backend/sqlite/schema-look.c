@@ -8,8 +8,8 @@
 #include "backend/sqlite/error.h"
 #include "backend/sqlite/schema.h"
 #include "backend/sqlite/store.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 
 /* The columns as they are now, and whether statements have to be made anew for them: version is
  * named by the writer's alone. */

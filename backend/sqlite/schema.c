@@ -16,8 +16,8 @@
 #include "backend/sqlite/error.h"
 #include "backend/sqlite/schema.h"
 #include "backend/sqlite/store.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 
 /*
  * The rows of a store that we make.

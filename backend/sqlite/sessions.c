@@ -8,7 +8,7 @@
 #include "backend/sqlite/slots.h"
 #include "backend/sqlite/store.h"
 #include "backend/sqlite/times.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 /* The bytes of a buffer, of which an empty one may have none. */
 static struct bytes present(const struct buf *buf)

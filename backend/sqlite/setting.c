@@ -15,7 +15,7 @@
 #include "backend/sqlite/setting.h"
 #include "backend/sqlite/slots.h"
 #include "backend/sqlite/store.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 int sqlite_setting_list(struct backend *backend, struct backend_snapshot *snapshot,
 			backend_setting_fn *fn, void *arg)

@@ -4,7 +4,7 @@
 
 /* What the store says for all its mounts: setting.c. */
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 struct sqlite_conn;
 

@@ -13,7 +13,7 @@
 
 #include "backend/sqlite/error.h"
 #include "backend/sqlite/store.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 /* What is numbered, and the statements of it: ?1 session, ?2 key, ?3 ino, ?4 and ?5 the lowest and
  * highest number that are meant, ?6 by how much, ?7 index of the first row, ?8 by how much rows

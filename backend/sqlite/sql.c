@@ -4,7 +4,7 @@
 
 #include "backend/sqlite/layout.h"
 #include "backend/sqlite/sql.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 #define NODE_COLUMNS                                                                               \
 	"n.ino, n.parent, n.entry, n.kind, n.flags, n.mode, n.uid, n.gid, n.nlink, n.rdev, "       \

@@ -50,7 +50,7 @@
 #include "backend/sqlite/file.h"
 #include "backend/sqlite/layout.h"
 #include "backend/sqlite/uses.h"
-#include "src/base/log-pause.h"
+#include "backend/base/log-pause.h"
 
 enum {
 	SQLITE_APPLICATION = 0x73657366, /* "sesf" in the file's header */

@@ -4,8 +4,8 @@
 #include <time.h>
 
 #include "backend/sqlite/times.h"
-#include "src/base/moment.h"
-#include "src/base/tick.h"
+#include "backend/base/moment.h"
+#include "backend/base/tick.h"
 
 static const int64_t SECOND = 1000000000;
 

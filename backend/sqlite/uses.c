@@ -22,7 +22,7 @@
 #include "backend/sqlite/schema.h"
 #include "backend/sqlite/slots.h"
 #include "backend/sqlite/store.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 enum { FIRST_BYTE = 4096 }; /* mounts.c has those before it */
 

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "backend/url/secret.h"
-#include "src/base/buf.h"
-#include "src/base/cleanup.h"
+#include "backend/base/buf.h"
+#include "backend/base/cleanup.h"
 
 enum { TIMEOUT = 30, TIMEOUT_MAX = 86400, PORT_MAX = 65535, IDENTIFIER_MAX = 64 };
 

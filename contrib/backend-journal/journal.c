@@ -29,9 +29,9 @@
 #include <unistd.h>
 
 #include "backend/memory/memory.h"
-#include "src/base/cleanup.h"
-#include "src/base/digest.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/digest.h"
+#include "backend/base/log.h"
 
 struct journal {
 	struct backend_ops ops;		/* must be first: the store in memory points to it */

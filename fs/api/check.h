@@ -8,7 +8,7 @@
  * Check a store: the backend's own invariants and those of the model (every name leads to a node,
  * every node to a name, every row is JSON, marks and sizes agree with the rows, ...).  Safe beside
  * a running mount.  report is called with one sentence a finding; each file and directory that was
- * looked at is ticked off (src/base/tick.h).
+ * looked at is ticked off (backend/base/tick.h).
  */
 struct check_result {
 	uint64_t violations; /* broken invariants: the store is damaged */

@@ -20,7 +20,7 @@
  *
  * After it, check_store() finds nothing broken in the new store.  repair says what backend_repair()
  * is told, but for is_row.  report is called with one sentence for each thing that is lost or that
- * is no longer where it was; each record that was rescued is ticked off (src/base/tick.h).
+ * is no longer where it was; each record that was rescued is ticked off (backend/base/tick.h).
  */
 int repair_store(const char *store, const char *new_store, const struct backend_repair *repair,
 		 struct backend_repaired *ret_repaired, char **ret_why);

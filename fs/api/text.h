@@ -28,7 +28,7 @@
 
 #include <stdint.h>
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 struct text_place {
 	int64_t index; /* of the item; below 0: it is a document */

@@ -21,7 +21,7 @@
 #include <time.h>
 
 #include "fs/api/tree-options.h"
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 struct inode;
 struct handle;

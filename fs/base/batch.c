@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/base/batch.h"
-#include "src/base/array.h"
-#include "src/base/cleanup.h"
-#include "src/base/moment.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/moment.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/base/entries.h"
-#include "src/base/array.h"
+#include "backend/base/array.h"
 
 #include <sys/stat.h>
 

@@ -6,7 +6,7 @@
 
 #include "fs/base/names.h"
 #include "fs/base/template.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 struct pattern {
 	const char *path;

@@ -41,7 +41,7 @@
 #include <stdint.h>
 
 #include "backend/backend.h"
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 enum layout_is {
 	LAYOUT_ABOVE,	/* a directory: sessions may lie below it */

@@ -18,8 +18,8 @@
 
 #include <stdbool.h>
 
-#include "src/base/buf.h"
-#include "src/base/json.h"
+#include "backend/base/buf.h"
+#include "fs/base/json.h"
 
 struct line {
 	struct bytes text; /* without the newline; borrowed */

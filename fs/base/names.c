@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "backend/backend.h"
 #include "fs/base/names.h"
-#include "src/base/cleanup.h"
-#include "src/base/digest.h"
-#include "src/base/json.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/digest.h"
+#include "backend/base/utf8.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -11,9 +11,9 @@
  */
 
 #include "fs/base/spool.h"
-#include "src/base/cleanup.h"
-#include "src/base/descriptor.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
+#include "backend/base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/base/stage.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 #include <errno.h>
 #include <stdint.h>

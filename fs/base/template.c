@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdint.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/json.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/utf8.h"
 
 /* ---- What the client writes for a value ---- */
 

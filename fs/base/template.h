@@ -4,7 +4,7 @@
 
 /* Texts with variables between braces, as layouts have them (layout.h tells their types). */
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 enum { VALUES = 8 };
 

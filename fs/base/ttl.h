@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 /* Nanoseconds of "3600" (seconds), "90m", "12h", "30d", "2w", "1y"; or -EINVAL. */
 int duration_parse(struct bytes text, int64_t *ret_duration);

@@ -5,7 +5,7 @@
 #include "fs/cache/cache.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/window.h"
-#include "src/base/tick.h"
+#include "backend/base/tick.h"
 
 static const int64_t BRIEF_TIME = 1000000000; /* of who asks for attributes */
 static const int64_t AT_ONCE = 100000000;     /* within one call */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/cache/cache.h"
 #include "fs/inode/inodes.h"
-#include "src/base/descriptor.h"
-#include "src/base/tick.h"
+#include "backend/base/descriptor.h"
+#include "backend/base/tick.h"
 
 #include <stdlib.h>
 

@@ -4,8 +4,8 @@
 
 #include "fs/content/content.h"
 #include "fs/inode/inodes.h"
-#include "src/base/log.h"
-#include "src/base/moment.h"
+#include "backend/base/log.h"
+#include "backend/base/moment.h"
 
 /* An event that is being made: what its texts are in. */
 struct telling {

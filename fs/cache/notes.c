@@ -7,8 +7,8 @@
 #include "fs/content/content.h"
 #include "fs/inode/following.h"
 #include "fs/inode/inodes.h"
-#include "src/base/array.h"
-#include "src/base/log.h"
+#include "backend/base/array.h"
+#include "backend/base/log.h"
 
 static struct note *notes_add(struct notes *notes)
 {

@@ -56,8 +56,8 @@
 
 #include "fs/cache/notice.h"
 #include "fs/inode/following.h"
-#include "src/base/array.h"
-#include "src/base/tick.h"
+#include "backend/base/array.h"
+#include "backend/base/tick.h"
 
 struct missed {
 	struct missed *next;

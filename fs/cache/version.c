@@ -18,7 +18,7 @@
 
 #include "fs/cache/cache.h"
 #include "fs/content/content.h"
-#include "src/base/log.h"
+#include "backend/base/log.h"
 
 static bool handle_wants(const struct handle *handle, const struct writing *saver)
 {

@@ -7,7 +7,7 @@
 #include "fs/base/batch.h"
 #include "fs/inode/locks.h"
 #include "fs/inode/window.h"
-#include "src/base/json.h"
+#include "fs/base/json.h"
 
 /* All but tree_write_times() are under inode.lock, or tree.lock for writing, and return 0 or
  * -errno.  Those that begin a view by themselves answer -ESTALE when changes of others come

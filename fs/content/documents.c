@@ -14,7 +14,7 @@
 
 #include "fs/content/kind.h"
 #include "fs/inode/inodes.h"
-#include "src/base/tick.h"
+#include "backend/base/tick.h"
 
 static struct document *slot_of(struct tree *tree, uint64_t ino)
 {

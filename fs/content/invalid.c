@@ -2,7 +2,7 @@
 #include "fs/base/lines.h"
 #include "fs/content/kind.h"
 #include "fs/inode/inodes.h"
-#include "src/base/log.h"
+#include "backend/base/log.h"
 
 #include <errno.h>
 #include <inttypes.h>

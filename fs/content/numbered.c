@@ -16,8 +16,8 @@
 #include "fs/base/names.h"
 #include "fs/base/sound.h"
 #include "fs/content/kind.h"
-#include "src/base/array.h"
-#include "src/base/json.h"
+#include "backend/base/array.h"
+#include "fs/base/json.h"
 
 struct numbered {
 	int64_t number;

@@ -16,7 +16,7 @@
 #include "fs/inode/commit.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/waiting.h"
-#include "src/base/digest.h"
+#include "backend/base/digest.h"
 
 enum {
 	FILL_BYTES = 256 << 10, /* that are put into the stage at once */

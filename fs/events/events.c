@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/moment.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/moment.h"
 
 /* Random numbers begin below this: programs that know numbers as doubles have them exactly. */
 enum { NUMBER_BITS = 52 };

@@ -28,7 +28,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 enum event_what {
 	EVENT_APPEND, /* something was added behind what was there */

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/moment.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/moment.h"
 
 static const char *const whats[] = {
 	[EVENT_APPEND] = "append", [EVENT_SAVE] = "save", [EVENT_REMOVE] = "remove",

@@ -8,8 +8,8 @@
 #include "fs/base/names.h"
 #include "fs/inode/called.h"
 #include "fs/inode/inodes.h"
-#include "src/base/json.h"
-#include "src/base/tick.h"
+#include "backend/base/utf8.h"
+#include "backend/base/tick.h"
 
 /* Who has ended may come back and go on. */
 static const int64_t KEPT_NS = INT64_C(60000000000);

@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/moment.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/moment.h"
 
 /* By the clock, so that no store that is brought back from a backup comes upon one again either. */
 void node_rewritten(struct backend_node *node)

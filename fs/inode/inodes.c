@@ -16,7 +16,7 @@
 #include "fs/inode/quota.h"
 #include "fs/inode/shed.h"
 #include "fs/inode/window.h"
-#include "src/base/log.h"
+#include "backend/base/log.h"
 
 enum { TABLE_FIRST = 64 /* slots of a new table */ };
 

@@ -60,8 +60,8 @@
 
 #include "fs/inode/retry.h"
 #include "fs/inode/tree.h"
-#include "src/base/cleanup.h"
-#include "src/base/moment.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/moment.h"
 
 static inline void tree_unlockp(struct tree **tree)
 {

@@ -8,7 +8,7 @@
 #include "fs/inode/following.h"
 #include "fs/inode/locks.h"
 #include "fs/inode/tree.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 static const struct {
 	const char *end; /* of the name */

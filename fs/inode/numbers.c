@@ -9,7 +9,7 @@
 #include "fs/base/sound.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/inodes.h"
-#include "src/base/log.h"
+#include "backend/base/log.h"
 
 enum {
 	FACE_SHIFT = 48, /* bits of a nodeid that are the inode's number */

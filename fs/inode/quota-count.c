@@ -4,7 +4,7 @@
 
 #include "fs/inode/inodes.h"
 #include "fs/inode/quota.h"
-#include "src/base/array.h"
+#include "backend/base/array.h"
 
 enum { PAGE = 256 }; /* entries that are asked for at once */
 

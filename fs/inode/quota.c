@@ -7,8 +7,8 @@
 
 #include "fs/base/ttl.h"
 #include "fs/inode/inodes.h"
-#include "src/base/log.h"
-#include "src/base/tick.h"
+#include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 /* A stale count is good for so many times as long as counting takes, and so long at most; for once
  * that long where the quota is nearly reached. */

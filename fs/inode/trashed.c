@@ -8,7 +8,7 @@
 #include "fs/inode/called.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/shed.h"
-#include "src/base/tick.h"
+#include "backend/base/tick.h"
 
 enum { PATH_LIMIT = 1000 }; /* bytes, which is what every store takes as a name */
 

@@ -11,8 +11,8 @@
 #include "fs/inode/state.h"
 #include "fs/inode/view.h"
 #include "fs/inode/writing.h"
-#include "src/base/log-news.h"
-#include "src/base/log-pause.h"
+#include "backend/base/log-news.h"
+#include "backend/base/log-pause.h"
 
 struct batch;
 

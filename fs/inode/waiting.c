@@ -6,8 +6,8 @@
 
 #include "fs/inode/commit.h"
 #include "fs/inode/inodes.h"
-#include "src/base/log.h"
-#include "src/base/tick.h"
+#include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 enum {
 	/* Times that others were quicker; beside load it may be dozens. */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "fs/kernel/library.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 enum {
 	/* FUSE_DIRECT_IO_ALLOW_MMAP is bit 36: bit 4 of the second word. */

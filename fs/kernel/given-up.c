@@ -15,8 +15,8 @@
 #include <stdio.h>
 
 #include "fs/kernel/ops.h"
-#include "src/base/cleanup.h"
-#include "src/base/descriptor.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
 
 static uint64_t bit(int number)
 {

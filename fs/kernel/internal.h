@@ -20,7 +20,7 @@
 
 #include "fs/kernel/session.h"
 #include "fs/api/tree.h"
-#include "src/base/log-news.h"
+#include "backend/base/log-news.h"
 
 /* An open file, in the session's list so that the end of the mount can free what is left. */
 struct open_file {

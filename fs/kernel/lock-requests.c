@@ -11,10 +11,10 @@
 #include "fs/kernel/locks.h"
 #include "fs/kernel/maps.h"
 #include "fs/kernel/reply.h"
-#include "src/base/buf.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
-#include "src/base/tick.h"
+#include "backend/base/buf.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 struct lock_requests {
 	pthread_mutex_t lock;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "fs/kernel/ranges.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 /* A lock that is held: of a whole file, or in the file's set of ranges. */
 struct held {

@@ -5,7 +5,7 @@
 #include <fcntl.h>
 
 #include "fs/kernel/locks-held.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 /* How many owners a search for a deadlock looks at. */
 enum { DEADLOCK_OWNERS = 128 };

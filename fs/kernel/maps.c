@@ -9,8 +9,8 @@
 
 #include "fs/kernel/lock-requests.h"
 #include "fs/kernel/locks-others.h"
-#include "src/base/log.h"
-#include "src/base/tick.h"
+#include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 /* Another mount that has just come may not have told yet what it has: that is asked again. */
 enum { AGAIN_NS = 5000000 };

@@ -7,8 +7,8 @@
 
 #include "fs/kernel/device.h"
 #include "fs/kernel/library.h"
-#include "src/base/log.h"
-#include "src/base/tick.h"
+#include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 enum {
 	STOP_SECONDS = 5,      /* after which what is left is not told */

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 void op_setxattr(fuse_req_t req, fuse_ino_t nodeid, const char *name, const char *value,
 		 size_t size, int flags)

@@ -15,7 +15,7 @@
 #include "fs/kernel/ops.h"
 #include "fs/kernel/reply.h"
 #include "fs/kernel/streams.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 /*
  * Requests by io_uring take half the time, but libfuse (3.18) serves them in a way that ours cannot

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 static bool is_before(const struct range *a, const struct range *b)
 {

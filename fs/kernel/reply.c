@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 struct session *request_session(fuse_req_t req)
 {

@@ -13,8 +13,8 @@
 #include "fs/kernel/lock-requests.h"
 #include "fs/kernel/notify.h"
 #include "fs/kernel/streams.h"
-#include "src/base/cleanup.h"
-#include "src/base/descriptor.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
 
 enum {
 	THREADS = 32,	  /* that serve requests, at most, unless the options say otherwise */

@@ -7,8 +7,8 @@
 
 #include "fs/api/events.h"
 #include "fs/kernel/ops.h"
-#include "src/base/cleanup.h"
-#include "src/base/tick.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/tick.h"
 
 /* Between two rounds. */
 static const int64_t PAUSE_NS = 50000000;

@@ -7,7 +7,7 @@
 
 #include "fs/question/filter.h"
 #include "fs/question/values.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 /* How the names of files end, and what is asked for in them. */
 static const struct file_end {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/array.h"
-#include "src/base/cleanup.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
 
 static int add_node(struct question_filter *filter, struct node node)
 {

@@ -5,7 +5,7 @@
 
 #include "fs/question/filter.h"
 #include "fs/question/look.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 /*
  * A line is scanned once for its members, and once for each word.  What no one asks for is skipped:

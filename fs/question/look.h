@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 const char *look_blanks(const char *at, const char *end);
 /* at: behind the opening quote.  The closing one, or the end. */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "fs/question/look.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 enum { DEPTH_MOST = 6 /* parts in parts */ };
 

@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "fs/question/look.h"
-#include "src/base/cleanup.h"
-#include "src/base/json.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/utf8.h"
 
 static void append(struct put *put, const void *data, size_t size)
 {

@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 enum put_how {
 	PUT_LINES,  /* each line behind four blanks, without empty ones at both ends */

@@ -68,7 +68,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 enum {
 	QUESTION_TEXT_MAX = 65536, /* bytes of a question */

@@ -5,8 +5,9 @@
 #include <stdint.h>
 
 #include "fs/question/look.h"
-#include "src/base/cleanup.h"
-#include "src/base/json.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/utf8.h"
+#include "fs/base/json.h"
 
 enum { CODE_LEAST = 256 /* bytes of a string that may encode something */ };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/question/shapes.h"
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 static const char *const role_paths[] = {
 	"role",		/* AgentScope, OpenAI chat, gptme, Vibe */

@@ -4,7 +4,7 @@
 
 /* Where the lines of different programs say in which role, and by whom, they were made. */
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 enum shape {
 	SHAPE_ROLE,

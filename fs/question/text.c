@@ -9,9 +9,9 @@
 #include "fs/question/look.h"
 #include "fs/question/parts.h"
 #include "fs/question/shapes.h"
-#include "src/base/cleanup.h"
-#include "src/base/json.h"
-#include "src/base/moment.h"
+#include "backend/base/cleanup.h"
+#include "fs/base/json.h"
+#include "backend/base/moment.h"
 
 enum { ROLE_MAX = 32 };
 

@@ -10,8 +10,8 @@
 #include "fs/share/reconcile.h"
 #include "fs/share/share.h"
 #include "fs/tree/tree.h"
-#include "src/base/log.h"
-#include "src/base/tick.h"
+#include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 static const int64_t AGAIN_FIRST = 1000000000, AGAIN_LAST = 60 * (int64_t)1000000000;
 

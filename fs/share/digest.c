@@ -25,9 +25,9 @@
 #include "fs/share/share.h"
 #include "fs/share/telling.h"
 #include "fs/tree/tree.h"
-#include "src/base/array.h"
-#include "src/base/log.h"
-#include "src/base/tick.h"
+#include "backend/base/array.h"
+#include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 struct digesting {
 	struct tree *tree;

@@ -31,7 +31,7 @@
 #include "fs/inode/waiting.h"
 #include "fs/share/reconcile.h"
 #include "fs/share/share.h"
-#include "src/base/log.h"
+#include "backend/base/log.h"
 
 enum { TURN_TRIES = 8 }; /* when no other mount comes in between: other programs may */
 

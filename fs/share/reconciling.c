@@ -4,7 +4,7 @@
 
 #include "fs/inode/quota.h"
 #include "fs/share/reconcile.h"
-#include "src/base/array.h"
+#include "backend/base/array.h"
 
 int reconcile_add(struct reconciling *reconciling, const struct backend_change *change, bool logged)
 {

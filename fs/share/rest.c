@@ -18,8 +18,8 @@
 #include "fs/inode/waiting.h"
 #include "fs/share/reconcile.h"
 #include "fs/share/share.h"
-#include "src/base/array.h"
-#include "src/base/log.h"
+#include "backend/base/array.h"
+#include "backend/base/log.h"
 
 enum {
 	PAGE_KEYS = 1000,      /* that are asked for at a time */

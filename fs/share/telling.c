@@ -25,7 +25,7 @@
 #include "fs/base/layout.h"
 #include "fs/base/names.h"
 #include "fs/inode/inodes.h"
-#include "src/base/array.h"
+#include "backend/base/array.h"
 
 /* No more is kept of what is told. */
 enum { TOLD_MOST = EVENTS_MOST, TOLD_BYTES = EVENTS_BYTES };

@@ -10,7 +10,7 @@
 #include "fs/tree/place.h"
 #include "fs/tree/tree.h"
 #include "fs/write/write.h"
-#include "src/base/log.h"
+#include "backend/base/log.h"
 
 /* -EEXIST: the name leads to another file, maybe only by now. */
 static int put_once(struct tree *tree, struct away *away, struct notes *notes,

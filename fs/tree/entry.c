@@ -14,7 +14,7 @@
 #include "fs/inode/waiting.h"
 #include "fs/tree/place.h"
 #include "fs/tree/tree.h"
-#include "src/base/log.h"
+#include "backend/base/log.h"
 
 int entry_check(const struct inode *dir, struct bytes name)
 {

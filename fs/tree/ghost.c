@@ -30,7 +30,7 @@
 #include "fs/inode/waiting.h"
 #include "fs/tree/tree.h"
 #include "fs/write/write.h"
-#include "src/base/tick.h"
+#include "backend/base/tick.h"
 
 enum {
 	GHOST_MS = 300,

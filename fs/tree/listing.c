@@ -13,7 +13,7 @@
 #include "fs/inode/window.h"
 #include "fs/tree/attr.h"
 #include "fs/tree/tree.h"
-#include "src/base/log.h"
+#include "backend/base/log.h"
 
 enum {
 	LIST_BLOCK = 1024, /* entries fetched at a time, at the most */

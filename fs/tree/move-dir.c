@@ -23,8 +23,8 @@
 #include "fs/inode/quota.h"
 #include "fs/tree/place.h"
 #include "fs/tree/tree.h"
-#include "src/base/array.h"
-#include "src/base/log.h"
+#include "backend/base/array.h"
+#include "backend/base/log.h"
 
 /* A directory above sessions that is still to be looked into, and its path before and after. */
 struct above {

@@ -25,8 +25,8 @@
 #include "fs/inode/inodes.h"
 #include "fs/tree/place.h"
 #include "fs/tree/tree.h"
-#include "src/base/array.h"
-#include "src/base/json.h"
+#include "backend/base/array.h"
+#include "backend/base/utf8.h"
 
 enum { OWN_KEY_MAX = 10000 }; /* attempts to find a free key */
 

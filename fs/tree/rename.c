@@ -29,7 +29,7 @@
 #include "fs/tree/place.h"
 #include "fs/tree/tree.h"
 #include "fs/write/write.h"
-#include "src/base/log.h"
+#include "backend/base/log.h"
 
 /* One of the two files of a rename. */
 struct moving {

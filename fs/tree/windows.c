@@ -10,8 +10,8 @@
 #include "fs/tree/attr.h"
 #include "fs/tree/tree.h"
 #include "fs/write/write.h"
-#include "src/base/log.h"
-#include "src/base/tick.h"
+#include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 /* The names that the kernel is to forget, since there are too many windows. */
 static void forget_outlived(struct tree *tree)

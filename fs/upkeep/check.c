@@ -37,9 +37,9 @@
 #include "fs/base/sound.h"
 #include "fs/content/content.h"
 #include "fs/inode/inodes.h"
-#include "src/base/array.h"
-#include "src/base/cleanup.h"
-#include "src/base/tick.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/tick.h"
 
 #include <errno.h>
 #include <inttypes.h>

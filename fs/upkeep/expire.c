@@ -21,8 +21,8 @@
 #include "fs/api/trash.h"
 #include "fs/base/ttl.h"
 #include "fs/upkeep/upkeep.h"
-#include "src/base/log.h"
-#include "src/base/tick.h"
+#include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 enum {
 	PART = 64,	   /* sessions looked at in one view */

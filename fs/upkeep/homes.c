@@ -10,7 +10,7 @@
 #include "fs/base/names.h"
 #include "fs/inode/inodes.h"
 #include "fs/upkeep/trash-internal.h"
-#include "src/base/array.h"
+#include "backend/base/array.h"
 
 enum {
 	DEPTH = 64,	/* homes do not lie deeper */

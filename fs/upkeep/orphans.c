@@ -13,8 +13,8 @@
 #include "fs/inode/trashed.h"
 #include "fs/tree/tree.h"
 #include "fs/upkeep/upkeep.h"
-#include "src/base/array.h"
-#include "src/base/log.h"
+#include "backend/base/array.h"
+#include "backend/base/log.h"
 
 struct orphans {
 	struct tree *tree;

@@ -28,9 +28,9 @@
 #include "fs/inode/commit.h"
 #include "fs/tree/tree.h"
 #include "fs/upkeep/upkeep.h"
-#include "src/base/array.h"
-#include "src/base/log.h"
-#include "src/base/tick.h"
+#include "backend/base/array.h"
+#include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 enum { PATH_ATTEMPTS = 1000 };
 

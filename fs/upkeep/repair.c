@@ -5,7 +5,7 @@
 #include "fs/content/content.h"
 #include "fs/share/share.h"
 #include "fs/upkeep/mending.h"
-#include "src/base/json.h"
+#include "fs/base/json.h"
 
 #include <errno.h>
 #include <inttypes.h>

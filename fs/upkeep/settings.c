@@ -10,7 +10,7 @@
 #include "fs/inode/quota.h"
 #include "fs/share/share.h"
 #include "fs/upkeep/upkeep.h"
-#include "src/base/log.h"
+#include "backend/base/log.h"
 
 static const int64_t second = 1000000000;
 

@@ -13,7 +13,7 @@
 #include "fs/inode/commit.h"
 #include "fs/inode/generation.h"
 #include "fs/upkeep/trash-internal.h"
-#include "src/base/array.h"
+#include "backend/base/array.h"
 
 void emit_trashed(struct batch *batch, uint64_t id, int64_t removed, int64_t until,
 		  struct bytes name, uint64_t ino)

@@ -51,8 +51,8 @@
 #include "fs/tree/tree.h"
 #include "fs/inode/waiting.h"
 #include "fs/upkeep/trash-internal.h"
-#include "src/base/array.h"
-#include "src/base/tick.h"
+#include "backend/base/array.h"
+#include "backend/base/tick.h"
 
 #include <errno.h>
 #include <inttypes.h>

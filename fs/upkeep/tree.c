@@ -17,9 +17,9 @@
 #include "fs/tree/tree.h"
 #include "fs/upkeep/upkeep.h"
 #include "fs/write/write.h"
-#include "src/base/log-pause.h"
-#include "src/base/log.h"
-#include "src/base/tick.h"
+#include "backend/base/log-pause.h"
+#include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 static int tree_ghosts_wait(struct tree *tree, int limit)
 {

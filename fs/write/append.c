@@ -34,7 +34,7 @@
 #include "fs/inode/inodes.h"
 #include "fs/inode/waiting.h"
 #include "fs/write/handle.h"
-#include "src/base/tick.h"
+#include "backend/base/tick.h"
 
 enum {
 	CHARACTER_MAX = 4, /* bytes of one in UTF-8 */

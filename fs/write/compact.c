@@ -27,7 +27,7 @@
 #include "fs/inode/inodes.h"
 #include "fs/inode/waiting.h"
 #include "fs/write/handle.h"
-#include "src/base/log.h"
+#include "backend/base/log.h"
 
 enum {
 	EMIT_FIRST = 1000, /* operations that are committed as a plain array */

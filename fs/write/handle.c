@@ -35,7 +35,7 @@
 #include "fs/inode/quota.h"
 #include "fs/inode/waiting.h"
 #include "fs/write/handle.h"
-#include "src/base/tick.h"
+#include "backend/base/tick.h"
 
 /* What every new document is: a draft of no bytes. */
 static bool is_new(const struct inode *inode)

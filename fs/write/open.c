@@ -17,7 +17,7 @@
 #include "fs/inode/window.h"
 #include "fs/write/handle.h"
 #include "fs/write/temporary.h"
-#include "src/base/log.h"
+#include "backend/base/log.h"
 
 struct inode *handle_inode(struct handle *handle)
 {

@@ -22,7 +22,7 @@
 #include "fs/inode/waiting.h"
 #include "fs/write/handle.h"
 #include "fs/write/temporary.h"
-#include "src/base/log.h"
+#include "backend/base/log.h"
 
 /* The unfinished line joins the list. */
 static int join_piece(struct tree *tree, struct handle *handle, struct notes *notes)

@@ -31,6 +31,7 @@
 #include "fs/inode/generation.h"
 #include "fs/inode/inodes.h"
 #include "fs/write/handle.h"
+#include "backend/base/utf8.h"
 
 enum {
 	EMIT_FIRST = 1000,    /* operations of a save that is committed as a plain array */

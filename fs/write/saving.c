@@ -16,7 +16,7 @@
 
 #include "fs/content/content.h"
 #include "fs/write/handle.h"
-#include "src/base/log.h"
+#include "backend/base/log.h"
 
 int saving_refuse(const struct window *window)
 {

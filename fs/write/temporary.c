@@ -12,7 +12,7 @@
 #include "fs/inode/waiting.h"
 #include "fs/write/handle.h"
 #include "fs/write/temporary.h"
-#include "src/base/log.h"
+#include "backend/base/log.h"
 
 enum { SAVES_KEPT = 8 }; /* of one file */
 

@@ -9,9 +9,9 @@
 
 #include "fs/inode/window.h"
 #include "fs/write/handle.h"
-#include "src/base/descriptor.h"
-#include "src/base/log.h"
-#include "src/base/tick.h"
+#include "backend/base/descriptor.h"
+#include "backend/base/log.h"
+#include "backend/base/tick.h"
 
 static pid_t read_process(pid_t pid)
 {

@@ -38,8 +38,8 @@
 #include <time.h>
 
 #include "src/access/way.h"
-#include "src/base/array.h"
-#include "src/base/cleanup.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
 #include "src/mounts/mounts.h"
 #include "src/user/stop.h"
 #include "src/mounts/trust.h"

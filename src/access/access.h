@@ -27,7 +27,7 @@
 #include <sys/stat.h>
 
 #include "backend/backend.h"
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 #include "src/user/options.h"
 
 struct access;
@@ -78,7 +78,7 @@ int access_list(struct access *access, const char *path, bool with_stat, access_
 		void *arg);
 
 /* A file, or with recursive also a directory and all that is in it, file by file; each is ticked
- * off (src/base/tick.h). */
+ * off (backend/base/tick.h). */
 int access_remove(struct access *access, const char *path, bool recursive);
 
 /* What a copy of a tree needs besides files (attr.c). */

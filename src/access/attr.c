@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "src/access/way.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 enum { TEMPORARIES = 100 }; /* names to try */
 

@@ -20,8 +20,8 @@
 
 #include "fs/base/dates.h"
 #include "src/access/way.h"
-#include "src/base/cleanup.h"
-#include "src/base/moment.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/moment.h"
 #include "src/user/stop.h"
 
 static int only_regular(mode_t mode)

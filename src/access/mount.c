@@ -25,8 +25,8 @@
 #include "fs/api/trash.h"
 #include "fs/api/tree.h"
 #include "src/access/way.h"
-#include "src/base/array.h"
-#include "src/base/cleanup.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
 #include "src/mounts/mounts.h"
 
 static int failed(void)

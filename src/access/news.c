@@ -8,8 +8,8 @@
 
 #include "fs/api/events.h"
 #include "src/access/way.h"
-#include "src/base/cleanup.h"
-#include "src/base/tick.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/tick.h"
 #include "src/user/stop.h"
 
 struct access_news {

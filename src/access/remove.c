@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "src/access/way.h"
-#include "src/base/cleanup.h"
-#include "src/base/tick.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/tick.h"
 #include "src/user/stop.h"
 
 enum { BATCH = 64 };

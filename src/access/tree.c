@@ -13,7 +13,7 @@
 #include "fs/api/trash.h"
 #include "fs/api/tree.h"
 #include "src/access/way.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 #include "src/user/settings.h"
 
 enum { LIST_BATCH = 128, OPEN_TRIES = 10 };

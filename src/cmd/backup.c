@@ -11,8 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 #include "src/exchange/copy.h"
 #include "src/user/say.h"
 #include "src/user/stop.h"

@@ -2,7 +2,7 @@
 #include "src/cmd/begin.h"
 
 #include "fs/api/layout.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 #include "src/user/settings.h"
 
 static void begin(struct backend *backend, const struct options *options)

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 #include "src/user/stop.h"
 #include "src/cmd/cmd.h"
 

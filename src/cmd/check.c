@@ -7,9 +7,9 @@
 
 #include "backend/backend.h"
 #include "fs/api/repair.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
-#include "src/base/plural.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
+#include "backend/base/plural.h"
 #include "src/exchange/copy.h"
 #include "src/mounts/mounts.h"
 #include "src/user/options.h"

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 #include "src/access/store.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 /* What a command returns; told to the user in the help. */
 enum cmd_status {

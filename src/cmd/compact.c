@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 #include "src/cmd/cmd.h"
 #include "src/cmd/input.h"
 #include "src/user/units.h"

@@ -17,8 +17,8 @@
 
 #include "backend/backend.h"
 #include "fs/api/layout.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 #include "src/cmd/cmd.h"
 #include "src/mounts/mounts.h"
 #include "src/mounts/trust.h"

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
-#include "src/base/moment.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
+#include "backend/base/moment.h"
 #include "src/exchange/export.h"
 #include "src/user/say.h"
 #include "src/user/stop.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/base/plural.h"
+#include "backend/base/plural.h"
 #include "src/cmd/summary.h"
 #include "src/user/progress.h"
 #include "src/user/units.h"

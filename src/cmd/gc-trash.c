@@ -9,10 +9,10 @@
 #include <time.h>
 
 #include "src/access/access.h"
-#include "src/base/array.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
-#include "src/base/moment.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
+#include "backend/base/moment.h"
 #include "src/user/stop.h"
 #include "src/cmd/gc.h"
 

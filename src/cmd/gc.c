@@ -22,11 +22,11 @@
 #include <string.h>
 
 #include "fs/base/ttl.h"
-#include "src/base/array.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
-#include "src/base/moment.h"
-#include "src/base/tick.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
+#include "backend/base/moment.h"
+#include "backend/base/tick.h"
 #include "src/user/settings.h"
 #include "src/user/stop.h"
 #include "src/user/units.h"

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/log-limit.h"
-#include "src/base/log.h"
-#include "src/base/plural.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log-limit.h"
+#include "backend/base/log.h"
+#include "backend/base/plural.h"
 #include "src/exchange/import.h"
 #include "src/user/stop.h"
 #include "src/user/units.h"

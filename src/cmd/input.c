@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/base/log.h"
+#include "backend/base/log.h"
 #include "src/cmd/cmd.h"
 #include "src/user/stop.h"
 

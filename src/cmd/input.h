@@ -4,7 +4,7 @@
 
 /* What a command takes in: a file, or the standard input. */
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 /* A descriptor of it, or -errno; name is NULL or "-" for the standard input.  Before the store is
  * opened: without it there is nothing to do. */

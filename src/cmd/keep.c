@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "fs/base/layout.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 #include "src/cmd/cmd.h"
 #include "src/exchange/keep.h"
 #include "src/mounts/mounts.h"

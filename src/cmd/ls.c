@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/moment.h"
-#include "src/base/plural.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/moment.h"
+#include "backend/base/plural.h"
 #include "src/user/say.h"
 #include "src/user/stop.h"
 #include "src/user/units.h"

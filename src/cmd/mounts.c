@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/array.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 #include "src/mounts/elsewhere.h"
 #include "src/mounts/holders.h"
 #include "src/mounts/mounts.h"

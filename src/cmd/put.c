@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "fs/base/names.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 #include "src/mounts/mounts.h"
 #include "src/user/stop.h"
 #include "src/cmd/cmd.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 #include "src/user/progress.h"
 #include "src/user/stop.h"
 #include "src/cmd/cmd.h"

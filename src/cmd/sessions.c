@@ -8,9 +8,9 @@
 #include <time.h>
 
 #include "fs/api/trash.h"
-#include "src/base/array.h"
-#include "src/base/cleanup.h"
-#include "src/base/plural.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/plural.h"
 #include "src/user/say.h"
 #include "src/cmd/summary.h"
 #include "src/cmd/title.h"

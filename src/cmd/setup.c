@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "backend/setup.h"
-#include "src/base/log.h"
+#include "backend/base/log.h"
 #include "src/user/say.h"
 #include "src/cmd/cmd.h"
 

@@ -14,7 +14,7 @@
 
 #include "fs/api/text.h"
 #include "fs/base/names.h"
-#include "src/base/array.h"
+#include "backend/base/array.h"
 #include "src/user/stop.h"
 #include "src/user/units.h"
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "src/base/array.h"
-#include "src/base/cleanup.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
 #include "src/user/say.h"
 #include "src/user/terminal.h"
 #include "src/cmd/summary.h"

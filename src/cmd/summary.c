@@ -7,9 +7,9 @@
 #include "fs/api/trash.h"
 #include "fs/base/layout.h"
 #include "fs/base/names.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
-#include "src/base/tick.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
+#include "backend/base/tick.h"
 #include "src/cmd/cmd.h"
 #include "src/counts/counts.h"
 

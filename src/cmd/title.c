@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "fs/api/text.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 struct titling {
 	struct backend *backend;

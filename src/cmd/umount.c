@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "backend/backend.h"
-#include "src/base/array.h"
-#include "src/base/buf.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/array.h"
+#include "backend/base/buf.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 #include "src/mounts/elsewhere.h"
 #include "src/mounts/holders.h"
 #include "src/mounts/mounts.h"

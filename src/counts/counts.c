@@ -12,8 +12,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "src/base/array.h"
-#include "src/base/cleanup.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
 #include "src/index/walk.h"
 
 /* Where the first keys have fewer rows than that, all rows are read as soon as all keys. */

@@ -16,8 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 #include "src/daemon/descriptors.h"
 #include "src/daemon/guard.h"
 #include "src/mounts/mounts.h"

@@ -22,7 +22,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 struct aide {
 	pid_t pid;

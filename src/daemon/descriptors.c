@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "src/base/descriptor.h"
+#include "backend/base/descriptor.h"
 
 /* What fuse.ko answers name_to_handle_at(2) with, without asking a daemon (Linux, fs/fuse/inode.c,
  * fuse_encode_fh()): the halves of the nodeid, and a generation. */

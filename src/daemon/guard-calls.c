@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stddef.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 #include "src/daemon/guard.h"
 
 #ifdef HAVE_SECCOMP

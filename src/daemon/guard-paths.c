@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 #include "src/daemon/guard.h"
 
 #if __has_include(<linux/landlock.h>) && defined(SYS_landlock_create_ruleset)

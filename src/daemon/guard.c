@@ -16,10 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "src/base/buf.h"
-#include "src/base/cleanup.h"
-#include "src/base/descriptor.h"
-#include "src/base/log.h"
+#include "backend/base/buf.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
+#include "backend/base/log.h"
 #include "src/mounts/trust.h"
 
 /*

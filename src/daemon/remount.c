@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/mount.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 #include "src/mounts/mounts.h"
 
 static const struct {

@@ -16,7 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "src/base/log.h"
+#include "backend/base/log.h"
 
 /* The socket of the manager; -1: there is none. */
 static int manager = -1;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 static const int numbers[] = { SIGTERM, SIGINT, SIGHUP, SIGALRM };
 

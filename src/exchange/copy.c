@@ -23,11 +23,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "src/base/buf.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
-#include "src/base/plural.h"
-#include "src/base/tick.h"
+#include "backend/base/buf.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
+#include "backend/base/plural.h"
+#include "backend/base/tick.h"
 #include "src/mounts/mounts.h"
 #include "src/user/progress.h"
 #include "src/user/say.h"

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "src/base/array.h"
-#include "src/base/cleanup.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
 
 /* A surrogate as three bytes, which UTF-8 does not allow: ED A0..BF 80..BF. */
 static bool is_surrogate(struct bytes text)

@@ -11,8 +11,8 @@
 
 #include <stdint.h>
 
-#include "src/base/buf.h"
-#include "src/base/json.h"
+#include "backend/base/buf.h"
+#include "fs/base/json.h"
 
 struct document_member {
 	char *key; /* decoded; may hold NULs */

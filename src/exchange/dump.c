@@ -7,7 +7,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 #include "src/user/stop.h"
 
 enum { BLOCK = 256 * 1024, END = -1, WORD_MAX = 64 };

@@ -13,8 +13,8 @@
 #include "fs/api/settings.h"
 #include "fs/base/layout.h"
 #include "fs/base/names.h"
-#include "src/base/array.h"
-#include "src/base/log.h"
+#include "backend/base/array.h"
+#include "backend/base/log.h"
 #include "src/exchange/export.h"
 #include "src/user/stop.h"
 

@@ -15,8 +15,8 @@
 #include <sys/syscall.h>
 #include <sys/xattr.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 #include "src/exchange/dirs.h"
 #include "src/exchange/export.h"
 #include "src/exchange/walk.h"

@@ -21,8 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 
 enum { BUFFERED_MAX = 4 << 20 }; /* bytes of a file that are held in memory */
 

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 #include "src/exchange/import.h"
 #include "src/mounts/mounts.h"
 #include "src/user/stop.h"

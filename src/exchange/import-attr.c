@@ -6,7 +6,7 @@
 #include <sys/xattr.h>
 
 #include "fs/api/trash.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 int import_stat(struct import *import, const char *path, struct stat *ret_stat)
 {

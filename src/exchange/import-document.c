@@ -9,7 +9,7 @@
 
 #include "fs/base/layout.h"
 #include "fs/base/names.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 #include "src/exchange/document.h"
 #include "src/exchange/import-attr.h"
 #include "src/exchange/import.h"

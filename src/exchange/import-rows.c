@@ -9,8 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/moment.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/moment.h"
 #include "src/exchange/dump.h"
 #include "src/exchange/import.h"
 

@@ -8,8 +8,8 @@
 #include <limits.h>
 #include <string.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 #include "src/exchange/import-attr.h"
 #include "src/exchange/import.h"
 #include "src/exchange/linked.h"

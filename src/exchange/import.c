@@ -25,8 +25,8 @@
 
 #include "fs/base/names.h"
 #include "src/access/way.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 #include "src/exchange/import-attr.h"
 #include "src/user/stop.h"
 #include "src/access/store.h"

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <time.h>
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 struct keep {
 	const char *folder; /* both absolute, without links but in the last component of folder */

@@ -8,9 +8,9 @@
 
 #include "fs/api/settings.h"
 #include "fs/base/names.h"
-#include "src/base/array.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 #include "src/user/say.h"
 #include "src/user/stop.h"
 

@@ -5,8 +5,8 @@
 #include <inttypes.h>
 
 #include "fs/api/settings.h"
-#include "src/base/cleanup.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
 #include "src/exchange/telling.h"
 
 /* ---- What is in a store that goes ---- */

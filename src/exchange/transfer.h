@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "backend/backend.h"
-#include "src/base/digest.h"
+#include "backend/base/digest.h"
 #include "src/user/progress.h"
 
 struct transfer {

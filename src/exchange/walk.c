@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/array.h"
-#include "src/base/buf.h"
-#include "src/base/cleanup.h"
+#include "backend/base/array.h"
+#include "backend/base/buf.h"
+#include "backend/base/cleanup.h"
 #include "src/exchange/dirs.h"
 #include "src/user/stop.h"
 

@@ -23,9 +23,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/digest.h"
-#include "src/base/moment.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/digest.h"
+#include "backend/base/moment.h"
 #include "src/user/stop.h"
 
 /* At the beginning of a file that is an index: what SQLite writes, and the number of its kind. */

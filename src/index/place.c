@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/digest.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/digest.h"
 #include "src/index/index.h"
 #include "src/mounts/mounts.h"
 

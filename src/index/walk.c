@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/array.h"
-#include "src/base/tick.h"
+#include "backend/base/array.h"
+#include "backend/base/tick.h"
 
 enum { WAITING_MOST = 1000 }; /* keys that are remembered; of more any may have changed */
 static const int64_t SNAPSHOT_MOST = INT64_C(5000000000);

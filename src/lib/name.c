@@ -3,8 +3,8 @@
 
 #include <errno.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/json.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/utf8.h"
 #include "src/lib/why.h"
 
 /* Cut between two characters. */

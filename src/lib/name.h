@@ -6,7 +6,7 @@
  * What a call of the library is about: a session, and a key in it.
  */
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 /* What ends the key of a list's sidecar. */
 #define SIDECAR BYTES(":_hash")

@@ -40,10 +40,10 @@
 #include <stdlib.h>
 
 #include "backend/backend.h"
-#include "src/base/array.h"
-#include "src/base/cleanup.h"
-#include "src/base/digest.h"
-#include "src/base/json.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/digest.h"
+#include "fs/base/json.h"
 #include "src/lib/view.h"
 #include "src/lib/why.h"
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/base/log.h"
+#include "backend/base/log.h"
 #include "src/lib/sessfs.h"
 
 enum { WHY_MAX = 1024 }; /* longer sentences are cut */

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "src/base/array.h"
-#include "src/base/cleanup.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
 #include "src/mounts/holders.h"
 
 /* All that can be seen, each with a process by which its table of mounts is read. */

@@ -10,7 +10,7 @@
  * serves on without any mount, as long as files are open in one that was unmounted lazily.
  */
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 #include "src/mounts/mounts.h"
 
 struct elsewhere {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "backend/backend.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 enum { TOLD = 4 }; /* by name; the others are counted */
 

@@ -5,7 +5,7 @@
 /* Which processes have to do with a mount, as /proc tells; the mount itself is not asked.  What may
  * not be seen is left out: root sees all, a user his own processes. */
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 #include "src/mounts/mounts.h"
 
 /* The daemon that serves it; 0 when it has ended, or cannot be seen. */

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "backend/backend.h"
-#include "src/base/buf.h"
-#include "src/base/cleanup.h"
+#include "backend/base/buf.h"
+#include "backend/base/cleanup.h"
 
 static void fclosep(FILE **file)
 {

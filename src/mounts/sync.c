@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 #include "src/mounts/mounts.h"
 
 enum { UNKNOWN = 1 };

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/base/buf.h"
-#include "src/base/cleanup.h"
+#include "backend/base/buf.h"
+#include "backend/base/cleanup.h"
 
 enum { LINKS_MAX = 40 };
 

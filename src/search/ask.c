@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "fs/api/text.h"
-#include "src/base/array.h"
+#include "backend/base/array.h"
 #include "src/search/internal.h"
 #include "src/user/stop.h"
 

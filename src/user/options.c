@@ -6,7 +6,7 @@
 
 #include "fs/base/layout.h"
 #include "fs/base/ttl.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 #include "src/user/units.h"
 
 struct option_row;

@@ -15,7 +15,7 @@
 #include <stdio.h>
 
 #include "fs/api/tree-options.h"
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 struct options {
 	bool allow_other;

@@ -10,10 +10,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "src/base/buf.h"
-#include "src/base/cleanup.h"
-#include "src/base/plural.h"
-#include "src/base/tick.h"
+#include "backend/base/buf.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/plural.h"
+#include "backend/base/tick.h"
 #include "src/user/units.h"
 
 static const int64_t second = 1000000000;

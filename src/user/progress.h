@@ -25,13 +25,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 enum {
 	PROGRESS_COLUMNS = 200, /* at the most */
 
 	/* What is followed. */
-	PROGRESS_TICKS = 1, /* items: what the process ticks off from now on (src/base/tick.h) */
+	PROGRESS_TICKS = 1, /* items: what the process ticks off from now on (tick.h) */
 	PROGRESS_READS = 2, /* bytes: what it reads by any call, and no more than the total */
 };
 

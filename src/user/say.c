@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "fs/base/names.h"
-#include "src/base/cleanup.h"
-#include "src/base/json.h"
-#include "src/base/log.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/utf8.h"
+#include "backend/base/log.h"
 #include "src/user/progress.h"
 
 static void print_stderr(int level, const char *sentence)

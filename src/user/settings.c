@@ -8,7 +8,7 @@
 
 #include "fs/api/trash.h"
 #include "fs/base/layout.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 static const int64_t second = 1000000000;
 

@@ -14,7 +14,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "src/base/descriptor.h"
+#include "backend/base/descriptor.h"
 
 enum { STACK = 128 * 1024, PATIENCE_S = 5 };
 

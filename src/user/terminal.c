@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/json.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/utf8.h"
 #include "src/user/say.h"
 
 enum { NARROWEST = 20 };

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 /* Columns of the terminal, or what COLUMNS in the environment says; otherwise, or if there are
  * fewer than least, that. */

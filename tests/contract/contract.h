@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "backend/backend.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 /* A fresh store of a kind; closed, and its files removed, at the end of the case.  The program has
  * these two in a file of its own, beside the cases that it runs: stores.c, servers.c. */

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/base/log.h"
+#include "backend/base/log.h"
 #include "tests/contract/contract.h"
 
 static const struct backend_options fresh = { .create = true, .owner = "the test" };

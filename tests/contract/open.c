@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/base/log.h"
+#include "backend/base/log.h"
 
 static const struct backend_options owner = { .create = true, .owner = "the test" };
 static const struct backend_options guest = { 0 };

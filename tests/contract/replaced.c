@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "src/base/log.h"
+#include "backend/base/log.h"
 
 static const struct backend_options owner = { .create = true, .owner = "the test" };
 static const struct backend_options rows_only = { .create = true, .rows_only = true };

@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 EveryStore(rows, are_read_in_the_order_of_their_index)
 {

@@ -11,7 +11,7 @@
 #include "backend/sql/cursor.h"
 #include "backend/sql/mounts.h"
 #include "backend/sql/watch.h"
-#include "src/base/log.h"
+#include "backend/base/log.h"
 #include "tests/contract/mounts.h"
 #include "tests/unit/server.h"
 

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/base/log.h"
+#include "backend/base/log.h"
 
 static const struct backend_options shared = { .owner = "the test", .shared = true };
 

@@ -8,7 +8,7 @@
 #include "backend/fault/fault.h"
 #include "backend/memory/memory.h"
 #include "backend/trace/trace.h"
-#include "src/base/log.h"
+#include "backend/base/log.h"
 
 static const struct backend_options options = { .create = true };
 

@@ -21,8 +21,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "src/base/buf.h"
-#include "src/base/cleanup.h"
+#include "backend/base/buf.h"
+#include "backend/base/cleanup.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* The name of the target. */

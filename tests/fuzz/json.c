@@ -7,7 +7,8 @@
 #include <sqlite3.h>
 #include <string.h>
 
-#include "src/base/json.h"
+#include "backend/base/utf8.h"
+#include "fs/base/json.h"
 #include "tests/fuzz/fuzz.h"
 
 const char fuzz_name[] = "json";

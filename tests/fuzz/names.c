@@ -11,7 +11,7 @@
 
 #include "backend/backend.h"
 #include "fs/base/names.h"
-#include "src/base/json.h"
+#include "backend/base/utf8.h"
 #include "tests/fuzz/fuzz.h"
 
 const char fuzz_name[] = "names";

@@ -14,7 +14,7 @@
 
 #include "fs/question/question.h"
 #include "fs/question/shapes.h"
-#include "src/base/json.h"
+#include "fs/base/json.h"
 #include "tests/fuzz/fuzz.h"
 
 enum {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "src/base/log.h"
+#include "backend/base/log.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/random.h"
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "src/base/json.h"
+#include "backend/base/utf8.h"
 #include "tests/fuzz/fuzz.h"
 
 const char fuzz_name[] = "text";

@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <sqlite3.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 #include "src/lib/sessfs.h"
 
 extern struct sessfs *lib;

@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/json.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/utf8.h"
+#include "fs/base/json.h"
 
 const struct name names[NAMES] = {
 	{ "s/k.json", SINGLE, "k", "k.json" },

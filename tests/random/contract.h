@@ -19,7 +19,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 enum kind { ORDINARY, SINGLE, LIST, SIDECAR };
 

@@ -30,7 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 #include "tests/random/driver.h"
 
 enum {

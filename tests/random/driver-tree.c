@@ -23,8 +23,8 @@
 #include "fs/content/content.h"
 #include "fs/tree/tree.h"
 #include "fs/write/write.h"
-#include "src/base/log.h"
-#include "src/base/tick.h"
+#include "backend/base/log.h"
+#include "backend/base/tick.h"
 #include "tests/random/driver.h"
 
 int __real_clock_gettime(clockid_t clock, struct timespec *time);

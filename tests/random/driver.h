@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 enum { SLOTS = 6, PROCESSES = 3 };
 

@@ -29,8 +29,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/json.h"
+#include "backend/base/cleanup.h"
+#include "fs/base/json.h"
 #include "tests/random/contract.h"
 #include "tests/random/driver.h"
 #include "tests/unit/random.h"

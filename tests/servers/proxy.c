@@ -49,9 +49,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "src/base/array.h"
-#include "src/base/cleanup.h"
-#include "src/base/tick.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/tick.h"
 
 enum {
 	READ_SIZE = 256 * 1024,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 #include "src/exchange/document.h"
 
 /* "key=content|" for each member, in the order of the keys; or "REASON at OFFSET". */

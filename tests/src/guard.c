@@ -26,7 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 #include "src/daemon/guard.h"
 #include "src/daemon/signals.h"
 #include "src/mounts/trust.h"

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 /* Parses onto the defaults; the case fails when it is refused. */
 static struct options parsed(const char *text)

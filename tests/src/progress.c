@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/tick.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/tick.h"
 #include "src/user/progress.h"
 
 static const int64_t millisecond = 1000000;

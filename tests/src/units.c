@@ -4,7 +4,7 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 static const int64_t second = 1000000000;
 

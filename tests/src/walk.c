@@ -4,7 +4,7 @@
 #include <criterion/criterion.h>
 #include <time.h>
 
-#include "src/base/tick.h"
+#include "backend/base/tick.h"
 
 /* An index that is always fine, and a store in which no other program has changed anything. */
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # No descriptor of the store, the filesystem or the library is a standard stream: they are opened by
-# src/base/descriptor.h alone.
+# backend/base/descriptor.h alone.
 
 here=$(dirname "$0")
 . "$here/cases.sh"
@@ -12,8 +12,8 @@ calls="$calls|eventfd|timerfd_create|signalfd|socket|accept4?|dup|fopen|tmpfile|
 
 # Prints each call in a tree that may return 0, 1 or 2.  $1: tree.
 wrong_in() {
-	files_of "$1" .c .h | grep -E '^(backend|fs|src/lib|src/base)/' |
-		grep -v '^src/base/descriptor\.' | while read -r file; do
+	files_of "$1" .c .h | grep -E '^(backend|fs|src/lib|backend/base)/' |
+		grep -v '^backend/base/descriptor\.' | while read -r file; do
 		grep -nE "(^|[^A-Za-z0-9_>.])($calls)\(" "$1/$file" |
 			grep -vE "descriptor_above\(($calls)\(|($calls)\([0-9]\)" |
 			sed "s|^|$file:|"

@@ -58,8 +58,8 @@ lengths_hold() {
 
 a_long_file_is_found() {
 	rm -rf "$scratch/tree"
-	mkdir -p "$scratch/tree/src/base"
-	seq 601 >"$scratch/tree/src/base/x.c"
+	mkdir -p "$scratch/tree/backend/base"
+	seq 601 >"$scratch/tree/backend/base/x.c"
 	! lengths_hold "$scratch/tree"
 }
 
@@ -97,7 +97,7 @@ calls_hold() {
 }
 
 expect "an include that goes upward is found in the ground floor" \
-	is_found src/base/x.c '"backend/backend.h"'
+	is_found backend/base/x.c '"backend/backend.h"'
 expect "an include that goes upward is found in the store" \
 	is_found backend/sqlite/x.c '"fs/api/tree.h"'
 expect "an include that goes upward is found in the filesystem" \

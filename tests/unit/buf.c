@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 #include "tests/unit/failing-alloc.h"
 
 /* ---- bytes ---- */

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <time.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 static const int64_t SECOND = 1000000000;
 static const int64_t OTHER = 1600000000000000000;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/base/digest.h"
+#include "backend/base/digest.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 /* The published vectors of SipHash-2-4-128: key 00 01 ... 0f, message n is 00 01 ... of n bytes. */
 static const char *const vectors[] = {

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/json.h"
+#include "backend/base/cleanup.h"
+#include "fs/base/json.h"
 #include "tests/unit/failing-alloc.h"
 
 static struct event event_of(enum event_what what, const char *path, const char *from)

@@ -10,7 +10,7 @@
 
 #include "backend/fault/fault.h"
 #include "backend/trace/trace.h"
-#include "src/base/log.h"
+#include "backend/base/log.h"
 #include "tests/unit/rounds.h"
 #include "tests/unit/script.h"
 #include "tests/unit/until.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/base/json.h"
+#include "backend/base/utf8.h"
+#include "fs/base/json.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -11,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 #include "tests/unit/random.h"
 
 /* ---- Tables ---- */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fs/base/names.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 #include "tests/unit/random.h"
 
 static uint64_t set_of(const char *names)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 #include "tests/unit/failing-alloc.h"
 #include "tests/unit/random.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/base/log.h"
+#include "backend/base/log.h"
 
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/log-news.h"
-#include "src/base/log-pause.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log-news.h"
+#include "backend/base/log-pause.h"
 
 /* What the sink has got. */
 static int calls;

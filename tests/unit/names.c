@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "backend/backend.h"
-#include "src/base/cleanup.h"
-#include "src/base/json.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/utf8.h"
 #include "tests/unit/failing-alloc.h"
 #include "tests/unit/random.h"
 

@@ -6,7 +6,7 @@
 
 #include "backend/plugin.h"
 #include "backend/url/url.h"
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 #ifndef FAKE_ABI
 #define FAKE_ABI PLUGIN_ABI

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/json.h"
+#include "backend/base/cleanup.h"
+#include "fs/base/json.h"
 
 static struct question *ask_bytes(struct bytes clauses)
 {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 #include "tests/unit/failing-alloc.h"
 
 static const int64_t SECOND = 1000000000;

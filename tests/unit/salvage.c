@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "backend/sqlite/salvage.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 #include "tests/unit/random.h"
 #include "tests/unit/rounds.h"
 #include "tests/unit/scratch.h"

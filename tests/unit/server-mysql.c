@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/base/buf.h"
-#include "src/base/cleanup.h"
+#include "backend/base/buf.h"
+#include "backend/base/cleanup.h"
 #include "tests/unit/server-client.h"
 
 static MYSQL *open_client(const struct url *url, const char *database)

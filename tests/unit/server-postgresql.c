@@ -3,8 +3,8 @@
 #include <libpq-fe.h>
 #include <stdio.h>
 
-#include "src/base/buf.h"
-#include "src/base/cleanup.h"
+#include "backend/base/buf.h"
+#include "backend/base/cleanup.h"
 #include "tests/unit/server-client.h"
 
 static PGconn *open_client(const struct url *url, const char *database)

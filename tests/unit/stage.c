@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 #include "tests/unit/failing-alloc.h"
 #include "tests/unit/random.h"
 #include "tests/unit/scratch.h"

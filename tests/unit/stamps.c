@@ -4,8 +4,8 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-#include "src/base/array.h"
-#include "src/base/cleanup.h"
+#include "backend/base/array.h"
+#include "backend/base/cleanup.h"
 
 static const int64_t MILLISECOND = 1000000;
 

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "fs/api/events.h"
-#include "src/base/cleanup.h"
-#include "src/base/tick.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/tick.h"
 #include "tests/unit/fuse.h"
 #include "tests/unit/until.h"
 

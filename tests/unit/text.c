@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/json.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/utf8.h"
 
 static const int64_t ROW_TIME = INT64_C(1700000000000000000);
 

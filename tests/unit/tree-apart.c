@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "backend/fault/fault.h"
-#include "src/base/log.h"
+#include "backend/base/log.h"
 #include "tests/unit/many.h"
 #include "tests/unit/until.h"
 

@@ -8,7 +8,7 @@
 
 #include "fs/api/trash.h"
 #include "fs/inode/locks.h"
-#include "src/base/tick.h"
+#include "backend/base/tick.h"
 #include "tests/unit/until.h"
 #include "tests/unit/world.h"
 

@@ -19,8 +19,8 @@
 #include "fs/share/share.h"
 #include "fs/tree/tree.h"
 #include "fs/upkeep/upkeep.h"
-#include "src/base/log.h"
-#include "src/base/tick.h"
+#include "backend/base/log.h"
+#include "backend/base/tick.h"
 #include "tests/unit/many.h"
 
 #define Many(name)                                                                                 \

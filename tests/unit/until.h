@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <time.h>
 
-#include "src/base/tick.h"
+#include "backend/base/tick.h"
 
 enum { UNTIL_SECONDS = 600 };
 

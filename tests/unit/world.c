@@ -18,7 +18,7 @@
 #include "fs/content/content.h"
 #include "fs/tree/tree.h"
 #include "fs/write/write.h"
-#include "src/base/log.h"
+#include "backend/base/log.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/server.h"
 

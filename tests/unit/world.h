@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 
 #include "fs/api/tree.h"
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 enum { WORLD_MEMORY, WORLD_SQLITE, WORLD_SERVER };
 

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 #include "tests/unit/random.h"
 
 void shim_log_add(struct shim_log *log, enum shim_entry entry, unsigned file, uint64_t offset,

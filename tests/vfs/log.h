@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 #include "tests/vfs/shim.h"
 
 /* The machine that tests may fail, too: then there is nothing to be learnt. */

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "backend/backend.h"
-#include "src/base/log.h"
+#include "backend/base/log.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/until.h"
 

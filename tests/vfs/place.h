@@ -7,7 +7,7 @@
  * its tree, so all of world.h that works on an open tree can be used.
  */
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 #include "tests/unit/world.h"
 #include "tests/vfs/shim.h"
 

@@ -24,7 +24,7 @@
 #include "fs/content/content.h"
 #include "fs/tree/tree.h"
 #include "fs/write/write.h"
-#include "src/base/tick.h"
+#include "backend/base/tick.h"
 #include "tests/unit/random.h"
 #include "tests/unit/rounds.h"
 #include "tests/vfs/place.h"

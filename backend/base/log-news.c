@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/base/log-news.h"
+#include "backend/base/log-news.h"
 
 static const int64_t MINUTE = INT64_C(60000000000);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/base/moment.h"
+#include "backend/base/moment.h"
 
 #include <stdbool.h>
 #include <time.h>

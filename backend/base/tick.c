@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/base/tick.h"
+#include "backend/base/tick.h"
 
 #include <stdatomic.h>
 #include <time.h>

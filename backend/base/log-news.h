@@ -8,8 +8,8 @@
  * thread at a time.
  */
 
-#include "src/base/buf.h"
-#include "src/base/digest.h"
+#include "backend/base/buf.h"
+#include "backend/base/digest.h"
 
 enum { LOG_NEWS_MOST = 20 };
 

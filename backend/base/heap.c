@@ -2,8 +2,8 @@
 #include <malloc.h>
 #include <unistd.h>
 
-#include "src/base/cleanup.h"
-#include "src/base/heap.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/heap.h"
 
 #ifdef __GLIBC__
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 int bytes_compare(struct bytes a, struct bytes b)
 {

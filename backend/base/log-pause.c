@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/base/log-pause.h"
+#include "backend/base/log-pause.h"
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
 
 #define SECONDS(n) ((n)*INT64_C(1000000000))
 #define FIRST SECONDS(1)

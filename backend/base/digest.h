@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 enum { DIGEST_SIZE = 16 };
 

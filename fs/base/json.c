@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/base/json.h"
+#include "fs/base/json.h"
 
 #include <endian.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "src/base/cleanup.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/utf8.h"
 
 /* What a byte can be.  A byte may be several of these. */
 enum class {
@@ -67,7 +68,7 @@ scan_refuse(struct scan *scan, const unsigned char *at, const char *reason)
 	return NULL;
 }
 
-/* ---- UTF-8 ---- */
+/* ---- Plain text ---- */
 
 /*
  * Eight bytes at once: the high bit of each byte of the result that is not plain text, which is a
@@ -106,64 +107,6 @@ static const unsigned char *skip_plain(const unsigned char *from, const unsigned
 	return from;
 }
 
-static const unsigned char *skip_ascii(const unsigned char *from, const unsigned char *end)
-{
-	while (end - from >= 8 && !(load_word(from) & UINT64_C(0x8080808080808080)))
-		from += 8;
-	while (from < end && *from < 0x80)
-		from++;
-	return from;
-}
-
-static inline bool continues(unsigned char byte)
-{
-	return (byte & 0xc0) == 0x80;
-}
-
-/* RFC 3629, section 4: the first byte narrows the second where the form would be overlong, a
- * surrogate or above U+10FFFF. */
-static inline size_t sequence(const unsigned char *at, size_t size)
-{
-	if (size == 0)
-		return 0;
-	if (at[0] < 0x80)
-		return 1;
-	if (at[0] < 0xc2 || at[0] > 0xf4)
-		return 0;
-	if (at[0] < 0xe0)
-		return size >= 2 && continues(at[1]) ? 2 : 0;
-	if (at[0] < 0xf0) {
-		if (size < 3 || !continues(at[1]) || !continues(at[2]))
-			return 0;
-		return (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) ? 0 : 3;
-	}
-	if (size < 4 || !continues(at[1]) || !continues(at[2]) || !continues(at[3]))
-		return 0;
-	return (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] > 0x8f) ? 0 : 4;
-}
-
-size_t utf8_sequence(struct bytes text)
-{
-	return sequence((const unsigned char *)text.data, text.size);
-}
-
-bool utf8_valid(struct bytes text)
-{
-	const unsigned char *next = (const unsigned char *)text.data;
-	const unsigned char *end;
-
-	if (text.size == 0)
-		return true;
-	for (end = next + text.size; (next = skip_ascii(next, end)) < end;) {
-		size_t size = sequence(next, (size_t)(end - next));
-
-		if (size == 0)
-			return false;
-		next += size;
-	}
-	return true;
-}
-
 /* ---- Strings, numbers, literals ---- */
 
 /* at: behind the backslash. */
@@ -186,7 +129,7 @@ static const unsigned char *scan_escape(struct scan *scan, const unsigned char *
 static const unsigned char *scan_sequences(struct scan *scan, const unsigned char *at)
 {
 	do {
-		size_t size = sequence(at, (size_t)(scan->end - at));
+		size_t size = utf8_sequence(bytes_make(at, (size_t)(scan->end - at)));
 
 		if (size == 0)
 			return scan_refuse(scan, at, "invalid UTF-8");

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "src/base/buf.h"
+#include "backend/base/buf.h"
 
 enum { JSON_DEPTH_MAX = 1000 };
 
@@ -39,9 +39,5 @@ bool json_valid(struct bytes text, struct json_error *error);
  * means the same, with numbers and strings as they are spelled and keys in their order.  Any other
  * bytes are safe.  0 or -ENOMEM. */
 int json_compact(struct bytes text, struct buf *out);
-
-/* Length of the valid UTF-8 sequence at the start (1 to 4), or 0; NUL counts as valid. */
-size_t utf8_sequence(struct bytes text);
-bool utf8_valid(struct bytes text);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/base/descriptor.h"
+#include "backend/base/descriptor.h"
 
 #include <errno.h>
 #include <fcntl.h>

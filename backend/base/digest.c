@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/base/digest.h"
+#include "backend/base/digest.h"
 
 #include <endian.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/base/log.h"
+#include "backend/base/log.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/base/log-limit.h"
+#include "backend/base/log-limit.h"
 
 static void sink_stderr(int level, const char *sentence)
 {
