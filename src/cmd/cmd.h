@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 
-#include "src/access/store.h"
+#include "src/store/store.h"
 #include "backend/base/cleanup.h"
 
 /* What a command returns; told to the user in the help. */

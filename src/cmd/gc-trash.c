@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "src/access/access.h"
+#include "src/store/access.h"
 #include "backend/base/array.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"

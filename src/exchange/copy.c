@@ -34,7 +34,7 @@
 #include "src/user/stop.h"
 #include "src/mounts/trust.h"
 #include "src/user/units.h"
-#include "src/access/store.h"
+#include "src/store/store.h"
 #include "src/exchange/transfer.h"
 
 enum { PATIENCE = 5000 }; /* milliseconds to wait for another verb to be done with the store */

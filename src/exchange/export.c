@@ -9,7 +9,7 @@
 #include "src/exchange/import.h"
 #include "src/mounts/mounts.h"
 #include "src/user/stop.h"
-#include "src/access/store.h"
+#include "src/store/store.h"
 #include "src/exchange/walk.h"
 
 enum { BLOCK = 256 * 1024 };

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "src/access/access.h"
+#include "src/store/access.h"
 #include "src/exchange/linked.h"
 #include "src/user/progress.h"
 

@@ -9,7 +9,7 @@
  * Otherwise the bytes are compared up to the first difference.  A list that has grown gets what is
  * new: in one append, which is one transaction, when that is not much.  All else is replaced: the
  * bytes go into a file beside it, with all the attributes, which is then renamed over it
- * (src/access/file.c).  That is one transaction, too, and changes only those rows that differ.  So
+ * (src/store/file.c).  That is one transaction, too, and changes only those rows that differ.  So
  * nothing is ever half there, however this process ends, and what has been done is skipped by the
  * next run.
  *
@@ -24,12 +24,12 @@
 #include <stdlib.h>
 
 #include "fs/base/names.h"
-#include "src/access/way.h"
+#include "src/store/way.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 #include "src/exchange/import-attr.h"
 #include "src/user/stop.h"
-#include "src/access/store.h"
+#include "src/store/store.h"
 
 enum {
 	BLOCK = 256 * 1024,

@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "src/access/access.h"
+#include "src/store/access.h"
 #include "src/user/progress.h"
 #include "src/user/say.h"
 

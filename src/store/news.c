@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "fs/api/events.h"
-#include "src/access/way.h"
+#include "src/store/way.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/tick.h"
 #include "src/user/stop.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/access/store.h"
+#include "src/store/store.h"
 
 #include <errno.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  * process (tree.c).  access.c chooses one, and makes of these calls what it offers.
  */
 
-#include "src/access/access.h"
+#include "src/store/access.h"
 
 struct inode;
 struct handle;

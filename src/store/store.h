@@ -9,7 +9,7 @@
 #include "fs/api/check.h"
 #include "fs/api/settings.h"
 #include "fs/api/trash.h"
-#include "src/access/access.h"
+#include "src/store/access.h"
 #include "src/user/progress.h"
 
 /* Open a store, or say why not; then 0 or -errno. */

@@ -12,7 +12,7 @@
 
 #include "fs/api/trash.h"
 #include "fs/api/tree.h"
-#include "src/access/way.h"
+#include "src/store/way.h"
 #include "backend/base/cleanup.h"
 #include "src/user/settings.h"
 

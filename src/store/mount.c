@@ -24,7 +24,7 @@
 #include "backend/backend.h"
 #include "fs/api/trash.h"
 #include "fs/api/tree.h"
-#include "src/access/way.h"
+#include "src/store/way.h"
 #include "backend/base/array.h"
 #include "backend/base/cleanup.h"
 #include "src/mounts/mounts.h"

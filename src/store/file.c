@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "fs/base/dates.h"
-#include "src/access/way.h"
+#include "src/store/way.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/moment.h"
 #include "src/user/stop.h"

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "src/access/way.h"
+#include "src/store/way.h"
 #include "backend/base/cleanup.h"
 
 enum { TEMPORARIES = 100 }; /* names to try */

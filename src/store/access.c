@@ -30,14 +30,14 @@
  *
  * Both ways offer the same few operations (way.h); what is made of them is here.
  */
-#include "src/access/access.h"
+#include "src/store/access.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "src/access/way.h"
+#include "src/store/way.h"
 #include "backend/base/array.h"
 #include "backend/base/cleanup.h"
 #include "src/mounts/mounts.h"

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "src/access/way.h"
+#include "src/store/way.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/tick.h"
 #include "src/user/stop.h"
