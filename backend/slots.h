@@ -4,7 +4,7 @@
 
 /*
  * The slots of struct backend_ops as lists, for who does the same with each: declares it, puts it
- * into the table of a store, or forwards it to another store inside (wrapper.h).
+ * into the table of a store, or forwards it to another store inside (tests/stores/wrapper.h).
  *
  * BACKEND_READS has those that read in a snapshot:
  *

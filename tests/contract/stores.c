@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The stores that every case runs against. */
-#include "backend/fault/fault.h"
+#include "tests/stores/fault.h"
 #include "backend/memory/memory.h"
-#include "backend/trace/trace.h"
+#include "tests/stores/trace.h"
 #include "tests/contract/contract.h"
 
 static const struct backend_options fresh = { .create = true, .owner = "the test" };

@@ -5,9 +5,9 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "backend/fault/fault.h"
+#include "tests/stores/fault.h"
 #include "backend/memory/memory.h"
-#include "backend/trace/trace.h"
+#include "tests/stores/trace.h"
 #include "backend/base/log.h"
 
 static const struct backend_options options = { .create = true };

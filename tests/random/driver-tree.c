@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "backend/fault/fault.h"
+#include "tests/stores/fault.h"
 #include "backend/memory/memory.h"
 #include "fs/api/check.h"
 #include "fs/content/content.h"

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "backend/fault/fault.h"
-#include "backend/trace/trace.h"
+#include "tests/stores/fault.h"
+#include "tests/stores/trace.h"
 #include "backend/base/log.h"
 #include "tests/unit/rounds.h"
 #include "tests/unit/script.h"

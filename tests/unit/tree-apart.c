@@ -8,7 +8,7 @@
 #include <sys/syslog.h>
 #include <time.h>
 
-#include "backend/fault/fault.h"
+#include "tests/stores/fault.h"
 #include "backend/base/log.h"
 #include "tests/unit/many.h"
 #include "tests/unit/until.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend/fault/fault.h"
+#include "tests/stores/fault.h"
 #include "fs/base/lines.h"
 #include "fs/inode/generation.h"
 #include "fs/inode/inodes.h"

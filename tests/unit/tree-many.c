@@ -12,7 +12,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "backend/fault/fault.h"
+#include "tests/stores/fault.h"
 #include "backend/memory/memory.h"
 #include "fs/api/trash.h"
 #include "fs/inode/locks.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How many round trips a store on a server would be asked for (backend/trace/): what a call costs
- * after the first look-up of its directory, as the kernel makes them.
+ * How many round trips a store on a server would be asked for (tests/stores/trace.h): what a call
+ * costs after the first look-up of its directory, as the kernel makes them.
  */
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#include "backend/trace/trace.h"
+#include "tests/stores/trace.h"
 #include "fs/inode/inodes.h"
 #include "fs/share/share.h"
 #include "tests/unit/until.h"

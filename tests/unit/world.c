@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "backend/fault/fault.h"
+#include "tests/stores/fault.h"
 #include "backend/memory/memory.h"
-#include "backend/trace/trace.h"
+#include "tests/stores/trace.h"
 #include "fs/api/check.h"
 #include "fs/content/content.h"
 #include "fs/tree/tree.h"

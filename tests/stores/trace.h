@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef BACKEND_TRACE_TRACE_H
-#define BACKEND_TRACE_TRACE_H
+#ifndef STORES_TRACE_H
+#define STORES_TRACE_H
 
 /*
  * A wrapper that counts what would be round trips if the store inside were on a server, for tests.

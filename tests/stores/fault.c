@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "backend/fault/fault.h"
+#include "tests/stores/fault.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "backend/slots.h"
-#include "backend/wrapper.h"
+#include "tests/stores/wrapper.h"
 
 struct fault {
 	struct wrapper wrapper; /* must be first */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef BACKEND_FAULT_FAULT_H
-#define BACKEND_FAULT_FAULT_H
+#ifndef STORES_FAULT_H
+#define STORES_FAULT_H
 
 /*
  * A wrapper that makes calls of the store inside fail, for tests.  It counts every call that can

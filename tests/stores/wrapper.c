@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "backend/wrapper.h"
+#include "tests/stores/wrapper.h"
 
 void wrapper_init(struct wrapper *wrapper, struct backend *inner, const struct backend_ops *ops)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef BACKEND_WRAPPER_H
-#define BACKEND_WRAPPER_H
+#ifndef STORES_WRAPPER_H
+#define STORES_WRAPPER_H
 
 /*
  * What wrappers have in common: the head of their structs, and the slots that they pass on to the

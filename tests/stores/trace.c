@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "backend/trace/trace.h"
+#include "tests/stores/trace.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "backend/wrapper.h"
+#include "tests/stores/wrapper.h"
 
 struct trace {
 	struct wrapper wrapper; /* must be first */
