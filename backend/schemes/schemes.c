@@ -10,7 +10,7 @@
 #include "backend/memory/memory.h"
 #include "backend/schemes/plugins.h"
 #include "backend/setup.h"
-#include "backend/sqlite/sqlite.h"
+#include "backend/sqlite/store/sqlite.h"
 #include "backend/url/url.h"
 #include "backend/base/buf.h"
 #include "backend/base/cleanup.h"

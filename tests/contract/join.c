@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The layer that joins the writes of a transaction (backend/sqlite/join.c): random transactions
+ * The layer that joins the writes of a transaction (disk/join.c): random transactions
  * that are larger than SQLite's cache, so that it writes, reads and corrects frames before the
  * commit, with savepoints, by turns on connections with and without the layer.  What each of them
  * commits is what the others see, and what is rolled back has never been; also where the layer
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "backend/sqlite/join.h"
+#include "backend/sqlite/disk/join.h"
 #include "tests/contract/contract.h"
 #include "tests/unit/random.h"
 

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backend/sqlite/salvage.h"
+#include "backend/sqlite/repair/salvage.h"
 #include "backend/base/cleanup.h"
 #include "tests/unit/random.h"
 #include "tests/unit/rounds.h"

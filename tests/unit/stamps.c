@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "backend/sqlite/times.h"
+#include "backend/sqlite/rows/times.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

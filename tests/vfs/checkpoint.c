@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A checkpoint and a writer beside it (backend/sqlite/join.c), in all orders: the writer comes, or
+ * A checkpoint and a writer beside it (disk/join.c), in all orders: the writer comes, or
  * commits what it has begun before, at each call that the checkpoint makes.  Whatever SQLite makes
  * of it, what is noted as copied is in the log that there is; a writer of ours does not begin the
  * log anew while the checkpoint has its lock; and in the end all is there that was committed.  One
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/sqlite/join.h"
+#include "backend/sqlite/disk/join.h"
 #include "tests/vfs/place.h"
 
 enum {

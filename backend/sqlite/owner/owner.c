@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who owns a store's file.
+ *
+ * An owner has a lock of an open file description on BACKEND_OWNER_BYTE: for writing who has the
+ * store alone, for reading who shares it.  The kernel drops it with the process.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "backend/backend.h"
+#include "backend/sqlite/owner/owner.h"
+#include "backend/base/cleanup.h"
+
+/* Who shares a file must find its log in one place, or they would write two; and that is beside
+ * the name by which it was opened.  So each has a lock on a byte that follows from the directory
+ * and the name, and there may be none on another byte behind NAMES_AT. */
+static const off_t NAMES_AT = INT64_C(1) << 61;
+enum { NAMES_BITS = 61 };
+
+/* What the store calls its owner stays there when that one ends, and who only reads writes nothing.
+ * So who has the store alone and has written it has a lock on a byte that follows from it. */
+static const off_t TOLD_AT = INT64_C(1) << 62;
+
+static struct flock lock_of(short type, off_t start, off_t size)
+{
+	return (struct flock){
+		.l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = size
+	};
+}
+
+static struct flock owner_lock(short type)
+{
+	return lock_of(type, BACKEND_OWNER_BYTE, 1);
+}
+
+static const uint64_t BASIS = UINT64_C(0xcbf29ce484222325);
+
+static uint64_t mix(uint64_t hash, const void *data, size_t size)
+{
+	const unsigned char *bytes = data;
+
+	for (size_t i = 0; i < size; i++) /* FNV-1a */
+		hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+off_t sqlite_owner_name(int dir, const char *name)
+{
+	uint64_t hash = BASIS;
+	struct stat st;
+
+	if (!dir || fstat(dir, &st) < 0)
+		return 0;
+	hash = mix(hash, &st.st_dev, sizeof(st.st_dev));
+	hash = mix(hash, &st.st_ino, sizeof(st.st_ino));
+	hash = mix(hash, name, strlen(name));
+	return NAMES_AT + (off_t)(hash >> (64 - NAMES_BITS));
+}
+
+static bool is_free(int fd, off_t start, off_t size)
+{
+	struct flock lock = lock_of(F_WRLCK, start, size);
+
+	return size == 0 || (fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK);
+}
+
+/* Filesystems on which another machine may have the file, too; there, locks and the memory by which
+ * connections of SQLite know of each other need not be one (statfs(2) has the numbers). */
+static const unsigned long remote[] = {
+	0x6969,	    /* NFS */
+	0x517b,	    /* SMB */
+	0xff534d42, /* CIFS */
+	0xfe534d42, /* SMB 2 */
+	0x01021997, /* 9P */
+	0x65735546, /* FUSE, and virtiofs */
+	0x00c36400, /* Ceph */
+	0x5346414f, /* AFS */
+	0x6b414653, /* AFS, the kernel's own */
+	0x73757245, /* Coda */
+	0x0bd00bd0, /* Lustre */
+	0x7461636f, /* OCFS2 */
+	0x01161970, /* GFS2 */
+	0x47504653, /* GPFS */
+	0xa501fcf5, /* VxFS */
+	0xbacbacbc, /* VMware's shared folders */
+	0x786f4256, /* VirtualBox's */
+};
+
+bool sqlite_owner_is_local(int fd)
+{
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) < 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(remote); i++)
+		if (((unsigned long)fs.f_type & 0xffffffff) == remote[i])
+			return false;
+	return true;
+}
+
+static int own_name(struct sqlite_owner *owner, int fd, off_t name)
+{
+	struct flock lock = lock_of(F_RDLCK, name, 1);
+	const off_t end = NAMES_AT + (INT64_C(1) << NAMES_BITS);
+
+	if (owner->name && owner->name != name)
+		return -EBUSY;
+	if (fcntl(fd, F_OFD_SETLK, &lock) < 0)
+		return -errno;
+	owner->name = name;
+	return is_free(fd, NAMES_AT, name - NAMES_AT) && is_free(fd, name + 1, end - name - 1) ?
+		       0 :
+		       -EBUSY;
+}
+
+static void unlock(struct sqlite_owner *owner, int fd)
+{
+	struct flock lock = owner_lock(F_UNLCK);
+
+	fcntl(fd, F_OFD_SETLK, &lock);
+	lock = lock_of(F_UNLCK, NAMES_AT, 0);
+	fcntl(fd, F_OFD_SETLK, &lock);
+	owner->name = owner->told = 0;
+}
+
+int sqlite_owner_take(struct sqlite_owner *owner, int fd, bool shared, off_t name)
+{
+	struct flock lock = owner_lock(shared ? F_RDLCK : F_WRLCK);
+	int r = 0;
+
+	if (owner->count && !(shared && owner->shared))
+		return -EBUSY;
+	if (!owner->count && fcntl(fd, F_OFD_SETLK, &lock) < 0)
+		r = -errno;
+	if (r == 0 && shared)
+		r = own_name(owner, fd, name);
+	if (r < 0 && !owner->count)
+		unlock(owner, fd);
+	if (r < 0)
+		return r == -EAGAIN || r == -EACCES ? -EBUSY : r;
+	owner->count++;
+	owner->shared = shared;
+	return 0;
+}
+
+void sqlite_owner_give(struct sqlite_owner *owner, int fd)
+{
+	if (--owner->count == 0)
+		unlock(owner, fd);
+}
+
+static off_t told_byte(const char *called)
+{
+	return TOLD_AT + (off_t)(mix(BASIS, called, strlen(called)) >> (64 - NAMES_BITS));
+}
+
+void sqlite_owner_tell(struct sqlite_owner *owner, int fd, const char *called)
+{
+	struct flock lock = lock_of(F_WRLCK, told_byte(called), 1);
+
+	owner->told = fcntl(fd, F_OFD_SETLK, &lock) < 0 ? 0 : lock.l_start;
+}
+
+bool sqlite_owner_told(const struct sqlite_owner *owner, int fd, const char *called)
+{
+	const off_t byte = told_byte(called);
+
+	return owner->count ? owner->told == byte : !is_free(fd, byte, 1);
+}
+
+bool sqlite_owner_there(int fd)
+{
+	struct flock lock = owner_lock(F_WRLCK);
+
+	return fcntl(fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
+}

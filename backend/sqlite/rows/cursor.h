@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BACKEND_SQLITE_CURSOR_H
+#define BACKEND_SQLITE_CURSOR_H
+
+/*
+ * A statement under way in a snapshot.
+ *
+ *	struct cursor cursor = cursor_open(&snapshot->conn, SQL_XATTR_LIST);
+ *
+ *	cursor_bind_id(&cursor, ino);
+ *	while (cursor_next(&cursor))
+ *		cursor.r = fn(arg, cursor_bytes(&cursor, 0));
+ *	return cursor_end(&cursor);
+ *
+ * A failure, or what a callback stops with, is remembered in r: then nothing is bound any more, and
+ * there is no further row.  No lock is taken; a cursor is its snapshot's.
+ */
+
+#include "backend/sqlite/store/conn.h"
+
+struct cursor {
+	struct sqlite_conn *conn;
+	sqlite3_stmt *statement;
+	bool own;  /* made because a callback of the same query asks again */
+	int bound; /* parameters */
+	int r;
+	int64_t least;	      /* that the next key may be */
+	bool short_of_memory; /* bytes that were handed out were not all: an error at the end */
+};
+
+struct cursor cursor_open(struct sqlite_conn *conn, enum sqlite_sql sql);
+
+/* The next parameter. */
+void cursor_bind_number(struct cursor *cursor, int64_t number);
+void cursor_bind_text(struct cursor *cursor, struct bytes text);
+/* Text as the store has it, in whatever encoding. */
+void cursor_bind_stored(struct cursor *cursor, struct bytes text);
+void cursor_bind_blob(struct cursor *cursor, struct bytes blob);
+void cursor_bind_id(struct cursor *cursor, uint64_t id);
+/* The least key that is asked for. */
+void cursor_bind_least(struct cursor *cursor, int64_t least);
+
+/* Whether there is one more row. */
+bool cursor_next(struct cursor *cursor);
+/* The same of the only row there can be; without it r is missing, an error. */
+bool cursor_only(struct cursor *cursor, int missing);
+/* The keys of a tree are in order, unless it is damaged: then who asks for what is behind the last
+ * answer could ask for ever.  False: it is damaged. */
+bool cursor_in_order(struct cursor *cursor, int64_t key);
+/* Columns of the row; bytes live until the next one. */
+int64_t cursor_number(struct cursor *cursor, int column);
+struct bytes cursor_bytes(struct cursor *cursor, int column);
+
+/* Give the statement back: 0, also when a callback stopped it, or what has failed. */
+int cursor_end(struct cursor *cursor);
+
+#endif

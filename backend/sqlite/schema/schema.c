@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Our tables, their versions, and the triggers that log others' changes.
+ *
+ * sessfs_meta is the truth about the version.  The numbers in the file's header (application_id,
+ * user_version) say the same in a store that we made; in a database that another program made and
+ * we adopted, user_version is that program's, and application_id is set only where it was 0.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "backend/sqlite/store/error.h"
+#include "backend/sqlite/schema/schema.h"
+#include "backend/sqlite/store/store.h"
+#include "backend/base/cleanup.h"
+#include "backend/base/log.h"
+
+/*
+ * The rows of a store that we make.
+ *
+ * With a rowid: a row that is in a tree of the keys alone may take a quarter of a page, and what is
+ * larger, as most lines of transcripts are, takes a page of its own for the rest.  Appending lines
+ * of 2 KB costs a third of the time so, and a quarter of the disk.
+ */
+static const char rows_table[] =
+	"CREATE TABLE IF NOT EXISTS main.{rows} (\n"
+	"  -- What the sessions hold: one row a state, or one row an item of a list state.\n"
+	"  session_id TEXT    NOT NULL,\n"
+	"  state_key  TEXT    NOT NULL,\n"
+	"  item_index INTEGER NOT NULL DEFAULT 0, -- lists: 0, 1, 2 ... without holes\n"
+	"  state_data TEXT    NOT NULL, -- JSON as it was written; plain text if the key ends in "
+	":_hash\n"
+	"  created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, -- UTC\n"
+	"  updated_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP, -- UTC; moves when state_data changes\n"
+	"  version    BIGINT  NOT NULL DEFAULT 0, -- of a state that is no list: rises with each "
+	"write\n"
+	"  PRIMARY KEY (session_id, state_key, item_index)\n"
+	")";
+
+/*
+ * Names, symbolic links' targets and attributes are any bytes, so they are stored as BLOB always:
+ * to SQLite a text and a blob of the same bytes are two different values.  Ids are text, as in the
+ * rows.
+ */
+static const char tables_1[] =
+	"CREATE TABLE {schema}sessfs_meta (\n"
+	"  -- About this store: schema_version, table (that holds the rows), owner (who has it\n"
+	"  -- mounted, or had), stamp (the newest in sessfs_change), made (1: sessfs made the "
+	"file).\n"
+	"  key   TEXT PRIMARY KEY,\n"
+	"  value\n"
+	") WITHOUT ROWID;\n"
+	"CREATE TABLE {schema}sessfs_node (\n"
+	"  -- One row a file or directory.  Times are nanoseconds since 1970.\n"
+	"  ino        INTEGER PRIMARY KEY,\n"
+	"  parent     INTEGER NOT NULL, -- the directory that holds it: its ino\n"
+	"  entry      INTEGER NOT NULL, -- and the id of its entry there; 0: none\n"
+	"  kind       INTEGER NOT NULL, -- 0 ordinary, 1 session, 2 single, 3 list, 4 hash\n"
+	"  flags      INTEGER NOT NULL, -- 1 draft, 2 no newline at the end, 4 adopted, 8 sparse\n"
+	"  mode       INTEGER NOT NULL, -- as in stat(2)\n"
+	"  uid        INTEGER NOT NULL,\n"
+	"  gid        INTEGER NOT NULL,\n"
+	"  nlink      INTEGER NOT NULL, -- 0: deleted, but still in use\n"
+	"  rdev       INTEGER NOT NULL,\n"
+	"  size       INTEGER NOT NULL, -- of the bytes in sessfs_chunk\n"
+	"  atime      INTEGER NOT NULL,\n"
+	"  mtime      INTEGER NOT NULL,\n"
+	"  ctime      INTEGER NOT NULL,\n"
+	"  btime      INTEGER NOT NULL,\n"
+	"  session_id TEXT,             -- whose rows it shows\n"
+	"  state_key  TEXT,\n"
+	"  target     BLOB              -- of a symbolic link\n"
+	");\n"
+	"CREATE UNIQUE INDEX {schema}sessfs_node_key ON sessfs_node (session_id, state_key)\n"
+	"  WHERE kind >= 2 AND nlink > 0;\n"
+	"CREATE UNIQUE INDEX {schema}sessfs_node_session ON sessfs_node (session_id)\n"
+	"  WHERE kind = 1 AND nlink > 0;\n"
+	"CREATE INDEX {schema}sessfs_node_orphan ON sessfs_node (ino) WHERE nlink = 0;\n"
+	"CREATE TABLE {schema}sessfs_entry (\n"
+	"  -- Names in directories.\n"
+	"  parent INTEGER NOT NULL, -- ino of the directory\n"
+	"  id     INTEGER NOT NULL, -- rises; the order of a listing\n"
+	"  name   BLOB    NOT NULL,\n"
+	"  ino    INTEGER NOT NULL,\n"
+	"  PRIMARY KEY (parent, id),\n"
+	"  UNIQUE (parent, name)\n"
+	") WITHOUT ROWID;\n"
+	"CREATE TABLE {schema}sessfs_xattr (\n"
+	"  -- Extended attributes.\n"
+	"  ino   INTEGER NOT NULL,\n"
+	"  name  BLOB    NOT NULL,\n"
+	"  value BLOB    NOT NULL,\n"
+	"  PRIMARY KEY (ino, name)\n"
+	") WITHOUT ROWID;\n"
+	"CREATE TABLE {schema}sessfs_chunk (\n"
+	"  -- Bytes of ordinary files and drafts, 32768 a chunk; what is missing reads as zeros.\n"
+	"  ino   INTEGER NOT NULL,\n"
+	"  chunk INTEGER NOT NULL,\n"
+	"  data  BLOB    NOT NULL,\n"
+	"  PRIMARY KEY (ino, chunk)\n"
+	");\n"
+	"CREATE TABLE {schema}sessfs_piece (\n"
+	"  -- Bytes of a list file that are not rows, before the row item_index.\n"
+	"  ino        INTEGER NOT NULL,\n"
+	"  item_index INTEGER NOT NULL,\n"
+	"  seq        INTEGER NOT NULL,\n"
+	"  data       BLOB    NOT NULL,\n"
+	"  PRIMARY KEY (ino, item_index, seq)\n"
+	") WITHOUT ROWID;\n"
+	"CREATE TABLE {schema}sessfs_mark (\n"
+	"  -- Where rows begin in a list file: a sparse index.\n"
+	"  ino         INTEGER NOT NULL,\n"
+	"  byte_offset INTEGER NOT NULL,\n"
+	"  item_index  INTEGER NOT NULL,\n"
+	"  PRIMARY KEY (ino, byte_offset)\n"
+	") WITHOUT ROWID;\n"
+	"CREATE INDEX {schema}sessfs_mark_index ON sessfs_mark (ino, item_index);\n"
+	"CREATE TABLE {schema}sessfs_change (\n"
+	"  -- Keys that other programs changed and sessfs has not looked at yet, written by the\n"
+	"  -- triggers on the rows.  The key (x'', x''), two blobs, says: anything may have "
+	"changed.\n"
+	"  session_id    NOT NULL,\n"
+	"  state_key     NOT NULL,\n"
+	"  first_index   INTEGER NOT NULL, -- lowest index that was changed\n"
+	"  deleted_index INTEGER NOT NULL, -- lowest index that was deleted\n"
+	"  stamp         INTEGER NOT NULL, -- never used twice; negative: it was set apart\n"
+	"  PRIMARY KEY (session_id, state_key)\n"
+	") WITHOUT ROWID;\n"
+	"INSERT INTO {schema}sessfs_meta (key, value) VALUES ('stamp', 0);\n";
+
+/* Several mounts. */
+static const char tables_2[] =
+	"CREATE TABLE {schema}sessfs_feed (\n"
+	"  -- What a mount has changed, until all others know it: a row each node, name or key.\n"
+	"  n           INTEGER PRIMARY KEY, -- rises by one\n"
+	"  mount       INTEGER NOT NULL,    -- that has changed it\n"
+	"  what        INTEGER NOT NULL,    -- 0 a node, 1 a name, 2 rows, 3 anything\n"
+	"  ino         INTEGER NOT NULL,    -- of the node, or of the directory that has the name\n"
+	"  flags       INTEGER NOT NULL,    -- 1 moved, made or removed; 2 bytes, too; 4 rows were "
+	"added\n"
+	"  first_index INTEGER NOT NULL,    -- lowest index of the rows\n"
+	"  session_id  TEXT,\n"
+	"  state_key   TEXT,\n"
+	"  name        BLOB\n"
+	");\n"
+	"CREATE TABLE {schema}sessfs_claim (\n"
+	"  -- Files without a name that a mount has open; mount 0: how far (sessfs_feed.n) each "
+	"has\n"
+	"  -- to be before the file goes.\n"
+	"  ino   INTEGER NOT NULL,\n"
+	"  mount INTEGER NOT NULL,\n"
+	"  n     INTEGER NOT NULL,\n"
+	"  PRIMARY KEY (ino, mount)\n"
+	") WITHOUT ROWID;\n"
+	"CREATE TABLE {schema}sessfs_lock (\n"
+	"  -- Locks of files (flock, fcntl) that a mount holds, while there are others.\n"
+	"  ino   INTEGER NOT NULL,\n"
+	"  mount INTEGER NOT NULL,\n"
+	"  locks BLOB    NOT NULL, -- an array of struct backend_lock (backend.h)\n"
+	"  PRIMARY KEY (ino, mount)\n"
+	") WITHOUT ROWID;\n";
+
+/* What a stream of events tells, and not only mounts need to know.  What was left before has none
+ * of it.  The table is made anew, since a column that is added has no comment. */
+static const char tables_3[] =
+	"CREATE TABLE {schema}sessfs_feed_2 AS SELECT * FROM {schema}sessfs_feed;\n"
+	"DROP TABLE {schema}sessfs_feed;\n"
+	"CREATE TABLE {schema}sessfs_feed (\n"
+	"  -- What a mount has changed, until all others know it: a row each node, name or key.\n"
+	"  n             INTEGER PRIMARY KEY, -- rises by one\n"
+	"  mount         INTEGER NOT NULL,    -- that has changed it\n"
+	"  what          INTEGER NOT NULL,    -- 0 a node, 1 a name, 2 rows, 3 anything\n"
+	"  ino           INTEGER NOT NULL,    -- of the node, or of the directory that has the "
+	"name\n"
+	"  flags         INTEGER NOT NULL,    -- 1 moved, made or removed; 2 bytes, too; 4 rows "
+	"were "
+	"added;\n"
+	"                                     -- 8 it is gone; 16 another program has done it\n"
+	"  first_index   INTEGER NOT NULL,    -- lowest index of the rows\n"
+	"  session_id    TEXT,\n"
+	"  state_key     TEXT,\n"
+	"  name          BLOB,\n"
+	"  pid           INTEGER, -- process of the mount\n"
+	"  at            INTEGER, -- nanoseconds since 1970\n"
+	"  row_count     INTEGER, -- rows that were inserted or put\n"
+	"  deleted_index INTEGER, -- lowest index that was deleted\n"
+	"  end_index     INTEGER, -- behind the last row\n"
+	"  node          INTEGER, -- of the file\n"
+	"  parent        INTEGER, -- of its directory\n"
+	"  path          TEXT\n"
+	");\n"
+	"INSERT INTO {schema}sessfs_feed (n, mount, what, ino, flags, first_index, session_id, "
+	"state_key, name) SELECT n, mount, what, ino, flags, first_index, session_id, state_key, "
+	"name FROM {schema}sessfs_feed_2;\n"
+	"DROP TABLE {schema}sessfs_feed_2;\n";
+
+/* What lists have, and whether others have changed what was there, which is not known of what they
+ * did before.  ALTER TABLE keeps a comment of this kind, and writes no row anew. */
+static const char tables_4[] =
+	"ALTER TABLE {schema}sessfs_node ADD COLUMN\n"
+	"  generation INTEGER NOT NULL DEFAULT 0 /* moves when a list is written anew */;\n"
+	"ALTER TABLE {schema}sessfs_change ADD COLUMN\n"
+	"  rewritten INTEGER NOT NULL DEFAULT 1 /* 0: rows were added behind the last one */;\n"
+	"INSERT INTO {schema}sessfs_meta (key, value) VALUES ('below', 0);\n";
+
+/* A store that we made has versions, from then on, and so has what lies in its trash.  To a service
+ * that compares them 0 is of no row at all, so what is there begins with 1. */
+static const char rows_5[] = "ALTER TABLE main.{rows} ADD COLUMN\n"
+			     "  version BIGINT NOT NULL DEFAULT 0 /* of a state that is no list: "
+			     "rises with each write */;\n" SQLITE_VERSIONS_BEGIN;
+static const char trash_5[] = "ALTER TABLE main.sessfs_trash ADD COLUMN version";
+
+/* Step i leads from version i to version i + 1. */
+static const char *const steps[SQLITE_SCHEMA_NEWEST] = {
+	tables_1, tables_2, tables_3, tables_4, "", /* see bring_versions() */
+};
+
+enum {
+	WITH_BEFORE = 4,   /* the first version with four triggers; before there were three, */
+	WITH_VERSIONS = 5, /* and with versions of rows */
+};
+
+/*
+ * The triggers.  They run in other programs' connections only (in ours they are off), so only
+ * those pay.  They log; a client that replaces a row (INSERT OR REPLACE) is seen by the insert.
+ * What has no text for ids and no integer for an index is nothing that we show.
+ *
+ * Behind an insert nothing tells whether it has replaced a row, so one trigger notes before each
+ * whether there is a row at its place or behind it ('below' in sessfs_meta).  One that is ignored
+ * because of such a row is never logged.
+ */
+#define NEXT_STAMP "  UPDATE sessfs_meta SET value = value + 1 WHERE key = 'stamp';\n"
+#define LOG(row, deleted, rewritten, condition)                                                    \
+	"  INSERT INTO sessfs_change (session_id, state_key, first_index, deleted_index, stamp,\n" \
+	"      rewritten)\n"                                                                       \
+	"    SELECT " row ".session_id, " row ".state_key, " row ".item_index, " deleted ",\n"     \
+	"      (SELECT value FROM sessfs_meta WHERE key = 'stamp'), " rewritten "\n"               \
+	"    WHERE typeof(" row ".session_id) = 'text' AND typeof(" row ".state_key) = 'text'\n"   \
+	"      AND typeof(" row ".item_index) = 'integer'" condition "\n"                          \
+	"    ON CONFLICT (session_id, state_key) DO UPDATE SET\n"                                  \
+	"      first_index = min(first_index, excluded.first_index),\n"                            \
+	"      deleted_index = min(deleted_index, excluded.deleted_index),\n"                      \
+	"      stamp = excluded.stamp, rewritten = max(rewritten, excluded.rewritten);\n"
+#define NONE_DELETED "9223372036854775807"
+#define KEY_MOVED                                                                                  \
+	" AND (old.session_id IS NOT new.session_id\n"                                             \
+	"        OR old.state_key IS NOT new.state_key OR old.item_index IS NOT new.item_index)"
+
+#define BELOW "coalesce((SELECT value FROM sessfs_meta WHERE key = 'below'), 1)"
+
+/* clang-format off */
+static const char triggers[] =
+	"CREATE TRIGGER main.sessfs_row_before BEFORE INSERT ON {rows} BEGIN\n"
+	"  UPDATE sessfs_meta SET value = EXISTS (SELECT 1 FROM {rows}\n"
+	"    WHERE session_id = new.session_id AND state_key = new.state_key\n"
+	"      AND item_index >= new.item_index) WHERE key = 'below';\n"
+	"END;\n"
+	"CREATE TRIGGER main.sessfs_row_insert AFTER INSERT ON {rows} BEGIN\n"
+	NEXT_STAMP LOG("new", NONE_DELETED, BELOW, "")
+	"END;\n"
+	"CREATE TRIGGER main.sessfs_row_delete AFTER DELETE ON {rows} BEGIN\n"
+	NEXT_STAMP LOG("old", "old.item_index", "1", "")
+	"END;\n"
+	"CREATE TRIGGER main.sessfs_row_update\n"
+	"AFTER UPDATE OF session_id, state_key, item_index, state_data ON {rows} BEGIN\n"
+	NEXT_STAMP LOG("new", NONE_DELETED, "1", "") LOG("old", "old.item_index", "1", KEY_MOVED)
+	"END;\n";
+/* clang-format on */
+
+/* Setting updated_at alone fires none of them, so nothing recurses. */
+static const char trigger_updated[] =
+	"CREATE TRIGGER main.sessfs_row_updated_at AFTER UPDATE OF state_data ON {rows}\n"
+	"WHEN new.state_data IS NOT old.state_data AND new.updated_at IS old.updated_at BEGIN\n"
+	"  UPDATE {rows} SET updated_at = CURRENT_TIMESTAMP WHERE session_id = new.session_id\n"
+	"    AND state_key = new.state_key AND item_index = new.item_index;\n"
+	"END";
+
+static const char drop_triggers[] = "DROP TRIGGER IF EXISTS main.sessfs_row_before; "
+				    "DROP TRIGGER IF EXISTS main.sessfs_row_insert; "
+				    "DROP TRIGGER IF EXISTS main.sessfs_row_update; "
+				    "DROP TRIGGER IF EXISTS main.sessfs_row_delete; "
+				    "DROP TRIGGER IF EXISTS main.sessfs_row_updated_at";
+
+static const char log_everything[] =
+	"UPDATE sessfs_meta SET value = value + 1 WHERE key = 'stamp'; "
+	"INSERT OR REPLACE INTO sessfs_change (session_id, state_key, first_index, deleted_index, "
+	"stamp) VALUES (x'', x'', 0, 0, (SELECT value FROM sessfs_meta WHERE key = 'stamp'))";
+
+static int run(struct sqlite_conn *conn, const char *text, const char *schema)
+{
+	return sqlite_conn_exec_made(conn, sqlite_sql_expand(text, &conn->store->layout, schema));
+}
+
+int sqlite_meta_put(struct sqlite_conn *conn, const char *key, const char *value)
+{
+	static const char format[] =
+		"INSERT OR REPLACE INTO sessfs_meta (key, value) VALUES (%Q, %Q)";
+
+	return sqlite_conn_exec_made(conn, sqlite3_mprintf(format, key, value));
+}
+
+int sqlite_meta_get(struct sqlite_conn *conn, const char *key, char **ret_value)
+{
+	static const char text[] = "SELECT value FROM sessfs_meta WHERE key = ?1";
+	sqlite3_stmt *statement = NULL;
+	char *copy = NULL;
+	int code, r;
+
+	code = sqlite3_prepare_v2(conn->db, text, -1, &statement, NULL);
+	if (code == SQLITE_OK) {
+		sqlite_bind_text(statement, 1, bytes_str(key));
+		code = sqlite3_step(statement);
+	}
+	r = sqlite_result(conn, code);
+	if (code == SQLITE_ROW && sqlite3_column_type(statement, 0) != SQLITE_NULL) {
+		const char *value = (const char *)sqlite3_column_text(statement, 0);
+
+		copy = value ? strdup(value) : NULL;
+		r = copy ? 0 : -ENOMEM;
+	}
+	sqlite3_finalize(statement);
+	if (r == 0)
+		*ret_value = copy;
+	return r;
+}
+
+int sqlite_schema_version(struct sqlite_conn *conn, int64_t *ret_version)
+{
+	static const char meta[] = "SELECT count(*) FROM main.sqlite_schema WHERE "
+				   "type = 'table' AND name = 'sessfs_meta'";
+	_cleanup_(freep) char *version = NULL;
+	int64_t has_meta = 0;
+	int r = sqlite_conn_query(conn, meta, 0, &has_meta);
+
+	if (r == 0 && has_meta)
+		r = sqlite_meta_get(conn, "schema_version", &version);
+	if (r < 0)
+		return r;
+	*ret_version = version ? strtoll(version, NULL, 10) : 0;
+	if (!has_meta || *ret_version > 0)
+		return 0;
+	log_error("%s: its table sessfs_meta has no version", conn->store->place.path);
+	return -EIO;
+}
+
+static int put_version(struct sqlite_conn *conn, bool made)
+{
+	char number[16];
+	int64_t application = 0;
+	int r;
+
+	snprintf(number, sizeof(number), "%d", SQLITE_SCHEMA_NEWEST);
+	r = sqlite_meta_put(conn, "schema_version", number);
+	if (r == 0)
+		r = sqlite_conn_query(conn, "PRAGMA main.application_id", 0, &application);
+	if (r == 0 && application == 0)
+		r = sqlite_conn_exec_made(conn, sqlite3_mprintf("PRAGMA main.application_id = %d",
+								SQLITE_APPLICATION));
+	if (r == 0 && made)
+		r = sqlite_conn_exec_made(conn, sqlite3_mprintf("PRAGMA main.user_version = %d",
+								SQLITE_SCHEMA_NEWEST));
+	return r;
+}
+
+/* The root belongs to whoever the store's file belongs to. */
+static int put_root(struct sqlite_conn *conn)
+{
+	static const char format[] =
+		"INSERT INTO sessfs_node (ino, parent, entry, kind, flags, mode, uid, gid, nlink, "
+		"rdev, "
+		"size, atime, mtime, ctime, btime) VALUES (%d, %d, 0, %d, 0, %d, %u, %u, 2, 0, 0, "
+		"%lld, %lld, %lld, %lld)";
+	struct timespec time;
+	struct stat st;
+	long long now;
+
+	if (stat(conn->store->place.path, &st) < 0)
+		return -errno;
+	clock_gettime(CLOCK_REALTIME, &time);
+	now = (long long)time.tv_sec * 1000000000 + time.tv_nsec;
+	return sqlite_conn_exec_made(conn,
+				     sqlite3_mprintf(format, BACKEND_ROOT, BACKEND_ROOT,
+						     BACKEND_ORDINARY, S_IFDIR | 0755, st.st_uid,
+						     st.st_gid, now, now, now, now));
+}
+
+int sqlite_schema_put_triggers(struct sqlite_conn *conn)
+{
+	int r = run(conn, drop_triggers, "");
+
+	if (r == 0)
+		r = run(conn, triggers, "");
+	if (r == 0 && conn->store->layout.has_updated)
+		r = run(conn, trigger_updated, "");
+	return r;
+}
+
+int sqlite_schema_put_rows(struct sqlite_conn *conn)
+{
+	return run(conn, rows_table, "main.");
+}
+
+int sqlite_schema_log_everything(struct sqlite_conn *conn)
+{
+	return sqlite_conn_exec(conn, log_everything);
+}
+
+static int log_rows(struct sqlite_conn *conn)
+{
+	static const char first[] = "SELECT 1 FROM {rows} LIMIT 1";
+	int64_t any = 0;
+	int r = sqlite_conn_query_made(conn, sqlite_sql_expand(first, &conn->store->layout, ""),
+				       &any);
+
+	if (r == 0 && any)
+		r = sqlite_schema_log_everything(conn);
+	return r;
+}
+
+/* Whether a store of that version has those that it had then. */
+static int triggers_intact(struct sqlite_conn *conn, int64_t version, bool *ret_intact)
+{
+	int64_t count = 0;
+	int r = sqlite_conn_number(conn, SQL_TRIGGERS, &count);
+
+	if (r == 0)
+		*ret_intact = count == (version < WITH_BEFORE ? 3 : 4);
+	return r;
+}
+
+int sqlite_schema_intact(struct sqlite_conn *conn, bool *ret_intact)
+{
+	return triggers_intact(conn, SQLITE_SCHEMA_NEWEST, ret_intact);
+}
+
+static int made_by_us(struct sqlite_conn *conn, bool *ret_ours)
+{
+	_cleanup_(freep) char *made = NULL;
+	int r = sqlite_meta_get(conn, "made", &made);
+
+	*ret_ours = made && strcmp(made, "1") == 0;
+	return r;
+}
+
+/* A store of ours that was copied as SQL text has lost the numbers in its header. */
+static int put_numbers(struct sqlite_conn *conn, int64_t from)
+{
+	int64_t application = SQLITE_APPLICATION;
+	bool ours;
+	int r = made_by_us(conn, &ours);
+
+	if (r == 0 && ours)
+		r = sqlite_conn_query(conn, "PRAGMA main.application_id", 0, &application);
+	if (r < 0 || (from == SQLITE_SCHEMA_NEWEST && application))
+		return r;
+	return put_version(conn, ours);
+}
+
+static int bring_versions(struct sqlite_conn *conn)
+{
+	static const char trash[] = "SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' "
+				    "AND name = 'sessfs_trash'";
+	/* Whatever it is: another program may have been here first. */
+	static const char column[] = "SELECT count(*) FROM pragma_table_xinfo({name}, 'main') "
+				     "WHERE name = 'version' COLLATE NOCASE";
+	struct sqlite_layout *layout = &conn->store->layout;
+	int64_t has_trash = 0, has_column = 1;
+	bool ours;
+	int r = made_by_us(conn, &ours);
+
+	if (r == 0)
+		r = sqlite_conn_query(conn, trash, 0, &has_trash);
+	if (r == 0 && has_trash)
+		r = run(conn, trash_5, "");
+	if (r == 0 && ours)
+		r = sqlite_conn_query_made(conn, sqlite_sql_expand(column, layout, ""),
+					   &has_column);
+	if (r < 0 || has_column)
+		return r;
+	layout->has_version = true;
+	return run(conn, rows_5, "");
+}
+
+static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
+{
+	struct sqlite *store = conn->store;
+	bool intact = false;
+	int r = triggers_intact(conn, from, &intact);
+
+	if (r == 0 && new_store)
+		r = sqlite_schema_put_rows(conn);
+	for (int64_t i = from; r == 0 && i < SQLITE_SCHEMA_NEWEST; i++)
+		r = run(conn, steps[i], "main.");
+	if (r == 0 && from == 0)
+		r = put_root(conn);
+	if (r == 0 && from == 0)
+		r = sqlite_meta_put(conn, "table", store->layout.name);
+	if (r == 0 && from == 0)
+		r = sqlite_meta_put(conn, "made", new_store ? "1" : "0");
+	if (r == 0 && from && from < WITH_VERSIONS)
+		r = bring_versions(conn);
+	if (r == 0)
+		r = put_numbers(conn, from);
+	if (r == 0 && (!intact || from < SQLITE_SCHEMA_NEWEST))
+		r = sqlite_schema_put_triggers(conn);
+	/* Rows that nobody logged: of the program that made the database, or written while the
+	 * triggers were gone. */
+	if (r == 0 && !intact)
+		r = log_rows(conn);
+	return r;
+}
+
+int sqlite_schema_bring(struct sqlite *store, int64_t from, bool new_store)
+{
+	struct sqlite_conn *conn = &store->writer;
+	int64_t now = from;
+	int r = sqlite_conn_exec(conn, "BEGIN IMMEDIATE");
+
+	/* Of guests that find no store of ours at the same time, the second finds one here. */
+	if (r == 0)
+		r = sqlite_schema_version(conn, &now);
+	if (r == 0)
+		r = bring(conn, now, new_store && now == from);
+	if (r == 0)
+		r = sqlite_conn_exec(conn, "COMMIT");
+	if (r < 0)
+		sqlite_conn_rollback(conn);
+	return r;
+}
+
+int sqlite_schema_aside(struct sqlite *store)
+{
+	struct sqlite_conn *conn = &store->writer;
+	int r = sqlite_conn_exec(conn, "PRAGMA aside.journal_mode = WAL; BEGIN");
+
+	for (int i = 0; r == 0 && i < SQLITE_SCHEMA_NEWEST; i++)
+		r = run(conn, steps[i], "aside.");
+	if (r == 0)
+		r = put_root(conn);
+	/* No version is -1: at first, anything may have changed. */
+	if (r == 0)
+		r = sqlite_meta_put(conn, "digested", "-1");
+	if (r == 0)
+		r = sqlite_conn_exec(conn, "COMMIT");
+	if (r < 0)
+		sqlite_conn_rollback(conn);
+	return r;
+}
