@@ -46,42 +46,36 @@ struct bytes batch_keep(struct batch *batch, struct bytes bytes)
 	return bytes_make(copy, bytes.size);
 }
 
-static void batch_row(struct batch *batch, enum backend_op_type type, struct bytes session,
-		      struct bytes key, int64_t index, struct bytes data)
+static struct backend_op *batch_put(struct batch *batch, const struct backend_op *op)
 {
-	struct backend_op *op = batch_add(batch, type);
+	struct backend_op *added = batch_add(batch, op->type);
 
-	if (!op)
-		return;
-	op->session = session;
-	op->key = key;
-	op->at = index;
-	op->data = data;
+	if (added) {
+		*added = *op;
+		added->behind = batch->behind;
+	}
+	return added;
 }
+
+/* One operation: its type, and those of its fields that are not zero. */
+#define PUT(batch, ...) batch_put(batch, &(const struct backend_op){ .type = __VA_ARGS__ })
 
 void batch_row_put(struct batch *batch, struct bytes session, struct bytes key, int64_t index,
 		   struct bytes data)
 {
-	batch_row(batch, BACKEND_ROW_PUT, session, key, index, data);
+	PUT(batch, BACKEND_ROW_PUT, .session = session, .key = key, .at = index, .data = data);
 }
 
 void batch_row_insert(struct batch *batch, struct bytes session, struct bytes key, int64_t index,
 		      struct bytes data)
 {
-	batch_row(batch, BACKEND_ROW_INSERT, session, key, index, data);
+	PUT(batch, BACKEND_ROW_INSERT, .session = session, .key = key, .at = index, .data = data);
 }
 
 void batch_row_delete(struct batch *batch, struct bytes session, struct bytes key, int64_t first,
 		      int64_t last)
 {
-	struct backend_op *op = batch_add(batch, BACKEND_ROW_DELETE);
-
-	if (!op)
-		return;
-	op->session = session;
-	op->key = key;
-	op->at = first;
-	op->to = last;
+	PUT(batch, BACKEND_ROW_DELETE, .session = session, .key = key, .at = first, .to = last);
 }
 
 /* Versions are counted up from 1 or from the time of then: in microseconds, which a double still
@@ -111,37 +105,23 @@ void batch_row_kind(struct batch *batch, uint32_t kind)
 }
 
 /* What a service has read of a key is not what another file brings there. */
-static void key_kind(struct backend_op *op, const struct backend_node *node)
+static int64_t version_of(const struct backend_node *node)
 {
-	if (node->kind == BACKEND_SINGLE)
-		op->version = batch_version_above_all();
+	return node->kind == BACKEND_SINGLE ? batch_version_above_all() : 0;
 }
 
 void batch_key_move(struct batch *batch, const struct backend_node *from,
 		    const struct backend_node *to)
 {
-	struct backend_op *op = batch_add(batch, BACKEND_KEY_MOVE);
-
-	if (!op)
-		return;
-	op->session = from->session;
-	op->key = from->key;
-	op->session_to = to->session;
-	op->key_to = to->key;
-	key_kind(op, from);
+	PUT(batch, BACKEND_KEY_MOVE, .session = from->session, .key = from->key,
+	    .session_to = to->session, .key_to = to->key, .version = version_of(from));
 }
 
 static void batch_key(struct batch *batch, enum backend_op_type type,
 		      const struct backend_node *node)
 {
-	struct backend_op *op = batch_add(batch, type);
-
-	if (!op)
-		return;
-	op->session = node->session;
-	op->key = node->key;
-	op->ino = node->ino;
-	key_kind(op, node);
+	PUT(batch, type, .session = node->session, .key = node->key, .ino = node->ino,
+	    .version = version_of(node));
 }
 
 void batch_key_hide(struct batch *batch, const struct backend_node *node)
@@ -156,28 +136,14 @@ void batch_key_show(struct batch *batch, const struct backend_node *node)
 
 void batch_hidden_delete(struct batch *batch, uint64_t ino, int64_t first)
 {
-	struct backend_op *op = batch_add(batch, BACKEND_HIDDEN_DELETE);
-
-	if (!op)
-		return;
-	op->ino = ino;
-	op->at = first;
-	op->to = INT64_MAX;
+	PUT(batch, BACKEND_HIDDEN_DELETE, .ino = ino, .at = first, .to = INT64_MAX);
 }
 
 void batch_rows_shift(struct batch *batch, const struct backend_node *node, int64_t first,
 		      int64_t by, int64_t bytes)
 {
-	struct backend_op *op = batch_add(batch, BACKEND_ROWS_SHIFT);
-
-	if (!op)
-		return;
-	op->session = node->session;
-	op->key = node->key;
-	op->ino = node->ino;
-	op->at = first;
-	op->to = by;
-	op->seq = bytes;
+	PUT(batch, BACKEND_ROWS_SHIFT, .session = node->session, .key = node->key, .ino = node->ino,
+	    .at = first, .to = by, .seq = bytes);
 }
 
 static struct backend_op *batch_node(struct batch *batch, enum backend_op_type type,
@@ -216,223 +182,129 @@ void batch_node_set(struct batch *batch, const struct backend_node *node, unsign
 	op->to = links;
 }
 
-static void batch_numbered(struct batch *batch, enum backend_op_type type, uint64_t ino,
-			   uint64_t offset, int64_t at, int64_t seq, struct bytes data)
-{
-	struct backend_op *op = batch_add(batch, type);
-
-	if (!op)
-		return;
-	op->ino = ino;
-	op->offset = offset;
-	op->at = at;
-	op->to = INT64_MAX;
-	op->seq = seq;
-	op->data = data;
-}
-
 void batch_node_delete(struct batch *batch, uint64_t ino)
 {
-	batch_numbered(batch, BACKEND_NODE_DELETE, ino, 0, 0, 0, (struct bytes){ 0 });
+	PUT(batch, BACKEND_NODE_DELETE, .ino = ino);
 }
 
 void batch_entry_put(struct batch *batch, uint64_t parent, uint64_t id, struct bytes name,
 		     uint64_t ino)
 {
-	struct backend_op *op = batch_add(batch, BACKEND_ENTRY_PUT);
-
-	if (!op)
-		return;
-	op->parent = parent;
-	op->at = (int64_t)id;
-	op->name = name;
-	op->ino = ino;
+	PUT(batch, BACKEND_ENTRY_PUT, .parent = parent, .at = (int64_t)id, .name = name,
+	    .ino = ino);
 }
 
 void batch_entry_delete(struct batch *batch, uint64_t parent, uint64_t id)
 {
-	struct backend_op *op = batch_add(batch, BACKEND_ENTRY_DELETE);
-
-	if (!op)
-		return;
-	op->parent = parent;
-	op->at = (int64_t)id;
+	PUT(batch, BACKEND_ENTRY_DELETE, .parent = parent, .at = (int64_t)id);
 }
 
 void batch_xattr_put(struct batch *batch, uint64_t ino, struct bytes name, struct bytes value)
 {
-	struct backend_op *op = batch_add(batch, BACKEND_XATTR_PUT);
-
-	if (!op)
-		return;
-	op->ino = ino;
-	op->name = name;
-	op->data = value;
+	PUT(batch, BACKEND_XATTR_PUT, .ino = ino, .name = name, .data = value);
 }
 
 void batch_xattr_delete(struct batch *batch, uint64_t ino, struct bytes name)
 {
-	struct backend_op *op = batch_add(batch, BACKEND_XATTR_DELETE);
-
-	if (!op)
-		return;
-	op->ino = ino;
-	op->name = name;
+	PUT(batch, BACKEND_XATTR_DELETE, .ino = ino, .name = name);
 }
 
 void batch_chunk_put(struct batch *batch, uint64_t ino, int64_t chunk, struct bytes data)
 {
-	batch_numbered(batch, BACKEND_CHUNK_PUT, ino, 0, chunk, 0, data);
+	PUT(batch, BACKEND_CHUNK_PUT, .ino = ino, .at = chunk, .data = data);
 }
 
 void batch_chunk_delete(struct batch *batch, uint64_t ino, int64_t first, int64_t last)
 {
-	struct backend_op *op = batch_add(batch, BACKEND_CHUNK_DELETE);
-
-	if (!op)
-		return;
-	op->ino = ino;
-	op->at = first;
-	op->to = last;
+	PUT(batch, BACKEND_CHUNK_DELETE, .ino = ino, .at = first, .to = last);
 }
 
 void batch_piece_put(struct batch *batch, uint64_t ino, int64_t index, int64_t seq,
 		     struct bytes data)
 {
-	batch_numbered(batch, BACKEND_PIECE_PUT, ino, 0, index, seq, data);
+	PUT(batch, BACKEND_PIECE_PUT, .ino = ino, .at = index, .seq = seq, .data = data);
 }
 
 void batch_piece_delete(struct batch *batch, uint64_t ino, int64_t index, int64_t seq)
 {
-	batch_numbered(batch, BACKEND_PIECE_DELETE, ino, 0, index, seq, (struct bytes){ 0 });
+	PUT(batch, BACKEND_PIECE_DELETE, .ino = ino, .at = index, .to = INT64_MAX, .seq = seq);
 }
 
 void batch_piece_delete_until(struct batch *batch, uint64_t ino, int64_t first, int64_t last)
 {
-	batch_piece_delete(batch, ino, first, INT64_MIN);
-	if (batch_last(batch))
-		batch_last(batch)->to = last;
+	PUT(batch, BACKEND_PIECE_DELETE, .ino = ino, .at = first, .to = last, .seq = INT64_MIN);
 }
 
 void batch_mark_put(struct batch *batch, uint64_t ino, uint64_t offset, int64_t index)
 {
-	batch_numbered(batch, BACKEND_MARK_PUT, ino, offset, index, 0, (struct bytes){ 0 });
+	PUT(batch, BACKEND_MARK_PUT, .ino = ino, .offset = offset, .at = index);
 }
 
 void batch_mark_delete(struct batch *batch, uint64_t ino, uint64_t offset)
 {
-	batch_numbered(batch, BACKEND_MARK_DELETE, ino, offset, 0, 0, (struct bytes){ 0 });
+	PUT(batch, BACKEND_MARK_DELETE, .ino = ino, .offset = offset, .to = INT64_MAX);
 }
 
 void batch_mark_delete_until(struct batch *batch, uint64_t ino, uint64_t offset, uint64_t end)
 {
-	if (offset >= end)
-		return;
-	batch_mark_delete(batch, ino, offset);
-	if (batch_last(batch))
-		batch_last(batch)->to = (int64_t)end;
+	if (offset < end)
+		PUT(batch, BACKEND_MARK_DELETE, .ino = ino, .offset = offset, .to = (int64_t)end);
 }
 
 void batch_change_done(struct batch *batch, struct bytes session, struct bytes key, int64_t stamp)
 {
-	struct backend_op *op = batch_add(batch, BACKEND_CHANGE_DONE);
-
-	if (!op)
-		return;
-	op->session = session;
-	op->key = key;
-	op->at = stamp;
+	PUT(batch, BACKEND_CHANGE_DONE, .session = session, .key = key, .at = stamp);
 }
 
 void batch_change_apart(struct batch *batch, struct bytes session, struct bytes key, int64_t first,
 			int64_t stamp)
 {
-	struct backend_op *op = batch_add(batch, BACKEND_CHANGE_APART);
-
-	if (!op)
-		return;
-	op->session = session;
-	op->key = key;
-	op->at = stamp;
-	op->to = first;
-}
-
-static void batch_of_node(struct batch *batch, enum backend_op_type type, uint64_t ino, int64_t at)
-{
-	struct backend_op *op = batch_add(batch, type);
-
-	if (!op)
-		return;
-	op->ino = ino;
-	op->at = at;
+	PUT(batch, BACKEND_CHANGE_APART, .session = session, .key = key, .at = stamp, .to = first);
 }
 
 void batch_guard(struct batch *batch, uint64_t ino, bool all)
 {
-	batch_of_node(batch, BACKEND_GUARD, ino, all);
+	PUT(batch, BACKEND_GUARD, .ino = ino, .at = all);
 }
 
 void batch_guard_unused(struct batch *batch, uint64_t ino)
 {
-	batch_of_node(batch, BACKEND_GUARD, ino, BACKEND_UNUSED);
-}
-
-static void guard_key(struct batch *batch, struct bytes session, struct bytes key, bool free)
-{
-	struct backend_op *op = batch_add(batch, BACKEND_GUARD);
-
-	if (!op)
-		return;
-	op->session = session;
-	op->key = key;
-	op->at = free;
+	PUT(batch, BACKEND_GUARD, .ino = ino, .at = BACKEND_UNUSED);
 }
 
 void batch_guard_rows(struct batch *batch, struct bytes session, struct bytes key)
 {
-	guard_key(batch, session, key, false);
+	PUT(batch, BACKEND_GUARD, .session = session, .key = key);
 }
 
 void batch_guard_key(struct batch *batch, struct bytes session, struct bytes key)
 {
-	guard_key(batch, session, key, true);
+	PUT(batch, BACKEND_GUARD, .session = session, .key = key, .at = true);
 }
 
 void batch_guard_alone(struct batch *batch)
 {
-	batch_of_node(batch, BACKEND_GUARD, 0, 0);
+	PUT(batch, BACKEND_GUARD);
 }
 
 void batch_claim(struct batch *batch, uint64_t ino)
 {
-	batch_of_node(batch, BACKEND_CLAIM, ino, 0);
+	PUT(batch, BACKEND_CLAIM, .ino = ino);
 }
 
 void batch_unclaim(struct batch *batch, uint64_t ino)
 {
-	batch_of_node(batch, BACKEND_UNCLAIM, ino, 0);
+	PUT(batch, BACKEND_UNCLAIM, .ino = ino);
 }
 
 void batch_lease(struct batch *batch, uint64_t ino, uint64_t entry, uint64_t count)
 {
-	struct backend_op *op = batch_add(batch, BACKEND_LEASE);
-
-	if (!op)
-		return;
-	op->ino = ino;
-	op->at = (int64_t)entry;
-	op->to = (int64_t)count;
+	PUT(batch, BACKEND_LEASE, .ino = ino, .at = (int64_t)entry, .to = (int64_t)count);
 }
 
 void batch_lock(struct batch *batch, uint64_t ino, struct bytes locks, bool checked)
 {
-	struct backend_op *op = batch_add(batch, BACKEND_LOCK);
-
-	if (!op)
-		return;
-	op->ino = ino;
-	op->data = locks;
-	op->at = checked;
+	PUT(batch, BACKEND_LOCK, .ino = ino, .data = locks, .at = checked);
 }
 
 void batch_grows(struct batch *batch, uint64_t dir, int64_t by)
