@@ -237,8 +237,6 @@ const struct command cmd_stats = {
 	.help = "Counts sessions, keys, items and bytes, and shows how many sessions there are of "
 		"which size, and how many items were created on which day.  The store may be "
 		"mounted.",
-	.more = "What was counted in a large store is in the file STORE-counts, or in "
-		"~/.cache/sessfs.  You can delete it at any time.",
 	.failed = "STORE cannot be read",
 	CMD_OPTIONS(stats_options),
 	.least = 1,

@@ -11,7 +11,6 @@
 #include "backend/base/log.h"
 #include "backend/base/tick.h"
 #include "src/cmd/cmd.h"
-#include "src/counts/counts.h"
 
 static int on_session(void *arg, struct bytes session, const struct backend_session_stat *stat)
 {
@@ -21,15 +20,7 @@ static int on_session(void *arg, struct bytes session, const struct backend_sess
 	return questions->session(questions->arg, session, stat);
 }
 
-static int ask_counts(const struct counts *counts, struct summary_questions *questions)
-{
-	int r = counts_sessions(counts, on_session, questions);
-
-	if (r == 0 && questions->day)
-		r = backend_days_tell(&counts->days, questions->day, questions->arg);
-	return r;
-}
-
+/* What others have changed and no mount has taken in yet is among the rows, and counts. */
 static int ask_rows(struct backend *backend, struct summary_questions *questions)
 {
 	struct backend_snapshot *snapshot;
@@ -41,17 +32,6 @@ static int ask_rows(struct backend *backend, struct summary_questions *questions
 	if (r == 0 && questions->day)
 		r = backend->ops->day_list(backend, snapshot, questions->day, questions->arg);
 	backend->ops->snapshot_end(backend, snapshot);
-	return r;
-}
-
-/* What others have changed and nobody has taken in yet is among the rows, and counts. */
-static int ask(const char *store, const char *table, struct backend *backend,
-	       struct summary_questions *questions)
-{
-	_cleanup_(counts_done) struct counts counts = { 0 };
-	int r = counts_read(store, table, backend, &counts);
-
-	r = r == 0 ? ask_counts(&counts, questions) : ask_rows(backend, questions);
 	if (r == 0 && questions->day)
 		r = backend->ops->space(backend, &questions->space);
 	return r;
@@ -74,7 +54,7 @@ int summary_all(const char *store, const struct options *options,
 	questions->layout = settings.value[SETTING_LAYOUT];
 	progress_begin(&progress, questions->what, "session");
 	store_follow(&progress, store, questions->day ? 2 : 1);
-	r = ask(store, options->table, backend, questions);
+	r = ask_rows(backend, questions);
 	progress_end(&progress);
 	if (r < 0)
 		log_error("%s cannot be read: %s", store, strerror(-r));

@@ -30,8 +30,8 @@ struct trip {
  * of a mount and what follows from the store, too. */
 static bool is_store(const struct trip *trip, const struct walk_entry *entry)
 {
-	static const char *const ends[] = { "",	       "-wal",	  "-shm",    "-journal", "-reserve",
-					    "-mounts", "-search", "-counts", ".log" };
+	static const char *const ends[] = { "",		"-wal",	   "-shm",    "-journal",
+					    "-reserve", "-mounts", "-search", ".log" };
 	struct stat st;
 
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {

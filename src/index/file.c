@@ -279,7 +279,7 @@ static int lock_file(const struct index *index)
 	const struct timespec step = { .tv_nsec = 20000000 };
 
 	while (flock(index->fd, LOCK_EX | LOCK_NB) < 0) {
-		if ((errno != EWOULDBLOCK || !index->kind->waits) && errno != EINTR)
+		if (errno != EWOULDBLOCK && errno != EINTR)
 			return -errno;
 		if (stop_wanted())
 			return -EINTR;

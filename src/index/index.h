@@ -28,7 +28,6 @@ struct index_kind {
 	/* What is said to it, INDEX_TEXTS first. */
 	const char *const *texts;
 	size_t count;
-	bool waits; /* for who has it; otherwise -EWOULDBLOCK */
 };
 
 enum index_text {

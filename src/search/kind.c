@@ -44,5 +44,4 @@ const struct index_kind search_kind = {
 	.schema = schema,
 	.texts = texts,
 	.count = SEARCH_TEXTS,
-	.waits = true,
 };

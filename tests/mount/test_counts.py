@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: MIT
-"""sessions and stats: what they say is what the rows are, whatever is remembered of them.
+"""sessions and stats: what they say is what the rows are.
 SESSFS_COUNTS_STEPS: how many changes are tried, SESSFS_SEED: which."""
 
 import calendar
@@ -11,29 +11,21 @@ import os
 import random
 import re
 import shutil
-import signal
 import sqlite3
-import subprocess
 import time
 
 import harness
 from harness import HANG, TABLE, append, eventually, need_root, read, same, tool, write
 from places import Place
-from test_search import cache_of, rot
 
 STEPS = harness.rounds("SESSFS_COUNTS_STEPS", 15, 60)
 SEED = os.environ.get("SESSFS_SEED", "20261126")
-# Fewer are read faster than it is looked up what is known of them.
-ENOUGH = 16500
+ENOUGH = 3000
 INSERT = (f"INSERT INTO {TABLE} (session_id, state_key, item_index, state_data, created_at, "
           "updated_at) VALUES (?, ?, ?, ?, ?, ?)")
 NOW = "2026-11-26 10:00:00.123"
 TIMES = (NOW, NOW, "2020-02-03T04:05:06Z", "1969-12-30 01:02:03", 1234567890, 1234567890.25, None,
          "soon", "2020-02-03 04:05:06.5")
-
-
-def counts_of(place):
-    return place.store + "-counts"
 
 
 def nanoseconds(stamp):
@@ -89,8 +81,7 @@ def day_of(text):
 
 
 def told(place, verb):
-    named = {"env": {**os.environ, "XDG_CACHE_HOME": cache_of(place)}}
-    return json.loads(place.do(verb, "--json", place.store, **named))
+    return json.loads(place.do(verb, "--json", place.store))
 
 
 def compare(place, what):
@@ -277,9 +268,6 @@ def test_whatever_changes_is_counted(box):
             if mounted and random_.randrange(20) == 0:
                 second.stop()
                 second.start()
-        same(os.stat(counts_of(place)).st_size > 0, True, "the counts")
-        os.unlink(counts_of(place))
-        compare(place, f"{place.what}: anew")
 
 
 def test_what_is_in_the_trash_is_not_counted(box):
@@ -394,117 +382,6 @@ def test_items_before_the_last_one_are_counted_when_they_change(box):
     compare(place, "and whole")
 
 
-# What is remembered
-
-
-def test_rows_that_have_not_changed_are_not_read(box):
-    place = large(box)
-    place.do("put", place.store, "a/l.jsonl", stdin=b"1\n")
-    compare(place, "before")
-    before = told(place, "stats")
-    size = os.stat(place.store).st_size
-    with open(place.store, "r+b") as file:
-        file.seek(size // 2 // 4096 * 4096)
-        file.write(bytes(4096))
-    seen = told(place, "stats")
-    same(seen, before, "what is known")
-    os.unlink(counts_of(place))
-    place.do("stats", place.store, status=1)
-
-
-def test_few_rows_are_read_each_time(box):
-    place = Place(box, False)
-    place.do("put", place.store, "a/l.jsonl", stdin=b"1\n")
-    compare(place, "few")
-    same(os.path.exists(counts_of(place)), False, "no counts")
-
-
-def test_counts_that_are_not_what_was_left_are_made_anew(box):
-    place, other = large(box), large(box, count=ENOUGH + 7)
-    random_ = random.Random(SEED)
-    for one in (place, other):
-        compare(one, "before")
-    path = counts_of(place)
-    whole = read(path)
-    format_1 = whole.index(b"format1")
-    damages = [lambda: os.unlink(path), lambda: shutil.copy2(counts_of(other), path),
-               lambda: write(path, b""), lambda: write(path, whole[: len(whole) // 2]),
-               lambda: write(path, whole), lambda: rot(path, lambda data: data[:8192]),
-               lambda: rot(path, lambda data: data[:format_1] + b"format0" +
-                           data[format_1 + 7 :])]
-    for _ in range(harness.rounds("SESSFS_ROUNDS", 5, 20)):
-        at = random_.randrange(100, len(whole))
-        damages.append(lambda at=at: rot(path, lambda data: data[:at] + bytes([data[at] ^ 0x40])
-                                         + data[at + 1 :]))
-    for number, step in enumerate(damages):
-        step()
-        compare(place, f"damage {number}")
-
-
-def test_what_is_no_file_of_counts_is_left_alone(box):
-    place = large(box)
-    for content in (b"notes", b"SQLite format 3\0" + b"x" * 5000):
-        write(counts_of(place), content)
-        compare(place, "beside something else")
-        same(read(counts_of(place)), content, "what was there")
-    os.unlink(counts_of(place))
-    os.symlink("/etc/passwd", counts_of(place))
-    compare(place, "beside a link")
-
-
-def test_without_any_place_all_rows_are_read(box):
-    place = large(box)
-    os.mkdir(counts_of(place))
-    write(cache_of(place), b"")
-    compare(place, "no place")
-    same(os.listdir(counts_of(place)), [], "what is left")
-
-
-def test_a_store_of_the_same_name_has_other_counts(box):
-    place = large(box)
-    place.do("put", place.store, "a/l.jsonl", stdin=b"1\n2\n")
-    old = box.new_store()
-    box.sessfs("backup", place.store, old, check=True)
-    place.do("append", place.store, "a/l.jsonl", stdin=b"3\n" * 5)
-    compare(place, "before")
-    # In its place: as many rows, which are others; fewer; more than before.
-    for count in (5, 1, 10):
-        write(place.store, read(old))
-        place.do("append", place.store, "a/l.jsonl", stdin=b"44\n" * count)
-        compare(place, f"written over with {count}")
-        place.do("append", place.store, "a/l.jsonl", stdin=b"3\n" * 5)
-        compare(place, "and more")
-    box.sessfs("restore", "--force", old, place.store, check=True)
-    compare(place, "restored")
-    place.do("append", place.store, "a/l.jsonl", stdin=b"777\n")
-    compare(place, "restored and more")
-
-
-def test_who_is_killed_leaves_nothing_wrong(box):
-    place = large(box, count=60000)
-    waits = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
-    for wait in waits[:: harness.rounds("SESSFS_STRIDE", 3, 1)]:
-        for number in (signal.SIGKILL, signal.SIGTERM):
-            process = subprocess.Popen([box.program, "stats", place.store],
-                                       stdout=subprocess.DEVNULL)
-            time.sleep(wait)
-            process.send_signal(number)
-            process.wait()
-            compare(place, f"after {wait} s")
-        os.unlink(counts_of(place))
-
-
-def test_many_count_at_once(box):
-    place = large(box, True, count=60000)
-    command = [box.program, "stats", "--json", place.store]
-    for number in range(3):
-        append(place.mount.at("base", "l.jsonl"), b"1\n")
-        asking = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(5)]
-        for process in asking:
-            out, _ = process.communicate()
-            same(json.loads(out)["items"], 60001 + number, "each of them")
-
-
 def test_a_store_that_nobody_may_write_beside(box):
     need_root()
     place = large(box)
@@ -520,27 +397,6 @@ def test_a_store_that_nobody_may_write_beside(box):
         for _ in range(2):
             seen = {row["id"]: row["items"] for row in told(place, "sessions")}
             same(seen, {session: entry[1] for session, entry in wanted.items()}, "what is told")
-        same(len(os.listdir(os.path.join(cache_of(place), "sessfs"))), 1, "in the cache")
-    finally:
-        tool("umount", folder)
-
-
-def test_a_full_disk_has_all_rows_read(box):
-    need_root()
-    folder = box.new_folder("disk")
-    tool("mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", folder)
-    try:
-        place = Place(box, False)
-        place.store = os.path.join(folder, "s.db")
-        place.do("put", place.store, "a/l.jsonl", stdin=b"1\n" * ENOUGH)
-        changes = Changes(place, random.Random(SEED))
-        changes.sql(*(changes.row("s" * 200, f"{number:0200}", 0) for number in range(900)))
-        write(os.path.join(folder, "filler"), b"x" * ((os.statvfs(folder).f_bavail << 12) - 160000))
-        for _ in range(2):
-            same(told(place, "stats")["items"], ENOUGH + 900, "what is told")
-        same(os.stat(counts_of(place)).st_size, 0, "what is left of it")
-        os.unlink(os.path.join(folder, "filler"))
-        compare(place, "with room")
     finally:
         tool("umount", folder)
 
