@@ -16,6 +16,21 @@ bool lines_next(struct bytes *rest, struct line *ret_line)
 	return true;
 }
 
+struct bytes lines_whole(struct bytes data)
+{
+	const char *newline = data.size ? memrchr(data.data, '\n', data.size) : NULL;
+
+	return bytes_make(data.data, newline ? (size_t)(newline - data.data) + 1 : 0);
+}
+
+struct bytes lines_tail(struct bytes data)
+{
+	size_t whole = lines_whole(data).size;
+
+	/* Nothing may be at no address. */
+	return whole ? bytes_make(data.data + whole, data.size - whole) : data;
+}
+
 bool lines_is_row(struct bytes text, struct json_error *error)
 {
 	return json_valid(text, error);

@@ -30,6 +30,10 @@ struct line {
 /* Cut the next line off the front of *rest.  False when nothing is left. */
 bool lines_next(struct bytes *rest, struct line *ret_line);
 
+/* The whole lines at the start, up to the last newline and with it; and what lies behind them. */
+struct bytes lines_whole(struct bytes data);
+struct bytes lines_tail(struct bytes data);
+
 /* Whether a line is a row; error as json_valid(). */
 bool lines_is_row(struct bytes text, struct json_error *error);
 /* Only JSON white space, or nothing: not worth a word in the log. */

@@ -190,14 +190,13 @@ static int load_piece(struct loading *loading, const struct segment *segment)
 {
 	struct list_state *list = &loading->list;
 	struct bytes data = segment->data;
-	const char *newline;
+	size_t tail = lines_tail(data).size;
 
 	list->next = MAX(list->next, segment->index);
 	list->size += data.size;
 	list->piece_seq = segment->seq + 1;
-	newline = data.size ? memrchr(data.data, '\n', data.size) : NULL;
-	if (newline) {
-		list->tail_size = (size_t)(data.data + data.size - newline) - 1;
+	if (tail < data.size) {
+		list->tail_size = tail;
 		list->tail_seq = segment->seq;
 	} else if (data.size) {
 		if (!list->tail_size)

@@ -429,17 +429,6 @@ static int append_commit(struct appending *appending)
 	return 0;
 }
 
-/* What lies behind the last newline. */
-static struct bytes tail_of(struct bytes bytes)
-{
-	size_t start = bytes.size;
-
-	while (start && bytes.data[start - 1] != '\n')
-		start--;
-	/* Nothing may be at no address. */
-	return start ? bytes_make(bytes.data + start, bytes.size - start) : bytes;
-}
-
 int append_to_stage(struct tree *tree, struct stage *stage, struct bytes data, bool own_tail)
 {
 	_cleanup_(buf_done) struct buf glued = { 0 };
@@ -450,7 +439,7 @@ int append_to_stage(struct tree *tree, struct stage *stage, struct bytes data, b
 	r = stage_map(stage, &content);
 	if (r < 0)
 		return r;
-	tail = tail_of(content);
+	tail = lines_tail(content);
 	if (tail.size && lines_next(&rest, &first)) {
 		r = buf_append_bytes(&glued, tail);
 		if (r == 0)
@@ -551,7 +540,7 @@ static int read_end(struct tree *tree, struct inode *inode, struct buf *tail, ui
 	*ret_line = 1;
 	for (size_t i = 0; i < content.size; i++)
 		*ret_line += content.data[i] == '\n';
-	return buf_append_bytes(tail, tail_of(content));
+	return buf_append_bytes(tail, lines_tail(content));
 }
 
 static bool line_is_good(struct bytes line, struct json_error *error)

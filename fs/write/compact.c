@@ -106,14 +106,10 @@ static int skip_same_back(void *arg, int64_t index, struct bytes data)
 {
 	struct compacting *compacting = arg;
 	struct bytes lines = compacting->lines, text;
-	const char *newline;
 
 	if (index != compacting->last || index < compacting->first || !lines.size)
 		return 1;
-	text = bytes_make(lines.data, lines.size - 1);
-	newline = text.size ? memrchr(text.data, '\n', text.size) : NULL;
-	if (newline)
-		text = bytes_make(newline + 1, (size_t)(text.data + text.size - newline) - 1);
+	text = lines_tail(bytes_make(lines.data, lines.size - 1));
 	if (!lines_row_equals(data, text))
 		return 1;
 	compacting->last--;

@@ -134,13 +134,6 @@ void handle_part(struct tree *tree, struct handle *handle)
 
 /* Appending. */
 
-struct bytes whole_lines(struct bytes data)
-{
-	const char *newline = data.size ? memrchr(data.data, '\n', data.size) : NULL;
-
-	return bytes_make(data.data, newline ? (size_t)(newline - data.data) + 1 : 0);
-}
-
 /* -EFBIG when a line is longer than the store can take. */
 static int check_line_lengths(struct tree *tree, const struct handle *handle, struct bytes data)
 {
@@ -241,7 +234,7 @@ static int strict_part(struct tree *tree, struct handle *handle, struct bytes li
 static ssize_t handle_append(struct tree *tree, struct handle *handle, struct bytes data,
 			     struct notes *notes)
 {
-	struct bytes lines = whole_lines(data);
+	struct bytes lines = lines_whole(data);
 	size_t taken = data.size;
 	struct bytes rest;
 	int r;
@@ -480,7 +473,7 @@ int check_growth(struct tree *tree, struct inode *inode, const struct handle *ha
 
 static void note_last_line(struct handle *handle, uint64_t offset, struct bytes data)
 {
-	size_t lines = whole_lines(data).size;
+	size_t lines = lines_whole(data).size;
 
 	if (lines)
 		handle->writing->line_start = MAX(handle->writing->line_start, offset + lines);

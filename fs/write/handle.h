@@ -61,8 +61,6 @@ void inode_writers_gone(struct tree *tree, struct inode *inode);
 bool handle_owns_tail(struct tree *tree, const struct handle *handle);
 /* Where the published content ends.  inode.lock is enough. */
 int handle_content_end(struct tree *tree, struct inode *inode, uint64_t *ret_end);
-/* What lies before the end of the last whole line. */
-struct bytes whole_lines(struct bytes data);
 /* Drop a stage that was published if somebody else has published or appended since: only until then
  * is it a view of the file. */
 void handle_drop_outdated(struct handle *handle);

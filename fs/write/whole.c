@@ -24,7 +24,7 @@ bool content_is_whole(const struct tree *tree, uint32_t kind, struct bytes bytes
 		return json_valid(bytes, NULL);
 	if (kind != BACKEND_LIST)
 		return false;
-	tail = whole_lines(bytes);
+	tail = lines_whole(bytes);
 	tail = bytes_make(bytes.data + tail.size, bytes.size - tail.size);
 	if (tail.size && !lines_is_row(tail, NULL))
 		return false;

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fs/base/lines.h"
 #include "fs/base/names.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
@@ -35,11 +36,10 @@ static size_t most_held(const char *path, enum access_how how)
 /* How much may be written now; no line ends in what was held. */
 static size_t ripe(const struct buf *data, size_t held, size_t most)
 {
-	const char *last =
-		data->size > held ? memrchr(data->data + held, '\n', data->size - held) : NULL;
+	size_t whole = lines_whole(bytes_make(data->data + held, data->size - held)).size;
 
-	if (last && most)
-		return (size_t)(last + 1 - data->data);
+	if (whole && most)
+		return held + whole;
 	return data->size >= most ? data->size : 0;
 }
 
