@@ -217,7 +217,7 @@ void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, e
 		/* A writer that adds tells the kernel the size itself. */
 		if (change != CHANGE_ATTR && (change != CHANGE_GREW || face != by || face->own))
 			face->changed = true;
-		if (change != CHANGE_ATTR && inode_is_state(inode))
+		if (change == CHANGE_REPLACED || (change != CHANGE_ATTR && inode_is_state(inode)))
 			face_doubt(inode, face, face == by, change == CHANGE_GREW);
 		/* By itself it forgets pages only where it believes that the file ended; but what
 		 * it writes to an ordinary file is in its pages, which it holds meanwhile. */

@@ -494,6 +494,36 @@ EveryStore(temporary, what_is_half_written_is_taken_by_who_has_it_open_or_is_not
 	}
 }
 
+/* What is put into the file that a writer has open is of another size than what the kernel has seen
+ * that one write. */
+EveryStore(temporary, a_document_is_not_read_by_the_size_of_another_save)
+{
+	for (int beside = 0; beside <= 1; beside++) {
+		struct handle *a = away_by(1, "[1,1,1,1]", getppid()), *reader = NULL;
+		struct handle *b = open_by(name, O_WRONLY | O_CREAT | O_TRUNC, getppid());
+		struct inode *inode = inode_at(name);
+		struct shown shown;
+		int r;
+
+		cr_assert_eq(tree_enter(world_tree, inode, FACE_ANY, getppid(), &shown), 0);
+		cr_expect_eq(nodeid_face(shown.nodeid), 0);
+		write_at(b, 0, BYTES("[3]"));
+		if (beside)
+			close_by(a, 1);
+		close_by(b, getppid());
+		cr_assert_eq(renamed_by(name, document, getppid()), 0);
+		cr_expect_str_eq(content_of(document), "[3]");
+		r = tree_open_file(world_tree, inode, 0, O_RDONLY, 1, &reader);
+		cr_expect_eq(r, beside ? -ESTALE : 0, "%s", strerror(-r));
+		if (reader)
+			close_handle(reader);
+		if (!beside)
+			close_by(a, 1);
+		forget(inode);
+		(void)unlinked(name);
+	}
+}
+
 EveryStore(temporary, a_name_that_is_removed_does_not_come_back)
 {
 	struct handle *a = open_by(name, O_WRONLY | O_CREAT | O_TRUNC, 1), *b;
