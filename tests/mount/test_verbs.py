@@ -275,11 +275,20 @@ def begin_put(place, path, data):
     return process, seen
 
 
+def states_of(pid):
+    """Of its threads."""
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/stat", encoding="ascii") as file:
+            yield file.read().rpartition(")")[2].split()[0]
+
+
 def test_a_signal_ends_a_verb_that_waits_for_a_daemon_that_is_stopped(box):
     place = Place(box, True)
     place.do("put", "s/k.json", stdin=b"1")
     os.kill(place.mount.pid, signal.SIGSTOP)
     try:
+        # A thread that still reads a request has it, and then no signal ends the one who waits.
+        eventually(lambda: set(states_of(place.mount.pid)) == {"T"}, "all threads have stopped")
         for number in (signal.SIGINT, signal.SIGTERM):
             process = place.start("cat", "s/k.json")
             time.sleep(0.2)  # it waits, most likely; before that, a signal ends it at once
