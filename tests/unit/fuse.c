@@ -56,6 +56,13 @@ int fuse_reply_create(fuse_req_t req, const struct fuse_entry_param *entry,
 	return 0;
 }
 
+int fuse_reply_entry(fuse_req_t req, const struct fuse_entry_param *entry)
+{
+	(void)req;
+	(void)entry;
+	return -ENOENT;
+}
+
 int fuse_reply_open(fuse_req_t req, const struct fuse_file_info *fi)
 {
 	(void)req;

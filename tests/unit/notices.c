@@ -72,3 +72,13 @@ EveryStore(notices, that_nobody_held_back_are_not_sent)
 	root_changes();
 	cr_expect_eq(of_root, 1);
 }
+
+EveryStore(notices, about_the_root_wait_for_a_name_that_is_looked_up_in_it_as_well)
+{
+	begin();
+	root_changes();
+	session_ops.lookup(NULL, FUSE_ROOT_ID, "nothing");
+	cr_expect_eq(of_root, 1);
+	root_changes();
+	cr_expect_eq(of_root, 2);
+}
