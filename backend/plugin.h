@@ -7,7 +7,7 @@
  * own, so that only who uses it needs the libraries that it needs.  schemes/ loads it when a URL
  * asks for it, and keeps it until the process ends.
  *
- * The object has one symbol, sessfs_plugin, and copies of whatever it uses of backend/base/ and
+ * The object has one symbol, sessfs_plugin, and copies of what it uses of backend/base/ and
  * backend/: libseam.la is linked into it as into the program.  It takes no symbol from who loads
  * it, since that is not only the program, but also libsessfs, which shows none and may itself have
  * been loaded by a language's interpreter.  What such a copy must share with the other is handed

@@ -62,10 +62,10 @@
  *
  *   A face that nobody has open and to which no name leads, but that the kernel has not forgotten,
  *   is pinned: a file watch, a bind mount or a descriptor with O_PATH is there.  When it is free,
- *   the name is made to lead to it, and stays there whatever size the kernel takes it for.  That
- *   the kernel has forgotten one it tells a moment later, when it may have looked the name up
- *   again; so whoever leads a name asks it first (faces_ask()).  It holds a file until the answer
- *   to the request that releases it, so a face counts as open until then (handle_finish()).
+ *   the name is made to lead to it, and stays there even if the kernel has a wrong size for it.
+ *   FORGET comes late: the kernel may look the name up again before it.  So before a name is led
+ *   anywhere, the kernel is asked which faces it holds (faces_ask()).  It holds a file until the
+ *   request that releases it is answered, so a face counts as open until then (handle_finish()).
  *
  *   Direct reads (struct handle) do not go by the face: each handle sees one version, that of its
  *   open first, and from a read at offset 0 on until the next one.

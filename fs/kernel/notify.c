@@ -25,10 +25,10 @@ static bool notify_check(int r, uint64_t nodeid)
 }
 
 /*
- * The kernel makes the root directory with no permission for anybody, and takes the right ones from
- * the first answer about its attributes; but not if a notice about the directory comes while it
- * waits for that.  Then whoever is not root is refused.  So such a notice is held back until the
- * kernel has used the directory, for which it has had to check them.
+ * The kernel makes the root directory without any permission, and learns the real ones from the
+ * first GETATTR.  It drops that answer if a notice about the directory comes meanwhile, and then
+ * refuses every user but root.  So notices about the root wait until the first LOOKUP or OPENDIR in
+ * it, which the kernel sends only after it has checked the permissions.
  */
 static bool root_is_used(struct session *session)
 {

@@ -117,7 +117,7 @@ static const char *sentence(sqlite3 *db, int code)
 }
 
 /* A full disk says the same of every call, so that one is said with pauses, and nothing while a
- * store is opened: whoever opens it is told, if the reserve does not help. */
+ * store is opened: the caller gets the sentence, if the reserve does not help. */
 static int error_of(sqlite3 *db, int code, const char *path, struct log_pause *full, bool opening)
 {
 	const struct meaning *meaning = find(code);

@@ -80,7 +80,7 @@ struct sqlite {
 	enum sqlite_mode mode;
 	bool owner;   /* we hold the file's owner lock */
 	bool guest;   /* not the owner: then our row changes are "others' changes" to the owner */
-	bool opening; /* whoever opens it tells what fails */
+	bool opening; /* the caller reports what fails */
 	bool rows_only, log_only; /* as in struct backend_options */
 	struct sqlite_place place;
 	struct sqlite_layout layout;
