@@ -429,6 +429,8 @@ enum backend_flags {
 	/* A snapshot that has begun when it is returned, and not with its first read, as with
 	 * BACKEND_AT_ONCE: to ask whether changes wait, or to keep what there is now. */
 	BACKEND_BEGUN = 1 << 5,
+	/* A snapshot for orphan_list(), with BACKEND_ANYWAY. */
+	BACKEND_ORPHANS = 1 << 6,
 };
 
 typedef int backend_row_fn(void *arg, int64_t index, struct bytes data);
@@ -714,7 +716,8 @@ struct backend_ops {
 			 backend_feed_fn *fn, void *arg);
 	/* All up to and with this one is digested. */
 	void (*feed_done)(struct backend *backend, uint64_t n);
-	/* The orphans that every mount knows to be orphans and none claims. */
+	/* The orphans that every mount knew to be orphans when the snapshot was begun, with
+	 * BACKEND_ORPHANS, and that none claims in it. */
 	int (*orphan_list)(struct backend *backend, struct backend_snapshot *snapshot,
 			   backend_node_fn *fn, void *arg);
 	/* An orphan that has the session and key.  -ENOENT. */

@@ -373,30 +373,18 @@ static bool is_claimed(const struct map *map, uint64_t ino)
 	return claimed;
 }
 
-/* Whether every mount knows what was told with this number. */
-static bool is_known(struct memory *memory, uint64_t number)
-{
-	struct memory_store *store = memory->store;
-	bool known = true;
-
-	pthread_mutex_lock(&store->map_lock);
-	for (struct memory *mount = store->first; mount && number; mount = mount->next)
-		known &= mount == memory || mount->cursor >= number;
-	pthread_mutex_unlock(&store->map_lock);
-	return known;
-}
-
 int memory_orphan_list(struct backend *backend, struct backend_snapshot *snapshot,
 		       backend_node_fn *fn, void *arg)
 {
 	struct walk walk = walk_in(snapshot->map, key_make(KEY_ORPHAN));
 	struct backend_node node;
 
+	(void)backend;
 	while (walk_next(&walk)) {
 		uint64_t ino = (uint64_t)key_take_number(&walk.rest);
 
 		if (is_claimed(snapshot->map, ino) ||
-		    !is_known(memory_of(backend), (uint64_t)memory_number(walk.entry->value)))
+		    (uint64_t)memory_number(walk.entry->value) > snapshot->least)
 			continue;
 		walk.r = memory_find_node(snapshot->map, ino, &node);
 		if (walk.r == 0)

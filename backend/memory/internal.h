@@ -16,6 +16,7 @@
 
 struct backend_snapshot {
 	struct map *map;
+	uint64_t least; /* all other mounts had digested this before */
 };
 
 /* What all mounts of a store have together. */

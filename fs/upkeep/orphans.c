@@ -234,7 +234,7 @@ static int delete_orphans(struct tree *tree, bool opening, bool shared)
 	_cleanup_(view_end) struct view view = { 0 };
 	int r;
 
-	r = view_begin(tree, BACKEND_ANYWAY, &view);
+	r = view_begin(tree, BACKEND_ANYWAY | BACKEND_ORPHANS, &view);
 	if (r == 0)
 		r = ASK(&view, change_list, keep_changed, &orphans);
 	if (r == 0 && shared)

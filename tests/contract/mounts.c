@@ -518,6 +518,27 @@ Mounts(a_file_without_a_name_stays_until_nobody_needs_it)
 	cr_expect_eq(unneeded(one), 1, "what is not there needs nobody");
 }
 
+/* So that what another mount comes to need meanwhile is not deleted by who looked before. */
+Mounts(what_is_needed_and_known_since_a_snapshot_was_begun_is_not_listed_in_it)
+{
+	struct backend_snapshot *before;
+	struct backend_node node = plain_node(5);
+	unsigned found = 0;
+
+	node.nlink = 0;
+	cr_expect_eq(COMMIT(one, node_put(&node)), 0);
+	before = look(one);
+	cr_expect_eq(COMMIT(two, op_of(BACKEND_CLAIM, 5)), 0);
+	digest(two);
+	cr_assert_eq(backend_orphan_list(one, before, count, &found), 0);
+	unlook(one, before);
+	cr_expect_eq(found, 0);
+	cr_expect_eq(unneeded(one), 0);
+	cr_expect_eq(COMMIT(two, op_of(BACKEND_UNCLAIM, 5)), 0);
+	digest(one);
+	cr_expect_eq(unneeded(one), 1);
+}
+
 Mounts(the_file_that_has_left_its_key_is_found)
 {
 	struct backend_node node = state_node(5, S, K), found;

@@ -388,13 +388,8 @@ bool sqlite_hold(struct backend *backend, bool untold)
 	return true;
 }
 
-struct claims {
-	struct living living;
-	uint64_t least; /* all mounts know this */
-};
-
 /* Whether a mount needs it, or may come to. */
-static int is_needed(struct backend_snapshot *snapshot, const struct claims *claims, uint64_t ino,
+static int is_needed(struct backend_snapshot *snapshot, const struct living *living, uint64_t ino,
 		     bool *ret_needed)
 {
 	struct cursor cursor = cursor_open(&snapshot->conn, SQL_CLAIM_LIST);
@@ -404,16 +399,15 @@ static int is_needed(struct backend_snapshot *snapshot, const struct claims *cla
 	while (cursor_next(&cursor)) {
 		uint64_t mount = (uint64_t)cursor_number(&cursor, 0);
 
-		*ret_needed |= mount ? is_living(&claims->living, mount) :
-				       (uint64_t)cursor_number(&cursor, 1) > claims->least;
+		*ret_needed |= mount ? is_living(living, mount) :
+				       (uint64_t)cursor_number(&cursor, 1) > snapshot->known;
 	}
 	return cursor_end(&cursor);
 }
 
 struct listing {
-	struct sqlite *store;
 	struct backend_snapshot *snapshot;
-	struct claims claims;
+	struct living living;
 	backend_node_fn *fn;
 	void *arg;
 };
@@ -422,7 +416,7 @@ static int list_unneeded(void *arg, const struct backend_node *node)
 {
 	struct listing *listing = arg;
 	bool needed;
-	int r = is_needed(listing->snapshot, &listing->claims, node->ino, &needed);
+	int r = is_needed(listing->snapshot, &listing->living, node->ino, &needed);
 
 	return r < 0 ? r : needed ? 0 : listing->fn(listing->arg, node);
 }
@@ -430,11 +424,13 @@ static int list_unneeded(void *arg, const struct backend_node *node)
 int sqlite_orphan_list(struct backend *backend, struct backend_snapshot *snapshot,
 		       backend_node_fn *fn, void *arg)
 {
-	struct sqlite *store = sqlite_of(backend);
-	struct listing listing = { .store = store, .snapshot = snapshot, .fn = fn, .arg = arg };
+	struct listing listing = {
+		.snapshot = snapshot,
+		.living = living_mounts(sqlite_of(backend)),
+		.fn = fn,
+		.arg = arg,
+	};
 
-	listing.claims.living = living_mounts(store);
-	listing.claims.least = store->mounts.fd < 0 ? UINT64_MAX : sqlite_mounts_least(store);
 	return sqlite_node_list(backend, snapshot, 0, true, list_unneeded, &listing);
 }
 

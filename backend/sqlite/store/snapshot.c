@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "backend/sqlite/owner/mounts.h"
 #include "backend/sqlite/store/changes.h"
 #include "backend/sqlite/schema/schema.h"
 #include "backend/sqlite/store/slots.h"
@@ -88,6 +89,10 @@ int sqlite_snapshot_begin(struct backend *backend, unsigned flags,
 	if (r < 0)
 		return r;
 	snapshot->at_once = flags & BACKEND_AT_ONCE;
+	/* Before it begins: a mount claims what it needs before it has digested what says so. */
+	snapshot->known = 0;
+	if (flags & BACKEND_ORPHANS)
+		snapshot->known = store->mounts.fd < 0 ? UINT64_MAX : sqlite_mounts_least(store);
 	r = begin(snapshot, &pending, &cut);
 	if (r == 0 && cut) {
 		end(snapshot);
