@@ -180,6 +180,22 @@ static int settle_xattrs(struct import *import, const struct import_file *file)
 	return r < 0 ? r : changed;
 }
 
+/* Extended attributes of a file that its owner may not write to need that right for a moment. */
+static int settle_read_only(struct import *import, const struct import_file *file,
+			    const struct stat *there)
+{
+	struct stat writable = *there;
+	int r, changed;
+
+	writable.st_mode |= S_IWUSR;
+	r = access_set_attr(import->access, file->path, &writable, ACCESS_SET_MODE);
+	if (r < 0)
+		return r;
+	changed = settle_xattrs(import, file);
+	r = access_set_attr(import->access, file->path, there, ACCESS_SET_MODE);
+	return changed < 0 ? changed : r < 0 ? r : changed;
+}
+
 int import_settle(struct import *import, const struct import_file *file, const struct stat *there)
 {
 	struct stat now;
@@ -194,6 +210,8 @@ int import_settle(struct import *import, const struct import_file *file, const s
 	if (r == -ENOENT && import->dry)
 		return 0;
 	changed = r < 0 ? r : settle_xattrs(import, file);
+	if (changed == -EACCES && !(there->st_mode & S_IWUSR))
+		changed = settle_read_only(import, file, there);
 	if (changed < 0)
 		return changed;
 	set = differing(file, there);

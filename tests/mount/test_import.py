@@ -36,7 +36,7 @@ from harness import (
     write,
 )
 from places import Terminal
-from users import let_all_run
+from users import let_all_run, users
 
 DATA = os.path.join(TOP, "tests", "data")
 LARGE = 8 << 30  # bytes of a sparse file that nobody reads to its end in a test
@@ -951,6 +951,30 @@ def test_a_tar_stream_does_not_go_to_a_terminal(box):
     os.close(ours)
     same(done.returncode, 1, "exit status")
     assert b"terminal" in done.stderr, done.stderr
+
+
+def test_a_user_imports_what_nobody_may_write_with_its_attributes(box):
+    with users(box) as space:
+        folder, source, store = (os.path.join(space.home, x) for x in ("mnt", "source", "x.db"))
+        space.as_nobody("mkdir", "-p", folder, source + "/s")
+        for value in ("one", "two"):
+            script = """
+                cd "$1"/s && touch f && chmod 644 f && echo "$2" > f &&
+                    setfattr -n user.note -v "$2" f && chmod 444 f
+                """
+            done = space.as_nobody("sh", "-c", script, "sh", source, value)
+            same((done.returncode, done.stderr), (0, b""), "the source")
+            if value == "one":
+                done = space.as_nobody(box.program, "mount", store, folder)
+                same(done.returncode, 0, f"mount ({done.stderr})")
+            done = space.as_nobody(box.program, "import", "--layout=tree", store, source)
+            same(done.returncode, 0, f"import ({done.stderr})")
+            shown = space.as_nobody("getfattr", "--only-values", "-n", "user.note", folder + "/s/f")
+            same(shown.stdout.decode(), value, f"attribute ({shown.stderr})")
+            shown = space.as_nobody("stat", "-c", "%a", folder + "/s/f").stdout
+            same(shown, b"444\n", "mode")
+        same(space.as_nobody(box.program, "umount", folder).returncode, 0, "umount")
+        eventually(lambda: not harness.processes_of(box.program, folder), "the daemon ends")
 
 
 WRONG = [

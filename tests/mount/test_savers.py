@@ -310,14 +310,10 @@ def test_a_copy_in_the_middle_of_a_file_finishes_that_version(box):
         same(crowd.by_copy(path) == new, True, f"the next copy of the {suffix}")
 
 
-def test_neighbours_go_on_while_a_large_save_is_looked_through(box):
-    mount, session = box.session()
-    path = os.path.join(session, "l.jsonl")
-    size = 64 << 20
-    text = b'{"text": "%s"}\n' % (b"x" * 1000) * (size // 1000)
-    write(path, text)
+def rounds_beside_a_save(mount, path, text):
+    """How often a directory is made and removed while a list is saved."""
     fd = os.open(path, os.O_WRONLY | os.O_TRUNC)
-    put(fd, text[:-1])
+    put(fd, text)
     neighbour = mount.at("other")
     saver = threading.Thread(target=os.close, args=(fd,))
     rounds = 0
@@ -327,9 +323,25 @@ def test_neighbours_go_on_while_a_large_save_is_looked_through(box):
         os.rmdir(neighbour)
         rounds += 1
     saver.join()
-    box.note(f"{rounds} rounds")
-    assert rounds >= 5, f"{rounds} directories were made while a list was saved"
-    same(os.stat(path).st_size, len(text) - 1, "bytes of the list")
+    return rounds
+
+
+def test_neighbours_go_on_while_a_large_save_is_looked_through(box):
+    mount, session = box.session()
+    path = os.path.join(session, "l.jsonl")
+    size = 64 << 20
+    text = b'{"text": "%s"}\n' % (b"x" * 1000) * (size // 1000)
+    write(path, text)
+    # If they were held up it would never be more than two; who gets the processor is chance.
+    most = 0
+    for _ in range(20):
+        text = text[:-1]
+        most = max(most, rounds_beside_a_save(mount, path, text))
+        same(os.stat(path).st_size, len(text), "bytes of the list")
+        if most >= 5:
+            break
+    box.note(f"{most} rounds")
+    assert most >= 5, f"{most} directories were made while a list was saved"
 
 
 SAVE_BY_ONE_NAME = r"""
