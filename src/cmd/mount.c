@@ -234,12 +234,31 @@ static int open_session(struct mount *mount, struct session **ret_session)
 	return session_mount(mount->tree, &wanted, ret_session, &mount->why);
 }
 
+/* A daemon that was killed leaves a mount point that answers ENOTCONN: take it away. */
+static int detach_dead(const struct mount *mount)
+{
+	for (int i = 0; i < DEAD_MOUNTS_MAX; i++) {
+		_cleanup_(freep) char *why = NULL;
+		int r = mounts_end_dead(mount->dir, &why);
+
+		if (r < 0)
+			say_why(why, r);
+		if (r <= 0)
+			return r;
+		log_info("removed a dead mount on %s", mount->dir);
+	}
+	return 0;
+}
+
+/* A dead mount may have come since: of a daemon that was killed while fusermount3 mounted for it. */
 static int check_unused(const struct mount *mount)
 {
 	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };
-	int r = mounts_find(mount->dir, &entry);
+	int r = detach_dead(mount);
 
-	if (r < 0 || strcmp(entry.type, MOUNTS_TYPE) != 0)
+	if (r < 0)
+		return r;
+	if (mounts_find(mount->dir, &entry) < 0 || strcmp(entry.type, MOUNTS_TYPE) != 0)
 		return 0;
 	log_error("%s is in use: %s is mounted there ('sessfs umount %s' ends that)", mount->dir,
 		  entry.source, mount->dir);
@@ -352,22 +371,6 @@ static int answers(void *arg)
 		return 0;
 	log_error("the mount on %s does not answer: %s", mount->dir, strerror(errno));
 	return -EIO;
-}
-
-/* A daemon that was killed leaves a mount point that answers ENOTCONN: take it away. */
-static int detach_dead(const struct mount *mount)
-{
-	for (int i = 0; i < DEAD_MOUNTS_MAX; i++) {
-		_cleanup_(freep) char *why = NULL;
-		int r = mounts_end_dead(mount->dir, &why);
-
-		if (r < 0)
-			say_why(why, r);
-		if (r <= 0)
-			return r;
-		log_info("removed a dead mount on %s", mount->dir);
-	}
-	return 0;
 }
 
 static int check_empty(const struct mount *mount)

@@ -346,6 +346,8 @@ def test_what_an_older_version_has_removed_comes_back_or_goes_whole(box):
         os.unlink(mount.store)
         with contextlib.closing(sqlite3.connect(mount.store)) as base:
             base.executescript(made + OLDER % until)
+            base.execute("UPDATE sessfs_node SET uid = ?, gid = ?", (os.getuid(), os.getgid()))
+            base.commit()
         mount.start()
         if until == LATE:
             mount.check()
