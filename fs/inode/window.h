@@ -31,7 +31,7 @@
 #include <limits.h>
 
 #include "fs/inode/state.h"
-#include "fs/question/question.h"
+#include "fs/views/question/question.h"
 
 enum {
 	WINDOW_BIT = 47,      /* set in the numbers of windows: files have smaller ones */

@@ -6,14 +6,14 @@
  * What stands before the first NUL of an input is a question, as a name if it begins with '@' and
  * as clauses otherwise; what is behind it is a line.  A question that is accepted says the same
  * when it is spelled in other ways, and of a line that is JSON its verdict is that of the reference
- * below, which does what fs/question/question.h says in the plainest way.
+ * below, which does what fs/views/question/question.h says in the plainest way.
  */
 
 #include <errno.h>
 #include <string.h>
 
-#include "fs/question/question.h"
-#include "fs/question/shapes.h"
+#include "fs/views/question/question.h"
+#include "fs/views/question/shapes.h"
 #include "fs/base/json.h"
 #include "tests/fuzz/fuzz.h"
 

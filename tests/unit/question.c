@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fs/question/question.h"
+#include "fs/views/question/question.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

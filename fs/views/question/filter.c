@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fs/question/filter.h"
+#include "fs/views/question/filter.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef FS_QUESTION_PARTS_H
-#define FS_QUESTION_PARTS_H
+#ifndef FS_VIEWS_QUESTION_PARTS_H
+#define FS_VIEWS_QUESTION_PARTS_H
 
 /* What a message is made of, in the words of different programs. */
 
-#include "fs/question/put.h"
+#include "fs/views/question/put.h"
 
 enum part {
 	PART_NONE,

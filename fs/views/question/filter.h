@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef FS_QUESTION_FILTER_H
-#define FS_QUESTION_FILTER_H
+#ifndef FS_VIEWS_QUESTION_FILTER_H
+#define FS_VIEWS_QUESTION_FILTER_H
 
 /*
  * What a question asks for in the bytes of a line, in the form in which fits.c uses it: all paths
@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 
-#include "fs/question/question.h"
-#include "fs/question/shapes.h"
+#include "fs/views/question/question.h"
+#include "fs/views/question/shapes.h"
 
 enum side {
 	INCLUDES,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fs/question/shapes.h"
+#include "fs/views/question/shapes.h"
 
 #include "backend/base/cleanup.h"
 

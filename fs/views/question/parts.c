@@ -4,12 +4,12 @@
  * the types that a part names, the members that a part without a type is told by, and the members
  * of a message that have parts.
  */
-#include "fs/question/parts.h"
+#include "fs/views/question/parts.h"
 
 #include <ctype.h>
 #include <string.h>
 
-#include "fs/question/look.h"
+#include "fs/views/question/look.h"
 #include "backend/base/cleanup.h"
 
 enum { DEPTH_MOST = 6 /* parts in parts */ };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef FS_QUESTION_QUESTION_H
-#define FS_QUESTION_QUESTION_H
+#ifndef FS_VIEWS_QUESTION_QUESTION_H
+#define FS_VIEWS_QUESTION_QUESTION_H
 
 /*
  * Questions: the names of views, and which lines they ask for.
@@ -51,7 +51,7 @@
  *   to case; a number, true, false and null as they are spelled.  An object or array has no value.
  *   A path goes through objects only.  If a key stands twice in an object, each of them counts.
  * - The role is the first string of these, in this order: role, message.role, payload.role,
- *   payload.type, @type, type (fs/question/shapes.c).  Roles are compared without regard to case
+ *   payload.type, @type, type (fs/views/question/shapes.c).  Roles are compared without regard to case
  *   (of ASCII).  Programs have words of their own for some: a line of type "gemini" fits
  *   role=assistant as well as role=gemini.
  * - The agent is the first string of these: agent, agentId, agent_id, agentName, agent_name,

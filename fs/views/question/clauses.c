@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "fs/question/question.h"
+#include "fs/views/question/question.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "fs/question/filter.h"
-#include "fs/question/values.h"
+#include "fs/views/question/filter.h"
+#include "fs/views/question/values.h"
 #include "backend/base/cleanup.h"
 
 /* How the names of files end, and what is asked for in them. */

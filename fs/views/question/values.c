@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fs/question/values.h"
+#include "fs/views/question/values.h"
 
 #include <string.h>
 #include <time.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "fs/question/question.h"
+#include "fs/views/question/question.h"
 
 #include <string.h>
 
-#include "fs/question/filter.h"
-#include "fs/question/look.h"
+#include "fs/views/question/filter.h"
+#include "fs/views/question/look.h"
 #include "backend/base/cleanup.h"
 
 /*

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef FS_QUESTION_VALUES_H
-#define FS_QUESTION_VALUES_H
+#ifndef FS_VIEWS_QUESTION_VALUES_H
+#define FS_VIEWS_QUESTION_VALUES_H
 
 /* Values as people write them.  What is returned is written on success only. */
 
-#include "fs/question/question.h"
+#include "fs/views/question/question.h"
 
 /* The decimal number, or the byte, that a text begins with; the text is what is behind it then. */
 bool number_read(struct bytes *text, int64_t *ret_number);

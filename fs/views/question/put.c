@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "fs/question/put.h"
+#include "fs/views/question/put.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "fs/question/look.h"
+#include "fs/views/question/look.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/utf8.h"
 

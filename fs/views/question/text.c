@@ -6,9 +6,9 @@
 #include <time.h>
 
 #include "fs/base/dates.h"
-#include "fs/question/look.h"
-#include "fs/question/parts.h"
-#include "fs/question/shapes.h"
+#include "fs/views/question/look.h"
+#include "fs/views/question/parts.h"
+#include "fs/views/question/shapes.h"
 #include "backend/base/cleanup.h"
 #include "fs/base/json.h"
 #include "backend/base/moment.h"
