@@ -2,7 +2,8 @@
 #ifndef FS_API_EVENTS_H
 #define FS_API_EVENTS_H
 
-/* Following what happens in a tree: files whose names ask for events (fs/views/question/question.h).
+/* Following what happens in a tree: files whose names ask for events
+ * (fs/views/question/question.h).
  * Such a file is opened and closed as any other; what is read by the handle is here. */
 
 #include "fs/api/tree.h"

@@ -91,50 +91,6 @@ int list_read_tail(struct view *view, struct inode *inode, struct buf *out);
 /* Whether a mark is due behind so many bytes and rows.  No lock is needed. */
 bool list_mark_due(uint64_t bytes, uint64_t rows);
 
-/* window.c */
-
-/* A view of a list for a window; or of a directory of which the documents are one (as=list). */
-struct window_view {
-	struct view view;
-	const struct question *question;
-	uint64_t ino;		     /* its number, and */
-	uint64_t changed;	     /* inode.changed */
-	struct documents *documents; /* of the directory, once they are chosen; owned */
-	uid_t uid;		     /* of the directory, */
-	gid_t gid;		     /* too */
-	bool document;		     /* it is one, and its row is shown as text */
-	struct window_rows rows;
-	struct buf session; /* owned, as key */
-	struct buf key;
-};
-/* Begin it: with the question and rows.now, of a file as it is now.  Of a list, rows.version,
- * rows.generation and rows.end tell which; of what is none nothing begins.  No lock is held, nor
- * needed for what is read in it.  1: the file has gone; -ENOENT: it is never shown by a window;
- * -EIO: its key is set apart. */
-int window_view_begin(struct tree *tree, struct inode *of, struct window_view *view);
-void window_view_end(struct window_view *view);
-/* Find out which rows are shown, and how many bytes they are, for which all are read.  Where they
- * were read in their order, *ret_version is their bytes, as of window_fill(); else it stays as it
- * is.  NULL: only the rows are wanted.  -EINTR: who waits has given up (tree_give_up_when()), as
- * below. */
-int window_choose(struct window_view *view, struct version **ret_version);
-/* The same for a directory of items, which remembers it. */
-int window_choose_items(struct window_view *view, struct window *items);
-/* Of what was chosen, the row of this index alone.  -ENOENT: it is not among them. */
-int window_choose_item(struct window_view *view, int64_t index, struct version **ret_version);
-/* Call a function with the index of each row that is shown, from one on.  It returns 0 to go on, 1
- * to stop, -errno. */
-typedef int window_item_fn(void *arg, int64_t index);
-int window_items(struct window_view *view, int64_t from, window_item_fn *fn, void *arg);
-/* Their bytes, as a version that is counted once.  By these, documents get rows.version and
- * rows.end. */
-int window_fill(struct window_view *view, struct version **ret_version);
-/* Both, each row once where that can be. */
-int window_choose_and_fill(struct window_view *view, struct version **ret_version);
-/* The same of rows that were chosen in another view.  1: these are not there any more. */
-int window_fill_again(struct window_view *view, const struct window_rows *rows,
-		      struct version **ret_version);
-
 /* invalid.c: bytes that are no rows; finding them, and saying so. */
 
 /* Text of an id for a sentence: in quotes, on one line, cut when long. */

@@ -35,21 +35,4 @@ extern const struct content_kind content_chunks; /* file.c: an ordinary file, or
 extern const struct content_kind content_row;	 /* row.c: the first row of the key */
 extern const struct content_kind content_list;	 /* list.c: rows and pieces */
 
-/* window.c: so many bytes more were looked at for who waits (tree_give_up_when()).  -EINTR: nobody
- * does. */
-int check_patience(size_t size);
-
-/* numbered.c: the documents of a directory as the rows of a list. */
-
-/* Find out how many there are: rows.end.  block: so many are put in order at a time, and have 24
- * bytes twice. */
-int documents_begin(struct window_view *view, size_t block);
-enum { DOCUMENTS_BLOCK = 65536 };
-/* As row_read_times(), from a place on; what fn gets lasts for the call. */
-int documents_look(struct window_view *view, int64_t start, bool back, backend_row_time_fn *fn,
-		   void *arg);
-/* While one is read: rights to read a list in it that it does not give itself. */
-mode_t documents_closed(const struct window_view *view);
-void documents_free(struct documents *documents);
-
 #endif

@@ -504,7 +504,7 @@ void inode_forget(struct tree *tree, struct inode *inode, uint64_t count)
 	*slot = inode->next;
 	tree->table_count--;
 	if (inode->window)
-		window_unlink(tree, inode);
+		tree->views->unlink(tree, inode);
 	pthread_mutex_unlock(&tree->table_lock);
 
 	if (!inode->node.nlink && !inode->gone && !tree->backend->read_only)
@@ -514,7 +514,7 @@ void inode_forget(struct tree *tree, struct inode *inode, uint64_t count)
 		tree->quota.freed++;
 	}
 	parent = inode->parent;
-	of = inode->window ? window_free(inode->window) : NULL;
+	of = inode->window ? tree->views->free(inode->window) : NULL;
 	inode_destroy(inode);
 	if (parent)
 		inode_forget(tree, parent, 1);
@@ -567,23 +567,23 @@ int inodes_init(struct tree *tree)
 	return 0;
 }
 
-static void inode_end(struct inode *inode)
+static void inode_end(const struct tree *tree, struct inode *inode)
 {
 	if (inode->window)
-		window_free(inode->window);
+		tree->views->free(inode->window);
 	inode_destroy(inode);
 }
 
 void inodes_done(struct tree *tree)
 {
 	if (tree->shown != tree->root)
-		inode_end(tree->shown);
+		inode_end(tree, tree->shown);
 	for (size_t i = 0; i < tree->table_size; i++)
 		while (tree->table[i]) {
 			struct inode *inode = tree->table[i];
 
 			tree->table[i] = inode->next;
-			inode_end(inode);
+			inode_end(tree, inode);
 		}
 	free(tree->table);
 }

@@ -10,6 +10,7 @@
 #include "fs/events/events.h"
 #include "fs/inode/state.h"
 #include "fs/inode/view.h"
+#include "fs/inode/window.h"
 #include "fs/inode/writing.h"
 #include "backend/base/log-news.h"
 #include "backend/base/log-pause.h"
@@ -121,14 +122,8 @@ struct tree {
 	size_t table_size;    /* a power of two */
 	size_t table_count;
 	_Atomic uint64_t called[4096]; /* inode numbers by names; called.h */
-	struct {
-		struct inode *slots[4096];
-		struct inode *first; /* of them all, the one that was used last is at the end */
-		struct inode **end;
-		size_t count;
-		_Atomic uint64_t last;	 /* number that was given, without its WINDOW_BIT */
-		struct log_news refused; /* names that are no views */
-	} windows;			 /* table_lock */
+	struct windows windows;	       /* table_lock */
+	const struct views *views;     /* window.h */
 	struct inode *root;
 	struct inode *shown; /* as the root: that, or a window of it, which is in no table */
 	/* numbers.c: those that were given last, and the last that are leased; tree.lock for

@@ -22,16 +22,15 @@
  *   Who opens one to save through it has it to himself: nobody finds it from then on.  It shows
  *   what he writes, and what he has saved.
  *
- *   The kernel asks for the name of a window each time that it is used.
- *
- *   A mount that is a view has a window as its root: it has the root's number, and only that is
- *   told of the root.
+ *   The kernel asks for the name of a window each time that it is used.  A mount that is a view
+ *   has a window as its root: it has the root's number, and only that is told of the root.
  */
 
 #include <limits.h>
 
 #include "fs/inode/state.h"
 #include "fs/views/question/question.h"
+#include "backend/base/log-news.h"
 
 enum {
 	WINDOW_BIT = 47,      /* set in the numbers of windows: files have smaller ones */
@@ -119,6 +118,16 @@ struct window {
 	struct window_choice choice; /* of a directory of items, the last */
 };
 
+/* Those of a tree. */
+struct windows {
+	struct inode *slots[4096];
+	struct inode *first; /* of them all, the one that was used last is at the end */
+	struct inode **end;
+	size_t count;
+	_Atomic uint64_t last;	 /* number that was given, without its WINDOW_BIT */
+	struct log_news refused; /* names that are no views */
+};
+
 /* What a window shows, or the inode itself if it is none. */
 static inline struct inode *inode_shown(struct inode *inode)
 {
@@ -148,34 +157,43 @@ static inline bool window_takes_lines(const struct window *window)
 	return window->rows.list && window->asked->question->as == QUESTION_LINES;
 }
 
-/* The window that shows the same, counted once more; NULL: there is none.  Of a list, that is one
- * of the same version and end; with ages, of which the rows that were chosen are the same, too.  No
- * lock is needed. */
-struct inode *window_find(struct tree *tree, const struct window_wanted *wanted);
-/* A new one, counted; it counts the file and the question.  Under the lock of the file. */
-int window_new(struct tree *tree, const struct window_wanted *wanted, struct inode **ret_inode);
-/* Somebody looks for something in a directory's window: the kernel is not to forget its name soon.
- * No lock is needed. */
-void window_used(struct tree *tree, struct inode *inode);
-/* The root is shown through a question (tree.shown); before anything is served. */
-int window_of_root(struct tree *tree, struct asked *asked);
-/* From now on it is not found.  No lock is needed. */
-void window_hide(struct tree *tree, struct window *window);
-/* The window whose name the kernel may forget when there are too many, since it was not used for
- * the longest time: its directory, and its name, which the caller frees.  Not told twice. */
-bool window_outlived(struct tree *tree, uint64_t *ret_parent, char **ret_name);
-/* At most size bytes of one that is open, appended to out: of what is saved through it, if it is.
- */
-int window_read(struct window *window, uint64_t offset, size_t size, struct buf *out);
-/* Drop what was saved through it, unless somebody has it open.  Under window.lock. */
-void window_unstage(struct window *window);
-/* For inode_forget(), under tree.table_lock; and when an inode is destroyed.  Returns what it
- * counted. */
-void window_unlink(struct tree *tree, struct inode *inode);
-struct inode *window_free(struct window *window);
+struct through;
+enum notify_how;
 
-/* Takes the question over, also on failure; text is as its name is spelled. */
-int asked_new(struct bytes text, struct question *question, struct asked **ret_asked);
-void asked_drop(struct asked *asked);
+/* What the rooms before fs/views/ ask of windows (tree.views).  Unless it says otherwise, the
+ * functions are as those of the same name in fs/api/tree.h, and no lock is held. */
+struct views {
+	/* For inode_forget(), under tree.table_lock; and when an inode is destroyed: returns what
+	 * it counted. */
+	void (*unlink)(struct tree *tree, struct inode *inode);
+	struct inode *(*free)(struct window *window);
+	/* What the functions of handles do with one that has through. */
+	int (*open)(struct tree *tree, struct inode *inode, int flags, pid_t pid,
+		    struct handle **ret_handle);
+	void (*close)(struct tree *tree, struct handle *handle);
+	/* page: for the kernel's cache, which is not what the program has read. */
+	int (*read)(struct tree *tree, const struct through *through, uint64_t offset, size_t size,
+		    bool page, struct buf *out);
+	/* -EINVAL where there would be a gap. */
+	ssize_t (*write)(const struct through *through, pid_t pid, uint64_t offset,
+			 struct bytes data);
+	/* Publish what is held back: at a close by thread pid, or at once. */
+	int (*flush)(struct tree *tree, const struct through *through, pid_t pid, bool closes,
+		     enum notify_how how);
+	/* A save that is not finished is dropped. */
+	void (*abandon)(const struct through *through);
+	/* A name in a directory's window; and one that nothing in the store has, and that is a
+	 * question: one that is wrong is not there, and the log says why. */
+	int (*lookup)(struct tree *tree, struct inode *dir, struct bytes name, pid_t pid,
+		      struct inode **ret_inode);
+	int (*ask)(struct tree *tree, struct inode *dir, struct bytes name,
+		   struct inode **ret_inode);
+	int (*list)(struct tree *tree, const struct inode *dir, uint64_t position, uint64_t end,
+		    tree_entry_fn *fn, void *arg);
+	int (*stat)(struct tree *tree, const struct inode *inode, struct stat *ret_stat);
+	int (*show)(struct tree *tree, const struct inode *inode, struct shown *ret_shown);
+	int (*set_attr)(struct tree *tree, struct inode *inode, const struct set_attr *set,
+			struct stat *ret_stat, bool *ret_own);
+};
 
 #endif

@@ -155,7 +155,7 @@ static int stat_published_once(struct tree *tree, struct inode *inode, struct st
 int tree_stat(struct tree *tree, struct inode *inode, struct stat *ret_stat)
 {
 	if (inode->window)
-		return window_stat(tree, inode, ret_stat);
+		return tree->views->stat(tree, inode, ret_stat);
 	return TREE_RETRY(tree, stat_published_once(tree, inode, ret_stat));
 }
 
@@ -167,7 +167,7 @@ int tree_stat_face(struct tree *tree, struct inode *inode, unsigned face, pid_t 
 
 	*ret_own = inode->window;
 	if (inode->window)
-		return window_stat(tree, inode, ret_stat);
+		return tree->views->stat(tree, inode, ret_stat);
 	r = TREE_RETRY(tree, stat_once(tree, inode, face, pid, ret_stat, ret_own, &notes));
 	notes_send(&notes, tree, NOTIFY_LATER);
 	if (r != ELSEWHERE)
@@ -247,7 +247,7 @@ int tree_enter(struct tree *tree, struct inode *inode, unsigned face, pid_t pid,
 	       struct shown *ret_shown)
 {
 	if (inode->window)
-		return window_show(tree, inode, ret_shown);
+		return tree->views->show(tree, inode, ret_shown);
 	if (face == FACE_ANY) {
 		wait_for_release(tree, inode, FACE_ANY);
 		faces_ask(tree, inode);
@@ -397,7 +397,7 @@ int tree_set_attr(struct tree *tree, struct inode *inode, const struct set_attr 
 	if (tree->options.read_only)
 		return -EROFS;
 	if (inode->window)
-		return window_set_attr(tree, inode, asked, ret_stat, ret_own);
+		return tree->views->set_attr(tree, inode, asked, ret_stat, ret_own);
 	/* truncate(2) of /proc/self/fd is ftruncate(2) by whoever writes there. */
 	if ((set->mask & TREE_SET_SIZE) && !set->handle)
 		r = handle_join(tree, inode, set->face, set->pid, &handle);

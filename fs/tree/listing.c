@@ -236,7 +236,7 @@ int tree_list_some(struct tree *tree, struct inode *dir, uint64_t position, uint
 		   size_t most, bool with_inodes, tree_entry_fn *fn, void *arg)
 {
 	if (dir->window)
-		return window_list(tree, dir, position, end, fn, arg);
+		return tree->views->list(tree, dir, position, end, fn, arg);
 	return list(tree, dir, position, end, most, with_inodes, false, fn, arg);
 }
 
@@ -244,6 +244,6 @@ int tree_list(struct tree *tree, struct inode *dir, uint64_t position, uint64_t 
 	      bool with_inodes, tree_entry_fn *fn, void *arg)
 {
 	if (dir->window)
-		return window_list(tree, dir, position, end, fn, arg);
+		return tree->views->list(tree, dir, position, end, fn, arg);
 	return list(tree, dir, position, end, SIZE_MAX, with_inodes, true, fn, arg);
 }

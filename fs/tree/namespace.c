@@ -27,11 +27,11 @@ int tree_lookup_by(struct tree *tree, struct inode *dir, struct bytes name, pid_
 	int r;
 
 	if (dir->window)
-		return window_lookup(tree, dir, name, pid, ret_inode);
+		return tree->views->lookup(tree, dir, name, pid, ret_inode);
 	r = name_lookup(tree, dir, name, ret_inode);
 	if (r == -ENOENT && tree->aways && pid > 0)
 		r = away_find(tree, dir, name, pid, ret_inode);
-	return r == -ENOENT && question_is(name) ? question_lookup(tree, dir, name, ret_inode) : r;
+	return r == -ENOENT && question_is(name) ? tree->views->ask(tree, dir, name, ret_inode) : r;
 }
 
 static int find_once(struct tree *tree, uint64_t nodeid, struct inode **ret_inode)
@@ -552,6 +552,11 @@ static int rmdir_once(struct tree *tree, struct inode *dir, struct bytes name, s
 		name_happened(notes, tree, EVENT_REMOVE, inode, dir, name);
 	inode_forget(tree, inode, 1);
 	return r;
+}
+
+int name_refused(struct bytes name, int error)
+{
+	return error == -ENOENT && question_is(name) ? -EROFS : error;
 }
 
 int tree_unlink(struct tree *tree, struct inode *dir, struct bytes name)

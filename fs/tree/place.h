@@ -34,8 +34,6 @@ int place_is_free(const struct placing *placing, struct bytes session, struct by
 /* For a file of this type under a name in dir. */
 int place_find(const struct placing *placing, struct inode *dir, struct bytes name, mode_t mode,
 	       struct place *place);
-/* What a regular file of that name is there. */
-uint32_t place_kind(const struct tree *tree, struct inode *dir, struct bytes name);
 /* Let a node refer to the place's bytes. */
 void place_apply(const struct place *place, struct backend_node *node);
 

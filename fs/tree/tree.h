@@ -11,7 +11,6 @@
 #include "fs/inode/window.h"
 #include "fs/tree/ghost.h"
 
-struct window_view;
 /* entry.c, all under tree.lock for writing */
 
 /* -ENOTDIR, -ENAMETOOLONG; -ENOENT: the directory was removed. */
@@ -68,27 +67,8 @@ bool rest_may_come(struct tree *tree, struct inode *dir);
 /* 1 when a directory has no entries. */
 int dir_is_empty(struct view *view, uint64_t ino);
 
-/* windows.c: as tree_lookup() and the like have it of a window.  No lock is held. */
-
-/* A name in a directory's window, for a thread as tree_lookup_by(). */
-int window_lookup(struct tree *tree, struct inode *dir, struct bytes name, pid_t pid,
-		  struct inode **ret_inode);
-/* A name that nothing in the store has, and that is a question.  One that is wrong is not there,
- * and the log says why. */
-int question_lookup(struct tree *tree, struct inode *dir, struct bytes name,
-		    struct inode **ret_inode);
-/* Begun for it: the window that shows what is wanted, once the rows are chosen.  *version: their
- * bytes, or NULL; few are read then. */
-int window_make(struct tree *tree, struct window_wanted *wanted, struct window_view *view,
-		struct version **version, struct inode **ret_inode);
-/* What a change of a name answers: what nothing but a question shows can only be read. */
+/* namespace.c: a change of a name answers this; what a question shows can only be read. */
 int name_refused(struct bytes name, int error);
-/* From now on the root is a view by these clauses; errors as tree_judge_view(). */
-int root_shown_through(struct tree *tree, const char *clauses, char **ret_why);
-int window_stat(struct tree *tree, const struct inode *inode, struct stat *ret_stat);
-int window_set_attr(struct tree *tree, struct inode *inode, const struct set_attr *set,
-		    struct stat *ret_stat, bool *ret_own);
-int window_show(struct tree *tree, const struct inode *inode, struct shown *ret_shown);
 
 /* listing.c */
 
@@ -97,25 +77,6 @@ int list_dots(uint64_t ino, uint64_t parent, uint64_t position, tree_entry_fn *f
 /* tree_list() of what is no window, without inodes. */
 int list_names(struct tree *tree, struct inode *dir, uint64_t position, uint64_t end,
 	       tree_entry_fn *fn, void *arg);
-/* windows-list.c: tree_list() of a window.  No lock is held. */
-int window_list(struct tree *tree, const struct inode *dir, uint64_t position, uint64_t end,
-		tree_entry_fn *fn, void *arg);
-
-/* items.c: lists as directories, and how lists and documents are called as texts.  No lock is
- * held. */
-#define TEXT_END ".txt"
-
-/* As name_lookup() in the directory that a window shows; with as=items, a list is wanted by this
- * directory and its name (wanted.list). */
-int shown_lookup(struct tree *tree, const struct inode *dir, struct window_wanted *wanted);
-/* The list that the window of a list as a directory shows now, counted, in a view that begins, with
- * the rows that are shown.  1: once more; -ENOENT: there is none. */
-int items_begin(struct tree *tree, struct window *items, struct window_view *view,
-		struct inode **ret_list);
-/* A document in it, and its attributes but for the number. */
-int item_lookup(struct tree *tree, struct inode *dir, struct bytes name, struct inode **ret_inode);
-int items_stat(struct tree *tree, const struct window *window, struct stat *ret_stat);
-
 /* rename.c: the file of a name becomes what its path says, as if it had been moved there: 1, or 0
  * when it is that already.  No lock is held. */
 int tree_place_anew(struct tree *tree, struct inode *dir, struct bytes name);
@@ -144,7 +105,9 @@ void away_put_others(struct tree *tree, struct inode *dir, struct bytes name,
 int tree_place_dir(struct tree *tree, struct inode *dir, struct bytes name, bool clear);
 bool tree_place_is_state(struct tree *tree, struct inode *dir, struct bytes name);
 
-/* place.c: a node as it is under a name in a directory, with bytes of its own.  -EINVAL: a state
+/* place.c: what a regular file of that name is there. */
+uint32_t place_kind(const struct tree *tree, struct inode *dir, struct bytes name);
+/* A node as it is under a name in a directory, with bytes of its own.  -EINVAL: a state
  * file would be none there, or an ordinary one would be one. */
 int node_placed(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 		const struct backend_node *node, struct backend_node *ret_node);

@@ -16,6 +16,7 @@
 #include "fs/share/share.h"
 #include "fs/tree/tree.h"
 #include "fs/upkeep/upkeep.h"
+#include "fs/views/views.h"
 #include "fs/write/write.h"
 #include "backend/base/log-pause.h"
 #include "backend/base/log.h"
@@ -186,6 +187,7 @@ static struct tree *tree_alloc(struct backend *backend, const struct tree_option
 	}
 	tree->backend = backend;
 	tree->options = *options;
+	tree->views = &views;
 	tree->take_in = tree_reconcile;
 	tree->digest_now = tree_digest_now;
 	tree->give_room = trash_give;

@@ -560,7 +560,7 @@ static ssize_t write_window(struct tree *tree, const struct through *through, in
 			    uint64_t offset, struct bytes data)
 {
 	if (through->saves && pid != HANDLE_PAGES)
-		return saving_write(through, pid, offset, data);
+		return tree->views->write(through, pid, offset, data);
 	if (!through->handle || !(flags & O_APPEND) || pid == HANDLE_PAGES)
 		return -EROFS;
 	return handle_write_as(tree, through->handle, flags, pid, offset, data);

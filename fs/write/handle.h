@@ -101,39 +101,6 @@ enum newer { NEWER_NONE, NEWER_NOTHING_TO_DO, NEWER_EXTENDED, NEWER_REPLACED };
 int newer_find(struct tree *tree, const struct writing *writing, enum newer *ret_newer);
 int newer_meet(struct tree *tree, struct writing *writing, enum newer newer, struct stage *stage);
 
-/* through.c: what the functions of fs/api/tree.h do with a handle that has through. */
-int through_open(struct tree *tree, struct inode *inode, int flags, pid_t pid,
-		 struct handle **ret_handle);
-void through_free(struct tree *tree, struct handle *handle);
-
-/* saving.c: a handle that saves through a window; window.lock is taken.  -EINVAL where there would
- * be a gap; -ESTALE: somebody else has it open, whom he does not join. */
-int saving_begin(struct through *through, bool joins, bool cuts, pid_t pid);
-ssize_t saving_write(const struct through *through, pid_t pid, uint64_t offset, struct bytes data);
-int saving_cut(const struct through *through, pid_t pid, uint64_t size);
-int saving_read(const struct through *through, uint64_t offset, size_t size, struct buf *out);
-/* Publish what is held back: at a close by thread pid, or at once.  As compact_publish(). */
-int saving_flush(struct tree *tree, const struct through *through, pid_t pid, bool closes,
-		 enum notify_how how);
-/* A save that is not finished is dropped. */
-void saving_abandon(const struct through *through);
-/* It saves no more; the last one that could publishes. */
-void saving_end(struct tree *tree, const struct through *through);
-/* -EINVAL, and the log says so: its writer may not know what it replaces. */
-int saving_refuse(const struct window *window);
-
-/* writer.c: remember that thread pid has opened or written; and whether descriptors are left when
- * it closes one, as handle_goes_on().  Under window.lock. */
-void through_opened_by(struct through *through, pid_t pid);
-void through_written_by(const struct through *through, pid_t pid);
-bool through_goes_on(const struct tree *tree, const struct through *through, pid_t pid);
-
-/* compact.c: let what is saved through a window take the place of the rows that it shows, in one
- * transaction.  -EINVAL: it is not made of whole lines of JSON, or the list is a draft; -ESTALE:
- * the list was changed since, otherwise than by lines that were added; the log says so.  -EFBIG,
- * -EIO as a save.  Under window.lock; no other lock is held. */
-int compact_publish(struct tree *tree, struct window *window, enum notify_how how);
-
 /* append.c */
 
 /* Append bytes to a list: whole lines, of which the last one may lack its newline.  own_tail: the

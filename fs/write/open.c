@@ -463,7 +463,7 @@ int tree_open_file(struct tree *tree, struct inode *inode, unsigned face, int fl
 		   struct handle **ret_handle)
 {
 	if (inode->window)
-		return through_open(tree, inode, flags, pid, ret_handle);
+		return tree->views->open(tree, inode, flags, pid, ret_handle);
 	return open_handle(tree, inode, face, flags, pid,
 			   face == FACE_ANY ? NOTIFY_CONTENT : NOTIFY_ALL, ret_handle);
 }
@@ -534,7 +534,7 @@ static void handle_close(struct tree *tree, struct handle *handle)
 struct handle *handle_finish(struct tree *tree, struct handle *handle)
 {
 	if (handle->through) {
-		through_free(tree, handle);
+		tree->views->close(tree, handle);
 		return NULL;
 	}
 	handle_end(tree, handle, false);
@@ -562,10 +562,10 @@ void handle_abandon(struct tree *tree, struct handle *handle)
 
 	if (through) {
 		if (through->saves)
-			saving_abandon(through);
+			tree->views->abandon(through);
 		if (through->handle)
 			handle_abandon(tree, steal_ptr(through->handle));
-		through_free(tree, handle);
+		tree->views->close(tree, handle);
 		return;
 	}
 	handle_lock(handle);

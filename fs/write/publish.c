@@ -329,7 +329,7 @@ static int flush(struct tree *tree, struct handle *handle, pid_t pid, bool close
 int handle_flush(struct tree *tree, struct handle *handle, pid_t pid)
 {
 	if (handle->through && handle->through->saves)
-		return saving_flush(tree, handle->through, pid, true, NOTIFY_ALL);
+		return tree->views->flush(tree, handle->through, pid, true, NOTIFY_ALL);
 	if (handle->through)
 		return handle->through->handle ? handle_flush(tree, handle->through->handle, pid) :
 						 0;
@@ -418,7 +418,7 @@ int handle_unlocking(struct tree *tree, struct handle *handle)
 	int r;
 
 	if (handle->through && handle->through->saves)
-		return saving_flush(tree, handle->through, 0, false, NOTIFY_ALL);
+		return tree->views->flush(tree, handle->through, 0, false, NOTIFY_ALL);
 	if (handle->through)
 		return handle->through->handle ? handle_unlocking(tree, handle->through->handle) :
 						 0;
@@ -455,7 +455,7 @@ int handle_sync(struct tree *tree, struct handle *handle)
 	int r = 0;
 
 	if (handle && handle->through && handle->through->saves)
-		r = saving_flush(tree, handle->through, 0, false, NOTIFY_CONTENT);
+		r = tree->views->flush(tree, handle->through, 0, false, NOTIFY_CONTENT);
 	if (handle && handle->through)
 		handle = handle->through->handle;
 	return r < 0 ? r : sync_all(tree, handle, true);

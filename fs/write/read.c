@@ -172,15 +172,6 @@ static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 	return r;
 }
 
-static int read_window(struct tree *tree, const struct through *through, uint64_t offset,
-		       size_t size, struct buf *out)
-{
-	if (through->events)
-		return -EINVAL; /* stream_read() */
-	return through->reads ? window_read(through->inode->window, offset, size, out) :
-				handle_read(tree, through->handle, offset, size, out);
-}
-
 void handle_read_by(struct handle *handle, pid_t pid)
 {
 	handle->reader = pid;
@@ -193,10 +184,8 @@ int handle_read(struct tree *tree, struct handle *handle, uint64_t offset, size_
 	struct notes notes = { 0 };
 	int r;
 
-	if (handle->through && handle->through->saves)
-		return saving_read(handle->through, offset, size, out);
 	if (handle->through)
-		return read_window(tree, handle->through, offset, size, out);
+		return tree->views->read(tree, handle->through, offset, size, false, out);
 	r = TREE_RETRY(tree, read_once(tree, handle, offset, size, before, out, &notes));
 
 	notes_send(&notes, tree, NOTIFY_LATER);
@@ -239,6 +228,6 @@ int handle_fill(struct tree *tree, struct handle *handle, uint64_t offset, size_
 	size_t before = out->size;
 
 	if (handle->through)
-		return read_window(tree, handle->through, offset, size, out);
+		return tree->views->read(tree, handle->through, offset, size, true, out);
 	return TREE_RETRY(tree, fill_once(tree, handle, offset, size, before, out));
 }

@@ -34,11 +34,11 @@ bool handle_is_staged(const struct handle *handle);
  * -EFBIG, -ESTALE. */
 int handle_truncate(struct tree *tree, struct inode *inode, struct handle *handle, uint64_t size,
 		    struct notes *notes);
-/* Set the size of what is saved through a window, by a handle of it; or as a save of its own when
- * handle is NULL.  -EINVAL: it would grow; -EROFS: it cannot be saved through; -ESTALE as
- * tree_open_file().  No lock is held. */
-int window_truncate(struct tree *tree, struct inode *inode, struct handle *handle, uint64_t size,
-		    pid_t pid);
+/* writer.c: remember that thread pid has opened or written; and whether descriptors are left when
+ * it closes one, as of any writer.  Under window.lock. */
+void through_opened_by(struct through *through, pid_t pid);
+void through_written_by(const struct through *through, pid_t pid);
+bool through_goes_on(const struct tree *tree, const struct through *through, pid_t pid);
 /* Open a handle of the writer that thread pid has come to by an open file (/proc/self/fd), for a
  * request during which the kernel holds the file; NULL when it has come to none.  No lock is held;
  * -ESTALE as tree_open_file(). */

@@ -250,7 +250,7 @@ static int detach_dead(const struct mount *mount)
 	return 0;
 }
 
-/* A dead mount may have come since: of a daemon that was killed while fusermount3 mounted for it. */
+/* A dead mount may have come since: a daemon was killed while fusermount3 mounted for it. */
 static int check_unused(const struct mount *mount)
 {
 	_cleanup_(mount_entry_done) struct mount_entry entry = { 0 };

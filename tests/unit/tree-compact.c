@@ -11,7 +11,7 @@
 #include "fs/base/lines.h"
 #include "fs/inode/generation.h"
 #include "fs/inode/inodes.h"
-#include "fs/inode/window.h"
+#include "fs/views/windows.h"
 #include "fs/inode/writing.h"
 #include "fs/write/handle.h"
 #include "tests/unit/random.h"

@@ -8,9 +8,8 @@
 #include <unistd.h>
 
 #include "fs/base/names.h"
-#include "fs/content/kind.h"
 #include "fs/inode/inodes.h"
-#include "fs/inode/window.h"
+#include "fs/views/windows.h"
 #include "tests/unit/random.h"
 #include "tests/unit/until.h"
 #include "tests/unit/world.h"

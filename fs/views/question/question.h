@@ -51,8 +51,8 @@
  *   to case; a number, true, false and null as they are spelled.  An object or array has no value.
  *   A path goes through objects only.  If a key stands twice in an object, each of them counts.
  * - The role is the first string of these, in this order: role, message.role, payload.role,
- *   payload.type, @type, type (fs/views/question/shapes.c).  Roles are compared without regard to case
- *   (of ASCII).  Programs have words of their own for some: a line of type "gemini" fits
+ *   payload.type, @type, type (fs/views/question/shapes.c).  Roles are compared without regard to
+ *   case (of ASCII).  Programs have words of their own for some: a line of type "gemini" fits
  *   role=assistant as well as role=gemini.
  * - The agent is the first string of these: agent, agentId, agent_id, agentName, agent_name,
  *   componentId, name.  If a key stands twice, its first string counts.

@@ -21,13 +21,12 @@
 #include <string.h>
 
 #include "fs/base/lines.h"
-#include "fs/content/content.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/generation.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/waiting.h"
-#include "fs/write/handle.h"
 #include "backend/base/log.h"
+#include "fs/views/windows.h"
 
 enum {
 	EMIT_FIRST = 1000, /* operations that are committed as a plain array */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "fs/inode/inodes.h"
-#include "fs/inode/window.h"
+#include "fs/views/windows.h"
 
 bool inode_is_window(const struct inode *inode)
 {
@@ -251,8 +251,8 @@ static int window_node(const struct window_wanted *wanted, uint64_t ino,
 	return backend_node_copy(&node, ret_node);
 }
 
-static int window_make(struct tree *tree, const struct window_wanted *wanted, uint64_t ino,
-		       struct inode **ret_inode)
+static int window_create(struct tree *tree, const struct window_wanted *wanted, uint64_t ino,
+			 struct inode **ret_inode)
 {
 	struct window *window = calloc(1, sizeof(*window));
 	struct backend_node node;
@@ -286,7 +286,7 @@ static int window_make(struct tree *tree, const struct window_wanted *wanted, ui
 int window_new(struct tree *tree, const struct window_wanted *wanted, struct inode **ret_inode)
 {
 	const uint64_t ino = ((uint64_t)1 << WINDOW_BIT) + ++tree->windows.last;
-	int r = window_make(tree, wanted, ino, ret_inode);
+	int r = window_create(tree, wanted, ino, ret_inode);
 
 	if (r < 0)
 		return r;
@@ -298,7 +298,7 @@ int window_new(struct tree *tree, const struct window_wanted *wanted, struct ino
 int window_of_root(struct tree *tree, struct asked *asked)
 {
 	const struct window_wanted wanted = { .of = tree->root, .asked = asked };
-	int r = window_make(tree, &wanted, BACKEND_ROOT, &tree->shown);
+	int r = window_create(tree, &wanted, BACKEND_ROOT, &tree->shown);
 
 	if (r == 0)
 		tree->shown->count = 1;

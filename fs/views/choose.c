@@ -12,11 +12,11 @@
 
 #include "fs/api/text.h"
 #include "fs/base/lines.h"
-#include "fs/content/kind.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/waiting.h"
 #include "backend/base/digest.h"
+#include "fs/views/windows.h"
 
 enum {
 	FILL_BYTES = 256 << 10, /* that are put into the stage at once */

@@ -9,9 +9,7 @@
 
 #include "fs/base/names.h"
 #include "fs/base/sound.h"
-#include "fs/content/content.h"
-#include "fs/tree/place.h"
-#include "fs/tree/tree.h"
+#include "fs/views/windows.h"
 
 enum { LISTS_BLOCK = 64 /* names that are looked at at a time */ };
 

@@ -6,12 +6,10 @@
 #include <stdlib.h>
 
 #include "fs/base/names.h"
-#include "fs/content/content.h"
-#include "fs/tree/attr.h"
-#include "fs/tree/tree.h"
 #include "fs/write/write.h"
 #include "backend/base/log.h"
 #include "backend/base/tick.h"
+#include "fs/views/windows.h"
 
 /* The names that the kernel is to forget, since there are too many windows. */
 static void forget_outlived(struct tree *tree)
@@ -200,11 +198,6 @@ int question_lookup(struct tree *tree, struct inode *dir, struct bytes name,
 	forget_outlived(tree);
 	asked_drop(wanted.asked);
 	return r;
-}
-
-int name_refused(struct bytes name, int error)
-{
-	return error == -ENOENT && question_is(name) ? -EROFS : error;
 }
 
 /* A mount that is a view. */

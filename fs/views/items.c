@@ -16,9 +16,8 @@
 #include <stdlib.h>
 
 #include "fs/base/names.h"
-#include "fs/content/content.h"
 #include "fs/inode/called.h"
-#include "fs/tree/tree.h"
+#include "fs/views/windows.h"
 
 /* ---- Which list ---- */
 

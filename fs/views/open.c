@@ -7,7 +7,7 @@
  *   it open share: nothing that happens to the list later changes it.  What is appended goes to the
  *   list itself, by a handle of that.  A window of anything else is read by such a handle, too.
  *
- *   Who opens one of items alone to write, and not to append, saves through it (saving.c).  He has
+ *   Who opens one of items alone to write, and not to append, saves through it (save.c).  He has
  *   the window to himself then.  Whoever else comes to it was led there by the same open file
  *   (/dev/stdout), and joins him; or he has looked the name up a moment before, and is told to do
  *   so again.  Then he comes to one that no other name leads to, since the kernel looks a name up
@@ -15,14 +15,14 @@
  */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 
 #include "fs/api/events.h"
-#include "fs/content/content.h"
 #include "fs/inode/following.h"
 #include "fs/inode/generation.h"
 #include "fs/inode/inodes.h"
-#include "fs/write/handle.h"
+#include "fs/views/windows.h"
 
 /* 1: the list has been changed since, and the name is to be looked up again. */
 static int fill_once(struct tree *tree, struct window *window)
@@ -175,6 +175,17 @@ static int open_saving(struct tree *tree, struct through *through, int flags, pi
 	return r;
 }
 
+int through_read(struct tree *tree, const struct through *through, uint64_t offset, size_t size,
+		 bool page, struct buf *out)
+{
+	if (through->events)
+		return -EINVAL; /* stream_read() */
+	if (through->saves && !(page && through->reads))
+		return saving_read(through, offset, size, out);
+	return through->reads ? window_read(through->inode->window, offset, size, out) :
+				handle_read(tree, through->handle, offset, size, out);
+}
+
 static int open_parts(struct tree *tree, struct through *through, int flags, pid_t pid)
 {
 	struct inode *inode = through->inode;
@@ -209,26 +220,22 @@ static int open_parts(struct tree *tree, struct through *through, int flags, pid
 	return r;
 }
 
-int window_truncate(struct tree *tree, struct inode *inode, struct handle *handle, uint64_t size,
-		    pid_t pid)
+void through_free(struct tree *tree, struct handle *handle)
 {
-	struct handle *opened = NULL;
-	int r = 0;
+	struct through *through = handle->through;
 
-	if (!handle)
-		r = through_open(tree, inode, O_WRONLY | (size ? 0 : O_TRUNC), pid, &opened);
-	if (r < 0)
-		return r;
-	handle = handle ? handle : opened;
-	if (!handle->through || !handle->through->saves)
-		return -EROFS;
-	r = saving_cut(handle->through, pid, size);
-	if (!opened)
-		return r;
-	if (r == 0)
-		r = saving_flush(tree, opened->through, 0, true, NOTIFY_CONTENT);
-	through_free(tree, opened);
-	return r;
+	if (through->handle)
+		handle_free(tree, through->handle);
+	if (through->saves)
+		saving_end(tree, through);
+	if (through->reads)
+		reading_end(through->inode);
+	if (through->events)
+		following_end(tree, through->events);
+	free(through->events);
+	inode_forget(tree, through->inode, 1);
+	free(through);
+	free(handle);
 }
 
 int through_open(struct tree *tree, struct inode *inode, int flags, pid_t pid,
@@ -259,22 +266,26 @@ int through_open(struct tree *tree, struct inode *inode, int flags, pid_t pid,
 	return 0;
 }
 
-void through_free(struct tree *tree, struct handle *handle)
+int window_truncate(struct tree *tree, struct inode *inode, struct handle *handle, uint64_t size,
+		    pid_t pid)
 {
-	struct through *through = handle->through;
+	struct handle *opened = NULL;
+	int r = 0;
 
-	if (through->handle)
-		handle_free(tree, through->handle);
-	if (through->saves)
-		saving_end(tree, through);
-	if (through->reads)
-		reading_end(through->inode);
-	if (through->events)
-		following_end(tree, through->events);
-	free(through->events);
-	inode_forget(tree, through->inode, 1);
-	free(through);
-	free(handle);
+	if (!handle)
+		r = through_open(tree, inode, O_WRONLY | (size ? 0 : O_TRUNC), pid, &opened);
+	if (r < 0)
+		return r;
+	handle = handle ? handle : opened;
+	if (!handle->through || !handle->through->saves)
+		return -EROFS;
+	r = saving_cut(handle->through, pid, size);
+	if (!opened)
+		return r;
+	if (r == 0)
+		r = saving_flush(tree, opened->through, 0, true, NOTIFY_CONTENT);
+	through_free(tree, opened);
+	return r;
 }
 
 bool handle_is_stream(const struct handle *handle)

@@ -15,9 +15,9 @@
 
 #include "fs/base/names.h"
 #include "fs/base/sound.h"
-#include "fs/content/kind.h"
 #include "backend/base/array.h"
 #include "fs/base/json.h"
+#include "fs/views/windows.h"
 
 struct numbered {
 	int64_t number;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What is saved through a window (through.c says by whom).
+ * What is saved through a window (open.c says by whom).
  *
  *   It goes to a stage, which is published when its writer closes or syncs (compact.c).  A save
  *   replaces only what its writer knows: he names the version of the list (if=), or has read all of
@@ -14,9 +14,8 @@
 
 #include <errno.h>
 
-#include "fs/content/content.h"
-#include "fs/write/handle.h"
 #include "backend/base/log.h"
+#include "fs/views/windows.h"
 
 int saving_refuse(const struct window *window)
 {
