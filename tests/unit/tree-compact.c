@@ -434,6 +434,23 @@ static struct inode *look_again(const char *question)
 	return window;
 }
 
+/* A process that maps what it writes asks for pages, also of what it has emptied. */
+EveryStore(compact, shows_its_writer_pages_of_what_was_written)
+{
+	_cleanup_(buf_done) struct buf page = { 0 };
+	struct handle *handle;
+
+	append("s/l.jsonl", "1\n2\n3\n");
+	handle = open_window(first_of(version_now()), O_RDWR | O_TRUNC);
+	cr_expect_eq(handle_fill(world_tree, handle, 0, 4096, &page), 0);
+	cr_expect_eq(page.size, 0);
+	write_at(handle, 0, BYTES("[12]\n"));
+	cr_expect_eq(handle_fill(world_tree, handle, 0, 4096, &page), 0);
+	cr_expect(bytes_equal(buf_bytes(&page), BYTES("[12]\n")));
+	cr_expect_eq(closed(handle), 0);
+	cr_expect_str_eq(content_of("s/l.jsonl"), "[12]\n3\n");
+}
+
 /* The kernel asks for a name again only once. */
 EveryStore(compact, comes_to_its_window_however_many_read_the_same)
 {
