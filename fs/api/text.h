@@ -15,8 +15,8 @@
  *   stands behind all of it.  The number is the item's.  The time is the one that the record names,
  *   or else the row's, in UTC.
  * - Role and agent are found as questions find them (fs/views/question/question.h), but roles are
- *   called by one name each, and what is nothing but results of tools is of the role "tool", whoever
- *   has handed it in.
+ *   called by one name each, and what is nothing but results of tools is of the role "tool",
+ *   whoever has handed it in.
  * - A call of a tool, a result and a thought are folded to one line each; images and other blobs
  *   are named.  A document with a list of messages is these messages.  A line of which only the
  *   role is known is folded to one; what has no role is indented JSON.
