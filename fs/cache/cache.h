@@ -4,7 +4,6 @@
 
 /* The door of this room: what the kernel has cached of the files, and notifying it of changes. */
 
-#include "fs/cache/happened.h"
 #include "fs/cache/notes.h"
 
 /*

@@ -5,7 +5,7 @@
 #include "fs/base/entries.h"
 #include "fs/cache/notice.h"
 #include "fs/content/content.h"
-#include "fs/inode/following.h"
+#include "fs/inode/called.h"
 #include "fs/inode/inodes.h"
 #include "backend/base/array.h"
 #include "backend/base/log.h"
@@ -83,7 +83,7 @@ void notes_number(struct notes *notes, struct tree *tree, int64_t number)
 	struct note *note = notes_add(notes);
 
 	if (!note) {
-		following_show(tree, number);
+		events_show(&tree->events, number);
 		return;
 	}
 	note->is_event = true;
@@ -105,7 +105,7 @@ void notes_own_entry(struct notes *notes, struct tree *tree, struct inode *inode
 {
 	struct bytes name;
 
-	if (inode->node.entry && following_name(tree, inode, &name) == 0)
+	if (inode->node.entry && called_find(tree, inode, &name) == 0)
 		notes_name(notes, inode->node.parent, name);
 }
 

@@ -58,7 +58,8 @@ void notes_own_entry(struct notes *notes, struct tree *tree, struct inode *inode
 /* A name is about to change, or has just changed, by a request of the kernel: it shall be looked up
  * again, and not before that request has ended. */
 void notes_name(struct notes *notes, uint64_t parent, struct bytes name);
-/* An event with this number (happened.h) may be seen when what was noted before has been sent. */
+/* An event with this number may be seen when what was noted before has been sent
+ * (fs/events/log/log.h). */
 void notes_number(struct notes *notes, struct tree *tree, int64_t number);
 /* The kernel shall forget all of an old face, which is old no longer then, unless by then a reader
  * has come that needs what it shows. */

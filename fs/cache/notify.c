@@ -55,7 +55,6 @@
 #include <string.h>
 
 #include "fs/cache/notice.h"
-#include "fs/inode/following.h"
 #include "backend/base/array.h"
 #include "backend/base/tick.h"
 
@@ -184,7 +183,7 @@ static void notify_note(struct tree *tree, const struct tree_watcher *watcher, s
 		watcher->entry(watcher->arg, note->number, bytes_make(note->name, note->name_size),
 			       note->is_own);
 	} else if (note->is_event) {
-		following_show(tree, note->event);
+		events_show(&tree->events, note->event);
 	} else if (!note->is_entry) {
 		notify_forget(tree, watcher, NULL, note->number, note->offset);
 	}
@@ -365,7 +364,7 @@ static bool has_only_events(const struct notes *notes)
 static void show_events(struct tree *tree, struct notes *notes)
 {
 	for (size_t i = 0; i < notes->count; i++)
-		following_show(tree, notes->note[i].event);
+		events_show(&tree->events, notes->note[i].event);
 	free(notes->note);
 	*notes = (struct notes){ 0 };
 }

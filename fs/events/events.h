@@ -2,131 +2,85 @@
 #ifndef FS_EVENTS_EVENTS_H
 #define FS_EVENTS_EVENTS_H
 
-/*
- * Events: what has changed in a tree, kept for a while for those who follow it.
- *
- *	events_init(&events)
- *	events_begin(&events)                   somebody follows
- *	number = events_add(&events, &event)    something has changed
- *	events_show(&events, number)            and can be seen
- *	event_reader_begin(&reader, &events, directory, since)
- *	event_read(&reader, size, &lines)       what there is for him
- *
- * Each event has a number, one above that of the event before it; the first one is random, so that
- * a number that another process has told means nothing here (event_reader_begin()).  Events are
- * read in the order of their numbers.  So one that cannot be seen yet holds up those behind it.
- *
- * What is kept is bounded, the oldest goes first.  A reader to whom such a one was to be told, or
- * one that there was no memory for, is told that something is lost, with a number to go on from.
- *
- * Any thread may use a struct events; a reader is used by one at a time.  Nothing here waits for
- * anything.  Outputs are appended to buffers.  0, a count where it says so, or -ENOMEM.
- */
+/* The door of this room: saying what has happened, for those who follow.  What is kept of it, and
+ * how it is read, is in fs/events/log/log.h. */
 
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include "fs/cache/cache.h"
+#include "fs/events/log/log.h"
 
-#include "backend/base/buf.h"
+/* following.c: who follows what happens in a tree, and which path a file has. */
 
-enum event_what {
-	EVENT_APPEND, /* something was added behind what was there */
-	EVENT_SAVE,   /* the content is another one, or something is there that was not */
-	EVENT_REMOVE,
-	EVENT_RENAME,
-	EVENT_ATTR, /* mode, owner, times or attributes */
-	EVENT_LOST, /* anything may have changed */
-};
+/* Somebody follows a directory, or no more.  Events are kept for a while behind the last one.  No
+ * lock is held; since as for event_reader_begin(). */
+int following_begin(struct tree *tree, struct inode *dir, int64_t since,
+		    struct event_reader *reader);
+void following_end(struct tree *tree, struct event_reader *reader);
+/* Whether that while is over is looked at now and then. */
+void following_look(struct tree *tree);
 
-enum event_by {
-	EVENT_BY_MOUNT, /* this one */
-	EVENT_BY_SQL,
-	EVENT_BY_OTHER, /* another mount */
-};
+/* The path of a name in a directory, as events have it; dir NULL and no name: the root's.  Under
+ * tree.lock. */
+int following_path(const struct inode *dir, struct bytes name, struct buf *path);
+/* Text as a line of JSON can have it: bytes that are no UTF-8 are shown as names (names.h). */
+int following_text(struct bytes text, struct buf *shown);
 
-/* How an event moves the paths below a directory; of files it does not matter. */
-enum event_moves {
-	EVENT_MOVES,	 /* what was below from is below path, if from is set */
-	EVENT_EXCHANGES, /* and the other way round, too */
-	EVENT_EXCHANGED, /* as the event before has said */
-};
+/* happened.c: saying it.  An event is one more of the notices (fs/cache/notes.h): it is told when
+ * the kernel has been. */
 
-/* Texts are UTF-8; data NULL: there is none, or it is not known.  Numbers: -1: the same. */
-struct event {
+/* What an operation has done, when memory has it.  What the file has now is found out. */
+struct happened {
 	enum event_what what;
 	enum event_by by;
 	enum event_moves moves;
-	int64_t at; /* nanoseconds since 1970 */
-	struct bytes session;
-	struct bytes key;
-	struct bytes path; /* below the root, without '/' in front: the root itself is "" */
-	struct bytes from; /* the path that it had before */
-	int64_t first;	   /* index of the first item that was added */
-	int64_t count;	   /* items that were added */
-	int64_t items;	   /* that there are now */
-	int64_t size;	   /* in bytes, now */
+	struct inode *inode; /* the file; */
+	/* or its node, then it has a name below, */
+	const struct backend_node *node;
+	int64_t items; /* and so many items (-1: not known) */
+	/* Its name, unless that is as the node says; and the one that it had before. */
+	const struct inode *dir;
+	struct bytes name;
+	const struct inode *from_dir;
+	struct bytes from;
+	int64_t first; /* EVENT_APPEND to a list: index of the first item that was added */
+	/* Of the file of what others have done: in which it is as they have left it, if that is
+	 * known; with the items that it has then, if it is a list. */
+	struct view *view;
 };
 
-enum {
-	EVENTS_MOST = 65536, /* a power of two */
-	EVENTS_BYTES = 16 << 20,
-};
+void notes_happened_now(struct notes *notes, struct tree *tree, const struct happened *happened);
+/* Anything may have changed. */
+void notes_lost(struct notes *notes, struct tree *tree);
+/* An event that is known already. */
+void notes_event(struct notes *notes, struct tree *tree, const struct event *event);
 
-struct kept_event;
-
-struct events {
-	_Atomic bool wanted; /* events_begin() was called last, and not events_end() */
-	pthread_mutex_t lock;
-	struct kept_event **kept; /* by number; NULL: there was no memory for that one */
-	size_t bytes;
-	int64_t first; /* number of the oldest that is kept */
-	int64_t next;  /* that the next one gets */
-};
-
-void events_init(struct events *events);
-void events_done(struct events *events);
-/* From now on events are kept, until events_end(), which forgets them. */
-int events_begin(struct events *events);
-void events_end(struct events *events);
-
-/* Whether they are kept: otherwise nobody need say what happens. */
-static inline bool events_wanted(const struct events *events)
+/* Under inode.lock, or tree.lock for writing.  Nothing if nobody follows.  What the kernel does by
+ * itself, such as the names that its requests are about, is among what is told first. */
+static inline void notes_happened(struct notes *notes, struct tree *tree,
+				  const struct happened *happened)
 {
-	return atomic_load_explicit(&events->wanted, memory_order_relaxed);
+	if (events_wanted(&tree->events))
+		notes_happened_now(notes, tree, happened);
 }
 
-/* Keep a copy of one; its number, or -1: nothing is kept.  It can be read after events_show(). */
-int64_t events_add(struct events *events, const struct event *event);
-/* One more events_show() is needed before it can be read. */
-void events_hide(struct events *events, int64_t number);
-void events_show(struct events *events, int64_t number);
+/* others.c: what other mounts have done. */
 
-/* Who follows a directory.  Zeroed at first, ended with event_reader_done(). */
-struct event_reader {
-	struct events *events;
-	int64_t after;	 /* the last one that he was told, or passed */
-	bool lost;	 /* he is to be told so first */
-	struct buf path; /* of his directory at that event */
-	struct buf rest; /* of a line that there was no room for */
+struct told_note;
+
+/* What they have left, as long as it is digested; zeroed at first. */
+struct telling {
+	struct told_note *note;
+	size_t count;
+	size_t room;
+	size_t bytes; /* that they take */
+	bool lost;    /* there was too much of it, or no memory, or it cannot be told */
 };
 
-/* The directory's path is that of now.  since: the last event that the reader knows; one that is
- * not known here is lost.  -1: he begins now. */
-int event_reader_begin(struct event_reader *reader, struct events *events, struct bytes path,
-		       int64_t since);
-void event_reader_done(struct event_reader *reader);
-/* What there is for him, at most size bytes: whole lines, and the beginning of one only if there is
- * room for no more, whose rest comes next.  Nothing is appended when there is nothing. */
-int event_read(struct event_reader *reader, size_t size, struct buf *lines);
-/* Whether there is something. */
-bool event_waits(struct event_reader *reader);
-
-/* The line of an event, with its newline. */
-int event_line(const struct event *event, int64_t number, struct buf *line);
-/* Whether an event is at or below a directory, or moves it. */
-bool event_concerns(const struct event *event, struct bytes path);
-/* The path that something has behind an event, or (back) had before it. */
-int event_follow(const struct event *event, bool back, struct buf *path);
+/* One more note, in the order in which they were left; nothing if nobody follows.  The view is of a
+ * time when all of them were there. */
+void telling_add(struct telling *telling, const struct tree *tree, struct view *view,
+		 const struct backend_feed *feed);
+/* It is digested: say what has happened.  tree.lock is held for writing, and no view is open. */
+void telling_send(struct telling *telling, struct tree *tree, struct notes *notes);
+void telling_done(struct telling *telling);
 
 #endif

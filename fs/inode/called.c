@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/inode/called.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "fs/inode/inodes.h"
@@ -68,4 +69,23 @@ struct inode *called_recall(struct tree *tree, const struct inode *dir, struct b
 		return inode;
 	inode_forget(tree, inode, 1);
 	return NULL;
+}
+
+int called_find(struct tree *tree, struct inode *inode, struct bytes *ret_name)
+{
+	_cleanup_(view_end) struct view view = { 0 };
+	_cleanup_(buf_done) struct buf name = { 0 };
+	int r;
+
+	*ret_name = called_name(inode);
+	if (ret_name->data)
+		return 0;
+	r = view_begin(tree, BACKEND_ANYWAY, &view);
+	if (r == 0)
+		r = ASK(&view, entry_name, inode->node.parent, inode->node.entry, &name);
+	if (r < 0)
+		return r;
+	called_is(tree, inode, buf_bytes(&name));
+	*ret_name = called_name(inode);
+	return ret_name->data ? 0 : -ENOMEM;
 }

@@ -20,6 +20,8 @@ uint64_t called_hash(uint64_t dir, struct bytes name);
 void called_is(struct tree *tree, struct inode *inode, struct bytes name);
 /* The name of that entry, or no data; borrowed, under the same locks. */
 struct bytes called_name(const struct inode *inode);
+/* The same, asked of the store where it is not known. */
+int called_find(struct tree *tree, struct inode *inode, struct bytes *ret_name);
 /* The inode that a name in a directory leads to, counted; NULL: that is not known, or changes of
  * others wait, one of which may be about it.  Under tree.lock, and under no inode.lock. */
 struct inode *called_recall(struct tree *tree, const struct inode *dir, struct bytes name);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fs/api/tree.h"
-#include "fs/inode/following.h"
+#include "fs/inode/called.h"
 #include "fs/inode/locks.h"
 #include "fs/inode/tree.h"
 #include "backend/base/cleanup.h"
@@ -33,7 +33,7 @@ enum tree_memory tree_memory_by_name(struct tree *tree, struct inode *inode)
 	WITH_INODE_LOCK(inode);
 	struct bytes name;
 
-	if (!inode->node.entry || following_name(tree, inode, &name) < 0)
+	if (!inode->node.entry || called_find(tree, inode, &name) < 0)
 		return TREE_NO_MEMORY;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (ends_in(name, names[i].end))

@@ -5,9 +5,8 @@
 /* The tree itself.  Comments name the locks; what has none and is not atomic stays as it is while
  * requests are served. */
 
-#include "fs/api/events.h"
 #include "fs/api/settings.h"
-#include "fs/events/events.h"
+#include "fs/events/log/log.h"
 #include "fs/inode/state.h"
 #include "fs/inode/view.h"
 #include "fs/inode/window.h"
@@ -181,15 +180,7 @@ struct tree {
 	bool notifiers_stop;
 	unsigned notifying;    /* callers that do so by themselves */
 	struct missed *missed; /* the newest first */
-	/* following.h; its lock is a leaf, but for that of who is told. */
 	struct events events;
-	struct {
-		pthread_mutex_t lock;
-		unsigned readers;
-		int64_t until; /* tick_now() when nobody needs what is kept, without readers */
-		tree_happened_fn *happened;
-		void *arg;
-	} following;
 };
 
 #endif

@@ -46,7 +46,7 @@ struct asked {
 };
 
 /* What happens in a directory, instead of what is in it: such a window is a file that its owner may
- * read, since the directories below may be closed to others (fs/inode/following.h). */
+ * read, since the directories below may be closed to others (fs/events/events.h). */
 static inline bool asked_is_stream(const struct asked *asked)
 {
 	return asked->question->as == QUESTION_EVENTS;

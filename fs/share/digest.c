@@ -23,7 +23,6 @@
 #include "fs/inode/quota.h"
 #include "fs/share/reconcile.h"
 #include "fs/share/share.h"
-#include "fs/share/telling.h"
 #include "fs/tree/tree.h"
 #include "backend/base/array.h"
 #include "backend/base/log.h"

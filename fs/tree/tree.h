@@ -6,6 +6,7 @@
 
 #include "fs/base/batch.h"
 #include "fs/cache/cache.h"
+#include "fs/events/events.h"
 #include "fs/inode/called.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/window.h"

@@ -8,7 +8,6 @@
 #include "fs/base/sound.h"
 #include "fs/content/content.h"
 #include "fs/inode/aparts.h"
-#include "fs/inode/following.h"
 #include "fs/inode/kept.h"
 #include "fs/inode/trashed.h"
 #include "fs/inode/quota.h"
@@ -155,7 +154,7 @@ static void tree_free(struct tree *tree)
 	pthread_cond_destroy(&tree->notify_changed);
 	for (size_t i = 0; i < NOTIFIERS; i++)
 		pthread_cond_destroy(&tree->notifier[i].given);
-	following_done(tree);
+	events_done(&tree->events);
 	rest_done(tree);
 	waiting_done(tree);
 	inodes_done(tree);
@@ -208,7 +207,7 @@ static struct tree *tree_alloc(struct backend *backend, const struct tree_option
 	tick_cond_init(&tree->expire_changed);
 	notifiers_init(tree);
 	quotas_init(tree);
-	following_init(tree);
+	events_init(&tree->events);
 	return tree;
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <sys/xattr.h>
 
+#include "fs/events/events.h"
 #include "fs/api/trash.h"
 #include "fs/base/ttl.h"
 #include "fs/inode/inodes.h"

@@ -19,7 +19,6 @@
 #include <stdlib.h>
 
 #include "fs/api/events.h"
-#include "fs/inode/following.h"
 #include "fs/inode/generation.h"
 #include "fs/inode/inodes.h"
 #include "fs/views/windows.h"

@@ -7,6 +7,7 @@
 #include "fs/api/tree.h"
 #include "fs/base/batch.h"
 #include "fs/cache/cache.h"
+#include "fs/events/events.h"
 
 /* Remember that thread pid writes by a handle; its process is looked up in /proc only when another
  * thread has written before.  Under writing.lock and inode.lock. */

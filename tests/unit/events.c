@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fs/events/events.h"
+#include "fs/events/log/log.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What is kept of the notes of other mounts until it is told (fs/share/telling.h). */
+/* What is kept of the notes of other mounts until it is told (fs/events/events.h). */
 
-#include "fs/share/telling.h"
+#include "fs/events/events.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "fs/inode/following.h"
 #include "tests/unit/world.h"
 
 static struct event_reader reader;

@@ -3,7 +3,7 @@
 /* The events that are kept.  The lock is held for a few instructions, and not while a line is made:
  * whoever changes something waits for it. */
 
-#include "fs/events/events.h"
+#include "fs/events/log/log.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -35,6 +35,7 @@ void events_init(struct events *events)
 		number = (uint64_t)time_now() * UINT64_C(0x9e3779b97f4a7c15);
 	*events = (struct events){ 0 };
 	pthread_mutex_init(&events->lock, NULL);
+	pthread_mutex_init(&events->follow_lock, NULL);
 	events->first = events->next = 1 + (int64_t)(number >> (64 - NUMBER_BITS));
 }
 
@@ -91,6 +92,7 @@ void events_done(struct events *events)
 {
 	events_end(events);
 	pthread_mutex_destroy(&events->lock);
+	pthread_mutex_destroy(&events->follow_lock);
 }
 
 static void copy(struct bytes *text, char **at)
@@ -168,6 +170,10 @@ void events_show(struct events *events, int64_t number)
 	if (kept)
 		kept->hidden--;
 	pthread_mutex_unlock(&events->lock);
+	pthread_mutex_lock(&events->follow_lock);
+	if (events->happened)
+		events->happened(events->arg);
+	pthread_mutex_unlock(&events->follow_lock);
 }
 
 /* ---- Readers ---- */

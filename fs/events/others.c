@@ -17,7 +17,7 @@
  *   are taken for one.
  */
 
-#include "fs/share/telling.h"
+#include "fs/events/events.h"
 
 #include <errno.h>
 #include <stdlib.h>

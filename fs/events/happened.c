@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "fs/cache/happened.h"
+#include "fs/events/events.h"
 
 #include "fs/content/content.h"
+#include "fs/inode/called.h"
 #include "fs/inode/inodes.h"
 #include "backend/base/log.h"
 #include "backend/base/moment.h"
 
 /* An event that is being made: what its texts are in. */
-struct telling {
+struct composing {
 	struct event event;
 	struct buf session;
 	struct buf key;
@@ -16,12 +17,12 @@ struct telling {
 	struct buf from;
 };
 
-static void telling_done(struct telling *telling)
+static void composing_done(struct composing *composing)
 {
-	buf_done(&telling->session);
-	buf_done(&telling->key);
-	buf_done(&telling->path);
-	buf_done(&telling->from);
+	buf_done(&composing->session);
+	buf_done(&composing->key);
+	buf_done(&composing->path);
+	buf_done(&composing->from);
 }
 
 static int take_text(struct bytes text, struct buf *buf, struct bytes *ret_text)
@@ -64,26 +65,26 @@ static struct bytes session_of(const struct inode *dir)
 	return dir ? dir->node.session : (struct bytes){ 0 };
 }
 
-static int take_place(struct telling *telling, const struct happened *happened,
+static int take_place(struct composing *composing, const struct happened *happened,
 		      const struct inode *dir, struct bytes name)
 {
 	const struct backend_node *node = happened->node ? happened->node : &happened->inode->node;
-	struct event *event = &telling->event;
+	struct event *event = &composing->event;
 	int r;
 
-	r = take_text(node->session.data ? node->session : session_of(dir), &telling->session,
+	r = take_text(node->session.data ? node->session : session_of(dir), &composing->session,
 		      &event->session);
 	if (r == 0 && kind_is_state(node->kind))
-		r = take_text(node->key, &telling->key, &event->key);
+		r = take_text(node->key, &composing->key, &event->key);
 	if (r == 0)
-		r = take_path(dir, name, &telling->path, &event->path);
+		r = take_path(dir, name, &composing->path, &event->path);
 	if (r == 0 && happened->from.data)
-		r = take_path(happened->from_dir, happened->from, &telling->from, &event->from);
+		r = take_path(happened->from_dir, happened->from, &composing->from, &event->from);
 	return r;
 }
 
 /* By the place that the node says. */
-static int take_own_place(struct tree *tree, struct telling *telling,
+static int take_own_place(struct tree *tree, struct composing *composing,
 			  const struct happened *happened)
 {
 	struct inode *inode = happened->inode, *dir;
@@ -91,13 +92,13 @@ static int take_own_place(struct tree *tree, struct telling *telling,
 	int r;
 
 	if (inode_is_dir(inode))
-		return take_place(telling, happened, inode, (struct bytes){ 0 });
-	r = following_name(tree, inode, &name);
+		return take_place(composing, happened, inode, (struct bytes){ 0 });
+	r = called_find(tree, inode, &name);
 	if (r == 0)
 		r = dir_of(tree, inode, &dir);
 	if (r < 0)
 		return r;
-	r = take_place(telling, happened, dir, name);
+	r = take_place(composing, happened, dir, name);
 	inode_forget(tree, dir, 1);
 	return r;
 }
@@ -187,7 +188,7 @@ static bool has_name(const struct inode *inode)
 void notes_happened_now(struct notes *notes, struct tree *tree, const struct happened *happened)
 {
 	struct inode *inode = happened->inode;
-	_cleanup_(telling_done) struct telling telling = {
+	_cleanup_(composing_done) struct composing composing = {
 		.event = {
 			.what = happened->what,
 			.by = happened->by,
@@ -203,18 +204,18 @@ void notes_happened_now(struct notes *notes, struct tree *tree, const struct hap
 
 	if (!happened->name.data && !has_name(inode))
 		return;
-	r = happened->name.data ? take_place(&telling, happened, happened->dir, happened->name) :
-				  take_own_place(tree, &telling, happened);
+	r = happened->name.data ? take_place(&composing, happened, happened->dir, happened->name) :
+				  take_own_place(tree, &composing, happened);
 	tell_kernel(notes, happened);
 	/* Without memory, or where the store cannot be read, the readers shall know. */
 	if (r < 0) {
 		notes_lost(notes, tree);
 		return;
 	}
-	count(tree, happened, &telling.event);
-	if (happened->what == EVENT_APPEND && telling.event.items >= happened->first) {
-		telling.event.first = happened->first;
-		telling.event.count = telling.event.items - happened->first;
+	count(tree, happened, &composing.event);
+	if (happened->what == EVENT_APPEND && composing.event.items >= happened->first) {
+		composing.event.first = happened->first;
+		composing.event.count = composing.event.items - happened->first;
 	}
-	notes_event(notes, tree, &telling.event);
+	notes_event(notes, tree, &composing.event);
 }

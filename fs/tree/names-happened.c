@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What has happened to names, for those who follow (fs/cache/happened.h). */
+/* What has happened to names, for those who follow (fs/events/events.h). */
 
 #include "fs/tree/tree.h"
 
