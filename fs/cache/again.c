@@ -2,7 +2,7 @@
 
 /* Threads that were told ESTALE (cache.h). */
 
-#include "fs/cache/cache.h"
+#include "fs/cache/state.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/window.h"
 #include "backend/base/tick.h"
@@ -13,25 +13,25 @@ static const uint64_t NOTHING = UINT64_MAX;   /* that a name leads to */
 
 static struct retrying *again_find(struct tree *tree, pid_t pid)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(tree->again); i++)
-		if (tree->again[i].pid == pid && tree->again[i].until)
-			return &tree->again[i];
+	for (size_t i = 0; i < ARRAY_SIZE(tree->cache->again); i++)
+		if (tree->cache->again[i].pid == pid && tree->cache->again[i].until)
+			return &tree->cache->again[i];
 	return NULL;
 }
 
 void again_add(struct tree *tree, pid_t pid, enum face_kind kind, uint64_t nodeid)
 {
-	struct retrying *again, *oldest = tree->again;
+	struct retrying *again, *oldest = tree->cache->again;
 
 	pthread_mutex_lock(&tree->table_lock);
 	again = again_find(tree, pid);
-	for (size_t i = 0; !again && i < ARRAY_SIZE(tree->again); i++)
-		if (tree->again[i].until < oldest->until)
-			oldest = &tree->again[i];
+	for (size_t i = 0; !again && i < ARRAY_SIZE(tree->cache->again); i++)
+		if (tree->cache->again[i].until < oldest->until)
+			oldest = &tree->cache->again[i];
 	if (!again)
 		again = oldest;
 	if (!again->until)
-		tree->again_count++;
+		tree->cache->again_count++;
 	*again = (struct retrying){
 		.pid = pid,
 		.kind = kind,
@@ -45,13 +45,13 @@ void again_end(struct tree *tree, pid_t pid)
 {
 	struct retrying *again;
 
-	if (!tree->again_count)
+	if (!tree->cache->again_count)
 		return;
 	pthread_mutex_lock(&tree->table_lock);
 	again = again_find(tree, pid);
 	if (again) {
 		again->until = 0;
-		tree->again_count--;
+		tree->cache->again_count--;
 	}
 	pthread_mutex_unlock(&tree->table_lock);
 }
@@ -61,7 +61,7 @@ bool again_get(struct tree *tree, pid_t pid, struct retrying *ret_again)
 	const struct retrying *again;
 	bool found;
 
-	if (!tree->again_count || pid == NOBODY)
+	if (!tree->cache->again_count || pid == NOBODY)
 		return false;
 	pthread_mutex_lock(&tree->table_lock);
 	again = again_find(tree, pid);
@@ -131,7 +131,7 @@ void again_led(struct tree *tree, pid_t pid, uint64_t nodeid)
 {
 	struct retrying *again;
 
-	if (!tree->again_count)
+	if (!tree->cache->again_count)
 		return;
 	pthread_mutex_lock(&tree->table_lock);
 	again = again_find(tree, pid);
@@ -144,7 +144,7 @@ void tree_found(struct tree *tree, pid_t pid, struct inode *inode)
 {
 	struct retrying *again;
 
-	if (!tree->again_count || (inode && is_dir(tree, inode)))
+	if (!tree->cache->again_count || (inode && is_dir(tree, inode)))
 		return;
 	pthread_mutex_lock(&tree->table_lock);
 	again = again_find(tree, pid);

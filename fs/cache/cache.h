@@ -25,8 +25,9 @@
  *   that it remembers for a name; when that face is not free, the answer is ESTALE: the kernel
  *   looks the name up again and tries once more, all in the same thread.  That thread is led: the
  *   lookup gives it a face that is free, which is kept for it until it comes (struct led).  The
- *   kernel tries once more only, so a thread is not told ESTALE twice (tree.again): when the name
- *   leads to another file by then, a face of that is kept instead.  A thread that finds no name
+ *   kernel tries once more only, so a thread is not told ESTALE twice (tree.cache.again): when the
+ *   name leads to another file by then, a face of that is kept instead.  A thread that finds no
+ *   name
  *   gives up, and its next open is a first try again.  A thread that comes to the same face again
  *   was not led by a name: it opens an open file, through /proc/self/fd, and joins the writer of
  *   that face, if there is one (struct writing).  A thread that we cannot see, of another pid
@@ -127,8 +128,6 @@ static const int64_t AGAIN_TIME = (int64_t)5 * 1000000000;
 /* Note that a thread is told ESTALE; and that its next try has ended. */
 void again_add(struct tree *tree, pid_t pid, enum face_kind kind, uint64_t nodeid);
 void again_end(struct tree *tree, pid_t pid);
-/* Whether a thread was told, and what it wants. */
-bool again_get(struct tree *tree, pid_t pid, struct retrying *ret_again);
 /* A name leads a thread to a nodeid. */
 void again_led(struct tree *tree, pid_t pid, uint64_t nodeid);
 /* Whether a thread opens for the second time: the same nodeid, or the one that the name has led it
@@ -179,5 +178,9 @@ void face_unless_needed(struct notes *notes, struct tree *tree, struct inode *in
 			struct face *face);
 /* The kernel has forgotten what it had of an old face: it shows the newest content. */
 void face_renew(struct face *face);
+
+/* tree.cache, before anything else of this room and at the end.  -ENOMEM. */
+int cache_init(struct tree *tree);
+void cache_done(struct tree *tree);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fs/cache/cache.h"
+#include "fs/cache/state.h"
 #include "fs/inode/inodes.h"
 #include "backend/base/descriptor.h"
 #include "backend/base/tick.h"
@@ -292,7 +292,7 @@ static bool face_is_plain(const struct inode *inode, const struct face *face)
  * and what is an ordinary file may be made a state file by a rename. */
 static bool name_may_be_kept(const struct tree *tree, const struct inode *inode)
 {
-	return !tree->unseen || !S_ISREG(inode->node.mode);
+	return !tree->cache->unseen || !S_ISREG(inode->node.mode);
 }
 
 /* A file that was saved in place will soon be saved again.  For a while the kernel is not to
@@ -312,7 +312,7 @@ struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid)
 	bool unsure = pid == NOBODY && inode_is_pinned(inode);
 
 	if (!pid)
-		tree->unseen = true;
+		tree->cache->unseen = true;
 	if (!face_is_plain(inode, face)) {
 		face = pid ? face_of_led(tree, inode, pid) : NULL;
 		if (!face)

@@ -140,8 +140,8 @@ static void notice_end(struct notice *notice, struct tree *tree, struct inode *i
 		return;
 	}
 	/* What the store shows of a change and memory does not have is told by whoever makes it. */
-	if (view_begin(tree, BACKEND_ANYWAY, &view) < 0 || tree->unapplied || inode->unapplied ||
-	    content_size(tree, &view, inode, &size) < 0 || !size ||
+	if (view_begin(tree, BACKEND_ANYWAY, &view) < 0 || tree->applying.pending ||
+	    inode->unapplied || content_size(tree, &view, inode, &size) < 0 || !size ||
 	    content_read(tree, &view, inode, NULL, size - 1, 1, &last) < 0 || !last.size)
 		return;
 	notice->size = size;

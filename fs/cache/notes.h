@@ -86,7 +86,6 @@ void notes_send(struct notes *notes, struct tree *tree, enum notify_how how);
  * it there (tree_when_notified()).  When that cannot be, it stays for notes_send(). */
 void notes_queue(struct notes *notes, struct tree *tree);
 /* The tree's notifiers, two threads.  What was left to them is sent when they have stopped. */
-void notifiers_init(struct tree *tree);
 int notifiers_start(struct tree *tree);
 void notifiers_stop(struct tree *tree);
 /* Send once more what the kernel did not know a second ago; no lock is held. */

@@ -54,6 +54,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fs/cache/state.h"
 #include "fs/cache/notice.h"
 #include "backend/base/array.h"
 #include "backend/base/tick.h"
@@ -88,10 +89,10 @@ static void notify_forget(struct tree *tree, const struct tree_watcher *watcher,
 		return;
 	missed->nodeid = nodeid;
 	missed->at = tick_now();
-	pthread_mutex_lock(&tree->notify_lock);
-	missed->next = tree->missed;
-	tree->missed = missed;
-	pthread_mutex_unlock(&tree->notify_lock);
+	pthread_mutex_lock(&tree->cache->lock);
+	missed->next = tree->cache->missed;
+	tree->cache->missed = missed;
+	pthread_mutex_unlock(&tree->cache->lock);
 }
 
 /* Under notify_lock. */
@@ -104,18 +105,18 @@ static bool note_has_turn(const struct note *note)
 
 static void notify_turn(struct tree *tree, const struct notice *notice)
 {
-	pthread_mutex_lock(&tree->notify_lock);
+	pthread_mutex_lock(&tree->cache->lock);
 	while (notice->inode->changes_notified + 1 != notice->change)
-		pthread_cond_wait(&tree->notify_changed, &tree->notify_lock);
-	pthread_mutex_unlock(&tree->notify_lock);
+		pthread_cond_wait(&tree->cache->changed, &tree->cache->lock);
+	pthread_mutex_unlock(&tree->cache->lock);
 }
 
 static void notify_turn_end(struct tree *tree, const struct notice *notice)
 {
-	pthread_mutex_lock(&tree->notify_lock);
+	pthread_mutex_lock(&tree->cache->lock);
 	notice->inode->changes_notified = notice->change;
-	pthread_cond_broadcast(&tree->notify_changed);
-	pthread_mutex_unlock(&tree->notify_lock);
+	pthread_cond_broadcast(&tree->cache->changed);
+	pthread_mutex_unlock(&tree->cache->lock);
 }
 
 /* The kernel has forgotten what it had: it may see what there is. */
@@ -194,12 +195,12 @@ static void notify_note(struct tree *tree, const struct tree_watcher *watcher, s
  * otherwise those whose turn it is. */
 static void notify_notes(struct tree *tree, struct notes *notes, bool wait)
 {
-	struct tree_watcher watcher = tree->watcher;
+	struct tree_watcher watcher = tree->cache->watcher;
 
 	while (notes->sent < notes->count && (wait || note_has_turn(&notes->note[notes->sent]))) {
-		pthread_mutex_unlock(&tree->notify_lock);
+		pthread_mutex_unlock(&tree->cache->lock);
 		notify_note(tree, &watcher, &notes->note[notes->sent++]);
-		pthread_mutex_lock(&tree->notify_lock);
+		pthread_mutex_lock(&tree->cache->lock);
 	}
 	if (notes->sent < notes->count)
 		return;
@@ -210,26 +211,26 @@ static void notify_notes(struct tree *tree, struct notes *notes, bool wait)
 /* Under notify_lock. */
 static void notify_ends(struct tree *tree)
 {
-	tree->notifying--;
-	pthread_cond_broadcast(&tree->notify_changed);
+	tree->cache->notifying--;
+	pthread_cond_broadcast(&tree->cache->changed);
 }
 
 static struct tree_watcher watcher_begin(struct tree *tree)
 {
 	struct tree_watcher watcher;
 
-	pthread_mutex_lock(&tree->notify_lock);
-	watcher = tree->watcher;
-	tree->notifying++;
-	pthread_mutex_unlock(&tree->notify_lock);
+	pthread_mutex_lock(&tree->cache->lock);
+	watcher = tree->cache->watcher;
+	tree->cache->notifying++;
+	pthread_mutex_unlock(&tree->cache->lock);
 	return watcher;
 }
 
 static void watcher_end(struct tree *tree)
 {
-	pthread_mutex_lock(&tree->notify_lock);
+	pthread_mutex_lock(&tree->cache->lock);
 	notify_ends(tree);
-	pthread_mutex_unlock(&tree->notify_lock);
+	pthread_mutex_unlock(&tree->cache->lock);
 }
 
 void notify_attr(struct tree *tree, const struct inode *inode, unsigned face)
@@ -253,7 +254,7 @@ bool kernel_holds(struct tree *tree, uint64_t nodeid)
 /* Under notify_lock: those that were missed before a time, which are the last of the list. */
 static struct missed *missed_take(struct tree *tree, int64_t before)
 {
-	struct missed **link = &tree->missed, *taken;
+	struct missed **link = &tree->cache->missed, *taken;
 
 	while (*link && (*link)->at > before)
 		link = &(*link)->next;
@@ -265,7 +266,7 @@ static struct missed *missed_take(struct tree *tree, int64_t before)
 /* Under notify_lock: those of a file. */
 static struct missed *missed_take_of(struct tree *tree, uint64_t ino)
 {
-	struct missed **link = &tree->missed, *taken = NULL, *missed;
+	struct missed **link = &tree->cache->missed, *taken = NULL, *missed;
 
 	while ((missed = *link)) {
 		if (nodeid_ino(missed->nodeid) != ino) {
@@ -283,13 +284,13 @@ static struct missed *missed_take_of(struct tree *tree, uint64_t ino)
  * that are missed once more are told later; or 0. */
 static void missed_tell(struct tree *tree, struct missed *missed, uint64_t again)
 {
-	struct tree_watcher watcher = tree->watcher;
+	struct tree_watcher watcher = tree->cache->watcher;
 	struct missed *next;
 
 	if (!missed)
 		return;
-	tree->notifying++;
-	pthread_mutex_unlock(&tree->notify_lock);
+	tree->cache->notifying++;
+	pthread_mutex_unlock(&tree->cache->lock);
 	for (; missed; missed = next) {
 		next = missed->next;
 		if (again)
@@ -298,7 +299,7 @@ static void missed_tell(struct tree *tree, struct missed *missed, uint64_t again
 			watcher.forget(watcher.arg, missed->nodeid, -1);
 		free(missed);
 	}
-	pthread_mutex_lock(&tree->notify_lock);
+	pthread_mutex_lock(&tree->cache->lock);
 	notify_ends(tree);
 }
 
@@ -306,16 +307,16 @@ void notify_missed(struct tree *tree)
 {
 	int64_t before = tree->stopping ? INT64_MAX : tick_now() - MISSED_NANOSECONDS;
 
-	pthread_mutex_lock(&tree->notify_lock);
+	pthread_mutex_lock(&tree->cache->lock);
 	missed_tell(tree, missed_take(tree, before), 0);
-	pthread_mutex_unlock(&tree->notify_lock);
+	pthread_mutex_unlock(&tree->cache->lock);
 }
 
 void tree_tell_missed(struct tree *tree, uint64_t ino)
 {
-	pthread_mutex_lock(&tree->notify_lock);
+	pthread_mutex_lock(&tree->cache->lock);
 	missed_tell(tree, missed_take_of(tree, ino), ino);
-	pthread_mutex_unlock(&tree->notify_lock);
+	pthread_mutex_unlock(&tree->cache->lock);
 }
 
 static void job_add(struct notifier *notifier, struct notify_job *job)
@@ -324,7 +325,7 @@ static void job_add(struct notifier *notifier, struct notify_job *job)
 	*notifier->jobs_end = job;
 	notifier->jobs_end = &job->next;
 	pthread_cond_signal(&notifier->given);
-	pthread_cond_broadcast(&notifier->tree->notify_changed);
+	pthread_cond_broadcast(&notifier->tree->cache->changed);
 }
 
 /* Those of names go to a job; what there is no memory for is sent with the others.  An event waits
@@ -380,20 +381,21 @@ static void send_to(struct tree *tree, unsigned number, struct notes *notes, boo
 		show_events(tree, notes);
 		return;
 	}
-	pthread_mutex_lock(&tree->notify_lock);
-	now = now && (!tree->watcher.arg || tree->notifying < tree->watcher.at_once);
-	if (!tree->notifiers_stop && !now)
+	pthread_mutex_lock(&tree->cache->lock);
+	now = now &&
+	      (!tree->cache->watcher.arg || tree->cache->notifying < tree->cache->watcher.at_once);
+	if (!tree->cache->stop && !now)
 		job = calloc(1, sizeof(*job));
 	if (job) {
 		job->notes = *notes;
 		*notes = (struct notes){ 0 };
-		job_add(&tree->notifier[number], job);
+		job_add(&tree->cache->notifier[number], job);
 	} else {
-		tree->notifying++;
+		tree->cache->notifying++;
 		notify_notes(tree, notes, true);
 		notify_ends(tree);
 	}
-	pthread_mutex_unlock(&tree->notify_lock);
+	pthread_mutex_unlock(&tree->cache->lock);
 }
 
 void notes_send(struct notes *notes, struct tree *tree, enum notify_how how)
@@ -414,19 +416,19 @@ void notes_queue(struct notes *notes, struct tree *tree)
 		jobs[i] = notes->count ? calloc(1, sizeof(*jobs[i])) : NULL;
 		whole &= jobs[i] != NULL;
 	}
-	pthread_mutex_lock(&tree->notify_lock);
-	if (whole && !tree->notifiers_stop) {
+	pthread_mutex_lock(&tree->cache->lock);
+	if (whole && !tree->cache->stop) {
 		split_names(&tree->events, notes, &jobs[NOTIFIER_NAMES]->notes);
 		jobs[NOTIFIER_FILES]->notes = *notes;
 		*notes = (struct notes){ 0 };
 		for (size_t i = 0; i < NOTIFIERS; i++) {
 			if (!jobs[i]->notes.count)
 				continue;
-			job_add(&tree->notifier[i], jobs[i]);
+			job_add(&tree->cache->notifier[i], jobs[i]);
 			jobs[i] = NULL;
 		}
 	}
-	pthread_mutex_unlock(&tree->notify_lock);
+	pthread_mutex_unlock(&tree->cache->lock);
 	for (size_t i = 0; i < NOTIFIERS; i++)
 		free(jobs[i]);
 }
@@ -468,18 +470,18 @@ static void job_run(struct tree *tree, struct notify_job *job)
 		notify_notes(tree, &job->notes, false);
 		return;
 	}
-	pthread_mutex_unlock(&tree->notify_lock);
+	pthread_mutex_unlock(&tree->cache->lock);
 	job->then(job->owner, job->arg);
-	pthread_mutex_lock(&tree->notify_lock);
+	pthread_mutex_lock(&tree->cache->lock);
 }
 
 void tree_when_notified(struct tree *tree, tree_notified_fn *function, void *owner, const void *arg,
 			size_t size)
 {
-	struct notifier *notifier = &tree->notifier[NOTIFIER_FILES];
+	struct notifier *notifier = &tree->cache->notifier[NOTIFIER_FILES];
 	struct notify_job *job = NULL;
 
-	pthread_mutex_lock(&tree->notify_lock);
+	pthread_mutex_lock(&tree->cache->lock);
 	if (notifier->jobs || notifier->busy)
 		job = calloc(1, sizeof(*job) + size);
 	if (job) {
@@ -488,7 +490,7 @@ void tree_when_notified(struct tree *tree, tree_notified_fn *function, void *own
 		memcpy(job->arg, arg, size);
 		job_add(notifier, job);
 	}
-	pthread_mutex_unlock(&tree->notify_lock);
+	pthread_mutex_unlock(&tree->cache->lock);
 	/* Without memory, too: a waiter is better told early than never. */
 	if (!job)
 		function(owner, (void *)(uintptr_t)arg);
@@ -499,14 +501,14 @@ static void *notifier_run(void *arg)
 	struct notifier *notifier = arg;
 	struct tree *tree = notifier->tree;
 
-	pthread_mutex_lock(&tree->notify_lock);
-	while (notifier->jobs || !tree->notifiers_stop) {
+	pthread_mutex_lock(&tree->cache->lock);
+	while (notifier->jobs || !tree->cache->stop) {
 		struct notify_job *job = job_take(notifier);
 
 		if (!job) {
 			/* Without any job it does not wake for each change of a file. */
-			pthread_cond_wait(notifier->jobs ? &tree->notify_changed : &notifier->given,
-					  &tree->notify_lock);
+			pthread_cond_wait(notifier->jobs ? &tree->cache->changed : &notifier->given,
+					  &tree->cache->lock);
 			continue;
 		}
 		notifier->busy = true;
@@ -516,45 +518,32 @@ static void *notifier_run(void *arg)
 			job_put_back(notifier, job);
 		else
 			free(job);
-		pthread_cond_broadcast(&tree->notify_changed);
+		pthread_cond_broadcast(&tree->cache->changed);
 	}
-	pthread_mutex_unlock(&tree->notify_lock);
+	pthread_mutex_unlock(&tree->cache->lock);
 	return NULL;
-}
-
-void notifiers_init(struct tree *tree)
-{
-	pthread_mutex_init(&tree->notify_lock, NULL);
-	pthread_cond_init(&tree->notify_changed, NULL);
-	/* Until they run, nothing is left to them. */
-	tree->notifiers_stop = true;
-	for (size_t i = 0; i < NOTIFIERS; i++) {
-		tree->notifier[i].tree = tree;
-		tree->notifier[i].jobs_end = &tree->notifier[i].jobs;
-		pthread_cond_init(&tree->notifier[i].given, NULL);
-	}
 }
 
 static void stop(struct tree *tree, size_t count)
 {
-	pthread_mutex_lock(&tree->notify_lock);
-	tree->notifiers_stop = true;
-	pthread_cond_broadcast(&tree->notify_changed);
+	pthread_mutex_lock(&tree->cache->lock);
+	tree->cache->stop = true;
+	pthread_cond_broadcast(&tree->cache->changed);
 	for (size_t i = 0; i < NOTIFIERS; i++)
-		pthread_cond_signal(&tree->notifier[i].given);
-	pthread_mutex_unlock(&tree->notify_lock);
+		pthread_cond_signal(&tree->cache->notifier[i].given);
+	pthread_mutex_unlock(&tree->cache->lock);
 	for (size_t i = 0; i < count; i++)
-		pthread_join(tree->notifier[i].thread, NULL);
+		pthread_join(tree->cache->notifier[i].thread, NULL);
 }
 
 int notifiers_start(struct tree *tree)
 {
 	int r = 0;
 
-	tree->notifiers_stop = false;
+	tree->cache->stop = false;
 	for (size_t i = 0; r == 0 && i < NOTIFIERS; i++) {
-		r = -pthread_create(&tree->notifier[i].thread, NULL, notifier_run,
-				    &tree->notifier[i]);
+		r = -pthread_create(&tree->cache->notifier[i].thread, NULL, notifier_run,
+				    &tree->cache->notifier[i]);
 		if (r < 0)
 			stop(tree, i);
 	}
@@ -569,28 +558,28 @@ void notifiers_stop(struct tree *tree)
 /* Under notify_lock. */
 static bool is_notifying(const struct tree *tree)
 {
-	bool notifying = tree->notifying;
+	bool notifying = tree->cache->notifying;
 
 	for (size_t i = 0; i < NOTIFIERS; i++)
-		notifying |= tree->notifier[i].jobs || tree->notifier[i].busy;
+		notifying |= tree->cache->notifier[i].jobs || tree->cache->notifier[i].busy;
 	return notifying;
 }
 
 void tree_set_watcher(struct tree *tree, const struct tree_watcher *watcher)
 {
-	pthread_mutex_lock(&tree->notify_lock);
-	tree->watcher = *watcher;
+	pthread_mutex_lock(&tree->cache->lock);
+	tree->cache->watcher = *watcher;
 	while (!watcher->arg && is_notifying(tree))
-		pthread_cond_wait(&tree->notify_changed, &tree->notify_lock);
-	pthread_mutex_unlock(&tree->notify_lock);
+		pthread_cond_wait(&tree->cache->changed, &tree->cache->lock);
+	pthread_mutex_unlock(&tree->cache->lock);
 }
 
 bool tree_is_notifying(struct tree *tree)
 {
 	bool notifying;
 
-	pthread_mutex_lock(&tree->notify_lock);
+	pthread_mutex_lock(&tree->cache->lock);
 	notifying = is_notifying(tree);
-	pthread_mutex_unlock(&tree->notify_lock);
+	pthread_mutex_unlock(&tree->cache->lock);
 	return notifying;
 }

@@ -44,6 +44,8 @@ void documents_age(struct tree *tree, int64_t now);
 struct version *version_new(void);
 /* None is kept any more.  No lock is needed. */
 void documents_drop(struct tree *tree);
+int documents_init(struct tree *tree);
+void documents_done(struct tree *tree);
 /* Write bytes that need no save: of an ordinary file, or of an orphan.  -EIO: of another. */
 int content_write(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data);
 /* Operations that remove all content of a file from the store: rows, chunks, pieces, marks. */

@@ -16,9 +16,31 @@
 #include "fs/inode/inodes.h"
 #include "backend/base/tick.h"
 
+/* What a document has, kept for who reads it next: of the inode with this number while that has
+ * these, too. */
+struct document {
+	uint64_t ino;
+	uint64_t changed;
+	uint64_t version;
+	struct version *content; /* counted, or NULL */
+};
+
+/* The content of a window that is not small, for who opens it next. */
+struct large {
+	uint64_t ino;
+	int64_t at; /* when it was read, by tick_now() */
+	struct version *content;
+};
+
+struct documents_cache {
+	pthread_mutex_t lock; /* a leaf */
+	struct document kept[64];
+	struct large large[4];
+};
+
 static struct document *slot_of(struct tree *tree, uint64_t ino)
 {
-	return &tree->documents.kept[ino % ARRAY_SIZE(tree->documents.kept)];
+	return &tree->documents->kept[ino % ARRAY_SIZE(tree->documents->kept)];
 }
 
 static struct version *find(struct tree *tree, uint64_t ino, uint64_t changed, uint64_t number)
@@ -26,13 +48,13 @@ static struct version *find(struct tree *tree, uint64_t ino, uint64_t changed, u
 	const struct document *document = slot_of(tree, ino);
 	struct version *version = NULL;
 
-	pthread_mutex_lock(&tree->documents.lock);
+	pthread_mutex_lock(&tree->documents->lock);
 	if (document->content && document->ino == ino && document->changed == changed &&
 	    document->version == number) {
 		version = document->content;
 		version->count++;
 	}
-	pthread_mutex_unlock(&tree->documents.lock);
+	pthread_mutex_unlock(&tree->documents->lock);
 	return version;
 }
 
@@ -44,7 +66,7 @@ static void keep(struct tree *tree, uint64_t ino, uint64_t changed, uint64_t num
 	if (version->stage.size > DOCUMENT_KEPT)
 		return;
 	version->count++;
-	pthread_mutex_lock(&tree->documents.lock);
+	pthread_mutex_lock(&tree->documents->lock);
 	version_drop(&document->content);
 	*document = (struct document){
 		.ino = ino,
@@ -52,7 +74,7 @@ static void keep(struct tree *tree, uint64_t ino, uint64_t changed, uint64_t num
 		.version = number,
 		.content = version,
 	};
-	pthread_mutex_unlock(&tree->documents.lock);
+	pthread_mutex_unlock(&tree->documents->lock);
 }
 
 struct version *version_new(void)
@@ -96,7 +118,7 @@ static const int64_t LARGE_FOR = INT64_C(1000000000); /* nanoseconds */
 
 static struct large *large_of(struct tree *tree, uint64_t ino)
 {
-	return &tree->documents.large[ino % ARRAY_SIZE(tree->documents.large)];
+	return &tree->documents->large[ino % ARRAY_SIZE(tree->documents->large)];
 }
 
 static struct version *take_large(struct tree *tree, uint64_t ino)
@@ -104,10 +126,10 @@ static struct version *take_large(struct tree *tree, uint64_t ino)
 	struct large *large = large_of(tree, ino);
 	struct version *version = NULL;
 
-	pthread_mutex_lock(&tree->documents.lock);
+	pthread_mutex_lock(&tree->documents->lock);
 	if (large->ino == ino)
 		version = steal_ptr(large->content);
-	pthread_mutex_unlock(&tree->documents.lock);
+	pthread_mutex_unlock(&tree->documents->lock);
 	return version;
 }
 
@@ -126,30 +148,48 @@ void document_keep_window(struct tree *tree, const struct inode *inode, struct v
 	if (version->stage.size <= DOCUMENT_KEPT)
 		return;
 	version->count++;
-	pthread_mutex_lock(&tree->documents.lock);
+	pthread_mutex_lock(&tree->documents->lock);
 	version_drop(&large->content);
 	*large = (struct large){ inode->ino, tick_now(), version };
-	pthread_mutex_unlock(&tree->documents.lock);
+	pthread_mutex_unlock(&tree->documents->lock);
 }
 
 void documents_age(struct tree *tree, int64_t now)
 {
-	pthread_mutex_lock(&tree->documents.lock);
-	for (size_t i = 0; i < ARRAY_SIZE(tree->documents.large); i++) {
-		struct large *large = &tree->documents.large[i];
+	pthread_mutex_lock(&tree->documents->lock);
+	for (size_t i = 0; i < ARRAY_SIZE(tree->documents->large); i++) {
+		struct large *large = &tree->documents->large[i];
 
 		if (large->content && now - large->at >= LARGE_FOR)
 			version_drop(&large->content);
 	}
-	pthread_mutex_unlock(&tree->documents.lock);
+	pthread_mutex_unlock(&tree->documents->lock);
+}
+
+int documents_init(struct tree *tree)
+{
+	tree->documents = calloc(1, sizeof(*tree->documents));
+	if (!tree->documents)
+		return -ENOMEM;
+	pthread_mutex_init(&tree->documents->lock, NULL);
+	return 0;
+}
+
+void documents_done(struct tree *tree)
+{
+	if (!tree->documents)
+		return;
+	documents_drop(tree);
+	pthread_mutex_destroy(&tree->documents->lock);
+	free(tree->documents);
 }
 
 void documents_drop(struct tree *tree)
 {
-	pthread_mutex_lock(&tree->documents.lock);
-	for (size_t i = 0; i < ARRAY_SIZE(tree->documents.kept); i++)
-		version_drop(&tree->documents.kept[i].content);
-	for (size_t i = 0; i < ARRAY_SIZE(tree->documents.large); i++)
-		version_drop(&tree->documents.large[i].content);
-	pthread_mutex_unlock(&tree->documents.lock);
+	pthread_mutex_lock(&tree->documents->lock);
+	for (size_t i = 0; i < ARRAY_SIZE(tree->documents->kept); i++)
+		version_drop(&tree->documents->kept[i].content);
+	for (size_t i = 0; i < ARRAY_SIZE(tree->documents->large); i++)
+		version_drop(&tree->documents->large[i].content);
+	pthread_mutex_unlock(&tree->documents->lock);
 }

@@ -15,43 +15,43 @@ static void on_visible(void *arg)
 {
 	struct tree *tree = arg;
 
-	tree->unapplied = true;
+	tree->applying.pending = true;
 }
 
 static void tell_waiters(struct tree *tree)
 {
-	tree->applied++;
-	if (!tree->applied_waiters)
+	tree->applying.done++;
+	if (!tree->applying.waiters)
 		return;
-	pthread_mutex_lock(&tree->applied_lock);
-	pthread_cond_broadcast(&tree->applied_changed);
-	pthread_mutex_unlock(&tree->applied_lock);
+	pthread_mutex_lock(&tree->applying.lock);
+	pthread_cond_broadcast(&tree->applying.changed);
+	pthread_mutex_unlock(&tree->applying.lock);
 }
 
 /* Readers that begin a snapshot now wait for tree.lock until memory has it, too. */
 static void applying(struct tree *tree)
 {
-	if (!tree->unapplied)
+	if (!tree->applying.pending)
 		return;
-	tree->unapplied = false;
+	tree->applying.pending = false;
 	tell_waiters(tree);
 }
 
 static bool is_applied(const struct tree *tree, uint64_t applied)
 {
-	return !tree->unapplied && (!tree->files_unapplied || tree->applied != applied);
+	return !tree->applying.pending && (!tree->applying.files || tree->applying.done != applied);
 }
 
 void tree_wait_applied(struct tree *tree, uint64_t applied)
 {
 	if (is_applied(tree, applied))
 		return;
-	pthread_mutex_lock(&tree->applied_lock);
-	tree->applied_waiters++;
+	pthread_mutex_lock(&tree->applying.lock);
+	tree->applying.waiters++;
 	while (!is_applied(tree, applied))
-		pthread_cond_wait(&tree->applied_changed, &tree->applied_lock);
-	tree->applied_waiters--;
-	pthread_mutex_unlock(&tree->applied_lock);
+		pthread_cond_wait(&tree->applying.changed, &tree->applying.lock);
+	tree->applying.waiters--;
+	pthread_mutex_unlock(&tree->applying.lock);
 }
 
 /* Room that is missing is that of the trash, as long as it has any: twice as much each time, since
@@ -61,8 +61,8 @@ static int commit_giving(struct tree *tree, struct backend_batch *source, unsign
 	struct backend *backend = tree->backend;
 	int r = backend->ops->commit(backend, source, flags);
 
-	for (size_t count = 1; r == -ENOSPC && !tree->returning && !(flags & BACKEND_AT_ONCE);
-	     count *= 2) {
+	for (size_t count = 1;
+	     r == -ENOSPC && !tree->trashed.returning && !(flags & BACKEND_AT_ONCE); count *= 2) {
 		int given = tree->give_room(tree, count);
 
 		if (given <= 0)
@@ -143,7 +143,7 @@ static void on_file_visible(void *arg)
 	struct file_commit *commit = arg;
 
 	if (!atomic_exchange(&commit->inode->unapplied, true))
-		commit->tree->files_unapplied++;
+		commit->tree->applying.files++;
 }
 
 int tree_commit_file(struct tree *tree, struct inode *inode, struct batch *batch, unsigned flags)
@@ -168,7 +168,7 @@ int tree_commit_file(struct tree *tree, struct inode *inode, struct batch *batch
 	settle(tree, batch, r);
 	if (inode->unapplied) {
 		inode->unapplied = false;
-		tree->files_unapplied--;
+		tree->applying.files--;
 		tell_waiters(tree);
 	}
 	return r;

@@ -12,7 +12,7 @@
  *
  *   Readers who come meanwhile have the memory of before.  As long as their snapshots are of before
  *   as well, that fits.  From the moment on in which a snapshot may show the commit, until memory
- *   has it, none is begun (tree.unapplied, view_begin()): they wait for that moment alone.
+ *   has it, none is begun (tree.applying.pending, view_begin()): they wait for that moment alone.
  *
  *   Who appends to a file or changes its attributes gives up its lock in the same way, and keeps
  *   inode.change; readers of that file alone wait for the moment (inode.unapplied).  A save keeps
@@ -41,8 +41,8 @@ int tree_commit_locked(struct tree *tree, struct batch *batch, unsigned flags);
 /* The same of who changes one file: he gives up its lock. */
 int tree_commit_file(struct tree *tree, struct inode *inode, struct batch *batch, unsigned flags);
 
-/* Wait until memory has what the store shows; or, of files, one has come since tree.applied was so
- * many.  No lock is held. */
+/* Wait until memory has what the store shows; or, of files, one has come since tree.applying.done
+ * was so many.  No lock is held. */
 void tree_wait_applied(struct tree *tree, uint64_t applied);
 
 /* Under tree.lock for writing: from now on the content of a file is about to go. */

@@ -50,7 +50,7 @@ static void faces_done(struct inode *inode)
 static struct inode **table_slot(struct tree *tree, uint64_t ino)
 {
 	uint64_t hash = ino * 0x9e3779b97f4a7c15u;
-	struct inode **slot = &tree->table[(hash >> 32) & (tree->table_size - 1)];
+	struct inode **slot = &tree->inodes.slots[(hash >> 32) & (tree->inodes.size - 1)];
 
 	while (*slot && (*slot)->ino != ino)
 		slot = &(*slot)->next;
@@ -60,14 +60,14 @@ static struct inode **table_slot(struct tree *tree, uint64_t ino)
 /* Failing to grow only makes chains longer. */
 static void table_grow(struct tree *tree)
 {
-	struct inode **old = tree->table;
-	size_t old_size = tree->table_size;
+	struct inode **old = tree->inodes.slots;
+	size_t old_size = tree->inodes.size;
 	struct inode **table = calloc(old_size * 2, sizeof(struct inode *));
 
 	if (!table)
 		return;
-	tree->table = table;
-	tree->table_size = old_size * 2;
+	tree->inodes.slots = table;
+	tree->inodes.size = old_size * 2;
 	for (size_t i = 0; i < old_size; i++) {
 		struct inode *inode = old[i];
 
@@ -180,12 +180,12 @@ struct inode *inode_enter(struct tree *tree, struct inode *inode)
 	struct inode **slot, *winner;
 
 	pthread_mutex_lock(&tree->table_lock);
-	if (tree->table_count >= tree->table_size)
+	if (tree->inodes.count >= tree->inodes.size)
 		table_grow(tree);
 	slot = table_slot(tree, inode->ino);
 	if (!*slot) {
 		*slot = inode;
-		tree->table_count++;
+		tree->inodes.count++;
 		/* Nobody knows when that was: it may have changed while it was not in memory. */
 		inode->changed = inode->replaced_at = tree->changes;
 	}
@@ -200,9 +200,9 @@ struct inodes inodes_get(struct tree *tree, bool (*wanted)(const struct inode *i
 	struct inodes found = { 0 };
 
 	pthread_mutex_lock(&tree->table_lock);
-	found.inode = calloc(tree->table_count + 1, sizeof(struct inode *));
-	for (size_t i = 0; found.inode && i < tree->table_size; i++)
-		for (struct inode *inode = tree->table[i]; inode; inode = inode->next)
+	found.inode = calloc(tree->inodes.count + 1, sizeof(struct inode *));
+	for (size_t i = 0; found.inode && i < tree->inodes.size; i++)
+		for (struct inode *inode = tree->inodes.slots[i]; inode; inode = inode->next)
 			if (!inode->window && (!wanted || wanted(inode))) {
 				inode->count++;
 				found.inode[found.count++] = inode;
@@ -502,7 +502,7 @@ void inode_forget(struct tree *tree, struct inode *inode, uint64_t count)
 	}
 	slot = table_slot(tree, inode->ino);
 	*slot = inode->next;
-	tree->table_count--;
+	tree->inodes.count--;
 	if (inode->window)
 		tree->views->unlink(tree, inode);
 	pthread_mutex_unlock(&tree->table_lock);
@@ -559,10 +559,10 @@ bool inode_was_locked(const struct inode *inode)
 
 int inodes_init(struct tree *tree)
 {
-	tree->table = calloc(TABLE_FIRST, sizeof(struct inode *));
-	if (!tree->table)
+	tree->inodes.slots = calloc(TABLE_FIRST, sizeof(struct inode *));
+	if (!tree->inodes.slots)
 		return -ENOMEM;
-	tree->table_size = TABLE_FIRST;
+	tree->inodes.size = TABLE_FIRST;
 	tree->windows.end = &tree->windows.first;
 	return 0;
 }
@@ -578,12 +578,12 @@ void inodes_done(struct tree *tree)
 {
 	if (tree->shown != tree->root)
 		inode_end(tree, tree->shown);
-	for (size_t i = 0; i < tree->table_size; i++)
-		while (tree->table[i]) {
-			struct inode *inode = tree->table[i];
+	for (size_t i = 0; i < tree->inodes.size; i++)
+		while (tree->inodes.slots[i]) {
+			struct inode *inode = tree->inodes.slots[i];
 
-			tree->table[i] = inode->next;
+			tree->inodes.slots[i] = inode->next;
 			inode_end(tree, inode);
 		}
-	free(tree->table);
+	free(tree->inodes.slots);
 }

@@ -14,7 +14,7 @@
  *
  * Locks, in the order in which they are taken
  *
- *   tree.trash_lock   orders of the trash (upkeep/trash.c), one at a time.
+ *   tree.upkeep.trash_lock   orders of the trash (upkeep/trash.c), one at a time.
  *   writing.lock one open file, while it is used: what it holds back stays the same meanwhile, also
  *                while no other lock is held.
  *   tree.turn    before tree.change for writing, or for reading for long, as in the commit of a
@@ -34,12 +34,12 @@
  *   window.lock  before all of these: what an open window shows, also while it is read from the
  *                store (window.h).
  *   tree.kept.lock   the snapshot that is kept (kept.h).
- *   tree.table_lock, tree.times_lock, tree.notify_lock, tree.documents.lock   leaves, held for a
+ *   tree.table_lock, tree.times_lock, tree.cache.lock, tree.documents.lock   leaves, held for a
  *                few instructions, never over a call of the store.
  *   the store's own locks.
  *
- *   The watcher (tree.watcher) is called with none of them held, since the kernel may wait for a
- *   page that only another request of ours can fill: changes are collected in a struct
+ *   The watcher (tree.cache.watcher) is called with none of them held, since the kernel may wait
+ *   for a page that only another request of ours can fill: changes are collected in a struct
  *   notes and told when the locks are free.
  *
  * Changes of others

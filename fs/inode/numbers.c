@@ -41,10 +41,10 @@ static int lease_behind(struct tree *tree, uint64_t ino, uint64_t entry)
 	r = tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
 	if (r < 0)
 		return r;
-	tree->last_ino = ino;
-	tree->last_entry = entry;
-	tree->end_ino = ino + LEASED;
-	tree->list_end = tree->end_entry = entry + LEASED;
+	tree->numbers.ino = ino;
+	tree->numbers.entry = entry;
+	tree->numbers.end_ino = ino + LEASED;
+	tree->list_end = tree->numbers.end_entry = entry + LEASED;
 	return 0;
 }
 
@@ -53,9 +53,10 @@ static int lease(struct tree *tree)
 {
 	int r;
 
-	if (tree->last_ino < tree->end_ino && tree->last_entry < tree->end_entry)
+	if (tree->numbers.ino < tree->numbers.end_ino &&
+	    tree->numbers.entry < tree->numbers.end_entry)
 		return 0;
-	r = lease_behind(tree, tree->end_ino, tree->end_entry);
+	r = lease_behind(tree, tree->numbers.end_ino, tree->numbers.end_entry);
 	/* Another mount has leased what comes behind ours. */
 	for (int i = 0; r == -ESTALE && i < TRIES; i++) {
 		_cleanup_(view_end) struct view view = { 0 };
@@ -80,7 +81,7 @@ int number_ino(struct tree *tree, uint64_t *ret_ino)
 	int r = lease(tree);
 
 	if (r == 0)
-		*ret_ino = ++tree->last_ino;
+		*ret_ino = ++tree->numbers.ino;
 	return r;
 }
 
@@ -89,6 +90,6 @@ int number_entry(struct tree *tree, uint64_t *ret_entry)
 	int r = lease(tree);
 
 	if (r == 0)
-		*ret_entry = ++tree->last_entry;
+		*ret_entry = ++tree->numbers.entry;
 	return r;
 }

@@ -23,6 +23,7 @@
 #include "fs/api/trash.h"
 #include "fs/base/batch.h"
 #include "fs/inode/tree.h"
+#include "backend/base/log-pause.h"
 
 /* batch_grows(): it becomes smaller, by how much is not known. */
 #define QUOTA_LESS INT64_MIN

@@ -9,7 +9,7 @@
 /* An operation that is run again. */
 struct catching_up {
 	unsigned tries;
-	uint64_t applied; /* tree.applied before it ran */
+	uint64_t applied; /* tree.applying.done before it ran */
 	bool passed;	  /* it was run again for that alone the last time */
 	uint64_t asked;	  /* the taker, in vain so far (taker.asked); 0: nothing */
 	unsigned stuck;	  /* times that it waited for the taker, who came no further (waiting.h) */
@@ -20,7 +20,7 @@ struct catching_up {
 /* Run an operation again as long as changes of others come in between. */
 #define TREE_RETRY(tree, call)                                                                     \
 	({                                                                                         \
-		struct catching_up up_ = { .applied = (tree)->applied };                           \
+		struct catching_up up_ = { .applied = (tree)->applying.done };                     \
 		__typeof__(call) r_;                                                               \
 		while ((r_ = (call)) == -ESTALE) {                                                 \
 			int caught_up_ = tree_catch_up((tree), &up_);                              \

@@ -42,22 +42,6 @@ struct version {
 	struct stage stage;
 };
 
-/* What a document has, kept for who reads it next: of the inode with this number while that has
- * these, too.  content/documents.c */
-struct document {
-	uint64_t ino;
-	uint64_t changed;
-	uint64_t version;
-	struct version *content; /* counted, or NULL */
-};
-
-/* The content of a window that is not small, for who opens it next. */
-struct large {
-	uint64_t ino;
-	int64_t at; /* when it was read, by tick_now() */
-	struct version *content;
-};
-
 /* How a handle counts on its face; FACE_ASKS: a thread wants attributes and opens nothing. */
 enum face_kind { FACE_READ, FACE_WRITE, FACE_KINDS, FACE_ASKS = FACE_KINDS };
 
@@ -94,15 +78,6 @@ struct led {
 	enum face_kind kind; /* as which the thread will open it */
 	pid_t pid;
 	int64_t until; /* by tick_now(): a thread that does not come loses the face */
-};
-
-/* A thread that was told so lately, whatever file it comes to next; until 0: nobody. */
-struct retrying {
-	pid_t pid;
-	enum face_kind kind;
-	uint64_t nodeid; /* for which it was told so */
-	int64_t until;	 /* by tick_now() */
-	uint64_t found;	 /* the nodeid that a name has led it to last since; 0: it looked up none */
 };
 
 /* When appends to a list told the other mounts its times. */
@@ -173,7 +148,7 @@ struct inode {
 	uint64_t changes;  /* notices of its content, each with the next number; cache/notify.c */
 	uint64_t replaced; /* how many there were when the content was replaced */
 	uint64_t bound;	   /* shown as no larger than this, while the kernel is told that it grew */
-	uint64_t changes_notified; /* number of the last notice that was sent; tree.notify_lock */
+	uint64_t changes_notified; /* number of the last notice that was sent; tree.cache.lock */
 	_Atomic bool loaded;	   /* the following are known */
 	uint64_t size;		   /* bytes of a single or hash that is no draft */
 	struct list_state list;

@@ -38,12 +38,12 @@ int trash_make(struct view *view, struct batch *batch)
 		.btime = now,
 	};
 	struct backend_node there;
-	int r = view->tree->has_trash ? 0 : ASK(view, node_get, BACKEND_TRASH, &there);
+	int r = view->tree->trashed.any ? 0 : ASK(view, node_get, BACKEND_TRASH, &there);
 
-	if (r == 0 && !view->tree->has_trash)
+	if (r == 0 && !view->tree->trashed.any)
 		backend_node_done(&there);
 	if (r == 0)
-		view->tree->has_trash = true;
+		view->tree->trashed.any = true;
 	else if (r == -ENOENT)
 		batch_node_put(batch, &trash);
 	return r == -ENOENT ? 0 : r;
@@ -110,7 +110,7 @@ int trash_put(struct tree *tree, struct view *view, const struct backend_node *n
 
 static size_t slot_of(const struct tree *tree, uint64_t hash)
 {
-	return hash & (ARRAY_SIZE(tree->removed) - 1);
+	return hash & (ARRAY_SIZE(tree->trashed.removed) - 1);
 }
 
 void trash_removed(struct tree *tree, const struct inode *dir, struct bytes name, uint64_t ino)
@@ -118,9 +118,9 @@ void trash_removed(struct tree *tree, const struct inode *dir, struct bytes name
 	uint64_t hash = called_hash(dir->ino, name);
 	size_t slot = slot_of(tree, hash);
 
-	tree->removed[slot].name = hash;
-	tree->removed[slot].ino = ino;
-	tree->removed[slot].until = tick_now() + AGAIN_NS;
+	tree->trashed.removed[slot].name = hash;
+	tree->trashed.removed[slot].ino = ino;
+	tree->trashed.removed[slot].until = tick_now() + AGAIN_NS;
 }
 
 bool trash_has_just(struct tree *tree, const struct inode *dir, struct bytes name)
@@ -128,7 +128,8 @@ bool trash_has_just(struct tree *tree, const struct inode *dir, struct bytes nam
 	uint64_t hash = called_hash(dir->ino, name);
 	size_t slot = slot_of(tree, hash);
 
-	return tree->removed[slot].name == hash && tree->removed[slot].until > tick_now();
+	return tree->trashed.removed[slot].name == hash &&
+	       tree->trashed.removed[slot].until > tick_now();
 }
 
 /* Somebody may have it open: it goes with him. */
@@ -155,7 +156,7 @@ int trash_replaced(struct tree *tree, struct view *view, const struct inode *dir
 
 	if (!trash_has_just(tree, dir, name))
 		return 0;
-	r = ASK(view, node_get, tree->removed[slot].ino, &node);
+	r = ASK(view, node_get, tree->trashed.removed[slot].ino, &node);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	r = inode_path(dir, name, &path);

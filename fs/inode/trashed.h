@@ -27,7 +27,7 @@ int trash_path(const struct tree *tree, const struct inode *dir, struct bytes na
 /* The trash itself is made when it is first needed. */
 int trash_make(struct view *view, struct batch *batch);
 /* Into the trash, in place of what is there of this path; view NULL: -EEXIST if something is, and
- * the trash was made (tree.has_trash).  Under tree.lock for writing. */
+ * the trash was made (tree.trashed.any).  Under tree.lock for writing. */
 int trash_put(struct tree *tree, struct view *view, const struct backend_node *node,
 	      struct bytes path, struct batch *batch);
 /* For good: a node of the trash. */

@@ -9,7 +9,7 @@
 static int view_begun(void *arg)
 {
 	const struct view *view = arg;
-	bool fits = view->flags & BACKEND_ANYWAY || !view->tree->unapplied;
+	bool fits = view->flags & BACKEND_ANYWAY || !view->tree->applying.pending;
 
 	return fits && !(view->inode && view->inode->unapplied) ? 0 : -ESTALE;
 }

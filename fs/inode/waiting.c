@@ -230,7 +230,7 @@ int tree_catch_up(struct tree *tree, struct catching_up *up)
 	/* No other mount waits for what this one waits for. */
 	give_turn(tree, up);
 	tree_wait_applied(tree, up->applied);
-	applied = tree->applied;
+	applied = tree->applying.done;
 	/* That may have been all that was in the way. */
 	up->passed = !up->passed && applied != up->applied;
 	up->applied = applied;
@@ -328,8 +328,8 @@ void taker_stop(struct tree *tree)
 
 void waiting_init(struct tree *tree)
 {
-	pthread_mutex_init(&tree->applied_lock, NULL);
-	pthread_cond_init(&tree->applied_changed, NULL);
+	pthread_mutex_init(&tree->applying.lock, NULL);
+	pthread_cond_init(&tree->applying.changed, NULL);
 	pthread_mutex_init(&tree->taker.lock, NULL);
 	tick_cond_init(&tree->taker.changed);
 }
@@ -339,6 +339,6 @@ void waiting_done(struct tree *tree)
 	wanted_free(wanted_take(tree));
 	pthread_mutex_destroy(&tree->taker.lock);
 	pthread_cond_destroy(&tree->taker.changed);
-	pthread_mutex_destroy(&tree->applied_lock);
-	pthread_cond_destroy(&tree->applied_changed);
+	pthread_mutex_destroy(&tree->applying.lock);
+	pthread_cond_destroy(&tree->applying.changed);
 }

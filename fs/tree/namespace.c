@@ -453,7 +453,7 @@ static int unlink_entry(struct tree *tree, struct view *view, struct inode *dir,
 			struct inode *inode, struct bytes path)
 {
 	const bool kept = path.data && may_come_back(inode->node.mode);
-	struct unlinking how = { .look = kept && !tree->has_trash };
+	struct unlinking how = { .look = kept && !tree->trashed.any };
 	int r;
 
 	if (kept)

@@ -286,7 +286,7 @@ static int64_t expire_ours(struct tree *tree)
 /* Not for long at a time, since somebody may set the clock. */
 static void wait_some(struct tree *tree, int64_t wait)
 {
-	tick_cond_wait(&tree->expire_changed, &tree->expire_lock,
+	tick_cond_wait(&tree->upkeep->changed, &tree->upkeep->lock,
 		       tick_now() + MIN(wait, SECONDS_WAIT * second));
 }
 
@@ -294,9 +294,9 @@ static void *expire(void *arg)
 {
 	struct tree *tree = arg;
 
-	pthread_mutex_lock(&tree->expire_lock);
+	pthread_mutex_lock(&tree->upkeep->lock);
 	while (!tree->stopping) {
-		int64_t next, wait = tree->expire_at - time_now();
+		int64_t next, wait = tree->upkeep->expire_at - time_now();
 
 		/* Longer than any wait is: the clock was set back. */
 		if (wait > 0 && wait <= SECONDS_MOST * second) {
@@ -304,22 +304,22 @@ static void *expire(void *arg)
 			continue;
 		}
 		/* What is set during the look counts. */
-		tree->expire_at = INT64_MAX;
-		pthread_mutex_unlock(&tree->expire_lock);
+		tree->upkeep->expire_at = INT64_MAX;
+		pthread_mutex_unlock(&tree->upkeep->lock);
 		next = expire_ours(tree);
-		pthread_mutex_lock(&tree->expire_lock);
-		tree->expire_at = MIN(tree->expire_at, next);
+		pthread_mutex_lock(&tree->upkeep->lock);
+		tree->upkeep->expire_at = MIN(tree->upkeep->expire_at, next);
 	}
-	pthread_mutex_unlock(&tree->expire_lock);
+	pthread_mutex_unlock(&tree->upkeep->lock);
 	return NULL;
 }
 
 void expire_soon(struct tree *tree)
 {
-	pthread_mutex_lock(&tree->expire_lock);
-	tree->expire_at = MIN(tree->expire_at, time_now() + SECONDS_LEAST * second);
-	pthread_cond_signal(&tree->expire_changed);
-	pthread_mutex_unlock(&tree->expire_lock);
+	pthread_mutex_lock(&tree->upkeep->lock);
+	tree->upkeep->expire_at = MIN(tree->upkeep->expire_at, time_now() + SECONDS_LEAST * second);
+	pthread_cond_signal(&tree->upkeep->changed);
+	pthread_mutex_unlock(&tree->upkeep->lock);
 }
 
 int expire_start(struct tree *tree)
@@ -327,7 +327,7 @@ int expire_start(struct tree *tree)
 	int r = 0;
 
 	if (tree->options.expires && !tree->options.read_only)
-		r = -pthread_create(&tree->expirer, NULL, expire, tree);
+		r = -pthread_create(&tree->upkeep->expirer, NULL, expire, tree);
 	if (r < 0)
 		tree->options.expires = false;
 	return r;
@@ -337,8 +337,8 @@ void expire_stop(struct tree *tree)
 {
 	if (!tree->options.expires || tree->options.read_only)
 		return;
-	pthread_mutex_lock(&tree->expire_lock);
-	pthread_cond_signal(&tree->expire_changed);
-	pthread_mutex_unlock(&tree->expire_lock);
-	pthread_join(tree->expirer, NULL);
+	pthread_mutex_lock(&tree->upkeep->lock);
+	pthread_cond_signal(&tree->upkeep->changed);
+	pthread_mutex_unlock(&tree->upkeep->lock);
+	pthread_join(tree->upkeep->expirer, NULL);
 }

@@ -128,11 +128,11 @@ static void apply(struct tree *tree, const struct settings *settings)
 	tree->trash =
 		(int64_t)choose(settings, SETTING_TRASH, (uint64_t)(own->trash / second)) * second;
 	tree->pause = (unsigned)choose(settings, SETTING_PAUSE, own->set_pause ? own->pause : 1);
-	if (max_size != tree->max_size)
+	if (max_size != tree->upkeep->max_size)
 		backend_set_quota(tree->backend, max_size);
-	tree->max_size = max_size;
+	tree->upkeep->max_size = max_size;
 	apply_quotas(tree, settings);
-	tree->settings = *settings;
+	tree->upkeep->settings = *settings;
 }
 
 static int refuse_moving(const struct settings *settings, char **ret_why)
@@ -193,7 +193,7 @@ void settings_look(struct tree *tree)
 		rest_done(tree);
 	any = settings.quotas && !tree->quota.any;
 	for (size_t i = SETTING_MAX_SIZE; i < SETTING_LAYOUT; i++) {
-		if (same(&settings, &tree->settings, i))
+		if (same(&settings, &tree->upkeep->settings, i))
 			continue;
 		any = true;
 		if (settings.set[i])

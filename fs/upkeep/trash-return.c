@@ -12,6 +12,7 @@
 #include "fs/base/names.h"
 #include "fs/inode/commit.h"
 #include "fs/inode/generation.h"
+#include "fs/upkeep/upkeep.h"
 #include "fs/upkeep/trash-internal.h"
 #include "backend/base/array.h"
 
@@ -409,8 +410,8 @@ int tree_trash_undo(struct tree *tree, uint64_t id)
 
 	if (tree->options.read_only)
 		return -EROFS;
-	pthread_mutex_lock(&tree->trash_lock);
-	tree->returning = true;
+	pthread_mutex_lock(&tree->upkeep->trash_lock);
+	tree->trashed.returning = true;
 	while ((r = undo_told(tree, &group, &missing, &notes)) == -ENOTDIR) {
 		struct bytes path = buf_bytes(&missing), name;
 		struct inode *dir;
@@ -420,9 +421,9 @@ int tree_trash_undo(struct tree *tree, uint64_t id)
 			break;
 		inode_forget(tree, dir, 1);
 	}
-	tree->returning = false;
+	tree->trashed.returning = false;
 	group_done(tree, &group);
-	pthread_mutex_unlock(&tree->trash_lock);
+	pthread_mutex_unlock(&tree->upkeep->trash_lock);
 	notes_send(&notes, tree, NOTIFY_LATER);
 	return r;
 }
@@ -564,8 +565,8 @@ int tree_trash_purge(struct tree *tree, uint64_t id)
 
 	if (tree->options.read_only)
 		return -EROFS;
-	pthread_mutex_lock(&tree->trash_lock);
+	pthread_mutex_lock(&tree->upkeep->trash_lock);
 	r = TREE_RETRY(tree, purge(tree, id));
-	pthread_mutex_unlock(&tree->trash_lock);
+	pthread_mutex_unlock(&tree->upkeep->trash_lock);
 	return r;
 }

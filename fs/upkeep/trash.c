@@ -32,7 +32,7 @@
  *   then on it cannot come back, and what is left of it after a crash goes the next time.  Then it
  *   goes in parts, files before the directory that they are in.
  *
- *   Orders come one at a time (tree.trash_lock, before tree.lock).
+ *   Orders come one at a time (tree.upkeep.trash_lock, before tree.lock).
  *
  *   What was removed by itself lies here, too (fs/inode/trashed.h), and comes back by itself: a
  *   file as what its path says, with directories made above it where they are missing.
@@ -50,6 +50,7 @@
 #include "fs/inode/trashed.h"
 #include "fs/tree/tree.h"
 #include "fs/inode/waiting.h"
+#include "fs/upkeep/upkeep.h"
 #include "fs/upkeep/trash-internal.h"
 #include "backend/base/array.h"
 #include "backend/base/tick.h"
@@ -413,12 +414,12 @@ static int trash_once(struct tree *tree, struct bytes path, int64_t since, int64
 /* Until each mount has told what it has in use; one that is stopped is waited for only once. */
 int64_t told_until(const struct tree *tree)
 {
-	return tree->untold ? 0 : tick_now() + TELL_NS;
+	return tree->upkeep->untold ? 0 : tick_now() + TELL_NS;
 }
 
 bool told_later(struct tree *tree, int64_t until, int *r)
 {
-	tree->untold = *r == -EAGAIN;
+	tree->upkeep->untold = *r == -EAGAIN;
 	if (*r != -EAGAIN)
 		return false;
 	if (tick_now() < until) {
@@ -448,9 +449,9 @@ int tree_trash(struct tree *tree, struct bytes name, int64_t since, int64_t grac
 
 	if (tree->options.read_only)
 		return -EROFS;
-	pthread_mutex_lock(&tree->trash_lock);
+	pthread_mutex_lock(&tree->upkeep->trash_lock);
 	r = trash_now(tree, name, since, grace, &notes);
-	pthread_mutex_unlock(&tree->trash_lock);
+	pthread_mutex_unlock(&tree->upkeep->trash_lock);
 	notes_send(&notes, tree, NOTIFY_LATER);
 	return r;
 }

@@ -45,7 +45,7 @@ static void tree_end_ghosts(struct tree *tree, bool now)
 		WITH_WRITE_LOCK(tree);
 		r = ghosts_end(tree, now, NULL);
 	}
-	if (r < 0 && r != -ESTALE && log_pause_over(&tree->ghosts_fail, tick_now()))
+	if (r < 0 && r != -ESTALE && log_pause_over(&tree->upkeep->ghosts_fail, tick_now()))
 		log_error("cannot delete the rows of unlinked files (%s); sessfs tries again",
 			  strerror(-r));
 }
@@ -128,8 +128,8 @@ static int tree_load_root(struct tree *tree)
 			  "files: 'sessfs check --repair' makes a store that you can write to");
 		return -EIO;
 	}
-	tree->last_ino = tree->end_ino = last_ino;
-	tree->last_entry = tree->end_entry = last_entry;
+	tree->numbers.ino = tree->numbers.end_ino = last_ino;
+	tree->numbers.entry = tree->numbers.end_entry = last_entry;
 	tree->list_end = last_entry;
 	r = inode_get(tree, &view, BACKEND_ROOT, &tree->root);
 	tree->shown = tree->root;
@@ -142,24 +142,21 @@ static void tree_free(struct tree *tree)
 	pthread_rwlock_destroy(&tree->change);
 	pthread_mutex_destroy(&tree->turn);
 	pthread_mutex_destroy(&tree->table_lock);
-	documents_drop(tree);
-	pthread_mutex_destroy(&tree->documents.lock);
+	documents_done(tree);
 	pthread_mutex_destroy(&tree->times_lock);
-	pthread_mutex_destroy(&tree->trash_lock);
-	pthread_mutex_destroy(&tree->expire_lock);
+	pthread_mutex_destroy(&tree->upkeep->trash_lock);
+	pthread_mutex_destroy(&tree->upkeep->lock);
 	pthread_mutex_destroy(&tree->kept.lock);
 	quotas_done(tree);
-	pthread_cond_destroy(&tree->expire_changed);
-	pthread_mutex_destroy(&tree->notify_lock);
-	pthread_cond_destroy(&tree->notify_changed);
-	for (size_t i = 0; i < NOTIFIERS; i++)
-		pthread_cond_destroy(&tree->notifier[i].given);
+	pthread_cond_destroy(&tree->upkeep->changed);
+	cache_done(tree);
 	events_done(&tree->events);
 	rest_done(tree);
 	waiting_done(tree);
 	inodes_done(tree);
 	ghosts_done(tree);
 	aparts_done(tree);
+	free(tree->upkeep);
 	free(tree);
 }
 
@@ -180,7 +177,12 @@ static struct tree *tree_alloc(struct backend *backend, const struct tree_option
 
 	if (!tree)
 		return NULL;
-	if (inodes_init(tree) < 0) {
+	tree->upkeep = calloc(1, sizeof(*tree->upkeep));
+	if (!tree->upkeep || inodes_init(tree) < 0 || cache_init(tree) < 0 ||
+	    documents_init(tree) < 0) {
+		cache_done(tree);
+		free(tree->inodes.slots);
+		free(tree->upkeep);
 		free(tree);
 		return NULL;
 	}
@@ -199,13 +201,11 @@ static struct tree *tree_alloc(struct backend *backend, const struct tree_option
 	tree_init_turn(tree);
 	waiting_init(tree);
 	pthread_mutex_init(&tree->table_lock, NULL);
-	pthread_mutex_init(&tree->documents.lock, NULL);
 	pthread_mutex_init(&tree->times_lock, NULL);
-	pthread_mutex_init(&tree->trash_lock, NULL);
-	pthread_mutex_init(&tree->expire_lock, NULL);
+	pthread_mutex_init(&tree->upkeep->trash_lock, NULL);
+	pthread_mutex_init(&tree->upkeep->lock, NULL);
 	pthread_mutex_init(&tree->kept.lock, NULL);
-	tick_cond_init(&tree->expire_changed);
-	notifiers_init(tree);
+	tick_cond_init(&tree->upkeep->changed);
 	quotas_init(tree);
 	events_init(&tree->events);
 	return tree;
@@ -221,7 +221,7 @@ static int tree_start(struct tree *tree)
 		return r;
 	r = taker_start(tree, tree_take);
 	if (r == 0)
-		r = -pthread_create(&tree->keeper, NULL, tree_keep, tree);
+		r = -pthread_create(&tree->upkeep->keeper, NULL, tree_keep, tree);
 	if (r < 0) {
 		tree->stopping = true;
 		taker_stop(tree);
@@ -281,7 +281,7 @@ void tree_close(struct tree *tree)
 	tree->stopping = true;
 	expire_stop(tree);
 	taker_stop(tree);
-	pthread_join(tree->keeper, NULL);
+	pthread_join(tree->upkeep->keeper, NULL);
 	kept_end(tree);
 	notifiers_stop(tree);
 	notify_missed(tree);

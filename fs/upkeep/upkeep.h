@@ -5,6 +5,8 @@
 /* What the tree does by itself. */
 
 #include "fs/inode/locks.h"
+#include "fs/api/settings.h"
+#include "backend/base/log-pause.h"
 
 /* The thread that removes what has lived for long enough; the tree is stopping when it is stopped.
  * */
@@ -27,5 +29,21 @@ void expire_soon(struct tree *tree);
 int tree_delete_orphans(struct tree *tree, bool opening);
 /* The same, now and then, of those that no mount of the store needs any more. */
 int tree_reap_orphans(struct tree *tree);
+
+/* What this room keeps of a tree (tree.upkeep). */
+struct upkeep {
+	/* settings.c: what the store says, as the taker has seen it last. */
+	struct settings settings;
+	uint64_t max_size;
+	/* expire.c */
+	pthread_t expirer;
+	pthread_mutex_t lock; /* a leaf */
+	pthread_cond_t changed;
+	int64_t expire_at;	      /* when sessions are looked at again */
+	pthread_t keeper;	      /* writes times, ends ghosts ... */
+	struct log_pause ghosts_fail; /* of who ends them: the keeper, and then tree_close() */
+	pthread_mutex_t trash_lock;   /* one order of the trash at a time; before tree.lock */
+	bool untold;		      /* a mount has not told what it has in use; trash_lock */
+};
 
 #endif

@@ -168,7 +168,7 @@ static int open_question(struct tree *tree, struct window_wanted *wanted, struct
 	{
 		WITH_READ_LOCK(tree);
 
-		last = tree->last_ino;
+		last = tree->numbers.ino;
 	}
 	if (last >> WINDOW_BIT)
 		return refuse(tree, wanted->name,

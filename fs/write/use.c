@@ -29,7 +29,7 @@ static int use_once(struct tree *tree, struct inode *inode)
 	WITH_INODE_LOCK(inode);
 	int r = inode_use_begin(tree, inode);
 
-	return r == 0 && (tree->unapplied || inode->unapplied) ? 1 : r;
+	return r == 0 && (tree->applying.pending || inode->unapplied) ? 1 : r;
 }
 
 int tree_use(struct tree *tree, struct inode *inode)

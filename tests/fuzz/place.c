@@ -172,7 +172,7 @@ void place_check_inodes(struct tree *tree)
 			nanosleep(&moment, NULL);
 		place_settle(tree);
 		pthread_mutex_lock(&tree->table_lock);
-		count = tree->table_count;
+		count = tree->inodes.count;
 		pthread_mutex_unlock(&tree->table_lock);
 	}
 	fuzz_check(count == 1, "%zu inodes are known beside the root", count - 1);

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fs/upkeep/upkeep.h"
 #include "fs/api/trash.h"
 #include "fs/inode/locks.h"
 #include "backend/base/tick.h"
@@ -85,18 +86,18 @@ static bool has_looked(void)
 {
 	int64_t at;
 
-	pthread_mutex_lock(&world_tree->expire_lock);
-	at = world_tree->expire_at;
-	pthread_mutex_unlock(&world_tree->expire_lock);
+	pthread_mutex_lock(&world_tree->upkeep->lock);
+	at = world_tree->upkeep->expire_at;
+	pthread_mutex_unlock(&world_tree->upkeep->lock);
 	return at && at != INT64_MAX;
 }
 
 /* The thread also wakes by itself, after a minute. */
 static void wake_expirer(void)
 {
-	pthread_mutex_lock(&world_tree->expire_lock);
-	pthread_cond_signal(&world_tree->expire_changed);
-	pthread_mutex_unlock(&world_tree->expire_lock);
+	pthread_mutex_lock(&world_tree->upkeep->lock);
+	pthread_cond_signal(&world_tree->upkeep->changed);
+	pthread_mutex_unlock(&world_tree->upkeep->lock);
 }
 
 SqliteStore(clock, that_is_set_back_holds_up_nothing_that_is_to_be_purged)

@@ -14,6 +14,7 @@
 
 #include "tests/stores/fault.h"
 #include "backend/memory/memory.h"
+#include "fs/cache/state.h"
 #include "fs/api/trash.h"
 #include "fs/inode/locks.h"
 #include "fs/share/share.h"
@@ -1243,9 +1244,9 @@ Many(of_a_change_that_the_kernel_did_not_know_it_is_told_before_the_file_is_used
 /* As if a thread had been told more than a second ago that it is to look a name up again. */
 static void comes_late(pid_t pid)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(world_tree->again); i++)
-		if (world_tree->again[i].pid == pid && world_tree->again[i].until)
-			world_tree->again[i].until -= 1500000000;
+	for (size_t i = 0; i < ARRAY_SIZE(world_tree->cache->again); i++)
+		if (world_tree->cache->again[i].pid == pid && world_tree->cache->again[i].until)
+			world_tree->cache->again[i].until -= 1500000000;
 }
 
 /* A thread looks a name up when it is told, and then opens what it has found, or nothing. */

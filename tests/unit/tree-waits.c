@@ -874,7 +874,7 @@ static void *take_slowly(void *arg)
 
 SqliteStore(waits, a_taker_that_gets_on_slowly_is_not_stuck)
 {
-	struct catching_up up = { .applied = world_tree->applied };
+	struct catching_up up = { .applied = world_tree->applying.done };
 
 	world_tree->stopping = true;
 	taker_stop(world_tree);

@@ -201,7 +201,7 @@ size_t world_inodes(void)
 			nanosleep(&moment, NULL);
 		world_settle();
 		pthread_mutex_lock(&world_tree->table_lock);
-		count = world_tree->table_count;
+		count = world_tree->inodes.count;
 		pthread_mutex_unlock(&world_tree->table_lock);
 	}
 	return count;

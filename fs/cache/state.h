@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef FS_CACHE_STATE_H
+#define FS_CACHE_STATE_H
+
+/* Inside this room: what it keeps of a tree (tree.cache). */
+
+#include "fs/cache/cache.h"
+
+enum { NOTIFIER_FILES, NOTIFIER_NAMES, NOTIFIERS };
+
+struct notifier {
+	struct tree *tree;
+	pthread_t thread;
+	struct notify_job *jobs;
+	struct notify_job **jobs_end;
+	pthread_cond_t given; /* a job, where there was none */
+	bool busy;
+};
+
+/* A thread that was told so lately, whatever file it comes to next; until 0: nobody. */
+struct retrying {
+	pid_t pid;
+	enum face_kind kind;
+	uint64_t nodeid; /* for which it was told so */
+	int64_t until;	 /* by tick_now() */
+	uint64_t found;	 /* the nodeid that a name has led it to last since; 0: it looked up none */
+};
+
+struct cache {
+	/* notify.c: what the notifiers send, and the threads that wait for their turn. */
+	pthread_mutex_t lock; /* of what follows it */
+	struct tree_watcher watcher;
+	pthread_cond_t changed;
+	struct notifier notifier[NOTIFIERS];
+	bool stop;
+	unsigned notifying;    /* callers that do so by themselves */
+	struct missed *missed; /* the newest first */
+	/* again.c; tree.table_lock */
+	struct retrying again[128];
+	_Atomic unsigned again_count;
+	_Atomic bool unseen; /* threads of other pid namespaces look names up */
+};
+
+/* Whether a thread was told, and what it wants. */
+bool again_get(struct tree *tree, pid_t pid, struct retrying *ret_again);
+
+#endif
