@@ -27,11 +27,10 @@
  *   lookup gives it a face that is free, which is kept for it until it comes (struct led).  The
  *   kernel tries once more only, so a thread is not told ESTALE twice (tree.cache.again): when the
  *   name leads to another file by then, a face of that is kept instead.  A thread that finds no
- *   name
- *   gives up, and its next open is a first try again.  A thread that comes to the same face again
- *   was not led by a name: it opens an open file, through /proc/self/fd, and joins the writer of
- *   that face, if there is one (struct writing).  A thread that we cannot see, of another pid
- *   namespace, is served where it comes; so each that looks a name up is shown a face of its own,
+ *   name gives up, and its next open is a first try again.  A thread that comes to the same face
+ *   again was not led by a name: it opens an open file, through /proc/self/fd, and joins the
+ *   writer of that face, if there is one (struct writing).  A thread that we cannot see, of another
+ *   pid namespace, is served where it comes; so each that looks a name up is shown a face of its own,
  *   which is kept for it (face.promised), and the kernel asks for such a name each time.
  *
  * Sizes
