@@ -36,7 +36,7 @@ Test(options, nothing_is_set_when_nothing_is_said)
 	/* then */
 	cr_assert_not(options.tree.read_only || options.tree.strict || options.allow_other);
 	cr_assert_not(options.tree.set_uid || options.tree.set_gid || options.tree.set_umask);
-	cr_assert_eq(options.tree.upkeep.max_size, 0);
+	cr_assert_eq(options.tree.max_size, 0);
 	cr_assert_null(options.table);
 	cr_assert_eq(options.extra.size, 0);
 }
@@ -110,7 +110,7 @@ Test(options, sizes_have_units)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		_cleanup_(options_done) struct options options = parsed(cases[i].text);
 
-		cr_assert_eq(options.tree.upkeep.max_size, cases[i].size, "%s", cases[i].text);
+		cr_assert_eq(options.tree.max_size, cases[i].size, "%s", cases[i].text);
 	}
 }
 
