@@ -108,7 +108,7 @@ int tree_tell_locks(struct tree *tree, uint64_t ino, struct bytes locks, bool ch
 int tree_find_lock(struct tree *tree, uint64_t ino, const struct backend_lock *lock,
 		   struct backend_lock *ret_lock);
 /* Whether locks are held here that were not told.  Returns whether there may be other mounts. */
-bool tree_hold_locks(struct tree *tree, bool untold);
+bool tree_hold_locks(struct tree *tree, bool pending);
 /* A number that moves when other mounts have ended this one, with its locks (backend_ops.lease). */
 uint64_t tree_lease(struct tree *tree);
 

@@ -149,11 +149,11 @@ static int file_to_stage(struct view *view, struct inode *inode, struct stage *s
 		.size = file_size(inode),
 		.max_hole = view->backend->max_item,
 	};
-	const struct buf *told = view_told(view, inode->node.ino);
+	const struct buf *whole = view_whole(view, inode->node.ino);
 	int r;
 
-	if (told)
-		r = stage_chunk(&staging, 0, buf_bytes(told));
+	if (whole)
+		r = stage_chunk(&staging, 0, buf_bytes(whole));
 	else
 		r = ASK(view, chunk_read, inode->node.ino, 0, INT64_MAX / BACKEND_CHUNK,
 			stage_chunk, &staging);

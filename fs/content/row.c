@@ -6,10 +6,10 @@
 
 static int row_of(struct view *view, const struct inode *inode, backend_row_fn *fn, void *arg)
 {
-	const struct buf *told = view_told(view, inode->node.ino);
+	const struct buf *whole = view_whole(view, inode->node.ino);
 
-	if (told)
-		return MIN(fn(arg, 0, buf_bytes(told)), 0);
+	if (whole)
+		return MIN(fn(arg, 0, buf_bytes(whole)), 0);
 	return ASK(view, row_read, inode->node.session, inode->node.key, INT64_MIN, fn, arg);
 }
 

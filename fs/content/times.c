@@ -84,9 +84,9 @@ static int tell_once(struct tree *tree, struct inode *inode)
 
 int file_tell_times(struct tree *tree, struct inode *inode)
 {
-	if (!inode->told.appends)
+	if (!inode->shared_times.appends)
 		return 0;
-	inode->told.appends = 0;
+	inode->shared_times.appends = 0;
 	return inode_has_times(tree, inode) ? TREE_RETRY(tree, tell_once(tree, inode)) : 0;
 }
 

@@ -506,7 +506,7 @@ static int tell_known(struct tree *tree, struct view *view, struct inode *home, 
 	}
 }
 
-int quota_tell(struct tree *tree, uint64_t dir, bool always, uint64_t *ret_limit,
+int quota_stat(struct tree *tree, uint64_t dir, bool always, uint64_t *ret_limit,
 	       uint64_t *ret_used)
 {
 	_cleanup_(view_end) struct view view = { 0 };

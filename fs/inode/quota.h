@@ -64,7 +64,7 @@ void quota_stored(struct tree *tree);
 
 /* What the session that a directory is or lies in may hold and holds; *ret_limit 0: as much as it
  * likes, and it was counted only if always is set.  -ENODATA: there is no session. */
-int quota_tell(struct tree *tree, uint64_t dir, bool always, uint64_t *ret_limit,
+int quota_stat(struct tree *tree, uint64_t dir, bool always, uint64_t *ret_limit,
 	       uint64_t *ret_used);
 
 /* The directory in which a file counts, also one that was unlinked; 0: that is not known.  And

@@ -81,7 +81,7 @@ struct led {
 };
 
 /* When appends to a list told the other mounts its times. */
-struct told {
+struct shared_times {
 	_Atomic unsigned appends; /* beside them, since its last close */
 	int64_t at;		  /* tick_now() of the last that did; inode.lock */
 };
@@ -167,7 +167,7 @@ struct inode {
 	bool times_dirty; /* tree.times_lock: counted by, and in, the list of unwritten times */
 	struct inode *times_next;
 	struct inode **times_link;
-	struct told told;
+	struct shared_times shared_times;
 };
 
 #endif

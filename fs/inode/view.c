@@ -56,17 +56,17 @@ void view_end(struct view *view)
 		ASK(view, snapshot_end);
 	view->backend = NULL;
 	view->inode = NULL;
-	for (int i = 0; i < VIEW_TOLD; i++) {
-		buf_done(&view->told[i].bytes);
-		view->told[i].ino = 0;
+	for (int i = 0; i < VIEW_WHOLE; i++) {
+		buf_done(&view->whole[i].bytes);
+		view->whole[i].ino = 0;
 	}
 }
 
-const struct buf *view_told(const struct view *view, uint64_t ino)
+const struct buf *view_whole(const struct view *view, uint64_t ino)
 {
-	for (int i = 0; i < VIEW_TOLD; i++)
-		if (view->told[i].ino == ino)
-			return &view->told[i].bytes;
+	for (int i = 0; i < VIEW_WHOLE; i++)
+		if (view->whole[i].ino == ino)
+			return &view->whole[i].bytes;
 	return NULL;
 }
 
@@ -101,9 +101,9 @@ int tree_find_lock(struct tree *tree, uint64_t ino, const struct backend_lock *l
 	return r < 0 ? r : backend_lock_find(view.backend, view.snapshot, ino, lock, ret_lock);
 }
 
-bool tree_hold_locks(struct tree *tree, bool untold)
+bool tree_hold_locks(struct tree *tree, bool pending)
 {
-	return backend_hold(tree->backend, untold);
+	return backend_hold(tree->backend, pending);
 }
 
 uint64_t tree_lease(struct tree *tree)

@@ -9,7 +9,7 @@
 struct inode;
 struct tree;
 
-enum { VIEW_TOLD = 2 };
+enum { VIEW_WHOLE = 2 };
 
 /* It ends with its scope: _cleanup_(view_end). */
 struct view {
@@ -21,10 +21,10 @@ struct view {
 	bool past;	  /* changes of others wait: each key is to be asked for (waiting.h) */
 	uint64_t changes; /* tree.changes that it shows, at least */
 	/* Files of which it has all bytes already (backend_looked.whole); ino 0: none. */
-	struct view_told {
+	struct view_whole {
 		uint64_t ino;
 		struct buf bytes;
-	} told[VIEW_TOLD];
+	} whole[VIEW_WHOLE];
 };
 /* flags: of enum backend_flags.  0, or -errno as backend_ops.snapshot_begin(); -ESTALE also while
  * memory does not have what the store may show (commit.h), unless BACKEND_ANYWAY is among them.
@@ -35,7 +35,7 @@ int view_begin(struct tree *tree, unsigned flags, struct view *view);
 int view_begin_whole(struct tree *tree, unsigned flags, struct view *view);
 void view_end(struct view *view);
 /* All bytes of a node's file, if the view has them already: NULL, or they go with it. */
-const struct buf *view_told(const struct view *view, uint64_t ino);
+const struct buf *view_whole(const struct view *view, uint64_t ino);
 /* Ask the store by one of its reads (backend.h), as a view shows it. */
 #define ASK(view, read, ...)                                                                       \
 	((view)->backend->ops->read((view)->backend, (view)->snapshot, ##__VA_ARGS__))

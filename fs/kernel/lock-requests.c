@@ -143,7 +143,7 @@ static int tell_file(struct lock_requests *requests, uint64_t ino, const struct 
 		r = -EAGAIN;
 	}
 	if (r == 0 && locks.size)
-		r = locks_set_told(&requests->locks, ino);
+		r = locks_set_notified(&requests->locks, ino);
 	return r;
 }
 
@@ -151,7 +151,8 @@ static int tell_untold(void *arg, const struct lock *lock)
 {
 	struct lock_requests *requests = arg;
 
-	return locks_told(&requests->locks, lock->ino) ? 0 : tell_file(requests, lock->ino, NULL);
+	return locks_notified(&requests->locks, lock->ino) ? 0 :
+							     tell_file(requests, lock->ino, NULL);
 }
 
 static int is_any(void *arg, const struct lock *lock)
@@ -181,13 +182,13 @@ static int ask_others(void *arg, const struct lock *lock)
 	if (lock->lease && lock->lease != requests->lease)
 		return -ENOLCK;
 	if (!requests->untold && !tree_is_shared(requests->tree) &&
-	    !locks_told(&requests->locks, lock->ino)) {
+	    !locks_notified(&requests->locks, lock->ino)) {
 		if (!tree_hold_locks(requests->tree, true))
 			return 0;
 		requests->untold = true;
 		pthread_cond_signal(&requests->changed);
 	}
-	if (!tree_is_shared(requests->tree) && !locks_told(&requests->locks, lock->ino))
+	if (!tree_is_shared(requests->tree) && !locks_notified(&requests->locks, lock->ino))
 		return 0;
 	r = requests->untold ? tell_all(requests) : 0;
 	if (r == 0)

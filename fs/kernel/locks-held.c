@@ -549,14 +549,14 @@ int locks_each(const struct locks *locks, uint64_t ino, lock_fn *fn, void *arg)
 	return r;
 }
 
-bool locks_told(const struct locks *locks, uint64_t ino)
+bool locks_notified(const struct locks *locks, uint64_t ino)
 {
 	const struct lock_file *file = file_find(locks, ino);
 
 	return file && file->told;
 }
 
-int locks_set_told(struct locks *locks, uint64_t ino)
+int locks_set_notified(struct locks *locks, uint64_t ino)
 {
 	struct lock_file *file = file_get(locks, ino);
 

@@ -75,7 +75,7 @@ static void grant(struct locks *locks, uint64_t ino, struct lock_wait **ended)
 		if (r == 0)
 			r = held_apply(locks, &wait->lock);
 		if (r > 0)
-			tell(locks, ino, locks_told(locks, ino));
+			tell(locks, ino, locks_notified(locks, ino));
 		wait_end(locks, link, MIN(r, 0), ended);
 		/* Somebody has exchanged a lock for a lesser one: from the beginning. */
 		if (r > 0)
@@ -166,7 +166,7 @@ int locks_set(struct locks *locks, struct lock_wait *wait, int64_t now,
 	      struct lock_wait **ret_ended)
 {
 	const struct lock *lock = &wait->lock;
-	bool easier = false, told = locks_told(locks, lock->ino);
+	bool easier = false, told = locks_notified(locks, lock->ino);
 	struct lock none = *lock;
 	int r = lock->type == F_UNLCK ? 0 : ask(locks, lock, &wait->others);
 
@@ -218,7 +218,7 @@ void locks_flush(struct locks *locks, uint64_t ino, uint64_t file_id, uint64_t o
 		.end = INT64_MAX,
 	};
 
-	bool told = locks_told(locks, ino);
+	bool told = locks_notified(locks, ino);
 
 	*ret_ended = NULL;
 	held_flushed(locks, ino, file_id, now);
@@ -231,7 +231,7 @@ void locks_flush(struct locks *locks, uint64_t ino, uint64_t file_id, uint64_t o
 void locks_release(struct locks *locks, uint64_t ino, uint64_t file_id,
 		   struct lock_wait **ret_ended)
 {
-	bool told = locks_told(locks, ino);
+	bool told = locks_notified(locks, ino);
 
 	*ret_ended = NULL;
 	for (struct lock_wait **link = &locks->waiting; *link;) {

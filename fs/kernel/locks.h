@@ -107,8 +107,8 @@ typedef int lock_fn(void *arg, const struct lock *lock);
 int locks_each(const struct locks *locks, uint64_t ino, lock_fn *fn, void *arg);
 /* Whether other mounts were told of locks of a file; and that they were, as long as there are any:
  * 0 or -ENOLCK. */
-bool locks_told(const struct locks *locks, uint64_t ino);
-int locks_set_told(struct locks *locks, uint64_t ino);
+bool locks_notified(const struct locks *locks, uint64_t ino);
+int locks_set_notified(struct locks *locks, uint64_t ino);
 
 /*
  * The right to map a file shared and writable, which open files have until they are gone.  Those of

@@ -473,7 +473,7 @@ static int bound_space(struct tree *tree, struct inode *inode, struct backend_sp
 	int r;
 
 	inode = inode_shown(inode);
-	r = quota_tell(tree, inode_is_dir(inode) ? inode->ino : quota_dir(inode), false, &limit,
+	r = quota_stat(tree, inode_is_dir(inode) ? inode->ino : quota_dir(inode), false, &limit,
 		       &used);
 	if (r < 0 || !limit)
 		return r == -ENODATA ? 0 : r;

@@ -66,7 +66,7 @@ int entry_open(struct tree *tree, struct view *view, struct inode *dir, struct b
 
 /* What was looked up becomes an inode, and bytes that came along the view's. */
 static int looked_up(struct tree *tree, struct view *view, struct inode *dir,
-		     struct backend_looked *looked, struct view_told *told,
+		     struct backend_looked *looked, struct view_whole *whole,
 		     struct inode **ret_inode)
 {
 	uint64_t ino = looked->node.ino;
@@ -79,8 +79,8 @@ static int looked_up(struct tree *tree, struct view *view, struct inode *dir,
 		return r;
 	learn(tree, *ret_inode, view, looked);
 	if (looked->whole) {
-		told->ino = ino;
-		told->bytes = looked->bytes;
+		whole->ino = ino;
+		whole->bytes = looked->bytes;
 		looked->bytes = (struct buf){ 0 };
 	}
 	return 0;
@@ -97,7 +97,7 @@ static int entry_measure(struct tree *tree, struct view *view, struct inode *dir
 	if (r == 0)
 		r = backend_entry_look(view->backend, view->snapshot, &looked, 1);
 	if (r == 0)
-		r = looked_up(tree, view, dir, &looked, &view->told[0], ret_inode);
+		r = looked_up(tree, view, dir, &looked, &view->whole[0], ret_inode);
 	*ret_id = looked.id;
 	backend_looked_done(&looked, 1);
 	return r;
@@ -223,13 +223,14 @@ int entry_look_pair(struct tree *tree, struct view *view, struct entry_pair *pai
 		r = backend_entry_look(view->backend, view->snapshot, looked, 2);
 	if (r == 0)
 		r = heed(tree, view, pair->dir, pair->name,
-			 looked_up(tree, view, pair->dir, &looked[0], &view->told[0], &pair->inode),
+			 looked_up(tree, view, pair->dir, &looked[0], &view->whole[0],
+				   &pair->inode),
 			 &pair->inode);
 	if (r < 0)
 		goto out;
 	pair->id = looked[0].id;
 	pair->over = NULL;
-	r = looked_up(tree, view, pair->dir_to, &looked[1], &view->told[1], &pair->over);
+	r = looked_up(tree, view, pair->dir_to, &looked[1], &view->whole[1], &pair->over);
 	pair->over_id = looked[1].id;
 	if (r == -ENOENT)
 		r = 0;

@@ -67,7 +67,7 @@ static int used_describe(struct view *view, struct inode *inode, struct buf *val
 	if (inode->node.kind != BACKEND_SESSION)
 		return -ENODATA;
 	view_end(view);
-	r = quota_tell(tree, inode->ino, true, &limit, &used);
+	r = quota_stat(tree, inode->ino, true, &limit, &used);
 	if (r < 0)
 		return r;
 	snprintf(text, sizeof(text), "%" PRIu64, used);

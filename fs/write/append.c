@@ -38,7 +38,7 @@
 
 enum {
 	CHARACTER_MAX = 4, /* bytes of one in UTF-8 */
-	TOLD_FIRST = 16,   /* appends to an open list whose times other mounts are told at once */
+	SHARED_FIRST = 16, /* appends to an open list whose times other mounts are told at once */
 };
 
 struct appending {
@@ -356,14 +356,14 @@ static int append_to_tail(struct appending *appending, const struct line *first,
 
 /* Whether other mounts are to know the times at once: those of the first appends to an open list,
  * and of the others as often as they are written anyway.  A close tells the last. */
-static bool times_are_told(struct told *told)
+static bool times_are_due(struct shared_times *times)
 {
 	const int64_t interval = TIMES_INTERVAL_SHARED * (int64_t)1000000;
 	int64_t now = tick_now();
 
-	if (told->appends >= TOLD_FIRST && now - told->at < interval)
+	if (times->appends >= SHARED_FIRST && now - times->at < interval)
 		return false;
-	told->at = now;
+	times->at = now;
 	return true;
 }
 
@@ -385,7 +385,7 @@ static int append_commit(struct appending *appending)
 	if (appending->rewritten)
 		node_rewritten(&node);
 	with_node = node.flags != inode->node.flags || appending->rewritten || inode->synced ||
-		    (shared && times_are_told(&inode->told));
+		    (shared && times_are_due(&inode->shared_times));
 	if (node.flags != inode->node.flags)
 		batch_node_put(&appending->batch, &node);
 	else if (with_node)
@@ -413,7 +413,7 @@ static int append_commit(struct appending *appending)
 	else
 		inode_times_written(appending->tree, inode);
 	if (shared)
-		inode->told.appends++;
+		inode->shared_times.appends++;
 	inode->synced = inode->sync_soon = false;
 	inode->node = node;
 	inode->inherits = false; /* somebody has written to them */

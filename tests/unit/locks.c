@@ -303,7 +303,7 @@ static int ask_others(void *arg, const struct lock *lock)
 		return others_say;
 	tell_all(arg, lock->ino);
 	count_told(NULL, lock);
-	return locks_set_told(arg, lock->ino);
+	return locks_set_notified(arg, lock->ino);
 }
 
 static void be_told(void)
