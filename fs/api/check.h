@@ -8,11 +8,11 @@
  * Check a store: the backend's own invariants and those of the model (every name leads to a node,
  * every node to a name, every row is JSON, marks and sizes agree with the rows, ...).  Safe beside
  * a running mount.  report is called with one sentence a finding; each file and directory that was
- * looked at is ticked off (backend/base/tick.h).
+ * checked is ticked off (backend/base/tick.h).
  */
 struct check_result {
 	uint64_t violations; /* broken invariants: the store is damaged */
-	uint64_t damage;     /* of these: what the backend found, before it was looked into */
+	uint64_t damage;     /* of these: what the backend found, before the model was checked */
 	uint64_t notes;	     /* drafts, lines that are not JSON: kept bytes, no damage */
 	uint64_t sessions;
 	uint64_t files;

@@ -6,11 +6,11 @@
  * What a store says for all its mounts, and for the commands that work on it: as numbers, which are
  * stored as decimal text (BACKEND_SETTING).
  *
- * A tree that writes obeys what is set, whatever its options say; whether these may say something
- * else is judged by who takes them (src/user/settings.h).  What decides what bytes mean, strict and
- * exact, it reads when it is opened; the others while it lives as well.  Which path is which
- * session (layout) is the store's alone: every tree obeys it, and no option sets it for one of
- * them.
+ * A tree that writes obeys a setting before its own option; whether the option may differ is
+ * checked where options are read (src/user/settings.h).  A tree reads strict and exact, which
+ * decide what bytes mean, when it is opened; the others also while it is open.  Which path is which
+ * session (layout) is a setting of the store alone: every tree obeys it, and a tree has no option
+ * for it.
  */
 
 #include <stdbool.h>
@@ -44,9 +44,8 @@ struct settings {
 const char *setting_name(enum setting setting);
 extern const char setting_moving[];
 extern const char setting_incomplete[];
-/* All that are set, and the name of the rows' table if ret_table is not NULL, which may come to be
- * NULL; owned by the caller.  -EINVAL when one is not understood; *ret_why is a sentence then, of
- * which the same holds. */
+/* All that are set, and the name of the rows' table if ret_table is not NULL; *ret_table may become
+ * NULL.  -EINVAL when one is not understood; then *ret_why is a sentence.  The caller owns both. */
 int settings_read(struct backend *backend, struct settings *ret_settings, char **ret_table,
 		  char **ret_why);
 

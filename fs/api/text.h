@@ -15,15 +15,15 @@
  *   stands behind all of it.  The number is the item's.  The time is the one that the record names,
  *   or else the row's, in UTC.
  * - Role and agent are found as questions find them (fs/views/question/question.h), but roles are
- *   called by one name each, and what is nothing but results of tools is of the role "tool",
- *   whoever has handed it in.
+ *   called by one name each, and an item with nothing but results of tools has the role "tool",
+ *   also if its record names another.
  * - A call of a tool, a result and a thought are folded to one line each; images and other blobs
  *   are named.  A document with a list of messages is these messages.  A line of which only the
  *   role is known is folded to one; what has no role is indented JSON.
  * - What could do something to a terminal, or turn text around, is spelled: "^[", "\u202e", "\xff".
  *
- * These know no store and have no state.  Any bytes are safe; what is no JSON is shown as text.
- * The time is proportional to the bytes.  0 or -ENOMEM.
+ * These functions know nothing of the store and have no state.  Any bytes are safe; bytes that are
+ * not JSON are shown as text.  The time is proportional to the bytes.  0 or -ENOMEM.
  */
 
 #include <stdint.h>
@@ -38,13 +38,13 @@ struct text_place {
 /* Append how a line, or a document, reads. */
 int text_show(struct bytes line, const struct text_place *place, struct buf *out);
 
-/* Append bytes with what is not to reach a terminal spelled, newlines and tabs as they are. */
+/* Append bytes, with those that must not reach a terminal spelled; newlines and tabs stay. */
 int text_tame(struct bytes bytes, struct buf *out);
 
-/* Append the strings of a line, a line each, without keys and what encodes bytes; around letters
- * of scripts that have no blanks are some.  A text that is no JSON is one string. */
+/* Append the strings of a line, a line each, without keys and what encodes bytes; letters of
+ * scripts without blanks get blanks around them.  A text that is not JSON is one string. */
 int text_said(struct bytes line, struct buf *out);
-/* The same of a text that is no JSON, whatever it looks like. */
+/* The same of a text that is taken as one string, even if it looks like JSON. */
 int text_said_by(struct bytes text, struct buf *out);
 
 /* The same without these blanks, for people to read. */
@@ -52,14 +52,14 @@ int text_strings(struct bytes line, struct buf *out);
 /* Append a text in one line, tame. */
 int text_fold(struct bytes text, struct buf *out);
 
-/* Append the first words that a person wrote, at most so many bytes in one line; nothing, if none
- * of it is by a person. */
+/* Append the first words that a person wrote, at most so many bytes in one line; nothing if a
+ * person wrote none of it. */
 int text_title(struct bytes line, size_t most, struct buf *out);
 
 /* Append the role, in lower case and as questions call it, and the agent; nothing: there is
  * none. */
 int text_made_by(struct bytes line, struct buf *role, struct buf *agent);
-/* Append the role, as text_made_by() has it, that somebody's word for one means. */
+/* Append the role, as text_made_by() calls it, that a client's word for it means. */
 int text_role(struct bytes word, struct buf *out);
 
 /* When it was made: as the record says, or else the row. */

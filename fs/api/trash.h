@@ -6,8 +6,8 @@
  * Sessions that were removed and may come back (fs/upkeep/trash.c tells how), and how long they
  * live; and what was removed through a mount or by name (fs/inode/trashed.h).
  *
- * What is asked of a store works on any snapshot of it, beside a mount or not.  What is done to it
- * is done by who owns it, and so is an order, in words: through a mount it is the value that is set
+ * Questions work on any snapshot of a store, beside a mount or not.  Changes are made by the tree
+ * that owns the store.  An order is a change in words: through a mount, it is the value that is set
  * for the attribute TRASH_ORDERS of the root.
  */
 
@@ -42,7 +42,7 @@ typedef int home_fn(void *arg, struct bytes path, const struct backend_node *nod
 int home_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
 	      home_fn *fn, void *arg);
 
-/* The same, some at a time; zeroed but for layout it is at the beginning. */
+/* The same, some at a time.  Zeroed but for layout, it stands at the beginning. */
 struct homes {
 	uint64_t layout;
 	bool begun;
@@ -62,13 +62,14 @@ int node_path(struct backend *backend, struct backend_snapshot *snapshot,
 int home_path(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
 	      struct bytes session, struct buf *path);
 
-/* The paths of what somebody calls so: of all homes of the session of this id, or of the file of
- * its key behind a '/', with the suffix or without.  What fn returns, or 0. */
+/* The paths that a user may mean by a text: those of all homes of the session with this id, or that
+ * of the file of its key behind a '/', with the suffix or without.  Returns what fn returns, or
+ * 0. */
 typedef int session_path_fn(void *arg, struct bytes path, bool is_dir);
 int session_paths(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
 		  struct bytes name, session_path_fn *fn, void *arg);
 
-/* What matters of a session to who thinks of removing it. */
+/* What decides whether a session is removed. */
 struct session_look {
 	int64_t changed; /* nanoseconds since 1970 */
 	uint64_t bytes;	 /* rows and ordinary files */
@@ -79,7 +80,7 @@ struct session_look {
 int session_look(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
 		 const struct backend_node *home, const struct backend_session_stat *rows,
 		 struct session_look *ret_look);
-/* Its own ttl as somebody wrote it, of any of its homes, appended to text; -ENODATA. */
+/* Its own ttl as it was written, of any of its homes, appended to text; -ENODATA. */
 int session_ttl(struct backend *backend, struct backend_snapshot *snapshot, uint64_t layout,
 		struct bytes session, struct buf *text);
 
@@ -87,26 +88,27 @@ struct trash_item {
 	uint64_t id;
 	uint64_t ino;
 	int64_t removed;
-	int64_t until;	      /* 0: it is going already, and cannot come back */
-	int64_t made;	      /* of what was removed by itself: when it was made */
-	bool single;	      /* it was, and is no session with all that is in it */
+	int64_t until;	      /* 0: it is being removed for good, and cannot come back */
+	int64_t made;	      /* of a single file or directory: when it was made */
+	bool single;	      /* a single file or directory, not a session with its content */
 	struct bytes name;    /* the path that it had; borrowed, as the next: */
-	struct bytes session; /* of which it is, or a state of it; otherwise no data */
+	struct bytes session; /* its session, if it is one or a state of one; otherwise empty */
 	bool home;	      /* it is the session's directory */
 };
 typedef int trash_fn(void *arg, const struct trash_item *item);
 /* In the order in which they were removed, of each mount that has removed some. */
 int trash_list(struct backend *backend, struct backend_snapshot *snapshot, trash_fn *fn, void *arg);
-/* 1 when something was removed that is about to be there, within a second if a mount lives. */
+/* 1 when something was removed and is not in the trash yet; a mount puts it there within a
+ * second. */
 int trash_awaits(struct backend *backend, struct backend_snapshot *snapshot);
 
 /* Into the trash, for grace, unless something in the session has changed since (-ECANCELED; the
- * kernel makes something else of -EAGAIN) or somebody has a file of it open, on any mount (-EBUSY).
- * name: the path of one of its homes. */
+ * kernel makes something else of -EAGAIN) or a file of it is open on any mount (-EBUSY).  name: the
+ * path of one of its homes. */
 int tree_trash(struct tree *tree, struct bytes name, int64_t since, int64_t grace);
-/* Back to where it was; -EEXIST when there is something of that name or id, -EISDIR when it is a
- * directory and there is one again, -EBUSY when a file is
- * still open from when it was removed, -EINVAL when its path means something else by now. */
+/* Back to where it was; -EEXIST when that name or id is taken, -EISDIR when it is a directory and
+ * there is one again, -EBUSY when a file is still open from before the removal, -EINVAL when its
+ * path means something else by now. */
 int tree_trash_undo(struct tree *tree, uint64_t id);
 /* For good. */
 int tree_trash_purge(struct tree *tree, uint64_t id);

@@ -15,22 +15,22 @@ struct tree;
 struct tree_options {
 	bool read_only;
 	bool strict;   /* refuse bytes that are not JSON with EINVAL (contract, section 6) */
-	bool relayout; /* it is opened to place all files by another layout (fs/api/layout.h) */
-	bool whole;    /* rows that were there before the store are taken in before it is opened */
+	bool relayout; /* opened to place all files by another layout (fs/api/layout.h) */
+	bool whole;    /* rows that were there before the store get files before it is opened */
 	bool exact;    /* never close off a torn line of a dead writer (contract, section 5) */
 	bool set_pause;
-	unsigned pause; /* seconds without a write after which a save is published that is whole;
-			   0: only when its writer closes or syncs; not set: 1 */
-	/* Remove sessions by themselves: those whose own ttl has run out, those without one that
-	 * have not changed for this one (0: none), and from the trash for good what was there for
-	 * its grace. */
+	unsigned pause; /* a whole save is published after so many seconds without a write; 0: only
+			   when its writer closes or syncs; not set: 1 */
+	/* Remove sessions automatically: those with a ttl of their own that has run out, those
+	 * without one that have not changed for ttl (0: none), and for good what was in the trash
+	 * for its grace. */
 	bool expires;
 	int64_t ttl; /* nanoseconds, as the next two */
 	int64_t grace;
 	int64_t trash;	   /* how long files and directories that are removed may come back */
 	uint64_t max_size; /* quota of the store in bytes; 0: none */
 	uint64_t quota;	   /* of each session that has none of its own; 0: none */
-	/* Clauses of a question: the root is a view by it, and nothing else is there; NULL: none.
+	/* Clauses of a question: the root shows its matches, and nothing else is there; NULL: none.
 	 * Used by tree_open() alone. */
 	const char *view;
 	bool set_uid; /* show every file as owned by uid; likewise gid */
@@ -41,8 +41,8 @@ struct tree_options {
 	mode_t umask;
 	/* Whether a process has an open file with this nodeid of the mount, opened in one of these
 	 * ways (enum descriptor_access): 1, 0; -ENOENT: there is no such process; -ESRCH: it has no
-	 * descriptors at all, as a thread of the kernel; -errno: not known.
-	 * Called with locks held, from any thread.  NULL: each close is taken for the last. */
+	 * descriptors at all, like a thread of the kernel; -errno: not known.  Called with locks
+	 * held, from any thread.  NULL: each close is taken for the last. */
 	int (*has_open)(void *arg, pid_t pid, uint64_t nodeid, unsigned access);
 	void *arg;
 };
