@@ -98,13 +98,13 @@ void batch_row_kind(struct batch *batch, uint32_t kind)
 	if (!op || kind != BACKEND_SINGLE)
 		return;
 	op->version = 1;
-	/* That is no new one: two files change places. */
+	/* Not a new row if this batch removes one there: two files change places. */
 	for (const struct backend_op *before = batch->ops; before < op; before++)
 		if (removes(before, op))
 			op->version = batch_version_above_all();
 }
 
-/* What a service has read of a key is not what another file brings there. */
+/* A file that comes to a key gets a version that no service has read of that key. */
 static int64_t version_of(const struct backend_node *node)
 {
 	return node->kind == BACKEND_SINGLE ? batch_version_above_all() : 0;

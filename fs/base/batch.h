@@ -12,8 +12,8 @@
 
 #include "backend/backend.h"
 
-/* What lies in a directory becomes so many bytes larger, for quotas (fs/inode/quota.h), which keep
- * the rest here while it is committed. */
+/* The content of a directory becomes so many bytes larger, for quotas (fs/inode/quota.h), which
+ * keep the other fields here during the commit. */
 struct batch_growth {
 	uint64_t dir;
 	int64_t by;
@@ -33,7 +33,7 @@ struct batch {
 	size_t owned_count;
 	size_t owned_room;
 	int error;
-	bool behind; /* what is added from now on is (backend_op.behind) */
+	bool behind; /* sets backend_op.behind of all that is added from now on */
 	struct batch_growth growth[4];
 	size_t growths;
 };
@@ -56,18 +56,18 @@ void batch_row_delete(struct batch *batch, struct bytes session, struct bytes ke
 		      int64_t last);
 /* Of a row that was put or inserted just now: it is a state of this kind. */
 void batch_row_kind(struct batch *batch, uint32_t kind);
-/* For backend_op.version, of a row that comes where another one may have been that the batch does
- * not know: a service that has read that one is to notice. */
+/* For backend_op.version of a row that may replace one that the batch does not know: the version
+ * differs from that row's, so that a service that has read it notices. */
 int64_t batch_version_above_all(void);
 /* All rows of a file, from the key that it has to that which it will have. */
 void batch_key_move(struct batch *batch, const struct backend_node *from,
 		    const struct backend_node *to);
-/* Rows are kept apart with a node, come back, or go for good from an index on. */
+/* Hide rows with a node, show them again, or delete the hidden ones from an index on. */
 void batch_key_hide(struct batch *batch, const struct backend_node *node);
 void batch_key_show(struct batch *batch, const struct backend_node *node);
 void batch_hidden_delete(struct batch *batch, uint64_t ino, int64_t first);
-/* All from an index on by so many, with the pieces and marks of their file, the marks also by so
- * many bytes. */
+/* Move all rows from an index on by so many, with the pieces and marks of their file; the marks
+ * also by so many bytes. */
 void batch_rows_shift(struct batch *batch, const struct backend_node *node, int64_t first,
 		      int64_t by, int64_t bytes);
 /* Copies the struct, not the bytes that it refers to. */
@@ -108,12 +108,13 @@ void batch_guard_rows(struct batch *batch, struct bytes session, struct bytes ke
 void batch_guard_key(struct batch *batch, struct bytes session, struct bytes key);
 /* It depends on this mount being alone. */
 void batch_guard_alone(struct batch *batch);
-/* This mount needs an orphan, and no more. */
+/* This mount needs an orphan. */
 void batch_claim(struct batch *batch, uint64_t ino);
 void batch_unclaim(struct batch *batch, uint64_t ino);
-/* These are the locks that this mount holds; checked: if no other mount's is in the way. */
+/* Set the locks that this mount holds of a file; checked: only if no lock of another mount is in
+ * the way. */
 void batch_lock(struct batch *batch, uint64_t ino, struct bytes locks, bool checked);
-/* The numbers behind these two are this mount's. */
+/* Lease the numbers behind these two for this mount. */
 void batch_lease(struct batch *batch, uint64_t ino, uint64_t entry, uint64_t count);
 
 /* For quotas; INT64_MIN: it becomes smaller.  At most four. */

@@ -31,8 +31,8 @@ static const struct shape {
 	{ "", "end_time", true },
 };
 
-/* Numbers are seconds, or so many of a smaller unit that they cannot be; smaller ones are no times
- * of day, but counts. */
+/* Numbers are seconds, or so many of a smaller unit that they cannot be; smaller ones are counts,
+ * not times. */
 static int64_t read_number(struct bytes text)
 {
 	static const uint64_t first = 1000000000, last = 100000000000;
@@ -56,7 +56,7 @@ static int64_t read_number(struct bytes text)
 	return unit + fraction;
 }
 
-/* A day alone is no date of a record. */
+/* A day without a time is not taken as a record's date. */
 static int64_t read_text(struct bytes string)
 {
 	char text[48];

@@ -5,9 +5,10 @@
 /*
  * When records that are taken in from elsewhere were made.
  *
- * The store dates rows by its clock.  Who brings old records (`sessfs import`) sets the attribute
- * DATES_ATTRIBUTE before: its value is a time in nanoseconds since 1970.  Rows then get the time
- * that their record names, and those that name none get that of the attribute.  It counts on
+ * The store dates rows by its clock.  A program that brings old records (`sessfs import`) sets the
+ * attribute DATES_ATTRIBUTE first: its value is a time in nanoseconds since 1970.  Rows then get
+ * the time that their record names, and those that name none get that of the attribute.  It counts
+ * on
  *	an ordinary file	when that is renamed to the name of a state, which ends it;
  *	a state file		for what is written to it, until it is removed or nobody writes.
  */

@@ -14,7 +14,7 @@ struct entry_copy {
 	char *name;
 	size_t name_size;
 	struct backend_node node;
-	bool noted; /* of use to who keeps it */
+	bool noted; /* for use by the caller */
 };
 
 struct entries {

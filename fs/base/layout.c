@@ -28,7 +28,7 @@ static const struct layout layouts[] = {
 	{ "claude",
 	  { { "claude/projects/{project}/{session}.jsonl", "claude:{project}:{session}",
 	      TRANSCRIPT },
-	    /* What it keeps beside a transcript; other directories are no sessions. */
+	    /* What the client stores beside a transcript; other directories are not sessions. */
 	    { "claude/projects/{project}/{session|uuid}/{key}", "claude:{project}:{session}",
 	      NULL } } },
 	{ "codex",
@@ -125,7 +125,7 @@ struct parts {
 	size_t count;
 	bool more; /* than these */
 	bool is_dir;
-	uint32_t kind; /* of a file, whose suffix is none of the last part */
+	uint32_t kind; /* of a file; the suffix is not in the last part */
 };
 
 static void parts_done(struct parts *parts)
@@ -203,7 +203,7 @@ static int pattern_fits(const struct pattern *pattern, const struct parts *parts
 	return !more && pattern->key ? LAYOUT_STATE : LAYOUT_NONE;
 }
 
-/* The pattern that a path is of, which stays NULL if it is of none. */
+/* The first pattern that fits a path; *ret_pattern is not set if none does. */
 static int find_pattern(uint64_t set, const struct parts *parts, const struct pattern **ret_pattern,
 			enum layout_is *ret_is, struct values *values)
 {
@@ -272,7 +272,7 @@ static int pattern_leads(uint64_t set, const struct pattern *pattern, struct byt
 		r = find_pattern(set, parts, &found, &is, &back);
 	if (r < 0 || found != pattern)
 		return r;
-	/* A value may be read as another one than was written. */
+	/* Reading may give another value than was written. */
 	r = template_write(bytes_str(pattern->session), &back, &again);
 	return r < 0 ? r : bytes_equal(buf_bytes(&again), session);
 }
@@ -299,8 +299,8 @@ static int find_parts(uint64_t set, struct bytes session, const struct bytes *ke
 	return 0;
 }
 
-static int judge(uint64_t set, const struct parts *parts, enum layout_is *ret_is,
-		 struct buf *session, struct buf *key)
+static int layout_judge_parts(uint64_t set, const struct parts *parts, enum layout_is *ret_is,
+			      struct buf *session, struct buf *key)
 {
 	_cleanup_(values_done) struct values values = { 0 };
 	_cleanup_(parts_done) struct parts back = { 0 };
@@ -337,7 +337,7 @@ int layout_judge(uint64_t set, struct bytes path, bool is_dir, enum layout_is *r
 	r = parts_read(path, is_dir, &parts);
 
 	if (r == 0)
-		r = judge(set, &parts, &is, session, key);
+		r = layout_judge_parts(set, &parts, &is, session, key);
 	*ret_is = is;
 	return r;
 }

@@ -6,7 +6,7 @@
  * Layouts: which path is which session.
  *
  * A store without a layout has its sessions at the root: what is below the directory S is session
- * S, and its keys are the paths below it.  That is AgentScope's, and no code here knows it.  A
+ * S, and its keys are the paths below it.  AgentScope works so, and needs no pattern here.  A
  * layout is a list of patterns instead, each with three texts:
  *
  *   path                         session          key
@@ -18,21 +18,22 @@
  *     it has keys as below a session at the root.  Any other path is that of one *file*, whose key
  *     is the third text.
  *   - A part of a path, between two slashes, has at most one variable, and text before and behind
- *     it.  A variable stands for one byte or more.  Of "{name|safe}" the client writes what is not
- *     made of A-Z a-z 0-9 _ - . in base64url (RFC 4648) without padding; what has less than eight
- *     letters, or cannot have been written so, is taken as it is.  Of "{name|uuid}" nothing else
- *     fits than what looks like a UUID.
+ *     it.  A variable stands for one byte or more.  For "{name|safe}" the client writes a value
+ *     with other bytes than A-Z a-z 0-9 _ - . in base64url (RFC 4648) without padding; text that
+ *     has less than eight letters, or cannot have been written so, is the value itself.
+ *     "{name|uuid}" fits only what looks like a UUID.
  *   - At last every layout has the pattern "/{session}/{key}", with the empty name, which is shown
  *     as "%" (names.h): it has the sessions of all other ids.
  *
- * Names are encoded as ever (names.h), a part of the path as one component; so what no name can be
- * is escaped or cut.
+ * Names are encoded as ever (names.h), a part of the path as one component; so a component that
+ * cannot be a name is escaped or cut.
  *
  * The rule: a path is of the first pattern that fits it, and what this says of it holds if that
  * leads back.  I.e. the id (and key) is turned into a path by the first pattern that fits the id,
  * and that must be the path again.  So (session, key) and path are in a bijection, but for names
- * that several components have (names.h), for which the tree finds a key of its own as ever.  What
- * is none and not above any is ordinary, whatever its name, and so is all below it.
+ * that several components have (names.h), for which the tree finds a key of its own as ever.  A
+ * path that is neither a session or state nor above one is ordinary, with any name, and so is all
+ * below it.
  *
  * All functions are pure; 0, -ENOMEM or what is said.  A set of layouts is a number with a bit for
  * each, as it is written to the store; 0 is none.
@@ -57,23 +58,24 @@ int layouts_parse(const char *text, uint64_t *ret_set);
 enum { LAYOUTS_TEXT = 128 };
 const char *layouts_show(uint64_t set, char text[LAYOUTS_TEXT]);
 
-/* What a path is: names with '/' between them, from the root on.  The buffers get the session and
- * key of what is a session or a state. */
+/* What a path is: names with '/' between them, from the root on.  For a session or a state, the
+ * buffers get the session and the key. */
 int layout_judge(uint64_t set, struct bytes path, bool is_dir, enum layout_is *ret_is,
 		 struct buf *session, struct buf *key);
-/* The path of a session's directory is appended.  An id whose patterns have none has that of the
- * last one. */
+/* Append the path of a session's directory: an id that fits no pattern of a directory has that of
+ * the last pattern. */
 int layout_session(uint64_t set, struct bytes session, struct buf *path);
 /* The path of a state that has one of its own; -ENOENT: it lies in its session's directory. */
 int layout_state(uint64_t set, struct bytes session, struct bytes key, uint32_t kind,
 		 struct buf *path);
 
-/* Of the directories that sessions may lie below (LAYOUT_ABOVE), by the pattern of this number:
- * what the ids of such sessions begin with, 1; 0: it is no directory of that one; -ENOENT: there is
- * no such pattern. */
+/* For a directory that sessions may lie below (LAYOUT_ABOVE): 1 and the text that the ids of these
+ * sessions begin with, by the pattern of this number; 0: the pattern has no sessions below it;
+ * -ENOENT: there is no such pattern. */
 int layout_above(uint64_t set, struct bytes path, size_t pattern, struct buf *start);
 
-/* What the keys of a session begin with that have paths of their own; false: it has none. */
+/* The text that those keys of a session begin with that have paths of their own; false: it has
+ * none. */
 bool layout_keys_outside(uint64_t set, struct bytes session, struct bytes *ret_start);
 
 #endif

@@ -27,7 +27,7 @@ struct bytes lines_tail(struct bytes data)
 {
 	size_t whole = lines_whole(data).size;
 
-	/* Nothing may be at no address. */
+	/* Empty data may have no address. */
 	return whole ? bytes_make(data.data + whole, data.size - whole) : data;
 }
 

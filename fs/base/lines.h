@@ -36,7 +36,7 @@ struct bytes lines_tail(struct bytes data);
 
 /* Whether a line is a row; error as json_valid(). */
 bool lines_is_row(struct bytes text, struct json_error *error);
-/* Only JSON white space, or nothing: not worth a word in the log. */
+/* Only JSON white space, or nothing: not worth a log entry. */
 bool lines_is_blank(struct bytes text);
 
 /* Append a row as it is shown in a list, without a newline behind it. */

@@ -39,7 +39,7 @@ static bool is_dots(struct bytes component)
 	return bytes_equal(component, BYTES(".")) || bytes_equal(component, BYTES(".."));
 }
 
-/* Bytes of ASCII that no name of ours shows. */
+/* ASCII bytes that encoded names never contain. */
 static bool is_hidden(unsigned char byte)
 {
 	return byte < 0x20 || byte == 0x7f || byte == '/';
@@ -50,7 +50,7 @@ static struct bytes bytes_from(struct bytes bytes, size_t at)
 	return at ? bytes_make(bytes.data + at, bytes.size - at) : bytes;
 }
 
-/* Can it be the name of a file, and none that could be taken for a cut one? */
+/* Can it be the name of a file, and not be mistaken for a cut one? */
 static bool is_plain(struct bytes component)
 {
 	if (component.size == 0 || is_dots(component) || !utf8_valid(component))
@@ -105,8 +105,8 @@ static int hex_value(char digit)
 	return -1;
 }
 
-/* Replace *component by the one whose escaped form name is: 1; it is none: 0.  The caller still has
- * to compare, since escapes of bytes that need none are undone here too. */
+/* Undo the escapes of a name in *component: 1; 0: it is not an escaped form.  The caller must still
+ * compare, since escapes of bytes that need none are undone here too. */
 static int unescape(enum names_scope scope, struct bytes name, struct buf *component)
 {
 	buf_clear(component);
@@ -177,7 +177,7 @@ static int is_escaped(enum names_scope scope, struct bytes name)
 
 static int append_cut(struct bytes component, size_t limit, struct buf *name)
 {
-	/* The key is no secret; it tells these reconciles from other uses. */
+	/* The key is not secret; it separates these digests from other uses. */
 	static const uint8_t key[16] = "sessfs-cut-name";
 	uint8_t digest[DIGEST_SIZE];
 	int r = escape(component, limit - CUT_SIZE, name);
@@ -213,7 +213,7 @@ int names_encode(enum names_scope scope, struct bytes component, size_t limit, s
 	return r;
 }
 
-/* The name itself; rows hold text, so bytes that are none are spelt out. */
+/* The name itself; rows hold text, so bytes that are not text are spelt out. */
 static int append_text(struct bytes name, struct buf *component)
 {
 	size_t step;

@@ -11,7 +11,8 @@
  * A component that can be a name is its own name: "100%", "a%zz", "a%41", "~" mean themselves.
  * Two kinds of component cannot, and are *escaped*:
  *
- *   - what no file should be called: the empty component, "." and "..", and components with a NUL,
+ * - what a file should not be called: the empty component, "."  and "..", and components with a
+ *   NUL,
  *     a '/', a control character (0x01-0x1F, 0x7F) or bytes that are not valid UTF-8;
  *   - what would be taken for something else: the escaped form of another component ("%2F"), and
  *     components with "%~" in them, the sign of a cut name (below).
@@ -63,13 +64,13 @@ bool names_cut(struct bytes *path, struct bytes *ret_name);
 /* Which view a file name below a session is: "k.json" -> single "k", ".json" -> ordinary. */
 struct names_split names_split(struct bytes name);
 /* The number that the name of a document ends in: "message_7.json", "7.json" and "007.json" have 7.
- * False: it has none, or one above INT64_MAX, or is no document's. */
+ * False: it has none, or one above INT64_MAX, or is not a document's name. */
 bool names_number(struct bytes name, int64_t *ret_number);
 /* ".json", ".jsonl", ".hash", or "" for other kinds. */
 struct bytes names_suffix(uint32_t kind);
-/* Whether clients call a file so while they save a state: "k.json.tmp", ".k.json.x.tmp",
- * "k.json.tmp.17.ab", "k.json.__strands_tmp_ab", "k.tmp".  Not one that is locked ("k.json.lock"),
- * since two that lock one name mean one file. */
+/* Whether clients give such a name to a file while they save a state: "k.json.tmp",
+ * ".k.json.x.tmp", "k.json.tmp.17.ab", "k.json.__strands_tmp_ab", "k.tmp".  Not one that is locked
+ * ("k.json.lock"), since two that lock one name mean one file. */
 bool names_is_temporary(struct bytes name);
 
 /* limit is the room for the name, NAME_LIMIT less the suffix that will follow; -EINVAL when it is

@@ -4,17 +4,17 @@
 
 /*
  * What the model relies on in a name and in a node.  Another program or a damaged medium may have
- * put anything into a store; what is not sound is not shown: whoever asks for it is told -EIO, a
+ * put anything into a store; an unsound node or name is not shown: a lookup of it answers -EIO, a
  * listing leaves it out and says so, and check_store() names it.
  */
 
 #include "backend/backend.h"
 
-/* Inode numbers and ids of entries above it are not used, so that the next one is always known. */
+/* Inode numbers and entry ids above this are not used, so that a next one always exists. */
 #define SOUND_NUMBER_MAX (UINT64_MAX >> 2)
 
-/* Whether something in a directory can have it: 1 to 255 bytes without '/' and NUL, and not "." or
- * "..". */
+/* Whether an entry of a directory can have this name: 1 to 255 bytes without '/' and NUL, and not
+ * "."  or "..". */
 bool sound_name(struct bytes name);
 /* What is wrong with a node, as the end of a sentence; NULL when it is sound. */
 const char *sound_node(const struct backend_node *node);

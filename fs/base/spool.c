@@ -5,9 +5,9 @@
  *
  *   What is spooled lies in extents: the first has EXTENT bytes, and each further one as many as
  *   all before it.  They are places in a sparse file and take room on the disk only where they are
- *   written.  A file hands out its places once, one behind the other; what is not needed any more
- *   is punched out, or goes with the file when nobody uses that.  When the places of a file are
- *   used up, the next extents are in a new one.
+ *   written.  A file hands out its places once, one behind the other; places that are not needed
+ *   any more are punched out, or go with the file when it has no user.  When the places of a file
+ *   are used up, the next extents are in a new one.
  */
 
 #include "fs/base/spool.h"
@@ -322,7 +322,7 @@ static int write_zeros(const struct part *part)
 	return 0;
 }
 
-/* Whatever was there goes first. */
+/* First the old content goes. */
 static int fill_part(const struct part *part)
 {
 	struct extent *extent = part->extent;

@@ -4,11 +4,11 @@
 
 /*
  * A stage: bytes that are not in the store, of a file that one writer is replacing, of a line that
- * is not finished, or of a version that somebody still reads.
+ * is not finished, or of a version that a reader still needs.
  *
- * They lie in memory while that is within the budget of the process, and otherwise in a temporary
- * file (spool.h).  A zeroed struct stage is empty.  All functions return 0 or -errno (-ENOSPC when
- * the temporary file's disk is full); after an error the bytes are as before.  Not thread-safe.
+ * They lie in memory while they fit the budget of the process, and otherwise in a temporary file
+ * (spool.h).  A zeroed struct stage is empty.  All functions return 0 or -errno (-ENOSPC when the
+ * temporary file's disk is full); after an error the bytes are as before.  Not thread-safe.
  */
 
 #include <stdint.h>

@@ -42,11 +42,11 @@ static int safe_write(struct bytes value, struct buf *text)
 					      base64_write(value, text);
 }
 
-/* What is below this many letters is the value itself, since names such as "adam" could be base64
- * as well.  Of eight lower-case letters one text in two hundred is, of longer ones hardly any. */
+/* A shorter text is the value itself, since names such as "adam" could be base64 as well.  Of eight
+ * lower-case letters one text in two hundred is, of longer ones hardly any. */
 enum { BASE64_LEAST = 8 };
 
-/* Base64 is what can be read as a text that could not be written as it is. */
+/* A text is base64 if it decodes to a value that could not be written as it is. */
 static int safe_read(struct bytes text, struct buf *value)
 {
 	_cleanup_(buf_done) struct buf again = { 0 };
@@ -143,7 +143,7 @@ static const struct buf *value_of(const struct values *values, struct bytes name
 	return NULL;
 }
 
-/* 1; 0: it cannot be that, or is something else already. */
+/* 1; 0: the value does not fit its type, or another one is set already. */
 static int value_set(struct values *values, const struct piece *piece, struct bytes text)
 {
 	_cleanup_(buf_done) struct buf value = { 0 };

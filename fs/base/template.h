@@ -8,7 +8,7 @@
 
 enum { VALUES = 8 };
 
-/* What the variables are; zeroed there are none. */
+/* The values of variables; zeroed: none is set. */
 struct values {
 	struct bytes name[VALUES]; /* borrowed from a template */
 	struct buf value[VALUES];
