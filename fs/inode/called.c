@@ -15,7 +15,7 @@ uint64_t called_hash(uint64_t dir, struct bytes name)
 	return hash ^ hash >> 32;
 }
 
-/* Whoever comes later has the slot. */
+/* The later of two names gets the slot. */
 static _Atomic uint64_t *slot_of(struct tree *tree, uint64_t dir, struct bytes name)
 {
 	return &tree->called[called_hash(dir, name) & (ARRAY_SIZE(tree->called) - 1)];

@@ -10,7 +10,8 @@ static bool is_alone(const struct tree *tree)
 	return tree->changer == pthread_self();
 }
 
-/* From now on a snapshot may show it; the store calls this, in whatever thread commits. */
+/* From now on a snapshot may show it; the store calls this in the thread that commits, which may be
+ * another one. */
 static void on_visible(void *arg)
 {
 	struct tree *tree = arg;
@@ -54,8 +55,8 @@ void tree_wait_applied(struct tree *tree, uint64_t applied)
 	pthread_mutex_unlock(&tree->applying.lock);
 }
 
-/* Room that is missing is that of the trash, as long as it has any: twice as much each time, since
- * all of it is tried again. */
+/* When the store is full, the trash gives room and the commit runs again: each time twice as many
+ * files, so that few commits are in vain. */
 static int commit_giving(struct tree *tree, struct backend_batch *source, unsigned flags)
 {
 	struct backend *backend = tree->backend;
@@ -90,12 +91,12 @@ static int commit_source(struct tree *tree, struct backend_batch *source, unsign
 }
 
 /* What sessions may hold. */
-static int take(struct tree *tree, struct batch *batch)
+static int commit_take(struct tree *tree, struct batch *batch)
 {
 	return batch && batch->growths ? tree->quota.take(tree, batch) : 0;
 }
 
-static void settle(struct tree *tree, struct batch *batch, int r)
+static void commit_settle(struct tree *tree, struct batch *batch, int r)
 {
 	if (batch && batch->growths)
 		tree->quota.settle(tree, batch, r);
@@ -104,12 +105,12 @@ static void settle(struct tree *tree, struct batch *batch, int r)
 int tree_commit_source(struct tree *tree, struct batch *batch, struct backend_batch *source,
 		       unsigned flags)
 {
-	int r = take(tree, batch);
+	int r = commit_take(tree, batch);
 
 	if (r < 0)
 		return r;
 	r = commit_source(tree, source, flags);
-	settle(tree, batch, r);
+	commit_settle(tree, batch, r);
 	if (r == -ESTALE)
 		tree_want_batch(tree, source->ops, source->count);
 	return r;
@@ -159,13 +160,13 @@ int tree_commit_file(struct tree *tree, struct inode *inode, struct batch *batch
 
 	if (is_alone(tree) || batch->error || !batch->count)
 		return tree_commit(tree, batch, flags);
-	r = take(tree, batch);
+	r = commit_take(tree, batch);
 	if (r < 0)
 		return r;
 	pthread_mutex_unlock(&inode->lock);
 	r = tree_commit_source(tree, NULL, &source, flags);
 	pthread_mutex_lock(&inode->lock);
-	settle(tree, batch, r);
+	commit_settle(tree, batch, r);
 	if (inode->unapplied) {
 		inode->unapplied = false;
 		tree->applying.files--;

@@ -7,7 +7,7 @@
 #include "backend/base/cleanup.h"
 #include "backend/base/moment.h"
 
-/* By the clock, so that no store that is brought back from a backup comes upon one again either. */
+/* From the clock, so that a store that was restored from a backup does not use a number again. */
 void node_rewritten(struct backend_node *node)
 {
 	const int64_t now = time_now();

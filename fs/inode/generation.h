@@ -3,21 +3,20 @@
 #define FS_INODE_GENERATION_H
 
 /*
- * The version of a list, by which somebody who has read it knows whether it is still the same.
+ * The version of a list, by which a reader can tell whether the list is still the same.
  *
- *   It is the number of its node and the node's generation (backend.h).  As long as it stays, the
- *   items that the list had are where they were and as they were, and all else is behind them.
+ *   It is the number of its node and the node's generation (backend.h).  While it stays the same,
+ *   the items that the list had are unchanged and in place, and new ones are behind them.
  */
 
 #include "backend/backend.h"
 
-/* What a file has is about to change otherwise than by lines that are added behind its end, in the
- * batch that puts this node: its generation becomes one that the file has never had.  Whatever
- * changes content so comes here. */
+/* The batch that puts this node changes the file's content, and not only by lines behind its end:
+ * gives it a generation that the file has never had.  Every such change must call this. */
 void node_rewritten(struct backend_node *node);
 
 #define VERSION_ATTRIBUTE "user.sessfs.version"
-/* What that says: a word in which nobody is to look for anything; bytes, with its NUL. */
+/* The version as an opaque word; bytes, with its NUL. */
 enum { VERSION_WORD = 33 };
 void version_word(uint64_t ino, uint64_t generation, char ret_word[VERSION_WORD]);
 

@@ -121,7 +121,7 @@ static struct inode *inode_alloc(uint64_t ino)
 	inode->face_count = 1;
 	inode->written_chunk = -1;
 	inode->bound = UINT64_MAX;
-	inode->saved = true; /* nobody is known to write it */
+	inode->saved = true; /* a writer is not known */
 	pthread_mutex_init(&inode->lock, NULL);
 	pthread_mutex_init(&inode->change, NULL);
 	return inode;
@@ -186,7 +186,7 @@ struct inode *inode_enter(struct tree *tree, struct inode *inode)
 	if (!*slot) {
 		*slot = inode;
 		tree->inodes.count++;
-		/* Nobody knows when that was: it may have changed while it was not in memory. */
+		/* Unknown: it may have changed while it was not in memory. */
 		inode->changed = inode->replaced_at = tree->changes;
 	}
 	winner = *slot;
@@ -248,10 +248,10 @@ static int inode_fill_name(struct view *view, struct inode *inode)
 }
 
 /*
- * A directory knows its parent, too.  Put the parents that nobody counts before *chain, up to one
- * that is known or has none.  Not by recursion: they may be as many as somebody likes, and in a
- * damaged store one may be its own ancestor.  So from time to time one is remembered that must not
- * come again.
+ * A directory knows its parent, too.  Put the parents without a count before *chain, up to one that
+ * is in memory or has no parent.  Not by recursion: users decide how many there are, and in a
+ * damaged store one may be its own ancestor.  So now and then one is remembered that must not come
+ * again.
  */
 static int inode_fill_parents(struct tree *tree, struct view *view, struct inode **chain)
 {
@@ -443,7 +443,8 @@ int inode_get_dir(struct tree *tree, struct view *view, uint64_t ino, struct ino
 	return 0;
 }
 
-/* It goes when nobody else needs it; a claim that stays does so until this mount ends. */
+/* The orphan is deleted when no mount needs it; a claim that is not removed stays until this mount
+ * ends. */
 static void inode_unclaim(struct tree *tree, const struct inode *inode)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };
@@ -458,8 +459,8 @@ static void inode_unclaim(struct tree *tree, const struct inode *inode)
 			    (unsigned long long)inode->ino, strerror(-r));
 }
 
-/* Nobody here can reach an orphan any more: delete it from the store, unless it may be open
- * elsewhere or goes into the trash; then some mount does that later (upkeep/orphans.c). */
+/* This mount needs an orphan no longer: delete it from the store, unless it may be open elsewhere
+ * or goes into the trash; then a mount does that later (upkeep/orphans.c). */
 static void inode_delete_orphan(struct tree *tree, const struct inode *inode)
 {
 	_cleanup_(batch_done) struct batch batch = { 0 };

@@ -9,28 +9,28 @@
 /* Inode cache.  inode_of_node() takes the node over (also on failure) and counts the inode. */
 int inode_of_node(struct tree *tree, struct view *view, struct backend_node *node,
 		  struct inode **ret_inode);
-/* The same of one that a name leads to, which a directory's inode has then. */
+/* The same for a node that a name leads to; the inode of a directory keeps the name. */
 int inode_of_entry(struct tree *tree, struct view *view, struct backend_node *node,
 		   struct bytes name, struct inode **ret_inode);
 /* An inode for a node that is new; parent and name are a directory's. */
 int inode_create(struct tree *tree, struct backend_node *node, struct inode *parent,
 		 struct bytes name, struct inode **ret_inode);
-/* For who makes inodes: one of this number and with this node, which it takes over, that nobody
- * knows (NULL: no memory); and putting it into the table, counted.  Another thread may have been
- * the first: then that one's is counted and returned, and this one is not used. */
+/* Two steps to make an inode: from its node, which it takes over, outside the table (NULL: no
+ * memory); and into the table, counted.  If another thread was first, its inode is counted and
+ * returned, and this one is not used. */
 struct inode *inode_from(struct backend_node *node);
 struct inode *inode_enter(struct tree *tree, struct inode *inode);
 void inode_destroy(struct inode *inode);
-/* What is kept of saves by a temporary name goes. */
+/* Free the saves that are kept of a temporary name. */
 void kept_saves_done(struct inode *inode);
 /* Replace the copy of the node by this one, which owns its bytes; takes it over. */
 void inode_set_node(struct inode *inode, struct backend_node *node);
 /* After node.kind was changed in place. */
 void inode_node_changed(struct inode *inode);
-/* The inode if somebody counts it, counted once more; or NULL. */
+/* The inode if it has a count, counted once more; or NULL. */
 struct inode *inode_known(struct tree *tree, uint64_t ino);
-/* A backend_wanted_fn; arg is the tree: the tail if that tells the file's size, which is not known.
- * Under tree.lock. */
+/* A backend_wanted_fn; arg is the tree: wants the tail of a file if its size is not known and the
+ * tail tells it.  Under tree.lock. */
 unsigned inode_wants_tail(void *arg, const struct backend_node *node);
 /* The same, and the row of a document, unless that is known to be large; under tree.lock for
  * writing. */
@@ -47,14 +47,14 @@ static inline struct inode *inode_ref(struct tree *tree, struct inode *inode)
 	pthread_mutex_unlock(&tree->table_lock);
 	return inode;
 }
-/* One count less of a version, if there is one; *version is NULL then. */
+/* Drop a count of a version, if there is one; *version becomes NULL. */
 void version_drop(struct version **version);
 /* Counted inodes. */
 struct inodes {
 	struct inode **inode;
 	size_t count;
 };
-/* Those that somebody counts; wanted may be NULL.  None when there is no memory. */
+/* Those with a count; wanted may be NULL.  Empty without memory. */
 struct inodes inodes_get(struct tree *tree, bool (*wanted)(const struct inode *inode));
 void inodes_forget(struct tree *tree, struct inodes *inodes);
 /* The table, when a tree is made; it and all inodes, when it is freed. */
@@ -66,7 +66,7 @@ int number_ino(struct tree *tree, uint64_t *ret_ino);
 int number_entry(struct tree *tree, uint64_t *ret_entry);
 /* times.c: remember that the times in memory are newer than in the store. */
 void inode_times_dirty(struct tree *tree, struct inode *inode);
-/* The store has them by now.  Somebody else counts the inode. */
+/* The store has them now.  The caller counts the inode. */
 void inode_times_written(struct tree *tree, struct inode *inode);
 /* Whether they are newer. */
 bool inode_has_times(struct tree *tree, const struct inode *inode);
@@ -79,7 +79,7 @@ static inline bool inode_is_draft(const struct inode *inode)
 {
 	return inode->node.flags & BACKEND_DRAFT;
 }
-/* Or will be next: who makes a file opens it. */
+/* Or will be next: a file that is made to be opened counts as open. */
 static inline bool inode_is_opened(const struct inode *inode)
 {
 	return inode->open || inode->opening;

@@ -32,7 +32,7 @@ static int begin_whole(struct tree *tree, unsigned flags)
 	return 0;
 }
 
-/* Of the file, it shows what the tree knows. */
+/* It shows the file as the tree knows it. */
 static int begin_past(struct tree *tree, const struct inode *inode)
 {
 	struct kept new = { .changes = tree->changes };
@@ -69,7 +69,7 @@ int kept_begin(struct tree *tree, const struct inode *inode)
 			r = begin_past(tree, inode);
 	}
 	pthread_mutex_unlock(&tree->kept.lock);
-	/* Without it, it is read all the same. */
+	/* Without a snapshot the file can be read all the same. */
 	return r == -ESTALE ? r : 0;
 }
 
@@ -83,8 +83,8 @@ void kept_closed(struct tree *tree)
 	tree->kept.readers--;
 }
 
-/* Whether the file has the same rows in it as far as the tree knows, but for some behind them.  Who
- * has read more than that since has kept that, too (kept_begin()). */
+/* Whether the snapshot has the file's rows as the tree knows them, but for some behind them.  A
+ * reader that has read those since has begun a newer snapshot (kept_begin()). */
 static bool has_same(struct tree *tree, struct kept *kept, struct inode *inode)
 {
 	struct backend_node *node = &inode->node, was;
@@ -149,7 +149,7 @@ static void on_keep(void *arg, enum backend_keep how)
 {
 	struct tree *tree = arg;
 
-	/* The thread that begins one may be waiting for the store. */
+	/* Only trylock: the lock's holder may be waiting for the store, which calls this. */
 	if (pthread_mutex_trylock(&tree->kept.lock) != 0)
 		return;
 	if (how == BACKEND_KEEP_NONE)

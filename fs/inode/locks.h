@@ -3,14 +3,14 @@
 #define FS_INODE_LOCKS_H
 
 /*
- * What is in memory, and the locks of it
+ * What is in memory, and its locks
  *
  * What is where
  *
- *   The store is the truth for names, nodes and content.  In memory are the inodes that somebody
- *   counts (the kernel, an open handle, a child directory, the list of unwritten times), each with
- *   a copy of its node, and what was learnt about its content: sizes, the end of a list.  Nothing
- *   in memory is needed to open the store again.
+ *   The store is the truth for names, nodes and content.  In memory are the inodes that have a
+ *   count (of the kernel, an open handle, a child directory, the list of unwritten times), each
+ *   with a copy of its node, and what was learnt about its content: sizes, the end of a list.
+ *   Nothing in memory is needed to open the store again.
  *
  * Locks, in the order in which they are taken
  *
@@ -18,17 +18,17 @@
  *   writing.lock one open file, while it is used: what it holds back stays the same meanwhile, also
  *                while no other lock is held.
  *   tree.turn    before tree.change for writing, or for reading for long, as in the commit of a
- *                large save: a writer that waited for tree.change itself would hold up all who
+ *                large save: a writer that waited for tree.change itself would hold up all that
  *                write.
- *   tree.change  whoever changes anything holds it, also while he commits.  read: changes of the
- *                content or the attributes of one file, which hold its inode.lock as well; write:
- *                anything that changes which name leads where, which key a file has, or that takes
- *                in changes of others.  Nobody waits for it who only reads.
- *   inode.change one at a time, under tree.change for reading: whoever changes one file, also while
- *                he commits.
+ *   tree.change  held for every change, also during its commit.  read: changes of the content or
+ *                the attributes of one file, which hold its inode.lock as well; write: anything
+ *                that changes which name leads where, which key a file has, or that takes in
+ *                changes of others.  A thread that only reads never takes it.
+ *   inode.change one at a time, under tree.change for reading: held for a change of one file, also
+ *                during its commit.
  *   tree.lock    what is in memory.  read: anything that uses content, attributes or names; write:
- *                who has tree.change for writing, but not while he commits (commit.h).  Its holder
- *                for writing is alone: no inode lock is needed then.
+ *                the holder of tree.change for writing, but not during its commit (commit.h).  The
+ *                holder for writing is alone: it needs no inode lock.
  *   inode.lock   one at a time, under tree.lock for reading: the node copy and content of one file,
  *                and all handles of it.
  *   window.lock  before all of these: what an open window shows, also while it is read from the
@@ -39,8 +39,8 @@
  *   the store's own locks.
  *
  *   The watcher (tree.cache.watcher) is called with none of them held, since the kernel may wait
- *   for a page that only another request of ours can fill: changes are collected in a struct
- *   notes and told when the locks are free.
+ *   for a page that only another request of ours can fill: changes are collected in a struct notes,
+ *   and the kernel is notified when the locks are free.
  *
  * Changes of others
  *
@@ -51,10 +51,10 @@
  *
  * Times
  *
- *   An append changes no table but the rows': its times stay in memory and are written within
- *   a second (tree_write_times), at fsync, and at the end; or with the append that follows an
- *   fsync.  All other changes of a node are written with what caused them.  Beside other mounts an
- *   append writes its times, too, but for those of an open list from the seventeenth on: they are
+ *   An append changes no table but the rows': its times stay in memory and are written within a
+ *   second (tree_write_times), at fsync, and at the end; or with the append that follows an fsync.
+ *   All other changes of a node are written with what caused them.  Beside other mounts an append
+ *   writes its times, too, except those of an open list from the seventeenth append on: they are
  *   written ten times a second, and by a close or an unlock.
  */
 
@@ -73,7 +73,7 @@ static inline struct tree *tree_read_lock(struct tree *tree)
 	pthread_rwlock_rdlock(&tree->lock);
 	return tree;
 }
-/* Keep threads away that want the lock for writing. */
+/* Keep away threads that want tree.change for writing. */
 static inline struct tree *tree_turn(struct tree *tree)
 {
 	pthread_mutex_lock(&tree->turn);
@@ -101,7 +101,7 @@ static inline void inode_change_endp(struct inode **inode)
 	if (*inode)
 		pthread_mutex_unlock(&(*inode)->change);
 }
-/* As tree_change(), if nobody has to wait for it, or NULL; other locks may be held. */
+/* As tree_change(), or NULL if it would have to wait; other locks may be held. */
 static inline struct tree *tree_try_change(struct tree *tree)
 {
 	return pthread_rwlock_tryrdlock(&tree->change) == 0 ? tree : NULL;
@@ -125,7 +125,7 @@ static inline struct tree *tree_write_lock(struct tree *tree)
 	tree_alone(tree);
 	return tree;
 }
-/* The same, if nobody has to be waited for who changes anything; or NULL. */
+/* The same, or NULL if it would have to wait for a change. */
 static inline struct tree *tree_try_write_lock(struct tree *tree)
 {
 	if (pthread_rwlock_trywrlock(&tree->change) != 0)
@@ -165,7 +165,7 @@ static inline struct inode *inode_lock(struct inode *inode)
 #define WITH_READ_LOCK(of)                                                                         \
 	__attribute__((unused)) _cleanup_(tree_unlockp) struct tree *read_locked_ =                \
 		tree_read_lock(of)
-/* What changes one file; both may be NULL, for what does not after all. */
+/* For a change of one file; both may be NULL for an operation that changes nothing after all. */
 #define WITH_CHANGE(of, file)                                                                      \
 	__attribute__((unused)) _cleanup_(tree_change_endp) struct tree *changing_ =               \
 		tree_change(of);                                                                   \

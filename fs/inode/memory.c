@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Files that processes map to share memory, which no request tells (fs/kernel/maps.h). */
+/* Files that processes map to share memory: no request shows what is written so
+ * (fs/kernel/maps.h). */
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Numbers: nodeids, and those of inodes and ids of entries.  None of these is given twice, by
- * whatever mount: each leases ranges of the store, and what it has left when it ends is lost. */
+/* Numbers: nodeids, and those of inodes and ids of entries.  None of these is given twice, by any
+ * mount: each mount leases ranges from the store, and what is left of them when it ends is lost. */
 
 #include <errno.h>
 
@@ -14,7 +14,7 @@
 enum {
 	FACE_SHIFT = 48, /* bits of a nodeid that are the inode's number */
 	LEASED = 1024,	 /* at a time */
-	TRIES = 100,	 /* others may be as quick; but a damaged store may never agree */
+	TRIES = 100,	 /* others may be quicker; but a damaged store may refuse for ever */
 };
 
 uint64_t nodeid_ino(uint64_t nodeid)
@@ -48,7 +48,7 @@ static int lease_behind(struct tree *tree, uint64_t ino, uint64_t entry)
 	return 0;
 }
 
-/* 0 when there is one more of each. */
+/* 0: there is another one of each. */
 static int lease(struct tree *tree)
 {
 	int r;

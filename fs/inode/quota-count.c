@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What the files of a session come to, by what the store has: sizes as stat() tells them. */
+/* The total size of a session's files by what the store has: sizes as in stat(). */
 
 #include "fs/inode/inodes.h"
 #include "fs/inode/quota.h"
@@ -12,9 +12,9 @@ struct counting {
 	struct tree *tree;
 	struct view *view;
 	uint64_t home;
-	uint64_t dir;	/* that is just listed */
-	uint64_t after; /* the last entry of it that was told */
-	uint64_t told;	/* since it was asked */
+	uint64_t dir;	 /* that is just listed */
+	uint64_t after;	 /* the last entry of it that was listed */
+	uint64_t listed; /* since it was asked */
 	uint64_t bytes;
 	uint64_t *dirs; /* that are still to be listed */
 	size_t dir_count;
@@ -33,7 +33,7 @@ static unsigned wants_tail(void *arg, const struct backend_node *node)
 	return kind_is_state(node->kind) && !(node->flags & BACKEND_DRAFT) ? BACKEND_TAIL : 0;
 }
 
-/* Rows that are still those of a file that was removed are none of its own. */
+/* Rows that still belong to a removed file do not count as its own. */
 static bool inherits(struct counting *counting, uint64_t ino)
 {
 	struct inode *inode = inode_known(counting->tree, ino);
@@ -63,7 +63,7 @@ static int count_entry(void *arg, const struct backend_entry *entry,
 	const bool newest = node->parent == entry->parent && node->entry == entry->id;
 
 	counting->after = entry->id;
-	counting->told++;
+	counting->listed++;
 	if (S_ISDIR(node->mode)) {
 		/* In a damaged store it may lie in itself. */
 		if (!newest || node->ino == counting->home)
@@ -107,7 +107,7 @@ static int count_dir(struct counting *counting)
 
 	counting->after = 0;
 	do {
-		counting->told = 0;
+		counting->listed = 0;
 		r = backend_entry_list_tails(view->backend, view->snapshot, counting->dir,
 					     counting->after, PAGE, wants_tail, count_entry,
 					     counting);
@@ -115,7 +115,7 @@ static int count_dir(struct counting *counting)
 			r = ASK(view, piece_read, counting->lists[i].ino, counting->lists[i].index,
 				INT64_MIN, add_piece, &counting->bytes);
 		counting->list_count = 0;
-	} while (r == 0 && counting->told == PAGE);
+	} while (r == 0 && counting->listed == PAGE);
 	return r;
 }
 

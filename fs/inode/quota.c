@@ -104,7 +104,7 @@ static int find_home(struct tree *tree, struct view *view, uint64_t dir, struct 
 	return 0;
 }
 
-/* 0: it may hold as much as it likes. */
+/* 0: without a limit. */
 static int find_limit(struct tree *tree, struct view *view, struct inode *home, uint64_t *ret_limit)
 {
 	_cleanup_(buf_done) struct buf value = { 0 };
@@ -121,7 +121,7 @@ static int find_limit(struct tree *tree, struct view *view, struct inode *home, 
 		own = quota->own;
 	pthread_mutex_unlock(&tree->quota.lock);
 	if (!looked) {
-		/* As it is now, not as it was when something else was asked for. */
+		/* A new view: the setting as it is now. */
 		view_end(view);
 		r = view_begin(tree, BACKEND_ANYWAY | BACKEND_BEGUN, view);
 		if (r == 0)
@@ -141,8 +141,7 @@ static int find_limit(struct tree *tree, struct view *view, struct inode *home, 
 
 /* ---- Counting ---- */
 
-/* What began to be committed while it was counted may be in the count and may not be; what is held
- * may be in it twice. */
+/* A commit during the count may or may not be in it; held bytes may be in it twice. */
 static int count_now(struct tree *tree, struct view *view, struct inode *home)
 {
 	struct quota *quota = home->quota, before;
@@ -180,7 +179,7 @@ static int count_now(struct tree *tree, struct view *view, struct inode *home)
 	return 0;
 }
 
-/* One at a time; who has waited may have no need any more. */
+/* One at a time; after waiting, the count may not be needed any more. */
 static int count(struct tree *tree, struct view *view, struct inode *home, uint64_t counts)
 {
 	int r = 0;
@@ -226,7 +225,7 @@ static bool fits_nearly(const struct quota *quota, uint64_t limit, int64_t by)
 
 enum taking { TAKE_LOOK, TAKE_PENDING, TAKE_HELD };
 
-/* holder: who holds it, if it is held. */
+/* holder: the file whose unstored bytes these are, if they are held. */
 static void take_it(struct quota *quota, int64_t by, enum taking how, struct inode *holder)
 {
 	if (how == TAKE_LOOK)
@@ -244,7 +243,7 @@ static void say_full(struct tree *tree, const struct inode *home, uint64_t limit
 	bool say;
 
 	pthread_mutex_lock(&tree->quota.lock);
-	say = log_pause_over(&home->quota->told, tick_now());
+	say = log_pause_over(&home->quota->warned, tick_now());
 	pthread_mutex_unlock(&tree->quota.lock);
 	if (say)
 		log_warning("session %.*s has a quota of %" PRIu64
@@ -270,8 +269,8 @@ static int heed_others(struct tree *tree, struct view *view, const struct inode 
 }
 
 /* Of one session, which becomes larger. */
-static int take(struct tree *tree, struct view *view, struct inode *home, int64_t by,
-		enum taking how, struct inode *holder)
+static int quota_take_of(struct tree *tree, struct view *view, struct inode *home, int64_t by,
+			 enum taking how, struct inode *holder)
 {
 	struct quota *quota = home->quota;
 	uint64_t limit, counts;
@@ -280,7 +279,7 @@ static int take(struct tree *tree, struct view *view, struct inode *home, int64_
 	if (r < 0)
 		return r;
 	if (!limit) {
-		/* It may come to have one, and would not know of this. */
+		/* It may get a quota, whose count would miss this. */
 		pthread_mutex_lock(&tree->quota.lock);
 		quota->counted = false;
 		pthread_mutex_unlock(&tree->quota.lock);
@@ -319,7 +318,7 @@ static void drop_home(struct tree *tree, struct batch_growth *growth)
 	growth->home = NULL;
 }
 
-/* What it does to one session, in one of them. */
+/* Add up what the batch does to a session, in one growth. */
 static void put_together(struct tree *tree, struct batch *batch)
 {
 	for (size_t i = 0; i < batch->growths; i++)
@@ -350,7 +349,7 @@ static int begin_growth(struct tree *tree, struct view *view, struct batch_growt
 	}
 	if (r == 0 || growth->by > 0)
 		return r;
-	/* It becomes smaller, whatever it is. */
+	/* The session that becomes smaller is not known. */
 	quota_void(tree);
 	return 0;
 }
@@ -365,7 +364,7 @@ static void settle(struct quota *quota, const struct batch_growth *growth, int r
 	if (r < 0 || (growth->net >= 0 && !growth->less))
 		return;
 	quota->lessened++;
-	/* A count that was made meanwhile may know of it already. */
+	/* A count that was made meanwhile may include it already. */
 	if (growth->net < 0 && growth->counts == quota->counts)
 		quota->used = MAX(quota->used + growth->net, 0);
 	else
@@ -404,7 +403,7 @@ static int quota_take(struct tree *tree, struct batch *batch)
 
 		if (!growth->home || growth->net <= 0)
 			continue;
-		r = take(tree, &view, growth->home, growth->net, TAKE_PENDING, NULL);
+		r = quota_take_of(tree, &view, growth->home, growth->net, TAKE_PENDING, NULL);
 		growth->taken = r == 0;
 		r = MIN(r, 0);
 	}
@@ -429,7 +428,7 @@ uint64_t quota_dir(const struct inode *inode)
 	return inode->node.nlink ? inode->called_parent : 0;
 }
 
-/* 1: it is not bounded. */
+/* 1: without a limit. */
 static int take_in(struct tree *tree, uint64_t dir, int64_t by, enum taking how,
 		   struct inode *holder)
 {
@@ -441,7 +440,7 @@ static int take_in(struct tree *tree, uint64_t dir, int64_t by, enum taking how,
 		return 1;
 	r = find_home(tree, &view, dir, &home);
 	if (r == 0)
-		r = home ? take(tree, &view, home, by, how, holder) : 1;
+		r = home ? quota_take_of(tree, &view, home, by, how, holder) : 1;
 	view_end(&view);
 	if (home)
 		inode_forget(tree, home, 1);
@@ -485,8 +484,9 @@ void quota_grows(const struct inode *inode, int64_t by, struct batch *batch)
 		batch->growth[growths].unsure = is_unsure(inode);
 }
 
-/* What is exact, or else what was counted last. */
-static int tell_known(struct tree *tree, struct view *view, struct inode *home, uint64_t *ret_used)
+/* The exact size, or else that of the last count. */
+static int count_exactly(struct tree *tree, struct view *view, struct inode *home,
+			 uint64_t *ret_used)
 {
 	for (int i = 0;; i++) {
 		uint64_t counts;
@@ -517,7 +517,7 @@ int quota_stat(struct tree *tree, uint64_t dir, bool always, uint64_t *ret_limit
 		return r < 0 ? r : -ENODATA;
 	r = find_limit(tree, &view, home, ret_limit);
 	if (r == 0 && *ret_limit)
-		r = tell_known(tree, &view, home, ret_used);
+		r = count_exactly(tree, &view, home, ret_used);
 	else if (r == 0 && always && !view.backend)
 		r = view_begin(tree, BACKEND_ANYWAY, &view);
 	if (r == 0 && !*ret_limit && always) {

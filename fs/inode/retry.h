@@ -12,7 +12,8 @@ struct catching_up {
 	uint64_t applied; /* tree.applying.done before it ran */
 	bool passed;	  /* it was run again for that alone the last time */
 	uint64_t asked;	  /* the taker, in vain so far (taker.asked); 0: nothing */
-	unsigned stuck;	  /* times that it waited for the taker, who came no further (waiting.h) */
+	unsigned stuck;	  /* times that it waited for the taker, which made no progress
+			     (waiting.h) */
 	bool late;	  /* the taker was late when it was run the last time (waiting.h) */
 	bool turn;	  /* it has the store's turn */
 };
@@ -32,7 +33,7 @@ struct catching_up {
 		tree_caught_up((tree), &up_);                                                      \
 		r_;                                                                                \
 	})
-/* Have it taken in, unless it was tried too often (-EBUSY); after some tries the operation runs
+/* Take in the changes, unless it was tried too often (-EBUSY); after some tries the operation runs
  * with the store's turn. */
 int tree_catch_up(struct tree *tree, struct catching_up *up);
 /* It has succeeded, or was given up. */

@@ -8,9 +8,9 @@
  *   is left in between is a shorter file: rows 0 ... k with their pieces and marks, or the first
  *   chunks.
  *
- *   So this is for files that nobody sees any more - ghosts and orphans, whose names went in a
- *   transaction before - and for files that shall be empty or shorter anyway.  A save that replaces
- *   content is never taken apart.
+ *   So this is only for files that cannot be seen any more - ghosts and orphans, which lost their
+ *   names in an earlier transaction - and for files that become empty or shorter anyway.  A save
+ *   that replaces content is always one transaction.
  */
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 #include "fs/inode/quota.h"
 #include "fs/inode/shed.h"
 
-/* One transaction: all from position from on goes. */
+/* One transaction: deletes all from position from on. */
 typedef int shed_part_fn(struct tree *tree, struct backend_node *node, int64_t from);
 
 static bool is_hidden(const struct backend_node *node)
@@ -29,7 +29,7 @@ static bool is_hidden(const struct backend_node *node)
 	return !node->nlink;
 }
 
-/* Let the node fit to what is left of the file. */
+/* Make the node fit what is left of the file. */
 static void shed_node_put(struct backend_node *node, struct batch *batch)
 {
 	if (is_hidden(node))

@@ -2,7 +2,7 @@
 #ifndef FS_INODE_STATE_H
 #define FS_INODE_STATE_H
 
-/* What is in memory of files.  What no other lock is named for is guarded by inode.lock, or by
+/* What is in memory of files.  A field without another lock is guarded by inode.lock, or by
  * tree.lock for writing; locks.h has the order of the locks. */
 
 #include <pthread.h>
@@ -26,9 +26,9 @@ struct list_state {
 	int64_t tail_row;
 	int64_t tail_row_seq; /* seq of the next piece before that row */
 	int64_t tail_seq;
-	/* What was learnt of a tail of pieces, so that it is not read for each line that meets it:
-	 * no bytes behind it make JSON of it, and otherwise its first byte that is not blank, or 0:
-	 * not known. */
+	/* Learnt of a tail of pieces, so that not each append reads it: tail_spoilt: no bytes
+	 * behind it can make it valid JSON; otherwise its first byte that is not blank, or 0: not
+	 * known. */
 	bool tail_spoilt;
 	char tail_opens;
 	uint64_t piece_lines; /* newlines in pieces, for line numbers; while pieces_counted */
@@ -42,36 +42,36 @@ struct version {
 	struct stage stage;
 };
 
-/* How a handle counts on its face; FACE_ASKS: a thread wants attributes and opens nothing. */
+/* How a handle counts on its face; FACE_ASKS: a thread only asks for attributes. */
 enum face_kind { FACE_READ, FACE_WRITE, FACE_KINDS, FACE_ASKS = FACE_KINDS };
 
-enum { FACE_NONE = FACE_ANY }; /* the name is to be looked up again */
+enum { FACE_NONE = FACE_ANY }; /* the name must be looked up again */
 
 /* One nodeid of a file; see fs/cache/cache.h.  Lives as long as its inode. */
 struct face {
 	struct face *_Atomic next; /* in the inode's list */
-	_Atomic uint64_t lookups;  /* that the kernel has been told and has not forgotten */
-	_Atomic unsigned answers;  /* with it that are on their way, and will be lookups */
+	_Atomic uint64_t lookups;  /* that the kernel was told and has not forgotten */
+	_Atomic unsigned answers;  /* under way with this nodeid, which will be lookups */
 	_Atomic bool gone;	   /* the kernel did not hold it when it was asked last */
-	bool pinned;		   /* it was held before the name was led there */
+	bool pinned;		   /* it was held before the name led there */
 	unsigned number;	   /* in the upper bits of the nodeid; 0: the first face */
 	unsigned open[FACE_KINDS]; /* handles, by what they count as */
 	bool filled;		   /* the kernel may have pages */
 	bool shown;		   /* the kernel has attributes, or is about to take them in */
 	bool changed;		   /* the content, since a reader opened this face */
-	/* The kernel may take the file for smaller or larger than what the face shows. */
+	/* The size that the kernel has may differ from what the face shows. */
 	bool doubted;
-	bool traced;		 /* it takes it for as large as what its writer sees */
+	bool traced;		 /* the kernel has the size that its writer sees */
 	unsigned stale;		 /* changes whose pages the kernel has yet to forget */
 	bool promised;		 /* to a thread that looked the name up and cannot be seen */
 	struct writing *writing; /* what is written here, by the handle that came first */
-	/* It shows what the handles of that writing see, and no name leads here. */
+	/* It shows what the handles of that writing see, and the name leads elsewhere. */
 	bool own;
 	struct version *old; /* what it shows, counted; NULL: the newest content */
 	bool renewing;	     /* a notice is under way by which it is old no longer */
 };
 
-/* A thread that was told ESTALE and looks the name up again; a face is kept for it. */
+/* A thread that got ESTALE and looks the name up again; a face is reserved for it. */
 struct led {
 	struct led *next;
 	struct face *face;
@@ -80,10 +80,10 @@ struct led {
 	int64_t until; /* by tick_now(): a thread that does not come loses the face */
 };
 
-/* When appends to a list told the other mounts its times. */
+/* When appends to a list last wrote its times beside other mounts. */
 struct shared_times {
-	_Atomic unsigned appends; /* beside them, since its last close */
-	int64_t at;		  /* tick_now() of the last that did; inode.lock */
+	_Atomic unsigned appends; /* beside other mounts, since its last close */
+	int64_t at;		  /* tick_now() of the last that wrote them; inode.lock */
 };
 
 /* A whole save by a temporary name that another has replaced before it was renamed. */
@@ -101,12 +101,12 @@ struct inode {
 	_Atomic bool state;	/* a view over rows; follows node.kind */
 	pthread_mutex_t change; /* locks.h has both */
 	pthread_mutex_t lock;
-	_Atomic bool unapplied;	  /* what the store may show is not here yet; commit.h */
+	_Atomic bool unapplied;	  /* memory does not have yet what the store may show; commit.h */
 	struct backend_node node; /* as the store has it, but for times that are newer here */
 	struct window *window;	  /* it is one: window.h; never changes */
 	struct inode *parent;	  /* of a directory, counted; NULL for the root; tree.lock */
 	char *name;		  /* of a directory; tree.lock */
-	/* The name of anything else, when it was told last, and its place; called.h. */
+	/* The name of anything else when it was last known, and its place; called.h. */
 	char *called;
 	uint64_t called_parent;
 	uint64_t called_entry;
@@ -115,14 +115,14 @@ struct inode {
 	struct handle *open; /* its handles */
 	unsigned uses;	     /* handles, and those that are just being opened */
 	struct dates dates;  /* of rows that are written to the state file; dates.h */
-	_Atomic bool bare;   /* it has no extended attributes; if not, that is not known */
+	_Atomic bool bare;   /* true: it has no extended attributes; false: not known */
 	bool gone;	     /* its node was deleted from the store */
-	/* tree.change_number of the change that takes its content away, or puts other there. */
+	/* tree.change_number of the change that takes its content away or replaces it. */
 	uint64_t leaving;
 	uint64_t replacing;
 	bool claimed;	     /* it is an orphan that this mount needs */
-	bool opening;	     /* it was made to be opened, which is still to come */
-	unsigned left_faces; /* so many it had when another mount took a name from it (face.c) */
+	bool opening;	     /* it was made to be opened, and is not open yet */
+	unsigned left_faces; /* face_count when another mount removed a name of it (face.c) */
 	bool nameless;	     /* made without a name, and not linked since */
 	bool orphaned;	     /* gone, and orphan has the bytes of the state file */
 	struct stage orphan;
@@ -131,28 +131,29 @@ struct inode {
 	pid_t saver;		 /* process whose save it has, or -1 */
 	bool saved;		 /* which was closed or synced, */
 	uint64_t saved_at;	 /* tree.saves then, or when it was begun */
-	bool inherited;	  /* its first handle is to begin as a save of nothing; see ghost.c */
+	bool inherited;		 /* its first handle begins as a save of nothing; see ghost.c */
 	bool inherits;	  /* its rows are those of the file that it follows, until it is saved */
 	bool untold;	  /* rows that another program has inserted; reconcile-key.c */
 	bool apart;	  /* its key is set apart; see aparts.h */
 	bool whole;	  /* a session, all of whose rows have files (waiting.h) */
 	struct face face; /* the first; its list has all */
 	unsigned face_count;
-	_Atomic bool locked;	 /* somebody has asked for a lock of it */
+	_Atomic bool locked;	 /* a process has asked for a lock of it */
 	unsigned lookup, led_to; /* faces that the name leads to, or FACE_NONE; and did last */
 	bool name_kept;		 /* by the kernel, which remembers where it leads */
 	int64_t name_forgotten;	 /* tick_now() when it was notified to forget that, or 0 */
-	struct led *led;	 /* threads that were led to a face and have not come yet */
+	struct led *led;	 /* threads that a face is reserved for */
 	uint64_t changed;	 /* tree.changes when its content changed last, or later */
 	uint64_t replaced_at;	 /* the same, but for what was added behind it */
 	uint64_t changes;  /* notices of its content, each with the next number; cache/notify.c */
 	uint64_t replaced; /* how many there were when the content was replaced */
-	uint64_t bound;	   /* shown as no larger than this, while the kernel is told that it grew */
+	uint64_t bound;	   /* shown as no larger than this, until the kernel is notified that it
+			      grew */
 	uint64_t changes_notified; /* number of the last notice that was sent; tree.cache.lock */
 	_Atomic bool loaded;	   /* the following are known */
-	uint64_t size;		   /* bytes of a single or hash that is no draft */
+	uint64_t size;		   /* bytes of a single or hash that is not a draft */
 	struct list_state list;
-	bool list_known;  /* list.size is all of it that was shown, and nothing but more has come */
+	bool list_known;  /* readers saw exactly list.size, and since then it has only grown */
 	bool grew;	  /* in what is being digested, */
 	uint64_t grew_at; /* behind so many bytes */
 	uint64_t version; /* moves with every change of content but an append to a list */
@@ -161,7 +162,7 @@ struct inode {
 	struct buffered *buffered; /* what was written and is not in the store yet; file.c */
 	_Atomic uint64_t held;	   /* of it, bytes that were charged (quota.h) */
 	int64_t written_chunk;	   /* that the last write was in, or -1 */
-	/* Somebody has synced it and is likely to again: the next append writes its times. */
+	/* It was synced and probably will be again: the next append writes its times. */
 	_Atomic bool synced;
 	_Atomic bool sync_soon; /* the same, for its data alone */
 	bool times_dirty; /* tree.times_lock: counted by, and in, the list of unwritten times */

@@ -57,7 +57,8 @@ void trash_delete(struct batch *batch, const struct backend_node *node)
 	batch_node_delete(batch, node->ino);
 }
 
-/* What has the name already goes.  That may be the file itself, if it was put there before. */
+/* The file that has the name already is deleted.  That may be the file itself, if it was put there
+ * before. */
 static int take_name(struct view *view, struct bytes name, uint64_t ino, struct batch *batch)
 {
 	struct backend_node older;
@@ -132,7 +133,7 @@ bool trash_has_just(struct tree *tree, const struct inode *dir, struct bytes nam
 	       tree->trashed.removed[slot].until > tick_now();
 }
 
-/* Somebody may have it open: it goes with him. */
+/* It may be open: the last close deletes it. */
 static void forget_path(struct tree *tree, const struct backend_node *node, struct batch *batch)
 {
 	struct inode *inode = inode_known(tree, node->ino);

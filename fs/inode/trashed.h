@@ -15,27 +15,27 @@
  *   target.  An orphan that has one goes into the trash where others are deleted, also if the
  *   daemon dies in between.
  *
- *   It is room that is given back when it is needed, the oldest first.
+ *   When the store needs room, the oldest are deleted first.
  */
 
 #include "fs/base/batch.h"
 #include "fs/inode/locks.h"
 
-/* Append the path of a name, if what is removed is kept; otherwise nothing. */
+/* Append the path of a name, if removed files are kept; otherwise nothing. */
 int trash_path(const struct tree *tree, const struct inode *dir, struct bytes name,
 	       struct buf *path);
 /* The trash itself is made when it is first needed. */
 int trash_make(struct view *view, struct batch *batch);
-/* Into the trash, in place of what is there of this path; view NULL: -EEXIST if something is, and
- * the trash was made (tree.trashed.any).  Under tree.lock for writing. */
+/* Into the trash, in place of what has this path there; view NULL: -EEXIST if the path is taken,
+ * and the trash exists (tree.trashed.any).  Under tree.lock for writing. */
 int trash_put(struct tree *tree, struct view *view, const struct backend_node *node,
 	      struct bytes path, struct batch *batch);
 /* For good: a node of the trash. */
 void trash_delete(struct batch *batch, const struct backend_node *node);
-/* A file has lost its name, after the commit; and whether one of this name did a moment ago. */
+/* After the commit: a file has lost its name; and whether a file of this name did a moment ago. */
 void trash_removed(struct tree *tree, const struct inode *dir, struct bytes name, uint64_t ino);
 bool trash_has_just(struct tree *tree, const struct inode *dir, struct bytes name);
-/* If so, it is replaced by a file of the same name, and is not kept.  Three under tree.lock for
+/* If so, a file of the same name replaces it, and it is not kept.  Three under tree.lock for
  * writing. */
 int trash_replaced(struct tree *tree, struct view *view, const struct inode *dir, struct bytes name,
 		   struct batch *batch);

@@ -2,8 +2,8 @@
 #ifndef FS_INODE_TREE_H
 #define FS_INODE_TREE_H
 
-/* The tree itself.  Comments name the locks; what has none and is not atomic stays as it is while
- * requests are served. */
+/* The tree itself.  Comments name the locks; a field without one that is not atomic does not change
+ * while requests are served. */
 
 #include "fs/events/log/log.h"
 #include "fs/inode/state.h"
@@ -44,11 +44,11 @@ struct taker {
 	struct wanted *wanted;
 };
 
-/* quota.h; the lock is a leaf, that of who counts is held while the store is asked. */
+/* quota.h; the lock is a leaf; the counting lock is held while the store is read. */
 struct quotas {
 	_Atomic bool on;	  /* some session may have one */
 	_Atomic bool any;	  /* of its own */
-	_Atomic uint64_t each;	  /* that all others have; 0: none */
+	_Atomic uint64_t each;	  /* for all others; 0: none */
 	_Atomic uint64_t voided;  /* counts were given up so often */
 	_Atomic uint64_t left;	  /* files that were unlinked and count as long as they are */
 	_Atomic uint64_t freed;	  /* so many of them have gone */
@@ -81,7 +81,7 @@ struct inodes_table {
 	size_t count;
 };
 
-/* numbers.c: those that were given last, and the last that are leased; tree.lock for writing. */
+/* numbers.c: the last that were given, and the last that are leased; tree.lock for writing. */
 struct numbers {
 	uint64_t ino;
 	uint64_t entry;
@@ -110,7 +110,7 @@ struct tree {
 	_Atomic int64_t trash; /* how long what is removed is kept; trashed.h */
 	_Atomic unsigned pause;
 	_Atomic bool ttls_changed; /* another mount has set a ttl, perhaps */
-	_Atomic uint64_t changes;  /* of content, by anybody, in memory or not */
+	_Atomic uint64_t changes;  /* of content, by all mounts, in memory or not */
 
 	/* What rooms behind this one do for those before them. */
 	const struct views *views;			    /* window.h */
@@ -124,8 +124,8 @@ struct tree {
 	pthread_rwlock_t lock;
 	pthread_mutex_t table_lock;
 	pthread_mutex_t times_lock;
-	/* commit.h: who has the change to himself (pthread_self(), 0: nobody), and which one it is;
-	 * set under tree.lock for writing. */
+	/* commit.h: the thread that holds tree.change for writing (pthread_self(); 0: none), and
+	 * the number of its change; set under tree.lock for writing. */
 	_Atomic pthread_t changer;
 	uint64_t change_number;
 	_Atomic bool stopping;
@@ -142,7 +142,7 @@ struct tree {
 	struct trash_state trashed;
 	struct windows windows;	       /* window.h; table_lock */
 	_Atomic uint64_t called[4096]; /* inode numbers by names; called.h */
-	_Atomic uint64_t list_end;     /* no entry has an id behind it; UINT64_MAX: one may have */
+	_Atomic uint64_t list_end;     /* the last id of entries; UINT64_MAX: not known */
 	struct inode *times_first;     /* their times are newer than the store's; times_lock */
 	struct apart *aparts;	       /* aparts.h; tree.lock for writing */
 	void *aparts_by_key;

@@ -5,7 +5,7 @@
 #include "fs/inode/commit.h"
 #include "fs/inode/locks.h"
 
-/* What memory does not have yet is not to be read. */
+/* Do not read what memory does not have yet. */
 static int view_begun(void *arg)
 {
 	const struct view *view = arg;
@@ -73,7 +73,8 @@ const struct buf *view_whole(const struct view *view, uint64_t ino)
 static int look_once(struct tree *tree)
 {
 	_cleanup_(view_end) struct view view = { 0 };
-	/* So that who takes something in now has notified the kernel, or is about to. */
+	/* Wait for a thread that takes something in now: after this it has notified the kernel, or
+	 * is about to. */
 	WITH_READ_LOCK(tree);
 
 	return view_begin(tree, BACKEND_BEGUN, &view);

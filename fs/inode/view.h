@@ -18,7 +18,7 @@ struct view {
 	struct tree *tree;
 	const struct inode *inode; /* that is read in it, or NULL */
 	unsigned flags;
-	bool past;	  /* changes of others wait: each key is to be asked for (waiting.h) */
+	bool past;	  /* changes of others wait: each key must be heeded (waiting.h) */
 	uint64_t changes; /* tree.changes that it shows, at least */
 	/* Files of which it has all bytes already (backend_looked.whole); ino 0: none. */
 	struct view_whole {
@@ -27,16 +27,17 @@ struct view {
 	} whole[VIEW_WHOLE];
 };
 /* flags: of enum backend_flags.  0, or -errno as backend_ops.snapshot_begin(); -ESTALE also while
- * memory does not have what the store may show (commit.h), unless BACKEND_ANYWAY is among them.
- * Where a snapshot begins with its first read, it may be that which answers so.  While the tree's
- * taker is late it goes past what waits.  A view stays where it is until it is ended. */
+ * memory does not have what the store may show (commit.h), unless flags has BACKEND_ANYWAY.  Where
+ * a snapshot begins with its first read, that read may answer -ESTALE instead.  While the tree's
+ * taker is late, the view goes past what waits.  A view must not move in memory until it is
+ * ended. */
 int view_begin(struct tree *tree, unsigned flags, struct view *view);
 /* The same, but never past anything. */
 int view_begin_whole(struct tree *tree, unsigned flags, struct view *view);
 void view_end(struct view *view);
-/* All bytes of a node's file, if the view has them already: NULL, or they go with it. */
+/* All bytes of a node's file, if the view has them already, valid as long as the view; or NULL. */
 const struct buf *view_whole(const struct view *view, uint64_t ino);
-/* Ask the store by one of its reads (backend.h), as a view shows it. */
+/* Call one of the store's reads (backend.h) with a view. */
 #define ASK(view, read, ...)                                                                       \
 	((view)->backend->ops->read((view)->backend, (view)->snapshot, ##__VA_ARGS__))
 

@@ -5,25 +5,25 @@
 /*
  * Windows: inodes that show another one through a question.
  *
- *   A window is no file of the store: it has a number above those of files, which the kernel knows
- *   as a nodeid, and counts the file or directory that it shows.  A directory's window has windows
- *   of what lies in it.  A window of a list shows some of the rows that the list had when the
- *   window was looked up, and nothing else, ever: its size and its bytes do not change.  So its
- *   question, the list's version and end, and the moment for ages are what makes it; who looks the
- *   same name up again before any of these has moved comes to the same window.
+ * A window is not a file of the store: it has a number above those of files, which the kernel knows
+ * as a nodeid, and counts the file or directory that it shows.
  *
- *   With as=items, a list is a directory of documents.  Its window is one of the directory that the
- *   list lies in, with the name of the list, and shows whatever list has that name: it changes as
- *   directories do.  A document in it is a window of the list that shows one row.
+ *   of            the window is                 it shows
  *
- *   With as=list, the documents of a directory are a list.  Its window is a file that shows lines,
- *   and counts the directory.  The same bytes are the same window: their digest is the version.
+ *   a directory   a directory                   windows of what lies in it
+ *   a list        a file that never changes     rows that the list had at the lookup
+ *   as=items      a directory, as the list      a document for each row of the list of that name
+ *   such a row    a file that never changes     one row of the list
+ *   as=list       a file that never changes     the documents of a directory, as lines
  *
- *   Who opens one to save through it has it to himself: nobody finds it from then on.  It shows
- *   what he writes, and what he has saved.
+ * A window of a list is made of its question, the version and end of the list (or a digest of its
+ * documents), and the moment for ages: while these stay, a name gives the same window.
  *
- *   The kernel asks for the name of a window each time that it is used.  A mount that is a view
- *   has a window as its root: it has the root's number, and only that is told of the root.
+ * A handle that saves through a window has it alone: lookups do not find it from then on.  It shows
+ * what the handle writes, and what it has saved.
+ *
+ * The kernel does not cache the names of windows.  The root of a mount that is a view is a window
+ * with the root's number.
  */
 
 #include <limits.h>
@@ -37,7 +37,7 @@ enum {
 	WINDOWS_MOST = 10000, /* that live, as far as the kernel can forget them */
 };
 
-/* A question that is looked through, counted by its windows. */
+/* A question, counted by its windows. */
 struct asked {
 	_Atomic unsigned count;
 	uint64_t hash; /* of its text */
@@ -45,8 +45,8 @@ struct asked {
 	char *text; /* as the name is spelled */
 };
 
-/* What happens in a directory, instead of what is in it: such a window is a file that its owner may
- * read, since the directories below may be closed to others (fs/events/events.h). */
+/* A stream of events of a directory, not its content: such a window is a file that only its owner
+ * may read, since the directories below may be closed to others (fs/events/events.h). */
 static inline bool asked_is_stream(const struct asked *asked)
 {
 	return asked->question->as == QUESTION_EVENTS;
@@ -64,8 +64,8 @@ struct window_rows {
 	int64_t from;
 	int64_t to;
 	uint64_t size;
-	uint64_t sum; /* tells which they are */
-	/* Of documents as a list: rights to read it that not all of them give. */
+	uint64_t sum; /* a sum that differs with the choice of rows */
+	/* Of documents as a list: rights to read that not all of the documents give. */
 	mode_t closed;
 };
 
@@ -79,36 +79,37 @@ struct window_choice {
 /* What is saved through a window. */
 struct window_saving {
 	unsigned writers; /* handles that may */
-	bool stages;	  /* the stage is what is shown, from the first change on, */
-	bool dirty;	  /* and that was not published yet */
+	bool stages;	  /* it shows the stage, from the first change on, */
+	bool dirty;	  /* which was not published yet */
 	int failed;	  /* why that failed the last time, or 0 */
-	int refused;	  /* why a write failed, whose bytes are missing; 0: none */
+	int refused;	  /* error of a write whose bytes are missing; 0: none */
 	uint64_t read;	  /* bytes from its start on that a writer has read */
 	int64_t time;	  /* of the last change, in nanoseconds since 1970 */
-	pid_t process;	  /* that has written last, or opened it */
+	pid_t process;	  /* that was the last to write, or has opened it */
 	struct stage stage;
-	/* The rows of the list that it takes the place of, none if last is before first. */
+	/* The rows of the list that it replaces, none if last is before first. */
 	int64_t first;
 	int64_t last;
 };
 
-/* All but the links and what has a lock stays as it is. */
+/* The fields never change, except the links and those with a lock. */
 struct window {
 	struct inode *of;    /* what it shows, counted; never a window */
 	struct asked *asked; /* counted */
 	/* tree.table_lock: the others of its slot, and of the tree, those first that have not been
 	 * used for the longest time. */
 	struct inode *next;
-	struct inode **link; /* NULL: it is not to be found */
+	struct inode **link; /* NULL: lookups do not find it */
 	struct inode *newer;
-	struct inode **newer_link; /* NULL: the kernel is told to forget its name, or is about to */
+	struct inode **newer_link; /* NULL: the kernel is notified to forget its name, or is about
+				      to be */
 	/* Where its name is, for the kernel to forget it: nodeid of the directory. */
 	uint64_t parent;
 	char *name;
 	char *list; /* a directory of items: the name of their list in of; or NULL */
 	struct window_rows rows;
-	/* Bytes that it shows, and of which generation of the list: as in rows, until something is
-	 * saved through it. */
+	/* The size and the list's generation that it shows: as in rows, until something is saved
+	 * through it. */
 	_Atomic uint64_t size;
 	_Atomic uint64_t generation;
 	pthread_mutex_t lock;	 /* of the following, and before the other locks (locks.h) */
@@ -121,27 +122,27 @@ struct window {
 /* Those of a tree. */
 struct windows {
 	struct inode *slots[4096];
-	struct inode *first; /* of them all, the one that was used last is at the end */
+	struct inode *first; /* all of them, the one that was used last at the end */
 	struct inode **end;
 	size_t count;
 	_Atomic uint64_t last;	 /* number that was given, without its WINDOW_BIT */
-	struct log_news refused; /* names that are no views */
+	struct log_news refused; /* names that are not questions */
 };
 
-/* What a window shows, or the inode itself if it is none. */
+/* What a window shows, or the inode itself if it is not a window. */
 static inline struct inode *inode_shown(struct inode *inode)
 {
 	return inode->window ? inode->window->of : inode;
 }
 
-/* What a window is to be like. */
+/* The window that a lookup needs. */
 struct window_wanted {
 	struct inode *of;
 	struct asked *asked;
 	uint64_t parent;
 	struct bytes name;
 	char list[NAME_MAX + 1]; /* as in struct window; "": NULL */
-	bool alone;		 /* nobody else is to find one with rows */
+	bool alone;		 /* lookups must not find one with rows */
 	struct window_rows rows;
 };
 
@@ -151,7 +152,7 @@ static inline mode_t window_mode(const struct window_rows *rows, mode_t mode)
 	return S_IFREG | (mode & 0666 & ~rows->closed);
 }
 
-/* Whether what is added to it goes to the list that it shows. */
+/* Whether appends to it go to the list that it shows. */
 static inline bool window_takes_lines(const struct window *window)
 {
 	return window->rows.list && window->asked->question->as == QUESTION_LINES;
@@ -160,18 +161,18 @@ static inline bool window_takes_lines(const struct window *window)
 struct through;
 enum notify_how;
 
-/* What the rooms before fs/views/ ask of windows (tree.views).  Unless it says otherwise, the
- * functions are as those of the same name in fs/api/tree.h, and no lock is held. */
+/* What other rooms call of fs/views/ (tree.views).  Unless it says otherwise, the functions are as
+ * those of the same name in fs/api/tree.h, and no lock is held. */
 struct views {
-	/* For inode_forget(), under tree.table_lock; and when an inode is destroyed: returns what
-	 * it counted. */
+	/* For inode_forget(), under tree.table_lock; and when an inode is destroyed: returns the
+	 * inode that it counted. */
 	void (*unlink)(struct tree *tree, struct inode *inode);
 	struct inode *(*free)(struct window *window);
-	/* What the functions of handles do with one that has through. */
+	/* The functions of handles, for a handle with through. */
 	int (*open)(struct tree *tree, struct inode *inode, int flags, pid_t pid,
 		    struct handle **ret_handle);
 	void (*close)(struct tree *tree, struct handle *handle);
-	/* page: for the kernel's cache, which is not what the program has read. */
+	/* page: for the kernel's cache; then it does not count as read by the program. */
 	int (*read)(struct tree *tree, const struct through *through, uint64_t offset, size_t size,
 		    bool page, struct buf *out);
 	/* -EINVAL where there would be a gap. */
@@ -182,8 +183,8 @@ struct views {
 		     enum notify_how how);
 	/* A save that is not finished is dropped. */
 	void (*abandon)(const struct through *through);
-	/* A name in a directory's window; and one that nothing in the store has, and that is a
-	 * question: one that is wrong is not there, and the log says why. */
+	/* Look up a name in a directory's window; and a name that is not in the store and is a
+	 * question: a wrong question answers as a missing name, and the log says why. */
 	int (*lookup)(struct tree *tree, struct inode *dir, struct bytes name, pid_t pid,
 		      struct inode **ret_inode);
 	int (*ask)(struct tree *tree, struct inode *dir, struct bytes name,

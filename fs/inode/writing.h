@@ -2,11 +2,11 @@
 #ifndef FS_INODE_WRITING_H
 #define FS_INODE_WRITING_H
 
-/* What is in memory of open files: what was written through them, and each handle of them. */
+/* What is in memory of open files: what was written through them, and their handles. */
 
 #include "fs/inode/state.h"
 
-/* The states of what is written; write/handle.c has what leads from one to the other. */
+/* The states of struct writing; the table in write/handle.c has the moves between them. */
 enum handle_mode {
 	HANDLE_PLAIN,  /* nothing held back: reads, and writes of ordinary files */
 	HANDLE_APPEND, /* whole lines become rows at once; piece holds the unfinished one */
@@ -20,24 +20,24 @@ struct writing {
 	pthread_mutex_t lock; /* of this, and of what its handles read */
 	unsigned count;	      /* handles; inode.lock */
 	unsigned writers;     /* of them may write; inode.lock */
-	struct inode *inode;  /* which its handles count */
-	struct face *face;    /* whose writing this is; NULL: none */
+	struct inode *inode;  /* counted by its handles */
+	struct face *face;    /* the face of this writing; NULL: none */
 	pid_t writer;	      /* thread that wrote last, or opened it */
-	pid_t process;	      /* its process; 0: only an ordinary file was opened by it */
+	pid_t process;	      /* its process; 0: not looked up, for an ordinary file */
 	enum handle_mode mode;
 	bool dirty;	     /* the stage was changed since it was published */
-	bool only_cut;	     /* and nothing but its size was set, by opening or truncating it */
+	bool only_cut;	     /* and only its size was set, by opening or truncating it */
 	bool only_adds;	     /* and all that was written was added at its end, behind kept bytes */
-	uint64_t kept;	     /* bytes of the content that the stage began with, and still has */
-	uint64_t seen;	     /* bytes that the content had then */
-	int refused;	     /* why a write failed whose bytes are missing in the stage; 0: none */
+	uint64_t kept;	     /* bytes of the content that the stage began with and still has */
+	uint64_t seen;	     /* size of the content then */
+	int refused;	     /* error of a write whose bytes are missing in the stage; 0: none */
 	uint64_t refused_at; /* where they are missing: such a stage is never published */
-	uint64_t lease;	     /* of the mount when a lock was granted that is held; 0: none is */
-	int failed;	     /* why the last flush failed; 0: it did not */
+	uint64_t lease;	     /* of the mount when a lock that is held was granted; 0: no lock */
+	int failed;	     /* error of the last flush; 0: none */
 	/* Saves by one temporary name (write/temporary.h); inode.lock. */
 	pid_t owner;	   /* process that has begun it, or -1; 0: it has joined one */
-	bool apart;	   /* the stage is its own, whatever the file is */
-	bool parted;	   /* it has just become so: the stage will begin as */
+	bool apart;	   /* the stage is its own, not that of the file */
+	bool parted;	   /* it has just become so: the stage begins with */
 	struct stage base; /* this */
 	bool settled;	   /* all of it is under the name, from which the file was renamed away */
 	uint64_t saved_at; /* tree.saves when it was opened, synced or closed */
@@ -62,20 +62,20 @@ struct writing {
 	int64_t paused_at; /* busy when a pause was looked at last, so that it is looked at once */
 };
 
-/* The content of an inode is another version now, which begins with all that version from had: a
- * save that began with that goes on as if it had begun with this, and finds what was added behind
+/* The content of an inode has a new version, which begins with all of version from: a save that
+ * began with from goes on as if it had begun with the new one, and finds what was added behind
  * writing.seen.  Under inode.lock, or tree.lock for writing. */
 void inode_extended(struct inode *inode, uint64_t from);
 
-/* An open window; a handle that has this has nothing else. */
+/* An open window; a handle with this uses nothing else. */
 struct event_reader;
 struct through {
-	struct inode *inode;   /* the window, counted */
-	struct handle *handle; /* of what it shows, to append to it or to read what is no list; or
-				* NULL */
-	bool reads;	       /* it counts in window.open, */
-	bool saves;	       /* it counts in window.saving.writers */
-	pid_t opener;	       /* process, if it saves */
+	struct inode *inode;	     /* the window, counted */
+	struct handle *handle;	     /* of the file that it shows, to append to it or to read other
+				  content than a list; or NULL */
+	bool reads;		     /* it counts in window.open, */
+	bool saves;		     /* it counts in window.saving.writers */
+	pid_t opener;		     /* process, if it saves */
 	struct event_reader *events; /* of a stream: then there is nothing else; owned */
 };
 
@@ -86,23 +86,24 @@ struct handle {
 	_Atomic int flags;	 /* of open(2) */
 	pid_t opener;		 /* process, if it may write; 0: opened as an ordinary file */
 	struct writing *writing; /* counted; never NULL */
-	struct face *face;	 /* that it was opened on */
+	struct face *face;	 /* on which it was opened */
 	uint64_t window;     /* through which it was opened, and which its descriptors show; or 0 */
-	enum face_kind kind; /* as which it counts there */
+	enum face_kind kind; /* how it counts there */
 	bool closed;	     /* by a process, and not used since: inode.lock */
-	bool outlives;	     /* that close, in a process that we do not know: inode.lock */
+	bool outlives;	     /* it outlived that close, in a process that we do not know:
+				inode.lock */
 	bool finished;	     /* handle_finish() */
 	bool direct;	     /* its reads and writes bypass the page cache */
 	bool keeps;	     /* it counts in tree.kept.readers */
 	bool fills;	     /* the kernel has filled pages by it, whether it is direct or not */
 	bool fresh;	     /* not read directly since it was opened */
-	bool middle;	     /* its last direct read was not told that the file ends there */
+	bool middle;	     /* its last direct read did not end with the file */
 	bool ended;	     /* it has read all that there is, up to the end */
 	bool again;	     /* it has read again behind that (read.c), or has got a lock */
 	_Atomic pid_t reader;	/* thread that has opened it, or was the last to read by it */
 	unsigned asked;		/* how often that thread has asked for attributes since */
-	struct version *old;	/* what it reads, counted; NULL: the newest content.  Of a document,
-				 * that is what it was at the last read of its start. */
+	struct version *old;	/* the version that it reads, counted; NULL: the newest content.  Of
+				   a document: the content at the last read of its start. */
 	struct stage whole;	/* a large row, for the reads that follow the first */
 	uint64_t whole_offset;	/* where it stands in the file */
 	uint64_t whole_version; /* inode.version that it was read of */
