@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The bytes of a file, whatever keeps them (kind.h). */
+/* The bytes of a file of any kind (kind.h). */
 
 #include <errno.h>
 

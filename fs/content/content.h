@@ -2,7 +2,7 @@
 #ifndef FS_CONTENT_CONTENT_H
 #define FS_CONTENT_CONTENT_H
 
-/* The door of this room: the bytes of files, whatever keeps them. */
+/* The door of this room: the bytes of files of any kind. */
 
 #include "fs/base/batch.h"
 #include "fs/inode/locks.h"
@@ -10,52 +10,54 @@
 #include "fs/base/json.h"
 
 /* All but tree_write_times() are under inode.lock, or tree.lock for writing, and return 0 or
- * -errno.  Those that begin a view by themselves answer -ESTALE when changes of others come
+ * -errno.  Functions that begin a view themselves return -ESTALE when changes of others come
  * first. */
 
-/* content.c: bytes of a file, whatever keeps them. */
+/* content.c: bytes of a file of any kind. */
 
 /* Make size (and for a list its end) known.  -EIO: the key is set apart. */
 int content_load(struct tree *tree, struct view *view, struct inode *inode);
-/* The same by what a view has told of a file's tail, unless that may not fit: the file has changed
- * since the view was begun, or is just changing, or the view goes past what others have changed. */
+/* The same from a file's tail that a view has read, unless that may be outdated: the file has
+ * changed since the view was begun, or is just changing, or the view goes past changes of
+ * others. */
 void content_take(struct inode *inode, const struct view *view, const struct backend_tail *tail);
 /* Bytes of the published content.  view is needed unless it is loaded, in chunks, or an orphan. */
 int content_size(struct tree *tree, struct view *view, struct inode *inode, uint64_t *ret_size);
-/* How much larger a directory is without the file (batch_grows()). */
+/* How much the size of a directory changes without the file (batch_grows()). */
 int64_t content_less(const struct inode *inode);
 /* At most size bytes of the published content from offset, appended to out.  handle may be NULL; it
  * remembers where sequential reads are. */
 int content_read(struct tree *tree, struct view *view, struct inode *inode, struct handle *handle,
 		 uint64_t offset, size_t size, struct buf *out);
-/* All bytes that the store has now, whatever was known of it before, into a stage that is empty. */
+/* All bytes that the store has now, without regard to what memory knows, into a stage that is
+ * empty. */
 int content_to_stage(struct view *view, struct inode *inode, struct stage *stage);
-/* documents.c: the same of a file that is no list, as a version that all who read it share, and
- * that is kept for a while if it is small.  Counted. */
+/* documents.c: the same for a file that is not a list, as a version that its readers share, and
+ * that is cached if it is small.  Counted. */
 int document_get(struct view *view, struct inode *inode, struct version **ret_version);
-enum { DOCUMENT_KEPT = 32 << 10 }; /* bytes of one that is kept, at most */
-/* The same of a window: what is kept of it, counted, or NULL; and keep it.  What is large is kept
- * for a second, and for who comes first. */
+enum { DOCUMENT_KEPT = 32 << 10 }; /* bytes of a document that is cached, at most */
+/* The same for a window: its cached content, counted, or NULL; and caching it.  Large content is
+ * cached for a second, and for one reader. */
 struct version *document_of_window(struct tree *tree, const struct inode *inode);
 void document_keep_window(struct tree *tree, const struct inode *inode, struct version *version);
-/* Drop what is large and has not been fetched. */
+/* Drop large content that was not fetched. */
 void documents_age(struct tree *tree, int64_t now);
 /* A version of no bytes, counted once; NULL when there is no memory. */
 struct version *version_new(void);
-/* None is kept any more.  No lock is needed. */
+/* Empty the cache.  No lock is needed. */
 void documents_drop(struct tree *tree);
 int documents_init(struct tree *tree);
 void documents_done(struct tree *tree);
-/* Write bytes that need no save: of an ordinary file, or of an orphan.  -EIO: of another. */
+/* Write bytes that need no save: of an ordinary file or an orphan; -EIO for any other. */
 int content_write(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data);
 /* Operations that remove all content of a file from the store: rows, chunks, pieces, marks. */
 void content_remove(const struct inode *inode, struct batch *batch);
 
 /* file.c: ordinary files and drafts, in chunks. */
 
-/* The size that everybody sees, with what is buffered. */
+/* The size that is shown, with what is buffered. */
 uint64_t file_size(const struct inode *inode);
-/* Put what is buffered into the store. */
+/* Write what is buffered to the store. */
 int file_write_back(struct tree *tree, struct inode *inode);
 /* Bytes that are stored of a file with holes. */
 int file_stored(struct view *view, struct inode *inode, uint64_t *ret_stored);
@@ -93,7 +95,7 @@ int list_read_tail(struct view *view, struct inode *inode, struct buf *out);
 /* Whether a mark is due behind so many bytes and rows.  No lock is needed. */
 bool list_mark_due(uint64_t bytes, uint64_t rows);
 
-/* invalid.c: bytes that are no rows; finding them, and saying so. */
+/* invalid.c: finding bytes that are not rows, and reporting them. */
 
 /* Text of an id for a sentence: in quotes, on one line, cut when long. */
 enum { INVALID_ID_MAX = 820 };
@@ -108,11 +110,11 @@ struct invalid_place {
 };
 typedef int invalid_fn(void *arg, const struct invalid_place *place);
 
-/* Every such line of a list that is no draft; or the one place of a draft.  Blank lines do not
+/* Every such line of a list that is not a draft; or the one place of a draft.  Blank lines do not
  * count. */
 int invalid_find(struct view *view, struct inode *inode, invalid_fn *fn, void *arg);
 
-/* The attribute user.sessfs.invalid: -ENODATA when there is nothing to tell. */
+/* The attribute user.sessfs.invalid: -ENODATA when all is valid. */
 int invalid_describe(struct view *view, struct inode *inode, struct buf *text);
 
 /* One line of the log; where is "line 7" or "before item 7".  strict: the save is refused. */
@@ -124,13 +126,13 @@ void invalid_log_refused(const struct backend_node *node, uint64_t line,
 
 /* times.c */
 
-/* Milliseconds between two writes of pending times; beside other mounts, and so at most as long as
- * an append to an open list keeps its times from them. */
+/* Milliseconds between two writes of pending times; and beside other mounts, where the times of an
+ * open list may be late by that. */
 enum { TIMES_INTERVAL = 500, TIMES_INTERVAL_SHARED = 100 };
 
 /* Write the times that only memory has, and small writes that are buffered.  No lock is held. */
 int tree_write_times(struct tree *tree);
-/* The times of one file, which is open, where other mounts are to know them.  No lock is held. */
+/* Write the times of one open file, if other mounts need them.  No lock is held. */
 int file_tell_times(struct tree *tree, struct inode *inode);
 
 #endif

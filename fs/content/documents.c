@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Documents that were read lately: what is read again and has not changed costs no row.
+ * A cache of documents: reading one again that has not changed does not read its row.
  *
- *   Each has the slot of its number.  What is kept of an inode is told by its number and by what
- *   moves with its content (inode.changed, inode.version): that of an inode that was forgotten and
- *   has come back is not used.  What a window shows is kept as well, from its look-up on, so that
- *   it can be opened whatever happens to the list meanwhile.
+ *   Each has the slot of its number.  An entry is valid for an inode with its number and the values
+ *   that change with content (inode.changed, inode.version), so it is not used for an inode that
+ *   was forgotten and has come back.  The content of a window is cached as well, from its lookup
+ *   on, so that the window can be opened even if the list changes meanwhile.
  */
 
 #include <errno.h>
@@ -16,8 +16,8 @@
 #include "fs/inode/inodes.h"
 #include "backend/base/tick.h"
 
-/* What a document has, kept for who reads it next: of the inode with this number while that has
- * these, too. */
+/* The content of a document, kept for its next reader: valid while the inode with this number has
+ * the same values. */
 struct document {
 	uint64_t ino;
 	uint64_t changed;
@@ -25,7 +25,7 @@ struct document {
 	struct version *content; /* counted, or NULL */
 };
 
-/* The content of a window that is not small, for who opens it next. */
+/* The content of a large window, kept for its next open. */
 struct large {
 	uint64_t ino;
 	int64_t at; /* when it was read, by tick_now() */
@@ -43,7 +43,8 @@ static struct document *slot_of(struct tree *tree, uint64_t ino)
 	return &tree->documents->kept[ino % ARRAY_SIZE(tree->documents->kept)];
 }
 
-static struct version *find(struct tree *tree, uint64_t ino, uint64_t changed, uint64_t number)
+static struct version *document_find(struct tree *tree, uint64_t ino, uint64_t changed,
+				     uint64_t number)
 {
 	const struct document *document = slot_of(tree, ino);
 	struct version *version = NULL;
@@ -89,9 +90,10 @@ struct version *version_new(void)
 int document_get(struct view *view, struct inode *inode, struct version **ret_version)
 {
 	struct tree *tree = view->tree;
-	struct version *version = content_is_row(inode) ?
-					  find(tree, inode->ino, inode->changed, inode->version) :
-					  NULL;
+	struct version *version =
+		content_is_row(inode) ?
+			document_find(tree, inode->ino, inode->changed, inode->version) :
+			NULL;
 	int r;
 
 	*ret_version = version;
@@ -111,8 +113,8 @@ int document_get(struct view *view, struct inode *inode, struct version **ret_ve
 	return 0;
 }
 
-/* What a window shows does not change.  What is large was read to know its size, and who asks for
- * that mostly opens it at once. */
+/* The content of a window does not change.  Large content was read to know its size, and an open
+ * mostly follows at once. */
 
 static const int64_t LARGE_FOR = INT64_C(1000000000); /* nanoseconds */
 
@@ -135,7 +137,7 @@ static struct version *take_large(struct tree *tree, uint64_t ino)
 
 struct version *document_of_window(struct tree *tree, const struct inode *inode)
 {
-	struct version *version = find(tree, inode->ino, 0, 0);
+	struct version *version = document_find(tree, inode->ino, 0, 0);
 
 	return version ? version : take_large(tree, inode->ino);
 }

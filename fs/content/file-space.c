@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Size, space and holes of what is kept in chunks. */
+/* Size, space and holes of files in chunks. */
 
 #include <errno.h>
 #include <linux/falloc.h>
@@ -99,7 +99,7 @@ static int file_zero(struct tree *tree, struct inode *inode, uint64_t offset, ui
 	return batch->error;
 }
 
-/* Room is not set aside, but what there is no room for at all is not promised either. */
+/* Room is not reserved, but a size that cannot fit at all is refused. */
 static int file_promise(struct tree *tree, const struct inode *inode, uint64_t offset, uint64_t end)
 {
 	uint64_t size = end - offset, stored;

@@ -11,19 +11,18 @@
  *
  *   A chunk is written whole, so a program that writes a few bytes at a time would write each chunk
  *   thousands of times.  So the second small write into one chunk is buffered, and those that
- *   follow: in memory is the chunk as it shall be, for everybody who reads the file.  It is put
- *   into the store (file_write_back) together with the first write elsewhere in the file, when a
- *   descriptor is closed or synced, before anything else changes the file, and in any case within
- *   half a second (tree_write_times).  Until then the node's size is that of the store, so whoever
- *   commits the node for other reasons never commits a size without its bytes; file_size() is what
- *   everybody sees.
+ *   follow: memory has the new chunk, and all readers see it.  It is written to the store
+ *   (file_write_back) together with the first write elsewhere in the file, when a descriptor is
+ *   closed or synced, before anything else changes the file, and in any case within half a second
+ *   (tree_write_times).  Until then the node's size is that of the store, so a commit of the node
+ *   for other reasons never has a size without its bytes; file_size() is the size that is shown.
  *
- *   While other mounts have the store nothing is buffered, since nobody there would see it.  What
- *   was buffered when another one came is laid over what that one has written into the chunk.
+ *   Beside other mounts nothing is buffered, since they would not see it.  What was buffered when
+ *   another mount came is laid over what that has written into the chunk.
  *
- *   The first write into a chunk is committed, so that a full store fails that write.  What is
- *   buffered may use what the store keeps in reserve, which is larger than all that is buffered at
- *   a time (BUFFERED_MAX): so it is not refused later.
+ *   The first write into a chunk is committed, so that a full store fails that write.  Writing back
+ *   may use the store's reserve, which is larger than all that is buffered at a time
+ *   (BUFFERED_MAX): so it does not fail later.
  */
 
 #include <errno.h>
@@ -41,9 +40,9 @@ enum { BUFFERED_MAX = 8 }; /* files at a time */
 struct buffered {
 	int64_t chunk;
 	size_t size;   /* bytes of it */
-	size_t stored; /* of these the store has so many */
-	size_t from;   /* what was written of them is in here, */
-	size_t to;     /* up to here */
+	size_t stored; /* so many of these are in the store */
+	size_t from;   /* the written bytes begin here, */
+	size_t to;     /* and end here */
 	char data[BACKEND_CHUNK];
 };
 
@@ -117,7 +116,7 @@ struct staging {
 	uint64_t max_hole;
 };
 
-/* What is longer than the store can take is never published, and has no room while it is staged. */
+/* Content that is too long for the store can never be published, so it is not staged. */
 static int stage_hole(const struct staging *staging, uint64_t end)
 {
 	return end > staging->stage->size && end - staging->stage->size > staging->max_hole ?
@@ -288,7 +287,7 @@ int file_commit(struct tree *tree, struct inode *inode, const struct backend_nod
 	if (r < 0)
 		return r;
 	inode->node = *node;
-	inode->stored_known = false; /* a reader may have learnt what it was before */
+	inode->stored_known = false; /* a reader may have cached the value from before */
 	if (known && stored_now(tree, node->ino, span, &after) == 0) {
 		inode->stored += after - before;
 		inode->stored_known = true;
@@ -363,8 +362,8 @@ int file_write_back(struct tree *tree, struct inode *inode)
 			       BACKEND_ANYWAY | BACKEND_FREES);
 }
 
-/* Hold back what is written into the chunk that was written last, from now on: 1, or 0 when nothing
- * can be buffered, or -errno. */
+/* Begin to buffer writes into the chunk that was written last: 1, or 0 when nothing can be
+ * buffered, or -errno. */
 static int buffered_begin(struct tree *tree, struct inode *inode, int64_t chunk)
 {
 	_cleanup_(buf_done) struct buf data = { 0 };
@@ -409,7 +408,7 @@ static void buffered_write(struct tree *tree, struct inode *inode, uint64_t offs
 	inode_times_dirty(tree, inode);
 }
 
-/* Whether a write is to be buffered: 1, 0, or -errno. */
+/* Whether to buffer a write: 1, 0, or -errno. */
 static int buffered_fits(struct tree *tree, struct inode *inode, uint64_t offset, size_t size)
 {
 	int64_t chunk = (int64_t)(offset / BACKEND_CHUNK);
@@ -453,7 +452,7 @@ static int write_through(struct tree *tree, struct inode *inode, uint64_t offset
 		node.flags |= BACKEND_SPARSE;
 	node.size = MAX(size, end);
 	node.mtime = node.ctime = time_now();
-	/* Beside other mounts nobody has times that the others do not know. */
+	/* Beside other mounts the times are written at once. */
 	if (node.size != inode->node.size || backend_is_shared(tree->backend))
 		batch_node_put(&batch, &node);
 	else

@@ -36,8 +36,8 @@ const char *invalid_show_id(struct bytes id, char *text)
 struct finding {
 	invalid_fn *fn;
 	void *arg;
-	uint64_t line;	  /* that the next bytes belong to */
-	struct buf bytes; /* of a line of pieces that is not finished, its beginning */
+	uint64_t line;	  /* of the next bytes */
+	struct buf bytes; /* the beginning of an unfinished line of pieces */
 	bool open;	  /* there is such a line */
 };
 

@@ -7,10 +7,10 @@
 
 #include "fs/content/content.h"
 
-/* What is NULL is not to be had: -EIO; but the first two. */
+/* A NULL function means -EIO, except for the first two. */
 struct content_kind {
-	/* Make known what size() needs, and read() may, by the tail that the store has.  False: by
-	 * load() then.  NULL: it is known. */
+	/* Learn from the store's tail what size() needs and read() may need.  False: call load()
+	 * instead.  NULL: nothing is needed. */
 	bool (*take)(struct inode *inode, const struct backend_tail *tail);
 	int (*load)(struct tree *tree, struct view *view, struct inode *inode,
 		    struct backend_mark mark);
@@ -19,15 +19,15 @@ struct content_kind {
 	/* Once it is loaded; handle may be NULL. */
 	int (*read)(struct view *view, struct inode *inode, struct handle *handle, uint64_t offset,
 		    size_t size, struct buf *out);
-	/* All bytes that the store has, whatever is known. */
+	/* All bytes that the store has, without regard to what memory knows. */
 	int (*to_stage)(struct view *view, struct inode *inode, struct stage *stage);
-	/* Bytes at once where they belong, not by a save. */
+	/* Write bytes in place, not by a save. */
 	int (*write)(struct tree *tree, struct inode *inode, uint64_t offset, struct bytes data);
 };
 
 /* Whether an inode's content is the first row of its key. */
 bool content_is_row(const struct inode *inode);
-/* Whether what a view shows of an inode's content is what memory has of it. */
+/* Whether a view shows the inode's content as memory has it. */
 bool content_fits(const struct view *view, const struct inode *inode);
 
 extern const struct content_kind content_orphan; /* orphan.c: an unlinked state file */

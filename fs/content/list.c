@@ -5,8 +5,9 @@
  *
  * A list is a sequence of segments: the pieces before row i, row i with its newline, and so on;
  * pieces behind the last row stand before the row that would be next.  Offsets are found through
- * marks, of which there is one every MARK_BYTES or MARK_ROWS, so that no read walks more than that;
- * the size is the last mark's offset and what is walked from there.
+ * marks, one every MARK_BYTES or MARK_ROWS, so that a read never walks more than that; the size is
+ * the last mark's offset plus a walk from there.  The states of a list's end are in
+ * fs/write/append.c.
  */
 
 #include <errno.h>
@@ -70,7 +71,7 @@ static int walk_keep_piece(void *arg, int64_t index, int64_t seq, struct bytes d
 	return r;
 }
 
-/* Have the next pieces at hand, if there are any. */
+/* Fetch the next pieces, if there are any. */
 static int walk_fetch_pieces(struct walk *walk)
 {
 	if (walk->piece_at < walk->piece_count || walk->pieces_end)
@@ -102,7 +103,7 @@ static int walk_row(void *arg, int64_t index, struct bytes data)
 	return r;
 }
 
-/* All pieces at hand that stand before row walk->row. */
+/* Visit all fetched pieces that stand before row walk->row. */
 static int walk_visit_pieces(struct walk *walk)
 {
 	int r = 0;
@@ -146,7 +147,7 @@ int list_walk(struct view *view, const struct inode *inode, struct segment_place
 			walk);
 		if (r < 0 || walk->stopped || walk->piece_at == walk->piece_count)
 			break;
-		/* No row lies before the next piece any more. */
+		/* All rows before the next piece were visited. */
 		walk->row = MAX(walk->row, walk->piece[walk->piece_at].index);
 		r = walk_visit_pieces(walk);
 	} while (r == 0 && !walk->stopped);
@@ -215,8 +216,8 @@ static int load_segment(void *arg, const struct segment *segment)
 	return 0;
 }
 
-/* By a reader: not behind the back of whoever changes the file just now, and without waiting for
- * who holds the store. */
+/* Called by a reader: only trylock, since the lock's holder may be changing the file; and without
+ * waiting for the store's lock. */
 static void marks_write(struct tree *tree, struct batch *marks)
 {
 	_cleanup_(tree_change_endp) struct tree *changing = tree_try_change(tree);
@@ -250,7 +251,7 @@ static void load_end(struct loading *loading)
 	inode->loaded = inode->list_known = true;
 }
 
-/* Of rows alone the sizes tell all, unless a mark is missing. */
+/* For a list of rows only, the sizes are enough, unless a mark is missing. */
 static bool list_take(struct inode *inode, const struct backend_tail *tail)
 {
 	struct loading loading = load_begin(inode, tail->mark);
@@ -301,7 +302,7 @@ struct list_reading {
 	struct handle *handle;
 };
 
-/* The part of bytes, which lie at reading->at, that was asked for. */
+/* Append the requested part of bytes, which lie at reading->at. */
 static int read_part(struct list_reading *reading, struct bytes bytes, bool is_row)
 {
 	uint64_t from = MAX(reading->at, reading->offset);
@@ -331,7 +332,7 @@ static void read_cursor(struct list_reading *reading, int64_t index, int64_t seq
 	handle->cursor_valid = true;
 }
 
-/* Keep a row that stands at offset for later reads, as it is shown. */
+/* Keep the row at offset for later reads, as it is shown. */
 static int keep_row(struct handle *handle, uint64_t offset, struct bytes row)
 {
 	int r;
@@ -376,13 +377,13 @@ static int read_segment(void *arg, const struct segment *segment)
 	r = read_part(reading, segment->data, true);
 	if (r == 0 && !is_tail)
 		r = read_part(reading, BYTES("\n"), false);
-	/* What stands behind a tail moves when it is completed. */
+	/* Offsets behind a tail move when it is completed. */
 	if (r == 0 && !is_tail && reading->at <= reading->end && segment->index < INT64_MAX)
 		read_cursor(reading, segment->index + 1, INT64_MIN);
 	return r < 0 ? r : reading->at >= reading->end;
 }
 
-/* Where to begin: at the place that the last read came to, or at a mark that is nearer. */
+/* Where to begin: at the place that the last read reached, or at a nearer mark. */
 static int read_start(struct view *view, const struct inode *inode, const struct handle *handle,
 		      uint64_t offset, struct segment_place *ret_place, uint64_t *ret_offset)
 {
@@ -435,7 +436,7 @@ static int list_read(struct view *view, struct inode *inode, struct handle *hand
 	return r < 0 ? r : list_walk(view, inode, start, read_segment, &reading);
 }
 
-/* Taking all of a list into a stage. */
+/* Reading all of a list into a stage. */
 
 enum { TAKE_STEP = 1 << 20 };
 

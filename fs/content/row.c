@@ -61,7 +61,7 @@ static int keep_row(void *arg, int64_t index, struct bytes data)
 	return r < 0 ? r : 1;
 }
 
-/* A row comes whole in any case; it is not to be held twice. */
+/* A row is always read whole; do not hold it twice. */
 static int row_to_stage(struct view *view, struct inode *inode, struct stage *stage)
 {
 	return row_of(view, inode, keep_row, stage);

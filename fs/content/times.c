@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What memory alone has of files goes into the store: times, and small writes that are buffered. */
+/* Writing to the store what only memory has: times, and small writes that are buffered. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -39,7 +39,8 @@ static int write_times_once(struct tree *tree)
 	int failed = 0, r;
 
 	{
-		/* Alone, so that the nodes hold still until they are committed. */
+		/* Under the write lock, so that the nodes do not change until they are
+		 * committed. */
 		WITH_WRITE_LOCK(tree);
 		r = times_take(tree, &times);
 		for (size_t i = 0; i < times.count; i++) {
@@ -55,7 +56,7 @@ static int write_times_once(struct tree *tree)
 			r = tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
 		if (r == 0)
 			r = failed;
-		/* Before others may take in what the store has instead. */
+		/* Still under the lock, before the values of the store may be taken in instead. */
 		for (size_t i = 0; r < 0 && !tree->stopping && i < times.count; i++)
 			inode_times_dirty(tree, times.inode[i]);
 	}
