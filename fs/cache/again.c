@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Threads that were told ESTALE (cache.h). */
+/* Threads that got ESTALE (cache.h). */
 
 #include "fs/cache/state.h"
 #include "fs/inode/inodes.h"
 #include "fs/inode/window.h"
 #include "backend/base/tick.h"
 
-static const int64_t BRIEF_TIME = 1000000000; /* of who asks for attributes */
+static const int64_t BRIEF_TIME = 1000000000; /* for a question for attributes */
 static const int64_t AT_ONCE = 100000000;     /* within one call */
-static const uint64_t NOTHING = UINT64_MAX;   /* that a name leads to */
+static const uint64_t NOTHING = UINT64_MAX;   /* as the nodeid of a name that leads nowhere */
 
 static struct retrying *again_find(struct tree *tree, pid_t pid)
 {
@@ -106,7 +106,8 @@ bool again_opens(struct tree *tree, pid_t pid, uint64_t nodeid)
 		return false;
 	if (again.found == nodeid)
 		return true;
-	/* Of an open file no name is looked up between the question and the open. */
+	/* A thread that opens an open file does not look a name up between the question and the
+	 * open. */
 	return again.nodeid == nodeid &&
 	       (again.kind != FACE_ASKS || tick_now() <= again.until - BRIEF_TIME + AT_ONCE);
 }

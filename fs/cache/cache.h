@@ -2,146 +2,160 @@
 #ifndef FS_CACHE_CACHE_H
 #define FS_CACHE_CACHE_H
 
-/* The door of this room: what the kernel has cached of the files, and notifying it of changes. */
+/* The door of this room: what the kernel has cached of files, and notifying it of changes. */
 
 #include "fs/cache/notes.h"
 
 /*
- * Faces: the numbers under which the kernel knows one file.
+ * Faces: the nodeids under which the kernel knows one file.
  *
- *   The kernel keeps one page cache and one idea of the size for each nodeid, and a write by any
- *   handle moves that size to where the kernel guesses that the file now ends.  For a state file
- *   the guess is often wrong: a writer's unfinished line is held back, a save is not published yet,
- *   another writer has appended meanwhile.  A read through the page cache (sendfile, mmap,
- *   copy_file_range) then sees NULs behind the true end.  So readers and writers of a state file
- *   that are open at the same time never share a nodeid: the file has several, its faces, all with
- *   one st_ino.  The first face's nodeid is the inode's number; the others have the number of the
- *   face in the upper bits.
+ * The kernel keeps one page cache and one size for each nodeid, and a write by any handle moves
+ * that size to where the kernel guesses that the file now ends.  For a state file the guess is
+ * often wrong: a writer's unfinished line is held back, a save is not published yet, another writer
+ * has appended meanwhile.  A read through the page cache (sendfile, mmap, copy_file_range) then
+ * sees NULs behind the true end.  So readers and writers of a state file that are open at the same
+ * time never share a nodeid: the file has several, its faces, all with one st_ino.  The first
+ * face's nodeid is the inode's number; the others have the number of the face in the upper bits.
  *
- * Which face
+ *   state    when                                shows               until
  *
- *   A face is free for a reader when it shows the newest content and nobody writes there, and for a
- *   writer when nobody else has it open at all: a writer is alone.  The kernel opens the nodeid
- *   that it remembers for a name; when that face is not free, the answer is ESTALE: the kernel
- *   looks the name up again and tries once more, all in the same thread.  That thread is led: the
- *   lookup gives it a face that is free, which is kept for it until it comes (struct led).  The
- *   kernel tries once more only, so a thread is not told ESTALE twice (tree.cache.again): when the
- *   name leads to another file by then, a face of that is kept instead.  A thread that finds no
- *   name gives up, and its next open is a first try again.  A thread that comes to the same face
- *   again was not led by a name: it opens an open file, through /proc/self/fd, and joins the
- *   writer of that face, if there is one (struct writing).  A thread that we cannot see, of another
- *   pid namespace, is served where it comes; so each that looks a name up is shown a face of its own,
- *   which is kept for it (face.promised), and the kernel asks for such a name each time.
+ *   free     not open, and not old               the newest content  a reader or a writer opens it
+ *   read     readers have it open                the newest content  the last close: free; a save
+ *                                                                    replaces what they need: old
+ *   written  one writing has it open: a writer   the newest content  it holds something back: own;
+ *            is alone                                                the last close: free
+ *   own      the writing holds something back,   what the writer     a close publishes: written
+ *            and the name leads elsewhere        sees
+ *   old      readers need the content from       that content        the last of these closes: free
+ *            before a save, and the name leads   (struct version)
+ *            elsewhere
+ *
+ *   also     when                                                    then
+ *
+ *   pinned   the kernel holds it, though it is not open and no name  the name is led to it as soon
+ *            leads there: a file watch, a bind mount, O_PATH         as it is free
+ *   doubted  its content changed while it had no reader: the         readers do not open it until
+ *            kernel's size may be wrong                              the kernel has forgotten it
+ *   stale    the kernel has yet to forget pages of it                the same
+ *   reserved a thread was led there (struct led), or was shown it    other threads do not open it
+ *            and cannot be seen (promised)
+ *
+ * Which face a thread gets
+ *
+ *   The kernel opens the nodeid that it remembers for a name.  When that face is not free, the
+ *   answer is ESTALE: the kernel looks the name up again and tries once more, all in the same
+ *   thread.  That thread is led: the lookup gives it a free face, which is reserved for it.  The
+ *   kernel tries only twice, so a thread does not get ESTALE twice (tree.cache.again): if the name
+ *   leads to another file by then, a face of that is reserved instead.  A thread that finds no name
+ *   gives up, and its next open is a first try again.  A thread that comes to the same face again
+ *   was not led by a name: it opens an open file, through /proc/self/fd, and joins the writing of
+ *   that face, if there is one.  A thread of another pid namespace cannot be seen and is served
+ *   where it comes; so each of its lookups gets a face of its own, and the kernel does not cache
+ *   such a name.
  *
  * Sizes
  *
- *   sendfile and mappings go by the size that the kernel has of a nodeid, and do not ask.  It can
- *   be told a size only by an answer, which it drops when it was notified of the file meanwhile.
- *   So a face whose content has changed, while nobody had it open to read, is doubted: no reader
- *   opens it until the kernel has forgotten it: it knows the size of a face that it hears of for
- *   the first time.  The face of a writer is not doubted when what it sees is published: the kernel
- *   has followed that (face.traced).
+ *   sendfile and mappings use the size that the kernel has of a nodeid, and do not ask.  Only an
+ *   answer can set it, and the kernel drops an answer when it was notified of the file meanwhile.
+ *   But it takes the size of a face that it hears of for the first time: so a doubted face waits
+ *   until the kernel has forgotten it.  The face of a writer is not doubted when what it sees is
+ *   published: the kernel has followed that (face.traced).
  *
  * Own faces
  *
- *   As soon as a writer has something that is not published, its face is its own: all that goes
- *   through it (fstat, mmap, sendfile, inherited descriptors) sees what was written, and the name
- *   is made to lead elsewhere, to what is published.  A thread that has looked the name up before
- *   and asks for attributes is told ESTALE once.  The face is given back at the close that
- *   publishes.  A writer that came to a face that was not free has none of its own.
+ *   All that goes through an own face (fstat, mmap, sendfile, inherited descriptors) sees what was
+ *   written.  A thread that has looked the name up before and asks for attributes gets ESTALE
+ *   once.  A writer on a face that was not free does not get an own face.
  *
  * Old faces
  *
- *   When a save replaces the content of a file, a face whose readers need the previous content
- *   becomes old: it keeps its pages and its size, with a copy of that content (struct version) for
- *   the pages that the kernel does not have yet, and the name is made to lead to another face.  Of
- *   an old face the kernel is only told to ask for the attributes, so nothing disturbs a reader in
- *   the middle.  It is old no longer when the last reader that needs it has closed it: so the size
- *   of what is mapped does not change.
+ *   An old face keeps its pages and its size; the copy of the content is for pages that the kernel
+ *   does not have yet.  The kernel is notified of its attributes only, so that a reader in the
+ *   middle is not disturbed, and the size of what is mapped does not change.
  *
- *   A face that nobody has open and to which no name leads, but that the kernel has not forgotten,
- *   is pinned: a file watch, a bind mount or a descriptor with O_PATH is there.  When it is free,
- *   the name is made to lead to it, and stays there even if the kernel has a wrong size for it.
- *   FORGET comes late: the kernel may look the name up again before it.  So before a name is led
- *   anywhere, the kernel is asked which faces it holds (faces_ask()).  It holds a file until the
- *   request that releases it is answered, so a face counts as open until then (handle_finish()).
+ * FORGET comes late: the kernel may look the name up again before it.  So before a name is led
+ * anywhere, the kernel is asked which faces it holds (faces_ask()).  A name stays on a pinned face
+ * even if the kernel has a wrong size for it.  The kernel holds a file until the request that
+ * releases it is answered, so a face counts as open until then (handle_finish()).
  *
- *   Direct reads (struct handle) do not go by the face: each handle sees one version, that of its
- *   open first, and from a read at offset 0 on until the next one.
+ * Direct reads (struct handle) do not depend on the face: each handle sees one version, at first
+ * that of its open, and from a read at offset 0 on the newest, until the next such read.
  *
- * All of it under inode.lock, or tree.lock for writing. */
+ * All of it under inode.lock, or tree.lock for writing.
+ */
 
 /* version.c */
 
-/* Whether a reader needs what the file has now, once the saver has published. */
+/* Whether a reader needs the present content once the saver has published. */
 bool versions_wanted(const struct inode *inode, const struct writing *saver);
-/* A copy of what the file has, before the commit: 0, or -ESTALE.  NULL, and the log says so: there
- * is no room for one, which is no reason not to save. */
+/* A copy of the present content, before the commit: 0, or -ESTALE.  Without room for it: NULL and a
+ * log entry, since that must not prevent the save. */
 int version_take(struct view *view, struct inode *inode, struct version **ret_version);
-/* Hand it to the faces and handles that need it, after the commit; they count it.  Whether a face
- * is old now, so that the name must be looked up again. */
+/* After the commit, give the copy to the faces and handles that need it; they count it.  Returns
+ * whether a face became old, so that the name must be looked up again. */
 bool versions_apply(struct notes *notes, struct inode *inode, const struct writing *saver,
 		    struct version *version);
 
-/* No thread in particular. */
+/* An unknown thread. */
 enum { NOBODY = -1 };
 
-/* Bytes of a list from which on its readers have the page cache, unless it is being written when
- * they open it (open.c). */
+/* Readers of a list with at least so many bytes use the page cache, unless it is being written at
+ * their open (open.c). */
 enum { FACE_CACHED = 1 << 20 };
 
-/* The face with this number, which the kernel was told; the first if there is none. */
+/* The face with this number; the first if there is none. */
 struct face *inode_face(struct inode *inode, unsigned number);
-/* The same of a number that somebody has kept, as new as the file if it was forgotten since. */
+/* The same for a number that was remembered: a new face if the file was forgotten since. */
 struct face *face_for_number(struct inode *inode, unsigned number);
 /* The face that a name leads to for this thread; never NULL, if not always one that is free. */
 struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid);
-/* Another mount has taken a name from the file. */
+/* Another mount has removed a name of the file. */
 void inode_leave(struct inode *inode);
 /* The face that a handle is opened on: the one that the kernel asks for, if it is free or the
- * thread was led here or cannot be led; NULL when the answer is to be ESTALE. */
+ * thread was led here or cannot be led; NULL: answer ESTALE. */
 struct face *face_for_open(struct tree *tree, struct inode *inode, unsigned number,
 			   enum face_kind kind, pid_t pid);
-/* held.c: before the name is led anywhere, ask the kernel what it holds of the faces that may be
- * pinned (face.gone).  No lock is held. */
+/* held.c: before the name is led anywhere, ask the kernel which of the faces that may be pinned it
+ * holds (face.gone).  No lock is held. */
 void faces_ask(struct tree *tree, struct inode *inode);
-/* Whether any may be. */
+/* Whether any face may be pinned. */
 bool inode_is_pinned(const struct inode *inode);
-/* Whether the kernel knows nothing of it. */
+/* Whether the kernel does not know the face. */
 bool face_is_fresh(const struct face *face);
-/* The kernel is about to be answered with it, and what it shows (inode_hold()). */
+/* The kernel is about to get an answer with the face and its attributes (inode_hold()). */
 void face_answers(struct face *face);
-/* A handle that was created was shown with this size. */
+/* The answer to a create had this size. */
 void face_created(const struct handle *handle, uint64_t size);
 /* What the writer sees is published. */
 void face_published(const struct writing *writing);
-/* The kernel takes the file of a writer that adds to it for so large, and it ends there. */
+/* After an append, the kernel guesses that the file ends at guess, and it ends at end. */
 void face_guessed(struct face *face, uint64_t guess, uint64_t end);
-/* As face_for_open(), when the answer tells the nodeid: always one that is free, if possible. */
+/* As face_for_open(), when the answer has the nodeid: always a free face, if possible. */
 struct face *face_for_create(const struct tree *tree, struct inode *inode, enum face_kind kind);
-/* Whether the size may be set through this face; if not, the thread was led to another. */
+/* Whether the size may be set through this face; if not, the thread is led to another. */
 bool face_for_truncate(struct tree *tree, struct inode *inode, unsigned number, pid_t pid);
 
-/* again.c; no lock is needed.  For so long a thread that was told ESTALE may come again. */
+/* again.c; no lock is needed.  A thread that got ESTALE comes again within this time. */
 static const int64_t AGAIN_TIME = (int64_t)5 * 1000000000;
-/* Note that a thread is told ESTALE; and that its next try has ended. */
+/* Note that a thread gets ESTALE; and that its next try has ended. */
 void again_add(struct tree *tree, pid_t pid, enum face_kind kind, uint64_t nodeid);
 void again_end(struct tree *tree, pid_t pid);
 /* A name leads a thread to a nodeid. */
 void again_led(struct tree *tree, pid_t pid, uint64_t nodeid);
 /* Whether a thread opens for the second time: the same nodeid, or the one that the name has led it
- * to since.  The kernel takes no other then: what another has looked up, it looks up again. */
+ * to since.  The kernel does not open any other then, since it looks up again what another thread
+ * has looked up. */
 bool again_opens(struct tree *tree, pid_t pid, uint64_t nodeid);
 /* Whether a name has led it elsewhere, or nowhere, since: then it opens this for the first time.
- * But it may make a file first (faces). */
+ * But it may make a file first. */
 bool again_found_other(struct tree *tree, pid_t pid, uint64_t nodeid);
-/* Whether a thread asks again for a nodeid's attributes, or is about to open: not by a name. */
+/* Whether a thread asks again for a nodeid's attributes, or is about to open it, without a name. */
 bool again_asks(struct tree *tree, pid_t pid, uint64_t nodeid);
 
-/* Whether a thread was told ESTALE for just this nodeid, and has opened nothing since: no name has
- * led it there. */
+/* Whether a thread got ESTALE for just this nodeid and has opened nothing since: a name did not
+ * lead it there. */
 bool again_is(struct tree *tree, pid_t pid, uint64_t nodeid);
-/* Whether it was told so of a window a moment ago. */
+/* Whether it got ESTALE for a window a moment ago. */
 bool again_looks(struct tree *tree, pid_t pid);
 
 /* Whether readers have a face open, or one is led to it. */
@@ -150,32 +164,33 @@ bool face_is_read(const struct inode *inode, const struct face *face);
 bool face_opened(struct face *face, struct handle *handle, pid_t pid);
 /* A handle is closed, and no longer among those of its inode: 1 when notes_renew() is due. */
 int face_closed(struct handle *handle);
-/* The writing that a thread joins which opens a face through an open file; NULL when it comes by a
- * name, or nobody writes there.  adds: it does no more than that (O_APPEND). */
+/* The writing that a thread joins by opening a face through an open file; NULL when it comes by a
+ * name, or the face has no writing.  adds: it only appends (O_APPEND). */
 struct writing *face_writing(struct tree *tree, struct inode *inode, unsigned number, bool adds,
 			     pid_t pid);
 /* Make the face of a writer its own, if nobody reads there; and give it back. */
 void face_take(struct notes *notes, struct tree *tree, struct writing *writing);
 void face_give_back(struct writing *writing);
-/* The kernel shall look the name of a state file up again. */
+/* Make the kernel look the name of a state file up again. */
 void name_forget(struct notes *notes, struct tree *tree, struct inode *inode);
-/* A handle of a face was closed, or the face is old no longer.  If nobody has it open and no name
- * leads to it, the name is looked up again: by then it is known whether the face is pinned. */
+/* A handle of a face was closed, or the face is not old any more.  If it is not open and no name
+ * leads to it, the name is looked up again: by then we know whether the face is pinned. */
 void face_settle(struct notes *notes, struct tree *tree, struct inode *inode,
 		 const struct face *face);
-/* Whether a reader needs that a face goes on showing what it shows.  All do, until they close it:
- * a mapping holds it, and what is mapped must not become shorter.  But one that has come to its end
- * by direct reads, and has read again since, follows what is new; so has one that got a lock. */
+/* Whether a reader needs a face to go on showing its content.  All do until they close it: a
+ * mapping holds it, and what is mapped must not become shorter.  But a reader that has reached the
+ * end by direct reads and has read again since follows the new content; so does one that got a
+ * lock. */
 bool face_is_needed(const struct inode *inode, const struct face *face);
-/* The attributes of an old face were told.  A descriptor that has read all, and then asks again and
- * again, follows what is new, too: tail(1) does not read before it is told another size.  Who asks
- * is the thread that was the last to read by it: others ask as well, for descriptors of their own,
- * or since they come by the name, which led there a moment ago. */
+/* An answer had the attributes of an old face.  A descriptor that has read all, and then asks again
+ * and again, follows the new content, too: tail(1) reads only after it sees another size.  Only
+ * questions of the thread that was the last to read by it count: other threads ask for descriptors
+ * of their own, or by the name, which led there a moment ago. */
 void face_asked(const struct inode *inode, const struct face *face, pid_t pid);
-/* An old face that nobody needs any more is to be old no longer. */
+/* Renew an old face that readers do not need any more. */
 void face_unless_needed(struct notes *notes, struct tree *tree, struct inode *inode,
 			struct face *face);
-/* The kernel has forgotten what it had of an old face: it shows the newest content. */
+/* The kernel has forgotten an old face: it shows the newest content from now on. */
 void face_renew(struct face *face);
 
 /* tree.cache, before anything else of this room and at the end.  -ENOMEM. */

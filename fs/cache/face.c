@@ -7,10 +7,10 @@
 #include <stdlib.h>
 
 enum {
-	FACE_MAX = 1000, /* of one file; so many versions at once are somebody's mistake */
+	FACE_MAX = 1000, /* of one file; so many versions at once are a mistake of a program */
 };
 
-/* So often a program asks a descriptor for the size before it maps the file. */
+/* A program may ask a descriptor for the size so often before it maps the file. */
 enum { ASKS_OF_MAPPING = 4 };
 
 static const int64_t BRIEF_TIME = 1000000000; /* name_shown() */
@@ -20,7 +20,7 @@ bool face_is_fresh(const struct face *face)
 	return !face->answers && !face->lookups;
 }
 
-/* The kernel knows the size, or will be told. */
+/* The kernel has the right size, or will get it. */
 static bool face_is_sized(const struct face *face)
 {
 	return !face->doubted || face_is_fresh(face);
@@ -39,7 +39,7 @@ struct face *inode_face(struct inode *inode, unsigned number)
 
 	while (face && face->number != number)
 		face = face->next;
-	/* The kernel asks only for what it was told of. */
+	/* The kernel asks only for faces that it got. */
 	return face ? face : &inode->face;
 }
 
@@ -105,7 +105,7 @@ static bool face_is_promised(const struct face *face)
 	return face->promised && !face_is_fresh(face);
 }
 
-/* Whether a reader is on its way there, or who may be one. */
+/* Whether a reader is on its way there, or a thread that may be one. */
 static bool face_is_awaited(const struct inode *inode, const struct face *face)
 {
 	if (face_is_promised(face))
@@ -121,15 +121,15 @@ bool face_is_read(const struct inode *inode, const struct face *face)
 	return face->open[FACE_READ] || face_is_awaited(inode, face);
 }
 
-/* Another mount took a name from the file, and the kernel may not have forgotten yet that the name
- * leads to this face.  No other name is made to lead there: of two names of one nodeid the kernel
- * takes it that rename(2) has nothing to do, and says so without a question. */
+/* Another mount has removed a name of the file, and the kernel may still remember that the name
+ * leads to this face.  Do not lead another name there: for two names of one nodeid the kernel
+ * assumes that rename(2) has nothing to do, and succeeds without a request. */
 static bool face_was_left(const struct inode *inode, const struct face *face)
 {
 	return face->number < inode->left_faces;
 }
 
-/* FACE_ASKS: for both. */
+/* FACE_ASKS: free for both. */
 static bool face_is_free(struct inode *inode, const struct face *face, enum face_kind kind,
 			 pid_t pid)
 {
@@ -145,14 +145,14 @@ static bool face_is_current(const struct face *face)
 	return !face->old && !face->own;
 }
 
-/* Whether the kernel remembers it, and nobody has opened it. */
+/* Whether the kernel remembers it, and it is not open. */
 static bool face_is_held(const struct face *face)
 {
 	return face->lookups && !face->open[FACE_READ] && !face->open[FACE_WRITE];
 }
 
-/* Whether something may hold it that has not opened it and did not come by the name, which leads
- * elsewhere: a file watch, a bind mount, a descriptor with O_PATH. */
+/* Whether it may be held without an open file and without a name: by a file watch, a bind mount, a
+ * descriptor with O_PATH. */
 static bool face_is_pinned(const struct inode *inode, const struct face *face)
 {
 	return face->number != inode->led_to && face_is_held(face) && face_is_current(face);
@@ -167,8 +167,8 @@ bool inode_is_pinned(const struct inode *inode)
 	return face;
 }
 
-/* A free one that is pinned, or was when the name was led there, or by which the kernel knows a
- * name that it is to look up again; NULL when there is none. */
+/* A free face that is pinned, or was when the name was led there, or by which the kernel knows a
+ * name that it must look up again; NULL when there is none. */
 static struct face *face_find_pinned(struct inode *inode, enum face_kind kind, pid_t pid)
 {
 	struct face *face = &inode->face;
@@ -187,7 +187,7 @@ static struct face *face_find_pinned(struct inode *inode, enum face_kind kind, p
 		       NULL;
 }
 
-/* One that is pinned, the one that the name leads to, or any, which may be new. */
+/* A free face: a pinned one, the one that the name leads to, or any, which may be new. */
 static struct face *face_find(struct inode *inode, enum face_kind kind, pid_t pid)
 {
 	struct face *face = face_find_pinned(inode, kind, pid);
@@ -205,7 +205,7 @@ static struct face *face_find(struct inode *inode, enum face_kind kind, pid_t pi
 	return face_new(inode);
 }
 
-/* Keep a free face for a thread; NULL when there is none. */
+/* Reserve a free face for a thread; NULL when there is none. */
 static struct face *face_lead(struct inode *inode, enum face_kind kind, pid_t pid)
 {
 	struct face *face = face_find(inode, kind, pid);
@@ -224,8 +224,8 @@ static struct face *face_lead(struct inode *inode, enum face_kind kind, pid_t pi
 	return face;
 }
 
-/* The face that is kept for a thread which opens again.  By now the name may lead to another file
- * than when it was told so, or the face that was kept may have become old. */
+/* The face that is reserved for a thread that opens again.  By now the name may lead to another
+ * file than at the ESTALE, or the reserved face may have become old. */
 static struct face *face_of_led(struct tree *tree, struct inode *inode, pid_t pid)
 {
 	struct led *led = *led_find(inode, pid);
@@ -233,9 +233,8 @@ static struct face *face_of_led(struct tree *tree, struct inode *inode, pid_t pi
 	struct face *face, *found;
 
 	if (!led && again_get(tree, pid, &again)) {
-		/* Who asks for attributes may be about to open the file, and cannot be told ESTALE
-		 * once more; nor if the name leads to another file when the kernel looks it up for
-		 * the second time. */
+		/* A thread that asks for attributes may be about to open the file, and must not get
+		 * ESTALE once more; nor if the name leads to another file at the second lookup. */
 		return face_lead(inode, again.kind, pid);
 	}
 	if (!led)
@@ -244,13 +243,13 @@ static struct face *face_of_led(struct tree *tree, struct inode *inode, pid_t pi
 	if (!face->old && !face_was_left(inode, face))
 		return face;
 	found = face_find(inode, led->kind, pid);
-	led = *led_find(inode, pid); /* its time may be over since */
+	led = *led_find(inode, pid); /* its time may have run out meanwhile */
 	if (found && led)
 		led->face = found;
 	return found ? found : face;
 }
 
-/* Whether a name may lead there of which it is not known what it is opened for. */
+/* Whether a name may lead there before it is known how it will be opened. */
 static bool face_is_good(const struct inode *inode, const struct face *face, bool alone)
 {
 	return face_is_current(face) && !face->stale && face_is_sized(face) &&
@@ -258,8 +257,8 @@ static bool face_is_good(const struct inode *inode, const struct face *face, boo
 	       !(alone && (face_is_read(inode, face) || face->open[FACE_WRITE]));
 }
 
-/* One that is pinned, the one that the name led to, or one that is current.  alone: one that
- * nobody has open or is about to open. */
+/* A pinned face, the one that the name led to, or a current one.  alone: one that is neither open
+ * nor about to be. */
 static struct face *face_newest(struct inode *inode, bool alone)
 {
 	struct face *face = alone ? NULL : face_find_pinned(inode, FACE_WRITE, NOBODY);
@@ -274,29 +273,30 @@ static struct face *face_newest(struct inode *inode, bool alone)
 		face = face->next;
 	if (!face)
 		face = face_new(inode);
-	/* Better one that somebody writes to than an old one. */
+	/* A face with a writer is better than an old one. */
 	for (struct face *any = &inode->face; !face && any; any = any->next)
 		if (!any->old)
 			face = any;
 	return face ? face : &inode->face;
 }
 
-/* Of an ordinary file any face will do, unless it was a state file a moment ago, and somebody is in
- * the middle of what it was then. */
+/* For an ordinary file any face will do, unless it was a state file a moment ago, and readers are
+ * in the middle of that. */
 static bool face_is_plain(const struct inode *inode, const struct face *face)
 {
 	return !inode_is_state(inode) && !face->old;
 }
 
-/* Where threads cannot be led, each that looks a file up gets a face of its own (face_newest()),
- * and what is an ordinary file may be made a state file by a rename. */
+/* Whether the kernel may cache the name.  Not where threads cannot be led: there each lookup gets a
+ * face of its own (face_newest()), also of an ordinary file, which a rename may make a state
+ * file. */
 static bool name_may_be_kept(const struct tree *tree, const struct inode *inode)
 {
 	return !tree->cache->unseen || !S_ISREG(inode->node.mode);
 }
 
-/* A file that was saved in place will soon be saved again.  For a while the kernel is not to
- * remember where its name leads, and so need not be notified. */
+/* A file that was saved in place will soon be saved again.  For a while the kernel must not
+ * remember where its name leads, so that it need not be notified. */
 static void name_shown(struct tree *tree, struct inode *inode, const struct face *face, bool unsure)
 {
 	inode->lookup = inode->led_to = face->number;
@@ -308,7 +308,7 @@ static void name_shown(struct tree *tree, struct inode *inode, const struct face
 struct face *face_for_lookup(struct tree *tree, struct inode *inode, pid_t pid)
 {
 	struct face *face = &inode->face;
-	/* For a listing the kernel is not asked. */
+	/* A listing does not ask the kernel what it holds. */
 	bool unsure = pid == NOBODY && inode_is_pinned(inode);
 
 	if (!pid)
@@ -336,7 +336,7 @@ static bool has_descriptor(const struct tree *tree, uint64_t nodeid, pid_t pid)
 				 DESCRIPTOR_READS | DESCRIPTOR_WRITES | DESCRIPTOR_DOES_BOTH) > 0;
 }
 
-/* The kernel forgets names that were taken from a file a little later than we hear of it. */
+/* The kernel forgets names that another mount has removed a little later than this mount. */
 bool tree_was_left(struct tree *tree, struct inode *inode, uint64_t nodeid, int flags, pid_t pid)
 {
 	enum face_kind kind =
@@ -349,7 +349,7 @@ bool tree_was_left(struct tree *tree, struct inode *inode, uint64_t nodeid, int 
 
 		left = face_was_left(inode, inode_face(inode, nodeid_face(nodeid)));
 	}
-	/* Of a thread that we cannot see we would not know its second try. */
+	/* We could not recognise the second try of a thread that we cannot see. */
 	if (!left || !pid ||
 	    (again_opens(tree, pid, nodeid) && !again_found_other(tree, pid, nodeid)) ||
 	    (flags & O_PATH && has_descriptor(tree, nodeid, pid)))
@@ -364,7 +364,7 @@ struct face *face_for_open(struct tree *tree, struct inode *inode, unsigned numb
 	struct face *face = inode_face(inode, number);
 	struct led **led = led_find(inode, pid);
 
-	/* Of a thread that we cannot see we would not know its second try. */
+	/* We could not recognise the second try of a thread that we cannot see. */
 	if (face_is_plain(inode, face) || !pid || (*led && (*led)->face == face) ||
 	    face_is_free(inode, face, kind, pid) ||
 	    again_opens(tree, pid, inode_nodeid(inode, number)))
@@ -404,7 +404,7 @@ bool face_for_truncate(struct tree *tree, struct inode *inode, unsigned number, 
 
 /* Open faces. */
 
-/* By an open that empties the file, the kernel takes it for empty. */
+/* After an open that empties the file, the kernel has size 0. */
 static void face_is_to_be_written(struct face *face, const struct handle *handle)
 {
 	bool empties = handle->flags & O_TRUNC;
@@ -420,11 +420,11 @@ bool face_opened(struct face *face, struct handle *handle, pid_t pid)
 	struct led **led = led_find(handle->inode, pid);
 	bool changed;
 
-	/* It was kept for this thread alone, of which it was not known that it writes. */
+	/* It was reserved for this thread alone, before it was known to write. */
 	if (handle->kind == FACE_WRITE && face->old && !face->open[FACE_READ])
 		face_renew(face);
-	/* A reader sees one version: the one of which the face shows the size.  So does one that no
-	 * name has led here (a bind mount), which would otherwise read other bytes. */
+	/* A reader sees one version: the one with the face's size.  So does one that came without a
+	 * name (a bind mount), which would otherwise read other bytes. */
 	if (face->old &&
 	    ((handle->flags & O_ACCMODE) == O_RDONLY || (*led && (*led)->face == face))) {
 		handle->old = face->old;
@@ -489,7 +489,7 @@ struct writing *face_writing(struct tree *tree, struct inode *inode, unsigned nu
 	if (number == FACE_ANY || !face->writing || face_is_plain(inode, face))
 		return NULL;
 	/* It may come by the name, which led there a moment ago.  What it adds is safe there, but
-	 * it is not to see what is not published, nor to put its save into that of another. */
+	 * it must not see what is not published, nor put its save into that of another. */
 	if (!pid)
 		return face->own && adds ? face->writing : NULL;
 	if (!again_get(tree, pid, &again) || again.kind == FACE_ASKS ||
@@ -521,7 +521,7 @@ void face_take(struct notes *notes, struct tree *tree, struct writing *writing)
 	    face_is_read(inode, face) || face_is_plain(inode, face))
 		return;
 	face->own = true;
-	/* Whatever the kernel takes the size for by then. */
+	/* The size that the kernel will have by then is not known. */
 	face->changed = true;
 	if (inode->lookup == face->number)
 		name_forget(notes, tree, inode);

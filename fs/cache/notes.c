@@ -139,7 +139,8 @@ static void notice_end(struct notice *notice, struct tree *tree, struct inode *i
 		notice->last = '\n';
 		return;
 	}
-	/* What the store shows of a change and memory does not have is told by whoever makes it. */
+	/* A change that the store shows and memory does not have yet is notified by the thread that
+	 * makes it. */
 	if (view_begin(tree, BACKEND_ANYWAY, &view) < 0 || tree->applying.pending ||
 	    inode->unapplied || content_size(tree, &view, inode, &size) < 0 || !size ||
 	    content_read(tree, &view, inode, NULL, size - 1, 1, &last) < 0 || !last.size)
@@ -159,33 +160,34 @@ static void notice_add(struct notice *notice, struct face *face, enum change cha
 		       uint64_t size_before)
 {
 	const struct inode *inode = notice->inode;
-	struct notice_face *told = &notice->face[notice->count++];
+	struct notice_face *of_face = &notice->face[notice->count++];
 
-	*told = (struct notice_face){ .number = face->number };
+	*of_face = (struct notice_face){ .number = face->number };
 	face->shown = false;
-	/* Whatever is told, the kernel drops the size that it is just being answered. */
-	told->grown = face_is_read(inode, face) &&
-		      (change != CHANGE_REPLACED || face_is_needed(inode, face));
+	/* After any notice the kernel drops the size of an answer that is under way. */
+	of_face->grown = face_is_read(inode, face) &&
+			 (change != CHANGE_REPLACED || face_is_needed(inode, face));
 	if (change == CHANGE_ATTR)
 		return;
-	told->pages = face->filled;
-	if (told->grown) {
-		told->offset = change == CHANGE_GREW && size_before != UINT64_MAX ?
-				       (int64_t)size_before :
-				       0;
-		/* The byte that is stored is a page. */
+	of_face->pages = face->filled;
+	if (of_face->grown) {
+		of_face->offset = change == CHANGE_GREW && size_before != UINT64_MAX ?
+					  (int64_t)size_before :
+					  0;
+		/* Storing the byte makes a page. */
 		face->filled = true;
 	}
-	/* A reader that opened it now would be shown old pages. */
-	told->stale = !told->grown || change == CHANGE_REPLACED;
-	face->stale += told->stale;
-	if (told->grown)
+	/* A reader that opened it now would see old pages. */
+	of_face->stale = !of_face->grown || change == CHANGE_REPLACED;
+	face->stale += of_face->stale;
+	if (of_face->grown)
 		return;
-	/* No reader needs it now: it begins anew when one does. */
+	/* It has no reader: the next one begins anew. */
 	face->filled = false;
 }
 
-/* Readers of a face that has grown are told its size, and the kernel knows that of what it adds. */
+/* Doubt a face, unless its readers get the new size by a notice, or the kernel has it from its own
+ * append. */
 static void face_doubt(const struct inode *inode, struct face *face, bool knows, bool grew)
 {
 	if (face->old || (grew && (knows || face_is_read(inode, face))))
@@ -201,12 +203,12 @@ void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, e
 	struct notice *notice = NULL;
 	bool grown = false, waits;
 
-	/* The kernel knows what it did through the only one. */
+	/* The kernel knows what it did through the only face. */
 	if (change == CHANGE_ATTR && inode->face_count == 1)
 		return;
 	if (change != CHANGE_ATTR)
 		inode->changed = ++tree->changes;
-	/* The size before is that of other bytes. */
+	/* The size before belongs to other bytes. */
 	if (change == CHANGE_REPLACED) {
 		inode->bound = UINT64_MAX;
 		inode->replaced = inode->changes;
@@ -214,13 +216,13 @@ void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, e
 		inode->list_known = false;
 	}
 	for (struct face *face = &inode->face; face; face = face->next) {
-		/* A writer that adds tells the kernel the size itself. */
+		/* The kernel has the size from the append itself. */
 		if (change != CHANGE_ATTR && (change != CHANGE_GREW || face != by || face->own))
 			face->changed = true;
 		if (change == CHANGE_REPLACED || (change != CHANGE_ATTR && inode_is_state(inode)))
 			face_doubt(inode, face, face == by, change == CHANGE_GREW);
-		/* By itself it forgets pages only where it believes that the file ended; but what
-		 * it writes to an ordinary file is in its pages, which it holds meanwhile. */
+		/* The kernel forgets pages only where it believes that the file ended; but what it
+		 * writes to an ordinary file is in its pages, which it holds meanwhile. */
 		if ((face == by && (!face->filled || !inode_is_state(inode))) ||
 		    !face_is_concerned(inode, face, change))
 			continue;
@@ -233,7 +235,8 @@ void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, e
 	}
 	if (grown && change == CHANGE_GREW)
 		inode->bound = MIN(inode->bound, size_before);
-	/* Notices from before wait: who has added this waits for them, and then it is shown. */
+	/* Earlier notices wait: the thread that has added this waits for them, and then it is
+	 * shown. */
 	waits = change == CHANGE_GREW && inode->bound != UINT64_MAX;
 	if (waits && !notice)
 		notice = notice_new(notes, tree, inode);
@@ -277,7 +280,7 @@ void notes_forget(struct notes *notes, struct tree *tree, struct inode *inode, s
 void notes_plain(struct notes *notes, struct tree *tree, struct inode *inode, uint64_t size_before,
 		 uint64_t offset, const struct face *by)
 {
-	/* What somebody has staged meets this when it is published. */
+	/* Stages of writers are merged with this when they are published. */
 	inode->version++;
 	if (offset >= size_before)
 		inode_extended(inode, inode->version - 1);

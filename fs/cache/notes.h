@@ -16,11 +16,11 @@ struct note {
 	char *name;	 /* of the entry; NULL: all entries */
 	size_t name_size;
 	struct notice *notice; /* instead: a change of a file with faces */
-	bool is_event;	       /* instead: one may be seen, behind all of the others */
+	bool is_event;	       /* instead: an event may be seen, behind all of the others */
 	int64_t event;	       /* its number */
 };
 
-/* All that one operation has to tell; ends with notes_send(). */
+/* All notices of one operation; ends with notes_send(). */
 struct notes {
 	struct note *note;
 	size_t count;
@@ -35,17 +35,18 @@ enum change {
 };
 /* All notes_*() but notes_send() are under inode.lock, or tree.lock for writing. */
 
-/* The content or attributes of a file have changed.  size_before: what it had, or UINT64_MAX when
- * that is not known.  by: the face through which the kernel changed it and so knows, or NULL. */
+/* The content or attributes of a file have changed.  size_before: the size from before, or
+ * UINT64_MAX when that is not known.  by: the face through which the kernel itself changed it, or
+ * NULL. */
 void notes_change(struct notes *notes, struct tree *tree, struct inode *inode, enum change change,
 		  uint64_t size_before, const struct face *by);
-/* The same for what was written or cut from offset on without being staged, when the file was a
+/* The same for bytes that were written or cut from offset on without a stage, when the file was a
  * state file and has several faces (write/handle.c), or with by NULL also when it has one. */
 void notes_plain(struct notes *notes, struct tree *tree, struct inode *inode, uint64_t size_before,
 		 uint64_t offset, const struct face *by);
-/* The attributes of a face shall be asked for again. */
+/* Make the kernel ask again for the attributes of a face. */
 void notes_attr(struct notes *notes, const struct inode *inode, const struct face *face);
-/* The kernel has put bytes into pages of a face, from offset on, that are elsewhere in the file. */
+/* The kernel has put bytes into pages of a face, from offset on, that lie elsewhere in the file. */
 void notes_misplaced(struct notes *notes, const struct inode *inode, const struct face *face,
 		     uint64_t offset);
 /* A directory's entries have changed. */
@@ -53,28 +54,28 @@ void notes_dir(struct notes *notes, uint64_t ino);
 void notes_entry(struct notes *notes, uint64_t parent, struct bytes name);
 /* Any name may lead elsewhere. */
 void notes_all_names(struct notes *notes);
-/* The name of a state file shall be looked up again. */
+/* Make the kernel look the name of a state file up again. */
 void notes_own_entry(struct notes *notes, struct tree *tree, struct inode *inode);
-/* A name is about to change, or has just changed, by a request of the kernel: it shall be looked up
- * again, and not before that request has ended. */
+/* A name is about to change, or has just changed, by a request of the kernel: look it up again, but
+ * only after that request has ended. */
 void notes_name(struct notes *notes, uint64_t parent, struct bytes name);
 /* An event with this number may be seen when what was noted before has been sent
  * (fs/events/log/log.h). */
 void notes_number(struct notes *notes, struct tree *tree, int64_t number);
-/* The kernel shall forget all of an old face, which is old no longer then, unless by then a reader
- * has come that needs what it shows. */
+/* Make the kernel forget all of an old face, which is then free, unless a reader that needs its
+ * content has come by then. */
 void notes_renew(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face);
-/* The pages of a face that nobody reads shall go. */
+/* Forget the pages of a face without readers. */
 void notes_forget(struct notes *notes, struct tree *tree, struct inode *inode, struct face *face);
-/* The kernel shall ask again for the attributes of a face.  It waits for nothing to do that, so no
- * turn is waited for; no lock of the tree may be held. */
+/* Make the kernel ask again for the attributes of a face, at once.  The kernel does not wait for
+ * anything to do that, so this does not wait for its turn; no lock of the tree may be held. */
 void notify_attr(struct tree *tree, const struct inode *inode, unsigned face);
-/* Whether the kernel holds a number; likewise. */
+/* Whether the kernel holds a nodeid; likewise. */
 bool kernel_holds(struct tree *tree, uint64_t nodeid);
-/* What the caller waits for until the kernel knows; the tree's notifiers send the rest.  To forget
- * a name the kernel takes the directory, which whoever unlinks or renames the file has, and then
- * waits for the file.  So a request during which the kernel holds the directory or the file (WRITE,
- * SETATTR, FSYNC) does not wait for names. */
+/* Which notices the caller waits for; the tree's notifiers send the rest.  To forget a name the
+ * kernel locks the directory, which an unlink or a rename of the file holds while it waits for the
+ * file.  So a request during which the kernel holds the directory or the file (WRITE, SETATTR,
+ * FSYNC) must not wait for names. */
 enum notify_how {
 	NOTIFY_LATER,	/* for nothing */
 	NOTIFY_CONTENT, /* for all but names */
@@ -82,13 +83,14 @@ enum notify_how {
 };
 /* Send and free; no lock of the tree may be held.  The notes may be used again. */
 void notes_send(struct notes *notes, struct tree *tree, enum notify_how how);
-/* Leave it all to the notifiers while locks are held, so that whoever comes to have them next finds
- * it there (tree_when_notified()).  When that cannot be, it stays for notes_send(). */
+/* Queue all for the notifiers while locks are held, so that the locks' next holder finds it queued
+ * (tree_when_notified()).  Without memory it stays for notes_send(). */
 void notes_queue(struct notes *notes, struct tree *tree);
-/* The tree's notifiers, two threads.  What was left to them is sent when they have stopped. */
+/* The tree's notifiers, two threads.  They have sent all that is queued when they have stopped. */
 int notifiers_start(struct tree *tree);
 void notifiers_stop(struct tree *tree);
-/* Send once more what the kernel did not know a second ago; no lock is held. */
+/* Send once more the notices of nodeids that the kernel did not know a second ago; no lock is
+ * held. */
 void notify_missed(struct tree *tree);
 
 #endif

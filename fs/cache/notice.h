@@ -2,11 +2,11 @@
 #ifndef FS_CACHE_NOTICE_H
 #define FS_CACHE_NOTICE_H
 
-/* Inside this room: what notes.c notes of a change of a file, and notify.c sends. */
+/* Inside this room: notices that notes.c makes of a change of a file, and notify.c sends. */
 
 #include "fs/cache/cache.h"
 
-/* What one face is to be told. */
+/* The notice for one face. */
 struct notice_face {
 	unsigned number;
 	bool pages; /* forget pages from offset on, and attributes; otherwise attributes only */

@@ -3,47 +3,46 @@
 /*
  * Notifying the kernel
  *
- *   The kernel is notified of whatever changes behind its back: names, attributes, pages.  Notices
- *   are collected while the locks are held and sent when they are free, since the kernel may wait
- *   for a page that only another request of ours can fill.
+ *   The kernel is notified of every change that it did not make itself: of names, attributes,
+ *   pages.  Notices are collected while locks are held and sent without them, since the kernel may
+ *   wait for a page that only another request of ours can fill.
  *
- *   A file that grew has pages in the kernel whose last one ends, filled up with zeros, at the old
- *   size.  Nobody may see the new size as long as it is there.  So, for each face that readers
+ *   When a file grows, the kernel's last page of it ends at the old size and is filled up with
+ *   zeros.  The new size must not be seen while that page is there.  So, for each face that readers
  *   have:
  *
- *     1. with the commit, under the same lock: all faces show the old size for now (inode.bound);
- *     2. the pages from the old end on are invalidated, which waits for reads under way, and the
- *        attributes, of all faces before one shows the new size;
- *     3. the bound is lifted;
- *     4. the last byte is stored into the kernel's cache.  That sets the kernel's idea of the size,
- *        which an answer to GETATTR may fail to do: the kernel drops its size when it was notified
- *        of anything else about the file meanwhile.
+ *   1. with the commit, under the same lock: all faces show the old size for now (inode.bound);
+ *   2. the pages from the old end on are invalidated, which waits for reads under way, and the
+ *      attributes, of all faces before one shows the new size;
+ *   3. the bound is lifted;
+ *   4. the last byte is stored into the kernel's cache.  That sets the kernel's size, which an
+ *      answer to GETATTR may fail to do: the kernel drops its size when it was notified of
+ *      anything else about the file meanwhile.
  *
  *   The write is answered after that.  Notices of one file are sent in the order of the commits:
  *   each has a number (inode.changes), and a thread that sends one waits until those before it are
  *   sent.  It holds no lock meanwhile, and the numbers are given in the order in which a thread
  *   sends, so two threads never wait for each other.
  *
- *   A process may apply an answer with attributes long after others have asked again: this sets
- *   the size back, and the later answer is dropped.  The kernel refuses an answer to a request from
- *   before an invalidation; so the attributes are invalidated when somebody begins to read a face
- *   that has changed since it was read last (face.changed), before the open is answered.
+ *   A process may apply an answer with attributes long after others have asked again: this sets the
+ *   size back, and the later answer is dropped.  The kernel refuses an answer to a request from
+ *   before an invalidation; so the attributes are invalidated when a handle begins to read a face
+ *   that has changed since its last reader (face.changed), before the open is answered.
  *
  *   A file that was replaced has old faces (cache.h), of which no notice is sent, and faces that
- *   nobody has open: all their pages are invalidated, and no reader gets one before that
- *   (face.stale).
+ *   are not open: all their pages are invalidated, and no reader gets one before that (face.stale).
  *
- *   A number that the kernel does not have needs nothing, unless the answer with that number is
- *   still to be applied, with the attributes from before.  So the notice is sent once more: before
- *   the file is opened or a lock of it granted, when the kernel has the number for sure, and a
- *   second later (struct missed).
+ *   A nodeid that the kernel does not have needs no notice, unless an answer with that nodeid and
+ *   the attributes from before is still to be applied.  So the notice is sent once more: before the
+ *   file is opened or a lock of it granted, when the kernel has the nodeid for sure, and a second
+ *   later (struct missed).
  *
- *   A thread that serves a request sends the notices itself (now), so that the kernel knows when
- *   the request is answered.  Half of the threads at most do that, the others are left to serve the
- *   reads that the kernel may wait for; the rest is sent by the notifiers, two threads that do
- *   nothing else.  They send all notices of names, unless the request is one that the kernel sends
- *   without holding the directory or the file (open, flush, unlocking), and those of a write
- *   through the page cache, which holds a page of the file.
+ *   A thread that serves a request sends the notices itself, so that the kernel has them when the
+ *   request is answered.  At most half of the threads do that; the others are left for the reads
+ *   that the kernel may wait for.  The rest is sent by the notifiers, two threads that do nothing
+ *   else.  They send all notices of names, unless the kernel sends the request without holding the
+ *   directory or the file (open, flush, unlocking), and those of a write through the page cache,
+ *   which holds a page of the file.
  *
  *   A notice of a name waits for the directory, which an unlink may hold that waits for a file,
  *   which a write may hold that waits for its answer.  So names have a notifier of their own, and
@@ -70,12 +69,12 @@ enum { MISSED_NANOSECONDS = 1000000000 };
 struct notify_job {
 	struct notify_job *next;
 	struct notes notes;
-	tree_notified_fn *then; /* instead: what was to follow the jobs before it */
+	tree_notified_fn *then; /* instead: a function to call after the jobs before it */
 	void *owner;
 	_Alignas(max_align_t) char arg[];
 };
 
-/* inode: if somebody counts it. */
+/* inode: if it has a count. */
 static void notify_forget(struct tree *tree, const struct tree_watcher *watcher,
 			  struct inode *inode, uint64_t nodeid, int64_t offset)
 {
@@ -119,7 +118,7 @@ static void notify_turn_end(struct tree *tree, const struct notice *notice)
 	pthread_mutex_unlock(&tree->cache->lock);
 }
 
-/* The kernel has forgotten what it had: it may see what there is. */
+/* The kernel has forgotten what it had: it may see the new content. */
 static void notice_settle(struct tree *tree, struct notice *notice, struct notes *names)
 {
 	struct inode *inode = notice->inode;
@@ -127,16 +126,16 @@ static void notice_settle(struct tree *tree, struct notice *notice, struct notes
 	WITH_INODE_LOCK(inode);
 
 	for (size_t i = 0; i < notice->count; i++) {
-		struct notice_face *told = &notice->face[i];
-		struct face *face = inode_face(inode, told->number);
+		struct notice_face *of_face = &notice->face[i];
+		struct face *face = inode_face(inode, of_face->number);
 
-		if (told->stale)
+		if (of_face->stale)
 			face->stale--;
-		if (told->renew && face_is_needed(inode, face)) {
-			face->renewing = told->grown = false;
+		if (of_face->renew && face_is_needed(inode, face)) {
+			face->renewing = of_face->grown = false;
 			continue;
 		}
-		if (told->renew) {
+		if (of_face->renew) {
 			face_renew(face);
 			face_settle(names, tree, inode, face);
 		}
@@ -154,18 +153,18 @@ static void notify_change(struct tree *tree, const struct tree_watcher *watcher,
 
 	notify_turn(tree, notice);
 	for (size_t i = 0; i < notice->count; i++) {
-		const struct notice_face *told = &notice->face[i];
+		const struct notice_face *of_face = &notice->face[i];
 
 		notify_forget(tree, watcher, notice->inode,
-			      inode_nodeid(notice->inode, told->number),
-			      told->pages ? told->offset : -1);
+			      inode_nodeid(notice->inode, of_face->number),
+			      of_face->pages ? of_face->offset : -1);
 	}
 	notice_settle(tree, notice, &names);
 	for (size_t i = 0; i < notice->count; i++) {
-		const struct notice_face *told = &notice->face[i];
+		const struct notice_face *of_face = &notice->face[i];
 
-		if (watcher->grown && told->grown && notice->size)
-			watcher->grown(watcher->arg, inode_nodeid(notice->inode, told->number),
+		if (watcher->grown && of_face->grown && notice->size)
+			watcher->grown(watcher->arg, inode_nodeid(notice->inode, of_face->number),
 				       notice->size, notice->last);
 	}
 	notify_turn_end(tree, notice);
@@ -191,8 +190,8 @@ static void notify_note(struct tree *tree, const struct tree_watcher *watcher, s
 	free(note->name);
 }
 
-/* Under notify_lock, which it drops meanwhile: send the next notes; with wait all of them,
- * otherwise those whose turn it is. */
+/* Under notify_lock, which is released meanwhile: send the next notes; with wait all of them,
+ * otherwise those with their turn. */
 static void notify_notes(struct tree *tree, struct notes *notes, bool wait)
 {
 	struct tree_watcher watcher = tree->cache->watcher;
@@ -280,8 +279,8 @@ static struct missed *missed_take_of(struct tree *tree, uint64_t ino)
 	return taken;
 }
 
-/* Under notify_lock, which it drops meanwhile.  again: of their file, which somebody counts, those
- * that are missed once more are told later; or 0. */
+/* Under notify_lock, which is released meanwhile.  again: the number of their file, which is
+ * counted: those that are missed once more are sent later; or 0. */
 static void missed_tell(struct tree *tree, struct missed *missed, uint64_t again)
 {
 	struct tree_watcher watcher = tree->cache->watcher;
@@ -328,7 +327,7 @@ static void job_add(struct notifier *notifier, struct notify_job *job)
 	pthread_cond_broadcast(&notifier->tree->cache->changed);
 }
 
-/* Those of names go to a job; what there is no memory for is sent with the others.  An event waits
+/* Move the notices of names to a job; without memory they are sent with the others.  An event waits
  * for both. */
 static void split_names(struct events *events, struct notes *notes, struct notes *names)
 {
@@ -376,7 +375,7 @@ static void send_to(struct tree *tree, unsigned number, struct notes *notes, boo
 
 	if (!notes->count)
 		return;
-	/* An event alone waits for nothing. */
+	/* Only events: wait for nothing. */
 	if (has_only_events(notes)) {
 		show_events(tree, notes);
 		return;
@@ -438,7 +437,7 @@ static bool job_has_turn(const struct notify_job *job, bool first)
 	return job->then ? first : note_has_turn(&job->notes.note[job->notes.sent]);
 }
 
-/* The first job whose turn it is.  Jobs come into the list later than their changes got their
+/* The first job that has its turn.  Jobs come into the list later than their changes got their
  * numbers, so it need not be the first one. */
 static struct notify_job *job_take(struct notifier *notifier)
 {
@@ -463,7 +462,7 @@ static void job_put_back(struct notifier *notifier, struct notify_job *job)
 		notifier->jobs_end = &job->next;
 }
 
-/* Under notify_lock, which it drops meanwhile. */
+/* Under notify_lock, which is released meanwhile. */
 static void job_run(struct tree *tree, struct notify_job *job)
 {
 	if (!job->then) {
@@ -491,7 +490,7 @@ void tree_when_notified(struct tree *tree, tree_notified_fn *function, void *own
 		job_add(notifier, job);
 	}
 	pthread_mutex_unlock(&tree->cache->lock);
-	/* Without memory, too: a waiter is better told early than never. */
+	/* Without memory: it is better to call the function early than never. */
 	if (!job)
 		function(owner, (void *)(uintptr_t)arg);
 }
@@ -506,7 +505,7 @@ static void *notifier_run(void *arg)
 		struct notify_job *job = job_take(notifier);
 
 		if (!job) {
-			/* Without any job it does not wake for each change of a file. */
+			/* Without a job it need not wake for each change of a file. */
 			pthread_cond_wait(notifier->jobs ? &tree->cache->changed : &notifier->given,
 					  &tree->cache->lock);
 			continue;

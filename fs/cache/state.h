@@ -17,13 +17,13 @@ struct notifier {
 	bool busy;
 };
 
-/* A thread that was told so lately, whatever file it comes to next; until 0: nobody. */
+/* A thread that got ESTALE lately, for any file that it comes to next; until 0: a free slot. */
 struct retrying {
 	pid_t pid;
 	enum face_kind kind;
-	uint64_t nodeid; /* for which it was told so */
+	uint64_t nodeid; /* for which it got ESTALE */
 	int64_t until;	 /* by tick_now() */
-	uint64_t found;	 /* the nodeid that a name has led it to last since; 0: it looked up none */
+	uint64_t found;	 /* the nodeid of its last lookup since; 0: it has looked up none */
 };
 
 struct cache {
@@ -41,7 +41,7 @@ struct cache {
 	_Atomic bool unseen; /* threads of other pid namespaces look names up */
 };
 
-/* Whether a thread was told, and what it wants. */
+/* Whether a thread got ESTALE, and for what. */
 bool again_get(struct tree *tree, pid_t pid, struct retrying *ret_again);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Versions: what a file had before a save, for readers that are in the middle of it.
+ * Versions: the content of a file before a save, for readers that are in the middle of it.
  *
- *   A handle with direct reads begins with what there was at its open, and is in the middle until
- *   it is told that the file ends (handle.fresh, handle.middle).  A handle that reads through the
- *   page cache may have pages of it in the kernel until it is closed.
- *   When a save replaces the content, and does not only add to it, the content is copied once
- *   before the commit, and they all share the copy.
+ *   A handle with direct reads begins with the content at its open, and is in the middle until a
+ *   read finds the end of the file (handle.fresh, handle.middle).  A handle that reads through the
+ *   page cache may have pages of it in the kernel until it is closed.  When a save replaces the
+ *   content, and does not only add to it, the content is copied once before the commit, and they
+ *   all share the copy.
  *
  *   A reader of a document has one from its first read on (handle_pin()).
  */
