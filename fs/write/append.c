@@ -4,25 +4,34 @@
  * The life of an append
  *
  *   A write at the end of a list is cut behind its last newline.  What comes after stays with the
- *   writer (writing.piece) until its newline comes, or until close or fsync.  The whole lines are
- *   given to append_lines(), which turns each into one row, or one piece if it is not JSON, and
- *   commits all of them in one transaction before the write is answered.
+ *   writer (writing.piece) until its newline comes, or until close or fsync.  The whole lines go to
+ *   append_lines(), which makes each a row, or a piece if it is not JSON, and commits all of them
+ *   in one transaction before the write is answered.
  *
- *   The list may end in a tail: bytes without a newline, left by a writer that closed or died.  The
- *   first line then decides:
+ *   The end of a list (struct list_state) is in one of three states; a tail is what a writer has
+ *   left without a newline when it closed or died:
  *
- *     the tail is the same writer's own           glued: the line goes on where it stopped
- *     the glued line is valid JSON                glued (cat part2 >> f)
- *     the line is valid alone, glued is not       the tail is closed off with a newline first
- *     neither is valid                            glued, as any file would
+ *     newline  tail_size is 0: the list is empty, or ends in a newline
+ *     row      tail_is_row: the tail is the last row (tail_row), whose newline is missing
+ *     torn     the tail is pieces from seq tail_seq on before row next
  *
- *   A tail of pieces begins a new seq, so that it can be taken away again by that.  As long as it
- *   is no JSON, what goes on with it is more pieces behind it: many torn lines cost what they are
- *   long, and not what they are long together.
+ *   The first line of an append meets it; its own end makes the next state:
+ *
+ *     state      when                                      the line
+ *
+ *     newline    always                                    becomes a row or a piece
+ *     row, torn  the tail is the same writer's own         is glued: it goes on where that stopped
+ *     row, torn  the glued line is valid JSON              is glued (cat part2 >> f)
+ *     row, torn  it is valid alone, and glued it is not    comes behind a newline (append_seal())
+ *     row, torn  neither is valid                          is glued, as in any file
+ *
+ *   A torn tail begins a new seq, so that it can be taken away by that.  Gluing takes the tail away
+ *   and appends the glued line.  But while that is not valid JSON, more pieces are added behind a
+ *   torn tail instead: so many torn lines cost the sum of their lengths, not its square.
  *
  *   A list that is a draft has no rows to append to: its content is taken into a stage, the bytes
- *   are appended there by the same rules, and the whole is published, which ends the draft when the
- *   torn line was completed.
+ *   are appended there by the same rules, and the whole is published, which ends the draft if the
+ *   torn line is complete then.
  */
 
 #include <errno.h>
@@ -37,8 +46,9 @@
 #include "backend/base/tick.h"
 
 enum {
-	CHARACTER_MAX = 4, /* bytes of one in UTF-8 */
-	SHARED_FIRST = 16, /* appends to an open list whose times other mounts are told at once */
+	CHARACTER_MAX = 4, /* bytes of a character in UTF-8 */
+	SHARED_FIRST = 16, /* appends to an open list that write its times at once beside other
+			      mounts */
 };
 
 struct appending {
@@ -49,7 +59,7 @@ struct appending {
 	int64_t mtime;
 	int64_t first;	      /* index of the first row that this batch adds, or changes */
 	uint64_t piece_lines; /* that this batch adds */
-	bool told;	      /* the log knows of a bad line */
+	bool warned;	      /* the log knows of a bad line */
 	bool rewritten;	      /* a row that was there becomes another one */
 	const struct face *by;
 	struct notes *notes;
@@ -68,7 +78,8 @@ static void append_mark(struct appending *appending)
 	list->mark_rows = 0;
 }
 
-/* Whether a line went to the piece before it: whole lines of one write that are no rows. */
+/* Whether a line went to the piece before it: whole lines of one write that are not rows share
+ * one. */
 static bool append_to_piece(struct appending *appending, struct bytes line)
 {
 	struct backend_op *op = batch_last(&appending->batch);
@@ -109,8 +120,8 @@ static int count_newlines(void *arg, int64_t index, int64_t seq, struct bytes da
 	return 0;
 }
 
-/* Lines that are no rows, for the number of the next line; once a list.  added: those that are not
- * in the store yet.  The view is begun if need be. */
+/* Count lines that are not rows, for the number of the next line; once a list.  added: those that
+ * are not in the store yet.  The view is begun if need be. */
 static void count_piece_lines(struct tree *tree, struct view *view, const struct inode *inode,
 			      uint64_t added, struct list_state *list)
 {
@@ -132,12 +143,12 @@ static void append_line(struct appending *appending, const struct line *line, bo
 
 	append_mark(appending);
 	if (!lines_is_row(line->text, &error)) {
-		if (!lines_is_blank(line->text) && !appending->told) {
+		if (!lines_is_blank(line->text) && !appending->warned) {
 			count_piece_lines(appending->tree, appending->view, appending->inode,
 					  appending->piece_lines, list);
 			invalid_log(node, "line", (uint64_t)list->next + list->piece_lines + 1,
 				    &error, false);
-			appending->told = true;
+			appending->warned = true;
 		}
 		list->piece_lines += line->newline;
 		appending->piece_lines += line->newline;
@@ -206,7 +217,7 @@ static bool append_take_tail(struct appending *appending)
 	return was_row;
 }
 
-/* Go on with a tail of pieces that is still no JSON then. */
+/* Add a line to a torn tail that is still not JSON then. */
 static void append_behind_tail(struct appending *appending, const struct line *line)
 {
 	struct list_state *list = &appending->list;
@@ -222,7 +233,7 @@ static void append_behind_tail(struct appending *appending, const struct line *l
 	list->tail_opens = '\0';
 }
 
-/* The byte that a JSON text ends in when it begins with this one; "" when none begins so. */
+/* The bytes that a JSON text can end in when it begins with this one; "" when no JSON text does. */
 static const char *last_bytes(char first)
 {
 	switch (first) {
@@ -245,7 +256,7 @@ static const char *last_bytes(char first)
 	}
 }
 
-/* Whether a tail of pieces can be JSON with this line behind it, as far as is known of it. */
+/* Whether a torn tail may be JSON with this line behind it, as far as is known. */
 static bool tail_may_become_row(const struct appending *appending, struct bytes line)
 {
 	const struct list_state *list = &appending->list;
@@ -259,7 +270,7 @@ static bool tail_may_become_row(const struct appending *appending, struct bytes 
 	       (size && strchr(last_bytes(list->tail_opens), line.data[size - 1]));
 }
 
-/* Remember why a tail with something behind it was no JSON. */
+/* Remember why a tail with something behind it was not JSON. */
 static void learn_tail(struct list_state *list, struct bytes tail, const struct json_error *error)
 {
 	size_t blanks = 0;
@@ -267,7 +278,7 @@ static void learn_tail(struct list_state *list, struct bytes tail, const struct 
 	while (blanks < tail.size && memchr(" \t\r", tail.data[blanks], 3))
 		blanks++;
 	list->tail_opens = blanks < tail.size ? tail.data[blanks] : '\0';
-	/* A character that is cut short is told by its start. */
+	/* For a character that is cut short, the error has its start. */
 	list->tail_spoilt = error->offset + CHARACTER_MAX <= tail.size;
 }
 
@@ -278,7 +289,7 @@ static bool append_shall_glue(struct tree *tree, bool own_tail, struct bytes glu
 	       !lines_is_row(line, NULL);
 }
 
-/* The first line meets a tail of pieces that is no JSON with it, whatever it holds. */
+/* Append the first line after a torn tail that cannot become valid JSON with it. */
 static void append_to_spoilt(struct appending *appending, const struct line *line, bool own_tail)
 {
 	if (own_tail || appending->tree->options.exact || !lines_is_row(line->text, NULL)) {
@@ -296,7 +307,8 @@ static int stop_at_row(void *arg, int64_t index, struct bytes data)
 	return 1;
 }
 
-/* -EEXIST: nobody's row is in the way, but one of a key that the store takes for this one. */
+/* -ESTALE: another program has put a row there.  -EEXIST: the row in the way is of a key that the
+ * store takes for this one. */
 static int look_for_row(const struct appending *appending)
 {
 	const struct backend_node *node = &appending->inode->node;
@@ -354,8 +366,8 @@ static int append_to_tail(struct appending *appending, const struct line *first,
 	return 0;
 }
 
-/* Whether other mounts are to know the times at once: those of the first appends to an open list,
- * and of the others as often as they are written anyway.  A close tells the last. */
+/* Whether this append writes the times at once for other mounts: the first ones to an open list do,
+ * and the others as often as times are written anyway.  A close writes the last. */
 static bool times_are_due(struct shared_times *times)
 {
 	const int64_t interval = TIMES_INTERVAL_SHARED * (int64_t)1000000;
@@ -402,7 +414,7 @@ static int append_commit(struct appending *appending)
 	r = tree_commit_file(appending->tree, inode, &appending->batch,
 			     inode->sync_soon ? BACKEND_SYNC_SOON : 0);
 	if (r == -EEXIST) {
-		/* Someone else's row stands where ours should; look again. */
+		/* Another program's row stands where ours should; look again. */
 		inode->loaded = false;
 		return look_for_row(appending);
 	}
@@ -416,7 +428,7 @@ static int append_commit(struct appending *appending)
 		inode->shared_times.appends++;
 	inode->synced = inode->sync_soon = false;
 	inode->node = node;
-	inode->inherits = false; /* somebody has written to them */
+	inode->inherits = false; /* now it has written to them */
 	inode->list = appending->list;
 	if (tail_changed) {
 		inode->version++;
@@ -498,7 +510,7 @@ int append_lines(struct tree *tree, struct inode *inode, struct bytes data, bool
 	}
 	appending.list = inode->list;
 	appending.first = inode->list.next;
-	/* Somebody has put a row at the very end of the numbers; none fits behind it. */
+	/* A program has put a row at the very end of the numbers; none fits behind it. */
 	if (inode->list.next > INT64_MAX - (int64_t)data.size)
 		return -EFBIG;
 	if (appending.list.tail_size && lines_next(&data, &line))

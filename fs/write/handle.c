@@ -1,29 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * The states of what is written (struct writing)
+ * The states of struct writing
  *
- *   It belongs to one open file, whatever descriptors and processes share that, and to the handles
- *   that were opened again through it, as /dev/stdout: they write and see the same.  An open by a
+ *   A writing belongs to one open file, with all its descriptors and processes, and to the handles
+ *   that were opened again through it (/dev/stdout): they write and see the same.  An open by a
  *   name makes another one.
  *
- *   HANDLE_PLAIN    holds nothing back.  Reads show the published content; writes of ordinary files
- *                   go through.  A write to a state file leads to one of the others:
- *   HANDLE_APPEND   writes at the end of a list: with O_APPEND, or in sequence into a list that was
- *                   empty when it was opened.  Whole lines are published by the write, the piece
- *                   of an unfinished one is held back until flush.
- *   HANDLE_SAVE     everything else: O_TRUNC, truncation, writes anywhere.  The stage holds the new
- *                   content until flush; it is what is seen by this open file meanwhile.
+ *     state          holds back                           its handles read
+ *     HANDLE_PLAIN   nothing                              the published content
+ *     HANDLE_APPEND  the unfinished last line (piece)     the published content and the piece
+ *     HANDLE_SAVE    the new content (stage), if dirty;   the stage
+ *                    nothing, once it is published
  *
- *   Flush (the close of a descriptor, and fsync; but not the close by a child that has only
- *   inherited the descriptor, nor one that leaves a duplicate to its process: the writer goes on)
- *   publishes and leaves the state as it is: a child may go on writing, and what it adds is laid
- *   over its own stage, never over the content of another writer: the last close wins, entire.  But
- *   what was only added to a document (O_APPEND) is added to what it is by then, and a save that
- *   has only set the size keeps what others have added since, and leaves alone what they have saved
- *   (newer.c).  A stage that is published counts as a view of the file only until somebody else
- *   publishes; the next read drops it then, so that lock, read, change, write back sees the newest
- *   content.
+ *     from           when                                 to
+ *     any, clean     write to an ordinary file            PLAIN: committed as it is
+ *     PLAIN, APPEND  write to a list with O_APPEND, or    APPEND: whole lines are committed, the
+ *                    in sequence to a list that was       rest is the piece
+ *                    empty when opened (streams)
+ *     PLAIN, APPEND  any other write, a truncation        SAVE, dirty, from content and piece
+ *     PLAIN          O_TRUNC                              SAVE, dirty, from nothing
+ *     APPEND         flush                                APPEND: the piece joins the list
+ *     SAVE           any write, a truncation              SAVE, dirty
+ *     SAVE           flush, or a pause if it is whole     SAVE: the stage is published
+ *     SAVE, clean    a write with O_APPEND                SAVE, dirty, from the newest content
+ *     SAVE, clean    a read after others have published   PLAIN: the stage is dropped
+ *
+ *   Flush is the close of a descriptor, or fsync.  It is not the close by a child that has only
+ *   inherited the descriptor, nor one that leaves a duplicate to its process: there the writer goes
+ *   on.  After a flush the state stays: a child may go on writing, over its own stage and never
+ *   over the content of another writer, so the last close wins, entire.  But what was only added to
+ *   a document (O_APPEND) is added to its content at the flush; and a save that has only set the
+ *   size keeps what others have added since, and does not replace what they have saved (newer.c).
  */
 
 #include <errno.h>
@@ -37,7 +45,7 @@
 #include "fs/write/handle.h"
 #include "backend/base/tick.h"
 
-/* What every new document is: a draft of no bytes. */
+/* A new document is a draft of no bytes. */
 static bool is_new(const struct inode *inode)
 {
 	return inode_is_draft(inode) && !inode->node.size && !inode->orphaned && !inode->apart;
@@ -61,7 +69,7 @@ int handle_begin_save(struct tree *tree, struct handle *handle, bool keep)
 			return r;
 	}
 	kept = seen = stage.size;
-	/* Where the end is not to be had, nothing is found behind it later. */
+	/* With an unknown end, nothing is found behind it later. */
 	if (!keep && handle_content_end(tree, handle->inode, &seen) < 0)
 		seen = UINT64_MAX;
 	/* A piece that was held back is part of what the writer sees. */
@@ -126,7 +134,7 @@ void handle_part(struct tree *tree, struct handle *handle)
 	writing->streams = false;
 	writing->line_start = writing->stage.size;
 	writing->kept = writing->seen = 0;
-	/* Who has only emptied the file replaces nothing. */
+	/* A writer that has only emptied the file replaces nothing. */
 	writing->only_cut = !writing->stage.size;
 	writing->only_adds = false;
 	handle_staged(tree, handle);
@@ -209,7 +217,7 @@ static int strict_first(struct tree *tree, struct handle *handle, struct bytes t
 	return r < 0 ? r : append_judge(tree, handle->inode, buf_bytes(&line), own);
 }
 
-/* With -o strict: the lines up to the first one that is no JSON. */
+/* With -o strict: the lines before the first one that is not JSON. */
 static int strict_part(struct tree *tree, struct handle *handle, struct bytes lines,
 		       struct bytes *ret_good)
 {
@@ -265,7 +273,7 @@ static ssize_t handle_append(struct tree *tree, struct handle *handle, struct by
 	rest = bytes_make(data.data + lines.size, taken - lines.size);
 	if (rest.size) {
 		r = stage_write(&handle->writing->piece, handle->writing->piece.size, rest);
-		/* The lines before it are committed: a short write tells what was taken. */
+		/* The lines before it are committed: a short write says so. */
 		if (r < 0 && !lines.size)
 			return r;
 		if (r < 0)
@@ -278,13 +286,14 @@ static ssize_t handle_append(struct tree *tree, struct handle *handle, struct by
 	return (ssize_t)taken;
 }
 
-/* Of a list that was empty, and is to be replaced should others have written meanwhile. */
+/* Whether it is the first write to a list that was emptied by the open, which replaces what others
+ * have written meanwhile. */
 static bool is_first_of_save(const struct handle *handle)
 {
 	return handle->writing->streams && !handle->writing->stream_end && handle->flags & O_TRUNC;
 }
 
-/* Whether it is, 0 or 1; or -errno. */
+/* Whether the list is empty, 0 or 1; or -errno. */
 static int is_empty(struct tree *tree, struct inode *inode)
 {
 	_cleanup_(view_end) struct view view = { 0 };
@@ -295,7 +304,7 @@ static int is_empty(struct tree *tree, struct inode *inode)
 	return r < 0 ? r : !inode->list.size;
 }
 
-/* Likewise. */
+/* Whether the write appends (HANDLE_APPEND), 0 or 1; or -errno. */
 static int write_appends(struct tree *tree, struct handle *handle, uint64_t offset)
 {
 	struct inode *inode = handle->inode;
@@ -308,14 +317,15 @@ static int write_appends(struct tree *tree, struct handle *handle, uint64_t offs
 	if (!handle->writing->streams || offset != handle->writing->stream_end ||
 	    inode_is_draft(inode))
 		return 0;
-	/* Others may have added lines meanwhile, which its own must not tear. */
+	/* Others may have added lines meanwhile: then the write must replace them, not follow
+	 * them. */
 	return is_first_of_save(handle) ? is_empty(tree, inode) : 1;
 }
 
 /* Writing. */
 
-/* A write that was refused (a full disk) leaves a gap, and content with a gap is never published:
- * a file that is closed after such an error keeps the previous content. */
+/* A failed write (a full disk) leaves a gap, and content with a gap is never published: the close
+ * after such an error keeps the previous content. */
 static void handle_refuse(struct handle *handle, uint64_t offset, int error)
 {
 	if (handle->writing->refused && handle->writing->refused_at <= offset)
@@ -324,7 +334,7 @@ static void handle_refuse(struct handle *handle, uint64_t offset, int error)
 	handle->writing->refused_at = offset;
 }
 
-/* Until the writer tries again from there, with success. */
+/* The writer has written there again, with success. */
 static void handle_repair(struct handle *handle, uint64_t from, uint64_t to)
 {
 	if (from <= handle->writing->refused_at && handle->writing->refused_at < to)
@@ -343,8 +353,9 @@ bool handle_is_staged(const struct handle *handle)
 	return handle->writing->apart || handle_holds_back(handle);
 }
 
-/* Whether a write goes through: to an ordinary file, or to one without a name, of which nobody sees
- * a save.  A handle that still holds back what was written under another name keeps the order. */
+/* Whether a write is committed as it is: to an ordinary file, or to one without a name, where a
+ * save could not be seen.  A handle that still holds back what was written under another name keeps
+ * the order. */
 static bool write_is_plain(struct handle *handle)
 {
 	const struct inode *inode = handle->inode;
@@ -356,8 +367,8 @@ static bool write_is_plain(struct handle *handle)
 	return true;
 }
 
-/* Readers in the middle of a state file that has lost its name keep the version they began with, as
- * those of one that is saved. */
+/* Readers in the middle of a state file that has lost its name keep the version that they began
+ * with, as when a file is saved. */
 static void keep_orphan(const struct handle *handle, struct notes *notes)
 {
 	struct inode *inode = handle->inode;
@@ -388,7 +399,7 @@ static ssize_t write_plain(struct tree *tree, struct handle *handle, bool append
 	inode->saved = false;
 	if (!handle->direct) {
 		handle->face->filled = true;
-		/* The kernel may know an end from before another mount has moved it. */
+		/* The kernel may still have the end from before a write of another mount. */
 		if (offset != guess)
 			notes_misplaced(notes, inode, handle->face, MIN(guess, offset));
 	}
@@ -402,7 +413,7 @@ static ssize_t write_plain(struct tree *tree, struct handle *handle, bool append
 	return (ssize_t)data.size;
 }
 
-/* Where the last line of what the handle sees begins, or a place behind that. */
+/* Where the last line that the handle sees begins, or a place behind that. */
 static int last_line_start(struct tree *tree, struct inode *inode, const struct handle *handle,
 			   uint64_t *ret_start)
 {
@@ -418,13 +429,13 @@ static int last_line_start(struct tree *tree, struct inode *inode, const struct 
 	return r;
 }
 
-/* Whether its writes go into its stage and nowhere else, until it is published. */
+/* Whether its writes go only into its stage until that is published. */
 static bool is_staging(const struct handle *handle)
 {
 	return handle->writing->mode == HANDLE_SAVE && handle->writing->dirty;
 }
 
-/* What can never be published is not staged.  Under inode.lock. */
+/* Do not stage what can never be published.  Under inode.lock. */
 static int check_quota(struct tree *tree, struct inode *inode, const struct handle *handle,
 		       uint64_t end)
 {
@@ -489,7 +500,7 @@ static int stage_again(struct tree *tree, struct handle *handle, bool append)
 	if (append && before == HANDLE_SAVE && !writing->dirty && !writing->apart)
 		writing->mode = HANDLE_PLAIN;
 	r = handle_begin_save(tree, handle, !is_first_of_save(handle));
-	/* It is tried again, and is no append then. */
+	/* It will be tried again, and must find the state as it was. */
 	if (r < 0)
 		writing->mode = before;
 	return r;
@@ -514,7 +525,7 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, int flags, p
 	append = (handle->flags & O_APPEND) && pid != HANDLE_PAGES;
 	handle->closed = false;
 	handle_part(tree, handle);
-	/* Pages of a shared mapping come from whatever thread the kernel has. */
+	/* Pages of a shared mapping come from any thread of the kernel. */
 	if (inode_is_state(inode) && pid != HANDLE_PAGES)
 		handle_written_by(handle, pid);
 	handle_wrote(handle);
@@ -554,8 +565,8 @@ static ssize_t write_once(struct tree *tree, struct handle *handle, int flags, p
 	return (ssize_t)data.size;
 }
 
-/* Where a list is added to through a window, fcntl(2) can take O_APPEND away, and a shared mapping
- * has offsets in the window. */
+/* Through a window a list can only be appended to, but fcntl(2) can remove O_APPEND, and a shared
+ * mapping writes at offsets of the window: both are refused. */
 static ssize_t write_window(struct tree *tree, const struct through *through, int flags, pid_t pid,
 			    uint64_t offset, struct bytes data)
 {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Somebody else has published since the stage was begun
+ * Another writer has published since the stage was begun
  *
- *   A save that has only set the size, or only added, meets that; any other replaces it.
+ *   A save that has only set the size, or only added, is merged with the new content; any other
+ *   save replaces it.
  *
- *     what there is now          the save has only set the size    the save has only added
+ *     the content now            the save has only set the size    the save has only added
  *
- *     begins with what there     the stage, behind it what was     what the stage has kept,
- *     was (it was extended)      added                             what was added, its own
- *     is something else          nothing to publish                that, and its own; but the
- *                                                                  stage alone, if it has cut
+ *     begins with the old        the stage, then what was added    what the stage has kept, what
+ *     content (it was extended)                                    was added, then its own bytes
+ *     is something else          nothing to publish                the content, then its own bytes;
+ *                                                                  only the stage, if it has cut
  */
 
 #include "fs/content/content.h"

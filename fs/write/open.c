@@ -39,7 +39,7 @@ bool handle_is_direct(const struct handle *handle)
 	return handle->direct;
 }
 
-/* Mostly it is known: a snapshot would take longer than all the rest of an open. */
+/* Mostly the size is known; a snapshot would take longer than all the rest of an open. */
 static int open_size(struct tree *tree, struct inode *inode, uint64_t *ret_size)
 {
 	_cleanup_(view_end) struct view view = { 0 };
@@ -59,7 +59,7 @@ static bool is_being_written(const struct inode *inode)
 /* Readers of a large list have the page cache; a reader of something small sees one version, from
  * a read at its start on.
  *
- * A list that somebody is writing is read past the cache, however large it is.  A read through the
+ * A list that is being written is read past the cache, also if it is large.  A read through the
  * cache takes hold of a page and then asks for the size (Linux, filemap_read()): when the list
  * grows in between, it copies the zeros behind the old end out of a page that was forgotten just
  * now. */
@@ -99,7 +99,8 @@ static int open_state(struct tree *tree, struct handle *handle, struct notes *no
 	int r;
 
 	r = open_direct(tree, handle);
-	/* A handle that may not write publishes nothing later: it is truncate(2), then open(2). */
+	/* A handle that may not write publishes nothing later: this is truncate(2), then
+	 * open(2). */
 	if (r == 0 && !handle_writes(handle) && (handle->flags & O_TRUNC))
 		r = handle_truncate(tree, inode, NULL, 0, notes);
 	if (r < 0 || !handle_writes(handle))
@@ -117,7 +118,7 @@ static int open_state(struct tree *tree, struct handle *handle, struct notes *no
 	return r;
 }
 
-/* By an open file: what is written there goes on. */
+/* Opened through an open file, whose writing it joins. */
 static int open_joined(struct tree *tree, struct handle *handle, pid_t pid, struct notes *notes)
 {
 	handle->direct = true;
@@ -165,7 +166,7 @@ static bool face_is_written(const struct inode *inode, const struct face *face,
 	       face->filled && !face_is_read(inode, face);
 }
 
-/* Who opens a file has seen no older one of it, though what others have changed waits elsewhere. */
+/* An open shows the newest content of its file, even while changes of other files wait. */
 static int open_heed(struct tree *tree, const struct inode *inode)
 {
 	_cleanup_(view_end) struct view view = { 0 };
@@ -173,7 +174,7 @@ static int open_heed(struct tree *tree, const struct inode *inode)
 	return tree->taker.late ? inode_view_begin(tree, inode, &view) : 0;
 }
 
-/* Of a file that is in use: as open_once(). */
+/* As open_once(), for a file that is marked as in use. */
 static int open_used(struct tree *tree, struct handle *handle, unsigned number, pid_t pid,
 		     bool *ret_changed, struct notes *notes)
 {
@@ -204,7 +205,7 @@ static int open_used(struct tree *tree, struct handle *handle, unsigned number, 
 	if (r < 0)
 		return r;
 	*ret_changed = face_opened(face, handle, pid);
-	/* The kernel does not know the name yet of what it creates. */
+	/* The kernel does not know the name yet of a file that it creates. */
 	if (number != FACE_ANY && handle->writing->dirty)
 		face_take(notes, tree, handle->writing);
 	if (face_is_written(inode, face, handle))
@@ -223,7 +224,7 @@ static int open_used(struct tree *tree, struct handle *handle, unsigned number, 
 	return 0;
 }
 
-/* Whether nobody keeps the bytes of a file that has no name any more. */
+/* Whether the bytes of a file without a name are gone. */
 static bool is_lost(const struct inode *inode)
 {
 	if (inode_is_state(inode) || inode->gone)
@@ -231,8 +232,8 @@ static bool is_lost(const struct inode *inode)
 	return !inode->node.nlink && !inode->claimed;
 }
 
-/* 1 when the name is to be looked up again: the file was replaced or removed since and nobody kept
- * its bytes, or another face is to be opened. */
+/* 1 when the name must be looked up again: the file was replaced or removed since and its bytes are
+ * gone, or another face must be opened. */
 static int open_once(struct tree *tree, struct handle *handle, unsigned number, pid_t pid,
 		     bool *ret_changed, struct notes *notes)
 {
@@ -284,7 +285,7 @@ static bool handle_only_adds(const struct handle *handle)
 	return handle_writes(handle) && (handle->flags & (O_APPEND | O_TRUNC)) == O_APPEND;
 }
 
-/* What the handle writes to, also if it only reads: its own, or what the open file has through
+/* The writing of a handle, also of one that only reads: a new one, or that of the open file through
  * which it is opened. */
 static int open_writing(struct tree *tree, struct handle *handle, unsigned face, pid_t pid,
 			bool *ret_joined)
@@ -336,13 +337,13 @@ static bool writer_leaves(struct tree *tree, struct handle *handle)
 	return !handle->writing->writers;
 }
 
-/* A handle writes no more: what is held back by the last one that could is published.  held: the
- * kernel holds the file. */
+/* A handle ends writing; the last one of its writing publishes what is held back.  held: the kernel
+ * holds the file. */
 static void handle_end(struct tree *tree, struct handle *handle, bool held)
 {
 	int r;
 
-	/* A writer that was told that it failed is not to be surprised by a later success. */
+	/* After a writer got an error, a later success would surprise it. */
 	if (!writer_leaves(tree, handle) || handle->writing->failed)
 		return;
 	r = held ? handle_flush_held(tree, handle) : handle_flush(tree, handle, 0);
@@ -371,9 +372,8 @@ static void open_failed(struct tree *tree, struct handle *handle, bool joined)
 	free(handle);
 }
 
-/* Whether nobody writes there any more but handles that were closed: the kernel has told that by
- * now, and another thread is about to release them.  in_vain: but it does not, so they are open
- * elsewhere. */
+/* Whether only closed handles write there: the kernel has said so, and another thread is about to
+ * release them.  in_vain: it does not, so they are open elsewhere. */
 static bool is_being_released(struct tree *tree, struct inode *inode, unsigned number, bool in_vain)
 {
 	bool any = false;
@@ -399,11 +399,11 @@ static bool is_being_released(struct tree *tree, struct inode *inode, unsigned n
 
 enum {
 	BRIEF_TURNS = 100,    /* to let others have the processor */
-	RELEASE_TURNS = 1000, /* with those of a moment each */
+	RELEASE_TURNS = 1000, /* with a short sleep each */
 };
 
-/* Being led to another face takes four requests more than to wait for that moment, and a watch of
- * the file would not tell of what is written there. */
+/* Waiting a moment is cheaper than leading the thread to another face, which takes four requests
+ * more; and a watch of the file would not see what is written there. */
 void wait_for_release(struct tree *tree, struct inode *inode, unsigned face)
 {
 	const struct timespec moment = { .tv_nsec = 100000 };

@@ -2,16 +2,15 @@
 
 /* Publishing what a writer held back: at close, at fsync, when it pauses.
  *
- * A close is no end of a save as long as somebody else has the same open file: a process that has
- * opened it, or the one that has written last.  For "command > file" a shell opens the file, makes
- * a duplicate of the descriptor, closes the first one before anything is written, and waits for
- * the command.  The kernel does not tell such a close from others, so these processes are asked for
- * descriptors that lead to the nodeid (where /proc/PID/fd is not to be read, each close publishes).
- * The last close is answered when its save is published, so in doubt it is taken for the last one.
+ * A close does not end a save while another process has the same open file: one that has opened it,
+ * or the one that has written last.  For "command > file" a shell opens the file, makes a duplicate
+ * of the descriptor, closes the first one before anything is written, and waits for the command.
+ * The kernel does not tell such a close from others, so the descriptors of these processes are
+ * searched for the nodeid (where /proc/PID/fd cannot be read, each close publishes).  The last
+ * close is answered when its save is published, so in doubt a close counts as the last.
  *
- * A large stage is judged and planned with writing.lock alone, and its commit has tree.turn, so
- * that others find the tree free.
- */
+ * A large stage is checked and planned with writing.lock alone, and its commit holds tree.turn, so
+ * that other threads find the tree free. */
 
 #include <errno.h>
 #include <string.h>
@@ -32,7 +31,7 @@ static int join_piece(struct tree *tree, struct handle *handle, struct notes *no
 	int r;
 
 	if (inode->node.kind != BACKEND_LIST || inode->orphaned) {
-		/* The file was renamed or unlinked meanwhile and is no list any more. */
+		/* The file was renamed or unlinked meanwhile and is not a list any more. */
 		r = handle_begin_save(tree, handle, true);
 		if (r == 0)
 			handle_staged(tree, handle);
@@ -84,16 +83,16 @@ static int publish_stage(struct tree *tree, struct writing *writing, struct save
 		temporary_replaced(tree, inode, writing->owner ? writing->owner : -1);
 		writing->saved_at = inode->saved_at;
 	}
-	/* Until its writer reads what there is, it goes on with its own stage. */
+	/* Until its writer reads the new content, it goes on with its own stage. */
 	writing->version = newer == NEWER_NONE ? inode->version : inode->version - 1;
-	/* What is published is then of another size than what the writer sees. */
+	/* The published size then differs from what the writer sees. */
 	if (newer != NEWER_NONE && writing->face)
 		writing->face->traced = false;
 	face_published(writing);
 	return 0;
 }
 
-/* A half-written line or document is not published because its writer thinks. */
+/* A pause of the writer must not publish a half-written line or document. */
 static bool stage_is_whole(const struct tree *tree, struct writing *writing, uint32_t kind)
 {
 	struct bytes bytes;
@@ -127,7 +126,7 @@ static uint32_t kind_now(struct tree *tree, struct inode *inode)
 	return inode->node.kind;
 }
 
-/* Plan what is staged, if it is large; nothing when the file is gone. */
+/* Plan the stage, if it is large; nothing when the file is gone. */
 static int plan_ahead(struct tree *tree, struct writing *writing, struct save_ahead *ahead)
 {
 	struct inode *inode = writing->inode;
@@ -208,9 +207,9 @@ void handles_publish_paused(struct tree *tree, int64_t now)
 	notes_send(&notes, tree, NOTIFY_LATER);
 }
 
-/* A reader's close ends nothing that somebody goes on to write, nor does that of a child which has
- * only inherited the descriptor.  A document that is whole may be seen.  What is large is looked
- * through only if need be. */
+/* The close of a reader does not end a save that others go on to write, nor does that of a child
+ * that has only inherited the descriptor.  A document that is whole may be published.  A large one
+ * is parsed only if need be. */
 static bool flush_is_due(struct tree *tree, struct handle *handle, pid_t pid, bool closes)
 {
 	struct writing *writing = handle->writing;
@@ -224,7 +223,7 @@ static bool flush_is_due(struct tree *tree, struct handle *handle, pid_t pid, bo
 		return false;
 	if (single && !is_large(writing) && stage_is_whole(tree, writing, BACKEND_SINGLE))
 		return true;
-	/* Which of its saves a process has a descriptor of is not to be told. */
+	/* We cannot tell which of its saves a process has a descriptor of. */
 	if (writing->apart && handle_has_sibling(handle))
 		return true;
 	return !handle_goes_on(tree, handle, pid) ||
@@ -239,7 +238,7 @@ static bool is_refused_draft(struct tree *tree, struct inode *inode)
 	return tree->options.strict && inode_is_draft(inode) && !inode->orphaned;
 }
 
-/* Whether there is nothing that the store does not have: then a flush waits for nobody. */
+/* Whether the store has everything already: then a flush waits for nothing. */
 static bool is_flushed(struct tree *tree, struct handle *handle)
 {
 	WITH_READ_LOCK(tree);
@@ -252,7 +251,7 @@ static bool is_flushed(struct tree *tree, struct handle *handle)
 	return true;
 }
 
-/* 1 when what is staged is to be published. */
+/* 1 when the stage must be published. */
 static int flush_piece(struct tree *tree, struct handle *handle, pid_t pid, bool closes,
 		       struct notes *notes)
 {
@@ -267,7 +266,7 @@ static int flush_piece(struct tree *tree, struct handle *handle, pid_t pid, bool
 		return 0;
 	if (handle->writing->mode == HANDLE_APPEND)
 		r = join_piece(tree, handle, notes);
-	/* Joining may have made a save of it. */
+	/* Joining may have entered HANDLE_SAVE. */
 	return r == 0 && handle->writing->mode == HANDLE_SAVE && handle->writing->dirty ? 1 : r;
 }
 
@@ -282,7 +281,7 @@ static int flush_once(struct tree *tree, struct handle *handle, pid_t pid, bool 
 	r = handle_holds_back(handle) ? writing_lost_lock(tree, handle->writing) : 0;
 	if (r < 0)
 		return r;
-	/* It goes to the name from which the file was taken (tree_flush()). */
+	/* The save goes to the name from which the file was taken (tree_flush()). */
 	if (r == 0 && handle->writing->away_name)
 		return 0;
 	r = flush_piece(tree, handle, pid, closes, notes);
@@ -299,7 +298,7 @@ static void flushed(struct tree *tree, struct handle *handle, bool closes, int e
 	WITH_READ_LOCK(tree);
 	WITH_INODE_LOCK(handle->inode);
 
-	/* A draft that strictness refuses is published all the same. */
+	/* A draft that -o strict refuses is published all the same. */
 	handle->writing->failed = handle_holds_back(handle) ? error : 0;
 	handle->closed = closes;
 	handle->outlives = false;
@@ -393,8 +392,8 @@ void handle_locks_over(struct tree *tree, struct handle *handle)
 	}
 }
 
-/* Whether the next one that gets the lock may see the stage.  Where there is neither JSON nor
- * lines, the writer alone knows, and has just said so. */
+/* Whether the next holder of the lock may see the stage.  Without JSON or lines only the writer
+ * knows when it is done, and the unlock says so. */
 static bool stage_is_done(struct tree *tree, struct handle *handle)
 {
 	uint32_t kind = kind_now(tree, handle->inode);
@@ -465,6 +464,6 @@ int handle_sync_data(struct tree *tree, struct handle *handle)
 {
 	if (handle->through)
 		return handle_sync(tree, handle);
-	/* What others hold back goes with the times; a reader may sync it. */
+	/* What others hold back is synced with the times, also by a reader. */
 	return sync_all(tree, handle, !handle_writes(handle));
 }

@@ -19,7 +19,8 @@ void handle_drop_outdated(struct handle *handle)
 	bool grown = inode->node.kind == BACKEND_LIST && inode->loaded &&
 		     inode->list.size != handle->writing->stage.size;
 
-	/* Of what is no state file any more, a write or a cut goes through. */
+	/* In a file that is not a state file any more, writes and cuts are committed as they
+	 * are. */
 	bool plain = !inode_is_state(inode) || inode->orphaned;
 
 	if (handle->writing->mode != HANDLE_SAVE || handle->writing->dirty ||
@@ -54,11 +55,11 @@ static int handle_pin(struct view *view, struct handle *handle)
 {
 	int r = document_get(view, handle->inode, &handle->old);
 
-	/* Without room for it the reader sees what there is. */
+	/* Without room for a copy, the reader sees the newest content. */
 	return r == -ESTALE || r == -EIO ? r : 0;
 }
 
-/* The line that the writer has not finished stands behind the list for itself. */
+/* The writer sees its unfinished line behind the list. */
 static int read_piece(struct tree *tree, struct view *view, struct handle *handle, uint64_t offset,
 		      size_t size, struct buf *out)
 {
@@ -73,7 +74,7 @@ static int read_piece(struct tree *tree, struct view *view, struct handle *handl
 	return stage_read(&handle->writing->piece, offset - end, size, out);
 }
 
-/* What is published, with the piece of the writer behind it. */
+/* The published content, with the writer's piece behind it. */
 static int read_with_piece(struct tree *tree, struct view *view, struct handle *handle,
 			   uint64_t offset, size_t size, struct buf *out)
 {
@@ -86,8 +87,8 @@ static int read_with_piece(struct tree *tree, struct view *view, struct handle *
 	return read_piece(tree, view, handle, offset + before, size - before, out);
 }
 
-/* A reader gets no bytes before their size is shown: a program that has read them and then asks for
- * the size would be told of fewer. */
+/* A reader gets bytes only when their size is shown: otherwise a program that has read them and
+ * then asks for the size would get a smaller one. */
 static size_t bounded(const struct handle *handle, uint64_t offset, size_t size)
 {
 	uint64_t bound = handle->kind == FACE_READ ? handle->inode->bound : UINT64_MAX;
@@ -106,7 +107,7 @@ static int read_newest(struct tree *tree, struct handle *handle, uint64_t offset
 		r = inode_view_begin(tree, inode, &view);
 	if (r < 0)
 		return r;
-	/* What was begun as a list may have an unfinished line behind it. */
+	/* A file that was a list may have an unfinished line behind it. */
 	if (inode_is_state(inode) && inode->node.kind != BACKEND_LIST &&
 	    !handle->writing->piece.size)
 		r = handle_pin(&view, handle);
@@ -117,7 +118,7 @@ static int read_newest(struct tree *tree, struct handle *handle, uint64_t offset
 	return read_with_piece(tree, &view, handle, offset, size, out);
 }
 
-/* Whether what the handle reads ends there, as far as that is known. */
+/* Whether the handle's content ends there, as far as that is known. */
 static bool is_end(const struct handle *handle, uint64_t offset)
 {
 	struct inode *inode = handle->inode;
@@ -128,7 +129,8 @@ static bool is_end(const struct handle *handle, uint64_t offset)
 	return inode->loaded && content_size(NULL, NULL, inode, &size) == 0 && offset >= size;
 }
 
-/* Whether it was told that the file ends, or has read all of it and begins anew. */
+/* Whether it reads again after a read at the end of the file, or has read all of it and begins
+ * anew. */
 static bool reads_again(const struct handle *handle, uint64_t offset)
 {
 	return !handle->fresh && (!handle->middle || (handle->ended && !offset));
@@ -157,13 +159,13 @@ static int read_once(struct tree *tree, struct handle *handle, uint64_t offset, 
 		r = stage_read(&handle->old->stage, offset, size, out);
 	else
 		r = read_newest(tree, handle, offset, bounded(handle, offset, size), out);
-	/* When others' changes come first, it is still where it was. */
+	/* If changes of others come first, the handle stays where it was. */
 	if (r < 0)
 		return r;
 	handle->again |= reads_again(handle, offset);
 	handle->asked = 0;
 	handle->fresh = handle->closed = false;
-	/* A reader that was told that the file ends here waits for what comes. */
+	/* A reader at the end of the file waits for what comes. */
 	handle->middle = out->size > before;
 	handle->ended |= is_end(handle, offset + (out->size - before));
 	if (!handle->middle)

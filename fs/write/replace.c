@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Replacing the content of a file by a stage, whatever keeps either (save.c has the plan of it). */
+/* Replacing the content of a file of any kind by a stage (save.c has the plan of it). */
 
 #include <errno.h>
 
@@ -79,7 +79,7 @@ static bool ahead_holds(const struct save_ahead *ahead, const struct inode *inod
 	       bytes_equal(ahead->node.key, node->key);
 }
 
-/* What is published, and what that does to handles of the file. */
+/* A save that is being published, and its effect on handles of the file. */
 struct publishing {
 	struct tree *tree;
 	struct save_ahead *ahead; /* may be NULL */
@@ -89,11 +89,11 @@ struct publishing {
 	int64_t mtime;
 	unsigned flags; /* of the commit */
 	const struct writing *saver;
-	struct version *version; /* the previous content, if somebody needs it */
+	struct version *version; /* the previous content, if a reader needs it */
 	uint64_t size_before;
 	int64_t items_before; /* of a list; -1: not known */
-	bool extends;	      /* the stage begins with what there is */
-	bool adds;	      /* to what was there, and changes nothing of that */
+	bool extends;	      /* the stage begins with the present content */
+	bool adds;	      /* only adds to the present content */
 };
 
 static void publishing_done(struct publishing *publishing)
@@ -110,7 +110,7 @@ static int publishing_keep(struct publishing *publishing, struct view *view)
 		       0;
 }
 
-/* The plan that was made ahead, if it holds still; it is used once. */
+/* The plan that was made ahead, if it still holds; it is used once. */
 static int publishing_plan(struct publishing *publishing, struct view *view, struct save **ret_save)
 {
 	struct inode *inode = publishing->inode;
@@ -132,8 +132,7 @@ static int publishing_plan(struct publishing *publishing, struct view *view, str
 	return 0;
 }
 
-/* Whether the store is to be asked for what is replaced; if not, the commit is told that it depends
- * on it. */
+/* Whether to read from the store what is replaced; if not, the commit gets a condition for it. */
 static bool publishing_asks(const struct publishing *publishing)
 {
 	const struct inode *inode = publishing->inode;
@@ -196,7 +195,7 @@ static int publish_once(struct publishing *publishing)
 					     publish_to_store(publishing);
 }
 
-/* On a full disk what becomes smaller may use the reserve. */
+/* On a full disk a save that makes the file smaller may use the reserve. */
 static int publish_on_full_disk(struct publishing *publishing)
 {
 	int r;
@@ -207,7 +206,7 @@ static int publish_on_full_disk(struct publishing *publishing)
 	r = publish_once(publishing);
 	if (r != -ENOSPC || publishing->stage->size)
 		return r;
-	/* What is emptied may go in parts, what is replaced may not. */
+	/* Emptying may go in parts, replacing may not. */
 	r = shed_content(publishing->tree, publishing->inode, 0);
 	return r < 0 ? r : publish_once(publishing);
 }

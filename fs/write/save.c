@@ -3,17 +3,17 @@
 /*
  * The life of a save
  *
- *   A writer that replaces content works on a stage of its own, which nobody else sees.  When it
+ *   A writer that replaces content works on a stage of its own, which others do not see.  When it
  *   closes or syncs, the stage is published: planned, then emitted.
  *
  *   The plan compares the stage with the rows in one pass over both, in step: line by line, row by
  *   row.  It remembers what each line is (a piece, a row that is there already, a row to be
- *   written), as runs of equal ones, so a plan is small however large the save is; and what was
- *   read of the stage is given back to the system on the way.  Nothing is written meanwhile, and
- *   if another program changes a row before the commit, the commit answers -ESTALE and all begins
- *   again.
+ *   written), as runs of equal ones, so a plan is small however large the save is; and memory of
+ *   the stage that was read is given back to the system on the way.  Nothing is written meanwhile,
+ *   and if another program changes a row before the commit, the commit answers -ESTALE and all
+ *   begins again.
  *
- *   Emitting turns the plan into operations, a block at a time: first what goes away, then rows,
+ *   Emitting turns the plan into operations, a block at a time: first the deletions, then rows,
  *   pieces and marks in the order of the file.  The store applies the blocks as one transaction.
  *   Rows that did not change are not mentioned, so they keep their times.
  *
@@ -54,7 +54,7 @@ enum line_code {
 	LINE_ROW,  /* the row is to be written */
 };
 
-/* Where emitting is. */
+/* The position of emitting. */
 struct emitting {
 	struct bytes rest;
 	size_t run;
@@ -74,7 +74,7 @@ struct save {
 	struct buf codes; /* SAVE_LINES: runs, a byte each: an enum line_code and their number */
 	bool had_pieces;  /* the file has pieces in the store */
 	bool any_row;
-	bool told;	   /* the log knows of a bad line */
+	bool warned;	   /* the log knows of a bad line */
 	bool strict;	   /* which is refused */
 	int64_t first_row; /* of the rows that are there */
 	int64_t last_row;
@@ -82,8 +82,8 @@ struct save {
 	uint64_t first_change; /* offset of the first byte that differs */
 	bool begun;	       /* something was emitted */
 	struct emitting at;
-	/* While save_commit() hands blocks out: what it does first, where emitting is behind that,
-	 * and what follows. */
+	/* While save_commit() hands blocks out: the operations before the save, the position after
+	 * them, and what follows. */
 	const struct batch *first;
 	struct emitting behind_first;
 	struct batch block;
@@ -133,7 +133,7 @@ static int plan_code(struct planning *planning, const struct line *line, enum li
 	struct save *save = planning->save;
 	struct json_error error;
 
-	/* Before anything is taken. */
+	/* Check before anything is taken. */
 	if (line->size > planning->max_item)
 		return -EFBIG;
 	planning->lines++;
@@ -143,9 +143,10 @@ static int plan_code(struct planning *planning, const struct line *line, enum li
 		save->first_change = MIN(save->first_change, planning->offset);
 	if (code != LINE_PIECE)
 		save->rows++;
-	else if (!save->told && !lines_is_row(line->text, &error) && !lines_is_blank(line->text)) {
+	else if (!save->warned && !lines_is_row(line->text, &error) &&
+		 !lines_is_blank(line->text)) {
 		invalid_log(save->target.node, "line", planning->lines, &error, save->strict);
-		save->told = true;
+		save->warned = true;
 	}
 	planning->offset += line->size;
 	if (planning->offset - planning->passed >= PLAN_BYTES) {
@@ -217,7 +218,7 @@ static int plan_lines(struct tree *tree, struct view *view, struct save *save)
 	if (save->had_pieces || (save->any_row && save->first_row != 0))
 		save->first_change = 0;
 	if ((save->any_row && tail.size && !lines_is_blank(tail) && !lines_is_row(tail, NULL)) ||
-	    (save->told && tree->options.strict)) {
+	    (save->warned && tree->options.strict)) {
 		node->flags |= BACKEND_DRAFT;
 		node->size = save->bytes.size;
 		save->how = SAVE_CHUNKS;
@@ -258,7 +259,7 @@ static bool plan_is_valid(const struct save *save)
 			start = i + 1;
 		}
 	error.offset -= start;
-	/* An empty file is what every new one is for a moment. */
+	/* Every new file is empty for a moment: not worth a log entry. */
 	if (save->bytes.size)
 		invalid_log(node, "line", line, &error, save->strict);
 	return false;
@@ -377,9 +378,9 @@ static void emit_piece(struct save *save, struct batch *batch, struct bytes data
 	}
 }
 
-/* Lines that are no rows and follow a whole one may be the same piece, so that a file of blank
- * lines is not a piece a byte.  A line without a newline is a piece of its own, since an append
- * takes it away again. */
+/* Lines that are not rows and follow a whole one may share its piece, so that a file of blank lines
+ * does not have a piece for each byte.  A line without a newline is a piece of its own, since an
+ * append takes it away again. */
 static void emit_gather(struct save *save, struct line *line)
 {
 	struct bytes rest = save->at.rest;

@@ -10,7 +10,7 @@
 #include "fs/inode/window.h"
 #include "fs/write/handle.h"
 
-/* The size of what the writer has, of which others see what is published alone. */
+/* The size that the writer sees; others see the published size. */
 static int written_size(struct tree *tree, const struct handle *handle, uint64_t *ret_size)
 {
 	const struct writing *writing = handle->writing;
@@ -27,7 +27,7 @@ static int written_size(struct tree *tree, const struct handle *handle, uint64_t
 	return r;
 }
 
-/* What was published by the writer is not what there is now, perhaps. */
+/* The content may have changed since the writer published. */
 static void begin_anew(struct writing *writing)
 {
 	if (writing->mode == HANDLE_SAVE && !writing->dirty && !writing->apart)
@@ -109,7 +109,8 @@ static int stage_zero(struct stage *stage, uint64_t from, uint64_t to)
 	return r;
 }
 
-/* Of a state file: kind is 0, or what makes zeros of the bytes from offset to end. */
+/* For a state file: kind is 0, or a mode of fallocate(2) that makes zeros of the bytes from offset
+ * to end. */
 static int allocate_staged(struct tree *tree, struct handle *handle, int kind, uint64_t offset,
 			   uint64_t end, bool grows, struct notes *notes)
 {
@@ -175,7 +176,7 @@ static int allocate_once(struct tree *tree, struct handle *handle, int mode, uin
 		return -EOPNOTSUPP;
 	if (offset + size < offset)
 		return -EFBIG;
-	/* What only makes zeros of what is there may reach behind it as far as it likes. */
+	/* Making zeros of present bytes may reach any length behind the end. */
 	r = grows || !kind ? check_growth(tree, inode, handle, offset + size, BYTES("")) : 0;
 	if (r < 0 || (!kind && !grows))
 		return r;
@@ -196,7 +197,7 @@ int handle_allocate(struct tree *tree, struct handle *handle, int mode, uint64_t
 	return r;
 }
 
-/* The size of what the handle reads. */
+/* The size that the handle reads. */
 static int handle_seen_size(struct tree *tree, struct view *view, const struct handle *handle,
 			    uint64_t *ret_size)
 {

@@ -32,7 +32,7 @@ static void kept_save_free(struct kept_save *save)
 	free(save);
 }
 
-/* Keep what the file has, if it is a whole save.  Without room for it there is nothing to keep. */
+/* Keep the file's content, if it is a whole save.  Without room it is not kept. */
 int temporary_meets(struct tree *tree, struct inode *inode)
 {
 	_cleanup_(view_end) struct view view = { 0 };
@@ -67,7 +67,8 @@ int temporary_meets(struct tree *tree, struct inode *inode)
 	return 0;
 }
 
-/* The file has a whole save now: others are kept for who made them, and may yet rename. */
+/* The file has a whole save now; those of other processes stay kept, since they may still
+ * rename. */
 void temporary_replaced(struct tree *tree, struct inode *inode, pid_t process)
 {
 	struct kept_save **link = &inode->saves;
@@ -95,8 +96,8 @@ void temporary_saved(struct tree *tree, struct handle *handle)
 
 	if (handle->writing->apart || !is_temporary(tree, inode))
 		return;
-	/* Who has joined a save; or another has emptied the file since, while this one was closed
-	 * and not released yet. */
+	/* It has joined a save; or another open has emptied the file since, while this handle was
+	 * closed and not released yet. */
 	if (!owner || handle->writing->saved_at != inode->saved_at) {
 		inode->saved |= !owner;
 		return;
@@ -107,13 +108,13 @@ void temporary_saved(struct tree *tree, struct handle *handle)
 
 /* Parting. */
 
-/* Whether one that writes is open still: a close may have been that of a duplicate. */
+/* Whether a writing handle is still open: a close may have been that of a duplicate. */
 static bool is_open(const struct tree *tree, const struct handle *handle)
 {
 	return !handle->closed || (!handle_has_sibling(handle) && handle_is_held(tree, handle));
 }
 
-/* Let what is written go to a stage of its own, which begins as the file is. */
+/* Give the writing a stage of its own, which begins as the file is. */
 static int part(struct tree *tree, struct handle *handle)
 {
 	struct writing *writing = handle->writing;
@@ -175,7 +176,7 @@ int temporary_open(struct tree *tree, struct handle *handle, pid_t pid)
 		r = temporary_meets(tree, inode);
 		if (r < 0)
 			return r;
-		/* What it has made has bytes if another's save has come to be there since. */
+		/* A file that it has made has bytes if another save was put there since. */
 		if (file_size(inode))
 			handle->flags |= O_TRUNC;
 		inode->saver = handle->writing->owner;
@@ -216,7 +217,7 @@ bool temporary_is_asked(const struct tree *tree, const struct inode *inode, pid_
 	return tree->aways || inode->opening || has_saves(inode);
 }
 
-/* The newest that the process has open, and whose file was renamed away from the name.  Under
+/* The newest writing that the process has open and that was renamed away from the name.  Under
  * tree.lock for writing. */
 static struct writing *find_away(struct tree *tree, const struct inode *dir, struct bytes name,
 				 pid_t process)
@@ -234,7 +235,8 @@ static struct writing *find_away(struct tree *tree, const struct inode *dir, str
 	return found;
 }
 
-/* Whether the file is what others are writing: the process has not even an inherited descriptor. */
+/* Whether others are writing the file, and the process does not even have an inherited descriptor
+ * of it. */
 static bool is_of_others(const struct tree *tree, const struct inode *inode, pid_t process)
 {
 	bool found = inode->opening;
@@ -285,14 +287,13 @@ static int stage_copy(struct stage *from, struct stage *to)
 	return r;
 }
 
-/* What is written by an open one so far. */
+/* What an open writing has so far. */
 static struct stage *writing_bytes(struct writing *writing)
 {
 	return writing->parted ? &writing->base : &writing->stage;
 }
 
-/* Whether what is not closed yet can be what its writer wants to save: of a state that is told by
- * the bytes. */
+/* Whether an open save may be complete: for a state, its bytes decide. */
 static bool is_whole(const struct tree *tree, uint32_t kind, struct stage *stage)
 {
 	_cleanup_(stage_done) struct stage copy = { 0 };
@@ -303,7 +304,7 @@ static bool is_whole(const struct tree *tree, uint32_t kind, struct stage *stage
 		content_is_whole(tree, kind, bytes));
 }
 
-/* The same of what the file has. */
+/* The same for the content of the file. */
 static bool file_is_whole(struct tree *tree, struct inode *inode, uint32_t kind)
 {
 	_cleanup_(view_end) struct view view = { 0 };
@@ -362,9 +363,9 @@ static struct candidate choose(struct tree *tree, struct inode *inode, struct wr
 	return best;
 }
 
-/* Let the file have what was chosen, and keep what it has. */
-static int take(struct tree *tree, struct inode *inode, const struct candidate *best,
-		struct notes *notes)
+/* Put what was chosen into the file, and keep what the file had. */
+static int put_candidate(struct tree *tree, struct inode *inode, const struct candidate *best,
+			 struct notes *notes)
 {
 	_cleanup_(stage_done) struct stage stage = { 0 };
 	int r = stage_copy(best->kept ? &best->kept->stage : writing_bytes(best->open), &stage);
@@ -399,7 +400,7 @@ int temporary_take(struct tree *tree, struct inode *inode, pid_t pid, uint32_t k
 	taking->any = true;
 	taking->away = best.open == away ? away : NULL;
 	taking->at = best.at;
-	/* Who writes in place goes on in the file only if it is its own save that moves. */
+	/* A writer in place goes on in the file only if its own save moves. */
 	if (replaces || !best.own)
 		r = part_others(tree, inode, NULL);
 	if (r == 0 && replaces && inode->saved && file_size(inode)) {
@@ -407,10 +408,10 @@ int temporary_take(struct tree *tree, struct inode *inode, pid_t pid, uint32_t k
 		stays = inode->saves;
 	}
 	if (r == 0 && replaces)
-		r = take(tree, inode, &best, notes);
+		r = put_candidate(tree, inode, &best, notes);
 	if (r < 0)
 		return r;
-	/* What this process has made otherwise, and what nobody will come for, goes. */
+	/* Other saves of this process, and those of processes that have ended, go. */
 	while (*link) {
 		struct kept_save *save = *link;
 
@@ -440,7 +441,7 @@ void temporary_moved(struct tree *tree, struct inode *inode, struct inode *dir, 
 
 		if (!writing->apart || writing->away_name)
 			continue;
-		/* It is what was taken, or was when it was synced. */
+		/* It is the save that was taken, or was that when it was synced. */
 		if (writing->saved_at == taking->at) {
 			writing->apart = false;
 			continue;
@@ -495,7 +496,7 @@ int temporary_put(struct tree *tree, struct inode *inode, struct away *away)
 	return r;
 }
 
-/* Others who were kept are so in the file that has the name now. */
+/* Other kept saves move to the file that has the name now. */
 void temporary_keep(struct tree *tree, struct inode *inode, struct taking *taking)
 {
 	WITH_READ_LOCK(tree);
@@ -508,7 +509,7 @@ void temporary_keep(struct tree *tree, struct inode *inode, struct taking *takin
 	taking->saves = NULL;
 }
 
-/* The newest of those that were kept. */
+/* The newest kept save. */
 bool taking_next(struct taking *taking, struct away *ret_away)
 {
 	struct kept_save **newest = &taking->saves;
@@ -559,7 +560,7 @@ static int come_back_once(struct tree *tree, struct handle *handle, struct away 
 		return 0;
 	if (writing->refused)
 		return writing->refused;
-	/* The pages that the kernel has by this handle are not those of the file any more. */
+	/* The kernel's pages of this handle do not show the file any more. */
 	notes_forget(notes, tree, inode, handle->face);
 	return come_back(tree, writing, away);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Which files this mount has in use, as the store is told. */
+/* Telling the store which files this mount has in use. */
 
 #include <errno.h>
 
@@ -22,7 +22,7 @@ void inode_use_end(struct tree *tree, struct inode *inode)
 		backend_use(tree->backend, inode->ino, false);
 }
 
-/* As view_begin(): 1 if that has to find out. */
+/* As view_begin(); 1: memory may lack what the store shows, which must be taken in first. */
 static int use_once(struct tree *tree, struct inode *inode)
 {
 	WITH_READ_LOCK(tree);

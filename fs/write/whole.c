@@ -5,7 +5,7 @@
 #include "fs/base/lines.h"
 #include "fs/write/handle.h"
 
-/* With -o strict: whether a list holds a line that is refused. */
+/* With -o strict: whether a list has a line that is refused. */
 static bool has_bad_line(struct bytes lines)
 {
 	struct line line;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Whose process writes, which tells a child that has only inherited a descriptor. */
+/* The process that writes: how to tell it from a child that has only inherited a descriptor. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@ static pid_t read_process(pid_t pid)
 	return process;
 }
 
-/* For so long a number is not given to another thread: many thousands are given before. */
+/* A thread's number is not given to another for so long: many thousands come before. */
 static const int64_t PROCESS_KNOWN = (int64_t)200 * 1000000;
 
 /* The process of a thread; the thread itself when it has ended.  Reading that takes as long as
@@ -100,7 +100,7 @@ bool process_lives(pid_t process)
 
 void handle_written_by(struct handle *handle, pid_t pid)
 {
-	/* A change of the size is told without any process; see process_unseen(). */
+	/* The kernel does not say which process changes the size; see process_unseen(). */
 	if (handle->writing->process && (handle->writing->writer == pid || !pid))
 		return;
 	handle->writing->writer = pid;
@@ -129,7 +129,7 @@ bool handle_is_written_by(const struct handle *handle, pid_t pid)
 	return !pid || writing_is_by(handle->writing, pid);
 }
 
-/* 1, 0; -errno when that cannot be seen. */
+/* 1, 0; -errno when /proc cannot tell. */
 static int has_nodeid(const struct tree *tree, uint64_t nodeid, pid_t pid)
 {
 	const struct tree_options *options = &tree->options;
@@ -176,8 +176,8 @@ bool handle_goes_on(struct tree *tree, const struct handle *handle, pid_t pid)
 
 	if (!pid || !tree->options.has_open)
 		return writing->writers > 1;
-	/* Any close gives up the locks of a process, and what was written under them is seen.  In
-	 * doubt the close is the last one of this process, and what another has is released
+	/* Any close releases the locks of a process, so what was written under them must be seen.
+	 * In doubt the close is the last one of this process, and what another has is released
 	 * later. */
 	if (!inode->locked && has_open(tree, handle, pid) > 0)
 		return true;
@@ -191,7 +191,7 @@ bool handle_goes_on(struct tree *tree, const struct handle *handle, pid_t pid)
 		    other->opener == process_of(pid))
 			continue;
 		asked = other->opener;
-		/* The opener of what was an ordinary file then is not known. */
+		/* The opener of a file that was ordinary then is not known. */
 		if (asked ? has_open(tree, handle, asked) : other != handle)
 			return true;
 	}
