@@ -11,7 +11,7 @@
 #include "backend/base/utf8.h"
 #include "backend/base/tick.h"
 
-/* Who has ended may come back and go on. */
+/* A reader that has ended may come back and go on. */
 static const int64_t KEPT_NS = INT64_C(60000000000);
 
 static int count_one(struct tree *tree)
@@ -40,7 +40,7 @@ int following_begin(struct tree *tree, struct inode *dir, int64_t since,
 	_cleanup_(buf_done) struct buf path = { 0 };
 	int r;
 
-	/* What others did before is no news. */
+	/* Skip what others did before. */
 	if (backend_is_shared(tree->backend))
 		(void)tree_take_in(tree);
 	r = count_one(tree);

@@ -8,7 +8,7 @@
 #include "backend/base/log.h"
 #include "backend/base/moment.h"
 
-/* An event that is being made: what its texts are in. */
+/* An event that is being made, with the buffers of its texts. */
 struct composing {
 	struct event event;
 	struct buf session;
@@ -57,7 +57,7 @@ static int dir_of(struct tree *tree, const struct inode *inode, struct inode **r
 	return r < 0 ? r : inode_get_dir(tree, &view, inode->node.parent, ret_dir);
 }
 
-/* To which session what lies in a directory belongs. */
+/* The session that the files of a directory belong to. */
 static struct bytes session_of(const struct inode *dir)
 {
 	while (dir && dir->node.kind != BACKEND_SESSION)
@@ -83,7 +83,7 @@ static int take_place(struct composing *composing, const struct happened *happen
 	return r;
 }
 
-/* By the place that the node says. */
+/* The name and directory that the node says. */
 static int take_own_place(struct tree *tree, struct composing *composing,
 			  const struct happened *happened)
 {
@@ -122,7 +122,7 @@ static void measure(struct tree *tree, const struct happened *happened, struct e
 		event->items = inode->list.next;
 }
 
-/* What the file has then. */
+/* The size and items of the file then. */
 static void count(struct tree *tree, const struct happened *happened, struct event *event)
 {
 	if (!happened->node && happened->what != EVENT_REMOVE &&
@@ -130,13 +130,14 @@ static void count(struct tree *tree, const struct happened *happened, struct eve
 		measure(tree, happened, event);
 	if (happened->by == EVENT_BY_MOUNT && !happened->node)
 		return;
-	/* There may be more of it by now, which is told later. */
+	/* The file may be larger by now; a later event reports that. */
 	if (event->items != happened->items)
 		event->size = -1;
 	event->items = happened->items;
 }
 
-/* What the kernel has of it by itself: whoever is told shall not meet that any more. */
+/* Notify the kernel of what it may have cached itself: a reader of the event must not find that any
+ * more. */
 static void tell_kernel(struct notes *notes, const struct happened *happened)
 {
 	struct inode *inode = happened->inode;
@@ -147,8 +148,8 @@ static void tell_kernel(struct notes *notes, const struct happened *happened)
 		notes_name(notes, happened->dir->ino, happened->name);
 	if (happened->from.data)
 		notes_name(notes, happened->from_dir->ino, happened->from);
-	/* Through the face by which it is written the kernel knows that, but only when the writer
-	 * goes on.  What it was told once it has not until it asks. */
+	/* The kernel knows the new attributes of the face that was written through, but only when
+	 * the writer goes on.  After a notice it does not have them until it asks. */
 	for (struct face *face = &inode->face; face; face = face->next) {
 		if (!face->shown && inode_is_state(inode))
 			continue;
@@ -179,7 +180,7 @@ void notes_lost(struct notes *notes, struct tree *tree)
 	notes_event(notes, tree, &lost);
 }
 
-/* Nobody finds what has none. */
+/* A file without a name cannot be found. */
 static bool has_name(const struct inode *inode)
 {
 	return inode->node.nlink && (inode->node.entry || inode->ino == BACKEND_ROOT);
@@ -207,7 +208,8 @@ void notes_happened_now(struct notes *notes, struct tree *tree, const struct hap
 	r = happened->name.data ? take_place(&composing, happened, happened->dir, happened->name) :
 				  take_own_place(tree, &composing, happened);
 	tell_kernel(notes, happened);
-	/* Without memory, or where the store cannot be read, the readers shall know. */
+	/* Without memory, or if the store cannot be read, readers must learn that an event is
+	 * lost. */
 	if (r < 0) {
 		notes_lost(notes, tree);
 		return;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What other mounts have done, from what they have left.
+ * Events of what other mounts have done, from the notes that they have left.
  *
- *   A commit leaves several notes, of nodes, names and rows; what they say of one file together has
- *   happened once.  Which of these it is:
+ *   A commit leaves several notes, of nodes, names and rows; all notes of one file make one event:
  *
  *     a name went, and one came        a rename; or a save, if another file has gone by that
  *     a name came                      a save: something is there that was not
@@ -14,7 +13,7 @@
  *     other attributes                 an attr
  *
  *   Commits of one mount that were made at the same moment have gone into the store together, and
- *   are taken for one.
+ *   count as one.
  */
 
 #include "fs/events/events.h"
@@ -27,14 +26,14 @@
 #include "fs/inode/inodes.h"
 #include "backend/base/array.h"
 
-/* No more is kept of what is told. */
-enum { TOLD_MOST = EVENTS_MOST, TOLD_BYTES = EVENTS_BYTES };
+/* Limits for the notes that are held. */
+enum { HELD_MOST = EVENTS_MOST, HELD_BYTES = EVENTS_BYTES };
 
-/* A note, whose texts are its own, and which file it is about. */
-struct told_note {
+/* A note with texts of its own, and the file that it is about. */
+struct held_note {
 	struct backend_feed feed;
 	char *texts;
-	size_t place; /* among all */
+	size_t place; /* among all notes */
 	uint64_t node;
 };
 
@@ -50,17 +49,17 @@ static void take_text(struct bytes *text, char **at)
 
 static size_t note_size(const struct backend_feed *feed)
 {
-	return sizeof(struct told_note) + feed->session.size + feed->key.size + feed->name.size +
+	return sizeof(struct held_note) + feed->session.size + feed->key.size + feed->name.size +
 	       feed->path.size + 4;
 }
 
-static int note_copy(const struct backend_feed *feed, struct told_note *note)
+static int note_copy(const struct backend_feed *feed, struct held_note *note)
 {
 	char *at = malloc(note_size(feed) - sizeof(*note));
 
 	if (!at)
 		return -ENOMEM;
-	*note = (struct told_note){ .feed = *feed, .texts = at };
+	*note = (struct held_note){ .feed = *feed, .texts = at };
 	note->node = feed->what == BACKEND_FEED_NODE ? feed->ino : feed->node;
 	take_text(&note->feed.session, &at);
 	take_text(&note->feed.key, &at);
@@ -69,8 +68,8 @@ static int note_copy(const struct backend_feed *feed, struct told_note *note)
 	return 0;
 }
 
-/* What has a name in a directory that is there has a path, but in the trash; and a store tells no
- * path that is very deep. */
+/* Whether a named file outside of the trash has no path though its directory exists: it lies too
+ * deep for the store to say. */
 static bool is_hidden(struct view *view, const struct backend_feed *feed)
 {
 	struct backend_node dir;
@@ -90,8 +89,8 @@ void telling_add(struct telling *telling, const struct tree *tree, struct view *
 	if (telling->lost || !events_wanted(&tree->events))
 		return;
 	telling->bytes += note_size(feed);
-	telling->lost = feed->what == BACKEND_FEED_ANYTHING || telling->count == TOLD_MOST ||
-			telling->bytes > TOLD_BYTES || is_hidden(view, feed) ||
+	telling->lost = feed->what == BACKEND_FEED_ANYTHING || telling->count == HELD_MOST ||
+			telling->bytes > HELD_BYTES || is_hidden(view, feed) ||
 			ARRAY_ROOM(telling->note, telling->count, telling->room) < 0 ||
 			note_copy(feed, &telling->note[telling->count]) < 0;
 	if (telling->lost)
@@ -117,7 +116,7 @@ struct file_notes {
 	const struct backend_feed *node;
 };
 
-static struct file_notes look_through(const struct told_note *note, size_t count)
+static struct file_notes look_through(const struct held_note *note, size_t count)
 {
 	struct file_notes notes = { 0 };
 
@@ -138,14 +137,15 @@ static struct file_notes look_through(const struct told_note *note, size_t count
 	return notes;
 }
 
-/* What it is about; NULL: nothing that has a name has changed. */
-static const struct backend_feed *judge(const struct file_notes *notes, bool replaces,
-					enum event_what *ret_what)
+/* The note that the event is about; NULL: nothing with a name has changed. */
+static const struct backend_feed *notes_judge(const struct file_notes *notes, bool replaces,
+					      enum event_what *ret_what)
 {
 	const struct backend_feed *rows = notes->rows, *node = notes->node;
 
 	if (notes->came) {
-		/* Rows of another program may make a list of a document, which changes its name. */
+		/* Rows of another program may turn a document into a list, which changes its
+		 * name. */
 		*ret_what = notes->went && !replaces && !(rows && rows->foreign) ? EVENT_RENAME :
 										   EVENT_SAVE;
 		return notes->came;
@@ -154,7 +154,7 @@ static const struct backend_feed *judge(const struct file_notes *notes, bool rep
 		*ret_what = EVENT_REMOVE;
 		return notes->went;
 	}
-	/* Those that lie below what has moved have moved with it. */
+	/* Files below a directory that has moved need no event. */
 	if (rows && (rows->waits || (rows->moved && !rows->count)))
 		return NULL;
 	if (rows) {
@@ -195,7 +195,7 @@ static int show(struct bytes text, struct buf *buf, struct bytes *ret_text)
 	return r;
 }
 
-/* A path that the store has told, name by name. */
+/* A path from the store, as events show it, name by name. */
 static int show_path(struct bytes path, struct buf *buf, struct bytes *ret_path)
 {
 	int r = 0;
@@ -217,8 +217,8 @@ static int show_path(struct bytes path, struct buf *buf, struct bytes *ret_path)
 	return r;
 }
 
-/* Of what has none itself: that of the directory at the root, or where the layout has it.  Names
- * tell it if nothing was cut from them or put into them (names.h). */
+/* The session of a file that does not name it: that of the directory at the root, or by the layout.
+ * Names give it if they were neither cut nor extended (names.h). */
 static int show_session(const struct tree *tree, struct bytes path, struct buf *buf,
 			struct bytes *ret_session)
 {
@@ -248,7 +248,7 @@ static int fill(const struct tree *tree, const struct file_notes *notes,
 		const struct backend_feed *feed, struct texts *texts, struct event *event)
 {
 	const struct backend_feed *known = notes->rows ? notes->rows : notes->node;
-	/* Of what has none, which is the root. */
+	/* Only the root has no path. */
 	struct bytes path = feed->path.data ? feed->path : BYTES("");
 	int r = show_path(path, &texts->path, &event->path);
 
@@ -274,21 +274,21 @@ static void count(const struct backend_feed *rows, struct event *event)
 	event->count = rows->end - rows->first;
 }
 
-/* What is the same of all that a commit has done. */
+/* What all events of a commit have in common. */
 struct commit {
-	bool replaces; /* a file has gone that something else is in the place of */
+	bool replaces; /* a file has gone whose place another one has taken */
 	bool foreign;  /* another program had done it */
 };
 
-static void tell(struct tree *tree, struct notes *notes, const struct file_notes *file,
-		 const struct commit *commit)
+static void report_file(struct tree *tree, struct notes *notes, const struct file_notes *file,
+			const struct commit *commit)
 {
 	struct event event = { .first = -1, .count = -1, .items = -1, .size = -1 };
 	_cleanup_(texts_done) struct texts texts = { 0 };
-	const struct backend_feed *feed = judge(file, commit->replaces, &event.what);
+	const struct backend_feed *feed = notes_judge(file, commit->replaces, &event.what);
 	bool is_root = feed && feed->what == BACKEND_FEED_NODE && feed->ino == BACKEND_ROOT;
 
-	/* What has no name now is nobody's; what had one is told by that. */
+	/* A file without a name now has no event here; if it had one, the removal reports it. */
 	if (!feed || (!feed->path.data && !is_root))
 		return;
 	event.by = commit->foreign ? EVENT_BY_SQL : EVENT_BY_OTHER;
@@ -305,7 +305,7 @@ static void tell(struct tree *tree, struct notes *notes, const struct file_notes
 
 static int by_node(const void *a, const void *b)
 {
-	const struct told_note *one = a, *two = b;
+	const struct held_note *one = a, *two = b;
 
 	if (one->node != two->node)
 		return one->node < two->node ? -1 : 1;
@@ -314,7 +314,7 @@ static int by_node(const void *a, const void *b)
 
 /* The notes of one file. */
 struct run {
-	const struct told_note *note;
+	const struct held_note *note;
 	size_t count;
 };
 
@@ -332,7 +332,7 @@ static bool has_gone(const struct run *run)
 	return notes.node && notes.node->gone && !notes.went;
 }
 
-static void tell_commit(struct tree *tree, struct notes *notes, struct told_note *note, size_t size)
+static void tell_commit(struct tree *tree, struct notes *notes, struct held_note *note, size_t size)
 {
 	struct run *runs = calloc(size, sizeof(*runs));
 	struct commit commit = { 0 };
@@ -355,7 +355,7 @@ static void tell_commit(struct tree *tree, struct notes *notes, struct told_note
 	for (size_t i = 0; i < count; i++) {
 		const struct file_notes file = look_through(runs[i].note, runs[i].count);
 
-		tell(tree, notes, &file, &commit);
+		report_file(tree, notes, &file, &commit);
 	}
 	free(runs);
 }

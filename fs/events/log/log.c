@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The events that are kept.  The lock is held for a few instructions, and not while a line is made:
- * whoever changes something waits for it. */
+/* The events that are kept.  Threads that change files wait for the lock, so it is held for a few
+ * instructions only, and not while a line is made. */
 
 #include "fs/events/log/log.h"
 
@@ -16,12 +16,12 @@
 /* Random numbers begin below this: programs that know numbers as doubles have them exactly. */
 enum { NUMBER_BITS = 52 };
 
-/* What was kept before has gone, so that nobody takes what has happened since for known. */
+/* Events were dropped: skip numbers, so that a reader cannot take its next events for known. */
 enum { SKIPPED = 2 };
 
 struct kept_event {
-	_Atomic unsigned count; /* of those who have it */
-	unsigned hidden;	/* events_show() to come */
+	_Atomic unsigned count; /* counts of this struct */
+	unsigned hidden;	/* calls of events_show() still needed */
 	size_t size;
 	struct event event; /* its texts lie behind */
 	char text[];
@@ -102,7 +102,7 @@ static void copy(struct bytes *text, char **at)
 	if (text->size)
 		memcpy(*at, text->data, text->size);
 	text->data = *at;
-	*at += text->size + 1; /* so that nothing has a place, too */
+	*at += text->size + 1; /* so that an empty text has an address, too */
 }
 
 static struct kept_event *kept_new(const struct event *event)
@@ -144,8 +144,8 @@ int64_t events_add(struct events *events, const struct event *event)
 	return number;
 }
 
-/* Under the lock: NULL when it is not kept. */
-static struct kept_event *find(struct events *events, int64_t number)
+/* Under the lock; NULL: it is not kept. */
+static struct kept_event *events_find(struct events *events, int64_t number)
 {
 	return number >= events->first && number < events->next ? *slot(events, number) : NULL;
 }
@@ -155,7 +155,7 @@ void events_hide(struct events *events, int64_t number)
 	struct kept_event *kept;
 
 	pthread_mutex_lock(&events->lock);
-	kept = find(events, number);
+	kept = events_find(events, number);
 	if (kept)
 		kept->hidden++;
 	pthread_mutex_unlock(&events->lock);
@@ -166,7 +166,7 @@ void events_show(struct events *events, int64_t number)
 	struct kept_event *kept;
 
 	pthread_mutex_lock(&events->lock);
-	kept = find(events, number);
+	kept = events_find(events, number);
 	if (kept)
 		kept->hidden--;
 	pthread_mutex_unlock(&events->lock);
@@ -178,14 +178,14 @@ void events_show(struct events *events, int64_t number)
 
 /* ---- Readers ---- */
 
-/* The path of his directory was another one at the event from which he goes on. */
+/* Find the path that the directory had at the event from which the reader goes on. */
 static int go_back(struct event_reader *reader)
 {
 	struct events *events = reader->events;
 	int r = 0;
 
 	for (int64_t i = events->next - 1; r == 0 && i > reader->after; i--) {
-		const struct kept_event *kept = find(events, i);
+		const struct kept_event *kept = events_find(events, i);
 
 		if (kept)
 			r = event_follow(&kept->event, true, &reader->path);
@@ -220,7 +220,7 @@ void event_reader_done(struct event_reader *reader)
 	buf_done(&reader->rest);
 }
 
-/* The next event that he may read, counted, or NULL; 1: it is not kept. */
+/* The reader's next event, counted, or NULL; 1: it is not kept. */
 static int next(struct event_reader *reader, struct kept_event **ret_kept)
 {
 	struct events *events = reader->events;
@@ -259,7 +259,7 @@ static int add_lost(struct event_reader *reader)
 	return event_line(&lost, reader->after, &reader->rest);
 }
 
-/* The next line that is for him is put into rest: 1, or 0 when there is none. */
+/* Put the reader's next line into rest: 1, or 0 when there is none. */
 static int next_line(struct event_reader *reader)
 {
 	struct kept_event *kept;
