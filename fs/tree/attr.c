@@ -16,8 +16,8 @@
 
 enum {
 	ELSEWHERE = 1,
-	/* As much of a directory is read at once where a library goes by st_blksize: the entries of
-	 * some 1,500 files, with what a request and a question to the store cost. */
+	/* Libraries read so much of a directory at once (st_blksize): the entries of some 1,500
+	 * files for one request and one read of the store. */
 	DIR_BLOCK = 256 * 1024,
 };
 
@@ -55,7 +55,7 @@ static int inode_stat(struct tree *tree, struct view *view, struct inode *inode,
 		      struct stat *ret_stat)
 {
 	uint64_t size = 0, stored;
-	/* A file whose bytes are not to be had can still be seen, and removed. */
+	/* A file whose bytes cannot be read can still be seen, and removed. */
 	int r = inode->apart ? 0 : content_size(tree, view, inode, &size);
 
 	stored = size;
@@ -66,7 +66,7 @@ static int inode_stat(struct tree *tree, struct view *view, struct inode *inode,
 	return r;
 }
 
-/* In a view of its own, if one is needed.  Most questions need none: the size is known. */
+/* In a view of its own, if needed.  Mostly it is not: the size is known. */
 static int inode_stat_fresh(struct tree *tree, struct inode *inode, struct stat *ret_stat)
 {
 	_cleanup_(view_end) struct view view = { 0 };
@@ -81,7 +81,7 @@ static int inode_stat_fresh(struct tree *tree, struct inode *inode, struct stat 
 	return inode_stat(tree, &view, inode, ret_stat);
 }
 
-/* What a face shows of the size.  *ret_own: the kernel may not keep the answer. */
+/* The size that a face shows.  *ret_own: the kernel must not cache the answer. */
 static void face_size(struct inode *inode, struct face *face, struct stat *st, bool *ret_own)
 {
 	uint64_t size = (uint64_t)st->st_size;
@@ -89,13 +89,13 @@ static void face_size(struct inode *inode, struct face *face, struct stat *st, b
 	*ret_own = face->open[FACE_WRITE] != 0;
 	if (face->old) {
 		size = face->old->stage.size;
-		/* A thread that asks by the name is to ask again. */
+		/* A thread that asks by the name must ask again. */
 		*ret_own = true;
 	} else if (face->own) {
 		size = writing_size(face->writing, size);
 	} else if (inode->bound < size) {
-		/* No face shows bytes that another has yet to show: the name would tell a size of
-		 * which a descriptor on another face cannot read all. */
+		/* A face does not show bytes that another face does not show yet: otherwise the
+		 * name would have a size that a descriptor on the other face cannot read. */
 		size = inode->bound;
 		*ret_own = true;
 	}
@@ -114,8 +114,8 @@ static int stat_face(struct tree *tree, struct inode *inode, struct face *face,
 	*ret_own = false;
 	if (r == 0 && inode_is_state(inode))
 		face_size(inode, face, ret_stat, ret_own);
-	/* Of an ordinary file, too: it may become another by a rename.  And also what is not to be
-	 * kept: who asked may take the answer in long after others have asked again. */
+	/* Of an ordinary file, too: a rename may make it a state file.  And also an answer that
+	 * must not be cached: the kernel may apply it long after others have asked again. */
 	if (r == 0)
 		face->shown = true;
 	return r;
@@ -131,12 +131,12 @@ static int stat_once(struct tree *tree, struct inode *inode, unsigned number, pi
 
 	if (inode_is_changing(tree, inode))
 		return -ESTALE;
-	/* By the published size the kernel would cut the pages that the writer has. */
+	/* With the published size the kernel would cut the writer's pages. */
 	if (!face_is_reached(tree, inode, face, pid) &&
 	    !again_asks(tree, pid, inode_nodeid(inode, number)))
 		return ELSEWHERE;
 	r = stat_face(tree, inode, face, ret_stat, ret_own);
-	/* However often it is tried, it is one question. */
+	/* Tries of one question count once. */
 	if (r < 0)
 		return r;
 	face_asked(inode, face, pid);
@@ -176,7 +176,7 @@ int tree_stat_face(struct tree *tree, struct inode *inode, unsigned face, pid_t 
 	return -ESTALE;
 }
 
-/* What the kernel is answered with a nodeid. */
+/* The answer to the kernel with a nodeid. */
 static int show_face(struct tree *tree, struct inode *inode, struct face *face, bool brief,
 		     struct shown *shown)
 {
@@ -213,7 +213,7 @@ static int show(struct tree *tree, struct inode *inode, pid_t pid, struct shown 
 
 	if (inode_is_changing(tree, inode))
 		return -ESTALE;
-	/* A thread that is led comes to read what it is shown now. */
+	/* A thread that is led will read the content that it is shown now. */
 	r = inode->led && pid != NOBODY && !inode->orphaned ? kept_begin(tree, inode) : 0;
 	if (r < 0)
 		return r;
@@ -324,7 +324,7 @@ static int set_size(struct tree *tree, struct inode *inode, const struct set_att
 	return r;
 }
 
-/* What another file has left to this one is not shown to more than before. */
+/* Content that was inherited from another file must not become visible to more users. */
 static int set_owner_or_mode(struct tree *tree, struct inode *inode, const struct set_attr *set,
 			     struct notes *notes)
 {
@@ -352,13 +352,13 @@ static int set_attr_once(struct tree *tree, struct inode *inode, const struct se
 	struct backend_node node;
 	int r = 0;
 
-	/* The kernel cuts the pages of the face: nobody may be reading there. */
+	/* The kernel cuts the pages of the face: it must have no readers. */
 	if ((mask & TREE_SET_SIZE) && !handle &&
 	    !face_for_truncate(tree, inode, set->face, set->pid))
 		return ELSEWHERE;
 	if (mask & TREE_SET_SIZE)
 		r = set_size(tree, inode, set, notes);
-	/* A time that is set is not that of what was written before, whenever the store has it. */
+	/* An explicit time must win over the times of writes that are still to be stored. */
 	if (r == 0 && (mask & ~(unsigned)TREE_SET_SIZE))
 		r = file_write_back(tree, inode);
 	if (r < 0)
@@ -398,7 +398,7 @@ int tree_set_attr(struct tree *tree, struct inode *inode, const struct set_attr 
 		return -EROFS;
 	if (inode->window)
 		return tree->views->set_attr(tree, inode, asked, ret_stat, ret_own);
-	/* truncate(2) of /proc/self/fd is ftruncate(2) by whoever writes there. */
+	/* truncate(2) of /proc/self/fd is ftruncate(2) by the writer there. */
 	if ((set->mask & TREE_SET_SIZE) && !set->handle)
 		r = handle_join(tree, inode, set->face, set->pid, &handle);
 	if (r < 0)
@@ -427,15 +427,15 @@ static int drop_setuid_once(struct tree *tree, struct inode *inode, tree_group_f
 	int r;
 
 	node.mode &= ~(mode_t)S_ISUID;
-	/* Without the right of the group to run it, it is no program, but only a member of the
-	 * group might have set this. */
+	/* Without the group's right to execute it is not a program, but only a member of the group
+	 * could set this bit. */
 	if ((node.mode & S_ISGID) && ((node.mode & S_IXGRP) || !in_group(arg, node.gid)))
 		node.mode &= ~(mode_t)S_ISGID;
 	if (!S_ISREG(node.mode) || node.mode == inode->node.mode)
 		return 0;
 	node.ctime = time_now();
 	if (!inode->gone) {
-		/* The mode comes of the one before. */
+		/* The new mode is made of the old one. */
 		batch_guard(&batch, node.ino, true);
 		batch_node_set(&batch, &node, BACKEND_MODE | BACKEND_CTIME, 0);
 	}
@@ -458,14 +458,14 @@ int tree_drop_setuid(struct tree *tree, struct inode *inode, tree_group_fn *in_g
 	inode = inode_shown(inode);
 	r = TREE_RETRY(tree, drop_setuid_once(tree, inode, in_group, arg, &notes));
 	notes_send(&notes, tree, NOTIFY_CONTENT);
-	/* Of changes of attributes the kernel is not told when a file has one face; but of this one
-	 * it does not know. */
+	/* With one face the kernel is not notified of attributes that it has changed itself; but it
+	 * does not know of this change. */
 	if (r > 0)
 		notify_attr(tree, inode, 0);
 	return MIN(r, 0);
 }
 
-/* A session that has a quota is told to be as large as that. */
+/* A session with a quota looks like a filesystem of that size. */
 static int bound_space(struct tree *tree, struct inode *inode, struct backend_space *space)
 {
 	uint64_t limit, used;

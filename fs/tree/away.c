@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Saves that come to be under a temporary name from which the file was renamed away
+/* Saves that get a temporary name again from which their file was renamed away
  * (fs/write/temporary.h). */
 
 #include <errno.h>
@@ -17,7 +17,7 @@ static int put_once(struct tree *tree, struct away *away, struct notes *notes,
 		    struct inode **ret_inode)
 {
 	const struct caller caller = { .uid = away->like.uid, .gid = away->like.gid };
-	/* Nobody renames what is made as long as it is empty. */
+	/* The new file is not renamed while it is empty. */
 	const struct tree_new what = { .mode = away->like.mode, .will_open = true };
 	struct inode *inode = NULL;
 	int r = tree_make(tree, &caller, away->dir, away->name, &what, &inode);
@@ -52,7 +52,7 @@ int away_put(struct tree *tree, struct away *away, enum notify_how how, struct i
 	struct notes notes = { 0 };
 	int r = -EEXIST;
 
-	/* Another one may rename meanwhile what has the name. */
+	/* Another process may rename the file with that name meanwhile. */
 	for (int tries = 0; r == -EEXIST && tries < PUT_TRIES; tries++)
 		r = put_once(tree, away, &notes, ret_inode);
 	notes_send(&notes, tree, how);
@@ -90,7 +90,8 @@ int tree_flush(struct tree *tree, struct handle *handle, pid_t pid)
 		r = away_put(tree, &away, NOTIFY_ALL, &inode);
 		if (r == 0)
 			inode_forget(tree, inode, 1);
-		/* The directory has gone, or another file has the name: as one that was removed. */
+		/* The directory has gone, or another file has the name: the save counts as
+		 * removed. */
 		if (r == -ENOENT || r == -EEXIST)
 			r = 0;
 	}

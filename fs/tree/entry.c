@@ -28,7 +28,7 @@ int entry_check(const struct inode *dir, struct bytes name)
 	return name.size > NAME_LIMIT ? -ENAMETOOLONG : 0;
 }
 
-/* Who holds the file's lock may be waiting for a snapshot: who has one does not wait for him. */
+/* Only trylock: the lock's holder may be waiting for a snapshot, and we hold one. */
 static void learn(struct tree *tree, struct inode *inode, const struct view *view,
 		  const struct backend_looked *looked)
 {
@@ -64,7 +64,7 @@ int entry_open(struct tree *tree, struct view *view, struct inode *dir, struct b
 	return r < 0 ? r : entry_found(tree, view, dir, name, *ret_id, &node, ret_inode);
 }
 
-/* What was looked up becomes an inode, and bytes that came along the view's. */
+/* Make an inode of a looked-up node; the view gets the bytes that were read with it. */
 static int looked_up(struct tree *tree, struct view *view, struct inode *dir,
 		     struct backend_looked *looked, struct view_whole *whole,
 		     struct inode **ret_inode)
@@ -103,20 +103,20 @@ static int entry_measure(struct tree *tree, struct view *view, struct inode *dir
 	return r;
 }
 
-/* There is no such file; but if rows of it wait to be taken in, there is one in a moment. */
+/* There is no such file: -ENOENT, unless rows of it wait to be taken in. */
 static int heed_name(struct tree *tree, struct view *view, struct inode *dir, struct bytes name)
 {
 	_cleanup_(place_done) struct place place = { 0 };
 	const struct placing placing = { .tree = tree, .view = view };
 	int r = 0;
 
-	/* Outside of sessions it may be one, or with a layout a file. */
+	/* Outside of sessions the name may be a session, or with a layout a state file. */
 	if (!inode_session(dir))
 		r = place_find(&placing, dir, name, S_IFDIR, &place);
 	if (r == 0 && place.kind == BACKEND_ORDINARY)
 		r = place_find(&placing, dir, name, S_IFREG, &place);
 
-	/* Whoever makes it hears what is wrong with the name. */
+	/* An error of the name is reported when a file is made. */
 	if (r < 0)
 		return -ENOENT;
 	if (place.kind == BACKEND_SESSION)
@@ -128,7 +128,7 @@ static int heed_name(struct tree *tree, struct view *view, struct inode *dir, st
 	return r < 0 ? r : -ENOENT;
 }
 
-/* What was found, or not (r), counts unless changes of it wait. */
+/* r is the result of a lookup; it stands unless changes of the file wait. */
 static int heed(struct tree *tree, struct view *view, struct inode *dir, struct bytes name, int r,
 		struct inode **inode)
 {
@@ -147,8 +147,8 @@ static int heed(struct tree *tree, struct view *view, struct inode *dir, struct 
 typedef int entry_fn(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 		     uint64_t *ret_id, struct inode **ret_inode);
 
-static int look(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
-		entry_fn *find, uint64_t *ret_id, struct inode **ret_inode)
+static int entry_look_by(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
+			 entry_fn *find, uint64_t *ret_id, struct inode **ret_inode)
 {
 	int r = view_begin(tree, 0, view);
 
@@ -161,7 +161,7 @@ static int look(struct tree *tree, struct view *view, struct inode *dir, struct 
 int entry_look(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 	       uint64_t *ret_id, struct inode **ret_inode)
 {
-	return look(tree, view, dir, name, entry_open, ret_id, ret_inode);
+	return entry_look_by(tree, view, dir, name, entry_open, ret_id, ret_inode);
 }
 
 int entry_recall(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
@@ -179,7 +179,7 @@ int entry_recall(struct tree *tree, struct view *view, struct inode *dir, struct
 int entry_look_measured(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 			uint64_t *ret_id, struct inode **ret_inode)
 {
-	return look(tree, view, dir, name, entry_measure, ret_id, ret_inode);
+	return entry_look_by(tree, view, dir, name, entry_measure, ret_id, ret_inode);
 }
 
 static int lookup_name(struct tree *tree, struct inode *dir, struct bytes name,
@@ -215,7 +215,8 @@ int entry_look_pair(struct tree *tree, struct view *view, struct entry_pair *pai
 		r = entry_check(pair->dir_to, pair->name_to);
 	if (r == 0)
 		r = view_begin(tree, 0, view);
-	/* An ordinary file that becomes rows is read; a document that goes is kept for a moment. */
+	/* An ordinary file that becomes rows is read; a document that is replaced is kept for a
+	 * moment. */
 	if (kind_is_state(place_kind(tree, pair->dir_to, pair->name_to)))
 		looked[0].wanted = wants_bytes;
 	looked[1].wanted = pair->exchange ? inode_wants_tail : inode_wants_row;
@@ -350,7 +351,7 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 		    struct unlinking *unlinking, struct batch *batch)
 {
 	struct backend_node *node = &unlinking->node;
-	/* Nobody has it open, so that it may be in the trash at once. */
+	/* It cannot be open, so it can go into the trash at once. */
 	const bool link = S_ISLNK(inode->node.mode) && unlinking->path.data;
 	const bool needed = inode_is_opened(inode) || unlinking->hide;
 
@@ -360,7 +361,7 @@ int unlinking_begin(struct tree *tree, struct view *view, struct inode *inode, b
 	*node = inode->node;
 	node->nlink = inode_is_dir(inode) || !node->nlink ? 0 : node->nlink - 1;
 	node->ctime = time_now();
-	/* Of several names it knows the newest; which others there are is not known here. */
+	/* Of several names the node has the newest; the others are not known here. */
 	if (!node->nlink || node->entry == unlinking->entry)
 		node->parent = node->entry = 0;
 	if (node->nlink) {
@@ -414,7 +415,7 @@ void unlinking_apply(struct unlinking *unlinking)
 		return;
 	}
 	node_apply(inode, &unlinking->node);
-	/* It may count elsewhere from now on. */
+	/* It may count for another session from now on. */
 	if (inode->node.nlink)
 		quota_void(unlinking->tree);
 	if (unlinking->left)

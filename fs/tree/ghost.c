@@ -4,21 +4,20 @@
  * Ghosts: state files that were just unlinked.
  *
  *   Clients rewrite a list by unlinking it and writing it again.  That is one save: until the new
- *   file is closed everybody else sees the previous rows, and then only those change that differ.
- *   So unlinking takes the name away and leaves the rows, for GHOST_MS at the most; the node stays
- *   in the store with no link and its key, which marks the rows as going to be deleted should the
- *   daemon die.
+ *   file is closed others see the previous rows, and then only those change that differ.  So
+ *   unlinking removes the name and leaves the rows, for GHOST_MS at the most; the node stays in the
+ *   store without a link and with its key, so that the rows are deleted if the daemon dies.
  *
  *   A file of the same kind that is made under the same key for writing inherits the rows: its
- *   first handle begins as a save of nothing, like one with O_TRUNC.  One that is made to append to
- *   does not: what others have saved until its line comes must not go with the old rows.  (A list
- *   that is made where a document was is another file.)  Until that is published the new name shows
- *   what the old one did, so it must be the same owner's and show it to nobody who was not to see
- *   it; to another file the rows do not go.  If its owner then opens it to more, or moves it, it is
- *   empty; if the save fails, the rows are its own.  When nobody comes, or the directory is removed
- *   or moved, or another program writes to the key, the ghost ends.  For handles of the unlinked
- *   file its bytes move into a stage then, and the file goes into the trash (fs/inode/trashed.h),
- *   unless a file of its name was made.
+ *   first handle begins as a save of nothing, like one with O_TRUNC.  One that is made to append
+ *   does not: what others save before its line comes must not be deleted with the old rows.  (A
+ *   list that is made where a document was is another file.)  Until the save is published the new
+ *   name shows the old content, so the file must have the same owner and must not be readable by
+ *   more users; another file does not inherit.  If its owner then gives rights to more users, or
+ *   moves it, it becomes empty; if the save fails, the rows are its own.  When no such file comes,
+ *   or the directory is removed or moved, or another program writes to the key, the ghost ends.
+ *   For handles of the unlinked file its bytes move into a stage then, and the file goes into the
+ *   trash (fs/inode/trashed.h), unless a file of its name was made.
  */
 
 #include <errno.h>
@@ -123,7 +122,7 @@ bool node_shows_no_more(const struct backend_node *node, const struct backend_no
 
 	if (node->uid != other->uid)
 		return false;
-	/* The members of two groups are not known. */
+	/* We do not know the members of two groups. */
 	return node->gid == other->gid ? !(shown & ~other->mode) :
 					 !shown || (other->mode & all) == all;
 }
@@ -170,7 +169,7 @@ int inherited_drop(struct tree *tree, struct inode *inode, struct notes *notes)
 	if (!inode->inherits || inode->gone)
 		return 0;
 	inode_is_to_change(tree, inode);
-	/* A time that was set on it stays. */
+	/* An explicit time stays. */
 	return save_publish(tree, inode, NULL, &empty, inode->node.mtime, NULL, notes);
 }
 
@@ -267,7 +266,7 @@ static int ghosts_end_together(struct tree *tree, struct ghost *const *some, siz
 	return r;
 }
 
-/* One that fails keeps none of the others from ending. */
+/* A ghost that fails does not stop the others. */
 static int ghosts_end_each(struct tree *tree, struct ghost *const *some, size_t count)
 {
 	int first = 0;
@@ -290,8 +289,8 @@ static int ghosts_end_some(struct tree *tree, struct ghost *const *some, size_t 
 	return r == 0 || r == -ESTALE ? r : ghosts_end_each(tree, some, count);
 }
 
-/* Whether a directory is another one or lies below it.  One that is gone may have left its name,
- * and so the keys of its ghosts, to that one. */
+/* Whether a directory is another one or lies below it.  Another directory may have the name of one
+ * that is gone, and so the keys of its ghosts. */
 static bool lies_in(struct tree *tree, uint64_t ino, const struct inode *dir)
 {
 	_cleanup_(view_end) struct view view = { 0 };

@@ -23,11 +23,11 @@ struct listing {
 	struct tree *tree;
 	struct entries entries;
 	struct backend_tail *tail; /* of each */
-	struct inode **inode;	   /* of those that have been told so far, counted */
+	struct inode **inode;	   /* of the entries so far, counted */
 	size_t known;
-	size_t told;	/* entries that the store has told of */
+	size_t seen;	/* entries that the store has listed */
 	uint64_t after; /* id of the last one */
-	uint64_t end;	/* and up to where they are wanted */
+	uint64_t end;	/* position to stop at */
 	bool with_nodes;
 	bool *unsound; /* there are some that cannot be shown */
 };
@@ -47,7 +47,7 @@ static int list_keep(void *arg, const struct backend_entry *entry, const struct 
 
 	if (entry->id > listing->end)
 		return 1;
-	listing->told++;
+	listing->seen++;
 	/* A damaged store may have any ids; positions must rise, or a listing never ends. */
 	if (entry->id <= listing->after || entry->id > SOUND_NUMBER_MAX) {
 		*listing->unsound = true;
@@ -113,7 +113,7 @@ static int list_entry(struct listing *listing, size_t i, const struct view *view
 	if (r == 0)
 		r = fn(arg, entry_name(listed), *inode, &shown, listed->id + LIST_DOTS);
 	if (r == 0)
-		*inode = NULL; /* it is the function's */
+		*inode = NULL; /* the function owns it now */
 	return r;
 }
 
@@ -164,14 +164,14 @@ static int list_block(struct tree *tree, struct inode *dir, uint64_t *after, uin
 					     most, list_wants, list_keep, &listing);
 	if (r == 0)
 		failed = list_inodes(&listing, &view);
-	/* Each file is shown as it is by now; and who waits for one has no snapshot meanwhile. */
+	/* Show each file as it is now; and hold no snapshot while waiting for a file. */
 	view_end(&view);
 	for (size_t i = 0; r == 0 && i < listing.known; i++) {
 		r = list_entry(&listing, i, &view, patient, fn, arg);
 		if (r == 0)
 			*after = listing.entries.item[i].id;
 	}
-	more = listing.told == most && listing.after > before;
+	more = listing.seen == most && listing.after > before;
 	if (r == 0)
 		*after = listing.after;
 	list_forget(&listing);
@@ -185,7 +185,7 @@ uint64_t tree_list_end(struct tree *tree)
 {
 	const uint64_t end = tree->list_end;
 
-	/* Beside another mount that writes, nobody here knows what is the newest. */
+	/* Beside another mount that writes, the newest position is not known here. */
 	return tree->options.read_only || tree->rest.any || backend_is_shared(tree->backend) ||
 			       end == UINT64_MAX ?
 		       UINT64_MAX :
@@ -212,7 +212,7 @@ static int list(struct tree *tree, struct inode *dir, uint64_t position, uint64_
 			r = TREE_RETRY(tree, list_block(tree, dir, &after, last, most, with_inodes,
 							patient, &listed, fn, arg));
 		while (r > 0);
-		/* The kernel takes what there is, and asks again. */
+		/* The kernel takes these entries, and asks again. */
 		if (listed.stopped || (!patient && after != before))
 			may_come = false;
 		if (r == 0 && may_come)

@@ -3,11 +3,11 @@
 /*
  * A directory that moves.
  *
- *   What is a session and stays one, or lies in one before and after, takes its rows along under
- *   other keys; so do all sessions below a directory that is above them by the store's layout, as
- *   long as it is after the move.  Where files would become rows, or rows files, the move is
- *   refused as one to another filesystem, unless the directory is empty: mv(1) then copies, file by
- *   file, and nobody has to wait for one large transaction.
+ *   A directory that is a session before and after the move, or lies in one before and after, takes
+ *   its rows along under other keys; so do all sessions below a directory that is above sessions by
+ *   the layout before and after.  If files would become rows, or rows files, the move is refused
+ *   like one to another filesystem, unless the directory is empty: mv(1) then copies file by file,
+ *   without one large transaction.
  */
 
 #include <errno.h>
@@ -60,9 +60,9 @@ static int outside_add(struct outside *outside, uint64_t ino, struct buf *from, 
 	return 0;
 }
 
-/* What a path is; the place gets its session and key. */
-static int judge(const struct outside *outside, const struct buf *path, bool is_dir,
-		 struct place *place)
+/* What a path is by the layout; the place gets its session and key. */
+static int outside_judge(const struct outside *outside, const struct buf *path, bool is_dir,
+			 struct place *place)
 {
 	enum layout_is is;
 	int r = layout_judge(outside->placing->tree->layout, buf_bytes(path), is_dir, &is,
@@ -71,7 +71,7 @@ static int judge(const struct outside *outside, const struct buf *path, bool is_
 	return r < 0 ? r : (int)is;
 }
 
-/* Nothing in it can become something else. */
+/* -EXDEV unless the directory is empty: its files would become something else. */
 static int unless_empty(const struct outside *outside, uint64_t dir)
 {
 	int r = dir_is_empty(outside->placing->view, dir);
@@ -81,13 +81,12 @@ static int unless_empty(const struct outside *outside, uint64_t dir)
 	return r < 0 ? r : relocations_look(outside->list, dir);
 }
 
-/* A directory above sessions, or one that has nothing to do with them, must be that afterwards.
- * Takes the paths over. */
+/* A directory above sessions, or one outside of them, must stay that.  Takes the paths over. */
 static int move_above(struct outside *outside, uint64_t ino, struct buf *from, struct buf *to)
 {
 	_cleanup_(place_done) struct place place = { 0 };
-	int is = judge(outside, from, true, &place);
-	int becomes = is < 0 ? is : judge(outside, to, true, &place);
+	int is = outside_judge(outside, from, true, &place);
+	int becomes = is < 0 ? is : outside_judge(outside, to, true, &place);
 
 	if (becomes < 0)
 		return becomes;
@@ -96,14 +95,14 @@ static int move_above(struct outside *outside, uint64_t ino, struct buf *from, s
 	return is == LAYOUT_ABOVE ? outside_add(outside, ino, from, to) : 0;
 }
 
-/* Nobody else has the session and key that the node gets: then it does. */
+/* Give the node its session and key, if they are free. */
 static int relocate(struct outside *outside, const struct backend_node *node,
 		    const struct backend_node *moved)
 {
 	struct placing *placing = outside->placing;
 	int r = 1;
 
-	/* Keys that others get are those of another session. */
+	/* The keys given so far are of another session. */
 	placing_done(placing);
 	placing->self = node->ino;
 	if (moved->session.data)
@@ -120,7 +119,7 @@ static int move_state(struct outside *outside, const struct backend_node *node,
 	_cleanup_(place_done) struct place place = { .kind = node->kind };
 	struct tree *tree = outside->placing->tree;
 	struct backend_node moved = *node;
-	int r = judge(outside, to, false, &place);
+	int r = outside_judge(outside, to, false, &place);
 
 	if (r < 0)
 		return r;
@@ -155,7 +154,7 @@ static int move_dir(struct outside *outside, const struct backend_node *node, st
 		    struct buf *to)
 {
 	_cleanup_(place_done) struct place place = { 0 };
-	int r = judge(outside, to, true, &place);
+	int r = outside_judge(outside, to, true, &place);
 
 	if (r < 0)
 		return r;
@@ -193,7 +192,7 @@ static int move_child(struct outside *outside, const struct above *above,
 		return move_state(outside, &child->node, &to);
 	if (!S_ISREG(child->node.mode))
 		return 0;
-	r = judge(outside, &to, false, &place);
+	r = outside_judge(outside, &to, false, &place);
 	return r == LAYOUT_STATE ? -EXDEV : MIN(r, 0);
 }
 
@@ -275,7 +274,7 @@ int move_grows(struct tree *tree, struct view *view, struct inode *inode, struct
 	if (!quota_on(tree) || (from && inode_session(from) == inode_session(to)))
 		return 0;
 	if (inode_is_dir(inode)) {
-		/* What was a session may come to be one again. */
+		/* A directory that was a session may become one again. */
 		quota_void(tree);
 		r = quota_count(tree, view, inode->ino, &size);
 		size += quota_held(tree, inode->ino);

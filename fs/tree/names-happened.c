@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What has happened to names, for those who follow (fs/events/events.h). */
+/* Events of names, for followers (fs/events/events.h). */
 
 #include "fs/tree/tree.h"
 
@@ -38,7 +38,7 @@ void pair_happened(struct notes *notes, struct tree *tree, const struct entry_pa
 		.from = pair->name_to,
 	};
 
-	/* The kernel knows by the face that the name leads to. */
+	/* The kernel knows the change by the face that the name leads to. */
 	notes_change(notes, tree, pair->inode, CHANGE_ATTR, 0,
 		     inode_face(pair->inode, pair->inode->lookup));
 	if (pair->over)

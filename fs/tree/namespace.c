@@ -46,7 +46,7 @@ static int find_once(struct tree *tree, uint64_t nodeid, struct inode **ret_inod
 		r = inode_get(tree, &view, nodeid_ino(nodeid), &inode);
 	if (r < 0)
 		return r;
-	/* Only a state file ever has more than one face, which may be forgotten by now. */
+	/* Only a state file ever has more than one face, and may have forgotten this one. */
 	if (!inode->node.nlink || node_is_trashed(&inode->node) ||
 	    (nodeid_face(nodeid) >= inode->face_count && !inode_is_state(inode))) {
 		inode_forget(tree, inode, 1);
@@ -117,7 +117,7 @@ static int make_node(struct tree *tree, const struct make_request *request,
 	return r < 0 ? r : number_entry(tree, &node->entry);
 }
 
-/* Nothing of what a new file meets is there. */
+/* Check that the name and the key of a new file are free. */
 static int make_look(struct tree *tree, struct view *view, const struct make_request *request)
 {
 	struct inode *there;
@@ -130,8 +130,8 @@ static int make_look(struct tree *tree, struct view *view, const struct make_req
 	return -EEXIST;
 }
 
-/* look: ask the store before; otherwise, as most names and keys are free, it is told what the batch
- * depends on and says -EEXIST if something is in the way, whatever that is. */
+/* look: read the store first.  Otherwise, since most names and keys are free, the batch only has
+ * conditions, and fails with -EEXIST if anything is in the way. */
 static int make_once(struct tree *tree, const struct make_request *request, bool look,
 		     struct inode **ret_inode, struct notes *notes)
 {
@@ -176,7 +176,7 @@ static int make_once(struct tree *tree, const struct make_request *request, bool
 	if (r < 0)
 		return r;
 	view_end(&view);
-	/* Nothing is no JSON: a new single has its bytes, none, as a draft. */
+	/* No bytes are not JSON: a new single is a draft of no bytes. */
 	if ((node.kind == BACKEND_SINGLE || node.kind == BACKEND_HASH) && !inherits)
 		node.flags |= BACKEND_DRAFT;
 	dir_changed(request->dir, S_ISDIR(node.mode), &dir_node);
@@ -215,7 +215,7 @@ int tree_make(struct tree *tree, const struct caller *caller, struct inode *dir,
 		return -EROFS;
 	if (S_ISLNK(what->mode) && what->target.size >= PATH_MAX)
 		return -ENAMETOOLONG;
-	/* While requests go past what others have changed, a name may be about to come. */
+	/* While requests go past changes of others, such a change may bring the name. */
 	r = TREE_RETRY(tree, make_once(tree, &request, tree->taker.late, ret_inode, &notes));
 	if (r == -EEXIST)
 		r = TREE_RETRY(tree, make_once(tree, &request, true, ret_inode, &notes));
@@ -230,11 +230,11 @@ static int make_below(struct tree *tree, const struct backend_node *like, struct
 	const struct caller caller = { .uid = like->uid, .gid = like->gid };
 	const struct tree_new what = { .mode = S_IFDIR | (like->mode & 0777) };
 	struct inode *there;
-	int r = name_lookup(tree, dir, name, &there); /* a question is no directory */
+	int r = name_lookup(tree, dir, name, &there); /* a question is not a directory */
 
 	if (r == -ENOENT)
 		r = tree_make(tree, &caller, dir, name, &what, &there);
-	if (r == -EEXIST) /* somebody else has made it meanwhile */
+	if (r == -EEXIST) /* another thread has made it meanwhile */
 		r = name_lookup(tree, dir, name, &there);
 	inode_forget(tree, dir, 1);
 	if (r < 0)
@@ -278,8 +278,8 @@ int tree_make_above(struct tree *tree, struct bytes path, const struct inode *li
 	return r;
 }
 
-/* It is in the store like a file that was unlinked while open, so that it goes with the last who
- * counts it, or with the next mount. */
+/* In the store it is like a file that was unlinked while open, so it is deleted with its last
+ * count, or by the next mount. */
 static int make_nameless_once(struct tree *tree, const struct make_request *request,
 			      struct inode **ret_inode)
 {
@@ -416,7 +416,7 @@ static int unlink_state(struct tree *tree, struct inode *dir, uint64_t id, struc
 	return 0;
 }
 
-/* how: what is set before. */
+/* how: its fields that are marked "set before". */
 static int unlink_name(struct tree *tree, struct view *view, struct inode *dir, uint64_t id,
 		       struct inode *inode, const struct unlinking *how)
 {
@@ -443,7 +443,7 @@ static int unlink_name(struct tree *tree, struct view *view, struct inode *dir, 
 	return 0;
 }
 
-/* Whether a file of this type can come back: one that has nothing but its name need not. */
+/* Whether a file of this type goes into the trash: not one that has only a name. */
 static bool may_come_back(mode_t mode)
 {
 	return S_ISREG(mode) || S_ISDIR(mode) || S_ISLNK(mode);
@@ -458,7 +458,7 @@ static int unlink_entry(struct tree *tree, struct view *view, struct inode *dir,
 
 	if (kept)
 		how.path = path;
-	/* Seldom something of the path is in the trash already. */
+	/* Something with the path is in the trash already, which is rare. */
 	r = unlink_name(tree, view, dir, id, inode, &how);
 	if (r == -EEXIST && kept) {
 		how.look = true;
@@ -468,7 +468,7 @@ static int unlink_entry(struct tree *tree, struct view *view, struct inode *dir,
 		how = (struct unlinking){ 0 };
 		r = unlink_name(tree, view, dir, id, inode, &how);
 	}
-	/* Too large for one transaction on a full disk: in two steps, then. */
+	/* Too large for one transaction on a full disk: use two. */
 	if (r == -ENOSPC && S_ISREG(inode->node.mode)) {
 		how.hide = true;
 		r = unlink_name(tree, view, dir, id, inode, &how);
@@ -539,7 +539,7 @@ static int rmdir_once(struct tree *tree, struct inode *dir, struct bytes name, s
 		r = -ENOTDIR;
 	}
 	if (r == 0) {
-		/* On a full disk a view that is open keeps room from being made. */
+		/* On a full disk an open view prevents making room. */
 		view_end(&view);
 		r = ghosts_end(tree, true, inode);
 	}

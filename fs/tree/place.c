@@ -8,8 +8,8 @@
  * names on the way; when another file of the session has it already, the file gets a key of its
  * own.
  *
- * In a store with a layout this tells of a path that lies in no session's directory what it is
- * (fs/base/layout.h): such a directory, one above those, or a file that is a state.
+ * In a store with a layout, a path outside of sessions' directories is by that (fs/base/layout.h)
+ * such a directory, one above those, a state file, or ordinary.
  */
 
 #include <errno.h>
@@ -119,7 +119,8 @@ int place_is_free(const struct placing *placing, struct bytes session, struct by
 	return r > 0 ? !tfind(&key, &placing->given, compare_keys) : r;
 }
 
-/* The session of a directory of that name; at first the place has the id that it would have. */
+/* Find the session of a directory of that name; at first the place has the id that it would
+ * have. */
 static int place_session(const struct placing *placing, struct bytes name, struct place *place)
 {
 	struct bytes none = { 0 };
@@ -133,7 +134,7 @@ static int place_session(const struct placing *placing, struct bytes name, struc
 		if (r != 0)
 			return MIN(r, 0);
 		buf_clear(&place->session);
-		/* Another name decodes to the same id: this one is taken literally. */
+		/* Another name decodes to the same id: use this one literally. */
 		r = attempt == 0 && utf8_valid(name) ?
 			    buf_append_bytes(&place->session, name) :
 			    names_own_key(none, name, attempt, &place->session);
@@ -141,7 +142,7 @@ static int place_session(const struct placing *placing, struct bytes name, struc
 	return r < 0 ? r : -EEXIST;
 }
 
-/* The key for a file of that name; at first the buffer holds the one that it would have. */
+/* Find the key for a file of that name; at first the buffer holds the one that it would have. */
 static int place_key(const struct placing *placing, struct bytes session, struct bytes dirs,
 		     struct bytes name, struct buf *key)
 {
@@ -178,13 +179,14 @@ uint32_t place_kind(const struct tree *tree, struct inode *dir, struct bytes nam
 
 	if (inode_session(dir))
 		return names_split(name).kind;
-	/* Without memory it is one of those that are not known. */
+	/* Without memory it counts as ordinary. */
 	return !tree->layout || judge_outside(tree, dir, name, false, &is, &place) < 0 ?
 		       BACKEND_ORDINARY :
 		       place.kind;
 }
 
-/* What a new key of a file in a session is made of: of its place, unless the place it leaves. */
+/* Fill in the session and key of a state file: those of over, if that is of the same kind, or else
+ * new ones from its place. */
 static int place_state(const struct placing *placing, struct bytes dirs, struct bytes name,
 		       struct place *place)
 {
@@ -286,8 +288,8 @@ struct relocating {
 	struct relocations *list;
 };
 
-/* The key that a state file gets with its directory's move: what stands behind the directories
- * stays, unless another file has that key already. */
+/* The key that a state file gets with its directory's move: the part behind the directories stays,
+ * unless another file has that key already. */
 static int relocate_file(struct relocating *to, const struct entry_copy *child, struct bytes dirs,
 			 struct bytes dirs_to)
 {
@@ -319,7 +321,7 @@ static int relocate_file(struct relocating *to, const struct entry_copy *child, 
 	return relocations_add(to->list, &child->node, &node);
 }
 
-/* Directories whose files are still to be relocated: what is above them in their keys, before and
+/* A directory whose files are still to be relocated: the directories in their keys, before and
  * after. */
 struct level {
 	uint64_t ino;
@@ -411,10 +413,7 @@ static int relocate_level(struct relocating *to, struct level *level, struct lev
 	return r;
 }
 
-/*
- * Level by level and not by recursion, since directories may lie in each other as deep as somebody
- * likes.
- */
+/* Level by level and not by recursion, since users decide how deep directories are. */
 int relocations_below(struct placing *placing, uint64_t dir, struct bytes session,
 		      struct bytes dirs, struct bytes dirs_to, struct relocations *list)
 {
@@ -490,7 +489,7 @@ void relocations_apply(struct tree *tree, struct relocations *list)
 
 		if (!inode)
 			continue;
-		/* What only memory knows is newer. */
+		/* Times that only memory has are newer. */
 		list->item[i].new.mtime = inode->node.mtime;
 		list->item[i].new.atime = inode->node.atime;
 		inode_set_node(inode, &list->item[i].new);

@@ -16,20 +16,21 @@ struct place {
 	struct buf key;
 };
 void place_done(struct place *place);
-/* What counts as free when a place is looked for. */
+/* What counts as free in the search for a place. */
 struct placing {
 	struct tree *tree;
-	/* NULL: whatever is not given counts, and a commit tells what does not. */
+	/* NULL: all that is not given counts as free, and the commit finds out. */
 	struct view *view;
 	uint64_t self;	  /* the node that gets the place, or 0: a new one */
 	uint64_t leaving; /* a node that leaves its place with all below it, or 0 */
-	/* The file that has the name, or NULL: one of the same kind leaves its key, which may be
-	 * one of its own, and nobody else can have it. */
+	/* The file that has the name, or NULL: if it is of the same kind, its key is free for the
+	 * new file, also if that is a key of its own. */
 	const struct backend_node *over;
-	void *given; /* keys that others get which move together with it */
+	void *given; /* keys that were given to others in the same move */
 };
 void placing_done(struct placing *placing);
-/* 1 when no node has the session and key (key.data NULL: the session) but such as leave it. */
+/* 1 when the session and key (key.data NULL: the session) are free, or only nodes that leave them
+ * have them. */
 int place_is_free(const struct placing *placing, struct bytes session, struct bytes key);
 /* For a file of this type under a name in dir. */
 int place_find(const struct placing *placing, struct inode *dir, struct bytes name, mode_t mode,
@@ -37,8 +38,8 @@ int place_find(const struct placing *placing, struct inode *dir, struct bytes na
 /* Let a node refer to the place's bytes. */
 void place_apply(const struct place *place, struct backend_node *node);
 
-/* rest.c: whether a name that is not there, and whose place this would be, is that of rows without
- * files: 0, or -ESTALE when it is wanted now. */
+/* rest.c: whether a missing name, which would have this place, belongs to rows without files: 0, or
+ * -ESTALE when these are wanted now. */
 int rest_heed(struct tree *tree, struct view *view, struct inode *dir, struct bytes name,
 	      const struct place *place);
 
@@ -51,20 +52,20 @@ struct relocations {
 	struct relocation *item;
 	size_t count;
 	size_t room;
-	/* Directories that were looked into, if other mounts may put something there meanwhile. */
+	/* The directories that were read, if other mounts may put something there meanwhile. */
 	uint64_t *dir;
 	size_t dir_count;
 	size_t dir_room;
 };
 int relocations_add(struct relocations *list, const struct backend_node *old,
 		    const struct backend_node *new);
-/* A directory that is looked into. */
+/* Note that a directory is read. */
 int relocations_look(struct relocations *list, uint64_t dir);
-/* All state files below a directory that will belong to session; dirs and dirs_to are what their
- * keys begin with, before and after. */
+/* All state files below a directory that will belong to session; their keys begin with dirs before,
+ * and with dirs_to after. */
 int relocations_below(struct placing *placing, uint64_t dir, struct bytes session,
 		      struct bytes dirs, struct bytes dirs_to, struct relocations *list);
-/* move-dir.c: the same of a directory that is about to get this name, and this place.  -EXDEV:
+/* move-dir.c: the same for a directory that is about to get this name, and this place.  -EXDEV:
  * files in it would become rows, or rows files. */
 int relocations_of_dir(struct placing *placing, struct inode *inode, struct inode *dir_to,
 		       struct bytes name_to, const struct place *place, struct relocations *list);
@@ -72,7 +73,7 @@ void relocations_emit(const struct relocations *list, struct batch *batch);
 /* Two lists whose keys may be each other's. */
 void relocations_emit_exchange(const struct relocations *a, const struct relocations *b,
 			       struct batch *batch);
-/* After the commit: let the inodes in memory know. */
+/* After the commit: update the inodes in memory. */
 void relocations_apply(struct tree *tree, struct relocations *list);
 void relocations_done(struct relocations *list);
 

@@ -2,7 +2,7 @@
 /*
  * Renaming.
  *
- *   A file keeps its inode, whatever becomes of its kind.  What happens to content depends on the
+ *   A file keeps its inode, also when its kind changes.  What happens to content depends on the
  *   kinds before and after:
  *
  *     ordinary -> ordinary              names only
@@ -44,7 +44,7 @@ struct moving {
 	struct stage stage;	  /* content that is published anew */
 	struct save *save;
 	struct ghost_end *ghost; /* whose rows are there */
-	bool whiteout;		 /* leave one under the old name, which is: */
+	bool whiteout;		 /* leave a whiteout under the old name, which is: */
 	struct bytes name;
 };
 
@@ -57,7 +57,7 @@ static void moving_done(struct moving *moving)
 	ghost_end_free(moving->ghost);
 }
 
-/* With -o strict.  Nothing has happened yet, so nothing does: the bytes stay under the old name. */
+/* With -o strict, before anything is changed: the bytes stay under the old name. */
 static int refuse_draft(const struct backend_node *node)
 {
 	log_warning("session %s, key %s: a rename to it is refused (-o strict): the file's bytes "
@@ -66,7 +66,7 @@ static int refuse_draft(const struct backend_node *node)
 	return -EINVAL;
 }
 
-/* How rows are to be dated that were brought in an ordinary file; the attribute has served then. */
+/* How to date rows that were brought in an ordinary file; the attribute is removed with that. */
 static int take_dates(struct view *view, struct inode *inode, struct dates *ret_dates,
 		      struct batch *batch)
 {
@@ -81,7 +81,7 @@ static int take_dates(struct view *view, struct inode *inode, struct dates *ret_
 	return dates_parse(buf_bytes(&value), ret_dates) < 0 ? -EIO : 0;
 }
 
-/* The content becomes what the new name says.  fresh: the rows there now are not to be kept. */
+/* Turn the content into what the new name says.  fresh: do not keep the rows that are there now. */
 static int move_content(struct tree *tree, struct view *view, struct moving *moving, bool fresh,
 			struct batch *batch)
 {
@@ -112,8 +112,8 @@ static bool same_key(const struct backend_node *a, const struct backend_node *b)
 	return bytes_equal(a->session, b->session) && bytes_equal(a->key, b->key);
 }
 
-/* Find what the file will be.  over: the file that it replaces, or NULL; then its entry goes on
- * under the same id, so that a listing of the directory meanwhile comes upon the name. */
+/* Find what the file will be.  over: the file that it replaces, or NULL; its entry keeps its id, so
+ * that a listing under way finds the name. */
 static int moving_plan(struct tree *tree, struct view *view, struct moving *moving,
 		       struct inode *over, uint64_t over_id, bool exchange, struct batch *batch)
 {
@@ -221,13 +221,13 @@ static void moving_apply(struct tree *tree, struct moving *moving, struct backen
 		struct inode *parent = inode->parent;
 
 		inode->parent = inode_ref(tree, moving->dir_to);
-		/* A damaged store may have one whose node knows no place. */
+		/* In a damaged store its node may not have a place. */
 		if (parent)
 			inode_forget(tree, parent, 1);
 	}
 }
 
-/* The node itself, unless a relocation or a save puts it. */
+/* Put the node itself, unless a relocation or a save does. */
 static void moving_emit_node(const struct moving *moving, struct batch *batch)
 {
 	if (moving->save || (moving->files.count && !inode_is_dir(moving->inode)))
@@ -339,7 +339,7 @@ static int rename_plain(struct tree *tree, struct view *view, struct moving *mov
 	return 0;
 }
 
-/* The node as one without a session or key, for the time inside the transaction. */
+/* Put the node without a session or key, for the time inside the transaction. */
 static void moving_emit_aside(const struct moving *moving, struct batch *batch)
 {
 	struct backend_node between = moving->node;
