@@ -18,14 +18,13 @@
  *     content    rows are JSON, marks say where items begin, no torn line runs into an item,
  *                attributes, chunks, pieces and marks belong to a node                      (b, m)
  *
- *   The backend looks at what its tables hold (b), this file at what that means (m).  Where a store
- *   is opened nothing of that is checked, so the model trusts none of it with more than an error:
- *   what is not sound is -EIO (inode_of_node(), list_keep(), entry_open()), and no walk goes on for
- *   ever.
+ *   The backend checks what its tables hold (b), this file what that means (m).  Opening a store
+ *   checks nothing of that, so the model relies on none of it for more than an error: an unsound
+ *   name or node is -EIO (inode_of_node(), list_keep(), entry_open()), and every walk ends.
  *
- *   Violations are what no program of ours writes: a node without its name, a list whose marks lie,
+ *   Violations are what our programs never write: a node without its name, a list with wrong marks,
  *   a row that is not JSON.  Notes are what users wrote and what is kept for them: drafts, lines
- *   that are not JSON; and what other programs did that a mount will put right.
+ *   that are not JSON; and changes of other programs that a mount will put right.
  */
 
 #include "fs/api/check.h"
@@ -56,10 +55,10 @@ struct checking {
 	struct check_result result;
 };
 
-static void say(struct checking *checking, uint64_t *counter, const char *format, ...)
+static void check_say(struct checking *checking, uint64_t *counter, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static void say(struct checking *checking, uint64_t *counter, const char *format, ...)
+static void check_say(struct checking *checking, uint64_t *counter, const char *format, ...)
 {
 	char sentence[2048];
 	va_list args;
@@ -71,8 +70,8 @@ static void say(struct checking *checking, uint64_t *counter, const char *format
 	checking->report(checking->arg, sentence);
 }
 
-#define violation(checking, ...) say(checking, &(checking)->result.violations, __VA_ARGS__)
-#define note(checking, ...) say(checking, &(checking)->result.notes, __VA_ARGS__)
+#define violation(checking, ...) check_say(checking, &(checking)->result.violations, __VA_ARGS__)
+#define note(checking, ...) check_say(checking, &(checking)->result.notes, __VA_ARGS__)
 
 /* Rows. */
 
@@ -181,7 +180,7 @@ static int check_keys(struct checking *checking)
 	return r;
 }
 
-/* Lists: marks, and lines that are no rows. */
+/* Lists: marks, and lines that are not rows. */
 
 struct list_check {
 	struct checking *checking;

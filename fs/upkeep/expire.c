@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Sessions that end by themselves.
+ * Sessions that expire.
  *
- * A thread looks when the first of them may be due, as far as the last look can tell: what has
- * changed since is only due later, and who sets a ttl says so (expire_soon).  Other programs may
- * add rows with old times, so it looks at least once an hour; and at most every five seconds,
- * whatever is set meanwhile.  It is a thread of its own, since nobody else is to wait for it.  Of
- * several mounts the one on duty does it, and hears what is set on others (tree.ttls_changed).
+ * A thread checks them when the first may be due by its last check: a change makes a session due
+ * later only, and setting a ttl calls expire_soon().  Other programs may add rows with old times,
+ * so it checks at least once an hour; and at most every five seconds, also if ttls are set.  It is
+ * a thread of its own, so that nothing else waits for it.  Of several mounts the one on duty does
+ * it, and learns of ttls that are set on others (tree.ttls_changed).
  *
- * A look costs one question for each session, whether it has a ttl, and for those that have one a
- * listing of their files; rows are read only of those that seem to be due.  It holds no lock, and
- * its views are short.  Whether a session is due indeed is judged when it goes (tree_trash), alone.
+ * A check reads the ttl of each session, and lists the files of those that have one; rows are read
+ * only of those that seem to be due.  It holds no lock, and its views are short.  tree_trash()
+ * checks once more, alone, whether a session is due.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -39,17 +39,17 @@ struct expiring {
 	struct view view;
 	int64_t now;
 	int64_t next;
-	struct homes homes; /* that are still to be looked at */
+	struct homes homes; /* that are still to be checked */
 	struct backend_node node[PART];
 	int64_t ttl[PART];
 	int64_t due[PART];
 	char *name[PART];
 	size_t name_size[PART];
 	size_t count;
-	int error; /* the last with which nothing could be found out about one, or 0 */
+	int error; /* the last error of checking one, or 0 */
 };
 
-/* Whether an error is not of one alone. */
+/* Whether an error is not that of one session only. */
 static bool fails_all(int error)
 {
 	return error == -EBUSY || error == -EROFS || error == -ESTALE || error == -ENOMEM ||
@@ -101,8 +101,8 @@ static int find_ttl(struct expiring *expiring, const struct backend_node *node, 
 	return r == -ENODATA ? 0 : r;
 }
 
-/* When a session is due, if it is ever.  First without its rows, which matter only when its files
- * are old. */
+/* When a session is due, if ever.  First without its rows, which matter only when its files are
+ * old. */
 static int find_due(struct expiring *expiring, size_t i)
 {
 	const struct backend_node *node = &expiring->node[i];
@@ -123,8 +123,8 @@ static int find_due(struct expiring *expiring, size_t i)
 	return r;
 }
 
-/* The same; INT64_MAX: never, or nobody knows. */
-static int judge(struct expiring *expiring, size_t i)
+/* The same; INT64_MAX: never, or not known. */
+static int expire_judge(struct expiring *expiring, size_t i)
 {
 	int r;
 
@@ -185,7 +185,7 @@ static int expire_part(struct expiring *expiring)
 				  keep_home, expiring);
 	r = MIN(more, 0);
 	for (size_t i = 0; r == 0 && i < expiring->count; i++)
-		r = judge(expiring, i);
+		r = expire_judge(expiring, i);
 	view_end(&expiring->view);
 	for (size_t i = 0; r == 0 && i < expiring->count && !tree->stopping; i++) {
 		if (expiring->due[i] <= expiring->now)
@@ -202,7 +202,7 @@ struct purging {
 	uint64_t after; /* those up to this one have been tried */
 	uint64_t id[PART];
 	size_t count;
-	int error; /* the last with which one could not go, or 0 */
+	int error; /* the last error of removing one, or 0 */
 };
 
 static int keep_overdue(void *arg, const struct trash_item *item)
@@ -233,7 +233,7 @@ static int purge_part(struct purging *purging)
 		int error = tree_trash_purge(tree, purging->id[i]);
 
 		purging->after = purging->id[i];
-		/* -ENOENT: it has gone by somebody else. */
+		/* -ENOENT: another thread or mount has removed it. */
 		if (error == 0 || error == -ENOENT)
 			continue;
 		purging->error = error;
@@ -243,7 +243,7 @@ static int purge_part(struct purging *purging)
 	return r < 0 ? r : purging->count == PART;
 }
 
-/* Look at all; when to look again. */
+/* Check all sessions; returns when to check again. */
 static int64_t expire_all(struct tree *tree)
 {
 	struct expiring expiring = { .tree = tree,
@@ -253,7 +253,7 @@ static int64_t expire_all(struct tree *tree)
 	int r;
 
 	expiring.next = expiring.now + SECONDS_MOST * second;
-	/* What is removed from now on is due then. */
+	/* A session that is removed from now on is due then. */
 	if (tree->trash && tree->trash < SECONDS_MOST * second)
 		look_again(&expiring, expiring.now + tree->trash);
 	do
@@ -274,7 +274,7 @@ static int64_t expire_all(struct tree *tree)
 	return MAX(expiring.next, expiring.now + SECONDS_LEAST * second);
 }
 
-/* The same, if it is this mount's to do; otherwise it may come to be. */
+/* The same, if this mount is on duty; otherwise it may become that. */
 static int64_t expire_ours(struct tree *tree)
 {
 	if (tree->backend->read_only)
@@ -283,7 +283,7 @@ static int64_t expire_ours(struct tree *tree)
 						time_now() + SECONDS_LEAST * second;
 }
 
-/* Not for long at a time, since somebody may set the clock. */
+/* Not for long at a time, since the clock may be set. */
 static void wait_some(struct tree *tree, int64_t wait)
 {
 	tick_cond_wait(&tree->upkeep->changed, &tree->upkeep->lock,
@@ -303,7 +303,7 @@ static void *expire(void *arg)
 			wait_some(tree, wait);
 			continue;
 		}
-		/* What is set during the look counts. */
+		/* A ttl that is set during the check counts. */
 		tree->upkeep->expire_at = INT64_MAX;
 		pthread_mutex_unlock(&tree->upkeep->lock);
 		next = expire_ours(tree);

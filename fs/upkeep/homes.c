@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Where sessions are: the directories at the root, or with a layout those directories and files
- * that it has them in. */
+/* Where sessions are: the directories at the root, or with a layout its directories and files of
+ * sessions. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -71,7 +71,7 @@ static int is_inside(struct view *view, const struct backend_node *node)
 	return inside;
 }
 
-/* Leave those that are homes, each once, and the first one there is. */
+/* Keep only homes, each once, the first in front. */
 static int sort_out(struct view *view, const struct backend_node *home, struct entries *homes)
 {
 	size_t left = 0;
@@ -239,7 +239,7 @@ struct listing {
 	struct view *view;
 	struct homes *homes;
 	struct homes below; /* directories that were found */
-	size_t dir;	    /* that is listed */
+	size_t dir;	    /* the one that is listed */
 	size_t most;
 	home_fn *fn;
 	void *arg;
@@ -255,7 +255,8 @@ static bool may_have_sessions(const struct homes *homes, const struct buf *path)
 	       is == LAYOUT_ABOVE;
 }
 
-/* Whether a file is the first home of its session; without rows it may not be found otherwise. */
+/* Whether a file is the first home of its session; a session without rows may have no other
+ * sign. */
 static int is_told(const struct listing *listing, const struct backend_node *node)
 {
 	_cleanup_(entries_done) struct entries homes = { 0 };

@@ -7,7 +7,7 @@
 #include "fs/base/batch.h"
 #include "fs/inode/locks.h"
 
-enum { MEND_ATTEMPTS = 1000 }; /* at a name or key that is free */
+enum { MEND_ATTEMPTS = 1000 }; /* to find a free name or key */
 
 /* What is known of a node's names. */
 struct seen {
@@ -24,7 +24,7 @@ struct place_dir {
 	struct place_dir *next;
 	uint64_t ino;
 	bool trash;	    /* it is the trash, or in it */
-	bool outside;	    /* it lies in no session's directory, as the root does */
+	bool outside;	    /* it lies outside of sessions' directories, as the root does */
 	struct buf path;    /* if so, with '/' behind it; the root's is empty */
 	struct buf session; /* no data: the root */
 	struct buf dirs;    /* as names_key() wants it */
@@ -49,7 +49,7 @@ struct mending {
 
 /* mending.c */
 
-/* Tell who asked for the repair what was lost. */
+/* Report what was lost. */
 __attribute__((format(printf, 2, 3))) void mend_tell(struct mending *mending, const char *format,
 						     ...);
 int mend_view(struct mending *mending);
@@ -68,11 +68,11 @@ bool was_seen(struct mending *mending, uint64_t ino);
 /* A name leads to a node. */
 int mend_see(struct mending *mending, uint64_t parent, uint64_t entry,
 	     const struct backend_node *node);
-/* A directory is to be walked.  name is that of the directory in above, which is not the root;
- * session: of one that is a session's. */
+/* Note a directory to be walked.  name: its name in above, which is not the root; session: the id,
+ * if it is a session's directory. */
 int mend_walk_later(struct mending *mending, uint64_t ino, const struct place_dir *above,
 		    struct bytes session, struct bytes name);
-/* The same of one in no session's directory; above NULL: the root. */
+/* The same for one outside of sessions' directories; above NULL: the root. */
 int mend_walk_outside(struct mending *mending, uint64_t ino, const struct place_dir *above,
 		      struct bytes name);
 void place_dir_free(struct place_dir *dir);
@@ -83,11 +83,11 @@ static inline void place_dir_freep(struct place_dir **dir)
 
 /* repair-walk.c */
 
-/* The directories that are to be walked, and those that are found on the way. */
+/* Walk the noted directories, and those that are found on the way. */
 int mend_walk(struct mending *mending);
-/* Whether a session (no key), or a key, is nobody's but except's: 1, 0, -errno. */
+/* Whether a session (no key), or a key, belongs to none but the node except: 1, 0, -errno. */
 int mend_is_free(struct mending *mending, struct bytes session, struct bytes key, uint64_t except);
-/* What kind the rows of a node say that it is. */
+/* The kind of a node by its rows. */
 uint32_t mend_guess_kind(struct mending *mending, const struct backend_node *node);
 
 /* Whether a mode is that of a file, and not of a directory. */

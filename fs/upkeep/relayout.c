@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Another layout for a store that is there already.
+ * Another layout for an existing store.
  *
- *   The store says first that it goes by the new layout and is not done yet; then every directory
- *   and file is placed anew, by what makes a place of a path anyway; then the store says that it is
- *   done.  A place depends on the path alone, so what was interrupted is begun again from the root.
+ *   First the store gets the new layout and the mark that the change is not done; then every
+ *   directory and file is placed anew, by the functions that place any path; then the mark goes.  A
+ *   place depends on the path alone, so an interrupted change begins again at the root.
  *
- *   Directories come first, twice: no session may still have the id that another one is about to
- *   get.
+ *   Directories come first, twice: a session must not have the id any more that another one is
+ *   about to get.
  */
 
 #include <errno.h>
@@ -59,7 +59,7 @@ static int on_node(void *arg, const struct backend_node *node)
 	return 1;
 }
 
-/* 1 or 0.  Rows that nobody has looked at have no paths yet. */
+/* 1 or 0.  Rows that were never adopted have no paths yet. */
 static int is_empty(struct backend *backend)
 {
 	struct backend_snapshot *snapshot;
@@ -121,11 +121,11 @@ static int copy_xattr(struct tree *tree, struct inode *from, struct inode *to, s
 
 	if (r == 0)
 		r = tree_set_xattr(tree, to, name, buf_bytes(&value), XATTR_CREATE);
-	/* What means nothing there stays where it is. */
+	/* An attribute that the target cannot have stays where it is. */
 	return r == -EEXIST || r == -EINVAL || r == -EOPNOTSUPP ? 0 : r;
 }
 
-/* Attributes of a directory that another one does not have. */
+/* Copy the attributes of a directory that another one does not have. */
 static int copy_xattrs(struct tree *tree, struct inode *from, struct inode *to)
 {
 	_cleanup_(buf_done) struct buf names = { 0 };
@@ -164,7 +164,7 @@ static int append_component(void *arg, struct bytes name, bool last)
 	return r < 0 ? r : buf_append_bytes(path, name);
 }
 
-/* *ret_alone: it lies in no session's directory. */
+/* *ret_alone: it lies outside of its session's directory. */
 static int state_path(uint64_t layout, const struct backend_node *node, unsigned attempt,
 		      struct buf *path, bool *ret_alone)
 {
@@ -179,7 +179,7 @@ static int state_path(uint64_t layout, const struct backend_node *node, unsigned
 	return r < 0 ? r : names_path(node->key, node->kind, attempt, append_component, path);
 }
 
-/* like: what the directories are like that are made for it. */
+/* like: the directory whose mode and owner new ones get. */
 static int move_to(struct tree *tree, struct inode *dir, struct bytes name, struct bytes path,
 		   const struct inode *like)
 {
@@ -203,7 +203,7 @@ static bool is_path_of(const struct inode *dir, struct bytes name, struct bytes 
 	return inode_path(dir, name, &now) == 0 && bytes_equal(buf_bytes(&now), path);
 }
 
-/* Its rows stay what they are, and its path becomes theirs: 1, or 0 if it is that already. */
+/* Move a state to the path of its session and key: 1, or 0 if it is there already. */
 static int move_state(struct relayout *relayout, struct inode *dir, struct bytes name,
 		      const struct inode *inode)
 {
@@ -277,7 +277,7 @@ static int take_child(struct relayout *relayout, struct inode *dir, const struct
 	return MIN(r, 0);
 }
 
-/* Directories that have lost all that was in them; to a client they would be users or projects. */
+/* Remove directories that were emptied; a client would take them for users or projects. */
 static void remove_empty(struct tree *tree, struct inode *dir)
 {
 	struct inode *parent = dir->parent;

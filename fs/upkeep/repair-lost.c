@@ -98,7 +98,7 @@ static int sub_dir(struct path *path, struct bytes name)
 	return r;
 }
 
-/* Go along a path by the layout, but for its last name, which *ret_name is. */
+/* Go along a path by the layout, without its last name, which is *ret_name. */
 static int go_along(struct path *way, struct bytes path, struct bytes *ret_name)
 {
 	int r = 0;
@@ -109,7 +109,7 @@ static int go_along(struct path *way, struct bytes path, struct bytes *ret_name)
 	return r;
 }
 
-/* Where a session's directory lies, or is to: the name appended. */
+/* Where a session's directory lies, or must lie; its name is appended. */
 static int session_place(struct mending *mending, struct bytes session, uint64_t *ret_parent,
 			 struct buf *name)
 {
@@ -208,7 +208,7 @@ static int enter_by_key(struct mending *mending, struct bytes session, struct by
 	return r;
 }
 
-/* A session gets its name again. */
+/* Give a session its name again. */
 int mend_session(struct mending *mending, struct backend_node *node)
 {
 	_cleanup_(buf_done) struct buf name = { 0 };
@@ -225,7 +225,7 @@ int mend_session(struct mending *mending, struct backend_node *node)
 	return r < 0 ? r : mend_walk(mending);
 }
 
-/* A state in a directory tells where the directory was. */
+/* A state in a directory shows where the directory was. */
 struct child {
 	struct backend_node node;
 };
@@ -251,7 +251,7 @@ static int place_directory(struct mending *mending, struct backend_node *node,
 	uint64_t parent;
 	int r;
 
-	/* It was above sessions: what lies in it gets its names by itself. */
+	/* It was above sessions, which get their names by themselves. */
 	if (mending->layout &&
 	    layout_state(mending->layout, child->session, child->key, child->kind, &outside) == 0)
 		return 0;
@@ -307,8 +307,8 @@ int mend_directory(struct mending *mending, struct backend_node *node)
 	return r == -EEXIST || r == -ENOTDIR ? 0 : r;
 }
 
-/* What is left: files. */
-/* What was in the trash is not any more, so its rows are where it is now. */
+/* All other files. */
+/* A file from the trash is shown again, so its rows must be where it is now. */
 static int show_rows(struct mending *mending, const struct backend_node *node)
 {
 	struct view *view = &mending->view;
@@ -369,8 +369,8 @@ static int drop_child(void *arg, const struct backend_entry *entry, const struct
 	return batch->error;
 }
 
-/* A directory that cannot be reached goes; so does what was deleted already.  The rows of that
- * stay, as nobody knows whether it is true. */
+/* Delete a directory that cannot be reached, and a file that was deleted already.  The rows of such
+ * a file stay, since it may not have been deleted in truth. */
 int mend_drop_node(struct mending *mending, struct backend_node *node)
 {
 	struct view *view = &mending->view;

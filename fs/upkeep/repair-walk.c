@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The tree from the root on: what each entry is by its place, and what cannot be there. */
+/* The walk from the root: makes each entry what it is by its place, and drops what cannot be
+ * there. */
 
 #include <errno.h>
 #include <string.h>
@@ -64,7 +65,7 @@ static int find_session(struct mending *mending, struct bytes name, uint64_t ino
 	return r < 0 ? r : -EEXIST;
 }
 
-/* What lies in no session's directory: whether it is a session, or a state, with the id and key
+/* Whether an entry outside of sessions' directories is a session or a state, with the id and key
  * that it would have. */
 static int judge_outside(const struct mending *mending, const struct place_dir *dir,
 			 struct bytes name, bool is_dir, enum layout_is *ret_is,
@@ -135,7 +136,7 @@ static int take_directory(struct mending *mending, const struct place_dir *dir,
 				       name);
 }
 
-/* The kind of a state whose name nobody knows. */
+/* The kind of a state with an unknown name. */
 uint32_t mend_guess_kind(struct mending *mending, const struct backend_node *node)
 {
 	struct view *view = &mending->view;
@@ -189,7 +190,7 @@ static int take_state(struct mending *mending, const struct place_dir *dir,
 	node.nlink = 1;
 	if (r < 0)
 		return r;
-	/* At once, so that nobody else gets the key. */
+	/* At once, so that the key is taken. */
 	mend_put_node(mending, &node);
 	return mend_commit(mending);
 }
@@ -205,7 +206,7 @@ static int take_ordinary(struct mending *mending, const struct place_dir *dir,
 {
 	struct backend_node node = found->node;
 
-	/* Its name was another one, or else its kind. */
+	/* It had another name or another kind. */
 	if (kind_is_state(node.kind) && node.key.data)
 		return drop_entry(mending, dir, found->id);
 	if (node.kind != BACKEND_ORDINARY || !mend_has_type(node.mode)) {
@@ -218,8 +219,8 @@ static int take_ordinary(struct mending *mending, const struct place_dir *dir,
 	return mend_see(mending, dir->ino, found->id, &found->node);
 }
 
-/* In the trash all is left as it is (trash.c).  A session whose node is lost cannot come back, so
- * its files are among those that have lost their names. */
+/* The trash stays as it is (trash.c).  A session without its node cannot come back, so its files
+ * count as files without names. */
 static int take_trashed(struct mending *mending, const struct place_dir *dir,
 			const struct entry_copy *found)
 {
@@ -239,8 +240,8 @@ static int take_trashed(struct mending *mending, const struct place_dir *dir,
 	return r;
 }
 
-/* In the middle of a change of the layout a node says what it is, and not its path: the command
- * that goes on with the change finds the one by the other. */
+/* During a change of the layout the node and not the path says what a file is: the command that
+ * goes on with the change needs both as they are. */
 static int take_unplaced(struct mending *mending, const struct place_dir *dir,
 			 const struct entry_copy *found)
 {

@@ -22,7 +22,7 @@ static int keep_node(void *arg, const struct backend_node *node)
 	return r < 0 ? r : 1;
 }
 
-/* All nodes, one after the other, that were seen or were not. */
+/* Each node that was seen, or was not. */
 static int each_node(struct mending *mending, bool seen, lost_fn *fn)
 {
 	int r = 0;
@@ -112,7 +112,7 @@ static bool is_row(void *arg, struct bytes session, struct bytes key, struct byt
 	return bytes_ends_with(key, names_hash_suffix) || json_valid(data, NULL);
 }
 
-/* What makes a tree of the nodes, entries and rows that the store has brought. */
+/* Make a tree of the nodes, entries and rows that the store has handed over. */
 static int mend(struct mending *mending)
 {
 	int r = mend_view(mending);
@@ -160,7 +160,7 @@ static int adopt_keys(struct mending *mending, struct tree *tree)
 {
 	int64_t adopted = tree_adopt(tree);
 
-	/* Rows that nobody has ever mounted had no files. */
+	/* Rows that were never mounted had no files. */
 	if (adopted > 0 && mending->repaired->records > mending->repaired->rows)
 		mend_tell(mending,
 			  "keys that had lost their files, and so the modes and times of these: "

@@ -45,7 +45,7 @@ struct reading {
 	char **why;
 };
 
-/* What is called otherwise is of a version that knows more, and for it. */
+/* A setting with an unknown name belongs to a newer version. */
 static int keep_setting(void *arg, struct bytes name, struct bytes data)
 {
 	struct reading *reading = arg;
@@ -108,12 +108,12 @@ static void apply_quotas(struct tree *tree, const struct settings *settings)
 	const uint64_t each = choose(settings, SETTING_QUOTA, tree->options.quota);
 	const bool any = tree->quota.any || settings->quotas;
 
-	/* While there was none, nothing was counted. */
+	/* Without a quota nothing was counted. */
 	if (each != tree->quota.each || any != tree->quota.any)
 		quota_void(tree);
 	tree->quota.each = each;
 	tree->quota.any = any;
-	/* What is only placed anew is there already. */
+	/* A change of the layout adds no bytes. */
 	tree->quota.on = (each || any) && !tree->options.relayout;
 }
 
@@ -150,7 +150,7 @@ int settings_obey(struct tree *tree, char **ret_why)
 	struct settings settings = { 0 };
 	int r = 0;
 
-	/* So that they count where nothing can be read. */
+	/* The options are in force while the store cannot be read. */
 	apply(tree, &settings);
 	r = settings_read(tree->backend, &settings, NULL, ret_why);
 	if (r == 0)
@@ -185,8 +185,8 @@ void settings_look(struct tree *tree)
 	struct settings settings;
 	bool any = false;
 
-	/* What cannot be read, or is not understood, changes nothing; the next one who opens the
-	 * store is told. */
+	/* A setting that cannot be read or understood changes nothing; the next open of the store
+	 * reports it. */
 	if (tree->options.read_only || settings_read(tree->backend, &settings, NULL, &why) < 0)
 		return;
 	if (!settings.unadopted && tree->rest.any)

@@ -19,23 +19,23 @@ int homes_of(struct view *view, uint64_t layout, const struct backend_node *home
 
 /* trash-look.c */
 
-/* A number with a blank behind it is taken off the text. */
+/* Cut a number with a blank behind it off the front of the text. */
 bool word_take(struct bytes *text, int64_t *ret_number);
-/* All that is in a directory, each before what it holds. */
+/* All that is in a directory, each directory before its content. */
 int family_find(struct view *view, uint64_t dir, struct entries *family);
-/* What a session looks like that has these homes, and this family below them.  rows: what
+/* The struct session_look of a session with these homes, and this family below them.  rows: what
  * session_stat() says, or NULL. */
 int family_look(struct view *view, const struct entries *homes,
 		const struct backend_session_stat *rows, const struct entries *family,
 		struct session_look *look);
-/* What an entry in the trash says; false when it is none. */
+/* Parse the name of an entry in the trash; false when it is not one. */
 bool trash_parse(const struct backend_entry *entry, const struct backend_node *node,
 		 struct trash_item *item);
 
 /* trash.c */
 
-/* What is done under trash_lock and answers -EAGAIN is done again until each mount has told what it
- * has in use, or that time has passed: then it is -EBUSY. */
+/* An operation under trash_lock that returns -EAGAIN is tried again until each mount has said what
+ * it has in use, or until this time: then it is -EBUSY. */
 int64_t told_until(const struct tree *tree);
 bool told_later(struct tree *tree, int64_t until, int *r);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What becomes of a session in the trash: it comes back, or it is purged. */
+/* The end of a session's time in the trash: it comes back, or it is purged. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -60,7 +60,7 @@ static void group_done(struct tree *tree, struct group *group)
 	*group = (struct group){ .id = group->id };
 }
 
-/* The entry that is wanted, or with that in mind those that belong to it. */
+/* Keep the entry with the id, or if that is known those that belong to it. */
 static int keep_trashed(void *arg, const struct backend_entry *entry,
 			const struct backend_node *node)
 {
@@ -143,7 +143,7 @@ static int key_is_free(struct view *view, const struct backend_node *node)
 	return r == -ENOENT ? 0 : r;
 }
 
-/* What it is at its place: of a state file the key may be another one than it was. */
+/* What it is at its place: a state file may have another key than before. */
 static int find_place(struct tree *tree, struct view *view, struct trashed *trashed)
 {
 	struct backend_node node;
@@ -156,7 +156,7 @@ static int find_place(struct tree *tree, struct view *view, struct trashed *tras
 	return 0;
 }
 
-/* Whoever has had it open when it was removed has bytes of his own. */
+/* -EBUSY while a handle from before the removal is open: it has bytes of its own. */
 static int not_open(struct tree *tree, const struct backend_node *node)
 {
 	struct inode *inode = inode_known(tree, node->ino);
@@ -188,7 +188,7 @@ static int name_is_free(struct tree *tree, struct view *view, struct trashed *tr
 	return r < 0 ? r : find_place(tree, view, trashed);
 }
 
-/* A state file is one again. */
+/* Make a state file that again. */
 static void emit_shown(struct backend_node *node, struct bytes name, struct batch *batch)
 {
 	uint32_t kind = names_split(name).kind;
@@ -219,7 +219,7 @@ static void regain(struct tree *tree, const struct backend_node *node)
 	inode_forget(tree, inode, 1);
 }
 
-/* That of a directory, or one that a file comes back to, or the file itself. */
+/* The session that comes back, or the one that a file comes back to. */
 static struct inode *session_of(const struct trashed *trashed)
 {
 	return S_ISDIR(trashed->node.mode) ? NULL : inode_session(trashed->parent);
@@ -239,7 +239,7 @@ static void emit_restored(const struct trashed *trashed, struct batch *batch)
 			batch_keep(batch, bytes_str(restored)));
 }
 
-/* As it was, where it was. */
+/* Put a single file back as it was, where it was. */
 static void emit_single(struct backend_node *node, struct batch *batch)
 {
 	node->rdev = 0;
@@ -277,7 +277,7 @@ static int emit_back(struct tree *tree, struct trashed *trashed, struct batch *b
 	return batch->error;
 }
 
-/* How a directory changes that homes come back to: once for all of them. */
+/* How the directory changes that homes come back to: once for all of them. */
 static bool parent_changed(const struct group *group, size_t i, struct backend_node *ret_node)
 {
 	struct inode *parent = group->item[i].parent;
@@ -443,7 +443,7 @@ static int mark_purged(struct tree *tree, const struct trashed *trashed)
 	return tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
 }
 
-/* One name less of a file that has others. */
+/* Remove one name of a file that has others. */
 static void emit_unlink(struct tree *tree, const struct entry_copy *member, struct batch *batch)
 {
 	struct inode *inode = inode_known(tree, member->node.ino);
@@ -475,7 +475,7 @@ static int purge_member(struct tree *tree, struct entry_copy *member)
 	_cleanup_(view_end) struct view view = { 0 };
 	int r = view_begin(tree, BACKEND_ANYWAY, &view);
 
-	/* This name may have gone since by another mount, and then what has another lives on. */
+	/* Another mount may have removed this name since, and a file with another name lives on. */
 	if (r == 0)
 		r = ASK(&view, entry_name, member->parent, member->id, &name);
 	if (r == -ENOENT)
@@ -498,7 +498,7 @@ static int purge_member(struct tree *tree, struct entry_copy *member)
 	return tree_commit(tree, &batch, BACKEND_ANYWAY | BACKEND_FREES);
 }
 
-/* Some of them at a time, the last ones first: nobody waits for long. */
+/* Some of them at a time, the last ones first, so that other commits need not wait long. */
 static int purge_some(struct tree *tree, struct entries *family)
 {
 	WITH_WRITE_LOCK(tree);
@@ -513,7 +513,7 @@ static int purge_some(struct tree *tree, struct entries *family)
 		entry_done(member);
 		family->count--;
 	}
-	/* What has other names may count elsewhere from now on. */
+	/* Files with other names may count for another session from now on. */
 	quota_void(tree);
 	return r;
 }

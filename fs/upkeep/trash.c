@@ -6,36 +6,35 @@
  * What happens to a session
  *
  *   It leaves in one transaction and comes back in one, whole, with its times, modes, attributes
- *   and inode numbers.  In between nobody sees it: not the tree, nor a program that reads the
- *   rows.
+ *   and inode numbers.  In between neither the tree nor a program that reads the rows can see it.
  *
  *     the directory's entry   goes from the root to a directory that no name leads to
  *                             (BACKEND_TRASH); there it is called "REMOVED UNTIL NAME", both in
  *                             nanoseconds since 1970.  With a layout NAME is a path, and a session
  *                             may have several such homes, or be a file (fs/api/trash.h)
- *     the rows of its files   are kept apart, each with its file's node (BACKEND_KEY_HIDE)
- *     nodes of state files    are of kind BACKEND_ORDINARY for that time, and of the session's
- *                             directory as well, so that nothing finds them by session and key;
- *                             both they still have.  What kind they were their names tell.
+ *     the rows of its files   are hidden, each with its file's node (BACKEND_KEY_HIDE)
+ *     nodes of state files,   are of kind BACKEND_ORDINARY for that time, so that they are not
+ *     and of the directory    found by session and key, which they keep.  Their names say which
+ *                             kind they were.
  *     everything else         stays as it is: names below it, chunks, pieces, marks, attributes
  *
- *   A version that knows no trash finds ordinary files in a directory that nothing leads to, and
+ *   A version without a trash finds ordinary files in a directory that cannot be reached, and
  *   leaves them alone.
  *
  *   To the running tree it is as if all of the session had been unlinked: its inodes are gone, and
- *   the kernel forgets the name.  So a session of which somebody has a file open stays, on whatever
- *   mount: before a file is opened, its mount says that it has it in use (backend_use()), and the
- *   batch depends on nobody having any.  Who works in one of its directories finds nothing there
- *   any more, as after an rm -r.
+ *   the kernel forgets the name.  So a session with an open file stays: before a file is opened,
+ *   its mount says that it has it in use (backend_use()), and the batch has the condition that no
+ *   mount uses any.  A process that works in one of its directories finds nothing there any more,
+ *   as after an rm -r.
  *
- *   What is purged gets "REMOVED 0 NAME" first, and what goes without grace has it at once: from
- *   then on it cannot come back, and what is left of it after a crash goes the next time.  Then it
- *   goes in parts, files before the directory that they are in.
+ *   A purge first renames it to "REMOVED 0 NAME", which a removal without grace does at once: from
+ *   then on it cannot come back, and the next purge removes what a crash has left of it.  Then it
+ *   is deleted in parts, files before the directory that they are in.
  *
  *   Orders come one at a time (tree.upkeep.trash_lock, before tree.lock).
  *
- *   What was removed by itself lies here, too (fs/inode/trashed.h), and comes back by itself: a
- *   file as what its path says, with directories made above it where they are missing.
+ *   Single files and directories that were removed lie here, too (fs/inode/trashed.h), and come
+ *   back singly: a file as what its path says, with missing directories made above it.
  *
  * Age
  *
@@ -60,7 +59,7 @@
 #include <string.h>
 #include <time.h>
 
-static const int64_t TELL_NS = INT64_C(3000000000); /* for a mount to tell what it has in use */
+static const int64_t TELL_NS = INT64_C(3000000000); /* for a mount to say what it has in use */
 static const struct timespec TELL_PAUSE = { .tv_nsec = 5000000 };
 
 /* A home of the session (fs/api/trash.h). */
@@ -103,7 +102,7 @@ static void trashing_done(struct trashing *trashing)
 	free(trashing->home);
 }
 
-/* What only memory knows is newer; and nobody may be at work in it. */
+/* Times that only memory has are newer; and the session must not be in use. */
 static int take_node(struct trashing *trashing, struct backend_node *node, bool *ret_noted)
 {
 	struct inode *inode;
@@ -259,7 +258,7 @@ static int judge_session(struct trashing *trashing)
 	return r < 0 ? r : look.changed > trashing->since ? -ECANCELED : 0;
 }
 
-/* Without grace nothing comes back, and to move rows takes room that a full store does not have. */
+/* Without grace nothing comes back, and moving rows takes room that a full store does not have. */
 static void emit_rows(struct trashing *trashing, const struct backend_node *node)
 {
 	if (trashing->grace)
@@ -300,14 +299,14 @@ static void guard_family(struct trashing *trashing)
 			batch_guard_unused(&trashing->batch, trashing->home[i].inode->ino);
 }
 
-/* Gone to who still has it in mind. */
+/* Mark an inode in memory as gone. */
 static void lose(struct tree *tree, uint64_t ino)
 {
 	struct inode *inode = inode_known(tree, ino);
 
 	if (!inode)
 		return;
-	/* What has another name elsewhere lives on. */
+	/* A file with another name elsewhere lives on. */
 	if (inode_is_dir(inode) || inode->node.nlink <= 1) {
 		inode->gone = true;
 		inode->node.nlink = 0;
@@ -332,7 +331,7 @@ static void emit_home(struct trashing *trashing, const struct home *home, int64_
 		     buf_bytes(&home->path), node.ino);
 }
 
-/* How the directory changes that a home lies in: once for all that lie there. */
+/* How the directory changes that homes lie in: once for all of them. */
 static bool parent_changed(const struct trashing *trashing, size_t i, struct backend_node *ret_node)
 {
 	struct inode *parent = trashing->home[i].parent;
@@ -366,7 +365,7 @@ static int trash_commit(struct trashing *trashing)
 		if (parent_changed(trashing, i, &node))
 			batch_dir(&trashing->batch, &trashing->home[i].parent->node, &node);
 	}
-	/* Nobody may come to be at work in it meanwhile. */
+	/* Keep the lock: the session must not come into use meanwhile. */
 	r = tree_commit_locked(tree, &trashing->batch, BACKEND_FREES);
 	for (size_t i = 0; r == 0 && i < trashing->count; i++)
 		if (parent_changed(trashing, i, &node))
@@ -411,15 +410,15 @@ static int trash_once(struct tree *tree, struct bytes path, int64_t since, int64
 	return 0;
 }
 
-/* Until each mount has told what it has in use; one that is stopped is waited for only once. */
+/* Wait until each mount has said what it has in use; for a mount that is stopped only once. */
 int64_t told_until(const struct tree *tree)
 {
-	return tree->upkeep->untold ? 0 : tick_now() + TELL_NS;
+	return tree->upkeep->uses_pending ? 0 : tick_now() + TELL_NS;
 }
 
 bool told_later(struct tree *tree, int64_t until, int *r)
 {
-	tree->upkeep->untold = *r == -EAGAIN;
+	tree->upkeep->uses_pending = *r == -EAGAIN;
 	if (*r != -EAGAIN)
 		return false;
 	if (tick_now() < until) {

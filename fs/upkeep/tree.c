@@ -50,7 +50,7 @@ static void tree_end_ghosts(struct tree *tree, bool now)
 			  strerror(-r));
 }
 
-/* Waits for changes of others and takes them in, also what the store says by now. */
+/* Waits for changes of others and takes them in, also changed settings. */
 static void *tree_take(void *arg)
 {
 	struct tree *tree = arg;
@@ -75,7 +75,7 @@ static void *tree_take(void *arg)
 	return NULL;
 }
 
-/* Ends ghosts, publishes who pauses, writes pending times. */
+/* Ends ghosts, publishes saves that pause, writes pending times. */
 static void *tree_keep(void *arg)
 {
 	struct tree *tree = arg;
@@ -104,7 +104,7 @@ static void *tree_keep(void *arg)
 
 /* Opening and closing. */
 
-/* A damaged store is shown as far as it can be read; what is only needed to write is not needed. */
+/* A damaged store is shown as far as it can be read: ignore errors of what only writing needs. */
 static int unless_damaged(const struct tree *tree, int error)
 {
 	return error == -EIO && tree->backend->read_only ? 0 : error;
@@ -193,7 +193,7 @@ static struct tree *tree_alloc(struct backend *backend, const struct tree_option
 	tree->digest_now = tree_digest_now;
 	tree->give_room = trash_give;
 	pthread_rwlockattr_init(&attr);
-	/* A stream of readers must not starve who renames or reconciles. */
+	/* A stream of readers must not starve renames and the taker. */
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 	pthread_rwlock_init(&tree->lock, &attr);
 	pthread_rwlock_init(&tree->change, &attr);
@@ -228,7 +228,7 @@ static int tree_start(struct tree *tree)
 		notifiers_stop(tree);
 		return r;
 	}
-	/* Without it sessions stay longer than they should, until the next mount. */
+	/* Without it sessions stay too long, until the next mount. */
 	if (expire_start(tree) < 0)
 		log_warning("sessions stay when their time is over: cannot create a thread to "
 			    "remove them");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Extended attributes: those that users keep, and the few that ask or order something. */
+/* Extended attributes: those of users, and the few that show or do something. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -47,7 +47,7 @@ static int version_describe(struct view *view, struct inode *inode, struct buf *
 	return inode->apart ? -EIO : append_version(inode, inode->node.generation, value);
 }
 
-/* The root of a view has one, and is no file of the store. */
+/* The root of a view has one; it is not a file of the store. */
 static int view_describe(struct view *view, struct inode *inode, struct buf *value)
 {
 	(void)view, (void)inode, (void)value;
@@ -56,7 +56,7 @@ static int view_describe(struct view *view, struct inode *inode, struct buf *val
 
 /* Reachable by name, never listed, and not stored: a copy of it that a tool brings back is
  * dropped. */
-/* Of a session, whether or not that is bounded. */
+/* For a session, with or without a quota. */
 static int used_describe(struct view *view, struct inode *inode, struct buf *value)
 {
 	struct tree *tree = view->tree;
@@ -92,7 +92,7 @@ static const struct own *xattr_own(struct bytes name)
 	return NULL;
 }
 
-/* The kernel lets only those set it who may write to the root, as who removes a session must. */
+/* The kernel requires write permission for the root, as for removing a session. */
 static bool xattr_is_order(const struct inode *inode, struct bytes name)
 {
 	return inode->ino == BACKEND_ROOT && bytes_equal(name, BYTES(TRASH_ORDERS));
@@ -124,7 +124,7 @@ static int change_xattr(struct tree *tree, struct inode *inode, struct batch *ba
 	node.ctime = time_now();
 	batch_node_set(batch, &node, BACKEND_CTIME, 0);
 	r = tree_commit_file(tree, inode, batch, flags);
-	/* Whatever became of it; somebody may have asked meanwhile. */
+	/* Also after an error; a read may have come in between. */
 	inode->bare = false;
 	quota_look_again(tree, inode);
 	if (r < 0)
@@ -173,7 +173,8 @@ static int set_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 	return change_xattr(tree, inode, &batch, 0, notes);
 }
 
-/* Whether it is a session's directory, or by the layout a file of one that lies in none. */
+/* Whether it is a session's directory, or by the layout a file of one outside of such a
+ * directory. */
 static bool is_home(struct tree *tree, struct inode *inode)
 {
 	_cleanup_(view_end) struct view view = { 0 };
@@ -205,7 +206,7 @@ int tree_set_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 	if (tree->options.read_only || inode->window)
 		return -EROFS;
 	r = xattr_judge(name);
-	/* Nothing else has an end; tools that copy attributes pass over this error. */
+	/* Nothing else can expire; tools that copy attributes ignore this error. */
 	if (r == 0 && xattr_is_ttl(name) && !is_home(tree, inode))
 		r = -EOPNOTSUPP;
 	if (r == 0 && xattr_is_ttl(name))
@@ -239,8 +240,8 @@ static int find_name(void *arg, struct bytes name)
 	return 1;
 }
 
-/* The kernel asks at each write whether a file has a capability, and hardly any has attributes: so
- * whether there are some is asked first, and none remembered.  Under inode.lock. */
+/* The kernel asks at each write whether a file has a capability, and few files have attributes: so
+ * check first whether there are any, and remember if not.  Under inode.lock. */
 static int find_xattr(struct view *view, struct inode *inode, struct bytes name, struct buf *value)
 {
 	bool any = false;
@@ -261,7 +262,7 @@ static int get_xattr_once(struct tree *tree, struct inode *inode, struct bytes n
 	WITH_INODE_LOCK(inode);
 	int r;
 
-	/* What is known in memory may be asked for, and nothing be read. */
+	/* An attribute that memory knows needs no read. */
 	if (own)
 		view.inode = inode;
 	else if (inode->bare && !xattr_is_order(inode, name))
@@ -285,7 +286,8 @@ int tree_get_xattr(struct tree *tree, struct inode *inode, struct bytes name, st
 
 	if (inode == tree->shown && window && bytes_equal(name, BYTES(VIEW_ATTRIBUTE)))
 		return buf_append_str(value, window->asked->text);
-	/* That of the rows which it shows, whatever the list has become.  Documents have none. */
+	/* That of the rows which it shows, also if the list has changed since.  Documents have
+	 * none. */
 	if (window && window->rows.list && !question_gathers(window->asked->question) &&
 	    bytes_equal(name, BYTES(VERSION_ATTRIBUTE)))
 		return append_version(window->of, window->generation, value);
@@ -349,7 +351,7 @@ int tree_remove_xattr(struct tree *tree, struct inode *inode, struct bytes name)
 		return r;
 	r = TREE_RETRY(tree, remove_xattr_once(tree, inode, name, &notes));
 	notes_send(&notes, tree, NOTIFY_CONTENT);
-	/* That of the store counts from now on. */
+	/* The ttl in the store counts from now on. */
 	if (r == 0 && xattr_is_ttl(name))
 		expire_soon(tree);
 	return r;
