@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What a window shows of a list: which rows it is made of, and their bytes.
+ * The content of a window of a list: choosing the rows, and reading their bytes.
  *
  *   Both are read in one view, with no lock held, since that may take long: the view shows the rows
  *   that the window's version and end stand for, and what is appended later lies behind its end.
@@ -19,15 +19,16 @@
 #include "fs/views/windows.h"
 
 enum {
-	FILL_BYTES = 256 << 10, /* that are put into the stage at once */
-	PATIENCE = 256 << 10,	/* bytes that are looked at between two looks at who waits */
+	FILL_BYTES = 256 << 10, /* put into the stage at once */
+	PATIENCE = 256 << 10,	/* bytes that are read between two checks whether the request is
+				   given up */
 };
 
-/* Who waits for what this thread does. */
+/* The request that this thread works for. */
 static __thread struct {
 	tree_given_up_fn *fn;
 	void *arg;
-	size_t looked_at; /* bytes since somebody was known to wait */
+	size_t looked_at; /* bytes since the last check */
 } given_up;
 
 void tree_give_up_when(tree_given_up_fn *fn, void *arg)
@@ -52,17 +53,17 @@ struct looking {
 	int64_t before; /* and before then */
 	int64_t from;	/* index that it has at least, */
 	int64_t to;	/* and at the most */
-	uint64_t most;	/* lines that are wanted, */
-	uint64_t room;	/* and bytes of them */
-	uint64_t count; /* those so far */
+	uint64_t most;	/* number of lines to choose, */
+	uint64_t room;	/* and of their bytes */
+	uint64_t count; /* number of lines so far */
 	uint64_t size;
 	uint64_t sum;
 	int64_t first; /* index of the first one, */
 	int64_t last;  /* and of the last */
-	int64_t final; /* index behind which there is nothing to look for */
+	int64_t final; /* index behind which the search ends */
 	struct buf out;
-	bool document;		     /* there is one row, which is no item */
-	struct version *version;     /* that what fits is put into, or NULL */
+	bool document;		     /* the only row, which is not an item */
+	struct version *version;     /* gets the lines that fit, or NULL */
 	uint8_t digest[DIGEST_SIZE]; /* of what is in it */
 	window_item_fn *item;
 	void *arg;
@@ -109,7 +110,7 @@ static bool row_fits(const struct looking *looking, struct bytes data, int64_t c
 	return !question_needs_line(question) || question_fits(question, data);
 }
 
-/* So that no two sets of rows are likely to have one sum. */
+/* Scrambled, so that two sets of rows hardly ever have the same sum. */
 static uint64_t scrambled(uint64_t number)
 {
 	number += UINT64_C(0x9e3779b97f4a7c15);
@@ -152,7 +153,7 @@ static int put_row(struct looking *looking, int64_t index, int64_t created, stru
 	return r;
 }
 
-/* All that fits has been put into the version, which goes to the caller. */
+/* The version has all that fits: give it to the caller. */
 static int filled(struct looking *looking, struct version **ret_version)
 {
 	struct window_rows *rows = &looking->view->rows;
@@ -192,7 +193,7 @@ static int count_row(void *arg, int64_t index, struct backend_times times, struc
 	looking->size = size;
 	looking->sum += scrambled((uint64_t)index);
 	looking->last = index;
-	/* Without room for it, it is read again. */
+	/* Without room for it, it will be read again. */
 	if (looking->version && put_row(looking, index, times.created, data) < 0)
 		version_drop(&looking->version);
 	return looking->count == looking->most;
@@ -216,8 +217,8 @@ static int untimed(void *arg, int64_t index, struct bytes data)
 	return timed(arg, index, (struct backend_times){ 0 }, data);
 }
 
-/* Rows from an index on, rising or falling. */
-static int look(struct looking *looking, bool back, backend_row_time_fn *fn)
+/* Read rows from an index on, rising or falling. */
+static int rows_look(struct looking *looking, bool back, backend_row_time_fn *fn)
 {
 	struct window_view *of = looking->view;
 	struct view *view = &of->view;
@@ -267,7 +268,7 @@ static int list_begin(struct tree *tree, struct inode *of, struct window_view *r
 	ret->rows.generation = of->node.generation;
 	ret->rows.end = of->list.next;
 	ret->document = of->node.kind == BACKEND_SINGLE;
-	/* Of a draft the rows are what there was before. */
+	/* A draft's rows are its old content. */
 	if (inode_is_draft(of) || ret->document) {
 		r = ASK(view, key_stat, of->node.session, of->node.key, &stat);
 		ret->rows.end = r == 0 ? MIN(stat.last, INT64_MAX - 1) + 1 : 0;
@@ -275,7 +276,7 @@ static int list_begin(struct tree *tree, struct inode *of, struct window_view *r
 	return r == -ENOENT ? 0 : r;
 }
 
-/* Which documents there are is found out without the locks. */
+/* The documents are listed without locks. */
 static int directory_begin(struct tree *tree, struct inode *of, struct window_view *ret)
 {
 	const struct inode *session = inode_session(of);
@@ -352,7 +353,7 @@ static int choose_from(struct window_view *view)
 	return 0;
 }
 
-/* What is chosen in one look from the beginning on has been read, and need not be read again. */
+/* Choose from the beginning on.  If one pass finds all, their bytes are read with it. */
 static int choose_on(struct window_view *view, struct version **ret_version)
 {
 	const struct question *question = view->question;
@@ -363,7 +364,7 @@ static int choose_on(struct window_view *view, struct version **ret_version)
 		looking.most = (uint64_t)question->first;
 	if (ret_version && (question->bytes < 0 || view->document))
 		looking.version = version_new();
-	r = look(&looking, false, count_row);
+	r = rows_look(&looking, false, count_row);
 	if (r == 0) {
 		chosen(&looking, looking.first, looking.last);
 		if (looking.version)
@@ -384,7 +385,7 @@ static int choose_back(struct window_view *view)
 		looking.most = (uint64_t)question->last;
 	if (question->bytes >= 0)
 		looking.room = (uint64_t)question->bytes;
-	r = look(&looking, true, count_row);
+	r = rows_look(&looking, true, count_row);
 	if (r == 0)
 		chosen(&looking, looking.last, looking.to);
 	return r;
@@ -397,7 +398,7 @@ static int choose(struct window_view *view, struct version **ret_version)
 
 	if (r < 0)
 		return r;
-	/* A document is shown whole, whatever is asked for in lists. */
+	/* A document is shown whole; clauses for lists do not count. */
 	if (view->document)
 		return choose_on(view, ret_version);
 	if (question->last >= 0 || (question->first < 0 && question->bytes >= 0))
@@ -407,11 +408,11 @@ static int choose(struct window_view *view, struct version **ret_version)
 	r = choose_on(view, ret_version);
 	if (r < 0 || question->bytes < 0 || view->rows.size <= (uint64_t)question->bytes)
 		return r;
-	/* What is left of the first ones. */
+	/* What bytes= leaves of the first ones. */
 	return choose_back(view);
 }
 
-/* How many bytes a text has is known when it is there. */
+/* The size of a text is known only when it is made. */
 int window_choose(struct window_view *view, struct version **ret_version)
 {
 	int r = choose(view, ret_version);
@@ -427,7 +428,7 @@ static bool is_choice(const struct window_choice *choice, const struct window_vi
 	       choice->rows.version == view->rows.version && choice->rows.end == view->rows.end;
 }
 
-/* With ages, it is another each time. */
+/* With ages, the choice differs each time. */
 int window_choose_items(struct window_view *view, struct window *items)
 {
 	bool known;
@@ -458,12 +459,12 @@ int window_choose_item(struct window_view *view, int64_t index, struct version *
 		return -ENOENT;
 	looking.most = 1;
 	looking.version = version_new();
-	r = look(&looking, true, count_row);
+	r = rows_look(&looking, true, count_row);
 	if (r == 0 && !looking.count)
 		r = -ENOENT;
 	if (r == 0) {
 		chosen(&looking, index, index);
-		view->rows.end = index; /* tells it from others */
+		view->rows.end = index; /* distinguishes it from others */
 		if (looking.version)
 			(void)filled(&looking, ret_version);
 	}
@@ -484,7 +485,7 @@ int window_items(struct window_view *view, int64_t from, window_item_fn *fn, voi
 
 	looking.item = fn;
 	looking.arg = arg;
-	return look(&looking, false, tell_item);
+	return rows_look(&looking, false, tell_item);
 }
 
 static int fill_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
@@ -504,7 +505,7 @@ int window_fill(struct window_view *view, struct version **ret_version)
 	looking.version = version_new();
 	if (!looking.version)
 		return -ENOMEM;
-	r = look(&looking, false, fill_row);
+	r = rows_look(&looking, false, fill_row);
 	if (r == 0)
 		r = filled(&looking, ret_version);
 	looking_end(&looking);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Compaction: what is saved through a window of a list takes the place of the items that the window
- * shows, and of nothing else.
+ * Compaction: a save through a window of a list replaces the items that the window shows, and
+ * nothing else.
  *
  *   The lines at its front that are there already, and those at its end, stay rows as they are.
  *   The plan is about what is left in the middle: rows first to last of the list go, and the lines
  *   come in their place.  What stands behind them moves by as many places (BACKEND_ROWS_SHIFT), so
  *   it keeps its times, and nothing of it is read.
  *
- *   Bytes that are no rows are not shown by a window, so its writer knows nothing of them: those
- *   between the rows that go are kept, in front of what comes in their place.
+ *   A window does not show bytes that are not rows, so its writer does not know them: those between
+ *   the rows that go are kept, in front of the new lines.
  *
- *   A window says of which generation of the list it is.  The batch depends on the rows of the key,
- *   so it is applied only if that generation is still the newest.
+ *   A window has the generation of its list.  The batch has a condition on the rows of the key, so
+ *   it is applied only while that generation is the newest.
  */
 
 #include <errno.h>
@@ -34,7 +34,7 @@ enum {
 	COMPACT_LARGE = 1 << 20,
 };
 
-/* Where emitting is. */
+/* The position of emitting. */
 struct emitting {
 	struct bytes rest;
 	int64_t index;
@@ -55,7 +55,7 @@ struct compacting {
 	int64_t last;
 	struct bytes lines;
 	int64_t count; /* of them */
-	/* What is found of them in the list. */
+	/* Where they are in the list. */
 	uint64_t offset;       /* where the segment of the row first begins, */
 	uint64_t row_bytes;    /* bytes of the rows that go, */
 	uint64_t piece_bytes;  /* and of the pieces between them, and before the first */
@@ -84,7 +84,7 @@ static void compacting_done(struct compacting *compacting)
 	view_end(&compacting->view);
 }
 
-/* What stays at the front. */
+/* Skip the lines at the front that stay. */
 
 static int skip_same(void *arg, int64_t index, struct bytes data)
 {
@@ -143,7 +143,7 @@ static bool changes_nothing(const struct compacting *compacting)
 	return !compacting->count && compacting->first > compacting->last;
 }
 
-/* What is replaced. */
+/* Finding what is replaced. */
 
 static int keep_piece(struct compacting *compacting, const struct segment *segment)
 {
@@ -157,7 +157,7 @@ static int keep_piece(struct compacting *compacting, const struct segment *segme
 	return r < 0 ? r : buf_append(&compacting->piece_ends, &end, sizeof(end));
 }
 
-/* Without a line that comes, the pieces before the row behind meet those of the rows that go. */
+/* If no line comes, the pieces before the next row follow those of the rows that go. */
 static int64_t last_piece(const struct compacting *compacting)
 {
 	return compacting->last + !compacting->count;
@@ -205,7 +205,7 @@ static int64_t grows_by(const struct compacting *compacting)
 	return (int64_t)compacting->lines.size - (int64_t)compacting->row_bytes;
 }
 
-/* A newline comes, too, if the last line had none. */
+/* With the newline, if the last line had none. */
 static int64_t file_grows_by(const struct compacting *compacting)
 {
 	const uint32_t before = compacting->inode->node.flags, after = compacting->node.flags;
@@ -228,9 +228,8 @@ static void emit_pieces(struct compacting *compacting, struct bytes pieces)
 	}
 }
 
-/* Those within go.  What a mark is for has to be true in the end: none of two that are next to each
- * other may come to be further apart than before, however often something is replaced between them.
- * So there is one where what was replaced ends. */
+/* Delete the marks within, and put one where the replaced part ends: otherwise two neighbouring
+ * marks would be further apart after each compaction between them. */
 static void emit_marks(struct compacting *compacting)
 {
 	struct batch *batch = &compacting->batch;
@@ -253,7 +252,7 @@ static void emit_end_mark(struct compacting *compacting)
 			       compacting->first + compacting->count);
 }
 
-/* Whether anything stands behind. */
+/* Whether anything follows. */
 static bool is_followed(const struct compacting *compacting)
 {
 	const struct list_state *list = &compacting->inode->list;
@@ -296,7 +295,7 @@ static void emit_line(struct compacting *compacting, struct batch *batch)
 	struct line line;
 
 	lines_next(&at->rest, &line);
-	/* Before the first one there may be pieces. */
+	/* Pieces may stand before the first one. */
 	if (at->index > compacting->first &&
 	    list_mark_due(at->offset - at->mark_offset, at->mark_rows)) {
 		batch_mark_put(batch, node->ino, at->offset, at->index);
@@ -361,7 +360,7 @@ static int compact_commit(struct compacting *compacting)
 	return tree_commit_source(compacting->tree, &compacting->batch, &source, flags);
 }
 
-/* The line at the end of the list has a newline from now on if it goes, or another follows. */
+/* The list's last line gets its newline if it is replaced, or another one follows. */
 static void plan_node(struct compacting *compacting, int64_t mtime)
 {
 	const struct list_state *list = &compacting->inode->list;
@@ -385,7 +384,7 @@ static bool is_the_same(const struct window *window, const struct inode *inode)
 	       inode->node.generation == window->generation;
 }
 
-/* In front of all, where other programs may have put rows below 0. */
+/* At the very front, where other programs may have put rows below 0. */
 static int plan_front(struct compacting *compacting)
 {
 	const struct window *window = compacting->window;
@@ -405,7 +404,7 @@ static int plan_front(struct compacting *compacting)
 	return 0;
 }
 
-/* Somebody has put a row at an end of the numbers. */
+/* False: a program has put a row at an end of the numbers. */
 static bool has_room(const struct compacting *compacting)
 {
 	return compacting->first > INT64_MIN &&
@@ -437,7 +436,7 @@ static int plan(struct compacting *compacting)
 	return r;
 }
 
-/* The rows that it stands for from now on. */
+/* Set the rows that the window stands for from now on. */
 static void window_follows(struct compacting *compacting)
 {
 	struct window *window = compacting->window;
@@ -466,7 +465,7 @@ static void apply(struct compacting *compacting, struct notes *notes)
 		       &(struct happened){ .what = EVENT_SAVE, .inode = inode });
 }
 
-/* 1: the list is another by now. */
+/* 1: the list is not the same any more. */
 static int compact_once(struct tree *tree, struct window *window, struct bytes bytes,
 			struct notes *notes)
 {
@@ -509,7 +508,7 @@ static int compact_once(struct tree *tree, struct window *window, struct bytes b
 	return 0;
 }
 
-/* -EFBIG: a line is longer than the store can take.  -EINVAL: one is no JSON; the log says so. */
+/* -EFBIG: a line is longer than the store can take.  -EINVAL: one is not JSON; the log says so. */
 static int check_lines(const struct tree *tree, const struct window *window, struct bytes bytes)
 {
 	struct json_error error = { 0 };

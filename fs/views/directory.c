@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Listing what windows show; each name is looked up when it is used. */
+/* Listing the content of windows; each name is looked up when it is used. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,9 +11,9 @@
 #include "fs/base/sound.h"
 #include "fs/views/windows.h"
 
-enum { LISTS_BLOCK = 64 /* names that are looked at at a time */ };
+enum { LISTS_BLOCK = 64 /* names that are checked at a time */ };
 
-/* ---- A directory: what is there, but for sidecars ---- */
+/* ---- A directory: its names, but for sidecars ---- */
 
 struct window_listing {
 	struct tree *tree;
@@ -57,8 +57,8 @@ static int list_shown(struct tree *tree, const struct inode *dir, uint64_t posit
 /* ---- A list as a directory ---- */
 
 struct items_listing {
-	uint64_t ino; /* that each is listed with: it has its own when it is looked up */
-	int64_t next; /* index that is to be listed next */
+	uint64_t ino; /* for each entry: a document has its own number when it is looked up */
+	int64_t next; /* index to be listed next */
 	tree_entry_fn *fn;
 	void *arg;
 };
@@ -146,7 +146,7 @@ static uint32_t kind_of(struct tree *tree, const struct inode *dir, const struct
 		       BACKEND_ORDINARY;
 }
 
-/* The name of a list as a directory: without its end if nothing else is called so. */
+/* The name of a list as a directory: without its suffix, unless another file has that name. */
 static int list_as_dir(struct tree *tree, const struct inode *dir, struct shown_name *item)
 {
 	struct names_split split = names_split(bytes_str(item->name));
@@ -176,7 +176,8 @@ static bool is_free(struct tree *tree, const struct inode *dir, struct bytes nam
 	return *ret_error == -ENOENT;
 }
 
-/* The name of a list or document as a text: another end, if nothing else is called so. */
+/* The name of a list or document as a text: with another suffix, unless another file has that
+ * name. */
 static int state_as_text(struct tree *tree, const struct inode *dir, struct shown_name *item)
 {
 	struct names_split split = names_split(bytes_str(item->name));

@@ -34,9 +34,9 @@ static bool is_items(const struct inode *dir)
 	return dir->window->asked->question->as == QUESTION_ITEMS;
 }
 
-/* What has this name, as a file or (with as=items) as a list. */
-static int look(struct tree *tree, const struct inode *dir, struct window_wanted *wanted,
-		struct bytes name)
+/* Look up a name, as a file or (with as=items) as a list. */
+static int items_look(struct tree *tree, const struct inode *dir, struct window_wanted *wanted,
+		      struct bytes name)
 {
 	const struct window *window = dir->window;
 	int r = name_lookup(tree, window->of, name, &wanted->of);
@@ -57,7 +57,7 @@ static int look_state(struct tree *tree, const struct inode *dir, struct window_
 	int size = snprintf(name, sizeof(name), "%.*s%s", (int)stem.size, stem.data,
 			    names_suffix(kind).data);
 	int r = size > NAME_LIMIT ? -ENOENT :
-				    look(tree, dir, wanted, bytes_make(name, (size_t)size));
+				    items_look(tree, dir, wanted, bytes_make(name, (size_t)size));
 
 	if (r < 0 || *wanted->list || (!is_items(dir) && is_kind(tree, wanted->of, kind)))
 		return r;
@@ -71,7 +71,7 @@ int shown_lookup(struct tree *tree, const struct inode *dir, struct window_wante
 	int r;
 
 	*wanted->list = '\0';
-	r = look(tree, dir, wanted, wanted->name);
+	r = items_look(tree, dir, wanted, wanted->name);
 	if (r != -ENOENT)
 		return r;
 	if (is_items(dir))
@@ -84,7 +84,7 @@ int shown_lookup(struct tree *tree, const struct inode *dir, struct window_wante
 	return r == -ENOENT ? look_state(tree, dir, wanted, stem, BACKEND_SINGLE) : r;
 }
 
-/* Each document asks for it, and each question for the directory. */
+/* Called for each document, and for each question about the directory. */
 static int find_list(struct tree *tree, const struct window *items, struct inode **ret_list)
 {
 	const struct bytes name = bytes_str(items->list);
@@ -131,7 +131,7 @@ int items_stat(struct tree *tree, const struct window *window, struct stat *ret_
 	inode_forget(tree, list, 1);
 	if (r < 0)
 		return r;
-	/* Who may read the list may list it and go into it. */
+	/* Users that may read the list may list it and enter it. */
 	st.st_mode = S_IFDIR | (st.st_mode & 0777) | (st.st_mode & 0444) >> 2;
 	st.st_nlink = 2;
 	st.st_size = 4096;

@@ -11,7 +11,7 @@
 #include "backend/base/tick.h"
 #include "fs/views/windows.h"
 
-/* The names that the kernel is to forget, since there are too many windows. */
+/* Notify the kernel to forget names, since there are too many windows. */
 static void forget_outlived(struct tree *tree)
 {
 	struct notes notes = { 0 };
@@ -26,7 +26,7 @@ static void forget_outlived(struct tree *tree)
 	notes_send(&notes, tree, NOTIFY_LATER);
 }
 
-/* With its bytes, if they are known. */
+/* Make a window, with its bytes if they are known. */
 static int enter(struct tree *tree, const struct window_wanted *wanted, struct version *version,
 		 struct inode **ret_inode)
 {
@@ -64,7 +64,7 @@ static bool found(struct tree *tree, const struct window_wanted *wanted, struct 
 	return *ret_inode;
 }
 
-/* Documents as a list: which window it is, its bytes tell.  1: the directory has gone. */
+/* Documents as a list: its bytes decide which window it is.  1: the directory has gone. */
 static int gather_once(struct tree *tree, struct window_wanted *wanted, struct inode **ret_inode)
 {
 	_cleanup_(window_view_end) struct window_view view = {
@@ -96,7 +96,7 @@ static int open_once(struct tree *tree, struct window_wanted *wanted, struct ino
 	_cleanup_(version_drop) struct version *version = NULL;
 	int r = window_view_begin(tree, wanted->of, &view);
 
-	/* Which window it is with ages, the rows tell. */
+	/* With ages, the rows decide which window it is. */
 	if (r == 0 && view.rows.list && ages)
 		r = window_choose(&view, &version);
 	if (r != 0)
@@ -122,8 +122,8 @@ static int lookup_once(struct tree *tree, const struct inode *dir, struct window
 	return r > 0 ? -ESTALE : r;
 }
 
-static int look(struct tree *tree, struct inode *dir, struct bytes name, bool alone,
-		struct inode **ret_inode)
+static int question_look(struct tree *tree, struct inode *dir, struct bytes name, bool alone,
+			 struct inode **ret_inode)
 {
 	struct window_wanted wanted = {
 		.asked = dir->window->asked,
@@ -138,15 +138,16 @@ static int look(struct tree *tree, struct inode *dir, struct bytes name, bool al
 int window_lookup(struct tree *tree, struct inode *dir, struct bytes name, pid_t pid,
 		  struct inode **ret_inode)
 {
-	int r = dir->window->list ? item_lookup(tree, dir, name, ret_inode) :
-				    look(tree, dir, name, again_looks(tree, pid), ret_inode);
+	int r = dir->window->list ?
+			item_lookup(tree, dir, name, ret_inode) :
+			question_look(tree, dir, name, again_looks(tree, pid), ret_inode);
 
 	window_used(tree, dir);
 	forget_outlived(tree);
 	return r;
 }
 
-/* Why there is no view of this name; who asks for it in a loop does not fill the log. */
+/* Log why a name is not a view; asking in a loop does not fill the log. */
 static int refuse(struct tree *tree, struct bytes name, struct bytes reason)
 {
 	bool news, full;
@@ -236,7 +237,7 @@ int root_shown_through(struct tree *tree, const char *clauses, char **ret_why)
 	return r;
 }
 
-/* Attributes: those of the file, but for its number and of rows the size. */
+/* Attributes: those of the file, but for the number, and the size of rows. */
 
 int window_stat(struct tree *tree, const struct inode *inode, struct stat *ret_stat)
 {
@@ -262,7 +263,7 @@ int window_stat(struct tree *tree, const struct inode *inode, struct stat *ret_s
 	return 0;
 }
 
-/* The size alone can be set, by who saves. */
+/* Only the size can be set, by a writer that saves. */
 int window_set_attr(struct tree *tree, struct inode *inode, const struct set_attr *set,
 		    struct stat *ret_stat, bool *ret_own)
 {

@@ -4,10 +4,10 @@
  * The documents of a directory in the order of their numbers (as=list), as the rows of a list are
  * to window.c: their index is their place in that order, and their data is compacted.
  *
- *   The store has the names in another order.  So they are put in order in blocks, each of which
- *   takes one look at all of them: the memory for it has a bound, however many there are, and up to
- *   so many are looked at once.  Documents of one number are in the order in which the directory
- *   lists them.
+ *   The store has the names in another order.  So they are sorted in blocks, each of which takes
+ *   one pass over all of them: the memory is bounded for any number of documents, and a directory
+ *   that fits one block takes one pass.  Documents of one number are in the order in which the
+ *   directory lists them.
  */
 
 #include <errno.h>
@@ -27,14 +27,14 @@ struct numbered {
 
 struct documents {
 	const struct question *question;
-	size_t block;		  /* of them are put in order at a time */
-	struct buf line;	  /* what is shown of one */
-	struct backend_node node; /* it; without its bytes */
-	/* Those at the places from first on, in their order. */
+	size_t block;		  /* number of documents that are sorted at a time */
+	struct buf line;	  /* the line that shows one */
+	struct backend_node node; /* its node; without its bytes */
+	/* The documents at the places from first on, in order. */
 	struct numbered *item;
 	size_t count, room;
 	int64_t first;
-	/* While the block is filled: those seen, and which are wanted: the lowest behind another
+	/* While the block is filled: the number seen, and which are kept: the lowest behind another
 	 * or, with back, the highest before it. */
 	int64_t seen;
 	bool back, bounded;
@@ -73,7 +73,7 @@ static void sort(struct documents *documents, bool back)
 		      back ? compare_back : compare);
 }
 
-/* The others come with another look. */
+/* The others come with another pass. */
 static void keep_block(struct documents *documents)
 {
 	sort(documents, documents->back);
@@ -89,7 +89,7 @@ static bool is_numbered(const struct documents *documents, const struct backend_
 	       sound_entry(entry->parent, entry->id, node) && !sound_node(node);
 }
 
-/* As bytes of a list, which take about as long to look at: a name, and a document. */
+/* The work for a name and for a document, as bytes of a list that take about as long. */
 enum { ENTRY_WORK = 256, DOCUMENT_WORK = 16 << 10 };
 
 static int see_entry(void *arg, const struct backend_entry *entry, const struct backend_node *node)
@@ -133,7 +133,7 @@ static int fill_block(struct window_view *view, bool back)
 int documents_begin(struct window_view *view, size_t block)
 {
 	const struct question *question = view->question;
-	/* The side that the first look at them is to be on. */
+	/* The side where the first pass begins. */
 	bool back = question->last >= 0 || (question->bytes >= 0 && question->first < 0);
 	struct documents *documents = calloc(1, sizeof(*documents));
 	int r;
@@ -190,7 +190,7 @@ struct reading {
 	int result;
 };
 
-/* What another program wrote need not be JSON. */
+/* A row of another program need not be JSON. */
 static int read_row(void *arg, int64_t index, struct backend_times times, struct bytes data)
 {
 	struct reading *reading = arg;
@@ -206,8 +206,8 @@ static int read_row(void *arg, int64_t index, struct backend_times times, struct
 	return 1;
 }
 
-/* Who may read a list may read all documents in it.  Whether somebody else's owner is in a group is
- * not known. */
+/* Users that may read the list may read all documents in it.  We do not know whether another file's
+ * owner is in a group. */
 mode_t documents_closed(const struct window_view *view)
 {
 	static const mode_t everybody = S_IRGRP | S_IROTH;

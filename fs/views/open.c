@@ -3,14 +3,14 @@
 /*
  * Open windows (fs/inode/window.h).
  *
- *   What a window shows of a list is read once, when it is opened, into a version that all who have
- *   it open share: nothing that happens to the list later changes it.  What is appended goes to the
- *   list itself, by a handle of that.  A window of anything else is read by such a handle, too.
+ *   The rows that a window shows are read once, at its open, into a version that all its handles
+ *   share: later changes of the list do not change it.  Appends go to the list itself, by a handle
+ *   of that.  A window of anything but a list is read by such a handle, too.
  *
- *   Who opens one of items alone to write, and not to append, saves through it (save.c).  He has
- *   the window to himself then.  Whoever else comes to it was led there by the same open file
- *   (/dev/stdout), and joins him; or he has looked the name up a moment before, and is told to do
- *   so again.  Then he comes to one that no other name leads to, since the kernel looks a name up
+ *   A handle that opens a window of only items= for writing, and not for appending, saves through
+ *   it (save.c).  It has the window alone then.  Another thread that comes to it either came by the
+ *   same open file (/dev/stdout), and joins it; or it has looked the name up a moment before, and
+ *   gets ESTALE.  Its second lookup gives it a window of its own, since the kernel looks a name up
  *   again only once.
  */
 
@@ -23,7 +23,7 @@
 #include "fs/inode/inodes.h"
 #include "fs/views/windows.h"
 
-/* 1: the list has been changed since, and the name is to be looked up again. */
+/* 1: the list has changed since, and the name must be looked up again. */
 static int fill_once(struct tree *tree, struct window *window)
 {
 	_cleanup_(window_view_end) struct window_view view = {
@@ -43,7 +43,7 @@ static int reading_begin(struct tree *tree, struct inode *inode, bool joins)
 	int r = 0;
 
 	pthread_mutex_lock(&window->lock);
-	/* Who saves has come a moment ago. */
+	/* A writer has come a moment ago. */
 	if (!joins && window->saving.writers) {
 		pthread_mutex_unlock(&window->lock);
 		return -ESTALE;
@@ -57,9 +57,8 @@ static int reading_begin(struct tree *tree, struct inode *inode, bool joins)
 	return r > 0 ? -ESTALE : r;
 }
 
-/* Shared mappings of a handle that may also write change the pages that the kernel has of the
- * window: nobody finds it from then on.  Where somebody has it open already, the name is looked up
- * again, but only once. */
+/* Shared mappings of a handle that may also write change the kernel's pages of the window: so hide
+ * the window from lookups.  If it is open already, the name is looked up again, but only once. */
 static int reading_alone(struct tree *tree, struct inode *inode, pid_t pid)
 {
 	struct window *window = inode->window;
@@ -128,8 +127,8 @@ static int open_stream(struct tree *tree, struct through *through, int flags)
 	return r;
 }
 
-/* Whether somebody saves through it whom the same open file has led there; -ESTALE: somebody does
- * who came by its name, which is to be looked up again. */
+/* Whether the thread joins a writer that saves through the window, having come by the same open
+ * file; -ESTALE: it came by the name, which must be looked up again. */
 static int meet_writer(struct tree *tree, struct inode *inode, pid_t pid)
 {
 	struct window *window = inode->window;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * What is saved through a window (open.c says by whom).
+ * Saves through a window (open.c says which handles may).
  *
- *   It goes to a stage, which is published when its writer closes or syncs (compact.c).  A save
- *   replaces only what its writer knows: he names the version of the list (if=), or has read all of
- *   the window by his descriptor before he wrote.
+ *   The bytes go to a stage, which is published when its writer closes or syncs (compact.c).  A
+ *   save replaces only what its writer knows: it must name the version of the list (if=), or have
+ *   read all of the window by its descriptor before it writes.
  *
- *   Bytes of a write that was refused are missing, and then nothing is published until the writer
- *   begins anew.  What is published becomes what the window stands for, so its writer may go on and
- *   save again.
+ *   After a failed write bytes are missing, and nothing is published until the writer begins anew.
+ *   The published lines become those that the window stands for, so its writer may go on and save
+ *   again.
  */
 
 #include <errno.h>
@@ -68,7 +68,7 @@ static int stage_begin(struct window *window, bool keep)
 	return 0;
 }
 
-/* Something was written. */
+/* The stage was changed. */
 static void staged(struct window *window)
 {
 	struct window_saving *saving = &window->saving;
@@ -101,7 +101,7 @@ int saving_begin(struct through *through, bool joins, bool cuts, pid_t pid)
 	int r;
 
 	pthread_mutex_lock(&window->lock);
-	/* Readers are not to see what he writes. */
+	/* Readers must not see what it writes. */
 	r = !joins && (window->saving.writers || window->open > through->reads) ? -ESTALE : 0;
 	if (r == 0 && cuts)
 		r = cut(window, 0);
@@ -184,7 +184,7 @@ int saving_flush(struct tree *tree, const struct through *through, pid_t pid, bo
 	int r = 0;
 
 	pthread_mutex_lock(&window->lock);
-	/* A list that has gone on to another generation does not come back. */
+	/* A list never returns to an earlier generation. */
 	if (window->saving.dirty && window->saving.failed == -ESTALE)
 		r = -ESTALE;
 	else if (window->saving.dirty && !(closes && through_goes_on(tree, through, pid)))
@@ -202,7 +202,7 @@ void saving_abandon(const struct through *through)
 	pthread_mutex_unlock(&window->lock);
 }
 
-/* A writer that was told that it failed is not to be surprised by a later success. */
+/* After a writer got an error, a later success would surprise it. */
 void saving_end(struct tree *tree, const struct through *through)
 {
 	struct window *window = through->inode->window;

@@ -10,7 +10,7 @@
 /* For tree.views. */
 extern const struct views views;
 
-/* From now on the root is a view by these clauses; errors as tree_judge_view(). */
+/* Show the root through these clauses from now on; errors as tree_judge_view(). */
 int root_shown_through(struct tree *tree, const char *clauses, char **ret_why);
 
 #endif

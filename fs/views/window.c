@@ -47,7 +47,7 @@ void asked_drop(struct asked *asked)
 	free(asked);
 }
 
-/* Where the windows of a file are that rows up to this end are shown in by this question. */
+/* The slot of the windows that show rows of a file up to this end by this question. */
 static struct inode **slot_of(struct tree *tree, const struct inode *of, const struct asked *asked,
 			      int64_t end)
 {

@@ -9,7 +9,7 @@
 #include "fs/views/question/values.h"
 #include "backend/base/cleanup.h"
 
-/* How the names of files end, and what is asked for in them. */
+/* The suffixes of the names of files, and their as=. */
 static const struct file_end {
 	struct bytes end;
 	struct bytes clauses[2];
@@ -24,7 +24,7 @@ static const struct file_end {
 struct parsing {
 	struct question *question;
 	struct buf *reason;
-	unsigned seen; /* bits of rows of the table */
+	unsigned seen; /* a bit for each row of the table */
 	uint32_t node; /* of the clause's path */
 };
 
@@ -35,8 +35,8 @@ struct parsing {
 		refused_ < 0 ? refused_ : -EINVAL;                                                 \
 	})
 
-/* What stands before the next separator, and what is behind it; false when there is nothing more.
- * The rest begins as a text that has data. */
+/* Cut the part before the next separator off the rest; false when nothing is left.  At first the
+ * rest must have an address. */
 static bool take_part(struct bytes *rest, char separator, struct bytes *ret_part)
 {
 	const char *end;
@@ -56,7 +56,7 @@ struct clause {
 	bool path;
 	bool many;	 /* several values, several clauses */
 	bool of_events;	 /* goes with as=events */
-	bool of_version; /* goes not with as=list: documents have none */
+	bool of_version; /* not with as=list: documents have none */
 	int (*take)(struct parsing *parsing, const struct clause *clause, struct bytes value);
 	enum side side;
 	size_t at; /* of what it sets in struct question */
@@ -219,7 +219,7 @@ static bool goes_with(const struct clause *clause, const struct question *questi
 						 !question_gathers(question) || !clause->of_version;
 }
 
-/* What a part of the clause stands for, in memory of the filter. */
+/* Decode a part of the clause, in memory of the filter. */
 static int decode(struct parsing *parsing, struct bytes name, const char *what, struct bytes part,
 		  struct bytes *ret_value)
 {
@@ -299,7 +299,7 @@ static int take_clause(struct parsing *parsing, struct bytes text)
 
 /* ---- Questions ---- */
 
-/* Those that say how it is shown, or the others. */
+/* Parse only as=, or all other clauses. */
 static int take_clauses(struct parsing *parsing, struct bytes text, bool as)
 {
 	struct bytes clause;
@@ -341,7 +341,7 @@ static int parse(struct bytes text, bool is_file, struct question **ret, struct 
 	question->filter = filter_new(text.size);
 	if (!question->filter)
 		return -ENOMEM;
-	/* What other clauses mean depends on how it is shown. */
+	/* as= decides what other clauses mean. */
 	r = take_clauses(&parsing, text, true);
 	if (r == 0)
 		r = take_clauses(&parsing, text, false);

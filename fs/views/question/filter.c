@@ -88,7 +88,7 @@ int filter_shape(struct question_filter *filter, enum shape shape, enum side sid
 	struct bytes spelling;
 	int r = 0;
 
-	/* What has many spellings is there once. */
+	/* A role with several spellings is added once. */
 	if (shape == SHAPE_ROLE && role_spelling(value, 0).data &&
 	    has_value(filter, made_by[side], value))
 		return 0;
@@ -130,7 +130,7 @@ struct question_filter *filter_new(size_t size)
 	struct question_filter *filter = calloc(1, sizeof(*filter));
 	uint32_t none = 0;
 
-	/* What is added first has index 0, which says that there is none. */
+	/* Index 0 means none, so a first entry is added that is not used. */
 	if (filter &&
 	    (buf_reserve(&filter->text, size) < 0 || add_node(filter, (struct node){ 0 }) < 0 ||
 	     add_value(filter, &none, bytes_make(NULL, 0)) < 0)) {

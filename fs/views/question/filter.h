@@ -3,8 +3,8 @@
 #define FS_VIEWS_QUESTION_FILTER_H
 
 /*
- * What a question asks for in the bytes of a line, in the form in which fits.c uses it: all paths
- * of members are one tree of keys, and those of roles and agents are in it as well.
+ * The part of a question about the bytes of a line, as fits.c uses it: all paths of members are one
+ * tree of keys, with those of roles and agents.
  */
 
 #include <stdint.h>
@@ -24,15 +24,15 @@ struct value {
 	uint32_t next;
 };
 
-/* A key on the path to something that is asked for.  Node 0 is the line itself, and no index of a
- * child, a sibling or a value is 0. */
+/* A key on the path to a member that the question names.  Node 0 is the line itself, so an index of
+ * a child, a sibling or a value is never 0. */
 struct node {
 	struct bytes key;
 	uint32_t parent;
 	uint32_t child;
 	uint32_t sibling;
 	uint32_t values[SIDES];
-	uint8_t rank[SHAPES]; /* from 1: its place in shape_paths; 0: it is not there */
+	uint8_t rank[SHAPES]; /* its place in shape_paths, from 1; 0: it is not there */
 };
 
 enum { BYTE_CLASSES = 32 };
@@ -44,7 +44,7 @@ struct word {
 };
 
 struct question_filter {
-	struct buf text; /* what is decoded of the question; never moves */
+	struct buf text; /* decoded parts of the question; never moves */
 	struct node *nodes;
 	size_t node_count, node_room;
 	struct value *values;
@@ -52,11 +52,11 @@ struct question_filter {
 	struct word *words;
 	size_t word_count, word_room;
 	uint32_t made_by[SHAPES][SIDES]; /* the values of role= and agent= */
-	/* What is asked for at all. */
+	/* Whether anything is asked for. */
 	bool asks[SIDES];
 	bool asks_shape[SHAPES];
 	bool asks_members;
-	bool asks_items; /* items=, which is no matter of the line */
+	bool asks_items; /* items=, which does not depend on the line */
 };
 
 /* For a question whose text has so many bytes; NULL: no memory. */

@@ -8,11 +8,11 @@
 #include "backend/base/cleanup.h"
 
 /*
- * A line is scanned once for its members, and once for each word.  What no one asks for is skipped:
- * a string to its quote, an object or array to its last bracket, by counting.  Where the scan is in
- * the tree of keys says all that it must remember of the objects around it, so nesting costs no
- * memory.  Nothing relies on the line being JSON: every step goes on by a byte at least, and none
- * beyond the end.
+ * A line is scanned once for its members, and once for each word.  Members that the question does
+ * not name are skipped: a string to its quote, an object or array to its last bracket, by counting.
+ * The position in the tree of keys is all that the scan must remember of the objects around it, so
+ * nesting costs no memory.  Nothing relies on the line being JSON: every step goes on by a byte at
+ * least, and none beyond the end.
  */
 
 /* ---- Strings ---- */
@@ -104,7 +104,7 @@ static void find_value(struct scan *scan, uint32_t at, struct bytes text, bool s
 		find_shape(scan, shape, node->rank[shape], text);
 }
 
-/* Whether the rest of the line can change nothing. */
+/* Whether the rest of the line cannot change the answer. */
 static bool is_settled(const struct scan *scan)
 {
 	const struct question_filter *filter = scan->filter;

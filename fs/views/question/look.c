@@ -26,7 +26,7 @@ const char *look_string(const char *at, const char *end)
 	}
 }
 
-/* The number of \uXXXX, of which at is behind the 'u'; -1: it is none. */
+/* The number of \uXXXX, with at behind the 'u'; -1: not hexadecimal. */
 static int32_t code_unit(const char *at, const char *end)
 {
 	int32_t unit = 0;

@@ -32,7 +32,7 @@ struct look look_into(struct bytes value);
 /* The key is what is between its quotes, or empty; the value is as it is spelled. */
 bool look_next(struct look *look, struct bytes *ret_key, struct bytes *ret_value);
 
-/* The value at a path of keys with '.' between them; no data: there is none. */
+/* The value at a path of keys with '.' between them; no data if missing. */
 struct bytes look_at(struct bytes value, const char *path);
 
 static inline bool look_is(struct bytes value, char first)
@@ -40,7 +40,7 @@ static inline bool look_is(struct bytes value, char first)
 	return value.size && *value.data == first;
 }
 
-/* What is between the quotes of a string; no data: it is none. */
+/* The text between the quotes of a string; no data if it is not a string. */
 static inline struct bytes look_inside(struct bytes value)
 {
 	return value.size >= 2 && *value.data == '"' ? bytes_make(value.data + 1, value.size - 2) :

@@ -78,7 +78,7 @@ static const struct word members[] = {
 static const struct {
 	const char *name;
 	enum part part;
-	bool containers; /* a text there is no such part */
+	bool containers; /* a text there is not such a part */
 } places[] = {
 	{ "reasoning_content", PART_THOUGHT, false },
 	{ "reasoning", PART_THOUGHT, false },
@@ -99,7 +99,7 @@ static const struct {
 	{ "result", PART_RESULT, false },
 };
 
-static enum part find(const struct word *words, size_t count, struct bytes name)
+static enum part part_find(const struct word *words, size_t count, struct bytes name)
 {
 	for (size_t i = 0; i < count; i++)
 		if (bytes_equal(words[i].name, name))
@@ -109,7 +109,7 @@ static enum part find(const struct word *words, size_t count, struct bytes name)
 
 enum part part_typed(struct bytes object)
 {
-	return find(types, ARRAY_SIZE(types), look_inside(look_at(object, "type")));
+	return part_find(types, ARRAY_SIZE(types), look_inside(look_at(object, "type")));
 }
 
 /* The first of these paths where there is anything; NULL ends them. */
@@ -353,7 +353,7 @@ static bool put_object(struct put *put, struct bytes object, bool tool, unsigned
 		return put_part(put, part, object, look_inside(look_at(object, "type")), tool,
 				depth + 1);
 	while (look_next(&look, &key, &value)) {
-		part = find(members, ARRAY_SIZE(members), key);
+		part = part_find(members, ARRAY_SIZE(members), key);
 		if (part != PART_NONE)
 			any |= put_part(put, part, value, key, tool, depth + 1);
 	}
@@ -436,8 +436,8 @@ bool parts_are_results(struct bytes message)
 	return any;
 }
 
-/* "<environment_context> ... </environment_context>": what clients put into a user's mouth is one
- * element, or several. */
+/* "<environment_context> ... </environment_context>": a text that a client has written as the user
+ * is one element, or several. */
 static bool is_elements(struct bytes text)
 {
 	const char *close = text.size ? memrchr(text.data, '<', text.size) : NULL;

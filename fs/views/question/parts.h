@@ -16,11 +16,11 @@ enum part {
 	PART_BLOB,
 };
 
-/* What an object that has a member "type" is; PART_NONE: no word of the table. */
+/* The kind of an object by its member "type"; PART_NONE: the type is not in the table. */
 enum part part_typed(struct bytes object);
 
-/* Put what a value is, as a part of this kind; whether there was anything.  Results also say what
- * texts are, if tool is set. */
+/* Put a value as a part of this kind; returns whether there was anything.  With tool, texts are put
+ * as results. */
 bool part_put(struct put *put, enum part part, struct bytes value, bool tool);
 
 /* The members of a message that have parts, each as its kind, in the order in which they read. */
@@ -29,7 +29,7 @@ bool parts_put(struct put *put, struct bytes message, bool tool);
 /* Whether a message is nothing but results of tools. */
 bool parts_are_results(struct bytes message);
 
-/* The first text of a message that is not all in tags, between its quotes; no data: there is
+/* The first text of a message that is not all in tags, between its quotes; no data if there is
  * none. */
 struct bytes parts_text(struct bytes message);
 

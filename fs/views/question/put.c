@@ -108,7 +108,7 @@ static bool is_wild(uint32_t code)
 	return false;
 }
 
-/* One character, or a byte that is none. */
+/* One character, or a byte that is not part of one. */
 static void character(struct put *put, const char *data, size_t size)
 {
 	const unsigned char *at = (const unsigned char *)data;
@@ -136,7 +136,7 @@ static void character(struct put *put, const char *data, size_t size)
 	visible(put, spelled, strlen(spelled));
 }
 
-/* How many bytes are plain from here on, and no blanks. */
+/* How many bytes from here on are plain and not blank. */
 static size_t plain(struct bytes rest)
 {
 	size_t size = 0;
@@ -163,7 +163,7 @@ static void characters(struct put *put, struct bytes bytes)
 }
 
 /* Without escapes, runs of plain bytes are put at once. */
-static void take(struct put *put, struct bytes bytes, bool escapes)
+static void put_runs(struct put *put, struct bytes bytes, bool escapes)
 {
 	const char *at = bytes.data, *end = at + bytes.size;
 	char decoded[8];
@@ -197,12 +197,12 @@ static void take(struct put *put, struct bytes bytes, bool escapes)
 
 void put_string(struct put *put, struct bytes inside)
 {
-	take(put, inside, true);
+	put_runs(put, inside, true);
 }
 
 void put_bytes(struct put *put, struct bytes bytes)
 {
-	take(put, bytes, false);
+	put_runs(put, bytes, false);
 }
 
 void put_value(struct put *put, struct bytes value)

@@ -7,7 +7,7 @@
  *
  * A question is clauses with ',' between them, and '@' before them where it is a name.  A clause is
  * NAME=VALUE; those of the first five rows may have several values, with '+' between them, and
- * stand more than once: what they say is merged, wherever they stand.
+ * stand more than once: their values are merged.
  *
  *	role=R not-role=R		the role that a line was made in
  *	agent=A not-agent=A		the agent that made it
@@ -17,9 +17,9 @@
  *	items=A-B items=A-		items by index, from 0, both inclusive
  *	since=T before=T		by the time of the row: since or at T, before T
  *	first=N last=N			at most so many lines
- *	bytes=N				the newest whole lines that together are no larger
- *	if=WORD				the version of a list that it is asked of: of
- *					another one nothing can be opened
+ *	bytes=N				the newest whole lines that are not larger together
+ *	if=WORD				the version of the list: it cannot be
+ *					opened in another one
  *
  * - %XX (two hexadecimal digits) in a value, or in a part of a member's path, is that byte.
  * - N is a decimal number up to INT64_MAX.  That of bytes= may end in K, M or G (1024 each).
@@ -113,10 +113,10 @@ struct question {
 bool question_is(struct bytes name);
 
 /*
- * The question of a name, with its '@', or of clauses without one (-o view=), which are no file.
- * 0; -EINVAL with a sentence in reason, or -ENOMEM.  The sentence is appended, without a newline
- * but with bytes of the question; a NUL stands behind it, which is not counted.  The caller owns
- * *ret.
+ * Parse the question of a name, with its '@', or of clauses without one (-o view=), which are not a
+ * file.  0; -EINVAL with a sentence in reason, or -ENOMEM.  The sentence is appended, without a
+ * newline but with bytes of the question; a NUL stands behind it, which is not counted.  The caller
+ * owns *ret.
  */
 int question_parse(struct bytes name, struct question **ret, struct buf *reason);
 int question_parse_clauses(struct bytes clauses, struct question **ret, struct buf *reason);
@@ -135,7 +135,7 @@ static inline bool question_gathers(const struct question *question)
 /* The moment that a time means for a look-up at now; otherwise if the clause is not there. */
 int64_t question_moment(struct question_time time, int64_t now, int64_t otherwise);
 
-/* Whether what it asks for changes as time goes by. */
+/* Whether its matches change as time goes by. */
 static inline bool question_has_ages(const struct question *question)
 {
 	return question->since.clock == QUESTION_AGO || question->before.clock == QUESTION_AGO;

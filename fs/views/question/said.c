@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The words of a line, for who looks for some. */
+/* The words of a line, for full-text search. */
 #include "fs/api/text.h"
 
 #include <stdint.h>
@@ -11,8 +11,9 @@
 
 enum { CODE_LEAST = 256 /* bytes of a string that may encode something */ };
 
-/* Base64 of either alphabet, or hexadecimal: nothing that anybody has said.  So much of it has
- * letters of all kinds, which a path with the same letters has not, or signs of both alphabets. */
+/* Base64 of either alphabet, or hexadecimal, which is not said text.  A string of that length has
+ * letters of all kinds, which a path with the same letters does not have, or signs of both
+ * alphabets. */
 static bool is_code(struct bytes inside)
 {
 	bool upper = false, lower = false, digit = false, one = false, other = false, hex = true;
@@ -61,8 +62,8 @@ static size_t ascii(struct bytes bytes)
 	return size;
 }
 
-/* What is no character is a blank. */
-static int say(struct bytes bytes, bool apart, struct buf *out)
+/* Bytes that are not characters become blanks. */
+static int said_put(struct bytes bytes, bool apart, struct buf *out)
 {
 	int r = 0;
 
@@ -102,12 +103,12 @@ static int say_string(struct bytes inside, bool apart, struct buf *out)
 		const char *escape = memchr(at, '\\', (size_t)(end - at));
 		const char *stop = escape ? escape : end;
 
-		r = say(bytes_make(at, (size_t)(stop - at)), apart, out);
+		r = said_put(bytes_make(at, (size_t)(stop - at)), apart, out);
 		at = stop;
 		if (r == 0 && at < end) {
 			size_t size = look_unescape(&at, end, decoded);
 
-			r = say(bytes_make(decoded, size), apart, out);
+			r = said_put(bytes_make(decoded, size), apart, out);
 		}
 	}
 	return r == 0 ? buf_append_byte(out, '\n') : r;
@@ -115,7 +116,7 @@ static int say_string(struct bytes inside, bool apart, struct buf *out)
 
 static int say_line(struct bytes text, bool apart, struct buf *out)
 {
-	int r = text.size ? say(text, apart, out) : 0;
+	int r = text.size ? said_put(text, apart, out) : 0;
 
 	return r == 0 ? buf_append_byte(out, '\n') : r;
 }

@@ -9,7 +9,7 @@ static const char *const role_paths[] = {
 	"payload.role", /* Codex: messages */
 	"payload.type", /* Codex: calls, their results, events */
 	"@type",	/* Akka */
-	"type",		/* Gemini CLI, Grok Build, lines of Claude Code that are no messages */
+	"type",		/* Gemini CLI, Grok Build, lines of Claude Code that are not messages */
 	NULL,
 };
 

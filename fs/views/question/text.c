@@ -15,7 +15,7 @@
 
 enum { ROLE_MAX = 32 };
 
-/* ---- Who has made it ---- */
+/* ---- The maker ---- */
 
 static struct bytes find_shape(struct bytes line, enum shape shape)
 {
@@ -238,7 +238,7 @@ static void put_message(struct put *put, struct bytes line, const struct text_pl
 	put_text(put, "\n");
 }
 
-/* The messages of a document, which is no message itself: Gemini CLI, QwenPaw and others. */
+/* The messages of a document that is not a message itself: Gemini CLI, QwenPaw and others. */
 static struct bytes messages_of(struct bytes document)
 {
 	static const char *const places[] = { "messages",	"history",
@@ -276,7 +276,7 @@ static bool has_role(struct bytes message)
 	return maker.role.data;
 }
 
-/* Whether it is a document of messages, which are put then. */
+/* Put the messages of a document; false if it has none. */
 static bool put_messages(struct put *put, struct bytes document)
 {
 	struct look look = look_into(messages_of(document));
@@ -334,7 +334,7 @@ int text_fold(struct bytes text, struct buf *out)
 
 /* ---- Titles ---- */
 
-/* What a program has put into a user's mouth says so: Claude Code, Grok Build. */
+/* Messages that a program has written as the user are marked: Claude Code, Grok Build. */
 static bool is_by_person(struct bytes line)
 {
 	struct maker maker;
