@@ -40,7 +40,7 @@ static ssize_t device_read(int fd, void *data, size_t size, void *arg)
 	struct session *session = arg;
 	ssize_t n = read(fd, data, size);
 
-	/* The kernel says hello before anything else, and no other request overtakes it. */
+	/* The kernel says hello before anything else; requests do not overtake it. */
 	if (n > 0 && !session->hello)
 		look_at_hello(session, data, (size_t)n);
 	return n;
@@ -96,7 +96,7 @@ bool device_is_cut(const struct session *session)
 }
 
 /* The kernel ends the connection when the last descriptor is closed.  libfuse wants to close one
- * itself, so it gets a pipe in its place, which shows the same error when nobody reads it. */
+ * itself, so it gets a pipe in its place, which gives the same error without a reader. */
 void device_cut(struct session *session)
 {
 	int ends[2];

@@ -6,8 +6,8 @@
  * The device that requests come from, /dev/fuse.
  *
  * libfuse reads and writes it by itself, but before 3.17 it knows nothing of
- * FUSE_DIRECT_IO_ALLOW_MMAP (Linux 6.6, include/uapi/linux/fuse.h): files whose handles bypass the
- * page cache can be mapped all the same.  So with an older one the session reads and writes the
+ * FUSE_DIRECT_IO_ALLOW_MMAP (Linux 6.6, include/uapi/linux/fuse.h): files can be mapped although
+ * their handles bypass the page cache.  So with an older one the session reads and writes the
  * device by functions of ours, which ask for that when the kernel says hello.
  */
 
@@ -21,7 +21,7 @@ int device_start(struct session *session);
 int device_forget_names(struct session *session);
 /* Whether the connection has ended: the mount is gone. */
 bool device_is_cut(const struct session *session);
-/* End it, when nobody serves any more; the device then looks as if the mount were gone. */
+/* End it, when no thread serves any more; the device then looks as if the mount were gone. */
 void device_cut(struct session *session);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Who gives up waiting for an answer.
+ * Requests that are given up.
  *
- * The kernel says once that a signal has come to who waits, and not which.  Many end nobody: those
- * of a timer or a profiler, that of a terminal that stops a process.  What is answered with -EINTR
- * then is an error to the program, as no disk filesystem has it.  So a request is given up when a
- * signal waits that ends the process (proc(5), signal(7)).  What ends it has SIGKILL waiting for
- * each of its threads, but for signals that leave a core.
+ * The kernel says once that a waiting process has got a signal, and not which.  Many signals do not
+ * end a process: those of a timer or a profiler, that of a terminal that stops it.  -EINTR would
+ * then be an error that a program never gets from a disk filesystem.  So a request is given up only
+ * when a signal is pending that ends the process (proc(5), signal(7)): then each of its threads has
+ * a pending SIGKILL, unless the signal leaves a core.
  */
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@ static uint64_t bit(int number)
 	return UINT64_C(1) << (number - 1);
 }
 
-/* By themselves these end nobody. */
+/* Signals that do not end a process by default. */
 static uint64_t harmless(void)
 {
 	static const int numbers[] = { SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP,

@@ -8,10 +8,10 @@
  *   The kernel's lookup counts of the nodeids of a file are counts of the struct inode, so the
  *   inode of every request is in the tree's table.  fi->fh is a struct open_file.
  *
- *   The kernel keeps names, attributes and pages as long as it likes (KEEP_SECONDS): whatever
- *   changes behind its back is told to it (notify.c).  Handles of state files that can write, and
- *   those that read something small, bypass the page cache: the bytes that a writer holds back are
- *   nobody else's, and a reader sees one version.
+ *   The kernel keeps names, attributes and pages as long as it likes (KEEP_SECONDS): it is notified
+ *   of every change that it did not make (notify.c).  Handles of state files that can write, and
+ *   those that read something small, bypass the page cache: the bytes that a writer holds back must
+ *   not be seen by others, and a reader sees one version.
  */
 
 #include <fuse_lowlevel.h>
@@ -27,11 +27,11 @@ struct open_file {
 	struct handle *handle; /* NULL: a directory */
 	struct stream *stream; /* NULL: none; streams.c */
 	uint64_t id;	       /* never used again */
-	bool flushes;	       /* the kernel tells of each close of a descriptor */
+	bool flushes;	       /* the kernel sends FLUSH at each close of a descriptor */
 	bool can_map;	       /* an ordinary file, for reading and writing: see maps.h */
 	enum tree_memory by_name;
-	uint64_t lease;	   /* of the mount, to which it belongs by its name; 0: to none */
-	uint64_t list_end; /* of a directory: what came later is not listed */
+	uint64_t lease;	   /* lease of the mount that it needs, as its name says memory; 0: none */
+	uint64_t list_end; /* of a directory: later entries are not listed */
 	int list_error;	   /* and what its listing ends with, or 0 */
 	struct open_file *next;
 	struct open_file **link;
@@ -47,8 +47,8 @@ struct session {
 	struct session_options options;
 	char *mountpoint;
 	bool mounted;
-	double keep;	     /* seconds that the kernel may keep names and attributes */
-	double keep_missing; /* and that a name is not there, while this is the only mount */
+	double keep;	     /* seconds that the kernel may cache names and attributes */
+	double keep_missing; /* and missing names, while this is the only mount */
 	unsigned threads;
 	/* notify.c: the kernel has asked for something in the root directory; and a notice about
 	 * that directory was held back until then. */

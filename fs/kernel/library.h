@@ -3,7 +3,7 @@
 #define FS_KERNEL_LIBRARY_H
 
 /*
- * What the libfuse that we are built with has, so that nothing else asks for its version.
+ * Differences between versions of libfuse; no other file checks its version.
  *
  *   3.17   Capabilities are 64 bits wide and are changed by functions.  Among them is
  *          FUSE_CAP_DIRECT_IO_ALLOW_MMAP, which device.c asks for otherwise.  There is an operation

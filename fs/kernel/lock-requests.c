@@ -19,25 +19,25 @@
 struct lock_requests {
 	pthread_mutex_t lock;
 	struct locks locks;
-	pthread_t thread; /* ends the waits that have a time to end at */
+	pthread_t thread; /* ends the waits that have a time-out */
 	pthread_cond_t changed;
 	bool stopping;
 	struct tree *tree;
-	bool untold; /* there may be locks that other mounts were not told of, as there were none */
+	bool pending;	/* there may be locks that other mounts do not know, as there were none */
 	uint64_t lease; /* of the mount (tree_lease()), under which all were granted */
 };
 
 enum {
-	LOOK_NS = 50000000, /* whether there are other mounts now, while they are not told */
-	POLL_NS = 5000000,  /* whether they have given up what is in the way */
+	LOOK_NS = 50000000, /* whether there are other mounts now, while they were not notified */
+	POLL_NS = 5000000,  /* whether they have released what is in the way */
 };
 
-/* A request for a lock, which may come to wait. */
+/* A request for a lock, which may have to wait. */
 struct lock_request {
 	struct lock_wait wait; /* first: a wait is a request */
 	fuse_req_t req;
 	struct handle *handle;
-	int error; /* of what was to be done before */
+	int error; /* error of the work before it */
 };
 
 static bool is_granted(const struct lock_wait *wait)
@@ -56,8 +56,8 @@ static void answer_one(void *owner, void *arg)
 	free(request);
 }
 
-/* Who gets a lock sees what was written under it, on whatever mount: 1 when the kernel has been
- * told of that, 0 at once, or -errno. */
+/* The holder of a new lock must see what was written under it, on any mount: 1 when the kernel has
+ * to be notified of that first, 0 at once, or -errno. */
 static int take_in(struct session *session, const struct lock_wait *ended)
 {
 	int r;
@@ -77,7 +77,7 @@ static struct lock_wait **end_of(struct lock_wait **list)
 	return list;
 }
 
-/* What was written under it cannot be known: it is given up, and others may be granted theirs. */
+/* What was written under it cannot be read: release it, and grant those of others. */
 static void refuse(struct session *session, struct lock_request *request, int error,
 		   struct lock_wait **ret_ended)
 {
@@ -114,7 +114,7 @@ static void answer(struct session *session, struct lock_wait *ended)
 /* Other mounts. */
 
 /* When other mounts have ended this one, its locks are gone; what was written under them and not
- * stored is refused (writing_lost_lock()). */
+ * stored fails (writing_lost_lock()). */
 static void look_at_lease(struct lock_requests *requests)
 {
 	uint64_t lease = tree_lease(requests->tree);
@@ -122,13 +122,13 @@ static void look_at_lease(struct lock_requests *requests)
 	if (lease == requests->lease)
 		return;
 	requests->lease = lease;
-	requests->untold = false;
+	requests->pending = false;
 	locks_lose(&requests->locks);
 	pthread_cond_signal(&requests->changed);
 }
 
-/* All locks of a file, and one more if it is let. */
-static int tell_file(struct lock_requests *requests, uint64_t ino, const struct lock *more)
+/* Notify other mounts of all locks of a file, and of one more if that is granted. */
+static int notify_file(struct lock_requests *requests, uint64_t ino, const struct lock *more)
 {
 	_cleanup_(buf_done) struct buf locks = { 0 };
 	int r = locks_each(&requests->locks, ino, others_lock_add, &locks);
@@ -137,7 +137,7 @@ static int tell_file(struct lock_requests *requests, uint64_t ino, const struct 
 		r = others_lock_add(&locks, more);
 	if (r == 0)
 		r = tree_tell_locks(requests->tree, ino, buf_bytes(&locks), more != NULL);
-	/* They have ended before they were told. */
+	/* The lease ended before the locks were stored. */
 	if (r == 0 && tree_lease(requests->tree) != requests->lease) {
 		tree_tell_locks(requests->tree, ino, (struct bytes){ 0 }, false);
 		r = -EAGAIN;
@@ -147,12 +147,12 @@ static int tell_file(struct lock_requests *requests, uint64_t ino, const struct 
 	return r;
 }
 
-static int tell_untold(void *arg, const struct lock *lock)
+static int notify_pending(void *arg, const struct lock *lock)
 {
 	struct lock_requests *requests = arg;
 
 	return locks_notified(&requests->locks, lock->ino) ? 0 :
-							     tell_file(requests, lock->ino, NULL);
+							     notify_file(requests, lock->ino, NULL);
 }
 
 static int is_any(void *arg, const struct lock *lock)
@@ -161,19 +161,20 @@ static int is_any(void *arg, const struct lock *lock)
 	return 1;
 }
 
-/* Tell what was granted while there was nobody to tell. */
-static int tell_all(struct lock_requests *requests)
+/* Notify of locks that were granted while there were no other mounts. */
+static int notify_all(struct lock_requests *requests)
 {
-	int r = locks_each(&requests->locks, 0, tell_untold, requests);
+	int r = locks_each(&requests->locks, 0, notify_pending, requests);
 
 	if (r < 0)
 		return r;
-	requests->untold = false;
+	requests->pending = false;
 	tree_hold_locks(requests->tree, false);
 	return 0;
 }
 
-/* What is noted first, and looked at then, is seen by who joins: he is counted before he asks. */
+/* First note, then look: a mount that joins counts itself before it looks, so one of the two sees
+ * the other. */
 static int ask_others(void *arg, const struct lock *lock)
 {
 	struct lock_requests *requests = arg;
@@ -181,18 +182,18 @@ static int ask_others(void *arg, const struct lock *lock)
 
 	if (lock->lease && lock->lease != requests->lease)
 		return -ENOLCK;
-	if (!requests->untold && !tree_is_shared(requests->tree) &&
+	if (!requests->pending && !tree_is_shared(requests->tree) &&
 	    !locks_notified(&requests->locks, lock->ino)) {
 		if (!tree_hold_locks(requests->tree, true))
 			return 0;
-		requests->untold = true;
+		requests->pending = true;
 		pthread_cond_signal(&requests->changed);
 	}
 	if (!tree_is_shared(requests->tree) && !locks_notified(&requests->locks, lock->ino))
 		return 0;
-	r = requests->untold ? tell_all(requests) : 0;
+	r = requests->pending ? notify_all(requests) : 0;
 	if (r == 0)
-		r = tell_file(requests, lock->ino, lock);
+		r = notify_file(requests, lock->ino, lock);
 	if (r == -EAGAIN)
 		pthread_cond_signal(&requests->changed);
 	return r;
@@ -201,7 +202,7 @@ static int ask_others(void *arg, const struct lock *lock)
 static void tell_others(void *arg, uint64_t ino)
 {
 	struct lock_requests *requests = arg;
-	int r = tell_file(requests, ino, NULL);
+	int r = notify_file(requests, ino, NULL);
 
 	/* -EAGAIN: the lease has ended, and they with it. */
 	if (r < 0 && r != -EAGAIN)
@@ -210,18 +211,18 @@ static void tell_others(void *arg, uint64_t ino)
 			  (unsigned long long)ino, strerror(-r));
 }
 
-/* When to look again at what other mounts do, or INT64_MAX. */
+/* When to check other mounts again, or INT64_MAX. */
 static int64_t look_at_others(struct lock_requests *requests, struct lock_wait **ret_ended)
 {
 	int64_t next = INT64_MAX;
 
 	*ret_ended = NULL;
 	look_at_lease(requests);
-	if (requests->untold && tree_is_shared(requests->tree))
-		tell_all(requests);
-	else if (requests->untold && locks_each(&requests->locks, 0, is_any, NULL) == 0)
-		tell_all(requests);
-	if (requests->untold)
+	if (requests->pending && tree_is_shared(requests->tree))
+		notify_all(requests);
+	else if (requests->pending && locks_each(&requests->locks, 0, is_any, NULL) == 0)
+		notify_all(requests);
+	if (requests->pending)
 		next = tick_now() + LOOK_NS;
 	if (locks_poll(&requests->locks, ret_ended))
 		next = tick_now() + POLL_NS;
@@ -327,8 +328,8 @@ static void interrupted(fuse_req_t req, void *arg)
 	answer(session, wait);
 }
 
-/* With the mutex held: a signal that came before the request waited found nothing to end; and
- * whoever maps the file on another mount does not give it up soon. */
+/* With the mutex held: a signal that came before the request waited found nothing to end; and a
+ * mapping on another mount is not released soon. */
 static int set_unless_interrupted(struct lock_requests *requests, struct lock_request *request,
 				  struct lock_wait **ret_ended)
 {
@@ -349,7 +350,7 @@ static int set_unless_interrupted(struct lock_requests *requests, struct lock_re
 	return r;
 }
 
-/* Take, change or give up a lock, and answer or leave it waiting. */
+/* Take, change or release a lock, and answer or leave it waiting. */
 static void request_set(void *owner, void *arg)
 {
 	struct session *session = owner;
@@ -372,13 +373,14 @@ static void request_set(void *owner, void *arg)
 	answer(session, ended);
 	if (r > 0)
 		return;
-	/* Given up in any case; then the caller hears what became of its content. */
+	/* The lock is released in any case; the answer has the error of publishing. */
 	request->wait.error = r < 0 ? r : request->error;
 	request->wait.next = NULL;
 	answer(session, &request->wait);
 }
 
-/* The lease outside of which a file is locked no more: its program may go by what it has seen. */
+/* The lease that a lock of this file needs: after its end the program may rely on what it has read
+ * before. */
 static uint64_t lease_of(const struct open_file *file)
 {
 	return file->lease ? file->lease : handle_lock_lease(file->handle);
@@ -404,7 +406,7 @@ static struct lock_request *request_new(fuse_req_t req, struct open_file *file)
 	return request;
 }
 
-/* Who gives up a lock, or lets others read, is done with what it has written. */
+/* Releasing a lock, or letting others read, means that the writing under it is complete. */
 static void request_start(struct lock_request *request)
 {
 	struct session *session = request_session(request->req);
@@ -507,7 +509,7 @@ void lock_request_whole(fuse_req_t req, struct open_file *file, int operation)
 	free(request);
 }
 
-/* Giving up at a close: what was written is published by then. */
+/* Releasing at a close: what was written is published by then. */
 struct lock_close {
 	fuse_req_t req;
 	int error;
@@ -518,8 +520,8 @@ struct lock_close {
 	struct handle *handle; /* to be freed behind that, or NULL */
 };
 
-/* The right to map goes on to another open file that may be mapped, since the kernel writes pages
- * by any of them. */
+/* Pass the right to map to another open file that may be mapped, since the kernel writes pages by
+ * any of them. */
 static void pass_right(struct session *session, const struct lock_close *close)
 {
 	struct locks *locks = &session->locks->locks;

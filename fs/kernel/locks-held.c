@@ -31,13 +31,13 @@ struct lock_open {
 
 struct lock_file {
 	uint64_t ino;
-	bool told;	      /* to other mounts */
+	bool notified;	      /* other mounts were notified */
 	struct range *ranges; /* of all its open files */
 	struct lock_open *open;
 	struct lock_file *next;
 };
 
-/* What a change of locks needs, had before anything is changed. */
+/* Memory that a change of locks needs, allocated before anything is changed. */
 struct spare {
 	struct held *first;
 };
@@ -138,7 +138,7 @@ static struct lock_open *open_get(struct lock_file *file, uint64_t id)
 	return open;
 }
 
-/* Nor is an open file. */
+/* Neither is an open file without locks. */
 static void open_put(struct lock_file *file, struct lock_open *open)
 {
 	struct lock_open **link = &file->open;
@@ -156,7 +156,7 @@ static struct held *held_of(struct range *range)
 	return (struct held *)range;
 }
 
-/* Put a lock where it belongs. */
+/* Enter a lock where it belongs. */
 static void held_enter(struct lock_file *file, struct lock_open *open, struct held *held,
 		       const struct lock *lock)
 {
@@ -273,14 +273,15 @@ bool held_grants(const struct locks *locks, const struct lock *lock)
 	return !file || !next_in_the_way(file, NULL, lock);
 }
 
-/* Changing what one owner holds.  These tell whether somebody else may have it easier now. */
+/* Changing the locks of one owner.  These return whether a lock of another owner may be granted
+ * now. */
 
 static bool is_less(short type, short than)
 {
 	return type == F_UNLCK || (type == F_RDLCK && than == F_WRLCK);
 }
 
-/* Who takes a lock is not closing. */
+/* An open file that takes a lock is not closing. */
 static void held_take(struct lock_file *file, struct lock_open *open, const struct lock *lock,
 		      struct spare *spare)
 {
@@ -315,7 +316,7 @@ static void range_cut(struct lock_file *file, struct held *held, const struct lo
 		held_remove(file, held);
 }
 
-/* All that one of equal ranges that touch will be.  Ends are at most INT64_MAX. */
+/* The one range that equal ranges which touch become.  Ends are at most INT64_MAX. */
 static struct lock range_join(const struct lock_file *file, const struct lock *lock)
 {
 	struct lock joined = *lock, around = *lock;
@@ -332,7 +333,7 @@ static struct lock range_join(const struct lock_file *file, const struct lock *l
 }
 
 /* Ranges of one owner never overlap; equal ones that touch, and were taken by the same open file,
- * are one.  open is that file, if the range is not given up. */
+ * are one.  open is that file, if the range is not released. */
 static bool range_apply(struct lock_file *file, struct lock_open *open, const struct lock *wanted,
 			struct spare *spare)
 {
@@ -553,7 +554,7 @@ bool locks_notified(const struct locks *locks, uint64_t ino)
 {
 	const struct lock_file *file = file_find(locks, ino);
 
-	return file && file->told;
+	return file && file->notified;
 }
 
 int locks_set_notified(struct locks *locks, uint64_t ino)
@@ -562,7 +563,7 @@ int locks_set_notified(struct locks *locks, uint64_t ino)
 
 	if (!file)
 		return -ENOLCK;
-	file->told = true;
+	file->notified = true;
 	return 0;
 }
 

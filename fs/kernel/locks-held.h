@@ -3,8 +3,8 @@
 #define FS_KERNEL_LOCKS_HELD_H
 
 /*
- * The locks that are held, the lower half of locks.h: who waits is no concern of these functions.
- * The caller excludes threads, as there.
+ * The locks that are held, the lower half of locks.h: these functions do not know of waits.  The
+ * caller excludes threads, as there.
  */
 
 #include "fs/kernel/locks.h"
@@ -18,7 +18,7 @@ const struct lock *held_in_the_way(const struct locks *locks, const struct lock 
 /* Until when all that are in its way may just be closing; 0 when one of them is not. */
 int64_t held_closing_until(const struct locks *locks, const struct lock *lock, int64_t now);
 
-/* Take, change or give up a lock that is granted: 1 when others may have it easier now, 0, or
+/* Take, change or release a lock that is granted: 1 when other locks may be granted now, 0, or
  * -ENOLCK, and then nothing has changed. */
 int held_apply(struct locks *locks, const struct lock *lock);
 

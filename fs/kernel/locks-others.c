@@ -12,7 +12,7 @@ static const struct backend_lock right = {
 
 int others_lock_add(void *buf, const struct lock *lock)
 {
-	const struct backend_lock told = {
+	const struct backend_lock other = {
 		.start = lock->whole ? 0 : lock->start,
 		.end = lock->whole ? 0 : lock->end,
 		.pid = lock->pid,
@@ -21,7 +21,7 @@ int others_lock_add(void *buf, const struct lock *lock)
 	};
 	int r = lock->maps ? buf_append(buf, &right, sizeof(right)) : 0;
 
-	return r < 0 || lock->type == F_UNLCK ? r : buf_append(buf, &told, sizeof(told));
+	return r < 0 || lock->type == F_UNLCK ? r : buf_append(buf, &other, sizeof(other));
 }
 
 bool others_lock_find(struct tree *tree, const struct lock *lock, struct lock *ret_lock)

@@ -2,12 +2,12 @@
 #ifndef FS_KERNEL_LOCKS_OTHERS_H
 #define FS_KERNEL_LOCKS_OTHERS_H
 
-/* Locks as mounts tell them to each other, by the store.  No lock is needed. */
+/* Locks as mounts see those of each other, through the store.  No lock is needed. */
 
 #include "fs/api/tree.h"
 #include "fs/kernel/locks.h"
 
-/* Add what a lock is to others to an array of struct backend_lock, buf; a lock_fn. */
+/* Add a lock, as other mounts see it, to buf, an array of struct backend_lock; a lock_fn. */
 int others_lock_add(void *buf, const struct lock *lock);
 /* Whether another mount has a range in the way of one. */
 bool others_lock_find(struct tree *tree, const struct lock *lock, struct lock *ret_lock);

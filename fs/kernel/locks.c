@@ -30,7 +30,7 @@ static struct lock_wait *wait_remove(struct locks *locks, struct lock_wait **lin
 	return wait;
 }
 
-/* Hand one out, behind the others. */
+/* End a wait: hand it out, behind the others. */
 static void wait_end(struct locks *locks, struct lock_wait **link, int error,
 		     struct lock_wait **ended)
 {
@@ -43,7 +43,7 @@ static void wait_end(struct locks *locks, struct lock_wait **link, int error,
 }
 
 /* Whether a lock can be had: 0, -EAGAIN or another error. */
-static int ask(const struct locks *locks, const struct lock *lock, bool *ret_others)
+static int locks_ask(const struct locks *locks, const struct lock *lock, bool *ret_others)
 {
 	*ret_others = false;
 	if (!held_grants(locks, lock))
@@ -52,10 +52,10 @@ static int ask(const struct locks *locks, const struct lock *lock, bool *ret_oth
 	return locks->ask ? locks->ask(locks->arg, lock) : 0;
 }
 
-/* What other mounts were told is less now. */
-static void tell(struct locks *locks, uint64_t ino, bool told)
+/* A file has fewer locks now: notify other mounts. */
+static void locks_notify(struct locks *locks, uint64_t ino, bool notified)
 {
-	if (told && locks->changed)
+	if (notified && locks->changed)
 		locks->changed(locks->arg, ino);
 }
 
@@ -66,7 +66,8 @@ static void grant(struct locks *locks, uint64_t ino, struct lock_wait **ended)
 
 	while (*link) {
 		struct lock_wait *wait = *link;
-		int r = wait->lock.ino == ino ? ask(locks, &wait->lock, &wait->others) : -EAGAIN;
+		int r = wait->lock.ino == ino ? locks_ask(locks, &wait->lock, &wait->others) :
+						-EAGAIN;
 
 		if (r == -EAGAIN) {
 			link = &wait->next;
@@ -75,15 +76,15 @@ static void grant(struct locks *locks, uint64_t ino, struct lock_wait **ended)
 		if (r == 0)
 			r = held_apply(locks, &wait->lock);
 		if (r > 0)
-			tell(locks, ino, locks_notified(locks, ino));
+			locks_notify(locks, ino, locks_notified(locks, ino));
 		wait_end(locks, link, MIN(r, 0), ended);
-		/* Somebody has exchanged a lock for a lesser one: from the beginning. */
+		/* A wait has exchanged its lock for a lesser one: begin again. */
 		if (r > 0)
 			link = &locks->waiting;
 	}
 }
 
-/* Owners that are waited for, each once; those for whom there is no room are not looked at. */
+/* Owners that are waited for, each once; those without room here are not checked. */
 struct owners {
 	uint64_t owner[DEADLOCK_OWNERS];
 	size_t count;
@@ -166,27 +167,27 @@ int locks_set(struct locks *locks, struct lock_wait *wait, int64_t now,
 	      struct lock_wait **ret_ended)
 {
 	const struct lock *lock = &wait->lock;
-	bool easier = false, told = locks_notified(locks, lock->ino);
+	bool easier = false, notified = locks_notified(locks, lock->ino);
 	struct lock none = *lock;
-	int r = lock->type == F_UNLCK ? 0 : ask(locks, lock, &wait->others);
+	int r = lock->type == F_UNLCK ? 0 : locks_ask(locks, lock, &wait->others);
 
 	*ret_ended = NULL;
 	if (r == 0) {
-		told |= wait->others;
+		notified |= wait->others;
 		r = held_apply(locks, lock);
 		easier = r > 0;
-		/* Without memory for it, others have been told of more than there is. */
+		/* Without memory for it, other mounts were notified of more than there is. */
 		if (r < 0)
-			tell(locks, lock->ino, told);
+			locks_notify(locks, lock->ino, notified);
 		r = MIN(r, 0);
 	} else if (r == -EAGAIN) {
-		/* Going from shared to exclusive or back begins with giving up. */
+		/* Going from shared to exclusive or back begins with a release. */
 		none.type = F_UNLCK;
 		easier = lock->whole && held_apply(locks, &none) > 0;
 		r = must_wait(locks, wait, now);
 	}
 	if (easier) {
-		tell(locks, lock->ino, told);
+		locks_notify(locks, lock->ino, notified);
 		grant(locks, lock->ino, ret_ended);
 	}
 	return r;
@@ -201,9 +202,9 @@ int locks_map(struct locks *locks, uint64_t ino, uint64_t file_id)
 	if (r < 0)
 		return r;
 	r = held_map(locks, ino, file_id);
-	/* Without memory for it, others have been told of more than there is. */
+	/* Without memory for it, other mounts were notified of more than there is. */
 	if (r < 0)
-		tell(locks, ino, first);
+		locks_notify(locks, ino, first);
 	return r;
 }
 
@@ -218,20 +219,20 @@ void locks_flush(struct locks *locks, uint64_t ino, uint64_t file_id, uint64_t o
 		.end = INT64_MAX,
 	};
 
-	bool told = locks_notified(locks, ino);
+	bool notified = locks_notified(locks, ino);
 
 	*ret_ended = NULL;
 	held_flushed(locks, ino, file_id, now);
 	if (held_apply(locks, &all) <= 0)
 		return;
-	tell(locks, ino, told);
+	locks_notify(locks, ino, notified);
 	grant(locks, ino, ret_ended);
 }
 
 void locks_release(struct locks *locks, uint64_t ino, uint64_t file_id,
 		   struct lock_wait **ret_ended)
 {
-	bool told = locks_notified(locks, ino);
+	bool notified = locks_notified(locks, ino);
 
 	*ret_ended = NULL;
 	for (struct lock_wait **link = &locks->waiting; *link;) {
@@ -242,11 +243,11 @@ void locks_release(struct locks *locks, uint64_t ino, uint64_t file_id,
 	}
 	if (!held_release(locks, ino, file_id))
 		return;
-	tell(locks, ino, told);
+	locks_notify(locks, ino, notified);
 	grant(locks, ino, ret_ended);
 }
 
-/* One that waits for other mounts and was not looked at in this round. */
+/* A wait for other mounts that was not checked in this round. */
 static const struct lock_wait *next_unpolled(const struct locks *locks)
 {
 	const struct lock_wait *wait = locks->waiting;

@@ -3,11 +3,11 @@
 #define FS_KERNEL_LOCKS_H
 
 /*
- * The table of locks: who holds which part of which file, and who waits for it.
+ * The table of locks: which owner holds which part of which file, and which owners wait for it.
  *
- * It knows nothing of requests (lock-requests.c does): a caller that has to wait leaves a
- * struct lock_wait in the table, and whatever ends waits hands these out again in a list.  The
- * caller excludes threads, and owns the memory of what waits.
+ * It knows nothing of requests (lock-requests.c does): a caller that has to wait leaves a struct
+ * lock_wait in the table, and calls that end waits hand these out again in a list.  The caller
+ * excludes threads, and owns the memory of waits.
  *
  * Files are inode numbers, so that all ways to a file share its locks.  There are two kinds of
  * locks, which know nothing of each other, as on Linux:
@@ -20,13 +20,13 @@
  *                 each lock also belongs to the open file by which it was taken, and closing that
  *                 file takes away its own locks only.
  *
- * Who asks is compared with locks that are held, not with those who wait; who waits is granted its
- * lock in the order of arrival.
+ * A new lock is compared with locks that are held, not with waits; waits are granted in the order
+ * of arrival.
  *
  * A close that has returned to its caller may not have reached us whole: FLUSH is answered before
- * close returns, RELEASE comes after it, and may be overtaken by the next request.  So a lock whose
- * open file was flushed a moment ago, or is not flushed at all, is "closing": who asks for it
- * without wanting to wait is refused only LOCKS_CLOSING_TIME after that.
+ * close returns, RELEASE comes after it, and may be overtaken by the next request.  So a lock is
+ * "closing" if its open file was flushed a moment ago, or is not flushed at all: another lock
+ * that must not wait fails only LOCKS_CLOSING_TIME after that.
  */
 
 #include <stdbool.h>
@@ -37,11 +37,11 @@
 /* Nanoseconds. */
 #define LOCKS_CLOSING_TIME INT64_C(500000000)
 
-/* A lock that is asked for, held, or given up. */
+/* A lock to be taken, held, or released. */
 struct lock {
 	uint64_t ino;
 	uint64_t file;	/* the open file: a number that is never used again */
-	bool silent;	/* no close of a descriptor of that file is told, but the last */
+	bool silent;	/* that file has no FLUSH, only RELEASE at its last close */
 	bool whole;	/* flock */
 	short type;	/* F_RDLCK, F_WRLCK, F_UNLCK */
 	uint64_t owner; /* of a range */
@@ -49,17 +49,18 @@ struct lock {
 	uint64_t end;	/* inclusive */
 	pid_t pid;	/* of a range: the process that F_GETLK tells */
 	bool maps;	/* the right to map the file comes with it; with F_UNLCK that alone */
-	uint64_t lease; /* of the mount, which it needs; 0: any */
+	uint64_t lease; /* the lease of the mount that it needs; 0: any */
 };
 
-/* One who asks, and may have to wait. */
+/* A lock that may have to wait. */
 struct lock_wait {
 	struct lock lock;
 	const void *who; /* the caller's name for it */
-	bool sleeps;	 /* until granted; otherwise only while who is in its way is closing */
-	bool others;	 /* other mounts' are in its way, which tell nobody when they go */
+	bool sleeps;	 /* waits until granted; otherwise only while the locks in its way are
+			    closing */
+	bool others;	 /* locks of other mounts are in its way, which must be polled */
 	unsigned round;	 /* of locks_poll() */
-	int64_t until;	 /* then: the end of its patience */
+	int64_t until;	 /* then: its time-out */
 	int error;	 /* when it is handed out: 0 when granted, or -errno */
 	struct lock_wait *next;
 };
@@ -67,10 +68,10 @@ struct lock_wait {
 enum { LOCKS_BUCKETS = 256 };
 
 /*
- * Other mounts of the store have locks, too: a lock that is granted by this table is taken only if
- * they let it be (ask), and what was asked for is told them when it is given up (changed).  Of
- * their locks it is not known which are closing, so who does not want to wait is refused after
- * LOCKS_OTHERS_TIME.  A deadlock across mounts is not noticed.
+ * Other mounts of the store have locks, too: a lock that this table grants is taken only if they
+ * allow it (ask), and they are notified when it is released (changed).  We do not know which of
+ * their locks are closing, so a lock that must not wait fails after LOCKS_OTHERS_TIME.  A deadlock
+ * across mounts is not noticed.
  */
 #define LOCKS_OTHERS_TIME INT64_C(60000000)
 
@@ -86,27 +87,27 @@ struct locks {
 };
 
 void locks_init(struct locks *locks);
-/* Forget all locks; nobody waits any more. */
+/* Forget all locks; it must not have waits. */
 void locks_done(struct locks *locks);
 
 /*
- * Take, change or give up wait->lock.  0: done; 1: wait was left in the table; -EAGAIN: somebody is
- * in the way; -EDEADLK: waiting would never end; -ENOLCK: no memory.  *ret_ended are the waits of
- * others that ended by it.  now: a time that only rises, in nanoseconds.
+ * Take, change or release wait->lock.  0: done; 1: wait was left in the table; -EAGAIN: another
+ * lock is in the way; -EDEADLK: waiting would never end; -ENOLCK: no memory.  *ret_ended are the
+ * waits that ended by it.  now: a time that only rises, in nanoseconds.
  */
 int locks_set(struct locks *locks, struct lock_wait *wait, int64_t now,
 	      struct lock_wait **ret_ended);
 /* Whether a range would be granted; otherwise *ret_lock is the first one in its way.  With F_UNLCK:
  * whether its owner holds nothing there; otherwise *ret_lock is the first that it holds. */
 bool locks_test(const struct locks *locks, const struct lock *lock, struct lock *ret_lock);
-/* Whether its owner would have less by this request than it has now. */
+/* Whether its owner would hold less after this request than now. */
 bool locks_gives_up(const struct locks *locks, const struct lock *lock);
 
 /* Each lock of a file, or of all (ino 0), by file; until fn returns something else than 0. */
 typedef int lock_fn(void *arg, const struct lock *lock);
 int locks_each(const struct locks *locks, uint64_t ino, lock_fn *fn, void *arg);
-/* Whether other mounts were told of locks of a file; and that they were, as long as there are any:
- * 0 or -ENOLCK. */
+/* Whether other mounts were notified of locks of a file; and noting that they were, which lasts as
+ * long as there are any: 0 or -ENOLCK. */
 bool locks_notified(const struct locks *locks, uint64_t ino);
 int locks_set_notified(struct locks *locks, uint64_t ino);
 
@@ -118,13 +119,13 @@ int locks_map(struct locks *locks, uint64_t ino, uint64_t file);
 /* Whether an open file has it; file 0: any. */
 bool locks_maps(const struct locks *locks, uint64_t ino, uint64_t file);
 
-/* Nobody holds anything any more; who waits is granted what he can have by locks_poll(). */
+/* All locks are gone; locks_poll() grants those that wait. */
 void locks_lose(struct locks *locks);
 
-/* Whether anybody holds anything of a file; without it, nobody waits for it either. */
+/* Whether a file has locks; without them it has no waits either. */
 bool locks_any(const struct locks *locks, uint64_t ino);
 
-/* A descriptor of an open file was closed by the owner of ranges: these are given up. */
+/* The owner of ranges has closed a descriptor of an open file: release them. */
 void locks_flush(struct locks *locks, uint64_t ino, uint64_t file, uint64_t owner, int64_t now,
 		 struct lock_wait **ret_ended);
 /* The open file is gone, and all that was taken by it. */
@@ -132,9 +133,10 @@ void locks_release(struct locks *locks, uint64_t ino, uint64_t file, struct lock
 
 /* Stop waiting; NULL when it does not wait (any more). */
 struct lock_wait *locks_cancel(struct locks *locks, const void *who);
-/* Look whether other mounts have given up what was in the way; whether any wait for that. */
+/* Check whether other mounts have released what was in the way; returns whether any still wait for
+ * that. */
 bool locks_poll(struct locks *locks, struct lock_wait **ret_ended);
-/* End the waits whose patience has ended; returns the time of the next one, or INT64_MAX. */
+/* End the waits that have timed out; returns the time of the next one, or INT64_MAX. */
 int64_t locks_expire(struct locks *locks, int64_t now, struct lock_wait **ret_ended);
 /* End all waits. */
 void locks_end(struct locks *locks, int error, struct lock_wait **ret_ended);

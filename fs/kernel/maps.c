@@ -12,11 +12,11 @@
 #include "backend/base/log.h"
 #include "backend/base/tick.h"
 
-/* Another mount that has just come may not have told yet what it has: that is asked again. */
+/* Another mount that has just come may not have stored its rights yet: try again. */
 enum { AGAIN_NS = 5000000 };
 static const int64_t PATIENCE_NS = INT64_C(10000000000);
 
-/* A program may try again as often as it likes. */
+/* Logs it once in a while, since a program may try again and again. */
 void maps_warn(struct session *session, uint64_t ino)
 {
 	char sentence[256];

@@ -6,11 +6,11 @@
  * Ordinary files that are mapped shared and writable, on one mount of a store at a time.
  *
  * Each kernel has pages of its own, so two mounts cannot share memory by a file.  The right to map
- * is kept in the table of locks (locks_map()), where other mounts see it.  Nothing tells of a
- * mapping when it is made:
+ * is kept in the table of locks (locks_map()), where other mounts see it.  The kernel does not say
+ * when a mapping is made:
  *
  *   a lock    of a file that by its name is memory (tree_memory_by_name()) takes the right with it;
- *             who uses such memory locks the file first
+ *             programs that use such memory lock the file first
  *   a page    that is written back takes it, too, and is refused without it
  *   an open   for reading and writing is refused while another mount has it
  *
@@ -22,14 +22,14 @@
 
 /* -ENODEV: a file cannot be opened so, since another mount has it mapped; the log says so. */
 int maps_may_open(struct session *session, const struct inode *inode, int flags);
-/* Note what a file is that was just opened. */
+/* Note the kind of a file that was just opened. */
 void maps_opened(struct session *session, struct open_file *file, int flags);
 /* Whether bytes may be written by an open file; pages: the kernel writes back those of a mapping.
  * 0; -EIO, and the log says why. */
 int maps_may_write(struct session *session, const struct open_file *file, bool pages);
 /* An open file by which a file can be mapped: its id, or 0. */
 uint64_t maps_file_left(struct session *session, uint64_t ino);
-/* Say why something is refused that needs the right. */
+/* Log why an operation that needs the right is refused. */
 void maps_warn(struct session *session, uint64_t ino);
 
 #endif

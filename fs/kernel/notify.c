@@ -11,11 +11,11 @@
 #include "backend/base/tick.h"
 
 enum {
-	STOP_SECONDS = 5,      /* after which what is left is not told */
+	STOP_SECONDS = 5,      /* after which the rest is not sent */
 	STOP_MILLISECONDS = 5, /* between two looks */
 };
 
-/* Returns whether the kernel holds the number. */
+/* Returns whether the kernel holds the nodeid. */
 static bool notify_check(int r, uint64_t nodeid)
 {
 	if (r < 0 && r != -ENOENT && r != -ENOTCONN && r != -EBADF && r != -ENODEV)
@@ -27,7 +27,7 @@ static bool notify_check(int r, uint64_t nodeid)
 /*
  * The kernel makes the root directory without any permission, and learns the real ones from the
  * first GETATTR.  It drops that answer if a notice about the directory comes meanwhile, and then
- * refuses every user but root.  So notices about the root wait until the first LOOKUP or OPENDIR in
+ * refuses all users but root.  So notices about the root wait until the first LOOKUP or OPENDIR in
  * it, which the kernel sends only after it has checked the permissions.
  */
 static bool root_is_used(struct session *session)
@@ -43,7 +43,7 @@ void notify_used(struct session *session, uint64_t nodeid)
 	if (nodeid != FUSE_ROOT_ID || atomic_load(&session->root_used))
 		return;
 	atomic_store(&session->root_used, true);
-	/* It has attributes alone. */
+	/* The root needs a notice of attributes only. */
 	if (atomic_exchange(&session->root_changed, false))
 		notify_check(fuse_lowlevel_notify_inval_inode(session->fuse, nodeid, -1, 0),
 			     nodeid);
@@ -69,7 +69,7 @@ static void notify_grown(void *arg, uint64_t nodeid, uint64_t size, char last)
 		     nodeid);
 }
 
-/* No byte is stored. */
+/* Stores no byte. */
 static bool notify_holds(void *arg, uint64_t nodeid)
 {
 	struct session *session = arg;
@@ -96,7 +96,7 @@ static void notify_entry(void *arg, uint64_t parent, struct bytes name, bool sam
 		     parent);
 }
 
-/* What is mounted over a file goes with its name, and getcwd(2) fails until a name is looked up. */
+/* A mount over a file goes with its name, and getcwd(2) fails until a name is looked up. */
 static void notify_all_names(void *arg)
 {
 	struct session *session = arg;
@@ -123,7 +123,7 @@ void notify_start(struct session *session)
 	tree_set_watcher(session->tree, &watcher);
 }
 
-/* One request, if there is one: the kernel may wait for its answer before it takes a notice. */
+/* Serve a request, if there is one: the kernel may wait for its answer before it takes a notice. */
 static void serve_one(struct session *session, struct fuse_buf *buf)
 {
 	struct pollfd ready = { .fd = fuse_session_fd(session->fuse), .events = POLLIN };

@@ -77,7 +77,7 @@ static void list_dir(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t posit
 		file->list_error = -EIO;
 		r = 0;
 	}
-	/* What was handed out must reach the kernel; the error comes again with the next block. */
+	/* The entries so far must reach the kernel; the error comes again with the next block. */
 	if (r < 0 && reply.used)
 		r = 0;
 	else if (r == 0 && !reply.used)

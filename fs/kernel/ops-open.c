@@ -13,9 +13,9 @@
 
 /*
  * A request at each close of a descriptor publishes what writers hold back and ends the locks of
- * the process.  For readers it would take a third of the time of open, read and close, so they go
- * without it until somebody has asked for a lock of the file.  A lock taken by a reader that was
- * open by then goes when the last of its descriptors is closed.
+ * the process.  For readers it would take a third of the time of open, read and close, so they do
+ * without it until a lock of the file was asked for.  A lock of a reader that was open before that
+ * is released when the last of its descriptors is closed.
  */
 static int request_open(fuse_req_t req, struct inode *inode, unsigned face,
 			struct fuse_file_info *fi)
@@ -37,7 +37,7 @@ static int request_open(fuse_req_t req, struct inode *inode, unsigned face,
 	}
 	fi->fh = (uintptr_t)file;
 	fi->direct_io = handle_is_direct(handle);
-	/* The kernel is told what to forget. */
+	/* Keep the pages: the kernel is notified of what to forget. */
 	fi->keep_cache = !fi->direct_io && !(fi->flags & O_TRUNC);
 	maps_opened(session, file, fi->flags);
 	file->flushes =
@@ -53,7 +53,7 @@ struct opening {
 	fuse_req_t req;
 	fuse_ino_t nodeid;
 	struct fuse_file_info fi;
-	bool shared; /* with other mounts, when it was asked for */
+	bool shared; /* other mounts had the store, when it was created */
 };
 
 static void open_now(void *owner, void *arg)
@@ -76,8 +76,8 @@ static void open_now(void *owner, void *arg)
 	reply_open(req, r, &opening->fi);
 }
 
-/* What was closed on another mount by now is seen: the pages that the kernel has are old no longer
- * when it is answered.  Where that cannot be known, nothing is opened. */
+/* An open sees what was closed on another mount before: the kernel's pages are up to date when it
+ * is answered.  If that cannot be known, the open fails. */
 void op_open(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi)
 {
 	struct tree *tree = request_tree(req);
@@ -102,8 +102,9 @@ static int open_made(fuse_req_t req, struct inode *inode, struct fuse_file_info 
 	return r;
 }
 
-/* Whether a user may surely open a file that has come into being while it was to be created.  Of
- * one that was created the kernel does not ask; otherwise it looks the name up again and does. */
+/* Whether a user certainly may open a file that another process has made during the create.  The
+ * kernel does not check permissions of a created file; otherwise it looks the name up again and
+ * checks. */
 static bool may_open(fuse_req_t req, struct inode *dir, struct inode *inode, int flags)
 {
 	const struct fuse_ctx *caller = fuse_req_ctx(req);
@@ -134,8 +135,8 @@ static int create_once(fuse_req_t req, fuse_ino_t parent, const char *name,
 	int r = tree_make(tree, &caller, dir, bytes_str(name), what, ret_inode);
 	const int flags = fi->flags;
 
-	/* What was just made (O_CREAT tells that) has no bytes that could go; but a state file's
-	 * first handle is to begin as a save all the same. */
+	/* A file that was just made (O_CREAT says so) has no bytes to cut; but the first handle of
+	 * a state file must begin as a save all the same. */
 	if (r == 0 && !inode_is_state(*ret_inode))
 		fi->flags &= ~O_TRUNC;
 	if (r == -EEXIST && !(fi->flags & O_EXCL)) {
@@ -155,11 +156,11 @@ static int create_once(fuse_req_t req, fuse_ino_t parent, const char *name,
 	if (r == 0)
 		r = open_made(req, *ret_inode, fi);
 	fi->flags = flags;
-	/* Another try would find what this one has made. */
+	/* Another try would find the file that this one has made. */
 	return r == -ESTALE && !(fi->flags & O_EXCL) ? 1 : r;
 }
 
-/* The kernel comes back only once. */
+/* The kernel tries again only once. */
 enum { CREATE_TRIES = 10 };
 
 void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,

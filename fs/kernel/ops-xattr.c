@@ -31,7 +31,7 @@ void op_getxattr(fuse_req_t req, fuse_ino_t nodeid, const char *name, size_t siz
 	reply_xattr(req, r == -ENODATA ? no_label(name) : r, buf_bytes(&value), size);
 }
 
-/* Only root is told of these; the kernel refuses the others their values. */
+/* List these only for root; for other users the kernel refuses their values. */
 static void hide_trusted(struct buf *names)
 {
 	static const char space[] = "trusted.";

@@ -18,13 +18,12 @@
 #include "backend/base/cleanup.h"
 
 /*
- * Requests by io_uring take half the time, but libfuse (3.18) serves them in a way that ours cannot
- * bear.  One thread serves all requests of a processor, one after the other, and ours may wait
- * for each other: telling the kernel about a page waits for the read of it.  A request that is
- * answered later, by whoever gives up a lock, holds one of the few slots of its processor, so some
- * waiting processes keep the one from being heard that would end their wait.  Signals do not
- * reach requests that wait.  And a process with a ring can make it open files and sockets, past the
- * filter of system calls.
+ * Requests by io_uring take half the time, but libfuse (3.18) serves them in a way that does not
+ * work here.  One thread serves all requests of a processor, one after the other, and ours may wait
+ * for each other: a notice of a page waits for the read of it.  A request that is answered later,
+ * when a lock is released, holds one of the few slots of its processor, so some waiting requests
+ * may keep out the one that would end their wait.  Signals do not reach requests that wait.  And a
+ * process with a ring can make it open files and sockets, past the filter of system calls.
  */
 static void refuse_ring(struct fuse_conn_info *conn)
 {
@@ -57,7 +56,8 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 
 /* Names. */
 
-/* "." and ".." come for files whose number somebody has kept.  The kernel may know them no more. */
+/* "."  and ".."  come for file handles with a stored nodeid, which the kernel may not know any
+ * more. */
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct tree *tree = request_tree(req);
@@ -113,7 +113,7 @@ static int make(fuse_req_t req, fuse_ino_t parent, const char *name, const struc
 			 what, ret_inode);
 }
 
-/* A new name is never "not there". */
+/* For a new name, -ENOENT must not be cached. */
 static void reply_made(fuse_req_t req, int error, struct inode *inode)
 {
 	if (error < 0)
@@ -257,7 +257,7 @@ static void op_setattr(fuse_req_t req, fuse_ino_t nodeid, struct stat *attr, int
 	for (size_t i = 0; i < ARRAY_SIZE(map); i++)
 		if (to_set & map[i].fuse)
 			mask |= map[i].tree;
-	/* "Now" is ours to tell, not the time in the request. */
+	/* "Now" is our clock, not the time in the request. */
 	if (mask & TREE_SET_ATIME_NOW)
 		mask &= ~(unsigned)TREE_SET_ATIME;
 	if (mask & TREE_SET_MTIME_NOW)
@@ -308,7 +308,7 @@ static void op_read(fuse_req_t req, fuse_ino_t nodeid, size_t size, off_t offset
 {
 	_cleanup_(buf_done) struct buf data = { 0 };
 	struct handle *handle = request_handle(fi);
-	/* Only who fills the page cache reads in nobody's name. */
+	/* Only a read that fills the page cache has no lock owner. */
 	bool fill = !fi->lock_owner;
 	int r;
 
@@ -373,7 +373,7 @@ static void op_fallocate(fuse_req_t req, fuse_ino_t nodeid, int mode, off_t offs
 			 struct fuse_file_info *fi)
 {
 	struct handle *handle = request_handle(fi);
-	/* The kernel has kept the bit for a group that the user is not in. */
+	/* The kernel has kept the set-id bit for a group that the user is not in. */
 	int r = request_drop_setuid(req, handle_inode(handle));
 
 	(void)nodeid;

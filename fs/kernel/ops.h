@@ -46,10 +46,11 @@ static inline pid_t request_writer(fuse_req_t req, const struct fuse_file_info *
 	return pid || !fi->lock_owner ? pid : process_unseen(fi->lock_owner);
 }
 
-/* Whether nobody waits for the answer; for tree_give_up_when().  The argument is the request. */
+/* Whether no process waits for the answer; for tree_give_up_when().  The argument is the
+ * request. */
 bool request_is_given_up(void *req);
-/* Whether the name by which a file was found was taken from it on another mount (tree_was_left()),
- * as far as that was taken in. */
+/* Whether another mount has removed the name by which a file was found (tree_was_left()), as far as
+ * this mount has taken that in. */
 bool request_was_left(fuse_req_t req, fuse_ino_t nodeid, int flags);
 /* The kernel takes these bits away itself when bytes pass through its page cache, but not that of a
  * group that may not run the file. */

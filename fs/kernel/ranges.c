@@ -20,7 +20,7 @@ static void measure(struct range *range)
 		range->reach = MAX(range->reach, range->right->reach);
 }
 
-/* Ranks only have to differ, so that no order of calls makes the tree deep. */
+/* Random ranks, so that no order of calls makes the tree deep. */
 static uint32_t next_rank(void)
 {
 	static _Thread_local uint32_t state = 0x9e3779b9;

@@ -7,8 +7,7 @@
  * by where they start, each node of which knows how far those below it reach (a treap).  All
  * calls take a time that grows with the logarithm of the number of ranges.
  *
- * A range is a member of what it belongs to, and that one's owner has its memory.  The caller
- * excludes threads.
+ * A range is a member of another struct, whose owner has the memory.  The caller excludes threads.
  */
 
 #include <stdint.h>

@@ -10,13 +10,13 @@ struct session *request_session(fuse_req_t req)
 	return fuse_req_userdata(req);
 }
 
-/* A full quota is a full disk to whoever writes, be it a session's or one of the system's. */
+/* A writer gets ENOSPC for a full quota, of a session or of the system. */
 void reply_error(fuse_req_t req, int error)
 {
 	fuse_reply_err(req, error == -EDQUOT ? ENOSPC : -error);
 }
 
-/* Whether it was an error, which is then answered. */
+/* Answers an error; returns whether there was one. */
 static bool is_refused(fuse_req_t req, int error)
 {
 	if (error < 0)

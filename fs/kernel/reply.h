@@ -18,19 +18,19 @@ void reply_fill_entry(const struct session *session, const struct shown *shown,
 
 void reply_error(fuse_req_t req, int error);
 /* An inode that the caller has counted; it is given back when the kernel does not take the answer.
- * -ENOENT is told as a name that may be remembered as not there. */
+ * For -ENOENT the answer lets the kernel cache that the name is missing. */
 void reply_entry(fuse_req_t req, int error, struct inode *inode);
 /* The same of a nodeid that the kernel asks for. */
 void reply_face(fuse_req_t req, int error, struct inode *inode, unsigned face);
 void reply_create(fuse_req_t req, int error, struct inode *inode, struct fuse_file_info *fi);
-/* own: the answer is for this process only and is not to be kept. */
+/* own: the answer is for this process only and must not be cached. */
 void reply_attr(fuse_req_t req, int error, const struct stat *st, bool own);
 void reply_open(fuse_req_t req, int error, struct fuse_file_info *fi);
 void reply_buf(fuse_req_t req, int error, struct bytes bytes);
 void reply_text(fuse_req_t req, int error, const char *text);
 /* count or -errno */
 void reply_write(fuse_req_t req, ssize_t count);
-/* size 0: tell how large the answer is. */
+/* size 0: answer only the size. */
 void reply_xattr(fuse_req_t req, int error, struct bytes value, size_t size);
 void reply_statfs(fuse_req_t req, int error, const struct statvfs *st);
 void reply_seek(fuse_req_t req, int error, uint64_t offset);

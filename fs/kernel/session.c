@@ -22,11 +22,13 @@ enum {
 	KEEP_SECONDS = 86400,
 };
 
-/* A mount that may not write its own tables cannot name what changed: short memories instead. */
+/* A mount that may not write its own tables cannot know what changed: use a short time-out
+ * instead. */
 static const double KEEP_READ_ONLY = 0.05;
 
-/* That a name is not there is true until another mount makes it.  While there is one that can, the
- * kernel is not to remember it; who joins waits until it has forgotten what it was told before. */
+/* A name is missing until another mount makes it.  While there are other mounts, the kernel must
+ * not cache missing names; a mount that joins waits until the kernels have forgotten those from
+ * before. */
 static const double KEEP_MISSING = 0.2;
 
 const char *session_library(void)
@@ -75,8 +77,8 @@ static int session_create(struct session *session, char **ret_why)
 					   "--help`");
 }
 
-/* Lines of libfuse and of fusermount3 that are in what was said, as one; NULL: none.  Other threads
- * may have said something meanwhile, which goes where it was to go. */
+/* The lines of libfuse and of fusermount3 in the text from stderr, as one line; NULL: none.  Lines
+ * of other threads are written to stderr. */
 static char *mount_words(char *said)
 {
 	char *words = NULL, *place = NULL;
@@ -92,8 +94,8 @@ static char *mount_words(char *said)
 	return words;
 }
 
-/* Mount, and keep what is said on stderr about it: libfuse returns no reason, and fusermount3 has
- * no other way to tell one. */
+/* Mount, and catch stderr meanwhile: libfuse returns no reason, and fusermount3 can only write one
+ * there. */
 static int mount_listening(struct session *session, char **ret_words)
 {
 	enum { MOST = 4096 };
@@ -184,11 +186,11 @@ int session_serve(struct session *session)
 	r = session->threads == 1 ? fuse_session_loop(session->fuse) :
 				    fuse_session_loop_mt(session->fuse, config);
 	fuse_loop_cfg_destroy(config);
-	/* No errno: no thread could be started (libfuse 3.14, fuse_loop_start_thread()). */
+	/* Not an errno: a thread could not be started (libfuse 3.14, fuse_loop_start_thread()). */
 	if (r == -1)
 		r = -EAGAIN;
-	/* Positive: a signal ended the loop.  Who reads just when the kernel gives up the requests
-	 * that wait is told of that (Linux, fuse_dev_do_read()): it is unmounted. */
+	/* Positive: a signal ended the loop.  A read gets this error while the kernel aborts
+	 * waiting requests (Linux, fuse_dev_do_read()): it is unmounted. */
 	return r == -ECONNABORTED ? 0 : MIN(r, 0);
 }
 
@@ -197,8 +199,8 @@ void session_stop(struct session *session)
 	fuse_session_exit(session->fuse);
 }
 
-/* Who has given up the right to unmount lets somebody else do it.  libfuse then finds the device
- * cut off, and does not try. */
+/* A daemon that has dropped the right to unmount lets another process do it.  libfuse then finds
+ * the device cut off, and does not try. */
 static void session_unmount(struct session *session)
 {
 	if (session->options.unmount && !device_is_cut(session)) {

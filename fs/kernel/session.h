@@ -28,7 +28,7 @@ struct session_options {
 	/* Called once, and each may be NULL: */
 	int (*mounted)(void *arg);  /* by session_mount(), before it starts threads; 0 or -errno */
 	void (*ready)(void *arg);   /* when the kernel has said hello */
-	void (*unmount)(void *arg); /* by session_free(), when nobody else has unmounted; lazily */
+	void (*unmount)(void *arg); /* by session_free(), if it is still mounted; unmounts lazily */
 	void *arg;
 };
 

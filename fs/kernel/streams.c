@@ -13,7 +13,7 @@
 /* Between two rounds. */
 static const int64_t PAUSE_NS = 50000000;
 
-enum { READ_MOST = 1 << 17 /* bytes that a read is answered with */ };
+enum { READ_MOST = 1 << 17 /* bytes of an answer, at most */ };
 
 struct stream_read {
 	struct stream_read *next;
@@ -27,23 +27,23 @@ struct stream {
 	struct stream *next;
 	struct stream **link;
 	struct handle *handle;
-	struct fuse_pollhandle *poll; /* who waits until there is something; or NULL */
+	struct fuse_pollhandle *poll; /* a poll that waits for an event; or NULL */
 };
 
 struct streams {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	pthread_t thread;
-	_Atomic bool happened; /* something, since the last round began */
+	_Atomic bool happened; /* an event, since the last round began */
 	_Atomic bool asleep;   /* the thread, until it is woken */
 	bool stopping;
 	struct stream *first;
-	struct stream_read *reads; /* that wait, those first that were looked at first */
+	struct stream_read *reads; /* that wait, in the order in which they were checked last */
 	struct stream_read **reads_end;
-	size_t waiting; /* how many they are */
+	size_t waiting; /* how many there are */
 };
 
-/* Any thread, when something has happened. */
+/* Called by any thread after an event. */
 static void on_happened(void *arg)
 {
 	struct streams *streams = arg;
@@ -74,7 +74,7 @@ static struct stream_read *take_read(struct streams *streams, struct stream_read
 	return read;
 }
 
-/* Under the lock: the next of so many reads that there is an answer for, with that. */
+/* Under the lock: the next of so many reads that has an answer, with that. */
 static struct stream_read *take_answered(struct streams *streams, size_t *left, int *ret_error,
 					 struct buf *lines)
 {
@@ -101,7 +101,7 @@ static void tell_pollers(struct streams *streams)
 	}
 }
 
-/* Under the lock, which it drops meanwhile. */
+/* Under the lock, which is released meanwhile. */
 static void play_round(struct streams *streams)
 {
 	size_t left = streams->waiting;
@@ -122,7 +122,7 @@ static void play_round(struct streams *streams)
 	tell_pollers(streams);
 }
 
-/* Nobody wakes the thread but the end. */
+/* Only the end wakes the thread. */
 static void pause_behind(struct streams *streams)
 {
 	int64_t until = tick_now() + PAUSE_NS;
@@ -269,8 +269,8 @@ static void interrupted(fuse_req_t req, void *arg)
 	free(read);
 }
 
-/* What there is; otherwise -EAGAIN, or 1 when the request waits.  A signal that came before that
- * has found nothing to end. */
+/* The lines that there are; without any -EAGAIN, or 1 when the request waits.  A signal that came
+ * before has found nothing to end. */
 static int read_or_wait(struct streams *streams, struct stream_read *read, bool waits,
 			struct buf *lines)
 {
@@ -333,7 +333,7 @@ static void request_poll(fuse_req_t req, struct open_file *file, struct fuse_pol
 	reply_poll(req, ready);
 }
 
-/* What is no stream can always be read and written, as files are. */
+/* A file that is not a stream can always be read and written. */
 void op_poll(fuse_req_t req, fuse_ino_t nodeid, struct fuse_file_info *fi,
 	     struct fuse_pollhandle *waiting)
 {
