@@ -277,19 +277,19 @@ static int make(struct sql *store, const struct found *found)
 			  SQL_VALUES(sql_blob(BYTES(BACKEND_UNADOPTED)), sql_blob(BYTES("1"))));
 	if (r == 0)
 		r = bring(store, row,
-			  SQL_VALUES(sql_number(SQL_VERSION),
+			  SQL_VALUES(sql_number(SQL_FORMAT),
 				     sql_text(bytes_str(store->texts.layout.name)),
 				     sql_number(!found->rows)));
 	return r;
 }
 
 /* The type of the column version, "" for one that does not count, or NULL. */
-static int version_type(struct sql *store, const char *table, char **ret_type)
+static int version_type(struct sql *store, char **ret_type)
 {
 	struct sql_answer *answer = NULL;
 	struct bytes columns[SQL_COLUMNS];
-	int r = ask(store, store->texts.driver->version, SQL_VALUES(sql_text(bytes_str(table))),
-		    &answer);
+	int r = ask(store, store->texts.driver->version,
+		    SQL_VALUES(sql_text(bytes_str(store->texts.layout.name))), &answer);
 
 	*ret_type = NULL;
 	if (r == 0 && sql_row(store, answer, columns)) {
@@ -310,7 +310,7 @@ int sql_schema_versions(struct sql *store)
 		{ "mediumint", 8388607 }, { "smallint", INT16_MAX },
 	};
 	_cleanup_(freep) char *type = NULL;
-	int r = version_type(store, store->texts.layout.name, &type);
+	int r = version_type(store, &type);
 
 	if (r < 0)
 		return r;
@@ -322,61 +322,6 @@ int sql_schema_versions(struct sql *store)
 		store->version_most = types[i].most;
 	}
 	return 0;
-}
-
-/* Another mount may be about the same. */
-static int add_version(struct sql *store, const char *table, const char *statement)
-{
-	_cleanup_(freep) char *before = NULL;
-	_cleanup_(freep) char *after = NULL;
-	int r = version_type(store, table, &before), looked;
-
-	if (r < 0 || before)
-		return r;
-	r = bring(store, statement, NULL, 0);
-	if (r == 0 || r == -EACCES)
-		return r;
-	looked = version_type(store, table, &after);
-	return looked == 0 && after ? 0 : r;
-}
-
-/* To a service that compares versions 0 is of no row at all, so what is there begins with 1. */
-static int bring_versions(struct sql *store, bool made)
-{
-	static const char begin[] =
-		"UPDATE {rows} SET version = 1{keep_updated} WHERE item_index = 0 AND version = 0 "
-		"AND EXISTS (SELECT 1 FROM sessfs_node n WHERE n.session_id = "
-		"{bytes {rows}.session_id} AND n.state_key = {bytes {rows}.state_key} AND "
-		"n.kind = 2 AND n.nlink > 0)";
-	int r = add_version(store, "sessfs_trash",
-			    "ALTER TABLE sessfs_trash ADD COLUMN version BIGINT");
-
-	if (r == 0 && made)
-		r = add_version(store, store->texts.layout.name,
-				"ALTER TABLE {rows} ADD COLUMN version BIGINT NOT NULL DEFAULT 0");
-	if (r == 0 && made)
-		r = sql_schema_versions(store);
-	if (r == 0 && made && store->versions != SQL_VERSIONS_OTHER)
-		r = bring(store, begin, NULL, 0);
-	return r < 0 ? r :
-		       bring(store, "UPDATE sessfs_store SET version = ?1 WHERE id = 1",
-			     SQL_VALUES(sql_number(SQL_VERSION)));
-}
-
-/* From the only format before this one.  MySQL commits with each change of a table: what is half
- * done is done again. */
-static int upgrade(struct sql *store, const struct found *found)
-{
-	struct sql_link *link = store->writer.link;
-	int r = sql_ask(store, link, bytes_str(store->texts.driver->begin_write), NULL), ended;
-
-	if (r == 0)
-		r = ask(store, "SELECT guard FROM sessfs_store WHERE id = 1 {locked}", NULL, 0,
-			NULL);
-	if (r == 0)
-		r = bring_versions(store, found->made);
-	ended = sql_ask(store, link, r == 0 ? BYTES("COMMIT") : BYTES("ROLLBACK"), NULL);
-	return r < 0 ? r : ended;
 }
 
 static int tell_rights(struct sql *store)
@@ -404,11 +349,12 @@ static int refuse(struct sql *store, const struct found *found,
 {
 	const char *table = store->texts.layout.name;
 
-	if (found->there && found->version > SQL_VERSION)
+	if (found->there && found->version != SQL_FORMAT)
 		return str_explain(ret_why, -EPROTONOSUPPORT,
-				   "%s has the format %lld, and this sessfs knows formats up to "
-				   "%d; use a newer sessfs",
-				   store->database, (long long)found->version, SQL_VERSION);
+				   "%s has the format %lld, and this sessfs knows the format %d "
+				   "alone; use %s sessfs",
+				   store->database, (long long)found->version, SQL_FORMAT,
+				   found->version > SQL_FORMAT ? "a newer" : "an older");
 	if (options->table && strcasecmp(options->table, table) != 0)
 		return str_explain(ret_why, -EINVAL,
 				   "%s keeps its sessions in the table %s, not in %s",
@@ -429,7 +375,7 @@ int sql_schema_open(struct sql *store, const struct backend_options *options, ch
 {
 	_cleanup_(freep) char *collation = NULL;
 	struct found found = { 0 };
-	int r, upgraded = 0;
+	int r;
 
 	if (options->table && !is_name(options->table))
 		return str_explain(ret_why, -EINVAL,
@@ -456,13 +402,6 @@ int sql_schema_open(struct sql *store, const struct backend_options *options, ch
 		r = tell(store, bytes_str(store->texts.driver->hello_writer), false);
 	if (r == 0 && !found.there)
 		r = make(store, &found);
-	else if (r == 0 && found.version < SQL_VERSION && !options->read_only)
-		r = upgraded = upgrade(store, &found);
-	if (upgraded == -EACCES)
-		return str_explain(ret_why, r,
-				   "%s: its tables are those of an older sessfs, and this user may "
-				   "not change them; run 'sessfs setup' as a user who may",
-				   store->database);
 	if (r == -EACCES)
 		return str_explain(
 			ret_why, r,

@@ -38,7 +38,7 @@
 #include "backend/base/log-pause.h"
 
 enum {
-	SQL_VERSION = 2,      /* of our tables; 1: rows had no versions */
+	SQL_FORMAT = 2,	      /* of our tables */
 	SQL_READERS = 16,     /* connections that the pool keeps */
 	SQL_LEASE_S = 15,     /* that a mount may be silent */
 	SQL_FRESH_S = 5,      /* since who judges others was heard of, at the most */

@@ -215,6 +215,23 @@ Test(opening, refuses_an_empty_database_with_the_mark_of_another_program)
 	expect_refusal(path, &owner, -EMEDIUMTYPE, "another program");
 }
 
+Test(opening, refuses_an_older_format_and_leaves_it_as_it_is)
+{
+	static const char *const marks[] = { "UPDATE sessfs_meta SET value = 4 WHERE key = "
+					     "'schema_version'; PRAGMA user_version = 4",
+					     "UPDATE sessfs_meta SET value = 1 WHERE key = "
+					     "'schema_version'; PRAGMA user_version = 0" };
+	static const struct backend_options reader = { .read_only = true };
+	const char *path = scratch_path("store.db");
+
+	make_store(path);
+	for (size_t i = 0; i < ARRAY_SIZE(marks); i++) {
+		make_other(path, marks[i]);
+		expect_refusal(path, &owner, -EPROTONOSUPPORT, "an older sessfs");
+		expect_refusal(path, &reader, -EPROTONOSUPPORT, i ? "format 1," : "format 4,");
+	}
+}
+
 Test(opening, refuses_a_newer_format)
 {
 	const char *path = scratch_path("store.db");

@@ -7,7 +7,6 @@ import errno
 import json
 import os
 import shutil
-import sqlite3
 import stat
 import time
 
@@ -316,50 +315,6 @@ def test_what_gc_has_removed_goes_whole(box):
     do(box, "gc", "--undo", mount.store)
     do(box, "gc", "--older-than=0s", "--grace=0", mount.store)
     has_gone(mount)
-
-
-LATE = 2**62  # nanoseconds since 1970
-# The session of store-2.sql in the trash, as it was put there then.
-OLDER = """
-    CREATE TABLE sessfs_trash (ino INTEGER NOT NULL, item_index INTEGER NOT NULL, state_data,
-        created_at, updated_at, PRIMARY KEY (ino, item_index));
-    INSERT INTO sessfs_trash SELECT CASE state_key WHEN 'state' THEN 1026 ELSE 4 END, item_index,
-        state_data, created_at, updated_at FROM agentscope_sessions;
-    DELETE FROM agentscope_sessions;
-    DELETE FROM sessfs_change;
-    INSERT OR REPLACE INTO sessfs_mark VALUES (4, 8, 1);
-    INSERT INTO sessfs_node SELECT 0, 0, 0, kind, flags, 16832, uid, gid, nlink, rdev, size, atime,
-        mtime, ctime, btime, session_id, state_key, target FROM sessfs_node WHERE ino = 3;
-    UPDATE sessfs_node SET kind = 0 WHERE ino IN (2, 4, 1026);
-    UPDATE sessfs_node SET parent = 0, entry = 1500 WHERE ino = 2;
-    UPDATE sessfs_entry SET parent = 0, id = 1500, name = CAST('1795560226000000000 ' ||
-        '%d demo' AS BLOB) WHERE ino = 2;
-"""
-
-
-def test_what_an_older_version_has_removed_comes_back_or_goes_whole(box):
-    mount = box.mount()
-    mount.stop()
-    with open(os.path.join(os.path.dirname(__file__), "../contract/store-2.sql")) as text:
-        made = text.read()
-    for until in (LATE, time.time_ns()):
-        os.unlink(mount.store)
-        with contextlib.closing(sqlite3.connect(mount.store)) as base:
-            base.executescript(made + OLDER % until)
-            base.execute("UPDATE sessfs_node SET uid = ?, gid = ?", (os.getuid(), os.getgid()))
-            base.commit()
-        mount.start()
-        if until == LATE:
-            mount.check()
-            same(gc(box, mount.store, "--undo", "demo"), [("demo", "undo")], "it comes back")
-            same(read(mount.at("demo/messages.jsonl")), b'{"n":1}\n{"n":2}\n{"torn', "the list")
-            same(read(mount.at("demo/state.json")), b'{"a":1}', "the document")
-            mount.check()
-            do(box, "gc", "--older-than=0s", "--grace=0", mount.store)
-        else:
-            do(box, "gc", mount.store)
-        has_gone(mount)
-        mount.stop()
 
 
 def test_what_is_open_is_read_on_and_comes_back_when_it_is_closed(box):

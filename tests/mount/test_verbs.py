@@ -547,6 +547,12 @@ def unusable_stores(box):
         with contextlib.closing(sqlite3.connect(store)) as base:
             base.execute("PRAGMA user_version = 99")
 
+    def older(store):
+        shutil.copy(good.store, store)
+        with contextlib.closing(sqlite3.connect(store, isolation_level=None)) as base:
+            base.execute("UPDATE sessfs_meta SET value = 3 WHERE key = 'schema_version'")
+            base.execute("PRAGMA user_version = 3")
+
     def truncated(store):
         shutil.copy(good.store, store)
         os.truncate(store, 5000)
@@ -556,6 +562,7 @@ def unusable_stores(box):
     yield "no database", made(lambda store: write(store, b"text" * 500)), False, "not a store"
     yield "foreign", made(foreign), False, "belongs to another program"
     yield "newer", made(newer), False, "newer sessfs"
+    yield "older", made(older), False, "older sessfs"
     yield "truncated", made(truncated), False, ""
     yield "directory", made(os.mkdir), False, "directory"
     yield "memory", "memory:", False, ""
@@ -565,8 +572,9 @@ def unusable_stores(box):
 def test_stores_that_cannot_be_used_are_refused_and_left_alone(box):
     reads = [*READS, ("cat", "s/k.json"), ("rm", "s/k.json")]
     makers = [("put", "s/k.json"), ("append", "s/l.jsonl")]
+    kept = ("missing", "foreign", "older", "truncated")
     for what, store, makes, word in unusable_stores(box):
-        folder = os.path.dirname(store) if what in ("missing", "foreign", "truncated") else None
+        folder = os.path.dirname(store) if what in kept else None
         before = folder and fingerprint(folder)
         for verb, *rest in reads if makes else reads + makers:
             done = box.sessfs(verb, *split(rest, store), stdin=b"1\n")

@@ -41,13 +41,13 @@ int sqlite_look(struct sqlite_conn *conn, struct look *look)
 	return r;
 }
 
-static int refuse_newer(const char *path, int64_t version, char **ret_why)
+static int refuse_format(const char *path, int64_t version, char **ret_why)
 {
 	return sqlite_refuse(
 		ret_why, -EPROTONOSUPPORT,
-		"%s has the format %lld, and this sessfs knows formats up to %d; use a "
-		"newer sessfs",
-		path, (long long)version, SQLITE_SCHEMA_NEWEST);
+		"%s has the format %lld, and this sessfs knows the format %d alone; use %s sessfs",
+		path, (long long)version, SQLITE_SCHEMA_FORMAT,
+		version > SQLITE_SCHEMA_FORMAT ? "a newer" : "an older");
 }
 
 /* The table is the one that the store has always served. */
@@ -99,8 +99,8 @@ int sqlite_judge(struct sqlite *store, const struct backend_options *options, co
 	int64_t version = ours ? MAX(look->version, look->user_version) : look->version;
 	int r;
 
-	if (version > SQLITE_SCHEMA_NEWEST)
-		return refuse_newer(path, version, ret_why);
+	if (version && version != SQLITE_SCHEMA_FORMAT)
+		return refuse_format(path, version, ret_why);
 	r = choose_table(store, options, look, path, ret_why);
 	if (r == 0)
 		r = sqlite_layout_look(&store->writer, &store->layout, path, ret_why);

@@ -46,7 +46,7 @@ static const char rows_table[] =
  * to SQLite a text and a blob of the same bytes are two different values.  Ids are text, as in the
  * rows.
  */
-static const char tables_1[] =
+static const char tables[] =
 	"CREATE TABLE {schema}sessfs_meta (\n"
 	"  -- About this store: schema_version, table (that holds the rows), owner (who has it\n"
 	"  -- mounted, or had), stamp (the newest in sessfs_change), made (1: sessfs made the "
@@ -73,7 +73,8 @@ static const char tables_1[] =
 	"  btime      INTEGER NOT NULL,\n"
 	"  session_id TEXT,             -- whose rows it shows\n"
 	"  state_key  TEXT,\n"
-	"  target     BLOB              -- of a symbolic link\n"
+	"  target     BLOB,             -- of a symbolic link\n"
+	"  generation INTEGER NOT NULL DEFAULT 0 -- moves when a list is written anew\n"
 	");\n"
 	"CREATE UNIQUE INDEX {schema}sessfs_node_key ON sessfs_node (session_id, state_key)\n"
 	"  WHERE kind >= 2 AND nlink > 0;\n"
@@ -128,47 +129,10 @@ static const char tables_1[] =
 	"  first_index   INTEGER NOT NULL, -- lowest index that was changed\n"
 	"  deleted_index INTEGER NOT NULL, -- lowest index that was deleted\n"
 	"  stamp         INTEGER NOT NULL, -- never used twice; negative: it was set apart\n"
+	"  rewritten     INTEGER NOT NULL DEFAULT 1, -- 0: rows were added behind the last one\n"
 	"  PRIMARY KEY (session_id, state_key)\n"
 	") WITHOUT ROWID;\n"
-	"INSERT INTO {schema}sessfs_meta (key, value) VALUES ('stamp', 0);\n";
-
-/* Several mounts. */
-static const char tables_2[] =
-	"CREATE TABLE {schema}sessfs_feed (\n"
-	"  -- What a mount has changed, until all others know it: a row each node, name or key.\n"
-	"  n           INTEGER PRIMARY KEY, -- rises by one\n"
-	"  mount       INTEGER NOT NULL,    -- that has changed it\n"
-	"  what        INTEGER NOT NULL,    -- 0 a node, 1 a name, 2 rows, 3 anything\n"
-	"  ino         INTEGER NOT NULL,    -- of the node, or of the directory that has the name\n"
-	"  flags       INTEGER NOT NULL,    -- 1 moved, made or removed; 2 bytes, too; 4 rows were "
-	"added\n"
-	"  first_index INTEGER NOT NULL,    -- lowest index of the rows\n"
-	"  session_id  TEXT,\n"
-	"  state_key   TEXT,\n"
-	"  name        BLOB\n"
-	");\n"
-	"CREATE TABLE {schema}sessfs_claim (\n"
-	"  -- Files without a name that a mount has open; mount 0: how far (sessfs_feed.n) each "
-	"has\n"
-	"  -- to be before the file goes.\n"
-	"  ino   INTEGER NOT NULL,\n"
-	"  mount INTEGER NOT NULL,\n"
-	"  n     INTEGER NOT NULL,\n"
-	"  PRIMARY KEY (ino, mount)\n"
-	") WITHOUT ROWID;\n"
-	"CREATE TABLE {schema}sessfs_lock (\n"
-	"  -- Locks of files (flock, fcntl) that a mount holds, while there are others.\n"
-	"  ino   INTEGER NOT NULL,\n"
-	"  mount INTEGER NOT NULL,\n"
-	"  locks BLOB    NOT NULL, -- an array of struct backend_lock (backend.h)\n"
-	"  PRIMARY KEY (ino, mount)\n"
-	") WITHOUT ROWID;\n";
-
-/* What a stream of events tells, and not only mounts need to know.  What was left before has none
- * of it.  The table is made anew, since a column that is added has no comment. */
-static const char tables_3[] =
-	"CREATE TABLE {schema}sessfs_feed_2 AS SELECT * FROM {schema}sessfs_feed;\n"
-	"DROP TABLE {schema}sessfs_feed;\n"
+	"INSERT INTO {schema}sessfs_meta (key, value) VALUES ('stamp', 0), ('below', 0);\n"
 	"CREATE TABLE {schema}sessfs_feed (\n"
 	"  -- What a mount has changed, until all others know it: a row each node, name or key.\n"
 	"  n             INTEGER PRIMARY KEY, -- rises by one\n"
@@ -193,36 +157,22 @@ static const char tables_3[] =
 	"  parent        INTEGER, -- of its directory\n"
 	"  path          TEXT\n"
 	");\n"
-	"INSERT INTO {schema}sessfs_feed (n, mount, what, ino, flags, first_index, session_id, "
-	"state_key, name) SELECT n, mount, what, ino, flags, first_index, session_id, state_key, "
-	"name FROM {schema}sessfs_feed_2;\n"
-	"DROP TABLE {schema}sessfs_feed_2;\n";
-
-/* What lists have, and whether others have changed what was there, which is not known of what they
- * did before.  ALTER TABLE keeps a comment of this kind, and writes no row anew. */
-static const char tables_4[] =
-	"ALTER TABLE {schema}sessfs_node ADD COLUMN\n"
-	"  generation INTEGER NOT NULL DEFAULT 0 /* moves when a list is written anew */;\n"
-	"ALTER TABLE {schema}sessfs_change ADD COLUMN\n"
-	"  rewritten INTEGER NOT NULL DEFAULT 1 /* 0: rows were added behind the last one */;\n"
-	"INSERT INTO {schema}sessfs_meta (key, value) VALUES ('below', 0);\n";
-
-/* A store that we made has versions, from then on, and so has what lies in its trash.  To a service
- * that compares them 0 is of no row at all, so what is there begins with 1. */
-static const char rows_5[] = "ALTER TABLE main.{rows} ADD COLUMN\n"
-			     "  version BIGINT NOT NULL DEFAULT 0 /* of a state that is no list: "
-			     "rises with each write */;\n" SQLITE_VERSIONS_BEGIN;
-static const char trash_5[] = "ALTER TABLE main.sessfs_trash ADD COLUMN version";
-
-/* Step i leads from version i to version i + 1. */
-static const char *const steps[SQLITE_SCHEMA_NEWEST] = {
-	tables_1, tables_2, tables_3, tables_4, "", /* see bring_versions() */
-};
-
-enum {
-	WITH_BEFORE = 4,   /* the first version with four triggers; before there were three, */
-	WITH_VERSIONS = 5, /* and with versions of rows */
-};
+	"CREATE TABLE {schema}sessfs_claim (\n"
+	"  -- Files without a name that a mount has open; mount 0: how far (sessfs_feed.n) each "
+	"has\n"
+	"  -- to be before the file goes.\n"
+	"  ino   INTEGER NOT NULL,\n"
+	"  mount INTEGER NOT NULL,\n"
+	"  n     INTEGER NOT NULL,\n"
+	"  PRIMARY KEY (ino, mount)\n"
+	") WITHOUT ROWID;\n"
+	"CREATE TABLE {schema}sessfs_lock (\n"
+	"  -- Locks of files (flock, fcntl) that a mount holds, while there are others.\n"
+	"  ino   INTEGER NOT NULL,\n"
+	"  mount INTEGER NOT NULL,\n"
+	"  locks BLOB    NOT NULL, -- an array of struct backend_lock (backend.h)\n"
+	"  PRIMARY KEY (ino, mount)\n"
+	") WITHOUT ROWID;\n";
 
 /*
  * The triggers.  They run in other programs' connections only (in ours they are off), so only
@@ -353,7 +303,7 @@ static int put_version(struct sqlite_conn *conn, bool made)
 	int64_t application = 0;
 	int r;
 
-	snprintf(number, sizeof(number), "%d", SQLITE_SCHEMA_NEWEST);
+	snprintf(number, sizeof(number), "%d", SQLITE_SCHEMA_FORMAT);
 	r = sqlite_meta_put(conn, "schema_version", number);
 	if (r == 0)
 		r = sqlite_conn_query(conn, "PRAGMA main.application_id", 0, &application);
@@ -362,7 +312,7 @@ static int put_version(struct sqlite_conn *conn, bool made)
 								SQLITE_APPLICATION));
 	if (r == 0 && made)
 		r = sqlite_conn_exec_made(conn, sqlite3_mprintf("PRAGMA main.user_version = %d",
-								SQLITE_SCHEMA_NEWEST));
+								SQLITE_SCHEMA_FORMAT));
 	return r;
 }
 
@@ -421,20 +371,14 @@ static int log_rows(struct sqlite_conn *conn)
 	return r;
 }
 
-/* Whether a store of that version has those that it had then. */
-static int triggers_intact(struct sqlite_conn *conn, int64_t version, bool *ret_intact)
+int sqlite_schema_intact(struct sqlite_conn *conn, bool *ret_intact)
 {
 	int64_t count = 0;
 	int r = sqlite_conn_number(conn, SQL_TRIGGERS, &count);
 
 	if (r == 0)
-		*ret_intact = count == (version < WITH_BEFORE ? 3 : 4);
+		*ret_intact = count == 4;
 	return r;
-}
-
-int sqlite_schema_intact(struct sqlite_conn *conn, bool *ret_intact)
-{
-	return triggers_intact(conn, SQLITE_SCHEMA_NEWEST, ret_intact);
 }
 
 static int made_by_us(struct sqlite_conn *conn, bool *ret_ours)
@@ -455,57 +399,30 @@ static int put_numbers(struct sqlite_conn *conn, int64_t from)
 
 	if (r == 0 && ours)
 		r = sqlite_conn_query(conn, "PRAGMA main.application_id", 0, &application);
-	if (r < 0 || (from == SQLITE_SCHEMA_NEWEST && application))
+	if (r < 0 || (from == SQLITE_SCHEMA_FORMAT && application))
 		return r;
 	return put_version(conn, ours);
-}
-
-static int bring_versions(struct sqlite_conn *conn)
-{
-	static const char trash[] = "SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' "
-				    "AND name = 'sessfs_trash'";
-	/* Whatever it is: another program may have been here first. */
-	static const char column[] = "SELECT count(*) FROM pragma_table_xinfo({name}, 'main') "
-				     "WHERE name = 'version' COLLATE NOCASE";
-	struct sqlite_layout *layout = &conn->store->layout;
-	int64_t has_trash = 0, has_column = 1;
-	bool ours;
-	int r = made_by_us(conn, &ours);
-
-	if (r == 0)
-		r = sqlite_conn_query(conn, trash, 0, &has_trash);
-	if (r == 0 && has_trash)
-		r = run(conn, trash_5, "");
-	if (r == 0 && ours)
-		r = sqlite_conn_query_made(conn, sqlite_sql_expand(column, layout, ""),
-					   &has_column);
-	if (r < 0 || has_column)
-		return r;
-	layout->has_version = true;
-	return run(conn, rows_5, "");
 }
 
 static int bring(struct sqlite_conn *conn, int64_t from, bool new_store)
 {
 	struct sqlite *store = conn->store;
 	bool intact = false;
-	int r = triggers_intact(conn, from, &intact);
+	int r = sqlite_schema_intact(conn, &intact);
 
 	if (r == 0 && new_store)
 		r = sqlite_schema_put_rows(conn);
-	for (int64_t i = from; r == 0 && i < SQLITE_SCHEMA_NEWEST; i++)
-		r = run(conn, steps[i], "main.");
+	if (r == 0 && from == 0)
+		r = run(conn, tables, "main.");
 	if (r == 0 && from == 0)
 		r = put_root(conn);
 	if (r == 0 && from == 0)
 		r = sqlite_meta_put(conn, "table", store->layout.name);
 	if (r == 0 && from == 0)
 		r = sqlite_meta_put(conn, "made", new_store ? "1" : "0");
-	if (r == 0 && from && from < WITH_VERSIONS)
-		r = bring_versions(conn);
 	if (r == 0)
 		r = put_numbers(conn, from);
-	if (r == 0 && (!intact || from < SQLITE_SCHEMA_NEWEST))
+	if (r == 0 && !intact)
 		r = sqlite_schema_put_triggers(conn);
 	/* Rows that nobody logged: of the program that made the database, or written while the
 	 * triggers were gone. */
@@ -537,8 +454,8 @@ int sqlite_schema_aside(struct sqlite *store)
 	struct sqlite_conn *conn = &store->writer;
 	int r = sqlite_conn_exec(conn, "PRAGMA aside.journal_mode = WAL; BEGIN");
 
-	for (int i = 0; r == 0 && i < SQLITE_SCHEMA_NEWEST; i++)
-		r = run(conn, steps[i], "aside.");
+	if (r == 0)
+		r = run(conn, tables, "aside.");
 	if (r == 0)
 		r = put_root(conn);
 	/* No version is -1: at first, anything may have changed. */

@@ -12,7 +12,7 @@ struct sqlite_conn;
 
 /* The version of our tables; 0: there are none. */
 int sqlite_schema_version(struct sqlite_conn *conn, int64_t *ret_version);
-/* Make, adopt or migrate; in one transaction.  new_store: the file was empty. */
+/* Make or adopt; in one transaction.  new_store: the file was empty. */
 int sqlite_schema_bring(struct sqlite *store, int64_t from, bool new_store);
 /* The same tables in the private file of MODE_ASIDE. */
 int sqlite_schema_aside(struct sqlite *store);

@@ -318,9 +318,6 @@ static int choose_mode(struct sqlite *store, const struct backend_options *optio
 	if (r < 0 && options->must_own && look->version)
 		return access(store->place.path, W_OK) < 0 ? -errno : r;
 	store->mode = !look->version ? MODE_ASIDE : r == 0 ? MODE_BOOKKEEPING : MODE_FROZEN;
-	if (store->mode == MODE_FROZEN && look->version < SQLITE_SCHEMA_NEWEST)
-		return sqlite_refuse(ret_why, -EROFS,
-				     "%s has an older format; mount it once for writing", path);
 	return 0;
 }
 
