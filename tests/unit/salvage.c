@@ -113,9 +113,12 @@ static int count(void *arg, const struct salvage_record *record)
 	struct counted *counted = arg;
 	volatile unsigned sum = 0;
 
-	for (int i = 0; i < record->count; i++)
-		for (size_t at = 0; at < record->values[i].bytes.size; at++)
-			sum += (unsigned char)record->values[i].bytes.data[at];
+	for (int i = SALVAGE_FIRST; i < SALVAGE_FIRST + record->count; i++) {
+		const unsigned char *bytes = sqlite3_column_blob(record->row, i);
+
+		for (int at = 0; at < sqlite3_column_bytes(record->row, i); at++)
+			sum += bytes[at];
+	}
 	(void)sum;
 	counted->rows += record->table == SALVAGE_ROW;
 	return 0;
@@ -235,7 +238,7 @@ Test(salvage, leaves_are_found_without_the_pages_above_and_free_pages_are_not)
 	free(file.bytes);
 	read_file(file.path, &file.bytes, &file.size);
 	for (size_t at = 1024; at < file.size; at += 1024)
-		if (file.bytes[at] == BTREE_TABLE_INTERIOR) {
+		if (file.bytes[at] == IMAGE_TABLE_INTERIOR) {
 			memset(file.bytes + at, 0, 1024);
 			interior++;
 		}

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "backend/sqlite/disk/beside.h"
-#include "backend/sqlite/repair/btree.h"
 #include "backend/sqlite/store/error.h"
 #include "backend/sqlite/store/store.h"
 #include "backend/base/cleanup.h"
@@ -68,7 +67,7 @@ struct log {
 
 static uint32_t word(const uint8_t *bytes, bool big)
 {
-	return big ? btree_u32(bytes) :
+	return big ? image_u32(bytes) :
 		     (uint32_t)bytes[3] << 24 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[1] << 8 |
 			       bytes[0];
 }
@@ -83,7 +82,7 @@ static void add_sum(bool big, uint32_t sum[2], const uint8_t *bytes, size_t size
 
 static bool same_sum(const uint32_t sum[2], const uint8_t *bytes)
 {
-	return sum[0] == btree_u32(bytes) && sum[1] == btree_u32(bytes + 4);
+	return sum[0] == image_u32(bytes) && sum[1] == image_u32(bytes + 4);
 }
 
 /* The header of the log, if it is whole: then it knows how large the pages are. */
@@ -93,10 +92,10 @@ static bool read_log_header(struct log *log, uint8_t header[LOG_HEADER])
 
 	if (read_at(log->fd, header, LOG_HEADER, 0) < 0)
 		return false;
-	log->big = btree_u32(header) & 1;
+	log->big = image_u32(header) & 1;
 	add_sum(log->big, sum, header, 24);
-	size = btree_u32(header + 8);
-	if ((btree_u32(header) & ~1u) != log_magic || !same_sum(sum, header + 24) ||
+	size = image_u32(header + 8);
+	if ((image_u32(header) & ~1u) != log_magic || !same_sum(sum, header + 24) ||
 	    !is_page_size(size))
 		return false;
 	log->page_size = size;
@@ -150,8 +149,8 @@ static enum frame_state read_frame(struct log *log, uint64_t number)
 		memcpy(log->salt, log->bytes + 8, sizeof(log->salt));
 		log->salted = ours = true;
 	}
-	log->sum[0] = btree_u32(log->bytes + 16);
-	log->sum[1] = btree_u32(log->bytes + 20);
+	log->sum[0] = image_u32(log->bytes + 16);
+	log->sum[1] = image_u32(log->bytes + 20);
 	log->content[0] = next[0];
 	log->content[1] = next[1];
 	log->seeded = true;
@@ -175,8 +174,8 @@ static int walk_log(int fd, uint32_t page_size, frame_fn *fn, void *arg, bool *r
 	*ret_header = log.header = read_log_header(&log, header);
 	/* Without its header, the log's first frame may still carry the sum of one. */
 	if (!log.header && st.st_size > LOG_HEADER && read_at(fd, header, LOG_HEADER, 0) == 0) {
-		log.sum[0] = btree_u32(header + 24);
-		log.sum[1] = btree_u32(header + 28);
+		log.sum[0] = image_u32(header + 24);
+		log.sum[1] = image_u32(header + 28);
 		add_sum(log.big, log.content, header, 24);
 		log.seeded = true;
 	}
@@ -210,7 +209,7 @@ struct log_end {
 static int find_end(void *arg, const struct log *log, uint64_t number, enum frame_state state)
 {
 	struct log_end *end = arg;
-	uint32_t pages = btree_u32(log->bytes + 4);
+	uint32_t pages = image_u32(log->bytes + 4);
 
 	if (state != FRAME_VALID) {
 		end->pending_damage++;
@@ -218,7 +217,7 @@ static int find_end(void *arg, const struct log *log, uint64_t number, enum fram
 		return 0;
 	}
 	end->valid++;
-	end->top = MAX(end->top, btree_u32(log->bytes));
+	end->top = MAX(end->top, image_u32(log->bytes));
 	if (!pages)
 		return 0;
 	if (end->pending_damage && !end->first_damaged)
@@ -240,7 +239,7 @@ static int map_frame(void *arg, const struct log *log, uint64_t number, enum fra
 {
 	struct log_map *map = arg;
 	struct image *image = map->image;
-	uint32_t page = btree_u32(log->bytes);
+	uint32_t page = image_u32(log->bytes);
 
 	if (number >= map->frames || !image_has_page(image, page))
 		return 0;
@@ -255,21 +254,54 @@ static int map_frame(void *arg, const struct log *log, uint64_t number, enum fra
 
 /* The file. */
 
-/* Cells fill a page from its end on, so one that is taken for larger than it is ends too early. */
+bool image_page_parse(const uint8_t *bytes, uint32_t number, uint32_t usable,
+		      struct image_page *page)
+{
+	unsigned at = number == 1 ? FILE_HEADER : 0;
+
+	*page = (struct image_page){ .bytes = bytes, .number = number, .type = bytes[at] };
+	if (page->type != IMAGE_INDEX_LEAF && page->type != IMAGE_TABLE_LEAF &&
+	    !image_is_interior(page))
+		return false;
+	page->cells = image_u16(bytes + at + 3);
+	page->pointers = at + (image_is_interior(page) ? 12 : 8);
+	page->first = page->pointers + 2 * page->cells;
+	page->last = usable - 4;
+	if (image_is_interior(page))
+		page->right = image_u32(bytes + at + 8);
+	/* A cell takes at least four bytes and its place. */
+	return page->cells <= (usable - page->pointers) / 6;
+}
+
+unsigned image_cell(const struct image_page *page, unsigned number)
+{
+	unsigned at = image_u16(page->bytes + page->pointers + (size_t)2 * number);
+
+	return at >= page->first && at <= page->last ? at : 0;
+}
+
+bool image_page_read(struct image *image, uint32_t number, uint8_t *bytes, struct image_page *page)
+{
+	return image_read(image, number, bytes) == 0 &&
+	       image_page_parse(bytes, number, image->usable, page);
+}
+
+/* Cells fill a page from its end on: one that is taken for larger than it is has none there. */
 static bool is_plausible(const uint8_t *bytes, uint32_t size, bool first)
 {
-	struct btree_page page;
-	struct btree_cell cell;
-	unsigned end = 0;
+	struct image_page page;
+	unsigned last = 0;
 
-	if (!btree_page_read(bytes, size, first, &page) || !page.cells)
+	if (!image_page_parse(bytes, first ? 1 : 2, size, &page))
 		return false;
 	for (unsigned i = 0; i < page.cells; i++) {
-		if (!btree_cell_read(&page, i, &cell))
+		unsigned at = image_cell(&page, i);
+
+		if (!at)
 			return false;
-		end = MAX(end, cell.end);
+		last = MAX(last, at);
 	}
-	return end > size - size / 4;
+	return last > size / 2;
 }
 
 static unsigned count_plausible(int fd, uint64_t file_size, uint32_t size, uint8_t *bytes)
@@ -286,7 +318,7 @@ static unsigned count_plausible(int fd, uint64_t file_size, uint32_t size, uint8
 /* The size that makes the most of the file pages of b-trees; in doubt what the header says. */
 static int guess_page_size(struct image *image, const uint8_t *header, uint64_t file_size)
 {
-	uint32_t said = btree_u16(header + 16) == 1 ? PAGE_MOST : btree_u16(header + 16);
+	uint32_t said = image_u16(header + 16) == 1 ? PAGE_MOST : image_u16(header + 16);
 	bool can_be = is_page_size(said) && memcmp(header, magic, sizeof(magic)) == 0;
 	uint8_t *bytes = malloc(PAGE_MOST);
 	uint64_t best = 0;
@@ -322,12 +354,12 @@ static void read_header(struct image *image, const uint8_t *header)
 	image->header = true;
 	if (reserved <= 32 || image->page_size - reserved >= 480)
 		image->usable = image->page_size - (reserved < 32 ? reserved : 0);
-	image->freelist = btree_u32(header + 32);
-	image->pointer_map = btree_u32(header + 52) != 0;
-	if (btree_u32(header + 56) >= 1 && btree_u32(header + 56) <= 3)
-		image->encoding = (uint8_t)btree_u32(header + 56);
-	if (btree_u32(header + 24) == btree_u32(header + 92))
-		image->expected = btree_u32(header + 28);
+	image->freelist = image_u32(header + 32);
+	image->pointer_map = image_u32(header + 52) != 0;
+	if (image_u32(header + 56) >= 1 && image_u32(header + 56) <= 3)
+		image->encoding = (uint8_t)image_u32(header + 56);
+	if (image_u32(header + 24) == image_u32(header + 92))
+		image->expected = image_u32(header + 28);
 }
 
 /* Whether the second page looks like one of a pointer map, when the header does not tell. */
@@ -340,7 +372,7 @@ static bool looks_mapped(struct image *image, uint8_t *bytes)
 	for (unsigned i = 0; i < entries; i++) {
 		const uint8_t *entry = bytes + (size_t)5 * i;
 
-		if (entry[0] > IMAGE_BTREE || btree_u32(entry + 1) > image->pages)
+		if (entry[0] > IMAGE_BTREE || image_u32(entry + 1) > image->pages)
 			return false;
 		used += entry[0] != 0;
 	}
@@ -530,7 +562,7 @@ enum image_use image_use(struct image *image, uint32_t page, uint32_t *ret_paren
 	}
 	if (image->map[at] > IMAGE_BTREE)
 		return IMAGE_UNKNOWN;
-	*ret_parent = btree_u32(image->map + at + 1);
+	*ret_parent = image_u32(image->map + at + 1);
 	return (enum image_use)image->map[at];
 }
 

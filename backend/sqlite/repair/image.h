@@ -20,6 +20,7 @@
 #include "backend/backend.h"
 
 enum {
+	FILE_HEADER = 100, /* bytes of the database, before what is in its first page */
 	LOG_HEADER = 32,   /* bytes of the log's header */
 	FRAME_HEADER = 24, /* and of that of each frame, before its page */
 };
@@ -57,6 +58,46 @@ int image_read(struct image *image, uint32_t page, uint8_t *bytes);
 static inline bool image_has_page(const struct image *image, uint32_t page)
 {
 	return page >= 1 && page <= image->pages;
+}
+
+enum image_type {
+	IMAGE_INDEX_INTERIOR = 2,
+	IMAGE_TABLE_INTERIOR = 5,
+	IMAGE_INDEX_LEAF = 10,
+	IMAGE_TABLE_LEAF = 13,
+};
+
+/* A page of a b-tree.  bytes are borrowed. */
+struct image_page {
+	const uint8_t *bytes;
+	uint32_t number;
+	enum image_type type;
+	unsigned cells;	   /* as the header says; their places may be wrong */
+	unsigned pointers; /* where the array of places begins */
+	unsigned first;	   /* where the first cell can be */
+	unsigned last;	   /* and the last one */
+	uint32_t right;	   /* interior pages: the last child */
+};
+/* Whether these bytes can be a page of a b-tree, and its header. */
+bool image_page_parse(const uint8_t *bytes, uint32_t number, uint32_t usable,
+		      struct image_page *page);
+/* Where a cell is; 0: its place is wrong. */
+unsigned image_cell(const struct image_page *page, unsigned number);
+/* Read a page as of a b-tree into bytes; false: it cannot be one. */
+bool image_page_read(struct image *image, uint32_t number, uint8_t *bytes, struct image_page *page);
+static inline bool image_is_interior(const struct image_page *page)
+{
+	return page->type == IMAGE_INDEX_INTERIOR || page->type == IMAGE_TABLE_INTERIOR;
+}
+
+static inline uint32_t image_u16(const uint8_t *bytes)
+{
+	return (uint32_t)bytes[0] << 8 | bytes[1];
+}
+
+static inline uint32_t image_u32(const uint8_t *bytes)
+{
+	return image_u16(bytes) << 16 | image_u16(bytes + 2);
 }
 
 /* What the pointer map says about a page: its type, 0 when it says nothing, and its parent. */

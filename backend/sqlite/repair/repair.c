@@ -77,28 +77,54 @@ void repair_report(void *arg, const char *sentence)
 	repairing->repair->report(repairing->repair->arg, shown);
 }
 
+static int64_t int_at(const struct salvage_record *record, int i)
+{
+	return sqlite3_column_int64(record->row, SALVAGE_FIRST + i);
+}
+
+static struct bytes text_of(const struct salvage_record *record, int i)
+{
+	const void *text = sqlite3_column_text(record->row, SALVAGE_FIRST + i);
+
+	return bytes_make(text ? text : "",
+			  (size_t)sqlite3_column_bytes(record->row, SALVAGE_FIRST + i));
+}
+
+static int type_at(const struct salvage_record *record, int i)
+{
+	return sqlite3_column_type(record->row, SALVAGE_FIRST + i);
+}
+
+static int64_t size_at(const struct salvage_record *record, int i)
+{
+	const int type = type_at(record, i);
+
+	/* That of a number would be known when it was made text. */
+	return type == SQLITE_TEXT || type == SQLITE_BLOB ?
+		       sqlite3_column_bytes(record->row, SALVAGE_FIRST + i) :
+		       0;
+}
+
 /* Whether what is whole in the eyes of the store can be what it says that it is. */
 static bool is_sound(const struct salvage_record *record)
 {
-	const struct btree_value *values = record->values;
-
 	switch (record->table) {
 	case SALVAGE_ROW:
-		return values[ROW_INDEX].integer > INT64_MIN;
+		return int_at(record, ROW_INDEX) > INT64_MIN;
 	case SALVAGE_NODE:
 		return record->rowid >= BACKEND_TRASH;
 	case SALVAGE_ENTRY:
-		return values[0].integer >= BACKEND_TRASH && values[1].integer > 0 &&
-		       values[3].integer > 0 && values[2].bytes.size > 0;
+		return int_at(record, 0) >= BACKEND_TRASH && int_at(record, 1) > 0 &&
+		       int_at(record, 3) > 0 && size_at(record, 2) > 0;
 	case SALVAGE_ENTRY_NAME:
-		return values[0].integer >= BACKEND_TRASH;
+		return int_at(record, 0) >= BACKEND_TRASH;
 	case SALVAGE_CHUNK:
-		return values[0].integer > 0 && values[1].integer >= 0 &&
-		       values[2].bytes.size <= BACKEND_CHUNK;
+		return int_at(record, 0) > 0 && int_at(record, 1) >= 0 &&
+		       size_at(record, 2) <= BACKEND_CHUNK;
 	case SALVAGE_PIECE:
-		return values[0].integer > 0 && values[1].integer >= 0;
+		return int_at(record, 0) > 0 && int_at(record, 1) >= 0;
 	default:
-		return values[0].type != BTREE_INTEGER || values[0].integer > 0;
+		return type_at(record, 0) != SQLITE_INTEGER || int_at(record, 0) > 0;
 	}
 }
 
@@ -137,7 +163,8 @@ static int insert(struct repairing *repairing, const struct salvage_record *reco
 	int code = SQLITE_OK;
 
 	for (int i = 0; code == SQLITE_OK && i < record->count; i++)
-		code = salvage_bind(&repairing->salvage, statement, i + 1, &record->values[i]);
+		code = sqlite3_bind_value(statement, i + 1,
+					  sqlite3_column_value(record->row, SALVAGE_FIRST + i));
 	if (code == SQLITE_OK && record->table == SALVAGE_NODE)
 		code = sqlite3_bind_int64(statement, 1, record->rowid);
 	if (code == SQLITE_OK)
@@ -152,18 +179,18 @@ static int insert(struct repairing *repairing, const struct salvage_record *reco
 	return sqlite_result(conn, code);
 }
 
-/* Asked of text in UTF-8, which SQLite makes of any. */
 static bool is_row(struct repairing *repairing, const struct salvage_record *record)
 {
 	const struct backend_repair *repair = repairing->repair;
-	struct btree_value text[] = { record->values[ROW_SESSION], record->values[ROW_KEY],
-				      record->values[ROW_DATA] };
+	const int type = type_at(record, ROW_DATA);
 
 	/* The new store makes text of a number. */
-	if (text[2].type == BTREE_INTEGER || (text[2].type == BTREE_REAL && isfinite(text[2].real)))
+	if (type == SQLITE_INTEGER ||
+	    (type == SQLITE_FLOAT &&
+	     isfinite(sqlite3_column_double(record->row, SALVAGE_FIRST + ROW_DATA))))
 		return true;
-	return salvage_utf8(&repairing->salvage, text, ARRAY_SIZE(text)) == 0 &&
-	       repair->is_row(repair->arg, text[0].bytes, text[1].bytes, text[2].bytes);
+	return repair->is_row(repair->arg, text_of(record, ROW_SESSION), text_of(record, ROW_KEY),
+			      text_of(record, ROW_DATA));
 }
 
 static int on_record(void *arg, const struct salvage_record *record)
@@ -179,12 +206,10 @@ static int on_record(void *arg, const struct salvage_record *record)
 	fits = record->table != SALVAGE_ROW || is_row(repairing, record);
 	if (!fits) {
 		repair_tell(repairing,
-			    "session %.*s, key %.*s, item %" PRId64
+			    "session %.500s, key %.500s, item %" PRId64
 			    ": the row is not JSON and is lost",
-			    (int)MIN(record->values[ROW_SESSION].bytes.size, 500),
-			    record->values[ROW_SESSION].bytes.data,
-			    (int)MIN(record->values[ROW_KEY].bytes.size, 500),
-			    record->values[ROW_KEY].bytes.data, record->values[ROW_INDEX].integer);
+			    text_of(record, ROW_SESSION).data, text_of(record, ROW_KEY).data,
+			    int_at(record, ROW_INDEX));
 		return 0;
 	}
 	if (record->table == SALVAGE_NODE && record->rowid == BACKEND_ROOT && !repairing->root)
@@ -192,7 +217,7 @@ static int on_record(void *arg, const struct salvage_record *record)
 	if (r == 0)
 		r = insert(repairing, record);
 	for (int i = 0; i < record->count; i++)
-		repairing->waiting += record->values[i].bytes.size + 16;
+		repairing->waiting += (uint64_t)size_at(record, i) + 16;
 	tick(1);
 	if (r == 0 && repairing->waiting >= COMMIT_BYTES)
 		r = commit_some(repairing);

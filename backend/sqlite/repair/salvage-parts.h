@@ -3,9 +3,9 @@
 #define BACKEND_SQLITE_SALVAGE_PARTS_H
 
 /*
- * What the parts of a salvage share; nobody else includes it.  salvage-schema.c learns which tables
- * there are, salvage-tree.c follows the trees, salvage-record.c reads records, and salvage.c finds
- * the pages that no tree leads to and hands all out.
+ * What the parts of a salvage share; nobody else includes it.  salvage-tree.c learns which tables
+ * there are and follows the trees, salvage-leaf.c has SQLite read the records of a page, and
+ * salvage.c finds the pages that no tree leads to and hands all out.
  */
 
 #include "backend/sqlite/store/error.h"
@@ -16,6 +16,7 @@ enum {
 	BIT_LIVE = 1,	/* a tree leads to it */
 	BIT_FREE = 2,	/* on the list of free pages */
 	BIT_SPOILT = 4, /* something of it cannot be read, and was told */
+	BIT_ROOT = 8,	/* the schema says that a tree begins there */
 };
 
 /* How a table keeps its records. */
@@ -38,32 +39,39 @@ extern const struct salvage_shape salvage_shapes[SALVAGE_TABLES];
 /* The table's, for sentences. */
 const char *salvage_name_of(const struct salvage *salvage, enum salvage_table table);
 
-/* Whether a pointer from one page to another is known to be false: the pointer map says otherwise,
- * and so does the page that it names.  Uses salvage->other. */
-bool salvage_is_false(struct salvage *salvage, uint32_t from, uint32_t page,
-		      enum image_use expected);
-/* The whole payload of a cell of a page: in the page, or put together in salvage->payload.
- * -ENODATA: it is not whole. */
-int salvage_payload(struct salvage *salvage, uint32_t page, const struct btree_cell *cell,
-		    struct bytes *ret_payload);
-/* The values of a record, as salvage.h has them, and how many.  -ENODATA: it is not whole. */
-int salvage_record_read(struct salvage *salvage, enum salvage_table table, uint32_t page,
-			const struct btree_cell *cell, struct btree_value *values, int *ret_count);
-/* "session s, key k, item 7": for the limits of what is lost. */
-void salvage_show_row(struct salvage *salvage, const struct btree_page *page, uint32_t number,
-		      int cell_number, char text[512]);
-/* Whether the records of a page, as far as they are whole, are of this table. */
-bool salvage_page_is_of(const struct salvage *salvage, enum salvage_table table,
-			const struct btree_page *page);
+/* salvage-leaf.c */
 
-/* Mark the pages of the tree below a root as those of a table; tell what cannot be read. */
-int salvage_walk(struct salvage *salvage, enum salvage_table table, uint32_t root);
+/* Open the database that SQLite reads, or open it again since rows_sql is another one.  -ENODATA:
+ * the rows' table cannot be one that rows_sql makes. */
+int salvage_leaf_open(struct salvage *salvage);
+void salvage_leaf_close(struct salvage *salvage);
+/* Visit the cells of a page as records of a table; row is NULL for one that cannot be read.
+ * Without values, only to see of which table they are. */
+typedef int salvage_cell_fn(void *arg, unsigned cell, sqlite3_stmt *row);
+int salvage_cells(struct salvage *salvage, enum salvage_table table, const struct image_page *page,
+		  bool with_values, salvage_cell_fn *fn, void *arg);
+/* Whether a record has the columns of its table with their types. */
+bool salvage_fits(const struct salvage *salvage, enum salvage_table table,
+		  const struct image_page *page, sqlite3_stmt *row);
+/* "session s, key k, item 7": for the limits of what is lost. */
+void salvage_show_row(struct salvage *salvage, const struct image_page *page, int cell,
+		      char text[512]);
+/* Whether the records of a page are of this table, at least half of them; *ret_any: are there any?
+ */
+bool salvage_page_is_of(struct salvage *salvage, enum salvage_table table,
+			const struct image_page *page, bool *ret_any);
+
+/* salvage-tree.c */
+
+/* Mark a page and those below it as those of a table, and tell which cannot be read; a root has the
+ * depth 0. */
+int salvage_walk(struct salvage *salvage, enum salvage_table table, uint32_t number,
+		 unsigned depth);
 /* Mark the pages that the list of free ones has. */
 void salvage_walk_freelist(struct salvage *salvage);
-
+/* Whether both the map and the list say that a page is free. */
+bool salvage_is_free(struct salvage *salvage, uint32_t page);
 /* Learn from the schema where each table begins and what the rows' table is. */
 int salvage_learn_schema(struct salvage *salvage);
-/* Walk the trees that are of none of our tables. */
-int salvage_walk_others(struct salvage *salvage);
 
 #endif

@@ -9,6 +9,30 @@
 
 static const char default_table[] = "agentscope_sessions";
 
+const struct salvage_shape salvage_shapes[SALVAGE_TABLES] = {
+	[SALVAGE_NODE] = { "sessfs_node", "niiiiiiiiiiiiiiTTBi", BY_ROWID, true },
+	[SALVAGE_ENTRY] = { "sessfs_entry", "iibi", BY_KEY, true },
+	[SALVAGE_XATTR] = { "sessfs_xattr", "ibb", BY_KEY, true },
+	[SALVAGE_CHUNK] = { "sessfs_chunk", "iib", BY_KEY | BY_ROWID, true },
+	[SALVAGE_PIECE] = { "sessfs_piece", "iiib", BY_KEY, true },
+	[SALVAGE_TRASH] = { "sessfs_trash", "iivvvv", BY_ROWID, true },
+	[SALVAGE_ROW] = { NULL, "ttitvvv", BY_KEY | BY_ROWID, true },
+	[SALVAGE_MARK] = { "sessfs_mark", "iii", BY_KEY, false },
+	[SALVAGE_NODE_KEY] = { "sessfs_node_key", "tti", BY_KEY, true },
+	[SALVAGE_ENTRY_NAME] = { "sqlite_autoindex_sessfs_entry_2", "ibi", BY_KEY, true },
+	[SALVAGE_META] = { "sessfs_meta", "tv", BY_KEY, false },
+	[SALVAGE_SCHEMA] = { NULL, "tttiT", BY_ROWID, false },
+};
+
+const char *salvage_name_of(const struct salvage *salvage, enum salvage_table table)
+{
+	if (table == SALVAGE_ROW)
+		return salvage->table;
+	if (table == SALVAGE_SCHEMA)
+		return "the schema";
+	return salvage_shapes[table].name ? salvage_shapes[table].name : "another table";
+}
+
 /* In which order tables are handed out. */
 static const enum salvage_table order[] = {
 	SALVAGE_NODE,	    SALVAGE_ENTRY, SALVAGE_XATTR, SALVAGE_CHUNK,
@@ -33,19 +57,19 @@ static bool may_be_cut_off(struct salvage *salvage, uint32_t page)
 
 static void sort_found(struct salvage *salvage, uint32_t number)
 {
-	struct btree_page page;
+	struct image_page page;
+	bool any;
 
 	if (!may_be_cut_off(salvage, number) ||
-	    image_read(&salvage->image, number, salvage->page) < 0 ||
-	    !btree_page_read(salvage->page, salvage->image.usable, number == 1, &page) ||
-	    !btree_page_whole(&page) || page.type == BTREE_TABLE_INTERIOR)
+	    !image_page_read(&salvage->image, number, salvage->page, &page) ||
+	    page.type == IMAGE_TABLE_INTERIOR)
 		return;
 	for (int table = SALVAGE_NODE; table < SALVAGE_OTHER; table++) {
 		/* The indexes of another program may have the shape of ours. */
 		if (!salvage_shapes[table].alone ||
 		    (salvage->foreign &&
 		     (table == SALVAGE_NODE_KEY || table == SALVAGE_ENTRY_NAME)) ||
-		    !salvage_page_is_of(salvage, table, &page))
+		    !salvage_page_is_of(salvage, table, &page, &any) || !any)
 			continue;
 		salvage->use[number] = (uint8_t)table;
 		return;
@@ -67,84 +91,74 @@ static enum source source_of(const struct salvage *salvage, uint32_t page)
 	return live ? SOURCE_LIVE : SOURCE_FOUND;
 }
 
-/* Bytes that two cells share: then at least one of the two is none. */
-static void cover_page(struct salvage *salvage, const struct btree_page *page)
+struct handing_out {
+	struct salvage *salvage;
+	enum salvage_table table;
+	const struct image_page *page;
+	unsigned lost;
+	int first, last; /* of these */
+};
+
+static int hand_out_cell(void *arg, unsigned cell, sqlite3_stmt *row)
 {
-	struct btree_cell cell;
+	struct handing_out *handing_out = arg;
+	struct salvage *salvage = handing_out->salvage;
+	const uint32_t number = handing_out->page->number;
+	const enum salvage_table table = handing_out->table;
+	int r = -ENODATA;
 
-	memset(salvage->cover, 0, salvage->image.page_size);
-	for (unsigned i = 0; i < page->cells; i++)
-		if (btree_cell_read(page, i, &cell))
-			for (unsigned at = cell.begin; at < cell.end; at++)
-				salvage->cover[at] += salvage->cover[at] < 2;
-}
+	if (row && salvage_fits(salvage, table, handing_out->page, row)) {
+		struct salvage_record record = {
+			.table = table,
+			.row = row,
+			.count = (int)strlen(salvage_shapes[table].columns),
+			.rowid = sqlite3_column_int64(row, SALVAGE_FIRST - 1),
+			.found = !(salvage->bits[number] & BIT_LIVE),
+			.old = salvage->image.stale[number],
+		};
 
-static bool overlaps(const struct salvage *salvage, const struct btree_cell *cell)
-{
-	return memchr(salvage->cover + cell->begin, 2, cell->end - cell->begin);
-}
-
-static int hand_out_cell(struct salvage *salvage, enum salvage_table table, uint32_t number,
-			 const struct btree_page *page, unsigned i)
-{
-	struct btree_value values[SALVAGE_COLUMNS];
-	struct salvage_record record = { .table = table, .values = values };
-	struct btree_cell cell;
-	int r;
-
-	if (!btree_cell_read(page, i, &cell) || overlaps(salvage, &cell))
-		return -ENODATA;
-	r = salvage_record_read(salvage, table, number, &cell, values, &record.count);
-	if (r < 0)
+		r = salvage->record(salvage->record_arg, &record);
+	}
+	if (r != -ENODATA)
 		return r;
-	record.rowid = cell.rowid;
-	record.found = !(salvage->bits[number] & BIT_LIVE);
-	record.old = salvage->image.stale[number];
-	return salvage->record(salvage->record_arg, &record);
+	handing_out->first = handing_out->lost++ ? handing_out->first : (int)cell;
+	handing_out->last = (int)cell;
+	return 0;
 }
 
-static void tell_lost_cells(struct salvage *salvage, enum salvage_table table, uint32_t number,
-			    const struct btree_page *page, unsigned lost, int first, int last)
+static void tell_lost_cells(const struct handing_out *handing_out)
 {
+	struct salvage *salvage = handing_out->salvage;
+	const struct image_page *page = handing_out->page;
 	char before[512], behind[512];
 
-	if (table != SALVAGE_ROW) {
+	if (handing_out->table != SALVAGE_ROW) {
 		salvage_tell(salvage, "page %" PRIu32 ", of %s: %u of %u records are damaged",
-			     number, salvage_name_of(salvage, table), lost, page->cells);
+			     page->number, salvage_name_of(salvage, handing_out->table),
+			     handing_out->lost, page->cells);
 		return;
 	}
-	salvage_show_row(salvage, page, number, first - 1, before);
-	salvage_show_row(salvage, page, number, last + 1, behind);
+	salvage_show_row(salvage, page, handing_out->first - 1, before);
+	salvage_show_row(salvage, page, handing_out->last + 1, behind);
 	salvage_tell(salvage,
-		     "page %" PRIu32 ": %u of %u rows are damaged, those between %s and %s", number,
-		     lost, page->cells, before, behind);
+		     "page %" PRIu32 ": %u of %u rows are damaged, those between %s and %s",
+		     page->number, handing_out->lost, page->cells, before, behind);
 }
 
 static int hand_out_page(struct salvage *salvage, enum salvage_table table, uint32_t number)
 {
-	unsigned lost = 0;
-	int first = -1, last = -1, r = 0;
-	struct btree_page page;
+	struct image_page page;
+	struct handing_out handing_out = { salvage, table, &page, 0, -1, -1 };
+	int r;
 
-	if (image_read(&salvage->image, number, salvage->page) < 0 ||
-	    !btree_page_read(salvage->page, salvage->image.usable, number == 1, &page) ||
-	    page.type == BTREE_TABLE_INTERIOR)
+	if (!image_page_read(&salvage->image, number, salvage->page, &page))
 		return 0;
-	cover_page(salvage, &page);
-	for (unsigned i = 0; i < page.cells; i++) {
-		r = hand_out_cell(salvage, table, number, &page, i);
-		if (r < 0 && r != -ENODATA)
-			return r;
-		if (r != -ENODATA)
-			continue;
-		first = lost++ ? first : (int)i;
-		last = (int)i;
-	}
-	if (lost && !(salvage->bits[number] & BIT_SPOILT)) {
+	r = salvage_cells(salvage, table, &page, true, hand_out_cell, &handing_out);
+	if (r == 0 && handing_out.lost && !(salvage->bits[number] & BIT_SPOILT)) {
 		salvage->bits[number] |= BIT_SPOILT;
-		tell_lost_cells(salvage, table, number, &page, lost, first, last);
+		tell_lost_cells(&handing_out);
 	}
-	return 0;
+	return r;
 }
 
 static int hand_out(struct salvage *salvage, enum salvage_table table, enum source source)
@@ -177,9 +191,10 @@ static int sort_pages(struct salvage *salvage)
 	r = salvage_learn_schema(salvage);
 	for (int table = SALVAGE_NODE; r == 0 && table < SALVAGE_OTHER; table++)
 		if (salvage->roots[table])
-			r = salvage_walk(salvage, table, salvage->roots[table]);
-	if (r == 0)
-		r = salvage_walk_others(salvage);
+			r = salvage_walk(salvage, table, salvage->roots[table], 0);
+	for (uint32_t page = 2; r == 0 && page <= salvage->image.pages; page++)
+		if ((salvage->bits[page] & (BIT_ROOT | BIT_LIVE)) == BIT_ROOT)
+			r = salvage_walk(salvage, SALVAGE_OTHER, page, 0);
 	for (uint32_t page = 2; r == 0 && page <= salvage->image.pages; page++)
 		sort_found(salvage, page);
 	return r;
@@ -188,14 +203,11 @@ static int sort_pages(struct salvage *salvage)
 int salvage_open(const char *path, const char *table, backend_report_fn *report, void *arg,
 		 struct salvage *salvage, char **ret_why)
 {
-	static const int ordinary[ROW_COLUMNS] = { 0, 1, 2, 3, 4, 5 };
 	int r;
 
 	*salvage = (struct salvage){ .report = report,
 				     .arg = arg,
 				     .table = table ? table : default_table };
-	salvage->rows_by = BY_KEY | BY_ROWID;
-	memcpy(salvage->columns, ordinary, sizeof(ordinary));
 	r = image_open(path, report, arg, &salvage->image, ret_why);
 	if (r < 0)
 		return r;
@@ -203,9 +215,9 @@ int salvage_open(const char *path, const char *table, backend_report_fn *report,
 	salvage->bits = calloc((size_t)salvage->image.pages + 1, 1);
 	salvage->page = malloc(salvage->image.page_size);
 	salvage->other = malloc(salvage->image.page_size);
-	salvage->cover = malloc(salvage->image.page_size);
-	r = salvage->use && salvage->bits && salvage->page && salvage->other && salvage->cover ?
-		    0 :
+	salvage->leaf = malloc(salvage->image.page_size);
+	r = salvage->use && salvage->bits && salvage->page && salvage->other && salvage->leaf ?
+		    salvage_leaf_open(salvage) :
 		    -ENOMEM;
 	if (r == 0)
 		r = sort_pages(salvage);
@@ -216,14 +228,13 @@ int salvage_open(const char *path, const char *table, backend_report_fn *report,
 
 void salvage_close(struct salvage *salvage)
 {
+	salvage_leaf_close(salvage);
 	image_close(&salvage->image);
 	free(salvage->use);
 	free(salvage->bits);
 	free(salvage->page);
 	free(salvage->other);
-	free(salvage->cover);
+	free(salvage->leaf);
+	free(salvage->rows_sql);
 	free(salvage->table_found);
-	sqlite3_finalize(salvage->text);
-	sqlite3_close(salvage->db);
-	buf_done(&salvage->payload);
 }

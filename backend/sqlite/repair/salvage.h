@@ -9,7 +9,8 @@
  * cuts off those below it: such a page is found again by looking at all pages of the file, and
  * sorted to its table by the shape of its records, which differs from table to table.  Pages that
  * are free hold what was deleted and are no data: the list of free pages and the pointer map, of
- * which the first may be damaged, say which.
+ * which the first may be damaged, say which.  Records are read by SQLite, a page at a time
+ * (salvage-leaf.c).
  *
  * The pages that the log has are newer than those of the file, and those that a tree leads to are
  * surer than those that were found; so records are handed out in the order of their worth, and of
@@ -19,17 +20,15 @@
  *   2. pages that were found: likewise
  *   3. the file's version of pages of which the log had a newer one that is damaged
  *
- * A record is whole when its cell lies within its page and overlaps no other, when its payload and
- * all its overflow pages are there in the length that they should have and no other page claims
- * them with better reason, and when it has the columns of its table with their types.  SQLite keeps
- * no checksums of pages: a byte that has changed inside of a text cannot be seen here.
+ * A record is whole when SQLite can read it, with its overflow pages, none of which is a page of a
+ * tree, and when it has the columns of its table with their types.  SQLite keeps no checksums of
+ * pages: a byte that has changed inside of a text cannot be seen here.
  */
 
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "backend/sqlite/repair/btree.h"
 #include "backend/sqlite/repair/image.h"
 
 enum salvage_table {
@@ -45,32 +44,24 @@ enum salvage_table {
 	SALVAGE_NODE_KEY,   /* the index of nodes by key: session, key, ino */
 	SALVAGE_ENTRY_NAME, /* the index of entries by name: parent, name, id */
 	SALVAGE_META,
+	SALVAGE_SCHEMA,
 	SALVAGE_OTHER, /* any other table or index */
 	SALVAGE_TABLES,
 };
 
-enum { SALVAGE_COLUMNS = 64 };
-
-/* Where the columns of the rows' table stand in its records; -1: nowhere. */
-enum {
-	ROW_SESSION,
-	ROW_KEY,
-	ROW_INDEX,
-	ROW_DATA,
-	ROW_CREATED,
-	ROW_UPDATED,
-	ROW_VERSION,
-	ROW_COLUMNS
-};
+/* The columns of a row as they are handed out. */
+enum { SALVAGE_SETS = 4 };
+enum { ROW_SESSION, ROW_KEY, ROW_INDEX, ROW_DATA, ROW_COLUMNS = 7 };
 
 struct salvage_record {
 	enum salvage_table table;
-	const struct btree_value *values; /* of rows: in the order of the enum above */
-	int count;
+	sqlite3_stmt *row; /* the values of the record are its columns, from SALVAGE_FIRST on */
+	int count;	   /* of these */
 	int64_t rowid;
 	bool found; /* on a page that no tree leads to */
 	bool old;   /* of an older version of its page */
 };
+enum { SALVAGE_FIRST = 2 };
 /* The record lives until this returns. */
 typedef int salvage_fn(void *arg, const struct salvage_record *record);
 
@@ -86,15 +77,22 @@ struct salvage {
 	uint8_t *use;			/* [page]: enum salvage_table, whose records it has */
 	uint8_t *bits;			/* [page]: BIT_LIVE and the others of salvage-parts.h */
 	uint32_t roots[SALVAGE_TABLES]; /* the first page of each table; 0: not known */
-	int columns[ROW_COLUMNS];	/* of the rows' table, as the enum above says */
-	unsigned rows_by;		/* how that keeps its records: BY_KEY or BY_ROWID */
+	char *rows_sql;			/* how the rows' table was made; NULL: not known */
 	bool foreign;			/* made by another program, as far as is known */
-	struct buf payload;		/* of a record that goes on in overflow pages */
 	uint8_t *page;			/* that is being read */
-	uint8_t *other;			/* a second page */
-	sqlite3 *db;			/* in memory, makes UTF-8 of other texts */
-	sqlite3_stmt *text;		/* of that: hands its parameters out again */
-	uint8_t *cover; /* how many cells have a byte of the page: 0, 1, 2 or more */
+	/* What SQLite reads (salvage-leaf.c). */
+	sqlite3_vfs vfs;
+	char vfs_name[32];
+	sqlite3 *db;
+	sqlite3_stmt *statements[SALVAGE_SETS][2]; /* [in which way][with values] */
+	uint8_t *schema;			   /* a database that has the tables */
+	uint64_t schema_size;
+	bool read_schema; /* it has all of it, and page 1 alone is still shown */
+	uint32_t root;	  /* behind the pages of the image: where all tables begin */
+	uint32_t number;  /* which page of the image is shown there */
+	uint32_t shown;	  /* how often another one was */
+	uint8_t *leaf;	  /* the page at root */
+	uint8_t *other;	  /* an overflow page */
 };
 
 /* The path is absolute; table: what the user says, or NULL. */
@@ -104,11 +102,5 @@ int salvage_open(const char *path, const char *table, backend_report_fn *report,
  * rows, then marks and indexes. */
 int salvage_run(struct salvage *salvage, salvage_fn *fn, void *arg);
 void salvage_close(struct salvage *salvage);
-/* Bind a value as SQLite has it, until the next page is read; an error of SQLite's. */
-int salvage_bind(const struct salvage *salvage, sqlite3_stmt *statement, int place,
-		 const struct btree_value *value);
-/* Make UTF-8 of up to SALVAGE_TEXTS values in place, until the next call. */
-enum { SALVAGE_TEXTS = 5 };
-int salvage_utf8(struct salvage *salvage, struct btree_value *values, int count);
 
 #endif

@@ -29,7 +29,7 @@
  *   reserve.c  blocks that are kept for deletions
  *   check.c   space() and check()
  *   copy.c    a copy of one instant, and putting it in its place
- *   repair.c  a damaged store into a new one, with btree.c, image.c, salvage*.c, repair-mend.c
+ *   repair.c  a damaged store into a new one, with image.c, salvage*.c, repair-mend.c
  *   older.c   tables of an older layout, to be read once
  *   times.c   time stamps of rows
  *   error.c   SQLITE_* to -errno, and the sentences
