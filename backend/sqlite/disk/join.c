@@ -422,42 +422,17 @@ static int join_open(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int
 	return SQLITE_OK;
 }
 
-/* The rest is SQLite's own. */
-#define REAL(method, parameters, ...)                                                              \
-	static int real_##method parameters                                                        \
-	{                                                                                          \
-		(void)vfs;                                                                         \
-		return real_vfs->method(real_vfs, __VA_ARGS__);                                    \
-	}
-REAL(xDelete, (sqlite3_vfs * vfs, const char *name, int sync), name, sync)
-REAL(xAccess, (sqlite3_vfs * vfs, const char *name, int flags, int *ret), name, flags, ret)
-REAL(xFullPathname, (sqlite3_vfs * vfs, const char *name, int room, char *ret), name, room, ret)
-REAL(xRandomness, (sqlite3_vfs * vfs, int size, char *ret), size, ret)
-REAL(xSleep, (sqlite3_vfs * vfs, int microseconds), microseconds)
-REAL(xCurrentTime, (sqlite3_vfs * vfs, double *ret), ret)
-REAL(xGetLastError, (sqlite3_vfs * vfs, int room, char *ret), room, ret)
-REAL(xCurrentTimeInt64, (sqlite3_vfs * vfs, sqlite3_int64 *ret), ret)
-
 static bool join_register(void)
 {
 	real_vfs = sqlite3_vfs_find(NULL);
 	if (!real_vfs)
 		return false;
-	join_vfs = (sqlite3_vfs){
-		.iVersion = MIN(real_vfs->iVersion, 2),
-		.szOsFile = (int)(joined_offset() + sizeof(struct joined)),
-		.mxPathname = real_vfs->mxPathname,
-		.zName = join_name,
-		.xOpen = join_open,
-		.xDelete = real_xDelete,
-		.xAccess = real_xAccess,
-		.xFullPathname = real_xFullPathname,
-		.xRandomness = real_xRandomness,
-		.xSleep = real_xSleep,
-		.xCurrentTime = real_xCurrentTime,
-		.xGetLastError = real_xGetLastError,
-		.xCurrentTimeInt64 = real_xCurrentTimeInt64,
-	};
+	/* All but opening is as it is there.  Nothing calls what it has behind these members. */
+	memcpy(&join_vfs, real_vfs, offsetof(sqlite3_vfs, xSetSystemCall));
+	join_vfs.iVersion = MIN(real_vfs->iVersion, 2);
+	join_vfs.szOsFile = (int)(joined_offset() + sizeof(struct joined));
+	join_vfs.zName = join_name;
+	join_vfs.xOpen = join_open;
 	return sqlite3_vfs_register(&join_vfs, 0) == SQLITE_OK;
 }
 
