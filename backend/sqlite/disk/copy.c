@@ -78,14 +78,6 @@ static int open_target(struct copying *copying)
 	return answer(copying->to, code, copying->path);
 }
 
-static int close_target(struct copying *copying)
-{
-	int code = sqlite3_close(copying->to);
-
-	copying->to = NULL;
-	return code == SQLITE_OK ? 0 : -EIO;
-}
-
 static int tell_progress(const struct copying *copying, sqlite3_backup *backup)
 {
 	uint64_t page = (uint64_t)copying->page;
@@ -117,18 +109,6 @@ static int copy_pages(struct copying *copying)
 	return r < 0 ? r : answer(copying->to, code, copying->path);
 }
 
-/* On a connection of its own, which reads from the file that it has a log. */
-static int take_log_away(struct copying *copying)
-{
-	int r = open_target(copying), code;
-
-	if (r == 0) {
-		code = sqlite3_exec(copying->to, "PRAGMA journal_mode = DELETE", NULL, NULL, NULL);
-		r = answer(copying->to, code, copying->path);
-	}
-	return r;
-}
-
 static int sync_path(const char *path, int flags)
 {
 	_cleanup_(closep) int fd = descriptor_open(path, flags, 0);
@@ -144,10 +124,18 @@ static int copy_all(struct copying *copying)
 		r = open_target(copying);
 	if (r == 0)
 		r = copy_pages(copying);
+	if (r == 0) {
+		r = sqlite3_close(copying->to) == SQLITE_OK ? 0 : -EIO;
+		copying->to = NULL;
+	}
+	/* The log goes by a connection of its own, which reads from the file that it has one. */
 	if (r == 0)
-		r = close_target(copying);
+		r = open_target(copying);
 	if (r == 0)
-		r = take_log_away(copying);
+		r = answer(copying->to,
+			   sqlite3_exec(copying->to, "PRAGMA journal_mode = DELETE", NULL, NULL,
+					NULL),
+			   copying->path);
 	return r;
 }
 

@@ -84,13 +84,6 @@ static bool reserve_share(const struct sqlite *store, uint64_t *ret_left, uint64
 	return true;
 }
 
-static void reserve_cut(struct sqlite *store, uint64_t size)
-{
-	if (ftruncate(store->room.fd, (off_t)MAX(size, RESERVE_LEFT)) < 0)
-		log_warning("cannot shorten the reserve of %s: %s", store->place.path,
-			    strerror(errno));
-}
-
 void sqlite_reserve_build(struct sqlite *store)
 {
 	const ssize_t size = (ssize_t)strlen(sqlite_reserve_sentence);
@@ -112,9 +105,10 @@ void sqlite_reserve_build(struct sqlite *store)
 	store->room.held = held;
 	if (r == 0)
 		store->room.had = 0;
-	else
-		/* A part that is not whole does not count. */
-		reserve_cut(store, held);
+	/* A part that is not whole does not count. */
+	else if (ftruncate(store->room.fd, (off_t)MAX(held, RESERVE_LEFT)) < 0)
+		log_warning("cannot shorten the reserve of %s: %s", store->place.path,
+			    strerror(errno));
 }
 
 /* Where pages of the database are free that it does not give back, the WAL alone is what is short

@@ -397,14 +397,6 @@ static int open_log(struct image *image, const char *path, struct log_end *end)
 	return r;
 }
 
-static int make_room(struct image *image)
-{
-	image->frame = calloc((size_t)image->pages + 1, sizeof(*image->frame));
-	image->stale = calloc((size_t)image->pages + 1, 1);
-	image->map = malloc(image->page_size);
-	return image->frame && image->stale && image->map ? 0 : -ENOMEM;
-}
-
 static void tell_files(const struct image *image, const struct log_end *end, uint64_t file_size,
 		       backend_report_fn *report, void *arg)
 {
@@ -453,7 +445,10 @@ static int look_at_files(struct image *image, const char *path, backend_report_f
 			      (uint64_t)PAGES_MOST);
 	image->pages = end.pages ? end.pages : image->file_pages;
 	image->pages = MIN(image->pages, MAX(image->file_pages, end.top));
-	r = make_room(image);
+	image->frame = calloc((size_t)image->pages + 1, sizeof(*image->frame));
+	image->stale = calloc((size_t)image->pages + 1, 1);
+	image->map = malloc(image->page_size);
+	r = image->frame && image->stale && image->map ? 0 : -ENOMEM;
 	map.frames = end.frames;
 	if (r == 0 && end.frames)
 		r = walk_log(image->wal, image->page_size, map_frame, &map, &ignored);

@@ -139,23 +139,6 @@ static int commit_some(struct repairing *repairing)
 	return r == 0 ? sqlite_conn_exec(conn, "BEGIN IMMEDIATE") : r;
 }
 
-/* The root is there already, in a store that was just made. */
-static int replace_root(struct repairing *repairing)
-{
-	repairing->root = true;
-	return sqlite_conn_exec(&repairing->store->writer, "DELETE FROM sessfs_node WHERE ino = 1");
-}
-
-static void count_record(struct repairing *repairing, const struct salvage_record *record)
-{
-	if (record->table >= SALVAGE_MARK)
-		return;
-	repairing->repaired.records++;
-	repairing->repaired.rows += record->table == SALVAGE_ROW;
-	repairing->repaired.found += record->found;
-	repairing->repaired.old += record->old;
-}
-
 static int insert(struct repairing *repairing, const struct salvage_record *record)
 {
 	struct sqlite_conn *conn = &repairing->store->writer;
@@ -174,8 +157,12 @@ static int insert(struct repairing *repairing, const struct salvage_record *reco
 	/* Too large for this build of SQLite, or text that is none. */
 	if ((code & 0xff) == SQLITE_TOOBIG || (code & 0xff) == SQLITE_CONSTRAINT)
 		return -ENODATA;
-	if (code == SQLITE_DONE && sqlite3_changes(conn->db) > 0)
-		count_record(repairing, record);
+	if (code == SQLITE_DONE && sqlite3_changes(conn->db) > 0 && record->table < SALVAGE_MARK) {
+		repairing->repaired.records++;
+		repairing->repaired.rows += record->table == SALVAGE_ROW;
+		repairing->repaired.found += record->found;
+		repairing->repaired.old += record->old;
+	}
 	return sqlite_result(conn, code);
 }
 
@@ -212,8 +199,12 @@ static int on_record(void *arg, const struct salvage_record *record)
 			    int_at(record, ROW_INDEX));
 		return 0;
 	}
-	if (record->table == SALVAGE_NODE && record->rowid == BACKEND_ROOT && !repairing->root)
-		r = replace_root(repairing);
+	/* The root is there already, in a store that was just made. */
+	if (record->table == SALVAGE_NODE && record->rowid == BACKEND_ROOT && !repairing->root) {
+		repairing->root = true;
+		r = sqlite_conn_exec(&repairing->store->writer,
+				     "DELETE FROM sessfs_node WHERE ino = 1");
+	}
 	if (r == 0)
 		r = insert(repairing, record);
 	for (int i = 0; i < record->count; i++)
@@ -221,17 +212,6 @@ static int on_record(void *arg, const struct salvage_record *record)
 	tick(1);
 	if (r == 0 && repairing->waiting >= COMMIT_BYTES)
 		r = commit_some(repairing);
-	return r;
-}
-
-static int prepare(struct repairing *repairing)
-{
-	struct sqlite_conn *conn = &repairing->store->writer;
-	int r = 0;
-
-	for (int i = 0; r == 0 && i < SALVAGE_TABLES; i++)
-		if (inserts[i])
-			r = sqlite_conn_prepare(conn, inserts[i], &repairing->insert[i]);
 	return r;
 }
 
@@ -250,8 +230,9 @@ static int bring(struct repairing *repairing)
 		r = sqlite_conn_exec(conn, helper);
 	if (r == 0)
 		r = sqlite_conn_exec(conn, sqlite_sql_text(SQL_TRASH_MAKE));
-	if (r == 0)
-		r = prepare(repairing);
+	for (int i = 0; r == 0 && i < SALVAGE_TABLES; i++)
+		if (inserts[i])
+			r = sqlite_conn_prepare(conn, inserts[i], &repairing->insert[i]);
 	if (r == 0)
 		r = salvage_run(&repairing->salvage, on_record, repairing);
 	for (int i = 0; i < SALVAGE_TABLES; i++)

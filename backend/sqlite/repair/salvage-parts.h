@@ -13,10 +13,9 @@
 
 /* Of a page, in salvage->bits. */
 enum {
-	BIT_LIVE = 1,	/* a tree leads to it */
-	BIT_FREE = 2,	/* on the list of free pages */
-	BIT_SPOILT = 4, /* something of it cannot be read, and was told */
-	BIT_ROOT = 8,	/* the schema says that a tree begins there */
+	BIT_LIVE = 1, /* a tree leads to it */
+	BIT_FREE = 2, /* on the list of free pages */
+	BIT_ROOT = 4, /* the schema says that a tree begins there */
 };
 
 /* How a table keeps its records. */

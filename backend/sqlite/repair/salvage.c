@@ -154,10 +154,8 @@ static int hand_out_page(struct salvage *salvage, enum salvage_table table, uint
 	if (!image_page_read(&salvage->image, number, salvage->page, &page))
 		return 0;
 	r = salvage_cells(salvage, table, &page, true, hand_out_cell, &handing_out);
-	if (r == 0 && handing_out.lost && !(salvage->bits[number] & BIT_SPOILT)) {
-		salvage->bits[number] |= BIT_SPOILT;
+	if (r == 0 && handing_out.lost)
 		tell_lost_cells(&handing_out);
-	}
 	return r;
 }
 

@@ -51,14 +51,6 @@ static int one_node(struct cursor *cursor, uint64_t *ret_id, struct backend_node
 	return cursor_end(cursor);
 }
 
-/* Append the one value that the cursor leads to. */
-static int one_value(struct cursor *cursor, int missing, struct buf *value)
-{
-	if (cursor_only(cursor, missing))
-		cursor->r = buf_append_bytes(value, cursor_bytes(cursor, 0));
-	return cursor_end(cursor);
-}
-
 /* A statement whose first parameter is a number of a node. */
 static struct cursor open_at(struct backend_snapshot *snapshot, enum sqlite_sql sql, uint64_t ino)
 {
@@ -185,7 +177,9 @@ int sqlite_xattr_get(struct backend *backend, struct backend_snapshot *snapshot,
 
 	(void)backend;
 	cursor_bind_blob(&cursor, name);
-	return one_value(&cursor, -ENODATA, value);
+	if (cursor_only(&cursor, -ENODATA))
+		cursor.r = buf_append_bytes(value, cursor_bytes(&cursor, 0));
+	return cursor_end(&cursor);
 }
 
 int sqlite_xattr_list(struct backend *backend, struct backend_snapshot *snapshot, uint64_t ino,

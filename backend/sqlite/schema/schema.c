@@ -381,21 +381,13 @@ int sqlite_schema_intact(struct sqlite_conn *conn, bool *ret_intact)
 	return r;
 }
 
-static int made_by_us(struct sqlite_conn *conn, bool *ret_ours)
-{
-	_cleanup_(freep) char *made = NULL;
-	int r = sqlite_meta_get(conn, "made", &made);
-
-	*ret_ours = made && strcmp(made, "1") == 0;
-	return r;
-}
-
 /* A store of ours that was copied as SQL text has lost the numbers in its header. */
 static int put_numbers(struct sqlite_conn *conn, int64_t from)
 {
 	int64_t application = SQLITE_APPLICATION;
-	bool ours;
-	int r = made_by_us(conn, &ours);
+	_cleanup_(freep) char *made = NULL;
+	int r = sqlite_meta_get(conn, "made", &made);
+	bool ours = made && strcmp(made, "1") == 0;
 
 	if (r == 0 && ours)
 		r = sqlite_conn_query(conn, "PRAGMA main.application_id", 0, &application);

@@ -30,16 +30,6 @@
 
 enum { PAUSE_MS = 20, POLL_MS = 40 };
 
-/* The WAL comes and goes with the connections that use it; while one of ours has it open, it is
- * always the same file. */
-static void watch_wal(struct sqlite *store)
-{
-	if (store->watch.inotify < 0 || store->watch.wal_watch >= 0)
-		return;
-	store->watch.wal_watch = inotify_add_watch(store->watch.inotify,
-						   BESIDE(store->place.path, "-wal"), IN_MODIFY);
-}
-
 int sqlite_watch_start(struct sqlite *store)
 {
 	int r;
@@ -332,7 +322,12 @@ int sqlite_change_wait(struct backend *backend, int timeout_ms)
 		rest = deadline - sqlite_milliseconds();
 		if (rest <= 0)
 			return 0;
-		watch_wal(store);
+		/* The WAL comes and goes with the connections that use it; while one of ours has it
+		 * open, it is always the same file. */
+		if (store->watch.inotify >= 0 && store->watch.wal_watch < 0)
+			store->watch.wal_watch =
+				inotify_add_watch(store->watch.inotify,
+						  BESIDE(store->place.path, "-wal"), IN_MODIFY);
 		if (store->watch.wal_watch < 0)
 			rest = MIN(rest, POLL_MS);
 		if (doze(store, rest, true))

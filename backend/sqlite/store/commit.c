@@ -260,12 +260,6 @@ static int run_group(struct sqlite *store, struct sqlite_request *first, struct 
 	return r;
 }
 
-static void set_result(struct sqlite_request *first, struct sqlite_request *end, int result)
-{
-	for (struct sqlite_request *request = first; request != end; request = request->next)
-		request->result = result;
-}
-
 static int run_alone(struct sqlite *store, struct sqlite_request *request)
 {
 	int r = sqlite_conn_begin(&store->writer, SQL_BEGIN_IMMEDIATE);
@@ -332,7 +326,9 @@ static void run(struct sqlite *store, struct sqlite_request *first, struct sqlit
 		sqlite_keeper_committed(store);
 	else if (!begun && r != -ENOSPC)
 		/* Nobody would fare better alone, and each would wait as long again. */
-		set_result(first, end, r);
+		for (struct sqlite_request *request = first; request != end;
+		     request = request->next)
+			request->result = r;
 	else if (first->next == end)
 		first->result = r;
 	else

@@ -40,11 +40,6 @@ void sqlite_conn_set_patience(struct sqlite_conn *conn, int ms)
 	conn->patience = ms;
 }
 
-static bool is_json(const char *name)
-{
-	return strncmp(name, "json", 4) == 0 || strncmp(name, "->", 2) == 0;
-}
-
 /* The functions that are not SQLite's own and not safe: names and numbers of parameters, NULs
  * between them.  *ret_json: of its own, those of JSON and no others are not safe. */
 static int list_unsafe(sqlite3 *db, struct buf *unsafe, bool *ret_json)
@@ -67,7 +62,7 @@ static int list_unsafe(sqlite3 *db, struct buf *unsafe, bool *ret_json)
 		else if (!sqlite3_column_int(list, BUILTIN))
 			r = buf_printf(unsafe, "%s%c%d%c", name, 0,
 				       sqlite3_column_int(list, PARAMETERS), 0);
-		else if (is_json(name))
+		else if (strncmp(name, "json", 4) == 0 || strncmp(name, "->", 2) == 0)
 			json = true;
 		else
 			others |= !(flags & SQLITE_DIRECTONLY);
@@ -155,16 +150,6 @@ static int set_pragmas(struct sqlite_conn *conn, bool reader)
 							   reader));
 }
 
-/* Our tables are in a private file: names without a schema are found there, as main has none of
- * them. */
-static int attach_aside(struct sqlite_conn *conn, const char *aside)
-{
-	return sqlite_conn_exec_made(
-		conn, sqlite3_mprintf("ATTACH %Q AS aside; PRAGMA aside.synchronous = OFF; "
-				      "PRAGMA wal_autocheckpoint = 1000",
-				      aside));
-}
-
 int sqlite_conn_open(struct sqlite *store, bool reader, struct sqlite_conn *conn)
 {
 	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW |
@@ -190,8 +175,13 @@ int sqlite_conn_open(struct sqlite *store, bool reader, struct sqlite_conn *conn
 		goto fail;
 	code = sqlite_stamp_function(conn->db);
 	r = code == SQLITE_OK ? set_pragmas(conn, reader) : sqlite_result(conn, code);
+	/* Our tables are in a private file: names without a schema are found there, as main has
+	 * none of them. */
 	if (r == 0 && store->aside)
-		r = attach_aside(conn, store->aside);
+		r = sqlite_conn_exec_made(
+			conn, sqlite3_mprintf("ATTACH %Q AS aside; PRAGMA aside.synchronous = OFF; "
+					      "PRAGMA wal_autocheckpoint = 1000",
+					      store->aside));
 	if (r < 0)
 		goto fail;
 	return 0;

@@ -46,19 +46,14 @@
 #include "backend/base/log.h"
 #include "backend/base/tick.h"
 
-static bool has_log(const char *path)
-{
-	return access(BESIDE(path, "-wal"), F_OK) == 0;
-}
-
 /* Who only reads makes a log to read by, but SQLite lets only who may write delete it: the last one
  * to close, and not one that others have open or that holds something. */
 static void tidy_log(struct sqlite *store)
 {
 	sqlite3 *db = NULL;
 
-	if (!store->place.no_log || !has_log(store->place.path) || descriptor_fill() < 0 ||
-	    !sqlite_place_stands(&store->place))
+	if (!store->place.no_log || access(BESIDE(store->place.path, "-wal"), F_OK) < 0 ||
+	    descriptor_fill() < 0 || !sqlite_place_stands(&store->place))
 		return;
 	if (sqlite3_open_v2(store->place.path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW,
 			    sqlite_join_name()) == SQLITE_OK)
