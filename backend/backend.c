@@ -32,6 +32,25 @@ static struct bytes place(struct bytes from, char **room)
 	return placed;
 }
 
+int backend_judge_older(const char *database, const char *table, unsigned columns, char **ret_why)
+{
+	const unsigned needed = BACKEND_OLDER_SESSION | BACKEND_OLDER_DATA;
+
+	if (!columns)
+		return str_explain(ret_why, -EMEDIUMTYPE, "there is no table %s in %s", table,
+				   database);
+	if (columns & BACKEND_OLDER_INDEX)
+		return str_explain(
+			ret_why, -EMEDIUMTYPE,
+			"the table %s in %s has the layout of a store; use %s itself as one", table,
+			database, database);
+	if ((columns & needed) != needed)
+		return str_explain(ret_why, -EMEDIUMTYPE,
+				   "the table %s in %s has no columns session_id and state_data",
+				   table, database);
+	return 0;
+}
+
 int backend_node_copy(const struct backend_node *node, struct backend_node *ret_node)
 {
 	size_t size = node->session.size + node->key.size + node->target.size;

@@ -910,13 +910,22 @@ void backend_discard(const char *store);
 
 /*
  * The table of an older layout that clients have left behind, one row a session without a key and
- * an index: read once, to be taken into a store.  updated is 0 where it is not known.  fn may
- * return -errno to stop with that error.  -EMEDIUMTYPE: there is no such table, or the file is no
- * database; *ret_why says so, as backend_open() does.
+ * an index: read once, where it lies, to be taken into a store.  database is a SQLite file or a
+ * URL; table NULL: the one that the URL names, or agentscope_sessions.  updated is 0 where it is
+ * not known.  fn may return -errno to stop with that error.  -EMEDIUMTYPE: there is no such table,
+ * or the file is not a database; *ret_why says so, as backend_open() does.
  */
 typedef int backend_older_fn(void *arg, struct bytes session, struct bytes data, int64_t updated);
-int backend_read_older(const char *file, const char *table, backend_older_fn *fn, void *arg,
+int backend_read_older(const char *database, const char *table, backend_older_fn *fn, void *arg,
 		       char **ret_why);
+/* For a store's half of it.  The columns that a table has: 0, or -EMEDIUMTYPE with a sentence. */
+enum backend_older {
+	BACKEND_OLDER_SESSION = 1 << 0, /* session_id */
+	BACKEND_OLDER_DATA = 1 << 1,	/* state_data */
+	BACKEND_OLDER_UPDATED = 1 << 2, /* updated_at */
+	BACKEND_OLDER_INDEX = 1 << 3,	/* item_index, which only the present layout has */
+};
+int backend_judge_older(const char *database, const char *table, unsigned columns, char **ret_why);
 
 /* Give a store that nobody has open the name of another, or a free one, whole or not at all and
  * durably; what the other has left beside itself goes.  -EEXIST: there is one and replace is not

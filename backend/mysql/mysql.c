@@ -230,3 +230,9 @@ int mysql_store_open(const struct url *url, const struct backend_options *option
 {
 	return sql_backend_open(&mysql_driver, url, options, ret_backend, ret_why);
 }
+
+int mysql_store_read_older(const struct url *url, const char *table, backend_older_fn *fn,
+			   void *arg, char **ret_why)
+{
+	return sql_read_older(&mysql_driver, url, table, fn, arg, ret_why);
+}

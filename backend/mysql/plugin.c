@@ -10,4 +10,5 @@ const struct plugin sessfs_plugin = {
 	.set_log_level = log_set_level,
 	.prepare = mysql_store_prepare,
 	.open = mysql_store_open,
+	.read_older = mysql_store_read_older,
 };

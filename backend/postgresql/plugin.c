@@ -9,4 +9,5 @@ const struct plugin sessfs_plugin = {
 	.set_log_sink = log_set_sink,
 	.set_log_level = log_set_level,
 	.open = postgresql_store_open,
+	.read_older = postgresql_store_read_older,
 };

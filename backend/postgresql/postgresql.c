@@ -288,3 +288,9 @@ int postgresql_store_open(const struct url *url, const struct backend_options *o
 {
 	return sql_backend_open(&postgresql_driver, url, options, ret_backend, ret_why);
 }
+
+int postgresql_store_read_older(const struct url *url, const char *table, backend_older_fn *fn,
+				void *arg, char **ret_why)
+{
+	return sql_read_older(&postgresql_driver, url, table, fn, arg, ret_why);
+}

@@ -11,5 +11,7 @@ struct url;
 /* As backend_open(). */
 int postgresql_store_open(const struct url *url, const struct backend_options *options,
 			  struct backend **ret_backend, char **ret_why);
+int postgresql_store_read_older(const struct url *url, const char *table, backend_older_fn *fn,
+				void *arg, char **ret_why);
 
 #endif

@@ -28,11 +28,13 @@ struct scheme {
 	int (*repair)(const char *store, const char *new_store, const struct backend_repair *repair,
 		      struct backend_repaired *ret_repaired, char **ret_why);
 	void (*discard)(const char *store);
-	int (*read_older)(const char *file, const char *table, backend_older_fn *fn, void *arg,
+	int (*read_older)(const char *database, const char *table, backend_older_fn *fn, void *arg,
 			  char **ret_why);
 	int (*install)(const char *new_store, const char *store, bool replace, char **ret_why);
 	bool (*is_owned)(const char *store);
 };
+
+static const char older_table[] = "agentscope_sessions";
 
 static bool is_memory(const char *store)
 {
@@ -149,6 +151,25 @@ static int set_up_remote(const char *store, const struct backend_setup *setup, c
 	return open_or_set_up(store, &options, setup, &none, ret_why);
 }
 
+static int read_older_remote(const char *database, const char *table, backend_older_fn *fn,
+			     void *arg, char **ret_why)
+{
+	_cleanup_(remote_freep) struct remote *remote = NULL;
+	int r = remote_make(database, &remote, ret_why);
+
+	if (r < 0)
+		return r;
+	if (!table)
+		table = remote->url.table ? remote->url.table : older_table;
+	return remote->plugin->read_older(&remote->url, table, fn, arg, ret_why);
+}
+
+static int read_older_file(const char *database, const char *table, backend_older_fn *fn, void *arg,
+			   char **ret_why)
+{
+	return sqlite_backend_read_older(database, table ? table : older_table, fn, arg, ret_why);
+}
+
 static const struct scheme schemes[] = {
 	{ .fits = is_memory, .is_private = true, .open = open_memory },
 	{
@@ -157,12 +178,13 @@ static const struct scheme schemes[] = {
 		.prepare = prepare_remote,
 		.open = open_remote,
 		.set_up = set_up_remote,
+		.read_older = read_older_remote,
 	},
 	{
 		.open = sqlite_backend_open,
 		.repair = sqlite_backend_repair,
 		.discard = sqlite_backend_discard,
-		.read_older = sqlite_backend_read_older,
+		.read_older = read_older_file,
 		.install = sqlite_backend_install,
 		.is_owned = sqlite_backend_is_owned,
 	},
@@ -249,13 +271,14 @@ void backend_discard(const char *store)
 		scheme->discard(store);
 }
 
-int backend_read_older(const char *file, const char *table, backend_older_fn *fn, void *arg,
+int backend_read_older(const char *database, const char *table, backend_older_fn *fn, void *arg,
 		       char **ret_why)
 {
-	const struct scheme *scheme = scheme_of(file);
+	const struct scheme *scheme = scheme_of(database);
 
 	*ret_why = NULL;
-	return scheme->read_older ? scheme->read_older(file, table, fn, arg, ret_why) : -EOPNOTSUPP;
+	return scheme->read_older ? scheme->read_older(database, table, fn, arg, ret_why) :
+				    -EOPNOTSUPP;
 }
 
 int backend_install(const char *new_store, const char *store, bool replace, char **ret_why)

@@ -11,5 +11,8 @@
 int sql_backend_open(const struct sql_driver *driver, const struct url *url,
 		     const struct backend_options *options, struct backend **ret_backend,
 		     char **ret_why);
+/* As backend_read_older(). */
+int sql_read_older(const struct sql_driver *driver, const struct url *url, const char *table,
+		   backend_older_fn *fn, void *arg, char **ret_why);
 
 #endif

@@ -180,8 +180,6 @@ static int run_with(struct arguments *arguments, char **operands)
 
 	import->store = operands[0];
 	import->keep_owner = geteuid() == 0;
-	if (!import->from_table)
-		import->from_table = "agentscope_sessions";
 	r = take_all(arguments, operands + 1);
 	error = import->access && !import->dry ? access_sync(import->access) : 0;
 	if (error < 0)

@@ -39,7 +39,7 @@ struct import {
 	bool checksum;	       /* size and time do not tell that a file is the same */
 	bool keep_owner;
 	uint64_t layout; /* of the store (fs/base/layout.h), which says where its sessions are */
-	const char *from_table; /* of the database that is taken in */
+	const char *from_table; /* of the database that is taken in; NULL: the usual one */
 	struct progress progress;
 	struct say_list list; /* of what would be done */
 	uint64_t did[IMPORT_DIDS];

@@ -681,67 +681,14 @@ def test_an_older_table_in_sqlite_becomes_sessions(place):
     assert "the layout of a store" in said, said
 
 
-def quoted(data):
-    """As mysqldump writes a string."""
-    for byte, letter in ((b"\\", b"\\\\"), (b"'", b"\\'"), (b'"', b'\\"'), (b"\n", b"\\n")):
-        data = data.replace(byte, letter)
-    return b"'" + data.replace(b"\0", b"\\0") + b"'"
-
-
-DUMP_HEAD = read(os.path.join(DATA, "import", "head.sql"))
-
-
-@everywhere
-def test_a_dump_of_mysql_becomes_sessions(place):
-    box = place.box
-    forms = [
-        quoted,
-        lambda data: b"0x" + data.hex().encode(),
-        lambda data: b"_binary " + quoted(data),
-    ]
-    values = []
-    for number, name in enumerate(IDS[:-1] + ["it's \\ \"q\""]):
-        form = forms[number % 3] if name else quoted
-        values.append(
-            b"(%s,%s,'2025-01-01 00:00:00','2025-02-03 04:05:06')"
-            % (form(name.encode()), form(SESSION))
-        )
-    source = box.new_path("dump") + ".sql"
-    half = len(values) // 2
-    insert = b"INSERT INTO `agentscope_sessions` VALUES "
-    write(
-        source,
-        DUMP_HEAD
-        + insert + b",".join(values[:half]) + b";\n"
-        + insert + b",".join(values[half:]) + b",(_utf8mb4'bad','{\\\"k\\\":',NULL,NULL);\n"
-        + insert + b"('lost',oops);\n"
-        + insert + b"('after','{\"k\":1}',NULL,NULL);\n"
-        + insert + b"('cut','{\"k\":",
-    )
-    said = place.take(source, layout="agentscope-rows", status=1)
-    lines = read(source).split(b"\n")
-    number = next(n for n, line in enumerate(lines, 1) if b"'bad'" in line)
-    assert f"{source}: row at line {number}, byte " in said, said
-    assert "session 'bad': line 1, byte 5: unexpected end" in said, said
-    assert f"{source}: line {number + 1}, byte " in said and "expected a value" in said, said
-    assert "the file ends in a statement" in said, said
-    for name in [*IDS[:-1], "it's \\ \"q\""]:
-        same(rows_of(place, name), ROWS, f"{place.what}: rows of {name!r}")
-    same(rows_of(place, "after"), {"k": [b"1"]}, "a row behind what is broken")
-    for name in ("bad", "lost", "cut"):
-        same(rows_of(place, name), {}, f"{place.what}: rows of {name}")
-    before = place.all_rows()
-    place.take("-", layout="agentscope-rows", stdin=read(source), status=1)
-    same(place.all_rows(), before, f"{place.what}: the second run, from a pipe")
-
-
-def test_a_dump_of_the_present_layout_is_refused(box):
+def test_a_dump_is_no_database(box):
     place = Place(box, False)
-    source = box.new_path("dump") + ".sql"
-    columns = b"(session_id, state_key, item_index, state_data)"
-    write(source, b"INSERT INTO agentscope_sessions " + columns + b" VALUES ('s','k',0,'{}');\n")
-    said = place.take(source, layout="agentscope-rows", status=1)
-    assert "line 1, byte " in said and "item_index" in said, said
+    dump = b"INSERT INTO agentscope_sessions VALUES ('s','{}',NULL,NULL);\n"
+    for name, named in ((box.new_path("dump") + ".sql", {}), ("-", {"stdin": dump})):
+        if name != "-":
+            write(name, dump)
+        said = place.take(name, layout="agentscope-rows", status=1, **named)
+        assert "is not a database; name one by its URL" in said and said.count("\n") == 1, said
     same(place.all_rows(), [], "rows")
 
 

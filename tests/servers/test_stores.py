@@ -88,6 +88,58 @@ def test_what_a_mount_has_written_is_on_postgresql_and_there_for_the_next(box):
     keeps(box, start(box, "postgresql").database())
 
 
+def takes_older(box, kind):
+    """A table with one row a session becomes sessions of a store, read where it lies."""
+    base = start(box, kind).database()
+    query = base.connect().query
+    place, stamp, marks = "", "TIMESTAMP NULL", ("?", "?")
+    query("SET time_zone = '+00:00'" if kind == "mysql" else "SET timezone = 'UTC'")
+    if kind == "postgresql":
+        place, stamp, marks = "agentscope.", "TIMESTAMPTZ", ("$1", "$2")
+        query("CREATE SCHEMA IF NOT EXISTS agentscope")
+    for table in (TABLE, "old"):
+        query(
+            f"CREATE TABLE {place}{table} (session_id VARCHAR(255) PRIMARY KEY, "
+            f"state_data TEXT, updated_at {stamp})"
+        )
+    insert = "INSERT INTO {} VALUES (%s, %s, '2025-02-03 04:05:06')" % marks
+    ids = ["s1", "a/b", "", "\u65e5 it's"]
+    for name in ids:
+        query(insert.format(place + TABLE), name, '{"k": "\u65e5 it\'s", "l": [1, {"b": 2}]}')
+    query(insert.format(place + TABLE), "bad", "{")
+    query(insert.format(place + "old"), "old", '{"k": 1}')
+    mount = box.mount()
+
+    def take(*operands):
+        done = box.sessfs("import", "--layout=agentscope-rows", *operands)
+        return done.returncode, done.stderr.decode()
+
+    status, said = take(mount.store, base.url)
+    same(status, 1, said)
+    assert "session 'bad': line 1, byte 1" in said and said.count("\n") == 1, said
+    for name in ids:
+        same(mount.rows(name, "k"), ['"\u65e5 it\'s"'.encode()], f"the single of {name!r}")
+        same(mount.rows(name, "l"), [b"1", b'{"b":2}'], f"the list of {name!r}")
+    same(os.stat(mount.at("s1/k.json")).st_mtime, 1738555506, "the time")
+    same(take(mount.store, base.url_with(table="old")), (0, ""), "a table that the URL names")
+    same(read(mount.at("old/k.json")), b"1", "its session")
+    same(take("--from-table=old", mount.store, base.url), (0, ""), "one that an option names")
+    status, said = take("--from-table=none", mount.store, base.url)
+    assert status == 1 and "there is no table none in" in said, said
+    query(f"DROP TABLE {place}{TABLE}")
+    box.mount(store=base.url).stop()
+    status, said = take(mount.store, base.url)
+    assert status == 1 and "the layout of a store" in said, said
+
+
+def test_an_older_table_on_mariadb_becomes_sessions(box):
+    takes_older(box, "mysql")
+
+
+def test_an_older_table_on_postgresql_becomes_sessions(box):
+    takes_older(box, "postgresql")
+
+
 # What an administrator has set for all clients is for other programs.
 
 

@@ -17,7 +17,7 @@ static int refuse(sqlite3 *db, const char *path, char **ret_why)
 	return sqlite_refuse(ret_why, -EMEDIUMTYPE, "cannot read %s: %s", path, sqlite3_errmsg(db));
 }
 
-/* Which of the columns are there, a bit each. */
+/* Which of the columns are there: enum backend_older. */
 static int find_columns(sqlite3 *db, const char *path, const char *table, unsigned *ret_found,
 			char **ret_why)
 {
@@ -36,24 +36,6 @@ static int find_columns(sqlite3 *db, const char *path, const char *table, unsign
 		*ret_found = (unsigned)sqlite3_column_int(statement, 0);
 	sqlite3_finalize(statement);
 	return code == SQLITE_ROW ? 0 : refuse(db, path, ret_why);
-}
-
-static int judge_columns(const char *path, const char *table, unsigned found, char **ret_why)
-{
-	if (!found)
-		return sqlite_refuse(ret_why, -EMEDIUMTYPE, "there is no table %s in %s", table,
-				     path);
-	if (found & 8)
-		return sqlite_refuse(
-			ret_why, -EMEDIUMTYPE,
-			"the table %s in %s has the layout of a store; use %s itself as "
-			"one",
-			table, path, path);
-	if ((found & 3) != 3)
-		return sqlite_refuse(ret_why, -EMEDIUMTYPE,
-				     "the table %s in %s has no columns session_id and state_data",
-				     table, path);
-	return 0;
 }
 
 static struct bytes column(sqlite3_stmt *statement, int index)
@@ -95,11 +77,11 @@ int sqlite_backend_read_older(const char *path, const char *table, backend_older
 	sqlite3_busy_timeout(db, 10000);
 	r = find_columns(db, path, table, &found, ret_why);
 	if (r == 0)
-		r = judge_columns(path, table, found, ret_why);
+		r = backend_judge_older(path, table, found, ret_why);
 	if (r < 0)
 		return r;
 	text = sqlite3_mprintf("SELECT session_id, state_data, %s FROM main.\"%w\"",
-			       found & 4 ? "updated_at" : "NULL", table);
+			       found & BACKEND_OLDER_UPDATED ? "updated_at" : "NULL", table);
 	r = text ? read_rows(db, path, text, fn, arg, ret_why) : -ENOMEM;
 	sqlite3_free(text);
 	return r;
