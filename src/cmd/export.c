@@ -12,7 +12,6 @@
 #include "src/user/stop.h"
 #include "src/user/units.h"
 #include "src/cmd/cmd.h"
-#include "src/exchange/walk.h"
 
 struct arguments {
 	struct options options;
@@ -36,9 +35,7 @@ static int open_stream(struct export *export)
 			  "output");
 		return -EINVAL;
 	}
-	r = export_aim(export, STDOUT_FILENO);
-	if (r == 0)
-		r = export_to_tar(export, STDOUT_FILENO);
+	r = export_to_tar(export, STDOUT_FILENO);
 	if (r == -EOPNOTSUPP)
 		log_error(
 			"this sessfs was built without libarchive, so it cannot write tar streams; "
@@ -53,67 +50,36 @@ static bool is_own(const char *store)
 	return stat(store, &st) == 0 && st.st_uid == geteuid();
 }
 
-static void tell(const struct export *export, bool json)
+static void tell(const struct copier *copier, bool json)
 {
+	const uint64_t *did = copier->did;
+	const uint64_t unchanged = did[COPIER_UNCHANGED] + did[COPIER_DRESSED];
+	const uint64_t exported = did[COPIER_CREATED] + did[COPIER_REPLACED] + did[COPIER_APPENDED];
 	char bytes[UNITS_TEXT];
 
 	if (json) {
-		say_json(json_pack("{sI sI sI sI}", "exported", export->files - export->unchanged,
-				   "unchanged", export->unchanged, "failed", export->failed,
-				   "bytes", export->bytes));
+		say_json(json_pack("{sI sI sI sI}", "exported", exported, "unchanged", unchanged,
+				   "failed", copier->failed, "bytes", copier->bytes));
 		return;
 	}
-	printf("%" PRIu64 " exported, %" PRIu64 " unchanged", export->files - export->unchanged,
-	       export->unchanged);
-	if (export->failed)
-		printf(", %" PRIu64 " not exported", export->failed);
-	printf("; %s written\n", units_show_size(export->bytes, bytes));
-}
-
-struct census {
-	struct walk_names dirs; /* paths; those that are done are NULL */
-	uint64_t files;
-	uint64_t bytes;
-	const char *path; /* of the one that is being listed */
-};
-
-static int count_entry(void *arg, const char *name, const struct stat *st)
-{
-	struct census *census = arg;
-	const char *path = census->path;
-	_cleanup_(freep) char *below = str_printf("%s%s%s", path, *path ? "/" : "", name);
-
-	if (stop_wanted())
-		return -EINTR;
-	if (!S_ISDIR(st->st_mode)) {
-		census->files++;
-		census->bytes += S_ISREG(st->st_mode) ? (uint64_t)st->st_size : 0;
-		return 0;
-	}
-	return below ? walk_names_add(&census->dirs, below) : -ENOMEM;
+	printf("%" PRIu64 " exported, %" PRIu64 " unchanged", exported, unchanged);
+	if (copier->failed)
+		printf(", %" PRIu64 " not exported", copier->failed);
+	printf("; %s written\n", units_show_size(copier->bytes, bytes));
 }
 
 /* Only somebody who sees it needs to know. */
-static void count_all(struct export *export, char **names)
+static void count_all(struct copier *copier, char **names)
 {
-	static char *whole[] = { "", NULL };
-	struct census census = { 0 };
-	int r = 0;
-
-	if (export->progress.fd < 0)
+	if (copier->progress.fd < 0)
 		return;
-	for (char **name = *names ? names : whole; r == 0 && *name; name++)
-		r = walk_names_add(&census.dirs, *name);
-	for (size_t i = 0; r == 0 && i < census.dirs.count; i++) {
-		_cleanup_(freep) char *path = steal_ptr(census.dirs.names[i]);
-
-		census.path = path;
-		r = access_list(export->access, path, true, count_entry, &census);
-		r = r == -ENOENT ? 0 : r;
+	if (!*names)
+		copier_count(copier);
+	for (; *names; names++) {
+		copier->only = *names;
+		copier_count(copier);
 	}
-	walk_names_done(&census.dirs);
-	if (r == 0)
-		progress_set_total(&export->progress, census.files, census.bytes);
+	copier->only = NULL;
 }
 
 static int run_export(void *values, char **operands)
@@ -121,12 +87,13 @@ static int run_export(void *values, char **operands)
 	const struct arguments *arguments = values;
 	_cleanup_(access_closep) struct access *access = NULL;
 	const bool stream = strcmp(operands[1], "-") == 0;
-	struct export export = {
-		.store = operands[0],
-		.keep_owner = geteuid() == 0,
-		.keep_setid = is_own(operands[0]),
-		.began = time_now(),
-	};
+	const int64_t began = time_now();
+	struct export export = { .copier = {
+					 .store = operands[0],
+					 .flags = (geteuid() == 0 ? COPIER_OWNER : 0) |
+						  (is_own(operands[0]) ? COPIER_SETID : 0),
+				 } };
+	struct copier *copier = &export.copier;
 	int r;
 
 	if (stream && (arguments->force || arguments->json))
@@ -134,22 +101,25 @@ static int run_export(void *values, char **operands)
 				   "--force and --json are for a folder, not for a tar stream");
 	if (store_open(operands[0], 0, &arguments->options, &access) < 0)
 		return CMD_FAILED;
-	export.access = access;
+	copier->from = access;
 	r = stream ? open_stream(&export) :
 		     export_to_folder(&export, operands[1], arguments->force);
-	if (r < 0)
+	if (r < 0) {
+		export_end(&export, r);
 		return CMD_FAILED;
-	progress_begin(&export.progress, "export", "file");
-	count_all(&export, operands + 2);
+	}
+	progress_begin(&copier->progress, "export", "file");
+	count_all(copier, operands + 2);
 	r = export_all(&export, &arguments->options, operands + 2);
-	progress_end(&export.progress);
+	progress_end(&copier->progress);
 	if (r == 0)
-		r = export_fileless(&export, &arguments->options, operands + 2);
-	if (r < 0 && !stop_wanted() && !export.stopped)
+		r = export_fileless(copier, &arguments->options, operands + 2, began);
+	if (r < 0 && !stop_wanted() && !copier->stopped)
 		log_error("the export is not complete: %s", strerror(-r));
 	if (!stream)
-		tell(&export, arguments->json);
-	return r < 0 || export.failed ? CMD_FAILED : CMD_DONE;
+		tell(copier, arguments->json);
+	copier_done(copier);
+	return r < 0 || copier->failed ? CMD_FAILED : CMD_DONE;
 }
 
 const struct command cmd_export = {

@@ -23,6 +23,7 @@ struct arguments {
 	struct options options;
 	const struct import_layout *layout;
 	const char *to;
+	bool dry, checksum, json;
 	struct import import;
 };
 
@@ -54,23 +55,24 @@ static const struct cmd_option import_options[] = {
 	  "with the layout tree: a directory of the store instead of its root" },
 	{ "from-table", 0, "NAME", cmd_take_text, offsetof(struct arguments, import.from_table),
 	  "with the layout agentscope-rows: the table, instead of agentscope_sessions" },
-	CMD_YES(struct arguments, import.dry, "dry-run", 'n',
+	CMD_YES(struct arguments, dry, "dry-run", 'n',
 		"change nothing, and print what would be done"),
-	CMD_YES(struct arguments, import.checksum, "checksum", 'c',
+	CMD_YES(struct arguments, checksum, "checksum", 'c',
 		"compare the bytes even if size and time are the same"),
-	CMD_YES(struct arguments, import.list.json, "json", 0, "print JSON"),
+	CMD_YES(struct arguments, json, "json", 0, "print JSON"),
 	CMD_WRITER,
 };
 
-static int count_all(const struct arguments *arguments, struct import *import, char **operands)
+static int count_all(struct arguments *arguments, char **operands)
 {
+	const struct copier *copier = &arguments->import.copier;
 	int r = 0;
 
 	/* Only somebody who sees it needs to know. */
-	if (import->progress.fd < 0 || !arguments->layout->count)
+	if (copier->progress.fd < 0 || !arguments->layout->count)
 		return 0;
 	for (char **operand = operands; r == 0 && *operand; operand++)
-		r = arguments->layout->count(import, *operand);
+		r = arguments->layout->count(&arguments->import, *operand);
 	return r;
 }
 
@@ -83,50 +85,51 @@ static void end_limit(void)
 			    plural_s(left_out));
 }
 
-static void tell_invalid(const struct import *import)
+static void tell_invalid(const struct copier *copier)
 {
 	char more[64] = "";
 
-	if (import->invalid > IMPORT_NAMED)
+	if (copier->invalid > COPIER_NAMED)
 		snprintf(more, sizeof(more), " and %" PRIu64 " more",
-			 import->invalid - IMPORT_NAMED);
-	if (import->invalid)
+			 copier->invalid - COPIER_NAMED);
+	if (copier->invalid)
 		log_warning("%" PRIu64 " file%s not valid JSON, or %s lines that are not: %s%s; "
 			    "the bytes are kept, and 'sessfs check %s' lists them",
-			    import->invalid, import->invalid == 1 ? " is" : "s are",
-			    import->invalid == 1 ? "has" : "have", import->invalid_names.data, more,
-			    import->store);
+			    copier->invalid, copier->invalid == 1 ? " is" : "s are",
+			    copier->invalid == 1 ? "has" : "have", copier->invalid_names.data, more,
+			    copier->store);
 }
 
 static int take_all(struct arguments *arguments, char **operands)
 {
-	struct import *import = &arguments->import;
+	struct copier *copier = &arguments->import.copier;
 	const char *to = arguments->to ? arguments->to : "";
 	enum { WARNINGS = 5 };
 	int r;
 
-	progress_begin(&import->progress, import->dry ? "compare" : "import", "file");
-	r = count_all(arguments, import, operands);
+	progress_begin(&copier->progress, (copier->flags & COPIER_DRY) ? "compare" : "import",
+		       "file");
+	r = count_all(arguments, operands);
 	log_limit_begin(WARNINGS);
 	/* A thousand transcripts may each have a torn line, which is told once for all. */
 	log_set_level(LOG_WARNING);
 	for (char **operand = operands; r == 0 && *operand; operand++)
-		r = arguments->layout->take(import, *operand, to);
-	progress_end(&import->progress);
+		r = arguments->layout->take(&arguments->import, *operand, to);
+	progress_end(&copier->progress);
 	end_limit();
-	tell_invalid(import);
+	tell_invalid(copier);
 	return r;
 }
 
-static void print_json(const struct import *import)
+static void print_json(const struct copier *copier)
 {
-	const uint64_t *did = import->did;
+	const uint64_t *did = copier->did;
 
-	say_json(json_pack("{sI sI sI sI sI sI sI sI sI}", "unchanged", did[IMPORT_UNCHANGED],
-			   "created", did[IMPORT_CREATED], "replaced", did[IMPORT_REPLACED],
-			   "appended", did[IMPORT_APPENDED], "attributes", did[IMPORT_DRESSED],
-			   "failed", import->failed, "left_out", import->left, "invalid",
-			   import->invalid, "bytes", import->bytes));
+	say_json(json_pack("{sI sI sI sI sI sI sI sI sI}", "unchanged", did[COPIER_UNCHANGED],
+			   "created", did[COPIER_CREATED], "replaced", did[COPIER_REPLACED],
+			   "appended", did[COPIER_APPENDED], "attributes", did[COPIER_DRESSED],
+			   "failed", copier->failed, "left_out", copier->left, "invalid",
+			   copier->invalid, "bytes", copier->bytes));
 }
 
 static void print_count(uint64_t count, const char *what)
@@ -135,32 +138,32 @@ static void print_count(uint64_t count, const char *what)
 		printf(", %" PRIu64 " %s", count, what);
 }
 
-static void print_summary(const struct import *import)
+static void print_summary(const struct copier *copier)
 {
-	const uint64_t *did = import->did;
+	const uint64_t *did = copier->did;
 	char bytes[UNITS_TEXT];
 
 	printf("%s%" PRIu64 " created, %" PRIu64 " replaced, %" PRIu64 " appended to, %" PRIu64
 	       " unchanged",
-	       import->dry ? "it would be: " : "", did[IMPORT_CREATED], did[IMPORT_REPLACED],
-	       did[IMPORT_APPENDED], did[IMPORT_UNCHANGED]);
-	print_count(did[IMPORT_DRESSED], "with other attributes");
-	print_count(import->left, "left out");
-	print_count(import->failed, "not imported");
-	if (import->bytes)
-		printf("; %s written", units_show_size(import->bytes, bytes));
+	       (copier->flags & COPIER_DRY) ? "it would be: " : "", did[COPIER_CREATED],
+	       did[COPIER_REPLACED], did[COPIER_APPENDED], did[COPIER_UNCHANGED]);
+	print_count(did[COPIER_DRESSED], "with other attributes");
+	print_count(copier->left, "left out");
+	print_count(copier->failed, "not imported");
+	if (copier->bytes)
+		printf("; %s written", units_show_size(copier->bytes, bytes));
 	printf("\n");
 }
 
-static void tell(struct import *import, int error)
+static void tell(struct copier *copier, int error)
 {
-	if (import->dry && import->list.json)
-		say_list_end(&import->list);
-	else if (import->list.json)
-		print_json(import);
+	if ((copier->flags & COPIER_DRY) && copier->list.json)
+		say_list_end(&copier->list);
+	else if (copier->list.json)
+		print_json(copier);
 	else
-		print_summary(import);
-	if (error == -EINTR && stop_wanted() && !import->dry)
+		print_summary(copier);
+	if (error == -EINTR && stop_wanted() && !(copier->flags & COPIER_DRY))
 		log_error("interrupted; the files imported so far are complete, and the same "
 			  "command imports the rest");
 }
@@ -175,17 +178,20 @@ static bool has_store(const char *store)
 
 static int run_with(struct arguments *arguments, char **operands)
 {
-	struct import *import = &arguments->import;
+	struct copier *copier = &arguments->import.copier;
 	int r = 0, error;
 
-	import->store = operands[0];
-	import->keep_owner = geteuid() == 0;
+	copier->store = operands[0];
+	copier->flags = COPIER_ROWS | COPIER_SETID | (geteuid() == 0 ? COPIER_OWNER : 0) |
+			(arguments->dry ? COPIER_DRY : 0) |
+			(arguments->checksum ? COPIER_CHECKSUM : 0);
+	copier->list.json = arguments->json;
 	r = take_all(arguments, operands + 1);
-	error = import->access && !import->dry ? access_sync(import->access) : 0;
+	error = copier->to && !(copier->flags & COPIER_DRY) ? access_sync(copier->to) : 0;
 	if (error < 0)
-		cmd_fail(import->store, "", error);
-	tell(import, r);
-	return r < 0 || error < 0 || import->failed ? CMD_FAILED : CMD_DONE;
+		cmd_fail(copier->store, "", error);
+	tell(copier, r);
+	return r < 0 || error < 0 || copier->failed ? CMD_FAILED : CMD_DONE;
 }
 
 /* Where sessions go that come without a path. */
@@ -206,26 +212,26 @@ static int read_layout(const char *store, struct arguments *arguments)
 static int run_import(void *values, char **operands)
 {
 	struct arguments *arguments = values;
-	struct import *import = &arguments->import;
-	const unsigned flags = import->dry ? 0 : ACCESS_WRITE | ACCESS_CREATE;
+	struct copier *copier = &arguments->import.copier;
+	const unsigned flags = arguments->dry ? 0 : ACCESS_WRITE | ACCESS_CREATE;
 	int status;
 
 	if (arguments->to && !arguments->layout->has_to)
 		return cmd_misused(&cmd_import, "--to goes with --layout=tree only");
-	if (import->from_table && arguments->layout != &import_rows)
+	if (arguments->import.from_table && arguments->layout != &import_rows)
 		return cmd_misused(&cmd_import, "--from-table goes with --layout=%s only",
 				   import_rows.name);
 	stop_watch();
-	if ((!import->dry || has_store(operands[0])) &&
-	    store_open(operands[0], flags, &arguments->options, &import->access) < 0)
+	if ((!arguments->dry || has_store(operands[0])) &&
+	    store_open(operands[0], flags, &arguments->options, &copier->to) < 0)
 		return CMD_FAILED;
-	if (import->access && read_layout(operands[0], arguments) < 0) {
-		access_close(import->access);
+	if (copier->to && read_layout(operands[0], arguments) < 0) {
+		access_close(copier->to);
 		return CMD_FAILED;
 	}
 	status = run_with(arguments, operands);
-	buf_done(&import->invalid_names);
-	access_close(import->access);
+	copier_done(copier);
+	access_close(copier->to);
 	return status;
 }
 

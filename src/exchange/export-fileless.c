@@ -141,7 +141,7 @@ static int look_again(struct looking *looking)
 	return MIN(r, 0);
 }
 
-static int say(struct export *export, const struct fileless *fileless)
+static int say(struct copier *copier, const struct fileless *fileless)
 {
 	_cleanup_(buf_done) struct buf session = { 0 };
 	_cleanup_(buf_done) struct buf key = { 0 };
@@ -151,11 +151,11 @@ static int say(struct export *export, const struct fileless *fileless)
 		r = names_encode(NAMES_SESSION, buf_bytes(&fileless->key), NAME_LIMIT, &key);
 	if (r < 0)
 		return r;
-	export->failed++;
-	log_error("%s: session %.*s, key %.*s: cannot make a file from what another program wrote, "
-		  "so it is not exported",
-		  export->store, (int)session.size, session.data, (int)key.size, key.data);
-	return 0;
+	return copier_refuse(copier,
+			     "%s: session %.*s, key %.*s: cannot make a file from what another "
+			     "program wrote, so it is not exported",
+			     copier->store, (int)session.size, session.data, (int)key.size,
+			     key.data);
 }
 
 static int on_node(void *arg, const struct backend_node *node)
@@ -193,16 +193,17 @@ static int look(struct looking *looking)
 	return r;
 }
 
-int export_fileless(struct export *export, const struct options *options, char **names)
+int export_fileless(struct copier *copier, const struct options *options, char **names,
+		    int64_t began)
 {
 	struct looking looking = {
 		.names = names,
-		.before = export->began - SLACK_SECONDS * INT64_C(1000000000),
+		.before = began - SLACK_SECONDS * INT64_C(1000000000),
 	};
 	_cleanup_(backend_closep) struct backend *backend = NULL;
 	_cleanup_(freep) char *why = NULL;
 	struct settings settings;
-	int r = access_backend(export->store, options, true, &backend, &why);
+	int r = access_backend(copier->store, options, true, &backend, &why);
 
 	looking.backend = backend;
 	if (r == 0)
@@ -211,7 +212,7 @@ int export_fileless(struct export *export, const struct options *options, char *
 	if (r == 0)
 		r = look(&looking);
 	for (size_t i = 0; r == 0 && i < looking.count; i++)
-		r = say(export, &looking.found[i]);
+		r = say(copier, &looking.found[i]);
 	looking_done(&looking);
 	return r;
 }

@@ -24,7 +24,10 @@
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
 
-enum { BUFFERED_MAX = 4 << 20 }; /* bytes of a file that are held in memory */
+enum {
+	BLOCK = 256 * 1024,
+	BUFFERED_MAX = 4 << 20, /* bytes of a file that are held in memory */
+};
 
 /* The name of its interface since 3.0. */
 #define LIBRARY "libarchive.so.13"
@@ -109,43 +112,47 @@ static la_ssize_t put_block(struct archive *archive, void *data, const void *blo
 }
 
 /* Who has read enough need not be told. */
-static int failed(struct export *export)
+static int failed(struct copier *copier)
 {
-	struct tar *tar = export->to;
+	struct tar *tar = copier->arg;
 
 	if (tar->error == 0) {
 		log_error("cannot create the tar stream: %s",
 			  la.archive_error_string(tar->archive));
 		tar->error = -EIO;
-	} else if (tar->error != -EPIPE && !export->stopped) {
+	} else if (tar->error != -EPIPE && !copier->stopped) {
 		log_error("cannot write the tar stream: %s", strerror(-tar->error));
 	}
-	export->stopped = true;
+	copier->stopped = true;
 	return tar->error;
 }
 
 /* Nothing that follows would be understood. */
-static int judge(struct export *export, int code)
+static int judge(struct copier *copier, int code)
 {
-	return code == ARCHIVE_OK || code == ARCHIVE_WARN ? 0 : (failed(export), -EIO);
+	return code == ARCHIVE_OK || code == ARCHIVE_WARN ? 0 : (failed(copier), -EIO);
 }
 
-static int add_xattrs(struct export *export, const struct export_entry *from,
-		      struct archive_entry *entry)
+static int add_xattrs(struct copier *copier, struct copier_entry *from, struct archive_entry *entry)
 {
-	int r = 0;
+	_cleanup_(buf_done) struct buf names = { 0 };
+	int r = S_ISLNK(from->st.st_mode) ? 0 : access_list_xattr(copier->from, from->from, &names);
+	const char *end = names.data + names.size;
 
-	for (const char *name = from->xattrs; r == 0 && name && *name; name += strlen(name) + 1) {
+	for (const char *name = names.data; r == 0 && name && name < end;
+	     name += strlen(name) + 1) {
 		_cleanup_(buf_done) struct buf value = { 0 };
 
-		r = access_get_xattr(export->access, from->path, name, &value);
+		if (!copier_takes_xattr(name))
+			continue;
+		r = access_get_xattr(copier->from, from->from, name, &value);
 		if (r == 0)
 			la.archive_entry_xattr_add_entry(entry, name, value.data, value.size);
 	}
 	return r;
 }
 
-static int describe(struct export *export, const struct export_entry *from, uint64_t size,
+static int describe(struct copier *copier, struct copier_entry *from, uint64_t size,
 		    struct archive_entry *entry)
 {
 	_cleanup_(buf_done) struct buf path = { 0 };
@@ -154,7 +161,7 @@ static int describe(struct export *export, const struct export_entry *from, uint
 	if (r < 0)
 		return r;
 	la.archive_entry_set_pathname(entry, path.data);
-	la.archive_entry_set_mode(entry, (from->st.st_mode & S_IFMT) | export_mode(export, from));
+	la.archive_entry_set_mode(entry, (from->st.st_mode & S_IFMT) | copier_mode(copier, from));
 	la.archive_entry_set_uid(entry, from->st.st_uid);
 	la.archive_entry_set_gid(entry, from->st.st_gid);
 	la.archive_entry_set_mtime(entry, from->st.st_mtim.tv_sec, from->st.st_mtim.tv_nsec);
@@ -163,50 +170,60 @@ static int describe(struct export *export, const struct export_entry *from, uint
 		la.archive_entry_set_symlink(entry, from->target);
 	if (from->first)
 		la.archive_entry_set_hardlink(entry, from->first);
-	return from->first ? 0 : add_xattrs(export, from, entry);
+	return from->first ? 0 : add_xattrs(copier, from, entry);
 }
 
-static int put_header(struct export *export, const struct export_entry *from, uint64_t size)
+static int put_header(struct copier *copier, struct copier_entry *from, uint64_t size)
 {
-	struct tar *tar = export->to;
+	struct tar *tar = copier->arg;
 	struct archive_entry *entry = la.archive_entry_new();
-	int r = entry ? describe(export, from, size, entry) : -ENOMEM;
+	int r = entry ? describe(copier, from, size, entry) : -ENOMEM;
 
 	if (r == 0)
-		r = judge(export, la.archive_write_header(tar->archive, entry));
+		r = judge(copier, la.archive_write_header(tar->archive, entry));
 	la.archive_entry_free(entry);
 	return r;
 }
 
-static int tar_enter(struct export *export, const struct export_entry *entry)
+static int tar_enter(struct copier *copier, struct copier_entry *entry)
 {
-	return put_header(export, entry, 0);
+	return put_header(copier, entry, 0);
 }
 
-static int tar_leave(struct export *export, const struct export_entry *entry)
+static int tar_other(struct copier *copier, struct copier_entry *entry)
 {
-	(void)export;
-	(void)entry;
-	return 0;
-}
+	int r = 0;
 
-static int tar_other(struct export *export, const struct export_entry *entry)
-{
 	/* The format knows none, and tar(1) leaves them out. */
 	if (S_ISSOCK(entry->st.st_mode)) {
 		log_warning("%s: %s: it is a socket, which a tar stream cannot contain",
-			    export->store, entry->path);
-		return 0;
+			    copier->store, entry->path);
+	} else {
+		r = put_header(copier, entry, 0);
 	}
-	return put_header(export, entry, 0);
+	progress_add(&copier->progress, 1, 0);
+	return r;
 }
 
-static int put_data(struct export *export, struct bytes data)
+static int put_data(struct copier *copier, struct bytes data)
 {
-	struct tar *tar = export->to;
+	struct tar *tar = copier->arg;
 	la_ssize_t size = la.archive_write_data(tar->archive, data.data, data.size);
 
-	return size < 0 || (size_t)size != data.size ? (failed(export), -EIO) : 0;
+	return size < 0 || (size_t)size != data.size ? (failed(copier), -EIO) : 0;
+}
+
+static int write_all(int fd, struct bytes bytes, off_t at)
+{
+	while (bytes.size) {
+		ssize_t size = pwrite(fd, bytes.data, bytes.size, at);
+
+		if (size < 0 && errno != EINTR)
+			return -errno;
+		at += MAX(size, 0);
+		bytes = bytes_make(bytes.data + MAX(size, 0), bytes.size - (size_t)MAX(size, 0));
+	}
+	return 0;
 }
 
 static int open_unnamed(void)
@@ -221,7 +238,7 @@ static int open_unnamed(void)
 }
 
 /* All of a file: what is behind *ret_size bytes of the unnamed file, if there is one, is held. */
-static int hold(struct export *export, struct access_file *file, struct buf *held, int *fd,
+static int hold(struct copier *copier, struct copier_entry *entry, struct buf *held, int *fd,
 		uint64_t *ret_size)
 {
 	size_t before;
@@ -230,18 +247,20 @@ static int hold(struct export *export, struct access_file *file, struct buf *hel
 	*ret_size = 0;
 	do {
 		before = held->size;
-		r = export_read(export, file, held);
+		r = copier_read(entry, before + BLOCK, held);
 		if (r < 0 || held->size == before)
 			return r;
+		copier->bytes += held->size - before;
+		progress_add(&copier->progress, 0, held->size - before);
 		if (held->size < BUFFERED_MAX)
 			continue;
 		if (*fd < 0)
 			*fd = open_unnamed();
-		r = *fd < 0 ? *fd : export_write(*fd, buf_bytes(held), (off_t)*ret_size);
+		r = *fd < 0 ? *fd : write_all(*fd, buf_bytes(held), (off_t)*ret_size);
 		if (r < 0) {
 			log_error("cannot write a temporary file (TMPDIR says where): %s",
 				  strerror(-r));
-			export->stopped = true;
+			copier->stopped = true;
 		}
 		*ret_size += held->size;
 		buf_clear(held);
@@ -249,7 +268,7 @@ static int hold(struct export *export, struct access_file *file, struct buf *hel
 	return r;
 }
 
-static int put_spilled(struct export *export, int fd, uint64_t size)
+static int put_spilled(struct copier *copier, int fd, uint64_t size)
 {
 	_cleanup_(buf_done) struct buf block = { 0 };
 	int r = buf_reserve(&block, BUFFERED_MAX);
@@ -259,25 +278,27 @@ static int put_spilled(struct export *export, int fd, uint64_t size)
 
 		if (got <= 0)
 			return got < 0 ? -errno : -EIO;
-		r = put_data(export, bytes_make(block.data, (size_t)got));
+		r = put_data(copier, bytes_make(block.data, (size_t)got));
 		at += (uint64_t)got;
 	}
 	return r;
 }
 
-static int tar_file(struct export *export, const struct export_entry *entry,
-		    struct access_file *file)
+static int tar_file(struct copier *copier, struct copier_entry *entry)
 {
 	_cleanup_(buf_done) struct buf held = { 0 };
 	_cleanup_(closep) int fd = -1;
 	uint64_t spilled;
-	int r = hold(export, file, &held, &fd, &spilled);
+	int r = hold(copier, entry, &held, &fd, &spilled);
 
 	if (r == 0)
-		r = put_header(export, entry, spilled + held.size);
+		r = put_header(copier, entry, spilled + held.size);
 	if (r == 0)
-		r = put_spilled(export, fd, spilled);
-	return r == 0 && held.size ? put_data(export, buf_bytes(&held)) : r;
+		r = put_spilled(copier, fd, spilled);
+	if (r == 0 && held.size)
+		r = put_data(copier, buf_bytes(&held));
+	progress_add(&copier->progress, 1, 0);
+	return r;
 }
 
 static void tar_free(struct tar *tar)
@@ -287,9 +308,9 @@ static void tar_free(struct tar *tar)
 	free(tar);
 }
 
-static int tar_end(struct export *export, int error)
+int export_tar_end(struct copier *copier, int error)
 {
-	struct tar *tar = export->to;
+	struct tar *tar = copier->arg;
 	int r = 0;
 
 	/* A stream that is not all there is to look like it. */
@@ -297,20 +318,19 @@ static int tar_end(struct export *export, int error)
 		tar->error = error;
 	/* libarchive frees what belongs to an open stream only when it is closed. */
 	if (la.archive_write_close(tar->archive) != ARCHIVE_OK && error == 0)
-		r = failed(export);
+		r = failed(copier);
+	copier->arg = NULL;
 	tar_free(tar);
 	return r;
 }
 
-static const struct export_sink sink = {
+static const struct copier_sink sink = {
 	.enter = tar_enter,
-	.leave = tar_leave,
 	.file = tar_file,
 	.other = tar_other,
-	.end = tar_end,
 };
 
-int export_to_tar(struct export *export, int fd)
+int export_tar_open(struct copier *copier, int fd)
 {
 	struct tar *tar;
 	int r = load();
@@ -326,8 +346,8 @@ int export_to_tar(struct export *export, int fd)
 		free(tar);
 		return -ENOMEM;
 	}
-	export->sink = &sink;
-	export->to = tar;
+	copier->sink = &sink;
+	copier->arg = tar;
 	/* Names are bytes; those that are UTF-8 are what the format wants.  Others get a header
 	 * that says so, of which libarchive warns. */
 	setlocale(LC_CTYPE, "C.UTF-8");
@@ -335,18 +355,25 @@ int export_to_tar(struct export *export, int fd)
 	    la.archive_write_set_options(tar->archive, "xattrheader=SCHILY") == ARCHIVE_OK &&
 	    la.archive_write_open(tar->archive, tar, NULL, put_block, NULL) == ARCHIVE_OK)
 		return 0;
-	failed(export);
+	failed(copier);
+	copier->arg = NULL;
 	tar_free(tar);
 	return -EIO;
 }
 
 #else
 
-int export_to_tar(struct export *export, int fd)
+int export_tar_open(struct copier *copier, int fd)
 {
-	(void)export;
+	(void)copier;
 	(void)fd;
 	return -EOPNOTSUPP;
+}
+
+int export_tar_end(struct copier *copier, int error)
+{
+	(void)copier;
+	return error;
 }
 
 #endif

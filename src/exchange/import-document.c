@@ -4,17 +4,14 @@
  * each session, with all of its states as members of one object.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 #include "fs/base/layout.h"
 #include "fs/base/names.h"
 #include "backend/base/cleanup.h"
 #include "src/exchange/document.h"
-#include "src/exchange/import-attr.h"
 #include "src/exchange/import.h"
 #include "src/user/stop.h"
-#include "src/exchange/walk.h"
 
 enum { BLOCK = 1 << 20 };
 
@@ -58,7 +55,7 @@ static int judge_place(struct import *import, const struct import_session *sessi
 		return r;
 	if (strstr(path.data, "%~"))
 		return PLACE_CUT;
-	r = import_is_view(import, path.data);
+	r = import_is_view(&import->copier, path.data);
 	return r > 0 ? PLACE_VIEW : r;
 }
 
@@ -66,7 +63,7 @@ static int take_member(struct import *import, const struct import_session *sessi
 		       const struct document_member *member)
 {
 	_cleanup_(buf_done) struct buf path = { 0 }, content = { 0 };
-	struct import_file file = { .name = session->name, .fd = -1, .set = session->set };
+	struct copier_entry file = { .name = session->name, .set = session->set };
 	int r = make_path(import->layout, session->id, member, &path);
 
 	if (r == 0)
@@ -78,7 +75,8 @@ static int take_member(struct import *import, const struct import_session *sessi
 	file.st = session->st;
 	file.st.st_mode = S_IFREG | (session->st.st_mode & 07777);
 	file.st.st_size = (off_t)content.size;
-	return import_regular(import, &file, NULL);
+	r = copier_file(&import->copier, &file);
+	return r < 0 ? copier_fail(&import->copier, &file, r) : 0;
 }
 
 static unsigned count_lines(struct bytes text)
@@ -93,7 +91,7 @@ static unsigned count_lines(struct bytes text)
 static int refuse(struct import *import, const struct import_session *session, struct bytes text,
 		  const struct json_error *error)
 {
-	return import_refuse(import,
+	return copier_refuse(&import->copier,
 			     "%s: line %u, byte %zu: %s; nothing of this session is imported",
 			     session->name, count_lines(bytes_make(text.data, error->offset)),
 			     error->offset, error->reason);
@@ -110,12 +108,12 @@ int import_session(struct import *import, const struct import_session *session, 
 	for (size_t i = 0; r == 0 && i < document.count; i++)
 		r = judge_place(import, session, &document.members[i]);
 	if (r == PLACE_VIEW)
-		return import_refuse(import,
+		return copier_refuse(&import->copier,
 				     "%s: the id, or a key in it, is the name of a view; nothing "
 				     "of this session is imported",
 				     session->name);
 	if (r == PLACE_CUT)
-		return import_refuse(import,
+		return copier_refuse(&import->copier,
 				     "%s: the id, or a key in it, is too long for the name of a "
 				     "file (%d bytes); nothing of this session is imported",
 				     session->name, NAME_LIMIT);
@@ -124,85 +122,44 @@ int import_session(struct import *import, const struct import_session *session, 
 	return r;
 }
 
-struct trip {
-	struct import *import;
-	const char *operand;
-	bool folder;
-};
-
-static int leave_out(void *arg, const struct walk_entry *entry)
+static int leave_out(struct copier *copier, struct copier_entry *entry)
 {
-	struct trip *trip = arg;
-
 	(void)entry;
-	trip->import->left++;
+	copier->left++;
 	return 1;
 }
 
-static int read_all(const struct walk_entry *entry, struct stat *ret_stat, struct buf *text)
+static int take_file(struct copier *copier, struct copier_entry *entry)
 {
-	_cleanup_(closep) int fd =
-		openat(entry->dir, entry->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	ssize_t size;
-	int r = fd < 0 || fstat(fd, ret_stat) < 0 ? -errno : 0;
-
-	while (r == 0) {
-		r = stop_wanted() ? -EINTR : buf_reserve(text, BLOCK);
-		size = r == 0 ? read(fd, text->data + text->size, BLOCK) : 0;
-		if (size < 0 && errno != EINTR)
-			r = -errno;
-		if (r < 0 || size == 0)
-			break;
-		text->size += (size_t)MAX(size, 0);
-	}
-	return r;
-}
-
-static int take_file(void *arg, const struct walk_entry *entry)
-{
-	struct trip *trip = arg;
 	_cleanup_(buf_done) struct buf text = { 0 };
-	_cleanup_(freep) char *name = NULL;
-	struct import_session session = { .id = bytes_str(entry->path) };
+	struct import_session session = { .id = bytes_str(entry->path),
+					  .name = entry->name,
+					  .st = entry->st,
+					  .set = entry->set };
+	size_t before;
 	int r;
 
 	if (!S_ISREG(entry->st.st_mode) || !bytes_ends_with(session.id, BYTES(".json")) ||
 	    session.id.size == strlen(".json"))
-		return leave_out(arg, entry), 0;
+		return leave_out(copier, entry), 0;
 	session.id.size -= strlen(".json");
-	name = str_printf("%s%s%s", trip->operand, trip->folder ? "/" : "",
-			  trip->folder ? entry->path : "");
-	if (!name)
-		return -ENOMEM;
-	session.name = name;
-	session.set = ACCESS_SET_MODE | ACCESS_SET_TIMES |
-		      (trip->import->keep_owner ? ACCESS_SET_OWNER : 0);
-	r = read_all(entry, &session.st, &text);
-	if (r < 0 && !import_is_fatal(r))
-		return import_refuse(trip->import, "cannot read %s: %s", name, strerror(-r));
-	return r < 0 ? r : import_session(trip->import, &session, buf_bytes(&text));
-}
-
-static int failed(void *arg, const char *path, int error)
-{
-	struct trip *trip = arg;
-
-	return import_refuse(trip->import, "cannot read %s%s%s: %s", trip->operand,
-			     *path ? "/" : "", path, strerror(-error));
+	r = access_file_open(copier->from, entry->from, ACCESS_FILE_READ, &entry->file);
+	entry->broken = r < 0;
+	do {
+		before = text.size;
+		if (r == 0)
+			r = copier_read(entry, before + BLOCK, &text);
+	} while (r == 0 && text.size > before);
+	return r < 0 ? r : import_session((struct import *)copier, &session, buf_bytes(&text));
 }
 
 static int take(struct import *import, const char *operand, const char *to)
 {
-	struct stat st;
-	struct trip trip = {
-		.import = import,
-		.operand = operand,
-		.folder = stat(operand, &st) == 0 && S_ISDIR(st.st_mode),
-	};
-	const struct walk walk = { leave_out, leave_out, take_file, failed, &trip };
+	static const struct copier_sink sink = { .enter = leave_out, .leaf = take_file };
 
 	(void)to;
-	return walk_operand(operand, &walk);
+	import->copier.sink = &sink;
+	return import_operand(&import->copier, operand);
 }
 
 const struct import_layout import_documents = {

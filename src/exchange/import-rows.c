@@ -55,20 +55,20 @@ static int take(struct import *import, const char *operand, const char *to)
 	if (backend_has_path(operand) && !standard) {
 		fd = open(operand, O_RDONLY | O_CLOEXEC);
 		if (fd < 0)
-			return import_refuse(import, "cannot read %s: %s", operand,
+			return copier_refuse(&import->copier, "cannot read %s: %s", operand,
 					     strerror(errno));
 	}
 	if (standard || (fd >= 0 && !is_sqlite(fd)))
-		return import_refuse(import,
+		return copier_refuse(&import->copier,
 				     "%s is not a database; name one by its URL "
 				     "(mysql://HOST/DATABASE) or as a SQLite file, and load a dump "
 				     "into one first",
 				     standard ? "the standard input" : operand);
 	r = backend_read_older(operand, import->from_table, take_session, &trip, &why);
 	if (why)
-		return import_refuse(import, "%s", why);
-	return r < 0 && !import_is_fatal(r) ?
-		       import_refuse(import, "cannot read %s: %s", operand, strerror(-r)) :
+		return copier_refuse(&import->copier, "%s", why);
+	return r < 0 && !copier_is_fatal(r) ?
+		       copier_refuse(&import->copier, "cannot read %s: %s", operand, strerror(-r)) :
 		       r;
 }
 

@@ -288,6 +288,34 @@ static int chain_lead(struct access *access, const char *path, size_t size)
 	return r;
 }
 
+/* The same where one call leads there: the chain is that directory alone. */
+static int chain_lead_at_once(struct access *access, const char *path, size_t size)
+{
+	struct access_chain *chain = &access->chain;
+	struct access_dir *dir;
+	int r;
+
+	if (access->is_folder && chain->count && chain->path.size == size &&
+	    (!size || memcmp(chain->path.data, path, size) == 0))
+		return 0;
+	chain_done(access);
+	dir = calloc(1, sizeof(*dir));
+	r = dir && ARRAY_ROOM(chain->dirs, chain->count, chain->room) == 0 ?
+		    buf_append(&chain->path, path, size) :
+		    -ENOMEM;
+	if (r == 0)
+		r = access->way->place(access, path, &dir->place);
+	if (r < 0) {
+		free(dir);
+		chain->path.size = 0;
+		return r;
+	}
+	dir->users = 1;
+	dir->size = size;
+	chain->dirs[chain->count++] = dir;
+	return 0;
+}
+
 void access_target_done(struct access_target *target)
 {
 	release_dir(target->access, target->dir);
@@ -303,21 +331,16 @@ int access_target_place(struct access_target *target)
 	struct access_dir *dir;
 	int r;
 
-	if (access->way->step) {
+	if (access->way->step)
 		r = chain_lead(access, target->path, size);
-		if (r < 0)
-			return r;
-		dir = access->chain.dirs[access->chain.count - 1];
-		dir->users++;
-	} else {
-		dir = calloc(1, sizeof(*dir));
-		r = dir ? access->way->place(access, target->path, &dir->place) : -ENOMEM;
-		if (r < 0) {
-			free(dir);
-			return r;
-		}
-		dir->users = 1;
-	}
+	else
+		r = chain_lead_at_once(access, target->path, size);
+	if (r < 0)
+		return r;
+	dir = access->chain.dirs[access->chain.count - 1];
+	dir->users++;
+	if (!access->way->step && !access->is_folder)
+		chain_done(access); /* nothing is kept open */
 	target->dir = dir;
 	target->place = dir->place;
 	target->place.access = access;

@@ -45,6 +45,12 @@ enum access_flags {
  * NULL when there was no memory for one; owned by the caller. */
 int access_open(const char *store, unsigned flags, const struct options *options,
 		struct access **ret_access, char **ret_why);
+/* A folder, in the same way; its descriptor is taken over, also when that fails.  Mounts in it are
+ * entered. */
+int access_folder_open(int fd, struct access **ret_access);
+/* What the other one is copied from, to a path here ("": the root): what has a name in both is not
+ * taken for what a killed process has left.  The path is borrowed. */
+void access_beside(struct access *access, struct access *from, const char *path);
 /* NULL is fine. */
 void access_close(struct access *access);
 static inline void access_closep(struct access **access)
@@ -136,6 +142,13 @@ int access_file_read(struct access_file *file, size_t size, struct buf *data);
 /* What comes next in a file that never ends, a stream of events (fs/api/events.h), whose path has
  * such a question as its name: nothing, when there was nothing for so many milliseconds. */
 int access_file_next(struct access_file *file, size_t size, int milliseconds, struct buf *data);
+/* Read on at another offset. */
+void access_file_seek(struct access_file *file, uint64_t offset);
+/* As lseek(2) has it with SEEK_DATA and SEEK_HOLE, without moving; -ENXIO also where that is not
+ * known. */
+off_t access_file_extent(struct access_file *file, uint64_t offset, int whence);
+/* An attribute, set while nobody sees the file that is replaced. */
+int access_file_set_xattr(struct access_file *file, const char *name, struct bytes value);
 /* What comes next are so many zeros: a hole, where the file is ordinary. */
 void access_file_skip(struct access_file *file, uint64_t size);
 /* All of it, or -errno. */

@@ -107,10 +107,33 @@ static int open_target(struct access_target *target, enum access_how how, struct
 	if (exists)
 		access_file_dress(file, &st, ACCESS_SET_MODE | ACCESS_SET_OWNER);
 	/* An existing file's mode follows when all is there; until then nobody looks. */
+	file->path = steal_ptr(target->path); /* the place's name points into it */
 	r = way->begin(&target->place, exists ? 0600 : 0666, file);
-	if (r == 0)
-		file->path = steal_ptr(target->path); /* the place's name points into it */
+	if (r < 0)
+		target->path = steal_ptr(file->path);
 	return r;
+}
+
+static bool is_beside(const struct access_file *file)
+{
+	const struct access *access = file->access;
+	const char *slash = strrchr(file->path, '/');
+	const size_t above = *access->below ? strlen(access->below) + 1 : 0;
+	const size_t size = slash ? (size_t)(slash + 1 - file->path) : 0;
+	_cleanup_(freep) char *path = NULL;
+	struct stat st;
+
+	if (size < above)
+		return false;
+	path = str_printf("%.*s%s", (int)(size - above), file->path + above, file->temporary);
+	return !path || access_stat(access->beside, path, &st) != -ENOENT;
+}
+
+void access_beside(struct access *access, struct access *from, const char *path)
+{
+	access->beside = from;
+	access->below = path;
+	access->is_beside = is_beside;
 }
 
 static void file_free(struct access_file *file)
@@ -215,6 +238,23 @@ int access_file_next(struct access_file *file, size_t size, int milliseconds, st
 	int r = file->access->way->next(file, size, milliseconds, data);
 
 	return r == -EINTR && !stop_wanted() ? 0 : r;
+}
+
+void access_file_seek(struct access_file *file, uint64_t offset)
+{
+	file->offset = offset;
+}
+
+off_t access_file_extent(struct access_file *file, uint64_t offset, int whence)
+{
+	off_t found = file->fd < 0 ? -1 : lseek(file->fd, (off_t)offset, whence);
+
+	return found < 0 ? -ENXIO : found;
+}
+
+int access_file_set_xattr(struct access_file *file, const char *name, struct bytes value)
+{
+	return file->access->way->mark(file, name, value);
 }
 
 void access_file_skip(struct access_file *file, uint64_t size)

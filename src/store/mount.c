@@ -34,31 +34,44 @@ static int failed(void)
 	return errno ? -errno : -EIO;
 }
 
-static int open_beneath(int dir, const char *path, uint64_t flags, mode_t mode)
+static int open_beneath(const struct access *access, int dir, const char *path, uint64_t flags,
+			mode_t mode)
 {
 	const struct open_how how = {
 		.flags = flags | O_CLOEXEC,
 		.mode = flags & O_CREAT ? mode : 0,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
+			   (access->is_folder ? 0 : RESOLVE_NO_XDEV),
 	};
 	long fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
 
 	return fd < 0 ? failed() : (int)fd;
 }
 
+/* In as many parts as it takes, since no call takes a longer path. */
 static int mount_place(struct access *access, const char *path, struct access_place *ret_place)
 {
-	char dir[PATH_MAX];
-	size_t size;
-	const char *name = access_split(path, &size);
+	char part[PATH_MAX];
+	size_t size, length;
+	int dir = access->root, fd;
 
-	if (size >= sizeof(dir))
-		return -ENAMETOOLONG;
-	memcpy(dir, path, size);
-	dir[size] = '\0';
-	ret_place->fd = open_beneath(access->root, size ? dir : ".", O_PATH | O_DIRECTORY, 0);
-	ret_place->name = name;
-	return MIN(ret_place->fd, 0);
+	ret_place->name = access_split(path, &size);
+	for (;;) {
+		length = MIN(size, sizeof(part) - 1);
+		while (length < size && path[length] != '/')
+			length--;
+		snprintf(part, sizeof(part), "%.*s", (int)length, path);
+		fd = open_beneath(access, dir, *part ? part : ".", O_PATH | O_DIRECTORY, 0);
+		if (dir != access->root)
+			close(dir);
+		if (fd < 0 || length == size)
+			break;
+		path += length + 1;
+		size -= length + 1;
+		dir = fd;
+	}
+	ret_place->fd = fd;
+	return MIN(fd, 0);
 }
 
 static void mount_done(struct access *access, struct access_place *place)
@@ -94,7 +107,7 @@ static int list_entry(DIR *dir, const struct dirent *entry, bool with_stat, acce
 static int mount_list(const struct access_place *place, bool with_stat, access_entry_fn *fn,
 		      void *arg)
 {
-	int fd = open_beneath(place->fd, below(place), O_RDONLY | O_DIRECTORY, 0);
+	int fd = open_beneath(place->access, place->fd, below(place), O_RDONLY | O_DIRECTORY, 0);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *entry;
 	int r = fd < 0 ? fd : dir ? 0 : failed();
@@ -139,8 +152,10 @@ static int mount_order(struct access *access, struct bytes order)
 static int mount_open(const struct access_place *place, int flags, mode_t mode,
 		      struct access_file *file)
 {
-	/* If it has become a FIFO since somebody looked, nobody waits for its other end. */
-	int fd = open_beneath(place->fd, below(place), (uint64_t)flags | O_NONBLOCK, mode);
+	/* If it has become a FIFO since somebody looked, nobody waits for its other end.  What is
+	 * made in a folder is nobody else's until it has its mode. */
+	int fd = open_beneath(place->access, place->fd, below(place), (uint64_t)flags | O_NONBLOCK,
+			      place->access->is_folder ? 0600 : mode);
 
 	if (fd < 0)
 		return fd;
@@ -166,7 +181,8 @@ static int claim(const struct access_place *place, int fd)
 /* Whoever has made it and lives has it locked. */
 static void clear_away(const struct access_place *place)
 {
-	_cleanup_(closep) int fd = open_beneath(place->fd, place->name, O_RDONLY | O_NONBLOCK, 0);
+	_cleanup_(closep) int fd =
+		open_beneath(place->access, place->fd, place->name, O_RDONLY | O_NONBLOCK, 0);
 
 	if (fd >= 0 && claim(place, fd) == 0)
 		unlinkat(place->fd, place->name, 0);
@@ -177,7 +193,7 @@ static int make_claimed(const struct access_place *place, mode_t mode, struct ac
 	const int flags = O_WRONLY | O_CREAT | O_EXCL;
 	int r = mount_open(place, flags, mode, file);
 
-	if (r == -EEXIST) {
+	if (r == -EEXIST && !(file->access->beside && file->access->is_beside(file))) {
 		clear_away(place);
 		r = mount_open(place, flags, mode, file);
 	}
@@ -388,9 +404,11 @@ static int mount_set_xattr(const struct access_place *place, const char *name,
 /* sync(2) does not reach a daemon; syncing any directory brings all to the medium. */
 static int mount_sync(struct access *access)
 {
-	int fd = open_beneath(access->root, ".", O_RDONLY | O_DIRECTORY, 0);
-	int r = fd < 0 ? fd : fsync(fd) < 0 ? failed() : 0;
+	int fd = open_beneath(access, access->root, ".", O_RDONLY | O_DIRECTORY, 0);
+	int r = fd < 0 ? fd : 0;
 
+	if (r == 0 && (fsync(fd) < 0 || (access->is_folder && syncfs(fd) < 0)))
+		r = failed();
 	closep(&fd);
 	return r;
 }
@@ -471,6 +489,19 @@ static const struct access_way way = {
 	.finish = mount_finish,
 	.drop = mount_drop,
 };
+
+int access_folder_open(int fd, struct access **ret_access)
+{
+	struct access *access = calloc(1, sizeof(*access));
+
+	if (!access) {
+		close(fd);
+		return -ENOMEM;
+	}
+	*access = (struct access){ .way = &way, .root = fd, .is_folder = true };
+	*ret_access = access;
+	return 0;
+}
 
 struct search {
 	const char *store;

@@ -113,7 +113,13 @@ struct access_chain {
 
 struct access {
 	const struct access_way *way;
-	int root;	   /* of the mount */
+	int root; /* of the mount, or of the folder */
+	bool is_folder;
+	/* access_beside(); with it, whether what has the file's temporary name is itself a copy, as
+	 * the source has that name, too. */
+	struct access *beside;
+	const char *below;
+	bool (*is_beside)(const struct access_file *file);
 	struct tree *tree; /* or NULL */
 	struct access_chain chain;
 	int64_t newest; /* change that others had committed before; 0: not looked for yet */

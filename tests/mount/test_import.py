@@ -764,23 +764,26 @@ def test_holes_are_holes_in_the_folder_too(place):
 def test_what_a_killed_export_has_left_goes_with_the_next_one(box):
     place = Place(box, False)
     place.take(make_folders(box, {"s/k.json": b"1", "t/k.json": b"2", "u/k.json": b"3"}))
-    folder = make_folders(box, {"s/.sessfs-export-0": b"", "t/.sessfs-export-0": b"half"})
+    folder = make_folders(box, {"s/.sessfs-put-0": b"", "t/.sessfs-put-0": b"half"})
     os.mkdir(os.path.join(folder, "u"))
-    os.symlink(box.new_path("outside"), os.path.join(folder, "u/.sessfs-export-0"))
-    alive = os.path.join(folder, "s/.sessfs-export-0")
+    outside, link = box.new_path("outside"), os.path.join(folder, "u/.sessfs-put-0")
+    os.symlink(outside, link)
+    alive = os.path.join(folder, "s/.sessfs-put-0")
     with open(alive) as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         place.do("export", "--force", place.store, folder)
     same(read(alive), b"", "the file of an export that is alive")
+    assert os.path.islink(link) and not os.path.exists(outside), "a link is not followed, and stays"
     os.unlink(alive)
+    os.unlink(link)
     same(sorted(look(folder)), sorted(place.tree()), "what is there in the end")
 
 
 @everywhere
 def test_a_file_that_is_called_as_what_an_export_leaves_is_exported(place):
-    names = [".sessfs-export-0", ".sessfs-export-1", "a.txt", "b.txt"]
+    names = [".sessfs-put-0", ".sessfs-put-1", "a.txt", "b.txt"]
     source = make_folders(place.box, {f"s/{name}": name.encode() for name in names})
-    os.link(os.path.join(source, "s/a.txt"), os.path.join(source, "s/.sessfs-export-2"))
+    os.link(os.path.join(source, "s/a.txt"), os.path.join(source, "s/.sessfs-put-2"))
     os.mkfifo(os.path.join(source, "s/fifo"))
     place.take(source)
     folder = place.box.new_path("export")

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/exchange/copier.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/base/cleanup.h"
+#include "backend/base/descriptor.h"
+#include "backend/base/log.h"
+#include "src/exchange/walk.h"
+#include "src/store/store.h"
+#include "src/user/stop.h"
+
+bool copier_is_fatal(int error)
+{
+	static const int fatal[] = { -EINTR, -ENOSPC, -EDQUOT, -EROFS, -EIO, -ENOTCONN, -ENOMEM };
+
+	for (size_t i = 0; i < ARRAY_SIZE(fatal); i++)
+		if (fatal[i] == error)
+			return true;
+	return false;
+}
+
+int copier_fail(struct copier *copier, const struct copier_entry *entry, int error)
+{
+	/* It has been removed since it was listed. */
+	if (entry->broken && error == -ENOENT && *entry->from &&
+	    (!copier->only || strcmp(entry->from, copier->only) != 0))
+		return 0;
+	if (copier->stopped)
+		return error;
+	if (copier->flags & COPIER_STRICT) {
+		log_error("%s: %s", entry->name, strerror(-error));
+		copier->stopped = true;
+		return error;
+	}
+	if (entry->broken && copier->operand && !(error == -EINTR && stop_wanted()))
+		return copier_refuse(copier, "cannot read %s: %s", entry->name, strerror(-error));
+	store_say(copier->store, entry->path, error);
+	copier->failed += error != -EINTR; /* it is copied by the next run */
+	copier->stopped = copier_is_fatal(error);
+	return copier->stopped ? error : 0;
+}
+
+int copier_refuse(struct copier *copier, const char *format, ...)
+{
+	_cleanup_(freep) char *sentence = NULL;
+	va_list args;
+	int size;
+
+	va_start(args, format);
+	size = vasprintf(&sentence, format, args);
+	va_end(args);
+	if (size < 0) {
+		sentence = NULL;
+		return -ENOMEM;
+	}
+	log_error("%s", sentence);
+	copier->failed++;
+	return 0;
+}
+
+int copier_open(const char *operand, struct access **ret_access, const char **ret_name)
+{
+	int fd = descriptor_open(operand, O_RDONLY | O_DIRECTORY, 0);
+	const char *slash = strrchr(operand, '/');
+	_cleanup_(freep) char *folder = NULL;
+
+	*ret_name = NULL;
+	if (fd < 0 && errno == ENOTDIR) {
+		*ret_name = slash ? slash + 1 : operand;
+		folder = slash ? strndup(operand, (size_t)(slash + 1 - operand)) : strdup(".");
+		if (!folder)
+			return -ENOMEM;
+		fd = descriptor_open(folder, O_PATH | O_DIRECTORY, 0);
+	}
+	return fd < 0 ? -errno : access_folder_open(fd, ret_access);
+}
+
+/* ---- What there is ---- */
+
+/* An entry and what it borrows. */
+struct described {
+	struct copier_entry entry;
+	char *path, *name;
+};
+
+static void described_done(struct described *described)
+{
+	access_file_drop(described->entry.file);
+	free(described->path);
+	free(described->name);
+}
+
+static int describe(struct copier *copier, const char *path, const struct stat *st,
+		    struct described *ret_described)
+{
+	const char *below = copier->below ? copier->below : "";
+	const char *operand = copier->operand ? copier->operand : copier->store;
+	const bool alone = !*path || (copier->operand && copier->only);
+
+	*ret_described = (struct described){
+		.path = str_printf("%s%s%s", below, *below && *path ? "/" : "", path),
+		.name = str_printf("%s%s%s", operand,
+				   alone	   ? "" :
+				   copier->operand ? "/" :
+						     ": ",
+				   alone ? "" : path),
+	};
+	ret_described->entry = (struct copier_entry){
+		.from = path,
+		.path = ret_described->path,
+		.name = ret_described->name,
+		.set = ACCESS_SET_MODE | ACCESS_SET_TIMES |
+		       (copier->flags & COPIER_OWNER ? ACCESS_SET_OWNER : 0),
+	};
+	if (st)
+		ret_described->entry.st = *st;
+	if (ret_described->path && ret_described->name)
+		return 0;
+	described_done(ret_described);
+	*ret_described = (struct described){ 0 };
+	return -ENOMEM;
+}
+
+static int failed(void *arg, const char *path, int error)
+{
+	_cleanup_(described_done) struct described described = { 0 };
+	int r = describe(arg, path, NULL, &described);
+
+	described.entry.broken = true;
+	return r < 0 ? r : copier_fail(arg, &described.entry, error);
+}
+
+static int look(void *arg, struct walk_entry *entry)
+{
+	struct copier *copier = arg;
+
+	return access_stat(copier->from, entry->path, &entry->st);
+}
+
+static int take_name(void *arg, const char *name, const struct stat *st)
+{
+	(void)st;
+	return stop_wanted() ? -EINTR : walk_names_add(arg, name);
+}
+
+static int list(void *arg, const char *path, struct walk_names *names)
+{
+	struct copier *copier = arg;
+	const char *only = copier->only;
+	const size_t size = strlen(path);
+	_cleanup_(freep) char *next = NULL;
+	int r;
+
+	/* On the way to what alone is wanted. */
+	if (only && strncmp(only, path, size) == 0 && (!size || only[size] == '/')) {
+		only += size + (size != 0);
+		next = bytes_dup(bytes_make(only, strcspn(only, "/")));
+		return next ? walk_names_add(names, next) : -ENOMEM;
+	}
+	r = access_list(copier->from, path, false, take_name, names);
+	/* Entries that cannot be shown keep none of the others back. */
+	if (r == -EIO && !copier->operand && !copier->stopped) {
+		copier->failed++;
+		store_say(copier->store, path, r);
+		r = 0;
+	}
+	return r;
+}
+
+/* ---- What is done with it ---- */
+
+static int enter(void *arg, const struct walk_entry *dir)
+{
+	struct copier *copier = arg;
+	_cleanup_(described_done) struct described described = { 0 };
+	int r = describe(copier, dir->path, &dir->st, &described);
+
+	if (r == 0 && copier->judge)
+		r = copier->judge(copier, &described.entry);
+	if (r == 0)
+		r = copier->sink->enter(copier, &described.entry);
+	if (r >= 0)
+		return r;
+	r = copier_fail(copier, &described.entry, r);
+	return r < 0 ? r : 1;
+}
+
+static int leave(void *arg, const struct walk_entry *dir)
+{
+	struct copier *copier = arg;
+	_cleanup_(described_done) struct described described = { 0 };
+	int r = describe(copier, dir->path, &dir->st, &described);
+
+	if (r == 0 && copier->sink->leave)
+		r = copier->sink->leave(copier, &described.entry);
+	return r < 0 ? copier_fail(copier, &described.entry, r) : 0;
+}
+
+static int take_regular(struct copier *copier, struct copier_entry *entry)
+{
+	const bool linked = entry->st.st_nlink > 1 && !(copier->flags & COPIER_STRICT);
+	int r = 1;
+
+	entry->first = linked ? linked_find(&copier->linked, &entry->st) : NULL;
+	if (entry->first)
+		r = copier->sink->other(copier, entry);
+	if (r <= 0)
+		return r;
+	entry->first = NULL;
+	r = access_file_open(copier->from, entry->from, ACCESS_FILE_READ, &entry->file);
+	entry->broken = r < 0;
+	if (r == 0)
+		r = copier->sink->file(copier, entry);
+	return r == 0 && linked ? linked_keep(&copier->linked, &entry->st, entry->path) : r;
+}
+
+int copier_leaf(struct copier *copier, struct copier_entry *entry)
+{
+	const mode_t type = entry->st.st_mode & S_IFMT;
+	_cleanup_(buf_done) struct buf target = { 0 };
+	int r = 0;
+
+	if (type == S_IFREG)
+		return take_regular(copier, entry);
+	if (copier->flags & COPIER_STRICT && type != S_IFLNK) {
+		log_error("%s is neither a file nor a folder", entry->name);
+		copier->stopped = true;
+		return -EINVAL;
+	}
+	if (type == S_IFCHR || type == S_IFBLK)
+		return copier_refuse(copier, "%s is a device, which is not %s", entry->name,
+				     copier->operand ? "imported" : "exported");
+	if (type == S_IFLNK) {
+		r = access_read_link(copier->from, entry->from, &target);
+		entry->broken = r < 0;
+		if (r == 0)
+			r = buf_append_byte(&target, '\0');
+		entry->target = target.data;
+	}
+	return r < 0 ? r : copier->sink->other(copier, entry);
+}
+
+static int take_leaf(void *arg, const struct walk_entry *leaf)
+{
+	struct copier *copier = arg;
+	_cleanup_(described_done) struct described described = { 0 };
+	struct copier_entry *entry = &described.entry;
+	int r = describe(copier, leaf->path, &leaf->st, &described);
+
+	if (r == 0 && copier->judge)
+		r = copier->judge(copier, entry);
+	if (r == 0)
+		r = copier->sink->leaf ? copier->sink->leaf(copier, entry) :
+					 copier_leaf(copier, entry);
+	return r < 0 ? copier_fail(copier, entry, r) : 0;
+}
+
+int copier_run(struct copier *copier)
+{
+	static const struct walk_source source = { look, list };
+	const struct walk walk = { enter, leave, take_leaf, failed, copier };
+
+	return walk_source(&source, &walk);
+}
+
+static int count_dir(struct copier *copier, struct copier_entry *entry)
+{
+	(void)copier, (void)entry;
+	return 0;
+}
+
+static int count_leaf(struct copier *copier, struct copier_entry *entry)
+{
+	copier->progress.items_total++;
+	if (S_ISREG(entry->st.st_mode))
+		copier->progress.bytes_total += (uint64_t)entry->st.st_size;
+	return 0;
+}
+
+int copier_count(struct copier *copier)
+{
+	static const struct copier_sink counting = { .enter = count_dir, .leaf = count_leaf };
+	struct copier census = { .from = copier->from,
+				 .sink = &counting,
+				 .arg = copier->arg,
+				 .operand = copier->operand,
+				 .only = copier->only,
+				 .stopped = true };
+	int r = copier_run(&census);
+
+	if (r == 0)
+		progress_set_total(&copier->progress,
+				   copier->progress.items_total + census.progress.items_total,
+				   copier->progress.bytes_total + census.progress.bytes_total);
+	return r == -EINTR ? r : 0;
+}
+
+void copier_done(struct copier *copier)
+{
+	linked_done(&copier->linked);
+	buf_done(&copier->invalid_names);
+}
