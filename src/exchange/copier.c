@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/base/array.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/descriptor.h"
 #include "backend/base/log.h"
-#include "src/exchange/walk.h"
 #include "src/store/store.h"
 #include "src/user/stop.h"
 
@@ -80,6 +80,27 @@ int copier_open(const char *operand, struct access **ret_access, const char **re
 	return fd < 0 ? -errno : access_folder_open(fd, ret_access);
 }
 
+int copier_names_add(struct copier_names *names, const char *name)
+{
+	char *copy;
+
+	if (ARRAY_ROOM(names->names, names->count, names->room) < 0)
+		return -ENOMEM;
+	copy = strdup(name);
+	if (!copy)
+		return -ENOMEM;
+	names->names[names->count++] = copy;
+	return 0;
+}
+
+void copier_names_done(struct copier_names *names)
+{
+	for (size_t i = 0; i < names->count; i++)
+		free(names->names[i]);
+	free(names->names);
+	*names = (struct copier_names){ 0 };
+}
+
 /* ---- What there is ---- */
 
 /* An entry and what it borrows. */
@@ -126,31 +147,24 @@ static int describe(struct copier *copier, const char *path, const struct stat *
 	return -ENOMEM;
 }
 
-static int failed(void *arg, const char *path, int error)
+/* It cannot be listed, or not be looked at. */
+static int fail_source(struct copier *copier, const char *path, int error)
 {
 	_cleanup_(described_done) struct described described = { 0 };
-	int r = describe(arg, path, NULL, &described);
+	int r = describe(copier, path, NULL, &described);
 
 	described.entry.broken = true;
-	return r < 0 ? r : copier_fail(arg, &described.entry, error);
-}
-
-static int look(void *arg, struct walk_entry *entry)
-{
-	struct copier *copier = arg;
-
-	return access_stat(copier->from, entry->path, &entry->st);
+	return r < 0 ? r : copier_fail(copier, &described.entry, error);
 }
 
 static int take_name(void *arg, const char *name, const struct stat *st)
 {
 	(void)st;
-	return stop_wanted() ? -EINTR : walk_names_add(arg, name);
+	return stop_wanted() ? -EINTR : copier_names_add(arg, name);
 }
 
-static int list(void *arg, const char *path, struct walk_names *names)
+static int list(struct copier *copier, const char *path, struct copier_names *names)
 {
-	struct copier *copier = arg;
 	const char *only = copier->only;
 	const size_t size = strlen(path);
 	_cleanup_(freep) char *next = NULL;
@@ -160,7 +174,7 @@ static int list(void *arg, const char *path, struct walk_names *names)
 	if (only && strncmp(only, path, size) == 0 && (!size || only[size] == '/')) {
 		only += size + (size != 0);
 		next = bytes_dup(bytes_make(only, strcspn(only, "/")));
-		return next ? walk_names_add(names, next) : -ENOMEM;
+		return next ? copier_names_add(names, next) : -ENOMEM;
 	}
 	r = access_list(copier->from, path, false, take_name, names);
 	/* Entries that cannot be shown keep none of the others back. */
@@ -174,11 +188,11 @@ static int list(void *arg, const char *path, struct walk_names *names)
 
 /* ---- What is done with it ---- */
 
-static int enter(void *arg, const struct walk_entry *dir)
+/* 1: what is in it is left out. */
+static int enter(struct copier *copier, const char *path, const struct stat *st)
 {
-	struct copier *copier = arg;
 	_cleanup_(described_done) struct described described = { 0 };
-	int r = describe(copier, dir->path, &dir->st, &described);
+	int r = describe(copier, path, st, &described);
 
 	if (r == 0 && copier->judge)
 		r = copier->judge(copier, &described.entry);
@@ -190,11 +204,10 @@ static int enter(void *arg, const struct walk_entry *dir)
 	return r < 0 ? r : 1;
 }
 
-static int leave(void *arg, const struct walk_entry *dir)
+static int leave(struct copier *copier, const char *path, const struct stat *st)
 {
-	struct copier *copier = arg;
 	_cleanup_(described_done) struct described described = { 0 };
-	int r = describe(copier, dir->path, &dir->st, &described);
+	int r = describe(copier, path, st, &described);
 
 	if (r == 0 && copier->sink->leave)
 		r = copier->sink->leave(copier, &described.entry);
@@ -245,12 +258,11 @@ int copier_leaf(struct copier *copier, struct copier_entry *entry)
 	return r < 0 ? r : copier->sink->other(copier, entry);
 }
 
-static int take_leaf(void *arg, const struct walk_entry *leaf)
+static int take_leaf(struct copier *copier, const char *path, const struct stat *st)
 {
-	struct copier *copier = arg;
 	_cleanup_(described_done) struct described described = { 0 };
 	struct copier_entry *entry = &described.entry;
-	int r = describe(copier, leaf->path, &leaf->st, &described);
+	int r = describe(copier, path, st, &described);
 
 	if (r == 0 && copier->judge)
 		r = copier->judge(copier, entry);
@@ -260,12 +272,100 @@ static int take_leaf(void *arg, const struct walk_entry *leaf)
 	return r < 0 ? copier_fail(copier, entry, r) : 0;
 }
 
+/* ---- The way through the source ---- */
+
+/* A directory that the copier is in. */
+struct level {
+	struct copier_names names; /* that are in it */
+	size_t next;		   /* of them */
+	size_t size;		   /* of its path */
+	struct stat st;		   /* what it was when it was entered */
+};
+
+/* Without recursion: how deep it goes is the folder's affair. */
+struct trip {
+	struct copier *copier;
+	struct buf path; /* with a NUL behind it that is not counted */
+	struct level *levels;
+	size_t depth;
+	size_t room;
+};
+
+static void trip_done(struct trip *trip)
+{
+	while (trip->depth)
+		copier_names_done(&trip->levels[--trip->depth].names);
+	free(trip->levels);
+	buf_done(&trip->path);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Into a directory. */
+static int descend(struct trip *trip, const struct stat *st)
+{
+	struct level *level;
+	int r;
+
+	if (ARRAY_ROOM(trip->levels, trip->depth, trip->room) < 0)
+		return -ENOMEM;
+	level = &trip->levels[trip->depth++];
+	*level = (struct level){ .size = trip->path.size, .st = *st };
+	r = list(trip->copier, trip->path.data, &level->names);
+	if (level->names.count)
+		qsort(level->names.names, level->names.count, sizeof(*level->names.names),
+		      compare_names);
+	return r < 0 ? fail_source(trip->copier, trip->path.data, r) : 0;
+}
+
+/* Out of the last directory. */
+static int ascend(struct trip *trip)
+{
+	struct level *level = &trip->levels[--trip->depth];
+
+	copier_names_done(&level->names);
+	return trip->depth ? leave(trip->copier, trip->path.data, &level->st) : 0;
+}
+
+static int take(struct trip *trip, const char *name)
+{
+	struct stat st;
+	int r = buf_printf(&trip->path, "%s%s", trip->path.size ? "/" : "", name);
+
+	if (r < 0)
+		return r;
+	r = access_stat(trip->copier->from, trip->path.data, &st);
+	if (r < 0)
+		return fail_source(trip->copier, trip->path.data, r);
+	if (!S_ISDIR(st.st_mode))
+		return take_leaf(trip->copier, trip->path.data, &st);
+	r = enter(trip->copier, trip->path.data, &st);
+	return r == 0 ? descend(trip, &st) : MIN(r, 0);
+}
+
 int copier_run(struct copier *copier)
 {
-	static const struct walk_source source = { look, list };
-	const struct walk walk = { enter, leave, take_leaf, failed, copier };
+	_cleanup_(trip_done) struct trip trip = { .copier = copier };
+	int r = buf_printf(&trip.path, "%s", "");
 
-	return walk_source(&source, &walk);
+	if (r == 0)
+		r = descend(&trip, &(const struct stat){ 0 });
+	while (r == 0 && trip.depth) {
+		struct level *level = &trip.levels[trip.depth - 1];
+
+		trip.path.size = level->size;
+		trip.path.data[level->size] = '\0';
+		if (stop_wanted())
+			r = -EINTR;
+		else if (level->next < level->names.count)
+			r = take(&trip, level->names.names[level->next++]);
+		else
+			r = ascend(&trip);
+	}
+	return r;
 }
 
 static int count_dir(struct copier *copier, struct copier_entry *entry)

@@ -151,4 +151,12 @@ int copier_refuse(struct copier *copier, const char *format, ...)
 /* Whether an error ends the whole. */
 bool copier_is_fatal(int error);
 
+struct copier_names {
+	char **names;
+	size_t count;
+	size_t room;
+};
+int copier_names_add(struct copier_names *names, const char *name);
+void copier_names_done(struct copier_names *names);
+
 #endif

@@ -8,7 +8,6 @@
 #include "backend/base/cleanup.h"
 #include "backend/base/descriptor.h"
 #include "backend/base/log.h"
-#include "src/exchange/walk.h"
 #include "src/mounts/mounts.h"
 #include "src/store/store.h"
 
@@ -107,14 +106,14 @@ static int add_path(void *arg, struct bytes path, bool is_dir)
 	_cleanup_(freep) char *copy = bytes_dup(path);
 
 	(void)is_dir;
-	return copy ? walk_names_add(arg, copy) : -ENOMEM;
+	return copy ? copier_names_add(arg, copy) : -ENOMEM;
 }
 
 /* A name at the root, or the id of a session. */
 static int run_named(struct copier *copier, const struct options *options, const char *name)
 {
 	const struct copier_entry missing = { .path = name, .name = name };
-	struct walk_names paths = { 0 };
+	struct copier_names paths = { 0 };
 	struct stat st;
 	int r = strchr(name, '/') ? -ENOENT : access_stat(copier->from, name, &st);
 
@@ -131,7 +130,7 @@ static int run_named(struct copier *copier, const struct options *options, const
 		r = strchr(name, '/') ?
 			    copier_refuse(copier, "'%s' is a path; name a session", name) :
 			    copier_fail(copier, &missing, -ENOENT);
-	walk_names_done(&paths);
+	copier_names_done(&paths);
 	return r;
 }
 
