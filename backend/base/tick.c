@@ -6,9 +6,20 @@
 
 static atomic_uint_fast64_t count;
 
+static void (*_Atomic watcher)(void);
+
 void tick(uint64_t more)
 {
+	void (*fn)(void) = atomic_load_explicit(&watcher, memory_order_relaxed);
+
 	atomic_fetch_add_explicit(&count, more, memory_order_relaxed);
+	if (fn)
+		fn();
+}
+
+void tick_watch(void (*fn)(void))
+{
+	atomic_store(&watcher, fn);
 }
 
 uint64_t ticks(void)

@@ -5,7 +5,7 @@
 /*
  * A count of what this process has done, of whatever its work is made of: files looked at, records
  * rescued.  It is counted where it is done, so that who shows progress (src/user/progress.h) needs
- * no way down there.  Any thread.
+ * no way down there.  What takes long before there is one ticks with 0.  Any thread.
  */
 
 #include <pthread.h>
@@ -13,6 +13,8 @@
 
 void tick(uint64_t more);
 uint64_t ticks(void);
+/* Called at each tick, in the thread that ticks; NULL: nothing. */
+void tick_watch(void (*fn)(void));
 
 /*
  * Waiting.  The time of day is set by people and by NTP, so no wait is measured by it.

@@ -23,6 +23,7 @@
 #include "fs/base/names.h"
 #include "backend/base/cleanup.h"
 #include "backend/base/log.h"
+#include "backend/base/tick.h"
 #include "src/exchange/copier.h"
 #include "src/store/way.h"
 #include "src/user/stop.h"
@@ -144,6 +145,7 @@ static int compare(struct copier *copier, struct copier_entry *entry, struct com
 			r = copier_read(entry, BLOCK, &ours);
 		if (r == 0)
 			r = copier_read(&other, BLOCK, &theirs);
+		tick(0); /* it may take long */
 		if (r < 0)
 			return r;
 		same = common(&ours, &theirs);

@@ -3,7 +3,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +26,7 @@ enum {
 
 /* What is on the terminal, and all that progress there is; who prints holds it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct progress *drawn; /* by itself; or NULL */
 static int shown_on = -1;
 static size_t shown_size;
 
@@ -159,20 +160,24 @@ void progress_draw(struct progress *progress)
 	pthread_mutex_unlock(&lock);
 }
 
-static void *draw_now_and_then(void *arg)
+/* Likewise. */
+static void draw_now_and_then(void)
 {
-	struct progress *progress = arg;
+	int64_t now = drawn ? drawn->now() : 0;
 
-	pthread_mutex_lock(&lock);
-	while (!progress->ended) {
-		int64_t next = tick_now() + step;
+	if (!drawn || now - drawn->tried < step)
+		return;
+	drawn->tried = now;
+	draw(drawn);
+}
 
-		draw(progress);
-		tick_cond_wait(&progress->moved, &lock, next);
-	}
-	draw(progress);
+/* What prints meanwhile is not waited for: it may be the caller. */
+static void on_tick(void)
+{
+	if (pthread_mutex_trylock(&lock) != 0)
+		return;
+	draw_now_and_then();
 	pthread_mutex_unlock(&lock);
-	return NULL;
 }
 
 static int64_t delay(void)
@@ -197,29 +202,21 @@ void progress_begin_on(struct progress *progress, const char *what, const char *
 		.columns = columns ? columns : terminal_columns,
 	};
 	progress->delay = delay();
-	progress->begun = progress->drawn = progress->now();
+	progress->begun = progress->drawn = progress->tried = progress->now();
 }
 
-/* Signals are for the others: one must interrupt the call that waits. */
-static int start_thread(struct progress *progress)
+static void watch(struct progress *progress)
 {
-	sigset_t all, before;
-	int r;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&progress->thread, NULL, draw_now_and_then, progress);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return r;
+	pthread_mutex_lock(&lock);
+	drawn = progress;
+	pthread_mutex_unlock(&lock);
+	tick_watch(progress ? on_tick : NULL);
 }
 
 void progress_start(struct progress *progress)
 {
-	if (tick_cond_init(&progress->moved) < 0)
-		return;
-	progress->has_thread = start_thread(progress) == 0;
-	if (!progress->has_thread)
-		pthread_cond_destroy(&progress->moved);
+	watch(progress);
+	progress_draw(progress);
 }
 
 void progress_begin(struct progress *progress, const char *what, const char *things)
@@ -252,24 +249,16 @@ void progress_add(struct progress *progress, uint64_t items, uint64_t bytes)
 	pthread_mutex_lock(&lock);
 	progress->items += items;
 	progress->bytes += bytes;
+	draw_now_and_then();
 	pthread_mutex_unlock(&lock);
-}
-
-static void end_thread(struct progress *progress)
-{
-	pthread_mutex_lock(&lock);
-	progress->ended = true;
-	pthread_cond_signal(&progress->moved);
-	pthread_mutex_unlock(&lock);
-	pthread_join(progress->thread, NULL);
-	pthread_cond_destroy(&progress->moved);
-	progress->has_thread = false;
 }
 
 void progress_end(struct progress *progress)
 {
-	if (progress->has_thread)
-		end_thread(progress);
+	if (drawn == progress) {
+		progress_draw(progress);
+		watch(NULL);
+	}
 	if (progress->what && progress->fd >= 0) {
 		progress_hold();
 		progress_release();

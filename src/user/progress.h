@@ -13,15 +13,15 @@
  *	progress_end(&progress)
  *
  * Nothing is shown for the first second (or the seconds that SESSFS_PROGRESS_DELAY in the
- * environment says), nor when stderr is no terminal.  A thread draws the line anew five times a
- * second, so that it is there and moves while somebody is deep in one long call; what is counted
- * there is followed (progress_follow).  The line fits the terminal and is gone at the end.
+ * environment says), nor when stderr is no terminal.  The line is drawn anew five times a second by
+ * whatever adds to it or ticks (backend/base/tick.h), so that it moves in the middle of one long
+ * call; what is counted there is followed (progress_follow).  It fits the terminal and is gone at
+ * the end.
  *
  * One at a time.  All is for the thread that began it, but progress_hold() and progress_release(),
  * which any may call.
  */
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -42,18 +42,15 @@ struct progress {
 	uint64_t bytes, bytes_total; /* totals are 0 while they are not known */
 	unsigned follows;
 	uint64_t ticks_begun, reads_begun;
-	int64_t begun, drawn; /* when */
-	int64_t delay;	      /* nanoseconds from the beginning to the first line */
-	uint64_t drawn_bytes; /* when it was drawn last; likewise drawn_items */
+	int64_t begun, drawn, tried; /* when */
+	int64_t delay;		     /* nanoseconds from the beginning to the first line */
+	uint64_t drawn_bytes;	     /* when it was drawn last; likewise drawn_items */
 	uint64_t drawn_items;
 	double bytes_rate, items_rate; /* a second; 0: not known yet */
 	int fd;			       /* -1: silent */
 	/* Nanoseconds that only rise, and the width of the terminal: for tests. */
 	int64_t (*now)(void);
 	unsigned (*columns)(int fd);
-	bool has_thread, ended;
-	pthread_t thread;
-	pthread_cond_t moved;
 };
 
 /* To stderr, if that is a terminal. */
@@ -61,7 +58,7 @@ void progress_begin(struct progress *progress, const char *what, const char *thi
 /* The two halves of it.  To a descriptor, whatever it is; the functions may be NULL. */
 void progress_begin_on(struct progress *progress, const char *what, const char *things, int fd,
 		       int64_t (*now)(void), unsigned (*columns)(int fd));
-/* The thread; where there can be none, nothing is shown. */
+/* From now on it is drawn by itself. */
 void progress_start(struct progress *progress);
 void progress_follow(struct progress *progress, unsigned follows);
 /* 0: not known. */
@@ -87,7 +84,7 @@ static inline void progress_releasep(const int *held)
 	__attribute__((unused)) _cleanup_(progress_releasep) const int progress_held_ =            \
 		(progress_hold(), 0)
 
-/* What the thread does each time: draw the line, unless it is too early for that. */
+/* Draw the line, unless it is too early for that. */
 void progress_draw(struct progress *progress);
 /* The line, as it would be drawn now. */
 void progress_show(const struct progress *progress, char line[PROGRESS_COLUMNS + 1]);

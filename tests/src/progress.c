@@ -212,24 +212,34 @@ Test(progress, what_is_ticked_off_and_read_elsewhere_is_followed)
 	cr_assert_null(strstr(line, "left"), "%s", line);
 }
 
-/* However long that takes: the reader waits. */
-Test(progress, a_thread_draws_while_nobody_calls)
+Test(progress, whatever_ticks_draws_five_times_a_second)
 {
 	struct progress progress;
-	char text[64] = "";
 
 	setenv("SESSFS_PROGRESS_DELAY", "0", 1);
-	cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
-	progress_begin_on(&progress, "check", "files", ends[1], NULL, tell_columns);
+	begin(&progress);
 	progress_follow(&progress, PROGRESS_TICKS);
 	progress_start(&progress);
-	cr_assert_gt(read(ends[0], text, 9), 0);
-	cr_assert_eq(strncmp(text, "\rcheck  ", 8), 0, "%s", text);
+	cr_assert_str_eq(drawn(), "\rimport  0 files");
+	now += 199 * millisecond;
+	tick(1);
+	cr_assert_str_eq(drawn(), "");
 	{
 		WITH_PROGRESS_HELD;
-		tick(1);
+		drawn();
+		now += millisecond;
+		tick(0);
+		cr_assert_str_eq(drawn(), "", "something is being printed");
 	}
-	while (!memchr(text, '1', sizeof(text)))
-		cr_assert_gt(read(ends[0], text, sizeof(text)), 0);
+	tick(0);
+	cr_assert_str_eq(drawn(), "\rimport  1 file");
+	now += 200 * millisecond;
+	progress_add(&progress, 0, 1);
+	cr_assert_eq(strncmp(drawn(), "\rimport  1 file  1", 17), 0);
+	tick(1);
 	progress_end(&progress);
+	cr_assert_not_null(strstr(drawn(), "\rimport  2 files  1"));
+	now += 1000 * millisecond;
+	tick(1);
+	cr_assert_str_eq(drawn(), "", "it has ended");
 }

@@ -67,6 +67,7 @@
 #include "backend/sqlite/repair/image.h"
 #include "backend/sqlite/disk/join.h"
 #include "backend/base/cleanup.h"
+#include "backend/base/tick.h"
 
 enum {
 	FRAME_PAGES = 4, /* where a header tells the pages of the database, if it is the last */
@@ -207,6 +208,7 @@ static int join_read(sqlite3_file *file, void *data, int size, sqlite3_int64 off
 {
 	int code = join_flush(file, joined_of(file));
 
+	tick(0); /* a check of a store is one long statement */
 	return code == SQLITE_OK ? joined_of(file)->real->xRead(file, data, size, offset) : code;
 }
 
